@@ -1,0 +1,3 @@
+module github.com/etcdadm/etcdadm/hack
+
+go 1.26.0

@@ -1,0 +1,3 @@
+module github.com/etcdadm/etcdadm/images
+
+go 1.26.0

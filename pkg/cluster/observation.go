@@ -1,0 +1,287 @@
+package cluster
+
+import (
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+)
+
+// An Observation is one look at everything, at one time, by one node. Slices
+// are sorted as their comments say, so that equal worlds are equal values.
+type Observation struct {
+	// Cluster is the name of the cluster.
+	Cluster string `json:"cluster"`
+	// At is when the look was taken, by the observer's clock.
+	At time.Time `json:"at"`
+	// Observer is the node that looked; empty for a person's command.
+	Observer NodeName `json:"observer,omitempty"`
+	// Nonce is a fresh random token, for the plan to use where one is needed.
+	Nonce Token `json:"nonce,omitempty"`
+
+	// Nodes holds every known machine, by name.
+	Nodes []Node `json:"nodes"`
+	// Members is etcd's member list as its quorum sees it, by name and then id.
+	// It is empty when no member answered.
+	Members []Member `json:"members"`
+	// Leader is etcd's raft leader, zero when there is none.
+	Leader MemberID `json:"leader,omitempty"`
+	// Revision is the highest revision that a member reported.
+	Revision Revision `json:"revision,omitempty"`
+	// Views holds what each answering member says by itself, by member id.
+	Views []View `json:"views,omitempty"`
+
+	// Electors is the newest elector record found on any node's disk.
+	Electors Electors `json:"electors"`
+	// Store is what the control store says.
+	Store Store `json:"store"`
+	// Gaps are the sources that did not answer, by source.
+	Gaps []Gap `json:"gaps,omitempty"`
+}
+
+// A Node is a machine with our daemon.
+type Node struct {
+	Name NodeName `json:"name"`
+	// Address is where its daemon listens, host:port.
+	Address string `json:"address"`
+	// Reachable says that its daemon answered this look. Where it did not, the
+	// fields from Boot on are what it said last, or empty.
+	Reachable bool `json:"reachable"`
+	// LastSeen is when it last answered, zero for never.
+	LastSeen time.Time `json:"lastSeen,omitzero"`
+	// Boot is a random token of this run of the daemon.
+	Boot Token `json:"boot,omitempty"`
+	// Published says that the control store holds this node's record with the
+	// same Boot token, which proves that the node and the observer use one and
+	// the same store.
+	Published bool `json:"published,omitempty"`
+
+	URLs URLs `json:"urls"`
+	Disk Disk `json:"disk"`
+	// Prepared is what the node has promised to found, nil for nothing.
+	Prepared *Prepared `json:"prepared,omitempty"`
+	// Assigned is what the node's state file tells it to run, nil for nothing.
+	Assigned *Assigned `json:"assigned,omitempty"`
+	Process  Process   `json:"process"`
+	// Electors is the elector record on the node's disk.
+	Electors Electors `json:"electors"`
+	// Versions are the etcd versions that the node has binaries of, ascending.
+	Versions []etcdversion.Version `json:"versions,omitempty"`
+	// FreeBytes is the free space below its data directory.
+	FreeBytes int64 `json:"freeBytes,omitempty"`
+	// ClockSkew is the node's clock minus the observer's.
+	ClockSkew time.Duration `json:"clockSkew,omitempty"`
+	// CertNotAfter is when the first of its leaf certificates ends.
+	CertNotAfter time.Time `json:"certNotAfter,omitzero"`
+	// SetAside is the old data that the node keeps, oldest first.
+	SetAside []SetAside `json:"setAside,omitempty"`
+	// Hosts are the entries of the hosts-file block that the node maintains, by
+	// address and name.
+	Hosts []HostEntry `json:"hosts,omitempty"`
+}
+
+// URLs are the addresses that a member on a node has or would have.
+type URLs struct {
+	Peer []string `json:"peer"`
+	// Client URLs are open to clients, Quarantine URLs stand in for them while
+	// clients are kept away.
+	Client     []string `json:"client"`
+	Quarantine []string `json:"quarantine,omitempty"`
+}
+
+// A DiskState says what is in a node's data directory.
+type DiskState string
+
+// The disk states.
+const (
+	// DiskEmpty: no etcd data of any incarnation.
+	DiskEmpty DiskState = "empty"
+	// DiskData: an etcd data directory, of the incarnation in Disk.Token.
+	DiskData DiskState = "data"
+	// DiskUnreadable: something is there that cannot be read or understood.
+	DiskUnreadable DiskState = "unreadable"
+)
+
+// A Disk is what a node found in its data directory.
+type Disk struct {
+	State DiskState `json:"state"`
+	// Token is the incarnation whose data it holds.
+	Token Token `json:"token,omitempty"`
+	// MemberID is the member whose data it holds, zero where the node does not
+	// know (the member never ran here).
+	MemberID MemberID `json:"memberID,omitempty"`
+	// Problem says why the disk is unreadable.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Prepared is a node's promise, on its disk, to take part in a founding. A
+// node with a promise has never started a member of that incarnation.
+type Prepared struct {
+	Token   Token               `json:"token"`
+	Version etcdversion.Version `json:"version"`
+	Voters  []Seat              `json:"voters"`
+}
+
+// A Seat is a founding voter: a name and where its peers find it.
+type Seat struct {
+	Name     NodeName `json:"name"`
+	PeerURLs []string `json:"peerURLs"`
+}
+
+// Assigned is what a node's state file tells it to run.
+type Assigned struct {
+	Token   Token               `json:"token"`
+	Version etcdversion.Version `json:"version"`
+	// Quarantined says that clients are kept away.
+	Quarantined bool `json:"quarantined,omitempty"`
+	// Stopped says that an operation stopped the member; the node does not
+	// start it by itself.
+	Stopped bool `json:"stopped,omitempty"`
+}
+
+// A ProcessState says how a node's etcd process does.
+type ProcessState string
+
+// The process states.
+const (
+	ProcessStopped  ProcessState = "stopped"
+	ProcessRunning  ProcessState = "running"
+	ProcessCrashing ProcessState = "crashing"
+)
+
+// A Process is a node's etcd process.
+type Process struct {
+	State   ProcessState        `json:"state"`
+	Version etcdversion.Version `json:"version,omitzero"`
+	// Since is when the process entered the state.
+	Since time.Time `json:"since,omitzero"`
+	// LastExit is how the last run ended, empty if none did.
+	LastExit string `json:"lastExit,omitempty"`
+	// LastLines are the last log lines of a run that failed.
+	LastLines []string `json:"lastLines,omitempty"`
+}
+
+// SetAside is old etcd data that a node keeps, out of the way.
+type SetAside struct {
+	// Name is its directory below data-trashcan/.
+	Name  string    `json:"name"`
+	At    time.Time `json:"at"`
+	Bytes int64     `json:"bytes"`
+}
+
+// A HostEntry is one line of a hosts file.
+type HostEntry struct {
+	Address string `json:"address"`
+	Name    string `json:"name"`
+}
+
+// A Member is an entry of etcd's member list, with how it does.
+type Member struct {
+	ID MemberID `json:"id"`
+	// Name is empty until the member has started for the first time.
+	Name       NodeName `json:"name,omitempty"`
+	PeerURLs   []string `json:"peerURLs"`
+	ClientURLs []string `json:"clientURLs,omitempty"`
+	Learner    bool     `json:"learner,omitempty"`
+	// Healthy says that the member answers, sees a leader and has no alarm
+	// that stops it.
+	Healthy bool `json:"healthy"`
+	// UnhealthySince is when it was first seen unhealthy without a healthy look
+	// in between, zero when healthy.
+	UnhealthySince time.Time `json:"unhealthySince,omitzero"`
+	// LearnerSince is when it was first seen as a learner.
+	LearnerSince time.Time `json:"learnerSince,omitzero"`
+	// Applied is the raft index that it has applied.
+	Applied uint64 `json:"applied,omitempty"`
+	// DBSize is the size of its database, in bytes.
+	DBSize int64 `json:"dbSize,omitempty"`
+	// Alarms are etcd's alarms for it: NOSPACE, CORRUPT.
+	Alarms []string `json:"alarms,omitempty"`
+}
+
+// A View is what one member says by itself about its cluster.
+type View struct {
+	Member    MemberID   `json:"member"`
+	ClusterID ClusterID  `json:"clusterID"`
+	Leader    MemberID   `json:"leader,omitempty"`
+	RaftTerm  uint64     `json:"raftTerm"`
+	Members   []MemberID `json:"members"`
+	Revision  Revision   `json:"revision"`
+}
+
+// Electors are the nodes whose majority makes a coordinator: the hosts of the
+// voters of one incarnation. Records are ordered by Term, then Seq.
+type Electors struct {
+	Token Token `json:"token,omitempty"`
+	// Term is the term in which the record was made, Seq counts within it.
+	Term  Term       `json:"term,omitempty"`
+	Seq   uint64     `json:"seq,omitempty"`
+	Names []NodeName `json:"names,omitempty"`
+}
+
+// Store is what the control store says.
+type Store struct {
+	// Reachable says that this look could read the store. Where it could not,
+	// the rest is what it said last.
+	Reachable bool `json:"reachable"`
+	// Created is the time in the marker etcd-cluster-created, zero for none.
+	Created time.Time `json:"created,omitzero"`
+	// Incarnations are the incarnation records, by number.
+	Incarnations []Incarnation `json:"incarnations,omitempty"`
+	// Backups are the complete backups, newest first.
+	Backups []Backup `json:"backups,omitempty"`
+	// BackupsKnown says that the list of backups has been read at least once.
+	BackupsKnown bool `json:"backupsKnown,omitempty"`
+	// Requests are the operator's queued wishes, oldest first.
+	Requests []Request `json:"requests,omitempty"`
+	// Problems are objects in the store that could not be understood.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// An Incarnation is one life of a cluster: from founding or restore until the
+// next restore.
+type Incarnation struct {
+	Number  int                 `json:"number"`
+	Token   Token               `json:"token"`
+	Version etcdversion.Version `json:"version"`
+	Voters  []Seat              `json:"voters"`
+	At      time.Time           `json:"at"`
+	By      NodeName            `json:"by"`
+}
+
+// A Backup is a complete backup in the store.
+type Backup struct {
+	Name string    `json:"name"`
+	At   time.Time `json:"at"`
+}
+
+// A RequestKind names what a request asks for.
+type RequestKind string
+
+// The request kinds.
+const (
+	// RequestPause asks the coordinator to leave the cluster alone.
+	RequestPause RequestKind = "pause"
+	// RequestBackup asks for one backup now.
+	RequestBackup RequestKind = "backup"
+	// RequestRestore asks for a restore.
+	RequestRestore RequestKind = "restore"
+)
+
+// A Request is an operator's queued wish.
+type Request struct {
+	Name string      `json:"name"`
+	Kind RequestKind `json:"kind"`
+	At   time.Time   `json:"at"`
+	// Reason is what the operator said; By is who.
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"`
+	// Backup is the name of the backup to restore.
+	Backup string `json:"backup,omitempty"`
+}
+
+// A Gap is a source that did not answer.
+type Gap struct {
+	// Source names it: "node c", "store", "member 8e9e05c52164694d".
+	Source string `json:"source"`
+	Text   string `json:"text"`
+}

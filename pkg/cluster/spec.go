@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+)
+
+// MaxMembers is the largest cluster that a [Spec] may ask for. etcd advises
+// against more than seven voters: every write waits for a majority.
+const MaxMembers = 7
+
+// A Spec is what the operator wants the cluster to be.
+type Spec struct {
+	// MemberCount is the number of voters, 1 to [MaxMembers].
+	MemberCount int `json:"memberCount"`
+	// EtcdVersion is the version every member runs.
+	EtcdVersion etcdversion.Version `json:"etcdVersion"`
+	// Policy holds the waits and ages that the rules use.
+	Policy Policy `json:"policy"`
+}
+
+// A Policy holds the durations and bounds by which the rules decide. The zero
+// value of a field means its default, see [DefaultPolicy].
+type Policy struct {
+	// Grace is how long a voter may be unhealthy before it is replaced.
+	Grace time.Duration `json:"grace"`
+	// FoundingGrace is how long founding waits for the last missing node when
+	// one fewer would have the same quorum.
+	FoundingGrace time.Duration `json:"foundingGrace"`
+	// LearnerTimeout is how long a learner may take to catch up before it is
+	// removed again.
+	LearnerTimeout time.Duration `json:"learnerTimeout"`
+	// BackupInterval is the time between two periodic backups.
+	BackupInterval time.Duration `json:"backupInterval"`
+	// BackupFresh is how old the newest backup may be for a risky step to go
+	// ahead without a new one.
+	BackupFresh time.Duration `json:"backupFresh"`
+	// HourlyRetention and DailyRetention bound how long one backup an hour and
+	// one a day are kept.
+	HourlyRetention time.Duration `json:"hourlyRetention"`
+	DailyRetention  time.Duration `json:"dailyRetention"`
+	// SetAsideKeep is how long data that was moved aside stays on a node's disk,
+	// and SetAsideMax how many such directories one node keeps.
+	SetAsideKeep time.Duration `json:"setAsideKeep"`
+	SetAsideMax  int           `json:"setAsideMax"`
+	// MaxClockSkew is the largest clock difference between two nodes at which
+	// time-based rules (backups, retention) still go ahead.
+	MaxClockSkew time.Duration `json:"maxClockSkew"`
+	// StaticNodes are the node names of a static list, empty where nodes are
+	// discovered. With a static list, founding also needs a majority of it.
+	StaticNodes []NodeName `json:"staticNodes,omitempty"`
+	// DNSSuffix is appended to node names in the hosts file; empty leaves hosts
+	// files alone.
+	DNSSuffix string `json:"dnsSuffix,omitempty"`
+}
+
+// DefaultPolicy returns the durations used where the operator says nothing.
+// The retention times are those of the existing etcd-manager.
+func DefaultPolicy() Policy {
+	return Policy{
+		Grace:           time.Minute,
+		FoundingGrace:   30 * time.Second,
+		LearnerTimeout:  10 * time.Minute,
+		BackupInterval:  15 * time.Minute,
+		BackupFresh:     15 * time.Minute,
+		HourlyRetention: 7 * 24 * time.Hour,
+		DailyRetention:  2 * 365 * 24 * time.Hour,
+		SetAsideKeep:    7 * 24 * time.Hour,
+		SetAsideMax:     3,
+		MaxClockSkew:    10 * time.Second,
+	}
+}
+
+// WithDefaults returns p with every zero duration and bound replaced by its
+// default.
+func (p Policy) WithDefaults() Policy {
+	d := DefaultPolicy()
+	set := func(v *time.Duration, def time.Duration) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	set(&p.Grace, d.Grace)
+	set(&p.FoundingGrace, d.FoundingGrace)
+	set(&p.LearnerTimeout, d.LearnerTimeout)
+	set(&p.BackupInterval, d.BackupInterval)
+	set(&p.BackupFresh, d.BackupFresh)
+	set(&p.HourlyRetention, d.HourlyRetention)
+	set(&p.DailyRetention, d.DailyRetention)
+	set(&p.SetAsideKeep, d.SetAsideKeep)
+	set(&p.MaxClockSkew, d.MaxClockSkew)
+	if p.SetAsideMax == 0 {
+		p.SetAsideMax = d.SetAsideMax
+	}
+	return p
+}
+
+// Validate reports why no cluster can be what s says.
+func (s Spec) Validate() error {
+	switch {
+	case s.MemberCount < 1:
+		return fmt.Errorf("member count is %d, it must be 1 to %d", s.MemberCount, MaxMembers)
+	case s.MemberCount > MaxMembers:
+		return fmt.Errorf("member count is %d, it must be 1 to %d (every write waits for a majority)", s.MemberCount, MaxMembers)
+	case s.EtcdVersion == etcdversion.Version{}:
+		return fmt.Errorf("etcd version is missing")
+	}
+	return nil
+}
+
+// Quorum returns how many of n voters make a majority.
+func Quorum(n int) int { return n/2 + 1 }

@@ -1,0 +1,104 @@
+// Package etcdversion orders etcd version numbers and knows what differs
+// between them where automation has to care.
+package etcdversion
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A Version is a release of etcd. The zero value means "unknown".
+type Version struct {
+	Major, Minor, Patch int
+	// Pre is the pre-release part without its dash ("alpha.0"), empty for a
+	// release.
+	Pre string
+}
+
+// Parse reads "3.6.16", "v3.6.16" or "3.8.0-alpha.0".
+func Parse(s string) (Version, error) {
+	core, pre, hasPre := strings.Cut(strings.TrimPrefix(s, "v"), "-")
+	parts := strings.Split(core, ".")
+	if len(parts) != 3 || (hasPre && pre == "") {
+		return Version{}, fmt.Errorf("etcd version %q is not of the form 3.6.16", s)
+	}
+	var n [3]int
+	for i, p := range parts {
+		v, err := strconv.Atoi(p)
+		if err != nil || v < 0 || strconv.Itoa(v) != p {
+			return Version{}, fmt.Errorf("etcd version %q is not of the form 3.6.16", s)
+		}
+		n[i] = v
+	}
+	for _, r := range pre {
+		if !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '.' || r == '-') {
+			return Version{}, fmt.Errorf("etcd version %q has the character %q", s, r)
+		}
+	}
+	return Version{Major: n[0], Minor: n[1], Patch: n[2], Pre: pre}, nil
+}
+
+// Must is Parse for constants; it panics on a bad one.
+func Must(s string) Version {
+	v, err := Parse(s)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// String writes the form that Parse reads, without a leading "v"; "" for the
+// zero value.
+func (v Version) String() string {
+	if v == (Version{}) {
+		return ""
+	}
+	s := fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch)
+	if v.Pre != "" {
+		s += "-" + v.Pre
+	}
+	return s
+}
+
+// MarshalText writes the String form.
+func (v Version) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote; empty text is the zero value.
+func (v *Version) UnmarshalText(b []byte) (err error) {
+	if len(b) == 0 {
+		*v = Version{}
+		return nil
+	}
+	*v, err = Parse(string(b))
+	return err
+}
+
+// IsZero reports whether the version is unknown.
+func (v Version) IsZero() bool { return v == Version{} }
+
+// Compare orders versions; a pre-release comes before its release.
+func (v Version) Compare(w Version) int {
+	if c := cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor), cmp.Compare(v.Patch, w.Patch)); c != 0 {
+		return c
+	}
+	switch {
+	case v.Pre == w.Pre:
+		return 0
+	case v.Pre == "":
+		return 1
+	case w.Pre == "":
+		return -1
+	}
+	return cmp.Compare(v.Pre, w.Pre)
+}
+
+// AtLeast reports whether v is the given minor or a later one.
+func (v Version) AtLeast(major, minor int) bool {
+	return cmp.Or(cmp.Compare(v.Major, major), cmp.Compare(v.Minor, minor)) >= 0
+}
+
+// Managed reports whether a cluster of this version can be run by the daemon.
+// Learners, on which all membership changes stand, exist from 3.4.
+func (v Version) Managed() bool { return v.Major == 3 && v.Minor >= 4 }

@@ -1,0 +1,189 @@
+package plan
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A Flag is one flag of an operation's command line.
+type Flag struct {
+	Name string
+	Doc  string
+	// Repeated says that the flag may be given several times.
+	Repeated bool
+	index    int
+}
+
+// Flags returns the flags of the kind, in the order in which [Argv] writes
+// them.
+func (k Kind) Flags() []Flag {
+	t := reflect.TypeOf(k.New()).Elem()
+	flags := make([]Flag, t.NumField())
+	for i := range flags {
+		f := t.Field(i)
+		flags[i] = Flag{Name: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Repeated: f.Type.Kind() == reflect.Slice, index: i}
+	}
+	return flags
+}
+
+// Argv returns op's argument vector, without the leading "etcdadm". Flags
+// that have their zero value are left out.
+func Argv(op Operation) []string {
+	k := kindOf(op)
+	argv := strings.Fields(k.Path)
+	v := reflect.ValueOf(op).Elem()
+	for _, f := range k.Flags() {
+		field := v.Field(f.index)
+		if f.Repeated {
+			for i := range field.Len() {
+				argv = append(argv, "--"+f.Name+"="+text(field.Index(i)))
+			}
+			continue
+		}
+		if !field.IsZero() {
+			argv = append(argv, "--"+f.Name+"="+text(field))
+		}
+	}
+	return argv
+}
+
+// Line returns op as a command line that a POSIX shell reads back to the same
+// arguments.
+func Line(op Operation) string {
+	words := append([]string{"etcdadm"}, Argv(op)...)
+	for i, w := range words {
+		words[i] = quote(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// Parse reads an argument vector that [Argv] wrote. Anything that is not one
+// of the operations, has an unknown flag or a value that does not parse is an
+// error: nothing else can be asked of an executor.
+func Parse(argv []string) (Operation, error) {
+	if len(argv) < 2 {
+		return nil, fmt.Errorf("%q is not an operation", strings.Join(argv, " "))
+	}
+	path := argv[0] + " " + argv[1]
+	for _, k := range Kinds() {
+		if k.Path == path {
+			return k.parse(argv[2:])
+		}
+	}
+	return nil, fmt.Errorf("%q is not an operation", path)
+}
+
+func (k Kind) parse(args []string) (Operation, error) {
+	op := k.New()
+	seen := map[string]bool{}
+	for _, a := range args {
+		name, value, ok := strings.Cut(strings.TrimPrefix(a, "--"), "=")
+		if !ok || !strings.HasPrefix(a, "--") {
+			return nil, fmt.Errorf("%s: argument %q is not of the form --flag=value", k.Path, a)
+		}
+		f, ok := k.flag(name)
+		if !ok {
+			return nil, fmt.Errorf("%s: unknown flag --%s", k.Path, name)
+		}
+		if seen[name] && !f.Repeated {
+			return nil, fmt.Errorf("%s: flag --%s is given twice", k.Path, name)
+		}
+		seen[name] = true
+		if err := Set(op, name, value); err != nil {
+			return nil, err
+		}
+	}
+	return op, Validate(op)
+}
+
+func (k Kind) flag(name string) (Flag, bool) {
+	for _, f := range k.Flags() {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return Flag{}, false
+}
+
+// Set gives the flag of op its value; a repeated flag gets one more.
+func Set(op Operation, flag, value string) error {
+	k := kindOf(op)
+	f, ok := k.flag(flag)
+	if !ok {
+		return fmt.Errorf("%s: unknown flag --%s", k.Path, flag)
+	}
+	field := reflect.ValueOf(op).Elem().Field(f.index)
+	target := field
+	if f.Repeated {
+		target = reflect.New(field.Type().Elem()).Elem()
+	}
+	if err := setText(target, value); err != nil {
+		return fmt.Errorf("%s: --%s: %w", k.Path, flag, err)
+	}
+	if f.Repeated {
+		field.Set(reflect.Append(field, target))
+	}
+	return nil
+}
+
+// text writes one flag value. The field types of the operations are strings,
+// integers and types with MarshalText, nothing else.
+func text(v reflect.Value) string {
+	if m, ok := v.Interface().(encoding.TextMarshaler); ok {
+		b, err := m.MarshalText()
+		if err != nil {
+			panic(fmt.Sprintf("plan: %T cannot be written: %v", m, err))
+		}
+		return string(b)
+	}
+	if v.Kind() == reflect.Int {
+		return strconv.FormatInt(v.Int(), 10)
+	}
+	return v.String()
+}
+
+func setText(v reflect.Value, s string) error {
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return u.UnmarshalText([]byte(s))
+	}
+	if v.Kind() == reflect.Int {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", s)
+		}
+		v.SetInt(int64(n))
+		return nil
+	}
+	v.SetString(s)
+	return nil
+}
+
+// quote writes s as one word of a POSIX shell.
+func quote(s string) string {
+	plain := s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r))
+	}) < 0
+	if plain {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// Target returns the node whose daemon must carry op out; ok is false for an
+// operation that any holder of the term can do, through etcd or the store.
+func Target(op Operation) (node cluster.NodeName, ok bool) {
+	switch op.(type) {
+	case *AddLearner:
+		return "", false
+	}
+	f := reflect.ValueOf(op).Elem().FieldByName("Node")
+	if !f.IsValid() {
+		return "", false
+	}
+	return cluster.NodeName(f.String()), true
+}

@@ -1,0 +1,187 @@
+package plan
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// A Kind describes one operation: its command line and its contract. The
+// commands of etcdadm, their help and docs/operations.md come from this list.
+type Kind struct {
+	// Path is the command below etcdadm: "member start".
+	Path string
+	// Short is one line for help.
+	Short string
+	// Needs is what must hold when it begins; the executor checks it.
+	Needs string
+	// Done is what holds when it has succeeded; doing it again then is harmless.
+	Done string
+	// Destructive says that it takes something away.
+	Destructive bool
+	// New returns a pointer to a zero operation.
+	New func() Operation
+}
+
+// Kinds returns every operation there is, in the order of the documentation.
+func Kinds() []Kind { return kinds }
+
+var kinds = []Kind{
+	{
+		Path: "member prepare", Short: "promise to take part in a founding",
+		Needs: "The node has no etcd data and no assignment, has binaries of the version, and is one of the voters.",
+		Done:  "The promise is on the node's disk. A later promise replaces it as long as nothing has started.",
+		New:   func() Operation { return &MemberPrepare{} },
+	},
+	{
+		Path: "incarnation create", Short: "write an incarnation record if there is none of that number",
+		Needs: "The store can create an object only if it is absent. No record of that number with another token exists.",
+		Done:  "The record exists with this token. Of two founders exactly one succeeds.",
+		New:   func() Operation { return &IncarnationCreate{} },
+	},
+	{
+		Path: "incarnation mark", Short: "write the marker that says a cluster exists",
+		Needs: "The incarnation has a record.",
+		Done:  "control/etcd-cluster-created exists.",
+		New:   func() Operation { return &IncarnationMark{} },
+	},
+	{
+		Path: "member start", Short: "start a node's etcd process",
+		Needs: "Mode new: the node has promised this token and has never started it. Mode join: the disk is empty. Mode restart: the data on the disk is of this token. Binaries of the version are there.",
+		Done:  "The etcd process runs with this token and version.",
+		New:   func() Operation { return &MemberStart{} },
+	},
+	{
+		Path: "member stop", Short: "stop a node's etcd process and keep it stopped",
+		Needs: "The node runs the expected incarnation as the expected member.",
+		Done:  "No etcd process runs on the node, and its daemon does not start one by itself.",
+		New:   func() Operation { return &MemberStop{} },
+	},
+	{
+		Path: "member add-learner", Short: "add a node's member without a vote",
+		Needs: "The cluster has quorum, the expected number of voters and no other learner.",
+		Done:  "The member list has a learner with these peer URLs.",
+		New:   func() Operation { return &AddLearner{} },
+	},
+	{
+		Path: "member promote", Short: "give a learner its vote",
+		Needs: "The member is a started learner of the expected name and has caught up; the cluster has the expected number of voters.",
+		Done:  "The member is a voter.",
+		New:   func() Operation { return &Promote{} },
+	},
+	{
+		Path: "member remove", Short: "take a member out of the cluster", Destructive: true,
+		Needs: "The member has the expected name, the cluster the expected number of voters, and those left have quorum.",
+		Done:  "The member list has no member of that id.",
+		New:   func() Operation { return &Remove{} },
+	},
+	{
+		Path: "member move-leader", Short: "make another voter the raft leader",
+		Needs: "The member is a healthy voter of the expected name.",
+		Done:  "The member is the raft leader.",
+		New:   func() Operation { return &MoveLeader{} },
+	},
+	{
+		Path: "electors write", Short: "record on disk who may grant the coordinator's lease",
+		Needs: "The present record has the expected names; the new one differs from it by one name.",
+		Done:  "A majority of the old and of the new electors has the record on disk.",
+		New:   func() Operation { return &ElectorsWrite{} },
+	},
+	{
+		Path: "data set-aside", Short: "move a node's etcd data out of the way", Destructive: true,
+		Needs: "No etcd process runs on the node; the data on the disk is of the expected incarnation and member.",
+		Done:  "The data is below data-trashcan/, and the node has no assignment.",
+		New:   func() Operation { return &DataSetAside{} },
+	},
+	{
+		Path: "data discard", Short: "delete data that was set aside", Destructive: true,
+		Needs: "The name is one directory below data-trashcan/.",
+		Done:  "The directory is gone.",
+		New:   func() Operation { return &DataDiscard{} },
+	},
+	{
+		Path: "quarantine set", Short: "keep clients away from a member",
+		Needs: "The node has an assignment.",
+		Done:  "The member listens on its quarantine URLs instead of its client URLs.",
+		New:   func() Operation { return &QuarantineSet{} },
+	},
+	{
+		Path: "quarantine lift", Short: "open a member to clients",
+		Needs: "The node has an assignment.",
+		Done:  "The member listens on its client URLs.",
+		New:   func() Operation { return &QuarantineLift{} },
+	},
+	{
+		Path: "backup take", Short: "write a backup to the store",
+		Needs: "The node's member is healthy; the store is reachable.",
+		Done:  "A new backup with its metadata file is in the store.",
+		New:   func() Operation { return &BackupTake{} },
+	},
+	{
+		Path: "backup prune", Short: "delete backups that the retention rules let go", Destructive: true,
+		Needs: "None of the names is the newest backup.",
+		Done:  "The backups are gone from the store.",
+		New:   func() Operation { return &BackupPrune{} },
+	},
+	{
+		Path: "endpoints write", Short: "write a node's block in its hosts file",
+		Needs: "The node maintains a hosts file (--dns-suffix is set).",
+		Done:  "The block has exactly these entries.",
+		New:   func() Operation { return &EndpointsWrite{} },
+	},
+}
+
+// KindOf returns the description of op.
+func KindOf(op Operation) Kind { return kindOf(op) }
+
+func kindOf(op Operation) Kind {
+	for _, k := range kinds {
+		if k.Path == op.kind() {
+			return k
+		}
+	}
+	panic(fmt.Sprintf("plan: %s is not in the list of kinds", reflect.TypeOf(op)))
+}
+
+// Validate reports what op lacks to be carried out: a required flag, or a
+// value outside its range.
+func Validate(op Operation) error {
+	k := kindOf(op)
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%s: %s", k.Path, fmt.Sprintf(format, args...))
+	}
+	v := reflect.ValueOf(op).Elem()
+	for _, f := range k.Flags() {
+		field := v.Field(f.index)
+		if optional[k.Path+" "+f.Name] {
+			continue
+		}
+		if field.IsZero() || f.Repeated && field.Len() == 0 {
+			return fail("--%s is missing", f.Name)
+		}
+		if c, ok := field.Interface().(interface{ Validate() error }); ok {
+			if err := c.Validate(); err != nil {
+				return fail("--%s: %v", f.Name, err)
+			}
+		}
+	}
+	if s, ok := op.(*MemberStart); ok {
+		switch s.Mode {
+		case StartNew, StartJoin, StartRestart:
+		default:
+			return fail("--mode=%s is not new, join or restart", s.Mode)
+		}
+	}
+	return nil
+}
+
+// optional lists the flags that may be missing: a member that never started
+// has no name, a node may not know its member id.
+var optional = map[string]bool{
+	"member remove expect-name":       true,
+	"member stop expect-member-id":    true,
+	"data set-aside expect-member-id": true,
+	"data set-aside token":            true,
+	"member start peer":               true,
+	"endpoints write entry":           true,
+	"electors write expect":           true,
+}

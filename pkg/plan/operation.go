@@ -1,0 +1,161 @@
+package plan
+
+import (
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+)
+
+// An Operation is one step that changes the world. It is exactly one etcdadm
+// command line, see [Argv] and [Parse]; its fields are the flags of that
+// command and nothing else. Each operation is a pointer to one of the structs
+// listed in [Kinds].
+type Operation interface {
+	// kind finds the operation's entry in the list of kinds. It is unexported so
+	// that nothing outside this package can add a verb.
+	kind() string
+}
+
+// StartMode says on what ground a member may start.
+type StartMode string
+
+// The start modes.
+const (
+	// StartNew: a founding voter that has promised and has never started.
+	StartNew StartMode = "new"
+	// StartJoin: a learner that has never started, on an empty disk.
+	StartJoin StartMode = "join"
+	// StartRestart: a member whose own data is on the disk.
+	StartRestart StartMode = "restart"
+)
+
+// MemberPrepare makes a node promise to take part in a founding.
+type MemberPrepare struct {
+	Node    cluster.NodeName    `flag:"node" doc:"node that promises"`
+	Token   cluster.Token       `flag:"token" doc:"cluster token of the new incarnation"`
+	Version etcdversion.Version `flag:"version" doc:"etcd version to run"`
+	Voters  []cluster.Seat      `flag:"voter" doc:"founding voter, NAME=PEER-URL,PEER-URL (repeated)"`
+}
+
+// IncarnationCreate writes an incarnation record, only if there is none of
+// that number. It decides between two founders.
+type IncarnationCreate struct {
+	Number  int                 `flag:"number" doc:"number of the incarnation, from 1"`
+	Token   cluster.Token       `flag:"token" doc:"cluster token of the incarnation"`
+	Version etcdversion.Version `flag:"version" doc:"etcd version at founding"`
+	Voters  []cluster.Seat      `flag:"voter" doc:"founding voter, NAME=PEER-URL,PEER-URL (repeated)"`
+}
+
+// IncarnationMark writes the marker that says a cluster exists.
+type IncarnationMark struct {
+	Token cluster.Token `flag:"token" doc:"cluster token of the running incarnation"`
+}
+
+// MemberStart starts a node's etcd process.
+type MemberStart struct {
+	Node    cluster.NodeName    `flag:"node" doc:"node to start etcd on"`
+	Token   cluster.Token       `flag:"token" doc:"cluster token of the incarnation"`
+	Mode    StartMode           `flag:"mode" doc:"new (founding voter), join (fresh learner) or restart (own data on disk)"`
+	Version etcdversion.Version `flag:"version" doc:"etcd version to run"`
+	Peers   []cluster.Seat      `flag:"peer" doc:"member of the cluster, NAME=PEER-URL,PEER-URL (repeated)"`
+}
+
+// MemberStop stops a node's etcd process and keeps it stopped.
+type MemberStop struct {
+	Node           cluster.NodeName `flag:"node" doc:"node to stop etcd on"`
+	ExpectToken    cluster.Token    `flag:"expect-token" doc:"incarnation that the node must be running"`
+	ExpectMemberID cluster.MemberID `flag:"expect-member-id" doc:"member that the node must be, 0 if it does not know"`
+}
+
+// AddLearner adds a node's member to the cluster, without a vote.
+type AddLearner struct {
+	Node         cluster.NodeName `flag:"node" doc:"node that will run the member"`
+	PeerURLs     []string         `flag:"peer-url" doc:"peer URL of the member (repeated)"`
+	ExpectVoters int              `flag:"expect-voters" doc:"number of voters that the cluster must have"`
+}
+
+// Promote gives a learner its vote.
+type Promote struct {
+	ID           cluster.MemberID `flag:"id" doc:"member to promote"`
+	ExpectName   cluster.NodeName `flag:"expect-name" doc:"name that the member must have"`
+	ExpectVoters int              `flag:"expect-voters" doc:"number of voters that the cluster must have"`
+}
+
+// Remove takes a member out of the cluster.
+type Remove struct {
+	ID           cluster.MemberID `flag:"id" doc:"member to remove"`
+	ExpectName   cluster.NodeName `flag:"expect-name" doc:"name that the member must have, empty for one that never started"`
+	ExpectVoters int              `flag:"expect-voters" doc:"number of voters that the cluster must have"`
+}
+
+// MoveLeader makes another voter the raft leader.
+type MoveLeader struct {
+	To         cluster.MemberID `flag:"to" doc:"voter to lead"`
+	ExpectName cluster.NodeName `flag:"expect-name" doc:"name that the voter must have"`
+}
+
+// ElectorsWrite records on the electors' disks who they are, after the voters
+// have changed.
+type ElectorsWrite struct {
+	Token  cluster.Token      `flag:"token" doc:"cluster token of the incarnation"`
+	Names  []cluster.NodeName `flag:"name" doc:"node that hosts a voter (repeated)"`
+	Expect []cluster.NodeName `flag:"expect" doc:"node in the present record (repeated)"`
+}
+
+// DataSetAside moves a node's etcd data out of the way, and clears the node's
+// assignment.
+type DataSetAside struct {
+	Node           cluster.NodeName `flag:"node" doc:"node whose data moves"`
+	Token          cluster.Token    `flag:"token" doc:"incarnation whose data is expected"`
+	ExpectMemberID cluster.MemberID `flag:"expect-member-id" doc:"member whose data is expected, 0 if the node does not know"`
+}
+
+// DataDiscard deletes data that was set aside.
+type DataDiscard struct {
+	Node cluster.NodeName `flag:"node" doc:"node that keeps the data"`
+	Name string           `flag:"name" doc:"name of the set-aside directory"`
+}
+
+// QuarantineSet keeps clients away from a node's member.
+type QuarantineSet struct {
+	Node cluster.NodeName `flag:"node" doc:"node whose member is closed to clients"`
+}
+
+// QuarantineLift opens a node's member to clients.
+type QuarantineLift struct {
+	Node cluster.NodeName `flag:"node" doc:"node whose member is opened to clients"`
+}
+
+// BackupTake writes a backup to the store.
+type BackupTake struct {
+	Node   cluster.NodeName `flag:"node" doc:"node whose member is read"`
+	Reason string           `flag:"reason" doc:"why: interval, request, or before-STEP"`
+}
+
+// BackupPrune deletes backups that the retention rules let go.
+type BackupPrune struct {
+	Remove []string `flag:"remove" doc:"backup to delete (repeated)"`
+}
+
+// EndpointsWrite writes a node's block in its hosts file.
+type EndpointsWrite struct {
+	Node    cluster.NodeName    `flag:"node" doc:"node whose hosts file is written"`
+	Entries []cluster.HostEntry `flag:"entry" doc:"host, ADDRESS=NAME (repeated)"`
+}
+
+func (*MemberPrepare) kind() string     { return "member prepare" }
+func (*IncarnationCreate) kind() string { return "incarnation create" }
+func (*IncarnationMark) kind() string   { return "incarnation mark" }
+func (*MemberStart) kind() string       { return "member start" }
+func (*MemberStop) kind() string        { return "member stop" }
+func (*AddLearner) kind() string        { return "member add-learner" }
+func (*Promote) kind() string           { return "member promote" }
+func (*Remove) kind() string            { return "member remove" }
+func (*MoveLeader) kind() string        { return "member move-leader" }
+func (*ElectorsWrite) kind() string     { return "electors write" }
+func (*DataSetAside) kind() string      { return "data set-aside" }
+func (*DataDiscard) kind() string       { return "data discard" }
+func (*QuarantineSet) kind() string     { return "quarantine set" }
+func (*QuarantineLift) kind() string    { return "quarantine lift" }
+func (*BackupTake) kind() string        { return "backup take" }
+func (*BackupPrune) kind() string       { return "backup prune" }
+func (*EndpointsWrite) kind() string    { return "endpoints write" }
