@@ -1,0 +1,45 @@
+package retention
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The two objects of a backup, below its name. The marker is written last and
+// deleted first: a backup is complete when, and only when, it has its marker.
+const (
+	// DataFile is etcd's snapshot stream, compressed with gzip.
+	DataFile = "etcd.backup.gz"
+	// MarkerFile says what the snapshot is of.
+	MarkerFile = "_etcd_backup.meta"
+)
+
+// maxSequence is the largest number that Name writes.
+const maxSequence = 999999
+
+// Name returns the name of a backup taken at a time, such as
+// 2026-11-20T10:39:37Z-000001. The sequence number tells backups of the same
+// second apart; it is written with six digits and starts again from zero after
+// 999999. A negative one is written as zero.
+func Name(at time.Time, sequence int) string {
+	if sequence < 0 {
+		sequence = 0
+	}
+	return fmt.Sprintf("%s-%06d", at.UTC().Format(time.RFC3339), sequence%(maxSequence+1))
+}
+
+// ParseName returns the time in a backup's name. The part up to "Z-", or the
+// whole name where there is no "Z-", must be a time of RFC 3339; whatever
+// follows "Z-" does not matter.
+func ParseName(name string) (time.Time, error) {
+	text := name
+	if i := strings.Index(name, "Z-"); i >= 0 {
+		text = name[:i+1]
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("backup name %q does not start with a time such as 2026-11-20T10:39:37Z", name)
+	}
+	return at.UTC(), nil
+}

@@ -1,0 +1,177 @@
+package retention
+
+import (
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// keepAll is the age below which every backup is kept.
+const keepAll = time.Hour
+
+// A Policy says how long backups are kept.
+type Policy struct {
+	// Hourly is the age up to which one backup an hour is kept, Daily the age
+	// up to which one a day is kept. Zero means the default of
+	// [cluster.DefaultPolicy], so that a forgotten field deletes nothing early.
+	Hourly, Daily time.Duration
+}
+
+func (p Policy) withDefaults() Policy {
+	d := cluster.DefaultPolicy()
+	if p.Hourly == 0 {
+		p.Hourly = d.HourlyRetention
+	}
+	if p.Daily == 0 {
+		p.Daily = d.DailyRetention
+	}
+	return p
+}
+
+// A Verdict is what the policy says about one backup, and why.
+type Verdict struct {
+	Backup cluster.Backup
+	Keep   bool
+	Reason string
+}
+
+// The reasons of verdicts. They are constants so that a verdict about ten
+// thousand backups allocates no text.
+const (
+	reasonUnparsed = "the name has no time, so it is not ours to delete"
+	reasonFuture   = "its time is in the future"
+	reasonRecent   = "younger than an hour"
+	reasonHour     = "the earliest of its hour"
+	reasonDay      = "the earliest of its day"
+	reasonNewest   = "the newest backup"
+	reasonNotHour  = "not the earliest of its hour"
+	reasonNotDay   = "not the earliest of its day"
+	reasonOld      = "older than the daily retention"
+)
+
+// An age class is the range of the policy that a backup's age falls into.
+type class uint8
+
+const (
+	unparsed class = iota
+	future
+	recent
+	hourly
+	daily
+	old
+)
+
+// A bucket is a stretch of time of which the earliest backup is kept: an hour
+// or a day of UTC, counted from 1970.
+type bucket struct {
+	class class
+	slot  int64
+}
+
+// A judged backup is what the first pass over the backups learns of each.
+type judged struct {
+	unix   int64
+	bucket bucket
+}
+
+// Keep returns a verdict for each backup, in the order of the backups, which
+// does not matter otherwise. A backup's time is the one in its name.
+//
+//   - younger than an hour: kept;
+//   - younger than the hourly retention: the earliest in each hour of UTC is kept;
+//   - younger than the daily retention: the earliest in each day of UTC is kept;
+//   - older: removed;
+//   - from the future, or with a name that cannot be parsed: kept;
+//   - the newest one that is not from the future: kept whatever its age, so that
+//     a cluster whose backups stopped long ago does not lose its last one.
+//
+// Of two backups of the same second the one with the lower name is the
+// earlier. These are the rules of the existing etcd-manager, but for the last,
+// so two programs on one store agree. It takes time linear in the backups.
+func Keep(policy Policy, now time.Time, backups []cluster.Backup) []Verdict {
+	policy = policy.withDefaults()
+	all := make([]judged, len(backups))
+	earlier := func(i, j int) bool {
+		if all[i].unix != all[j].unix {
+			return all[i].unix < all[j].unix
+		}
+		return backups[i].Name < backups[j].Name
+	}
+	earliest := make(map[bucket]int)
+	newest := -1
+	for i, b := range backups {
+		all[i] = judge(policy, now, b.Name)
+		in := all[i].bucket
+		if in.class == unparsed || in.class == future {
+			continue
+		}
+		if j, ok := earliest[in]; !ok || earlier(i, j) {
+			earliest[in] = i
+		}
+		if newest < 0 || earlier(newest, i) {
+			newest = i
+		}
+	}
+	verdicts := make([]Verdict, len(backups))
+	for i, b := range backups {
+		in := all[i].bucket
+		keep, reason := rule(in.class, earliest[in] == i)
+		if !keep && i == newest {
+			keep, reason = true, reasonNewest
+		}
+		verdicts[i] = Verdict{Backup: b, Keep: keep, Reason: reason}
+	}
+	return verdicts
+}
+
+// rule says what happens to a backup of an age class that is, or is not, the
+// earliest of its bucket.
+func rule(c class, earliest bool) (keep bool, reason string) {
+	switch {
+	case c == unparsed:
+		return true, reasonUnparsed
+	case c == future:
+		return true, reasonFuture
+	case c == recent:
+		return true, reasonRecent
+	case c == hourly && earliest:
+		return true, reasonHour
+	case c == hourly:
+		return false, reasonNotHour
+	case c == daily && earliest:
+		return true, reasonDay
+	case c == daily:
+		return false, reasonNotDay
+	}
+	return false, reasonOld
+}
+
+func judge(policy Policy, now time.Time, name string) judged {
+	at, err := ParseName(name)
+	if err != nil {
+		return judged{}
+	}
+	unix := at.Unix()
+	switch age := now.Sub(at); {
+	case age < 0:
+		return judged{unix, bucket{class: future}}
+	case age < keepAll:
+		return judged{unix, bucket{class: recent}}
+	case age < policy.Hourly:
+		return judged{unix, bucket{hourly, slot(unix, time.Hour)}}
+	case age < policy.Daily:
+		return judged{unix, bucket{daily, slot(unix, day)}}
+	}
+	return judged{unix, bucket{class: old}}
+}
+
+// slot numbers the stretches of time of a length in UTC: hours and days. It
+// rounds down, also before 1970.
+func slot(unix int64, length time.Duration) int64 {
+	seconds := int64(length / time.Second)
+	n := unix / seconds
+	if unix%seconds < 0 {
+		n--
+	}
+	return n
+}

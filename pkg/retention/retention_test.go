@@ -1,0 +1,240 @@
+package retention
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// TestStories runs testdata/stories.txt. Its blocks are "policy", "now",
+// backup names and, after each name, the verdict that Keep must give.
+func TestStories(t *testing.T) {
+	file, err := os.Open("testdata/stories.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	type story struct {
+		name     string
+		policy   Policy
+		now      time.Time
+		names    []string
+		verdicts []string
+	}
+	var stories []*story
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		line := lines.Text()
+		word, rest, _ := strings.Cut(line, " ")
+		var last *story
+		if len(stories) > 0 {
+			last = stories[len(stories)-1]
+		}
+		switch word {
+		case "", "#":
+		case "story":
+			stories = append(stories, &story{name: rest})
+		case "policy":
+			hourly, daily, _ := strings.Cut(rest, " ")
+			if last.policy.Hourly, err = ParseDuration(hourly); err != nil {
+				t.Fatal(err)
+			}
+			if last.policy.Daily, err = ParseDuration(daily); err != nil {
+				t.Fatal(err)
+			}
+		case "now":
+			if last.now, err = time.Parse(time.RFC3339, rest); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			last.names = append(last.names, word)
+			last.verdicts = append(last.verdicts, strings.TrimSpace(rest))
+		}
+	}
+	if len(stories) < 5 {
+		t.Fatalf("read %d stories", len(stories))
+	}
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) {
+			for i, v := range Keep(s.policy, s.now, named(s.names...)) {
+				got := "remove: " + v.Reason
+				if v.Keep {
+					got = "keep: " + v.Reason
+				}
+				if got != s.verdicts[i] || v.Backup.Name != s.names[i] {
+					t.Errorf("%s\n got %s\nwant %s", s.names[i], got, s.verdicts[i])
+				}
+			}
+		})
+	}
+}
+
+func named(names ...string) []cluster.Backup {
+	var backups []cluster.Backup
+	for _, n := range names {
+		at, _ := ParseName(n)
+		backups = append(backups, cluster.Backup{Name: n, At: at})
+	}
+	return backups
+}
+
+var testNow = time.Date(2026, 11, 20, 10, 39, 37, 0, time.UTC)
+
+// randomBackups returns n backups whose ages cover every rule, in no order.
+func randomBackups(r *rand.Rand, n int) []cluster.Backup {
+	spans := []time.Duration{time.Hour, 3 * time.Hour, 8 * day, 400 * day, 3 * year}
+	var names []string
+	for range n {
+		age := time.Duration(r.Int64N(int64(spans[r.IntN(len(spans))])))
+		if r.IntN(50) == 0 {
+			age = -age
+		}
+		name := Name(testNow.Add(-age), r.IntN(3))
+		if r.IntN(100) == 0 {
+			name = fmt.Sprintf("hand-made-%d", r.IntN(1000))
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return named(names...)
+}
+
+// naive is the policy again, written as its description reads.
+func naive(p Policy, now time.Time, backups []cluster.Backup) map[string]bool {
+	sorted := slices.Clone(backups)
+	slices.SortFunc(sorted, func(a, b cluster.Backup) int {
+		if c := a.At.Compare(b.At); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	keep := map[string]bool{}
+	hours, days := map[string]bool{}, map[string]bool{}
+	newest := ""
+	for _, b := range sorted {
+		at, err := ParseName(b.Name)
+		age := now.Sub(at)
+		if err != nil || age < 0 {
+			keep[b.Name] = true
+			continue
+		}
+		newest = b.Name
+		hour, date := at.Format("2006-01-02 15"), at.Format("2006-01-02")
+		switch {
+		case age < time.Hour:
+			keep[b.Name] = true
+		case age < p.Hourly:
+			keep[b.Name] = !hours[hour]
+			hours[hour] = true
+		case age < p.Daily:
+			keep[b.Name] = !days[date]
+			days[date] = true
+		}
+	}
+	keep[newest] = true
+	return keep
+}
+
+func TestKeepDoesWhatThePolicySays(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		backups := randomBackups(r, 1+r.IntN(300))
+		policy := Policy{Hourly: time.Duration(1+r.IntN(10)) * day, Daily: time.Duration(1+r.IntN(500)) * day}
+		want := naive(policy, testNow, backups)
+		var kept []cluster.Backup
+		for i, v := range Keep(policy, testNow, backups) {
+			if v.Backup != backups[i] {
+				t.Fatalf("seed %d: verdict %d is about %s, not %s", seed, i, v.Backup.Name, backups[i].Name)
+			}
+			if v.Keep != want[v.Backup.Name] {
+				t.Errorf("seed %d: %s: keep is %t (%s)", seed, v.Backup.Name, v.Keep, v.Reason)
+			}
+			if v.Reason == "" {
+				t.Errorf("seed %d: %s: no reason", seed, v.Backup.Name)
+			}
+			if v.Keep {
+				kept = append(kept, v.Backup)
+			}
+		}
+		// What is kept stays kept: pruning twice is pruning once.
+		for _, v := range Keep(policy, testNow, kept) {
+			if !v.Keep {
+				t.Errorf("seed %d: %s was kept and is then removed: %s", seed, v.Backup.Name, v.Reason)
+			}
+		}
+	}
+}
+
+// A store that is pruned each minute, with a backup every fifteen, holds in the
+// end what the policy promises and not much more.
+func TestPruningForMonthsKeepsOneAnHourAndOneADay(t *testing.T) {
+	policy := Policy{Hourly: 2 * day, Daily: 30 * day}
+	var store []cluster.Backup
+	now := testNow
+	for range 60 * 24 * 4 {
+		now = now.Add(15 * time.Minute)
+		store = append(store, named(Name(now, 1))...)
+		var kept []cluster.Backup
+		for _, v := range Keep(policy, now, store) {
+			if v.Keep {
+				kept = append(kept, v.Backup)
+			}
+		}
+		store = kept
+	}
+	hours, days := map[int64]bool{}, map[int64]bool{}
+	for _, b := range store {
+		hours[slot(b.At.Unix(), time.Hour)] = true
+		days[slot(b.At.Unix(), day)] = true
+	}
+	for age := time.Duration(0); age < policy.Daily; age += time.Hour {
+		at := now.Add(-age).Unix()
+		if age < policy.Hourly && !hours[slot(at, time.Hour)] {
+			t.Errorf("no backup of the hour %s ago", age)
+		}
+		// The oldest day goes piecemeal: its earliest backup first.
+		if age < policy.Daily-day && !days[slot(at, day)] {
+			t.Errorf("no backup of the day %s ago", age)
+		}
+	}
+	if most := 4 + 48 + 1 + 30 + 1; len(store) > most {
+		t.Errorf("%d backups are kept, at most %d are needed", len(store), most)
+	}
+}
+
+func TestKeepOfNothing(t *testing.T) {
+	if v := Keep(Policy{}, testNow, nil); len(v) != 0 {
+		t.Errorf("%v", v)
+	}
+}
+
+func TestSlotRoundsDownBefore1970(t *testing.T) {
+	for _, c := range []struct{ unix, want int64 }{{-1, -1}, {-3600, -1}, {-3601, -2}, {0, 0}, {3599, 0}, {3600, 1}} {
+		if got := slot(c.unix, time.Hour); got != c.want {
+			t.Errorf("slot(%d) = %d, want %d", c.unix, got, c.want)
+		}
+	}
+}
+
+func TestKeepAllocatesLittle(t *testing.T) {
+	backups := randomBackups(rand.New(rand.NewPCG(1, 1)), 10_000)
+	if n := testing.AllocsPerRun(3, func() { Keep(Policy{}, testNow, backups) }); n > 1000 {
+		t.Errorf("%.0f allocations for %d backups", n, len(backups))
+	}
+}
+
+func BenchmarkKeep(b *testing.B) {
+	backups := randomBackups(rand.New(rand.NewPCG(1, 1)), 10_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		Keep(Policy{}, testNow, backups)
+	}
+}
