@@ -15,8 +15,13 @@ type Observation struct {
 	At time.Time `json:"at"`
 	// Observer is the node that looked; empty for a person's command.
 	Observer NodeName `json:"observer,omitempty"`
+	// Since is when the observer began to look, in this run of its daemon.
+	Since time.Time `json:"since,omitzero"`
 	// Nonce is a fresh random token, for the plan to use where one is needed.
 	Nonce Token `json:"nonce,omitempty"`
+	// Token is the incarnation that Members belong to; where no member
+	// answered, the newest one that a record or a disk tells of.
+	Token Token `json:"token,omitempty"`
 
 	// Nodes holds every known machine, by name.
 	Nodes []Node `json:"nodes"`
@@ -50,6 +55,8 @@ type Node struct {
 	LastSeen time.Time `json:"lastSeen,omitzero"`
 	// Boot is a random token of this run of the daemon.
 	Boot Token `json:"boot,omitempty"`
+	// Conflict names the address of a second daemon that uses the same name.
+	Conflict string `json:"conflict,omitempty"`
 	// Published says that the control store holds this node's record with the
 	// same Boot token, which proves that the node and the observer use one and
 	// the same store.
@@ -223,6 +230,8 @@ type Store struct {
 	// Reachable says that this look could read the store. Where it could not,
 	// the rest is what it said last.
 	Reachable bool `json:"reachable"`
+	// SpecProblem says why the spec in the store cannot be understood.
+	SpecProblem string `json:"specProblem,omitempty"`
 	// Created is the time in the marker etcd-cluster-created, zero for none.
 	Created time.Time `json:"created,omitzero"`
 	// Incarnations are the incarnation records, by number.

@@ -177,8 +177,7 @@ func quote(s string) string {
 // Target returns the node whose daemon must carry op out; ok is false for an
 // operation that any holder of the term can do, through etcd or the store.
 func Target(op Operation) (node cluster.NodeName, ok bool) {
-	switch op.(type) {
-	case *AddLearner:
+	if _, ok := op.(*AddLearner); ok {
 		return "", false
 	}
 	f := reflect.ValueOf(op).Elem().FieldByName("Node")

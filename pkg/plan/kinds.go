@@ -64,7 +64,7 @@ var kinds = []Kind{
 	},
 	{
 		Path: "member promote", Short: "give a learner its vote",
-		Needs: "The member is a started learner of the expected name and has caught up; the cluster has the expected number of voters.",
+		Needs: "The member is a started, healthy learner and has caught up; the cluster has the expected number of voters.",
 		Done:  "The member is a voter.",
 		New:   func() Operation { return &Promote{} },
 	},
@@ -76,7 +76,7 @@ var kinds = []Kind{
 	},
 	{
 		Path: "member move-leader", Short: "make another voter the raft leader",
-		Needs: "The member is a healthy voter of the expected name.",
+		Needs: "The member is a healthy voter.",
 		Done:  "The member is the raft leader.",
 		New:   func() Operation { return &MoveLeader{} },
 	},

@@ -75,8 +75,7 @@ type AddLearner struct {
 
 // Promote gives a learner its vote.
 type Promote struct {
-	ID           cluster.MemberID `flag:"id" doc:"member to promote"`
-	ExpectName   cluster.NodeName `flag:"expect-name" doc:"name that the member must have"`
+	Name         cluster.NodeName `flag:"name" doc:"learner to promote"`
 	ExpectVoters int              `flag:"expect-voters" doc:"number of voters that the cluster must have"`
 }
 
@@ -89,8 +88,7 @@ type Remove struct {
 
 // MoveLeader makes another voter the raft leader.
 type MoveLeader struct {
-	To         cluster.MemberID `flag:"to" doc:"voter to lead"`
-	ExpectName cluster.NodeName `flag:"expect-name" doc:"name that the voter must have"`
+	To cluster.NodeName `flag:"to" doc:"voter to lead"`
 }
 
 // ElectorsWrite records on the electors' disks who they are, after the voters

@@ -1,0 +1,67 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// Done reports whether obs shows that op has nothing left to do. It is false
+// where obs cannot tell.
+func Done(obs cluster.Observation, op Operation) bool {
+	l := newLook(cluster.Spec{}, obs)
+	switch op := op.(type) {
+	case *MemberPrepare:
+		n := l.node(op.Node)
+		return n != nil && n.Prepared != nil && n.Prepared.Token == op.Token && n.Prepared.Version == op.Version
+	case *IncarnationCreate:
+		return slices.ContainsFunc(obs.Store.Incarnations, func(i cluster.Incarnation) bool {
+			return i.Number == op.Number && i.Token == op.Token
+		})
+	case *IncarnationMark:
+		return !obs.Store.Created.IsZero()
+	case *MemberStart:
+		n := l.node(op.Node)
+		return n != nil && n.Assigned != nil && n.Assigned.Token == op.Token && n.Assigned.Version == op.Version &&
+			!n.Assigned.Stopped && n.Process.State == cluster.ProcessRunning
+	case *MemberStop:
+		n := l.node(op.Node)
+		return n != nil && n.Process.State == cluster.ProcessStopped && (n.Assigned == nil || n.Assigned.Stopped)
+	case *AddLearner:
+		return slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return overlap(m.PeerURLs, op.PeerURLs) })
+	case *Promote:
+		return slices.ContainsFunc(l.voters, func(m cluster.Member) bool { return m.Name == op.Name })
+	case *Remove:
+		return len(obs.Members) > 0 && !slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.ID == op.ID })
+	case *MoveLeader:
+		return slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.ID == obs.Leader && m.Name == op.To })
+	case *ElectorsWrite:
+		return obs.Electors.Token == op.Token && slices.Equal(obs.Electors.Names, op.Names)
+	}
+	return doneUpkeep(l, op)
+}
+
+func doneUpkeep(l *look, op Operation) bool {
+	switch op := op.(type) {
+	case *DataSetAside:
+		n := l.node(op.Node)
+		return n != nil && n.Disk.State == cluster.DiskEmpty && n.Assigned == nil
+	case *DataDiscard:
+		n := l.node(op.Node)
+		return n != nil && n.Reachable && !slices.ContainsFunc(n.SetAside, func(s cluster.SetAside) bool { return s.Name == op.Name })
+	case *QuarantineSet:
+		n := l.node(op.Node)
+		return n != nil && n.Assigned != nil && n.Assigned.Quarantined
+	case *QuarantineLift:
+		n := l.node(op.Node)
+		return n != nil && n.Assigned != nil && !n.Assigned.Quarantined
+	case *BackupTake:
+		return false // every call takes one more
+	case *BackupPrune:
+		return l.obs.Store.BackupsKnown && !slices.ContainsFunc(l.obs.Store.Backups, func(b cluster.Backup) bool { return slices.Contains(op.Remove, b.Name) })
+	case *EndpointsWrite:
+		n := l.node(op.Node)
+		return n != nil && slices.Equal(n.Hosts, op.Entries)
+	}
+	return false
+}

@@ -1,0 +1,142 @@
+package plan
+
+import "fmt"
+
+// A Hold is a reason for not acting.
+type Hold struct {
+	Rule Rule   `json:"rule"`
+	Text string `json:"text"`
+}
+
+func (h Hold) String() string { return fmt.Sprintf("hold %s: %s", h.Rule, h.Text) }
+
+// A Rule names a kind of hold. The list is closed, see [Rules].
+type Rule string
+
+// The rules that can hold.
+const (
+	SpecMissing        Rule = "spec-missing"
+	SpecInvalid        Rule = "spec-invalid"
+	Paused             Rule = "paused"
+	RequestUnsupported Rule = "request-unsupported"
+	NameConflict       Rule = "name-conflict"
+	ClockSkew          Rule = "clock-skew"
+	StoreUnreachable   Rule = "store-unreachable"
+	StoreNotShared     Rule = "store-not-shared"
+	WaitingForNodes    Rule = "waiting-for-nodes"
+	ClusterLost        Rule = "cluster-lost"
+	Founding           Rule = "founding"
+	QuorumLost         Rule = "quorum-lost"
+	QuorumMargin       Rule = "quorum-margin"
+	MemberStarting     Rule = "member-starting"
+	Grace              Rule = "grace"
+	NoSpare            Rule = "no-spare"
+	LearnerBehind      Rule = "learner-behind"
+	BinaryMissing      Rule = "binary-missing"
+	VersionDiffers     Rule = "version-differs"
+	DiskUnreadable     Rule = "disk-unreadable"
+	Alarm              Rule = "alarm"
+	ElectorsDiffer     Rule = "electors-differ"
+	NodeUnreachable    Rule = "node-unreachable"
+	NoCoordinator      Rule = "no-coordinator"
+	OperationFailed    Rule = "operation-failed"
+)
+
+// A RuleDoc explains a rule to the person who reads the hold.
+type RuleDoc struct {
+	Rule Rule
+	// Means says what the daemon saw; Do says what a person can do.
+	Means, Do string
+}
+
+// Rules returns every rule with its explanation, in the order of the
+// documentation. docs/holds.md and "etcd-manager-ctl explain" print it.
+func Rules() []RuleDoc { return ruleDocs }
+
+// Explain returns the explanation of r; ok is false for an unknown rule.
+func Explain(r Rule) (RuleDoc, bool) {
+	for _, d := range ruleDocs {
+		if d.Rule == r {
+			return d, true
+		}
+	}
+	return RuleDoc{}, false
+}
+
+var ruleDocs = []RuleDoc{
+	{SpecMissing,
+		"The control store has no spec (control/etcd-cluster-spec) and no node remembers one. A running cluster keeps running; nothing is changed.",
+		"Write one: etcd-manager-ctl --backup-store=STORE --member-count=3 --etcd-version=VERSION configure-cluster."},
+	{SpecInvalid,
+		"The spec in the store cannot be understood or asks for something that cannot be. Until it is mended nothing is changed.",
+		"The text says which field. Write it again with etcd-manager-ctl configure-cluster."},
+	{Paused,
+		"An operator asked the coordinator to leave the cluster alone. Nodes still restart their own etcd processes.",
+		"Run etcd-manager-ctl resume when you are done."},
+	{RequestUnsupported,
+		"A request or command is queued that this release cannot carry out. It stays queued and changes nothing.",
+		"Delete it with etcd-manager-ctl delete-command NAME, or run a release that knows it."},
+	{NameConflict,
+		"Two daemons at different addresses use the same node name. Which of them is meant cannot be known, so nothing is planned that involves the name.",
+		"Stop one of them, or give it another --node-name (or another myid file in its data directory)."},
+	{ClockSkew,
+		"A node's clock differs from the coordinator's by more than the policy allows, or the newest backup lies in the future. Decisions by age (backups, retention) wait; repairs go on.",
+		"Mend time synchronisation on the node that the text names."},
+	{StoreUnreachable,
+		"The control store does not answer. The cluster keeps running and processes are restarted, but no step is taken that must be preceded by a backup or recorded in the store.",
+		"Mend the way to the store; the text has the error. Nothing needs to be restarted."},
+	{StoreNotShared,
+		"A cluster is about to be founded, but some nodes' records do not appear in the store that the coordinator reads. Each node seems to have a store of its own, so the store cannot decide between two founders.",
+		"Point every node's --backup-store to the same place, or name all nodes with --seeds so that a majority of the list can decide."},
+	{WaitingForNodes,
+		"A cluster is to be founded and too few nodes are there, or a known node has not answered and might hold data.",
+		"Start the missing nodes. If a machine is gone for good, remove its record with etcd-manager-ctl forget-node NAME."},
+	{ClusterLost,
+		"Something says that a cluster existed (a marker, an incarnation record, a backup), but no reachable node has its data. A new cluster is never made over the remains of another by itself.",
+		"Bring back a node that has the data. If all are lost, request a restore of a backup; if the remains are of no value, use an empty store."},
+	{Founding,
+		"The founding members have been started, or are about to be, and are not healthy yet.",
+		"Wait; if it stays, look at the log lines of the members that the text names. A founder that never comes back needs its machine or, before any data exists, an empty store."},
+	{QuorumLost,
+		"Fewer voters are healthy than a majority needs, so etcd can neither write nor change its members. Nothing is taken away.",
+		"Bring back machines that hold voters: their members start by themselves from their own disks."},
+	{QuorumMargin,
+		"The next membership change would leave the cluster without a healthy majority.",
+		"Bring the unhealthy voters back first."},
+	{MemberStarting,
+		"A member was started and is not healthy yet.",
+		"Wait; if it stays, look at its log lines in etcd-manager-ctl status."},
+	{Grace,
+		"A voter is unhealthy, but not yet for as long as the grace time. It may come back by itself.",
+		"Wait, or bring the machine back. The time is set by --replace-grace."},
+	{NoSpare,
+		"The cluster needs another member, and no node is free to run it: free is a reachable node without a member, with an empty or stale disk and the binaries.",
+		"Start another node, or lower the member count."},
+	{LearnerBehind,
+		"A new member has not caught up with the leader. It is removed again when it takes longer than the learner timeout.",
+		"Wait. If it comes again and again, look at the node's disk and network."},
+	{BinaryMissing,
+		"A node has no binaries of the etcd version that it would have to run.",
+		"Install the version on the node in one of the places of --etcd-dir, or change the spec."},
+	{VersionDiffers,
+		"The members run another etcd version than the spec says. This release does not change versions.",
+		"Set the spec back to the running version."},
+	{DiskUnreadable,
+		"A node's data directory holds something that cannot be read or understood. It is left alone.",
+		"The text says what. Mend it, or move it away by hand."},
+	{Alarm,
+		"etcd has raised an alarm. NOSPACE: the database is at its quota. CORRUPT: members disagree about the data.",
+		"NOSPACE: compact, defragment each member, then disarm with etcdctl. CORRUPT: replace the member that the text names."},
+	{ElectorsDiffer,
+		"Too few of the nodes that host voters have recorded the present voters on disk, so no further membership change is made.",
+		"Bring back the nodes that the text names."},
+	{NodeUnreachable,
+		"A node that the next step needs does not answer.",
+		"Start its daemon, or mend the network between the nodes."},
+	{NoCoordinator,
+		"No daemon holds the coordinator's lease, so nobody plans. It takes a majority of the nodes that host voters.",
+		"Start the daemons on the voters' nodes; the text says which answer."},
+	{OperationFailed,
+		"The last operation failed. It is tried again after a pause that grows to a minute.",
+		"The text has the error and the command line, which can be run by hand."},
+}

@@ -1,0 +1,240 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+)
+
+// A look is an observation with what several rules read off it.
+type look struct {
+	spec   cluster.Spec
+	policy cluster.Policy
+	obs    cluster.Observation
+	holds  []Hold
+
+	voters   []cluster.Member
+	learners []cluster.Member
+	healthy  int // voters
+	// frozen says that no membership change may begin: one is unfinished, or
+	// its ground is not firm.
+	frozen bool
+}
+
+func newLook(spec cluster.Spec, obs cluster.Observation) *look {
+	l := &look{spec: spec, policy: spec.Policy.WithDefaults(), obs: obs}
+	for _, m := range obs.Members {
+		if m.Learner {
+			l.learners = append(l.learners, m)
+			continue
+		}
+		l.voters = append(l.voters, m)
+		if m.Healthy {
+			l.healthy++
+		}
+	}
+	return l
+}
+
+func (l *look) hold(r Rule, format string, args ...any) {
+	l.holds = append(l.holds, Hold{Rule: r, Text: fmt.Sprintf(format, args...)})
+}
+
+// node returns the node of that name, nil if it is not known.
+func (l *look) node(name cluster.NodeName) *cluster.Node {
+	for i := range l.obs.Nodes {
+		if l.obs.Nodes[i].Name == name {
+			return &l.obs.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// nodeOf returns the node that hosts m. A member that has never started has
+// no name yet; its peer URLs are then its only stable identity.
+func (l *look) nodeOf(m cluster.Member) *cluster.Node {
+	if m.Name != "" {
+		return l.node(m.Name)
+	}
+	for i := range l.obs.Nodes {
+		if overlap(l.obs.Nodes[i].URLs.Peer, m.PeerURLs) {
+			return &l.obs.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// memberOf returns the member that n hosts, nil for none.
+func (l *look) memberOf(n *cluster.Node) *cluster.Member {
+	for i := range l.obs.Members {
+		if h := l.nodeOf(l.obs.Members[i]); h != nil && h.Name == n.Name {
+			return &l.obs.Members[i]
+		}
+	}
+	return nil
+}
+
+// runsMember reports whether n's disk and assignment can be those of m.
+func (l *look) runsMember(n *cluster.Node, m cluster.Member) bool {
+	if n.Assigned == nil || n.Assigned.Token != l.obs.Token {
+		return false
+	}
+	return n.Disk.MemberID == 0 || n.Disk.MemberID == m.ID
+}
+
+// version returns the version that the cluster runs: that of most members'
+// nodes, and of the older one where two are even. Without a running member it
+// is the spec's.
+func (l *look) version() etcdversion.Version {
+	var best etcdversion.Version
+	bestCount := 0
+	for _, m := range l.obs.Members {
+		n := l.nodeOf(m)
+		if n == nil || n.Assigned == nil {
+			continue
+		}
+		v, count := n.Assigned.Version, 0
+		for _, o := range l.obs.Members {
+			if h := l.nodeOf(o); h != nil && h.Assigned != nil && h.Assigned.Version == v {
+				count++
+			}
+		}
+		if count > bestCount || count == bestCount && v.Compare(best) < 0 {
+			best, bestCount = v, count
+		}
+	}
+	if bestCount == 0 {
+		return l.spec.EtcdVersion
+	}
+	return best
+}
+
+// free returns the nodes that could take a new member now, by name, and says
+// for the others that come close why not.
+func (l *look) free(version etcdversion.Version) (free []*cluster.Node, why []string) {
+	for i := range l.obs.Nodes {
+		n := &l.obs.Nodes[i]
+		if l.memberOf(n) != nil {
+			continue
+		}
+		switch {
+		case !n.Reachable:
+			why = append(why, fmt.Sprintf("%s does not answer", n.Name))
+		case n.Conflict != "":
+			why = append(why, fmt.Sprintf("%s is the name of two daemons", n.Name))
+		case n.Disk.State == cluster.DiskUnreadable:
+			why = append(why, fmt.Sprintf("%s has an unreadable disk", n.Name))
+		case !slices.Contains(n.Versions, version):
+			why = append(why, fmt.Sprintf("%s has no binaries of etcd %s", n.Name, version))
+		case n.Disk.State != cluster.DiskEmpty || n.Assigned != nil:
+			why = append(why, fmt.Sprintf("%s still holds old data", n.Name))
+		default:
+			free = append(free, n)
+		}
+	}
+	return free, why
+}
+
+// newest returns the newest backup that does not lie in the future, nil for
+// none.
+func (l *look) newest() *cluster.Backup {
+	for i := range l.obs.Store.Backups {
+		b := &l.obs.Store.Backups[i]
+		if b.At.Sub(l.obs.At) <= l.policy.MaxClockSkew {
+			return b
+		}
+	}
+	return nil
+}
+
+// age returns how old t is at this look; a time in the future has age zero.
+func (l *look) age(t time.Time) time.Duration { return max(0, l.obs.At.Sub(t)) }
+
+// covered makes sure that a fresh backup exists before a risky step: it
+// returns the operation that takes one, or a hold where none can be taken, or
+// ok.
+func (l *look) covered(step string) (op Operation, ok bool) {
+	if b := l.newest(); l.obs.Store.BackupsKnown && b != nil && l.age(b.At) <= l.policy.BackupFresh {
+		return nil, true
+	}
+	if !l.storeReady("a backup before " + step) {
+		return nil, false
+	}
+	return &BackupTake{Node: l.source(), Reason: "before-" + step}, false
+}
+
+// storeReady reports whether the store can be used, with a hold if not.
+func (l *look) storeReady(what string) bool {
+	if l.obs.Store.Reachable && l.obs.Store.BackupsKnown {
+		return true
+	}
+	if !l.obs.Store.Reachable {
+		l.hold(StoreUnreachable, "%s needs the control store: %s", what, l.gap("store"))
+	} else {
+		l.hold(StoreUnreachable, "%s waits for the list of backups", what)
+	}
+	return false
+}
+
+func (l *look) gap(source string) string {
+	for _, g := range l.obs.Gaps {
+		if g.Source == source {
+			return g.Text
+		}
+	}
+	return "no answer"
+}
+
+// source returns the node to read a backup from: a healthy follower, so that
+// the leader keeps its disk and network for writes.
+func (l *look) source() cluster.NodeName {
+	var leader cluster.NodeName
+	for _, m := range l.voters {
+		n := l.nodeOf(m)
+		if !m.Healthy || n == nil || !n.Reachable {
+			continue
+		}
+		if m.ID != l.obs.Leader {
+			return n.Name
+		}
+		leader = n.Name
+	}
+	return leader
+}
+
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+}
+
+func names[T ~string](list []T) string {
+	words := make([]string, len(list))
+	for i, s := range list {
+		words[i] = string(s)
+	}
+	return strings.Join(words, ", ")
+}
+
+// seats returns the member list in the form of etcd's initial cluster, by
+// name.
+func (l *look) seats() []cluster.Seat {
+	var seats []cluster.Seat
+	for _, m := range l.obs.Members {
+		name := m.Name
+		if n := l.nodeOf(m); name == "" && n != nil {
+			name = n.Name
+		}
+		if name != "" {
+			seats = append(seats, cluster.Seat{Name: name, PeerURLs: m.PeerURLs})
+		}
+	}
+	sortSeats(seats)
+	return seats
+}
+
+func sortSeats(seats []cluster.Seat) {
+	slices.SortFunc(seats, func(a, b cluster.Seat) int { return strings.Compare(string(a.Name), string(b.Name)) })
+}

@@ -1,0 +1,124 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// Next returns the one operation to do now, nil for none, and the reasons for
+// what is not done. A cluster that is not converged always gets an operation
+// or at least one hold.
+//
+// The zero Spec means that there is none.
+func Next(spec cluster.Spec, obs cluster.Observation) (Operation, []Hold) {
+	l := newLook(spec, obs)
+	for _, r := range rules {
+		op, verdict := r(l)
+		if op != nil {
+			return op, l.holds
+		}
+		if verdict == stop {
+			break
+		}
+	}
+	return nil, l.holds
+}
+
+// verdict says whether the rules after this one are asked.
+type verdict bool
+
+const (
+	goOn verdict = false
+	stop verdict = true
+)
+
+// rules in the order in which they are asked. Earlier ones make the ground
+// safe for later ones: no rule below quorum runs without a healthy majority,
+// and no membership change begins while an earlier one is unfinished.
+var rules = []func(*look) (Operation, verdict){
+	ruleSpec,
+	rulePaused,
+	ruleRequests,
+	ruleConflict,
+	ruleEndpoints,
+	ruleFounding,
+	ruleQuorum,
+	ruleDisk,
+	ruleEvicted,
+	ruleRestart,
+	ruleElectors,
+	ruleRecord,
+	ruleQuarantine,
+	ruleAlarm,
+	ruleLearner,
+	ruleShrink,
+	ruleReplace,
+	ruleGrow,
+	ruleVersion,
+	ruleClock,
+	ruleBackup,
+	rulePrune,
+	ruleDiscard,
+}
+
+// Plan is the whole road: what would be done, one after the other, if
+// everything went as predicted.
+type Plan struct {
+	Operations []Operation
+	// Holds are those of the last look.
+	Holds []Hold
+}
+
+// maxSteps bounds a plan. The longest sensible one, growing from nothing to
+// seven members on nodes full of stale data, has fewer than sixty steps.
+const maxSteps = 200
+
+// Make returns the whole road by repeating [Next] over [Predict].
+func Make(spec cluster.Spec, obs cluster.Observation) (Plan, error) {
+	var p Plan
+	for range maxSteps {
+		op, holds := Next(spec, obs)
+		p.Holds = holds
+		if op == nil {
+			return p, nil
+		}
+		if err := Check(spec, obs, op); err != nil {
+			return p, fmt.Errorf("step %d, %s: %w", len(p.Operations)+1, Line(op), err)
+		}
+		p.Operations = append(p.Operations, op)
+		obs = Predict(obs, op)
+	}
+	return p, fmt.Errorf("no end after %d steps", maxSteps)
+}
+
+// Converged reports whether obs is what spec asks for. Periodic work (backups,
+// retention) does not count.
+func Converged(spec cluster.Spec, obs cluster.Observation) bool {
+	voters := 0
+	for _, m := range obs.Members {
+		if m.Learner || !m.Healthy || m.Name == "" {
+			return false
+		}
+		voters++
+	}
+	if voters != spec.MemberCount || obs.Leader == 0 {
+		return false
+	}
+	for _, n := range obs.Nodes {
+		hosts := false
+		for _, m := range obs.Members {
+			hosts = hosts || m.Name == n.Name
+		}
+		if !n.Reachable {
+			continue
+		}
+		if hosts && (n.Assigned == nil || n.Assigned.Quarantined || n.Assigned.Version != spec.EtcdVersion) {
+			return false
+		}
+		if !hosts && (n.Assigned != nil || n.Process.State != cluster.ProcessStopped || n.Disk.State == cluster.DiskData) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,233 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// Predict returns what obs becomes when op succeeds. It is a model of etcd for
+// people who read a plan; the daemon never acts on it, it looks again. Tests
+// compare it with real processes.
+//
+// Time does not pass in a prediction, and members become healthy at once.
+func Predict(obs cluster.Observation, op Operation) cluster.Observation {
+	w := clone(obs)
+	switch op := op.(type) {
+	case *MemberPrepare:
+		n := w.node(op.Node)
+		n.Prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
+		n.Electors = cluster.Electors{Token: op.Token, Names: seatNames(op.Voters)}
+	case *IncarnationCreate:
+		w.Store.Incarnations = append(w.Store.Incarnations, cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.At})
+		w.Token = op.Token
+	case *IncarnationMark:
+		w.Store.Created = w.At
+	case *MemberStart:
+		w.start(op)
+	case *MemberStop:
+		w.stop(op.Node)
+	case *AddLearner:
+		w.Members = append(w.Members, cluster.Member{ID: w.nextID(), PeerURLs: op.PeerURLs, Learner: true, LearnerSince: w.At})
+	case *Promote:
+		for i := range w.Members {
+			if w.Members[i].Name == op.Name {
+				w.Members[i].Learner, w.Members[i].LearnerSince = false, time.Time{}
+			}
+		}
+	case *Remove:
+		w.remove(op.ID)
+	case *MoveLeader:
+		for _, m := range w.Members {
+			if m.Name == op.To {
+				w.Leader = m.ID
+			}
+		}
+	case *ElectorsWrite:
+		w.writeElectors(op)
+	default:
+		w.predictUpkeep(op)
+	}
+	w.sort()
+	return w.Observation
+}
+
+// predictUpkeep covers the operations that leave the membership alone.
+func (w *world) predictUpkeep(op Operation) {
+	switch op := op.(type) {
+	case *DataSetAside:
+		n := w.node(op.Node)
+		if n.Disk.State == cluster.DiskData {
+			n.SetAside = append(n.SetAside, cluster.SetAside{Name: string(op.Token), At: w.At})
+		}
+		n.Disk = cluster.Disk{State: cluster.DiskEmpty}
+		n.Assigned, n.Electors = nil, cluster.Electors{}
+	case *DataDiscard:
+		n := w.node(op.Node)
+		n.SetAside = slices.DeleteFunc(n.SetAside, func(s cluster.SetAside) bool { return s.Name == op.Name })
+	case *QuarantineSet:
+		if a := w.node(op.Node).Assigned; a != nil {
+			a.Quarantined = true
+		}
+	case *QuarantineLift:
+		if a := w.node(op.Node).Assigned; a != nil {
+			a.Quarantined = false
+		}
+	case *BackupTake:
+		b := cluster.Backup{Name: w.At.UTC().Format(time.RFC3339) + "-000001", At: w.At}
+		w.Store.Backups = append([]cluster.Backup{b}, w.Store.Backups...)
+	case *BackupPrune:
+		w.Store.Backups = slices.DeleteFunc(w.Store.Backups, func(b cluster.Backup) bool { return slices.Contains(op.Remove, b.Name) })
+	case *EndpointsWrite:
+		w.node(op.Node).Hosts = op.Entries
+	}
+}
+
+// A world is an observation that may be changed without anyone else seeing.
+type world struct{ cluster.Observation }
+
+// clone copies what predictions change; the rest is shared.
+func clone(obs cluster.Observation) *world {
+	obs.Nodes = slices.Clone(obs.Nodes)
+	for i := range obs.Nodes {
+		if a := obs.Nodes[i].Assigned; a != nil {
+			c := *a
+			obs.Nodes[i].Assigned = &c
+		}
+		obs.Nodes[i].SetAside = slices.Clone(obs.Nodes[i].SetAside)
+	}
+	obs.Members = slices.Clone(obs.Members)
+	obs.Store.Incarnations = slices.Clone(obs.Store.Incarnations)
+	obs.Store.Backups = slices.Clone(obs.Store.Backups)
+	return &world{obs}
+}
+
+func (w *world) sort() {
+	slices.SortFunc(w.Members, func(a, b cluster.Member) int {
+		if c := strings.Compare(string(a.Name), string(b.Name)); c != 0 {
+			return c
+		}
+		return int(int64(a.ID) - int64(b.ID))
+	})
+}
+
+// node returns the node of that name; for an unknown one a throw-away.
+func (w *world) node(name cluster.NodeName) *cluster.Node {
+	for i := range w.Nodes {
+		if w.Nodes[i].Name == name {
+			return &w.Nodes[i]
+		}
+	}
+	return &cluster.Node{}
+}
+
+func (w *world) nextID() cluster.MemberID {
+	next := cluster.MemberID(1)
+	for _, m := range w.Members {
+		next = max(next, m.ID+1)
+	}
+	for _, n := range w.Nodes {
+		next = max(next, n.Disk.MemberID+1)
+	}
+	return next
+}
+
+func (w *world) start(op *MemberStart) {
+	n := w.node(op.Node)
+	n.Prepared = nil
+	n.Assigned = &cluster.Assigned{Token: op.Token, Version: op.Version}
+	n.Process = cluster.Process{State: cluster.ProcessRunning, Version: op.Version, Since: w.At}
+	if op.Mode == StartNew {
+		w.found(op)
+	}
+	for i := range w.Members {
+		m := &w.Members[i]
+		if m.Name != n.Name && (m.Name != "" || !overlap(m.PeerURLs, n.URLs.Peer)) {
+			continue
+		}
+		m.Name, m.ClientURLs = n.Name, n.URLs.Client
+		m.Healthy, m.UnhealthySince = true, time.Time{}
+		for _, o := range w.Members {
+			m.Applied = max(m.Applied, o.Applied)
+		}
+		n.Disk = cluster.Disk{State: cluster.DiskData, Token: op.Token, MemberID: m.ID}
+	}
+	if w.Leader == 0 {
+		w.elect()
+	}
+}
+
+// found makes the member list of a new cluster, when its first voter starts.
+func (w *world) found(op *MemberStart) {
+	if len(w.Members) > 0 {
+		return
+	}
+	for _, s := range op.Peers {
+		w.Members = append(w.Members, cluster.Member{ID: w.nextID(), Name: s.Name, PeerURLs: s.PeerURLs, UnhealthySince: w.At})
+	}
+}
+
+func (w *world) elect() {
+	healthy, voters, first := 0, 0, cluster.MemberID(0)
+	for _, m := range w.Members {
+		if m.Learner {
+			continue
+		}
+		voters++
+		if m.Healthy {
+			healthy++
+			if first == 0 {
+				first = m.ID
+			}
+		}
+	}
+	w.Leader = 0
+	if healthy >= cluster.Quorum(voters) {
+		w.Leader = first
+	}
+}
+
+func (w *world) stop(name cluster.NodeName) {
+	n := w.node(name)
+	if n.Assigned != nil {
+		n.Assigned.Stopped = true
+	}
+	n.Process = cluster.Process{State: cluster.ProcessStopped, Since: w.At}
+	for i := range w.Members {
+		m := &w.Members[i]
+		if m.ID != n.Disk.MemberID {
+			continue
+		}
+		m.Healthy, m.UnhealthySince = false, w.At
+		if w.Leader == m.ID {
+			w.elect()
+		}
+	}
+}
+
+func (w *world) remove(id cluster.MemberID) {
+	w.Members = slices.DeleteFunc(w.Members, func(m cluster.Member) bool { return m.ID == id })
+	if w.Leader == id {
+		w.elect()
+	}
+}
+
+func (w *world) writeElectors(op *ElectorsWrite) {
+	w.Electors = cluster.Electors{Token: op.Token, Term: w.Electors.Term, Seq: w.Electors.Seq + 1, Names: op.Names}
+	for i := range w.Nodes {
+		if w.Nodes[i].Reachable && slices.Contains(op.Names, w.Nodes[i].Name) {
+			w.Nodes[i].Electors = w.Electors
+		}
+	}
+}
+
+func seatNames(seats []cluster.Seat) []cluster.NodeName {
+	list := make([]cluster.NodeName, len(seats))
+	for i, s := range seats {
+		list[i] = s.Name
+	}
+	slices.Sort(list)
+	return list
+}

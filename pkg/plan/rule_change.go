@@ -1,0 +1,187 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// ruleLearner finishes a membership change that has begun: it starts the
+// learner, promotes it, or takes it out again.
+func ruleLearner(l *look) (Operation, verdict) {
+	if len(l.learners) == 0 {
+		return nil, goOn
+	}
+	l.frozen = true
+	m := l.learners[0]
+	n := l.nodeOf(m)
+	undo := &Remove{ID: m.ID, ExpectName: m.Name, ExpectVoters: len(l.voters)}
+	name := m.Name
+	if n != nil {
+		name = n.Name
+	}
+	switch {
+	case len(l.voters) >= l.spec.MemberCount:
+		return undo, goOn
+	case !m.LearnerSince.IsZero() && l.age(m.LearnerSince) > l.policy.LearnerTimeout:
+		return undo, goOn
+	case n == nil || !n.Reachable:
+		l.hold(LearnerBehind, "%s does not answer", orUnknown(string(name)))
+		return nil, goOn
+	case m.Name != "" && n.Disk.State == cluster.DiskEmpty && n.Process.State == cluster.ProcessStopped:
+		// It ran once and lost its data: the same member may not start again
+		// (etcd panics with "tocommit is out of range").
+		return undo, goOn
+	case n.Assigned == nil && m.Name == "":
+		return l.join(n)
+	case !m.Healthy || l.behind(m):
+		l.hold(LearnerBehind, "%s has applied %d of %d entries (process %s)", name, m.Applied, l.applied(), n.Process.State)
+		return nil, goOn
+	case l.healthy+1 < cluster.Quorum(len(l.voters)+1):
+		l.hold(QuorumMargin, "promoting %s needs %d healthy voters, %d are", name, cluster.Quorum(len(l.voters)+1)-1, l.healthy)
+		return nil, goOn
+	}
+	return &Promote{Name: m.Name, ExpectVoters: len(l.voters)}, goOn
+}
+
+func (l *look) join(n *cluster.Node) (Operation, verdict) {
+	version := l.version()
+	if !slices.Contains(n.Versions, version) {
+		l.hold(BinaryMissing, "%s has no binaries of etcd %s", n.Name, version)
+		return nil, goOn
+	}
+	return &MemberStart{Node: n.Name, Token: l.obs.Token, Mode: StartJoin, Version: version, Peers: l.seats()}, goOn
+}
+
+func (l *look) applied() uint64 {
+	var best uint64
+	for _, m := range l.voters {
+		best = max(best, m.Applied)
+	}
+	return best
+}
+
+// behind reports whether etcd would refuse to promote m: it asks for nine
+// tenths of the leader's match index.
+func (l *look) behind(m cluster.Member) bool { return m.Applied < l.applied()/10*9 }
+
+// ruleShrink removes voters that the spec does not want: unhealthy ones first,
+// then by name from the end, never the raft leader and never below a healthy
+// majority.
+func ruleShrink(l *look) (Operation, verdict) {
+	if l.frozen || len(l.voters) <= l.spec.MemberCount {
+		return nil, goOn
+	}
+	victim := l.victim()
+	left := l.healthy
+	if victim.Healthy {
+		left--
+	}
+	if need := cluster.Quorum(len(l.voters) - 1); left < need {
+		l.hold(QuorumMargin, "removing %s would leave %d healthy voters, a majority of the rest is %d", victim.Name, left, need)
+		return nil, goOn
+	}
+	if victim.ID == l.obs.Leader {
+		return &MoveLeader{To: l.heir(victim)}, goOn
+	}
+	op, ok := l.covered("remove")
+	if !ok {
+		return op, goOn
+	}
+	return &Remove{ID: victim.ID, ExpectName: victim.Name, ExpectVoters: len(l.voters)}, goOn
+}
+
+func (l *look) victim() cluster.Member {
+	return slices.MaxFunc(l.voters, func(a, b cluster.Member) int {
+		if a.Healthy != b.Healthy {
+			if b.Healthy {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(string(a.Name), string(b.Name))
+	})
+}
+
+// heir returns the healthy voter that leads when leader goes: the first by
+// name, which is the last to be removed.
+func (l *look) heir(leader cluster.Member) cluster.NodeName {
+	for _, m := range l.voters {
+		if m.Healthy && m.ID != leader.ID {
+			return m.Name
+		}
+	}
+	return ""
+}
+
+// ruleReplace takes out a voter that has been unhealthy for longer than the
+// grace time, where a node is there to take its place. The dead voter goes
+// before the new one comes, as etcd advises: a cluster of four with one dead
+// tolerates no more failures than one of two, and needs more votes.
+func ruleReplace(l *look) (Operation, verdict) {
+	for _, m := range l.voters {
+		if m.Healthy || l.frozen {
+			continue
+		}
+		if down := l.age(m.UnhealthySince); down < l.policy.Grace {
+			l.hold(Grace, "%s is unhealthy for %s, it is replaced after %s", m.Name, down.Round(1e9), l.policy.Grace)
+			continue
+		}
+		if l.healthy < cluster.Quorum(len(l.voters)-1) {
+			l.hold(QuorumMargin, "removing %s would leave %d healthy voters, a majority of the rest is %d", m.Name, l.healthy, cluster.Quorum(len(l.voters)-1))
+			continue
+		}
+		free, why := l.free(l.version())
+		if len(free) == 0 && !l.reclaimable(m) {
+			l.hold(NoSpare, "nothing can take the place of %s: %s", m.Name, reasons(why))
+			continue
+		}
+		op, ok := l.covered("replace")
+		if !ok {
+			return op, goOn
+		}
+		return &Remove{ID: m.ID, ExpectName: m.Name, ExpectVoters: len(l.voters)}, goOn
+	}
+	return nil, goOn
+}
+
+// reclaimable reports whether m's own node can start afresh: its disk is
+// empty, or holds data from which m cannot run.
+func (l *look) reclaimable(m cluster.Member) bool {
+	n := l.nodeOf(m)
+	if n == nil || !n.Reachable || n.Conflict != "" || !slices.Contains(n.Versions, l.version()) {
+		return false
+	}
+	switch n.Disk.State {
+	case cluster.DiskEmpty:
+		return true
+	case cluster.DiskData:
+		return n.Disk.Token != l.obs.Token || !l.runsMember(n, m) || n.Process.State == cluster.ProcessCrashing
+	}
+	return false
+}
+
+// ruleGrow adds a learner on a free node where the spec wants more voters.
+func ruleGrow(l *look) (Operation, verdict) {
+	if l.frozen || l.healthy < len(l.voters) || len(l.voters) >= l.spec.MemberCount {
+		return nil, goOn
+	}
+	free, why := l.free(l.version())
+	if len(free) == 0 {
+		l.hold(NoSpare, "the cluster has %d of %d voters: %s", len(l.voters), l.spec.MemberCount, reasons(why))
+		return nil, goOn
+	}
+	op, ok := l.covered("grow")
+	if !ok {
+		return op, goOn
+	}
+	return &AddLearner{Node: free[0].Name, PeerURLs: free[0].URLs.Peer, ExpectVoters: len(l.voters)}, goOn
+}
+
+func reasons(why []string) string {
+	if len(why) == 0 {
+		return "no other node is known"
+	}
+	return strings.Join(why, ", ")
+}

@@ -1,0 +1,222 @@
+package plan
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// ruleFounding brings the first members into being, or finishes a founding
+// that was cut short.
+func ruleFounding(l *look) (Operation, verdict) {
+	if rec := l.record(); rec != nil {
+		if op := l.finishFounding(*rec); op != nil {
+			return op, goOn
+		}
+	}
+	if len(l.obs.Members) > 0 || slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool { return n.Assigned != nil }) {
+		return nil, goOn
+	}
+	return l.found(), stop
+}
+
+// record returns the newest incarnation record, nil for none.
+func (l *look) record() *cluster.Incarnation {
+	if n := len(l.obs.Store.Incarnations); n > 0 {
+		return &l.obs.Store.Incarnations[n-1]
+	}
+	return nil
+}
+
+// finishFounding starts the voters of rec that have promised and have not
+// started. Their promise, on their own disk, is the proof that they have never
+// run: it goes when they start, and it goes with the disk.
+func (l *look) finishFounding(rec cluster.Incarnation) Operation {
+	begun := slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool {
+		return n.Assigned != nil && n.Assigned.Token == rec.Token || n.Disk.Token == rec.Token
+	})
+	for _, seat := range rec.Voters {
+		n := l.node(seat.Name)
+		if n == nil || !n.Reachable || n.Assigned != nil || n.Disk.State != cluster.DiskEmpty || n.Prepared == nil {
+			continue
+		}
+		if n.Prepared.Token == rec.Token {
+			return &MemberStart{Node: n.Name, Token: rec.Token, Mode: StartNew, Version: rec.Version, Peers: rec.Voters}
+		}
+		// The promise was given to a founder that lost the race.
+		if !begun && l.obs.Store.Created.IsZero() {
+			return &MemberPrepare{Node: n.Name, Token: rec.Token, Version: rec.Version, Voters: rec.Voters}
+		}
+	}
+	return nil
+}
+
+// found founds the cluster, where nothing says that one existed.
+func (l *look) found() Operation {
+	if ev := l.evidence(); len(ev) > 0 {
+		for _, e := range ev {
+			l.hold(ClusterLost, "%s", e)
+		}
+		return nil
+	}
+	if !l.storeReady("founding") {
+		return nil
+	}
+	if waiting := l.unknown(); len(waiting) > 0 {
+		l.hold(WaitingForNodes, "%s did not answer and may hold data", names(waiting))
+		return nil
+	}
+	seats, token := l.promised()
+	if seats == nil {
+		seats, token = l.chooseFounders(), l.obs.Nonce
+	}
+	if seats == nil {
+		return nil
+	}
+	want := cluster.Prepared{Token: token, Version: l.spec.EtcdVersion, Voters: seats}
+	for _, seat := range seats {
+		if n := l.node(seat.Name); n.Prepared == nil || !reflect.DeepEqual(*n.Prepared, want) {
+			return &MemberPrepare{Node: n.Name, Token: token, Version: l.spec.EtcdVersion, Voters: seats}
+		}
+	}
+	return &IncarnationCreate{Number: 1, Token: token, Version: l.spec.EtcdVersion, Voters: seats}
+}
+
+// evidence lists what says that a cluster existed.
+func (l *look) evidence() []string {
+	var ev []string
+	for _, n := range l.obs.Nodes {
+		switch {
+		case n.Disk.State == cluster.DiskData:
+			ev = append(ev, fmt.Sprintf("node %s has data of incarnation %s", n.Name, n.Disk.Token))
+		case n.Disk.State == cluster.DiskUnreadable:
+			ev = append(ev, fmt.Sprintf("node %s has an unreadable disk: %s", n.Name, n.Disk.Problem))
+		}
+	}
+	if rec := l.record(); rec != nil {
+		ev = append(ev, fmt.Sprintf("the store has the record of incarnation %d, founded by %s on %s", rec.Number, orUnknown(string(rec.By)), voterNames(rec.Voters)))
+	}
+	if t := l.obs.Store.Created; !t.IsZero() {
+		ev = append(ev, fmt.Sprintf("the store has the marker etcd-cluster-created of %s", t.UTC().Format("2006-01-02 15:04:05Z")))
+	}
+	if n := len(l.obs.Store.Backups); n > 0 {
+		ev = append(ev, fmt.Sprintf("the store has %d backups, the newest is %s", n, l.obs.Store.Backups[0].Name))
+	}
+	return ev
+}
+
+// unknown returns the known nodes that never told this observer what is on
+// their disks.
+func (l *look) unknown() []cluster.NodeName {
+	var list []cluster.NodeName
+	for _, n := range l.obs.Nodes {
+		if !n.Reachable && n.Disk.State == "" {
+			list = append(list, n.Name)
+		}
+	}
+	return list
+}
+
+// promised returns the founders and the token of a founding that has begun
+// with promises but has no record yet, as long as it still fits.
+func (l *look) promised() ([]cluster.Seat, cluster.Token) {
+	able := l.able()
+	for _, n := range able {
+		p := n.Prepared
+		if p == nil || p.Version != l.spec.EtcdVersion {
+			continue
+		}
+		if len(p.Voters) != l.spec.MemberCount && !l.oneShort(len(p.Voters)) {
+			continue
+		}
+		fits := !slices.ContainsFunc(p.Voters, func(s cluster.Seat) bool {
+			return !slices.ContainsFunc(able, func(a *cluster.Node) bool {
+				return a.Name == s.Name && slices.Equal(a.URLs.Peer, s.PeerURLs)
+			})
+		})
+		if fits {
+			return p.Voters, p.Token
+		}
+	}
+	return nil, ""
+}
+
+// able returns the nodes that could found, by name.
+func (l *look) able() []*cluster.Node {
+	var able []*cluster.Node
+	for i := range l.obs.Nodes {
+		n := &l.obs.Nodes[i]
+		shared := n.Published || len(l.policy.StaticNodes) > 0
+		if n.Reachable && n.Conflict == "" && n.Disk.State == cluster.DiskEmpty && shared && slices.Contains(n.Versions, l.spec.EtcdVersion) {
+			able = append(able, n)
+		}
+	}
+	return able
+}
+
+// chooseFounders returns the nodes to found on, or holds.
+func (l *look) chooseFounders() []cluster.Seat {
+	if !l.staticMajority() {
+		return nil
+	}
+	want := l.spec.MemberCount
+	able := l.able()
+	if len(able) < want && !(l.oneShort(len(able)) && l.age(l.obs.Since) >= l.policy.FoundingGrace) {
+		l.holdFounding(len(able))
+		return nil
+	}
+	var seats []cluster.Seat
+	for _, n := range able[:min(want, len(able))] {
+		seats = append(seats, cluster.Seat{Name: n.Name, PeerURLs: n.URLs.Peer})
+	}
+	return seats
+}
+
+// oneShort reports whether n founders are one fewer than wanted and still
+// have the same quorum: 2 of 3, 4 of 5, 6 of 7.
+func (l *look) oneShort(n int) bool {
+	return n == l.spec.MemberCount-1 && n > 0 && cluster.Quorum(n) == cluster.Quorum(l.spec.MemberCount)
+}
+
+func (l *look) holdFounding(have int) {
+	l.hold(WaitingForNodes, "founding %d members, %d nodes are ready", l.spec.MemberCount, have)
+	for _, n := range l.obs.Nodes {
+		switch {
+		case !n.Reachable:
+			l.hold(WaitingForNodes, "%s does not answer", n.Name)
+		case !slices.Contains(n.Versions, l.spec.EtcdVersion):
+			l.hold(BinaryMissing, "%s has no binaries of etcd %s", n.Name, l.spec.EtcdVersion)
+		case !n.Published && len(l.policy.StaticNodes) == 0:
+			l.hold(StoreNotShared, "the record of %s is not in this store", n.Name)
+		}
+	}
+}
+
+// staticMajority asks, where there is a static list of nodes, for a majority
+// of it.
+func (l *look) staticMajority() bool {
+	if len(l.policy.StaticNodes) == 0 {
+		return true
+	}
+	there := 0
+	for _, name := range l.policy.StaticNodes {
+		if n := l.node(name); n != nil && n.Reachable {
+			there++
+		}
+	}
+	if need := cluster.Quorum(len(l.policy.StaticNodes)); there < need {
+		l.hold(WaitingForNodes, "%d of the %d listed nodes answer, founding needs %d", there, len(l.policy.StaticNodes), need)
+		return false
+	}
+	return true
+}
+
+func voterNames(seats []cluster.Seat) string {
+	list := make([]cluster.NodeName, len(seats))
+	for i, s := range seats {
+		list[i] = s.Name
+	}
+	return names(list)
+}

@@ -1,0 +1,257 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// ruleQuorum lets no rule below it run without a healthy majority.
+func ruleQuorum(l *look) (Operation, verdict) {
+	if len(l.voters) > 0 && l.obs.Leader != 0 && l.healthy >= cluster.Quorum(len(l.voters)) {
+		return nil, goOn
+	}
+	if op := l.restartForQuorum(); op != nil {
+		return op, stop
+	}
+	rule := QuorumLost
+	if rec := l.record(); rec != nil && rec.Token == l.obs.Token && l.obs.Store.Created.IsZero() {
+		rule = Founding
+	}
+	if len(l.voters) > 0 {
+		l.hold(rule, "%d of %d voters are healthy, a majority is %d: %s", l.healthy, len(l.voters), cluster.Quorum(len(l.voters)), l.describe())
+	} else {
+		l.hold(rule, "no member answers: %s", l.describe())
+	}
+	return nil, stop
+}
+
+// restartForQuorum starts a stopped voter on its own data.
+func (l *look) restartForQuorum() Operation {
+	for i := range l.obs.Nodes {
+		n := &l.obs.Nodes[i]
+		voter := slices.Contains(l.obs.Electors.Names, n.Name) || l.memberOf(n) != nil
+		if voter {
+			if op := l.restart(n); op != nil {
+				return op
+			}
+		}
+	}
+	return nil
+}
+
+// restart returns the start of n's member on its own data, nil where an
+// operation did not stop it: a process that died is started by its own node.
+func (l *look) restart(n *cluster.Node) Operation {
+	if !n.Reachable || n.Conflict != "" || n.Assigned == nil || !n.Assigned.Stopped || n.Assigned.Token != l.obs.Token {
+		return nil
+	}
+	if n.Disk.State != cluster.DiskData || n.Disk.Token != l.obs.Token || n.Process.State != cluster.ProcessStopped {
+		return nil
+	}
+	return &MemberStart{Node: n.Name, Token: n.Assigned.Token, Mode: StartRestart, Version: n.Assigned.Version}
+}
+
+// describe says in a few words how the nodes that should run members do.
+func (l *look) describe() string {
+	var words []string
+	for _, n := range l.obs.Nodes {
+		switch {
+		case n.Assigned == nil && l.memberOf(&n) == nil && !slices.Contains(l.obs.Electors.Names, n.Name):
+		case !n.Reachable:
+			words = append(words, fmt.Sprintf("%s does not answer", n.Name))
+		case n.Disk.State == cluster.DiskEmpty:
+			words = append(words, fmt.Sprintf("%s has lost its data", n.Name))
+		default:
+			words = append(words, fmt.Sprintf("%s is %s", n.Name, n.Process.State))
+		}
+	}
+	for _, m := range l.voters {
+		if l.nodeOf(m) == nil {
+			words = append(words, fmt.Sprintf("%s has no known node", m.Name))
+		}
+	}
+	if len(words) == 0 {
+		return "no node is known to run one"
+	}
+	return strings.Join(words, ", ")
+}
+
+// ruleEvicted clears nodes that hold what no longer belongs to the cluster:
+// members that were removed, and data of old incarnations. It runs under a
+// healthy majority, whose member list is the proof.
+func ruleEvicted(l *look) (Operation, verdict) {
+	for i := range l.obs.Nodes {
+		n := &l.obs.Nodes[i]
+		if !n.Reachable || n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable || n.Prepared != nil {
+			continue
+		}
+		m := l.memberOf(n)
+		foreign := n.Disk.State == cluster.DiskData && n.Disk.Token != l.obs.Token
+		lost := n.Assigned != nil && n.Disk.State == cluster.DiskEmpty && n.Process.State == cluster.ProcessStopped
+		switch {
+		case m != nil && n.Assigned == nil && (n.Disk.State == cluster.DiskEmpty || !foreign && m.Name != ""):
+			// The second half is a member that lost its state file: its data is not
+			// touched as long as it is a member.
+			continue
+		case m != nil && !foreign && l.runsMember(n, *m) && !(lost && m.Name == ""):
+			continue
+		case m == nil && n.Assigned == nil && n.Disk.State == cluster.DiskEmpty:
+			continue
+		}
+		if n.Process.State != cluster.ProcessStopped {
+			return &MemberStop{Node: n.Name, ExpectToken: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}, goOn
+		}
+		return &DataSetAside{Node: n.Name, Token: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}, goOn
+	}
+	return nil, goOn
+}
+
+// tokenOn returns the incarnation that n holds, on its disk or in its state
+// file.
+func (l *look) tokenOn(n *cluster.Node) cluster.Token {
+	if n.Disk.Token != "" {
+		return n.Disk.Token
+	}
+	if n.Assigned != nil {
+		return n.Assigned.Token
+	}
+	return ""
+}
+
+// ruleRestart starts members that an operation had stopped.
+func ruleRestart(l *look) (Operation, verdict) {
+	for _, m := range l.obs.Members {
+		n := l.nodeOf(m)
+		if n == nil || !l.runsMember(n, m) {
+			continue
+		}
+		if op := l.restart(n); op != nil {
+			return op, goOn
+		}
+	}
+	return nil, goOn
+}
+
+// ruleElectors keeps the electors' records in step with the voters. The
+// record moves by one name at a time, so that the majorities of any two
+// neighbouring records overlap.
+func ruleElectors(l *look) (Operation, verdict) {
+	voters := l.voterNodes()
+	have := l.obs.Electors.Names
+	if l.obs.Electors.Token != l.obs.Token {
+		have = nil
+	}
+	if !slices.Equal(have, voters) {
+		return &ElectorsWrite{Token: l.obs.Token, Names: oneStep(have, voters), Expect: have}, goOn
+	}
+	settled := 0
+	var behind []cluster.NodeName
+	for _, name := range voters {
+		if n := l.node(name); n != nil && n.Reachable && n.Electors.Token == l.obs.Token && slices.Equal(n.Electors.Names, voters) {
+			settled++
+		} else {
+			behind = append(behind, name)
+		}
+	}
+	if settled < cluster.Quorum(len(voters)) {
+		l.hold(ElectorsDiffer, "%d of %d voters' nodes have the record, %d are needed; missing: %s", settled, len(voters), cluster.Quorum(len(voters)), names(behind))
+		l.frozen = true
+	}
+	return nil, goOn
+}
+
+// voterNodes returns the names of the nodes that host voters, sorted.
+func (l *look) voterNodes() []cluster.NodeName {
+	var list []cluster.NodeName
+	for _, m := range l.voters {
+		if n := l.nodeOf(m); n != nil {
+			list = append(list, n.Name)
+		} else if m.Name != "" {
+			list = append(list, m.Name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// oneStep returns the list that is one name nearer to want than have is. An
+// empty have is the record of a cluster that never had one.
+func oneStep(have, want []cluster.NodeName) []cluster.NodeName {
+	if len(have) == 0 {
+		return want
+	}
+	next := slices.Clone(have)
+	for _, name := range want {
+		if !slices.Contains(have, name) {
+			next = append(next, name)
+			slices.Sort(next)
+			return next
+		}
+	}
+	return slices.DeleteFunc(next, func() func(cluster.NodeName) bool {
+		done := false
+		return func(name cluster.NodeName) bool {
+			if done || slices.Contains(want, name) {
+				return false
+			}
+			done = true
+			return true
+		}
+	}())
+}
+
+// ruleRecord writes the incarnation record and the marker of a running
+// cluster where the store lacks them: after founding, when the store was
+// emptied, and for a cluster taken over from the existing tool.
+func ruleRecord(l *look) (Operation, verdict) {
+	s := l.obs.Store
+	if !s.Reachable {
+		l.hold(StoreUnreachable, "%s", l.gap("store"))
+		return nil, goOn
+	}
+	known := slices.ContainsFunc(s.Incarnations, func(i cluster.Incarnation) bool { return i.Token == l.obs.Token })
+	if !known {
+		number := 1
+		if rec := l.record(); rec != nil {
+			number = rec.Number + 1
+		}
+		return &IncarnationCreate{Number: number, Token: l.obs.Token, Version: l.version(), Voters: l.seats()}, goOn
+	}
+	if s.Created.IsZero() {
+		return &IncarnationMark{Token: l.obs.Token}, goOn
+	}
+	return nil, goOn
+}
+
+// ruleQuarantine opens members to clients, one at a time and the leader last:
+// each is restarted by it.
+func ruleQuarantine(l *look) (Operation, verdict) {
+	var last *cluster.Node
+	for _, m := range l.voters {
+		n := l.nodeOf(m)
+		if n == nil || !n.Reachable || n.Assigned == nil || !n.Assigned.Quarantined {
+			continue
+		}
+		if m.ID == l.obs.Leader {
+			last = n
+			continue
+		}
+		return l.lift(n)
+	}
+	if last != nil {
+		return l.lift(last)
+	}
+	return nil, goOn
+}
+
+func (l *look) lift(n *cluster.Node) (Operation, verdict) {
+	if l.healthy < len(l.voters) {
+		l.hold(MemberStarting, "%s is opened to clients when all voters are healthy: %s", n.Name, l.describe())
+		l.frozen = true
+		return nil, goOn
+	}
+	return &QuarantineLift{Node: n.Name}, goOn
+}
