@@ -1,0 +1,147 @@
+package hostfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// ErrOverwritten is returned by [WriteHosts] when other writers replaced its
+// block again and again.
+var ErrOverwritten = errors.New("overwritten by another writer each time")
+
+const (
+	// hostsTries is how often WriteHosts writes before it gives up.
+	hostsTries = 10
+	// hostsPause is the longest pause before WriteHosts looks whether its block
+	// is still there, and before it asks again for the lock.
+	hostsPause = 20 * time.Millisecond
+	// hostsLocks is how often it asks for the lock; together about two seconds.
+	hostsLocks = 200
+)
+
+// HostsKey returns the key of the block that the daemon of a cluster keeps in
+// the hosts file. It is the key of the existing etcd-manager, so its block is
+// taken over.
+func HostsKey(clusterName string) string { return "etcd-manager[" + clusterName + "]" }
+
+// WriteHosts makes the hosts file at path have exactly one block with the
+// given key and entries, or none if there are no entries. Everything else in
+// the file stays as it is. It reports whether it wrote; a file that is right
+// already is not touched.
+//
+// The file is written in place because a hosts file is often a bind mount,
+// which cannot be renamed over. Writers of this package take turns through a
+// lock on the file. Others may overwrite it, so WriteHosts looks again after
+// a short pause and writes again, a bounded number of times, and then returns
+// [ErrOverwritten]. All in all it takes a few milliseconds, and at most about
+// three seconds.
+func WriteHosts(path, key string, entries []cluster.HostEntry) (changed bool, err error) {
+	if err := checkHosts(key, entries); err != nil {
+		return false, fmt.Errorf("write hosts file %s: %w", path, err)
+	}
+	b := newBlock(key)
+	for try := 0; ; try++ {
+		// Without the lock, and read-only: a right file needs nothing else.
+		right, err := isRight(path, b, entries)
+		if err != nil {
+			return changed, fmt.Errorf("write hosts file: %w", err)
+		}
+		if right {
+			return changed, nil
+		}
+		if try == hostsTries {
+			return changed, fmt.Errorf("write hosts file %s: %w", path, ErrOverwritten)
+		}
+		if err := rewrite(path, b, entries); err != nil {
+			return changed, fmt.Errorf("write hosts file %s: %w", path, err)
+		}
+		changed = true
+		pause()
+	}
+}
+
+// ReadHosts returns the entries of the blocks with the given key in the hosts
+// file at path, sorted by address and name, each once. A missing file has none.
+func ReadHosts(path, key string) ([]cluster.HostEntry, error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read hosts file: %w", err)
+	}
+	return newBlock(key).entries(string(content)), nil
+}
+
+func isRight(path string, b block, entries []cluster.HostEntry) (bool, error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return len(entries) == 0, nil
+	}
+	return string(content) == b.render(string(content), entries), err
+}
+
+// rewrite reads the file, replaces the block and writes the file, all under
+// the lock.
+func rewrite(path string, b block, entries []cluster.HostEntry) (err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := waitFlock(f); err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
+	content, err := io.ReadAll(f)
+	if err != nil {
+		return err
+	}
+	return overwrite(f, content, []byte(b.render(string(content), entries)))
+}
+
+// waitFlock takes the lock on f, and gives up after hostsLocks pauses.
+func waitFlock(f *os.File) error {
+	for try := 1; ; try++ {
+		err := flock(f)
+		if !errors.Is(err, unix.EWOULDBLOCK) || try == hostsLocks {
+			return err
+		}
+		pause()
+	}
+}
+
+// overwrite changes the content of f from old to new, from the first byte that
+// differs. A block that changes is the last thing in the file, so the lines of
+// others before it are not even written, and a crash here cannot lose them.
+func overwrite(f *os.File, old, new []byte) error {
+	same := 0
+	for same < len(old) && same < len(new) && old[same] == new[same] {
+		same++
+	}
+	if bytes.Equal(old, new) {
+		return nil
+	}
+	if _, err := f.WriteAt(new[same:], int64(same)); err != nil {
+		return err
+	}
+	if err := f.Truncate(int64(len(new))); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// pause waits for a random time of up to hostsPause, so that two writers do
+// not keep in step.
+func pause() {
+	<-time.After(time.Millisecond + rand.N(hostsPause))
+}

@@ -1,0 +1,102 @@
+package hostfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A LockedError is returned by [Lock] when another process has the lock.
+type LockedError struct {
+	// Path is the lock file.
+	Path string
+	// Holder is the process id in it, 0 if it cannot be read.
+	Holder int
+}
+
+func (e *LockedError) Error() string {
+	if e.Holder == 0 {
+		return fmt.Sprintf("%s is locked by another process", e.Path)
+	}
+	return fmt.Sprintf("%s is locked by process %d", e.Path, e.Holder)
+}
+
+// A LockedFile is a held lock.
+type LockedFile struct {
+	f *os.File
+}
+
+// Lock takes an exclusive lock on the file at path, which it creates if
+// missing, and records the process id in it. It does not wait: if the lock is
+// taken, also by this process, it returns a *[LockedError]. The kernel frees
+// the lock when the process ends in whatever way. The lock is advisory (flock)
+// and child processes do not inherit it.
+func Lock(path string) (*LockedFile, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	if err := flock(f); err != nil {
+		defer f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, &LockedError{Path: path, Holder: holder(f)}
+		}
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	if err := record(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return &LockedFile{f: f}, nil
+}
+
+// Unlock frees the lock. The file stays: removing it would let two processes
+// lock two different files of one name. A second Unlock does nothing.
+func (l *LockedFile) Unlock() error {
+	if l.f == nil {
+		return nil
+	}
+	f := l.f
+	l.f = nil
+	if err := errors.Join(f.Truncate(0), f.Close()); err != nil {
+		return fmt.Errorf("unlock: %w", err)
+	}
+	return nil
+}
+
+// flock tries to take the exclusive lock on f.
+func flock(f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// record writes the process id into a lock file. A full disk does not stop
+// it: the id is only there for the error message.
+func record(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return nil
+	}
+	return err
+}
+
+func holder(f *os.File) int {
+	b := make([]byte, 32)
+	n, _ := f.ReadAt(b, 0) // io.EOF with the bytes that there are
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	if err != nil || pid < 0 {
+		return 0
+	}
+	return pid
+}
