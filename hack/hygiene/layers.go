@@ -1,0 +1,246 @@
+package hygiene
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A Layer says what a package may import: packages of lower layers, and the
+// standard library.
+type Layer int
+
+// The layers, bottom up.
+const (
+	// Leaf packages import only the standard library, and everybody above the
+	// decisions may import them.
+	Leaf Layer = iota
+	// Pure packages decide. They import the standard library and each other.
+	Pure
+	// Edge packages touch one thing outside. They do not import each other.
+	Edge
+	// Join packages bring the edges together with the decisions.
+	Join
+	// Loop packages run the joins.
+	Loop
+	// Command packages are the command lines.
+	Command
+	// Main packages are the programs.
+	Main
+	// Tool packages serve the developers; they stand beside the layers.
+	Tool
+	// EndToEnd tests may import everything.
+	EndToEnd
+)
+
+// layers says which layer a package is in. A name stands for the package and
+// those below it, its family. A package that is not here is a mistake: where
+// it belongs is to be decided when it is made.
+var layers = map[string]Layer{
+	"pkg/crashpoint": Leaf,
+
+	"pkg/cluster":     Pure,
+	"pkg/etcdconf":    Pure,
+	"pkg/etcdversion": Pure,
+	"pkg/lease":       Pure,
+	"pkg/plan":        Pure,
+	"pkg/retention":   Pure,
+	"pkg/sim":         Pure,
+
+	"pkg/backup":     Edge,
+	"pkg/certs":      Edge,
+	"pkg/discovery":  Edge,
+	"pkg/etcdbin":    Edge,
+	"pkg/etcdclient": Edge,
+	"pkg/etcdproc":   Edge,
+	"pkg/gossip":     Edge,
+	"pkg/hostfs":     Edge,
+	"pkg/initsystem": Edge,
+	"pkg/nodestate":  Edge,
+	"pkg/rpc":        Edge,
+	"pkg/store":      Edge,
+	"pkg/volumes":    Edge,
+
+	"pkg/apply":   Join,
+	"pkg/observe": Join,
+
+	"pkg/cli":       Loop,
+	"pkg/reconcile": Loop,
+
+	"pkg/command": Command,
+
+	"etcd-backup":      Main,
+	"etcd-manager":     Main,
+	"etcd-manager-ctl": Main,
+	"etcdadm":          Main,
+
+	"hack":   Tool,
+	"images": Tool,
+
+	"e2e": EndToEnd,
+}
+
+// An Allowance is an import against the layers, with the reason for it.
+type Allowance struct{ From, To, Reason string }
+
+// allowances lists the imports against the layers.
+var allowances = []Allowance{
+	{"pkg/backup", "pkg/store", "a backup is an object in the store"},
+	{"hack", "pkg/plan", "the documentation of the operations is made from them"},
+}
+
+// An Owner says which packages alone may import a library, test files
+// included.
+type Owner struct {
+	Library string
+	Owners  []string
+	Reason  string
+}
+
+// owners lists the libraries that are not for everybody.
+var owners = []Owner{
+	{"github.com/hashicorp/memberlist", []string{"pkg/gossip"}, "gossip is a hint behind one interface"},
+	{"github.com/spf13", []string{"pkg/command", "pkg/cli"}, "only the command line knows about flags and commands"},
+	{"go.etcd.io/etcd/server", []string{"e2e"}, "an etcd server inside the process links 126 modules"},
+	{"sigs.k8s.io/kind", []string{"e2e"}, "only end-to-end tests make Kubernetes clusters"},
+	{"gocloud.dev/blob/azureblob", mains, "cloud drivers are linked only where they are needed"},
+	{"gocloud.dev/blob/gcsblob", mains, "cloud drivers are linked only where they are needed"},
+	{"gocloud.dev/blob/s3blob", mains, "cloud drivers are linked only where they are needed"},
+}
+
+var mains = []string{"etcd-backup", "etcd-manager", "etcd-manager-ctl", "etcdadm", "e2e"}
+
+// within says whether path is dir or below it.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, dir+"/")
+}
+
+// family returns the entry of the table of layers that a path belongs to, ""
+// if there is none.
+func family(path string) string {
+	for name := range layers {
+		if within(path, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// CheckImports returns what is wrong with the imports of the packages.
+func CheckImports(packages []Package) []string {
+	var wrong []string
+	for _, p := range packages {
+		if family(p.Path()) == "" {
+			wrong = append(wrong, p.Path()+" is not in the table of layers; decide where it belongs")
+			continue
+		}
+		for _, to := range p.Imports {
+			if why := against(p.Path(), to); why != "" {
+				wrong = append(wrong, fmt.Sprintf("%s imports %s: %s", p.Path(), strings.TrimPrefix(to, Prefix), why))
+			}
+		}
+		for _, to := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if why := notOwner(p.Path(), to); why != "" {
+				wrong = append(wrong, fmt.Sprintf("%s imports %s: %s", p.Path(), to, why))
+			}
+		}
+	}
+	slices.Sort(wrong)
+	return slices.Compact(wrong)
+}
+
+// against returns why an import is against the layers, "" if it is not.
+func against(from, to string) string {
+	source := family(from)
+	layer := layers[source]
+	if !strings.HasPrefix(to, Prefix) {
+		standard := !strings.Contains(strings.Split(to, "/")[0], ".")
+		if !standard && (layer == Leaf || layer == Pure) {
+			return "a decision or leaf depends on nothing outside the project and the standard library"
+		}
+		return ""
+	}
+	target := family(strings.TrimPrefix(to, Prefix))
+	if target == source || layer == EndToEnd || allowed(source, target) {
+		return ""
+	}
+	switch {
+	case target == "":
+		return "it is not in the table of layers"
+	case layer == Tool:
+		return "a developers' tool stands apart"
+	case layer == Pure && layers[target] != Pure:
+		return "a decision depends on decisions only"
+	case layer == Pure:
+		return ""
+	case layers[target] == layer:
+		return "packages of this layer do not import each other"
+	case layers[target] > layer:
+		return "imports go down the layers"
+	}
+	return ""
+}
+
+func allowed(from, to string) bool {
+	return slices.ContainsFunc(allowances, func(a Allowance) bool { return a.From == from && a.To == to })
+}
+
+// notOwner returns why a package may not import a library, "" if it may.
+func notOwner(from, to string) string {
+	for _, o := range owners {
+		mine := slices.ContainsFunc(o.Owners, func(owner string) bool { return within(from, owner) })
+		if within(to, o.Library) && !mine {
+			return o.Reason
+		}
+	}
+	return ""
+}
+
+// Missing returns the entries of the table of layers that have no package,
+// and the allowances that nobody uses.
+func Missing(packages []Package) []string {
+	names, used := map[string]bool{}, map[Allowance]bool{}
+	for _, p := range packages {
+		from := family(p.Path())
+		names[from] = true
+		for _, to := range p.Imports {
+			for _, a := range allowances {
+				if a.From == from && within(strings.TrimPrefix(to, Prefix), a.To) {
+					used[a] = true
+				}
+			}
+		}
+	}
+	var missing []string
+	for _, name := range slices.Sorted(maps.Keys(layers)) {
+		if !names[name] {
+			missing = append(missing, name)
+		}
+	}
+	for _, a := range allowances {
+		if !used[a] {
+			missing = append(missing, a.From+" -> "+a.To)
+		}
+	}
+	return missing
+}
+
+// CheckComments returns the packages whose comment is missing or does not
+// begin as package comments do.
+func CheckComments(packages []Package) []string {
+	var wrong []string
+	for _, p := range packages {
+		if len(p.GoFiles) == 0 {
+			continue // only tests
+		}
+		begin := "Package " + p.Name + " "
+		if p.Name == "main" {
+			begin = "Command "
+		}
+		if !strings.HasPrefix(p.Doc, begin) {
+			wrong = append(wrong, fmt.Sprintf("%s: the package comment is %q and should begin with %q", p.Path(), p.Doc, begin))
+		}
+	}
+	return wrong
+}

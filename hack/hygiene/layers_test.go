@@ -1,0 +1,115 @@
+package hygiene
+
+import (
+	"strings"
+	"testing"
+)
+
+// A rule that cannot be broken is no rule: each case breaks one, or keeps to
+// it in a way that is easily mistaken for breaking it.
+func TestImportRules(t *testing.T) {
+	const etcd = "go.etcd.io/etcd/client/v3"
+	for _, c := range []struct {
+		name, from, to string
+		// want is part of the complaint, "" if there is none.
+		want string
+	}{
+		{"a decision may use the standard library", "pkg/plan", "encoding/json", ""},
+		{"a decision may use a decision", "pkg/plan", Prefix + "pkg/cluster", ""},
+		{"a decision may not use a library", "pkg/plan", etcd, "nothing outside the project"},
+		{"a decision may not use an edge", "pkg/plan", Prefix + "pkg/store", "depends on decisions only"},
+		{"a decision may not use a leaf", "pkg/plan", Prefix + "pkg/crashpoint", "depends on decisions only"},
+		{"the package below a decision is one", "pkg/plan/story", Prefix + "pkg/gossip", "depends on decisions only"},
+		{"a leaf may not use a library", "pkg/crashpoint", etcd, "nothing outside the project"},
+		{"a leaf may not use a decision", "pkg/crashpoint", Prefix + "pkg/plan", "go down"},
+		{"an edge may use its library", "pkg/etcdclient", etcd, ""},
+		{"an edge may use a decision", "pkg/etcdproc", Prefix + "pkg/etcdconf", ""},
+		{"an edge may use a leaf", "pkg/etcdproc", Prefix + "pkg/crashpoint", ""},
+		{"an edge may not use an edge", "pkg/gossip", Prefix + "pkg/certs", "do not import each other"},
+		{"an edge may use its own family", "pkg/store/storetest", Prefix + "pkg/store", ""},
+		{"an edge may use another with a reason", "pkg/backup", Prefix + "pkg/store", ""},
+		{"the reason does not hold backwards", "pkg/store", Prefix + "pkg/backup", "do not import each other"},
+		{"an edge may not use what joins edges", "pkg/store", Prefix + "pkg/observe", "go down"},
+		{"joins may use edges", "pkg/observe", Prefix + "pkg/volumes/aws", ""},
+		{"joins may not use each other", "pkg/observe", Prefix + "pkg/apply", "do not import each other"},
+		{"joins may not use the loop", "pkg/apply", Prefix + "pkg/reconcile", "go down"},
+		{"the loop may not use the command line", "pkg/reconcile", Prefix + "pkg/command/manager", "go down"},
+		{"the command line may use all below", "pkg/command/manager", Prefix + "pkg/reconcile", ""},
+		{"the command line may use cobra", "pkg/command/ctl", "github.com/spf13/cobra", ""},
+		{"the loop may not use cobra", "pkg/reconcile", "github.com/spf13/cobra", "knows about flags"},
+		{"a name that begins alike is another", "pkg/plans", "fmt", "not in the table"},
+		{"a library whose name begins alike is another", "pkg/rpc", "sigs.k8s.io/kindly", ""},
+		{"only end-to-end tests embed etcd", "pkg/etcdproc", "go.etcd.io/etcd/server/v3/embed", "126 modules"},
+		{"end-to-end tests embed etcd", "e2e/kubernetes", "go.etcd.io/etcd/server/v3/embed", ""},
+		{"end-to-end tests may use all", "e2e/demo", Prefix + "pkg/gossip", ""},
+		{"cloud drivers are not for the library", "pkg/store", "gocloud.dev/blob/s3blob", "cloud drivers"},
+		{"cloud drivers are for programs", "etcd-backup", "gocloud.dev/blob/s3blob", ""},
+		{"a program's name is not a prefix", "etcd-manager-ctl", Prefix + "etcd-manager/x", "do not import each other"},
+		{"tools may not use the product", "images/etcdbuild", Prefix + "pkg/cluster", "stands apart"},
+		{"the documentation uses the operations", "hack/docs", Prefix + "pkg/plan", ""},
+		{"nobody uses what is not in the table", "pkg/apply", Prefix + "pkg/nonesuch", "not in the table"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := CheckImports([]Package{{ImportPath: Prefix + c.from, Imports: []string{c.to}}})
+			switch {
+			case c.want == "" && len(got) > 0:
+				t.Errorf("complains: %v", got)
+			case c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)):
+				t.Errorf("complaint is %q, want one about %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTestsMayCrossLayersButNotTakeLibraries(t *testing.T) {
+	p := Package{
+		ImportPath:   Prefix + "pkg/rpc",
+		TestImports:  []string{Prefix + "pkg/certs"},
+		XTestImports: []string{"sigs.k8s.io/kind/pkg/cluster"},
+	}
+	got := CheckImports([]Package{p})
+	if len(got) != 1 || !strings.Contains(got[0], "Kubernetes clusters") {
+		t.Errorf("complaints are %q", got)
+	}
+}
+
+func TestEveryExceptionHasItsReason(t *testing.T) {
+	for _, a := range allowances {
+		if a.Reason == "" || layers[a.From] == 0 {
+			t.Errorf("allowance %+v has no reason, or is for a package that is not in the table", a)
+		}
+	}
+	for _, o := range owners {
+		if o.Reason == "" || len(o.Owners) == 0 {
+			t.Errorf("%+v has no reason or no owner", o)
+		}
+	}
+}
+
+func TestMissingNamesWhatTheTreeLacks(t *testing.T) {
+	all := []Package{{ImportPath: Prefix + "pkg/plan/story"}, {ImportPath: Prefix + "hack/docs", Imports: []string{Prefix + "pkg/plan"}}}
+	got := " " + strings.Join(Missing(all), " ") + " "
+	for word, want := range map[string]bool{"pkg/plan": false, "hack": false, "pkg/sim": true, "pkg/backup -> pkg/store": true, "hack -> pkg/plan": false} {
+		if strings.Contains(got, " "+word+" ") != want {
+			t.Errorf("%q in the answer is %v, want %v: %s", word, !want, want, got)
+		}
+	}
+}
+
+func TestPackageCommentRules(t *testing.T) {
+	for _, c := range []struct {
+		p  Package
+		ok bool
+	}{
+		{Package{Name: "plan", GoFiles: []string{"plan.go"}, Doc: "Package plan decides."}, true},
+		{Package{Name: "plan", GoFiles: []string{"plan.go"}, Doc: "Package planner decides."}, false},
+		{Package{Name: "plan", GoFiles: []string{"plan.go"}}, false},
+		{Package{Name: "main", GoFiles: []string{"main.go"}, Doc: "Command etcdadm changes clusters."}, true},
+		{Package{Name: "main", GoFiles: []string{"main.go"}, Doc: "Package main changes clusters."}, false},
+		{Package{Name: "e2e"}, true},
+	} {
+		if got := CheckComments([]Package{c.p}); (len(got) == 0) != c.ok {
+			t.Errorf("%+v: complaints are %q", c.p, got)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package hygiene
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// root returns the root of the tree.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// packages lists the tree's packages.
+func packages(t *testing.T) []Package {
+	t.Helper()
+	all, err := Packages(t.Context(), root(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) == 0 {
+		t.Fatal("the tree has no package, so the tests of this package say nothing")
+	}
+	return all
+}
+
+// report fails the test for everything that is wrong.
+func report(t *testing.T, wrong []string) {
+	t.Helper()
+	for _, w := range wrong {
+		t.Error(w)
+	}
+}
+
+func TestImportsFollowTheLayers(t *testing.T) {
+	all := packages(t)
+	report(t, CheckImports(all))
+	if missing := Missing(all); len(missing) > 0 {
+		t.Logf("in the tables of this package, but not in the tree: %s", strings.Join(missing, ", "))
+	}
+}
+
+func TestEveryPackageHasAComment(t *testing.T) {
+	report(t, CheckComments(packages(t)))
+}
+
+func TestTheTreeKeepsItsBudgets(t *testing.T) {
+	s, err := Measure(root(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := s.SourceLines()
+	t.Logf("%d source lines in %d files (p90 %d), %d functions (%d over %d lines), %d test lines (%.2f per source line)",
+		source, len(s.Files), s.P90(), len(s.Funcs), len(over(s.Funcs, MaxFuncLines)), MaxFuncLines, s.TestLines, float64(s.TestLines)/float64(max(source, 1)))
+	report(t, CheckBudgets(s))
+}
+
+func TestNothingForbiddenIsWrittenDown(t *testing.T) {
+	wrong, err := CheckWords(root(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report(t, wrong)
+}
+
+func TestLicenseIsApache2(t *testing.T) {
+	license, err := os.ReadFile(filepath.Join(root(t), "LICENSE"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(license)), " ")
+	for _, want := range []string{"Apache License Version 2.0, January 2004", "9. Accepting Warranty or Additional Liability", "END OF TERMS AND CONDITIONS"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("LICENSE lacks %q", want)
+		}
+	}
+}
