@@ -1,0 +1,39 @@
+# make help lists the targets.
+GO   ?= go
+MAINS = ./etcdadm ./etcd-manager ./etcd-manager-ctl ./etcd-backup
+# The race detector needs cgo, which the go command turns off where there is no C compiler.
+RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+# Real etcd binaries, for the tests that run them; see images.
+ETCD  = ETCDADM_ETCD_DIR="$$($(GO) run ./images path)"
+
+.PHONY: help build demo test verify e2e bench sim clean
+help: ## list the targets
+	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+build: ## build the programs into ./bin
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ $(MAINS)
+
+demo: build ## show a cluster's life on this machine; KEEP=1 leaves it running
+	@$(GO) run ./images etcd 3.6.16 >/dev/null
+	@$(GO) run ./e2e/demo -bin ./bin -etcd-dir "$$($(GO) run ./images path)" $(if $(KEEP),-keep)
+
+test: ## run the tests of all modules, with every version of etcd
+	@$(GO) run ./images etcd all >/dev/null
+	$(ETCD) $(GO) test $(RACE) -shuffle=on -timeout=15m work
+
+verify: ## lint, check what is generated, build each module alone
+	@GO=$(GO) hack/verify
+
+e2e: build ## run the end-to-end tests
+	@$(GO) run ./images etcd all >/dev/null
+	$(ETCD) $(GO) test -tags e2e -count=1 -timeout=60m ./e2e/...
+
+bench: ## run the benchmarks
+	$(ETCD) $(GO) test -run '^$$' -bench . -benchmem work
+
+sim: ## simulate histories for 10 minutes, or SIM_FOR
+	ETCDADM_SIM_FOR=$(or $(SIM_FOR),10m) $(GO) test -count=1 -timeout=0 ./pkg/sim/...
+
+clean: ## delete what was built, except the cache of etcd binaries
+	rm -rf bin .cache
