@@ -41,6 +41,16 @@ type Observation struct {
 	Store Store `json:"store"`
 	// Gaps are the sources that did not answer, by source.
 	Gaps []Gap `json:"gaps,omitempty"`
+	// Failures are the operations that failed lately.
+	Failures []Failure `json:"failures,omitempty"`
+}
+
+// A Failure is an operation that failed and is not to be tried yet.
+type Failure struct {
+	// Line is its command line.
+	Line  string    `json:"line"`
+	Text  string    `json:"text"`
+	Retry time.Time `json:"retry"`
 }
 
 // A Node is a machine with our daemon.
@@ -71,6 +81,8 @@ type Node struct {
 	Process  Process   `json:"process"`
 	// Electors is the elector record on the node's disk.
 	Electors Electors `json:"electors"`
+	// Lease is the last coordinator's lease that the node granted or was told of.
+	Lease Lease `json:"lease"`
 	// Versions are the etcd versions that the node has binaries of, ascending.
 	Versions []etcdversion.Version `json:"versions,omitempty"`
 	// FreeBytes is the free space below its data directory.
@@ -120,8 +132,9 @@ type Disk struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Prepared is a node's promise, on its disk, to take part in a founding. A
-// node with a promise has never started a member of that incarnation.
+// Prepared is a node's promise, on its disk, to take part in a founding. It
+// stays until the node's etcd has written its first data, so a node with a
+// promise and an empty disk has never voted in that incarnation.
 type Prepared struct {
 	Token   Token               `json:"token"`
 	Version etcdversion.Version `json:"version"`
@@ -223,6 +236,12 @@ type Electors struct {
 	Term  Term       `json:"term,omitempty"`
 	Seq   uint64     `json:"seq,omitempty"`
 	Names []NodeName `json:"names,omitempty"`
+}
+
+// A Lease is the right of one daemon, in one term, to change the cluster.
+type Lease struct {
+	Term   Term     `json:"term,omitempty"`
+	Holder NodeName `json:"holder,omitempty"`
 }
 
 // Store is what the control store says.

@@ -15,14 +15,40 @@ func Next(spec cluster.Spec, obs cluster.Observation) (Operation, []Hold) {
 	l := newLook(spec, obs)
 	for _, r := range rules {
 		op, verdict := r(l)
-		if op != nil {
+		if op != nil && !l.failing(op) {
 			return op, l.holds
 		}
-		if verdict == stop {
+		if verdict == stop || op != nil && !upkeep(op) {
 			break
 		}
 	}
 	return nil, l.holds
+}
+
+// failing reports, with a hold, whether op failed a moment ago and has to
+// wait.
+func (l *look) failing(op Operation) bool {
+	if len(l.obs.Failures) == 0 {
+		return false
+	}
+	line := Line(op)
+	for _, f := range l.obs.Failures {
+		if f.Line == line && f.Retry.After(l.obs.At) {
+			l.hold(OperationFailed, "%s: %s", line, f.Text)
+			return true
+		}
+	}
+	return false
+}
+
+// upkeep reports whether the rules after op's may go on while op cannot be
+// done: nothing they do builds on it.
+func upkeep(op Operation) bool {
+	switch op.(type) {
+	case *EndpointsWrite, *MemberStop, *DataSetAside, *DataDiscard, *BackupPrune, *IncarnationMark:
+		return true
+	}
+	return false
 }
 
 // verdict says whether the rules after this one are asked.

@@ -32,14 +32,14 @@ func (l *look) record() *cluster.Incarnation {
 
 // finishFounding starts the voters of rec that have promised and have not
 // started. Their promise, on their own disk, is the proof that they have never
-// run: it goes when they start, and it goes with the disk.
+// voted: it goes when their data is there, and it goes with the disk.
 func (l *look) finishFounding(rec cluster.Incarnation) Operation {
 	begun := slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool {
 		return n.Assigned != nil && n.Assigned.Token == rec.Token || n.Disk.Token == rec.Token
 	})
 	for _, seat := range rec.Voters {
 		n := l.node(seat.Name)
-		if n == nil || !n.Reachable || n.Assigned != nil || n.Disk.State != cluster.DiskEmpty || n.Prepared == nil {
+		if n == nil || !n.Reachable || n.Disk.State != cluster.DiskEmpty || n.Prepared == nil || n.Process.State != cluster.ProcessStopped {
 			continue
 		}
 		if n.Prepared.Token == rec.Token {

@@ -1,0 +1,228 @@
+// Package etcdclient talks to etcd. It offers the calls that operations and
+// observations need, each in the narrowest interface ([Reporter],
+// [Membership], [Snapshotter]), over the official client.
+package etcdclient
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+)
+
+// A Reporter tells what a member says about itself.
+type Reporter interface {
+	Report(ctx context.Context) (cluster.Report, error)
+}
+
+// A Membership reads and changes the member list, through a quorum.
+type Membership interface {
+	Members(ctx context.Context) ([]cluster.Member, error)
+	AddLearner(ctx context.Context, peerURLs []string) (cluster.MemberID, error)
+	Promote(ctx context.Context, id cluster.MemberID) error
+	Remove(ctx context.Context, id cluster.MemberID) error
+	MoveLeader(ctx context.Context, to cluster.MemberID) error
+}
+
+// A Snapshotter streams a snapshot of a member's database, with etcd's
+// trailing SHA-256.
+type Snapshotter interface {
+	Snapshot(ctx context.Context) (io.ReadCloser, error)
+}
+
+// ErrNotReady is returned by Promote while the learner has not caught up.
+var ErrNotReady = errors.New("the learner has not caught up with the leader")
+
+// ErrUnhealthy is returned when etcd refuses a membership change because too
+// few members are started or connected for long enough (strict reconfig
+// check). It clears by itself seconds after a join.
+var ErrUnhealthy = errors.New("etcd refuses the change: too few members are connected for long enough")
+
+// A Client is a connection to one member or to several of one cluster.
+type Client struct {
+	c         *clientv3.Client
+	endpoints []string
+}
+
+// Options say whom to talk to.
+type Options struct {
+	// Endpoints are client URLs.
+	Endpoints []string
+	// TLS is nil for plain http endpoints.
+	TLS *tls.Config
+}
+
+// Open returns a client. It does not connect yet; the first call does.
+func Open(o Options) (*Client, error) {
+	if len(o.Endpoints) == 0 {
+		return nil, errors.New("no etcd endpoint is known")
+	}
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints:           o.Endpoints,
+		TLS:                 o.TLS,
+		Logger:              zap.NewNop(),
+		DialKeepAliveTime:   10 * time.Second,
+		BackoffWaitBetween:  50 * time.Millisecond,
+		PermitWithoutStream: true,
+		DialOptions: []grpc.DialOption{
+			// Small buffers: a daemon keeps this connection for its whole life and
+			// sends a few hundred bytes a second over it.
+			grpc.WithReadBufferSize(4 << 10), grpc.WithWriteBufferSize(4 << 10), grpc.WithSharedWriteBuffer(true),
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open etcd client for %s: %w", strings.Join(o.Endpoints, ", "), err)
+	}
+	return &Client{c: c, endpoints: o.Endpoints}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.c.Close() }
+
+// Report asks the client's first endpoint about itself. It answers without a
+// quorum, and for learners.
+func (c *Client) Report(ctx context.Context) (cluster.Report, error) {
+	s, err := c.c.Status(ctx, c.endpoints[0])
+	if err != nil {
+		return cluster.Report{}, fmt.Errorf("status of %s: %w", c.endpoints[0], plain(err))
+	}
+	r := cluster.Report{
+		ID:        cluster.MemberID(s.Header.MemberId),
+		ClusterID: cluster.ClusterID(s.Header.ClusterId),
+		Learner:   s.IsLearner,
+		Leader:    cluster.MemberID(s.Leader),
+		RaftTerm:  s.RaftTerm,
+		Applied:   s.RaftAppliedIndex,
+		Revision:  cluster.Revision(s.Header.Revision),
+		DBSize:    s.DbSize,
+		Alarms:    alarms(s.Header.MemberId, s.Errors),
+	}
+	// A version that does not parse is left unknown: it decides nothing here.
+	r.Version, _ = etcdversion.Parse(s.Version)
+	if s.IsLearner {
+		return r, nil
+	}
+	l, err := c.c.MemberList(ctx, clientv3.WithSerializable())
+	if err != nil {
+		return cluster.Report{}, fmt.Errorf("member list of %s: %w", c.endpoints[0], plain(err))
+	}
+	r.Members = members(l.Members)
+	return r, nil
+}
+
+// alarms picks a member's own alarms out of the error texts of a status
+// response: "memberID:13803658152347727308 alarm:NOSPACE ".
+func alarms(id uint64, texts []string) []string {
+	var list []string
+	for _, t := range texts {
+		if !strings.Contains(t, fmt.Sprintf("memberID:%d ", id)) {
+			continue
+		}
+		for _, a := range []string{"NOSPACE", "CORRUPT"} {
+			if strings.Contains(t, "alarm:"+a) {
+				list = append(list, a)
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Members returns the member list as the quorum has it, by name and then id.
+func (c *Client) Members(ctx context.Context) ([]cluster.Member, error) {
+	l, err := c.c.MemberList(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("member list: %w", plain(err))
+	}
+	return members(l.Members), nil
+}
+
+func members(list []*etcdserverpb.Member) []cluster.Member {
+	out := make([]cluster.Member, len(list))
+	for i, m := range list {
+		out[i] = cluster.Member{
+			ID:         cluster.MemberID(m.ID),
+			Name:       cluster.NodeName(m.Name),
+			PeerURLs:   m.PeerURLs,
+			ClientURLs: m.ClientURLs,
+			Learner:    m.IsLearner,
+		}
+	}
+	slices.SortFunc(out, func(a, b cluster.Member) int {
+		if c := strings.Compare(string(a.Name), string(b.Name)); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID.String(), b.ID.String())
+	})
+	return out
+}
+
+// AddLearner adds a member without a vote.
+func (c *Client) AddLearner(ctx context.Context, peerURLs []string) (cluster.MemberID, error) {
+	r, err := c.c.MemberAddAsLearner(ctx, peerURLs)
+	if err != nil {
+		return 0, fmt.Errorf("add learner %s: %w", strings.Join(peerURLs, ","), plain(err))
+	}
+	return cluster.MemberID(r.Member.ID), nil
+}
+
+// Promote gives a learner its vote. While it has not caught up the error is
+// [ErrNotReady].
+func (c *Client) Promote(ctx context.Context, id cluster.MemberID) error {
+	if _, err := c.c.MemberPromote(ctx, uint64(id)); err != nil {
+		return fmt.Errorf("promote %s: %w", id, plain(err))
+	}
+	return nil
+}
+
+// Remove takes a member out of the cluster; one that is not there is success.
+func (c *Client) Remove(ctx context.Context, id cluster.MemberID) error {
+	_, err := c.c.MemberRemove(ctx, uint64(id))
+	if err != nil && !errors.Is(err, rpctypes.ErrMemberNotFound) {
+		return fmt.Errorf("remove %s: %w", id, plain(err))
+	}
+	return nil
+}
+
+// MoveLeader makes another voter the raft leader. etcd takes the call on the
+// leader only, so c must have the leader's endpoint.
+func (c *Client) MoveLeader(ctx context.Context, to cluster.MemberID) error {
+	if _, err := c.c.MoveLeader(ctx, uint64(to)); err != nil {
+		return fmt.Errorf("move leader to %s: %w", to, plain(err))
+	}
+	return nil
+}
+
+// Snapshot streams the database of the member. The reader ends with an error
+// where the stream breaks.
+func (c *Client) Snapshot(ctx context.Context) (io.ReadCloser, error) {
+	r, err := c.c.Snapshot(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot of %s: %w", c.endpoints[0], plain(err))
+	}
+	return r, nil
+}
+
+// plain gives the errors that callers decide by their own identity.
+func plain(err error) error {
+	switch {
+	case errors.Is(err, rpctypes.ErrMemberLearnerNotReady):
+		return ErrNotReady
+	case errors.Is(err, rpctypes.ErrUnhealthy), errors.Is(err, rpctypes.ErrMemberNotEnoughStarted):
+		return ErrUnhealthy
+	}
+	return err
+}

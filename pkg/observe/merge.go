@@ -1,0 +1,282 @@
+package observe
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// inputs are the answers of one look.
+type inputs struct {
+	sources Sources
+	at      time.Time
+	store   StoreAnswer
+	nodes   []asked
+	probes  []probed
+}
+
+// Merge makes an observation of the answers.
+func Merge(in inputs, prev cluster.Observation) cluster.Observation {
+	obs := cluster.Observation{
+		Cluster:  in.sources.Cluster,
+		At:       in.at,
+		Observer: in.sources.Observer,
+		Since:    in.sources.Since,
+		Nonce:    in.sources.Nonce(),
+		Store:    in.store.Store,
+	}
+	obs.Store.Reachable = in.store.Err == nil
+	if in.store.Err != nil {
+		obs.Gaps = append(obs.Gaps, cluster.Gap{Source: "store", Text: in.store.Err.Error()})
+	}
+	in.addNodes(&obs, prev)
+	in.addElectors(&obs)
+	in.addMembers(&obs, prev)
+	slices.SortFunc(obs.Gaps, func(a, b cluster.Gap) int { return strings.Compare(a.Source, b.Source) })
+	return obs
+}
+
+func (in inputs) addNodes(obs *cluster.Observation, prev cluster.Observation) {
+	known := map[cluster.NodeName]bool{}
+	for _, a := range in.nodes {
+		n := a.answer.Node
+		if a.err != nil {
+			n = lastSaid(prev, a.peer.Name)
+			obs.Gaps = append(obs.Gaps, cluster.Gap{Source: "node " + string(a.peer.Name), Text: a.err.Error()})
+		} else {
+			n.Reachable, n.LastSeen = true, in.at
+			n.ClockSkew = a.answer.Now.Sub(a.sent.Add(a.got.Sub(a.sent) / 2))
+		}
+		n.Name, n.Conflict = a.peer.Name, a.peer.Conflict
+		if a.peer.Address != "" {
+			n.Address = a.peer.Address
+		}
+		known[n.Name] = true
+		obs.Nodes = append(obs.Nodes, n)
+	}
+	for _, r := range in.store.Records {
+		if known[r.Name] {
+			continue
+		}
+		n := lastSaid(prev, r.Name)
+		n.Name, n.Address = r.Name, r.Address
+		known[n.Name] = true
+		obs.Nodes = append(obs.Nodes, n)
+	}
+	slices.SortFunc(obs.Nodes, func(a, b cluster.Node) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	for i := range obs.Nodes {
+		n := &obs.Nodes[i]
+		n.Published = slices.ContainsFunc(in.store.Records, func(r Record) bool {
+			return r.Name == n.Name && r.Boot == n.Boot && n.Boot != ""
+		})
+	}
+}
+
+// lastSaid returns what a node said when it last answered.
+func lastSaid(prev cluster.Observation, name cluster.NodeName) cluster.Node {
+	for _, n := range prev.Nodes {
+		if n.Name == name {
+			n.Reachable, n.ClockSkew = false, 0
+			return n
+		}
+	}
+	return cluster.Node{Name: name}
+}
+
+// addElectors finds the newest electors record. Records of different
+// incarnations have no order; that of the newest incarnation counts.
+func (in inputs) addElectors(obs *cluster.Observation) {
+	var token cluster.Token
+	if n := len(obs.Store.Incarnations); n > 0 {
+		token = obs.Store.Incarnations[n-1].Token
+	}
+	for _, n := range obs.Nodes {
+		e := n.Electors
+		if e.Token == "" || n.Disk.State == cluster.DiskEmpty && n.Prepared == nil && n.Assigned == nil {
+			continue
+		}
+		better := obs.Electors.Token == "" || e.Token == token && obs.Electors.Token != token ||
+			e.Token == obs.Electors.Token && newer(e, obs.Electors)
+		if better {
+			obs.Electors = e
+		}
+	}
+}
+
+func newer(a, b cluster.Electors) bool {
+	if a.Term != b.Term {
+		return a.Term > b.Term
+	}
+	return a.Seq > b.Seq
+}
+
+// A voice is one member's report with the incarnation that its node runs.
+type voice struct {
+	token  cluster.Token
+	report cluster.Report
+}
+
+func (in inputs) voices(prev cluster.Observation) []voice {
+	var list []voice
+	for _, a := range in.nodes {
+		if a.err == nil && a.answer.Report != nil && a.answer.Node.Assigned != nil {
+			list = append(list, voice{a.answer.Node.Assigned.Token, *a.answer.Report})
+		}
+	}
+	for _, p := range in.probes {
+		if p.err == nil {
+			list = append(list, voice{prev.Token, p.report})
+		}
+	}
+	return list
+}
+
+// addMembers settles which incarnation is the present one, takes the member
+// list from its best informed member, and fills in how each member does.
+func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) {
+	voices := in.voices(prev)
+	obs.Token = present(obs, voices)
+	voices = slices.DeleteFunc(voices, func(v voice) bool { return v.token != obs.Token })
+	best := informed(voices)
+	if best == nil {
+		return
+	}
+	obs.Leader = best.Leader
+	for _, m := range best.Members {
+		m.Healthy = false
+		i := slices.IndexFunc(voices, func(v voice) bool { return v.report.ID == m.ID })
+		if i >= 0 {
+			r := voices[i].report
+			m.Applied, m.DBSize, m.Alarms = r.Applied, r.DBSize, r.Alarms
+			m.Healthy = r.Leader != 0 && r.Leader == best.Leader && !slices.Contains(r.Alarms, "CORRUPT")
+		}
+		carry(&m, obs.At, prev)
+		obs.Members = append(obs.Members, m)
+	}
+	for _, v := range voices {
+		r := v.report
+		obs.Revision = max(obs.Revision, r.Revision)
+		obs.Views = append(obs.Views, cluster.View{
+			Member: r.ID, ClusterID: r.ClusterID, Leader: r.Leader, RaftTerm: r.RaftTerm, Members: ids(r.Members), Revision: r.Revision,
+		})
+	}
+	slices.SortFunc(obs.Views, func(a, b cluster.View) int { return strings.Compare(a.Member.String(), b.Member.String()) })
+}
+
+// carry keeps, by member id, since when a member is unhealthy or a learner.
+func carry(m *cluster.Member, at time.Time, prev cluster.Observation) {
+	var old cluster.Member
+	for _, p := range prev.Members {
+		if p.ID == m.ID {
+			old = p
+		}
+	}
+	if !m.Healthy {
+		m.UnhealthySince = at
+		if !old.UnhealthySince.IsZero() {
+			m.UnhealthySince = old.UnhealthySince
+		}
+	}
+	if m.Learner {
+		m.LearnerSince = at
+		if !old.LearnerSince.IsZero() {
+			m.LearnerSince = old.LearnerSince
+		}
+	}
+}
+
+// present returns the incarnation that the cluster is in. One with a leader
+// that a majority of its voters follow wins; then the newest record in the
+// store; then the electors' record; then the one that most members run.
+func present(obs *cluster.Observation, voices []voice) cluster.Token {
+	var recorded cluster.Token
+	if n := len(obs.Store.Incarnations); n > 0 {
+		recorded = obs.Store.Incarnations[n-1].Token
+	}
+	var quorate []cluster.Token
+	for _, v := range voices {
+		if hasQuorum(v.token, voices) && !slices.Contains(quorate, v.token) {
+			quorate = append(quorate, v.token)
+		}
+	}
+	slices.Sort(quorate)
+	switch {
+	case slices.Contains(quorate, recorded):
+		return recorded
+	case len(quorate) > 0:
+		return quorate[0]
+	case recorded != "":
+		return recorded
+	case obs.Electors.Token != "":
+		return obs.Electors.Token
+	}
+	for _, n := range obs.Nodes {
+		if n.Assigned != nil {
+			return n.Assigned.Token
+		}
+	}
+	return ""
+}
+
+func hasQuorum(token cluster.Token, voices []voice) bool {
+	var mine []voice
+	for _, v := range voices {
+		if v.token == token {
+			mine = append(mine, v)
+		}
+	}
+	best := informed(mine)
+	if best == nil || best.Leader == 0 {
+		return false
+	}
+	voters, following := 0, 0
+	for _, m := range best.Members {
+		if m.Learner {
+			continue
+		}
+		voters++
+		if slices.ContainsFunc(mine, func(v voice) bool { return v.report.ID == m.ID && v.report.Leader == best.Leader }) {
+			following++
+		}
+	}
+	return following >= cluster.Quorum(voters)
+}
+
+// informed returns the report to take the member list from: of the highest
+// raft term with a leader, then the most entries applied.
+func informed(voices []voice) *cluster.Report {
+	var best *cluster.Report
+	for i := range voices {
+		r := &voices[i].report
+		if len(r.Members) == 0 {
+			continue
+		}
+		if best == nil || better(r, best) {
+			best = r
+		}
+	}
+	return best
+}
+
+func better(a, b *cluster.Report) bool {
+	switch {
+	case (a.Leader != 0) != (b.Leader != 0):
+		return a.Leader != 0
+	case a.RaftTerm != b.RaftTerm:
+		return a.RaftTerm > b.RaftTerm
+	case a.Applied != b.Applied:
+		return a.Applied > b.Applied
+	}
+	return a.ID < b.ID
+}
+
+func ids(members []cluster.Member) []cluster.MemberID {
+	list := make([]cluster.MemberID, len(members))
+	for i, m := range members {
+		list[i] = m.ID
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,153 @@
+// Package observe looks at everything once and makes one value of it.
+//
+// [Collect] asks all sources at the same time, each with a deadline; a source
+// that does not answer becomes a gap. [Merge] puts the answers together; it is
+// pure, so what is made of strange answers can be tested without a network.
+package observe
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A Peer is a node that is known to exist, from gossip or from a record.
+type Peer struct {
+	Name    cluster.NodeName
+	Address string
+	// Conflict is the address of a second daemon with this name.
+	Conflict string
+}
+
+// An Answer is what a node says about itself.
+type Answer struct {
+	Node cluster.Node `json:"node"`
+	// Report is nil where no etcd process answers on the node.
+	Report *cluster.Report `json:"report,omitempty"`
+	// Now is the node's clock when it answered.
+	Now time.Time `json:"now"`
+}
+
+// A StoreAnswer is what the control store says, or said last.
+type StoreAnswer struct {
+	Store cluster.Store
+	// Records are the nodes that have published themselves.
+	Records []Record
+	// Err says why this look could not read the store.
+	Err error
+}
+
+// A Record is a node's own entry in the control store.
+type Record struct {
+	Name    cluster.NodeName
+	Address string
+	Boot    cluster.Token
+}
+
+// Sources are what a look asks. The functions may be called at the same time.
+type Sources struct {
+	Cluster  string
+	Observer cluster.NodeName
+	// Since is when the observer began to look.
+	Since time.Time
+	Now   func() time.Time
+	Nonce func() cluster.Token
+
+	Peers func() []Peer
+	// Ask asks one node.
+	Ask func(ctx context.Context, p Peer) (Answer, error)
+	// Store returns the store's answer; it may be a recent one.
+	Store func(ctx context.Context) StoreAnswer
+	// Probe asks a member whose node did not answer.
+	Probe func(ctx context.Context, clientURLs []string) (cluster.Report, error)
+}
+
+// timeout bounds each question. A healthy answer takes milliseconds.
+const timeout = 2 * time.Second
+
+// An asked node is one question's outcome.
+type asked struct {
+	peer   Peer
+	answer Answer
+	err    error
+	// sent and got enclose the answer, by the observer's clock.
+	sent, got time.Time
+}
+
+// A probed member is one that was asked directly.
+type probed struct {
+	member cluster.Member
+	report cluster.Report
+	err    error
+}
+
+// Collect looks once. It takes no longer than the slowest source's deadline,
+// and never fails: what did not answer is a gap. prev carries what was true
+// before (since when a member is unhealthy, what a silent node said last).
+func Collect(ctx context.Context, s Sources, prev cluster.Observation) cluster.Observation {
+	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
+	defer cancel()
+
+	var wg sync.WaitGroup
+	var st StoreAnswer
+	wg.Go(func() {
+		sctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		st = s.Store(sctx)
+	})
+	peers := s.Peers()
+	nodes := make([]asked, len(peers))
+	for i, p := range peers {
+		wg.Go(func() { nodes[i] = s.ask(ctx, p) })
+	}
+	wg.Wait()
+
+	in := inputs{sources: s, at: s.Now(), store: st, nodes: nodes}
+	in.probes = s.probe(ctx, silent(prev, nodes))
+	return Merge(in, prev)
+}
+
+func (s Sources) ask(ctx context.Context, p Peer) asked {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	a := asked{peer: p, sent: s.Now()}
+	a.answer, a.err = s.Ask(ctx, p)
+	a.got = s.Now()
+	return a
+}
+
+// silent returns the members of the last look whose nodes did not answer this
+// one. Their etcd may still serve.
+func silent(prev cluster.Observation, nodes []asked) []cluster.Member {
+	var list []cluster.Member
+	for _, m := range prev.Members {
+		answered := false
+		for _, a := range nodes {
+			answered = answered || a.peer.Name == m.Name && a.err == nil
+		}
+		if !answered && len(m.ClientURLs) > 0 {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+func (s Sources) probe(ctx context.Context, members []cluster.Member) []probed {
+	if s.Probe == nil {
+		return nil
+	}
+	out := make([]probed, len(members))
+	var wg sync.WaitGroup
+	for i, m := range members {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			out[i].member = m
+			out[i].report, out[i].err = s.Probe(ctx, m.ClientURLs)
+		})
+	}
+	wg.Wait()
+	return out
+}

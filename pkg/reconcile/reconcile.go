@@ -1,0 +1,214 @@
+// Package reconcile is the daemon's loop: look, plan, do the first operation,
+// look again.
+//
+// It is the only place where clock, coordination and log come together with
+// the plan. What it decides itself is only when to look and whether this
+// daemon may act; what to do is decided in package plan.
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+)
+
+// Lease is the right to act.
+type Lease interface {
+	// Acquire tries to get the lease from a majority of the electors, and keeps
+	// it renewed until Release.
+	Acquire(ctx context.Context, electors cluster.Electors) error
+	// Held returns the term while the lease is held.
+	Held() (cluster.Term, bool)
+	Release(ctx context.Context)
+}
+
+// Options are what the loop works with. The functions are called from one
+// goroutine, one at a time.
+type Options struct {
+	Self cluster.NodeName
+	// Candidate says whether this daemon should try to coordinate. It is a hint
+	// that saves work; the lease decides.
+	Candidate func() bool
+	Lease     Lease
+	// Look observes once.
+	Look func(ctx context.Context, prev cluster.Observation) cluster.Observation
+	// Spec returns the present wish, the zero Spec where none is known.
+	Spec func() cluster.Spec
+	// Do carries out one operation.
+	Do func(ctx context.Context, spec cluster.Spec, obs cluster.Observation, op plan.Operation) error
+	// Previous returns the observation that the last coordinator published, for
+	// what it knew about the past.
+	Previous func(ctx context.Context) cluster.Observation
+	// Report is told what came out of each look. It must not block for long.
+	Report func(ctx context.Context, r Report)
+	// Wake ends a pause early.
+	Wake <-chan struct{}
+	Log  *slog.Logger
+	Now  func() time.Time
+}
+
+// A Report says what the coordinator sees and does.
+type Report struct {
+	At          time.Time           `json:"at"`
+	Coordinator cluster.NodeName    `json:"coordinator"`
+	Term        cluster.Term        `json:"term"`
+	Spec        cluster.Spec        `json:"spec"`
+	Observation cluster.Observation `json:"observation"`
+	// Operation is the command line that is about to be carried out.
+	Operation string      `json:"operation,omitempty"`
+	Holds     []plan.Hold `json:"holds,omitempty"`
+	Converged bool        `json:"converged"`
+	// Done is the operation that has just ended, nil for none.
+	Done *Done `json:"-"`
+}
+
+// Done is an operation that has ended.
+type Done struct {
+	At   time.Time
+	Line string
+	Took time.Duration
+	Err  error
+}
+
+// The pauses between two looks.
+const (
+	pauseActive  = 20 * time.Millisecond // something is under way
+	pauseWaiting = 250 * time.Millisecond
+	pauseHeld    = time.Second
+	pauseIdle    = 2 * time.Second
+	pauseStandby = 500 * time.Millisecond
+)
+
+// A Loop runs until its context ends.
+type Loop struct {
+	o    Options
+	prev cluster.Observation
+	seen bool // prev comes from a look, or from the last coordinator
+
+	tries  tries
+	events events
+}
+
+// New returns a loop.
+func New(o Options) *Loop {
+	return &Loop{o: o, tries: tries{}, events: events{log: o.Log}}
+}
+
+// Run looks and acts until ctx ends, then gives the lease back.
+func (l *Loop) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			release, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			l.o.Lease.Release(release)
+			cancel()
+			return
+		case <-timer.C:
+		case <-l.o.Wake:
+		}
+		timer.Reset(l.cycle(ctx))
+	}
+}
+
+// cycle is one turn; it returns the pause until the next.
+func (l *Loop) cycle(ctx context.Context) time.Duration {
+	_, held := l.o.Lease.Held()
+	if !held && !l.o.Candidate() {
+		l.standby()
+		return pauseStandby
+	}
+	if !l.seen {
+		l.prev, l.seen = l.o.Previous(ctx), true
+	}
+	obs := l.o.Look(ctx, l.prev)
+	if ctx.Err() != nil {
+		return pauseStandby
+	}
+	l.prev = obs
+	obs.Failures = l.tries.failures()
+	spec := l.o.Spec()
+	if paused(obs) {
+		l.o.Lease.Release(ctx)
+	} else if holds := l.lead(ctx, obs); holds != nil {
+		l.report(ctx, Report{Spec: spec, Observation: obs, Holds: holds})
+		return pauseStandby
+	}
+	op, holds := plan.Next(spec, obs)
+	r := Report{Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs)}
+	if op != nil {
+		return l.act(ctx, r, op)
+	}
+	l.report(ctx, r)
+	return min(pauseAfter(r), l.tries.next(l.o.Now()))
+}
+
+// lead makes sure that this daemon may act. A cluster without electors is
+// still to be founded, or has none yet; there the store decides.
+func (l *Loop) lead(ctx context.Context, obs cluster.Observation) []plan.Hold {
+	if len(obs.Electors.Names) == 0 {
+		return nil
+	}
+	if _, held := l.o.Lease.Held(); held {
+		return nil
+	}
+	if err := l.o.Lease.Acquire(ctx, obs.Electors); err != nil {
+		return []plan.Hold{{Rule: plan.NoCoordinator, Text: err.Error()}}
+	}
+	l.tries.forget()
+	return nil
+}
+
+// act carries out op.
+func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Duration {
+	line := plan.Line(op)
+	r.Operation = line
+	l.report(ctx, r)
+	began := l.o.Now()
+	err := l.o.Do(ctx, r.Spec, r.Observation, op)
+	l.tries.note(line, err, l.o.Now())
+	r.Operation = ""
+	r.Done = &Done{At: began, Line: line, Took: l.o.Now().Sub(began), Err: err}
+	l.report(ctx, r)
+	return pauseActive
+}
+
+func pauseAfter(r Report) time.Duration {
+	for _, h := range r.Holds {
+		switch h.Rule {
+		case plan.Founding, plan.WaitingForNodes, plan.StoreNotShared, plan.LearnerBehind, plan.MemberStarting, plan.QuorumLost, plan.ElectorsDiffer, plan.SpecMissing, plan.Grace:
+			return pauseWaiting
+		}
+	}
+	if !r.Converged || len(r.Holds) > 0 {
+		return pauseHeld
+	}
+	return pauseIdle
+}
+
+// standby forgets what a coordinator knows: when this daemon takes over, it
+// starts from what the last one published.
+func (l *Loop) standby() {
+	l.prev, l.seen = cluster.Observation{}, false
+	l.events.forget()
+}
+
+func (l *Loop) report(ctx context.Context, r Report) {
+	r.At, r.Coordinator = l.o.Now(), l.o.Self
+	r.Term, _ = l.o.Lease.Held()
+	l.events.note(r)
+	l.o.Report(ctx, r)
+}
+
+func paused(obs cluster.Observation) bool {
+	for _, r := range obs.Store.Requests {
+		if r.Kind == cluster.RequestPause {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,63 @@
+package reconcile
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// tries remembers which operations failed, so that one that fails again and
+// again is tried at growing distances.
+type tries map[string]failure
+
+type failure struct {
+	count int
+	at    time.Time
+	err   error
+}
+
+const (
+	firstRetry = 250 * time.Millisecond
+	lastRetry  = time.Minute
+)
+
+// retry returns when the operation may be tried again.
+func (f failure) retry() time.Time {
+	return f.at.Add(min(firstRetry<<min(f.count-1, 20), lastRetry))
+}
+
+// failures returns what failed, in the form that the plan understands, by
+// line.
+func (t tries) failures() []cluster.Failure {
+	var list []cluster.Failure
+	for line, f := range t {
+		list = append(list, cluster.Failure{Line: line, Text: f.err.Error(), Retry: f.retry()})
+	}
+	slices.SortFunc(list, func(a, b cluster.Failure) int { return strings.Compare(a.Line, b.Line) })
+	return list
+}
+
+// next returns how long it is until something may be tried again.
+func (t tries) next(now time.Time) time.Duration {
+	wait := lastRetry
+	for _, f := range t {
+		if d := f.retry().Sub(now); d > 0 {
+			wait = min(wait, d)
+		}
+	}
+	return wait
+}
+
+// note records how a try ended. A success forgets that it ever failed, and
+// lets everything else be tried at once: the world has changed.
+func (t tries) note(line string, err error, now time.Time) {
+	if err == nil {
+		clear(t)
+		return
+	}
+	t[line] = failure{count: t[line].count + 1, at: now, err: err}
+}
+
+func (t tries) forget() { clear(t) }
