@@ -1,0 +1,227 @@
+package lease
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+func candidate(e cluster.Electors) *Candidate {
+	c := &Candidate{Cluster: "c", Name: "a", Boot: "boot-a", TTL: DefaultTTL}
+	c.Enter(e.Token)
+	c.Learn(e, 0)
+	return c
+}
+
+// electors answer rounds: a map of grantors, by name.
+type electors map[cluster.NodeName]Grantor
+
+func newElectors(e cluster.Electors, more string) electors {
+	es := electors{}
+	for _, n := range e.Names {
+		es[n] = Start(t0, "c", Durable{Electors: e})
+	}
+	for _, n := range names(more) {
+		es[n] = Start(t0, "c", Durable{Electors: e})
+	}
+	return es
+}
+
+// answer runs r, with the nodes in down not answering.
+func (es electors) answer(c *Candidate, now time.Time, r *Round, down string) bool {
+	for _, n := range r.Nodes() {
+		if strings.Contains(down, string(n)) {
+			r.Fail(n)
+			continue
+		}
+		next, reply := es[n].Decide(now, r.Request)
+		es[n] = next
+		c.Note(r, n, reply)
+	}
+	return c.Finish(r)
+}
+
+func win(t *testing.T, c *Candidate, es electors, now time.Time, down string) {
+	t.Helper()
+	r, err := c.Campaign(now)
+	if err != nil || !es.answer(c, now, r, down) {
+		t.Fatalf("campaign is lost: %v", err)
+	}
+	if _, _, ok := c.Held(now); ok {
+		t.Fatal("the lease is held before the record is stamped again")
+	}
+	renew(t, c, es, now, down)
+}
+
+func renew(t *testing.T, c *Candidate, es electors, now time.Time, down string) {
+	t.Helper()
+	r, err := c.Renew(now)
+	if err != nil || !es.answer(c, now, r, down) {
+		t.Fatalf("renewal is lost: %v", err)
+	}
+}
+
+func TestCampaignStampsTheRecordAgain(t *testing.T) {
+	e := record(4, 2, "a b c")
+	c, es := candidate(e), newElectors(e, "")
+	win(t, c, es, t0, "c")
+	term, until, ok := c.Held(t0)
+	if want := t0.Add(DefaultTTL - Margin(DefaultTTL)); !ok || term != 5 || !until.Equal(want) {
+		t.Errorf("held: term %d until %v (%v), want term 5 until %v", term, until, ok, want)
+	}
+	for _, n := range names("a b") {
+		if got := es[n].Electors(); stamp(got) != "5.0" {
+			t.Errorf("node %s has record %s", n, stamp(got))
+		}
+	}
+	if _, _, ok := c.Held(until); ok {
+		t.Error("the lease is held when it is over")
+	}
+}
+
+func TestAMinorityIsNotEnough(t *testing.T) {
+	e := record(0, 0, "a b c")
+	c, es := candidate(e), newElectors(e, "")
+	r, _ := c.Campaign(t0)
+	if es.answer(c, t0, r, "b c") || !r.Lost() {
+		t.Error("one of three is a majority")
+	}
+	if _, err := c.Renew(t0); err == nil {
+		t.Error("a lost campaign can be renewed")
+	}
+}
+
+func TestAnAnnouncedTermIsPassedNextTime(t *testing.T) {
+	e := record(0, 0, "a b c")
+	c, es := candidate(e), newElectors(e, "")
+	g := es["b"]
+	g.Durable.Term = 41
+	es["b"] = g
+	r, _ := c.Campaign(t0)
+	if es.answer(c, t0, r, "c") {
+		t.Fatal("term 1 is granted by a node that has seen 41")
+	}
+	win(t, c, es, t0, "c")
+	if term, _, _ := c.Held(t0); term != 42 {
+		t.Errorf("the second campaign is for term %d, want 42", term)
+	}
+}
+
+func TestARefusalTeachesTheNewerRecord(t *testing.T) {
+	old, e := record(1, 0, "a b c"), record(2, 1, "a b")
+	c, es := candidate(old), newElectors(e, "c")
+	r, _ := c.Campaign(t0)
+	if es.answer(c, t0, r, "") {
+		t.Fatal("an election by the old record is won")
+	}
+	if got := c.Known(); stamp(got) != "2.1" {
+		t.Errorf("known record is %s", stamp(got))
+	}
+	win(t, c, es, t0, "c")
+}
+
+func TestChangeNeedsBothMajorities(t *testing.T) {
+	e := record(0, 0, "a b")
+	c, es := candidate(e), newElectors(e, "c")
+	win(t, c, es, t0, "")
+	if err := c.Change(t0, names("a b c")); err != nil {
+		t.Fatal(err)
+	}
+	for _, down := range []string{"a", "b"} { // two of the new three, one of the old two
+		r, _ := c.Renew(t0)
+		if es.answer(c, t0, r, down) {
+			t.Fatalf("change is done without %s, which the old majority needs", down)
+		}
+	}
+	if err := c.Change(t0, names("a b c d")); err == nil || !strings.Contains(err.Error(), "not finished") {
+		t.Errorf("second change before the first is done: %v", err)
+	}
+	renew(t, c, es, t0, "c")
+	if _, changing := c.Record(); changing {
+		t.Error("the change is not done after both majorities have it")
+	}
+	renew(t, c, es, t0, "a") // two of three are enough from now on
+}
+
+func TestChangeIsOneStep(t *testing.T) {
+	e := record(0, 0, "a b c")
+	c, es := candidate(e), newElectors(e, "")
+	if err := c.Change(t0, names("a b")); err == nil {
+		t.Error("change without the lease")
+	}
+	win(t, c, es, t0, "")
+	for _, bad := range []string{"a", "a b d", "", "a b b c"} {
+		if err := c.Change(t0, names(bad)); err == nil {
+			t.Errorf("change to %q is accepted", bad)
+		}
+	}
+	if err := c.Change(t0, names("c b a")); err != nil {
+		t.Errorf("change to the present names: %v", err)
+	}
+	if e, changing := c.Record(); changing || stamp(e) != "1.0" {
+		t.Errorf("record is %s, changing=%v", stamp(e), changing)
+	}
+}
+
+func TestProbeAsksOnlyTheNewNode(t *testing.T) {
+	e := record(0, 0, "a b")
+	c, es := candidate(e), newElectors(e, "c")
+	win(t, c, es, t0, "")
+	r, err := c.Probe(t0, "c")
+	if err != nil || len(r.Nodes()) != 1 || r.Nodes()[0] != "c" {
+		t.Fatalf("probe asks %v, %v", r.Nodes(), err)
+	}
+	later := t0.Add(time.Second)
+	_, before, _ := c.Held(t0)
+	if r, _ = c.Probe(later, "c"); !es.answer(c, later, r, "") {
+		t.Fatal("the prepared node does not grant")
+	}
+	if _, until, _ := c.Held(later); !until.Equal(before) {
+		t.Error("a probe made the lease longer")
+	}
+}
+
+func TestLateRoundsOfADroppedTermChangeNothing(t *testing.T) {
+	e := record(0, 0, "a b c")
+	c, es := candidate(e), newElectors(e, "")
+	win(t, c, es, t0, "")
+	late, _ := c.Renew(t0.Add(time.Second))
+	campaign, _ := c.Campaign(t0.Add(time.Second))
+	es.answer(c, t0.Add(time.Second), late, "")
+	if _, _, ok := c.Held(t0.Add(time.Second)); ok {
+		t.Error("a renewal of the dropped term is a lease")
+	}
+	if _, err := c.Campaign(t0.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if es.answer(c, t0.Add(time.Second), campaign, "") {
+		t.Error("a campaign that was given up is won")
+	}
+}
+
+func TestReleaseAndEnterDropTheLease(t *testing.T) {
+	e := record(0, 0, "a b c")
+	c, es := candidate(e), newElectors(e, "")
+	if _, _, ok := c.Release(); ok {
+		t.Error("nothing can be released")
+	}
+	win(t, c, es, t0, "")
+	req, nodes, ok := c.Release()
+	if _, _, held := c.Held(t0); !ok || held || !req.Release || req.Term != 1 || len(nodes) != 3 {
+		t.Errorf("release: %+v to %v, held %v", req, nodes, held)
+	}
+	win(t, c, es, t0, "")
+	c.Enter("new")
+	if _, _, held := c.Held(t0); held {
+		t.Error("the lease of the old incarnation is held in the new one")
+	}
+	if _, err := c.Campaign(t0); err == nil {
+		t.Error("campaign without a record of the new incarnation")
+	}
+	c.Learn(cluster.Electors{Token: "new", Names: names("a")}, 0)
+	if r, err := c.Campaign(t0); err != nil || r.Request.Term != 3 {
+		t.Errorf("the term starts again in the new incarnation: %+v, %v", r, err)
+	}
+}

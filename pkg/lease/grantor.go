@@ -1,0 +1,145 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A Grantor is the elector's side on one node, as a value: what is on its disk,
+// and until when its running grant lasts.
+type Grantor struct {
+	// Cluster is the name of the cluster.
+	Cluster string
+	// Durable is what is on disk.
+	Durable Durable
+	// Until is when the running grant ends by this node's clock; the zero value
+	// and the past mean that none runs.
+	Until time.Time
+}
+
+// Start returns the grantor of a node whose daemon starts now. The deadline of
+// a remembered grant is lost, so it counts as just given.
+func Start(now time.Time, name string, d Durable) Grantor {
+	g := Grantor{Cluster: name, Durable: d}
+	if d.Grant.Term > 0 && !d.Grant.Released {
+		g.Until = now.Add(MaxTTL)
+	}
+	return g
+}
+
+// Decide returns the grantor after req, and the answer. Where the answer is
+// Granted and next.Durable differs from g.Durable, next.Durable must be on disk
+// before the answer goes out; if it cannot be written, the answer is
+// [Grantor.Refuse] and g stays as it was.
+func (g Grantor) Decide(now time.Time, req Request) (next Grantor, reply Reply) {
+	if req.Release {
+		return g.release(now, req)
+	}
+	if why := g.refusal(now, req); why != "" {
+		return g, g.Refuse(now, why)
+	}
+	next = g
+	next.Durable.Term = req.Term
+	next.Durable.Grant = Grant{Term: req.Term, Holder: req.Holder, Boot: req.Boot}
+	// Only the holder of a term makes records of that term. A record of an
+	// earlier term is what a candidate is elected with, not something to adopt.
+	if req.Electors.Term == req.Term && Newer(req.Electors, g.Durable.Electors) {
+		next.Durable.Electors = cloneRecord(req.Electors)
+	}
+	// A shorter lease must not take back time that was promised before.
+	if until := now.Add(req.TTL); until.After(next.Until) {
+		next.Until = until
+	}
+	reply = next.reply(now)
+	reply.Granted = true
+	return next, reply
+}
+
+// Refuse returns the answer of a grantor that does not grant.
+func (g Grantor) Refuse(now time.Time, reason string) Reply {
+	r := g.reply(now)
+	r.Reason = reason
+	return r
+}
+
+func (g Grantor) reply(now time.Time) Reply {
+	r := Reply{Term: g.Durable.Term, Electors: cloneRecord(g.Durable.Electors)}
+	if g.running(now) {
+		r.Holder, r.Remaining = g.Durable.Grant.Holder, g.Until.Sub(now)
+	}
+	return r
+}
+
+func (g Grantor) running(now time.Time) bool { return g.Until.After(now) }
+
+// refusal says why g does not grant req, empty if it does. The order matters
+// only for the text.
+func (g Grantor) refusal(now time.Time, req Request) string {
+	if err := validRequest(req); err != nil {
+		return err.Error()
+	}
+	d := g.Durable
+	switch {
+	case req.Cluster != g.Cluster:
+		return fmt.Sprintf("this node belongs to cluster %q, not %q", g.Cluster, req.Cluster)
+	case len(d.Electors.Names) == 0:
+		return "this node has no elector record"
+	case req.Token != d.Electors.Token:
+		return fmt.Sprintf("this node is in incarnation %s, not %s", d.Electors.Token, req.Token)
+	case req.Term < d.Term:
+		return fmt.Sprintf("term %d is over, term %d has been seen", req.Term, d.Term)
+	}
+	if why := conflict(d.Electors, req.Electors); why != "" {
+		return why
+	}
+	same := d.Grant.Holder == req.Holder && d.Grant.Boot == req.Boot
+	switch {
+	case !same && g.running(now):
+		return fmt.Sprintf("%s has the lease of term %d", d.Grant.Holder, d.Grant.Term)
+	case !same && req.Term == d.Grant.Term:
+		return fmt.Sprintf("term %d was granted to %s", d.Grant.Term, d.Grant.Holder)
+	case req.Term == d.Grant.Term && d.Grant.Released:
+		// A renewal that was overtaken by the release.
+		return fmt.Sprintf("the lease of term %d was given back", req.Term)
+	}
+	return ""
+}
+
+func validRequest(req Request) error {
+	if err := req.Holder.Validate(); err != nil {
+		return err
+	}
+	if err := validRecord(req.Electors); err != nil {
+		return err
+	}
+	switch {
+	case req.Term == 0:
+		return fmt.Errorf("term is missing")
+	case req.Electors.Token != req.Token:
+		return fmt.Errorf("elector record is of incarnation %s, the request of %s", req.Electors.Token, req.Token)
+	case req.Electors.Term > req.Term:
+		return fmt.Errorf("elector record %s is of a later term than %d", stamp(req.Electors), req.Term)
+	case req.TTL <= 0 || req.TTL > MaxTTL:
+		return fmt.Errorf("lease time is %v, at most %v is allowed", req.TTL, MaxTTL)
+	}
+	return nil
+}
+
+// release ends the grant if it is the holder's own and of that term.
+func (g Grantor) release(now time.Time, req Request) (Grantor, Reply) {
+	own := Grant{Term: req.Term, Holder: req.Holder, Boot: req.Boot}
+	if req.Cluster != g.Cluster || g.Durable.Grant != own {
+		return g, g.Refuse(now, fmt.Sprintf("%s has no lease of term %d here", req.Holder, req.Term))
+	}
+	next := g
+	next.Durable.Grant.Released = true
+	next.Until = time.Time{}
+	reply := next.reply(now)
+	reply.Granted = true
+	return next, reply
+}
+
+// Electors returns a copy of the record that the node has adopted.
+func (g Grantor) Electors() cluster.Electors { return cloneRecord(g.Durable.Electors) }

@@ -1,0 +1,160 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// The timing of the lease, all of it.
+const (
+	// DefaultTTL is how long a grant runs.
+	DefaultTTL = 3 * time.Second
+	// MaxTTL is the longest time that a grantor accepts. A grantor that restarts
+	// keeps quiet for this long if it had granted to somebody else.
+	MaxTTL = DefaultTTL
+	// RenewEvery is the time between two renewals.
+	RenewEvery = 1 * time.Second
+	// CallTimeout is how long one elector may take to answer. Two rounds that
+	// time out fit into a lease.
+	CallTimeout = 800 * time.Millisecond
+)
+
+// Margin returns how much earlier than the grantors a holder considers its
+// lease over. A fifth of the lease is right for clocks whose rates differ by up
+// to 11 percent each way; quartz clocks differ by 0.02 percent, and NTP slews by
+// 0.05 percent.
+func Margin(ttl time.Duration) time.Duration { return ttl / 5 }
+
+// Durable is what a node must have on disk before it answers a request. The
+// zero value is a fresh disk, which grants nothing.
+type Durable struct {
+	// Term is the highest term that the node has seen.
+	Term cluster.Term `json:"term,omitempty"`
+	// Grant is the last grant, over or not.
+	Grant Grant `json:"grant,omitzero"`
+	// Electors is the newest elector record that the node has adopted.
+	Electors cluster.Electors `json:"electors,omitzero"`
+}
+
+// A Grant says to whom a node has given its vote in a term.
+type Grant struct {
+	Term   cluster.Term     `json:"term"`
+	Holder cluster.NodeName `json:"holder"`
+	// Boot tells two daemons of one name apart, and two runs of one daemon.
+	Boot cluster.Token `json:"boot,omitempty"`
+	// Released says that the holder gave it back.
+	Released bool `json:"released,omitempty"`
+}
+
+// A Request asks one elector for its grant, for a renewal of it, or gives it
+// back.
+type Request struct {
+	// Cluster is the name of the cluster, Token its incarnation.
+	Cluster string        `json:"cluster"`
+	Token   cluster.Token `json:"token"`
+	// Term is the term that the holder has or wants.
+	Term   cluster.Term     `json:"term"`
+	Holder cluster.NodeName `json:"holder"`
+	// Boot is the random token of this run of the holder's daemon.
+	Boot cluster.Token `json:"boot,omitempty"`
+	// TTL is how long the grant shall run from the moment it is given.
+	TTL time.Duration `json:"ttl"`
+	// Electors is the record in which the holder believes. In a campaign it has
+	// the stamp of an earlier term; afterwards it has the stamp of Term, and an
+	// elector that grants adopts it.
+	Electors cluster.Electors `json:"electors"`
+	// Release gives the grant back.
+	Release bool `json:"release,omitempty"`
+}
+
+// A Reply is an elector's answer. Apart from Granted it tells what the elector
+// knows, whether it granted or not.
+type Reply struct {
+	Granted bool `json:"granted"`
+	// Term is the highest term that the elector has seen.
+	Term cluster.Term `json:"term"`
+	// Holder is who has the elector's running grant, empty for nobody, and
+	// Remaining is how long it will still run if it is not renewed.
+	Holder    cluster.NodeName `json:"holder,omitempty"`
+	Remaining time.Duration    `json:"remaining,omitempty"`
+	// Electors is the elector's own record.
+	Electors cluster.Electors `json:"electors"`
+	// Reason says why it did not grant.
+	Reason string `json:"reason,omitempty"`
+}
+
+// A StaleError is returned for a term lower than one already seen.
+type StaleError struct{ Want, Seen cluster.Term }
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("term %d is over, term %d has been seen", e.Want, e.Seen)
+}
+
+// Witness returns d after it has seen an order of the holder of a term. It is
+// a [*StaleError] if a higher term has been seen, and another error if the
+// node knows another holder of the same term. An executor writes the result to
+// disk before it acts, if it differs from d.
+func (d Durable) Witness(term cluster.Term, holder cluster.NodeName) (Durable, error) {
+	if term < d.Term {
+		return d, &StaleError{Want: term, Seen: d.Term}
+	}
+	if term == d.Grant.Term && holder != d.Grant.Holder {
+		return d, fmt.Errorf("term %d belongs to %s, not to %s", term, d.Grant.Holder, holder)
+	}
+	d.Term = term
+	return d, nil
+}
+
+// Prepare returns d as an elector of a new incarnation. All founding voters,
+// and all nodes of a cluster that is taken over, are prepared with the names of
+// all of them.
+//
+// A record of the same token is never replaced: Prepare then changes nothing,
+// and is an error if d was prepared with other names. Terms survive, so that
+// they grow across incarnations.
+func (d Durable) Prepare(token cluster.Token, names []cluster.NodeName) (Durable, error) {
+	record := cluster.Electors{Token: token, Names: sorted(names)}
+	if err := validRecord(record); err != nil {
+		return d, err
+	}
+	own := d.Electors
+	if own.Token != token {
+		d.Electors = record
+		return d, nil
+	}
+	if own.Term == 0 && !slices.Equal(own.Names, record.Names) {
+		return d, fmt.Errorf("incarnation %s is already prepared with the electors %v, not %v", token, own.Names, record.Names)
+	}
+	return d, nil
+}
+
+// Join returns d, of the node self, as a node that may become an elector of a
+// running incarnation. record is the finished record of the coordinator that
+// tells the node to join, who holds the lease at that time.
+//
+// A node that has no record of the incarnation but is named in this one has
+// lost its disk, and with it the promises that it made; Join is an error until
+// the electors have agreed on a record without it. After that, its old
+// promises count for nothing, provided that it starts from this record:
+// starting from none, it would vote for records that ended long ago, in which
+// it may be a majority by itself.
+func (d Durable) Join(self cluster.NodeName, record cluster.Electors) (Durable, error) {
+	if err := validRecord(record); err != nil {
+		return d, err
+	}
+	if d.Electors.Token == record.Token {
+		if Newer(record, d.Electors) {
+			d.Electors = cloneRecord(record)
+		}
+	} else {
+		if slices.Contains(record.Names, self) {
+			return d, fmt.Errorf("%s is an elector in record %s, but that record is not on its disk; it must be removed from the electors first", self, stamp(record))
+		}
+		d.Electors = cloneRecord(record)
+	}
+	d.Term = max(d.Term, record.Term)
+	return d, nil
+}

@@ -1,0 +1,63 @@
+package lease
+
+import (
+	"slices"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A Round is one request to all electors, and their answers.
+type Round struct {
+	// Request is what every one of [Round.Nodes] is sent.
+	Request Request
+
+	sent            time.Time // before anything was sent
+	campaign, probe bool
+	sets            [][]cluster.NodeName // a majority of each is needed
+	granted         map[cluster.NodeName]bool
+}
+
+// Nodes returns whom to ask, sorted.
+func (r *Round) Nodes() []cluster.NodeName {
+	var nodes []cluster.NodeName
+	for _, set := range r.sets {
+		nodes = append(nodes, set...)
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// Fail notes that node did not answer.
+func (r *Round) Fail(node cluster.NodeName) { r.granted[node] = false }
+
+// Won reports whether a majority has granted.
+func (r *Round) Won() bool {
+	for _, set := range r.sets {
+		if r.count(set, true) < cluster.Quorum(len(set)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Lost reports whether so many have refused or failed that the round cannot be
+// won any more.
+func (r *Round) Lost() bool {
+	for _, set := range r.sets {
+		if len(set)-r.count(set, false) < cluster.Quorum(len(set)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Round) count(set []cluster.NodeName, granted bool) int {
+	n := 0
+	for _, name := range set {
+		if answer, ok := r.granted[name]; ok && answer == granted {
+			n++
+		}
+	}
+	return n
+}
