@@ -1,0 +1,185 @@
+package etcdproc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const (
+	recordName = "etcd.pid"
+	lockName   = "etcd.pid.lock"
+	// leftoverPoll is how often a leftover process is looked at.
+	leftoverPoll = 10 * time.Millisecond
+)
+
+// A record is the content of the pid file. A process number alone says little,
+// because the kernel uses it again; number, start and boot together mean one
+// process, or none. They stay the same when the process executes another
+// program.
+type record struct {
+	PID int `json:"pid"`
+	// Start is when the process was made, in clock ticks since the boot: field
+	// 22 of /proc/PID/stat.
+	Start uint64 `json:"start"`
+	// Boot is the kernel's random name of the boot.
+	Boot string `json:"boot"`
+	// Path is the program, for the human reader.
+	Path string `json:"path"`
+}
+
+// errGone says that there is no such process.
+var errGone = errors.New("no such process")
+
+// recordOf describes a living process.
+func recordOf(pid int, path string) (record, error) {
+	start, _, err := lookAt(pid)
+	if err != nil {
+		return record{}, fmt.Errorf("pid file: %w", err)
+	}
+	boot, err := bootName()
+	if err != nil {
+		return record{}, fmt.Errorf("pid file: %w", err)
+	}
+	return record{PID: pid, Start: start, Boot: boot, Path: path}, nil
+}
+
+// lives reports whether the process of the record still runs.
+func (r record) lives() (bool, error) {
+	boot, err := bootName()
+	if err != nil || boot != r.Boot {
+		return false, err
+	}
+	start, alive, err := lookAt(r.PID)
+	if errors.Is(err, errGone) {
+		return false, nil
+	}
+	return alive && start == r.Start, err
+}
+
+func bootName() (string, error) {
+	name, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return string(bytes.TrimSpace(name)), err
+}
+
+// lookAt returns when a process was made, and whether it still does anything.
+// The error is errGone if there is no such process.
+func lookAt(pid int) (start uint64, alive bool, err error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return 0, false, errGone
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	// The fields are those of proc_pid_stat(5), where the first has the number
+	// 1. The second is a program's name in brackets, which may itself have
+	// spaces and brackets; what comes after it begins with the third.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 {
+		return 0, false, fmt.Errorf("/proc/%d/stat has %d fields after the name", pid, len(fields))
+	}
+	state, threads := string(fields[3-3]), string(fields[20-3])
+	start, err = strconv.ParseUint(string(fields[22-3]), 10, 64)
+	// A process whose first thread has ended is a zombie from then on, and may
+	// still have threads that hold its files open.
+	return start, state != "Z" && state != "X" || state == "Z" && threads != "1", err
+}
+
+// write replaces the record as a whole. It is not synced to the disk: it means
+// something only as long as the kernel lives that runs the process, and that
+// long the kernel has it.
+func (r record) write(dir string) error {
+	content, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("pid file: %w", err)
+	}
+	path := filepath.Join(dir, recordName)
+	if err := os.WriteFile(path+".tmp", append(content, '\n'), 0o600); err != nil {
+		return fmt.Errorf("pid file: %w", err)
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return fmt.Errorf("pid file: %w", err)
+	}
+	return nil
+}
+
+// removeRecord says that no process is left. A record that cannot be removed
+// does no harm: its process does not live.
+func removeRecord(dir string) error {
+	err := os.Remove(filepath.Join(dir, recordName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("pid file: %w", err)
+	}
+	return nil
+}
+
+// killLeftover makes sure that the process of dir's record, if there is one,
+// is gone. It gets SIGKILL, which etcd is made to survive: nobody reads its
+// output or waits for it any more.
+func killLeftover(ctx context.Context, dir string) error {
+	content, err := os.ReadFile(filepath.Join(dir, recordName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("pid file: %w", err)
+	}
+	var r record
+	if err := json.Unmarshal(content, &r); err != nil || r.PID <= 1 {
+		// A record is replaced as a whole, so this is none of ours, and there is
+		// nothing to learn from it.
+		return removeRecord(dir)
+	}
+	// From Go 1.23 on this holds a pidfd, where the kernel has them, so that
+	// the signal reaches the process that is looked at next or nobody.
+	p, err := os.FindProcess(r.PID)
+	if err != nil {
+		return fmt.Errorf("leftover etcd (pid %d): %w", r.PID, err)
+	}
+	defer p.Release()
+	poll := time.NewTicker(leftoverPoll)
+	defer poll.Stop()
+	for {
+		alive, err := r.lives()
+		if err != nil {
+			return fmt.Errorf("leftover etcd (pid %d): %w", r.PID, err)
+		}
+		if !alive {
+			return removeRecord(dir)
+		}
+		if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("leftover etcd (pid %d): %w", r.PID, err)
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return fmt.Errorf("leftover etcd (pid %d) does not end: %w", r.PID, ctx.Err())
+		}
+	}
+}
+
+// lockDir keeps other supervisors out of dir for as long as the file is open.
+// The kernel lets go of the lock when the daemon ends, however it ends, and
+// etcd does not inherit it.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = ErrBusy
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
