@@ -1,0 +1,295 @@
+package nodestate
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/etcdadm/etcdadm/pkg/hostfs"
+)
+
+// The names of the files in the data directory.
+const (
+	ownName    = "etcdadm.json"
+	lockName   = "etcdadm.lock"
+	compatName = "state"
+)
+
+// format is the number of the form of etcdadm.json. A reader refuses a higher
+// one: it would drop what it does not know, which may be a promise.
+const format = 1
+
+// A CorruptError is returned by [Open] and [Read] when a file in the data
+// directory cannot be understood. Nothing has been changed then.
+type CorruptError struct {
+	Path string
+	Err  error
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("%s cannot be understood: %v; it was left as it is, put back a good copy or move it away", e.Path, e.Err)
+}
+
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// record is the content of etcdadm.json.
+type record struct {
+	Format int   `json:"format"`
+	State  State `json:"state"`
+	// Nodes is what the existing etcd-manager wrote about the nodes when its
+	// state was taken over, to be written back to the file state.
+	Nodes []etcdNode `json:"nodes,omitempty"`
+	// Written holds the SHA-256 of each content that the file state can have
+	// without anybody else having written it.
+	Written []string `json:"written"`
+}
+
+// A File is the memory of a node, on its disk. It is safe for concurrent use.
+type File struct {
+	dir  string
+	self Self
+	lock *hostfs.LockedFile
+
+	mu     sync.Mutex
+	closed bool
+	state  State
+	nodes  []etcdNode
+	// own is the content of etcdadm.json, nil where a write failed and the
+	// content is not known.
+	own []byte
+	// maybe holds the digests that the file state may have on the disk: one in
+	// good times, more after a failed write, none if the file is missing.
+	maybe []string
+}
+
+// Open reads what the node remembers from the data directory dir, which is
+// created if missing, and brings the file state in line with it. An open
+// directory is locked: a second Open of it, by any process, returns a
+// *[hostfs.LockedError]. A file that is not understood gives a *[CorruptError].
+func Open(dir string, self Self) (*File, error) {
+	if err := self.Name.Validate(); err != nil {
+		return nil, fmt.Errorf("open node state: %w", err)
+	}
+	if err := hostfs.MakeDir(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open node state: %w", err)
+	}
+	lock, err := hostfs.Lock(filepath.Join(dir, lockName))
+	if err != nil {
+		return nil, fmt.Errorf("open node state: %w", err)
+	}
+	f := &File{dir: dir, self: self, lock: lock}
+	if err := f.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open node state: %w", err), lock.Unlock())
+	}
+	return f, nil
+}
+
+func (f *File) open() error {
+	l, err := load(f.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{ownName, compatName} {
+		if err := hostfs.RemoveTemp(filepath.Join(f.dir, name)); err != nil {
+			return err
+		}
+	}
+	f.state, f.nodes, f.own, f.maybe = l.state, l.nodes, l.own, l.maybe
+	return f.save(f.state)
+}
+
+// Read returns what Open would find in dir, without a lock and without a
+// write. While another process has dir open, it may see the moment between
+// two of its writes.
+func Read(dir string) (State, error) {
+	l, err := load(dir)
+	if err != nil {
+		return State{}, fmt.Errorf("read node state: %w", err)
+	}
+	return l.state, nil
+}
+
+// Close frees the lock on the data directory. After it, Update returns
+// os.ErrClosed. A second Close does nothing.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	return f.lock.Unlock()
+}
+
+// State returns a deep copy of what the node remembers.
+func (f *File) State() State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, err := f.state.clone()
+	if err != nil {
+		// Impossible: save cloned it before.
+		panic(fmt.Sprintf("nodestate: %v", err))
+	}
+	return s
+}
+
+// Update lets change work on a copy of the state, and keeps the copy if it is
+// on the disk. If change returns an error, Update returns it and nothing has
+// happened. If the change breaks a promise (a lower term, a second holder of
+// the lease of one term) or cannot be written, Update returns an error and
+// [File.State] is what it was.
+//
+// After a failed write the disk may hold the old state or the new one, and a
+// restart may find either. So a caller must neither act on a state that was
+// not kept nor rely on its absence.
+//
+// change is called with the lock held: it must not call methods of f.
+func (f *File) Update(change func(*State) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return fmt.Errorf("update node state: %w", os.ErrClosed)
+	}
+	next, err := f.state.clone()
+	if err != nil {
+		return fmt.Errorf("update node state: %w", err)
+	}
+	if err := change(&next); err != nil {
+		return err
+	}
+	if err := f.state.checkStep(next); err != nil {
+		return fmt.Errorf("update node state: %w", err)
+	}
+	if err := f.save(next); err != nil {
+		return fmt.Errorf("update node state: %w", err)
+	}
+	return nil
+}
+
+// save writes next to the disk, first etcdadm.json and then, where it differs,
+// state; after that it is the state of f.
+func (f *File) save(next State) error {
+	next, err := next.clone()
+	if err != nil {
+		return err
+	}
+	compat := toCompat(next, f.self, f.nodes)
+	now := digest(compat)
+	// A node that never had an assignment has no state file: to the existing
+	// etcd-manager, an empty one would say that the disk was used.
+	same := slices.Equal(f.maybe, []string{now}) || len(f.maybe) == 0 && len(compat) == 0
+	if err := f.writeOwn(next, now); err != nil {
+		return err
+	}
+	if !same {
+		if err := hostfs.WriteFile(filepath.Join(f.dir, compatName), compat, 0o600); err != nil {
+			f.remember(now)
+			// Both files back to the old state, as far as the disk allows.
+			old := digest(toCompat(f.state, f.self, f.nodes))
+			return errors.Join(err, f.writeOwn(f.state, old))
+		}
+		f.maybe = []string{now}
+	}
+	f.state = next
+	return nil
+}
+
+// writeOwn writes etcdadm.json, unless it has that content already. state has
+// the digest now, or will have it, or still one of those in maybe.
+func (f *File) writeOwn(s State, now string) error {
+	r := record{Format: format, State: s, Nodes: f.nodes, Written: []string{now}}
+	for _, d := range f.maybe {
+		if d != now {
+			r.Written = append(r.Written, d)
+		}
+	}
+	own, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	own = append(own, '\n')
+	if bytes.Equal(own, f.own) {
+		return nil
+	}
+	f.own = nil
+	if err := hostfs.WriteFile(filepath.Join(f.dir, ownName), own, 0o600); err != nil {
+		return err
+	}
+	f.own = own
+	return nil
+}
+
+// remember adds a digest to those that state may have.
+func (f *File) remember(d string) {
+	if !slices.Contains(f.maybe, d) {
+		f.maybe = append(f.maybe, d)
+	}
+}
+
+// loaded is what the two files say together.
+type loaded struct {
+	state State
+	nodes []etcdNode
+	own   []byte
+	maybe []string
+}
+
+func load(dir string) (loaded, error) {
+	own, ownThere, err := readFile(filepath.Join(dir, ownName))
+	if err != nil {
+		return loaded{}, err
+	}
+	compat, compatThere, err := readFile(filepath.Join(dir, compatName))
+	if err != nil {
+		return loaded{}, err
+	}
+	l := loaded{own: own}
+	var r record
+	if ownThere {
+		if r, err = parseOwn(own); err != nil {
+			return loaded{}, &CorruptError{Path: filepath.Join(dir, ownName), Err: err}
+		}
+		l.state, l.nodes = r.State, r.Nodes
+	}
+	if !compatThere {
+		return l, nil
+	}
+	l.maybe = []string{digest(compat)}
+	if slices.Contains(r.Written, digest(compat)) {
+		return l, nil
+	}
+	l.state, l.nodes, err = adopt(r.State, compat)
+	if err != nil {
+		return loaded{}, &CorruptError{Path: filepath.Join(dir, compatName), Err: err}
+	}
+	return l, nil
+}
+
+func parseOwn(b []byte) (record, error) {
+	var r record
+	if err := json.Unmarshal(b, &r); err != nil {
+		return record{}, err
+	}
+	if r.Format < 1 || r.Format > format {
+		return record{}, fmt.Errorf("it has format %d, this program knows 1 to %d", r.Format, format)
+	}
+	return r, r.State.check()
+}
+
+func readFile(path string) (b []byte, there bool, err error) {
+	b, err = os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	return b, err == nil, err
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

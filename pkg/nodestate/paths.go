@@ -1,0 +1,27 @@
+package nodestate
+
+import (
+	"path/filepath"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// The names of the directories in the data directory, as the existing
+// etcd-manager has them.
+const (
+	dataName  = "data"
+	trashName = "data-trashcan"
+	pkiName   = "pki"
+)
+
+// DataDir returns the path of etcd's data directory of an incarnation, below
+// the node's data directory dir.
+func DataDir(dir string, token cluster.Token) string {
+	return filepath.Join(dir, dataName, string(token))
+}
+
+// PKIDir returns the path of the directory with the key pairs of an
+// incarnation's member; they are in peers/ and clients/ in it.
+func PKIDir(dir string, token cluster.Token) string {
+	return filepath.Join(dir, pkiName, string(token))
+}

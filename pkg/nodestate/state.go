@@ -1,0 +1,115 @@
+package nodestate
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A State is what a node remembers.
+type State struct {
+	// Assigned is what the node runs, nil for nothing.
+	Assigned *cluster.Assigned `json:"assigned,omitempty"`
+	// Founding says that the assigned member takes part in the founding of its
+	// incarnation and has not started yet.
+	Founding bool `json:"founding,omitempty"`
+	// Peers is the membership that the node was told last, itself included:
+	// etcd's initial cluster.
+	Peers []cluster.Seat `json:"peers,omitempty"`
+
+	// MemberID and ClusterID are what the member on this node was called when it
+	// ran last; MemberToken is the incarnation it ran in.
+	MemberID    cluster.MemberID  `json:"memberID,omitzero"`
+	ClusterID   cluster.ClusterID `json:"clusterID,omitzero"`
+	MemberToken cluster.Token     `json:"memberToken,omitempty"`
+
+	// Prepared is the node's promise to take part in a founding.
+	Prepared *cluster.Prepared `json:"prepared,omitempty"`
+	// Electors is the newest elector record that the node was given.
+	Electors cluster.Electors `json:"electors,omitzero"`
+	// Term is the highest term that the node has seen.
+	Term cluster.Term `json:"term,omitzero"`
+	// Grant is the last lease that the node granted.
+	Grant Grant `json:"grant,omitzero"`
+	// Spec is the last wish that the node saw, nil for none: it is known when
+	// the store is not reachable.
+	Spec *cluster.Spec `json:"spec,omitempty"`
+}
+
+// A Grant is a lease that a node granted: in one term to one holder.
+type Grant struct {
+	Term   cluster.Term     `json:"term"`
+	Holder cluster.NodeName `json:"holder"`
+}
+
+// Self is what the state file of the existing etcd-manager says about the node
+// that it is on.
+type Self struct {
+	Name cluster.NodeName
+	URLs cluster.URLs
+	// TLS says that the node's etcd uses TLS.
+	TLS bool
+}
+
+// clone copies s deeply. It goes through the form on the disk, so what cannot
+// be read back is found here, before it is written.
+func (s State) clone() (State, error) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return State{}, err
+	}
+	var c State
+	if err := json.Unmarshal(b, &c); err != nil {
+		return State{}, err
+	}
+	return c, nil
+}
+
+// check reports what in s makes no sense, whatever was there before.
+func (s State) check() error {
+	if a := s.Assigned; a != nil {
+		if err := a.Token.Validate(); err != nil {
+			return fmt.Errorf("assignment: %w", err)
+		}
+		if a.Version.IsZero() {
+			return fmt.Errorf("assignment: etcd version is missing")
+		}
+	}
+	if s.Founding && s.Assigned == nil {
+		return fmt.Errorf("founding without an assignment")
+	}
+	for _, p := range s.Peers {
+		if err := p.Name.Validate(); err != nil {
+			return fmt.Errorf("peers: %w", err)
+		}
+	}
+	if p := s.Prepared; p != nil {
+		if err := p.Token.Validate(); err != nil {
+			return fmt.Errorf("promise: %w", err)
+		}
+	}
+	if s.MemberToken != "" {
+		if err := s.MemberToken.Validate(); err != nil {
+			return fmt.Errorf("member: %w", err)
+		}
+	}
+	if s.Grant.Term > s.Term {
+		return fmt.Errorf("lease granted in term %d, but the highest term seen is %d", s.Grant.Term, s.Term)
+	}
+	return nil
+}
+
+// checkStep reports which promise is broken by going from s to next. It is the
+// last line of defence: callers have checked before.
+func (s State) checkStep(next State) error {
+	switch {
+	case next.Term < s.Term:
+		return fmt.Errorf("term goes back from %d to %d", s.Term, next.Term)
+	case next.Grant.Term < s.Grant.Term:
+		return fmt.Errorf("grant goes back from term %d to %d", s.Grant.Term, next.Grant.Term)
+	case next.Grant.Term == s.Grant.Term && s.Grant.Holder != "" && next.Grant.Holder != s.Grant.Holder:
+		return fmt.Errorf("the lease of term %d is granted to %s already, not to %q", s.Grant.Term, s.Grant.Holder, string(next.Grant.Holder))
+	}
+	return next.check()
+}
