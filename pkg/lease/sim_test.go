@@ -311,7 +311,9 @@ func (d *daemon) finish(r *Round) {
 	d.w.check(d)
 	if now, changing := d.c.Record(); len(before) > 0 && !changing {
 		d.w.passed++
-		d.w.removed(before, now.Names)
+		if _, _, held := d.c.Held(d.clock()); held {
+			d.w.removed(before, now.Names)
+		}
 	}
 }
 

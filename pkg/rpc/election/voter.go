@@ -1,0 +1,127 @@
+package election
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
+)
+
+// VoterOptions describe a [Voter].
+type VoterOptions struct {
+	// Cluster is the name of the cluster.
+	Cluster string
+	// Self is the node.
+	Self cluster.NodeName
+	// Durable is what the node has on disk.
+	Durable lease.Durable
+	// Persist writes to disk and returns when the disk has it. It is called by
+	// one goroutine at a time.
+	Persist func(lease.Durable) error
+	// Now returns values of time.Now; nil means time.Now.
+	Now func() time.Time
+}
+
+// A Voter is this node as an elector. It is safe for concurrent use.
+type Voter struct {
+	o VoterOptions
+	// turn is taken by whoever reads or changes g. It is a channel because a
+	// disk may hang, and those who wait have deadlines.
+	turn chan struct{}
+	g    lease.Grantor
+}
+
+// NewVoter returns the voter of a daemon that starts now. For one
+// [lease.MaxTTL] it grants nothing to others than its last holder.
+func NewVoter(o VoterOptions) *Voter {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Voter{o: o, turn: make(chan struct{}, 1), g: lease.Start(o.Now(), o.Cluster, o.Durable)}
+}
+
+func (v *Voter) take(ctx context.Context) error {
+	select {
+	case v.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the disk: %w", context.Cause(ctx))
+	}
+}
+
+func (v *Voter) leave() { <-v.turn }
+
+// Lease answers req. If the promise cannot be written, the answer is a refusal
+// with the disk's error as its reason. An error means that there is no answer.
+func (v *Voter) Lease(ctx context.Context, req lease.Request) (lease.Reply, error) {
+	if err := v.take(ctx); err != nil {
+		return lease.Reply{}, err
+	}
+	defer v.leave()
+	now := v.o.Now()
+	next, reply := v.g.Decide(now, req)
+	if err := v.persist(next.Durable); err != nil {
+		return v.g.Refuse(now, err.Error()), nil
+	}
+	v.g = next
+	return reply, nil
+}
+
+func (v *Voter) persist(d lease.Durable) error {
+	if reflect.DeepEqual(d, v.g.Durable) {
+		return nil
+	}
+	if err := v.o.Persist(d); err != nil {
+		return fmt.Errorf("write the promise: %w", err)
+	}
+	return nil
+}
+
+// change makes what is on disk the result of f.
+func (v *Voter) change(ctx context.Context, f func(lease.Durable) (lease.Durable, error)) error {
+	if err := v.take(ctx); err != nil {
+		return err
+	}
+	defer v.leave()
+	d, err := f(v.g.Durable)
+	if err != nil {
+		return err
+	}
+	if err := v.persist(d); err != nil {
+		return err
+	}
+	v.g.Durable = d
+	return nil
+}
+
+// Witness has the term on disk when it returns nil; an executor asks it before
+// each order that it obeys. See [lease.Durable.Witness] for the errors.
+func (v *Voter) Witness(ctx context.Context, term cluster.Term, holder cluster.NodeName) error {
+	return v.change(ctx, func(d lease.Durable) (lease.Durable, error) { return d.Witness(term, holder) })
+}
+
+// Prepare makes the node an elector of a new incarnation, see
+// [lease.Durable.Prepare].
+func (v *Voter) Prepare(ctx context.Context, token cluster.Token, names []cluster.NodeName) error {
+	return v.change(ctx, func(d lease.Durable) (lease.Durable, error) { return d.Prepare(token, names) })
+}
+
+// Join makes the node ready to become an elector of a running incarnation, see
+// [lease.Durable.Join].
+func (v *Voter) Join(ctx context.Context, record cluster.Electors) error {
+	return v.change(ctx, func(d lease.Durable) (lease.Durable, error) { return d.Join(v.o.Self, record) })
+}
+
+// Durable returns what is on disk.
+func (v *Voter) Durable(ctx context.Context) (lease.Durable, error) {
+	if err := v.take(ctx); err != nil {
+		return lease.Durable{}, err
+	}
+	defer v.leave()
+	d := v.g.Durable
+	d.Electors = v.g.Electors()
+	return d, nil
+}
