@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -52,6 +51,9 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 	case *MemberStart:
 		return c.start(op)
 	case *MemberStop:
+		if err := c.expectRunning(op); err != nil {
+			return err
+		}
 		return c.stop(op.Node)
 	case *AddLearner:
 		return c.addLearner(op)
@@ -185,6 +187,9 @@ func (c checker) create(op *IncarnationCreate) error {
 	if err := c.untouched(op.Token); err != nil {
 		return err
 	}
+	if err := c.staticMajority(); err != nil {
+		return err
+	}
 	for _, s := range op.Voters {
 		n, err := c.node(s.Name)
 		if err != nil {
@@ -193,6 +198,19 @@ func (c checker) create(op *IncarnationCreate) error {
 		if !n.Reachable || n.Prepared == nil || n.Prepared.Token != op.Token {
 			return unsafe("founding", "%s has not promised", s.Name)
 		}
+	}
+	return nil
+}
+
+func (c checker) staticMajority() error {
+	list, answer := c.policy.StaticNodes, 0
+	for _, n := range c.obs.Nodes {
+		if n.Reachable && slices.Contains(list, n.Name) {
+			answer++
+		}
+	}
+	if len(list) > 0 && answer < cluster.Quorum(len(list)) {
+		return unsafe("founding", "%d of %d listed nodes answer", answer, len(list))
 	}
 	return nil
 }
@@ -217,6 +235,9 @@ func (c checker) start(op *MemberStart) error {
 		if !slices.ContainsFunc(c.obs.Store.Incarnations, func(i cluster.Incarnation) bool { return i.Token == op.Token }) {
 			return unsafe("founding", "the incarnation has no record")
 		}
+		if n.Disk.State == cluster.DiskEmpty {
+			return c.founder(n, op.Token)
+		}
 	case StartJoin:
 		if n.Disk.State == cluster.DiskEmpty && (!member || !m.Learner || m.Name != "") {
 			return unsafe("fresh-disk", "%s has an empty disk and no learner that has never started", op.Node)
@@ -224,6 +245,42 @@ func (c checker) start(op *MemberStart) error {
 	case StartRestart:
 		if n.Disk.State != cluster.DiskData {
 			return unsafe("fresh-disk", "%s has no data to start from", op.Node)
+		}
+	}
+	return nil
+}
+
+// founder makes sure that n has not lost its seat since it promised.
+func (c checker) founder(n cluster.Node, token cluster.Token) error {
+	if len(c.obs.Members) == 0 {
+		return nil
+	}
+	if c.obs.Token != token {
+		return unsafe("founding", "a cluster with another token is running")
+	}
+	if m, ok := c.hosted(n); !ok || m.Learner || len(m.ClientURLs) > 0 {
+		return unsafe("fresh-disk", "%s hosts no voter that has never started", n.Name)
+	}
+	return nil
+}
+
+// expectRunning compares what a stop expects with what the node runs.
+func (c checker) expectRunning(op *MemberStop) error {
+	n, err := c.node(op.Node)
+	if err != nil {
+		return err
+	}
+	if n.Process.State == cluster.ProcessStopped && (n.Assigned == nil || n.Assigned.Stopped) {
+		return nil // nothing to do
+	}
+	token := n.Disk.Token
+	if token == "" && n.Assigned != nil {
+		token = n.Assigned.Token
+	}
+	if token != op.ExpectToken || n.Disk.MemberID != op.ExpectMemberID {
+		return &StaleError{
+			Want: fmt.Sprintf("member %s of incarnation %s", op.ExpectMemberID, op.ExpectToken),
+			Got:  fmt.Sprintf("member %s of incarnation %s", n.Disk.MemberID, token),
 		}
 	}
 	return nil
@@ -243,170 +300,6 @@ func (c checker) stop(name cluster.NodeName) error {
 	voters, _ := c.count(0)
 	if _, left := c.count(m.ID); left < cluster.Quorum(voters) {
 		return unsafe("quorum", "stopping %s would leave %d healthy voters of %d", name, left, voters)
-	}
-	return nil
-}
-
-func (c checker) addLearner(op *AddLearner) error {
-	if err := c.expectVoters(op.ExpectVoters); err != nil {
-		return err
-	}
-	n, err := c.node(op.Node)
-	if err != nil {
-		return err
-	}
-	for _, m := range c.obs.Members {
-		if m.Learner {
-			return unsafe("one-change", "member %s is still a learner", m.ID)
-		}
-	}
-	if _, ok := c.hosted(n); ok {
-		return unsafe("one-change", "%s already hosts a member", op.Node)
-	}
-	voters, healthy := c.count(0)
-	if healthy < cluster.Quorum(voters) {
-		return unsafe("quorum", "%d of %d voters are healthy", healthy, voters)
-	}
-	if n.Disk.State != cluster.DiskEmpty {
-		return unsafe("live-data", "the disk of %s is not empty", op.Node)
-	}
-	return c.backup("adding a member")
-}
-
-func (c checker) promote(op *Promote) error {
-	for _, m := range c.obs.Members {
-		if m.Name != op.Name {
-			continue
-		}
-		if !m.Learner {
-			return nil // nothing to do
-		}
-		if err := c.expectVoters(op.ExpectVoters); err != nil {
-			return err
-		}
-		if !m.Healthy {
-			return unsafe("quorum", "%s is not healthy", op.Name)
-		}
-		if voters, healthy := c.count(0); healthy+1 < cluster.Quorum(voters+1) {
-			return unsafe("quorum", "promoting %s would leave %d healthy voters of %d", op.Name, healthy+1, voters+1)
-		}
-		return nil
-	}
-	return &StaleError{Want: fmt.Sprintf("a learner %s", op.Name), Got: "none"}
-}
-
-func (c checker) remove(op *Remove) error {
-	for _, m := range c.obs.Members {
-		if m.ID != op.ID {
-			continue
-		}
-		if m.Name != op.ExpectName {
-			return &StaleError{Want: fmt.Sprintf("name %q", string(op.ExpectName)), Got: fmt.Sprintf("%q", string(m.Name))}
-		}
-		if err := c.expectVoters(op.ExpectVoters); err != nil {
-			return err
-		}
-		if m.Learner {
-			return nil
-		}
-		return c.removeVoter(m)
-	}
-	return nil // nothing to do
-}
-
-func (c checker) removeVoter(m cluster.Member) error {
-	if m.ID == c.obs.Leader {
-		return unsafe("quorum", "%s is the raft leader", m.Name)
-	}
-	for _, o := range c.obs.Members {
-		if o.Learner {
-			return unsafe("one-change", "member %s is still a learner", o.ID)
-		}
-	}
-	left, healthy := c.count(m.ID)
-	if left == 0 || healthy < cluster.Quorum(left) {
-		return unsafe("quorum", "removing %s would leave %d healthy voters of %d", m.Name, healthy, left)
-	}
-	return c.backup("removing a voter")
-}
-
-func (c checker) moveLeader(op *MoveLeader) error {
-	for _, m := range c.obs.Members {
-		if m.Name == op.To {
-			if m.Learner || !m.Healthy {
-				return unsafe("quorum", "%s is not a healthy voter", op.To)
-			}
-			return nil
-		}
-	}
-	return &StaleError{Want: fmt.Sprintf("a voter %s", op.To), Got: "none"}
-}
-
-func (c checker) electors(op *ElectorsWrite) error {
-	have := c.obs.Electors
-	if have.Token == op.Token && slices.Equal(have.Names, op.Names) {
-		return nil // nothing to do
-	}
-	if have.Token == op.Token && !slices.Equal(have.Names, op.Expect) {
-		return &StaleError{Want: names(op.Expect), Got: names(have.Names)}
-	}
-	if have.Token != op.Token || len(have.Names) == 0 {
-		return nil
-	}
-	changed := 0
-	for _, n := range op.Names {
-		if !slices.Contains(have.Names, n) {
-			changed++
-		}
-	}
-	for _, n := range have.Names {
-		if !slices.Contains(op.Names, n) {
-			changed++
-		}
-	}
-	if changed > 1 || len(op.Names) == 0 {
-		return unsafe("electors", "the record may change by one name, not by %d", changed)
-	}
-	return nil
-}
-
-func (c checker) setAside(op *DataSetAside) error {
-	n, err := c.node(op.Node)
-	if err != nil {
-		return err
-	}
-	if n.Process.State != cluster.ProcessStopped {
-		return unsafe("live-data", "an etcd process runs on %s", op.Node)
-	}
-	if n.Disk.State == cluster.DiskData && (n.Disk.Token != op.Token || n.Disk.MemberID != op.ExpectMemberID) {
-		return &StaleError{
-			Want: fmt.Sprintf("data of member %s, incarnation %s", op.ExpectMemberID, op.Token),
-			Got:  fmt.Sprintf("member %s, incarnation %s", n.Disk.MemberID, n.Disk.Token),
-		}
-	}
-	if n.Disk.State != cluster.DiskData || n.Disk.Token != c.obs.Token {
-		return nil
-	}
-	if len(c.obs.Members) == 0 {
-		return unsafe("live-data", "the member list is not known, so the data of %s may be needed", op.Node)
-	}
-	m, member := c.hosted(n)
-	if member && (n.Disk.MemberID == 0 || n.Disk.MemberID == m.ID) && m.Name != "" {
-		return unsafe("live-data", "%s holds the data of current member %s", op.Node, m.ID)
-	}
-	return nil
-}
-
-func (c checker) prune(op *BackupPrune) error {
-	newest := time.Time{}
-	name := ""
-	for _, b := range c.obs.Store.Backups {
-		if b.At.After(newest) {
-			newest, name = b.At, b.Name
-		}
-	}
-	if name != "" && slices.Contains(op.Remove, name) {
-		return unsafe("newest", "%s is the newest backup", name)
 	}
 	return nil
 }

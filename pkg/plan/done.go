@@ -36,9 +36,21 @@ func Done(obs cluster.Observation, op Operation) bool {
 	case *MoveLeader:
 		return slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.ID == obs.Leader && m.Name == op.To })
 	case *ElectorsWrite:
-		return obs.Electors.Token == op.Token && slices.Equal(obs.Electors.Names, op.Names)
+		have := obs.Electors
+		return have.Token == op.Token && slices.Equal(have.Names, op.Names) && recorded(l, have)
 	}
 	return doneUpkeep(l, op)
+}
+
+// recorded reports whether a majority of the electors have the record on disk.
+func recorded(l *look, e cluster.Electors) bool {
+	count := 0
+	for _, name := range e.Names {
+		if n := l.node(name); n != nil && n.Electors.Token == e.Token && slices.Equal(n.Electors.Names, e.Names) {
+			count++
+		}
+	}
+	return count >= cluster.Quorum(len(e.Names))
 }
 
 func doneUpkeep(l *look, op Operation) bool {

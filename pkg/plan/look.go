@@ -164,7 +164,17 @@ func (l *look) covered(step string) (op Operation, ok bool) {
 	if !l.storeReady("a backup before " + step) {
 		return nil, false
 	}
-	return &BackupTake{Node: l.source(), Reason: "before-" + step}, false
+	return l.take("before-" + step), false
+}
+
+// take returns the operation that takes a backup, or holds where no node can.
+func (l *look) take(reason string) Operation {
+	node := l.source()
+	if node == "" {
+		l.hold(NodeUnreachable, "no node that answers, with a healthy voter and the right time, can take the backup %s", reason)
+		return nil
+	}
+	return &BackupTake{Node: node, Reason: reason}
 }
 
 // storeReady reports whether the store can be used, with a hold if not.
@@ -189,13 +199,14 @@ func (l *look) gap(source string) string {
 	return "no answer"
 }
 
-// source returns the node to read a backup from: a healthy follower, so that
-// the leader keeps its disk and network for writes.
+// source returns the node to read a backup from, "" for none: a healthy
+// follower, so that the leader keeps its disk and network for writes. The node
+// writes its own time into the backup's name, so its clock must be right.
 func (l *look) source() cluster.NodeName {
 	var leader cluster.NodeName
 	for _, m := range l.voters {
 		n := l.nodeOf(m)
-		if !m.Healthy || n == nil || !n.Reachable {
+		if !m.Healthy || n == nil || !n.Reachable || n.ClockSkew.Abs() > l.policy.MaxClockSkew {
 			continue
 		}
 		if m.ID != l.obs.Leader {

@@ -96,9 +96,10 @@ type Plan struct {
 	Holds []Hold
 }
 
-// maxSteps bounds a plan. The longest sensible one, growing from nothing to
-// seven members on nodes full of stale data, has fewer than sixty steps.
-const maxSteps = 200
+// maxSteps bounds a plan. Growing from nothing to seven members on nodes full
+// of stale data has fewer than sixty steps; the rest is for deleting a hundred
+// thousand old backups, some at a time.
+const maxSteps = 2200
 
 // Make returns the whole road by repeating [Next] over [Predict].
 func Make(spec cluster.Spec, obs cluster.Observation) (Plan, error) {

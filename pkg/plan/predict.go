@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 		n := w.node(op.Node)
 		n.Prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
 		n.Electors = cluster.Electors{Token: op.Token, Names: seatNames(op.Voters)}
+		if w.Electors.Term == 0 && w.Electors.Seq == 0 {
+			w.Electors = n.Electors
+		}
 	case *IncarnationCreate:
 		w.Store.Incarnations = append(w.Store.Incarnations, cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.At})
 		w.Token = op.Token
@@ -60,10 +64,10 @@ func (w *world) predictUpkeep(op Operation) {
 	case *DataSetAside:
 		n := w.node(op.Node)
 		if n.Disk.State == cluster.DiskData {
-			n.SetAside = append(n.SetAside, cluster.SetAside{Name: string(op.Token), At: w.At})
+			n.SetAside = append(n.SetAside, cluster.SetAside{Name: w.At.UTC().Format("20060102T150405Z") + "-" + string(op.Token), At: w.At})
 		}
 		n.Disk = cluster.Disk{State: cluster.DiskEmpty}
-		n.Assigned, n.Electors = nil, cluster.Electors{}
+		n.Assigned, n.Prepared, n.Electors = nil, nil, cluster.Electors{}
 	case *DataDiscard:
 		n := w.node(op.Node)
 		n.SetAside = slices.DeleteFunc(n.SetAside, func(s cluster.SetAside) bool { return s.Name == op.Name })
@@ -106,10 +110,7 @@ func clone(obs cluster.Observation) *world {
 
 func (w *world) sort() {
 	slices.SortFunc(w.Members, func(a, b cluster.Member) int {
-		if c := strings.Compare(string(a.Name), string(b.Name)); c != 0 {
-			return c
-		}
-		return int(int64(a.ID) - int64(b.ID))
+		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), cmp.Compare(a.ID, b.ID))
 	})
 }
 
@@ -217,7 +218,7 @@ func (w *world) remove(id cluster.MemberID) {
 func (w *world) writeElectors(op *ElectorsWrite) {
 	w.Electors = cluster.Electors{Token: op.Token, Term: w.Electors.Term, Seq: w.Electors.Seq + 1, Names: op.Names}
 	for i := range w.Nodes {
-		if w.Nodes[i].Reachable && slices.Contains(op.Names, w.Nodes[i].Name) {
+		if name := w.Nodes[i].Name; w.Nodes[i].Reachable && (slices.Contains(op.Names, name) || slices.Contains(op.Expect, name)) {
 			w.Nodes[i].Electors = w.Electors
 		}
 	}

@@ -33,7 +33,7 @@ func ruleBackup(l *look) (Operation, verdict) {
 	if !l.storeReady("the periodic backup") {
 		return nil, stop
 	}
-	return &BackupTake{Node: l.source(), Reason: "interval"}, goOn
+	return l.take("interval"), goOn
 }
 
 // rulePrune deletes what the retention rules let go, oldest first.

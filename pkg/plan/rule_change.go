@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -35,7 +36,7 @@ func ruleLearner(l *look) (Operation, verdict) {
 		return undo, goOn
 	case n.Assigned == nil && m.Name == "":
 		return l.join(n)
-	case !m.Healthy || l.behind(m):
+	case !m.Healthy || m.Name == "" || l.behind(m):
 		l.hold(LearnerBehind, "%s has applied %d of %d entries (process %s)", name, m.Applied, l.applied(), n.Process.State)
 		return nil, goOn
 	case l.healthy+1 < cluster.Quorum(len(l.voters)+1):
@@ -121,10 +122,10 @@ func (l *look) heir(leader cluster.Member) cluster.NodeName {
 // tolerates no more failures than one of two, and needs more votes.
 func ruleReplace(l *look) (Operation, verdict) {
 	for _, m := range l.voters {
-		if m.Healthy || l.frozen {
+		if m.Healthy || l.frozen || l.alarmed(m) {
 			continue
 		}
-		if down := l.age(m.UnhealthySince); down < l.policy.Grace {
+		if down := l.down(m); down < l.policy.Grace {
 			l.hold(Grace, "%s is unhealthy for %s, it is replaced after %s", m.Name, down.Round(1e9), l.policy.Grace)
 			continue
 		}
@@ -137,6 +138,9 @@ func ruleReplace(l *look) (Operation, verdict) {
 			l.hold(NoSpare, "nothing can take the place of %s: %s", m.Name, reasons(why))
 			continue
 		}
+		if m.ID == l.obs.Leader {
+			return &MoveLeader{To: l.heir(m)}, goOn
+		}
 		op, ok := l.covered("replace")
 		if !ok {
 			return op, goOn
@@ -144,6 +148,22 @@ func ruleReplace(l *look) (Operation, verdict) {
 		return &Remove{ID: m.ID, ExpectName: m.Name, ExpectVoters: len(l.voters)}, goOn
 	}
 	return nil, goOn
+}
+
+// down returns for how long m has been unhealthy; not at all where nobody has
+// written down since when.
+func (l *look) down(m cluster.Member) time.Duration {
+	if m.UnhealthySince.IsZero() {
+		return 0
+	}
+	return l.age(m.UnhealthySince)
+}
+
+// alarmed reports whether m runs and is unhealthy by an alarm. A new member in
+// its place would get the same data, so a person has to decide.
+func (l *look) alarmed(m cluster.Member) bool {
+	n := l.nodeOf(m)
+	return len(m.Alarms) > 0 && n != nil && n.Reachable && n.Process.State == cluster.ProcessRunning
 }
 
 // reclaimable reports whether m's own node can start afresh: its disk is

@@ -34,23 +34,49 @@ func (l *look) record() *cluster.Incarnation {
 // started. Their promise, on their own disk, is the proof that they have never
 // voted: it goes when their data is there, and it goes with the disk.
 func (l *look) finishFounding(rec cluster.Incarnation) Operation {
-	begun := slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool {
-		return n.Assigned != nil && n.Assigned.Token == rec.Token || n.Disk.Token == rec.Token
-	})
-	for _, seat := range rec.Voters {
-		n := l.node(seat.Name)
-		if n == nil || !n.Reachable || n.Disk.State != cluster.DiskEmpty || n.Prepared == nil || n.Process.State != cluster.ProcessStopped {
-			continue
-		}
-		if n.Prepared.Token == rec.Token {
-			return &MemberStart{Node: n.Name, Token: rec.Token, Mode: StartNew, Version: rec.Version, Peers: rec.Voters}
-		}
-		// The promise was given to a founder that lost the race.
-		if !begun && l.obs.Store.Created.IsZero() {
+	waiting := l.notStarted(rec)
+	for _, n := range waiting {
+		// The promise was given to a founder that lost the race. It proves as
+		// well as the right one that the node has never voted.
+		if n.Prepared.Token != rec.Token && n.Assigned == nil && l.obs.Store.Created.IsZero() {
 			return &MemberPrepare{Node: n.Name, Token: rec.Token, Version: rec.Version, Voters: rec.Voters}
 		}
 	}
+	for _, n := range waiting {
+		if n.Prepared.Token == rec.Token {
+			return &MemberStart{Node: n.Name, Token: rec.Token, Mode: StartNew, Version: rec.Version, Peers: rec.Voters}
+		}
+	}
 	return nil
+}
+
+// notStarted returns the nodes that have a promise, have no data yet and are
+// still founding voters of rec.
+func (l *look) notStarted(rec cluster.Incarnation) []*cluster.Node {
+	var list []*cluster.Node
+	for _, seat := range rec.Voters {
+		n := l.node(seat.Name)
+		switch {
+		case n == nil || !n.Reachable || n.Conflict != "" || n.Prepared == nil:
+		case n.Disk.State != cluster.DiskEmpty || n.Process.State != cluster.ProcessStopped || !l.stillFounder(n, rec):
+		case !slices.Contains(n.Versions, rec.Version):
+			l.hold(BinaryMissing, "%s has no binaries of etcd %s", n.Name, rec.Version)
+		default:
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// stillFounder reports whether nothing says that n lost its seat while it was
+// away: a founder that did not come in time is replaced like any other voter.
+func (l *look) stillFounder(n *cluster.Node, rec cluster.Incarnation) bool {
+	if len(l.obs.Members) > 0 {
+		m := l.memberOf(n)
+		return l.obs.Token == rec.Token && m != nil && !m.Learner && len(m.ClientURLs) == 0
+	}
+	e := l.obs.Electors
+	return e.Token != rec.Token || slices.Contains(e.Names, n.Name)
 }
 
 // found founds the cluster, where nothing says that one existed.
@@ -66,6 +92,9 @@ func (l *look) found() Operation {
 	}
 	if waiting := l.unknown(); len(waiting) > 0 {
 		l.hold(WaitingForNodes, "%s did not answer and may hold data", names(waiting))
+		return nil
+	}
+	if !l.staticMajority() {
 		return nil
 	}
 	seats, token := l.promised()
@@ -158,9 +187,6 @@ func (l *look) able() []*cluster.Node {
 
 // chooseFounders returns the nodes to found on, or holds.
 func (l *look) chooseFounders() []cluster.Seat {
-	if !l.staticMajority() {
-		return nil
-	}
 	want := l.spec.MemberCount
 	able := l.able()
 	if len(able) < want && !(l.oneShort(len(able)) && l.age(l.obs.Since) >= l.policy.FoundingGrace) {

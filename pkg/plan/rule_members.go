@@ -85,16 +85,22 @@ func (l *look) describe() string {
 func ruleEvicted(l *look) (Operation, verdict) {
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
-		if !n.Reachable || n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable || n.Prepared != nil {
+		if !n.Reachable || n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable || n.Prepared != nil && n.Assigned == nil {
 			continue
 		}
 		m := l.memberOf(n)
+		if o := l.ownerOf(n); o != nil && (m == nil || m.ID != o.ID) {
+			l.hold(NameConflict, "%s has the data of member %s (%s)", n.Name, o.Name, o.ID)
+			continue
+		}
 		foreign := n.Disk.State == cluster.DiskData && n.Disk.Token != l.obs.Token
 		lost := n.Assigned != nil && n.Disk.State == cluster.DiskEmpty && n.Process.State == cluster.ProcessStopped
 		switch {
-		case m != nil && n.Assigned == nil && (n.Disk.State == cluster.DiskEmpty || !foreign && m.Name != ""):
-			// The second half is a member that lost its state file: its data is not
-			// touched as long as it is a member.
+		case m != nil && n.Assigned == nil && n.Disk.State == cluster.DiskEmpty:
+			continue
+		case m != nil && n.Assigned == nil && !foreign && m.Name != "":
+			// Its data is not touched as long as it is a member.
+			l.hold(DiskUnreadable, "%s has the data of a member and no state file", n.Name)
 			continue
 		case m != nil && !foreign && l.runsMember(n, *m) && !(lost && m.Name == ""):
 			continue
@@ -107,6 +113,20 @@ func ruleEvicted(l *look) (Operation, verdict) {
 		return &DataSetAside{Node: n.Name, Token: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}, goOn
 	}
 	return nil, goOn
+}
+
+// ownerOf returns the current member whose data is on n's disk, by id: the
+// machine may have changed its name since. It is nil for none.
+func (l *look) ownerOf(n *cluster.Node) *cluster.Member {
+	if n.Disk.State != cluster.DiskData || n.Disk.Token != l.obs.Token || n.Disk.MemberID == 0 {
+		return nil
+	}
+	for i := range l.obs.Members {
+		if l.obs.Members[i].ID == n.Disk.MemberID {
+			return &l.obs.Members[i]
+		}
+	}
+	return nil
 }
 
 // tokenOn returns the incarnation that n holds, on its disk or in its state
@@ -144,23 +164,41 @@ func ruleElectors(l *look) (Operation, verdict) {
 	if l.obs.Electors.Token != l.obs.Token {
 		have = nil
 	}
-	if !slices.Equal(have, voters) {
-		return &ElectorsWrite{Token: l.obs.Token, Names: oneStep(have, voters), Expect: have}, goOn
+	next := oneStep(have, voters)
+	if slices.Equal(have, voters) && l.settled(voters) {
+		return nil, goOn
 	}
-	settled := 0
-	var behind []cluster.NodeName
-	for _, name := range voters {
-		if n := l.node(name); n != nil && n.Reachable && n.Electors.Token == l.obs.Token && slices.Equal(n.Electors.Names, voters) {
-			settled++
-		} else {
-			behind = append(behind, name)
+	for _, list := range [][]cluster.NodeName{have, next} {
+		if silent := l.silent(list); len(list) > 0 && len(list)-len(silent) < cluster.Quorum(len(list)) {
+			l.hold(ElectorsDiffer, "to record %s, %d of the nodes %s have to answer; silent: %s", names(next), cluster.Quorum(len(list)), names(list), names(silent))
+			l.frozen = true
+			return nil, goOn
 		}
 	}
-	if settled < cluster.Quorum(len(voters)) {
-		l.hold(ElectorsDiffer, "%d of %d voters' nodes have the record, %d are needed; missing: %s", settled, len(voters), cluster.Quorum(len(voters)), names(behind))
-		l.frozen = true
+	return &ElectorsWrite{Token: l.obs.Token, Names: next, Expect: have}, goOn
+}
+
+// settled reports whether a majority of the voters' nodes have the record that
+// they are the electors.
+func (l *look) settled(voters []cluster.NodeName) bool {
+	count := 0
+	for _, name := range voters {
+		if n := l.node(name); n != nil && n.Reachable && n.Electors.Token == l.obs.Token && slices.Equal(n.Electors.Names, voters) {
+			count++
+		}
 	}
-	return nil, goOn
+	return count >= cluster.Quorum(len(voters))
+}
+
+// silent returns those of the named nodes that do not answer.
+func (l *look) silent(list []cluster.NodeName) []cluster.NodeName {
+	var silent []cluster.NodeName
+	for _, name := range list {
+		if n := l.node(name); n == nil || !n.Reachable {
+			silent = append(silent, name)
+		}
+	}
+	return silent
 }
 
 // voterNodes returns the names of the nodes that host voters, sorted.
@@ -180,7 +218,7 @@ func (l *look) voterNodes() []cluster.NodeName {
 // oneStep returns the list that is one name nearer to want than have is. An
 // empty have is the record of a cluster that never had one.
 func oneStep(have, want []cluster.NodeName) []cluster.NodeName {
-	if len(have) == 0 {
+	if len(have) == 0 || slices.Equal(have, want) {
 		return want
 	}
 	next := slices.Clone(have)
@@ -235,6 +273,10 @@ func ruleQuarantine(l *look) (Operation, verdict) {
 		if n == nil || !n.Reachable || n.Assigned == nil || !n.Assigned.Quarantined {
 			continue
 		}
+		if !m.Healthy {
+			l.hold(MemberStarting, "%s is opened to clients when it is healthy", n.Name)
+			continue
+		}
 		if m.ID == l.obs.Leader {
 			last = n
 			continue
@@ -247,10 +289,11 @@ func ruleQuarantine(l *look) (Operation, verdict) {
 	return nil, goOn
 }
 
+// lift waits where the restart would take the majority away. It does not keep
+// a dead voter from being replaced: that is what ends the wait.
 func (l *look) lift(n *cluster.Node) (Operation, verdict) {
-	if l.healthy < len(l.voters) {
+	if l.healthy < len(l.voters) && l.healthy-1 < cluster.Quorum(len(l.voters)) {
 		l.hold(MemberStarting, "%s is opened to clients when all voters are healthy: %s", n.Name, l.describe())
-		l.frozen = true
 		return nil, goOn
 	}
 	return &QuarantineLift{Node: n.Name}, goOn

@@ -1,7 +1,7 @@
 package plan
 
 import (
-	"net"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -87,11 +87,11 @@ func ruleEndpoints(l *look) (Operation, verdict) {
 func hostEntries(nodes []cluster.Node, suffix string) []cluster.HostEntry {
 	var entries []cluster.HostEntry
 	for _, n := range nodes {
-		host, _, err := net.SplitHostPort(n.Address)
-		if err != nil || net.ParseIP(host) == nil {
+		address, err := netip.ParseAddrPort(n.Address)
+		if err != nil {
 			continue
 		}
-		entries = append(entries, cluster.HostEntry{Address: host, Name: string(n.Name) + "." + strings.TrimPrefix(suffix, ".")})
+		entries = append(entries, cluster.HostEntry{Address: address.Addr().String(), Name: string(n.Name) + "." + strings.TrimPrefix(suffix, ".")})
 	}
 	slices.SortFunc(entries, func(a, b cluster.HostEntry) int {
 		if c := strings.Compare(a.Address, b.Address); c != 0 {
