@@ -1,0 +1,60 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// Every error of this package that comes from the store, and not from its
+// caller's arguments or a cancelled context, is one of these three kinds.
+var (
+	// ErrAbsent is returned when the store answered and does not hold the object.
+	ErrAbsent = errors.New("object is absent")
+	// ErrUnreachable is returned when the store did not answer in time, refused,
+	// or broke off. Nothing is then known about the object.
+	ErrUnreachable = errors.New("store is unreachable")
+	// ErrGarbage is returned when the object is there and cannot be understood.
+	ErrGarbage = errors.New("object cannot be understood")
+)
+
+// errExists is returned by a backend's conditional write when the key is taken.
+var errExists = errors.New("object exists")
+
+// An ExistsError is returned by CreateIncarnation to the loser of a race.
+type ExistsError struct {
+	// Existing is the winner's record.
+	Existing cluster.Incarnation
+}
+
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("incarnation %d exists: token %s, made by %s", e.Existing.Number, e.Existing.Token, e.Existing.By)
+}
+
+// garbage returns the error for an object that cannot be understood.
+func garbage(key, format string, args ...any) error {
+	return fmt.Errorf("%s: %w: %s", key, ErrGarbage, fmt.Sprintf(format, args...))
+}
+
+// classify gives an error of a backend its kind.
+func classify(what, key string, err error) error {
+	if key != "" {
+		what += " " + key
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrAbsent), errors.Is(err, ErrGarbage), errors.Is(err, errExists), errors.Is(err, ErrUnreachable),
+		errors.Is(err, context.Canceled), errors.As(err, new(sourceError)):
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return fmt.Errorf("%s: %w: %w", what, ErrUnreachable, err)
+}
+
+// A sourceError is an error of the reader that an upload reads from: not the
+// store's fault.
+type sourceError struct{ error }
+
+func (e sourceError) Unwrap() error { return e.error }

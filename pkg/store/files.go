@@ -1,0 +1,266 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+const (
+	dirMode = 0o755
+	// Temporary files are made with 0600 by os.CreateTemp, and keep it.
+
+	tempPrefix = ".tmp-"
+
+	// maxDepth bounds a walk: no key has more components, and a loop of symbolic
+	// links would have.
+	maxDepth = 5
+)
+
+// files are objects in a directory, each a file. See the package comment.
+type files struct {
+	root     string
+	requests *atomic.Int64
+}
+
+func (f *files) path(key string) string { return filepath.Join(f.root, filepath.FromSlash(key)) }
+
+func (f *files) close() error { return nil }
+
+func (f *files) list(ctx context.Context, prefix string) ([]object, error) {
+	f.requests.Add(1)
+	dir := strings.TrimSuffix(prefix, "/")
+	all, err := f.walk(ctx, dir, 0, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, missing(f.path(dir))
+	}
+	slices.SortFunc(all, func(a, b object) int { return cmp.Compare(a.key, b.key) })
+	return all, err
+}
+
+// missing returns nil if a directory is really not there, and an error if it
+// only seems so, being behind a symbolic link whose target is not mounted.
+func missing(dir string) error {
+	for p := dir; ; p = filepath.Dir(p) {
+		_, err := os.Lstat(p)
+		if errors.Is(err, fs.ErrNotExist) && p != filepath.Dir(p) {
+			continue
+		}
+		if err == nil {
+			_, err = os.Stat(p)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is a symbolic link to nowhere", p)
+		}
+		return err
+	}
+}
+
+// walk appends the objects below dir. Its error is fs.ErrNotExist only if dir
+// itself is not there.
+func (f *files) walk(ctx context.Context, dir string, depth int, all []object) ([]object, error) {
+	if err := ctx.Err(); err != nil || depth > maxDepth {
+		return all, err
+	}
+	entries, err := os.ReadDir(f.path(dir))
+	if err != nil {
+		return all, err
+	}
+	for _, e := range entries {
+		// lost+found belongs to the file system, and only root may read it.
+		if strings.HasPrefix(e.Name(), ".") || e.Name() == "lost+found" {
+			continue
+		}
+		key := path.Join(dir, e.Name())
+		var info fs.FileInfo
+		if e.Type()&fs.ModeSymlink != 0 {
+			info, err = os.Stat(f.path(key))
+		} else if !e.IsDir() {
+			info, err = e.Info()
+		}
+		switch {
+		case err != nil:
+		case e.IsDir() || info.IsDir():
+			all, err = f.walk(ctx, key, depth+1, all)
+		default:
+			all = append(all, fileObject(key, info))
+		}
+		// What has been deleted since ReadDir is not there.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+func fileObject(key string, info fs.FileInfo) object {
+	return object{
+		key: key, size: info.Size(), modTime: info.ModTime(), info: info,
+		same: func(other object) bool {
+			o, ok := other.info.(fs.FileInfo)
+			return ok && os.SameFile(info, o)
+		},
+	}
+}
+
+func (f *files) open(_ context.Context, key string) (io.ReadCloser, int64, error) {
+	f.requests.Add(1)
+	p := f.path(key)
+	// Stat first: opening a named pipe would wait for its writer.
+	info, err := os.Stat(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, ErrAbsent
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%w: %s is not a file", ErrGarbage, p)
+	}
+	file, err := os.Open(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, ErrAbsent
+	}
+	return file, info.Size(), err
+}
+
+func (f *files) write(ctx context.Context, key string, r io.Reader, absent bool) error {
+	f.requests.Add(1)
+	target := f.path(key)
+	temp, err := makeTemp(filepath.Dir(target))
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = io.Copy(struct{ io.Writer }{temp}, r)
+	if err == nil {
+		err = temp.Sync()
+	}
+	if cerr := temp.Close(); err == nil {
+		err = cerr
+	}
+	// A write that is given up must not take place later, when a hanging file
+	// system comes back.
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	if absent {
+		err = link(temp.Name(), target)
+	} else {
+		err = os.Rename(temp.Name(), target)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(target))
+}
+
+// link gives a file its final name if that is free. NFS may carry a link out
+// and lose the answer, and then say that the name is taken; so look whose it is.
+func link(temp, target string) error {
+	err := os.Link(temp, target)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	mine, err1 := os.Lstat(temp)
+	there, err2 := os.Lstat(target)
+	if err1 == nil && err2 == nil && os.SameFile(mine, there) {
+		return nil
+	}
+	return errExists
+}
+
+// makeTemp makes a temporary file in a directory, and the directory if needed.
+func makeTemp(dir string) (*os.File, error) {
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	return os.CreateTemp(dir, tempPrefix+"*")
+}
+
+// makeDir makes a directory and its missing parents, and makes each last.
+func makeDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeDir(parent); err != nil {
+			return err
+		}
+	}
+	err := os.Mkdir(dir, dirMode)
+	if errors.Is(err, fs.ErrExist) {
+		info, serr := os.Stat(dir)
+		if serr == nil && info.IsDir() {
+			return nil
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(parent)
+}
+
+// syncDir makes a change of a directory's entries last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+func (f *files) remove(_ context.Context, key string) error {
+	f.requests.Add(1)
+	p := f.path(key)
+	err := os.Remove(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrAbsent
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(p))
+}
+
+// prune removes a directory that holds nothing but temporary files, which a
+// write left that was killed. A directory that is in use stays.
+func (f *files) prune(_ context.Context, dir string) error {
+	p := f.path(dir)
+	entries, err := os.ReadDir(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), tempPrefix) {
+			return nil
+		}
+	}
+	for _, e := range entries {
+		if err := os.Remove(filepath.Join(p, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}

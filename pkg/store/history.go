@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// MaxHistory is how many entries the history keeps.
+const MaxHistory = 500
+
+// maxStatus is the size of the largest status that is stored.
+const maxStatus = 1 << 20
+
+// A HistoryEntry is one operation that a coordinator carried out.
+type HistoryEntry struct {
+	// At is when it began, Took how long it lasted.
+	At   time.Time        `json:"at"`
+	Term cluster.Term     `json:"term,omitempty"`
+	By   cluster.NodeName `json:"by,omitempty"`
+	// Line is the operation's command line, Why the reason for it.
+	Line string        `json:"line"`
+	Why  string        `json:"why,omitempty"`
+	Took time.Duration `json:"took,omitempty"`
+	// Error is how it failed, empty if it did not.
+	Error string `json:"error,omitempty"`
+}
+
+// History returns what the coordinators did, newest last; nothing when there is
+// no history. The error is ErrGarbage for one that cannot be read.
+func (s *Store) History(ctx context.Context) ([]HistoryEntry, error) {
+	all, _, err := s.history(ctx)
+	return all, err
+}
+
+func (s *Store) history(ctx context.Context) ([]HistoryEntry, []byte, error) {
+	b, err := s.Get(ctx, historyKey)
+	if errors.Is(err, ErrAbsent) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	var all []HistoryEntry
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, b, garbage(historyKey, "%v", err)
+	}
+	return all, b, nil
+}
+
+// AppendHistory adds entries to the history, of which the newest [MaxHistory]
+// stay. A history that cannot be read is moved to control/history.damaged,
+// over an earlier one there, and a new one is begun. Two callers at the same time may
+// lose an entry: there is one coordinator, and the history is for people.
+func (s *Store) AppendHistory(ctx context.Context, entries ...HistoryEntry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	all, present, err := s.history(ctx)
+	if errors.Is(err, ErrGarbage) {
+		// What is too large to read cannot be kept.
+		err = nil
+		if present != nil {
+			err = s.Put(ctx, damagedHistoryKey, present)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("append to history: %w", err)
+	}
+	all = append(all, entries...)
+	all = all[max(0, len(all)-MaxHistory):]
+	b, err := json.MarshalIndent(all, "", " ")
+	if err == nil {
+		err = s.Put(ctx, historyKey, b)
+	}
+	if err != nil {
+		return fmt.Errorf("append to history: %w", err)
+	}
+	return nil
+}
+
+// Status returns what PutStatus last stored; the error is ErrAbsent when there
+// is nothing.
+func (s *Store) Status(ctx context.Context) (json.RawMessage, error) {
+	b, err := s.Get(ctx, statusKey)
+	if err != nil {
+		return nil, err
+	}
+	if !json.Valid(b) {
+		return nil, garbage(statusKey, "it is not JSON")
+	}
+	return b, nil
+}
+
+// PutStatus stores what the coordinator wants people to see: a JSON value of at
+// most 1 MiB, which this package does not look into.
+func (s *Store) PutStatus(ctx context.Context, status json.RawMessage) error {
+	switch {
+	case len(status) > maxStatus:
+		return fmt.Errorf("publish status: it has %d bytes, at most %d are allowed", len(status), maxStatus)
+	case !json.Valid(status):
+		return errors.New("publish status: it is not JSON")
+	}
+	if err := s.Put(ctx, statusKey, status); err != nil {
+		return fmt.Errorf("publish status: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// requestTime is the time in a request's name. Names sort as their times do.
+const requestTime = "20060102T150405.000000000Z"
+
+func parseRequest(key string, b []byte) (cluster.Request, error) {
+	var r cluster.Request
+	if err := json.Unmarshal(b, &r); err != nil {
+		return cluster.Request{}, garbage(key, "%v", err)
+	}
+	if key != requestPrefix+r.Name {
+		return cluster.Request{}, garbage(key, "it is the request %q", r.Name)
+	}
+	if err := checkRequest(r); err != nil {
+		return cluster.Request{}, garbage(key, "%v", err)
+	}
+	return r, nil
+}
+
+func checkRequest(r cluster.Request) error {
+	switch {
+	case r.At.IsZero():
+		return fmt.Errorf("it has no time")
+	case r.Kind == cluster.RequestPause, r.Kind == cluster.RequestBackup:
+		return nil
+	case r.Kind != cluster.RequestRestore:
+		return fmt.Errorf("it asks for %q, which is not known", r.Kind)
+	case r.Backup == "":
+		return fmt.Errorf("it does not say which backup to restore")
+	}
+	if err := checkName(r.Backup); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	return nil
+}
+
+// PutRequest queues a request and returns it with its name. A request without
+// a name gets one that sorts by its time. One with a name is written only if
+// the name is free: a second call with the same request is success.
+func (s *Store) PutRequest(ctx context.Context, r cluster.Request) (cluster.Request, error) {
+	if r.Name == "" {
+		random := make([]byte, 4)
+		// crypto/rand never fails (Go 1.24).
+		_, _ = rand.Read(random)
+		r.Name = r.At.UTC().Format(requestTime) + "-" + hex.EncodeToString(random)
+	}
+	err := checkName(r.Name)
+	if err == nil {
+		err = checkRequest(r)
+	}
+	if err != nil {
+		return cluster.Request{}, fmt.Errorf("queue %s request: %w", r.Kind, err)
+	}
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return cluster.Request{}, fmt.Errorf("queue %s request: %w", r.Kind, err)
+	}
+	made, err := s.Create(ctx, requestPrefix+r.Name, b)
+	if err == nil && !made {
+		var present []byte
+		if present, err = s.Get(ctx, requestPrefix+r.Name); err == nil && string(present) != string(b) {
+			err = fmt.Errorf("another request has the name %s", r.Name)
+		}
+	}
+	if err != nil {
+		return cluster.Request{}, fmt.Errorf("queue %s request: %w", r.Kind, err)
+	}
+	return r, nil
+}
+
+// DeleteRequest removes a request. That there is none is success.
+func (s *Store) DeleteRequest(ctx context.Context, name string) error {
+	if err := checkName(name); err != nil {
+		return fmt.Errorf("delete request: %w", err)
+	}
+	return s.Delete(ctx, requestPrefix+name)
+}
+
+// A Command is a queued command of the existing etcd-manager. Its
+// etcd-manager-ctl writes them; the only kind is a restore.
+type Command struct {
+	// Name is the name of its directory below control/.
+	Name string
+	At   time.Time
+	// Backup is the backup to restore, Spec what the cluster shall be then; its
+	// fields are zero where the command does not say.
+	Backup string
+	Spec   SpecFile
+}
+
+// commandName returns the name of the command whose file key is.
+func commandName(key string) (string, bool) {
+	dir, ok := strings.CutSuffix(key, "/"+commandFile)
+	if !ok {
+		return "", false
+	}
+	return child(dir, controlPrefix)
+}
+
+func parseCommand(key string, b []byte) (Command, error) {
+	name, _ := commandName(key)
+	f, err := parseFields(key, b)
+	if err != nil {
+		return Command{}, err
+	}
+	nanos, err := f.integer("timestamp")
+	if err != nil {
+		return Command{}, err
+	}
+	c := Command{Name: name, At: time.Unix(0, nanos).UTC()}
+	restore, ok, err := f.object("restoreBackup")
+	if err != nil {
+		return Command{}, err
+	}
+	if !ok {
+		return Command{}, garbage(key, "it asks for nothing that is known")
+	}
+	if c.Backup, err = restore.text("backup"); err != nil {
+		return Command{}, err
+	}
+	if err := checkName(c.Backup); err != nil {
+		return Command{}, garbage(key, "the field backup: %v", err)
+	}
+	if spec, ok, err := restore.object("clusterSpec"); err != nil {
+		return Command{}, err
+	} else if ok {
+		if c.Spec, err = spec.spec(); err != nil {
+			return Command{}, err
+		}
+	}
+	return c, nil
+}
+
+// DeleteCommand removes a command. That there is none is success.
+func (s *Store) DeleteCommand(ctx context.Context, name string) error {
+	if err := checkName(name); err != nil {
+		return fmt.Errorf("delete command: %w", err)
+	}
+	dir := controlPrefix + name
+	if err := s.Delete(ctx, dir+"/"+commandFile); err != nil {
+		return err
+	}
+	return s.prune(ctx, dir)
+}
+
+func sortRequests(all []cluster.Request) {
+	slices.SortFunc(all, func(a, b cluster.Request) int {
+		if c := a.At.Compare(b.At); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
+func sortCommands(all []Command) {
+	slices.SortFunc(all, func(a, b Command) int {
+		if c := a.At.Compare(b.At); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}

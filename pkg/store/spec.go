@@ -1,0 +1,137 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+)
+
+// A SpecFile is what control/etcd-cluster-spec says. kops and people write it.
+type SpecFile struct {
+	// MemberCount and EtcdVersion are zero where the file does not say.
+	MemberCount int
+	EtcdVersion etcdversion.Version
+}
+
+func parseSpec(key string, b []byte) (SpecFile, error) {
+	f, err := parseFields(key, b)
+	if err != nil {
+		return SpecFile{}, err
+	}
+	return f.spec()
+}
+
+func (f fields) spec() (s SpecFile, err error) {
+	if s.MemberCount, err = f.count("memberCount"); err != nil {
+		return SpecFile{}, err
+	}
+	text, err := f.text("etcdVersion")
+	if err != nil || text == "" {
+		return s, err
+	}
+	if s.EtcdVersion, err = etcdversion.Parse(text); err != nil {
+		return SpecFile{}, garbage(f.key, "the field etcdVersion: %v", err)
+	}
+	return s, nil
+}
+
+// Spec reads the spec; the error is ErrAbsent when there is none.
+func (s *Store) Spec(ctx context.Context) (SpecFile, error) {
+	b, err := s.Get(ctx, specKey)
+	if err != nil {
+		return SpecFile{}, err
+	}
+	return parseSpec(specKey, b)
+}
+
+// PutSpec writes the spec. It keeps the fields of the present file that this
+// program does not know, and replaces a present file that is not JSON.
+func (s *Store) PutSpec(ctx context.Context, spec SpecFile) error {
+	present, err := s.Get(ctx, specKey)
+	if err != nil && !errors.Is(err, ErrAbsent) && !errors.Is(err, ErrGarbage) {
+		return fmt.Errorf("write spec: %w", err)
+	}
+	if err := s.Put(ctx, specKey, formatSpec(spec, present)); err != nil {
+		return fmt.Errorf("write spec: %w", err)
+	}
+	return nil
+}
+
+// formatSpec returns the file as kops writes it, indented by two spaces, with
+// the unknown fields of the present one behind our own.
+func formatSpec(spec SpecFile, present []byte) []byte {
+	f, err := parseFields(specKey, present)
+	if err != nil {
+		f.raw = nil
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"memberCount":%d,"etcdVersion":%q`, spec.MemberCount, spec.EtcdVersion)
+	var names []string
+	for name := range f.raw {
+		if name != "memberCount" && name != "etcdVersion" && name != "member_count" && name != "etcd_version" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		// A string always marshals.
+		quoted, _ := json.Marshal(name)
+		fmt.Fprintf(&b, ",%s:%s", quoted, f.raw[name])
+	}
+	b.WriteByte('}')
+	var out bytes.Buffer
+	// Every part is valid JSON by now.
+	_ = json.Indent(&out, b.Bytes(), "", "  ")
+	return out.Bytes()
+}
+
+func parseCreated(key string, b []byte) (time.Time, error) {
+	f, err := parseFields(key, b)
+	if err != nil {
+		return time.Time{}, err
+	}
+	nanos, err := f.integer("timestamp")
+	if err != nil {
+		return time.Time{}, err
+	}
+	if nanos <= 0 {
+		return time.Time{}, garbage(key, "the field timestamp is missing")
+	}
+	return time.Unix(0, nanos).UTC(), nil
+}
+
+// Created reads when the cluster was founded, by the marker
+// control/etcd-cluster-created; the error is ErrAbsent when there is none. Also
+// a marker that is garbage says that a cluster was founded.
+func (s *Store) Created(ctx context.Context) (time.Time, error) {
+	b, err := s.Get(ctx, createdKey)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return parseCreated(createdKey, b)
+}
+
+// MarkCreated writes the marker. One that is there stays as it is, unless it is
+// garbage, on which the existing etcd-manager would stop.
+func (s *Store) MarkCreated(ctx context.Context, at time.Time) error {
+	if at.UnixNano() <= 0 {
+		return fmt.Errorf("mark the cluster as created: the time %s cannot be", at)
+	}
+	text := fmt.Appendf(nil, `{"timestamp":%d}`, at.UnixNano())
+	made, err := s.Create(ctx, createdKey, text)
+	if err == nil && !made {
+		if _, err = s.Created(ctx); errors.Is(err, ErrGarbage) {
+			err = s.Put(ctx, createdKey, text)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("mark the cluster as created: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"gocloud.dev/blob"
+)
+
+// Bounds of one call. A call's deadline is the caller's, or this one if sooner.
+const (
+	callTimeout = 30 * time.Second
+	// A list of ten thousand backups takes a bucket twenty requests.
+	listTimeout = 2 * time.Minute
+
+	maxCalls   = 16
+	maxStreams = 4
+
+	// maxObject is the size of the largest object that is read as a whole.
+	// Control files are a few hundred bytes, the history about 200 KB.
+	maxObject = 4 << 20
+)
+
+// An object is an entry of a listing.
+type object struct {
+	key     string
+	size    int64
+	modTime time.Time
+	// md5 is the digest of the content, nil where the backend does not know it.
+	md5 []byte
+	// same reports whether another listing's entry is of the very same file. It
+	// is nil where the backend cannot tell.
+	same func(other object) bool
+	// info is for same.
+	info any
+}
+
+// objects is a place that holds objects: a directory or a bucket. Its methods
+// return ErrAbsent, ErrGarbage, errExists, or any other error for "unreachable".
+// They need not return when ctx ends.
+type objects interface {
+	// list returns the objects whose keys start with prefix, by key. Prefix is
+	// empty or ends with a slash. It never returns less than all.
+	list(ctx context.Context, prefix string) ([]object, error)
+	// open returns the content of an object and its size.
+	open(ctx context.Context, key string) (io.ReadCloser, int64, error)
+	// write stores what r holds, durably, or nothing at all. With absent it
+	// returns errExists if the key is taken.
+	write(ctx context.Context, key string, r io.Reader, absent bool) error
+	// remove deletes an object.
+	remove(ctx context.Context, key string) error
+	// prune removes what deleting all objects below a directory leaves behind.
+	prune(ctx context.Context, dir string) error
+	close() error
+}
+
+// A Store is a control and backup store. Its methods may be called from many
+// goroutines. They return in time: at their context's deadline, even when the
+// file system hangs.
+type Store struct {
+	objects  objects
+	requests *atomic.Int64
+	// calls and streams hold a token for each one under way.
+	calls, streams chan struct{}
+	// polling holds a token while a Poll is under way, which owns seen.
+	polling chan struct{}
+	seen    map[string]seen
+}
+
+// New returns the store in a bucket, which it closes in Close.
+func New(b *blob.Bucket) *Store {
+	requests := new(atomic.Int64)
+	return newStore(&bucket{blobs: b, requests: requests}, requests)
+}
+
+func newStore(o objects, requests *atomic.Int64) *Store {
+	return &Store{
+		objects:  o,
+		requests: requests,
+		calls:    make(chan struct{}, maxCalls),
+		streams:  make(chan struct{}, maxStreams),
+		polling:  make(chan struct{}, 1),
+		seen:     map[string]seen{},
+	}
+}
+
+// Requests returns how many requests have been made to the store: reads,
+// writes, deletions and pages of lists, whether they succeeded or not.
+func (s *Store) Requests() int64 { return s.requests.Load() }
+
+// Close waits for the calls under way, until ctx ends, and closes the store,
+// which must not be used again. An error says how many calls still hang.
+func (s *Store) Close(ctx context.Context) error {
+	for n, places := range map[int]chan struct{}{maxCalls: s.calls, maxStreams: s.streams} {
+		for i := range n {
+			select {
+			case places <- struct{}{}:
+			case <-ctx.Done():
+				return fmt.Errorf("close store: %d calls are still under way: %w", len(places)-i, ctx.Err())
+			}
+		}
+	}
+	if err := s.objects.close(); err != nil {
+		return fmt.Errorf("close store: %w", err)
+	}
+	return nil
+}
+
+// call runs op in a goroutine that holds one of the places, and returns what op
+// returns, or the context's error if that comes first.
+func call[T any](ctx context.Context, places chan struct{}, op func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var none T
+	select {
+	case places <- struct{}{}:
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer func() { <-places }()
+		v, err := op()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-done:
+		return r.value, r.err
+	default:
+		return none, ctx.Err()
+	}
+}
+
+func (s *Store) list(ctx context.Context, prefix string) ([]object, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	all, err := call(ctx, s.calls, func() ([]object, error) { return s.objects.list(ctx, prefix) })
+	return all, classify("list", prefix, err)
+}
+
+// Get returns an object's content. It is for small objects; larger ones than 4
+// MiB are garbage. The error is ErrAbsent when there is none.
+func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	b, err := call(ctx, s.calls, func() ([]byte, error) {
+		r, size, err := s.objects.open(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		if size > maxObject {
+			return nil, fmt.Errorf("%w: it has %d bytes, at most %d are read", ErrGarbage, size, maxObject)
+		}
+		b, err := io.ReadAll(io.LimitReader(r, maxObject+1))
+		if err == nil && len(b) > maxObject {
+			err = fmt.Errorf("%w: it has more than %d bytes", ErrGarbage, maxObject)
+		}
+		return b, err
+	})
+	return b, classify("read", key, err)
+}
+
+// Exists reports whether an object is there.
+func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
+	if err := checkKey(key); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := call(ctx, s.calls, func() (struct{}, error) {
+		r, _, err := s.objects.open(ctx, key)
+		if err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, r.Close()
+	})
+	if errors.Is(err, ErrAbsent) {
+		return false, nil
+	}
+	return err == nil, classify("look for", key, err)
+}
+
+// Put stores a small object, durably, over any present one. Readers see the
+// whole old content or the whole new one.
+func (s *Store) Put(ctx context.Context, key string, b []byte) error {
+	_, err := s.write(ctx, s.calls, callTimeout, key, bytesReader(b), false)
+	return err
+}
+
+// Create stores a small object only if there is none, and reports whether it
+// did. Of any number of simultaneous callers on one store, in any number of
+// processes and machines, one is told true. After an error the object may
+// be there or not.
+func (s *Store) Create(ctx context.Context, key string, b []byte) (bool, error) {
+	return s.write(ctx, s.calls, callTimeout, key, bytesReader(b), true)
+}
+
+func (s *Store) write(ctx context.Context, places chan struct{}, timeout time.Duration, key string, r io.Reader, absent bool) (bool, error) {
+	if err := checkKey(key); err != nil {
+		return false, err
+	}
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	_, err := call(ctx, places, func() (struct{}, error) {
+		return struct{}{}, s.objects.write(ctx, key, r, absent)
+	})
+	if errors.Is(err, errExists) {
+		return false, nil
+	}
+	return err == nil, classify("write", key, err)
+}
+
+// Delete removes an object. That there is none is success.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := call(ctx, s.calls, func() (struct{}, error) { return struct{}{}, s.objects.remove(ctx, key) })
+	if errors.Is(err, ErrAbsent) {
+		return nil
+	}
+	return classify("delete", key, err)
+}
+
+func (s *Store) prune(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := call(ctx, s.calls, func() (struct{}, error) { return struct{}{}, s.objects.prune(ctx, dir) })
+	return classify("clean up", dir, err)
+}
