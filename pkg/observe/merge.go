@@ -94,7 +94,9 @@ func (in inputs) addElectors(obs *cluster.Observation) {
 	}
 	for _, n := range obs.Nodes {
 		e := n.Electors
-		if e.Token == "" || n.Disk.State == cluster.DiskEmpty && n.Prepared == nil && n.Assigned == nil {
+		if e.Token == "" || n.Assigned == nil && !(n.Prepared != nil && recorded(obs, e.Token)) {
+			// A promise makes electors only once the founding has its record; a
+			// node without member and promise is no elector any more.
 			continue
 		}
 		better := obs.Electors.Token == "" || e.Token == token && obs.Electors.Token != token ||
@@ -103,6 +105,10 @@ func (in inputs) addElectors(obs *cluster.Observation) {
 			obs.Electors = e
 		}
 	}
+}
+
+func recorded(obs *cluster.Observation, token cluster.Token) bool {
+	return slices.ContainsFunc(obs.Store.Incarnations, func(i cluster.Incarnation) bool { return i.Token == token })
 }
 
 func newer(a, b cluster.Electors) bool {

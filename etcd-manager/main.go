@@ -1,0 +1,20 @@
+// Command etcd-manager is the daemon that runs on each control-plane machine.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/manager"
+	"github.com/etcdadm/etcdadm/pkg/daemon"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := cli.Run(ctx, manager.New(daemon.Run), os.Args[1:])
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,215 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+)
+
+// Records is the part of the control store that operations write.
+type Records interface {
+	// CreateIncarnation writes the record if there is none of its number. One
+	// that is there with the same token is success.
+	CreateIncarnation(ctx context.Context, i cluster.Incarnation) error
+	// MarkCreated writes the marker that a cluster exists.
+	MarkCreated(ctx context.Context, at time.Time) error
+	// DeleteBackup deletes a backup; one that is not there is success.
+	DeleteBackup(ctx context.Context, name string) error
+}
+
+// A Fence proves, right before an effect, that its holder may still act.
+type Fence interface {
+	// Confirm asks a majority of the electors now. It returns the term and a
+	// context that ends when the proof does. Where a cluster has no electors
+	// yet, the term is zero and the store decides.
+	Confirm(ctx context.Context) (context.Context, context.CancelFunc, cluster.Term, error)
+	// ChangeElectors has the new record on the disks of a majority of the
+	// present electors and of the new ones when it returns.
+	ChangeElectors(ctx context.Context, names []cluster.NodeName) error
+}
+
+// Etcd is what the coordinator asks of the cluster.
+type Etcd interface {
+	etcdclient.Membership
+	Close() error
+}
+
+// Coordinator carries out operations in the name of the coordinator, or of a
+// person who holds the lease for one command.
+type Coordinator struct {
+	Self  cluster.NodeName
+	Fence Fence
+	// Execute sends an operation to the node that it is for, in the name of a
+	// term.
+	Execute func(ctx context.Context, op plan.Operation, term cluster.Term) error
+	Records Records
+	// Etcd connects to the given client URLs.
+	Etcd func(clientURLs []string) (Etcd, error)
+	Now  func() time.Time
+}
+
+// The deadlines of operations: what a healthy cluster needs, times a hundred.
+const (
+	quickDeadline  = 20 * time.Second
+	backupDeadline = 30 * time.Minute
+)
+
+// Deadline returns how long op may take.
+func Deadline(op plan.Operation) time.Duration {
+	if _, ok := op.(*plan.BackupTake); ok {
+		return backupDeadline
+	}
+	return quickDeadline
+}
+
+// Do carries out op in the world that was just observed. It checks the
+// invariants, confirms the lease with a majority, and only then acts; the
+// effect's context ends with the lease. A daemon that was paused between the
+// proof and the effect finds its context over when it goes on.
+func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Observation, op plan.Operation) error {
+	if err := plan.Check(spec, obs, op); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, Deadline(op))
+	defer cancel()
+	if _, ok := plan.Target(op); ok {
+		return c.send(ctx, op)
+	}
+	proven, done, _, err := c.Fence.Confirm(ctx)
+	if err != nil {
+		return fmt.Errorf("confirm the coordinator's lease: %w", err)
+	}
+	defer done()
+	name := plan.KindOf(op).Path
+	crashpoint.Hit(name + ":before")
+	err = c.effect(proven, obs, op)
+	crashpoint.Hit(name + ":after")
+	return err
+}
+
+// send has a node carry op out. The node goes on with what it has begun when
+// the proof ends, so sending again, with a new proof, waits for that and then
+// finds nothing to do. Only a backup is sent once: it changes nothing, may
+// outlive a lease, and would be taken twice.
+func (c *Coordinator) send(ctx context.Context, op plan.Operation) error {
+	_, once := op.(*plan.BackupTake)
+	for {
+		proven, done, term, err := c.Fence.Confirm(ctx)
+		if err != nil {
+			return fmt.Errorf("confirm the coordinator's lease: %w", err)
+		}
+		if once {
+			proven = ctx
+		}
+		err = c.Execute(proven, op, term)
+		over := proven.Err() != nil && ctx.Err() == nil
+		done()
+		if err == nil || !over {
+			return err
+		}
+	}
+}
+
+// effect does what needs no particular node. Each case is one request that
+// either happened or did not; doing it again is harmless.
+func (c *Coordinator) effect(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
+	switch op := op.(type) {
+	case *plan.IncarnationCreate:
+		return c.Records.CreateIncarnation(ctx, cluster.Incarnation{
+			Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: c.Now(), By: c.Self,
+		})
+	case *plan.IncarnationMark:
+		return c.Records.MarkCreated(ctx, c.Now())
+	case *plan.ElectorsWrite:
+		return c.Fence.ChangeElectors(ctx, op.Names)
+	case *plan.BackupPrune:
+		return c.prune(ctx, op)
+	}
+	return c.membership(ctx, obs, op)
+}
+
+func (c *Coordinator) prune(ctx context.Context, op *plan.BackupPrune) error {
+	var errs []error
+	for _, name := range op.Remove {
+		if err := c.Records.DeleteBackup(ctx, name); err != nil {
+			errs = append(errs, fmt.Errorf("delete backup %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// membership reads the member list through the quorum once more, compares it
+// with what op expects, and makes the one request.
+func (c *Coordinator) membership(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
+	urls := clientURLs(obs)
+	if _, ok := op.(*plan.MoveLeader); ok {
+		urls = leaderURLs(obs)
+	}
+	etcd, err := c.Etcd(urls)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = etcd.Close() }()
+	list, err := etcd.Members(ctx)
+	if err != nil {
+		return err
+	}
+	if err := sameList(list, obs.Members); err != nil {
+		return err
+	}
+	switch op := op.(type) {
+	case *plan.AddLearner:
+		_, err = etcd.AddLearner(ctx, op.PeerURLs)
+		return err
+	case *plan.Promote:
+		id, err := idOf(list, op.Name)
+		if err != nil {
+			return err
+		}
+		return etcd.Promote(ctx, id)
+	case *plan.Remove:
+		return etcd.Remove(ctx, op.ID)
+	case *plan.MoveLeader:
+		id, err := idOf(list, op.To)
+		if err != nil {
+			return err
+		}
+		return etcd.MoveLeader(ctx, id)
+	}
+	return fmt.Errorf("%s cannot be carried out", plan.KindOf(op).Path)
+}
+
+// sameList makes sure that the member list is still the one that the invariants
+// were checked against: the same members, with the same votes.
+func sameList(now, then []cluster.Member) error {
+	key := func(list []cluster.Member) string {
+		s := ""
+		for _, m := range list {
+			vote := "voter"
+			if m.Learner {
+				vote = "learner"
+			}
+			s += fmt.Sprintf("%s %s; ", m.ID, vote)
+		}
+		return s
+	}
+	if a, b := key(sortedByID(now)), key(sortedByID(then)); a != b {
+		return &plan.StaleError{Want: "members " + b, Got: a}
+	}
+	return nil
+}
+
+func idOf(list []cluster.Member, name cluster.NodeName) (cluster.MemberID, error) {
+	for _, m := range list {
+		if m.Name == name {
+			return m.ID, nil
+		}
+	}
+	return 0, &plan.StaleError{Want: fmt.Sprintf("a member %s", name), Got: "none"}
+}

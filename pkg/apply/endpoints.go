@@ -1,0 +1,50 @@
+package apply
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// clientURLs returns where to ask for the quorum's view: the healthy voters,
+// at the URLs that they serve on now.
+func clientURLs(obs cluster.Observation) []string {
+	var urls []string
+	for _, m := range obs.Members {
+		if m.Healthy && !m.Learner {
+			urls = append(urls, servedURLs(obs, m)...)
+		}
+	}
+	return urls
+}
+
+func leaderURLs(obs cluster.Observation) []string {
+	for _, m := range obs.Members {
+		if m.ID == obs.Leader {
+			return servedURLs(obs, m)
+		}
+	}
+	return nil
+}
+
+// servedURLs returns the client URLs of m. What the member's own node says
+// counts before what the member told the cluster when it last started.
+func servedURLs(obs cluster.Observation, m cluster.Member) []string {
+	for _, n := range obs.Nodes {
+		if n.Name != m.Name || !n.Reachable || n.Assigned == nil {
+			continue
+		}
+		if n.Assigned.Quarantined {
+			return n.URLs.Quarantine
+		}
+		return n.URLs.Client
+	}
+	return m.ClientURLs
+}
+
+func sortedByID(list []cluster.Member) []cluster.Member {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b cluster.Member) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}

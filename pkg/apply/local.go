@@ -1,0 +1,441 @@
+// Package apply carries operations out.
+//
+// [Local] does what concerns one node: its etcd process, its disk, its state
+// file. [Coordinator] does the rest, through etcd and the store, and sends
+// what belongs to a node to that node. Both compare an operation's
+// expectations with the present first, and both leave a world in which the
+// same operation can simply be done again, wherever they are killed; the
+// argument for each stands at its function.
+package apply
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/etcdproc"
+	"github.com/etcdadm/etcdadm/pkg/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+)
+
+// ErrPrecondition is wrapped by errors of operations that the node's present
+// state does not allow.
+var ErrPrecondition = errors.New("precondition does not hold")
+
+func refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrPrecondition, fmt.Sprintf(format, args...))
+}
+
+// EtcdTLS gives etcd its key material, and us ours for talking to it.
+type EtcdTLS interface {
+	// Ensure makes sure that the files of an incarnation's member exist and are
+	// valid, and returns their paths.
+	Ensure(token cluster.Token, urls cluster.URLs) (*etcdconf.TLS, error)
+	// Client returns the configuration of a client of etcd.
+	Client() *tls.Config
+}
+
+// A BackupTaker writes a backup of one member to the store.
+type BackupTaker interface {
+	Take(ctx context.Context, source etcdclient.Snapshotter, version string) (cluster.Backup, error)
+}
+
+// An Elector is the node's vote in the coordinator's lease.
+type Elector interface {
+	// Prepare makes the node an elector of an incarnation that is being founded.
+	Prepare(ctx context.Context, token cluster.Token, names []cluster.NodeName) error
+	// Join makes it ready to become one of a running incarnation, starting from
+	// the record of the coordinator.
+	Join(ctx context.Context, record cluster.Electors) error
+}
+
+// LocalOptions say what a node is and where its things are.
+type LocalOptions struct {
+	Name    cluster.NodeName
+	DataDir string
+	URLs    cluster.URLs
+	// ListenAddress replaces the host of the URLs that etcd listens on.
+	ListenAddress string
+	MetricsURLs   []string
+	// UserEnv holds the operator's ETCD_* variables.
+	UserEnv map[string]string
+	// HostsFile is the hosts file to maintain, empty for none.
+	HostsFile, HostsKey string
+
+	State   *nodestate.File
+	Elector Elector
+	Proc  *etcdproc.Supervisor
+	Bin   etcdbin.Finder
+	// TLS is nil for an etcd that speaks plain text.
+	TLS EtcdTLS
+	// Backups is nil on a node without a store.
+	Backups BackupTaker
+	Now     func() time.Time
+}
+
+// Local carries out operations on its own node.
+type Local struct {
+	o LocalOptions
+	// turn lets one operation run at a time. Looking does not take it.
+	turn chan struct{}
+
+	clientMu sync.Mutex
+	client   *etcdclient.Client
+	clientTo string
+
+	sizes sizes
+}
+
+// NewLocal returns the executor of a node.
+func NewLocal(o LocalOptions) *Local {
+	return &Local{o: o, turn: make(chan struct{}, 1), sizes: sizes{of: map[string]int64{}}}
+}
+
+func (l *Local) take(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for another operation: %w", context.Cause(ctx))
+	}
+}
+
+func (l *Local) leave() { <-l.turn }
+
+// Close stops the etcd process and ends the connection to it.
+func (l *Local) Close(ctx context.Context) error {
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.leave()
+	l.clientMu.Lock()
+	if l.client != nil {
+		_ = l.client.Close()
+		l.client = nil
+	}
+	l.clientMu.Unlock()
+	return l.o.Proc.Close(ctx)
+}
+
+// Boot starts the member that the node's disk says it runs: no coordinator, no
+// store and no network are needed for it. A member whose data is gone is not
+// started, it would come back as a voter that has forgotten its votes.
+func (l *Local) Boot(ctx context.Context) error {
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.leave()
+	s := l.o.State.State()
+	if s.Assigned == nil || s.Assigned.Stopped {
+		return nil
+	}
+	disk := nodestate.Disk(l.o.DataDir, s)
+	if disk.State != cluster.DiskData || disk.Token != s.Assigned.Token {
+		return nil
+	}
+	return l.run(ctx, s, etcdconf.StateExisting)
+}
+
+// An Order is an operation with what its sender knows.
+type Order struct {
+	Operation plan.Operation
+	// Electors is the record of the coordinator that gives the order.
+	Electors cluster.Electors
+}
+
+// Do carries out an order for this node. Errors that wrap [ErrPrecondition]
+// say that nothing was done.
+func (l *Local) Do(ctx context.Context, order Order) error {
+	op := order.Operation
+	if err := plan.Validate(op); err != nil {
+		return err
+	}
+	if node, ok := plan.Target(op); !ok || node != l.o.Name {
+		return refuse("the operation is not for node %s", l.o.Name)
+	}
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.leave()
+	switch op := op.(type) {
+	case *plan.MemberPrepare:
+		return l.prepare(ctx, op)
+	case *plan.MemberStart:
+		return l.start(ctx, op, order.Electors)
+	case *plan.MemberStop:
+		return l.stop(ctx, op)
+	case *plan.DataSetAside:
+		return l.setAside(op)
+	case *plan.DataDiscard:
+		return nodestate.Discard(l.o.DataDir, op.Name)
+	case *plan.QuarantineSet:
+		return l.quarantine(ctx, true)
+	case *plan.QuarantineLift:
+		return l.quarantine(ctx, false)
+	case *plan.BackupTake:
+		return l.backup(ctx)
+	case *plan.EndpointsWrite:
+		if l.o.HostsFile == "" {
+			return refuse("this node maintains no hosts file (--dns-suffix is not set)")
+		}
+		_, err := hostfs.WriteHosts(l.o.HostsFile, l.o.HostsKey, op.Entries)
+		return err
+	}
+	return fmt.Errorf("%s is not done by a node", plan.KindOf(op).Path)
+}
+
+// prepare makes the node an elector and then records the promise. Killed in
+// between, it has a vote in an incarnation that does not exist yet.
+func (l *Local) prepare(ctx context.Context, op *plan.MemberPrepare) error {
+	if _, err := l.o.Bin.Find(op.Version); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(op.Voters, func(s cluster.Seat) bool { return s.Name == l.o.Name }) {
+		return refuse("%s is not one of the voters", l.o.Name)
+	}
+	s := l.o.State.State()
+	if disk := nodestate.Disk(l.o.DataDir, s); s.Assigned != nil || disk.State != cluster.DiskEmpty {
+		return refuse("%s already has data or an assignment", l.o.Name)
+	}
+	crashpoint.Hit("member-prepare:before")
+	if err := l.o.Elector.Prepare(ctx, op.Token, seatNames(op.Voters)); err != nil {
+		return err
+	}
+	crashpoint.Hit("member-prepare:before-promise")
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		s.Prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
+		return nil
+	})
+	crashpoint.Hit("member-prepare:after")
+	return err
+}
+
+// start writes the assignment, then starts the process. Killed before the
+// write, nothing has happened. Killed after it and before etcd has written its
+// data, the node has an assignment and an empty disk, and does not start by
+// itself: a founding voter still has its promise, which only goes when its
+// data is there (see Look), and is told to start again; a learner's assignment
+// is cleared and it joins again.
+func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluster.Electors) error {
+	if _, err := l.o.Bin.Find(op.Version); err != nil {
+		return err
+	}
+	s := l.o.State.State()
+	if err := l.mayStart(op, s); err != nil {
+		return err
+	}
+	state := etcdconf.StateExisting
+	switch op.Mode {
+	case plan.StartNew:
+		state = etcdconf.StateNew
+	case plan.StartJoin:
+		if err := l.o.Elector.Join(ctx, electors); err != nil {
+			return fmt.Errorf("join the electors: %w", err)
+		}
+	}
+	crashpoint.Hit("member-start:before-assign")
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		if s.Assigned == nil || s.Assigned.Token != op.Token {
+			s.Assigned = &cluster.Assigned{Token: op.Token}
+			s.MemberID, s.ClusterID, s.MemberToken = 0, 0, ""
+		}
+		s.Assigned.Version, s.Assigned.Stopped = op.Version, false
+		s.Founding = op.Mode == plan.StartNew
+		if !s.Founding {
+			s.Prepared = nil
+		}
+		if len(op.Peers) > 0 {
+			s.Peers = op.Peers
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	crashpoint.Hit("member-start:before-spawn")
+	err = l.run(ctx, l.o.State.State(), state)
+	crashpoint.Hit("member-start:after-spawn")
+	return err
+}
+
+// mayStart holds the start to what is on this node's own disk.
+func (l *Local) mayStart(op *plan.MemberStart, s nodestate.State) error {
+	disk := nodestate.Disk(l.o.DataDir, s)
+	switch {
+	case disk.State == cluster.DiskUnreadable:
+		return refuse("the disk is unreadable: %s", disk.Problem)
+	case disk.State == cluster.DiskData && disk.Token != op.Token:
+		return refuse("the disk holds data of incarnation %s", disk.Token)
+	case s.Assigned != nil && s.Assigned.Token != op.Token:
+		return refuse("the node is assigned to incarnation %s", s.Assigned.Token)
+	case disk.State == cluster.DiskData && s.Assigned == nil:
+		return refuse("the disk holds data that no state file tells of")
+	case disk.State == cluster.DiskData:
+		return nil
+	}
+	switch op.Mode {
+	case plan.StartNew:
+		if s.Prepared == nil || s.Prepared.Token != op.Token {
+			return refuse("the node has not promised incarnation %s, or has started it before", op.Token)
+		}
+	case plan.StartJoin:
+		if s.Assigned != nil && l.o.Proc.Status().State != cluster.ProcessRunning {
+			return refuse("the node was assigned before and has lost its data")
+		}
+	case plan.StartRestart:
+		return refuse("there is no data to start from")
+	}
+	return nil
+}
+
+// run starts the process that the state file asks for; one that runs with the
+// same configuration is left alone.
+func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
+	bin, err := l.o.Bin.Find(s.Assigned.Version)
+	if err != nil {
+		return err
+	}
+	m := etcdconf.Member{
+		Name: l.o.Name, Version: s.Assigned.Version, Token: s.Assigned.Token,
+		DataDir: nodestate.DataDir(l.o.DataDir, s.Assigned.Token), State: initial, Peers: s.Peers,
+		URLs: l.o.URLs, Quarantined: s.Assigned.Quarantined,
+		Address: l.o.ListenAddress, MetricsURLs: l.o.MetricsURLs, User: l.o.UserEnv,
+	}
+	if l.o.TLS != nil {
+		if m.TLS, err = l.o.TLS.Ensure(s.Assigned.Token, l.o.URLs); err != nil {
+			return fmt.Errorf("issue etcd's certificates: %w", err)
+		}
+	}
+	env, err := etcdconf.Env(m)
+	if err != nil {
+		return err
+	}
+	return l.o.Proc.Start(ctx, etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir})
+}
+
+// stop records the wish before it stops the process, so that a daemon killed
+// in between does not start the member again.
+func (l *Local) stop(ctx context.Context, op *plan.MemberStop) error {
+	s := l.o.State.State()
+	disk := nodestate.Disk(l.o.DataDir, s)
+	if s.Assigned == nil {
+		return l.o.Proc.Stop(ctx)
+	}
+	if s.Assigned.Token != op.ExpectToken {
+		return &plan.StaleError{Want: "incarnation " + string(op.ExpectToken), Got: string(s.Assigned.Token)}
+	}
+	if disk.MemberID != op.ExpectMemberID {
+		return &plan.StaleError{Want: "member " + op.ExpectMemberID.String(), Got: disk.MemberID.String()}
+	}
+	crashpoint.Hit("member-stop:before")
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		s.Assigned.Stopped = true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	crashpoint.Hit("member-stop:before-signal")
+	err = l.o.Proc.Stop(ctx)
+	crashpoint.Hit("member-stop:after")
+	return err
+}
+
+// setAside moves the data and then clears the assignment. Killed in between,
+// the node has an assignment without data, which the same operation clears.
+func (l *Local) setAside(op *plan.DataSetAside) error {
+	if l.o.Proc.Status().State != cluster.ProcessStopped {
+		return refuse("an etcd process runs")
+	}
+	s := l.o.State.State()
+	disk := nodestate.Disk(l.o.DataDir, s)
+	if disk.State == cluster.DiskUnreadable {
+		return refuse("the disk is unreadable: %s", disk.Problem)
+	}
+	if disk.State == cluster.DiskData {
+		if disk.Token != op.Token || disk.MemberID != op.ExpectMemberID {
+			return &plan.StaleError{
+				Want: fmt.Sprintf("data of member %s, incarnation %s", op.ExpectMemberID, op.Token),
+				Got:  fmt.Sprintf("member %s, incarnation %s", disk.MemberID, disk.Token),
+			}
+		}
+		crashpoint.Hit("data-set-aside:before")
+		if _, err := nodestate.SetAside(l.o.DataDir, op.Token, l.o.Now()); err != nil {
+			return err
+		}
+		crashpoint.Hit("data-set-aside:before-clear")
+	}
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		s.Assigned, s.Prepared, s.Peers = nil, nil, nil
+		s.MemberID, s.ClusterID, s.MemberToken, s.Founding = 0, 0, "", false
+		return nil
+	})
+	crashpoint.Hit("data-set-aside:after")
+	return err
+}
+
+// quarantine records the state and restarts the process with it. Killed in
+// between, the next start of the daemon brings the two together.
+func (l *Local) quarantine(ctx context.Context, on bool) error {
+	s := l.o.State.State()
+	if s.Assigned == nil {
+		return refuse("the node has no assignment")
+	}
+	if s.Assigned.Quarantined == on {
+		return nil
+	}
+	crashpoint.Hit("quarantine:before")
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		s.Assigned.Quarantined = on
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	crashpoint.Hit("quarantine:before-restart")
+	s = l.o.State.State()
+	if s.Assigned.Stopped || l.o.Proc.Status().State == cluster.ProcessStopped {
+		return nil
+	}
+	if err := l.o.Proc.Stop(ctx); err != nil {
+		return err
+	}
+	return l.run(ctx, s, etcdconf.StateExisting)
+}
+
+func (l *Local) backup(ctx context.Context) error {
+	if l.o.Backups == nil {
+		return refuse("this node has no backup store")
+	}
+	s := l.o.State.State()
+	if s.Assigned == nil {
+		return refuse("the node has no member")
+	}
+	c, err := l.etcd(s)
+	if err != nil {
+		return err
+	}
+	crashpoint.Hit("backup-take:before")
+	_, err = l.o.Backups.Take(ctx, c, s.Assigned.Version.String())
+	crashpoint.Hit("backup-take:after")
+	return err
+}
+
+func seatNames(seats []cluster.Seat) []cluster.NodeName {
+	list := make([]cluster.NodeName, len(seats))
+	for i, s := range seats {
+		list[i] = s.Name
+	}
+	slices.Sort(list)
+	return list
+}

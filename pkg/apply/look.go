@@ -1,0 +1,176 @@
+package apply
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
+)
+
+// reportTimeout bounds the question to the node's own etcd, so that one that
+// hangs does not make the whole node look silent.
+const reportTimeout = time.Second
+
+// Look returns what the node knows about itself. report is nil where no etcd
+// answers. It takes no lock that an operation holds: a long backup does not
+// keep anyone from looking.
+func (l *Local) Look(ctx context.Context) (cluster.Node, *cluster.Report) {
+	s := l.o.State.State()
+	status := l.o.Proc.Status()
+	disk := nodestate.Disk(l.o.DataDir, s)
+	if s.Prepared != nil && s.Assigned != nil && disk.State == cluster.DiskData {
+		s = l.keepPromise(s)
+	}
+	n := cluster.Node{
+		Name: l.o.Name, URLs: l.o.URLs,
+		Disk: disk, Prepared: s.Prepared, Assigned: s.Assigned, Electors: s.Electors,
+		Process: cluster.Process{
+			State: status.State, Since: status.Since, LastExit: status.LastExit,
+		},
+		Versions: l.o.Bin.Versions(),
+	}
+	if s.Assigned != nil && status.State != cluster.ProcessStopped {
+		n.Process.Version = s.Assigned.Version
+	}
+	if status.State == cluster.ProcessCrashing {
+		n.Process.LastLines = status.LastLines
+	}
+	// Space and hosts are for people and for bounded upkeep: an error there is
+	// an unknown, not a failed look.
+	n.FreeBytes, _ = hostfs.FreeBytes(l.o.DataDir)
+	n.SetAside = l.sizes.fill(l.o.DataDir)
+	if l.o.HostsFile != "" {
+		n.Hosts, _ = hostfs.ReadHosts(l.o.HostsFile, l.o.HostsKey)
+	}
+	if s.Assigned == nil || status.State != cluster.ProcessRunning {
+		return n, nil
+	}
+	return n, l.report(ctx, s, &n)
+}
+
+// keepPromise ends the promise of a founding voter whose data is on the disk:
+// from now on an empty disk means lost data.
+func (l *Local) keepPromise(s nodestate.State) nodestate.State {
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		s.Prepared, s.Founding = nil, false
+		return nil
+	})
+	if err != nil {
+		return s
+	}
+	return l.o.State.State()
+}
+
+// report asks the node's own etcd, and remembers its ids on disk the first
+// time: they tell whose data is on the disk when etcd does not run.
+func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) *cluster.Report {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	c, err := l.etcd(s)
+	if err != nil {
+		return nil
+	}
+	r, err := c.Report(ctx)
+	if err != nil {
+		return nil
+	}
+	if r.ID != s.MemberID {
+		token := s.Assigned.Token
+		err := l.o.State.Update(func(s *nodestate.State) error {
+			if s.Assigned != nil && s.Assigned.Token == token {
+				s.MemberID, s.ClusterID, s.MemberToken = r.ID, r.ClusterID, token
+			}
+			return nil
+		})
+		if err == nil {
+			n.Disk.MemberID = r.ID
+		}
+	}
+	return &r
+}
+
+// etcd returns the kept connection to the node's own etcd.
+func (l *Local) etcd(s nodestate.State) (*etcdclient.Client, error) {
+	urls := l.o.URLs.Client
+	if s.Assigned.Quarantined {
+		urls = l.o.URLs.Quarantine
+	}
+	if len(urls) == 0 {
+		return nil, refuse("the node has no client URL")
+	}
+	endpoint := localURL(urls[0], l.o.ListenAddress)
+	l.clientMu.Lock()
+	defer l.clientMu.Unlock()
+	if l.client != nil && l.clientTo == endpoint {
+		return l.client, nil
+	}
+	if l.client != nil {
+		_ = l.client.Close()
+		l.client = nil
+	}
+	opts := etcdclient.Options{Endpoints: []string{endpoint}}
+	if l.o.TLS != nil {
+		opts.TLS = l.o.TLS.Client()
+	}
+	c, err := etcdclient.Open(opts)
+	if err != nil {
+		return nil, err
+	}
+	l.client, l.clientTo = c, endpoint
+	return c, nil
+}
+
+// localURL returns the URL under which this machine reaches its own etcd: the
+// address that etcd listens on, which works before any name resolves. Serving
+// certificates always hold 127.0.0.1 and ::1, and the address of their node.
+func localURL(client, listen string) string {
+	u, err := url.Parse(client)
+	if err != nil {
+		return client
+	}
+	ip := net.ParseIP(listen)
+	switch {
+	case ip == nil && listen != "":
+		return client
+	case ip == nil:
+		u.Host = net.JoinHostPort("127.0.0.1", u.Port())
+	case ip.IsUnspecified() && ip.To4() != nil:
+		u.Host = net.JoinHostPort("127.0.0.1", u.Port())
+	case ip.IsUnspecified():
+		u.Host = net.JoinHostPort("::1", u.Port())
+	default:
+		u.Host = net.JoinHostPort(ip.String(), u.Port())
+	}
+	return u.String()
+}
+
+// sizes remembers how large each set-aside directory is: nothing writes to
+// them any more, and walking one takes long.
+type sizes struct {
+	mu sync.Mutex
+	of map[string]int64
+}
+
+func (s *sizes) fill(dir string) []cluster.SetAside {
+	list, err := nodestate.ListSetAside(dir)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range list {
+		size, ok := s.of[list[i].Name]
+		if !ok {
+			size = list[i].Bytes
+			s.of[list[i].Name] = size
+		}
+		list[i].Bytes = size
+	}
+	return list
+}

@@ -1,0 +1,175 @@
+package manager
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/daemon"
+	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/retention"
+	"github.com/etcdadm/etcdadm/pkg/volumes/external"
+)
+
+// config turns flags and environment into what the daemon runs by.
+func (f *flags) config(environ []string) (daemon.Config, error) {
+	env := lookup(environ)
+	c := daemon.Config{
+		ClusterName: f.clusterName, BackupStore: f.backupStore, DataDir: f.dataDir, NodeName: f.nodeName,
+		Address: f.address, EtcdAddress: f.etcdAddress, GRPCPort: f.grpcPort,
+		PeerURLs: list(f.peerURLs), ClientURLs: list(f.clientURLs), QuarantineURLs: list(f.quarantineURLs), MetricsURLs: list(f.metricsURLs),
+		PKIDir: f.pkiDir, Insecure: f.insecure, EtcdInsecure: f.etcdInsecure,
+		Seeds: f.seeds, MetricsPort: f.metricsPort,
+		EtcdDirs: append(f.etcdDirs, filepath.SplitList(env(etcdbin.DirVariable))...),
+		UserEnv:  etcdconf.User(environ),
+		Policy: cluster.Policy{
+			Grace: f.grace, FoundingGrace: f.foundingGrace, LearnerTimeout: f.learnerTimeout,
+			BackupFresh: f.backupFresh, DNSSuffix: strings.TrimPrefix(f.dnsSuffix, "."),
+		},
+	}
+	if f.dnsSuffix != "" {
+		c.HostsFile = f.hostsFile
+	}
+	if err := f.durations(&c, env); err != nil {
+		return c, err
+	}
+	if err := f.volume(&c); err != nil {
+		return c, err
+	}
+	if err := f.static(&c); err != nil {
+		return c, err
+	}
+	if c.Address == "" {
+		c.Address = "127.0.0.1"
+	}
+	for _, s := range c.Seeds {
+		if name, _, ok := strings.Cut(s, "="); ok {
+			c.Policy.StaticNodes = append(c.Policy.StaticNodes, cluster.NodeName(name))
+		}
+	}
+	return c, c.Validate()
+}
+
+func lookup(environ []string) func(string) string {
+	m := map[string]string{}
+	for _, kv := range environ {
+		key, value, _ := strings.Cut(kv, "=")
+		m[key] = value
+	}
+	return func(key string) string { return m[key] }
+}
+
+// list splits a comma list; an empty flag is an empty list.
+func list(s string) []string {
+	var out []string
+	for _, p := range strings.Split(s, ",") {
+		if p = strings.TrimSpace(p); p != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (f *flags) durations(c *daemon.Config, env func(string) string) error {
+	for _, d := range []struct {
+		name, text string
+		to         *time.Duration
+	}{
+		{"--backup-interval", f.backupInterval, &c.Policy.BackupInterval},
+		{"--discovery-poll-interval", f.discoveryInterval, &c.DiscoveryInterval},
+		{"ETCD_MANAGER_HOURLY_BACKUPS_RETENTION", env("ETCD_MANAGER_HOURLY_BACKUPS_RETENTION"), &c.Policy.HourlyRetention},
+		{"ETCD_MANAGER_DAILY_BACKUPS_RETENTION", env("ETCD_MANAGER_DAILY_BACKUPS_RETENTION"), &c.Policy.DailyRetention},
+		{"ETCD_MANAGER_CERT_DURATION", env("ETCD_MANAGER_CERT_DURATION"), &c.CertLifetime},
+	} {
+		if d.text == "" {
+			continue
+		}
+		v, err := retention.ParseDuration(d.text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.name, err)
+		}
+		if v <= 0 {
+			return fmt.Errorf("%s: %s is not a positive duration", d.name, d.text)
+		}
+		*d.to = v
+	}
+	return nil
+}
+
+// providers are those of the existing etcd-manager that give a volume through
+// a cloud.
+var providers = []string{"aws", "gce", "openstack", "do", "hetzner", "linode", "azure", "scaleway"}
+
+func (f *flags) volume(c *daemon.Config) error {
+	if f.networkCIDR != "" && f.volumeProvider != "openstack" {
+		return errors.New("--network-cidr is only supported with provider 'openstack'")
+	}
+	for _, p := range providers {
+		if f.volumeProvider == p {
+			return fmt.Errorf("--volume-provider=%s is not built yet; mount the volume and use --data-dir, or --volume-provider=external", p)
+		}
+	}
+	switch f.volumeProvider {
+	case "":
+		return nil
+	case "external":
+	default:
+		return fmt.Errorf("--volume-provider=%s is not known; the known ones are external and %s", f.volumeProvider, strings.Join(providers, ", "))
+	}
+	if len(f.volumeTags) != 1 {
+		return fmt.Errorf("provider external needs exactly one --volume-tag, %d are given", len(f.volumeTags))
+	}
+	root := "/"
+	if f.containerized {
+		root = "/rootfs"
+	}
+	v, err := external.Find(root, f.volumeTags[0])
+	if err != nil {
+		return err
+	}
+	c.DataDir = v.DataDir
+	if c.NodeName == "" {
+		c.NodeName = v.Name
+	}
+	if c.Address == "" {
+		c.Address, err = external.Address()
+	}
+	return err
+}
+
+// static reads --static-config: its nodes are the static list, and with their
+// number and the version they are the spec.
+func (f *flags) static(c *daemon.Config) error {
+	if f.staticConfig == "" {
+		return nil
+	}
+	var s struct {
+		EtcdVersion etcdversion.Version `json:"etcdVersion"`
+		Nodes       []struct {
+			ID string   `json:"id"`
+			IP []string `json:"ip"`
+		} `json:"nodes"`
+	}
+	if err := json.Unmarshal([]byte(f.staticConfig), &s); err != nil {
+		return fmt.Errorf("--static-config: %w", err)
+	}
+	for _, n := range s.Nodes {
+		if n.ID == "" || len(n.IP) == 0 {
+			return errors.New("--static-config: each node needs an id and an ip")
+		}
+		c.Seeds = append(c.Seeds, n.ID+"="+net.JoinHostPort(n.IP[0], strconv.Itoa(f.grpcPort)))
+	}
+	c.Static = &cluster.Spec{MemberCount: len(s.Nodes), EtcdVersion: s.EtcdVersion}
+	if err := c.Static.Validate(); err != nil {
+		return fmt.Errorf("--static-config: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+// Package daemon puts etcd-manager together: it opens the edges, hands them to
+// the loop and to the executor, and closes them in the right order. It decides
+// nothing.
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdconf"
+)
+
+// Config is what the flags and the environment say.
+type Config struct {
+	ClusterName string
+	BackupStore string
+	DataDir     string
+	// NodeName is empty for the name in the file myid.
+	NodeName string
+	// Address is the IP address to listen on and to be known by.
+	Address string
+	// EtcdAddress replaces the host of the URLs that etcd listens on.
+	EtcdAddress string
+	GRPCPort    int
+	// The URLs may hold __address__ and __name__.
+	PeerURLs, ClientURLs, QuarantineURLs, MetricsURLs []string
+
+	PKIDir string
+	// Insecure and EtcdInsecure turn TLS off between daemons and for etcd.
+	Insecure, EtcdInsecure bool
+	// CertLifetime is how long issued certificates live.
+	CertLifetime time.Duration
+
+	DiscoveryInterval time.Duration
+	// Seeds are addresses of other daemons, host:port or name=host:port.
+	Seeds []string
+	// Static is the spec that a static configuration implies, nil for none.
+	Static *cluster.Spec
+	Policy cluster.Policy
+
+	EtcdDirs    []string
+	UserEnv     map[string]string
+	HostsFile   string
+	MetricsPort int
+}
+
+// Validate reports what is missing or contradicts itself.
+func (c Config) Validate() error {
+	switch {
+	case c.ClusterName == "":
+		return errors.New("--cluster-name is missing")
+	case c.BackupStore == "":
+		return errors.New("--backup-store is missing")
+	case c.DataDir == "":
+		return errors.New("--data-dir is missing (no --volume-provider gives one)")
+	case net.ParseIP(c.Address) == nil:
+		return fmt.Errorf("--address %q is not an IP address", c.Address)
+	case c.GRPCPort < 0 || c.GRPCPort > 65535:
+		return fmt.Errorf("--grpc-port %d is not a port", c.GRPCPort)
+	case c.PKIDir == "" && !(c.Insecure && c.EtcdInsecure):
+		return errors.New("--pki-dir is missing; only --insecure and --etcd-insecure together need none")
+	}
+	if c.NodeName != "" {
+		return cluster.NodeName(c.NodeName).Validate()
+	}
+	return nil
+}
+
+// Listen returns the address of the daemon's one port.
+func (c Config) Listen() string { return net.JoinHostPort(c.Address, strconv.Itoa(c.GRPCPort)) }
+
+// URLs returns the addresses of the node's member.
+func (c Config) URLs(name cluster.NodeName) (cluster.URLs, error) {
+	var urls cluster.URLs
+	for _, u := range []struct {
+		flag      string
+		templates []string
+		to        *[]string
+	}{
+		{"peer-urls", c.PeerURLs, &urls.Peer},
+		{"client-urls", c.ClientURLs, &urls.Client},
+		{"quarantine-client-urls", c.QuarantineURLs, &urls.Quarantine},
+	} {
+		list, err := etcdconf.Expand(u.templates, c.Address, string(name))
+		if err != nil {
+			return cluster.URLs{}, fmt.Errorf("--%s: %w", u.flag, err)
+		}
+		if c.EtcdInsecure {
+			list = etcdconf.Insecure(list)
+		}
+		*u.to = list
+	}
+	return urls, nil
+}

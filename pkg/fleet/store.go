@@ -1,0 +1,118 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/observe"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// backupsEvery is how often the list of backups is read again. The daemon
+// knows of those that it took itself; others come from etcd-backup or a person.
+const backupsEvery = 15 * time.Minute
+
+// StoreView keeps what the control store said last, so that looks can be
+// frequent and requests to the store rare.
+type StoreView struct {
+	store *store.Store
+	now   func() time.Time
+
+	mu     sync.Mutex
+	answer observe.StoreAnswer
+	spec   *store.SpecFile
+	polled time.Time
+	// every is how old an answer may be.
+	every       time.Duration
+	backups     []cluster.Backup
+	backupsRead time.Time
+}
+
+// NewStoreView returns a view that reads the store at most once in every.
+func NewStoreView(s *store.Store, every time.Duration, now func() time.Time) *StoreView {
+	return &StoreView{store: s, every: every, now: now}
+}
+
+// Every changes how old an answer may be.
+func (v *StoreView) Every(d time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.every = d
+}
+
+// Stale makes the next look read the store, and the list of backups too.
+func (v *StoreView) Stale() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.polled, v.backupsRead = time.Time{}, time.Time{}
+}
+
+// Spec returns the spec in the store, nil where there is none or it is not
+// known.
+func (v *StoreView) Spec() *store.SpecFile {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.spec
+}
+
+// Answer returns what the store says, or said a moment ago. After a failure it
+// returns what it said before, with the error.
+func (v *StoreView) Answer(ctx context.Context) observe.StoreAnswer {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.now().Sub(v.polled) < v.every && !v.polled.IsZero() {
+		return v.answer
+	}
+	v.answer.Err = v.read(ctx)
+	v.polled = v.now()
+	return v.answer
+}
+
+func (v *StoreView) read(ctx context.Context) error {
+	view, err := v.store.Poll(ctx)
+	if err != nil {
+		return err
+	}
+	if view.IncarnationsErr != nil {
+		// Without all records nobody can tell what is founded: as good as no
+		// answer.
+		return view.IncarnationsErr
+	}
+	if v.backupsRead.IsZero() || v.now().Sub(v.backupsRead) >= backupsEvery {
+		list, err := v.store.Backups(ctx)
+		if err != nil {
+			return fmt.Errorf("list backups: %w", err)
+		}
+		v.backups, v.backupsRead = list, v.now()
+	}
+	v.spec = view.Spec
+	v.answer.Store = cluster.Store{
+		Created:      view.Created,
+		Incarnations: view.Incarnations,
+		Backups:      v.backups,
+		BackupsKnown: true,
+		Requests:     requests(view),
+		Problems:     view.Problems,
+	}
+	if view.SpecErr != nil {
+		v.answer.Store.SpecProblem = view.SpecErr.Error()
+	}
+	v.answer.Records = nil
+	for _, n := range view.Nodes {
+		v.answer.Records = append(v.answer.Records, observe.Record{Name: n.Name, Address: n.Address, Boot: n.Boot})
+	}
+	return nil
+}
+
+// requests returns the queued requests, the existing tool's restore commands
+// among them.
+func requests(view store.View) []cluster.Request {
+	list := view.Requests
+	for _, c := range view.Commands {
+		list = append(list, cluster.Request{Name: c.Name, Kind: cluster.RequestRestore, At: c.At, Backup: c.Backup})
+	}
+	return list
+}
