@@ -134,7 +134,7 @@ func killLeftover(ctx context.Context, dir string) error {
 		return fmt.Errorf("pid file: %w", err)
 	}
 	var r record
-	if err := json.Unmarshal(content, &r); err != nil || r.PID <= 1 {
+	if err := json.Unmarshal(content, &r); err != nil {
 		// A record is replaced as a whole, so this is none of ours, and there is
 		// nothing to learn from it.
 		return removeRecord(dir)
