@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// SingleDash returns args with a second dash before every long flag that has
+// only one, as in -member-count=3: Go's flag package, on which the existing
+// tools stand, takes both. Shorthands, values of flags and what follows "--"
+// stay as they are.
+func SingleDash(args []string, flags *pflag.FlagSet) []string {
+	out := slices.Clone(args)
+	for i := 0; i < len(out); i++ {
+		a := out[i]
+		if a == "--" {
+			break
+		}
+		if !strings.HasPrefix(a, "-") {
+			continue
+		}
+		name, _, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		f := flags.Lookup(name)
+		if f == nil && len(name) == 1 {
+			f = flags.ShorthandLookup(name)
+		}
+		if f == nil {
+			continue
+		}
+		if !strings.HasPrefix(a, "--") && len(name) > 1 {
+			out[i] = "-" + a
+		}
+		if !hasValue && f.NoOptDefVal == "" {
+			i++ // the next one is the flag's value
+		}
+	}
+	return out
+}
+
+// Group returns a command that only holds others.
+func Group(use, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  Known,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var names []string
+			for _, c := range cmd.Commands() {
+				if c.IsAvailableCommand() {
+					names = append(names, c.Name())
+				}
+			}
+			return &UsageError{
+				Text: fmt.Sprintf("%s needs a command: %s", cmd.CommandPath(), strings.Join(names, ", ")),
+				Next: cmd.CommandPath() + " --help",
+			}
+		},
+	}
+}
+
+// Known is the Args function of commands that hold others: an argument there
+// is a command that does not exist.
+func Known(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	e := &UsageError{Text: fmt.Sprintf("unknown command %q for %s", args[0], cmd.CommandPath()), Next: cmd.CommandPath() + " --help"}
+	cmd.SuggestionsMinimumDistance = max(2, cmd.SuggestionsMinimumDistance)
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		e.Next = "did you mean " + cmd.CommandPath() + " " + near[0] + "?"
+	}
+	return e
+}
+
+// flagError makes usage errors of what is wrong with flags.
+func flagError(cmd *cobra.Command, err error) error {
+	e := &UsageError{Text: firstLine(err.Error()), Next: cmd.CommandPath() + " --help"}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		name := unknown.GetSpecifiedName()
+		dashes := "--"
+		if short := unknown.GetSpecifiedShortnames(); short != "" {
+			name, _, _ = strings.Cut(short, "=")
+			dashes = "-"
+		}
+		e.Text = "unknown flag " + dashes + name
+		if near := nearest(name, cmd.Flags()); near != "" {
+			e.Next = "did you mean --" + near + "?"
+		}
+	}
+	return e
+}
+
+// nearest returns the visible flag whose name is most like name, "" if none is
+// alike.
+func nearest(name string, flags *pflag.FlagSet) string {
+	best, least := "", max(2, len(name)/3)+1
+	flags.VisitAll(func(f *pflag.Flag) {
+		if d := distance(name, f.Name); !f.Hidden && d < least {
+			best, least = f.Name, d
+		}
+	})
+	return best
+}
+
+// distance is how many letters must be added, removed or replaced to make b of
+// a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// A UsageError says what is wrong with a command line.
+type UsageError struct {
+	Text string
+	// Next is the hint, empty for none.
+	Next string
+}
+
+// Usagef returns a [UsageError] without a hint.
+func Usagef(format string, args ...any) error {
+	return &UsageError{Text: fmt.Sprintf(format, args...)}
+}
+
+func (e *UsageError) Error() string { return e.Text }
+
+// Hint says what to do about it.
+func (e *UsageError) Hint() string { return e.Next }
+
+// A HeldError says that nothing was done because nothing is safe to do.
+type HeldError struct{ Holds []plan.Hold }
+
+func (e *HeldError) Error() string {
+	texts := make([]string, len(e.Holds))
+	for i, h := range e.Holds {
+		texts[i] = fmt.Sprintf("%s: %s", h.Rule, h.Text)
+	}
+	return "nothing is safe to do: " + strings.Join(texts, "; ")
+}
+
+// Hint is what the explanation of the first rule tells a person to do.
+func (e *HeldError) Hint() string {
+	for _, h := range e.Holds {
+		if doc, ok := plan.Explain(h.Rule); ok {
+			return doc.Do
+		}
+	}
+	return ""
+}
+
+// A RefusedError says that the one who asks may not do this.
+type RefusedError struct {
+	Text string
+	// Next is the hint, empty for none.
+	Next string
+}
+
+func (e *RefusedError) Error() string { return e.Text }
+
+// Hint says what to do about it.
+func (e *RefusedError) Hint() string { return e.Next }
+
+// WithHint returns err with a hint: the next command to run, or what a person
+// should look at. A nil error stays nil.
+func WithHint(err error, hint string) error {
+	if err == nil {
+		return nil
+	}
+	return &hinted{error: err, hint: hint}
+}
+
+type hinted struct {
+	error
+	hint string
+}
+
+func (e *hinted) Unwrap() error { return e.error }
+func (e *hinted) Hint() string  { return e.hint }
+
+// An interruptedError says that a signal came first.
+type interruptedError struct{ error }
+
+func (e *interruptedError) Unwrap() error { return e.error }
+
+func (e *interruptedError) Error() string {
+	if e.error.Error() == context.Canceled.Error() {
+		return "interrupted"
+	}
+	return "interrupted: " + e.error.Error()
+}
+
+// Classify returns the code that a program ends with after err; nil is done.
+// An error of another package gets a code other than "failed" by its type, or
+// by having a method Kind() string that returns a kind of the table.
+func Classify(err error) Code {
+	c, _ := codeOf(kindOf(err))
+	return c
+}
+
+func kindOf(err error) string {
+	var (
+		signal  *interruptedError
+		usage   *UsageError
+		held    *HeldError
+		refused *RefusedError
+		stale   *plan.StaleError
+		unsafe  *plan.UnsafeError
+		kinded  interface{ Kind() string }
+	)
+	switch {
+	case err == nil:
+		return KindDone
+	case errors.As(err, &signal):
+		return KindInterrupted
+	case errors.As(err, &usage):
+		return KindUsage
+	case errors.As(err, &held):
+		return KindHeld
+	case errors.As(err, &refused):
+		return KindRefused
+	case errors.As(err, &stale):
+		return KindStale
+	case errors.As(err, &unsafe) && unsafe.Invariant == "quorum":
+		return KindQuorumLost
+	case errors.As(err, &unsafe):
+		return KindHeld
+	case errors.Is(err, store.ErrUnreachable):
+		return KindStoreUnreachable
+	case errors.As(err, &kinded):
+		if _, ok := codeOf(kinded.Kind()); ok {
+			return kinded.Kind()
+		}
+	case errors.Is(err, context.Canceled):
+		return KindInterrupted
+	}
+	return KindFailed
+}
+
+// hintOf returns the outermost hint in err, or the one that its kind has, or
+// "".
+func hintOf(err error) string {
+	var own interface{ Hint() string }
+	if errors.As(err, &own) && own.Hint() != "" {
+		return own.Hint()
+	}
+	var unsafe *plan.UnsafeError
+	switch kind := kindOf(err); {
+	case kind == KindInterrupted:
+		return ""
+	case kind == KindStale:
+		return "look again: etcdadm plan"
+	case errors.As(err, &unsafe) && unsafe.Invariant == "quorum":
+		return "bring the unhealthy voters back first; etcdadm status names them"
+	case errors.As(err, &unsafe) && unsafe.Invariant == "backup":
+		return "etcdadm backup take --node=NODE --reason=request"
+	case errors.As(err, &unsafe):
+		return "etcdadm plan prints the steps that are safe now"
+	case kind == KindStoreUnreachable:
+		return "look at --backup-store and at the way to it"
+	}
+	return ""
+}

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// A Format is the form in which a command prints what it found.
+type Format string
+
+// The formats.
+const (
+	// Table is for people. Its form may change.
+	Table Format = "table"
+	// JSON and YAML are for programs. Fields may be added, not changed.
+	JSON Format = "json"
+	YAML Format = "yaml"
+)
+
+// An Output is the flag -o of a command: its value, and which ones it may have.
+type Output struct {
+	format  Format
+	allowed []Format
+}
+
+// AddOutput gives cmd, and the commands below it, the flag -o. The first
+// format is the default.
+func AddOutput(cmd *cobra.Command, formats ...Format) *Output {
+	o := &Output{format: formats[0], allowed: formats}
+	cmd.PersistentFlags().VarP(o, "output", "o", "output format: "+o.choice())
+	names := strings.Split(o.choice(), "|")
+	// It fails only for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	return o
+}
+
+func (o *Output) choice() string {
+	names := make([]string, len(o.allowed))
+	for i, f := range o.allowed {
+		names[i] = string(f)
+	}
+	return strings.Join(names, "|")
+}
+
+// String, Set and Type make an Output a flag.
+func (o *Output) String() string { return string(o.format) }
+
+// Set takes one of the allowed formats.
+func (o *Output) Set(s string) error {
+	if !slices.Contains(o.allowed, Format(s)) {
+		return fmt.Errorf("it is one of %s", o.choice())
+	}
+	o.format = Format(s)
+	return nil
+}
+
+// Type names the value in help texts.
+func (o *Output) Type() string { return "format" }
+
+// Text says whether the output is for people.
+func (o *Output) Text() bool { return o.format == Table }
+
+// Print writes v in the format that was asked for; for people, text writes it.
+// A nil slice is an empty list.
+func (o *Output) Print(w io.Writer, v any, text func(w io.Writer) error) error {
+	var b []byte
+	var err error
+	if r := reflect.ValueOf(v); r.Kind() == reflect.Slice && r.IsNil() {
+		v = []any{}
+	}
+	switch o.format {
+	case JSON:
+		b, err = json.MarshalIndent(v, "", "  ")
+		b = append(b, '\n')
+	case YAML:
+		b, err = yaml.Marshal(v)
+	default:
+		err = text(w)
+	}
+	if err == nil && len(b) > 0 {
+		_, err = w.Write(b)
+	}
+	if err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// Rows writes lines of cells below each other, in columns. Control characters
+// in cells are shown, not sent to the terminal.
+func Rows(w io.Writer, rows ...[]string) error {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, c := range row {
+			cells[i] = Plain(c)
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	// A strings.Builder takes everything.
+	_ = t.Flush()
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Plain returns s with control characters replaced: what comes out of a store
+// or a log must not steer somebody's terminal, or break out of its line.
+func Plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case r < ' ' || r >= 0x7f && r < 0xa0:
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Run executes a tree of commands with the arguments of the command line,
+// without the program's name. It prints the error, if there is one, to the
+// tree's error output, and returns the exit code. When ctx ends first, the code
+// is that of an interruption.
+//
+// Long flags may have one dash. Every error from before a command's own
+// function begins is a usage error.
+func Run(ctx context.Context, root *cobra.Command, args []string) int {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetFlagErrorFunc(flagError)
+	root.SetArgs(SingleDash(args, allFlags(root)))
+	began := false
+	watch(root, &began)
+
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	var usage *UsageError
+	switch {
+	case ctx.Err() != nil:
+		err = &interruptedError{err}
+	case !began && !errors.As(err, &usage):
+		err = &UsageError{Text: firstLine(err.Error()), Next: cmd.CommandPath() + " --help"}
+	}
+	code := Classify(err)
+	report(root.ErrOrStderr(), err, code, wantsJSON(cmd, args))
+	return code.Number
+}
+
+// watch sets began when any command's own function begins.
+func watch(cmd *cobra.Command, began *bool) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*began = true
+			return run(cmd, args)
+		}
+	}
+	for _, c := range cmd.Commands() {
+		watch(c, began)
+	}
+}
+
+// A failure is an error as JSON.
+type failure struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+	Code    int    `json:"code"`
+}
+
+func report(w io.Writer, err error, code Code, asJSON bool) {
+	f := failure{Kind: code.Kind, Message: message(err), Hint: Plain(hintOf(err)), Code: code.Number}
+	if asJSON {
+		// A struct of strings and a number always marshals.
+		b, _ := json.Marshal(f)
+		fmt.Fprintf(w, "%s\n", b)
+		return
+	}
+	fmt.Fprintf(w, "error: %s\n", f.Message)
+	if f.Hint != "" {
+		fmt.Fprintf(w, "hint: %s\n", f.Hint)
+	}
+}
+
+// message returns the text of err on one line.
+func message(err error) string {
+	return Plain(strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// wantsJSON says whether the error is to be JSON: by the flag, or where the
+// flags could not be read, by what the arguments look like.
+func wantsJSON(cmd *cobra.Command, args []string) bool {
+	if f := cmd.Flags().Lookup("output"); f != nil && f.Changed {
+		return f.Value.String() == string(JSON)
+	}
+	for i, a := range args {
+		switch a {
+		case "-o=json", "-ojson", "--output=json", "-output=json":
+			return true
+		case "-o", "--output", "-output":
+			return i+1 < len(args) && args[i+1] == "json"
+		case "--":
+			return false
+		}
+	}
+	return false
+}
+
+// allFlags returns the flags of all commands of a tree.
+func allFlags(root *cobra.Command) *pflag.FlagSet {
+	all := pflag.NewFlagSet(root.Name(), pflag.ContinueOnError)
+	var add func(*cobra.Command)
+	add = func(c *cobra.Command) {
+		all.AddFlagSet(c.PersistentFlags())
+		all.AddFlagSet(c.Flags())
+		for _, sub := range c.Commands() {
+			add(sub)
+		}
+	}
+	add(root)
+	return all
+}
