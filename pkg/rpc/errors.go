@@ -137,8 +137,13 @@ func fromStatus(ctx context.Context, err error) error {
 		}
 	}
 	switch s.Code() {
-	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
+	case codes.Unavailable:
 		e.Kind = Unreachable
+	case codes.Canceled, codes.DeadlineExceeded:
+		e.Kind = Unreachable
+		if e.cause == nil { // the server's timer was first
+			e.cause = context.DeadlineExceeded
+		}
 	case codes.PermissionDenied, codes.Unauthenticated:
 		e.Kind = Refused
 	case codes.InvalidArgument, codes.Unimplemented, codes.ResourceExhausted:
