@@ -168,13 +168,19 @@ func (l *look) covered(step string) (op Operation, ok bool) {
 }
 
 // take returns the operation that takes a backup, or holds where no node can.
+// A node on which it has just failed is asked again only if no other is there.
 func (l *look) take(reason string) Operation {
-	node := l.source()
-	if node == "" {
+	sources := l.sources()
+	if len(sources) == 0 {
 		l.hold(NodeUnreachable, "no node that answers, with a healthy voter and the right time, can take the backup %s", reason)
 		return nil
 	}
-	return &BackupTake{Node: node, Reason: reason}
+	for _, node := range sources {
+		if op := (&BackupTake{Node: node, Reason: reason}); l.failure(op) == nil {
+			return op
+		}
+	}
+	return &BackupTake{Node: sources[0], Reason: reason}
 }
 
 // storeReady reports whether the store can be used, with a hold if not.
@@ -199,22 +205,23 @@ func (l *look) gap(source string) string {
 	return "no answer"
 }
 
-// source returns the node to read a backup from, "" for none: a healthy
-// follower, so that the leader keeps its disk and network for writes. The node
-// writes its own time into the backup's name, so its clock must be right.
-func (l *look) source() cluster.NodeName {
-	var leader cluster.NodeName
+// sources returns the nodes to read a backup from, best first: healthy
+// followers, then the leader, which should keep its disk and network for
+// writes. A node writes its own time into the backup's name, so its clock must
+// be right.
+func (l *look) sources() []cluster.NodeName {
+	var followers, leader []cluster.NodeName
 	for _, m := range l.voters {
 		n := l.nodeOf(m)
-		if !m.Healthy || n == nil || !n.Reachable || n.ClockSkew.Abs() > l.policy.MaxClockSkew {
-			continue
+		switch {
+		case !m.Healthy || n == nil || !n.Reachable || n.ClockSkew.Abs() > l.policy.MaxClockSkew:
+		case m.ID == l.obs.Leader:
+			leader = append(leader, n.Name)
+		default:
+			followers = append(followers, n.Name)
 		}
-		if m.ID != l.obs.Leader {
-			return n.Name
-		}
-		leader = n.Name
 	}
-	return leader
+	return append(followers, leader...)
 }
 
 func overlap(a, b []string) bool {

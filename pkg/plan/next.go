@@ -28,17 +28,25 @@ func Next(spec cluster.Spec, obs cluster.Observation) (Operation, []Hold) {
 // failing reports, with a hold, whether op failed a moment ago and has to
 // wait.
 func (l *look) failing(op Operation) bool {
+	f := l.failure(op)
+	if f != nil {
+		l.hold(OperationFailed, "%s: %s", f.Line, f.Text)
+	}
+	return f != nil
+}
+
+// failure returns the failure of op for which it has to wait, nil for none.
+func (l *look) failure(op Operation) *cluster.Failure {
 	if len(l.obs.Failures) == 0 {
-		return false
+		return nil
 	}
 	line := Line(op)
-	for _, f := range l.obs.Failures {
+	for i, f := range l.obs.Failures {
 		if f.Line == line && f.Retry.After(l.obs.At) {
-			l.hold(OperationFailed, "%s: %s", line, f.Text)
-			return true
+			return &l.obs.Failures[i]
 		}
 	}
-	return false
+	return nil
 }
 
 // upkeep reports whether the rules after op's may go on while op cannot be

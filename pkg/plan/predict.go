@@ -13,7 +13,8 @@ import (
 // people who read a plan; the daemon never acts on it, it looks again. Tests
 // compare it with real processes.
 //
-// Time does not pass in a prediction, and members become healthy at once.
+// Time does not pass in a prediction, and members become healthy at once, as
+// soon as a majority of the voters runs.
 func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 	w := clone(obs)
 	switch op := op.(type) {
@@ -27,6 +28,11 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 	case *IncarnationCreate:
 		w.Store.Incarnations = append(w.Store.Incarnations, cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.At})
 		w.Token = op.Token
+		for _, n := range w.Nodes {
+			if w.Electors.Token != op.Token && n.Electors.Token == op.Token {
+				w.Electors = n.Electors
+			}
+		}
 	case *IncarnationMark:
 		w.Store.Created = w.At
 	case *MemberStart:
@@ -149,15 +155,39 @@ func (w *world) start(op *MemberStart) {
 			continue
 		}
 		m.Name, m.ClientURLs = n.Name, n.URLs.Client
-		m.Healthy, m.UnhealthySince = true, time.Time{}
+		if w.Leader != 0 {
+			m.Healthy, m.UnhealthySince = true, time.Time{}
+		}
 		for _, o := range w.Members {
 			m.Applied = max(m.Applied, o.Applied)
 		}
 		n.Disk = cluster.Disk{State: cluster.DiskData, Token: op.Token, MemberID: m.ID}
 	}
 	if w.Leader == 0 {
-		w.elect()
+		w.wake()
 	}
+}
+
+// wake makes the voters that run healthy, if they are a majority.
+func (w *world) wake() {
+	var running []int
+	voters := 0
+	for i, m := range w.Members {
+		if m.Learner {
+			continue
+		}
+		voters++
+		if n := w.node(m.Name); n.Reachable && n.Process.State == cluster.ProcessRunning && n.Disk.MemberID == m.ID {
+			running = append(running, i)
+		}
+	}
+	if len(running) < cluster.Quorum(voters) {
+		return
+	}
+	for _, i := range running {
+		w.Members[i].Healthy, w.Members[i].UnhealthySince = true, time.Time{}
+	}
+	w.elect()
 }
 
 // found makes the member list of a new cluster, when its first voter starts.
