@@ -1,0 +1,64 @@
+package harness
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A process is one line of the kernel's list.
+type process struct {
+	pid, parent int
+	state       string
+	argv        []string
+}
+
+// processes returns the living processes; those that end meanwhile are left
+// out, and those that nobody has waited for.
+func processes() []process {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	var all []process
+	for _, dir := range dirs {
+		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+		if err != nil {
+			continue
+		}
+		// The second field is the program's name in parentheses and may hold anything.
+		_, rest, ok := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(" "))
+		fields := strings.Fields(string(rest))
+		if !ok || len(fields) < 2 || fields[0] == "Z" {
+			continue
+		}
+		p := process{state: fields[0]}
+		p.pid, _ = strconv.Atoi(filepath.Base(dir))
+		p.parent, _ = strconv.Atoi(fields[1])
+		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		p.argv = strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")
+		all = append(all, p)
+	}
+	return all
+}
+
+// etcdOf returns the process number of a process's etcd, 0 if it has none.
+func etcdOf(pid int) int {
+	for _, p := range processes() {
+		if p.parent == pid && filepath.Base(p.argv[0]) == "etcd" {
+			return p.pid
+		}
+	}
+	return 0
+}
+
+// using returns the processes whose command line or environment tells of dir.
+func using(dir string) []process {
+	var found []process
+	for _, p := range processes() {
+		environ, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "environ"))
+		if p.pid != os.Getpid() && (strings.Contains(strings.Join(p.argv, " "), dir) || bytes.Contains(environ, []byte(dir))) {
+			found = append(found, p)
+		}
+	}
+	return found
+}

@@ -1,0 +1,159 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A watch asks all members, as long as the cluster lives, which cluster they
+// belong to and who leads it.
+type watch struct {
+	c      *Cluster
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu       sync.Mutex
+	clusters map[uint64]string   // cluster id -> who said so first
+	leaders  map[raftTerm]uint64 // -> leader
+	wrong    []string
+}
+
+type raftTerm struct{ cluster, term uint64 }
+
+func newWatch(c *Cluster) *watch {
+	ctx, cancel := context.WithCancel(c.ctx)
+	w := &watch{c: c, cancel: cancel, done: make(chan struct{}), clusters: map[uint64]string{}, leaders: map[raftTerm]uint64{}}
+	go w.run(ctx)
+	return w
+}
+
+func (w *watch) run(ctx context.Context) {
+	defer close(w.done)
+	tick := time.NewTicker(5 * pollTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		var wg sync.WaitGroup
+		for _, n := range w.c.Nodes() {
+			if n.Running() {
+				wg.Go(func() { w.look(ctx, n) })
+			}
+		}
+		wg.Wait()
+	}
+}
+
+func (w *watch) look(ctx context.Context, n *Node) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	s, err := n.EtcdStatus(ctx)
+	if err != nil {
+		return // nothing was said
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.clusters[s.Header.ClusterId] == "" {
+		w.clusters[s.Header.ClusterId] = n.Name
+	}
+	if s.Leader == 0 {
+		return
+	}
+	t := raftTerm{s.Header.ClusterId, s.RaftTerm}
+	if other, ok := w.leaders[t]; ok && other != s.Leader {
+		w.wrong = append(w.wrong, fmt.Sprintf("raft term %d of cluster %x has the leaders %x and %x", t.term, t.cluster, other, s.Leader))
+	}
+	w.leaders[t] = s.Leader
+}
+
+func (w *watch) stop() {
+	w.cancel()
+	<-w.done
+}
+
+// ClusterIDs returns the ids of all clusters that a member ever belonged to:
+// what members said, and what they wrote to their logs.
+func (c *Cluster) ClusterIDs() []string {
+	ids := map[string]bool{}
+	if c.watch != nil {
+		c.watch.mu.Lock()
+		for id := range c.watch.clusters {
+			ids[fmt.Sprintf("%x", id)] = true
+		}
+		c.watch.mu.Unlock()
+	}
+	for _, n := range c.Nodes() {
+		log, _ := os.ReadFile(n.Log)
+		for _, m := range clusterInLog.FindAllSubmatch(log, -1) {
+			ids[string(bytes.TrimLeft(m[1], "0"))] = true
+		}
+	}
+	delete(ids, "")
+	return slices.Sorted(maps.Keys(ids))
+}
+
+// clusterInLog is what an etcd server writes about its own cluster when it
+// starts; the quotes may be escaped by the daemon.
+var clusterInLog = regexp.MustCompile(`\\?"cluster-id\\?":\\?"([0-9a-f]{6,16})\\?",\\?"local-member-id`)
+
+// coordinations returns what is wrong with the history: in each term there may
+// be one coordinator, and later entries are of later terms.
+func (c *Cluster) coordinations() []string {
+	entries, err := c.History()
+	if err != nil {
+		return []string{fmt.Sprintf("the history cannot be read: %v", err)}
+	}
+	var wrong []string
+	by, last := map[cluster.Term]cluster.NodeName{}, cluster.Term(0)
+	for _, e := range entries {
+		if e.Term == 0 {
+			continue // founding: the store decides
+		}
+		if by[e.Term] != "" && by[e.Term] != e.By {
+			wrong = append(wrong, fmt.Sprintf("term %d has the coordinators %s and %s (%s)", e.Term, by[e.Term], e.By, e.Line))
+		}
+		if e.Term < last && e.Error == "" {
+			wrong = append(wrong, fmt.Sprintf("%s acted in term %d after term %d (%s)", e.By, e.Term, last, e.Line))
+		}
+		by[e.Term], last = e.By, max(last, e.Term)
+	}
+	return wrong
+}
+
+// check reports what must never be. [Cluster.Close] calls it.
+func (c *Cluster) check() {
+	c.t.Helper()
+	for _, w := range c.writers {
+		if err := w.check(); err != nil {
+			c.t.Errorf("acknowledged writes: %v", err)
+		}
+	}
+	if ids := c.ClusterIDs(); len(ids) > 1 {
+		c.t.Errorf("there are %d clusters: %v", len(ids), ids)
+	}
+	for _, n := range c.Nodes() {
+		if line := n.panicked(); line != "" {
+			c.t.Errorf("daemon %s: %s", n.Name, line)
+		}
+	}
+	for _, wrong := range c.coordinations() {
+		c.t.Errorf("coordinators: %s", wrong)
+	}
+	if c.watch != nil {
+		for _, wrong := range c.watch.wrong {
+			c.t.Errorf("leaders: %s", wrong)
+		}
+	}
+}

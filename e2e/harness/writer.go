@@ -1,0 +1,138 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// A Writer writes keys one after the other, all the time, and remembers which
+// were acknowledged. None of them may be lost.
+type Writer struct {
+	c      *Cluster
+	prefix string
+	client *clientv3.Client
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu    sync.Mutex
+	acked map[string]int64 // the revision of each key
+	last  int64
+	wrong []string
+}
+
+// Write begins to write, to any of the members. At its end the cluster must
+// have every acknowledged key.
+func (c *Cluster) Write() *Writer {
+	c.t.Helper()
+	client, err := c.NewClient(c.Nodes()...)
+	c.must(err, "begin to write")
+	ctx, cancel := context.WithCancel(c.ctx)
+	w := &Writer{
+		c: c, prefix: fmt.Sprintf("w%d/", len(c.writers)), client: client,
+		cancel: cancel, done: make(chan struct{}), acked: map[string]int64{},
+	}
+	c.writers = append(c.writers, w)
+	go w.run(ctx)
+	return w
+}
+
+func (w *Writer) run(ctx context.Context) {
+	defer close(w.done)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if i%100 == 0 { // nodes may have come
+			w.client.SetEndpoints(w.c.endpoints()...)
+		}
+		key := fmt.Sprintf("%s%08d", w.prefix, i)
+		put, cancel := context.WithTimeout(ctx, time.Second)
+		r, err := w.client.Put(put, key, "x")
+		cancel()
+		if err == nil {
+			w.note(key, r.Header.Revision)
+		}
+	}
+}
+
+func (c *Cluster) endpoints() []string {
+	var urls []string
+	for _, n := range c.Nodes() {
+		urls = append(urls, n.ClientURL())
+	}
+	return urls
+}
+
+func (w *Writer) note(key string, revision int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if revision <= w.last {
+		w.wrong = append(w.wrong, fmt.Sprintf("the revision went from %d to %d with %s", w.last, revision, key))
+	}
+	w.acked[key], w.last = revision, revision
+}
+
+// Acked returns how many writes have been acknowledged.
+func (w *Writer) Acked() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.acked)
+}
+
+// WaitMore waits until that many more writes have been acknowledged.
+func (w *Writer) WaitMore(within time.Duration, more int) {
+	w.c.t.Helper()
+	from := w.Acked()
+	w.c.Eventually(within, "writes go through", func(context.Context) error {
+		if now := w.Acked(); now < from+more {
+			return fmt.Errorf("%d writes are acknowledged, %d before", now, from)
+		}
+		return nil
+	})
+}
+
+func (w *Writer) stop() {
+	w.cancel()
+	<-w.done
+	_ = w.client.Close()
+}
+
+// check looks for the acknowledged keys.
+func (w *Writer) check() error {
+	if len(w.wrong) > 0 {
+		return errors.New(strings.Join(w.wrong, "; "))
+	}
+	return w.c.Await(Soon, func(ctx context.Context) error {
+		client, err := w.c.NewClient(w.c.Nodes()...)
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(ctx, 2*askTime)
+		defer cancel()
+		r, err := client.Get(ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		if err != nil {
+			return fmt.Errorf("read what was written: %w", err)
+		}
+		there := map[string]int64{}
+		for _, kv := range r.Kvs {
+			there[string(kv.Key)] = kv.ModRevision
+		}
+		for key, revision := range w.acked {
+			if there[key] != revision {
+				return fmt.Errorf("%s was acknowledged at revision %d, and is there at %d (%d of %d keys)", key, revision, there[key], len(there), len(w.acked))
+			}
+		}
+		return nil
+	})
+}
