@@ -49,7 +49,12 @@ func WriteHosts(path, key string, entries []cluster.HostEntry) (changed bool, er
 	if err := checkHosts(key, entries); err != nil {
 		return false, fmt.Errorf("write hosts file %s: %w", path, err)
 	}
-	b := newBlock(key)
+	return writeHosts(path, newBlock(key), entries, pause)
+}
+
+// writeHosts is WriteHosts; wait is what it does between writing and looking
+// again.
+func writeHosts(path string, b block, entries []cluster.HostEntry, wait func()) (changed bool, err error) {
 	for try := 0; ; try++ {
 		// Without the lock, and read-only: a right file needs nothing else.
 		right, err := isRight(path, b, entries)
@@ -66,7 +71,7 @@ func WriteHosts(path, key string, entries []cluster.HostEntry) (changed bool, er
 			return changed, fmt.Errorf("write hosts file %s: %w", path, err)
 		}
 		changed = true
-		pause()
+		wait()
 	}
 }
 

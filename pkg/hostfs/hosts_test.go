@@ -166,35 +166,21 @@ func TestWriteHostsOfManyWritersKeepsAllBlocks(t *testing.T) {
 	}
 }
 
-// rudeWriter puts content into the file again and again, without the lock,
-// until the test is over or it has done so n times.
-func rudeWriter(t *testing.T, path, content string, n int) {
+// rudeWriter returns a function that puts content into the file, without the
+// lock, the first n times that it is called.
+func rudeWriter(t *testing.T, path, content string, n int) func() {
 	t.Helper()
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for done := 0; done < n; {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if got, err := os.ReadFile(path); err == nil && string(got) != content {
-				if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-					t.Error(err)
-				}
-				done++
-			}
+	return func() {
+		if n--; n >= 0 {
+			put(t, path, content)
 		}
-	})
-	t.Cleanup(func() { close(stop); wg.Wait() })
+	}
 }
 
 func TestWriteHostsWritesAgainAfterOverwrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hosts")
 	put(t, path, localhost)
-	rudeWriter(t, path, localhost, 2)
-	changed, err := WriteHosts(path, key, entries("10.0.0.1=a"))
+	changed, err := writeHosts(path, newBlock(key), entries("10.0.0.1=a"), rudeWriter(t, path, localhost, hostsTries-1))
 	if !changed || err != nil {
 		t.Fatalf("changed %v, %v", changed, err)
 	}
@@ -204,11 +190,11 @@ func TestWriteHostsWritesAgainAfterOverwrite(t *testing.T) {
 func TestWriteHostsGivesUpInTheEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hosts")
 	put(t, path, localhost)
-	rudeWriter(t, path, localhost, 1000)
-	_, err := WriteHosts(path, key, entries("10.0.0.1=a"))
+	_, err := writeHosts(path, newBlock(key), entries("10.0.0.1=a"), rudeWriter(t, path, localhost, hostsTries))
 	if !errors.Is(err, ErrOverwritten) || !strings.Contains(err.Error(), path) {
 		t.Fatalf("got %v, want ErrOverwritten and the path", err)
 	}
+	wantContent(t, path, localhost)
 }
 
 func TestWriteHostsGivesUpWaitingForTheLock(t *testing.T) {
