@@ -16,6 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 )
 
 var self = Self{
@@ -46,7 +47,7 @@ func full() State {
 		Prepared: &cluster.Prepared{Token: "tok-2", Version: v, Voters: seats()},
 		Electors: cluster.Electors{Token: "tok-1", Term: 3, Seq: 2, Names: []cluster.NodeName{"a", "b"}},
 		Term:     7,
-		Grant:    Grant{Term: 6, Holder: "b"},
+		Grant:    lease.Grant{Term: 6, Holder: "b"},
 		Spec:     &cluster.Spec{MemberCount: 3, EtcdVersion: v, Policy: cluster.Policy{StaticNodes: []cluster.NodeName{"a"}}},
 	}
 }
@@ -172,10 +173,11 @@ func TestUpdateThatFailsChangesNothing(t *testing.T) {
 	}
 	for name, change := range map[string]func(*State){
 		"term goes back":                 func(s *State) { s.Term = 6 },
-		"grant goes back":                func(s *State) { s.Grant = Grant{Term: 5, Holder: "b"} },
+		"grant goes back":                func(s *State) { s.Grant = lease.Grant{Term: 5, Holder: "b"} },
 		"granted to b already":           func(s *State) { s.Grant.Holder = "c" },
 		"granted to b already ":          func(s *State) { s.Grant.Holder = "" },
-		"highest term seen is 7":         func(s *State) { s.Grant = Grant{Term: 8, Holder: "b"} },
+		"granted to b already  ":         func(s *State) { s.Grant.Boot = "another" },
+		"highest term seen is 7":         func(s *State) { s.Grant = lease.Grant{Term: 8, Holder: "b"} },
 		"cluster token is empty":         func(s *State) { s.Assigned.Token = "" },
 		"token \"../x\" has":             func(s *State) { s.Assigned.Token = "../x" },
 		"etcd version is missing":        func(s *State) { s.Assigned.Version = etcdversion.Version{} },
@@ -200,11 +202,17 @@ func TestUpdateThatFailsChangesNothing(t *testing.T) {
 
 func TestPromisesGoForward(t *testing.T) {
 	f := open(t, t.TempDir())
-	update(t, f, func(s *State) { s.Term, s.Grant = 1, Grant{Term: 1, Holder: "a"} })
-	update(t, f, func(s *State) { s.Grant = Grant{Term: 1, Holder: "a"} }) // renewed
+	update(t, f, func(s *State) { s.Term, s.Grant = 1, lease.Grant{Term: 1, Holder: "a"} })
+	update(t, f, func(s *State) { s.Grant = lease.Grant{Term: 1, Holder: "a"} }) // renewed
 	update(t, f, func(s *State) { s.Term = 5 })
-	update(t, f, func(s *State) { s.Grant = Grant{Term: 5, Holder: "b"} })
-	if got := reopen(t, f).State(); got.Term != 5 || got.Grant != (Grant{Term: 5, Holder: "b"}) {
+	update(t, f, func(s *State) { s.Grant = lease.Grant{Term: 5, Holder: "b"} })
+	update(t, f, func(s *State) { s.Grant.Released = true })
+	f = reopen(t, f)
+	err := f.Update(func(s *State) error { s.Grant.Released = false; return nil })
+	if err == nil || !strings.Contains(err.Error(), "was given back by b") {
+		t.Fatalf("a lease that was given back is in force again: %v", err)
+	}
+	if got := f.State(); got.Term != 5 || got.Grant != (lease.Grant{Term: 5, Holder: "b", Released: true}) {
 		t.Fatalf("got %+v", got)
 	}
 }

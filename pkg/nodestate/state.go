@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 )
 
 // A State is what a node remembers.
@@ -31,16 +32,10 @@ type State struct {
 	// Term is the highest term that the node has seen.
 	Term cluster.Term `json:"term,omitzero"`
 	// Grant is the last lease that the node granted.
-	Grant Grant `json:"grant,omitzero"`
+	Grant lease.Grant `json:"grant,omitzero"`
 	// Spec is the last wish that the node saw, nil for none: it is known when
 	// the store is not reachable.
 	Spec *cluster.Spec `json:"spec,omitempty"`
-}
-
-// A Grant is a lease that a node granted: in one term to one holder.
-type Grant struct {
-	Term   cluster.Term     `json:"term"`
-	Holder cluster.NodeName `json:"holder"`
 }
 
 // Self is what the state file of the existing etcd-manager says about the node
@@ -108,8 +103,12 @@ func (s State) checkStep(next State) error {
 		return fmt.Errorf("term goes back from %d to %d", s.Term, next.Term)
 	case next.Grant.Term < s.Grant.Term:
 		return fmt.Errorf("grant goes back from term %d to %d", s.Grant.Term, next.Grant.Term)
-	case next.Grant.Term == s.Grant.Term && s.Grant.Holder != "" && next.Grant.Holder != s.Grant.Holder:
+	case next.Grant.Term != s.Grant.Term || s.Grant.Holder == "":
+		// a first grant, or one in a later term
+	case next.Grant.Holder != s.Grant.Holder, next.Grant.Boot != s.Grant.Boot:
 		return fmt.Errorf("the lease of term %d is granted to %s already, not to %q", s.Grant.Term, s.Grant.Holder, string(next.Grant.Holder))
+	case s.Grant.Released && !next.Grant.Released:
+		return fmt.Errorf("the lease of term %d was given back by %s", s.Grant.Term, s.Grant.Holder)
 	}
 	return next.check()
 }
