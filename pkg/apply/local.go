@@ -23,6 +23,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcdproc"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/plan"
@@ -47,7 +48,7 @@ type EtcdTLS interface {
 
 // A BackupTaker writes a backup of one member to the store.
 type BackupTaker interface {
-	Take(ctx context.Context, source etcdclient.Snapshotter, version string) (cluster.Backup, error)
+	Take(ctx context.Context, source etcdclient.Snapshotter, version etcdversion.Version) (cluster.Backup, error)
 }
 
 // An Elector is the node's vote in the coordinator's lease.
@@ -426,7 +427,7 @@ func (l *Local) backup(ctx context.Context) error {
 		return err
 	}
 	crashpoint.Hit("backup-take:before")
-	_, err = l.o.Backups.Take(ctx, c, s.Assigned.Version.String())
+	_, err = l.o.Backups.Take(ctx, c, s.Assigned.Version)
 	crashpoint.Hit("backup-take:after")
 	return err
 }

@@ -13,9 +13,14 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
 )
 
-// reportTimeout bounds the question to the node's own etcd, so that one that
-// hangs does not make the whole node look silent.
-const reportTimeout = time.Second
+// The question to the node's own etcd has a deadline, so that one that hangs
+// does not make the whole node look silent. A process that has just started
+// does not answer before it has found its peers; it is not waited for.
+const (
+	reportTimeout   = time.Second
+	startingTimeout = 100 * time.Millisecond
+	starting        = 5 * time.Second
+)
 
 // Look returns what the node knows about itself. report is nil where no etcd
 // answers. It takes no lock that an operation holds: a long backup does not
@@ -51,6 +56,12 @@ func (l *Local) Look(ctx context.Context) (cluster.Node, *cluster.Report) {
 	if s.Assigned == nil || status.State != cluster.ProcessRunning {
 		return n, nil
 	}
+	wait := reportTimeout
+	if l.o.Now().Sub(status.Since) < starting {
+		wait = startingTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
 	return n, l.report(ctx, s, &n)
 }
 
@@ -70,8 +81,6 @@ func (l *Local) keepPromise(s nodestate.State) nodestate.State {
 // report asks the node's own etcd, and remembers its ids on disk the first
 // time: they tell whose data is on the disk when etcd does not run.
 func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) *cluster.Report {
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
 	c, err := l.etcd(s)
 	if err != nil {
 		return nil

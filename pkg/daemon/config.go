@@ -6,6 +6,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"time"
@@ -46,6 +47,8 @@ type Config struct {
 	UserEnv     map[string]string
 	HostsFile   string
 	MetricsPort int
+	// EtcdLog gets the lines that etcd prints, each behind "etcd: ".
+	EtcdLog io.Writer
 }
 
 // Validate reports what is missing or contradicts itself.

@@ -58,6 +58,13 @@ func (v *StoreView) Spec() *store.SpecFile {
 	return v.spec
 }
 
+// Answered reports whether the store has answered at least once.
+func (v *StoreView) Answered() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return !v.backupsRead.IsZero() || v.answer.Store.BackupsKnown
+}
+
 // Answer returns what the store says, or said a moment ago. After a failure it
 // returns what it said before, with the error.
 func (v *StoreView) Answer(ctx context.Context) observe.StoreAnswer {

@@ -24,15 +24,16 @@ func New(run func(ctx context.Context, c daemon.Config, log *slog.Logger) error)
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       cli.Version,
+		Version:       cli.BuildVersion(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.readEnvFile(); err != nil {
-				return cli.UsageError{Err: err}
+				return cli.Usagef("%v", err)
 			}
 			c, err := f.config(os.Environ())
 			if err != nil {
-				return cli.UsageError{Err: err}
+				return cli.Usagef("%v", err)
 			}
+			c.EtcdLog = cmd.OutOrStdout()
 			// The existing daemon's first line; scripts look for it.
 			fmt.Fprintln(cmd.OutOrStdout(), "etcd-manager")
 			return run(cmd.Context(), c, f.logger(cmd.ErrOrStderr()))

@@ -1,0 +1,147 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
+)
+
+// keys are the node's certificates. Parts of it are nil where TLS is off.
+type keys struct {
+	c    Config
+	name cluster.NodeName
+	now  func() time.Time
+
+	renewer        certs.Renewer
+	server, client *certs.Identity // between daemons
+	etcd           *certs.Identity // of this daemon, as a client of etcd
+	wake           chan struct{}
+}
+
+func newKeys(c Config, name cluster.NodeName, now func() time.Time) (*keys, error) {
+	k := &keys{c: c, name: name, now: now, wake: make(chan struct{}, 1)}
+	if !c.Insecure {
+		var err error
+		if k.server, err = k.manager("server", certs.ManagerServer(name)); err != nil {
+			return nil, err
+		}
+		if k.client, err = k.manager("client", certs.ManagerClient(name)); err != nil {
+			return nil, err
+		}
+	}
+	if !c.EtcdInsecure {
+		var err error
+		// The peers' CA is needed when etcd starts; that it is missing is said now.
+		if _, err = certs.LoadCA(c.PKIDir, certs.PeersCA, now()); err != nil {
+			return nil, err
+		}
+		if k.etcd, err = k.add("etcd-client", certs.ClientsCA, certs.Pair{Request: certs.EtcdClient(certs.EtcdClientName(name))}); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+func (k *keys) manager(role string, r certs.Request) (*certs.Identity, error) {
+	base := filepath.Join(k.c.PKIDir, "etcd-manager-"+role+"-"+string(k.name))
+	return k.add("etcd-manager-"+role, certs.ManagerCA, certs.Pair{CertFile: base + ".crt", KeyFile: base + ".key", Request: r})
+}
+
+func (k *keys) add(name, ca string, p certs.Pair) (*certs.Identity, error) {
+	p.Request.Lifetime = k.c.CertLifetime
+	id, err := k.renewer.Add(certs.Source{Name: name, Dir: k.c.PKIDir, CA: ca, Pair: p}, k.now())
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+	return id, err
+}
+
+// Ensure issues the certificates of a member, in the places and with the
+// contents of the existing etcd-manager.
+func (k *keys) Ensure(token cluster.Token, urls cluster.URLs) (*etcdconf.TLS, error) {
+	dir := nodestate.PKIDir(k.c.DataDir, token)
+	files := func(sub, name string) etcdconf.Files {
+		return etcdconf.Files{
+			CA:   filepath.Join(dir, sub, "ca.crt"),
+			Cert: filepath.Join(dir, sub, name+".crt"),
+			Key:  filepath.Join(dir, sub, name+".key"),
+		}
+	}
+	t := &etcdconf.TLS{Peer: files("peers", "me"), Client: files("clients", "server")}
+	peer, err := certs.EtcdPeer(k.name, urls, net.ParseIP(k.c.Address))
+	if err != nil {
+		return nil, err
+	}
+	server, err := certs.EtcdServer(k.name, urls)
+	if err != nil {
+		return nil, err
+	}
+	// This node reaches its own etcd at the address that etcd listens on.
+	if ip := net.ParseIP(k.c.EtcdAddress); ip != nil && !ip.IsUnspecified() {
+		server.IPs = append(server.IPs, ip)
+	}
+	for _, s := range []struct {
+		name, ca string
+		files    etcdconf.Files
+		request  certs.Request
+	}{
+		{"etcd-peer", certs.PeersCA, t.Peer, peer},
+		{"etcd-server", certs.ClientsCA, t.Client, server},
+	} {
+		if _, err := k.add(s.name, s.ca, certs.Pair{CertFile: s.files.Cert, KeyFile: s.files.Key, CAFile: s.files.CA, Request: s.request}); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Client returns the configuration with which this daemon calls etcd.
+func (k *keys) Client() *tls.Config {
+	if k.etcd == nil {
+		return nil
+	}
+	return k.etcd.ClientTLS("")
+}
+
+// maxRenewPause is how long a change of the CA files goes unnoticed at most.
+const maxRenewPause = time.Minute
+
+// run renews certificates before they end, until ctx does.
+func (k *keys) run(ctx context.Context, log *slog.Logger) {
+	failing := ""
+	for {
+		renewed, next, err := k.renewer.Renew(k.now())
+		for _, name := range renewed {
+			log.Info("certificate renewed", "certificate", name)
+		}
+		if err != nil && err.Error() != failing {
+			log.Error("certificates cannot be renewed; the present ones stay in use", "error", err)
+		}
+		failing = ""
+		if err != nil {
+			failing = err.Error()
+		}
+		pause := maxRenewPause
+		if !next.IsZero() {
+			pause = max(min(pause, next.Sub(k.now())), 100*time.Millisecond)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-k.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}

@@ -1,0 +1,154 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/reconcile"
+)
+
+// metrics are the numbers that the daemon serves.
+type metrics struct {
+	registry    *prometheus.Registry
+	coordinator prometheus.Gauge
+	term        prometheus.Gauge
+	converged   prometheus.Gauge
+	members     *prometheus.GaugeVec
+	holds       *prometheus.GaugeVec
+	operations  *prometheus.CounterVec
+	seconds     *prometheus.CounterVec
+	backupTime  prometheus.Gauge
+}
+
+func newMetrics(requests func() int64, process func() cluster.ProcessState, restarts func() int) *metrics {
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "etcdadm_" + name, Help: help})
+	}
+	m := &metrics{
+		registry:    prometheus.NewRegistry(),
+		coordinator: gauge("coordinator", "1 while this daemon holds the coordinator's lease."),
+		term:        gauge("coordinator_term", "Term in which this daemon coordinates, 0 while it does not."),
+		converged:   gauge("converged", "1 while the cluster is what the spec says. Served by the coordinator."),
+		members:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "etcdadm_members", Help: "Members by role and health. Served by the coordinator."}, []string{"role", "healthy"}),
+		holds:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "etcdadm_hold", Help: "Reasons for not acting, by rule. Served by the coordinator."}, []string{"rule"}),
+		operations:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_operations_total", Help: "Operations by kind and result."}, []string{"kind", "result"}),
+		seconds:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_operation_seconds_total", Help: "Time spent on operations, by kind."}, []string{"kind"}),
+		backupTime:  gauge("last_backup_timestamp_seconds", "Unix time of the newest backup, 0 for none. Served by the coordinator."),
+	}
+	m.registry.MustRegister(m.coordinator, m.term, m.converged, m.members, m.holds, m.operations, m.seconds, m.backupTime,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "etcdadm_store_requests_total", Help: "Requests made to the control and backup store."},
+			func() float64 { return float64(requests()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "etcdadm_etcd_restarts_total", Help: "Restarts of the etcd process after it died by itself."},
+			func() float64 { return float64(restarts()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "etcdadm_etcd_running", Help: "1 while this node's etcd process runs."},
+			func() float64 { return one(process() == cluster.ProcessRunning) }))
+	return m
+}
+
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// note takes in what the loop reports.
+func (m *metrics) note(r reconcile.Report) {
+	m.coordinator.Set(one(r.Term > 0))
+	m.term.Set(float64(r.Term))
+	m.converged.Set(one(r.Converged))
+	m.members.Reset()
+	for _, x := range r.Observation.Members {
+		role := "voter"
+		if x.Learner {
+			role = "learner"
+		}
+		m.members.WithLabelValues(role, strconv.FormatBool(x.Healthy)).Inc()
+	}
+	m.holds.Reset()
+	for _, h := range r.Holds {
+		m.holds.WithLabelValues(string(h.Rule)).Set(1)
+	}
+	if b := r.Observation.Store.Backups; len(b) > 0 {
+		m.backupTime.Set(float64(b[0].At.Unix()))
+	}
+	if d := r.Done; d != nil {
+		result := "done"
+		if d.Err != nil {
+			result = "failed"
+		}
+		kind := kindOf(d.Line)
+		m.operations.WithLabelValues(kind, result).Inc()
+		m.seconds.WithLabelValues(kind).Add(d.Took.Seconds())
+	}
+}
+
+func kindOf(line string) string {
+	for _, k := range plan.Kinds() {
+		if len(line) > len("etcdadm ")+len(k.Path) && line[len("etcdadm "):len("etcdadm ")+len(k.Path)] == k.Path {
+			return k.Path
+		}
+	}
+	return "unknown"
+}
+
+// A health says whether the daemon works, and whether it is of use.
+type health struct {
+	mu    sync.Mutex
+	cycle time.Time
+}
+
+// beat records that the loop turned.
+func (h *health) beat(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cycle = now
+}
+
+// stuckAfter is how long a turn of the loop may take: the longest operation
+// has half an hour (a backup).
+const stuckAfter = 35 * time.Minute
+
+func (h *health) alive(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return now.Sub(h.cycle) < stuckAfter
+}
+
+// serve answers /metrics, /healthz (the daemon's loop turns) and /readyz (this
+// node's etcd runs if it should) until ctx ends.
+func (m *metrics) serve(ctx context.Context, l net.Listener, alive, ready func() bool) error {
+	answer := func(ok func() bool, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			if !ok() {
+				http.Error(w, text, http.StatusServiceUnavailable)
+				return
+			}
+			fmt.Fprintln(w, "ok")
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.Handle("/healthz", answer(alive, "the loop is stuck"))
+	mux.Handle("/readyz", answer(ready, "etcd is not running"))
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	stopped := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stopped()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/apply"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/lease"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/observe"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/rpc"
+	"github.com/etcdadm/etcdadm/pkg/rpc/election"
+)
+
+// A node answers for this machine: to its own loop, and through the port to
+// those of others.
+type node struct {
+	address string
+	boot    cluster.Token
+	local   *apply.Local
+	voter   *election.Voter
+	state   *nodestate.File
+	keys    *keys
+	now     func() time.Time
+}
+
+// Observe tells what the node knows about itself.
+func (n *node) Observe(ctx context.Context) observe.Answer {
+	c, report := n.local.Look(ctx)
+	c.Address, c.Boot, c.CertNotAfter = n.address, n.boot, n.keys.renewer.NotAfter()
+	s := n.state.State()
+	c.Lease = cluster.Lease{Term: s.Grant.Term, Holder: s.Grant.Holder}
+	if s.Term > s.Grant.Term {
+		// An order of a later term has been seen, from somebody it did not vote for.
+		c.Lease = cluster.Lease{Term: s.Term}
+	}
+	return observe.Answer{Node: c, Report: report, Now: n.now()}
+}
+
+// Execute carries out an order, if its term is not over. What has begun is
+// finished even if whoever ordered it hangs up.
+func (n *node) Execute(ctx context.Context, e rpc.Execution) error {
+	if err := n.witness(ctx, e); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apply.Deadline(e.Operation))
+	defer cancel()
+	return n.local.Do(ctx, apply.Order{Operation: e.Operation, Electors: e.Electors})
+}
+
+// witness holds an order to the terms that the node has seen. Without a term
+// only a node that runs nothing takes orders: a cluster that is to be founded
+// has no electors yet, and its record in the store decides.
+func (n *node) witness(ctx context.Context, e rpc.Execution) error {
+	if e.Term > 0 {
+		return n.voter.Witness(ctx, e.Term, e.Holder)
+	}
+	if n.state.State().Assigned != nil {
+		return &lease.StaleError{Want: 0, Seen: n.state.State().Term}
+	}
+	return nil
+}
+
+// Lease votes.
+func (n *node) Lease(ctx context.Context, req lease.Request) (lease.Reply, error) {
+	return n.voter.Lease(ctx, req)
+}
+
+// handler is the node as the port serves it.
+type handler struct{ n *node }
+
+func (h handler) Observe(ctx context.Context, _ rpc.Caller) (rpc.ObserveResponse, error) {
+	a := h.n.Observe(ctx)
+	return rpc.ObserveResponse{Node: a.Node, Report: a.Report, Now: a.Now}, nil
+}
+
+func (h handler) Execute(ctx context.Context, _ rpc.Caller, e rpc.Execution) (rpc.ExecuteResponse, error) {
+	return rpc.ExecuteResponse{}, wireError(h.n.Execute(ctx, e))
+}
+
+func (h handler) Lease(ctx context.Context, _ rpc.Caller, req lease.Request) (lease.Reply, error) {
+	return h.n.Lease(ctx, req)
+}
+
+// wireError gives an error the kind by which the other side decides.
+func wireError(err error) error {
+	var stale *plan.StaleError
+	var term *lease.StaleError
+	var binary *etcdbin.NotFoundError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &stale), errors.As(err, &term):
+		return &rpc.Error{Kind: rpc.Stale, Text: err.Error()}
+	case errors.As(err, &binary):
+		return &rpc.Error{Kind: rpc.Refused, Text: err.Error(), Hint: binary.Hint()}
+	case errors.Is(err, apply.ErrPrecondition):
+		return &rpc.Error{Kind: rpc.Refused, Text: err.Error()}
+	}
+	return err
+}
+
+// persist writes what the elector promises.
+func persist(f *nodestate.File) func(lease.Durable) error {
+	return func(d lease.Durable) error {
+		return f.Update(func(s *nodestate.State) error {
+			s.Term, s.Grant, s.Electors = d.Term, d.Grant, d.Electors
+			return nil
+		})
+	}
+}
+
+// durable reads back what the elector has promised.
+func durable(f *nodestate.File) lease.Durable {
+	s := f.State()
+	return lease.Durable{Term: s.Term, Grant: s.Grant, Electors: s.Electors}
+}
+
+// adopt makes the node an elector of a cluster that another tool founded: all
+// its nodes have the same list of members on their disks.
+func (n *node) adopt(ctx context.Context) error {
+	s := n.state.State()
+	if s.Assigned == nil || s.Electors.Token == s.Assigned.Token || len(s.Peers) == 0 {
+		return nil
+	}
+	names := make([]cluster.NodeName, len(s.Peers))
+	for i, p := range s.Peers {
+		names[i] = p.Name
+	}
+	if err := n.voter.Prepare(ctx, s.Assigned.Token, names); err != nil {
+		return fmt.Errorf("become an elector of %s: %w", s.Assigned.Token, err)
+	}
+	return nil
+}

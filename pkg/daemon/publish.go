@@ -1,0 +1,246 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/reconcile"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+const (
+	// publishTimeout bounds a write of what people read.
+	publishTimeout = 5 * time.Second
+	// statusEvery is how often an unchanged status is written again, so that its
+	// age says whether a coordinator is there. Two a minute would be a sixth of
+	// all requests that an idle cluster makes.
+	statusEvery = 2 * time.Minute
+	// statusPause is the shortest time between two writes.
+	statusPause = 500 * time.Millisecond
+)
+
+// A publisher writes status and history to the store, beside the loop: a store
+// that hangs holds nothing up.
+type publisher struct {
+	store *store.Store
+	log   *slog.Logger
+	now   func() time.Time
+
+	mu      sync.Mutex
+	latest  *reconcile.Report
+	history []store.HistoryEntry
+	wake    chan struct{}
+
+	digest  string
+	written time.Time
+	failing bool
+}
+
+func newPublisher(s *store.Store, log *slog.Logger, now func() time.Time) *publisher {
+	return &publisher{store: s, log: log, now: now, wake: make(chan struct{}, 1)}
+}
+
+// maxBuffered bounds the history that waits for a store to come back.
+const maxBuffered = store.MaxHistory
+
+// note takes in what the loop reports.
+func (p *publisher) note(r reconcile.Report) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if d := r.Done; d != nil {
+		e := store.HistoryEntry{At: d.At, Term: r.Term, By: r.Coordinator, Line: d.Line, Why: why(r), Took: d.Took}
+		if d.Err != nil {
+			e.Error = d.Err.Error()
+		}
+		p.history = append(p.history, e)
+		if len(p.history) > maxBuffered {
+			p.history = p.history[len(p.history)-maxBuffered:]
+		}
+	}
+	p.latest = &r
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// why says in a few words what the cluster looked like when an operation was
+// chosen.
+func why(r reconcile.Report) string {
+	voters, healthy := 0, 0
+	for _, m := range r.Observation.Members {
+		if m.Learner {
+			continue
+		}
+		voters++
+		if m.Healthy {
+			healthy++
+		}
+	}
+	s := fmt.Sprintf("%d of %d wanted voters, %d healthy", voters, r.Spec.MemberCount, healthy)
+	for _, h := range r.Holds {
+		s += "; " + string(h.Rule)
+	}
+	return s
+}
+
+// run writes until ctx ends, and once more then.
+func (p *publisher) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			p.write(last)
+			cancel()
+			return
+		case <-p.wake:
+		}
+		p.write(ctx)
+		pause := time.NewTimer(statusPause)
+		select {
+		case <-ctx.Done():
+		case <-pause.C:
+		}
+		pause.Stop()
+	}
+}
+
+func (p *publisher) write(ctx context.Context) {
+	p.mu.Lock()
+	r, history := p.latest, p.history
+	p.history = nil
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	err := p.writeHistory(ctx, history)
+	if err == nil && r != nil {
+		err = p.writeStatus(ctx, *r)
+	}
+	if (err != nil) != p.failing {
+		p.failing = err != nil
+		if err != nil {
+			p.log.Warn("status and history cannot be published", "error", err)
+		} else {
+			p.log.Info("status and history are published again")
+		}
+	}
+}
+
+func (p *publisher) writeHistory(ctx context.Context, entries []store.HistoryEntry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	err := p.store.AppendHistory(ctx, entries...)
+	if err != nil {
+		p.mu.Lock()
+		p.history = append(entries, p.history...)
+		p.mu.Unlock()
+	}
+	return err
+}
+
+func (p *publisher) writeStatus(ctx context.Context, r reconcile.Report) error {
+	digest := material(r)
+	if digest == p.digest && p.now().Sub(p.written) < statusEvery {
+		return nil
+	}
+	// The list of backups is in the store already, and long.
+	if b := r.Observation.Store.Backups; len(b) > 10 {
+		r.Observation.Store.Backups = b[:10]
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode status: %w", err)
+	}
+	if err := p.store.PutStatus(ctx, b); err != nil {
+		return err
+	}
+	p.digest, p.written = digest, p.now()
+	return nil
+}
+
+// material returns what of a report is worth a write: everything that is not
+// the passing of time or the growth of a number.
+func material(r reconcile.Report) string {
+	var s strings.Builder
+	fmt.Fprintln(&s, r.Coordinator, r.Term, r.Spec.MemberCount, r.Spec.EtcdVersion, r.Operation, r.Converged, r.Observation.Leader)
+	for _, h := range r.Holds {
+		fmt.Fprintln(&s, h.Rule)
+	}
+	for _, m := range r.Observation.Members {
+		fmt.Fprintln(&s, m.ID, m.Name, m.Learner, m.Healthy, m.Alarms)
+	}
+	for _, n := range r.Observation.Nodes {
+		fmt.Fprintln(&s, n.Name, n.Address, n.Reachable, n.Disk.State, n.Process.State, n.Assigned, len(n.SetAside), n.Conflict)
+	}
+	for _, g := range r.Observation.Gaps {
+		fmt.Fprintln(&s, g.Source)
+	}
+	if b := r.Observation.Store.Backups; len(b) > 0 {
+		fmt.Fprintln(&s, b[0].Name, len(b))
+	}
+	return s.String()
+}
+
+// previous returns what the last coordinator published, for the times that it
+// remembers. Nothing is an empty observation: then all times begin anew.
+func previous(ctx context.Context, s *store.Store) cluster.Observation {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	b, err := s.Status(ctx)
+	if err != nil {
+		return cluster.Observation{}
+	}
+	var r reconcile.Report
+	if json.Unmarshal(b, &r) != nil {
+		return cluster.Observation{}
+	}
+	return recent(r.Observation)
+}
+
+// recent keeps of an earlier coordinator's observation what stays true: since
+// when members are unhealthy or learners, and where they serve. What nodes said
+// to another is not what they said to us.
+func recent(obs cluster.Observation) cluster.Observation {
+	kept := cluster.Observation{Token: obs.Token}
+	for _, m := range obs.Members {
+		kept.Members = append(kept.Members, cluster.Member{
+			ID: m.ID, Name: m.Name, ClientURLs: m.ClientURLs, UnhealthySince: m.UnhealthySince, LearnerSince: m.LearnerSince,
+		})
+	}
+	return kept
+}
+
+// changesStore reports whether an operation changes what a look reads from the
+// store.
+func changesStore(line string) bool {
+	return slices.ContainsFunc([]string{"etcdadm incarnation ", "etcdadm backup "}, func(p string) bool {
+		return strings.HasPrefix(line, p)
+	})
+}
+
+// pollEvery returns how old the store's answer may be at the next look: a spec
+// that is changed shall be seen within seconds, and an idle cluster shall cost
+// ten requests a minute.
+func pollEvery(r reconcile.Report) time.Duration {
+	if r.Converged && len(r.Holds) == 0 {
+		return 6 * time.Second
+	}
+	for _, h := range r.Holds {
+		switch h.Rule {
+		case plan.WaitingForNodes, plan.StoreNotShared, plan.SpecMissing, plan.Founding:
+			return 200 * time.Millisecond
+		case plan.Paused:
+			return 5 * time.Second
+		}
+	}
+	return 2 * time.Second
+}

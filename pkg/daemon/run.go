@@ -1,0 +1,372 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/apply"
+	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/etcdproc"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/fleet"
+	"github.com/etcdadm/etcdadm/pkg/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/reconcile"
+	"github.com/etcdadm/etcdadm/pkg/rpc"
+	"github.com/etcdadm/etcdadm/pkg/rpc/election"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// stopTimeout bounds how long a daemon takes to end: etcd's own SIGTERM
+// timeout and a little more.
+const stopTimeout = 15 * time.Second
+
+// A Daemon is one running etcd-manager.
+type Daemon struct {
+	c    Config
+	name cluster.NodeName
+	log  *slog.Logger
+	now  func() time.Time
+
+	state  *nodestate.File
+	keys   *keys
+	store  *store.Store
+	proc   *etcdproc.Supervisor
+	node   *node
+	pool   *rpc.Pool
+	server *rpc.Server
+	crowd  *crowd
+	view   *fleet.StoreView
+	fleet  *fleet.Fleet
+	pub    *publisher
+	nums   *metrics
+	health health
+
+	// closers end what was opened, last first.
+	closers []func(ctx context.Context)
+}
+
+// Run runs a daemon until ctx ends. It returns nil after an orderly end, and
+// the reason where the daemon could not start or its port failed.
+func Run(ctx context.Context, c Config, log *slog.Logger) error {
+	d := &Daemon{c: c, log: log, now: time.Now}
+	defer d.close(context.WithoutCancel(ctx))
+	if err := d.open(ctx); err != nil {
+		return err
+	}
+	return d.run(ctx)
+}
+
+// open builds the daemon from the disk outwards. The member starts as soon as
+// its disk has been read: it needs neither port nor store.
+func (d *Daemon) open(ctx context.Context) error {
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"read the data directory", d.openState},
+		{"load the certificates", d.openKeys},
+		{"open the store", d.openStore},
+		{"supervise etcd", d.openProcess},
+		{"open the port", d.openPort},
+		{"join the other daemons", d.openFleet},
+	} {
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+	}
+	return nil
+}
+
+func (d *Daemon) onClose(f func(ctx context.Context)) { d.closers = append(d.closers, f) }
+
+func (d *Daemon) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	for i := len(d.closers) - 1; i >= 0; i-- {
+		d.closers[i](ctx)
+	}
+}
+
+func (d *Daemon) openState(context.Context) error {
+	d.name = cluster.NodeName(d.c.NodeName)
+	if d.name == "" {
+		id, err := nodestate.MyID(d.c.DataDir)
+		if err != nil {
+			return err
+		}
+		d.name = cluster.NodeName(id)
+	}
+	urls, err := d.c.URLs(d.name)
+	if err != nil {
+		return err
+	}
+	d.state, err = nodestate.Open(d.c.DataDir, nodestate.Self{Name: d.name, URLs: urls, TLS: !d.c.EtcdInsecure})
+	if err != nil {
+		return err
+	}
+	d.onClose(func(context.Context) { _ = d.state.Close() })
+	return nil
+}
+
+func (d *Daemon) openKeys(context.Context) (err error) {
+	d.keys, err = newKeys(d.c, d.name, d.now)
+	return err
+}
+
+func (d *Daemon) openStore(ctx context.Context) (err error) {
+	d.store, err = store.Open(ctx, d.c.BackupStore)
+	if err != nil {
+		return err
+	}
+	d.onClose(func(ctx context.Context) {
+		// A store that hangs must not keep the daemon from ending.
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_ = d.store.Close(ctx)
+	})
+	d.view = fleet.NewStoreView(d.store, time.Second, d.now)
+	return nil
+}
+
+// openProcess starts the member that the disk tells of.
+func (d *Daemon) openProcess(ctx context.Context) (err error) {
+	d.proc, err = etcdproc.New(ctx, etcdproc.Options{Dir: d.c.DataDir, Log: d.etcdLine})
+	if err != nil {
+		return err
+	}
+	urls, err := d.c.URLs(d.name)
+	if err != nil {
+		return err
+	}
+	metricsURLs, err := etcdconf.Expand(d.c.MetricsURLs, d.c.Address, string(d.name))
+	if err != nil {
+		return err
+	}
+	voter := election.NewVoter(election.VoterOptions{
+		Cluster: d.c.ClusterName, Self: d.name, Durable: durable(d.state), Persist: persist(d.state), Now: d.now,
+	})
+	o := apply.LocalOptions{
+		Name: d.name, DataDir: d.c.DataDir, URLs: urls, ListenAddress: d.c.EtcdAddress, MetricsURLs: metricsURLs,
+		UserEnv: d.c.UserEnv, HostsFile: d.c.HostsFile, HostsKey: hostfs.HostsKey(d.c.ClusterName),
+		State: d.state, Elector: voter, Proc: d.proc, Bin: etcdbin.Finder{Dirs: d.c.EtcdDirs},
+		Backups: taker{store: d.store, spec: d.spec}, Now: d.now,
+	}
+	if !d.c.EtcdInsecure {
+		o.TLS = d.keys
+	}
+	d.node = &node{boot: fleet.NewToken(), local: apply.NewLocal(o), voter: voter, state: d.state, keys: d.keys, now: d.now}
+	d.onClose(func(ctx context.Context) {
+		if err := d.node.local.Close(ctx); err != nil {
+			d.log.Error("etcd did not stop", "error", err)
+		}
+	})
+	if err := d.node.adopt(ctx); err != nil {
+		return err
+	}
+	if err := d.node.local.Boot(ctx); err != nil {
+		// The daemon is of use without its etcd: it tells the others why.
+		d.log.Error("etcd cannot be started from this disk", "error", err)
+	}
+	return nil
+}
+
+func (d *Daemon) etcdLine(line string) {
+	if d.c.EtcdLog != nil {
+		fmt.Fprintf(d.c.EtcdLog, "etcd: %s\n", line)
+	}
+}
+
+func (d *Daemon) openPort(context.Context) error {
+	listener, err := net.Listen("tcp", d.c.Listen())
+	if err != nil {
+		return fmt.Errorf("%w (is another daemon running here, or --grpc-port taken?)", err)
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	d.node.address = net.JoinHostPort(d.c.Address, port)
+	o := rpc.ServerOptions{Name: d.name, Cluster: d.c.ClusterName, Handler: handler{d.node}, Panicked: d.panicked}
+	p := rpc.PoolOptions{Self: d.name}
+	if !d.c.Insecure {
+		o.TLS, o.Identify = d.keys.server.ServerTLS(), identify
+		p.ClientTLS, p.NameOf = d.clientTLS, certs.ServerNode
+	}
+	d.server, err = rpc.NewServer(o)
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	d.pool = rpc.NewPool(p)
+	d.onClose(func(context.Context) { _ = d.pool.Close() })
+	d.crowd, err = newCrowd(d, listener)
+	return err
+}
+
+func (d *Daemon) clientTLS(node cluster.NodeName) *tls.Config {
+	if node == "" {
+		return d.keys.client.AnyNodeTLS()
+	}
+	return d.keys.client.ClientTLS(certs.ManagerServerName(node))
+}
+
+func identify(s tls.ConnectionState) (rpc.Caller, error) {
+	name, err := certs.PeerName(s)
+	return rpc.Caller{Name: name, Authenticated: true}, err
+}
+
+func (d *Daemon) panicked(method string, value any, stack []byte) {
+	d.log.Error("a request ended in a panic", "method", method, "value", value, "stack", string(stack))
+}
+
+func (d *Daemon) openFleet(context.Context) error {
+	o := fleet.Options{
+		Cluster: d.c.ClusterName, Name: d.name, Boot: d.node.boot, Self: d.node, Pool: d.pool, View: d.view,
+		Records: d.store, Peers: d.crowd.peers, Now: d.now,
+	}
+	if !d.c.EtcdInsecure {
+		o.EtcdTLS = d.keys.Client
+	}
+	d.fleet = fleet.New(o)
+	d.onClose(func(context.Context) { d.fleet.Lease().Close() })
+	d.pub = newPublisher(d.store, d.log, d.now)
+	status := d.proc.Status
+	d.nums = newMetrics(d.store.Requests,
+		func() cluster.ProcessState { return status().State },
+		func() int { return status().Restarts })
+	d.health.beat(d.now())
+	return nil
+}
+
+// run runs everything that goes on at the same time, until ctx ends or the
+// port fails.
+func (d *Daemon) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	fatal := func(what string, err error) {
+		if err != nil {
+			cancel(fmt.Errorf("%s: %w", what, err))
+		}
+	}
+	wg.Go(func() { fatal("serve the port", d.server.Serve(d.crowd.listener)) })
+	wg.Go(func() { d.keys.run(ctx, d.log) })
+	wg.Go(func() { d.crowd.run(ctx) })
+	wg.Go(func() { d.pub.run(ctx) })
+	if d.c.MetricsPort > 0 {
+		l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(d.c.MetricsPort)))
+		if err != nil {
+			fatal("open the metrics port", err)
+		} else {
+			wg.Go(func() { fatal("serve metrics", d.nums.serve(ctx, l, d.alive, d.ready)) })
+		}
+	}
+	d.log.Info("running", "node", d.name, "address", d.node.address, "cluster", d.c.ClusterName)
+	if ctx.Err() == nil {
+		d.loop().Run(ctx)
+	}
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer done()
+	d.crowd.close(stop)
+	d.server.Stop(stop)
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (d *Daemon) alive() bool { return d.health.alive(d.now()) }
+
+// ready says whether this node does its part: nothing to run, or etcd runs.
+func (d *Daemon) ready() bool {
+	s := d.state.State()
+	return s.Assigned == nil || s.Assigned.Stopped || d.proc.Status().State == cluster.ProcessRunning
+}
+
+func (d *Daemon) loop() *reconcile.Loop {
+	return reconcile.New(reconcile.Options{
+		Self: d.name, Candidate: d.crowd.candidate, Lease: d.fleet.Lease(), Look: d.look, Spec: d.spec,
+		Do:       d.fleet.Coordinator().Do,
+		Previous: func(ctx context.Context) cluster.Observation { return previous(ctx, d.store) },
+		Report:   d.report, Wake: d.crowd.changed(), Log: d.log, Now: d.now,
+	})
+}
+
+func (d *Daemon) look(ctx context.Context, prev cluster.Observation) cluster.Observation {
+	d.health.beat(d.now())
+	return d.fleet.Look(ctx, prev)
+}
+
+func (d *Daemon) report(_ context.Context, r reconcile.Report) {
+	d.nums.note(r)
+	d.pub.note(r)
+	d.view.Every(pollEvery(r))
+	if r.Done != nil && changesStore(r.Done.Line) {
+		d.view.Stale()
+	}
+}
+
+// spec returns the wish: the static one, the store's, or the last one seen
+// while the store does not answer.
+func (d *Daemon) spec() cluster.Spec {
+	if d.c.Static != nil {
+		return d.withPolicy(*d.c.Static)
+	}
+	f := d.view.Spec()
+	if f == nil {
+		if kept := d.state.State().Spec; kept != nil && !d.view.Answered() {
+			return d.withPolicy(*kept)
+		}
+		return cluster.Spec{}
+	}
+	s := cluster.Spec{MemberCount: f.MemberCount, EtcdVersion: f.EtcdVersion}
+	d.remember(s)
+	return d.withPolicy(s)
+}
+
+func (d *Daemon) withPolicy(s cluster.Spec) cluster.Spec {
+	s.Policy = d.c.Policy.WithDefaults()
+	return s
+}
+
+// remember keeps the spec on disk, for a start without the store.
+func (d *Daemon) remember(s cluster.Spec) {
+	if kept := d.state.State().Spec; kept != nil && kept.MemberCount == s.MemberCount && kept.EtcdVersion == s.EtcdVersion {
+		return
+	}
+	err := d.state.Update(func(st *nodestate.State) error {
+		st.Spec = &s
+		return nil
+	})
+	if err != nil {
+		d.log.Warn("the spec cannot be kept on disk", "error", err)
+	}
+}
+
+// A taker takes backups into the store.
+type taker struct {
+	store *store.Store
+	spec  func() cluster.Spec
+}
+
+// Take writes one backup.
+func (t taker) Take(ctx context.Context, source etcdclient.Snapshotter, version etcdversion.Version) (cluster.Backup, error) {
+	spec := t.spec()
+	return backup.Take(ctx, backup.TakeOptions{Source: source, Store: t.store, Info: backup.Info{
+		EtcdVersion: version, MemberCount: spec.MemberCount, SpecVersion: spec.EtcdVersion,
+	}})
+}

@@ -1,0 +1,171 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/apply"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/lease"
+	"github.com/etcdadm/etcdadm/pkg/observe"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/rpc"
+	"github.com/etcdadm/etcdadm/pkg/rpc/election"
+)
+
+// Self is what a fleet reaches without the network: the node that it runs on.
+// A person's command has none.
+type Self interface {
+	Observe(ctx context.Context) observe.Answer
+	Execute(ctx context.Context, e rpc.Execution) error
+	Lease(ctx context.Context, req lease.Request) (lease.Reply, error)
+}
+
+// Options describe a fleet.
+type Options struct {
+	Cluster string
+	// Name is the node that looks and acts; for a person a name of their own.
+	Name cluster.NodeName
+	Boot cluster.Token
+	// Self is nil for a person.
+	Self Self
+	Pool *rpc.Pool
+	View *StoreView
+	// Records is the part of the store that operations write.
+	Records apply.Records
+	// EtcdTLS returns the configuration of a client of etcd, nil for plain text.
+	EtcdTLS func() *tls.Config
+	// Peers returns the nodes that are known to exist.
+	Peers func() []observe.Peer
+	Now   func() time.Time
+}
+
+// A Fleet looks and acts.
+type Fleet struct {
+	o     Options
+	lease *Lease
+	since time.Time
+
+	mu        sync.Mutex
+	addresses map[cluster.NodeName]string
+}
+
+// New returns a fleet. It connects to nothing yet.
+func New(o Options) *Fleet {
+	f := &Fleet{o: o, since: o.Now(), addresses: map[cluster.NodeName]string{}}
+	f.lease = NewLease(election.New(election.Options{
+		Cluster: o.Cluster, Self: o.Name, Boot: o.Boot, Voters: voters{f}, Now: o.Now,
+	}), o.Now)
+	return f
+}
+
+// Lease returns the fleet's right to act.
+func (f *Fleet) Lease() *Lease { return f.lease }
+
+// Look observes once.
+func (f *Fleet) Look(ctx context.Context, prev cluster.Observation) cluster.Observation {
+	obs := observe.Collect(ctx, observe.Sources{
+		Cluster: f.o.Cluster, Observer: f.o.Name, Since: f.since, Now: f.o.Now, Nonce: NewToken,
+		Peers: f.o.Peers, Ask: f.ask, Store: f.o.View.Answer, Probe: f.probe,
+	}, prev)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range obs.Nodes {
+		f.addresses[n.Name] = n.Address
+	}
+	return obs
+}
+
+func (f *Fleet) ask(ctx context.Context, p observe.Peer) (observe.Answer, error) {
+	if f.o.Self != nil && p.Name == f.o.Name {
+		return f.o.Self.Observe(ctx), nil
+	}
+	r, err := f.o.Pool.Observe(ctx, rpc.Node{Name: p.Name, Address: p.Address}, rpc.ObserveRequest{Cluster: f.o.Cluster})
+	if err != nil {
+		return observe.Answer{}, err
+	}
+	return observe.Answer{Node: r.Node, Report: r.Report, Now: r.Now}, nil
+}
+
+// probe asks a member whose daemon is silent. The connection is made for the
+// one question: it is needed rarely.
+func (f *Fleet) probe(ctx context.Context, clientURLs []string) (cluster.Report, error) {
+	c, err := f.etcd(clientURLs)
+	if err != nil {
+		return cluster.Report{}, err
+	}
+	defer func() { _ = c.Close() }()
+	return c.Report(ctx)
+}
+
+func (f *Fleet) etcd(clientURLs []string) (*etcdclient.Client, error) {
+	o := etcdclient.Options{Endpoints: clientURLs}
+	if f.o.EtcdTLS != nil {
+		o.TLS = f.o.EtcdTLS()
+	}
+	return etcdclient.Open(o)
+}
+
+// address returns where a node listens, from the last look.
+func (f *Fleet) address(name cluster.NodeName) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a := f.addresses[name]; a != "" {
+		return a, nil
+	}
+	return "", fmt.Errorf("no address of node %s is known", name)
+}
+
+// Coordinator returns what carries operations out under the fleet's lease.
+func (f *Fleet) Coordinator() *apply.Coordinator {
+	return &apply.Coordinator{
+		Self: f.o.Name, Fence: f.lease, Execute: f.execute, Records: f.o.Records, Now: f.o.Now,
+		Etcd: func(urls []string) (apply.Etcd, error) { return f.etcd(urls) },
+	}
+}
+
+// execute has op's node carry it out, in the name of the term.
+func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Term) error {
+	node, _ := plan.Target(op)
+	electors := f.lease.Electors()
+	if f.o.Self != nil && node == f.o.Name {
+		return f.o.Self.Execute(ctx, rpc.Execution{Operation: op, Term: term, Holder: f.o.Name, Electors: electors})
+	}
+	address, err := f.address(node)
+	if err != nil {
+		return err
+	}
+	_, err = f.o.Pool.Execute(ctx, rpc.Node{Name: node, Address: address}, rpc.ExecuteRequest{
+		Cluster: f.o.Cluster, Argv: plan.Argv(op), Term: term, Holder: f.o.Name, Electors: electors,
+	})
+	return err
+}
+
+// voters reaches the electors.
+type voters struct{ f *Fleet }
+
+// Lease asks one elector.
+func (v voters) Lease(ctx context.Context, node cluster.NodeName, req lease.Request) (lease.Reply, error) {
+	if v.f.o.Self != nil && node == v.f.o.Name {
+		return v.f.o.Self.Lease(ctx, req)
+	}
+	address, err := v.f.address(node)
+	if err != nil {
+		return lease.Reply{}, err
+	}
+	return v.f.o.Pool.Lease(ctx, rpc.Node{Name: node, Address: address}, req)
+}
+
+// NewToken returns a fresh random token: 16 random bytes in 22 characters, the
+// form of the existing tool's cluster tokens.
+func NewToken() cluster.Token {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+	return cluster.Token(base64.RawURLEncoding.EncodeToString(b[:]))
+}
