@@ -1,5 +1,10 @@
 package cli
 
+import (
+	"fmt"
+	"strings"
+)
+
 // A Code is a way in which a program ends. The number is its exit code; scripts
 // may depend on the number and the kind, not on texts.
 type Code struct {
@@ -49,4 +54,13 @@ func codeOf(kind string) (Code, bool) {
 		}
 	}
 	return Code{}, false
+}
+
+// CodeLines returns the table for help texts, one code a line.
+func CodeLines() string {
+	var b strings.Builder
+	for _, c := range codes {
+		fmt.Fprintf(&b, "  %3d  %s\n", c.Number, c.Kind)
+	}
+	return b.String()
 }

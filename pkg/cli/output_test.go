@@ -62,7 +62,7 @@ func TestRowsAreColumns(t *testing.T) {
 	if err := Rows(&b, []string{"A", "LONGER"}, []string{"value\twith\x1b[0m\nmore", "", ""}, []string{"x", "y"}); err != nil {
 		t.Fatal(err)
 	}
-	want := "A                     LONGER\nvalue with\uFFFD[0m more\nx                     y\n"
+	want := "A                    LONGER\nvalue with\uFFFD[0m more\nx                    y\n"
 	if b.String() != want {
 		t.Errorf("rows are\n%q, want\n%q", b.String(), want)
 	}

@@ -1,0 +1,20 @@
+// Command etcd-manager-ctl reads and queues wishes in the control store of an
+// etcd cluster.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/ctl"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := cli.Run(ctx, ctl.New(), os.Args[1:])
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,107 @@
+// Package ctl is the command line of etcd-manager-ctl: it reads and writes the
+// control store, and never talks to a daemon or to etcd.
+//
+// The commands get, configure-cluster, list-backups, list-commands and
+// delete-command have the names, flags and output of the existing tool, so that
+// scripts written for it go on working.
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// A tool holds the flags that all commands share.
+type tool struct {
+	location string
+	timeout  time.Duration
+	out      *cli.Output
+	now      func() time.Time
+
+	// memberCount and etcdVersion are configure-cluster's. They may stand before
+	// the command, as in the existing tool, and so belong to all.
+	memberCount int
+	etcdVersion string
+}
+
+// New returns the tree of commands.
+func New() *cobra.Command {
+	t := &tool{now: time.Now}
+	root := &cobra.Command{
+		Use:     "etcd-manager-ctl",
+		Short:   "read and queue wishes in the control store of an etcd cluster",
+		Long:    "etcd-manager-ctl reads and queues wishes in the control store of an etcd cluster.\nWithout a command it prints the spec, as get does.\n\nExit codes:\n" + cli.CodeLines(),
+		Version: cli.BuildVersion(),
+		Args:    cli.Known,
+		RunE:    t.legacy(t.get),
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&t.location, "backup-store", "/backups", "`location` of the backup and control store")
+	flags.IntVar(&t.memberCount, "member-count", 0, "number of members, for configure-cluster")
+	flags.StringVar(&t.etcdVersion, "etcd-version", "", "etcd `version`, for configure-cluster")
+	flags.DurationVar(&t.timeout, "timeout", 30*time.Second, "how long the store may take to answer")
+	cli.AddKlogFlags(flags)
+	t.out = cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
+	root.AddGroup(
+		&cobra.Group{ID: "spec", Title: "The wish:"},
+		&cobra.Group{ID: "look", Title: "What is:"},
+		&cobra.Group{ID: "queue", Title: "Requests:"},
+	)
+	root.AddCommand(t.specCommands()...)
+	root.AddCommand(t.lookCommands()...)
+	root.AddCommand(t.queueCommands()...)
+	root.AddCommand(cli.VersionCommand(t.out))
+	return root
+}
+
+// A do is what a command does with an open store.
+type do func(ctx context.Context, cmd *cobra.Command, s *store.Store, args []string) error
+
+// run returns the cobra function that opens the store for f. The store must
+// answer everything within --timeout.
+func (t *tool) run(f do) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), t.timeout)
+		defer cancel()
+		return t.open(ctx, cmd, args, f)
+	}
+}
+
+// legacy is run for a command of the existing tool, whose first line of text
+// names the store.
+func (t *tool) legacy(f do) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if t.out.Text() {
+			fmt.Fprintf(cmd.OutOrStdout(), "Backup Store: %s\n", t.location)
+		}
+		return t.run(f)(cmd, args)
+	}
+}
+
+func (t *tool) open(ctx context.Context, cmd *cobra.Command, args []string, f do) error {
+	s, err := store.Open(ctx, t.location)
+	if err != nil {
+		return cli.Usagef("--backup-store: %v", err)
+	}
+	err = f(ctx, cmd, s, args)
+	if closing := s.Close(ctx); err == nil && closing != nil {
+		err = fmt.Errorf("close the store: %w", closing)
+	}
+	return err
+}
+
+func (t *tool) print(cmd *cobra.Command, v any, text func(w io.Writer) error) error {
+	return t.out.Print(cmd.OutOrStdout(), v, text)
+}
+
+// note tells a person something that is not what was asked for.
+func note(cmd *cobra.Command, format string, args ...any) {
+	fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", cli.Plain(fmt.Sprintf(format, args...)))
+}

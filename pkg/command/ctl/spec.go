@@ -1,0 +1,136 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// The spec of a cluster for which no flag says otherwise. The existing tool
+// takes 3.2.24, which is too old to be managed.
+const (
+	defaultCount   = 1
+	defaultVersion = "3.6.16"
+)
+
+func (t *tool) specCommands() []*cobra.Command {
+	return []*cobra.Command{
+		{
+			Use: "get", Short: "print the spec", GroupID: "spec",
+			Args: cobra.NoArgs, RunE: t.legacy(t.get),
+		},
+		{
+			Use: "configure-cluster", Short: "write the spec", GroupID: "spec",
+			Long: "configure-cluster writes the spec. What no flag says stays as it is in the store;\n" +
+				"a new spec has 1 member of etcd " + defaultVersion + ".",
+			Example: "  etcd-manager-ctl --backup-store=STORE --member-count=3 --etcd-version=3.6.16 configure-cluster",
+			Args:    cobra.NoArgs, RunE: t.legacy(t.configure),
+		},
+	}
+}
+
+// A wish is the spec as programs read it.
+type wish struct {
+	MemberCount int                 `json:"memberCount"`
+	EtcdVersion etcdversion.Version `json:"etcdVersion"`
+}
+
+func (t *tool) get(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+	spec, err := s.Spec(ctx)
+	switch {
+	case errors.Is(err, store.ErrAbsent):
+		return cli.WithHint(fmt.Errorf("no spec found in store %s", t.location),
+			"etcd-manager-ctl --backup-store="+t.location+" --member-count=3 --etcd-version="+defaultVersion+" configure-cluster")
+	case errors.Is(err, store.ErrGarbage):
+		return cli.WithHint(fmt.Errorf("read the spec: %w", err), rewrite)
+	case err != nil:
+		return fmt.Errorf("read the spec: %w", err)
+	}
+	return t.print(cmd, wish(spec), func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, specText(spec))
+		return err
+	})
+}
+
+const rewrite = "give both --member-count and --etcd-version to configure-cluster, which writes a new one"
+
+func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+	counted, versioned := cmd.Flags().Changed("member-count"), cmd.Flags().Changed("etcd-version")
+	// The flags first: what is wrong with them needs no store to see.
+	var version etcdversion.Version
+	if versioned {
+		var err error
+		if version, err = etcdversion.Parse(t.etcdVersion); err != nil {
+			return cli.Usagef("--etcd-version: %v", err)
+		}
+	}
+	if counted {
+		if err := (cluster.Spec{MemberCount: t.memberCount, EtcdVersion: etcdversion.Must(defaultVersion)}).Validate(); err != nil {
+			return cli.Usagef("--member-count: %v", err)
+		}
+	}
+	spec, err := s.Spec(ctx)
+	switch {
+	case errors.Is(err, store.ErrAbsent):
+		spec = store.SpecFile{MemberCount: defaultCount}
+	case errors.Is(err, store.ErrGarbage) && counted && versioned:
+		note(cmd, "the spec in the store could not be understood and is replaced: %v", err)
+	case errors.Is(err, store.ErrGarbage):
+		return cli.WithHint(fmt.Errorf("read the spec: %w", err), rewrite)
+	case err != nil:
+		return fmt.Errorf("read the spec: %w", err)
+	}
+	if counted {
+		spec.MemberCount = t.memberCount
+	}
+	if versioned {
+		spec.EtcdVersion = version
+	}
+	if spec.EtcdVersion.IsZero() {
+		spec.EtcdVersion = etcdversion.Must(defaultVersion)
+		note(cmd, "no --etcd-version is given; it is %s", defaultVersion)
+	}
+	if err := possible(spec); err != nil {
+		return cli.Usagef("%v", err)
+	}
+	if err := s.PutSpec(ctx, spec); err != nil {
+		return err
+	}
+	return t.print(cmd, wish(spec), func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "set cluster spec to %s\n", specText(spec))
+		return err
+	})
+}
+
+// possible reports why no cluster can be managed as the spec says.
+func possible(s store.SpecFile) error {
+	if err := (cluster.Spec{MemberCount: s.MemberCount, EtcdVersion: s.EtcdVersion}).Validate(); err != nil {
+		return err
+	}
+	if !s.EtcdVersion.Managed() {
+		return fmt.Errorf("etcd %s cannot be managed: it must be 3.4.0 or a later 3.x", s.EtcdVersion)
+	}
+	return nil
+}
+
+// specText writes the spec as the existing tool does, in protobuf's text form:
+// fields that are zero are left out.
+func specText(s store.SpecFile) string {
+	var words []string
+	if s.MemberCount != 0 {
+		words = append(words, fmt.Sprintf("member_count:%d", s.MemberCount))
+	}
+	if !s.EtcdVersion.IsZero() {
+		words = append(words, fmt.Sprintf("etcd_version:%q", s.EtcdVersion))
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,138 @@
+package ctl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+func (t *tool) statusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "status", Short: "print how the cluster is", GroupID: "look",
+		Long: "status prints what the coordinator published last: members, nodes, the last backup, what is being done\n" +
+			"and what holds it back. It says so when that is old or absent.",
+		Args: cobra.NoArgs,
+	}
+	watch := cmd.Flags().Bool("watch", false, "print it again whenever it changes")
+	interval := cmd.Flags().Duration("interval", 2*time.Second, "how often --watch looks")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case *watch && *interval <= 0:
+			return cli.Usagef("--interval is %s, it must be more than nothing", *interval)
+		case *watch:
+			return t.open(cmd.Context(), cmd, args, func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+				return t.watch(ctx, cmd, s, *interval)
+			})
+		}
+		return t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+			v, err := t.view(ctx, s)
+			if err != nil {
+				return err
+			}
+			return t.show(cmd, v)
+		})(cmd, args)
+	}
+	return cmd
+}
+
+// A view is a status with what it was made of, by which two are told apart.
+type view struct {
+	status render.Status
+	source string
+}
+
+func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
+	control, err := s.Poll(ctx)
+	if err != nil {
+		return view{}, fmt.Errorf("read the control store: %w", err)
+	}
+	report, raw, text, err := t.published(ctx, s)
+	if err != nil {
+		return view{}, err
+	}
+	st := render.Status{Report: report, Requests: requests(control)}
+	if text != "" {
+		st.Notes = append(st.Notes, text)
+	}
+	if report != nil {
+		st.Age = t.now().Sub(report.At).Seconds()
+	}
+	if spec := control.Spec; spec != nil && (report == nil || report.Spec.MemberCount != spec.MemberCount || report.Spec.EtcdVersion != spec.EtcdVersion) {
+		st.Notes = append(st.Notes, fmt.Sprintf("the spec in the store is %s; no coordinator has published that it saw it", specText(*spec)))
+	}
+	st.Notes = append(st.Notes, control.Problems...)
+	for _, n := range control.Nodes {
+		st.Nodes = append(st.Nodes, n.Name)
+	}
+	if report == nil && len(st.Nodes) > 0 {
+		st.Notes = append(st.Notes, fmt.Sprintf("records of nodes are there: %s", st.Nodes))
+	}
+	rest, err := json.Marshal([]any{st.Notes, st.Requests, st.Nodes})
+	if err != nil {
+		return view{}, fmt.Errorf("compare: %w", err)
+	}
+	return view{status: st, source: string(raw) + string(rest)}, nil
+}
+
+// requests returns the queued requests, the existing tool's commands among
+// them.
+func requests(v store.View) []cluster.Request {
+	list := v.Requests
+	for _, c := range v.Commands {
+		list = append(list, cluster.Request{Name: c.Name, Kind: cluster.RequestRestore, At: c.At, Backup: c.Backup})
+	}
+	return list
+}
+
+func (t *tool) show(cmd *cobra.Command, v view) error {
+	return t.print(cmd, v.status, func(w io.Writer) error { return v.status.Write(w, t.now()) })
+}
+
+// watch shows the status whenever it changes, until the context ends, which is
+// how one leaves it. A store that stops answering is noted and asked again; one
+// that does not answer at all is an error.
+func (t *tool) watch(ctx context.Context, cmd *cobra.Command, s *store.Store, interval time.Duration) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	shown, failed := "", ""
+	for first := true; ; first = false {
+		v, err := t.viewInTime(ctx, s)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && first:
+			return err
+		case err != nil && err.Error() != failed:
+			failed = err.Error()
+			note(cmd, "%v", err)
+		case err == nil && v.source != shown:
+			if !first && t.out.Text() {
+				fmt.Fprintln(cmd.OutOrStdout(), "\n----")
+			}
+			if err := t.show(cmd, v); err != nil {
+				return err
+			}
+			shown, failed = v.source, ""
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (t *tool) viewInTime(ctx context.Context, s *store.Store) (view, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	return t.view(ctx, s)
+}

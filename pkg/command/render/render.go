@@ -1,0 +1,142 @@
+// Package render writes for people what the commands of several programs show:
+// a cluster's status, a plan, and the explanations of holds.
+package render
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+)
+
+// A Road is a plan as programs read it.
+type Road struct {
+	Spec      cluster.Spec `json:"spec"`
+	Converged bool         `json:"converged"`
+	// Operations are command lines, Holds the reasons for going no further.
+	Operations []string    `json:"operations"`
+	Holds      []plan.Hold `json:"holds"`
+}
+
+// NewRoad plans the whole road from obs to spec. An error means that the plan
+// itself is unsafe or has no end; nothing of it should be carried out.
+func NewRoad(spec cluster.Spec, obs cluster.Observation) (Road, error) {
+	p, err := plan.Make(spec, obs)
+	if err != nil {
+		return Road{}, fmt.Errorf("plan: %w", err)
+	}
+	r := Road{Spec: spec, Converged: plan.Converged(spec, obs), Operations: []string{}, Holds: []plan.Hold{}}
+	for _, op := range p.Operations {
+		r.Operations = append(r.Operations, plan.Line(op))
+	}
+	r.Holds = append(r.Holds, p.Holds...)
+	return r, nil
+}
+
+// Write writes the road as a shell script: the command lines, and the holds as
+// comments.
+func (r Road) Write(w io.Writer) error {
+	var b strings.Builder
+	for _, line := range r.Operations {
+		fmt.Fprintln(&b, line)
+	}
+	for _, h := range r.Holds {
+		fmt.Fprintf(&b, "# %s\n", cli.Plain(h.String()))
+	}
+	if r.Converged && len(r.Operations) == 0 {
+		fmt.Fprintln(&b, "# the cluster is what the spec says")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Err returns a *cli.HeldError if the cluster is not what the spec says and
+// there is no step to take, nil otherwise.
+func (r Road) Err() error {
+	if r.Converged || len(r.Operations) > 0 {
+		return nil
+	}
+	return &cli.HeldError{Holds: r.Holds}
+}
+
+// An Explanation is a hold with what its rule means.
+type Explanation struct {
+	Rule plan.Rule `json:"rule"`
+	// Text is what this hold says, empty where only the rule is explained.
+	Text  string `json:"text,omitempty"`
+	Means string `json:"means"`
+	Do    string `json:"do"`
+}
+
+// Explain returns the explanations of the holds. A rule of another release has
+// one that says so.
+func Explain(holds []plan.Hold) []Explanation {
+	list := []Explanation{}
+	for _, h := range holds {
+		doc, ok := plan.Explain(h.Rule)
+		if !ok {
+			doc.Means = "This release does not know the rule."
+			doc.Do = "Use the etcd-manager-ctl of the release that the coordinator runs."
+		}
+		list = append(list, Explanation{Rule: h.Rule, Text: h.Text, Means: doc.Means, Do: doc.Do})
+	}
+	return list
+}
+
+// WriteExplanations writes them below each other.
+func WriteExplanations(w io.Writer, list []Explanation) error {
+	var b strings.Builder
+	for i, e := range list {
+		if i > 0 {
+			fmt.Fprintln(&b)
+		}
+		fmt.Fprintln(&b, cli.Plain(string(e.Rule)))
+		if e.Text != "" {
+			fmt.Fprintf(&b, "  seen:   %s\n", cli.Plain(e.Text))
+		}
+		fmt.Fprintf(&b, "  means:  %s\n  do:     %s\n", e.Means, e.Do)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Age writes a duration in the unit that a person would use. One that lies in
+// the future is written as such: clocks differ.
+func Age(d time.Duration) string {
+	switch {
+	case d < -time.Second:
+		return "in " + span(-d)
+	case d < time.Second:
+		return "now"
+	}
+	return span(d) + " ago"
+}
+
+func span(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// Bytes writes a size in the unit that a person would use.
+func Bytes(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, prefix := float64(n)/unit, "KMGTPE"
+	for value >= unit && len(prefix) > 1 {
+		value, prefix = value/unit, prefix[1:]
+	}
+	return fmt.Sprintf("%.1f %ciB", value, prefix[0])
+}

@@ -1,0 +1,247 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/reconcile"
+)
+
+// A Status is what people and programs are shown of a cluster.
+type Status struct {
+	// Notes say why the rest may not be what is, and what else a reader should
+	// know first.
+	Notes []string `json:"notes,omitempty"`
+	// Age is how old Report is, in seconds.
+	Age float64 `json:"ageSeconds"`
+	// Report is what the coordinator published, or a look of one's own; nil when
+	// there is none.
+	Report *reconcile.Report `json:"report,omitempty"`
+	// Requests are the queued wishes in the store now.
+	Requests []cluster.Request `json:"requests,omitempty"`
+	// Nodes are the names of the nodes' records in the store now.
+	Nodes []cluster.NodeName `json:"nodes,omitempty"`
+}
+
+// Write writes the status as tables, with ages as of now.
+func (s Status) Write(w io.Writer, now time.Time) error {
+	for _, n := range s.Notes {
+		if _, err := fmt.Fprintf(w, "note: %s\n", cli.Plain(n)); err != nil {
+			return err
+		}
+	}
+	p := page{w: w, now: now}
+	if s.Report != nil {
+		p.report(*s.Report, s.Requests)
+	} else {
+		p.rows(summaryRequests(s.Requests, now))
+	}
+	return p.err
+}
+
+// A page is a status being written. The first error stays.
+type page struct {
+	w   io.Writer
+	now time.Time
+	err error
+}
+
+func (p *page) rows(rows [][]string) {
+	if p.err == nil && len(rows) > 0 {
+		p.err = cli.Rows(p.w, rows...)
+	}
+}
+
+// section writes a table below an empty line, nothing if there is no row below
+// its heading.
+func (p *page) section(heading []string, rows [][]string) {
+	if len(rows) == 0 || p.err != nil {
+		return
+	}
+	_, p.err = fmt.Fprintln(p.w)
+	p.rows(slices.Insert(rows, 0, heading))
+}
+
+func (p *page) report(r reconcile.Report, requests []cluster.Request) {
+	p.rows(append(p.summary(r), summaryRequests(requests, p.now)...))
+	p.section([]string{"MEMBER", "ID", "ROLE", "HEALTH", "DB SIZE", "ALARMS"}, p.members(r.Observation))
+	p.section([]string{"NODE", "ADDRESS", "ANSWERS", "ETCD", "VERSION", "DATA", "FREE"}, p.nodes(r.Observation))
+	p.section([]string{"SET ASIDE", "ON", "SINCE", "SIZE"}, p.aside(r.Observation))
+	var holds, gaps [][]string
+	for _, h := range r.Holds {
+		holds = append(holds, []string{string(h.Rule), h.Text})
+	}
+	for _, g := range r.Observation.Gaps {
+		gaps = append(gaps, []string{g.Source, g.Text})
+	}
+	p.section([]string{"HELD BY", "BECAUSE"}, holds)
+	p.section([]string{"NO ANSWER FROM", "BECAUSE"}, gaps)
+	for _, n := range r.Observation.Nodes {
+		p.lines(n)
+	}
+}
+
+func (p *page) summary(r reconcile.Report) [][]string {
+	coordinator := string(cmp.Or(r.Coordinator, "nobody"))
+	if r.Term != 0 {
+		coordinator += fmt.Sprintf(" (term %d)", r.Term)
+	}
+	rows := [][]string{
+		{"cluster", string(cmp.Or(r.Observation.Cluster, "unnamed"))},
+		{"state", state(r)},
+		{"spec", spec(r.Spec)},
+		{"coordinator", coordinator},
+		{"seen", stamp(r.At) + ", " + Age(p.now.Sub(r.At))},
+		{"last backup", p.backups(r.Observation.Store)},
+	}
+	if r.Observation.Token != "" {
+		rows = append(rows, []string{"incarnation", string(r.Observation.Token)})
+	}
+	return rows
+}
+
+// state says in one line what is going on.
+func state(r reconcile.Report) string {
+	switch {
+	case r.Operation != "":
+		return "doing: " + r.Operation
+	case r.Converged && len(r.Holds) == 0:
+		return "what the spec says"
+	case r.Converged:
+		return "what the spec says, with holds"
+	case len(r.Holds) > 0:
+		return "held"
+	}
+	return "not yet what the spec says"
+}
+
+func spec(s cluster.Spec) string {
+	if s.MemberCount == 0 && s.EtcdVersion.IsZero() {
+		return "none"
+	}
+	return fmt.Sprintf("%d of etcd %s", s.MemberCount, s.EtcdVersion)
+}
+
+func (p *page) backups(s cluster.Store) string {
+	switch {
+	case len(s.Backups) > 0:
+		b := s.Backups[0]
+		return fmt.Sprintf("%s, %s; %d in the store", b.Name, Age(p.now.Sub(b.At)), len(s.Backups))
+	case s.BackupsKnown:
+		return "none"
+	}
+	return "not known"
+}
+
+func summaryRequests(requests []cluster.Request, now time.Time) (rows [][]string) {
+	for _, r := range requests {
+		text := string(r.Kind)
+		if r.Backup != "" {
+			text += " of " + r.Backup
+		}
+		if r.By != "" {
+			text += " by " + r.By
+		}
+		text += ", " + Age(now.Sub(r.At))
+		if r.Reason != "" {
+			text += ": " + r.Reason
+		}
+		rows = append(rows, []string{"request", text})
+	}
+	return rows
+}
+
+func (p *page) members(obs cluster.Observation) (rows [][]string) {
+	for _, m := range obs.Members {
+		role := "voter"
+		switch {
+		case m.Learner:
+			role = "learner"
+		case m.ID == obs.Leader:
+			role = "voter, leader"
+		}
+		health := "healthy"
+		if !m.Healthy {
+			health = "unhealthy"
+			if !m.UnhealthySince.IsZero() {
+				health += " for " + span(p.now.Sub(m.UnhealthySince))
+			}
+		}
+		size := ""
+		if m.DBSize > 0 {
+			size = Bytes(m.DBSize)
+		}
+		name := string(m.Name)
+		if name == "" {
+			name = "(" + strings.Join(m.PeerURLs, ",") + ")"
+		}
+		rows = append(rows, []string{name, m.ID.String(), role, health, size, strings.Join(m.Alarms, ",")})
+	}
+	return rows
+}
+
+func (p *page) nodes(obs cluster.Observation) (rows [][]string) {
+	for _, n := range obs.Nodes {
+		answers := "yes"
+		if !n.Reachable {
+			answers = "no, never seen"
+			if !n.LastSeen.IsZero() {
+				answers = "no, seen " + Age(p.now.Sub(n.LastSeen))
+			}
+		}
+		process := string(n.Process.State)
+		if a := n.Assigned; a != nil && a.Quarantined {
+			process += ", closed to clients"
+		}
+		data := string(n.Disk.State)
+		switch {
+		case n.Disk.State == cluster.DiskUnreadable:
+			data += ": " + n.Disk.Problem
+		case n.Disk.State == cluster.DiskData && n.Disk.Token != obs.Token:
+			data = "of incarnation " + string(n.Disk.Token)
+		case n.Disk.MemberID != 0:
+			data = "of " + n.Disk.MemberID.String()
+		}
+		free := ""
+		if n.FreeBytes > 0 {
+			free = Bytes(n.FreeBytes)
+		}
+		rows = append(rows, []string{string(n.Name), n.Address, answers, process, n.Process.Version.String(), data, free})
+	}
+	return rows
+}
+
+func (p *page) aside(obs cluster.Observation) (rows [][]string) {
+	for _, n := range obs.Nodes {
+		for _, a := range n.SetAside {
+			rows = append(rows, []string{a.Name, string(n.Name), stamp(a.At), Bytes(a.Bytes)})
+		}
+	}
+	return rows
+}
+
+// lines writes why a node's etcd does not run.
+func (p *page) lines(n cluster.Node) {
+	if p.err != nil || n.Process.State != cluster.ProcessCrashing {
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\netcd on %s ended: %s\n", n.Name, cli.Plain(cmp.Or(n.Process.LastExit, "unknown")))
+	for _, line := range n.Process.LastLines {
+		fmt.Fprintf(&b, "  %s\n", cli.Plain(line))
+	}
+	_, p.err = io.WriteString(p.w, b.String())
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "unknown"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
