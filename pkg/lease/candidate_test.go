@@ -225,3 +225,49 @@ func TestReleaseAndEnterDropTheLease(t *testing.T) {
 		t.Errorf("the term starts again in the new incarnation: %+v, %v", r, err)
 	}
 }
+
+// Two changes of different terms are begun and neither is finished. Without the
+// stamp of the second term, the first holder could come back and get a majority
+// by its own record, beside a majority by the record of the second.
+func TestTwoUnfinishedChanges(t *testing.T) {
+	e := record(0, 0, "a b c d")
+	es := newElectors(e, "")
+	a := candidate(e)
+	win(t, a, es, t0, "")
+	joined, err := Durable{}.Join("e", es["a"].Electors())
+	if err != nil {
+		t.Fatal(err)
+	}
+	es["e"] = Start(t0, "c", joined)
+	if err := a.Change(t0, names("a b c d e")); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := a.Renew(t0)
+	if es.answer(a, t0, r, "b c d") {
+		t.Fatal("a change that only a and e know of is done")
+	}
+
+	later := t0.Add(DefaultTTL)
+	b := &Candidate{Cluster: "c", Name: "b", Boot: "boot-b", TTL: DefaultTTL}
+	b.Enter("tok")
+	b.Learn(es["b"].Electors(), 1)
+	win(t, b, es, later, "a")
+	if err := b.Change(later, names("b c d")); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = b.Renew(later)
+	if es.answer(b, later, r, "a c d") {
+		t.Fatal("a change that only b knows of is done")
+	}
+
+	over := later.Add(DefaultTTL)
+	a.Learn(es["a"].Electors(), 2)
+	if got := a.Known(); stamp(got) != "1.1" {
+		t.Fatalf("a goes by record %s", stamp(got))
+	}
+	r, _ = a.Campaign(over)
+	if es.answer(a, over, r, "b") {
+		t.Error("a is elected by the record of its unfinished change")
+	}
+	win(t, b, es, over, "a e")
+}

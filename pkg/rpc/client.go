@@ -74,7 +74,7 @@ func invoke[Req, Resp any](ctx context.Context, p *Pool, n Node, method string, 
 	}
 	conn, err := p.Conn(n.Name, n.Address)
 	if err == nil {
-		opts = append(opts, grpc.CallContentSubtype(jsonName))
+		opts = append(opts, grpc.CallContentSubtype(codec.Name()))
 		if err = conn.Invoke(ctx, "/"+serviceName+"/"+method, &req, &resp, opts...); err != nil {
 			err = fromStatus(ctx, err)
 		}

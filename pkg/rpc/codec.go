@@ -7,22 +7,20 @@ import (
 	"google.golang.org/grpc/encoding"
 )
 
-// jsonName is the content subtype of our messages: application/grpc+json. The
-// default, proto, stays what it is for other services of the same server.
-const jsonName = "json"
+// codec is the encoding of our messages. gRPC finds codecs in a list of the
+// process, which must be complete before the first call.
+var codec = registered(jsonCodec{})
+
+func registered(c encoding.Codec) encoding.Codec {
+	encoding.RegisterCodec(c)
+	return c
+}
 
 type jsonCodec struct{}
 
-// gRPC finds codecs in a list of the process, which must be complete before
-// the first call.
-var _ = register(jsonCodec{})
-
-func register(c encoding.Codec) struct{} {
-	encoding.RegisterCodec(c)
-	return struct{}{}
-}
-
-func (jsonCodec) Name() string { return jsonName }
+// Name is the content subtype: application/grpc+json. The default, proto, stays
+// what it is for other services of the same server.
+func (jsonCodec) Name() string { return "json" }
 
 func (jsonCodec) Marshal(v any) ([]byte, error) {
 	b, err := json.Marshal(v)

@@ -123,7 +123,7 @@ func (p *Pool) dialOptions(name cluster.NodeName) []grpc.DialOption {
 			MinConnectTimeout: dialTimeout,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}),
-		grpc.WithReadBufferSize(bufferSize), grpc.WithWriteBufferSize(bufferSize), grpc.WithSharedWriteBuffer(true),
+		grpc.WithReadBufferSize(bufferSize), grpc.WithWriteBufferSize(bufferSize),
 		grpc.WithStaticStreamWindowSize(windowSize), grpc.WithStaticConnWindowSize(4 * windowSize),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 		grpc.WithIdleTimeout(forget),

@@ -75,7 +75,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshake),
-		grpc.ReadBufferSize(bufferSize), grpc.WriteBufferSize(bufferSize), grpc.SharedWriteBuffer(true),
+		grpc.ReadBufferSize(bufferSize), grpc.WriteBufferSize(bufferSize),
 		// A fixed window also switches off the pings that measure bandwidth.
 		grpc.StaticStreamWindowSize(windowSize), grpc.StaticConnWindowSize(4*windowSize),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * pingEvery, Timeout: pingTimeout}),
