@@ -15,6 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -134,6 +135,7 @@ func (t *tool) plan(ctx context.Context, cmd *cobra.Command, s *store.Store, _ [
 	case err == nil:
 		r.Spec.MemberCount, r.Spec.EtcdVersion = spec.MemberCount, spec.EtcdVersion
 	case errors.Is(err, store.ErrGarbage):
+		r.Spec.MemberCount, r.Spec.EtcdVersion = 0, etcdversion.Version{}
 		r.Observation.Store.SpecProblem = err.Error()
 	case !errors.Is(err, store.ErrAbsent):
 		return fmt.Errorf("read the spec: %w", err)

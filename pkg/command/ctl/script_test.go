@@ -1,0 +1,106 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"etcd-manager-ctl": func() {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			code := cli.Run(ctx, New(), os.Args[1:])
+			stop()
+			os.Exit(code)
+		},
+	})
+}
+
+// TestScripts runs the scripts in testdata/script against stores in
+// directories. Besides the commands of package testscript they have
+//
+//	ctl CODE ARGS...   run etcd-manager-ctl on $WORK/store; it must exit with CODE
+//	exits CODE ARGS... run any command
+//	await FILE REGEXP  wait until a file matches
+//	stamp FILE         replace @-5s@ in a file by the time 5 seconds ago
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			// Under the race detector a process waits a second before it exits.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"ctl": func(ts *testscript.TestScript, _ bool, args []string) {
+				exits(ts, append([]string{args[0], "etcd-manager-ctl", "--backup-store=file://" + ts.Getenv("WORK") + "/store"}, args[1:]...))
+			},
+			"exits": func(ts *testscript.TestScript, _ bool, args []string) { exits(ts, args) },
+			"stamp": stamp,
+			"await": await,
+		},
+	})
+}
+
+// exits runs a command and fails unless it exits with the code args[0].
+func exits(ts *testscript.TestScript, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		got = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code is %d, want %d", got, want)
+	}
+}
+
+var stamps = regexp.MustCompile(`@(-?[0-9a-z]+)@`)
+
+func stamp(ts *testscript.TestScript, _ bool, args []string) {
+	file := ts.MkAbs(args[0])
+	text := stamps.ReplaceAllStringFunc(ts.ReadFile(file), func(s string) string {
+		d, err := time.ParseDuration(s[1 : len(s)-1])
+		ts.Check(err)
+		return time.Now().Add(d).UTC().Format(time.RFC3339)
+	})
+	ts.Check(os.WriteFile(file, []byte(text), 0o600))
+	ts.Logf("%s", fmt.Sprintf("%.200s", text))
+}
+
+// await waits until the file args[0] matches args[1].
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	want := regexp.MustCompile(args[1])
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		// It may not be there yet.
+		b, _ := os.ReadFile(ts.MkAbs(args[0]))
+		if want.Match(b) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s does not match %s:\n%s", args[0], args[1], b)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
