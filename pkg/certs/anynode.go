@@ -2,6 +2,7 @@ package certs
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"strings"
 
@@ -31,10 +32,22 @@ func ServerNode(state tls.ConnectionState) (cluster.NodeName, error) {
 	if len(state.PeerCertificates) == 0 {
 		return "", ErrNoPeer
 	}
-	cn := state.PeerCertificates[0].Subject.CommonName
-	name, ok := strings.CutPrefix(cn, serverPrefix)
+	return nodeOf(state.PeerCertificates[0], serverPrefix)
+}
+
+// NodeOf returns the node that a certificate of the daemons' CA was issued to.
+// It does not verify the certificate.
+func NodeOf(cert *x509.Certificate) (cluster.NodeName, error) {
+	if node, err := nodeOf(cert, clientPrefix); err == nil {
+		return node, nil
+	}
+	return nodeOf(cert, serverPrefix)
+}
+
+func nodeOf(cert *x509.Certificate, prefix string) (cluster.NodeName, error) {
+	name, ok := strings.CutPrefix(cert.Subject.CommonName, prefix)
 	if !ok {
-		return "", fmt.Errorf("%w: its common name is %q", ErrNoPeer, cn)
+		return "", fmt.Errorf("%w: its common name is %q", ErrNoPeer, cert.Subject.CommonName)
 	}
 	node := cluster.NodeName(name)
 	if err := node.Validate(); err != nil {

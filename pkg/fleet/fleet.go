@@ -169,3 +169,16 @@ func NewToken() cluster.Token {
 	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
 	return cluster.Token(base64.RawURLEncoding.EncodeToString(b[:]))
 }
+
+// Remembered keeps of an earlier coordinator's observation what stays true: since
+// when members are unhealthy or learners, and where they serve. What nodes said
+// to another is not what they said to us.
+func Remembered(obs cluster.Observation) cluster.Observation {
+	kept := cluster.Observation{Token: obs.Token}
+	for _, m := range obs.Members {
+		kept.Members = append(kept.Members, cluster.Member{
+			ID: m.ID, Name: m.Name, ClientURLs: m.ClientURLs, UnhealthySince: m.UnhealthySince, LearnerSince: m.LearnerSince,
+		})
+	}
+	return kept
+}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -58,6 +59,14 @@ func (v *StoreView) Spec() *store.SpecFile {
 	return v.spec
 }
 
+// Records returns the nodes that have published themselves, as of the last
+// answer.
+func (v *StoreView) Records() []observe.Record {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.answer.Records
+}
+
 // Answered reports whether the store has answered at least once.
 func (v *StoreView) Answered() bool {
 	v.mu.Lock()
@@ -78,7 +87,13 @@ func (v *StoreView) Answer(ctx context.Context) observe.StoreAnswer {
 	return v.answer
 }
 
+// errNoStore is what a view without a store says.
+var errNoStore = errors.New("no store is given (--backup-store)")
+
 func (v *StoreView) read(ctx context.Context) error {
+	if v.store == nil {
+		return errNoStore
+	}
 	view, err := v.store.Poll(ctx)
 	if err != nil {
 		return err
