@@ -61,7 +61,8 @@ func (in inputs) addNodes(obs *cluster.Observation, prev cluster.Observation) {
 			continue
 		}
 		n := lastSaid(prev, r.Name)
-		n.Name, n.Address = r.Name, r.Address
+		// Gossip no longer knows it, so nothing speaks for a second daemon either.
+		n.Name, n.Address, n.Conflict = r.Name, r.Address, ""
 		known[n.Name] = true
 		obs.Nodes = append(obs.Nodes, n)
 	}

@@ -1,0 +1,55 @@
+package observe
+
+import (
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+func electors(token cluster.Token, term cluster.Term, seq uint64, names ...cluster.NodeName) cluster.Electors {
+	return cluster.Electors{Token: token, Term: term, Seq: seq, Names: names}
+}
+
+func TestWhichElectorsCount(t *testing.T) {
+	old := electors("t1", 1, 0, "a", "b")
+	for _, tc := range []struct {
+		name string
+		w    *world
+		want cluster.Electors
+	}{
+		{"nobody has a record",
+			newWorld().node("a", assigned("t1")), cluster.Electors{}},
+		{"a promise without the founding's record makes no electors",
+			newWorld().node("a", promised("t1"), keeps("t1", 0, 0, "a", "b")), cluster.Electors{}},
+		{"a promise counts once its founding is recorded",
+			newWorld().incarnations("t1").node("a", promised("t1"), keeps("t1", 0, 0, "a", "b")), electors("t1", 0, 0, "a", "b")},
+		{"a promise to the founder that lost the race does not",
+			newWorld().incarnations("t1").node("a", promised("t2"), keeps("t2", 0, 0, "a", "b")), cluster.Electors{}},
+		{"a node with neither member nor promise is no elector any more",
+			newWorld().incarnations("t1").node("a", keeps("t1", 1, 0, "a", "b")), cluster.Electors{}},
+		{"a member's record counts without a store",
+			newWorld().node("a", assigned("t1"), keeps("t1", 1, 0, "a", "b")), old},
+		{"the later term wins",
+			newWorld().node("a", assigned("t1"), keeps("t1", 1, 9, "a", "b")).node("b", assigned("t1"), keeps("t1", 2, 0, "b", "c")), electors("t1", 2, 0, "b", "c")},
+		{"the later term wins, told first",
+			newWorld().node("a", assigned("t1"), keeps("t1", 2, 0, "b", "c")).node("b", assigned("t1"), keeps("t1", 1, 9, "a", "b")), electors("t1", 2, 0, "b", "c")},
+		{"in one term the later change wins",
+			newWorld().node("a", assigned("t1"), keeps("t1", 2, 1, "a")).node("b", assigned("t1"), keeps("t1", 2, 3, "a", "b", "c")), electors("t1", 2, 3, "a", "b", "c")},
+		{"the newest incarnation's record wins over a later term of an old one",
+			newWorld().incarnations("t1", "t2").node("a", assigned("t1"), keeps("t1", 9, 0, "a")).node("b", assigned("t2"), keeps("t2", 1, 0, "b")), electors("t2", 1, 0, "b")},
+		{"the newest incarnation's record wins, told first",
+			newWorld().incarnations("t1", "t2").node("a", assigned("t2"), keeps("t2", 1, 0, "a")).node("b", assigned("t1"), keeps("t1", 9, 0, "b")), electors("t2", 1, 0, "a")},
+		{"without a record in the store the first node's incarnation counts, whatever the terms",
+			newWorld().node("a", assigned("t1"), keeps("t1", 1, 0, "a", "b")).node("b", assigned("t2"), keeps("t2", 5, 0, "c")), old},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			equal(t, "electors", tc.w.merge(cluster.Observation{}).Electors, tc.want)
+		})
+	}
+}
+
+func TestASilentElectorsRecordStaysKnown(t *testing.T) {
+	before := newWorld().node("a", assigned("t1"), keeps("t1", 3, 0, "a", "b", "c")).merge(cluster.Observation{})
+	obs := newWorld().silent("a").node("b", assigned("t1"), keeps("t1", 2, 0, "a", "b")).merge(before)
+	equal(t, "electors", obs.Electors, electors("t1", 3, 0, "a", "b", "c"))
+}
