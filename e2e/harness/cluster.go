@@ -28,6 +28,9 @@ type Options struct {
 	Net *Net
 	// Keep leaves the processes and the files when the cluster is closed.
 	Keep bool
+	// OnFailure is called when the cluster is closed after a failure, before its
+	// files are deleted; the default prints the ends of the logs.
+	OnFailure func(c *Cluster)
 	// Unwatched turns the watch off, which asks each member several times a
 	// second.
 	Unwatched bool
@@ -51,11 +54,11 @@ type Cluster struct {
 	closed  bool
 }
 
-// New returns a cluster without nodes. ctx bounds everything it does; the
-// cluster is closed when t ends.
+// New returns a cluster without nodes. The end of ctx ends every wait; the
+// cluster is closed when t ends, and that does not depend on ctx.
 func New(ctx context.Context, t T, o Options) *Cluster {
 	t.Helper()
-	c := &Cluster{Options: o, t: t, ctx: context.WithoutCancel(ctx)}
+	c := &Cluster{Options: o, t: t, ctx: ctx}
 	if c.Dir == "" {
 		dir, err := os.MkdirTemp("", "etcdadm-e2e-")
 		c.must(err, "make a directory")
@@ -175,6 +178,9 @@ func (c *Cluster) Await(within time.Duration, cond func(ctx context.Context) err
 		}
 		select {
 		case <-ctx.Done():
+			if c.ctx.Err() != nil {
+				return fmt.Errorf("interrupted: %w", last)
+			}
 			return fmt.Errorf("not within %s: %w", within, last)
 		case <-tick.C:
 		}
@@ -194,15 +200,20 @@ func (c *Cluster) Close() {
 	if c.watch != nil {
 		c.watch.stop()
 	}
-	if c.Keep {
+	if c.Keep && !c.t.Failed() {
 		return
 	}
+	c.ctx = context.WithoutCancel(c.ctx)
 	if !c.t.Failed() {
 		c.check()
 	}
 	c.stopAll()
 	if c.t.Failed() {
-		c.printLogs()
+		if c.OnFailure != nil {
+			c.OnFailure(c)
+		} else {
+			c.printLogs()
+		}
 		if os.Getenv("ETCDADM_E2E_KEEP") != "" {
 			c.t.Logf("everything is kept in %s", c.Dir)
 			return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -13,7 +14,7 @@ import (
 // logTail is how many lines of each log a failed test prints.
 const logTail = 60
 
-// printLogs prints the ends of all logs: of etcd's lines only the warnings.
+// printLogs prints the ends of all logs: of etcd's lines only the errors.
 func (c *Cluster) printLogs() {
 	c.t.Helper()
 	for _, n := range c.Nodes() {
@@ -23,7 +24,7 @@ func (c *Cluster) printLogs() {
 		}
 		var lines []string
 		for line := range strings.Lines(string(b)) {
-			if !strings.Contains(line, `"info"`) && !strings.Contains(line, `\"info\"`) {
+			if !ordinary.MatchString(line) {
 				lines = append(lines, strings.TrimSuffix(line, "\n"))
 			}
 		}
@@ -36,6 +37,10 @@ func (c *Cluster) printLogs() {
 		}
 	}
 }
+
+// ordinary are etcd's lines that are not about an error of its own. That
+// another member does not answer is a warning, and repeated for ever.
+var ordinary = regexp.MustCompile(`^etcd: .*"level":"(info|warn)"`)
 
 // Said returns the part of the node's log from offset on.
 func (n *Node) Said(offset int) string {

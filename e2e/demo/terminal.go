@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+)
+
+// A terminal is what the story is told on. Colours are for people.
+type terminal struct {
+	mu     sync.Mutex
+	w      io.Writer
+	colour bool
+}
+
+func newTerminal(f *os.File) *terminal {
+	info, err := f.Stat()
+	return &terminal{w: f, colour: err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == ""}
+}
+
+// The colours, as the terminal's codes.
+const (
+	bold, dim, red, green, blue = "1", "2", "31", "32", "34"
+)
+
+func (t *terminal) print(colour, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.colour {
+		text = "\x1b[" + colour + "m" + text + "\x1b[0m"
+	}
+	fmt.Fprintln(t.w, text)
+}
+
+// act begins a part of the story.
+func (t *terminal) act(title string) { t.print(bold, "\n== "+title) }
+
+// command shows what the person at the keyboard does.
+func (t *terminal) command(format string, args ...any) {
+	t.print(blue, "$ "+fmt.Sprintf(format, args...))
+}
+
+// happened says what came of it.
+func (t *terminal) happened(format string, args ...any) {
+	t.print(green, "-> "+fmt.Sprintf(format, args...))
+}
+
+// plain shows what a program printed.
+func (t *terminal) plain(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprint(t.w, text)
+}
+
+// A follower shows what the coordinator does while it does it.
+type follower struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func (f *follower) stop() {
+	f.cancel()
+	<-f.done
+}
+
+// done is the daemon's log line about an operation.
+var done = regexp.MustCompile(`level=(\w+) msg=(?:done|"operation failed") operation=("(?:[^"\\]|\\.)*") took=(\S+)`)
+
+// follow shows the operations from the daemons' logs.
+func (t *terminal) follow(ctx context.Context, c *harness.Cluster) *follower {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f := &follower{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(f.done)
+		read := map[string]int{}
+		tick := time.NewTicker(30 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			for _, n := range c.Nodes() {
+				said := n.Said(read[n.Name])
+				end := strings.LastIndexByte(said, '\n') + 1
+				read[n.Name] += end
+				for _, m := range done.FindAllStringSubmatch(said[:end], -1) {
+					t.operation(n.Name, m[1], m[2], m[3])
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return f
+}
+
+func (t *terminal) operation(coordinator, level, quoted, took string) {
+	line, err := strconv.Unquote(quoted)
+	if err != nil {
+		line = quoted
+	}
+	if d, err := time.ParseDuration(took); err == nil {
+		took = d.Round(time.Millisecond).String()
+	}
+	colour, how := dim, ""
+	if level != "INFO" {
+		colour, how = red, "failed after "
+	}
+	t.print(colour, fmt.Sprintf("  %s: %s  # %s%s", coordinator, line, how, took))
+}
+
+// A show is what the harness takes for a test. Its Fatalf ends the story.
+type show struct {
+	out      *terminal
+	mu       sync.Mutex
+	wrong    []string
+	cleanups []func()
+}
+
+// An ending is the panic by which Fatalf leaves the story.
+type ending struct{}
+
+// perform runs the story and then its cleanups. Its error is what went wrong.
+func perform(out *terminal, story func(t harness.T)) error {
+	s := &show{out: out}
+	s.attempt(func() { story(s) })
+	for len(s.cleanups) > 0 {
+		last := len(s.cleanups) - 1
+		f := s.cleanups[last]
+		s.cleanups = s.cleanups[:last]
+		s.attempt(f)
+	}
+	if s.Failed() {
+		return fmt.Errorf("%s", strings.Join(s.wrong, "\n"))
+	}
+	return nil
+}
+
+// attempt calls f until its end, or until it calls Fatalf.
+func (s *show) attempt(f func()) {
+	defer func() {
+		if p := recover(); p != nil && p != (ending{}) {
+			panic(p)
+		}
+	}()
+	f()
+}
+
+func (s *show) Helper()                         {}
+func (s *show) Cleanup(f func())                { s.cleanups = append(s.cleanups, f) }
+func (s *show) Logf(format string, args ...any) { s.out.happened(format, args...) }
+
+func (s *show) Errorf(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
+}
+
+func (s *show) Fatalf(format string, args ...any) {
+	s.Errorf(format, args...)
+	panic(ending{})
+}
+
+func (s *show) Failed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.wrong) > 0
+}

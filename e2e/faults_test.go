@@ -1,0 +1,262 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+)
+
+func TestEtcdKilledComesBack(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.Found(3, v36, "a", "b", "c")
+	w := c.Write()
+	for _, n := range []*harness.Node{leader(t, c), follower(t, c)} {
+		id, pid := memberID(t, c, n), n.KillEtcd()
+		c.Eventually(5*time.Second, "etcd is back", func(ctx context.Context) error {
+			if now := n.EtcdPID(); now == 0 || now == pid {
+				return fmt.Errorf("etcd is process %d, it was %d", now, pid)
+			}
+			s, err := n.EtcdStatus(ctx)
+			if err == nil && s.Header.MemberId != id {
+				t.Fatalf("member %x came back as %x", id, s.Header.MemberId)
+			}
+			return err
+		})
+		c.WaitVoters(harness.Soon, 3)
+	}
+	w.WaitMore(harness.Soon, 10)
+}
+
+// A daemon that is killed takes its etcd with it, and both come back.
+func TestDaemonKilledAndStarted(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.Found(3, v36, "a", "b", "c")
+	w := c.Write()
+	for _, n := range c.Nodes() {
+		id := memberID(t, c, n)
+		n.Kill()
+		w.WaitMore(harness.Soon, 10) // a majority is there
+		n.Start()
+		c.WaitVoters(harness.Soon, 3)
+		if now := memberID(t, c, n); now != id {
+			t.Errorf("%s was member %x and is %x", n.Name, id, now)
+		}
+	}
+	w.WaitMore(harness.Soon, 10)
+}
+
+func TestAllOffAndOnWithoutStore(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.Found(3, v36, "a", "b", "c")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	for _, n := range c.Nodes() {
+		n.Kill()
+	}
+	unreachable(t, c)
+	for _, n := range c.Nodes() {
+		n.Start()
+	}
+	c.WaitVoters(harness.Soon, 3)
+	w.WaitMore(harness.Soon, 10)
+}
+
+// unreachable makes the store one that cannot be read: its place is a file.
+// The function it returns brings it back.
+func unreachable(t *testing.T, c *harness.Cluster) func() {
+	t.Helper()
+	away := c.Store + ".away"
+	if err := os.Rename(c.Store, away); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(c.Store, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if err := errors.Join(os.Remove(c.Store), os.Rename(away, c.Store)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestStoreUnreachableForAWhile(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	c.Found(3, v36, "a", "b", "c")
+	w := c.Write()
+	coordinator := c.Coordinator()
+	said := coordinator.LogSize()
+	back := unreachable(t, c)
+	coordinator.WaitSaid(harness.Soon, said, "store-unreachable")
+	w.WaitMore(harness.Soon, 50)
+	victim := follower(t, c)
+	pid := victim.KillEtcd()
+	c.Eventually(10*time.Second, "etcd is back without the store", func(ctx context.Context) error {
+		if now := victim.EtcdPID(); now == 0 || now == pid {
+			return fmt.Errorf("etcd is process %d, it was %d", now, pid)
+		}
+		_, err := c.Voters(ctx)
+		return err
+	})
+	back()
+	c.Start("d", "e")
+	c.SetSpec(5, v36)
+	c.WaitVoters(harness.Soon, 5)
+	w.WaitMore(harness.Soon, 10)
+}
+
+// Markers and records are written again; the data is left alone.
+func TestStoreForgets(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(t *testing.T, c *harness.Cluster){
+		"the marker": func(t *testing.T, c *harness.Cluster) {
+			if err := os.Remove(filepath.Join(c.Store, "control/etcd-cluster-created")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"everything": func(t *testing.T, c *harness.Cluster) {
+			if err := os.RemoveAll(c.Store); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(c.Store, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	for name, lose := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := start(t)
+			c.Found(3, v36, "a", "b", "c")
+			w := c.Write()
+			w.WaitMore(harness.Soon, 10)
+			before := etcdPIDs(c)
+			lose(t, c)
+			eventually(t, c, "the marker is back", func() error {
+				_, err := os.Stat(filepath.Join(c.Store, "control/etcd-cluster-created"))
+				return err
+			})
+			w.WaitMore(harness.Soon, 50)
+			if after := etcdPIDs(c); after != before {
+				t.Errorf("etcd processes were %s and are %s", before, after)
+			}
+		})
+	}
+}
+
+func etcdPIDs(c *harness.Cluster) string {
+	var pids []string
+	for _, n := range c.Nodes() {
+		pids = append(pids, fmt.Sprint(n.EtcdPID()))
+	}
+	return strings.Join(pids, " ")
+}
+
+func TestSpecChangeIsSeenWithinSeconds(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.Found(1, v36, "a", "b", "c")
+	began := time.Now()
+	c.SetSpec(3, v36)
+	c.Eventually(15*time.Second, "the first member is added", func(ctx context.Context) error {
+		members, err := c.Members(ctx)
+		if err == nil && len(members) < 2 {
+			err = fmt.Errorf("%d members", len(members))
+		}
+		return err
+	})
+	t.Logf("acted on after %s", time.Since(began).Round(time.Millisecond))
+	c.WaitVoters(harness.Soon, 3)
+}
+
+// A coordinator that was stopped in its tracks past the end of its lease finds
+// that another one acts, and changes nothing.
+func TestStaleCoordinatorChangesNothing(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.Found(3, v36, "a", "b", "c", "d", "e")
+	w := c.Write()
+	stale := c.Coordinator()
+	r, err := c.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.Pause()
+	c.SetSpec(5, v36)
+	c.Eventually(harness.Soon, "another coordinator acts", func(ctx context.Context) error {
+		now, err := c.Status()
+		if err == nil && (now.Term <= r.Term || string(now.Coordinator) == stale.Name) {
+			err = fmt.Errorf("%s coordinates in term %d, %s did in term %d", now.Coordinator, now.Term, stale.Name, r.Term)
+		}
+		return err
+	})
+	c.SetSpec(3, v36)
+	said := stale.LogSize()
+	stale.Continue()
+	c.WaitVoters(harness.Soon, 3)
+	idle(t, c)
+	w.WaitMore(harness.Soon, 10)
+	for line := range strings.Lines(stale.Said(said)) {
+		if strings.Contains(line, "msg=doing") && !strings.Contains(stale.Said(said), "msg=coordinating") {
+			t.Errorf("the stale coordinator did: %s", line)
+		}
+	}
+}
+
+// Killing the coordinator makes another one act.
+func TestCoordinatorKilled(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.Found(3, v36, "a", "b", "c", "d", "e")
+	w := c.Write()
+	gone := c.Coordinator()
+	gone.Kill()
+	killed := time.Now()
+	c.SetSpec(5, v36)
+	c.Eventually(30*time.Second, "a member is added", func(ctx context.Context) error {
+		members, err := c.Members(ctx)
+		if err == nil && len(members) < 4 {
+			err = fmt.Errorf("%d members", len(members))
+		}
+		return err
+	})
+	t.Logf("acted on after %s", time.Since(killed).Round(time.Millisecond))
+	gone.Start()
+	c.WaitVoters(harness.Soon, 5)
+	w.WaitMore(harness.Soon, 10)
+}
+
+// All certificates live a few seconds, and everything goes on.
+func TestCertificatesAreRenewedWhileRunning(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	o.Env = []string{"ETCD_MANAGER_CERT_DURATION=20s", "ETCD_MANAGER_CERT_MIN_TIME_LEFT=10s"}
+	c := harness.New(t.Context(), t, o)
+	c.Found(3, v36, "a", "b", "c")
+	w := c.Write()
+	before := etcdPIDs(c)
+	until := time.Now().Add(45 * time.Second)
+	for time.Now().Before(until) {
+		w.WaitMore(10*time.Second, 100)
+	}
+	if after := etcdPIDs(c); after != before {
+		t.Errorf("etcd processes were %s and are %s", before, after)
+	}
+	c.WaitVoters(harness.Soon, 3)
+	// New connections, daemon to daemon and etcd to etcd, need valid certificates.
+	for _, n := range c.Nodes() {
+		n.KillEtcd()
+		c.WaitVoters(harness.Soon, 3)
+	}
+	idle(t, c)
+}

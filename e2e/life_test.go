@@ -1,0 +1,327 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+)
+
+func TestFounding(t *testing.T) {
+	t.Parallel()
+	for count, names := range map[int][]string{1: {"a"}, 3: {"a", "b", "c"}, 5: {"a", "b", "c", "d", "e"}} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			c := start(t)
+			c.Found(count, v36, names...)
+			c.Write().WaitMore(harness.Soon, 10)
+			eventually(t, c, "the marker and one incarnation record", func() error {
+				if _, err := os.Stat(filepath.Join(c.Store, "control/etcd-cluster-created")); err != nil {
+					return err
+				}
+				records, err := os.ReadDir(filepath.Join(c.Store, "control/incarnations"))
+				if len(records) != 1 {
+					return fmt.Errorf("records: %v, %w", records, err)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+func TestFoundingWithoutCertificates(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	o.Insecure = true
+	c := harness.New(t.Context(), t, o)
+	c.Found(3, v36, "a", "b", "c")
+	c.Write().WaitMore(harness.Soon, 10)
+}
+
+func TestFoundingWithRSA(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	o.RSA = true
+	c := harness.New(t.Context(), t, o)
+	c.Found(3, v36, "a", "b", "c")
+	c.Write().WaitMore(harness.Soon, 10)
+}
+
+// One node fewer than the spec wants has the same quorum, and is enough.
+func TestFoundingWithOneNodeMissing(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	c.SetSpec(3, v36)
+	c.Start("a", "b")
+	c.WaitNames(harness.Soon, "a", "b")
+	w := c.Write()
+	c.Start("c")
+	c.WaitNames(harness.Soon, "a", "b", "c")
+	w.WaitMore(harness.Soon, 10)
+}
+
+func TestFoundingWaitsForNodesAndSpec(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	c.Start("a")
+	c.Node("a").WaitSaid(harness.Soon, 0, "spec-missing")
+	c.SetSpec(3, v36)
+	c.Node("a").WaitSaid(harness.Soon, 0, "waiting-for-nodes")
+	c.Start("b", "c")
+	c.WaitNames(harness.Soon, "a", "b", "c")
+}
+
+// The life of a cluster, in each minor version of etcd.
+func TestGrowShrinkReplace(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{v36, v35, v37} {
+		t.Run(version, func(t *testing.T) {
+			c := start(t, quick...)
+			c.Found(1, version, "a", "b", "c", "d", "e")
+			w := c.Write()
+			for _, count := range []int{3, 5, 3, 2, 1} {
+				c.SetSpec(count, version)
+				c.WaitVoters(harness.Soon, count)
+				c.Eventually(harness.Soon, "as many etcd processes as members", func(context.Context) error { return running(c, count) })
+			}
+			c.SetSpec(3, version)
+			c.WaitVoters(harness.Soon, 3)
+			w.WaitMore(harness.Soon, 10)
+			victim := follower(t, c)
+			victim.LoseDisk()
+			c.Eventually(harness.Soon, "another takes its place", func(ctx context.Context) error {
+				names, err := c.Voters(ctx)
+				if err == nil && (len(names) != 3 || slices.Contains(names, victim.Name)) {
+					err = fmt.Errorf("the voters are %v", names)
+				}
+				return err
+			})
+			w.WaitMore(harness.Soon, 10)
+		})
+	}
+}
+
+// running checks how many nodes run an etcd, and that the others have their
+// data out of the way.
+func running(c *harness.Cluster, want int) error {
+	n := 0
+	for _, node := range c.Nodes() {
+		if node.EtcdPID() != 0 {
+			n++
+			continue
+		}
+		if left, _ := filepath.Glob(filepath.Join(node.Dir, "data/*/member")); len(left) > 0 {
+			return fmt.Errorf("%s runs no etcd and has %v", node.Name, left)
+		}
+	}
+	if n != want {
+		return fmt.Errorf("%d nodes run etcd, want %d", n, want)
+	}
+	return nil
+}
+
+// An evicted node stays out, also when all daemons start again.
+func TestShrinkStaysShrunk(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	c.Found(3, v36, "a", "b", "c")
+	w := c.Write()
+	c.SetSpec(1, v36)
+	c.WaitVoters(harness.Soon, 1)
+	c.Eventually(harness.Soon, "one etcd process", func(context.Context) error { return running(c, 1) })
+	for _, n := range c.Nodes() {
+		n.Stop()
+	}
+	for _, n := range c.Nodes() {
+		n.Start()
+	}
+	c.WaitVoters(harness.Soon, 1)
+	w.WaitMore(harness.Soon, 10)
+	if err := running(c, 1); err != nil {
+		t.Error(err)
+	}
+	idle(t, c)
+}
+
+// idle waits until the coordinator has nothing to do, and checks that it then
+// does nothing.
+func idle(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	c.Eventually(harness.Soon, "the cluster is what the spec says", func(context.Context) error {
+		r, err := c.Status()
+		if err == nil && !r.Converged {
+			err = fmt.Errorf("holds: %v", r.Holds)
+		}
+		return err
+	})
+	before, err := c.History()
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(4 * time.Second)
+	eventually(t, c, "time passes", func() error {
+		if time.Now().Before(until) {
+			return fmt.Errorf("not yet")
+		}
+		return nil
+	})
+	after, err := c.History()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(after) > len(before) {
+		t.Errorf("nothing was to be done, and this was: %v", after[len(before):])
+	}
+}
+
+func TestReplaceByAnotherName(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	c.Found(3, v36, "a", "b", "c")
+	w := c.Write()
+	gone := follower(t, c)
+	gone.Kill()
+	c.Start("d")
+	c.WaitNames(harness.Soon, others(c, gone.Name)...)
+	w.WaitMore(harness.Soon, 10)
+
+	// The machine comes back with its old data: it stays out, and its data is
+	// put aside.
+	gone.Start()
+	c.Eventually(harness.Soon, "its data is put aside", func(context.Context) error {
+		if aside, _ := filepath.Glob(filepath.Join(gone.Dir, "data-trashcan/*")); len(aside) == 0 {
+			return fmt.Errorf("nothing is in data-trashcan")
+		}
+		return running(c, 3)
+	})
+	c.WaitNames(harness.Soon, others(c, gone.Name)...)
+	w.WaitMore(harness.Soon, 10)
+}
+
+func TestReplaceSameNameEmptyDisk(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	c.Found(3, v36, "a", "b", "c")
+	w := c.Write()
+	victim := follower(t, c)
+	id := memberID(t, c, victim)
+	victim.LoseDisk()
+	victim.Start()
+	waitNewMember(t, c, victim, id)
+	w.WaitMore(harness.Soon, 10)
+}
+
+// The raft leader's disk is lost, and the coordinator's with it where they are
+// one machine.
+func TestReplaceEachInTurn(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	c.Found(3, v36, "a", "b", "c")
+	w := c.Write()
+	for _, n := range c.Nodes() {
+		id := memberID(t, c, n)
+		n.LoseDisk()
+		n.Start()
+		waitNewMember(t, c, n, id)
+		w.WaitMore(harness.Soon, 10)
+	}
+}
+
+func TestReplaceSameNameUselessData(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	c.Found(3, v36, "a", "b", "c")
+	w := c.Write()
+	victim := follower(t, c)
+	id := memberID(t, c, victim)
+	victim.Kill()
+	// The write-ahead log is gone and the rest is there.
+	wals, err := filepath.Glob(filepath.Join(victim.Dir, "data/*/member/wal/*.wal"))
+	if err != nil || len(wals) == 0 {
+		t.Fatalf("write-ahead log: %v, %v", wals, err)
+	}
+	for _, wal := range wals {
+		if err := os.WriteFile(wal, []byte("this is no log"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	victim.Start()
+	waitNewMember(t, c, victim, id)
+	w.WaitMore(harness.Soon, 10)
+}
+
+func eventually(t *testing.T, c *harness.Cluster, what string, cond func() error) {
+	t.Helper()
+	c.Eventually(harness.Soon, what, func(context.Context) error { return cond() })
+}
+
+// follower returns a node that hosts a voter and neither leads nor coordinates.
+func follower(t *testing.T, c *harness.Cluster) *harness.Node {
+	t.Helper()
+	coordinator := c.Coordinator()
+	for _, n := range c.Nodes() {
+		s, err := n.EtcdStatus(t.Context())
+		if err == nil && s.Leader != s.Header.MemberId && n != coordinator {
+			return n
+		}
+	}
+	// The leader and the coordinator are not one, and there is no third.
+	for _, n := range c.Nodes() {
+		if n != coordinator && n.EtcdPID() != 0 {
+			return n
+		}
+	}
+	t.Fatal("there is no follower")
+	return nil
+}
+
+func leader(t *testing.T, c *harness.Cluster) *harness.Node {
+	t.Helper()
+	for _, n := range c.Nodes() {
+		if s, err := n.EtcdStatus(t.Context()); err == nil && s.Leader == s.Header.MemberId {
+			return n
+		}
+	}
+	t.Fatal("there is no leader")
+	return nil
+}
+
+func memberID(t *testing.T, c *harness.Cluster, n *harness.Node) uint64 {
+	t.Helper()
+	s, err := n.EtcdStatus(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Header.MemberId
+}
+
+// waitNewMember waits until the node runs a voter with another id.
+func waitNewMember(t *testing.T, c *harness.Cluster, n *harness.Node, old uint64) {
+	t.Helper()
+	c.Eventually(harness.Soon, n.Name+" is replaced", func(ctx context.Context) error {
+		names, err := c.Voters(ctx)
+		if err != nil {
+			return err
+		}
+		s, err := n.EtcdStatus(ctx)
+		if err == nil && (s.Header.MemberId == old || len(names) != 3) {
+			err = fmt.Errorf("the voters are %v, member id %x, before %x", names, s.Header.MemberId, old)
+		}
+		return err
+	})
+}
+
+// others returns the names of all nodes but one.
+func others(c *harness.Cluster, not string) []string {
+	var names []string
+	for _, n := range c.Nodes() {
+		if n.Name != not {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}

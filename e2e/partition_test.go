@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+)
+
+// rounds is how often a cluster is cut in two; ETCDADM_E2E_ROUNDS gives another
+// number for a long run.
+func rounds(def int) int {
+	if n, err := strconv.Atoi(os.Getenv("ETCDADM_E2E_ROUNDS")); err == nil {
+		return n
+	}
+	return def
+}
+
+// apart returns a cluster whose nodes have a network of their own.
+func apart(t *testing.T, flags ...string) *harness.Cluster {
+	t.Helper()
+	o := options(t, flags...)
+	if err := harness.NetError(); err != nil {
+		t.Skipf("network namespaces need root and iproute2: %v", err)
+	}
+	o.Net = harness.NewNet(t)
+	return harness.New(t.Context(), t, o)
+}
+
+var partitions = []struct {
+	nodes, spec int
+	// side is how many nodes are cut off.
+	side int
+}{
+	{5, 3, 2},
+	{4, 1, 2},
+	{4, 2, 2},
+}
+
+func nodeNames(n int) []string { return []string{"a", "b", "c", "d", "e"}[:n] }
+
+// somebody returns that many nodes at random.
+func somebody(c *harness.Cluster, count int) []*harness.Node {
+	nodes := c.Nodes()
+	rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	return nodes[:count]
+}
+
+// Two sides that cannot see each other both want to found a cluster, and at
+// most one does. When they see each other again, there is one cluster.
+func TestPartitionBeforeFounding(t *testing.T) {
+	t.Parallel()
+	for _, p := range partitions {
+		t.Run(fmt.Sprintf("%d nodes for %d", p.nodes, p.spec), func(t *testing.T) {
+			for round := range rounds(2) {
+				c := apart(t, "--founding-grace=1s", "--replace-grace=5s")
+				c.SetSpec(p.spec, v36)
+				for _, name := range nodeNames(p.nodes) {
+					c.Node(name)
+				}
+				c.Net.Cut(somebody(c, p.side)...)
+				c.Start(nodeNames(p.nodes)...)
+				// From "no daemon has looked yet" to "both could have founded".
+				pause(c, time.Duration(rand.IntN(10000))*time.Millisecond)
+				c.Net.Heal()
+				c.WaitVoters(harness.Soon, p.spec)
+				c.Write().WaitMore(harness.Soon, 10)
+				if ids := c.ClusterIDs(); len(ids) != 1 {
+					t.Errorf("round %d: clusters %v", round, ids)
+				}
+				c.Close()
+			}
+		})
+	}
+}
+
+// pause lets the cluster do what it does for a while. Invariants are watched
+// meanwhile.
+func pause(c *harness.Cluster, d time.Duration) {
+	until := time.Now().Add(d)
+	_ = c.Await(d+time.Second, func(context.Context) error {
+		if time.Now().Before(until) {
+			return fmt.Errorf("it is not time yet")
+		}
+		return nil
+	})
+}
+
+// A running cluster is cut in two, again and again, while it is written to and
+// its spec changes.
+func TestPartitionWhileRunning(t *testing.T) {
+	t.Parallel()
+	for _, p := range partitions {
+		t.Run(fmt.Sprintf("%d nodes for %d", p.nodes, p.spec), func(t *testing.T) {
+			c := apart(t, "--replace-grace=2s", "--founding-grace=2s")
+			c.Found(p.spec, v36, nodeNames(p.nodes)...)
+			w := c.Write()
+			w.WaitMore(harness.Soon, 10)
+			for round := range rounds(3) {
+				c.Net.Cut(somebody(c, p.side)...)
+				if round%2 == 1 {
+					c.SetSpec(p.nodes-1, v36)
+				}
+				// Longer than the lease and the grace time, or shorter than both.
+				pause(c, time.Duration(500+rand.IntN(12000))*time.Millisecond)
+				if round%2 == 1 {
+					c.SetSpec(p.spec, v36)
+				}
+				c.Net.Heal()
+				c.WaitVoters(2*harness.Soon, p.spec)
+				w.WaitMore(harness.Soon, 10)
+			}
+			idle(t, c)
+		})
+	}
+}
