@@ -1,0 +1,389 @@
+package gossip
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+func TestFiveNodesFindEachOtherThroughOne(t *testing.T) {
+	t.Parallel()
+	nodes := crowd(t, "a", "b", "c", "d", "e")
+	for _, n := range nodes {
+		for i, p := range n.Peers() {
+			if p.Address != nodes[i].address {
+				t.Errorf("%s believes that %s is at %s, it is at %s", n.name, p.Name, p.Address, nodes[i].address)
+			}
+			if age := time.Since(p.LastSeen); age > 5*time.Second {
+				t.Errorf("%s has seen %s %v ago", n.name, p.Name, age)
+			}
+		}
+	}
+	// Later it is probes that keep LastSeen young.
+	mark := time.Now()
+	eventually(t, func() string {
+		if p := nodes[0].peer("e"); !p.LastSeen.After(mark) {
+			return "a has heard nothing of e"
+		}
+		return ""
+	})
+}
+
+func TestMetaTravels(t *testing.T) {
+	t.Parallel()
+	a, b := start(t, "a", setup{meta: "boot=1"}), start(t, "b", setup{meta: "boot=2"})
+	join(t, b, "a="+a.address)
+	await(t, "a b", a, b)
+	if got := a.peer("b").Meta; string(got) != "boot=2" {
+		t.Errorf("a has %q of b", got)
+	}
+	if got := b.peer("a").Meta; string(got) != "boot=1" {
+		t.Errorf("b has %q of a", got)
+	}
+}
+
+func TestChangedIsOneSignalForManyChanges(t *testing.T) {
+	t.Parallel()
+	a := start(t, "a", setup{})
+	<-a.Changed() // a itself
+	join(t, start(t, "b", setup{}), a.address)
+	join(t, start(t, "c", setup{}), a.address)
+	await(t, "a b c", a)
+	select {
+	case <-a.Changed():
+	case <-time.After(5 * time.Second):
+		t.Fatal("no signal")
+	}
+	select {
+	case <-a.Changed():
+		t.Fatal("a second signal without a change")
+	default:
+	}
+}
+
+func TestACrashIsNoticedInAboutTwoSeconds(t *testing.T) {
+	t.Parallel()
+	nodes := crowd(t, "a", "b", "c")
+	nodes[2].crash()
+	took := await(t, "a b -c", nodes[:2]...)
+	t.Logf("took %v", took)
+	if took > 6*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if p := nodes[0].peer("c"); p.Address != nodes[2].address || time.Since(p.LastSeen) > 10*time.Second {
+		t.Errorf("the dead node is remembered as %+v", p)
+	}
+}
+
+func TestLeavingIsNoticedAtOnce(t *testing.T) {
+	t.Parallel()
+	nodes := crowd(t, "a", "b", "c")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := nodes[2].Leave(ctx); err != nil {
+		t.Fatal(err)
+	}
+	nodes[2].crash()
+	// Faster than any failure detection, which takes two seconds.
+	if took := await(t, "a b -c", nodes[:2]...); took > 1500*time.Millisecond {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestRestartAtTheSameAddress(t *testing.T) {
+	t.Parallel()
+	nodes := crowd(t, "a", "b", "c")
+	for _, wait := range []bool{false, true} {
+		nodes[2].crash()
+		if wait {
+			await(t, "a b -c", nodes[:2]...)
+		}
+		nodes[2] = start(t, "c", setup{listen: nodes[2].address, meta: fmt.Sprint(wait)})
+		join(t, nodes[2], nodes[0].address)
+		await(t, "a b c", nodes...)
+		eventually(t, func() string {
+			if got := string(nodes[1].peer("c").Meta); got != fmt.Sprint(wait) {
+				return "b still has the old c's metadata"
+			}
+			return ""
+		})
+	}
+	if c := append(nodes[0].told(), nodes[1].told()...); len(c) != 0 {
+		t.Errorf("a restart is taken for a conflict: %v", c)
+	}
+}
+
+func TestRestartAtAnotherAddress(t *testing.T) {
+	t.Parallel()
+	nodes := crowd(t, "a", "b", "c")
+	nodes[2].crash()
+	// The others do not know yet that c is gone: they see a conflict, and
+	// accept the new address when the old one is dead.
+	c := start(t, "c", setup{listen: "127.0.0.2:0"})
+	join(t, c, nodes[0].address)
+	for _, n := range nodes[:2] {
+		eventually(t, func() string {
+			if p := n.peer("c"); !p.Alive || p.Address != c.address || p.Conflict != "" {
+				return fmt.Sprintf("%s has %+v, c is at %s", n.name, p, c.address)
+			}
+			return ""
+		})
+	}
+}
+
+func TestTwoNodesOfOneName(t *testing.T) {
+	t.Parallel()
+	nodes := crowd(t, "a", "b")
+	other := start(t, "b", setup{})
+	join(t, other, nodes[0].address)
+	want := Conflict{Name: "b", Existing: nodes[1].address, Other: other.address}
+	await(t, "a b(!)", nodes[0])
+	if c := nodes[0].told(); len(c) != 1 || c[0] != want {
+		t.Errorf("a is told %+v, want %+v once", c, want)
+	}
+	if p := nodes[0].peer("b"); p.Address != nodes[1].address || p.Conflict != other.address || !p.Alive {
+		t.Errorf("a has %+v", p)
+	}
+	await(t, "a b(!)", other)
+	if c := other.told(); len(c) != 1 || c[0].Existing != other.address || c[0].Other != nodes[1].address {
+		t.Errorf("the second b is told %+v", c)
+	}
+	// It is told once, however often it is seen.
+	join(t, other, nodes[0].address, nodes[1].address)
+	if n := len(nodes[0].told()); n != 1 {
+		t.Errorf("a is told %d times", n)
+	}
+	await(t, "a b(!)", nodes[1])
+}
+
+func TestAFalseNameIsRefused(t *testing.T) {
+	t.Parallel()
+	nodes := crowd(t, "a", "b")
+	liar := start(t, "b", setup{proof: "mallory"})
+	for _, address := range []string{nodes[0].address, "b=" + nodes[1].address} {
+		n, err := liar.Join(t.Context(), []string{address})
+		if n != 0 || err == nil || !strings.Contains(err.Error(), `mallory says that it is "b"`) {
+			t.Errorf("join %s: %d, %v", address, n, err)
+		}
+	}
+	// Packets take another way.
+	to := nodes[0].transport.at.String()
+	if _, err := liar.transport.WriteTo([]byte("hello"), to); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		// The refusal is seen by one of the next packets.
+		_, _ = liar.transport.WriteTo([]byte("hello"), to)
+		if !liar.said(`mallory says that it is "b"`) {
+			return "the packet is not refused"
+		}
+		return ""
+	})
+	if got := nodes[0].sees(); got != "a b" {
+		t.Errorf("a sees %q", got)
+	}
+	if nodes[0].said("not supported") {
+		t.Error("the liar's packet has reached memberlist")
+	}
+}
+
+func TestANamelessCallerIsRefused(t *testing.T) {
+	t.Parallel()
+	a := start(t, "a", setup{})
+	cc, err := a.dial(a.address, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{packetsMethod, streamMethod} {
+		s, err := cc.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/"+serviceName+"/"+method)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := receive(s); err == nil || !strings.Contains(err.Error(), "b does not say its name") {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	other, err := grpc.NewClient("passthrough:///"+a.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	s, err := other.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/"+serviceName+"/"+packetsMethod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := receive(s); err == nil || !strings.Contains(err.Error(), "no proof") {
+		t.Errorf("a caller without proof: %v", err)
+	}
+}
+
+func TestImpossibleNodesAreIgnored(t *testing.T) {
+	t.Parallel()
+	d := &delegate{table: newTable("x", nil)}
+	for name, n := range map[string]struct {
+		name string
+		ip   net.IP
+		port uint16
+		ok   bool
+	}{
+		"good":         {"b", net.IPv4(10, 0, 0, 1).To4(), 3996, true},
+		"IPv6":         {"b", net.ParseIP("fd00::1"), 3996, true},
+		"bad name":     {"b/../c", net.IPv4(10, 0, 0, 1), 3996, false},
+		"no address":   {"b", nil, 3996, false},
+		"any address":  {"b", net.IPv4zero.To4(), 3996, false},
+		"no port":      {"b", net.IPv4(10, 0, 0, 1), 0, false},
+		"half address": {"b", net.IP{10, 0}, 1, false},
+	} {
+		if err := d.NotifyAlive(member(n.name, n.ip, n.port)); (err == nil) != n.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestOtherAddressFamilies(t *testing.T) {
+	t.Parallel()
+	for _, listen := range []string{"[::1]:0", "127.0.0.2:0"} {
+		t.Run(listen, func(t *testing.T) {
+			t.Parallel()
+			a, b := start(t, "a", setup{listen: listen}), start(t, "b", setup{listen: listen})
+			join(t, b, a.address)
+			await(t, "a b", a, b)
+			if p := a.peer("b"); p.Address != b.address {
+				t.Errorf("a believes that b is at %s, it is at %s", p.Address, b.address)
+			}
+			b.crash()
+			await(t, "a -b", a)
+		})
+	}
+}
+
+func TestJoinByHostName(t *testing.T) {
+	t.Parallel()
+	a, b := start(t, "a", setup{}), start(t, "b", setup{})
+	_, port, _ := net.SplitHostPort(a.address)
+	if n, err := b.Join(t.Context(), []string{"localhost:" + port}); n != 1 || err != nil {
+		t.Fatalf("join: %d, %v", n, err)
+	}
+	await(t, "a b", a, b)
+}
+
+func TestJoinSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	a := start(t, "a", setup{})
+	gone := start(t, "gone", setup{})
+	gone.crash()
+	for address, want := range map[string]string{
+		"host-without-port":       "missing port",
+		"127.0.0.1:none":          "not a number",
+		"127.0.0.1:0":             "not a number",
+		"no-such-host.invalid:80": "no-such-host.invalid",
+		gone.address:              "connection refused",
+	} {
+		n, err := a.Join(t.Context(), []string{address})
+		if n != 0 || err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "join "+address) {
+			t.Errorf("join %s: %d, %v", address, n, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("join %s: an error of several lines: %v", address, err)
+		}
+	}
+}
+
+func TestJoinCountsThoseThatAnswer(t *testing.T) {
+	t.Parallel()
+	a, b := start(t, "a", setup{}), start(t, "b", setup{})
+	gone := start(t, "gone", setup{})
+	gone.crash()
+	n, err := a.Join(t.Context(), []string{gone.address, b.address})
+	if n != 1 || err == nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	await(t, "a b", a, b)
+}
+
+func TestNewRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	good := Options{
+		Name: "a", Address: "127.0.0.1:3996", Server: grpc.NewServer(), Caller: caller,
+		Dial: func(context.Context, string, cluster.NodeName) (grpc.ClientConnInterface, error) { return nil, nil },
+	}
+	for want, change := range map[string]func(*Options){
+		"node name is empty":        func(o *Options) { o.Name = "" },
+		"are needed":                func(o *Options) { o.Dial = nil },
+		"not an IP address":         func(o *Options) { o.Address = "localhost:3996" },
+		"cannot be reached":         func(o *Options) { o.Address = "0.0.0.0:3996" },
+		`"[::]:3996" cannot be rea`: func(o *Options) { o.Address = "[::]:3996" },
+		`"10.0.0.1:0" cannot be re`: func(o *Options) { o.Address = "10.0.0.1:0" },
+		"fe80::1%eth0":              func(o *Options) { o.Address = "[fe80::1%eth0]:3996" },
+		"513 bytes of metadata":     func(o *Options) { o.Meta = func() []byte { return bytes.Repeat([]byte{1}, 513) } },
+	} {
+		o := good
+		change(&o)
+		if _, err := New(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	nodes := crowd(t, "a", "b", "c")
+	for _, n := range nodes {
+		n.crash()
+	}
+	eventually(t, leftovers)
+	if n, err := nodes[0].Join(t.Context(), []string{nodes[1].address}); n != 0 || err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("join after close: %d, %v", n, err)
+	}
+	if err := nodes[0].Leave(t.Context()); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("leave after close: %v", err)
+	}
+	if err := nodes[0].Close(t.Context()); err != nil {
+		t.Errorf("a second close: %v", err)
+	}
+	if got := len(nodes[0].Peers()); got != 3 {
+		t.Errorf("%d peers after close", got)
+	}
+}
+
+func TestTheServerStopsGracefullyAfterClose(t *testing.T) {
+	t.Parallel()
+	nodes := crowd(t, "a", "b")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := nodes[0].Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		nodes[0].server.GracefulStop()
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(5 * time.Second):
+		t.Error("streams are left open")
+	}
+	await(t, "-a b", nodes[1])
+}
+
+func TestCloseDoesNotWaitLongerThanItsContext(t *testing.T) {
+	t.Parallel()
+	a := start(t, "a", setup{})
+	hold := make(chan struct{})
+	a.transport.start(func() { <-hold })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := a.Close(ctx); err == nil {
+		t.Error("no error")
+	}
+	close(hold)
+}
