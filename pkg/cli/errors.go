@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/rpc"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -104,6 +106,8 @@ func kindOf(err error) string {
 		held    *HeldError
 		refused *RefusedError
 		stale   *plan.StaleError
+		term    *lease.StaleError
+		remote  *rpc.Error
 		unsafe  *plan.UnsafeError
 		kinded  interface{ Kind() string }
 	)
@@ -112,13 +116,15 @@ func kindOf(err error) string {
 		return KindDone
 	case errors.As(err, &signal):
 		return KindInterrupted
+	case errors.As(err, &kinded) && known(kinded.Kind()):
+		return kinded.Kind()
 	case errors.As(err, &usage):
 		return KindUsage
 	case errors.As(err, &held):
 		return KindHeld
 	case errors.As(err, &refused):
 		return KindRefused
-	case errors.As(err, &stale):
+	case errors.As(err, &stale), errors.As(err, &term):
 		return KindStale
 	case errors.As(err, &unsafe) && unsafe.Invariant == "quorum":
 		return KindQuorumLost
@@ -126,22 +132,32 @@ func kindOf(err error) string {
 		return KindHeld
 	case errors.Is(err, store.ErrUnreachable):
 		return KindStoreUnreachable
-	case errors.As(err, &kinded):
-		if _, ok := codeOf(kinded.Kind()); ok {
-			return kinded.Kind()
-		}
+	case errors.As(err, &remote) && remoteKinds[remote.Kind] != "":
+		return remoteKinds[remote.Kind]
 	case errors.Is(err, context.Canceled):
 		return KindInterrupted
 	}
 	return KindFailed
 }
 
+// remoteKinds says what the kind of a daemon's error is to the one who asked.
+// The others have no code of their own.
+var remoteKinds = map[rpc.Kind]string{
+	rpc.Stale:   KindStale,
+	rpc.Refused: KindRefused,
+	rpc.Held:    KindHeld,
+}
+
+func known(kind string) bool {
+	_, ok := codeOf(kind)
+	return ok
+}
+
 // hintOf returns the outermost hint in err, or the one that its kind has, or
 // "".
 func hintOf(err error) string {
-	var own interface{ Hint() string }
-	if errors.As(err, &own) && own.Hint() != "" {
-		return own.Hint()
+	if hint := rpc.HintOf(err); hint != "" {
+		return hint
 	}
 	var unsafe *plan.UnsafeError
 	switch kind := kindOf(err); {

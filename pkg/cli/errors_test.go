@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/rpc"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -49,6 +51,14 @@ type remote struct{ kind string }
 func (e remote) Error() string { return "remote" }
 func (e remote) Kind() string  { return e.kind }
 
+// wrapped is an error with a kind around another.
+type wrapped struct {
+	remote
+	inner error
+}
+
+func (e wrapped) Unwrap() error { return e.inner }
+
 func TestErrorsHaveCodesAndHints(t *testing.T) {
 	quorum := &plan.UnsafeError{Invariant: "quorum", Text: "x"}
 	for _, c := range []struct {
@@ -76,6 +86,12 @@ func TestErrorsHaveCodesAndHints(t *testing.T) {
 		{"deadline", context.DeadlineExceeded, 1, "-"},
 		{"kind of the table", remote{KindRefused}, 7, "-"},
 		{"stale by kind", remote{KindStale}, 4, "etcdadm plan"},
+		{"kind goes before what it wraps", wrapped{remote{KindRefused}, &plan.StaleError{}}, 7, "-"},
+		{"lower term", &lease.StaleError{Want: 3, Seen: 4}, 4, "etcdadm plan"},
+		{"daemon: stale", &rpc.Error{Kind: rpc.Stale, Text: "x"}, 4, "etcdadm plan"},
+		{"daemon: refused", &rpc.Error{Kind: rpc.Refused, Text: "x", Hint: "ask ann"}, 7, "ask ann"},
+		{"daemon: held", &rpc.Error{Kind: rpc.Held, Text: "x"}, 3, "-"},
+		{"daemon: unreachable", &rpc.Error{Kind: rpc.Unreachable, Text: "x"}, 1, "-"},
 		{"kind of no table", remote{"corrupt"}, 1, "-"},
 		{"hint goes before that of the kind", WithHint(quorum, "wait"), 5, "wait"},
 		{"absent", store.ErrAbsent, 1, "-"},

@@ -132,7 +132,7 @@ func (p *page) backups(s cluster.Store) string {
 	switch {
 	case len(s.Backups) > 0:
 		b := s.Backups[0]
-		return fmt.Sprintf("%s, %s; %d in the store", b.Name, Age(p.now.Sub(b.At)), len(s.Backups))
+		return b.Name + ", " + Age(p.now.Sub(b.At))
 	case s.BackupsKnown:
 		return "none"
 	}

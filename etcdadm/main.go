@@ -1,0 +1,28 @@
+// Command etcdadm changes and looks at an etcd cluster, one step at a time.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/etcdadm"
+	"github.com/etcdadm/etcdadm/pkg/fleet"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := cli.Run(ctx, etcdadm.New(connect), os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+func connect(ctx context.Context, o etcdadm.ConnectOptions) (etcdadm.Cluster, error) {
+	return fleet.Connect(ctx, fleet.ConnectOptions{
+		Cluster: o.ClusterName, BackupStore: o.BackupStore, Nodes: o.Nodes,
+		PKIDir: o.PKIDir, Cert: o.Cert, Key: o.Key, CACert: o.CACert,
+		Insecure: o.Insecure, EtcdInsecure: o.EtcdInsecure,
+	})
+}

@@ -1,0 +1,142 @@
+package etcdadm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// ConnectOptions say how to reach a cluster.
+type ConnectOptions struct {
+	// BackupStore is the location of the control and backup store, empty for
+	// none.
+	BackupStore string
+	ClusterName string
+	// Nodes are daemons to ask, as HOST:PORT or NAME=HOST:PORT. Each is well
+	// formed.
+	Nodes []string
+	// PKIDir holds the certificate authorities and keys of the daemons; from it
+	// an identity is made where Cert and Key are empty.
+	PKIDir string
+	// Cert, Key and CACert are files of the identity to use.
+	Cert, Key, CACert string
+	// Insecure says that the daemons speak plain text, EtcdInsecure that etcd
+	// does.
+	Insecure, EtcdInsecure bool
+	// Timeout is how long a command may take, more than zero.
+	Timeout time.Duration
+}
+
+// connectFlags are the names of the flags below, each of which has a variable
+// in the environment.
+var connectFlags = []string{
+	"backup-store", "cluster-name", "nodes", "pki-dir", "cert", "key", "cacert",
+	"insecure", "etcd-insecure", "timeout",
+}
+
+func (o *ConnectOptions) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.BackupStore, "backup-store", "", "`location` of the control and backup store")
+	fs.StringVar(&o.ClusterName, "cluster-name", "", "`name` of the cluster")
+	fs.Var((*nodeList)(&o.Nodes), "nodes", "daemons to ask, NAME=HOST:PORT or HOST:PORT (repeated, or with commas)")
+	fs.StringVar(&o.PKIDir, "pki-dir", "", "`directory` with the daemons' certificate authorities")
+	fs.StringVar(&o.Cert, "cert", "", "`file` with the client certificate")
+	fs.StringVar(&o.Key, "key", "", "`file` with the client key")
+	fs.StringVar(&o.CACert, "cacert", "", "`file` with the certificate authority of the daemons")
+	fs.BoolVar(&o.Insecure, "insecure", false, "speak plain text with the daemons")
+	fs.BoolVar(&o.EtcdInsecure, "etcd-insecure", false, "speak plain text with etcd")
+	fs.DurationVar(&o.Timeout, "timeout", time.Minute, "how long the command may take, waiting included")
+}
+
+// variable returns the name of the variable that stands in for a flag.
+func variable(flag string) string {
+	return "ETCDADM_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// complete takes from the environment what no flag says, and checks the whole.
+func (o *ConnectOptions) complete(fs *pflag.FlagSet) error {
+	for _, name := range connectFlags {
+		value := os.Getenv(variable(name))
+		if value == "" || fs.Changed(name) {
+			continue
+		}
+		if err := fs.Set(name, value); err != nil {
+			return cli.Usagef("%s: %v", variable(name), err)
+		}
+	}
+	switch {
+	case o.Timeout <= 0:
+		return cli.Usagef("--timeout is %s, it must be more than nothing", o.Timeout)
+	case (o.Cert == "") != (o.Key == ""):
+		return cli.Usagef("--cert and --key belong together")
+	case o.BackupStore == "" && len(o.Nodes) == 0:
+		return &cli.UsageError{
+			Text: "neither --backup-store nor --nodes says where the cluster is",
+			Next: "set the flag, or " + variable("backup-store") + " in the environment",
+		}
+	}
+	return nil
+}
+
+// A nodeList is the value of --nodes.
+type nodeList []string
+
+// String, Set and Type make it a flag.
+func (l *nodeList) String() string { return strings.Join(*l, ",") }
+
+// Set adds one or more nodes, with commas in between.
+func (l *nodeList) Set(s string) error {
+	for word := range strings.SplitSeq(s, ",") {
+		word = strings.TrimSpace(word)
+		address := word
+		if name, rest, named := strings.Cut(word, "="); named {
+			if err := cluster.NodeName(name).Validate(); err != nil {
+				return err
+			}
+			address = rest
+		}
+		host, port, err := net.SplitHostPort(address)
+		if err != nil || host == "" {
+			return fmt.Errorf("%q is not of the form HOST:PORT or NAME=HOST:PORT", word)
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("%q has no port from 1 to 65535", word)
+		}
+		*l = append(*l, word)
+	}
+	return nil
+}
+
+// Type names the value in help texts.
+func (l *nodeList) Type() string { return "nodes" }
+
+// inTime says of an error that comes from --timeout that it does.
+func (t *tool) inTime(ctx context.Context, err error) error {
+	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	return &timeoutError{error: fmt.Errorf("not done within %s: %w", t.connect.Timeout, err)}
+}
+
+// A timeoutError has a hint unless what it waited for has one.
+type timeoutError struct{ error }
+
+func (e *timeoutError) Unwrap() error { return e.error }
+
+// Hint says how to wait longer.
+func (e *timeoutError) Hint() string {
+	var inner interface{ Hint() string }
+	if errors.As(e.error, &inner) {
+		return inner.Hint()
+	}
+	return "--timeout sets how long the command may take; what it began may still be under way"
+}

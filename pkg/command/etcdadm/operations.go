@@ -1,0 +1,117 @@
+package etcdadm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+)
+
+// groups are the first words of the operations' paths.
+var groups = map[string]string{
+	"member":      "start, stop, add, promote and remove members",
+	"data":        "move old etcd data out of the way, and delete it",
+	"incarnation": "record that a cluster was founded",
+	"electors":    "record who may grant the coordinator's lease",
+	"quarantine":  "keep clients away from members, and let them in",
+	"backup":      "take and delete backups",
+	"endpoints":   "write hosts files",
+}
+
+// addOperations adds a command for each operation, below a group for the
+// first word of its path.
+func (t *tool) addOperations(root *cobra.Command) {
+	made := map[string]*cobra.Command{}
+	for _, k := range plan.Kinds() {
+		first, second, _ := strings.Cut(k.Path, " ")
+		group := made[first]
+		if group == nil {
+			group = cli.Group(first, groups[first])
+			group.GroupID = "do"
+			made[first] = group
+			root.AddCommand(group)
+		}
+		group.AddCommand(t.operation(second, k))
+	}
+}
+
+// operation returns the command of one kind of operation.
+func (t *tool) operation(name string, k plan.Kind) *cobra.Command {
+	op := k.New()
+	long := fmt.Sprintf("Purpose: %s.\n\nNeeds: %s\n\nDone: %s", k.Short, k.Needs, k.Done)
+	if k.Destructive {
+		long = "Destructive: it takes something away.\n\n" + long
+	}
+	cmd := &cobra.Command{
+		Use: name, Short: k.Short, Long: long, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := plan.Validate(op); err != nil {
+				return &cli.UsageError{Text: err.Error(), Next: cmd.CommandPath() + " --help"}
+			}
+			return t.do(cmd, op)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	for _, f := range k.Flags() {
+		cmd.Flags().Var(&value{op: op, flag: f}, f.Name, f.Doc)
+	}
+	return cmd
+}
+
+// A value is one flag of an operation. Setting it sets the operation's field.
+type value struct {
+	op    plan.Operation
+	flag  plan.Flag
+	given []string
+}
+
+// String, Set and Type make it a flag.
+func (v *value) String() string { return strings.Join(v.given, ",") }
+
+// Set is as strict as plan.Parse: only a repeated flag may be given twice.
+func (v *value) Set(s string) error {
+	if len(v.given) > 0 && !v.flag.Repeated {
+		return fmt.Errorf("it is given twice")
+	}
+	v.given = append(v.given, s)
+	return plan.Set(v.op, v.flag.Name, s)
+}
+
+// Type names the value in help texts.
+func (v *value) Type() string { return "value" }
+
+// A result is what an operation's command prints for programs.
+type result struct {
+	Operation string  `json:"operation"`
+	Seconds   float64 `json:"seconds"`
+}
+
+// do carries op out. A person sees the progress on the error output, so that
+// the standard output stays free.
+func (t *tool) do(cmd *cobra.Command, op plan.Operation) error {
+	line := plan.Line(op)
+	progress := io.Discard
+	if t.out.Text() {
+		progress = cmd.ErrOrStderr()
+	}
+	began := time.Now()
+	err := t.run(cmd, func(ctx context.Context, c Cluster) error {
+		fmt.Fprintf(progress, "doing: %s\n", cli.Plain(line))
+		if err := c.Do(ctx, op); err != nil {
+			return fmt.Errorf("%s: %w", plan.KindOf(op).Path, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	fmt.Fprintf(progress, "done in %s\n", took.Round(time.Millisecond))
+	return t.out.Print(cmd.OutOrStdout(), result{line, took.Seconds()}, func(io.Writer) error { return nil })
+}
