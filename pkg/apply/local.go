@@ -75,8 +75,8 @@ type LocalOptions struct {
 
 	State   *nodestate.File
 	Elector Elector
-	Proc  *etcdproc.Supervisor
-	Bin   etcdbin.Finder
+	Proc    *etcdproc.Supervisor
+	Bin     etcdbin.Finder
 	// TLS is nil for an etcd that speaks plain text.
 	TLS EtcdTLS
 	// Backups is nil on a node without a store.

@@ -39,6 +39,9 @@ type Config struct {
 	DiscoveryInterval time.Duration
 	// Seeds are addresses of other daemons, host:port or name=host:port.
 	Seeds []string
+	// SeedsDir is a directory of files named by the addresses of other daemons,
+	// empty for none.
+	SeedsDir string
 	// Static is the spec that a static configuration implies, nil for none.
 	Static *cluster.Spec
 	Policy cluster.Policy

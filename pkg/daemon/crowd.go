@@ -2,40 +2,155 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/discovery"
+	"github.com/etcdadm/etcdadm/pkg/gossip"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/observe"
+	"github.com/etcdadm/etcdadm/pkg/rpc"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
+// A crowd is the daemons that this one knows: gossip says who is alive,
+// discovery whom to gossip with.
 type crowd struct {
 	d        *Daemon
 	listener net.Listener
-	wake     chan struct{}
+	gossip   *gossip.Gossip
+	finder   *discovery.Finder
+	seeds    []discovery.Seed
 }
 
-func newCrowd(d *Daemon, l net.Listener) (*crowd, error) {
-	return &crowd{d: d, listener: l, wake: make(chan struct{}, 1)}, nil
+func newCrowd(ctx context.Context, d *Daemon, l net.Listener) (*crowd, error) {
+	c := &crowd{d: d, listener: l}
+	var err error
+	if c.seeds, err = discovery.ParseSeeds(d.c.Seeds, d.c.GRPCPort); err != nil {
+		return nil, err
+	}
+	c.gossip, err = gossip.New(ctx, gossip.Options{
+		Name: d.name, Address: d.node.address, Server: d.server, Dial: d.pool.Dial, Caller: caller,
+		OnConflict: func(x gossip.Conflict) {
+			d.log.Warn("two daemons use one name", "name", x.Name, "addresses", x.Existing+", "+x.Other)
+		},
+		Log: func(format string, args ...any) {
+			d.log.Debug("gossip", "text", strings.TrimSpace(fmt.Sprintf(format, args...)))
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.finder, err = discovery.New(discovery.Options{
+		Self:      discovery.Record{Name: d.name, Address: d.node.address, Boot: d.node.boot},
+		Seeds:     c.seeds,
+		Directory: directory{d.store},
+		Interval:  d.c.DiscoveryInterval,
+		Join:      c.gossip.Join,
+		Alive:     c.alive,
+		SeedsDir:  d.c.SeedsDir,
+		Port:      d.c.GRPCPort,
+		Log:       func(format string, args ...any) { d.log.Warn("discovery", "text", fmt.Sprintf(format, args...)) },
+	})
+	return c, err
 }
 
-func (c *crowd) run(ctx context.Context) {
-	_ = c.d.store.PutNode(ctx, store.NodeRecord{Name: c.d.name, Address: c.d.node.address, Boot: c.d.node.boot, At: time.Now()})
-	<-ctx.Done()
+func caller(ctx context.Context) (cluster.NodeName, error) {
+	c, ok := rpc.CallerFrom(ctx)
+	if !ok || c.Name == "" {
+		return "", &rpc.Error{Kind: rpc.Refused, Text: "the caller is no node"}
+	}
+	return c.Name, nil
 }
 
-func (c *crowd) close(context.Context) {}
+// run looks for other daemons until ctx ends.
+func (c *crowd) run(ctx context.Context) { c.finder.Run(ctx) }
 
-func (c *crowd) peers() []observe.Peer {
-	list := []observe.Peer{{Name: c.d.name, Address: c.d.node.address}}
-	for _, r := range c.d.view.Answer(context.TODO()).Records {
-		if r.Name != c.d.name {
-			list = append(list, observe.Peer{Name: r.Name, Address: r.Address})
+// close says farewell and ends the gossip; the port can stop after it.
+func (c *crowd) close(ctx context.Context) {
+	leave, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	// Nobody may be there to hear it.
+	_ = c.gossip.Leave(leave)
+	if err := c.gossip.Close(ctx); err != nil {
+		c.d.log.Debug("gossip did not end", "error", err)
+	}
+}
+
+func (c *crowd) alive() []cluster.NodeName {
+	var list []cluster.NodeName
+	for _, p := range c.gossip.Peers() {
+		if p.Alive {
+			list = append(list, p.Name)
 		}
 	}
 	return list
 }
 
-func (c *crowd) candidate() bool { return true }
+// peers returns every node that is known to exist: by gossip, or by a static
+// list.
+func (c *crowd) peers() []observe.Peer {
+	var list []observe.Peer
+	for _, p := range c.gossip.Peers() {
+		list = append(list, observe.Peer{Name: p.Name, Address: p.Address, Conflict: p.Conflict})
+	}
+	for _, s := range c.seeds {
+		known := slices.ContainsFunc(list, func(p observe.Peer) bool { return p.Name == s.Name })
+		if s.Name != "" && !known {
+			list = append(list, observe.Peer{Name: s.Name, Address: s.Address})
+		}
+	}
+	return list
+}
 
-func (c *crowd) changed() <-chan struct{} { return c.wake }
+func (c *crowd) changed() <-chan struct{} { return c.gossip.Changed() }
+
+const (
+	// orphaned is how long after its last grant an elector takes the lowest live
+	// node for unable to coordinate. It is longer than a lease and a campaign.
+	orphaned = 8 * time.Second
+	// apart is the distance between two such nodes, so that they do not campaign
+	// at once.
+	apart = 2 * time.Second
+)
+
+// candidate says whether this daemon should try for the lease. One that votes
+// for another does not. Otherwise the lowest live name does; and another
+// elector when nobody has had the lease for a while, because the lowest may be
+// alive and cut off from the electors.
+func (c *crowd) candidate() bool {
+	v := c.d.node.voted.Load()
+	if v != nil && v.to != c.d.name && c.d.now().Sub(v.at) < lease.DefaultTTL {
+		return false
+	}
+	rank := slices.Index(c.alive(), c.d.name)
+	if rank <= 0 {
+		return true
+	}
+	return v != nil && c.d.now().Sub(v.at) > orphaned+time.Duration(rank)*apart
+}
+
+// directory is the control store as a source of nodes.
+type directory struct{ s *store.Store }
+
+// Nodes returns the records of all nodes.
+func (d directory) Nodes(ctx context.Context) ([]discovery.Record, error) {
+	view, err := d.s.Poll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var list []discovery.Record
+	for _, n := range view.Nodes {
+		list = append(list, discovery.Record{Name: n.Name, Address: n.Address, Boot: n.Boot, At: n.At})
+	}
+	return list, nil
+}
+
+// Publish writes this node's record.
+func (d directory) Publish(ctx context.Context, r discovery.Record) error {
+	return d.s.PutNode(ctx, store.NodeRecord{Name: r.Name, Address: r.Address, Boot: r.Boot, At: r.At})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/apply"
@@ -27,6 +28,8 @@ type node struct {
 	state   *nodestate.File
 	keys    *keys
 	now     func() time.Time
+	// voted is the node's last vote, nil for none.
+	voted atomic.Pointer[vote]
 }
 
 // Observe tells what the node knows about itself.
@@ -68,7 +71,17 @@ func (n *node) witness(ctx context.Context, e rpc.Execution) error {
 
 // Lease votes.
 func (n *node) Lease(ctx context.Context, req lease.Request) (lease.Reply, error) {
-	return n.voter.Lease(ctx, req)
+	reply, err := n.voter.Lease(ctx, req)
+	if err == nil && reply.Granted {
+		n.voted.Store(&vote{at: n.now(), to: req.Holder})
+	}
+	return reply, err
+}
+
+// A vote is for whom a node has voted, and when.
+type vote struct {
+	at time.Time
+	to cluster.NodeName
 }
 
 // handler is the node as the port serves it.

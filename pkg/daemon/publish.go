@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/fleet"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -203,20 +204,7 @@ func previous(ctx context.Context, s *store.Store) cluster.Observation {
 	if json.Unmarshal(b, &r) != nil {
 		return cluster.Observation{}
 	}
-	return recent(r.Observation)
-}
-
-// recent keeps of an earlier coordinator's observation what stays true: since
-// when members are unhealthy or learners, and where they serve. What nodes said
-// to another is not what they said to us.
-func recent(obs cluster.Observation) cluster.Observation {
-	kept := cluster.Observation{Token: obs.Token}
-	for _, m := range obs.Members {
-		kept.Members = append(kept.Members, cluster.Member{
-			ID: m.ID, Name: m.Name, ClientURLs: m.ClientURLs, UnhealthySince: m.UnhealthySince, LearnerSince: m.LearnerSince,
-		})
-	}
-	return kept
+	return fleet.Remembered(r.Observation)
 }
 
 // changesStore reports whether an operation changes what a look reads from the

@@ -189,7 +189,7 @@ func (d *Daemon) etcdLine(line string) {
 	}
 }
 
-func (d *Daemon) openPort(context.Context) error {
+func (d *Daemon) openPort(ctx context.Context) error {
 	listener, err := net.Listen("tcp", d.c.Listen())
 	if err != nil {
 		return fmt.Errorf("%w (is another daemon running here, or --grpc-port taken?)", err)
@@ -212,7 +212,7 @@ func (d *Daemon) openPort(context.Context) error {
 	}
 	d.pool = rpc.NewPool(p)
 	d.onClose(func(context.Context) { _ = d.pool.Close() })
-	d.crowd, err = newCrowd(d, listener)
+	d.crowd, err = newCrowd(ctx, d, listener)
 	return err
 }
 

@@ -18,6 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
@@ -80,7 +81,13 @@ func Open(o Options) (*Client, error) {
 		DialOptions: []grpc.DialOption{
 			// Small buffers: a daemon keeps this connection for its whole life and
 			// sends a few hundred bytes a second over it.
-			grpc.WithReadBufferSize(4 << 10), grpc.WithWriteBufferSize(4 << 10), grpc.WithSharedWriteBuffer(true),
+			grpc.WithReadBufferSize(4 << 10), grpc.WithWriteBufferSize(4 << 10),
+			// An etcd that has come back is to be seen at once; gRPC's own back-off
+			// grows to two minutes.
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
+				MinConnectTimeout: time.Second,
+			}),
 		},
 	})
 	if err != nil {

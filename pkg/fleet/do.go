@@ -8,6 +8,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/rpc/election"
 )
@@ -85,6 +86,7 @@ func (c *Client) try(ctx context.Context, spec cluster.Spec, obs cluster.Observa
 func clears(err error, op plan.Operation, obs cluster.Observation, waited time.Duration) bool {
 	var unsafe *plan.UnsafeError
 	var stale *plan.StaleError
+	var held *lease.HeldError
 	var lost *election.LostError
 	_, promote := op.(*plan.Promote)
 	switch {
@@ -94,8 +96,10 @@ func clears(err error, op plan.Operation, obs cluster.Observation, waited time.D
 		return unsafe.Invariant == "quorum"
 	case errors.As(err, &stale):
 		return promote && waited < nameTime
+	case errors.As(err, &held):
+		return isPaused(obs) && waited < yieldTime
 	case errors.As(err, &lost):
-		return (isPaused(obs) || lost.Holder == "") && waited < yieldTime
+		return waited < yieldTime
 	}
 	return false
 }

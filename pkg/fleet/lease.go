@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/rpc/election"
 )
 
@@ -29,12 +31,17 @@ func NewLease(s *election.Session, now func() time.Time) *Lease { return &Lease{
 
 // Acquire asks the electors for the lease. When it returns nil the lease is
 // held and renewed in the background until ctx ends, it is lost, or Release.
+// The error is a [*lease.HeldError] where somebody else has it.
 func (l *Lease) Acquire(ctx context.Context, electors cluster.Electors) error {
 	l.session.Enter(electors.Token)
 	l.session.Learn(electors, electors.Term)
 	try, cancel := context.WithTimeout(ctx, campaignTimeout)
 	defer cancel()
 	if err := l.session.Campaign(try); err != nil {
+		var lost *election.LostError
+		if errors.As(err, &lost) && lost.Holder != "" {
+			return &lease.HeldError{Holder: lost.Holder, Remaining: lost.Remaining, Err: err}
+		}
 		return err
 	}
 	l.keep(ctx)

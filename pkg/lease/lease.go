@@ -93,6 +93,20 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("term %d is over, term %d has been seen", e.Want, e.Seen)
 }
 
+// A HeldError says that somebody else holds the lease.
+type HeldError struct {
+	Holder cluster.NodeName
+	// Remaining is how long it still runs if it is not renewed.
+	Remaining time.Duration
+	// Err is what the electors said.
+	Err error
+}
+
+func (e *HeldError) Error() string { return fmt.Sprintf("%s coordinates: %v", e.Holder, e.Err) }
+
+// Unwrap returns what the electors said.
+func (e *HeldError) Unwrap() error { return e.Err }
+
 // Witness returns d after it has seen an order of the holder of a term. It is
 // a [*StaleError] if a higher term has been seen, and another error if the
 // node knows another holder of the same term. An executor writes the result to

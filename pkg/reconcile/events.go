@@ -45,6 +45,8 @@ func (e *events) note(r Report) {
 // noteHolds logs a hold when its rule appears; the text of one that stays may
 // count seconds, which is no news.
 func (e *events) noteHolds(holds []plan.Hold) {
+	// A failed operation has been logged when it failed.
+	holds = slices.DeleteFunc(slices.Clone(holds), func(h plan.Hold) bool { return h.Rule == plan.OperationFailed })
 	for _, h := range holds {
 		if !slices.ContainsFunc(e.holds, func(o plan.Hold) bool { return o.Rule == h.Rule }) {
 			e.log.Info("held", "rule", h.Rule, "why", h.Text)

@@ -8,17 +8,20 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
 // Lease is the right to act.
 type Lease interface {
 	// Acquire tries to get the lease from a majority of the electors, and keeps
-	// it renewed until Release.
+	// it renewed until Release. The error is a [*lease.HeldError] where somebody
+	// else has it.
 	Acquire(ctx context.Context, electors cluster.Electors) error
 	// Held returns the term while the lease is held.
 	Held() (cluster.Term, bool)
@@ -134,9 +137,8 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 	spec := l.o.Spec()
 	if paused(obs) {
 		l.o.Lease.Release(ctx)
-	} else if holds := l.lead(ctx, obs); holds != nil {
-		l.report(ctx, Report{Spec: spec, Observation: obs, Holds: holds})
-		return pauseStandby
+	} else if err := l.lead(ctx, obs); err != nil {
+		return l.follow(ctx, Report{Spec: spec, Observation: obs}, err)
 	}
 	op, holds := plan.Next(spec, obs)
 	r := Report{Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs)}
@@ -149,7 +151,7 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 
 // lead makes sure that this daemon may act. A cluster without electors is
 // still to be founded, or has none yet; there the store decides.
-func (l *Loop) lead(ctx context.Context, obs cluster.Observation) []plan.Hold {
+func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 	if len(obs.Electors.Names) == 0 {
 		return nil
 	}
@@ -157,10 +159,24 @@ func (l *Loop) lead(ctx context.Context, obs cluster.Observation) []plan.Hold {
 		return nil
 	}
 	if err := l.o.Lease.Acquire(ctx, obs.Electors); err != nil {
-		return []plan.Hold{{Rule: plan.NoCoordinator, Text: err.Error()}}
+		return err
 	}
 	l.tries.forget()
 	return nil
+}
+
+// follow is a turn in which this daemon wanted to coordinate and may not. What
+// it saw is reported only where nobody else coordinates: then it is all that
+// people can be told.
+func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
+	var held *lease.HeldError
+	if errors.As(err, &held) {
+		l.standby()
+		return max(pauseStandby, min(held.Remaining, pauseIdle))
+	}
+	r.Holds = []plan.Hold{{Rule: plan.NoCoordinator, Text: err.Error()}}
+	l.report(ctx, r)
+	return pauseStandby
 }
 
 // act carries out op.

@@ -136,6 +136,7 @@ func (f *flags) volume(c *daemon.Config) error {
 		return err
 	}
 	c.DataDir = v.DataDir
+	c.SeedsDir = filepath.Join(root, "etc", "kubernetes", "etcd-manager", "seeds")
 	if c.NodeName == "" {
 		c.NodeName = v.Name
 	}

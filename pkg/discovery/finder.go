@@ -1,0 +1,409 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A Record is what a daemon publishes about itself in the control store.
+type Record struct {
+	Name cluster.NodeName
+	// Address is where the daemon listens, host:port.
+	Address string
+	// Boot is a random token of this run of the daemon.
+	Boot cluster.Token
+	// At is when the record was written, by the node's clock.
+	At time.Time
+}
+
+func (r Record) same(o Record) bool {
+	return r.Name == o.Name && r.Address == o.Address && r.Boot == o.Boot
+}
+
+// A Directory is where daemons publish themselves.
+type Directory interface {
+	// Nodes returns all records.
+	Nodes(ctx context.Context) ([]Record, error)
+	// Publish writes a node's record over its last one.
+	Publish(ctx context.Context, r Record) error
+}
+
+// Options describe a [Finder].
+type Options struct {
+	// Self is the own record; At is set when it is published.
+	Self Record
+	// Seeds are the configured seeds.
+	Seeds []Seed
+	// SeedsDir is a directory for [SeedsDir], empty for none; Port is the port
+	// of the seeds in it.
+	SeedsDir string
+	Port     int
+	// Directory is the control store, nil for none.
+	Directory Directory
+	// Interval is the longest time between two looks while something is
+	// missing.
+	Interval time.Duration
+	// Join asks the gossip to join daemons and returns how many answered. An
+	// address is host:port, or name=host:port where the name is known.
+	Join func(ctx context.Context, addrs []string) (int, error)
+	// Alive returns the nodes that the gossip believes alive.
+	Alive func() []cluster.NodeName
+	// Log is told of each problem when it begins and when it is over. It must
+	// not call the finder, and may be nil.
+	Log func(format string, args ...any)
+}
+
+const (
+	// firstWait is the time between the first two looks.
+	firstWait = 100 * time.Millisecond
+	// idleFactor times Options.Interval is the time between two looks while
+	// nothing is missing. Requests to a store are money and are budgeted.
+	idleFactor = 5
+	// requestLimit bounds one request to the directory, joinLimit one join.
+	requestLimit = 10 * time.Second
+	joinLimit    = 5 * time.Second
+	// quietTries is how often a join may fail before it is called a problem:
+	// nodes that start together do not find each other at once.
+	quietTries = 6
+)
+
+// A Finder looks for other daemons. It looks at once and then, while a known
+// node is not alive or this one is not published, at growing distances up to
+// the interval; once nothing is missing, five times as rarely. A node that
+// stays away is asked for once in an interval.
+type Finder struct {
+	o    Options
+	wake chan struct{}
+	news chan struct{}
+
+	// running counts the goroutines of Run.
+	running sync.WaitGroup
+
+	mu sync.Mutex
+	// records and dirSeeds are what the sources said last.
+	records  []Record
+	dirSeeds []Seed
+	// read says that the directory could be read last time, published that it
+	// has the own record.
+	read, published bool
+	reading         bool
+	// met are the nodes that were alive at any time.
+	met map[cluster.NodeName]bool
+	// tries are the seeds that have been asked, and not yet found alive.
+	tries map[Seed]*try
+	// answered are the seeds without a name that have answered.
+	answered map[Seed]bool
+	// missed is what was missing at the last look.
+	missed map[string]bool
+	// problems are the present ones, by source.
+	problems map[string]string
+}
+
+// A try is the state of asking one seed.
+type try struct {
+	wait    time.Duration
+	next    time.Time
+	count   int
+	running bool
+}
+
+// New returns a finder that does nothing before Run.
+func New(o Options) (*Finder, error) {
+	switch {
+	case o.Join == nil || o.Alive == nil:
+		return nil, errors.New("find nodes: a join and an alive function are needed")
+	case o.Interval < firstWait:
+		return nil, errors.New("find nodes: the interval is shorter than " + firstWait.String())
+	}
+	if err := o.Self.Name.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	return &Finder{
+		o:        o,
+		wake:     make(chan struct{}, 1),
+		news:     make(chan struct{}, 1),
+		met:      make(map[cluster.NodeName]bool),
+		tries:    make(map[Seed]*try),
+		answered: make(map[Seed]bool),
+		missed:   make(map[string]bool),
+		problems: make(map[string]string),
+	}, nil
+}
+
+// Wake makes the finder look at once, and then often if more is missing than
+// before. Call it when the gossip has changed: without it, a node that has gone
+// is noticed by the next look only.
+func (f *Finder) Wake() { signal(f.wake) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Run looks until ctx ends, and then waits for what it began.
+func (f *Finder) Run(ctx context.Context) {
+	defer f.running.Wait()
+	wait, last := firstWait, time.Now()
+	f.look(ctx)
+	for {
+		missing, more := f.missing()
+		if more {
+			wait = firstWait
+		}
+		distance := wait
+		if !missing {
+			distance = idleFactor * f.o.Interval
+		}
+		timer := time.NewTimer(time.Until(last.Add(distance)))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+			if missing {
+				wait = min(2*wait, f.o.Interval)
+			}
+		case <-f.wake:
+			timer.Stop()
+		case <-f.news:
+			timer.Stop()
+			f.join(ctx)
+			continue
+		}
+		last = time.Now()
+		f.look(ctx)
+	}
+}
+
+// look reads the sources and asks whom it is time to ask. It waits for no
+// answer: a source that hangs holds up no other.
+func (f *Finder) look(ctx context.Context) {
+	if f.o.SeedsDir != "" {
+		seeds, err := SeedsDir(f.o.SeedsDir, f.o.Port)
+		f.problem("seeds directory", err)
+		f.mu.Lock()
+		f.dirSeeds = seeds
+		f.mu.Unlock()
+	}
+	f.mu.Lock()
+	begin := f.o.Directory != nil && !f.reading
+	if begin {
+		f.reading = true
+	}
+	f.mu.Unlock()
+	if begin {
+		f.running.Go(func() {
+			f.consult(ctx)
+			signal(f.news)
+		})
+	}
+	f.join(ctx)
+}
+
+// consult reads the directory, and publishes the own record where it is not
+// there as it should be.
+func (f *Finder) consult(ctx context.Context) {
+	short, cancel := context.WithTimeout(ctx, requestLimit)
+	records, err := f.o.Directory.Nodes(short)
+	cancel()
+	if ctx.Err() == nil {
+		f.problem("node records", err)
+	}
+	f.mu.Lock()
+	if f.read = err == nil; f.read {
+		f.records = records
+		f.published = slices.ContainsFunc(records, f.o.Self.same)
+	}
+	published := f.published
+	f.mu.Unlock()
+	again := !published
+	if !published {
+		r := f.o.Self
+		r.At = time.Now()
+		short, cancel := context.WithTimeout(ctx, requestLimit)
+		err := f.o.Directory.Publish(short, r)
+		cancel()
+		if ctx.Err() == nil {
+			f.problem("own record", err)
+		}
+		published = err == nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.published, f.reading = published, false
+	if again {
+		// Of two nodes that publish at the same time, neither may have seen the
+		// other's record before; who reads after publishing does.
+		f.read = false
+	}
+}
+
+// seeds returns all other places to look at. A seed without a name whose
+// address has a known name is the same as the one with the name.
+func (f *Finder) seeds() []Seed {
+	all := make(map[Seed]bool)
+	named := make(map[string]bool)
+	add := func(s Seed) {
+		if s.Address != "" && s.Address != f.o.Self.Address && s.Name != f.o.Self.Name {
+			all[s] = true
+			named[s.Address] = named[s.Address] || s.Name != ""
+		}
+	}
+	for _, r := range f.records {
+		add(Seed{r.Name, r.Address})
+	}
+	for _, s := range f.o.Seeds {
+		add(s)
+	}
+	for _, s := range f.dirSeeds {
+		add(s)
+	}
+	maps.DeleteFunc(all, func(s Seed, _ bool) bool { return s.Name == "" && named[s.Address] })
+	return slices.SortedFunc(maps.Keys(all), func(a, b Seed) int {
+		return slices.Compare([]string{string(a.Name), a.Address}, []string{string(b.Name), b.Address})
+	})
+}
+
+// wanted returns the seeds to ask, and a word for each thing that is missing.
+func (f *Finder) wanted() (seeds []Seed, missing map[string]bool) {
+	alive := make(map[cluster.NodeName]bool)
+	for _, n := range f.o.Alive() {
+		alive[n] = true
+		if n != f.o.Self.Name {
+			f.met[n] = true
+		}
+	}
+	missing = make(map[string]bool)
+	lost := false
+	for n := range f.met {
+		if !alive[n] {
+			lost = true
+			missing["node "+string(n)] = true
+		}
+	}
+	for _, s := range f.seeds() {
+		switch {
+		case s.Name != "" && !alive[s.Name]:
+			missing["node "+string(s.Name)] = true
+			seeds = append(seeds, s)
+		case s.Name == "" && !f.answered[s]:
+			missing["seed "+s.Address] = true
+			seeds = append(seeds, s)
+		case s.Name == "" && lost:
+			// The lost node may be there, and nothing else may know its address.
+			seeds = append(seeds, s)
+		}
+	}
+	if f.o.Directory != nil && !f.published {
+		missing["own record"] = true
+	}
+	if f.o.Directory != nil && !f.read {
+		missing["node records"] = true
+	}
+	return seeds, missing
+}
+
+// missing reports whether something is missing, and whether that is more than
+// it was.
+func (f *Finder) missing() (missing, more bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, m := f.wanted()
+	for what := range m {
+		if !f.missed[what] {
+			more = true
+		}
+	}
+	f.missed = m
+	return len(m) > 0, more
+}
+
+// join asks the seeds whose time has come, each in a goroutine.
+func (f *Finder) join(ctx context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	seeds, _ := f.wanted()
+	for s, t := range f.tries {
+		if !t.running && !slices.Contains(seeds, s) {
+			delete(f.tries, s)
+			f.setProblem("node "+s.String(), nil)
+		}
+	}
+	for _, s := range seeds {
+		t := f.tries[s]
+		if t == nil {
+			t = &try{wait: firstWait}
+			f.tries[s] = t
+		}
+		if t.running || now.Before(t.next) {
+			continue
+		}
+		t.running, t.next = true, now.Add(t.wait)
+		t.count++
+		t.wait = min(2*t.wait, f.o.Interval)
+		f.running.Go(func() { f.ask(ctx, s, t) })
+	}
+}
+
+func (f *Finder) ask(ctx context.Context, s Seed, t *try) {
+	short, cancel := context.WithTimeout(ctx, joinLimit)
+	n, err := f.o.Join(short, []string{s.String()})
+	cancel()
+	if err == nil && n == 0 {
+		err = errors.New("nobody answers")
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t.running = false
+	if err == nil && s.Name == "" {
+		f.answered[s] = true
+	}
+	if ctx.Err() == nil && (err == nil || t.count >= quietTries) {
+		f.setProblem("node "+s.String(), err)
+	}
+	if err == nil {
+		signal(f.news)
+	}
+}
+
+// Problems returns what does not work at the moment, sorted.
+func (f *Finder) Problems() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []string
+	for _, source := range slices.Sorted(maps.Keys(f.problems)) {
+		list = append(list, source+": "+f.problems[source])
+	}
+	return list
+}
+
+func (f *Finder) problem(source string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.setProblem(source, err)
+}
+
+// setProblem notes a problem or its end, and logs a change.
+func (f *Finder) setProblem(source string, err error) {
+	old, had := f.problems[source]
+	switch {
+	case err != nil && err.Error() != old:
+		f.problems[source] = err.Error()
+		f.o.Log("%s: %v", source, err)
+	case err == nil && had:
+		delete(f.problems, source)
+		f.o.Log("%s: solved", source)
+	}
+}
