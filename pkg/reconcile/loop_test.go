@@ -254,8 +254,11 @@ func TestThePreviousObservationIsTakenOverOnce(t *testing.T) {
 		// Another coordinates for a while: what this one remembers is old then.
 		w.change(func() { w.candidate, w.lease.held = false, false })
 		w.pass(time.Minute)
-		w.change(func() { w.candidate, w.previous = true, cluster.Observation{Token: "of the other"} })
-		seen := len(w.looks)
+		seen := 0
+		w.change(func() {
+			w.candidate, w.previous = true, cluster.Observation{Token: "of the other"}
+			seen = len(w.looks)
+		})
 		w.pass(time.Second)
 		equal(t, "previous", w.count("previous"), 2)
 		equal(t, "after the standby", w.looks[seen].prev.Token, "of the other")

@@ -153,6 +153,9 @@ func (w *world) do(_ context.Context, _ cluster.Spec, obs cluster.Observation, o
 	}
 	w.obs = plan.Predict(obs, op)
 	w.obs.Failures = nil
+	if len(w.obs.Store.Incarnations) == 0 {
+		w.obs.Electors = cluster.Electors{} // a promise makes electors when its founding has a record
+	}
 	return nil
 }
 
