@@ -20,6 +20,8 @@ type page struct {
 // pages lists every page that is made from the code. To add one, add a line.
 var pages = []page{
 	{"docs/operations.md", operations},
+	{"docs/exit-codes.md", exitCodes},
+	{"docs/holds.md", holds},
 }
 
 // write brings the pages up to date.
