@@ -89,8 +89,8 @@ type Finder struct {
 	// records and dirSeeds are what the sources said last.
 	records  []Record
 	dirSeeds []Seed
-	// read says that the directory could be read last time, published that it
-	// has the own record.
+	// read says that the directory could be read last time, with the own record
+	// in it, and published that the own record is there.
 	read, published bool
 	reading         bool
 	// met are the nodes that were alive at any time.
@@ -227,8 +227,10 @@ func (f *Finder) consult(ctx context.Context) {
 	}
 	published := f.published
 	f.mu.Unlock()
+	// Of two nodes that publish at the same time, neither may have seen the
+	// other's record before; who reads after publishing does.
 	again := !published
-	if !published {
+	if again {
 		r := f.o.Self
 		r.At = time.Now()
 		short, cancel := context.WithTimeout(ctx, requestLimit)
@@ -242,11 +244,7 @@ func (f *Finder) consult(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.published, f.reading = published, false
-	if again {
-		// Of two nodes that publish at the same time, neither may have seen the
-		// other's record before; who reads after publishing does.
-		f.read = false
-	}
+	f.read = f.read && !again
 }
 
 // seeds returns all other places to look at. A seed without a name whose
