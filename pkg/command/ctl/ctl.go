@@ -91,6 +91,9 @@ func (t *tool) open(ctx context.Context, cmd *cobra.Command, args []string, f do
 		return cli.Usagef("--backup-store: %v", err)
 	}
 	err = f(ctx, cmd, s, args)
+	// Also where ctx has ended: what is left to do is little.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
 	if closing := s.Close(ctx); err == nil && closing != nil {
 		err = fmt.Errorf("close the store: %w", closing)
 	}
