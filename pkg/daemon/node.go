@@ -37,10 +37,10 @@ func (n *node) Observe(ctx context.Context) observe.Answer {
 	c, report := n.local.Look(ctx)
 	c.Address, c.Boot, c.CertNotAfter = n.address, n.boot, n.keys.renewer.NotAfter()
 	s := n.state.State()
-	c.Lease = cluster.Lease{Term: s.Grant.Term, Holder: s.Grant.Holder}
-	if s.Term > s.Grant.Term {
-		// An order of a later term has been seen, from somebody it did not vote for.
-		c.Lease = cluster.Lease{Term: s.Term}
+	// Of a later term than its own vote it knows only that there was one.
+	c.Lease.Term = s.Term
+	if s.Term == s.Grant.Term && !s.Grant.Released {
+		c.Lease.Holder = s.Grant.Holder
 	}
 	return observe.Answer{Node: c, Report: report, Now: n.now()}
 }

@@ -5,6 +5,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,9 +23,14 @@ type Road struct {
 	Holds      []plan.Hold `json:"holds"`
 }
 
-// NewRoad plans the whole road from obs to spec. An error means that the plan
-// itself is unsafe or has no end; nothing of it should be carried out.
+// NewRoad plans the whole road from obs to spec. A pause keeps the coordinator
+// from going it, not the person who asks: it is one of the holds, and the road
+// is there all the same. An error means that the plan itself is unsafe or has
+// no end; nothing of it should be carried out.
 func NewRoad(spec cluster.Spec, obs cluster.Observation) (Road, error) {
+	_, held := plan.Next(spec, obs)
+	held = slices.DeleteFunc(held, func(h plan.Hold) bool { return h.Rule != plan.Paused })
+	obs.Store.Requests = slices.DeleteFunc(slices.Clone(obs.Store.Requests), func(r cluster.Request) bool { return r.Kind == cluster.RequestPause })
 	p, err := plan.Make(spec, obs)
 	if err != nil {
 		return Road{}, fmt.Errorf("plan: %w", err)
@@ -33,7 +39,7 @@ func NewRoad(spec cluster.Spec, obs cluster.Observation) (Road, error) {
 	for _, op := range p.Operations {
 		r.Operations = append(r.Operations, plan.Line(op))
 	}
-	r.Holds = append(r.Holds, p.Holds...)
+	r.Holds = append(append(r.Holds, held...), p.Holds...)
 	return r, nil
 }
 
