@@ -185,3 +185,24 @@ func TestExplanationOfEveryRule(t *testing.T) {
 		}
 	}
 }
+
+func TestPauseHoldsTheCoordinatorOnly(t *testing.T) {
+	obs := cluster.Observation{At: now, Nonce: "tok1", Since: now.Add(-time.Hour), Store: cluster.Store{
+		Reachable: true, BackupsKnown: true,
+		Requests: []cluster.Request{{Name: "x", Kind: cluster.RequestPause, At: now, By: "ann"}},
+	}}
+	obs.Nodes = []cluster.Node{{
+		Name: "a", Reachable: true, Published: true, URLs: cluster.URLs{Peer: []string{"http://10.0.0.1:2380"}, Client: []string{"http://10.0.0.1:4001"}},
+		Disk: cluster.Disk{State: cluster.DiskEmpty}, Process: cluster.Process{State: cluster.ProcessStopped}, Versions: []etcdversion.Version{etcdversion.Must("3.6.16")},
+	}}
+	road, err := NewRoad(cluster.Spec{MemberCount: 1, EtcdVersion: etcdversion.Must("3.6.16")}, obs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(road.Operations) == 0 || len(road.Holds) == 0 || road.Holds[0].Rule != plan.Paused || road.Err() != nil {
+		t.Errorf("the road is %+v, %v", road, road.Err())
+	}
+	if len(obs.Store.Requests) != 1 {
+		t.Error("the caller's observation has changed")
+	}
+}
