@@ -65,6 +65,8 @@ const (
 	// idleFactor times Options.Interval is the time between two looks while
 	// nothing is missing. Requests to a store are money and are budgeted.
 	idleFactor = 5
+	// watchEvery is how often at least the gossip is asked who is alive.
+	watchEvery = 5 * time.Second
 	// requestLimit bounds one request to the directory, joinLimit one join.
 	requestLimit = 10 * time.Second
 	joinLimit    = 5 * time.Second
@@ -140,8 +142,8 @@ func New(o Options) (*Finder, error) {
 }
 
 // Wake makes the finder look at once, and then often if more is missing than
-// before. Call it when the gossip has changed: without it, a node that has gone
-// is noticed by the next look only.
+// before. It may be called when the gossip has changed; without it, the finder
+// notices within five seconds that a node has gone.
 func (f *Finder) Wake() { signal(f.wake) }
 
 func signal(c chan struct{}) {
@@ -165,12 +167,16 @@ func (f *Finder) Run(ctx context.Context) {
 		if !missing {
 			distance = idleFactor * f.o.Interval
 		}
-		timer := time.NewTimer(time.Until(last.Add(distance)))
+		next := last.Add(distance)
+		timer := time.NewTimer(min(time.Until(next), watchEvery))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
+			if time.Now().Before(next) {
+				continue // it was to see whether more is missing
+			}
 			if missing {
 				wait = min(2*wait, f.o.Interval)
 			}
@@ -373,35 +379,5 @@ func (f *Finder) ask(ctx context.Context, s Seed, t *try) {
 	}
 	if err == nil {
 		signal(f.news)
-	}
-}
-
-// Problems returns what does not work at the moment, sorted.
-func (f *Finder) Problems() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var list []string
-	for _, source := range slices.Sorted(maps.Keys(f.problems)) {
-		list = append(list, source+": "+f.problems[source])
-	}
-	return list
-}
-
-func (f *Finder) problem(source string, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.setProblem(source, err)
-}
-
-// setProblem notes a problem or its end, and logs a change.
-func (f *Finder) setProblem(source string, err error) {
-	old, had := f.problems[source]
-	switch {
-	case err != nil && err.Error() != old:
-		f.problems[source] = err.Error()
-		f.o.Log("%s: %v", source, err)
-	case err == nil && had:
-		delete(f.problems, source)
-		f.o.Log("%s: solved", source)
 	}
 }

@@ -108,6 +108,18 @@ func TestANodeThatStaysAwayIsNotAskedMoreOftenForOthers(t *testing.T) {
 	})
 }
 
+func TestALossIsNoticedWithoutWaking(t *testing.T) {
+	story(t, three, func(w *world, _ *Finder) {
+		later(time.Minute)
+		w.take("")
+		w.stop(at(3))
+		later(5*time.Second + 150*time.Millisecond)
+		if n := len(w.take("join c")); n < 2 {
+			t.Errorf("c is asked %d times in 5 seconds", n)
+		}
+	})
+}
+
 func TestANodeComesBackAtAnotherAddress(t *testing.T) {
 	story(t, three, func(w *world, f *Finder) {
 		later(time.Second)

@@ -6,8 +6,6 @@ import (
 	"io"
 	"net"
 	"sync"
-
-	"google.golang.org/grpc"
 )
 
 // An addr is an address as memberlist logs it.
@@ -71,7 +69,7 @@ func (c *conn) end(cause error) {
 }
 
 // send sends what is written until the conn is closed or the stream breaks.
-func (c *conn) send(s grpc.Stream) {
+func (c *conn) send(s stream) {
 	buf := make([]byte, 8<<10)
 	for {
 		n, err := c.far.Read(buf)
@@ -85,7 +83,7 @@ func (c *conn) send(s grpc.Stream) {
 }
 
 // receive hands over what comes until the stream ends or the conn is closed.
-func (c *conn) receive(s grpc.Stream) {
+func (c *conn) receive(s stream) {
 	for {
 		b, err := receive(s)
 		if err != nil {

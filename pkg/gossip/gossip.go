@@ -152,6 +152,7 @@ func (g *Gossip) config(meta []byte) *memberlist.Config {
 	c.TCPTimeout = joinLimit
 	c.PushPullInterval = pushPullInterval
 	c.QueueCheckInterval = time.Hour
+	c.GossipInterval = 100 * time.Millisecond
 	// A dead node's name may come back with another address at once.
 	c.DeadNodeReclaimTime = time.Millisecond
 	// The connection is encrypted, or meant not to be.
@@ -227,11 +228,9 @@ func (g *Gossip) attempt(target string) *attempt {
 	a := &attempt{done: make(chan struct{})}
 	started := g.transport.start(func() {
 		defer close(a.done)
-		_, err := g.list.Join([]string{target})
-		if inner := errors.Unwrap(err); inner != nil {
-			err = inner // it is a list of one
+		if _, err := g.list.Join([]string{target}); err != nil {
+			a.err = reason(err, target)
 		}
-		a.err = err
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		delete(g.joining, target)
@@ -243,6 +242,19 @@ func (g *Gossip) attempt(target string) *attempt {
 	}
 	g.joining[target] = a
 	return a
+}
+
+// reason returns the one reason in memberlist's list of them, without what it
+// says of the target.
+func reason(err error, target string) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner
+	}
+	_, address, named := strings.Cut(target, "/")
+	if !named {
+		address = target
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "failed to join "+address+": "))
 }
 
 // resolve returns the addresses, ip:port, that host:port stands for.

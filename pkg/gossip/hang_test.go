@@ -2,8 +2,10 @@ package gossip
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -215,7 +217,7 @@ func TestConnIsAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Read(make([]byte, 1))
-	if te, ok := err.(net.Error); !ok || !te.Timeout() {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read: %v", err)
 	}
 }

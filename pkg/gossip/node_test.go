@@ -3,6 +3,7 @@ package gossip
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -253,6 +254,9 @@ func leftovers() string {
 // TestMain finds what any test has left behind. memberlist's last probe may
 // take two seconds to end.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// The tests wait more than they work.
+	_ = flag.Set("test.parallel", "16")
 	code := m.Run()
 	deadline := time.Now().Add(5 * time.Second)
 	for left := leftovers(); code == 0 && left != ""; left = leftovers() {

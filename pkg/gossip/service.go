@@ -126,13 +126,19 @@ func (t *transport) identify(ctx context.Context) (cluster.NodeName, error) {
 	return proved, nil
 }
 
+// A stream is either end of a gRPC stream.
+type stream interface {
+	SendMsg(m any) error
+	RecvMsg(m any) error
+}
+
 // transmit sends one frame.
-func transmit(s grpc.Stream, b []byte) error {
+func transmit(s stream, b []byte) error {
 	return s.SendMsg(wrapperspb.Bytes(b))
 }
 
 // receive returns the next frame, io.EOF after the last.
-func receive(s grpc.Stream) ([]byte, error) {
+func receive(s stream) ([]byte, error) {
 	var frame wrapperspb.BytesValue
 	if err := s.RecvMsg(&frame); err != nil {
 		return nil, err
