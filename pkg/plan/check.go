@@ -152,21 +152,18 @@ func (c checker) prepare(op *MemberPrepare) error {
 
 // untouched makes sure that nothing tells of an incarnation other than token.
 func (c checker) untouched(token cluster.Token) error {
+	if n := len(c.obs.Store.Incarnations); n > 0 {
+		if newest := c.obs.Store.Incarnations[n-1]; newest.Token != token {
+			return unsafe("founding", "incarnation %d has another token", newest.Number)
+		}
+		return nil // the record has decided, whatever turns up later
+	}
 	for _, n := range c.obs.Nodes {
 		if n.Disk.State == cluster.DiskData && n.Disk.Token != token || n.Disk.State == cluster.DiskUnreadable {
 			return unsafe("founding", "node %s has data of another incarnation", n.Name)
 		}
 	}
-	known := false
-	for _, i := range c.obs.Store.Incarnations {
-		known = known || i.Token == token
-		if i.Token != token {
-			return unsafe("founding", "incarnation %d has another token", i.Number)
-		}
-	}
 	switch {
-	case known:
-		return nil
 	case !c.obs.Store.Created.IsZero():
 		return unsafe("founding", "the store has the marker of an earlier cluster")
 	case len(c.obs.Store.Backups) > 0:

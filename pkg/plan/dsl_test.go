@@ -331,7 +331,7 @@ func (s *stage) memberAttribute(m *cluster.Member, key, value string) (err error
 	case "voter":
 		m.Learner, m.LearnerSince = false, time.Time{}
 	case "unnamed": // added and never started
-		m.Name, m.ClientURLs, m.Applied = "", nil, 0
+		m.Name, m.ClientURLs, m.Applied, m.Healthy, m.UnhealthySince = "", nil, 0, false, m.LearnerSince
 	case "unstarted": // a founding voter that has never started
 		m.ClientURLs, m.Applied = nil, 0
 	case "applied":

@@ -69,7 +69,9 @@ const (
 
 // rules in the order in which they are asked. Earlier ones make the ground
 // safe for later ones: no rule below quorum runs without a healthy majority,
-// and no membership change begins while an earlier one is unfinished.
+// and no membership change begins while an earlier one is unfinished. The
+// electors' record follows a removal before the removed node is cleared, since
+// that takes the node's record and with it, perhaps, a majority.
 var rules = []func(*look) (Operation, verdict){
 	ruleSpec,
 	rulePaused,
@@ -79,9 +81,9 @@ var rules = []func(*look) (Operation, verdict){
 	ruleFounding,
 	ruleQuorum,
 	ruleDisk,
-	ruleEvicted,
 	ruleRestart,
 	ruleElectors,
+	ruleEvicted,
 	ruleRecord,
 	ruleQuarantine,
 	ruleAlarm,

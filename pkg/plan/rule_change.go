@@ -30,6 +30,9 @@ func ruleLearner(l *look) (Operation, verdict) {
 	case n == nil || !n.Reachable:
 		l.hold(LearnerBehind, "%s does not answer", orUnknown(string(name)))
 		return nil, goOn
+	case n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable:
+		l.hold(LearnerBehind, "%s cannot be used as it is", n.Name)
+		return nil, goOn
 	case m.Name != "" && n.Disk.State == cluster.DiskEmpty && n.Process.State == cluster.ProcessStopped:
 		// It ran once and lost its data: the same member may not start again
 		// (etcd panics with "tocommit is out of range").

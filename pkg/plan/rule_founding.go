@@ -70,13 +70,14 @@ func (l *look) notStarted(rec cluster.Incarnation) []*cluster.Node {
 
 // stillFounder reports whether nothing says that n lost its seat while it was
 // away: a founder that did not come in time is replaced like any other voter.
+// As soon as the cluster has had a majority only its member list can tell.
 func (l *look) stillFounder(n *cluster.Node, rec cluster.Incarnation) bool {
 	if len(l.obs.Members) > 0 {
 		m := l.memberOf(n)
-		return l.obs.Token == rec.Token && m != nil && !m.Learner && len(m.ClientURLs) == 0
+		return l.obs.Token == rec.Token && m != nil && !m.Learner && !m.Healthy && len(m.ClientURLs) == 0
 	}
 	e := l.obs.Electors
-	return e.Token != rec.Token || slices.Contains(e.Names, n.Name)
+	return l.obs.Store.Created.IsZero() && (e.Token != rec.Token || slices.Contains(e.Names, n.Name))
 }
 
 // found founds the cluster, where nothing says that one existed.
@@ -149,12 +150,14 @@ func (l *look) unknown() []cluster.NodeName {
 }
 
 // promised returns the founders and the token of a founding that has begun
-// with promises but has no record yet, as long as it still fits.
+// with promises but has no record yet, as long as it still fits. Promises are
+// made in the order of the seats: where the first seat has none, it has lost
+// its disk, and the token may have been in use before.
 func (l *look) promised() ([]cluster.Seat, cluster.Token) {
 	able := l.able()
 	for _, n := range able {
 		p := n.Prepared
-		if p == nil || p.Version != l.spec.EtcdVersion {
+		if p == nil || p.Version != l.spec.EtcdVersion || p.Voters[0].Name != n.Name {
 			continue
 		}
 		if len(p.Voters) != l.spec.MemberCount && !l.oneShort(len(p.Voters)) {

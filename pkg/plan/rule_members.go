@@ -85,26 +85,7 @@ func (l *look) describe() string {
 func ruleEvicted(l *look) (Operation, verdict) {
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
-		if !n.Reachable || n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable || n.Prepared != nil && n.Assigned == nil {
-			continue
-		}
-		m := l.memberOf(n)
-		if o := l.ownerOf(n); o != nil && (m == nil || m.ID != o.ID) {
-			l.hold(NameConflict, "%s has the data of member %s (%s)", n.Name, o.Name, o.ID)
-			continue
-		}
-		foreign := n.Disk.State == cluster.DiskData && n.Disk.Token != l.obs.Token
-		lost := n.Assigned != nil && n.Disk.State == cluster.DiskEmpty && n.Process.State == cluster.ProcessStopped
-		switch {
-		case m != nil && n.Assigned == nil && n.Disk.State == cluster.DiskEmpty:
-			continue
-		case m != nil && n.Assigned == nil && !foreign && m.Name != "":
-			// Its data is not touched as long as it is a member.
-			l.hold(DiskUnreadable, "%s has the data of a member and no state file", n.Name)
-			continue
-		case m != nil && !foreign && l.runsMember(n, *m) && !(lost && m.Name == ""):
-			continue
-		case m == nil && n.Assigned == nil && n.Disk.State == cluster.DiskEmpty:
+		if !n.Reachable || n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable || l.fits(n) {
 			continue
 		}
 		if n.Process.State != cluster.ProcessStopped {
@@ -113,6 +94,37 @@ func ruleEvicted(l *look) (Operation, verdict) {
 		return &DataSetAside{Node: n.Name, Token: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}, goOn
 	}
 	return nil, goOn
+}
+
+// fits reports whether what n holds belongs to the cluster, or is nothing. It
+// holds where a current member's data is in the wrong place: that is never
+// touched.
+func (l *look) fits(n *cluster.Node) bool {
+	m, owner := l.memberOf(n), l.ownerOf(n)
+	assigned := n.Assigned != nil && n.Assigned.Token == l.obs.Token
+	// A member that has only just begun may not know its id yet.
+	young := m != nil && n.Disk.State == cluster.DiskData && n.Disk.Token == l.obs.Token && n.Disk.MemberID == 0
+	switch {
+	case m != nil && m.Healthy && owner == nil && !young:
+		l.hold(NameConflict, "member %s (%s) is healthy, but %s does not have its data", m.Name, m.ID, n.Name)
+		return true
+	case n.Assigned == nil && n.Disk.State == cluster.DiskEmpty:
+		return true
+	case owner != nil && (m == nil || m.ID != owner.ID):
+		l.hold(NameConflict, "%s has the data of member %s (%s)", n.Name, owner.Name, owner.ID)
+		return true
+	case (owner != nil || young) && assigned:
+		return true
+	case (owner != nil || young) && m.Name != "":
+		l.hold(DiskUnreadable, "%s has the data of a member and no state file for it", n.Name)
+		return true
+	case m == nil:
+		return false
+	case n.Disk.State == cluster.DiskEmpty:
+		// A learner whose first start was cut off begins again.
+		return assigned && (m.Name != "" || n.Process.State != cluster.ProcessStopped)
+	}
+	return false
 }
 
 // ownerOf returns the current member whose data is on n's disk, by id: the
