@@ -75,7 +75,7 @@ func Extract(r io.Reader, w io.Writer) (int64, error) {
 				return check.size, fmt.Errorf("write snapshot: %w", err)
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return check.size, check.check()
 		}
 		if err != nil {

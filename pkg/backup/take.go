@@ -123,7 +123,7 @@ func (o TakeOptions) upload(ctx context.Context, key string) (bool, error) {
 		// What feed says now is our own doing.
 		r.CloseWithError(errAbandoned)
 		cancel()
-		<-fed
+		_ = <-fed
 		feedErr = errAbandoned
 	}
 	switch {
@@ -132,7 +132,7 @@ func (o TakeOptions) upload(ctx context.Context, key string) (bool, error) {
 	case made:
 		// The target stored what it was told not to.
 		return false, errors.Join(feedErr, o.remove(ctx, key))
-	case feedErr == errAbandoned:
+	case errors.Is(feedErr, errAbandoned):
 		return false, err
 	}
 	return false, feedErr

@@ -87,8 +87,9 @@ func lookAt(pid int) (start uint64, alive bool, err error) {
 	if len(fields) < 20 {
 		return 0, false, fmt.Errorf("/proc/%d/stat has %d fields after the name", pid, len(fields))
 	}
-	state, threads := string(fields[3-3]), string(fields[20-3])
-	start, err = strconv.ParseUint(string(fields[22-3]), 10, 64)
+	const first = 3
+	state, threads := string(fields[0]), string(fields[20-first])
+	start, err = strconv.ParseUint(string(fields[22-first]), 10, 64)
 	// A process whose first thread has ended is a zombie from then on, and may
 	// still have threads that hold its files open.
 	return start, state != "Z" && state != "X" || state == "Z" && threads != "1", err
