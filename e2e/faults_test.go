@@ -63,12 +63,13 @@ func TestAllOffAndOnWithoutStore(t *testing.T) {
 	for _, n := range c.Nodes() {
 		n.Kill()
 	}
-	unreachable(t, c)
+	back := unreachable(t, c)
 	for _, n := range c.Nodes() {
 		n.Start()
 	}
 	c.WaitVoters(harness.Soon, 3)
 	w.WaitMore(harness.Soon, 10)
+	back()
 }
 
 // unreachable makes the store one that cannot be read: its place is a file.
@@ -95,12 +96,11 @@ func TestStoreUnreachableForAWhile(t *testing.T) {
 	c := start(t, quick...)
 	c.Found(3, v36, "a", "b", "c")
 	w := c.Write()
-	coordinator := c.Coordinator()
+	coordinator, victim := c.Coordinator(), follower(t, c)
 	said := coordinator.LogSize()
 	back := unreachable(t, c)
 	coordinator.WaitSaid(harness.Soon, said, "store-unreachable")
 	w.WaitMore(harness.Soon, 50)
-	victim := follower(t, c)
 	pid := victim.KillEtcd()
 	c.Eventually(10*time.Second, "etcd is back without the store", func(ctx context.Context) error {
 		if now := victim.EtcdPID(); now == 0 || now == pid {

@@ -215,11 +215,6 @@ func (n *Node) signal(sig syscall.Signal) error {
 // Stop ends the daemon with SIGTERM and waits. It must end in order.
 func (n *Node) Stop() {
 	n.c.t.Helper()
-	n.end(true)
-}
-
-func (n *Node) end(orderly bool) {
-	n.c.t.Helper()
 	n.mu.Lock()
 	cmd, exited, paused := n.cmd, n.exited, n.paused
 	n.cmd = nil
@@ -229,7 +224,7 @@ func (n *Node) end(orderly bool) {
 	}
 	select {
 	case <-exited:
-		if orderly {
+		if !n.MayEnd {
 			n.c.t.Errorf("daemon %s ended by itself: %s", n.Name, cmd.ProcessState)
 		}
 		return
@@ -241,7 +236,7 @@ func (n *Node) end(orderly bool) {
 	}
 	select {
 	case <-exited:
-		if code := cmd.ProcessState.ExitCode(); orderly && code != 0 {
+		if code := cmd.ProcessState.ExitCode(); code != 0 {
 			n.c.t.Errorf("daemon %s ended with %s after SIGTERM", n.Name, cmd.ProcessState)
 		}
 	case <-time.After(stopTime):
