@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -68,6 +69,12 @@ func Deadline(op plan.Operation) time.Duration {
 	return quickDeadline
 }
 
+// NotYet reports whether err says that etcd refuses a membership change for a
+// reason that clears by itself within seconds.
+func NotYet(err error) bool {
+	return errors.Is(err, etcdclient.ErrUnhealthy) || errors.Is(err, etcdclient.ErrNotReady)
+}
+
 // Do carries out op in the world that was just observed. It checks the
 // invariants, confirms the lease with a majority, and only then acts; the
 // effect's context ends with the lease. A daemon that was paused between the
@@ -86,10 +93,10 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 		return fmt.Errorf("confirm the coordinator's lease: %w", err)
 	}
 	defer done()
-	name := plan.KindOf(op).Path
-	crashpoint.Hit(name + ":before")
+	name := strings.ReplaceAll(plan.KindOf(op).Path, " ", "-")
+	crashpoint.Hit(name + ".before")
 	err = c.effect(proven, obs, op)
-	crashpoint.Hit(name + ":after")
+	crashpoint.Hit(name + ".after")
 	return err
 }
 

@@ -208,16 +208,16 @@ func (l *Local) prepare(ctx context.Context, op *plan.MemberPrepare) error {
 	if disk := nodestate.Disk(l.o.DataDir, s); s.Assigned != nil || disk.State != cluster.DiskEmpty {
 		return refuse("%s already has data or an assignment", l.o.Name)
 	}
-	crashpoint.Hit("member-prepare:before")
+	crashpoint.Hit("member-prepare.before")
 	if err := l.o.Elector.Prepare(ctx, op.Token, seatNames(op.Voters)); err != nil {
 		return err
 	}
-	crashpoint.Hit("member-prepare:before-promise")
+	crashpoint.Hit("member-prepare.before-promise")
 	err := l.o.State.Update(func(s *nodestate.State) error {
 		s.Prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
 		return nil
 	})
-	crashpoint.Hit("member-prepare:after")
+	crashpoint.Hit("member-prepare.after")
 	return err
 }
 
@@ -244,7 +244,7 @@ func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluste
 			return fmt.Errorf("join the electors: %w", err)
 		}
 	}
-	crashpoint.Hit("member-start:before-assign")
+	crashpoint.Hit("member-start.before-assign")
 	err := l.o.State.Update(func(s *nodestate.State) error {
 		if s.Assigned == nil || s.Assigned.Token != op.Token {
 			s.Assigned = &cluster.Assigned{Token: op.Token}
@@ -263,9 +263,9 @@ func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluste
 	if err != nil {
 		return err
 	}
-	crashpoint.Hit("member-start:before-spawn")
+	crashpoint.Hit("member-start.before-spawn")
 	err = l.run(ctx, l.o.State.State(), state)
-	crashpoint.Hit("member-start:after-spawn")
+	crashpoint.Hit("member-start.after-spawn")
 	return err
 }
 
@@ -338,7 +338,7 @@ func (l *Local) stop(ctx context.Context, op *plan.MemberStop) error {
 	if disk.MemberID != op.ExpectMemberID {
 		return &plan.StaleError{Want: "member " + op.ExpectMemberID.String(), Got: disk.MemberID.String()}
 	}
-	crashpoint.Hit("member-stop:before")
+	crashpoint.Hit("member-stop.before")
 	err := l.o.State.Update(func(s *nodestate.State) error {
 		s.Assigned.Stopped = true
 		return nil
@@ -346,9 +346,9 @@ func (l *Local) stop(ctx context.Context, op *plan.MemberStop) error {
 	if err != nil {
 		return err
 	}
-	crashpoint.Hit("member-stop:before-signal")
+	crashpoint.Hit("member-stop.before-signal")
 	err = l.o.Proc.Stop(ctx)
-	crashpoint.Hit("member-stop:after")
+	crashpoint.Hit("member-stop.after")
 	return err
 }
 
@@ -370,23 +370,23 @@ func (l *Local) setAside(op *plan.DataSetAside) error {
 				Got:  fmt.Sprintf("member %s, incarnation %s", disk.MemberID, disk.Token),
 			}
 		}
-		crashpoint.Hit("data-set-aside:before")
+		crashpoint.Hit("data-set-aside.before")
 		if _, err := nodestate.SetAside(l.o.DataDir, op.Token, l.o.Now()); err != nil {
 			return err
 		}
-		crashpoint.Hit("data-set-aside:before-clear")
+		crashpoint.Hit("data-set-aside.before-clear")
 	}
 	err := l.o.State.Update(func(s *nodestate.State) error {
 		s.Assigned, s.Prepared, s.Peers = nil, nil, nil
 		s.MemberID, s.ClusterID, s.MemberToken, s.Founding = 0, 0, "", false
 		return nil
 	})
-	crashpoint.Hit("data-set-aside:after")
+	crashpoint.Hit("data-set-aside.after")
 	return err
 }
 
-// quarantine records the state and restarts the process with it. Killed in
-// between, the next start of the daemon brings the two together.
+// quarantine starts the process with the wanted URLs, and then records that.
+// Killed or failing in between, the record still says that it is to be done.
 func (l *Local) quarantine(ctx context.Context, on bool) error {
 	s := l.o.State.State()
 	if s.Assigned == nil {
@@ -395,23 +395,22 @@ func (l *Local) quarantine(ctx context.Context, on bool) error {
 	if s.Assigned.Quarantined == on {
 		return nil
 	}
-	crashpoint.Hit("quarantine:before")
-	err := l.o.State.Update(func(s *nodestate.State) error {
+	s.Assigned.Quarantined = on // of this copy
+	state := etcdconf.StateExisting
+	if s.Founding {
+		state = etcdconf.StateNew // there may be no data yet
+	}
+	crashpoint.Hit("quarantine.before-restart")
+	if !s.Assigned.Stopped && l.o.Proc.Status().State != cluster.ProcessStopped {
+		if err := l.run(ctx, s, state); err != nil {
+			return err
+		}
+	}
+	crashpoint.Hit("quarantine.before-record")
+	return l.o.State.Update(func(s *nodestate.State) error {
 		s.Assigned.Quarantined = on
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	crashpoint.Hit("quarantine:before-restart")
-	s = l.o.State.State()
-	if s.Assigned.Stopped || l.o.Proc.Status().State == cluster.ProcessStopped {
-		return nil
-	}
-	if err := l.o.Proc.Stop(ctx); err != nil {
-		return err
-	}
-	return l.run(ctx, s, etcdconf.StateExisting)
 }
 
 func (l *Local) backup(ctx context.Context) error {
@@ -426,9 +425,9 @@ func (l *Local) backup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	crashpoint.Hit("backup-take:before")
+	crashpoint.Hit("backup-take.before")
 	_, err = l.o.Backups.Take(ctx, c, s.Assigned.Version)
-	crashpoint.Hit("backup-take:after")
+	crashpoint.Hit("backup-take.after")
 	return err
 }
 

@@ -51,6 +51,9 @@ type Failure struct {
 	Line  string    `json:"line"`
 	Text  string    `json:"text"`
 	Retry time.Time `json:"retry"`
+	// Transient says that the reason clears by itself within seconds: etcd
+	// refuses changes while a member has not been connected for long enough.
+	Transient bool `json:"transient,omitempty"`
 }
 
 // A Node is a machine with our daemon.

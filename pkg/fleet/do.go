@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/apply"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/rpc/election"
@@ -90,7 +90,7 @@ func clears(err error, op plan.Operation, obs cluster.Observation, waited time.D
 	var lost *election.LostError
 	_, promote := op.(*plan.Promote)
 	switch {
-	case errors.Is(err, etcdclient.ErrNotReady), errors.Is(err, etcdclient.ErrUnhealthy):
+	case apply.NotYet(err):
 		return true
 	case errors.As(err, &unsafe):
 		return unsafe.Invariant == "quorum"

@@ -39,6 +39,7 @@ const (
 	ElectorsDiffer     Rule = "electors-differ"
 	NodeUnreachable    Rule = "node-unreachable"
 	NoCoordinator      Rule = "no-coordinator"
+	NotYet             Rule = "not-yet"
 	OperationFailed    Rule = "operation-failed"
 )
 
@@ -136,6 +137,9 @@ var ruleDocs = []RuleDoc{
 	{NoCoordinator,
 		"No daemon holds the coordinator's lease, so nobody plans. It takes a majority of the nodes that host voters.",
 		"Start the daemons on the voters' nodes; the text says which answer."},
+	{NotYet,
+		"etcd refuses the next membership change for the moment: each member has to be connected to the others for five seconds first.",
+		"Wait. If it stays, a member restarts again and again, or the network between members breaks; see their log lines."},
 	{OperationFailed,
 		"The last operation failed. It is tried again after a pause that grows to a minute.",
 		"The text has the error and the command line, which can be run by hand."},

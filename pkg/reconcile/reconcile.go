@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/apply"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/plan"
@@ -186,8 +187,12 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 	l.report(ctx, r)
 	began := l.o.Now()
 	err := l.o.Do(ctx, r.Spec, r.Observation, op)
-	l.tries.note(line, err, l.o.Now())
+	transient := apply.NotYet(err)
+	l.tries.note(line, err, transient, l.o.Now())
 	r.Operation = ""
+	if transient {
+		return pauseWaiting
+	}
 	r.Done = &Done{At: began, Line: line, Took: l.o.Now().Sub(began), Err: err}
 	l.report(ctx, r)
 	return pauseActive
@@ -196,7 +201,7 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 func pauseAfter(r Report) time.Duration {
 	for _, h := range r.Holds {
 		switch h.Rule {
-		case plan.Founding, plan.WaitingForNodes, plan.StoreNotShared, plan.LearnerBehind, plan.MemberStarting, plan.QuorumLost, plan.ElectorsDiffer, plan.SpecMissing, plan.Grace:
+		case plan.Founding, plan.WaitingForNodes, plan.StoreNotShared, plan.LearnerBehind, plan.MemberStarting, plan.QuorumLost, plan.ElectorsDiffer, plan.SpecMissing, plan.Grace, plan.NotYet:
 			return pauseWaiting
 		}
 	}

@@ -119,9 +119,9 @@ func TestTries(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	tr := tries{}
 	equal(t, "wait for nothing", tr.next(now), lastRetry)
-	tr.note("b", errBroken, now)
-	tr.note("a", errBroken, now.Add(-time.Second))
-	tr.note("a", errBroken, now)
+	tr.note("b", errBroken, false, now)
+	tr.note("a", errBroken, false, now.Add(-time.Second))
+	tr.note("a", errBroken, false, now)
 	list := tr.failures()
 	if len(list) != 2 || list[0].Line != "a" || list[1].Line != "b" {
 		t.Fatalf("failures are %+v", list)
@@ -132,9 +132,9 @@ func TestTries(t *testing.T) {
 	// b may be tried already; the wait is for a.
 	equal(t, "wait, later", tr.next(now.Add(firstRetry)), firstRetry)
 	for range 200 {
-		tr.note("a", errBroken, now)
+		tr.note("a", errBroken, false, now)
 	}
 	equal(t, "retry after 200 failures", tr.failures()[0].Retry, now.Add(lastRetry))
-	tr.note("c", nil, now)
+	tr.note("c", nil, false, now)
 	equal(t, "failures after a success", len(tr.failures()), 0)
 }

@@ -16,6 +16,8 @@ type failure struct {
 	count int
 	at    time.Time
 	err   error
+	// transient says that the reason clears by itself.
+	transient bool
 }
 
 const (
@@ -25,6 +27,9 @@ const (
 
 // retry returns when the operation may be tried again.
 func (f failure) retry() time.Time {
+	if f.transient {
+		return f.at.Add(firstRetry)
+	}
 	return f.at.Add(min(firstRetry<<min(f.count-1, 20), lastRetry))
 }
 
@@ -33,7 +38,7 @@ func (f failure) retry() time.Time {
 func (t tries) failures() []cluster.Failure {
 	var list []cluster.Failure
 	for line, f := range t {
-		list = append(list, cluster.Failure{Line: line, Text: f.err.Error(), Retry: f.retry()})
+		list = append(list, cluster.Failure{Line: line, Text: f.err.Error(), Retry: f.retry(), Transient: f.transient})
 	}
 	slices.SortFunc(list, func(a, b cluster.Failure) int { return strings.Compare(a.Line, b.Line) })
 	return list
@@ -52,12 +57,12 @@ func (t tries) next(now time.Time) time.Duration {
 
 // note records how a try ended. A success forgets that it ever failed, and
 // lets everything else be tried at once: the world has changed.
-func (t tries) note(line string, err error, now time.Time) {
+func (t tries) note(line string, err error, transient bool, now time.Time) {
 	if err == nil {
 		clear(t)
 		return
 	}
-	t[line] = failure{count: t[line].count + 1, at: now, err: err}
+	t[line] = failure{count: t[line].count + 1, at: now, err: err, transient: transient}
 }
 
 func (t tries) forget() { clear(t) }
