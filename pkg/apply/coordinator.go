@@ -20,6 +20,8 @@ type Records interface {
 	CreateIncarnation(ctx context.Context, i cluster.Incarnation) error
 	// MarkCreated writes the marker that a cluster exists.
 	MarkCreated(ctx context.Context, at time.Time) error
+	// WriteSpec writes the spec.
+	WriteSpec(ctx context.Context, s cluster.Spec) error
 	// DeleteBackup deletes a backup; one that is not there is success.
 	DeleteBackup(ctx context.Context, name string) error
 }
@@ -133,6 +135,8 @@ func (c *Coordinator) effect(ctx context.Context, obs cluster.Observation, op pl
 		})
 	case *plan.IncarnationMark:
 		return c.Records.MarkCreated(ctx, c.Now())
+	case *plan.SpecWrite:
+		return c.Records.WriteSpec(ctx, cluster.Spec{MemberCount: op.MemberCount, EtcdVersion: op.EtcdVersion})
 	case *plan.ElectorsWrite:
 		return c.Fence.ChangeElectors(ctx, op.Names)
 	case *plan.BackupPrune:

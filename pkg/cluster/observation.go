@@ -252,6 +252,8 @@ type Store struct {
 	// Reachable says that this look could read the store. Where it could not,
 	// the rest is what it said last.
 	Reachable bool `json:"reachable"`
+	// SpecMissing says that the store answered and holds no spec.
+	SpecMissing bool `json:"specMissing,omitempty"`
 	// SpecProblem says why the spec in the store cannot be understood.
 	SpecProblem string `json:"specProblem,omitempty"`
 	// Created is the time in the marker etcd-cluster-created, zero for none.

@@ -48,7 +48,7 @@ func newCrowd(ctx context.Context, d *Daemon, l net.Listener) (*crowd, error) {
 	c.finder, err = discovery.New(discovery.Options{
 		Self:      discovery.Record{Name: d.name, Address: d.node.address, Boot: d.node.boot},
 		Seeds:     c.seeds,
-		Directory: directory{d.store},
+		Directory: directory{d.store, d.remember},
 		Interval:  d.c.DiscoveryInterval,
 		Join:      c.gossip.Join,
 		Alive:     c.alive,
@@ -135,13 +135,21 @@ func (c *crowd) candidate() bool {
 }
 
 // directory is the control store as a source of nodes.
-type directory struct{ s *store.Store }
+type directory struct {
+	s *store.Store
+	// remember is told the spec: a node that coordinates only later shall know it
+	// without the store.
+	remember func(cluster.Spec)
+}
 
 // Nodes returns the records of all nodes.
 func (d directory) Nodes(ctx context.Context) ([]discovery.Record, error) {
 	view, err := d.s.Poll(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if view.Spec != nil {
+		d.remember(cluster.Spec{MemberCount: view.Spec.MemberCount, EtcdVersion: view.Spec.EtcdVersion})
 	}
 	var list []discovery.Record
 	for _, n := range view.Nodes {

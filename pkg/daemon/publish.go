@@ -210,7 +210,7 @@ func previous(ctx context.Context, s *store.Store) cluster.Observation {
 // changesStore reports whether an operation changes what a look reads from the
 // store.
 func changesStore(line string) bool {
-	return slices.ContainsFunc([]string{"etcdadm incarnation ", "etcdadm backup "}, func(p string) bool {
+	return slices.ContainsFunc([]string{"etcdadm incarnation ", "etcdadm backup ", "etcdadm spec "}, func(p string) bool {
 		return strings.HasPrefix(line, p)
 	})
 }

@@ -308,7 +308,11 @@ func (d *Daemon) loop() *reconcile.Loop {
 
 func (d *Daemon) look(ctx context.Context, prev cluster.Observation) cluster.Observation {
 	d.health.beat(d.now())
-	return d.fleet.Look(ctx, prev)
+	obs := d.fleet.Look(ctx, prev)
+	if d.c.Static != nil {
+		obs.Store.SpecMissing = false // the flags have it
+	}
+	return obs
 }
 
 func (d *Daemon) report(_ context.Context, r reconcile.Report) {
@@ -321,14 +325,15 @@ func (d *Daemon) report(_ context.Context, r reconcile.Report) {
 }
 
 // spec returns the wish: the static one, the store's, or the last one seen
-// while the store does not answer.
+// where the store has none or has not answered. The plan knows that it is
+// missing, and founds nothing by memory.
 func (d *Daemon) spec() cluster.Spec {
 	if d.c.Static != nil {
 		return d.withPolicy(*d.c.Static)
 	}
 	f := d.view.Spec()
 	if f == nil {
-		if kept := d.state.State().Spec; kept != nil && !d.view.Answered() {
+		if kept := d.state.State().Spec; kept != nil {
 			return d.withPolicy(*kept)
 		}
 		return cluster.Spec{}

@@ -67,13 +67,6 @@ func (v *StoreView) Records() []observe.Record {
 	return v.answer.Records
 }
 
-// Answered reports whether the store has answered at least once.
-func (v *StoreView) Answered() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return !v.backupsRead.IsZero() || v.answer.Store.BackupsKnown
-}
-
 // Answer returns what the store says, or said a moment ago. After a failure it
 // returns what it said before, with the error.
 func (v *StoreView) Answer(ctx context.Context) observe.StoreAnswer {
@@ -119,6 +112,7 @@ func (v *StoreView) read(ctx context.Context) error {
 		Requests:     requests(view),
 		Problems:     view.Problems,
 	}
+	v.answer.Store.SpecMissing = view.Spec == nil && view.SpecErr == nil
 	if view.SpecErr != nil {
 		v.answer.Store.SpecProblem = view.SpecErr.Error()
 	}

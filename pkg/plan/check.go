@@ -48,6 +48,8 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return c.create(op)
 	case *IncarnationMark:
 		return nil // the marker only ever protects
+	case *SpecWrite:
+		return c.writeSpec(op)
 	case *MemberStart:
 		return c.start(op)
 	case *MemberStop:
@@ -147,6 +149,11 @@ func (c checker) prepare(op *MemberPrepare) error {
 	if n.Disk.State != cluster.DiskEmpty || n.Assigned != nil {
 		return unsafe("founding", "%s has data or an assignment", op.Node)
 	}
+	if len(c.obs.Store.Incarnations) > 0 && n.Prepared == nil {
+		// When the record was made, every founder had a promise. One without has
+		// lost its disk, and perhaps a vote that it gave.
+		return unsafe("fresh-disk", "%s has no promise to change", op.Node)
+	}
 	return c.untouched(op.Token)
 }
 
@@ -210,6 +217,13 @@ func (c checker) staticMajority() error {
 		return unsafe("founding", "%d of %d listed nodes answer", answer, len(list))
 	}
 	return nil
+}
+
+func (c checker) writeSpec(op *SpecWrite) error {
+	if !c.obs.Store.SpecMissing && !Done(c.obs, op) {
+		return &StaleError{Want: "a store without a spec", Got: "one that does not answer"}
+	}
+	return cluster.Spec{MemberCount: op.MemberCount, EtcdVersion: op.EtcdVersion}.Validate()
 }
 
 func (c checker) start(op *MemberStart) error {

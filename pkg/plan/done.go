@@ -20,6 +20,8 @@ func Done(obs cluster.Observation, op Operation) bool {
 		})
 	case *IncarnationMark:
 		return !obs.Store.Created.IsZero()
+	case *SpecWrite:
+		return obs.Store.Reachable && !obs.Store.SpecMissing
 	case *MemberStart:
 		n := l.node(op.Node)
 		return n != nil && n.Assigned != nil && n.Assigned.Token == op.Token && n.Assigned.Version == op.Version &&

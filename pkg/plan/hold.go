@@ -66,7 +66,7 @@ func Explain(r Rule) (RuleDoc, bool) {
 
 var ruleDocs = []RuleDoc{
 	{SpecMissing,
-		"The control store has no spec (control/etcd-cluster-spec) and no node remembers one. A running cluster keeps running; nothing is changed.",
+		"The control store has no spec (control/etcd-cluster-spec). A cluster that runs is kept as its nodes remember the spec; a new one is not founded.",
 		"Write one: etcd-manager-ctl --backup-store=STORE --member-count=3 --etcd-version=VERSION configure-cluster."},
 	{SpecInvalid,
 		"The spec in the store cannot be understood or asks for something that cannot be. Until it is mended nothing is changed.",

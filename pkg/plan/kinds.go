@@ -45,6 +45,12 @@ var kinds = []Kind{
 		New:   func() Operation { return &IncarnationMark{} },
 	},
 	{
+		Path: "spec write", Short: "write the spec that is remembered into a store that has lost it",
+		Needs: "The store is reachable and has no spec.",
+		Done:  "control/etcd-cluster-spec exists.",
+		New:   func() Operation { return &SpecWrite{} },
+	},
+	{
 		Path: "member start", Short: "start a node's etcd process",
 		Needs: "Mode new: the node has promised this token and has never started it. Mode join: the disk is empty. Mode restart: the data on the disk is of this token. Binaries of the version are there.",
 		Done:  "The etcd process runs with this token and version.",

@@ -37,6 +37,10 @@ func newLook(spec cluster.Spec, obs cluster.Observation) *look {
 			l.healthy++
 		}
 	}
+	if obs.Store.SpecMissing && spec.MemberCount > 0 {
+		// What is remembered may be an old wish: it is no reason to remove anyone.
+		l.spec.MemberCount = max(spec.MemberCount, len(l.voters))
+	}
 	return l
 }
 

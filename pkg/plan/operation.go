@@ -50,6 +50,13 @@ type IncarnationMark struct {
 	Token cluster.Token `flag:"token" doc:"cluster token of the running incarnation"`
 }
 
+// SpecWrite writes the spec that the nodes remember into a store that has
+// none.
+type SpecWrite struct {
+	MemberCount int                 `flag:"member-count" doc:"number of voters"`
+	EtcdVersion etcdversion.Version `flag:"etcd-version" doc:"etcd version"`
+}
+
 // MemberStart starts a node's etcd process.
 type MemberStart struct {
 	Node    cluster.NodeName    `flag:"node" doc:"node to start etcd on"`
@@ -143,6 +150,7 @@ type EndpointsWrite struct {
 func (*MemberPrepare) kind() string     { return "member prepare" }
 func (*IncarnationCreate) kind() string { return "incarnation create" }
 func (*IncarnationMark) kind() string   { return "incarnation mark" }
+func (*SpecWrite) kind() string         { return "spec write" }
 func (*MemberStart) kind() string       { return "member start" }
 func (*MemberStop) kind() string        { return "member stop" }
 func (*AddLearner) kind() string        { return "member add-learner" }

@@ -35,6 +35,8 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 		}
 	case *IncarnationMark:
 		w.Store.Created = w.At
+	case *SpecWrite:
+		w.Store.SpecMissing = false
 	case *MemberStart:
 		w.start(op)
 	case *MemberStop:

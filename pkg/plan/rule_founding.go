@@ -91,6 +91,11 @@ func (l *look) found() Operation {
 	if !l.storeReady("founding") {
 		return nil
 	}
+	if l.obs.Store.SpecMissing {
+		// What a node remembers is a wish for another cluster.
+		l.hold(SpecMissing, "the control store has no spec")
+		return nil
+	}
 	if waiting := l.unknown(); len(waiting) > 0 {
 		l.hold(WaitingForNodes, "%s did not answer and may hold data", names(waiting))
 		return nil

@@ -253,8 +253,8 @@ func oneStep(have, want []cluster.NodeName) []cluster.NodeName {
 	}())
 }
 
-// ruleRecord writes the incarnation record and the marker of a running
-// cluster where the store lacks them: after founding, when the store was
+// ruleRecord writes the incarnation record, the marker and the spec of a
+// running cluster where the store lacks them: after founding, when the store was
 // emptied, and for a cluster taken over from the existing tool.
 func ruleRecord(l *look) (Operation, verdict) {
 	s := l.obs.Store
@@ -272,6 +272,9 @@ func ruleRecord(l *look) (Operation, verdict) {
 	}
 	if s.Created.IsZero() {
 		return &IncarnationMark{Token: l.obs.Token}, goOn
+	}
+	if s.SpecMissing {
+		return &SpecWrite{MemberCount: l.spec.MemberCount, EtcdVersion: l.version()}, goOn
 	}
 	return nil, goOn
 }

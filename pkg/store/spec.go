@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 )
 
@@ -48,6 +49,12 @@ func (s *Store) Spec(ctx context.Context) (SpecFile, error) {
 		return SpecFile{}, err
 	}
 	return parseSpec(specKey, b)
+}
+
+// WriteSpec is PutSpec for a spec as the plan has it; its policy is no part of
+// the file.
+func (s *Store) WriteSpec(ctx context.Context, spec cluster.Spec) error {
+	return s.PutSpec(ctx, SpecFile{MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion})
 }
 
 // PutSpec writes the spec. It keeps the fields of the present file that this
