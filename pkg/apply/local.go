@@ -209,7 +209,7 @@ func (l *Local) prepare(ctx context.Context, op *plan.MemberPrepare) error {
 		return refuse("%s already has data or an assignment", l.o.Name)
 	}
 	crashpoint.Hit("member-prepare.before")
-	if err := l.o.Elector.Prepare(ctx, op.Token, seatNames(op.Voters)); err != nil {
+	if err := l.o.Elector.Prepare(ctx, op.Token, cluster.SeatNames(op.Voters)); err != nil {
 		return err
 	}
 	crashpoint.Hit("member-prepare.before-promise")
@@ -429,13 +429,4 @@ func (l *Local) backup(ctx context.Context) error {
 	_, err = l.o.Backups.Take(ctx, c, s.Assigned.Version)
 	crashpoint.Hit("backup-take.after")
 	return err
-}
-
-func seatNames(seats []cluster.Seat) []cluster.NodeName {
-	list := make([]cluster.NodeName, len(seats))
-	for i, s := range seats {
-		list[i] = s.Name
-	}
-	slices.Sort(list)
-	return list
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -31,4 +32,25 @@ func (e *HostEntry) UnmarshalText(b []byte) error {
 	}
 	*e = HostEntry{Address: address, Name: name}
 	return nil
+}
+
+// SeatNames returns the names of the seats, sorted.
+func SeatNames(seats []Seat) []NodeName {
+	list := make([]NodeName, len(seats))
+	for i, s := range seats {
+		list[i] = s.Name
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Pause returns the oldest request to leave the cluster alone; ok is false
+// where there is none.
+func (s Store) Pause() (r Request, ok bool) {
+	for _, r := range s.Requests {
+		if r.Kind == RequestPause {
+			return r, true
+		}
+	}
+	return Request{}, false
 }

@@ -97,18 +97,10 @@ func clears(err error, op plan.Operation, obs cluster.Observation, waited time.D
 	case errors.As(err, &stale):
 		return promote && waited < nameTime
 	case errors.As(err, &held):
-		return isPaused(obs) && waited < yieldTime
+		_, asked := obs.Store.Pause()
+		return asked && waited < yieldTime
 	case errors.As(err, &lost):
 		return waited < yieldTime
-	}
-	return false
-}
-
-func isPaused(obs cluster.Observation) bool {
-	for _, r := range obs.Store.Requests {
-		if r.Kind == cluster.RequestPause {
-			return true
-		}
 	}
 	return false
 }

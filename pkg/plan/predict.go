@@ -21,7 +21,7 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 	case *MemberPrepare:
 		n := w.node(op.Node)
 		n.Prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
-		n.Electors = cluster.Electors{Token: op.Token, Names: seatNames(op.Voters)}
+		n.Electors = cluster.Electors{Token: op.Token, Names: cluster.SeatNames(op.Voters)}
 		if w.Electors.Term == 0 && w.Electors.Seq == 0 {
 			w.Electors = n.Electors
 		}
@@ -254,13 +254,4 @@ func (w *world) writeElectors(op *ElectorsWrite) {
 			w.Nodes[i].Electors = w.Electors
 		}
 	}
-}
-
-func seatNames(seats []cluster.Seat) []cluster.NodeName {
-	list := make([]cluster.NodeName, len(seats))
-	for i, s := range seats {
-		list[i] = s.Name
-	}
-	slices.Sort(list)
-	return list
 }

@@ -33,11 +33,9 @@ func ruleSpec(l *look) (Operation, verdict) {
 }
 
 func rulePaused(l *look) (Operation, verdict) {
-	for _, r := range l.obs.Store.Requests {
-		if r.Kind == cluster.RequestPause {
-			l.hold(Paused, "by %s since %s: %s", orUnknown(r.By), r.At.UTC().Format("2006-01-02 15:04:05Z"), orUnknown(r.Reason))
-			return nil, stop
-		}
+	if r, ok := l.obs.Store.Pause(); ok {
+		l.hold(Paused, "by %s since %s: %s", orUnknown(r.By), r.At.UTC().Format("2006-01-02 15:04:05Z"), orUnknown(r.Reason))
+		return nil, stop
 	}
 	return nil, goOn
 }

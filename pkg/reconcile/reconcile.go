@@ -136,7 +136,7 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 	l.prev = obs
 	obs.Failures = l.tries.failures()
 	spec := l.o.Spec()
-	if paused(obs) {
+	if _, paused := obs.Store.Pause(); paused {
 		l.o.Lease.Release(ctx)
 	} else if err := l.lead(ctx, obs); err != nil {
 		return l.follow(ctx, Report{Spec: spec, Observation: obs}, err)
@@ -223,13 +223,4 @@ func (l *Loop) report(ctx context.Context, r Report) {
 	r.Term, _ = l.o.Lease.Held()
 	l.events.note(r)
 	l.o.Report(ctx, r)
-}
-
-func paused(obs cluster.Observation) bool {
-	for _, r := range obs.Store.Requests {
-		if r.Kind == cluster.RequestPause {
-			return true
-		}
-	}
-	return false
 }
