@@ -76,6 +76,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"record another cluster than the running one", "founding", "cluster a b c\nstore emptied", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
 		{"promise over data", "founding", "nodes a b\nnode c data=9/t0", "member prepare --node=a --token=n1 --version=3.6.16 " + threeSeats},
 		{"promise on a node that has data", "founding", "nodes a b\nnode c data=9/n1", "member prepare --node=c --token=n1 --version=3.6.16 " + threeSeats},
+		{"promise again after the disk was lost", "fresh-disk", recordOf + "node a data=1/n1\nnodes b c", "member prepare --node=b --token=n1 --version=3.6.16 " + threeSeats},
 		{"prune the newest", "newest", "cluster a b c\nbackups every=1h for=3h", "backup prune --remove=2026-11-20T11:00:00Z-000001 --remove=2026-11-20T10:00:00Z-000001"},
 		{"change the electors by two", "electors", "cluster a d e\nelectors a,b,c", "electors write --token=t1 --name=a --name=d --name=e --expect=a --expect=b --expect=c"},
 		{"electors who are not expected", "stale", "cluster a b c", "electors write --token=t1 --name=a --name=b --expect=a --expect=b --expect=d"},
@@ -83,6 +84,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"another number of voters at an addition", "stale", "cluster a b c\nnodes d", "member add-learner --node=d --peer-url=https://d:2380 --expect-voters=2"},
 		{"lead to nobody", "stale", "cluster a b c", "member move-leader --to=z"},
 		{"other data than expected", "stale", "cluster a b c\nnode d data=9/t0 stopped", "data set-aside --node=d --token=t0 --expect-member-id=8"},
+		{"write a spec over another", "stale", "cluster a b c\nstore unreachable", "spec write --member-count=3 --etcd-version=3.6.16"},
 		{"stop on a node that nobody knows", "unknown", "cluster a b c", "member stop --node=z --expect-token=t1"},
 	}
 	for _, tt := range tests {
@@ -129,13 +131,14 @@ func TestCheckAllows(t *testing.T) {
 		{"record what is recorded", recordOf + foundingOf + "created\nbackup age=1h", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
 		{"record the running cluster", "cluster a b c\nstore emptied", "incarnation create --number=1 --token=t1 --version=3.6.16 " + threeSeats},
 		{"promise", "nodes a b c", "member prepare --node=a --token=n1 --version=3.6.16 " + threeSeats},
-		{"promise the winner", recordOf + "node a data=1/n1\nnodes b c", "member prepare --node=b --token=n1 --version=3.6.16 " + threeSeats},
+		{"promise the winner", recordOf + "node a data=1/n1\nnode b promised=n2:a,b,c", "member prepare --node=b --token=n1 --version=3.6.16 " + threeSeats},
 		{"mark", "cluster a b c\nbare", "incarnation mark --token=t1"},
 		{"prune", "cluster a b c\nbackups every=1h for=3h", "backup prune --remove=2026-11-20T10:00:00Z-000001"},
 		{"electors", "cluster a d e\nelectors a,b,c", "electors write --token=t1 --name=a --name=b --name=c --name=d --expect=a --expect=b --expect=c"},
 		{"first electors", "cluster a b c\nbare", "electors write --token=t1 --name=a --name=b --name=c"},
 		{"electors who are there", "cluster a b c", "electors write --token=t1 --name=a --name=b --name=c --expect=z"},
 		{"backup", "cluster a b c", "backup take --node=a --reason=request"},
+		{"write the spec that is remembered", "cluster a b c\nspec-missing", "spec write --member-count=3 --etcd-version=3.6.16"},
 		{"discard", "cluster a b c\nnode a aside=1h", "data discard --node=a --name=old-1"},
 		{"hosts", "cluster a b c", "endpoints write --node=a"},
 	}

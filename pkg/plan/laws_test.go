@@ -105,6 +105,7 @@ func randomWorld(r *rand.Rand) (cluster.Spec, cluster.Observation) {
 	s.sort()
 	store := &s.obs.Store
 	store.Reachable, store.BackupsKnown = !one(8), !one(8)
+	store.SpecMissing = store.Reachable && one(8)
 	if one(3) {
 		s.obs.Store.Backups = nil
 	}

@@ -62,6 +62,8 @@ func (l *look) describe() string {
 		case n.Assigned == nil && l.memberOf(&n) == nil && !slices.Contains(l.obs.Electors.Names, n.Name):
 		case !n.Reachable:
 			words = append(words, fmt.Sprintf("%s does not answer", n.Name))
+		case n.Disk.State == cluster.DiskEmpty && n.Prepared != nil:
+			words = append(words, fmt.Sprintf("%s has never started", n.Name))
 		case n.Disk.State == cluster.DiskEmpty:
 			words = append(words, fmt.Sprintf("%s has lost its data", n.Name))
 		default:

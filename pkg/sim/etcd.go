@@ -1,0 +1,205 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A group is the raft group of one incarnation. There is one member list, the
+// committed one; members that are cut off remember an older one on their disks.
+type group struct {
+	token   cluster.Token
+	members []member // copied when changed
+	commit  uint64   // acknowledged to clients
+	leader  cluster.MemberID
+	side    int // of the leader
+	// founders are the members that the first start made, by name.
+	founders []member
+	// ran are the members that have ever written to a disk.
+	ran []cluster.MemberID
+}
+
+// A member is an entry of the member list.
+type member struct {
+	id      cluster.MemberID
+	name    cluster.NodeName // empty until it has started
+	host    *node            // by its peer URL
+	learner bool
+	client  bool      // has published its client URLs
+	healthy time.Time // when it was last well
+}
+
+func (w *world) group(token cluster.Token) *group {
+	for _, g := range w.groups {
+		if g.token == token {
+			return g
+		}
+	}
+	return nil
+}
+
+func (g *group) find(id cluster.MemberID) *member {
+	for i := range g.members {
+		if g.members[i].id == id {
+			return &g.members[i]
+		}
+	}
+	return nil
+}
+
+func (g *group) hasRun(id cluster.MemberID) bool { return slices.Contains(g.ran, id) }
+
+func (g *group) voters() int {
+	count := 0
+	for _, m := range g.members {
+		if !m.learner {
+			count++
+		}
+	}
+	return count
+}
+
+// runs reports whether m's process runs on m's own data.
+func (g *group) runs(m *member) bool {
+	n := m.host
+	return n.up && n.process == cluster.ProcessRunning && n.disk.data && !n.disk.corrupt && n.disk.token == g.token && n.disk.id == m.id
+}
+
+// quorateSide returns the side of the partition on which a majority of the
+// voters runs.
+func (g *group) quorateSide() (side int, ok bool) {
+	var running [2]int
+	for i := range g.members {
+		if m := &g.members[i]; !m.learner && g.runs(m) {
+			running[m.host.side]++
+		}
+	}
+	need := cluster.Quorum(g.voters())
+	switch {
+	case len(g.members) == 0:
+		return 0, false
+	case running[0] >= need:
+		return 0, true
+	}
+	return 1, running[1] >= need
+}
+
+// tick lets a moment pass in every group.
+func (w *world) tick() {
+	quorate := 0
+	for _, g := range w.groups {
+		if w.tickGroup(g) {
+			quorate++
+		}
+	}
+	if quorate > 1 {
+		w.violate("two-clusters", "%d incarnations have a quorum at once", quorate)
+	}
+	for _, n := range w.nodes {
+		w.tickNode(n)
+	}
+}
+
+// tickNode is what a daemon does by itself: it starts its own member on its
+// own data.
+func (w *world) tickNode(n *node) {
+	if !n.up {
+		return
+	}
+	if n.disk.data && n.process == cluster.ProcessRunning {
+		n.disk.known = true
+		if n.assigned != nil {
+			n.prepared = nil
+		}
+	}
+	if n.assigned == nil || n.assigned.Stopped || !n.disk.data || n.disk.token != n.assigned.Token {
+		if n.process == cluster.ProcessCrashing && !n.disk.data {
+			n.process = cluster.ProcessStopped
+		}
+		return
+	}
+	switch g := w.group(n.disk.token); {
+	case n.disk.corrupt:
+		n.process = cluster.ProcessCrashing
+	case g.find(n.disk.id) == nil && g.leader != 0 && g.side == n.side:
+		n.process = cluster.ProcessCrashing // "the member has been permanently removed"
+	default:
+		n.process = cluster.ProcessRunning
+	}
+}
+
+// tickGroup elects, writes and replicates. It reports whether the group has a
+// quorum.
+func (w *world) tickGroup(g *group) bool {
+	side, ok := g.quorateSide()
+	if !ok {
+		g.leader = 0
+		return false
+	}
+	var best uint64
+	first, keep := cluster.MemberID(0), false
+	for i := range g.members {
+		m := &g.members[i]
+		if m.learner || !g.runs(m) || m.host.side != side {
+			continue
+		}
+		if first == 0 || m.host.disk.index > best {
+			first = m.id
+		}
+		best = max(best, m.host.disk.index)
+		keep = keep || m.id == g.leader
+	}
+	if best < g.commit {
+		w.violate("data-lost", "incarnation %s has a quorum that knows %d of %d acknowledged writes", g.token, best, g.commit)
+	}
+	if g.side = side; !keep {
+		g.leader = first
+	}
+	g.commit += 1 + uint64(w.rand.IntN(8))
+	w.replicate(g, side)
+	return true
+}
+
+// replicate brings the members on the leader's side up to date.
+func (w *world) replicate(g *group, side int) {
+	changed := false
+	for i := range g.members {
+		m := &g.members[i]
+		changed = changed || g.runs(m) && m.host.side == side && (!m.client || m.name == "")
+	}
+	if changed {
+		g.members = slices.Clone(g.members)
+	}
+	for i := range g.members {
+		m := &g.members[i]
+		if !g.runs(m) || m.host.side != side {
+			continue
+		}
+		if changed {
+			m.name, m.client = m.host.name, true
+		}
+		d := &m.host.disk
+		if !m.learner || d.index+20 > g.commit {
+			d.index = g.commit
+		} else if !m.host.slow {
+			d.index += (g.commit-d.index)/2 + 1
+		}
+		m.healthy = w.now
+		d.members = g.members
+	}
+	if changed {
+		sortMembers(g.members)
+	}
+}
+
+func sortMembers(list []member) {
+	slices.SortFunc(list, func(a, b member) int {
+		if c := strings.Compare(string(a.name), string(b.name)); c != 0 {
+			return c
+		}
+		return int(a.id) - int(b.id)
+	})
+}

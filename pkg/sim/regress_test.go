@@ -1,0 +1,47 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestRegressions replays what the simulator has found, shrunk. Each was a
+// broken invariant once; the name says what it taught. Most are told as
+// stories in package plan as well.
+func TestRegressions(t *testing.T) {
+	tests := []struct {
+		name   string
+		seed   uint64
+		steps  int
+		faults []Fault
+	}{
+		{"the electors' record moves before the evicted node is cleared", 16, 45, []Fault{{14, SpecChanges, 5, 9}, {44, SpecChanges, 7, 20}}},
+		{"a void promise does not start while no member answers", 14221, 20, []Fault{{4, OpFails, 0, 21}, {5, SpecChanges, 0, 13}, {6, NodeDown, 7, 5}, {10, NodeDown, 2, 14}, {19, StoppedByHand, 3, 3}}},
+		{"a token of which some founder lost its promise is not used again", 16953, 59, []Fault{{4, Partition, 4, 22}, {26, StoreEmptied, 6, 19}, {58, DiskLost, 2, 10}}},
+		{"a late promise does not replace the one that went with the disk", 210587, 20, []Fault{{2, StateLost, 6, 11}, {5, NodeDown, 0, 17}, {7, OpDelayed, 7, 14}, {8, OpFails, 6, 1}, {14, DiskLost, 3, 4}}},
+		{"a second promise arrives after the disk was lost", 297603, 17, []Fault{{3, Rival, 2, 20}, {12, DiskLost, 7, 8}, {16, NodeGone, 5, 25}}},
+		{"pause between a promotion and the electors' record", 664, 26, []Fault{{10, Partition, 2, 12}, {11, OpHalf, 2, 22}, {12, StoreDown, 1, 11}, {16, PauseFor, 3, 18}, {25, DiskLost, 5, 14}}},
+		{"the store is emptied when a founder is half started", 1207, 4, []Fault{{2, OpHalf, 1, 6}, {3, StoreEmptied, 1, 22}}},
+		{"a coordinator that may not act keeps looking", 390015, 43, []Fault{{0, OpDelayed, 4, 20}, {6, DiskLost, 2, 8}, {9, StoreEmptied, 6, 14}, {15, SpecChanges, 5, 18}, {41, Partition, 3, 10}}},
+		{"a crashing member is not well between two looks", 2767, 45, []Fault{{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := Replay(tt.seed, Config{Record: true}, tt.faults, tt.steps); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestReplayOfTheFaultsOfASeed makes sure that Run is Replay.
+func TestReplayOfTheFaultsOfASeed(t *testing.T) {
+	for seed := range uint64(10) {
+		faults, steps := Faults(seed)
+		a, errA := Run(seed, Config{})
+		b, errB := Replay(seed, Config{}, faults, steps)
+		if fmt.Sprint(a, errA) != fmt.Sprint(b, errB) {
+			t.Errorf("seed %d: %v %v, then %v %v", seed, a, errA, b, errB)
+		}
+	}
+}
