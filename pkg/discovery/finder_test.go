@@ -202,6 +202,9 @@ func TestAHungStoreStopsNobody(t *testing.T) {
 		w.start("c", at(3))
 		later(10 * time.Second)
 		got := strings.Join(w.take(""), "|")
+		if n := strings.Count(got, "read"); n != 2 {
+			t.Errorf("%d reads in 18 seconds; one at a time is meant, each of 10 seconds", n)
+		}
 		for _, e := range []string{"0s join b=" + at(2), "6.3s join " + at(3), "12.7s join " + at(3)} {
 			if !strings.Contains(got, e) {
 				t.Errorf("%q is not in %s", e, got)

@@ -153,8 +153,9 @@ func (g *Gossip) config(meta []byte) *memberlist.Config {
 	c.PushPullInterval = pushPullInterval
 	c.QueueCheckInterval = time.Hour
 	c.GossipInterval = 100 * time.Millisecond
-	// A dead node's name may come back with another address at once.
-	c.DeadNodeReclaimTime = time.Millisecond
+	// A dead node's name may come back with another address at once: zero would
+	// mean never.
+	c.DeadNodeReclaimTime = time.Nanosecond
 	// The connection is encrypted, or meant not to be.
 	c.EnableCompression = false
 	return c

@@ -9,6 +9,8 @@ import (
 
 	"github.com/hashicorp/memberlist"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -74,14 +76,15 @@ func (l *link) run() {
 }
 
 // deliver sends a packet or loses it. It tries twice where the stream is an
-// old one, which the node's restart has broken.
+// old one that broke, as it does when the node restarts. A node that refuses
+// the stream would refuse the next.
 func (l *link) deliver(b []byte) {
 	if time.Now().Before(l.retry) {
 		return
 	}
 	old := l.stream != nil
 	err := l.send(b)
-	if err != nil && old {
+	if old && status.Code(err) == codes.Unavailable {
 		err = l.send(b)
 	}
 	if err == nil {
