@@ -266,7 +266,8 @@ func TestOneAttemptAtATime(t *testing.T) {
 		}
 		cancel()
 	}
-	if target := front.Addr().String(); a.attempt(target) != a.attempt(target) {
+	first := a.attempt(front.Addr().String())
+	if second := a.attempt(front.Addr().String()); second != first {
 		t.Error("two attempts at the same node at the same time")
 	}
 }

@@ -1,0 +1,62 @@
+package gossip
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCloseEndsEverything(t *testing.T) {
+	nodes := crowd(t, "a", "b", "c")
+	for _, n := range nodes {
+		n.crash()
+	}
+	eventually(t, leftovers)
+	if n, err := nodes[0].Join(t.Context(), []string{nodes[1].address}); n != 0 || err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("join after close: %d, %v", n, err)
+	}
+	if err := nodes[0].Leave(t.Context()); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("leave after close: %v", err)
+	}
+	if err := nodes[0].Close(t.Context()); err != nil {
+		t.Errorf("a second close: %v", err)
+	}
+	if got := len(nodes[0].Peers()); got != 3 {
+		t.Errorf("%d peers after close", got)
+	}
+}
+
+func TestTheServerStopsGracefullyAfterClose(t *testing.T) {
+	t.Parallel()
+	nodes := crowd(t, "a", "b")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := nodes[0].Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		nodes[0].server.GracefulStop()
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(5 * time.Second):
+		t.Error("streams are left open")
+	}
+	await(t, "-a b", nodes[1])
+}
+
+func TestCloseDoesNotWaitLongerThanItsContext(t *testing.T) {
+	t.Parallel()
+	a := start(t, "a", setup{})
+	hold := make(chan struct{})
+	a.transport.start(func() { <-hold })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := a.Close(ctx); err == nil {
+		t.Error("no error")
+	}
+	close(hold)
+}
