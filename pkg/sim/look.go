@@ -169,8 +169,9 @@ func describe(m member, leader cluster.MemberID, voices []voice, at time.Time, p
 		}
 	}
 	if !c.Healthy {
+		// A look that sees no leader does not see who is well: it starts no clock.
 		c.UnhealthySince = at
-		if !old.UnhealthySince.IsZero() {
+		if !old.UnhealthySince.IsZero() && leader != 0 {
 			c.UnhealthySince = old.UnhealthySince
 		}
 	}
