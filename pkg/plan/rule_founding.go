@@ -70,14 +70,20 @@ func (l *look) notStarted(rec cluster.Incarnation) []*cluster.Node {
 
 // stillFounder reports whether nothing says that n lost its seat while it was
 // away: a founder that did not come in time is replaced like any other voter.
-// As soon as the cluster has had a majority only its member list can tell.
+// As soon as the cluster has had a majority only a member list can tell; one
+// that comes from a member without a leader may be old, so the electors have
+// to agree.
 func (l *look) stillFounder(n *cluster.Node, rec cluster.Incarnation) bool {
 	if len(l.obs.Members) > 0 {
 		m := l.memberOf(n)
-		return l.obs.Token == rec.Token && m != nil && !m.Learner && !m.Healthy && len(m.ClientURLs) == 0
+		if l.obs.Token != rec.Token || m == nil || m.Learner || m.Healthy || len(m.ClientURLs) > 0 {
+			return false
+		}
+	} else if !l.obs.Store.Created.IsZero() {
+		return false
 	}
 	e := l.obs.Electors
-	return l.obs.Store.Created.IsZero() && (e.Token != rec.Token || slices.Contains(e.Names, n.Name))
+	return e.Token != rec.Token || slices.Contains(e.Names, n.Name)
 }
 
 // found founds the cluster, where nothing says that one existed.

@@ -88,8 +88,8 @@ func (w *world) firstData(n *node, op *plan.MemberStart) (disk, bool) {
 		if i < 0 {
 			return disk{}, false
 		}
-		// It does no harm: nobody lets it vote. But only a lost marker explains it.
-		if !w.store.created.IsZero() {
+		// It does no harm, since nobody lets it vote. But a leader could have told.
+		if g.leader != 0 && g.side == n.side {
 			w.violate("void-seat", "%s starts as a founder after its seat was taken away", n.name)
 		}
 		m = &g.founders[i]
