@@ -96,7 +96,7 @@ func (c *crowd) alive() []cluster.NodeName {
 func (c *crowd) peers() []observe.Peer {
 	var list []observe.Peer
 	for _, p := range c.gossip.Peers() {
-		list = append(list, observe.Peer{Name: p.Name, Address: p.Address, Conflict: p.Conflict})
+		list = append(list, observe.Peer{Name: p.Name, Address: p.Address, Conflict: p.Conflict, Silent: !p.Alive})
 	}
 	for _, s := range c.seeds {
 		known := slices.ContainsFunc(list, func(p observe.Peer) bool { return p.Name == s.Name })
@@ -119,19 +119,23 @@ const (
 )
 
 // candidate says whether this daemon should try for the lease. One that votes
-// for another does not. Otherwise the lowest live name does; and another
-// elector when nobody has had the lease for a while, because the lowest may be
-// alive and cut off from the electors.
+// for another does not. Otherwise the lowest live name does, not counting one
+// that let its lease run out: it is gone, and gossip has only not noticed yet.
+// Another elector does when nobody has had the lease for a while, because the
+// lowest may be alive and cut off from the electors.
 func (c *crowd) candidate() bool {
+	alive := c.alive()
 	v := c.d.node.voted.Load()
-	if v != nil && v.to != c.d.name && c.d.now().Sub(v.at) < lease.DefaultTTL {
+	if v == nil || v.to == c.d.name {
+		return slices.Index(alive, c.d.name) <= 0
+	}
+	since := c.d.now().Sub(v.at)
+	if since < lease.DefaultTTL {
 		return false
 	}
-	rank := slices.Index(c.alive(), c.d.name)
-	if rank <= 0 {
-		return true
-	}
-	return v != nil && c.d.now().Sub(v.at) > orphaned+time.Duration(rank)*apart
+	alive = slices.DeleteFunc(alive, func(n cluster.NodeName) bool { return n == v.to })
+	rank := slices.Index(alive, c.d.name)
+	return rank <= 0 || since > orphaned+time.Duration(rank)*apart
 }
 
 // directory is the control store as a source of nodes.

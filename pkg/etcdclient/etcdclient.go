@@ -78,6 +78,9 @@ func Open(o Options) (*Client, error) {
 		DialKeepAliveTime:   10 * time.Second,
 		BackoffWaitBetween:  50 * time.Millisecond,
 		PermitWithoutStream: true,
+		// A member that does not listen is told of at once; who asks decides whether
+		// to ask again.
+		MaxUnaryRetries: 2,
 		DialOptions: []grpc.DialOption{
 			// Small buffers: a daemon keeps this connection for its whole life and
 			// sends a few hundred bytes a second over it.

@@ -134,11 +134,15 @@ func TestOnlyMembersOfSilentNodesAreProbed(t *testing.T) {
 				return *report(2, 1, 2), nil
 			}
 		})
-		prev := cluster.Observation{Token: "t1", Members: []cluster.Member{
-			member(1, "a", "http://a"),  // its node answers
-			member(2, "b", "http://b2"), // its node is silent
-			member(3, "c"),              // never started: nowhere to ask
-		}}
+		prev := cluster.Observation{
+			Token: "t1",
+			Nodes: []cluster.Node{{Name: "a", Reachable: true}, {Name: "b"}},
+			Members: []cluster.Member{
+				member(1, "a", "http://a"),  // its node answered the last look
+				member(2, "b", "http://b2"), // its node was silent
+				member(3, "c"),              // never started: nowhere to ask
+			},
+		}
 		obs, took := collect(t, s, prev)
 		equal(t, "probed", urls.Load(), any("http://b2"))
 		equal(t, "healthy", healthyNames(obs), "a b")
@@ -168,8 +172,32 @@ func TestHangingProbesEndAtTheirDeadlineTogether(t *testing.T) {
 			s.Probe = func(ctx context.Context, _ []string) (cluster.Report, error) { return cluster.Report{}, hang(ctx) }
 		})
 		_, took := collect(t, s, cluster.Observation{Members: []cluster.Member{member(1, "a", "http://a"), member(2, "b", "http://b")}})
-		equal(t, "time", took, 2*timeout)
+		equal(t, "time", took, timeout)
 	})
+}
+
+func TestNodesThatWereSilentAreWaitedForLessLong(t *testing.T) {
+	for name, change := range map[string]func(s *Sources, prev *cluster.Observation){
+		"in the last look": func(_ *Sources, prev *cluster.Observation) {
+			prev.Nodes = []cluster.Node{{Name: "a"}}
+		},
+		"to the gossip": func(s *Sources, _ *cluster.Observation) {
+			s.Peers = func() []Peer { return []Peer{{Name: "a", Silent: true}} }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var prev cluster.Observation
+				s := sources(func(s *Sources) {
+					s.Peers = func() []Peer { return []Peer{{Name: "a"}} }
+					s.Ask = func(ctx context.Context, _ Peer) (Answer, error) { return Answer{}, hang(ctx) }
+					change(s, &prev)
+				})
+				_, took := collect(t, s, prev)
+				equal(t, "time", took, silentTimeout)
+			})
+		})
+	}
 }
 
 func TestALookWithoutProbes(t *testing.T) {

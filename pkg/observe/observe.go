@@ -7,6 +7,7 @@ package observe
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,9 @@ type Peer struct {
 	Address string
 	// Conflict is the address of a second daemon with this name.
 	Conflict string
+	// Silent says that the peer is not expected to answer. It is asked all the
+	// same, and waited for less long.
+	Silent bool
 }
 
 // An Answer is what a node says about itself.
@@ -64,8 +68,13 @@ type Sources struct {
 	Probe func(ctx context.Context, clientURLs []string) (cluster.Report, error)
 }
 
-// timeout bounds each question. A healthy answer takes milliseconds.
-const timeout = 2 * time.Second
+// A question has a deadline; a healthy answer takes milliseconds. What did not
+// answer the last look, or is not expected to, gets the shorter one: a machine
+// that is off shall not make every look slow.
+const (
+	timeout       = 2 * time.Second
+	silentTimeout = 500 * time.Millisecond
+)
 
 // An asked node is one question's outcome.
 type asked struct {
@@ -87,9 +96,6 @@ type probed struct {
 // and never fails: what did not answer is a gap. prev carries what was true
 // before (since when a member is unhealthy, what a silent node said last).
 func Collect(ctx context.Context, s Sources, prev cluster.Observation) cluster.Observation {
-	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
-	defer cancel()
-
 	var wg sync.WaitGroup
 	var st StoreAnswer
 	wg.Go(func() {
@@ -100,17 +106,20 @@ func Collect(ctx context.Context, s Sources, prev cluster.Observation) cluster.O
 	peers := s.Peers()
 	nodes := make([]asked, len(peers))
 	for i, p := range peers {
-		wg.Go(func() { nodes[i] = s.ask(ctx, p) })
+		wg.Go(func() { nodes[i] = s.ask(ctx, p, prev) })
 	}
+	var probes []probed
+	wg.Go(func() { probes = s.probe(ctx, silent(prev)) })
 	wg.Wait()
-
-	in := inputs{sources: s, at: s.Now(), store: st, nodes: nodes}
-	in.probes = s.probe(ctx, silent(prev, nodes))
-	return Merge(in, prev)
+	return Merge(inputs{sources: s, at: s.Now(), store: st, nodes: nodes, probes: probes}, prev)
 }
 
-func (s Sources) ask(ctx context.Context, p Peer) asked {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func (s Sources) ask(ctx context.Context, p Peer, prev cluster.Observation) asked {
+	wait := timeout
+	if p.Silent || slices.ContainsFunc(prev.Nodes, func(n cluster.Node) bool { return n.Name == p.Name && !n.Reachable }) {
+		wait = silentTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	a := asked{peer: p, sent: s.Now()}
 	a.answer, a.err = s.Ask(ctx, p)
@@ -118,15 +127,12 @@ func (s Sources) ask(ctx context.Context, p Peer) asked {
 	return a
 }
 
-// silent returns the members of the last look whose nodes did not answer this
-// one. Their etcd may still serve.
-func silent(prev cluster.Observation, nodes []asked) []cluster.Member {
+// silent returns the members whose nodes did not answer the last look. Their
+// etcd may still serve, so it is asked itself.
+func silent(prev cluster.Observation) []cluster.Member {
 	var list []cluster.Member
 	for _, m := range prev.Members {
-		answered := false
-		for _, a := range nodes {
-			answered = answered || a.peer.Name == m.Name && a.err == nil
-		}
+		answered := slices.ContainsFunc(prev.Nodes, func(n cluster.Node) bool { return n.Name == m.Name && n.Reachable })
 		if !answered && len(m.ClientURLs) > 0 {
 			list = append(list, m)
 		}
@@ -142,7 +148,7 @@ func (s Sources) probe(ctx context.Context, members []cluster.Member) []probed {
 	var wg sync.WaitGroup
 	for i, m := range members {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, timeout)
+			ctx, cancel := context.WithTimeout(ctx, silentTimeout)
 			defer cancel()
 			out[i].member = m
 			out[i].report, out[i].err = s.Probe(ctx, m.ClientURLs)

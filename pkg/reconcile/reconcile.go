@@ -83,7 +83,7 @@ const (
 	pauseWaiting = 250 * time.Millisecond
 	pauseHeld    = time.Second
 	pauseIdle    = 2 * time.Second
-	pauseStandby = 500 * time.Millisecond
+	pauseStandby = 250 * time.Millisecond
 )
 
 // A Loop runs until its context ends.
@@ -173,7 +173,7 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 	var held *lease.HeldError
 	if errors.As(err, &held) {
 		l.standby()
-		return max(pauseStandby, min(held.Remaining, pauseIdle))
+		return max(pauseStandby/2, min(held.Remaining, pauseIdle))
 	}
 	r.Holds = []plan.Hold{{Rule: plan.NoCoordinator, Text: err.Error()}}
 	l.report(ctx, r)
