@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,6 +43,10 @@ var scripts = map[etcdversion.Version]string{
 // fakes installs the scripts as binaries below dir.
 func fakes(t *testing.T, dir string) etcdbin.Finder {
 	t.Helper()
+	// A child that another test forks now would have the files open for writing
+	// until it is a program of its own, and nobody could run them.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	for v, body := range scripts {
 		place := filepath.Join(dir, "etcd-v"+v.String())
 		if err := os.MkdirAll(place, 0o755); err != nil {
