@@ -23,6 +23,8 @@ func TestRegressions(t *testing.T) {
 		{"pause between a promotion and the electors' record", 664, 26, []Fault{{10, Partition, 2, 12}, {11, OpHalf, 2, 22}, {12, StoreDown, 1, 11}, {16, PauseFor, 3, 18}, {25, DiskLost, 5, 14}}},
 		{"the store is emptied when a founder is half started", 1207, 4, []Fault{{2, OpHalf, 1, 6}, {3, StoreEmptied, 1, 22}}},
 		{"a coordinator that may not act keeps looking", 390015, 43, []Fault{{0, OpDelayed, 4, 20}, {6, DiskLost, 2, 8}, {9, StoreEmptied, 6, 14}, {15, SpecChanges, 5, 18}, {41, Partition, 3, 10}}},
+		{"a member with corrupt data is not well when it was told to start", 16810535984111829, 20, []Fault{{9, OpDelayed, 3, 10}, {11, StoppedByHand, 4, 22}, {12, DataCorrupt, 7, 9}, {17, MarkerLost, 4, 5}, {18, SpecChanges, 4, 3}}},
+		{"an old member list does not bring a founder back", 55249936205956422, 77, []Fault{{8, Partition, 7, 17}, {44, SpecChanges, 7, 10}, {76, DataLost, 1, 4}}},
 		{"a crashing member is not well between two looks", 2767, 45, []Fault{{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22}}},
 	}
 	for _, tt := range tests {

@@ -35,6 +35,9 @@ func (w *world) start(n *node, op *plan.MemberStart) error {
 		n.prepared = nil
 	}
 	n.process = cluster.ProcessRunning
+	if n.disk.corrupt {
+		n.process = cluster.ProcessCrashing
+	}
 	return nil
 }
 
