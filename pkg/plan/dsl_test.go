@@ -188,24 +188,28 @@ func (s *stage) storeFact(kind string, args []string) error {
 		}
 		return s.backups(args)
 	case "request":
-		r := cluster.Request{Name: args[0], At: s.obs.At.Add(-time.Minute)}
-		err := each(args[1:], func(k, v string) error {
-			switch k {
-			case "kind":
-				r.Kind = cluster.RequestKind(v)
-			case "by":
-				r.By = v
-			case "reason":
-				r.Reason = v
-			}
-			return nil
-		})
-		store.Requests = append(store.Requests, r)
-		return err
+		return s.request(args)
 	default:
 		return fmt.Errorf("there is no %q", kind)
 	}
 	return nil
+}
+
+func (s *stage) request(args []string) error {
+	r := cluster.Request{Name: args[0], At: s.obs.At.Add(-time.Minute)}
+	err := each(args[1:], func(k, v string) error {
+		switch k {
+		case "kind":
+			r.Kind = cluster.RequestKind(v)
+		case "by":
+			r.By = v
+		case "reason":
+			r.Reason = v
+		}
+		return nil
+	})
+	s.obs.Store.Requests = append(s.obs.Store.Requests, r)
+	return err
 }
 
 func (s *stage) backup(age string) error {

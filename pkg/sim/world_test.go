@@ -189,72 +189,74 @@ func TestAnIncarnationIsCreatedOnce(t *testing.T) {
 	}
 }
 
-// TestTheWorldSees breaks each invariant of the world once, by hand.
+func removeVoter(w *world, i int) {
+	_ = w.try(&plan.Remove{ID: w.groups[0].memberOn(w.nodes[i]).id, ExpectName: w.nodes[i].name, ExpectVoters: 3})
+}
+
+// harms break each invariant of the world once, by hand.
+var harms = []struct {
+	invariant string
+	harm      func(w *world)
+}{
+	{"data-lost", func(w *world) {
+		w.nodes[1].disk.index, w.nodes[2].disk.index = 0, 0
+		w.nodes[0].shutdown()
+		w.pass(1)
+	}},
+	{"two-clusters", func(w *world) {
+		g := w.bootstrap(&plan.MemberStart{Token: "other", Peers: []cluster.Seat{{Name: "d"}}})
+		d := w.nodes[3]
+		d.disk, d.process = disk{data: true, token: "other", id: g.members[0].id}, cluster.ProcessRunning
+		w.pass(1)
+	}},
+	{"fresh-disk", func(w *world) {
+		w.config.Trusting = true
+		w.nodes[2].loseDisk()
+		_ = w.try(&plan.MemberStart{Node: "c", Token: w.groups[0].token, Mode: plan.StartNew, Version: version})
+	}},
+	{"void-seat", func(w *world) {
+		w.spec.MemberCount = 2
+		removeVoter(w, 2)
+		w.nodes[2].loseDisk()
+		w.config.Trusting = true
+		_ = w.try(&plan.MemberStart{Node: "c", Token: w.groups[0].token, Mode: plan.StartNew, Version: version})
+	}},
+	{"live-data", func(w *world) {
+		c := w.nodes[2]
+		c.process = cluster.ProcessStopped
+		_ = w.try(&plan.DataSetAside{Node: "c", Token: c.disk.token, ExpectMemberID: c.disk.id})
+	}},
+	{"quorum", func(w *world) {
+		w.nodes[2].shutdown()
+		obs := w.look(w.nodes[0], nil)
+		w.effect(w.nodes[0], &obs, &plan.MemberStop{Node: "b", ExpectToken: "x"}, false)
+	}},
+	{"founding", func(w *world) {
+		_ = w.createIncarnation(&plan.IncarnationCreate{Number: 2, Token: "other"})
+	}},
+	{"backup", func(w *world) {
+		w.pass(1)
+		w.store.backups = nil
+		removeVoter(w, 2)
+	}},
+	{"grace", func(w *world) { removeVoter(w, 2) }},
+	{"newest", func(w *world) {
+		_ = w.try(&plan.BackupPrune{Remove: []string{w.store.backups[0].Name}})
+	}},
+	{"check", func(w *world) {
+		obs := w.look(w.nodes[0], nil)
+		w.carryOut(w.nodes[0], &obs, &plan.MoveLeader{To: "z"})
+	}},
+	{"unexplained", func(w *world) {
+		w.config.Next = func(cluster.Spec, cluster.Observation) (plan.Operation, []plan.Hold) { return nil, nil }
+		w.nodes[2].shutdown()
+		w.pass(1)
+		w.act(w.nodes[0])
+	}},
+}
+
 func TestTheWorldSees(t *testing.T) {
-	remove := func(w *world, i int) {
-		_ = w.try(&plan.Remove{ID: w.groups[0].memberOn(w.nodes[i]).id, ExpectName: w.nodes[i].name, ExpectVoters: 3})
-	}
-	tests := []struct {
-		invariant string
-		harm      func(w *world)
-	}{
-		{"data-lost", func(w *world) {
-			w.nodes[1].disk.index, w.nodes[2].disk.index = 0, 0
-			w.nodes[0].shutdown()
-			w.pass(1)
-		}},
-		{"two-clusters", func(w *world) {
-			g := w.bootstrap(&plan.MemberStart{Token: "other", Peers: []cluster.Seat{{Name: "d"}}})
-			d := w.nodes[3]
-			d.disk, d.process = disk{data: true, token: "other", id: g.members[0].id}, cluster.ProcessRunning
-			w.pass(1)
-		}},
-		{"fresh-disk", func(w *world) {
-			w.config.Trusting = true
-			w.nodes[2].loseDisk()
-			_ = w.try(&plan.MemberStart{Node: "c", Token: w.groups[0].token, Mode: plan.StartNew, Version: version})
-		}},
-		{"void-seat", func(w *world) {
-			w.spec.MemberCount = 2
-			remove(w, 2)
-			w.nodes[2].loseDisk()
-			w.config.Trusting = true
-			_ = w.try(&plan.MemberStart{Node: "c", Token: w.groups[0].token, Mode: plan.StartNew, Version: version})
-		}},
-		{"live-data", func(w *world) {
-			c := w.nodes[2]
-			c.process = cluster.ProcessStopped
-			_ = w.try(&plan.DataSetAside{Node: "c", Token: c.disk.token, ExpectMemberID: c.disk.id})
-		}},
-		{"quorum", func(w *world) {
-			w.nodes[2].shutdown()
-			obs := w.look(w.nodes[0], nil)
-			w.effect(w.nodes[0], &obs, &plan.MemberStop{Node: "b", ExpectToken: "x"}, false)
-		}},
-		{"founding", func(w *world) {
-			_ = w.createIncarnation(&plan.IncarnationCreate{Number: 2, Token: "other"})
-		}},
-		{"backup", func(w *world) {
-			w.pass(1)
-			w.store.backups = nil
-			remove(w, 2)
-		}},
-		{"grace", func(w *world) { remove(w, 2) }},
-		{"newest", func(w *world) {
-			_ = w.try(&plan.BackupPrune{Remove: []string{w.store.backups[0].Name}})
-		}},
-		{"check", func(w *world) {
-			obs := w.look(w.nodes[0], nil)
-			w.carryOut(w.nodes[0], &obs, &plan.MoveLeader{To: "z"})
-		}},
-		{"unexplained", func(w *world) {
-			w.config.Next = func(cluster.Spec, cluster.Observation) (plan.Operation, []plan.Hold) { return nil, nil }
-			w.nodes[2].shutdown()
-			w.pass(1)
-			w.act(w.nodes[0])
-		}},
-	}
-	for _, tt := range tests {
+	for _, tt := range harms {
 		t.Run(tt.invariant, func(t *testing.T) {
 			w := running(t, 3, 1)
 			w.pass(5)
