@@ -4,7 +4,6 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -18,15 +17,14 @@ var (
 )
 
 // TestHistories plays histories of fresh seeds: at least as many as
-// -sim.histories, and for as many minutes as ETCDADM_SIM_MINUTES says.
+// -sim.histories, and for as long as ETCDADM_SIM_FOR says.
 func TestHistories(t *testing.T) {
 	budget := 3 * time.Second
-	if text := os.Getenv("ETCDADM_SIM_MINUTES"); text != "" {
-		minutes, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			t.Fatalf("ETCDADM_SIM_MINUTES=%s is not a number", text)
+	if text := os.Getenv("ETCDADM_SIM_FOR"); text != "" {
+		var err error
+		if budget, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("ETCDADM_SIM_FOR=%s is not a duration", text)
 		}
-		budget = time.Duration(minutes * float64(time.Minute))
 	}
 	seed := *firstSeed
 	if seed == 0 {
