@@ -123,8 +123,7 @@ func (o TakeOptions) upload(ctx context.Context, key string) (bool, error) {
 		// What feed says now is our own doing.
 		r.CloseWithError(errAbandoned)
 		cancel()
-		_ = <-fed
-		feedErr = errAbandoned
+		feedErr = errors.Join(errAbandoned, <-fed)
 	}
 	switch {
 	case feedErr == nil:
