@@ -43,6 +43,9 @@ type Observation struct {
 	Gaps []Gap `json:"gaps,omitempty"`
 	// Failures are the operations that failed lately.
 	Failures []Failure `json:"failures,omitempty"`
+	// BackingUp is the command line of a backup that is under way, empty for
+	// none.
+	BackingUp string `json:"backingUp,omitempty"`
 }
 
 // A Failure is an operation that failed and is not to be tried yet.
@@ -260,6 +263,9 @@ type Store struct {
 	Created time.Time `json:"created,omitzero"`
 	// Incarnations are the incarnation records, by number.
 	Incarnations []Incarnation `json:"incarnations,omitempty"`
+	// RecordsProblem says which incarnation records cannot be understood, and
+	// why. Incarnations is then incomplete.
+	RecordsProblem string `json:"recordsProblem,omitempty"`
 	// Backups are the complete backups, newest first.
 	Backups []Backup `json:"backups,omitempty"`
 	// BackupsKnown says that the list of backups has been read at least once.
