@@ -154,8 +154,28 @@ func fileCredentials(o ConnectOptions) (func(cluster.NodeName) *tls.Config, clus
 		return nil, "", fmt.Errorf("--cert %s: %w", o.Cert, err)
 	}
 	return func(n cluster.NodeName) *tls.Config {
-		return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: pool, ServerName: certs.ManagerServerName(n)}
+		conf := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: pool, ServerName: certs.ManagerServerName(n)}
+		if n == "" {
+			// Whose address it is, is not known before its certificate says so.
+			conf.ServerName, conf.InsecureSkipVerify = "", true
+			conf.VerifyConnection = func(s tls.ConnectionState) error { return verifyAnyNode(s, pool) }
+		}
+		return conf
 	}, name, nil
+}
+
+// verifyAnyNode accepts the daemon of every node, and nothing else.
+func verifyAnyNode(s tls.ConnectionState, pool *x509.CertPool) error {
+	node, err := certs.ServerNode(s)
+	if err != nil {
+		return err
+	}
+	o := x509.VerifyOptions{Roots: pool, DNSName: certs.ManagerServerName(node), Intermediates: x509.NewCertPool()}
+	for _, c := range s.PeerCertificates[1:] {
+		o.Intermediates.AddCert(c)
+	}
+	_, err = s.PeerCertificates[0].Verify(o)
+	return err
 }
 
 // findSeeds learns the names of the nodes that are given by address only. One

@@ -1,0 +1,195 @@
+package fleet
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/lease"
+	"github.com/etcdadm/etcdadm/pkg/observe"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/rpc"
+)
+
+// home is daemon a of a town, as its own loop reaches it: without a port.
+type home struct{ *daemon }
+
+func (h home) Observe(ctx context.Context) observe.Answer {
+	r, _ := h.daemon.Observe(ctx, rpc.Caller{})
+	return observe.Answer{Node: r.Node, Report: r.Report, Now: r.Now}
+}
+
+func (h home) Execute(ctx context.Context, e rpc.Execution) error {
+	_, err := h.daemon.Execute(ctx, rpc.Caller{}, e)
+	return err
+}
+
+func (h home) Lease(ctx context.Context, req lease.Request) (lease.Reply, error) {
+	return h.voter.Lease(ctx, req)
+}
+
+// fleetOf is the fleet of daemon a. Its own address is wrong, so that nothing
+// that it asks itself can go over the network.
+func (w *town) fleetOf(change ...func(*Options)) *Fleet {
+	w.t.Helper()
+	pool := rpc.NewPool(rpc.PoolOptions{Self: "a"})
+	o := Options{
+		Cluster: "main", Name: "a", Boot: "boot-a", Self: home{w.nodes["a"]}, Pool: pool, Now: time.Now,
+		View: NewStoreView(nil, time.Second, time.Now),
+		Peers: func() []observe.Peer {
+			return []observe.Peer{{Name: "a", Address: "127.0.0.1:1"}, {Name: "b", Address: w.nodes["b"].address}, {Name: "c", Address: w.nodes["c"].address}}
+		},
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	f := New(o)
+	w.t.Cleanup(func() {
+		f.Lease().Close()
+		if err := pool.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return f
+}
+
+func TestADaemonAsksItselfWithoutTheNetwork(t *testing.T) {
+	w := newTown(t, nil)
+	f := w.fleetOf()
+	obs := f.Look(t.Context(), cluster.Observation{})
+	if gaps(obs) != "store" || !isReachable(obs, "a") || !isReachable(obs, "c") || obs.Observer != "a" || obs.Nonce == "" {
+		t.Errorf("gaps %s, nodes %v", gaps(obs), nodeNames(obs))
+	}
+	must(t, f.Lease().Acquire(t.Context(), obs.Electors))
+	op := &plan.MemberStop{Node: "a", ExpectToken: "t1", ExpectMemberID: 1}
+	must(t, f.Coordinator().Do(within(t, 5*time.Second), cluster.Spec{}, obs, op))
+	if got := w.ran(); got != "a: member stop" {
+		t.Errorf("it ran %s", got)
+	}
+	if g := w.holder(); g.Holder != "a" || g.Boot != "boot-a" {
+		t.Errorf("the lease is %+v", g)
+	}
+}
+
+func TestAnOperationGoesToItsNodeUnderTheProvenTerm(t *testing.T) {
+	w := quarantined(t)
+	f := w.fleetOf()
+	obs := f.Look(t.Context(), cluster.Observation{})
+	must(t, f.Lease().Acquire(t.Context(), obs.Electors))
+	must(t, f.Coordinator().Do(within(t, 5*time.Second), cluster.Spec{}, obs, liftB))
+	if got := w.ran(); got != "b: quarantine lift" {
+		t.Errorf("it ran %s", got)
+	}
+	// A later term has been seen there: the old one is over.
+	must(t, w.nodes["b"].voter.Witness(t.Context(), 9, "c"))
+	err := f.execute(within(t, 5*time.Second), stopFor("b"), 1)
+	if rpc.KindOf(err) != rpc.Stale {
+		t.Errorf("error %v of kind %s", err, rpc.KindOf(err))
+	}
+}
+
+func stopFor(n cluster.NodeName) plan.Operation {
+	return &plan.MemberStop{Node: n, ExpectToken: "t1", ExpectMemberID: 2}
+}
+
+func TestANodeWithoutAnAddressCannotBeReached(t *testing.T) {
+	f := newTown(t, nil).fleetOf()
+	wantError(t, f.execute(t.Context(), stopFor("b"), 1), "no address of node b is known")
+	_, err := voters{f}.Lease(t.Context(), "b", lease.Request{})
+	wantError(t, err, "no address of node b is known")
+}
+
+func TestADaemonOfAnotherClusterDoesNotAnswer(t *testing.T) {
+	w := newTown(t, nil)
+	f := w.fleetOf(func(o *Options) { o.Cluster = "events" })
+	if obs := f.Look(t.Context(), cluster.Observation{}); gaps(obs) != "node b, node c, store" {
+		t.Errorf("gaps %s", gaps(obs))
+	}
+}
+
+func TestAServerThatIsNoNodeIsNotAsked(t *testing.T) {
+	dir := t.TempDir()
+	ca := newPKI(t, dir)
+	var renewer certs.Renewer
+	w := newTown(t, func(n cluster.NodeName) *tls.Config {
+		id, err := renewer.Add(certs.Source{Name: string(n), Dir: dir, CA: certs.ManagerCA, Pair: certs.Pair{Request: certs.Request{CommonName: "web", DNSNames: []string{"web"}, Server: true}}}, time.Now())
+		must(t, err)
+		return id.ServerTLS()
+	})
+	files := issueFiles(t, ca, t.TempDir(), "op", certs.ManagerClient("op"))
+	for name, o := range map[string]ConnectOptions{
+		"with the CA": {PKIDir: dir}, "with files": {Cert: files.Cert, Key: files.Key, CACert: files.CACert},
+	} {
+		o.Cluster, o.Nodes = "main", w.addresses()
+		_, err := Connect(within(t, 5*time.Second), o)
+		if err == nil {
+			t.Errorf("%s: it was taken for a node", name)
+		}
+	}
+}
+
+func TestAMemberOfASilentDaemonIsAskedItself(t *testing.T) {
+	list := os.Getenv(etcdbin.DirVariable)
+	if list == "" {
+		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
+	}
+	bin, err := etcdbin.Finder{Dirs: filepath.SplitList(list)}.Find(etcdversion.Must("3.6.16"))
+	if err != nil {
+		t.Skip(err)
+	}
+	url := runEtcd(t, bin.Etcd)
+	etcd, err := etcdclient.Open(etcdclient.Options{Endpoints: []string{url}})
+	must(t, err)
+	defer etcd.Close()
+	var r cluster.Report
+	for ctx := within(t, 20*time.Second); r.Leader == 0; {
+		if r, err = etcd.Report(ctx); ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+
+	f := newTown(t, nil).fleetOf(func(o *Options) {
+		o.Self, o.Peers = nil, func() []observe.Peer { return []observe.Peer{{Name: "z", Address: "127.0.0.1:1"}} }
+	})
+	prev := cluster.Observation{Token: "t1", Members: []cluster.Member{
+		{ID: r.ID, Name: "z", ClientURLs: []string{url}},
+		{ID: 5, Name: "y", ClientURLs: []string{"http://127.0.0.1:1"}},
+	}}
+	obs := f.Look(t.Context(), prev)
+	if len(obs.Members) != 1 || !obs.Members[0].Healthy || obs.Token != "t1" || gaps(obs) != "node z, store" {
+		t.Errorf("members %+v, gaps %s", obs.Members, gaps(obs))
+	}
+}
+
+// runEtcd runs a cluster of one and returns its client URL.
+func runEtcd(t *testing.T, binary string) string {
+	t.Helper()
+	var urls []string
+	for range 2 {
+		l, err := net.Listen("tcp", "127.79.1.1:0")
+		must(t, err)
+		urls = append(urls, "http://"+l.Addr().String())
+		must(t, l.Close())
+	}
+	cmd := exec.Command(binary, "--name=z", "--data-dir="+t.TempDir(), "--unsafe-no-fsync",
+		"--listen-peer-urls="+urls[0], "--initial-advertise-peer-urls="+urls[0], "--initial-cluster=z="+urls[0],
+		"--listen-client-urls="+urls[1], "--advertise-client-urls="+urls[1])
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return urls[1]
+}
