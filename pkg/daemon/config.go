@@ -67,11 +67,26 @@ func (c Config) Validate() error {
 		return fmt.Errorf("--address %q is not an IP address", c.Address)
 	case c.GRPCPort < 0 || c.GRPCPort > 65535:
 		return fmt.Errorf("--grpc-port %d is not a port", c.GRPCPort)
+	case c.MetricsPort < 0 || c.MetricsPort > 65535:
+		return fmt.Errorf("--etcd-manager-metrics-port %d is not a port", c.MetricsPort)
 	case c.PKIDir == "" && !(c.Insecure && c.EtcdInsecure):
 		return errors.New("--pki-dir is missing; only --insecure and --etcd-insecure together need none")
 	}
+	for _, d := range []struct {
+		flag string
+		wait time.Duration
+	}{
+		{"replace-grace", c.Policy.Grace}, {"founding-grace", c.Policy.FoundingGrace},
+		{"learner-timeout", c.Policy.LearnerTimeout}, {"backup-fresh", c.Policy.BackupFresh},
+	} {
+		if d.wait < 0 {
+			return fmt.Errorf("--%s %s is not a duration to wait", d.flag, d.wait)
+		}
+	}
 	if c.NodeName != "" {
-		return cluster.NodeName(c.NodeName).Validate()
+		if err := cluster.NodeName(c.NodeName).Validate(); err != nil {
+			return fmt.Errorf("--node-name: %w", err)
+		}
 	}
 	return nil
 }

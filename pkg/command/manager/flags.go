@@ -109,5 +109,8 @@ func (f *flags) readEnvFile() error {
 			return fmt.Errorf("--env-file: %s line %d: %w", f.envFile, n, err)
 		}
 	}
-	return s.Err()
+	if err := s.Err(); err != nil {
+		return fmt.Errorf("--env-file: read %s: %w", f.envFile, err)
+	}
+	return nil
 }
