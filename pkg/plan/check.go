@@ -33,6 +33,7 @@ func unsafe(invariant, format string, args ...any) error {
 //	backup      a fresh backup covers each removal of a voter and each addition
 //	fresh-disk  no voter starts on a disk that is empty but once was not
 //	live-data   data of a current member is never moved or deleted
+//	version     no member starts with another version than it ran
 //	founding    a cluster is founded only where nothing tells of an earlier one
 //	newest      the newest backup is never deleted
 //	electors    the electors' record moves by one name at a time
@@ -71,9 +72,11 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return c.setAside(op)
 	case *QuarantineSet:
 		return c.stop(op.Node)
+	case *QuarantineLift:
+		return c.lift(op)
 	case *BackupPrune:
 		return c.prune(op)
-	case *DataDiscard, *QuarantineLift, *BackupTake, *EndpointsWrite:
+	case *DataDiscard, *BackupTake, *EndpointsWrite:
 		return nil // nothing of the cluster's can be lost by these
 	}
 	return unsafe("unknown", "%T has no check", op)
@@ -108,11 +111,27 @@ func (c checker) node(name cluster.NodeName) (cluster.Node, error) {
 	return cluster.Node{}, unsafe("unknown", "no node %s is known", name)
 }
 
-// hosted returns the current member on a node, by the id on its disk, its name
-// or its peer URLs.
+// hosted returns the current member on a node: the one whose data is on its
+// disk, whatever the node is called, or else by its name or its peer URLs.
 func (c checker) hosted(n cluster.Node) (cluster.Member, bool) {
+	if m, ok := c.owner(n); ok {
+		return m, true
+	}
 	for _, m := range c.obs.Members {
-		if m.Name == n.Name || m.Name == "" && overlap(m.PeerURLs, n.URLs.Peer) || n.Disk.MemberID != 0 && n.Disk.MemberID == m.ID {
+		if m.Name == n.Name || m.Name == "" && overlap(m.PeerURLs, n.URLs.Peer) {
+			return m, true
+		}
+	}
+	return cluster.Member{}, false
+}
+
+// owner returns the current member whose data is on the node's disk, by id.
+func (c checker) owner(n cluster.Node) (cluster.Member, bool) {
+	if n.Disk.State != cluster.DiskData || n.Disk.MemberID == 0 || c.obs.Token != "" && n.Disk.Token != c.obs.Token {
+		return cluster.Member{}, false
+	}
+	for _, m := range c.obs.Members {
+		if n.Disk.MemberID == m.ID {
 			return m, true
 		}
 	}
@@ -237,6 +256,9 @@ func (c checker) start(op *MemberStart) error {
 	if n.Disk.State == cluster.DiskData && n.Disk.Token != op.Token {
 		return unsafe("live-data", "%s has data of another incarnation", op.Node)
 	}
+	if n.Disk.State == cluster.DiskData && n.Assigned != nil && n.Assigned.Version != op.Version {
+		return unsafe("version", "%s runs etcd %s, and this release does not change versions", op.Node, n.Assigned.Version)
+	}
 	m, member := c.hosted(n)
 	switch op.Mode {
 	case StartNew:
@@ -313,4 +335,21 @@ func (c checker) stop(name cluster.NodeName) error {
 		return unsafe("quorum", "stopping %s would leave %d healthy voters of %d", name, left, voters)
 	}
 	return nil
+}
+
+// lift allows the restart that opens a member to clients where the quorum can
+// spare the member, or where all voters are healthy: a cluster of one or two
+// can be opened in no other way.
+func (c checker) lift(op *QuarantineLift) error {
+	n, err := c.node(op.Node)
+	if err != nil {
+		return err
+	}
+	if n.Assigned == nil || !n.Assigned.Quarantined {
+		return nil // nothing to do
+	}
+	if voters, healthy := c.count(0); healthy == voters {
+		return nil
+	}
+	return c.stop(op.Node)
 }

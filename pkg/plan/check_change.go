@@ -145,14 +145,19 @@ func (c checker) setAside(op *DataSetAside) error {
 			Got:  fmt.Sprintf("member %s, incarnation %s", n.Disk.MemberID, n.Disk.Token),
 		}
 	}
-	if n.Disk.State != cluster.DiskData || n.Disk.Token != c.obs.Token {
+	if n.Disk.State != cluster.DiskData {
 		return nil
 	}
+	// Without the list, the token of the cluster may not be known either.
 	if len(c.obs.Members) == 0 {
 		return unsafe("live-data", "the member list is not known, so the data of %s may be needed", op.Node)
 	}
-	m, member := c.hosted(n)
-	if member && (n.Disk.MemberID == 0 || n.Disk.MemberID == m.ID) && m.Name != "" {
+	m, member := c.owner(n)
+	if !member && n.Disk.MemberID == 0 && n.Disk.Token == c.obs.Token {
+		m, member = c.hosted(n)
+	}
+	// A learner without a name has not finished its first start.
+	if member && !(m.Learner && m.Name == "") {
 		return unsafe("live-data", "%s holds the data of current member %s", op.Node, m.ID)
 	}
 	return nil

@@ -52,7 +52,7 @@ var kinds = []Kind{
 	},
 	{
 		Path: "member start", Short: "start a node's etcd process",
-		Needs: "Mode new: the node has promised this token and has never started it. Mode join: the disk is empty. Mode restart: the data on the disk is of this token. Binaries of the version are there.",
+		Needs: "Mode new: the node has promised this token and has never started it. Mode join: the disk is empty. Mode restart: the data on the disk is of this token. Binaries of the version are there; data is started with the version that wrote it.",
 		Done:  "The etcd process runs with this token and version.",
 		New:   func() Operation { return &MemberStart{} },
 	},
@@ -94,7 +94,7 @@ var kinds = []Kind{
 	},
 	{
 		Path: "data set-aside", Short: "move a node's etcd data out of the way", Destructive: true,
-		Needs: "No etcd process runs on the node; the data on the disk is of the expected incarnation and member.",
+		Needs: "No etcd process runs on the node; the data on the disk is of the expected incarnation and member, and of no current member.",
 		Done:  "The data is below data-trashcan/, and the node has no assignment.",
 		New:   func() Operation { return &DataSetAside{} },
 	},
@@ -112,7 +112,7 @@ var kinds = []Kind{
 	},
 	{
 		Path: "quarantine lift", Short: "open a member to clients",
-		Needs: "The node has an assignment.",
+		Needs: "The node has an assignment. Its restart does not take the quorum away, or all voters are healthy.",
 		Done:  "The member listens on its client URLs.",
 		New:   func() Operation { return &QuarantineLift{} },
 	},
