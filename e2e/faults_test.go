@@ -121,9 +121,7 @@ func TestStoreForgets(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(t *testing.T, c *harness.Cluster){
 		"the marker": func(t *testing.T, c *harness.Cluster) {
-			if err := os.Remove(filepath.Join(c.Store, "control/etcd-cluster-created")); err != nil {
-				t.Fatal(err)
-			}
+			eventually(t, c, "the marker", func() error { return os.Remove(filepath.Join(c.Store, "control/etcd-cluster-created")) })
 		},
 		"everything": func(t *testing.T, c *harness.Cluster) {
 			if err := os.RemoveAll(c.Store); err != nil {

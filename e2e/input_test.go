@@ -37,14 +37,10 @@ func TestBadSpec(t *testing.T) {
 	w := c.Write()
 	spec := filepath.Join(c.Store, "control/etcd-cluster-spec")
 	for text, rule := range map[string]string{
-		`{"memberCount":`: "spec-invalid",
-		`this is no JSON`: "spec-invalid",
-		``:                "spec-invalid",
-		`{"memberCount":0,"etcdVersion":"3.6.16"}`:  "spec-invalid",
-		`{"memberCount":-1,"etcdVersion":"3.6.16"}`: "spec-invalid",
-		`{"memberCount":8,"etcdVersion":"3.6.16"}`:  "spec-invalid",
-		`{"memberCount":3,"etcdVersion":"three"}`:   "spec-invalid",
-		`{"memberCount":3,"etcdVersion":"9.9.9"}`:   "",
+		`{"memberCount":`:                          "spec-invalid",
+		`{"memberCount":0,"etcdVersion":"3.6.16"}`: "spec-invalid",
+		`{"memberCount":8,"etcdVersion":"3.6.16"}`: "spec-invalid",
+		`{"memberCount":3,"etcdVersion":"3.6.99"}`: "",
 	} {
 		coordinator := c.Coordinator()
 		said := coordinator.LogSize()
@@ -254,7 +250,8 @@ func TestFullDisk(t *testing.T) {
 	w := c.Write()
 	fill := filepath.Join(small.Dir, "fill")
 	small.Start()
-	if err := os.WriteFile(fill, make([]byte, 1<<20), 0o600); err == nil {
+	small.WaitSaid(harness.Soon, 0, "msg=running")
+	if err := os.WriteFile(fill, make([]byte, 2<<20), 0o600); err == nil {
 		t.Fatal("the small file system is not small")
 	}
 	c.SetSpec(4, v36)

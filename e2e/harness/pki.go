@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -68,22 +69,25 @@ func serial() *big.Int {
 // Write puts the CA's certificate and key into dir, as name.crt and name.key.
 func (ca CA) Write(dir, name string) error { return writePair(dir, name, ca.Cert.Raw, ca.Key) }
 
-// Client issues a client certificate and puts it into dir, as name.crt and
-// name.key.
-func (ca CA) Client(dir, name string) (tls.Certificate, error) {
+// Issue issues a certificate for a client, and for a server at the addresses
+// if there are any, and puts it into dir, as name.crt and name.key.
+func (ca CA) Issue(dir, name string, addresses ...net.IP) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: name},
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: name}, IPAddresses: addresses,
 		NotBefore: ca.Cert.NotBefore, NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
+	if len(addresses) > 0 {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.Cert, key.Public(), ca.Key)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("issue client certificate: %w", err)
+		return tls.Certificate{}, fmt.Errorf("issue the certificate %s: %w", name, err)
 	}
 	if err := writePair(dir, name, der, key); err != nil {
 		return tls.Certificate{}, err
@@ -128,7 +132,7 @@ func NewPKI(dir string, withRSA bool) (*PKI, error) {
 		}
 	}
 	var err error
-	p.Client, err = p.CAs[ClientsCA].Client(dir, "client")
+	p.Client, err = p.CAs[ClientsCA].Issue(dir, "client")
 	return p, err
 }
 

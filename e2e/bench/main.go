@@ -1,0 +1,110 @@
+// Command bench measures how fast a managed cluster is founded and mended, and
+// what it costs at rest. Each time stands beside its floor: what bare etcd takes
+// on the same machine in the same run. It prints a table in Markdown.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+)
+
+// version is the etcd that is measured.
+const version = "3.6.16"
+
+func main() {
+	var b bench
+	flag.StringVar(&b.bin, "bin", "bin", "directory with the programs, as make build makes them")
+	flag.StringVar(&b.etcdDirs, "etcd-dir", os.Getenv("ETCDADM_ETCD_DIR"), "directories with etcd-v"+version+", separated by colons")
+	flag.IntVar(&b.rounds, "rounds", 5, "how often each time is measured; the table has the median and the slowest")
+	flag.DurationVar(&b.idle, "idle", time.Minute, "how long the cluster at rest is measured")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	bin, err := filepath.Abs(b.bin)
+	if err == nil {
+		b.bin = bin
+		err = b.run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+type bench struct {
+	bin, etcdDirs string
+	rounds        int
+	idle          time.Duration
+}
+
+// A measurement is one figure of the table.
+type measurement struct {
+	what, target string
+	once         func(ctx context.Context, t harness.T) time.Duration
+	floor        func(ctx context.Context, t harness.T) time.Duration
+}
+
+func (b *bench) run(ctx context.Context) error {
+	fmt.Println("| what | median | slowest | floor (median) | over the floor | target |")
+	fmt.Println("| --- | --- | --- | --- | --- | --- |")
+	for _, m := range []measurement{
+		{"three daemons started to the first acknowledged write", "1.5 s over the floor", b.found, b.foundFloor},
+		{"etcd killed with SIGKILL to served again", "1 s over the floor", b.child, b.childFloor},
+		{"coordinator killed to another one acting", "5 s", b.coordinator, nil},
+		{"disk lost: end of the grace time to three healthy voters", "2 s over the floor", b.disk, b.diskFloor},
+	} {
+		if err := b.measure(ctx, m); err != nil {
+			return err
+		}
+	}
+	return b.rest(ctx)
+}
+
+func (b *bench) measure(ctx context.Context, m measurement) error {
+	times, err := b.repeat(ctx, m.once)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.what, err)
+	}
+	floor, over := "-", "-"
+	if m.floor != nil {
+		floors, err := b.repeat(ctx, m.floor)
+		if err != nil {
+			return fmt.Errorf("floor of %s: %w", m.what, err)
+		}
+		floor, over = short(median(floors)), short(median(times)-median(floors))
+	}
+	fmt.Printf("| %s | %s | %s | %s | %s | %s |\n", m.what, short(median(times)), short(slices.Max(times)), floor, over, m.target)
+	return nil
+}
+
+func (b *bench) repeat(ctx context.Context, once func(context.Context, harness.T) time.Duration) ([]time.Duration, error) {
+	var times []time.Duration
+	for range b.rounds {
+		err := harness.Perform(func(string) {}, func(t harness.T) { times = append(times, once(ctx, t)) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return times, nil
+}
+
+func median(times []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[len(sorted)/2]
+}
+
+func short(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
+
+// row prints a line of the table that has one figure.
+func row(what, value, target string) {
+	fmt.Println(strings.Join([]string{"|", what, "|", value, "| - | - | - |", target, "|"}, " "))
+}
