@@ -1,0 +1,88 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t *testing.T, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("error %v, want one with %q", err, text)
+	}
+}
+
+func config() Config {
+	return Config{
+		ClusterName: "main", BackupStore: "/store", DataDir: "/data", Address: "10.0.0.1", GRPCPort: 8000, PKIDir: "/pki",
+		PeerURLs: []string{"https://__address__:2380"}, ClientURLs: []string{"https://__name__:4001"}, QuarantineURLs: []string{"https://__name__:3994"},
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(c *Config)
+		want   string
+	}{
+		{"right", func(*Config) {}, ""},
+		{"IPv6", func(c *Config) { c.Address = "fd00::1" }, ""},
+		{"a port of the kernel's choice", func(c *Config) { c.GRPCPort = 0 }, ""},
+		{"no TLS, no PKI", func(c *Config) { c.PKIDir, c.Insecure, c.EtcdInsecure = "", true, true }, ""},
+		{"no name", func(c *Config) { c.ClusterName = "" }, "--cluster-name"},
+		{"no store", func(c *Config) { c.BackupStore = "" }, "--backup-store"},
+		{"no place", func(c *Config) { c.DataDir = "" }, "--data-dir"},
+		{"no address", func(c *Config) { c.Address = "" }, "--address"},
+		{"a name for an address", func(c *Config) { c.Address = "localhost" }, "--address"},
+		{"port too high", func(c *Config) { c.GRPCPort = 1 << 16 }, "--grpc-port"},
+		{"port too low", func(c *Config) { c.GRPCPort = -1 }, "--grpc-port"},
+		{"metrics port too high", func(c *Config) { c.MetricsPort = 1 << 16 }, "--etcd-manager-metrics-port"},
+		{"TLS between daemons needs a PKI", func(c *Config) { c.PKIDir, c.EtcdInsecure = "", true }, "--pki-dir"},
+		{"TLS of etcd needs a PKI", func(c *Config) { c.PKIDir, c.Insecure = "", true }, "--pki-dir"},
+		{"a name that cannot be", func(c *Config) { c.NodeName = "a/b" }, "--node-name"},
+		{"a grace that is over", func(c *Config) { c.Policy.Grace = -time.Minute }, "--replace-grace"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := config()
+			tc.change(&c)
+			err := c.Validate()
+			if tc.want == "" {
+				must(t, err)
+				return
+			}
+			wantError(t, err, tc.want)
+		})
+	}
+}
+
+func TestURLsOfANode(t *testing.T) {
+	c := config()
+	urls, err := c.URLs("a")
+	must(t, err)
+	for want, got := range map[string][]string{"https://10.0.0.1:2380": urls.Peer, "https://a:4001": urls.Client, "https://a:3994": urls.Quarantine} {
+		if !slices.Equal(got, []string{want}) {
+			t.Errorf("URLs are %v, want %s", got, want)
+		}
+	}
+	c.EtcdInsecure, c.Address = true, "fd00::1"
+	if urls, err = c.URLs("a"); err != nil || urls.Peer[0] != "http://[fd00::1]:2380" || urls.Client[0] != "http://a:4001" {
+		t.Errorf("without TLS, on IPv6: %+v, %v", urls, err)
+	}
+	if got := c.Listen(); got != "[fd00::1]:8000" {
+		t.Errorf("it listens on %s", got)
+	}
+	c.QuarantineURLs = []string{"https://__rack__:1"}
+	_, err = c.URLs(cluster.NodeName("a"))
+	wantError(t, err, "--quarantine-client-urls")
+}

@@ -1,0 +1,420 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/driver"
+	"gocloud.dev/gcerrors"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/reconcile"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// A press is a publisher at work, with a store in a directory, in a bubble of
+// its own time.
+type press struct {
+	*publisher
+	t   *testing.T
+	dir string
+	log bytes.Buffer
+	// stop ends the publisher and waits for it.
+	stop func()
+}
+
+// publish tells a story of a press.
+func publish(t *testing.T, f func(t *testing.T, p *press)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := &press{t: t, dir: filepath.Join(t.TempDir(), "store")}
+		s, err := store.Open(t.Context(), p.dir)
+		must(t, err)
+		p.begin(s)
+		defer p.stop()
+		f(t, p)
+	})
+}
+
+func (p *press) begin(s *store.Store) {
+	log := slog.New(slog.NewTextHandler(&p.log, nil))
+	p.publisher = newPublisher(s, log, time.Now)
+	ctx, cancel := context.WithCancel(p.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.run(ctx)
+	}()
+	p.stop = func() {
+		cancel()
+		<-ended
+	}
+}
+
+// pass lets time pass, and everything settle.
+func (p *press) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// breakdown makes the store unreachable; it returns what mends it.
+func (p *press) breakdown() func() {
+	p.t.Helper()
+	must(p.t, os.MkdirAll(p.dir, 0o755))
+	must(p.t, os.Rename(p.dir, p.dir+".away"))
+	must(p.t, os.WriteFile(p.dir, nil, 0o644))
+	return func() {
+		must(p.t, os.Remove(p.dir))
+		must(p.t, os.Rename(p.dir+".away", p.dir))
+	}
+}
+
+// lines are the command lines in the history of the store.
+func (p *press) lines() string {
+	p.t.Helper()
+	list, err := p.store.History(p.t.Context())
+	must(p.t, err)
+	var lines []string
+	for _, e := range list {
+		lines = append(lines, e.Line)
+	}
+	return strings.Join(lines, " ")
+}
+
+// status is what the store says of the cluster, nil for nothing.
+func (p *press) status() *reconcile.Report {
+	p.t.Helper()
+	b, err := p.store.Status(p.t.Context())
+	if errors.Is(err, store.ErrAbsent) {
+		return nil
+	}
+	must(p.t, err)
+	var r reconcile.Report
+	must(p.t, json.Unmarshal(b, &r))
+	return &r
+}
+
+// report is what a coordinator of three says when all is well.
+func report() reconcile.Report {
+	now := time.Now()
+	r := reconcile.Report{At: now, Coordinator: "a", Term: 4, Converged: true, Spec: cluster.Spec{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")}}
+	r.Observation = cluster.Observation{At: now, Leader: 1, Store: cluster.Store{Reachable: true, Backups: []cluster.Backup{{Name: "b1", At: now}}}}
+	for i, n := range []cluster.NodeName{"a", "b", "c"} {
+		r.Observation.Members = append(r.Observation.Members, cluster.Member{ID: cluster.MemberID(i + 1), Name: n, Healthy: true})
+		r.Observation.Nodes = append(r.Observation.Nodes, cluster.Node{Name: n, Address: string(n) + ":1", Reachable: true, Disk: cluster.Disk{State: cluster.DiskData}, Process: cluster.Process{State: cluster.ProcessRunning}, Assigned: &cluster.Assigned{Token: "t1"}})
+	}
+	return r
+}
+
+// done is a report of an operation that has ended.
+func done(line string, err error) reconcile.Report {
+	r := report()
+	r.Done = &reconcile.Done{At: r.At, Line: line, Took: 3 * time.Second, Err: err}
+	return r
+}
+
+func TestHistoryAndStatusAreWritten(t *testing.T) {
+	publish(t, func(t *testing.T, p *press) {
+		r := done("etcdadm backup take", errors.New("bucket is full"))
+		r.Holds = []plan.Hold{{Rule: plan.Alarm}}
+		r.Observation.Members[1].Healthy = false
+		r.Observation.Members = append(r.Observation.Members, cluster.Member{ID: 9, Learner: true})
+		p.note(r)
+		p.pass(time.Second)
+		list, err := p.store.History(t.Context())
+		must(t, err)
+		want := store.HistoryEntry{At: r.At, Term: 4, By: "a", Line: "etcdadm backup take", Took: 3 * time.Second, Error: "bucket is full", Why: "3 of 3 wanted voters, 2 healthy; alarm"}
+		if len(list) != 1 || !list[0].At.Equal(want.At) {
+			t.Fatalf("the history is %+v", list)
+		}
+		list[0].At = want.At
+		if list[0] != want {
+			t.Errorf("the entry is\n%+v, want\n%+v", list[0], want)
+		}
+		if st := p.status(); st == nil || st.Coordinator != "a" || st.Term != 4 || len(st.Observation.Members) != 4 {
+			t.Errorf("the status is %+v", st)
+		}
+	})
+}
+
+func TestHistoryWaitsForTheStoreToComeBack(t *testing.T) {
+	publish(t, func(t *testing.T, p *press) {
+		p.note(done("one", nil))
+		p.pass(time.Second)
+		mend := p.breakdown()
+		for _, line := range []string{"two", "three"} {
+			p.note(done(line, nil))
+			p.pass(time.Minute)
+		}
+		p.note(report())
+		p.pass(time.Minute)
+		mend()
+		p.note(done("four", nil))
+		p.pass(time.Second)
+		if got := p.lines(); got != "one two three four" {
+			t.Errorf("the history is %s", got)
+		}
+		said := p.log.String()
+		if strings.Count(said, "cannot be published") != 1 || strings.Count(said, "published again") != 1 {
+			t.Errorf("it says\n%s", said)
+		}
+	})
+}
+
+func TestHistoryThatWaitsIsBounded(t *testing.T) {
+	publish(t, func(t *testing.T, p *press) {
+		mend := p.breakdown()
+		for i := range 3 * maxBuffered {
+			p.note(done(fmt.Sprint(i), nil))
+		}
+		p.pass(time.Minute)
+		for i := range 10 {
+			p.note(done(fmt.Sprint("late", i), nil))
+			p.pass(time.Minute)
+		}
+		if n := len(p.publisher.history); n > maxBuffered {
+			t.Errorf("%d entries wait", n)
+		}
+		mend()
+		p.note(report())
+		p.pass(time.Second)
+		list, err := p.store.History(t.Context())
+		must(t, err)
+		if len(list) != maxBuffered || list[len(list)-1].Line != "late9" {
+			t.Errorf("%d entries, the last is %s", len(list), list[len(list)-1].Line)
+		}
+	})
+}
+
+// writes counts the requests that the reports of a time cost, one each 2 s.
+func (p *press) writes(d time.Duration, next func(i int) reconcile.Report) int64 {
+	before := p.store.Requests()
+	for i := range int(d / (2 * time.Second)) {
+		p.note(next(i))
+		p.pass(2 * time.Second)
+	}
+	return p.store.Requests() - before
+}
+
+func TestAnUnchangedStatusIsWrittenEveryTwoMinutes(t *testing.T) {
+	publish(t, func(t *testing.T, p *press) {
+		n := p.writes(10*time.Minute, func(i int) reconcile.Report {
+			r := report() // of now
+			r.Observation.Revision = cluster.Revision(i)
+			r.Observation.Members[0].Applied, r.Observation.Members[0].DBSize = uint64(i), int64(i)
+			r.Observation.Nodes[0].FreeBytes, r.Observation.Nodes[0].ClockSkew = int64(i), time.Duration(i)
+			return r
+		})
+		if n != 5 {
+			t.Errorf("ten quiet minutes cost %d writes", n)
+		}
+		at := p.status().At
+		p.writes(3*time.Minute, func(int) reconcile.Report { return report() })
+		if newer := p.status().At; newer.Sub(at) < 2*time.Minute {
+			t.Errorf("the status of %s was not written again since %s", newer, at)
+		}
+	})
+}
+
+func TestAChangeIsWrittenAtOnce(t *testing.T) {
+	for name, change := range map[string]func(r *reconcile.Report){
+		"another coordinator": func(r *reconcile.Report) { r.Coordinator = "b" },
+		"another term":        func(r *reconcile.Report) { r.Term++ },
+		"an operation begins": func(r *reconcile.Report) { r.Operation = "etcdadm x" },
+		"a hold":              func(r *reconcile.Report) { r.Holds = []plan.Hold{{Rule: plan.Grace}} },
+		"not converged":       func(r *reconcile.Report) { r.Converged = false },
+		"another spec":        func(r *reconcile.Report) { r.Spec.MemberCount = 5 },
+		"a leader":            func(r *reconcile.Report) { r.Observation.Leader = 2 },
+		"a member less":       func(r *reconcile.Report) { r.Observation.Members = r.Observation.Members[1:] },
+		"a sick member":       func(r *reconcile.Report) { r.Observation.Members[1].Healthy = false },
+		"an alarm":            func(r *reconcile.Report) { r.Observation.Members[1].Alarms = []string{"NOSPACE"} },
+		"a silent node":       func(r *reconcile.Report) { r.Observation.Nodes[1].Reachable = false },
+		"a stopped process":   func(r *reconcile.Report) { r.Observation.Nodes[1].Process.State = cluster.ProcessStopped },
+		"another assignment":  func(r *reconcile.Report) { r.Observation.Nodes[1].Assigned = &cluster.Assigned{Token: "t2"} },
+		"a conflict":          func(r *reconcile.Report) { r.Observation.Nodes[1].Conflict = "x" },
+		"a gap":               func(r *reconcile.Report) { r.Observation.Gaps = []cluster.Gap{{Source: "store"}} },
+		"a backup":            func(r *reconcile.Report) { r.Observation.Store.Backups = []cluster.Backup{{Name: "b2"}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			publish(t, func(t *testing.T, p *press) {
+				n := p.writes(20*time.Second, func(i int) reconcile.Report {
+					r := report()
+					if i >= 5 {
+						change(&r)
+					}
+					return r
+				})
+				if n != 2 {
+					t.Errorf("%d writes, want one before it and one after", n)
+				}
+			})
+		})
+	}
+}
+
+func TestAFloodOfChangesIsWrittenTwiceASecond(t *testing.T) {
+	publish(t, func(t *testing.T, p *press) {
+		before := p.store.Requests()
+		for i := range 1000 {
+			r := report()
+			r.Term = cluster.Term(i)
+			p.note(r)
+			p.pass(10 * time.Millisecond)
+		}
+		if n := p.store.Requests() - before; n > 22 {
+			t.Errorf("ten seconds of changes cost %d writes", n)
+		}
+		p.pass(statusPause)
+		if got := p.status().Term; got != 999 {
+			t.Errorf("the last change that was written is %d", got)
+		}
+	})
+}
+
+func TestTheListOfBackupsIsCutShort(t *testing.T) {
+	publish(t, func(t *testing.T, p *press) {
+		r := report()
+		for i := range 100 {
+			r.Observation.Store.Backups = append(r.Observation.Store.Backups, cluster.Backup{Name: fmt.Sprint(i)})
+		}
+		p.note(r)
+		p.pass(time.Second)
+		if got := p.status().Observation.Store.Backups; len(got) != 10 || got[0].Name != "b1" {
+			t.Errorf("%d backups, the first is %s", len(got), got[0].Name)
+		}
+		if len(r.Observation.Store.Backups) != 101 {
+			t.Error("the loop's own observation was cut")
+		}
+	})
+}
+
+func TestTheLastReportIsWrittenAtTheEnd(t *testing.T) {
+	publish(t, func(t *testing.T, p *press) {
+		p.note(report())
+		p.pass(100 * time.Millisecond) // it pauses now
+		p.note(done("last", nil))
+		began := time.Now()
+		p.stop()
+		if took := time.Since(began); took != 0 || p.lines() != "last" {
+			t.Errorf("after %s the history is %s", took, p.lines())
+		}
+	})
+}
+
+// deaf is a bucket that does not answer before it is released.
+type deaf struct {
+	driver.Bucket
+	release chan struct{}
+}
+
+var errReleased = errors.New("released")
+
+func (d deaf) NewRangeReader(context.Context, string, int64, int64, *driver.ReaderOptions) (driver.Reader, error) {
+	<-d.release
+	return nil, errReleased
+}
+
+func (d deaf) NewTypedWriter(context.Context, string, string, *driver.WriterOptions) (driver.Writer, error) {
+	<-d.release
+	return nil, errReleased
+}
+
+func (d deaf) ErrorCode(error) gcerrors.ErrorCode { return gcerrors.Unknown }
+func (d deaf) ErrorAs(error, any) bool            { return false }
+func (d deaf) Close() error                       { return nil }
+
+func TestAStoreThatHangsHoldsNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := deaf{release: make(chan struct{})}
+		p := &press{t: t}
+		p.begin(store.New(blob.NewBucket(d)))
+		began := time.Now()
+		for i := range 1000 {
+			p.note(done(fmt.Sprint(i), nil))
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the loop was held up for %s", took)
+		}
+		p.pass(time.Hour)
+		began = time.Now()
+		p.stop()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("its end took %s", took)
+		}
+		if !strings.Contains(p.log.String(), "cannot be published") {
+			t.Errorf("it says %q", p.log.String())
+		}
+		close(d.release)
+	})
+}
+
+func TestWhatTheLastCoordinatorPublishedIsTakenOver(t *testing.T) {
+	s, err := store.Open(t.Context(), t.TempDir())
+	must(t, err)
+	if got := previous(t.Context(), s); got.Token != "" || len(got.Members) != 0 {
+		t.Errorf("of nothing it took %+v", got)
+	}
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	r := report()
+	r.Observation.Token = "t1"
+	r.Observation.Members[1].UnhealthySince = at
+	b, err := json.Marshal(r)
+	must(t, err)
+	must(t, s.PutStatus(t.Context(), b))
+	got := previous(t.Context(), s)
+	if got.Token != "t1" || len(got.Members) != 3 || !got.Members[1].UnhealthySince.Equal(at) || len(got.Nodes) != 0 {
+		t.Errorf("it took %+v", got)
+	}
+	must(t, s.PutStatus(t.Context(), []byte(`"another program's"`)))
+	if got := previous(t.Context(), s); got.Token != "" {
+		t.Errorf("of garbage it took %+v", got)
+	}
+}
+
+func TestWhichOperationsChangeTheStore(t *testing.T) {
+	for _, k := range plan.Kinds() {
+		word, _, _ := strings.Cut(k.Path, " ")
+		want := word == "incarnation" || word == "backup" || word == "spec"
+		if got := changesStore("etcdadm " + k.Path + " --x=1"); got != want {
+			t.Errorf("%s changes the store: %t", k.Path, got)
+		}
+	}
+}
+
+func TestHowOftenTheStoreIsRead(t *testing.T) {
+	with := func(converged bool, rules ...plan.Rule) reconcile.Report {
+		r := reconcile.Report{Converged: converged}
+		for _, x := range rules {
+			r.Holds = append(r.Holds, plan.Hold{Rule: x})
+		}
+		return r
+	}
+	for _, tc := range []struct {
+		r    reconcile.Report
+		want time.Duration
+	}{
+		{with(true), 6 * time.Second},
+		{with(true, plan.Alarm), 2 * time.Second},
+		{with(false), 2 * time.Second},
+		{with(false, plan.Grace, plan.WaitingForNodes), 200 * time.Millisecond},
+		{with(false, plan.SpecMissing), 200 * time.Millisecond},
+		{with(true, plan.Paused), 5 * time.Second},
+	} {
+		if got := pollEvery(tc.r); got != tc.want {
+			t.Errorf("converged %t, holds %v: every %s, want %s", tc.r.Converged, tc.r.Holds, got, tc.want)
+		}
+	}
+}
