@@ -88,11 +88,14 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 	ctx, cancel := context.WithTimeout(ctx, Deadline(op))
 	defer cancel()
 	if _, ok := plan.Target(op); ok {
-		return c.send(ctx, op)
+		if err := c.stillEvicted(ctx, obs, op); err != nil {
+			return err
+		}
+		return c.send(ctx, obs, op)
 	}
-	proven, done, _, err := c.Fence.Confirm(ctx)
+	proven, done, _, err := c.confirm(ctx, obs, op)
 	if err != nil {
-		return fmt.Errorf("confirm the coordinator's lease: %w", err)
+		return err
 	}
 	defer done()
 	name := strings.ReplaceAll(plan.KindOf(op).Path, " ", "-")
@@ -102,16 +105,42 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 	return err
 }
 
+// stillEvicted reads the member list through the quorum once more before a
+// node's process is stopped or its data moved in the present incarnation: what
+// nodes told of it in the last look need not be what the quorum says.
+func (c *Coordinator) stillEvicted(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
+	var token cluster.Token
+	switch op := op.(type) {
+	case *plan.MemberStop:
+		token = op.ExpectToken
+	case *plan.DataSetAside:
+		token = op.Token
+	}
+	if token == "" || token != obs.Token || obs.Leader == 0 {
+		return nil
+	}
+	etcd, err := c.Etcd(clientURLs(obs))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = etcd.Close() }()
+	list, err := etcd.Members(ctx)
+	if err != nil {
+		return err
+	}
+	return sameList(list, obs.Members)
+}
+
 // send has a node carry op out. The node goes on with what it has begun when
 // the proof ends, so sending again, with a new proof, waits for that and then
 // finds nothing to do. Only a backup is sent once: it changes nothing, may
 // outlive a lease, and would be taken twice.
-func (c *Coordinator) send(ctx context.Context, op plan.Operation) error {
+func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
 	_, once := op.(*plan.BackupTake)
 	for {
-		proven, done, term, err := c.Fence.Confirm(ctx)
+		proven, done, term, err := c.confirm(ctx, obs, op)
 		if err != nil {
-			return fmt.Errorf("confirm the coordinator's lease: %w", err)
+			return err
 		}
 		if once {
 			proven = ctx
@@ -123,6 +152,34 @@ func (c *Coordinator) send(ctx context.Context, op plan.Operation) error {
 			return err
 		}
 	}
+}
+
+// ErrNoTerm is returned for an operation on a cluster whose electors are not
+// known: without them nobody can tell whether another acts.
+var ErrNoTerm = errors.New("no electors are known, so no lease can be had: the daemons of the voters' nodes do not answer")
+
+// confirm proves the lease. Without a term only a founding goes on, up to its
+// record: there the create-only-if-absent of the store decides.
+func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op plan.Operation) (context.Context, context.CancelFunc, cluster.Term, error) {
+	proven, done, term, err := c.Fence.Confirm(ctx)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("confirm the coordinator's lease: %w", err)
+	}
+	if term == 0 && !(Founds(op) && len(obs.Members) == 0) {
+		done()
+		return nil, nil, 0, ErrNoTerm
+	}
+	return proven, done, term, nil
+}
+
+// Founds reports whether op is one of those that found a cluster, before
+// anyone can hold a lease of it.
+func Founds(op plan.Operation) bool {
+	switch op.(type) {
+	case *plan.MemberPrepare, *plan.IncarnationCreate, *plan.EndpointsWrite:
+		return true
+	}
+	return false
 }
 
 // effect does what needs no particular node. Each case is one request that

@@ -164,6 +164,10 @@ func (l *Local) Do(ctx context.Context, order Order) error {
 	if node, ok := plan.Target(op); !ok || node != l.o.Name {
 		return refuse("the operation is not for node %s", l.o.Name)
 	}
+	if _, ok := op.(*plan.BackupTake); ok {
+		// It reads only, and may take long: nothing waits for it.
+		return l.backup(ctx)
+	}
 	if err := l.take(ctx); err != nil {
 		return err
 	}
@@ -183,8 +187,6 @@ func (l *Local) Do(ctx context.Context, order Order) error {
 		return l.quarantine(ctx, true)
 	case *plan.QuarantineLift:
 		return l.quarantine(ctx, false)
-	case *plan.BackupTake:
-		return l.backup(ctx)
 	case *plan.EndpointsWrite:
 		if l.o.HostsFile == "" {
 			return refuse("this node maintains no hosts file (--dns-suffix is not set)")
@@ -424,6 +426,13 @@ func (l *Local) backup(ctx context.Context) error {
 	c, err := l.etcd(s)
 	if err != nil {
 		return err
+	}
+	r, err := c.Report(ctx)
+	if err != nil {
+		return err
+	}
+	if err := ours(nodestate.Disk(l.o.DataDir, s), s, r); err != nil {
+		return refuse("%v", err)
 	}
 	crashpoint.Hit("backup-take.before")
 	_, err = l.o.Backups.Take(ctx, c, s.Assigned.Version)

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/url"
 	"sync"
@@ -36,7 +37,7 @@ func (l *Local) Look(ctx context.Context) (cluster.Node, *cluster.Report) {
 		Name: l.o.Name, URLs: l.o.URLs,
 		Disk: disk, Prepared: s.Prepared, Assigned: s.Assigned, Electors: s.Electors,
 		Process: cluster.Process{
-			State: status.State, Since: status.Since, LastExit: status.LastExit,
+			State: status.State, Since: status.Since, LastExit: status.LastExit, Problem: status.Problem,
 		},
 		Versions: l.o.Bin.Versions(),
 	}
@@ -56,13 +57,22 @@ func (l *Local) Look(ctx context.Context) (cluster.Node, *cluster.Report) {
 	if s.Assigned == nil || status.State != cluster.ProcessRunning {
 		return n, nil
 	}
-	wait := reportTimeout
-	if l.o.Now().Sub(status.Since) < starting {
-		wait = startingTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	ctx, cancel := context.WithTimeout(ctx, l.patience(ctx, status.Since))
 	defer cancel()
 	return n, l.report(ctx, s, &n)
+}
+
+// patience is how long the node's own etcd is waited for: less than whoever
+// asks the node waits for the node.
+func (l *Local) patience(ctx context.Context, since time.Time) time.Duration {
+	wait := reportTimeout
+	if l.o.Now().Sub(since) < starting {
+		wait = startingTimeout
+	}
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end)/2)
+	}
+	return wait
 }
 
 // keepPromise ends the promise of a founding voter whose data is on the disk:
@@ -89,6 +99,10 @@ func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) 
 	if err != nil {
 		return nil
 	}
+	if err := ours(n.Disk, s, r); err != nil {
+		n.Process.Problem = err.Error()
+		return nil
+	}
 	if r.ID != s.MemberID {
 		token := s.Assigned.Token
 		err := l.o.State.Update(func(s *nodestate.State) error {
@@ -102,6 +116,21 @@ func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) 
 		}
 	}
 	return &r
+}
+
+// ours reports why what answers at the member's URL cannot be the member whose
+// data is on the disk: another etcd may sit on its port while ours fails to
+// start, and what that one says of its cluster must not be taken for ours.
+func ours(disk cluster.Disk, s nodestate.State, r cluster.Report) error {
+	switch {
+	case disk.State != cluster.DiskData || disk.Token != s.Assigned.Token:
+		return fmt.Errorf("member %s of cluster %s answers at this node's client URL, and the disk has no data of it", r.ID, r.ClusterID)
+	case disk.MemberID != 0 && disk.MemberID != r.ID:
+		return fmt.Errorf("member %s of cluster %s answers at this node's client URL, the data on the disk is of %s", r.ID, r.ClusterID, disk.MemberID)
+	case s.MemberToken == s.Assigned.Token && s.ClusterID != 0 && s.ClusterID != r.ClusterID:
+		return fmt.Errorf("a member of cluster %s answers at this node's client URL, the data on the disk is of cluster %s", r.ClusterID, s.ClusterID)
+	}
+	return nil
 }
 
 // etcd returns the kept connection to the node's own etcd.

@@ -57,14 +57,15 @@ func (n *node) Execute(ctx context.Context, e rpc.Execution) error {
 }
 
 // witness holds an order to the terms that the node has seen. Without a term
-// only a node that runs nothing takes orders: a cluster that is to be founded
-// has no electors yet, and its record in the store decides.
+// only a node that runs nothing takes orders, and only those that found: a
+// cluster that is to be founded has no electors yet, and its record in the
+// store decides.
 func (n *node) witness(ctx context.Context, e rpc.Execution) error {
 	if e.Term > 0 {
 		return n.voter.Witness(ctx, e.Term, e.Holder)
 	}
-	if n.state.State().Assigned != nil {
-		return &lease.StaleError{Want: 0, Seen: n.state.State().Term}
+	if s := n.state.State(); s.Assigned != nil || !apply.Founds(e.Operation) {
+		return &lease.StaleError{Want: 0, Seen: s.Term}
 	}
 	return nil
 }
@@ -72,7 +73,11 @@ func (n *node) witness(ctx context.Context, e rpc.Execution) error {
 // Lease votes.
 func (n *node) Lease(ctx context.Context, req lease.Request) (lease.Reply, error) {
 	reply, err := n.voter.Lease(ctx, req)
-	if err == nil && reply.Granted {
+	switch {
+	case err != nil || !reply.Granted:
+	case req.Release:
+		n.voted.Store(nil) // nobody has to wait for the end of what was given back
+	default:
 		n.voted.Store(&vote{at: n.now(), to: req.Holder})
 	}
 	return reply, err

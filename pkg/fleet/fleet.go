@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/apply"
@@ -52,6 +54,9 @@ type Fleet struct {
 	lease *Lease
 	since time.Time
 
+	// looking says that a look at the own machine is under way.
+	looking atomic.Bool
+
 	mu        sync.Mutex
 	addresses map[cluster.NodeName]string
 }
@@ -84,13 +89,32 @@ func (f *Fleet) Look(ctx context.Context, prev cluster.Observation) cluster.Obse
 
 func (f *Fleet) ask(ctx context.Context, p observe.Peer) (observe.Answer, error) {
 	if f.o.Self != nil && p.Name == f.o.Name {
-		return f.o.Self.Observe(ctx), nil
+		return f.askSelf(ctx)
 	}
 	r, err := f.o.Pool.Observe(ctx, rpc.Node{Name: p.Name, Address: p.Address}, rpc.ObserveRequest{Cluster: f.o.Cluster})
 	if err != nil {
 		return observe.Answer{}, err
 	}
 	return observe.Answer{Node: r.Node, Report: r.Report, Now: r.Now}, nil
+}
+
+// askSelf looks at the own machine, and gives up when ctx ends: a disk that
+// hangs makes this node silent, as it would to others, and stops no look.
+func (f *Fleet) askSelf(ctx context.Context) (observe.Answer, error) {
+	if !f.looking.CompareAndSwap(false, true) {
+		return observe.Answer{}, errors.New("the last look at this machine has not ended; its disk may hang")
+	}
+	answers := make(chan observe.Answer, 1)
+	go func() {
+		defer f.looking.Store(false)
+		answers <- f.o.Self.Observe(ctx)
+	}()
+	select {
+	case a := <-answers:
+		return a, nil
+	case <-ctx.Done():
+		return observe.Answer{}, fmt.Errorf("look at this machine: %w", context.Cause(ctx))
+	}
 }
 
 // probe asks a member whose daemon is silent. The connection is made for the

@@ -107,6 +107,11 @@ func (e *HeldError) Error() string { return fmt.Sprintf("%s coordinates: %v", e.
 // Unwrap returns what the electors said.
 func (e *HeldError) Unwrap() error { return e.Err }
 
+// maxJump is how far ahead of the terms that a node has seen an order's may be.
+// A coordinator's term grows by one at a time; a caller gone wrong must not use
+// up all terms for ever.
+const maxJump = 1 << 32
+
 // Witness returns d after it has seen an order of the holder of a term. It is
 // a [*StaleError] if a higher term has been seen, and another error if the
 // node knows another holder of the same term. An executor writes the result to
@@ -114,6 +119,9 @@ func (e *HeldError) Unwrap() error { return e.Err }
 func (d Durable) Witness(term cluster.Term, holder cluster.NodeName) (Durable, error) {
 	if term < d.Term {
 		return d, &StaleError{Want: term, Seen: d.Term}
+	}
+	if term-d.Term > maxJump {
+		return d, fmt.Errorf("term %d is far beyond %d, the highest seen", term, d.Term)
 	}
 	if term == d.Grant.Term && holder != d.Grant.Holder {
 		return d, fmt.Errorf("term %d belongs to %s, not to %s", term, d.Grant.Holder, holder)

@@ -133,7 +133,7 @@ func (in inputs) voices(prev cluster.Observation) []voice {
 		}
 	}
 	for _, p := range in.probes {
-		if p.err == nil {
+		if p.err == nil && p.report.ID == p.member.ID {
 			list = append(list, voice{prev.Token, p.report})
 		}
 	}
@@ -145,7 +145,7 @@ func (in inputs) voices(prev cluster.Observation) []voice {
 func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) {
 	voices := in.voices(prev)
 	obs.Token = present(obs, voices)
-	voices = slices.DeleteFunc(voices, func(v voice) bool { return v.token != obs.Token })
+	voices = oneCluster(obs.Token, voices)
 	best := informed(voices)
 	if best == nil {
 		return
@@ -227,13 +227,33 @@ func present(obs *cluster.Observation, voices []voice) cluster.Token {
 	return ""
 }
 
-func hasQuorum(token cluster.Token, voices []voice) bool {
-	var mine []voice
+// oneCluster returns the voices of an incarnation that are of one etcd cluster:
+// the one with a quorum, else the one with most voices. Others answer at the
+// wrong place.
+func oneCluster(token cluster.Token, voices []voice) []voice {
+	var best []voice
 	for _, v := range voices {
-		if v.token == token {
-			mine = append(mine, v)
+		if v.token != token {
+			continue
+		}
+		var mine []voice
+		for _, o := range voices {
+			if o.token == token && o.report.ClusterID == v.report.ClusterID {
+				mine = append(mine, o)
+			}
+		}
+		switch {
+		case best == nil, follow(mine) && !follow(best), follow(mine) == follow(best) && len(mine) > len(best):
+			best = mine
 		}
 	}
+	return best
+}
+
+func hasQuorum(token cluster.Token, voices []voice) bool { return follow(oneCluster(token, voices)) }
+
+// follow reports whether a majority of the voters follow one leader.
+func follow(mine []voice) bool {
 	best := informed(mine)
 	if best == nil || best.Leader == 0 {
 		return false
