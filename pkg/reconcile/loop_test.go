@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +35,12 @@ func TestAnOperationIsReportedBeforeAndAfter(t *testing.T) {
 		w.fail = func(plan.Operation) error { time.Sleep(3 * time.Second); return nil }
 		began := time.Now()
 		w.pass(10 * time.Second)
-		before, after := w.reports[0], w.reports[1]
+		before := w.reports[0]
+		i := slices.IndexFunc(w.reports, func(r Report) bool { return r.Done != nil })
+		if i < 0 {
+			t.Fatal("the end of the operation is not reported")
+		}
+		after := w.reports[i]
 		line := "etcdadm backup take --node=a --reason=interval"
 		equal(t, "line before", before.Operation, line)
 		if before.Done != nil || !before.At.Equal(began) {

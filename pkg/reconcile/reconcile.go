@@ -93,12 +93,13 @@ type Loop struct {
 	seen bool // prev comes from a look, or from the last coordinator
 
 	tries  tries
+	backup *backup // nil for none under way
 	events events
 }
 
 // New returns a loop.
 func New(o Options) *Loop {
-	return &Loop{o: o, tries: tries{}, events: events{log: o.Log}}
+	return &Loop{o: o, events: events{log: o.Log}}
 }
 
 // Run looks and acts until ctx ends, then gives the lease back.
@@ -108,12 +109,16 @@ func (l *Loop) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			if ended := l.backupEnded(); ended != nil {
+				<-ended
+			}
 			release, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			l.o.Lease.Release(release)
 			cancel()
 			return
 		case <-timer.C:
 		case <-l.o.Wake:
+		case <-l.backupEnded():
 		}
 		timer.Reset(l.cycle(ctx))
 	}
@@ -134,6 +139,7 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 		return pauseStandby
 	}
 	l.prev = obs
+	l.collectBackup(ctx, &obs)
 	obs.Failures = l.tries.failures()
 	spec := l.o.Spec()
 	if _, paused := obs.Store.Pause(); paused {
@@ -154,6 +160,9 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 // still to be founded, or has none yet; there the store decides.
 func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 	if len(obs.Electors.Names) == 0 {
+		if len(obs.Members) > 0 {
+			return apply.ErrNoTerm
+		}
 		return nil
 	}
 	if _, held := l.o.Lease.Held(); held {
@@ -185,6 +194,10 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 	line := plan.Line(op)
 	r.Operation = line
 	l.report(ctx, r)
+	if take, ok := op.(*plan.BackupTake); ok {
+		l.startBackup(ctx, r, take)
+		return pauseActive
+	}
 	began := l.o.Now()
 	err := l.o.Do(ctx, r.Spec, r.Observation, op)
 	transient := apply.NotYet(err)

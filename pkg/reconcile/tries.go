@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -9,8 +10,14 @@ import (
 )
 
 // tries remembers which operations failed, so that one that fails again and
-// again is tried at growing distances.
-type tries map[string]failure
+// again is tried at growing distances. One that succeeds again and again counts
+// as failing too: its effect does not show, and doing it for ever helps nobody.
+type tries struct {
+	failed map[string]failure
+	// last is the operation that succeeded last, and times how often in a row.
+	last  string
+	times int
+}
 
 type failure struct {
 	count int
@@ -23,6 +30,9 @@ type failure struct {
 const (
 	firstRetry = 250 * time.Millisecond
 	lastRetry  = time.Minute
+	// maxInARow is how often one operation may succeed in a row before it has to
+	// wait like one that fails.
+	maxInARow = 3
 )
 
 // retry returns when the operation may be tried again.
@@ -35,9 +45,9 @@ func (f failure) retry() time.Time {
 
 // failures returns what failed, in the form that the plan understands, by
 // line.
-func (t tries) failures() []cluster.Failure {
+func (t *tries) failures() []cluster.Failure {
 	var list []cluster.Failure
-	for line, f := range t {
+	for line, f := range t.failed {
 		list = append(list, cluster.Failure{Line: line, Text: f.err.Error(), Retry: f.retry(), Transient: f.transient})
 	}
 	slices.SortFunc(list, func(a, b cluster.Failure) int { return strings.Compare(a.Line, b.Line) })
@@ -45,9 +55,9 @@ func (t tries) failures() []cluster.Failure {
 }
 
 // next returns how long it is until something may be tried again.
-func (t tries) next(now time.Time) time.Duration {
+func (t *tries) next(now time.Time) time.Duration {
 	wait := lastRetry
-	for _, f := range t {
+	for _, f := range t.failed {
 		if d := f.retry().Sub(now); d > 0 {
 			wait = min(wait, d)
 		}
@@ -57,12 +67,22 @@ func (t tries) next(now time.Time) time.Duration {
 
 // note records how a try ended. A success forgets that it ever failed, and
 // lets everything else be tried at once: the world has changed.
-func (t tries) note(line string, err error, transient bool, now time.Time) {
+func (t *tries) note(line string, err error, transient bool, now time.Time) {
 	if err == nil {
-		clear(t)
-		return
+		if t.last != line {
+			t.last, t.times = line, 0
+		}
+		t.times++
+		if t.times <= maxInARow {
+			clear(t.failed)
+			return
+		}
+		err = fmt.Errorf("it was done %d times in a row, and its effect does not show", t.times)
 	}
-	t[line] = failure{count: t[line].count + 1, at: now, err: err, transient: transient}
+	if t.failed == nil {
+		t.failed = map[string]failure{}
+	}
+	t.failed[line] = failure{count: t.failed[line].count + 1, at: now, err: err, transient: transient}
 }
 
-func (t tries) forget() { clear(t) }
+func (t *tries) forget() { *t = tries{} }

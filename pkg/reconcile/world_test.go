@@ -144,13 +144,17 @@ func (w *world) options() Options {
 
 func (w *world) do(_ context.Context, _ cluster.Spec, obs cluster.Observation, op plan.Operation) error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.note("%s", plan.KindOf(op).Path)
-	if w.fail != nil {
-		if err := w.fail(op); err != nil {
+	fail := w.fail
+	w.mu.Unlock()
+	if fail != nil {
+		// Without the lock: the loop may look meanwhile.
+		if err := fail(op); err != nil {
 			return err
 		}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.obs = plan.Predict(obs, op)
 	w.obs.Failures = nil
 	if len(w.obs.Store.Incarnations) == 0 {
