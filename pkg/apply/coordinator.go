@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,13 +111,15 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 // nodes told of it in the last look need not be what the quorum says.
 func (c *Coordinator) stillEvicted(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
 	var token cluster.Token
+	var id cluster.MemberID
 	switch op := op.(type) {
 	case *plan.MemberStop:
-		token = op.ExpectToken
+		token, id = op.ExpectToken, op.ExpectMemberID
 	case *plan.DataSetAside:
-		token = op.Token
+		token, id = op.Token, op.ExpectMemberID
 	}
-	if token == "" || token != obs.Token || obs.Leader == 0 {
+	current := slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.ID == id })
+	if token == "" || token != obs.Token || obs.Leader == 0 || current {
 		return nil
 	}
 	etcd, err := c.Etcd(clientURLs(obs))

@@ -20,6 +20,9 @@ import (
 const (
 	// publishTimeout bounds a write of what people read.
 	publishTimeout = 5 * time.Second
+	// previousTimeout bounds reading what the last coordinator published: taking
+	// over does not wait longer for a store that hangs.
+	previousTimeout = time.Second
 	// statusEvery is how often an unchanged status is written again, so that its
 	// age says whether a coordinator is there. Two a minute would be a sixth of
 	// all requests that an idle cluster makes.
@@ -193,8 +196,8 @@ func material(r reconcile.Report) string {
 
 // previous returns what the last coordinator published, for the times that it
 // remembers. Nothing is an empty observation: then all times begin anew.
-func previous(ctx context.Context, s *store.Store) cluster.Observation {
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+func previous(ctx context.Context, s *store.Store, now time.Time) cluster.Observation {
+	ctx, cancel := context.WithTimeout(ctx, previousTimeout)
 	defer cancel()
 	b, err := s.Status(ctx)
 	if err != nil {
@@ -204,7 +207,7 @@ func previous(ctx context.Context, s *store.Store) cluster.Observation {
 	if json.Unmarshal(b, &r) != nil {
 		return cluster.Observation{}
 	}
-	return fleet.Remembered(r.Observation)
+	return fleet.Remembered(r.Observation, r.Term, now)
 }
 
 // changesStore reports whether an operation changes what a look reads from the

@@ -364,22 +364,24 @@ func TestAStoreThatHangsHoldsNothingUp(t *testing.T) {
 func TestWhatTheLastCoordinatorPublishedIsTakenOver(t *testing.T) {
 	s, err := store.Open(t.Context(), t.TempDir())
 	must(t, err)
-	if got := previous(t.Context(), s); got.Token != "" || len(got.Members) != 0 {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	now := at.Add(12 * time.Hour)
+	if got := previous(t.Context(), s, now); got.Token != "" || len(got.Members) != 0 {
 		t.Errorf("of nothing it took %+v", got)
 	}
-	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	r := report()
 	r.Observation.Token = "t1"
-	r.Observation.Members[1].UnhealthySince = at
+	r.Term, r.Observation.At = 3, at
+	r.Observation.Members[1].UnhealthySince = at.Add(-20 * time.Second)
 	b, err := json.Marshal(r)
 	must(t, err)
 	must(t, s.PutStatus(t.Context(), b))
-	got := previous(t.Context(), s)
-	if got.Token != "t1" || len(got.Members) != 3 || !got.Members[1].UnhealthySince.Equal(at) || len(got.Nodes) != 0 {
+	got := previous(t.Context(), s, now)
+	if got.Token != "t1" || len(got.Members) != 3 || !got.Members[1].UnhealthySince.Equal(now.Add(-20*time.Second)) || len(got.Nodes) != 0 {
 		t.Errorf("it took %+v", got)
 	}
 	must(t, s.PutStatus(t.Context(), []byte(`"another program's"`)))
-	if got := previous(t.Context(), s); got.Token != "" {
+	if got := previous(t.Context(), s, now); got.Token != "" {
 		t.Errorf("of garbage it took %+v", got)
 	}
 }

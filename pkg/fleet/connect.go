@@ -253,6 +253,7 @@ func (c *Client) Observe(ctx context.Context) (cluster.Spec, cluster.Observation
 
 // A published status, as far as it is of use here.
 type published struct {
+	Term        cluster.Term        `json:"term"`
 	Spec        cluster.Spec        `json:"spec"`
 	Observation cluster.Observation `json:"observation"`
 }
@@ -266,6 +267,6 @@ func (c *Client) published(ctx context.Context) published {
 	if err != nil || json.Unmarshal(b, &p) != nil {
 		return published{}
 	}
-	p.Observation = Remembered(p.Observation)
+	p.Observation = Remembered(p.Observation, p.Term, time.Now())
 	return p
 }

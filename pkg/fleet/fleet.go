@@ -194,14 +194,23 @@ func NewToken() cluster.Token {
 	return cluster.Token(base64.RawURLEncoding.EncodeToString(b[:]))
 }
 
-// Remembered keeps of an earlier coordinator's observation what stays true: since
-// when members are unhealthy or learners, and where they serve. What nodes said
-// to another is not what they said to us.
-func Remembered(obs cluster.Observation) cluster.Observation {
+// Remembered keeps of an earlier coordinator's observation what stays true: for
+// how long members had been unhealthy or learners when it looked last, and where
+// they serve. It counts from now on, because the clocks of two coordinators may
+// differ, and because nobody looked in between: machines that were all off for
+// a night were not unhealthy for a night. What nodes said to another is not what
+// they said to us, and a look without the lease (term zero) proves nothing.
+func Remembered(obs cluster.Observation, term cluster.Term, now time.Time) cluster.Observation {
 	kept := cluster.Observation{Token: obs.Token}
+	shift := func(t time.Time) time.Time {
+		if term == 0 || t.IsZero() {
+			return time.Time{}
+		}
+		return now.Add(-max(0, obs.At.Sub(t)))
+	}
 	for _, m := range obs.Members {
 		kept.Members = append(kept.Members, cluster.Member{
-			ID: m.ID, Name: m.Name, ClientURLs: m.ClientURLs, UnhealthySince: m.UnhealthySince, LearnerSince: m.LearnerSince,
+			ID: m.ID, Name: m.Name, ClientURLs: m.ClientURLs, UnhealthySince: shift(m.UnhealthySince), LearnerSince: shift(m.LearnerSince),
 		})
 	}
 	return kept

@@ -30,6 +30,8 @@ type StoreView struct {
 	every       time.Duration
 	backups     []cluster.Backup
 	backupsRead time.Time
+	// waited is when a store that fails was last given all the time it wanted.
+	waited time.Time
 }
 
 // NewStoreView returns a view that reads the store at most once in every.
@@ -75,9 +77,27 @@ func (v *StoreView) Answer(ctx context.Context) observe.StoreAnswer {
 	if v.now().Sub(v.polled) < v.every && !v.polled.IsZero() {
 		return v.answer
 	}
+	ctx, cancel := v.patience(ctx)
+	defer cancel()
 	v.answer.Err = v.read(ctx)
 	v.polled = v.now()
 	return v.answer
+}
+
+const (
+	// failingTimeout is how long a store that failed is waited for, and
+	// failingEvery how often it gets its full time all the same: a store that
+	// hangs shall not make every look slow.
+	failingTimeout = 300 * time.Millisecond
+	failingEvery   = 15 * time.Second
+)
+
+func (v *StoreView) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if v.answer.Err == nil || v.now().Sub(v.waited) >= failingEvery {
+		v.waited = v.now()
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, failingTimeout)
 }
 
 // errNoStore is what a view without a store says.
@@ -91,12 +111,7 @@ func (v *StoreView) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if view.IncarnationsErr != nil {
-		// Without all records nobody can tell what is founded: as good as no
-		// answer.
-		return view.IncarnationsErr
-	}
-	if v.backupsRead.IsZero() || v.now().Sub(v.backupsRead) >= backupsEvery {
+	if v.lost(view) || v.backupsRead.IsZero() || v.now().Sub(v.backupsRead) >= backupsEvery {
 		list, err := v.store.Backups(ctx)
 		if err != nil {
 			return fmt.Errorf("list backups: %w", err)
@@ -113,6 +128,9 @@ func (v *StoreView) read(ctx context.Context) error {
 		Problems:     view.Problems,
 	}
 	v.answer.Store.SpecMissing = view.Spec == nil && view.SpecErr == nil
+	if view.IncarnationsErr != nil {
+		v.answer.Store.RecordsProblem = view.IncarnationsErr.Error()
+	}
 	if view.SpecErr != nil {
 		v.answer.Store.SpecProblem = view.SpecErr.Error()
 	}
@@ -121,6 +139,14 @@ func (v *StoreView) read(ctx context.Context) error {
 		v.answer.Records = append(v.answer.Records, observe.Record{Name: n.Name, Address: n.Address, Boot: n.Boot})
 	}
 	return nil
+}
+
+// lost reports whether something is gone from the store that nobody removes:
+// then the backups may be gone too.
+func (v *StoreView) lost(view store.View) bool {
+	was := v.answer.Store
+	return !was.Created.IsZero() && view.Created.IsZero() || len(view.Incarnations) < len(was.Incarnations) ||
+		v.spec != nil && view.Spec == nil
 }
 
 // requests returns the queued requests, the existing tool's restore commands

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,11 +152,11 @@ func TestASpecThatIsGarbageIsAProblemAndNotMissing(t *testing.T) {
 	}
 }
 
-func TestARecordThatCannotBeReadIsAsGoodAsNoAnswer(t *testing.T) {
+func TestARecordThatCannotBeReadIsAProblemOfItsOwn(t *testing.T) {
 	h := newShop(t)
 	h.put("control/incarnations/1", "garbage")
 	a := h.answer()
-	if !errors.Is(a.Err, store.ErrGarbage) || a.Store.BackupsKnown {
+	if a.Err != nil || !a.Store.BackupsKnown || !strings.Contains(a.Store.RecordsProblem, "control/incarnations/1") {
 		t.Errorf("the answer is %+v", a)
 	}
 }
@@ -217,8 +218,15 @@ func TestWhatIsRememberedOfAnEarlierCoordinator(t *testing.T) {
 		Members: []cluster.Member{{ID: 7, Name: "a", ClientURLs: []string{"u"}, PeerURLs: []string{"p"}, Learner: true, Healthy: true, UnhealthySince: at, LearnerSince: at.Add(1), Applied: 5}},
 		Store:   cluster.Store{Reachable: true}, Gaps: []cluster.Gap{{Source: "store"}},
 	}
-	want := cluster.Observation{Token: "t1", Members: []cluster.Member{{ID: 7, Name: "a", ClientURLs: []string{"u"}, UnhealthySince: at, LearnerSince: at.Add(1)}}}
-	if got := Remembered(obs); asJSON(t, got) != asJSON(t, want) {
+	obs.Members[0].UnhealthySince, obs.Members[0].LearnerSince = at.Add(-time.Minute), at.Add(-time.Hour)
+	now := at.Add(12 * time.Hour) // all machines were off for a night
+	want := cluster.Observation{Token: "t1", Members: []cluster.Member{{ID: 7, Name: "a", ClientURLs: []string{"u"}, UnhealthySince: now.Add(-time.Minute), LearnerSince: now.Add(-time.Hour)}}}
+	if got := Remembered(obs, 3, now); asJSON(t, got) != asJSON(t, want) {
+		t.Errorf("remembered is %s", asJSON(t, got))
+	}
+	// Who looked without the lease may have been cut off from everybody.
+	want.Members[0].UnhealthySince, want.Members[0].LearnerSince = time.Time{}, time.Time{}
+	if got := Remembered(obs, 0, now); asJSON(t, got) != asJSON(t, want) {
 		t.Errorf("remembered is %s", asJSON(t, got))
 	}
 }

@@ -143,7 +143,8 @@ func TestWhichMembersAreHealthy(t *testing.T) {
 			obs := w.merge(cluster.Observation{})
 			equal(t, "healthy", healthyNames(obs), tc.want)
 			for _, m := range obs.Members {
-				if m.Healthy != m.UnhealthySince.IsZero() {
+				// Nobody's time begins in a look without a majority.
+				if m.UnhealthySince.IsZero() != (m.Healthy || tc.want == "") {
 					t.Errorf("%s: healthy %t, unhealthy since %s", m.Name, m.Healthy, m.UnhealthySince)
 				}
 			}
@@ -164,23 +165,60 @@ func TestSinceWhenIsCarriedByMemberID(t *testing.T) {
 		w := three("t1")
 		w.in.at = noon.Add(at)
 		w.in.nodes[1].answer.Report = nil
-		w.in.nodes[0].answer.Report.Members[2].Learner = true
 		return w
 	}
 	first := down(0).merge(cluster.Observation{})
 	equal(t, "unhealthy since", memberOf(t, first, 2).UnhealthySince, noon)
-	equal(t, "learner since", memberOf(t, first, 3).LearnerSince, noon)
 	second := down(time.Minute).merge(first)
 	equal(t, "unhealthy since, a minute later", memberOf(t, second, 2).UnhealthySince, noon)
-	equal(t, "learner since, a minute later", memberOf(t, second, 3).LearnerSince, noon)
 
 	up := three("t1")
 	up.in.at = noon.Add(2 * time.Minute)
 	healthy := up.merge(second)
 	equal(t, "unhealthy since, healthy again", memberOf(t, healthy, 2).UnhealthySince, time.Time{})
-	equal(t, "learner since, promoted", memberOf(t, healthy, 3).LearnerSince, time.Time{})
 	again := down(3 * time.Minute).merge(healthy)
 	equal(t, "unhealthy since, down again", memberOf(t, again, 2).UnhealthySince, noon.Add(3*time.Minute))
+}
+
+func TestALearnersTimeIsCarried(t *testing.T) {
+	learning := func(at time.Duration) *world {
+		w := three("t1")
+		w.in.at = noon.Add(at)
+		w.in.nodes[0].answer.Report.Members[2].Learner = true
+		return w
+	}
+	first := learning(0).merge(cluster.Observation{})
+	equal(t, "learner since", memberOf(t, first, 3).LearnerSince, noon)
+	second := learning(time.Minute).merge(first)
+	equal(t, "learner since, a minute later", memberOf(t, second, 3).LearnerSince, noon)
+	promoted := three("t1").merge(second)
+	equal(t, "learner since, promoted", memberOf(t, promoted, 3).LearnerSince, time.Time{})
+}
+
+func TestAnObserverThatWasCutOffFindsNobodyDeadForLong(t *testing.T) {
+	alone := func(at time.Duration, prev cluster.Observation) cluster.Observation {
+		w := three("t1")
+		w.in.at = noon.Add(at)
+		w.in.nodes[1].answer.Report, w.in.nodes[2].answer.Report = nil, nil
+		return w.merge(prev)
+	}
+	cut := alone(time.Minute, alone(0, cluster.Observation{}))
+	back := three("t1")
+	back.in.at = noon.Add(10 * time.Minute)
+	back.in.nodes[1].answer.Report = nil // it answers a moment later
+	equal(t, "unhealthy since", memberOf(t, back.merge(cut), 2).UnhealthySince, noon.Add(10*time.Minute))
+}
+
+func TestAForeignEtcdIsNoVoice(t *testing.T) {
+	w := three("t1")
+	foreign := *w.in.nodes[2].answer.Report
+	foreign.ClusterID, foreign.RaftTerm, foreign.Applied = 99, 1000, 1<<40
+	foreign.Members = []cluster.Member{{ID: 77, Name: "c"}}
+	foreign.ID, foreign.Leader = 77, 77
+	w.in.nodes[2].answer.Report = &foreign
+	obs := w.merge(cluster.Observation{})
+	equal(t, "members", len(obs.Members), 3)
+	equal(t, "healthy", healthyNames(obs), "a b")
 }
 
 func TestAReplacedMemberOfTheSameNameBeginsAnew(t *testing.T) {

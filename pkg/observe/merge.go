@@ -151,6 +151,7 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 		return
 	}
 	obs.Leader = best.Leader
+	quorate := follow(voices)
 	for _, m := range best.Members {
 		m.Healthy = false
 		i := slices.IndexFunc(voices, func(v voice) bool { return v.report.ID == m.ID })
@@ -159,7 +160,7 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 			m.Applied, m.DBSize, m.Alarms = r.Applied, r.DBSize, r.Alarms
 			m.Healthy = r.Leader != 0 && r.Leader == best.Leader && !slices.Contains(r.Alarms, "CORRUPT")
 		}
-		carry(&m, obs.At, prev)
+		carry(&m, obs.At, prev, quorate)
 		obs.Members = append(obs.Members, m)
 	}
 	for _, v := range voices {
@@ -172,15 +173,18 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 	slices.SortFunc(obs.Views, func(a, b cluster.View) int { return strings.Compare(a.Member.String(), b.Member.String()) })
 }
 
-// carry keeps, by member id, since when a member is unhealthy or a learner.
-func carry(m *cluster.Member, at time.Time, prev cluster.Observation) {
+// carry keeps, by member id, since when a member is unhealthy or a learner. A
+// look that no majority took part in says nothing about those it did not see:
+// an observer that was cut off must not find everybody else dead for long when
+// it comes back.
+func carry(m *cluster.Member, at time.Time, prev cluster.Observation, quorate bool) {
 	var old cluster.Member
 	for _, p := range prev.Members {
 		if p.ID == m.ID {
 			old = p
 		}
 	}
-	if !m.Healthy {
+	if !m.Healthy && quorate {
 		m.UnhealthySince = at
 		if !old.UnhealthySince.IsZero() {
 			m.UnhealthySince = old.UnhealthySince
