@@ -2,8 +2,11 @@ package cluster
 
 import (
 	"fmt"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // MarshalText writes a seat as name=url,url: the form of a command-line flag.
@@ -21,6 +24,40 @@ func (s *Seat) UnmarshalText(b []byte) error {
 	return s.Name.Validate()
 }
 
+// Validate reports why nobody can sit on s.
+func (s Seat) Validate() error {
+	if err := s.Name.Validate(); err != nil {
+		return err
+	}
+	if len(s.PeerURLs) == 0 {
+		return fmt.Errorf("%s has no peer URL", s.Name)
+	}
+	for _, u := range s.PeerURLs {
+		if err := ValidatePeerURL(u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ValidatePeerURL reports why u cannot be a peer URL: http or https, a host
+// and a port, and nothing else, as etcd demands (types.NewURLs). A comma would
+// end the URL in etcd's initial-cluster syntax.
+func ValidatePeerURL(u string) error {
+	p, err := url.Parse(u)
+	switch {
+	case err != nil:
+		return fmt.Errorf("peer URL %q cannot be read", u)
+	case p.Scheme != "http" && p.Scheme != "https":
+		return fmt.Errorf("peer URL %q does not begin with http:// or https://", u)
+	case p.Hostname() == "" || p.Port() == "" || strings.Contains(u, ","):
+		return fmt.Errorf("peer URL %q is not of the form https://HOST:PORT", u)
+	case u != p.Scheme+"://"+p.Host:
+		return fmt.Errorf("peer URL %q has more than a host and a port", u)
+	}
+	return nil
+}
+
 // MarshalText writes an entry as address=name.
 func (e HostEntry) MarshalText() ([]byte, error) { return []byte(e.Address + "=" + e.Name), nil }
 
@@ -31,6 +68,20 @@ func (e *HostEntry) UnmarshalText(b []byte) error {
 		return fmt.Errorf("%q is not of the form ADDRESS=NAME", b)
 	}
 	*e = HostEntry{Address: address, Name: name}
+	return nil
+}
+
+// Validate reports why e cannot be a line of a hosts file: one address and one
+// name, which cannot begin another line or a comment.
+func (e HostEntry) Validate() error {
+	bad := func(r rune) bool { return r == '#' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
+	// An IPv6 address may have a zone, which may be anything.
+	if _, err := netip.ParseAddr(e.Address); err != nil || strings.ContainsFunc(e.Address, bad) {
+		return fmt.Errorf("address %q is not an IP address", e.Address)
+	}
+	if e.Name == "" || strings.ContainsFunc(e.Name, bad) {
+		return fmt.Errorf("host name %q is not one printable word", e.Name)
+	}
 	return nil
 }
 

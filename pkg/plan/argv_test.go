@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
@@ -32,7 +33,7 @@ func TestArgvOfEachKind(t *testing.T) {
 		{&plan.SpecWrite{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")}, "etcdadm spec write --member-count=3 --etcd-version=3.6.16"},
 		{&plan.MemberStart{Node: "a", Token: "t", Mode: plan.StartRestart, Version: v}, "etcdadm member start --node=a --token=t --mode=restart --version=3.6.16"},
 		{&plan.MemberStop{Node: "a", ExpectToken: "t", ExpectMemberID: 0x8e9e05c52164694d}, "etcdadm member stop --node=a --expect-token=t --expect-member-id=8e9e05c52164694d"},
-		{&plan.AddLearner{Node: "a", PeerURLs: []string{"u1", "u2"}, ExpectVoters: 3}, "etcdadm member add-learner --node=a --peer-url=u1 --peer-url=u2 --expect-voters=3"},
+		{&plan.AddLearner{Node: "a", PeerURLs: []string{"http://u1:1", "https://u2:2"}, ExpectVoters: 3}, "etcdadm member add-learner --node=a --peer-url=http://u1:1 --peer-url=https://u2:2 --expect-voters=3"},
 		{&plan.Promote{Name: "a", ExpectVoters: 3}, "etcdadm member promote --name=a --expect-voters=3"},
 		{&plan.Remove{ID: 10, ExpectVoters: 3}, "etcdadm member remove --id=a --expect-voters=3"},
 		{&plan.MoveLeader{To: "a"}, "etcdadm member move-leader --to=a"},
@@ -87,6 +88,18 @@ func TestParseRefuses(t *testing.T) {
 		{"member prepare --node=a --token=t --version=3.6.16", "--voter is missing"},
 		{"endpoints write --node=a --entry=10.0.0.1", "is not of the form ADDRESS=NAME"},
 		{"backup prune", "--remove is missing"},
+		{"backup prune --remove=a --remove=../a", "--remove: "},
+		{"backup prune --remove=..", "--remove: "},
+		{"data discard --node=a --name=a/b", "--name: "},
+		{"data set-aside --node=a --token=../../etc", "--token: "},
+		{"electors write --token=t --name=a --name=a/b", "--name: "},
+		{"electors write --token=t --name=a --expect=a/b", "--expect: "},
+		{"member add-learner --node=a --expect-voters=3 --peer-url=a:2380", "--peer-url: "},
+		{"member add-learner --node=a --expect-voters=3 --peer-url=https://a", "--peer-url: "},
+		{"member prepare --node=a --token=t --version=3.6.16 --voter=a=ftp://a:2380", "--voter: "},
+		{"member start --node=a --token=t --mode=restart --version=3.6.16 --peer=a=https://a:2380,", "--peer: "},
+		{"endpoints write --node=a --entry=ten=a", "--entry: "},
+		{"endpoints write --node=a --entry=10.0.0.1=a#b", "--entry: "},
 	}
 	for _, tt := range tests {
 		op, err := plan.Parse(strings.Fields(tt.line))
@@ -167,6 +180,9 @@ func random(r *rand.Rand, k plan.Kind) plan.Operation {
 		}
 		randomValue(r, f)
 	}
+	if add, ok := op.(*plan.AddLearner); ok {
+		add.PeerURLs = []string{"https://[::1]:2380", "http://a.example:80"}
+	}
 	return op
 }
 
@@ -183,15 +199,25 @@ func randomValue(r *rand.Rand, v reflect.Value) {
 	case etcdversion.Version:
 		v.Set(reflect.ValueOf(etcdversion.Version{Major: 3, Minor: r.IntN(9), Patch: r.IntN(99)}))
 	case cluster.Seat:
-		// A URL has no comma: that separates the URLs.
-		v.Set(reflect.ValueOf(cluster.Seat{Name: cluster.NodeName(name), PeerURLs: []string{"u" + strings.ReplaceAll(awkward, ",", ""), "https://[::1]:2380"}}))
+		v.Set(reflect.ValueOf(cluster.Seat{Name: cluster.NodeName(name), PeerURLs: []string{"http://" + name + ":2380", "https://[::1]:2380"}}))
 	case cluster.HostEntry:
-		v.Set(reflect.ValueOf(cluster.HostEntry{Address: "10.0.0.1", Name: "n" + awkward}))
+		v.Set(reflect.ValueOf(cluster.HostEntry{Address: "10.0.0.1", Name: "n" + without(awkward, func(r rune) bool {
+			return r == '#' || unicode.IsSpace(r) || !unicode.IsPrint(r)
+		})}))
 	case int:
 		v.SetInt(1 + r.Int64N(1<<40))
 	default:
-		v.SetString("w" + awkward)
+		v.SetString("w" + without(awkward, func(r rune) bool { return strings.ContainsRune("/\\\x00", r) }))
 	}
+}
+
+func without(s string, bad func(rune) bool) string {
+	return strings.Map(func(r rune) rune {
+		if bad(r) {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // FuzzArgv writes and reads random operations, and reads random words.

@@ -178,6 +178,9 @@ func (c checker) prepare(op *MemberPrepare) error {
 
 // untouched makes sure that nothing tells of an incarnation other than token.
 func (c checker) untouched(token cluster.Token) error {
+	if problem := c.obs.Store.RecordsProblem; problem != "" {
+		return unsafe("founding", "the store has incarnation records that cannot be understood: %s", problem)
+	}
 	if n := len(c.obs.Store.Incarnations); n > 0 {
 		if newest := c.obs.Store.Incarnations[n-1]; newest.Token != token {
 			return unsafe("founding", "incarnation %d has another token", newest.Number)
@@ -201,7 +204,7 @@ func (c checker) untouched(token cluster.Token) error {
 }
 
 func (c checker) create(op *IncarnationCreate) error {
-	if len(c.obs.Members) > 0 {
+	if len(c.obs.Members) > 0 && c.obs.Store.RecordsProblem == "" {
 		if op.Token != c.obs.Token {
 			return unsafe("founding", "a cluster with another token is running")
 		}
@@ -285,6 +288,9 @@ func (c checker) start(op *MemberStart) error {
 
 // founder makes sure that n has not lost its seat since it promised.
 func (c checker) founder(n cluster.Node, token cluster.Token) error {
+	if problem := c.obs.Store.RecordsProblem; problem != "" {
+		return unsafe("founding", "the store has incarnation records that cannot be understood: %s", problem)
+	}
 	if len(c.obs.Members) == 0 {
 		return nil
 	}

@@ -20,7 +20,8 @@ import (
 //	version=3.5.21         of its assignment; versions=... of its binaries
 //	promised=n1:a,b,c      a promise to found
 //	down, down=unknown     it does not answer (and never did); up
-//	unpublished, conflict=ADDRESS, skew=20s, quarantined, aside=8d,1d
+//	unpublished, conflict=ADDRESS, skew=20s, quarantined, hosts=10.0.0.3=c.x
+//	aside=192h,24h         old data; aside=t1:24h of incarnation t1
 //	address=10.0.0.9:3996
 func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 	switch key {
@@ -85,15 +86,23 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		n.Conflict = value
 	case "skew":
 		n.ClockSkew, err = time.ParseDuration(value)
+	case "hosts":
+		var e cluster.HostEntry
+		err = e.UnmarshalText([]byte(value))
+		n.Hosts = append(n.Hosts, e)
 	case "address":
 		n.Address = value
 	case "aside":
 		for i, age := range strings.Split(value, ",") {
+			name := fmt.Sprintf("old-%d", i+1)
+			if token, rest, ok := strings.Cut(age, ":"); ok {
+				name, age = token, rest
+			}
 			var d time.Duration
 			if d, err = time.ParseDuration(age); err != nil {
 				return err
 			}
-			n.SetAside = append(n.SetAside, cluster.SetAside{Name: fmt.Sprintf("old-%d", i+1), At: s.obs.At.Add(-d), Bytes: 1 << 20})
+			n.SetAside = append(n.SetAside, cluster.SetAside{Name: name, At: s.obs.At.Add(-d), Bytes: 1 << 20})
 		}
 	default:
 		return fmt.Errorf("a node has no attribute %q", key)

@@ -29,7 +29,8 @@ import (
 //	request r1 kind=pause by=eve
 //	observer a since=10m        who looks, and for how long it has
 //	later 10m                   time passes
-//	spec-problem TEXT, spec-missing, nonce n2, token t1, failed LINE
+//	spec-problem TEXT, spec-missing, records-problem TEXT, nonce n2, token t1
+//	failed LINE, backing-up LINE
 //
 // A running cluster has its record, its marker and its electors unless a line
 // says otherwise, or the line "bare" does.
@@ -114,6 +115,10 @@ func (s *stage) fact(kind string, args []string) error {
 		return s.electors(args)
 	case "spec-missing":
 		store.SpecMissing = true
+	case "records-problem":
+		store.RecordsProblem = strings.Join(args, " ")
+	case "backing-up":
+		s.obs.BackingUp = strings.Join(args, " ")
 	case "spec-problem":
 		store.SpecProblem = strings.Join(args, " ")
 	case "failed":

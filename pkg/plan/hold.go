@@ -23,6 +23,7 @@ const (
 	ClockSkew          Rule = "clock-skew"
 	StoreUnreachable   Rule = "store-unreachable"
 	StoreNotShared     Rule = "store-not-shared"
+	RecordInvalid      Rule = "record-invalid"
 	WaitingForNodes    Rule = "waiting-for-nodes"
 	ClusterLost        Rule = "cluster-lost"
 	Founding           Rule = "founding"
@@ -81,14 +82,17 @@ var ruleDocs = []RuleDoc{
 		"Two daemons at different addresses use the same node name, or a node has the data of a member that goes by another name. Which of them is meant cannot be known, so nothing is planned that involves the name.",
 		"Stop one of them, or give it another --node-name (or another myid file in its data directory); give a machine that changed its name the old one."},
 	{ClockSkew,
-		"A node's clock differs from the coordinator's by more than the policy allows, or the newest backup lies in the future. Decisions by age (backups, retention) wait; repairs go on.",
+		"A node's clock differs from the coordinator's by more than the policy allows, or the newest backup lies in the future. Nothing is deleted by its age; repairs and backups go on, the latter from nodes with the right time.",
 		"Mend time synchronisation on the node that the text names."},
 	{StoreUnreachable,
 		"The control store does not answer. The cluster keeps running and processes are restarted, but no step is taken that must be preceded by a backup or recorded in the store.",
 		"Mend the way to the store; the text has the error. Nothing needs to be restarted."},
 	{StoreNotShared,
-		"A cluster is about to be founded, but some nodes' records do not appear in the store that the coordinator reads. Each node seems to have a store of its own, so the store cannot decide between two founders.",
-		"Point every node's --backup-store to the same place, or name all nodes with --seeds so that a majority of the list can decide."},
+		"A cluster is about to be founded or a backup to be taken, but the records of the nodes that it needs do not appear in the store that the coordinator reads. Each node seems to have a store of its own, so the store cannot decide between two founders, and a backup would not be found.",
+		"Point every node's --backup-store to the same place. For founding it is also enough to name all nodes with --seeds, so that a majority of the list can decide."},
+	{RecordInvalid,
+		"An incarnation record in the store (control/incarnations/) cannot be understood. The cluster is looked after and backed up, but no record is written and no founding member is started.",
+		"The text says which. Run a release that knows it, or mend the record, or delete it if it is of no incarnation that ever was."},
 	{WaitingForNodes,
 		"A cluster is to be founded and too few nodes are there, or a known node has not answered and might hold data.",
 		"Start the missing nodes. If a machine is gone for good, remove its record with etcd-manager-ctl forget-node NAME."},
@@ -129,7 +133,7 @@ var ruleDocs = []RuleDoc{
 		"etcd has raised an alarm. NOSPACE: the database is at its quota. CORRUPT: members disagree about the data.",
 		"NOSPACE: compact, defragment each member, then disarm with etcdctl. CORRUPT: replace the member that the text names."},
 	{ElectorsDiffer,
-		"Too few of the nodes that host voters have recorded the present voters on disk, so no further membership change is made.",
+		"Too few of the nodes that host voters have recorded the present voters on disk, so no further membership change is made. A new voter that went away before it was recorded is removed after the grace time.",
 		"Bring back the nodes that the text names."},
 	{NodeUnreachable,
 		"A node that the next step needs does not answer.",
@@ -138,9 +142,9 @@ var ruleDocs = []RuleDoc{
 		"No daemon holds the coordinator's lease, so nobody plans. It takes a majority of the nodes that host voters.",
 		"Start the daemons on the voters' nodes; the text says which answer."},
 	{NotYet,
-		"etcd refuses the next membership change for the moment: each member has to be connected to the others for five seconds first.",
-		"Wait. If it stays, a member restarts again and again, or the network between members breaks; see their log lines."},
+		"etcd refuses the next membership change for the moment: each member has to be connected to the others for five seconds first. Or the next step waits for a backup that is under way.",
+		"Wait. If etcd goes on refusing, a member restarts again and again, or the network between members breaks; see their log lines."},
 	{OperationFailed,
-		"The last operation failed. It is tried again after a pause that grows to a minute.",
+		"The last operation failed. It is tried again after a pause that grows to a minute; meanwhile other nodes are looked after.",
 		"The text has the error and the command line, which can be run by hand."},
 }

@@ -3,6 +3,9 @@ package plan
 import (
 	"fmt"
 	"reflect"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
 // A Kind describes one operation: its command line and its contract. The
@@ -158,16 +161,14 @@ func Validate(op Operation) error {
 	v := reflect.ValueOf(op).Elem()
 	for _, f := range k.Flags() {
 		field := v.Field(f.index)
-		if optional[k.Path+" "+f.Name] {
-			continue
-		}
 		if field.IsZero() || f.Repeated && field.Len() == 0 {
+			if optional[k.Path+" "+f.Name] {
+				continue
+			}
 			return fail("--%s is missing", f.Name)
 		}
-		if c, ok := field.Interface().(interface{ Validate() error }); ok {
-			if err := c.Validate(); err != nil {
-				return fail("--%s: %v", f.Name, err)
-			}
+		if err := validateFlag(k.Path+" "+f.Name, f, field); err != nil {
+			return fail("--%s: %v", f.Name, err)
 		}
 	}
 	if s, ok := op.(*MemberStart); ok {
@@ -176,6 +177,40 @@ func Validate(op Operation) error {
 		default:
 			return fail("--mode=%s is not new, join or restart", s.Mode)
 		}
+	}
+	return nil
+}
+
+// validateFlag asks the value of a flag, or each of its values, for what is
+// wrong with it.
+func validateFlag(name string, f Flag, v reflect.Value) error {
+	if f.Repeated {
+		f.Repeated = false
+		for i := range v.Len() {
+			if err := validateFlag(name, f, v.Index(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	switch name {
+	case "member remove expect-name":
+		return nil // it is only compared: a member may have been named by others
+	case "member add-learner peer-url":
+		return cluster.ValidatePeerURL(v.String())
+	case "backup prune remove", "data discard name":
+		return validateComponent(v.String())
+	}
+	if c, ok := v.Interface().(interface{ Validate() error }); ok {
+		return c.Validate()
+	}
+	return nil
+}
+
+// validateComponent makes sure that a name below a directory does not leave it.
+func validateComponent(name string) error {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\\\x00") {
+		return fmt.Errorf("%q is not the name of something in a directory", name)
 	}
 	return nil
 }

@@ -23,6 +23,9 @@ type look struct {
 	// frozen says that no membership change may begin: one is unfinished, or
 	// its ground is not firm.
 	frozen bool
+	// unrecorded is the one voter that may be removed even so: its node does not
+	// answer, and the electors' record does not have it yet.
+	unrecorded cluster.NodeName
 }
 
 func newLook(spec cluster.Spec, obs cluster.Observation) *look {
@@ -37,7 +40,7 @@ func newLook(spec cluster.Spec, obs cluster.Observation) *look {
 			l.healthy++
 		}
 	}
-	if obs.Store.SpecMissing && spec.MemberCount > 0 {
+	if (obs.Store.SpecMissing || !obs.Store.Reachable) && spec.MemberCount > 0 {
 		// What is remembered may be an old wish: it is no reason to remove anyone.
 		l.spec.MemberCount = max(spec.MemberCount, len(l.voters))
 	}
@@ -168,15 +171,24 @@ func (l *look) covered(step string) (op Operation, ok bool) {
 	if !l.storeReady("a backup before " + step) {
 		return nil, false
 	}
+	if l.obs.BackingUp != "" {
+		l.hold(NotYet, "a backup before %s is under way: %s", step, l.obs.BackingUp)
+		return nil, false
+	}
 	return l.take("before-" + step), false
 }
 
 // take returns the operation that takes a backup, or holds where no node can.
 // A node on which it has just failed is asked again only if no other is there.
 func (l *look) take(reason string) Operation {
-	sources := l.sources()
-	if len(sources) == 0 {
-		l.hold(NodeUnreachable, "no node that answers, with a healthy voter and the right time, can take the backup %s", reason)
+	sources, apart := l.sources()
+	switch {
+	case len(sources) > 0:
+	case len(apart) > 0:
+		l.hold(StoreNotShared, "the backup %s would not come to this store: the records of %s are not in it", reason, names(apart))
+		return nil
+	default:
+		l.hold(NodeUnreachable, "no node that answers, with a healthy voter that is up to date and the right time, can take the backup %s", reason)
 		return nil
 	}
 	for _, node := range sources {
@@ -212,20 +224,23 @@ func (l *look) gap(source string) string {
 // sources returns the nodes to read a backup from, best first: healthy
 // followers, then the leader, which should keep its disk and network for
 // writes. A node writes its own time into the backup's name, so its clock must
-// be right.
-func (l *look) sources() []cluster.NodeName {
-	var followers, leader []cluster.NodeName
+// be right. It writes to the store that it has: apart are those whose store is
+// not the observer's, where nobody would find the backup.
+func (l *look) sources() (sources, apart []cluster.NodeName) {
+	var leader []cluster.NodeName
 	for _, m := range l.voters {
 		n := l.nodeOf(m)
 		switch {
-		case !m.Healthy || n == nil || !n.Reachable || n.ClockSkew.Abs() > l.policy.MaxClockSkew:
+		case !m.Healthy || l.behind(m) || n == nil || !n.Reachable || n.ClockSkew.Abs() > l.policy.MaxClockSkew:
+		case !n.Published && n.Name != l.obs.Observer:
+			apart = append(apart, n.Name)
 		case m.ID == l.obs.Leader:
 			leader = append(leader, n.Name)
 		default:
-			followers = append(followers, n.Name)
+			sources = append(sources, n.Name)
 		}
 	}
-	return append(followers, leader...)
+	return append(sources, leader...), apart
 }
 
 func overlap(a, b []string) bool {

@@ -18,7 +18,7 @@ func Next(spec cluster.Spec, obs cluster.Observation) (Operation, []Hold) {
 		if op != nil && !l.failing(op) {
 			return op, l.holds
 		}
-		if verdict == stop || op != nil && !upkeep(op) {
+		if verdict == stop || op != nil && l.blocks(op) {
 			break
 		}
 	}
@@ -49,12 +49,16 @@ func (l *look) failure(op Operation) *cluster.Failure {
 	return nil
 }
 
-// upkeep reports whether the rules after op's may go on while op cannot be
-// done: nothing they do builds on it.
-func upkeep(op Operation) bool {
+// blocks reports whether the rules after op's have to wait while op cannot be
+// done. One node that fails must not keep the others from being looked after:
+// only a backup blocks, since nothing is to be deleted without one. A change of
+// the members that cannot be made keeps others from beginning.
+func (l *look) blocks(op Operation) bool {
 	switch op.(type) {
-	case *EndpointsWrite, *MemberStop, *DataSetAside, *DataDiscard, *BackupPrune, *IncarnationMark:
+	case *BackupTake:
 		return true
+	case *AddLearner, *Promote, *Remove, *MoveLeader, *ElectorsWrite:
+		l.frozen = true
 	}
 	return false
 }
@@ -92,8 +96,8 @@ var rules = []func(*look) (Operation, verdict){
 	ruleReplace,
 	ruleGrow,
 	ruleVersion,
-	ruleClock,
 	ruleBackup,
+	ruleClock,
 	rulePrune,
 	ruleDiscard,
 }

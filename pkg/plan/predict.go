@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -72,7 +73,7 @@ func (w *world) predictUpkeep(op Operation) {
 	case *DataSetAside:
 		n := w.node(op.Node)
 		if n.Disk.State == cluster.DiskData {
-			n.SetAside = append(n.SetAside, cluster.SetAside{Name: w.At.UTC().Format("20060102T150405Z") + "-" + string(op.Token), At: w.At})
+			n.SetAside = append(n.SetAside, cluster.SetAside{Name: freeName(n.SetAside, op.Token), At: w.At})
 		}
 		n.Disk = cluster.Disk{State: cluster.DiskEmpty}
 		n.Assigned, n.Prepared, n.Electors = nil, nil, cluster.Electors{}
@@ -95,6 +96,15 @@ func (w *world) predictUpkeep(op Operation) {
 	case *EndpointsWrite:
 		w.node(op.Node).Hosts = op.Entries
 	}
+}
+
+// freeName returns the name of the next directory with data of token.
+func freeName(list []cluster.SetAside, token cluster.Token) string {
+	name := string(token)
+	for i := 1; slices.ContainsFunc(list, func(s cluster.SetAside) bool { return s.Name == name }); i++ {
+		name = fmt.Sprintf("%s.%d", token, i)
+	}
+	return name
 }
 
 // A world is an observation that may be changed without anyone else seeing.

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"time"
+
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/retention"
 )
@@ -9,7 +11,8 @@ import (
 // line stays readable and a wrong clock does bounded harm before someone looks.
 const maxPrune = 50
 
-// ruleClock stops decisions by age where clocks cannot be trusted.
+// ruleClock lets nothing be deleted by age where clocks cannot be trusted.
+// Backups go on: one too many does no harm.
 func ruleClock(l *look) (Operation, verdict) {
 	v := goOn
 	for _, n := range l.obs.Nodes {
@@ -18,16 +21,18 @@ func ruleClock(l *look) (Operation, verdict) {
 			v = stop
 		}
 	}
-	if b := l.obs.Store.Backups; len(b) > 0 && b[0].At.Sub(l.obs.At) > l.policy.MaxClockSkew {
-		l.hold(ClockSkew, "backup %s lies %s in the future", b[0].Name, b[0].At.Sub(l.obs.At).Round(1e9))
-		v = stop
+	for _, b := range l.obs.Store.Backups {
+		if ahead := b.At.Sub(l.obs.At); ahead > l.policy.MaxClockSkew {
+			l.hold(ClockSkew, "backup %s lies %s in the future", b.Name, ahead.Round(1e9))
+			return nil, stop
+		}
 	}
 	return nil, v
 }
 
 // ruleBackup takes the periodic backup.
 func ruleBackup(l *look) (Operation, verdict) {
-	if b := l.newest(); b != nil && l.age(b.At) < l.policy.BackupInterval {
+	if b := l.newest(); b != nil && l.age(b.At) < l.policy.BackupInterval || l.obs.BackingUp != "" {
 		return nil, goOn
 	}
 	if !l.storeReady("the periodic backup") {
@@ -58,15 +63,34 @@ func rulePrune(l *look) (Operation, verdict) {
 // ruleDiscard bounds, in time and number, the old data that nodes keep.
 func ruleDiscard(l *look) (Operation, verdict) {
 	for _, n := range l.obs.Nodes {
-		if !n.Reachable || len(n.SetAside) == 0 {
+		if !n.Reachable {
 			continue
 		}
-		oldest := n.SetAside[0]
-		if len(n.SetAside) > l.policy.SetAsideMax || l.age(oldest.At) > l.policy.SetAsideKeep {
-			return &DataDiscard{Node: n.Name, Name: oldest.Name}, goOn
+		if old := l.needless(n.SetAside); old != nil {
+			if op := (&DataDiscard{Node: n.Name, Name: old.Name}); !l.failing(op) {
+				return op, goOn
+			}
 		}
 	}
 	return nil, goOn
+}
+
+// minAside is for how long data stays aside however much there is of it:
+// someone has to have the time to look.
+const minAside = time.Hour
+
+// needless returns what is to be discarded of list, which is ordered by age.
+// The oldest goes by age only: it is what the node held before its troubles
+// began. What came after it is, as a rule, from joins that failed, and holds
+// nothing that the cluster does not have. So by number goes the second oldest.
+func (l *look) needless(list []cluster.SetAside) *cluster.SetAside {
+	switch {
+	case len(list) > 0 && l.age(list[0].At) > l.policy.SetAsideKeep:
+		return &list[0]
+	case len(list) > 1 && len(list) > l.policy.SetAsideMax && l.age(list[1].At) > minAside:
+		return &list[1]
+	}
+	return nil
 }
 
 // coversRisk reports whether the store has a backup that is fresh at obs.At.

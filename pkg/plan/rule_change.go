@@ -14,6 +14,11 @@ func ruleLearner(l *look) (Operation, verdict) {
 	if len(l.learners) == 0 {
 		return nil, goOn
 	}
+	if l.frozen {
+		l.unrecorded = "" // one change at a time
+		l.hold(LearnerBehind, "%s waits for the electors' record", orUnknown(string(l.learners[0].Name)))
+		return nil, goOn
+	}
 	l.frozen = true
 	m := l.learners[0]
 	n := l.nodeOf(m)
@@ -74,10 +79,13 @@ func (l *look) behind(m cluster.Member) bool { return m.Applied < l.applied()/10
 // then by name from the end, never the raft leader and never below a healthy
 // majority.
 func ruleShrink(l *look) (Operation, verdict) {
-	if l.frozen || len(l.voters) <= l.spec.MemberCount {
+	if len(l.voters) <= l.spec.MemberCount {
 		return nil, goOn
 	}
 	victim := l.victim()
+	if !l.removable(victim) {
+		return nil, goOn
+	}
 	left := l.healthy
 	if victim.Healthy {
 		left--
@@ -94,6 +102,11 @@ func ruleShrink(l *look) (Operation, verdict) {
 		return op, goOn
 	}
 	return &Remove{ID: victim.ID, ExpectName: victim.Name, ExpectVoters: len(l.voters)}, goOn
+}
+
+// removable reports whether the removal of m may begin now.
+func (l *look) removable(m cluster.Member) bool {
+	return !l.frozen || l.unrecorded != "" && m.Name == l.unrecorded
 }
 
 func (l *look) victim() cluster.Member {
@@ -125,7 +138,7 @@ func (l *look) heir(leader cluster.Member) cluster.NodeName {
 // tolerates no more failures than one of two, and needs more votes.
 func ruleReplace(l *look) (Operation, verdict) {
 	for _, m := range l.voters {
-		if m.Healthy || l.frozen || l.alarmed(m) {
+		if m.Healthy || !l.removable(m) || l.alarmed(m) {
 			continue
 		}
 		if down := l.down(m); down < l.policy.Grace {
@@ -137,7 +150,9 @@ func ruleReplace(l *look) (Operation, verdict) {
 			continue
 		}
 		free, why := l.free(l.version())
-		if len(free) == 0 && !l.reclaimable(m) {
+		// Nobody has to take the place of a voter that keeps all others from being
+		// replaced.
+		if len(free) == 0 && !l.reclaimable(m) && m.Name != l.unrecorded {
 			l.hold(NoSpare, "nothing can take the place of %s: %s", m.Name, reasons(why))
 			continue
 		}
@@ -199,7 +214,20 @@ func ruleGrow(l *look) (Operation, verdict) {
 	if !ok {
 		return op, goOn
 	}
+	slices.SortStableFunc(free, func(a, b *cluster.Node) int { return l.lastLeft(a).Compare(l.lastLeft(b)) })
 	return &AddLearner{Node: free[0].Name, PeerURLs: free[0].URLs.Peer, ExpectVoters: len(l.voters)}, goOn
+}
+
+// lastLeft returns when n last set data of this incarnation aside, zero for
+// never: it has failed or left then, so another node is a better choice. Its
+// directory is named after the token, with .1 and so on where there are more.
+func (l *look) lastLeft(n *cluster.Node) (last time.Time) {
+	for _, s := range n.SetAside {
+		if s.Name == string(l.obs.Token) || strings.HasPrefix(s.Name, string(l.obs.Token)+".") {
+			last = s.At // oldest first
+		}
+	}
+	return last
 }
 
 func reasons(why []string) string {

@@ -11,12 +11,17 @@ import (
 // ruleFounding brings the first members into being, or finishes a founding
 // that was cut short.
 func ruleFounding(l *look) (Operation, verdict) {
-	if rec := l.record(); rec != nil {
-		if op := l.finishFounding(*rec); op != nil {
+	begun := len(l.obs.Members) > 0 || slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool { return n.Assigned != nil })
+	if rec := l.record(); rec != nil && l.obs.Store.RecordsProblem == "" {
+		op, waiting := l.finishFounding(*rec)
+		if op != nil {
 			return op, goOn
 		}
+		if waiting && !begun {
+			return nil, stop
+		}
 	}
-	if len(l.obs.Members) > 0 || slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool { return n.Assigned != nil }) {
+	if begun {
 		return nil, goOn
 	}
 	return l.found(), stop
@@ -32,22 +37,29 @@ func (l *look) record() *cluster.Incarnation {
 
 // finishFounding starts the voters of rec that have promised and have not
 // started. Their promise, on their own disk, is the proof that they have never
-// voted: it goes when their data is there, and it goes with the disk.
-func (l *look) finishFounding(rec cluster.Incarnation) Operation {
-	waiting := l.notStarted(rec)
-	for _, n := range waiting {
+// voted: it goes when their data is there, and it goes with the disk. Waiting
+// says that some have failed a moment ago.
+func (l *look) finishFounding(rec cluster.Incarnation) (op Operation, waiting bool) {
+	var ops []Operation
+	nodes := l.notStarted(rec)
+	for _, n := range nodes {
 		// The promise was given to a founder that lost the race. It proves as
 		// well as the right one that the node has never voted.
 		if n.Prepared.Token != rec.Token && n.Assigned == nil && l.obs.Store.Created.IsZero() {
-			return &MemberPrepare{Node: n.Name, Token: rec.Token, Version: rec.Version, Voters: rec.Voters}
+			ops = append(ops, &MemberPrepare{Node: n.Name, Token: rec.Token, Version: rec.Version, Voters: rec.Voters})
 		}
 	}
-	for _, n := range waiting {
+	for _, n := range nodes {
 		if n.Prepared.Token == rec.Token {
-			return &MemberStart{Node: n.Name, Token: rec.Token, Mode: StartNew, Version: rec.Version, Peers: rec.Voters}
+			ops = append(ops, &MemberStart{Node: n.Name, Token: rec.Token, Mode: StartNew, Version: rec.Version, Peers: rec.Voters})
 		}
 	}
-	return nil
+	for _, op := range ops {
+		if !l.failing(op) {
+			return op, false
+		}
+	}
+	return nil, len(ops) > 0
 }
 
 // notStarted returns the nodes that have a promise, have no data yet and are
@@ -135,6 +147,9 @@ func (l *look) evidence() []string {
 		case n.Disk.State == cluster.DiskUnreadable:
 			ev = append(ev, fmt.Sprintf("node %s has an unreadable disk: %s", n.Name, n.Disk.Problem))
 		}
+	}
+	if problem := l.obs.Store.RecordsProblem; problem != "" {
+		ev = append(ev, fmt.Sprintf("the store has incarnation records that cannot be understood: %s", problem))
 	}
 	if rec := l.record(); rec != nil {
 		ev = append(ev, fmt.Sprintf("the store has the record of incarnation %d, founded by %s on %s", rec.Number, orUnknown(string(rec.By)), voterNames(rec.Voters)))

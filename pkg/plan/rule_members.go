@@ -34,7 +34,7 @@ func (l *look) restartForQuorum() Operation {
 		n := &l.obs.Nodes[i]
 		voter := slices.Contains(l.obs.Electors.Names, n.Name) || l.memberOf(n) != nil
 		if voter {
-			if op := l.restart(n); op != nil {
+			if op := l.restart(n); op != nil && !l.failing(op) {
 				return op
 			}
 		}
@@ -90,10 +90,16 @@ func ruleEvicted(l *look) (Operation, verdict) {
 		if !n.Reachable || n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable || l.fits(n) {
 			continue
 		}
-		if n.Process.State != cluster.ProcessStopped {
-			return &MemberStop{Node: n.Name, ExpectToken: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}, goOn
+		if l.frozen && slices.Contains(l.obs.Electors.Names, n.Name) {
+			continue // the electors' record may be needed until the new one is written
 		}
-		return &DataSetAside{Node: n.Name, Token: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}, goOn
+		var op Operation = &DataSetAside{Node: n.Name, Token: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}
+		if n.Process.State != cluster.ProcessStopped {
+			op = &MemberStop{Node: n.Name, ExpectToken: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}
+		}
+		if !l.failing(op) {
+			return op, goOn
+		}
 	}
 	return nil, goOn
 }
@@ -162,7 +168,7 @@ func ruleRestart(l *look) (Operation, verdict) {
 		if n == nil || !l.runsMember(n, m) {
 			continue
 		}
-		if op := l.restart(n); op != nil {
+		if op := l.restart(n); op != nil && !l.failing(op) {
 			return op, goOn
 		}
 	}
@@ -182,6 +188,12 @@ func ruleElectors(l *look) (Operation, verdict) {
 	if slices.Equal(have, voters) && l.settled(voters) {
 		return nil, goOn
 	}
+	if added := l.silent(without(next, have)); len(have) > 0 && len(added) > 0 {
+		// It became a voter and went away. To record it would not succeed.
+		l.hold(ElectorsDiffer, "%s votes and is not recorded as an elector: its node does not answer", added[0])
+		l.frozen, l.unrecorded = true, added[0]
+		return nil, goOn
+	}
 	for _, list := range [][]cluster.NodeName{have, next} {
 		if silent := l.silent(list); len(list) > 0 && len(list)-len(silent) < cluster.Quorum(len(list)) {
 			l.hold(ElectorsDiffer, "to record %s, %d of the nodes %s have to answer; silent: %s", names(next), cluster.Quorum(len(list)), names(list), names(silent))
@@ -190,6 +202,11 @@ func ruleElectors(l *look) (Operation, verdict) {
 		}
 	}
 	return &ElectorsWrite{Token: l.obs.Token, Names: next, Expect: have}, goOn
+}
+
+// without returns what list has and other has not.
+func without(list, other []cluster.NodeName) []cluster.NodeName {
+	return slices.DeleteFunc(slices.Clone(list), func(n cluster.NodeName) bool { return slices.Contains(other, n) })
 }
 
 // settled reports whether a majority of the voters' nodes have the record that
@@ -265,6 +282,12 @@ func ruleRecord(l *look) (Operation, verdict) {
 		return nil, goOn
 	}
 	known := slices.ContainsFunc(s.Incarnations, func(i cluster.Incarnation) bool { return i.Token == l.obs.Token })
+	if s.RecordsProblem != "" {
+		l.hold(RecordInvalid, "%s", s.RecordsProblem)
+		if !known {
+			return nil, goOn
+		}
+	}
 	if !known {
 		number := 1
 		if rec := l.record(); rec != nil {

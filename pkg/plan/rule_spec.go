@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -71,33 +72,48 @@ func ruleEndpoints(l *look) (Operation, verdict) {
 	if l.policy.DNSSuffix == "" {
 		return nil, goOn
 	}
-	want := hostEntries(l.obs.Nodes, l.policy.DNSSuffix)
 	for _, n := range l.obs.Nodes {
-		if n.Reachable && n.Conflict == "" && !slices.Equal(n.Hosts, want) {
-			return &EndpointsWrite{Node: n.Name, Entries: want}, goOn
+		want := l.hostEntries(n)
+		if !n.Reachable || n.Conflict != "" || slices.Equal(n.Hosts, want) {
+			continue
+		}
+		if op := (&EndpointsWrite{Node: n.Name, Entries: want}); !l.failing(op) {
+			return op, goOn
 		}
 	}
 	return nil, goOn
 }
 
-// hostEntries returns one entry for each node with a known address, by
-// address and name.
-func hostEntries(nodes []cluster.Node, suffix string) []cluster.HostEntry {
+// hostEntries returns the entries for n's hosts file, by address and name: one
+// for each node with a known address, and those that the file has for members
+// and electors whose address is not known now. An observer that has just begun
+// does not know a node that reboots, which is no reason to forget its name.
+func (l *look) hostEntries(n cluster.Node) []cluster.HostEntry {
 	var entries []cluster.HostEntry
-	for _, n := range nodes {
-		address, err := netip.ParseAddrPort(n.Address)
-		if err != nil {
-			continue
+	known := map[string]bool{}
+	for _, o := range l.obs.Nodes {
+		if address, err := netip.ParseAddrPort(o.Address); err == nil {
+			e := cluster.HostEntry{Address: address.Addr().String(), Name: l.hostName(o.Name)}
+			entries, known[e.Name] = append(entries, e), true
 		}
-		entries = append(entries, cluster.HostEntry{Address: address.Addr().String(), Name: string(n.Name) + "." + strings.TrimPrefix(suffix, ".")})
+	}
+	kept := map[string]bool{}
+	for _, name := range slices.Concat(l.voterNodes(), l.obs.Electors.Names) {
+		kept[l.hostName(name)] = true
+	}
+	for _, e := range n.Hosts {
+		if kept[e.Name] && !known[e.Name] {
+			entries = append(entries, e)
+		}
 	}
 	slices.SortFunc(entries, func(a, b cluster.HostEntry) int {
-		if c := strings.Compare(a.Address, b.Address); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(strings.Compare(a.Address, b.Address), strings.Compare(a.Name, b.Name))
 	})
 	return entries
+}
+
+func (l *look) hostName(name cluster.NodeName) string {
+	return string(name) + "." + strings.TrimPrefix(l.policy.DNSSuffix, ".")
 }
 
 func ruleDisk(l *look) (Operation, verdict) {
