@@ -40,17 +40,18 @@ func (l *Loop) backupEnded() <-chan struct{} {
 }
 
 // collectBackup puts a backup that is under way into the observation, or
-// reports one that has ended.
-func (l *Loop) collectBackup(ctx context.Context, obs *cluster.Observation) {
+// reports one that has ended. It returns true for that: the observation, which
+// may be older than the end, does not show the new backup.
+func (l *Loop) collectBackup(ctx context.Context, obs *cluster.Observation) bool {
 	b := l.backup
 	if b == nil {
-		return
+		return false
 	}
 	select {
 	case <-b.done:
 	default:
 		obs.BackingUp = b.line
-		return
+		return false
 	}
 	l.backup = nil
 	l.tries.note(b.line, b.err, false, b.ended)
@@ -58,4 +59,5 @@ func (l *Loop) collectBackup(ctx context.Context, obs *cluster.Observation) {
 		Spec: l.o.Spec(), Observation: *obs,
 		Done: &Done{At: b.began, Line: b.line, Took: b.ended.Sub(b.began), Err: b.err},
 	})
+	return true
 }

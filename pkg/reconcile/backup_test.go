@@ -1,9 +1,12 @@
 package reconcile
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
@@ -27,6 +30,80 @@ func TestALongBackupHoldsUpNothing(t *testing.T) {
 		w.pass(10 * time.Minute)
 		equal(t, "under way in the end", w.last(t).Observation.BackingUp, "")
 		equal(t, "backups begun in the end", w.count("backup take"), 1)
+	})
+}
+
+// slow makes each backup take that long, or until the daemon ends.
+func slow(w *world, d time.Duration) {
+	w.fail = func(op plan.Operation) error {
+		if _, ok := op.(*plan.BackupTake); ok {
+			time.Sleep(d)
+		}
+		return nil
+	}
+}
+
+func TestABackupThatHasEndedIsReportedAtOnceAndNotTakenAgain(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		slow(w, 10*time.Second+time.Millisecond)
+		w.pass(10*time.Second + 2*time.Millisecond)
+		r := w.last(t)
+		if r.Done == nil || r.Done.Took != 10*time.Second+time.Millisecond || r.Done.Err != nil {
+			t.Errorf("the last report is %+v", r)
+		}
+		w.pass(10 * time.Minute)
+		equal(t, "backups", w.count("backup take"), 1)
+	})
+}
+
+func TestABackupThatOutlivesItsTermKeepsNobodyBusy(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		slow(w, time.Minute)
+		w.pass(time.Second)
+		w.change(func() { w.lease.held, w.candidate = false, false })
+		w.pass(10 * time.Minute) // never ends where the loop spins
+		before := w.count("look")
+		w.change(func() { w.candidate = true })
+		w.pass(time.Second)
+		if w.count("look") == before || w.last(t).Observation.BackingUp != "" {
+			t.Errorf("after it, %d looks, %+v", w.count("look")-before, w.last(t))
+		}
+	})
+}
+
+func TestTheLoopEndsAfterItsBackup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.backupDue()
+		ctx, cancel := context.WithCancel(t.Context())
+		o := w.options()
+		ended := false
+		o.Do = func(ctx context.Context, _ cluster.Spec, _ cluster.Observation, _ plan.Operation) error {
+			<-ctx.Done()
+			time.Sleep(time.Second) // what it has begun it cleans up
+			ended = true
+			return ctx.Err()
+		}
+		time.AfterFunc(10*time.Second, cancel)
+		New(o).Run(ctx)
+		equal(t, "the backup has ended", ended, true)
+		equal(t, "the lease is given back", w.lease.held, false)
+	})
+}
+
+func TestPeriodicBackupsAreNoFailure(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		w.spec.Policy.HourlyRetention = 1000 * time.Hour // none is deleted in between
+		w.pass(20*time.Hour + time.Minute)
+		equal(t, "backups", w.count("backup take"), 21)
+		for _, r := range w.reports {
+			if len(r.Observation.Failures) > 0 {
+				t.Fatalf("at %s: %+v", r.At, r.Observation.Failures)
+			}
+		}
 	})
 }
 

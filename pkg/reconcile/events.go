@@ -13,6 +13,7 @@ import (
 type events struct {
 	log       *slog.Logger
 	term      cluster.Term
+	doing     string
 	holds     []plan.Hold
 	gaps      []cluster.Gap
 	converged bool
@@ -23,10 +24,14 @@ func (e *events) note(r Report) {
 		e.log.Info("coordinating", "term", r.Term)
 	}
 	e.term = r.Term
-	if r.Operation != "" {
+	// What etcd refuses for the moment is tried several times a second, and is
+	// one event.
+	if r.Operation != "" && r.Operation != e.doing {
 		e.log.Info("doing", "operation", r.Operation)
+		e.doing = r.Operation
 	}
 	if d := r.Done; d != nil {
+		e.doing = ""
 		if d.Err != nil {
 			e.log.Warn("operation failed", "operation", d.Line, "took", d.Took, "error", d.Err)
 		} else {
@@ -48,16 +53,21 @@ func (e *events) noteHolds(holds []plan.Hold) {
 	// A failed operation has been logged when it failed.
 	holds = slices.DeleteFunc(slices.Clone(holds), func(h plan.Hold) bool { return h.Rule == plan.OperationFailed })
 	for _, h := range holds {
-		if !slices.ContainsFunc(e.holds, func(o plan.Hold) bool { return o.Rule == h.Rule }) {
+		if !hasRule(e.holds, h.Rule) {
 			e.log.Info("held", "rule", h.Rule, "why", h.Text)
 		}
 	}
-	for _, h := range e.holds {
-		if !slices.ContainsFunc(holds, func(o plan.Hold) bool { return o.Rule == h.Rule }) {
+	for i, h := range e.holds {
+		// A rule may hold for several reasons; it is over once.
+		if !hasRule(holds, h.Rule) && !hasRule(e.holds[:i], h.Rule) {
 			e.log.Info("no longer held", "rule", h.Rule)
 		}
 	}
 	e.holds = holds
+}
+
+func hasRule(holds []plan.Hold, r plan.Rule) bool {
+	return slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Rule == r })
 }
 
 func (e *events) noteGaps(gaps []cluster.Gap) {

@@ -103,6 +103,16 @@ func TestAQuietClusterIsQuiet(t *testing.T) {
 	})
 }
 
+func TestARuleThatHeldForTwoReasonsIsOverOnce(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.obs.Members[0].Alarms = []string{"CORRUPT", "NOSPACE"}
+		w.pass(time.Minute)
+		w.change(func() { w.obs.Members[0].Alarms = nil })
+		w.pass(time.Minute)
+		golden(t, w, "two-reasons.log")
+	})
+}
+
 func TestAHoldThatStaysIsWrittenOnce(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.lease.refuse = errBroken

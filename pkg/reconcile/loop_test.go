@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
@@ -20,7 +21,7 @@ func TestOneOperationThenALookAgain(t *testing.T) {
 		w.endpointsDue()
 		w.unmarked()
 		w.pass(time.Second)
-		want := "previous; look; acquire from [a]; endpoints write; look; incarnation mark; look; backup take; look"
+		want := "previous; look; acquire from [a]; endpoints write; look; incarnation mark; look; backup take; look; look"
 		equal(t, "protocol", strings.Join(w.protocol, "; "), want)
 		r := w.last(t)
 		if !r.Converged || len(r.Holds) > 0 || r.Operation != "" {
@@ -98,6 +99,36 @@ func TestWithoutElectorsNoLeaseIsAskedFor(t *testing.T) {
 		// needed.
 		equal(t, "done", w.done(), "previous; member prepare; incarnation create; acquire from [a]; member start; incarnation mark; backup take")
 		equal(t, "term of the founding", w.reports[0].Term, 0)
+	})
+}
+
+func TestACoordinatorElsewhereIsLeftAlone(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		w.lease.refuse = &lease.HeldError{Holder: "b", Remaining: 1500 * time.Millisecond, Err: errBroken}
+		w.pass(1499 * time.Millisecond)
+		equal(t, "tries before the end of the other's lease", w.count("acquire from [a]"), 1)
+		w.pass(time.Minute)
+		equal(t, "reports", len(w.reports), 0)
+		equal(t, "log", w.log.String(), "")
+		equal(t, "backups", w.count("backup take"), 0)
+		// What the other does is read from what it publishes.
+		if n, tries := w.count("previous"), w.count("acquire from [a]"); n != tries {
+			t.Errorf("the published observation was read %d times in %d tries", n, tries)
+		}
+		w.change(func() { w.lease.refuse = nil })
+		w.pass(2 * time.Second)
+		equal(t, "backups", w.count("backup take"), 1)
+	})
+}
+
+func TestARunningClusterWithoutKnownElectorsIsLeftAlone(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		w.obs.Electors = cluster.Electors{}
+		w.pass(time.Minute)
+		equal(t, "done", w.done(), "previous")
+		equal(t, "rules", rules(w.last(t)), "no-coordinator")
 	})
 }
 

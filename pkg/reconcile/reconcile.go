@@ -139,14 +139,16 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 		return pauseStandby
 	}
 	l.prev = obs
-	l.collectBackup(ctx, &obs)
-	obs.Failures = l.tries.failures()
+	if l.collectBackup(ctx, &obs) {
+		return pauseActive // to a look that shows it
+	}
 	spec := l.o.Spec()
 	if _, paused := obs.Store.Pause(); paused {
 		l.o.Lease.Release(ctx)
 	} else if err := l.lead(ctx, obs); err != nil {
 		return l.follow(ctx, Report{Spec: spec, Observation: obs}, err)
 	}
+	obs.Failures = l.tries.failures()
 	op, holds := plan.Next(spec, obs)
 	r := Report{Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs)}
 	if op != nil {
@@ -227,6 +229,11 @@ func pauseAfter(r Report) time.Duration {
 // standby forgets what a coordinator knows: when this daemon takes over, it
 // starts from what the last one published.
 func (l *Loop) standby() {
+	select {
+	case <-l.backupEnded():
+		l.backup = nil // it woke this loop, and would for ever
+	default:
+	}
 	l.prev, l.seen = cluster.Observation{}, false
 	l.events.forget()
 }

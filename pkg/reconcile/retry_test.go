@@ -1,11 +1,14 @@
 package reconcile
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
@@ -90,12 +93,51 @@ func TestAnythingElseThatFailsHoldsTheRulesAfterIt(t *testing.T) {
 	})
 }
 
+func TestWhatEtcdRefusesForTheMomentIsNoFailure(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.endpointsDue()
+		refused := 20
+		w.fail = func(plan.Operation) error {
+			if refused--; refused >= 0 {
+				return fmt.Errorf("promote: %w", etcdclient.ErrUnhealthy)
+			}
+			return nil
+		}
+		w.pass(4*time.Second + pauseWaiting/2)
+		if n := w.count("endpoints write"); n < 16 || n > 18 {
+			t.Errorf("in four seconds it was tried %d times, want one each quarter", n)
+		}
+		w.pass(4 * time.Second)
+		equal(t, "tries", w.count("endpoints write"), 21)
+		golden(t, w, "not-yet.log")
+	})
+}
+
+func TestAnOperationWhoseEffectDoesNotShowIsGivenUpForLonger(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.endpointsDue()
+		done := 0
+		w.show = func(obs *cluster.Observation) {
+			obs.Nodes = slices.Clone(obs.Nodes)
+			obs.Nodes[0].Hosts = nil // somebody else writes the file
+		}
+		w.fail = func(plan.Operation) error { done++; return nil }
+		w.pass(10 * time.Minute)
+		if done < maxInARow+3 || done > 30 {
+			t.Errorf("in ten minutes it was done %d times", done)
+		}
+		if r := w.last(t); rules(r) != "operation-failed" || !strings.Contains(r.Holds[0].Text, "its effect does not show") {
+			t.Errorf("holds are %v", r.Holds)
+		}
+	})
+}
+
 func TestASuccessForgetsAllFailures(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.endpointsDue()
 		at := tried(w, func(kind string) bool { return kind == "endpoints write" })
 		w.pass(3 * time.Minute) // the next try is up to a minute away
-		before := len(at["endpoints write"])
+		before := w.count("endpoints write")
 		w.change(func() { w.obs.Store.Backups = nil })
 		w.pass(pauseHeld)
 		equal(t, "backups", len(at["backup take"]), 1)
@@ -108,7 +150,7 @@ func TestANewTermForgetsTheFailuresOfTheLast(t *testing.T) {
 		w.backupDue()
 		at := tried(w, func(string) bool { return true })
 		w.pass(3 * time.Minute)
-		before := len(at["backup take"])
+		before := w.count("backup take")
 		w.change(func() { w.lease.held = false })
 		w.pass(2 * pauseHeld)
 		again := at["backup take"][before:]

@@ -14,9 +14,11 @@ import (
 // as failing too: its effect does not show, and doing it for ever helps nobody.
 type tries struct {
 	failed map[string]failure
-	// last is the operation that succeeded last, and times how often in a row.
-	last  string
-	times int
+	// last is the operation that succeeded last, at doneAt, and times how often
+	// in a row.
+	last   string
+	doneAt time.Time
+	times  int
 }
 
 type failure struct {
@@ -33,6 +35,9 @@ const (
 	// maxInARow is how often one operation may succeed in a row before it has to
 	// wait like one that fails.
 	maxInARow = 3
+	// apart is the time after which doing it again is no longer in a row: a
+	// quiet cluster does nothing but one backup every quarter of an hour.
+	apart = 2 * lastRetry
 )
 
 // retry returns when the operation may be tried again.
@@ -69,9 +74,10 @@ func (t *tries) next(now time.Time) time.Duration {
 // lets everything else be tried at once: the world has changed.
 func (t *tries) note(line string, err error, transient bool, now time.Time) {
 	if err == nil {
-		if t.last != line {
+		if t.last != line || now.Sub(t.doneAt) > apart {
 			t.last, t.times = line, 0
 		}
+		t.doneAt = now
 		t.times++
 		if t.times <= maxInARow {
 			clear(t.failed)

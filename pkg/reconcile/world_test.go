@@ -29,18 +29,20 @@ type world struct {
 	previous  cluster.Observation
 	// fail says how an operation ends; it is done if fail is nil or returns nil.
 	fail func(op plan.Operation) error
+	// show changes what a look shows of the world, nil for nothing.
+	show func(obs *cluster.Observation)
 
 	lease    fakeLease
 	protocol []string
-	looks    []look
+	looks    []glance
 	reports  []Report
 	log      bytes.Buffer
 	wake     chan struct{}
 	begin    func()
 }
 
-// A look is one observation: when, and what was known before.
-type look struct {
+// A glance is one look: when, and what was known before.
+type glance struct {
 	at   time.Time
 	prev cluster.Observation
 }
@@ -116,10 +118,13 @@ func (w *world) options() Options {
 		Look: func(_ context.Context, prev cluster.Observation) cluster.Observation {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.looks = append(w.looks, look{time.Now(), prev})
+			w.looks = append(w.looks, glance{time.Now(), prev})
 			w.note("look")
 			obs := w.obs
 			obs.At = time.Now()
+			if w.show != nil {
+				w.show(&obs)
+			}
 			return obs
 		},
 		Spec: func() cluster.Spec {
