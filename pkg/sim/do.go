@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -21,7 +22,7 @@ var (
 func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error {
 	if name, ok := plan.Target(op); ok {
 		n := w.node(name)
-		if n == nil || !w.connected(by, n) {
+		if n == nil || !w.connected(by, n) || !w.quiet && w.step < n.failsTo {
 			return errSilent
 		}
 		return w.doOnNode(n, op)
@@ -83,6 +84,12 @@ func (w *world) prune(op *plan.BackupPrune) error {
 }
 
 func (w *world) writeElectors(by *node, op *plan.ElectorsWrite) error {
+	for _, name := range op.Names {
+		// A new elector is asked first: without it the record may have no majority.
+		if n := w.node(name); len(op.Expect) > 0 && !slices.Contains(op.Expect, name) && (n == nil || !w.connected(by, n)) {
+			return errSilent
+		}
+	}
 	record := cluster.Electors{Token: op.Token, Term: w.term, Names: op.Names}
 	wrote := map[cluster.NodeName]bool{}
 	for _, n := range w.nodes {
@@ -255,7 +262,7 @@ func (w *world) moveAside(n *node, op *plan.DataSetAside) error {
 			return errRefuse
 		}
 		w.checkMoved(n)
-		aside := cluster.SetAside{Name: w.now.UTC().Format("20060102T150405") + "-" + string(op.Token), At: w.now}
+		aside := cluster.SetAside{Name: string(op.Token) + "." + strconv.FormatInt(w.now.UnixNano(), 36), At: w.now}
 		n.setAside = append(slices.Clone(n.setAside), aside)
 	}
 	n.disk, n.assigned, n.prepared, n.electors = disk{}, nil, nil, cluster.Electors{}

@@ -40,6 +40,8 @@ const (
 	Quarantined   FaultKind = "quarantine"
 	StoppedByHand FaultKind = "member stopped by hand"
 	TimePasses    FaultKind = "time passes"
+	// NodeFails makes every operation on one node fail for a while.
+	NodeFails FaultKind = "operations on a node fail"
 
 	// The next operation ...
 	OpFails    FaultKind = "operation fails"
@@ -58,14 +60,17 @@ const (
 	DataCorrupt  FaultKind = "data corrupt"
 	NodeGone     FaultKind = "node gone for ever"
 	StoreEmptied FaultKind = "store emptied"
+	// PromotedGone takes the node of the next new voter away for ever, before
+	// anyone has recorded that it votes.
+	PromotedGone FaultKind = "new voter gone for ever"
 )
 
 var mild = []FaultKind{
 	ProcessDies, DaemonDies, NodeDown, NodeDown, Partition, Partition, StoreDown, MarkerLost, SlowLearner, SpecChanges,
-	PauseFor, Quarantined, StoppedByHand, TimePasses, OpFails, OpFails, OpLost, OpHalf, OpDelayed, DiesBefore, DiesAfter, Rival, Rival,
+	PauseFor, Quarantined, StoppedByHand, TimePasses, NodeFails, NodeFails, OpFails, OpFails, OpLost, OpHalf, OpDelayed, DiesBefore, DiesAfter, Rival, Rival,
 }
 
-var harsh = []FaultKind{DiskLost, DiskLost, DataLost, StateLost, DataCorrupt, NodeGone, StoreEmptied}
+var harsh = []FaultKind{DiskLost, DiskLost, DataLost, StateLost, DataCorrupt, NodeGone, StoreEmptied, PromotedGone}
 
 // Faults returns the faults of a seed, by step, and the number of steps in
 // which they happen.
@@ -110,6 +115,10 @@ func (w *world) inject(f Fault) {
 		w.partition(f.N)
 	case SlowLearner:
 		n.slow, n.slowTo = true, w.step+3*f.N
+	case NodeFails:
+		n.failsTo = w.step + f.N
+	case PromotedGone:
+		w.promotedGone = true
 	case SpecChanges:
 		w.spec.MemberCount = 1 + f.N%min(len(w.nodes), cluster.MaxMembers)
 	case Quarantined:
@@ -140,6 +149,19 @@ func (w *world) stopByHand(n *node) {
 	if before != w.quorate() {
 		n.assigned, n.process = was, process
 	}
+}
+
+// takeAway takes a new voter's node away, unless that takes the quorum with
+// it: nobody can mend that.
+func (w *world) takeAway(n *node) {
+	before, process := w.quorate(), n.process
+	n.shutdown()
+	if before != w.quorate() {
+		n.up, n.process = true, process
+		return
+	}
+	n.gone, w.promotedGone = true, false
+	w.logf("%s is gone for ever", n.name)
 }
 
 func (w *world) partition(mask int) {
@@ -210,7 +232,7 @@ func (w *world) heal() {
 
 // calm ends the time of faults.
 func (w *world) calm() {
-	w.quiet, w.armed, w.delayed = true, nil, nil
+	w.quiet, w.armed, w.delayed, w.promotedGone = true, nil, nil, false
 	w.store.requests = nil
 	w.partition(0)
 	w.logf("QUIET")

@@ -270,6 +270,9 @@ func (w *world) effect(by *node, obs *cluster.Observation, op plan.Operation, lo
 	before := w.quorate()
 	err := w.do(by, obs, op)
 	w.checkQuorum(before, op)
+	if p, ok := op.(*plan.Promote); ok && err == nil && w.promotedGone {
+		w.takeAway(w.node(p.Name))
+	}
 	w.ops++
 	if err == nil && lost {
 		err = errSilent

@@ -36,6 +36,8 @@ type world struct {
 	failures   []failure
 	armed      []FaultKind // faults that wait for the next operation
 	delayed    []delayed
+	// promotedGone says that the node of the next new voter goes for ever.
+	promotedGone bool
 
 	ops    int
 	broken *violation
@@ -63,6 +65,7 @@ type node struct {
 	slow    bool // a learner here does not catch up
 	until   int  // the step at which it is up again
 	slowTo  int
+	failsTo int // the step up to which operations on it fail
 }
 
 // A disk is the etcd data on a node.
