@@ -13,6 +13,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -427,15 +428,28 @@ func (l *Local) backup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.Report(ctx)
-	if err != nil {
-		return err
-	}
-	if err := ours(nodestate.Disk(l.o.DataDir, s), s, r); err != nil {
-		return refuse("%v", err)
-	}
+	own := ownMember{c, func(r cluster.Report) error { return ours(nodestate.Disk(l.o.DataDir, s), s, r) }}
 	crashpoint.Hit("backup-take.before")
-	_, err = l.o.Backups.Take(ctx, c, s.Assigned.Version)
+	_, err = l.o.Backups.Take(ctx, own, s.Assigned.Version)
 	crashpoint.Hit("backup-take.after")
 	return err
+}
+
+// ownMember streams the database of the node's own member, and of no other
+// that happens to answer at its URL.
+type ownMember struct {
+	*etcdclient.Client
+	check func(cluster.Report) error
+}
+
+// Snapshot refuses a member that check does.
+func (o ownMember) Snapshot(ctx context.Context) (io.ReadCloser, error) {
+	r, err := o.Report(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.check(r); err != nil {
+		return nil, refuse("%v", err)
+	}
+	return o.Client.Snapshot(ctx)
 }
