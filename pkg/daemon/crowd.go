@@ -130,7 +130,7 @@ func (c *crowd) candidate() bool {
 		return slices.Index(alive, c.d.name) <= 0
 	}
 	since := c.d.now().Sub(v.at)
-	if since < lease.DefaultTTL {
+	if v.to != "" && since < lease.DefaultTTL {
 		return false
 	}
 	alive = slices.DeleteFunc(alive, func(n cluster.NodeName) bool { return n == v.to })

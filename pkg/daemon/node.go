@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -137,21 +136,4 @@ func persist(f *nodestate.File) func(lease.Durable) error {
 func durable(f *nodestate.File) lease.Durable {
 	s := f.State()
 	return lease.Durable{Term: s.Term, Grant: s.Grant, Electors: s.Electors}
-}
-
-// adopt makes the node an elector of a cluster that another tool founded: all
-// its nodes have the same list of members on their disks.
-func (n *node) adopt(ctx context.Context) error {
-	s := n.state.State()
-	if s.Assigned == nil || s.Electors.Token == s.Assigned.Token || len(s.Peers) == 0 {
-		return nil
-	}
-	names := make([]cluster.NodeName, len(s.Peers))
-	for i, p := range s.Peers {
-		names[i] = p.Name
-	}
-	if err := n.voter.Prepare(ctx, s.Assigned.Token, names); err != nil {
-		return fmt.Errorf("become an elector of %s: %w", s.Assigned.Token, err)
-	}
-	return nil
 }

@@ -173,8 +173,9 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 			d.log.Error("etcd did not stop", "error", err)
 		}
 	})
-	if err := d.node.adopt(ctx); err != nil {
-		return err
+	if len(durable(d.state).Electors.Names) > 0 {
+		// An elector knows of no vote since it started, and counts from now.
+		d.node.voted.Store(&vote{at: d.now()})
 	}
 	if err := d.node.local.Boot(ctx); err != nil {
 		// The daemon is of use without its etcd: it tells the others why.
@@ -191,8 +192,13 @@ func (d *Daemon) etcdLine(line string) {
 
 func (d *Daemon) openPort(ctx context.Context) error {
 	listener, err := net.Listen("tcp", d.c.Listen())
-	if err != nil {
+	if err != nil && d.state.State().Assigned == nil {
 		return fmt.Errorf("%w (is another daemon running here, or --grpc-port taken?)", err)
+	}
+	if err != nil {
+		if listener, err = d.listen(ctx, "grpc", d.c.Listen()); err != nil {
+			return err
+		}
 	}
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
@@ -268,12 +274,7 @@ func (d *Daemon) run(ctx context.Context) error {
 	wg.Go(func() { d.crowd.run(ctx) })
 	wg.Go(func() { d.pub.run(ctx) })
 	if d.c.MetricsPort > 0 {
-		l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(d.c.MetricsPort)))
-		if err != nil {
-			fatal("open the metrics port", err)
-		} else {
-			wg.Go(func() { fatal("serve metrics", d.nums.serve(ctx, l, d.alive, d.ready)) })
-		}
+		wg.Go(func() { d.serveMetrics(ctx) })
 	}
 	d.log.Info("running", "node", d.name, "address", d.node.address, "cluster", d.c.ClusterName)
 	if ctx.Err() == nil {
@@ -287,6 +288,41 @@ func (d *Daemon) run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// portPause is the time between two tries to open a port that is taken.
+const portPause = 2 * time.Second
+
+// listen opens a port, and keeps trying while it is taken: etcd runs meanwhile,
+// and a member is worth more than this daemon's port.
+func (d *Daemon) listen(ctx context.Context, what, address string) (net.Listener, error) {
+	for said := false; ; said = true {
+		l, err := net.Listen("tcp", address)
+		if err == nil {
+			return l, nil
+		}
+		if !said {
+			d.log.Error("a port cannot be opened; etcd goes on, and it is tried again", "port", what, "error", err)
+		}
+		timer := time.NewTimer(portPause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		case <-timer.C:
+		}
+	}
+}
+
+// serveMetrics serves the metrics port until ctx ends.
+func (d *Daemon) serveMetrics(ctx context.Context) {
+	l, err := d.listen(ctx, "metrics", net.JoinHostPort("", strconv.Itoa(d.c.MetricsPort)))
+	if err != nil {
+		return
+	}
+	if err := d.nums.serve(ctx, l, d.alive, d.ready); err != nil {
+		d.log.Error("metrics are no longer served", "error", err)
+	}
 }
 
 func (d *Daemon) alive() bool { return d.health.alive(d.now()) }

@@ -11,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/rpc/election"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 const (
@@ -53,8 +54,10 @@ func (c *Client) Do(ctx context.Context, op plan.Operation) error {
 		if plan.Done(obs, op) {
 			return nil
 		}
+		at := time.Now()
 		err = c.try(ctx, spec, obs, op)
 		if err == nil {
+			c.record(ctx, op, at)
 			return c.wait(ctx, op)
 		}
 		if !clears(err, op, obs, time.Since(began)) {
@@ -65,6 +68,20 @@ func (c *Client) Do(ctx context.Context, op plan.Operation) error {
 			return cause(err, last)
 		}
 	}
+}
+
+// record writes what was done by hand into the history, where the
+// coordinator's operations are. A history that cannot be written takes nothing
+// back, so it is no error.
+func (c *Client) record(ctx context.Context, op plan.Operation, at time.Time) {
+	if c.store == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_ = c.store.AppendHistory(ctx, store.HistoryEntry{
+		At: at, Term: c.fleet.Lease().Electors().Term, By: c.fleet.o.Name, Line: plan.Line(op), Why: "by hand", Took: time.Since(at),
+	})
 }
 
 // try acts once, under a lease that it gives back.

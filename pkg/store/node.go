@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -28,6 +29,12 @@ func parseNode(key string, b []byte) (NodeRecord, error) {
 	}
 	if key != nodePrefix+string(n.Name) {
 		return NodeRecord{}, garbage(key, "it is the record of node %q", n.Name)
+	}
+	if err := n.Name.Validate(); err != nil {
+		return NodeRecord{}, garbage(key, "%v", err)
+	}
+	if _, _, err := net.SplitHostPort(n.Address); n.Address != "" && err != nil {
+		return NodeRecord{}, garbage(key, "address %q is not of the form host:port", n.Address)
 	}
 	return n, nil
 }

@@ -51,10 +51,14 @@ func (s *Store) Spec(ctx context.Context) (SpecFile, error) {
 	return parseSpec(specKey, b)
 }
 
-// WriteSpec is PutSpec for a spec as the plan has it; its policy is no part of
-// the file.
+// WriteSpec writes the spec where there is none. One that somebody has written
+// in the meantime stays: it is a newer wish.
 func (s *Store) WriteSpec(ctx context.Context, spec cluster.Spec) error {
-	return s.PutSpec(ctx, SpecFile{MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion})
+	file := formatSpec(SpecFile{MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion}, nil)
+	if _, err := s.Create(ctx, specKey, file); err != nil {
+		return fmt.Errorf("write spec: %w", err)
+	}
+	return nil
 }
 
 // PutSpec writes the spec. It keeps the fields of the present file that this

@@ -1,0 +1,220 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/apply"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdproc"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/lease"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/rpc"
+	"github.com/etcdadm/etcdadm/pkg/rpc/election"
+)
+
+var version = etcdversion.Must("3.6.16")
+
+// A site is a node with a real disk, a real vote and a real executor, and a
+// binary that is never run.
+type site struct {
+	*node
+	t   *testing.T
+	dir string
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, dir: filepath.Join(t.TempDir(), "data")}
+	state, err := nodestate.Open(s.dir, nodestate.Self{Name: "a"})
+	must(t, err)
+	proc, err := etcdproc.New(t.Context(), etcdproc.Options{Dir: s.dir})
+	must(t, err)
+	bins := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(bins, "etcd-v3.6.16"), 0o755))
+	must(t, os.WriteFile(filepath.Join(bins, "etcd-v3.6.16", "etcd"), []byte("#!/bin/false\n"), 0o755))
+	voter := election.NewVoter(election.VoterOptions{Cluster: "main", Self: "a", Durable: durable(state), Persist: persist(state)})
+	s.node = &node{
+		address: "10.0.0.1:8000", boot: "boot-a", state: state, voter: voter, keys: &keys{}, now: time.Now,
+		local: apply.NewLocal(apply.LocalOptions{Name: "a", DataDir: s.dir, State: state, Elector: voter, Proc: proc, Bin: etcdbin.Finder{Dirs: []string{bins}}, Now: time.Now}),
+	}
+	t.Cleanup(func() {
+		must(t, s.local.Close(context.Background()))
+		must(t, state.Close())
+	})
+	return s
+}
+
+// disk is the state as it is on the disk.
+func (s *site) disk() nodestate.State {
+	s.t.Helper()
+	st, err := nodestate.Read(s.dir)
+	must(s.t, err)
+	return st
+}
+
+// assign makes the node one that runs a member.
+func (s *site) assign(peers ...cluster.NodeName) {
+	s.t.Helper()
+	must(s.t, s.state.Update(func(st *nodestate.State) error {
+		st.Assigned = &cluster.Assigned{Token: "t1", Version: version, Stopped: true}
+		for _, p := range peers {
+			st.Peers = append(st.Peers, cluster.Seat{Name: p, PeerURLs: []string{"http://" + string(p) + ":1"}})
+		}
+		return nil
+	}))
+}
+
+func order(term cluster.Term, holder cluster.NodeName, op plan.Operation) rpc.Execution {
+	return rpc.Execution{Operation: op, Term: term, Holder: holder}
+}
+
+var (
+	prepareA = &plan.MemberPrepare{Node: "a", Token: "t1", Version: version, Voters: []cluster.Seat{{Name: "a", PeerURLs: []string{"http://a:1"}}}}
+	discardA = &plan.DataDiscard{Node: "a", Name: "old"}
+)
+
+func TestWithoutATermOnlyAFoundingIsTaken(t *testing.T) {
+	s := newSite(t)
+	var stale *lease.StaleError
+	if err := s.Execute(t.Context(), order(0, "b", discardA)); !errors.As(err, &stale) {
+		t.Errorf("an order that founds nothing: %v", err)
+	}
+	must(t, s.Execute(t.Context(), order(0, "b", prepareA)))
+	if p := s.disk().Prepared; p == nil || p.Token != "t1" {
+		t.Errorf("the promise is %+v", p)
+	}
+	s = newSite(t)
+	s.assign()
+	if err := s.Execute(t.Context(), order(0, "b", prepareA)); !errors.As(err, &stale) {
+		t.Errorf("an order without a term to a node that runs something: %v", err)
+	}
+	if s.disk().Prepared != nil {
+		t.Error("it was carried out all the same")
+	}
+}
+
+func TestTermsOnlyGrow(t *testing.T) {
+	s := newSite(t)
+	must(t, s.Execute(t.Context(), order(5, "b", discardA)))
+	if got := s.disk().Term; got != 5 {
+		t.Errorf("the highest term on the disk is %d", got)
+	}
+	var stale *lease.StaleError
+	if err := s.Execute(t.Context(), order(4, "c", discardA)); !errors.As(err, &stale) || stale.Seen != 5 {
+		t.Errorf("an order of an earlier term: %v", err)
+	}
+	must(t, s.Execute(t.Context(), order(5, "b", discardA)))
+	must(t, s.Execute(t.Context(), order(7, "c", discardA)))
+	if l := s.Observe(t.Context()).Node.Lease; l != (cluster.Lease{Term: 7}) {
+		t.Errorf("it says of the lease %+v, and has voted for nobody", l)
+	}
+}
+
+func TestATermThatCannotBeRememberedIsNotObeyed(t *testing.T) {
+	s := newSite(t)
+	must(t, s.state.Close()) // as good as a disk that fails
+	if err := s.Execute(t.Context(), order(5, "b", discardA)); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// ask is a candidate's request to a founding elector.
+func ask(term cluster.Term, holder cluster.NodeName) lease.Request {
+	return lease.Request{
+		Cluster: "main", Token: "t1", Term: term, Holder: holder, Boot: "boot-" + cluster.Token(holder), TTL: lease.DefaultTTL,
+		Electors: cluster.Electors{Token: "t1", Names: []cluster.NodeName{"a"}},
+	}
+}
+
+func TestAVoteIsOnTheDiskAndInTheAnswer(t *testing.T) {
+	s := newSite(t)
+	if r, err := s.Lease(t.Context(), ask(3, "b")); err != nil || r.Granted || s.voted.Load() != nil {
+		t.Errorf("a node that is no elector granted %+v, %v", r, err)
+	}
+	must(t, s.Execute(t.Context(), order(0, "b", prepareA)))
+	began := time.Now()
+	if r, err := s.Lease(t.Context(), ask(3, "b")); err != nil || !r.Granted {
+		t.Fatalf("it answers %+v, %v", r, err)
+	}
+	if g := s.disk().Grant; g.Term != 3 || g.Holder != "b" || s.disk().Term != 3 {
+		t.Errorf("on the disk is %+v", g)
+	}
+	if v := s.voted.Load(); v == nil || v.to != "b" || v.at.Before(began) {
+		t.Errorf("the vote was noted as %+v", v)
+	}
+	if r, err := s.Lease(t.Context(), ask(3, "c")); err != nil || r.Granted {
+		t.Errorf("another got the same term: %+v, %v", r, err)
+	}
+	if err := s.Execute(t.Context(), order(3, "c", discardA)); err == nil {
+		t.Error("another's order in the same term was obeyed")
+	}
+	a := s.Observe(t.Context())
+	if a.Node.Lease != (cluster.Lease{Term: 3, Holder: "b"}) || a.Node.Boot != "boot-a" || a.Node.Address != "10.0.0.1:8000" || a.Now.Before(began) {
+		t.Errorf("it says %+v at %s", a.Node, a.Now)
+	}
+	if r, err := s.Lease(t.Context(), lease.Request{Cluster: "main", Token: "t1", Term: 3, Holder: "b", Boot: "boot-b", Release: true}); err != nil || !r.Granted {
+		t.Fatalf("giving it back: %+v, %v", r, err)
+	}
+	if v := s.voted.Load(); v != nil {
+		t.Errorf("others would wait for the end of a lease that was given back: %+v", v)
+	}
+	if l := s.Observe(t.Context()).Node.Lease; l != (cluster.Lease{Term: 3}) {
+		t.Errorf("of a lease that was given back it says %+v", l)
+	}
+	// What is remembered is what the next run starts from.
+	if d := durable(s.state); d.Term != 3 || d.Grant.Holder != "b" || !slices.Equal(d.Electors.Names, []cluster.NodeName{"a"}) {
+		t.Errorf("the next run starts from %+v", d)
+	}
+}
+
+func TestThePortAnswersAsTheNode(t *testing.T) {
+	s := newSite(t)
+	h := handler{s.node}
+	r, err := h.Observe(t.Context(), rpc.Caller{Name: "b"})
+	if err != nil || r.Node.Name != "a" || r.Node.Address != "10.0.0.1:8000" || r.Report != nil || r.Now.IsZero() {
+		t.Errorf("it says %+v, %v", r, err)
+	}
+	_, err = h.Execute(t.Context(), rpc.Caller{Name: "b"}, order(2, "b", &plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartRestart, Version: version}))
+	if rpc.KindOf(err) != rpc.Refused || !strings.Contains(err.Error(), "no data to start from") {
+		t.Errorf("error %v of kind %s", err, rpc.KindOf(err))
+	}
+	if reply, err := h.Lease(t.Context(), rpc.Caller{Name: "b"}, ask(3, "b")); err != nil || reply.Granted || reply.Term != 2 {
+		t.Errorf("it answers %+v, %v", reply, err)
+	}
+}
+
+func TestErrorsKeepTheirKindOnTheWire(t *testing.T) {
+	plainError := errors.New("disk full")
+	for _, tc := range []struct {
+		err  error
+		kind rpc.Kind
+		hint bool
+	}{
+		{nil, "", false},
+		{&plan.StaleError{Want: "x", Got: "y"}, rpc.Stale, false},
+		{&lease.StaleError{Want: 1, Seen: 2}, rpc.Stale, false},
+		{&etcdbin.NotFoundError{Version: version, Places: []string{"/opt"}}, rpc.Refused, true},
+		{apply.ErrPrecondition, rpc.Refused, false},
+		{plainError, rpc.Internal, false},
+	} {
+		err := tc.err
+		if err != nil {
+			err = fmt.Errorf("outer: %w", err)
+		}
+		got := wireError(err)
+		if rpc.KindOf(got) != tc.kind || (rpc.HintOf(got) != "") != tc.hint || err != nil && got.Error() != err.Error() {
+			t.Errorf("%v became %v of kind %s, hint %q", err, got, rpc.KindOf(got), rpc.HintOf(got))
+		}
+	}
+}
