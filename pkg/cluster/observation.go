@@ -182,6 +182,9 @@ type Process struct {
 	Since time.Time `json:"since,omitzero"`
 	// LastExit is how the last run ended, empty if none did.
 	LastExit string `json:"lastExit,omitempty"`
+	// Problem is what is wrong beside the process: another etcd answers at its
+	// URL, its pid file cannot be written.
+	Problem string `json:"problem,omitempty"`
 	// LastLines are the last log lines of a run that failed.
 	LastLines []string `json:"lastLines,omitempty"`
 }
