@@ -61,12 +61,14 @@ const (
 	old
 )
 
-// A bucket is a stretch of time of which the earliest backup is kept: an hour
-// or a day of UTC, counted from 1970.
-type bucket struct {
-	class class
-	slot  int64
-}
+// A bucket is an age class and, of the hourly and daily ones, the stretch of
+// time of which the earliest backup is kept: an hour or a day of UTC, counted
+// from 1970. It is one number, because it is a key ten thousand times a look.
+type bucket int64
+
+func bucketOf(c class, slot int64) bucket { return bucket(slot<<3 | int64(c)) }
+
+func (b bucket) class() class { return class(b & 7) }
 
 // A judged backup is what the first pass over the backups learns of each.
 type judged struct {
@@ -97,16 +99,18 @@ func Keep(policy Policy, now time.Time, backups []cluster.Backup) []Verdict {
 		}
 		return backups[i].Name < backups[j].Name
 	}
-	earliest := make(map[bucket]int)
+	earliest := make(map[bucket]int, len(backups)/4)
 	newest := -1
 	for i, b := range backups {
 		all[i] = judge(policy, now, b.Name)
 		in := all[i].bucket
-		if in.class == unparsed || in.class == future {
+		if in.class() == unparsed || in.class() == future {
 			continue
 		}
-		if j, ok := earliest[in]; !ok || earlier(i, j) {
-			earliest[in] = i
+		if in.class() == hourly || in.class() == daily {
+			if j, ok := earliest[in]; !ok || earlier(i, j) {
+				earliest[in] = i
+			}
 		}
 		if newest < 0 || earlier(newest, i) {
 			newest = i
@@ -115,7 +119,11 @@ func Keep(policy Policy, now time.Time, backups []cluster.Backup) []Verdict {
 	verdicts := make([]Verdict, len(backups))
 	for i, b := range backups {
 		in := all[i].bucket
-		keep, reason := rule(in.class, earliest[in] == i)
+		first := false
+		if in.class() == hourly || in.class() == daily {
+			first = earliest[in] == i
+		}
+		keep, reason := rule(in.class(), first)
 		if !keep && i == newest {
 			keep, reason = true, reasonNewest
 		}
@@ -147,22 +155,25 @@ func rule(c class, earliest bool) (keep bool, reason string) {
 }
 
 func judge(policy Policy, now time.Time, name string) judged {
-	at, err := ParseName(name)
-	if err != nil {
-		return judged{}
+	at, ok := parseUTC(name)
+	if !ok {
+		var err error
+		if at, err = ParseName(name); err != nil {
+			return judged{}
+		}
 	}
 	unix := at.Unix()
 	switch age := now.Sub(at); {
 	case age < 0:
-		return judged{unix, bucket{class: future}}
+		return judged{unix, bucketOf(future, 0)}
 	case age < keepAll:
-		return judged{unix, bucket{class: recent}}
+		return judged{unix, bucketOf(recent, 0)}
 	case age < policy.Hourly:
-		return judged{unix, bucket{hourly, slot(unix, time.Hour)}}
+		return judged{unix, bucketOf(hourly, slot(unix, time.Hour))}
 	case age < policy.Daily:
-		return judged{unix, bucket{daily, slot(unix, day)}}
+		return judged{unix, bucketOf(daily, slot(unix, day))}
 	}
-	return judged{unix, bucket{class: old}}
+	return judged{unix, bucketOf(old, 0)}
 }
 
 // slot numbers the stretches of time of a length in UTC: hours and days. It
