@@ -18,6 +18,7 @@ var groups = map[string]string{
 	"member":      "start, stop, add, promote and remove members",
 	"data":        "move old etcd data out of the way, and delete it",
 	"incarnation": "record that a cluster was founded",
+	"spec":        "write a spec that the store has lost",
 	"electors":    "record who may grant the coordinator's lease",
 	"quarantine":  "keep clients away from members, and let them in",
 	"backup":      "take and delete backups",

@@ -70,14 +70,22 @@ func sample(t *testing.T, k plan.Kind, words ...string) (plan.Operation, error) 
 	op := k.New()
 	for i, f := range k.Flags() {
 		word := words[i%len(words)]
+		// Some values have a form of their own.
+		switch f.Name {
+		case "peer-url":
+			word = "https://a:2380"
+		case "voter", "peer":
+			word = "a=https://a:2380"
+		case "entry":
+			word = "10.0.0.1=a"
+		case "mode":
+			word = "restart"
+		}
 		for _, try := range []string{word, "3.6.16", "7", "n=" + word} {
 			if plan.Set(k.New(), f.Name, try) == nil {
 				word = try
 				break
 			}
-		}
-		if f.Name == "mode" {
-			word = "restart"
 		}
 		if err := plan.Set(op, f.Name, word); err != nil {
 			return nil, err
