@@ -62,9 +62,12 @@ type Options struct {
 const (
 	// firstWait is the time between the first two looks.
 	firstWait = 100 * time.Millisecond
-	// idleFactor times Options.Interval is the time between two looks while
-	// nothing is missing. Requests to a store are money and are budgeted.
+	// idleFactor times Options.Interval, and at least idleLeast, is the time
+	// between two looks while nothing is missing: a node that comes finds the
+	// others by their records itself. Requests to a store are money and are
+	// budgeted.
 	idleFactor = 5
+	idleLeast  = 5 * time.Minute
 	// watchEvery is how often at least the gossip is asked who is alive.
 	watchEvery = 5 * time.Second
 	// requestLimit bounds one request to the directory, joinLimit one join.
@@ -165,7 +168,7 @@ func (f *Finder) Run(ctx context.Context) {
 		}
 		distance := wait
 		if !missing {
-			distance = idleFactor * f.o.Interval
+			distance = max(idleFactor*f.o.Interval, idleLeast)
 		}
 		next := last.Add(distance)
 		timer := time.NewTimer(min(time.Until(next), watchEvery))

@@ -152,7 +152,7 @@ func (g *Gossip) config(meta []byte) *memberlist.Config {
 	c.TCPTimeout = joinLimit
 	c.PushPullInterval = pushPullInterval
 	c.QueueCheckInterval = time.Hour
-	c.GossipInterval = 100 * time.Millisecond
+	c.GossipInterval = 200 * time.Millisecond
 	// A dead node's name may come back with another address at once: zero would
 	// mean never.
 	c.DeadNodeReclaimTime = time.Nanosecond

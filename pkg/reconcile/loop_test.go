@@ -254,6 +254,10 @@ func TestThePauseFitsTheSituation(t *testing.T) {
 		{"idle", func(*world) {}, pauseIdle},
 		{"held by what only a person can change", func(w *world) { w.obs.Members[0].Alarms = []string{"NOSPACE"} }, pauseHeld},
 		{"paused", pause, pauseHeld},
+		{"waiting for what was started", func(w *world) {
+			w.obs.Store.Created = time.Time{}
+			w.obs.Leader, w.obs.Members[0].Healthy = 0, false
+		}, pauseSoon},
 		{"held by what clears by itself", func(w *world) { w.obs.Leader, w.obs.Members[0].Healthy = 0, false }, pauseWaiting},
 		{"no spec yet", func(w *world) { w.spec = cluster.Spec{} }, pauseWaiting},
 	} {

@@ -79,7 +79,8 @@ type Done struct {
 
 // The pauses between two looks.
 const (
-	pauseActive  = 20 * time.Millisecond // something is under way
+	pauseActive  = 20 * time.Millisecond  // something is under way
+	pauseSoon    = 100 * time.Millisecond // what was started is about to be there
 	pauseWaiting = 250 * time.Millisecond
 	pauseHeld    = time.Second
 	pauseIdle    = 2 * time.Second
@@ -216,7 +217,9 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 func pauseAfter(r Report) time.Duration {
 	for _, h := range r.Holds {
 		switch h.Rule {
-		case plan.Founding, plan.WaitingForNodes, plan.StoreNotShared, plan.LearnerBehind, plan.MemberStarting, plan.QuorumLost, plan.ElectorsDiffer, plan.SpecMissing, plan.Grace, plan.NotYet:
+		case plan.Founding, plan.LearnerBehind, plan.MemberStarting:
+			return pauseSoon
+		case plan.WaitingForNodes, plan.StoreNotShared, plan.QuorumLost, plan.ElectorsDiffer, plan.SpecMissing, plan.Grace, plan.NotYet:
 			return pauseWaiting
 		}
 	}
