@@ -3,9 +3,12 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -33,6 +36,12 @@ func TestMain(m *testing.M) {
 		})
 	}
 	programs.plain, programs.points = build("plain", ""), build("points", "crashpoints")
+	// The tests wait most of the time, for leases and polls to pass.
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := m.Run()
 	if err := os.RemoveAll(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)

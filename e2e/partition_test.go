@@ -57,7 +57,7 @@ func TestPartitionBeforeFounding(t *testing.T) {
 	t.Parallel()
 	for _, p := range partitions {
 		t.Run(fmt.Sprintf("%d nodes for %d", p.nodes, p.spec), func(t *testing.T) {
-			for round := range rounds(2) {
+			for round := range rounds(1) {
 				c := apart(t, "--founding-grace=1s", "--replace-grace=5s")
 				c.SetSpec(p.spec, v36)
 				for _, name := range nodeNames(p.nodes) {
@@ -101,7 +101,7 @@ func TestPartitionWhileRunning(t *testing.T) {
 			c.Found(p.spec, v36, nodeNames(p.nodes)...)
 			w := c.Write()
 			w.WaitMore(harness.Soon, 10)
-			for round := range rounds(3) {
+			for round := range rounds(2) {
 				c.Net.Cut(somebody(c, p.side)...)
 				if round%2 == 1 {
 					c.SetSpec(p.nodes-1, v36)

@@ -43,9 +43,11 @@ func (b *bench) bare(t harness.T) *bare {
 	cfg := clientv3.Config{TLS: pki.ClientTLS(), Logger: zap.NewNop()}
 	for i, name := range f.names {
 		f.addresses[name] = fmt.Sprintf("%s%d", block, 2+i)
-		ip := net.ParseIP(f.addresses[name])
+		// The kernel calls from 127.0.0.1 to all of 127.0.0.0/8, and etcd looks
+		// for the caller's address in its certificate.
+		addresses := []net.IP{net.ParseIP(f.addresses[name]), net.IPv4(127, 0, 0, 1)}
 		for _, ca := range []string{harness.PeersCA, harness.ClientsCA} {
-			_, err := pki.CAs[ca].Issue(dir, name+"-"+ca, ip)
+			_, err := pki.CAs[ca].Issue(dir, name+"-"+ca, addresses...)
 			must(t, err)
 		}
 		cfg.Endpoints = append(cfg.Endpoints, f.clientURL(name))
@@ -87,7 +89,8 @@ func (f *bare) start(t harness.T, name, state string) {
 	}
 	cmd := exec.Command(f.etcd, args...)
 	cmd.Env = []string{}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// The program's only thread that starts processes ends with the program.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	must(t, cmd.Start())
 	f.processes[name] = cmd
 }

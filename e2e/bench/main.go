@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ func main() {
 	flag.IntVar(&b.rounds, "rounds", 5, "how often each time is measured; the table has the median and the slowest")
 	flag.DurationVar(&b.idle, "idle", time.Minute, "how long the cluster at rest is measured")
 	flag.Parse()
+	runtime.LockOSThread() // see bare.start
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	bin, err := filepath.Abs(b.bin)
