@@ -444,7 +444,10 @@ type ownMember struct {
 
 // Snapshot refuses a member that check does.
 func (o ownMember) Snapshot(ctx context.Context) (io.ReadCloser, error) {
-	r, err := o.Report(ctx)
+	// The time of a backup is for a large database, not for one that is silent.
+	short, cancel := context.WithTimeout(ctx, 5*reportTimeout)
+	defer cancel()
+	r, err := o.Report(short)
 	if err != nil {
 		return nil, err
 	}
