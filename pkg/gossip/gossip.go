@@ -129,8 +129,9 @@ func (o Options) check() (netip.AddrPort, error) {
 
 // config returns the tuning. A node that dies is noticed by the first of its
 // peers to probe it: after about half an interval, and then one interval
-// without an answer and one of suspicion. That is 2 to 3 seconds, for a few
-// hundred bytes a second.
+// without an answer and one of suspicion. That is about 5 seconds, for a few
+// hundred bytes a second. Who coordinates does not wait for it: a lease that
+// runs out tells sooner.
 func (g *Gossip) config(meta []byte) *memberlist.Config {
 	c := memberlist.DefaultLANConfig()
 	c.Name = string(g.o.Name)
@@ -140,7 +141,7 @@ func (g *Gossip) config(meta []byte) *memberlist.Config {
 	d := &delegate{table: g.table, meta: meta}
 	c.Delegate, c.Events, c.Conflict, c.Alive = d, d, d, d
 
-	c.ProbeInterval = time.Second
+	c.ProbeInterval = 2 * time.Second
 	c.ProbeTimeout = 500 * time.Millisecond
 	c.SuspicionMult = 1
 	c.IndirectChecks = 2

@@ -83,7 +83,7 @@ const (
 	pauseSoon    = 100 * time.Millisecond // what was started is about to be there
 	pauseWaiting = 250 * time.Millisecond
 	pauseHeld    = time.Second
-	pauseIdle    = 2 * time.Second
+	pauseIdle    = 3 * time.Second
 	pauseStandby = 250 * time.Millisecond
 )
 
