@@ -118,23 +118,26 @@ const (
 	apart = 2 * time.Second
 )
 
-// candidate says whether this daemon should try for the lease. One that votes
-// for another does not. Otherwise the lowest live name does, not counting one
-// that let its lease run out: it is gone, and gossip has only not noticed yet.
+// candidate says whether this daemon should try for the lease.
+func (c *crowd) candidate() bool {
+	return shouldTry(c.d.name, c.alive(), c.d.node.voted.Load(), c.d.now())
+}
+
+// shouldTry says whether a node should try for the lease. One that votes for
+// another does not. Otherwise the lowest live name does, not counting one that
+// let its lease run out: it is gone, and gossip has only not noticed yet.
 // Another elector does when nobody has had the lease for a while, because the
 // lowest may be alive and cut off from the electors.
-func (c *crowd) candidate() bool {
-	alive := c.alive()
-	v := c.d.node.voted.Load()
-	if v == nil || v.to == c.d.name {
-		return slices.Index(alive, c.d.name) <= 0
+func shouldTry(self cluster.NodeName, alive []cluster.NodeName, v *vote, now time.Time) bool {
+	if v == nil || v.to == self {
+		return slices.Index(alive, self) <= 0
 	}
-	since := c.d.now().Sub(v.at)
+	since := now.Sub(v.at)
 	if v.to != "" && since < lease.DefaultTTL {
 		return false
 	}
-	alive = slices.DeleteFunc(alive, func(n cluster.NodeName) bool { return n == v.to })
-	rank := slices.Index(alive, c.d.name)
+	alive = slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return n == v.to })
+	rank := slices.Index(alive, self)
 	return rank <= 0 || since > orphaned+time.Duration(rank)*apart
 }
 

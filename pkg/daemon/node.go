@@ -75,14 +75,16 @@ func (n *node) Lease(ctx context.Context, req lease.Request) (lease.Reply, error
 	switch {
 	case err != nil || !reply.Granted:
 	case req.Release:
-		n.voted.Store(nil) // nobody has to wait for the end of what was given back
+		// Nobody has to wait for the end of what was given back.
+		n.voted.Store(&vote{at: n.now()})
 	default:
 		n.voted.Store(&vote{at: n.now(), to: req.Holder})
 	}
 	return reply, err
 }
 
-// A vote is for whom a node has voted, and when.
+// A vote is for whom a node has voted, and when. For nobody, it says since when
+// the lease is free.
 type vote struct {
 	at time.Time
 	to cluster.NodeName

@@ -166,7 +166,7 @@ func TestAVoteIsOnTheDiskAndInTheAnswer(t *testing.T) {
 	if r, err := s.Lease(t.Context(), lease.Request{Cluster: "main", Token: "t1", Term: 3, Holder: "b", Boot: "boot-b", Release: true}); err != nil || !r.Granted {
 		t.Fatalf("giving it back: %+v, %v", r, err)
 	}
-	if v := s.voted.Load(); v != nil {
+	if v := s.voted.Load(); v == nil || v.to != "" || v.at.Before(began) {
 		t.Errorf("others would wait for the end of a lease that was given back: %+v", v)
 	}
 	if l := s.Observe(t.Context()).Node.Lease; l != (cluster.Lease{Term: 3}) {

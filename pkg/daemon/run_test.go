@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -224,6 +225,16 @@ func (v *village) converged(n int) reconcile.Report {
 	return r
 }
 
+// named returns the daemon of a node.
+func (v *village) named(name cluster.NodeName) *resident {
+	v.t.Helper()
+	i := slices.IndexFunc(v.nodes, func(r *resident) bool { return r.name == string(name) })
+	if i < 0 {
+		v.t.Fatalf("there is no node %q", string(name))
+	}
+	return v.nodes[i]
+}
+
 func (v *village) decode(ctx context.Context, r *reconcile.Report) {
 	*r = reconcile.Report{}
 	if b, err := v.open().Status(ctx); err == nil {
@@ -307,13 +318,7 @@ func TestThreeDaemonsFoundAClusterTogetherAndComeBackWithoutTheStore(t *testing.
 	}
 
 	// The coordinator ends, and another takes over.
-	var coordinator *resident
-	for _, node := range v.nodes {
-		if cluster.NodeName(node.name) == r.Coordinator {
-			coordinator = node
-		}
-	}
-	v.stop(coordinator)
+	v.stop(v.named(r.Coordinator))
 	v.eventually("another coordinator", func(ctx context.Context) error {
 		var now reconcile.Report
 		v.decode(ctx, &now)
@@ -365,8 +370,9 @@ func TestADaemonWithTLSEverywhere(t *testing.T) {
 	var renewer certs.Renewer
 	id, err := renewer.Add(certs.Source{Name: "test", Dir: pki, CA: certs.ClientsCA, Pair: certs.Pair{Request: certs.EtcdClient("kube-apiserver")}}, time.Now())
 	must(t, err)
-	o := etcdclient.Options{Endpoints: []string{"https://" + v.nodes[0].config.Address + ":4001"}, TLS: id.ClientTLS("")}
-	if list := v.members(v.nodes[0], o); len(list) != 1 {
+	host := v.named(r.Observation.Members[0].Name) // whoever was ready first
+	o := etcdclient.Options{Endpoints: []string{"https://" + host.config.Address + ":4001"}, TLS: id.ClientTLS("")}
+	if list := v.members(host, o); len(list) != 1 {
 		t.Errorf("members are %+v", list)
 	}
 	o.TLS = nil

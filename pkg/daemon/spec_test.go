@@ -1,0 +1,114 @@
+package daemon
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/discovery"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/fleet"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// wishing is a daemon as far as its wish is concerned.
+func wishing(t *testing.T, change func(c *Config)) (*Daemon, *store.Store, *syncBuffer) {
+	t.Helper()
+	out := &syncBuffer{}
+	d := &Daemon{log: slog.New(slog.NewTextHandler(out, nil)), now: time.Now, c: Config{DataDir: t.TempDir(), Policy: cluster.Policy{Grace: 5 * time.Minute}}}
+	change(&d.c)
+	state, err := nodestate.Open(d.c.DataDir, nodestate.Self{Name: "a"})
+	must(t, err)
+	t.Cleanup(func() { _ = state.Close() })
+	s, err := store.Open(t.Context(), t.TempDir())
+	must(t, err)
+	d.state, d.store, d.view = state, s, fleet.NewStoreView(s, 0, time.Now)
+	return d, s, out
+}
+
+func wantSpec(t *testing.T, got cluster.Spec, members int, version string) {
+	t.Helper()
+	if got.MemberCount != members || got.EtcdVersion.String() != version {
+		t.Errorf("the wish is %d of etcd %s, want %d of %s", got.MemberCount, got.EtcdVersion, members, version)
+	}
+}
+
+func TestTheWishOfTheStoreIsRememberedOnTheDisk(t *testing.T) {
+	d, s, _ := wishing(t, func(*Config) {})
+	if got := d.spec(); got.MemberCount != 0 || !got.EtcdVersion.IsZero() {
+		t.Errorf("without any, the wish is %+v", got)
+	}
+	must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: 3, EtcdVersion: version}))
+	d.view.Answer(t.Context())
+	got := d.spec()
+	wantSpec(t, got, 3, "3.6.16")
+	if got.Policy.Grace != 5*time.Minute || got.Policy.LearnerTimeout == 0 {
+		t.Errorf("its policy is %+v, want the flags' and the defaults", got.Policy)
+	}
+
+	// The next daemon knows it from the disk, while the store does not answer.
+	must(t, d.state.Close())
+	next, err := nodestate.Open(d.c.DataDir, nodestate.Self{Name: "a"})
+	must(t, err)
+	defer next.Close()
+	d.state, d.view = next, fleet.NewStoreView(nil, time.Second, time.Now)
+	got = d.spec()
+	wantSpec(t, got, 3, "3.6.16")
+	if got.Policy.Grace != 5*time.Minute {
+		t.Errorf("its policy is %+v, want that of the flags now", got.Policy)
+	}
+}
+
+func TestANewerWishReplacesTheRememberedOne(t *testing.T) {
+	d, s, _ := wishing(t, func(*Config) {})
+	for _, members := range []int{3, 5} {
+		must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: members, EtcdVersion: version}))
+		d.view.Stale()
+		d.view.Answer(t.Context())
+		wantSpec(t, d.spec(), members, "3.6.16")
+		kept, err := nodestate.Read(d.c.DataDir)
+		must(t, err)
+		wantSpec(t, *kept.Spec, members, "3.6.16")
+	}
+}
+
+func TestAStaticWishNeedsNoStore(t *testing.T) {
+	d, s, _ := wishing(t, func(c *Config) {
+		c.Static = &cluster.Spec{MemberCount: 1, EtcdVersion: etcdversion.Must("3.5.21")}
+	})
+	must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: 3, EtcdVersion: version}))
+	d.view.Answer(t.Context())
+	got := d.spec()
+	wantSpec(t, got, 1, "3.5.21")
+	if got.Policy.Grace != 5*time.Minute {
+		t.Errorf("its policy is %+v", got.Policy)
+	}
+}
+
+func TestAWishThatCannotBeRememberedCounts(t *testing.T) {
+	d, s, out := wishing(t, func(*Config) {})
+	must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: 3, EtcdVersion: version}))
+	d.view.Answer(t.Context())
+	must(t, d.state.Close()) // as good as a disk that fails
+	wantSpec(t, d.spec(), 3, "3.6.16")
+	if !strings.Contains(out.String(), "the spec cannot be kept on disk") {
+		t.Errorf("it says %q", out.String())
+	}
+}
+
+func TestNodesAreFoundInTheStoreWithTheWish(t *testing.T) {
+	d, s, _ := wishing(t, func(*Config) {})
+	dir := directory{s, d.remember}
+	own := discovery.Record{Name: "a", Address: "10.0.0.1:8000", Boot: "boot", At: time.Unix(1e9, 0).UTC()}
+	must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: 3, EtcdVersion: version}))
+	must(t, dir.Publish(t.Context(), own))
+	list, err := dir.Nodes(t.Context())
+	must(t, err)
+	if len(list) != 1 || list[0] != own {
+		t.Errorf("the records are %+v", list)
+	}
+	wantSpec(t, *d.state.State().Spec, 3, "3.6.16")
+}
