@@ -85,10 +85,6 @@ func TestScriptEqualsDaemon(t *testing.T) {
 // person looks again.
 func script(t *testing.T, c *harness.Cluster, env []string, count int) {
 	t.Helper()
-	before, err := c.History()
-	if err != nil {
-		t.Fatal(err)
-	}
 	c.Eventually(harness.Soon, "the plan runs to its end", func(context.Context) error {
 		lines, err := shell(t, env, "etcdadm plan")
 		if err != nil {
@@ -102,15 +98,6 @@ func script(t *testing.T, c *harness.Cluster, env []string, count int) {
 		_, err = shell(t, env, "sh -e "+path)
 		return err
 	})
-	after, err := c.History()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range after[len(before):] {
-		if e.By != "" && e.Term != 0 && !strings.HasPrefix(e.Line, "etcdadm backup") {
-			t.Logf("history: %s by %s", e.Line, e.By)
-		}
-	}
 }
 
 // end describes where a cluster is, without what differs from run to run.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // A watch asks all members, as long as the cluster lives, which cluster they
@@ -24,14 +25,21 @@ type watch struct {
 	mu       sync.Mutex
 	clusters map[uint64]string   // cluster id -> who said so first
 	leaders  map[raftTerm]uint64 // -> leader
+	said     map[string]claim    // node -> what its member said last
 	wrong    []string
 }
 
 type raftTerm struct{ cluster, term uint64 }
 
+// A claim is who leads in a term, as one member says.
+type claim struct {
+	raftTerm
+	leader uint64
+}
+
 func newWatch(c *Cluster) *watch {
 	ctx, cancel := context.WithCancel(c.ctx)
-	w := &watch{c: c, cancel: cancel, done: make(chan struct{}), clusters: map[uint64]string{}, leaders: map[raftTerm]uint64{}}
+	w := &watch{c: c, cancel: cancel, done: make(chan struct{}), clusters: map[uint64]string{}, leaders: map[raftTerm]uint64{}, said: map[string]claim{}}
 	go w.run(ctx)
 	return w
 }
@@ -72,6 +80,14 @@ func (w *watch) look(ctx context.Context, n *Node) {
 		return
 	}
 	t := raftTerm{s.Header.ClusterId, s.RaftTerm}
+	// A member may tell a new leader with the old term, or the other way round,
+	// for a moment. What it says twice is meant.
+	said := claim{t, s.Leader}
+	before := w.said[n.Name]
+	w.said[n.Name] = said
+	if before != said {
+		return
+	}
 	if other, ok := w.leaders[t]; ok && other != s.Leader {
 		w.wrong = append(w.wrong, fmt.Sprintf("raft term %d of cluster %x has the leaders %x and %x", t.term, t.cluster, other, s.Leader))
 	}
@@ -115,6 +131,8 @@ func (c *Cluster) coordinations() []string {
 	if err != nil {
 		return []string{fmt.Sprintf("the history cannot be read: %v", err)}
 	}
+	// What a coordinator could not write down at once, it writes later.
+	slices.SortStableFunc(entries, func(a, b store.HistoryEntry) int { return a.At.Compare(b.At) })
 	var wrong []string
 	by, last := map[cluster.Term]cluster.NodeName{}, cluster.Term(0)
 	for _, e := range entries {
