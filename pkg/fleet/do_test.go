@@ -141,6 +141,21 @@ func TestACoordinatorThatIsAskedToPauseIsWaitedFor(t *testing.T) {
 	}
 }
 
+func TestWhatIsDoneByHandIsInTheHistory(t *testing.T) {
+	w := quarantined(t)
+	dir := t.TempDir()
+	s, err := store.Open(t.Context(), dir)
+	must(t, err)
+	c := w.connect(func(o *ConnectOptions) { o.BackupStore = dir })
+	must(t, c.Do(within(t, 10*time.Second), liftB))
+	must(t, c.Do(within(t, 10*time.Second), liftB)) // done already
+	list, err := s.History(t.Context())
+	must(t, err)
+	if len(list) != 1 || list[0].Line != plan.Line(liftB) || list[0].Why != "by hand" || !strings.HasPrefix(string(list[0].By), "operator-") || list[0].At.IsZero() {
+		t.Errorf("the history is %+v", list)
+	}
+}
+
 func TestANodesRefusalIsTheAnswer(t *testing.T) {
 	w := quarantined(t)
 	w.change("b", func(d *daemon) { d.fail = &rpc.Error{Kind: rpc.Refused, Text: "no assignment", Hint: "look again"} })

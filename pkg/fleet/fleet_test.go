@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
@@ -101,6 +103,42 @@ func TestAnOperationGoesToItsNodeUnderTheProvenTerm(t *testing.T) {
 
 func stopFor(n cluster.NodeName) plan.Operation {
 	return &plan.MemberStop{Node: n, ExpectToken: "t1", ExpectMemberID: 2}
+}
+
+// frozen is a machine whose disk does not answer before it is released.
+type frozen struct {
+	home
+	release chan struct{}
+}
+
+func (f frozen) Observe(context.Context) observe.Answer {
+	<-f.release
+	return observe.Answer{Now: time.Now()}
+}
+
+func TestADiskThatHangsMakesTheOwnNodeSilentAndStopsNoLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		self := frozen{release: make(chan struct{})}
+		f := New(Options{
+			Cluster: "main", Name: "a", Self: self, Now: time.Now, View: NewStoreView(nil, time.Second, time.Now),
+			Peers: func() []observe.Peer { return []observe.Peer{{Name: "a"}} },
+		})
+		began := time.Now()
+		first := f.Look(t.Context(), cluster.Observation{})
+		if took := time.Since(began); took > 5*time.Second || gaps(first) != "node a, store" {
+			t.Errorf("after %s the gaps are %s", took, gaps(first))
+		}
+		began = time.Now()
+		again := f.Look(t.Context(), first)
+		if took := time.Since(began); took != 0 || !strings.Contains(again.Gaps[0].Text, "its disk may hang") {
+			t.Errorf("after %s the gaps are %+v", took, again.Gaps)
+		}
+		close(self.release)
+		synctest.Wait()
+		if obs := f.Look(t.Context(), again); gaps(obs) != "store" {
+			t.Errorf("when it answers again the gaps are %s", gaps(obs))
+		}
+	})
 }
 
 func TestANodeWithoutAnAddressCannotBeReached(t *testing.T) {
