@@ -79,11 +79,11 @@ func (s *stage) tell(ctx context.Context, t harness.T) {
 		t.Fatalf("%v", err)
 	}
 	s.out.plain(table)
-	s.out.happened("%d writes were acknowledged meanwhile; now each of them is looked for", writer.Acked())
 	if s.keep {
 		s.howToTalk()
 		return
 	}
+	s.out.happened("%d writes were acknowledged meanwhile; now each of them is looked for", writer.Acked())
 	s.c.Close()
 	if !t.Failed() {
 		s.out.happened("none is lost. Everything is stopped and deleted, after %s.", since(began))
@@ -212,7 +212,7 @@ func (s *stage) howToTalk() {
 	s.out.plain(fmt.Sprintf("%s --backup-store=%s status\n", filepath.Join(s.bin, "etcd-manager-ctl"), s.c.StoreURL()))
 	s.out.plain("tail -f " + s.c.Logs() + "/*.log\n")
 	s.out.happened("to stop and delete it:")
-	s.out.plain(fmt.Sprintf("kill %s && sleep 5 && rm -r %s\n", strings.Join(pids, " "), s.c.Dir))
+	s.out.plain(fmt.Sprintf("kill %s; sleep 10; rm -r %s\n", strings.Join(pids, " "), s.c.Dir))
 }
 
 // keepLogs returns what saves the logs of a story that failed.
