@@ -242,7 +242,8 @@ func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluste
 	switch op.Mode {
 	case plan.StartNew:
 		state = etcdconf.StateNew
-	case plan.StartJoin:
+	}
+	if op.Mode != plan.StartNew && s.Electors.Token != op.Token && len(electors.Names) > 0 {
 		if err := l.o.Elector.Join(ctx, electors); err != nil {
 			return fmt.Errorf("join the electors: %w", err)
 		}

@@ -25,7 +25,7 @@ func Done(obs cluster.Observation, op Operation) bool {
 	case *MemberStart:
 		n := l.node(op.Node)
 		return n != nil && n.Assigned != nil && n.Assigned.Token == op.Token && n.Assigned.Version == op.Version &&
-			!n.Assigned.Stopped && n.Process.State == cluster.ProcessRunning
+			!n.Assigned.Stopped && n.Process.State == cluster.ProcessRunning && n.Electors.Token == op.Token
 	case *MemberStop:
 		n := l.node(op.Node)
 		return n != nil && n.Process.State == cluster.ProcessStopped && (n.Assigned == nil || n.Assigned.Stopped)

@@ -20,6 +20,7 @@ import (
 //	version=3.5.21         of its assignment; versions=... of its binaries
 //	promised=n1:a,b,c      a promise to found
 //	down, down=unknown     it does not answer (and never did); up
+//	blank                  it has lost its electors' record
 //	unpublished, conflict=ADDRESS, skew=20s, quarantined, hosts=10.0.0.3=c.x
 //	aside=192h,24h         old data; aside=t1:24h of incarnation t1
 //	address=10.0.0.9:3996
@@ -43,6 +44,11 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 		n.Assigned = nil
 	case "running", "stopped", "crashing":
 		n.Process = cluster.Process{State: cluster.ProcessState(key)}
+		if n.Assigned != nil && n.Electors.Token == "" {
+			n.Electors = cluster.Electors{Token: n.Assigned.Token} // an older record
+		}
+	case "blank": // it has lost its record
+		n.Electors = cluster.Electors{}
 	case "halted":
 		n.Process = cluster.Process{State: cluster.ProcessStopped}
 		n.Assigned.Stopped = true

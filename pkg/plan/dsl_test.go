@@ -261,6 +261,8 @@ func (s *stage) electors(args []string) error {
 	for i := range s.obs.Nodes {
 		if on == "" || slices.Contains(strings.Split(on, ","), string(s.obs.Nodes[i].Name)) {
 			s.obs.Nodes[i].Electors = e
+		} else if n := &s.obs.Nodes[i]; n.Assigned != nil && n.Electors.Token == "" {
+			n.Electors = cluster.Electors{Token: n.Assigned.Token} // an older record
 		}
 	}
 	return err

@@ -158,6 +158,9 @@ func (w *world) start(op *MemberStart) {
 	n.Prepared = nil
 	n.Assigned = &cluster.Assigned{Token: op.Token, Version: op.Version}
 	n.Process = cluster.Process{State: cluster.ProcessRunning, Version: op.Version, Since: w.At}
+	if n.Electors.Token != op.Token {
+		n.Electors = cluster.Electors{Token: op.Token, Term: w.Electors.Term, Seq: w.Electors.Seq, Names: w.Electors.Names}
+	}
 	if op.Mode == StartNew {
 		w.found(op)
 	}
@@ -260,8 +263,11 @@ func (w *world) remove(id cluster.MemberID) {
 func (w *world) writeElectors(op *ElectorsWrite) {
 	w.Electors = cluster.Electors{Token: op.Token, Term: w.Electors.Term, Seq: w.Electors.Seq + 1, Names: op.Names}
 	for i := range w.Nodes {
-		if name := w.Nodes[i].Name; w.Nodes[i].Reachable && (slices.Contains(op.Names, name) || slices.Contains(op.Expect, name)) {
-			w.Nodes[i].Electors = w.Electors
+		n := &w.Nodes[i]
+		// One that leaves is told too, if it has a record to compare with.
+		leaves := slices.Contains(op.Expect, n.Name) && n.Electors.Token == op.Token
+		if n.Reachable && (slices.Contains(op.Names, n.Name) || leaves) {
+			n.Electors = w.Electors
 		}
 	}
 }

@@ -178,14 +178,23 @@ func ruleRestart(l *look) (Operation, verdict) {
 // ruleElectors keeps the electors' records in step with the voters. The
 // record moves by one name at a time, so that the majorities of any two
 // neighbouring records overlap.
+//
+// A node that has lost its record (etcdadm.json) has forgotten its votes, and
+// grants nothing until it begins anew from a record without it: it leaves the
+// electors, takes the record, and comes back.
 func ruleElectors(l *look) (Operation, verdict) {
-	voters := l.voterNodes()
+	blank := l.blank()
+	voters := without(l.voterNodes(), blank)
 	have := l.obs.Electors.Names
 	if l.obs.Electors.Token != l.obs.Token {
 		have = nil
 	}
 	next := oneStep(have, voters)
 	if slices.Equal(have, voters) && l.settled(voters) {
+		if len(blank) > 0 {
+			n := l.node(blank[0])
+			return &MemberStart{Node: n.Name, Token: l.obs.Token, Mode: StartRestart, Version: n.Assigned.Version}, goOn
+		}
 		return nil, goOn
 	}
 	if added := l.silent(without(next, have)); len(have) > 0 && len(added) > 0 {
@@ -202,6 +211,23 @@ func ruleElectors(l *look) (Operation, verdict) {
 		}
 	}
 	return &ElectorsWrite{Token: l.obs.Token, Names: next, Expect: have}, goOn
+}
+
+// blank returns the nodes of voters that answer and have no electors' record of
+// this incarnation. Where all are blank there never was one.
+func (l *look) blank() []cluster.NodeName {
+	var blank []cluster.NodeName
+	for _, m := range l.voters {
+		n := l.nodeOf(m)
+		if n != nil && n.Reachable && l.runsMember(n, m) && n.Disk.Token == l.obs.Token && n.Process.State == cluster.ProcessRunning && n.Electors.Token != l.obs.Token {
+			blank = append(blank, n.Name)
+		}
+	}
+	slices.Sort(blank)
+	if len(blank) == len(l.voters) || l.obs.Electors.Token != l.obs.Token {
+		return nil
+	}
+	return blank
 }
 
 // without returns what list has and other has not.
