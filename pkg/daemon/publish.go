@@ -156,6 +156,9 @@ func (p *publisher) writeStatus(ctx context.Context, r reconcile.Report) error {
 	if digest == p.digest && p.now().Sub(p.written) < statusEvery {
 		return nil
 	}
+	if r.Term == 0 && founded(r) && p.another(ctx, r) {
+		return nil
+	}
 	// The list of backups is in the store already, and long.
 	if b := r.Observation.Store.Backups; len(b) > 10 {
 		r.Observation.Store.Backups = b[:10]
@@ -169,6 +172,30 @@ func (p *publisher) writeStatus(ctx context.Context, r reconcile.Report) error {
 	}
 	p.digest, p.written = digest, p.now()
 	return nil
+}
+
+// founded reports whether r is of a cluster that exists.
+func founded(r reconcile.Report) bool {
+	return len(r.Observation.Members) > 0 || len(r.Observation.Electors.Names) > 0
+}
+
+// another reports whether somebody who held the lease published a status that
+// still stands: then a daemon without it, which may be cut off from everybody,
+// does not speak for the cluster.
+func (p *publisher) another(ctx context.Context, r reconcile.Report) bool {
+	b, err := p.store.Status(ctx)
+	if err != nil {
+		return false
+	}
+	var present struct {
+		At          time.Time        `json:"at"`
+		Coordinator cluster.NodeName `json:"coordinator"`
+		Term        cluster.Term     `json:"term"`
+	}
+	if json.Unmarshal(b, &present) != nil || present.Coordinator == r.Coordinator {
+		return false
+	}
+	return present.Term > 0 && p.now().Sub(present.At) < statusEvery+statusEvery/4
 }
 
 // material returns what of a report is worth a write: everything that is not

@@ -261,9 +261,11 @@ func (d *Daemon) openFleet(context.Context) error {
 // port fails.
 func (d *Daemon) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	var wg sync.WaitGroup
+	// In this order, also when the loop panics: nothing is waited for that has not
+	// been told to end.
 	defer wg.Wait()
+	defer cancel(nil)
 	fatal := func(what string, err error) {
 		if err != nil {
 			cancel(fmt.Errorf("%s: %w", what, err))

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -204,7 +205,23 @@ func (c *Client) Remove(ctx context.Context, id cluster.MemberID) error {
 	if err != nil && !errors.Is(err, rpctypes.ErrMemberNotFound) {
 		return fmt.Errorf("remove %s: %w", id, plain(err))
 	}
+	c.settle(ctx)
 	return nil
+}
+
+// settle has the members write to disk that the removal is committed. Of two
+// members the one that stays knows this only in memory; killed now, it would
+// come back and ask the one that went for its vote, for ever. The next entry of
+// raft's log takes the knowledge to disk: the revocation of a lease that does
+// not exist.
+func (c *Client) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for range 5 {
+		if _, err := c.c.Revoke(ctx, math.MaxInt64); errors.Is(err, rpctypes.ErrLeaseNotFound) || ctx.Err() != nil {
+			return
+		}
+	}
 }
 
 // MoveLeader makes another voter the raft leader. etcd takes the call on the

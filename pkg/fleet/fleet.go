@@ -83,6 +83,8 @@ func (f *Fleet) Look(ctx context.Context, prev cluster.Observation) cluster.Obse
 	defer f.mu.Unlock()
 	for _, n := range obs.Nodes {
 		f.addresses[n.Name] = n.Address
+		// A node that was cut off may have seen a higher term than any elector.
+		f.lease.session.Learn(cluster.Electors{}, n.Lease.Term)
 	}
 	return obs
 }

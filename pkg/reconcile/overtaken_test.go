@@ -1,0 +1,29 @@
+package reconcile
+
+import (
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+func TestANodeThatHasSeenALaterTermIsFollowedByANewTerm(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.pass(time.Second)
+		n := w.count("acquire from [a]")
+		w.change(func() { w.obs.Nodes[0].Lease = cluster.Lease{Term: 9} })
+		w.pass(2 * pauseIdle)
+		if w.count("acquire from [a]") == n {
+			t.Error("it goes on in a term that a node refuses")
+		}
+	})
+}
+
+func TestOvertaken(t *testing.T) {
+	node := func(reachable bool, term cluster.Term) cluster.Observation {
+		return cluster.Observation{Nodes: []cluster.Node{{Name: "a", Reachable: reachable, Lease: cluster.Lease{Term: term}}}}
+	}
+	equal(t, "the same term", overtaken(3, node(true, 3)), false)
+	equal(t, "a later one", overtaken(3, node(true, 4)), true)
+	equal(t, "a later one of a node that does not answer", overtaken(3, node(false, 4)), false)
+}
