@@ -8,7 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/driver"
+	"gocloud.dev/gcerrors"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
@@ -193,6 +198,71 @@ func TestAfterAFailureTheLastAnswerStays(t *testing.T) {
 	if a := h.answer(); a.Err != nil {
 		t.Errorf("mended: %v", a.Err)
 	}
+}
+
+func TestWhatIsGoneFromTheStoreMakesTheBackupsUncertain(t *testing.T) {
+	marked := func(h *shop) { must(h.t, h.s.MarkCreated(h.t.Context(), h.now)) }
+	founded := func(h *shop) {
+		must(h.t, h.s.CreateIncarnation(h.t.Context(), cluster.Incarnation{Number: 1, Token: "t1", Version: etcdversion.Must("3.6.16"), Voters: []cluster.Seat{{Name: "a", PeerURLs: []string{"http://a:1"}}}}))
+	}
+	for key, make := range map[string]func(h *shop){
+		"control/etcd-cluster-created": marked,
+		"control/incarnations/1":       founded,
+		"control/etcd-cluster-spec":    func(h *shop) { h.put("control/etcd-cluster-spec", specText) },
+	} {
+		t.Run(key, func(t *testing.T) {
+			h := newShop(t)
+			make(h)
+			h.put("2026-11-20T11:00:00Z-000001/_etcd_backup.meta", "{}")
+			if a := h.answer(); a.Err != nil || len(a.Store.Backups) != 1 {
+				t.Fatalf("the answer is %+v", a)
+			}
+			must(t, h.s.Delete(t.Context(), key))
+			must(t, h.s.Delete(t.Context(), "2026-11-20T11:00:00Z-000001/_etcd_backup.meta"))
+			h.now = h.now.Add(6 * time.Second) // long before the list is due
+			if a := h.answer(); a.Err != nil || len(a.Store.Backups) != 0 {
+				t.Errorf("the answer is %+v", a)
+			}
+		})
+	}
+}
+
+// deaf is a bucket whose lists do not return before their context ends.
+type deaf struct{ driver.Bucket }
+
+func (deaf) ListPaged(ctx context.Context, _ *driver.ListOptions) (*driver.ListPage, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+func (deaf) ErrorCode(error) gcerrors.ErrorCode { return gcerrors.Unknown }
+func (deaf) ErrorAs(error, any) bool            { return false }
+func (deaf) Close() error                       { return nil }
+
+func TestAStoreThatHangsSlowsFewLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := NewStoreView(store.New(blob.NewBucket(deaf{})), time.Second, time.Now)
+		waited := func() time.Duration {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			began := time.Now()
+			if a := v.Answer(ctx); a.Err == nil {
+				t.Fatal("it answers")
+			}
+			return time.Since(began)
+		}
+		if d := waited(); d != 2*time.Second {
+			t.Errorf("the first look waited %s", d)
+		}
+		whole := 0
+		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(time.Second) {
+			if waited() > failingTimeout {
+				whole++
+			}
+		}
+		if whole < 3 || whole > 4 {
+			t.Errorf("in a minute %d looks waited the whole time", whole)
+		}
+	})
 }
 
 func TestAStoreThatNeverAnsweredIsKnownForIt(t *testing.T) {

@@ -255,3 +255,35 @@ func TestAMemberWhoseDaemonIsSilentIsJudgedByItsProbe(t *testing.T) {
 	equal(t, "healthy", healthyNames(obs), "a")
 	equal(t, "members", len(obs.Members), 3)
 }
+
+func TestAProbeThatAnotherMemberAnswersSaysNothing(t *testing.T) {
+	before := three("t1").merge(cluster.Observation{})
+	w := newWorld().node("a", runs("t1", report(1, 1, 3))).node("c", runs("t1", report(3, 1, 3))).silent("b")
+	w.in.probes = append(w.in.probes, probed{member: cluster.Member{ID: 2}, report: *report(9, 9, 1, alone("b", 9))})
+	obs := w.merge(before)
+	equal(t, "healthy", healthyNames(obs), "a c")
+	equal(t, "views", len(obs.Views), 2)
+}
+
+func TestAnotherClusterAtTheRightPlaceIsLeftOut(t *testing.T) {
+	foreign := func(r *cluster.Report) { r.ClusterID, r.RaftTerm, r.Applied = 88, 99, 1e6 }
+	for _, tc := range []struct {
+		name string
+		w    *world
+		want string
+	}{
+		{"one with a quorum of its own", three("t1").node("z", runs("t1", report(9, 9, 3, foreign))), "a b c"},
+		{"one that answers first", newWorld().node("0", runs("t1", report(9, 9, 3, foreign))).
+			node("a", runs("t1", report(1, 1, 3))).node("b", runs("t1", report(2, 1, 3))), "a b"},
+		{"without a quorum, the one with fewer voices", newWorld().node("0", runs("t1", report(9, 0, 3, foreign))).
+			node("a", runs("t1", report(1, 0, 3))).node("b", runs("t1", report(2, 0, 3))), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			obs := tc.w.merge(cluster.Observation{})
+			equal(t, "healthy", healthyNames(obs), tc.want)
+			for _, v := range obs.Views {
+				equal(t, "cluster of "+v.Member.String(), v.ClusterID, cluster.ClusterID(77))
+			}
+		})
+	}
+}
