@@ -339,6 +339,7 @@ func (d *Daemon) loop() *reconcile.Loop {
 	return reconcile.New(reconcile.Options{
 		Self: d.name, Candidate: d.crowd.candidate, Lease: d.fleet.Lease(), Look: d.look, Spec: d.spec,
 		Do:       d.fleet.Coordinator().Do,
+		NotYet:   apply.NotYet,
 		Previous: func(ctx context.Context) cluster.Observation { return previous(ctx, d.store, d.now()) },
 		Report:   d.report, Wake: d.crowd.changed(), Log: d.log, Now: d.now,
 	})

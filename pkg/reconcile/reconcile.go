@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/apply"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/plan"
@@ -43,6 +42,9 @@ type Options struct {
 	Spec func() cluster.Spec
 	// Do carries out one operation.
 	Do func(ctx context.Context, spec cluster.Spec, obs cluster.Observation, op plan.Operation) error
+	// NotYet reports whether an operation failed for a reason that clears by
+	// itself within seconds; nil means never.
+	NotYet func(err error) bool
 	// Previous returns the observation that the last coordinator published, for
 	// what it knew about the past.
 	Previous func(ctx context.Context) cluster.Observation
@@ -169,7 +171,7 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 	if len(obs.Electors.Names) == 0 {
 		if len(obs.Members) > 0 {
-			return apply.ErrNoTerm
+			return errNoElectors
 		}
 		return nil
 	}
@@ -183,6 +185,10 @@ func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 	l.lost = 0
 	return nil
 }
+
+// errNoElectors is why a cluster that runs is not coordinated: without electors
+// nobody can tell whether another acts.
+var errNoElectors = errors.New("no electors are known: the daemons of the voters' nodes do not answer")
 
 // overtaken reports whether a node that answers has seen a later term: one that
 // campaigned while it was cut off. It obeys no order of this term any more, so a
@@ -223,7 +229,7 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 	}
 	began := l.o.Now()
 	err := l.o.Do(ctx, r.Spec, r.Observation, op)
-	transient := apply.NotYet(err)
+	transient := l.o.NotYet != nil && l.o.NotYet(err)
 	l.tries.note(line, err, transient, l.o.Now())
 	r.Operation = ""
 	if transient {
