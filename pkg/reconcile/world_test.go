@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/apply"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/plan"
@@ -132,7 +133,7 @@ func (w *world) options() Options {
 			defer w.mu.Unlock()
 			return w.spec
 		},
-		Do: w.do,
+		Do: w.do, NotYet: apply.NotYet,
 		Previous: func(context.Context) cluster.Observation {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -212,7 +212,8 @@ func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 		w.logf("%s: %v", by.name, holds)
 		return nil, holds, false
 	}
-	return op, holds, w.carryOut(by, &obs, op)
+	w.carryOut(by, &obs, op)
+	return op, holds, true
 }
 
 // mayAct asks the electors.
@@ -228,11 +229,11 @@ func (w *world) mayAct(by *node, obs *cluster.Observation) bool {
 }
 
 // carryOut does op with the faults that wait for an operation.
-func (w *world) carryOut(by *node, obs *cluster.Observation, op plan.Operation) bool {
+func (w *world) carryOut(by *node, obs *cluster.Observation, op plan.Operation) {
 	if !w.config.Trusting {
 		if err := plan.Check(w.spec, *obs, op); err != nil {
 			w.violate("check", "%s: %v", plan.Line(op), err)
-			return true
+			return
 		}
 	}
 	fault := FaultKind("")
@@ -258,7 +259,6 @@ func (w *world) carryOut(by *node, obs *cluster.Observation, op plan.Operation) 
 			w.die(by)
 		}
 	}
-	return true
 }
 
 func (w *world) die(n *node) {
