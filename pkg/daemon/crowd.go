@@ -35,6 +35,8 @@ func newCrowd(ctx context.Context, d *Daemon, l net.Listener) (*crowd, error) {
 	}
 	c.gossip, err = gossip.New(ctx, gossip.Options{
 		Name: d.name, Address: d.node.address, Server: d.server, Dial: d.pool.Dial, Caller: caller,
+		// A daemon that has started again is news, at once: its disk may be new.
+		Meta: func() []byte { return []byte(d.node.boot) },
 		OnConflict: func(x gossip.Conflict) {
 			d.log.Warn("two daemons use one name", "name", x.Name, "addresses", x.Existing+", "+x.Other)
 		},
