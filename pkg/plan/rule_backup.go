@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -47,15 +49,15 @@ func rulePrune(l *look) (Operation, verdict) {
 		return nil, goOn
 	}
 	policy := retention.Policy{Hourly: l.policy.HourlyRetention, Daily: l.policy.DailyRetention}
-	var remove []string
-	verdicts := retention.Keep(policy, l.obs.At, l.obs.Store.Backups)
-	for i := len(verdicts) - 1; i >= 0 && len(remove) < maxPrune; i-- {
-		if !verdicts[i].Keep {
-			remove = append(remove, verdicts[i].Backup.Name)
-		}
-	}
-	if len(remove) == 0 {
+	expired := retention.Expired(policy, l.obs.At, l.obs.Store.Backups)
+	if len(expired) == 0 {
 		return nil, goOn
+	}
+	var remove []string
+	for _, b := range slices.Backward(expired) {
+		if len(remove) < maxPrune {
+			remove = append(remove, b.Name)
+		}
 	}
 	return &BackupPrune{Remove: remove}, goOn
 }

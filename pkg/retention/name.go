@@ -44,33 +44,37 @@ func ParseName(name string) (time.Time, error) {
 	return at.UTC(), nil
 }
 
-// parseUTC is ParseName for the form that Name writes, 2026-11-20T10:39:37Z-...,
-// five times as fast: ten thousand names are read in each look at a store. ok is
-// false for every other form.
-func parseUTC(name string) (at time.Time, ok bool) {
-	const form = "0000-00-00T00:00:00Z-"
-	if len(name) < len(form) {
-		return time.Time{}, false
+// A reader is ParseName for many names of the form that Name writes,
+// 2026-11-20T10:39:37Z-...: ten thousand are read in each look at a store, and
+// neighbours are of the same day.
+type reader struct {
+	day      string // 2026-11-20
+	midnight int64
+}
+
+// read returns the Unix time in a name; ok is false where ParseName has to be
+// asked.
+func (r *reader) read(name string) (unix int64, ok bool) {
+	if len(name) < len("2026-11-20T10:39:37Z-") || name[10] != 'T' || name[13] != ':' || name[16] != ':' || name[19] != 'Z' || name[20] != '-' {
+		return 0, false
 	}
-	var fields [6]int
-	field := 0
-	for i := range len(form) {
-		c := form[i]
-		switch {
-		case c != '0' && name[i] != c:
-			return time.Time{}, false
-		case c != '0':
-			field++
-		case name[i] < '0' || name[i] > '9':
-			return time.Time{}, false
-		default:
-			fields[field] = fields[field]*10 + int(name[i]-'0')
+	hour, a := twoDigits(name[11:])
+	minute, b := twoDigits(name[14:])
+	second, c := twoDigits(name[17:])
+	if !a || !b || !c || hour > 23 || minute > 59 || second > 59 {
+		return 0, false
+	}
+	if name[:10] != r.day {
+		day, err := time.Parse(time.DateOnly, name[:10])
+		if err != nil {
+			return 0, false
 		}
+		r.day, r.midnight = name[:10], day.Unix()
 	}
-	year, month, day := fields[0], time.Month(fields[1]), fields[2]
-	if fields[3] > 23 || fields[4] > 59 || fields[5] > 59 {
-		return time.Time{}, false
-	}
-	at = time.Date(year, month, day, fields[3], fields[4], fields[5], 0, time.UTC)
-	return at, at.Month() == month && at.Day() == day
+	return r.midnight + hour*3600 + minute*60 + second, true
+}
+
+func twoDigits(s string) (n int64, ok bool) {
+	a, b := s[0]-'0', s[1]-'0'
+	return int64(a)*10 + int64(b), a <= 9 && b <= 9
 }

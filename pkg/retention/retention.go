@@ -70,6 +70,9 @@ func bucketOf(c class, slot int64) bucket { return bucket(slot<<3 | int64(c)) }
 
 func (b bucket) class() class { return class(b & 7) }
 
+// dated reports whether one backup of the bucket is kept for all.
+func (b bucket) dated() bool { return b.class() == hourly || b.class() == daily }
+
 // A judged backup is what the first pass over the backups learns of each.
 type judged struct {
 	unix   int64
@@ -91,45 +94,76 @@ type judged struct {
 // earlier. These are the rules of the existing etcd-manager, but for the last,
 // so two programs on one store agree. It takes time linear in the backups.
 func Keep(policy Policy, now time.Time, backups []cluster.Backup) []Verdict {
-	policy = policy.withDefaults()
-	all := make([]judged, len(backups))
-	earlier := func(i, j int) bool {
-		if all[i].unix != all[j].unix {
-			return all[i].unix < all[j].unix
-		}
-		return backups[i].Name < backups[j].Name
-	}
-	earliest := make(map[bucket]int, len(backups)/4)
-	newest := -1
-	for i, b := range backups {
-		all[i] = judge(policy, now, b.Name)
-		in := all[i].bucket
-		if in.class() == unparsed || in.class() == future {
-			continue
-		}
-		if in.class() == hourly || in.class() == daily {
-			if j, ok := earliest[in]; !ok || earlier(i, j) {
-				earliest[in] = i
-			}
-		}
-		if newest < 0 || earlier(newest, i) {
-			newest = i
-		}
-	}
+	s := sift(policy, now, backups)
 	verdicts := make([]Verdict, len(backups))
 	for i, b := range backups {
-		in := all[i].bucket
-		first := false
-		if in.class() == hourly || in.class() == daily {
-			first = earliest[in] == i
-		}
-		keep, reason := rule(in.class(), first)
-		if !keep && i == newest {
-			keep, reason = true, reasonNewest
-		}
+		keep, reason := s.verdict(i)
 		verdicts[i] = Verdict{Backup: b, Keep: keep, Reason: reason}
 	}
 	return verdicts
+}
+
+// Expired returns the backups that [Keep] would not keep, in the order of the
+// backups. It is for whoever asks in every look and needs no reasons.
+func Expired(policy Policy, now time.Time, backups []cluster.Backup) []cluster.Backup {
+	s := sift(policy, now, backups)
+	var expired []cluster.Backup
+	for i, b := range backups {
+		if keep, _ := s.verdict(i); !keep {
+			expired = append(expired, b)
+		}
+	}
+	return expired
+}
+
+// A sieve is what has to be known of all backups to judge one.
+type sieve struct {
+	all []judged
+	// earliest is the first backup of each hour and day, newest the last one that
+	// is not from the future, -1 for none.
+	earliest map[bucket]int32
+	newest   int
+}
+
+func sift(policy Policy, now time.Time, backups []cluster.Backup) sieve {
+	policy = policy.withDefaults()
+	s := sieve{all: make([]judged, len(backups)), earliest: make(map[bucket]int32, len(backups)/4), newest: -1}
+	earlier := func(i, j int) bool {
+		if s.all[i].unix != s.all[j].unix {
+			return s.all[i].unix < s.all[j].unix
+		}
+		return backups[i].Name < backups[j].Name
+	}
+	var names reader
+	for i, b := range backups {
+		s.all[i] = judge(policy, now, b.Name, &names)
+		in := s.all[i].bucket
+		if in.class() == unparsed || in.class() == future {
+			continue
+		}
+		if in.dated() {
+			if j, ok := s.earliest[in]; !ok || earlier(i, int(j)) {
+				s.earliest[in] = int32(i)
+			}
+		}
+		if s.newest < 0 || earlier(s.newest, i) {
+			s.newest = i
+		}
+	}
+	return s
+}
+
+func (s sieve) verdict(i int) (keep bool, reason string) {
+	in := s.all[i].bucket
+	first := false
+	if in.dated() {
+		first = s.earliest[in] == int32(i)
+	}
+	keep, reason = rule(in.class(), first)
+	if !keep && i == s.newest {
+		return true, reasonNewest
+	}
+	return keep, reason
 }
 
 // rule says what happens to a backup of an age class that is, or is not, the
@@ -154,16 +188,16 @@ func rule(c class, earliest bool) (keep bool, reason string) {
 	return false, reasonOld
 }
 
-func judge(policy Policy, now time.Time, name string) judged {
-	at, ok := parseUTC(name)
+func judge(policy Policy, now time.Time, name string, r *reader) judged {
+	unix, ok := r.read(name)
 	if !ok {
-		var err error
-		if at, err = ParseName(name); err != nil {
+		at, err := ParseName(name)
+		if err != nil {
 			return judged{}
 		}
+		unix = at.Unix()
 	}
-	unix := at.Unix()
-	switch age := now.Sub(at); {
+	switch age := now.Sub(time.Unix(unix, 0)); {
 	case age < 0:
 		return judged{unix, bucketOf(future, 0)}
 	case age < keepAll:
