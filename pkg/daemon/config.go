@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/discovery"
 	"github.com/etcdadm/etcdadm/pkg/etcdconf"
 )
 
@@ -87,6 +88,16 @@ func (c Config) Validate() error {
 		if err := cluster.NodeName(c.NodeName).Validate(); err != nil {
 			return fmt.Errorf("--node-name: %w", err)
 		}
+	}
+	// The name does not matter yet: it is the forms that are looked at.
+	if _, err := c.URLs("name"); err != nil {
+		return err
+	}
+	if _, err := etcdconf.Expand(c.MetricsURLs, c.Address, "name"); err != nil {
+		return fmt.Errorf("--listen-metrics-urls: %w", err)
+	}
+	if _, err := discovery.ParseSeeds(c.Seeds, c.GRPCPort); err != nil {
+		return fmt.Errorf("--seeds: %w", err)
 	}
 	return nil
 }
