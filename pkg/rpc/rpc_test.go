@@ -31,6 +31,10 @@ type handler struct {
 	err   error
 	panic any
 	block bool // Observe waits for the end of the call
+	// hold, if not nil, has Observe wait until it is closed: then the answer
+	// cannot come in the moment in which the server's deadline has passed and the
+	// caller's has not.
+	hold chan struct{}
 }
 
 func (h *handler) note(from rpc.Caller) error {
@@ -46,6 +50,9 @@ func (h *handler) note(from rpc.Caller) error {
 func (h *handler) Observe(ctx context.Context, from rpc.Caller) (rpc.ObserveResponse, error) {
 	if h.block {
 		<-ctx.Done()
+	}
+	if h.hold != nil {
+		<-h.hold
 	}
 	return answer(), h.note(from)
 }
@@ -340,8 +347,9 @@ func TestAPanicIsAnError(t *testing.T) {
 }
 
 func TestCallsEndWithTheirDeadline(t *testing.T) {
-	h := &handler{block: true}
+	h := &handler{hold: make(chan struct{})}
 	b := rpc.Node{Name: "b", Address: listen(t, nil, h)}
+	defer close(h.hold)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := pool(t, rpc.PoolOptions{Self: "a"}).Observe(ctx, b, rpc.ObserveRequest{Cluster: "main"})
