@@ -129,7 +129,7 @@ func (o Options) check() (netip.AddrPort, error) {
 
 // config returns the tuning. A node that dies is noticed by the first of its
 // peers to probe it: after about half an interval, and then one interval
-// without an answer and one of suspicion. That is about 5 seconds, for a few
+// without an answer and one of suspicion. That is 5 to 8 seconds, for a few
 // hundred bytes a second. Who coordinates does not wait for it: a lease that
 // runs out tells sooner.
 func (g *Gossip) config(meta []byte) *memberlist.Config {

@@ -90,7 +90,7 @@ func TestLeavingIsNoticedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodes[2].crash()
-	// Faster than any failure detection, which takes two seconds.
+	// Faster than any failure detection, which takes several seconds.
 	if took := await(t, "a b -c", nodes[:2]...); took > 1500*time.Millisecond {
 		t.Errorf("took %v", took)
 	}
