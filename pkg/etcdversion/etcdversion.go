@@ -102,3 +102,30 @@ func (v Version) AtLeast(major, minor int) bool {
 // Managed reports whether a cluster of this version can be run by the daemon.
 // Learners, on which all membership changes stand, exist from 3.4.
 func (v Version) Managed() bool { return v.Major == 3 && v.Minor >= 4 }
+
+// UpgradeFloor returns the oldest patch of the minor version before v's from
+// which a member may be upgraded to v, the zero Version where any will do. 3.6
+// believes the newer of the two stores for members, which 3.5 keeps right only
+// from 3.5.32 on (etcd issue 20995); 3.7 reads only what 3.6.11 and later write.
+func (v Version) UpgradeFloor() Version {
+	switch {
+	case v.Major == 3 && v.Minor == 6:
+		return Version{Major: 3, Minor: 5, Patch: 32}
+	case v.Major == 3 && v.Minor == 7:
+		return Version{Major: 3, Minor: 6, Patch: 11}
+	}
+	return Version{}
+}
+
+// Release returns the release that v was built from: vendors add a suffix to
+// the number (3.5.8-eks-1-26-16), which their binaries do not print. Suffixes of
+// etcd itself (alpha, beta, rc) stay.
+func (v Version) Release() Version {
+	for _, own := range []string{"alpha", "beta", "rc"} {
+		if strings.HasPrefix(v.Pre, own) {
+			return v
+		}
+	}
+	v.Pre = ""
+	return v
+}

@@ -62,11 +62,16 @@ func (l *LockedFile) Unlock() error {
 	}
 	f := l.f
 	l.f = nil
-	if err := errors.Join(f.Truncate(0), f.Close()); err != nil {
+	if err := errors.Join(f.Truncate(0), Unflock(f), f.Close()); err != nil {
 		return fmt.Errorf("unlock: %w", err)
 	}
 	return nil
 }
+
+// Unflock frees the lock on f. Closing f alone does not, for as long as a
+// process that is just being started has a copy of it: between fork and exec,
+// a child of any goroutine has every open file.
+func Unflock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
 // flock tries to take the exclusive lock on f.
 func flock(f *os.File) error {
