@@ -119,7 +119,10 @@ func (ca *CA) PEM() []byte { return certPEM(ca.Bundle...) }
 // CASpec says what [NewCA] makes.
 type CASpec struct {
 	CommonName string
-	Lifetime   time.Duration
+	// DNSNames are names in the CA's own certificate. They mean nothing; the CA
+	// of the existing etcdadm has one.
+	DNSNames []string
+	Lifetime time.Duration
 	// RSA asks for an RSA key of 2048 bits instead of ECDSA P-256. The existing
 	// etcd-manager accepts no other CA keys than RSA.
 	RSA bool
@@ -144,6 +147,7 @@ func NewCA(spec CASpec, now time.Time) (*CA, error) {
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
+		DNSNames:              spec.DNSNames,
 	}
 	der, err := x509.CreateCertificate(randomSource, template, template, key.Public(), key)
 	if err != nil {

@@ -44,3 +44,26 @@ func (e *ValidityError) Error() string {
 	return fmt.Sprintf("CA certificate %q in %s is not valid before %s, now is %s; check the clock of this machine",
 		e.CommonName, e.File, e.NotBefore.UTC().Format(day), now)
 }
+
+// A FileError says that a file of the PKI cannot be used, and what to do.
+type FileError struct {
+	File string
+	// Problem names the file.
+	Problem string
+	// Do is the hint.
+	Do string
+}
+
+func (e *FileError) Error() string { return "certificates: " + e.Problem }
+
+// Hint says what to do about it.
+func (e *FileError) Hint() string { return e.Do }
+
+// caProblem is the FileError of a CA that is there and not good.
+func caProblem(dir string, look CALook) error {
+	do := "compare ca.crt and ca.key with those of another machine of the cluster"
+	if look.State == PairExpired {
+		do = "nothing that it issued is accepted any more: move ca.crt and ca.key away on all machines, make a new CA on one of them with etcdadm init phase certificates, and copy it to the others"
+	}
+	return &FileError{File: pairFile(dir, MachineCA, ".crt"), Problem: look.Problem, Do: do}
+}

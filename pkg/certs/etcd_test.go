@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // etcdBinaries returns the etcd binaries to test with.
@@ -187,10 +188,5 @@ func certSerial(s *tls.ConnectionState) string { return s.PeerCertificates[0].Se
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return testport.Address(t)
 }

@@ -123,6 +123,7 @@ func due(c *x509.Certificate, ca *CA, r Request, then, now time.Time) bool {
 // matches reports whether c says what r asks for.
 func (r Request) matches(c *x509.Certificate) bool {
 	return c.Subject.CommonName == r.CommonName &&
+		sameSet(c.Subject.Organization, r.Organization) &&
 		sameSet(c.DNSNames, r.DNSNames) &&
 		sameSet(ipStrings(c.IPAddresses), ipStrings(r.IPs)) &&
 		sameSet(c.ExtKeyUsage, r.usages())
@@ -157,11 +158,20 @@ func (p Pair) write(path string, data []byte, perm os.FileMode) error {
 
 // writeFile is the [WriteFunc] for want of another.
 func writeFile(path string, data []byte, perm os.FileMode) error {
+	return writeFileAs(nil, path, data, perm)
+}
+
+// writeFileAs is writeFile for a file of an owner, if not nil: the file is his
+// before it has its name.
+func writeFileAs(owner *FileOwner, path string, data []byte, perm os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
 	if err != nil {
 		return err
 	}
 	err = f.Chmod(perm)
+	if err == nil && owner != nil {
+		err = f.Chown(owner.UID, owner.GID)
+	}
 	if err == nil {
 		_, err = f.Write(data)
 	}

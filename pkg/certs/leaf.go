@@ -26,8 +26,10 @@ const DefaultLifetime = 2 * 365 * 24 * time.Hour
 // A Request says what a certificate must say.
 type Request struct {
 	CommonName string
-	DNSNames   []string
-	IPs        []net.IP
+	// Organization is empty for all but clients with special rights.
+	Organization []string
+	DNSNames     []string
+	IPs          []net.IP
 	// Server and Client are what the certificate is good for; at least one.
 	Server, Client bool
 	// Lifetime is how long it is valid, [DefaultLifetime] for zero. It is cut
@@ -35,6 +37,14 @@ type Request struct {
 	Lifetime time.Duration
 	// RSA asks for a key of RSA 2048 instead of ECDSA P-256.
 	RSA bool
+
+	// like, if not nil, has the subject instead of CommonName and Organization,
+	// and names that are neither host names nor addresses.
+	like *x509.Certificate
+}
+
+func (r Request) subject() pkix.Name {
+	return pkix.Name{CommonName: r.CommonName, Organization: r.Organization}
 }
 
 func (r Request) lifetime() time.Duration {
@@ -102,7 +112,7 @@ func (ca *CA) issue(r Request, key crypto.Signer, now time.Time) (Leaf, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: r.CommonName},
+		Subject:      r.subject(),
 		NotBefore:    ca.Cert.NotBefore,
 		NotAfter:     ca.end(r, now),
 		// keyEncipherment means nothing for ECDSA and does no harm: it is what
@@ -112,6 +122,9 @@ func (ca *CA) issue(r Request, key crypto.Signer, now time.Time) (Leaf, error) {
 		BasicConstraintsValid: true,
 		DNSNames:              r.DNSNames,
 		IPAddresses:           r.IPs,
+	}
+	if r.like != nil {
+		template.RawSubject, template.URIs, template.EmailAddresses = r.like.RawSubject, r.like.URIs, r.like.EmailAddresses
 	}
 	der, err := x509.CreateCertificate(randomSource, template, ca.Cert, key.Public(), ca.key)
 	if err != nil {

@@ -1,0 +1,236 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A node is a machine with a real etcd.
+type realNode struct {
+	MachineSpec
+	data, clientURL, peerURL string
+	cmd                      *exec.Cmd
+}
+
+func realMachine(t *testing.T, name cluster.NodeName) *realNode {
+	t.Helper()
+	dir := t.TempDir()
+	return &realNode{
+		MachineSpec: MachineSpec{Dir: filepath.Join(dir, "pki"), Name: name, Address: "127.0.0.1"},
+		data:        filepath.Join(dir, "data"), clientURL: "https://" + freePort(t), peerURL: "https://" + freePort(t),
+	}
+}
+
+func (n *realNode) start(ctx context.Context, t *testing.T, binary, initial string) {
+	t.Helper()
+	n.cmd = exec.CommandContext(ctx, binary, "--name", string(n.Name), "--data-dir", n.data, "--log-level", "panic",
+		"--listen-client-urls", n.clientURL, "--advertise-client-urls", n.clientURL,
+		"--listen-peer-urls", n.peerURL, "--initial-advertise-peer-urls", n.peerURL, "--initial-cluster", initial,
+		"--peer-client-cert-auth", "--peer-trusted-ca-file", n.at("ca.crt"), "--peer-cert-file", n.at("peer.crt"), "--peer-key-file", n.at("peer.key"),
+		"--client-cert-auth", "--trusted-ca-file", n.at("ca.crt"), "--cert-file", n.at("server.crt"), "--key-file", n.at("server.key"))
+	n.cmd.Stderr = os.Stderr
+	if err := n.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (n *realNode) stop() {
+	_ = n.cmd.Process.Kill()
+	_ = n.cmd.Wait() // "signal: killed"
+}
+
+// ask asks for the health with a pair of some machine, and returns the serial
+// number of the certificate that etcd shows.
+func (n *realNode) ask(ctx context.Context, trust, show MachineSpec, host string) (string, error) {
+	config, err := ClientTLSFromFiles(trust.at("ca.crt"), show.at(EtcdctlPair+".crt"), show.at(EtcdctlPair+".key"))
+	if err != nil {
+		return "", err
+	}
+	config.ServerName = host
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.clientURL+"/health", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var answer struct{ Health, Reason string }
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return "", err
+	}
+	if answer.Health != "true" {
+		return "", fmt.Errorf("health is %q: %s", answer.Health, answer.Reason)
+	}
+	return certSerial(resp.TLS), nil
+}
+
+// healthy waits until etcd answers its own machine's client.
+func (n *realNode) healthy(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		serial, err := n.ask(ctx, n.MachineSpec, n.MachineSpec, "")
+		if err == nil {
+			return serial
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s is not healthy: %v", n.Name, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func (n *realNode) rotate(t *testing.T, step RotationStep) Rotated {
+	t.Helper()
+	r, err := RotateCA(MachineSpec{Dir: n.Dir}, step, "", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func eachEtcd(t *testing.T, test func(ctx context.Context, t *testing.T, binary string)) {
+	t.Helper()
+	for _, binary := range etcdBinaries(t) {
+		t.Run(filepath.Base(filepath.Dir(binary)), func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			defer cancel()
+			test(ctx, t, binary)
+		})
+	}
+}
+
+// Two members whose names are no proper host names form a cluster, and answer
+// clients that ask for those names. A renewal shows at the next handshake.
+func TestRealEtcdWithUnusualNamesAndRenewal(t *testing.T) {
+	eachEtcd(t, func(ctx context.Context, t *testing.T, binary string) {
+		a, b := realMachine(t, "Node_1"), realMachine(t, "b..B")
+		if err := CreateMachineCA(a.MachineSpec, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		copyFiles(t, a.MachineSpec, b.MachineSpec, "ca.crt", "ca.key")
+		initial := fmt.Sprintf("%s=%s,%s=%s", a.Name, a.peerURL, b.Name, b.peerURL)
+		for _, n := range []*realNode{a, b} {
+			if _, err := IssueMachine(n.MachineSpec, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			n.start(ctx, t, binary, initial)
+			defer n.stop()
+		}
+		before := a.healthy(ctx, t)
+		b.healthy(ctx, t)
+		for _, host := range []string{"Node_1", "node_1", "localhost", "127.0.0.1", "::1"} {
+			if _, err := a.ask(ctx, a.MachineSpec, b.MachineSpec, host); err != nil {
+				t.Errorf("as %s: %v", host, err)
+			}
+		}
+		if _, err := RenewFiles(MachineSpec{Dir: a.Dir}, nil, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		after := a.healthy(ctx, t)
+		if cert := realCert(t, a, "server"); after == before || after != cert {
+			t.Errorf("etcd shows %s after %s, the file has %s", after, before, cert)
+		}
+		// Also what the members say to each other: a restarted one gets in.
+		b.stop()
+		b.start(ctx, t, binary, initial)
+		b.healthy(ctx, t)
+	})
+}
+
+func realCert(t *testing.T, n *realNode, pair string) string {
+	t.Helper()
+	c, err := tls.LoadX509KeyPair(n.at(pair+".crt"), n.at(pair+".key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Leaf.SerialNumber.String()
+}
+
+// A rotation under a running etcd: it reads ca.crt when it starts and not
+// again, so that the restarts that [Rotated.Restart] asks for are needed, and
+// no other.
+func TestRealEtcdRotation(t *testing.T) {
+	eachEtcd(t, func(ctx context.Context, t *testing.T, binary string) {
+		n := realMachine(t, "a")
+		if err := CreateMachineCA(n.MachineSpec, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := IssueMachine(n.MachineSpec, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		initial := "a=" + n.peerURL
+		n.start(ctx, t, binary, initial)
+		defer func() { n.stop() }()
+		n.healthy(ctx, t)
+		outside := realMachine(t, "old") // a client of the old CA, on another machine
+		copyFiles(t, n.MachineSpec, outside.MachineSpec, "ca.crt", "ca.key")
+		if _, err := IssueMachine(outside.MachineSpec, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+
+		if r := n.rotate(t, StepPrepare); !r.Restart {
+			t.Errorf("%+v", r)
+		}
+		copyFiles(t, n.MachineSpec, outside.MachineSpec, "ca.crt") // as an API server is given both
+		newcomer := realMachine(t, "new")
+		copyFiles(t, n.MachineSpec, newcomer.MachineSpec, "ca.crt", "ca-next.crt", "ca-next.key")
+		for _, ext := range []string{".crt", ".key"} {
+			if err := os.Rename(newcomer.at("ca-next"+ext), newcomer.at("ca"+ext)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := IssueMachine(newcomer.MachineSpec, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		fromNew := func() error { _, err := n.ask(ctx, n.MachineSpec, newcomer.MachineSpec, ""); return err }
+		fromOld := func() error { _, err := n.ask(ctx, outside.MachineSpec, outside.MachineSpec, ""); return err }
+
+		if fromNew() == nil {
+			t.Error("etcd has read ca.crt again without a restart: the restart that prepare asks for is not needed")
+		}
+		n.stop()
+		n.start(ctx, t, binary, initial)
+		n.healthy(ctx, t)
+		if err := fromNew(); err != nil {
+			t.Errorf("after the restart: %v", err)
+		}
+		if r := n.rotate(t, StepIssue); r.Restart {
+			t.Errorf("%+v", r)
+		}
+		if shown := n.healthy(ctx, t); shown != realCert(t, n, "server") {
+			t.Error("etcd does not show the new CA's certificate without a restart")
+		}
+		if err := fromOld(); err != nil {
+			t.Errorf("an old client is cut off by issue: %v", err)
+		}
+		if r := n.rotate(t, StepFinish); !r.Restart {
+			t.Errorf("%+v", r)
+		}
+		if err := fromOld(); err != nil {
+			t.Errorf("etcd has read ca.crt again without a restart: %v", err)
+		}
+		n.stop()
+		n.start(ctx, t, binary, initial)
+		n.healthy(ctx, t)
+		if fromOld() == nil {
+			t.Error("the old CA is still trusted after the last restart")
+		}
+	})
+}
