@@ -157,8 +157,9 @@ func TestFields(t *testing.T) {
 func FuzzPoll(f *testing.F) {
 	f.Add([]byte(`{"timestamp":"1","restoreBackup":{"clusterSpec":{"memberCount":3},"backup":"b"}}`))
 	f.Add([]byte(`{"number":1,"token":"x","version":"3.6.16","voters":["a=https://a:2380"]}`))
+	f.Add([]byte(`{"name":"1","reason":"x","revision":12,"at":"2026-11-20T10:39:37Z"}`))
 	f.Add([]byte(`{"name":"1","kind":"pause","at":"2026-11-20T10:39:37Z"}`))
-	keys := []string{specKey, createdKey, "control/x/_command.json", "control/incarnations/1", "control/nodes/1", "control/requests/1"}
+	keys := []string{specKey, createdKey, "control/x/_command.json", "control/incarnations/1", "control/nodes/1", "control/requests/1", revisionKey, "control/closed/1"}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, ctx := New(memblob.OpenBucket(nil)), t.Context()
 		for _, key := range keys {
@@ -170,7 +171,10 @@ func FuzzPoll(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole := len(v.Incarnations) + len(v.Nodes) + len(v.Requests) + len(v.Commands)
+		whole := len(v.Incarnations) + len(v.Nodes) + len(v.Requests) + len(v.Commands) + len(v.Closed)
+		if v.Revision > 0 {
+			whole++
+		}
 		if v.Spec != nil {
 			whole++
 		}

@@ -15,6 +15,8 @@
 //	control/history                       what the coordinators did
 //	control/history.damaged               a history that could not be read, set aside
 //	control/status                        what the coordinator last published
+//	control/revision                      the highest revision ever reached
+//	control/closed/<name>                how a request or command ended
 //
 // The first five are formats of the existing etcd-manager, which ignores the others.
 //

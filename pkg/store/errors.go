@@ -9,12 +9,16 @@ import (
 )
 
 // Every error of this package that comes from the store, and not from its
-// caller's arguments or a cancelled context, is one of these three kinds.
+// caller's arguments or a cancelled context, is one of these four kinds.
 var (
 	// ErrAbsent is returned when the store answered and does not hold the object.
 	ErrAbsent = errors.New("object is absent")
-	// ErrUnreachable is returned when the store did not answer in time, refused,
-	// or broke off. Nothing is then known about the object.
+	// ErrDenied is returned when the store answered that it will not: the
+	// credentials are wrong or may not do this, or what is stored may not be changed.
+	// Nothing is then known about the object, and to try again is no use.
+	ErrDenied = errors.New("store denies this")
+	// ErrUnreachable is returned when the store did not answer in time, or broke
+	// off. Nothing is then known about the object.
 	ErrUnreachable = errors.New("store is unreachable")
 	// ErrGarbage is returned when the object is there and cannot be understood.
 	ErrGarbage = errors.New("object cannot be understood")
@@ -46,7 +50,7 @@ func classify(what, key string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrAbsent), errors.Is(err, ErrGarbage), errors.Is(err, errExists), errors.Is(err, ErrUnreachable),
+	case errors.Is(err, ErrAbsent), errors.Is(err, ErrGarbage), errors.Is(err, errExists), errors.Is(err, ErrUnreachable), errors.Is(err, ErrDenied),
 		errors.Is(err, context.Canceled), errors.As(err, new(sourceError)):
 		return fmt.Errorf("%s: %w", what, err)
 	}

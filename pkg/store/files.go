@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 )
 
 const (
@@ -30,6 +31,26 @@ const (
 type files struct {
 	root     string
 	requests *atomic.Int64
+	// there says that the directory was there before. If it is gone then, it is
+	// not made anew: a file system that is not mounted any more would be written
+	// around, and an empty store found by those who look next.
+	there atomic.Bool
+}
+
+// errGone is why a store that was there is not written to.
+var errGone = errors.New("the directory was there and is gone; is its file system mounted?")
+
+// present notes whether the directory is there, and returns errGone if it was
+// and is no more.
+func (f *files) present() error {
+	_, err := os.Stat(f.root)
+	switch {
+	case err == nil:
+		f.there.Store(true)
+	case errors.Is(err, fs.ErrNotExist) && f.there.Load():
+		return fmt.Errorf("%s: %w", f.root, errGone)
+	}
+	return nil
 }
 
 func (f *files) path(key string) string { return filepath.Join(f.root, filepath.FromSlash(key)) }
@@ -38,13 +59,24 @@ func (f *files) close() error { return nil }
 
 func (f *files) list(ctx context.Context, prefix string) ([]object, error) {
 	f.requests.Add(1)
+	if err := f.present(); err != nil {
+		return nil, err
+	}
 	dir := strings.TrimSuffix(prefix, "/")
 	all, err := f.walk(ctx, dir, 0, nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, missing(f.path(dir))
 	}
 	slices.SortFunc(all, func(a, b object) int { return cmp.Compare(a.key, b.key) })
-	return all, err
+	return all, denied(err)
+}
+
+// denied marks the errors by which a file system says that it will not.
+func denied(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%w: %w", ErrDenied, err)
+	}
+	return err
 }
 
 // missing returns nil if a directory is really not there, and an error if it
@@ -121,7 +153,7 @@ func (f *files) open(_ context.Context, key string) (io.ReadCloser, int64, error
 		return nil, 0, ErrAbsent
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, denied(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, 0, fmt.Errorf("%w: %s is not a file", ErrGarbage, p)
@@ -130,11 +162,18 @@ func (f *files) open(_ context.Context, key string) (io.ReadCloser, int64, error
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, ErrAbsent
 	}
-	return file, info.Size(), err
+	return file, info.Size(), denied(err)
 }
 
-func (f *files) write(ctx context.Context, key string, r io.Reader, absent bool) error {
+func (f *files) write(ctx context.Context, key string, r io.Reader, c condition) error {
 	f.requests.Add(1)
+	if err := f.present(); err != nil {
+		return err
+	}
+	return denied(f.replace(ctx, key, r, c.absent))
+}
+
+func (f *files) replace(ctx context.Context, key string, r io.Reader, absent bool) error {
 	target := f.path(key)
 	temp, err := makeTemp(filepath.Dir(target))
 	if err != nil {
@@ -233,7 +272,7 @@ func (f *files) remove(_ context.Context, key string) error {
 		return ErrAbsent
 	}
 	if err != nil {
-		return err
+		return denied(err)
 	}
 	return syncDir(filepath.Dir(p))
 }

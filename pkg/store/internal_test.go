@@ -31,9 +31,9 @@ func (h hung) open(ctx context.Context, key string) (io.ReadCloser, int64, error
 	return h.objects.open(ctx, key)
 }
 
-func (h hung) write(ctx context.Context, key string, r io.Reader, absent bool) error {
+func (h hung) write(ctx context.Context, key string, r io.Reader, c condition) error {
 	<-h.release
-	return h.objects.write(ctx, key, r, absent)
+	return h.objects.write(ctx, key, r, c)
 }
 
 func (h hung) remove(ctx context.Context, key string) error {

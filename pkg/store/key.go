@@ -19,6 +19,8 @@ const (
 	historyKey        = "control/history"
 	damagedHistoryKey = "control/history.damaged"
 	statusKey         = "control/status"
+	revisionKey       = "control/revision"
+	closedPrefix      = "control/closed/"
 	commandFile       = "_command.json"
 )
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -9,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"gocloud.dev/blob"
 	"gocloud.dev/blob/memblob"
 )
 
@@ -20,14 +20,17 @@ import (
 //	SCHEME://BUCKET/PATH?OPTIONS        a bucket, if the program has the scheme's driver
 //
 // As in the existing etcd-manager, the text after file:// is the path as it is,
-// without escapes. The options of a bucket are those of gocloud.dev's driver.
+// without escapes. The options of a bucket are its driver's, see package cloud.
 // Open makes no request: that a store is not there shows when it is used.
-func Open(ctx context.Context, location string) (*Store, error) {
+func Open(_ context.Context, location string) (*Store, error) {
 	scheme, rest, hasScheme := strings.Cut(location, "://")
 	switch {
 	case location == "":
 		return nil, fmt.Errorf("open store: the location is empty; %s", supported())
 	case !hasScheme:
+		if scheme, _, typo := strings.Cut(location, ":/"); typo && !strings.ContainsAny(scheme, "/.") {
+			return nil, fmt.Errorf("open store %s: a location of that form has two slashes, %s://; a directory of that name is ./%s", location, scheme, location)
+		}
 		return openDir(location)
 	case scheme == "file":
 		if !strings.HasPrefix(rest, "/") {
@@ -36,10 +39,8 @@ func Open(ctx context.Context, location string) (*Store, error) {
 		return openDir(rest)
 	case scheme == "mem":
 		return New(memblob.OpenBucket(nil)), nil
-	case !blob.DefaultURLMux().ValidBucketScheme(scheme):
-		return nil, fmt.Errorf("open store: this program has no driver for %s://; %s", scheme, supported())
 	}
-	return openBucket(ctx, location)
+	return openBucket(scheme, location)
 }
 
 func openDir(dir string) (*Store, error) {
@@ -51,33 +52,30 @@ func openDir(dir string) (*Store, error) {
 	return newStore(&files{root: root, requests: requests}, requests), nil
 }
 
-// openBucket opens a bucket, and the "directory" in it that the path names:
-// gocloud.dev ignores the path.
-func openBucket(ctx context.Context, location string) (*Store, error) {
+func openBucket(scheme, location string) (*Store, error) {
+	driver, ok := drivers.Load(scheme)
+	if !ok {
+		return nil, fmt.Errorf("open store: this program has no driver for %s://; %s", scheme, supported())
+	}
 	u, err := url.Parse(location)
 	if err != nil {
 		// The error repeats the location, which may hold a secret in its options.
-		return nil, fmt.Errorf("open store: the location is not a URL")
+		return nil, errors.New("open store: the location is not a URL")
 	}
-	shown := u.Scheme + "://" + u.Host + u.Path
-	dir := strings.Trim(u.Path, "/")
-	u.Path, u.RawPath = "", ""
-	b, err := blob.OpenBucket(ctx, u.String())
+	dial, err := driver.(Driver)(u)
 	if err != nil {
-		return nil, fmt.Errorf("open store %s: %w", shown, err)
+		return nil, fmt.Errorf("open store %s://%s%s: %w", u.Scheme, u.Host, u.Path, err)
 	}
-	if dir != "" {
-		b = blob.PrefixedBucket(b, dir+"/")
-	}
-	return New(b), nil
+	requests := new(atomic.Int64)
+	return newStore(newLazy(dial, requests), requests), nil
 }
 
 func supported() string {
 	schemes := []string{"file://", "mem://"}
-	for _, s := range blob.DefaultURLMux().BucketSchemes() {
-		if !slices.Contains(schemes, s+"://") {
-			schemes = append(schemes, s+"://")
-		}
-	}
+	drivers.Range(func(scheme, _ any) bool {
+		schemes = append(schemes, scheme.(string)+"://")
+		return true
+	})
+	slices.Sort(schemes)
 	return "a location is a path or starts with " + strings.Join(schemes, ", ")
 }

@@ -40,10 +40,21 @@ type View struct {
 	// Requests and Commands are queued wishes, oldest first.
 	Requests []cluster.Request
 	Commands []Command
+	// Closed are the newest MaxClosed records of requests and commands that ended,
+	// newest first.
+	Closed []Closed
+	// ClosedNames are the names of all requests that have ended, of whatever age.
+	// One that could not be deleted is still queued.
+	ClosedNames []string
+	// Revision is the highest revision that the cluster is known to have reached,
+	// zero when none was stored, or when RevisionErr says that the record is garbage:
+	// then nobody may restore by it.
+	Revision    cluster.Revision
+	RevisionErr error
 	// Nodes are the nodes' records, by name.
 	Nodes []NodeRecord
-	// Problems name the objects that could not be understood, by key, SpecErr and
-	// IncarnationsErr included.
+	// Problems name the objects that could not be understood, by key, SpecErr,
+	// IncarnationsErr and RevisionErr included.
 	Problems []string
 }
 
@@ -64,9 +75,9 @@ type seen struct {
 
 // Poll looks at the control objects. It makes one request, a list, and one more
 // for each object that has changed since the last Poll or is so new that a
-// change might not show (see settleTime). Any error is ErrUnreachable, or the
-// context's, and says nothing about what the store holds. Polls
-// of one Store take turns.
+// change might not show (see settleTime). Any error is ErrUnreachable, ErrDenied
+// or the context's, and says nothing about what the store holds. Polls of one
+// Store take turns.
 func (s *Store) Poll(ctx context.Context) (View, error) {
 	select {
 	case s.polling <- struct{}{}:
@@ -80,7 +91,14 @@ func (s *Store) Poll(ctx context.Context) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	listed = slices.DeleteFunc(listed, func(o object) bool { return parserOf(o.key) == nil })
+	var ended []string
+	for _, o := range listed {
+		if name, ok := child(o.key, closedPrefix); ok {
+			ended = append(ended, name)
+		}
+	}
+	old := oldClosed(listed)
+	listed = slices.DeleteFunc(listed, func(o object) bool { return parserOf(o.key) == nil || containsKey(old, o.key) })
 	now, err := s.readChanged(ctx, listed, began)
 	if err != nil {
 		return View{}, err
@@ -94,6 +112,8 @@ func (s *Store) Poll(ctx context.Context) (View, error) {
 	}
 	sortRequests(v.Requests)
 	sortCommands(v.Commands)
+	sortClosed(v.Closed)
+	v.ClosedNames = ended
 	slices.SortFunc(v.Incarnations, func(a, b cluster.Incarnation) int { return a.Number - b.Number })
 	return v, nil
 }
@@ -154,6 +174,8 @@ func parserOf(key string) func(*View, seen) {
 		return (*View).addSpec
 	case key == createdKey:
 		return (*View).addCreated
+	case key == revisionKey:
+		return (*View).addRevision
 	}
 	if _, ok := child(key, incarnationPrefix); ok {
 		return (*View).addIncarnation
@@ -163,6 +185,9 @@ func parserOf(key string) func(*View, seen) {
 	}
 	if _, ok := child(key, requestPrefix); ok {
 		return (*View).addRequest
+	}
+	if _, ok := child(key, closedPrefix); ok {
+		return (*View).addClosed
 	}
 	if _, ok := commandName(key); ok {
 		return (*View).addCommand
@@ -222,14 +247,36 @@ func (v *View) addNode(e seen) {
 	}
 }
 
+// notAfter returns the time at which somebody said that something was queued,
+// but never one after the store took it in: who queues it may have a clock that
+// is ahead, and what is to happen after it would then not happen for long.
+func notAfter(at time.Time, e seen) time.Time {
+	if m := e.object.modTime.UTC(); !m.IsZero() && m.Before(at) {
+		return m
+	}
+	return at
+}
+
 func (v *View) addRequest(e seen) {
 	if r, err := take(v, e, parseRequest); err == nil {
+		r.At = notAfter(r.At, e)
 		v.Requests = append(v.Requests, r)
 	}
 }
 
 func (v *View) addCommand(e seen) {
 	if c, err := take(v, e, parseCommand); err == nil {
+		c.At = notAfter(c.At, e)
 		v.Commands = append(v.Commands, c)
 	}
+}
+
+func (v *View) addClosed(e seen) {
+	if r, err := take(v, e, parseClosed); err == nil {
+		v.Closed = append(v.Closed, r)
+	}
+}
+
+func (v *View) addRevision(e seen) {
+	v.Revision, v.RevisionErr = take(v, e, parseRevision)
 }

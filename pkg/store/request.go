@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -89,84 +88,8 @@ func (s *Store) DeleteRequest(ctx context.Context, name string) error {
 	return s.Delete(ctx, requestPrefix+name)
 }
 
-// A Command is a queued command of the existing etcd-manager. Its
-// etcd-manager-ctl writes them; the only kind is a restore.
-type Command struct {
-	// Name is the name of its directory below control/.
-	Name string
-	At   time.Time
-	// Backup is the backup to restore, Spec what the cluster shall be then; its
-	// fields are zero where the command does not say.
-	Backup string
-	Spec   SpecFile
-}
-
-// commandName returns the name of the command whose file key is.
-func commandName(key string) (string, bool) {
-	dir, ok := strings.CutSuffix(key, "/"+commandFile)
-	if !ok {
-		return "", false
-	}
-	return child(dir, controlPrefix)
-}
-
-func parseCommand(key string, b []byte) (Command, error) {
-	name, _ := commandName(key)
-	f, err := parseFields(key, b)
-	if err != nil {
-		return Command{}, err
-	}
-	nanos, err := f.integer("timestamp")
-	if err != nil {
-		return Command{}, err
-	}
-	c := Command{Name: name, At: time.Unix(0, nanos).UTC()}
-	restore, ok, err := f.object("restoreBackup")
-	if err != nil {
-		return Command{}, err
-	}
-	if !ok {
-		return Command{}, garbage(key, "it asks for nothing that is known")
-	}
-	if c.Backup, err = restore.text("backup"); err != nil {
-		return Command{}, err
-	}
-	if err := checkName(c.Backup); err != nil {
-		return Command{}, garbage(key, "the field backup: %v", err)
-	}
-	if spec, ok, err := restore.object("clusterSpec"); err != nil {
-		return Command{}, err
-	} else if ok {
-		if c.Spec, err = spec.spec(); err != nil {
-			return Command{}, err
-		}
-	}
-	return c, nil
-}
-
-// DeleteCommand removes a command. That there is none is success.
-func (s *Store) DeleteCommand(ctx context.Context, name string) error {
-	if err := checkName(name); err != nil {
-		return fmt.Errorf("delete command: %w", err)
-	}
-	dir := controlPrefix + name
-	if err := s.Delete(ctx, dir+"/"+commandFile); err != nil {
-		return err
-	}
-	return s.prune(ctx, dir)
-}
-
 func sortRequests(all []cluster.Request) {
 	slices.SortFunc(all, func(a, b cluster.Request) int {
-		if c := a.At.Compare(b.At); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
-}
-
-func sortCommands(all []Command) {
-	slices.SortFunc(all, func(a, b Command) int {
 		if c := a.At.Compare(b.At); c != 0 {
 			return c
 		}

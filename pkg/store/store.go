@@ -14,7 +14,8 @@ import (
 // Bounds of one call. A call's deadline is the caller's, or this one if sooner.
 const (
 	callTimeout = 30 * time.Second
-	// A list of ten thousand backups takes a bucket twenty requests.
+	// A list of ten thousand backups, four objects each, takes a bucket forty
+	// requests.
 	listTimeout = 2 * time.Minute
 
 	maxCalls   = 16
@@ -39,8 +40,17 @@ type object struct {
 	info any
 }
 
+// A condition says of a write what is asked of the key, and known of the content.
+type condition struct {
+	// absent asks for errExists if the key is taken.
+	absent bool
+	// size is the number of bytes that follow, -1 if it is not known.
+	size int64
+}
+
 // objects is a place that holds objects: a directory or a bucket. Its methods
-// return ErrAbsent, ErrGarbage, errExists, or any other error for "unreachable".
+// return ErrAbsent, ErrDenied, ErrGarbage, errExists, or any other error for
+// "unreachable".
 // They need not return when ctx ends.
 type objects interface {
 	// list returns the objects whose keys start with prefix, by key. Prefix is
@@ -48,9 +58,8 @@ type objects interface {
 	list(ctx context.Context, prefix string) ([]object, error)
 	// open returns the content of an object and its size.
 	open(ctx context.Context, key string) (io.ReadCloser, int64, error)
-	// write stores what r holds, durably, or nothing at all. With absent it
-	// returns errExists if the key is taken.
-	write(ctx context.Context, key string, r io.Reader, absent bool) error
+	// write stores what r holds, durably, or nothing at all.
+	write(ctx context.Context, key string, r io.Reader, c condition) error
 	// remove deletes an object.
 	remove(ctx context.Context, key string) error
 	// prune removes what deleting all objects below a directory leaves behind.
@@ -74,7 +83,7 @@ type Store struct {
 // New returns the store in a bucket, which it closes in Close.
 func New(b *blob.Bucket) *Store {
 	requests := new(atomic.Int64)
-	return newStore(&bucket{blobs: b, requests: requests}, requests)
+	return newStore(newBucket(Bucket{Blobs: b}, requests), requests)
 }
 
 func newStore(o objects, requests *atomic.Int64) *Store {
@@ -198,7 +207,7 @@ func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
 // Put stores a small object, durably, over any present one. Readers see the
 // whole old content or the whole new one.
 func (s *Store) Put(ctx context.Context, key string, b []byte) error {
-	_, err := s.write(ctx, s.calls, callTimeout, key, bytesReader(b), false)
+	_, err := s.writeSmall(ctx, key, b, false)
 	return err
 }
 
@@ -207,21 +216,23 @@ func (s *Store) Put(ctx context.Context, key string, b []byte) error {
 // processes and machines, one is told true. After an error the object may
 // be there or not.
 func (s *Store) Create(ctx context.Context, key string, b []byte) (bool, error) {
-	return s.write(ctx, s.calls, callTimeout, key, bytesReader(b), true)
+	return s.writeSmall(ctx, key, b, true)
 }
 
-func (s *Store) write(ctx context.Context, places chan struct{}, timeout time.Duration, key string, r io.Reader, absent bool) (bool, error) {
+func (s *Store) writeSmall(ctx context.Context, key string, b []byte, absent bool) (bool, error) {
 	if err := checkKey(key); err != nil {
 		return false, err
 	}
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
-	_, err := call(ctx, places, func() (struct{}, error) {
-		return struct{}{}, s.objects.write(ctx, key, r, absent)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := call(ctx, s.calls, func() (struct{}, error) {
+		return struct{}{}, s.objects.write(ctx, key, bytesReader(b), condition{absent: absent, size: int64(len(b))})
 	})
+	return written(key, err)
+}
+
+// written says whether a write took place.
+func written(key string, err error) (bool, error) {
 	if errors.Is(err, errExists) {
 		return false, nil
 	}

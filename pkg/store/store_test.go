@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
 	"gocloud.dev/blob/memblob"
 
@@ -317,32 +316,29 @@ func TestDirectoryWithStrangeFiles(t *testing.T) {
 	}
 }
 
-// An opener opens buckets of a scheme that only the test has.
-type opener struct{ dir string }
-
-// testBucket is registered once, as a scheme cannot be taken back.
-var testBucket opener
-
-func (o *opener) OpenBucketURL(_ context.Context, u *url.URL) (*blob.Bucket, error) {
-	if u.String() != "storetest://bucket?region=x" {
-		return nil, fmt.Errorf("unexpected URL %s", u)
-	}
-	return fileblob.OpenBucket(o.dir, nil)
+// registerTestBucket registers a driver whose buckets lie in a directory.
+func registerTestBucket(dir string) {
+	store.Register("storetest", func(u *url.URL) (store.Dial, error) {
+		if u.Host != "bucket" || u.RawQuery != "region=x" {
+			return nil, fmt.Errorf("unexpected bucket %s", u.Host)
+		}
+		return func(context.Context) (*store.Bucket, error) {
+			b, err := fileblob.OpenBucket(dir, nil)
+			return &store.Bucket{Blobs: b, Dir: u.Path}, err
+		}, nil
+	})
 }
 
 func TestLocations(t *testing.T) {
 	dir := t.TempDir()
-	testBucket.dir = dir
-	if !blob.DefaultURLMux().ValidBucketScheme("storetest") {
-		blob.DefaultURLMux().RegisterBucket("storetest", &testBucket)
-	}
+	registerTestBucket(dir)
 	for location, want := range map[string]string{
 		"":                        "empty",
 		"s3://bucket/path":        "no driver for s3://",
 		"azureblob://c/k":         "file://, mem://, storetest://",
 		"file://backups/etcd":     "file:///backups/etcd",
 		"file://./x":              "absolute",
-		"storetest://other":       "unexpected URL",
+		"storetest://other":       "unexpected bucket",
 		"storetest://b\x7f/x?s=1": "not a URL",
 	} {
 		if _, err := store.Open(t.Context(), location); err == nil || !strings.Contains(err.Error(), want) {

@@ -3,7 +3,9 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"time"
 )
 
 // Upload stores what r holds until its end, only if the key is free, and
@@ -11,10 +13,31 @@ import (
 // of r is then in the error returned. Upload does not close r. When ctx ends
 // first, a last Read of r may still be under way.
 //
-// The only deadline is ctx's: a snapshot may take hours.
+// The only deadline is ctx's: a snapshot may take hours. When ctx is cancelled,
+// Upload waits a few seconds for what was sent so far to be taken back, so that
+// a program that ends does not leave it in the store.
 func (s *Store) Upload(ctx context.Context, key string, r io.Reader) (bool, error) {
-	return s.write(ctx, s.streams, 0, key, source{ctx, r}, true)
+	if err := checkKey(key); err != nil {
+		return false, err
+	}
+	over := make(chan struct{})
+	_, err := call(ctx, s.streams, func() (struct{}, error) {
+		defer close(over)
+		return struct{}{}, s.objects.write(ctx, key, source{ctx, r}, condition{absent: true, size: -1})
+	})
+	if errors.Is(ctx.Err(), context.Canceled) && err != nil {
+		grace := time.NewTimer(cleanupTime)
+		defer grace.Stop()
+		select {
+		case <-over:
+		case <-grace.C:
+		}
+	}
+	return written(key, err)
 }
+
+// cleanupTime is how long a cancelled upload waits for its end.
+const cleanupTime = 5 * time.Second
 
 // A source marks the errors of a reader as its own, and ends with its context.
 type source struct {

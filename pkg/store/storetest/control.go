@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -225,7 +226,7 @@ func requests(t *testing.T, open func() *store.Store) {
 	if first.Name >= later.Name {
 		t.Errorf("the names %s and %s do not sort by time", first.Name, later.Name)
 	}
-	if got := poll(t, other).Requests; !slices.Equal(got, []cluster.Request{first, later, pause}) {
+	if got := poll(t, other).Requests; !reflect.DeepEqual(got, []cluster.Request{first, later, pause}) {
 		t.Errorf("requests are %+v", got)
 	}
 	must(t, other.DeleteRequest(ctx, first.Name))
@@ -243,37 +244,6 @@ func requests(t *testing.T, open func() *store.Store) {
 		if r, err := s.PutRequest(ctx, bad); err == nil {
 			t.Errorf("%+v is accepted", r)
 		}
-	}
-}
-
-func commands(t *testing.T, open func() *store.Store) {
-	s, ctx := open(), t.Context()
-	put(t, s, "control/2026-11-20T10:39:38Z-000000/_command.json",
-		`{"timestamp":"1795171178000000000",  "restoreBackup":{"clusterSpec":{"memberCount":3,"etcdVersion":"3.5.30"},"backup":"b2"}}`)
-	put(t, s, "control/2026-11-20T10:39:37Z-000000/_command.json",
-		`{"timestamp":1795171177000000000,"restore_backup":{"cluster_spec":{"member_count":3},"backup":"b1"},"new_field":1}`)
-	for name, text := range map[string]string{
-		"empty": "", "unknown": `{"timestamp":"1","dance":{}}`, "no-backup": `{"timestamp":1,"restoreBackup":{}}`,
-		"bad-time": `{"timestamp":"x","restoreBackup":{"backup":"b"}}`, "bad-spec": `{"restoreBackup":{"backup":"b","clusterSpec":3}}`,
-		"bad-count": `{"restoreBackup":{"backup":"b","clusterSpec":{"memberCount":"x"}}}`, "escape": `{"restoreBackup":{"backup":"../b"}}`,
-	} {
-		put(t, s, "control/"+name+"/_command.json", text)
-	}
-	v := poll(t, s)
-	if len(v.Commands) != 2 || len(v.Problems) != 7 {
-		t.Fatalf("commands are %+v, problems %q", v.Commands, v.Problems)
-	}
-	first, second := v.Commands[0], v.Commands[1]
-	if first.Backup != "b1" || !first.At.Equal(at) || first.Spec.MemberCount != 3 || first.Name != "2026-11-20T10:39:37Z-000000" {
-		t.Errorf("the first is %+v", first)
-	}
-	if second.Backup != "b2" || second.Spec.EtcdVersion.String() != "3.5.30" {
-		t.Errorf("the second is %+v", second)
-	}
-	must(t, s.DeleteCommand(ctx, first.Name))
-	must(t, s.DeleteCommand(ctx, first.Name))
-	if v := poll(t, s); len(v.Commands) != 1 || v.Commands[0] != second {
-		t.Errorf("after a deletion commands are %+v", v.Commands)
 	}
 }
 

@@ -1,0 +1,203 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
+	"gocloud.dev/blob/s3blob"
+
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+const (
+	defaultRegion = "us-east-1"
+	// attempts is how often a request is tried. AWS_MAX_ATTEMPTS overrides it. The
+	// pauses between them are random and, on average, double from firstPause to
+	// lastPause: about 45 seconds in all.
+	attempts   = 10
+	firstPause = 200 * time.Millisecond
+	lastPause  = 15 * time.Second
+)
+
+// dial opens the bucket.
+func (c *s3Config) dial(ctx context.Context) (*store.Bucket, error) {
+	u, err := c.uploader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	blobs, err := s3blob.OpenBucket(ctx, u.client, c.bucket, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &store.Bucket{
+		Blobs: blobs, Dir: c.dir, Write: u.write, Remove: u.remove, Explain: c.explain,
+		Doubtful: u.ownServer, Unconditional: c.unconditional,
+	}, nil
+}
+
+// uploader makes the client. Of Amazon's buckets it looks up the region.
+func (c *s3Config) uploader(ctx context.Context) (*uploader, error) {
+	cfg, err := c.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Also AWS_ENDPOINT_URL_S3 and the profile may name a server.
+	ownServer := s3.NewFromConfig(cfg).Options().BaseEndpoint != nil
+	cfg.RequestChecksumCalculation = c.checksumMode(ownServer)
+	if c.checksums == "" && ownServer {
+		cfg.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+	}
+	if !ownServer && !c.fixed {
+		if cfg.Region, err = regionOf(ctx, cfg, c.bucket); err != nil {
+			return nil, err
+		}
+	}
+	client := s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = ownServer && !c.virtualHost })
+	return &uploader{
+		config: c, client: client, ownServer: ownServer, cut: standardCut,
+		checksums: cfg.RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported,
+	}, nil
+}
+
+// load returns the SDK's configuration: the default chain, and what we know.
+func (c *s3Config) load(ctx context.Context) (aws.Config, error) {
+	// Sources of credentials keep the context.
+	ctx = context.WithoutCancel(ctx)
+	var set []func(*config.LoadOptions) error
+	if c.region != "" {
+		set = append(set, config.WithRegion(c.region))
+	}
+	if c.profile != "" {
+		set = append(set, config.WithSharedConfigProfile(c.profile))
+	}
+	if c.key != "" {
+		set = append(set, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(c.key, c.secret, "")))
+	}
+	if c.anonymous {
+		set = append(set, config.WithCredentialsProvider(aws.AnonymousCredentials{}))
+	}
+	if c.dualStack {
+		set = append(set, config.WithUseDualStackEndpoint(aws.DualStackEndpointStateEnabled))
+	}
+	if c.fips {
+		set = append(set, config.WithUseFIPSEndpoint(aws.FIPSEndpointStateEnabled))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, set...)
+	if err != nil {
+		return aws.Config{}, fmt.Errorf("read the configuration of AWS: %w", err)
+	}
+	if c.endpoint != "" {
+		cfg.BaseEndpoint = aws.String(c.endpoint)
+	}
+	if cfg.Region == "" && c.role != "" {
+		cfg.Region = defaultRegion
+	}
+	if c.role != "" {
+		token := cfg.Copy()
+		token.BaseEndpoint = nil
+		cfg.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(token), c.role))
+	}
+	tries := cfg.RetryMaxAttempts
+	if tries == 0 {
+		tries = attempts
+	}
+	cfg.Retryer = func() aws.Retryer { return retryer(tries) }
+	return cfg, nil
+}
+
+// retryer repeats what a store that is throttled, or loses connections, may
+// answer later. It has no budget, which long uploads would use up.
+func retryer(tries int) aws.Retryer {
+	standard := retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts = tries
+		o.RateLimiter = ratelimit.None
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
+			pause := min(firstPause<<min(attempt-1, 10), lastPause)
+			return pause/2 + rand.N(pause), nil
+		})
+	})
+	// Two conditional writes of one key at the same time.
+	return retry.AddWithErrorCodes(standard, "ConditionalRequestConflict")
+}
+
+// regionOf asks S3 where a bucket is. Anybody may ask: also an answer that
+// denies says it. A configured region is where to ask, and not always the
+// bucket's: kops sets AWS_REGION to the cluster's.
+func regionOf(ctx context.Context, cfg aws.Config, bucket string) (string, error) {
+	region := cfg.Region
+	if region == "" {
+		region = defaultRegion
+	}
+	found, err := askRegion(ctx, cfg, region, bucket)
+	if (err != nil || found == "") && cfg.Region == "" {
+		// Not of the main partition of AWS, or the network ends at a nearer region.
+		out, imdsErr := imds.NewFromConfig(cfg).GetRegion(ctx, &imds.GetRegionInput{})
+		if imdsErr == nil && out.Region != region {
+			region = out.Region
+			found, err = askRegion(ctx, cfg, region, bucket)
+		}
+	}
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("look up the region of bucket %s (or give it, with ?%s=): %w", bucket, optRegion, err)
+	case found == "":
+		return region, nil
+	}
+	return found, nil
+}
+
+// askRegion returns "" if S3 answers and does not say.
+func askRegion(ctx context.Context, cfg aws.Config, region, bucket string) (string, error) {
+	cfg = cfg.Copy()
+	cfg.Region, cfg.Credentials = region, aws.AnonymousCredentials{}
+	out, err := s3.NewFromConfig(cfg).HeadBucket(ctx, &s3.HeadBucketInput{Bucket: aws.String(bucket)})
+	if err == nil {
+		return aws.ToString(out.BucketRegion), nil
+	}
+	var answer *awshttp.ResponseError
+	if errors.As(err, &answer) && answer.HTTPStatusCode() < http.StatusInternalServerError {
+		return answer.Response.Header.Get("X-Amz-Bucket-Region"), nil
+	}
+	return "", err
+}
+
+// explain gives errors of S3 their kind.
+func (c *s3Config) explain(err error) error {
+	var code string
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		code = api.ErrorCode()
+	}
+	status := 0
+	var answer *awshttp.ResponseError
+	if errors.As(err, &answer) {
+		status = answer.HTTPStatusCode()
+	}
+	switch {
+	case code == "NoSuchBucket":
+		return fmt.Errorf("%w: there is no bucket %s: %w", store.ErrUnreachable, c.bucket, err)
+	case code == "NotImplemented" || status == http.StatusNotImplemented:
+		return fmt.Errorf("%w: the S3 server does not implement this; if it is the condition of a write (If-None-Match), use a server that has "+
+			"conditional writes, or, for a store that holds backups only, the option ?%s=off: %w", store.ErrDenied, optConditional, err)
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return fmt.Errorf("%w: %w", store.ErrDenied, err)
+	case code == "NoSuchKey" || code == "NotFound":
+		return store.ErrAbsent
+	}
+	return nil
+}

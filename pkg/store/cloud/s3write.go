@@ -1,0 +1,272 @@
+package cloud
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+const (
+	// firstBuffer is enough for most control objects.
+	firstBuffer = 64 << 10
+	// partTime bounds one try of sending a part, completeTime one of putting the
+	// parts together, abortTime the cleaning up.
+	partTime     = 5 * time.Minute
+	completeTime = 15 * time.Minute
+	abortTime    = 30 * time.Second
+	contentType  = "application/octet-stream"
+)
+
+// A cut says how an upload is cut into parts, which are in memory while they are
+// sent, so that one can be sent again.
+type cut struct {
+	// The first parts are small, and atOnce of them are in memory; the others are
+	// large, and one is in memory.
+	small, large  int
+	first, atOnce int
+	// most is the number of parts that S3 takes.
+	most int
+}
+
+// standardCut needs 15 MiB of memory, and 32 MiB from 39 GiB on, where the parts
+// grow, which no etcd reaches. It ends at 101 GiB. Up to there all parts but the
+// last are of one size, as some servers want it: the least that S3 takes.
+var standardCut = cut{small: 5 << 20, large: 32 << 20, first: 8000, atOnce: 3, most: 10000}
+
+// An uploader writes objects. gocloud.dev's S3 writer (v0.47.0), on the SDK's
+// transfer manager, has parts of one size and up to 64 MiB of them in memory.
+type uploader struct {
+	config *s3Config
+	client *s3.Client
+	// ownServer says that the server is not Amazon's.
+	ownServer bool
+	// checksums says that each part has a CRC-32 that the server checks.
+	checksums bool
+	cut       cut
+}
+
+func (u *uploader) algorithm() types.ChecksumAlgorithm {
+	if u.checksums {
+		return types.ChecksumAlgorithmCrc32
+	}
+	return ""
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// within bounds each try of a request: a server that stops answering is asked again.
+func within(d time.Duration) func(*s3.Options) {
+	return func(o *s3.Options) {
+		if client, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
+			o.HTTPClient = client.WithTimeout(d)
+		}
+	}
+}
+
+func condition(o store.WriteOptions) *string {
+	if o.OnlyAbsent {
+		return aws.String("*")
+	}
+	return nil
+}
+
+func (u *uploader) write(ctx context.Context, key string, r io.Reader, o store.WriteOptions) error {
+	part := make([]byte, min(firstBuffer, u.cut.small))
+	n, err := io.ReadFull(r, part)
+	if err == nil {
+		part = append(make([]byte, 0, u.cut.small), part...)[:u.cut.small]
+		var more int
+		more, err = io.ReadFull(r, part[n:])
+		n += more
+	}
+	switch {
+	case ended(err):
+		return u.put(ctx, key, part[:n], o)
+	case err != nil:
+		return err
+	}
+	return u.multipart(ctx, key, part, r, o)
+}
+
+// ended reports whether io.ReadFull came to the end of its reader. A reader that
+// itself fails with io.ErrUnexpectedEOF does not look like that: the store wraps
+// the errors of readers, which is why errors.Is must not look into them.
+func ended(err error) bool {
+	return err == io.EOF || err == io.ErrUnexpectedEOF //nolint:errorlint // see above
+}
+
+func (u *uploader) put(ctx context.Context, key string, body []byte, o store.WriteOptions) error {
+	_, err := u.client.PutObject(ctx, &s3.PutObjectInput{
+		Bucket: &u.config.bucket, Key: &key, Body: bytes.NewReader(body), ContentLength: aws.Int64(int64(len(body))),
+		ContentType: aws.String(contentType), Metadata: o.Metadata, IfNoneMatch: condition(o), ChecksumAlgorithm: u.algorithm(),
+		ACL: u.config.acl, ServerSideEncryption: u.config.encryption, SSEKMSKeyId: optional(u.config.encryptionKey),
+	}, within(partTime))
+	return whether(err)
+}
+
+// whether marks the answer that the condition of a write does not hold.
+func whether(err error) error {
+	var answer *awshttp.ResponseError
+	if errors.As(err, &answer) && answer.HTTPStatusCode() == http.StatusPreconditionFailed {
+		return fmt.Errorf("%w: %w", store.ErrTaken, err)
+	}
+	return err
+}
+
+func (u *uploader) remove(ctx context.Context, key string) error {
+	_, err := u.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &u.config.bucket, Key: &key})
+	return err
+}
+
+// multipart stores first and what r holds. If it fails, or ctx ends, it takes
+// the parts back before it returns.
+func (u *uploader) multipart(ctx context.Context, key string, first []byte, r io.Reader, o store.WriteOptions) error {
+	created, err := u.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
+		Bucket: &u.config.bucket, Key: &key, ContentType: aws.String(contentType), Metadata: o.Metadata, ChecksumAlgorithm: u.algorithm(),
+		ACL: u.config.acl, ServerSideEncryption: u.config.encryption, SSEKMSKeyId: optional(u.config.encryptionKey),
+	})
+	if err != nil {
+		return fmt.Errorf("begin a multipart upload: %w", err)
+	}
+	m := &multipart{uploader: u, key: key, id: created.UploadId}
+	if err = m.send(ctx, first, r); err == nil {
+		_, err = u.client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+			Bucket: &u.config.bucket, Key: &key, UploadId: m.id, IfNoneMatch: condition(o),
+			MultipartUpload: &types.CompletedMultipartUpload{Parts: m.parts()},
+		}, within(completeTime))
+	}
+	if err == nil {
+		return nil
+	}
+	err = whether(err)
+	aborting, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
+	defer cancel()
+	_, abortErr := u.client.AbortMultipartUpload(aborting, &s3.AbortMultipartUploadInput{Bucket: &u.config.bucket, Key: &key, UploadId: m.id})
+	if abortErr != nil && !isGone(abortErr) {
+		return fmt.Errorf("%w; and its parts are left behind, until a lifecycle rule of the bucket deletes them: %w", err, abortErr)
+	}
+	return err
+}
+
+func isGone(err error) bool {
+	var gone *types.NoSuchUpload
+	return errors.As(err, &gone)
+}
+
+// A multipart upload under way.
+type multipart struct {
+	*uploader
+	key string
+	id  *string
+
+	mu   sync.Mutex
+	done []types.CompletedPart
+}
+
+// parts returns the parts that were sent, in order.
+func (m *multipart) parts() []types.CompletedPart {
+	slices.SortFunc(m.done, func(a, b types.CompletedPart) int { return int(*a.PartNumber - *b.PartNumber) })
+	return m.done
+}
+
+// send sends the first part and then what r holds. When it returns, no part is
+// under way.
+func (m *multipart) send(ctx context.Context, part []byte, r io.Reader) error {
+	ctx, cancel := context.WithCancel(ctx)
+	sending, sendingCtx := errgroup.WithContext(ctx)
+	err := m.sendAll(sendingCtx, sending, part, r)
+	if err != nil {
+		cancel()
+	}
+	if sendErr := sending.Wait(); err == nil || errors.Is(err, context.Canceled) && sendErr != nil {
+		// What was cancelled was so by a part that could not be sent.
+		err = sendErr
+	}
+	cancel()
+	return err
+}
+
+// sendAll reads parts and has them sent by the group.
+func (m *multipart) sendAll(ctx context.Context, sending *errgroup.Group, part []byte, r io.Reader) error {
+	free := make(chan []byte, m.cut.atOnce)
+	for range m.cut.atOnce - 1 {
+		free <- nil
+	}
+	for number := 1; ; number++ {
+		if number > m.cut.most {
+			return fmt.Errorf("it does not fit into the %d parts that S3 takes", m.cut.most)
+		}
+		content := part
+		sending.Go(func() error {
+			err := m.sendPart(ctx, number, content)
+			free <- content[:cap(content)]
+			return err
+		})
+		if number == m.cut.first {
+			if err := m.drain(ctx, free); err != nil {
+				return err
+			}
+			free <- make([]byte, m.cut.large)
+		}
+		select {
+		case part = <-free:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if part == nil {
+			part = make([]byte, m.cut.small)
+		}
+		n, err := io.ReadFull(r, part)
+		if part = part[:n]; err != nil && !ended(err) {
+			return err
+		}
+		if n == 0 {
+			return nil
+		}
+	}
+}
+
+// drain takes all small buffers back, which ends the sending of them.
+func (m *multipart) drain(ctx context.Context, free <-chan []byte) error {
+	for range m.cut.atOnce {
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (m *multipart) sendPart(ctx context.Context, number int, content []byte) error {
+	sent, err := m.client.UploadPart(ctx, &s3.UploadPartInput{
+		Bucket: &m.config.bucket, Key: &m.key, UploadId: m.id, PartNumber: aws.Int32(int32(number)),
+		Body: bytes.NewReader(content), ContentLength: aws.Int64(int64(len(content))), ChecksumAlgorithm: m.algorithm(),
+	}, within(partTime))
+	if err != nil {
+		return fmt.Errorf("send part %d: %w", number, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done = append(m.done, types.CompletedPart{PartNumber: aws.Int32(int32(number)), ETag: sent.ETag, ChecksumCRC32: sent.ChecksumCRC32})
+	return nil
+}

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync/atomic"
+)
+
+// A lazy place is opened by the first call that needs it: a daemon starts, and
+// says what is wrong, also while its store cannot be reached.
+type lazy struct {
+	dial     Dial
+	requests *atomic.Int64
+	// dialling holds a token while the bucket is looked at or opened.
+	dialling chan struct{}
+	opened   *bucket
+}
+
+func newLazy(dial Dial, requests *atomic.Int64) *lazy {
+	return &lazy{dial: dial, requests: requests, dialling: make(chan struct{}, 1)}
+}
+
+func (l *lazy) bucket(ctx context.Context) (*bucket, error) {
+	select {
+	case l.dialling <- struct{}{}:
+		defer func() { <-l.dialling }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if l.opened == nil {
+		b, err := l.dial(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("open the bucket: %w", err)
+		}
+		l.opened = newBucket(*b, l.requests)
+	}
+	return l.opened, nil
+}
+
+func (l *lazy) list(ctx context.Context, prefix string) ([]object, error) {
+	b, err := l.bucket(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return b.list(ctx, prefix)
+}
+
+func (l *lazy) open(ctx context.Context, key string) (io.ReadCloser, int64, error) {
+	b, err := l.bucket(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	return b.open(ctx, key)
+}
+
+func (l *lazy) write(ctx context.Context, key string, r io.Reader, c condition) error {
+	b, err := l.bucket(ctx)
+	if err != nil {
+		return err
+	}
+	return b.write(ctx, key, r, c)
+}
+
+func (l *lazy) remove(ctx context.Context, key string) error {
+	b, err := l.bucket(ctx)
+	if err != nil {
+		return err
+	}
+	return b.remove(ctx, key)
+}
+
+func (l *lazy) prune(context.Context, string) error { return nil }
+
+// close is called when no call is under way.
+func (l *lazy) close() error {
+	if l.opened == nil {
+		return nil
+	}
+	return l.opened.close()
+}
