@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -47,7 +48,7 @@ func stream(readers ...io.Reader) source {
 	return func(context.Context) (io.ReadCloser, error) { return io.NopCloser(io.MultiReader(readers...)), nil }
 }
 
-func memory(t *testing.T) *store.Store {
+func memory(t testing.TB) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), "mem://")
 	if err != nil {
@@ -85,13 +86,13 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("the backup is %+v, want the name %s", got, name)
 		}
 		var out bytes.Buffer
-		if n, err := backup.Fetch(ctx, s, got.Name, &out); err != nil || n != int64(len(want)) || !bytes.Equal(out.Bytes(), want) {
-			t.Errorf("fetched %d of %d bytes, %v", n, len(want), err)
+		if d, err := backup.Fetch(ctx, s, got.Name, &out, backup.FetchOptions{}); err != nil || d.Content.Size != int64(len(want)) || !bytes.Equal(out.Bytes(), want) {
+			t.Errorf("fetched %d of %d bytes, %v", d.Content.Size, len(want), err)
 		}
 		described, err := backup.Describe(ctx, s, got.Name)
 		want2 := info()
 		want2.At = got.At
-		if err != nil || described != want2 {
+		if err != nil || described.Info != want2 {
 			t.Errorf("the marker says %+v, %v", described, err)
 		}
 		marker, err := s.Get(ctx, got.Name+"/"+retention.MarkerFile)
@@ -235,9 +236,14 @@ func zipped(b []byte) []byte {
 	return out.Bytes()
 }
 
-func TestVerify(t *testing.T) {
+func verify(r io.Reader) error {
+	_, err := backup.Extract(r, io.Discard, backup.FetchOptions{})
+	return err
+}
+
+func TestExtract(t *testing.T) {
 	good := zipped(snapshot(1 << 16))
-	if err := backup.Verify(bytes.NewReader(good)); err != nil {
+	if err := verify(bytes.NewReader(good)); err != nil {
 		t.Error(err)
 	}
 	bad := map[string][]byte{
@@ -251,27 +257,32 @@ func TestVerify(t *testing.T) {
 		bad["with a wrong byte at "+string(rune('a'+i%26))] = flipped
 	}
 	for name, b := range bad {
-		if err := backup.Verify(bytes.NewReader(b)); !errors.Is(err, backup.ErrDamaged) {
+		if err := verify(bytes.NewReader(b)); !errors.Is(err, backup.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	lost := errors.New("connection lost")
-	if err := backup.Verify(io.MultiReader(bytes.NewReader(good[:100]), iotest.ErrReader(lost))); !errors.Is(err, lost) || errors.Is(err, backup.ErrDamaged) {
+	if err := verify(io.MultiReader(bytes.NewReader(good[:100]), iotest.ErrReader(lost))); !errors.Is(err, lost) || errors.Is(err, backup.ErrDamaged) {
 		t.Errorf("a lost connection: %v", err)
 	}
 	r, w := io.Pipe()
 	r.CloseWithError(errBroken)
-	if _, err := backup.Extract(bytes.NewReader(good), w); !errors.Is(err, errBroken) || errors.Is(err, backup.ErrDamaged) {
+	if _, err := backup.Extract(bytes.NewReader(good), w, backup.FetchOptions{}); !errors.Is(err, errBroken) || errors.Is(err, backup.ErrDamaged) {
 		t.Errorf("a broken writer: %v", err)
 	}
 }
 
 func TestFetchOfWhatIsNotThere(t *testing.T) {
 	s := memory(t)
-	if _, err := backup.Fetch(t.Context(), s, "2026-11-20T10:39:37Z-000001", io.Discard); !errors.Is(err, store.ErrAbsent) {
+	if _, err := backup.Fetch(t.Context(), s, "2026-11-20T10:39:37Z-000001", io.Discard, backup.FetchOptions{}); !errors.Is(err, store.ErrAbsent) {
 		t.Error(err)
 	}
 	if _, err := backup.Describe(t.Context(), s, "2026-11-20T10:39:37Z-000001"); !errors.Is(err, store.ErrAbsent) {
 		t.Error(err)
 	}
+}
+
+func TestMain(m *testing.M) {
+	backup.HurryUp()
+	os.Exit(m.Run())
 }

@@ -104,33 +104,44 @@ func TestRealEtcd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := backup.Take(ctx, backup.TakeOptions{Source: client, Store: s, Info: backup.Info{EtcdVersion: version}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			dir := t.TempDir()
-			file, err := os.Create(filepath.Join(dir, "snapshot.db"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n, err := backup.Fetch(ctx, s, b.Name, file); err != nil || n < 1_000_000 {
-				t.Fatalf("fetched %d bytes, %v", n, err)
-			}
-			if err := file.Close(); err != nil {
-				t.Fatal(err)
-			}
-			tool := filepath.Join(bin, "etcdutl")
-			out, err := exec.CommandContext(ctx, tool, "snapshot", "restore", file.Name(), "--data-dir="+filepath.Join(dir, "data")).CombinedOutput()
-			if err != nil {
-				t.Fatalf("restore: %v\n%s", err, out)
-			}
-			out, err = exec.CommandContext(ctx, tool, "snapshot", "status", file.Name()).CombinedOutput()
-			// A hash, the revision, the number of keys and the size. Revision 1 is
-			// that of an empty store.
-			if field := strings.Split(string(out), ", "); err != nil || len(field) < 4 || field[1] != "202" {
-				t.Errorf("status: %v\n%s", err, out)
+			pair := identity(t)
+			sign, trusted := signer(t)
+			for _, o := range []backup.TakeOptions{{}, {Compression: backup.Zstd, Recipients: pair.to, Signer: sign}} {
+				o.Source, o.Store, o.Info = client, s, backup.Info{EtcdVersion: version}
+				b, err := backup.Take(ctx, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				dir := t.TempDir()
+				file, err := os.Create(filepath.Join(dir, "snapshot.db"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := backup.Fetch(ctx, s, b.Name, file, backup.FetchOptions{Keys: pair.keys, Trusted: trusted, RequireSignature: o.Signer != nil})
+				if err != nil || got.Content.Size < 1_000_000 {
+					t.Fatalf("fetched %d bytes, %v", got.Content.Size, err)
+				}
+				if err := file.Close(); err != nil {
+					t.Fatal(err)
+				}
+				restores(t, filepath.Join(bin, "etcdutl"), file.Name())
 			}
 		})
+	}
+}
+
+// restores checks that etcd's own tool takes a snapshot for whole, and restores it.
+func restores(t *testing.T, tool, file string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), tool, "snapshot", "restore", file, "--data-dir="+t.TempDir()+"/data").CombinedOutput()
+	if err != nil {
+		t.Fatalf("restore: %v\n%s", err, out)
+	}
+	out, err = exec.CommandContext(t.Context(), tool, "snapshot", "status", file).CombinedOutput()
+	// A hash, the revision, the number of keys and the size. Revision 1 is that
+	// of an empty store.
+	if field := strings.Split(string(out), ", "); err != nil || len(field) < 4 || field[1] != "202" {
+		t.Errorf("status: %v\n%s", err, out)
 	}
 }
 

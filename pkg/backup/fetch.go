@@ -1,12 +1,10 @@
 package backup
 
 import (
-	"compress/flate"
-	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/etcdadm/etcdadm/pkg/retention"
 )
@@ -15,83 +13,180 @@ import (
 type Library interface {
 	// Get returns the content of a small object.
 	Get(ctx context.Context, key string) ([]byte, error)
-	// Open returns the content of an object as a stream.
+	// Open returns the content of an object as a stream, which ends with ctx.
 	Open(ctx context.Context, key string) (io.ReadCloser, error)
 }
 
-// Describe reads the marker of a backup.
-func Describe(ctx context.Context, store Library, name string) (Info, error) {
-	b, err := store.Get(ctx, name+"/"+retention.MarkerFile)
-	if err != nil {
-		return Info{}, fmt.Errorf("describe backup %s: %w", name, err)
-	}
-	info, err := ReadInfo(b)
-	if err != nil {
-		return Info{}, fmt.Errorf("describe backup %s: %w", name, err)
-	}
-	return info, nil
+// FetchOptions say how a backup is read.
+type FetchOptions struct {
+	// Keys are tried in turn on an encrypted backup.
+	Keys []Identity
+	// Trusted are the signers whose signatures are verified, and
+	// RequireSignature refuses a backup that none of them has signed. Without
+	// it, only a wrong signature of one of them is refused.
+	Trusted          Trusted
+	RequireSignature bool
+	// MaxBytes bounds the size of the snapshot, zero for no bound but those that
+	// always hold: what the description says, or else a hundred times the object.
+	MaxBytes int64
+	// Progress, if not nil, is told how many bytes of the snapshot have been
+	// written so far.
+	Progress func(n int64)
 }
 
 // Fetch writes the snapshot of a backup to w, as "etcdctl snapshot save" would
-// have: the database and its digest. It returns the size. The error is
-// ErrDamaged if it is not whole; what has been written to w is then worth nothing.
-func Fetch(ctx context.Context, store Library, name string, w io.Writer) (int64, error) {
-	r, err := store.Open(ctx, name+"/"+retention.DataFile)
+// have: the database and its digest. It returns what the backup says of itself,
+// with the content that was written. It checks all that is known: that the
+// description belongs to the backup, its signature, the digests of the object
+// and of the content, and etcd's own. Whatever the error, what has been written
+// to w is then worth nothing. It is ErrDamaged, ErrKey, ErrSigner, ErrFormat, or
+// that of the store or of w.
+func Fetch(ctx context.Context, store Library, name string, w io.Writer, o FetchOptions) (Description, error) {
+	d, err := fetch(ctx, store, name, w, o)
 	if err != nil {
-		return 0, fmt.Errorf("fetch backup %s: %w", name, err)
+		return d, fmt.Errorf("fetch backup %s: %w", name, err)
 	}
-	size, err := Extract(r, w)
-	if cerr := r.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return size, fmt.Errorf("fetch backup %s: %w", name, err)
-	}
-	return size, nil
+	return d, nil
 }
 
-// Verify reports whether a backup's data, as it is stored, is whole: ErrDamaged
-// if it is not, any other error if it cannot be read.
-func Verify(r io.Reader) error {
-	_, err := Extract(r, io.Discard)
-	return err
-}
-
-// Extract uncompresses a backup's data to w, checks it, and returns the size of
-// what was written. The error is ErrDamaged as for Verify.
-func Extract(r io.Reader, w io.Writer) (int64, error) {
-	zip, err := gzip.NewReader(r)
+// Inspect is Describe with the check of the signature that Fetch does: all that
+// can be told of a backup without reading its data.
+func Inspect(ctx context.Context, store Library, name string, o FetchOptions) (Description, error) {
+	d, err := o.describe(ctx, store, name)
 	if err != nil {
-		return 0, unzipError(err)
+		return d, fmt.Errorf("inspect backup %s: %w", name, err)
 	}
-	check := newChecker()
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := zip.Read(buffer)
-		if n > 0 {
-			// Never fails.
-			_, _ = check.Write(buffer[:n])
-			if _, err := w.Write(buffer[:n]); err != nil {
-				return check.size, fmt.Errorf("write snapshot: %w", err)
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return check.size, check.check()
-		}
-		if err != nil {
-			return check.size, unzipError(err)
-		}
-	}
+	return d, nil
 }
 
-// unzipError tells data that is wrong from data that cannot be read.
-func unzipError(err error) error {
-	var corrupt flate.CorruptInputError
-	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &corrupt) {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+// Verify reports whether a backup is what was taken: it does all that Fetch
+// does, and keeps nothing.
+func Verify(ctx context.Context, store Library, name string, o FetchOptions) (Description, error) {
+	d, err := fetch(ctx, store, name, io.Discard, o)
+	if err != nil {
+		return d, fmt.Errorf("verify backup %s: %w", name, err)
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: it is cut off", ErrDamaged)
+	return d, nil
+}
+
+// VerifyObject is Verify without a key: of an encrypted backup it checks the
+// description, its signature and the digest of the object, which is all that
+// can be said without decrypting it. It needs a description (ErrKey).
+func VerifyObject(ctx context.Context, store Library, name string, o FetchOptions) (Description, error) {
+	d, err := verifyObject(ctx, store, name, o)
+	if err != nil {
+		return d, fmt.Errorf("verify backup %s: %w", name, err)
 	}
-	return fmt.Errorf("read snapshot: %w", err)
+	return d, nil
+}
+
+func verifyObject(ctx context.Context, store Library, name string, o FetchOptions) (Description, error) {
+	d, err := o.describe(ctx, store, name)
+	if err != nil {
+		return d, err
+	}
+	if d.Object.IsZero() {
+		return d, fmt.Errorf("%w: it has no description that says what its object must be", ErrKey)
+	}
+	object, err := store.Open(ctx, name+"/"+d.DataFile())
+	if err != nil {
+		return d, err
+	}
+	defer object.Close()
+	in := newMeter(object)
+	if _, err := io.Copy(io.Discard, io.LimitReader(in, d.Object.Size+1)); err != nil {
+		return d, err
+	}
+	return d, d.Object.compare("object", in.digest())
+}
+
+// describe reads the description and verifies its signature.
+func (o FetchOptions) describe(ctx context.Context, store Library, name string) (Description, error) {
+	d, file, err := describe(ctx, store, name)
+	if err != nil {
+		return d, err
+	}
+	if d.Signer == "" {
+		if o.RequireSignature {
+			return d, fmt.Errorf("%w: it is not signed", ErrSigner)
+		}
+		return d, nil
+	}
+	if len(o.Trusted) == 0 && !o.RequireSignature {
+		return d, nil
+	}
+	signature, there, err := optional(ctx, store, name+"/"+retention.SignatureFile)
+	if err != nil {
+		return d, err
+	}
+	if !there {
+		return d, fmt.Errorf("%w: its description says that key %.40q has signed it, and the signature is gone", ErrSigner, d.Signer)
+	}
+	err = o.Trusted.verify(d.Signer, file, signature)
+	if isUnknown(err) && !o.RequireSignature {
+		return d, nil
+	}
+	d.Trusted = err == nil
+	return d, err
+}
+
+func fetch(ctx context.Context, store Library, name string, w io.Writer, o FetchOptions) (Description, error) {
+	d, err := o.describe(ctx, store, name)
+	if err != nil {
+		return d, err
+	}
+	if o.MaxBytes > 0 && d.Content.Size > o.MaxBytes {
+		return d, fmt.Errorf("it has %d bytes, at most %d are allowed", d.Content.Size, o.MaxBytes)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	object, err := d.open(ctx, store)
+	if err != nil {
+		return d, err
+	}
+	defer object.Close()
+	got, err := o.unpack(object, cancel, d, w)
+	return got, err
+}
+
+// open opens the data. A backup without a description is looked for in all the
+// forms there are, beginning with that of the existing etcd-manager.
+func (d Description) open(ctx context.Context, store Library) (io.ReadCloser, error) {
+	if d.Compression != "" {
+		return store.Open(ctx, d.Name+"/"+d.DataFile())
+	}
+	r, first := store.Open(ctx, d.Name+"/"+retention.DataFile)
+	if first == nil {
+		return r, nil
+	}
+	for _, form := range [][2]string{{Zstd, ""}, {Gzip, Age}, {Zstd, Age}} {
+		if r, err := store.Open(ctx, d.Name+"/"+dataFile(form[0], form[1])); err == nil {
+			return r, nil
+		}
+	}
+	return nil, first
+}
+
+// ExtractFile is Fetch for the data of a backup in a file of its own: what it
+// is compressed and encrypted with is seen from its first bytes. There is no
+// description to compare with and no signature, only etcd's digest.
+func ExtractFile(path string, w io.Writer, o FetchOptions) (Description, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Description{}, fmt.Errorf("extract backup: %w", err)
+	}
+	defer f.Close()
+	d, err := Extract(f, w, o)
+	if err != nil {
+		return d, fmt.Errorf("extract %s: %w", path, err)
+	}
+	return d, nil
+}
+
+// Extract is ExtractFile for a reader.
+func Extract(r io.Reader, w io.Writer, o FetchOptions) (Description, error) {
+	if o.RequireSignature {
+		return Description{}, fmt.Errorf("%w: data in a file of its own has no signature", ErrSigner)
+	}
+	return o.unpack(r, func() {}, Description{Facts: Facts{Keys: -1}}, w)
 }

@@ -2,7 +2,6 @@ package backup
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -14,14 +13,14 @@ import (
 type Info struct {
 	// EtcdVersion is the version of the member that was read. It is the one
 	// field that every marker has.
-	EtcdVersion etcdversion.Version
+	EtcdVersion etcdversion.Version `json:"etcdVersion"`
 	// At is when the backup was begun, to the second; zero where the marker does
 	// not say.
-	At time.Time
+	At time.Time `json:"at,omitzero"`
 	// MemberCount and SpecVersion are what the cluster was meant to be; zero
 	// where the marker does not say.
-	MemberCount int
-	SpecVersion etcdversion.Version
+	MemberCount int                 `json:"memberCount,omitempty"`
+	SpecVersion etcdversion.Version `json:"specVersion,omitzero"`
 }
 
 // wireInfo is the JSON of a marker as this package writes it: protobuf's for
@@ -88,20 +87,23 @@ func (n *integer) UnmarshalJSON(b []byte) error {
 }
 
 // ReadInfo reads a marker, of this package or of the existing etcd-manager of
-// any age. The error says what is wrong with it.
+// any age. The error is ErrDamaged and says what is wrong with it.
 func ReadInfo(b []byte) (Info, error) {
 	var loose looseInfo
 	if err := json.Unmarshal(b, &loose); err != nil {
-		return Info{}, fmt.Errorf("read backup marker: %w", err)
+		return Info{}, damagedf("its marker: %v", err)
 	}
 	info := Info{}
 	text := either(loose.EtcdVersion, loose.EtcdVersion2)
 	if text == "" {
-		return Info{}, errors.New("read backup marker: etcdVersion is missing")
+		return Info{}, damagedf("its marker has no etcdVersion")
 	}
 	var err error
 	if info.EtcdVersion, err = etcdversion.Parse(text); err != nil {
-		return Info{}, fmt.Errorf("read backup marker: %w", err)
+		return Info{}, damagedf("its marker: %v", err)
+	}
+	if info.EtcdVersion.IsZero() {
+		return Info{}, damagedf("its marker: there is no etcd %q", text)
 	}
 	if loose.Timestamp != 0 {
 		info.At = time.Unix(int64(loose.Timestamp), 0).UTC()
@@ -113,7 +115,7 @@ func ReadInfo(b []byte) (Info, error) {
 	info.MemberCount = int(either(spec.MemberCount, spec.MemberCount2))
 	if text := either(spec.EtcdVersion, spec.EtcdVersion2); text != "" {
 		if info.SpecVersion, err = etcdversion.Parse(text); err != nil {
-			return Info{}, fmt.Errorf("read backup marker: cluster spec: %w", err)
+			return Info{}, damagedf("its marker: cluster spec: %v", err)
 		}
 	}
 	return info, nil

@@ -18,6 +18,8 @@ import (
 type broken struct {
 	*store.Store
 	exists, upload, create error
+	// at is what create fails at.
+	at string
 	// early makes Upload return before it has read anything.
 	early bool
 	// careless makes Upload store what it read before the reader failed.
@@ -48,7 +50,7 @@ func (b broken) Upload(ctx context.Context, key string, r io.Reader) (bool, erro
 }
 
 func (b broken) Create(ctx context.Context, key string, content []byte) (bool, error) {
-	if b.create != nil {
+	if b.create != nil && strings.HasSuffix(key, b.at) {
 		return false, b.create
 	}
 	return b.Store.Create(ctx, key, content)
@@ -56,7 +58,6 @@ func (b broken) Create(ctx context.Context, key string, content []byte) (bool, e
 
 func TestStoresThatFail(t *testing.T) {
 	for name, b := range map[string]broken{
-		"at the first look":           {exists: errBroken},
 		"at the upload":               {upload: errBroken},
 		"before the upload has begun": {upload: errBroken, early: true},
 	} {
@@ -76,7 +77,7 @@ func TestStoresThatFail(t *testing.T) {
 // After a failure at the marker nobody knows whether it is there, so the data
 // stays: a marker without data would be a complete backup of nothing.
 func TestDataStaysWhenTheMarkerFails(t *testing.T) {
-	b := broken{Store: memory(t), create: errBroken}
+	b := broken{Store: memory(t), create: errBroken, at: retention.MarkerFile}
 	_, err := backup.Take(t.Context(), backup.TakeOptions{Source: stream(bytes.NewReader(snapshot(512))), Store: b, Info: info()})
 	if !errors.Is(err, errBroken) {
 		t.Error(err)
@@ -103,8 +104,10 @@ func TestCarelessStore(t *testing.T) {
 // the look and the upload, or the key of the marker before that is created.
 type taken struct {
 	*store.Store
-	data, marker bool
-	done         *bool
+	data bool
+	// file is a small object whose key is taken.
+	file string
+	done *bool
 }
 
 func (s taken) Upload(ctx context.Context, key string, r io.Reader) (bool, error) {
@@ -118,7 +121,7 @@ func (s taken) Upload(ctx context.Context, key string, r io.Reader) (bool, error
 }
 
 func (s taken) Create(ctx context.Context, key string, b []byte) (bool, error) {
-	if s.marker && !*s.done {
+	if s.file != "" && strings.HasSuffix(key, s.file) && !*s.done {
 		*s.done = true
 		if _, err := s.Store.Create(ctx, key, []byte("theirs")); err != nil {
 			return false, err
@@ -128,7 +131,9 @@ func (s taken) Create(ctx context.Context, key string, b []byte) (bool, error) {
 }
 
 func TestCollisions(t *testing.T) {
-	for name, s := range map[string]taken{"of the data": {data: true}, "of the marker": {marker: true}} {
+	for name, s := range map[string]taken{
+		"of the data": {data: true}, "of the marker": {file: retention.MarkerFile}, "of the description": {file: retention.DescriptionFile},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s.Store, s.done = memory(t), new(bool)
 			content := snapshot(1 << 16)
@@ -137,10 +142,13 @@ func TestCollisions(t *testing.T) {
 			if err != nil || b.Name != retention.Name(at, 2) {
 				t.Fatalf("%+v, %v", b, err)
 			}
-			if _, err := backup.Fetch(t.Context(), s, b.Name, io.Discard); err != nil {
+			if _, err := backup.Fetch(t.Context(), s, b.Name, io.Discard, backup.FetchOptions{}); err != nil {
 				t.Error(err)
 			}
-			theirs := map[bool]string{true: retention.DataFile, false: retention.MarkerFile}[s.data]
+			theirs := s.file
+			if s.data {
+				theirs = retention.DataFile
+			}
 			if got, err := s.Get(t.Context(), retention.Name(at, 1)+"/"+theirs); string(got) != "theirs" || err != nil {
 				t.Errorf("the other writer's object is %q, %v", got, err)
 			}

@@ -1,7 +1,7 @@
 package backup
 
 import (
-	"compress/gzip"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +18,8 @@ type Snapshotter interface {
 	Snapshot(ctx context.Context) (io.ReadCloser, error)
 }
 
-// A Target is the part of a store that a backup is written to.
+// A Target is the part of a store that a backup is written to. A Target that
+// refuses Exists, Delete and Get is good enough.
 type Target interface {
 	// Exists reports whether an object is there.
 	Exists(ctx context.Context, key string) (bool, error)
@@ -31,13 +32,29 @@ type Target interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// TakeOptions say what Take backs up, and where to.
+// TakeOptions say what Take backs up, how, and where to.
 type TakeOptions struct {
 	Source Snapshotter
 	Store  Target
 	// Info goes into the marker; its EtcdVersion is that of the member behind
 	// Source. Its At is the time in the backup's name, and now if it is zero.
 	Info Info
+	// Facts go into the description.
+	Facts Facts
+	// Compression is Gzip, also if it is empty, or Zstd.
+	Compression string
+	// Recipients can decrypt the backup. Without any it is not encrypted.
+	Recipients []Recipient
+	// Signer signs the description, nil for nobody.
+	Signer *Signer
+	// Tool is the name and version of the program, for the description.
+	Tool string
+	// Stall is how long the source may give nothing before it counts as broken;
+	// zero is without limit.
+	Stall time.Duration
+	// Progress, if not nil, is told how many bytes of the snapshot have been
+	// read so far.
+	Progress func(n int64)
 }
 
 const (
@@ -50,10 +67,10 @@ const (
 
 // Take takes a backup and returns it. The stream is checked on its way; one that
 // breaks off or does not match its digest (ErrDamaged) leaves no
-// object. When the store fails at the marker, the data stays behind without one and
-// is no backup; the store's owner finds it as a leftover. Then the marker
-// may in fact have been written, and the backup be complete: it is never a
-// marker without data.
+// object, if the store lets it be removed. When the store fails at the marker,
+// the rest stays behind without one and is no backup; the store's owner finds it
+// as a leftover. Then the marker may in fact have been written, and the backup
+// be complete: it is never a marker without data.
 func Take(ctx context.Context, o TakeOptions) (cluster.Backup, error) {
 	if o.Info.EtcdVersion.IsZero() {
 		return cluster.Backup{}, errors.New("take backup: the etcd version is not known")
@@ -62,103 +79,199 @@ func Take(ctx context.Context, o TakeOptions) (cluster.Backup, error) {
 		o.Info.At = time.Now()
 	}
 	o.Info.At = o.Info.At.UTC().Truncate(time.Second)
-	marker, err := o.Info.format()
-	if err != nil {
+	if o.Compression == "" {
+		o.Compression = Gzip
+	}
+	if o.Facts.Keys <= 0 {
+		o.Facts.Keys = -1
+	}
+	if err := o.tryForm(); err != nil {
 		return cluster.Backup{}, fmt.Errorf("take backup: %w", err)
 	}
 	for sequence := 1; sequence <= maxNames; sequence++ {
 		name := retention.Name(o.Info.At, sequence)
-		made, err := o.takeAs(ctx, name, marker)
+		t := &taking{TakeOptions: o, name: name}
+		made, err := t.run(ctx)
 		if err != nil {
 			return cluster.Backup{}, fmt.Errorf("take backup %s: %w", name, err)
 		}
 		if made {
-			return cluster.Backup{Name: name, At: o.Info.At}, nil
+			return cluster.Backup{Name: name, At: o.Info.At, Size: t.object.Size, Encrypted: len(o.Recipients) > 0}, nil
 		}
 	}
 	return cluster.Backup{}, fmt.Errorf("take backup: the store has %d backups of the second %s", maxNames, o.Info.At.Format(time.RFC3339))
 }
 
-// takeAs takes a backup under a name, and reports false if the name is taken.
-func (o TakeOptions) takeAs(ctx context.Context, name string, marker []byte) (bool, error) {
-	dataKey, markerKey := name+"/"+retention.DataFile, name+"/"+retention.MarkerFile
-	// Ask first: finding out from Upload costs a whole snapshot.
-	for _, key := range []string{markerKey, dataKey} {
-		if taken, err := o.Store.Exists(ctx, key); err != nil || taken {
+// tryForm reports why nothing can be compressed and encrypted as it is asked
+// for, before a snapshot is read.
+func (o TakeOptions) tryForm() error {
+	p, err := newPacker(o.Compression, o.Recipients, io.Discard)
+	if err != nil {
+		return err
+	}
+	return p.Close()
+}
+
+// A taking is the attempt to take a backup under one name.
+type taking struct {
+	TakeOptions
+	name string
+	// content and object are what was uploaded.
+	content, object Digest
+}
+
+func (t *taking) encryption() string {
+	if len(t.Recipients) > 0 {
+		return Age
+	}
+	return ""
+}
+
+func (t *taking) key(file string) string { return t.name + "/" + file }
+
+// run takes the backup, and reports false if the name is taken.
+func (t *taking) run(ctx context.Context) (bool, error) {
+	data := dataFile(t.Compression, t.encryption())
+	if taken, err := t.taken(ctx, retention.MarkerFile, data); err != nil || taken {
+		return false, err
+	}
+	if made, err := t.upload(ctx, t.key(data)); err != nil || !made {
+		return false, err
+	}
+	files, err := t.files()
+	if err != nil {
+		return false, err
+	}
+	written := []string{data}
+	for _, f := range files {
+		made, err := t.create(ctx, f)
+		if made {
+			written = append(written, f.name)
+			continue
+		}
+		if err != nil && f.name == retention.MarkerFile {
+			// It may be there: what belongs to it stays.
 			return false, err
 		}
-	}
-	if made, err := o.upload(ctx, dataKey); err != nil || !made {
+		// Another writer has the name, or nothing more can be written.
+		if removing := t.remove(ctx, written...); err != nil && removing != nil {
+			err = fmt.Errorf("%w (and it could not be removed: %w)", err, removing)
+		}
 		return false, err
 	}
-	made, err := o.Store.Create(ctx, markerKey, marker)
-	if err == nil && !made {
-		// A marker without data came up in the meantime: not ours.
-		err = o.remove(ctx, dataKey)
-	}
-	return made, err
+	return true, nil
 }
 
-// errAbandoned ends the feeding of an upload that no longer reads.
-var errAbandoned = errors.New("upload has ended")
-
-// upload streams a snapshot into an object, and reports false if the key is
-// taken. It returns after the goroutine that reads the snapshot has ended.
-func (o TakeOptions) upload(ctx context.Context, key string) (bool, error) {
-	reading, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r, w := io.Pipe()
-	fed := make(chan error, 1)
-	go func() {
-		err := feed(reading, w, o.Source)
-		// In this order, so that an upload that ends by err finds err in fed.
-		fed <- err
-		w.CloseWithError(err)
-	}()
-	made, err := o.Store.Upload(ctx, key, r)
-	var feedErr error
-	select {
-	case feedErr = <-fed:
-	default:
-		// What feed says now is our own doing.
-		r.CloseWithError(errAbandoned)
-		cancel()
-		feedErr = errors.Join(errAbandoned, <-fed)
+// taken asks whether the name is taken: finding out from Upload costs a whole
+// snapshot. A store that does not say is one from which only Upload tells.
+func (t *taking) taken(ctx context.Context, files ...string) (bool, error) {
+	for _, file := range files {
+		there, err := t.Store.Exists(ctx, t.key(file))
+		if there || ctx.Err() != nil {
+			return there, ctx.Err()
+		}
+		if err != nil {
+			return false, nil
+		}
 	}
-	switch {
-	case feedErr == nil:
-		return made, err
-	case made:
-		// The target stored what it was told not to.
-		return false, errors.Join(feedErr, o.remove(ctx, key))
-	case errors.Is(feedErr, errAbandoned):
-		return false, err
-	}
-	return false, feedErr
+	return false, nil
 }
 
-// feed writes a checked and compressed snapshot to w.
-func feed(ctx context.Context, w io.Writer, source Snapshotter) error {
-	snapshot, err := source.Snapshot(ctx)
+// A file is a small object of a backup.
+type file struct {
+	name    string
+	content []byte
+}
+
+// files returns the small objects in the order in which they are written.
+func (t *taking) files() ([]file, error) {
+	marker, err := t.Info.format()
 	if err != nil {
-		return fmt.Errorf("read snapshot: %w", err)
+		return nil, err
 	}
-	defer snapshot.Close()
-	stop := context.AfterFunc(ctx, func() { snapshot.Close() })
-	defer stop()
-	zip, check := gzip.NewWriter(w), newChecker()
-	if _, err := io.Copy(io.MultiWriter(check, zip), snapshot); err != nil {
-		return fmt.Errorf("read snapshot: %w", err)
+	d := Description{
+		Format: format, Name: t.name, Info: t.Info, Facts: t.Facts, Content: t.content, Object: t.object,
+		Marker: digestOf(marker), Compression: t.Compression, Encryption: t.encryption(), Tool: t.Tool,
 	}
-	if err := check.check(); err != nil {
-		return fmt.Errorf("read snapshot: %w", err)
+	for _, r := range t.Recipients {
+		d.Recipients = append(d.Recipients, r.String())
 	}
-	return zip.Close()
+	if t.Signer != nil {
+		d.Signer = t.Signer.ID()
+	}
+	description, err := d.Encode()
+	if err != nil {
+		return nil, err
+	}
+	files := []file{{retention.DescriptionFile, description}}
+	if t.Signer != nil {
+		b, err := t.Signer.sign(files[0].content)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{retention.SignatureFile, b})
+	}
+	return append(files, file{retention.MarkerFile, marker}), nil
 }
 
-// remove deletes an object even when the context has ended.
-func (o TakeOptions) remove(ctx context.Context, key string) error {
+// retryWaits are the pauses between the attempts to write a small object.
+var retryWaits = []time.Duration{250 * time.Millisecond, time.Second, 3 * time.Second}
+
+// create writes a small object, in some attempts, and reports false if another
+// writer has its key.
+func (t *taking) create(ctx context.Context, f file) (bool, error) {
+	made, err := t.Store.Create(ctx, t.key(f.name), f.content)
+	if err == nil {
+		return made, nil
+	}
+	for _, wait := range retryWaits {
+		if !pause(ctx, wait) {
+			return false, err
+		}
+		made, again := t.Store.Create(ctx, t.key(f.name), f.content)
+		if again == nil {
+			return made || t.ours(ctx, f), nil
+		}
+		err = again
+	}
+	return false, err
+}
+
+// ours reports whether an object that came up during a failed attempt is of
+// that attempt.
+func (t *taking) ours(ctx context.Context, f file) bool {
+	store, ok := t.Store.(interface {
+		Get(ctx context.Context, key string) ([]byte, error)
+	})
+	if ok {
+		if b, err := store.Get(ctx, t.key(f.name)); err == nil {
+			return bytes.Equal(b, f.content)
+		}
+	}
+	// Who has written the description owns the name. Where nobody says whose
+	// that is, another name is the way out.
+	return f.name != retention.DescriptionFile
+}
+
+// pause waits, and reports false if ctx ends before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// remove deletes objects even when the context has ended, the last one first.
+func (t *taking) remove(ctx context.Context, files ...string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 	defer cancel()
-	return o.Store.Delete(ctx, key)
+	var all error
+	for i := range files {
+		all = errors.Join(all, t.Store.Delete(ctx, t.key(files[len(files)-1-i])))
+	}
+	return all
 }

@@ -6,14 +6,37 @@ import (
 	"time"
 )
 
-// The two objects of a backup, below its name. The marker is written last and
+// The objects of a backup, below its name. The marker is written last and
 // deleted first: a backup is complete when, and only when, it has its marker.
 const (
-	// DataFile is etcd's snapshot stream, compressed with gzip.
+	// DataFile is etcd's snapshot stream, compressed with gzip: the form that
+	// the existing etcd-manager restores.
 	DataFile = "etcd.backup.gz"
-	// MarkerFile says what the snapshot is of.
+	// ZstdFile is the same, compressed with zstd.
+	ZstdFile = "etcd.backup.zst"
+	// EncryptedSuffix is behind the name of a data file that is encrypted with
+	// age.
+	EncryptedSuffix = ".age"
+	// MarkerFile says what the snapshot is of, to the existing etcd-manager.
 	MarkerFile = "_etcd_backup.meta"
+	// DescriptionFile says all that we know of the backup, SignatureFile is a
+	// signature of it. The existing etcd-manager takes no notice of either.
+	DescriptionFile = "_etcdadm_backup.json"
+	SignatureFile   = "_etcdadm_backup.sig"
+	// VerifiedFile and DrilledFile say that the backup was verified, and
+	// restored for a trial, with success. DamagedFile says that one of the two
+	// found it to be damaged.
+	VerifiedFile = "_etcdadm_verified.json"
+	DrilledFile  = "_etcdadm_drilled.json"
+	DamagedFile  = "_etcdadm_damaged.json"
 )
+
+// IsData reports whether a file below a backup's name is its data, and whether
+// that is encrypted.
+func IsData(file string) (is, encrypted bool) {
+	plain, encrypted := strings.CutSuffix(file, EncryptedSuffix)
+	return plain == DataFile || plain == ZstdFile, encrypted
+}
 
 // maxSequence is the largest number that Name writes.
 const maxSequence = 999999

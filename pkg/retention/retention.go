@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -9,12 +10,16 @@ import (
 // keepAll is the age below which every backup is kept.
 const keepAll = time.Hour
 
-// A Policy says how long backups are kept.
+// A Policy says how long, and how many, backups are kept.
 type Policy struct {
 	// Hourly is the age up to which one backup an hour is kept, Daily the age
 	// up to which one a day is kept. Zero means the default of
 	// [cluster.DefaultPolicy], so that a forgotten field deletes nothing early.
 	Hourly, Daily time.Duration
+	// MaxCount and MaxBytes limit the backups that are kept by age, and what they
+	// take in the store, as far as their size is known. Zero is without limit.
+	MaxCount int
+	MaxBytes int64
 }
 
 func (p Policy) withDefaults() Policy {
@@ -35,19 +40,63 @@ type Verdict struct {
 	Reason string
 }
 
-// The reasons of verdicts. They are constants so that a verdict about ten
-// thousand backups allocates no text.
+// A reason is why a backup stays or goes: one byte, so that a verdict about a
+// hundred thousand backups allocates no text.
+type reason uint8
+
 const (
-	reasonUnparsed = "the name has no time, so it is not ours to delete"
-	reasonFuture   = "its time is in the future"
-	reasonRecent   = "younger than an hour"
-	reasonHour     = "the earliest of its hour"
-	reasonDay      = "the earliest of its day"
-	reasonNewest   = "the newest backup"
-	reasonNotHour  = "not the earliest of its hour"
-	reasonNotDay   = "not the earliest of its day"
-	reasonOld      = "older than the daily retention"
+	unparsable reason = iota
+	ahead
+	young
+	firstOfHour
+	firstOfDay
+	newest
+	newestGood
+	// Those from here on let a backup go.
+	notFirstOfHour
+	notFirstOfDay
+	damagedInHour
+	damagedInDay
+	tooOld
+	overMaxCount
+	overMaxBytes
+	overMaxCountDamaged
+	overMaxBytesDamaged
 )
+
+// overDamaged is what makes of the reasons of the limits those of damaged
+// backups.
+const overDamaged = overMaxCountDamaged - overMaxCount
+
+func (r reason) keep() bool { return r < notFirstOfHour }
+
+// texts returns the texts of the reasons under a policy.
+func texts(p Policy) []string {
+	backups := "backups"
+	if p.MaxCount == 1 {
+		backups = "backup"
+	}
+	count := fmt.Sprintf("over the limit of %d %s", p.MaxCount, backups)
+	bytes := "over the limit of " + formatSize(p.MaxBytes)
+	return []string{
+		unparsable:          "the name has no time, so it is not ours to delete",
+		ahead:               "its time is in the future",
+		young:               "younger than an hour",
+		firstOfHour:         "the earliest of its hour",
+		firstOfDay:          "the earliest of its day",
+		newest:              "the newest backup",
+		newestGood:          "the newest good backup",
+		notFirstOfHour:      "not the earliest of its hour",
+		notFirstOfDay:       "not the earliest of its day",
+		damagedInHour:       "damaged, and its hour has a good one",
+		damagedInDay:        "damaged, and its day has a good one",
+		tooOld:              "older than the daily retention",
+		overMaxCount:        count,
+		overMaxBytes:        bytes,
+		overMaxCountDamaged: "damaged, and " + count,
+		overMaxBytesDamaged: "damaged, and " + bytes,
+	}
+}
 
 // An age class is the range of the policy that a backup's age falls into.
 type class uint8
@@ -86,19 +135,27 @@ type judged struct {
 //   - younger than the hourly retention: the earliest in each hour of UTC is kept;
 //   - younger than the daily retention: the earliest in each day of UTC is kept;
 //   - older: removed;
-//   - from the future, or with a name that cannot be parsed: kept;
-//   - the newest one that is not from the future: kept whatever its age, so that
-//     a cluster whose backups stopped long ago does not lose its last one.
+//   - over a limit: of those that are kept so far the damaged ones are removed
+//     first, then the oldest, until what is left is within the limits;
+//   - from the future, or with a name that cannot be parsed: kept, and not counted;
+//   - the newest one that is not from the future, and the newest of those that
+//     are not known to be damaged: kept whatever their age and the limits, so that
+//     a cluster whose backups stopped long ago does not lose its last good one.
 //
-// Of two backups of the same second the one with the lower name is the
-// earlier. These are the rules of the existing etcd-manager, but for the last,
-// so two programs on one store agree. It takes time linear in the backups.
+// A damaged backup is the earliest of its hour or day only if there is no good
+// one in it. Of two backups of the same second the one with the lower name is
+// the earlier. But for limits, damage and the last rule these are the rules of
+// the existing etcd-manager, so two programs on one store agree.
+//
+// Pruning what a policy has left prunes nothing more at that time. It takes
+// time linear in the backups, and sorts them where there are more than the limits
+// allow.
 func Keep(policy Policy, now time.Time, backups []cluster.Backup) []Verdict {
 	s := sift(policy, now, backups)
-	verdicts := make([]Verdict, len(backups))
+	verdicts, text := make([]Verdict, len(backups)), texts(policy)
 	for i, b := range backups {
-		keep, reason := s.verdict(i)
-		verdicts[i] = Verdict{Backup: b, Keep: keep, Reason: reason}
+		r := s.reasons[i]
+		verdicts[i] = Verdict{Backup: b, Keep: r.keep(), Reason: text[r]}
 	}
 	return verdicts
 }
@@ -109,7 +166,7 @@ func Expired(policy Policy, now time.Time, backups []cluster.Backup) []cluster.B
 	s := sift(policy, now, backups)
 	var expired []cluster.Backup
 	for i, b := range backups {
-		if keep, _ := s.verdict(i); !keep {
+		if !s.reasons[i].keep() {
 			expired = append(expired, b)
 		}
 	}
@@ -118,74 +175,101 @@ func Expired(policy Policy, now time.Time, backups []cluster.Backup) []cluster.B
 
 // A sieve is what has to be known of all backups to judge one.
 type sieve struct {
-	all []judged
-	// earliest is the first backup of each hour and day, newest the last one that
-	// is not from the future, -1 for none.
-	earliest map[bucket]int32
-	newest   int
+	all     []judged
+	reasons []reason
+	// first is the backup that is kept of each hour and day. newest is the last
+	// one that is not from the future, newestGood the last of these that is not
+	// damaged; -1 for none.
+	first              map[bucket]int32
+	newest, newestGood int
 }
 
 func sift(policy Policy, now time.Time, backups []cluster.Backup) sieve {
 	policy = policy.withDefaults()
-	s := sieve{all: make([]judged, len(backups)), earliest: make(map[bucket]int32, len(backups)/4), newest: -1}
+	n := len(backups)
+	s := sieve{all: make([]judged, n), reasons: make([]reason, n), first: make(map[bucket]int32, n/4), newest: -1, newestGood: -1}
+	var names reader
+	for i, b := range backups {
+		s.all[i] = judge(policy, now, b.Name, &names)
+		s.note(backups, i)
+	}
+	for i := range backups {
+		s.reasons[i] = s.byAge(backups, i)
+	}
+	s.limit(policy, backups)
+	return s
+}
+
+// note takes down what backup i is for the others.
+func (s *sieve) note(backups []cluster.Backup, i int) {
 	earlier := func(i, j int) bool {
 		if s.all[i].unix != s.all[j].unix {
 			return s.all[i].unix < s.all[j].unix
 		}
 		return backups[i].Name < backups[j].Name
 	}
-	var names reader
-	for i, b := range backups {
-		s.all[i] = judge(policy, now, b.Name, &names)
-		in := s.all[i].bucket
-		if in.class() == unparsed || in.class() == future {
-			continue
-		}
-		if in.dated() {
-			if j, ok := s.earliest[in]; !ok || earlier(i, int(j)) {
-				s.earliest[in] = int32(i)
-			}
-		}
-		if s.newest < 0 || earlier(s.newest, i) {
-			s.newest = i
+	in, damaged := s.all[i].bucket, backups[i].Damaged
+	if in.class() == unparsed || in.class() == future {
+		return
+	}
+	if in.dated() {
+		if j, ok := s.first[in]; !ok || backups[j].Damaged && !damaged || backups[j].Damaged == damaged && earlier(i, int(j)) {
+			s.first[in] = int32(i)
 		}
 	}
-	return s
+	if s.newest < 0 || earlier(s.newest, i) {
+		s.newest = i
+	}
+	if !damaged && (s.newestGood < 0 || earlier(s.newestGood, i)) {
+		s.newestGood = i
+	}
 }
 
-func (s sieve) verdict(i int) (keep bool, reason string) {
+// byAge says what the rules without limits say of backup i.
+func (s *sieve) byAge(backups []cluster.Backup, i int) reason {
 	in := s.all[i].bucket
-	first := false
+	first, spoiled := false, false
 	if in.dated() {
-		first = s.earliest[in] == int32(i)
+		j := s.first[in]
+		first = j == int32(i)
+		spoiled = backups[i].Damaged && !backups[j].Damaged
 	}
-	keep, reason = rule(in.class(), first)
-	if !keep && i == s.newest {
-		return true, reasonNewest
+	switch r := rule(in.class(), first, spoiled); {
+	case r.keep():
+		return r
+	case i == s.newest:
+		return newest
+	case i == s.newestGood:
+		return newestGood
+	default:
+		return r
 	}
-	return keep, reason
 }
 
 // rule says what happens to a backup of an age class that is, or is not, the
-// earliest of its bucket.
-func rule(c class, earliest bool) (keep bool, reason string) {
+// first of its bucket, and that is, or is not, damaged where that is good.
+func rule(c class, first, spoiled bool) reason {
 	switch {
 	case c == unparsed:
-		return true, reasonUnparsed
+		return unparsable
 	case c == future:
-		return true, reasonFuture
+		return ahead
 	case c == recent:
-		return true, reasonRecent
-	case c == hourly && earliest:
-		return true, reasonHour
+		return young
+	case c == hourly && first:
+		return firstOfHour
+	case c == hourly && spoiled:
+		return damagedInHour
 	case c == hourly:
-		return false, reasonNotHour
-	case c == daily && earliest:
-		return true, reasonDay
+		return notFirstOfHour
+	case c == daily && first:
+		return firstOfDay
+	case c == daily && spoiled:
+		return damagedInDay
 	case c == daily:
-		return false, reasonNotDay
+		return notFirstOfDay
 	}
-	return false, reasonOld
+	return tooOld
 }
 
 func judge(policy Policy, now time.Time, name string, r *reader) judged {

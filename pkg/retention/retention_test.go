@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +14,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// TestStories runs testdata/stories.txt. Its blocks are "policy", "now",
-// backup names and, after each name, the verdict that Keep must give.
+// TestStories runs testdata/stories.txt. Its blocks are "policy", "limits"
+// (number and bytes, 0 for none), "now", backup names and, after each name, the
+// verdict that Keep must give. A name may be followed by "damaged" and a size.
 func TestStories(t *testing.T) {
 	file, err := os.Open("testdata/stories.txt")
 	if err != nil {
@@ -25,7 +27,7 @@ func TestStories(t *testing.T) {
 		name     string
 		policy   Policy
 		now      time.Time
-		names    []string
+		backups  []cluster.Backup
 		verdicts []string
 	}
 	var stories []*story
@@ -48,12 +50,29 @@ func TestStories(t *testing.T) {
 			if last.policy.Daily, err = ParseDuration(daily); err != nil {
 				t.Fatal(err)
 			}
+		case "limits":
+			count, bytes, _ := strings.Cut(rest, " ")
+			if last.policy.MaxCount, err = strconv.Atoi(count); err != nil {
+				t.Fatal(err)
+			}
+			if last.policy.MaxBytes, err = ParseSize(bytes); err != nil {
+				t.Fatal(err)
+			}
 		case "now":
 			if last.now, err = time.Parse(time.RFC3339, rest); err != nil {
 				t.Fatal(err)
 			}
 		default:
-			last.names = append(last.names, word)
+			b := named(word)[0]
+			if r, ok := strings.CutPrefix(rest, "damaged "); ok {
+				b.Damaged, rest = true, r
+			}
+			if size, r, ok := strings.Cut(rest, " "); ok {
+				if n, err := ParseSize(size); err == nil {
+					b.Size, rest = n, r
+				}
+			}
+			last.backups = append(last.backups, b)
 			last.verdicts = append(last.verdicts, strings.TrimSpace(rest))
 		}
 	}
@@ -62,13 +81,13 @@ func TestStories(t *testing.T) {
 	}
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {
-			for i, v := range Keep(s.policy, s.now, named(s.names...)) {
+			for i, v := range Keep(s.policy, s.now, s.backups) {
 				got := "remove: " + v.Reason
 				if v.Keep {
 					got = "keep: " + v.Reason
 				}
-				if got != s.verdicts[i] || v.Backup.Name != s.names[i] {
-					t.Errorf("%s\n got %s\nwant %s", s.names[i], got, s.verdicts[i])
+				if got != s.verdicts[i] || v.Backup != s.backups[i] {
+					t.Errorf("%s\n got %s\nwant %s", s.backups[i].Name, got, s.verdicts[i])
 				}
 			}
 		})
@@ -221,20 +240,5 @@ func TestSlotRoundsDownBefore1970(t *testing.T) {
 		if got := slot(c.unix, time.Hour); got != c.want {
 			t.Errorf("slot(%d) = %d, want %d", c.unix, got, c.want)
 		}
-	}
-}
-
-func TestKeepAllocatesLittle(t *testing.T) {
-	backups := randomBackups(rand.New(rand.NewPCG(1, 1)), 10_000)
-	if n := testing.AllocsPerRun(3, func() { Keep(Policy{}, testNow, backups) }); n > 1000 {
-		t.Errorf("%.0f allocations for %d backups", n, len(backups))
-	}
-}
-
-func BenchmarkKeep(b *testing.B) {
-	backups := randomBackups(rand.New(rand.NewPCG(1, 1)), 10_000)
-	b.ReportAllocs()
-	for b.Loop() {
-		Keep(Policy{}, testNow, backups)
 	}
 }
