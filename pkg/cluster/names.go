@@ -88,6 +88,10 @@ func parseHex(s string) (uint64, error) {
 // A Revision is a revision of etcd's key space.
 type Revision int64
 
+// MaxRevision is the highest revision that is believed. No cluster comes near:
+// one that is claimed is damage, or malice that would leave no room above it.
+const MaxRevision Revision = 1 << 62
+
 // A Term is the epoch in which one coordinator may act. Terms only grow; zero
 // means that nobody has ever held the lease.
 type Term uint64

@@ -99,6 +99,12 @@ type Node struct {
 	CertNotAfter time.Time `json:"certNotAfter,omitzero"`
 	// SetAside is the old data that the node keeps, oldest first.
 	SetAside []SetAside `json:"setAside,omitempty"`
+	// Staged is a restore that the node prepares beside what it runs, nil for
+	// none.
+	Staged *Staged `json:"staged,omitempty"`
+	// Revision is the node's high-water mark: its member has told of no revision
+	// above it, in any incarnation.
+	Revision Revision `json:"revision,omitempty"`
 	// Hosts are the entries of the hosts-file block that the node maintains, by
 	// address and name.
 	Hosts []HostEntry `json:"hosts,omitempty"`
@@ -145,6 +151,10 @@ type Prepared struct {
 	Token   Token               `json:"token"`
 	Version etcdversion.Version `json:"version"`
 	Voters  []Seat              `json:"voters"`
+	// Backup is the backup that the node has restored for this founding, empty
+	// for a cluster that begins with nothing. The restored data takes the place
+	// of the empty disk: without it the node never starts.
+	Backup string `json:"backup,omitempty"`
 }
 
 // A Seat is a founding voter: a name and where its peers find it.
@@ -275,6 +285,15 @@ type Store struct {
 	BackupsKnown bool `json:"backupsKnown,omitempty"`
 	// Requests are the operator's queued wishes, oldest first.
 	Requests []Request `json:"requests,omitempty"`
+	// Source is what is known of the backup that the first queued restore asks
+	// for, nil as long as it has not been read.
+	Source *Source `json:"source,omitempty"`
+	// Revision is the store's high-water mark: no revision above it was ever
+	// seen by a coordinator.
+	Revision Revision `json:"revision,omitempty"`
+	// RevisionProblem says why the mark cannot be understood: nothing may be
+	// restored by it then.
+	RevisionProblem string `json:"revisionProblem,omitempty"`
 	// Problems are objects in the store that could not be understood.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -288,12 +307,24 @@ type Incarnation struct {
 	Voters  []Seat              `json:"voters"`
 	At      time.Time           `json:"at"`
 	By      NodeName            `json:"by"`
+	// Restored says what its data is from, nil for a cluster that began empty.
+	Restored *Restored `json:"restored,omitempty"`
 }
 
 // A Backup is a complete backup in the store.
 type Backup struct {
 	Name string    `json:"name"`
 	At   time.Time `json:"at"`
+	// Size is that of its data object, as it is stored, in bytes.
+	Size int64 `json:"size,omitempty"`
+	// Encrypted says that its data can only be read with a key.
+	Encrypted bool `json:"encrypted,omitempty"`
+	// Verified and Drilled are when it was last verified, and restored for a
+	// trial, with success; zero for never.
+	Verified time.Time `json:"verified,omitzero"`
+	Drilled  time.Time `json:"drilled,omitzero"`
+	// Damaged says that a verification or a trial found it to be damaged.
+	Damaged bool `json:"damaged,omitempty"`
 }
 
 // A RequestKind names what a request asks for.
@@ -303,7 +334,8 @@ type RequestKind string
 const (
 	// RequestPause asks the coordinator to leave the cluster alone.
 	RequestPause RequestKind = "pause"
-	// RequestBackup asks for one backup now.
+	// RequestBackup asks for one backup now. It is fulfilled by one that is not
+	// older than the request.
 	RequestBackup RequestKind = "backup"
 	// RequestRestore asks for a restore.
 	RequestRestore RequestKind = "restore"
@@ -319,6 +351,15 @@ type Request struct {
 	By     string `json:"by,omitempty"`
 	// Backup is the name of the backup to restore.
 	Backup string `json:"backup,omitempty"`
+	// MemberCount and EtcdVersion are what the restored cluster is to be, zero for
+	// what the spec says.
+	MemberCount int                 `json:"memberCount,omitempty"`
+	EtcdVersion etcdversion.Version `json:"etcdVersion,omitzero"`
+	// SkipBackup asks for no last backup of what runs.
+	SkipBackup bool `json:"skipBackup,omitempty"`
+	// Lost are the nodes that the operator declares to be gone for good: a
+	// restore does not wait for their votes.
+	Lost []NodeName `json:"lost,omitempty"`
 }
 
 // A Gap is a source that did not answer.

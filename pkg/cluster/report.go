@@ -7,14 +7,21 @@ type Report struct {
 	ID        MemberID            `json:"id"`
 	ClusterID ClusterID           `json:"clusterID"`
 	Version   etcdversion.Version `json:"version"`
-	Learner   bool                `json:"learner,omitempty"`
-	Leader    MemberID            `json:"leader,omitempty"`
-	RaftTerm  uint64              `json:"raftTerm"`
-	Applied   uint64              `json:"applied"`
-	Revision  Revision            `json:"revision"`
-	DBSize    int64               `json:"dbSize"`
-	Alarms    []string            `json:"alarms,omitempty"`
+	// Storage is the version of the storage format, zero before etcd 3.6.
+	Storage  etcdversion.Version `json:"storage,omitzero"`
+	Learner  bool                `json:"learner,omitempty"`
+	Leader   MemberID            `json:"leader,omitempty"`
+	RaftTerm uint64              `json:"raftTerm"`
+	Applied  uint64              `json:"applied"`
+	Revision Revision            `json:"revision"`
+	DBSize   int64               `json:"dbSize"`
+	Alarms   []string            `json:"alarms,omitempty"`
 	// Members is the member list as this member has applied it. A learner does
 	// not tell it (etcd refuses the call).
 	Members []Member `json:"members,omitempty"`
 }
+
+// MaxBehind is by how many raft entries a member may trail the one that has
+// applied most, and still be read for a backup. A member that keeps up trails by
+// tens under load; a report is not of one instant for all.
+const MaxBehind = 1000

@@ -37,10 +37,20 @@ type Policy struct {
 	// BackupFresh is how old the newest backup may be for a risky step to go
 	// ahead without a new one.
 	BackupFresh time.Duration `json:"backupFresh"`
+	// Unbacked says that there is no store, so that no step waits for a backup.
+	Unbacked bool `json:"unbacked,omitempty"`
 	// HourlyRetention and DailyRetention bound how long one backup an hour and
 	// one a day are kept.
 	HourlyRetention time.Duration `json:"hourlyRetention"`
 	DailyRetention  time.Duration `json:"dailyRetention"`
+	// MaxBackups and MaxBackupBytes limit the backups that are kept, and what
+	// they hold together; zero is without limit.
+	MaxBackups     int   `json:"maxBackups,omitempty"`
+	MaxBackupBytes int64 `json:"maxBackupBytes,omitempty"`
+	// VerifyInterval and DrillInterval are the times between two verifications of
+	// the newest backup, and between two trials; zero is never.
+	VerifyInterval time.Duration `json:"verifyInterval,omitempty"`
+	DrillInterval  time.Duration `json:"drillInterval,omitempty"`
 	// SetAsideKeep is how long data that was moved aside stays on a node's disk,
 	// and SetAsideMax how many such directories one node keeps.
 	SetAsideKeep time.Duration `json:"setAsideKeep"`
@@ -51,6 +61,8 @@ type Policy struct {
 	// StaticNodes are the node names of a static list, empty where nodes are
 	// discovered. With a static list, founding also needs a majority of it.
 	StaticNodes []NodeName `json:"staticNodes,omitempty"`
+	// FixedSpec says that the spec is given by flags, and not by the store.
+	FixedSpec bool `json:"fixedSpec,omitempty"`
 	// DNSSuffix is appended to node names in the hosts file; empty leaves hosts
 	// files alone.
 	DNSSuffix string `json:"dnsSuffix,omitempty"`

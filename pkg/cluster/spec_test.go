@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,9 @@ func TestDefaultsFillEveryField(t *testing.T) {
 	v := reflect.ValueOf(DefaultPolicy())
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		optional := f.Name == "StaticNodes" || f.Name == "DNSSuffix"
+		optional := slices.Contains([]string{
+			"StaticNodes", "DNSSuffix", "Unbacked", "MaxBackups", "MaxBackupBytes", "VerifyInterval", "DrillInterval", "FixedSpec",
+		}, f.Name)
 		if v.Field(i).IsZero() != optional {
 			t.Errorf("the default of %s is %v", f.Name, v.Field(i))
 		}

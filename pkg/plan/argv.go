@@ -141,7 +141,7 @@ func text(v reflect.Value) string {
 		}
 		return string(b)
 	}
-	if v.Kind() == reflect.Int {
+	if v.CanInt() {
 		return strconv.FormatInt(v.Int(), 10)
 	}
 	return v.String()
@@ -151,12 +151,12 @@ func setText(v reflect.Value, s string) error {
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		return u.UnmarshalText([]byte(s))
 	}
-	if v.Kind() == reflect.Int {
-		n, err := strconv.Atoi(s)
+	if v.CanInt() {
+		n, err := strconv.ParseInt(s, 10, v.Type().Bits())
 		if err != nil {
 			return fmt.Errorf("%q is not a whole number", s)
 		}
-		v.SetInt(int64(n))
+		v.SetInt(n)
 		return nil
 	}
 	v.SetString(s)
@@ -172,6 +172,17 @@ func quote(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// Aside reports whether op may take as long as a database is large, and changes
+// nothing of the cluster: it runs beside the other operations, one of its sort at
+// a time.
+func Aside(op Operation) bool {
+	switch op.(type) {
+	case *BackupTake, *BackupVerify, *BackupDrill:
+		return true
+	}
+	return false
 }
 
 // Target returns the node whose daemon must carry op out; ok is false for an

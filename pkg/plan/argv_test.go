@@ -29,6 +29,11 @@ func TestArgvOfEachKind(t *testing.T) {
 	}{
 		{&plan.MemberPrepare{Node: "a", Token: "t", Version: v, Voters: []cluster.Seat{seat}}, "etcdadm member prepare --node=a --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380"},
 		{&plan.IncarnationCreate{Number: 2, Token: "t", Version: v, Voters: []cluster.Seat{seat}}, "etcdadm incarnation create --number=2 --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380"},
+		{&plan.IncarnationCreate{Number: 2, Token: "t", Version: v, Voters: []cluster.Seat{seat}, Request: "r", Backup: "b", Revision: 1 << 40, Before: []cluster.NodeName{"a"}}, "etcdadm incarnation create --number=2 --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380 --request=r --backup=b --revision=1099511627776 --before=a"},
+		{&plan.RestoreStage{Node: "a", Request: "r", Backup: "b", Token: "t", Version: v, Revision: 7, Voters: []cluster.Seat{seat}, Lost: []cluster.NodeName{"b"}}, "etcdadm restore stage --node=a --request=r --backup=b --token=t --version=3.6.16 --revision=7 --voter=a=https://a:2380,https://10.0.0.1:2380 --lost=b"},
+		{&plan.RestoreSwitch{Node: "a", Token: "t", ExpectToken: "s"}, "etcdadm restore switch --node=a --token=t --expect-token=s"},
+		{&plan.RestoreDiscard{Node: "a", Token: "t"}, "etcdadm restore discard --node=a --token=t"},
+		{&plan.RequestClose{Name: "r", Outcome: plan.OutcomeRefused, Reason: "no such backup"}, "etcdadm request close --name=r --outcome=refused '--reason=no such backup'"},
 		{&plan.IncarnationMark{Token: "t"}, "etcdadm incarnation mark --token=t"},
 		{&plan.SpecWrite{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")}, "etcdadm spec write --member-count=3 --etcd-version=3.6.16"},
 		{&plan.MemberStart{Node: "a", Token: "t", Mode: plan.StartRestart, Version: v}, "etcdadm member start --node=a --token=t --mode=restart --version=3.6.16"},
@@ -43,11 +48,17 @@ func TestArgvOfEachKind(t *testing.T) {
 		{&plan.QuarantineSet{Node: "a"}, "etcdadm quarantine set --node=a"},
 		{&plan.QuarantineLift{Node: "a"}, "etcdadm quarantine lift --node=a"},
 		{&plan.BackupTake{Node: "a", Reason: "it's time"}, `etcdadm backup take --node=a '--reason=it'\''s time'`},
+		{&plan.BackupVerify{Node: "a", Name: "b"}, "etcdadm backup verify --node=a --name=b"},
+		{&plan.BackupDrill{Node: "a", Name: "b"}, "etcdadm backup drill --node=a --name=b"},
 		{&plan.BackupPrune{Remove: []string{"2026-11-20T11:00:00Z-000001", "b"}}, "etcdadm backup prune --remove=2026-11-20T11:00:00Z-000001 --remove=b"},
 		{&plan.EndpointsWrite{Node: "a", Entries: []cluster.HostEntry{{Address: "10.0.0.1", Name: "a.x"}}}, "etcdadm endpoints write --node=a --entry=10.0.0.1=a.x"},
 	}
-	if len(tests) != len(plan.Kinds()) {
-		t.Errorf("%d kinds, %d tests", len(plan.Kinds()), len(tests))
+	kinds := map[string]bool{}
+	for _, tt := range tests {
+		kinds[plan.KindOf(tt.op).Path] = true
+	}
+	if len(kinds) != len(plan.Kinds()) {
+		t.Errorf("%d kinds, tests of %d", len(plan.Kinds()), len(kinds))
 	}
 	for _, tt := range tests {
 		if got := plan.Line(tt.op); got != tt.want {
@@ -99,6 +110,10 @@ func TestParseRefuses(t *testing.T) {
 		{"member prepare --node=a --token=t --version=3.6.16 --voter=a=ftp://a:2380", "--voter: "},
 		{"member start --node=a --token=t --mode=restart --version=3.6.16 --peer=a=https://a:2380,", "--peer: "},
 		{"endpoints write --node=a --entry=ten=a", "--entry: "},
+		{"request close --name=r --outcome=maybe", "--outcome=maybe is not"},
+		{"request close --name=../r --outcome=done", "--name: "},
+		{"restore stage --node=a --request=r --backup=../b --token=t --version=3.6.16 --revision=1 --voter=a=https://a:2380", "--backup: "},
+		{"restore stage --node=a --request=r --backup=b --token=t --version=3.6.16 --revision=99999999999999999999 --voter=a=https://a:2380", "not a whole number"},
 		{"endpoints write --node=a --entry=10.0.0.1=a#b", "--entry: "},
 	}
 	for _, tt := range tests {
@@ -204,7 +219,9 @@ func randomValue(r *rand.Rand, v reflect.Value) {
 		v.Set(reflect.ValueOf(cluster.HostEntry{Address: "10.0.0.1", Name: "n" + without(awkward, func(r rune) bool {
 			return r == '#' || unicode.IsSpace(r) || !unicode.IsPrint(r)
 		})}))
-	case int:
+	case plan.Outcome:
+		v.SetString(string([]plan.Outcome{plan.OutcomeDone, plan.OutcomeRefused}[r.IntN(2)]))
+	case int, cluster.Revision:
 		v.SetInt(1 + r.Int64N(1<<40))
 	default:
 		v.SetString("w" + without(awkward, func(r rune) bool { return strings.ContainsRune("/\\\x00", r) }))

@@ -37,6 +37,8 @@ func unsafe(invariant, format string, args ...any) error {
 //	founding    a cluster is founded only where nothing tells of an earlier one
 //	newest      the newest backup is never deleted
 //	electors    the electors' record moves by one name at a time
+//	restore     nothing that runs is stopped before all that replaces it is ready,
+//	            and no restored cluster begins below a revision that was seen
 func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 	if err := Validate(op); err != nil {
 		return err
@@ -76,7 +78,15 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return c.lift(op)
 	case *BackupPrune:
 		return c.prune(op)
-	case *DataDiscard, *BackupTake, *EndpointsWrite:
+	case *RestoreStage:
+		return c.stage(op)
+	case *RestoreSwitch:
+		return c.changeOver(op)
+	case *RestoreDiscard:
+		return c.discardStaged(op)
+	case *RequestClose:
+		return nil // a request is a wish
+	case *DataDiscard, *BackupTake, *BackupVerify, *BackupDrill, *EndpointsWrite:
 		return nil // nothing of the cluster's can be lost by these
 	}
 	return unsafe("unknown", "%T has no check", op)
@@ -173,6 +183,9 @@ func (c checker) prepare(op *MemberPrepare) error {
 		// lost its disk, and perhaps a vote that it gave.
 		return unsafe("fresh-disk", "%s has no promise to change", op.Node)
 	}
+	if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == op.Token {
+		return unsafe("fresh-disk", "incarnation %s begins with restored data, which %s has not", op.Token, op.Node)
+	}
 	return c.untouched(op.Token)
 }
 
@@ -204,6 +217,9 @@ func (c checker) untouched(token cluster.Token) error {
 }
 
 func (c checker) create(op *IncarnationCreate) error {
+	if op.Backup != "" || op.Request != "" || op.Revision != 0 {
+		return c.createRestored(op)
+	}
 	if len(c.obs.Members) > 0 && c.obs.Store.RecordsProblem == "" {
 		if op.Token != c.obs.Token {
 			return unsafe("founding", "a cluster with another token is running")
@@ -242,7 +258,11 @@ func (c checker) staticMajority() error {
 }
 
 func (c checker) writeSpec(op *SpecWrite) error {
-	if !c.obs.Store.SpecMissing && !Done(c.obs, op) {
+	rec := newestRecord(c.obs)
+	if op.Request != "" && (rec == nil || rec.Restored == nil || rec.Restored.Request != op.Request) {
+		return &StaleError{Want: "a cluster restored for request " + op.Request, Got: "another"}
+	}
+	if op.Request == "" && !c.obs.Store.SpecMissing && !Done(c.obs, op) {
 		return &StaleError{Want: "a store without a spec", Got: "one that does not answer"}
 	}
 	return cluster.Spec{MemberCount: op.MemberCount, EtcdVersion: op.EtcdVersion}.Validate()
@@ -272,6 +292,9 @@ func (c checker) start(op *MemberStart) error {
 			return unsafe("founding", "the incarnation has no record")
 		}
 		if n.Disk.State == cluster.DiskEmpty {
+			if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == op.Token && n.Prepared.Backup == "" {
+				return unsafe("fresh-disk", "incarnation %s begins with restored data, which %s has not", op.Token, op.Node)
+			}
 			return c.founder(n, op.Token)
 		}
 	case StartJoin:
@@ -316,6 +339,9 @@ func (c checker) expectRunning(op *MemberStop) error {
 	if token == "" && n.Assigned != nil {
 		token = n.Assigned.Token
 	}
+	if !c.policy.Unbacked && !superseded(c.obs, token) {
+		return unsafe("live-data", "%s runs incarnation %s, which may be newer than %s, and the store does not answer", op.Node, token, c.obs.Token)
+	}
 	if token != op.ExpectToken || n.Disk.MemberID != op.ExpectMemberID {
 		return &StaleError{
 			Want: fmt.Sprintf("member %s of incarnation %s", op.ExpectMemberID, op.ExpectToken),
@@ -354,7 +380,16 @@ func (c checker) lift(op *QuarantineLift) error {
 	if n.Assigned == nil || !n.Assigned.Quarantined {
 		return nil // nothing to do
 	}
-	if voters, healthy := c.count(0); healthy == voters {
+	voters, healthy := c.count(0)
+	if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == c.obs.Token && n.Assigned.Token == rec.Token {
+		if serving := servedBefore(c.obs, *rec); len(serving) > 0 {
+			return unsafe("restore", "what ran before may still be served by %s", names(serving))
+		}
+		if healthy >= cluster.Quorum(voters) {
+			return nil
+		}
+	}
+	if healthy == voters {
 		return nil
 	}
 	return c.stop(op.Node)

@@ -21,7 +21,7 @@ func Done(obs cluster.Observation, op Operation) bool {
 	case *IncarnationMark:
 		return !obs.Store.Created.IsZero()
 	case *SpecWrite:
-		return obs.Store.Reachable && !obs.Store.SpecMissing
+		return op.Request == "" && obs.Store.Reachable && !obs.Store.SpecMissing
 	case *MemberStart:
 		n := l.node(op.Node)
 		return n != nil && n.Assigned != nil && n.Assigned.Token == op.Token && n.Assigned.Version == op.Version &&
@@ -40,6 +40,23 @@ func Done(obs cluster.Observation, op Operation) bool {
 	case *ElectorsWrite:
 		have := obs.Electors
 		return have.Token == op.Token && slices.Equal(have.Names, op.Names) && recorded(l, have)
+	}
+	return doneRestore(l, op)
+}
+
+func doneRestore(l *look, op Operation) bool {
+	switch op := op.(type) {
+	case *RestoreStage:
+		n := l.node(op.Node)
+		return n != nil && n.Staged != nil && n.Staged.Token == op.Token && n.Staged.Ready
+	case *RestoreSwitch:
+		n := l.node(op.Node)
+		return n != nil && n.Reachable && (n.Staged == nil || n.Staged.Token != op.Token) && (n.Assigned == nil || n.Assigned.Token == op.Token)
+	case *RestoreDiscard:
+		n := l.node(op.Node)
+		return n != nil && n.Reachable && (n.Staged == nil || n.Staged.Token != op.Token)
+	case *RequestClose:
+		return l.obs.Store.Reachable && !slices.ContainsFunc(l.obs.Store.Requests, func(r cluster.Request) bool { return r.Name == op.Name })
 	}
 	return doneUpkeep(l, op)
 }
@@ -71,6 +88,8 @@ func doneUpkeep(l *look, op Operation) bool {
 		return n != nil && n.Assigned != nil && !n.Assigned.Quarantined
 	case *BackupTake:
 		return false // every call takes one more
+	case *BackupVerify, *BackupDrill:
+		return false // every call does it once more
 	case *BackupPrune:
 		return l.obs.Store.BackupsKnown && !slices.ContainsFunc(l.obs.Store.Backups, func(b cluster.Backup) bool { return slices.Contains(op.Remove, b.Name) })
 	case *EndpointsWrite:

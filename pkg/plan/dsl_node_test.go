@@ -24,6 +24,9 @@ import (
 //	unpublished, conflict=ADDRESS, skew=20s, quarantined, hosts=10.0.0.3=c.x
 //	aside=192h,24h         old data; aside=t1:24h of incarnation t1
 //	address=10.0.0.9:3996
+//	staged=n1/r1:a,b,c     it restores for a request, and is ready, refused=WHY, staging=WHY, fetched=MB
+//	restored=n1/r1:a,b,c   it has changed over to what it had staged
+//	free=MB, mark=REVISION
 func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 	switch key {
 	case "data":
@@ -111,7 +114,7 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 			n.SetAside = append(n.SetAside, cluster.SetAside{Name: name, At: s.obs.At.Add(-d), Bytes: 1 << 20})
 		}
 	default:
-		return fmt.Errorf("a node has no attribute %q", key)
+		return s.staged(n, key, value)
 	}
 	return err
 }

@@ -26,7 +26,9 @@ import (
 //	store unreachable           also: reachable, unread (no list of backups yet), emptied
 //	created, incarnation 1 token=t1 voters=a,b,c
 //	electors a,b,c on=a,b       the newest electors' record, and who has it on disk
-//	request r1 kind=pause by=eve
+//	request r1 kind=pause by=eve, request r2 kind=restore backup=2h members=1 lost=b,c
+//	source r2 version=3.5.1 revision=900 problem=words-of-it (one is made for each restore)
+//	revision 1000               the highest that members tell of
 //	observer a since=10m        who looks, and for how long it has
 //	later 10m                   time passes
 //	spec-problem TEXT, spec-missing, records-problem TEXT, nonce n2, token t1
@@ -113,6 +115,10 @@ func (s *stage) fact(kind string, args []string) error {
 		return s.circumstance(kind, args)
 	case "electors":
 		return s.electors(args)
+	case "revision":
+		n, err := strconv.ParseInt(args[0], 10, 64)
+		s.obs.Revision = cluster.Revision(n)
+		return err
 	case "spec-missing":
 		store.SpecMissing = true
 	case "records-problem":
@@ -179,13 +185,20 @@ func (s *stage) storeFact(kind string, args []string) error {
 				i.Token = cluster.Token(v)
 			case "voters":
 				i.Voters = s.seats(v)
+			case "restored":
+				i.Restored = &cluster.Restored{Request: v, Backup: backupOf(s.obs.At, "1h"), Revision: 1_000_000_900}
 			}
 			return nil
 		})
 		store.Incarnations = append(store.Incarnations, i)
 		return err
 	case "backup":
-		return each(args, func(_, v string) error { return s.backup(v) })
+		for _, v := range args {
+			if err := s.backup(strings.TrimPrefix(v, "age=")); err != nil {
+				return err
+			}
+		}
+		return nil
 	case "backups":
 		if args[0] == "none" {
 			store.Backups = nil
@@ -194,27 +207,12 @@ func (s *stage) storeFact(kind string, args []string) error {
 		return s.backups(args)
 	case "request":
 		return s.request(args)
+	case "source":
+		return s.source(args)
 	default:
 		return fmt.Errorf("there is no %q", kind)
 	}
 	return nil
-}
-
-func (s *stage) request(args []string) error {
-	r := cluster.Request{Name: args[0], At: s.obs.At.Add(-time.Minute)}
-	err := each(args[1:], func(k, v string) error {
-		switch k {
-		case "kind":
-			r.Kind = cluster.RequestKind(v)
-		case "by":
-			r.By = v
-		case "reason":
-			r.Reason = v
-		}
-		return nil
-	})
-	s.obs.Store.Requests = append(s.obs.Store.Requests, r)
-	return err
 }
 
 func (s *stage) backup(age string) error {

@@ -15,33 +15,34 @@ type Rule string
 
 // The rules that can hold.
 const (
-	SpecMissing        Rule = "spec-missing"
-	SpecInvalid        Rule = "spec-invalid"
-	Paused             Rule = "paused"
-	RequestUnsupported Rule = "request-unsupported"
-	NameConflict       Rule = "name-conflict"
-	ClockSkew          Rule = "clock-skew"
-	StoreUnreachable   Rule = "store-unreachable"
-	StoreNotShared     Rule = "store-not-shared"
-	RecordInvalid      Rule = "record-invalid"
-	WaitingForNodes    Rule = "waiting-for-nodes"
-	ClusterLost        Rule = "cluster-lost"
-	Founding           Rule = "founding"
-	QuorumLost         Rule = "quorum-lost"
-	QuorumMargin       Rule = "quorum-margin"
-	MemberStarting     Rule = "member-starting"
-	Grace              Rule = "grace"
-	NoSpare            Rule = "no-spare"
-	LearnerBehind      Rule = "learner-behind"
-	BinaryMissing      Rule = "binary-missing"
-	VersionDiffers     Rule = "version-differs"
-	DiskUnreadable     Rule = "disk-unreadable"
-	Alarm              Rule = "alarm"
-	ElectorsDiffer     Rule = "electors-differ"
-	NodeUnreachable    Rule = "node-unreachable"
-	NoCoordinator      Rule = "no-coordinator"
-	NotYet             Rule = "not-yet"
-	OperationFailed    Rule = "operation-failed"
+	SpecMissing      Rule = "spec-missing"
+	SpecInvalid      Rule = "spec-invalid"
+	Paused           Rule = "paused"
+	Restoring        Rule = "restoring"
+	NameConflict     Rule = "name-conflict"
+	ClockSkew        Rule = "clock-skew"
+	StoreUnreachable Rule = "store-unreachable"
+	StoreNotShared   Rule = "store-not-shared"
+	RecordInvalid    Rule = "record-invalid"
+	WaitingForNodes  Rule = "waiting-for-nodes"
+	ClusterLost      Rule = "cluster-lost"
+	Founding         Rule = "founding"
+	QuorumLost       Rule = "quorum-lost"
+	QuorumMargin     Rule = "quorum-margin"
+	MemberStarting   Rule = "member-starting"
+	Grace            Rule = "grace"
+	NoSpare          Rule = "no-spare"
+	LearnerBehind    Rule = "learner-behind"
+	BinaryMissing    Rule = "binary-missing"
+	VersionDiffers   Rule = "version-differs"
+	DiskUnreadable   Rule = "disk-unreadable"
+	DiskFull         Rule = "disk-full"
+	Alarm            Rule = "alarm"
+	ElectorsDiffer   Rule = "electors-differ"
+	NodeUnreachable  Rule = "node-unreachable"
+	NoCoordinator    Rule = "no-coordinator"
+	NotYet           Rule = "not-yet"
+	OperationFailed  Rule = "operation-failed"
 )
 
 // A RuleDoc explains a rule to the person who reads the hold.
@@ -75,9 +76,9 @@ var ruleDocs = []RuleDoc{
 	{Paused,
 		"An operator asked the coordinator to leave the cluster alone. Nodes still restart their own etcd processes.",
 		"Run etcd-manager-ctl resume when you are done."},
-	{RequestUnsupported,
-		"A request or command is queued that this release cannot carry out. It stays queued and changes nothing.",
-		"Delete it with etcd-manager-ctl delete-command NAME, or run a release that knows it."},
+	{Restoring,
+		"A restore that was asked for is under way: nodes fetch the backup and make data directories of it, beside what runs, or the restored cluster is coming up. Until the incarnation's record is written, everything runs on as it was.",
+		"Wait; the text says how far each node is, or what went wrong. To give it up before the record is written: etcd-manager-ctl delete-command BACKUP."},
 	{NameConflict,
 		"Two daemons at different addresses use the same node name, or a node has the data of a member that goes by another name. Which of them is meant cannot be known, so nothing is planned that involves the name.",
 		"Stop one of them, or give it another --node-name (or another myid file in its data directory); give a machine that changed its name the old one."},
@@ -98,13 +99,13 @@ var ruleDocs = []RuleDoc{
 		"Start the missing nodes. If a machine is gone for good, remove its record with etcd-manager-ctl forget-node NAME."},
 	{ClusterLost,
 		"Something says that a cluster existed (a marker, an incarnation record, a backup), but no reachable node has its data. A new cluster is never made over the remains of another by itself.",
-		"Bring back a node that has the data. If all are lost, request a restore of a backup; if the remains are of no value, use an empty store."},
+		"Bring back a node that has the data. If all are lost, request a restore: etcd-manager-ctl restore-backup NAME; if the remains are of no value, use an empty store."},
 	{Founding,
 		"The founding members have been started, or are about to be, and are not healthy yet.",
 		"Wait; if it stays, look at the log lines of the members that the text names. A founder that never comes back needs its machine or, before any data exists, an empty store."},
 	{QuorumLost,
 		"Fewer voters are healthy than a majority needs, so etcd can neither write nor change its members. Nothing is taken away.",
-		"Bring back machines that hold voters: their members start by themselves from their own disks."},
+		"Bring back machines that hold voters: their members start by themselves from their own disks. If they are gone for good, a member that is left has lost less than any backup: save its database with etcdadm snapshot save STORE-URL (it needs no quorum), then etcd-manager-ctl restore-backup NAME --lost=NODE,NODE --member-count=N."},
 	{QuorumMargin,
 		"The next membership change would leave the cluster without a healthy majority.",
 		"Bring the unhealthy voters back first."},
@@ -129,6 +130,9 @@ var ruleDocs = []RuleDoc{
 	{DiskUnreadable,
 		"A node's data directory holds something that cannot be read or understood. It is left alone.",
 		"The text says what. Mend it, or move it away by hand."},
+	{DiskFull,
+		"A node has too little space to restore a backup: it needs room for the snapshot and for the database that is made of it, while the old data stays.",
+		"Make room below its data directory (old data is in data-trashcan/), or ask for a restore on fewer nodes with --member-count."},
 	{Alarm,
 		"etcd has raised an alarm. NOSPACE: the database is at its quota. CORRUPT: members disagree about the data.",
 		"NOSPACE: compact, defragment each member, then disarm with etcdctl. CORRUPT: replace the member that the text names."},

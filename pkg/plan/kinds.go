@@ -48,8 +48,32 @@ var kinds = []Kind{
 		New:   func() Operation { return &IncarnationMark{} },
 	},
 	{
-		Path: "spec write", Short: "write the spec that is remembered into a store that has lost it",
-		Needs: "The store is reachable and has no spec.",
+		Path: "restore stage", Short: "fetch a backup and make a data directory of it, beside what runs",
+		Needs: "The node has binaries of the version, and is one of the voters. With --lost, no majority of its electors is left without those nodes.",
+		Done:  "The restored data is on the node's disk, out of the way of what runs. A later restore replaces it.",
+		New:   func() Operation { return &RestoreStage{} },
+	},
+	{
+		Path: "restore switch", Short: "leave the incarnation that runs for the restored one", Destructive: true,
+		Needs: "The incarnation has a record, and a voter of it has its data ready. The node runs the expected incarnation.",
+		Done:  "Etcd is stopped, its data is below data-trashcan/, and a voter has promised to take part in the restored incarnation.",
+		New:   func() Operation { return &RestoreSwitch{} },
+	},
+	{
+		Path: "restore discard", Short: "delete what was staged for a restore", Destructive: true,
+		Needs: "The incarnation has no record, or the node no seat in it.",
+		Done:  "The staged data is gone.",
+		New:   func() Operation { return &RestoreDiscard{} },
+	},
+	{
+		Path: "request close", Short: "take a request out of the queue",
+		Needs: "The store is reachable.",
+		Done:  "The request is not queued. One that was refused is in control/closed/ with the reason.",
+		New:   func() Operation { return &RequestClose{} },
+	},
+	{
+		Path: "spec write", Short: "write the spec that is remembered into a store that has lost it, or the one of a restore",
+		Needs: "The store is reachable and has no spec, or the running incarnation was restored for the request.",
 		Done:  "control/etcd-cluster-spec exists.",
 		New:   func() Operation { return &SpecWrite{} },
 	},
@@ -115,7 +139,7 @@ var kinds = []Kind{
 	},
 	{
 		Path: "quarantine lift", Short: "open a member to clients",
-		Needs: "The node has an assignment. Its restart does not take the quorum away, or all voters are healthy.",
+		Needs: "The node has an assignment. Its restart does not take the quorum away, or all voters are healthy. With --expect-revision, all members have the same data at the same revision, and at least that one.",
 		Done:  "The member listens on its client URLs.",
 		New:   func() Operation { return &QuarantineLift{} },
 	},
@@ -124,6 +148,18 @@ var kinds = []Kind{
 		Needs: "The node's member is healthy; the store is reachable.",
 		Done:  "A new backup with its metadata file is in the store.",
 		New:   func() Operation { return &BackupTake{} },
+	},
+	{
+		Path: "backup verify", Short: "read a backup to its end and check all of it",
+		Needs: "The store is reachable, and the node has room for the snapshot.",
+		Done:  "The backup's record in the store says when it was verified, or that it is damaged.",
+		New:   func() Operation { return &BackupVerify{} },
+	},
+	{
+		Path: "backup drill", Short: "restore a backup for a trial, into an etcd that nobody else sees",
+		Needs: "The store is reachable, and the node has binaries of the backup's etcd and room for two snapshots.",
+		Done:  "The backup's record in the store says when it was restored, and how long that took, or that it is damaged.",
+		New:   func() Operation { return &BackupDrill{} },
 	},
 	{
 		Path: "backup prune", Short: "delete backups that the retention rules let go", Destructive: true,
@@ -178,6 +214,9 @@ func Validate(op Operation) error {
 			return fail("--mode=%s is not new, join or restart", s.Mode)
 		}
 	}
+	if c, ok := op.(*RequestClose); ok && c.Outcome != OutcomeDone && c.Outcome != OutcomeRefused {
+		return fail("--outcome=%s is not done or refused", c.Outcome)
+	}
 	return nil
 }
 
@@ -198,7 +237,8 @@ func validateFlag(name string, f Flag, v reflect.Value) error {
 		return nil // it is only compared: a member may have been named by others
 	case "member add-learner peer-url":
 		return cluster.ValidatePeerURL(v.String())
-	case "backup prune remove", "data discard name":
+	case "backup prune remove", "backup verify name", "backup drill name", "data discard name", "restore stage backup", "restore stage request", "request close name",
+		"incarnation create backup", "incarnation create request", "spec write request":
 		return validateComponent(v.String())
 	}
 	if c, ok := v.Interface().(interface{ Validate() error }); ok {
@@ -216,7 +256,8 @@ func validateComponent(name string) error {
 }
 
 // optional lists the flags that may be missing: a member that never started
-// has no name, a node may not know its member id.
+// has no name, a node may not know its member id, an incarnation need not be
+// restored from anything.
 var optional = map[string]bool{
 	"member remove expect-name":       true,
 	"member stop expect-member-id":    true,
@@ -225,4 +266,13 @@ var optional = map[string]bool{
 	"member start peer":               true,
 	"endpoints write entry":           true,
 	"electors write expect":           true,
+	"incarnation create request":      true,
+	"incarnation create backup":       true,
+	"incarnation create revision":     true,
+	"incarnation create before":       true,
+	"restore stage lost":              true,
+	"restore switch expect-token":     true,
+	"request close reason":            true,
+	"spec write request":              true,
+	"quarantine lift expect-revision": true,
 }

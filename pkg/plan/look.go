@@ -146,12 +146,12 @@ func (l *look) free(version etcdversion.Version) (free []*cluster.Node, why []st
 	return free, why
 }
 
-// newest returns the newest backup that does not lie in the future, nil for
-// none.
+// newest returns the newest backup that does not lie in the future and is not
+// known to be damaged, nil for none.
 func (l *look) newest() *cluster.Backup {
 	for i := range l.obs.Store.Backups {
 		b := &l.obs.Store.Backups[i]
-		if b.At.Sub(l.obs.At) <= l.policy.MaxClockSkew {
+		if b.At.Sub(l.obs.At) <= l.policy.MaxClockSkew && !b.Damaged {
 			return b
 		}
 	}
@@ -205,16 +205,17 @@ func (l *look) storeReady(what string) bool {
 		return true
 	}
 	if !l.obs.Store.Reachable {
-		l.hold(StoreUnreachable, "%s needs the control store: %s", what, l.gap("store"))
+		l.hold(StoreUnreachable, "%s needs the control store: %s", what, l.silence())
 	} else {
 		l.hold(StoreUnreachable, "%s waits for the list of backups", what)
 	}
 	return false
 }
 
-func (l *look) gap(source string) string {
+// silence says why the store did not answer.
+func (l *look) silence() string {
 	for _, g := range l.obs.Gaps {
-		if g.Source == source {
+		if g.Source == "store" {
 			return g.Text
 		}
 	}
@@ -231,7 +232,7 @@ func (l *look) sources() (sources, apart []cluster.NodeName) {
 	for _, m := range l.voters {
 		n := l.nodeOf(m)
 		switch {
-		case !m.Healthy || l.behind(m) || n == nil || !n.Reachable || n.ClockSkew.Abs() > l.policy.MaxClockSkew:
+		case !m.Healthy || l.applied() > m.Applied+cluster.MaxBehind || n == nil || !n.Reachable || n.ClockSkew.Abs() > l.policy.MaxClockSkew:
 		case !n.Published && n.Name != l.obs.Observer:
 			apart = append(apart, n.Name)
 		case m.ID == l.obs.Leader:

@@ -79,9 +79,9 @@ const (
 var rules = []func(*look) (Operation, verdict){
 	ruleSpec,
 	rulePaused,
-	ruleRequests,
 	ruleConflict,
 	ruleEndpoints,
+	ruleRestore,
 	ruleFounding,
 	ruleQuorum,
 	ruleDisk,
@@ -96,7 +96,9 @@ var rules = []func(*look) (Operation, verdict){
 	ruleReplace,
 	ruleGrow,
 	ruleVersion,
+	ruleRequests,
 	ruleBackup,
+	ruleInspect,
 	ruleClock,
 	rulePrune,
 	ruleDiscard,
@@ -129,6 +131,9 @@ func Make(spec cluster.Spec, obs cluster.Observation) (Plan, error) {
 		}
 		p.Operations = append(p.Operations, op)
 		obs = Predict(obs, op)
+		if w, ok := op.(*SpecWrite); ok {
+			spec.MemberCount, spec.EtcdVersion = w.MemberCount, w.EtcdVersion
+		}
 	}
 	return p, fmt.Errorf("no end after %d steps", maxSteps)
 }
@@ -136,6 +141,11 @@ func Make(spec cluster.Spec, obs cluster.Observation) (Plan, error) {
 // Converged reports whether obs is what spec asks for. Periodic work (backups,
 // retention) does not count.
 func Converged(spec cluster.Spec, obs cluster.Observation) bool {
+	for _, r := range obs.Store.Requests {
+		if r.Kind != cluster.RequestPause {
+			return false
+		}
+	}
 	voters := 0
 	for _, m := range obs.Members {
 		if m.Learner || !m.Healthy || m.Name == "" {

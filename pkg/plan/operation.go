@@ -43,6 +43,57 @@ type IncarnationCreate struct {
 	Token   cluster.Token       `flag:"token" doc:"cluster token of the incarnation"`
 	Version etcdversion.Version `flag:"version" doc:"etcd version at founding"`
 	Voters  []cluster.Seat      `flag:"voter" doc:"founding voter, NAME=PEER-URL,PEER-URL (repeated)"`
+	// The rest is for an incarnation that begins with restored data.
+	Request  string             `flag:"request" doc:"request that asked for the restore"`
+	Backup   string             `flag:"backup" doc:"backup that the voters have restored"`
+	Revision cluster.Revision   `flag:"revision" doc:"revision that it begins with"`
+	Before   []cluster.NodeName `flag:"before" doc:"elector of what ran before and is not lost (repeated)"`
+}
+
+// RestoreStage has a node fetch a backup and make a data directory of it,
+// beside what it runs.
+type RestoreStage struct {
+	Node     cluster.NodeName    `flag:"node" doc:"node that restores"`
+	Request  string              `flag:"request" doc:"request that asks for the restore"`
+	Backup   string              `flag:"backup" doc:"backup to restore"`
+	Token    cluster.Token       `flag:"token" doc:"cluster token of the new incarnation"`
+	Version  etcdversion.Version `flag:"version" doc:"etcd version to run"`
+	Revision cluster.Revision    `flag:"revision" doc:"revision that the restored cluster begins with"`
+	Voters   []cluster.Seat      `flag:"voter" doc:"founding voter, NAME=PEER-URL,PEER-URL (repeated)"`
+	Lost     []cluster.NodeName  `flag:"lost" doc:"node that is gone for good (repeated)"`
+}
+
+// RestoreSwitch has a node leave the incarnation that it runs for the restored
+// one.
+type RestoreSwitch struct {
+	Node        cluster.NodeName `flag:"node" doc:"node that changes over"`
+	Token       cluster.Token    `flag:"token" doc:"cluster token of the restored incarnation"`
+	ExpectToken cluster.Token    `flag:"expect-token" doc:"incarnation that the node must be running"`
+}
+
+// RestoreDiscard deletes what a node has staged for a restore that does not
+// take place.
+type RestoreDiscard struct {
+	Node  cluster.NodeName `flag:"node" doc:"node that staged"`
+	Token cluster.Token    `flag:"token" doc:"cluster token of the restore"`
+}
+
+// Outcome says how a request ended.
+type Outcome string
+
+// The outcomes.
+const (
+	// OutcomeDone: what was asked for has happened.
+	OutcomeDone Outcome = "done"
+	// OutcomeRefused: it cannot be done; the reason is kept in the store.
+	OutcomeRefused Outcome = "refused"
+)
+
+// RequestClose takes a request out of the queue.
+type RequestClose struct {
+	Name    string  `flag:"name" doc:"request"`
+	Outcome Outcome `flag:"outcome" doc:"done or refused"`
+	Reason  string  `flag:"reason" doc:"what came of it"`
 }
 
 // IncarnationMark writes the marker that says a cluster exists.
@@ -51,10 +102,11 @@ type IncarnationMark struct {
 }
 
 // SpecWrite writes the spec that the nodes remember into a store that has
-// none.
+// none, or the one that a restore asks for.
 type SpecWrite struct {
 	MemberCount int                 `flag:"member-count" doc:"number of voters"`
 	EtcdVersion etcdversion.Version `flag:"etcd-version" doc:"etcd version"`
+	Request     string              `flag:"request" doc:"restore that asks for it; without it the store must have none"`
 }
 
 // MemberStart starts a node's etcd process.
@@ -128,12 +180,26 @@ type QuarantineSet struct {
 // QuarantineLift opens a node's member to clients.
 type QuarantineLift struct {
 	Node cluster.NodeName `flag:"node" doc:"node whose member is opened to clients"`
+	// ExpectRevision is for the first member of a restored cluster that is opened.
+	ExpectRevision cluster.Revision `flag:"expect-revision" doc:"all members must agree on all data and have at least this revision"`
 }
 
 // BackupTake writes a backup to the store.
 type BackupTake struct {
 	Node   cluster.NodeName `flag:"node" doc:"node whose member is read"`
 	Reason string           `flag:"reason" doc:"why: interval, request, or before-STEP"`
+}
+
+// BackupVerify reads a backup to its end and checks all of it.
+type BackupVerify struct {
+	Node cluster.NodeName `flag:"node" doc:"node that reads it"`
+	Name string           `flag:"name" doc:"backup"`
+}
+
+// BackupDrill restores a backup for a trial, beside what runs.
+type BackupDrill struct {
+	Node cluster.NodeName `flag:"node" doc:"node that restores it"`
+	Name string           `flag:"name" doc:"backup"`
 }
 
 // BackupPrune deletes backups that the retention rules let go.
@@ -151,6 +217,10 @@ func (*MemberPrepare) kind() string     { return "member prepare" }
 func (*IncarnationCreate) kind() string { return "incarnation create" }
 func (*IncarnationMark) kind() string   { return "incarnation mark" }
 func (*SpecWrite) kind() string         { return "spec write" }
+func (*RestoreStage) kind() string      { return "restore stage" }
+func (*RestoreSwitch) kind() string     { return "restore switch" }
+func (*RestoreDiscard) kind() string    { return "restore discard" }
+func (*RequestClose) kind() string      { return "request close" }
 func (*MemberStart) kind() string       { return "member start" }
 func (*MemberStop) kind() string        { return "member stop" }
 func (*AddLearner) kind() string        { return "member add-learner" }
@@ -163,5 +233,7 @@ func (*DataDiscard) kind() string       { return "data discard" }
 func (*QuarantineSet) kind() string     { return "quarantine set" }
 func (*QuarantineLift) kind() string    { return "quarantine lift" }
 func (*BackupTake) kind() string        { return "backup take" }
+func (*BackupVerify) kind() string      { return "backup verify" }
+func (*BackupDrill) kind() string       { return "backup drill" }
 func (*BackupPrune) kind() string       { return "backup prune" }
 func (*EndpointsWrite) kind() string    { return "endpoints write" }

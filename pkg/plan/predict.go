@@ -27,13 +27,7 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 			w.Electors = n.Electors
 		}
 	case *IncarnationCreate:
-		w.Store.Incarnations = append(w.Store.Incarnations, cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.At})
-		w.Token = op.Token
-		for _, n := range w.Nodes {
-			if w.Electors.Token != op.Token && n.Electors.Token == op.Token {
-				w.Electors = n.Electors
-			}
-		}
+		w.record(op)
 	case *IncarnationMark:
 		w.Store.Created = w.At
 	case *SpecWrite:
@@ -61,10 +55,62 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 	case *ElectorsWrite:
 		w.writeElectors(op)
 	default:
+		w.predictRestore(op)
 		w.predictUpkeep(op)
 	}
 	w.sort()
 	return w.Observation
+}
+
+// record adds an incarnation. One that was restored ends what ran before.
+func (w *world) record(op *IncarnationCreate) {
+	rec := cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.At}
+	if op.Backup != "" {
+		rec.Restored = &cluster.Restored{Request: op.Request, Backup: op.Backup, Revision: op.Revision, Before: op.Before}
+		w.Members, w.Leader = nil, 0
+	}
+	w.Store.Incarnations = append(w.Store.Incarnations, rec)
+	w.Token = op.Token
+	for _, n := range w.Nodes {
+		if w.Electors.Token != op.Token && n.Electors.Token == op.Token {
+			w.Electors = n.Electors
+		}
+	}
+}
+
+func (w *world) predictRestore(op Operation) {
+	switch op := op.(type) {
+	case *RestoreStage:
+		w.node(op.Node).Staged = &cluster.Staged{
+			Request: op.Request, Backup: op.Backup, Token: op.Token, Version: op.Version, Voters: op.Voters, Revision: op.Revision, Ready: true,
+		}
+	case *RestoreSwitch:
+		w.changeOver(op)
+	case *RestoreDiscard:
+		w.node(op.Node).Staged = nil
+	case *RequestClose:
+		w.Store.Requests = slices.DeleteFunc(slices.Clone(w.Store.Requests), func(r cluster.Request) bool { return r.Name == op.Name })
+	}
+}
+
+func (w *world) changeOver(op *RestoreSwitch) {
+	n := w.node(op.Node)
+	n.Process = cluster.Process{State: cluster.ProcessStopped, Since: w.At}
+	if n.Disk.State == cluster.DiskData {
+		n.SetAside = append(n.SetAside, cluster.SetAside{Name: freeName(n.SetAside, n.Disk.Token), At: w.At})
+	}
+	n.Disk, n.Assigned = cluster.Disk{State: cluster.DiskEmpty}, nil
+	s := n.Staged
+	if s == nil || s.Token != op.Token {
+		n.Electors = cluster.Electors{}
+		return
+	}
+	n.Prepared = &cluster.Prepared{Token: s.Token, Version: s.Version, Voters: s.Voters, Backup: s.Backup}
+	n.Revision, n.Staged = max(n.Revision, s.Revision), nil
+	n.Electors = cluster.Electors{Token: s.Token, Names: cluster.SeatNames(s.Voters)}
+	if w.Electors.Token != s.Token {
+		w.Electors = n.Electors
+	}
 }
 
 // predictUpkeep covers the operations that leave the membership alone.
@@ -91,10 +137,28 @@ func (w *world) predictUpkeep(op Operation) {
 	case *BackupTake:
 		b := cluster.Backup{Name: w.At.UTC().Format(time.RFC3339) + "-000001", At: w.At}
 		w.Store.Backups = append([]cluster.Backup{b}, w.Store.Backups...)
+	case *BackupVerify:
+		w.checked(op.Name, false)
+	case *BackupDrill:
+		w.checked(op.Name, true)
 	case *BackupPrune:
 		w.Store.Backups = slices.DeleteFunc(w.Store.Backups, func(b cluster.Backup) bool { return slices.Contains(op.Remove, b.Name) })
 	case *EndpointsWrite:
 		w.node(op.Node).Hosts = op.Entries
+	}
+}
+
+// checked marks a backup as good.
+func (w *world) checked(name string, drilled bool) {
+	for i := range w.Store.Backups {
+		b := &w.Store.Backups[i]
+		if b.Name != name {
+			continue
+		}
+		b.Verified = w.At
+		if drilled {
+			b.Drilled = w.At
+		}
 	}
 }
 
@@ -155,8 +219,9 @@ func (w *world) nextID() cluster.MemberID {
 
 func (w *world) start(op *MemberStart) {
 	n := w.node(op.Node)
+	restored := n.Prepared != nil && n.Prepared.Backup != ""
 	n.Prepared = nil
-	n.Assigned = &cluster.Assigned{Token: op.Token, Version: op.Version}
+	n.Assigned = &cluster.Assigned{Token: op.Token, Version: op.Version, Quarantined: restored}
 	n.Process = cluster.Process{State: cluster.ProcessRunning, Version: op.Version, Since: w.At}
 	if n.Electors.Token != op.Token {
 		n.Electors = cluster.Electors{Token: op.Token, Term: w.Electors.Term, Seq: w.Electors.Seq, Names: w.Electors.Names}

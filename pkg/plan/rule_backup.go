@@ -43,12 +43,50 @@ func ruleBackup(l *look) (Operation, verdict) {
 	return l.take("interval"), goOn
 }
 
+// ruleRequests carries out a request for a backup.
+func ruleRequests(l *look) (Operation, verdict) {
+	r := l.request(cluster.RequestBackup)
+	if r == nil || !l.storeReady("the requested backup") {
+		return nil, goOn
+	}
+	if b := l.backupSince(*r); b != nil {
+		return &RequestClose{Name: r.Name, Outcome: OutcomeDone, Reason: "backup " + b.Name}, goOn
+	}
+	return l.takeFor(*r, "request"), goOn
+}
+
+// ruleInspect has the newest backup verified, and restored for a trial, at the
+// intervals of the policy.
+func ruleInspect(l *look) (Operation, verdict) {
+	b := l.newest()
+	if b == nil || !l.obs.Store.Reachable || l.obs.BackingUp != "" {
+		return nil, goOn
+	}
+	verified, drilled := l.obs.Store.Inspected()
+	due := func(last time.Time, every time.Duration) bool { return every > 0 && l.age(last) >= every }
+	sources, _ := l.sources()
+	for _, node := range sources {
+		var op Operation = &BackupDrill{Node: node, Name: b.Name}
+		if !due(drilled, l.policy.DrillInterval) {
+			if op = (&BackupVerify{Node: node, Name: b.Name}); !due(verified, l.policy.VerifyInterval) {
+				return nil, goOn
+			}
+		}
+		if !l.failing(op) {
+			return op, goOn
+		}
+	}
+	return nil, goOn
+}
+
 // rulePrune deletes what the retention rules let go, oldest first.
 func rulePrune(l *look) (Operation, verdict) {
 	if !l.obs.Store.Reachable {
 		return nil, goOn
 	}
-	policy := retention.Policy{Hourly: l.policy.HourlyRetention, Daily: l.policy.DailyRetention}
+	policy := retention.Policy{
+		Hourly: l.policy.HourlyRetention, Daily: l.policy.DailyRetention, MaxCount: l.policy.MaxBackups, MaxBytes: l.policy.MaxBackupBytes,
+	}
 	expired := retention.Expired(policy, l.obs.At, l.obs.Store.Backups)
 	if len(expired) == 0 {
 		return nil, goOn
@@ -95,9 +133,16 @@ func (l *look) needless(list []cluster.SetAside) *cluster.SetAside {
 	return nil
 }
 
-// coversRisk reports whether the store has a backup that is fresh at obs.At.
+// coversRisk reports whether the store has a backup that is fresh at obs.At, or
+// none is asked for.
 func coversRisk(policy cluster.Policy, obs cluster.Observation) bool {
+	if policy.Unbacked {
+		return true
+	}
 	for _, b := range obs.Store.Backups {
+		if b.Damaged {
+			continue
+		}
 		if age := obs.At.Sub(b.At); age >= -policy.MaxClockSkew && age <= policy.BackupFresh {
 			return true
 		}

@@ -56,9 +56,12 @@ func ruleLearner(l *look) (Operation, verdict) {
 
 func (l *look) join(n *cluster.Node) (Operation, verdict) {
 	version := l.version()
-	if !slices.Contains(n.Versions, version) {
+	switch {
+	case !slices.Contains(n.Versions, version):
 		l.hold(BinaryMissing, "%s has no binaries of etcd %s", n.Name, version)
 		return nil, goOn
+	case n.Disk.State == cluster.DiskData && n.Disk.Token != l.obs.Token:
+		return nil, goOn // ruleEvicted has said why that is still there
 	}
 	return &MemberStart{Node: n.Name, Token: l.obs.Token, Mode: StartJoin, Version: version, Peers: l.seats()}, goOn
 }

@@ -45,7 +45,7 @@ func (l *look) finishFounding(rec cluster.Incarnation) (op Operation, waiting bo
 	for _, n := range nodes {
 		// The promise was given to a founder that lost the race. It proves as
 		// well as the right one that the node has never voted.
-		if n.Prepared.Token != rec.Token && n.Assigned == nil && l.obs.Store.Created.IsZero() {
+		if n.Prepared.Token != rec.Token && n.Assigned == nil && l.obs.Store.Created.IsZero() && rec.Restored == nil {
 			ops = append(ops, &MemberPrepare{Node: n.Name, Token: rec.Token, Version: rec.Version, Voters: rec.Voters})
 		}
 	}
@@ -91,7 +91,9 @@ func (l *look) stillFounder(n *cluster.Node, rec cluster.Incarnation) bool {
 		if l.obs.Token != rec.Token || m == nil || m.Learner || m.Healthy || len(m.ClientURLs) > 0 {
 			return false
 		}
-	} else if !l.obs.Store.Created.IsZero() {
+	} else if !l.obs.Store.Created.IsZero() && rec.Restored == nil {
+		// The marker is older than what was restored, and says nothing of it. A
+		// restored voter that comes too late does no harm: its log is behind.
 		return false
 	}
 	e := l.obs.Electors

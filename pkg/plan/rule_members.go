@@ -19,6 +19,8 @@ func ruleQuorum(l *look) (Operation, verdict) {
 	rule := QuorumLost
 	if rec := l.record(); rec != nil && rec.Token == l.obs.Token && l.obs.Store.Created.IsZero() {
 		rule = Founding
+	} else if rec != nil && rec.Restored != nil && rec.Token == l.obs.Token && l.request(cluster.RequestRestore) != nil {
+		rule = Restoring
 	}
 	if len(l.voters) > 0 {
 		l.hold(rule, "%d of %d voters are healthy, a majority is %d: %s", l.healthy, len(l.voters), cluster.Quorum(len(l.voters)), l.describe())
@@ -93,6 +95,10 @@ func ruleEvicted(l *look) (Operation, verdict) {
 		if l.frozen && slices.Contains(l.obs.Electors.Names, n.Name) {
 			continue // the electors' record may be needed until the new one is written
 		}
+		if token := l.tokenOn(n); !superseded(l.obs, token) {
+			l.hold(StoreUnreachable, "%s has data of incarnation %s, which may be newer than this one: %s", n.Name, token, l.silence())
+			continue
+		}
 		var op Operation = &DataSetAside{Node: n.Name, Token: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}
 		if n.Process.State != cluster.ProcessStopped {
 			op = &MemberStop{Node: n.Name, ExpectToken: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}
@@ -102,6 +108,24 @@ func ruleEvicted(l *look) (Operation, verdict) {
 		}
 	}
 	return nil, goOn
+}
+
+// superseded reports whether data of incarnation token is known not to be of a
+// later incarnation than the present one: what runs may itself be what was left
+// behind by a restore, out of reach of the store in which that is recorded.
+func superseded(obs cluster.Observation, token cluster.Token) bool {
+	if token == "" || token == obs.Token || obs.Store.Reachable {
+		return true
+	}
+	number := func(token cluster.Token) int {
+		for _, i := range obs.Store.Incarnations {
+			if i.Token == token {
+				return i.Number
+			}
+		}
+		return 0
+	}
+	return number(token) > 0 && number(token) < number(obs.Token)
 }
 
 // fits reports whether what n holds belongs to the cluster, or is nothing. It
@@ -304,7 +328,7 @@ func oneStep(have, want []cluster.NodeName) []cluster.NodeName {
 func ruleRecord(l *look) (Operation, verdict) {
 	s := l.obs.Store
 	if !s.Reachable {
-		l.hold(StoreUnreachable, "%s", l.gap("store"))
+		l.hold(StoreUnreachable, "%s", l.silence())
 		return nil, goOn
 	}
 	known := slices.ContainsFunc(s.Incarnations, func(i cluster.Incarnation) bool { return i.Token == l.obs.Token })
@@ -328,39 +352,4 @@ func ruleRecord(l *look) (Operation, verdict) {
 		return &SpecWrite{MemberCount: l.spec.MemberCount, EtcdVersion: l.version()}, goOn
 	}
 	return nil, goOn
-}
-
-// ruleQuarantine opens members to clients, one at a time and the leader last:
-// each is restarted by it.
-func ruleQuarantine(l *look) (Operation, verdict) {
-	var last *cluster.Node
-	for _, m := range l.voters {
-		n := l.nodeOf(m)
-		if n == nil || !n.Reachable || n.Assigned == nil || !n.Assigned.Quarantined {
-			continue
-		}
-		if !m.Healthy {
-			l.hold(MemberStarting, "%s is opened to clients when it is healthy", n.Name)
-			continue
-		}
-		if m.ID == l.obs.Leader {
-			last = n
-			continue
-		}
-		return l.lift(n)
-	}
-	if last != nil {
-		return l.lift(last)
-	}
-	return nil, goOn
-}
-
-// lift waits where the restart would take the majority away. It does not keep
-// a dead voter from being replaced: that is what ends the wait.
-func (l *look) lift(n *cluster.Node) (Operation, verdict) {
-	if l.healthy < len(l.voters) && l.healthy-1 < cluster.Quorum(len(l.voters)) {
-		l.hold(MemberStarting, "%s is opened to clients when all voters are healthy: %s", n.Name, l.describe())
-		return nil, goOn
-	}
-	return &QuarantineLift{Node: n.Name}, goOn
 }

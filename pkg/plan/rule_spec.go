@@ -16,7 +16,7 @@ func ruleSpec(l *look) (Operation, verdict) {
 	}
 	if l.spec.MemberCount == 0 && l.spec.EtcdVersion.IsZero() {
 		if !l.obs.Store.Reachable {
-			l.hold(StoreUnreachable, "the spec is not known: %s", l.gap("store"))
+			l.hold(StoreUnreachable, "the spec is not known: %s", l.silence())
 			return nil, stop
 		}
 		l.hold(SpecMissing, "the control store has no spec")
@@ -46,15 +46,6 @@ func orUnknown(s string) string {
 		return "unknown"
 	}
 	return s
-}
-
-func ruleRequests(l *look) (Operation, verdict) {
-	for _, r := range l.obs.Store.Requests {
-		if r.Kind != cluster.RequestPause {
-			l.hold(RequestUnsupported, "request %s (%s) cannot be carried out by this release", r.Name, r.Kind)
-		}
-	}
-	return nil, goOn
 }
 
 func ruleConflict(l *look) (Operation, verdict) {

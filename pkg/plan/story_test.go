@@ -100,6 +100,8 @@ func (s *stage) setSpec(args []datadriven.CmdArg) error {
 			s.spec.EtcdVersion, err = etcdversion.Parse(v)
 		case "none":
 			s.spec = cluster.Spec{}
+		case "fixed":
+			p.FixedSpec = true
 		case "dns":
 			p.DNSSuffix = v
 		case "static":
@@ -123,18 +125,21 @@ func (s *stage) road() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	obs := s.obs
+	spec, obs := s.spec, s.obs
 	var b strings.Builder
 	for _, op := range p.Operations {
 		fmt.Fprintln(&b, plan.Line(op))
-		if obs, err = follow(s.spec, obs, op); err != nil {
+		if obs, err = follow(spec, obs, op); err != nil {
 			return "", err
+		}
+		if w, ok := op.(*plan.SpecWrite); ok {
+			spec.MemberCount, spec.EtcdVersion = w.MemberCount, w.EtcdVersion
 		}
 	}
 	for _, h := range p.Holds {
 		fmt.Fprintln(&b, h)
 	}
-	if plan.Converged(s.spec, obs) {
+	if plan.Converged(spec, obs) {
 		fmt.Fprintln(&b, "converged")
 	} else if len(p.Holds) == 0 {
 		return "", fmt.Errorf("stuck without a reason:\n%s", b.String())
@@ -148,7 +153,14 @@ func follow(spec cluster.Spec, obs cluster.Observation, op plan.Operation) (clus
 		return obs, fmt.Errorf("%s: %w", plan.Line(op), err)
 	}
 	after := plan.Predict(obs, op)
-	if _, again := op.(*plan.BackupTake); plan.Done(after, op) == again {
+	again := false
+	switch op := op.(type) {
+	case *plan.BackupTake, *plan.BackupVerify, *plan.BackupDrill:
+		again = true
+	case *plan.SpecWrite:
+		again = op.Request != "" // an observation does not show what the spec is
+	}
+	if plan.Done(after, op) == again {
 		return obs, fmt.Errorf("%s: Done is %v after it was done", plan.Line(op), !again)
 	}
 	return after, nil

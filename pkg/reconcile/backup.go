@@ -8,9 +8,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
-// A backup is one that is under way, beside the loop: it may take as long as
-// the database is large and the store is slow, and a member that fails in the
-// meantime shall not have to wait for it.
+// A backup is one that is taken, or inspected, beside the loop: that may take as
+// long as the database is large and the store is slow, and a member that fails in
+// the meantime shall not have to wait for it.
 type backup struct {
 	line         string
 	began, ended time.Time
@@ -21,7 +21,7 @@ type backup struct {
 
 // startBackup begins a backup. There is one at a time: while it runs, the plan
 // knows of it and proposes no other.
-func (l *Loop) startBackup(ctx context.Context, r Report, op *plan.BackupTake) {
+func (l *Loop) startBackup(ctx context.Context, r Report, op plan.Operation) {
 	b := &backup{line: plan.Line(op), began: l.o.Now(), done: make(chan struct{})}
 	l.backup = b
 	go func() {

@@ -20,10 +20,13 @@ func TestANodeThatHasSeenALaterTermIsFollowedByANewTerm(t *testing.T) {
 }
 
 func TestOvertaken(t *testing.T) {
-	node := func(reachable bool, term cluster.Term) cluster.Observation {
-		return cluster.Observation{Nodes: []cluster.Node{{Name: "a", Reachable: reachable, Lease: cluster.Lease{Term: term}}}}
+	node := func(reachable bool, term cluster.Term, holder cluster.NodeName) cluster.Observation {
+		return cluster.Observation{Nodes: []cluster.Node{{Name: "c", Reachable: reachable, Lease: cluster.Lease{Term: term, Holder: holder}}}}
 	}
-	equal(t, "the same term", overtaken(3, node(true, 3)), false)
-	equal(t, "a later one", overtaken(3, node(true, 4)), true)
-	equal(t, "a later one of a node that does not answer", overtaken(3, node(false, 4)), false)
+	equal(t, "the same term", overtaken(3, "a", node(true, 3, "a")), false)
+	equal(t, "the same term, released", overtaken(3, "a", node(true, 3, "")), false)
+	equal(t, "the same term of another", overtaken(3, "a", node(true, 3, "b")), true)
+	equal(t, "an earlier one of another", overtaken(3, "a", node(true, 2, "b")), false)
+	equal(t, "a later one", overtaken(3, "a", node(true, 4, "")), true)
+	equal(t, "a later one of a node that does not answer", overtaken(3, "a", node(false, 4, "")), false)
 }

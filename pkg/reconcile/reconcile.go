@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -25,6 +26,8 @@ type Lease interface {
 	Acquire(ctx context.Context, electors cluster.Electors) error
 	// Held returns the term while the lease is held.
 	Held() (cluster.Term, bool)
+	// Electors returns the record that the lease stands on.
+	Electors() cluster.Electors
 	Release(ctx context.Context)
 }
 
@@ -175,7 +178,7 @@ func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 		}
 		return nil
 	}
-	if term, held := l.o.Lease.Held(); held && !overtaken(term, obs) {
+	if term, held := l.o.Lease.Held(); held && !overtaken(term, l.o.Self, obs) && !moved(l.o.Lease.Electors(), obs) {
 		return nil
 	}
 	if err := l.o.Lease.Acquire(ctx, obs.Electors); err != nil {
@@ -190,12 +193,34 @@ func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 // nobody can tell whether another acts.
 var errNoElectors = errors.New("no electors are known: the daemons of the voters' nodes do not answer")
 
+// moved reports whether a majority has left the incarnation of the lease for
+// that of other electors: after a restore. As long as they are no majority, the
+// lease is kept: they could not grant one.
+func moved(lease cluster.Electors, obs cluster.Observation) bool {
+	e := obs.Electors
+	if e.Token == lease.Token {
+		return false
+	}
+	there := 0
+	for _, n := range obs.Nodes {
+		if n.Reachable && n.Electors.Token == e.Token && slices.Contains(e.Names, n.Name) {
+			there++
+		}
+	}
+	return there >= cluster.Quorum(len(e.Names))
+}
+
 // overtaken reports whether a node that answers has seen a later term: one that
 // campaigned while it was cut off. It obeys no order of this term any more, so a
 // later one is needed.
-func overtaken(term cluster.Term, obs cluster.Observation) bool {
+//
+// Nor does one that has voted for another in the same term: in a campaign that was
+// lost, or as an elector of what ran before a restore, which counts the same
+// numbers.
+func overtaken(term cluster.Term, self cluster.NodeName, obs cluster.Observation) bool {
 	for _, n := range obs.Nodes {
-		if n.Reachable && n.Lease.Term > term {
+		other := n.Lease.Term == term && n.Lease.Holder != "" && n.Lease.Holder != self
+		if n.Reachable && (n.Lease.Term > term || other) {
 			return true
 		}
 	}
@@ -211,7 +236,12 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 		l.standby()
 		return max(pauseStandby/2, min(held.Remaining, pauseIdle))
 	}
-	_, holds := plan.Next(r.Spec, r.Observation)
+	r.Observation.Failures = l.tries.failures()
+	op, holds := plan.Next(r.Spec, r.Observation)
+	if op != nil && plan.Unfenced(r.Observation, op) {
+		r.Holds = holds
+		return l.act(ctx, r, op)
+	}
 	r.Holds = append([]plan.Hold{{Rule: plan.NoCoordinator, Text: err.Error()}}, holds...)
 	l.report(ctx, r)
 	l.lost++
@@ -223,8 +253,8 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 	line := plan.Line(op)
 	r.Operation = line
 	l.report(ctx, r)
-	if take, ok := op.(*plan.BackupTake); ok {
-		l.startBackup(ctx, r, take)
+	if plan.Aside(op) {
+		l.startBackup(ctx, r, op)
 		return pauseActive
 	}
 	began := l.o.Now()
@@ -245,7 +275,7 @@ func pauseAfter(r Report) time.Duration {
 		switch h.Rule {
 		case plan.Founding, plan.LearnerBehind, plan.MemberStarting:
 			return pauseSoon
-		case plan.WaitingForNodes, plan.StoreNotShared, plan.QuorumLost, plan.ElectorsDiffer, plan.SpecMissing, plan.Grace, plan.NotYet:
+		case plan.WaitingForNodes, plan.StoreNotShared, plan.QuorumLost, plan.ElectorsDiffer, plan.SpecMissing, plan.Grace, plan.NotYet, plan.Restoring:
 			return pauseWaiting
 		}
 	}

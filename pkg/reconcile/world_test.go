@@ -50,11 +50,13 @@ type glance struct {
 
 // fakeLease is a lease that somebody else decides about.
 type fakeLease struct {
-	w       *world
-	term    cluster.Term
-	held    bool
-	refuse  error
-	release []error // the state of each Release's context
+	w      *world
+	term   cluster.Term
+	held   bool
+	refuse error
+	// electors are those that were asked last.
+	electors cluster.Electors
+	release  []error // the state of each Release's context
 }
 
 // newWorld is converged: node a runs the only member, and has a backup of now.
@@ -181,12 +183,15 @@ func (l *fakeLease) Acquire(_ context.Context, e cluster.Electors) error {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	l.w.note("acquire from %v", e.Names)
+	l.electors = e
 	if l.refuse != nil {
 		return l.refuse
 	}
 	l.term, l.held = l.term+1, true
 	return nil
 }
+
+func (l *fakeLease) Electors() cluster.Electors { return l.electors }
 
 func (l *fakeLease) Held() (cluster.Term, bool) {
 	l.w.mu.Lock()

@@ -40,8 +40,13 @@ func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error 
 		if w.store.down {
 			return errSilent
 		}
+		if op.Request != "" {
+			w.spec.MemberCount = op.MemberCount
+		}
 		w.store.specMissing = false
 		return nil
+	case *plan.RequestClose:
+		return w.closeRequest(op)
 	case *plan.BackupPrune:
 		return w.prune(op)
 	case *plan.ElectorsWrite:
@@ -65,6 +70,9 @@ func (w *world) createIncarnation(op *plan.IncarnationCreate) error {
 			}
 			return fmt.Errorf("incarnation %d exists: %w", op.Number, errRefuse)
 		}
+	}
+	if op.Backup != "" {
+		return w.decideRestore(op)
 	}
 	w.checkFounding(op)
 	list := slices.Clone(w.store.incarnations)
@@ -98,7 +106,8 @@ func (w *world) writeElectors(by *node, op *plan.ElectorsWrite) error {
 		}
 	}
 	for _, n := range w.nodes {
-		if w.connected(by, n) && (slices.Contains(op.Names, n.name) || slices.Contains(op.Expect, n.name)) {
+		// One that has gone on to another incarnation refuses.
+		if w.connected(by, n) && (n.electors.Token == "" || n.electors.Token == op.Token) && (slices.Contains(op.Names, n.name) || slices.Contains(op.Expect, n.name)) {
 			n.electors = record
 			wrote[n.name] = true
 		}
@@ -221,6 +230,10 @@ func (w *world) doOnNode(n *node, op plan.Operation) error {
 		return n.quarantine(false)
 	case *plan.BackupTake:
 		return w.backup(n)
+	case *plan.BackupVerify, *plan.BackupDrill:
+		return w.inspect(op)
+	case *plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard:
+		return w.restore(n, op)
 	default:
 		return fmt.Errorf("%s: %w", plan.KindOf(op).Path, errRefuse)
 	}
@@ -246,6 +259,23 @@ func (w *world) backup(n *node) error {
 	}
 	name := retention.Name(w.now, w.step)
 	w.store.backups = append([]cluster.Backup{{Name: name, At: w.now.Truncate(time.Second)}}, w.store.backups...)
+	return nil
+}
+
+func (w *world) inspect(op plan.Operation) error {
+	if w.store.down {
+		return errSilent
+	}
+	list := slices.Clone(w.store.backups)
+	for i := range list {
+		if v, ok := op.(*plan.BackupVerify); ok && v.Name == list[i].Name {
+			list[i].Verified, list[i].Damaged = w.now, w.chance(9)
+		}
+		if d, ok := op.(*plan.BackupDrill); ok && d.Name == list[i].Name {
+			list[i].Drilled = w.now
+		}
+	}
+	w.store.backups = list
 	return nil
 }
 

@@ -16,6 +16,9 @@ type group struct {
 	commit  uint64   // acknowledged to clients
 	leader  cluster.MemberID
 	side    int // of the leader
+	// ended says that another incarnation was restored in its place. It may run
+	// on where nobody can be told.
+	ended bool
 	// founders are the members that the first start made, by name.
 	founders []member
 	// ran are the members that have ever written to a disk.
@@ -91,13 +94,14 @@ func (g *group) quorateSide() (side int, ok bool) {
 func (w *world) tick() {
 	quorate := 0
 	for _, g := range w.groups {
-		if w.tickGroup(g) {
+		if w.tickGroup(g) && !g.ended {
 			quorate++
 		}
 	}
 	if quorate > 1 {
 		w.violate("two-clusters", "%d incarnations have a quorum at once", quorate)
 	}
+	w.stage()
 	for _, n := range w.nodes {
 		w.tickNode(n)
 	}

@@ -42,6 +42,9 @@ const (
 	TimePasses    FaultKind = "time passes"
 	// NodeFails makes every operation on one node fail for a while.
 	NodeFails FaultKind = "operations on a node fail"
+	// RestoreAsked is a request for a restore, BackupAsked one for a backup.
+	RestoreAsked FaultKind = "restore asked for"
+	BackupAsked  FaultKind = "backup asked for"
 
 	// The next operation ...
 	OpFails    FaultKind = "operation fails"
@@ -67,7 +70,7 @@ const (
 
 var mild = []FaultKind{
 	ProcessDies, DaemonDies, NodeDown, NodeDown, Partition, Partition, StoreDown, MarkerLost, SlowLearner, SpecChanges,
-	PauseFor, Quarantined, StoppedByHand, TimePasses, NodeFails, NodeFails, OpFails, OpFails, OpLost, OpHalf, OpDelayed, DiesBefore, DiesAfter, Rival, Rival,
+	PauseFor, RestoreAsked, RestoreAsked, BackupAsked, Quarantined, StoppedByHand, TimePasses, NodeFails, NodeFails, OpFails, OpFails, OpLost, OpHalf, OpDelayed, DiesBefore, DiesAfter, Rival, Rival,
 }
 
 var harsh = []FaultKind{DiskLost, DiskLost, DataLost, StateLost, DataCorrupt, NodeGone, StoreEmptied, PromotedGone}
@@ -129,7 +132,7 @@ func (w *world) inject(f Fault) {
 		w.now = w.now.Add(time.Duration(f.N) * 5 * time.Minute)
 	case OpFails, OpLost, OpHalf, OpDelayed, DiesBefore, DiesAfter, Rival:
 		w.armed = append(w.armed, f.Kind)
-	case StoreDown, MarkerLost, PauseFor, StoreEmptied:
+	case StoreDown, MarkerLost, PauseFor, StoreEmptied, RestoreAsked, BackupAsked:
 		w.injectStore(f)
 	default:
 		w.destroy(n, f)
@@ -177,14 +180,19 @@ func (w *world) injectStore(f Fault) {
 	case MarkerLost:
 		w.store.created = time.Time{}
 	case PauseFor:
-		w.store.requests = nil
+		w.resume()
 		if f.N > 12 {
-			w.store.requests = []cluster.Request{{Name: "r1", Kind: cluster.RequestPause, At: w.now}}
+			w.store.requests = append(w.store.requests, cluster.Request{Name: "pause", Kind: cluster.RequestPause, At: w.now})
 		}
+	case RestoreAsked, BackupAsked:
+		w.ask(f)
 	case StoreEmptied:
 		// Not while somebody is cut off. A founding that was seen to begin, and
-		// went on out of sight, is told of by the store alone.
-		if slices.ContainsFunc(w.nodes, func(n *node) bool { return !n.up || n.side != w.nodes[0].side }) {
+		// went on out of sight, is told of by the store alone. Nor while nodes
+		// change over: that a restore was decided is told of by the store alone.
+		if slices.ContainsFunc(w.nodes, func(n *node) bool {
+			return !n.up || n.side != w.nodes[0].side || n.staged != nil || n.restored != "" || w.leaving(n)
+		}) {
 			return
 		}
 		w.store = store{emptied: true, specMissing: true, down: w.store.down, downTo: w.store.downTo}
@@ -205,6 +213,7 @@ func (w *world) destroy(n *node, f Fault) {
 		}
 	case StateLost:
 		n.assigned, n.prepared, n.electors, n.process = nil, nil, cluster.Electors{}, cluster.ProcessStopped
+		n.staged, n.restored = nil, "" // what is on the disk of it is deleted
 		n.disk.known = false
 	case DataCorrupt:
 		n.disk.corrupt = n.disk.data
@@ -233,7 +242,7 @@ func (w *world) heal() {
 // calm ends the time of faults.
 func (w *world) calm() {
 	w.quiet, w.armed, w.delayed, w.promotedGone = true, nil, nil, false
-	w.store.requests = nil
+	w.resume()
 	w.partition(0)
 	w.logf("QUIET")
 	w.heal()

@@ -20,6 +20,7 @@ import (
 //	backup         a fresh backup covers each removal of a voter and each addition
 //	grace          no voter is replaced before its grace time
 //	newest         the newest backup is never pruned
+//	restore        nothing is given up before what replaces it is ready
 //
 // and of the planner:
 //
@@ -76,6 +77,9 @@ func (w *world) checkRemoval(g *group, m *member) {
 // checkMoved is asked before n's data goes.
 func (w *world) checkMoved(n *node) {
 	g := w.group(n.disk.token)
+	if g.ended {
+		return
+	}
 	if m := g.find(n.disk.id); m != nil && !m.learner {
 		w.violate("live-data", "the data of voter %s (%s) is moved away", n.name, m.id)
 	}
@@ -94,7 +98,7 @@ func (w *world) quorate() (list [4]bool) {
 func (w *world) checkQuorum(before [4]bool, op plan.Operation) {
 	after := w.quorate()
 	for i, g := range w.groups {
-		if i < len(before) && before[i] && !after[i] {
+		if i < len(before) && before[i] && !after[i] && !g.ended {
 			w.violate("quorum", "incarnation %s lost its quorum by %s", g.token, plan.Line(op))
 		}
 	}
@@ -105,7 +109,7 @@ func (w *world) checkQuorum(before [4]bool, op plan.Operation) {
 func (w *world) settled() bool {
 	var g *group
 	for _, o := range w.groups {
-		if o.leader != 0 {
+		if o.leader != 0 && !o.ended {
 			g = o
 		}
 	}

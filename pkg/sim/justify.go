@@ -29,13 +29,15 @@ func (w *world) justify(holds []plan.Hold) {
 	case g == nil:
 		w.justifyUnfounded(usable, says, holds)
 	case w.startable(g) < cluster.Quorum(g.voters()):
-		if !says(plan.QuorumLost, plan.Founding, plan.ClusterLost, plan.WaitingForNodes, plan.NoCoordinator) && !(w.store.specMissing && says(plan.SpecMissing)) {
+		if !says(plan.QuorumLost, plan.Founding, plan.Restoring, plan.ClusterLost, plan.WaitingForNodes, plan.NoCoordinator) && !(w.store.specMissing && says(plan.SpecMissing)) {
 			w.violate("stuck", "the quorum is lost, but it says %v", holds)
 		}
 	case usable < w.spec.MemberCount:
 		if !says(plan.NoSpare) {
 			w.violate("stuck", "there are %d nodes for %d members, but it says %v", usable, w.spec.MemberCount, holds)
 		}
+	case usable < len(w.nodes) && says(plan.Restoring):
+		// Who is gone may serve clients of what was restored from: nobody knows.
 	default:
 		w.violate("stuck", "%d nodes can run %d members, but it says %v", usable, w.spec.MemberCount, holds)
 	}
@@ -44,7 +46,7 @@ func (w *world) justify(holds []plan.Hold) {
 // latest returns the group that is, or would be, the cluster.
 func (w *world) latest() *group {
 	for _, g := range w.groups {
-		if g.leader != 0 {
+		if g.leader != 0 && !g.ended {
 			return g
 		}
 	}
@@ -92,7 +94,7 @@ func (w *world) justifyUnfounded(usable int, says func(...plan.Rule) bool, holds
 			w.violate("stuck", "there is no spec, but it says %v", holds)
 		}
 	case assigned:
-		if !says(plan.QuorumLost, plan.ClusterLost) {
+		if !says(plan.QuorumLost, plan.ClusterLost, plan.Restoring) {
 			w.violate("stuck", "only state files tell of a cluster, but it says %v", holds)
 		}
 	case evidence:

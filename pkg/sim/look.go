@@ -49,7 +49,7 @@ func (w *world) seen(o, n *node, i int, prev *cluster.Observation) cluster.Node 
 		Name: n.name, Address: "10.0.0." + strconv.Itoa(i+1) + ":3996", Reachable: true, LastSeen: w.now, Boot: n.boot, Published: true,
 		URLs: n.urls, Prepared: n.prepared, Assigned: n.assigned, Electors: n.electors,
 		Disk: cluster.Disk{State: cluster.DiskEmpty}, Process: cluster.Process{State: n.process},
-		Versions: versions, SetAside: n.setAside,
+		Versions: versions, SetAside: n.setAside, Staged: n.staged,
 	}
 	if n.disk.data {
 		c.Disk = cluster.Disk{State: cluster.DiskData, Token: n.disk.token}
@@ -66,6 +66,7 @@ func (w *world) lookAtStore(obs, prev *cluster.Observation) {
 			Reachable: true, BackupsKnown: true, SpecMissing: w.store.specMissing, Created: w.store.created,
 			Incarnations: w.store.incarnations, Backups: w.store.backups, Requests: w.store.requests,
 		}
+		obs.Store.Source = w.wanted()
 		return
 	}
 	obs.Gaps = silence
@@ -85,7 +86,7 @@ func (w *world) lookAtElectors(obs *cluster.Observation) {
 	for i := range obs.Nodes {
 		n, best := &obs.Nodes[i], &obs.Electors
 		e := &n.Electors
-		if e.Token == "" || n.Assigned == nil && (n.Prepared == nil || !w.recorded(e.Token)) {
+		if e.Token == "" || n.Assigned == nil && (n.Prepared == nil || !w.recorded(e.Token) || obs.Store.Ended(e.Token)) {
 			continue
 		}
 		newer := e.Term > best.Term || e.Term == best.Term && e.Seq > best.Seq
@@ -185,7 +186,7 @@ func describe(m member, leader cluster.MemberID, voices []voice, at time.Time, p
 }
 
 // present returns the incarnation that the cluster is in, as seen from o: one
-// with a quorum, else the newest recorded, else the electors', else one that a
+// with a quorum that no restore has ended, else the newest recorded, else the electors', else one that a
 // node is assigned to.
 func (w *world) present(o *node, obs *cluster.Observation) cluster.Token {
 	var recorded cluster.Token
@@ -194,7 +195,7 @@ func (w *world) present(o *node, obs *cluster.Observation) cluster.Token {
 	}
 	var quorate []cluster.Token
 	for _, g := range w.groups {
-		if g.leader != 0 && g.side == o.side {
+		if g.leader != 0 && g.side == o.side && !obs.Store.Ended(g.token) {
 			quorate = append(quorate, g.token)
 		}
 	}

@@ -23,7 +23,11 @@ func (w *world) start(n *node, op *plan.MemberStart) error {
 			return errRefuse
 		}
 	}
+	restored := n.prepared != nil && n.prepared.Backup != "" && op.Mode == plan.StartNew && !n.disk.data
 	n.assign(op)
+	if restored {
+		n.assigned.Quarantined, n.restored = true, ""
+	}
 	if !n.disk.data {
 		n.disk = fresh
 		g := w.group(op.Token)
@@ -67,7 +71,7 @@ func (n *node) assign(op *plan.MemberStart) {
 func (n *node) mayBegin(op *plan.MemberStart) bool {
 	switch op.Mode {
 	case plan.StartNew:
-		return n.prepared != nil && n.prepared.Token == op.Token
+		return n.prepared != nil && n.prepared.Token == op.Token && (n.prepared.Backup == "" || n.restored == op.Token)
 	case plan.StartJoin:
 		return n.assigned == nil
 	}

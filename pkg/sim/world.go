@@ -30,6 +30,7 @@ type world struct {
 
 	nextMember cluster.MemberID
 	nonces     int
+	asked      int // restores
 	term       cluster.Term
 	lastActor  *node
 	published  *cluster.Observation // the last look of a coordinator that acted
@@ -57,6 +58,10 @@ type node struct {
 
 	disk     disk
 	prepared *cluster.Prepared
+	// staged is a restore beside what runs; restored is the incarnation whose
+	// restored data waits for its first start.
+	staged   *cluster.Staged
+	restored cluster.Token
 	assigned *cluster.Assigned
 	electors cluster.Electors
 	setAside []cluster.SetAside
@@ -147,7 +152,7 @@ func newWorld(seed uint64, c Config) *world {
 	sizes := []int{1, 2, 3, 3, 3, 3, 4, 5, 5, 7}
 	w.spec = cluster.Spec{MemberCount: sizes[w.rand.IntN(len(sizes))], EtcdVersion: version}
 	// Short enough that histories see the end of them.
-	w.spec.Policy = cluster.Policy{SetAsideMax: 1, SetAsideKeep: time.Hour, HourlyRetention: 70 * time.Minute, DailyRetention: 80 * time.Minute}
+	w.spec.Policy = cluster.Policy{SetAsideMax: 1, SetAsideKeep: time.Hour, HourlyRetention: 70 * time.Minute, DailyRetention: 80 * time.Minute, VerifyInterval: 40 * time.Minute, DrillInterval: 3 * time.Hour}
 	if w.spec.MemberCount > count {
 		w.spec.MemberCount = count
 	}
@@ -189,5 +194,6 @@ func (n *node) shutdown() { n.up, n.process = false, cluster.ProcessStopped }
 // loseDisk takes everything that the machine has written.
 func (n *node) loseDisk() {
 	n.disk, n.prepared, n.assigned, n.electors, n.setAside = disk{}, nil, nil, cluster.Electors{}, nil
+	n.staged, n.restored = nil, ""
 	n.process = cluster.ProcessStopped
 }

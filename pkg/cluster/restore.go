@@ -1,0 +1,119 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+)
+
+// Staged is a restore on one node: the backup is fetched and made into a data
+// directory beside the one in use, so that everything that can fail has been
+// tried before anything stops.
+type Staged struct {
+	// Request is the request that asked for it.
+	Request string              `json:"request"`
+	Backup  string              `json:"backup"`
+	Token   Token               `json:"token"`
+	Version etcdversion.Version `json:"version"`
+	Voters  []Seat              `json:"voters"`
+	// Revision is what the restored cluster begins with: above all that was ever
+	// seen.
+	Revision Revision `json:"revision"`
+	// Ready says that the data directory is complete and on the disk.
+	Ready bool `json:"ready,omitempty"`
+	// Problem is how the last try failed; Refused says that trying again is of no
+	// use.
+	Problem string `json:"problem,omitempty"`
+	Refused bool   `json:"refused,omitempty"`
+	// Done and Total are bytes of the snapshot, Total zero where it is not known.
+	Done  int64 `json:"done,omitempty"`
+	Total int64 `json:"total,omitempty"`
+}
+
+// Restored says what an incarnation's data is from.
+type Restored struct {
+	Request string `json:"request"`
+	Backup  string `json:"backup"`
+	// Revision is what the incarnation began with.
+	Revision Revision `json:"revision"`
+	// Before are the electors of what ran before, without those that the operator
+	// declared to be gone for good.
+	Before []NodeName `json:"before,omitempty"`
+}
+
+// A Source is what the store says of a backup that is to be restored.
+type Source struct {
+	Request string `json:"request"`
+	Backup  string `json:"backup"`
+	// Version is that of the etcd that it was taken from, Storage the version of
+	// the storage format, zero where nothing says.
+	Version etcdversion.Version `json:"version"`
+	Storage etcdversion.Version `json:"storage,omitzero"`
+	// Revision and Size (of the snapshot, in bytes) are zero where nothing says.
+	// Seen is the higher one of Revision and that of the newest backup.
+	Revision Revision `json:"revision,omitempty"`
+	Seen     Revision `json:"seen,omitempty"`
+	Size     int64    `json:"size,omitempty"`
+	// Problem says why it cannot be restored, whatever one waits for.
+	Problem string `json:"problem,omitempty"`
+}
+
+// HighWater returns the highest revision that anything in the observation
+// tells of. Clients may have seen it, so a restored cluster must begin above it
+// (kubernetes/kubernetes#118501, etcd-io/etcd#16028).
+func (o Observation) HighWater() Revision {
+	high := max(o.Revision, o.Store.Revision)
+	for _, n := range o.Nodes {
+		high = max(high, n.Revision)
+	}
+	for _, i := range o.Store.Incarnations {
+		if i.Restored != nil {
+			high = max(high, i.Restored.Revision)
+		}
+	}
+	if s := o.Store.Source; s != nil {
+		high = max(high, s.Revision, s.Seen)
+	}
+	return high
+}
+
+// Inspected returns when a backup was last verified, and last restored for a
+// trial, with success. A trial verifies too.
+func (s Store) Inspected() (verified, drilled time.Time) {
+	for _, b := range s.Backups {
+		if b.Verified.After(verified) {
+			verified = b.Verified
+		}
+		if b.Drilled.After(drilled) {
+			drilled = b.Drilled
+		}
+	}
+	if drilled.After(verified) {
+		verified = drilled
+	}
+	return verified, drilled
+}
+
+// Ended reports whether the records tell that the incarnation token came to its
+// end by the restore of a later one. A record that is missing or cannot be
+// understood ends nothing: what runs may be newer than all that can be read.
+func (s Store) Ended(token Token) bool {
+	newest := len(s.Incarnations) - 1
+	if newest < 0 || s.RecordsProblem != "" || s.Incarnations[newest].Restored == nil {
+		return false
+	}
+	return slices.ContainsFunc(s.Incarnations[:newest], func(i Incarnation) bool { return i.Token == token })
+}
+
+// Lost reports whether no majority of the electors is left without those that
+// are gone for good.
+func Lost(electors, gone []NodeName) bool {
+	left := 0
+	for _, e := range electors {
+		if !slices.Contains(gone, e) {
+			left++
+		}
+	}
+	return len(electors) > 0 && left < Quorum(len(electors))
+}

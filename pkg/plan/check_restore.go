@@ -1,0 +1,117 @@
+package plan
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+func (c checker) stage(op *RestoreStage) error {
+	n, err := c.node(op.Node)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(op.Voters, func(s cluster.Seat) bool { return s.Name == n.Name }) {
+		return unsafe("restore", "%s is not one of the voters", op.Node)
+	}
+	if recordedToken(c.obs, op.Token) {
+		return unsafe("restore", "incarnation %s has a record already", op.Token)
+	}
+	if s := n.Staged; s != nil && recordedToken(c.obs, s.Token) {
+		return unsafe("restore", "what %s has staged is needed for incarnation %s", op.Node, s.Token)
+	}
+	return c.above(op.Revision)
+}
+
+func (c checker) discardStaged(op *RestoreDiscard) error {
+	n, err := c.node(op.Node)
+	if err != nil {
+		return err
+	}
+	if recordedToken(c.obs, op.Token) && !seatGone(c.obs, n, op.Token) {
+		return unsafe("restore", "incarnation %s has a record: its data is needed", op.Token)
+	}
+	return nil
+}
+
+// above makes sure that a restored cluster begins with a revision that nobody
+// has seen.
+func (c checker) above(r cluster.Revision) error {
+	if problem := c.obs.Store.RevisionProblem; problem != "" {
+		return unsafe("restore", "which revisions were seen is not known: %s", problem)
+	}
+	if high := c.obs.HighWater(); r <= high {
+		return unsafe("restore", "revision %d was seen, the restored cluster would begin with %d", high, r)
+	}
+	return nil
+}
+
+func (c checker) createRestored(op *IncarnationCreate) error {
+	if op.Backup == "" || op.Request == "" || op.Revision <= 0 {
+		return unsafe("restore", "request, backup and revision belong together")
+	}
+	if Done(c.obs, op) {
+		return nil // it has decided
+	}
+	if recordedToken(c.obs, op.Token) {
+		return &StaleError{Want: "no record of incarnation " + string(op.Token), Got: "one of another number"}
+	}
+	if problem := c.obs.Store.RecordsProblem; problem != "" {
+		return unsafe("restore", "the store has incarnation records that cannot be understood: %s", problem)
+	}
+	next := 1
+	if rec := newestRecord(c.obs); rec != nil {
+		next = rec.Number + 1
+	}
+	if op.Number != next || !c.obs.Store.Reachable {
+		return &StaleError{Want: fmt.Sprintf("incarnation %d to be the next", op.Number), Got: fmt.Sprintf("%d", next)}
+	}
+	for _, i := range c.obs.Store.Incarnations {
+		if i.Restored != nil && i.Restored.Request == op.Request {
+			return unsafe("restore", "request %s was carried out by incarnation %d", op.Request, i.Number)
+		}
+	}
+	for _, seat := range op.Voters {
+		n, err := c.node(seat.Name)
+		if err != nil {
+			return err
+		}
+		if s := n.Staged; !n.Reachable || s == nil || !s.Ready || s.Token != op.Token || s.Backup != op.Backup || s.Revision != op.Revision || s.Version != op.Version || !reflect.DeepEqual(s.Voters, op.Voters) {
+			return unsafe("restore", "%s has not restored %s", seat.Name, op.Backup)
+		}
+	}
+	return c.above(op.Revision)
+}
+
+func (c checker) changeOver(op *RestoreSwitch) error {
+	n, err := c.node(op.Node)
+	if err != nil {
+		return err
+	}
+	rec := newestRecord(c.obs)
+	if rec == nil || rec.Token != op.Token || rec.Restored == nil {
+		return unsafe("restore", "incarnation %s is not the newest, or was not restored", op.Token)
+	}
+	if a := n.Assigned; a != nil && a.Token != op.Token && a.Token != op.ExpectToken {
+		return &StaleError{Want: "incarnation " + string(op.ExpectToken), Got: string(a.Token)}
+	}
+	seat := slices.ContainsFunc(rec.Voters, func(s cluster.Seat) bool { return s.Name == n.Name })
+	staged := n.Staged != nil && n.Staged.Token == op.Token
+	if !staged && n.Assigned != nil && n.Assigned.Token != op.Token {
+		if !c.obs.Store.Ended(n.Assigned.Token) {
+			return unsafe("restore", "no record tells that incarnation %s, which %s runs, was before %s", n.Assigned.Token, op.Node, op.Token)
+		}
+		if c.obs.Token != op.Token || c.obs.Leader == 0 {
+			return unsafe("restore", "nothing replaces what %s runs yet", op.Node)
+		}
+	}
+	if staged && seatGone(c.obs, n, op.Token) {
+		return unsafe("restore", "%s has lost its seat in incarnation %s", op.Node, op.Token)
+	}
+	if staged && (!seat || !n.Staged.Ready) {
+		return unsafe("restore", "%s is not a voter with its data ready", op.Node)
+	}
+	return nil
+}

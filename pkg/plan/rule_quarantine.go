@@ -1,0 +1,86 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// ruleQuarantine opens members to clients, one at a time and the leader last:
+// each is restarted by it.
+func ruleQuarantine(l *look) (Operation, verdict) {
+	var last *cluster.Node
+	for _, m := range l.voters {
+		n := l.nodeOf(m)
+		if n == nil || !n.Reachable || n.Assigned == nil || !n.Assigned.Quarantined {
+			continue
+		}
+		if !m.Healthy {
+			l.hold(MemberStarting, "%s is opened to clients when it is healthy", n.Name)
+			continue
+		}
+		if m.ID == l.obs.Leader {
+			last = n
+			continue
+		}
+		return l.lift(n)
+	}
+	if last != nil {
+		return l.lift(last)
+	}
+	return nil, goOn
+}
+
+// lift waits where the restart would take the majority away. It does not keep
+// a dead voter from being replaced: that is what ends the wait.
+func (l *look) lift(n *cluster.Node) (Operation, verdict) {
+	if rec := l.restored(); rec != nil && rec.Token == l.obs.Token {
+		if serving := servedBefore(l.obs, *rec); len(serving) > 0 {
+			l.hold(Restoring, "clients come in when what ran before cannot serve them any more: %s may; what is gone for good is forgotten with forget-node", names(serving))
+			return nil, goOn
+		}
+		// Clients have waited until now, and one restart more is better than none let
+		// in for the sake of a machine that is dead.
+		return &QuarantineLift{Node: n.Name, ExpectRevision: l.unopened()}, goOn
+	}
+	if l.healthy < len(l.voters) && l.healthy-1 < cluster.Quorum(len(l.voters)) {
+		l.hold(MemberStarting, "%s is opened to clients when all voters are healthy: %s", n.Name, l.describe())
+		return nil, goOn
+	}
+	return &QuarantineLift{Node: n.Name}, goOn
+}
+
+// servedBefore returns the nodes that may still serve clients of what ran before
+// rec was restored: those that answer and do, and those that do not answer, where
+// they could be a majority.
+func servedBefore(obs cluster.Observation, rec cluster.Incarnation) []cluster.NodeName {
+	var serving, silent []cluster.NodeName
+	for _, n := range obs.Nodes {
+		elector := slices.Contains(rec.Restored.Before, n.Name)
+		switch old := n.Assigned != nil && n.Assigned.Token != rec.Token; {
+		case n.Reachable && old && obs.Store.Ended(n.Assigned.Token) && !n.Assigned.Stopped:
+			serving = append(serving, n.Name)
+		case !n.Reachable && elector && (n.Assigned == nil || old):
+			silent = append(silent, n.Name)
+		}
+	}
+	if len(silent) >= cluster.Quorum(len(rec.Restored.Before)) {
+		serving = append(serving, silent...)
+	}
+	return serving
+}
+
+// unopened returns the revision that a restored cluster began with, as long as
+// none of its members is open to clients; zero otherwise.
+func (l *look) unopened() cluster.Revision {
+	rec := l.restored()
+	if rec == nil || rec.Token != l.obs.Token {
+		return 0
+	}
+	for _, m := range l.voters {
+		if n := l.nodeOf(m); n != nil && n.Assigned != nil && !n.Assigned.Quarantined {
+			return 0
+		}
+	}
+	return rec.Restored.Revision
+}

@@ -1,0 +1,55 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// Unfenced reports whether op may be carried out by a daemon that does not hold
+// the coordinator's lease: because the record in the store has decided already
+// and nothing is left to disagree about, or because an operator has declared so
+// many electors to be gone for good that no majority of them can ever grant a
+// lease again. In the latter case the create-only-if-absent of the record
+// decides between two daemons, as it does when a cluster is founded.
+func Unfenced(obs cluster.Observation, op Operation) bool {
+	switch op := op.(type) {
+	case *RestoreSwitch:
+		rec := newestRecord(obs)
+		return rec != nil && rec.Token == op.Token && slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool {
+			return n.Name == op.Node && n.Staged != nil && n.Staged.Token == op.Token
+		})
+	case *RestoreStage:
+		return electorsLost(obs)
+	case *IncarnationCreate:
+		return op.Backup != "" && electorsLost(obs)
+	case *RequestClose:
+		return op.Outcome == OutcomeRefused && electorsLost(obs)
+	}
+	return false
+}
+
+func newestRecord(obs cluster.Observation) *cluster.Incarnation {
+	if n := len(obs.Store.Incarnations); n > 0 {
+		return &obs.Store.Incarnations[n-1]
+	}
+	return nil
+}
+
+// electorsLost reports whether the oldest restore that is queued declares a
+// majority of the electors to be gone, and nothing contradicts it.
+func electorsLost(obs cluster.Observation) bool {
+	l := newLook(cluster.Spec{}, obs)
+	r, _ := l.restoreRequest()
+	if r == nil || obs.Leader != 0 {
+		return false
+	}
+	lost := r.Lost
+	for _, n := range obs.Nodes {
+		// Each known node answers, or is declared to be gone; not both, not neither.
+		if n.Reachable == slices.Contains(lost, n.Name) {
+			return false
+		}
+	}
+	return cluster.Lost(obs.Electors.Names, lost)
+}
