@@ -12,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/crashpoint"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // Records is the part of the control store that operations write.
@@ -21,8 +22,11 @@ type Records interface {
 	CreateIncarnation(ctx context.Context, i cluster.Incarnation) error
 	// MarkCreated writes the marker that a cluster exists.
 	MarkCreated(ctx context.Context, at time.Time) error
-	// WriteSpec writes the spec.
+	// WriteSpec writes the spec where there is none, ReplaceSpec in any case.
 	WriteSpec(ctx context.Context, s cluster.Spec) error
+	ReplaceSpec(ctx context.Context, s cluster.Spec) error
+	// CloseRequest takes a request out of the queue, and keeps how it ended.
+	CloseRequest(ctx context.Context, r store.Closed) error
 	// DeleteBackup deletes a backup; one that is not there is success.
 	DeleteBackup(ctx context.Context, name string) error
 }
@@ -41,6 +45,10 @@ type Fence interface {
 // Etcd is what the coordinator asks of the cluster.
 type Etcd interface {
 	etcdclient.Membership
+	// Report asks the first endpoint about itself, HashKV one for the digest of
+	// its keys at a revision.
+	Report(ctx context.Context) (cluster.Report, error)
+	HashKV(ctx context.Context, endpoint string, rev cluster.Revision) (etcdclient.Hash, error)
 	Close() error
 }
 
@@ -62,12 +70,19 @@ type Coordinator struct {
 const (
 	quickDeadline  = 20 * time.Second
 	backupDeadline = 30 * time.Minute
+	// verifyDeadline is for reading whole databases, about 1.4 s a GB.
+	verifyDeadline = 5 * time.Minute
 )
 
 // Deadline returns how long op may take.
 func Deadline(op plan.Operation) time.Duration {
-	if _, ok := op.(*plan.BackupTake); ok {
+	switch op := op.(type) {
+	case *plan.BackupTake, *plan.BackupVerify, *plan.BackupDrill:
 		return backupDeadline
+	case *plan.QuarantineLift:
+		if op.ExpectRevision > 0 {
+			return verifyDeadline
+		}
 	}
 	return quickDeadline
 }
@@ -90,6 +105,9 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 	defer cancel()
 	if _, ok := plan.Target(op); ok {
 		if err := c.stillEvicted(ctx, obs, op); err != nil {
+			return err
+		}
+		if err := c.agree(ctx, obs, op); err != nil {
 			return err
 		}
 		return c.send(ctx, obs, op)
@@ -136,10 +154,10 @@ func (c *Coordinator) stillEvicted(ctx context.Context, obs cluster.Observation,
 
 // send has a node carry op out. The node goes on with what it has begun when
 // the proof ends, so sending again, with a new proof, waits for that and then
-// finds nothing to do. Only a backup is sent once: it changes nothing, may
-// outlive a lease, and would be taken twice.
+// finds nothing to do. Only what is done with backups is sent once: it changes
+// nothing, may outlive a lease, and would be done twice.
 func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
-	_, once := op.(*plan.BackupTake)
+	once := plan.Aside(op)
 	for {
 		proven, done, term, err := c.confirm(ctx, obs, op)
 		if err != nil {
@@ -161,9 +179,14 @@ func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan
 // known: without them nobody can tell whether another acts.
 var ErrNoTerm = errors.New("no electors are known, so no lease can be had: the daemons of the voters' nodes do not answer")
 
-// confirm proves the lease. Without a term only a founding goes on, up to its
-// record: there the create-only-if-absent of the store decides.
+// confirm proves the lease, unless the operation needs none. Without a term only
+// a founding goes on, up to its record: there the create-only-if-absent of the
+// store decides.
 func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op plan.Operation) (context.Context, context.CancelFunc, cluster.Term, error) {
+	if plan.Unfenced(obs, op) {
+		proven, done := context.WithCancel(ctx)
+		return proven, done, 0, nil
+	}
 	proven, done, term, err := c.Fence.Confirm(ctx)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("confirm the coordinator's lease: %w", err)
@@ -179,7 +202,8 @@ func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op p
 // anyone can hold a lease of it.
 func Founds(op plan.Operation) bool {
 	switch op.(type) {
-	case *plan.MemberPrepare, *plan.IncarnationCreate, *plan.EndpointsWrite:
+	case *plan.MemberPrepare, *plan.IncarnationCreate, *plan.EndpointsWrite,
+		*plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard, *plan.RequestClose:
 		return true
 	}
 	return false
@@ -190,19 +214,42 @@ func Founds(op plan.Operation) bool {
 func (c *Coordinator) effect(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
 	switch op := op.(type) {
 	case *plan.IncarnationCreate:
-		return c.Records.CreateIncarnation(ctx, cluster.Incarnation{
-			Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: c.Now(), By: c.Self,
-		})
+		return c.Records.CreateIncarnation(ctx, c.incarnation(op))
 	case *plan.IncarnationMark:
 		return c.Records.MarkCreated(ctx, c.Now())
 	case *plan.SpecWrite:
-		return c.Records.WriteSpec(ctx, cluster.Spec{MemberCount: op.MemberCount, EtcdVersion: op.EtcdVersion})
+		spec := cluster.Spec{MemberCount: op.MemberCount, EtcdVersion: op.EtcdVersion}
+		if op.Request != "" {
+			return c.Records.ReplaceSpec(ctx, spec)
+		}
+		return c.Records.WriteSpec(ctx, spec)
+	case *plan.RequestClose:
+		return c.Records.CloseRequest(ctx, c.closed(obs, op))
 	case *plan.ElectorsWrite:
 		return c.Fence.ChangeElectors(ctx, op.Names)
 	case *plan.BackupPrune:
 		return c.prune(ctx, op)
 	}
 	return c.membership(ctx, obs, op)
+}
+
+func (c *Coordinator) incarnation(op *plan.IncarnationCreate) cluster.Incarnation {
+	i := cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: c.Now(), By: c.Self}
+	if op.Backup != "" {
+		i.Restored = &cluster.Restored{Request: op.Request, Backup: op.Backup, Revision: op.Revision, Before: op.Before}
+	}
+	return i
+}
+
+// closed is what the store keeps of a request that has ended.
+func (c *Coordinator) closed(obs cluster.Observation, op *plan.RequestClose) store.Closed {
+	r := store.Closed{Name: op.Name, Outcome: string(op.Outcome), Reason: op.Reason, At: c.Now(), By: c.Self}
+	for _, q := range obs.Store.Requests {
+		if q.Name == op.Name {
+			r.Kind, r.Backup = string(q.Kind), q.Backup
+		}
+	}
+	return r
 }
 
 func (c *Coordinator) prune(ctx context.Context, op *plan.BackupPrune) error {
@@ -215,14 +262,28 @@ func (c *Coordinator) prune(ctx context.Context, op *plan.BackupPrune) error {
 	return errors.Join(errs...)
 }
 
-// membership reads the member list through the quorum once more, compares it
-// with what op expects, and makes the one request.
+// membership carries out a change of the member list.
 func (c *Coordinator) membership(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
+	return Membership(ctx, c.Etcd, obs, op)
+}
+
+// Membership carries out an operation on the member list, or on who leads: it
+// reads the list through the quorum once more, compares it with the one in obs,
+// against which the invariants were checked, and makes the one request.
+func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, error), obs cluster.Observation, op plan.Operation) error {
 	urls := clientURLs(obs)
 	if _, ok := op.(*plan.MoveLeader); ok {
 		urls = leaderURLs(obs)
 	}
-	etcd, err := c.Etcd(urls)
+	if r, ok := op.(*plan.Remove); ok {
+		// A member that removes itself stops before it answers.
+		others := obs
+		others.Members = slices.DeleteFunc(slices.Clone(obs.Members), func(m cluster.Member) bool { return m.ID == r.ID })
+		if u := clientURLs(others); len(u) > 0 {
+			urls = u
+		}
+	}
+	etcd, err := connect(urls)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -34,6 +36,10 @@ type stage struct {
 	members []cluster.Member // what etcd says now
 	etcdErr error
 	asked   []string // the URLs that etcd was asked at
+	// revisions and hashes are of the members, by client URL.
+	revisions map[string]cluster.Revision
+	hashes    map[string]uint32
+	mu        sync.Mutex
 }
 
 // newStage is a running cluster of three, with a fresh backup.
@@ -61,6 +67,8 @@ func newStage() *stage {
 }
 
 func (st *stage) note(format string, args ...any) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	st.protocol = append(st.protocol, fmt.Sprintf(format, args...))
 }
 
@@ -75,8 +83,10 @@ func (st *stage) coordinator() *Coordinator {
 			return st.execute(ctx, term)
 		},
 		Etcd: func(urls []string) (Etcd, error) {
+			st.mu.Lock()
 			st.asked = urls
-			return fakeEtcd{st}, st.etcdErr
+			st.mu.Unlock()
+			return fakeEtcd{st, urls}, st.etcdErr
 		},
 	}
 }
@@ -115,6 +125,16 @@ func (st *stage) WriteSpec(_ context.Context, s cluster.Spec) error {
 	return st.records
 }
 
+func (st *stage) ReplaceSpec(_ context.Context, s cluster.Spec) error {
+	st.note("replace the spec by %d members of %s", s.MemberCount, s.EtcdVersion)
+	return st.records
+}
+
+func (st *stage) CloseRequest(_ context.Context, r store.Closed) error {
+	st.note("close %s %s of %s, %s: %s", r.Kind, r.Name, r.Backup, r.Outcome, r.Reason)
+	return st.records
+}
+
 func (st *stage) DeleteBackup(_ context.Context, name string) error {
 	st.note("delete %s", name)
 	if st.records != nil && name == "old" {
@@ -124,7 +144,10 @@ func (st *stage) DeleteBackup(_ context.Context, name string) error {
 }
 
 // fakeEtcd is the cluster as its quorum has it.
-type fakeEtcd struct{ *stage }
+type fakeEtcd struct {
+	*stage
+	urls []string
+}
 
 func (e fakeEtcd) Members(ctx context.Context) ([]cluster.Member, error) {
 	return e.members, ctx.Err()
@@ -149,6 +172,14 @@ func (e fakeEtcd) Remove(ctx context.Context, id cluster.MemberID) error {
 }
 func (e fakeEtcd) MoveLeader(ctx context.Context, id cluster.MemberID) error {
 	return e.change(ctx, "move to %s", id)
+}
+
+// Report and HashKV tell of the member at the URL that was connected to last.
+func (e fakeEtcd) Report(context.Context) (cluster.Report, error) {
+	return cluster.Report{Revision: e.revisions[e.urls[0]]}, nil
+}
+func (e fakeEtcd) HashKV(_ context.Context, url string, rev cluster.Revision) (etcdclient.Hash, error) {
+	return etcdclient.Hash{Hash: e.hashes[url], Revision: rev}, nil
 }
 func (e fakeEtcd) Close() error { e.note("close"); return nil }
 
@@ -358,7 +389,7 @@ func TestWhatClearsByItself(t *testing.T) {
 func TestEveryOperationHasADeadline(t *testing.T) {
 	for _, k := range plan.Kinds() {
 		want := quickDeadline
-		if k.Path == "backup take" {
+		if plan.Aside(k.New()) {
 			want = backupDeadline
 		}
 		if got := Deadline(k.New()); got != want {

@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/crashpoint"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -29,6 +30,8 @@ type crash struct {
 	op     plan.Operation
 	before func(h *host)
 	points []string
+	// beside waits for what goes on after the operation has returned.
+	beside func(h *host)
 	// booted is checked when the daemon is back, before the operation is given
 	// again.
 	booted func(t *testing.T, h *host, point string)
@@ -40,6 +43,12 @@ type crash struct {
 func isFounded(h *host) {
 	h.must(prepare(), start(plan.StartNew))
 	h.hasData()
+}
+
+func isStaged(h *host) {
+	isFounded(h)
+	h.must(stageOp())
+	h.ready()
 }
 
 func isStopped(h *host) {
@@ -117,6 +126,44 @@ var crashes = map[string]crash{
 			return running(h) && h.disk().Assigned.Quarantined && strings.HasSuffix(h.env("ETCD_LISTEN_CLIENT_URLS"), ":3")
 		},
 	},
+	"stage": {
+		op: stageOp(), points: []string{"restore-stage.before", "restore-stage.after", "restore-stage.before-restore", "restore-stage.before-ready"},
+		before: isFounded, beside: (*host).ready,
+		done: func(h *host) bool { h.ready(); return running(h) && h.disk().Assigned.Token == "t1" },
+	},
+	"switch": {
+		op: switchOp(), points: []string{
+			"restore-switch.before", "restore-switch.before-signal", "restore-switch.before-aside", "restore-switch.after-aside",
+			"restore-switch.before-electors", "restore-switch.before-promise", "restore-switch.after",
+		},
+		before: isStaged,
+		booted: func(t *testing.T, h *host, point string) {
+			if point != "restore-switch.before" {
+				stopped(t, h, point)
+			}
+		},
+		done: func(h *host) bool {
+			n := h.look()
+			return n.Disk.State == cluster.DiskEmpty && n.Assigned == nil && n.Staged == nil && len(n.SetAside) == 1 &&
+				n.Prepared != nil && n.Prepared.Token == "t2" && h.pid() == 0
+		},
+	},
+	"start restored": {
+		op: startRestored(), points: []string{"member-start.before-adopt"},
+		before: func(h *host) { isStaged(h); h.must(switchOp()) },
+		done: func(h *host) bool {
+			n := h.look()
+			return running(h) && n.Assigned.Quarantined && n.Disk.Token == "t2" && n.Prepared == nil
+		},
+	},
+	"discard": {
+		op: &plan.RestoreDiscard{Node: "a", Token: "t2"}, points: []string{"restore-discard.before", "restore-discard.after-record"},
+		before: isStaged,
+		done: func(h *host) bool {
+			has, err := nodestate.Staged(h.o.DataDir, "t2")
+			return running(h) && h.look().Staged == nil && !has && err == nil
+		},
+	},
 	"backup": {
 		op: takeBackup, points: []string{"backup-take.before", "backup-take.after"},
 		before: isFounded, done: running,
@@ -127,7 +174,7 @@ var crashes = map[string]crash{
 const inChild, childDir = "APPLY_TEST_CRASH", "APPLY_TEST_DIR"
 
 func crashHost(t *testing.T, dir string) *host {
-	return newHost(t, func(o *LocalOptions) { o.DataDir, o.Backups = dir, &taker{} })
+	return newHost(t, func(o *LocalOptions) { o.DataDir, o.Backups, o.Restorer = dir, &taker{}, &restorer{} })
 }
 
 // killedAt runs this test's child until its crash point.
@@ -151,6 +198,9 @@ func TestCrashAndTheSameAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.must(crashes[story].op)
+		if crashes[story].beside != nil {
+			crashes[story].beside(h)
+		}
 		return
 	}
 	for name, c := range crashes {
@@ -231,13 +281,15 @@ func TestCrashOfAnEffectOnTheStore(t *testing.T) {
 // TestCrashPointsAreAllPassed compares the points of the source with those of
 // the stories.
 func TestCrashPointsAreAllPassed(t *testing.T) {
-	b, err := os.ReadFile("local.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	source, told := map[string]bool{}, map[string]bool{}
-	for _, m := range regexp.MustCompile(`crashpoint\.Hit\("([^"]+)"\)`).FindAllSubmatch(b, -1) {
-		source[string(m[1])] = true
+	for _, name := range []string{"local.go", "backups.go", "restore.go"} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`crashpoint\.Hit\("([^"]+)"\)`).FindAllSubmatch(b, -1) {
+			source[string(m[1])] = true
+		}
 	}
 	for _, c := range crashes {
 		for _, p := range c.points {

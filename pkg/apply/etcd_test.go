@@ -57,7 +57,7 @@ func (h *host) reports() (cluster.Node, cluster.Report) {
 // copier takes a backup into memory.
 type copier struct{ bytes.Buffer }
 
-func (c *copier) Take(ctx context.Context, s etcdclient.Snapshotter, _ etcdversion.Version) (cluster.Backup, error) {
+func (c *copier) Take(ctx context.Context, s etcdclient.Snapshotter, _ BackupOf) (cluster.Backup, error) {
 	r, err := s.Snapshot(ctx)
 	if err != nil {
 		return cluster.Backup{}, err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
@@ -122,7 +121,7 @@ func TestWithoutATermOnlyAFoundingGoesOn(t *testing.T) {
 // reader reads the member, as a real backup does.
 type reader struct{}
 
-func (reader) Take(ctx context.Context, s etcdclient.Snapshotter, _ etcdversion.Version) (cluster.Backup, error) {
+func (reader) Take(ctx context.Context, s etcdclient.Snapshotter, _ BackupOf) (cluster.Backup, error) {
 	r, err := s.Snapshot(ctx)
 	if err != nil {
 		return cluster.Backup{}, err

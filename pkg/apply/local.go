@@ -13,7 +13,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -24,7 +23,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcdproc"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/plan"
@@ -45,11 +43,6 @@ type EtcdTLS interface {
 	Ensure(token cluster.Token, urls cluster.URLs) (*etcdconf.TLS, error)
 	// Client returns the configuration of a client of etcd.
 	Client() *tls.Config
-}
-
-// A BackupTaker writes a backup of one member to the store.
-type BackupTaker interface {
-	Take(ctx context.Context, source etcdclient.Snapshotter, version etcdversion.Version) (cluster.Backup, error)
 }
 
 // An Elector is the node's vote in the coordinator's lease.
@@ -80,9 +73,11 @@ type LocalOptions struct {
 	Bin     etcdbin.Finder
 	// TLS is nil for an etcd that speaks plain text.
 	TLS EtcdTLS
-	// Backups is nil on a node without a store.
-	Backups BackupTaker
-	Now     func() time.Time
+	// Backups is nil on a node without a store, and Restorer too.
+	Backups   BackupTaker
+	Restorer  Restorer
+	Inspector Inspector
+	Now       func() time.Time
 }
 
 // Local carries out operations on its own node.
@@ -95,7 +90,8 @@ type Local struct {
 	client   *etcdclient.Client
 	clientTo string
 
-	sizes sizes
+	sizes  sizes
+	stager stager
 }
 
 // NewLocal returns the executor of a node.
@@ -114,12 +110,14 @@ func (l *Local) take(ctx context.Context) error {
 
 func (l *Local) leave() { <-l.turn }
 
-// Close stops the etcd process and ends the connection to it.
+// Close stops the etcd process and what is being restored, and ends the
+// connection to etcd.
 func (l *Local) Close(ctx context.Context) error {
 	if err := l.take(ctx); err != nil {
 		return err
 	}
 	defer l.leave()
+	l.stager.end(ctx)
 	l.clientMu.Lock()
 	if l.client != nil {
 		_ = l.client.Close()
@@ -138,6 +136,7 @@ func (l *Local) Boot(ctx context.Context) error {
 	}
 	defer l.leave()
 	s := l.o.State.State()
+	l.resumeStaging(ctx, s)
 	if s.Assigned == nil || s.Assigned.Stopped {
 		return nil
 	}
@@ -165,9 +164,12 @@ func (l *Local) Do(ctx context.Context, order Order) error {
 	if node, ok := plan.Target(op); !ok || node != l.o.Name {
 		return refuse("the operation is not for node %s", l.o.Name)
 	}
-	if _, ok := op.(*plan.BackupTake); ok {
-		// It reads only, and may take long: nothing waits for it.
+	// What only reads, and may take long: nothing waits for it.
+	switch op := op.(type) {
+	case *plan.BackupTake:
 		return l.backup(ctx)
+	case *plan.BackupVerify, *plan.BackupDrill:
+		return l.inspect(ctx, op)
 	}
 	if err := l.take(ctx); err != nil {
 		return err
@@ -180,6 +182,12 @@ func (l *Local) Do(ctx context.Context, order Order) error {
 		return l.start(ctx, op, order.Electors)
 	case *plan.MemberStop:
 		return l.stop(ctx, op)
+	case *plan.RestoreStage:
+		return l.stage(ctx, op)
+	case *plan.RestoreSwitch:
+		return l.changeOver(ctx, op)
+	case *plan.RestoreDiscard:
+		return l.discardStaged(ctx, op)
 	case *plan.DataSetAside:
 		return l.setAside(op)
 	case *plan.DataDiscard:
@@ -238,9 +246,9 @@ func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluste
 	if err := l.mayStart(op, s); err != nil {
 		return err
 	}
+	restored := s.Prepared != nil && s.Prepared.Token == op.Token && s.Prepared.Backup != ""
 	state := etcdconf.StateExisting
-	switch op.Mode {
-	case plan.StartNew:
+	if op.Mode == plan.StartNew && !restored {
 		state = etcdconf.StateNew
 	}
 	if op.Mode != plan.StartNew && s.Electors.Token != op.Token && len(electors.Names) > 0 {
@@ -251,7 +259,7 @@ func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluste
 	crashpoint.Hit("member-start.before-assign")
 	err := l.o.State.Update(func(s *nodestate.State) error {
 		if s.Assigned == nil || s.Assigned.Token != op.Token {
-			s.Assigned = &cluster.Assigned{Token: op.Token}
+			s.Assigned = &cluster.Assigned{Token: op.Token, Quarantined: restored}
 			s.MemberID, s.ClusterID, s.MemberToken = 0, 0, ""
 		}
 		s.Assigned.Version, s.Assigned.Stopped = op.Version, false
@@ -266,6 +274,12 @@ func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluste
 	})
 	if err != nil {
 		return err
+	}
+	if restored {
+		crashpoint.Hit("member-start.before-adopt")
+		if err := nodestate.Adopt(l.o.DataDir, op.Token); err != nil {
+			return err
+		}
 	}
 	crashpoint.Hit("member-start.before-spawn")
 	err = l.run(ctx, l.o.State.State(), state)
@@ -293,6 +307,12 @@ func (l *Local) mayStart(op *plan.MemberStart, s nodestate.State) error {
 		if s.Prepared == nil || s.Prepared.Token != op.Token {
 			return refuse("the node has not promised incarnation %s, or has started it before", op.Token)
 		}
+		if s.Prepared.Backup == "" {
+			return nil
+		}
+		if has, err := nodestate.Staged(l.o.DataDir, op.Token); err != nil || !has {
+			return errors.Join(refuse("the restored data is gone from this node"), err)
+		}
 	case plan.StartJoin:
 		if s.Assigned != nil && l.o.Proc.Status().State != cluster.ProcessRunning {
 			return refuse("the node was assigned before and has lost its data")
@@ -313,7 +333,7 @@ func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.Sta
 	m := etcdconf.Member{
 		Name: l.o.Name, Version: s.Assigned.Version, Token: s.Assigned.Token,
 		DataDir: nodestate.DataDir(l.o.DataDir, s.Assigned.Token), State: initial, Peers: s.Peers,
-		URLs: l.o.URLs, Quarantined: s.Assigned.Quarantined,
+		URLs: l.o.URLs, Quarantined: s.Assigned.Quarantined, Uncompared: s.Founding && s.Assigned.Quarantined,
 		Address: l.o.ListenAddress, MetricsURLs: l.o.MetricsURLs, User: l.o.UserEnv,
 	}
 	if l.o.TLS != nil {
@@ -415,45 +435,4 @@ func (l *Local) quarantine(ctx context.Context, on bool) error {
 		s.Assigned.Quarantined = on
 		return nil
 	})
-}
-
-func (l *Local) backup(ctx context.Context) error {
-	if l.o.Backups == nil {
-		return refuse("this node has no backup store")
-	}
-	s := l.o.State.State()
-	if s.Assigned == nil {
-		return refuse("the node has no member")
-	}
-	c, err := l.etcd(s)
-	if err != nil {
-		return err
-	}
-	own := ownMember{c, func(r cluster.Report) error { return ours(nodestate.Disk(l.o.DataDir, s), s, r) }}
-	crashpoint.Hit("backup-take.before")
-	_, err = l.o.Backups.Take(ctx, own, s.Assigned.Version)
-	crashpoint.Hit("backup-take.after")
-	return err
-}
-
-// ownMember streams the database of the node's own member, and of no other
-// that happens to answer at its URL.
-type ownMember struct {
-	*etcdclient.Client
-	check func(cluster.Report) error
-}
-
-// Snapshot refuses a member that check does.
-func (o ownMember) Snapshot(ctx context.Context) (io.ReadCloser, error) {
-	// The time of a backup is for a large database, not for one that is silent.
-	short, cancel := context.WithTimeout(ctx, 5*reportTimeout)
-	defer cancel()
-	r, err := o.Report(short)
-	if err != nil {
-		return nil, err
-	}
-	if err := o.check(r); err != nil {
-		return nil, refuse("%v", err)
-	}
-	return o.Client.Snapshot(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcdconf"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
@@ -231,10 +231,10 @@ type taker struct {
 	err   error
 }
 
-func (b *taker) Take(ctx context.Context, _ etcdclient.Snapshotter, v etcdversion.Version) (cluster.Backup, error) {
+func (b *taker) Take(ctx context.Context, _ etcdclient.Snapshotter, of BackupOf) (cluster.Backup, error) {
 	b.taken++
-	if v != writes {
-		return cluster.Backup{}, errors.New("wrong version " + v.String())
+	if of.Version != writes || of.Node != "a" {
+		return cluster.Backup{}, fmt.Errorf("wrong version %s of %s", of.Version, of.Node)
 	}
 	if b.block != nil {
 		return cluster.Backup{}, b.block(ctx)

@@ -40,6 +40,7 @@ func (l *Local) Look(ctx context.Context) (cluster.Node, *cluster.Report) {
 			State: status.State, Since: status.Since, LastExit: status.LastExit, Problem: status.Problem,
 		},
 		Versions: l.o.Bin.Versions(),
+		Staged:   l.stager.describe(s.Staged), Revision: s.Revision,
 	}
 	if s.Assigned != nil && status.State != cluster.ProcessStopped {
 		n.Process.Version = s.Assigned.Version
@@ -103,16 +104,17 @@ func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) 
 		n.Process.Problem = err.Error()
 		return nil
 	}
-	if r.ID != s.MemberID {
+	if mark := nodestate.Mark(s.Revision, r.Revision); r.ID != s.MemberID || mark != s.Revision {
 		token := s.Assigned.Token
 		err := l.o.State.Update(func(s *nodestate.State) error {
 			if s.Assigned != nil && s.Assigned.Token == token {
 				s.MemberID, s.ClusterID, s.MemberToken = r.ID, r.ClusterID, token
 			}
+			s.Revision = max(s.Revision, mark)
 			return nil
 		})
 		if err == nil {
-			n.Disk.MemberID = r.ID
+			n.Disk.MemberID, n.Revision = r.ID, mark
 		}
 	}
 	return &r

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/discovery"
 	"github.com/etcdadm/etcdadm/pkg/etcdconf"
@@ -47,12 +48,32 @@ type Config struct {
 	Static *cluster.Spec
 	Policy cluster.Policy
 
+	// Backups say how backups are written and read.
+	Backups Backups
+
 	EtcdDirs    []string
 	UserEnv     map[string]string
 	HostsFile   string
 	MetricsPort int
 	// EtcdLog gets the lines that etcd prints, each behind "etcd: ".
 	EtcdLog io.Writer
+}
+
+// Backups say how the daemon writes backups, and what it demands of one that it
+// restores.
+type Backups struct {
+	// Compression is gzip, also where it is empty, or zstd.
+	Compression string
+	// Recipients can decrypt what is written; without any it is not encrypted.
+	Recipients []backup.Recipient
+	// Signer signs what is written, nil for nobody.
+	Signer *backup.Signer
+	// Fetch has the keys, and whose signatures count.
+	Fetch backup.FetchOptions
+	// TempDir is where backups are inspected, empty for the system's own.
+	TempDir string
+	// Tool is the name and version of the program, for the backups' descriptions.
+	Tool string
 }
 
 // Validate reports what is missing or contradicts itself.

@@ -30,6 +30,8 @@ type metrics struct {
 	operations  *prometheus.CounterVec
 	seconds     *prometheus.CounterVec
 	backupTime  prometheus.Gauge
+	// verifyTime and drillTime are when a backup was last found to be good.
+	verifyTime, drillTime prometheus.Gauge
 }
 
 func newMetrics(requests func() int64, process func() cluster.ProcessState, restarts func() int) *metrics {
@@ -45,9 +47,11 @@ func newMetrics(requests func() int64, process func() cluster.ProcessState, rest
 		holds:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "etcdadm_hold", Help: "Reasons for not acting, by rule. Served by the coordinator."}, []string{"rule"}),
 		operations:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_operations_total", Help: "Operations by kind and result."}, []string{"kind", "result"}),
 		seconds:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_operation_seconds_total", Help: "Time spent on operations, by kind."}, []string{"kind"}),
+		verifyTime:  gauge("last_backup_verified_timestamp_seconds", "Unix time of the last successful verification of a backup, 0 for none. Served by the coordinator."),
+		drillTime:   gauge("last_backup_drill_timestamp_seconds", "Unix time of the last successful trial restore of a backup, 0 for none. Served by the coordinator."),
 		backupTime:  gauge("last_backup_timestamp_seconds", "Unix time of the newest backup, 0 for none. Served by the coordinator."),
 	}
-	m.registry.MustRegister(m.coordinator, m.term, m.converged, m.members, m.holds, m.operations, m.seconds, m.backupTime,
+	m.registry.MustRegister(m.coordinator, m.term, m.converged, m.members, m.holds, m.operations, m.seconds, m.backupTime, m.verifyTime, m.drillTime,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "etcdadm_store_requests_total", Help: "Requests made to the control and backup store."},
 			func() float64 { return float64(requests()) }),
@@ -56,6 +60,14 @@ func newMetrics(requests func() int64, process func() cluster.ProcessState, rest
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "etcdadm_etcd_running", Help: "1 while this node's etcd process runs."},
 			func() float64 { return one(process() == cluster.ProcessRunning) }))
 	return m
+}
+
+// seconds is a time as Prometheus has it, 0 for none.
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.Unix())
 }
 
 func one(b bool) float64 {
@@ -85,6 +97,9 @@ func (m *metrics) note(r reconcile.Report) {
 	if b := r.Observation.Store.Backups; len(b) > 0 {
 		m.backupTime.Set(float64(b[0].At.Unix()))
 	}
+	verified, drilled := r.Observation.Store.Inspected()
+	m.verifyTime.Set(seconds(verified))
+	m.drillTime.Set(seconds(drilled))
 	if d := r.Done; d != nil {
 		result := "done"
 		if d.Err != nil {

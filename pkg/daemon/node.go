@@ -63,10 +63,24 @@ func (n *node) witness(ctx context.Context, e rpc.Execution) error {
 	if e.Term > 0 {
 		return n.voter.Witness(ctx, e.Term, e.Holder)
 	}
-	if s := n.state.State(); s.Assigned != nil || !apply.Founds(e.Operation) {
+	if s := n.state.State(); !apply.Founds(e.Operation) || s.Assigned != nil && !unfenced(s, e.Operation) {
 		return &lease.StaleError{Want: 0, Seen: s.Term}
 	}
 	return nil
+}
+
+// unfenced reports whether a node that runs a member takes an order without a
+// term: to change over to what it has staged, on which the record in the store
+// has decided; and to stage, beside what it runs, where too few of its electors
+// are left to give anyone a term.
+func unfenced(s nodestate.State, op plan.Operation) bool {
+	switch op := op.(type) {
+	case *plan.RestoreSwitch:
+		return s.Staged != nil && s.Staged.Token == op.Token && s.Staged.Ready
+	case *plan.RestoreStage:
+		return cluster.Lost(s.Electors.Names, op.Lost)
+	}
+	return false
 }
 
 // Lease votes.

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/fleet"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -45,6 +47,8 @@ type publisher struct {
 
 	digest  string
 	written time.Time
+	// mark is the high-water mark that was written last.
+	mark    cluster.Revision
 	failing bool
 }
 
@@ -126,7 +130,7 @@ func (p *publisher) write(ctx context.Context) {
 	defer cancel()
 	err := p.writeHistory(ctx, history)
 	if err == nil && r != nil {
-		err = p.writeStatus(ctx, *r)
+		err = errors.Join(p.writeStatus(ctx, *r), p.writeMark(ctx, *r))
 	}
 	if (err != nil) != p.failing {
 		p.failing = err != nil
@@ -136,6 +140,21 @@ func (p *publisher) write(ctx context.Context) {
 			p.log.Info("status and history are published again")
 		}
 	}
+}
+
+// writeMark keeps the store's high-water mark above every revision that was
+// seen, so that a restore on machines that know nothing begins above it.
+func (p *publisher) writeMark(ctx context.Context, r reconcile.Report) error {
+	s := r.Observation.Store
+	mark := nodestate.Mark(max(s.Revision, p.mark), r.Observation.Revision)
+	if !s.Reachable || s.RevisionProblem != "" || mark <= max(s.Revision, p.mark) {
+		return nil
+	}
+	err := p.store.PutRevision(ctx, mark, p.now())
+	if err == nil {
+		p.mark = mark
+	}
+	return err
 }
 
 func (p *publisher) writeHistory(ctx context.Context, entries []store.HistoryEntry) error {
@@ -159,10 +178,7 @@ func (p *publisher) writeStatus(ctx context.Context, r reconcile.Report) error {
 	if r.Term == 0 && founded(r) && p.another(ctx, r) {
 		return nil
 	}
-	// The list of backups is in the store already, and long.
-	if b := r.Observation.Store.Backups; len(b) > 10 {
-		r.Observation.Store.Backups = b[:10]
-	}
+	r.Observation.Store.Backups = worthTelling(r.Observation.Store)
 	b, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode status: %w", err)
@@ -172,6 +188,28 @@ func (p *publisher) writeStatus(ctx context.Context, r reconcile.Report) error {
 	}
 	p.digest, p.written = digest, p.now()
 	return nil
+}
+
+// told is how many of the newest backups the status tells of.
+const told = 10
+
+// worthTelling returns the newest backups, those that were verified or tried
+// last, and some that are damaged. The whole list is in the store already, and
+// long.
+func worthTelling(s cluster.Store) []cluster.Backup {
+	verified, drilled := s.Inspected()
+	var list []cluster.Backup
+	damaged := 0
+	for i, b := range s.Backups {
+		last := !b.Verified.IsZero() && b.Verified.Equal(verified) || !b.Drilled.IsZero() && b.Drilled.Equal(drilled)
+		if b.Damaged {
+			damaged++
+		}
+		if i < told || last || b.Damaged && damaged <= told {
+			list = append(list, b)
+		}
+	}
+	return list
 }
 
 // founded reports whether r is of a cluster that exists.
@@ -211,6 +249,9 @@ func material(r reconcile.Report) string {
 	}
 	for _, n := range r.Observation.Nodes {
 		fmt.Fprintln(&s, n.Name, n.Address, n.Reachable, n.Disk.State, n.Process.State, n.Assigned, len(n.SetAside), n.Conflict)
+		if st := n.Staged; st != nil {
+			fmt.Fprintln(&s, st.Token, st.Ready, st.Problem, st.Done>>27) // each 128 MB
+		}
 	}
 	for _, g := range r.Observation.Gaps {
 		fmt.Fprintln(&s, g.Source)
@@ -218,6 +259,8 @@ func material(r reconcile.Report) string {
 	if b := r.Observation.Store.Backups; len(b) > 0 {
 		fmt.Fprintln(&s, b[0].Name, len(b))
 	}
+	verified, drilled := r.Observation.Store.Inspected()
+	fmt.Fprintln(&s, verified.Unix(), drilled.Unix())
 	return s.String()
 }
 
@@ -240,7 +283,7 @@ func previous(ctx context.Context, s *store.Store, now time.Time) cluster.Observ
 // changesStore reports whether an operation changes what a look reads from the
 // store.
 func changesStore(line string) bool {
-	return slices.ContainsFunc([]string{"etcdadm incarnation ", "etcdadm backup ", "etcdadm spec "}, func(p string) bool {
+	return slices.ContainsFunc([]string{"etcdadm incarnation ", "etcdadm backup ", "etcdadm spec ", "etcdadm request "}, func(p string) bool {
 		return strings.HasPrefix(line, p)
 	})
 }
@@ -254,7 +297,7 @@ func pollEvery(r reconcile.Report) time.Duration {
 	}
 	for _, h := range r.Holds {
 		switch h.Rule {
-		case plan.WaitingForNodes, plan.StoreNotShared, plan.SpecMissing, plan.Founding:
+		case plan.WaitingForNodes, plan.StoreNotShared, plan.SpecMissing, plan.Founding, plan.Restoring:
 			return 200 * time.Millisecond
 		case plan.Paused:
 			return 5 * time.Second

@@ -209,11 +209,39 @@ func (p *press) writes(d time.Duration, next func(i int) reconcile.Report) int64
 	return p.store.Requests() - before
 }
 
+// The mark is written ahead of what was seen, seldom, and never lowered.
+func TestTheStoreKeepsAHighWaterMark(t *testing.T) {
+	publish(t, func(t *testing.T, p *press) {
+		seen := func(r cluster.Revision) cluster.Revision {
+			t.Helper()
+			rep := report()
+			rep.Observation.Revision, rep.Observation.Store.Reachable = r, true
+			p.note(rep)
+			p.pass(2 * time.Second)
+			mark, err := p.store.Revision(t.Context())
+			must(t, err)
+			return mark
+		}
+		if got := seen(17); got != 1_000_000 {
+			t.Errorf("at 17 the mark is %d", got)
+		}
+		if got := seen(999_999); got != 1_000_000 {
+			t.Errorf("at 999,999 the mark is %d", got)
+		}
+		if got := seen(1_000_001); got != 2_000_000 {
+			t.Errorf("at 1,000,001 the mark is %d", got)
+		}
+		if got := seen(5); got != 2_000_000 {
+			t.Errorf("back at 5 the mark is %d", got)
+		}
+	})
+}
+
 func TestAnUnchangedStatusIsWrittenEveryTwoMinutes(t *testing.T) {
 	publish(t, func(t *testing.T, p *press) {
 		n := p.writes(10*time.Minute, func(i int) reconcile.Report {
 			r := report() // of now
-			r.Observation.Revision = cluster.Revision(i)
+			r.Observation.Revision, r.Observation.Store.Revision = cluster.Revision(i), 1_000_000
 			r.Observation.Members[0].Applied, r.Observation.Members[0].DBSize = uint64(i), int64(i)
 			r.Observation.Nodes[0].FreeBytes, r.Observation.Nodes[0].ClockSkew = int64(i), time.Duration(i)
 			return r
@@ -389,7 +417,7 @@ func TestWhatTheLastCoordinatorPublishedIsTakenOver(t *testing.T) {
 func TestWhichOperationsChangeTheStore(t *testing.T) {
 	for _, k := range plan.Kinds() {
 		word, _, _ := strings.Cut(k.Path, " ")
-		want := word == "incarnation" || word == "backup" || word == "spec"
+		want := word == "incarnation" || word == "backup" || word == "spec" || word == "request"
 		if got := changesStore("etcdadm " + k.Path + " --x=1"); got != want {
 			t.Errorf("%s changes the store: %t", k.Path, got)
 		}

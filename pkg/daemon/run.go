@@ -12,20 +12,18 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/apply"
-	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
-	"github.com/etcdadm/etcdadm/pkg/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcdproc"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/fleet"
 	"github.com/etcdadm/etcdadm/pkg/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/rpc"
 	"github.com/etcdadm/etcdadm/pkg/rpc/election"
+	"github.com/etcdadm/etcdadm/pkg/stage"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -162,7 +160,9 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 		Name: d.name, DataDir: d.c.DataDir, URLs: urls, ListenAddress: d.c.EtcdAddress, MetricsURLs: metricsURLs,
 		UserEnv: d.c.UserEnv, HostsFile: d.c.HostsFile, HostsKey: hostfs.HostsKey(d.c.ClusterName),
 		State: d.state, Elector: voter, Proc: d.proc, Bin: etcdbin.Finder{Dirs: d.c.EtcdDirs},
-		Backups: taker{store: d.store, spec: d.spec}, Now: d.now,
+		Backups:   taker{store: d.store, cluster: d.c.ClusterName, how: d.c.Backups, spec: d.spec},
+		Inspector: inspector{d.store, d.c.Backups, string(d.name), d.c.EtcdDirs, d.c.Backups.TempDir, d.log},
+		Restorer:  stage.Stager{Store: d.store, Fetch: d.c.Backups.Fetch}, Now: d.now,
 	}
 	if !d.c.EtcdInsecure {
 		o.TLS = d.keys
@@ -384,6 +384,7 @@ func (d *Daemon) spec() cluster.Spec {
 
 func (d *Daemon) withPolicy(s cluster.Spec) cluster.Spec {
 	s.Policy = d.c.Policy.WithDefaults()
+	s.Policy.FixedSpec = d.c.Static != nil
 	return s
 }
 
@@ -399,18 +400,4 @@ func (d *Daemon) remember(s cluster.Spec) {
 	if err != nil {
 		d.log.Warn("the spec cannot be kept on disk", "error", err)
 	}
-}
-
-// A taker takes backups into the store.
-type taker struct {
-	store *store.Store
-	spec  func() cluster.Spec
-}
-
-// Take writes one backup.
-func (t taker) Take(ctx context.Context, source etcdclient.Snapshotter, version etcdversion.Version) (cluster.Backup, error) {
-	spec := t.spec()
-	return backup.Take(ctx, backup.TakeOptions{Source: source, Store: t.store, Info: backup.Info{
-		EtcdVersion: version, MemberCount: spec.MemberCount, SpecVersion: spec.EtcdVersion,
-	}})
 }

@@ -53,6 +53,10 @@ var ErrNotReady = errors.New("the learner has not caught up with the leader")
 // check). It clears by itself seconds after a join.
 var ErrUnhealthy = errors.New("etcd refuses the change: too few members are connected for long enough")
 
+// ErrLearnerPending is returned when etcd has as many learners as it takes, which
+// is one: another member is joining.
+var ErrLearnerPending = errors.New("etcd takes no other learner while one is there")
+
 // A Client is a connection to one member or to several of one cluster.
 type Client struct {
 	c         *clientv3.Client
@@ -66,6 +70,10 @@ type Options struct {
 	// TLS is nil for plain http endpoints.
 	TLS *tls.Config
 }
+
+// window is how much of a stream may be under way: 80 MB/s at a round trip of
+// 50 ms.
+const window = 4 << 20
 
 // Open returns a client. It does not connect yet; the first call does.
 func Open(o Options) (*Client, error) {
@@ -83,9 +91,15 @@ func Open(o Options) (*Client, error) {
 		// to ask again.
 		MaxUnaryRetries: 2,
 		DialOptions: []grpc.DialOption{
+			// The proxy in the environment is for the world outside: etcd is on the
+			// cluster's own network, and sees who connects by the certificate.
+			grpc.WithNoProxy(),
 			// Small buffers: a daemon keeps this connection for its whole life and
 			// sends a few hundred bytes a second over it.
 			grpc.WithReadBufferSize(4 << 10), grpc.WithWriteBufferSize(4 << 10),
+			// What may be under way of a snapshot. Left alone, gRPC lets a fast member
+			// fill 16 MiB of memory while the snapshot is compressed and stored.
+			grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
 			// An etcd that has come back is to be seen at once; gRPC's own back-off
 			// grows to two minutes.
 			grpc.WithConnectParams(grpc.ConnectParams{
@@ -123,6 +137,7 @@ func (c *Client) Report(ctx context.Context) (cluster.Report, error) {
 	}
 	// A version that does not parse is left unknown: it decides nothing here.
 	r.Version, _ = etcdversion.Parse(s.Version)
+	r.Storage, _ = etcdversion.Parse(s.StorageVersion)
 	if s.IsLearner {
 		return r, nil
 	}
@@ -233,21 +248,13 @@ func (c *Client) MoveLeader(ctx context.Context, to cluster.MemberID) error {
 	return nil
 }
 
-// Snapshot streams the database of the member. The reader ends with an error
-// where the stream breaks.
-func (c *Client) Snapshot(ctx context.Context) (io.ReadCloser, error) {
-	r, err := c.c.Snapshot(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("snapshot of %s: %w", c.endpoints[0], plain(err))
-	}
-	return r, nil
-}
-
 // plain gives the errors that callers decide by their own identity.
 func plain(err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrMemberLearnerNotReady):
 		return ErrNotReady
+	case errors.Is(err, rpctypes.ErrTooManyLearners):
+		return ErrLearnerPending
 	case errors.Is(err, rpctypes.ErrUnhealthy), errors.Is(err, rpctypes.ErrMemberNotEnoughStarted):
 		return ErrUnhealthy
 	}

@@ -51,10 +51,19 @@ type Member struct {
 	// Quarantined makes the member serve on its quarantine URLs in place of its
 	// client URLs.
 	Quarantined bool
+	// Uncompared leaves out that the member compares its data with that of its
+	// peers before it serves, for which it waits seven seconds for each that does not
+	// listen yet. It is for restored members that all start at once, and are
+	// compared by whoever opens them to clients.
+	Uncompared bool
 	// Address replaces the host of the URLs that etcd listens on, for peers and
 	// clients; empty means [DefaultAddress]. It is an IP address, or localhost:
 	// etcd binds to nothing else.
 	Address string
+	// ListenClientURLs and ListenPeerURLs, where they are not empty, are what etcd
+	// listens on, as they are, and Address has no say. A quarantined member does
+	// not listen on its client URLs.
+	ListenClientURLs, ListenPeerURLs []string
 	// MetricsURLs are extra listeners for /metrics and /health, taken as they
 	// are. Empty strings in it are left out.
 	MetricsURLs []string
@@ -105,8 +114,8 @@ func Env(m Member) ([]string, error) {
 		return nil, err
 	}
 	if m.TLS != nil {
-		m.TLS.peer(env, m.URLs.Peer)
-		m.TLS.client(env, append(metrics, m.clientURLs()...))
+		m.TLS.peer(env, slices.Concat(m.URLs.Peer, m.ListenPeerURLs))
+		m.TLS.client(env, slices.Concat(metrics, m.clientURLs(), m.listenClientURLs()))
 	}
 	if err := m.overlay(env); err != nil {
 		return nil, err
@@ -131,17 +140,31 @@ func (m Member) listen(env map[string]string) error {
 	if address == "" {
 		address = DefaultAddress
 	}
-	for key, urls := range map[string][]string{
-		"ETCD_LISTEN_PEER_URLS":   m.URLs.Peer,
-		"ETCD_LISTEN_CLIENT_URLS": m.clientURLs(),
+	for _, l := range []struct {
+		key         string
+		asIs, bound []string
+	}{
+		{"ETCD_LISTEN_PEER_URLS", m.ListenPeerURLs, m.URLs.Peer},
+		{"ETCD_LISTEN_CLIENT_URLS", m.listenClientURLs(), m.clientURLs()},
 	} {
-		bound, err := bind(urls, address)
+		urls, err := l.asIs, checkListen(l.asIs)
+		if len(urls) == 0 {
+			urls, err = bind(l.bound, address)
+		}
 		if err != nil {
 			return fmt.Errorf("listen addresses of %s: %w", m.Name, err)
 		}
-		env[key] = join(bound)
+		env[l.key] = join(urls)
 	}
 	return nil
+}
+
+// listenClientURLs are the URLs that clients are served on as they are.
+func (m Member) listenClientURLs() []string {
+	if m.Quarantined {
+		return nil
+	}
+	return m.ListenClientURLs
 }
 
 // peer and client leave key material out where no URL uses it: etcd would
@@ -233,7 +256,7 @@ func (m Member) validateURLs() error {
 	if m.TLS != nil {
 		return nil
 	}
-	for _, u := range slices.Concat(m.URLs.Peer, m.clientURLs()) {
+	for _, u := range slices.Concat(m.URLs.Peer, m.clientURLs(), m.ListenPeerURLs, m.listenClientURLs()) {
 		if secure(u) {
 			return fmt.Errorf("%s needs TLS files, and there are none", u)
 		}

@@ -265,3 +265,22 @@ func TestUserTakesOnlyWhatIsMeantForEtcd(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+// Restored members that start for the first time do not wait for each other.
+func TestUncompared(t *testing.T) {
+	for _, v := range []string{"3.5.35", "3.6.16", "3.7.3"} {
+		m := Member{
+			Name: "a", Version: etcdversion.Must(v), Token: "t", DataDir: "/d", State: StateExisting, Quarantined: true,
+			URLs: cluster.URLs{Peer: []string{"http://10.0.0.1:1"}, Client: []string{"http://10.0.0.1:2"}, Quarantine: []string{"http://10.0.0.1:3"}},
+		}
+		for _, m.Uncompared = range []bool{false, true} {
+			env, err := Env(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := strings.ToLower(strings.ReplaceAll(strings.Join(env, "\n"), "_", "")); strings.Contains(text, "corruptcheck") == m.Uncompared {
+				t.Errorf("etcd %s, uncompared %t: %s", v, m.Uncompared, text)
+			}
+		}
+	}
+}

@@ -77,6 +77,30 @@ func bind(urls []string, address string) ([]string, error) {
 	return out, nil
 }
 
+// CheckListenURL says why etcd cannot listen on u: it binds to IP addresses
+// and localhost only.
+func CheckListenURL(u string) error {
+	parsed, err := parseURL(u)
+	if err != nil {
+		return err
+	}
+	if host := parsed.Hostname(); host != "localhost" {
+		if _, err := ipHost(host); err != nil {
+			return fmt.Errorf("URL %q: %w", u, err)
+		}
+	}
+	return nil
+}
+
+func checkListen(urls []string) error {
+	for _, u := range urls {
+		if err := CheckListenURL(u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ipHost writes an IP address as the host of a URL.
 func ipHost(address string) (string, error) {
 	ip, err := netip.ParseAddr(strings.Trim(address, "[]"))

@@ -87,6 +87,10 @@ func (m Member) ignores(key string) bool {
 // over env. A user's empty value is none, as it is for etcd.
 func (m Member) overlay(env map[string]string) error {
 	row := minorOf(m.Version)
+	if m.Uncompared {
+		// The comparison is all that a row switches on.
+		row.env, row.gates = nil, nil
+	}
 	maps.Copy(env, row.env)
 	gates := map[string]string{}
 	for _, g := range row.gates {

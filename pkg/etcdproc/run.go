@@ -23,6 +23,9 @@ type run struct {
 	// it becomes true.
 	stopping bool
 	stop     chan struct{}
+	// grace is the time between SIGTERM and SIGKILL. It is set before stop is
+	// closed.
+	grace time.Duration
 	// done is closed when no process is left.
 	done chan struct{}
 	// first gets the result of the first start.
@@ -100,7 +103,7 @@ func (r *run) attend(c *child) (steady, stopped bool) {
 
 // terminate asks the process to go, and makes it go if it does not.
 func (r *run) terminate(c *child) string {
-	timeout := time.NewTimer(r.s.opts.StopTimeout)
+	timeout := time.NewTimer(r.grace)
 	defer timeout.Stop()
 	// Signalling fails only where the process has just ended by itself.
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
@@ -110,7 +113,7 @@ func (r *run) terminate(c *child) string {
 	case <-timeout.C:
 	}
 	_ = c.cmd.Process.Kill()
-	return fmt.Sprintf("%s, as it had not ended %s after SIGTERM", <-c.exited, r.s.opts.StopTimeout)
+	return fmt.Sprintf("%s, as it had not ended %s after SIGTERM", <-c.exited, r.grace)
 }
 
 // pause waits, and reports whether to go on.

@@ -174,11 +174,19 @@ func (s *Supervisor) Restart(ctx context.Context) error {
 // error, and the process is still being ended. Stopping what is stopped is
 // fine.
 func (s *Supervisor) Stop(ctx context.Context) error {
+	return s.StopWithin(ctx, s.opts.StopTimeout)
+}
+
+// StopWithin is Stop with another time between SIGTERM and SIGKILL. etcd waits
+// for its clients' streams to end, which takes it seconds; what it has
+// acknowledged is on the disk all the same. A Stop that is under way keeps its
+// time.
+func (s *Supervisor) StopWithin(ctx context.Context, grace time.Duration) error {
 	if err := s.take(ctx); err != nil {
 		return fmt.Errorf("stop etcd: %w", err)
 	}
 	defer s.give()
-	return s.halt(ctx)
+	return s.halt(ctx, grace)
 }
 
 // Close stops the process like Stop, and ends the supervisor: its directory is
@@ -192,7 +200,7 @@ func (s *Supervisor) Close(ctx context.Context) error {
 		return fmt.Errorf("stop etcd: %w", err)
 	}
 	defer s.give()
-	if err := s.halt(ctx); err != nil {
+	if err := s.halt(ctx, s.opts.StopTimeout); err != nil {
 		return err
 	}
 	s.closed = true
@@ -225,7 +233,7 @@ func (s *Supervisor) give() { s.turn <- struct{}{} }
 
 // replace ends what runs and begins to keep cfg running.
 func (s *Supervisor) replace(ctx context.Context, cfg Config) error {
-	if err := s.halt(ctx); err != nil {
+	if err := s.halt(ctx, s.opts.StopTimeout); err != nil {
 		return err
 	}
 	r := &run{
@@ -247,12 +255,12 @@ func (s *Supervisor) replace(ctx context.Context, cfg Config) error {
 }
 
 // halt ends the run, if there is one, and waits until it has ended.
-func (s *Supervisor) halt(ctx context.Context) error {
+func (s *Supervisor) halt(ctx context.Context, grace time.Duration) error {
 	if s.run == nil {
 		return nil
 	}
 	if !s.run.stopping {
-		s.run.stopping = true
+		s.run.stopping, s.run.grace = true, grace
 		close(s.run.stop)
 	}
 	select {

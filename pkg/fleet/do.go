@@ -90,7 +90,7 @@ func (c *Client) try(ctx context.Context, spec cluster.Spec, obs cluster.Observa
 		return err
 	}
 	l := c.fleet.Lease()
-	if len(obs.Electors.Names) > 0 {
+	if len(obs.Electors.Names) > 0 && !plan.Unfenced(obs, op) {
 		if err := l.Acquire(ctx, obs.Electors); err != nil {
 			return &LeaseError{err}
 		}
@@ -124,8 +124,8 @@ func clears(err error, op plan.Operation, obs cluster.Observation, waited time.D
 
 // wait looks until op is done. A backup is done when its order returns.
 func (c *Client) wait(ctx context.Context, op plan.Operation) error {
-	if _, ok := op.(*plan.BackupTake); ok {
-		return nil
+	if w, ok := op.(*plan.SpecWrite); plan.Aside(op) || ok && w.Request != "" {
+		return nil // it was done when it returned
 	}
 	for {
 		c.view.Stale()

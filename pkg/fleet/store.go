@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/observe"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -30,6 +32,8 @@ type StoreView struct {
 	every       time.Duration
 	backups     []cluster.Backup
 	backupsRead time.Time
+	// source is the backup of the first restore that is yet to be decided on.
+	source *cluster.Source
 	// waited is when a store that fails was last given all the time it wanted.
 	waited time.Time
 }
@@ -124,8 +128,15 @@ func (v *StoreView) read(ctx context.Context) error {
 		Incarnations: view.Incarnations,
 		Backups:      v.backups,
 		BackupsKnown: true,
-		Requests:     requests(view),
+		Requests:     Requests(view),
 		Problems:     view.Problems,
+		Revision:     view.Revision,
+	}
+	if view.RevisionErr != nil {
+		v.answer.Store.RevisionProblem = view.RevisionErr.Error()
+	}
+	if err := v.readSource(ctx); err != nil {
+		return err
 	}
 	v.answer.Store.SpecMissing = view.Spec == nil && view.SpecErr == nil
 	if view.IncarnationsErr != nil {
@@ -149,12 +160,80 @@ func (v *StoreView) lost(view store.View) bool {
 		v.spec != nil && view.Spec == nil
 }
 
-// requests returns the queued requests, the existing tool's restore commands
-// among them.
-func requests(view store.View) []cluster.Request {
-	list := view.Requests
+// Requests returns the queued requests, the existing tool's restore commands
+// among them, without those that have ended and could not be deleted.
+func Requests(view store.View) []cluster.Request {
+	list := slices.Clone(view.Requests)
 	for _, c := range view.Commands {
-		list = append(list, cluster.Request{Name: c.Name, Kind: cluster.RequestRestore, At: c.At, Backup: c.Backup})
+		list = append(list, cluster.Request{
+			Name: c.Name, Kind: cluster.RequestRestore, At: c.At, Backup: c.Backup,
+			MemberCount: c.Spec.MemberCount, EtcdVersion: c.Spec.EtcdVersion,
+		})
 	}
+	list = slices.DeleteFunc(list, func(r cluster.Request) bool {
+		return slices.Contains(view.ClosedNames, r.Name)
+	})
+	slices.SortStableFunc(list, func(a, b cluster.Request) int { return a.At.Compare(b.At) })
 	return list
+}
+
+// Decided reports whether an incarnation was restored for a request: it is
+// queued until that serves its clients.
+func Decided(records []cluster.Incarnation, r cluster.Request) bool {
+	return slices.ContainsFunc(records, func(i cluster.Incarnation) bool { return i.Restored != nil && i.Restored.Request == r.Name })
+}
+
+// readSource learns what is to be restored, once for each request. A request
+// for a backup that came after the last listing has the list read again.
+func (v *StoreView) readSource(ctx context.Context) error {
+	i := slices.IndexFunc(v.answer.Store.Requests, func(r cluster.Request) bool {
+		return r.Kind == cluster.RequestRestore && !Decided(v.answer.Store.Incarnations, r)
+	})
+	if i < 0 {
+		v.source = nil
+		return nil
+	}
+	r := v.answer.Store.Requests[i]
+	if v.source == nil || v.source.Request != r.Name || v.source.Backup != r.Backup {
+		list, err := v.store.Backups(ctx)
+		if err != nil {
+			return fmt.Errorf("list backups: %w", err)
+		}
+		v.backups, v.backupsRead = list, v.now()
+		v.answer.Store.Backups = list
+		src, err := Source(ctx, v.store, r)
+		if err != nil {
+			return err
+		}
+		// The newest backup tells of a revision too, and the mark may be old where
+		// the store lets nothing be overwritten.
+		if len(list) > 0 {
+			newest, err := Source(ctx, v.store, cluster.Request{Backup: list[0].Name})
+			if err != nil {
+				return err
+			}
+			src.Seen = max(src.Revision, newest.Revision)
+		}
+		v.source = &src
+	}
+	v.answer.Store.Source = v.source
+	return nil
+}
+
+// Source describes the backup that a request asks for. What is wrong with it
+// for good is said in it; an error says that the store did not answer.
+func Source(ctx context.Context, s *store.Store, r cluster.Request) (cluster.Source, error) {
+	src := cluster.Source{Request: r.Name, Backup: r.Backup}
+	d, err := backup.Describe(ctx, s, r.Backup)
+	switch {
+	case errors.Is(err, store.ErrUnreachable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return src, err
+	case errors.Is(err, store.ErrDenied):
+		return src, err
+	case err != nil:
+		src.Problem = err.Error()
+	default:
+		src.Version, src.Storage, src.Revision, src.Size = d.EtcdVersion, d.StorageVersion, d.Revision, d.Content.Size
+	}
+	return src, nil
 }

@@ -58,7 +58,7 @@ func Disk(dir string, s State) cluster.Disk {
 // that ran in this incarnation, as far as s knows.
 func dataOf(dir string, token cluster.Token, s State) cluster.Disk {
 	d := cluster.Disk{State: cluster.DiskData, Token: token}
-	if id, _, err := diskMember(DataDir(dir, token)); err == nil {
+	if id, _, err := DiskMember(DataDir(dir, token)); err == nil {
 		d.MemberID = id
 	} else if s.MemberToken == token {
 		d.MemberID = s.MemberID

@@ -3,7 +3,6 @@ package nodestate
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // etcdBinaries returns the etcd binaries to test with, by version.
@@ -128,10 +128,38 @@ func askMember(ctx context.Context, client string) (cluster.MemberID, error) {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	return testport.Address(t)
+}
+
+// An etcd 3.5 begins its log with requests of the v2 store, which 3.7 cannot
+// read; later ones do not.
+func TestOldEntriesOfRealEtcd(t *testing.T) {
+	for version, binary := range etcdBinaries(t) {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			runEtcd(t, binary, DataDir(dir, "tok-1"))
+			data := DataDir(dir, "tok-1")
+			old, err := OldEntries(data)
+			if want := strings.HasPrefix(version, "3.5."); err != nil || old != want {
+				t.Errorf("old entries: %v, want %v (%v)", old, want, err)
+			}
+			if begun, err := Begun(data); err != nil || !begun {
+				t.Errorf("begun: %v, %v", begun, err)
+			}
+			// Behind a raft snapshot they do not count.
+			if err := os.WriteFile(filepath.Join(data, "member", "snap", "0000000000000002-00000000000fffff.snap"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if old, err := OldEntries(data); err != nil || old {
+				t.Errorf("behind a snapshot: %v, %v", old, err)
+			}
+		})
 	}
-	defer l.Close()
-	return l.Addr().String()
+	if begun, err := Begun(t.TempDir()); err != nil || begun {
+		t.Errorf("without data it has begun: %v, %v", begun, err)
+	}
+	if old, err := OldEntries(t.TempDir()); err != nil || old {
+		t.Errorf("without data: %v, %v", old, err)
+	}
 }

@@ -45,6 +45,8 @@ func full() State {
 		Peers:    seats(),
 		MemberID: 0xdeadbeefdeadbeef, ClusterID: 0xfeedfeedfeedfeed, MemberToken: "tok-1",
 		Prepared: &cluster.Prepared{Token: "tok-2", Version: v, Voters: seats()},
+		Staged:   &cluster.Staged{Request: "r", Backup: "b", Token: "tok-3", Version: v, Voters: seats(), Revision: 9, Ready: true},
+		Revision: 1_000_000,
 		Electors: cluster.Electors{Token: "tok-1", Term: 3, Seq: 2, Names: []cluster.NodeName{"a", "b"}},
 		Term:     7,
 		Grant:    lease.Grant{Term: 6, Holder: "b"},

@@ -12,6 +12,8 @@ const (
 	dataName  = "data"
 	trashName = "data-trashcan"
 	pkiName   = "pki"
+	// restoreName is ours: the existing etcd-manager takes no notice of it.
+	restoreName = "restore"
 )
 
 // DataDir returns the path of etcd's data directory of an incarnation, below
@@ -24,4 +26,15 @@ func DataDir(dir string, token cluster.Token) string {
 // incarnation's member; they are in peers/ and clients/ in it.
 func PKIDir(dir string, token cluster.Token) string {
 	return filepath.Join(dir, pkiName, string(token))
+}
+
+// RestoreDir returns the path of the directory in which a restore is staged: a
+// data directory named data and what is fetched for it.
+func RestoreDir(dir string, token cluster.Token) string {
+	return filepath.Join(dir, restoreName, string(token))
+}
+
+// RestoredDir returns the path of the data directory that a restore makes.
+func RestoredDir(dir string, token cluster.Token) string {
+	return filepath.Join(RestoreDir(dir, token), dataName)
 }

@@ -27,6 +27,12 @@ type State struct {
 
 	// Prepared is the node's promise to take part in a founding.
 	Prepared *cluster.Prepared `json:"prepared,omitempty"`
+	// Staged is a restore that the node prepares, nil for none. What is on the
+	// disk of it is in RestoreDir.
+	Staged *cluster.Staged `json:"staged,omitempty"`
+	// Revision is above every revision that the node's member has told of, in
+	// whatever incarnation. It is written ahead, see [Mark].
+	Revision cluster.Revision `json:"revision,omitzero"`
 	// Electors is the newest elector record that the node was given.
 	Electors cluster.Electors `json:"electors,omitzero"`
 	// Term is the highest term that the node has seen.
@@ -84,6 +90,11 @@ func (s State) check() error {
 			return fmt.Errorf("promise: %w", err)
 		}
 	}
+	if st := s.Staged; st != nil {
+		if err := st.Token.Validate(); err != nil {
+			return fmt.Errorf("staged restore: %w", err)
+		}
+	}
 	if s.MemberToken != "" {
 		if err := s.MemberToken.Validate(); err != nil {
 			return fmt.Errorf("member: %w", err)
@@ -99,6 +110,8 @@ func (s State) check() error {
 // last line of defence: callers have checked before.
 func (s State) checkStep(next State) error {
 	switch {
+	case next.Revision < s.Revision:
+		return fmt.Errorf("the high-water mark goes back from %d to %d", s.Revision, next.Revision)
 	case next.Term < s.Term:
 		return fmt.Errorf("term goes back from %d to %d", s.Term, next.Term)
 	case next.Grant.Term < s.Grant.Term:
@@ -111,4 +124,17 @@ func (s State) checkStep(next State) error {
 		return fmt.Errorf("the lease of term %d was given back by %s", s.Grant.Term, s.Grant.Holder)
 	}
 	return next.check()
+}
+
+// markStep is how far ahead of what was seen a mark is written, so that it is
+// written seldom.
+const markStep cluster.Revision = 1_000_000
+
+// Mark returns the high-water mark for a revision that was seen: mark as long
+// as it is not below.
+func Mark(mark, seen cluster.Revision) cluster.Revision {
+	if seen <= mark {
+		return mark
+	}
+	return (seen/markStep + 1) * markStep
 }

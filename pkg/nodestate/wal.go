@@ -5,26 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// walRecords and walBytes bound how far into a log file diskMember looks. The
+// walRecords and walBytes bound how far into a log file DiskMember looks. The
 // metadata is the second record and has some 30 bytes.
 const (
 	walRecords = 4
 	walBytes   = 4096
 )
 
-// diskMember returns the member and cluster id in the write-ahead log of the
+// DiskMember returns the member and cluster id in the write-ahead log of the
 // etcd data directory path. Every log file of etcd 2.0 to 3.7 begins with a
 // checksum record and a metadata record, which holds them.
-func diskMember(path string) (cluster.MemberID, cluster.ClusterID, error) {
+func DiskMember(path string) (cluster.MemberID, cluster.ClusterID, error) {
 	files, err := filepath.Glob(filepath.Join(path, "member", "wal", "*.wal"))
 	if err != nil {
 		return 0, 0, err
@@ -115,4 +118,111 @@ func numberAndBytes(b []byte, number, bytes protowire.Number) (n uint64, v []byt
 		return nil
 	})
 	return n, v, err
+}
+
+// OldEntries says whether the write-ahead log of the etcd data directory path
+// has entries, behind the last raft snapshot, in the form of the v2 store: 3.5
+// and earlier write them at their start, 3.6 reads them, and 3.7 ends with the
+// panic "unmarshal should never fail".
+func OldEntries(path string) (bool, error) {
+	taken, err := lastSnapshot(path)
+	if err != nil {
+		return false, err
+	}
+	old := false
+	err = eachRecord(path, math.MaxInt64, func(kind uint64, data []byte) bool {
+		old = kind == 2 && oldEntry(data, taken)
+		return !old
+	})
+	return old, err
+}
+
+// Begun says whether the member whose etcd data directory is path has committed
+// anything. One that was cut off in its first start has a log without the entries
+// that found its cluster: it never elects a leader, and nothing is lost with it.
+func Begun(path string) (bool, error) {
+	taken, err := lastSnapshot(path)
+	if err != nil || taken > 0 {
+		return taken > 0, err
+	}
+	begun, read := false, 0
+	err = eachRecord(path, firstBytes, func(kind uint64, data []byte) bool {
+		// Type 3 is raft's HardState: 3 committed index.
+		committed, _, err := numberAndBytes(data, 3, 0)
+		begun = kind == 3 && err == nil && committed > 0
+		read += len(data)
+		return !begun
+	})
+	return begun || read > firstBytes/2, err
+}
+
+// firstBytes is how far into a log Begun looks: an etcd commits its founding
+// within some hundred bytes.
+const firstBytes = 256 << 10
+
+// eachRecord calls f with the type and the data of each record in the first
+// bytes of each file of the write-ahead log, in order, until it returns false.
+func eachRecord(path string, limit int64, f func(kind uint64, data []byte) bool) error {
+	files, err := filepath.Glob(filepath.Join(path, "member", "wal", "*.wal"))
+	if err != nil {
+		return err
+	}
+	slices.Sort(files)
+	for _, file := range files {
+		b, err := readFirst(file, limit)
+		if err != nil {
+			return err
+		}
+		for {
+			var record []byte
+			// The last file is longer than what has been written to it.
+			if record, b, err = walRecord(b); err != nil {
+				break
+			}
+			if kind, data, err := numberAndBytes(record, 1, 3); err == nil && !f(kind, data) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+func readFirst(file string, limit int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// lastSnapshot returns the index of the newest raft snapshot, which is in its
+// name: TERM-INDEX.snap, in hexadecimal.
+func lastSnapshot(path string) (uint64, error) {
+	files, err := filepath.Glob(filepath.Join(path, "member", "snap", "*.snap"))
+	newest := uint64(0)
+	for _, f := range files {
+		_, index, _ := strings.Cut(strings.TrimSuffix(filepath.Base(f), ".snap"), "-")
+		if n, err := strconv.ParseUint(index, 16, 64); err == nil {
+			newest = max(newest, n)
+		}
+	}
+	return newest, err
+}
+
+// oldEntry looks at a raft entry: 1 type (0 for data), 3 index, 4 data. The data
+// is the message InternalRaftRequest, whose field 2 is a request of the v2 store,
+// or such a request itself, whose field 2 is its method.
+func oldEntry(entry []byte, taken uint64) bool {
+	index, data, err := numberAndBytes(entry, 3, 4)
+	kind, _, err2 := numberAndBytes(entry, 1, 4)
+	if err != nil || err2 != nil || kind != 0 || index <= taken || len(data) == 0 {
+		return false
+	}
+	old := false
+	err = eachField(data, func(f field) error {
+		old = old || f.num == 2 && f.typ == protowire.BytesType
+		return nil
+	})
+	return old || err != nil
 }

@@ -54,7 +54,7 @@ func TestMemberIDInTheLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			put(t, filepath.Join(dir, "member", "wal", "0.wal"), string(c.content))
-			got, id, err := diskMember(dir)
+			got, id, err := DiskMember(dir)
 			if got != c.want || (err == nil) != (c.want != 0) || c.want != 0 && id != 7 {
 				t.Fatalf("got member %s of cluster %s, %v, want %s", got, id, err, c.want)
 			}
@@ -70,7 +70,7 @@ func TestMemberIDFromAnOlderLogFile(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(wal, "3.wal"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if got, _, err := diskMember(dir); got != 5 || err != nil {
+	if got, _, err := DiskMember(dir); got != 5 || err != nil {
 		t.Fatalf("got %s, %v", got, err)
 	}
 }

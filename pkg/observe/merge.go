@@ -95,9 +95,11 @@ func (in inputs) addElectors(obs *cluster.Observation) {
 	}
 	for _, n := range obs.Nodes {
 		e := n.Electors
-		if e.Token == "" || n.Assigned == nil && !(n.Prepared != nil && recorded(obs, e.Token)) {
-			// A promise makes electors only once the founding has its record; a
-			// node without member and promise is no elector any more.
+		promised := n.Prepared != nil && recorded(obs, e.Token) && !obs.Store.Ended(e.Token)
+		if e.Token == "" || n.Assigned == nil && !promised {
+			// A promise makes electors once the founding has its record, and as long as
+			// no restore has ended it; a node without member and promise is no
+			// elector any more.
 			continue
 		}
 		better := obs.Electors.Token == "" || e.Token == token && obs.Electors.Token != token ||
@@ -199,7 +201,7 @@ func carry(m *cluster.Member, at time.Time, prev cluster.Observation, quorate bo
 }
 
 // present returns the incarnation that the cluster is in. One with a leader
-// that a majority of its voters follow wins; then the newest record in the
+// that a majority of its voters follow wins, unless a later one was restored; then the newest record in the
 // store; then the electors' record; then the one that most members run.
 func present(obs *cluster.Observation, voices []voice) cluster.Token {
 	var recorded cluster.Token
@@ -208,7 +210,8 @@ func present(obs *cluster.Observation, voices []voice) cluster.Token {
 	}
 	var quorate []cluster.Token
 	for _, v := range voices {
-		if hasQuorum(v.token, voices) && !slices.Contains(quorate, v.token) {
+		// The record of a restore ends what ran before, also where it still runs.
+		if hasQuorum(v.token, voices) && !slices.Contains(quorate, v.token) && !obs.Store.Ended(v.token) {
 			quorate = append(quorate, v.token)
 		}
 	}
