@@ -1,0 +1,111 @@
+package handover
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A Daemon says how etcd-manager is to be started on a machine that was handed
+// over to it.
+type Daemon struct {
+	Node        cluster.NodeName `json:"node"`
+	Incarnation cluster.Token    `json:"incarnation"`
+	// Environment goes to the daemon, which hands it on to etcd.
+	Environment []string `json:"environment,omitempty"`
+	Argv        []string `json:"argv"`
+	// Line is both, as sh takes it.
+	Line string `json:"line"`
+	// Electors are those that the node begins with; where there are none,
+	// ElectorsWhy says why.
+	Electors    []cluster.NodeName `json:"electors,omitempty"`
+	ElectorsWhy string             `json:"electorsWhy,omitempty"`
+	// Configure writes the spec, when all machines are handed over; empty where the
+	// store has one.
+	Configure string `json:"configure,omitempty"`
+}
+
+func (t *there) daemon() *Daemon {
+	j, o := t.j, t.o
+	argv := []string{
+		"etcd-manager", "--cluster-name=" + o.ClusterName, "--backup-store=" + o.BackupStore, "--data-dir=" + o.ManagerDir,
+		"--node-name=" + string(j.Node), "--address=" + t.address(), "--etcd-address=" + j.EtcdAddress,
+		fmt.Sprintf("--grpc-port=%d", o.GRPCPort),
+		"--peer-urls=" + strings.Join(j.URLs.Peer, ","), "--client-urls=" + strings.Join(j.URLs.Client, ","),
+		"--pki-dir=" + o.PKIDir, "--etcd-dir=" + o.EtcdDir,
+	}
+	if len(j.MetricsURLs) > 0 {
+		argv = append(argv, "--listen-metrics-urls="+strings.Join(j.MetricsURLs, ","))
+	}
+	if seeds := t.seeds(); len(seeds) > 0 {
+		argv = append(argv, "--seeds="+strings.Join(seeds, ","))
+	}
+	d := &Daemon{
+		Node: j.Node, Incarnation: j.Token, Environment: j.Environment, Argv: argv,
+		Line: line(slices.Concat(j.Environment, argv)), Electors: j.Agreement.Electors, ElectorsWhy: j.Agreement.Why,
+	}
+	if !t.seeded {
+		d.Configure = line([]string{
+			"etcd-manager-ctl", "--backup-store=" + o.BackupStore,
+			fmt.Sprintf("--member-count=%d", len(j.Peers)), "--etcd-version=" + j.Version.String(), "configure-cluster",
+		})
+	}
+	return d
+}
+
+// address is where the machine is to be found: where its member is.
+func (t *there) address() string {
+	if a := hostOf(t.j.URLs.Peer[0]); isAddress(a) {
+		return a
+	}
+	return t.cfg.Listen.Address
+}
+
+func isAddress(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil
+}
+
+// seeds are the addresses of the other daemons, without names: hints, for the
+// time until all have met in the store.
+func (t *there) seeds() []string {
+	var list []string
+	for _, u := range t.j.Others {
+		s := net.JoinHostPort(hostOf(u), strconv.Itoa(t.o.GRPCPort))
+		if !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// line writes words as sh takes them. A variable in front keeps its name
+// outside of the quotes.
+func line(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		name, value, _ := strings.Cut(w, "=")
+		switch {
+		case plain(w):
+			out[i] = w
+		case strings.HasPrefix(w, "ETCD_"):
+			out[i] = name + "=" + quoted(value)
+		default:
+			out[i] = quoted(w)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func plain(w string) bool {
+	return !strings.ContainsFunc(w, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_=:/.,+@%", r)
+	})
+}
+
+func quoted(w string) string { return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'" }

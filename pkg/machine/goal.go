@@ -1,0 +1,115 @@
+package machine
+
+import (
+	"fmt"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// An Action is what a command is to achieve on the machine.
+type Action string
+
+// The actions.
+const (
+	// Init makes the machine's member the first one of a new cluster.
+	Init Action = "init"
+	// Join makes it one more member of a running cluster.
+	Join Action = "join"
+	// Reset takes the member out of its cluster, and its traces off the machine.
+	Reset Action = "reset"
+	// Remove takes another member, which is dead, out of the cluster.
+	Remove Action = "remove"
+)
+
+// A Goal is what a command is to achieve, with what it may do for it.
+type Goal struct {
+	Action Action
+	// Phase, if not empty, is the one phase to carry out; see [Phases].
+	Phase string
+	// Skip are phases that are left out.
+	Skip []string
+	// SetAsideData lets Join move data out of the way that is not of the cluster.
+	SetAsideData bool
+	// ReplaceMember lets Join remove the member that had this machine's address
+	// and whose data is gone.
+	ReplaceMember bool
+	// SkipRemoveMember makes Reset leave the cluster's member list alone.
+	SkipRemoveMember bool
+	// DiscardData makes Reset delete the data instead of moving it aside.
+	DiscardData bool
+	// RemoveCA makes Reset delete the certificate authority too.
+	RemoveCA bool
+	// KeepFiles makes Reset take only the member away: its entry in the list, its
+	// process and its data. That is how a join that cannot finish is undone.
+	KeepFiles bool
+	// Target is the member to remove, by name or id.
+	Target string
+	// TargetID is that member, once it was found; see [Settle].
+	TargetID cluster.MemberID
+	// Force lets Remove take a member out that is healthy.
+	Force bool
+}
+
+// A Rule names a kind of [Hold]. Scripts may depend on it.
+type Rule string
+
+// The rules that can hold.
+const (
+	Managed          Rule = "managed"
+	DataPresent      Rule = "data-present"
+	DataForeign      Rule = "data-foreign"
+	DataLost         Rule = "data-lost"
+	DataUnreadable   Rule = "data-unreadable"
+	CAMissing        Rule = "ca-missing"
+	CABroken         Rule = "ca-broken"
+	ExternalCA       Rule = "external-ca"
+	ClusterSilent    Rule = "cluster-silent"
+	NameTaken        Rule = "name-taken"
+	LearnerPending   Rule = "learner-pending"
+	QuorumMargin     Rule = "quorum-margin"
+	MemberHealthy    Rule = "member-healthy"
+	MemberUnknown    Rule = "member-unknown"
+	MemberStarting   Rule = "member-starting"
+	VersionStep      Rule = "version-step"
+	SettingsInvalid  Rule = "settings-invalid"
+	SnapshotRestored Rule = "snapshot-restored"
+	ResetUnfinished  Rule = "reset-unfinished"
+	DataElsewhere    Rule = "data-elsewhere"
+	ServiceForeign   Rule = "service-foreign"
+	StillRunning     Rule = "still-running"
+	NotConfigured    Rule = "not-configured"
+)
+
+// A Hold is a reason for not going on, with what a person can do about it. It
+// is an error too.
+type Hold struct {
+	Rule Rule   `json:"rule"`
+	Text string `json:"text"`
+	// Next is the hint: a command, or what to look at.
+	Next string `json:"next,omitempty"`
+	// Wait says that it clears by itself: another join that is under way, a
+	// cluster that elects a leader.
+	Wait bool `json:"wait,omitempty"`
+}
+
+func hold(rule Rule, next, format string, args ...any) *Hold {
+	return &Hold{Rule: rule, Text: fmt.Sprintf(format, args...), Next: next}
+}
+
+func (h *Hold) Error() string { return fmt.Sprintf("%s: %s", h.Rule, h.Text) }
+
+// Hint says what to do about it.
+func (h *Hold) Hint() string { return h.Next }
+
+// Kind is the kind of exit code.
+func (h *Hold) Kind() string {
+	switch h.Rule {
+	case QuorumMargin:
+		return "quorum-lost"
+	case SettingsInvalid:
+		return "usage"
+	case ClusterSilent:
+		return "failed"
+	}
+	return "held"
+}

@@ -1,0 +1,82 @@
+package machine
+
+import (
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// founded says whether the data was founded here by an earlier init with this
+// name: so an init is repeated, and not done over another member. The retired
+// etcdadm leaves no record, but its environment file says the same.
+func (w *world) founded() bool {
+	if w.obs.Record.Action == Init {
+		return true
+	}
+	return w.obs.Written["ETCD_INITIAL_CLUSTER_STATE"] == "new" && w.obs.Written["ETCD_NAME"] == string(w.cfg.Name)
+}
+
+// untouched holds what would be built over, or beside, a member that is or was
+// on this machine.
+func (w *world) untouched() *Hold {
+	if why := w.elsewhere(); why != nil {
+		return why
+	}
+	d := w.obs.Data
+	switch {
+	case w.obs.Record.Action == Reset && w.goal.Action != Reset:
+		return hold(ResetUnfinished, "etcdadm reset", "a reset of this machine was begun and not finished")
+	case d.State == cluster.DiskEmpty && w.goal.Action == Init && w.hadMember():
+		return hold(DataLost, "look whether a volume is missing; if the data is gone: etcdadm reset, then join the other members or init again",
+			"a member has run on this machine, and %s is empty: a second cluster beside what is left of its own would be the result", w.cfg.Paths.Data)
+	case w.stillborn() && !w.obs.Service.Active():
+		return nil
+	case d.State == cluster.DiskUnreadable && w.obs.Service.State == ServiceCrashing && w.obs.Record.Action == w.goal.Action:
+		return nil // etcd cannot even begin; it says why itself
+	case d.State == cluster.DiskUnreadable:
+		h := hold(DataUnreadable, "look at the directory; etcdadm reset moves what is in it aside", "%s cannot be understood: %s", w.cfg.Paths.Data, d.Problem)
+		h.Wait = w.obs.Service.Active() // etcd may be about to write its first log
+		return h
+	case d.State == cluster.DiskData && w.goal.Action == Init && !w.founded():
+		return hold(DataPresent, "if the member is not needed any more: etcdadm reset, which moves its data aside",
+			"%s holds the data of %s of cluster %s, and a new cluster would begin without it", w.cfg.Paths.Data, ofMember(d.MemberID), d.ClusterID)
+	}
+	return nil
+}
+
+// hadMember says whether a member has run on this machine before. Files that
+// others have written count: an init that was cut off has a record.
+func (w *world) hadMember() bool {
+	r := w.obs.Record
+	return r.Served || r.Action == Join || r.Action != Init && len(w.obs.Written) > 0
+}
+
+// elsewhere holds a member beside another one of the same machine: one whose
+// data is in another directory, or one that somebody else keeps running.
+func (w *world) elsewhere() *Hold {
+	dir, name, s := w.obs.Written["ETCD_DATA_DIR"], w.obs.Written["ETCD_NAME"], w.obs.Service
+	if m, ok := w.self(); ok && m.Name != "" {
+		name = string(m.Name) // whatever somebody has made of the file
+	}
+	switch {
+	case name != "" && name != string(w.cfg.Name) && w.obs.Data.State == cluster.DiskData:
+		return hold(DataPresent, "--name="+name, "this machine's member is called %s, and not %s", name, w.cfg.Name)
+	case dir != "" && dir != w.cfg.Paths.Data:
+		return hold(DataElsewhere, "--data-dir="+dir, "this machine's etcd has its data in %s, and not in %s", dir, w.cfg.Paths.Data)
+	case s.Foreign != "" && (s.Active() || s.Enabled):
+		return hold(ServiceForeign, "systemctl disable --now etcd.service, if it is not needed", "an etcd runs on this machine that etcdadm did not set up: the unit %s", s.Foreign)
+	case w.goal.Action == Init && w.obs.Data.State == cluster.DiskEmpty && w.obs.Local != nil:
+		return hold(DataElsewhere, "ss -ltnp shows who it is", "an etcd answers at %s, and %s is empty", strings.Join(urls(w.cfg).Client, ","), w.cfg.Paths.Data)
+	}
+	return nil
+}
+
+// running holds what is done to data while an etcd may be writing it.
+func (w *world) running() *Hold {
+	if w.obs.Local == nil {
+		return nil
+	}
+	h := hold(StillRunning, "look who it is: ss -ltnp", "an etcd still answers at %s", strings.Join(urls(w.cfg).Client, ","))
+	h.Wait = true // it may be about to end
+	return h
+}

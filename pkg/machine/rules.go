@@ -1,0 +1,60 @@
+package machine
+
+// A RuleDoc explains a rule to the person who reads the hold.
+type RuleDoc struct {
+	Rule Rule
+	// Means says what was seen; Do says what a person can do.
+	Means, Do string
+}
+
+// Rules returns every rule with its explanation, for docs/phases.md.
+func Rules() []RuleDoc { return ruleDocs }
+
+var ruleDocs = []RuleDoc{
+	{Managed, "An etcd-manager has a member to run on this machine, and two programs would work on one etcd.",
+		"Tell the daemons what you wish (`etcd-manager-ctl`), or take the machine from them: `etcdadm handover from-manager`."},
+	{DataPresent, "`init` found the data of a member that no `init` made here.",
+		"`etcdadm reset`, if it is not needed any more. It moves the data aside."},
+	{DataForeign, "`join` found the data of another cluster, or of a member that was removed from this one.",
+		"The same command with `--set-aside-data`, if it is not needed any more."},
+	{DataLost, "A member has run on this machine and its data is gone. Started empty it would vote again on what it has forgotten, or found a second cluster.",
+		"Look whether a volume is missing. If not: `join` with `--replace-member`; for `init`, `etcdadm reset` first."},
+	{DataUnreadable, "There are files in the data directory and no write-ahead log that says whose they are.",
+		"Look at the directory. `etcdadm reset` moves it aside."},
+	{CAMissing, "A machine that joins has no `ca.crt`. `join` never makes a certificate authority: nobody would trust it.",
+		"Copy `ca.crt` and `ca.key` from a member."},
+	{CABroken, "The certificate authority's files cannot be used: they are of different pairs, have expired, or are something else.",
+		"Put the right ones there."},
+	{ExternalCA, "There is a `ca.crt` without its key, and a certificate must be issued.",
+		"`etcdadm certs generate-csr`, have the requests signed, and put the certificates beside the keys."},
+	{ClusterSilent, "No endpoint told the member list: nobody listens, TLS fails, or there is no leader. The text says which.",
+		"Look at the endpoints, at `ca.crt` and at the clocks. `join` asks again until `--membership-timeout`, unless `--retry=false`."},
+	{NameTaken, "The cluster has a member of this name at another address.",
+		"Another `--name`, or `etcdadm remove` the old member."},
+	{LearnerPending, "Another machine is joining; etcd has one learner at a time.",
+		"Nothing, it clears by itself. If the other machine does not come: `etcdadm remove`."},
+	{QuorumMargin, "The step would leave fewer healthy voters than a majority, or the cluster has not enough of them now.",
+		"Bring the unhealthy members back first; `etcdadm status` names them."},
+	{MemberHealthy, "`remove` was asked to take out a healthy member, or another machine has this machine's address.",
+		"`etcdadm leave` on its machine, or `--force`."},
+	{MemberUnknown, "The member list has no such member, or several.",
+		"`etcdadm status` lists the members with their ids."},
+	{MemberStarting, "The member runs, and has not published itself to the cluster yet.",
+		"Nothing, it clears by itself."},
+	{VersionStep, "etcd goes up one minor version at a time, from a recent enough patch, and not down.",
+		"Choose another `--version`."},
+	{SettingsInvalid, "etcd, or the init system, would not take a setting.",
+		"`etcdadm config validate`."},
+	{SnapshotRestored, "`init --snapshot` found data that does not come from that snapshot.",
+		"Leave `--snapshot` out to go on with the data, or `etcdadm reset`."},
+	{ResetUnfinished, "A `reset` was begun on this machine and not finished.",
+		"`etcdadm reset`."},
+	{DataElsewhere, "This machine's etcd has its data in another directory than the one that was named, or answers while the directory is empty.",
+		"Name the directory that it has: `--data-dir`."},
+	{ServiceForeign, "A unit `etcd.service` that etcdadm did not write, as that of a distribution's package, runs or is enabled.",
+		"Disable it, if it is not needed."},
+	{StillRunning, "The data is about to be moved or deleted, and an etcd still answers.",
+		"Nothing, if it is about to end. Otherwise look who started it."},
+	{NotConfigured, "A phase came before the one that adds the member to the cluster.",
+		"`etcdadm join phase membership`."},
+}
