@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/etcdadm/etcdadm/pkg/spelling"
 )
 
 // SingleDash returns args with a second dash before every long flag that has
@@ -99,33 +101,11 @@ func flagError(cmd *cobra.Command, err error) error {
 // nearest returns the visible flag whose name is most like name, "" if none is
 // alike.
 func nearest(name string, flags *pflag.FlagSet) string {
-	best, least := "", max(2, len(name)/3)+1
+	var names []string
 	flags.VisitAll(func(f *pflag.Flag) {
-		if d := distance(name, f.Name); !f.Hidden && d < least {
-			best, least = f.Name, d
+		if !f.Hidden {
+			names = append(names, f.Name)
 		}
 	})
-	return best
-}
-
-// distance is how many letters must be added, removed or replaced to make b of
-// a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return spelling.Nearest(name, names)
 }

@@ -130,7 +130,7 @@ func kindOf(err error) string {
 		return KindQuorumLost
 	case errors.As(err, &unsafe):
 		return KindHeld
-	case errors.Is(err, store.ErrUnreachable):
+	case errors.Is(err, store.ErrUnreachable), errors.Is(err, store.ErrDenied):
 		return KindStoreUnreachable
 	case errors.As(err, &remote) && remoteKinds[remote.Kind] != "":
 		return remoteKinds[remote.Kind]

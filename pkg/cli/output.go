@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 )
 
@@ -83,7 +84,10 @@ func (o *Output) Print(w io.Writer, v any, text func(w io.Writer) error) error {
 	case YAML:
 		b, err = yaml.Marshal(v)
 	default:
-		err = text(w)
+		all := &whole{w: w}
+		if err = text(all); err == nil {
+			err = all.err
+		}
 	}
 	if err == nil && len(b) > 0 {
 		_, err = w.Write(b)
@@ -92,6 +96,20 @@ func (o *Output) Print(w io.Writer, v any, text func(w io.Writer) error) error {
 		return fmt.Errorf("print: %w", err)
 	}
 	return nil
+}
+
+// whole remembers that something could not be written.
+type whole struct {
+	w   io.Writer
+	err error
+}
+
+func (a *whole) Write(b []byte) (int, error) {
+	n, err := a.w.Write(b)
+	if a.err == nil {
+		a.err = err
+	}
+	return n, err
 }
 
 // Rows writes lines of cells below each other, in columns. Control characters
@@ -128,4 +146,23 @@ func Plain(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// Choice returns the value of a flag that is one of some words, def at first.
+func Choice(words []string, def string) pflag.Value { return &choice{words, def} }
+
+type choice struct {
+	words []string
+	value string
+}
+
+func (c *choice) String() string { return c.value }
+func (c *choice) Type() string   { return "word" }
+
+func (c *choice) Set(s string) error {
+	if !slices.Contains(c.words, s) {
+		return fmt.Errorf("%q is not one of %s", s, strings.Join(c.words, ", "))
+	}
+	c.value = s
+	return nil
 }

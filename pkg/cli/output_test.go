@@ -115,17 +115,6 @@ func TestVersionCommand(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"node", "node", 0}, {"ndoe", "node", 2}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("%q to %q is %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestNearestOfManyFlags(t *testing.T) {
 	fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
 	fs.String("expect-name", "", "")

@@ -1,36 +1,156 @@
-// Package backup is the command line of etcd-backup, which is to back up any
-// etcd into a backup store. Nothing of it is there yet but its version.
+// Package backup is the command line of etcd-backup, which backs up any etcd
+// into a backup store. It takes every flag of the existing etcd-backup, with one
+// dash or two, and some of its own.
 package backup
 
 import (
-	"errors"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/etcdadm/etcdadm/pkg/backupagent"
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/progress"
+	"github.com/etcdadm/etcdadm/pkg/command/prune"
+	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
+
+const long = `Back up an etcd cluster into a backup store, on a schedule or once.
+
+It runs beside any etcd: one agent for a cluster, or one on each of its
+machines. It changes nothing in etcd. Of several agents on one store, one takes
+each backup; a backup of the last interval by whoever is as good as its own.
+
+Each flag can be given as a variable: --backup-store as ETCD_BACKUP_BACKUP_STORE.
+
+Exit codes:
+`
+
+const example = `  etcd-backup --cluster-name=main --backup-store=s3://bucket/main \
+    --client-url=https://127.0.0.1:2379 \
+    --client-ca-file=ca.crt --client-cert-file=client.crt --client-key-file=client.key
+  etcd-backup --cluster-name=main --backup-store=/backups --cron="0 */6 * * *"
+  etcd-backup --cluster-name=main --backup-store=/backups --once`
 
 // New returns the tree of commands.
 func New() *cobra.Command {
+	var f flags
 	root := &cobra.Command{
 		Use:     "etcd-backup",
-		Short:   "back up any etcd into a backup store (in a later release)",
+		Short:   "back up any etcd into a backup store",
+		Long:    long + cli.CodeLines(),
+		Example: example,
 		Version: cli.BuildVersion(),
 		Args:    cli.Known,
-		RunE: func(*cobra.Command, []string) error {
-			return cli.WithHint(errors.New("etcd-backup comes with a later release"), "the daemon etcd-manager takes backups of its cluster")
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return fromEnvironment(cmd.Flags(), os.Getenv)
 		},
 	}
-	// The flags of the existing tool are taken, so that what is said is the
-	// truth about the release and not about a flag.
-	fs := root.Flags()
-	for _, name := range []string{
-		"cluster-name", "backup-store", "data-dir", "client-url", "interval",
-		"client-ca-file", "client-cert-file", "client-key-file",
-	} {
-		fs.String(name, "", "for a later release")
+	f.add(root)
+	out := cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := f.config(os.Getenv, cmd.Flags().Changed("interval"))
+		if err != nil {
+			return err
+		}
+		c.Log = f.logger(cmd.ErrOrStderr())
+		return f.run(cmd, c, out)
 	}
-	cli.AddKlogFlags(root.PersistentFlags())
-	root.AddCommand(cli.VersionCommand(cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)))
+	root.AddCommand(
+		prune.New(prune.Options{Open: func(ctx context.Context) (*store.Store, error) { return f.open(ctx) }, Out: out}),
+		cli.VersionCommand(out),
+	)
 	return root
+}
+
+func (f *flags) open(ctx context.Context) (*store.Store, error) {
+	s, err := store.Open(ctx, f.backupStore)
+	if err != nil {
+		return nil, cli.Usagef("--backup-store: %v", err)
+	}
+	return s, nil
+}
+
+// shown is a location without its options, which may hold a secret.
+func shown(location string) string {
+	location, _, _ = strings.Cut(location, "?")
+	return location
+}
+
+// closeTime bounds the wait for calls of the store at the end.
+const closeTime = 10 * time.Second
+
+// run backs up with an open store.
+func (f *flags) run(cmd *cobra.Command, c backupagent.Config, out *cli.Output) error {
+	ctx := cmd.Context()
+	s, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	c.Store = s
+	if f.once {
+		err = f.runOnce(cmd, c, out)
+	} else {
+		err = f.runOn(ctx, c)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	if closing := s.Close(ctx); err == nil {
+		err = closing
+	}
+	return err
+}
+
+func (f *flags) runOnce(cmd *cobra.Command, c backupagent.Config, out *cli.Output) error {
+	report, finish := progress.Bar(cmd.ErrOrStderr(), "snapshot")
+	c.Progress = report
+	o, err := backupagent.New(c).Once(cmd.Context(), f.ifDue)
+	finish()
+	if err != nil {
+		return err
+	}
+	return out.Print(cmd.OutOrStdout(), o, func(w io.Writer) error {
+		if o.Backup.Name == "" {
+			_, err := fmt.Fprintf(w, "no backup: %s\n", cli.Plain(o.Skipped))
+			return err
+		}
+		return cli.Rows(w, []string{"BACKUP", o.Backup.Name}, []string{"STORE", shown(f.backupStore)}, []string{"SIZE", render.Bytes(o.Backup.Size)})
+	})
+}
+
+// runOn backs up on schedule until ctx ends.
+func (f *flags) runOn(ctx context.Context, c backupagent.Config) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var l net.Listener
+	if f.listenMetrics != "" {
+		var err error
+		if l, err = new(net.ListenConfig).Listen(ctx, "tcp", f.listenMetrics); err != nil {
+			return cli.Usagef("--listen-metrics: %v", err)
+		}
+	}
+	a := backupagent.New(c)
+	served := make(chan error, 1)
+	if l == nil {
+		served <- nil
+	} else {
+		c.Log.Info("serving /metrics and /healthz", "address", l.Addr().String())
+		go func() {
+			err := a.Serve(ctx, l)
+			cancel() // without its metrics nobody would see that it fails
+			served <- err
+		}()
+	}
+	c.Log.Info("backing up", slog.String("cluster", c.ClusterName), slog.String("store", shown(f.backupStore)), slog.Any("endpoints", c.Endpoints), slog.String("agent", c.Name))
+	a.Run(ctx)
+	cancel()
+	return <-served
 }

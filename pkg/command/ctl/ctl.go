@@ -10,11 +10,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/library"
+	"github.com/etcdadm/etcdadm/pkg/command/prune"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -44,8 +47,8 @@ func New() *cobra.Command {
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&t.location, "backup-store", "/backups", "`location` of the backup and control store")
-	flags.IntVar(&t.memberCount, "member-count", 0, "number of members, for configure-cluster")
-	flags.StringVar(&t.etcdVersion, "etcd-version", "", "etcd `version`, for configure-cluster")
+	flags.IntVar(&t.memberCount, "member-count", 0, "number of members, for configure-cluster and restore-backup")
+	flags.StringVar(&t.etcdVersion, "etcd-version", "", "etcd `version`, for configure-cluster and restore-backup")
 	flags.DurationVar(&t.timeout, "timeout", 30*time.Second, "how long the store may take to answer")
 	cli.AddKlogFlags(flags)
 	t.out = cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
@@ -53,12 +56,34 @@ func New() *cobra.Command {
 		&cobra.Group{ID: "spec", Title: "The wish:"},
 		&cobra.Group{ID: "look", Title: "What is:"},
 		&cobra.Group{ID: "queue", Title: "Requests:"},
+		&cobra.Group{ID: "backups", Title: "Backups:"},
 	)
 	root.AddCommand(t.specCommands()...)
 	root.AddCommand(t.lookCommands()...)
 	root.AddCommand(t.queueCommands()...)
+	root.AddCommand(t.backupCommands()...)
 	root.AddCommand(cli.VersionCommand(t.out))
 	return root
+}
+
+// backupCommands are those on backups that are in the store. They take the time
+// that they need.
+func (t *tool) backupCommands() []*cobra.Command {
+	open := func(ctx context.Context) (*store.Store, error) {
+		s, err := store.Open(ctx, t.location)
+		if err != nil {
+			return nil, cli.Usagef("--backup-store: %v", err)
+		}
+		return s, nil
+	}
+	list := append(library.Commands(library.Options{
+		Open: open, Now: t.now, Tool: "etcd-manager-ctl " + cli.BuildVersion(),
+		Location: func() string { return t.location }, Timeout: func() time.Duration { return t.timeout },
+	}), prune.New(prune.Options{Open: open, Out: t.out, Now: t.now}))
+	for _, c := range list {
+		c.GroupID = "backups"
+	}
+	return list
 }
 
 // A do is what a command does with an open store.
@@ -79,10 +104,20 @@ func (t *tool) run(f do) func(*cobra.Command, []string) error {
 func (t *tool) legacy(f do) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if t.out.Text() {
-			fmt.Fprintf(cmd.OutOrStdout(), "Backup Store: %s\n", t.location)
+			fmt.Fprintf(cmd.OutOrStdout(), "Backup Store: %s\n", shown(t.location))
 		}
 		return t.run(f)(cmd, args)
 	}
+}
+
+// shown is a location without a password that somebody wrote into it.
+func shown(location string) string {
+	scheme, rest, ok := strings.Cut(location, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndex(host, "@"); ok && at >= 0 {
+		return scheme + "://***@" + host[at+1:] + "/" + path
+	}
+	return location
 }
 
 func (t *tool) open(ctx context.Context, cmd *cobra.Command, args []string, f do) error {

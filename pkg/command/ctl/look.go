@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/plan"
@@ -49,10 +47,6 @@ func (t *tool) lookCommands() []*cobra.Command {
 			Args: cobra.NoArgs, RunE: t.run(t.plan),
 		},
 		history,
-		{
-			Use: "list-backups", Short: "print the names of the backups", GroupID: "look",
-			Args: cobra.NoArgs, RunE: t.legacy(t.listBackups),
-		},
 	}
 }
 
@@ -182,21 +176,5 @@ func (t *tool) history(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 			})
 		}
 		return cli.Rows(w, rows...)
-	})
-}
-
-func (t *tool) listBackups(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
-	list, err := s.Backups(ctx)
-	if err != nil {
-		return fmt.Errorf("list backups: %w", err)
-	}
-	slices.SortFunc(list, func(a, b cluster.Backup) int { return strings.Compare(a.Name, b.Name) })
-	return t.print(cmd, list, func(w io.Writer) error {
-		for _, b := range list {
-			if _, err := fmt.Fprintln(w, cli.Plain(b.Name)); err != nil {
-				return err
-			}
-		}
-		return nil
 	})
 }

@@ -2,7 +2,6 @@ package ctl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/fleet"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -52,14 +52,8 @@ func (t *tool) queueCommands() []*cobra.Command {
 			Args: cobra.ExactArgs(1), RunE: t.legacy(t.deleteCommand),
 		},
 		forget,
-		{
-			Use: "restore-backup NAME", Short: "restore a backup", Hidden: true,
-			Args: cobra.ArbitraryArgs,
-			RunE: func(*cobra.Command, []string) error {
-				return cli.WithHint(errors.New("this release does not restore backups; a later one does"),
-					"the backup is plain: gzip -d etcd.backup.gz, then etcdutl snapshot restore")
-			},
-		},
+		t.restoreCommand(),
+		t.backupCommand(),
 	}
 }
 
@@ -139,14 +133,10 @@ func (t *tool) listCommands(ctx context.Context, cmd *cobra.Command, s *store.St
 			note(cmd, "%s", p)
 		}
 	}
-	return t.print(cmd, requests(v), func(w io.Writer) error {
+	return t.print(cmd, fleet.Requests(v), func(w io.Writer) error {
 		var b strings.Builder
 		for _, c := range v.Commands {
-			spec := ""
-			if text := specText(c.Spec); text != "" {
-				spec = "cluster_spec:{" + text + "} "
-			}
-			fmt.Fprintf(&b, "timestamp:%d restore_backup:{%sbackup:%q}\n", c.At.UnixNano(), spec, c.Backup)
+			fmt.Fprintln(&b, commandText(c))
 		}
 		for _, r := range v.Requests {
 			fmt.Fprintf(&b, "timestamp:%d %s\n", r.At.UnixNano(), requestText(r))
@@ -154,6 +144,15 @@ func (t *tool) listCommands(ctx context.Context, cmd *cobra.Command, s *store.St
 		_, err := io.WriteString(w, b.String())
 		return err
 	})
+}
+
+// commandText writes a command as the existing tool does.
+func commandText(c store.Command) string {
+	spec := ""
+	if text := specText(c.Spec); text != "" {
+		spec = "cluster_spec:{" + text + "} "
+	}
+	return fmt.Sprintf("timestamp:%d restore_backup:{%sbackup:%q}", c.At.UnixNano(), spec, c.Backup)
 }
 
 // requestText writes a request in the manner of the existing tool's commands.

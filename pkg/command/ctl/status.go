@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/fleet"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -59,7 +59,7 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	st := render.Status{Report: report, Requests: requests(control)}
+	st := render.Status{Report: report, Requests: fleet.Requests(control)}
 	if text != "" {
 		st.Notes = append(st.Notes, text)
 	}
@@ -81,16 +81,6 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 		return view{}, fmt.Errorf("compare: %w", err)
 	}
 	return view{status: st, source: string(raw) + string(rest)}, nil
-}
-
-// requests returns the queued requests, the existing tool's commands among
-// them.
-func requests(v store.View) []cluster.Request {
-	list := v.Requests
-	for _, c := range v.Commands {
-		list = append(list, cluster.Request{Name: c.Name, Kind: cluster.RequestRestore, At: c.At, Backup: c.Backup})
-	}
-	return list
 }
 
 func (t *tool) show(cmd *cobra.Command, v view) error {

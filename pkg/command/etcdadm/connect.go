@@ -62,6 +62,16 @@ func variable(flag string) string {
 	return "ETCDADM_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// given says whether a flag or the environment says where daemons are.
+func (o *ConnectOptions) given(fs *pflag.FlagSet) bool {
+	for _, name := range connectFlags {
+		if name != "timeout" && (fs.Changed(name) || os.Getenv(variable(name)) != "") {
+			return true
+		}
+	}
+	return false
+}
+
 // complete takes from the environment what no flag says, and checks the whole.
 func (o *ConnectOptions) complete(fs *pflag.FlagSet) error {
 	for _, name := range connectFlags {

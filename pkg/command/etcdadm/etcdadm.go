@@ -5,6 +5,7 @@ package etcdadm
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,25 +36,46 @@ type tool struct {
 	out     *cli.Output
 }
 
-// New returns the tree of commands. They reach the cluster through open.
-func New(open Opener) *cobra.Command {
+// connected gives a command, and those below it, the flags that say where the
+// cluster is.
+func (t *tool) connected(cmd *cobra.Command) *cobra.Command {
+	t.connect.addFlags(cmd.PersistentFlags())
+	return cmd
+}
+
+// levels are the values of --log-level, as the retired etcdadm had them.
+var levels = []string{"debug", "info", "warn", "error", "fatal", "panic"}
+
+// New returns the tree of commands. Those on a cluster with daemons reach it
+// through open.
+func New(open Opener, parts ...*cobra.Command) *cobra.Command {
 	t := &tool{open: open}
 	root := &cobra.Command{
 		Use:   "etcdadm",
-		Short: "change and look at an etcd cluster, one step at a time",
-		Long: "etcdadm changes and looks at an etcd cluster, one step at a time. Every change that the daemon can make is\n" +
-			"one of its commands. \"etcdadm plan\" prints the steps that lead to the spec; sh -e can run them.\n\n" +
-			"Each flag of the section Global Flags is also read from the environment: --cluster-name from\n" +
-			"ETCDADM_CLUSTER_NAME, and so on.\n\nExit codes:\n" + cli.CodeLines(),
+		Short: "run etcd: make, grow, mend, back up and look at a cluster",
+		Long: "etcdadm runs etcd on machines: it makes a cluster, adds and removes members, issues certificates, and looks.\n" +
+			"The commands of the first group work on the machine they run on. Those of the last two are for a cluster that\n" +
+			"etcd-manager runs: every change that the daemon can make is one of them; \"etcdadm plan\" prints the steps that\n" +
+			"lead to the spec, and sh -e can run them.\n\n" +
+			"What says how the machine's etcd is to be, or where the daemons are, is also read from the environment:\n" +
+			"--bind-address from ETCDADM_BIND_ADDRESS, and so on.\n\nExit codes:\n" + cli.CodeLines(),
 		Version: cli.BuildVersion(),
 		Args:    cli.Known,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	t.connect.addFlags(root.PersistentFlags())
+	level := cli.Choice(levels, "info")
+	root.PersistentFlags().VarP(level, "log-level", "l", "how much to tell on the error output: "+strings.Join(levels, ", "))
 	cli.AddKlogFlags(root.PersistentFlags())
+	root.AddGroup(
+		&cobra.Group{ID: "machine", Title: "On this machine:"}, &cobra.Group{ID: "etcd", Title: "On a running etcd:"},
+		&cobra.Group{ID: "auto", Title: "Automatic:"},
+		&cobra.Group{ID: "look", Title: "Looking and planning:"}, &cobra.Group{ID: "do", Title: "Operations:"},
+	)
 	t.out = cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
-	root.AddGroup(&cobra.Group{ID: "look", Title: "Looking and planning:"}, &cobra.Group{ID: "do", Title: "Operations:"})
-	root.AddCommand(t.observeCommand(), t.planCommand(), t.statusCommand(), cli.VersionCommand(t.out))
+	root.AddCommand(parts...)
+	root.SetHelpCommandGroupID("look")
+	root.SetCompletionCommandGroupID("look")
+	root.AddCommand(t.connected(t.observeCommand()), t.connected(t.planCommand()), t.statusCommand(), versionCommand(t.out))
 	t.addOperations(root)
 	return root
 }

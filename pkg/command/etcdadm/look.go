@@ -11,6 +11,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/machine"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/plan"
@@ -20,11 +21,16 @@ import (
 func (t *tool) observeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "observe", Short: "look once and print all that is seen", GroupID: "look",
-		Long: "observe looks once and prints all that is seen. plan --observation reads it.",
+		Long: "observe looks once and prints all that is seen of this machine and its cluster. With --backup-store or --nodes it\n" +
+			"asks the daemons of a managed cluster instead; plan --observation reads that.",
 		Args: cobra.NoArgs,
 	}
 	out := cli.AddOutput(cmd, cli.JSON, cli.YAML)
+	here := machine.AddStatus(cmd, out)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !t.connect.given(cmd.Flags()) {
+			return here.Observe(cmd)
+		}
 		return t.run(cmd, func(ctx context.Context, c Cluster) error {
 			_, obs, err := c.Observe(ctx)
 			if err != nil {
@@ -37,21 +43,27 @@ func (t *tool) observeCommand() *cobra.Command {
 }
 
 func (t *tool) statusCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "status", Short: "look once and print how the cluster is", GroupID: "look",
-		Long: "status looks once, by itself, and prints how the cluster is. etcd-manager-ctl status prints what the\n" +
-			"coordinator saw last.",
+	cmd := &cobra.Command{
+		Use: "status", Short: "look once and print how the member and its cluster are", GroupID: "machine",
+		Long: "status looks once, by itself, and prints how this machine's member and its cluster are. With --backup-store or\n" +
+			"--nodes it asks the daemons of a managed cluster instead; etcd-manager-ctl status prints what their coordinator\n" +
+			"saw last.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.run(cmd, func(ctx context.Context, c Cluster) error {
-				spec, obs, err := c.Observe(ctx)
-				if err != nil {
-					return fmt.Errorf("observe: %w", err)
-				}
-				return t.status(cmd, spec, obs)
-			})
-		},
 	}
+	here := machine.AddStatus(t.connected(cmd), t.out)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !t.connect.given(cmd.Flags()) {
+			return here.Run(cmd)
+		}
+		return t.run(cmd, func(ctx context.Context, c Cluster) error {
+			spec, obs, err := c.Observe(ctx)
+			if err != nil {
+				return fmt.Errorf("observe: %w", err)
+			}
+			return t.status(cmd, spec, obs)
+		})
+	}
+	return cmd
 }
 
 // status prints a look as if a coordinator had published it.

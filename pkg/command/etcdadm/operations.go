@@ -18,10 +18,12 @@ var groups = map[string]string{
 	"member":      "start, stop, add, promote and remove members",
 	"data":        "move old etcd data out of the way, and delete it",
 	"incarnation": "record that a cluster was founded",
-	"spec":        "write a spec that the store has lost",
+	"spec":        "write a spec that the store has lost, or that of a restore",
+	"restore":     "restore a backup on all nodes, and change over to it",
+	"request":     "take requests out of the queue",
 	"electors":    "record who may grant the coordinator's lease",
 	"quarantine":  "keep clients away from members, and let them in",
-	"backup":      "take and delete backups",
+	"backup":      "take, verify, try and delete backups",
 	"endpoints":   "write hosts files",
 }
 
@@ -33,7 +35,7 @@ func (t *tool) addOperations(root *cobra.Command) {
 		first, second, _ := strings.Cut(k.Path, " ")
 		group := made[first]
 		if group == nil {
-			group = cli.Group(first, groups[first])
+			group = t.connected(cli.Group(first, groups[first]))
 			group.GroupID = "do"
 			made[first] = group
 			root.AddCommand(group)

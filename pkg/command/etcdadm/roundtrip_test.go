@@ -80,6 +80,8 @@ func sample(t *testing.T, k plan.Kind, words ...string) (plan.Operation, error) 
 			word = "10.0.0.1=a"
 		case "mode":
 			word = "restart"
+		case "outcome":
+			word = "refused"
 		}
 		for _, try := range []string{word, "3.6.16", "7", "n=" + word} {
 			if plan.Set(k.New(), f.Name, try) == nil {

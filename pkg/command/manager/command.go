@@ -14,17 +14,31 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 )
 
-// New returns the root command. run is what it does with its configuration:
-// [daemon.Run] outside of tests.
-func New(run func(ctx context.Context, c daemon.Config, log *slog.Logger) error) *cobra.Command {
+// A Run runs the daemon until its context ends: [daemon.Run] outside of tests.
+type Run func(ctx context.Context, c daemon.Config, log *slog.Logger) error
+
+// New returns the root command.
+func New(run Run) *cobra.Command {
+	var cmd *cobra.Command
+	cmd = Command(func(ctx context.Context, c daemon.Config, log *slog.Logger) error {
+		// The existing daemon's first line; scripts look for it.
+		fmt.Fprintln(cmd.OutOrStdout(), "etcd-manager")
+		return run(ctx, c, log)
+	})
+	cmd.Use = "etcd-manager"
+	cmd.Version = cli.BuildVersion()
+	return cmd
+}
+
+// Command returns the daemon's command for others to name: with all flags, and
+// nothing else.
+func Command(run Run) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
-		Use:           "etcd-manager",
 		Short:         "run one member of an etcd cluster, and agree with the other daemons about the rest",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       cli.BuildVersion(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.readEnvFile(); err != nil {
 				return cli.Usagef("%v", err)
@@ -34,8 +48,6 @@ func New(run func(ctx context.Context, c daemon.Config, log *slog.Logger) error)
 				return cli.Usagef("%v", err)
 			}
 			c.EtcdLog = cmd.OutOrStdout()
-			// The existing daemon's first line; scripts look for it.
-			fmt.Fprintln(cmd.OutOrStdout(), "etcd-manager")
 			return run(cmd.Context(), c, f.logger(cmd.ErrOrStderr()))
 		},
 	}

@@ -41,6 +41,13 @@ func (f *flags) config(environ []string) (daemon.Config, error) {
 	if err := f.durations(&c, env); err != nil {
 		return c, err
 	}
+	var err error
+	if c.Backups, err = f.backups.config(); err != nil {
+		return c, err
+	}
+	if err := f.backups.policy(&c.Policy); err != nil {
+		return c, err
+	}
 	if err := f.volume(&c); err != nil {
 		return c, err
 	}

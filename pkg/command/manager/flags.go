@@ -33,13 +33,14 @@ type flags struct {
 	etcdDirs, seeds                             []string
 	grace, foundingGrace, learnerTimeout        time.Duration
 	backupFresh                                 time.Duration
+	backups                                     backupFlags
 	verbosity                                   *int
 }
 
 func (f *flags) add(fs *pflag.FlagSet) {
 	d := cluster.DefaultPolicy()
 	fs.StringVar(&f.clusterName, "cluster-name", "", "name of the etcd cluster (required)")
-	fs.StringVar(&f.backupStore, "backup-store", "", "control and backup store: file:///path or /path (required)")
+	fs.StringVar(&f.backupStore, "backup-store", "", "control and backup store: file:///path, s3://bucket/path, gs://..., azblob://... (required)")
 	fs.StringVar(&f.dataDir, "data-dir", "", "directory for the node's data, where no volume provider gives one")
 	fs.StringVar(&f.nodeName, "node-name", "", "name of this node and of its member; default: the content of the file myid in the data directory")
 	fs.StringVar(&f.address, "address", "", "IP address to listen on and to be known by (default 127.0.0.1)")
@@ -70,6 +71,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.foundingGrace, "founding-grace", d.FoundingGrace, "how long founding waits for the last missing node")
 	fs.DurationVar(&f.learnerTimeout, "learner-timeout", d.LearnerTimeout, "how long a learner may take to catch up")
 	fs.DurationVar(&f.backupFresh, "backup-fresh", d.BackupFresh, "how old the newest backup may be for a risky step")
+	f.backups.add(fs)
 	f.verbosity = cli.AddKlogFlags(fs)
 }
 

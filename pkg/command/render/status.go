@@ -72,6 +72,7 @@ func (p *page) report(r reconcile.Report, requests []cluster.Request) {
 	p.rows(append(p.summary(r), summaryRequests(requests, p.now)...))
 	p.section([]string{"MEMBER", "ID", "ROLE", "HEALTH", "DB SIZE", "ALARMS"}, p.members(r.Observation))
 	p.section([]string{"NODE", "ADDRESS", "ANSWERS", "ETCD", "VERSION", "DATA", "FREE"}, p.nodes(r.Observation))
+	p.section([]string{"RESTORING", "BACKUP", "STATE"}, staged(r.Observation))
 	p.section([]string{"SET ASIDE", "ON", "SINCE", "SIZE"}, p.aside(r.Observation))
 	var holds, gaps [][]string
 	for _, h := range r.Holds {
@@ -99,6 +100,20 @@ func (p *page) summary(r reconcile.Report) [][]string {
 		{"coordinator", coordinator},
 		{"seen", stamp(r.At) + ", " + Age(p.now.Sub(r.At))},
 		{"last backup", p.backups(r.Observation.Store)},
+	}
+	verified, drilled := r.Observation.Store.Inspected()
+	for _, x := range []struct {
+		name string
+		at   time.Time
+	}{{"last verified", verified}, {"last drill", drilled}} {
+		if !x.at.IsZero() {
+			rows = append(rows, []string{x.name, stamp(x.at) + ", " + Age(p.now.Sub(x.at))})
+		}
+	}
+	for _, b := range r.Observation.Store.Backups {
+		if b.Damaged {
+			rows = append(rows, []string{"damaged", b.Name})
+		}
 	}
 	if r.Observation.Token != "" {
 		rows = append(rows, []string{"incarnation", string(r.Observation.Token)})
@@ -213,6 +228,27 @@ func (p *page) nodes(obs cluster.Observation) (rows [][]string) {
 			free = Bytes(n.FreeBytes)
 		}
 		rows = append(rows, []string{string(n.Name), n.Address, answers, process, n.Process.Version.String(), data, free})
+	}
+	return rows
+}
+
+// staged says how far the nodes are with a restore.
+func staged(obs cluster.Observation) (rows [][]string) {
+	for _, n := range obs.Nodes {
+		s := n.Staged
+		if s == nil {
+			continue
+		}
+		state := "under way"
+		switch {
+		case s.Ready:
+			state = "ready"
+		case s.Problem != "":
+			state = "failed: " + s.Problem
+		case s.Total > 0:
+			state = fmt.Sprintf("%s of %s fetched", Bytes(s.Done), Bytes(s.Total))
+		}
+		rows = append(rows, []string{string(n.Name), s.Backup, state})
 	}
 	return rows
 }

@@ -1,0 +1,129 @@
+package access
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+)
+
+// stragglers is how much longer than the first voter the other endpoints may
+// take.
+const stragglers = 2 * time.Second
+
+// An answer is what became of one endpoint.
+type answer struct {
+	at      int
+	learner bool
+	err     error
+}
+
+// reach asks all endpoints at the same time. It returns those of voters and of
+// learners that answer, in their order. It warns of those that do not; if none
+// does, the error says why.
+func (a *Access) reach(ctx context.Context) (voters, learners []string, err error) {
+	endpoints, err := a.Endpoints()
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := a.TLS()
+	if err != nil {
+		return nil, nil, err
+	}
+
+	limited, cancel := a.Limit(ctx)
+	defer cancel()
+	answers := make(chan answer)
+	for i, e := range endpoints {
+		go func() {
+			learner, err := greet(limited, e, config)
+			answers <- answer{i, learner, err}
+		}()
+	}
+	var late *time.Timer
+	got := make([]answer, len(endpoints))
+	for range endpoints {
+		r := <-answers
+		got[r.at] = r
+		if r.err == nil && !r.learner && late == nil {
+			late = time.AfterFunc(stragglers, cancel)
+			defer late.Stop()
+		}
+	}
+	var silent []error
+	for i, r := range got {
+		switch {
+		case r.err != nil:
+			silent = append(silent, r.err)
+		case r.learner:
+			learners = append(learners, endpoints[i])
+		default:
+			voters = append(voters, endpoints[i])
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	case len(voters)+len(learners) == 0:
+		return nil, nil, nobody(silent)
+	}
+	for _, s := range silent {
+		a.Warn("%s", s)
+	}
+	return voters, learners, nil
+}
+
+// greet asks one endpoint about itself.
+func greet(ctx context.Context, endpoint string, config *tls.Config) (learner bool, err error) {
+	// The client would go on trying until the time is over.
+	if err := etcdclient.Probe(ctx, endpoint, config); err != nil {
+		return false, err
+	}
+	c, err := etcdclient.Open(etcdclient.Options{Endpoints: []string{endpoint}, TLS: config})
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = c.Close() }()
+	r, err := c.Report(ctx)
+	if err == nil {
+		return r.Learner, nil
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return false, fmt.Errorf("%s does not answer", endpoint)
+	}
+	return false, etcdclient.Explain(ctx, endpoint, config, err)
+}
+
+// A SilentError says that no endpoint answered, and why.
+type SilentError struct{ reasons []error }
+
+func nobody(reasons []error) error {
+	if len(reasons) == 1 {
+		return fmt.Errorf("etcd does not answer: %w", reasons[0])
+	}
+	return &SilentError{reasons}
+}
+
+func (e *SilentError) Error() string {
+	texts := make([]string, len(e.reasons))
+	for i, r := range e.reasons {
+		texts[i] = r.Error()
+	}
+	return "none of the endpoints answers: " + strings.Join(texts, "; ")
+}
+
+// Unwrap gives the reason of each endpoint.
+func (e *SilentError) Unwrap() []error { return e.reasons }
+
+// Hint is what to do about the first one.
+func (e *SilentError) Hint() string {
+	var hinted interface{ Hint() string }
+	if errors.As(e.reasons[0], &hinted) {
+		return hinted.Hint()
+	}
+	return ""
+}

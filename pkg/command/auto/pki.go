@@ -1,0 +1,87 @@
+package auto
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+)
+
+// caLifetime is how long the CAs are valid.
+const caLifetime = 10 * 365 * 24 * time.Hour
+
+// newPKI returns "auto pki".
+func newPKI() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pki",
+		Short: "make the three CAs by which the daemons and etcd trust each other",
+		Long: "pki makes the three CAs that auto needs, on one machine, once. Copy the directory to the others: each daemon\n" +
+			"issues its own certificates from it. CAs that are there are kept.",
+		Example: "  etcdadm auto pki && scp -rp /etc/etcd-manager/pki other:/etc/etcd-manager/",
+		Args:    cobra.NoArgs,
+	}
+	out := cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
+	dir := cmd.Flags().String("pki-dir", defaults["pki-dir"], "`directory` of the CAs")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		list, err := makeCAs(*dir, time.Now())
+		if err != nil {
+			return err
+		}
+		table := [][]string{{"CA", "FILE", "MADE"}}
+		for _, a := range list {
+			table = append(table, []string{a.Name, a.File, fmt.Sprint(a.Made)})
+		}
+		if err := out.Print(cmd.OutOrStdout(), list, func(w io.Writer) error { return cli.Rows(w, table...) }); err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "copy %s to the other machines\n", cli.Plain(*dir))
+		return nil
+	}
+	return cmd
+}
+
+// An authority is a CA in the PKI directory.
+type authority struct {
+	Name string `json:"name"`
+	File string `json:"file"`
+	// Made is false for one that was there.
+	Made bool `json:"made"`
+}
+
+// makeCAs makes those CAs in dir that are missing. It looks at all before it
+// makes one.
+func makeCAs(dir string, now time.Time) ([]authority, error) {
+	var list []authority
+	for _, name := range []string{certs.ManagerCA, certs.PeersCA, certs.ClientsCA} {
+		a := authority{Name: name, File: filepath.Join(dir, name+".crt")}
+		_, noCert := os.Stat(a.File)
+		_, noKey := os.Stat(filepath.Join(dir, name+".key"))
+		a.Made = os.IsNotExist(noCert) && os.IsNotExist(noKey)
+		if !a.Made {
+			if _, err := certs.LoadCA(dir, name, now); err != nil {
+				return nil, cli.WithHint(err, "mend it, or use another --pki-dir: what is there is never replaced")
+			}
+		}
+		list = append(list, a)
+	}
+	for _, a := range list {
+		if !a.Made {
+			continue
+		}
+		// RSA, so that the existing etcd-manager can read it too.
+		ca, err := certs.NewCA(certs.CASpec{CommonName: a.Name, Lifetime: caLifetime, RSA: true}, now)
+		if err == nil {
+			err = ca.Write(dir, a.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}

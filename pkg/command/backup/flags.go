@@ -1,0 +1,220 @@
+package backup
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/backupagent"
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/prune"
+	"github.com/etcdadm/etcdadm/pkg/retention"
+)
+
+// flags are the values of the command line.
+type flags struct {
+	clusterName, backupStore, dataDir string
+	clientURLs                        []string
+	caFile, certFile, keyFile         string
+	interval, cron                    string
+	spread, timeout                   time.Duration
+	once                              bool
+	prefer, compression               pflag.Value
+	leaderOnly, skipUnchanged         bool
+	encryptTo                         []string
+	signKey                           string
+	noPrune, verify                   bool
+	retention                         prune.Flags
+	listenMetrics                     string
+	verbosity                         *int
+
+	// ifDue is that --once goes by the schedule.
+	ifDue bool
+}
+
+func (f *flags) add(root *cobra.Command) {
+	root.PersistentFlags().StringVar(&f.backupStore, "backup-store", "/backups", "`location` of the backup store: a path, file://, s3://, gs://, azblob:// and others")
+	f.verbosity = cli.AddKlogFlags(root.PersistentFlags())
+	fs := root.Flags()
+	fs.StringVar(&f.clusterName, "cluster-name", "", "`name` of the etcd cluster (required)")
+	fs.StringVar(&f.dataDir, "data-dir", "/data", "has no effect: nothing is staged on disk")
+	fs.StringSliceVar(&f.clientURLs, "client-url", []string{"http://127.0.0.1:4001"}, "client `URL` of the member to read from (repeated for several)")
+	fs.StringVar(&f.caFile, "client-ca-file", "", "`file` of the CA of etcd's certificate; this and the next two together")
+	fs.StringVar(&f.certFile, "client-cert-file", "", "`file` of the certificate to show to etcd, read again when it is renewed")
+	fs.StringVar(&f.keyFile, "client-key-file", "", "`file` of the key of that")
+	fs.StringVar(&f.interval, "interval", "15m", "`time` between two backups; with --once none is taken while the newest is younger")
+	fs.StringVar(&f.cron, "cron", "", "cron `expression` of five fields, in UTC, in place of an interval")
+	fs.DurationVar(&f.spread, "cron-spread", 0, "put the times of --cron off by up to this, always by the same for a cluster name")
+	fs.BoolVar(&f.once, "once", false, "take one backup and end")
+	f.prefer = cli.Choice([]string{string(backupagent.Follower), string(backupagent.Leader), string(backupagent.Local)}, string(backupagent.Follower))
+	fs.Var(f.prefer, "prefer", "member to read from: follower, leader, or local for agents that each have a store of their own")
+	fs.BoolVar(&f.leaderOnly, "leader-only", false, "read from the leader or not at all, as the existing etcd-backup")
+	fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long one backup may take")
+	f.compression = cli.Choice([]string{backup.Gzip, backup.Zstd}, backup.Gzip)
+	fs.Var(f.compression, "compression", "gzip, which the existing tools can restore, or zstd")
+	fs.StringSliceVar(&f.encryptTo, "encrypt-to", nil, "age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backups (repeated)")
+	fs.StringVar(&f.signKey, "sign-key", "", "`file` of an ed25519 private key (PEM) to sign the backups with")
+	fs.BoolVar(&f.skipUnchanged, "skip-unchanged", false, "take no backup while etcd's revision is that of the newest one")
+	fs.BoolVar(&f.verify, "verify", false, "read each backup back and check it")
+	fs.BoolVar(&f.noPrune, "no-prune", false, "never delete old backups")
+	f.retention.Add(fs, "-retention")
+	fs.StringVar(&f.listenMetrics, "listen-metrics", "", "`host:port` to serve /metrics and /healthz at; empty for none")
+}
+
+// variable is the name of the variable of a flag.
+func variable(flag string) string {
+	return "ETCD_BACKUP_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// fromEnvironment sets the flags that the command line does not have. Variables
+// with other names may be there: Kubernetes makes ETCD_BACKUP_SERVICE_HOST.
+func fromEnvironment(fs *pflag.FlagSet, env func(string) string) error {
+	var wrong error
+	fs.VisitAll(func(flag *pflag.Flag) {
+		value := env(variable(flag.Name))
+		if flag.Changed || flag.Hidden || value == "" || flag.Name == "help" || flag.Name == "version" {
+			return
+		}
+		if err := fs.Set(flag.Name, value); err != nil && wrong == nil {
+			wrong = cli.Usagef("%s: %v", variable(flag.Name), err)
+		}
+	})
+	return wrong
+}
+
+// config turns the flags into what the agent runs by. Every error is a usage
+// error. IntervalSet says that an interval was asked for.
+func (f *flags) config(env func(string) string, intervalSet bool) (backupagent.Config, error) {
+	if f.clusterName == "" {
+		return backupagent.Config{}, cli.Usagef("--cluster-name is required")
+	}
+	c := backupagent.Config{
+		ClusterName: f.clusterName, Endpoints: f.clientURLs, Prefer: backupagent.Prefer(f.prefer.String()),
+		Timeout: f.timeout, Compression: f.compression.String(), SkipUnchanged: f.skipUnchanged, Verify: f.verify,
+		Name: agentName(), Tool: "etcd-backup " + cli.BuildVersion(),
+	}
+	for _, set := range []func(*backupagent.Config) error{f.schedule, f.etcd, f.keys} {
+		if err := set(&c); err != nil {
+			return c, err
+		}
+	}
+	f.ifDue = intervalSet || f.cron != ""
+	if f.leaderOnly {
+		if f.prefer.String() != string(backupagent.Follower) {
+			return c, cli.Usagef("--leader-only and --prefer=%s exclude each other", f.prefer)
+		}
+		c.Prefer = backupagent.LeaderOnly
+	}
+	if f.timeout <= 0 {
+		return c, cli.Usagef("--timeout is not positive")
+	}
+	policy, err := f.retention.Policy(env)
+	if !f.noPrune {
+		c.Retention = &policy
+	}
+	return c, err
+}
+
+func (f *flags) schedule(c *backupagent.Config) error {
+	interval, err := retention.ParseDuration(f.interval)
+	if err != nil {
+		return cli.Usagef("--interval: it is not of a form such as 15m, 6h or 1d")
+	}
+	c.Schedule = backupagent.Schedule{Interval: interval, Cron: strings.TrimSpace(f.cron), Offset: backupagent.Spread(f.clusterName, f.spread)}
+	if err := c.Schedule.Validate(); err != nil {
+		flag := "--interval"
+		if f.cron != "" {
+			flag = "--cron"
+		}
+		return cli.Usagef("%s: %v", flag, err)
+	}
+	return nil
+}
+
+// etcd sets how to connect.
+func (f *flags) etcd(c *backupagent.Config) error {
+	if len(f.clientURLs) == 0 {
+		return cli.Usagef("--client-url is empty")
+	}
+	secure := false
+	for _, text := range f.clientURLs {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return cli.Usagef("--client-url: %q is not of a form such as https://127.0.0.1:2379", text)
+		}
+		secure = secure || u.Scheme == "https"
+	}
+	var missing []string
+	for _, file := range []struct{ flag, path string }{
+		{"--client-ca-file", f.caFile}, {"--client-cert-file", f.certFile}, {"--client-key-file", f.keyFile},
+	} {
+		if file.path == "" {
+			missing = append(missing, file.flag)
+		}
+	}
+	switch {
+	case len(missing) == 3:
+		c.Dial = backupagent.DialEtcd(nil)
+		return nil
+	case len(missing) > 0:
+		return &cli.UsageError{Text: "TLS needs all three files: " + strings.Join(missing, " and ") + " is missing", Next: "give --client-ca-file, --client-cert-file and --client-key-file, or none of them"}
+	case !secure:
+		return &cli.UsageError{Text: "the client files are given, and no --client-url is https", Next: "use --client-url=https://..., or leave the files out"}
+	}
+	c.Dial = backupagent.DialEtcd(func() (*tls.Config, error) { return certs.ClientTLSFromFiles(f.caFile, f.certFile, f.keyFile) })
+	return nil
+}
+
+// keys reads the keys that encrypt and sign.
+func (f *flags) keys(c *backupagent.Config) error {
+	for _, text := range f.encryptTo {
+		var list []backup.Recipient
+		r, err := backup.ParseRecipient(text)
+		if err == nil {
+			list = []backup.Recipient{r}
+		} else if _, statErr := os.Stat(text); statErr == nil {
+			list, err = backup.ReadRecipients(text)
+		}
+		if err != nil {
+			return cli.Usagef("--encrypt-to: %v", err)
+		}
+		c.Recipients = slices.Concat(c.Recipients, list)
+	}
+	if f.signKey != "" {
+		var err error
+		if c.Signer, err = backup.ReadSigner(f.signKey); err != nil {
+			return cli.Usagef("--sign-key: %v", err)
+		}
+	}
+	return nil
+}
+
+// agentName names this agent among others, in this life of it.
+func agentName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
+}
+
+// logger writes structured lines, as the daemon does.
+func (f *flags) logger(w io.Writer) *slog.Logger {
+	level := slog.LevelInfo
+	if f.verbosity != nil && *f.verbosity >= 8 {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}

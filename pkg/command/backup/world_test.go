@@ -1,0 +1,213 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/testport"
+)
+
+var v36 = etcdversion.Must("3.6.16")
+
+func binaries(t *testing.T) etcdbin.Binaries {
+	t.Helper()
+	dirs := os.Getenv(etcdbin.DirVariable)
+	if dirs == "" {
+		t.Skipf("needs real etcd: set %s", etcdbin.DirVariable)
+	}
+	b, err := etcdbin.Finder{Dirs: filepath.SplitList(dirs)}.Find(v36)
+	if err != nil {
+		t.Skipf("needs etcd %s: %v", v36, err)
+	}
+	return b
+}
+
+// authority writes a CA and one pair, good for servers and clients on
+// 127.0.0.1, to dir.
+func authority(t *testing.T, dir string) {
+	t.Helper()
+	sign := func(name string, template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) {
+		der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
+		must(t, err)
+		secret, err := x509.MarshalPKCS8PrivateKey(key)
+		must(t, err)
+		write(t, filepath.Join(dir, name+".crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+		write(t, filepath.Join(dir, name+".key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	}
+	newKey := func() *ecdsa.PrivateKey {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		must(t, err)
+		return key
+	}
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "pair"}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	caKey := newKey()
+	sign("ca", ca, ca, caKey, caKey)
+	sign("pair", leaf, ca, newKey(), caKey)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A world is a cluster of real etcd with TLS for clients, and a store.
+type world struct {
+	t          *testing.T
+	dir, store string
+	urls       []string
+	client     *clientv3.Client
+}
+
+func newWorld(t *testing.T, n int) *world {
+	t.Helper()
+	b := binaries(t)
+	w := &world{t: t, dir: t.TempDir()}
+	w.store = filepath.Join(w.dir, "store")
+	authority(t, w.dir)
+	var initial, peers []string
+	for i := range n {
+		w.urls = append(w.urls, "https://"+testport.Address(t))
+		peers = append(peers, "http://"+testport.Address(t))
+		initial = append(initial, fmt.Sprintf("m%d=%s", i, peers[i]))
+	}
+	for i := range n {
+		cmd := exec.Command(b.Etcd, "--name", fmt.Sprintf("m%d", i), "--data-dir", filepath.Join(w.dir, fmt.Sprintf("m%d", i)), "--log-level", "panic",
+			"--listen-client-urls", w.urls[i], "--advertise-client-urls", w.urls[i], "--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i],
+			"--initial-cluster", strings.Join(initial, ","), "--unsafe-no-fsync",
+			"--client-cert-auth", "--trusted-ca-file", w.file("ca.crt"), "--cert-file", w.file("pair.crt"), "--key-file", w.file("pair.key"))
+		cmd.Stderr = os.Stderr
+		must(t, cmd.Start())
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // "signal: killed"
+		})
+	}
+	config, err := certs.ClientTLSFromFiles(w.file("ca.crt"), w.file("pair.crt"), w.file("pair.key"))
+	must(t, err)
+	w.client, err = clientv3.New(clientv3.Config{Endpoints: w.urls, TLS: config})
+	must(t, err)
+	t.Cleanup(func() { _ = w.client.Close() })
+	return w
+}
+
+func (w *world) file(name string) string { return filepath.Join(w.dir, name) }
+
+// fill puts values of a megabyte.
+func (w *world) fill(megabytes int) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	value := make([]byte, 1<<20)
+	for i := range megabytes {
+		_, _ = rand.Read(value) // never fails
+		_, err := w.client.Put(ctx, fmt.Sprintf("/key/%d", i), string(value))
+		must(w.t, err)
+	}
+}
+
+// args are the flags for an agent beside member i.
+func (w *world) args(i int, more ...string) []string {
+	return append([]string{
+		"--cluster-name=test", "--backup-store=" + w.store, "--client-url=" + w.urls[i],
+		"--client-ca-file=" + w.file("ca.crt"), "--client-cert-file=" + w.file("pair.crt"), "--client-key-file=" + w.file("pair.key"),
+	}, more...)
+}
+
+// An agent is an etcd-backup in a process of its own.
+type agent struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	ended chan struct{}
+
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (a *agent) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.out.Write(p)
+}
+
+func (a *agent) said() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.out.String()
+}
+
+func start(t *testing.T, args ...string) *agent {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	a := &agent{t: t, cmd: exec.Command(self, append([]string{program}, args...)...), ended: make(chan struct{})}
+	a.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	a.cmd.Stdout, a.cmd.Stderr = a, a
+	must(t, a.cmd.Start())
+	go func() {
+		defer close(a.ended)
+		_ = a.cmd.Wait() // the code says it
+	}()
+	t.Cleanup(func() {
+		a.stop(syscall.SIGKILL)
+		if t.Failed() {
+			t.Logf("%s", a.said())
+		}
+	})
+	return a
+}
+
+// stop sends a signal and returns the exit code, -1 for a signal's death.
+func (a *agent) stop(sig syscall.Signal) int {
+	_ = a.cmd.Process.Signal(sig) // it may have ended
+	select {
+	case <-a.ended:
+	case <-time.After(20 * time.Second):
+		a.t.Fatalf("it does not end by %s", sig)
+	}
+	return a.cmd.ProcessState.ExitCode()
+}
+
+func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(within)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited %s for: %s", within, what)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package certs
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/hostfs"
+)
+
+// A bundled file is one of the three for the control plane.
+type bundled struct {
+	// path is without the slash in front.
+	path string
+	mode os.FileMode
+	text []byte
+}
+
+func bundleCommand() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use: "bundle --out FILE.tar.gz|DIR|-", Short: "pack the files that kubeadm needs",
+		Long: "bundle packs three files under the names that they have on a control plane:\n\n" +
+			"  " + KubeadmCA + "\n  " + KubeadmCert + "\n  " + KubeadmKey + "\n\n" +
+			"Into an archive for \"tar xzf FILE -C /\", or below a directory that exists or whose name ends in a slash, or, as\n" +
+			"an archive, to the standard output. It has a private key in it.",
+		Example: "  etcdadm kubeadm bundle --out=/root/etcd-client.tar.gz\n  etcdadm kubeadm bundle --out=- | ssh cp1 tar xzf - -C /",
+		Args:    cobra.NoArgs,
+	}
+	flags := machineflags.Add(cmd, machineflags.Paths)
+	cmd.Flags().StringVar(&out, "out", "", "`where` to: a file, a directory, or - (required)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.Config()
+		if err != nil {
+			return err
+		}
+		if out == "" {
+			return &cli.UsageError{Text: "--out is missing", Next: "etcdadm kubeadm bundle --out=etcd-client.tar.gz"}
+		}
+		files, err := bundle(cfg.Paths.Certificates, time.Now())
+		if err != nil {
+			return err
+		}
+		return give(cmd, out, files)
+	}
+	return cmd
+}
+
+// bundle reads the three files, if an API server can work with them.
+func bundle(dir string, now time.Time) ([]bundled, error) {
+	all, err := pki.Expiries(dir, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{pki.APIServerPair, pki.MachineCA} {
+		e := all[slices.IndexFunc(all, func(e pki.Expiry) bool { return e.Name == name })]
+		renew := "etcdadm certs renew " + name + dirFlag(dir)
+		if name == pki.MachineCA {
+			renew = "etcdadm certs check-expiration" + dirFlag(dir)
+		}
+		switch {
+		case e.Missing:
+			return nil, cli.WithHint(fmt.Errorf("there is no %s", e.File), "etcdadm init phase certificates"+dirFlag(dir)+" issues what is missing")
+		case e.Problem != "":
+			return nil, cli.WithHint(fmt.Errorf("%s cannot be used: %s", e.File, e.Problem), renew)
+		case e.Left() < 0:
+			return nil, cli.WithHint(fmt.Errorf("%s expired on %s", e.File, stamp(e.NotAfter)), renew)
+		}
+	}
+	files := []bundled{{path: KubeadmCA, mode: 0o644}, {path: KubeadmCert, mode: 0o644}, {path: KubeadmKey, mode: 0o600}}
+	for i, from := range []string{pki.MachineCA + ".crt", pki.APIServerPair + ".crt", pki.APIServerPair + ".key"} {
+		files[i].path = strings.TrimPrefix(files[i].path, "/")
+		if files[i].text, err = os.ReadFile(filepath.Join(dir, from)); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// give writes the files where they are wanted, and says what comes next.
+func give(cmd *cobra.Command, out string, files []bundled) error {
+	tell := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	info, err := os.Stat(out)
+	switch {
+	case out == "-":
+		if err := archive(cmd.OutOrStdout(), files); err != nil {
+			return err
+		}
+	case strings.HasSuffix(out, "/") || err == nil && info.IsDir():
+		if err := tree(out, files); err != nil {
+			return err
+		}
+		tell("Copy what is in %s to / of the first control plane: rsync -a %s/ HOST:/", out, filepath.Clean(out))
+	default:
+		var b bytes.Buffer
+		if err := archive(&b, files); err != nil {
+			return err
+		}
+		if err := hostfs.WriteFile(out, b.Bytes(), 0o600); err != nil {
+			return err
+		}
+		tell("Copy %s to the first control plane, and there: tar xzf %s -C /", out, filepath.Base(out))
+		tell("It has a private key in it: remove it afterwards.")
+	}
+	tell("etcdadm kubeadm config prints the configuration for kubeadm init --config.")
+	return nil
+}
+
+// archive writes the files as a compressed tar archive, owned by root.
+func archive(w io.Writer, files []bundled) error {
+	z := gzip.NewWriter(w)
+	t := tar.NewWriter(z)
+	now := time.Now().Truncate(time.Second)
+	for _, f := range files {
+		h := &tar.Header{Name: f.path, Mode: int64(f.mode), Size: int64(len(f.text)), ModTime: now, Uname: "root", Gname: "root", Format: tar.FormatUSTAR}
+		if err := t.WriteHeader(h); err != nil {
+			return fmt.Errorf("archive: %w", err)
+		}
+		if _, err := t.Write(f.text); err != nil {
+			return fmt.Errorf("archive: %w", err)
+		}
+	}
+	if err := errors.Join(t.Close(), z.Close()); err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	return nil
+}
+
+// tree writes the files below a directory.
+func tree(dir string, files []bundled) error {
+	for _, f := range files {
+		path := filepath.Join(dir, f.path)
+		if err := hostfs.MakeDir(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := hostfs.WriteFile(path, f.text, f.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+// Package certs has the commands of etcdadm about the certificates of a
+// machine, and those that give kubeadm what it needs of them.
+package certs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/machine"
+)
+
+// New returns the command certs with those below it.
+func New() *cobra.Command {
+	cmd := cli.Group("certs", "look at, renew and replace the certificates of this machine")
+	cmd.Long = "The commands work on the files in --certs-dir alone, and make no network connection; only rotate-ca asks the\n" +
+		"other members whether they are ready. What they do not find on the command line they take from the\n" +
+		"certificates that are there."
+	out := cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
+	cmd.AddCommand(checkCommand(out), renewCommand(out), csrCommand(out), rotateCommand(out))
+	return cmd
+}
+
+// spec returns what the flags and the configuration file say of certificates.
+// Name and address stay empty where they do not.
+func spec(cfg machine.Config) pki.MachineSpec {
+	c := cfg.Certificates
+	s := pki.MachineSpec{
+		Dir: cfg.Paths.Certificates, Name: cfg.Name, Address: cfg.Listen.Address, ServerSANs: c.ServerSANs, PeerSANs: c.PeerSANs,
+		RSA: c.KeyAlgorithm == machine.RSA, Lifetime: time.Duration(c.Lifetime), CALifetime: time.Duration(c.CALifetime),
+	}
+	if ip, err := netip.ParseAddr(s.Address); err == nil && ip.IsUnspecified() {
+		s.Address = "" // it stands for the address of the default route
+	}
+	return s
+}
+
+// dirFlag is --certs-dir as it has to be given again, with a blank in front.
+func dirFlag(dir string) string {
+	if dir == machine.Defaults().Paths.Certificates {
+		return ""
+	}
+	return " --certs-dir=" + dir
+}
+
+func checkCommand(out *cli.Output) *cobra.Command {
+	var within days
+	cmd := &cobra.Command{
+		Use: "check-expiration", Short: "print when the certificates of this machine end",
+		Long: "check-expiration prints the certificates in --certs-dir and when they end. It exits with 1 if one has expired,\n" +
+			"or will within the time of --within, or cannot be used; certificates that are not there are only listed.\n" +
+			"With --within=30d it is a check for a timer or a monitor.",
+		Args: cobra.NoArgs,
+	}
+	flags := machineflags.Add(cmd, machineflags.Certificates)
+	cmd.Flags().Var(&within, "within", "fail if less than this `time` is left, as in 720h or 30d")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.Config()
+		if err != nil {
+			return err
+		}
+		all, err := pki.Expiries(cfg.Paths.Certificates, time.Now())
+		if err != nil {
+			return err
+		}
+		if err := out.Print(cmd.OutOrStdout(), listing(all), func(w io.Writer) error { return printExpiries(w, all) }); err != nil {
+			return err
+		}
+		return tooLate(all, time.Duration(within), cfg.Paths.Certificates)
+	}
+	return cmd
+}
+
+// An expirations is what check-expiration prints for programs, in the two lists
+// that kubeadm has too.
+type expirations struct {
+	Certificates []pki.Expiry `json:"certificates"`
+	Authorities  []pki.Expiry `json:"certificateAuthorities"`
+}
+
+func listing(all []pki.Expiry) expirations {
+	list := expirations{[]pki.Expiry{}, []pki.Expiry{}}
+	for _, e := range all {
+		if e.IsCA() {
+			list.Authorities = append(list.Authorities, e)
+		} else {
+			list.Certificates = append(list.Certificates, e)
+		}
+	}
+	return list
+}
+
+func printExpiries(w io.Writer, all []pki.Expiry) error {
+	list := listing(all)
+	rows := [][]string{{"CERTIFICATE", "EXPIRES", "RESIDUAL TIME", "CERTIFICATE AUTHORITY", "EXTERNALLY MANAGED"}}
+	for _, e := range list.Certificates {
+		rows = append(rows, []string{e.Name, expires(e), residual(e), orDash(e.CA), yesNo(e.External)})
+	}
+	rows = append(rows, nil, []string{"CERTIFICATE AUTHORITY", "EXPIRES", "RESIDUAL TIME", "FINGERPRINT", "EXTERNALLY MANAGED"})
+	for _, e := range list.Authorities {
+		rows = append(rows, []string{e.Name, expires(e), residual(e), orDash(e.Fingerprint), yesNo(e.External)})
+	}
+	return cli.Rows(w, rows...)
+}
+
+func expires(e pki.Expiry) string {
+	switch {
+	case e.Missing:
+		return "missing"
+	case e.NotAfter.IsZero():
+		return "unreadable"
+	}
+	return stamp(e.NotAfter)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+func residual(e pki.Expiry) string {
+	if e.NotAfter.IsZero() {
+		return "-"
+	}
+	left := e.Left()
+	if left < 0 {
+		return "expired " + span(-left) + " ago"
+	}
+	return span(left)
+}
+
+// span writes a time in its largest sensible unit, rounded down.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= 2*365*day:
+		return fmt.Sprintf("%dy", d/(365*day))
+	case d >= 2*day:
+		return fmt.Sprintf("%dd", d/day)
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dm", d/time.Minute)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// tooLate is the error of check-expiration.
+func tooLate(all []pki.Expiry, within time.Duration, dir string) error {
+	var errs []error
+	hint := ""
+	for _, e := range all {
+		switch {
+		case e.Missing:
+			continue
+		case e.Problem != "" && e.NotAfter.IsZero():
+			errs = append(errs, fmt.Errorf("%s cannot be read: %s", e.Name, e.Problem))
+		case e.Left() < 0:
+			errs = append(errs, fmt.Errorf("%s expired on %s", e.Name, stamp(e.NotAfter)))
+		case e.Problem != "":
+			errs = append(errs, fmt.Errorf("%s cannot be used: %s", e.Name, e.Problem))
+		case e.Left() < within:
+			errs = append(errs, fmt.Errorf("%s ends on %s, in %s", e.Name, stamp(e.NotAfter), span(e.Left())))
+		default:
+			continue
+		}
+		if hint == "" {
+			hint = remedy(e, dir)
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return cli.WithHint(errors.Join(errs...), hint)
+}
+
+// remedy is what to do about a certificate.
+func remedy(e pki.Expiry, dir string) string {
+	switch {
+	case e.IsCA() && e.Problem != "":
+		return "compare ca.crt and ca.key with those of another machine of the cluster"
+	case e.IsCA() && e.Left() < 0:
+		return "nothing that it issued is accepted any more: a new authority has to be made on one machine, with etcdadm init phase certificates, and copied to the others"
+	case e.IsCA():
+		return "etcdadm certs rotate-ca prepare" + dirFlag(dir) + " begins to replace the certificate authority"
+	case e.External:
+		return "etcdadm certs generate-csr" + dirFlag(dir) + " writes requests for the external certificate authority"
+	}
+	return "etcdadm certs renew all" + dirFlag(dir)
+}
+
+// days is the value of a flag: a time as Go writes it, or in days.
+type days time.Duration
+
+// String, Set and Type make it a flag.
+func (d *days) String() string { return time.Duration(*d).String() }
+
+// Set takes 720h or 30d.
+func (d *days) Set(text string) error {
+	var v time.Duration
+	if n, isDays := strings.CutSuffix(text, "d"); isDays {
+		h, err := time.ParseDuration(n + "h")
+		if err != nil || h > 100*365*time.Hour {
+			return fmt.Errorf("%q is not a number of days", text)
+		}
+		v = 24 * h
+	} else {
+		var err error
+		if v, err = time.ParseDuration(text); err != nil {
+			return fmt.Errorf("%q is not a time such as 720h or 30d", text)
+		}
+	}
+	if v < 0 {
+		return fmt.Errorf("%q is less than nothing", text)
+	}
+	*d = days(v)
+	return nil
+}
+
+// Type names the value in help texts.
+func (d *days) Type() string { return "duration" }
+
+// pairNames completes and checks arguments that are names of pairs.
+func pairNames(names []string) error {
+	for _, n := range names {
+		if !slices.Contains(pki.MachinePairs(), n) {
+			return &cli.UsageError{Text: fmt.Sprintf("there is no certificate %q", n), Next: "the certificates are " + strings.Join(pki.MachinePairs(), ", ")}
+		}
+	}
+	return nil
+}

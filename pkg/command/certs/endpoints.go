@@ -1,0 +1,64 @@
+package certs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/operate"
+)
+
+// errNoEndpoint says that nothing on the machine tells where etcd is.
+var errNoEndpoint = errors.New("nothing on this machine says where etcd is")
+
+// known returns the client URLs that the machine's etcd was told: its own, and
+// those of the members that it was started with.
+func known(cfg machine.Config) ([]string, error) {
+	vars, err := operate.Variables(cfg)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", errNoEndpoint, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := machine.Endpoints(vars)
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%w: it has no ETCD_ADVERTISE_CLIENT_URLS", errNoEndpoint)
+	}
+	return list, nil
+}
+
+// live asks one of the known members for the client URLs of all.
+func live(ctx context.Context, cfg machine.Config) ([]string, error) {
+	seeds, err := known(cfg)
+	if err != nil {
+		return nil, err
+	}
+	at := func(name string) string { return filepath.Join(cfg.Paths.Certificates, name) }
+	config, err := pki.ClientTLSFromFiles(at(pki.MachineCA+".crt"), at(pki.EtcdctlPair+".crt"), at(pki.EtcdctlPair+".key"))
+	if err != nil {
+		return nil, err
+	}
+	client, err := etcdclient.Open(etcdclient.Options{Endpoints: seeds, TLS: config})
+	if err != nil {
+		return nil, err
+	}
+	members, err := client.Members(ctx)
+	if err = errors.Join(err, client.Close()); err != nil {
+		return nil, etcdclient.Explain(ctx, seeds[0], config, err)
+	}
+	var list []string
+	for _, m := range members {
+		if len(m.ClientURLs) > 0 { // none: it was added and never started
+			list = append(list, m.ClientURLs[0])
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}

@@ -1,0 +1,152 @@
+package certs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/hostfs"
+)
+
+// allPairs is the argument that stands for all pairs.
+const allPairs = "all"
+
+func renewCommand(out *cli.Output) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "renew all|NAME...", Short: "issue the certificates of this machine again",
+		Long: "renew issues certificates for the keys that are there: " + strings.Join(pki.MachinePairs(), ", ") + ".\n" +
+			"Subject and names are those of the present certificates; --server-cert-extra-sans, --peer-cert-extra-sans and\n" +
+			"--bind-address come to them. A running etcd shows the new certificates from the next connection on, without a\n" +
+			"restart.",
+		Example:   "  etcdadm certs renew all\n  etcdadm certs renew server --server-cert-extra-sans=etcd.example.com",
+		ValidArgs: append([]string{allPairs}, pki.MachinePairs()...),
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return &cli.UsageError{Text: "say which certificates: all, or " + strings.Join(pki.MachinePairs(), ", "), Next: "etcdadm certs renew all"}
+			case slices.Contains(args, allPairs) && len(args) == 1:
+				return nil
+			}
+			return pairNames(args)
+		},
+	}
+	flags := machineflags.Add(cmd, machineflags.Certificates)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := flags.Config()
+		if err != nil {
+			return err
+		}
+		if args[0] == allPairs {
+			args = nil
+		}
+		renewed, err := pki.RenewFiles(spec(cfg), args, time.Now())
+		if len(renewed) == 0 && err != nil {
+			return hinted(err)
+		}
+		text := func(w io.Writer) error { return printRenewed(w, renewed) }
+		if perr := out.Print(cmd.OutOrStdout(), renewed, text); perr != nil {
+			return perr
+		}
+		afterRenewal(cmd.ErrOrStderr(), renewed, cfg.Paths.Certificates)
+		return hinted(err)
+	}
+	return cmd
+}
+
+func printRenewed(w io.Writer, renewed []pki.Renewed) error {
+	rows := [][]string{{"CERTIFICATE", "WAS VALID UNTIL", "VALID UNTIL"}}
+	for _, r := range renewed {
+		before := "-"
+		if !r.Before.IsZero() {
+			before = stamp(r.Before)
+		}
+		rows = append(rows, []string{r.Name, before, stamp(r.NotAfter)})
+	}
+	return cli.Rows(w, rows...)
+}
+
+// afterRenewal says what is left to do.
+func afterRenewal(w io.Writer, renewed []pki.Renewed, dir string) {
+	var said string
+	for _, r := range renewed {
+		if r.Warning != "" && r.Warning != said {
+			fmt.Fprintf(w, "warning: %s\n", cli.Plain(r.Warning))
+			said = r.Warning
+		}
+	}
+	if slices.ContainsFunc(renewed, func(r pki.Renewed) bool { return r.Name == pki.APIServerPair }) {
+		fmt.Fprintf(w, "The API servers have their own copy of %s: etcdadm kubeadm bundle%s packs it for them.\n", pki.APIServerPair, dirFlag(dir))
+	}
+}
+
+// hinted adds a hint to errors about what neither flags nor certificates say,
+// and about somebody else who changes the files.
+func hinted(err error) error {
+	var locked *hostfs.LockedError
+	switch {
+	case errors.As(err, &locked):
+		return cli.WithHint(err, fmt.Sprintf("another etcdadm is at work; when process %d is done, run the command again", locked.Holder))
+	case errors.Is(err, pki.ErrNoAddress):
+		return cli.WithHint(err, "name the machine's address: --bind-address=IP")
+	case errors.Is(err, pki.ErrNoName):
+		return cli.WithHint(err, "name the member: --name=NAME")
+	}
+	return err
+}
+
+func csrCommand(out *cli.Output) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "generate-csr [NAME...]", Short: "write requests for an external certificate authority",
+		Long: "generate-csr writes a certificate signing request (NAME.csr) for each pair, or for those that are named. The keys\n" +
+			"are made in --certs-dir where they are not there already, and never leave it. What a request says is what the\n" +
+			"present certificate says, or what the flags say.\n\n" +
+			"The authority signs the requests; the certificates go into --certs-dir as NAME.crt, and its own certificate as\n" +
+			"ca.crt. Its key does not have to be on this machine.",
+		Example:   "  etcdadm certs generate-csr --name=a --bind-address=10.0.0.1 --csr-dir=/root/requests",
+		ValidArgs: pki.MachinePairs(),
+		Args:      func(_ *cobra.Command, args []string) error { return pairNames(args) },
+	}
+	flags := machineflags.Add(cmd, machineflags.Certificates)
+	cmd.Flags().StringVar(&dir, "csr-dir", "", "`directory` for the requests (default: that of --certs-dir)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := flags.Config()
+		if err != nil {
+			return err
+		}
+		s := spec(cfg)
+		for _, w := range s.FromFiles().Warnings() {
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", cli.Plain(w))
+		}
+		csrs, err := pki.GenerateCSRs(s, dir, args...)
+		if err != nil {
+			return hinted(err)
+		}
+		if err := out.Print(cmd.OutOrStdout(), csrs, func(w io.Writer) error { return printCSRs(w, csrs) }); err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "Have the requests signed, and put each certificate where the last column says. Then: etcdadm certs check-expiration%s\n", dirFlag(s.Dir))
+		return nil
+	}
+	return cmd
+}
+
+func printCSRs(w io.Writer, csrs []pki.CSR) error {
+	rows := [][]string{{"REQUEST", "SUBJECT", "NAMES", "USAGE", "CERTIFICATE GOES TO"}}
+	for _, c := range csrs {
+		subject := "CN=" + c.CommonName
+		for _, o := range c.Organization {
+			subject += ",O=" + o
+		}
+		rows = append(rows, []string{c.File, subject, orDash(strings.Join(c.SANs, ",")), strings.Join(c.Usages, ","), c.CertFile})
+	}
+	return cli.Rows(w, rows...)
+}

@@ -1,0 +1,177 @@
+package certs
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/machine"
+)
+
+func rotateCommand(out *cli.Output) *cobra.Command {
+	cmd := cli.Group("rotate-ca", "replace the certificate authority, in steps between which everything works")
+	cmd.Long = "A rotation has three steps. Each is done on all machines before the next one begins on any:\n\n" +
+		"  prepare  makes the next authority on the first machine; ca-next.crt and ca-next.key are copied to the others.\n" +
+		"           Both authorities are trusted then. etcd has to be restarted: it reads ca.crt only when it starts.\n" +
+		"  issue    issues the machine's certificates from the next authority, which becomes the authority. No restart.\n" +
+		"  finish   drops the old authority. etcd has to be restarted to forget it.\n\n" +
+		"Each step can be repeated, and is refused when it is not its turn. Before issue and finish the members are asked\n" +
+		"whether they are ready. Clients outside (the API servers) get the new ca.crt after prepare, and their new pair\n" +
+		"after issue."
+	cmd.AddCommand(
+		stepCommand(out, pki.StepPrepare, "make or take the next authority, and trust both"),
+		stepCommand(out, pki.StepIssue, "issue the certificates of this machine from the next authority"),
+		stepCommand(out, pki.StepFinish, "drop the old authority"),
+		rotationStatus(out),
+	)
+	return cmd
+}
+
+// A rotated is what a step prints for programs.
+type rotated struct {
+	pki.Rotated
+	// Next says what is to be done now.
+	Next []string `json:"next"`
+}
+
+func stepCommand(out *cli.Output, step pki.RotationStep, short string) *cobra.Command {
+	cmd := &cobra.Command{Use: string(step), Short: short, Args: cobra.NoArgs}
+	flags := machineflags.Add(cmd, machineflags.Certificates, machineflags.Paths)
+	expect := ""
+	cmd.Flags().StringVar(&expect, "expect-ca", "", "`fingerprint` of the new authority: refuse any other, and never make one")
+	check := trustCheck{step: step}
+	if step != pki.StepPrepare {
+		check.addFlags(cmd.Flags())
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.Config()
+		if err != nil {
+			return err
+		}
+		expect, err := fingerprint(expect)
+		if err != nil {
+			return err
+		}
+		if step != pki.StepPrepare {
+			if err := check.run(cmd.Context(), cfg, cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+		}
+		r, err := pki.RotateCA(spec(cfg), step, expect, time.Now())
+		if err != nil {
+			return hinted(err)
+		}
+		result := rotated{r, next(r, cfg)}
+		return out.Print(cmd.OutOrStdout(), result, func(w io.Writer) error { return printRotated(w, result) })
+	}
+	return cmd
+}
+
+// fingerprint reads what --expect-ca was given: as it is printed here, or as
+// openssl prints it.
+func fingerprint(text string) (string, error) {
+	f := strings.ToLower(strings.ReplaceAll(text, ":", ""))
+	if f != "" && (len(f) != 64 || strings.Trim(f, "0123456789abcdef") != "") {
+		return "", &cli.UsageError{Text: fmt.Sprintf("--expect-ca %q is not the SHA-256 of a certificate", text), Next: "etcdadm certs rotate-ca status prints it"}
+	}
+	return f, nil
+}
+
+func printRotated(w io.Writer, r rotated) error {
+	changed := strings.Join(r.Changed, ", ")
+	if changed == "" {
+		changed = "nothing, it was done already"
+	}
+	rows := [][]string{{"rotation:", string(r.State)}, {"authority:", r.Fingerprint}, {"changed:", changed}}
+	if err := cli.Rows(w, rows...); err != nil || len(r.Next) == 0 {
+		return err
+	}
+	fmt.Fprintf(w, "\nnext:\n")
+	for i, text := range r.Next {
+		fmt.Fprintf(w, "  %d. %s\n", i+1, cli.Plain(text))
+	}
+	return nil
+}
+
+// next says what has to follow a step.
+func next(r pki.Rotated, cfg machine.Config) []string {
+	dir := cfg.Paths.Certificates
+	again := func(step pki.RotationStep) string {
+		return fmt.Sprintf("etcdadm certs rotate-ca %s%s --expect-ca=%s", step, dirFlag(dir), r.Fingerprint)
+	}
+	bundle := "etcdadm kubeadm bundle" + dirFlag(dir)
+	restart := "restart etcd on this machine, unless it was since ca.crt changed: " + restartLine(cfg)
+	switch {
+	case r.Step == pki.StepPrepare && r.State == pki.RotationPrepared:
+		return []string{
+			restart,
+			fmt.Sprintf("on each other machine: copy ca-next.crt and ca-next.key from %s of this one; then %s, and restart etcd, one machine at a time", dir, again(pki.StepPrepare)),
+			"give the new ca.crt to the clients, and restart them: for API servers " + bundle,
+			"then on each machine: " + again(pki.StepIssue),
+		}
+	case r.Step == pki.StepIssue && r.State == pki.RotationIssued:
+		return []string{
+			"on each other machine: " + again(pki.StepIssue) + "; etcd is not restarted",
+			"give the new " + pki.APIServerPair + " to the API servers: " + bundle,
+			"then on each machine: " + again(pki.StepFinish),
+		}
+	case r.Step == pki.StepFinish && r.Restart:
+		return []string{
+			restart + "; until then it trusts the old authority",
+			"on each other machine: " + again(pki.StepFinish) + ", and restart etcd, one machine at a time",
+			"give the new ca.crt to the clients: for API servers " + bundle,
+		}
+	}
+	return nil
+}
+
+func restartLine(cfg machine.Config) string {
+	switch cfg.Service.InitSystem {
+	case machine.Kubelet:
+		return "move etcd.manifest out of " + cfg.Paths.Manifests + " and back"
+	case machine.Systemd:
+		return "systemctl restart etcd"
+	}
+	return "stop the process and start it again"
+}
+
+func rotationStatus(out *cli.Output) *cobra.Command {
+	cmd := &cobra.Command{Use: "status", Short: "print how far a rotation is on this machine", Args: cobra.NoArgs}
+	flags := machineflags.Add(cmd, machineflags.Certificates, machineflags.Paths)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.Config()
+		if err != nil {
+			return err
+		}
+		r, err := pki.LookRotation(cfg.Paths.Certificates, time.Now())
+		if err != nil {
+			return err
+		}
+		return out.Print(cmd.OutOrStdout(), r, func(w io.Writer) error {
+			return cli.Rows(w,
+				[]string{"rotation:", string(r.State)}, []string{"issuing:", r.Issuing}, []string{"next:", orDash(r.Next)},
+				[]string{"to be dropped:", orDash(strings.Join(r.Old, ", "))}, []string{"not issued by the newest:", orDash(strings.Join(r.OldLeaves, ", "))},
+				[]string{"step that is due:", orDash(due(r.State))})
+		})
+	}
+	return cmd
+}
+
+// due is the step that follows from a state.
+func due(s pki.RotationState) string {
+	switch s {
+	case pki.RotationPreparing:
+		return string(pki.StepPrepare)
+	case pki.RotationPrepared, pki.RotationIssuing:
+		return string(pki.StepIssue)
+	case pki.RotationIssued:
+		return string(pki.StepFinish)
+	}
+	return ""
+}

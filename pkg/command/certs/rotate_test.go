@@ -1,0 +1,262 @@
+package certs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/testport"
+)
+
+// The commands of a rotation on a machine whose etcd does not run, and what
+// they print.
+func TestRotateCA(t *testing.T) {
+	s := made(t, "a", 0)
+	step := func(line string) run { return do(t, words("certs rotate-ca "+line, s.Dir)...) }
+	step("status").want(t, 0, "rotation:                  idle\n", "")
+	step("issue --skip-trust-check").want(t, 1, "", "hint: etcdadm certs rotate-ca prepare, on all machines")
+	step("finish").want(t, 0, "changed:    nothing, it was done already\n", "")
+
+	r := step("prepare")
+	r.want(t, 0, "changed:    ca-next.key, ca-next.crt, ca.crt\n", "")
+	for _, text := range []string{"systemctl restart etcd", "copy ca-next.crt and ca-next.key from " + s.Dir, "etcdadm kubeadm bundle", "rotate-ca issue --certs-dir=" + s.Dir + " --expect-ca="} {
+		r.want(t, 0, text, "")
+	}
+	ca := read(t, s.Dir, "ca-next.crt")
+	r = step("status -o json")
+	var status pki.Rotation
+	if err := json.Unmarshal([]byte(r.stdout), &status); err != nil || status.State != pki.RotationPrepared || len(status.Next) != 64 || len(status.OldLeaves) != 4 {
+		t.Errorf("%v %+v", err, r)
+	}
+	step("status").want(t, 0, "step that is due:          issue", "")
+	r = step("prepare -o json --init-system=kubelet --expect-ca=" + colons(status.Next)) // as openssl writes it
+	var result rotated
+	if err := json.Unmarshal([]byte(r.stdout), &result); err != nil || len(result.Changed) > 0 || !result.Restart || len(result.Next) != 4 || result.Fingerprint != status.Next ||
+		!strings.Contains(result.Next[0], "etcd.manifest out of /etc/kubernetes/manifests") {
+		t.Errorf("%v %+v", err, r)
+	}
+	step("finish --skip-trust-check").want(t, 1, "", "finish is not possible, the rotation on this machine is prepared")
+	step("issue --environment-dir="+t.TempDir()).want(t, 1, "", "name them with --endpoints, or leave the question out with --skip-trust-check")
+	step("issue --skip-trust-check --expect-ca="+strings.Repeat("0", 64)).want(t, 1, "", "hint: copy ca-next.crt and ca-next.key")
+	step("issue --skip-trust-check --expect-ca="+status.Next).want(t, 0, "rotation:   issued\n", "")
+	step("status").want(t, 0, "step that is due:          finish", "")
+	// Done already: nobody needs to be asked.
+	step("issue").want(t, 0, "nothing, it was done already", "")
+	step("finish --skip-trust-check --init-system=process --expect-ca="+status.Next).want(t, 0, "until then it trusts the old authority", "")
+	if read(t, s.Dir, "ca.crt") != ca {
+		t.Error("ca.crt is not the new authority")
+	}
+	step("prepare --expect-ca="+status.Next).want(t, 0, "nothing, it was done already", "")
+	step("issue --expect-ca=abc").want(t, 2, "", "is not the SHA-256 of a certificate")
+	step("prepare --endpoints=x").want(t, 2, "", "unknown flag --endpoints")
+
+	if err := os.Remove(filepath.Join(s.Dir, "ca.key")); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"status", "prepare", "issue", "finish"} {
+		step(line).want(t, 1, "", "hint: add the new CA's certificate to ca.crt")
+	}
+}
+
+func colons(hex string) string {
+	var parts []string
+	for b := range slices.Chunk([]byte(strings.ToUpper(hex)), 2) {
+		parts = append(parts, string(b))
+	}
+	return strings.Join(parts, ":")
+}
+
+func read(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A machine that is not ready, in whatever way, is named, and nothing is done.
+func TestTrustCheckNamesWhoIsNotReady(t *testing.T) {
+	s := made(t, "a", 0)
+	do(t, words("certs rotate-ca prepare", s.Dir)...).want(t, 0, "prepared", "")
+	stranger := made(t, "x", 0)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	// It accepts the connection and says nothing.
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for _, c := range []struct{ name, endpoint, want string }{
+		{"stranger", serve(t, stranger.Dir), "has a certificate of an authority that is neither the old nor the new one"},
+		{"plain text", "https://" + plain.Listener.Addr().String(), "does not answer: "},
+		{"closed", "https://" + closed.Addr().String(), "connection refused"},
+		{"silent", "https://" + silent.Addr().String(), "does not answer: "},
+		{"no URL", "https://a b", "https://a b: "},
+	} {
+		args := append(words("certs rotate-ca issue --timeout=1s", s.Dir), "--endpoints="+c.endpoint)
+		r := do(t, args...)
+		r.want(t, 1, "", c.want)
+		r.want(t, 1, "", "hint: do etcdadm certs rotate-ca prepare on all machines, and restart etcd on each")
+	}
+	do(t, words("certs rotate-ca status", s.Dir)...).want(t, 0, "prepared", "")
+}
+
+// serve answers with the server's pair of a machine, without asking clients
+// for theirs.
+func serve(t *testing.T, dir string) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = quiet()
+	config, err := serverTLS(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.TLS = config
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// A real cluster of two goes through a rotation by the printed commands. Each
+// step is refused as long as a member is not ready for it.
+func TestRotationOfARealCluster(t *testing.T) {
+	binary := etcdBinary(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	a, b := newMember(t, "a"), newMember(t, "b")
+	if err := pki.CreateMachineCA(a.MachineSpec, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	copied(t, a.Dir, b.Dir, "ca.crt", "ca.key")
+	initial := a.initial() + "," + b.initial()
+	members := []*member{a, b}
+	for _, m := range members {
+		issue(t, m.MachineSpec)
+		m.start(ctx, t, binary, initial)
+		defer func() { m.stop() }()
+	}
+	for _, m := range members {
+		m.waitUp(ctx, t)
+	}
+	// kubeadm is told of the members that there are, whatever the files say.
+	r := do(t, words("kubeadm config", a.Dir, env(t, "ETCD_ADVERTISE_CLIENT_URLS="+a.client+"\n"))...)
+	r.want(t, 0, "      - "+slices.Sorted(slices.Values([]string{a.client, b.client}))[0]+"\n", "")
+	if r.stderr != "" || !strings.Contains(r.stdout, a.client) || !strings.Contains(r.stdout, b.client) {
+		t.Errorf("%+v", r)
+	}
+
+	on := func(m *member, line string) run {
+		return do(t, words("certs rotate-ca "+line, m.Dir, "--environment-dir="+m.dir)...)
+	}
+	on(a, "prepare").want(t, 0, "rotation:   prepared", "")
+	copied(t, a.Dir, b.Dir, "ca-next.crt", "ca-next.key")
+	on(a, "issue").want(t, 1, "", "does not trust the new authority")
+	on(b, "prepare").want(t, 0, "rotation:   prepared", "")
+	a.restart(ctx, t, binary, initial)
+	on(a, "issue").want(t, 1, "", b.client+" does not trust the new authority")
+	on(a, "status").want(t, 0, "prepared", "")
+	b.restart(ctx, t, binary, initial)
+	on(a, "issue").want(t, 0, "rotation:   issued", "ready: ")
+	on(a, "finish").want(t, 1, "", b.client+" still has a certificate of the old authority")
+	on(b, "issue").want(t, 0, "rotation:   issued", "")
+	for _, m := range members {
+		on(m, "finish").want(t, 0, "rotation:   idle", "ready: ")
+		m.restart(ctx, t, binary, initial)
+	}
+	if read(t, a.Dir, "ca.crt") != read(t, b.Dir, "ca.crt") {
+		t.Error("the machines have different authorities")
+	}
+}
+
+type member struct {
+	pki.MachineSpec
+	dir, client, peer string
+	cmd               *exec.Cmd
+}
+
+func newMember(t *testing.T, name cluster.NodeName) *member {
+	t.Helper()
+	dir := t.TempDir()
+	m := &member{MachineSpec: pki.MachineSpec{Dir: filepath.Join(dir, "pki"), Name: name, Address: "127.0.0.1"}, dir: dir,
+		client: "https://" + freePort(t), peer: "https://" + freePort(t)}
+	text := fmt.Sprintf("ETCD_NAME=%s\nETCD_ADVERTISE_CLIENT_URLS=%s\n", name, m.client)
+	if err := os.WriteFile(filepath.Join(dir, "etcd.env"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (m *member) initial() string { return string(m.Name) + "=" + m.peer }
+
+func (m *member) start(ctx context.Context, t *testing.T, binary, initial string) {
+	t.Helper()
+	file := func(name string) string { return filepath.Join(m.Dir, name) }
+	m.cmd = exec.CommandContext(ctx, binary, "--name", string(m.Name), "--data-dir", filepath.Join(m.dir, "data"), "--log-level", "panic",
+		"--listen-client-urls", m.client, "--advertise-client-urls", m.client,
+		"--listen-peer-urls", m.peer, "--initial-advertise-peer-urls", m.peer, "--initial-cluster", initial,
+		"--peer-client-cert-auth", "--peer-trusted-ca-file", file("ca.crt"), "--peer-cert-file", file("peer.crt"), "--peer-key-file", file("peer.key"),
+		"--client-cert-auth", "--trusted-ca-file", file("ca.crt"), "--cert-file", file("server.crt"), "--key-file", file("server.key"))
+	m.cmd.Stderr = os.Stderr
+	if err := m.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *member) stop() {
+	_ = m.cmd.Process.Kill()
+	_ = m.cmd.Wait() // "signal: killed"
+}
+
+func (m *member) restart(ctx context.Context, t *testing.T, binary, initial string) {
+	t.Helper()
+	m.stop()
+	m.start(ctx, t, binary, initial)
+	m.waitUp(ctx, t)
+}
+
+// waitUp waits until the member answers a read that needs the quorum.
+func (m *member) waitUp(ctx context.Context, t *testing.T) {
+	t.Helper()
+	cfg := machine.Defaults()
+	cfg.Paths.Certificates, cfg.Paths.Environment = m.Dir, m.dir
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		short, cancel := context.WithTimeout(ctx, 5*time.Second)
+		list, err := live(short, cfg)
+		cancel()
+		if err == nil && len(list) == 2 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s is not up: %v", m.Name, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	return testport.Address(t)
+}

@@ -1,0 +1,64 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+)
+
+// databaseFile is the database in a data directory.
+const databaseFile = "member/snap/db"
+
+// dataDirectory tells whether dir is etcd's data directory, or the member in
+// it.
+func dataDirectory(dir string) (source, bool) {
+	if filepath.Base(dir) == "member" {
+		dir = filepath.Dir(dir)
+	}
+	db := filepath.Join(dir, databaseFile)
+	if st, err := os.Stat(db); err != nil || st.IsDir() {
+		return source{}, false
+	}
+	return source{file: db, dataDir: dir}, true
+}
+
+// hold keeps etcd away from a data directory that is restored from, until
+// release is called: it takes a reader's lock of its database, which bbolt does
+// not get past. It refuses a directory that an etcd runs on, and one whose losses
+// were not accepted. For all other sources it does nothing.
+func (s source) hold(t *tool, accepted bool) (release func(), err error) {
+	if s.dataDir == "" {
+		return func() {}, nil
+	}
+	f, err := os.Open(s.file)
+	if err != nil {
+		return nil, cli.WithHint(err, "name a data directory whose database can be read")
+	}
+	release = func() { _ = f.Close() } // nothing was written
+	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = &cli.RefusedError{
+			Text: "an etcd runs on " + s.dataDir,
+			Next: "take a snapshot of it, which loses nothing: etcdadm snapshot save FILE --endpoints=URL; if it cannot answer because the others are lost, stop it and start it alone, with --force-new-cluster",
+		}
+	case err != nil:
+		err = fmt.Errorf("lock %s: %w", s.file, err)
+	case !accepted:
+		err = &cli.RefusedError{
+			Text: fmt.Sprintf("%s is a data directory: its database has no digest, and the last writes may be in its write-ahead log alone, which a restore leaves behind", s.dataDir),
+			Next: fmt.Sprintf("what loses nothing: start that member alone (etcd --data-dir=%s --force-new-cluster, with a copy of the directory kept), and take a snapshot of it; to go without the last writes: --skip-hash-check", s.dataDir),
+		}
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	t.say("%s: the last writes, of some hundred milliseconds, may be missing in its database; nothing but that is used", s.dataDir)
+	return release, nil
+}

@@ -1,0 +1,167 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+func newMoveLeader() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "move-leader [MEMBER]",
+		Short: "make another member the leader",
+		Long: "move-leader makes another member the leader: the one that is named, by its name or id, or else the healthy\n" +
+			"voter that is nearest to the leader. It changes nothing where that member is the leader already.",
+		Args: cobra.MaximumNArgs(1),
+	}
+	t := newTool(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return t.moveLeader(cmd.Context(), strings.Join(args, ""))
+	}
+	return cmd
+}
+
+// A leadership is the result of move-leader.
+type leadership struct {
+	From     cluster.NodeName `json:"from"`
+	To       cluster.NodeName `json:"to"`
+	FromID   cluster.MemberID `json:"fromID"`
+	ToID     cluster.MemberID `json:"toID"`
+	Moved    bool             `json:"moved"`
+	RaftTerm uint64           `json:"raftTerm"`
+}
+
+func (t *tool) moveLeader(ctx context.Context, word string) error {
+	v, err := t.view(ctx)
+	if err != nil {
+		return err
+	}
+	to, err := v.successor(word)
+	if err != nil {
+		return err
+	}
+	from, err := v.find(v.leader.String())
+	if err != nil {
+		return fmt.Errorf("the leader %s is not in the member list", v.leader)
+	}
+	result := leadership{From: from.Name, FromID: from.ID, To: to.Name, ToID: to.ID, RaftTerm: to.report.RaftTerm}
+	if from.ID == to.ID {
+		return t.print(result, text(fmt.Sprintf("%s is the leader: nothing to do", to)))
+	}
+	if from.endpoint == "" {
+		return cli.WithHint(fmt.Errorf("the leader must be asked to go: %w", from.err), "where the leader is down, the others elect a new one by themselves")
+	}
+	if err := t.transfer(ctx, from, to); err != nil {
+		return err
+	}
+	if result.RaftTerm, err = t.led(ctx, to); err != nil {
+		return err
+	}
+	result.Moved = true
+	return t.print(result, text(fmt.Sprintf("the leader was %s and is %s", from, to)))
+}
+
+// successor returns the member that is to lead.
+func (v view) successor(word string) (member, error) {
+	if v.leader == 0 {
+		return member{}, &quorumError{"the cluster has no leader", "bring the other members back first"}
+	}
+	if word == "" {
+		return v.nearest()
+	}
+	m, err := v.find(word)
+	if err != nil {
+		return m, err
+	}
+	switch unwell := m.healthy(); {
+	case m.Learner:
+		return m, &cli.RefusedError{Text: fmt.Sprintf("%s is a learner, and has no vote", m), Next: "promote it first: etcdadm member promote"}
+	case unwell != nil:
+		return m, &cli.RefusedError{Text: unwell.Error(), Next: "name another member, or none for the best one"}
+	}
+	return m, nil
+}
+
+// nearest returns the healthy follower that has applied most.
+func (v view) nearest() (member, error) {
+	var best *member
+	for i, m := range v.members {
+		if m.Learner || m.ID == v.leader || m.healthy() != nil {
+			continue
+		}
+		if best == nil || m.report.Applied > best.report.Applied {
+			best = &v.members[i]
+		}
+	}
+	if best == nil {
+		return member{}, &cli.RefusedError{Text: "there is no other healthy voter that could lead", Next: "etcdadm info shows the members"}
+	}
+	return *best, nil
+}
+
+// transfer asks the leader to hand over.
+func (t *tool) transfer(ctx context.Context, from, to member) error {
+	c, err := t.access.At(from.endpoint)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := t.access.Limit(ctx)
+	defer cancel()
+	if err := c.MoveLeader(ctx, to.ID); err != nil {
+		return cli.WithHint(err, "look again: the leader may have changed meanwhile")
+	}
+	return nil
+}
+
+// pause is between two looks at a member that is waited for.
+const pause = 100 * time.Millisecond
+
+// led waits until a member says that it leads, and returns the term.
+func (t *tool) led(ctx context.Context, m member) (term uint64, err error) {
+	err = t.wait(ctx, m, func(r cluster.Report) error {
+		term = r.RaftTerm
+		if r.Leader != m.ID {
+			return fmt.Errorf("%s says that %s leads", m, r.Leader)
+		}
+		return nil
+	})
+	return term, err
+}
+
+// wait asks a member about itself until that is what ok wants, within
+// --timeout.
+func (t *tool) wait(ctx context.Context, m member, ok func(r cluster.Report) error) error {
+	limited, cancel := t.access.Limit(ctx)
+	defer cancel()
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	var last error
+	end, _ := limited.Deadline()
+	for {
+		r, err := report(limited, t.access, m.endpoint)
+		if err == nil {
+			err = ok(r)
+		}
+		if err == nil {
+			return nil
+		}
+		if last == nil || time.Until(end) > pause {
+			last = err // and not that the time was over
+		}
+		select {
+		case <-tick.C:
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return cli.WithHint(fmt.Errorf("waited %s for %s: %w", t.access.Timeout, m, last), "etcdadm info shows how it is now")
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/progress"
+	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+func newSave() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "save FILE|STORE-URL",
+		Short: "save a snapshot to a file, or as a backup to a store",
+		Long: "save reads the database of the first of the endpoints that answers, checks it by etcd's own digest, and writes\n" +
+			"it to a file of mode 0600, as etcdctl snapshot save does. What has :// in it is a backup store: the snapshot\n" +
+			"becomes a backup there, as those that etcd-manager takes; it can be encrypted and signed on its way.",
+		Example: "  etcdadm snapshot save /var/backups/etcd.db\n  etcdadm snapshot save file:///mnt/etcd-store/backups/etcd/main\n" +
+			"  etcdadm snapshot save s3://bucket/etcd/main --compression=zstd --encrypt-to=age1... --sign-key=/etc/etcd/backup-signing.pem",
+		Args: cobra.ExactArgs(1),
+	}
+	s := save{tool: newTool(cmd), compression: cli.Choice([]string{backup.Gzip, backup.Zstd}, backup.Gzip)}
+	f := cmd.Flags()
+	f.BoolVar(&s.force, "force", false, "replace a file that is there")
+	f.Var(s.compression, "compression", "of a backup in a store: gzip, which the existing tools can restore, or zstd")
+	f.StringArrayVar(&s.encryptTo, "encrypt-to", nil, "age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backup (repeated)")
+	f.StringVar(&s.signKey, "sign-key", "", "`file` of an ed25519 private key (PEM) to sign the backup with")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) }
+	return cmd
+}
+
+type save struct {
+	*tool
+	force       bool
+	compression pflag.Value
+	encryptTo   []string
+	signKey     string
+}
+
+// options are those of a backup, without what it is of.
+func (s *save) options(target string) (o backup.TakeOptions, err error) {
+	if !isStore(target) {
+		for _, name := range []string{"compression", "encrypt-to", "sign-key"} {
+			if s.cmd.Flags().Changed(name) {
+				return o, &cli.UsageError{Text: "--" + name + " is for a backup in a store", Next: "a file of \"snapshot save\" is what etcdctl writes; name a store: file:///DIRECTORY"}
+			}
+		}
+	}
+	o.Compression, o.Tool = s.compression.String(), "etcdadm "+cli.BuildVersion()
+	if o.Recipients, err = backup.Recipients(s.encryptTo...); err != nil {
+		return o, cli.Usagef("--encrypt-to: %v", err)
+	}
+	if s.signKey != "" {
+		if o.Signer, err = backup.ReadSigner(s.signKey); err != nil {
+			return o, cli.Usagef("--sign-key: %v", err)
+		}
+	}
+	return o, nil
+}
+
+// isStore says whether what somebody typed is a store and not a file.
+func isStore(target string) bool { return strings.Contains(target, "://") }
+
+func (s *save) run(ctx context.Context, target string) error {
+	options, err := s.options(target)
+	if err != nil {
+		return err
+	}
+	endpoints, err := s.access.Reach(ctx)
+	if err != nil {
+		return err
+	}
+	// Of one member, so that it is one state.
+	c, err := s.access.At(endpoints[0])
+	if err != nil {
+		return err
+	}
+	// Nothing is written over it.
+	defer c.Close()
+	limited, cancel := s.access.Limit(ctx)
+	r, err := c.Report(limited)
+	cancel()
+	if err != nil {
+		return s.access.Explain(ctx, err)
+	}
+	switch {
+	case r.Leader == 0:
+		s.access.Warn("%s sees no leader: the snapshot has what this member has, which may not be all that was written", endpoints[0])
+	case r.Learner:
+		s.access.Warn("%s is a learner: the snapshot has what it has got so far", endpoints[0])
+	}
+	if isStore(target) {
+		return s.toStore(ctx, c, r, target, options)
+	}
+	return s.toFile(ctx, c, r, target)
+}
+
+// A saved snapshot is the result of "snapshot save" to a file.
+type saved struct {
+	File string `json:"file"`
+	// Member is the one whose database it is.
+	Member  cluster.MemberID `json:"member"`
+	Seconds float64          `json:"seconds"`
+	snapshot.Status
+}
+
+func (s *save) toFile(ctx context.Context, c *etcdclient.Client, r cluster.Report, path string) error {
+	if err := room(filepath.Dir(path), r.DBSize); err != nil {
+		return err
+	}
+	report, finish := progress.Bar(s.cmd.ErrOrStderr(), "snapshot")
+	read := int64(0)
+	began := time.Now()
+	_, err := snapshot.Save(ctx, snapshot.SaveOptions{
+		Source: c, Path: path, Force: s.force, Stall: s.access.Timeout,
+		Progress: func(n int) {
+			read += int64(n)
+			report(read, r.DBSize)
+		},
+	})
+	finish()
+	var exists *snapshot.ExistsError
+	switch {
+	case errors.As(err, &exists):
+		return &cli.RefusedError{Text: err.Error(), Next: "choose another name, or replace it with --force"}
+	case errors.Is(err, syscall.ENOSPC):
+		return cli.WithHint(err, "make room, or save to another disk; nothing of it is left behind")
+	case errors.As(err, new(*os.PathError)), errors.Is(err, snapshot.ErrBusy):
+		return cli.WithHint(err, "name a file that can be made, in a directory that exists")
+	case err != nil:
+		return s.access.Explain(ctx, err)
+	}
+	result := saved{File: path, Member: r.ID, Seconds: time.Since(began).Seconds()}
+	// What is on the disk is what counts.
+	if result.Status, err = snapshot.Read(ctx, path); err != nil {
+		return err
+	}
+	return s.print(result, rows(append([][]string{{"FILE", path}, {"MEMBER", r.ID.String()}}, statusRows(result.Status)...)...))
+}
+
+// room reports whether there is space for size bytes below dir.
+func room(dir string, size int64) error {
+	free, err := hostfs.FreeBytes(dir)
+	if err != nil {
+		// Whatever is wrong there shows when it is used.
+		return nil //nolint:nilerr
+	}
+	if free < size {
+		return cli.WithHint(fmt.Errorf("%s has %s free, and %s are needed: %w", dir, render.Bytes(free), render.Bytes(size), syscall.ENOSPC),
+			"make room there, or use another disk")
+	}
+	return nil
+}
+
+// A stored backup is the result of "snapshot save" to a store.
+type stored struct {
+	Store string `json:"store"`
+	cluster.Backup
+	EtcdVersion string           `json:"etcdVersion"`
+	Member      cluster.MemberID `json:"member"`
+	// Revision is the member's before it was read: the backup has it at least.
+	Revision cluster.Revision `json:"revision"`
+	Signer   string           `json:"signer,omitempty"`
+	Seconds  float64          `json:"seconds"`
+}
+
+func (s *save) toStore(ctx context.Context, c *etcdclient.Client, r cluster.Report, location string, o backup.TakeOptions) error {
+	began := time.Now()
+	o.Source, o.Stall = c, s.access.Timeout
+	o.Info = backup.Info{EtcdVersion: r.Version, SpecVersion: r.Version}
+	o.Facts = backup.Facts{StorageVersion: r.Storage, Revision: r.Revision, RaftTerm: r.RaftTerm, RaftIndex: r.Applied, ClusterID: r.ClusterID, MemberID: r.ID}
+	for _, m := range r.Members {
+		if !m.Learner {
+			o.Info.MemberCount++
+		}
+		if m.ID == r.ID {
+			o.Facts.MemberName = m.Name
+		}
+	}
+	report, finish := progress.Bar(s.cmd.ErrOrStderr(), "backup")
+	o.Progress = func(n int64) { report(n, r.DBSize) }
+	var b cluster.Backup
+	err := withStore(ctx, location, func(st *store.Store) (err error) {
+		o.Store = st
+		if b, err = backup.Take(ctx, o); err != nil {
+			return err
+		}
+		// A restore begins above what the store knows of. Some stores only take
+		// backups, which is no failure of this one.
+		if err := st.PutRevision(ctx, r.Revision, began); err != nil {
+			s.access.Warn("the store was not told of revision %d: %v", r.Revision, err)
+		}
+		return nil
+	})
+	finish()
+	if err != nil {
+		return s.access.Explain(ctx, err)
+	}
+	result := stored{Store: location, Backup: b, EtcdVersion: r.Version.String(), Member: r.ID, Revision: r.Revision, Seconds: time.Since(began).Seconds()}
+	table := [][]string{
+		{"STORE", location}, {"BACKUP", b.Name}, {"MEMBER", r.ID.String()}, {"ETCD", result.EtcdVersion},
+		{"REVISION", fmt.Sprint(r.Revision)}, {"SIZE", render.Bytes(b.Size)},
+	}
+	if b.Encrypted {
+		table = append(table, []string{"ENCRYPTED", fmt.Sprintf("for %d recipients", len(o.Recipients))})
+	}
+	if o.Signer != nil {
+		result.Signer = o.Signer.ID()
+		table = append(table, []string{"SIGNED", "with key " + result.Signer})
+	}
+	return s.print(result, rows(table...))
+}
+
+// withStore opens a store for f.
+func withStore(ctx context.Context, location string, f func(*store.Store) error) error {
+	st, err := store.Open(ctx, location)
+	if err != nil {
+		return cli.Usagef("%v", err)
+	}
+	err = f(st)
+	// Also where ctx has ended: what is left to do is little.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if closing := st.Close(ctx); err == nil {
+		err = closing
+	}
+	return err
+}

@@ -1,0 +1,193 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/progress"
+	"github.com/etcdadm/etcdadm/pkg/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// A source is where a snapshot to restore comes from.
+type source struct {
+	// file is a database as it is to be restored, empty for one that has to be
+	// fetched first.
+	file string
+	// dataDir is the data directory that file is the database of, empty for none.
+	dataDir string
+	// location and name are a backup in a store.
+	location, name string
+	// packed is the data of a backup as a file of its own.
+	packed string
+}
+
+// parseSource tells what somebody typed: a file with a snapshot or a database,
+// the data of a backup, the directory of a backup or of etcd's data, or
+// STORE-URL/BACKUP-NAME.
+func parseSource(text string) (source, error) {
+	if isStore(text) {
+		place, options, _ := strings.Cut(text, "?")
+		at := strings.LastIndex(strings.TrimSuffix(place, "/"), "/")
+		s := source{location: place[:at], name: strings.TrimSuffix(place[at+1:], "/")}
+		if strings.HasSuffix(s.location, ":/") || s.name == "" {
+			return source{}, &cli.UsageError{Text: text + " does not name a backup", Next: "STORE-URL/BACKUP-NAME; etcd-manager-ctl list-backups prints the names"}
+		}
+		if options != "" {
+			s.location += "?" + options
+		}
+		return s, nil
+	}
+	st, err := os.Stat(text)
+	if err != nil {
+		return source{}, cli.WithHint(err, "name a file with a snapshot, or STORE-URL/BACKUP-NAME")
+	}
+	if st.IsDir() {
+		text = filepath.Clean(text)
+		if s, ok := dataDirectory(text); ok {
+			return s, nil
+		}
+		return source{location: filepath.Dir(text), name: filepath.Base(text)}, nil
+	}
+	if packed(text) {
+		return source{packed: text}, nil
+	}
+	// The database in a data directory is one, however it is named.
+	if dir, ok := strings.CutSuffix(filepath.Clean(text), "/"+databaseFile); ok {
+		return source{file: text, dataDir: dir}, nil
+	}
+	return source{file: text}, nil
+}
+
+// packed says whether a file begins as the data of backups does.
+func packed(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false // what is wrong shows when it is read
+	}
+	defer f.Close()
+	head := make([]byte, backup.MagicSize)
+	n, err := io.ReadFull(f, head)
+	return (err == nil || errors.Is(err, io.ErrUnexpectedEOF)) && backup.Form(head[:n]) != ""
+}
+
+func (s source) String() string {
+	switch {
+	case s.dataDir != "":
+		return "data directory " + s.dataDir
+	case s.file != "":
+		return s.file
+	case s.packed != "":
+		return s.packed
+	}
+	return "backup " + s.name + " of " + s.location
+}
+
+// remote says whether it is a backup in a store.
+func (s source) remote() bool { return s.name != "" }
+
+// A known is what is known of a source before it is read.
+type known struct {
+	// Description is what a backup says of itself, zero where there is none.
+	backup.Description
+	// highest is the highest revision that the store knows of.
+	highest highest
+}
+
+// look reads what is known of a backup in a store, and checks its signature.
+func (s source) look(ctx context.Context, o backup.FetchOptions) (k known, err error) {
+	k.Keys = -1
+	if !s.remote() {
+		if o.RequireSignature {
+			return k, &cli.RefusedError{
+				Text: s.String() + " has no signature: only a backup in a store can have one",
+				Next: "restore it from its store: STORE-URL/BACKUP-NAME, or the directory that it lies in with all its files",
+			}
+		}
+		return k, nil
+	}
+	err = withStore(ctx, s.location, func(st *store.Store) error {
+		k.Description, err = backup.Inspect(ctx, st, s.name, o)
+		if errors.Is(err, store.ErrAbsent) {
+			return cli.WithHint(fmt.Errorf("the store %s has no backup %s", s.location, s.name), "etcd-manager-ctl --backup-store="+s.location+" list-backups")
+		}
+		if err != nil {
+			return explained(err)
+		}
+		k.highest = highestOf(ctx, st)
+		return nil
+	})
+	return k, err
+}
+
+// fetch makes a file of the snapshot in dir, uncompressed, decrypted and checked,
+// unless it is one. The caller calls remove in any case.
+func (s source) fetch(ctx context.Context, t *tool, dir string, o backup.FetchOptions, total int64) (file string, remove func(), err error) {
+	if s.file != "" {
+		return s.file, func() {}, nil
+	}
+	f, err := newScratch(dir)
+	if err != nil {
+		return "", func() {}, err
+	}
+	report, finish := progress.Bar(t.cmd.ErrOrStderr(), "fetch")
+	if total == 0 {
+		total = -1
+	}
+	o.Progress = func(n int64) { report(n, total) }
+	err = s.copy(ctx, f, o)
+	finish()
+	if err != nil {
+		f.remove()
+		return "", func() {}, fmt.Errorf("fetch %s: %w", s, explained(err))
+	}
+	return f.Name(), f.remove, nil
+}
+
+func (s source) copy(ctx context.Context, w io.Writer, o backup.FetchOptions) error {
+	if s.remote() {
+		return withStore(ctx, s.location, func(st *store.Store) error {
+			_, err := backup.Fetch(ctx, st, s.name, w, o)
+			return err
+		})
+	}
+	_, err := backup.ExtractFile(s.packed, w, o)
+	return err
+}
+
+// explained gives the errors of backups their hints.
+func explained(err error) error {
+	switch {
+	case errors.Is(err, backup.ErrKey):
+		return &cli.RefusedError{Text: err.Error(), Next: "name the file with the secret key: --decrypt-key"}
+	case errors.Is(err, backup.ErrSigner):
+		return &cli.RefusedError{Text: err.Error(), Next: "is the key of the one who signed it in --trusted-signers?"}
+	case errors.Is(err, backup.ErrFormat):
+		return cli.WithHint(err, "use a later release of etcdadm")
+	case errors.Is(err, backup.ErrDamaged):
+		return damaged(err)
+	}
+	return err
+}
+
+// read reads a snapshot file, which must be whole unless told otherwise.
+func read(ctx context.Context, file string, skipHashCheck bool) (snapshot.Status, error) {
+	s, err := snapshot.Read(ctx, file)
+	switch {
+	case err != nil:
+		return s, damaged(err)
+	case !s.Digest && !skipHashCheck:
+		return s, &cli.RefusedError{
+			Text: file + " has no digest: it is a copied database, of which nothing says that it is whole",
+			Next: "restore a file of \"snapshot save\", or accept this one with --skip-hash-check",
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,258 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/fleet"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/retention"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// Asked is what restore-backup and take-backup ask for.
+type asked struct {
+	reason       string
+	skipBackup   bool
+	lost         []string
+	dryRun, wait bool
+}
+
+func (t *tool) restoreCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "restore-backup NAME", Short: "ask for a restore of a backup", GroupID: "queue",
+		Long: "restore-backup asks the coordinator to restore a backup. It is acted on within seconds:\n\n" +
+			"  a last backup is taken of what still runs,\n" +
+			"  every node that is to have a member fetches the backup, checks it and makes a data directory of it, beside what runs,\n" +
+			"  the record of the new incarnation decides, and the nodes change over; their old data is set aside,\n" +
+			"  the members are compared while clients are kept away, and then opened one by one.\n\n" +
+			"The revision goes on above every one that was ever seen, so that Kubernetes notices. Until the record is\n" +
+			"written, delete-command gives the restore up, and nothing has happened to the cluster. What cannot be restored\n" +
+			"is refused, with the reason in control/closed/ and in the history.\n\n" +
+			"--member-count and --etcd-version restore into another size, or another version of etcd (not an older minor).",
+		Example: "  etcd-manager-ctl --backup-store=s3://etcd/main restore-backup 2026-11-20T10:39:37Z-000001 --dry-run\n" +
+			"  etcd-manager-ctl --backup-store=s3://etcd/main --member-count=1 restore-backup 2026-11-20T10:39:37Z-000001 --lost=b,c",
+		Args: cobra.ExactArgs(1),
+	}
+	var w asked
+	f := cmd.Flags()
+	f.StringVar(&w.reason, "reason", "", "why, for others to read")
+	f.BoolVar(&w.skipBackup, "skip-backup", false, "take no last backup of what still runs")
+	f.StringSliceVar(&w.lost, "lost", nil, "`nodes` that are gone for good: their votes are not waited for")
+	f.BoolVar(&w.dryRun, "dry-run", false, "print what would be done, and queue nothing")
+	f.BoolVar(&w.wait, "wait", false, "wait until it is done or refused")
+	cmd.RunE = t.legacy(func(ctx context.Context, cmd *cobra.Command, s *store.Store, args []string) error {
+		return t.restore(ctx, cmd, s, args[0], w)
+	})
+	return cmd
+}
+
+func (t *tool) backupCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "take-backup", Short: "ask for a backup now", GroupID: "queue",
+		Args: cobra.NoArgs,
+	}
+	var w asked
+	cmd.Flags().StringVar(&w.reason, "reason", "", "why, for others to read")
+	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until it is there")
+	cmd.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+		r, err := s.PutRequest(ctx, cluster.Request{Kind: cluster.RequestBackup, At: t.now().UTC(), Reason: w.reason, By: operator()})
+		if err != nil {
+			return err
+		}
+		return t.queued(cmd, s, r, w.wait, "asked for a backup: "+requestText(r))
+	})
+	return cmd
+}
+
+// restore queues a restore. It has the form of the existing tool's command as
+// long as that can say all of it.
+func (t *tool) restore(ctx context.Context, cmd *cobra.Command, s *store.Store, name string, w asked) error {
+	r, err := t.restoreRequest(name, w)
+	if err != nil {
+		return err
+	}
+	spec, err := t.restorable(ctx, s, r)
+	if err != nil {
+		return err
+	}
+	if w.dryRun {
+		return t.dryRestore(ctx, cmd, s, spec, r)
+	}
+	if w.reason != "" || w.skipBackup || len(w.lost) > 0 {
+		if r, err = s.PutRequest(ctx, r); err != nil {
+			return err
+		}
+		return t.queued(cmd, s, r, w.wait, "added restore-backup request: "+requestText(r))
+	}
+	c := store.Command{At: r.At, Backup: name, Spec: spec}
+	if r.MemberCount != 0 {
+		c.Spec.MemberCount = r.MemberCount
+	}
+	if !r.EtcdVersion.IsZero() {
+		c.Spec.EtcdVersion = r.EtcdVersion
+	}
+	if c, err = s.PutCommand(ctx, c); err != nil {
+		return err
+	}
+	r.Name = c.Name
+	return t.queued(cmd, s, r, w.wait, "added restore-backup command: "+commandText(c))
+}
+
+func (t *tool) restoreRequest(name string, w asked) (cluster.Request, error) {
+	r := cluster.Request{
+		Kind: cluster.RequestRestore, At: t.now().UTC(), Backup: name, Reason: w.reason, By: operator(),
+		MemberCount: t.memberCount, SkipBackup: w.skipBackup,
+	}
+	for _, n := range w.lost {
+		if err := cluster.NodeName(n).Validate(); err != nil {
+			return r, cli.Usagef("--lost: %v", err)
+		}
+		r.Lost = append(r.Lost, cluster.NodeName(n))
+	}
+	if t.memberCount < 0 || t.memberCount > cluster.MaxMembers {
+		return r, cli.Usagef("--member-count is %d, it must be 1 to %d", t.memberCount, cluster.MaxMembers)
+	}
+	if t.etcdVersion == "" {
+		return r, nil
+	}
+	var err error
+	if r.EtcdVersion, err = etcdversion.Parse(t.etcdVersion); err != nil {
+		return r, cli.Usagef("--etcd-version: %v", err)
+	}
+	return r, nil
+}
+
+// restorable reports why a request cannot be queued, and returns the spec in
+// the store.
+func (t *tool) restorable(ctx context.Context, s *store.Store, r cluster.Request) (store.SpecFile, error) {
+	there, err := s.Exists(ctx, r.Backup+"/"+retention.MarkerFile)
+	if err != nil {
+		return store.SpecFile{}, fmt.Errorf("look for backup %s: %w", r.Backup, err)
+	}
+	if !there {
+		return store.SpecFile{}, cli.WithHint(fmt.Errorf("the store has no backup %s", r.Backup), "etcd-manager-ctl --backup-store="+t.location+" list-backups")
+	}
+	spec, err := s.Spec(ctx)
+	if err != nil && !errors.Is(err, store.ErrAbsent) {
+		return spec, fmt.Errorf("read the spec: %w", err)
+	}
+	if err != nil && (r.MemberCount == 0 || r.EtcdVersion.IsZero()) {
+		return spec, cli.WithHint(errors.New("the store has no spec, so it does not say what the cluster is to be"),
+			"give --member-count and --etcd-version, or write one with configure-cluster")
+	}
+	if err := t.reallyLost(ctx, s, r); err != nil {
+		return spec, err
+	}
+	v, err := s.Poll(ctx)
+	if err != nil {
+		return spec, fmt.Errorf("read the control store: %w", err)
+	}
+	for _, q := range fleet.Requests(v) {
+		if q.Kind == cluster.RequestRestore && !fleet.Decided(v.Incarnations, q) {
+			return spec, &cli.RefusedError{
+				Text: fmt.Sprintf("a restore of %s is queued already", q.Backup),
+				Next: "wait for it, or delete it: etcd-manager-ctl delete-command " + q.Name,
+			}
+		}
+	}
+	return spec, nil
+}
+
+// reallyLost refuses to call a node lost that answered a moment ago.
+func (t *tool) reallyLost(ctx context.Context, s *store.Store, r cluster.Request) error {
+	if len(r.Lost) == 0 {
+		return nil
+	}
+	report, _, _, err := t.published(ctx, s)
+	if err != nil || report == nil || t.now().Sub(report.At) > oldAfter {
+		return err
+	}
+	for _, n := range report.Observation.Nodes {
+		if n.Reachable && slices.Contains(r.Lost, n.Name) {
+			return &cli.RefusedError{
+				Text: fmt.Sprintf("%s answered %s: it is not lost", n.Name, render.Age(t.now().Sub(report.At))),
+				Next: "leave it out of --lost, or stop its daemon and its etcd for good first",
+			}
+		}
+	}
+	return nil
+}
+
+// queued says what was queued, and waits for its end if it is to.
+func (t *tool) queued(cmd *cobra.Command, s *store.Store, r cluster.Request, wait bool, text string) error {
+	err := t.print(cmd, r, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, cli.Plain(text))
+		return err
+	})
+	if err != nil || !wait {
+		return err
+	}
+	// --timeout is for the store; the coordinator takes the time it needs.
+	return t.await(cmd.Context(), cmd, s, r)
+}
+
+// waitEvery is how often await asks the store.
+const waitEvery = time.Second
+
+// await waits for the end of a request, and says how it ended.
+func (t *tool) await(ctx context.Context, cmd *cobra.Command, s *store.Store, r cluster.Request) error {
+	tick := time.NewTicker(waitEvery)
+	defer tick.Stop()
+	said := ""
+	for {
+		if v, err := s.Poll(ctx); err == nil {
+			if i := slices.IndexFunc(v.Closed, func(f store.Closed) bool { return f.Name == r.Name }); i >= 0 {
+				return ended(cmd, v.Closed[i])
+			}
+			if !slices.ContainsFunc(fleet.Requests(v), func(q cluster.Request) bool { return q.Name == r.Name }) {
+				return cli.WithHint(errors.New("the request was deleted before it was carried out"), "etcd-manager-ctl history shows what was done")
+			}
+			if text := t.progress(ctx, s); text != said {
+				said = text
+				note(cmd, "%s", text)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it stays queued: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// ended says how a request ended.
+func ended(cmd *cobra.Command, c store.Closed) error {
+	if c.Outcome == string(plan.OutcomeRefused) {
+		return &cli.RefusedError{Text: "refused: " + c.Reason, Next: "etcd-manager-ctl history shows what was done"}
+	}
+	note(cmd, "done: %s", c.Reason)
+	return nil
+}
+
+// progress is what the coordinator published last: the operation under way or
+// what it waits for.
+func (t *tool) progress(ctx context.Context, s *store.Store) string {
+	r, _, text, err := t.published(ctx, s)
+	switch {
+	case err != nil:
+		return err.Error()
+	case r == nil:
+		return text
+	case r.Operation != "":
+		return r.Operation
+	case len(r.Holds) > 0:
+		return r.Holds[0].Text
+	}
+	return "waiting for the coordinator"
+}

@@ -1,0 +1,47 @@
+package etcdadm
+
+import (
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/command/auto"
+	"github.com/etcdadm/etcdadm/pkg/command/certs"
+	"github.com/etcdadm/etcdadm/pkg/command/client"
+	"github.com/etcdadm/etcdadm/pkg/command/config"
+	"github.com/etcdadm/etcdadm/pkg/command/docs"
+	"github.com/etcdadm/etcdadm/pkg/command/handover"
+	"github.com/etcdadm/etcdadm/pkg/command/machine"
+	"github.com/etcdadm/etcdadm/pkg/command/release"
+	"github.com/etcdadm/etcdadm/pkg/command/run"
+	"github.com/etcdadm/etcdadm/pkg/daemon"
+)
+
+// Parts returns the commands that need no daemon.
+func Parts() []*cobra.Command {
+	return slices.Concat(
+		group("machine",
+			machine.NewInit(program), machine.NewJoin(program), machine.NewReset(program), machine.NewRemove(),
+			machine.NewInfo(), machine.NewPreflight(),
+			certs.New(), certs.NewKubeadm(), config.New(), release.New(), run.New(), handover.New(program),
+		),
+		group("etcd", client.New()...),
+		group("auto", auto.New(daemon.Run)...),
+		group("look", docs.New()),
+	)
+}
+
+// program is how this program is called to supervise etcd.
+func program() ([]string, error) {
+	path, err := os.Executable()
+	return []string{path, "run"}, err
+}
+
+// group puts commands into a group of the help.
+func group(id string, list ...*cobra.Command) []*cobra.Command {
+	for _, c := range list {
+		c.GroupID = id
+	}
+	return list
+}

@@ -1,0 +1,237 @@
+// Package handover has the command of etcdadm that hands a machine's etcd to
+// etcd-manager and back.
+package handover
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/handover"
+	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/operate"
+)
+
+// Program is the command line that runs this etcdadm again, to supervise etcd.
+type Program func() ([]string, error)
+
+// New returns the command handover.
+func New(program Program) *cobra.Command {
+	cmd := cli.Group("handover", "hand this machine's etcd to etcd-manager, or back")
+	cmd.Long = "handover changes who runs the etcd of this machine: etcdadm, by hand, or the daemon etcd-manager. The data stays\n" +
+		"where its file system is, and the cluster goes on: machines are handed over one at a time, each when the one before\n" +
+		"it serves again."
+	cmd.AddCommand(toManager(program), fromManager(program))
+	return cmd
+}
+
+// A task is one of the two commands.
+type task struct {
+	cmd     *cobra.Command
+	flags   *machineflags.Flags
+	out     *cli.Output
+	program Program
+	o       handover.Options
+	dir     handover.Direction
+	dryRun  bool
+}
+
+func newTask(cmd *cobra.Command, program Program, dir handover.Direction) *task {
+	t := &task{cmd: cmd, program: program, dir: dir, flags: machineflags.Add(cmd, machineflags.Member)}
+	fs := cmd.Flags()
+	fs.StringVar(&t.o.ManagerDir, "manager-data-dir", "/var/lib/etcd-manager", "etcd-manager's data `directory`, on the file system of --data-dir")
+	fs.StringVar(&t.o.PKIDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "`directory` of etcd-manager's certificate authorities")
+	fs.StringVar(&t.o.EtcdDir, "etcd-dir", "/opt", "`directory` with the binaries of etcd-manager, in etcd-v<version>")
+	fs.BoolVar(&t.dryRun, "dry-run", false, "print what would be done, and do nothing")
+	t.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
+	cmd.Args = cobra.NoArgs
+	return t
+}
+
+func toManager(program Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "to-manager", Short: "hand this machine's etcd to etcd-manager",
+		Long: "to-manager stops the etcd that etcdadm runs on this machine, moves its data to where etcd-manager has it, and tells\n" +
+			"etcd-manager to run it. It prints the command line of etcd-manager; the member is away until that runs.\n\n" +
+			"All members must be healthy voters. The first machine decides, in the control store, by which nodes the daemons\n" +
+			"elect their coordinator; the others follow. So hand over all machines before you change members by hand again, and\n" +
+			"write the spec when all are handed over.\n\n" +
+			"Killed at any point, it goes on when it is run again; from-manager takes it back.",
+		Example: "  etcdadm handover to-manager --backup-store s3://bucket/etcd --dry-run\n  etcdadm handover to-manager --backup-store s3://bucket/etcd",
+	}
+	t := newTask(cmd, program, handover.ToManager)
+	fs := cmd.Flags()
+	fs.StringVar(&t.o.BackupStore, "backup-store", "", "`URL` of the control and backup store, the same one for all machines (required)")
+	fs.StringVar(&t.o.ClusterName, "cluster-name", "etcd", "`name` of the cluster, for etcd-manager")
+	fs.IntVar(&t.o.GRPCPort, "grpc-port", 8000, "`port` of etcd-manager")
+	fs.BoolVar(&t.o.NewIncarnation, "new-incarnation", false, "let the daemons begin anew: none of them runs a member of this cluster any more")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := environment(fs); err != nil {
+			return err
+		}
+		if t.o.BackupStore == "" {
+			return &cli.UsageError{Text: "--backup-store is missing", Next: "etcd-manager keeps there what the cluster should be, and its backups"}
+		}
+		return t.run(cmd, t.sayDaemon)
+	}
+	return cmd
+}
+
+func fromManager(program Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "from-manager", Short: "take this machine's etcd back from etcd-manager",
+		Long: "from-manager takes the member of a machine, on which etcd-manager is stopped, back: it takes the order to run it away\n" +
+			"from etcd-manager, moves the data to where etcdadm has it, and goes on as \"etcdadm join\" does.\n\n" +
+			"While the other daemons run, pause them first (etcd-manager-ctl pause): a member that is away for longer than their\n" +
+			"grace time is replaced where a spare machine is there. Keep etcd-manager from being started on this machine again.\n\n" +
+			"etcdadm has one certificate authority, so those of etcd-manager for peers and for clients must be the same one, as\n" +
+			"they are where to-manager has made them.",
+		Example: "  etcd-manager-ctl pause; systemctl disable --now etcd-manager\n  etcdadm handover from-manager",
+	}
+	t := newTask(cmd, program, handover.FromManager)
+	var given string
+	fs := cmd.Flags()
+	fs.StringVar(&given, "endpoints", "", "client `URLs` of other members (default: as seen before, or as their peer URLs tell)")
+	fs.BoolVar(&t.o.Alone, "alone", false, "start the member even if no other one answers")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := environment(fs); err != nil {
+			return err
+		}
+		for word := range strings.SplitSeq(given, ",") {
+			if word = strings.TrimSpace(word); word != "" {
+				t.o.Endpoints = append(t.o.Endpoints, word)
+			}
+		}
+		return t.run(cmd, func(w io.Writer, r handover.Result) {
+			fmt.Fprintf(w, "Member %s is run by etcdadm again.\n", r.Journal.Node)
+		})
+	}
+	return cmd
+}
+
+// own are the flags that package machineflags does not know. The variable of
+// --etcd-dir is a list of directories, for programs that look for binaries.
+var own = []string{"manager-data-dir", "pki-dir", "backup-store", "cluster-name", "grpc-port", "endpoints"}
+
+// environment reads them from the environment where they are not given.
+func environment(fs *pflag.FlagSet) error {
+	for _, name := range own {
+		value := os.Getenv(machineflags.Variable(name))
+		if f := fs.Lookup(name); f == nil || f.Changed || value == "" {
+			continue
+		}
+		if err := fs.Set(name, value); err != nil {
+			return cli.Usagef("%s: %v", machineflags.Variable(name), err)
+		}
+	}
+	return nil
+}
+
+// A view is what is printed for programs.
+type view struct {
+	Changed bool             `json:"changed"`
+	Steps   []handover.Step  `json:"steps"`
+	Daemon  *handover.Daemon `json:"daemon,omitempty"`
+}
+
+// run hands over, or prints how.
+func (t *task) run(cmd *cobra.Command, done func(io.Writer, handover.Result)) error {
+	if err := t.complete(cmd); err != nil {
+		return err
+	}
+	do := handover.Run
+	if t.dryRun {
+		do = handover.Plan
+	}
+	r, err := do(cmd.Context(), t.o, t.dir)
+	if err != nil {
+		if cmd.Context().Err() != nil && len(r.Steps) > 0 {
+			err = cli.WithHint(err, "run the same command again to go on")
+		}
+		return usage(err)
+	}
+	v := view{Changed: len(r.Steps) > 0 && !t.dryRun, Steps: r.Steps, Daemon: r.Daemon}
+	if v.Steps == nil {
+		v.Steps = []handover.Step{}
+	}
+	return t.out.Print(cmd.OutOrStdout(), v, func(w io.Writer) error {
+		switch {
+		case t.dryRun:
+			for _, s := range r.Steps {
+				fmt.Fprintf(w, "# %s: %s\n", s.Name, cli.Plain(s.Text))
+			}
+			if len(r.Steps) == 0 {
+				fmt.Fprintln(w, "# nothing is to be done")
+			}
+		case len(r.Steps) == 0:
+			fmt.Fprintln(w, "Nothing was to be done.")
+			if r.Daemon != nil {
+				done(w, r)
+			}
+		default:
+			done(w, r)
+		}
+		return nil
+	})
+}
+
+// complete fills in the rest of the options.
+func (t *task) complete(cmd *cobra.Command) error {
+	cfg, err := t.flags.Config()
+	if err != nil {
+		return err
+	}
+	t.o.Config = cfg
+	program, err := t.program()
+	if err != nil {
+		return err
+	}
+	if j, err := handover.ReadJournal(cfg); err == nil && j != nil && !cmd.Flags().Changed("manager-data-dir") {
+		t.o.ManagerDir = j.ManagerDir
+	}
+	t.o.Began = func(s handover.Step) { t.say("[%s] %s", s.Name, s.Text) }
+	t.o.Open = func(cfg machine.Config, endpoints []string) (handover.Machine, error) {
+		return operate.New(cmd.Context(), operate.Options{
+			Config: cfg, Endpoints: endpoints, Program: program,
+			Began:   func(s machine.Step) { t.say("[%s] %s", s.Phase, s.Text()) },
+			Waiting: func(text string) { t.say("waiting: %s", text) },
+		})
+	}
+	return nil
+}
+
+// usage makes errors about the wish usage errors.
+func usage(err error) error {
+	var fields machine.FieldErrors
+	if errors.As(err, &fields) {
+		return &cli.UsageError{Text: err.Error(), Next: "etcdadm config validate"}
+	}
+	return err
+}
+
+// say tells of progress, unless --log-level leaves that out.
+func (t *task) say(format string, args ...any) {
+	if f := t.cmd.Flags().Lookup("log-level"); f != nil && f.Value.String() != "info" && f.Value.String() != "debug" {
+		return
+	}
+	fmt.Fprintln(t.cmd.ErrOrStderr(), cli.Plain(fmt.Sprintf(format, args...)))
+}
+
+// sayDaemon says what is to be done next.
+func (t *task) sayDaemon(w io.Writer, r handover.Result) {
+	d := r.Daemon
+	fmt.Fprintf(w, "Member %s is etcd-manager's. Until that runs, the member is away; start it on this machine:\n\n\t%s\n", d.Node, cli.Plain(d.Line))
+	if len(d.Electors) == 0 {
+		fmt.Fprintf(w, "\nThis machine begins without a record of the electors: %s.\n", cli.Plain(d.ElectorsWhy))
+	}
+	if d.Configure != "" {
+		fmt.Fprintf(w, "\nWhen all machines are handed over, write the spec:\n\n\t%s\n", cli.Plain(d.Configure))
+	}
+}

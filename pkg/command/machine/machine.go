@@ -1,0 +1,270 @@
+// Package machine has the commands of etcdadm that work on the machine they
+// run on: init, join, reset, remove, and those that look.
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/command/progress"
+	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/operate"
+)
+
+// A task is one command that works towards a goal.
+type task struct {
+	cmd   *cobra.Command
+	flags *machineflags.Flags
+	out   *cli.Output
+	goal  machine.Goal
+	// endpoints are client URLs of members.
+	endpoints []string
+	dryRun    bool
+	ignore    []string
+	// program is how this program is called again, to supervise etcd.
+	program []string
+	// checked says that the preflight checks come first.
+	checked bool
+}
+
+// shortWait is how long reset and remove wait for a cluster that does not answer:
+// it is not about to come up, as that of a join may be.
+const shortWait = 15 * time.Second
+
+// Program is the command line that runs this etcdadm again.
+type Program func() ([]string, error)
+
+// addRun gives the command what all commands that change the machine have.
+func (t *task) addRun() {
+	fs := t.cmd.Flags()
+	fs.BoolVar(&t.dryRun, "dry-run", false, "print what would be done, and do nothing")
+	t.out = cli.AddOutput(t.cmd, cli.Table, cli.JSON, cli.YAML)
+}
+
+func (t *task) addChecks() {
+	t.checked = true
+	t.cmd.Flags().StringSliceVar(&t.ignore, "ignore-preflight-errors", nil, "`IDs` of checks whose errors become warnings, or all")
+}
+
+// open returns the machine.
+func (t *task) open() (*operate.Machine, error) {
+	cfg, err := t.flags.Given()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Timeouts.Membership == 0 && t.goal.Action != machine.Init && t.goal.Action != machine.Join {
+		cfg.Timeouts.Membership = machine.Duration(shortWait)
+	}
+	bar, done := progress.Bar(t.cmd.ErrOrStderr(), "download etcd")
+	m, err := operate.New(t.cmd.Context(), operate.Options{
+		Config: cfg, AsWritten: t.goal.Action == machine.Reset || t.goal.Action == machine.Remove,
+		Endpoints: t.endpoints, Program: t.program, OneTry: !t.flags.Retry(),
+		Began: func(s machine.Step) { t.say("[%s] %s", s.Phase, s.Text()) },
+		Bytes: func(n, total int64) {
+			bar(n, total)
+			if n == total {
+				done()
+			}
+		},
+		Waiting: func(text string) { t.say("waiting: %s", text) },
+	})
+	if err != nil {
+		return nil, usage(err)
+	}
+	return m, nil
+}
+
+// usage makes errors about the wish usage errors.
+func usage(err error) error {
+	var fields machine.FieldErrors
+	if errors.As(err, &fields) {
+		return &cli.UsageError{Text: err.Error(), Next: "etcdadm config validate"}
+	}
+	return err
+}
+
+// say tells of progress on the error output, so that the standard output holds
+// the result alone.
+func (t *task) say(format string, args ...any) {
+	if !quiet(t.cmd) {
+		fmt.Fprintln(t.cmd.ErrOrStderr(), cli.Plain(fmt.Sprintf(format, args...)))
+	}
+}
+
+// quiet says whether --log-level leaves progress out.
+func quiet(cmd *cobra.Command) bool {
+	f := cmd.Flags().Lookup("log-level")
+	return f != nil && !slices.Contains([]string{"debug", "info"}, f.Value.String())
+}
+
+// stepLine is a step for programs.
+type stepLine struct {
+	Phase string `json:"phase"`
+	Text  string `json:"text"`
+}
+
+func stepLines(steps []machine.Step) []stepLine {
+	lines := make([]stepLine, len(steps))
+	for i, s := range steps {
+		lines[i] = stepLine{s.Phase, s.Text()}
+	}
+	return lines
+}
+
+// run checks, and works towards the goal; with --dry-run it prints the road
+// instead.
+func (t *task) run(ctx context.Context) (*operate.Machine, operate.Result, error) {
+	m, err := t.open()
+	if err != nil {
+		return nil, operate.Result{}, err
+	}
+	if t.checked && t.goal.Phase == "" {
+		if err := t.preflight(ctx, m); err != nil {
+			return m, operate.Result{}, err
+		}
+	}
+	if t.dryRun {
+		return m, operate.Result{}, t.printRoad(ctx, m)
+	}
+	r, err := m.Run(ctx, t.goal)
+	if err != nil && ctx.Err() != nil && len(r.Steps) > 0 {
+		err = cli.WithHint(err, "run the same command again to go on")
+	}
+	return m, r, err
+}
+
+// preflight looks for what would stand in the way.
+func (t *task) preflight(ctx context.Context, m *operate.Machine) error {
+	obs, err := m.Inspect(ctx, t.goal)
+	if err != nil {
+		return err
+	}
+	return t.judge(machine.Preflight(t.goal, m.Config(), obs))
+}
+
+// judge prints the findings, and returns an error if some are errors.
+func (t *task) judge(found []machine.Finding) error {
+	var bad []machine.Finding
+	for _, f := range found {
+		ignored := slices.ContainsFunc(t.ignore, func(id string) bool { return id == "all" || strings.EqualFold(id, f.ID) })
+		if f.Fatal && !ignored {
+			bad = append(bad, f)
+			continue
+		}
+		t.say("[WARNING %s]: %s%s", f.ID, f.Text, behind(f.Next))
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return &preflightError{bad}
+}
+
+func behind(next string) string {
+	if next == "" {
+		return ""
+	}
+	return " (" + next + ")"
+}
+
+// A preflightError says what stands in the way.
+type preflightError struct{ found []machine.Finding }
+
+func (e *preflightError) Error() string {
+	texts := make([]string, len(e.found))
+	for i, f := range e.found {
+		texts[i] = fmt.Sprintf("[ERROR %s]: %s%s", f.ID, f.Text, behind(f.Next))
+	}
+	return "preflight checks failed: " + strings.Join(texts, "; ")
+}
+
+// Kind is held: nothing was done.
+func (e *preflightError) Kind() string { return cli.KindHeld }
+
+// Hint says how to go on in spite of it.
+func (e *preflightError) Hint() string {
+	ids := make([]string, len(e.found))
+	for i, f := range e.found {
+		ids[i] = f.ID
+	}
+	return "mend it, or go on in spite of it with --ignore-preflight-errors=" + strings.Join(slices.Compact(ids), ",")
+}
+
+// A roadView is what --dry-run prints for programs.
+type roadView struct {
+	Steps []stepLine    `json:"steps"`
+	Hold  *machine.Hold `json:"hold,omitempty"`
+}
+
+// printRoad prints the steps as command lines, one for each phase, with what
+// they do as comments.
+func (t *task) printRoad(ctx context.Context, m *operate.Machine) error {
+	obs, err := m.Look(ctx, t.goal)
+	if err != nil {
+		return err
+	}
+	steps, why, err := machine.Plan(t.goal, m.Config(), obs)
+	if err != nil {
+		return err
+	}
+	err = t.out.Print(t.cmd.OutOrStdout(), roadView{stepLines(steps), why}, func(w io.Writer) error {
+		if len(steps) == 0 && why == nil {
+			fmt.Fprintln(w, "# nothing is to be done")
+		}
+		for i, s := range steps {
+			fmt.Fprintf(w, "# %s: %s\n", s.Phase, cli.Plain(s.Text()))
+			if i+1 == len(steps) || steps[i+1].Phase != s.Phase {
+				if line := t.phaseLine(s.Phase); line != "" {
+					fmt.Fprintln(w, line)
+				}
+			}
+		}
+		if why != nil {
+			fmt.Fprintf(w, "# hold %s: %s\n", why.Rule, cli.Plain(why.Text))
+		}
+		return nil
+	})
+	if err == nil && why != nil {
+		return why
+	}
+	return err
+}
+
+// phaseLine returns the command line of a phase, with the flags that were
+// given. Actions without commands for their phases have none.
+func (t *task) phaseLine(phase string) string {
+	if t.goal.Action != machine.Init && t.goal.Action != machine.Join {
+		return ""
+	}
+	words := []string{"etcdadm", string(t.goal.Action), "phase", phase}
+	if t.goal.Action == machine.Join {
+		words = append(words, strings.Join(t.endpoints, ","))
+	}
+	own := []string{"dry-run", "output", "ignore-preflight-errors", "skip-phases"}
+	t.cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains(own, f.Name) {
+			words = append(words, quote("--"+f.Name+"="+f.Value.String()))
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// quote makes a word that sh takes as one.
+func quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=:/.,+@%[]", r)
+	}
+	if !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) && !strings.ContainsAny(word, "[]") {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,201 @@
+package machine
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/machine"
+)
+
+// call runs the commands with a machine below a temporary directory.
+func call(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	root := &cobra.Command{Use: "etcdadm"}
+	level := "info"
+	root.PersistentFlags().StringVarP(&level, "log-level", "l", "info", "")
+	program := func() ([]string, error) { return []string{"/nowhere/etcdadm", "run"}, nil }
+	status := &cobra.Command{Use: "status"}
+	s := AddStatus(status, cli.AddOutput(status, cli.Table, cli.JSON))
+	status.RunE = func(cmd *cobra.Command, _ []string) error { return s.Run(cmd) }
+	root.AddCommand(NewInit(program), NewJoin(program), NewReset(program), NewRemove(), NewInfo(), NewPreflight(), status)
+	var out, errs bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	code = cli.Run(t.Context(), root, args)
+	return out.String(), errs.String(), code
+}
+
+// below sets the paths of the machine.
+func below(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, value := range map[string]string{
+		"DATA_DIR": dir + "/data", "CERTS_DIR": dir + "/pki", "INSTALL_DIR": dir + "/bin", "CACHE_DIR": dir + "/cache",
+		"ENVIRONMENT_DIR": dir + "/etc", "UNIT_DIR": dir + "/units", "KUBELET_POD_MANIFEST_PATH": dir + "/manifests",
+		"INIT_SYSTEM": "process", "NAME": "b", "BIND_ADDRESS": "127.0.0.1", "CLIENT_PORT": "1", "PEER_PORT": "2",
+	} {
+		t.Setenv("ETCDADM_"+name, value)
+	}
+	return dir
+}
+
+func TestDryRunIsAScriptAndChangesNothing(t *testing.T) {
+	dir := below(t)
+	out, errs, code := call(t, "init", "--dry-run", "--quota-backend-bytes=8Gi", "--etcd-env=A=b c", "--ignore-preflight-errors=all")
+	if code != 0 {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	for _, want := range []string{
+		"# install: install etcd ", "etcdadm init phase install --etcd-env='A=b c'", "# certificates: create a certificate authority in " + dir + "/pki",
+		"etcdadm init phase health ", "--quota-backend-bytes=8589934592",
+	} {
+		if !strings.Contains(out, want) && !strings.Contains(out, strings.ReplaceAll(want, "--etcd-env='A=b c'", "'--etcd-env=A=b c'")) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "dry-run") {
+		t.Errorf("the script is about dry runs:\n%s", out)
+	}
+	if left, _ := filepath.Glob(dir + "/*"); len(left) > 0 {
+		t.Errorf("a dry run left %v", left)
+	}
+	var road roadView
+	out, _, _ = call(t, "init", "--dry-run", "-o", "json", "--ignore-preflight-errors=all")
+	if err := json.Unmarshal([]byte(out), &road); err != nil || len(road.Steps) < 6 || road.Hold != nil {
+		t.Errorf("as JSON: %v, %s", err, out)
+	}
+}
+
+func TestDryRunSaysWhatHolds(t *testing.T) {
+	below(t)
+	out, errs, code := call(t, "join", "--dry-run", "https://127.0.0.1:3", "--ignore-preflight-errors=all")
+	if code != 3 || !strings.Contains(out, "# hold ca-missing: ") || !strings.Contains(errs, "hint: copy ca.crt and ca.key") {
+		t.Errorf("code %d, %s, %s", code, out, errs)
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	below(t)
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"join", "an endpoint is missing"},
+		{"join phase start", "an endpoint is missing"},
+		{"join http://10.0.0.1:2379", "is not https"},
+		{"join https://10.0.0.1:2379/v2", "is not an endpoint"},
+		{"join ,", "an endpoint is missing"},
+		{"init --init-system=openrc", "init-system"},
+		{"init --bind-address=host", "bind-address"},
+		{"init --etcd-flag=snapshot-cuont=1", "snapshot-count"},
+		{"init more", "unknown command"},
+		{"init phase nothing", "unknown command"},
+		{"remove", "accepts 1 arg"},
+		{"reset --endpoints=http://x", "is not https"},
+	} {
+		out, errs, code := call(t, strings.Fields(c.args)...)
+		if code != 2 || !strings.Contains(errs, c.want) || out != "" {
+			t.Errorf("%s: code %d, %q, %q", c.args, code, out, errs)
+		}
+	}
+}
+
+func TestEndpoints(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://10.0.0.1:2379":   "https://10.0.0.1:2379",
+		"10.0.0.1":                "https://10.0.0.1:2379",
+		"https://a:1, https://b/": "https://a:1 https://b:2379",
+		"https://[2001:db8::1]:2379,[2001:db8::2]:99": "https://[2001:db8::1]:2379 https://[2001:db8::2]:99",
+	} {
+		got, err := endpoints(text, false)
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	if got, err := endpoints("http://eks-a-etcd-dumb-url", true); err != nil || got != nil {
+		t.Errorf("an endpoint that nobody asks: %v, %v", got, err)
+	}
+}
+
+func TestQuoteIsOneWordToSh(t *testing.T) {
+	for _, word := range []string{"--a=b", "--a=b c", "--a='", `--a="$HOME"`, "--a=[x]*", "--a=\\", "--a=#;&|", ""} {
+		out, err := exec.Command("sh", "-c", "printf %s "+quote("x"+word)).Output()
+		if err != nil || string(out) != "x"+word {
+			t.Errorf("%q comes out as %q (%v)", word, out, err)
+		}
+	}
+}
+
+func TestPreflightErrorsCanBeIgnoredOneByOne(t *testing.T) {
+	found := []machine.Finding{{ID: "Port-2379", Fatal: true, Text: "port 2379 is taken", Next: "look"}, {ID: "DiskSync", Text: "slow"}, {ID: "OS", Fatal: true, Text: "odd"}}
+	var errs bytes.Buffer
+	cmd := &cobra.Command{Use: "x"}
+	cmd.SetErr(&errs)
+	task := &task{cmd: cmd, ignore: []string{"port-2379"}}
+	var bad *preflightError
+	if err := task.judge(found); !errors.As(err, &bad) || len(bad.found) != 1 || !strings.Contains(bad.Hint(), "--ignore-preflight-errors=OS") || cli.Classify(err).Number != 3 {
+		t.Errorf("error is %v", err)
+	}
+	for _, want := range []string{"[WARNING Port-2379]: port 2379 is taken (look)", "[WARNING DiskSync]: slow"} {
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("no %q in %s", want, errs.String())
+		}
+	}
+	task.ignore = []string{"all"}
+	if err := task.judge(found); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPreflightListsItsChecks(t *testing.T) {
+	out, _, code := call(t, "preflight", "--list", "-o", "json")
+	var list []struct{ ID, What string }
+	if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || len(list) != len(machine.Checks()) {
+		t.Errorf("code %d, %v, %s", code, err, out)
+	}
+}
+
+func TestLookingAtAnEmptyMachine(t *testing.T) {
+	below(t)
+	for _, args := range [][]string{{"info"}, {"status"}} {
+		_, errs, code := call(t, args...)
+		if code != 1 || !strings.Contains(errs, "this machine's etcd does not") || !strings.Contains(errs, "hint: ") {
+			t.Errorf("%v: code %d, %s", args, code, errs)
+		}
+	}
+	out, _, code := call(t, "reset")
+	if code != 0 || out != "Nothing was to be done.\n" {
+		t.Errorf("reset: code %d, %q", code, out)
+	}
+}
+
+func TestPhasesAreCommands(t *testing.T) {
+	init, join := NewInit(nil), NewJoin(nil)
+	for _, c := range []struct {
+		cmd    *cobra.Command
+		action machine.Action
+	}{{init, machine.Init}, {join, machine.Join}} {
+		phase, _, err := c.cmd.Find([]string{"phase"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, sub := range phase.Commands() {
+			names = append(names, sub.Name())
+		}
+		for _, p := range machine.Phases(c.action) {
+			if !slices.Contains(names, p.Name) || !strings.Contains(c.cmd.Long, p.Short) {
+				t.Errorf("%s has no phase %s", c.action, p.Name)
+			}
+		}
+	}
+}

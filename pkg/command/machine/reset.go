@@ -1,0 +1,107 @@
+package machine
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/machine"
+)
+
+// NewReset returns the command reset, also called leave.
+func NewReset(program Program) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "reset", Aliases: []string{"leave"}, Short: "take this machine's member out of its cluster, and its traces off the machine",
+		Long: "reset, or leave, takes this machine's member out of its cluster, stops its etcd, moves its data aside and deletes\n" +
+			"what init and join have written: configuration, certificates and binaries. The certificate authority stays, and\n" +
+			"so does the cache of releases.\n\n" +
+			"It refuses where the cluster would lose its quorum, or does not answer. The last member is not taken out: it is\n" +
+			"the cluster, and its data is moved aside.",
+		Example: "  etcdadm reset\n  etcdadm reset --skip-remove-member   # the cluster is gone, or another machine removes the member",
+		Args:    cobra.NoArgs,
+	}
+	t := &task{cmd: cmd, goal: machine.Goal{Action: machine.Reset}, flags: machineflags.Add(cmd, machineflags.Paths)}
+	var given string
+	fs := cmd.Flags()
+	fs.BoolVar(&t.goal.SkipRemoveMember, "skip-remove-member", false, "leave the cluster's member list as it is")
+	fs.BoolVar(&t.goal.DiscardData, "discard-data", false, "delete the data instead of moving it aside")
+	fs.BoolVar(&t.goal.RemoveCA, "remove-ca", false, "delete the certificate authority too")
+	fs.StringVar(&given, "endpoints", "", "client `URLs` of other members, where this one does not run")
+	t.addRun()
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if t.program, err = program(); err != nil {
+			return err
+		}
+		if given != "" {
+			if t.endpoints, err = endpoints(given, false); err != nil {
+				return err
+			}
+		}
+		_, r, err := t.run(cmd.Context())
+		if err != nil || t.dryRun {
+			return err
+		}
+		v := changed{len(r.Steps) > 0, stepLines(r.Steps), r.Last.Data.SetAside}
+		return t.out.Print(cmd.OutOrStdout(), v, func(w io.Writer) error {
+			if !v.Changed {
+				fmt.Fprintln(w, "Nothing was to be done.")
+				return nil
+			}
+			fmt.Fprintln(w, "This machine has no member any more.")
+			if n := len(v.SetAside); n > 0 && !t.goal.DiscardData {
+				fmt.Fprintf(w, "Its data is in %s.\n", cli.Plain(v.SetAside[n-1]))
+			}
+			return nil
+		})
+	}
+	return cmd
+}
+
+// A changed is what reset and remove print for programs.
+type changed struct {
+	Changed  bool       `json:"changed"`
+	Steps    []stepLine `json:"steps"`
+	SetAside []string   `json:"setAside,omitempty"`
+}
+
+// NewRemove returns the command remove.
+func NewRemove() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "remove MEMBER", Short: "take a member whose machine is gone out of the cluster",
+		Long: "remove takes a member out of the cluster that this machine's member is in: one whose machine is dead. MEMBER is its\n" +
+			"name, its id or its peer URL. On a machine that lives, etcdadm leave is better.\n\n" +
+			"It refuses where the cluster would lose its quorum, and for a healthy member unless --force is given.",
+		Example: "  etcdadm remove node3\n  etcdadm remove 8e9e05c52164694d",
+		Args:    cobra.ExactArgs(1),
+	}
+	t := &task{cmd: cmd, goal: machine.Goal{Action: machine.Remove}, flags: machineflags.Add(cmd, machineflags.Paths)}
+	var given string
+	cmd.Flags().BoolVar(&t.goal.Force, "force", false, "remove a member that is healthy")
+	cmd.Flags().StringVar(&given, "endpoints", "", "client `URLs` of members; by default this machine's own")
+	t.addRun()
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		t.goal.Target = args[0]
+		if given != "" {
+			if t.endpoints, err = endpoints(given, false); err != nil {
+				return err
+			}
+		}
+		_, r, err := t.run(cmd.Context())
+		if err != nil || t.dryRun {
+			return err
+		}
+		v := changed{Changed: len(r.Steps) > 0, Steps: stepLines(r.Steps)}
+		return t.out.Print(cmd.OutOrStdout(), v, func(w io.Writer) error {
+			if v.Changed {
+				fmt.Fprintf(w, "Member %s is removed; %d are left.\n", cli.Plain(args[0]), len(r.Last.Remote.Members))
+			} else {
+				fmt.Fprintf(w, "Nothing was to be done. The cluster has no member %s.\n", cli.Plain(args[0]))
+			}
+			return nil
+		})
+	}
+	return cmd
+}

@@ -1,0 +1,134 @@
+package progress
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A screen is a pseudo terminal and what was written to it.
+type screen struct {
+	*os.File
+	done sync.WaitGroup
+	text bytes.Buffer
+}
+
+func newScreen(t *testing.T) *screen {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("there are no pseudo terminals here: %v", err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 100}); err != nil {
+		t.Fatal(err)
+	}
+	s := &screen{File: tty}
+	s.done.Go(func() { s.text.ReadFrom(master) }) // ends with an error when the terminal is closed
+	t.Cleanup(func() { master.Close() })
+	return s
+}
+
+// shown closes the terminal and returns what was written to it.
+func (s *screen) shown() string {
+	s.Close()
+	s.done.Wait()
+	return s.text.String()
+}
+
+// left is what a person sees at the end: what stands after the last return to
+// the beginning of the line.
+func left(text string) string {
+	text = strings.TrimRight(text, "\r")
+	return strings.TrimSpace(strings.ReplaceAll(text[strings.LastIndex(text, "\r")+1:], "\x1b[2K", ""))
+}
+
+func TestBarOnATerminal(t *testing.T) {
+	for name, c := range map[string]struct {
+		totals []int64
+		words  []string
+	}{
+		"known":                 {[]int64{64 << 20}, []string{"download etcd", "64 MiB", "50%"}},
+		"unknown":               {[]int64{-1}, []string{"download etcd", "32 MiB"}},
+		"known after a while":   {[]int64{-1, 64 << 20}, []string{"download etcd", "64 MiB", "50%"}},
+		"another after the end": {[]int64{64 << 20, 96 << 20}, []string{"64 MiB", "96 MiB"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScreen(t)
+			report, finish := Bar(s.File, "download etcd")
+			for _, total := range c.totals {
+				report(0, total)
+				for deadline := time.Now().Add(150 * time.Millisecond); time.Now().Before(deadline); time.Sleep(30 * time.Millisecond) {
+					report(32<<20, total)
+				}
+				if total > 0 {
+					report(total, total)
+				}
+			}
+			finish()
+			finish() // as of somebody who does not know whether it is finished
+			text := s.shown()
+			for _, w := range c.words {
+				if !strings.Contains(text, w) {
+					t.Errorf("it never showed %q: %q", w, text)
+				}
+			}
+			if l := left(text); l != "" {
+				t.Errorf("it leaves %q on the screen", l)
+			}
+		})
+	}
+}
+
+func TestBarIsForTerminalsOnly(t *testing.T) {
+	file, err := os.Create(t.TempDir() + "/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var b bytes.Buffer
+	for _, w := range []interface{ Write([]byte) (int, error) }{&b, file} {
+		report, finish := Bar(w, "x")
+		report(1, 2)
+		report(2, 2)
+		finish()
+	}
+	if st, err := file.Stat(); err != nil || st.Size() != 0 || b.Len() != 0 {
+		t.Errorf("it wrote %d bytes to a file, %v, and %q", st.Size(), err, b.String())
+	}
+}
+
+func TestBarIsSafeForGoroutines(t *testing.T) {
+	s := newScreen(t)
+	report, finish := Bar(s.File, "x")
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for n := range 50 {
+				report(int64(n), 50+int64(i%2))
+			}
+			finish()
+		})
+	}
+	all.Wait()
+	finish()
+	if l := left(s.shown()); l != "" {
+		t.Errorf("it leaves %q on the screen", l)
+	}
+}

@@ -1,0 +1,78 @@
+package prune
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/retention"
+)
+
+// The variables of the existing tools for the ages of the policy. A flag goes
+// before them.
+const (
+	HourlyVariable = "ETCD_MANAGER_HOURLY_BACKUPS_RETENTION"
+	DailyVariable  = "ETCD_MANAGER_DAILY_BACKUPS_RETENTION"
+)
+
+// Flags are the flags that make a retention policy.
+type Flags struct {
+	hourly, daily, maxSize string
+	maxCount               int
+	names                  [4]string
+}
+
+// Add gives a command the flags. Suffix is behind the names of those of ages:
+// --hourly and --daily.
+func (f *Flags) Add(fs *pflag.FlagSet, suffix string) {
+	d := cluster.DefaultPolicy()
+	f.names = [4]string{"hourly" + suffix, "daily" + suffix, "max-count", "max-size"}
+	fs.StringVar(&f.hourly, f.names[0], "", fmt.Sprintf("`age` up to which one backup an hour is kept, such as 36h or 7d (default $%s, or %s)", HourlyVariable, days(d.HourlyRetention)))
+	fs.StringVar(&f.daily, f.names[1], "", fmt.Sprintf("`age` up to which one backup a day is kept, such as 90d or 2y (default $%s, or %s)", DailyVariable, days(d.DailyRetention)))
+	fs.IntVar(&f.maxCount, f.names[2], 0, "`number` of backups over which the oldest go; 0 for no limit")
+	fs.StringVar(&f.maxSize, f.names[3], "", "`size` of all backups in the store over which the oldest go, such as 20GiB; empty for no limit")
+}
+
+func days(d time.Duration) string { return fmt.Sprintf("%dd", d/(24*time.Hour)) }
+
+// Policy returns what the flags and, where they say nothing, the variables say.
+// Every error is a usage error.
+func (f *Flags) Policy(env func(string) string) (retention.Policy, error) {
+	p := retention.Policy{MaxCount: f.maxCount}
+	for _, a := range []struct {
+		flag, text, variable string
+		to                   *time.Duration
+	}{
+		{"--" + f.names[0], f.hourly, HourlyVariable, &p.Hourly},
+		{"--" + f.names[1], f.daily, DailyVariable, &p.Daily},
+	} {
+		name, text := a.flag, a.text
+		if text == "" {
+			name, text = a.variable, env(a.variable)
+		}
+		if text == "" {
+			continue
+		}
+		d, err := retention.ParseDuration(text)
+		switch {
+		case err != nil:
+			return p, cli.Usagef("%s: %v", name, err)
+		case d == 0:
+			return p, cli.Usagef("%s must not be zero; 1s is as good as none", name)
+		}
+		*a.to = d
+	}
+	if p.MaxCount < 0 {
+		return p, cli.Usagef("--%s is %d, it must not be negative", f.names[2], p.MaxCount)
+	}
+	if f.maxSize != "" {
+		var err error
+		if p.MaxBytes, err = retention.ParseSize(f.maxSize); err != nil {
+			return p, cli.Usagef("--%s: %v", f.names[3], err)
+		}
+	}
+	return p, nil
+}

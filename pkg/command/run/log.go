@@ -1,0 +1,81 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// A log is a file that takes lines, and never more than twice its size of the
+// disk: when it is full it becomes the file that ends in .1, in place of the
+// one before.
+type log struct {
+	path string
+	max  int64
+
+	mu   sync.Mutex
+	f    *os.File
+	size int64
+}
+
+func openLog(path string, maxSize int64) (*log, error) {
+	l := &log{path: path, max: maxSize}
+	if err := l.open(); err != nil {
+		return nil, fmt.Errorf("log file: %w", err)
+	}
+	return l, nil
+}
+
+func (l *log) open() error {
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return err
+	}
+	l.f, l.size = f, st.Size()
+	return nil
+}
+
+// line adds a line. One that cannot be written is lost: etcd waits while a line
+// of it is taken, and must not wait for a disk to have room.
+func (l *log) line(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size >= l.max {
+		l.rotate()
+	}
+	if l.f == nil && l.open() != nil {
+		return
+	}
+	n, _ := l.f.WriteString(text + "\n")
+	l.size += int64(n)
+}
+
+// rotate begins a new file. Where the old one cannot be renamed it is cut, so
+// that it does not grow.
+func (l *log) rotate() {
+	if l.f != nil {
+		l.f.Close()
+		l.f = nil
+	}
+	if os.Rename(l.path, l.path+".1") != nil {
+		_ = os.Truncate(l.path, 0)
+	}
+}
+
+func (l *log) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f != nil {
+		l.f.Close()
+		l.f = nil
+	}
+}
+
+// now is the time before a message of our own; etcd's lines have one.
+func now() string { return time.Now().UTC().Format(time.RFC3339) }

@@ -1,0 +1,246 @@
+// Package run is the command "etcdadm run": etcd in the foreground, started
+// again when it dies, for containers and for init systems of any kind.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdproc"
+	"github.com/etcdadm/etcdadm/pkg/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/initfiles"
+	"github.com/etcdadm/etcdadm/pkg/initsystem"
+)
+
+const long = `Run etcd in the foreground with the environment of a file that "etcdadm init" or
+"etcdadm join" has written, and start it again when it dies, at once and then
+less and less often.
+
+It ends when it gets SIGTERM, SIGINT or SIGHUP, after etcd has ended. etcd never
+outlives it, and there are never two for one --dir.
+
+With --init-system=process, init and join start it in the background; it is not
+started again after a reboot. To have it there, make it the command of a
+container, or of a service of an init system that etcdadm does not know:
+
+  OpenRC     command=/usr/local/bin/etcdadm, command_args=run, command_background=true
+  runit, s6  exec etcdadm run
+  container  ENTRYPOINT ["etcdadm", "run", "--env-file=/etc/etcd/etcd.env"]
+
+Where NOTIFY_SOCKET is set, as systemd does for Type=notify, it says READY=1
+when etcd is ready.`
+
+// options are the flags.
+type options struct {
+	envFile, etcd, dir, logFile, require string
+	logSize                              int64
+	stopTimeout                          time.Duration
+}
+
+// New returns the command.
+func New() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:     "run",
+		Short:   "run etcd in the foreground and keep it running",
+		Long:    long,
+		Example: "  etcdadm run --env-file=/etc/etcd/etcd.env --etcd=/opt/bin/etcd",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// A terminal that is closed must not take etcd with it by force.
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
+			defer stop()
+			return o.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.envFile, "env-file", "/etc/etcd/etcd.env", "file with etcd's whole environment; nothing else is handed on to it")
+	fs.StringVar(&o.etcd, "etcd", "/opt/bin/etcd", "the program")
+	fs.StringVar(&o.dir, "dir", "/var/lib/etcdadm", "directory for the state of this command; of two with the same, the second refuses")
+	fs.StringVar(&o.logFile, "log-file", "", "file for the output of etcd and of this command, instead of stdout and stderr")
+	fs.StringVar(&o.require, "require", "", "file without which etcd is not started: it is missing where the disk of the data is not mounted")
+	fs.Int64Var(&o.logSize, "log-size", 32<<20, "size in bytes at which the log file is renamed to end in .1 and begun anew")
+	fs.DurationVar(&o.stopTimeout, "stop-timeout", 30*time.Second, "time for etcd to end before it is killed")
+	return cmd
+}
+
+// validate makes the paths absolute.
+func (o *options) validate() error {
+	for _, p := range []*string{&o.envFile, &o.etcd, &o.dir, &o.logFile} {
+		if *p == "" {
+			continue
+		}
+		abs, err := filepath.Abs(*p)
+		if err != nil {
+			return err
+		}
+		*p = abs
+	}
+	switch {
+	case o.envFile == "" || o.etcd == "" || o.dir == "":
+		return cli.Usagef("--env-file, --etcd and --dir must not be empty")
+	case o.logSize < 1<<10:
+		return cli.Usagef("--log-size is less than 1024")
+	case o.stopTimeout <= 0:
+		return cli.Usagef("--stop-timeout is not positive")
+	}
+	return nil
+}
+
+// run keeps etcd running until ctx ends.
+func (o options) run(ctx context.Context, out, errOut io.Writer) (err error) {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	if o.require != "" {
+		if _, err := os.Stat(o.require); err != nil {
+			return cli.WithHint(fmt.Errorf("etcd is not started: %w", err), "look whether the disk of the data is mounted")
+		}
+	}
+	env, err := o.environment()
+	if err != nil {
+		return err
+	}
+	lines, messages := line(out), line(errOut)
+	if o.logFile != "" {
+		log, err := openLog(o.logFile, o.logSize)
+		if err != nil {
+			return cli.WithHint(err, "name a file in a directory that exists in --log-file")
+		}
+		defer log.close()
+		lines, messages = log.line, log.line
+	}
+	if err := hostfs.MakeDir(o.dir, 0o700); err != nil {
+		return err
+	}
+	sup, err := etcdproc.New(ctx, etcdproc.Options{Dir: o.dir, Log: lines, StopTimeout: o.stopTimeout})
+	if errors.Is(err, etcdproc.ErrBusy) {
+		return cli.WithHint(err, "it is running already; give another --dir for another etcd")
+	}
+	if err != nil {
+		return err
+	}
+	// etcd ends first. It may take its time although ctx is over; Close itself
+	// kills it when that is up.
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.stopTimeout+15*time.Second)
+		defer cancel()
+		err = errors.Join(err, sup.Close(end))
+	}()
+	ready, err := listenReady()
+	if err != nil {
+		return err
+	}
+	defer ready.close()
+	r := runner{sup: sup, ready: ready, messages: func(text string) { messages(now() + " etcdadm: " + text) }}
+	if r.board, err = initsystem.NewBoard(o.dir); err != nil {
+		return err
+	}
+	return r.keep(ctx, etcdproc.Config{Path: o.etcd, Env: append(env, "NOTIFY_SOCKET="+ready.name)})
+}
+
+// environment reads the environment file.
+func (o options) environment() ([]string, error) {
+	text, err := os.ReadFile(o.envFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.WithHint(fmt.Errorf("environment of etcd: %w", err), "etcdadm init or etcdadm join writes it; or name another one in --env-file")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("environment of etcd: %w", err)
+	}
+	vars, err := initfiles.ParseEnvFile(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.envFile, err)
+	}
+	var env []string
+	for _, k := range slices.Sorted(maps.Keys(vars)) {
+		if k != notifySocket {
+			env = append(env, k+"="+vars[k])
+		}
+	}
+	return env, nil
+}
+
+// line returns a function that writes lines to w. A reader that has gone away
+// is no reason to stop etcd.
+func line(w io.Writer) func(string) {
+	return func(text string) { fmt.Fprintln(w, text) }
+}
+
+// A runner passes on how etcd does.
+type runner struct {
+	sup      *etcdproc.Supervisor
+	board    *initsystem.Board
+	messages func(string)
+	ready    *readyListener
+	// readyPID is the process that has said that it is ready, and told that we
+	// have said so ourselves.
+	readyPID int
+	told     bool
+	last     string
+}
+
+// keep runs etcd until ctx ends.
+func (r *runner) keep(ctx context.Context, cfg etcdproc.Config) error {
+	if err := r.sup.Start(ctx, cfg); err != nil {
+		return cli.WithHint(err, "etcdadm download fetches etcd; or name the program in --etcd")
+	}
+	if err := r.post(); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			r.messages("stops etcd")
+			return nil
+		case r.readyPID = <-r.ready.pids:
+		case <-r.sup.Changed():
+		}
+		// From here on it is more important that etcd runs than that somebody can
+		// read how it does.
+		if err := r.post(); err != nil {
+			r.messages(err.Error())
+		}
+	}
+}
+
+// post says how etcd does, to the board and to people.
+func (r *runner) post() error {
+	st := r.sup.Status()
+	p := initsystem.Progress{State: initsystem.Starting, PID: st.PID, Detail: fmt.Sprintf("etcd (process %d) is not ready yet", st.PID)}
+	switch {
+	case st.State == cluster.ProcessCrashing && st.Restarts == 0:
+		// It may have been killed by somebody, and is started again at once.
+		p.Detail = fmt.Sprintf("etcd ended (%s), and is started again", st.LastExit)
+	case st.State == cluster.ProcessCrashing:
+		p.State, p.LastLines = initsystem.Crashing, st.LastLines
+		p.Detail = fmt.Sprintf("etcd ended (%s), restarted %d times", st.LastExit, st.Restarts)
+	case st.PID == r.readyPID:
+		p.State, p.Detail = initsystem.Running, fmt.Sprintf("etcd (process %d) is ready", st.PID)
+	}
+	if p.State == initsystem.Running && !r.told {
+		r.told = true
+		if err := tellReady(os.Getenv(notifySocket)); err != nil {
+			r.messages(err.Error())
+		}
+	}
+	if p.Detail != r.last {
+		r.last = p.Detail
+		r.messages(p.Detail)
+	}
+	return r.board.Post(p)
+}
