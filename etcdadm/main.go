@@ -10,11 +10,12 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/etcdadm"
 	"github.com/etcdadm/etcdadm/pkg/fleet"
+	_ "github.com/etcdadm/etcdadm/pkg/store/cloud" // s3://, gs://, azblob:// and others
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Run(ctx, etcdadm.New(connect), os.Args[1:])
+	code := cli.Run(ctx, etcdadm.New(connect, etcdadm.Parts()...), os.Args[1:])
 	stop()
 	os.Exit(code)
 }
