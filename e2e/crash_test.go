@@ -58,11 +58,11 @@ var tales = []tale{
 }
 
 // taleOf returns the sizes for a point, nothing where none of the tales comes
-// to it: nothing is quarantined, pruned or lost from the store in them, and
+// to it: nothing is restored, quarantined, pruned or lost from the store in them, and
 // whether the leader must be moved is chance. The tests of pkg/apply do.
 func taleOf(point string) []int {
 	for _, t := range tales {
-		if t.points.MatchString(point) {
+		if t.points.MatchString(point) && !restoreCrash.MatchString(point) {
 			return t.sizes
 		}
 	}
@@ -73,14 +73,7 @@ func taleOf(point string) []int {
 // they bring the cluster to where it was to be.
 func TestCrashAndRestart(t *testing.T) {
 	t.Parallel()
-	options(t)
-	bin := os.Getenv("ETCDADM_BIN_CRASHPOINTS")
-	if bin == "" {
-		var err error
-		if bin, err = programs.points(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	bin := crashPrograms(t)
 	for _, point := range crashPoints(t) {
 		sizes := taleOf(point)
 		if sizes == nil {
@@ -114,6 +107,20 @@ func TestCrashAndRestart(t *testing.T) {
 			w.WaitMore(harness.Soon, 10)
 		})
 	}
+}
+
+// crashPrograms returns the directory of the programs with crash points.
+func crashPrograms(t *testing.T) string {
+	t.Helper()
+	options(t)
+	if bin := os.Getenv("ETCDADM_BIN_CRASHPOINTS"); bin != "" {
+		return bin
+	}
+	bin, err := programs.points()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
 }
 
 // restart starts the daemons that have crashed, without a crash point, and

@@ -120,3 +120,28 @@ func TestPartitionWhileRunning(t *testing.T) {
 		})
 	}
 }
+
+// A node is cut off at some time in a restore, and comes back. There is one
+// cluster then, with what was restored.
+func TestPartitionInARestore(t *testing.T) {
+	t.Parallel()
+	for round := range rounds(2) {
+		c := apart(t, quick...)
+		c.Restored = true
+		c.Found(3, v36, "a", "b", "c")
+		put(t, c, "k", "1")
+		name := takeBackup(t, c)
+		put(t, c, "k", "2")
+		queue(t, c, name, "--skip-backup")
+		pause(c, time.Duration(rand.IntN(8000))*time.Millisecond)
+		c.Net.Cut(somebody(c, 1)...)
+		pause(c, time.Duration(rand.IntN(6000))*time.Millisecond)
+		c.Net.Heal()
+		restored(t, c, "k", "1")
+		c.WaitNames(harness.Soon, "a", "b", "c")
+		if v, _ := read(t, c, "k"); v != "1" {
+			t.Errorf("round %d: k is %q", round, v)
+		}
+		c.Close()
+	}
+}

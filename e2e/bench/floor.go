@@ -65,19 +65,27 @@ func must(t harness.T, err error) {
 	}
 }
 
+// quota lets etcd take a database of 2 GiB, which its default does not.
+const quota = "ETCD_QUOTA_BACKEND_BYTES=8589934592"
+
 func (f *bare) clientURL(name string) string { return "https://" + f.addresses[name] + ":4001" }
 func (f *bare) peerURL(name string) string   { return "https://" + f.addresses[name] + ":2380" }
 
-// start starts one member.
-func (f *bare) start(t harness.T, name, state string) {
-	t.Helper()
+// initialCluster is the list of the members.
+func (f *bare) initialCluster() string {
 	var initial []string
 	for _, n := range f.names {
 		initial = append(initial, n+"="+f.peerURL(n))
 	}
+	return strings.Join(initial, ",")
+}
+
+// start starts one member.
+func (f *bare) start(t harness.T, name, state string) {
+	t.Helper()
 	args := []string{
 		"--name=" + name, "--data-dir=" + filepath.Join(f.dir, name),
-		"--initial-cluster=" + strings.Join(initial, ","), "--initial-cluster-state=" + state, "--initial-cluster-token=bench",
+		"--initial-cluster=" + f.initialCluster(), "--initial-cluster-state=" + state, "--initial-cluster-token=bench",
 		"--listen-peer-urls=" + f.peerURL(name), "--initial-advertise-peer-urls=" + f.peerURL(name),
 		"--listen-client-urls=" + f.clientURL(name), "--advertise-client-urls=" + f.clientURL(name),
 		"--log-level=error",
@@ -88,7 +96,7 @@ func (f *bare) start(t harness.T, name, state string) {
 			"--"+flag+"cert-file="+pair+".crt", "--"+flag+"key-file="+pair+".key")
 	}
 	cmd := exec.Command(f.etcd, args...)
-	cmd.Env = []string{}
+	cmd.Env = []string{quota}
 	// The program's only thread that starts processes ends with the program.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	must(t, cmd.Start())

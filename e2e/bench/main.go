@@ -1,6 +1,7 @@
-// Command bench measures how fast a managed cluster is founded and mended, and
-// what it costs at rest. Each time stands beside its floor: what bare etcd takes
-// on the same machine in the same run. It prints a table in Markdown.
+// Command bench measures how fast a managed cluster is founded and mended, what
+// it costs at rest, and how fast a large database is backed up and restored. Each
+// time stands beside its floor: what bare etcd and its own tools take on the same
+// machine in the same run. It prints tables in Markdown.
 package main
 
 import (
@@ -25,7 +26,9 @@ func main() {
 	var b bench
 	flag.StringVar(&b.bin, "bin", "bin", "directory with the programs, as make build makes them")
 	flag.StringVar(&b.etcdDirs, "etcd-dir", os.Getenv("ETCDADM_ETCD_DIR"), "directories with etcd-v"+version+", separated by colons")
+	flag.StringVar(&b.only, "only", "", "measure only what has this `text` in its name")
 	flag.IntVar(&b.rounds, "rounds", 5, "how often each time is measured; the table has the median and the slowest")
+	flag.Int64Var(&b.mib, "mib", 2048, "size of the database that is backed up and restored, in MiB")
 	flag.DurationVar(&b.idle, "idle", time.Minute, "how long the cluster at rest is measured")
 	flag.Parse()
 	runtime.LockOSThread() // see bare.start
@@ -44,8 +47,10 @@ func main() {
 
 type bench struct {
 	bin, etcdDirs string
+	only          string
 	rounds        int
 	idle          time.Duration
+	mib           int64
 }
 
 // A measurement is one figure of the table.
@@ -62,13 +67,28 @@ func (b *bench) run(ctx context.Context) error {
 		{"three daemons started to the first acknowledged write", "1.5 s over the floor", b.found, b.foundFloor},
 		{"etcd killed with SIGKILL to served again", "1 s over the floor", b.child, b.childFloor},
 		{"coordinator killed to another one acting", "5 s", b.coordinator, nil},
+		{"`etcdadm init` to the first acknowledged write", "1 s over the floor", b.byHandInit, b.initFloor},
+		{"`etcdadm join` to a voter that takes writes", "1 s over the floor", b.byHandJoin, b.joinFloor},
 		{"disk lost: end of the grace time to three healthy voters", "2 s over the floor", b.disk, b.diskFloor},
 	} {
+		if !strings.Contains(m.what, b.only) {
+			continue
+		}
 		if err := b.measure(ctx, m); err != nil {
 			return err
 		}
 	}
-	return b.rest(ctx)
+	if strings.Contains("certificates of `etcdadm init`", b.only) {
+		if err := harness.Perform(func(string) {}, b.issue); err != nil {
+			return err
+		}
+	}
+	if b.only == "" {
+		if err := b.rest(ctx); err != nil {
+			return err
+		}
+	}
+	return b.large(ctx)
 }
 
 func (b *bench) measure(ctx context.Context, m measurement) error {

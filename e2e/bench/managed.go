@@ -32,7 +32,12 @@ func (b *bench) cluster(ctx context.Context, t harness.T) *harness.Cluster {
 // until calls cond without much of a pause until it returns nil.
 func until(ctx context.Context, t harness.T, cond func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, harness.Soon)
+	within(ctx, t, harness.Soon, cond)
+}
+
+func within(ctx context.Context, t harness.T, limit time.Duration, cond func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -43,7 +48,7 @@ func until(ctx context.Context, t harness.T, cond func(ctx context.Context) erro
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("not within %s: %v", harness.Soon, err)
+			t.Fatalf("not within %s: %v", limit, err)
 		case <-tick.C:
 		}
 	}
@@ -248,17 +253,32 @@ func total(t harness.T, ports []int) int {
 // cpuTime returns the processor time that a process has used. The kernel
 // counts it in hundredths of a second.
 func cpuTime(t harness.T, pid int) time.Duration {
+	t.Helper()
+	own, _ := processorTimes(t, pid)
+	return own
+}
+
+// familyTime is cpuTime with that of the children that have ended.
+func familyTime(t harness.T, pid int) time.Duration {
+	t.Helper()
+	own, children := processorTimes(t, pid)
+	return own + children
+}
+
+func processorTimes(t harness.T, pid int) (own, children time.Duration) {
+	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	user, err1 := strconv.Atoi(fields[11])
-	system, err2 := strconv.Atoi(fields[12])
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatalf("%v", err)
+	var times [4]time.Duration
+	for i := range times {
+		n, err := strconv.Atoi(fields[11+i])
+		must(t, err)
+		times[i] = time.Duration(n) * 10 * time.Millisecond
 	}
-	return time.Duration(user+system) * 10 * time.Millisecond
+	return times[0] + times[1], times[2] + times[3]
 }
 
 var rssLine = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB$`)

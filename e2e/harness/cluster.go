@@ -31,6 +31,9 @@ type Options struct {
 	// OnFailure is called when the cluster is closed after a failure, before its
 	// files are deleted; the default prints the ends of the logs.
 	OnFailure func(c *Cluster)
+	// Restored is a cluster that is restored: it may become another one, and
+	// loses what was written last.
+	Restored bool
 	// Unwatched turns the watch off, which asks each member several times a
 	// second.
 	Unwatched bool

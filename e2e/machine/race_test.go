@@ -1,0 +1,354 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A running command is one that has not ended.
+type running struct {
+	h   *host
+	cmd *exec.Cmd
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (r *running) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.out.Write(p)
+}
+
+func (r *running) said() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.out.String()
+}
+
+// begin starts a command and does not wait for its end.
+func (h *host) begin(args ...string) *running {
+	h.t.Helper()
+	r := &running{h: h}
+	r.cmd = h.command(h.t.Context(), h.program, args...)
+	r.cmd.Stdout, r.cmd.Stderr = r, r
+	if err := h.start(r.cmd); err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = r.cmd.Process.Kill() })
+	return r
+}
+
+// says waits until the command has said the words.
+func (r *running) says(words string) {
+	r.h.t.Helper()
+	eventually(r.h.t, commandTime, words, func() error {
+		if said := r.said(); !strings.Contains(said, words) {
+			return fmt.Errorf("it says %s", said)
+		}
+		return nil
+	})
+}
+
+// interrupted ends the command as Ctrl-C does.
+func (r *running) interrupted() {
+	r.h.t.Helper()
+	if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
+		r.h.t.Fatal(err)
+	}
+	_ = r.cmd.Wait()
+	if code := r.cmd.ProcessState.ExitCode(); code != 130 {
+		r.h.t.Fatalf("an interrupted command ends with %d: %s", code, r.said())
+	}
+}
+
+// Machines that join at the same time take turns, and all get there.
+func TestJoinsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, count := range []int{3, 5} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			t.Parallel()
+			hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, count)
+			a := hosts[0]
+			a.ok("init")
+			a.put("before", "anything")
+			results := make([]result, count)
+			var all sync.WaitGroup
+			for i, h := range hosts[1:] {
+				h.copyCA(a)
+				all.Go(func() { results[i] = h.run("join", a.clientURL()) })
+			}
+			all.Wait()
+			var names []string
+			for i, h := range hosts {
+				names = append(names, h.name)
+				if results[i].code != 0 {
+					t.Errorf("%s", results[i])
+				}
+			}
+			for _, h := range hosts {
+				h.wantVoters(names...)
+				wantKeys(map[string]string{"before": "anything"}, h)
+			}
+		})
+	}
+}
+
+// Two commands on one machine: the second one says who is at work, whatever it
+// is, and leaves the first alone. The first is interrupted, and taken back.
+func TestTwoCommandsAtOnce(t *testing.T) {
+	t.Parallel()
+	a, b := strange(t)
+	good := b.binaries
+	b.binaries = stub(t, v36, "exec sleep 1000")
+	first := b.begin("join", a.clientURL())
+	first.says("wait until etcd serves")
+	pid := fmt.Sprint(first.cmd.Process.Pid)
+	for _, args := range [][]string{{"join", a.clientURL()}, {"init"}, {"reset"}, {"join", "phase", "start", a.clientURL()}} {
+		if r := b.run(args...); r.code == 0 || !strings.Contains(r.stderr, "another etcdadm is at work") || !strings.Contains(r.stderr, pid) || !strings.Contains(r.stderr, "hint: ") {
+			t.Errorf("beside process %s: %s", pid, r)
+		}
+	}
+	first.interrupted()
+	b.ok("reset", "--endpoints", a.clientURL())
+	a.alone()
+	b.nothing()
+	b.binaries = good
+	b.wipe(b.path("bin"))
+	b.ok("join", a.clientURL())
+	b.wantVoters("a", "b")
+}
+
+// A join that waits is interrupted. Run again it goes on.
+func TestInterruptedJoin(t *testing.T) {
+	t.Parallel()
+	a, b := strange(t)
+	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
+	defer cancel()
+	client := a.client(a)
+	other, err := client.MemberAddAsLearner(ctx, []string{"https://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	join := b.begin("join", a.clientURL())
+	join.says("another member is joining")
+	join.interrupted()
+	b.nothing()
+	if n := len(a.members()); n != 2 {
+		t.Errorf("there are %d members", n)
+	}
+	// Without retry it is said at once.
+	b.fails(3, []string{"learner-pending", "etcdadm remove"}, "join", "--retry=false", a.clientURL())
+	join = b.begin("join", a.clientURL())
+	join.says("another member is joining")
+	if _, err := client.MemberRemove(ctx, other.Member.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := join.cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, join.said())
+	}
+	b.wantVoters("a", "b")
+	wantKeys(map[string]string{"before": "anything"}, b)
+}
+
+// Interrupted while the learner is not ready: the same command goes on.
+func TestInterruptedAtHealth(t *testing.T) {
+	t.Parallel()
+	a, b := strange(t)
+	good := b.binaries
+	b.binaries = stub(t, v36, "exec sleep 1000")
+	join := b.begin("join", a.clientURL())
+	join.says("wait until etcd serves")
+	join.interrupted()
+	if n := len(a.members()); n != 2 {
+		t.Errorf("an interrupted join is to be continued, and there are %d members", n)
+	}
+	// The binary is made a good one, the stuck one ends.
+	b.kill()
+	b.binaries = good
+	b.wipe(b.path("bin"))
+	b.ok("join", a.clientURL())
+	b.wantWhole("a", "b")
+	wantKeys(map[string]string{"before": "anything"}, b)
+}
+
+// A gate is a proxy before a member's client port that does something at a
+// certain connection.
+type gate struct {
+	inner string
+	mu    sync.Mutex
+	count int
+	nth   int
+	do    func()
+}
+
+// newGate makes a gate at the host's client URL, as soon as its etcd serves at
+// the other port that it is given.
+func newGate(t *testing.T, h *host) *gate {
+	t.Helper()
+	g := &gate{inner: fmt.Sprintf("127.0.0.1:%d", freePort(t, "127.0.0.1"))}
+	h.vars["ETCDADM_LISTEN_CLIENT_URLS"] = "https://" + g.inner
+	var conns sync.WaitGroup
+	t.Cleanup(conns.Wait)
+	conns.Go(func() {
+		if err := poll(askTime, func() error {
+			c, err := net.Dial("tcp", g.inner)
+			if err == nil {
+				c.Close()
+			}
+			return err
+		}); err != nil {
+			return
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", h.clientPort))
+		if err != nil {
+			return
+		}
+		conns.Go(func() { <-t.Context().Done(); l.Close() })
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			g.passes()
+			conns.Go(func() { relay(c, g.inner) })
+		}
+	})
+	return g
+}
+
+func (g *gate) passes() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.count++; g.count == g.nth {
+		g.do()
+	}
+}
+
+// at has f done with the nth connection from now on.
+func (g *gate) at(nth int, f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.nth, g.do = g.count+nth, f
+}
+
+func relay(c net.Conn, to string) {
+	defer c.Close()
+	up, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	done := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(up, c)
+		_ = up.(*net.TCPConn).CloseWrite()
+		close(done)
+	}()
+	_, _ = io.Copy(c, up)
+	c.Close()
+	<-done
+}
+
+// Somebody else changes the member list while a machine joins: at the time of
+// one of its connections, so that it is also between its look and its change.
+func TestMemberListChangesMeanwhile(t *testing.T) {
+	t.Parallel()
+	for nth := 1; nth <= 7; nth++ {
+		t.Run(fmt.Sprint(nth), func(t *testing.T) {
+			t.Parallel()
+			hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 2)
+			a, b := hosts[0], hosts[1]
+			g := newGate(t, a)
+			a.ok("init")
+			a.put("before", "anything")
+			b.copyCA(a)
+			direct := a.client(a)
+			direct.SetEndpoints("https://" + g.inner)
+			done := make(chan uint64, 1)
+			g.at(nth, func() {
+				var id uint64
+				if r, err := direct.MemberAddAsLearner(t.Context(), []string{"https://127.0.0.1:1"}); err == nil {
+					id = r.Member.ID
+				}
+				done <- id // 0 where b is the learner already
+			})
+			r := b.run("join", "--membership-timeout=2s", a.clientURL())
+			if len(done) == 0 {
+				t.Skipf("the join makes fewer than %d connections", nth)
+			}
+			if other := <-done; other != 0 {
+				if _, err := direct.MemberRemove(t.Context(), other); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r.code != 0 {
+				if r.code != 3 && r.code != 4 {
+					t.Errorf("another member is being added meanwhile: %s", r)
+				}
+				b.ok("join", a.clientURL())
+			}
+			b.wantWhole("a", "b")
+			wantKeys(map[string]string{"before": "anything"}, b)
+		})
+	}
+}
+
+// Somebody else removes the member while it joins. It does not come back by
+// itself as what it was.
+func TestRemovedWhileItJoins(t *testing.T) {
+	t.Parallel()
+	a, b := strange(t)
+	b.program = crashing(t)
+	s := scene{h: b, args: []string{"join", a.clientURL()}}
+	if !s.crash("join.etcdctl.after") {
+		t.Fatal("b has joined")
+	}
+	for _, m := range a.members() {
+		if m.IsLearner {
+			a.ok("remove", "--force", fmt.Sprintf("%x", m.ID))
+		}
+	}
+	r := b.run("join", "--membership-timeout=5s", a.clientURL())
+	if r.code != 0 && r.code != 3 {
+		t.Errorf("a member that was removed meanwhile: %s", r)
+	}
+	if r.code != 0 {
+		b.ok("join", "--set-aside-data", a.clientURL())
+	}
+	b.wantWhole("a", "b")
+	wantKeys(map[string]string{"before": "anything"}, b)
+}
+
+// Resets at the same time: the last one stays, it is the cluster.
+func TestResetsAtOnce(t *testing.T) {
+	t.Parallel()
+	hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 3)
+	found(hosts...)
+	a := hosts[0]
+	a.put("before", "anything")
+	results := make([]result, 3)
+	var all sync.WaitGroup
+	for i, h := range hosts[1:] {
+		all.Go(func() { results[i] = h.run("reset", "--endpoints", a.clientURL()) })
+	}
+	all.Wait()
+	for i, h := range hosts[1:] {
+		switch r := results[i]; r.code {
+		case 0:
+		case 4, 5: // the other one was faster
+			h.ok("reset", "--endpoints", a.clientURL())
+		default:
+			t.Errorf("%s", r)
+		}
+		h.nothing()
+	}
+	a.alone()
+}

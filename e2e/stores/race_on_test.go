@@ -1,0 +1,5 @@
+//go:build race
+
+package stores
+
+const raceEnabled = true
