@@ -20,6 +20,7 @@ type page struct {
 // pages lists every page that is made from the code. To add one, add a line.
 var pages = []page{
 	{"docs/operations.md", operations},
+	{"docs/phases.md", phases},
 	{"docs/exit-codes.md", exitCodes},
 	{"docs/holds.md", holds},
 }
