@@ -88,13 +88,31 @@ func (c claims) take(ctx context.Context, key string, now time.Time, listed bool
 		}
 		h := &held{claims: c, key: key, links: n - 1, began: now}
 		added, err := h.add(ctx, claim{By: c.id, Until: now.Add(c.lease)})
-		if err != nil || added {
-			return h, err
+		if err != nil {
+			return nil, err
+		}
+		if added {
+			return h, h.confirm(ctx, last)
 		}
 		// Another agent was faster: its link is what is to be looked at.
 		n--
 	}
 	return nil, fmt.Errorf("the claim %s%s has %d links", claimPrefix, key, maxLinks)
+}
+
+// confirm looks whether the link that the new one was added to is still there.
+// Its holder may have been deleting the chain, from its first link on: then what
+// was added hangs in the air, and yet another agent may have begun a new chain.
+func (h *held) confirm(ctx context.Context, before claim) error {
+	if h.links == 1 {
+		return nil
+	}
+	now, there, err := h.read(ctx, h.key, h.links-1)
+	if err != nil || there && now.By == before.By && now.Until.Equal(before.Until) {
+		return err
+	}
+	_ = h.store.Delete(context.WithoutCancel(ctx), h.link(h.key, h.links)) // it runs out
+	return &busyError{claim{By: "another agent", Until: before.Until}}
 }
 
 func (c claims) link(key string, n int) string { return claimPrefix + key + "/" + strconv.Itoa(n) }

@@ -200,6 +200,46 @@ func TestClaimsWithoutDeletion(t *testing.T) {
 	}
 }
 
+// racing does something just before one link is created.
+type racing struct {
+	*store.Store
+	before func()
+}
+
+func (r *racing) Create(ctx context.Context, key string, b []byte) (bool, error) {
+	if f := r.before; f != nil {
+		r.before = nil
+		f()
+	}
+	return r.Store.Create(ctx, key, b)
+}
+
+// An agent that saw the first link of a chain, and then not the second because
+// its holder was deleting all of them, has nothing.
+func TestAClaimAddedToAChainThatIsBeingDeleted(t *testing.T) {
+	s, now := open(t, "mem://"), time.Now()
+	a, b, c := claims{s, "a", time.Minute}, claims{s, "b", time.Minute}, claims{s, "c", time.Minute}
+	h, err := a.take(t.Context(), "k", now, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var other *held
+	b.store = &racing{s, func() {
+		h.release(t.Context(), false, true)
+		if other, err = c.take(t.Context(), "k", now, true); err != nil {
+			t.Error(err)
+		}
+	}}
+	var busy *busyError
+	if _, err := b.take(t.Context(), "k", now.Add(2*time.Minute), true); !errors.As(err, &busy) {
+		t.Errorf("two have it: %v", err)
+	}
+	// Nor is the one that has it disturbed.
+	if added, err := other.add(t.Context(), claim{By: "c", Until: now.Add(time.Hour)}); !added || err != nil {
+		t.Errorf("its next link: %v, %v", added, err)
+	}
+}
+
 func TestAClaimThatIsGarbageHoldsNobodyBack(t *testing.T) {
 	s := open(t, "mem://")
 	for n, text := range map[string]string{"1": "garbage", "2": `{"until":7}`} {

@@ -73,7 +73,8 @@ func Wait(r Rules, s State) (Decision, bool) {
 //
 //   - A backup is due when the schedule says so, counted from the newest one in
 //     the store, whoever took it.
-//   - After a failure the agent waits, longer each time.
+//   - After a failure the agent waits, longer each time, and lets every other one
+//     have a look first.
 //   - The agents beside the cluster's members act in an order that all of them
 //     know: each waits a little for those before it. So the work of a dead agent
 //     is taken over by the next.
@@ -93,6 +94,10 @@ func Decide(r Rules, s State) Decision {
 	}
 	if at := due.Add(time.Duration(t.rank) * r.Patience); s.Now.Before(at) {
 		return Decision{Next: at, Why: fmt.Sprintf("others come first: %d", t.rank)}
+	}
+	// An agent that stood still for minutes must not be the first again.
+	if at := s.Failed.Add(idleLook + r.Patience); s.Failures > 0 && t.others > 0 && s.Now.Before(at) {
+		return Decision{Next: at, Why: "after a failure others come first"}
 	}
 	return Decision{Act: true, Seat: t.seat, Key: key}
 }

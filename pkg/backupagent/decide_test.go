@@ -134,6 +134,8 @@ func TestDecide(t *testing.T) {
 		{"never listed", "2026-11-20T10:17:00Z", State{View: world(2, 2)}, "act at-2026-11-20T10:15:00Z"},
 		{"found unchanged", "2026-11-20T10:17:00Z", State{Listed: true, Newest: newest, Confirmed: newest.Add(10 * time.Minute), View: world(2, 2)}, "2026-11-20T10:25:00Z"},
 		{"no turn", "2026-11-20T10:15:00Z", State{Listed: true, Newest: newest, View: world(2, 9)}, "2026-11-20T10:15:30Z"},
+		{"failed, and others can", "2026-11-20T10:45:00Z", State{Listed: true, Newest: newest, Failures: 1, Failed: at(t, "2026-11-20T10:44:50Z"), View: world(2, 2)}, "2026-11-20T10:45:35Z"},
+		{"failed, and nobody else can", "2026-11-20T10:45:00Z", State{Listed: true, Newest: newest, Failures: 1, Failed: at(t, "2026-11-20T10:44:50Z"), View: world(1, 1)}, "act after-2026-11-20T10:00:00Z"},
 		{"failed long ago", "2026-11-20T10:45:00Z", State{Listed: true, Newest: newest, Failures: 9, Failed: at(t, "2026-11-20T10:30:00Z"), View: world(2, 2)}, "act after-2026-11-20T10:00:00Z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -86,18 +86,25 @@ func (v View) unfit(s Seat) string {
 
 // A turn is an agent's place in the order in which agents act.
 type turn struct {
-	// seat is the member to read from. Before it come rank other agents.
-	seat Seat
-	rank int
+	// seat is the member to read from. Before it come rank other agents, and others
+	// members may have agents of their own that could do it.
+	seat         Seat
+	rank, others int
 }
 
 // turn returns the agent's turn at a backup, of which key is the name. Without
 // an error there is one. The order is the same for all agents that see the same.
 func (v View) turn(prefer Prefer, key string) (turn, error) {
 	order := v.order(prefer, key)
+	others := 0
+	for _, s := range order {
+		if !s.Mine {
+			others++
+		}
+	}
 	for i, s := range order {
 		if s.Mine {
-			return turn{s, v.rank(prefer, order, i)}, nil
+			return turn{s, v.rank(prefer, order, i), others}, nil
 		}
 	}
 	return turn{}, v.noTurn(prefer)
