@@ -3,6 +3,8 @@ package machine
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -249,6 +251,64 @@ func TestKilledAgainAndAgain(t *testing.T) {
 				s.end()
 			})
 		}
+	}
+}
+
+// An etcd that is killed between making its log and writing its founding there
+// never elects a leader when it is started again on that log.
+func TestInitOverAFoundingThatWasCutOff(t *testing.T) {
+	t.Parallel()
+	for name, boot := range map[string]func(*host){"it rests": func(*host) {}, "it was started again": (*host).boot} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			donor, s := newHost(t, "a", v36), openInit(t)
+			donor.ok("init")
+			donor.kill()
+			cutOff(t, donor.path("data"))
+			if !s.crash("init.start.after:2") { // the first makes the data directory
+				t.Fatal("init ends without a start")
+			}
+			eventually(t, askTime, "etcd to run", func() error {
+				if s.h.etcd() == 0 {
+					return errors.New("no process")
+				}
+				return nil
+			})
+			s.h.kill()
+			s.h.wipe(s.h.path("data", "member"))
+			if err := os.CopyFS(s.h.path("data", "member"), os.DirFS(donor.path("data", "member"))); err != nil {
+				t.Fatal(err)
+			}
+			boot(s.h)
+			s.end()
+			s.h.put("after", "it")
+		})
+	}
+}
+
+// cutOff takes from an etcd's log what comes after its head: the checksum,
+// whose log it is, and the empty snapshot.
+func cutOff(t *testing.T, data string) {
+	t.Helper()
+	log, err := os.OpenFile(filepath.Join(data, "member", "wal", "0000000000000000-0000000000000000.wal"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	at := int64(0)
+	for range 3 {
+		head := make([]byte, 8)
+		if _, err := log.ReadAt(head, at); err != nil {
+			t.Fatal(err)
+		}
+		size := binary.LittleEndian.Uint64(head)
+		at += 8 + int64(size&(1<<56-1)+size>>56&7)
+	}
+	if _, err := log.WriteAt(make([]byte, 64<<10), at); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(data, "member", "snap", "db")); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/hostfs"
 )
@@ -153,6 +156,28 @@ func inspect(pid int) (p process, ending bool, err error) {
 	}
 	start, err := strconv.ParseUint(string(fields[19]), 10, 64)
 	return process{PID: pid, Start: start, Boot: string(bytes.TrimSpace(boot))}, state == "Z", err
+}
+
+// ticks is how many of the clock ticks of /proc there are in a second, on all
+// platforms that Go knows (USER_HZ).
+const ticks = 100
+
+// uptime returns how long the process has run, or 0.
+func (p process) uptime() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0
+	}
+	return max(0, time.Duration(now.Nano())-time.Duration(p.Start)*time.Second/ticks)
+}
+
+// uptime returns how long a process has run, 0 if there is none of that number.
+func uptime(pid int) time.Duration {
+	p, err := identify(pid)
+	if pid == 0 || err != nil {
+		return 0
+	}
+	return p.uptime()
 }
 
 // lives reports whether the process still does something.

@@ -14,6 +14,7 @@ package initsystem
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/machine"
@@ -45,6 +46,8 @@ type Status struct {
 	Foreign string
 	// PID is etcd's process as far as the init system knows it, 0 otherwise.
 	PID int
+	// Uptime is how long that process has run, 0 where that is not known.
+	Uptime time.Duration
 	// Enabled says that everything is in place for etcd to be kept running: the
 	// unit is enabled, the manifest is there, the supervisor lives. Only the
 	// first two survive a reboot.

@@ -104,7 +104,7 @@ func (s *supervised) Status(context.Context) (Status, error) {
 	case l.supervised():
 		st := Status{State: l.notice.State, Enabled: true, Detail: l.notice.Detail, LastLines: l.notice.LastLines}
 		if l.notice.Etcd != nil {
-			st.PID = l.notice.Etcd.PID
+			st.PID, st.Uptime = l.notice.Etcd.PID, l.notice.Etcd.uptime()
 		}
 		return st, nil
 	case len(l.left) > 0 && l.notice != nil && l.notice.Etcd != nil && l.left[0] == *l.notice.Etcd:

@@ -71,6 +71,7 @@ func (s *systemd) Status(ctx context.Context) (Status, error) {
 	st := s.state(u)
 	st.Enabled = u.enabled()
 	st.PID, _ = strconv.Atoi(u["MainPID"]) // empty where there is none
+	st.Uptime = uptime(st.PID)
 	if why := s.foreign(u); why != "" && st.State != Absent {
 		st.Detail += "; the unit " + why
 		st.Foreign = cmp.Or(u["FragmentPath"], u["Id"])

@@ -3,6 +3,7 @@ package machine_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
@@ -148,6 +149,14 @@ hold data-present: /var/lib/etcd holds the data of member b of cluster c1, and a
 			o.Data, o.Record = machine.Data{State: cluster.DiskData, Unbegun: true, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
 			o.Service.State = machine.ServiceStopped
 		}), "start: delete the data of an unknown member in /var/lib/etcd\nstart: make the data directory /var/lib/etcd\nstart: start etcd\nstart: remember that the member has data\n"},
+		{"so does one that was started again on what was cut off", machine.Goal{Action: machine.Init, Phase: "start"}, wish(), change(func(o *machine.Observation) {
+			o.Data, o.Record = machine.Data{State: cluster.DiskData, Unbegun: true, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
+			o.Service = machine.Keeper{State: machine.ServiceRunning, Enabled: true, Uptime: time.Minute}
+		}), "start: stop etcd\nstart: delete the data of an unknown member in /var/lib/etcd\nstart: make the data directory /var/lib/etcd\nstart: start etcd\nstart: remember that the member has data\n"},
+		{"one that has just been started is left alone", machine.Goal{Action: machine.Init, Phase: "start"}, wish(), change(func(o *machine.Observation) {
+			o.Data, o.Record = machine.Data{State: cluster.DiskData, Unbegun: true, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
+			o.Service = machine.Keeper{State: machine.ServiceRunning, Enabled: true, Uptime: 4 * time.Second}
+		}), ""},
 		{"nor does one that had joined", machine.Goal{Action: machine.Init, Phase: "start"}, wish(), change(func(o *machine.Observation) {
 			o.Record = machine.Record{Action: machine.Join}
 		}), "hold data-lost: a member has run on this machine, and /var/lib/etcd is empty: a second cluster beside what is left of its own would be the result\n"},

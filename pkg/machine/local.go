@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/initfiles"
@@ -141,9 +142,22 @@ func (w *world) stillborn() bool {
 	return d.State == cluster.DiskUnreadable || d.State == cluster.DiskData && w.goal.Action == Init
 }
 
+// firstCommit is how long an etcd that founds a cluster may take to commit that.
+// It does so before it stands for election, within milliseconds.
+const firstCommit = 5 * time.Second
+
+// Stuck says that an etcd which has run for uptime never will found its cluster:
+// the init system has started it again on the log of a start that was cut off.
+func Stuck(d Data, uptime time.Duration) bool { return d.Unbegun && uptime > firstCommit }
+
 // dropStillborn makes room for another first start.
 func (w *world) dropStillborn() (Operation, *Hold) {
-	if !w.stillborn() || w.obs.Service.Active() {
+	switch {
+	case !w.stillborn():
+		return nil, nil
+	case w.goal.Action == Init && Stuck(w.obs.Data, w.obs.Service.Uptime):
+		return &StopService{}, nil
+	case w.obs.Service.Active():
 		return nil, nil
 	}
 	if why := w.running(); why != nil {
@@ -277,7 +291,8 @@ func (w *world) etcdctl() (Operation, *Hold) {
 
 func (w *world) health() (Operation, *Hold) {
 	if !healthy(w.obs.Local) {
-		return &AwaitHealth{}, nil
+		r := w.obs.Record
+		return &AwaitHealth{Founding: w.goal.Action == Init && r.Action == Init && !r.Served && r.Restored == ""}, nil
 	}
 	if op := w.served(); op != nil {
 		return op, nil

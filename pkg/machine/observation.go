@@ -183,6 +183,8 @@ type Keeper struct {
 	State   ServiceState `json:"state"`
 	Enabled bool         `json:"enabled"`
 	Detail  string       `json:"detail,omitempty"`
+	// Uptime is how long the process has run, zero where that is not known.
+	Uptime time.Duration `json:"uptime,omitempty"`
 	// Foreign is the file of the unit where it is not ours.
 	Foreign string `json:"foreign,omitempty"`
 	// Outdated says that the process runs with other settings, or from another

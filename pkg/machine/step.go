@@ -87,7 +87,11 @@ type StartService struct {
 type StopService struct{}
 
 // AwaitHealth waits until this machine's etcd serves.
-type AwaitHealth struct{}
+type AwaitHealth struct {
+	// Founding says that it is about to found its cluster: it is not waited for any
+	// longer once it is [Stuck].
+	Founding bool
+}
 
 // Membership changes the member list, or who leads.
 type Membership struct{ Operation plan.Operation }

@@ -56,7 +56,7 @@ func (m *Machine) effect(ctx context.Context, obs machine.Observation, op machin
 	case *machine.Membership:
 		return m.membership(ctx, obs, op)
 	case *machine.AwaitHealth:
-		return m.awaitHealth(ctx)
+		return m.awaitHealth(ctx, op.Founding)
 	}
 	return m.keep(ctx, op)
 }
@@ -192,8 +192,8 @@ func (m *Machine) limit(op machine.Operation) time.Duration {
 const patience = 8 * time.Second
 
 // awaitHealth waits until this machine's etcd has a leader. One that crashes
-// again and again is not waited for.
-func (m *Machine) awaitHealth(ctx context.Context) error {
+// again and again is not waited for, nor one that cannot found its cluster.
+func (m *Machine) awaitHealth(ctx context.Context, founding bool) error {
 	limit := time.Duration(m.cfg.Timeouts.Start)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -203,6 +203,9 @@ func (m *Machine) awaitHealth(ctx context.Context) error {
 			return nil
 		}
 		s, err := m.status(ctx)
+		if founding && machine.Stuck(m.data(), s.Uptime) {
+			return nil // the next look sees it, too
+		}
 		switch {
 		case err != nil || s.State != initsystem.Crashing:
 			crashing = time.Time{}

@@ -271,7 +271,7 @@ func (m *Machine) service(ctx context.Context, written map[string]string, mark s
 	if err != nil {
 		return machine.Keeper{State: machine.ServiceUnknown, Detail: err.Error()}
 	}
-	k := machine.Keeper{State: machine.ServiceState(s.State), Enabled: s.Enabled, Detail: s.Detail, LastLines: s.LastLines, Foreign: s.Foreign}
+	k := machine.Keeper{State: machine.ServiceState(s.State), Enabled: s.Enabled, Uptime: s.Uptime, Detail: s.Detail, LastLines: s.LastLines, Foreign: s.Foreign}
 	if s.State == initsystem.Running || s.State == initsystem.Starting {
 		k.Outdated = outdated(s.PID, written, mark, filepath.Join(m.cfg.Paths.Install, "etcd"))
 	}
