@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
@@ -150,6 +152,84 @@ func realRestart(t *testing.T, h *host, v etcdversion.Version, id cluster.Member
 	h.restart()
 	if _, r := h.reports(); r.ID != id {
 		t.Errorf("member %s came back as %s", id, r.ID)
+	}
+}
+
+// A founder that the power left between making its log and committing its
+// founding begins anew when it is booted. Once it has committed, nothing that
+// its log lost makes it found another cluster.
+func TestARealFoundingThatWasCutOff(t *testing.T) {
+	t.Parallel()
+	for _, v := range []string{"3.5.35", "3.6.16", "3.7.3"} {
+		t.Run(v, func(t *testing.T) {
+			t.Parallel()
+			v := etcdversion.Must(v)
+			h := realHost(t, v)
+			op, begin := prepare(), start(plan.StartNew)
+			op.Version, begin.Version = v, v
+			op.Voters[0].PeerURLs, begin.Peers[0].PeerURLs = h.o.URLs.Peer, h.o.URLs.Peer
+			h.must(op)
+			promised := h.disk().Prepared
+			h.must(begin)
+			_, was := h.reports()
+			h.close()
+			head := func() {
+				t.Helper()
+				path := filepath.Join(h.o.DataDir, "data", "t1", "member")
+				logs, err := filepath.Glob(filepath.Join(path, "wal", "*.wal"))
+				if err != nil || len(logs) != 1 {
+					t.Fatalf("logs %v, %v", logs, err)
+				}
+				keepHead(t, logs[0])
+				if err := os.Remove(filepath.Join(path, "snap", "db")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			head()
+			h.start()
+			err := h.state.Update(func(s *nodestate.State) error {
+				s.Prepared, s.Founding = promised, true
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Boot(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			n, is := h.reports()
+			if is.ID != was.ID || is.ClusterID != was.ClusterID || n.Prepared != nil {
+				t.Errorf("it was %s of %s and is %s of %s, promise %+v", was.ID, was.ClusterID, is.ID, is.ClusterID, n.Prepared)
+			}
+			h.close()
+			head()
+			h.start()
+			if err := h.Boot(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if begun, err := nodestate.Begun(filepath.Join(h.o.DataDir, "data", "t1")); begun || err != nil {
+				t.Errorf("what it lost came back: %v, %v", begun, err)
+			}
+		})
+	}
+}
+
+// keepHead empties a log behind its first three records: the checksum, whose log
+// it is, and the empty snapshot.
+func keepHead(t *testing.T, path string) {
+	t.Helper()
+	log, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := uint64(0)
+	for range 3 {
+		size := binary.LittleEndian.Uint64(log[at:])
+		at += 8 + size&(1<<56-1) + size>>56&7
+	}
+	clear(log[at:])
+	if err := os.WriteFile(path, log, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -28,14 +28,20 @@ import (
 var (
 	writes   = etcdversion.Must("3.6.16") // writes data and stays
 	newer    = etcdversion.Must("3.6.17") // the same
+	cutOff   = etcdversion.Must("3.6.4")  // the first time, begins a log and ends; then as writes
 	dataless = etcdversion.Must("3.6.1")  // stays, and writes nothing
 	dies     = etcdversion.Must("3.6.2")  // ends at once
 	absent   = etcdversion.Must("3.6.3")  // there are no binaries of it
 )
 
+// founds writes a log with one record of eight bytes: type 3, checksum 0, and as
+// data that the first index is committed.
+const founds = `mkdir -p "$ETCD_DATA_DIR/member/wal" && printf '\010\000\000\000\000\000\000\000\010\003\020\000\032\002\030\001' >"$ETCD_DATA_DIR/member/wal/0.wal" && exec sleep 600`
+
 var scripts = map[etcdversion.Version]string{
-	writes:   `mkdir -p "$ETCD_DATA_DIR/member/wal" && : >"$ETCD_DATA_DIR/member/wal/0.wal" && exec sleep 600`,
-	newer:    `mkdir -p "$ETCD_DATA_DIR/member/wal" && : >"$ETCD_DATA_DIR/member/wal/0.wal" && exec sleep 600`,
+	writes:   founds,
+	newer:    founds,
+	cutOff:   `if [ -e again ]; then [ -e "$ETCD_DATA_DIR/member" ] || ` + founds + `; exec sleep 600; fi; : >again; mkdir -p "$ETCD_DATA_DIR/member/wal" && : >"$ETCD_DATA_DIR/member/wal/0.wal"; exit 3`,
 	dataless: `exec sleep 600`,
 	dies:     `echo no luck; exit 3`,
 }
@@ -217,7 +223,10 @@ func (h *host) look() cluster.Node {
 // hasData waits for etcd's first data, and looks: that ends the promise.
 func (h *host) hasData() {
 	h.t.Helper()
-	h.eventually("data on the disk", func() bool { return h.look().Disk.State == cluster.DiskData })
+	h.eventually("data on the disk", func() bool {
+		n := h.look()
+		return n.Disk.State == cluster.DiskData && n.Prepared == nil
+	})
 }
 
 func (h *host) eventually(what string, ok func() bool) {

@@ -144,7 +144,26 @@ func (l *Local) Boot(ctx context.Context) error {
 	if disk.State != cluster.DiskData || disk.Token != s.Assigned.Token {
 		return nil
 	}
+	if founder(s) {
+		return l.run(ctx, s, etcdconf.StateNew)
+	}
 	return l.run(ctx, s, etcdconf.StateExisting)
+}
+
+// founder says that the node may still have to found its cluster: its promise
+// lasts until its member has committed that.
+func founder(s nodestate.State) bool {
+	return s.Founding && s.Assigned != nil && s.Prepared != nil && s.Prepared.Token == s.Assigned.Token && s.Prepared.Backup == ""
+}
+
+// clearCutOff removes what etcd has made where it was cut off before it committed
+// the founding of its cluster: started on that, it would wait for itself for ever.
+func (l *Local) clearCutOff() error {
+	s := l.o.State.State()
+	if !founder(s) {
+		return nil
+	}
+	return nodestate.DropUnbegun(l.o.DataDir, s.Assigned.Token)
 }
 
 // An Order is an operation with what its sender knows.
@@ -345,7 +364,7 @@ func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.Sta
 	if err != nil {
 		return err
 	}
-	return l.o.Proc.Start(ctx, etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir})
+	return l.o.Proc.Start(ctx, etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, Before: l.clearCutOff})
 }
 
 // stop records the wish before it stops the process, so that a daemon killed

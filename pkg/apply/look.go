@@ -30,7 +30,7 @@ func (l *Local) Look(ctx context.Context) (cluster.Node, *cluster.Report) {
 	s := l.o.State.State()
 	status := l.o.Proc.Status()
 	disk := nodestate.Disk(l.o.DataDir, s)
-	if s.Prepared != nil && s.Assigned != nil && disk.State == cluster.DiskData {
+	if s.Prepared != nil && s.Assigned != nil && disk.State == cluster.DiskData && (!founder(s) || l.begun(disk.Token)) {
 		s = l.keepPromise(s)
 	}
 	n := cluster.Node{
@@ -76,8 +76,15 @@ func (l *Local) patience(ctx context.Context, since time.Time) time.Duration {
 	return wait
 }
 
-// keepPromise ends the promise of a founding voter whose data is on the disk:
-// from now on an empty disk means lost data.
+// begun says whether the member of an incarnation has committed anything. What
+// cannot be read has begun: it must not be taken for nothing.
+func (l *Local) begun(token cluster.Token) bool {
+	begun, err := nodestate.Begun(nodestate.DataDir(l.o.DataDir, token))
+	return begun || err != nil
+}
+
+// keepPromise ends the promise of a founding voter that has begun: from now on
+// an empty disk means lost data.
 func (l *Local) keepPromise(s nodestate.State) nodestate.State {
 	err := l.o.State.Update(func(s *nodestate.State) error {
 		s.Prepared, s.Founding = nil, false

@@ -301,6 +301,17 @@ func TestBootStartsTheMemberOfTheDisk(t *testing.T) {
 	}
 }
 
+func TestAFoundingThatWasCutOffBeginsAnew(t *testing.T) {
+	h := newHost(t)
+	op, begin := prepare(), start(plan.StartNew)
+	op.Version, begin.Version = cutOff, cutOff
+	h.must(op, begin)
+	h.hasData()
+	if s := h.disk(); s.Founding || s.Assigned == nil {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestBootStartsNothingElse(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -136,6 +136,11 @@ func (r *run) pause(d time.Duration) bool {
 // spawn starts the program. When it returns without error, the program itself
 // runs (the exec has succeeded).
 func (r *run) spawn() (*child, error) {
+	if before := r.cfg.Before; before != nil {
+		if err := before(); err != nil {
+			return nil, fmt.Errorf("start etcd: %w", err)
+		}
+	}
 	out := &lineWriter{emit: r.s.board.line(r.s.opts.Log)}
 	cmd := &exec.Cmd{
 		Path:      r.cfg.Path,

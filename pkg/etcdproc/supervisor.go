@@ -63,6 +63,9 @@ type Config struct {
 	Env []string
 	// WorkDir is its working directory, by default that of the daemon.
 	WorkDir string
+	// Before, if there is one, is called before each start of the process, which
+	// does not take place if it fails. Two Configs that differ only in it are equal.
+	Before func() error
 }
 
 func (c Config) equal(d Config) bool {

@@ -156,6 +156,19 @@ func Begun(path string) (bool, error) {
 	return begun || read > firstBytes/2, err
 }
 
+// DropUnbegun removes the data of an incarnation whose member has not [Begun].
+func DropUnbegun(dir string, token cluster.Token) error {
+	path := DataDir(dir, token)
+	begun, err := Begun(path)
+	if err != nil || begun {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(path, "member")); err != nil {
+		return fmt.Errorf("remove the data of a start that was cut off: %w", err)
+	}
+	return nil
+}
+
 // firstBytes is how far into a log Begun looks: an etcd commits its founding
 // within some hundred bytes.
 const firstBytes = 256 << 10
