@@ -42,6 +42,46 @@ func Read(ctx context.Context, path string) (Status, error) {
 	return s, nil
 }
 
+// Peek returns the status of a snapshot file whose content has just been
+// checked: it reads only a few pages, and leaves Digest and Keys out. The errors
+// are those of [Read], as far as it sees them.
+func Peek(path string) (Status, error) {
+	s, err := peek(path)
+	if err != nil {
+		return Status{}, fmt.Errorf("read snapshot %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func peek(path string) (Status, error) {
+	f, err := pages.OpenSource(path)
+	if err != nil {
+		return Status{}, err
+	}
+	defer f.Close()
+	s := Status{Size: f.Size}
+	db, err := f.Database()
+	if err != nil {
+		return Status{}, err
+	}
+	keys, ok := db.Bucket(mvcc.KeyBucket)
+	if !ok {
+		return Status{}, errForeign
+	}
+	walk := db.Walk()
+	err = walk.End(keys, func(i pages.Item) error {
+		e, err := mvcc.Parse(i.Key, i.Value)
+		s.Revision = cluster.Revision(e.Main)
+		return err
+	})
+	if err != nil {
+		return Status{}, err
+	}
+	return s, s.versions(walk, db)
+}
+
+var errForeign = fmt.Errorf("%w: it is a database, but not one of etcd", ErrDamaged)
+
 func read(ctx context.Context, path string) (Status, error) {
 	f, err := pages.OpenSource(path)
 	if err != nil {
@@ -99,7 +139,7 @@ func CheckDigest(ctx context.Context, r io.Reader, progress func(done int64)) (b
 func (s *Status) database(ctx context.Context, db *pages.File) error {
 	keys, ok := db.Bucket(mvcc.KeyBucket)
 	if !ok {
-		return fmt.Errorf("%w: it is a database, but not one of etcd", ErrDamaged)
+		return errForeign
 	}
 	walk := db.Walk()
 	seed := maphash.MakeSeed()

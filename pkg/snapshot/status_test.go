@@ -28,6 +28,10 @@ func TestWhatAFileHolds(t *testing.T) {
 	if got, err := Read(t.Context(), write(t, sealed(db))); got != want || err != nil {
 		t.Errorf("a snapshot is %+v, %v, want %+v", got, err, want)
 	}
+	want.Digest, want.Keys = false, 0
+	if got, err := Peek(write(t, sealed(db))); got != want || err != nil {
+		t.Errorf("a look at it says %+v, %v, want %+v", got, err, want)
+	}
 }
 
 func TestFilesThatAreNoSnapshot(t *testing.T) {
@@ -124,6 +128,9 @@ func TestHostileFiles(t *testing.T) {
 		}
 		if err := os.WriteFile(path, sealed(b), 0o600); err != nil {
 			t.Fatal(err)
+		}
+		if _, err := Peek(path); err != nil && !errors.Is(err, ErrDamaged) {
+			t.Errorf("a look at it: %v", err)
 		}
 		_, err := Read(t.Context(), path)
 		if err != nil && !errors.Is(err, ErrDamaged) {

@@ -34,6 +34,8 @@ type Walk struct {
 	leaf   []byte
 	last   []byte
 	pages  int64
+	// edge says to go to the last page of each level only.
+	edge bool
 	// visit gets each item.
 	visit func(Item) error
 }
@@ -68,6 +70,14 @@ func (w *Walk) Bucket(b Bucket, visit func(Item) error) error {
 		return damaged("the bucket %s is invalid", b.Name)
 	}
 	return w.items(p, nil, new(false))
+}
+
+// End visits the items of the last leaf page of a bucket, among them that with
+// the highest key.
+func (w *Walk) End(b Bucket, visit func(Item) error) error {
+	w.edge = true
+	defer func() { w.edge = false }()
+	return w.Bucket(b, visit)
 }
 
 // tree visits the items below a page.
@@ -110,10 +120,12 @@ func (w *Walk) page(id uint64, depth int, least []byte, any *bool) error {
 		if c := bytes.Compare(key, least); c < 0 || c == 0 && i > 0 {
 			return damaged("the keys on page %d are not in order", id)
 		}
+		if least = key; w.edge && i < p.count()-1 {
+			continue
+		}
 		if err := w.page(p.f.order.Uint64(e[8:]), depth+1, key, any); err != nil {
 			return err
 		}
-		least = key
 	}
 	return nil
 }
