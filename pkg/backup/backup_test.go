@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/retention"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -61,6 +62,36 @@ func memory(t testing.TB) *store.Store {
 		}
 	})
 	return s
+}
+
+// counting is a source that knows how many keys there were at revision 7.
+type counting struct{ source }
+
+func (counting) CountKeys(_ context.Context, at cluster.Revision) (int64, error) {
+	if at != 7 {
+		return 0, errors.New("compacted")
+	}
+	return 12, nil
+}
+
+func TestTheNumberOfKeysIsThatOfTheRevision(t *testing.T) {
+	for _, c := range []struct {
+		facts backup.Facts
+		want  int64
+	}{
+		{backup.Facts{Revision: 7}, 12}, {backup.Facts{Revision: 8}, -1}, {backup.Facts{}, -1}, {backup.Facts{Revision: 7, Keys: 3}, 3},
+	} {
+		s := memory(t)
+		b, err := backup.Take(t.Context(), backup.TakeOptions{
+			Source: counting{stream(bytes.NewReader(snapshot(5000)))}, Store: s, Info: info(), Facts: c.facts,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := backup.Describe(t.Context(), s, b.Name); d.Keys != c.want || err != nil {
+			t.Errorf("%+v: %d keys, %v", c.facts, d.Keys, err)
+		}
+	}
 }
 
 // isEmpty fails the test if the store holds a part of a backup.

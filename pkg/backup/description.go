@@ -47,7 +47,7 @@ type Facts struct {
 	ClusterID  cluster.ClusterID `json:"clusterID,omitempty"`
 	MemberID   cluster.MemberID  `json:"memberID,omitempty"`
 	MemberName cluster.NodeName  `json:"memberName,omitempty"`
-	// Keys is how many keys there are. What is not known is -1 in a description;
+	// Keys is how many keys there were at Revision. What is not known is -1 in a description;
 	// a taker may leave it zero.
 	Keys int64 `json:"-"`
 }

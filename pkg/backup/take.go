@@ -18,6 +18,12 @@ type Snapshotter interface {
 	Snapshot(ctx context.Context) (io.ReadCloser, error)
 }
 
+// A KeyCounter is a Snapshotter that knows how many keys there were at a
+// revision.
+type KeyCounter interface {
+	CountKeys(ctx context.Context, at cluster.Revision) (int64, error)
+}
+
 // A Target is the part of a store that a backup is written to. A Target that
 // refuses Exists, Delete and Get is good enough.
 type Target interface {
@@ -39,7 +45,8 @@ type TakeOptions struct {
 	// Info goes into the marker; its EtcdVersion is that of the member behind
 	// Source. Its At is the time in the backup's name, and now if it is zero.
 	Info Info
-	// Facts go into the description.
+	// Facts go into the description. A Source that is a [KeyCounter] is asked for
+	// the number of keys at their revision, where they do not say it.
 	Facts Facts
 	// Compression is Gzip, also if it is empty, or Zstd.
 	Compression string
@@ -63,6 +70,8 @@ const (
 	// cleanupTime bounds the removal of what must not stay, after the context
 	// may have ended.
 	cleanupTime = 30 * time.Second
+	// countTime is how long the number of keys is waited for.
+	countTime = 10 * time.Second
 )
 
 // Take takes a backup and returns it. The stream is checked on its way; one that
@@ -83,7 +92,7 @@ func Take(ctx context.Context, o TakeOptions) (cluster.Backup, error) {
 		o.Compression = Gzip
 	}
 	if o.Facts.Keys <= 0 {
-		o.Facts.Keys = -1
+		o.Facts.Keys = o.countKeys(ctx)
 	}
 	if err := o.tryForm(); err != nil {
 		return cluster.Backup{}, fmt.Errorf("take backup: %w", err)
@@ -100,6 +109,22 @@ func Take(ctx context.Context, o TakeOptions) (cluster.Backup, error) {
 		}
 	}
 	return cluster.Backup{}, fmt.Errorf("take backup: the store has %d backups of the second %s", maxNames, o.Info.At.Format(time.RFC3339))
+}
+
+// countKeys returns how many keys there are at the revision of the facts, -1 where
+// that cannot be known: no backup fails for that.
+func (o TakeOptions) countKeys(ctx context.Context) int64 {
+	counter, ok := o.Source.(KeyCounter)
+	if !ok || o.Facts.Revision == 0 {
+		return -1
+	}
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
+	n, err := counter.CountKeys(ctx, o.Facts.Revision)
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // tryForm reports why nothing can be compressed and encrypted as it is asked

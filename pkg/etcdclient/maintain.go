@@ -93,6 +93,16 @@ func (c *Client) HashKV(ctx context.Context, endpoint string, rev cluster.Revisi
 // healthKey is the key that etcd's own health check reads. It need not exist.
 const healthKey = "health"
 
+// CountKeys returns how many keys the member had at a revision that it has not
+// compacted. It counts in its index and reads no values.
+func (c *Client) CountKeys(ctx context.Context, at cluster.Revision) (int64, error) {
+	r, err := c.c.Get(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithCountOnly(), clientv3.WithSerializable(), clientv3.WithRev(int64(at)))
+	if err != nil {
+		return 0, fmt.Errorf("count keys: %w", plain(err))
+	}
+	return r.Count, nil
+}
+
 // Healthy reports whether the cluster serves: it reads a key through the
 // quorum. Where authentication is on and this client may not read, the refusal
 // is an answer of a healthy cluster too.

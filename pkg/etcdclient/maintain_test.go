@@ -63,6 +63,28 @@ func TestAlarmsAreListedAndDisarmed(t *testing.T) {
 	})
 }
 
+func TestKeysAreCountedAsTheyWere(t *testing.T) {
+	eachMinor(t, func(t *testing.T, binary string, _ etcdversion.Version) {
+		_, c := founder(t, binary)
+		put(t, c, "a", "1")
+		put(t, c, "\x00", "2")
+		then := put(t, c, "a", "3")
+		if _, err := c.c.Delete(short(t), "a"); err != nil {
+			t.Fatal(err)
+		}
+		now := put(t, c, "b", "4")
+		put(t, c, "c", "5")
+		for _, at := range []cluster.Revision{then, now} {
+			if n, err := c.CountKeys(short(t), at); n != 2 || err != nil {
+				t.Errorf("at revision %d there are %d keys, %v", at, n, err)
+			}
+		}
+		if n, err := c.CountKeys(short(t), now+100); err == nil {
+			t.Errorf("in the future there are %d keys", n)
+		}
+	})
+}
+
 func TestDefragmentingGivesSpaceBack(t *testing.T) {
 	eachMinor(t, func(t *testing.T, binary string, v etcdversion.Version) {
 		a, c := founder(t, binary, "--quota-backend-bytes=123456789")
