@@ -83,7 +83,7 @@ func TestTheNumberOfKeysIsThatOfTheRevision(t *testing.T) {
 	} {
 		s := memory(t)
 		b, err := backup.Take(t.Context(), backup.TakeOptions{
-			Source: counting{stream(bytes.NewReader(snapshot(5000)))}, Store: s, Info: info(), Facts: c.facts,
+			Source: counting{stream(bytes.NewReader(snapshot(5120)))}, Store: s, Info: info(), Facts: c.facts,
 		})
 		if err != nil {
 			t.Fatal(err)
