@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -54,8 +56,17 @@ func classify(what, key string, err error) error {
 		errors.Is(err, context.Canceled), errors.As(err, new(sourceError)):
 		return fmt.Errorf("%s: %w", what, err)
 	}
+	if errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError)) {
+		return fmt.Errorf("%s: %w", what, localError{err})
+	}
 	return fmt.Errorf("%s: %w: %w", what, ErrUnreachable, err)
 }
+
+// A localError is an error of a directory, which says enough by itself: it is
+// ErrUnreachable, and does not say so.
+type localError struct{ error }
+
+func (e localError) Unwrap() []error { return []error{ErrUnreachable, e.error} }
 
 // A sourceError is an error of the reader that an upload reads from: not the
 // store's fault.

@@ -97,7 +97,7 @@ func TestSeedsThatCannotBe(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := run(t, "seed", file, "nodes=3"); r.code != 6 || !strings.Contains(r.stderr, "store is unreachable") {
+	if r := run(t, "seed", file, "nodes=3"); r.code != 6 || !strings.Contains(r.stderr, "not a directory") {
 		t.Errorf("%+v", r)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -35,6 +37,15 @@ type s3Config struct {
 	acl             types.ObjectCannedACL
 	encryption      types.ServerSideEncryption
 	encryptionKey   string
+
+	// lastFailure is why a request was last tried again; nil before there is a client.
+	lastFailure *atomic.Pointer[failure]
+}
+
+// A failure is why a request was tried again.
+type failure struct {
+	at  time.Time
+	why string
 }
 
 // Names of options, those of gocloud.dev's S3 driver where it has them.

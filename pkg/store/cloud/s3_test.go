@@ -49,7 +49,7 @@ func TestRegionOfABucket(t *testing.T) {
 			defer server.Close()
 			cfg := aws.Config{
 				Region: c.configured, BaseEndpoint: aws.String(server.URL),
-				Retryer: func() aws.Retryer { return retryer(1) },
+				Retryer: func() aws.Retryer { return retryer(1, func(error) {}) },
 			}
 			got, err := regionOf(t.Context(), cfg, "bucket")
 			if got != c.want || (err != nil) != (c.want == "") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -116,17 +117,20 @@ func (c *s3Config) load(ctx context.Context) (aws.Config, error) {
 	if tries == 0 {
 		tries = attempts
 	}
-	cfg.Retryer = func() aws.Retryer { return retryer(tries) }
+	c.lastFailure = &atomic.Pointer[failure]{}
+	cfg.Retryer = func() aws.Retryer { return retryer(tries, c.failed) }
 	return cfg, nil
 }
 
 // retryer repeats what a store that is throttled, or loses connections, may
-// answer later. It has no budget, which long uploads would use up.
-func retryer(tries int) aws.Retryer {
+// answer later. It has no budget, which long uploads would use up. Failed is told
+// why a try failed that is followed by another.
+func retryer(tries int, failed func(error)) aws.Retryer {
 	standard := retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = tries
 		o.RateLimiter = ratelimit.None
-		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, err error) (time.Duration, error) {
+			failed(err)
 			pause := min(firstPause<<min(attempt-1, 10), lastPause)
 			return pause/2 + rand.N(pause), nil
 		})
@@ -176,8 +180,29 @@ func askRegion(ctx context.Context, cfg aws.Config, region, bucket string) (stri
 	return "", err
 }
 
+// failed remembers why a try failed.
+func (c *s3Config) failed(err error) {
+	c.lastFailure.Store(&failure{time.Now(), err.Error()})
+}
+
+// recent returns the last failure, nil if it is long ago.
+func (c *s3Config) recent() *failure {
+	if c.lastFailure == nil {
+		return nil
+	}
+	last := c.lastFailure.Load()
+	if last == nil || time.Since(last.at) > 2*lastPause {
+		return nil
+	}
+	return last
+}
+
 // explain gives errors of S3 their kind.
 func (c *s3Config) explain(err error) error {
+	if last := c.recent(); last != nil && errors.Is(err, context.DeadlineExceeded) {
+		// What the time was spent on, which the SDK does not say.
+		return fmt.Errorf("%w: %w, after failures of which the last was: %s", store.ErrUnreachable, err, last.why)
+	}
 	var code string
 	var api smithy.APIError
 	if errors.As(err, &api) {
