@@ -92,7 +92,7 @@ func TestCrashAndRestart(t *testing.T) {
 			}
 			crashed := converge(t, c, sizes[0])
 			w := c.Write()
-			w.WaitMore(harness.Soon, 10)
+			crashed += writes(t, c, w)
 			for _, count := range sizes[1:] {
 				c.SetSpec(count, v36)
 				crashed += converge(t, c, count)
@@ -104,7 +104,7 @@ func TestCrashAndRestart(t *testing.T) {
 				return nil
 			})
 			converge(t, c, sizes[len(sizes)-1])
-			w.WaitMore(harness.Soon, 10)
+			writes(t, c, w)
 		})
 	}
 }
@@ -141,6 +141,21 @@ func restart(t *testing.T, c *harness.Cluster) int {
 		n.Start()
 		crashed++
 	}
+	return crashed
+}
+
+// writes waits until some writes have gone through, and starts daemons that have
+// crashed.
+func writes(t *testing.T, c *harness.Cluster, w *harness.Writer) int {
+	t.Helper()
+	crashed, want := 0, w.Acked()+10
+	eventually(t, c, "writes go through", func() error {
+		crashed += restart(t, c)
+		if now := w.Acked(); now < want {
+			return fmt.Errorf("%d of %d writes are acknowledged", now, want)
+		}
+		return nil
+	})
 	return crashed
 }
 

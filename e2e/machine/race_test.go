@@ -280,7 +280,7 @@ func TestMemberListChangesMeanwhile(t *testing.T) {
 				}
 				done <- id // 0 where b is the learner already
 			})
-			r := b.run("join", "--membership-timeout=2s", a.clientURL())
+			r := b.run("join", "--membership-timeout=10s", a.clientURL())
 			if len(done) == 0 {
 				t.Skipf("the join makes fewer than %d connections", nth)
 			}

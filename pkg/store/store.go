@@ -143,13 +143,19 @@ func call[T any](ctx context.Context, places chan struct{}, op func() (T, error)
 		return r.value, r.err
 	case <-ctx.Done():
 	}
+	// As a rule op ends with its context, and knows best what the time was spent on.
+	late := time.NewTimer(lastWords)
+	defer late.Stop()
 	select {
 	case r := <-done:
 		return r.value, r.err
-	default:
+	case <-late.C:
 		return none, ctx.Err()
 	}
 }
+
+// lastWords is how long a call may go on when its context has ended.
+const lastWords = 100 * time.Millisecond
 
 func (s *Store) list(ctx context.Context, prefix string) ([]object, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
