@@ -6,6 +6,11 @@ RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # Real etcd binaries, for the tests that run them; see images.
 ETCD  = ETCDADM_ETCD_DIR="$$($(GO) run ./images path)"
 
+TEST  = $(GO) test $(RACE) -shuffle=on -timeout=40m
+# Tests of whole clusters need the machine for themselves: they come one package
+# at a time, after all others.
+UNITS = $$($(GO) list work | grep -v ^github.com/etcdadm/etcdadm/e2e)
+
 .PHONY: help build demo test verify e2e bench sim clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -20,7 +25,7 @@ demo: build ## show a cluster's life on this machine; KEEP=1 leaves it running
 
 test: ## run the tests of all modules, with every version of etcd
 	@$(GO) run ./images etcd all >/dev/null
-	$(ETCD) $(GO) test $(RACE) -shuffle=on -timeout=15m work
+	$(ETCD) sh -c '$(TEST) $(UNITS) && units=0 || units=1; $(TEST) -p 1 ./e2e/... && exit $$units'
 
 verify: ## lint, check what is generated, build each module alone
 	@GO=$(GO) hack/verify

@@ -436,7 +436,7 @@ func TestCrashInARestore(t *testing.T) {
 			if v, now := read(t, c, "late"); v != "" || now <= seen {
 				t.Errorf("late is %q at revision %d, %d was seen", v, now, seen)
 			}
-			c.Write().WaitMore(harness.Soon, 10)
+			writes(t, c, c.Write())
 		})
 	}
 }
