@@ -281,6 +281,8 @@ type Store struct {
 	RecordsProblem string `json:"recordsProblem,omitempty"`
 	// Backups are the complete backups, newest first.
 	Backups []Backup `json:"backups,omitempty"`
+	// Leftovers are the names of backups that were broken off long ago.
+	Leftovers []string `json:"leftovers,omitempty"`
 	// BackupsKnown says that the list of backups has been read at least once.
 	BackupsKnown bool `json:"backupsKnown,omitempty"`
 	// Requests are the operator's queued wishes, oldest first.

@@ -11,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/observe"
+	"github.com/etcdadm/etcdadm/pkg/retention"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -31,6 +32,7 @@ type StoreView struct {
 	// every is how old an answer may be.
 	every       time.Duration
 	backups     []cluster.Backup
+	leftovers   []string
 	backupsRead time.Time
 	// source is the backup of the first restore that is yet to be decided on.
 	source *cluster.Source
@@ -116,17 +118,16 @@ func (v *StoreView) read(ctx context.Context) error {
 		return err
 	}
 	if v.lost(view) || v.backupsRead.IsZero() || v.now().Sub(v.backupsRead) >= backupsEvery {
-		list, err := v.store.Backups(ctx)
-		if err != nil {
-			return fmt.Errorf("list backups: %w", err)
+		if err := v.readBackups(ctx); err != nil {
+			return err
 		}
-		v.backups, v.backupsRead = list, v.now()
 	}
 	v.spec = view.Spec
 	v.answer.Store = cluster.Store{
 		Created:      view.Created,
 		Incarnations: view.Incarnations,
 		Backups:      v.backups,
+		Leftovers:    v.leftovers,
 		BackupsKnown: true,
 		Requests:     Requests(view),
 		Problems:     view.Problems,
@@ -149,6 +150,15 @@ func (v *StoreView) read(ctx context.Context) error {
 	for _, n := range view.Nodes {
 		v.answer.Records = append(v.answer.Records, observe.Record{Name: n.Name, Address: n.Address, Boot: n.Boot})
 	}
+	return nil
+}
+
+func (v *StoreView) readBackups(ctx context.Context) error {
+	list, leftovers, err := v.store.Survey(ctx, v.now().Add(-retention.LeftoverAge))
+	if err != nil {
+		return fmt.Errorf("list backups: %w", err)
+	}
+	v.backups, v.leftovers, v.backupsRead = list, leftovers, v.now()
 	return nil
 }
 
@@ -195,12 +205,11 @@ func (v *StoreView) readSource(ctx context.Context) error {
 	}
 	r := v.answer.Store.Requests[i]
 	if v.source == nil || v.source.Request != r.Name || v.source.Backup != r.Backup {
-		list, err := v.store.Backups(ctx)
-		if err != nil {
-			return fmt.Errorf("list backups: %w", err)
+		if err := v.readBackups(ctx); err != nil {
+			return err
 		}
-		v.backups, v.backupsRead = list, v.now()
-		v.answer.Store.Backups = list
+		list := v.backups
+		v.answer.Store.Backups, v.answer.Store.Leftovers = list, v.leftovers
 		src, err := Source(ctx, v.store, r)
 		if err != nil {
 			return err

@@ -91,7 +91,9 @@ func doneUpkeep(l *look, op Operation) bool {
 	case *BackupVerify, *BackupDrill:
 		return false // every call does it once more
 	case *BackupPrune:
-		return l.obs.Store.BackupsKnown && !slices.ContainsFunc(l.obs.Store.Backups, func(b cluster.Backup) bool { return slices.Contains(op.Remove, b.Name) })
+		there := func(name string) bool { return slices.Contains(op.Remove, name) }
+		return l.obs.Store.BackupsKnown && !slices.ContainsFunc(l.obs.Store.Leftovers, there) &&
+			!slices.ContainsFunc(l.obs.Store.Backups, func(b cluster.Backup) bool { return there(b.Name) })
 	case *EndpointsWrite:
 		n := l.node(op.Node)
 		return n != nil && slices.Equal(n.Hosts, op.Entries)

@@ -205,6 +205,8 @@ func (s *stage) storeFact(kind string, args []string) error {
 			return nil
 		}
 		return s.backups(args)
+	case "leftovers":
+		store.Leftovers = args
 	case "request":
 		return s.request(args)
 	case "source":

@@ -202,7 +202,8 @@ type BackupDrill struct {
 	Name string           `flag:"name" doc:"backup"`
 }
 
-// BackupPrune deletes backups that the retention rules let go.
+// BackupPrune deletes backups that the retention rules let go, and what was left
+// of some that were broken off.
 type BackupPrune struct {
 	Remove []string `flag:"remove" doc:"backup to delete (repeated)"`
 }

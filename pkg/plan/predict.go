@@ -143,6 +143,7 @@ func (w *world) predictUpkeep(op Operation) {
 		w.checked(op.Name, true)
 	case *BackupPrune:
 		w.Store.Backups = slices.DeleteFunc(w.Store.Backups, func(b cluster.Backup) bool { return slices.Contains(op.Remove, b.Name) })
+		w.Store.Leftovers = slices.DeleteFunc(slices.Clone(w.Store.Leftovers), func(name string) bool { return slices.Contains(op.Remove, name) })
 	case *EndpointsWrite:
 		w.node(op.Node).Hosts = op.Entries
 	}

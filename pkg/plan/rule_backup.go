@@ -79,7 +79,8 @@ func ruleInspect(l *look) (Operation, verdict) {
 	return nil, goOn
 }
 
-// rulePrune deletes what the retention rules let go, oldest first.
+// rulePrune deletes what the retention rules let go, oldest first, and before
+// that what backups that were broken off have left.
 func rulePrune(l *look) (Operation, verdict) {
 	if !l.obs.Store.Reachable {
 		return nil, goOn
@@ -88,14 +89,14 @@ func rulePrune(l *look) (Operation, verdict) {
 		Hourly: l.policy.HourlyRetention, Daily: l.policy.DailyRetention, MaxCount: l.policy.MaxBackups, MaxBytes: l.policy.MaxBackupBytes,
 	}
 	expired := retention.Expired(policy, l.obs.At, l.obs.Store.Backups)
-	if len(expired) == 0 {
-		return nil, goOn
-	}
-	var remove []string
+	remove := slices.Clone(l.obs.Store.Leftovers[:min(len(l.obs.Store.Leftovers), maxPrune)])
 	for _, b := range slices.Backward(expired) {
 		if len(remove) < maxPrune {
 			remove = append(remove, b.Name)
 		}
+	}
+	if len(remove) == 0 {
+		return nil, goOn
 	}
 	return &BackupPrune{Remove: remove}, goOn
 }

@@ -10,6 +10,10 @@ import (
 // keepAll is the age below which every backup is kept.
 const keepAll = time.Hour
 
+// LeftoverAge is how old what looks like a broken-off backup must be to be
+// deleted: one that is being taken looks the same, and none takes a day.
+const LeftoverAge = 24 * time.Hour
+
 // A Policy says how long, and how many, backups are kept.
 type Policy struct {
 	// Hourly is the age up to which one backup an hour is kept, Daily the age

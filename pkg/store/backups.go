@@ -86,13 +86,27 @@ func (s *Store) Backups(ctx context.Context) ([]cluster.Backup, error) {
 	if err != nil {
 		return nil, err
 	}
+	return complete(found), nil
+}
+
+// Survey is Backups and Leftovers in one listing.
+func (s *Store) Survey(ctx context.Context, before time.Time) (backups []cluster.Backup, leftovers []string, err error) {
+	found, err := s.folders(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return complete(found), incomplete(found, before), nil
+}
+
+func complete(found map[string]*folder) []cluster.Backup {
 	all := make([]cluster.Backup, 0, len(found))
 	for name, f := range found {
 		if !f.marker {
 			continue
 		}
 		b := f.backup
-		if b.At, err = retention.ParseName(name); err != nil {
+		at, err := retention.ParseName(name)
+		if b.At = at; err != nil {
 			b.At = f.written.UTC()
 		}
 		b.Damaged = !f.damaged.IsZero() && !b.Verified.After(f.damaged) && !b.Drilled.After(f.damaged)
@@ -101,7 +115,7 @@ func (s *Store) Backups(ctx context.Context) ([]cluster.Backup, error) {
 	slices.SortFunc(all, func(a, b cluster.Backup) int {
 		return cmp.Or(b.At.Compare(a.At), strings.Compare(b.Name, a.Name))
 	})
-	return all, nil
+	return all
 }
 
 // Leftovers returns, by name, what looks like a backup that was broken off, or
@@ -113,7 +127,10 @@ func (s *Store) Leftovers(ctx context.Context, before time.Time) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	var names []string
+	return incomplete(found, before), nil
+}
+
+func incomplete(found map[string]*folder, before time.Time) (names []string) {
 	for name, f := range found {
 		at, err := retention.ParseName(name)
 		if err == nil && !f.marker && f.written.Before(before) && at.Before(before) {
@@ -121,7 +138,7 @@ func (s *Store) Leftovers(ctx context.Context, before time.Time) ([]string, erro
 		}
 	}
 	slices.Sort(names)
-	return names, nil
+	return names
 }
 
 // DeleteBackup deletes a backup, its marker first, so that one that is half

@@ -16,10 +16,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/retention"
 )
 
-// LeftoverAge is how old what looks like a broken-off backup must be: one that
-// is being taken looks the same, and none takes a day.
-const LeftoverAge = 24 * time.Hour
-
 const (
 	// deleters is how many backups are deleted at a time.
 	deleters = 4
@@ -49,7 +45,7 @@ func Look(ctx context.Context, s Store, p retention.Policy, now time.Time) (Plan
 	if err != nil {
 		return Plan{}, fmt.Errorf("list backups: %w", err)
 	}
-	leftovers, err := s.Leftovers(ctx, now.Add(-LeftoverAge))
+	leftovers, err := s.Leftovers(ctx, now.Add(-retention.LeftoverAge))
 	if err != nil {
 		return Plan{}, fmt.Errorf("list what broken-off backups left: %w", err)
 	}
