@@ -332,7 +332,7 @@ func TestAMemberThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	if _, r := h.Look(t.Context()); r != nil {
 		t.Errorf("the report is %+v", r)
 	}
-	if took := time.Since(began); took > 5*reportTimeout {
+	if took := time.Since(began); took > 20*reportTimeout {
 		t.Errorf("the look took %s", took)
 	}
 }

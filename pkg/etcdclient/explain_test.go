@@ -127,7 +127,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 			if e.Kind() != tc.code {
 				t.Errorf("the kind is %q, want %q", e.Kind(), tc.code)
 			}
-			if took := time.Since(began); took > 3*probeTimeout {
+			if took := time.Since(began); took > 10*probeTimeout {
 				t.Errorf("it took %s", took)
 			}
 			probed := Probe(t.Context(), tc.endpoint, tc.config)
@@ -164,7 +164,7 @@ func TestAProbeEndsWithItsContext(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if took := time.Since(began); took > probeTimeout/2 {
+	if took := time.Since(began); took > probeTimeout {
 		t.Errorf("it took %s", took)
 	}
 }

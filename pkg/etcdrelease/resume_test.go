@@ -165,7 +165,7 @@ func TestDownloadGivesUp(t *testing.T) {
 	defer cancel()
 	begin := time.Now()
 	wantError(t, third(Download(ctx, s.from(t, version))), "503")
-	if time.Since(begin) > 5*time.Second {
+	if time.Since(begin) > 15*time.Second {
 		t.Errorf("it took %s", time.Since(begin))
 	}
 }
@@ -201,7 +201,7 @@ func TestConnectTimeoutIsUsed(t *testing.T) {
 			begin := time.Now()
 			err := third(Download(soon(t), o))
 			wantError(t, err, "tried 3 times")
-			if took := time.Since(begin); took < 100*time.Millisecond || took > 5*time.Second {
+			if took := time.Since(begin); took < 100*time.Millisecond || took > 30*time.Second {
 				t.Errorf("it took %s", took)
 			}
 			wantHint(t, err, "network")

@@ -295,7 +295,7 @@ func TestReachingARealEtcd(t *testing.T) {
 		defer l.Close()
 		began := time.Now()
 		r := run(t, member, certs, "--endpoints=https://"+l.Addr().String()+","+up)
-		if r.code != 0 || !strings.HasPrefix(r.stderr, "warning: https://"+l.Addr().String()) || time.Since(began) > 3*stragglers {
+		if r.code != 0 || !strings.HasPrefix(r.stderr, "warning: https://"+l.Addr().String()) || time.Since(began) > 10*stragglers {
 			t.Errorf("after %s: %+v", time.Since(began), r)
 		}
 	})
@@ -343,7 +343,7 @@ func TestAnEndpointThatHangsEndsInTime(t *testing.T) {
 	if r.code != 1 || !strings.Contains(r.stderr, "http://"+l.Addr().String()+": it accepts connections and does not answer") {
 		t.Errorf("%+v", r)
 	}
-	if took := time.Since(began); took > 6*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %s", took)
 	}
 }
