@@ -5,11 +5,7 @@ MAINS = ./etcdadm ./etcd-manager ./etcd-manager-ctl ./etcd-backup
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # Real etcd binaries, for the tests that run them; see images.
 ETCD  = ETCDADM_ETCD_DIR="$$($(GO) run ./images path)"
-
 TEST  = $(GO) test $(RACE) -shuffle=on -timeout=40m
-# Tests of whole clusters need the machine for themselves: they come one package
-# at a time, after all others.
-UNITS = $$($(GO) list work | grep -v ^github.com/etcdadm/etcdadm/e2e)
 
 .PHONY: help build demo test verify e2e bench sim clean
 help: ## list the targets
@@ -23,9 +19,9 @@ demo: build ## show a cluster's life on this machine; KEEP=1 leaves it running
 	@$(GO) run ./images etcd 3.6.16 >/dev/null
 	@$(GO) run ./e2e/demo -bin ./bin -etcd-dir "$$($(GO) run ./images path)" $(if $(KEEP),-keep)
 
-test: ## run the tests of all modules, with every version of etcd
+test: ## run the tests of all modules, with every version of etcd; whole clusters come last, one package at a time
 	@$(GO) run ./images etcd all >/dev/null
-	$(ETCD) sh -c '$(TEST) $(UNITS) && units=0 || units=1; $(TEST) -p 1 ./e2e/... && exit $$units'
+	@$(ETCD) sh -c 'd=0; $(TEST) $$($(GO) list work | grep -v /e2e) || d=1; $(TEST) -p 1 ./e2e/... || d=1; exit $$d'
 
 verify: ## lint, check what is generated, build each module alone
 	@GO=$(GO) hack/verify

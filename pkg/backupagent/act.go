@@ -40,7 +40,8 @@ func (a *Agent) act(ctx context.Context, s Seat, key string) (cluster.Backup, er
 	return b, a.after(ctx, b)
 }
 
-// claim claims a backup. It is needless if another agent has just taken it.
+// claim claims a backup. It is needless if another agent has just taken it: even
+// if the next one is due already, that is another claim.
 func (a *Agent) claim(ctx context.Context, key string) (h *held, needless bool, err error) {
 	if key == "" {
 		return nil, false, nil
@@ -56,7 +57,7 @@ func (a *Agent) claim(ctx context.Context, key string) (h *held, needless bool, 
 	// What was taken before the claim was free can be seen now.
 	listed := a.state.Listed
 	a.list(ctx)
-	if due := a.rules().due(a.state); a.state.Now.Before(due) {
+	if due := a.rules().due(a.state); a.state.Now.Before(due) || a.rules().key(a.state) != key {
 		h.release(ctx, false, listed)
 		return nil, true, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -75,6 +76,28 @@ func TestThreeAgentsTakeOneBackupEachInterval(t *testing.T) {
 		claims, err := s.Exists(context.WithoutCancel(t.Context()), claimPrefix+"first/1")
 		if claims || err != nil {
 			t.Errorf("a claim is left: %v", err)
+		}
+	})
+}
+
+// An agent that waited for another's backup does not take the one after it under
+// the claim of the one before, even if it is due by then.
+func TestAClaimIsForOneBackup(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *crew, s *store.Store) {
+		ctx := t.Context()
+		a := New(Config{ClusterName: "main", Store: s, Schedule: Schedule{Interval: 2 * time.Second}, Name: "a", Log: slog.New(slog.DiscardHandler)})
+		a.list(ctx)
+		key := a.rules().key(a.state)
+		_, err := backup.Take(ctx, backup.TakeOptions{Source: fakeMember{c.f, 1}, Store: s, Info: backup.Info{EtcdVersion: version}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if h, needless, err := a.claim(ctx, key); h != nil || !needless || err != nil {
+			t.Errorf("it claims %q: %+v, %v", key, h, err)
+		}
+		if h, needless, err := a.claim(ctx, a.rules().key(a.state)); h == nil || needless || err != nil {
+			t.Errorf("it does not claim the next one: %+v, %v", h, err)
 		}
 	})
 }

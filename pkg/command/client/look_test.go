@@ -261,7 +261,7 @@ func TestStoresThatCannotBeUsed(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "s.db")
 	ok(t, w.with("snapshot", "save", file)...)
-	fails(t, 6, "not a directory", w.with("snapshot", "save", "file://"+file)...)
+	fails(t, 6, "s.db: file exists", w.with("snapshot", "save", "file://"+file)...)
 	fails(t, 1, "is a directory", w.with("snapshot", "save", filepath.Dir(file), "--force")...)
 	fails(t, 1, "no such file", w.with("snapshot", "save", filepath.Join(file+"x", "s.db"))...)
 	fails(t, 1, "no such file", "snapshot", "status", file+"x")
