@@ -40,8 +40,7 @@ func (a *Agent) act(ctx context.Context, s Seat, key string) (cluster.Backup, er
 	return b, a.after(ctx, b)
 }
 
-// claim claims a backup. It is needless if another agent has just taken it: even
-// if the next one is due already, that is another claim.
+// claim claims a backup. It is needless if another agent has just taken it.
 func (a *Agent) claim(ctx context.Context, key string) (h *held, needless bool, err error) {
 	if key == "" {
 		return nil, false, nil
@@ -57,9 +56,14 @@ func (a *Agent) claim(ctx context.Context, key string) (h *held, needless bool, 
 	// What was taken before the claim was free can be seen now.
 	listed := a.state.Listed
 	a.list(ctx)
-	if due := a.rules().due(a.state); a.state.Now.Before(due) || a.rules().key(a.state) != key {
+	if due := a.rules().due(a.state); a.state.Now.Before(due) {
 		h.release(ctx, false, listed)
 		return nil, true, nil
+	}
+	if now := a.rules().key(a.state); now != key {
+		// The next one is due already, which is another claim.
+		h.release(ctx, false, listed)
+		return nil, false, &busyError{claim{By: "another agent", Until: a.state.Now.Add(min(minRetry, a.c.Schedule.Period(a.state.Now)/2))}}
 	}
 	return h, false, nil
 }

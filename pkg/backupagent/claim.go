@@ -67,6 +67,8 @@ type held struct {
 	links int
 	began time.Time
 	until time.Time
+	// lost says that another agent has taken it over.
+	lost bool
 }
 
 // take claims a backup. The error is a busyError if another agent has it.
@@ -92,7 +94,7 @@ func (c claims) take(ctx context.Context, key string, now time.Time, listed bool
 			return nil, err
 		}
 		if added {
-			return h, h.confirm(ctx, last)
+			return h.confirm(ctx, last)
 		}
 		// Another agent was faster: its link is what is to be looked at.
 		n--
@@ -100,19 +102,23 @@ func (c claims) take(ctx context.Context, key string, now time.Time, listed bool
 	return nil, fmt.Errorf("the claim %s%s has %d links", claimPrefix, key, maxLinks)
 }
 
-// confirm looks whether the link that the new one was added to is still there.
-// Its holder may have been deleting the chain, from its first link on: then what
-// was added hangs in the air, and yet another agent may have begun a new chain.
-func (h *held) confirm(ctx context.Context, before claim) error {
+// confirm looks whether the chain that a link was added to is still there. Its
+// holder may have been deleting it, from its first link on: then what was added
+// hangs in the air, and yet another agent may have begun a new chain.
+func (h *held) confirm(ctx context.Context, before claim) (*held, error) {
 	if h.links == 1 {
-		return nil
+		return h, nil
 	}
-	now, there, err := h.read(ctx, h.key, h.links-1)
-	if err != nil || there && now.By == before.By && now.Until.Equal(before.Until) {
-		return err
+	_, begins, err := h.read(ctx, h.key, 1)
+	now, there, err2 := h.read(ctx, h.key, h.links-1)
+	if err = errors.Join(err, err2); err == nil && begins && there && now.By == before.By && now.Until.Equal(before.Until) {
+		return h, nil
 	}
-	_ = h.store.Delete(context.WithoutCancel(ctx), h.link(h.key, h.links)) // it runs out
-	return &busyError{claim{By: "another agent", Until: before.Until}}
+	_ = h.store.Delete(context.WithoutCancel(ctx), h.link(h.key, h.links)) // else it runs out
+	if err != nil {
+		return nil, err
+	}
+	return nil, &busyError{claim{By: "another agent", Until: h.began.Add(minRetry)}}
 }
 
 func (c claims) link(key string, n int) string { return claimPrefix + key + "/" + strconv.Itoa(n) }
@@ -165,6 +171,7 @@ func (h *held) keep(ctx context.Context) error {
 			// An answer that was lost may have been ours.
 			last, _, err := h.read(ctx, h.key, h.links+1)
 			if err == nil && last.By != h.id {
+				h.lost = true
 				return errLost
 			}
 			if err == nil {
@@ -175,14 +182,18 @@ func (h *held) keep(ctx context.Context) error {
 	}
 }
 
-// release gives the claim back. Where the backup was taken and others may not
-// see that in a list, it says so instead.
+// release gives the claim back, unless another agent may have taken it over: then
+// the chain is that one's. Where the backup was taken and others may not see that
+// in a list, it says so instead.
 func (h *held) release(ctx context.Context, done, listed bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if done && !listed {
 		// If it cannot be written, another agent takes a backup too many.
 		_, _ = h.add(ctx, claim{By: h.id, Done: true})
+		return
+	}
+	if h.lost || time.Now().After(h.until) {
 		return
 	}
 	// The first link at first: a chain of which only the end were left could not be

@@ -96,7 +96,7 @@ func Decide(r Rules, s State) Decision {
 		return Decision{Next: at, Why: fmt.Sprintf("others come first: %d", t.rank)}
 	}
 	// An agent that stood still for minutes must not be the first again.
-	if at := s.Failed.Add(idleLook + r.Patience); s.Failures > 0 && t.others > 0 && s.Now.Before(at) {
+	if at := s.Failed.Add(min(idleLook+r.Patience, r.Schedule.Period(s.Now))); s.Failures > 0 && t.others > 0 && s.Now.Before(at) {
 		return Decision{Next: at, Why: "after a failure others come first"}
 	}
 	return Decision{Act: true, Seat: t.seat, Key: key}

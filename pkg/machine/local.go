@@ -143,8 +143,9 @@ func (w *world) stillborn() bool {
 }
 
 // firstCommit is how long an etcd that founds a cluster may take to commit that.
-// It does so before it stands for election, within milliseconds.
-const firstCommit = 5 * time.Second
+// It does so before it stands for election, within milliseconds after it has made
+// its log; what comes before that may take a slow machine seconds.
+const firstCommit = 20 * time.Second
 
 // Stuck says that an etcd which has run for uptime never will found its cluster:
 // the init system has started it again on the log of a start that was cut off.
@@ -292,7 +293,7 @@ func (w *world) etcdctl() (Operation, *Hold) {
 func (w *world) health() (Operation, *Hold) {
 	if !healthy(w.obs.Local) {
 		r := w.obs.Record
-		return &AwaitHealth{Founding: w.goal.Action == Init && r.Action == Init && !r.Served && r.Restored == ""}, nil
+		return &AwaitHealth{Founding: w.goal.Action == Init && w.goal.Phase == "" && r.Action == Init && !r.Served && r.Restored == ""}, nil
 	}
 	if op := w.served(); op != nil {
 		return op, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -28,11 +29,10 @@ const (
 // etcd data directory path. Every log file of etcd 2.0 to 3.7 begins with a
 // checksum record and a metadata record, which holds them.
 func DiskMember(path string) (cluster.MemberID, cluster.ClusterID, error) {
-	files, err := filepath.Glob(filepath.Join(path, "member", "wal", "*.wal"))
+	files, err := filesOf(filepath.Join(path, "member", "wal"), ".wal")
 	if err != nil {
 		return 0, 0, err
 	}
-	slices.Sort(files)
 	err = errors.New("no log file")
 	for _, f := range slices.Backward(files) {
 		var member cluster.MemberID
@@ -147,13 +147,20 @@ func Begun(path string) (bool, error) {
 	}
 	begun, read := false, 0
 	err = eachRecord(path, firstBytes, func(kind uint64, data []byte) bool {
-		// Type 3 is raft's HardState: 3 committed index.
-		committed, _, err := numberAndBytes(data, 3, 0)
-		begun = kind == 3 && err == nil && committed > 0
+		begun = kind == 3 && acted(data)
 		read += len(data)
 		return !begun
 	})
 	return begun || read > firstBytes/2, err
+}
+
+// acted looks at raft's HardState: 1 term, 2 vote, 3 committed index. Of an etcd
+// that has done nothing yet there is none, or one of the first term.
+func acted(state []byte) bool {
+	term, _, err1 := numberAndBytes(state, 1, 0)
+	vote, _, err2 := numberAndBytes(state, 2, 0)
+	committed, _, err3 := numberAndBytes(state, 3, 0)
+	return errors.Join(err1, err2, err3) != nil || term > 1 || vote != 0 || committed > 0
 }
 
 // DropUnbegun removes the data of an incarnation whose member has not [Begun].
@@ -176,11 +183,10 @@ const firstBytes = 256 << 10
 // eachRecord calls f with the type and the data of each record in the first
 // bytes of each file of the write-ahead log, in order, until it returns false.
 func eachRecord(path string, limit int64, f func(kind uint64, data []byte) bool) error {
-	files, err := filepath.Glob(filepath.Join(path, "member", "wal", "*.wal"))
+	files, err := filesOf(filepath.Join(path, "member", "wal"), ".wal")
 	if err != nil {
 		return err
 	}
-	slices.Sort(files)
 	for _, file := range files {
 		b, err := readFirst(file, limit)
 		if err != nil {
@@ -200,6 +206,22 @@ func eachRecord(path string, limit int64, f func(kind uint64, data []byte) bool)
 	return nil
 }
 
+// filesOf returns the files of a directory whose names end so, sorted. A directory
+// that is not there has none.
+func filesOf(dir, suffix string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), suffix) {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files, nil
+}
+
 func readFirst(file string, limit int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -212,7 +234,7 @@ func readFirst(file string, limit int64) ([]byte, error) {
 // lastSnapshot returns the index of the newest raft snapshot, which is in its
 // name: TERM-INDEX.snap, in hexadecimal.
 func lastSnapshot(path string) (uint64, error) {
-	files, err := filepath.Glob(filepath.Join(path, "member", "snap", "*.snap"))
+	files, err := filesOf(filepath.Join(path, "member", "snap"), ".snap")
 	newest := uint64(0)
 	for _, f := range files {
 		_, index, _ := strings.Cut(strings.TrimSuffix(filepath.Base(f), ".snap"), "-")

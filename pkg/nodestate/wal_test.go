@@ -74,3 +74,29 @@ func TestMemberIDFromAnOlderLogFile(t *testing.T) {
 		t.Fatalf("got %s, %v", got, err)
 	}
 }
+
+// A log that cannot be read is not one that says nothing.
+func TestLogsInOddPlaces(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "disk[1]*")
+	founded := []byte{8, 0, 0, 0, 0, 0, 0, 0, 8, 3, 16, 0, 26, 2, 24, 1}
+	lay(t, dir, "member/wal/0.wal")
+	if err := os.WriteFile(filepath.Join(dir, "member", "wal", "0.wal"), founded, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if begun, err := Begun(dir); !begun || err != nil {
+		t.Errorf("%v, %v", begun, err)
+	}
+	for _, state := range [][]byte{{8, 2}, {16, 7}, {24, 1}} {
+		if !acted(state) {
+			t.Errorf("%v is the state of an etcd that has done nothing", state)
+		}
+	}
+	if acted([]byte{8, 1, 16, 0}) {
+		t.Error("the first term alone counts")
+	}
+	other := t.TempDir()
+	lay(t, other, "member/wal")
+	if begun, err := Begun(other); begun || err == nil {
+		t.Errorf("a file in place of the logs: %v, %v", begun, err)
+	}
+}

@@ -79,7 +79,7 @@ func ruleInspect(l *look) (Operation, verdict) {
 	return nil, goOn
 }
 
-// rulePrune deletes what the retention rules let go, oldest first, and before
+// rulePrune deletes what the retention rules let go, oldest first, and after
 // that what backups that were broken off have left.
 func rulePrune(l *look) (Operation, verdict) {
 	if !l.obs.Store.Reachable {
@@ -89,11 +89,14 @@ func rulePrune(l *look) (Operation, verdict) {
 		Hourly: l.policy.HourlyRetention, Daily: l.policy.DailyRetention, MaxCount: l.policy.MaxBackups, MaxBytes: l.policy.MaxBackupBytes,
 	}
 	expired := retention.Expired(policy, l.obs.At, l.obs.Store.Backups)
-	remove := slices.Clone(l.obs.Store.Leftovers[:min(len(l.obs.Store.Leftovers), maxPrune)])
+	var remove []string
 	for _, b := range slices.Backward(expired) {
 		if len(remove) < maxPrune {
 			remove = append(remove, b.Name)
 		}
+	}
+	if len(remove) == 0 {
+		remove = slices.Clone(l.obs.Store.Leftovers[:min(len(l.obs.Store.Leftovers), maxPrune)])
 	}
 	if len(remove) == 0 {
 		return nil, goOn
