@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -236,13 +237,12 @@ func TestImageSurvivesABrokenConnection(t *testing.T) {
 	size, _ := layer.Size()
 	hash, _ := layer.Digest()
 	repository, digest := s.push(t, imageOf(t, arch, layer))
-	broken := 0
+	var broken atomic.Int32 // connections have a goroutine each
 	s.first = func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasSuffix(r.URL.Path, hash.String()) || broken == 2 {
+		if !strings.HasSuffix(r.URL.Path, hash.String()) || broken.Load() == 2 {
 			return false
 		}
-		broken++
-		if broken == 1 {
+		if broken.Add(1) == 1 {
 			panic(http.ErrAbortHandler) // before the answer
 		}
 		w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
@@ -250,8 +250,8 @@ func TestImageSurvivesABrokenConnection(t *testing.T) {
 		return true
 	}
 	mustInstall(t, fromImage(t, repository+"@"+digest.String()), t.TempDir())
-	if broken != 2 {
-		t.Errorf("the connection broke %d times", broken)
+	if n := broken.Load(); n != 2 {
+		t.Errorf("the connection broke %d times", n)
 	}
 }
 
