@@ -345,12 +345,6 @@ func (l *Local) mayStart(op *plan.MemberStart, s nodestate.State) error {
 // run starts the process that the state file asks for; one that runs with the
 // same configuration is left alone.
 func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
-	return l.runAs(ctx, s, initial, s.Founding && s.Assigned.Quarantined)
-}
-
-// runAs is run where it is known whether the member need not compare its data with
-// that of the others when it starts.
-func (l *Local) runAs(ctx context.Context, s nodestate.State, initial etcdconf.State, uncompared bool) error {
 	bin, err := l.o.Bin.Find(s.Assigned.Version)
 	if err != nil {
 		return err
@@ -358,7 +352,7 @@ func (l *Local) runAs(ctx context.Context, s nodestate.State, initial etcdconf.S
 	m := etcdconf.Member{
 		Name: l.o.Name, Version: s.Assigned.Version, Token: s.Assigned.Token,
 		DataDir: nodestate.DataDir(l.o.DataDir, s.Assigned.Token), State: initial, Peers: s.Peers,
-		URLs: l.o.URLs, Quarantined: s.Assigned.Quarantined, Uncompared: uncompared,
+		URLs: l.o.URLs, Quarantined: s.Assigned.Quarantined, Uncompared: s.Founding && s.Assigned.Quarantined,
 		Address: l.o.ListenAddress, MetricsURLs: l.o.MetricsURLs, User: l.o.UserEnv,
 	}
 	if l.o.TLS != nil {
@@ -451,8 +445,7 @@ func (l *Local) quarantine(ctx context.Context, on bool) error {
 	}
 	crashpoint.Hit("quarantine.before-restart")
 	if !s.Assigned.Stopped && l.o.Proc.Status().State != cluster.ProcessStopped {
-		// Before they are opened, members are compared by the daemons.
-		if err := l.runAs(ctx, s, state, !on); err != nil {
+		if err := l.run(ctx, s, state); err != nil {
 			return err
 		}
 	}
