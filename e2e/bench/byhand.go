@@ -16,6 +16,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // A hand is a machine that etcdadm works on, below a directory of its own, with
@@ -30,10 +31,10 @@ func (b *bench) hand(t harness.T, root, name string) *hand {
 	t.Helper()
 	etcd, err := harness.EtcdBinary(b.etcdDirs, version, "etcd")
 	must(t, err)
-	h := &hand{bin: filepath.Join(b.bin, "etcdadm"), dir: filepath.Join(root, name), name: name, client: port(t)}
+	h := &hand{bin: filepath.Join(b.bin, "etcdadm"), dir: filepath.Join(root, name), name: name, client: testport.Free(t)}
 	must(t, os.MkdirAll(filepath.Join(h.dir, "pki"), 0o755))
 	set := map[string]string{
-		"NAME": name, "VERSION": version, "BIND_ADDRESS": "127.0.0.1", "CLIENT_PORT": strconv.Itoa(h.client), "PEER_PORT": strconv.Itoa(port(t)),
+		"NAME": name, "VERSION": version, "BIND_ADDRESS": "127.0.0.1", "CLIENT_PORT": strconv.Itoa(h.client), "PEER_PORT": strconv.Itoa(testport.Free(t)),
 		"INIT_SYSTEM": "process", "BINARIES_DIR": filepath.Dir(etcd),
 		"DATA_DIR": filepath.Join(h.dir, "data"), "CERTS_DIR": filepath.Join(h.dir, "pki"), "ENVIRONMENT_DIR": filepath.Join(h.dir, "etc"),
 		"INSTALL_DIR": filepath.Join(h.dir, "bin"), "CACHE_DIR": filepath.Join(h.dir, "cache"), "UNIT_DIR": filepath.Join(h.dir, "units"),
@@ -82,14 +83,6 @@ func (h *hand) serving(ctx context.Context, t harness.T) {
 	must(t, err)
 	defer func() { _ = c.Close() }()
 	until(ctx, t, func(ctx context.Context) error { return write(ctx, c) })
-}
-
-func port(t harness.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func (b *bench) root(t harness.T) string {

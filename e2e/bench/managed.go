@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 const grace = 3 * time.Second
@@ -184,7 +184,7 @@ func (b *bench) rest(ctx context.Context) error {
 		var flags []string
 		var ports []int
 		for range 3 {
-			port := freePort(t)
+			port := testport.Free(t)
 			ports = append(ports, port)
 			flags = append(flags, fmt.Sprintf("--etcd-manager-metrics-port=%d", port))
 		}
@@ -212,15 +212,6 @@ func (b *bench) rest(ctx context.Context) error {
 		}
 		row("size of etcd-manager, stripped", fmt.Sprintf("%.1f MB", float64(info.Size())/1e6), "40 MB")
 	})
-}
-
-func freePort(t harness.T) int {
-	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 var requestLine = regexp.MustCompile(`(?m)^etcdadm_store_requests_total\S* (\S+)$`)

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // commandTime bounds one command. It is for machines that do other things too.
@@ -59,41 +59,13 @@ func newHostAt(t *testing.T, name, version, address string) *host {
 	t.Helper()
 	h := &host{
 		t: t, name: name, address: address, version: version, binaries: etcdDir(t, version), program: program(t), vars: map[string]string{},
-		root: filepath.Join(t.TempDir(), name), clientPort: freePort(t, address), peerPort: freePort(t, address),
+		root: filepath.Join(t.TempDir(), name), clientPort: testport.FreeOf(t, address), peerPort: testport.FreeOf(t, address),
 	}
 	if err := os.MkdirAll(h.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.end)
 	return h
-}
-
-// freePort returns a port that the kernel gives to nobody else until the test
-// ends: a socket holds it that does not listen, which whoever names the port
-// does not mind (SO_REUSEADDR, which Go sets for its listeners).
-func freePort(t *testing.T, address string) int {
-	t.Helper()
-	ip := net.ParseIP(address)
-	family, at := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Addr: [16]byte(ip.To16())})
-	if four := ip.To4(); four != nil {
-		family, at = unix.AF_INET, &unix.SockaddrInet4{Addr: [4]byte(four)}
-	}
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Close(fd) })
-	if err := errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1), unix.Bind(fd, at)); err != nil {
-		t.Fatalf("hold a port of %s: %v", address, err)
-	}
-	got, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if four, ok := got.(*unix.SockaddrInet4); ok {
-		return four.Port
-	}
-	return got.(*unix.SockaddrInet6).Port
 }
 
 // defaults are where things are by default.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // quick are the flags of a join that is to give up soon.
@@ -193,7 +194,7 @@ func TestEndpointsThatAreNone(t *testing.T) {
 			c.Close()
 		}
 	}()
-	hanging, closed, mail := hang(t), fmt.Sprintf("https://127.0.0.1:%d", freePort(t, "127.0.0.1")), "https://"+plain.Addr().String()
+	hanging, closed, mail := hang(t), "https://"+testport.Address(t), "https://"+plain.Addr().String()
 	for _, endpoint := range []string{hanging, closed, mail} {
 		r := b.fails(1, []string{"cluster-silent", strings.TrimPrefix(endpoint, "https://")}, quick(endpoint)...)
 		if strings.Contains(r.stderr, "deadline exceeded") {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // A running command is one that has not ended.
@@ -193,7 +195,7 @@ type gate struct {
 // the other port that it is given.
 func newGate(t *testing.T, h *host) *gate {
 	t.Helper()
-	g := &gate{inner: fmt.Sprintf("127.0.0.1:%d", freePort(t, "127.0.0.1"))}
+	g := &gate{inner: testport.Address(t)}
 	h.vars["ETCDADM_LISTEN_CLIENT_URLS"] = "https://" + g.inner
 	var conns sync.WaitGroup
 	t.Cleanup(conns.Wait)

@@ -2,10 +2,7 @@ package apply
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -22,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/rpc/election"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // The versions that the fake etcds of a host have, by what they do.
@@ -79,23 +77,13 @@ type host struct {
 	open  bool
 }
 
-// freeURLs returns addresses on one host that nobody listens on. The host is
-// one of the sixteen million of 127/8, which no outgoing connection takes by
-// chance.
+// freeURLs returns addresses on 127.0.0.1 that nobody listens on.
 func freeURLs(t *testing.T, n int) (host string, urls []string) {
 	t.Helper()
-	var b [2]byte
-	_, _ = rand.Read(b[:])
-	host = fmt.Sprintf("127.78.%d.%d", b[0], 1+b[1]%250)
 	for range n {
-		l, err := net.Listen("tcp", host+":0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		urls = append(urls, "http://"+l.Addr().String())
+		urls = append(urls, "http://"+testport.Address(t))
 	}
-	return host, urls
+	return testport.Local, urls
 }
 
 // newHost opens a host on an empty disk, with fake etcds.

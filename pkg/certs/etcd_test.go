@@ -98,7 +98,7 @@ type etcdMember struct {
 // newMember issues a member's certificates for 200 days.
 func newMember(t *testing.T, dir, name string) *etcdMember {
 	t.Helper()
-	m := &etcdMember{name: name, dir: filepath.Join(dir, name), client: "https://" + freePort(t), peer: "https://" + freePort(t)}
+	m := &etcdMember{name: name, dir: filepath.Join(dir, name), client: "https://" + testport.Address(t), peer: "https://" + testport.Address(t)}
 	urls := cluster.URLs{Client: []string{m.client}, Peer: []string{m.peer}}
 	peer, err := EtcdPeer(cluster.NodeName(name), urls, net.IPv4(127, 0, 0, 1))
 	if err != nil {
@@ -185,8 +185,3 @@ func (m *etcdMember) health(ctx context.Context, id *Identity) (serial string, e
 }
 
 func certSerial(s *tls.ConnectionState) string { return s.PeerCertificates[0].SerialNumber.String() }
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	return testport.Address(t)
-}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // A node is a machine with a real etcd.
@@ -27,7 +28,7 @@ func realMachine(t *testing.T, name cluster.NodeName) *realNode {
 	dir := t.TempDir()
 	return &realNode{
 		MachineSpec: MachineSpec{Dir: filepath.Join(dir, "pki"), Name: name, Address: "127.0.0.1"},
-		data:        filepath.Join(dir, "data"), clientURL: "https://" + freePort(t), peerURL: "https://" + freePort(t),
+		data:        filepath.Join(dir, "data"), clientURL: "https://" + testport.Address(t), peerURL: "https://" + testport.Address(t),
 	}
 }
 

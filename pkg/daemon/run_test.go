@@ -18,10 +18,11 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/reconcile"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 func TestADaemonFoundsAClusterOfOneAndEnds(t *testing.T) {
-	port := freePort(t)
+	port := testport.Free(t)
 	v := newVillage(t, "a", func(c *Config) { c.MetricsPort = port })
 	v.start(v.nodes[0])
 	url := "http://127.0.0.1:" + strconv.Itoa(port)

@@ -275,11 +275,3 @@ func status(ctx context.Context, url string, want int) error {
 	}
 	return nil
 }
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", ":0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}

@@ -2,9 +2,7 @@ package etcdclient
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // minors are the releases that are tested, one of each minor version.
@@ -49,22 +48,8 @@ type process struct {
 	log                string
 }
 
-// freeURL returns an address that nobody listens on. Its host is one of the
-// sixteen million of 127/8, which no outgoing connection takes by chance.
-func freeURL(t *testing.T) string {
-	t.Helper()
-	var b [2]byte
-	_, _ = rand.Read(b[:])
-	l, err := net.Listen("tcp", fmt.Sprintf("127.77.%d.%d:0", b[0], 1+b[1]%250))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return "http://" + l.Addr().String()
-}
-
 func newProcess(t *testing.T, name string) *process {
-	return &process{name: name, peer: freeURL(t), client: freeURL(t), log: filepath.Join(t.TempDir(), name+".log")}
+	return &process{name: name, peer: "http://" + testport.Address(t), client: "http://" + testport.Address(t), log: filepath.Join(t.TempDir(), name+".log")}
 }
 
 // start runs etcd as a new member of the initial cluster: those that are given

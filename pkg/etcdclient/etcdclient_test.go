@@ -18,6 +18,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 var (
@@ -101,7 +102,7 @@ func TestTheLifeOfALearner(t *testing.T) {
 		})
 		eventually(t, "the promotion", func(ctx context.Context) error { return ca.Promote(ctx, id) })
 		t.Run("is waited for before the next change", func(t *testing.T) {
-			_, err := ca.AddLearner(short(t), []string{freeURL(t)})
+			_, err := ca.AddLearner(short(t), []string{"http://" + testport.Address(t)})
 			if !errors.Is(err, ErrUnhealthy) && time.Since(started) < 4*time.Second {
 				t.Errorf("error %v, want ErrUnhealthy", err)
 			}
@@ -272,7 +273,7 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	for where, url := range map[string]string{"nobody listens": freeURL(t), "nobody answers": "http://" + silent.Addr().String()} {
+	for where, url := range map[string]string{"nobody listens": "http://" + testport.Address(t), "nobody answers": "http://" + silent.Addr().String()} {
 		for name, call := range calls {
 			t.Run(where+"/"+name, func(t *testing.T) {
 				t.Parallel()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // A realm is a CA with what it issues.
@@ -84,7 +85,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = silent.Close() })
-	free := strings.TrimPrefix(freeURL(t), "http://")
+	free := strings.TrimPrefix("http://"+testport.Address(t), "http://")
 
 	for _, tc := range []struct {
 		name, endpoint string

@@ -16,6 +16,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 func discard() *log.Logger { return log.New(io.Discard, "", 0) }
@@ -217,7 +218,7 @@ func TestMetricsThatAreNotThere(t *testing.T) {
 	if q, err := Quota(t.Context(), s.URL, nil); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("%d, %v", q, err)
 	}
-	if q, err := Quota(short(t), freeURL(t), nil); err == nil {
+	if q, err := Quota(short(t), "http://"+testport.Address(t), nil); err == nil {
 		t.Errorf("nobody answers with %d", q)
 	}
 	if q, err := Quota(short(t), "http://a b", nil); err == nil {
@@ -238,7 +239,7 @@ var maintenance = map[string]func(ctx context.Context, c *Client) error{
 }
 
 func TestMaintenanceEndsWithItsContext(t *testing.T) {
-	url := freeURL(t)
+	url := "http://" + testport.Address(t)
 	for name, call := range maintenance {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -50,7 +50,7 @@ func TestRealEtcdUnderstandsItsEnvironment(t *testing.T) {
 				"ETCD_DISCOVERY_SRV":                           "example.com",
 				"ETCD_CONFIG_FILE":                             "/nowhere",
 				"ETCD_INITIAL_ELECTION_TICK_ADVANCE":           "false",
-				"ETCD_LISTEN_CLIENT_HTTP_URLS":                 freeURL(t),
+				"ETCD_LISTEN_CLIENT_HTTP_URLS":                 "http://" + testport.Address(t),
 				"ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK":      "true",
 				"ETCD_EXPERIMENTAL_COMPACT_HASH_CHECK_ENABLED": "true",
 				"ETCD_EXPERIMENTAL_COMPACTION_BATCH_LIMIT":     "500",
@@ -62,7 +62,7 @@ func TestRealEtcdUnderstandsItsEnvironment(t *testing.T) {
 
 func realMember(t *testing.T, v etcdversion.Version) etcdconf.Member {
 	t.Helper()
-	peer := freeURL(t)
+	peer := "http://" + testport.Address(t)
 	return etcdconf.Member{
 		Name:        "a",
 		Version:     v,
@@ -70,16 +70,10 @@ func realMember(t *testing.T, v etcdversion.Version) etcdconf.Member {
 		DataDir:     filepath.Join(t.TempDir(), "data"),
 		State:       etcdconf.StateNew,
 		Peers:       []cluster.Seat{{Name: "a", PeerURLs: []string{peer}}},
-		URLs:        cluster.URLs{Peer: []string{peer}, Client: []string{freeURL(t)}},
+		URLs:        cluster.URLs{Peer: []string{peer}, Client: []string{"http://" + testport.Address(t)}},
 		Address:     "127.0.0.1",
-		MetricsURLs: []string{freeURL(t)},
+		MetricsURLs: []string{"http://" + testport.Address(t)},
 	}
-}
-
-// freeURL returns a URL with a port that the kernel says is free.
-func freeURL(t *testing.T) string {
-	t.Helper()
-	return "http://" + testport.Address(t)
 }
 
 // start runs etcd until it says that it serves clients.

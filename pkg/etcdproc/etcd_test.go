@@ -15,11 +15,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
-func freeURL(t *testing.T) string {
-	t.Helper()
-	return "http://" + testport.Address(t)
-}
-
 func TestRealEtcdThatIsKilledServesAgain(t *testing.T) {
 	list := os.Getenv(etcdbin.DirVariable)
 	if list == "" {
@@ -34,7 +29,7 @@ func TestRealEtcdThatIsKilledServesAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	peer, client := freeURL(t), freeURL(t)
+	peer, client := "http://"+testport.Address(t), "http://"+testport.Address(t)
 	env, err := etcdconf.Env(etcdconf.Member{
 		Name: "a", Version: bin.Version, Token: "t", State: etcdconf.StateNew,
 		DataDir: filepath.Join(t.TempDir(), "data"),

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // eachMinor runs f with the binaries of each minor version.
@@ -53,21 +53,10 @@ func find(t *testing.T, bin etcdbin.Binaries) Tool {
 	return tool
 }
 
-// free returns an address that nobody listens on.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return "http://" + l.Addr().String()
-}
-
 // start runs an etcd on a data directory and returns a client that it answers.
 func start(t *testing.T, bin etcdbin.Binaries, dir, peer string) *clientv3.Client {
 	t.Helper()
-	client := free(t)
+	client := "http://" + testport.Address(t)
 	var log bytes.Buffer
 	cmd := exec.Command(bin.Etcd, "--name=a", "--data-dir="+dir, "--unsafe-no-fsync",
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
@@ -107,7 +96,7 @@ func start(t *testing.T, bin etcdbin.Binaries, dir, peer string) *clientv3.Clien
 // its status.
 func save(t *testing.T, bin etcdbin.Binaries) (string, snapshot.Status) {
 	t.Helper()
-	c := start(t, bin, filepath.Join(t.TempDir(), "data"), free(t))
+	c := start(t, bin, filepath.Join(t.TempDir(), "data"), "http://"+testport.Address(t))
 	for i := range 10 {
 		if _, err := c.Put(t.Context(), fmt.Sprint("key-", i), "x"); err != nil {
 			t.Fatal(err)
@@ -177,7 +166,7 @@ func TestRestore(t *testing.T) {
 				if err := tc.before(dir); err != nil {
 					t.Fatal(err)
 				}
-				peer := free(t)
+				peer := "http://" + testport.Address(t)
 				o := RestoreOptions{Snapshot: file, DataDir: dir + "/", Name: "a", PeerURLs: []string{peer}, Token: "tok", BumpRevision: tc.bump}
 				if err := find(t, bin).Restore(t.Context(), o); err != nil {
 					t.Fatal(err)

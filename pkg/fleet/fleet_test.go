@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"crypto/tls"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/observe"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/rpc"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // home is daemon a of a town, as its own loop reaches it: without a port.
@@ -213,13 +213,7 @@ func TestAMemberOfASilentDaemonIsAskedItself(t *testing.T) {
 // runEtcd runs a cluster of one and returns its client URL.
 func runEtcd(t *testing.T, binary string) string {
 	t.Helper()
-	var urls []string
-	for range 2 {
-		l, err := net.Listen("tcp", "127.79.1.1:0")
-		must(t, err)
-		urls = append(urls, "http://"+l.Addr().String())
-		must(t, l.Close())
-	}
+	urls := []string{"http://" + testport.Address(t), "http://" + testport.Address(t)}
 	cmd := exec.Command(binary, "--name=z", "--data-dir="+t.TempDir(), "--unsafe-no-fsync",
 		"--listen-peer-urls="+urls[0], "--initial-advertise-peer-urls="+urls[0], "--initial-cluster=z="+urls[0],
 		"--listen-client-urls="+urls[1], "--advertise-client-urls="+urls[1])

@@ -78,7 +78,7 @@ func runEtcd(t *testing.T, binary, path string) cluster.MemberID {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	client, peer := "http://"+freePort(t), "http://"+freePort(t)
+	client, peer := "http://"+testport.Address(t), "http://"+testport.Address(t)
 	cmd := exec.CommandContext(ctx, binary, "--data-dir", path, "--log-level", "error",
 		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
 		"--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
@@ -124,11 +124,6 @@ func askMember(ctx context.Context, client string) (cluster.MemberID, error) {
 	}
 	id, err := strconv.ParseUint(answer.Header.MemberID, 10, 64)
 	return cluster.MemberID(id), err
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	return testport.Address(t)
 }
 
 // An etcd 3.5 begins its log with requests of the v2 store, which 3.7 cannot

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // The test binary, started through a link of this name, waits until its
@@ -198,19 +200,17 @@ func TestDefaultAddress(t *testing.T) {
 }
 
 func TestTaken(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port := testport.Free(t)
+	if taken(testport.Local, port) {
+		t.Error("a free port is taken")
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(testport.Local, strconv.Itoa(port)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if !taken("127.0.0.1", port) {
+	defer l.Close()
+	if !taken(testport.Local, port) {
 		t.Error("a port that somebody listens at is free")
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if taken("127.0.0.1", port) {
-		t.Error("a free port is taken")
 	}
 	if taken("192.0.2.1", port) {
 		t.Error("an address that is not ours is taken")

@@ -22,6 +22,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // A result is what became of a command line.
@@ -230,7 +231,7 @@ func etcd(t *testing.T, p pki) string {
 	if err != nil {
 		t.Skip(err)
 	}
-	client, peer := "https://"+free(t), "http://"+free(t)
+	client, peer := "https://"+testport.Address(t), "http://"+testport.Address(t)
 	var log bytes.Buffer
 	cmd := exec.Command(bin.Etcd, "--name=a", "--data-dir="+t.TempDir(), "--unsafe-no-fsync",
 		"--listen-client-urls="+client, "--advertise-client-urls="+client, "--client-cert-auth",
@@ -251,16 +252,6 @@ func etcd(t *testing.T, p pki) string {
 	return client
 }
 
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // member asks for the members, and prints how many there are.
 func member(ctx context.Context, a *Access) error {
 	return a.Run(ctx, func(ctx context.Context, c *etcdclient.Client) error {
@@ -273,7 +264,7 @@ func member(ctx context.Context, a *Access) error {
 func TestReachingARealEtcd(t *testing.T) {
 	p := newPKI(t, "server", "etcdctl-etcd-client")
 	up := etcd(t, p)
-	down := "https://" + free(t)
+	down := "https://" + testport.Address(t)
 	certs := "--certs-dir=" + p.dir
 	deadline := time.Now().Add(20 * time.Second)
 	for run(t, member, certs, "--timeout=2s", "--endpoints="+up).code != 0 {
@@ -321,7 +312,7 @@ func TestReachingARealEtcd(t *testing.T) {
 }
 
 func TestNobodyAnswers(t *testing.T) {
-	a, b := free(t), free(t)
+	a, b := testport.Address(t), testport.Address(t)
 	r := run(t, member, "--insecure", "--endpoints="+a)
 	if want := "error: etcd does not answer: http://" + a + ": nothing listens there: the connection is refused\nhint: is etcd running"; r.code != 1 || !strings.HasPrefix(r.stderr, want) {
 		t.Errorf("%+v, want %s", r, want)
@@ -356,7 +347,7 @@ func TestErrorsOfCallsAreExplained(t *testing.T) {
 		{context.DeadlineExceeded, "nothing listens there"},
 		{errors.New("disk full"), "disk full"},
 	} {
-		r := run(t, func(ctx context.Context, a *Access) error { return a.Explain(ctx, tc.err) }, "--insecure", "--endpoints="+free(t))
+		r := run(t, func(ctx context.Context, a *Access) error { return a.Explain(ctx, tc.err) }, "--insecure", "--endpoints="+testport.Address(t))
 		if r.code != 1 || !strings.Contains(r.stderr, tc.want) {
 			t.Errorf("%+v", r)
 		}
@@ -401,7 +392,7 @@ func TestWarningsAreOnOneLine(t *testing.T) {
 
 func TestAtIsOneEndpoint(t *testing.T) {
 	r := run(t, func(ctx context.Context, a *Access) error {
-		c, err := a.At("http://" + free(t))
+		c, err := a.At("http://" + testport.Address(t))
 		if err != nil {
 			return err
 		}

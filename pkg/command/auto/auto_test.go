@@ -9,10 +9,10 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +27,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/operate"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // A result is what became of one command line.
@@ -337,18 +338,6 @@ func TestPKI(t *testing.T) {
 	}
 }
 
-// free returns a port that nobody uses.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
-
 // The whole way: CAs, spec, one command, and an etcd that serves.
 func TestAutoRunsACluster(t *testing.T) {
 	if os.Getenv(etcdbin.DirVariable) == "" {
@@ -360,7 +349,7 @@ func TestAutoRunsACluster(t *testing.T) {
 	printed(t, "seed", location, "nodes=1", "version=3.6.16")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	client := free(t)
+	client := strconv.Itoa(testport.Free(t))
 	var log bytes.Buffer
 	root := tree(daemon.Run)
 	root.SetOut(&log)
@@ -369,8 +358,8 @@ func TestAutoRunsACluster(t *testing.T) {
 	go func() {
 		ended <- cli.Run(ctx, root, []string{
 			"auto", location, "--name=a", "--bind-address=127.0.0.1", "--data-dir=" + filepath.Join(dir, "data"), "--pki-dir=" + pki,
-			"--etcd-address=127.0.0.1", "--client-port=" + client, "--peer-port=" + free(t), "--grpc-port=" + free(t),
-			"--quarantine-client-urls=https://__address__:" + free(t), "--backup-interval=1h",
+			"--etcd-address=127.0.0.1", "--client-port=" + client, "--peer-port=" + strconv.Itoa(testport.Free(t)), "--grpc-port=" + strconv.Itoa(testport.Free(t)),
+			"--quarantine-client-urls=https://__address__:" + strconv.Itoa(testport.Free(t)), "--backup-interval=1h",
 		})
 	}()
 	ca, err := certs.LoadCA(pki, certs.ClientsCA, time.Now())

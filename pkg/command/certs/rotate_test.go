@@ -95,11 +95,6 @@ func TestTrustCheckNamesWhoIsNotReady(t *testing.T) {
 	stranger := made(t, "x", 0)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
 	// It accepts the connection and says nothing.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -109,7 +104,7 @@ func TestTrustCheckNamesWhoIsNotReady(t *testing.T) {
 	for _, c := range []struct{ name, endpoint, want string }{
 		{"stranger", serve(t, stranger.Dir), "has a certificate of an authority that is neither the old nor the new one"},
 		{"plain text", "https://" + plain.Listener.Addr().String(), "does not answer: "},
-		{"closed", "https://" + closed.Addr().String(), "connection refused"},
+		{"closed", "https://" + testport.Address(t), "connection refused"},
 		{"silent", "https://" + silent.Addr().String(), "does not answer: "},
 		{"no URL", "https://a b", "https://a b: "},
 	} {
@@ -198,7 +193,7 @@ func newMember(t *testing.T, name cluster.NodeName) *member {
 	t.Helper()
 	dir := t.TempDir()
 	m := &member{MachineSpec: pki.MachineSpec{Dir: filepath.Join(dir, "pki"), Name: name, Address: "127.0.0.1"}, dir: dir,
-		client: "https://" + freePort(t), peer: "https://" + freePort(t)}
+		client: "https://" + testport.Address(t), peer: "https://" + testport.Address(t)}
 	text := fmt.Sprintf("ETCD_NAME=%s\nETCD_ADVERTISE_CLIENT_URLS=%s\n", name, m.client)
 	if err := os.WriteFile(filepath.Join(dir, "etcd.env"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -254,9 +249,4 @@ func (m *member) waitUp(ctx context.Context, t *testing.T) {
 		case <-tick.C:
 		}
 	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	return testport.Address(t)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // toolFor returns a tool whose flags are set.
@@ -171,7 +172,7 @@ func TestStrangersAreNotTakenForMembers(t *testing.T) {
 	other := newTown(t, "3.6.16", 1, "")
 	tool, _ := toolFor(t, w.flags()...)
 	_, id := w.leader(t)
-	down := "http://" + free(t)
+	down := "http://" + testport.Address(t)
 	m := ask(t.Context(), tool.access, cluster.Member{ID: cluster.MemberID(id), Name: "a", ClientURLs: []string{other.members[0].client, down}})
 	if err := m.healthy(); err == nil || !strings.Contains(err.Error(), "another member answers") || !strings.Contains(err.Error(), "nothing listens there") {
 		t.Errorf("it is healthy: %v", err)

@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 func tlsOf(t *testing.T, pki string) *tls.Config {
@@ -215,7 +216,7 @@ func TestALearnerDoesNotLead(t *testing.T) {
 	w := newTown(t, "3.6.16", 1, "")
 	a := w.members[0]
 	fails(t, 7, "no other healthy voter", w.with("move-leader")...)
-	peer := "http://" + free(t)
+	peer := "http://" + testport.Address(t)
 	added, err := w.api(t).MemberAddAsLearner(t.Context(), []string{peer})
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +224,7 @@ func TestALearnerDoesNotLead(t *testing.T) {
 	id := cluster.MemberID(added.Member.ID).String()
 	fails(t, 7, id+" is a learner", w.with("move-leader", id)...)
 	fails(t, 7, "a member is unhealthy: "+id+" has not started yet", w.with("defrag")...)
-	b := &citizen{name: "b", client: "http://" + free(t), peer: peer}
+	b := &citizen{name: "b", client: "http://" + testport.Address(t), peer: peer}
 	w.start(t, b, "--initial-cluster=a="+a.peer+",b="+peer, "--initial-cluster-state=existing")
 	w.eventually(t, "the learner", func(ctx context.Context) error {
 		_, err := w.api(t).Status(ctx, b.client)
@@ -300,7 +301,7 @@ func TestAlarmsByForceAndOfMembersThatAreGone(t *testing.T) {
 }
 
 func TestAnEndpointThatIsDown(t *testing.T) {
-	at := free(t)
+	at := testport.Address(t)
 	for _, words := range [][]string{
 		{"defrag"}, {"defrag", "--cluster"}, {"alarm", "list"}, {"alarm", "disarm"}, {"move-leader"}, {"snapshot", "save", filepath.Join(t.TempDir(), "s.db")},
 	} {

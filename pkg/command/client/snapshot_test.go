@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/store"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // value reads a key of the cluster, "" if it is not there.
@@ -111,7 +112,7 @@ func restoreFlags(w *town, dir string) []string {
 // on runs an etcd on restored data.
 func on(t *testing.T, w *town, dir string) *town {
 	t.Helper()
-	c := &citizen{name: "a", client: "http://" + free(t), peer: "http://" + free(t)}
+	c := &citizen{name: "a", client: "http://" + testport.Address(t), peer: "http://" + testport.Address(t)}
 	n := &town{bin: w.bin, members: []*citizen{c}}
 	n.start(t, c, "--data-dir="+dir)
 	return n
@@ -244,7 +245,7 @@ func TestThreeAreRestored(t *testing.T) {
 	n := &town{bin: w.bin}
 	var initial []string
 	for _, name := range []string{"a", "b", "c"} {
-		c := &citizen{name: name, client: "http://" + free(t), peer: "http://" + free(t)}
+		c := &citizen{name: name, client: "http://" + testport.Address(t), peer: "http://" + testport.Address(t)}
 		n.members = append(n.members, c)
 		initial = append(initial, name+"="+c.peer)
 	}

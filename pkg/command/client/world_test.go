@@ -23,6 +23,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // A result is what became of a command line.
@@ -119,7 +120,7 @@ func newTown(t *testing.T, version string, size int, pki string, args ...string)
 	}
 	var initial []string
 	for i := range size {
-		c := &citizen{name: string(rune('a' + i)), client: scheme + free(t), peer: "http://" + free(t)}
+		c := &citizen{name: string(rune('a' + i)), client: scheme + testport.Address(t), peer: "http://" + testport.Address(t)}
 		w.members = append(w.members, c)
 		initial = append(initial, c.name+"="+c.peer)
 	}
@@ -271,17 +272,6 @@ func (w *town) raise(t *testing.T, id uint64, kind etcdserverpb.AlarmType) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// free returns an address that nobody listens on.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // newPKI makes a directory of certificates as a machine has it.

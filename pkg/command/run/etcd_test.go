@@ -15,11 +15,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
-func freeURL(t *testing.T) string {
-	t.Helper()
-	return "http://" + testport.Address(t)
-}
-
 // A realEtcd is a place with a real etcd.
 type realEtcd struct {
 	place
@@ -42,8 +37,8 @@ func (r realEtcd) healthy(t *testing.T) bool {
 
 func newRealEtcd(t *testing.T, bin etcdbin.Binaries, data string) realEtcd {
 	t.Helper()
-	r := realEtcd{place: place{dir: t.TempDir(), etcd: bin.Etcd, env: filepath.Join(t.TempDir(), "etcd.env")}, data: data, client: freeURL(t)}
-	peer := freeURL(t)
+	r := realEtcd{place: place{dir: t.TempDir(), etcd: bin.Etcd, env: filepath.Join(t.TempDir(), "etcd.env")}, data: data, client: "http://" + testport.Address(t)}
+	peer := "http://" + testport.Address(t)
 	env, err := etcdconf.Env(etcdconf.Member{
 		Name: "a", Version: bin.Version, Token: "t", State: etcdconf.StateNew, DataDir: data,
 		Peers:   []cluster.Seat{{Name: "a", PeerURLs: []string{peer}}},
