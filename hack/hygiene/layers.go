@@ -43,6 +43,7 @@ const (
 // it belongs is to be decided when it is made.
 var layers = map[string]Layer{
 	"pkg/crashpoint": Leaf,
+	"pkg/testchild":  Leaf,
 	"pkg/testport":   Leaf,
 
 	"pkg/cluster":     Pure,
@@ -77,6 +78,7 @@ var layers = map[string]Layer{
 	"pkg/apply":       Join,
 	"pkg/backupagent": Join,
 	"pkg/drill":       Join,
+	"pkg/etcdtest":    Join,
 	"pkg/observe":     Join,
 
 	"pkg/store/cloud": Join,
@@ -146,15 +148,16 @@ func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir+"/")
 }
 
-// family returns the entry of the table of layers that a path belongs to, ""
-// if there is none.
+// family returns the nearest entry of the table of layers that a path belongs
+// to, "" if there is none.
 func family(path string) string {
+	longest := ""
 	for name := range layers {
-		if within(path, name) {
-			return name
+		if within(path, name) && len(name) > len(longest) {
+			longest = name
 		}
 	}
-	return ""
+	return longest
 }
 
 // CheckImports returns what is wrong with the imports of the packages.

@@ -30,6 +30,7 @@ func TestImportRules(t *testing.T) {
 		{"an edge may use another with a reason", "pkg/nodestate", Prefix + "pkg/hostfs", ""},
 		{"the reason does not hold backwards", "pkg/hostfs", Prefix + "pkg/nodestate", "do not import each other"},
 		{"an edge may not use what joins edges", "pkg/store", Prefix + "pkg/observe", "go down"},
+		{"the nearest entry counts", "pkg/store", Prefix + "pkg/store/cloud", "go down"},
 		{"joins may use edges", "pkg/observe", Prefix + "pkg/volumes/aws", ""},
 		{"joins may not use each other", "pkg/observe", Prefix + "pkg/apply", "do not import each other"},
 		{"joins may not use the loop", "pkg/apply", Prefix + "pkg/reconcile", "go down"},

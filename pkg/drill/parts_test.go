@@ -9,13 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/testchild"
 )
 
 func zipped(t *testing.T, b []byte) []byte {
@@ -168,12 +168,11 @@ func helper(t *testing.T, variable, value string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), variable+"="+value)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := testchild.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	said := make([]byte, 300)

@@ -1,48 +1,26 @@
 package etcdutl
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
-
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/snapshot"
-	"github.com/etcdadm/etcdadm/pkg/testport"
 )
-
-// eachMinor runs f with the binaries of each minor version.
-func eachMinor(t *testing.T, f func(t *testing.T, bin etcdbin.Binaries)) {
-	t.Parallel()
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	for _, text := range []string{"3.5.35", "3.6.16", "3.7.3"} {
-		t.Run(text, func(t *testing.T) {
-			bin, err := etcdbin.Finder{Dirs: filepath.SplitList(list)}.Find(etcdversion.Must(text))
-			if err != nil {
-				t.Skip(err)
-			}
-			t.Parallel()
-			f(t, bin)
-		})
-	}
-}
 
 func find(t *testing.T, bin etcdbin.Binaries) Tool {
 	t.Helper()
@@ -53,50 +31,11 @@ func find(t *testing.T, bin etcdbin.Binaries) Tool {
 	return tool
 }
 
-// start runs an etcd on a data directory and returns a client that it answers.
-func start(t *testing.T, bin etcdbin.Binaries, dir, peer string) *clientv3.Client {
-	t.Helper()
-	client := "http://" + testport.Address(t)
-	var log bytes.Buffer
-	cmd := exec.Command(bin.Etcd, "--name=a", "--data-dir="+dir, "--unsafe-no-fsync",
-		"--listen-client-urls="+client, "--advertise-client-urls="+client,
-		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=a="+peer)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("the end of etcd's log:\n%s", log.String()[max(0, log.Len()-2000):])
-		}
-	})
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{client}, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		_, err := c.Get(ctx, "k")
-		cancel()
-		if err == nil {
-			return c
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("etcd does not answer: %v", err)
-		}
-	}
-}
-
 // save returns a file with a snapshot of a cluster in which "k" is "v", and
 // its status.
 func save(t *testing.T, bin etcdbin.Binaries) (string, snapshot.Status) {
 	t.Helper()
-	c := start(t, bin, filepath.Join(t.TempDir(), "data"), "http://"+testport.Address(t))
+	c := etcdtest.Serve(t, bin)
 	for i := range 10 {
 		if _, err := c.Put(t.Context(), fmt.Sprint("key-", i), "x"); err != nil {
 			t.Fatal(err)
@@ -126,7 +65,7 @@ func save(t *testing.T, bin etcdbin.Binaries) (string, snapshot.Status) {
 
 // What this project reads out of a file is what etcd's own tool does.
 func TestBothReadTheSame(t *testing.T) {
-	eachMinor(t, func(t *testing.T, bin etcdbin.Binaries) {
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		file, ours := save(t, bin)
 		theirs, err := find(t, bin).Status(t.Context(), file)
 		if err != nil {
@@ -146,7 +85,7 @@ func TestBothReadTheSame(t *testing.T) {
 
 // A restored member has the data and a later revision, and runs.
 func TestRestore(t *testing.T) {
-	eachMinor(t, func(t *testing.T, bin etcdbin.Binaries) {
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		file, s := save(t, bin)
 		for _, tc := range []struct {
 			name string
@@ -166,8 +105,9 @@ func TestRestore(t *testing.T) {
 				if err := tc.before(dir); err != nil {
 					t.Fatal(err)
 				}
-				peer := "http://" + testport.Address(t)
-				o := RestoreOptions{Snapshot: file, DataDir: dir + "/", Name: "a", PeerURLs: []string{peer}, Token: "tok", BumpRevision: tc.bump}
+				m := etcdtest.New(t, "a")
+				m.DataDir = dir
+				o := RestoreOptions{Snapshot: file, DataDir: dir + "/", Name: "a", PeerURLs: []string{m.PeerURL}, Token: "tok", BumpRevision: tc.bump}
 				if err := find(t, bin).Restore(t.Context(), o); err != nil {
 					t.Fatal(err)
 				}
@@ -176,7 +116,9 @@ func TestRestore(t *testing.T) {
 						t.Errorf("%s is left", left)
 					}
 				}
-				c := start(t, bin, dir, peer)
+				m.Start(t, bin)
+				c := etcdtest.Dial(t, m)
+				etcdtest.AwaitRead(t, c)
 				r, err := c.Get(t.Context(), "k")
 				if err != nil || len(r.Kvs) != 1 || string(r.Kvs[0].Value) != "v" {
 					t.Fatalf("the key is %v, %v", r, err)
@@ -216,7 +158,7 @@ func TestTheOwnerOfTheDirectoryOwnsTheData(t *testing.T) {
 
 // A mount point cannot be renamed over.
 func TestRestoreOntoAMountPoint(t *testing.T) {
-	eachMinor(t, func(t *testing.T, bin etcdbin.Binaries) {
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		file, _ := save(t, bin)
 		dir := t.TempDir()
 		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256m"); err != nil {
@@ -233,7 +175,7 @@ func TestRestoreOntoAMountPoint(t *testing.T) {
 }
 
 func TestRestoresThatFailLeaveNothing(t *testing.T) {
-	eachMinor(t, func(t *testing.T, bin etcdbin.Binaries) {
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		tool := find(t, bin)
 		file, _ := save(t, bin)
 		b, err := os.ReadFile(file)
@@ -430,4 +372,28 @@ func TestThePlaceIsTakenMeanwhile(t *testing.T) {
 	if !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EEXIST) {
 		t.Error(err)
 	}
+}
+
+// The tool ends with this process, and not with one of its threads, which end
+// wherever a goroutine is locked to one, as in a drill beside a restore.
+func TestTheToolOutlivesThreads(t *testing.T) {
+	dir := t.TempDir()
+	over := filepath.Join(dir, "over")
+	script(t, dir, "etcdutl", `while ! [ -e `+over+` ]; do sleep 0.01; done`)
+	var runs, threads sync.WaitGroup
+	for range 4 {
+		runs.Go(func() {
+			if _, err := (Tool{Path: filepath.Join(dir, "etcdutl")}).run(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		for range 64 {
+			threads.Go(func() { runtime.LockOSThread() }) // and never unlock it
+		}
+		threads.Wait()
+	}
+	if err := os.WriteFile(over, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runs.Wait()
 }

@@ -16,13 +16,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/etcdadm/etcdadm/pkg/testchild"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
@@ -215,9 +215,7 @@ func start(command func(address string) *exec.Cmd) (_ *Server, address string, e
 	cmd := command(address)
 	s := &Server{cmd: cmd, log: &tail{}, over: make(chan struct{}), ports: ports}
 	cmd.Stdout, cmd.Stderr = s.log, s.log
-	// It must not outlive a test that is killed.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	if err := testchild.Start(cmd); err != nil {
 		ports.release()
 		return nil, "", err
 	}
