@@ -120,13 +120,17 @@ func (s *Store) Close(ctx context.Context) error {
 }
 
 // call runs op in a goroutine that holds one of the places, and returns what op
-// returns, or the context's error if that comes first.
+// returns, or the context's error if that comes first. It runs nothing for a
+// context that has ended.
 func call[T any](ctx context.Context, places chan struct{}, op func() (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
 	}
 	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
 	select {
 	case places <- struct{}{}:
 	case <-ctx.Done():
