@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -239,14 +240,45 @@ func TestLearnerAsEndpoint(t *testing.T) {
 	c.wantVoters("a", "b", "c")
 }
 
-// Endpoints of two clusters: nobody can know which one is meant.
+// slow returns an endpoint behind which another one is, at the end of a line
+// that takes its time.
+func slow(t *testing.T, h *host, delay time.Duration) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns sync.WaitGroup
+	t.Cleanup(conns.Wait)
+	t.Cleanup(func() { l.Close() })
+	to := strings.TrimPrefix(h.clientURL(), "https://")
+	conns.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns.Add(1)
+			time.AfterFunc(delay, func() {
+				defer conns.Done()
+				relay(c, to)
+			})
+		}
+	})
+	return "https://" + l.Addr().String()
+}
+
+// Endpoints of two clusters: nobody can know which one is meant, also where one
+// of the two takes long to answer.
 func TestEndpointsOfTwoClusters(t *testing.T) {
 	t.Parallel()
 	a, b := strange(t)
 	other := newHost(t, "other", v36)
 	other.copyCA(a)
 	other.ok("init")
-	for _, list := range []string{a.clientURL() + "," + other.clientURL(), other.clientURL() + "," + a.clientURL()} {
+	for _, list := range []string{
+		a.clientURL() + "," + other.clientURL(), other.clientURL() + "," + a.clientURL(), a.clientURL() + "," + slow(t, other, 300*time.Millisecond),
+	} {
 		r := b.run(quick(list)...)
 		if r.code == 0 || !strings.Contains(r.stderr, "different clusters") {
 			t.Errorf("endpoints of two clusters are taken: %s", r)

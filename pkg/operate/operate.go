@@ -62,6 +62,8 @@ type Machine struct {
 	// known are the client URLs of the members that were seen last: when this
 	// machine's own etcd is gone, the others still tell of the cluster.
 	known []string
+	// silent are the endpoints that did not answer.
+	silent []string
 }
 
 // New returns the machine. It changes nothing.

@@ -160,9 +160,14 @@ type answer struct {
 	err      error
 }
 
-// late is how long the other endpoints may take after the first has answered:
-// a hanging one is not waited for, one of another cluster is to be noticed.
-const late = 250 * time.Millisecond
+// How long the other endpoints may take after the first has answered. Those that
+// are not in its list of members may be of another cluster, which is to be
+// noticed before anything is changed: they get a fair time, once. For the others
+// it is enough that a hanging one holds nobody up.
+const (
+	late = 250 * time.Millisecond
+	fair = 2 * time.Second
+)
 
 // list asks the endpoints for the member list, all at once. A learner has none.
 // Where the cluster is known by its data, endpoints of other clusters do not
@@ -181,8 +186,10 @@ func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.Cl
 	var found *answer
 	var failed []answer
 	clusters := map[cluster.ClusterID]string{}
-	for range endpoints {
+	var enough *time.Timer
+	for pending := slices.Clone(endpoints); len(pending) > 0; {
 		a := <-answers
+		pending = slices.DeleteFunc(pending, func(e string) bool { return e == a.endpoint })
 		if a.id != 0 && (known == 0 || a.id == known) {
 			clusters[a.id] = a.endpoint
 		}
@@ -193,9 +200,15 @@ func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.Cl
 			failed = append(failed, answer{endpoint: a.endpoint, err: fmt.Errorf("%s: it is of cluster %s, and the data here of %s", a.endpoint, a.id, known)})
 		case found == nil:
 			found = &a
-			stop := time.AfterFunc(late, cancel)
-			defer stop.Stop()
+			enough = time.AfterFunc(fair, cancel)
+			defer enough.Stop()
 		}
+		if found != nil && !m.mayBeForeign(pending, found.members) {
+			enough.Reset(late)
+		}
+	}
+	for _, a := range failed {
+		m.silent = append(m.silent, a.endpoint)
 	}
 	if len(clusters) > 1 {
 		return nil, fmt.Errorf("the endpoints are of different clusters: %s", strings.Join(slices.Sorted(maps.Values(clusters)), ", "))
@@ -209,6 +222,13 @@ func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.Cl
 	}
 	slices.Sort(texts)
 	return nil, errors.New(strings.Join(slices.Compact(texts), "; "))
+}
+
+// mayBeForeign says whether one of the endpoints is no member's that is known,
+// and has not been waited for before.
+func (m *Machine) mayBeForeign(endpoints []string, members []cluster.Member) bool {
+	known := slices.Concat(clientURLs(members), m.silent)
+	return slices.ContainsFunc(endpoints, func(e string) bool { return !slices.Contains(known, e) })
 }
 
 // ask asks one endpoint which cluster it is of, and for the member list.
