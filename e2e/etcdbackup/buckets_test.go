@@ -16,17 +16,15 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/etcdadm/etcdadm/e2e/stores/servers"
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/etcdutl"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	_ "github.com/etcdadm/etcdadm/pkg/store/cloud"
-	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // patience is for machines that do other things.
@@ -105,19 +103,6 @@ func run(t *testing.T, path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// etcd starts one, and returns its client URL when it serves.
-func etcd(t *testing.T, bin etcdbin.Binaries) (url string, client *clientv3.Client) {
-	t.Helper()
-	url, peer := "http://"+testport.Address(t), "http://"+testport.Address(t)
-	run(t, bin.Etcd, "--name=a", "--data-dir="+t.TempDir(), "--log-level=error", "--unsafe-no-fsync", "--listen-client-urls="+url, "--advertise-client-urls="+url,
-		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=a="+peer)
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{url}, Logger: zap.NewNop()})
-	must(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	eventually(t, "etcd", func() error { return put(t, client, 0) })
-	return url, client
-}
-
 func put(t *testing.T, client *clientv3.Client, n int) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -128,15 +113,7 @@ func put(t *testing.T, client *clientv3.Client, n int) error {
 // Two agents with a bucket between them take one backup each interval, also
 // when one of them is killed; what is in the bucket can be restored.
 func TestAgentsWithABucket(t *testing.T) {
-	dirs := os.Getenv(etcdbin.DirVariable)
-	if dirs == "" {
-		t.Skipf("needs real etcd: set %s", etcdbin.DirVariable)
-	}
-	v36 := etcdversion.Must("3.6.16")
-	bin, err := etcdbin.Finder{Dirs: filepath.SplitList(dirs)}.Find(v36)
-	if err != nil {
-		t.Skip(err)
-	}
+	bin := etcdtest.Binaries(t, etcdtest.V36)
 	agent := program(t, "etcd-backup")
 	for name, location := range map[string]func(t *testing.T) string{
 		"S3":  func(t *testing.T) string { return servers.StartS3(t).Location("clusters/main") },
@@ -152,7 +129,8 @@ func TestAgentsWithABucket(t *testing.T) {
 				slices.Reverse(all)
 				return all
 			}
-			url, client := etcd(t, bin)
+			client := etcdtest.Serve(t, bin)
+			url := client.Endpoints()[0]
 			for n := range 20 {
 				must(t, put(t, client, n))
 			}
@@ -188,28 +166,26 @@ func TestAgentsWithABucket(t *testing.T) {
 			if all[0].Verified.IsZero() {
 				t.Errorf("nothing tells that %s was verified", all[0].Name)
 			}
-			restores(t, s, all[len(all)-1].Name, bin, v36)
+			restores(t, s, all[len(all)-1].Name, bin)
 		})
 	}
 }
 
 // restores checks that etcd starts on a backup.
-func restores(t *testing.T, s *store.Store, name string, bin etcdbin.Binaries, v etcdversion.Version) {
+func restores(t *testing.T, s *store.Store, name string, bin etcdbin.Binaries) {
 	t.Helper()
 	dir := t.TempDir()
 	file, err := os.Create(filepath.Join(dir, "snapshot.db"))
 	must(t, err)
 	_, err = backup.Fetch(t.Context(), s, name, file, backup.FetchOptions{})
 	must(t, errors.Join(err, file.Close()))
-	tool, err := etcdutl.Find(t.Context(), bin.Dir, v)
+	tool, err := etcdutl.Find(t.Context(), bin.Dir, bin.Version)
 	must(t, err)
-	peer, url := "http://"+testport.Address(t), "http://"+testport.Address(t)
-	must(t, tool.Restore(t.Context(), etcdutl.RestoreOptions{Snapshot: file.Name(), DataDir: filepath.Join(dir, "data"), Name: "a", PeerURLs: []string{peer}}))
-	run(t, bin.Etcd, "--name=a", "--data-dir="+filepath.Join(dir, "data"), "--log-level=error", "--unsafe-no-fsync", "--listen-client-urls="+url,
-		"--advertise-client-urls="+url, "--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=a="+peer)
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{url}, Logger: zap.NewNop()})
-	must(t, err)
-	t.Cleanup(func() { _ = client.Close() })
+	m := etcdtest.New(t, "a")
+	m.DataDir = filepath.Join(dir, "data")
+	must(t, tool.Restore(t.Context(), etcdutl.RestoreOptions{Snapshot: file.Name(), DataDir: m.DataDir, Name: cluster.NodeName(m.Name), PeerURLs: []string{m.PeerURL}}))
+	m.Start(t, bin)
+	client := etcdtest.Dial(t, m)
 	eventually(t, "the restored etcd", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()

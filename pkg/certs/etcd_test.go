@@ -7,48 +7,24 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 )
-
-// etcdBinaries returns the etcd binaries to test with.
-func etcdBinaries(t *testing.T) []string {
-	t.Helper()
-	dirs := os.Getenv("ETCDADM_ETCD_DIR")
-	if dirs == "" {
-		t.Skip("ETCDADM_ETCD_DIR is not set: no etcd to test with")
-	}
-	var found []string
-	for _, dir := range filepath.SplitList(dirs) {
-		paths, _ := filepath.Glob(filepath.Join(dir, "etcd-v*", "etcd"))
-		found = append(found, paths...)
-	}
-	if len(found) == 0 {
-		t.Fatalf("no etcd-v<version>/etcd in %s", dirs)
-	}
-	return found
-}
 
 // Two real members talk over certificates of the etcd profiles, answer a
 // client with one, and after a renewal show new connections the new
 // certificate without a restart.
 func TestRealEtcdUsesAndReloadsCertificates(t *testing.T) {
-	for _, binary := range etcdBinaries(t) {
-		t.Run(filepath.Base(filepath.Dir(binary)), func(t *testing.T) {
-			t.Parallel()
-			testEtcd(t, binary)
-		})
-	}
+	etcdtest.Each(t, testEtcd)
 }
 
-func testEtcd(t *testing.T, binary string) {
+func testEtcd(t *testing.T, bin etcdbin.Binaries) {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	dir := t.TempDir()
@@ -56,9 +32,9 @@ func testEtcd(t *testing.T, binary string) {
 		write(t, todaysCA(t, name), dir, name)
 	}
 	members := []*etcdMember{newMember(t, dir, "a"), newMember(t, dir, "b")}
-	initial := members[0].initial() + "," + members[1].initial()
+	initial := "--initial-cluster=" + etcdtest.Initial(members[0].Member, members[1].Member)
 	for _, m := range members {
-		m.start(ctx, t, binary, initial)
+		m.Start(t, bin, initial)
 	}
 
 	var r Renewer
@@ -90,16 +66,20 @@ func testEtcd(t *testing.T, binary string) {
 }
 
 type etcdMember struct {
-	name, dir, client, peer string
-	renewer                 Renewer
-	peering, serving        *Identity
+	*etcdtest.Member
+	dir              string
+	renewer          Renewer
+	peering, serving *Identity
 }
 
 // newMember issues a member's certificates for 200 days.
 func newMember(t *testing.T, dir, name string) *etcdMember {
 	t.Helper()
-	m := &etcdMember{name: name, dir: filepath.Join(dir, name), client: "https://" + testport.Address(t), peer: "https://" + testport.Address(t)}
-	urls := cluster.URLs{Client: []string{m.client}, Peer: []string{m.peer}}
+	m := &etcdMember{Member: etcdtest.New(t, name), dir: filepath.Join(dir, name)}
+	file := func(sub, name string) string { return filepath.Join(m.dir, sub, name) }
+	m.SecurePeers(etcdtest.Pair{Cert: file("peers", "my.crt"), Key: file("peers", "my.key"), CA: file("peers", "ca.crt")})
+	m.SecureClients(etcdtest.Pair{Cert: file("clients", "my.crt"), Key: file("clients", "my.key"), CA: file("clients", "ca.crt")})
+	urls := cluster.URLs{Client: []string{m.ClientURL}, Peer: []string{m.PeerURL}}
 	peer, err := EtcdPeer(cluster.NodeName(name), urls, net.IPv4(127, 0, 0, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -110,9 +90,8 @@ func newMember(t *testing.T, dir, name string) *etcdMember {
 	}
 	hold := func(ca string, r Request, sub string) *Identity {
 		r.Lifetime = 200 * 24 * time.Hour
-		file := func(name string) string { return filepath.Join(m.dir, sub, name) }
 		id, err := m.renewer.Add(Source{Name: sub, Dir: dir, CA: ca,
-			Pair: Pair{Request: r, CertFile: file("my.crt"), KeyFile: file("my.key"), CAFile: file("ca.crt")}}, time.Now())
+			Pair: Pair{Request: r, CertFile: file(sub, "my.crt"), KeyFile: file(sub, "my.key"), CAFile: file(sub, "ca.crt")}}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,28 +99,6 @@ func newMember(t *testing.T, dir, name string) *etcdMember {
 	}
 	m.peering, m.serving = hold(PeersCA, peer, "peers"), hold(ClientsCA, server, "clients")
 	return m
-}
-
-func (m *etcdMember) initial() string { return m.name + "=" + m.peer }
-
-func (m *etcdMember) start(ctx context.Context, t *testing.T, binary, initial string) {
-	t.Helper()
-	file := func(sub, name string) string { return filepath.Join(m.dir, sub, name) }
-	cmd := exec.CommandContext(ctx, binary, "--name", m.name, "--data-dir", filepath.Join(m.dir, "data"), "--log-level", "panic",
-		"--listen-client-urls", m.client, "--advertise-client-urls", m.client,
-		"--listen-peer-urls", m.peer, "--initial-advertise-peer-urls", m.peer, "--initial-cluster", initial,
-		"--peer-client-cert-auth", "--peer-trusted-ca-file", file("peers", "ca.crt"),
-		"--peer-cert-file", file("peers", "my.crt"), "--peer-key-file", file("peers", "my.key"),
-		"--client-cert-auth", "--trusted-ca-file", file("clients", "ca.crt"),
-		"--cert-file", file("clients", "my.crt"), "--key-file", file("clients", "my.key"))
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // "signal: killed"
-	})
 }
 
 // waitHealthy returns the serial number of the certificate that a healthy
@@ -157,7 +114,7 @@ func (m *etcdMember) waitHealthy(ctx context.Context, t *testing.T, id *Identity
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("member %s is not healthy: %v", m.name, err)
+			t.Fatalf("member %s is not healthy: %v", m.Name, err)
 		case <-tick.C:
 		}
 	}
@@ -165,7 +122,7 @@ func (m *etcdMember) waitHealthy(ctx context.Context, t *testing.T, id *Identity
 
 func (m *etcdMember) health(ctx context.Context, id *Identity) (serial string, err error) {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: id.ClientTLS(""), DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.client+"/health", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.ClientURL+"/health", nil)
 	if err != nil {
 		return "", err
 	}

@@ -7,47 +7,31 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // A node is a machine with a real etcd.
 type realNode struct {
 	MachineSpec
-	data, clientURL, peerURL string
-	cmd                      *exec.Cmd
+	etcd *etcdtest.Member
 }
 
 func realMachine(t *testing.T, name cluster.NodeName) *realNode {
 	t.Helper()
-	dir := t.TempDir()
-	return &realNode{
-		MachineSpec: MachineSpec{Dir: filepath.Join(dir, "pki"), Name: name, Address: "127.0.0.1"},
-		data:        filepath.Join(dir, "data"), clientURL: "https://" + testport.Address(t), peerURL: "https://" + testport.Address(t),
+	n := &realNode{
+		MachineSpec: MachineSpec{Dir: filepath.Join(t.TempDir(), "pki"), Name: name, Address: testport.Local},
+		etcd:        etcdtest.New(t, string(name)),
 	}
-}
-
-func (n *realNode) start(ctx context.Context, t *testing.T, binary, initial string) {
-	t.Helper()
-	n.cmd = exec.CommandContext(ctx, binary, "--name", string(n.Name), "--data-dir", n.data, "--log-level", "panic",
-		"--listen-client-urls", n.clientURL, "--advertise-client-urls", n.clientURL,
-		"--listen-peer-urls", n.peerURL, "--initial-advertise-peer-urls", n.peerURL, "--initial-cluster", initial,
-		"--peer-client-cert-auth", "--peer-trusted-ca-file", n.at("ca.crt"), "--peer-cert-file", n.at("peer.crt"), "--peer-key-file", n.at("peer.key"),
-		"--client-cert-auth", "--trusted-ca-file", n.at("ca.crt"), "--cert-file", n.at("server.crt"), "--key-file", n.at("server.key"))
-	n.cmd.Stderr = os.Stderr
-	if err := n.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (n *realNode) stop() {
-	_ = n.cmd.Process.Kill()
-	_ = n.cmd.Wait() // "signal: killed"
+	n.etcd.SecurePeers(etcdtest.Pair{Cert: n.at("peer.crt"), Key: n.at("peer.key"), CA: n.at("ca.crt")})
+	n.etcd.SecureClients(etcdtest.Pair{Cert: n.at("server.crt"), Key: n.at("server.key"), CA: n.at("ca.crt")})
+	return n
 }
 
 // ask asks for the health with a pair of some machine, and returns the serial
@@ -59,7 +43,7 @@ func (n *realNode) ask(ctx context.Context, trust, show MachineSpec, host string
 	}
 	config.ServerName = host
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.clientURL+"/health", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.etcd.ClientURL+"/health", nil)
 	if err != nil {
 		return "", err
 	}
@@ -105,34 +89,30 @@ func (n *realNode) rotate(t *testing.T, step RotationStep) Rotated {
 	return r
 }
 
-func eachEtcd(t *testing.T, test func(ctx context.Context, t *testing.T, binary string)) {
+func eachEtcd(t *testing.T, test func(ctx context.Context, t *testing.T, bin etcdbin.Binaries)) {
 	t.Helper()
-	for _, binary := range etcdBinaries(t) {
-		t.Run(filepath.Base(filepath.Dir(binary)), func(t *testing.T) {
-			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
-			defer cancel()
-			test(ctx, t, binary)
-		})
-	}
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+		defer cancel()
+		test(ctx, t, bin)
+	})
 }
 
 // Two members whose names are no proper host names form a cluster, and answer
 // clients that ask for those names. A renewal shows at the next handshake.
 func TestRealEtcdWithUnusualNamesAndRenewal(t *testing.T) {
-	eachEtcd(t, func(ctx context.Context, t *testing.T, binary string) {
+	eachEtcd(t, func(ctx context.Context, t *testing.T, bin etcdbin.Binaries) {
 		a, b := realMachine(t, "Node_1"), realMachine(t, "b..B")
 		if err := CreateMachineCA(a.MachineSpec, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		copyFiles(t, a.MachineSpec, b.MachineSpec, "ca.crt", "ca.key")
-		initial := fmt.Sprintf("%s=%s,%s=%s", a.Name, a.peerURL, b.Name, b.peerURL)
+		initial := "--initial-cluster=" + etcdtest.Initial(a.etcd, b.etcd)
 		for _, n := range []*realNode{a, b} {
 			if _, err := IssueMachine(n.MachineSpec, time.Now()); err != nil {
 				t.Fatal(err)
 			}
-			n.start(ctx, t, binary, initial)
-			defer n.stop()
+			n.etcd.Start(t, bin, initial)
 		}
 		before := a.healthy(ctx, t)
 		b.healthy(ctx, t)
@@ -149,8 +129,8 @@ func TestRealEtcdWithUnusualNamesAndRenewal(t *testing.T) {
 			t.Errorf("etcd shows %s after %s, the file has %s", after, before, cert)
 		}
 		// Also what the members say to each other: a restarted one gets in.
-		b.stop()
-		b.start(ctx, t, binary, initial)
+		b.etcd.Kill()
+		b.etcd.Start(t, bin, initial)
 		b.healthy(ctx, t)
 	})
 }
@@ -168,7 +148,7 @@ func realCert(t *testing.T, n *realNode, pair string) string {
 // again, so that the restarts that [Rotated.Restart] asks for are needed, and
 // no other.
 func TestRealEtcdRotation(t *testing.T) {
-	eachEtcd(t, func(ctx context.Context, t *testing.T, binary string) {
+	eachEtcd(t, func(ctx context.Context, t *testing.T, bin etcdbin.Binaries) {
 		n := realMachine(t, "a")
 		if err := CreateMachineCA(n.MachineSpec, time.Now()); err != nil {
 			t.Fatal(err)
@@ -176,9 +156,7 @@ func TestRealEtcdRotation(t *testing.T) {
 		if _, err := IssueMachine(n.MachineSpec, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		initial := "a=" + n.peerURL
-		n.start(ctx, t, binary, initial)
-		defer func() { n.stop() }()
+		n.etcd.Start(t, bin)
 		n.healthy(ctx, t)
 		outside := realMachine(t, "old") // a client of the old CA, on another machine
 		copyFiles(t, n.MachineSpec, outside.MachineSpec, "ca.crt", "ca.key")
@@ -206,8 +184,8 @@ func TestRealEtcdRotation(t *testing.T) {
 		if fromNew() == nil {
 			t.Error("etcd has read ca.crt again without a restart: the restart that prepare asks for is not needed")
 		}
-		n.stop()
-		n.start(ctx, t, binary, initial)
+		n.etcd.Kill()
+		n.etcd.Start(t, bin)
 		n.healthy(ctx, t)
 		if err := fromNew(); err != nil {
 			t.Errorf("after the restart: %v", err)
@@ -227,8 +205,8 @@ func TestRealEtcdRotation(t *testing.T) {
 		if err := fromOld(); err != nil {
 			t.Errorf("etcd has read ca.crt again without a restart: %v", err)
 		}
-		n.stop()
-		n.start(ctx, t, binary, initial)
+		n.etcd.Kill()
+		n.etcd.Start(t, bin)
 		n.healthy(ctx, t)
 		if fromOld() == nil {
 			t.Error("the old CA is still trusted after the last restart")

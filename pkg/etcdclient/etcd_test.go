@@ -3,98 +3,18 @@ package etcdclient
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 )
 
-// minors are the releases that are tested, one of each minor version.
-var minors = []string{"3.5.35", "3.6.16", "3.7.3"}
-
-// eachMinor runs f with the etcd binary of each minor version. Most of the time
-// is etcd's own waiting, so all run at the same time.
-func eachMinor(t *testing.T, f func(t *testing.T, binary string, v etcdversion.Version)) {
-	t.Parallel()
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	for _, text := range minors {
-		t.Run(text, func(t *testing.T) {
-			v := etcdversion.Must(text)
-			bin, err := etcdbin.Finder{Dirs: filepath.SplitList(list)}.Find(v)
-			if err != nil {
-				t.Skip(err)
-			}
-			t.Parallel()
-			f(t, bin.Etcd, v)
-		})
-	}
-}
-
-// A process is one etcd of a test.
-type process struct {
-	name, peer, client string
-	cmd                *exec.Cmd
-	log                string
-}
-
-func newProcess(t *testing.T, name string) *process {
-	return &process{name: name, peer: "http://" + testport.Address(t), client: "http://" + testport.Address(t), log: filepath.Join(t.TempDir(), name+".log")}
-}
-
-// start runs etcd as a new member of the initial cluster: those that are given
-// and p itself.
-func (p *process) start(t *testing.T, binary, state string, others []*process, args ...string) {
+// open returns a client of a member.
+func open(t *testing.T, m *etcdtest.Member) *Client {
 	t.Helper()
-	initial := []string{p.name + "=" + p.peer}
-	for _, o := range others {
-		initial = append(initial, o.name+"="+o.peer)
-	}
-	log, err := os.Create(p.log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	p.cmd = exec.Command(binary, append([]string{
-		"--name=" + p.name, "--data-dir=" + filepath.Join(t.TempDir(), p.name), "--unsafe-no-fsync",
-		"--listen-peer-urls=" + p.peer, "--initial-advertise-peer-urls=" + p.peer,
-		"--listen-client-urls=" + p.client, "--advertise-client-urls=" + p.client,
-		"--initial-cluster=" + strings.Join(initial, ","), "--initial-cluster-state=" + state,
-	}, args...)...)
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	// Should the test be killed, so is its etcd.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.kill()
-		if t.Failed() {
-			b, _ := os.ReadFile(p.log)
-			t.Logf("the end of %s's log:\n%s", p.name, b[max(0, len(b)-2000):])
-		}
-	})
-}
-
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait() // "signal: killed"
-}
-
-// open returns a client of the process.
-func (p *process) open(t *testing.T) *Client {
-	t.Helper()
-	c, err := Open(Options{Endpoints: []string{p.client}})
+	c, err := Open(Options{Endpoints: []string{m.ClientURL}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +30,7 @@ func (p *process) open(t *testing.T) *Client {
 // own.
 func eventually(t *testing.T, what string, ok func(ctx context.Context) error) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(etcdtest.Patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -121,7 +41,7 @@ func eventually(t *testing.T, what string, ok func(ctx context.Context) error) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("waited 20 s for %s: %v", what, err)
+			t.Fatalf("waited %s for %s: %v", etcdtest.Patience, what, err)
 		}
 		<-tick.C
 	}
@@ -141,11 +61,11 @@ func serving(t *testing.T, c *Client) cluster.Report {
 }
 
 // founder starts a cluster of one.
-func founder(t *testing.T, binary string, args ...string) (*process, *Client) {
+func founder(t *testing.T, bin etcdbin.Binaries, flags ...string) (*etcdtest.Member, *Client) {
 	t.Helper()
-	a := newProcess(t, "a")
-	a.start(t, binary, "new", nil, args...)
-	c := a.open(t)
+	a := etcdtest.New(t, "a")
+	a.Start(t, bin, flags...)
+	c := open(t, a)
 	serving(t, c)
 	return a, c
 }

@@ -17,6 +17,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
@@ -28,8 +30,8 @@ var (
 )
 
 func TestAMemberReportsItself(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, v etcdversion.Version) {
-		a, c := founder(t, binary)
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		a, c := founder(t, bin)
 		if _, err := c.c.Put(short(t), "k", strings.Repeat("v", 1000)); err != nil {
 			t.Fatal(err)
 		}
@@ -40,10 +42,10 @@ func TestAMemberReportsItself(t *testing.T) {
 		if r.ID == 0 || r.ClusterID == 0 || r.Leader != r.ID || r.RaftTerm < 2 || r.Applied == 0 || r.Revision != 2 || r.DBSize == 0 {
 			t.Errorf("the report is %+v", r)
 		}
-		if r.Version != v || r.Learner || len(r.Alarms) > 0 {
+		if r.Version != bin.Version || r.Learner || len(r.Alarms) > 0 {
 			t.Errorf("version %s, learner %t, alarms %v", r.Version, r.Learner, r.Alarms)
 		}
-		want := cluster.Member{ID: r.ID, Name: "a", PeerURLs: []string{a.peer}, ClientURLs: []string{a.client}}
+		want := cluster.Member{ID: r.ID, Name: "a", PeerURLs: []string{a.PeerURL}, ClientURLs: []string{a.ClientURL}}
 		if len(r.Members) != 1 || fmt.Sprint(r.Members[0]) != fmt.Sprint(want) {
 			t.Errorf("members are %+v, want %+v", r.Members, want)
 		}
@@ -57,16 +59,16 @@ func TestAMemberReportsItself(t *testing.T) {
 // TestTheLifeOfALearner goes through every change of the member list, in the
 // order in which a cluster grows and shrinks.
 func TestTheLifeOfALearner(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, v etcdversion.Version) {
-		a, ca := founder(t, binary)
-		b := newProcess(t, "b")
-		id, err := ca.AddLearner(short(t), []string{b.peer})
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		a, ca := founder(t, bin)
+		b := etcdtest.New(t, "b")
+		id, err := ca.AddLearner(short(t), []string{b.PeerURL})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Run("cannot be added twice", func(t *testing.T) {
-			_, err := ca.AddLearner(short(t), []string{b.peer})
-			if err == nil || !strings.Contains(err.Error(), "add learner "+b.peer) {
+			_, err := ca.AddLearner(short(t), []string{b.PeerURL})
+			if err == nil || !strings.Contains(err.Error(), "add learner "+b.PeerURL) {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -85,12 +87,12 @@ func TestTheLifeOfALearner(t *testing.T) {
 		// An id is made of the peer URLs and the present second, and an id that was
 		// removed never comes back: etcd may refuse until the second is over.
 		eventually(t, "its return", func(ctx context.Context) error {
-			id, err = ca.AddLearner(ctx, []string{b.peer})
+			id, err = ca.AddLearner(ctx, []string{b.PeerURL})
 			return err
 		})
-		b.start(t, binary, "existing", []*process{a})
+		b.Start(t, bin, "--initial-cluster="+etcdtest.Initial(a, b), "--initial-cluster-state=existing")
 		started := time.Now()
-		cb := b.open(t)
+		cb := open(t, b)
 		t.Run("reports without a list", func(t *testing.T) {
 			eventually(t, "the learner's own view", func(ctx context.Context) error {
 				r, err := cb.Report(ctx)
@@ -108,7 +110,7 @@ func TestTheLifeOfALearner(t *testing.T) {
 			}
 		})
 		t.Run("can lead", func(t *testing.T) { moveLeader(t, ca, cb, id) })
-		if v == etcdversion.Must(minors[len(minors)-1]) {
+		if bin.Version == etcdversion.Must(etcdtest.Versions[len(etcdtest.Versions)-1]) {
 			// etcd lets a voter go when all have been connected for five seconds.
 			t.Run("can go as a voter", func(t *testing.T) { removeMembers(t, ca, id) })
 		}
@@ -156,8 +158,8 @@ func removeMembers(t *testing.T, c *Client, id cluster.MemberID) {
 }
 
 func TestASnapshotHasTheDataAndItsDigest(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, _ etcdversion.Version) {
-		_, c := founder(t, binary)
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		_, c := founder(t, bin)
 		if _, err := c.c.Put(short(t), "the-key", "the-value"); err != nil {
 			t.Fatal(err)
 		}
@@ -181,8 +183,8 @@ func TestASnapshotHasTheDataAndItsDigest(t *testing.T) {
 }
 
 func TestASnapshotThatBreaksOffIsAnError(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, _ etcdversion.Version) {
-		a, c := founder(t, binary)
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		a, c := founder(t, bin)
 		for i := range 8 {
 			if _, err := c.c.Put(short(t), fmt.Sprint(i), strings.Repeat("v", 1<<20)); err != nil {
 				t.Fatal(err)
@@ -196,7 +198,7 @@ func TestASnapshotThatBreaksOffIsAnError(t *testing.T) {
 		if _, err := io.ReadFull(s, make([]byte, 1000)); err != nil {
 			t.Fatal(err)
 		}
-		a.kill()
+		a.Kill()
 		if _, err := io.Copy(io.Discard, s); err == nil {
 			t.Error("the stream of a member that was killed ended as if it were complete")
 		}
@@ -204,8 +206,8 @@ func TestASnapshotThatBreaksOffIsAnError(t *testing.T) {
 }
 
 func TestAFullMemberReportsItsAlarm(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, _ etcdversion.Version) {
-		_, c := founder(t, binary, "--quota-backend-bytes=1")
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		_, c := founder(t, bin, "--quota-backend-bytes=1")
 		if _, err := c.c.Put(short(t), "k", "v"); !errors.Is(err, rpctypes.ErrNoSpace) {
 			t.Fatalf("a write over the quota ended with %v", err)
 		}
@@ -220,16 +222,16 @@ func TestAFullMemberReportsItsAlarm(t *testing.T) {
 }
 
 func TestAReportNeedsNoQuorumAndAListDoes(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, _ etcdversion.Version) {
-		a, ca := founder(t, binary)
-		b := newProcess(t, "b")
-		id, err := ca.AddLearner(short(t), []string{b.peer})
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		a, ca := founder(t, bin)
+		b := etcdtest.New(t, "b")
+		id, err := ca.AddLearner(short(t), []string{b.PeerURL})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.start(t, binary, "existing", []*process{a})
+		b.Start(t, bin, "--initial-cluster="+etcdtest.Initial(a, b), "--initial-cluster-state=existing")
 		eventually(t, "the promotion", func(ctx context.Context) error { return ca.Promote(ctx, id) })
-		b.kill()
+		b.Kill()
 		eventually(t, "the loss of the leader", func(ctx context.Context) error {
 			r, err := ca.Report(ctx)
 			if err == nil && (r.Leader != 0 || len(r.Members) != 2) {

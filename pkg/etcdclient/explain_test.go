@@ -18,7 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
@@ -248,13 +249,13 @@ func TestTheCertificateThatIsShown(t *testing.T) {
 
 // A member without a leader is told from one that does not answer.
 func TestAClusterWithoutALeader(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, _ etcdversion.Version) {
-		a, c := half(t, binary)
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		a, c := half(t, bin)
 		var err error
 		eventually(t, "the refusal of a read", func(context.Context) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
-			err = Explain(ctx, a.client, nil, c.Healthy(ctx))
+			err = Explain(ctx, a.ClientURL, nil, c.Healthy(ctx))
 			if err == nil || !strings.Contains(err.Error(), "has no leader") {
 				return fmt.Errorf("it says %w", err)
 			}
@@ -269,9 +270,9 @@ func TestAClusterWithoutALeader(t *testing.T) {
 
 // A member that has stopped answering is not taken for one that is down.
 func TestAnEtcdThatWasOverloaded(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, _ etcdversion.Version) {
-		a, _ := founder(t, binary)
-		err := Explain(t.Context(), a.client, nil, errTime)
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		a, _ := founder(t, bin)
+		err := Explain(t.Context(), a.ClientURL, nil, errTime)
 		if err == nil || !strings.Contains(err.Error(), "did not answer this request in time") {
 			t.Errorf("the error is %v", err)
 		}

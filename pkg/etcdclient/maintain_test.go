@@ -15,7 +15,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
@@ -31,8 +32,8 @@ func put(t *testing.T, c *Client, key, value string) cluster.Revision {
 }
 
 func TestAlarmsAreListedAndDisarmed(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, _ etcdversion.Version) {
-		_, c := founder(t, binary, "--quota-backend-bytes=1")
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		_, c := founder(t, bin, "--quota-backend-bytes=1")
 		if list, err := c.Alarms(short(t)); err != nil || len(list) > 0 {
 			t.Fatalf("alarms of a new cluster: %v, %v", list, err)
 		}
@@ -65,8 +66,8 @@ func TestAlarmsAreListedAndDisarmed(t *testing.T) {
 }
 
 func TestKeysAreCountedAsTheyWere(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, _ etcdversion.Version) {
-		_, c := founder(t, binary)
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		_, c := founder(t, bin)
 		put(t, c, "a", "1")
 		put(t, c, "\x00", "2")
 		then := put(t, c, "a", "3")
@@ -87,8 +88,8 @@ func TestKeysAreCountedAsTheyWere(t *testing.T) {
 }
 
 func TestDefragmentingGivesSpaceBack(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, v etcdversion.Version) {
-		a, c := founder(t, binary, "--quota-backend-bytes=123456789")
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		a, c := founder(t, bin, "--quota-backend-bytes=123456789")
 		var last cluster.Revision
 		for range 20 {
 			last = put(t, c, "key", strings.Repeat("v", 100_000))
@@ -99,53 +100,53 @@ func TestDefragmentingGivesSpaceBack(t *testing.T) {
 		if err := c.Compact(short(t), last); err != nil {
 			t.Errorf("a second time: %v", err)
 		}
-		before, err := c.Space(short(t), a.client)
+		before, err := c.Space(short(t), a.ClientURL)
 		if err != nil || before.Size < 1_000_000 || before.InUse == 0 {
 			t.Fatalf("before, the space is %+v, %v", before, err)
 		}
-		if err := c.Defragment(short(t), a.client); err != nil {
+		if err := c.Defragment(short(t), a.ClientURL); err != nil {
 			t.Fatal(err)
 		}
-		after, err := c.Space(short(t), a.client)
+		after, err := c.Space(short(t), a.ClientURL)
 		if err != nil || after.Size >= before.Size/2 {
 			t.Errorf("after, the space is %+v, %v", after, err)
 		}
-		quota, err := Quota(short(t), a.client, nil)
+		quota, err := Quota(short(t), a.ClientURL, nil)
 		if err != nil || quota != 123456789 {
 			t.Errorf("the quota is %d, %v", quota, err)
 		}
-		if want := int64(123456789); v.AtLeast(3, 6) && after.Quota != want {
+		if want := int64(123456789); bin.Version.AtLeast(3, 6) && after.Quota != want {
 			t.Errorf("the status says that the quota is %d", after.Quota)
 		}
 	})
 }
 
 func TestHashesTellDataApart(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, _ etcdversion.Version) {
-		a, c := founder(t, binary)
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		a, c := founder(t, bin)
 		first := put(t, c, "k", "1")
-		one, err := c.HashKV(short(t), a.client, 0)
+		one, err := c.HashKV(short(t), a.ClientURL, 0)
 		if err != nil || one.Revision != first {
 			t.Fatalf("the hash is %+v, %v", one, err)
 		}
 		put(t, c, "k", "2")
-		two, err := c.HashKV(short(t), a.client, 0)
+		two, err := c.HashKV(short(t), a.ClientURL, 0)
 		if err != nil || two.Hash == one.Hash {
 			t.Errorf("the hash stays %+v, %v", two, err)
 		}
-		again, err := c.HashKV(short(t), a.client, first)
+		again, err := c.HashKV(short(t), a.ClientURL, first)
 		if err != nil || again != one {
 			t.Errorf("the hash of revision %d is %+v, and was %+v, %v", first, again, one, err)
 		}
-		if _, err := c.HashKV(short(t), a.client, first+100); !errors.Is(err, rpctypes.ErrFutureRev) {
+		if _, err := c.HashKV(short(t), a.ClientURL, first+100); !errors.Is(err, rpctypes.ErrFutureRev) {
 			t.Errorf("the hash of a revision to come: %v", err)
 		}
 	})
 }
 
 func TestRefusingIsHealthy(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, _ etcdversion.Version) {
-		_, c := founder(t, binary)
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		_, c := founder(t, bin)
 		if err := c.Healthy(short(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -167,21 +168,22 @@ func TestRefusingIsHealthy(t *testing.T) {
 }
 
 // half returns a member of two, the other of which was killed.
-func half(t *testing.T, binary string) (*process, *Client) {
+func half(t *testing.T, bin etcdbin.Binaries) (*etcdtest.Member, *Client) {
 	t.Helper()
-	a, b := newProcess(t, "a"), newProcess(t, "b")
-	a.start(t, binary, "new", []*process{b})
-	b.start(t, binary, "new", []*process{a})
-	c := a.open(t)
+	a, b := etcdtest.New(t, "a"), etcdtest.New(t, "b")
+	for _, m := range []*etcdtest.Member{a, b} {
+		m.Start(t, bin, "--initial-cluster="+etcdtest.Initial(a, b))
+	}
+	c := open(t, a)
 	serving(t, c)
-	b.kill()
+	b.Kill()
 	return a, c
 }
 
 func TestHalfAClusterIsNotHealthy(t *testing.T) {
-	eachMinor(t, func(t *testing.T, binary string, _ etcdversion.Version) {
-		a, c := half(t, binary)
-		if _, err := c.Space(short(t), a.client); err != nil {
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		a, c := half(t, bin)
+		if _, err := c.Space(short(t), a.ClientURL); err != nil {
 			t.Errorf("the member itself does not answer: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), probeTimeout/10)

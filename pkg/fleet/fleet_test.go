@@ -3,25 +3,19 @@ package fleet
 import (
 	"context"
 	"crypto/tls"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/observe"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/rpc"
-	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // home is daemon a of a town, as its own loop reaches it: without a port.
@@ -178,15 +172,9 @@ func TestAServerThatIsNoNodeIsNotAsked(t *testing.T) {
 }
 
 func TestAMemberOfASilentDaemonIsAskedItself(t *testing.T) {
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	bin, err := etcdbin.Finder{Dirs: filepath.SplitList(list)}.Find(etcdversion.Must("3.6.16"))
-	if err != nil {
-		t.Skip(err)
-	}
-	url := runEtcd(t, bin.Etcd)
+	m := etcdtest.New(t, "z")
+	m.Start(t, etcdtest.Binaries(t, etcdtest.V36))
+	url := m.ClientURL
 	etcd, err := etcdclient.Open(etcdclient.Options{Endpoints: []string{url}})
 	must(t, err)
 	defer etcd.Close()
@@ -208,20 +196,4 @@ func TestAMemberOfASilentDaemonIsAskedItself(t *testing.T) {
 	if len(obs.Members) != 1 || !obs.Members[0].Healthy || obs.Token != "t1" || gaps(obs) != "node z, store" {
 		t.Errorf("members %+v, gaps %s", obs.Members, gaps(obs))
 	}
-}
-
-// runEtcd runs a cluster of one and returns its client URL.
-func runEtcd(t *testing.T, binary string) string {
-	t.Helper()
-	urls := []string{"http://" + testport.Address(t), "http://" + testport.Address(t)}
-	cmd := exec.Command(binary, "--name=z", "--data-dir="+t.TempDir(), "--unsafe-no-fsync",
-		"--listen-peer-urls="+urls[0], "--initial-advertise-peer-urls="+urls[0], "--initial-cluster=z="+urls[0],
-		"--listen-client-urls="+urls[1], "--advertise-client-urls="+urls[1])
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	must(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	return urls[1]
 }

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,9 +17,8 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
@@ -223,33 +220,10 @@ func TestCertificates(t *testing.T) {
 // etcd runs an etcd with TLS from the directory, and returns its endpoint.
 func etcd(t *testing.T, p pki) string {
 	t.Helper()
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	bin, err := etcdbin.Finder{Dirs: filepath.SplitList(list)}.Find(etcdversion.Must("3.6.16"))
-	if err != nil {
-		t.Skip(err)
-	}
-	client, peer := "https://"+testport.Address(t), "http://"+testport.Address(t)
-	var log bytes.Buffer
-	cmd := exec.Command(bin.Etcd, "--name=a", "--data-dir="+t.TempDir(), "--unsafe-no-fsync",
-		"--listen-client-urls="+client, "--advertise-client-urls="+client, "--client-cert-auth",
-		"--trusted-ca-file="+p.file("ca.crt"), "--cert-file="+p.file("server.crt"), "--key-file="+p.file("server.key"),
-		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=a="+peer)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("the end of etcd's log:\n%s", log.String()[max(0, log.Len()-2000):])
-		}
-	})
-	return client
+	m := etcdtest.New(t, "a")
+	m.SecureClients(etcdtest.Pair{Cert: p.file("server.crt"), Key: p.file("server.key"), CA: p.file("ca.crt")})
+	m.Start(t, etcdtest.Binaries(t, etcdtest.V36))
+	return m.ClientURL
 }
 
 // member asks for the members, and prints how many there are.

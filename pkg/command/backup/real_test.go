@@ -18,6 +18,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
@@ -203,7 +204,7 @@ func (w *world) check() {
 	_, err = backup.Fetch(t.Context(), s, list[len(list)-1].Name, f, backup.FetchOptions{})
 	must(t, err)
 	must(t, f.Close())
-	out, err := exec.CommandContext(t.Context(), binaries(t).Etcdutl, "snapshot", "restore", path, "--data-dir", filepath.Join(w.dir, "restored")).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), etcdtest.Binaries(t, etcdtest.V36).Etcdutl, "snapshot", "restore", path, "--data-dir", filepath.Join(w.dir, "restored")).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v: %s", err, out)
 	}

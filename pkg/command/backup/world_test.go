@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -24,25 +23,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
-var v36 = etcdversion.Must("3.6.16")
-
-func binaries(t *testing.T) etcdbin.Binaries {
-	t.Helper()
-	dirs := os.Getenv(etcdbin.DirVariable)
-	if dirs == "" {
-		t.Skipf("needs real etcd: set %s", etcdbin.DirVariable)
-	}
-	b, err := etcdbin.Finder{Dirs: filepath.SplitList(dirs)}.Find(v36)
-	if err != nil {
-		t.Skipf("needs etcd %s: %v", v36, err)
-	}
-	return b
-}
+var v36 = etcdversion.Must(etcdtest.V36)
 
 // authority writes a CA and one pair, good for servers and clients on
 // 127.0.0.1, to dir.
@@ -91,33 +76,22 @@ type world struct {
 
 func newWorld(t *testing.T, n int) *world {
 	t.Helper()
-	b := binaries(t)
+	b := etcdtest.Binaries(t, etcdtest.V36)
 	w := &world{t: t, dir: t.TempDir()}
 	w.store = filepath.Join(w.dir, "store")
 	authority(t, w.dir)
-	var initial, peers []string
+	var members []*etcdtest.Member
 	for i := range n {
-		w.urls = append(w.urls, "https://"+testport.Address(t))
-		peers = append(peers, "http://"+testport.Address(t))
-		initial = append(initial, fmt.Sprintf("m%d=%s", i, peers[i]))
+		m := etcdtest.New(t, fmt.Sprintf("m%d", i))
+		m.SecureClients(etcdtest.Pair{Cert: w.file("pair.crt"), Key: w.file("pair.key"), CA: w.file("ca.crt")})
+		members, w.urls = append(members, m), append(w.urls, m.ClientURL)
 	}
-	for i := range n {
-		cmd := exec.Command(b.Etcd, "--name", fmt.Sprintf("m%d", i), "--data-dir", filepath.Join(w.dir, fmt.Sprintf("m%d", i)), "--log-level", "panic",
-			"--listen-client-urls", w.urls[i], "--advertise-client-urls", w.urls[i], "--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i],
-			"--initial-cluster", strings.Join(initial, ","), "--unsafe-no-fsync",
-			"--client-cert-auth", "--trusted-ca-file", w.file("ca.crt"), "--cert-file", w.file("pair.crt"), "--key-file", w.file("pair.key"))
-		cmd.Stderr = os.Stderr
-		must(t, cmd.Start())
-		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // "signal: killed"
-		})
+	for _, m := range members {
+		m.Start(t, b, "--initial-cluster="+etcdtest.Initial(members...))
 	}
 	config, err := certs.ClientTLSFromFiles(w.file("ca.crt"), w.file("pair.crt"), w.file("pair.key"))
 	must(t, err)
-	w.client, err = clientv3.New(clientv3.Config{Endpoints: w.urls, TLS: config})
-	must(t, err)
-	t.Cleanup(func() { _ = w.client.Close() })
+	w.client = etcdtest.Open(t, clientv3.Config{Endpoints: w.urls, TLS: config})
 	return w
 }
 

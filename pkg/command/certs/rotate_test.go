@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,8 @@ import (
 
 	pki "github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/machine"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
@@ -135,7 +136,7 @@ func serve(t *testing.T, dir string) string {
 // A real cluster of two goes through a rotation by the printed commands. Each
 // step is refused as long as a member is not ready for it.
 func TestRotationOfARealCluster(t *testing.T) {
-	binary := etcdBinary(t)
+	bin := etcdtest.Binaries(t, machine.DefaultVersion.String())
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	a, b := newMember(t, "a"), newMember(t, "b")
@@ -143,20 +144,19 @@ func TestRotationOfARealCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	copied(t, a.Dir, b.Dir, "ca.crt", "ca.key")
-	initial := a.initial() + "," + b.initial()
+	initial := "--initial-cluster=" + etcdtest.Initial(a.etcd, b.etcd)
 	members := []*member{a, b}
 	for _, m := range members {
 		issue(t, m.MachineSpec)
-		m.start(ctx, t, binary, initial)
-		defer func() { m.stop() }()
+		m.etcd.Start(t, bin, initial)
 	}
 	for _, m := range members {
 		m.waitUp(ctx, t)
 	}
 	// kubeadm is told of the members that there are, whatever the files say.
-	r := do(t, words("kubeadm config", a.Dir, env(t, "ETCD_ADVERTISE_CLIENT_URLS="+a.client+"\n"))...)
-	r.want(t, 0, "      - "+slices.Sorted(slices.Values([]string{a.client, b.client}))[0]+"\n", "")
-	if r.stderr != "" || !strings.Contains(r.stdout, a.client) || !strings.Contains(r.stdout, b.client) {
+	r := do(t, words("kubeadm config", a.Dir, env(t, "ETCD_ADVERTISE_CLIENT_URLS="+a.etcd.ClientURL+"\n"))...)
+	r.want(t, 0, "      - "+slices.Sorted(slices.Values([]string{a.etcd.ClientURL, b.etcd.ClientURL}))[0]+"\n", "")
+	if r.stderr != "" || !strings.Contains(r.stdout, a.etcd.ClientURL) || !strings.Contains(r.stdout, b.etcd.ClientURL) {
 		t.Errorf("%+v", r)
 	}
 
@@ -167,16 +167,16 @@ func TestRotationOfARealCluster(t *testing.T) {
 	copied(t, a.Dir, b.Dir, "ca-next.crt", "ca-next.key")
 	on(a, "issue").want(t, 1, "", "does not trust the new authority")
 	on(b, "prepare").want(t, 0, "rotation:   prepared", "")
-	a.restart(ctx, t, binary, initial)
-	on(a, "issue").want(t, 1, "", b.client+" does not trust the new authority")
+	a.restart(ctx, t, bin, initial)
+	on(a, "issue").want(t, 1, "", b.etcd.ClientURL+" does not trust the new authority")
 	on(a, "status").want(t, 0, "prepared", "")
-	b.restart(ctx, t, binary, initial)
+	b.restart(ctx, t, bin, initial)
 	on(a, "issue").want(t, 0, "rotation:   issued", "ready: ")
-	on(a, "finish").want(t, 1, "", b.client+" still has a certificate of the old authority")
+	on(a, "finish").want(t, 1, "", b.etcd.ClientURL+" still has a certificate of the old authority")
 	on(b, "issue").want(t, 0, "rotation:   issued", "")
 	for _, m := range members {
 		on(m, "finish").want(t, 0, "rotation:   idle", "ready: ")
-		m.restart(ctx, t, binary, initial)
+		m.restart(ctx, t, bin, initial)
 	}
 	if read(t, a.Dir, "ca.crt") != read(t, b.Dir, "ca.crt") {
 		t.Error("the machines have different authorities")
@@ -185,47 +185,28 @@ func TestRotationOfARealCluster(t *testing.T) {
 
 type member struct {
 	pki.MachineSpec
-	dir, client, peer string
-	cmd               *exec.Cmd
+	dir  string
+	etcd *etcdtest.Member
 }
 
 func newMember(t *testing.T, name cluster.NodeName) *member {
 	t.Helper()
 	dir := t.TempDir()
-	m := &member{MachineSpec: pki.MachineSpec{Dir: filepath.Join(dir, "pki"), Name: name, Address: "127.0.0.1"}, dir: dir,
-		client: "https://" + testport.Address(t), peer: "https://" + testport.Address(t)}
-	text := fmt.Sprintf("ETCD_NAME=%s\nETCD_ADVERTISE_CLIENT_URLS=%s\n", name, m.client)
+	m := &member{MachineSpec: pki.MachineSpec{Dir: filepath.Join(dir, "pki"), Name: name, Address: testport.Local}, dir: dir, etcd: etcdtest.New(t, string(name))}
+	file := func(name string) string { return filepath.Join(m.Dir, name) }
+	m.etcd.SecurePeers(etcdtest.Pair{Cert: file("peer.crt"), Key: file("peer.key"), CA: file("ca.crt")})
+	m.etcd.SecureClients(etcdtest.Pair{Cert: file("server.crt"), Key: file("server.key"), CA: file("ca.crt")})
+	text := fmt.Sprintf("ETCD_NAME=%s\nETCD_ADVERTISE_CLIENT_URLS=%s\n", name, m.etcd.ClientURL)
 	if err := os.WriteFile(filepath.Join(dir, "etcd.env"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-func (m *member) initial() string { return string(m.Name) + "=" + m.peer }
-
-func (m *member) start(ctx context.Context, t *testing.T, binary, initial string) {
+func (m *member) restart(ctx context.Context, t *testing.T, bin etcdbin.Binaries, initial string) {
 	t.Helper()
-	file := func(name string) string { return filepath.Join(m.Dir, name) }
-	m.cmd = exec.CommandContext(ctx, binary, "--name", string(m.Name), "--data-dir", filepath.Join(m.dir, "data"), "--log-level", "panic",
-		"--listen-client-urls", m.client, "--advertise-client-urls", m.client,
-		"--listen-peer-urls", m.peer, "--initial-advertise-peer-urls", m.peer, "--initial-cluster", initial,
-		"--peer-client-cert-auth", "--peer-trusted-ca-file", file("ca.crt"), "--peer-cert-file", file("peer.crt"), "--peer-key-file", file("peer.key"),
-		"--client-cert-auth", "--trusted-ca-file", file("ca.crt"), "--cert-file", file("server.crt"), "--key-file", file("server.key"))
-	m.cmd.Stderr = os.Stderr
-	if err := m.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (m *member) stop() {
-	_ = m.cmd.Process.Kill()
-	_ = m.cmd.Wait() // "signal: killed"
-}
-
-func (m *member) restart(ctx context.Context, t *testing.T, binary, initial string) {
-	t.Helper()
-	m.stop()
-	m.start(ctx, t, binary, initial)
+	m.etcd.Kill()
+	m.etcd.Start(t, bin, initial)
 	m.waitUp(ctx, t)
 }
 

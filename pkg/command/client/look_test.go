@@ -173,16 +173,16 @@ func TestStrangersAreNotTakenForMembers(t *testing.T) {
 	tool, _ := toolFor(t, w.flags()...)
 	_, id := w.leader(t)
 	down := "http://" + testport.Address(t)
-	m := ask(t.Context(), tool.access, cluster.Member{ID: cluster.MemberID(id), Name: "a", ClientURLs: []string{other.members[0].client, down}})
+	m := ask(t.Context(), tool.access, cluster.Member{ID: cluster.MemberID(id), Name: "a", ClientURLs: []string{other.members[0].ClientURL, down}})
 	if err := m.healthy(); err == nil || !strings.Contains(err.Error(), "another member answers") || !strings.Contains(err.Error(), "nothing listens there") {
 		t.Errorf("it is healthy: %v", err)
 	}
-	m = ask(t.Context(), tool.access, cluster.Member{ID: cluster.MemberID(id), Name: "a", ClientURLs: []string{other.members[0].client, down, w.members[0].client}})
-	if err := m.healthy(); err != nil || m.endpoint != w.members[0].client {
+	m = ask(t.Context(), tool.access, cluster.Member{ID: cluster.MemberID(id), Name: "a", ClientURLs: []string{other.members[0].ClientURL, down, w.members[0].ClientURL}})
+	if err := m.healthy(); err != nil || m.endpoint != w.members[0].ClientURL {
 		t.Errorf("at %s: %v", m.endpoint, err)
 	}
 	// An endpoint of another cluster is not defragmented.
-	fails(t, 2, "is not of this cluster", append([]string{"defrag"}, w.flagsFor(w.members[0].client, other.members[0].client)...)...)
+	fails(t, 2, "is not of this cluster", append([]string{"defrag"}, w.flagsFor(w.members[0].ClientURL, other.members[0].ClientURL)...)...)
 }
 
 // Members that hold different data at one revision are told apart.
@@ -198,7 +198,7 @@ func TestDifferentDataIsSeen(t *testing.T) {
 	d := &disarm{tool: tool}
 	look := func(town *town, name string) member {
 		_, id := town.leader(t)
-		return ask(t.Context(), tool.access, cluster.Member{ID: cluster.MemberID(id), Name: cluster.NodeName(name), ClientURLs: []string{town.members[0].client}})
+		return ask(t.Context(), tool.access, cluster.Member{ID: cluster.MemberID(id), Name: cluster.NodeName(name), ClientURLs: []string{town.members[0].ClientURL}})
 	}
 	a, b := look(w, "a"), look(other, "b")
 	if err := d.equal(t.Context(), view{members: []member{a, a}}); err != nil {
@@ -232,7 +232,7 @@ func TestWaitingEnds(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, "3.6.16", 1, "")
 	tool, _ := toolFor(t, append(w.flags(), "--timeout=300ms")...)
-	m := member{Member: cluster.Member{Name: "a"}, endpoint: w.members[0].client}
+	m := member{Member: cluster.Member{Name: "a"}, endpoint: w.members[0].ClientURL}
 	asked := 0
 	err := tool.wait(t.Context(), m, func(cluster.Report) error {
 		asked++
@@ -249,7 +249,7 @@ func TestWaitingEnds(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := tool.led(t.Context(), member{Member: cluster.Member{Name: "b", ID: 4711}, endpoint: w.members[0].client}); err == nil || !strings.Contains(err.Error(), "a says that") && !strings.Contains(err.Error(), "b says that") {
+	if _, err := tool.led(t.Context(), member{Member: cluster.Member{Name: "b", ID: 4711}, endpoint: w.members[0].ClientURL}); err == nil || !strings.Contains(err.Error(), "a says that") && !strings.Contains(err.Error(), "b says that") {
 		t.Errorf("the error is %v", err)
 	}
 }

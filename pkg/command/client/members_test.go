@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
@@ -53,8 +54,8 @@ func TestALifeOfThree(t *testing.T) {
 	t.Run("the leader moves", func(t *testing.T) { movesTheLeader(t, w) })
 	t.Run("all are defragmented", func(t *testing.T) { defragmentsAll(t, w) })
 	t.Run("one is defragmented", func(t *testing.T) {
-		list := decoded[[]defragmented](t, append([]string{"defrag"}, w.flagsFor(w.members[1].client)...)...)
-		if len(list) != 1 || list[0].Name != "b" || list[0].Endpoint != w.members[1].client {
+		list := decoded[[]defragmented](t, append([]string{"defrag"}, w.flagsFor(w.members[1].ClientURL)...)...)
+		if len(list) != 1 || list[0].Name != "b" || list[0].Endpoint != w.members[1].ClientURL {
 			t.Errorf("the result is %+v", list)
 		}
 	})
@@ -66,7 +67,7 @@ func TestALifeOfThree(t *testing.T) {
 
 func movesTheLeader(t *testing.T, w *town) {
 	was, id := w.leader(t)
-	to := w.another(was).name
+	to := w.another(was).Name
 	if r := fails(t, 2, `there is no member "z"`, w.with("move-leader", "z")...); !strings.Contains(r.stderr, "the members are a (") {
 		t.Errorf("the members are not named: %s", r.stderr)
 	}
@@ -121,7 +122,7 @@ func defragmentsAll(t *testing.T, w *town) {
 
 func disarmsCorrupt(t *testing.T, w *town) {
 	leader, _ := w.leader(t)
-	name := w.another(leader).name
+	name := w.another(leader).Name
 	id := w.id(t, name)
 	w.raise(t, id, etcdserverpb.AlarmType_CORRUPT)
 	list := decoded[[]raised](t, w.with("alarm", "list")...)
@@ -131,7 +132,7 @@ func disarmsCorrupt(t *testing.T, w *town) {
 	if r := ok(t, w.with("alarm", "list")...); !strings.Contains(r.stdout, name+"       "+cluster.MemberID(id).String()+"  CORRUPT\n") {
 		t.Errorf("%s", r.stdout)
 	}
-	fails(t, 5, "a member is unhealthy: "+name+" has raised the alarm CORRUPT; without ", append([]string{"defrag"}, w.flagsFor(w.named(leader).client)...)...)
+	fails(t, 5, "a member is unhealthy: "+name+" has raised the alarm CORRUPT; without ", append([]string{"defrag"}, w.flagsFor(w.named(leader).ClientURL)...)...)
 	fails(t, 7, "has raised the alarm CORRUPT", w.with("move-leader", name)...)
 	if r := ok(t, w.with("alarm", "disarm", "--member="+leader)...); !strings.Contains(r.stderr, "nothing to do") {
 		t.Errorf("the alarm of another was meant: %+v", r)
@@ -149,19 +150,19 @@ func disarmsCorrupt(t *testing.T, w *town) {
 func hangs(t *testing.T, w *town) {
 	was, _ := w.leader(t)
 	victim := w.another(was)
-	if err := victim.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := victim.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	fails(t, 5, victim.name+" does not answer: "+victim.client+": it accepts connections and does not answer", append([]string{"defrag"}, w.flagsFor(w.named(was).client)...)...)
+	fails(t, 5, victim.Name+" does not answer: "+victim.ClientURL+": it accepts connections and does not answer", append([]string{"defrag"}, w.flagsFor(w.named(was).ClientURL)...)...)
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("it took %s", took)
 	}
-	if err := victim.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := victim.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually(t, "its return", func(ctx context.Context) error {
-		_, err := w.api(t).Status(ctx, victim.client)
+		_, err := w.api(t).Status(ctx, victim.ClientURL)
 		return err
 	})
 }
@@ -169,44 +170,44 @@ func hangs(t *testing.T, w *town) {
 func isDown(t *testing.T, w *town) {
 	was, _ := w.leader(t)
 	victim := w.another(was)
-	victim.kill()
-	r := fails(t, 5, "a member is unhealthy: "+victim.name+" does not answer", append([]string{"defrag"}, w.flagsFor(w.named(was).client)...)...)
+	victim.Kill()
+	r := fails(t, 5, "a member is unhealthy: "+victim.Name+" does not answer", append([]string{"defrag"}, w.flagsFor(w.named(was).ClientURL)...)...)
 	if !strings.Contains(r.stderr, "nothing listens there") || strings.Contains(r.stderr, "defragmenting") {
 		t.Errorf("%s", r.stderr)
 	}
-	fails(t, 5, "; without "+was+" only 1 of 3 voters are healthy, and 2 are needed", append([]string{"defrag"}, w.flagsFor(w.named(was).client)...)...)
-	ok(t, append([]string{"defrag", "--force"}, w.flagsFor(w.named(was).client)...)...)
+	fails(t, 5, "; without "+was+" only 1 of 3 voters are healthy, and 2 are needed", append([]string{"defrag"}, w.flagsFor(w.named(was).ClientURL)...)...)
+	ok(t, append([]string{"defrag", "--force"}, w.flagsFor(w.named(was).ClientURL)...)...)
 	fails(t, 7, "does not answer", w.with("defrag", "--cluster", "--force")...) // it cannot be defragmented
-	fails(t, 7, victim.name+" does not answer", w.with("move-leader", victim.name)...)
+	fails(t, 7, victim.Name+" does not answer", w.with("move-leader", victim.Name)...)
 	// The one that is left can lead.
-	if l := decoded[leadership](t, w.with("move-leader")...); !l.Moved || string(l.To) == victim.name || string(l.To) == was {
+	if l := decoded[leadership](t, w.with("move-leader")...); !l.Moved || string(l.To) == victim.Name || string(l.To) == was {
 		t.Errorf("%+v", l)
 	}
 }
 
 func noQuorum(t *testing.T, w *town) {
 	was, _ := w.leader(t)
-	w.named(was).kill()
+	w.named(was).Kill()
 	left := ""
 	for _, c := range w.members {
-		if c.cmd.ProcessState == nil {
-			left = c.name
+		if !c.Killed() {
+			left = c.Name
 		}
 	}
 	w.eventually(t, "the loss of the leader", func(ctx context.Context) error {
-		s, err := w.api(t).Status(ctx, w.named(left).client)
+		s, err := w.api(t).Status(ctx, w.named(left).ClientURL)
 		if err == nil && s.Leader != 0 {
 			err = fmt.Errorf("it still has a leader")
 		}
 		return err
 	})
-	flags := append(w.flagsFor(w.named(left).client), "--timeout=1s")
+	flags := append(w.flagsFor(w.named(left).ClientURL), "--timeout=1s")
 	for _, words := range [][]string{{"defrag"}, {"move-leader"}, {"alarm", "list"}, {"alarm", "disarm"}} {
 		fails(t, 5, "the cluster has no leader", slices.Concat(words, flags)...)
 	}
 	// A snapshot of what is left can still be taken.
 	r := ok(t, append([]string{"snapshot", "save", filepath.Join(t.TempDir(), "s.db")}, flags...)...)
-	if !strings.Contains(r.stderr, "warning: "+w.named(left).client+" sees no leader") {
+	if !strings.Contains(r.stderr, "warning: "+w.named(left).ClientURL+" sees no leader") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -216,31 +217,30 @@ func TestALearnerDoesNotLead(t *testing.T) {
 	w := newTown(t, "3.6.16", 1, "")
 	a := w.members[0]
 	fails(t, 7, "no other healthy voter", w.with("move-leader")...)
-	peer := "http://" + testport.Address(t)
-	added, err := w.api(t).MemberAddAsLearner(t.Context(), []string{peer})
+	b := etcdtest.New(t, "b")
+	added, err := w.api(t).MemberAddAsLearner(t.Context(), []string{b.PeerURL})
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := cluster.MemberID(added.Member.ID).String()
 	fails(t, 7, id+" is a learner", w.with("move-leader", id)...)
 	fails(t, 7, "a member is unhealthy: "+id+" has not started yet", w.with("defrag")...)
-	b := &citizen{name: "b", client: "http://" + testport.Address(t), peer: peer}
-	w.start(t, b, "--initial-cluster=a="+a.peer+",b="+peer, "--initial-cluster-state=existing")
+	b.Start(t, w.bin, "--initial-cluster="+etcdtest.Initial(a, b), "--initial-cluster-state=existing")
 	w.eventually(t, "the learner", func(ctx context.Context) error {
-		_, err := w.api(t).Status(ctx, b.client)
+		_, err := w.api(t).Status(ctx, b.ClientURL)
 		return err
 	})
 	fails(t, 7, "b is a learner", w.with("move-leader", "b")...)
 	// etcd does not defragment learners, and there is only one voter.
-	fails(t, 7, "b is a learner, which etcd does not defragment", append([]string{"defrag"}, w.flagsFor(b.client, a.client)...)...)
-	fails(t, 1, "rpc not supported for learner", append([]string{"defrag"}, w.flagsFor(b.client)...)...)
+	fails(t, 7, "b is a learner, which etcd does not defragment", append([]string{"defrag"}, w.flagsFor(b.ClientURL, a.ClientURL)...)...)
+	fails(t, 1, "rpc not supported for learner", append([]string{"defrag"}, w.flagsFor(b.ClientURL)...)...)
 	r := ok(t, w.with("defrag", "--cluster")...)
 	if !strings.Contains(r.stderr, "warning: b is a learner, which") || !strings.Contains(r.stderr, "warning: the cluster has 1 voting member(s)") ||
 		strings.Count(r.stderr, "defragmenting ") != 1 {
 		t.Errorf("%+v", r)
 	}
 	// A snapshot is of a voter, whatever the order of the endpoints is.
-	s := decoded[saved](t, append([]string{"snapshot", "save", filepath.Join(t.TempDir(), "s.db")}, w.flagsFor(b.client, a.client)...)...)
+	s := decoded[saved](t, append([]string{"snapshot", "save", filepath.Join(t.TempDir(), "s.db")}, w.flagsFor(b.ClientURL, a.ClientURL)...)...)
 	if s.Member.String() == id {
 		t.Error("the snapshot is the learner's")
 	}

@@ -106,10 +106,10 @@ func TestDataDirectories(t *testing.T) {
 			t.Parallel()
 			w := newTown(t, version, 1, "")
 			w.put(t, 20, "v")
-			dir := dataDir(w.members[0])
+			dir := w.members[0].DataDir
 			// Etcd writes to its database every 100 ms.
 			w.eventually(t, "the keys in the database", func(context.Context) error {
-				if r, err := w.api(t).Status(t.Context(), w.members[0].client); err != nil || r.DbSizeInUse == 0 {
+				if r, err := w.api(t).Status(t.Context(), w.members[0].ClientURL); err != nil || r.DbSizeInUse == 0 {
 					return fmt.Errorf("%v, %w", r, err)
 				}
 				return nil
@@ -123,7 +123,7 @@ func TestDataDirectories(t *testing.T) {
 				}
 			}
 			time.Sleep(200 * time.Millisecond) // for the last batch
-			w.members[0].kill()
+			w.members[0].Kill()
 			for i, source := range []string{dir, dir + "/member", dir + "/member/snap/db"} {
 				refused := fails(t, 7, "the last writes may be in its write-ahead log alone", append([]string{"snapshot", "restore", source}, restoreFlags(w, filepath.Join(parent, "data"))...)...)
 				if !strings.Contains(refused.stderr, "--force-new-cluster") {
@@ -146,16 +146,6 @@ func TestDataDirectories(t *testing.T) {
 			fails(t, 1, "is not empty", append([]string{"snapshot", "restore", dir, "--skip-hash-check"}, restoreFlags(w, dir)...)...)
 		})
 	}
-}
-
-// dataDir is the data directory of a member.
-func dataDir(c *citizen) string {
-	for _, arg := range c.cmd.Args {
-		if dir, is := strings.CutPrefix(arg, "--data-dir="); is {
-			return dir
-		}
-	}
-	return ""
 }
 
 // tree lists the files of a directory with their sizes.
@@ -220,7 +210,7 @@ func TestRevisionsOnlyGrow(t *testing.T) {
 	names = append(names, decoded[stored](t, w.with("snapshot", "save", location)...).Name)
 	revision := cluster.Revision(22)
 	for round, name := range []string{names[0], names[1], names[0], names[0], names[1]} {
-		w.members[0].kill()
+		w.members[0].Kill()
 		dir := filepath.Join(t.TempDir(), "data")
 		from := append([]string{"snapshot", "restore", location + "/" + name}, restoreFlags(w, dir)...)
 		dry := ok(t, append(from, "--dry-run")...)
@@ -279,7 +269,7 @@ func TestWarningsOfRevisions(t *testing.T) {
 	fails(t, 2, "exclude each other", append(from, "--bump-revision=1", "--above-revision=1")...)
 	fails(t, 2, "no room", append(from, "--above-revision=9223372036854775807")...)
 	// On several machines each must come to the same revision.
-	several := append(from, "--dry-run", "--initial-cluster=a="+w.members[0].peer+",b=http://127.0.0.1:1")
+	several := append(from, "--dry-run", "--initial-cluster=a="+w.members[0].PeerURL+",b=http://127.0.0.1:1")
 	if r := ok(t, several...); !strings.Contains(r.stdout, "REVISION         3000000000 (2 in the snapshot; all before is compacted)\n") || !strings.Contains(r.stderr, "the other machines must come to revision 3000000000, too") {
 		t.Errorf("%+v", r)
 	}
@@ -337,7 +327,7 @@ func TestWatchesAndLeases(t *testing.T) {
 			if again := decoded[stored](t, w.with("snapshot", "save", location)...); again.Revision < cluster.Revision(seen.Header.Revision) {
 				t.Errorf("saved %+v", again)
 			}
-			w.members[0].kill()
+			w.members[0].Kill()
 			dir := filepath.Join(t.TempDir(), "data")
 			decoded[restored](t, append([]string{"snapshot", "restore", location + "/" + b.Name}, restoreFlags(w, dir)...)...)
 			n := on(t, w, dir)

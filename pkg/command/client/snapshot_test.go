@@ -12,8 +12,8 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/store"
-	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 // value reads a key of the cluster, "" if it is not there.
@@ -104,7 +104,7 @@ func status(t *testing.T, file string, w *town) {
 // restoreFlags are those of a restore of the one member of w.
 func restoreFlags(w *town, dir string) []string {
 	return []string{
-		"--data-dir=" + dir, "--name=a", "--initial-advertise-peer-urls=" + w.members[0].peer, "--install-dir=" + w.bin.Dir,
+		"--data-dir=" + dir, "--name=a", "--initial-advertise-peer-urls=" + w.members[0].PeerURL, "--install-dir=" + w.bin.Dir,
 		"--environment-dir=" + filepath.Dir(dir),
 	}
 }
@@ -112,10 +112,10 @@ func restoreFlags(w *town, dir string) []string {
 // on runs an etcd on restored data.
 func on(t *testing.T, w *town, dir string) *town {
 	t.Helper()
-	c := &citizen{name: "a", client: "http://" + testport.Address(t), peer: "http://" + testport.Address(t)}
-	n := &town{bin: w.bin, members: []*citizen{c}}
-	n.start(t, c, "--data-dir="+dir)
-	return n
+	m := etcdtest.New(t, "a")
+	m.DataDir = dir
+	m.Start(t, w.bin)
+	return &town{bin: w.bin, members: []*etcdtest.Member{m}}
 }
 
 func restores(t *testing.T, file string, w *town) {
@@ -127,7 +127,7 @@ func restores(t *testing.T, file string, w *town) {
 		t.Errorf("a dry run made %s", files(t, parent))
 	}
 	r := decoded[restored](t, append([]string{"snapshot", "restore", file, "--bump-revision=1000", "--mark-compacted"}, flags...)...)
-	if r.Revision != 22 || r.BumpRevision != 1000 || r.Keys != 21 || r.Version != w.bin.Version || r.Token == "" || r.InitialCluster != "a="+w.members[0].peer {
+	if r.Revision != 22 || r.BumpRevision != 1000 || r.Keys != 21 || r.Version != w.bin.Version || r.Token == "" || r.InitialCluster != "a="+w.members[0].PeerURL {
 		t.Errorf("restored %+v", r)
 	}
 	if dry.RevisionAfter != 22 || dry.Needed < dry.Size || dry.Free < dry.Needed {
@@ -243,22 +243,18 @@ func TestThreeAreRestored(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.db")
 	ok(t, w.with("snapshot", "save", file)...)
 	n := &town{bin: w.bin}
-	var initial []string
 	for _, name := range []string{"a", "b", "c"} {
-		c := &citizen{name: name, client: "http://" + testport.Address(t), peer: "http://" + testport.Address(t)}
-		n.members = append(n.members, c)
-		initial = append(initial, name+"="+c.peer)
+		n.members = append(n.members, etcdtest.New(t, name))
 	}
-	tokens := map[string]bool{}
-	for _, c := range n.members {
-		dir := filepath.Join(t.TempDir(), "data")
-		r := decoded[restored](t, "snapshot", "restore", file, "--data-dir="+dir, "--name="+c.name, "--initial-cluster="+strings.Join(initial, ","),
-			"--install-dir="+w.bin.Dir, "--environment-dir="+filepath.Dir(dir))
-		if len(r.PeerURLs) != 1 || r.PeerURLs[0] != c.peer {
-			t.Errorf("the peer URLs are %v, want %s", r.PeerURLs, c.peer)
+	initial, tokens := "--initial-cluster="+etcdtest.Initial(n.members...), map[string]bool{}
+	for _, m := range n.members {
+		r := decoded[restored](t, "snapshot", "restore", file, "--data-dir="+m.DataDir, "--name="+m.Name, initial,
+			"--install-dir="+w.bin.Dir, "--environment-dir="+filepath.Dir(m.DataDir))
+		if len(r.PeerURLs) != 1 || r.PeerURLs[0] != m.PeerURL {
+			t.Errorf("the peer URLs are %v, want %s", r.PeerURLs, m.PeerURL)
 		}
 		tokens[r.Token] = true
-		n.start(t, c, "--data-dir="+dir)
+		m.Start(t, w.bin, initial)
 	}
 	if len(tokens) != 1 {
 		t.Errorf("the members have different tokens: %v", tokens)

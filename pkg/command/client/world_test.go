@@ -7,23 +7,19 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 )
 
 // A result is what became of a command line.
@@ -81,51 +77,27 @@ func decoded[T any](t *testing.T, args ...string) T {
 	return v
 }
 
-// binaries returns those of an etcd version.
-func binaries(t *testing.T, version string) etcdbin.Binaries {
-	t.Helper()
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	bin, err := etcdbin.Finder{Dirs: filepath.SplitList(list)}.Find(etcdversion.Must(version))
-	if err != nil {
-		t.Skip(err)
-	}
-	return bin
-}
-
 // A town is a cluster of real members on this machine.
 type town struct {
 	bin     etcdbin.Binaries
-	members []*citizen
+	members []*etcdtest.Member
 	// pki is the directory of the certificates, empty for plain http.
 	pki string
-}
-
-type citizen struct {
-	name, client, peer string
-	cmd                *exec.Cmd
-	log                bytes.Buffer
 }
 
 // newTown starts a cluster and waits until it serves.
 func newTown(t *testing.T, version string, size int, pki string, args ...string) *town {
 	t.Helper()
-	w := &town{bin: binaries(t, version), pki: pki}
-	scheme := "http://"
-	if pki != "" {
-		scheme = "https://"
-		args = append(args, "--client-cert-auth", "--trusted-ca-file="+pki+"/ca.crt", "--cert-file="+pki+"/server.crt", "--key-file="+pki+"/server.key")
-	}
-	var initial []string
+	w := &town{bin: etcdtest.Binaries(t, version), pki: pki}
 	for i := range size {
-		c := &citizen{name: string(rune('a' + i)), client: scheme + testport.Address(t), peer: "http://" + testport.Address(t)}
-		w.members = append(w.members, c)
-		initial = append(initial, c.name+"="+c.peer)
+		m := etcdtest.New(t, string(rune('a'+i)))
+		if pki != "" {
+			m.SecureClients(etcdtest.Pair{Cert: pki + "/server.crt", Key: pki + "/server.key", CA: pki + "/ca.crt"})
+		}
+		w.members = append(w.members, m)
 	}
-	for _, c := range w.members {
-		w.start(t, c, append([]string{"--initial-cluster=" + strings.Join(initial, ","), "--initial-cluster-state=new"}, args...)...)
+	for _, m := range w.members {
+		m.Start(t, w.bin, append([]string{"--initial-cluster=" + etcdtest.Initial(w.members...)}, args...)...)
 	}
 	w.eventually(t, "a leader", func(ctx context.Context) error {
 		_, err := w.api(t).Put(ctx, "ready", "yes")
@@ -134,37 +106,11 @@ func newTown(t *testing.T, version string, size int, pki string, args ...string)
 	return w
 }
 
-func (w *town) start(t *testing.T, c *citizen, args ...string) {
-	t.Helper()
-	c.cmd = exec.Command(w.bin.Etcd, append([]string{
-		"--name=" + c.name, "--data-dir=" + filepath.Join(t.TempDir(), c.name), "--unsafe-no-fsync",
-		"--listen-client-urls=" + c.client, "--advertise-client-urls=" + c.client,
-		"--listen-peer-urls=" + c.peer, "--initial-advertise-peer-urls=" + c.peer,
-	}, args...)...)
-	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.kill()
-		if t.Failed() {
-			t.Logf("the end of %s's log:\n%s", c.name, c.log.String()[max(0, c.log.Len()-1500):])
-		}
-	})
-}
-
-func (c *citizen) kill() {
-	_ = c.cmd.Process.Signal(syscall.SIGCONT)
-	_ = c.cmd.Process.Kill()
-	_ = c.cmd.Wait() // "signal: killed"
-}
-
 // flags are those that reach the cluster.
 func (w *town) flags() []string {
 	var list []string
 	for _, c := range w.members {
-		list = append(list, c.client)
+		list = append(list, c.ClientURL)
 	}
 	return w.flagsFor(list...)
 }
@@ -183,19 +129,14 @@ func (w *town) with(words ...string) []string { return append(words, w.flags()..
 // api is a client of all members.
 func (w *town) api(t *testing.T) *clientv3.Client {
 	t.Helper()
-	config := clientv3.Config{Logger: zap.NewNop()}
+	var config clientv3.Config
 	for _, c := range w.members {
-		config.Endpoints = append(config.Endpoints, c.client)
+		config.Endpoints = append(config.Endpoints, c.ClientURL)
 	}
 	if w.pki != "" {
 		config.TLS = tlsOf(t, w.pki)
 	}
-	c, err := clientv3.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return etcdtest.Open(t, config)
 }
 
 // leader returns the member that leads, and its id.
@@ -206,10 +147,10 @@ func (w *town) leader(t *testing.T) (name string, id uint64) {
 		for _, c := range w.members {
 			// The client waits for one that is down.
 			one, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
-			s, err := api.Status(one, c.client)
+			s, err := api.Status(one, c.ClientURL)
 			cancel()
 			if err == nil && s.Leader == s.Header.MemberId {
-				name, id = c.name, s.Leader
+				name, id = c.Name, s.Leader
 				return nil
 			}
 		}
@@ -219,18 +160,18 @@ func (w *town) leader(t *testing.T) (name string, id uint64) {
 }
 
 // another returns a member that is not the named one.
-func (w *town) another(name string) *citizen {
+func (w *town) another(name string) *etcdtest.Member {
 	for _, c := range w.members {
-		if c.name != name {
+		if c.Name != name {
 			return c
 		}
 	}
 	return nil
 }
 
-func (w *town) named(name string) *citizen {
+func (w *town) named(name string) *etcdtest.Member {
 	for _, c := range w.members {
-		if c.name == name {
+		if c.Name == name {
 			return c
 		}
 	}
@@ -240,7 +181,7 @@ func (w *town) named(name string) *citizen {
 // id returns the id of the named member.
 func (w *town) id(t *testing.T, name string) uint64 {
 	t.Helper()
-	s, err := w.api(t).Status(t.Context(), w.named(name).client)
+	s, err := w.api(t).Status(t.Context(), w.named(name).ClientURL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +190,7 @@ func (w *town) id(t *testing.T, name string) uint64 {
 
 func (w *town) eventually(t *testing.T, what string, ok func(ctx context.Context) error) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(etcdtest.Patience)
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		err := ok(ctx)
@@ -258,7 +199,7 @@ func (w *town) eventually(t *testing.T, what string, ok func(ctx context.Context
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("waited 30 s for %s: %v", what, err)
+			t.Fatalf("waited %s for %s: %v", etcdtest.Patience, what, err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

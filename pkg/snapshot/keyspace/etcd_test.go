@@ -2,71 +2,17 @@ package keyspace
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"syscall"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/snapshot/snapshottest"
-	"github.com/etcdadm/etcdadm/pkg/testport"
 )
-
-// serve runs an etcd for the test.
-func serve(t *testing.T, version string) *clientv3.Client {
-	t.Helper()
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	bin, err := etcdbin.Finder{Dirs: filepath.SplitList(list)}.Find(etcdversion.Must(version))
-	if err != nil {
-		t.Skip(err)
-	}
-	peer, client := "http://"+testport.Address(t), "http://"+testport.Address(t)
-	var said bytes.Buffer
-	cmd := exec.Command(bin.Etcd, "--data-dir="+t.TempDir(), "--unsafe-no-fsync", "--name=a", "--initial-cluster=a="+peer,
-		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--listen-client-urls="+client, "--advertise-client-urls="+client)
-	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("%s", said.Bytes()[max(0, said.Len()-2000):])
-		}
-	})
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{client}, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for {
-		if _, err := c.Get(ctx, "x"); err == nil {
-			return c
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("etcd does not serve: %s", said.String())
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
 
 // compare takes a snapshot and compares it with the etcd, at each revision.
 func compare(t *testing.T, c *clientv3.Client, when string) {
@@ -128,7 +74,7 @@ func TestAgainstEtcd(t *testing.T) {
 	for _, version := range []string{"3.5.35", "3.6.16", "3.7.3"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			c := serve(t, version)
+			c := etcdtest.Serve(t, etcdtest.Binaries(t, version))
 			compare(t, c, "empty")
 			r := rand.New(rand.NewPCG(3, uint64(len(version))))
 			churn(t, c, r, 150)
