@@ -1,26 +1,21 @@
 package kubedata
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/drill"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 )
 
 // etcd's own tool restores the file, and an etcd serves what the summary says.
 func TestEtcdServesIt(t *testing.T) {
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
+	finder := etcdtest.Finder(t)
 	path, s := made(t, Options{Bytes: 8 << 20, Seed: 5})
-	for _, version := range []string{"3.5.35", "3.6.16", "3.7.3"} {
+	for _, version := range etcdtest.Versions {
 		r, err := drill.Trial{
 			File: path, Version: etcdversion.Must(version), TempDir: t.TempDir(),
-			Finder: etcdbin.Finder{Dirs: filepath.SplitList(list)},
+			Finder: finder,
 		}.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/plan"
@@ -24,11 +24,7 @@ import (
 // ports.
 func realHost(t *testing.T, v etcdversion.Version, change ...func(*LocalOptions)) *host {
 	t.Helper()
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	finder := etcdbin.Finder{Dirs: filepath.SplitList(list)}
+	finder := etcdtest.Finder(t)
 	if _, err := finder.Find(v); err != nil {
 		t.Skip(err)
 	}

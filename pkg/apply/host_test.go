@@ -141,7 +141,7 @@ func (h *host) close() {
 		return
 	}
 	h.open = false
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := h.Local.Close(ctx); err != nil {
 		h.t.Errorf("close: %v", err)
@@ -162,7 +162,7 @@ func (h *host) restart() {
 }
 
 func (h *host) do(op plan.Operation) error {
-	ctx, cancel := context.WithTimeout(h.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
 	return h.Do(ctx, Order{Operation: op, Electors: cluster.Electors{Token: "t1", Term: 4, Names: []cluster.NodeName{"b", "c"}}})
 }

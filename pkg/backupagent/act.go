@@ -45,7 +45,7 @@ func (a *Agent) claim(ctx context.Context, key string) (h *held, needless bool, 
 	if key == "" {
 		return nil, false, nil
 	}
-	h, err = a.claims.take(ctx, key, time.Now(), a.state.Listed)
+	h, err = a.claims.take(ctx, key, a.c.Clock(), a.state.Listed)
 	switch {
 	case errors.Is(err, store.ErrDenied):
 		a.log.Warn("the store denies claims: another agent may take the same backup", "err", err)
@@ -78,7 +78,7 @@ func (a *Agent) unchanged(ctx context.Context, s Seat) bool {
 		return false
 	}
 	a.log.Info("nothing has changed since the newest backup", "backup", a.newest.Name, "revision", d.Revision)
-	a.state.Confirmed = time.Now()
+	a.state.Confirmed = a.c.Clock()
 	a.metrics.skipped.Inc()
 	a.satisfy()
 	return true
@@ -134,7 +134,7 @@ func (a *Agent) read(ctx context.Context, s Seat, progress func(int64)) (cluster
 	voters, r := len(a.state.View.voters()), s.Report
 	return backup.Take(ctx, backup.TakeOptions{
 		Source: m, Store: a.c.Store,
-		Info: backup.Info{EtcdVersion: r.Version, MemberCount: voters, SpecVersion: r.Version},
+		Info: backup.Info{EtcdVersion: r.Version, MemberCount: voters, SpecVersion: r.Version, At: a.c.Clock()},
 		Facts: backup.Facts{
 			StorageVersion: r.Storage, Revision: r.Revision, RaftTerm: r.RaftTerm, RaftIndex: r.Applied,
 			Cluster: a.c.ClusterName, ClusterID: r.ClusterID, MemberID: r.ID, MemberName: s.Name,
@@ -198,7 +198,7 @@ func (a *Agent) note(ctx context.Context, b cluster.Backup, file string, found e
 		At    time.Time `json:"at"`
 		By    string    `json:"by,omitempty"`
 		Error string    `json:"error,omitempty"`
-	}{At: time.Now().UTC().Truncate(time.Second), By: a.c.Tool}
+	}{At: a.c.Clock().UTC().Truncate(time.Second), By: a.c.Tool}
 	if found != nil {
 		result.Error = found.Error()
 	}
@@ -226,7 +226,7 @@ func (a *Agent) prune(ctx context.Context) {
 		return
 	}
 	a.pruned = time.Now()
-	plan, err := sweep.Look(ctx, a.c.Store, p, time.Now())
+	plan, err := sweep.Look(ctx, a.c.Store, p, a.c.Clock())
 	if err != nil {
 		if ctx.Err() == nil {
 			a.metrics.failed(pruning)

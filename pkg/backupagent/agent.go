@@ -55,6 +55,8 @@ type Config struct {
 	// Progress, if not nil, is told how many bytes of a snapshot have been read,
 	// and about how many there are.
 	Progress func(done, total int64)
+	// Clock is the time of day, [time.Now] if nil. Those of other agents may differ.
+	Clock func() time.Time
 	// Name names the agent among others, Tool the program in the backups.
 	Name, Tool string
 	Log        *slog.Logger
@@ -69,7 +71,10 @@ const (
 
 // withDefaults fills in what is zero.
 func (c Config) withDefaults() Config {
-	period := c.Schedule.Period(time.Now())
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	period := c.Schedule.Period(c.Clock())
 	fill := func(d *time.Duration, def time.Duration) {
 		if *d == 0 {
 			*d = def
@@ -124,8 +129,8 @@ type Agent struct {
 // New returns an agent.
 func New(c Config) *Agent {
 	c = c.withDefaults()
-	a := &Agent{c: c, log: c.Log, began: time.Now(), bad: map[string]bool{}, owners: map[string]string{}, claims: claims{store: c.Store, id: c.Name, lease: c.Lease}}
-	a.metrics = newMetrics(c.Store.Requests, a.lastBackup, func() bool { return a.Health(time.Now()) == nil })
+	a := &Agent{c: c, log: c.Log, began: c.Clock(), bad: map[string]bool{}, owners: map[string]string{}, claims: claims{store: c.Store, id: c.Name, lease: c.Lease, clock: c.Clock}}
+	a.metrics = newMetrics(c.Clock, c.Store.Requests, a.lastBackup, func() bool { return a.Health(c.Clock()) == nil })
 	return a
 }
 
@@ -139,16 +144,16 @@ func (a *Agent) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		d := a.step(ctx)
 		a.say(ctx, d)
-		sleepUntil(ctx, d.Next)
+		a.sleepUntil(ctx, d.Next)
 	}
 }
 
 // sleepUntil returns at a time by the clock on the wall, which may be set
 // meanwhile, or when ctx ends.
-func sleepUntil(ctx context.Context, t time.Time) {
+func (a *Agent) sleepUntil(ctx context.Context, t time.Time) {
 	for {
 		// Without its monotonic reading, so that a clock that is set counts.
-		left := t.Round(0).Sub(time.Now().Round(0))
+		left := t.Round(0).Sub(a.c.Clock().Round(0))
 		if left <= 0 {
 			return
 		}
@@ -198,13 +203,13 @@ func (a *Agent) step(ctx context.Context) Decision {
 		return a.busy(busy)
 	case err != nil:
 		a.state.Failures++
-		a.state.Failed = time.Now()
+		a.state.Failed = a.c.Clock()
 		a.metrics.failed(taking)
 		a.log.Error("backup failed", "member", d.Seat.Endpoint, "failures", a.state.Failures, "err", err)
 	default:
 		a.state.Failures, a.said = 0, ""
 	}
-	a.state.Now = time.Now()
+	a.state.Now = a.c.Clock()
 	d, _ = Wait(a.rules(), a.state)
 	return d
 }
@@ -212,7 +217,7 @@ func (a *Agent) step(ctx context.Context) Decision {
 // list looks at the store's backups. An agent that cannot goes by what it knows.
 func (a *Agent) list(ctx context.Context) {
 	backups, err := a.c.Store.Backups(ctx)
-	a.state.Now = time.Now()
+	a.state.Now = a.c.Clock()
 	if err != nil {
 		if ctx.Err() == nil && a.listErr == nil {
 			a.log.Warn("the store's backups cannot be listed: going by what this agent knows", "err", err)
@@ -290,7 +295,7 @@ func (a *Agent) view(ctx context.Context) (View, error) {
 	if err == nil {
 		err = v.oneCluster()
 	}
-	a.state.Now = time.Now()
+	a.state.Now = a.c.Clock()
 	return v, err
 }
 
@@ -312,7 +317,7 @@ func (a *Agent) noMember(ctx context.Context, err error) Decision {
 
 // busy waits for the agent that has the claim.
 func (a *Agent) busy(b *busyError) Decision {
-	now := time.Now()
+	now := a.c.Clock()
 	if b.Done {
 		a.state.Confirmed = now
 		a.satisfy()

@@ -44,6 +44,7 @@ type claims struct {
 	id string
 	// lease is how long the first link lasts.
 	lease time.Duration
+	clock func() time.Time
 }
 
 // A busyError says that another agent has the claim.
@@ -158,13 +159,13 @@ var errLost = errors.New("another agent has taken over this backup")
 // returns errLost. A store that does not answer is asked again.
 func (h *held) keep(ctx context.Context) error {
 	for {
-		left := time.Until(h.until)
+		left := h.until.Sub(h.clock())
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(max(left/2, h.lease/10)):
 		}
-		now := time.Now()
+		now := h.clock()
 		lease := max(h.lease, now.Sub(h.began))
 		added, err := h.add(ctx, claim{By: h.id, Until: now.Add(lease)})
 		if err == nil && !added {
@@ -193,7 +194,7 @@ func (h *held) release(ctx context.Context, done, listed bool) {
 		_, _ = h.add(ctx, claim{By: h.id, Done: true})
 		return
 	}
-	if h.lost || time.Now().After(h.until) {
+	if h.lost || h.clock().After(h.until) {
 		return
 	}
 	// The first link at first: a chain of which only the end were left could not be

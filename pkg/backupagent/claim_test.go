@@ -35,7 +35,7 @@ func TestOneOfManyGetsTheClaim(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			c := claims{s, "agent " + string(rune('a'+i)), time.Minute}
+			c := claims{s, "agent " + string(rune('a'+i)), time.Minute, time.Now}
 			h, err := c.take(t.Context(), "first", now, true)
 			var busy *busyError
 			if err != nil && !errors.As(err, &busy) {
@@ -53,14 +53,14 @@ func TestOneOfManyGetsTheClaim(t *testing.T) {
 		t.Fatalf("%d have it", len(got))
 	}
 	got[0].release(t.Context(), true, true)
-	if _, err := (claims{s, "z", time.Minute}).take(t.Context(), "first", now, true); err != nil {
+	if _, err := (claims{s, "z", time.Minute, time.Now}).take(t.Context(), "first", now, true); err != nil {
 		t.Errorf("after it was released: %v", err)
 	}
 }
 
 func TestAClaimRunsOut(t *testing.T) {
 	s, now := open(t, "mem://"), time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	a, b := claims{s, "a", time.Minute}, claims{s, "b", time.Minute}
+	a, b := claims{s, "a", time.Minute, time.Now}, claims{s, "b", time.Minute, time.Now}
 	if _, err := a.take(t.Context(), "k", now, true); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestAClaimRunsOut(t *testing.T) {
 func TestAClaimIsKeptWithFewLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, "mem://")
-		a, b := claims{s, "a", 30 * time.Second}, claims{s, "b", 30 * time.Second}
+		a, b := claims{s, "a", 30 * time.Second, time.Now}, claims{s, "b", 30 * time.Second, time.Now}
 		h, err := a.take(t.Context(), "k", time.Now(), true)
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func TestAClaimIsKeptWithFewLinks(t *testing.T) {
 func TestWhoseClaimIsTakenOverIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, "mem://")
-		a, b := claims{s, "a", time.Minute}, claims{s, "b", time.Minute}
+		a, b := claims{s, "a", time.Minute, time.Now}, claims{s, "b", time.Minute, time.Now}
 		h, err := a.take(t.Context(), "k", time.Now(), true)
 		if err != nil {
 			t.Fatal(err)
@@ -150,7 +150,7 @@ func (l *lossy) Create(ctx context.Context, key string, b []byte) (bool, error) 
 func TestALostAnswerDoesNotLoseTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &lossy{Store: open(t, "mem://")}
-		h, err := (claims{s, "a", time.Minute}).take(t.Context(), "k", time.Now(), true)
+		h, err := (claims{s, "a", time.Minute, time.Now}).take(t.Context(), "k", time.Now(), true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func (worm) DeleteBackup(context.Context, string) error { return store.ErrDenied
 
 func TestClaimsWithoutDeletion(t *testing.T) {
 	s, now := worm{open(t, "mem://")}, time.Now()
-	a, b := claims{s, "a", time.Minute}, claims{s, "b", time.Minute}
+	a, b := claims{s, "a", time.Minute, time.Now}, claims{s, "b", time.Minute, time.Now}
 	var busy *busyError
 
 	// Where the list shows what was taken, a claim that stays runs out.
@@ -218,7 +218,7 @@ func (r *racing) Create(ctx context.Context, key string, b []byte) (bool, error)
 // its holder was deleting all of them, has nothing.
 func TestAClaimAddedToAChainThatIsBeingDeleted(t *testing.T) {
 	s, now := open(t, "mem://"), time.Now()
-	a, b, c := claims{s, "a", time.Minute}, claims{s, "b", time.Minute}, claims{s, "c", time.Minute}
+	a, b, c := claims{s, "a", time.Minute, time.Now}, claims{s, "b", time.Minute, time.Now}, claims{s, "c", time.Minute, time.Now}
 	h, err := a.take(t.Context(), "k", now, true)
 	if err != nil {
 		t.Fatal(err)
@@ -247,7 +247,7 @@ func TestAClaimThatIsGarbageHoldsNobodyBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h, err := (claims{s, "a", time.Minute}).take(t.Context(), "k", time.Now(), true)
+	h, err := (claims{s, "a", time.Minute, time.Now}).take(t.Context(), "k", time.Now(), true)
 	if err != nil || h.links != 3 {
 		t.Errorf("%+v, %v", h, err)
 	}
@@ -257,7 +257,7 @@ func TestAStoreThatDoesNotAnswerGivesNoClaim(t *testing.T) {
 	s := open(t, "mem://")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if h, err := (claims{s, "a", time.Minute}).take(ctx, "k", time.Now(), true); err == nil {
+	if h, err := (claims{s, "a", time.Minute, time.Now}).take(ctx, "k", time.Now(), true); err == nil {
 		t.Errorf("%+v", h)
 	}
 }

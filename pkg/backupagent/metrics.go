@@ -35,7 +35,7 @@ type metrics struct {
 	failures                 *prometheus.CounterVec
 }
 
-func newMetrics(requests func() int64, last func() time.Time, healthy func() bool) *metrics {
+func newMetrics(clock func() time.Time, requests func() int64, last func() time.Time, healthy func() bool) *metrics {
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "etcd_backup_" + name, Help: help})
 	}
@@ -72,7 +72,7 @@ func newMetrics(requests func() int64, last func() time.Time, healthy func() boo
 		}),
 		now("age_seconds", "Age of the newest backup, whoever took it; +Inf for none.", func() float64 {
 			if at := last(); !at.IsZero() {
-				return time.Since(at).Seconds()
+				return clock().Sub(at).Seconds()
 			}
 			return math.Inf(1)
 		}),
@@ -109,7 +109,7 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := a.Health(time.Now()); err != nil {
+		if err := a.Health(a.c.Clock()); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}

@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -66,11 +66,7 @@ func (s *syncBuffer) String() string {
 
 func newVillage(t *testing.T, names string, change ...func(c *Config)) *village {
 	t.Helper()
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	finder := etcdbin.Finder{Dirs: filepath.SplitList(list)}
+	finder := etcdtest.Finder(t)
 	if _, err := finder.Find(version); err != nil {
 		t.Skip(err)
 	}
@@ -84,7 +80,7 @@ func newVillage(t *testing.T, names string, change ...func(c *Config)) *village 
 			ClusterName: "main", BackupStore: "file://" + v.store, DataDir: filepath.Join(t.TempDir(), name), NodeName: name,
 			Address: address, EtcdAddress: address, GRPCPort: 8000, Insecure: true, EtcdInsecure: true,
 			PeerURLs: []string{"https://__address__:2380"}, ClientURLs: []string{"https://__address__:4001"}, QuarantineURLs: []string{"https://__address__:8001"},
-			DiscoveryInterval: time.Second, EtcdDirs: filepath.SplitList(list), UserEnv: map[string]string{"ETCD_UNSAFE_NO_FSYNC": "true", "ETCD_FEATURE_GATES": "InitialCorruptCheck=false"},
+			DiscoveryInterval: time.Second, EtcdDirs: finder.Dirs, UserEnv: map[string]string{"ETCD_UNSAFE_NO_FSYNC": "true", "ETCD_FEATURE_GATES": "InitialCorruptCheck=false"},
 		}}
 		for _, f := range change {
 			f(&r.config)

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/retention"
 	"github.com/etcdadm/etcdadm/pkg/snapshot"
@@ -22,11 +22,7 @@ import (
 
 func finder(t *testing.T) etcdbin.Finder {
 	t.Helper()
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	return etcdbin.Finder{Dirs: filepath.SplitList(list)}
+	return etcdtest.Finder(t)
 }
 
 // story is a history with a bit of everything; leases in it end at once.

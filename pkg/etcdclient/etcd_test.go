@@ -72,7 +72,7 @@ func founder(t *testing.T, bin etcdbin.Binaries, flags ...string) (*etcdtest.Mem
 
 func short(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -12,8 +11,8 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
@@ -22,11 +21,7 @@ import (
 // and reads in its log that it serves, and that it has recognised everything
 // it was told.
 func TestRealEtcdUnderstandsItsEnvironment(t *testing.T) {
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	f := etcdbin.Finder{Dirs: filepath.SplitList(list)}
+	f := etcdtest.Finder(t)
 	for _, v := range f.Versions() {
 		if !v.Managed() {
 			continue

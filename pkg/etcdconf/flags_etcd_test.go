@@ -2,16 +2,14 @@ package etcdconf
 
 import (
 	"context"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 )
 
 // samples are values that etcd takes for the kinds of flags, and for flags of
@@ -34,11 +32,7 @@ var (
 // parser takes all flags of the table with values of their kinds, its help
 // names none that the table lacks, and it has the same feature gates.
 func TestFlagsAreThoseOfRealEtcd(t *testing.T) {
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	f := etcdbin.Finder{Dirs: filepath.SplitList(list)}
+	f := etcdtest.Finder(t)
 	for _, v := range f.Versions() {
 		if !FlagsKnown(v) {
 			continue

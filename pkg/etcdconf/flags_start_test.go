@@ -3,23 +3,17 @@ package etcdconf_test
 import (
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 )
 
 // TestRealEtcdStartsWithCheckedFlags starts etcd of each version at hand with
 // flags that CheckFlags lets through, bound to URLs of its own, and reads in its
 // log that it knows all of them.
 func TestRealEtcdStartsWithCheckedFlags(t *testing.T) {
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	f := etcdbin.Finder{Dirs: filepath.SplitList(list)}
+	f := etcdtest.Finder(t)
 	for _, v := range f.Versions() {
 		if !etcdconf.FlagsKnown(v) || !v.AtLeast(3, 5) {
 			continue

@@ -3,32 +3,19 @@ package etcdproc
 import (
 	"context"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
 
 func TestRealEtcdThatIsKilledServesAgain(t *testing.T) {
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	f := etcdbin.Finder{Dirs: filepath.SplitList(list)}
-	versions := f.Versions()
-	if len(versions) == 0 {
-		t.Fatalf("no etcd below %s", list)
-	}
-	bin, err := f.Find(versions[len(versions)-1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := etcdtest.Binaries(t, etcdtest.Versions[len(etcdtest.Versions)-1])
 	peer, client := "http://"+testport.Address(t), "http://"+testport.Address(t)
 	env, err := etcdconf.Env(etcdconf.Member{
 		Name: "a", Version: bin.Version, Token: "t", State: etcdconf.StateNew,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/machine"
 )
@@ -18,11 +19,7 @@ func defaults() machine.Config { return machine.Defaults() }
 // realEtcd returns the directories of real binaries, oldest first.
 func realEtcd(t *testing.T) (versions []etcdversion.Version, dirs []string) {
 	t.Helper()
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip("needs real etcd binaries: set " + etcdbin.DirVariable)
-	}
-	find := etcdbin.Finder{Dirs: filepath.SplitList(list)}
+	find := etcdtest.Finder(t)
 	for _, v := range find.Versions() {
 		b, err := find.Find(v)
 		if err != nil {
@@ -33,7 +30,7 @@ func realEtcd(t *testing.T) (versions []etcdversion.Version, dirs []string) {
 		}
 	}
 	if len(versions) == 0 {
-		t.Skipf("%s=%s has no whole release", etcdbin.DirVariable, list)
+		t.Skip(etcdbin.DirVariable + " has no whole release")
 	}
 	return versions, dirs
 }

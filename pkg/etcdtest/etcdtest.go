@@ -31,14 +31,21 @@ const V36 = "3.6.16"
 // besides, and a test that must fail takes that long.
 const Patience = time.Minute
 
-// Binaries returns those of a version. The test is skipped where they are not.
-func Binaries(t testing.TB, version string) etcdbin.Binaries {
+// Finder finds all versions that there are. The test is skipped where nobody
+// says where they are.
+func Finder(t testing.TB) etcdbin.Finder {
 	t.Helper()
 	list := os.Getenv(etcdbin.DirVariable)
 	if list == "" {
 		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
 	}
-	bin, err := etcdbin.Finder{Dirs: filepath.SplitList(list)}.Find(etcdversion.Must(version))
+	return etcdbin.Finder{Dirs: filepath.SplitList(list)}
+}
+
+// Binaries returns those of a version. The test is skipped where they are not.
+func Binaries(t testing.TB, version string) etcdbin.Binaries {
+	t.Helper()
+	bin, err := Finder(t).Find(etcdversion.Must(version))
 	if err != nil {
 		t.Skip(err)
 	}

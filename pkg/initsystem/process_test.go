@@ -81,7 +81,7 @@ func newHost(t *testing.T, words string) *host {
 	h.options = initsystem.Options{Kind: "process", Dir: h.dir, Etcd: filepath.Join(base, "etcd"), EnvFile: h.env, Run: []string{self, "run"}}
 	h.sys = newSystem(t, h.options)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := h.sys.Stop(ctx); err != nil {
 			t.Error(err)

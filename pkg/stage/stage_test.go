@@ -13,7 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/apply"
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/snapshot/snapshottest"
@@ -39,11 +39,9 @@ type world struct {
 func newWorld(t *testing.T, minor, version string, take func(*backup.TakeOptions)) *world {
 	t.Helper()
 	v := etcdversion.Must(version)
-	bin, err := etcdbin.Finder{Dirs: filepath.SplitList(os.Getenv(etcdbin.DirVariable))}.Find(v)
-	if err != nil {
-		t.Skipf("no etcd: %s lists no directory with etcd-v%s: %v", etcdbin.DirVariable, v, err)
-	}
+	bin := etcdtest.Binaries(t, version)
 	w := &world{t: t}
+	var err error
 	if w.store, err = store.Open(t.Context(), "mem://"); err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/operate"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
@@ -340,9 +341,7 @@ func TestPKI(t *testing.T) {
 
 // The whole way: CAs, spec, one command, and an etcd that serves.
 func TestAutoRunsACluster(t *testing.T) {
-	if os.Getenv(etcdbin.DirVariable) == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
+	etcdtest.Finder(t)
 	dir := t.TempDir()
 	pki, location := filepath.Join(dir, "pki"), filepath.Join(dir, "store")
 	printed(t, "auto", "pki", "--pki-dir="+pki)

@@ -73,17 +73,17 @@ func TestThreeAgentsOfARealCluster(t *testing.T) {
 	for i := range 3 {
 		agents = append(agents, begin(i))
 	}
-	eventually(t, 60*time.Second, "four backups", func() bool { return len(w.backups()) >= 4 })
+	eventually(t, 2*time.Minute, "four backups", func() bool { return len(w.backups()) >= 4 })
 	wantOneEach(t, w.backups(), interval)
 	wantMetrics(t, metrics)
 
 	// Whoever is at it dies; another takes over when the claim has run out.
 	before := len(w.backups())
 	victim := w.killInTheMiddle(agents)
-	eventually(t, 30*time.Second, "a backup by another agent", func() bool { return len(w.backups()) > before })
+	eventually(t, 2*time.Minute, "a backup by another agent", func() bool { return len(w.backups()) > before })
 	agents[victim] = begin(victim)
 	after := len(w.backups())
-	eventually(t, 60*time.Second, "three backups more", func() bool { return len(w.backups()) >= after+3 })
+	eventually(t, 2*time.Minute, "three backups more", func() bool { return len(w.backups()) >= after+3 })
 	wantOneEach(t, w.backups(), interval)
 
 	for i, a := range agents {
@@ -99,7 +99,7 @@ func TestThreeAgentsOfARealCluster(t *testing.T) {
 func (w *world) killInTheMiddle(agents []*agent) int {
 	w.t.Helper()
 	for range 50 {
-		eventually(w.t, 30*time.Second, "a backup to begin", w.writing)
+		eventually(w.t, 2*time.Minute, "a backup to begin", w.writing)
 		by := -1
 		chains, err := filepath.Glob(filepath.Join(w.store, "control/backup-claims/*/1"))
 		must(w.t, err)
@@ -151,7 +151,7 @@ func wantMetrics(t *testing.T, address string) {
 		return answer.StatusCode, string(b)
 	}
 	// On a busy machine three backups may be late.
-	eventually(t, 60*time.Second, "health", func() bool {
+	eventually(t, 2*time.Minute, "health", func() bool {
 		code, text := page("/healthz")
 		return code == http.StatusOK && text == "ok\n"
 	})
@@ -249,9 +249,9 @@ func TestCertificatesThatAreRenewedAreUsed(t *testing.T) {
 	cert := w.file("client.crt")
 	write(t, cert, string(wrong))
 	a := start(t, slices.Concat(w.args(0, "--interval=3s"), []string{"--client-cert-file=" + cert})...)
-	eventually(t, 20*time.Second, "the wrong certificate to be told of", func() bool { return strings.Contains(a.said(), cert) })
+	eventually(t, 2*time.Minute, "the wrong certificate to be told of", func() bool { return strings.Contains(a.said(), cert) })
 	write(t, cert, string(good))
-	eventually(t, 30*time.Second, "a backup", func() bool { return len(w.backups()) > 0 })
+	eventually(t, 2*time.Minute, "a backup", func() bool { return len(w.backups()) > 0 })
 	if code := a.stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("it ends with %d", code)
 	}

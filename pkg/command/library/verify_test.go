@@ -13,7 +13,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/retention"
 )
@@ -166,9 +166,7 @@ func TestEncryptedAndSigned(t *testing.T) {
 }
 
 func TestDrill(t *testing.T) {
-	if os.Getenv(etcdbin.DirVariable) == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
+	etcdtest.Finder(t)
 	l := newLibrary(t)
 	l.add(first, kubernetes().Snapshot(t))
 	rest := regexp.MustCompile(`\d+(\.\d+)? (K|M|G)iB`)

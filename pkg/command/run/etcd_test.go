@@ -11,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
@@ -61,11 +62,7 @@ func newRealEtcd(t *testing.T, bin etcdbin.Binaries, data string) realEtcd {
 // TestRealEtcd is the life of an etcd of each version: ready, its supervisor
 // killed, back on the same data, stopped.
 func TestRealEtcd(t *testing.T) {
-	list := os.Getenv(etcdbin.DirVariable)
-	if list == "" {
-		t.Skip(etcdbin.DirVariable + " names no directory with etcd binaries")
-	}
-	f := etcdbin.Finder{Dirs: filepath.SplitList(list)}
+	f := etcdtest.Finder(t)
 	for _, version := range f.Versions() {
 		t.Run(version.String(), func(t *testing.T) {
 			bin, err := f.Find(version)
