@@ -192,10 +192,10 @@ func (p process) lives() (bool, error) {
 	return now == p, err
 }
 
-// ending reports whether the process is about to end by itself.
-func (p process) ending() bool {
+// stays reports whether the process lives, and is not about to end.
+func (p process) stays() bool {
 	now, ending, err := inspect(p.PID)
-	return err == nil && now == p && ending
+	return err == nil && now == p && !ending
 }
 
 // signal sends a signal to this process and no later one.

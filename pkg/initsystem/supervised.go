@@ -179,7 +179,7 @@ func (s *supervised) settled(ctx context.Context) (living bool, err error) {
 		switch {
 		case err != nil:
 			return false, err
-		case l.supervised() && !l.left[0].ending():
+		case l.supervised() && l.left[0].stays():
 			return true, nil
 		case len(l.left) == 0 || l.notice != nil && l.notice.Etcd != nil && l.left[0] == *l.notice.Etcd:
 			return false, nil // the new supervisor sees to an etcd that is left
