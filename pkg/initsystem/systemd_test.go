@@ -53,10 +53,15 @@ func loadFake() fake {
 	return f
 }
 
+// save replaces the state as a whole: who does it may be killed.
 func (f fake) save(dir string) {
 	b, err := json.Marshal(f)
+	next := filepath.Join(dir, fmt.Sprintf("state.%d", os.Getpid()))
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "state.json"), b, 0o600)
+		err = os.WriteFile(next, b, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(next, filepath.Join(dir, "state.json"))
 	}
 	if err != nil {
 		panic(err)
