@@ -195,7 +195,7 @@ func TestACrashLoopSlowsDownAndShowsWhy(t *testing.T) {
 
 func TestAProcessOfManyDeathsIsCrashingUntilItHasStayedUp(t *testing.T) {
 	counter := filepath.Join(t.TempDir(), "deaths")
-	s, out := supervise(t, Options{Backoff: Backoff{Step: time.Millisecond, Stable: time.Second}})
+	s, out := supervise(t, Options{Backoff: Backoff{Step: time.Millisecond, Stable: 4 * time.Second}})
 	start(t, s, does("fail-times:"+counter+"=3 stay"))
 	eventually(t, "the process that stays", func() bool { return out.has("ready") && s.Status().PID != 0 })
 	st := s.Status()
