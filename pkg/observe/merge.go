@@ -96,10 +96,11 @@ func (in inputs) addElectors(obs *cluster.Observation) {
 	for _, n := range obs.Nodes {
 		e := n.Electors
 		promised := n.Prepared != nil && recorded(obs, e.Token) && !obs.Store.Ended(e.Token)
-		if e.Token == "" || n.Assigned == nil && !promised {
-			// A promise makes electors once the founding has its record, and as long as
-			// no restore has ended it; a node without member and promise is no
-			// elector any more.
+		if len(e.Names) == 0 || n.Assigned == nil && !promised {
+			// A node that joins has a record without names, which is as new as that of
+			// the founding. A promise makes electors once the founding has its record,
+			// and as long as no restore has ended it; a node without member and
+			// promise is no elector any more.
 			continue
 		}
 		better := obs.Electors.Token == "" || e.Token == token && obs.Electors.Token != token ||

@@ -86,7 +86,7 @@ func (w *world) lookAtElectors(obs *cluster.Observation) {
 	for i := range obs.Nodes {
 		n, best := &obs.Nodes[i], &obs.Electors
 		e := &n.Electors
-		if e.Token == "" || n.Assigned == nil && (n.Prepared == nil || !w.recorded(e.Token) || obs.Store.Ended(e.Token)) {
+		if len(e.Names) == 0 || n.Assigned == nil && (n.Prepared == nil || !w.recorded(e.Token) || obs.Store.Ended(e.Token)) {
 			continue
 		}
 		newer := e.Term > best.Term || e.Term == best.Term && e.Seq > best.Seq

@@ -13,22 +13,22 @@ import (
 
 var (
 	histories = flag.Int("sim.histories", 3000, "histories to play at least")
-	firstSeed = flag.Uint64("sim.seed", 0, "first seed, 0 for a fresh one")
+	firstSeed = flag.Uint64("sim.seed", 0, "first seed; 0 is the same one each time, and a fresh one where ETCDADM_SIM_FOR is set")
 )
 
-// TestHistories plays histories of fresh seeds: at least as many as
-// -sim.histories, and for as long as ETCDADM_SIM_FOR says.
+// TestHistories plays histories: at least as many as -sim.histories, the same
+// ones each time; or new ones, for as long as ETCDADM_SIM_FOR says. What those
+// find belongs into TestRegressions.
 func TestHistories(t *testing.T) {
-	budget := 3 * time.Second
+	budget, seed := time.Duration(0), max(1, *firstSeed)
 	if text := os.Getenv("ETCDADM_SIM_FOR"); text != "" {
 		var err error
 		if budget, err = time.ParseDuration(text); err != nil {
 			t.Fatalf("ETCDADM_SIM_FOR=%s is not a duration", text)
 		}
-	}
-	seed := *firstSeed
-	if seed == 0 {
-		seed = rand.Uint64() >> 8
+		if *firstSeed == 0 {
+			seed = rand.Uint64() >> 8
+		}
 	}
 	t.Logf("first seed %d", seed)
 	began, played, converged, operations := time.Now(), 0, 0, 0
