@@ -19,7 +19,7 @@ func (c checker) stage(op *RestoreStage) error {
 	if recordedToken(c.obs, op.Token) {
 		return unsafe("restore", "incarnation %s has a record already", op.Token)
 	}
-	if s := n.Staged; s != nil && recordedToken(c.obs, s.Token) {
+	if s := n.Staged; s != nil && recordedToken(c.obs, s.Token) && !seatGone(c.obs, n, s.Token) {
 		return unsafe("restore", "what %s has staged is needed for incarnation %s", op.Node, s.Token)
 	}
 	return c.above(op.Revision)
