@@ -71,11 +71,9 @@ func parseAzure(u *url.URL) (*azureConfig, error) {
 	return c, nil
 }
 
-// dial opens the container. gocloud.dev's opener finds the credentials: a key,
-// a SAS token or a connection string in AZURE_STORAGE_..., or Azure's default chain.
+// dial opens the container.
 func (c *azureConfig) dial(ctx context.Context) (*store.Bucket, error) {
-	plain := url.URL{Scheme: azureblob.Scheme, Host: c.container, RawQuery: c.options.Encode()}
-	blobs, err := blob.OpenBucket(context.WithoutCancel(ctx), plain.String())
+	blobs, err := c.open(context.WithoutCancel(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +86,43 @@ func (c *azureConfig) dial(ctx context.Context) (*store.Bucket, error) {
 		return writeAzure(ctx, client.NewBlockBlobClient(azureKey.Replace(key)), r, o)
 	}
 	return b, nil
+}
+
+// open finds the credentials: a key, a SAS token or a connection string in
+// AZURE_STORAGE_..., or Azure's default chain. gocloud.dev's own opener (v0.47.0)
+// takes a key and a token only for the account that the environment names.
+func (c *azureConfig) open(ctx context.Context) (*blob.Bucket, error) {
+	service, account := azureblob.NewDefaultServiceURLOptions(), c.options.Get(optAccount)
+	if service.SASToken != "" {
+		// The token is a part of the URL: a location must not lead it elsewhere.
+		for _, o := range []string{optDomain, optProtocol, optCDN, optEmulator} {
+			if c.options.Has(o) {
+				return nil, fmt.Errorf("AZURE_STORAGE_SAS_TOKEN is set, so that the option %s is not allowed: set AZURE_STORAGE_DOMAIN, AZURE_STORAGE_PROTOCOL, AZURE_STORAGE_IS_CDN or AZURE_STORAGE_IS_LOCAL_EMULATOR", o)
+			}
+		}
+		if account != "" && service.AccountName != "" && account != service.AccountName {
+			return nil, fmt.Errorf("AZURE_STORAGE_SAS_TOKEN is for the account %s of AZURE_STORAGE_ACCOUNT, and the location names %s", service.AccountName, account)
+		}
+	}
+	if account != "" {
+		service.AccountName = account
+	}
+	opener := azureblob.URLOpener{ServiceURLOptions: *service, MakeClient: func(at azureblob.ServiceURL, name azureblob.ContainerName) (*container.Client, error) {
+		key := os.Getenv("AZURE_STORAGE_KEY")
+		if key == "" || account == "" {
+			return azureblob.NewDefaultClient(at, name)
+		}
+		where, err := url.JoinPath(string(at), string(name))
+		if err != nil {
+			return nil, err
+		}
+		shared, err := azblob.NewSharedKeyCredential(account, key)
+		if err != nil {
+			return nil, fmt.Errorf("AZURE_STORAGE_KEY: %w", err)
+		}
+		return container.NewClientWithSharedKeyCredential(where, shared, nil)
+	}}
+	return opener.OpenBucketURL(ctx, &url.URL{Scheme: azureblob.Scheme, Host: c.container, RawQuery: c.options.Encode()})
 }
 
 // azureKey spells keys as gocloud.dev does, of the characters that are allowed

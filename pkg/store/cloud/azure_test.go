@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,9 @@ type azureFake struct {
 	// refuse, if set, is the status and code of all answers.
 	refuse     int
 	refuseCode string
+	// authorization and query are those of the last request.
+	authorization string
+	query         url.Values
 }
 
 type azureObject struct {
@@ -44,6 +48,7 @@ func (f *azureFake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	key, ok := strings.CutPrefix(r.URL.Path, "/account/container/")
 	q := r.URL.Query()
+	f.authorization, f.query = r.Header.Get("Authorization"), q
 	switch {
 	case f.refuse != 0:
 		f.fail(w, f.refuse, f.refuseCode)
@@ -144,7 +149,6 @@ func startAzure(t *testing.T) (*azureFake, string) {
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	clean(t)
-	// Read once for all tests, by gocloud.dev.
 	t.Setenv("AZURE_STORAGE_ACCOUNT", "account")
 	t.Setenv("AZURE_STORAGE_KEY", base64.StdEncoding.EncodeToString([]byte("key")))
 	return f, "?protocol=http&domain=" + strings.TrimPrefix(server.URL, "http://")
@@ -164,6 +168,48 @@ func TestAzure(t *testing.T) {
 			return s
 		}
 	})
+}
+
+// The credentials of the environment are for the account that the location names.
+func TestAzureCredentialsForTheAccountOfTheLocation(t *testing.T) {
+	f, options := startAzure(t)
+	put := func(location string) (authorization, signature string, err error) {
+		s, err := store.Open(t.Context(), location)
+		if err == nil {
+			err = s.Put(t.Context(), "a", []byte("x"))
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.authorization, f.query.Get("sig"), err
+	}
+	t.Setenv("AZURE_STORAGE_ACCOUNT", "")
+	if auth, _, err := put("azureblob://account/container/x" + options); err != nil || !strings.HasPrefix(auth, "SharedKey account:") {
+		t.Errorf("with a key: %v, %q", err, auth)
+	}
+	t.Setenv("AZURE_STORAGE_ACCOUNT", "other")
+	if auth, _, err := put("azblob://container/x" + options + "&storage_account=account"); err != nil || !strings.HasPrefix(auth, "SharedKey account:") {
+		t.Errorf("with a key, against the environment: %v, %q", err, auth)
+	}
+	t.Setenv("AZURE_STORAGE_KEY", "no base64")
+	if _, _, err := put("azblob://container/x" + options + "&storage_account=account"); err == nil || !strings.Contains(err.Error(), "AZURE_STORAGE_KEY: ") {
+		t.Errorf("with half a key: %v", err)
+	}
+
+	t.Setenv("AZURE_STORAGE_KEY", "")
+	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "sv=2024&sig=abc")
+	t.Setenv("AZURE_STORAGE_PROTOCOL", "http")
+	_, server, _ := strings.Cut(options, "domain=")
+	t.Setenv("AZURE_STORAGE_DOMAIN", server)
+	if _, _, err := put("azblob://container/x?storage_account=account"); err == nil || !strings.Contains(err.Error(), "for the account other of AZURE_STORAGE_ACCOUNT, and the location names account") {
+		t.Errorf("a token of another account: %v", err)
+	}
+	t.Setenv("AZURE_STORAGE_ACCOUNT", "")
+	if auth, signature, err := put("azureblob://account/container/x"); err != nil || signature != "abc" || auth != "" {
+		t.Errorf("with a token: %v, %q, %q", err, signature, auth)
+	}
+	if _, _, err := put("azureblob://account/container/x?domain=elsewhere"); err == nil || !strings.Contains(err.Error(), "set AZURE_STORAGE_DOMAIN") {
+		t.Errorf("a token that is led elsewhere: %v", err)
+	}
 }
 
 func TestAzureRefuses(t *testing.T) {
