@@ -111,13 +111,15 @@ func pack(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	bin, err := program(ctx, dir)
-	if err != nil {
-		return err
-	}
 	out := tar.NewWriter(w)
-	if err := add(out, bin, "usr/local/bin/etcdadm"); err != nil {
-		return err
+	for _, name := range []string{"etcdadm", "etcd-backup"} {
+		bin, err := program(ctx, dir, name)
+		if err != nil {
+			return err
+		}
+		if err := add(out, bin, "usr/local/bin/"+name); err != nil {
+			return err
+		}
 	}
 	for _, v := range Versions {
 		file := filepath.Join(dir, "release.tar.gz")
@@ -131,17 +133,17 @@ func pack(ctx context.Context, w io.Writer) error {
 	return out.Close()
 }
 
-// program returns the path of etcdadm: from ETCDADM_BIN, or built into dir.
-func program(ctx context.Context, dir string) (string, error) {
+// program returns the path of a program: from ETCDADM_BIN, or built into dir.
+func program(ctx context.Context, dir, name string) (string, error) {
 	if bin := os.Getenv("ETCDADM_BIN"); bin != "" {
-		return filepath.Join(bin, "etcdadm"), nil
+		return filepath.Join(bin, name), nil
 	}
-	path := filepath.Join(dir, "etcdadm")
+	path := filepath.Join(dir, name)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path,
-		"github.com/etcdadm/etcdadm/etcdadm")
+		"github.com/etcdadm/etcdadm/"+name)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build etcdadm: %w\n%s", err, out)
+		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
 	}
 	return path, nil
 }

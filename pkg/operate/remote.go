@@ -186,7 +186,7 @@ func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.Cl
 	var found *answer
 	var failed []answer
 	clusters := map[cluster.ClusterID]string{}
-	var enough *time.Timer
+	var enough *time.Timer // runs from the first answer that counts
 	for pending := slices.Clone(endpoints); len(pending) > 0; {
 		a := <-answers
 		pending = slices.DeleteFunc(pending, func(e string) bool { return e == a.endpoint })
@@ -203,12 +203,14 @@ func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.Cl
 			enough = time.AfterFunc(fair, cancel)
 			defer enough.Stop()
 		}
-		if found != nil && !m.mayBeForeign(pending, found.members) {
+		if found != nil && (known != 0 || !m.mayBeForeign(pending, found.members)) {
 			enough.Reset(late)
 		}
 	}
 	for _, a := range failed {
-		m.silent = append(m.silent, a.endpoint)
+		if !slices.Contains(m.silent, a.endpoint) {
+			m.silent = append(m.silent, a.endpoint)
+		}
 	}
 	if len(clusters) > 1 {
 		return nil, fmt.Errorf("the endpoints are of different clusters: %s", strings.Join(slices.Sorted(maps.Values(clusters)), ", "))

@@ -1,0 +1,53 @@
+//go:build e2e
+
+package systemd
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// The files of manifests/etcd-backup, as they are, back up the etcd beside them,
+// whoever that runs as; and all that is lost comes back from one of the backups.
+func TestEtcdBackupAsAService(t *testing.T) {
+	t.Parallel()
+	m := Start(t, 1)[0]
+	m.Do("adduser --system --group --home /nonexistent --no-create-home etcd")
+	form(t, []*Machine{m}, newer, "--user etcd --group etcd")
+	put(m, "k", "saved")
+
+	m.Copy("../../manifests/etcd-backup/etcd-backup.service", "/etc/systemd/system/etcd-backup.service")
+	m.Copy("../../manifests/etcd-backup/etcd-backup.env", "/etc/etcd-backup/etcd-backup.env")
+	m.Do("chown -R root: /etc/systemd/system /etc/etcd-backup; chmod 600 /etc/etcd-backup/etcd-backup.env")
+	m.Do("systemd-analyze verify /etc/systemd/system/etcd-backup.service")
+	m.Do("systemctl enable --now etcd-backup")
+	const verified = "cd /var/lib/etcd-backup && ls -d */_etcd_backup.meta && ls */_etcdadm_verified.json"
+	m.Await(time.Minute, verified)
+	contains(t, "the metrics", m.Do("curl -sf http://127.0.0.1:2391/metrics; curl -sf http://127.0.0.1:2391/healthz"), "etcd_backup_healthy 1\n", "etcd_backup_taken_total 1\n", "etcd_backup_age_seconds ")
+	m.Do("test $(stat -c %a /var/lib/etcd-backup) = 700")
+
+	say(t, "a reboot, and a shorter interval")
+	m.Do("sed -i s/ETCD_BACKUP_INTERVAL=.*/ETCD_BACKUP_INTERVAL=2s/ /etc/etcd-backup/etcd-backup.env")
+	m.Reboot()
+	awaitHealthy(t, m)
+	m.Await(time.Minute, "cd /var/lib/etcd-backup && test $(ls -d */_etcd_backup.meta | wc -l) -ge 3")
+	m.Do("systemctl stop etcd-backup")
+	contains(t, "the service", m.Do("systemctl show etcd-backup -p Result,ExecMainStatus,NRestarts"), "Result=success", "ExecMainStatus=0", "NRestarts=0")
+	m.Do("! ls /var/lib/etcd-backup/control/backup-claims/* 2>/dev/null")
+
+	say(t, "all is lost but the backups and the CA")
+	newest := m.Do("cd /var/lib/etcd-backup && ls -d */_etcd_backup.meta | sort | tail -1 | xargs dirname")
+	m.Do("cp /etc/etcd/pki/ca.* /root; etcdadm reset --skip-remove-member; mkdir -p /etc/etcd/pki; cp /root/ca.* /etc/etcd/pki")
+	flags := " --user etcd --group etcd --version " + newer
+	m.Do("etcdadm init phase install" + flags + "; etcdadm init phase certificates" + flags + "; etcdadm init phase configure" + flags)
+	m.Do("etcdadm snapshot restore file:///var/lib/etcd-backup/" + newest)
+	m.Do("etcdadm init" + flags)
+	awaitHealthy(t, m)
+	if got := get(m, "k"); got != "saved" {
+		t.Errorf("%s has %q", newest, got)
+	}
+	if strings.Contains(newest, "/") || newest == "" {
+		t.Errorf("the newest backup is %q", newest)
+	}
+}
