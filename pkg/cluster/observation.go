@@ -261,6 +261,9 @@ type Electors struct {
 type Lease struct {
 	Term   Term     `json:"term,omitempty"`
 	Holder NodeName `json:"holder,omitempty"`
+	// Released says that the holder gave it back. Nobody else gets the same term,
+	// and who has voted in it obeys nobody else's order of it.
+	Released bool `json:"released,omitempty"`
 }
 
 // Store is what the control store says.

@@ -38,8 +38,8 @@ func (n *node) Observe(ctx context.Context) observe.Answer {
 	s := n.state.State()
 	// Of a later term than its own vote it knows only that there was one.
 	c.Lease.Term = s.Term
-	if s.Term == s.Grant.Term && !s.Grant.Released {
-		c.Lease.Holder = s.Grant.Holder
+	if s.Term == s.Grant.Term {
+		c.Lease.Holder, c.Lease.Released = s.Grant.Holder, s.Grant.Released
 	}
 	return observe.Answer{Node: c, Report: report, Now: n.now()}
 }

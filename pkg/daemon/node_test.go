@@ -169,7 +169,10 @@ func TestAVoteIsOnTheDiskAndInTheAnswer(t *testing.T) {
 	if v := s.voted.Load(); v == nil || v.to != "" || v.at.Before(began) {
 		t.Errorf("others would wait for the end of a lease that was given back: %+v", v)
 	}
-	if l := s.Observe(t.Context()).Node.Lease; l != (cluster.Lease{Term: 3}) {
+	if err := s.Execute(t.Context(), order(3, "c", discardA)); err == nil {
+		t.Error("another's order in the term that was given back was obeyed")
+	}
+	if l := s.Observe(t.Context()).Node.Lease; l != (cluster.Lease{Term: 3, Holder: "b", Released: true}) {
 		t.Errorf("of a lease that was given back it says %+v", l)
 	}
 	// What is remembered is what the next run starts from.

@@ -24,8 +24,11 @@ func TestOvertaken(t *testing.T) {
 		return cluster.Observation{Nodes: []cluster.Node{{Name: "c", Reachable: reachable, Lease: cluster.Lease{Term: term, Holder: holder}}}}
 	}
 	equal(t, "the same term", overtaken(3, "a", node(true, 3, "a")), false)
-	equal(t, "the same term, released", overtaken(3, "a", node(true, 3, "")), false)
+	equal(t, "the same term, in which it has not voted", overtaken(3, "a", node(true, 3, "")), false)
 	equal(t, "the same term of another", overtaken(3, "a", node(true, 3, "b")), true)
+	released := node(true, 3, "b")
+	released.Nodes[0].Lease.Released = true
+	equal(t, "the same term of another, who gave it back", overtaken(3, "a", released), true)
 	equal(t, "an earlier one of another", overtaken(3, "a", node(true, 2, "b")), false)
 	equal(t, "a later one", overtaken(3, "a", node(true, 4, "")), true)
 	equal(t, "a later one of a node that does not answer", overtaken(3, "a", node(false, 4, "")), false)

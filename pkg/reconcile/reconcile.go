@@ -215,8 +215,8 @@ func moved(lease cluster.Electors, obs cluster.Observation) bool {
 // later one is needed.
 //
 // Nor does one that has voted for another in the same term: in a campaign that was
-// lost, or as an elector of what ran before a restore, which counts the same
-// numbers.
+// lost, and the term given back, or as an elector of what ran before a restore,
+// which counts the same numbers.
 func overtaken(term cluster.Term, self cluster.NodeName, obs cluster.Observation) bool {
 	for _, n := range obs.Nodes {
 		other := n.Lease.Term == term && n.Lease.Holder != "" && n.Lease.Holder != self

@@ -76,6 +76,9 @@ func (t *tool) status(cmd *cobra.Command, spec cluster.Spec, obs cluster.Observa
 	for _, n := range obs.Nodes {
 		if n.Lease.Term > st.Report.Term {
 			st.Report.Term, st.Report.Coordinator = n.Lease.Term, n.Lease.Holder
+			if n.Lease.Released {
+				st.Report.Coordinator = ""
+			}
 		}
 	}
 	if op != nil {
