@@ -221,13 +221,22 @@ func link(temp, target string) error {
 	return errExists
 }
 
-// makeTemp makes a temporary file in a directory, and the directory if needed.
+// makeTemp makes a temporary file in a directory, and the directory if needed:
+// also where it is removed meanwhile, because it was empty.
 func makeTemp(dir string) (*os.File, error) {
-	if err := makeDir(dir); err != nil {
-		return nil, err
+	for tries := 1; ; tries++ {
+		if err := makeDir(dir); err != nil {
+			return nil, err
+		}
+		f, err := os.CreateTemp(dir, tempPrefix+"*")
+		if !errors.Is(err, fs.ErrNotExist) || tries == maxTries {
+			return f, err
+		}
 	}
-	return os.CreateTemp(dir, tempPrefix+"*")
 }
+
+// maxTries is how often a directory may vanish while something is put there.
+const maxTries = 10
 
 // makeDir makes a directory and its missing parents, and makes each last.
 func makeDir(dir string) error {
@@ -274,8 +283,20 @@ func (f *files) remove(_ context.Context, key string) error {
 	if err != nil {
 		return denied(err)
 	}
-	return syncDir(filepath.Dir(p))
+	dir := filepath.Dir(p)
+	if !strings.HasPrefix(key, passing) {
+		return syncDir(dir)
+	}
+	_ = os.Remove(dir) // if it is empty
+	if err = syncDir(dir); errors.Is(err, fs.ErrNotExist) {
+		err = syncDir(filepath.Dir(dir))
+	}
+	return err
 }
+
+// passing is where each backup has a directory of its own for a while, that of
+// its claims (package backupagent). Nobody would ever look at the empty ones.
+const passing = "control/backup-claims/"
 
 // prune removes a directory that holds nothing but temporary files, which a
 // write left that was killed. A directory that is in use stays.

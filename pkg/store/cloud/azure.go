@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -68,8 +69,16 @@ func parseAzure(u *url.URL) (*azureConfig, error) {
 	default:
 		return nil, fmt.Errorf("the storage account is missing: set AZURE_STORAGE_ACCOUNT, or the option %s, or write azureblob://ACCOUNT/CONTAINER/PATH", optAccount)
 	}
+	// The account becomes a part of a host name, to which credentials are sent.
+	if account := c.options.Get(optAccount); account != "" && !azureAccount.MatchString(account) {
+		return nil, fmt.Errorf("%q is not the name of a storage account: it has 3 to 24 letters and digits", account)
+	}
 	return c, nil
 }
+
+// azureAccount matches names of storage accounts, which are in lower case, and of
+// their secondary endpoints.
+var azureAccount = regexp.MustCompile(`^[a-z0-9]{3,24}(-secondary)?$`)
 
 // dial opens the container.
 func (c *azureConfig) dial(ctx context.Context) (*store.Bucket, error) {
@@ -92,8 +101,13 @@ func (c *azureConfig) dial(ctx context.Context) (*store.Bucket, error) {
 // AZURE_STORAGE_..., or Azure's default chain. gocloud.dev's own opener (v0.47.0)
 // takes a key and a token only for the account that the environment names.
 func (c *azureConfig) open(ctx context.Context) (*blob.Bucket, error) {
-	service, account := azureblob.NewDefaultServiceURLOptions(), c.options.Get(optAccount)
-	if service.SASToken != "" {
+	service, account, key := azureblob.NewDefaultServiceURLOptions(), c.options.Get(optAccount), os.Getenv("AZURE_STORAGE_KEY")
+	if key != "" && account != "" {
+		service.SASToken = "" // it is not needed
+	}
+	connection := os.Getenv("AZURE_STORAGE_CONNECTION_STRING") + os.Getenv("AZURE_STORAGEBLOB_CONNECTIONSTRING")
+	switch {
+	case service.SASToken != "":
 		// The token is a part of the URL: a location must not lead it elsewhere.
 		for _, o := range []string{optDomain, optProtocol, optCDN, optEmulator} {
 			if c.options.Has(o) {
@@ -103,12 +117,13 @@ func (c *azureConfig) open(ctx context.Context) (*blob.Bucket, error) {
 		if account != "" && service.AccountName != "" && account != service.AccountName {
 			return nil, fmt.Errorf("AZURE_STORAGE_SAS_TOKEN is for the account %s of AZURE_STORAGE_ACCOUNT, and the location names %s", service.AccountName, account)
 		}
+	case key == "" && connection != "" && account != "" && account != service.AccountName:
+		return nil, fmt.Errorf("the connection string is for the account %s, and the location names %s", service.AccountName, account)
 	}
 	if account != "" {
 		service.AccountName = account
 	}
 	opener := azureblob.URLOpener{ServiceURLOptions: *service, MakeClient: func(at azureblob.ServiceURL, name azureblob.ContainerName) (*container.Client, error) {
-		key := os.Getenv("AZURE_STORAGE_KEY")
 		if key == "" || account == "" {
 			return azureblob.NewDefaultClient(at, name)
 		}
