@@ -62,7 +62,7 @@ type Machine struct {
 	// known are the client URLs of the members that were seen last: when this
 	// machine's own etcd is gone, the others still tell of the cluster.
 	known []string
-	// silent are the endpoints that did not answer.
+	// silent are the endpoints that were waited for in vain.
 	silent []string
 }
 

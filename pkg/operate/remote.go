@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/apply"
@@ -187,6 +188,7 @@ func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.Cl
 	var failed []answer
 	clusters := map[cluster.ClusterID]string{}
 	var enough *time.Timer // runs from the first answer that counts
+	var over atomic.Bool
 	for pending := slices.Clone(endpoints); len(pending) > 0; {
 		a := <-answers
 		pending = slices.DeleteFunc(pending, func(e string) bool { return e == a.endpoint })
@@ -196,20 +198,21 @@ func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.Cl
 		switch {
 		case a.err != nil:
 			failed = append(failed, a)
+			if a.id == 0 && over.Load() && !slices.Contains(m.silent, a.endpoint) {
+				m.silent = append(m.silent, a.endpoint)
+			}
 		case known != 0 && a.id != known:
 			failed = append(failed, answer{endpoint: a.endpoint, err: fmt.Errorf("%s: it is of cluster %s, and the data here of %s", a.endpoint, a.id, known)})
 		case found == nil:
 			found = &a
-			enough = time.AfterFunc(fair, cancel)
+			enough = time.AfterFunc(fair, func() {
+				over.Store(true)
+				cancel()
+			})
 			defer enough.Stop()
 		}
 		if found != nil && (known != 0 || !m.mayBeForeign(pending, found.members)) {
 			enough.Reset(late)
-		}
-	}
-	for _, a := range failed {
-		if !slices.Contains(m.silent, a.endpoint) {
-			m.silent = append(m.silent, a.endpoint)
 		}
 	}
 	if len(clusters) > 1 {
