@@ -42,12 +42,13 @@ func Finder(t testing.TB) etcdbin.Finder {
 	return etcdbin.Finder{Dirs: filepath.SplitList(list)}
 }
 
-// Binaries returns those of a version. The test is skipped where they are not.
+// Binaries returns those of a version. The test is skipped where nobody says
+// where any are.
 func Binaries(t testing.TB, version string) etcdbin.Binaries {
 	t.Helper()
 	bin, err := Finder(t).Find(etcdversion.Must(version))
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	return bin
 }
@@ -119,7 +120,9 @@ func Initial(members ...*Member) string {
 // end of what etcd said is shown.
 func (m *Member) Start(t testing.TB, bin etcdbin.Binaries, flags ...string) {
 	t.Helper()
-	m.log.Reset()
+	if m.cmd != nil && !m.Killed() {
+		t.Fatalf("etcd %s runs already", m.Name)
+	}
 	m.cmd = exec.Command(bin.Etcd, slices.Concat([]string{
 		"--name=" + m.Name, "--data-dir=" + m.DataDir, "--initial-cluster=" + Initial(m),
 		"--listen-client-urls=" + m.ClientURL, "--advertise-client-urls=" + m.ClientURL,
@@ -141,7 +144,8 @@ func (m *Member) Start(t testing.TB, bin etcdbin.Binaries, flags ...string) {
 	})
 }
 
-// Signal sends the running member a signal.
+// Signal sends the member a signal. Like those below it is for a member that was
+// started.
 func (m *Member) Signal(s os.Signal) error { return m.cmd.Process.Signal(s) }
 
 // Killed tells whether a member that was started has gone by [Member.Kill].
@@ -191,6 +195,8 @@ func AwaitRead(t testing.TB, c *clientv3.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
 	for {
 		try, stop := context.WithTimeout(ctx, 2*time.Second)
 		_, err := c.Get(try, "k")
@@ -201,5 +207,6 @@ func AwaitRead(t testing.TB, c *clientv3.Client) {
 		if ctx.Err() != nil {
 			t.Fatalf("etcd does not serve: %v", err)
 		}
+		<-again.C
 	}
 }

@@ -2,6 +2,8 @@ package etcdtest
 
 import (
 	"context"
+	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,6 +37,23 @@ func TestAMemberServesUntilItIsKilled(t *testing.T) {
 			t.Errorf("after its second start: %v, %v", r, err)
 		}
 	})
+}
+
+// The versions that are tested are those that the images are made of.
+func TestVersionsAreThoseOfTheImages(t *testing.T) {
+	entries, err := os.ReadDir("../../images/etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pinned []string
+	for _, e := range entries {
+		if e.IsDir() {
+			pinned = append(pinned, e.Name())
+		}
+	}
+	if !slices.Equal(pinned, Versions) || !slices.Contains(Versions, V36) {
+		t.Errorf("tested are %v with %s, pinned %v", Versions, V36, pinned)
+	}
 }
 
 func TestMembersOfOneCluster(t *testing.T) {

@@ -97,10 +97,9 @@ func (in inputs) addElectors(obs *cluster.Observation) {
 		e := n.Electors
 		promised := n.Prepared != nil && recorded(obs, e.Token) && !obs.Store.Ended(e.Token)
 		if len(e.Names) == 0 || n.Assigned == nil && !promised {
-			// A node that joins has a record without names, which is as new as that of
-			// the founding. A promise makes electors once the founding has its record,
-			// and as long as no restore has ended it; a node without member and
-			// promise is no elector any more.
+			// A record without names says nothing. A promise makes electors once the
+			// founding has its record, and as long as no restore has ended it; a node
+			// without member and promise is no elector any more.
 			continue
 		}
 		better := obs.Electors.Token == "" || e.Token == token && obs.Electors.Token != token ||

@@ -80,11 +80,14 @@ func hold(address string) (fd, port int, err error) {
 		return 0, 0, err
 	}
 	got, err := syscall.Getsockname(fd)
+	if err != nil {
+		return 0, 0, err
+	}
 	switch got := got.(type) {
 	case *syscall.SockaddrInet4:
 		return fd, got.Port, nil
 	case *syscall.SockaddrInet6:
 		return fd, got.Port, nil
 	}
-	return 0, 0, fmt.Errorf("the socket has no address: %w", err)
+	return 0, 0, fmt.Errorf("the socket has the address %v", got)
 }

@@ -2,6 +2,7 @@ package testport
 
 import (
 	"net"
+	"syscall"
 	"testing"
 )
 
@@ -55,25 +56,38 @@ func TestWhatIsNoAddressOfThisMachine(t *testing.T) {
 	}
 }
 
-// A connection takes a port of its own, which is none that is held.
+// A connection does not get a held port either, even where it may have no other
+// (IP_LOCAL_PORT_RANGE of ip(7), Linux 6.3).
 func TestAConnectionTakesNoHeldPort(t *testing.T) {
-	held := map[int]bool{}
-	for range 200 {
-		held[Free(t)] = true
-	}
-	l, err := net.Listen("tcp", Address(t))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	for range 300 {
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		if held[c.LocalAddr().(*net.TCPAddr).Port] {
-			t.Errorf("a connection takes %s", c.LocalAddr())
-		}
+	fd, port, err := hold(Local)
+	if err != nil {
+		t.Fatal(err)
 	}
+	const ipLocalPortRange = 51
+	var unknown error
+	dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) {
+			unknown = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, ipLocalPortRange, port<<16|port)
+		})
+	}}
+	c, err := dialer.DialContext(t.Context(), "tcp", l.Addr().String())
+	if unknown != nil {
+		t.Skipf("this kernel gives connections any port: %v", unknown)
+	}
+	if err == nil {
+		t.Errorf("a connection takes %s", c.LocalAddr())
+		c.Close()
+	}
+	if err := syscall.Close(fd); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = dialer.DialContext(t.Context(), "tcp", l.Addr().String()); err != nil {
+		t.Fatalf("nor the one that is held no more: %v", err)
+	}
+	c.Close()
 }
