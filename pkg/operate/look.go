@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/hostfs"
@@ -21,7 +23,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/machine"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
-	"sigs.k8s.io/yaml"
 )
 
 // Look looks at the machine, and at the cluster if the goal needs that. What

@@ -204,6 +204,7 @@ func (e *UndoneError) Unwrap() error { return e.error }
 func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 	var r Result
 	var waiting, refused time.Time
+	var heard reason
 	said := ""
 	repeated := 0
 	for {
@@ -222,6 +223,7 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 			if waiting.IsZero() {
 				waiting = time.Now()
 			}
+			heard.note(why)
 			// What clears at once is not worth a word.
 			if time.Since(waiting) > 4*pause && why.Text != said {
 				said = why.Text
@@ -234,11 +236,11 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 			}
 			continue
 		case why != nil:
-			return r, why
+			return r, heard.of(why)
 		case step == nil:
 			return r, nil
 		}
-		waiting = time.Time{}
+		waiting, heard = time.Time{}, reason{}
 		if n := len(r.Steps); n > 0 && r.Steps[n-1].Text() == step.Text() || n > maxSteps {
 			if repeated++; repeated == 3 || n > maxSteps {
 				return r, fmt.Errorf("%s: %s has been done, and still is to be done", step.Phase, step.Text())
@@ -272,6 +274,35 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 			return r, &StepError{Phase: step.Phase, Err: err}
 		}
 	}
+}
+
+// A reason is why a run waits: the last one that the cluster has told, and since
+// when it has told nothing.
+type reason struct {
+	told   *machine.Hold
+	silent time.Time
+}
+
+// brief is a silence that says less than what was told before it: of a cluster
+// that is slow, for a look or two.
+const brief = 2 * question
+
+func (r *reason) note(why *machine.Hold) {
+	switch {
+	case why.Rule != machine.ClusterSilent:
+		*r = reason{told: why}
+	case r.silent.IsZero():
+		r.silent = time.Now()
+	}
+}
+
+// of returns why a run that has waited in vain ends, where it ends with last.
+func (r *reason) of(last *machine.Hold) *machine.Hold {
+	short := r.silent.IsZero() || time.Since(r.silent) < brief
+	if last.Rule == machine.ClusterSilent && r.told != nil && short {
+		return r.told
+	}
+	return last
 }
 
 // A StepError says which phase failed, and why.
