@@ -51,7 +51,7 @@ func (c checker) promote(op *Promote) error {
 		if voters, healthy := c.count(0); healthy+1 < cluster.Quorum(voters+1) {
 			return unsafe("quorum", "promoting %s would leave %d healthy voters of %d", op.Name, healthy+1, voters+1)
 		}
-		return nil
+		return c.follows(append(c.votingNodes(0), c.hostName(m)), c.obs.Electors.Names)
 	}
 	return &StaleError{Want: fmt.Sprintf("a learner %s", op.Name), Got: "none"}
 }
@@ -88,6 +88,9 @@ func (c checker) removeVoter(m cluster.Member) error {
 	if left == 0 || healthy < cluster.Quorum(left) {
 		return unsafe("quorum", "removing %s would leave %d healthy voters of %d", m.Name, healthy, left)
 	}
+	if err := c.follows(c.votingNodes(m.ID), c.obs.Electors.Names); err != nil {
+		return err
+	}
 	return c.backup("removing a voter")
 }
 
@@ -101,34 +104,6 @@ func (c checker) moveLeader(op *MoveLeader) error {
 		}
 	}
 	return &StaleError{Want: fmt.Sprintf("a voter %s", op.To), Got: "none"}
-}
-
-func (c checker) electors(op *ElectorsWrite) error {
-	have := c.obs.Electors
-	if have.Token == op.Token && slices.Equal(have.Names, op.Names) {
-		return nil // nothing to do
-	}
-	if have.Token == op.Token && !slices.Equal(have.Names, op.Expect) {
-		return &StaleError{Want: names(op.Expect), Got: names(have.Names)}
-	}
-	if have.Token != op.Token || len(have.Names) == 0 {
-		return nil
-	}
-	changed := 0
-	for _, n := range op.Names {
-		if !slices.Contains(have.Names, n) {
-			changed++
-		}
-	}
-	for _, n := range have.Names {
-		if !slices.Contains(op.Names, n) {
-			changed++
-		}
-	}
-	if changed > 1 || len(op.Names) == 0 {
-		return unsafe("electors", "the record may change by one name, not by %d", changed)
-	}
-	return nil
 }
 
 func (c checker) setAside(op *DataSetAside) error {

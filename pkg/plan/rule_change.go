@@ -50,6 +50,11 @@ func ruleLearner(l *look) (Operation, verdict) {
 	case l.healthy+1 < cluster.Quorum(len(l.voters)+1):
 		l.hold(QuorumMargin, "promoting %s needs %d healthy voters, %d are", name, cluster.Quorum(len(l.voters)+1)-1, l.healthy)
 		return nil, goOn
+	case len(l.electors()) > 0 && n.Electors.Token != l.obs.Token:
+		return l.joinElectors(n, m)
+	}
+	if op := l.recordAhead(n.Name, true); op != nil {
+		return op, goOn
 	}
 	return &Promote{Name: m.Name, ExpectVoters: len(l.voters)}, goOn
 }
@@ -104,7 +109,7 @@ func ruleShrink(l *look) (Operation, verdict) {
 	if !ok {
 		return op, goOn
 	}
-	return &Remove{ID: victim.ID, ExpectName: victim.Name, ExpectVoters: len(l.voters)}, goOn
+	return l.removeVoter(victim), goOn
 }
 
 // removable reports whether the removal of m may begin now.
@@ -166,7 +171,7 @@ func ruleReplace(l *look) (Operation, verdict) {
 		if !ok {
 			return op, goOn
 		}
-		return &Remove{ID: m.ID, ExpectName: m.Name, ExpectVoters: len(l.voters)}, goOn
+		return l.removeVoter(m), goOn
 	}
 	return nil, goOn
 }
