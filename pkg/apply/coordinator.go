@@ -37,9 +37,10 @@ type Fence interface {
 	// context that ends when the proof does. Where a cluster has no electors
 	// yet, the term is zero and the store decides.
 	Confirm(ctx context.Context) (context.Context, context.CancelFunc, cluster.Term, error)
-	// ChangeElectors has the new record on the disks of a majority of the
-	// present electors and of the new ones when it returns.
-	ChangeElectors(ctx context.Context, names []cluster.NodeName) error
+	// ChangeElectors has the new record of the incarnation on the disks of a
+	// majority of the present electors and of the new ones when it returns. It
+	// fails if the fence is of another incarnation.
+	ChangeElectors(ctx context.Context, token cluster.Token, names []cluster.NodeName) error
 }
 
 // Etcd is what the coordinator asks of the cluster.
@@ -226,7 +227,7 @@ func (c *Coordinator) effect(ctx context.Context, obs cluster.Observation, op pl
 	case *plan.RequestClose:
 		return c.Records.CloseRequest(ctx, c.closed(obs, op))
 	case *plan.ElectorsWrite:
-		return c.Fence.ChangeElectors(ctx, op.Names)
+		return c.Fence.ChangeElectors(ctx, op.Token, op.Names)
 	case *plan.BackupPrune:
 		return c.prune(ctx, op)
 	}

@@ -105,7 +105,7 @@ func (st *stage) Confirm(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, cancel, cluster.Term(st.confirmed), nil
 }
 
-func (st *stage) ChangeElectors(_ context.Context, names []cluster.NodeName) error {
+func (st *stage) ChangeElectors(_ context.Context, _ cluster.Token, names []cluster.NodeName) error {
 	st.note("electors %v", names)
 	return st.records
 }

@@ -112,7 +112,7 @@ func (l *Lease) Confirm(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, cancel, term, nil
 }
 
-// ChangeElectors makes names the electors, see [election.Session.SetElectors].
-func (l *Lease) ChangeElectors(ctx context.Context, names []cluster.NodeName) error {
-	return l.session.SetElectors(ctx, names)
+// ChangeElectors makes names the electors of an incarnation, see [election.Session.SetElectors].
+func (l *Lease) ChangeElectors(ctx context.Context, token cluster.Token, names []cluster.NodeName) error {
+	return l.session.SetElectors(ctx, token, names)
 }

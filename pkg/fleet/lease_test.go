@@ -254,12 +254,12 @@ func TestElectorsChangeOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := founded(t)
 		a := p.lease("a")
-		if err := a.ChangeElectors(t.Context(), names{"a", "b"}); err == nil {
+		if err := a.ChangeElectors(t.Context(), "t1", names{"a", "b"}); err == nil {
 			t.Error("the electors were changed without the lease")
 		}
 		must(t, a.Acquire(t.Context(), record()))
-		wantError(t, a.ChangeElectors(t.Context(), names{"a"}), "one at a time")
-		must(t, a.ChangeElectors(t.Context(), names{"a", "b", "c", "d"}))
+		wantError(t, a.ChangeElectors(t.Context(), "t1", names{"a"}), "one at a time")
+		must(t, a.ChangeElectors(t.Context(), "t1", names{"a", "b", "c", "d"}))
 		got := a.Electors()
 		if got.Term != 1 || got.Seq != 1 || !slices.Equal(got.Names, names{"a", "b", "c", "d"}) {
 			t.Errorf("the record is %+v", got)
@@ -274,8 +274,8 @@ func TestElectorsChangeOneAtATime(t *testing.T) {
 			t.Errorf("%d of 4 electors have it on disk", adopted)
 		}
 		p.hang("d")
-		must(t, a.ChangeElectors(t.Context(), abc)) // one that is gone can go
-		must(t, a.ChangeElectors(t.Context(), abc)) // the same again is nothing
+		must(t, a.ChangeElectors(t.Context(), "t1", abc)) // one that is gone can go
+		must(t, a.ChangeElectors(t.Context(), "t1", abc)) // the same again is nothing
 	})
 }
 

@@ -33,3 +33,42 @@ func TestOvertaken(t *testing.T) {
 	equal(t, "a later one", overtaken(3, "a", node(true, 4, "")), true)
 	equal(t, "a later one of a node that does not answer", overtaken(3, "a", node(false, 4, "")), false)
 }
+
+// TestSomebodyElsesRestoreIsFollowedByANewLease makes sure that the lease of what
+// ran before does not stay in use: no electors' record of the restored cluster
+// could be written with it.
+func TestSomebodyElsesRestoreIsFollowedByANewLease(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.pass(time.Second)
+		n := w.count("acquire from [a]")
+		w.change(func() {
+			w.obs.Token, w.obs.Electors.Token = "t2", "t2"
+			w.obs.Nodes[0].Electors = cluster.Electors{} // a majority of them is not seen yet
+		})
+		w.pass(2 * pauseIdle)
+		if w.count("acquire from [a]") == n {
+			t.Error("it goes on with the lease of another incarnation")
+		}
+	})
+}
+
+func TestMoved(t *testing.T) {
+	lease := cluster.Electors{Token: "t1", Names: []cluster.NodeName{"a", "b", "c"}}
+	there := func(obs cluster.Observation, names ...cluster.NodeName) cluster.Observation {
+		for _, n := range names {
+			obs.Nodes = append(obs.Nodes, cluster.Node{Name: n, Reachable: true, Electors: obs.Electors})
+		}
+		return obs
+	}
+	next := cluster.Observation{Token: "t2", Electors: cluster.Electors{Token: "t2", Names: []cluster.NodeName{"b", "c", "d"}}}
+	serving := next
+	serving.Leader = 7
+	silent := there(next, "b", "c")
+	silent.Nodes[1].Reachable = false
+	equal(t, "the same incarnation", moved(lease, cluster.Observation{Token: "t1", Leader: 1, Electors: lease}), false)
+	equal(t, "one of its electors has gone on", moved(lease, there(next, "b")), false)
+	equal(t, "one of them does not answer", moved(lease, silent), false)
+	equal(t, "one that is no elector there", moved(lease, there(next, "a", "b")), false)
+	equal(t, "a majority has", moved(lease, there(next, "b", "c")), true)
+	equal(t, "the other one serves", moved(lease, serving), true)
+}

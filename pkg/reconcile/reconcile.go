@@ -193,13 +193,17 @@ func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 // nobody can tell whether another acts.
 var errNoElectors = errors.New("no electors are known: the daemons of the voters' nodes do not answer")
 
-// moved reports whether a majority has left the incarnation of the lease for
-// that of other electors: after a restore. As long as they are no majority, the
-// lease is kept: they could not grant one.
+// moved reports whether the cluster is in another incarnation than the lease:
+// after a restore, by this daemon or by somebody else. The lease of the old one
+// is kept only as long as the new one has no leader and no majority of its
+// electors is there: they could not grant one.
 func moved(lease cluster.Electors, obs cluster.Observation) bool {
 	e := obs.Electors
 	if e.Token == lease.Token {
 		return false
+	}
+	if e.Token == obs.Token && obs.Leader != 0 {
+		return true
 	}
 	there := 0
 	for _, n := range obs.Nodes {

@@ -237,18 +237,19 @@ func TestElectorsChangeOneByOne(t *testing.T) {
 		n := newNet(t, list{"a"}, list{"b", "c"})
 		s := n.session(t, "a")
 		must(t, s.Campaign(t.Context()))
-		wantErr(t, s.SetElectors(t.Context(), list{"a", "b"}), "elector b is not ready")
+		wantErr(t, s.SetElectors(t.Context(), "other", list{"a"}), "the lease is of incarnation tok")
+		wantErr(t, s.SetElectors(t.Context(), "tok", list{"a", "b"}), "elector b is not ready")
 		if got := s.Electors().Names; !slices.Equal(got, list{"a"}) {
 			t.Fatalf("electors %v after a refused change", got)
 		}
 		for _, name := range (list{"b", "c"}) {
 			must(t, n.voters[name].Join(t.Context(), s.Electors()))
-			must(t, s.SetElectors(t.Context(), append(s.Electors().Names, name)))
+			must(t, s.SetElectors(t.Context(), "tok", append(s.Electors().Names, name)))
 		}
 		n.set(nil, list{"a"})
 		must(t, s.Renew(t.Context()))
-		wantErr(t, s.SetElectors(t.Context(), list{"b"}), "one at a time")
-		must(t, s.SetElectors(t.Context(), list{"b", "c"}))
+		wantErr(t, s.SetElectors(t.Context(), "tok", list{"b"}), "one at a time")
+		must(t, s.SetElectors(t.Context(), "tok", list{"b", "c"}))
 		for _, name := range (list{"b", "c"}) {
 			d, err := n.voters[name].Durable(t.Context())
 			must(t, err)
@@ -265,9 +266,9 @@ func TestAnUnfinishedChangeIsFinishedLater(t *testing.T) {
 		s := n.session(t, "a")
 		must(t, s.Campaign(t.Context()))
 		n.set(nil, list{"a"}) // b alone is no majority of the new two
-		wantErr(t, s.SetElectors(t.Context(), list{"a", "b"}), "connection refused")
+		wantErr(t, s.SetElectors(t.Context(), "tok", list{"a", "b"}), "connection refused")
 		n.set(nil, nil)
-		must(t, s.SetElectors(t.Context(), list{"a", "b"}))
+		must(t, s.SetElectors(t.Context(), "tok", list{"a", "b"}))
 		if got := s.Electors(); got.Seq != 1 {
 			t.Errorf("the record is %+v, the change was made twice", got)
 		}

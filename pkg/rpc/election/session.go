@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,12 +185,13 @@ func (s *Session) Confirm(ctx context.Context) (term cluster.Term, until time.Ti
 	return term, until, nil
 }
 
-// SetElectors has the record with these names on the disks of a majority of
-// the present electors and of the new ones when it returns nil. One name may
-// differ. A name that is added must answer, as a node that has joined the
+// SetElectors has the record of the incarnation with these names on the disks of
+// a majority of the present electors and of the new ones when it returns nil. It
+// is an error if the session is in another incarnation: its electors say nothing
+// of that one's. One name may differ. A name that is added must answer, as a node that has joined the
 // incarnation; otherwise nothing changes. After another error the change may
 // have happened in part: then it must be tried again, and each renewal does so.
-func (s *Session) SetElectors(ctx context.Context, names []cluster.NodeName) error {
+func (s *Session) SetElectors(ctx context.Context, token cluster.Token, names []cluster.NodeName) error {
 	if err := s.take(ctx); err != nil {
 		return err
 	}
@@ -197,6 +199,9 @@ func (s *Session) SetElectors(ctx context.Context, names []cluster.NodeName) err
 	s.mu.Lock()
 	present, _ := s.c.Record()
 	s.mu.Unlock()
+	if present.Token != token {
+		return fmt.Errorf("change the electors of incarnation %s: the lease is of incarnation %s", token, cmp.Or(present.Token, "none"))
+	}
 	for _, n := range names {
 		if slices.Contains(present.Names, n) {
 			continue
