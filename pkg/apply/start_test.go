@@ -382,3 +382,16 @@ func TestBootWaitsItsTurnWithADeadline(t *testing.T) {
 		}
 	}
 }
+
+// A node that had promised to take part in a founding, which others made without
+// it, joins as a learner: its old promise must not let it found that once more.
+func TestALearnerKeepsNoPromise(t *testing.T) {
+	h := newHost(t)
+	old := prepare()
+	old.Token = "t0"
+	h.must(old)
+	h.must(start(plan.StartJoin))
+	if s := h.disk(); s.Prepared != nil || s.Founding || s.Assigned == nil || s.Assigned.Token != "t1" {
+		t.Errorf("after joining t1: promise %+v, founding %t, assigned %+v", s.Prepared, s.Founding, s.Assigned)
+	}
+}

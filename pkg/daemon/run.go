@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/fleet"
 	"github.com/etcdadm/etcdadm/pkg/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/rpc"
@@ -173,6 +174,9 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 			d.log.Error("etcd did not stop", "error", err)
 		}
 	})
+	if bad := (&lease.BadTermError{Term: durable(d.state).Term}); bad.Term > lease.MaxTerm {
+		d.log.Error("this node cannot vote or obey", "error", bad, "hint", bad.Hint())
+	}
 	if len(durable(d.state).Electors.Names) > 0 {
 		// An elector knows of no vote since it started, and counts from now.
 		d.node.voted.Store(&vote{at: d.now()})

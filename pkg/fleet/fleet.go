@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,14 +80,29 @@ func (f *Fleet) Look(ctx context.Context, prev cluster.Observation) cluster.Obse
 		Cluster: f.o.Cluster, Observer: f.o.Name, Since: f.since, Now: f.o.Now, Nonce: NewToken,
 		Peers: f.o.Peers, Ask: f.ask, Store: f.o.View.Answer, Probe: f.probe,
 	}, prev)
+	f.learn(obs)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, n := range obs.Nodes {
 		f.addresses[n.Name] = n.Address
-		// A node that was cut off may have seen a higher term than any elector.
-		f.lease.session.Learn(cluster.Electors{}, n.Lease.Term)
 	}
 	return obs
+}
+
+// learn takes in the terms that nodes have seen: one that was cut off may have
+// seen a higher one than any elector. The lowest goes first, so that one out of
+// reach of the others is not taken for the beginning.
+func (f *Fleet) learn(obs cluster.Observation) {
+	var terms []cluster.Term
+	for _, n := range obs.Nodes {
+		if n.Lease.Term > 0 {
+			terms = append(terms, n.Lease.Term)
+		}
+	}
+	slices.Sort(terms)
+	for _, t := range terms {
+		f.lease.session.Learn(cluster.Electors{}, t)
+	}
 }
 
 func (f *Fleet) ask(ctx context.Context, p observe.Peer) (observe.Answer, error) {

@@ -33,12 +33,18 @@ type Candidate struct {
 
 // Learn takes in a record and a term that were seen somewhere: on the own disk,
 // in an observation, in a reply. A record of another incarnation than the
-// candidate's is ignored, its term is not.
+// candidate's is ignored, its term is not. What is out of reach (see [InReach])
+// is ignored: whoever has it cannot be won, and the others must not follow it.
 func (c *Candidate) Learn(e cluster.Electors, term cluster.Term) {
-	if Newer(e, c.known) {
-		c.known = cloneRecord(e)
+	if InReach(c.seen, e.Term) {
+		if Newer(e, c.known) {
+			c.known = cloneRecord(e)
+		}
+		c.seen = max(c.seen, e.Term)
 	}
-	c.seen = max(c.seen, term, e.Term)
+	if InReach(c.seen, term) {
+		c.seen = max(c.seen, term)
+	}
 }
 
 // Enter makes the candidate one of the incarnation token. Coming from another
@@ -79,6 +85,9 @@ func (c *Candidate) drop() {
 func (c *Candidate) Campaign(now time.Time) (*Round, error) {
 	if len(c.known.Names) == 0 {
 		return nil, fmt.Errorf("no elector record is known")
+	}
+	if c.seen >= MaxTerm {
+		return nil, &BadTermError{c.seen}
 	}
 	c.drop()
 	c.seen++

@@ -271,3 +271,48 @@ func TestTwoUnfinishedChanges(t *testing.T) {
 	}
 	win(t, b, es, over, "a e")
 }
+
+// The holder's clock runs a tenth too slow, those of the grantors a tenth too
+// fast. The holder must have stopped when the first of them grants to another.
+func TestTheHolderStopsBeforeTheGrantorsByClocksOfDifferentSpeed(t *testing.T) {
+	e := record(0, 0, "a b c")
+	c, es := candidate(e), newElectors(e, "")
+	win(t, c, es, t0, "")
+	byHolder := func(d time.Duration) time.Time { return t0.Add(d * 9 / 10) }
+	byGrantor := func(d time.Duration) time.Time { return t0.Add(d * 11 / 10) }
+	for d := time.Duration(0); d < 2*DefaultTTL; d += 10 * time.Millisecond {
+		_, _, held := c.Held(byHolder(d))
+		req := ask("b", 9)
+		req.Electors = es["b"].Electors()
+		_, reply := es["b"].Decide(byGrantor(d), req)
+		if held && reply.Granted {
+			t.Fatalf("%v after the question the lease is held, and is granted to another", d)
+		}
+		if d == 0 && !held || d > DefaultTTL*3/2 && !reply.Granted {
+			t.Fatalf("after %v: held %v, granted to another %v", d, held, reply.Granted)
+		}
+	}
+}
+
+func TestARenewalThatBeganBeforeTheChangeDoesNotEndIt(t *testing.T) {
+	e := record(0, 0, "a b")
+	c, es := candidate(e), newElectors(e, "c")
+	win(t, c, es, t0, "")
+	early, err := c.Renew(t0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Change(t0, names("a b c")); err != nil {
+		t.Fatal(err)
+	}
+	if !es.answer(c, t0, early, "") {
+		t.Fatal("the renewal is lost")
+	}
+	if _, changing := c.Record(); !changing {
+		t.Error("a round that knew nothing of the change has ended it")
+	}
+	renew(t, c, es, t0, "")
+	if _, changing := c.Record(); changing {
+		t.Error("the change is not done after a round that told of it")
+	}
+}

@@ -88,8 +88,14 @@ func (g Grantor) refusal(now time.Time, req Request) string {
 		return "this node has no elector record"
 	case req.Token != d.Electors.Token:
 		return fmt.Sprintf("this node is in incarnation %s, not %s", d.Electors.Token, req.Token)
+	case d.Term > MaxTerm:
+		bad := &BadTermError{d.Term}
+		return bad.Error() + "; " + bad.Hint()
 	case req.Term < d.Term:
 		return fmt.Sprintf("term %d is over, term %d has been seen", req.Term, d.Term)
+	}
+	if why := beyond(d.Term, req.Term); why != "" {
+		return why
 	}
 	if why := conflict(d.Electors, req.Electors); why != "" {
 		return why

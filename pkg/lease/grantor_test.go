@@ -269,3 +269,11 @@ func TestPrepare(t *testing.T) {
 		})
 	}
 }
+
+func TestOnlyTheRunThatHoldsTheLeaseGivesItBack(t *testing.T) {
+	g := granted(t, voter(), t0, ask("a", 1))
+	back := ask("a", 1)
+	back.Release, back.Boot = true, "an earlier run"
+	refused(t, g, t0, back, "a has no lease of term 1")
+	refused(t, g, t0, ask("b", 2), "a has the lease of term 1")
+}

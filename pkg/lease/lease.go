@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -107,11 +108,6 @@ func (e *HeldError) Error() string { return fmt.Sprintf("%s coordinates: %v", e.
 // Unwrap returns what the electors said.
 func (e *HeldError) Unwrap() error { return e.Err }
 
-// maxJump is how far ahead of the terms that a node has seen an order's may be.
-// A coordinator's term grows by one at a time; a caller gone wrong must not use
-// up all terms for ever.
-const maxJump = 1 << 32
-
 // Witness returns d after it has seen an order of the holder of a term. It is
 // a [*StaleError] if a higher term has been seen, and another error if the
 // node knows another holder of the same term. An executor writes the result to
@@ -120,8 +116,8 @@ func (d Durable) Witness(term cluster.Term, holder cluster.NodeName) (Durable, e
 	if term < d.Term {
 		return d, &StaleError{Want: term, Seen: d.Term}
 	}
-	if term-d.Term > maxJump {
-		return d, fmt.Errorf("term %d is far beyond %d, the highest seen", term, d.Term)
+	if why := beyond(d.Term, term); why != "" {
+		return d, errors.New(why)
 	}
 	if term == d.Grant.Term && holder != d.Grant.Holder {
 		return d, fmt.Errorf("term %d belongs to %s, not to %s", term, d.Grant.Holder, holder)
@@ -166,6 +162,9 @@ func (d Durable) Prepare(token cluster.Token, names []cluster.NodeName) (Durable
 func (d Durable) Join(self cluster.NodeName, record cluster.Electors) (Durable, error) {
 	if err := validRecord(record); err != nil {
 		return d, err
+	}
+	if why := beyond(d.Term, record.Term); why != "" {
+		return d, errors.New(why)
 	}
 	if d.Electors.Token == record.Token {
 		if Newer(record, d.Electors) {

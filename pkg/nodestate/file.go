@@ -52,6 +52,12 @@ type record struct {
 	Written []string `json:"written"`
 }
 
+// encode returns the content of etcdadm.json.
+func (r record) encode() ([]byte, error) {
+	b, err := json.MarshalIndent(r, "", "  ")
+	return append(b, '\n'), err
+}
+
 // A File is the memory of a node, on its disk. It is safe for concurrent use.
 type File struct {
 	dir  string
@@ -208,11 +214,10 @@ func (f *File) writeOwn(s State, now string) error {
 			r.Written = append(r.Written, d)
 		}
 	}
-	own, err := json.MarshalIndent(r, "", "  ")
+	own, err := r.encode()
 	if err != nil {
 		return err
 	}
-	own = append(own, '\n')
 	if bytes.Equal(own, f.own) {
 		return nil
 	}

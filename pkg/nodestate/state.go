@@ -114,6 +114,8 @@ func (s State) checkStep(next State) error {
 		return fmt.Errorf("the high-water mark goes back from %d to %d", s.Revision, next.Revision)
 	case next.Term < s.Term:
 		return fmt.Errorf("term goes back from %d to %d", s.Term, next.Term)
+	case next.Term > s.Term && next.Term > lease.MaxTerm:
+		return fmt.Errorf("term %d is above %d, the highest there is", next.Term, lease.MaxTerm)
 	case next.Grant.Term < s.Grant.Term:
 		return fmt.Errorf("grant goes back from term %d to %d", s.Grant.Term, next.Grant.Term)
 	case next.Grant.Term != s.Grant.Term || s.Grant.Holder == "":

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"math"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -39,6 +40,8 @@ func TestWhichElectorsCount(t *testing.T) {
 			newWorld().incarnations("t1", "t2").node("a", assigned("t1"), keeps("t1", 9, 0, "a")).node("b", assigned("t2"), keeps("t2", 1, 0, "b")), electors("t2", 1, 0, "b")},
 		{"the newest incarnation's record wins, told first",
 			newWorld().incarnations("t1", "t2").node("a", assigned("t2"), keeps("t2", 1, 0, "a")).node("b", assigned("t1"), keeps("t1", 9, 0, "b")), electors("t2", 1, 0, "a")},
+		{"a record of a term that nobody can have is none",
+			newWorld().node("a", assigned("t1"), keeps("t1", math.MaxUint64, 0, "x")).node("b", assigned("t1"), keeps("t1", 1, 0, "a", "b")), old},
 		{"a record without names is none",
 			newWorld().node("a", assigned("t1"), keeps("t1", 0, 0)).node("b", assigned("t1"), keeps("t1", 0, 0, "b", "c")), electors("t1", 0, 0, "b", "c")},
 		{"without a record in the store the first node's incarnation counts, whatever the terms",

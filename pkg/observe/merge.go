@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 )
 
 // inputs are the answers of one look.
@@ -96,7 +97,7 @@ func (in inputs) addElectors(obs *cluster.Observation) {
 	for _, n := range obs.Nodes {
 		e := n.Electors
 		promised := n.Prepared != nil && recorded(obs, e.Token) && !obs.Store.Ended(e.Token)
-		if len(e.Names) == 0 || n.Assigned == nil && !promised {
+		if len(e.Names) == 0 || e.Term > lease.MaxTerm || n.Assigned == nil && !promised {
 			// A record without names says nothing. A promise makes electors once the
 			// founding has its record, and as long as no restore has ended it; a node
 			// without member and promise is no elector any more.

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ func TestOvertaken(t *testing.T) {
 	equal(t, "the same term of another, who gave it back", overtaken(3, "a", released), true)
 	equal(t, "an earlier one of another", overtaken(3, "a", node(true, 2, "b")), false)
 	equal(t, "a later one", overtaken(3, "a", node(true, 4, "")), true)
+	equal(t, "one that nobody can pass", overtaken(3, "a", node(true, math.MaxUint64, "")), false)
 	equal(t, "a later one of a node that does not answer", overtaken(3, "a", node(false, 4, "")), false)
 }
 

@@ -220,11 +220,13 @@ func moved(lease cluster.Electors, obs cluster.Observation) bool {
 //
 // Nor does one that has voted for another in the same term: in a campaign that was
 // lost, and the term given back, or as an elector of what ran before a restore,
-// which counts the same numbers.
+// which counts the same numbers. A term that is out of reach cannot be passed:
+// campaigns against it would only disturb those that can be won.
 func overtaken(term cluster.Term, self cluster.NodeName, obs cluster.Observation) bool {
 	for _, n := range obs.Nodes {
 		other := n.Lease.Term == term && n.Lease.Holder != "" && n.Lease.Holder != self
-		if n.Reachable && (n.Lease.Term > term || other) {
+		later := n.Lease.Term > term && lease.InReach(term, n.Lease.Term)
+		if n.Reachable && (later || other) {
 			return true
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/command/machine"
 	"github.com/etcdadm/etcdadm/pkg/command/release"
 	"github.com/etcdadm/etcdadm/pkg/command/run"
+	"github.com/etcdadm/etcdadm/pkg/command/term"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 )
 
@@ -24,7 +25,7 @@ func Parts() []*cobra.Command {
 		group("machine",
 			machine.NewInit(program), machine.NewJoin(program), machine.NewReset(program), machine.NewRemove(),
 			machine.NewInfo(), machine.NewPreflight(),
-			certs.New(), certs.NewKubeadm(), config.New(), release.New(), run.New(), handover.New(program),
+			certs.New(), certs.NewKubeadm(), config.New(), release.New(), run.New(), handover.New(program), term.New(),
 		),
 		group("etcd", client.New()...),
 		group("auto", auto.New(daemon.Run)...),

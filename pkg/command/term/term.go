@@ -1,0 +1,66 @@
+// Package term has the command of etcdadm that lowers the coordinator's term on
+// one node's disk.
+package term
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
+)
+
+// New returns the command term.
+func New() *cobra.Command {
+	cmd := cli.Group("term", "repair the coordinator's term on this machine")
+	cmd.Long = "term is about the number by which etcd-manager's daemons tell an old coordinator from a new one."
+	cmd.AddCommand(reset())
+	return cmd
+}
+
+// A view is what is printed for programs.
+type view struct {
+	Before cluster.Term `json:"before"`
+	After  cluster.Term `json:"after"`
+}
+
+func reset() *cobra.Command {
+	var dir string
+	var to uint64
+	cmd := &cobra.Command{
+		Use: "reset", Short: "lower the highest term that this node has seen",
+		Long: "reset is for a node on whose disk is a term that no campaign can follow: it votes for nobody and obeys nobody, and\n" +
+			"says so in its log and in etcdadm status. It lowers the term on the disk; what else the node remembers stays.\n\n" +
+			"Do it on one node at a time: stop etcd-manager there (its etcd stops with it), run this, start it again, wait until\n" +
+			"its member is healthy, go on to the next node that has the term. Give all of them the same --to: the highest term of\n" +
+			"the nodes that are not affected (lease.term in etcdadm observe -o json); where all are, any number from 1, such as\n" +
+			"1000, that is not below the term in the last lines of etcd-manager-ctl history.",
+		Example: "  systemctl stop etcd-manager\n  etcdadm term reset --to=1000\n  systemctl start etcd-manager",
+		Args:    cobra.NoArgs,
+	}
+	out := cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
+	cmd.Flags().StringVar(&dir, "data-dir", "/var/lib/etcd-manager", "etcd-manager's data `directory`")
+	cmd.Flags().Uint64Var(&to, "to", 0, "the `term` to go back to (required)")
+	// It fails only for a flag that does not exist.
+	_ = cmd.MarkFlagRequired("to")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		before, err := nodestate.ResetTerm(dir, cluster.Term(to))
+		if err != nil {
+			var locked *hostfs.LockedError
+			if errors.As(err, &locked) {
+				err = cli.WithHint(err, "stop etcd-manager on this node first")
+			}
+			return err
+		}
+		return out.Print(cmd.OutOrStdout(), view{before.Term, cluster.Term(to)}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "The highest term that this node has seen was %d, it is %d now.\n", before.Term, to)
+			return err
+		})
+	}
+	return cmd
+}

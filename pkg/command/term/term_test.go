@@ -1,0 +1,83 @@
+package term
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
+)
+
+// poisoned is what a node has on disk that has followed a caller gone wrong.
+const poisoned = `{"format":1,"written":[],"state":{"term":18446744073709551615,
+"grant":{"term":18446744073709551615,"holder":"x","boot":"b"},
+"electors":{"token":"tok","term":18446744073709551615,"seq":2,"names":["a","b"]},"revision":3000000}}`
+
+func run(args ...string) (string, error) {
+	cmd := New()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs(append([]string{"reset"}, args...))
+	err := cmd.Execute()
+	return out.String(), err
+}
+
+func TestResetMakesAPoisonedDiskUsable(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "etcdadm.json"), []byte(poisoned), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self := nodestate.Self{Name: "a"}
+	f, err := nodestate.Open(dir, self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The daemon has it open.
+	var locked *hostfs.LockedError
+	if _, err := run("--data-dir", dir, "--to", "41"); !errors.As(err, &locked) {
+		t.Fatalf("beside a daemon: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run("--data-dir", dir, "--to", "41")
+	if err != nil || !strings.Contains(out, "18446744073709551615, it is 41 now") {
+		t.Fatalf("%q, %v", out, err)
+	}
+	if f, err = nodestate.Open(dir, self); err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s := f.State()
+	if s.Term != 41 || s.Grant.Term != 41 || s.Grant.Holder != "x" || s.Electors.Term != 41 || s.Revision != 3000000 {
+		t.Errorf("the state is %+v", s)
+	}
+	err = f.Update(func(s *nodestate.State) error { s.Term = math.MaxUint64; return nil })
+	if err == nil || f.State().Term != 41 {
+		t.Errorf("the disk takes a poisoned term: %v", err)
+	}
+	if err := f.Update(func(s *nodestate.State) error { s.Term = cluster.Term(42); return nil }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestResetRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"--data-dir", dir},                                        // no term
+		{"--data-dir", dir, "--to", "0"},                           // none that can be
+		{"--data-dir", dir, "--to", "5"},                           // nothing there
+		{"--data-dir", filepath.Join(dir, "missing"), "--to", "5"}, // not even a directory
+	} {
+		if out, err := run(args...); err == nil {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package lease
+
+import (
+	"fmt"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// MaxTerm is the highest term that anybody grants, obeys, learns or writes. No
+// cluster gets there by campaigns, which use up a few million terms a year; a
+// higher one comes from a caller gone wrong or a damaged disk, and would leave
+// no term to campaign for.
+const MaxTerm cluster.Term = 1 << 62
+
+// maxJump is how far ahead of the terms that a node has seen another may be: a
+// node that was cut off for decades, and campaigned all the time, stays within
+// it. So a caller gone wrong cannot use up all terms with one request.
+const maxJump = 1 << 28
+
+// InReach reports whether a node that has seen the term from takes over the term
+// to. A node that has seen none (a fresh disk, a person's command) has nothing to
+// compare with and takes over any term up to [MaxTerm].
+func InReach(from, to cluster.Term) bool {
+	return to <= MaxTerm && (from == 0 || to <= from || to-from <= maxJump)
+}
+
+// beyond says why a node that has seen the term from refuses the term to, empty
+// if it does not.
+func beyond(from, to cluster.Term) string {
+	switch {
+	case InReach(from, to):
+		return ""
+	case to > MaxTerm:
+		return fmt.Sprintf("term %d is above %d, the highest there is", to, MaxTerm)
+	}
+	return fmt.Sprintf("term %d is far beyond %d, the highest seen here", to, from)
+}
+
+// A BadTermError says that the disk of a node has a term after which none can
+// follow, or one that nobody else can follow.
+type BadTermError struct{ Term cluster.Term }
+
+func (e *BadTermError) Error() string {
+	return fmt.Sprintf("term %d leaves no term to campaign for (%d is the highest there is)", e.Term, MaxTerm)
+}
+
+// Hint says what to do.
+func (e *BadTermError) Hint() string {
+	return "stop etcd-manager on each node that has seen this term, one node at a time, run \"etcdadm term reset\" there, and start it again"
+}
+
+// resetSeq is more than any holder counts up in one term.
+const resetSeq = 1 << 32
+
+// Reset returns d with the highest term seen lowered to term. It is the way out
+// where a node has seen a term that nobody can follow. The daemon must not run.
+//
+// A grant of a higher term counts as one of the new term to the same holder,
+// not given back: so the grantor that starts from the result keeps quiet for one
+// [MaxTTL], in which every lease that it took part in ends, and a holder of
+// a higher term finds its term out of reach, or asks for a new one. A record with
+// a higher stamp gets the stamp of term, and a number that keeps it newer than
+// every record that was made before it.
+//
+// Term must be the highest that can be used of those that other nodes have seen:
+// from a lower one the node would have forgotten promises that still count.
+func (d Durable) Reset(term cluster.Term) (Durable, error) {
+	if term == 0 || term > MaxTerm/2 {
+		return d, fmt.Errorf("term %d cannot be gone back to: it is not between 1 and %d", term, MaxTerm/2)
+	}
+	if term > d.Term {
+		return d, fmt.Errorf("term %d is not lower than %d, the highest seen", term, d.Term)
+	}
+	d.Term = term
+	if d.Grant.Term > term {
+		d.Grant.Term, d.Grant.Released = term, false
+	}
+	if d.Electors.Term > term {
+		d.Electors.Term, d.Electors.Seq = term, d.Electors.Seq+resetSeq
+	}
+	return d, nil
+}

@@ -1,0 +1,129 @@
+package lease
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// unusable are terms that nobody may take over who has seen term 5.
+var unusable = []cluster.Term{10 + maxJump, MaxTerm + 1, math.MaxUint64 - 1, math.MaxUint64}
+
+func TestNobodyTakesOverATermOutOfReach(t *testing.T) {
+	d := Durable{Term: 5, Electors: record(0, 0, "a b c")}
+	for _, term := range unusable {
+		g := Start(t0, "c", d)
+		refused(t, g, t0, ask("a", term), "term")
+		req := ask("a", 6)
+		req.Electors.Term = term
+		refused(t, g, t0, req, "later term")
+		if got, err := d.Witness(term, "a"); err == nil || !reflect.DeepEqual(got, d) {
+			t.Errorf("an order of term %d is obeyed: %+v, %v", term, got, err)
+		}
+		if got, err := d.Join("d", record(term, 0, "a b")); err == nil || !reflect.DeepEqual(got, d) {
+			t.Errorf("a record of term %d is joined: %+v, %v", term, got, err)
+		}
+		c := candidate(record(5, 0, "a b c"))
+		c.Learn(record(term, 0, "x"), 0)
+		c.Learn(cluster.Electors{}, term)
+		r, err := c.Campaign(t0)
+		if err != nil || r.Request.Term != 6 {
+			t.Fatalf("after a look that told of term %d: campaign %+v, %v", term, r, err)
+		}
+		c.Note(r, "b", Reply{Term: term, Electors: record(term, 0, "x")})
+		if r, err = c.Campaign(t0); err != nil || r.Request.Term != 7 || stamp(r.Request.Electors) != "5.0" {
+			t.Errorf("after a reply that told of term %d: campaign %+v, %v", term, r, err)
+		}
+	}
+}
+
+func TestWhatIsInReachIsTakenOver(t *testing.T) {
+	d := Durable{Term: 5, Electors: record(0, 0, "a b c")}
+	granted(t, Start(t0, "c", d), t0, ask("a", 5+maxJump))
+	if got, err := d.Witness(5+maxJump, "a"); err != nil || got.Term != 5+maxJump {
+		t.Errorf("witness: %+v, %v", got, err)
+	}
+	// A fresh disk has nothing to compare with.
+	if got, err := (Durable{}).Join("d", record(1<<40, 0, "a b")); err != nil || got.Term != 1<<40 {
+		t.Errorf("join: %+v, %v", got, err)
+	}
+	if _, err := (Durable{}).Join("d", record(MaxTerm+1, 0, "a b")); err == nil {
+		t.Error("a fresh disk takes over a term above the highest")
+	}
+	c := candidate(record(1<<40, 0, "a b c"))
+	if r, err := c.Campaign(t0); err != nil || r.Request.Term != 1<<40+1 {
+		t.Errorf("campaign: %+v, %v", r, err)
+	}
+}
+
+func TestAtTheHighestTermNobodyCampaigns(t *testing.T) {
+	c := candidate(record(MaxTerm, 0, "a b c"))
+	var bad *BadTermError
+	if _, err := c.Campaign(t0); !errors.As(err, &bad) || bad.Term != MaxTerm || !strings.Contains(bad.Hint(), "etcdadm term reset") {
+		t.Errorf("campaign: %v", err)
+	}
+}
+
+// Each node is stopped, reset and started; the others wait. In the end the
+// electors grant again, and at no time two of them do what they had promised not to.
+func TestNodesThatAreResetOneByOneElectAgain(t *testing.T) {
+	poisoned := Durable{
+		Term: math.MaxUint64, Grant: Grant{Term: math.MaxUint64, Holder: "x", Boot: "boot-x"},
+		Electors: record(math.MaxUint64, 3, "a b c"),
+	}
+	es := electors{}
+	for _, n := range names("a b c") {
+		es[n] = Start(t0, "c", poisoned)
+	}
+	c := candidate(record(7, 1, "a b c"))
+	for i, n := range names("a b") {
+		if r, _ := c.Campaign(t0); es.answer(c, t0, r, "") {
+			t.Fatalf("a campaign is won with %d of 3 electors reset", i)
+		}
+		d, err := es[n].Durable.Reset(7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := (Grant{Term: 7, Holder: "x", Boot: "boot-x"}); d.Term != 7 || d.Grant != want {
+			t.Fatalf("reset to %+v", d)
+		}
+		es[n] = Start(t0, "c", d)
+		early := ask("b", 9)
+		early.Electors = d.Electors
+		refused(t, es[n], t0.Add(MaxTTL-1), early, "x has the lease")
+		refused(t, es[n], t0, ask("x", math.MaxUint64), "term")
+	}
+	later := t0.Add(MaxTTL)
+	win(t, c, es, later, "")
+	if got := es["a"].Electors(); got.Term < 8 || !reflect.DeepEqual(got.Names, names("a b c")) {
+		t.Errorf("the record is %+v", got)
+	}
+}
+
+func TestResetKeepsTheOrderOfRecordsAndRefusesNonsense(t *testing.T) {
+	bad := Durable{Term: math.MaxUint64, Electors: record(math.MaxUint64, 0, "a b")}
+	d, err := bad.Reset(7)
+	if err != nil || !Newer(d.Electors, record(7, 1<<31, "a b c")) {
+		t.Errorf("the record is %+v, older than one of the term it was reset to: %v", d.Electors, err)
+	}
+	kept := Durable{Term: math.MaxUint64, Grant: Grant{Term: 4, Holder: "a", Released: true}, Electors: record(4, 2, "a b")}
+	d, err = kept.Reset(7)
+	if want := (Durable{Term: 7, Grant: kept.Grant, Electors: kept.Electors}); err != nil || !reflect.DeepEqual(d, want) {
+		t.Errorf("reset changed more than the term: %+v, %v", d, err)
+	}
+	for _, term := range []cluster.Term{0, MaxTerm, math.MaxUint64} {
+		if got, err := bad.Reset(term); err == nil || !reflect.DeepEqual(got, bad) {
+			t.Errorf("reset to %d: %+v, %v", term, got, err)
+		}
+	}
+	if _, err := kept.Reset(7); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.Reset(8); err == nil {
+		t.Error("a reset raises the term")
+	}
+}
