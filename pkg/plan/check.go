@@ -35,7 +35,9 @@ func unsafe(invariant, format string, args ...any) error {
 //	live-data   data of a current member is never moved or deleted
 //	version     no member starts with another version than it ran
 //	founding    a cluster is founded only where nothing tells of an earlier one
-//	newest      the newest backup is never deleted
+//	newest      the newest backup, and the newest good one, are never deleted
+//	aged        no backup is deleted for an age that only a clock tells of
+//	aside       what a node held before its troubles began is not discarded early
 //	electors    the electors' record moves by one name at a time
 //	restore     nothing that runs is stopped before all that replaces it is ready,
 //	            and no restored cluster begins below a revision that was seen
@@ -86,7 +88,9 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return c.discardStaged(op)
 	case *RequestClose:
 		return nil // a request is a wish
-	case *DataDiscard, *BackupTake, *BackupVerify, *BackupDrill, *EndpointsWrite:
+	case *DataDiscard:
+		return c.discard(op)
+	case *BackupTake, *BackupVerify, *BackupDrill, *EndpointsWrite:
 		return nil // nothing of the cluster's can be lost by these
 	}
 	return unsafe("unknown", "%T has no check", op)

@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -137,20 +136,6 @@ func (c checker) setAside(op *DataSetAside) error {
 	// A learner without a name has not finished its first start.
 	if member && !(m.Learner && m.Name == "") {
 		return unsafe("live-data", "%s holds the data of current member %s", op.Node, m.ID)
-	}
-	return nil
-}
-
-func (c checker) prune(op *BackupPrune) error {
-	newest := time.Time{}
-	name := ""
-	for _, b := range c.obs.Store.Backups {
-		if b.At.After(newest) {
-			newest, name = b.At, b.Name
-		}
-	}
-	if name != "" && slices.Contains(op.Remove, name) {
-		return unsafe("newest", "%s is the newest backup", name)
 	}
 	return nil
 }

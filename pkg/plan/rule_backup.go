@@ -123,16 +123,28 @@ func ruleDiscard(l *look) (Operation, verdict) {
 // someone has to have the time to look.
 const minAside = time.Hour
 
+// sameTrouble is the longest time between two times of setting data aside that
+// belong together: joins that fail again and again, restores of one wrong backup after
+// another.
+const sameTrouble = 24 * time.Hour
+
 // needless returns what is to be discarded of list, which is ordered by age.
-// The oldest goes by age only: it is what the node held before its troubles
-// began. What came after it is, as a rule, from joins that failed, and holds
-// nothing that the cluster does not have. So by number goes the second oldest.
+// What was set aside first of a row is what the node held before its troubles
+// began, and goes by age only; so does the newest, which may be the first of the next
+// row. What came in between is, as a rule, from joins that failed and restores that
+// were not the right ones: of that the oldest goes by number. A row is a day apart
+// from the next, so that few are left.
 func (l *look) needless(list []cluster.SetAside) *cluster.SetAside {
-	switch {
-	case len(list) > 0 && l.age(list[0].At) > l.policy.SetAsideKeep:
+	if len(list) > 0 && l.age(list[0].At) > l.policy.SetAsideKeep {
 		return &list[0]
-	case len(list) > 1 && len(list) > l.policy.SetAsideMax && l.age(list[1].At) > minAside:
-		return &list[1]
+	}
+	if len(list) <= l.policy.SetAsideMax {
+		return nil
+	}
+	for i := 1; i < len(list)-1; i++ {
+		if list[i].At.Sub(list[i-1].At) <= sameTrouble && l.age(list[i].At) > minAside {
+			return &list[i]
+		}
 	}
 	return nil
 }

@@ -24,6 +24,9 @@ type Policy struct {
 	// take in the store, as far as their size is known. Zero is without limit.
 	MaxCount int
 	MaxBytes int64
+	// ByClock has ages be what the clock says, however few backups there are to
+	// tell of the time. A person may know that the clock is right.
+	ByClock bool
 }
 
 func (p Policy) withDefaults() Policy {
@@ -54,6 +57,7 @@ const (
 	young
 	firstOfHour
 	firstOfDay
+	oldByClock
 	newest
 	newestGood
 	// Those from here on let a backup go.
@@ -88,6 +92,7 @@ func texts(p Policy) []string {
 		young:               "younger than an hour",
 		firstOfHour:         "the earliest of its hour",
 		firstOfDay:          "the earliest of its day",
+		oldByClock:          "old by the clock alone: there are not that many days of backups after it",
 		newest:              "the newest backup",
 		newestGood:          "the newest good backup",
 		notFirstOfHour:      "not the earliest of its hour",
@@ -126,14 +131,26 @@ func (b bucket) class() class { return class(b & 7) }
 // dated reports whether one backup of the bucket is kept for all.
 func (b bucket) dated() bool { return b.class() == hourly || b.class() == daily }
 
-// A judged backup is what the first pass over the backups learns of each.
+// A parsed backup is what its name says.
+type parsed struct {
+	unix          int64
+	dated, future bool
+}
+
+// A judged backup is what the first passes over the backups learn of each.
 type judged struct {
 	unix   int64
 	bucket bucket
+	// byClock says that the clock alone would have it be too old.
+	byClock bool
 }
 
 // Keep returns a verdict for each backup, in the order of the backups, which
-// does not matter otherwise. A backup's time is the one in its name.
+// does not matter otherwise. A backup's time is the one in its name. Its age is
+// counted along the good backups: of a stretch without any, also of the one from the
+// newest until now, a day counts for the hourly retention and eight days for the
+// daily one. So a clock that is years ahead ages nothing by years, and where
+// backups stop nothing more is deleted.
 //
 //   - younger than an hour: kept;
 //   - younger than the hourly retention: the earliest in each hour of UTC is kept;
@@ -148,8 +165,8 @@ type judged struct {
 //
 // A damaged backup is the earliest of its hour or day only if there is no good
 // one in it. Of two backups of the same second the one with the lower name is
-// the earlier. But for limits, damage and the last rule these are the rules of
-// the existing etcd-manager, so two programs on one store agree.
+// the earlier. But for limits, damage, the last rule and how stretches without
+// backups count, these are the rules of the existing etcd-manager.
 //
 // Pruning what a policy has left prunes nothing more at that time. It takes
 // time linear in the backups, and sorts them where there are more than the limits
@@ -192,9 +209,17 @@ func sift(policy Policy, now time.Time, backups []cluster.Backup) sieve {
 	policy = policy.withDefaults()
 	n := len(backups)
 	s := sieve{all: make([]judged, n), reasons: make([]reason, n), first: make(map[bucket]int32, n/4), newest: -1, newestGood: -1}
+	all := make([]parsed, n)
 	var names reader
 	for i, b := range backups {
-		s.all[i] = judge(policy, now, b.Name, &names)
+		all[i] = parse(now, b.Name, &names)
+	}
+	var counted served
+	if !policy.ByClock {
+		counted = newServed(now, all, backups)
+	}
+	for i := range backups {
+		s.all[i] = judge(policy, now, all[i], counted)
 		s.note(backups, i)
 	}
 	for i := range backups {
@@ -239,6 +264,8 @@ func (s *sieve) byAge(backups []cluster.Backup, i int) reason {
 		spoiled = backups[i].Damaged && !backups[j].Damaged
 	}
 	switch r := rule(in.class(), first, spoiled); {
+	case r.keep() && in.dated() && s.all[i].byClock:
+		return oldByClock
 	case r.keep():
 		return r
 	case i == s.newest:
@@ -276,35 +303,50 @@ func rule(c class, first, spoiled bool) reason {
 	return tooOld
 }
 
-func judge(policy Policy, now time.Time, name string, r *reader) judged {
+func parse(now time.Time, name string, r *reader) parsed {
 	unix, ok := r.read(name)
 	if !ok {
 		at, err := ParseName(name)
 		if err != nil {
-			return judged{}
+			return parsed{}
 		}
 		unix = at.Unix()
 	}
-	switch age := now.Sub(time.Unix(unix, 0)); {
-	case age < 0:
-		return judged{unix, bucketOf(future, 0)}
-	case age < keepAll:
-		return judged{unix, bucketOf(recent, 0)}
-	case age < policy.Hourly:
-		return judged{unix, bucketOf(hourly, slot(unix, time.Hour))}
-	case age < policy.Daily:
-		return judged{unix, bucketOf(daily, slot(unix, day))}
+	return parsed{unix: unix, dated: true, future: now.Before(time.Unix(unix, 0))}
+}
+
+func judge(policy Policy, now time.Time, p parsed, counted served) judged {
+	switch {
+	case !p.dated:
+		return judged{}
+	case p.future:
+		return judged{unix: p.unix, bucket: bucketOf(future, 0)}
 	}
-	return judged{unix, bucketOf(old, 0)}
+	// In seconds: a clock may be further ahead than a Duration reaches.
+	age := now.Unix() - p.unix
+	forHourly, forDaily := counted.uncounted(p.unix)
+	j := judged{unix: p.unix, byClock: age >= seconds(policy.Daily)}
+	switch {
+	case age < seconds(keepAll):
+		j.bucket = bucketOf(recent, 0)
+	case age-forHourly < seconds(policy.Hourly):
+		j.bucket = bucketOf(hourly, slot(p.unix, time.Hour))
+	case age-forDaily < seconds(policy.Daily):
+		j.bucket = bucketOf(daily, slot(p.unix, day))
+	default:
+		j.bucket = bucketOf(old, 0)
+	}
+	return j
 }
 
 // slot numbers the stretches of time of a length in UTC: hours and days. It
 // rounds down, also before 1970.
 func slot(unix int64, length time.Duration) int64 {
-	seconds := int64(length / time.Second)
-	n := unix / seconds
-	if unix%seconds < 0 {
+	n := unix / seconds(length)
+	if unix%seconds(length) < 0 {
 		n--
 	}
 	return n
 }
+
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }

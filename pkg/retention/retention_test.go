@@ -138,6 +138,27 @@ func naive(p Policy, now time.Time, backups []cluster.Backup) map[string]bool {
 	keep := map[string]bool{}
 	hours, days := map[string]bool{}, map[string]bool{}
 	newest := ""
+	// counted walks back from now, day by day: of each stretch without a backup the
+	// first days count, up to most.
+	occupied := map[string]bool{now.Format(time.DateOnly): true}
+	for _, b := range sorted {
+		if at, err := ParseName(b.Name); err == nil && !at.After(now) {
+			occupied[at.Format(time.DateOnly)] = true
+		}
+	}
+	counted := func(at time.Time, most int) time.Duration {
+		age, run := now.Sub(at), 0
+		for d := now; d.Format(time.DateOnly) > at.Format(time.DateOnly); {
+			d = d.AddDate(0, 0, -1)
+			if run++; run > most {
+				age -= day
+			}
+			if occupied[d.Format(time.DateOnly)] {
+				run = 0
+			}
+		}
+		return age
+	}
 	for _, b := range sorted {
 		at, err := ParseName(b.Name)
 		age := now.Sub(at)
@@ -150,10 +171,10 @@ func naive(p Policy, now time.Time, backups []cluster.Backup) map[string]bool {
 		switch {
 		case age < time.Hour:
 			keep[b.Name] = true
-		case age < p.Hourly:
+		case counted(at, 1) < p.Hourly:
 			keep[b.Name] = !hours[hour]
 			hours[hour] = true
-		case age < p.Daily:
+		case counted(at, 8) < p.Daily:
 			keep[b.Name] = !days[date]
 			days[date] = true
 		}

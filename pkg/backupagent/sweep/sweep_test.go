@@ -55,7 +55,7 @@ func TestOldBackupsAndLeftoversGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What was written just now is no leftover yet, whatever its name says.
-	p, err := Look(t.Context(), s, retention.Policy{Hourly: 9 * 24 * time.Hour, Daily: 100 * 24 * time.Hour}, now)
+	p, err := Look(t.Context(), s, retention.Policy{Hourly: 9 * 24 * time.Hour, Daily: 100 * 24 * time.Hour, ByClock: true}, now)
 	if err != nil || len(p.Leftovers) > 0 {
 		t.Fatalf("%+v, %v", p, err)
 	}

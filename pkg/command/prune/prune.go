@@ -48,6 +48,8 @@ type command struct {
 	Options
 	flags  Flags
 	dryRun bool
+	// byClock is retention.Policy.ByClock.
+	byClock bool
 }
 
 // New returns the command.
@@ -69,6 +71,7 @@ func New(o Options) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.BoolVar(&c.dryRun, "dry-run", false, "delete nothing, only say what would be")
+	fs.BoolVar(&c.byClock, "by-clock", false, "take ages from this machine's clock alone: also where there are not that many days of backups to tell of them")
 	c.flags.Add(fs, "")
 	return cmd
 }
@@ -112,6 +115,7 @@ func (c *command) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	policy.ByClock = c.byClock
 	ctx := cmd.Context()
 	s, err := c.Open(ctx)
 	if err != nil {

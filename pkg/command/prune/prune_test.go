@@ -85,7 +85,7 @@ func left(t *testing.T, dir string) int {
 
 func TestPruneSaysWhyAndDeletes(t *testing.T) {
 	dir := fill(t, some...)
-	code, stdout, stderr := run(t, tree(dir, nil), "--dry-run")
+	code, stdout, stderr := run(t, tree(dir, nil), "--dry-run --by-clock")
 	if code != 0 || stderr != "" || left(t, dir) != 5 {
 		t.Fatalf("exit code %d, %s, %d are left", code, stderr, left(t, dir))
 	}
@@ -105,7 +105,12 @@ func TestPruneSaysWhyAndDeletes(t *testing.T) {
 		t.Errorf("no summary in\n%s", stdout)
 	}
 
-	code, stdout, stderr = run(t, tree(dir, nil), "")
+	code, stdout, stderr = run(t, tree(dir, nil), "--dry-run")
+	if line := "2020-01-01T00:00:00Z-000001 stays old by the clock alone"; code != 0 || stderr != "" || !hasLine(stdout, line) {
+		t.Errorf("exit code %d, %s: there is no line %q in\n%s", code, stderr, line, stdout)
+	}
+
+	code, stdout, stderr = run(t, tree(dir, nil), "--by-clock")
 	if code != 0 || stderr != "" || left(t, dir) != 3 || !strings.Contains(stdout, ", 2 are deleted (") {
 		t.Errorf("exit code %d, %s, %d are left\n%s", code, stderr, left(t, dir), stdout)
 	}
@@ -138,15 +143,17 @@ func TestPolicyOfFlagsAndVariables(t *testing.T) {
 		env  map[string]string
 		left int
 	}{
-		{"", nil, 3},
-		{"--daily=20y", nil, 4},
-		{"", map[string]string{DailyVariable: "20y"}, 4},
-		{"--daily=90d", map[string]string{DailyVariable: "20y"}, 3},
-		{"--hourly=90m --daily=100m", nil, 2},
-		{"", map[string]string{HourlyVariable: "90m", DailyVariable: "100m"}, 2},
+		{"", nil, 4},
+		{"--by-clock", nil, 3},
+		{"--by-clock --daily=20y", nil, 4},
+		{"--by-clock", map[string]string{DailyVariable: "20y"}, 4},
+		{"--by-clock --daily=90d", map[string]string{DailyVariable: "20y"}, 3},
+		{"--by-clock --hourly=90m --daily=100m", nil, 2},
+
+		{"--by-clock", map[string]string{HourlyVariable: "90m", DailyVariable: "100m"}, 2},
 		{"--max-count=1", nil, 2},
 		{"--max-size=1B", nil, 2},
-		{"--max-size=1TiB --max-count=9", nil, 3},
+		{"--max-size=1TiB --max-count=9", nil, 4},
 	} {
 		dir := fill(t, some...)
 		code, stdout, stderr := run(t, tree(dir, c.env), c.args)
@@ -174,7 +181,7 @@ func TestPolicyOfFlagsAndVariables(t *testing.T) {
 
 func TestPruneAsJSON(t *testing.T) {
 	dir := fill(t, some...)
-	_, stdout, _ := run(t, tree(dir, nil), "-o json --dry-run")
+	_, stdout, _ := run(t, tree(dir, nil), "-o json --dry-run --by-clock")
 	var r report
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
 		t.Fatalf("%v in %s", err, stdout)
@@ -213,7 +220,7 @@ func TestDeniedDeletionWarnsAndFails(t *testing.T) {
 	root := cli.Group("tool", "")
 	c := &command{Options: Options{Out: cli.AddOutput(root, cli.Table), Now: func() time.Time { return now }}}
 	leaf := &cobra.Command{Use: "prune", RunE: func(cmd *cobra.Command, _ []string) error {
-		return c.prune(cmd.Context(), cmd, denying{open(t, dir)}, retention.Policy{})
+		return c.prune(cmd.Context(), cmd, denying{open(t, dir)}, retention.Policy{ByClock: true})
 	}}
 	root.AddCommand(leaf)
 	code, stdout, stderr := run(t, root, "")

@@ -1,0 +1,99 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+func (c checker) prune(op *BackupPrune) error {
+	var newest, good cluster.Backup
+	for _, b := range c.obs.Store.Backups {
+		if b.At.After(newest.At) {
+			newest = b
+		}
+		if !b.Damaged && b.At.After(good.At) && !b.At.After(c.obs.At) {
+			good = b
+		}
+	}
+	for _, last := range []cluster.Backup{newest, good} {
+		if last.Name != "" && slices.Contains(op.Remove, last.Name) {
+			return unsafe("newest", "%s is the newest backup", last.Name)
+		}
+	}
+	if c.policy.MaxBackups > 0 || c.policy.MaxBackupBytes > 0 {
+		return nil // by number there is no least age
+	}
+	for _, b := range c.obs.Store.Backups {
+		if !slices.Contains(op.Remove, b.Name) || b.Damaged || c.goodOfDay(b.At, op.Remove) {
+			continue
+		}
+		if days := c.daysOfBackups(b.At); days < c.policy.DailyRetention-24*time.Hour {
+			return unsafe("aged", "%s is %s old, counted along the backups, and %s is kept", b.Name, days, c.policy.DailyRetention)
+		}
+	}
+	return nil
+}
+
+// goodOfDay reports whether a good backup of the day of a time stays.
+func (c checker) goodOfDay(at time.Time, remove []string) bool {
+	return slices.ContainsFunc(c.obs.Store.Backups, func(b cluster.Backup) bool {
+		return !b.Damaged && b.At.UTC().Format(time.DateOnly) == at.UTC().Format(time.DateOnly) && !slices.Contains(remove, b.Name)
+	})
+}
+
+// daysOfBackups returns the time from one time until now, as far as there are good
+// backups to tell of it: it goes back from each to the next, by eight days at
+// most.
+func (c checker) daysOfBackups(since time.Time) time.Duration {
+	var times []time.Time
+	for _, b := range c.obs.Store.Backups {
+		if !b.Damaged && b.At.After(since) && b.At.Before(c.obs.At) {
+			times = append(times, b.At)
+		}
+	}
+	slices.SortFunc(times, func(a, b time.Time) int { return b.Compare(a) })
+	total, last := time.Duration(0), c.obs.At
+	for _, at := range append(times, since) {
+		// Days of the calendar: from the first hour of one to the last of another.
+		total += min(last.Sub(at), 9*24*time.Hour)
+		last = at
+	}
+	return total
+}
+
+func (c checker) discard(op *DataDiscard) error {
+	n, err := c.node(op.Node)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(n.SetAside, func(s cluster.SetAside) bool { return s.Name == op.Name })
+	if i < 0 {
+		return nil // nothing to do
+	}
+	at := n.SetAside[i].At
+	age := c.obs.At.Sub(at)
+	if age > c.policy.SetAsideKeep {
+		return nil
+	}
+	earlier, later := false, false
+	for _, o := range n.SetAside {
+		if o.Name == op.Name {
+			continue
+		}
+		if gap := at.Sub(o.At); gap >= 0 && gap <= 24*time.Hour {
+			earlier = true
+		}
+		if !o.At.Before(at) {
+			later = true
+		}
+	}
+	switch {
+	case age <= time.Hour:
+		return unsafe("aside", "%s was set aside %s ago", op.Name, age)
+	case !earlier || !later:
+		return unsafe("aside", "%s is what %s held before what came after it", op.Name, op.Node)
+	}
+	return nil
+}
