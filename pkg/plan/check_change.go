@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
