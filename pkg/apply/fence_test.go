@@ -94,7 +94,7 @@ func TestWithoutATermOnlyAFoundingGoesOn(t *testing.T) {
 		{&plan.IncarnationCreate{Number: 1, Token: "t1", Version: writes, Voters: seat}, true},
 		{&plan.EndpointsWrite{Node: "d"}, true},
 		{&plan.SpecWrite{MemberCount: 1, EtcdVersion: writes}, false},
-		{&plan.DataDiscard{Node: "d", Name: "old"}, false},
+		{&plan.DataDiscard{Node: "d", Name: "old", ExpectAt: "2026-01-01T00:00:00Z"}, false},
 		{mark, false},
 	} {
 		st := founding()

@@ -132,10 +132,16 @@ type Order struct {
 	Operation plan.Operation
 	// Electors is the record of the coordinator that gives the order.
 	Electors cluster.Electors
+	// Still reports why the order does not count any more; nil for one that always
+	// does. It is asked right before the effect: other orders may have been waited
+	// for, and the machine may have stood still.
+	Still func(ctx context.Context) error
 }
 
 // Do carries out an order for this node. Errors that wrap [ErrPrecondition]
-// say that nothing was done.
+// say that nothing was done. An order whose ctx ends before it begins is not
+// carried out; one that has begun is finished, within its [Deadline]: whoever
+// gave it may have hung up, and does so with each renewal of the lease.
 func (l *Local) Do(ctx context.Context, order Order) error {
 	op := order.Operation
 	if err := plan.Validate(op); err != nil {
@@ -144,18 +150,32 @@ func (l *Local) Do(ctx context.Context, order Order) error {
 	if node, ok := plan.Target(op); !ok || node != l.o.Name {
 		return refuse("the operation is not for node %s", l.o.Name)
 	}
-	// What only reads, and may take long: nothing waits for it.
-	switch op := op.(type) {
+	if !plan.Aside(op) { // what only reads, and may take long: nothing waits for it
+		if err := l.take(ctx); err != nil {
+			return err
+		}
+		defer l.leave()
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("the order is too old: %w", context.Cause(ctx))
+	}
+	if order.Still != nil {
+		if err := order.Still(ctx); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Deadline(op))
+	defer cancel()
+	return l.effect(ctx, order)
+}
+
+// effect does what the order says.
+func (l *Local) effect(ctx context.Context, order Order) error {
+	switch op := order.Operation.(type) {
 	case *plan.BackupTake:
 		return l.backup(ctx)
 	case *plan.BackupVerify, *plan.BackupDrill:
 		return l.inspect(ctx, op)
-	}
-	if err := l.take(ctx); err != nil {
-		return err
-	}
-	defer l.leave()
-	switch op := op.(type) {
 	case *plan.MemberPrepare:
 		return l.prepare(ctx, op)
 	case *plan.MemberStart:
@@ -171,7 +191,7 @@ func (l *Local) Do(ctx context.Context, order Order) error {
 	case *plan.DataSetAside:
 		return l.setAside(op)
 	case *plan.DataDiscard:
-		return nodestate.Discard(l.o.DataDir, op.Name)
+		return l.discard(op)
 	case *plan.QuarantineSet:
 		return l.quarantine(ctx, true)
 	case *plan.QuarantineLift:
@@ -183,7 +203,21 @@ func (l *Local) Do(ctx context.Context, order Order) error {
 		_, err := hostfs.WriteHosts(l.o.HostsFile, l.o.HostsKey, op.Entries)
 		return err
 	}
-	return fmt.Errorf("%s is not done by a node", plan.KindOf(op).Path)
+	return fmt.Errorf("%s is not done by a node", plan.KindOf(order.Operation).Path)
+}
+
+// discard deletes what was set aside at the expected time: a name that is used
+// again is of other data.
+func (l *Local) discard(op *plan.DataDiscard) error {
+	at, err := time.Parse(time.RFC3339Nano, string(op.ExpectAt))
+	if err != nil {
+		return err
+	}
+	err = nodestate.Discard(l.o.DataDir, op.Name, at)
+	if other := new(nodestate.AsideError); errors.As(err, &other) {
+		return &plan.StaleError{Want: op.Name + " set aside at " + string(op.ExpectAt), Got: string(plan.MomentOf(other.Got))}
+	}
+	return err
 }
 
 // prepare makes the node an elector and then records the promise. Killed in

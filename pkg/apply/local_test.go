@@ -105,13 +105,16 @@ func TestASetAsideClearsAnAssignmentWithoutData(t *testing.T) {
 func TestOldDataIsDiscarded(t *testing.T) {
 	h := founded(t)
 	h.must(stop(), setAside())
-	discard := &plan.DataDiscard{Node: "a", Name: "t1"}
+	old := h.look().SetAside[0]
+	discard := &plan.DataDiscard{Node: "a", Name: "t1", ExpectAt: plan.MomentOf(old.At)}
+	again := &plan.DataDiscard{Node: "a", Name: "t1", ExpectAt: plan.MomentOf(old.At.Add(-24 * time.Hour))}
+	isStale(t, h.do(again), "expected t1 set aside at "+string(again.ExpectAt))
 	h.must(discard, discard)
 	if left := h.look().SetAside; len(left) != 0 {
 		t.Errorf("left are %+v", left)
 	}
 	for _, name := range []string{"..", "../data", "t1/member", "."} {
-		if err := h.do(&plan.DataDiscard{Node: "a", Name: name}); err == nil {
+		if err := h.do(&plan.DataDiscard{Node: "a", Name: name, ExpectAt: discard.ExpectAt}); err == nil {
 			t.Errorf("%s was discarded", name)
 		}
 	}
@@ -263,10 +266,14 @@ func TestABackupIsRefused(t *testing.T) {
 }
 
 func TestALongBackupHoldsUpNothing(t *testing.T) {
-	began, ctx := make(chan struct{}), t.Context()
-	b := &taker{block: func(ctx context.Context) error { close(began); <-ctx.Done(); return ctx.Err() }}
+	began, end, over := make(chan struct{}), make(chan struct{}), errors.New("it is over")
+	b := &taker{block: func(ctx context.Context) error {
+		close(began)
+		<-end
+		return errors.Join(over, ctx.Err())
+	}}
 	h := founded(t, func(o *LocalOptions) { o.Backups = b })
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- h.Do(ctx, Order{Operation: takeBackup}) }()
 	<-began
@@ -274,8 +281,9 @@ func TestALongBackupHoldsUpNothing(t *testing.T) {
 		t.Errorf("the process is %+v", n.Process)
 	}
 	h.must(stop()) // nor another operation
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
+	cancel() // whoever ordered it hangs up
+	close(end)
+	if err := <-done; !errors.Is(err, over) || errors.Is(err, context.Canceled) {
 		t.Errorf("the backup ended with %v", err)
 	}
 }

@@ -44,15 +44,14 @@ func (n *node) Observe(ctx context.Context) observe.Answer {
 	return observe.Answer{Node: c, Report: report, Now: n.now()}
 }
 
-// Execute carries out an order, if its term is not over. What has begun is
-// finished even if whoever ordered it hangs up.
+// Execute carries out an order, if its term is not over: neither when it comes,
+// nor when its turn has come.
 func (n *node) Execute(ctx context.Context, e rpc.Execution) error {
-	if err := n.witness(ctx, e); err != nil {
+	still := func(ctx context.Context) error { return n.witness(ctx, e) }
+	if err := still(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apply.Deadline(e.Operation))
-	defer cancel()
-	return n.local.Do(ctx, apply.Order{Operation: e.Operation, Electors: e.Electors})
+	return n.local.Do(ctx, apply.Order{Operation: e.Operation, Electors: e.Electors, Still: still})
 }
 
 // witness holds an order to the terms that the node has seen. Without a term

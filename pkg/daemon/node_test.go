@@ -81,7 +81,7 @@ func order(term cluster.Term, holder cluster.NodeName, op plan.Operation) rpc.Ex
 
 var (
 	prepareA = &plan.MemberPrepare{Node: "a", Token: "t1", Version: version, Voters: []cluster.Seat{{Name: "a", PeerURLs: []string{"http://a:1"}}}}
-	discardA = &plan.DataDiscard{Node: "a", Name: "old"}
+	discardA = &plan.DataDiscard{Node: "a", Name: "old", ExpectAt: "2026-01-01T00:00:00Z"}
 )
 
 func TestWithoutATermOnlyAFoundingIsTaken(t *testing.T) {
@@ -218,6 +218,67 @@ func TestErrorsKeepTheirKindOnTheWire(t *testing.T) {
 		got := wireError(err)
 		if rpc.KindOf(got) != tc.kind || (rpc.HintOf(got) != "") != tc.hint || err != nil && got.Error() != err.Error() {
 			t.Errorf("%v became %v of kind %s, hint %q", err, got, rpc.KindOf(got), rpc.HintOf(got))
+		}
+	}
+}
+
+// An order waits for its turn while a later term is seen: it is yesterday's by
+// then. So is one whose sender has hung up, as it does when it has stood still.
+func TestAnOrderIsHeldToItsTermWhenItsTurnHasCome(t *testing.T) {
+	s := newSite(t)
+	must(t, s.state.Update(func(st *nodestate.State) error { st.Term = 4; return nil }))
+	if err := os.MkdirAll(filepath.Join(s.dir, "data-trashcan", "old"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	at := s.Observe(t.Context()).Node.SetAside[0].At
+	discard := &plan.DataDiscard{Node: "a", Name: "old", ExpectAt: plan.MomentOf(at)}
+	free := s.busy()
+	results := make(chan error, 2)
+	go func() { results <- s.Execute(t.Context(), order(5, "b", discard)) }()
+	until(t, func() bool { return s.disk().Term == 5 }) // it has been let in
+	must(t, s.voter.Witness(t.Context(), 6, "c"))
+	gone, hangUp := context.WithCancel(t.Context())
+	free()
+	var stale *lease.StaleError
+	if err := <-results; !errors.As(err, &stale) || stale.Seen != 6 {
+		t.Errorf("an order of term 5, carried out after term 6 was seen: %v", err)
+	}
+	hangUp()
+	for range 20 { // a free turn and an end of the context at the same time
+		if err := s.Execute(gone, order(6, "c", discard)); !errors.Is(err, context.Canceled) {
+			t.Fatalf("an order whose sender has hung up: %v", err)
+		}
+	}
+	if left := s.Observe(t.Context()).Node.SetAside; len(left) != 1 {
+		t.Errorf("the data is gone: %+v", left)
+	}
+	must(t, s.Execute(t.Context(), order(6, "c", discard)))
+}
+
+// busy keeps the node's executor busy until the function it returns is called.
+func (s *site) busy() (free func()) {
+	s.t.Helper()
+	begun, end := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = s.local.Do(context.Background(), apply.Order{Operation: discardA, Still: func(context.Context) error {
+			close(begun)
+			<-end
+			return errors.New("it was only to take time")
+		}})
+	}()
+	<-begun
+	return func() { close(end) }
+}
+
+// until waits until ok says so.
+func until(t *testing.T, ok func() bool) {
+	t.Helper()
+	limit := time.After(10 * time.Second)
+	for !ok() {
+		select {
+		case <-limit:
+			t.Fatal("not within 10s")
+		case <-time.After(time.Millisecond):
 		}
 	}
 }

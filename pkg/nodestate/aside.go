@@ -161,14 +161,26 @@ func asideTime(path string) (time.Time, error) {
 	return time.Unix(st.Ctim.Unix()).UTC(), nil
 }
 
-// Discard deletes one directory of data-trashcan/, and the key pairs of its
-// incarnation if the node has no other data of it. A name that is gone already
-// is no error.
-func Discard(dir, name string) error {
+// An AsideError says that a directory was set aside at another time than
+// expected: its name has been used again.
+type AsideError struct {
+	Name      string
+	Want, Got time.Time
+}
+
+func (e *AsideError) Error() string {
+	return fmt.Sprintf("%s was set aside at %s, not at %s", e.Name, e.Got.Format(time.RFC3339Nano), e.Want.Format(time.RFC3339Nano))
+}
+
+// Discard deletes one directory of data-trashcan/, which was set aside at the
+// time at, and the key pairs of its incarnation if the node has no other data of
+// it. A name that is gone already is no error; one that was set aside at another
+// time is an [*AsideError].
+func Discard(dir, name string, at time.Time) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return fmt.Errorf("discard set-aside data: %q is not the name of one directory", name)
 	}
-	if err := discard(filepath.Join(dir, trashName), name); err != nil {
+	if err := discard(filepath.Join(dir, trashName), name, at); err != nil {
 		return fmt.Errorf("discard set-aside data: %w", err)
 	}
 	if err := discardKeys(dir, name); err != nil {
@@ -177,7 +189,7 @@ func Discard(dir, name string) error {
 	return nil
 }
 
-func discard(trash, name string) error {
+func discard(trash, name string, at time.Time) error {
 	path := filepath.Join(trash, name)
 	st, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -185,6 +197,13 @@ func discard(trash, name string) error {
 	}
 	if err != nil {
 		return err
+	}
+	got, err := asideTime(path)
+	if err != nil {
+		return err
+	}
+	if !got.Equal(at) {
+		return &AsideError{Name: name, Want: at, Got: got}
 	}
 	// The time goes last: after a crash in the middle, the rest is as old as
 	// the whole was.

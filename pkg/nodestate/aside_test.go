@@ -1,6 +1,7 @@
 package nodestate
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -136,7 +137,7 @@ func TestSetAsideOnFullDisk(t *testing.T) {
 	if got := aside(t, dir, "tok", noon); got.Name != "tok" || got.At.Before(before) {
 		t.Fatalf("got %+v", got)
 	}
-	if err := Discard(dir, "tok"); err != nil || len(list(t, dir)) != 0 {
+	if err := Discard(dir, "tok", when(t, dir, "tok")); err != nil || len(list(t, dir)) != 0 {
 		t.Fatalf("discard: %v", err)
 	}
 }
@@ -159,7 +160,7 @@ func TestSetAsideFailures(t *testing.T) {
 	if _, err := ListSetAside(dir); err == nil {
 		t.Error("a file was listed as a directory")
 	}
-	if err := Discard(dir, "tok"); err == nil {
+	if err := Discard(dir, "tok", when(t, dir, "tok")); err == nil {
 		t.Error("discard below a file went through")
 	}
 }
@@ -174,7 +175,7 @@ func TestDiscard(t *testing.T) {
 	discard := func(name string) {
 		t.Helper()
 		for range 2 { // the second time there is nothing to do
-			if err := Discard(dir, name); err != nil {
+			if err := Discard(dir, name, when(t, dir, name)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -219,12 +220,12 @@ func TestDiscardStaysInTheTrashcan(t *testing.T) {
 	lay(t, dir, "data-trashcan/link -> ../outside")
 	lay(t, dir, "data-trashcan/dir/member/link -> ../../../outside")
 	for _, name := range []string{"", ".", "..", "../data", "a/b", "/etc", "a\x00b"} {
-		if err := Discard(dir, name); err == nil || !strings.Contains(err.Error(), "not the name of one directory") {
+		if err := Discard(dir, name, when(t, dir, name)); err == nil || !strings.Contains(err.Error(), "not the name of one directory") {
 			t.Errorf("%q: got %v", name, err)
 		}
 	}
 	for _, name := range []string{"link", "dir"} {
-		if err := Discard(dir, name); err != nil {
+		if err := Discard(dir, name, when(t, dir, name)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -232,6 +233,34 @@ func TestDiscardStaysInTheTrashcan(t *testing.T) {
 		t.Error("something outside was deleted")
 	}
 	if all := list(t, dir); len(all) != 0 {
+		t.Errorf("left %v", all)
+	}
+}
+
+// when returns the time at which something was set aside, now for nothing.
+func when(t *testing.T, dir, name string) time.Time {
+	t.Helper()
+	at, err := asideTime(filepath.Join(dir, trashName, name))
+	if err != nil {
+		return time.Now()
+	}
+	return at
+}
+
+func TestANameThatIsUsedAgainIsNotDiscarded(t *testing.T) {
+	dir := t.TempDir()
+	withData(t, dir, "tok", "old")
+	aside(t, dir, "tok", noon)
+	if err := Discard(dir, "tok", noon); err != nil {
+		t.Fatal(err)
+	}
+	withData(t, dir, "tok", "new")
+	aside(t, dir, "tok", noon.Add(time.Hour))
+	var other *AsideError
+	if err := Discard(dir, "tok", noon); !errors.As(err, &other) || !other.Got.Equal(noon.Add(time.Hour)) {
+		t.Errorf("yesterday's order: %v", err)
+	}
+	if all := list(t, dir); len(all) != 1 {
 		t.Errorf("left %v", all)
 	}
 }

@@ -44,7 +44,7 @@ func TestArgvOfEachKind(t *testing.T) {
 		{&plan.MoveLeader{To: "a"}, "etcdadm member move-leader --to=a"},
 		{&plan.ElectorsWrite{Token: "t", Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}}, "etcdadm electors write --token=t --name=a --name=b --expect=a"},
 		{&plan.DataSetAside{Node: "a", Token: "t", ExpectMemberID: 1}, "etcdadm data set-aside --node=a --token=t --expect-member-id=1"},
-		{&plan.DataDiscard{Node: "a", Name: "x"}, "etcdadm data discard --node=a --name=x"},
+		{&plan.DataDiscard{Node: "a", Name: "x", ExpectAt: "2026-11-20T11:00:00.5Z"}, "etcdadm data discard --node=a --name=x --expect-at=2026-11-20T11:00:00.5Z"},
 		{&plan.QuarantineSet{Node: "a"}, "etcdadm quarantine set --node=a"},
 		{&plan.QuarantineLift{Node: "a"}, "etcdadm quarantine lift --node=a"},
 		{&plan.BackupTake{Node: "a", Reason: "it's time"}, `etcdadm backup take --node=a '--reason=it'\''s time'`},
@@ -209,6 +209,8 @@ func randomValue(r *rand.Rand, v reflect.Value) {
 		v.SetString(name)
 	case plan.StartMode:
 		v.SetString(string([]plan.StartMode{plan.StartNew, plan.StartJoin, plan.StartRestart}[r.IntN(3)]))
+	case plan.Moment:
+		v.SetString(string(plan.MomentOf(time.Unix(r.Int64N(1<<33), r.Int64N(1<<29)))))
 	case cluster.MemberID:
 		v.SetUint(1 + r.Uint64N(1<<63))
 	case etcdversion.Version:

@@ -73,6 +73,9 @@ func (c checker) discard(op *DataDiscard) error {
 		return nil // nothing to do
 	}
 	at := n.SetAside[i].At
+	if got := MomentOf(at); got != op.ExpectAt {
+		return &StaleError{Want: op.Name + " set aside at " + string(op.ExpectAt), Got: string(got)} // the name is used again
+	}
 	age := c.obs.At.Sub(at)
 	if age > c.policy.SetAsideKeep {
 		return nil

@@ -79,7 +79,7 @@ func doneUpkeep(l *look, op Operation) bool {
 		return n != nil && n.Disk.State == cluster.DiskEmpty && n.Assigned == nil
 	case *DataDiscard:
 		n := l.node(op.Node)
-		return n != nil && n.Reachable && !slices.ContainsFunc(n.SetAside, func(s cluster.SetAside) bool { return s.Name == op.Name })
+		return n != nil && n.Reachable && !slices.ContainsFunc(n.SetAside, func(s cluster.SetAside) bool { return s.Name == op.Name && MomentOf(s.At) == op.ExpectAt })
 	case *QuarantineSet:
 		n := l.node(op.Node)
 		return n != nil && n.Assigned != nil && n.Assigned.Quarantined

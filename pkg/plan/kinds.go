@@ -127,7 +127,7 @@ var kinds = []Kind{
 	},
 	{
 		Path: "data discard", Short: "delete data that was set aside", Destructive: true,
-		Needs: "The name is one directory below data-trashcan/.",
+		Needs: "The name is one directory below data-trashcan/, and was set aside at the expected time.",
 		Done:  "The directory is gone.",
 		New:   func() Operation { return &DataDiscard{} },
 	},

@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 )
@@ -170,6 +173,24 @@ type DataSetAside struct {
 type DataDiscard struct {
 	Node cluster.NodeName `flag:"node" doc:"node that keeps the data"`
 	Name string           `flag:"name" doc:"name of the set-aside directory"`
+	// ExpectAt tells a directory from a later one of the same name.
+	ExpectAt Moment `flag:"expect-at" doc:"time at which it was set aside"`
+}
+
+// A Moment is a time in the form of RFC 3339, in UTC: one of its spellings only,
+// so that equal moments are equal values.
+type Moment string
+
+// MomentOf returns t as a moment.
+func MomentOf(t time.Time) Moment { return Moment(t.UTC().Format(time.RFC3339Nano)) }
+
+// Validate reports what is wrong with the form of m.
+func (m Moment) Validate() error {
+	t, err := time.Parse(time.RFC3339Nano, string(m))
+	if err != nil || MomentOf(t) != m {
+		return fmt.Errorf("%q is not a time such as 2026-11-20T10:39:37Z, in UTC", string(m))
+	}
+	return nil
 }
 
 // QuarantineSet keeps clients away from a node's member.

@@ -111,7 +111,7 @@ func ruleDiscard(l *look) (Operation, verdict) {
 			continue
 		}
 		if old := l.needless(n.SetAside); old != nil {
-			if op := (&DataDiscard{Node: n.Name, Name: old.Name}); !l.failing(op) {
+			if op := (&DataDiscard{Node: n.Name, Name: old.Name, ExpectAt: MomentOf(old.At)}); !l.failing(op) {
 				return op, goOn
 			}
 		}

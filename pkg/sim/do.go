@@ -223,7 +223,9 @@ func (w *world) doOnNode(n *node, op plan.Operation) error {
 	case *plan.DataSetAside:
 		return w.moveAside(n, op)
 	case *plan.DataDiscard:
-		n.setAside = slices.DeleteFunc(slices.Clone(n.setAside), func(s cluster.SetAside) bool { return s.Name == op.Name })
+		n.setAside = slices.DeleteFunc(slices.Clone(n.setAside), func(s cluster.SetAside) bool {
+			return s.Name == op.Name && plan.MomentOf(s.At) == op.ExpectAt
+		})
 	case *plan.QuarantineSet:
 		return n.quarantine(true)
 	case *plan.QuarantineLift:
