@@ -142,7 +142,7 @@ func TestABackupOfASilentMemberIsGivenUpSoon(t *testing.T) {
 }
 
 func TestHowLongTheOwnEtcdIsWaitedFor(t *testing.T) {
-	l := &Local{o: LocalOptions{Now: func() time.Time { return noon }}}
+	l := &Local{}
 	within := func(d time.Duration) context.Context {
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		t.Cleanup(cancel)
@@ -159,7 +159,7 @@ func TestHowLongTheOwnEtcdIsWaitedFor(t *testing.T) {
 		{"for somebody with little time", within(time.Second), time.Minute, 400 * time.Millisecond, 500 * time.Millisecond},
 		{"for somebody with no time", within(0), time.Minute, -time.Second, 0},
 	} {
-		if got := l.patience(tc.ctx, noon.Add(-tc.age)); got < tc.min || got > tc.max {
+		if got := l.patience(tc.ctx, tc.age < starting); got < tc.min || got > tc.max {
 			t.Errorf("%s is waited for %s", tc.name, got)
 		}
 	}

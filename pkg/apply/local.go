@@ -92,11 +92,17 @@ type Local struct {
 
 	sizes  sizes
 	stager stager
+	reader diskReader
+	watch  *hostfs.DiskWatch
+	// remembering is held while a report's ids are written to the disk.
+	remembering sync.Mutex
 }
 
 // NewLocal returns the executor of a node.
 func NewLocal(o LocalOptions) *Local {
-	return &Local{o: o, turn: make(chan struct{}, 1), sizes: sizes{of: map[string]int64{}}}
+	l := &Local{o: o, turn: make(chan struct{}, 1), sizes: sizes{of: map[string]int64{}}}
+	l.watch = hostfs.NewDiskWatch(l.logDir, o.Now)
+	return l
 }
 
 func (l *Local) take(ctx context.Context) error {

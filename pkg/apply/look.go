@@ -2,6 +2,8 @@ package apply
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/url"
@@ -25,22 +27,14 @@ const (
 
 // Look returns what the node knows about itself. report is nil where no etcd
 // answers. It takes no lock that an operation holds: a long backup does not
-// keep anyone from looking.
+// keep anyone from looking. Nor does a disk that hangs: then it tells what was
+// last read of it, with how the disk does now.
 func (l *Local) Look(ctx context.Context) (cluster.Node, *cluster.Report) {
-	s := l.o.State.State()
+	n, s := l.disk(ctx)
+	n.Storage = l.storage(n.Storage)
 	status := l.o.Proc.Status()
-	disk := nodestate.Disk(l.o.DataDir, s)
-	if s.Prepared != nil && s.Assigned != nil && disk.State == cluster.DiskData && (!founder(s) || l.begun(disk.Token)) {
-		s = l.keepPromise(s)
-	}
-	n := cluster.Node{
-		Name: l.o.Name, URLs: l.o.URLs,
-		Disk: disk, Prepared: s.Prepared, Assigned: s.Assigned, Electors: s.Electors,
-		Process: cluster.Process{
-			State: status.State, Since: status.Since, LastExit: status.LastExit, Problem: status.Problem,
-		},
-		Versions: l.o.Bin.Versions(),
-		Staged:   l.stager.describe(s.Staged), Revision: s.Revision,
+	n.Process = cluster.Process{
+		State: status.State, Since: status.Since, LastExit: status.LastExit, Problem: status.Problem,
 	}
 	if s.Assigned != nil && status.State != cluster.ProcessStopped {
 		n.Process.Version = s.Assigned.Version
@@ -48,26 +42,49 @@ func (l *Local) Look(ctx context.Context) (cluster.Node, *cluster.Report) {
 	if status.State == cluster.ProcessCrashing {
 		n.Process.LastLines = status.LastLines
 	}
+	if s.Assigned == nil || status.State != cluster.ProcessRunning {
+		return n, nil
+	}
+	young := l.o.Now().Sub(status.Since) < starting
+	ctx, cancel := context.WithTimeout(ctx, l.patience(ctx, young))
+	defer cancel()
+	r, why := l.report(ctx, s, &n)
+	if !young {
+		n.Process.NoReport = why
+	}
+	return n, r
+}
+
+// read reads what the node has on its disks. It may take as long as they do.
+func (l *Local) read() facts {
+	s := l.o.State.State()
+	disk := nodestate.Disk(l.o.DataDir, s)
+	if s.Prepared != nil && s.Assigned != nil && disk.State == cluster.DiskData && (!founder(s) || l.begun(disk.Token)) {
+		s = l.keepPromise(s)
+	}
+	n := cluster.Node{
+		Name: l.o.Name, URLs: l.o.URLs,
+		Disk: disk, Prepared: s.Prepared, Assigned: s.Assigned, Electors: s.Electors,
+		Versions: l.o.Bin.Versions(),
+		Staged:   l.stager.describe(s.Staged), Revision: s.Revision,
+	}
 	// Space and hosts are for people and for bounded upkeep: an error there is
 	// an unknown, not a failed look.
-	n.FreeBytes, _ = hostfs.FreeBytes(l.o.DataDir)
+	if free, err := hostfs.FreeBytes(l.o.DataDir); err == nil {
+		n.FreeBytes = max(free, 1) // zero is: not known
+	}
 	n.SetAside = l.sizes.fill(l.o.DataDir)
 	if l.o.HostsFile != "" {
 		n.Hosts, _ = hostfs.ReadHosts(l.o.HostsFile, l.o.HostsKey)
 	}
-	if s.Assigned == nil || status.State != cluster.ProcessRunning {
-		return n, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, l.patience(ctx, status.Since))
-	defer cancel()
-	return n, l.report(ctx, s, &n)
+	return facts{n, s}
 }
 
 // patience is how long the node's own etcd is waited for: less than whoever
 // asks the node waits for the node.
-func (l *Local) patience(ctx context.Context, since time.Time) time.Duration {
+func (l *Local) patience(ctx context.Context, young bool) time.Duration {
 	wait := reportTimeout
-	if l.o.Now().Sub(since) < starting {
+	if young {
 		wait = startingTimeout
 	}
 	if end, ok := ctx.Deadline(); ok {
@@ -97,34 +114,58 @@ func (l *Local) keepPromise(s nodestate.State) nodestate.State {
 }
 
 // report asks the node's own etcd, and remembers its ids on disk the first
-// time: they tell whose data is on the disk when etcd does not run.
-func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) *cluster.Report {
+// time: they tell whose data is on the disk when etcd does not run. Without a
+// report it says why.
+func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) (*cluster.Report, *cluster.NoReport) {
 	c, err := l.etcd(s)
 	if err != nil {
-		return nil
+		return nil, &cluster.NoReport{Cause: cluster.CauseOther, Text: err.Error()}
 	}
 	r, err := c.Report(ctx)
 	if err != nil {
-		return nil
+		return nil, l.noReport(err)
 	}
 	if err := ours(n.Disk, s, r); err != nil {
 		n.Process.Problem = err.Error()
-		return nil
+		return nil, &cluster.NoReport{Cause: cluster.CauseForeign, Text: err.Error()}
 	}
 	if mark := nodestate.Mark(s.Revision, r.Revision); r.ID != s.MemberID || mark != s.Revision {
-		token := s.Assigned.Token
-		err := l.o.State.Update(func(s *nodestate.State) error {
-			if s.Assigned != nil && s.Assigned.Token == token {
-				s.MemberID, s.ClusterID, s.MemberToken = r.ID, r.ClusterID, token
-			}
-			s.Revision = max(s.Revision, mark)
-			return nil
-		})
-		if err == nil {
+		if l.remember(ctx, s.Assigned.Token, r, mark) {
 			n.Disk.MemberID, n.Revision = r.ID, mark
 		}
 	}
-	return &r
+	return &r, nil
+}
+
+func (l *Local) noReport(err error) *cluster.NoReport {
+	cause, text := etcdclient.Reason(err)
+	why := &cluster.NoReport{Cause: cause, Text: text}
+	if l.o.TLS != nil {
+		why.User = clientName(l.o.TLS.Client())
+	}
+	return why
+}
+
+// clientName returns the common name of the certificate that a client shows,
+// which is the user that etcd takes it for.
+func clientName(c *tls.Config) string {
+	if c == nil {
+		return ""
+	}
+	var pair *tls.Certificate
+	if len(c.Certificates) > 0 {
+		pair = &c.Certificates[0]
+	} else if c.GetClientCertificate != nil {
+		pair, _ = c.GetClientCertificate(&tls.CertificateRequestInfo{Version: tls.VersionTLS13})
+	}
+	if pair == nil || len(pair.Certificate) == 0 {
+		return ""
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return ""
+	}
+	return leaf.Subject.CommonName
 }
 
 // ours reports why what answers at the member's URL cannot be the member whose

@@ -91,7 +91,10 @@ type Node struct {
 	Lease Lease `json:"lease"`
 	// Versions are the etcd versions that the node has binaries of, ascending.
 	Versions []etcdversion.Version `json:"versions,omitempty"`
-	// FreeBytes is the free space below its data directory.
+	// Storage is how the disk below its data directory takes writes.
+	Storage Storage `json:"storage,omitzero"`
+	// FreeBytes is the free space below its data directory, zero where that is not
+	// known.
 	FreeBytes int64 `json:"freeBytes,omitempty"`
 	// ClockSkew is the node's clock minus the observer's.
 	ClockSkew time.Duration `json:"clockSkew,omitempty"`
@@ -174,31 +177,6 @@ type Assigned struct {
 	Stopped bool `json:"stopped,omitempty"`
 }
 
-// A ProcessState says how a node's etcd process does.
-type ProcessState string
-
-// The process states.
-const (
-	ProcessStopped  ProcessState = "stopped"
-	ProcessRunning  ProcessState = "running"
-	ProcessCrashing ProcessState = "crashing"
-)
-
-// A Process is a node's etcd process.
-type Process struct {
-	State   ProcessState        `json:"state"`
-	Version etcdversion.Version `json:"version,omitzero"`
-	// Since is when the process entered the state.
-	Since time.Time `json:"since,omitzero"`
-	// LastExit is how the last run ended, empty if none did.
-	LastExit string `json:"lastExit,omitempty"`
-	// Problem is what is wrong beside the process: another etcd answers at its
-	// URL, its pid file cannot be written.
-	Problem string `json:"problem,omitempty"`
-	// LastLines are the last log lines of a run that failed.
-	LastLines []string `json:"lastLines,omitempty"`
-}
-
 // SetAside is old etcd data that a node keeps, out of the way.
 type SetAside struct {
 	// Name is its directory below data-trashcan/.
@@ -221,16 +199,26 @@ type Member struct {
 	PeerURLs   []string `json:"peerURLs"`
 	ClientURLs []string `json:"clientURLs,omitempty"`
 	Learner    bool     `json:"learner,omitempty"`
-	// Healthy says that the member answers, sees a leader and has no alarm
-	// that stops it.
+	// Healthy says that the member counts for a majority: it follows the leader,
+	// serves reads through the quorum (a moment ago at the latest), has a disk that
+	// takes writes, and no alarm that stops it.
 	Healthy bool `json:"healthy"`
+	// Condition is how it does, empty where the source does not tell; Why is what
+	// is wrong, empty for nothing.
+	Condition Condition `json:"condition,omitempty"`
+	Why       string    `json:"why,omitempty"`
+	// LateSince is since when it serves no read through the quorum, or does not
+	// follow, although it answers; zero where it does.
+	LateSince time.Time `json:"lateSince,omitzero"`
 	// UnhealthySince is when it was first seen unhealthy without a healthy look
 	// in between, zero when healthy.
 	UnhealthySince time.Time `json:"unhealthySince,omitzero"`
 	// LearnerSince is when it was first seen as a learner.
 	LearnerSince time.Time `json:"learnerSince,omitzero"`
-	// Applied is the raft index that it has applied.
-	Applied uint64 `json:"applied,omitempty"`
+	// Applied is the raft index that it has applied, Committed the one that it
+	// knows to be committed.
+	Applied   uint64 `json:"applied,omitempty"`
+	Committed uint64 `json:"committed,omitempty"`
 	// DBSize is the size of its database, in bytes.
 	DBSize int64 `json:"dbSize,omitempty"`
 	// Alarms are etcd's alarms for it: NOSPACE, CORRUPT.

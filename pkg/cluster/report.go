@@ -13,9 +13,13 @@ type Report struct {
 	Leader   MemberID            `json:"leader,omitempty"`
 	RaftTerm uint64              `json:"raftTerm"`
 	Applied  uint64              `json:"applied"`
-	Revision Revision            `json:"revision"`
-	DBSize   int64               `json:"dbSize"`
-	Alarms   []string            `json:"alarms,omitempty"`
+	// Committed is the raft index that the member knows to be committed.
+	Committed uint64 `json:"committed,omitempty"`
+	// Read is how a read through the quorum ended that was asked of this member.
+	Read     Read     `json:"read,omitempty"`
+	Revision Revision `json:"revision"`
+	DBSize   int64    `json:"dbSize"`
+	Alarms   []string `json:"alarms,omitempty"`
 	// Members is the member list as this member has applied it. A learner does
 	// not tell it (etcd refuses the call).
 	Members []Member `json:"members,omitempty"`

@@ -277,6 +277,7 @@ func (d *Daemon) run(ctx context.Context) error {
 	}
 	wg.Go(func() { fatal("serve the port", d.server.Serve(d.crowd.listener)) })
 	wg.Go(func() { d.keys.run(ctx, d.log) })
+	wg.Go(func() { d.node.local.Watch(ctx) })
 	wg.Go(func() { d.crowd.run(ctx) })
 	wg.Go(func() { d.pub.run(ctx) })
 	if d.c.MetricsPort > 0 {

@@ -156,13 +156,11 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 	obs.Leader = best.Leader
 	quorate := follow(voices)
 	for _, m := range best.Members {
-		m.Healthy = false
-		i := slices.IndexFunc(voices, func(v voice) bool { return v.report.ID == m.ID })
-		if i >= 0 {
-			r := voices[i].report
-			m.Applied, m.DBSize, m.Alarms = r.Applied, r.DBSize, r.Alarms
-			m.Healthy = r.Leader != 0 && r.Leader == best.Leader && !slices.Contains(r.Alarms, "CORRUPT")
+		e := in.evidence(obs, voices, m, prev)
+		if r := e.Report; r != nil {
+			m.Applied, m.Committed, m.DBSize, m.Alarms = r.Applied, r.Committed, r.DBSize, r.Alarms
 		}
+		m.Judge(e)
 		carry(&m, obs.At, prev, quorate)
 		obs.Members = append(obs.Members, m)
 	}
@@ -174,6 +172,32 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 		})
 	}
 	slices.SortFunc(obs.Views, func(a, b cluster.View) int { return strings.Compare(a.Member.String(), b.Member.String()) })
+}
+
+// evidence collects what is known of one member, now and before.
+func (in inputs) evidence(obs *cluster.Observation, voices []voice, m cluster.Member, prev cluster.Observation) cluster.Evidence {
+	e := cluster.Evidence{Leader: obs.Leader, At: obs.At, Passed: obs.At.Sub(prev.At)}
+	for i := range voices {
+		r := &voices[i].report
+		if r.ID == m.ID {
+			e.Report = r
+		}
+		e.Committed = max(e.Committed, r.Committed)
+	}
+	for _, p := range prev.Members {
+		if p.ID == m.ID {
+			e.Before = p
+		}
+		e.BeforeCommitted = max(e.BeforeCommitted, p.Committed)
+	}
+	for _, n := range obs.Nodes {
+		// A node that does not answer told of its disk long ago, and one that has
+		// other data tells of another member.
+		if n.Name == m.Name && n.Reachable && n.Assigned != nil && n.Assigned.Token == obs.Token && (n.Disk.MemberID == 0 || n.Disk.MemberID == m.ID) {
+			e.Storage, e.NoReport = n.Storage, n.Process.NoReport
+		}
+	}
+	return e
 }
 
 // carry keeps, by member id, since when a member is unhealthy or a learner. A

@@ -77,7 +77,8 @@ func (m *Machine) report(ctx context.Context, urls []string) (cluster.Report, er
 	if !listening(ctx, urls) {
 		return cluster.Report{}, fmt.Errorf("nobody listens at %s", strings.Join(urls, ", "))
 	}
-	c, err := m.connect(urls)
+	// Of one URL: a read that another member answers says nothing about this one.
+	c, err := m.connect(urls[:1])
 	if err != nil {
 		return cluster.Report{}, err
 	}

@@ -28,7 +28,9 @@ func unsafe(invariant, format string, args ...any) error {
 //
 // The invariants:
 //
-//	quorum      no step of ours takes the healthy majority away
+//	quorum      no step of ours takes the healthy majority away; a voter that only
+//	            answers is not healthy: it serves reads through the quorum, and
+//	            its disk takes writes
 //	one-change  one membership change at a time
 //	backup      a fresh backup covers each removal of a voter and each addition
 //	fresh-disk  no voter starts on a disk that is empty but once was not
@@ -99,21 +101,6 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 type checker struct {
 	policy cluster.Policy
 	obs    cluster.Observation
-}
-
-// count returns the voters and the healthy voters of the observed cluster,
-// without the member of that id.
-func (c checker) count(without cluster.MemberID) (voters, healthy int) {
-	for _, m := range c.obs.Members {
-		if m.Learner || m.ID == without {
-			continue
-		}
-		voters++
-		if m.Healthy {
-			healthy++
-		}
-	}
-	return voters, healthy
 }
 
 func (c checker) node(name cluster.NodeName) (cluster.Node, error) {
@@ -353,48 +340,4 @@ func (c checker) expectRunning(op *MemberStop) error {
 		}
 	}
 	return nil
-}
-
-// stop allows to stop what is no member, and a member that the quorum can
-// spare.
-func (c checker) stop(name cluster.NodeName) error {
-	n, err := c.node(name)
-	if err != nil {
-		return err
-	}
-	m, member := c.hosted(n)
-	if !member || n.Disk.MemberID != 0 && n.Disk.MemberID != m.ID || m.Learner || !m.Healthy {
-		return nil
-	}
-	voters, _ := c.count(0)
-	if _, left := c.count(m.ID); left < cluster.Quorum(voters) {
-		return unsafe("quorum", "stopping %s would leave %d healthy voters of %d", name, left, voters)
-	}
-	return nil
-}
-
-// lift allows the restart that opens a member to clients where the quorum can
-// spare the member, or where all voters are healthy: a cluster of one or two
-// can be opened in no other way.
-func (c checker) lift(op *QuarantineLift) error {
-	n, err := c.node(op.Node)
-	if err != nil {
-		return err
-	}
-	if n.Assigned == nil || !n.Assigned.Quarantined {
-		return nil // nothing to do
-	}
-	voters, healthy := c.count(0)
-	if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == c.obs.Token && n.Assigned.Token == rec.Token {
-		if serving := servedBefore(c.obs, *rec); len(serving) > 0 {
-			return unsafe("restore", "what ran before may still be served by %s", names(serving))
-		}
-		if healthy >= cluster.Quorum(voters) {
-			return nil
-		}
-	}
-	if healthy == voters {
-		return nil
-	}
-	return c.stop(op.Node)
 }

@@ -95,7 +95,7 @@ func (c checker) removeVoter(m cluster.Member) error {
 func (c checker) moveLeader(op *MoveLeader) error {
 	for _, m := range c.obs.Members {
 		if m.Name == op.To {
-			if m.Learner || !m.Healthy {
+			if m.Learner || !c.reliable(m) {
 				return unsafe("quorum", "%s is not a healthy voter", op.To)
 			}
 			return nil

@@ -37,6 +37,12 @@ const (
 	VersionDiffers   Rule = "version-differs"
 	DiskUnreadable   Rule = "disk-unreadable"
 	DiskFull         Rule = "disk-full"
+	DiskHung         Rule = "disk-hung"
+	DiskSlow         Rule = "disk-slow"
+	NotServing       Rule = "not-serving"
+	NeverStarted     Rule = "never-started"
+	AccessDenied     Rule = "access-denied"
+	NoReport         Rule = "no-report"
 	Alarm            Rule = "alarm"
 	ElectorsDiffer   Rule = "electors-differ"
 	NodeUnreachable  Rule = "node-unreachable"
@@ -133,6 +139,24 @@ var ruleDocs = []RuleDoc{
 	{DiskFull,
 		"A node has too little space to restore a backup: it needs room for the snapshot and for the database that is made of it, while the old data stays.",
 		"Make room below its data directory (old data is in data-trashcan/), or ask for a restore on fewer nodes with --member-count."},
+	{DiskHung,
+		"A write to the disk of a node does not end, or fails. etcd goes on to answer from memory there, and cannot commit anything, so its member does not count for a majority. It is replaced after the grace time where a node is free to take its place; nothing is ordered from a node whose disk hangs.",
+		"The text names the machine and the directory. Look at the disk: dmesg, smartctl, the cloud's console, the mount's server. What hangs for good ends with a restart of the machine; or start a spare node."},
+	{DiskSlow,
+		"Several writes in a row to a node's disk took half a second or more. Its member serves, but is not made leader, and is read for a backup last; a leader with a slow disk hands over to a voter with a good one.",
+		"Find out who else uses the disk, or what limits it (burst credits, a rebuild of a RAID). etcd wants less than 10 ms for a write."},
+	{NotServing,
+		"A member answers and serves no read through the quorum, or does not follow the log. Nothing relies on it meanwhile; after ten seconds it counts as unhealthy, and it is replaced after the grace time, or, where its disk is good, after the learner timeout: it may be receiving the whole database, or be defragmented.",
+		"Wait; if it stays, look at the load, the network between the members, and the log lines of its etcd."},
+	{NeverStarted,
+		"The member list has a voter that somebody else added (etcdctl member add) and that has never started. It counts for the majority that etcd needs. It is removed after the grace time where the others are a majority without it.",
+		"Start it, or remove it: etcdctl member remove ID. Where etcd refuses that for want of a majority, start an etcd with the peer URL that the text names; use etcdctl member add --learner, or leave adding to the daemons."},
+	{AccessDenied,
+		"etcd runs, has authentication on, and denies the daemon, which cannot tell how its member does, nor take backups there. The cluster itself may be in order: nothing is restored or replaced.",
+		"Give the daemons' certificates the role root, by their common names: etcdctl user add etcd-manager-NODE --no-password and etcdctl user grant-role etcd-manager-NODE root, for each node (the text has the lines). Without TLS, etcd cannot know the daemons: etcdctl auth disable."},
+	{NoReport,
+		"A node's etcd process runs, and its daemon got no answer out of it: certificates are not accepted, nothing listens, no answer comes in time, or another etcd answers at its URL.",
+		"The text has the reason. Certificates: look at their dates and at both clocks. A port that refuses: is etcd still starting? Another cluster: find out what else runs on the machine."},
 	{Alarm,
 		"etcd has raised an alarm. NOSPACE: the database is at its quota. CORRUPT: members disagree about the data.",
 		"NOSPACE: compact, defragment each member, then disarm with etcdctl. CORRUPT: replace the member that the text names."},

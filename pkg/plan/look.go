@@ -19,7 +19,9 @@ type look struct {
 
 	voters   []cluster.Member
 	learners []cluster.Member
-	healthy  int // voters
+	// healthy counts the voters by which the cluster runs, serving those among them
+	// on which a step may rely: the others did not serve this time.
+	healthy, serving int
 	// frozen says that no membership change may begin: one is unfinished, or
 	// its ground is not firm.
 	frozen bool
@@ -39,6 +41,9 @@ func newLook(spec cluster.Spec, obs cluster.Observation) *look {
 		if m.Healthy {
 			l.healthy++
 		}
+		if l.serves(m) {
+			l.serving++
+		}
 	}
 	if (obs.Store.SpecMissing || !obs.Store.Reachable) && spec.MemberCount > 0 {
 		// What is remembered may be an old wish: it is no reason to remove anyone.
@@ -46,6 +51,9 @@ func newLook(spec cluster.Spec, obs cluster.Observation) *look {
 	}
 	return l
 }
+
+// serves reports whether a step may rely on m.
+func (l *look) serves(m cluster.Member) bool { return m.Healthy && m.Condition.Serves() }
 
 func (l *look) hold(r Rule, format string, args ...any) {
 	l.holds = append(l.holds, Hold{Rule: r, Text: fmt.Sprintf(format, args...)})
@@ -139,11 +147,46 @@ func (l *look) free(version etcdversion.Version) (free []*cluster.Node, why []st
 			why = append(why, fmt.Sprintf("%s has no binaries of etcd %s", n.Name, version))
 		case n.Disk.State != cluster.DiskEmpty || n.Assigned != nil:
 			why = append(why, fmt.Sprintf("%s still holds old data", n.Name))
+		case n.Storage.Bad() || n.Storage.State == cluster.StorageSlow:
+			why = append(why, fmt.Sprintf("%s has a disk that is no good: %s", n.Name, n.Storage))
+		case l.tooSmall(n):
+			why = append(why, fmt.Sprintf("%s has %d MB free and needs %d MB", n.Name, n.FreeBytes>>20, l.room()>>20))
+		case l.resting(n) > 0:
+			why = append(why, fmt.Sprintf("%s has failed to join again and again, and is tried in %s", n.Name, l.resting(n).Round(time.Second)))
 		default:
 			free = append(free, n)
 		}
 	}
 	return free, why
+}
+
+// room is how much space a new member needs: the database is received beside
+// the one that is there, and grows meanwhile; and the log makes files of 64 MB
+// beforehand.
+func (l *look) room() int64 {
+	var size int64
+	for _, m := range l.obs.Members {
+		size = max(size, m.DBSize)
+	}
+	return 2*size + 3*64<<20
+}
+
+func (l *look) tooSmall(n *cluster.Node) bool { return n.FreeBytes > 0 && n.FreeBytes < l.room() }
+
+// resting returns for how long no new member is tried on n: it has set data of
+// this incarnation aside several times in the last hours. A member that left and
+// came back once, or twice, is not held up.
+func (l *look) resting(n *cluster.Node) time.Duration {
+	failed, last := 0, time.Time{}
+	for _, s := range n.SetAside {
+		if l.ofThis(s) && l.age(s.At) < 6*time.Hour {
+			failed, last = failed+1, s.At
+		}
+	}
+	if failed < 3 {
+		return 0
+	}
+	return max(0, min(time.Minute<<(failed-2), time.Hour)-l.age(last))
 }
 
 // newest returns the newest backup that does not lie in the future and is not
@@ -224,24 +267,27 @@ func (l *look) silence() string {
 
 // sources returns the nodes to read a backup from, best first: healthy
 // followers, then the leader, which should keep its disk and network for
-// writes. A node writes its own time into the backup's name, so its clock must
+// writes, then those with a slow disk. A node writes its own time into the backup's name, so its clock must
 // be right. It writes to the store that it has: apart are those whose store is
 // not the observer's, where nobody would find the backup.
 func (l *look) sources() (sources, apart []cluster.NodeName) {
-	var leader []cluster.NodeName
+	var leader, slow []cluster.NodeName
 	for _, m := range l.voters {
 		n := l.nodeOf(m)
 		switch {
-		case !m.Healthy || l.applied() > m.Applied+cluster.MaxBehind || n == nil || !n.Reachable || n.ClockSkew.Abs() > l.policy.MaxClockSkew:
+		case !l.serves(m) || l.applied() > m.Applied+cluster.MaxBehind || n == nil || !n.Reachable || n.ClockSkew.Abs() > l.policy.MaxClockSkew:
+		case n.Storage.Bad() || n.Process.NoReport != nil:
 		case !n.Published && n.Name != l.obs.Observer:
 			apart = append(apart, n.Name)
+		case m.Condition == cluster.Slow:
+			slow = append(slow, n.Name)
 		case m.ID == l.obs.Leader:
 			leader = append(leader, n.Name)
 		default:
 			sources = append(sources, n.Name)
 		}
 	}
-	return append(sources, leader...), apart
+	return slices.Concat(sources, leader, slow), apart
 }
 
 func overlap(a, b []string) bool {

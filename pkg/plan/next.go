@@ -84,6 +84,7 @@ var rules = []func(*look) (Operation, verdict){
 	ruleRestore,
 	ruleFounding,
 	ruleQuorum,
+	ruleHealth,
 	ruleDisk,
 	ruleRestart,
 	ruleElectors,

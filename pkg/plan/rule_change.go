@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +40,9 @@ func ruleLearner(l *look) (Operation, verdict) {
 	case n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable:
 		l.hold(LearnerBehind, "%s cannot be used as it is", n.Name)
 		return nil, goOn
+	case n.Storage.Bad():
+		l.hold(DiskHung, "%s", l.diskTrouble(n))
+		return nil, goOn
 	case m.Name != "" && n.Disk.State == cluster.DiskEmpty && n.Process.State == cluster.ProcessStopped:
 		// It ran once and lost its data: the same member may not start again
 		// (etcd panics with "tocommit is out of range").
@@ -47,8 +52,8 @@ func ruleLearner(l *look) (Operation, verdict) {
 	case !m.Healthy || m.Name == "" || l.behind(m):
 		l.hold(LearnerBehind, "%s has applied %d of %d entries (process %s)", name, m.Applied, l.applied(), n.Process.State)
 		return nil, goOn
-	case l.healthy+1 < cluster.Quorum(len(l.voters)+1):
-		l.hold(QuorumMargin, "promoting %s needs %d healthy voters, %d are", name, cluster.Quorum(len(l.voters)+1)-1, l.healthy)
+	case l.serving+1 < cluster.Quorum(len(l.voters)+1):
+		l.hold(QuorumMargin, "promoting %s needs %d healthy voters, %d are", name, cluster.Quorum(len(l.voters)+1)-1, l.serving)
 		return nil, goOn
 	case len(l.electors()) > 0 && n.Electors.Token != l.obs.Token:
 		return l.joinElectors(n, m)
@@ -94,8 +99,8 @@ func ruleShrink(l *look) (Operation, verdict) {
 	if !l.removable(victim) {
 		return nil, goOn
 	}
-	left := l.healthy
-	if victim.Healthy {
+	left := l.serving
+	if l.serves(victim) {
 		left--
 	}
 	if need := cluster.Quorum(len(l.voters) - 1); left < need {
@@ -103,7 +108,7 @@ func ruleShrink(l *look) (Operation, verdict) {
 		return nil, goOn
 	}
 	if victim.ID == l.obs.Leader {
-		return &MoveLeader{To: l.heir(victim)}, goOn
+		return l.moveLeader(victim), goOn
 	}
 	op, ok := l.covered("remove")
 	if !ok {
@@ -119,25 +124,36 @@ func (l *look) removable(m cluster.Member) bool {
 
 func (l *look) victim() cluster.Member {
 	return slices.MaxFunc(l.voters, func(a, b cluster.Member) int {
-		if a.Healthy != b.Healthy {
-			if b.Healthy {
-				return 1
-			}
-			return -1
-		}
-		return strings.Compare(string(a.Name), string(b.Name))
+		return cmp.Or(cmp.Compare(trouble(a), trouble(b)), strings.Compare(string(a.Name), string(b.Name)))
 	})
 }
 
-// heir returns the healthy voter that leads when leader goes: the first by
-// name, which is the last to be removed.
+// trouble ranks members by how little they are worth keeping.
+func trouble(m cluster.Member) int {
+	switch {
+	case !m.Healthy:
+		return 3
+	case !m.Condition.Serves():
+		return 2
+	case m.Condition == cluster.Slow:
+		return 1
+	}
+	return 0
+}
+
+// heir returns the voter that leads when leader goes: the best, and of these the
+// first by name, which is the last to be removed. It is empty for none.
 func (l *look) heir(leader cluster.Member) cluster.NodeName {
-	for _, m := range l.voters {
-		if m.Healthy && m.ID != leader.ID {
-			return m.Name
+	var best *cluster.Member
+	for i, m := range l.voters {
+		if l.serves(m) && m.ID != leader.ID && (best == nil || trouble(m) < trouble(*best)) {
+			best = &l.voters[i]
 		}
 	}
-	return ""
+	if best == nil {
+		return ""
+	}
+	return best.Name
 }
 
 // ruleReplace takes out a voter that has been unhealthy for longer than the
@@ -149,23 +165,23 @@ func ruleReplace(l *look) (Operation, verdict) {
 		if m.Healthy || !l.removable(m) || l.alarmed(m) {
 			continue
 		}
-		if down := l.down(m); down < l.policy.Grace {
-			l.hold(Grace, "%s is unhealthy for %s, it is replaced after %s", m.Name, down.Round(1e9), l.policy.Grace)
+		if down, grace := l.down(m), l.grace(m); down < grace {
+			l.hold(Grace, "%s is unhealthy for %s, it is replaced after %s", l.called(m), down.Round(1e9), grace)
 			continue
 		}
-		if l.healthy < cluster.Quorum(len(l.voters)-1) {
-			l.hold(QuorumMargin, "removing %s would leave %d healthy voters, a majority of the rest is %d", m.Name, l.healthy, cluster.Quorum(len(l.voters)-1))
+		if l.serving < cluster.Quorum(len(l.voters)-1) {
+			l.hold(QuorumMargin, "removing %s would leave %d healthy voters, a majority of the rest is %d", l.called(m), l.serving, cluster.Quorum(len(l.voters)-1))
 			continue
 		}
 		free, why := l.free(l.version())
 		// Nobody has to take the place of a voter that keeps all others from being
-		// replaced.
-		if len(free) == 0 && !l.reclaimable(m) && m.Name != l.unrecorded {
-			l.hold(NoSpare, "nothing can take the place of %s: %s", m.Name, reasons(why))
+		// replaced, nor of one that has never been there.
+		if len(free) == 0 && !l.reclaimable(m) && m.Name != l.unrecorded && !neverStarted(m) {
+			l.hold(NoSpare, "nothing can take the place of %s: %s", l.called(m), reasons(why))
 			continue
 		}
 		if m.ID == l.obs.Leader {
-			return &MoveLeader{To: l.heir(m)}, goOn
+			return l.moveLeader(m), goOn
 		}
 		op, ok := l.covered("replace")
 		if !ok {
@@ -174,6 +190,31 @@ func ruleReplace(l *look) (Operation, verdict) {
 		return l.removeVoter(m), goOn
 	}
 	return nil, goOn
+}
+
+// grace is for how long m may be unhealthy. One whose disk takes writes, and
+// that answers, is catching up: it receives the whole database, or is being
+// defragmented. It gets the time that a new member gets.
+func (l *look) grace(m cluster.Member) time.Duration {
+	n := l.nodeOf(m)
+	if m.Condition == cluster.Stuck && n != nil && n.Reachable && n.Storage.State == cluster.StorageGood {
+		return max(l.policy.Grace, l.policy.LearnerTimeout)
+	}
+	return l.policy.Grace
+}
+
+// neverStarted reports whether m was added by somebody else and has never run:
+// what we add is a learner first. It has no data, and has never voted.
+func neverStarted(m cluster.Member) bool {
+	return !m.Learner && m.Name == "" && len(m.ClientURLs) == 0
+}
+
+// called returns how to call m in a text.
+func (l *look) called(m cluster.Member) string {
+	if m.Name != "" {
+		return string(m.Name)
+	}
+	return fmt.Sprintf("%s (%s)", m.ID, strings.Join(m.PeerURLs, ","))
 }
 
 // down returns for how long m has been unhealthy; not at all where nobody has
@@ -210,7 +251,7 @@ func (l *look) reclaimable(m cluster.Member) bool {
 
 // ruleGrow adds a learner on a free node where the spec wants more voters.
 func ruleGrow(l *look) (Operation, verdict) {
-	if l.frozen || l.healthy < len(l.voters) || len(l.voters) >= l.spec.MemberCount {
+	if l.frozen || l.serving < len(l.voters) || len(l.voters) >= l.spec.MemberCount {
 		return nil, goOn
 	}
 	free, why := l.free(l.version())
@@ -231,11 +272,16 @@ func ruleGrow(l *look) (Operation, verdict) {
 // directory is named after the token, with .1 and so on where there are more.
 func (l *look) lastLeft(n *cluster.Node) (last time.Time) {
 	for _, s := range n.SetAside {
-		if s.Name == string(l.obs.Token) || strings.HasPrefix(s.Name, string(l.obs.Token)+".") {
+		if l.ofThis(s) {
 			last = s.At // oldest first
 		}
 	}
 	return last
+}
+
+// ofThis reports whether data that was set aside is of this incarnation.
+func (l *look) ofThis(s cluster.SetAside) bool {
+	return s.Name == string(l.obs.Token) || strings.HasPrefix(s.Name, string(l.obs.Token)+".")
 }
 
 func reasons(why []string) string {

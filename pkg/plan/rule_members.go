@@ -16,6 +16,9 @@ func ruleQuorum(l *look) (Operation, verdict) {
 	if op := l.restartForQuorum(); op != nil {
 		return op, stop
 	}
+	if l.gray() {
+		return nil, stop
+	}
 	rule := QuorumLost
 	if rec := l.record(); rec != nil && rec.Token == l.obs.Token && l.obs.Store.Created.IsZero() {
 		rule = Founding
@@ -90,6 +93,10 @@ func ruleEvicted(l *look) (Operation, verdict) {
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
 		if !n.Reachable || n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable || l.fits(n) {
+			continue
+		}
+		if n.Storage.Bad() {
+			l.hold(DiskHung, "%s", l.diskTrouble(n))
 			continue
 		}
 		if l.frozen && slices.Contains(l.obs.Electors.Names, n.Name) {

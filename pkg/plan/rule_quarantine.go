@@ -43,7 +43,7 @@ func (l *look) lift(n *cluster.Node) (Operation, verdict) {
 		// in for the sake of a machine that is dead.
 		return &QuarantineLift{Node: n.Name, ExpectRevision: l.unopened()}, goOn
 	}
-	if l.healthy < len(l.voters) && l.healthy-1 < cluster.Quorum(len(l.voters)) {
+	if l.serving < len(l.voters) && l.serving-1 < cluster.Quorum(len(l.voters)) {
 		l.hold(MemberStarting, "%s is opened to clients when all voters are healthy: %s", n.Name, l.describe())
 		return nil, goOn
 	}

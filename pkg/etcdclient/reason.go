@@ -1,0 +1,103 @@
+package etcdclient
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"strings"
+	"syscall"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// Reason tells why a call failed: its kind, and the reason in words. It asks
+// nobody, so of a connection that was closed it says only that.
+func Reason(err error) (cluster.Cause, string) {
+	text := clean(err)
+	var errno syscall.Errno
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case Denied(err):
+		return cluster.CauseAuth, "etcd denies it: " + text
+	case errors.As(err, &record), errors.As(err, &alert), errors.As(err, &unknown), about(text, "tls: ", "x509: ", "authentication handshake failed", "first record does not look like"):
+		return cluster.CauseTLS, text
+	case errors.As(err, &errno) && errno == syscall.ECONNREFUSED, about(text, "connection refused"):
+		return cluster.CauseRefused, "nothing listens at its client URL: " + text
+	case errors.Is(err, context.DeadlineExceeded), code(err) == codes.DeadlineExceeded, about(text, "request timed out"):
+		return cluster.CauseTimeout, "it did not answer in time"
+	}
+	return cluster.CauseOther, text
+}
+
+// Denied reports whether etcd answered that this client may not ask:
+// authentication is on, and the client is of no user, or of one without the
+// rights.
+func Denied(err error) bool {
+	for _, denial := range []error{
+		rpctypes.ErrUserEmpty, rpctypes.ErrPermissionDenied, rpctypes.ErrPermissionNotGranted, rpctypes.ErrUserNotFound,
+		rpctypes.ErrInvalidAuthToken, rpctypes.ErrInvalidAuthMgmt, rpctypes.ErrAuthFailed,
+	} {
+		if errors.Is(err, denial) {
+			return true
+		}
+	}
+	// A stream of etcd 3.5 has the error of the store, without a code.
+	text := clean(err)
+	return code(err) != codes.OK && about(text, "auth: user name is empty", "auth: permission denied", "auth: user not found")
+}
+
+func about(text string, parts ...string) bool {
+	for _, p := range parts {
+		if strings.Contains(text, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// code returns the status of a call, OK where err has none.
+func code(err error) codes.Code {
+	var answer rpctypes.EtcdError
+	if errors.As(err, &answer) {
+		return answer.Code()
+	}
+	var s interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &s) {
+		return s.GRPCStatus().Code()
+	}
+	return codes.OK
+}
+
+// clean returns the text of err without what gRPC puts around it.
+func clean(err error) string {
+	var answer rpctypes.EtcdError
+	if errors.As(err, &answer) {
+		return answer.Error()
+	}
+	var s interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &s) {
+		return s.GRPCStatus().Message()
+	}
+	return err.Error()
+}
+
+// read asks the member for a key through the quorum.
+func (c *Client) read(ctx context.Context) cluster.Read {
+	_, err := c.c.Get(ctx, healthKey, clientv3.WithKeysOnly())
+	if err == nil || answersByRefusing(err) {
+		return cluster.ReadServed
+	}
+	return cluster.ReadLate
+}
+
+// ReadThrough waits until the member has applied all that the cluster has
+// acknowledged so far: what is read of its database from then on has it.
+func (c *Client) ReadThrough(ctx context.Context) error { return c.Healthy(ctx) }

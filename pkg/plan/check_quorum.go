@@ -1,0 +1,84 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// count returns the voters and the healthy voters of the observed cluster,
+// without the member of that id.
+func (c checker) count(without cluster.MemberID) (voters, healthy int) {
+	for _, m := range c.obs.Members {
+		if m.Learner || m.ID == without {
+			continue
+		}
+		voters++
+		if c.reliable(m) {
+			healthy++
+		}
+	}
+	return voters, healthy
+}
+
+// reliable reports whether m can be counted on to commit what comes next: it has
+// served in this observation, and the disk that its node tells of takes writes.
+func (c checker) reliable(m cluster.Member) bool {
+	switch m.Condition {
+	case cluster.Late, cluster.Stuck, cluster.Hung, cluster.Corrupt, cluster.Apart, cluster.Unstarted, cluster.Down:
+		return false
+	}
+	for _, n := range c.obs.Nodes {
+		if n.Name != m.Name || !n.Reachable || n.Disk.MemberID != 0 && n.Disk.MemberID != m.ID {
+			continue
+		}
+		if n.Storage.State == cluster.StorageHung || n.Storage.State == cluster.StorageFailing || n.Storage.Pending >= time.Second {
+			return false
+		}
+	}
+	return m.Healthy
+}
+
+// stop allows to stop what is no member, and a member that the quorum can
+// spare.
+func (c checker) stop(name cluster.NodeName) error {
+	n, err := c.node(name)
+	if err != nil {
+		return err
+	}
+	m, member := c.hosted(n)
+	if !member || n.Disk.MemberID != 0 && n.Disk.MemberID != m.ID || m.Learner || !m.Healthy {
+		return nil
+	}
+	voters, _ := c.count(0)
+	if _, left := c.count(m.ID); left < cluster.Quorum(voters) {
+		return unsafe("quorum", "stopping %s would leave %d healthy voters of %d", name, left, voters)
+	}
+	return nil
+}
+
+// lift allows the restart that opens a member to clients where the quorum can
+// spare the member, or where all voters are healthy: a cluster of one or two
+// can be opened in no other way.
+func (c checker) lift(op *QuarantineLift) error {
+	n, err := c.node(op.Node)
+	if err != nil {
+		return err
+	}
+	if n.Assigned == nil || !n.Assigned.Quarantined {
+		return nil // nothing to do
+	}
+	voters, healthy := c.count(0)
+	if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == c.obs.Token && n.Assigned.Token == rec.Token {
+		if serving := servedBefore(c.obs, *rec); len(serving) > 0 {
+			return unsafe("restore", "what ran before may still be served by %s", names(serving))
+		}
+		if healthy >= cluster.Quorum(voters) {
+			return nil
+		}
+	}
+	if healthy == voters {
+		return nil
+	}
+	return c.stop(op.Node)
+}

@@ -1,0 +1,130 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// ruleHealth tells of members that are neither well nor gone, and has one that
+// is well lead instead of one that is not. What is hung or stuck for good is
+// taken out by [ruleReplace].
+func ruleHealth(l *look) (Operation, verdict) {
+	l.unreported()
+	var op Operation
+	for _, m := range l.obs.Members {
+		n := l.nodeOf(m)
+		switch m.Condition {
+		case cluster.Hung:
+			if n != nil {
+				l.hold(DiskHung, "%s", l.diskTrouble(n))
+			}
+		case cluster.Slow:
+			l.hold(DiskSlow, "%s: %s", l.called(m), m.Why)
+		case cluster.Late, cluster.Stuck:
+			l.hold(NotServing, "%s: %s", l.called(m), m.Why)
+		case cluster.Unstarted:
+			if neverStarted(m) {
+				l.hold(NeverStarted, "voter %s was added by somebody else and has never started; it is removed when the grace time is over, if the rest has a majority", l.called(m))
+			}
+		}
+		if m.ID == l.obs.Leader && (!m.Healthy || m.Condition == cluster.Slow) {
+			op = l.relieve(m)
+		}
+	}
+	return op, goOn
+}
+
+// relieve returns the operation that has a voter lead whose disk is good, nil
+// where there is none: moving on from one slow disk to the next is no gain.
+func (l *look) relieve(leader cluster.Member) Operation {
+	to := l.heir(leader)
+	for _, m := range l.voters {
+		if to != "" && m.Name == to && trouble(m) == 0 {
+			return &MoveLeader{To: to}
+		}
+	}
+	return nil
+}
+
+// moveLeader has another voter lead, before the leader is removed.
+func (l *look) moveLeader(leader cluster.Member) Operation {
+	to := l.heir(leader)
+	if to == "" {
+		l.hold(QuorumMargin, "%s leads, and no other voter serves that could take over", l.called(leader))
+		return nil
+	}
+	return &MoveLeader{To: to}
+}
+
+// diskTrouble names the machine, the disk, and what to do.
+func (l *look) diskTrouble(n *cluster.Node) string {
+	return fmt.Sprintf("%s (%s): %s; look at the disk (dmesg, the cloud's console) and restart the machine, or start a spare node to take its place", n.Name, n.Address, n.Storage)
+}
+
+// unreported tells why etcds that run gave their daemons no report.
+func (l *look) unreported() {
+	var users []string
+	for i := range l.obs.Nodes {
+		n := &l.obs.Nodes[i]
+		why := n.Process.NoReport
+		switch {
+		case !n.Reachable || why == nil:
+		case why.Cause == cluster.CauseAuth && why.User == "":
+			l.hold(AccessDenied, "%s: authentication is on, and the daemon has no certificate by which etcd could know it; backups from there stop. Turn it off (etcdctl auth disable), or use TLS", n.Name)
+		case why.Cause == cluster.CauseAuth:
+			users = append(users, why.User)
+			l.hold(AccessDenied, "%s: authentication is on, and user %s may not ask; backups from there stop", n.Name, why.User)
+		default:
+			l.hold(NoReport, "%s: its etcd runs and does not tell how it does: %s", n.Name, why.Text)
+		}
+	}
+	if len(users) > 0 {
+		var lines []string
+		for _, u := range users {
+			lines = append(lines, fmt.Sprintf("etcdctl user add %s --no-password; etcdctl user grant-role %s root", u, u))
+		}
+		l.hold(AccessDenied, "as root, run: %s", strings.Join(lines, "; "))
+	}
+}
+
+// gray holds, and reports true, where the cluster has no healthy majority as far
+// as can be seen, and what can be seen is no reason to take it for lost: etcd
+// runs on a majority of the voters' nodes, and denies, hangs, or is slow.
+func (l *look) gray() bool {
+	nodes, alive := map[cluster.NodeName]bool{}, 0
+	for _, name := range l.obs.Electors.Names {
+		nodes[name] = true
+	}
+	for _, m := range l.voters {
+		if n := l.nodeOf(m); n != nil {
+			nodes[n.Name] = true
+		}
+	}
+	troubled := false
+	for name := range nodes {
+		n := l.node(name)
+		if n == nil || !n.Reachable || n.Process.State != cluster.ProcessRunning {
+			continue
+		}
+		m := l.memberOf(n)
+		ill := n.Process.NoReport != nil || n.Storage.Bad() || m != nil && (m.Condition == cluster.Stuck || m.Condition == cluster.Late)
+		if ill || m != nil && m.Healthy {
+			alive++
+		}
+		troubled = troubled || ill
+	}
+	if !troubled || alive < cluster.Quorum(max(len(l.voters), len(nodes))) {
+		return false
+	}
+	before := len(l.holds)
+	// Nobody is moved or removed without a majority: of this only the holds count.
+	_, _ = ruleHealth(l)
+	for i := range l.obs.Nodes {
+		if n := &l.obs.Nodes[i]; n.Reachable && n.Storage.Bad() && l.memberOf(n) == nil && nodes[n.Name] {
+			l.hold(DiskHung, "%s", l.diskTrouble(n))
+		}
+	}
+	return len(l.holds) > before
+}
