@@ -54,6 +54,7 @@ type Cluster struct {
 	nodes   []*Node
 	watch   *watch
 	writers []*Writer
+	disks   []*Disk
 	closed  bool
 }
 
@@ -197,6 +198,9 @@ func (c *Cluster) Close() {
 		return
 	}
 	c.closed = true
+	for _, d := range c.disks {
+		d.Thaw()
+	}
 	for _, w := range c.writers {
 		w.stop()
 	}
@@ -211,6 +215,9 @@ func (c *Cluster) Close() {
 		c.check()
 	}
 	c.stopAll()
+	for _, d := range c.disks {
+		d.unmount()
+	}
 	if c.t.Failed() {
 		if c.OnFailure != nil {
 			c.OnFailure(c)

@@ -75,10 +75,17 @@ func (o ownMember) Report(ctx context.Context) (cluster.Report, error) {
 	return r, err
 }
 
-// Snapshot refuses a member that check does.
+// Snapshot refuses a member that check does, and one that does not serve. It
+// waits until the member has all that the cluster has acknowledged: what a
+// backup lacks is lost in the step that it is taken for.
 func (o ownMember) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	if _, err := o.Report(ctx); err != nil {
 		return nil, err
+	}
+	short, cancel := context.WithTimeout(ctx, 5*reportTimeout)
+	defer cancel()
+	if err := o.ReadThrough(short); err != nil {
+		return nil, fmt.Errorf("no backup is taken of a member that serves no read through the quorum: %w", err)
 	}
 	return o.Client.Snapshot(ctx)
 }

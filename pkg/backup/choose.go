@@ -39,8 +39,8 @@ type Passed struct {
 var ErrNoMember = errors.New("no member is fit to take a backup from")
 
 // Choose chooses the member to take a backup from among those that answered:
-// one that sees a leader in the newest term, is no learner, has no alarm for
-// corrupt data and is not behind. A follower comes before the leader, which has
+// one that sees a leader in the newest term, serves reads through the quorum, is
+// no learner, has no alarm for corrupt data and is not behind. A follower comes before the leader, which has
 // enough to do; among equals the lowest id decides. The error is ErrNoMember,
 // with the reason for each.
 func Choose(reports []cluster.Report) (Choice, error) {
@@ -95,6 +95,8 @@ func unfit(r cluster.Report, term, applied uint64) string {
 		return "it has the alarm " + corrupt
 	case r.Leader == 0:
 		return "it sees no leader"
+	case r.Read == cluster.ReadLate:
+		return "it serves no read through the quorum: its disk may hang"
 	case r.RaftTerm < term:
 		return fmt.Sprintf("it is in term %d, others are in %d", r.RaftTerm, term)
 	case applied-r.Applied > MaxBehind:

@@ -16,6 +16,8 @@ func TestChoose(t *testing.T) {
 	}
 	learner, corrupt, full, old := report(4, 1, 5000), report(5, 1, 5000), report(6, 1, 5000), report(7, 7, 5000)
 	learner.Learner, corrupt.Alarms, full.Alarms, old.RaftTerm = true, []string{"CORRUPT"}, []string{"NOSPACE"}, 6
+	hung, serves := report(2, 1, 5000), report(1, 1, 5000)
+	hung.Read, serves.Read = cluster.ReadLate, cluster.ReadServed
 	for name, c := range map[string]struct {
 		reports []cluster.Report
 		want    cluster.MemberID
@@ -33,6 +35,7 @@ func TestChoose(t *testing.T) {
 		"a full one is as good as another":  {[]cluster.Report{full, report(1, 1, 5000)}, 6, "follower", nil},
 		"a single one":                      {[]cluster.Report{report(1, 1, 5000)}, 1, "only", nil},
 		"no leader that has been succeeded": {[]cluster.Report{old, report(1, 1, 5000)}, 1, "leader", []backup.Passed{{ID: 7, Why: "it is in term 6, others are in 7"}}},
+		"none that only answers":            {[]cluster.Report{serves, hung}, 1, "leader", []backup.Passed{{ID: 2, Why: "it serves no read through the quorum: its disk may hang"}}},
 		"a follower where a leader is gone": {[]cluster.Report{report(2, 0, 5000), report(3, 1, 4999)}, 3, "follower", []backup.Passed{{ID: 2, Why: "it sees no leader"}}},
 	} {
 		given := slices.Clone(c.reports)

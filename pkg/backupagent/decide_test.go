@@ -56,6 +56,7 @@ func TestTurns(t *testing.T) {
 		{name: "nor one that is corrupt", prefer: Local, n: 3, mine: 3, err: "CORRUPT", change: func(v *View) { v.Seats[2].Report.Alarms = []string{"CORRUPT"} }},
 		{name: "one without space is", prefer: Local, n: 3, mine: 3, change: func(v *View) { v.Seats[2].Report.Alarms = []string{"NOSPACE"} }},
 		{name: "nor one that is behind", prefer: Follower, n: 3, mine: 3, err: "5000 entries behind", change: func(v *View) { v.Seats[2].Report.Applied -= 5000 }},
+		{name: "nor one that only answers", prefer: Local, n: 3, mine: 3, err: "no read through the quorum", change: func(v *View) { v.Seats[2].Report.Read = cluster.ReadLate }},
 		{name: "nor one of an old term", prefer: Follower, n: 3, mine: 3, err: "in term 4, others are in 5", change: func(v *View) { v.Seats[2].Report.RaftTerm = 4 }},
 		{name: "one that is a little behind is", prefer: Follower, n: 2, mine: 2, change: func(v *View) { v.Seats[1].Report.Applied -= 500 }},
 		{name: "nor one that does not answer", prefer: Local, n: 3, mine: 3, err: "does not answer", change: func(v *View) { v.Seats[2].Report = nil }},

@@ -63,7 +63,13 @@ func (m member) Report(ctx context.Context) (cluster.Report, error) {
 	return r, etcdclient.Explain(ctx, m.endpoint, m.tls, err)
 }
 
+// Snapshot waits until the member has all that the cluster has acknowledged.
 func (m member) Snapshot(ctx context.Context) (io.ReadCloser, error) {
+	short, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	if err := m.ReadThrough(short); err != nil {
+		return nil, fmt.Errorf("no backup is taken of a member that serves no read through the quorum: %w", etcdclient.Explain(ctx, m.endpoint, m.tls, err))
+	}
 	r, err := m.Client.Snapshot(ctx)
 	return r, etcdclient.Explain(ctx, m.endpoint, m.tls, err)
 }

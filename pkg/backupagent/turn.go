@@ -76,6 +76,8 @@ func (v View) unfit(s Seat) string {
 		return "it sees no leader: what it has may be old"
 	case slices.Contains(r.Alarms, etcdclient.Corrupt):
 		return "it has raised the alarm CORRUPT"
+	case r.Read == cluster.ReadLate:
+		return "it serves no read through the quorum: its disk may hang, and what it has be old"
 	case r.RaftTerm < term:
 		return fmt.Sprintf("it is in term %d, others are in %d", r.RaftTerm, term)
 	case applied-r.Applied > backup.MaxBehind:

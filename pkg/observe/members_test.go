@@ -27,7 +27,7 @@ func TestAHealthyCluster(t *testing.T) {
 	equal(t, "revision", obs.Revision, cluster.Revision(44))
 	equal(t, "healthy", healthyNames(obs), "a b c")
 	equal(t, "member c", memberOf(t, obs, 3), cluster.Member{
-		ID: 3, Name: "c", ClientURLs: []string{"http://c"}, Healthy: true, Applied: 99, DBSize: 1234,
+		ID: 3, Name: "c", ClientURLs: []string{"http://c"}, Healthy: true, Condition: cluster.Serving, Applied: 99, DBSize: 1234,
 	})
 	equal(t, "view of b", obs.Views[1], cluster.View{
 		Member: 2, ClusterID: 77, Leader: 1, RaftTerm: 5, Members: []cluster.MemberID{1, 2, 3}, Revision: 44,

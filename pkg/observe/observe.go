@@ -127,12 +127,13 @@ func (s Sources) ask(ctx context.Context, p Peer, prev cluster.Observation) aske
 	return a
 }
 
-// silent returns the members whose nodes did not answer the last look. Their
-// etcd may still serve, so it is asked itself.
+// silent returns the members whose nodes did not answer the last look, or got
+// nothing out of their etcd: it may deny the one and not the other. They are
+// asked themselves.
 func silent(prev cluster.Observation) []cluster.Member {
 	var list []cluster.Member
 	for _, m := range prev.Members {
-		answered := slices.ContainsFunc(prev.Nodes, func(n cluster.Node) bool { return n.Name == m.Name && n.Reachable })
+		answered := slices.ContainsFunc(prev.Nodes, func(n cluster.Node) bool { return n.Name == m.Name && n.Reachable && n.Process.NoReport == nil })
 		if !answered && len(m.ClientURLs) > 0 {
 			list = append(list, m)
 		}

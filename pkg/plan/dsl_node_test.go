@@ -27,6 +27,9 @@ import (
 //	staged=n1/r1:a,b,c     it restores for a request, and is ready, refused=WHY, staging=WHY, fetched=MB
 //	restored=n1/r1:a,b,c   it has changed over to what it had staged
 //	free=MB, mark=REVISION
+//	disk=hung              writes to its disk do not end; also: good, slow, failing
+//	denied=USER            its etcd denies the daemon; denied without a certificate
+//	refused, timeout       its etcd runs and gives no report
 func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 	switch key {
 	case "data":
@@ -101,6 +104,20 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		n.Hosts = append(n.Hosts, e)
 	case "address":
 		n.Address = value
+	case "disk":
+		n.Storage = cluster.Storage{State: cluster.StorageState(value), Path: "/data", Latency: time.Millisecond}
+		switch n.Storage.State {
+		case cluster.StorageHung:
+			n.Storage.Pending = 40 * time.Second
+		case cluster.StorageFailing:
+			n.Storage.Problem = "input/output error"
+		case cluster.StorageSlow:
+			n.Storage.Latency = 700 * time.Millisecond
+		}
+	case "denied":
+		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseAuth, Text: "etcd denies it", User: value}
+	case "timeout":
+		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseTimeout, Text: "it did not answer in time"}
 	case "aside":
 		for i, age := range strings.Split(value, ",") {
 			name := fmt.Sprintf("old-%d", i+1)
@@ -116,6 +133,25 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 	default:
 		return s.staged(n, key, value)
 	}
+	return err
+}
+
+// gray makes m one that is neither well nor gone, for the given time.
+func (s *stage) gray(m *cluster.Member, c cluster.Condition, since string) error {
+	m.Condition, m.Healthy = c, c == cluster.Late || c == cluster.Slow
+	m.Why = "it answers, but no read through the quorum"
+	if c == cluster.Hung || c == cluster.Slow {
+		n := s.node(m.Name)
+		if err := s.nodeCircumstance(n, "disk", string(c)); err != nil {
+			return err
+		}
+		m.Why = n.Storage.String()
+	}
+	if m.Healthy {
+		return nil
+	}
+	d, err := time.ParseDuration(since)
+	m.UnhealthySince = s.obs.At.Add(-d)
 	return err
 }
 

@@ -342,14 +342,20 @@ func (s *stage) memberAttribute(m *cluster.Member, key, value string) (err error
 			m.UnhealthySince = s.obs.At.Add(-d)
 		}
 	case "up":
-		m.Healthy, m.UnhealthySince = true, time.Time{}
+		m.Healthy, m.UnhealthySince, m.Condition, m.Why = true, time.Time{}, "", ""
+	case "hung", "stuck", "late", "slow":
+		return s.gray(m, cluster.Condition(key), value)
+	case "db":
+		var mb int64
+		mb, err = strconv.ParseInt(value, 10, 64)
+		m.DBSize = mb << 20
 	case "learner":
 		d, err = time.ParseDuration(value)
 		m.Learner, m.LearnerSince = true, s.obs.At.Add(-d)
 	case "voter":
 		m.Learner, m.LearnerSince = false, time.Time{}
 	case "unnamed": // added and never started
-		m.Name, m.ClientURLs, m.Applied, m.Healthy, m.UnhealthySince = "", nil, 0, false, m.LearnerSince
+		m.Name, m.ClientURLs, m.Applied, m.Healthy, m.UnhealthySince, m.Condition = "", nil, 0, false, m.LearnerSince, cluster.Unstarted
 	case "unstarted": // a founding voter that has never started
 		m.ClientURLs, m.Applied = nil, 0
 	case "applied":

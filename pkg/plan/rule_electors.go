@@ -193,11 +193,12 @@ func (l *look) settled(voters []cluster.NodeName) bool {
 	return count >= cluster.Quorum(len(voters))
 }
 
-// silent returns those of the named nodes that do not answer.
+// silent returns those of the named nodes that do not answer, or could write
+// nothing down: their disks hang.
 func (l *look) silent(list []cluster.NodeName) []cluster.NodeName {
 	var silent []cluster.NodeName
 	for _, name := range list {
-		if n := l.node(name); n == nil || !n.Reachable {
+		if n := l.node(name); n == nil || !n.Reachable || n.Storage.Bad() {
 			silent = append(silent, name)
 		}
 	}

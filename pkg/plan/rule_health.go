@@ -89,6 +89,30 @@ func (l *look) unreported() {
 	}
 }
 
+// waitsForUnstarted holds, and reports true, where voters that somebody added
+// and that never started are all that is missing for a majority. etcd cannot
+// remove them: that takes their votes.
+func (l *look) waitsForUnstarted() bool {
+	started, running := 0, 0
+	var missing []string
+	for _, m := range l.voters {
+		if neverStarted(m) {
+			missing = append(missing, l.called(m))
+			continue
+		}
+		started++
+		if n := l.nodeOf(m); n != nil && n.Reachable && n.Process.State == cluster.ProcessRunning && !n.Storage.Bad() {
+			running++
+		}
+	}
+	if len(missing) == 0 || running < cluster.Quorum(started) {
+		return false
+	}
+	l.hold(NeverStarted, "%d of %d voters are healthy, a majority is %d, and these were added by somebody else and have never started: %s. Start an etcd there, "+
+		"with --initial-cluster-state=existing and that peer URL; without a majority etcd removes nobody", l.healthy, len(l.voters), cluster.Quorum(len(l.voters)), strings.Join(missing, ", "))
+	return true
+}
+
 // gray holds, and reports true, where the cluster has no healthy majority as far
 // as can be seen, and what can be seen is no reason to take it for lost: etcd
 // runs on a majority of the voters' nodes, and denies, hangs, or is slow.

@@ -16,7 +16,7 @@ func ruleQuorum(l *look) (Operation, verdict) {
 	if op := l.restartForQuorum(); op != nil {
 		return op, stop
 	}
-	if l.gray() {
+	if l.waitsForUnstarted() || l.gray() {
 		return nil, stop
 	}
 	rule := QuorumLost
@@ -77,7 +77,7 @@ func (l *look) describe() string {
 	}
 	for _, m := range l.voters {
 		if l.nodeOf(m) == nil {
-			words = append(words, fmt.Sprintf("%s has no known node", m.Name))
+			words = append(words, fmt.Sprintf("%s has no known node", l.called(m)))
 		}
 	}
 	if len(words) == 0 {

@@ -102,6 +102,8 @@ func (s *save) run(ctx context.Context, target string) error {
 	switch {
 	case r.Leader == 0:
 		s.access.Warn("%s sees no leader: the snapshot has what this member has, which may not be all that was written", endpoints[0])
+	case r.Read == cluster.ReadLate:
+		s.access.Warn("%s serves no read through the quorum: its disk may hang, and the snapshot may lack what was written last", endpoints[0])
 	case r.Learner:
 		s.access.Warn("%s is a learner: the snapshot has what it has got so far", endpoints[0])
 	}

@@ -1,0 +1,83 @@
+package apply
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// told is what a reader tells of readings that are numbered.
+func told(r *diskReader, do func() facts) (cluster.Revision, bool, time.Duration) {
+	f, known, pending := r.read(context.Background(), time.Now, do)
+	return f.node.Revision, known, pending
+}
+
+func TestAReadingThatHangsIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r diskReader
+		n := cluster.Revision(0)
+		hang := make(chan struct{}) // a disk that hangs, closed when it goes on
+		close(hang)
+		do := func() facts {
+			n++
+			mine := n
+			<-hang
+			return facts{node: cluster.Node{Revision: mine}}
+		}
+		if got, known, pending := told(&r, do); got != 1 || !known || pending != 0 {
+			t.Errorf("the first reading is %d (%t, %s)", got, known, pending)
+		}
+		hang = make(chan struct{})
+		for i := range 3 {
+			began := time.Now()
+			got, known, pending := told(&r, do)
+			if took := time.Since(began); got != 1 || !known || took != diskPatience || pending != time.Duration(i+1)*diskPatience {
+				t.Errorf("while the disk hangs it tells %d (%t), pending for %s, after %s", got, known, pending, took)
+			}
+		}
+		close(hang)
+		synctest.Wait()
+		if got, _, pending := told(&r, do); got < 3 || pending != 0 {
+			t.Errorf("when it goes on it tells %d, pending for %s", got, pending)
+		}
+	})
+}
+
+func TestAReadingIsNeverOlderThanTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r diskReader
+		changed, begun := false, make(chan struct{})
+		do := func() facts {
+			f := facts{node: cluster.Node{Revision: map[bool]cluster.Revision{true: 2, false: 1}[changed]}}
+			select {
+			case begun <- struct{}{}:
+			default:
+			}
+			time.Sleep(100 * time.Millisecond)
+			return f
+		}
+		go told(&r, do)
+		<-begun
+		changed = true // by an operation, while somebody looks
+		if got, _, _ := told(&r, do); got != 2 {
+			t.Errorf("after a change it tells %d", got)
+		}
+	})
+}
+
+func TestADiskThatNeverAnsweredIsNotTakenForAnEmptyOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLocal(LocalOptions{Name: "a", DataDir: "/data", Now: time.Now})
+		hang := make(chan struct{})
+		go l.reader.read(t.Context(), time.Now, func() facts { <-hang; return facts{} })
+		time.Sleep(hungRead)
+		n, s := l.disk(t.Context())
+		if n.Disk.State != cluster.DiskUnreadable || s.Assigned != nil || l.storage(n.Storage).State != cluster.StorageHung {
+			t.Errorf("it is told as %+v, %+v", n.Disk, n.Storage)
+		}
+		close(hang)
+	})
+}
