@@ -274,8 +274,16 @@ type Store struct {
 	Backups []Backup `json:"backups,omitempty"`
 	// Leftovers are the names of backups that were broken off long ago.
 	Leftovers []string `json:"leftovers,omitempty"`
-	// BackupsKnown says that the list of backups has been read at least once.
-	BackupsKnown bool `json:"backupsKnown,omitempty"`
+	// BackupsKnown says that the list of backups has been read to its end at least
+	// once, BackupsRead when that was last, by the observer's clock.
+	BackupsKnown bool      `json:"backupsKnown,omitempty"`
+	BackupsRead  time.Time `json:"backupsRead,omitzero"`
+	// BackupsProblem says why the list is not known, how far the reading of it is, or
+	// what it does not have.
+	BackupsProblem string `json:"backupsProblem,omitempty"`
+	// Uncounted are folders that look like backups and are not counted, newest
+	// first.
+	Uncounted []Uncounted `json:"uncounted,omitempty"`
 	// Requests are the operator's queued wishes, oldest first.
 	Requests []Request `json:"requests,omitempty"`
 	// Source is what is known of the backup that the first queued restore asks
@@ -318,7 +326,27 @@ type Backup struct {
 	Drilled  time.Time `json:"drilled,omitzero"`
 	// Damaged says that a verification or a trial found it to be damaged.
 	Damaged bool `json:"damaged,omitempty"`
+	// Files is what a listing shows of the files that say what it is.
+	Files BackupFiles `json:"-"`
 }
+
+// BackupFiles are the small files of a backup, as a listing shows them.
+type BackupFiles struct {
+	Marked, Described bool
+	// Marker, Description and Signature are their sizes in bytes.
+	Marker, Description, Signature int64
+	// Stamp is when the newest of them was written, in Unix nanoseconds.
+	Stamp int64
+}
+
+// An Uncounted is a folder that looks like a backup, and does not count as one.
+type Uncounted struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
+}
+
+// MaxUncounted is how many of them are told of.
+const MaxUncounted = 20
 
 // A RequestKind names what a request asks for.
 type RequestKind string

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,7 +14,6 @@ import (
 // A folder is what a listing of the store shows of one backup.
 type folder struct {
 	backup cluster.Backup
-	marker bool
 	// data is the name of the data file, the first by name of several.
 	data string
 	// damaged is when its damage was last recorded.
@@ -23,6 +21,26 @@ type folder struct {
 	// written is when the newest of its objects was written.
 	written time.Time
 }
+
+// The largest marker and description that there are. Those of a backup that is whole are
+// a few hundred bytes.
+const (
+	maxMarker      = 64 << 10
+	maxDescription = 1 << 20
+)
+
+// complete reports whether the folder holds a backup, as far as a listing shows:
+// data that is not empty, and a marker. Backups of the existing etcd-manager have no
+// description; one that is there and empty, or huge, is none.
+func (f *folder) complete() bool {
+	marker, description := f.backup.Files.Marker, f.backup.Files.Description
+	return f.data != "" && f.backup.Size > 0 && marker > 0 && marker <= maxMarker && (!f.described() || description > 0 && description <= maxDescription)
+}
+
+func (f *folder) described() bool { return f.backup.Files.Described }
+
+// marked reports whether there is a marker, whatever else.
+func (f *folder) marked() bool { return f.backup.Files.Marked }
 
 // isPart reports whether a file is one of those of a backup.
 func isPart(file string) bool {
@@ -42,7 +60,14 @@ func (f *folder) add(file string, o object) {
 	}
 	switch file {
 	case retention.MarkerFile:
-		f.marker = true
+		f.backup.Files.Marked, f.backup.Files.Marker = true, o.size
+		f.stamp(o)
+	case retention.DescriptionFile:
+		f.backup.Files.Described, f.backup.Files.Description = true, o.size
+		f.stamp(o)
+	case retention.SignatureFile:
+		f.backup.Files.Signature = o.size
+		f.stamp(o)
 	case retention.VerifiedFile:
 		f.backup.Verified = o.modTime.UTC()
 	case retention.DrilledFile:
@@ -55,67 +80,35 @@ func (f *folder) add(file string, o object) {
 	}
 }
 
-// folders returns the backups and parts of backups in the store.
-func (s *Store) folders(ctx context.Context) (map[string]*folder, error) {
-	all, err := s.list(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	found := map[string]*folder{}
-	for _, o := range all {
-		name, file, ok := strings.Cut(o.key, "/")
-		if !ok || name+"/" == controlPrefix || !isPart(file) {
-			continue
-		}
-		if found[name] == nil {
-			found[name] = &folder{backup: cluster.Backup{Name: name}}
-		}
-		found[name].add(file, o)
-	}
-	return found, nil
+// stamp notes when the newest of the small files that say what the backup is was
+// written.
+func (f *folder) stamp(o object) {
+	f.backup.Files.Stamp = max(f.backup.Files.Stamp, o.modTime.UnixNano())
 }
 
-// Backups returns the complete backups, those with a marker, newest first. It
-// makes one listing of the store, one request for each thousand objects, and
-// looks at no content. A backup's time is the one in its name, or when it was
-// written if the name has none. When it was verified or drilled is when the
-// record of that was written; it is damaged if the record of that is not older than
-// those of later successes.
+// Backups returns the complete backups, newest first: those with data and a
+// marker. It makes one listing of the store, one request for each thousand objects, and
+// looks at no content: what the files say is for package backup. A backup's time is
+// the one in its name, or when it was written if the name has none. When it was
+// verified or drilled is when the record of that was written; it is damaged if the
+// record of that is not older than those of later successes.
 func (s *Store) Backups(ctx context.Context) ([]cluster.Backup, error) {
-	found, err := s.folders(ctx)
+	l, err := s.listAll(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	return complete(found), nil
+	return l.Backups(), nil
 }
 
-// Survey is Backups and Leftovers in one listing.
-func (s *Store) Survey(ctx context.Context, before time.Time) (backups []cluster.Backup, leftovers []string, err error) {
-	found, err := s.folders(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	return complete(found), incomplete(found, before), nil
-}
-
-func complete(found map[string]*folder) []cluster.Backup {
-	all := make([]cluster.Backup, 0, len(found))
-	for name, f := range found {
-		if !f.marker {
-			continue
+func (s *Store) listAll(ctx context.Context, prefix string) (*Listing, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	l := s.List(prefix)
+	for {
+		if done, err := l.Next(ctx); done || err != nil {
+			return l, err
 		}
-		b := f.backup
-		at, err := retention.ParseName(name)
-		if b.At = at; err != nil {
-			b.At = f.written.UTC()
-		}
-		b.Damaged = !f.damaged.IsZero() && !b.Verified.After(f.damaged) && !b.Drilled.After(f.damaged)
-		all = append(all, b)
 	}
-	slices.SortFunc(all, func(a, b cluster.Backup) int {
-		return cmp.Or(b.At.Compare(a.At), strings.Compare(b.Name, a.Name))
-	})
-	return all
 }
 
 // Leftovers returns, by name, what looks like a backup that was broken off, or
@@ -123,22 +116,11 @@ func complete(found map[string]*folder) []cluster.Backup {
 // nothing written since before. DeleteBackup removes them. A backup that is
 // being taken looks the same, so before must be further back than the longest backup.
 func (s *Store) Leftovers(ctx context.Context, before time.Time) ([]string, error) {
-	found, err := s.folders(ctx)
+	l, err := s.listAll(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	return incomplete(found, before), nil
-}
-
-func incomplete(found map[string]*folder, before time.Time) (names []string) {
-	for name, f := range found {
-		at, err := retention.ParseName(name)
-		if err == nil && !f.marker && f.written.Before(before) && at.Before(before) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	return l.Leftovers(before), nil
 }
 
 // DeleteBackup deletes a backup, its marker first, so that one that is half

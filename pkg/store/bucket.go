@@ -47,23 +47,26 @@ func newBucket(b Bucket, requests *atomic.Int64) *bucket {
 
 func (b *bucket) close() error { return b.Blobs.Close() }
 
-func (b *bucket) list(ctx context.Context, prefix string) ([]object, error) {
-	var all []object
-	for token := blob.FirstPageToken; len(token) > 0; {
-		b.requests.Add(1)
-		page, next, err := b.Blobs.ListPage(ctx, token, pageSize, &blob.ListOptions{Prefix: b.prefix + prefix})
-		if err != nil {
-			return nil, b.whole(err)
-		}
-		for _, o := range page {
-			// Consoles mark "directories" with empty objects.
-			if !strings.HasSuffix(o.Key, "/") {
-				all = append(all, object{key: strings.TrimPrefix(o.Key, b.prefix), size: o.Size, modTime: o.ModTime, md5: o.MD5})
-			}
-		}
-		token = next
+func (b *bucket) page(ctx context.Context, prefix string, from []byte) ([]object, []byte, error) {
+	if from == nil {
+		from = blob.FirstPageToken
 	}
-	return all, nil
+	b.requests.Add(1)
+	listed, next, err := b.Blobs.ListPage(ctx, from, pageSize, &blob.ListOptions{Prefix: b.prefix + prefix})
+	if err != nil {
+		return nil, nil, b.whole(err)
+	}
+	found := make([]object, 0, len(listed))
+	for _, o := range listed {
+		// Consoles mark "directories" with empty objects.
+		if !strings.HasSuffix(o.Key, "/") {
+			found = append(found, object{key: strings.TrimPrefix(o.Key, b.prefix), size: o.Size, modTime: o.ModTime, md5: o.MD5})
+		}
+	}
+	if len(next) == 0 {
+		next = nil
+	}
+	return found, next, nil
 }
 
 // write stores what r holds. An error of a conditional write may have come after

@@ -54,7 +54,7 @@ func TestBucketOfManyPages(t *testing.T) {
 	for i := range count {
 		name := retention.Name(at.Add(time.Duration(i)*time.Second), 1)
 		for _, file := range []string{retention.DataFile, retention.MarkerFile} {
-			if err := s.Put(ctx, name+"/"+file, nil); err != nil {
+			if err := s.Put(ctx, name+"/"+file, []byte("x")); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -161,7 +161,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
 	s, ctx := open(t, dir), t.Context()
 	const name = "2026-11-20T10:39:37Z-000001"
-	if err := errors.Join(s.Put(ctx, name+"/"+retention.MarkerFile, nil), s.Put(ctx, name+"/"+retention.DataFile, nil)); err != nil {
+	if err := errors.Join(s.Put(ctx, name+"/"+retention.MarkerFile, []byte("{}")), s.Put(ctx, name+"/"+retention.DataFile, []byte("x"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {

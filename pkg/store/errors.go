@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -41,7 +42,17 @@ func (e *ExistsError) Error() string {
 
 // garbage returns the error for an object that cannot be understood.
 func garbage(key, format string, args ...any) error {
-	return fmt.Errorf("%s: %w: %s", key, ErrGarbage, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%s: %w: %s", key, ErrGarbage, clip(fmt.Sprintf(format, args...)))
+}
+
+// maxText is how much of what somebody else wrote goes into an error.
+const maxText = 300
+
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "..."
 }
 
 // classify gives an error of a backend its kind.

@@ -1,16 +1,13 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -21,10 +18,6 @@ const (
 	// Temporary files are made with 0600 by os.CreateTemp, and keep it.
 
 	tempPrefix = ".tmp-"
-
-	// maxDepth bounds a walk: no key has more components, and a loop of symbolic
-	// links would have.
-	maxDepth = 5
 )
 
 // files are objects in a directory, each a file. See the package comment.
@@ -57,20 +50,6 @@ func (f *files) path(key string) string { return filepath.Join(f.root, filepath.
 
 func (f *files) close() error { return nil }
 
-func (f *files) list(ctx context.Context, prefix string) ([]object, error) {
-	f.requests.Add(1)
-	if err := f.present(); err != nil {
-		return nil, err
-	}
-	dir := strings.TrimSuffix(prefix, "/")
-	all, err := f.walk(ctx, dir, 0, nil)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, missing(f.path(dir))
-	}
-	slices.SortFunc(all, func(a, b object) int { return cmp.Compare(a.key, b.key) })
-	return all, denied(err)
-}
-
 // denied marks the errors by which a file system says that it will not.
 func denied(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
@@ -94,53 +73,6 @@ func missing(dir string) error {
 			return fmt.Errorf("%s is a symbolic link to nowhere", p)
 		}
 		return err
-	}
-}
-
-// walk appends the objects below dir. Its error is fs.ErrNotExist only if dir
-// itself is not there.
-func (f *files) walk(ctx context.Context, dir string, depth int, all []object) ([]object, error) {
-	if err := ctx.Err(); err != nil || depth > maxDepth {
-		return all, err
-	}
-	entries, err := os.ReadDir(f.path(dir))
-	if err != nil {
-		return all, err
-	}
-	for _, e := range entries {
-		// lost+found belongs to the file system, and only root may read it.
-		if strings.HasPrefix(e.Name(), ".") || e.Name() == "lost+found" {
-			continue
-		}
-		key := path.Join(dir, e.Name())
-		var info fs.FileInfo
-		if e.Type()&fs.ModeSymlink != 0 {
-			info, err = os.Stat(f.path(key))
-		} else if !e.IsDir() {
-			info, err = e.Info()
-		}
-		switch {
-		case err != nil:
-		case e.IsDir() || info.IsDir():
-			all, err = f.walk(ctx, key, depth+1, all)
-		default:
-			all = append(all, fileObject(key, info))
-		}
-		// What has been deleted since ReadDir is not there.
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return all, err
-		}
-	}
-	return all, nil
-}
-
-func fileObject(key string, info fs.FileInfo) object {
-	return object{
-		key: key, size: info.Size(), modTime: info.ModTime(), info: info,
-		same: func(other object) bool {
-			o, ok := other.info.(fs.FileInfo)
-			return ok && os.SameFile(info, o)
-		},
 	}
 }
 

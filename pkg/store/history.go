@@ -1,10 +1,12 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -15,6 +17,10 @@ const MaxHistory = 500
 
 // maxStatus is the size of the largest status that is stored.
 const maxStatus = 1 << 20
+
+// maxFields is how many fields a status that is read may have. Five bytes can stand
+// for a value of a kilobyte in the memory of who reads it.
+const maxFields = 20_000
 
 // A HistoryEntry is one operation that a coordinator carried out.
 type HistoryEntry struct {
@@ -45,11 +51,37 @@ func (s *Store) history(ctx context.Context) ([]HistoryEntry, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var all []HistoryEntry
-	if err := json.Unmarshal(b, &all); err != nil {
+	all, err := parseHistory(b)
+	if err != nil {
 		return nil, b, garbage(historyKey, "%v", err)
 	}
 	return all, b, nil
+}
+
+// parseHistory returns the last entries of a history, whatever it holds: a few
+// bytes may stand for each of a million.
+func parseHistory(b []byte) ([]HistoryEntry, error) {
+	if !json.Valid(b) {
+		return nil, errors.New("it is not JSON")
+	}
+	in := json.NewDecoder(bytes.NewReader(b))
+	if t, err := in.Token(); err != nil || t != json.Delim('[') {
+		if t == nil && err == nil {
+			return nil, nil // null
+		}
+		return nil, errors.New("it is not a JSON array")
+	}
+	var all []HistoryEntry
+	for in.More() {
+		var e HistoryEntry
+		if err := in.Decode(&e); err != nil {
+			return nil, err
+		}
+		if all = append(all, e); len(all) >= 2*MaxHistory {
+			all = slices.Clone(all[len(all)-MaxHistory:])
+		}
+	}
+	return all[max(0, len(all)-MaxHistory):], nil
 }
 
 // AppendHistory adds entries to the history, of which the newest [MaxHistory]
@@ -86,12 +118,15 @@ func (s *Store) AppendHistory(ctx context.Context, entries ...HistoryEntry) erro
 // Status returns what PutStatus last stored; the error is ErrAbsent when there
 // is nothing.
 func (s *Store) Status(ctx context.Context) (json.RawMessage, error) {
-	b, err := s.Get(ctx, statusKey)
+	b, err := s.getAtMost(ctx, statusKey, maxStatus)
 	if err != nil {
 		return nil, err
 	}
 	if !json.Valid(b) {
 		return nil, garbage(statusKey, "it is not JSON")
+	}
+	if n := bytes.Count(b, []byte{','}); n > maxFields {
+		return nil, garbage(statusKey, "it has %d fields, at most %d are read", n, maxFields)
 	}
 	return b, nil
 }

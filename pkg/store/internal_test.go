@@ -21,9 +21,9 @@ type hung struct {
 	release chan struct{}
 }
 
-func (h hung) list(ctx context.Context, prefix string) ([]object, error) {
+func (h hung) page(ctx context.Context, prefix string, from []byte) ([]object, []byte, error) {
 	<-h.release
-	return h.objects.list(ctx, prefix)
+	return h.objects.page(ctx, prefix, from)
 }
 
 func (h hung) open(ctx context.Context, key string) (io.ReadCloser, int64, error) {

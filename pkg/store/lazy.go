@@ -38,12 +38,12 @@ func (l *lazy) bucket(ctx context.Context) (*bucket, error) {
 	return l.opened, nil
 }
 
-func (l *lazy) list(ctx context.Context, prefix string) ([]object, error) {
+func (l *lazy) page(ctx context.Context, prefix string, from []byte) ([]object, []byte, error) {
 	b, err := l.bucket(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return b.list(ctx, prefix)
+	return b.page(ctx, prefix, from)
 }
 
 func (l *lazy) open(ctx context.Context, key string) (io.ReadCloser, int64, error) {

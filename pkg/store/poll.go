@@ -10,8 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
 const (
@@ -54,15 +55,16 @@ type View struct {
 	// Nodes are the nodes' records, by name.
 	Nodes []NodeRecord
 	// Problems name the objects that could not be understood, by key, SpecErr,
-	// IncarnationsErr and RevisionErr included.
+	// IncarnationsErr and RevisionErr included, and what was too much to be looked
+	// at. There are maxProblems at most.
 	Problems []string
 }
 
-// Seen is what polls remember of an object.
+// Seen is what polls remember of an object: what it says, and not its content.
 type seen struct {
 	object object
-	body   []byte
-	// err is that the object cannot be read, and is ErrGarbage.
+	value  any
+	// err is that the object cannot be read or understood, and is ErrGarbage.
 	err error
 	// first is when a listing first showed this version. An object written twice
 	// within one tick of the store's clock, with the same size, looks the same in both
@@ -78,6 +80,10 @@ type seen struct {
 // change might not show (see settleTime). Any error is ErrUnreachable, ErrDenied
 // or the context's, and says nothing about what the store holds. Polls of one
 // Store take turns.
+//
+// Whatever the store holds, a poll takes a bounded number of requests and bytes:
+// each kind of object has a largest size and number, see kinds. What is over them is
+// named in Problems, and hides nothing else.
 func (s *Store) Poll(ctx context.Context) (View, error) {
 	select {
 	case s.polling <- struct{}{}:
@@ -87,39 +93,38 @@ func (s *Store) Poll(ctx context.Context) (View, error) {
 	}
 	// Before the list: what it shows was written before it ended.
 	began := time.Now()
-	listed, err := s.list(ctx, controlPrefix)
+	var v View
+	listed, err := s.listControl(ctx, &v)
 	if err != nil {
 		return View{}, err
 	}
-	var ended []string
 	for _, o := range listed {
 		if name, ok := child(o.key, closedPrefix); ok {
-			ended = append(ended, name)
+			v.ClosedNames = append(v.ClosedNames, name)
 		}
 	}
-	old := oldClosed(listed)
-	listed = slices.DeleteFunc(listed, func(o object) bool { return parserOf(o.key) == nil || containsKey(old, o.key) })
+	listed = v.bound(listed)
 	now, err := s.readChanged(ctx, listed, began)
 	if err != nil {
 		return View{}, err
 	}
 	s.seen = now
-	var v View
 	for _, o := range listed {
 		if e, ok := now[o.key]; ok {
-			parserOf(o.key)(&v, e)
+			if e.err != nil {
+				v.problem(e.err)
+			}
+			kindOf(o.key).add(&v, e)
 		}
 	}
 	sortRequests(v.Requests)
 	sortCommands(v.Commands)
 	sortClosed(v.Closed)
-	v.ClosedNames = ended
 	slices.SortFunc(v.Incarnations, func(a, b cluster.Incarnation) int { return a.Number - b.Number })
 	return v, nil
 }
 
-// readChanged returns what is to be remembered of the listed objects, having
-// read those that may have changed. Objects that have gone since are left out.
+// readChanged reads the objects that have changed, or that could have.
 func (s *Store) readChanged(ctx context.Context, listed []object, began time.Time) (map[string]seen, error) {
 	entries := make([]*seen, len(listed))
 	group, reading := errgroup.WithContext(ctx)
@@ -134,14 +139,25 @@ func (s *Store) readChanged(ctx context.Context, listed []object, began time.Tim
 		}
 		group.Go(func() error {
 			late := began.Sub(e.first) > settleTime
-			e.body, e.err = s.Get(reading, o.key)
-			switch {
-			case errors.Is(e.err, ErrAbsent):
-				return nil
-			case e.err != nil && !errors.Is(e.err, ErrGarbage):
-				return e.err
+			k := kindOf(o.key)
+			var body []byte
+			var err error
+			if o.size > k.size {
+				err = garbage(o.key, "it has %d bytes, at most %d are read", o.size, k.size)
+			} else {
+				body, err = s.getAtMost(reading, o.key, k.size)
 			}
-			sum := md5.Sum(e.body)
+			switch {
+			case errors.Is(err, ErrAbsent):
+				return nil
+			case err != nil && !errors.Is(err, ErrGarbage):
+				return err
+			case err == nil:
+				e.value, e.err = k.parse(o.key, body)
+			default:
+				e.value, e.err = nil, err
+			}
+			sum := md5.Sum(body)
 			e.settled = late || bytes.Equal(sum[:], o.md5)
 			entries[i] = &e
 			return nil
@@ -166,84 +182,56 @@ func unchanged(a, b object) bool {
 		(a.same == nil || a.same(b))
 }
 
-// parserOf returns what takes an object with a key into a view, nil for keys
-// that a view does not show.
-func parserOf(key string) func(*View, seen) {
-	switch {
-	case key == specKey:
-		return (*View).addSpec
-	case key == createdKey:
-		return (*View).addCreated
-	case key == revisionKey:
-		return (*View).addRevision
-	}
-	if _, ok := child(key, incarnationPrefix); ok {
-		return (*View).addIncarnation
-	}
-	if _, ok := child(key, nodePrefix); ok {
-		return (*View).addNode
-	}
-	if _, ok := child(key, requestPrefix); ok {
-		return (*View).addRequest
-	}
-	if _, ok := child(key, closedPrefix); ok {
-		return (*View).addClosed
-	}
-	if _, ok := commandName(key); ok {
-		return (*View).addCommand
-	}
-	return nil
-}
+// maxProblems is how many problems a view has.
+const maxProblems = 50
 
-func (v *View) problem(err error) { v.Problems = append(v.Problems, err.Error()) }
-
-// take parses an object, and reports a problem if it is garbage.
-func take[T any](v *View, e seen, parse func(string, []byte) (T, error)) (T, error) {
-	var value T
-	err := e.err
-	if err == nil {
-		value, err = parse(e.object.key, e.body)
+func (v *View) problem(err error) {
+	switch n := len(v.Problems); {
+	case n < maxProblems-1:
+		v.Problems = append(v.Problems, err.Error())
+	case n == maxProblems-1:
+		v.Problems = append(v.Problems, "and more")
 	}
-	if err != nil {
-		v.problem(err)
-	}
-	return value, err
 }
 
 func (v *View) addSpec(e seen) {
-	spec, err := take(v, e, parseSpec)
-	if err != nil {
-		v.SpecErr = err
-		return
+	if v.SpecErr = e.err; e.err == nil {
+		spec := e.value.(SpecFile)
+		v.Spec = &spec
 	}
-	v.Spec = &spec
 }
 
 func (v *View) addCreated(e seen) {
-	at, err := take(v, e, parseCreated)
-	if err != nil {
-		at = e.object.modTime.UTC()
+	if v.Created = e.object.modTime.UTC(); e.err == nil {
+		v.Created = e.value.(time.Time)
 	}
-	v.Created = at
 }
 
 func (v *View) addIncarnation(e seen) {
-	name, _ := child(e.object.key, incarnationPrefix)
+	switch inc, ok := e.value.(cluster.Incarnation); {
+	case errors.Is(e.err, errNotANumber):
+	case e.err != nil || !ok:
+		v.IncarnationsErr = errors.Join(v.IncarnationsErr, e.err)
+	default:
+		v.Incarnations = append(v.Incarnations, inc)
+	}
+}
+
+// errNotANumber is of an object among the incarnation records that is none.
+var errNotANumber = errors.New("its name is not the number of an incarnation")
+
+// parseIncarnationNamed is parseIncarnation for what only may be a record.
+func parseIncarnationNamed(key string, b []byte) (cluster.Incarnation, error) {
+	name, _ := child(key, incarnationPrefix)
 	if n, err := strconv.Atoi(name); err != nil || n < 1 || strconv.Itoa(n) != name {
-		v.problem(fmt.Errorf("%s: %w: its name is not the number of an incarnation", e.object.key, ErrGarbage))
-		return
+		return cluster.Incarnation{}, fmt.Errorf("%s: %w: %w", clip(key), ErrGarbage, errNotANumber)
 	}
-	inc, err := take(v, e, parseIncarnation)
-	if err != nil {
-		v.IncarnationsErr = errors.Join(v.IncarnationsErr, err)
-		return
-	}
-	v.Incarnations = append(v.Incarnations, inc)
+	return parseIncarnation(key, b)
 }
 
 func (v *View) addNode(e seen) {
-	if n, err := take(v, e, parseNode); err == nil {
-		v.Nodes = append(v.Nodes, n)
+	if e.err == nil {
+		v.Nodes = append(v.Nodes, e.value.(NodeRecord))
 	}
 }
 
@@ -258,25 +246,29 @@ func notAfter(at time.Time, e seen) time.Time {
 }
 
 func (v *View) addRequest(e seen) {
-	if r, err := take(v, e, parseRequest); err == nil {
+	if e.err == nil {
+		r := e.value.(cluster.Request)
 		r.At = notAfter(r.At, e)
 		v.Requests = append(v.Requests, r)
 	}
 }
 
 func (v *View) addCommand(e seen) {
-	if c, err := take(v, e, parseCommand); err == nil {
+	if e.err == nil {
+		c := e.value.(Command)
 		c.At = notAfter(c.At, e)
 		v.Commands = append(v.Commands, c)
 	}
 }
 
 func (v *View) addClosed(e seen) {
-	if r, err := take(v, e, parseClosed); err == nil {
-		v.Closed = append(v.Closed, r)
+	if e.err == nil {
+		v.Closed = append(v.Closed, e.value.(Closed))
 	}
 }
 
 func (v *View) addRevision(e seen) {
-	v.Revision, v.RevisionErr = take(v, e, parseRevision)
+	if v.RevisionErr = e.err; e.err == nil {
+		v.Revision = e.value.(cluster.Revision)
+	}
 }

@@ -24,6 +24,8 @@ const (
 	// maxObject is the size of the largest object that is read as a whole.
 	// Control files are a few hundred bytes, the history about 200 KB.
 	maxObject = 4 << 20
+	// maxListed is how many objects a listing that is held in memory may have.
+	maxListed = 200_000
 )
 
 // An object is an entry of a listing.
@@ -53,9 +55,11 @@ type condition struct {
 // "unreachable".
 // They need not return when ctx ends.
 type objects interface {
-	// list returns the objects whose keys start with prefix, by key. Prefix is
-	// empty or ends with a slash. It never returns less than all.
-	list(ctx context.Context, prefix string) ([]object, error)
+	// page returns some of the objects whose keys start with prefix, by key, and from
+	// where the next page goes on: nil after the last. From is nil for the first page,
+	// and what an earlier call, maybe of long ago, has returned for the others. The
+	// pages together have all objects that are there the whole time.
+	page(ctx context.Context, prefix string, from []byte) (found []object, next []byte, err error)
 	// open returns the content of an object and its size.
 	open(ctx context.Context, key string) (io.ReadCloser, int64, error)
 	// write stores what r holds, durably, or nothing at all.
@@ -78,6 +82,9 @@ type Store struct {
 	// polling holds a token while a Poll is under way, which owns seen.
 	polling chan struct{}
 	seen    map[string]seen
+	// crowded is how many polls are yet to look for each kind of control object
+	// apart, because there was too much else in control/.
+	crowded int
 }
 
 // New returns the store in a bucket, which it closes in Close.
@@ -161,16 +168,50 @@ func call[T any](ctx context.Context, places chan struct{}, op func() (T, error)
 // lastWords is how long a call may go on when its context has ended.
 const lastWords = 100 * time.Millisecond
 
+// page reads one page of a listing.
+func (s *Store) page(ctx context.Context, prefix string, from []byte) ([]object, []byte, error) {
+	type page struct {
+		found []object
+		next  []byte
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	p, err := call(ctx, s.calls, func() (p page, err error) {
+		p.found, p.next, err = s.objects.page(ctx, prefix, from)
+		return p, err
+	})
+	return p.found, p.next, classify("list", prefix, err)
+}
+
+// list returns all objects whose keys start with prefix, by key. It fails where
+// there are more than maxListed.
 func (s *Store) list(ctx context.Context, prefix string) ([]object, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	all, err := call(ctx, s.calls, func() ([]object, error) { return s.objects.list(ctx, prefix) })
-	return all, classify("list", prefix, err)
+	var all []object
+	for from := []byte(nil); ; {
+		found, next, err := s.page(ctx, prefix, from)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, found...); len(all) > maxListed {
+			return nil, fmt.Errorf("list %s: %w: it holds more than %d objects", prefix, ErrGarbage, maxListed)
+		}
+		if next == nil {
+			return all, nil
+		}
+		from = next
+	}
 }
 
 // Get returns an object's content. It is for small objects; larger ones than 4
 // MiB are garbage. The error is ErrAbsent when there is none.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
+	return s.getAtMost(ctx, key, maxObject)
+}
+
+// getAtMost is Get for objects that have no more than so many bytes.
+func (s *Store) getAtMost(ctx context.Context, key string, most int64) ([]byte, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
@@ -182,12 +223,12 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 			return nil, err
 		}
 		defer r.Close()
-		if size > maxObject {
-			return nil, fmt.Errorf("%w: it has %d bytes, at most %d are read", ErrGarbage, size, maxObject)
+		if size > most {
+			return nil, fmt.Errorf("%w: it has %d bytes, at most %d are read", ErrGarbage, size, most)
 		}
-		b, err := io.ReadAll(io.LimitReader(r, maxObject+1))
-		if err == nil && len(b) > maxObject {
-			err = fmt.Errorf("%w: it has more than %d bytes", ErrGarbage, maxObject)
+		b, err := io.ReadAll(io.LimitReader(r, most+1))
+		if err == nil && int64(len(b)) > most {
+			err = fmt.Errorf("%w: it has more than %d bytes", ErrGarbage, most)
 		}
 		return b, err
 	})

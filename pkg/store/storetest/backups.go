@@ -27,7 +27,7 @@ func backupStates(t *testing.T, open func() *store.Store) {
 			cluster.Backup{Size: int64(len(gz)), Verified: at, Drilled: at}},
 		"2026-11-20T10:00:00Z-000006": {gz + " " + retention.DamagedFile, cluster.Backup{Size: int64(len(gz)), Damaged: true}},
 		"2026-11-20T10:00:00Z-000007": {gz + " " + zst + ".age other", cluster.Backup{Size: int64(len(gz))}},
-		"2026-11-20T10:00:00Z-000008": {"", cluster.Backup{}},
+		"2026-11-20T10:00:00Z-000008": {gz, cluster.Backup{Size: int64(len(gz))}},
 	} {
 		for file := range strings.FieldsSeq(c.files) {
 			put(t, s, name+"/"+file, file)
@@ -48,6 +48,49 @@ func backupStates(t *testing.T, open func() *store.Store) {
 		if got.Size != want.Size || got.Encrypted != want.Encrypted || got.Damaged != want.Damaged {
 			t.Errorf("%s with %q is %+v", name, c.files, got)
 		}
+	}
+}
+
+// notBackups look like backups to who only looks for a marker.
+func notBackups(t *testing.T, open func() *store.Store) {
+	s, ctx := open(), t.Context()
+	name := func(n int) string { return retention.Name(at, n) }
+	put(t, s, name(1)+"/"+retention.DataFile, "data")
+	put(t, s, name(1)+"/"+retention.MarkerFile, "{}")
+	put(t, s, name(2)+"/"+retention.MarkerFile, "{}")
+	put(t, s, name(3)+"/"+retention.DataFile, "")
+	put(t, s, name(3)+"/"+retention.MarkerFile, "{}")
+	put(t, s, name(4)+"/"+retention.DataFile, "data")
+	put(t, s, name(4)+"/"+retention.MarkerFile, "")
+	put(t, s, name(5)+"/"+retention.DataFile, "data")
+	put(t, s, name(5)+"/"+retention.MarkerFile, strings.Repeat("x", 1<<20))
+	put(t, s, name(6)+"/"+retention.DataFile, "data")
+	put(t, s, name(6)+"/"+retention.MarkerFile, "{}")
+	put(t, s, name(6)+"/"+retention.DescriptionFile, "")
+	all, err := s.Backups(ctx)
+	must(t, err)
+	if len(all) != 1 || all[0].Name != name(1) {
+		t.Errorf("backups are %+v", all)
+	}
+	listed := func(prefix string) *store.Listing {
+		t.Helper()
+		l := s.List(prefix)
+		for {
+			done, err := l.Next(ctx)
+			must(t, err)
+			if done {
+				return l
+			}
+		}
+	}
+	if strange := listed("").Strange(); len(strange) != 5 || strange[4].Name != name(2) || !strings.Contains(strange[4].Why, "no data") {
+		t.Errorf("told are %+v", strange)
+	}
+	if got := listed(name(1)[:10]).Backups(); len(got) != 1 {
+		t.Errorf("of the day there is %+v", got)
+	}
+	if got := listed("2026-11-19").Backups(); len(got) != 0 {
+		t.Errorf("of another day there is %+v", got)
 	}
 }
 

@@ -47,6 +47,7 @@ func Run(t *testing.T, fresh Fresh) {
 		"Backups":           backups,
 		"DeleteBackup":      deleteBackup,
 		"BackupStates":      backupStates,
+		"NotBackups":        notBackups,
 		"Leftovers":         leftovers,
 		"CreateRace":        createRace,
 		"LargeUpload":       largeUpload,
