@@ -70,7 +70,7 @@ func TestDenied(t *testing.T) {
 	_, proxy := behindProxy(t)
 	s, ctx := open(t, "s3://backups/x"), t.Context()
 	const name = "2026-11-20T10:39:37Z-000001"
-	if err := errors.Join(s.Put(ctx, name+"/"+retention.DataFile, nil), s.Put(ctx, name+"/"+retention.MarkerFile, nil), s.MarkCreated(ctx, time.Now())); err != nil {
+	if err := errors.Join(s.Put(ctx, name+"/"+retention.DataFile, []byte("x")), s.Put(ctx, name+"/"+retention.MarkerFile, []byte("{}")), s.MarkCreated(ctx, time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	for _, code := range []string{"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"} {

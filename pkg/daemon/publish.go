@@ -280,6 +280,28 @@ func previous(ctx context.Context, s *store.Store, now time.Time) cluster.Observ
 	return fleet.Remembered(r.Observation, r.Term, now)
 }
 
+// changed has the next look see what an operation has changed in the store.
+func changed(view *fleet.StoreView, done reconcile.Done) {
+	if !changesStore(done.Line) {
+		return
+	}
+	op, err := plan.Parse(strings.Fields(strings.TrimPrefix(done.Line, "etcdadm ")))
+	if err != nil || done.Err != nil {
+		view.Stale()
+		return
+	}
+	switch op := op.(type) {
+	case *plan.BackupPrune:
+		view.Pruned(op.Remove...)
+	case *plan.BackupVerify:
+		view.Changed(op.Name)
+	case *plan.BackupDrill:
+		view.Changed(op.Name)
+	default:
+		view.Stale()
+	}
+}
+
 // changesStore reports whether an operation changes what a look reads from the
 // store.
 func changesStore(line string) bool {

@@ -130,13 +130,14 @@ func (d *Daemon) openStore(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	d.view = fleet.NewStoreView(d.store, time.Second, d.now)
 	d.onClose(func(ctx context.Context) {
+		d.view.Close()
 		// A store that hangs must not keep the daemon from ending.
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_ = d.store.Close(ctx)
 	})
-	d.view = fleet.NewStoreView(d.store, time.Second, d.now)
 	return nil
 }
 
@@ -363,7 +364,7 @@ func (d *Daemon) report(_ context.Context, r reconcile.Report) {
 	d.nums.note(r)
 	d.pub.note(r)
 	d.view.Every(pollEvery(r))
-	if r.Done != nil && changesStore(r.Done.Line) {
-		d.view.Stale()
+	if r.Done != nil {
+		changed(d.view, *r.Done)
 	}
 }

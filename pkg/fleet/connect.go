@@ -225,6 +225,7 @@ func (c *Client) Close() error {
 	defer cancel()
 	c.fleet.Lease().Release(ctx)
 	c.fleet.Lease().Close()
+	c.view.Close()
 	err := c.pool.Close()
 	if c.store != nil {
 		err = errors.Join(err, c.store.Close(ctx))

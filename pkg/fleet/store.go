@@ -11,39 +11,57 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/observe"
-	"github.com/etcdadm/etcdadm/pkg/retention"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// backupsEvery is how often the list of backups is read again. The daemon
-// knows of those that it took itself; others come from etcd-backup or a person.
-const backupsEvery = 15 * time.Minute
-
 // StoreView keeps what the control store said last, so that looks can be
-// frequent and requests to the store rare.
+// frequent and requests to the store rare. It is asked in the background: an answer
+// that takes longer than a look is there for the next one, and nothing that was read is
+// read again for that.
 type StoreView struct {
 	store *store.Store
 	now   func() time.Time
+	quit  chan struct{}
+	// closing closes quit.
+	closing sync.Once
 
 	mu     sync.Mutex
 	answer observe.StoreAnswer
 	spec   *store.SpecFile
 	polled time.Time
 	// every is how old an answer may be.
-	every       time.Duration
-	backups     []cluster.Backup
-	leftovers   []string
-	backupsRead time.Time
-	// source is the backup of the first restore that is yet to be decided on.
+	every time.Duration
+	// poll is the poll under way or just ended, nil for none; stale says that what
+	// began before now does not count.
+	poll  *task[store.View]
+	stale bool
+	// heard is when the store last answered.
+	heard   time.Time
+	catalog *catalog
+	// source is the backup of the first restore that is yet to be decided on, and
+	// asking what finds out.
 	source *cluster.Source
+	asking *task[cluster.Source]
 	// waited is when a store that fails was last given all the time it wanted.
 	waited time.Time
 }
 
+// A Vet reads what the files of backups say, and returns those that count, and
+// some of those that do not. An error says that the store did not answer.
+type Vet func(ctx context.Context, listed []cluster.Backup) ([]cluster.Backup, []cluster.Uncounted, error)
+
 // NewStoreView returns a view that reads the store at most once in every.
 func NewStoreView(s *store.Store, every time.Duration, now func() time.Time) *StoreView {
-	return &StoreView{store: s, every: every, now: now}
+	quit := make(chan struct{})
+	return &StoreView{store: s, every: every, now: now, quit: quit, catalog: &catalog{store: s, now: now, quit: quit}}
 }
+
+// Vet has backups count only if vet says so. It must be called before the first
+// Answer.
+func (v *StoreView) Vet(vet Vet) { v.catalog.vet = vet }
+
+// Close ends what goes on in the background.
+func (v *StoreView) Close() { v.closing.Do(func() { close(v.quit) }) }
 
 // Every changes how old an answer may be.
 func (v *StoreView) Every(d time.Duration) {
@@ -52,11 +70,33 @@ func (v *StoreView) Every(d time.Duration) {
 	v.every = d
 }
 
-// Stale makes the next look read the store, and the list of backups too.
+// Stale makes the next look read the store, and the backups of the day too.
 func (v *StoreView) Stale() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.polled, v.backupsRead = time.Time{}, time.Time{}
+	v.polled, v.stale = time.Time{}, true
+	v.catalog.stale = true
+}
+
+// Changed is Stale for who has changed backups: they are looked at again.
+func (v *StoreView) Changed(names ...string) {
+	v.Stale()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.catalog.again = append(v.catalog.again, names...)
+}
+
+// Pruned is Stale for who has deleted backups.
+func (v *StoreView) Pruned(names ...string) {
+	v.Stale()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, name := range names {
+		gone := part{prefix: name + "/"}
+		v.catalog.learn(gone)
+		v.catalog.deleted = append(v.catalog.deleted, gone)
+		v.catalog.leftovers = slices.DeleteFunc(slices.Clone(v.catalog.leftovers), func(n string) bool { return n == name })
+	}
 }
 
 // Spec returns the spec in the store, nil where there is none or it is not
@@ -86,58 +126,68 @@ func (v *StoreView) Answer(ctx context.Context) observe.StoreAnswer {
 	ctx, cancel := v.patience(ctx)
 	defer cancel()
 	v.answer.Err = v.read(ctx)
-	v.polled = v.now()
 	return v.answer
 }
 
 const (
-	// failingTimeout is how long a store that failed is waited for, and
+	// failingTimeout is how long a store that failed, or is slow, is waited for, and
 	// failingEvery how often it gets its full time all the same: a store that
 	// hangs shall not make every look slow.
 	failingTimeout = 300 * time.Millisecond
 	failingEvery   = 15 * time.Second
+	// slowTime is how old an answer of a store that is being asked may become.
+	slowTime = 30 * time.Second
+	// pollTime bounds a poll in the background.
+	pollTime = time.Minute
 )
 
 func (v *StoreView) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	if v.answer.Err == nil || v.now().Sub(v.waited) >= failingEvery {
+	if v.answer.Err == nil && !v.merelyOld() || v.now().Sub(v.waited) >= failingEvery {
 		v.waited = v.now()
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, failingTimeout)
 }
 
-// errNoStore is what a view without a store says.
-var errNoStore = errors.New("no store is given (--backup-store)")
+// merelyOld reports whether the last answer is good enough as long as the next
+// one is on its way.
+func (v *StoreView) merelyOld() bool {
+	return !v.stale && v.answer.Err == nil && !v.heard.IsZero() && v.now().Sub(v.heard) < slowTime
+}
+
+var (
+	// errNoStore is what a view without a store says.
+	errNoStore = errors.New("no store is given (--backup-store)")
+	errLate    = fmt.Errorf("%w: it has not answered yet, and is being waited for", store.ErrUnreachable)
+)
 
 func (v *StoreView) read(ctx context.Context) error {
 	if v.store == nil {
+		v.polled = v.now()
 		return errNoStore
 	}
-	view, err := v.store.Poll(ctx)
+	view, err := v.ask(ctx)
+	if errors.Is(err, errLate) && v.merelyOld() {
+		v.readSource(ctx)
+		v.catalog.read(ctx, &v.answer.Store)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	if v.lost(view) || v.backupsRead.IsZero() || v.now().Sub(v.backupsRead) >= backupsEvery {
-		if err := v.readBackups(ctx); err != nil {
-			return err
-		}
+	if v.lost(view) {
+		v.catalog.forget()
 	}
 	v.spec = view.Spec
 	v.answer.Store = cluster.Store{
 		Created:      view.Created,
 		Incarnations: view.Incarnations,
-		Backups:      v.backups,
-		Leftovers:    v.leftovers,
-		BackupsKnown: true,
 		Requests:     Requests(view),
 		Problems:     view.Problems,
 		Revision:     view.Revision,
 	}
 	if view.RevisionErr != nil {
 		v.answer.Store.RevisionProblem = view.RevisionErr.Error()
-	}
-	if err := v.readSource(ctx); err != nil {
-		return err
 	}
 	v.answer.Store.SpecMissing = view.Spec == nil && view.SpecErr == nil
 	if view.IncarnationsErr != nil {
@@ -150,16 +200,34 @@ func (v *StoreView) read(ctx context.Context) error {
 	for _, n := range view.Nodes {
 		v.answer.Records = append(v.answer.Records, observe.Record{Name: n.Name, Address: n.Address, Boot: n.Boot})
 	}
+	v.readSource(ctx)
+	v.catalog.read(ctx, &v.answer.Store)
 	return nil
 }
 
-func (v *StoreView) readBackups(ctx context.Context) error {
-	list, leftovers, err := v.store.Survey(ctx, v.now().Add(-retention.LeftoverAge))
-	if err != nil {
-		return fmt.Errorf("list backups: %w", err)
+// ask polls, or waits for the poll under way.
+func (v *StoreView) ask(ctx context.Context) (store.View, error) {
+	if v.poll != nil && v.stale {
+		// What it says may be of before. It is waited for, so that a store that hangs
+		// has one poll at a time.
+		if !v.poll.over(ctx) {
+			return store.View{}, errLate
+		}
+		v.poll = nil
 	}
-	v.backups, v.leftovers, v.backupsRead = list, leftovers, v.now()
-	return nil
+	if v.poll == nil {
+		v.stale = false
+		v.poll = begin(ctx, v.quit, pollTime, v.store.Poll)
+	}
+	if !v.poll.over(ctx) {
+		return store.View{}, errLate
+	}
+	view, err := v.poll.value, v.poll.err
+	v.poll, v.polled = nil, v.now()
+	if err == nil {
+		v.heard = v.now()
+	}
+	return view, err
 }
 
 // lost reports whether something is gone from the store that nobody removes:
@@ -193,40 +261,46 @@ func Decided(records []cluster.Incarnation, r cluster.Request) bool {
 	return slices.ContainsFunc(records, func(i cluster.Incarnation) bool { return i.Restored != nil && i.Restored.Request == r.Name })
 }
 
-// readSource learns what is to be restored, once for each request. A request
-// for a backup that came after the last listing has the list read again.
-func (v *StoreView) readSource(ctx context.Context) error {
+// readSource learns what is to be restored, once for each request, in the
+// background too.
+func (v *StoreView) readSource(ctx context.Context) {
 	i := slices.IndexFunc(v.answer.Store.Requests, func(r cluster.Request) bool {
 		return r.Kind == cluster.RequestRestore && !Decided(v.answer.Store.Incarnations, r)
 	})
 	if i < 0 {
-		v.source = nil
-		return nil
+		v.source, v.asking = nil, nil
+		return
 	}
 	r := v.answer.Store.Requests[i]
-	if v.source == nil || v.source.Request != r.Name || v.source.Backup != r.Backup {
-		if err := v.readBackups(ctx); err != nil {
-			return err
+	known := v.source != nil && v.source.Request == r.Name && v.source.Backup == r.Backup
+	if !known && v.asking == nil {
+		v.source = nil
+		// It may have come after the last listing.
+		v.catalog.again = append(v.catalog.again, r.Backup)
+		newest := v.catalog.newest()
+		v.asking = begin(ctx, v.quit, pollTime, func(ctx context.Context) (cluster.Source, error) {
+			return v.describe(ctx, r, newest)
+		})
+	}
+	if v.asking != nil && v.asking.over(ctx) {
+		if src := v.asking.value; v.asking.err == nil && src.Request == r.Name && src.Backup == r.Backup {
+			v.source = &src
 		}
-		list := v.backups
-		v.answer.Store.Backups, v.answer.Store.Leftovers = list, v.leftovers
-		src, err := Source(ctx, v.store, r)
-		if err != nil {
-			return err
-		}
-		// The newest backup tells of a revision too, and the mark may be old where
-		// the store lets nothing be overwritten.
-		if len(list) > 0 {
-			newest, err := Source(ctx, v.store, cluster.Request{Backup: list[0].Name})
-			if err != nil {
-				return err
-			}
-			src.Seen = max(src.Revision, newest.Revision)
-		}
-		v.source = &src
+		v.asking = nil
 	}
 	v.answer.Store.Source = v.source
-	return nil
+}
+
+// describe says what a request asks for. The newest backup tells of a revision
+// too, and the mark may be old where the store lets nothing be overwritten.
+func (v *StoreView) describe(ctx context.Context, r cluster.Request, newest string) (cluster.Source, error) {
+	src, err := Source(ctx, v.store, r)
+	if err != nil || newest == "" {
+		return src, err
+	}
+	last, err := Source(ctx, v.store, cluster.Request{Backup: newest})
+	src.Seen = max(src.Revision, last.Revision)
+	return src, err
 }
 
 // Source describes the backup that a request asks for. What is wrong with it

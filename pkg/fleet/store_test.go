@@ -43,6 +43,7 @@ func newShop(t *testing.T) *shop {
 		}
 	})
 	h.view = NewStoreView(h.s, 6*time.Second, func() time.Time { return h.now })
+	t.Cleanup(h.view.Close)
 	return h
 }
 
@@ -56,6 +57,13 @@ func (h *shop) requests(f func()) int64 {
 func (h *shop) put(key, content string) {
 	h.t.Helper()
 	must(h.t, h.s.Put(h.t.Context(), key, []byte(content)))
+}
+
+// backup puts a backup into the store, as the existing etcd-manager does.
+func (h *shop) backup(name string) {
+	h.t.Helper()
+	h.put(name+"/etcd.backup.gz", "data")
+	h.put(name+"/_etcd_backup.meta", "{}")
 }
 
 // breakdown makes the store unreachable: there is a file where its directory
@@ -107,20 +115,6 @@ func TestStaleReadsEverythingAgain(t *testing.T) {
 	h.view.Stale()
 	if n := h.requests(func() { h.answer() }); n != 2 {
 		t.Errorf("it made %d requests, want two lists", n)
-	}
-}
-
-func TestBackupsAreListedEveryQuarterOfAnHour(t *testing.T) {
-	h := newShop(t)
-	h.answer()
-	h.put("2026-11-20T11:00:00Z-000001/_etcd_backup.meta", "{}")
-	h.now = h.now.Add(backupsEvery - 1)
-	if a := h.answer(); len(a.Store.Backups) != 0 || !a.Store.BackupsKnown {
-		t.Errorf("known %t, backups %+v", a.Store.BackupsKnown, a.Store.Backups)
-	}
-	h.now = h.now.Add(6 * time.Second)
-	if a := h.answer(); len(a.Store.Backups) != 1 {
-		t.Errorf("backups are %+v", a.Store.Backups)
 	}
 }
 
@@ -213,7 +207,7 @@ func TestWhatIsGoneFromTheStoreMakesTheBackupsUncertain(t *testing.T) {
 		t.Run(key, func(t *testing.T) {
 			h := newShop(t)
 			make(h)
-			h.put("2026-11-20T11:00:00Z-000001/_etcd_backup.meta", "{}")
+			h.backup("2026-11-20T11:00:00Z-000001")
 			if a := h.answer(); a.Err != nil || len(a.Store.Backups) != 1 {
 				t.Fatalf("the answer is %+v", a)
 			}
@@ -259,7 +253,8 @@ func TestAStoreThatHangsSlowsFewLooks(t *testing.T) {
 				whole++
 			}
 		}
-		if whole < 3 || whole > 4 {
+		// One of them may find a poll at its end.
+		if whole < 2 || whole > 4 {
 			t.Errorf("in a minute %d looks waited the whole time", whole)
 		}
 	})

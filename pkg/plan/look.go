@@ -249,6 +249,8 @@ func (l *look) storeReady(what string) bool {
 	}
 	if !l.obs.Store.Reachable {
 		l.hold(StoreUnreachable, "%s needs the control store: %s", what, l.silence())
+	} else if problem := l.obs.Store.BackupsProblem; problem != "" {
+		l.hold(StoreUnreachable, "%s waits for the list of backups: %s", what, problem)
 	} else {
 		l.hold(StoreUnreachable, "%s waits for the list of backups", what)
 	}

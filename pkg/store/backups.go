@@ -104,11 +104,12 @@ func (s *Store) listAll(ctx context.Context, prefix string) (*Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	l := s.List(prefix)
-	for {
-		if done, err := l.Next(ctx); done || err != nil {
-			return l, err
+	for !l.Done() {
+		if err := l.Next(ctx); err != nil {
+			return nil, err
 		}
 	}
+	return l, nil
 }
 
 // Leftovers returns, by name, what looks like a backup that was broken off, or

@@ -28,6 +28,7 @@ type Listing struct {
 	prefix string
 	from   []byte
 	pages  int
+	done   bool
 	found  map[string]*folder
 	// left is how many backups were left out, being older than all others, and cut
 	// that the store holds more than is listed.
@@ -40,12 +41,12 @@ func (s *Store) List(prefix string) *Listing {
 	return &Listing{store: s, prefix: prefix, found: map[string]*folder{}}
 }
 
-// Next reads the next page, and reports whether it was the last. After an error
-// it may be called again.
-func (l *Listing) Next(ctx context.Context) (done bool, err error) {
+// Next reads the next page, of which there must be one. After an error it may be
+// called again.
+func (l *Listing) Next(ctx context.Context) error {
 	found, next, err := l.store.page(ctx, l.prefix, l.from)
 	if err != nil {
-		return false, err
+		return err
 	}
 	l.pages++
 	for _, o := range found {
@@ -64,9 +65,12 @@ func (l *Listing) Next(ctx context.Context) (done bool, err error) {
 	if next != nil && l.pages >= maxListedPages {
 		l.cut, next = true, nil
 	}
-	l.from = next
-	return next == nil, nil
+	l.from, l.done = next, next == nil
+	return nil
 }
+
+// Done reports whether the last page has been read.
+func (l *Listing) Done() bool { return l.done }
 
 // leaveOut forgets the oldest backups.
 func (l *Listing) leaveOut() {

@@ -242,7 +242,7 @@ func TestRequestsOfTheList(t *testing.T) {
 	for i := range 300 {
 		name := retention.Name(l.now.Add(time.Duration(i)*time.Minute), 1)
 		l.put(name+"/"+retention.MarkerFile, []byte(`{"etcdVersion":"3.6.16"}`))
-		l.put(name+"/"+retention.DataFile, nil)
+		l.put(name+"/"+retention.DataFile, []byte("x"))
 	}
 	all, err := l.store.Backups(t.Context())
 	if err != nil {

@@ -148,8 +148,12 @@ func (p *page) backups(s cluster.Store) string {
 	case len(s.Backups) > 0:
 		b := s.Backups[0]
 		return b.Name + ", " + Age(p.now.Sub(b.At))
+	case s.BackupsKnown && !s.BackupsRead.IsZero():
+		return "none, when the store was read " + Age(p.now.Sub(s.BackupsRead))
 	case s.BackupsKnown:
 		return "none"
+	case s.BackupsProblem != "":
+		return "not known: " + s.BackupsProblem
 	}
 	return "not known"
 }

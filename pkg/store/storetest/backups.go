@@ -75,13 +75,10 @@ func notBackups(t *testing.T, open func() *store.Store) {
 	listed := func(prefix string) *store.Listing {
 		t.Helper()
 		l := s.List(prefix)
-		for {
-			done, err := l.Next(ctx)
-			must(t, err)
-			if done {
-				return l
-			}
+		for !l.Done() {
+			must(t, l.Next(ctx))
 		}
+		return l
 	}
 	if strange := listed("").Strange(); len(strange) != 5 || strange[4].Name != name(2) || !strings.Contains(strange[4].Why, "no data") {
 		t.Errorf("told are %+v", strange)
