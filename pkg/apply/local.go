@@ -90,10 +90,11 @@ type Local struct {
 	client   *etcdclient.Client
 	clientTo string
 
-	sizes  sizes
-	stager stager
-	reader diskReader
-	watch  *hostfs.DiskWatch
+	sizes    sizes
+	stager   stager
+	comparer comparer
+	reader   diskReader
+	watch    *hostfs.DiskWatch
 	// remembering is held while a report's ids are written to the disk.
 	remembering sync.Mutex
 }
@@ -124,6 +125,7 @@ func (l *Local) Close(ctx context.Context) error {
 	}
 	defer l.leave()
 	l.stager.end(ctx)
+	l.comparer.end(ctx)
 	l.clientMu.Lock()
 	if l.client != nil {
 		_ = l.client.Close()
@@ -307,6 +309,7 @@ func (l *Local) setAside(op *plan.DataSetAside) error {
 	err := l.o.State.Update(func(s *nodestate.State) error {
 		s.Assigned, s.Prepared, s.Peers = nil, nil, nil
 		s.MemberID, s.ClusterID, s.MemberToken, s.Founding = 0, 0, "", false
+		s.Voters, s.Differs = nil, nil
 		return nil
 	})
 	crashpoint.Hit("data-set-aside.after")

@@ -281,7 +281,7 @@ func TestALongBackupHoldsUpNothing(t *testing.T) {
 		t.Errorf("the process is %+v", n.Process)
 	}
 	h.must(stop()) // nor another operation
-	cancel() // whoever ordered it hangs up
+	cancel()       // whoever ordered it hangs up
 	close(end)
 	if err := <-done; !errors.Is(err, over) || errors.Is(err, context.Canceled) {
 		t.Errorf("the backup ended with %v", err)

@@ -1,12 +1,14 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +34,7 @@ const (
 func (l *Local) Look(ctx context.Context) (cluster.Node, *cluster.Report) {
 	n, s := l.disk(ctx)
 	n.Storage = l.storage(n.Storage)
+	n.Differs = cmp.Or(differs(s), l.comparer.disputes())
 	status := l.o.Proc.Status()
 	n.Process = cluster.Process{
 		State: status.State, Since: status.Since, LastExit: status.LastExit, Problem: status.Problem,
@@ -129,7 +132,12 @@ func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) 
 		n.Process.Problem = err.Error()
 		return nil, &cluster.NoReport{Cause: cluster.CauseForeign, Text: err.Error()}
 	}
-	if mark := nodestate.Mark(s.Revision, r.Revision); r.ID != s.MemberID || mark != s.Revision {
+	if n.Differs != "" && !slices.Contains(r.Alarms, etcdclient.Corrupt) {
+		// Nobody may build on it, nor back it up.
+		r.Alarms = append(r.Alarms, etcdclient.Corrupt)
+	}
+	mark := nodestate.Mark(s.Revision, r.Revision)
+	if r.ID != s.MemberID || mark != s.Revision || !sameSeats(votersOf(r), s.Voters) {
 		if l.remember(ctx, s.Assigned.Token, r, mark) {
 			n.Disk.MemberID, n.Revision = r.ID, mark
 		}
@@ -166,6 +174,23 @@ func clientName(c *tls.Config) string {
 		return ""
 	}
 	return leaf.Subject.CommonName
+}
+
+// votersOf returns the voters that a member tells of, by name. A learner tells of
+// none.
+func votersOf(r cluster.Report) []cluster.Seat {
+	var list []cluster.Seat
+	for _, m := range r.Members {
+		if !m.Learner && m.Name != "" {
+			list = append(list, cluster.Seat{Name: m.Name, PeerURLs: m.PeerURLs})
+		}
+	}
+	slices.SortFunc(list, func(a, b cluster.Seat) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+func sameSeats(a, b []cluster.Seat) bool {
+	return slices.EqualFunc(a, b, func(a, b cluster.Seat) bool { return a.Name == b.Name && slices.Equal(a.PeerURLs, b.PeerURLs) })
 }
 
 // ours reports why what answers at the member's URL cannot be the member whose

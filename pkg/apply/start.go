@@ -143,9 +143,16 @@ func (l *Local) mayStart(op *plan.MemberStart, s nodestate.State) error {
 	return nil
 }
 
-// run starts the process that the state file asks for; one that runs with the
-// same configuration is left alone.
+// run starts the process that the state file asks for, and compares its data with
+// that of the others; one that runs with the same configuration is left alone.
 func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
+	l.comparer.end(ctx)
+	err := l.spawn(ctx, s, initial)
+	l.compareAlways(ctx)
+	return err
+}
+
+func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
 	bin, err := l.o.Bin.Find(s.Assigned.Version)
 	if err != nil {
 		return err
@@ -153,7 +160,7 @@ func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.Sta
 	m := etcdconf.Member{
 		Name: l.o.Name, Version: s.Assigned.Version, Token: s.Assigned.Token,
 		DataDir: nodestate.DataDir(l.o.DataDir, s.Assigned.Token), State: initial, Peers: s.Peers,
-		URLs: l.o.URLs, Quarantined: s.Assigned.Quarantined, Uncompared: s.Founding && s.Assigned.Quarantined,
+		URLs: l.o.URLs, Quarantined: s.Assigned.Quarantined,
 		Address: l.o.ListenAddress, MetricsURLs: l.o.MetricsURLs, User: l.o.UserEnv,
 	}
 	if l.o.TLS != nil {
@@ -161,9 +168,14 @@ func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.Sta
 			return fmt.Errorf("issue etcd's certificates: %w", err)
 		}
 	}
+	compared, err := etcdconf.Env(m)
+	if err != nil {
+		return err
+	}
+	m.Uncompared = true
 	env, err := etcdconf.Env(m)
 	if err != nil {
 		return err
 	}
-	return l.o.Proc.Start(ctx, etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, Before: l.clearCutOff})
+	return l.o.Proc.Start(ctx, etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, Before: l.before(compared)})
 }

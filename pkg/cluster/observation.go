@@ -85,6 +85,10 @@ type Node struct {
 	// Assigned is what the node's state file tells it to run, nil for nothing.
 	Assigned *Assigned `json:"assigned,omitempty"`
 	Process  Process   `json:"process"`
+	// Differs says how the data of the node's member differs from that of the
+	// others, "" where that is not known. Where a majority of the voters holds
+	// other data, the node does not start the member again.
+	Differs string `json:"differs,omitempty"`
 	// Electors is the elector record on the node's disk.
 	Electors Electors `json:"electors"`
 	// Lease is the last coordinator's lease that the node granted or was told of.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -68,13 +69,7 @@ func (c *Client) Defragment(ctx context.Context, endpoint string) error {
 }
 
 // A Hash is the digest of a member's keys.
-type Hash struct {
-	// Hash covers the keys from CompactRevision to Revision. Members with the same
-	// three values hold the same data.
-	Hash            uint32           `json:"hash"`
-	Revision        cluster.Revision `json:"revision"`
-	CompactRevision cluster.Revision `json:"compactRevision"`
-}
+type Hash = cluster.Digest
 
 // HashKV returns the digest of the keys of the member at an endpoint, as of a
 // revision, or of the present one for zero. It reads the whole database.
@@ -88,6 +83,26 @@ func (c *Client) HashKV(ctx context.Context, endpoint string, rev cluster.Revisi
 		h.Revision = cluster.Revision(r.Header.Revision)
 	}
 	return h, nil
+}
+
+// compactedTimeout bounds the question for the last compaction: etcd tells it at
+// once, and tells nothing where there was none.
+const compactedTimeout = time.Second
+
+// Compacted returns the revision of the last compaction that the member knows of.
+// The error is that of the context, or a deadline of a second, where there was none.
+func (c *Client) Compacted(ctx context.Context) (cluster.Revision, error) {
+	ctx, cancel := context.WithTimeout(ctx, compactedTimeout)
+	defer cancel()
+	for r := range c.c.Watch(ctx, "\x00", clientv3.WithRev(1)) {
+		if r.CompactRevision != 0 {
+			return cluster.Revision(r.CompactRevision), nil
+		}
+		if err := r.Err(); err != nil {
+			return 0, fmt.Errorf("ask for the last compaction: %w", plain(err))
+		}
+	}
+	return 0, fmt.Errorf("ask for the last compaction: %w", context.Cause(ctx))
 }
 
 // healthKey is the key that etcd's own health check reads. It need not exist.

@@ -53,8 +53,8 @@ type Member struct {
 	Quarantined bool
 	// Uncompared leaves out that the member compares its data with that of its
 	// peers before it serves, for which it waits seven seconds for each that does not
-	// listen yet. It is for restored members that all start at once, and are
-	// compared by whoever opens them to clients.
+	// serve its peers yet. It is for members whose cluster waits for them, and that
+	// are compared by whoever starts them.
 	Uncompared bool
 	// Address replaces the host of the URLs that etcd listens on, for peers and
 	// clients; empty means [DefaultAddress]. It is an IP address, or localhost:

@@ -136,8 +136,10 @@ func (r *run) pause(d time.Duration) bool {
 // spawn starts the program. When it returns without error, the program itself
 // runs (the exec has succeeded).
 func (r *run) spawn() (*child, error) {
+	var more []string
 	if before := r.cfg.Before; before != nil {
-		if err := before(); err != nil {
+		var err error
+		if more, err = before(); err != nil {
 			return nil, fmt.Errorf("start etcd: %w", err)
 		}
 	}
@@ -145,7 +147,7 @@ func (r *run) spawn() (*child, error) {
 	cmd := &exec.Cmd{
 		Path:      r.cfg.Path,
 		Args:      append([]string{r.cfg.Path}, r.cfg.Args...),
-		Env:       append([]string{}, r.cfg.Env...), // nil would mean the daemon's
+		Env:       append(append([]string{}, r.cfg.Env...), more...), // nil would mean the daemon's; of two by one name, the last counts
 		Dir:       r.cfg.WorkDir,
 		Stdout:    out,
 		Stderr:    out,

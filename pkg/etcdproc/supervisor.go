@@ -64,8 +64,10 @@ type Config struct {
 	// WorkDir is its working directory, by default that of the daemon.
 	WorkDir string
 	// Before, if there is one, is called before each start of the process, which
-	// does not take place if it fails. Two Configs that differ only in it are equal.
-	Before func() error
+	// does not take place if it fails. What it returns is added to Env for this
+	// start, and takes the place of what is there by the same name. Two Configs
+	// that differ only in it are equal.
+	Before func() ([]string, error)
 }
 
 func (c Config) equal(d Config) bool {

@@ -44,6 +44,8 @@ func full() State {
 		Founding: true,
 		Peers:    seats(),
 		MemberID: 0xdeadbeefdeadbeef, ClusterID: 0xfeedfeedfeedfeed, MemberToken: "tok-1",
+		Voters:  []cluster.Seat{{Name: "a", PeerURLs: []string{"https://a:2380"}}},
+		Differs: &Differs{Token: "tok-1", MemberID: 0xdeadbeefdeadbeef, Text: "its data is not that of b and c"},
 		Prepared: &cluster.Prepared{Token: "tok-2", Version: v, Voters: seats()},
 		Staged:   &cluster.Staged{Request: "r", Backup: "b", Token: "tok-3", Version: v, Voters: seats(), Revision: 9, Ready: true},
 		Revision: 1_000_000,

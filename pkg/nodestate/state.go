@@ -25,6 +25,11 @@ type State struct {
 	ClusterID   cluster.ClusterID `json:"clusterID,omitzero"`
 	MemberToken cluster.Token     `json:"memberToken,omitempty"`
 
+	// Voters are the voters that the member told of last, with their peer URLs.
+	Voters []cluster.Seat `json:"voters,omitempty"`
+	// Differs is what is known against the member's data, nil for nothing.
+	Differs *Differs `json:"differs,omitempty"`
+
 	// Prepared is the node's promise to take part in a founding.
 	Prepared *cluster.Prepared `json:"prepared,omitempty"`
 	// Staged is a restore that the node prepares, nil for none. What is on the
@@ -42,6 +47,14 @@ type State struct {
 	// Spec is the last wish that the node saw, nil for none: it is known when
 	// the store is not reachable.
 	Spec *cluster.Spec `json:"spec,omitempty"`
+}
+
+// Differs says that the data of one member is not that of a majority of the
+// voters, so that the member is not started again.
+type Differs struct {
+	Token    cluster.Token    `json:"token"`
+	MemberID cluster.MemberID `json:"memberID,omitzero"`
+	Text     string           `json:"text"`
 }
 
 // Self is what the state file of the existing etcd-manager says about the node

@@ -22,7 +22,8 @@ func (c checker) count(without cluster.MemberID) (voters, healthy int) {
 }
 
 // reliable reports whether m can be counted on to commit what comes next: it has
-// served in this observation, and the disk that its node tells of takes writes.
+// served in this observation, the disk that its node tells of takes writes, and its
+// data is that of the others.
 func (c checker) reliable(m cluster.Member) bool {
 	switch m.Condition {
 	case cluster.Late, cluster.Stuck, cluster.Hung, cluster.Corrupt, cluster.Apart, cluster.Unstarted, cluster.Down:
@@ -32,7 +33,7 @@ func (c checker) reliable(m cluster.Member) bool {
 		if n.Name != m.Name || !n.Reachable || n.Disk.MemberID != 0 && n.Disk.MemberID != m.ID {
 			continue
 		}
-		if n.Storage.State == cluster.StorageHung || n.Storage.State == cluster.StorageFailing || n.Storage.Pending >= time.Second {
+		if n.Storage.State == cluster.StorageHung || n.Storage.State == cluster.StorageFailing || n.Storage.Pending >= time.Second || n.Differs != "" {
 			return false
 		}
 	}

@@ -30,6 +30,7 @@ import (
 //	disk=hung              writes to its disk do not end; also: good, slow, failing
 //	denied=USER            its etcd denies the daemon; denied without a certificate
 //	refused, timeout       its etcd runs and gives no report
+//	differs                its data is not that of the others
 func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 	switch key {
 	case "data":
@@ -118,6 +119,8 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseAuth, Text: "etcd denies it", User: value}
 	case "timeout":
 		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseTimeout, Text: "it did not answer in time"}
+	case "differs":
+		n.Differs = "its data is not that of a and b, a majority, at revision 7"
 	case "aside":
 		for i, age := range strings.Split(value, ",") {
 			name := fmt.Sprintf("old-%d", i+1)

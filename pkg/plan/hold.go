@@ -44,6 +44,7 @@ const (
 	AccessDenied     Rule = "access-denied"
 	NoReport         Rule = "no-report"
 	Alarm            Rule = "alarm"
+	DataDiffers      Rule = "data-differs"
 	ElectorsDiffer   Rule = "electors-differ"
 	NodeUnreachable  Rule = "node-unreachable"
 	NoCoordinator    Rule = "no-coordinator"
@@ -160,6 +161,9 @@ var ruleDocs = []RuleDoc{
 	{Alarm,
 		"etcd has raised an alarm. NOSPACE: the database is at its quota. CORRUPT: members disagree about the data.",
 		"NOSPACE: compact, defragment each member, then disarm with etcdctl. CORRUPT: replace the member that the text names."},
+	{DataDiffers,
+		"A member's data is not that of the others, as their digests at one revision show: a disk has gone wrong, or somebody has changed it. Where a majority of the voters agrees, the member that differs is stopped, is not started again, and is replaced after the grace time like one that is down. Where no majority agrees, the members that differ count as unhealthy, and nothing is built on them.",
+		"Look at the disk of the node that the text names, before its member is replaced on it. Where no majority agrees, bring back the other voters, so that one is found; or restore a backup from before."},
 	{ElectorsDiffer,
 		"Too few of the nodes that host voters have recorded the present voters on disk, so no further membership change is made. A new voter that went away before it was recorded is removed after the grace time.",
 		"Bring back the nodes that the text names."},

@@ -83,6 +83,7 @@ var rules = []func(*look) (Operation, verdict){
 	ruleEndpoints,
 	ruleRestore,
 	ruleFounding,
+	ruleDiffers,
 	ruleQuorum,
 	ruleHealth,
 	ruleDisk,

@@ -99,7 +99,7 @@ func (w *world) changeOver(op *RestoreSwitch) {
 	if n.Disk.State == cluster.DiskData {
 		n.SetAside = append(n.SetAside, cluster.SetAside{Name: freeName(n.SetAside, n.Disk.Token), At: w.At})
 	}
-	n.Disk, n.Assigned = cluster.Disk{State: cluster.DiskEmpty}, nil
+	n.Disk, n.Assigned, n.Differs = cluster.Disk{State: cluster.DiskEmpty}, nil, ""
 	s := n.Staged
 	if s == nil || s.Token != op.Token {
 		n.Electors = cluster.Electors{}
@@ -121,7 +121,7 @@ func (w *world) predictUpkeep(op Operation) {
 		if n.Disk.State == cluster.DiskData {
 			n.SetAside = append(n.SetAside, cluster.SetAside{Name: freeName(n.SetAside, op.Token), At: w.At})
 		}
-		n.Disk = cluster.Disk{State: cluster.DiskEmpty}
+		n.Disk, n.Differs = cluster.Disk{State: cluster.DiskEmpty}, ""
 		n.Assigned, n.Prepared, n.Electors = nil, nil, cluster.Electors{}
 	case *DataDiscard:
 		n := w.node(op.Node)

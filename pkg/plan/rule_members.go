@@ -33,6 +33,18 @@ func ruleQuorum(l *look) (Operation, verdict) {
 	return nil, stop
 }
 
+// ruleDiffers says whose data is not that of the others. What is to be done
+// about it other rules know: such a member is unhealthy, or its process does not
+// start.
+func ruleDiffers(l *look) (Operation, verdict) {
+	for i := range l.obs.Nodes {
+		if n := &l.obs.Nodes[i]; n.Differs != "" && n.Reachable {
+			l.hold(DataDiffers, "%s: %s", n.Name, n.Differs)
+		}
+	}
+	return nil, goOn
+}
+
 // restartForQuorum starts a stopped voter on its own data.
 func (l *look) restartForQuorum() Operation {
 	for i := range l.obs.Nodes {

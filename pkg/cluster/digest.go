@@ -1,0 +1,73 @@
+package cluster
+
+// A Digest stands for the keys of one member at one revision.
+type Digest struct {
+	// Hash covers the keys from CompactRevision to Revision. Members with the same
+	// three values hold the same data.
+	Hash            uint32   `json:"hash"`
+	Revision        Revision `json:"revision"`
+	CompactRevision Revision `json:"compactRevision"`
+}
+
+// comparable reports whether two digests cover the same history, so that
+// members with the same data have the same digest.
+func (d Digest) comparable(e Digest) bool {
+	return d.Revision == e.Revision && d.CompactRevision == e.CompactRevision
+}
+
+// An Agreement says how a member's data compares with that of the others.
+type Agreement int
+
+// The agreements.
+const (
+	// Unsettled: too few members have been compared to say anything.
+	Unsettled Agreement = iota
+	// Agrees: the member holds what a majority of the voters holds.
+	Agrees
+	// Differs: a majority of the voters agrees on other data than the member's.
+	Differs
+	// Disputed: the member's data differs from that of another one, and no majority
+	// says which is right.
+	Disputed
+)
+
+// A Voice is the digest of one voter.
+type Voice struct {
+	Name NodeName
+	Digest
+}
+
+// Compare holds the digest of a member against those of the other voters that
+// answered. voters is the number of voters in the cluster; counts says whether the
+// member is one of them. It names those whose data is unlike the member's, in
+// the order of others.
+func Compare(voters int, own Digest, counts bool, others []Voice) (Agreement, []NodeName) {
+	alike := 0
+	if counts {
+		alike = 1
+	}
+	unlike := map[uint32]int{}
+	var names []NodeName
+	for _, o := range others {
+		switch {
+		case !own.comparable(o.Digest):
+		case own.Hash == o.Hash:
+			alike++
+		default:
+			unlike[o.Hash]++
+			names = append(names, o.Name)
+		}
+	}
+	if alike >= Quorum(voters) {
+		return Agrees, names
+	}
+	for _, n := range unlike {
+		if n >= Quorum(voters) {
+			return Differs, names
+		}
+	}
+	if len(names) > 0 {
+		return Disputed, names
+	}
+	return Unsettled, nil
+}

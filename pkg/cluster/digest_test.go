@@ -1,0 +1,45 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestCompare(t *testing.T) {
+	own := Digest{Hash: 1, Revision: 9, CompactRevision: 4}
+	voice := func(name NodeName, hash uint32) Voice {
+		return Voice{Name: name, Digest: Digest{Hash: hash, Revision: 9, CompactRevision: 4}}
+	}
+	later, compacted := voice("b", 2), voice("b", 2)
+	later.Revision, compacted.CompactRevision = 10, 5
+	for _, c := range []struct {
+		name    string
+		voters  int
+		learner bool
+		others  []Voice
+		want    Agreement
+		unlike  []NodeName
+	}{
+		{name: "alone", voters: 1, want: Agrees},
+		{name: "nobody else answers", voters: 3, want: Unsettled},
+		{name: "two of three agree", voters: 3, others: []Voice{voice("b", 1)}, want: Agrees},
+		{name: "a majority agrees, one is unlike", voters: 3, others: []Voice{voice("b", 2), voice("c", 1)}, want: Agrees, unlike: []NodeName{"b"}},
+		{name: "a majority is unlike", voters: 3, others: []Voice{voice("b", 2), voice("c", 2)}, want: Differs, unlike: []NodeName{"b", "c"}},
+		{name: "all are unlike each other", voters: 3, others: []Voice{voice("b", 2), voice("c", 3)}, want: Disputed, unlike: []NodeName{"b", "c"}},
+		{name: "one of three is unlike", voters: 3, others: []Voice{voice("b", 2)}, want: Disputed, unlike: []NodeName{"b"}},
+		{name: "two voters", voters: 2, others: []Voice{voice("b", 2)}, want: Disputed, unlike: []NodeName{"b"}},
+		{name: "half of four is no majority", voters: 4, others: []Voice{voice("b", 2), voice("c", 2)}, want: Disputed, unlike: []NodeName{"b", "c"}},
+		{name: "another revision", voters: 3, others: []Voice{later}, want: Unsettled},
+		{name: "another compaction", voters: 3, others: []Voice{compacted}, want: Unsettled},
+		{name: "a learner has no vote", voters: 3, learner: true, others: []Voice{voice("b", 1)}, want: Unsettled},
+		{name: "a learner like a majority", voters: 3, learner: true, others: []Voice{voice("b", 1), voice("c", 1)}, want: Agrees},
+		{name: "a learner unlike a majority", voters: 3, learner: true, others: []Voice{voice("b", 2), voice("c", 2)}, want: Differs, unlike: []NodeName{"b", "c"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, unlike := Compare(c.voters, own, !c.learner, c.others)
+			if got != c.want || !slices.Equal(unlike, c.unlike) {
+				t.Errorf("%d, unlike %v; want %d, %v", got, unlike, c.want, c.unlike)
+			}
+		})
+	}
+}
