@@ -89,7 +89,10 @@ func differs(s nodestate.State) string {
 // serves anybody, however long that takes. Where the cluster needs it, etcd would
 // wait seven seconds for each other one that waits in the same way, and then
 // serve uncompared: the node compares it while etcd looks for a leader.
-func (l *Local) before(compared []string) func() ([]string, error) {
+func (l *Local) before(ctx context.Context, compared []string) func() ([]string, error) {
+	// The process is started again long after the order has ended. What asks
+	// others has deadlines of its own.
+	ctx = context.WithoutCancel(ctx)
 	return func() ([]string, error) {
 		if err := l.clearCutOff(); err != nil {
 			return nil, err
@@ -98,10 +101,10 @@ func (l *Local) before(compared []string) func() ([]string, error) {
 		if text := differs(s); text != "" {
 			return nil, &DiffersError{text}
 		}
-		byEtcd := l.servedWithout(s)
+		byEtcd := l.servedWithout(ctx, s)
 		if byEtcd && l.refusedByEtcd() {
 			var err error
-			if byEtcd, err = l.refusal(s); err != nil {
+			if byEtcd, err = l.refusal(ctx, s); err != nil {
 				return nil, err
 			}
 		}
@@ -126,8 +129,8 @@ func (l *Local) refusedByEtcd() bool {
 // good member down beside a bad one. If a majority of the voters serves, and all
 // that serve agree, this member is wrong, which is an error. Otherwise it is to
 // start, and be compared by the node.
-func (l *Local) refusal(s nodestate.State) (byEtcd bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), digestTimeout)
+func (l *Local) refusal(ctx context.Context, s nodestate.State) (byEtcd bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, digestTimeout)
 	defer cancel()
 	p, err := l.peer(s)
 	if err != nil {
@@ -159,7 +162,7 @@ func (l *Local) refusal(s nodestate.State) (byEtcd bool, err error) {
 
 // servedWithout reports whether a majority of the voters serves its peers, this
 // node's member not counted.
-func (l *Local) servedWithout(s nodestate.State) bool {
+func (l *Local) servedWithout(ctx context.Context, s nodestate.State) bool {
 	voters := s.Voters
 	if len(voters) == 0 {
 		voters = s.Peers
@@ -169,7 +172,7 @@ func (l *Local) servedWithout(s nodestate.State) bool {
 		return false
 	}
 	defer p.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), servesTimeout)
+	ctx, cancel := context.WithTimeout(ctx, servesTimeout)
 	defer cancel()
 	others := slices.DeleteFunc(slices.Clone(voters), func(v cluster.Seat) bool { return v.Name == l.o.Name })
 	served := ask(others, func(v cluster.Seat) (cluster.NodeName, error) {

@@ -177,5 +177,5 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 	if err != nil {
 		return err
 	}
-	return l.o.Proc.Start(ctx, etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, Before: l.before(compared)})
+	return l.o.Proc.Start(ctx, etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, Before: l.before(ctx, compared)})
 }
