@@ -24,6 +24,7 @@ func connect(ctx context.Context, o etcdadm.ConnectOptions) (etcdadm.Cluster, er
 	return fleet.Connect(ctx, fleet.ConnectOptions{
 		Cluster: o.ClusterName, BackupStore: o.BackupStore, Nodes: o.Nodes,
 		PKIDir: o.PKIDir, Cert: o.Cert, Key: o.Key, CACert: o.CACert,
+		EtcdCert: o.EtcdCert, EtcdKey: o.EtcdKey, EtcdCACert: o.EtcdCACert,
 		Insecure: o.Insecure, EtcdInsecure: o.EtcdInsecure,
 	})
 }

@@ -66,6 +66,8 @@ type LocalOptions struct {
 	UserEnv map[string]string
 	// HostsFile is the hosts file to maintain, empty for none.
 	HostsFile, HostsKey string
+	// Bounds hold whoever orders to what this node's own flags say.
+	Bounds Bounds
 
 	State   *nodestate.File
 	Elector Elector
@@ -208,6 +210,9 @@ func (l *Local) effect(ctx context.Context, order Order) error {
 		if l.o.HostsFile == "" {
 			return refuse("this node maintains no hosts file (--dns-suffix is not set)")
 		}
+		if err := l.mayWrite(op); err != nil {
+			return err
+		}
 		_, err := hostfs.WriteHosts(l.o.HostsFile, l.o.HostsKey, op.Entries)
 		return err
 	}
@@ -219,6 +224,9 @@ func (l *Local) effect(ctx context.Context, order Order) error {
 func (l *Local) discard(op *plan.DataDiscard) error {
 	at, err := time.Parse(time.RFC3339Nano, string(op.ExpectAt))
 	if err != nil {
+		return err
+	}
+	if err := l.mayDiscard(op.Name, at); err != nil {
 		return err
 	}
 	err = nodestate.Discard(l.o.DataDir, op.Name, at)

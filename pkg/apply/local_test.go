@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,12 +104,25 @@ func TestASetAsideClearsAnAssignmentWithoutData(t *testing.T) {
 }
 
 func TestOldDataIsDiscarded(t *testing.T) {
-	h := founded(t)
+	var late atomic.Int64
+	h := founded(t, func(o *LocalOptions) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
+	})
 	h.must(stop(), setAside())
 	old := h.look().SetAside[0]
 	discard := &plan.DataDiscard{Node: "a", Name: "t1", ExpectAt: plan.MomentOf(old.At)}
 	again := &plan.DataDiscard{Node: "a", Name: "t1", ExpectAt: plan.MomentOf(old.At.Add(-24 * time.Hour))}
 	isStale(t, h.do(again), "expected t1 set aside at "+string(again.ExpectAt))
+	// Whoever orders it: what has just been set aside stays.
+	h.refused(discard, "stays for at least 1h")
+	late.Store(int64(59 * time.Minute))
+	h.refused(discard, "stays for at least 1h")
+	late.Store(-int64(24 * time.Hour))
+	h.refused(discard, "stays for at least 1h")
+	if left := h.look().SetAside; len(left) != 1 {
+		t.Errorf("left are %+v", left)
+	}
+	late.Store(int64(61 * time.Minute))
 	h.must(discard, discard)
 	if left := h.look().SetAside; len(left) != 0 {
 		t.Errorf("left are %+v", left)
@@ -293,7 +307,17 @@ func TestEndpointsAreWritten(t *testing.T) {
 	if err := os.WriteFile(file, []byte("127.0.0.1 localhost\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	h := newHost(t, func(o *LocalOptions) { o.HostsFile, o.HostsKey = file, "key" })
+	h := newHost(t, func(o *LocalOptions) {
+		o.HostsFile, o.HostsKey, o.Bounds.DNSSuffix = file, "key", "internal"
+	})
+	for _, bad := range []cluster.HostEntry{
+		{Address: "10.0.0.1", Name: "registry.example.com"}, {Address: "10.0.0.1", Name: "internal"}, {Address: "10.0.0.1", Name: ".internal"},
+		{Address: "10.0.0.1", Name: "ainternal"}, {Address: "10.0.0.1", Name: "a b.internal"}, {Address: "10.0.0.1 evil", Name: "a.internal"},
+	} {
+		if err := h.do(&plan.EndpointsWrite{Node: "a", Entries: []cluster.HostEntry{bad}}); err == nil {
+			t.Errorf("%+v was written", bad)
+		}
+	}
 	op := &plan.EndpointsWrite{Node: "a", Entries: []cluster.HostEntry{{Address: "10.0.0.1", Name: "a.internal"}}}
 	h.must(op, op)
 	b, err := os.ReadFile(file)

@@ -63,7 +63,7 @@ func newCrowd(ctx context.Context, d *Daemon, l net.Listener) (*crowd, error) {
 
 func caller(ctx context.Context) (cluster.NodeName, error) {
 	c, ok := rpc.CallerFrom(ctx)
-	if !ok || c.Name == "" {
+	if !ok || c.Name == "" || c.Role != rpc.RoleNode {
 		return "", &rpc.Error{Kind: rpc.Refused, Text: "the caller is no node"}
 	}
 	return c.Name, nil
@@ -122,7 +122,17 @@ const (
 
 // candidate says whether this daemon should try for the lease.
 func (c *crowd) candidate() bool {
-	return shouldTry(c.d.name, c.alive(), c.d.node.voted.Load(), c.d.now())
+	return shouldTry(c.d.name, inLine(c.d.name, c.alive(), c.d.state.State().Electors.Names), c.d.node.voted.Load(), c.d.now())
+}
+
+// inLine returns who of the live nodes may get the lease as far as an elector
+// knows: the electors of its record. A node that is none knows nothing better
+// than all.
+func inLine(self cluster.NodeName, alive, electors []cluster.NodeName) []cluster.NodeName {
+	if !slices.Contains(electors, self) {
+		return alive
+	}
+	return slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return !slices.Contains(electors, n) })
 }
 
 // shouldTry says whether a node should try for the lease. One that votes for

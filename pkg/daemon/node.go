@@ -27,6 +27,9 @@ type node struct {
 	state   *nodestate.File
 	keys    *keys
 	now     func() time.Time
+	// authority holds orders of others to the lease, orders writes them down.
+	authority *authority
+	orders    *orderBook
 	// voted is the node's last vote, nil for none.
 	voted atomic.Pointer[vote]
 }
@@ -52,6 +55,40 @@ func (n *node) Execute(ctx context.Context, e rpc.Execution) error {
 		return err
 	}
 	return n.local.Do(ctx, apply.Order{Operation: e.Operation, Electors: e.Electors, Still: still})
+}
+
+// Obey carries out an order of another, if the caller is entitled to it, and
+// writes it down either way.
+func (n *node) Obey(ctx context.Context, from rpc.Caller, e rpc.Execution) error {
+	began := n.now()
+	if err := n.entitled(ctx, e); err != nil {
+		n.orders.note(ctx, from, e, began, err, true)
+		return err
+	}
+	err := n.Execute(ctx, e)
+	n.orders.note(ctx, from, e, began, err, false)
+	return err
+}
+
+// entitled reports why an order of another is not obeyed. The node's own
+// coordinator has just proven its lease, and read the store.
+func (n *node) entitled(ctx context.Context, e rpc.Execution) error {
+	s := n.state.State()
+	if e.Term > 0 {
+		// What is stale is said to be so, and nobody is asked for it.
+		if _, err := durable(n.state).Witness(e.Term, e.Holder); err != nil {
+			return err
+		}
+		return n.authority.holds(ctx, e)
+	}
+	if err := n.witness(ctx, e); err != nil {
+		return err
+	}
+	var electors []cluster.NodeName
+	if s.Assigned != nil {
+		electors = s.Electors.Names
+	}
+	return n.authority.founded(ctx, e.Operation, electors)
 }
 
 // witness holds an order to the terms that the node has seen. Without a term
@@ -111,12 +148,17 @@ func (h handler) Observe(ctx context.Context, _ rpc.Caller) (rpc.ObserveResponse
 	return rpc.ObserveResponse{Node: a.Node, Report: a.Report, Now: a.Now}, nil
 }
 
-func (h handler) Execute(ctx context.Context, _ rpc.Caller, e rpc.Execution) (rpc.ExecuteResponse, error) {
-	return rpc.ExecuteResponse{}, wireError(h.n.Execute(ctx, e))
+func (h handler) Execute(ctx context.Context, from rpc.Caller, e rpc.Execution) (rpc.ExecuteResponse, error) {
+	return rpc.ExecuteResponse{}, wireError(h.n.Obey(ctx, from, e))
 }
 
-func (h handler) Lease(ctx context.Context, _ rpc.Caller, req lease.Request) (lease.Reply, error) {
+func (h handler) Lease(ctx context.Context, from rpc.Caller, req lease.Request) (lease.Reply, error) {
+	req.Entitled = from.Role == rpc.RoleOperator
 	return h.n.Lease(ctx, req)
+}
+
+func (h handler) Standing(ctx context.Context, _ rpc.Caller) (lease.Standing, error) {
+	return h.n.voter.Standing(ctx)
 }
 
 // wireError gives an error the kind by which the other side decides.

@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +24,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/rpc"
 	"github.com/etcdadm/etcdadm/pkg/rpc/election"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 var version = etcdversion.Must("3.6.16")
@@ -31,6 +35,13 @@ type site struct {
 	*node
 	t   *testing.T
 	dir string
+	log bytes.Buffer
+	// standings are what other nodes say of the lease, view what the store says.
+	standings map[cluster.NodeName]lease.Standing
+	view      store.View
+	viewErr   error
+	// kept is what goes to the store of the orders.
+	kept []store.HistoryEntry
 }
 
 func newSite(t *testing.T) *site {
@@ -43,16 +54,31 @@ func newSite(t *testing.T) *site {
 	bins := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(bins, "etcd-v3.6.16"), 0o755))
 	must(t, os.WriteFile(filepath.Join(bins, "etcd-v3.6.16", "etcd"), []byte("#!/bin/false\n"), 0o755))
-	voter := election.NewVoter(election.VoterOptions{Cluster: "main", Self: "a", Durable: durable(state), Persist: persist(state)})
+	voter := voterOf(state)
 	s.node = &node{
 		address: "10.0.0.1:8000", boot: "boot-a", state: state, voter: voter, keys: &keys{}, now: time.Now,
 		local: apply.NewLocal(apply.LocalOptions{Name: "a", DataDir: s.dir, State: state, Elector: voter, Proc: proc, Bin: etcdbin.Finder{Dirs: []string{bins}}, Now: time.Now}),
+	}
+	s.orders = &orderBook{log: slog.New(slog.NewTextHandler(&s.log, nil)), now: time.Now, keep: func(e store.HistoryEntry) { s.kept = append(s.kept, e) }}
+	s.authority = &authority{
+		self: "a", voter: voter, others: func() []cluster.NodeName { return slices.Collect(maps.Keys(s.standings)) },
+		ask: func(_ context.Context, n cluster.NodeName) (lease.Standing, error) {
+			if x, ok := s.standings[n]; ok {
+				return x, nil
+			}
+			return lease.Standing{}, errors.New("no answer")
+		},
+		records: func(context.Context) (store.View, error) { return s.view, s.viewErr },
 	}
 	t.Cleanup(func() {
 		must(t, s.local.Close(context.Background()))
 		must(t, state.Close())
 	})
 	return s
+}
+
+func voterOf(state *nodestate.File) *election.Voter {
+	return election.NewVoter(election.VoterOptions{Cluster: "main", Self: "a", Durable: durable(state), Persist: persist(state)})
 }
 
 // disk is the state as it is on the disk.
@@ -129,10 +155,10 @@ func TestATermThatCannotBeRememberedIsNotObeyed(t *testing.T) {
 	}
 }
 
-// ask is a candidate's request to a founding elector.
+// ask is a candidate's request to a founding elector; the candidate is a person.
 func ask(term cluster.Term, holder cluster.NodeName) lease.Request {
 	return lease.Request{
-		Cluster: "main", Token: "t1", Term: term, Holder: holder, Boot: "boot-" + cluster.Token(holder), TTL: lease.DefaultTTL,
+		Cluster: "main", Token: "t1", Term: term, Holder: holder, Boot: "boot-" + cluster.Token(holder), TTL: lease.DefaultTTL, Entitled: true,
 		Electors: cluster.Electors{Token: "t1", Names: []cluster.NodeName{"a"}},
 	}
 }
@@ -188,7 +214,8 @@ func TestThePortAnswersAsTheNode(t *testing.T) {
 	if err != nil || r.Node.Name != "a" || r.Node.Address != "10.0.0.1:8000" || r.Report != nil || r.Now.IsZero() {
 		t.Errorf("it says %+v, %v", r, err)
 	}
-	_, err = h.Execute(t.Context(), rpc.Caller{Name: "b"}, order(2, "b", &plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartRestart, Version: version}))
+	s.confirmed(2, "b", "b", "c")
+	_, err = h.Execute(t.Context(), rpc.Caller{Name: "b"}, s.signed(2, "b", &plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartRestart, Version: version}))
 	if rpc.KindOf(err) != rpc.Refused || !strings.Contains(err.Error(), "no data to start from") {
 		t.Errorf("error %v of kind %s", err, rpc.KindOf(err))
 	}
@@ -227,9 +254,7 @@ func TestErrorsKeepTheirKindOnTheWire(t *testing.T) {
 func TestAnOrderIsHeldToItsTermWhenItsTurnHasCome(t *testing.T) {
 	s := newSite(t)
 	must(t, s.state.Update(func(st *nodestate.State) error { st.Term = 4; return nil }))
-	if err := os.MkdirAll(filepath.Join(s.dir, "data-trashcan", "old"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	s.aside()
 	at := s.Observe(t.Context()).Node.SetAside[0].At
 	discard := &plan.DataDiscard{Node: "a", Name: "old", ExpectAt: plan.MomentOf(at)}
 	free := s.busy()

@@ -36,14 +36,18 @@ const (
 // A publisher writes status and history to the store, beside the loop: a store
 // that hangs holds nothing up.
 type publisher struct {
+	node  cluster.NodeName
 	store *store.Store
 	log   *slog.Logger
 	now   func() time.Time
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// latest is what the loop reported last, nil when that has been published.
 	latest  *reconcile.Report
 	history []store.HistoryEntry
-	wake    chan struct{}
+	// orders are what others have ordered of this node, for a list of its own.
+	orders []store.HistoryEntry
+	wake   chan struct{}
 
 	digest  string
 	written time.Time
@@ -52,12 +56,24 @@ type publisher struct {
 	failing bool
 }
 
-func newPublisher(s *store.Store, log *slog.Logger, now func() time.Time) *publisher {
-	return &publisher{store: s, log: log, now: now, wake: make(chan struct{}, 1)}
+func newPublisher(node cluster.NodeName, s *store.Store, log *slog.Logger, now func() time.Time) *publisher {
+	return &publisher{node: node, store: s, log: log, now: now, wake: make(chan struct{}, 1)}
 }
 
 // maxBuffered bounds the history that waits for a store to come back.
 const maxBuffered = store.MaxHistory
+
+// order takes in what another has ordered of this node.
+func (p *publisher) order(e store.HistoryEntry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.orders = append(p.orders, e)
+	p.orders = p.orders[max(0, len(p.orders)-store.MaxOrders):]
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
 
 // note takes in what the loop reports.
 func (p *publisher) note(r reconcile.Report) {
@@ -123,12 +139,12 @@ func (p *publisher) run(ctx context.Context) {
 
 func (p *publisher) write(ctx context.Context) {
 	p.mu.Lock()
-	r, history := p.latest, p.history
-	p.history = nil
+	r, history, orders := p.latest, p.history, p.orders
+	p.latest, p.history, p.orders = nil, nil, nil
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	err := p.writeHistory(ctx, history)
+	err := errors.Join(p.writeHistory(ctx, history), p.writeOrders(ctx, orders))
 	if err == nil && r != nil {
 		err = errors.Join(p.writeStatus(ctx, *r), p.writeMark(ctx, *r))
 	}
@@ -165,6 +181,22 @@ func (p *publisher) writeHistory(ctx context.Context, entries []store.HistoryEnt
 	if err != nil {
 		p.mu.Lock()
 		p.history = append(entries, p.history...)
+		p.mu.Unlock()
+	}
+	return err
+}
+
+// writeOrders writes what this node was ordered. It may be the only one that
+// writes the list: what a coordinator writes of its own doing is another's word.
+func (p *publisher) writeOrders(ctx context.Context, entries []store.HistoryEntry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	err := p.store.AppendOrders(ctx, p.node, entries...)
+	if err != nil {
+		p.mu.Lock()
+		p.orders = append(entries, p.orders...)
+		p.orders = p.orders[max(0, len(p.orders)-store.MaxOrders):]
 		p.mu.Unlock()
 	}
 	return err

@@ -51,7 +51,7 @@ func publish(t *testing.T, f func(t *testing.T, p *press)) {
 
 func (p *press) begin(s *store.Store) {
 	log := slog.New(slog.NewTextHandler(&p.log, nil))
-	p.publisher = newPublisher(s, log, time.Now)
+	p.publisher = newPublisher("a", s, log, time.Now)
 	ctx, cancel := context.WithCancel(p.t.Context())
 	ended := make(chan struct{})
 	go func() {

@@ -161,7 +161,8 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 	o := apply.LocalOptions{
 		Name: d.name, DataDir: d.c.DataDir, URLs: urls, ListenAddress: d.c.EtcdAddress, MetricsURLs: metricsURLs,
 		UserEnv: d.c.UserEnv, HostsFile: d.c.HostsFile, HostsKey: hostfs.HostsKey(d.c.ClusterName),
-		State: d.state, Elector: voter, Proc: d.proc, Bin: etcdbin.Finder{Dirs: d.c.EtcdDirs},
+		Bounds: apply.Bounds{DNSSuffix: d.c.Policy.DNSSuffix},
+		State:  d.state, Elector: voter, Proc: d.proc, Bin: etcdbin.Finder{Dirs: d.c.EtcdDirs},
 		Backups:   taker{store: d.store, cluster: d.c.ClusterName, how: d.c.Backups, spec: d.spec},
 		Inspector: inspector{d.store, d.c.Backups, string(d.name), d.c.EtcdDirs, d.c.Backups.TempDir, d.log},
 		Restorer:  stage.Stager{Store: d.store, Fetch: d.c.Backups.Fetch}, Now: d.now,
@@ -234,9 +235,25 @@ func (d *Daemon) clientTLS(node cluster.NodeName) *tls.Config {
 	return d.keys.client.ClientTLS(certs.ManagerServerName(node))
 }
 
+// callerRoles are the roles of certificates as the port knows them.
+var callerRoles = map[certs.Role]rpc.Role{
+	certs.Node: rpc.RoleNode, certs.Operator: rpc.RoleOperator, certs.ReadOnly: rpc.RoleReadOnly,
+}
+
 func identify(s tls.ConnectionState) (rpc.Caller, error) {
-	name, err := certs.PeerName(s)
-	return rpc.Caller{Name: name, Authenticated: true}, err
+	o, err := certs.PeerOwner(s)
+	return rpc.Caller{Name: o.Name, Role: callerRoles[o.Role], Authenticated: true}, err
+}
+
+// askStanding asks another node to whom it has given its vote. The node must
+// prove its name, so it does not matter who said where it listens.
+func (d *Daemon) askStanding(ctx context.Context, name cluster.NodeName) (lease.Standing, error) {
+	for _, p := range d.crowd.peers() {
+		if p.Name == name {
+			return d.pool.Standing(ctx, rpc.Node{Name: name, Address: p.Address}, rpc.StandingRequest{Cluster: d.c.ClusterName})
+		}
+	}
+	return lease.Standing{}, fmt.Errorf("no address of node %s is known", name)
 }
 
 func (d *Daemon) panicked(method string, value any, stack []byte) {
@@ -253,7 +270,12 @@ func (d *Daemon) openFleet(context.Context) error {
 	}
 	d.fleet = fleet.New(o)
 	d.onClose(func(context.Context) { d.fleet.Lease().Close() })
-	d.pub = newPublisher(d.store, d.log, d.now)
+	d.pub = newPublisher(d.name, d.store, d.log, d.now)
+	d.node.orders = &orderBook{log: d.log, now: d.now, keep: d.pub.order}
+	records := recordsCache{read: d.store.Poll, now: d.now}
+	d.node.authority = &authority{
+		self: d.name, voter: d.node.voter, ask: d.askStanding, others: d.crowd.alive, records: records.get,
+	}
 	status := d.proc.Status
 	d.nums = newMetrics(d.store.Requests,
 		func() cluster.ProcessState { return status().State },

@@ -32,6 +32,10 @@ type ConnectOptions struct {
 	// Without it, Cert, Key and CACert are the files of one.
 	PKIDir            string
 	Cert, Key, CACert string
+	// EtcdCert, EtcdKey and EtcdCACert are the files of a certificate to call etcd
+	// with, where Cert is one for the daemons. Empty means that only daemons are
+	// asked.
+	EtcdCert, EtcdKey, EtcdCACert string
 	// Insecure and EtcdInsecure turn TLS off.
 	Insecure, EtcdInsecure bool
 }
@@ -58,12 +62,12 @@ const certLifetime = 24 * time.Hour
 // first look.
 func Connect(ctx context.Context, o ConnectOptions) (*Client, error) {
 	c := &Client{o: o, base: context.WithoutCancel(ctx)}
-	name := operatorName()
+	name := operatorName(os.Getenv)
 	identity, etcd, err := c.credentials(&name)
 	if err != nil {
 		return nil, err
 	}
-	c.pool = rpc.NewPool(rpc.PoolOptions{Self: name, ClientTLS: identity, NameOf: certs.ServerNode})
+	c.pool = rpc.NewPool(rpc.PoolOptions{Self: name, Role: rpc.RoleOperator, ClientTLS: identity, NameOf: certs.ServerNode})
 	if o.BackupStore != "" {
 		if c.store, err = store.Open(ctx, o.BackupStore); err != nil {
 			return nil, errors.Join(err, c.pool.Close())
@@ -84,17 +88,25 @@ func Connect(ctx context.Context, o ConnectOptions) (*Client, error) {
 	return c, nil
 }
 
-// operatorName is under what name a person holds the lease.
-func operatorName() cluster.NodeName {
+// operatorName is under what name a person holds the lease who has no
+// certificate of their own: user, machine and process.
+func operatorName(env func(string) string) cluster.NodeName {
 	host, _ := os.Hostname()
-	name := fmt.Sprintf("operator-%s-%d", host, os.Getpid())
+	user := env("SUDO_USER")
+	if user == "" {
+		user = env("USER")
+	}
+	if user != "" {
+		user += "-"
+	}
+	name := fmt.Sprintf("%s%s-%d", user, host, os.Getpid())
 	clean := strings.Map(func(r rune) rune {
 		if cluster.NodeName(r).Validate() != nil {
 			return '-'
 		}
 		return r
 	}, name)
-	return cluster.NodeName(clean[max(0, len(clean)-100):])
+	return cluster.NodeName(certs.PersonPrefix + clean[max(0, len(clean)-90):])
 }
 
 // credentials returns how to call daemons and etcd. With certificate files,
@@ -112,7 +124,12 @@ func (c *Client) credentials(name *cluster.NodeName) (daemons func(cluster.NodeN
 			return nil, nil, err
 		}
 	case c.o.PKIDir != "":
-		id, err := issue(certs.ManagerCA, certs.ManagerClient(*name))
+		// Whoever has the CA's key issues an operator's certificate for the one command.
+		request, err := certs.Person(strings.TrimPrefix(string(*name), certs.PersonPrefix), certs.Operator)
+		if err != nil {
+			return nil, nil, err
+		}
+		id, err := issue(certs.ManagerCA, request)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -124,6 +141,13 @@ func (c *Client) credentials(name *cluster.NodeName) (daemons func(cluster.NodeN
 		}
 	default:
 		return nil, nil, errors.New("no certificate to show: give --pki-dir, or --cert, --key and --cacert, or --insecure")
+	}
+	if c.o.EtcdCert != "" && !c.o.EtcdInsecure {
+		conf, err := certs.ClientTLSFromFiles(c.o.EtcdCACert, c.o.EtcdCert, c.o.EtcdKey)
+		if err != nil {
+			return nil, nil, err
+		}
+		return daemons, func() *tls.Config { return conf.Clone() }, nil
 	}
 	if c.o.EtcdInsecure || c.o.PKIDir == "" {
 		return daemons, nil, nil
@@ -149,7 +173,7 @@ func fileCredentials(o ConnectOptions) (func(cluster.NodeName) *tls.Config, clus
 	if !pool.AppendCertsFromPEM(bundle) {
 		return nil, "", fmt.Errorf("--cacert %s has no certificate", o.CACert)
 	}
-	name, err := certs.NodeOf(pair.Leaf)
+	owner, err := certs.OwnerOf(pair.Leaf)
 	if err != nil {
 		return nil, "", fmt.Errorf("--cert %s: %w", o.Cert, err)
 	}
@@ -161,7 +185,7 @@ func fileCredentials(o ConnectOptions) (func(cluster.NodeName) *tls.Config, clus
 			conf.VerifyConnection = func(s tls.ConnectionState) error { return verifyAnyNode(s, pool) }
 		}
 		return conf
-	}, name, nil
+	}, owner.Name, nil
 }
 
 // verifyAnyNode accepts the daemon of every node, and nothing else.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"os"
@@ -183,11 +184,35 @@ func TestAPersonIsKnownByTheirCertificate(t *testing.T) {
 		t.Errorf("the lease was %+v", g)
 	}
 	// With a certificate from elsewhere, the person has the name in it.
-	files := issueFiles(t, ca, t.TempDir(), "op", certs.ManagerClient("op"))
-	lift(w.connect(secure, func(o *ConnectOptions) { o.Cert, o.Key, o.CACert = files.Cert, files.Key, files.CACert }))
-	if g := w.holder(); g.Holder != "op" || !g.Released {
+	person := func(role certs.Role) func(o *ConnectOptions) {
+		r, err := certs.Person("alice", role)
+		must(t, err)
+		files := issueFiles(t, ca, t.TempDir(), "alice", r)
+		return func(o *ConnectOptions) { o.Cert, o.Key, o.CACert = files.Cert, files.Key, files.CACert }
+	}
+	lift(w.connect(secure, person(certs.Operator)))
+	if g := w.holder(); g.Holder != "operator-alice" || !g.Released {
 		t.Errorf("the lease was %+v", g)
 	}
+	// One who may only look sees everything, and gets no lease.
+	ran := w.ran()
+	looker := w.connect(secure, person(certs.ReadOnly))
+	if _, obs, err := looker.Observe(within(t, 5*time.Second)); err != nil || !isReachable(obs, "b") {
+		t.Errorf("it sees %+v, %v", obs.Nodes, err)
+	}
+	w.change("b", func(d *daemon) { d.node.Assigned.Quarantined = true })
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	wantError(t, looker.Do(ctx, liftB), "does not permit")
+	if w.ran() != ran || w.holder().Holder != "operator-alice" {
+		t.Errorf("it was carried out: %s", w.ran())
+	}
+	// A node that is no elector does not either.
+	files := issueFiles(t, ca, t.TempDir(), "op", certs.ManagerClient("op"))
+	stray := w.connect(secure, func(o *ConnectOptions) { o.Cert, o.Key, o.CACert = files.Cert, files.Key, files.CACert })
+	ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	wantError(t, stray.Do(ctx, liftB), "op is not one of the electors")
 
 	// A certificate of another CA opens nothing.
 	other := newPKI(t, filepath.Join(t.TempDir(), "other"))
@@ -197,7 +222,16 @@ func TestAPersonIsKnownByTheirCertificate(t *testing.T) {
 }
 
 func TestAnOperatorsNameIsAValidNodeName(t *testing.T) {
-	if err := operatorName().Validate(); err != nil {
-		t.Error(err)
+	for _, env := range []map[string]string{nil, {"USER": "root", "SUDO_USER": "Jörg Müller"}, {"USER": strings.Repeat("x", 300)}} {
+		name := operatorName(func(key string) string { return env[key] })
+		if err := name.Validate(); err != nil {
+			t.Error(err)
+		}
+		if _, err := certs.Person(strings.TrimPrefix(string(name), certs.PersonPrefix), certs.Operator); err != nil {
+			t.Error(err)
+		}
+	}
+	if name := operatorName(func(string) string { return "alice" }); !strings.HasPrefix(string(name), "operator-alice-") {
+		t.Errorf("alice is called %s", name)
 	}
 }

@@ -74,8 +74,8 @@ func (d *daemon) serve(t *testing.T, conf *tls.Config) {
 	t.Helper()
 	s, err := rpc.NewServer(rpc.ServerOptions{Name: d.name, Cluster: "main", Handler: d, TLS: conf,
 		Identify: func(s tls.ConnectionState) (rpc.Caller, error) {
-			name, err := certs.PeerName(s)
-			return rpc.Caller{Name: name}, err
+			o, err := certs.PeerOwner(s)
+			return rpc.Caller{Name: o.Name, Role: rpc.Role(o.Role)}, err
 		}})
 	must(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -173,7 +173,12 @@ func (d *daemon) Execute(ctx context.Context, _ rpc.Caller, e rpc.Execution) (rp
 	return rpc.ExecuteResponse{}, nil
 }
 
-func (d *daemon) Lease(ctx context.Context, _ rpc.Caller, req lease.Request) (lease.Reply, error) {
+func (d *daemon) Standing(ctx context.Context, _ rpc.Caller) (lease.Standing, error) {
+	return d.voter.Standing(ctx)
+}
+
+func (d *daemon) Lease(ctx context.Context, from rpc.Caller, req lease.Request) (lease.Reply, error) {
+	req.Entitled = from.Role == rpc.RoleOperator
 	return d.voter.Lease(ctx, req)
 }
 

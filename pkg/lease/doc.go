@@ -35,6 +35,17 @@
 //   - While a change is not finished, each round of the holder needs a majority
 //     of the old and of the new names.
 //
+// # Who may have it
+//
+// A node grants to electors only: to those in its own record, to itself, to who
+// has the term already, and to a person whose certificate says that they are an
+// operator. What a candidate's record says of the candidate does not count, or
+// whoever can call could make itself an elector. This costs no availability: of
+// any majority that is left, the node whose record is the oldest was an elector
+// before all the others' records were made, so all of them grant to it.
+//
+// A node that obeys orders holds them to the lease too: see [Claim.Proven].
+//
 // What the lease cannot do: a machine that is suspended as a whole may have a
 // monotonic clock that stands still, so a holder could wake up believing. An
 // executor therefore refuses a term lower than the highest it has seen, see

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -101,7 +102,11 @@ func (g Grantor) refusal(now time.Time, req Request) string {
 		return why
 	}
 	same := d.Grant.Holder == req.Holder && d.Grant.Boot == req.Boot
+	// A holder may finish its term after it has ceased to be an elector.
+	renews := same && d.Grant.Term == req.Term
 	switch {
+	case !req.Entitled && !renews && !slices.Contains(d.Electors.Names, req.Holder):
+		return fmt.Sprintf("%s is not one of the electors %v, nor a person with an operator's certificate", req.Holder, d.Electors.Names)
 	case !same && g.running(now):
 		return fmt.Sprintf("%s has the lease of term %d", d.Grant.Holder, d.Grant.Term)
 	case !same && req.Term == d.Grant.Term:

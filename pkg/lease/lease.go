@@ -69,6 +69,10 @@ type Request struct {
 	Electors cluster.Electors `json:"electors"`
 	// Release gives the grant back.
 	Release bool `json:"release,omitempty"`
+	// Entitled says that the holder may have the lease without being an elector:
+	// it is a person with an operator's certificate, or the node that is asked. It
+	// is never read from a message; whoever knows the caller sets it.
+	Entitled bool `json:"-"`
 }
 
 // A Reply is an elector's answer. Apart from Granted it tells what the elector

@@ -23,6 +23,7 @@ type world struct {
 	calm     bool                     // no more faults
 	founding Durable
 	broken   broken
+	persons  bool // who campaigns in the storm need not be an elector
 
 	violation      string
 	leases, passed int // rounds of holders that were won; changes of electors
@@ -200,7 +201,7 @@ func (d *daemon) tick() {
 	_, _, held := d.c.Held(d.clock())
 	switch {
 	case !held:
-		if !w.calm && w.chance(0.3) || w.calm && w.nodes[0] == d {
+		if !w.calm && w.chance(0.3) || w.calm && d.turn() {
 			d.begin(d.c.Campaign(d.clock()))
 		}
 		return
@@ -215,6 +216,18 @@ func (d *daemon) tick() {
 	}
 	d.begin(d.c.Renew(d.clock()))
 }
+
+// elector reports whether the daemon is one by the newest record that it has
+// seen: its own may be so old that it is not in it yet.
+func (d *daemon) elector() bool { return slices.Contains(d.c.Known().Names, d.name) }
+
+// turn reports whether it is an elector's turn to try when all is calm: as
+// ranks do, it keeps them apart.
+func (d *daemon) turn() bool {
+	return d.elector() && d.w.nodes[int(d.w.now/turnTime)%len(d.w.nodes)] == d
+}
+
+const turnTime = 4 * time.Second
 
 func (d *daemon) change() {
 	record, _ := d.c.Record()
@@ -381,6 +394,7 @@ func (w *world) send(from *daemon, to cluster.NodeName, req Request, answer func
 
 func (d *daemon) decide(req Request) Reply {
 	b, g := d.w.broken, d.g
+	req.Entitled = d.w.persons || req.Holder == d.name
 	if b.running {
 		g.Until = time.Time{}
 	}

@@ -9,6 +9,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -181,12 +182,28 @@ func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 	if term, held := l.o.Lease.Held(); held && !overtaken(term, l.o.Self, obs) && !moved(l.o.Lease.Electors(), obs) {
 		return nil
 	}
+	if !slices.Contains(obs.Electors.Names, l.o.Self) {
+		return noElector(obs)
+	}
 	if err := l.o.Lease.Acquire(ctx, obs.Electors); err != nil {
 		return err
 	}
 	l.tries.forget()
 	l.lost = 0
 	return nil
+}
+
+// noElector is why a node that is no elector of a running cluster does not ask
+// for the lease: no elector would grant it. Where an elector has it, the error
+// says so, as that of a campaign would.
+func noElector(obs cluster.Observation) error {
+	err := fmt.Errorf("this node is not one of the electors %v, and none of them coordinates", obs.Electors.Names)
+	for _, n := range obs.Nodes {
+		if n.Reachable && n.Lease.Holder != "" && !n.Lease.Released && slices.Contains(obs.Electors.Names, n.Name) {
+			return &lease.HeldError{Holder: n.Lease.Holder, Remaining: pauseIdle, Err: err}
+		}
+	}
+	return err
 }
 
 // errNoElectors is why a cluster that runs is not coordinated: without electors

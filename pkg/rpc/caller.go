@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -16,22 +17,55 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
+// A Role is what a caller may ask for, see [Permits].
+type Role string
+
+// The roles.
+const (
+	RoleNode     Role = "node"
+	RoleOperator Role = "operator"
+	RoleReadOnly Role = "read-only"
+)
+
+// everybody may look; whoever acts is a node or an operator.
+var (
+	everybody = []Role{RoleNode, RoleOperator, RoleReadOnly}
+	actors    = []Role{RoleNode, RoleOperator}
+)
+
+// permitted are the roles that may call a method. What is not named here, such
+// as gossip, is for nodes only.
+var permitted = map[string][]Role{
+	"/" + serviceName + "/Hello":    everybody,
+	"/" + serviceName + "/Observe":  everybody,
+	"/" + serviceName + "/Standing": everybody,
+	"/" + serviceName + "/Execute":  actors,
+	"/" + serviceName + "/Lease":    actors,
+}
+
+// Permits reports whether a caller of the role may call the method, such as
+// /etcdadm.v1.Node/Observe.
+func Permits(role Role, method string) bool {
+	roles, named := permitted[method]
+	if !named {
+		return role == RoleNode
+	}
+	return slices.Contains(roles, role)
+}
+
 // A Caller is who makes a call.
 type Caller struct {
-	// Name is the node's name, empty for an operator.
+	// Name is the node's name, or that of a person. It is empty for somebody who
+	// says none, which is possible without TLS only.
 	Name cluster.NodeName
-	// Operator says that a person calls, with an operator's certificate.
-	Operator bool
-	// Authenticated says that a certificate proves it. Without TLS the name is
-	// what the caller says.
+	Role Role
+	// Authenticated says that a certificate proves both. Without TLS they are what
+	// the caller says.
 	Authenticated bool
 }
 
 func (c Caller) String() string {
-	switch {
-	case c.Operator:
-		return "an operator"
-	case c.Name == "":
+	if c.Name == "" {
 		return "an unknown caller"
 	}
 	return string(c.Name)
@@ -46,9 +80,12 @@ func CallerFrom(ctx context.Context) (Caller, bool) {
 	return c, ok
 }
 
-// nameKey is the metadata in which a caller says its name where there is no
-// certificate to tell it.
-const nameKey = "etcdadm-node"
+// nameKey and roleKey are the metadata in which a caller says its name and its
+// role where there is no certificate to tell them.
+const (
+	nameKey = "etcdadm-node"
+	roleKey = "etcdadm-role"
+)
 
 // A gate finds out who calls, and keeps a handler's panic from ending the
 // daemon.
@@ -57,21 +94,30 @@ type gate struct {
 	panicked func(method string, value any, stack []byte)
 }
 
-func (g *gate) enter(ctx context.Context) (context.Context, error) {
+func (g *gate) enter(ctx context.Context, method string) (context.Context, error) {
 	caller, err := g.caller(ctx)
 	if err != nil {
 		return nil, status.Error(codes.Unauthenticated, err.Error())
+	}
+	if !Permits(caller.Role, method) {
+		return nil, toStatus(&Error{
+			Kind: Refused, Text: fmt.Sprintf("%s has a certificate of the kind %s, which does not permit %s", caller, caller.Role, method),
+			Hint: "etcdadm certs person --role=operator issues a certificate that permits orders",
+		})
 	}
 	return context.WithValue(ctx, callerKey{}, caller), nil
 }
 
 func (g *gate) caller(ctx context.Context) (Caller, error) {
 	if g.identify == nil {
-		name := metadata.ValueFromIncomingContext(ctx, nameKey)
-		if len(name) != 1 {
-			return Caller{}, nil
+		c := Caller{Role: RoleNode}
+		if name := metadata.ValueFromIncomingContext(ctx, nameKey); len(name) == 1 {
+			c.Name = cluster.NodeName(name[0])
 		}
-		return Caller{Name: cluster.NodeName(name[0])}, nil
+		if role := metadata.ValueFromIncomingContext(ctx, roleKey); len(role) == 1 {
+			c.Role = Role(role[0])
+		}
+		return c, nil
 	}
 	p, _ := peer.FromContext(ctx)
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
@@ -100,7 +146,7 @@ func (g *gate) caught(method string, err *error) {
 
 func (g *gate) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (_ any, err error) {
 	defer g.caught(info.FullMethod, &err)
-	if ctx, err = g.enter(ctx); err != nil {
+	if ctx, err = g.enter(ctx, info.FullMethod); err != nil {
 		return nil, err
 	}
 	return h(ctx, req)
@@ -108,7 +154,7 @@ func (g *gate) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 
 func (g *gate) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
 	defer g.caught(info.FullMethod, &err)
-	ctx, err := g.enter(ss.Context())
+	ctx, err := g.enter(ss.Context(), info.FullMethod)
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,11 @@ func (p *Pool) Lease(ctx context.Context, n Node, req lease.Request) (lease.Repl
 	return invoke[lease.Request, lease.Reply](ctx, p, n, "Lease", req)
 }
 
+// Standing asks an elector to whom it has given its vote.
+func (p *Pool) Standing(ctx context.Context, n Node, req StandingRequest) (lease.Standing, error) {
+	return invoke[StandingRequest, lease.Standing](ctx, p, n, "Standing", req)
+}
+
 // invoke calls a method. Errors are [*Error], wrapped.
 func invoke[Req, Resp any](ctx context.Context, p *Pool, n Node, method string, req Req, opts ...grpc.CallOption) (Resp, error) {
 	var resp Resp

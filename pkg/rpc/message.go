@@ -37,8 +37,8 @@ type ExecuteRequest struct {
 	Cluster string `json:"cluster"`
 	// Argv is the operation as plan.Argv writes it.
 	Argv []string `json:"argv"`
-	// Term is the term of the coordinator's lease and Holder the coordinator.
-	// Holder is empty for an operator.
+	// Term is the term of the coordinator's lease. Holder is the coordinator, or
+	// the person who has the lease: the caller.
 	Term   cluster.Term     `json:"term"`
 	Holder cluster.NodeName `json:"holder,omitempty"`
 	// Electors is the finished record of the coordinator's lease. A node that
@@ -51,6 +51,11 @@ type ExecuteResponse struct {
 	// Result is what the operation made, such as the name of a backup; empty for
 	// most.
 	Result string `json:"result,omitempty"`
+}
+
+// A StandingRequest asks an elector to whom it has given its vote.
+type StandingRequest struct {
+	Cluster string `json:"cluster"`
 }
 
 // An Execution is an [ExecuteRequest] whose arguments have been read.

@@ -24,6 +24,8 @@ import (
 type PoolOptions struct {
 	// Self is this node; without TLS, callees are told this name.
 	Self cluster.NodeName
+	// Role is what callees are told without TLS, empty for a node.
+	Role Role
 	// ClientTLS returns the configuration for a connection to a node: the own
 	// certificate, the CA, and the server name etcd-manager-server-NODE. For the
 	// empty name it returns one that accepts every node's certificate of the CA.
@@ -137,11 +139,19 @@ func (p *Pool) dialOptions(name cluster.NodeName) []grpc.DialOption {
 
 // nameUnary and nameStream say who calls where no certificate does.
 func (p *Pool) nameUnary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	return call(metadata.AppendToOutgoingContext(ctx, nameKey, string(p.o.Self)), method, req, reply, cc, opts...)
+	return call(p.named(ctx), method, req, reply, cc, opts...)
 }
 
 func (p *Pool) nameStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	return open(metadata.AppendToOutgoingContext(ctx, nameKey, string(p.o.Self)), desc, cc, method, opts...)
+	return open(p.named(ctx), desc, cc, method, opts...)
+}
+
+func (p *Pool) named(ctx context.Context) context.Context {
+	role := p.o.Role
+	if role == "" {
+		role = RoleNode
+	}
+	return metadata.AppendToOutgoingContext(ctx, nameKey, string(p.o.Self), roleKey, string(role))
 }
 
 func (p *Pool) credentials(name cluster.NodeName) credentials.TransportCredentials {

@@ -68,6 +68,10 @@ func (h *handler) Lease(_ context.Context, from rpc.Caller, req lease.Request) (
 	return lease.Reply{Granted: true, Term: req.Term, Electors: req.Electors, Remaining: time.Second}, h.note(from)
 }
 
+func (h *handler) Standing(_ context.Context, from rpc.Caller) (lease.Standing, error) {
+	return lease.Standing{Term: 7, Holder: "a", Remaining: time.Second}, h.note(from)
+}
+
 func (h *handler) last(t *testing.T) rpc.Caller {
 	t.Helper()
 	h.mu.Lock()
@@ -150,7 +154,7 @@ func TestCallsOverTLS(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(seen, answer()) {
 		t.Errorf("observe: %+v, %v", seen, err)
 	}
-	if from := h.last(t); from != (rpc.Caller{Name: "a", Authenticated: true}) {
+	if from := h.last(t); from != (rpc.Caller{Name: "a", Role: rpc.RoleNode, Authenticated: true}) {
 		t.Errorf("the caller is %+v", from)
 	}
 
@@ -183,25 +187,80 @@ func TestNobodyActsForAnother(t *testing.T) {
 	wantKind(t, execute(node, "main", "c", argv...), rpc.Refused, "a cannot act as c")
 	wantKind(t, execute(node, "main", "", argv...), rpc.Refused, "a cannot act")
 	wantKind(t, execute(node, "events", "a", argv...), rpc.Refused, "node b belongs to cluster main, not events")
-	wantKind(t, execute(operator, "main", "a", argv...), rpc.Refused, "an operator cannot act as a")
+	wantKind(t, execute(operator, "main", "a", argv...), rpc.Refused, "operator-alice cannot act as a")
 	for _, bad := range [][]string{nil, {"member"}, {"sh", "-c", "id"}, {"member", "remove", "--id=3", "--force=1"}, append(argv, "; id")} {
 		wantKind(t, execute(node, "main", "a", bad...), rpc.Invalid, "")
 	}
 	_, err := node.Lease(ctx, b, lease.Request{Cluster: "main", Holder: "c"})
 	wantKind(t, err, rpc.Refused, "a cannot act as c")
-	_, err = operator.Lease(ctx, b, lease.Request{Cluster: "main"})
-	wantKind(t, err, rpc.Refused, "an operator cannot hold the lease")
 	_, err = node.Observe(ctx, b, rpc.ObserveRequest{Cluster: "events"})
 	wantKind(t, err, rpc.Refused, "belongs to cluster main")
 	if len(h.from) != 0 {
 		t.Fatalf("the handler was called: %+v", h.from)
 	}
 
-	if err := execute(operator, "main", "", argv...); err != nil {
+	if err := execute(operator, "main", "operator-alice", argv...); err != nil {
 		t.Error(err)
 	}
-	if from := h.last(t); !from.Operator || !from.Authenticated || from.Name != "" {
+	if from := h.last(t); from.Role != rpc.RoleOperator || !from.Authenticated || from.Name != "operator-alice" {
 		t.Errorf("the operator is %+v", from)
+	}
+}
+
+// One who may only look calls what shows, and nothing that acts; services that
+// say nothing of it are for nodes.
+func TestWhatAKindOfCertificatePermits(t *testing.T) {
+	ca, h := newCA(t), &handler{}
+	address := listen(t, ca.server("b"), h, func(s *rpc.Server) {
+		s.RegisterService(&grpc.ServiceDesc{ServiceName: "other", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
+			MethodName: "Do",
+			Handler: func(_ any, ctx context.Context, read func(any) error, through grpc.UnaryServerInterceptor) (any, error) {
+				in := &emptypb.Empty{}
+				if err := read(in); err != nil {
+					return nil, err
+				}
+				info := &grpc.UnaryServerInfo{FullMethod: "/other/Do"}
+				return through(ctx, in, info, func(context.Context, any) (any, error) { return in, nil })
+			},
+		}}}, h)
+	})
+	b := rpc.Node{Name: "b", Address: address}
+	argv := []string{"member", "stop", "--node=b", "--expect-token=t"}
+	for _, tc := range []struct {
+		cn             string
+		name           cluster.NodeName
+		acts, internal bool
+	}{
+		{clientPrefix + "a", "a", true, true},
+		{"operator", "operator-alice", true, false},
+		{"read-only", "read-only-bob", false, false},
+	} {
+		p := pool(t, ca.client(tc.cn))
+		_, err := p.Hello(short(t), address)
+		_, err2 := p.Observe(short(t), b, rpc.ObserveRequest{Cluster: "main"})
+		s, err3 := p.Standing(short(t), b, rpc.StandingRequest{Cluster: "main"})
+		if err := errors.Join(err, err2, err3); err != nil || s.Term != 7 {
+			t.Errorf("%s may not look: %v", tc.cn, err)
+		}
+		_, err = p.Execute(short(t), b, rpc.ExecuteRequest{Cluster: "main", Argv: argv, Term: 1, Holder: tc.name})
+		_, err2 = p.Lease(short(t), b, lease.Request{Cluster: "main", Holder: tc.name})
+		for _, err := range []error{err, err2} {
+			if !tc.acts {
+				wantKind(t, err, rpc.Refused, "does not permit")
+			} else if err != nil {
+				t.Errorf("%s may not act: %v", tc.cn, err)
+			}
+		}
+		conn, err := p.Conn("b", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Invoke(short(t), "/other/Do", &emptypb.Empty{}, &emptypb.Empty{}); (err == nil) != tc.internal {
+			t.Errorf("%s calls another service: %v", tc.cn, err)
+		}
+	}
+	if n := len(h.ran); n != 2 {
+		t.Errorf("%d orders were carried out", n)
 	}
 }
 
@@ -270,7 +329,7 @@ func TestWithoutTLSTheCallerSaysItsName(t *testing.T) {
 	if _, err := p.Lease(short(t), b, lease.Request{Cluster: "main", Holder: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	if from := h.last(t); from != (rpc.Caller{Name: "a"}) {
+	if from := h.last(t); from != (rpc.Caller{Name: "a", Role: rpc.RoleNode}) {
 		t.Errorf("the caller is %+v", from)
 	}
 	_, err := p.Lease(short(t), b, lease.Request{Cluster: "main", Holder: "c"})

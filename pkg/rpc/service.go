@@ -17,11 +17,12 @@ const serviceName = "etcdadm.v1.Node"
 // the kind that [KindOf] tells. Its methods are called from many goroutines.
 type Handler interface {
 	Observe(ctx context.Context, from Caller) (ObserveResponse, error)
-	// Execute is called for operations only. From a node, the execution's Holder
-	// is that node; from an operator it is empty.
+	// Execute is called for operations only. The execution's Holder is the caller.
 	Execute(ctx context.Context, from Caller, e Execution) (ExecuteResponse, error)
 	// Lease is called with requests whose Holder is the caller.
 	Lease(ctx context.Context, from Caller, req lease.Request) (lease.Reply, error)
+	// Standing tells to whom the node has given its vote, if that still runs.
+	Standing(ctx context.Context, from Caller) (lease.Standing, error)
 }
 
 // node is the service.
@@ -39,6 +40,7 @@ var serviceDesc = grpc.ServiceDesc{
 		method("Observe", (*node).observe),
 		method("Execute", (*node).execute),
 		method("Lease", (*node).lease),
+		method("Standing", (*node).standing),
 	},
 }
 
@@ -94,13 +96,17 @@ func (n *node) lease(ctx context.Context, from Caller, req lease.Request) (lease
 	if err := n.mine(req.Cluster); err != nil {
 		return lease.Reply{}, err
 	}
-	if from.Operator {
-		return lease.Reply{}, &Error{Kind: Refused, Text: "an operator cannot hold the lease"}
-	}
 	if err := holds(from, req.Holder); err != nil {
 		return lease.Reply{}, err
 	}
 	return n.h.Lease(ctx, from, req)
+}
+
+func (n *node) standing(ctx context.Context, from Caller, req StandingRequest) (lease.Standing, error) {
+	if err := n.mine(req.Cluster); err != nil {
+		return lease.Standing{}, err
+	}
+	return n.h.Standing(ctx, from)
 }
 
 func (n *node) mine(name string) error {
@@ -112,7 +118,7 @@ func (n *node) mine(name string) error {
 
 // holds makes sure that a caller acts in nobody else's name.
 func holds(from Caller, holder cluster.NodeName) error {
-	if from.Name != holder || from.Name == "" && !from.Operator {
+	if from.Name != holder || from.Name == "" {
 		return &Error{Kind: Refused, Text: from.String() + " cannot act as " + Caller{Name: holder}.String()}
 	}
 	return nil

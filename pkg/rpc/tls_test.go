@@ -107,9 +107,12 @@ func nameIn(s tls.ConnectionState, prefix string) (cluster.NodeName, error) {
 }
 
 func identify(s tls.ConnectionState) (rpc.Caller, error) {
-	if s.PeerCertificates[0].Subject.CommonName == "operator" {
-		return rpc.Caller{Operator: true}, nil
+	switch cn := s.PeerCertificates[0].Subject.CommonName; cn {
+	case "operator":
+		return rpc.Caller{Name: "operator-alice", Role: rpc.RoleOperator}, nil
+	case "read-only":
+		return rpc.Caller{Name: "read-only-bob", Role: rpc.RoleReadOnly}, nil
 	}
 	name, err := nameIn(s, clientPrefix)
-	return rpc.Caller{Name: name}, err
+	return rpc.Caller{Name: name, Role: rpc.RoleNode}, err
 }

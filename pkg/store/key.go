@@ -17,6 +17,7 @@ const (
 	nodePrefix        = "control/nodes/"
 	requestPrefix     = "control/requests/"
 	historyKey        = "control/history"
+	ordersPrefix      = "control/orders/"
 	damagedHistoryKey = "control/history.damaged"
 	statusKey         = "control/status"
 	revisionKey       = "control/revision"

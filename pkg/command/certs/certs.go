@@ -23,10 +23,10 @@ import (
 func New() *cobra.Command {
 	cmd := cli.Group("certs", "look at, renew and replace the certificates of this machine")
 	cmd.Long = "The commands work on the files in --certs-dir alone, and make no network connection; only rotate-ca asks the\n" +
-		"other members whether they are ready. What they do not find on the command line they take from the\n" +
+		"other members whether they are ready. person is for machines that daemons run, and has its own directories. What they do not find on the command line they take from the\n" +
 		"certificates that are there."
 	out := cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
-	cmd.AddCommand(checkCommand(out), renewCommand(out), csrCommand(out), rotateCommand(out))
+	cmd.AddCommand(checkCommand(out), renewCommand(out), csrCommand(out), rotateCommand(out), personCommand(out))
 	return cmd
 }
 

@@ -1,17 +1,20 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/plan"
@@ -25,7 +28,16 @@ const oldAfter = 3 * time.Minute
 func (t *tool) lookCommands() []*cobra.Command {
 	history := &cobra.Command{Use: "history", Short: "print what the coordinators did", GroupID: "look", Args: cobra.NoArgs}
 	last := history.Flags().IntP("last", "n", 20, "how many of the newest operations; 0 for all")
+	history.Long = "history prints what the coordinators did, and what was done by hand. With --orders it prints what the nodes\n" +
+		"themselves have written down: who ordered what of which node, and what was refused."
+	orders := history.Flags().Bool("orders", false, "print what was ordered of the nodes, as each has written it down")
 	history.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+		if *last < 0 {
+			return cli.Usagef("--last is %d, it must not be negative", *last)
+		}
+		if *orders {
+			return t.orders(ctx, cmd, s, *last)
+		}
 		return t.history(ctx, cmd, s, *last)
 	})
 	return []*cobra.Command{
@@ -145,9 +157,6 @@ func (t *tool) plan(ctx context.Context, cmd *cobra.Command, s *store.Store, _ [
 }
 
 func (t *tool) history(ctx context.Context, cmd *cobra.Command, s *store.Store, last int) error {
-	if last < 0 {
-		return cli.Usagef("--last is %d, it must not be negative", last)
-	}
 	list, err := s.History(ctx)
 	if err != nil {
 		return fmt.Errorf("read the history: %w", err)
@@ -174,6 +183,47 @@ func (t *tool) history(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 				e.At.UTC().Format(time.RFC3339), fmt.Sprint(e.Term), string(e.By),
 				e.Took.Round(time.Millisecond).String(), line, result,
 			})
+		}
+		return cli.Rows(w, rows...)
+	})
+}
+
+// An order is what was ordered of a node.
+type order struct {
+	Node cluster.NodeName `json:"node"`
+	store.HistoryEntry
+}
+
+// orders prints what the nodes have written down of the orders that they got.
+func (t *tool) orders(ctx context.Context, cmd *cobra.Command, s *store.Store, last int) error {
+	all, err := s.Orders(ctx)
+	if err != nil {
+		return err
+	}
+	list := []order{}
+	for node, entries := range all {
+		for _, e := range entries {
+			list = append(list, order{node, e})
+		}
+	}
+	slices.SortFunc(list, func(a, b order) int {
+		return cmp.Or(a.At.Compare(b.At), strings.Compare(string(a.Node), string(b.Node)))
+	})
+	if last > 0 {
+		list = list[max(0, len(list)-last):]
+	}
+	return t.print(cmd, list, func(w io.Writer) error {
+		if len(list) == 0 {
+			note(cmd, "no node has written down an order")
+			return nil
+		}
+		rows := [][]string{{"AT", "NODE", "TERM", "BY", "OPERATION", "RESULT"}}
+		for _, o := range list {
+			result := "done"
+			if o.Error != "" {
+				result = "failed: " + o.Error
+			}
+			rows = append(rows, []string{o.At.UTC().Format(time.RFC3339), string(o.Node), fmt.Sprint(o.Term), string(o.By), o.Line, result})
 		}
 		return cli.Rows(w, rows...)
 	})

@@ -30,6 +30,9 @@ type ConnectOptions struct {
 	PKIDir string
 	// Cert, Key and CACert are files of the identity to use.
 	Cert, Key, CACert string
+	// EtcdCert, EtcdKey and EtcdCACert are files of an identity for etcd, where
+	// PKIDir is empty.
+	EtcdCert, EtcdKey, EtcdCACert string
 	// Insecure says that the daemons speak plain text, EtcdInsecure that etcd
 	// does.
 	Insecure, EtcdInsecure bool
@@ -41,7 +44,7 @@ type ConnectOptions struct {
 // in the environment.
 var connectFlags = []string{
 	"backup-store", "cluster-name", "nodes", "pki-dir", "cert", "key", "cacert",
-	"insecure", "etcd-insecure", "timeout",
+	"etcd-cert", "etcd-key", "etcd-cacert", "insecure", "etcd-insecure", "timeout",
 }
 
 func (o *ConnectOptions) addFlags(fs *pflag.FlagSet) {
@@ -52,6 +55,9 @@ func (o *ConnectOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Cert, "cert", "", "`file` with the client certificate")
 	fs.StringVar(&o.Key, "key", "", "`file` with the client key")
 	fs.StringVar(&o.CACert, "cacert", "", "`file` with the certificate authority of the daemons")
+	fs.StringVar(&o.EtcdCert, "etcd-cert", "", "`file` with the client certificate for etcd, for operations on members")
+	fs.StringVar(&o.EtcdKey, "etcd-key", "", "`file` with the client key for etcd")
+	fs.StringVar(&o.EtcdCACert, "etcd-cacert", "", "`file` with the certificate authority of etcd's servers")
 	fs.BoolVar(&o.Insecure, "insecure", false, "speak plain text with the daemons")
 	fs.BoolVar(&o.EtcdInsecure, "etcd-insecure", false, "speak plain text with etcd")
 	fs.DurationVar(&o.Timeout, "timeout", time.Minute, "how long the command may take, waiting included")
@@ -88,6 +94,8 @@ func (o *ConnectOptions) complete(fs *pflag.FlagSet) error {
 		return cli.Usagef("--timeout is %s, it must be more than nothing", o.Timeout)
 	case (o.Cert == "") != (o.Key == ""):
 		return cli.Usagef("--cert and --key belong together")
+	case (o.EtcdCert == "") != (o.EtcdKey == "") || (o.EtcdCert == "") != (o.EtcdCACert == ""):
+		return cli.Usagef("--etcd-cert, --etcd-key and --etcd-cacert belong together")
 	case o.BackupStore == "" && len(o.Nodes) == 0:
 		return &cli.UsageError{
 			Text: "neither --backup-store nor --nodes says where the cluster is",

@@ -54,13 +54,14 @@ func (v *Voter) take(ctx context.Context) error {
 
 func (v *Voter) leave() { <-v.turn }
 
-// Lease answers req. If the promise cannot be written, the answer is a refusal
+// Lease answers req, whose holder is who asks. If the promise cannot be written, the answer is a refusal
 // with the disk's error as its reason. An error means that there is no answer.
 func (v *Voter) Lease(ctx context.Context, req lease.Request) (lease.Reply, error) {
 	if err := v.take(ctx); err != nil {
 		return lease.Reply{}, err
 	}
 	defer v.leave()
+	req.Entitled = req.Entitled || req.Holder == v.o.Self
 	now := v.o.Now()
 	next, reply := v.g.Decide(now, req)
 	if err := v.persist(next.Durable); err != nil {
@@ -124,4 +125,13 @@ func (v *Voter) Durable(ctx context.Context) (lease.Durable, error) {
 	d := v.g.Durable
 	d.Electors = v.g.Electors()
 	return d, nil
+}
+
+// Standing tells to whom the node has given its vote, while that runs.
+func (v *Voter) Standing(ctx context.Context) (lease.Standing, error) {
+	if err := v.take(ctx); err != nil {
+		return lease.Standing{}, err
+	}
+	defer v.leave()
+	return v.g.Standing(v.o.Now()), nil
 }

@@ -1,0 +1,129 @@
+package certs
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/hostfs"
+)
+
+// personLifetime is how long a person's certificate lives where nothing is
+// said: there is no revocation, so the time bounds what a lost one can do.
+const personLifetime = 90 * 24 * time.Hour
+
+// A person is what certs person has issued.
+type person struct {
+	Name     string    `json:"name"`
+	Role     pki.Role  `json:"role"`
+	NotAfter time.Time `json:"notAfter"`
+	// Cert, Key and CACert are for the daemons, the Etcd files for etcd; those are
+	// empty for a person who may only look.
+	Cert       string `json:"cert"`
+	Key        string `json:"key"`
+	CACert     string `json:"cacert"`
+	EtcdCert   string `json:"etcdCert,omitempty"`
+	EtcdKey    string `json:"etcdKey,omitempty"`
+	EtcdCACert string `json:"etcdCacert,omitempty"`
+}
+
+type personFlags struct {
+	role, pkiDir, outDir string
+	lifetime             days
+	etcdInsecure         bool
+}
+
+func personCommand(out *cli.Output) *cobra.Command {
+	f := personFlags{lifetime: days(personLifetime)}
+	cmd := &cobra.Command{
+		Use: "person NAME", Short: "issue the certificate of a person who works with the daemons",
+		Long: "person issues a certificate with which NAME calls etcd-manager's daemons, from the authorities in --pki-dir, and\n" +
+			"writes it with its key to --out-dir. There are two kinds. An operator may take the coordinator's lease and give\n" +
+			"orders, and gets a certificate for etcd too. With read-only, the daemons answer observe, plan and status, and\n" +
+			"refuse everything else. The name is in the daemons' logs and in the history of what was done.",
+		Args: cobra.ExactArgs(1),
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.role, "role", string(pki.ReadOnly), "`kind` of the certificate: operator or read-only")
+	fs.StringVar(&f.pkiDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "`directory` with the daemons' certificate authorities and their keys")
+	fs.StringVar(&f.outDir, "out-dir", ".", "`directory` to write the files to")
+	fs.Var(&f.lifetime, "lifetime", "how `long` the certificate is valid, as in 720h or 30d")
+	fs.BoolVar(&f.etcdInsecure, "etcd-insecure", false, "etcd speaks plain text: issue no certificate for it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := f.issue(args[0], time.Now())
+		if err != nil {
+			return err
+		}
+		return out.Print(cmd.OutOrStdout(), p, func(w io.Writer) error { return printPerson(w, p) })
+	}
+	return cmd
+}
+
+func (f personFlags) issue(name string, now time.Time) (person, error) {
+	p := person{Name: name, Role: pki.Role(f.role)}
+	request, err := pki.Person(name, p.Role)
+	if err != nil {
+		return p, cli.Usagef("%v", err)
+	}
+	if f.lifetime <= 0 {
+		return p, cli.Usagef("--lifetime is %s, it must be more than nothing", f.lifetime.String())
+	}
+	request.Lifetime = time.Duration(f.lifetime)
+	if err := os.MkdirAll(f.outDir, 0o700); err != nil {
+		return p, fmt.Errorf("--out-dir: %w", err)
+	}
+	base := filepath.Join(f.outDir, name)
+	p.Cert, p.Key, p.CACert = base+".crt", base+".key", base+"-ca.crt"
+	if p.NotAfter, err = f.write(pki.ManagerCA, request, p.Cert, p.Key, p.CACert, now); err != nil {
+		return p, err
+	}
+	if p.Role != pki.Operator || f.etcdInsecure {
+		return p, nil
+	}
+	p.EtcdCert, p.EtcdKey, p.EtcdCACert = base+"-etcd.crt", base+"-etcd.key", base+"-etcd-ca.crt"
+	etcd := pki.EtcdClient(pki.PersonPrefix + name)
+	etcd.Lifetime = request.Lifetime
+	_, err = f.write(pki.ClientsCA, etcd, p.EtcdCert, p.EtcdKey, p.EtcdCACert, now)
+	return p, err
+}
+
+// write issues one certificate and writes it, its key and its authority.
+func (f personFlags) write(authority string, r pki.Request, cert, key, caCert string, now time.Time) (time.Time, error) {
+	ca, err := pki.LoadCA(f.pkiDir, authority, now)
+	if err != nil {
+		return time.Time{}, cli.WithHint(err, "--pki-dir names the directory with "+authority+".crt and "+authority+".key")
+	}
+	leaf, err := ca.Issue(r, now)
+	if err != nil {
+		return time.Time{}, err
+	}
+	text, err := leaf.KeyPEM()
+	if err != nil {
+		return time.Time{}, err
+	}
+	for _, file := range []struct {
+		path string
+		text []byte
+		mode os.FileMode
+	}{{key, text, 0o600}, {cert, leaf.CertPEM(), 0o644}, {caCert, ca.PEM(), 0o644}} {
+		if err := hostfs.WriteFile(file.path, file.text, file.mode); err != nil {
+			return time.Time{}, err
+		}
+	}
+	return leaf.Cert.NotAfter, nil
+}
+
+func printPerson(w io.Writer, p person) error {
+	flags := fmt.Sprintf("--cert=%s --key=%s --cacert=%s", p.Cert, p.Key, p.CACert)
+	if p.EtcdCert != "" {
+		flags += fmt.Sprintf(" --etcd-cert=%s --etcd-key=%s --etcd-cacert=%s", p.EtcdCert, p.EtcdKey, p.EtcdCACert)
+	}
+	_, err := fmt.Fprintf(w, "issued to %s, %s, valid until %s; the flags of etcdadm are\n%s\n", p.Name, p.Role, stamp(p.NotAfter), flags)
+	return err
+}

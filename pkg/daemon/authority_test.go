@@ -1,0 +1,287 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/rpc"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+func electors(token cluster.Token, term cluster.Term, names ...cluster.NodeName) cluster.Electors {
+	return cluster.Electors{Token: token, Term: term, Names: names}
+}
+
+// confirmed makes the named nodes electors of t1 that have voted for a holder.
+func (s *site) confirmed(term cluster.Term, holder cluster.NodeName, names ...cluster.NodeName) {
+	s.standings = map[cluster.NodeName]lease.Standing{}
+	for _, n := range names {
+		s.standings[n] = lease.Standing{Term: term, Holder: holder, Remaining: time.Second, Electors: electors("t1", 1, names...)}
+	}
+}
+
+// signed is an order that names as its electors those who confirm it.
+func (s *site) signed(term cluster.Term, holder cluster.NodeName, op plan.Operation) rpc.Execution {
+	e := order(term, holder, op)
+	for _, x := range s.standings {
+		e.Electors = x.Electors
+	}
+	return e
+}
+
+// elector makes the node an elector of t1 by a record.
+func (s *site) elector(names ...cluster.NodeName) {
+	s.t.Helper()
+	must(s.t, s.state.Update(func(st *nodestate.State) error {
+		st.Electors = electors("t1", 1, names...)
+		return nil
+	}))
+	s.voter = voterOf(s.state)
+	s.authority.voter = s.voter
+}
+
+// aside makes a directory with data that was set aside long ago.
+func (s *site) aside() string {
+	s.t.Helper()
+	dir := filepath.Join(s.dir, "data-trashcan", "old")
+	must(s.t, os.MkdirAll(dir, 0o700))
+	must(s.t, os.WriteFile(filepath.Join(dir, ".set-aside"), []byte(discardA.ExpectAt+"\n"), 0o600))
+	return dir
+}
+
+func obey(s *site, e rpc.Execution) error {
+	_, err := handler{s.node}.Execute(s.t.Context(), rpc.Caller{Name: e.Holder, Role: rpc.RoleNode, Authenticated: true}, e)
+	return err
+}
+
+// Whoever has a certificate can name a term, and electors of their own making.
+func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		do   func(s *site) rpc.Execution
+	}{
+		{"an elector is given a huge term", func(s *site) rpc.Execution {
+			s.elector("a", "b", "c")
+			return order(1000, "stranger", discardA)
+		}},
+		{"with electors made up", func(s *site) rpc.Execution {
+			s.elector("a", "b", "c")
+			e := order(1000, "stranger", discardA)
+			e.Electors = electors("t1", 1000, "stranger")
+			s.standings = map[cluster.NodeName]lease.Standing{"stranger": {Term: 1000, Holder: "stranger", Remaining: time.Second, Electors: e.Electors}}
+			return e
+		}},
+		{"and the true ones cut off", func(s *site) rpc.Execution {
+			s.elector("a", "b", "c")
+			e := order(2, "stranger", discardA)
+			e.Electors = electors("t1", 1000, "stranger")
+			s.standings = map[cluster.NodeName]lease.Standing{"stranger": {Term: 2, Holder: "stranger", Remaining: time.Second, Electors: e.Electors}}
+			return e
+		}},
+		{"in an incarnation made up", func(s *site) rpc.Execution {
+			s.elector("a", "b", "c")
+			e := order(2, "stranger", discardA)
+			e.Electors = electors("t2", 2, "stranger")
+			s.standings = map[cluster.NodeName]lease.Standing{"stranger": {Term: 2, Holder: "stranger", Remaining: time.Second, Electors: e.Electors}}
+			return e
+		}},
+		{"to a node that knows no electors, while others are", func(s *site) rpc.Execution {
+			s.confirmed(5, "b", "b", "c", "d")
+			e := order(1000, "stranger", discardA)
+			e.Electors = electors("t1", 1000, "stranger")
+			s.standings["stranger"] = lease.Standing{Term: 1000, Holder: "stranger", Remaining: time.Second, Electors: e.Electors}
+			return e
+		}},
+		{"a lease that is over", func(s *site) rpc.Execution {
+			s.confirmed(5, "b", "b", "c", "d")
+			for n, x := range s.standings {
+				x.Remaining = 0
+				s.standings[n] = x
+			}
+			return s.signed(5, "b", discardA)
+		}},
+		{"a lease that a minority confirms", func(s *site) rpc.Execution {
+			s.confirmed(5, "b", "b", "c", "d")
+			e := s.signed(5, "b", discardA)
+			delete(s.standings, "c")
+			delete(s.standings, "d")
+			return e
+		}},
+		{"another's lease", func(s *site) rpc.Execution {
+			s.confirmed(5, "b", "b", "c", "d")
+			return s.signed(5, "c", discardA)
+		}},
+		{"no electors at all", func(*site) rpc.Execution { return order(5, "b", discardA) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newSite(t)
+			dir := s.aside()
+			e := tc.do(s)
+			err := obey(s, e)
+			if rpc.KindOf(err) != rpc.Refused {
+				t.Errorf("error %v of kind %s", err, rpc.KindOf(err))
+			}
+			if _, err := os.Stat(dir); err != nil {
+				t.Errorf("the data is gone: %v", err)
+			}
+			if got := s.disk().Term; got != 0 {
+				t.Errorf("the node took term %d for seen", got)
+			}
+			log := s.log.String()
+			for _, want := range []string{"order refused", "from=" + string(e.Holder), "data discard", "proven=true"} {
+				if !strings.Contains(log, want) {
+					t.Errorf("the log does not say %q: %s", want, log)
+				}
+			}
+			if len(s.kept) != 1 || s.kept[0].By != e.Holder || s.kept[0].Error == "" {
+				t.Errorf("the store is told %+v", s.kept)
+			}
+		})
+	}
+}
+
+func TestWhoHasTheLeaseIsObeyed(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		do   func(s *site) rpc.Execution
+	}{
+		{"by this node's own vote", func(s *site) rpc.Execution {
+			s.elector("a", "b", "c")
+			r, err := s.Lease(s.t.Context(), lease.Request{
+				Cluster: "main", Token: "t1", Term: 5, Holder: "b", Boot: "x", TTL: lease.DefaultTTL, Electors: electors("t1", 1, "a", "b", "c"),
+			})
+			if err != nil || !r.Granted {
+				s.t.Fatalf("%+v, %v", r, err)
+			}
+			e := order(5, "b", discardA)
+			e.Electors = electors("t1", 1, "a", "b", "c")
+			return e
+		}},
+		{"by those of the others", func(s *site) rpc.Execution {
+			s.elector("a", "b", "c")
+			s.confirmed(5, "b", "b", "c")
+			e := order(5, "b", discardA)
+			e.Electors = electors("t1", 1, "a", "b", "c")
+			return e
+		}},
+		{"by those of electors that came after the node's own", func(s *site) rpc.Execution {
+			s.elector("a", "b", "c")
+			s.confirmed(5, "d", "c", "d", "e")
+			for n, x := range s.standings {
+				x.Electors.Term = 4
+				s.standings[n] = x
+			}
+			return s.signed(5, "d", discardA)
+		}},
+		{"by those of a restored cluster", func(s *site) rpc.Execution {
+			s.elector("a", "b", "c")
+			s.confirmed(5, "d", "d", "e")
+			for n, x := range s.standings {
+				x.Electors.Token = "t2"
+				s.standings[n] = x
+			}
+			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}, {Number: 2, Token: "t2"}}
+			return s.signed(5, "d", discardA)
+		}},
+		{"of a node that knows no electors", func(s *site) rpc.Execution {
+			s.confirmed(5, "b", "b", "c", "d")
+			delete(s.standings, "d")
+			return s.signed(5, "b", discardA)
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newSite(t)
+			dir := s.aside()
+			must(t, obey(s, tc.do(s)))
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("it was not carried out: %v", err)
+			}
+			if log := s.log.String(); !strings.Contains(log, "order obeyed") || !strings.Contains(log, "data discard") {
+				t.Errorf("the log says %s", log)
+			}
+			if len(s.kept) != 1 || s.kept[0].Error != "" || s.kept[0].Term != 5 {
+				t.Errorf("the store is told %+v", s.kept)
+			}
+		})
+	}
+}
+
+// What needs no lease needs the store's word, which the node reads itself.
+func TestOrdersWithoutATermAreHeldToTheStore(t *testing.T) {
+	seat := []cluster.Seat{{Name: "a", PeerURLs: []string{"http://a:1"}}}
+	stage := &plan.RestoreStage{Node: "a", Request: "r1", Backup: "b1", Token: "t2", Version: version, Voters: seat, Revision: 9, Lost: []cluster.NodeName{"a", "b", "c"}}
+	change := &plan.RestoreSwitch{Node: "a", Token: "t2", ExpectToken: "t1"}
+	running := store.View{Incarnations: []cluster.Incarnation{{Number: 1, Token: "t1"}}, Created: time.Unix(1, 0)}
+	restored := running
+	restored.Incarnations = append(restored.Incarnations[:1:1], cluster.Incarnation{Number: 2, Token: "t2", Restored: &cluster.Restored{Request: "r1"}})
+	asked := func(lost ...cluster.NodeName) store.View {
+		v := running
+		v.Requests = []cluster.Request{{Name: "r1", Kind: cluster.RequestRestore, Backup: "b1", Lost: lost}}
+		return v
+	}
+	another := asked("a", "b")
+	another.Requests[0].Backup = "b0"
+	abc := []cluster.NodeName{"a", "b", "c"}
+	for _, tc := range []struct {
+		name     string
+		op       plan.Operation
+		view     store.View
+		electors []cluster.NodeName
+		why      string
+	}{
+		{"a promise where there is nothing", prepareA, store.View{}, nil, ""},
+		{"a promise for what has been recorded", prepareA, running, nil, ""},
+		{"a promise beside a cluster", prepareA, store.View{Incarnations: []cluster.Incarnation{{Token: "t0"}}}, nil, "tells of a cluster"},
+		{"a promise where a marker says that there is one", prepareA, store.View{Created: time.Unix(1, 0)}, nil, "tells of a cluster"},
+		{"to stage what nobody has asked for", stage, running, abc, "no request"},
+		{"to stage another backup", stage, another, abc, "no request"},
+		{"to stage, in spite of the electors", stage, asked("a"), abc, "no request"},
+		{"to stage, the electors being lost", stage, asked("a", "b"), abc, ""},
+		{"to stage where there are no electors", stage, asked(), nil, ""},
+		{"to stage what has been recorded", stage, restored, abc, ""},
+		{"to change over without a record", change, running, abc, "newest incarnation"},
+		{"to change over", change, restored, abc, ""},
+		{"to discard what is needed", &plan.RestoreDiscard{Node: "a", Token: "t2"}, restored, nil, "is needed"},
+		{"to discard", &plan.RestoreDiscard{Node: "a", Token: "t9"}, restored, nil, ""},
+	} {
+		if why := unsupported(tc.op, tc.view, tc.electors); (why == "") != (tc.why == "") || !strings.Contains(why, tc.why) {
+			t.Errorf("%s: %q", tc.name, why)
+		}
+	}
+
+	s := newSite(t)
+	s.viewErr = errors.New("the store is away")
+	if err := obey(s, order(0, "b", prepareA)); rpc.KindOf(err) != rpc.Unreachable {
+		t.Errorf("without its store it says %v of kind %s", err, rpc.KindOf(err))
+	}
+	s.viewErr = nil
+	must(t, obey(s, order(0, "b", prepareA)))
+}
+
+func TestRefusalsAreBounded(t *testing.T) {
+	s := newSite(t)
+	now := time.Unix(1e9, 0)
+	s.orders.now = func() time.Time { return now }
+	for i := range 1000 {
+		if err := obey(s, order(cluster.Term(i+1), "stranger", discardA)); err == nil {
+			t.Fatal("it was obeyed")
+		}
+	}
+	if n := strings.Count(s.log.String(), "order refused"); n != refusalBurst || len(s.kept) != refusalBurst {
+		t.Errorf("1000 refusals are %d lines, and %d entries", n, len(s.kept))
+	}
+	now = now.Add(refusalEvery)
+	_ = obey(s, order(1, "stranger", discardA))
+	if want := fmt.Sprintf("more=%d", 1000-refusalBurst); !strings.Contains(s.log.String(), want) {
+		t.Errorf("the log does not say %s", want)
+	}
+}
