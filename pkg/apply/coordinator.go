@@ -200,11 +200,11 @@ func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op p
 }
 
 // Founds reports whether op is one of those that found a cluster, before
-// anyone can hold a lease of it.
+// anyone can hold a lease of it, or make such a lease possible again.
 func Founds(op plan.Operation) bool {
 	switch op.(type) {
 	case *plan.MemberPrepare, *plan.IncarnationCreate, *plan.EndpointsWrite,
-		*plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard, *plan.RequestClose:
+		*plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard, *plan.RequestClose, *plan.ElectorsRecover:
 		return true
 	}
 	return false

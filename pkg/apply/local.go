@@ -52,6 +52,8 @@ type Elector interface {
 	// Join makes it ready to become one of a running incarnation, starting from
 	// the record of the coordinator.
 	Join(ctx context.Context, record cluster.Electors) error
+	// Recover makes it one by a record whose predecessor has no majority left.
+	Recover(ctx context.Context, record cluster.Electors, expect, lost []cluster.NodeName) error
 }
 
 // LocalOptions say what a node is and where its things are.
@@ -198,6 +200,8 @@ func (l *Local) effect(ctx context.Context, order Order) error {
 		return l.changeOver(ctx, op)
 	case *plan.RestoreDiscard:
 		return l.discardStaged(ctx, op)
+	case *plan.ElectorsRecover:
+		return l.recoverElectors(ctx, op)
 	case *plan.DataSetAside:
 		return l.setAside(op)
 	case *plan.DataDiscard:

@@ -364,6 +364,9 @@ const (
 	RequestBackup RequestKind = "backup"
 	// RequestRestore asks for a restore.
 	RequestRestore RequestKind = "restore"
+	// RequestElectors asks to make the voters of a cluster that serves its electors,
+	// where no majority of the recorded ones can ever grant a lease again.
+	RequestElectors RequestKind = "recover-electors"
 )
 
 // A Request is an operator's queued wish.
@@ -382,8 +385,8 @@ type Request struct {
 	EtcdVersion etcdversion.Version `json:"etcdVersion,omitzero"`
 	// SkipBackup asks for no last backup of what runs.
 	SkipBackup bool `json:"skipBackup,omitempty"`
-	// Lost are the nodes that the operator declares to be gone for good: a
-	// restore does not wait for their votes.
+	// Lost are the nodes that the operator declares to be gone for good: neither a
+	// restore nor the recovery of the electors waits for their votes.
 	Lost []NodeName `json:"lost,omitempty"`
 }
 

@@ -115,6 +115,8 @@ func unfenced(s nodestate.State, op plan.Operation) bool {
 		return s.Staged != nil && s.Staged.Token == op.Token && s.Staged.Ready
 	case *plan.RestoreStage:
 		return cluster.Lost(s.Electors.Names, op.Lost)
+	case *plan.ElectorsRecover:
+		return len(s.Electors.Names) == 0 || cluster.Lost(s.Electors.Names, op.Lost)
 	}
 	return false
 }

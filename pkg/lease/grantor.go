@@ -152,5 +152,37 @@ func (g Grantor) release(now time.Time, req Request) (Grantor, Reply) {
 	return next, reply
 }
 
+// Recover returns what the node has on disk as an elector by the record, which
+// replaces one that has no majority left: expect are the names in it, lost those
+// that are gone for good or have forgotten it. It is an error while the node's
+// grant to anyone runs, if the node knows another record, and if without the lost
+// ones a majority of it is left. Whoever calls it knows from etcd's quorum that
+// the names of the record are those of the voters.
+func (g Grantor) Recover(now time.Time, record cluster.Electors, expect, lost []cluster.NodeName) (Durable, error) {
+	d := g.Durable
+	record.Names = sorted(record.Names)
+	if err := validRecord(record); err != nil {
+		return d, err
+	}
+	own := d.Electors
+	again := slices.Equal(own.Names, record.Names)
+	switch {
+	case g.running(now):
+		return d, fmt.Errorf("%s has the lease of term %d for another %v", d.Grant.Holder, d.Grant.Term, g.Until.Sub(now))
+	case record.Term <= d.Term:
+		return d, &StaleError{Want: record.Term, Seen: d.Term}
+	case record.Term-d.Term > maxJump:
+		return d, fmt.Errorf("term %d is far beyond %d, the highest seen", record.Term, d.Term)
+	case len(own.Names) > 0 && own.Token != record.Token:
+		return d, fmt.Errorf("this node is in incarnation %s, not %s", own.Token, record.Token)
+	case len(own.Names) > 0 && !again && !slices.Equal(own.Names, sorted(expect)):
+		return d, fmt.Errorf("elector record %s names %v here, not %v", stamp(own), own.Names, expect)
+	case len(own.Names) > 0 && !again && !cluster.Lost(own.Names, lost):
+		return d, fmt.Errorf("a majority of the electors %v is left without %v", own.Names, lost)
+	}
+	d.Term, d.Electors = record.Term, record
+	return d, nil
+}
+
 // Electors returns a copy of the record that the node has adopted.
 func (g Grantor) Electors() cluster.Electors { return cloneRecord(g.Durable.Electors) }

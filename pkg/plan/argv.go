@@ -144,6 +144,9 @@ func text(v reflect.Value) string {
 	if v.CanInt() {
 		return strconv.FormatInt(v.Int(), 10)
 	}
+	if v.CanUint() {
+		return strconv.FormatUint(v.Uint(), 10)
+	}
 	return v.String()
 }
 
@@ -157,6 +160,14 @@ func setText(v reflect.Value, s string) error {
 			return fmt.Errorf("%q is not a whole number", s)
 		}
 		v.SetInt(n)
+		return nil
+	}
+	if v.CanUint() {
+		n, err := strconv.ParseUint(s, 10, v.Type().Bits())
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", s)
+		}
+		v.SetUint(n)
 		return nil
 	}
 	v.SetString(s)

@@ -43,6 +43,7 @@ func TestArgvOfEachKind(t *testing.T) {
 		{&plan.Remove{ID: 10, ExpectVoters: 3}, "etcdadm member remove --id=a --expect-voters=3"},
 		{&plan.MoveLeader{To: "a"}, "etcdadm member move-leader --to=a"},
 		{&plan.ElectorsWrite{Token: "t", Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}}, "etcdadm electors write --token=t --name=a --name=b --expect=a"},
+		{&plan.ElectorsRecover{Node: "a", Token: "t", Term: 1 << 40, Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}, Lost: []cluster.NodeName{"c"}}, "etcdadm electors recover --node=a --token=t --term=1099511627776 --name=a --name=b --expect=a --lost=c"},
 		{&plan.DataSetAside{Node: "a", Token: "t", ExpectMemberID: 1}, "etcdadm data set-aside --node=a --token=t --expect-member-id=1"},
 		{&plan.DataDiscard{Node: "a", Name: "x", ExpectAt: "2026-11-20T11:00:00.5Z"}, "etcdadm data discard --node=a --name=x --expect-at=2026-11-20T11:00:00.5Z"},
 		{&plan.QuarantineSet{Node: "a"}, "etcdadm quarantine set --node=a"},
@@ -211,7 +212,7 @@ func randomValue(r *rand.Rand, v reflect.Value) {
 		v.SetString(string([]plan.StartMode{plan.StartNew, plan.StartJoin, plan.StartRestart}[r.IntN(3)]))
 	case plan.Moment:
 		v.SetString(string(plan.MomentOf(time.Unix(r.Int64N(1<<33), r.Int64N(1<<29)))))
-	case cluster.MemberID:
+	case cluster.MemberID, cluster.Term:
 		v.SetUint(1 + r.Uint64N(1<<63))
 	case etcdversion.Version:
 		v.Set(reflect.ValueOf(etcdversion.Version{Major: 3, Minor: r.IntN(9), Patch: r.IntN(99)}))

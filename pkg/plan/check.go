@@ -74,6 +74,8 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return c.moveLeader(op)
 	case *ElectorsWrite:
 		return c.electors(op)
+	case *ElectorsRecover:
+		return c.recoverElectors(op)
 	case *DataSetAside:
 		return c.setAside(op)
 	case *QuarantineSet:

@@ -17,7 +17,7 @@ func (c checker) electors(op *ElectorsWrite) error {
 		return &StaleError{Want: names(op.Expect), Got: names(have.Names)}
 	}
 	if have.Token != op.Token || len(have.Names) == 0 {
-		return nil
+		return unsafe("electors", "no electors of incarnation %s are known, who alone could change", op.Token)
 	}
 	changed := differing(have.Names, op.Names)
 	if len(changed) > 1 || len(op.Names) == 0 {
@@ -33,6 +33,51 @@ func (c checker) electors(op *ElectorsWrite) error {
 		return nil
 	}
 	return c.follows(c.votingNodes(0), op.Names)
+}
+
+// recoverElectors holds the recovery to the argument for it: etcd has a quorum,
+// which tells these voters; of each known node it is certain that it answers or
+// that it is gone; and what answers could never grant on the old record.
+func (c checker) recoverElectors(op *ElectorsRecover) error {
+	voters, healthy := c.count(0)
+	if op.Token != c.obs.Token || c.obs.Leader == 0 || healthy < cluster.Quorum(voters) {
+		return unsafe("quorum", "etcd does not serve incarnation %s with a majority of its voters", op.Token)
+	}
+	if list := c.votingNodes(0); len(differing(list, op.Names)) > 0 {
+		return &StaleError{Want: "voters " + join(op.Names), Got: join(list)}
+	}
+	e := c.obs.Electors
+	if e.Token == op.Token && len(differing(e.Names, op.Expect)) > 0 {
+		return &StaleError{Want: "electors " + join(op.Expect), Got: join(e.Names)}
+	}
+	could := 0
+	for _, name := range op.Expect {
+		n, err := c.node(name)
+		gone := err != nil || !n.Reachable
+		blank := !gone && (n.Electors.Token != op.Token || len(n.Electors.Names) == 0)
+		if !gone && !blank {
+			could++
+		}
+	}
+	if len(op.Expect) > 0 && 2*could > len(op.Expect) {
+		return unsafe("electors", "%d of the electors %s can still grant the lease", could, join(op.Expect))
+	}
+	for _, n := range c.obs.Nodes {
+		declared := slices.Contains(op.Lost, n.Name)
+		recorded := n.Electors.Token == op.Token && len(n.Electors.Names) > 0
+		switch {
+		case !n.Reachable && !declared:
+			return unsafe("electors", "%s does not answer and may grant the lease", n.Name)
+		case n.Reachable && declared && recorded:
+			return unsafe("electors", "%s answers: it is not lost", n.Name)
+		case n.Lease.Term >= op.Term || n.Electors.Term >= op.Term:
+			return &StaleError{Want: fmt.Sprintf("no term as high as %d", op.Term), Got: fmt.Sprintf("one at %s", n.Name)}
+		}
+	}
+	if n, err := c.node(op.Node); err != nil || !n.Reachable || !slices.Contains(op.Names, op.Node) {
+		return unsafe("electors", "%s hosts no voter that answers", op.Node)
+	}
+	return nil
 }
 
 // follows makes sure that a majority of these electors is left whenever a

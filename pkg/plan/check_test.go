@@ -24,9 +24,24 @@ incarnation 1 token=n1 voters=a,b,c
 token n1
 `
 
+// lostElector is a cluster of three whose record names two, of which one is gone.
+const lostElector = "cluster a b c\nelectors a,b on=a,c\nnode b down\nmember b down=1h"
+
 // refused breaks each invariant once or more, in worlds made by hand. "stale"
 // stands for a StaleError. Each world without its flaw is in TestCheckAllows.
 var refused = []struct{ name, invariant, world, line string }{
+	{"write electors where nobody knows any", "electors", "cluster a b c\nbare", "electors write --token=t1 --name=a --name=b --name=c"},
+	{"promote before an even number of voters is recorded", "electors", "cluster a b\nnode c data=3 running\nmember c id=3 learner=1m", "member promote --name=c --expect-voters=2"},
+	{"remove before an even number of voters is recorded", "electors", "cluster a b c d", "member remove --id=4 --expect-name=d --expect-voters=4"},
+	{"record a learner beside an odd number of voters", "electors", "cluster a\nnode b data=2 running\nmember b id=2 learner=1m", "electors write --token=t1 --name=a --name=b --expect=a"},
+	{"recover electors of whom a majority can grant", "electors", "cluster a b c", "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --expect=c"},
+	{"recover electors while one that may grant is silent", "electors", lostElector + "\nnode z down", "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+	{"recover electors and call one lost that answers", "electors", lostElector, "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=a --lost=b"},
+	{"recover electors on a node without a voter", "electors", lostElector + "\nnodes d", "electors recover --node=d --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+	{"recover electors without etcd's quorum", "quorum", lostElector + "\nmember c down=1h\nleader none", "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+	{"recover other electors than the voters", "stale", lostElector, "electors recover --node=a --token=t1 --term=1 --name=a --name=c --expect=a --expect=b --lost=b"},
+	{"recover from another record", "stale", lostElector, "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=c --lost=b"},
+	{"recover electors in a term that was seen", "stale", lostElector + "\nnode c term=9", "electors recover --node=a --token=t1 --term=9 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
 	{"remove one of two healthy of three", "quorum", "cluster a b c\nnode c down\nmember c down=1h", "member remove --id=2 --expect-name=b --expect-voters=3"},
 	{"remove the only voter", "quorum", "cluster a\nleader none", "member remove --id=1 --expect-name=a --expect-voters=1"},
 	{"remove the leader", "quorum", "cluster a b c\nleader c", "member remove --id=3 --expect-name=c --expect-voters=3"},
@@ -158,7 +173,7 @@ func TestCheckAllows(t *testing.T) {
 		{"mark", "cluster a b c\nbare", "incarnation mark --token=t1"},
 		{"prune", "cluster a b c\nbackups every=1h for=3h", "backup prune --remove=2026-11-20T10:00:00Z-000001"},
 		{"electors", "cluster a d e\nelectors a,b,c", "electors write --token=t1 --name=a --name=b --name=c --name=d --expect=a --expect=b --expect=c"},
-		{"first electors", "cluster a b c\nbare", "electors write --token=t1 --name=a --name=b --name=c"},
+		{"recover the electors", lostElector, "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
 		{"electors who are there", "cluster a b c", "electors write --token=t1 --name=a --name=b --name=c --expect=z"},
 		{"backup", "cluster a b c", "backup take --node=a --reason=request"},
 		{"write the spec that is remembered", "cluster a b c\nspec-missing", "spec write --member-count=3 --etcd-version=3.6.16"},

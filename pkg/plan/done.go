@@ -40,6 +40,9 @@ func Done(obs cluster.Observation, op Operation) bool {
 	case *ElectorsWrite:
 		have := obs.Electors
 		return have.Token == op.Token && slices.Equal(have.Names, op.Names) && recorded(l, have)
+	case *ElectorsRecover:
+		n := l.node(op.Node)
+		return n != nil && n.Electors.Token == op.Token && slices.Equal(n.Electors.Names, op.Names)
 	}
 	return doneRestore(l, op)
 }

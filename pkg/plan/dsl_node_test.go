@@ -52,7 +52,7 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 	case "running", "stopped", "crashing":
 		n.Process = cluster.Process{State: cluster.ProcessState(key)}
 		if n.Assigned != nil && n.Electors.Token == "" {
-			n.Electors = cluster.Electors{Token: n.Assigned.Token} // an older record
+			n.Electors = older(n.Assigned.Token)
 		}
 	case "blank": // it has lost its record
 		n.Electors = cluster.Electors{}
@@ -121,6 +121,8 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseTimeout, Text: "it did not answer in time"}
 	case "differs":
 		n.Differs = "its data is not that of a and b, a majority, at revision 7"
+	case "term":
+		_, err = fmt.Sscan(value, &n.Lease.Term)
 	case "aside":
 		for i, age := range strings.Split(value, ",") {
 			name := fmt.Sprintf("old-%d", i+1)

@@ -267,10 +267,15 @@ func (s *stage) electors(args []string) error {
 		if on == "" || slices.Contains(strings.Split(on, ","), string(s.obs.Nodes[i].Name)) {
 			s.obs.Nodes[i].Electors = e
 		} else if n := &s.obs.Nodes[i]; n.Assigned != nil && n.Electors.Token == "" {
-			n.Electors = cluster.Electors{Token: n.Assigned.Token} // an older record
+			n.Electors = older(n.Assigned.Token)
 		}
 	}
 	return err
+}
+
+// older is an earlier record than the newest one.
+func older(token cluster.Token) cluster.Electors {
+	return cluster.Electors{Token: token, Names: []cluster.NodeName{"older"}}
 }
 
 func (s *stage) node(name cluster.NodeName) *cluster.Node {

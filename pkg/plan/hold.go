@@ -46,6 +46,7 @@ const (
 	Alarm            Rule = "alarm"
 	DataDiffers      Rule = "data-differs"
 	ElectorsDiffer   Rule = "electors-differ"
+	ElectorsLost     Rule = "electors-lost"
 	NodeUnreachable  Rule = "node-unreachable"
 	NoCoordinator    Rule = "no-coordinator"
 	NotYet           Rule = "not-yet"
@@ -167,6 +168,9 @@ var ruleDocs = []RuleDoc{
 	{ElectorsDiffer,
 		"Too few of the nodes that host voters have recorded the present voters on disk, so no further membership change is made. A new voter that went away before it was recorded is removed after the grace time.",
 		"Bring back the nodes that the text names."},
+	{ElectorsLost,
+		"Etcd serves, and no majority of the nodes that may grant the coordinator's lease (the electors) can: they do not answer, or have lost their record. So nobody coordinates: no member is replaced, no backup is taken.",
+		"Bring back the nodes that the text names. If they are gone for good, make the present voters the electors with the command that the text has; each node compares them with what etcd's quorum says."},
 	{NodeUnreachable,
 		"A node that the next step needs does not answer.",
 		"Start its daemon, or mend the network between the nodes."},

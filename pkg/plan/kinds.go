@@ -120,6 +120,12 @@ var kinds = []Kind{
 		New:   func() Operation { return &ElectorsWrite{} },
 	},
 	{
+		Path: "electors recover", Short: "make the voters of a cluster that serves its electors, where the recorded ones are lost",
+		Needs: "Etcd's quorum, asked through the node, tells these voters. Without the lost nodes no majority of the recorded electors is left, the node has granted nobody a lease that still runs, and the term is above all that it has seen.",
+		Done:  "The node has the record on disk.",
+		New:   func() Operation { return &ElectorsRecover{} },
+	},
+	{
 		Path: "data set-aside", Short: "move a node's etcd data out of the way", Destructive: true,
 		Needs: "No etcd process runs on the node; the data on the disk is of the expected incarnation and member, and of no current member.",
 		Done:  "The data is below data-trashcan/, and the node has no assignment.",
@@ -266,6 +272,8 @@ var optional = map[string]bool{
 	"member start peer":               true,
 	"endpoints write entry":           true,
 	"electors write expect":           true,
+	"electors recover expect":         true,
+	"electors recover lost":           true,
 	"incarnation create request":      true,
 	"incarnation create backup":       true,
 	"incarnation create revision":     true,

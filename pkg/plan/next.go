@@ -81,6 +81,7 @@ var rules = []func(*look) (Operation, verdict){
 	rulePaused,
 	ruleConflict,
 	ruleEndpoints,
+	ruleElectorsLost,
 	ruleRestore,
 	ruleFounding,
 	ruleDiffers,

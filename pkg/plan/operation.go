@@ -161,6 +161,17 @@ type ElectorsWrite struct {
 	Expect []cluster.NodeName `flag:"expect" doc:"node in the present record (repeated)"`
 }
 
+// ElectorsRecover makes the voters of a cluster that serves its electors, on one
+// node's disk, where no majority of the recorded electors is left.
+type ElectorsRecover struct {
+	Node   cluster.NodeName   `flag:"node" doc:"voter's node that records it"`
+	Token  cluster.Token      `flag:"token" doc:"cluster token of the incarnation"`
+	Term   cluster.Term       `flag:"term" doc:"term of the new record, above all that were seen"`
+	Names  []cluster.NodeName `flag:"name" doc:"node that hosts a voter (repeated)"`
+	Expect []cluster.NodeName `flag:"expect" doc:"node in the newest record that is known (repeated)"`
+	Lost   []cluster.NodeName `flag:"lost" doc:"node that is gone for good, or has lost its record (repeated)"`
+}
+
 // DataSetAside moves a node's etcd data out of the way, and clears the node's
 // assignment.
 type DataSetAside struct {
@@ -250,6 +261,7 @@ func (*Promote) kind() string           { return "member promote" }
 func (*Remove) kind() string            { return "member remove" }
 func (*MoveLeader) kind() string        { return "member move-leader" }
 func (*ElectorsWrite) kind() string     { return "electors write" }
+func (*ElectorsRecover) kind() string   { return "electors recover" }
 func (*DataSetAside) kind() string      { return "data set-aside" }
 func (*DataDiscard) kind() string       { return "data discard" }
 func (*QuarantineSet) kind() string     { return "quarantine set" }

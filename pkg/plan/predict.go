@@ -54,6 +54,9 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 		}
 	case *ElectorsWrite:
 		w.writeElectors(op)
+	case *ElectorsRecover:
+		w.Electors = cluster.Electors{Token: op.Token, Term: op.Term, Names: op.Names}
+		w.node(op.Node).Electors = w.Electors
 	default:
 		w.predictRestore(op)
 		w.predictUpkeep(op)

@@ -34,6 +34,10 @@ func ruleElectors(l *look) (Operation, verdict) {
 	blank := l.blank()
 	voters := without(l.voterNodes(), blank)
 	have := l.electors()
+	if len(have) == 0 {
+		l.frozen = true
+		return nil, goOn // nobody holds the lease of this incarnation, see ruleElectorsLost
+	}
 	if l.ahead(have, voters) {
 		voters = have
 	}
@@ -44,14 +48,14 @@ func ruleElectors(l *look) (Operation, verdict) {
 		}
 		return nil, goOn
 	}
-	if added := l.silent(without(next, have)); len(have) > 0 && len(added) > 0 {
+	if added := l.silent(without(next, have)); len(added) > 0 {
 		// It became a voter and went away. To record it would not succeed.
 		l.hold(ElectorsDiffer, "%s votes and is not recorded as an elector: its node does not answer", added[0])
 		l.frozen, l.unrecorded = true, added[0]
 		return nil, goOn
 	}
 	for _, list := range [][]cluster.NodeName{have, next} {
-		if silent := l.silent(list); len(list) > 0 && len(list)-len(silent) < cluster.Quorum(len(list)) {
+		if silent := l.silent(list); len(list)-len(silent) < cluster.Quorum(len(list)) {
 			l.hold(ElectorsDiffer, "to record %s, %d of the nodes %s have to answer; silent: %s", names(next), cluster.Quorum(len(list)), names(list), names(silent))
 			l.frozen = true
 			return nil, goOn
@@ -219,10 +223,9 @@ func (l *look) voterNodes() []cluster.NodeName {
 	return list
 }
 
-// oneStep returns the list that is one name nearer to want than have is. An
-// empty have is the record of a cluster that never had one.
+// oneStep returns the list that is one name nearer to want than have is.
 func oneStep(have, want []cluster.NodeName) []cluster.NodeName {
-	if len(have) == 0 || slices.Equal(have, want) {
+	if slices.Equal(have, want) {
 		return want
 	}
 	next := slices.Clone(have)

@@ -11,7 +11,8 @@ import (
 // and nothing is left to disagree about, or because an operator has declared so
 // many electors to be gone for good that no majority of them can ever grant a
 // lease again. In the latter case the create-only-if-absent of the record
-// decides between two daemons, as it does when a cluster is founded.
+// decides between two daemons, as it does when a cluster is founded; and each
+// node holds the recovery of the electors to what etcd's quorum tells it.
 func Unfenced(obs cluster.Observation, op Operation) bool {
 	switch op := op.(type) {
 	case *RestoreSwitch:
@@ -23,6 +24,8 @@ func Unfenced(obs cluster.Observation, op Operation) bool {
 		return electorsLost(obs)
 	case *IncarnationCreate:
 		return op.Backup != "" && electorsLost(obs)
+	case *ElectorsRecover:
+		return newLook(cluster.Spec{}, obs).declaredLost() != nil
 	case *RequestClose:
 		return op.Outcome == OutcomeRefused && electorsLost(obs)
 	}

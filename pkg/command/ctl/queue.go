@@ -52,6 +52,7 @@ func (t *tool) queueCommands() []*cobra.Command {
 			Args: cobra.ExactArgs(1), RunE: t.legacy(t.deleteCommand),
 		},
 		forget,
+		t.recoverCommand(),
 		t.restoreCommand(),
 		t.backupCommand(),
 	}

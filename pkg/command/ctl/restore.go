@@ -114,11 +114,9 @@ func (t *tool) restoreRequest(name string, w asked) (cluster.Request, error) {
 		Kind: cluster.RequestRestore, At: t.now().UTC(), Backup: name, Reason: w.reason, By: operator(),
 		MemberCount: t.memberCount, SkipBackup: w.skipBackup,
 	}
-	for _, n := range w.lost {
-		if err := cluster.NodeName(n).Validate(); err != nil {
-			return r, cli.Usagef("--lost: %v", err)
-		}
-		r.Lost = append(r.Lost, cluster.NodeName(n))
+	var err error
+	if r.Lost, err = nodeNames("--lost", w.lost); err != nil {
+		return r, err
 	}
 	if t.memberCount < 0 || t.memberCount > cluster.MaxMembers {
 		return r, cli.Usagef("--member-count is %d, it must be 1 to %d", t.memberCount, cluster.MaxMembers)
@@ -126,7 +124,6 @@ func (t *tool) restoreRequest(name string, w asked) (cluster.Request, error) {
 	if t.etcdVersion == "" {
 		return r, nil
 	}
-	var err error
 	if r.EtcdVersion, err = etcdversion.Parse(t.etcdVersion); err != nil {
 		return r, cli.Usagef("--etcd-version: %v", err)
 	}

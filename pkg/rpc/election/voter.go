@@ -116,6 +116,12 @@ func (v *Voter) Join(ctx context.Context, record cluster.Electors) error {
 	return v.change(ctx, func(d lease.Durable) (lease.Durable, error) { return d.Join(v.o.Self, record) })
 }
 
+// Recover makes the node an elector by a record whose predecessor has no majority
+// left, see [lease.Grantor.Recover].
+func (v *Voter) Recover(ctx context.Context, record cluster.Electors, expect, lost []cluster.NodeName) error {
+	return v.change(ctx, func(lease.Durable) (lease.Durable, error) { return v.g.Recover(v.o.Now(), record, expect, lost) })
+}
+
 // Durable returns what is on disk.
 func (v *Voter) Durable(ctx context.Context) (lease.Durable, error) {
 	if err := v.take(ctx); err != nil {

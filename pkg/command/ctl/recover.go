@@ -1,0 +1,51 @@
+package ctl
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+func (t *tool) recoverCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "recover-electors", Short: "make the voters the electors, where the recorded ones are lost", GroupID: "queue",
+		Long: "recover-electors ends the hold electors-lost: etcd serves, and no majority of the nodes that may grant the coordinator's lease is left. " +
+			"The nodes of etcd's present voters become the electors. Name with --lost every machine that does not answer: " +
+			"one that is only cut off may still coordinate on its side.",
+		Args: cobra.NoArgs,
+	}
+	lost := cmd.Flags().StringSlice("lost", nil, "nodes that are gone for good")
+	reason := cmd.Flags().String("reason", "", "why, for others to read")
+	wait := cmd.Flags().Bool("wait", false, "wait until it is done")
+	cmd.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+		names, err := nodeNames("--lost", *lost)
+		if err != nil {
+			return err
+		}
+		r := cluster.Request{Kind: cluster.RequestElectors, At: t.now().UTC(), Reason: *reason, By: operator(), Lost: names}
+		if err := t.reallyLost(ctx, s, r); err != nil {
+			return err
+		}
+		if r, err = s.PutRequest(ctx, r); err != nil {
+			return err
+		}
+		return t.queued(cmd, s, r, *wait, "added recover-electors request: "+requestText(r))
+	})
+	return cmd
+}
+
+// nodeNames reads the values of a flag that names nodes.
+func nodeNames(flag string, values []string) ([]cluster.NodeName, error) {
+	var list []cluster.NodeName
+	for _, v := range values {
+		if err := cluster.NodeName(v).Validate(); err != nil {
+			return nil, cli.Usagef("%s: %v", flag, err)
+		}
+		list = append(list, cluster.NodeName(v))
+	}
+	return list, nil
+}
