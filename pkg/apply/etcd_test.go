@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -293,4 +294,28 @@ func TestARealEtcdThatHangsDoesNotHoldTheLook(t *testing.T) {
 	if took := time.Since(began); took > 10*reportTimeout {
 		t.Errorf("the look took %s", took)
 	}
+}
+
+// TestElectorsAreComparedWithTheQuorum recovers the electors on a node with a
+// real member: only as the voters that its quorum tells.
+func TestElectorsAreComparedWithTheQuorum(t *testing.T) {
+	t.Parallel()
+	v := etcdversion.Must("3.6.16")
+	h := realHost(t, v)
+	voters := []cluster.Seat{{Name: "a", PeerURLs: h.o.URLs.Peer}}
+	h.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: v, Voters: voters},
+		&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: v, Peers: voters})
+	h.reports()
+	op := &plan.ElectorsRecover{Node: "a", Token: "t1", Term: 7, Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}, Lost: []cluster.NodeName{"a"}}
+	var stale *plan.StaleError
+	if err := h.do(op); !errors.As(err, &stale) || h.disk().Electors.Term != 0 {
+		t.Errorf("voters that the quorum does not tell: %v", err)
+	}
+	op.Names = []cluster.NodeName{"a"}
+	h.must(op)
+	if e := h.disk().Electors; e.Term != 7 {
+		t.Errorf("the record on disk is %+v", e)
+	}
+	op.Token = "t2"
+	h.refused(op, "does not run incarnation t2")
 }

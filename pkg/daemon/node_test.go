@@ -307,3 +307,24 @@ func until(t *testing.T, ok func() bool) {
 		}
 	}
 }
+
+// A node that runs a member takes the order to recover its electors without a
+// term only where no majority of them is left; the rest is for its disk and for
+// etcd's quorum to say.
+func TestElectorsAreRecoveredWithoutATermWhereTheyAreLost(t *testing.T) {
+	recoverA := &plan.ElectorsRecover{Node: "a", Token: "t1", Term: 9, Names: []cluster.NodeName{"a", "c"}, Expect: []cluster.NodeName{"a", "b"}}
+	s := newSite(t)
+	s.assign()
+	must(t, s.voter.Prepare(t.Context(), "t1", []cluster.NodeName{"a", "b"}))
+	var stale *lease.StaleError
+	if err := s.Execute(t.Context(), order(0, "c", recoverA)); !errors.As(err, &stale) {
+		t.Errorf("with all electors there: %v", err)
+	}
+	recoverA.Lost = []cluster.NodeName{"b"}
+	if err := s.Execute(t.Context(), order(0, "c", recoverA)); err == nil || errors.As(err, &stale) || !strings.Contains(err.Error(), "URL") {
+		t.Errorf("with one lost, and no etcd to ask: %v", err)
+	}
+	if e := s.disk().Electors; e.Term != 0 {
+		t.Errorf("nobody asked etcd, and the record is %+v", e)
+	}
+}

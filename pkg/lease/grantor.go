@@ -171,8 +171,8 @@ func (g Grantor) Recover(now time.Time, record cluster.Electors, expect, lost []
 		return d, fmt.Errorf("%s has the lease of term %d for another %v", d.Grant.Holder, d.Grant.Term, g.Until.Sub(now))
 	case record.Term <= d.Term:
 		return d, &StaleError{Want: record.Term, Seen: d.Term}
-	case record.Term-d.Term > maxJump:
-		return d, fmt.Errorf("term %d is far beyond %d, the highest seen", record.Term, d.Term)
+	case !InReach(d.Term, record.Term):
+		return d, fmt.Errorf("term %d is out of reach of %d, the highest seen", record.Term, d.Term)
 	case len(own.Names) > 0 && own.Token != record.Token:
 		return d, fmt.Errorf("this node is in incarnation %s, not %s", own.Token, record.Token)
 	case len(own.Names) > 0 && !again && !slices.Equal(own.Names, sorted(expect)):

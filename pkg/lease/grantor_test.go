@@ -277,3 +277,52 @@ func TestOnlyTheRunThatHoldsTheLeaseGivesItBack(t *testing.T) {
 	refused(t, g, t0, back, "a has no lease of term 1")
 	refused(t, g, t0, ask("b", 2), "a has the lease of term 1")
 }
+
+func TestRecover(t *testing.T) {
+	next := record(5, 0, "b c d")
+	expect, lost := names("a b c"), names("a c")
+	held := granted(t, voter(), t0, ask("b", 3))
+	later := held.Until.Add(time.Nanosecond)
+	tests := []struct {
+		name         string
+		g            Grantor
+		now          time.Time
+		record       cluster.Electors
+		expect, lost []cluster.NodeName
+		want         string // empty: it is done
+	}{
+		{"without a majority of the old record", voter(), t0, next, expect, lost, ""},
+		{"a node without a record", Start(t0, "c", Durable{}), t0, next, nil, nil, ""},
+		{"the same names again", voter(), t0, record(5, 0, "a b c"), nil, nil, ""},
+		{"when the lease is over", held, later, next, expect, lost, ""},
+		{"while it grants the lease", held, t0, next, expect, lost, "has the lease of term 3"},
+		{"in a term that it has seen", held, later, record(3, 0, "b c d"), expect, lost, "term 3 is over"},
+		{"in a term out of reach", voter(), t0, record(MaxTerm+1, 0, "b c d"), expect, lost, "out of reach"},
+		{"in another incarnation", voter(), t0, cluster.Electors{Token: "other", Term: 5, Names: names("b")}, expect, lost, "incarnation tok"},
+		{"from another record", voter(), t0, next, names("a b"), lost, "names [a b c] here"},
+		{"with a majority left", voter(), t0, next, expect, names("a"), "a majority of the electors"},
+		{"to nobody", voter(), t0, record(5, 0, ""), expect, lost, "no names"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d, err := tt.g.Recover(tt.now, tt.record, tt.expect, tt.lost)
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) || !reflect.DeepEqual(d, tt.g.Durable) {
+					t.Errorf("%+v, %v, want a refusal with %q", d, err, tt.want)
+				}
+				return
+			}
+			if err != nil || d.Term != tt.record.Term || !reflect.DeepEqual(d.Electors, tt.record) {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			// It grants on the old record no more, and on the new one to whoever comes.
+			g := Start(tt.now, "c", Durable{Term: d.Term, Electors: d.Electors})
+			if len(tt.expect) > 0 {
+				refused(t, g, tt.now, ask("z", d.Term+1), "is older than")
+			}
+			req := ask("z", d.Term+1)
+			req.Electors = d.Electors
+			granted(t, g, tt.now, req)
+		})
+	}
+}

@@ -48,11 +48,20 @@ func ruleElectors(l *look) (Operation, verdict) {
 		}
 		return nil, goOn
 	}
-	if added := l.silent(without(next, have)); len(added) > 0 {
-		// It became a voter and went away. To record it would not succeed.
-		l.hold(ElectorsDiffer, "%s votes and is not recorded as an elector: its node does not answer", added[0])
-		l.frozen, l.unrecorded = true, added[0]
-		return nil, goOn
+	for _, added := range without(next, have) {
+		// It became a voter, and went away or lost its state. To record it would not
+		// succeed.
+		why := ""
+		if n := l.node(added); n == nil || !n.Reachable {
+			why = "does not answer"
+		} else if n.Electors.Token != l.obs.Token {
+			why = "has no record of this incarnation"
+		}
+		if why != "" {
+			l.hold(ElectorsDiffer, "%s votes and is not recorded as an elector: its node %s", added, why)
+			l.frozen, l.unrecorded = true, added
+			return nil, goOn
+		}
 	}
 	for _, list := range [][]cluster.NodeName{have, next} {
 		if silent := l.silent(list); len(list)-len(silent) < cluster.Quorum(len(list)) {

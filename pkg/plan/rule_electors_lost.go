@@ -126,7 +126,7 @@ func (l *look) recoverElectors(r cluster.Request, have []cluster.NodeName) Opera
 			continue
 		}
 		op := &ElectorsRecover{
-			Node: n.Name, Token: l.obs.Token, Term: l.highestTerm() + 1, Names: voters, Expect: have, Lost: slices.Compact(lost),
+			Node: n.Name, Token: l.obs.Token, Term: l.termAbove(), Names: voters, Expect: have, Lost: slices.Compact(lost),
 		}
 		if !l.failing(op) {
 			return op
@@ -153,10 +153,17 @@ func are(list []cluster.NodeName) string {
 	return "are"
 }
 
-func (l *look) highestTerm() cluster.Term {
+// roomForTerms is by how much the term of a recovered record is above all that
+// were seen, at least: daemons that cannot get the lease go on to ask for it, each
+// time in the next term.
+const roomForTerms = 100
+
+// termAbove returns a term for a recovered record. It is the same in many looks,
+// so that an order that fails is known when it comes again.
+func (l *look) termAbove() cluster.Term {
 	high := l.obs.Electors.Term
 	for _, n := range l.obs.Nodes {
 		high = max(high, n.Lease.Term, n.Electors.Term)
 	}
-	return high
+	return (high/roomForTerms + 2) * roomForTerms
 }

@@ -92,6 +92,8 @@ func (l *look) ableToRestore(r cluster.Request, version etcdversion.Version) []*
 		case slices.Contains(r.Lost, n.Name):
 		case !n.Reachable:
 			l.hold(NodeUnreachable, "%s does not answer", n.Name)
+		case l.awaitsSwitch(n):
+			l.hold(Restoring, "%s has yet to change over to incarnation %s, which was restored before", n.Name, n.Staged.Token)
 		case n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable:
 			l.hold(DiskUnreadable, "%s cannot be restored on: %s%s", n.Name, n.Conflict, n.Disk.Problem)
 		case !slices.Contains(n.Versions, version):
@@ -107,6 +109,12 @@ func (l *look) ableToRestore(r cluster.Request, version etcdversion.Version) []*
 		}
 	}
 	return append(voters, others...)
+}
+
+// awaitsSwitch reports whether n has yet to change over to what it has staged: a
+// later restore must not take the place of that.
+func (l *look) awaitsSwitch(n *cluster.Node) bool {
+	return n.Staged != nil && recordedToken(l.obs, n.Staged.Token) && !seatGone(l.obs, *n, n.Staged.Token)
 }
 
 // compressed is how many times smaller a backup is than its snapshot, at most,
@@ -136,6 +144,10 @@ func (l *look) stage(r cluster.Request, want cluster.Staged) Operation {
 	var failed Operation
 	for _, seat := range want.Voters {
 		n := l.node(seat.Name)
+		if l.awaitsSwitch(n) {
+			l.hold(Restoring, "%s has yet to change over to incarnation %s, which was restored before", n.Name, n.Staged.Token)
+			continue
+		}
 		if n.Staged == nil || n.Staged.Token != want.Token {
 			op := &RestoreStage{
 				Node: n.Name, Request: r.Name, Backup: r.Backup, Token: want.Token, Version: want.Version,

@@ -140,6 +140,7 @@ var controls = []struct {
 	{"never promotes", "stuck", "stuck", without[*plan.Promote]()},
 	{"never replaces", "stuck", "stuck", without[*plan.Remove]()},
 	{"never restarts", "stuck", "stuck", without[*plan.MemberStart]()},
+	{"never recovers the electors", "stuck", "stuck", without[*plan.ElectorsRecover]()},
 	{"never clears", "stuck", "stuck", without[*plan.DataSetAside]()},
 	{"never opens", "stuck", "stuck", without[*plan.QuarantineLift]()},
 }

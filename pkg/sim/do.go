@@ -25,6 +25,7 @@ func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error 
 		if n == nil || !w.connected(by, n) || !w.quiet && w.step < n.failsTo {
 			return errSilent
 		}
+		w.record = obs.Electors
 		return w.doOnNode(n, op)
 	}
 	switch op := op.(type) {
@@ -94,7 +95,9 @@ func (w *world) prune(op *plan.BackupPrune) error {
 func (w *world) writeElectors(by *node, op *plan.ElectorsWrite) error {
 	for _, name := range op.Names {
 		// A new elector is asked first: without it the record may have no majority.
-		if n := w.node(name); len(op.Expect) > 0 && !slices.Contains(op.Expect, name) && (n == nil || !w.connected(by, n)) {
+		// One that has not taken the record refuses.
+		n := w.node(name)
+		if !slices.Contains(op.Expect, name) && (n == nil || !w.connected(by, n) || n.electors.Token != op.Token) {
 			return errSilent
 		}
 	}
@@ -107,7 +110,7 @@ func (w *world) writeElectors(by *node, op *plan.ElectorsWrite) error {
 	}
 	for _, n := range w.nodes {
 		// One that has gone on to another incarnation refuses.
-		if w.connected(by, n) && (n.electors.Token == "" || n.electors.Token == op.Token) && (slices.Contains(op.Names, n.name) || slices.Contains(op.Expect, n.name)) {
+		if w.connected(by, n) && n.electors.Token == op.Token && (slices.Contains(op.Names, n.name) || slices.Contains(op.Expect, n.name)) {
 			n.electors = record
 			wrote[n.name] = true
 		}
@@ -123,6 +126,31 @@ func (w *world) writeElectors(by *node, op *plan.ElectorsWrite) error {
 			return errSilent
 		}
 	}
+	return nil
+}
+
+// recoverElectors compares what it is told with what the quorum says, through the
+// node's own member.
+func (w *world) recoverElectors(n *node, op *plan.ElectorsRecover) error {
+	g := w.group(op.Token)
+	if n.assigned == nil || n.assigned.Token != op.Token || g == nil || g.leader == 0 || g.side != n.side || n.process != cluster.ProcessRunning || g.find(n.disk.id) == nil {
+		return errSilent
+	}
+	var voters []cluster.NodeName
+	for _, m := range g.members {
+		if !m.learner {
+			voters = append(voters, m.name)
+		}
+	}
+	own := n.electors
+	switch {
+	case !slices.Equal(voters, op.Names), own.Term >= op.Term:
+		return errRefuse
+	case len(own.Names) > 0 && !slices.Equal(own.Names, op.Names) && (!slices.Equal(own.Names, op.Expect) || !cluster.Lost(own.Names, op.Lost)):
+		return errRefuse
+	}
+	n.electors = cluster.Electors{Token: op.Token, Term: op.Term, Names: op.Names}
+	w.term = max(w.term, op.Term)
 	return nil
 }
 
@@ -220,6 +248,8 @@ func (w *world) doOnNode(n *node, op plan.Operation) error {
 		a := *n.assigned
 		a.Stopped = true
 		n.assigned, n.process = &a, cluster.ProcessStopped
+	case *plan.ElectorsRecover:
+		return w.recoverElectors(n, op)
 	case *plan.DataSetAside:
 		return w.moveAside(n, op)
 	case *plan.DataDiscard:

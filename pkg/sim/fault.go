@@ -63,6 +63,9 @@ const (
 	DataCorrupt  FaultKind = "data corrupt"
 	NodeGone     FaultKind = "node gone for ever"
 	StoreEmptied FaultKind = "store emptied"
+	// RecordBehind takes a voter out of the electors' record: another release left
+	// it behind.
+	RecordBehind FaultKind = "voter not recorded"
 	// PromotedGone takes the node of the next new voter away for ever, before
 	// anyone has recorded that it votes.
 	PromotedGone FaultKind = "new voter gone for ever"
@@ -73,7 +76,7 @@ var mild = []FaultKind{
 	PauseFor, RestoreAsked, RestoreAsked, BackupAsked, Quarantined, StoppedByHand, TimePasses, NodeFails, NodeFails, OpFails, OpFails, OpLost, OpHalf, OpDelayed, DiesBefore, DiesAfter, Rival, Rival,
 }
 
-var harsh = []FaultKind{DiskLost, DiskLost, DataLost, StateLost, DataCorrupt, NodeGone, StoreEmptied, PromotedGone}
+var harsh = []FaultKind{DiskLost, DiskLost, DataLost, StateLost, DataCorrupt, NodeGone, StoreEmptied, PromotedGone, RecordBehind}
 
 // Faults returns the faults of a seed, by step, and the number of steps in
 // which they happen.
@@ -220,6 +223,27 @@ func (w *world) destroy(n *node, f Fault) {
 	case NodeGone:
 		n.shutdown()
 		n.gone = true
+	case RecordBehind:
+		w.leaveBehind(n)
+	}
+}
+
+// leaveBehind takes n out of the electors' record everywhere, as if its member
+// had just been promoted.
+func (w *world) leaveBehind(n *node) {
+	record, g := n.electors, w.group(n.electors.Token)
+	if g == nil || g.leader == 0 || g.voters()%2 == 0 || !slices.Contains(record.Names, n.name) {
+		return
+	}
+	if m := g.memberOn(n); m == nil || m.learner || slices.ContainsFunc(g.founders, func(f member) bool { return f.id == m.id }) {
+		return
+	}
+	record.Seq++
+	record.Names = slices.DeleteFunc(slices.Clone(record.Names), func(name cluster.NodeName) bool { return name == n.name })
+	for _, o := range w.nodes {
+		if o.electors.Token == record.Token {
+			o.electors = record
+		}
 	}
 }
 

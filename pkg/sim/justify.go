@@ -23,7 +23,9 @@ func (w *world) justify(holds []plan.Hold) {
 	switch {
 	case usable == 0:
 	case w.coordinatorImpossible():
-		if !says(plan.NoCoordinator) {
+		if g != nil && g.leader != 0 {
+			w.violate("stuck", "etcd serves, nobody can coordinate it, and what an operator can do does not help: %v", holds)
+		} else if !says(plan.NoCoordinator) {
 			w.violate("stuck", "no majority of electors can be had, but it says %v", holds)
 		}
 	case g == nil:
@@ -41,6 +43,25 @@ func (w *world) justify(holds []plan.Hold) {
 	default:
 		w.violate("stuck", "%d nodes can run %d members, but it says %v", usable, w.spec.MemberCount, holds)
 	}
+}
+
+// operatorHelps does what a hold asks a person to do, once. It reports whether
+// there was anything.
+func (w *world) operatorHelps(holds []plan.Hold) bool {
+	asks := slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Rule == plan.ElectorsLost })
+	if !asks || w.helped {
+		return false
+	}
+	r := cluster.Request{Name: "help", Kind: cluster.RequestElectors, At: w.now}
+	for _, n := range w.nodes {
+		if !n.up {
+			r.Lost = append(r.Lost, n.name)
+		}
+	}
+	w.helped = true
+	w.store.requests = append(slices.Clone(w.store.requests), r)
+	w.logf("the operator recovers the electors without %v", r.Lost)
+	return true
 }
 
 // latest returns the group that is, or would be, the cluster.

@@ -137,7 +137,9 @@ func (w *world) settle() (bool, []plan.Hold) {
 		}
 		if acted && !upkeep(op) {
 			idle = 0
-		} else if idle++; idle > maxIdle {
+		} else if idle++; idle > maxIdle && w.operatorHelps(holds) {
+			idle = 0
+		} else if idle > maxIdle {
 			w.justify(holds)
 			return false, holds
 		}
@@ -193,14 +195,15 @@ func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 	}
 	obs := w.look(by, prev)
 	if !w.mayAct(by, &obs) {
-		if op, holds := w.config.Next(w.spec, obs); op != nil && plan.Unfenced(obs, op) {
+		op, holds := w.config.Next(w.spec, obs)
+		if op != nil && plan.Unfenced(obs, op) {
 			w.carryOut(by, &obs, op)
 			return op, holds, true
 		}
 		if by == w.lastActor {
 			w.published = &obs // it keeps looking
 		}
-		return nil, []plan.Hold{{Rule: plan.NoCoordinator, Text: "no majority of the electors"}}, false
+		return nil, append([]plan.Hold{{Rule: plan.NoCoordinator, Text: "no majority of the electors"}}, holds...), false
 	}
 	if by != w.lastActor {
 		w.lastActor, w.failures = by, nil
@@ -223,13 +226,16 @@ func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 // mayAct asks the electors.
 func (w *world) mayAct(by *node, obs *cluster.Observation) bool {
 	record := obs.Electors
+	if len(record.Names) == 0 {
+		return len(obs.Members) == 0 // without electors nobody can tell whether another acts
+	}
 	granted := 0
 	for _, name := range record.Names {
 		if n := w.node(name); n != nil && w.connected(by, n) && n.electors.Token == record.Token && len(n.electors.Names) > 0 {
 			granted++
 		}
 	}
-	return len(record.Names) == 0 || granted >= cluster.Quorum(len(record.Names))
+	return granted >= cluster.Quorum(len(record.Names))
 }
 
 // carryOut does op with the faults that wait for an operation.

@@ -24,7 +24,7 @@ func (w *world) start(n *node, op *plan.MemberStart) error {
 		}
 	}
 	restored := n.prepared != nil && n.prepared.Backup != "" && op.Mode == plan.StartNew && !n.disk.data
-	n.assign(op)
+	n.assign(op, w.record)
 	if restored {
 		n.assigned.Quarantined, n.restored = true, ""
 	}
@@ -50,20 +50,24 @@ func (w *world) halfStart(n *node, op *plan.MemberStart) {
 	if n.disk.data || n.assigned != nil || !n.mayBegin(op) {
 		return
 	}
-	n.assign(op)
+	n.assign(op, w.record)
 	if op.Mode != plan.StartNew {
 		n.prepared = nil
 	}
 }
 
-func (n *node) assign(op *plan.MemberStart) {
+func (n *node) assign(op *plan.MemberStart, record cluster.Electors) {
 	a := cluster.Assigned{Token: op.Token, Version: op.Version}
 	if n.assigned != nil {
 		a.Quarantined = n.assigned.Quarantined
 	}
 	n.assigned = &a
 	if n.electors.Token != op.Token {
-		n.electors = cluster.Electors{Token: op.Token}
+		// The electors' record of who gives the order; a name in it that has lost its
+		// own record has to leave first.
+		if n.electors = (cluster.Electors{}); record.Token == op.Token && !slices.Contains(record.Names, n.name) {
+			n.electors = record
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ type world struct {
 	nonces     int
 	asked      int // restores
 	term       cluster.Term
+	helped     bool             // by an operator
+	record     cluster.Electors // of the coordinator that gives an order
 	lastActor  *node
 	published  *cluster.Observation // the last look of a coordinator that acted
 	failures   []failure
