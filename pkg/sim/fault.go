@@ -63,8 +63,8 @@ const (
 	DataCorrupt  FaultKind = "data corrupt"
 	NodeGone     FaultKind = "node gone for ever"
 	StoreEmptied FaultKind = "store emptied"
-	// RecordBehind takes a voter out of the electors' record: another release left
-	// it behind.
+	// RecordBehind leaves the next new voter out of the electors' record, as another
+	// release did, and takes an elector away for ever.
 	RecordBehind FaultKind = "voter not recorded"
 	// PromotedGone takes the node of the next new voter away for ever, before
 	// anyone has recorded that it votes.
@@ -125,6 +125,8 @@ func (w *world) inject(f Fault) {
 		n.failsTo = w.step + f.N
 	case PromotedGone:
 		w.promotedGone = true
+	case RecordBehind:
+		w.recordBehind = true
 	case SpecChanges:
 		w.spec.MemberCount = 1 + f.N%min(len(w.nodes), cluster.MaxMembers)
 	case Quarantined:
@@ -223,21 +225,17 @@ func (w *world) destroy(n *node, f Fault) {
 	case NodeGone:
 		n.shutdown()
 		n.gone = true
-	case RecordBehind:
-		w.leaveBehind(n)
 	}
 }
 
-// leaveBehind takes n out of the electors' record everywhere, as if its member
-// had just been promoted.
+// leaveBehind takes a new voter out of the electors' record, as another release
+// did until it was recorded, and one of the electors away for ever.
 func (w *world) leaveBehind(n *node) {
 	record, g := n.electors, w.group(n.electors.Token)
 	if g == nil || g.leader == 0 || g.voters()%2 == 0 || !slices.Contains(record.Names, n.name) {
 		return
 	}
-	if m := g.memberOn(n); m == nil || m.learner || slices.ContainsFunc(g.founders, func(f member) bool { return f.id == m.id }) {
-		return
-	}
+	w.recordBehind = false
 	record.Seq++
 	record.Names = slices.DeleteFunc(slices.Clone(record.Names), func(name cluster.NodeName) bool { return name == n.name })
 	for _, o := range w.nodes {
@@ -245,6 +243,7 @@ func (w *world) leaveBehind(n *node) {
 			o.electors = record
 		}
 	}
+	w.takeAway(w.node(record.Names[w.rand.IntN(len(record.Names))]))
 }
 
 // heal ends what has lasted long enough; everything, when all is quiet.
@@ -265,7 +264,7 @@ func (w *world) heal() {
 
 // calm ends the time of faults.
 func (w *world) calm() {
-	w.quiet, w.armed, w.delayed, w.promotedGone = true, nil, nil, false
+	w.quiet, w.armed, w.delayed, w.promotedGone, w.recordBehind = true, nil, nil, false, false
 	w.resume()
 	w.partition(0)
 	w.logf("QUIET")

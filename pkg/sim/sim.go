@@ -282,6 +282,8 @@ func (w *world) effect(by *node, obs *cluster.Observation, op plan.Operation, lo
 	w.checkQuorum(before, op)
 	if p, ok := op.(*plan.Promote); ok && err == nil && w.promotedGone {
 		w.takeAway(w.node(p.Name))
+	} else if ok && err == nil && w.recordBehind {
+		w.leaveBehind(w.node(p.Name))
 	}
 	w.ops++
 	if err == nil && lost {

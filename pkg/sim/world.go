@@ -41,6 +41,7 @@ type world struct {
 	delayed    []delayed
 	// promotedGone says that the node of the next new voter goes for ever.
 	promotedGone bool
+	recordBehind bool // see RecordBehind
 
 	ops    int
 	broken *violation
