@@ -119,6 +119,9 @@ func (l *Local) storage(reading cluster.Storage) cluster.Storage {
 	return s
 }
 
+// Storage tells how the member's disk takes writes. It takes no time.
+func (l *Local) Storage() cluster.Storage { return l.watch.Storage() }
+
 // Watch measures how the member's disk takes writes, until ctx ends.
 func (l *Local) Watch(ctx context.Context) { l.watch.Run(ctx) }
 

@@ -104,6 +104,9 @@ type Node struct {
 	ClockSkew time.Duration `json:"clockSkew,omitempty"`
 	// CertNotAfter is when the first of its leaf certificates ends.
 	CertNotAfter time.Time `json:"certNotAfter,omitzero"`
+	// Pause is the pause that the node remembers from when it last read the store,
+	// nil for none.
+	Pause *Request `json:"pause,omitempty"`
 	// SetAside is the old data that the node keeps, oldest first.
 	SetAside []SetAside `json:"setAside,omitempty"`
 	// Staged is a restore that the node prepares beside what it runs, nil for

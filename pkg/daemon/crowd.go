@@ -10,6 +10,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/discovery"
+	"github.com/etcdadm/etcdadm/pkg/fleet"
 	"github.com/etcdadm/etcdadm/pkg/gossip"
 	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/observe"
@@ -50,7 +51,7 @@ func newCrowd(ctx context.Context, d *Daemon, l net.Listener) (*crowd, error) {
 	c.finder, err = discovery.New(discovery.Options{
 		Self:      discovery.Record{Name: d.name, Address: d.node.address, Boot: d.node.boot},
 		Seeds:     c.seeds,
-		Directory: directory{d.store, d.remember},
+		Directory: directory{d.store, d.remember, d.rememberPause},
 		Interval:  d.c.DiscoveryInterval,
 		Join:      c.gossip.Join,
 		Alive:     c.alive,
@@ -139,10 +140,14 @@ func inLine(self cluster.NodeName, alive, electors []cluster.NodeName) []cluster
 // another does not. Otherwise the lowest live name does, not counting one that
 // let its lease run out: it is gone, and gossip has only not noticed yet.
 // Another elector does when nobody has had the lease for a while, because the
-// lowest may be alive and cut off from the electors.
+// lowest may be alive and cut off from the electors: also one that has voted for
+// itself, and lost that campaign.
 func shouldTry(self cluster.NodeName, alive []cluster.NodeName, v *vote, now time.Time) bool {
-	if v == nil || v.to == self {
+	if v == nil {
 		return slices.Index(alive, self) <= 0
+	}
+	if v.to == self {
+		v = &vote{at: v.at}
 	}
 	since := now.Sub(v.at)
 	if v.to != "" && since < lease.DefaultTTL {
@@ -159,6 +164,8 @@ type directory struct {
 	// remember is told the spec: a node that coordinates only later shall know it
 	// without the store.
 	remember func(cluster.Spec)
+	// paused is told the requests, for the pause.
+	paused func(cluster.Store)
 }
 
 // Nodes returns the records of all nodes.
@@ -170,6 +177,7 @@ func (d directory) Nodes(ctx context.Context) ([]discovery.Record, error) {
 	if view.Spec != nil {
 		d.remember(cluster.Spec{MemberCount: view.Spec.MemberCount, EtcdVersion: view.Spec.EtcdVersion})
 	}
+	d.paused(cluster.Store{Requests: fleet.Requests(view)})
 	var list []discovery.Record
 	for _, n := range view.Nodes {
 		list = append(list, discovery.Record{Name: n.Name, Address: n.Address, Boot: n.Boot, At: n.At})

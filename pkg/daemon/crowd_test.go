@@ -32,6 +32,8 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 		{"the lowest at once, when the lease was given back", "a", alive, voted("", 0), true},
 		{"not another, when the lease was given back", "b", alive, voted("", time.Second), false},
 		{"another, when the lowest does not take what was given back", "b", alive, voted("", orphaned+apart+1), true},
+		{"not another, when it has just voted for itself", "b", alive, voted("b", time.Second), false},
+		{"another that voted for itself long ago, and nobody has the lease", "b", alive, voted("b", orphaned+apart+1), true},
 		{"the third one later than the second", "c", alive, voted("", orphaned+apart+1), false},
 		{"the third", "c", alive, voted("", orphaned+2*apart+1), true},
 	} {

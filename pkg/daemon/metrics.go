@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -120,36 +119,14 @@ func kindOf(line string) string {
 	return "unknown"
 }
 
-// A health says whether the daemon works, and whether it is of use.
-type health struct {
-	mu    sync.Mutex
-	cycle time.Time
-}
-
-// beat records that the loop turned.
-func (h *health) beat(now time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.cycle = now
-}
-
-// stuckAfter is how long a turn of the loop may take: the longest operation
-// has half an hour (a backup).
-const stuckAfter = 35 * time.Minute
-
-func (h *health) alive(now time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return now.Sub(h.cycle) < stuckAfter
-}
-
-// serve answers /metrics, /healthz (the daemon's loop turns) and /readyz (this
+// serve answers /metrics, /healthz (the daemon's loop turns and its disk takes
+// writes) and /readyz (this
 // node's etcd runs if it should) until ctx ends.
-func (m *metrics) serve(ctx context.Context, l net.Listener, alive, ready func() bool) error {
-	answer := func(ok func() bool, text string) http.HandlerFunc {
+func (m *metrics) serve(ctx context.Context, l net.Listener, alive, ready func() error) error {
+	answer := func(ok func() error) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
-			if !ok() {
-				http.Error(w, text, http.StatusServiceUnavailable)
+			if err := ok(); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
 				return
 			}
 			fmt.Fprintln(w, "ok")
@@ -157,8 +134,8 @@ func (m *metrics) serve(ctx context.Context, l net.Listener, alive, ready func()
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	mux.Handle("/healthz", answer(alive, "the loop is stuck"))
-	mux.Handle("/readyz", answer(ready, "etcd is not running"))
+	mux.Handle("/healthz", answer(alive))
+	mux.Handle("/readyz", answer(ready))
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stopped()

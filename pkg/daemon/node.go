@@ -39,6 +39,7 @@ func (n *node) Observe(ctx context.Context) observe.Answer {
 	c, report := n.local.Look(ctx)
 	c.Address, c.Boot, c.CertNotAfter = n.address, n.boot, n.keys.renewer.NotAfter()
 	s := n.state.State()
+	c.Pause = s.Pause
 	// Of a later term than its own vote it knows only that there was one.
 	c.Lease.Term = s.Term
 	if s.Term == s.Grant.Term {

@@ -51,7 +51,11 @@ type Daemon struct {
 	fleet  *fleet.Fleet
 	pub    *publisher
 	nums   *metrics
-	health health
+	// keeping is held while something is written that the node remembers of the
+	// store.
+	keeping sync.Mutex
+	// progress says whether the loop turns.
+	progress progress
 
 	// closers end what was opened, last first.
 	closers []func(ctx context.Context)
@@ -263,7 +267,7 @@ func (d *Daemon) panicked(method string, value any, stack []byte) {
 func (d *Daemon) openFleet(context.Context) error {
 	o := fleet.Options{
 		Cluster: d.c.ClusterName, Name: d.name, Boot: d.node.boot, Self: d.node, Pool: d.pool, View: d.view,
-		Records: d.store, Peers: d.crowd.peers, Now: d.now,
+		Records: d.store, Peers: d.crowd.peers, Now: d.now, Fit: d.fit, Progress: d.turns,
 	}
 	if !d.c.EtcdInsecure {
 		o.EtcdTLS = d.keys.Client
@@ -280,7 +284,7 @@ func (d *Daemon) openFleet(context.Context) error {
 	d.nums = newMetrics(d.store.Requests,
 		func() cluster.ProcessState { return status().State },
 		func() int { return status().Restarts })
-	d.health.beat(d.now())
+	d.progress.within(d.now(), stuckAfter)
 	return nil
 }
 
@@ -355,12 +359,14 @@ func (d *Daemon) serveMetrics(ctx context.Context) {
 	}
 }
 
-func (d *Daemon) alive() bool { return d.health.alive(d.now()) }
-
-// ready says whether this node does its part: nothing to run, or etcd runs.
-func (d *Daemon) ready() bool {
+// ready says why this node does not do its part, nil where there is nothing to run,
+// or etcd runs.
+func (d *Daemon) ready() error {
 	s := d.state.State()
-	return s.Assigned == nil || s.Assigned.Stopped || d.proc.Status().State == cluster.ProcessRunning
+	if s.Assigned == nil || s.Assigned.Stopped || d.proc.Status().State == cluster.ProcessRunning {
+		return nil
+	}
+	return errors.New("etcd is not running")
 }
 
 func (d *Daemon) loop() *reconcile.Loop {
@@ -369,13 +375,18 @@ func (d *Daemon) loop() *reconcile.Loop {
 		Do:       d.fleet.Coordinator().Do,
 		NotYet:   apply.NotYet,
 		Previous: func(ctx context.Context) cluster.Observation { return previous(ctx, d.store, d.now()) },
+		Fit:      d.fit,
+		Turns:    func(within time.Duration) { d.progress.within(d.now(), within) },
+		Deadline: apply.Deadline,
 		Report:   d.report, Wake: d.crowd.changed(), Log: d.log, Now: d.now,
 	})
 }
 
 func (d *Daemon) look(ctx context.Context, prev cluster.Observation) cluster.Observation {
-	d.health.beat(d.now())
 	obs := d.fleet.Look(ctx, prev)
+	if obs.Store.Reachable {
+		d.rememberPause(obs.Store)
+	}
 	if d.c.Static != nil {
 		obs.Store.SpecMissing = false // the flags have it
 	}

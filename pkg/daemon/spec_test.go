@@ -101,7 +101,7 @@ func TestAWishThatCannotBeRememberedCounts(t *testing.T) {
 
 func TestNodesAreFoundInTheStoreWithTheWish(t *testing.T) {
 	d, s, _ := wishing(t, func(*Config) {})
-	dir := directory{s, d.remember}
+	dir := directory{s, d.remember, d.rememberPause}
 	own := discovery.Record{Name: "a", Address: "10.0.0.1:8000", Boot: "boot", At: time.Unix(1e9, 0).UTC()}
 	must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: 3, EtcdVersion: version}))
 	must(t, dir.Publish(t.Context(), own))
@@ -111,4 +111,23 @@ func TestNodesAreFoundInTheStoreWithTheWish(t *testing.T) {
 		t.Errorf("the records are %+v", list)
 	}
 	wantSpec(t, *d.state.State().Spec, 3, "3.6.16")
+}
+
+func TestAPauseIsRememberedOnTheDisk(t *testing.T) {
+	d, _, _ := wishing(t, func(*Config) {})
+	pause := cluster.Request{Name: "p1", Kind: cluster.RequestPause, By: "ann"}
+	onDisk := func() *cluster.Request {
+		t.Helper()
+		kept, err := nodestate.Read(d.c.DataDir)
+		must(t, err)
+		return kept.Pause
+	}
+	d.rememberPause(cluster.Store{Requests: []cluster.Request{{Name: "r", Kind: cluster.RequestRestore}, pause}})
+	if got := onDisk(); got == nil || got.Name != "p1" || got.By != "ann" {
+		t.Errorf("on the disk is %+v", got)
+	}
+	d.rememberPause(cluster.Store{})
+	if got := onDisk(); got != nil {
+		t.Errorf("after its end, on the disk is %+v", got)
+	}
 }

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"time"
+
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
 )
@@ -35,11 +37,48 @@ func (d *Daemon) remember(s cluster.Spec) {
 	if kept := d.state.State().Spec; kept != nil && kept.MemberCount == s.MemberCount && kept.EtcdVersion == s.EtcdVersion {
 		return
 	}
-	err := d.state.Update(func(st *nodestate.State) error {
-		st.Spec = &s
-		return nil
-	})
-	if err != nil {
-		d.log.Warn("the spec cannot be kept on disk", "error", err)
+	d.keep("the spec", func(st *nodestate.State) { st.Spec = &s })
+}
+
+// rememberPause keeps on disk whether the daemons are paused, as a store that can
+// be read says: a pause has to outlast a restart of all daemons without it.
+func (d *Daemon) rememberPause(s cluster.Store) {
+	r, paused := s.Pause()
+	kept := d.state.State().Pause
+	switch {
+	case paused && (kept == nil || kept.Name != r.Name):
+		d.keep("the pause", func(st *nodestate.State) { st.Pause = &r })
+	case !paused && kept != nil:
+		d.keep("the end of the pause", func(st *nodestate.State) { st.Pause = nil })
+	}
+}
+
+// keepPatience is how long the loop waits for the disk to take what is kept. It
+// is tried again where it is still different.
+const keepPatience = 300 * time.Millisecond
+
+// keep changes what the node remembers of the store. A disk that hangs does not
+// hold up the caller.
+func (d *Daemon) keep(what string, change func(*nodestate.State)) {
+	if !d.keeping.TryLock() {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer d.keeping.Unlock()
+		err := d.state.Update(func(st *nodestate.State) error {
+			change(st)
+			return nil
+		})
+		if err != nil {
+			d.log.Warn(what+" cannot be kept on disk", "error", err)
+		}
+	}()
+	patience := time.NewTimer(keepPatience)
+	defer patience.Stop()
+	select {
+	case <-done:
+	case <-patience.C:
 	}
 }

@@ -47,6 +47,8 @@ type Options struct {
 	// Peers returns the nodes that are known to exist.
 	Peers func() []observe.Peer
 	Now   func() time.Time
+	// Fit and Progress are those of [NewLease]; nil for always.
+	Fit, Progress func() error
 }
 
 // A Fleet looks and acts.
@@ -55,6 +57,9 @@ type Fleet struct {
 	lease *Lease
 	since time.Time
 
+	// storeRead says that the store has been read since the start. It is for whoever
+	// looks.
+	storeRead bool
 	// looking says that a look at the own machine is under way.
 	looking atomic.Bool
 
@@ -67,7 +72,7 @@ func New(o Options) *Fleet {
 	f := &Fleet{o: o, since: o.Now(), addresses: map[cluster.NodeName]string{}}
 	f.lease = NewLease(election.New(election.Options{
 		Cluster: o.Cluster, Self: o.Name, Boot: o.Boot, Voters: voters{f}, Now: o.Now,
-	}), o.Now)
+	}), o.Now, o.Fit, o.Progress)
 	return f
 }
 
@@ -80,13 +85,37 @@ func (f *Fleet) Look(ctx context.Context, prev cluster.Observation) cluster.Obse
 		Cluster: f.o.Cluster, Observer: f.o.Name, Since: f.since, Now: f.o.Now, Nonce: NewToken,
 		Peers: f.o.Peers, Ask: f.ask, Store: f.o.View.Answer, Probe: f.probe,
 	}, prev)
+	return f.took(obs)
+}
+
+// took takes in a look.
+func (f *Fleet) took(obs cluster.Observation) cluster.Observation {
 	f.learn(obs)
+	f.storeRead = f.storeRead || obs.Store.Reachable
+	if !f.storeRead {
+		obs.Store.Requests = paused(obs.Nodes)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, n := range obs.Nodes {
 		f.addresses[n.Name] = n.Address
 	}
 	return obs
+}
+
+// paused returns the pause that nodes remember, of those the last one: it holds
+// until the store can be read.
+func paused(nodes []cluster.Node) []cluster.Request {
+	var last *cluster.Request
+	for _, n := range nodes {
+		if n.Reachable && n.Pause != nil && (last == nil || n.Pause.At.After(last.At)) {
+			last = n.Pause
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return []cluster.Request{*last}
 }
 
 // learn takes in the terms that nodes have seen: one that was cut off may have
@@ -178,7 +207,7 @@ func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Ter
 	node, _ := plan.Target(op)
 	electors := f.lease.Electors()
 	if f.o.Self != nil && node == f.o.Name {
-		return f.o.Self.Execute(ctx, rpc.Execution{Operation: op, Term: term, Holder: f.o.Name, Electors: electors})
+		return f.executeHere(ctx, rpc.Execution{Operation: op, Term: term, Holder: f.o.Name, Electors: electors})
 	}
 	address, err := f.address(node)
 	if err != nil {
@@ -188,6 +217,19 @@ func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Ter
 		Cluster: f.o.Cluster, Argv: plan.Argv(op), Term: term, Holder: f.o.Name, Electors: electors,
 	})
 	return err
+}
+
+// executeHere has the own node carry an order out, and gives up when ctx ends, as
+// with any other node: a disk that hangs must not hold up the loop.
+func (f *Fleet) executeHere(ctx context.Context, e rpc.Execution) error {
+	done := make(chan error, 1)
+	go func() { done <- f.o.Self.Execute(ctx, e) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("order this node: %w", context.Cause(ctx))
+	}
 }
 
 // voters reaches the electors.

@@ -16,6 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/observe"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/rpc"
+	"github.com/etcdadm/etcdadm/pkg/rpc/election"
 )
 
 // home is daemon a of a town, as its own loop reaches it: without a port.
@@ -196,4 +197,32 @@ func TestAMemberOfASilentDaemonIsAskedItself(t *testing.T) {
 	if len(obs.Members) != 1 || !obs.Members[0].Healthy || obs.Token != "t1" || gaps(obs) != "node z, store" {
 		t.Errorf("members %+v, gaps %s", obs.Members, gaps(obs))
 	}
+}
+
+// The store is away since the start, and nodes remember that the daemons are paused.
+func TestARememberedPauseHoldsUntilTheStoreIsRead(t *testing.T) {
+	pause := func(name string, at int64) *cluster.Request {
+		return &cluster.Request{Name: name, Kind: cluster.RequestPause, At: time.Unix(at, 0)}
+	}
+	f := &Fleet{addresses: map[cluster.NodeName]string{}, lease: newTestLease()}
+	obs := cluster.Observation{Nodes: []cluster.Node{
+		{Name: "a", Reachable: true, Pause: pause("old", 1)}, {Name: "b", Reachable: true, Pause: pause("new", 2)},
+		{Name: "c", Pause: pause("told long ago", 3)}, {Name: "d", Reachable: true},
+	}}
+	got := f.took(obs)
+	if r, ok := got.Store.Pause(); !ok || r.Name != "new" {
+		t.Errorf("with a store that was never read: %+v, %t", r, ok)
+	}
+	obs.Store.Reachable = true
+	if r, ok := f.took(obs).Store.Pause(); ok {
+		t.Errorf("with a store that says otherwise: %+v", r)
+	}
+	obs.Store.Reachable = false
+	if r, ok := f.took(obs).Store.Pause(); ok {
+		t.Errorf("with a store that said otherwise: %+v", r)
+	}
+}
+
+func newTestLease() *Lease {
+	return NewLease(election.New(election.Options{Cluster: "main", Self: "a", Boot: "boot"}), time.Now, nil, nil)
 }

@@ -20,19 +20,42 @@ const campaignTimeout = 2 * time.Second
 type Lease struct {
 	session *election.Session
 	now     func() time.Time
+	// fit says why this node should not act now, progress why it does not get on.
+	fit, progress func() error
 
 	mu   sync.Mutex
 	stop context.CancelFunc
 	kept chan struct{}
 }
 
-// NewLease returns a lease that is not held.
-func NewLease(s *election.Session, now func() time.Time) *Lease { return &Lease{session: s, now: now} }
+// NewLease returns a lease that is not held. It is neither asked for nor proven
+// while fit returns an error, and not renewed in the background while progress
+// does either: nil for always.
+func NewLease(s *election.Session, now func() time.Time, fit, progress func() error) *Lease {
+	always := func() error { return nil }
+	if fit == nil {
+		fit = always
+	}
+	if progress == nil {
+		progress = always
+	}
+	return &Lease{session: s, now: now, fit: fit, progress: progress}
+}
+
+func (l *Lease) may() error {
+	if err := l.fit(); err != nil {
+		return err
+	}
+	return l.progress()
+}
 
 // Acquire asks the electors for the lease. When it returns nil the lease is
 // held and renewed in the background until ctx ends, it is lost, or Release.
 // The error is a [*lease.HeldError] where somebody else has it.
 func (l *Lease) Acquire(ctx context.Context, electors cluster.Electors) error {
+	if err := l.fit(); err != nil {
+		return err
+	}
 	l.session.Enter(electors.Token)
 	l.session.Learn(electors, electors.Term)
 	try, cancel := context.WithTimeout(ctx, campaignTimeout)
@@ -59,7 +82,7 @@ func (l *Lease) keep(ctx context.Context) {
 	go func() {
 		defer close(kept)
 		// That a lease is lost shows in Held; why is in the next campaign's answers.
-		_ = l.session.Keep(ctx)
+		_ = l.session.Keep(ctx, l.may)
 	}()
 }
 
@@ -103,6 +126,9 @@ func (l *Lease) Confirm(ctx context.Context) (context.Context, context.CancelFun
 	if len(l.session.Electors().Names) == 0 {
 		ctx, cancel := context.WithCancel(ctx)
 		return ctx, cancel, 0, nil
+	}
+	if err := l.fit(); err != nil {
+		return nil, nil, 0, err
 	}
 	term, until, err := l.session.Confirm(ctx)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,7 +71,7 @@ func (p *parliament) hang(list ...cluster.NodeName) {
 // lease is a lease of the daemon name. Nothing of it is left when the test
 // ends; the bubble would say so.
 func (p *parliament) lease(name cluster.NodeName) *Lease {
-	l := NewLease(election.New(election.Options{Cluster: "main", Self: name, Boot: cluster.Token("boot-" + name), Voters: p}), time.Now)
+	l := NewLease(election.New(election.Options{Cluster: "main", Self: name, Boot: cluster.Token("boot-" + name), Voters: p}), time.Now, nil, nil)
 	p.t.Cleanup(l.Close)
 	return l
 }
@@ -287,5 +288,47 @@ func TestAnotherIncarnationEndsTheLease(t *testing.T) {
 			t.Error("electors of one incarnation granted a lease of another")
 		}
 		wantHeld(t, a, 0)
+	})
+}
+
+// A holder that does not get on must not keep others from the lease, and one that
+// is unfit gets none, nor proves any.
+func TestALeaseOfADaemonThatDoesNotGetOnRunsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stuck, unfit atomic.Bool
+		says := func(b *atomic.Bool, text string) func() error {
+			return func() error {
+				if b.Load() {
+					return errors.New(text)
+				}
+				return nil
+			}
+		}
+		p := founded(t)
+		s := election.New(election.Options{Cluster: "main", Self: "a", Boot: "boot-a", Voters: p})
+		l := NewLease(s, time.Now, says(&unfit, "the disk hangs"), says(&stuck, "the loop is stuck"))
+		defer l.Close()
+		must(t, l.Acquire(t.Context(), record()))
+		held := func() bool { _, ok := l.Held(); return ok }
+		time.Sleep(time.Minute)
+		if !held() {
+			t.Fatal("it is not renewed")
+		}
+		stuck.Store(true)
+		time.Sleep(lease.DefaultTTL)
+		if held() {
+			t.Error("it is renewed while the loop is stuck")
+		}
+		stuck.Store(false)
+		unfit.Store(true)
+		if err := l.Acquire(t.Context(), record()); err == nil || !strings.Contains(err.Error(), "the disk hangs") {
+			t.Errorf("an unfit daemon asks for the lease: %v", err)
+		}
+		unfit.Store(false)
+		must(t, l.Acquire(t.Context(), record()))
+		unfit.Store(true)
+		if _, _, _, err := l.Confirm(t.Context()); err == nil || !strings.Contains(err.Error(), "the disk hangs") {
+			t.Errorf("an unfit daemon proves its lease: %v", err)
+		}
 	})
 }

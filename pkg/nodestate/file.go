@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/hostfs"
 )
@@ -63,11 +64,22 @@ type File struct {
 	dir  string
 	self Self
 	lock *hostfs.LockedFile
+	// turn is taken by whoever writes. The disk may hang, so nobody waits for it
+	// without a bound, and who only reads does not wait at all.
+	turn chan struct{}
+	// write is hostfs.WriteFile; tests have disks that hang.
+	write func(path string, data []byte, perm os.FileMode) error
+	limit time.Duration
 
 	mu     sync.Mutex
 	closed bool
 	state  State
-	nodes  []etcdNode
+	// since is when the write under way began, zero for none.
+	since time.Time
+
+	// What follows is for the holder of the turn.
+
+	nodes []etcdNode
 	// own is the content of etcdadm.json, nil where a write failed and the
 	// content is not known.
 	own []byte
@@ -91,7 +103,7 @@ func Open(dir string, self Self) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open node state: %w", err)
 	}
-	f := &File{dir: dir, self: self, lock: lock}
+	f := &File{dir: dir, self: self, lock: lock, turn: make(chan struct{}, 1), write: hostfs.WriteFile, limit: writeLimit}
 	if err := f.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open node state: %w", err), lock.Unlock())
 	}
@@ -123,16 +135,47 @@ func Read(dir string) (State, error) {
 	return l.state, nil
 }
 
+// writeLimit bounds how long one caller waits for the disk. A write takes
+// milliseconds; on a busy machine, some hundred.
+const writeLimit = 5 * time.Second
+
+// A SlowError says that the disk has not taken a write in time. It may take it
+// later.
+type SlowError struct{ Waited time.Duration }
+
+func (e *SlowError) Error() string {
+	return fmt.Sprintf("the disk has not taken a write for %s", e.Waited)
+}
+
 // Close frees the lock on the data directory. After it, Update returns
-// os.ErrClosed. A second Close does nothing.
+// os.ErrClosed. A second Close does nothing. While a write hangs, the lock stays.
 func (f *File) Close() error {
+	limit := time.NewTimer(f.limit)
+	defer limit.Stop()
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.closed = true
+	f.mu.Unlock()
+	if err := f.take(limit.C); err != nil {
+		return fmt.Errorf("close node state: %w", err)
+	}
+	defer f.leave()
 	return f.lock.Unlock()
 }
 
-// State returns a deep copy of what the node remembers.
+// take waits for the turn to write.
+func (f *File) take(limit <-chan time.Time) error {
+	select {
+	case f.turn <- struct{}{}:
+		return nil
+	case <-limit:
+		return &SlowError{f.limit}
+	}
+}
+
+func (f *File) leave() { <-f.turn }
+
+// State returns a deep copy of what the node remembers. It does not wait for the
+// disk.
 func (f *File) State() State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,33 +191,81 @@ func (f *File) State() State {
 // on the disk. If change returns an error, Update returns it and nothing has
 // happened. If the change breaks a promise (a lower term, a second holder of
 // the lease of one term) or cannot be written, Update returns an error and
-// [File.State] is what it was.
+// [File.State] is what it was. It waits for a disk that hangs for some seconds,
+// and then returns a [*SlowError].
 //
 // After a failed write the disk may hold the old state or the new one, and a
-// restart may find either. So a caller must neither act on a state that was
-// not kept nor rely on its absence.
+// restart may find either; after a [*SlowError], [File.State] may be the new one
+// later. So a caller must neither act on a state that was not kept nor rely on
+// its absence.
 //
-// change is called with the lock held: it must not call methods of f.
+// One change is made at a time: change must not call Update.
 func (f *File) Update(change func(*State) error) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return fmt.Errorf("update node state: %w", os.ErrClosed)
+	limit := time.NewTimer(f.limit)
+	defer limit.Stop()
+	if err := f.take(limit.C); err != nil {
+		return fmt.Errorf("update node state: %w", err)
 	}
-	next, err := f.state.clone()
+	next, err := f.next(change)
+	if err != nil {
+		f.leave()
+		return err
+	}
+	done := make(chan error, 1)
+	f.writing(time.Now())
+	go func() {
+		err := f.save(next)
+		f.writing(time.Time{})
+		f.leave()
+		done <- err
+	}()
+	select {
+	case err = <-done:
+	case <-limit.C:
+		err = &SlowError{f.limit}
+	}
 	if err != nil {
 		return fmt.Errorf("update node state: %w", err)
 	}
-	if err := change(&next); err != nil {
-		return err
-	}
-	if err := f.state.checkStep(next); err != nil {
-		return fmt.Errorf("update node state: %w", err)
-	}
-	if err := f.save(next); err != nil {
-		return fmt.Errorf("update node state: %w", err)
-	}
 	return nil
+}
+
+func (f *File) writing(since time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.since = since
+}
+
+// Waiting returns for how long the disk has not taken the write that is under
+// way, zero for none.
+func (f *File) Waiting(now time.Time) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.since.IsZero() {
+		return 0
+	}
+	return now.Sub(f.since)
+}
+
+// next returns the state after change, which is allowed to follow.
+func (f *File) next(change func(*State) error) (State, error) {
+	f.mu.Lock()
+	closed, now := f.closed, f.state
+	f.mu.Unlock()
+	if closed {
+		return State{}, fmt.Errorf("update node state: %w", os.ErrClosed)
+	}
+	next, err := now.clone()
+	if err != nil {
+		return State{}, fmt.Errorf("update node state: %w", err)
+	}
+	if err := change(&next); err != nil {
+		return State{}, err
+	}
+	if err := now.checkStep(next); err != nil {
+		return State{}, fmt.Errorf("update node state: %w", err)
+	}
+	return next, nil
 }
 
 // save writes next to the disk, first etcdadm.json and then, where it differs,
@@ -193,7 +284,7 @@ func (f *File) save(next State) error {
 		return err
 	}
 	if !same {
-		if err := hostfs.WriteFile(filepath.Join(f.dir, compatName), compat, 0o600); err != nil {
+		if err := f.write(filepath.Join(f.dir, compatName), compat, 0o600); err != nil {
 			f.remember(now)
 			// Both files back to the old state, as far as the disk allows.
 			old := digest(toCompat(f.state, f.self, f.nodes))
@@ -201,6 +292,8 @@ func (f *File) save(next State) error {
 		}
 		f.maybe = []string{now}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.state = next
 	return nil
 }
@@ -222,7 +315,7 @@ func (f *File) writeOwn(s State, now string) error {
 		return nil
 	}
 	f.own = nil
-	if err := hostfs.WriteFile(filepath.Join(f.dir, ownName), own, 0o600); err != nil {
+	if err := f.write(filepath.Join(f.dir, ownName), own, 0o600); err != nil {
 		return err
 	}
 	f.own = own

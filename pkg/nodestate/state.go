@@ -47,6 +47,9 @@ type State struct {
 	// Spec is the last wish that the node saw, nil for none: it is known when
 	// the store is not reachable.
 	Spec *cluster.Spec `json:"spec,omitempty"`
+	// Pause is the request by which the daemons are paused, as the node last saw
+	// it, nil for none.
+	Pause *cluster.Request `json:"pause,omitempty"`
 }
 
 // Differs says that the data of one member is not that of a majority of the

@@ -169,8 +169,8 @@ func TestSinceWhenIsCarriedByMemberID(t *testing.T) {
 	}
 	first := down(0).merge(cluster.Observation{})
 	equal(t, "unhealthy since", memberOf(t, first, 2).UnhealthySince, noon)
-	second := down(time.Minute).merge(first)
-	equal(t, "unhealthy since, a minute later", memberOf(t, second, 2).UnhealthySince, noon)
+	second := down(maxGap).merge(first)
+	equal(t, "unhealthy since, a moment later", memberOf(t, second, 2).UnhealthySince, noon)
 
 	up := three("t1")
 	up.in.at = noon.Add(2 * time.Minute)
@@ -189,8 +189,8 @@ func TestALearnersTimeIsCarried(t *testing.T) {
 	}
 	first := learning(0).merge(cluster.Observation{})
 	equal(t, "learner since", memberOf(t, first, 3).LearnerSince, noon)
-	second := learning(time.Minute).merge(first)
-	equal(t, "learner since, a minute later", memberOf(t, second, 3).LearnerSince, noon)
+	second := learning(maxGap).merge(first)
+	equal(t, "learner since, a moment later", memberOf(t, second, 3).LearnerSince, noon)
 	promoted := three("t1").merge(second)
 	equal(t, "learner since, promoted", memberOf(t, promoted, 3).LearnerSince, time.Time{})
 }
@@ -285,5 +285,24 @@ func TestAnotherClusterAtTheRightPlaceIsLeftOut(t *testing.T) {
 				equal(t, "cluster of "+v.Member.String(), v.ClusterID, cluster.ClusterID(77))
 			}
 		})
+	}
+}
+
+// An observer that stood still finds a member unhealthy that was so before. What
+// happened in between nobody has seen.
+func TestTimeInWhichNobodyLookedDoesNotCount(t *testing.T) {
+	without := func() *world {
+		w := three("t1")
+		w.in.nodes[2].answer.Report = nil
+		return w
+	}
+	first := without().merge(cluster.Observation{})
+	for _, gap := range []time.Duration{time.Second, maxGap, 10 * time.Minute} {
+		next := without()
+		next.in.at = first.At.Add(gap)
+		m := memberOf(t, next.merge(first), 3)
+		if got, want := next.in.at.Sub(m.UnhealthySince), min(gap, maxGap); m.Healthy || got != want {
+			t.Errorf("after %v without a look it is unhealthy for %v, want %v (healthy: %t)", gap, got, want, m.Healthy)
+		}
 	}
 }

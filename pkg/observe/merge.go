@@ -200,10 +200,16 @@ func (in inputs) evidence(obs *cluster.Observation, voices []voice, m cluster.Me
 	return e
 }
 
+// maxGap is the longest time between two looks that counts: a look at sources that
+// hang and the longest pause. Who stood still for longer, or had another thing to do,
+// did not see how the others did meanwhile.
+const maxGap = 5 * time.Second
+
 // carry keeps, by member id, since when a member is unhealthy or a learner. A
 // look that no majority took part in says nothing about those it did not see:
 // an observer that was cut off must not find everybody else dead for long when
-// it comes back.
+// it comes back. Nor must one that stood still: time in which nobody looked does
+// not count.
 func carry(m *cluster.Member, at time.Time, prev cluster.Observation, quorate bool) {
 	var old cluster.Member
 	for _, p := range prev.Members {
@@ -211,17 +217,20 @@ func carry(m *cluster.Member, at time.Time, prev cluster.Observation, quorate bo
 			old = p
 		}
 	}
-	if !m.Healthy && quorate {
-		m.UnhealthySince = at
-		if !old.UnhealthySince.IsZero() {
-			m.UnhealthySince = old.UnhealthySince
+	since := func(t time.Time) time.Time {
+		if t.IsZero() {
+			return at
 		}
+		if prev.At.IsZero() {
+			return t // it comes from another coordinator, and counts from now on
+		}
+		return t.Add(max(0, at.Sub(prev.At)-maxGap))
+	}
+	if !m.Healthy && quorate {
+		m.UnhealthySince = since(old.UnhealthySince)
 	}
 	if m.Learner {
-		m.LearnerSince = at
-		if !old.LearnerSince.IsZero() {
-			m.LearnerSince = old.LearnerSince
-		}
+		m.LearnerSince = since(old.LearnerSince)
 	}
 }
 

@@ -54,6 +54,14 @@ type Options struct {
 	Previous func(ctx context.Context) cluster.Observation
 	// Report is told what came out of each look. It must not block for long.
 	Report func(ctx context.Context, r Report)
+	// Fit says why this daemon should not coordinate now, whatever Candidate says;
+	// nil means never. It gives the lease back then.
+	Fit func() error
+	// Turns is told, again and again, within which time it will be told again, as
+	// long as the loop turns. It may be nil.
+	Turns func(within time.Duration)
+	// Deadline says how long an operation may take; nil for no time worth telling.
+	Deadline func(op plan.Operation) time.Duration
 	// Wake ends a pause early.
 	Wake <-chan struct{}
 	Log  *slog.Logger
@@ -94,6 +102,10 @@ const (
 	// nobody has and that no majority grants.
 	pauseCampaign = 5 * time.Second
 	pauseStandby  = 250 * time.Millisecond
+	// turnLimit is how long a turn may take without its operation: what the last
+	// coordinator published, a look, a campaign, each with its deadline, and some
+	// time for a busy machine.
+	turnLimit = 8 * time.Second
 )
 
 // A Loop runs until its context ends.
@@ -111,6 +123,15 @@ type Loop struct {
 
 // New returns a loop.
 func New(o Options) *Loop {
+	if o.Fit == nil {
+		o.Fit = func() error { return nil }
+	}
+	if o.Turns == nil {
+		o.Turns = func(time.Duration) {}
+	}
+	if o.Deadline == nil {
+		o.Deadline = func(plan.Operation) time.Duration { return 0 }
+	}
 	return &Loop{o: o, events: events{log: o.Log}}
 }
 
@@ -132,13 +153,19 @@ func (l *Loop) Run(ctx context.Context) {
 		case <-l.o.Wake:
 		case <-l.backupEnded():
 		}
-		timer.Reset(l.cycle(ctx))
+		l.o.Turns(turnLimit)
+		pause := l.cycle(ctx)
+		l.o.Turns(pause + turnLimit)
+		timer.Reset(pause)
 	}
 }
 
 // cycle is one turn; it returns the pause until the next.
 func (l *Loop) cycle(ctx context.Context) time.Duration {
 	_, held := l.o.Lease.Held()
+	if err := l.o.Fit(); err != nil {
+		return l.yield(ctx, held, err)
+	}
 	if !held && !l.o.Candidate() {
 		l.standby()
 		return pauseStandby
@@ -168,6 +195,18 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 	}
 	l.report(ctx, r)
 	return min(pauseAfter(r), l.tries.next(l.o.Now()))
+}
+
+// yield gives the lease back: another daemon gets on where this one would not.
+func (l *Loop) yield(ctx context.Context, held bool, why error) time.Duration {
+	if held {
+		l.o.Log.Error("this daemon gives the lease back", "error", why)
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		l.o.Lease.Release(ctx)
+	}
+	l.standby()
+	return pauseStandby
 }
 
 // lead makes sure that this daemon may act. A cluster without electors is
@@ -281,6 +320,7 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 		return pauseActive
 	}
 	began := l.o.Now()
+	l.o.Turns(l.o.Deadline(op) + turnLimit)
 	err := l.o.Do(ctx, r.Spec, r.Observation, op)
 	transient := l.o.NotYet != nil && l.o.NotYet(err)
 	l.tries.note(line, err, transient, l.o.Now())

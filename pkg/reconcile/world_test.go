@@ -32,6 +32,10 @@ type world struct {
 	fail func(op plan.Operation) error
 	// show changes what a look shows of the world, nil for nothing.
 	show func(obs *cluster.Observation)
+	// unfit is why the daemon should not coordinate, until when it said that the
+	// loop turns.
+	unfit error
+	until time.Time
 
 	lease    fakeLease
 	protocol []string
@@ -135,7 +139,18 @@ func (w *world) options() Options {
 			defer w.mu.Unlock()
 			return w.spec
 		},
-		Do: w.do, NotYet: apply.NotYet,
+		Fit: func() error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.unfit
+		},
+		Turns: func(within time.Duration) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.until = time.Now().Add(within)
+		},
+		Deadline: func(plan.Operation) time.Duration { return 5 * time.Second },
+		Do:       w.do, NotYet: apply.NotYet,
 		Previous: func(context.Context) cluster.Observation {
 			w.mu.Lock()
 			defer w.mu.Unlock()

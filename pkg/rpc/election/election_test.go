@@ -28,6 +28,8 @@ type net struct {
 	delay  time.Duration
 }
 
+func always() error { return nil }
+
 func newNet(t *testing.T, founders, later []cluster.NodeName) *net {
 	t.Helper()
 	n := &net{voters: map[cluster.NodeName]*Voter{}, calls: map[cluster.NodeName]int{}}
@@ -132,7 +134,7 @@ func TestAHungMajorityEndsTheLeaseInTime(t *testing.T) {
 		must(t, s.Campaign(t.Context()))
 		begin := time.Now()
 		n.set(list{"b", "c"}, nil)
-		err := s.Keep(t.Context())
+		err := s.Keep(t.Context(), always)
 		wantErr(t, err, "deadline exceeded")
 		var lost *LostError
 		if !errors.As(err, &lost) || len(lost.Answers) != 2 {
@@ -159,7 +161,7 @@ func TestKeepKeeps(t *testing.T) {
 		must(t, s.Campaign(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		must(t, s.Keep(ctx))
+		must(t, s.Keep(ctx, always))
 		if term, _, ok := s.Held(time.Now()); !ok || term != 1 {
 			t.Errorf("after an hour: term %d, held %v", term, ok)
 		}

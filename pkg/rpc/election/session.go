@@ -241,9 +241,10 @@ func (s *Session) Release(ctx context.Context) {
 	}
 }
 
-// Keep renews the lease every [lease.RenewEvery]. It returns nil when ctx is
-// over, and the last error when the lease is.
-func (s *Session) Keep(ctx context.Context) error {
+// Keep renews the lease every [lease.RenewEvery], as long as may returns nil: a
+// holder that does not get on must not keep others from it. It returns nil when
+// ctx is over, and the last error when the lease is.
+func (s *Session) Keep(ctx context.Context, may func() error) error {
 	t := time.NewTicker(lease.RenewEvery)
 	defer t.Stop()
 	for {
@@ -252,7 +253,10 @@ func (s *Session) Keep(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
-		err := s.Renew(ctx)
+		err := may()
+		if err == nil {
+			err = s.Renew(ctx)
+		}
 		if _, _, ok := s.Held(s.o.Now()); !ok && ctx.Err() == nil {
 			if err == nil {
 				err = errors.New("the lease was given back")

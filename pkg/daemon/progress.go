@@ -1,0 +1,64 @@
+package daemon
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A progress says whether the loop turns: it is told again and again within
+// which time it will be told again.
+type progress struct {
+	mu    sync.Mutex
+	until time.Time
+}
+
+// within takes in that the loop will be heard of again before d has passed.
+func (p *progress) within(now time.Time, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = now.Add(d)
+}
+
+// err says that the loop has not been heard of in time, and for more than slack.
+func (p *progress) err(now time.Time, slack time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if late := now.Sub(p.until); late > slack {
+		return fmt.Errorf("the loop is stuck, and should have turned %s ago", late.Round(time.Second))
+	}
+	return nil
+}
+
+const (
+	// stuckAfter is how late the loop may be before the daemon says that it is
+	// stuck: the lease is no longer renewed from the first moment on.
+	stuckAfter = 10 * time.Second
+	// hangs is how long a write may take before the node leaves coordinating to
+	// others, which costs little: a thousand times what a disk needs, and more than
+	// a busy machine takes.
+	hangs = 4 * time.Second
+)
+
+// fit says why this node should leave coordinating to others: it can neither
+// vote nor obey while its disk takes no writes.
+func (d *Daemon) fit() error {
+	if waits := d.state.Waiting(d.now()); waits > hangs {
+		return fmt.Errorf("the disk of %s has not taken a write for %s", d.c.DataDir, waits.Round(time.Second))
+	}
+	if s := d.node.local.Storage(); s.Bad() || s.Pending > hangs {
+		return fmt.Errorf("the disk hangs: %s", s)
+	}
+	return nil
+}
+
+// turns says why the loop does not get on.
+func (d *Daemon) turns() error { return d.progress.err(d.now(), 0) }
+
+// alive says why the daemon does not work.
+func (d *Daemon) alive() error {
+	if err := d.fit(); err != nil {
+		return err
+	}
+	return d.progress.err(d.now(), stuckAfter)
+}

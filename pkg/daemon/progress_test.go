@@ -1,0 +1,34 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+)
+
+func TestALoopThatDoesNotTurnIsStuck(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	var p progress
+	p.within(now, 20*time.Second)
+	for _, tc := range []struct {
+		after           time.Duration
+		renewed, isWell bool
+	}{
+		{0, true, true},
+		{20 * time.Second, true, true},
+		{20*time.Second + 1, false, true},
+		{20*time.Second + stuckAfter, false, true},
+		{20*time.Second + stuckAfter + 1, false, false},
+	} {
+		at := now.Add(tc.after)
+		if got := p.err(at, 0) == nil; got != tc.renewed {
+			t.Errorf("after %v the lease is renewed: %t", tc.after, got)
+		}
+		if got := p.err(at, stuckAfter) == nil; got != tc.isWell {
+			t.Errorf("after %v the daemon is well: %t", tc.after, got)
+		}
+	}
+	p.within(now.Add(time.Hour), time.Second)
+	if err := p.err(now.Add(time.Hour), 0); err != nil {
+		t.Errorf("after it has turned again: %v", err)
+	}
+}
