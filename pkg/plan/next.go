@@ -26,8 +26,14 @@ func Next(spec cluster.Spec, obs cluster.Observation) (Operation, []Hold) {
 }
 
 // failing reports, with a hold, whether op failed a moment ago and has to
-// wait.
+// wait, or is for a node that could not carry it out: its disk hangs.
 func (l *look) failing(op Operation) bool {
+	if name, ok := Target(op); ok {
+		if n := l.node(name); n != nil && n.Reachable && n.Storage.Bad() {
+			l.holdHung(n)
+			return true
+		}
+	}
 	f := l.failure(op)
 	if f != nil {
 		l.hold(OperationFailed, "%s: %s", f.Line, f.Text)

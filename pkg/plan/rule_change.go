@@ -41,7 +41,7 @@ func ruleLearner(l *look) (Operation, verdict) {
 		l.hold(LearnerBehind, "%s cannot be used as it is", n.Name)
 		return nil, goOn
 	case n.Storage.Bad():
-		l.hold(DiskHung, "%s", l.diskTrouble(n))
+		l.holdHung(n)
 		return nil, goOn
 	case m.Name != "" && n.Disk.State == cluster.DiskEmpty && n.Process.State == cluster.ProcessStopped:
 		// It ran once and lost its data: the same member may not start again

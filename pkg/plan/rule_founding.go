@@ -209,7 +209,7 @@ func (l *look) able() []*cluster.Node {
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
 		shared := n.Published || len(l.policy.StaticNodes) > 0
-		if n.Reachable && n.Conflict == "" && n.Disk.State == cluster.DiskEmpty && shared && slices.Contains(n.Versions, l.spec.EtcdVersion) {
+		if n.Reachable && n.Conflict == "" && n.Disk.State == cluster.DiskEmpty && !n.Storage.Bad() && shared && slices.Contains(n.Versions, l.spec.EtcdVersion) {
 			able = append(able, n)
 		}
 	}
@@ -241,6 +241,8 @@ func (l *look) holdFounding(have int) {
 	l.hold(WaitingForNodes, "founding %d members, %d nodes are ready", l.spec.MemberCount, have)
 	for _, n := range l.obs.Nodes {
 		switch {
+		case n.Reachable && n.Storage.Bad():
+			l.holdHung(&n)
 		case !n.Reachable:
 			l.hold(WaitingForNodes, "%s does not answer", n.Name)
 		case !slices.Contains(n.Versions, l.spec.EtcdVersion):

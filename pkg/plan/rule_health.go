@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -18,7 +19,7 @@ func ruleHealth(l *look) (Operation, verdict) {
 		switch m.Condition {
 		case cluster.Hung:
 			if n != nil {
-				l.hold(DiskHung, "%s", l.diskTrouble(n))
+				l.holdHung(n)
 			}
 		case cluster.Slow:
 			l.hold(DiskSlow, "%s: %s", l.called(m), m.Why)
@@ -56,6 +57,14 @@ func (l *look) moveLeader(leader cluster.Member) Operation {
 		return nil
 	}
 	return &MoveLeader{To: to}
+}
+
+// holdHung says once that n's disk hangs.
+func (l *look) holdHung(n *cluster.Node) {
+	h := Hold{Rule: DiskHung, Text: l.diskTrouble(n)}
+	if !slices.Contains(l.holds, h) {
+		l.holds = append(l.holds, h)
+	}
 }
 
 // diskTrouble names the machine, the disk, and what to do.
@@ -147,7 +156,7 @@ func (l *look) gray() bool {
 	_, _ = ruleHealth(l)
 	for i := range l.obs.Nodes {
 		if n := &l.obs.Nodes[i]; n.Reachable && n.Storage.Bad() && l.memberOf(n) == nil && nodes[n.Name] {
-			l.hold(DiskHung, "%s", l.diskTrouble(n))
+			l.holdHung(n)
 		}
 	}
 	return len(l.holds) > before

@@ -107,10 +107,6 @@ func ruleEvicted(l *look) (Operation, verdict) {
 		if !n.Reachable || n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable || l.fits(n) {
 			continue
 		}
-		if n.Storage.Bad() {
-			l.hold(DiskHung, "%s", l.diskTrouble(n))
-			continue
-		}
 		if l.frozen && slices.Contains(l.obs.Electors.Names, n.Name) {
 			continue // the electors' record may be needed until the new one is written
 		}

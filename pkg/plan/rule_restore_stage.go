@@ -56,7 +56,7 @@ func (l *look) stagedFor(r cluster.Request) *cluster.Staged {
 		}
 		fits := !slices.ContainsFunc(s.Voters, func(seat cluster.Seat) bool {
 			v := l.node(seat.Name)
-			return v == nil || !v.Reachable || v.Conflict != "" || !slices.Equal(v.URLs.Peer, seat.PeerURLs)
+			return v == nil || !v.Reachable || v.Storage.Bad() || v.Conflict != "" || !slices.Equal(v.URLs.Peer, seat.PeerURLs)
 		})
 		if fits {
 			return s
@@ -94,6 +94,8 @@ func (l *look) ableToRestore(r cluster.Request, version etcdversion.Version) []*
 			l.hold(NodeUnreachable, "%s does not answer", n.Name)
 		case l.awaitsSwitch(n):
 			l.hold(Restoring, "%s has yet to change over to incarnation %s, which was restored before", n.Name, n.Staged.Token)
+		case n.Storage.Bad():
+			l.holdHung(n)
 		case n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable:
 			l.hold(DiskUnreadable, "%s cannot be restored on: %s%s", n.Name, n.Conflict, n.Disk.Problem)
 		case !slices.Contains(n.Versions, version):

@@ -47,6 +47,18 @@ var controls = []struct {
 		}
 		return plan.Next(spec, obs)
 	}},
+	{"takes a member that answers for healthy", "check", "quorum", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+		obs.Members, obs.Nodes = append([]cluster.Member(nil), obs.Members...), append([]cluster.Node(nil), obs.Nodes...)
+		for i := range obs.Members {
+			if m := &obs.Members[i]; m.Condition == cluster.Hung || m.Condition == cluster.Late || m.Condition == cluster.Stuck {
+				m.Healthy, m.Condition, m.UnhealthySince = true, cluster.Serving, time.Time{}
+			}
+		}
+		for i := range obs.Nodes {
+			obs.Nodes[i].Storage = cluster.Storage{}
+		}
+		return plan.Next(spec, obs)
+	}},
 	{"removes the leader", "check", "", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
 		op, holds := plan.Next(spec, obs)
 		if _, ok := op.(*plan.MoveLeader); ok {

@@ -22,7 +22,7 @@ var (
 func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error {
 	if name, ok := plan.Target(op); ok {
 		n := w.node(name)
-		if n == nil || !w.connected(by, n) || !w.quiet && w.step < n.failsTo {
+		if n == nil || !w.connected(by, n) || n.hangs() || !w.quiet && w.step < n.failsTo {
 			return errSilent
 		}
 		w.record = obs.Electors
@@ -97,7 +97,7 @@ func (w *world) writeElectors(by *node, op *plan.ElectorsWrite) error {
 		// A new elector is asked first: without it the record may have no majority.
 		// One that has not taken the record refuses.
 		n := w.node(name)
-		if !slices.Contains(op.Expect, name) && (n == nil || !w.connected(by, n) || n.electors.Token != op.Token) {
+		if !slices.Contains(op.Expect, name) && (n == nil || !w.connected(by, n) || n.hangs() || n.electors.Token != op.Token) {
 			return errSilent
 		}
 	}
@@ -110,7 +110,7 @@ func (w *world) writeElectors(by *node, op *plan.ElectorsWrite) error {
 	}
 	for _, n := range w.nodes {
 		// One that has gone on to another incarnation refuses.
-		if w.connected(by, n) && n.electors.Token == op.Token && (slices.Contains(op.Names, n.name) || slices.Contains(op.Expect, n.name)) {
+		if w.connected(by, n) && !n.hangs() && n.electors.Token == op.Token && (slices.Contains(op.Names, n.name) || slices.Contains(op.Expect, n.name)) {
 			n.electors = record
 			wrote[n.name] = true
 		}
@@ -187,7 +187,7 @@ func (w *world) reconfigure(g *group, op plan.Operation) error {
 		}
 	case *plan.MoveLeader:
 		for _, m := range g.members {
-			if m.name == op.To && !m.learner && g.runs(&m) && m.host.side == g.side {
+			if m.name == op.To && !m.learner && g.commits(&m) && m.host.side == g.side {
 				g.leader = m.id
 				return nil
 			}
@@ -204,7 +204,7 @@ func (w *world) reconfigure(g *group, op plan.Operation) error {
 // apply tells the members that follow the leader the new member list.
 func (g *group) apply() {
 	for i := range g.members {
-		if m := &g.members[i]; g.runs(m) && m.host.side == g.side {
+		if m := &g.members[i]; g.commits(m) && m.host.side == g.side {
 			m.host.disk.members = g.members
 		}
 	}
@@ -215,7 +215,7 @@ func (w *world) promote(g *group, op *plan.Promote) error {
 		if m.name != op.Name {
 			continue
 		}
-		if m.learner && (!g.runs(&m) || m.host.side != g.side || m.host.disk.index < g.commit*9/10) {
+		if m.learner && (!g.commits(&m) || m.host.side != g.side || m.host.disk.index < g.commit*9/10) {
 			return fmt.Errorf("the learner is not in sync with the leader: %w", errRefuse)
 		}
 		g.members = slices.Clone(g.members)

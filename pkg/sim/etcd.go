@@ -76,7 +76,7 @@ func (g *group) runs(m *member) bool {
 func (g *group) quorateSide() (side int, ok bool) {
 	var running [2]int
 	for i := range g.members {
-		if m := &g.members[i]; !m.learner && g.runs(m) {
+		if m := &g.members[i]; !m.learner && g.commits(m) {
 			running[m.host.side]++
 		}
 	}
@@ -110,7 +110,7 @@ func (w *world) tick() {
 // tickNode is what a daemon does by itself: it starts its own member on its
 // own data.
 func (w *world) tickNode(n *node) {
-	if !n.up {
+	if !n.usable() {
 		return
 	}
 	if n.disk.data && n.process == cluster.ProcessRunning {
@@ -147,7 +147,7 @@ func (w *world) tickGroup(g *group) bool {
 	first, keep := cluster.MemberID(0), false
 	for i := range g.members {
 		m := &g.members[i]
-		if m.learner || !g.runs(m) || m.host.side != side {
+		if m.learner || !g.commits(m) || m.host.side != side {
 			continue
 		}
 		if first == 0 || m.host.disk.index > best {
@@ -172,14 +172,14 @@ func (w *world) replicate(g *group, side int) {
 	changed := false
 	for i := range g.members {
 		m := &g.members[i]
-		changed = changed || g.runs(m) && m.host.side == side && (!m.client || m.name == "")
+		changed = changed || g.commits(m) && m.host.side == side && (!m.client || m.name == "")
 	}
 	if changed {
 		g.members = slices.Clone(g.members)
 	}
 	for i := range g.members {
 		m := &g.members[i]
-		if !g.runs(m) || m.host.side != side {
+		if !g.commits(m) || m.host.side != side {
 			continue
 		}
 		if changed {

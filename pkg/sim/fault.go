@@ -99,7 +99,7 @@ func Faults(seed uint64) (faults []Fault, steps int) {
 		}
 		faults = append(faults, f)
 	}
-	return faults, steps
+	return diskFaults(seed, faults), steps
 }
 
 // inject lets a fault happen.
@@ -139,6 +139,8 @@ func (w *world) inject(f Fault) {
 		w.armed = append(w.armed, f.Kind)
 	case StoreDown, MarkerLost, PauseFor, StoreEmptied, RestoreAsked, BackupAsked:
 		w.injectStore(f)
+	case DiskHangs, DiskHung, DiskSlow:
+		w.injectDisk(n, f)
 	default:
 		w.destroy(n, f)
 	}
@@ -256,6 +258,7 @@ func (w *world) heal() {
 		if w.quiet || w.step >= n.slowTo {
 			n.slow = false
 		}
+		w.healDisk(n)
 	}
 	if w.store.down && (w.quiet || w.step >= w.store.downTo) {
 		w.store.down = false

@@ -117,12 +117,12 @@ func (w *world) settled() bool {
 		return false
 	}
 	for i := range g.members {
-		if m := &g.members[i]; m.learner || !g.runs(m) || m.host.assigned.Quarantined {
+		if m := &g.members[i]; m.learner || !g.commits(m) || m.host.assigned.Quarantined {
 			return false
 		}
 	}
 	for _, n := range w.nodes {
-		if n.up && g.memberOn(n) == nil && (n.disk.data || n.process != cluster.ProcessStopped || n.assigned != nil) {
+		if n.usable() && g.memberOn(n) == nil && (n.disk.data || n.process != cluster.ProcessStopped || n.assigned != nil) {
 			return false
 		}
 	}

@@ -15,7 +15,7 @@ func (w *world) justify(holds []plan.Hold) {
 	}
 	usable := 0
 	for _, n := range w.nodes {
-		if n.up {
+		if n.usable() {
 			usable++
 		}
 	}
@@ -31,7 +31,7 @@ func (w *world) justify(holds []plan.Hold) {
 	case g == nil:
 		w.justifyUnfounded(usable, says, holds)
 	case w.startable(g) < cluster.Quorum(g.voters()):
-		if !says(plan.QuorumLost, plan.Founding, plan.Restoring, plan.ClusterLost, plan.WaitingForNodes, plan.NoCoordinator) && !(w.store.specMissing && says(plan.SpecMissing)) {
+		if !says(plan.QuorumLost, plan.Founding, plan.Restoring, plan.ClusterLost, plan.WaitingForNodes, plan.NoCoordinator, plan.DiskHung) && !(w.store.specMissing && says(plan.SpecMissing)) {
 			w.violate("stuck", "the quorum is lost, but it says %v", holds)
 		}
 	case usable < w.spec.MemberCount:
@@ -89,7 +89,7 @@ func (w *world) startable(g *group) int {
 		n := m.host
 		own := n.disk.data && n.disk.token == g.token && n.disk.id == m.id && n.assigned != nil && !n.disk.corrupt
 		promised := !n.disk.data && n.prepared != nil && n.prepared.Token == g.token && w.recorded(g.token)
-		if !m.learner && n.up && (own || promised) {
+		if !m.learner && n.usable() && (own || promised) {
 			count++
 		}
 	}

@@ -3,7 +3,6 @@ package sim
 import (
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
@@ -49,7 +48,7 @@ func (w *world) seen(o, n *node, i int, prev *cluster.Observation) cluster.Node 
 		Name: n.name, Address: "10.0.0." + strconv.Itoa(i+1) + ":3996", Reachable: true, LastSeen: w.now, Boot: n.boot, Published: true,
 		URLs: n.urls, Prepared: n.prepared, Assigned: n.assigned, Electors: n.electors,
 		Disk: cluster.Disk{State: cluster.DiskEmpty}, Process: cluster.Process{State: n.process},
-		Versions: versions, SetAside: n.setAside, Staged: n.staged,
+		Storage: w.storage(n), Versions: versions, SetAside: n.setAside, Staged: n.staged,
 	}
 	if n.disk.data {
 		c.Disk = cluster.Disk{State: cluster.DiskData, Token: n.disk.token}
@@ -133,7 +132,7 @@ func (w *world) lookAtMembers(o *node, obs, prev *cluster.Observation) {
 	obs.Leader = best.leader
 	obs.Members = make([]cluster.Member, 0, len(best.node.disk.members))
 	for _, m := range best.node.disk.members {
-		obs.Members = append(obs.Members, describe(m, best.leader, list, obs.At, prev))
+		obs.Members = append(obs.Members, w.describe(m, best.leader, list, obs, prev))
 	}
 }
 
@@ -150,17 +149,19 @@ func (w *world) voice(o, n *node, g *group) (voice, bool) {
 	return v, true
 }
 
-func describe(m member, leader cluster.MemberID, voices []voice, at time.Time, prev *cluster.Observation) cluster.Member {
+func (w *world) describe(m member, leader cluster.MemberID, voices []voice, obs, prev *cluster.Observation) cluster.Member {
+	at := obs.At
 	c := cluster.Member{ID: m.id, Name: m.name, PeerURLs: m.host.urls.Peer, Learner: m.learner}
 	if m.client {
 		c.ClientURLs = m.host.urls.Client
 	}
-	for _, v := range voices {
+	var said *voice
+	for i, v := range voices {
 		if v.node.disk.id == m.id {
-			c.Applied = v.node.disk.index
-			c.Healthy = v.leader != 0 && v.leader == leader
+			c.Applied, said = v.node.disk.index, &voices[i]
 		}
 	}
+	w.judge(&c, m, said, leader, obs, prev)
 	var old cluster.Member
 	if prev != nil {
 		for i := range prev.Members {

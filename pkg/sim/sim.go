@@ -169,7 +169,7 @@ func (w *world) candidates() []*node {
 	for side := range 2 {
 		var able []*node
 		for _, n := range w.nodes {
-			if n.up && n.side == side {
+			if n.usable() && n.side == side {
 				able = append(able, n)
 			}
 		}
@@ -231,7 +231,7 @@ func (w *world) mayAct(by *node, obs *cluster.Observation) bool {
 	}
 	granted := 0
 	for _, name := range record.Names {
-		if n := w.node(name); n != nil && w.connected(by, n) && n.electors.Token == record.Token && len(n.electors.Names) > 0 {
+		if n := w.node(name); n != nil && w.connected(by, n) && !n.hangs() && n.electors.Token == record.Token && len(n.electors.Names) > 0 {
 			granted++
 		}
 	}

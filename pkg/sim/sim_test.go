@@ -87,12 +87,13 @@ func TestReach(t *testing.T) {
 	for _, r := range []plan.Rule{
 		plan.Paused, plan.StoreUnreachable, plan.WaitingForNodes, plan.ClusterLost, plan.Founding, plan.QuorumLost, plan.MemberStarting,
 		plan.Grace, plan.NoSpare, plan.LearnerBehind, plan.OperationFailed, plan.DiskUnreadable,
+		plan.DiskHung, plan.DiskSlow, plan.NotServing,
 	} {
 		if held[r] == 0 {
 			t.Errorf("no history has a hold %s", r)
 		}
 	}
-	for _, list := range [][]FaultKind{mild, harsh} {
+	for _, list := range [][]FaultKind{mild, harsh, {DiskHangs, DiskSlow, DiskHung}} {
 		for _, k := range list {
 			if hit[k] == 0 {
 				t.Errorf("no history has the fault %q", k)

@@ -74,6 +74,10 @@ type node struct {
 	until   int  // the step at which it is up again
 	slowTo  int
 	failsTo int // the step up to which operations on it fail
+	// hung is since when its disk hangs, zero for not at all, hungTo the step up to
+	// which; slowDiskTo is that up to which it is slow.
+	hung               time.Time
+	hungTo, slowDiskTo int
 }
 
 // A disk is the etcd data on a node.

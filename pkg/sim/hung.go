@@ -1,0 +1,116 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// These are faults of disks. A disk that hangs takes no writes: the member on it
+// answers from memory and commits nothing, and its daemon answers with what it
+// has read, obeys no order and grants no vote.
+const (
+	DiskHangs FaultKind = "disk hangs"
+	DiskSlow  FaultKind = "disk slow"
+	// DiskHung is one that hangs for ever.
+	DiskHung FaultKind = "disk hangs for ever"
+)
+
+// diskFaults makes some of the faults of a seed faults of disks. It draws from
+// numbers of its own, so that the other histories stay what they were.
+func diskFaults(seed uint64, faults []Fault) []Fault {
+	r := rand.New(rand.NewPCG(seed, 1<<62))
+	if r.IntN(3) != 0 {
+		return faults
+	}
+	for i := range faults {
+		switch r.IntN(20) {
+		case 0, 1:
+			faults[i].Kind = DiskHangs
+		case 2:
+			faults[i].Kind = DiskSlow
+		case 3:
+			if r.IntN(6) == 0 {
+				faults[i].Kind = DiskHung
+			}
+		}
+	}
+	return faults
+}
+
+// hangs reports whether n's disk takes no writes.
+func (n *node) hangs() bool { return !n.hung.IsZero() }
+
+// commits reports whether m's process runs on m's own data and can write.
+func (g *group) commits(m *member) bool { return g.runs(m) && !m.host.hangs() }
+
+// usable reports whether n is up and can write.
+func (n *node) usable() bool { return n.up && !n.hangs() }
+
+// injectDisk lets a disk hang, or be slow. Not one without which nobody could
+// write: then there is nothing to decide.
+func (w *world) injectDisk(n *node, f Fault) {
+	if f.Kind == DiskSlow {
+		n.slowDiskTo = w.step + 3*f.N
+		return
+	}
+	if !n.up || n.hangs() {
+		return
+	}
+	before := w.quorate()
+	n.hung, n.hungTo = w.now, w.step+2*f.N
+	if w.quorate() != before {
+		n.hung = time.Time{}
+		return
+	}
+	if f.Kind == DiskHung {
+		n.hungTo = 1 << 30
+	}
+}
+
+// healDisk ends what has lasted long enough.
+func (w *world) healDisk(n *node) {
+	if n.hungTo < 1<<30 && (w.quiet || w.step >= n.hungTo) {
+		n.hung = time.Time{}
+	}
+	if w.quiet {
+		n.slowDiskTo = 0
+	}
+}
+
+// storage is what the daemon on n measures.
+func (w *world) storage(n *node) cluster.Storage {
+	s := cluster.Storage{State: cluster.StorageGood, Path: "/data", Latency: 2 * time.Millisecond}
+	if w.step < n.slowDiskTo {
+		s.State, s.Latency = cluster.StorageSlow, 700*time.Millisecond
+	}
+	if n.hangs() {
+		s.Pending = max(w.now.Sub(n.hung), time.Second)
+		if s.Pending >= 10*time.Second {
+			s.State = cluster.StorageHung
+		}
+	}
+	return s
+}
+
+// judge says how a member does, from what it answers and its node tells.
+func (w *world) judge(c *cluster.Member, m member, v *voice, leader cluster.MemberID, obs, prev *cluster.Observation) {
+	e := cluster.Evidence{Leader: leader, At: obs.At}
+	if v != nil {
+		r := &cluster.Report{ID: m.id, Leader: v.leader, Applied: v.node.disk.index, Read: cluster.ReadServed}
+		if v.node.hangs() {
+			r.Read = cluster.ReadLate // there is always something to write
+		}
+		e.Report, e.Storage = r, w.storage(v.node)
+	}
+	if prev != nil {
+		e.Passed = obs.At.Sub(prev.At)
+		for i := range prev.Members {
+			if prev.Members[i].ID == m.id {
+				e.Before = prev.Members[i]
+			}
+		}
+	}
+	c.Judge(e)
+}
