@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -49,11 +50,11 @@ func (l *Local) Look(ctx context.Context) (cluster.Node, *cluster.Report) {
 		return n, nil
 	}
 	young := l.o.Now().Sub(status.Since) < starting
-	ctx, cancel := context.WithTimeout(ctx, l.patience(ctx, young))
+	asking, cancel := context.WithTimeout(ctx, l.patience(ctx, young))
 	defer cancel()
-	r, why := l.report(ctx, s, &n)
-	if !young {
-		n.Process.NoReport = why
+	r, err := l.report(asking, s, &n)
+	if err != nil && !young {
+		n.Process.NoReport = l.noReport(ctx, s, err)
 	}
 	return n, r
 }
@@ -119,18 +120,18 @@ func (l *Local) keepPromise(s nodestate.State) nodestate.State {
 // report asks the node's own etcd, and remembers its ids on disk the first
 // time: they tell whose data is on the disk when etcd does not run. Without a
 // report it says why.
-func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) (*cluster.Report, *cluster.NoReport) {
+func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) (*cluster.Report, error) {
 	c, err := l.etcd(s)
 	if err != nil {
-		return nil, &cluster.NoReport{Cause: cluster.CauseOther, Text: err.Error()}
+		return nil, err
 	}
 	r, err := c.Report(ctx)
 	if err != nil {
-		return nil, l.noReport(err)
+		return nil, err
 	}
 	if err := ours(n.Disk, s, r); err != nil {
 		n.Process.Problem = err.Error()
-		return nil, &cluster.NoReport{Cause: cluster.CauseForeign, Text: err.Error()}
+		return nil, &foreignError{err}
 	}
 	if n.Differs != "" && !slices.Contains(r.Alarms, etcdclient.Corrupt) {
 		// Nobody may build on it, nor back it up.
@@ -145,11 +146,26 @@ func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) 
 	return &r, nil
 }
 
-func (l *Local) noReport(err error) *cluster.NoReport {
-	cause, text := etcdclient.Reason(err)
-	why := &cluster.NoReport{Cause: cause, Text: text}
+// A foreignError says that what answers is not the node's own member.
+type foreignError struct{ error }
+
+// reasonTime is how long the reason for no report is looked for.
+const reasonTime = 300 * time.Millisecond
+
+// noReport says why the node's etcd gave no report.
+func (l *Local) noReport(ctx context.Context, s nodestate.State, err error) *cluster.NoReport {
+	why := &cluster.NoReport{Cause: cluster.CauseForeign, Text: err.Error()}
+	var config *tls.Config
 	if l.o.TLS != nil {
-		why.User = clientName(l.o.TLS.Client())
+		config = l.o.TLS.Client()
+		why.User = clientName(config)
+	}
+	var foreign *foreignError
+	endpoint, urlErr := l.endpoint(s)
+	if !errors.As(err, &foreign) && urlErr == nil {
+		ctx, cancel := context.WithTimeout(ctx, reasonTime)
+		defer cancel()
+		why.Cause, why.Text = etcdclient.Reason(ctx, endpoint, config, err)
 	}
 	return why
 }
@@ -210,14 +226,10 @@ func ours(disk cluster.Disk, s nodestate.State, r cluster.Report) error {
 
 // etcd returns the kept connection to the node's own etcd.
 func (l *Local) etcd(s nodestate.State) (*etcdclient.Client, error) {
-	urls := l.o.URLs.Client
-	if s.Assigned.Quarantined {
-		urls = l.o.URLs.Quarantine
+	endpoint, err := l.endpoint(s)
+	if err != nil {
+		return nil, err
 	}
-	if len(urls) == 0 {
-		return nil, refuse("the node has no client URL")
-	}
-	endpoint := localURL(urls[0], l.o.ListenAddress)
 	l.clientMu.Lock()
 	defer l.clientMu.Unlock()
 	if l.client != nil && l.clientTo == endpoint {
@@ -237,6 +249,18 @@ func (l *Local) etcd(s nodestate.State) (*etcdclient.Client, error) {
 	}
 	l.client, l.clientTo = c, endpoint
 	return c, nil
+}
+
+// endpoint returns where the node's own etcd serves.
+func (l *Local) endpoint(s nodestate.State) (string, error) {
+	urls := l.o.URLs.Client
+	if s.Assigned.Quarantined {
+		urls = l.o.URLs.Quarantine
+	}
+	if len(urls) == 0 {
+		return "", refuse("the node has no client URL")
+	}
+	return localURL(urls[0], l.o.ListenAddress), nil
 }
 
 // localURL returns the URL under which this machine reaches its own etcd: the

@@ -282,6 +282,8 @@ func plain(err error) error {
 		return ErrLearnerPending
 	case errors.Is(err, rpctypes.ErrUnhealthy), errors.Is(err, rpctypes.ErrMemberNotEnoughStarted):
 		return ErrUnhealthy
+	case Denied(err):
+		return fmt.Errorf("%w (authentication is on: etcd takes the common name of the client's certificate for its user, who needs the role root: etcdctl user add NAME --no-password; etcdctl user grant-role NAME root)", err)
 	}
 	return err
 }

@@ -14,6 +14,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
 // probeTimeout bounds each of the two looks that [Explain] takes: at the
@@ -29,6 +31,8 @@ type EndpointError struct {
 	// Code is the kind of failure: "refused" for a certificate that was not
 	// accepted, "quorum-lost" for a cluster without a leader, "" for others.
 	Code string
+	// Cause is the kind of reason, as far as the connection shows it.
+	Cause cluster.Cause
 	// Err is the error of the call that failed.
 	Err error
 }
@@ -97,7 +101,11 @@ func (e *EndpointError) look(ctx context.Context, config *tls.Config) bool {
 		_ = conn.SetDeadline(deadline) // it fails for closed connections only
 	}
 	if u.Scheme == "https" {
-		return e.handshake(ctx, conn, u, config)
+		bad := e.handshake(ctx, conn, u, config)
+		if bad {
+			e.Cause = cluster.CauseTLS
+		}
+		return bad
 	}
 	return e.plain(conn)
 }
@@ -138,9 +146,11 @@ func (e *EndpointError) connect(ctx context.Context, host string) (net.Conn, boo
 		e.Text = fmt.Sprintf("the name %s cannot be resolved", dns.Name)
 		e.Next = "look at /etc/hosts and at the name server, or use the IP address"
 	case errors.Is(err, syscall.ECONNREFUSED):
+		e.Cause = cluster.CauseRefused
 		e.Text = "nothing listens there: the connection is refused"
 		e.Next = "is etcd running on that machine, and is this its client port? etcdadm info, there, and: journalctl -u etcd"
 	case errors.As(err, &timeout) && timeout.Timeout():
+		e.Cause = cluster.CauseTimeout
 		e.Text = fmt.Sprintf("no connection within %s", time.Since(began).Round(100*time.Millisecond))
 		e.Next = "the machine is down, or a firewall drops what is sent to the port"
 	default:
@@ -171,7 +181,7 @@ func (e *EndpointError) plain(conn net.Conn) bool {
 	text := string(answer[:n])
 	tlsAlert := n >= 2 && answer[0] == 21 && answer[1] == 3
 	if tlsAlert || strings.Contains(text, "HTTPS server") || n == 0 && err != nil && !isTimeout(err) {
-		e.Text = "it expects TLS, and was spoken to without"
+		e.Cause, e.Text = cluster.CauseTLS, "it expects TLS, and was spoken to without"
 		e.Next = "use https:// and certificates; leave --insecure out"
 		return true
 	}

@@ -3,10 +3,8 @@ package etcdclient
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"strings"
-	"syscall"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -16,25 +14,25 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// Reason tells why a call failed: its kind, and the reason in words. It asks
-// nobody, so of a connection that was closed it says only that.
-func Reason(err error) (cluster.Cause, string) {
+// Reason tells why a call to an endpoint failed: its kind, and the reason in
+// words. Where no answer came, which is all that gRPC says, it connects once
+// more to find out why, which takes milliseconds as a rule, and ends with ctx.
+func Reason(ctx context.Context, endpoint string, config *tls.Config, err error) (cluster.Cause, string) {
 	text := clean(err)
-	var errno syscall.Errno
-	var record tls.RecordHeaderError
-	var alert tls.AlertError
-	var unknown x509.UnknownAuthorityError
-	switch {
-	case Denied(err):
+	if Denied(err) {
 		return cluster.CauseAuth, "etcd denies it: " + text
-	case errors.As(err, &record), errors.As(err, &alert), errors.As(err, &unknown), about(text, "tls: ", "x509: ", "authentication handshake failed", "first record does not look like"):
-		return cluster.CauseTLS, text
-	case errors.As(err, &errno) && errno == syscall.ECONNREFUSED, about(text, "connection refused"):
-		return cluster.CauseRefused, "nothing listens at its client URL: " + text
-	case errors.Is(err, context.DeadlineExceeded), code(err) == codes.DeadlineExceeded, about(text, "request timed out"):
-		return cluster.CauseTimeout, "it did not answer in time"
 	}
-	return cluster.CauseOther, text
+	if !Unanswered(err) {
+		return cluster.CauseOther, text
+	}
+	var why *EndpointError
+	if errors.As(Probe(ctx, endpoint, config), &why) {
+		if why.Cause == "" {
+			why.Cause = cluster.CauseOther
+		}
+		return why.Cause, why.Error()
+	}
+	return cluster.CauseTimeout, "it did not answer in time"
 }
 
 // Denied reports whether etcd answered that this client may not ask:

@@ -101,7 +101,7 @@ func (s *snapshot) ended(err error) error {
 	case s.ctx.Err() == nil && s.streaming.Err() != nil:
 		return io.ErrClosedPipe
 	}
-	return clientv3.ContextError(s.ctx, err)
+	return plain(clientv3.ContextError(s.ctx, err))
 }
 
 // field reads the head of a field, and all of it if it is not a blob.
