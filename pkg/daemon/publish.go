@@ -277,10 +277,11 @@ func material(r reconcile.Report) string {
 		fmt.Fprintln(&s, h.Rule)
 	}
 	for _, m := range r.Observation.Members {
-		fmt.Fprintln(&s, m.ID, m.Name, m.Learner, m.Healthy, m.Alarms)
+		fmt.Fprintln(&s, m.ID, m.Name, m.Learner, m.Healthy, m.Condition, m.Alarms)
 	}
 	for _, n := range r.Observation.Nodes {
 		fmt.Fprintln(&s, n.Name, n.Address, n.Reachable, n.Disk.State, n.Process.State, n.Assigned, len(n.SetAside), n.Conflict)
+		fmt.Fprintln(&s, n.Storage.State, n.Process.NoReport)
 		if st := n.Staged; st != nil {
 			fmt.Fprintln(&s, st.Token, st.Ready, st.Problem, st.Done>>27) // each 128 MB
 		}

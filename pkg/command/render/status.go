@@ -186,8 +186,14 @@ func (p *page) members(obs cluster.Observation) (rows [][]string) {
 			role = "voter, leader"
 		}
 		health := "healthy"
+		if m.Healthy && m.Condition != "" && m.Condition != cluster.Serving {
+			health += ", " + string(m.Condition)
+		}
 		if !m.Healthy {
 			health = "unhealthy"
+			if m.Condition != "" {
+				health += ", " + string(m.Condition)
+			}
 			if !m.UnhealthySince.IsZero() {
 				health += " for " + span(p.now.Sub(m.UnhealthySince))
 			}
