@@ -82,7 +82,7 @@ func (b *bench) running(ctx context.Context, t harness.T, flags ...string) *harn
 	c.SetSpec(3, version)
 	for i, name := range []string{"a", "b", "c"} {
 		if i < len(flags) {
-			c.Node(name).Flags = []string{flags[i]}
+			c.Node(name).Flags = strings.Fields(flags[i])
 		}
 		c.Start(name)
 	}
@@ -186,7 +186,7 @@ func (b *bench) rest(ctx context.Context) error {
 		for range 3 {
 			port := testport.Free(t)
 			ports = append(ports, port)
-			flags = append(flags, fmt.Sprintf("--etcd-manager-metrics-port=%d", port))
+			flags = append(flags, fmt.Sprintf("--etcd-manager-metrics-port=%d --etcd-manager-metrics-address=127.0.0.1", port))
 		}
 		c := b.running(ctx, t, flags...)
 		wait(ctx, 20*time.Second)

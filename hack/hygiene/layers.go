@@ -43,6 +43,7 @@ const (
 // it belongs is to be decided when it is made.
 var layers = map[string]Layer{
 	"pkg/crashpoint": Leaf,
+	"pkg/listen":     Leaf,
 	"pkg/testchild":  Leaf,
 	"pkg/testport":   Leaf,
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/discovery"
 	"github.com/etcdadm/etcdadm/pkg/etcdconf"
@@ -55,6 +56,9 @@ type Config struct {
 	UserEnv     map[string]string
 	HostsFile   string
 	MetricsPort int
+	// MetricsAddress is the IP address that the metrics are served on, empty for
+	// Address.
+	MetricsAddress string
 	// EtcdLog gets the lines that etcd prints, each behind "etcd: ".
 	EtcdLog io.Writer
 }
@@ -91,6 +95,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("--grpc-port %d is not a port", c.GRPCPort)
 	case c.MetricsPort < 0 || c.MetricsPort > 65535:
 		return fmt.Errorf("--etcd-manager-metrics-port %d is not a port", c.MetricsPort)
+	case c.MetricsAddress != "" && net.ParseIP(c.MetricsAddress) == nil:
+		return fmt.Errorf("--etcd-manager-metrics-address %q is not an IP address", c.MetricsAddress)
 	case c.PKIDir == "" && !(c.Insecure && c.EtcdInsecure):
 		return errors.New("--pki-dir is missing; only --insecure and --etcd-insecure together need none")
 	}
@@ -123,8 +129,43 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// Warnings says what of the configuration gives others more than they should
+// have; see docs/security.md.
+func (c Config) Warnings() []string {
+	var list []string
+	if c.Insecure {
+		list = append(list, "--insecure: whoever reaches port "+strconv.Itoa(c.GRPCPort)+" can act as any node and stop this cluster; use --pki-dir in production")
+	}
+	if c.EtcdInsecure {
+		list = append(list, "--etcd-insecure: whoever reaches etcd's ports can read and write everything in it; use --pki-dir in production")
+	}
+	if c.Insecure && c.EtcdInsecure {
+		return list
+	}
+	for _, text := range certs.Exposed(c.PKIDir) {
+		list = append(list, text+"; make it readable by root only (chmod 600, and 700 for the directory)")
+	}
+	return list
+}
+
 // Listen returns the address of the daemon's one port.
 func (c Config) Listen() string { return net.JoinHostPort(c.Address, strconv.Itoa(c.GRPCPort)) }
+
+// ListenMetrics returns the addresses of the port of metrics and health: that of
+// the daemon, and loopback for the machine's own probes, if nothing else is said.
+func (c Config) ListenMetrics() []string {
+	hosts := []string{c.MetricsAddress}
+	if ip := net.ParseIP(c.Address); c.MetricsAddress == "" {
+		hosts[0] = c.Address
+		if !ip.IsLoopback() && !ip.IsUnspecified() {
+			hosts = append(hosts, "127.0.0.1")
+		}
+	}
+	for i, h := range hosts {
+		hosts[i] = net.JoinHostPort(h, strconv.Itoa(c.MetricsPort))
+	}
+	return hosts
+}
 
 // URLs returns the addresses of the node's member.
 func (c Config) URLs(name cluster.NodeName) (cluster.URLs, error) {

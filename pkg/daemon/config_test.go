@@ -47,6 +47,7 @@ func TestValidate(t *testing.T) {
 		{"a name for an address", func(c *Config) { c.Address = "localhost" }, "--address"},
 		{"port too high", func(c *Config) { c.GRPCPort = 1 << 16 }, "--grpc-port"},
 		{"port too low", func(c *Config) { c.GRPCPort = -1 }, "--grpc-port"},
+		{"metrics address is a name", func(c *Config) { c.MetricsAddress = "localhost" }, "--etcd-manager-metrics-address"},
 		{"metrics port too high", func(c *Config) { c.MetricsPort = 1 << 16 }, "--etcd-manager-metrics-port"},
 		{"TLS between daemons needs a PKI", func(c *Config) { c.PKIDir, c.EtcdInsecure = "", true }, "--pki-dir"},
 		{"TLS of etcd needs a PKI", func(c *Config) { c.PKIDir, c.Insecure = "", true }, "--pki-dir"},

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/listen"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/reconcile"
 )
@@ -31,6 +32,8 @@ type metrics struct {
 	backupTime  prometheus.Gauge
 	// verifyTime and drillTime are when a backup was last found to be good.
 	verifyTime, drillTime prometheus.Gauge
+	// drops are connections over the bounds, by port.
+	drops *prometheus.CounterVec
 }
 
 func newMetrics(requests func() int64, process func() cluster.ProcessState, restarts func() int) *metrics {
@@ -50,7 +53,8 @@ func newMetrics(requests func() int64, process func() cluster.ProcessState, rest
 		drillTime:   gauge("last_backup_drill_timestamp_seconds", "Unix time of the last successful trial restore of a backup, 0 for none. Served by the coordinator."),
 		backupTime:  gauge("last_backup_timestamp_seconds", "Unix time of the newest backup, 0 for none. Served by the coordinator."),
 	}
-	m.registry.MustRegister(m.coordinator, m.term, m.converged, m.members, m.holds, m.operations, m.seconds, m.backupTime, m.verifyTime, m.drillTime,
+	m.drops = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_connections_dropped_total", Help: "Connections closed because there were too many, by port."}, []string{"port"})
+	m.registry.MustRegister(m.drops, m.coordinator, m.term, m.converged, m.members, m.holds, m.operations, m.seconds, m.backupTime, m.verifyTime, m.drillTime,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "etcdadm_store_requests_total", Help: "Requests made to the control and backup store."},
 			func() float64 { return float64(requests()) }),
@@ -119,6 +123,22 @@ func kindOf(line string) string {
 	return "unknown"
 }
 
+// metricsLimits bound who asks for numbers and health: a collector or two, the
+// kubelet, a load balancer's probe.
+var metricsLimits = listen.Limits{Total: 128, PerSource: 32}
+
+// webServer bounds how long one connection may say nothing, and take for a
+// request.
+func webServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second,
+	}
+}
+
+// dropped counts a connection that was closed because there were too many.
+func (m *metrics) dropped(port string) { m.drops.WithLabelValues(port).Inc() }
+
 // serve answers /metrics, /healthz (the daemon's loop turns and its disk takes
 // writes) and /readyz (this
 // node's etcd runs if it should) until ctx ends.
@@ -136,7 +156,10 @@ func (m *metrics) serve(ctx context.Context, l net.Listener, alive, ready func()
 	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 	mux.Handle("/healthz", answer(alive))
 	mux.Handle("/readyz", answer(ready))
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	s := webServer(mux)
+	limits := metricsLimits
+	limits.Dropped = func(string) { m.dropped("metrics") }
+	l = listen.New(l, limits)
 	stopped := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stopped()
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {

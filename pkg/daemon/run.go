@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/fleet"
 	"github.com/etcdadm/etcdadm/pkg/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/lease"
+	"github.com/etcdadm/etcdadm/pkg/listen"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/rpc"
@@ -125,6 +125,9 @@ func (d *Daemon) openState(context.Context) error {
 }
 
 func (d *Daemon) openKeys(context.Context) (err error) {
+	for _, text := range d.c.Warnings() {
+		d.log.Warn(text)
+	}
 	d.keys, err = newKeys(d.c, d.name, d.now)
 	return err
 }
@@ -302,13 +305,15 @@ func (d *Daemon) run(ctx context.Context) error {
 			cancel(fmt.Errorf("%s: %w", what, err))
 		}
 	}
-	wg.Go(func() { fatal("serve the port", d.server.Serve(d.crowd.listener)) })
+	wg.Go(func() { fatal("serve the port", d.server.Serve(listen.New(d.crowd.listener, d.portLimits()))) })
 	wg.Go(func() { d.keys.run(ctx, d.log) })
 	wg.Go(func() { d.node.local.Watch(ctx) })
 	wg.Go(func() { d.crowd.run(ctx) })
 	wg.Go(func() { d.pub.run(ctx) })
 	if d.c.MetricsPort > 0 {
-		wg.Go(func() { d.serveMetrics(ctx) })
+		for _, address := range d.c.ListenMetrics() {
+			wg.Go(func() { d.serveMetrics(ctx, address) })
+		}
 	}
 	d.log.Info("running", "node", d.name, "address", d.node.address, "cluster", d.c.ClusterName)
 	if ctx.Err() == nil {
@@ -326,6 +331,20 @@ func (d *Daemon) run(ctx context.Context) error {
 
 // portPause is the time between two tries to open a port that is taken.
 const portPause = 2 * time.Second
+
+// portLimits are the bounds of the port. Without TLS nobody proves anything, and
+// every connection stays fresh.
+func (d *Daemon) portLimits() listen.Limits {
+	l := rpc.PortLimits
+	if d.c.Insecure {
+		l.Fresh, l.FreshPerSource = 0, 0
+	}
+	l.Dropped = func(source string) {
+		d.nums.dropped("grpc")
+		d.log.Debug("connection dropped", "port", "grpc", "source", source)
+	}
+	return l
+}
 
 // listen opens a port, and keeps trying while it is taken: etcd runs meanwhile,
 // and a member is worth more than this daemon's port.
@@ -348,9 +367,9 @@ func (d *Daemon) listen(ctx context.Context, what, address string) (net.Listener
 	}
 }
 
-// serveMetrics serves the metrics port until ctx ends.
-func (d *Daemon) serveMetrics(ctx context.Context) {
-	l, err := d.listen(ctx, "metrics", net.JoinHostPort("", strconv.Itoa(d.c.MetricsPort)))
+// serveMetrics serves the metrics port at one address until ctx ends.
+func (d *Daemon) serveMetrics(ctx context.Context, address string) {
+	l, err := d.listen(ctx, "metrics", address)
 	if err != nil {
 		return
 	}

@@ -25,7 +25,7 @@ func TestADaemonFoundsAClusterOfOneAndEnds(t *testing.T) {
 	port := testport.Free(t)
 	v := newVillage(t, "a", func(c *Config) { c.MetricsPort = port })
 	v.start(v.nodes[0])
-	url := "http://127.0.0.1:" + strconv.Itoa(port)
+	url := "http://" + net.JoinHostPort(v.nodes[0].config.Address, strconv.Itoa(port))
 	v.eventually("the metrics port", func(ctx context.Context) error { return status(ctx, url+"/healthz", http.StatusOK) })
 	v.spec(1) // the wish comes later than the daemon
 	r := v.converged(1)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/listen"
 )
 
 // Sizes and times of both ends of a connection. An idle daemon has to fit into
@@ -30,10 +31,16 @@ const (
 	// given up after pingTimeout more.
 	pingEvery   = 10 * time.Second
 	pingTimeout = 3 * time.Second
-	handshake   = 5 * time.Second
+	// handshake is how long the other end may take to prove who it is.
+	handshake = 5 * time.Second
 	// callTimeout bounds calls whose context has no deadline.
 	callTimeout = 10 * time.Second
 )
+
+// PortLimits bound the connections to the daemon's port. A daemon keeps one to
+// each other, and a person's command one to each daemon; machines behind one
+// address (a network translator) share its part.
+var PortLimits = listen.Limits{Fresh: 256, FreshPerSource: 16, Total: 1024, PerSource: 128}
 
 // ServerOptions describe a [Server].
 type ServerOptions struct {
@@ -66,7 +73,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 		if o.Identify == nil {
 			return nil, errors.New("rpc server: TLS without a way to identify callers")
 		}
-		creds, g.identify = credentials.NewTLS(o.TLS), o.Identify
+		creds, g.identify = provingTLS{credentials.NewTLS(o.TLS)}, o.Identify
 	}
 	s := grpc.NewServer(
 		grpc.Creds(creds),
@@ -87,6 +94,24 @@ func NewServer(o ServerOptions) (*Server, error) {
 
 // RegisterService adds another service, before [Server.Serve].
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) { s.s.RegisterService(desc, impl) }
+
+// provingTLS tells a [listen.Limited] of those that have proven who they are.
+type provingTLS struct {
+	credentials.TransportCredentials
+}
+
+func (p provingTLS) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, info, err := p.TransportCredentials.ServerHandshake(raw)
+	if limited, ok := raw.(*listen.Conn); ok && err == nil && !limited.Proved() {
+		_ = c.Close()
+		return nil, nil, errors.New("too many connections that have not proven who they are")
+	}
+	return c, info, err
+}
+
+func (p provingTLS) Clone() credentials.TransportCredentials {
+	return provingTLS{p.TransportCredentials.Clone()}
+}
 
 // Serve answers on l until [Server.Stop], which closes l. It returns nil then.
 func (s *Server) Serve(l net.Listener) error {

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,12 +9,18 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"fmt"
+	"io"
 	"math/big"
+	"net"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	listening "github.com/etcdadm/etcdadm/pkg/listen"
 	"github.com/etcdadm/etcdadm/pkg/rpc"
 )
 
@@ -104,6 +111,59 @@ func nameIn(s tls.ConnectionState, prefix string) (cluster.NodeName, error) {
 		return "", errors.New("no node's certificate")
 	}
 	return cluster.NodeName(name), nil
+}
+
+// A flood of connections that prove nothing leaves room for who proves something,
+// and is closed when its time is over.
+func TestAFloodOfStrangersLeavesRoomForPeers(t *testing.T) {
+	ca := newCA(t)
+	h := &handler{}
+	s, err := rpc.NewServer(rpc.ServerOptions{Name: "b", Cluster: "main", Handler: h, TLS: ca.server("b"), Identify: identify})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := rpc.PortLimits
+	var dropped atomic.Int64
+	limits.Dropped = func(string) { dropped.Add(1) }
+	done := make(chan error)
+	go func() { done <- s.Serve(listening.New(raw, limits)) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		defer cancel()
+		s.Stop(ctx)
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	var flood []net.Conn
+	for i := range 600 {
+		source := fmt.Sprintf("127.0.7.%d", 1+i%20) // 20 addresses: more than there is room for
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}, Timeout: 10 * time.Second}
+		if c, err := d.DialContext(t.Context(), "tcp4", raw.Addr().String()); err == nil {
+			flood = append(flood, c)
+		}
+	}
+	for range 20 { // each with a connection of its own, while the flood stands
+		p := rpc.NewPool(ca.client(clientPrefix + "a"))
+		_, err := p.Hello(short(t), raw.Addr().String())
+		if cerr := p.Close(); err != nil || cerr != nil {
+			t.Fatalf("a peer does not get through: %v, %v", err, cerr)
+		}
+	}
+	if n := int(dropped.Load()); n < 600-limits.Fresh {
+		t.Errorf("of 600 connections %d were dropped", n)
+	}
+	for _, c := range flood {
+		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("one that proves nothing stays open")
+		}
+		_ = c.Close()
+	}
 }
 
 func identify(s tls.ConnectionState) (rpc.Caller, error) {

@@ -27,7 +27,7 @@ func (f *flags) config(environ []string) (daemon.Config, error) {
 		Address: f.address, EtcdAddress: f.etcdAddress, GRPCPort: f.grpcPort,
 		PeerURLs: list(f.peerURLs), ClientURLs: list(f.clientURLs), QuarantineURLs: list(f.quarantineURLs), MetricsURLs: list(f.metricsURLs),
 		PKIDir: f.pkiDir, Insecure: f.insecure, EtcdInsecure: f.etcdInsecure,
-		Seeds: f.seeds, MetricsPort: f.metricsPort,
+		Seeds: f.seeds, MetricsPort: f.metricsPort, MetricsAddress: f.metricsAddress,
 		EtcdDirs: append(f.etcdDirs, filepath.SplitList(env(etcdbin.DirVariable))...),
 		UserEnv:  etcdconf.User(environ),
 		Policy: cluster.Policy{

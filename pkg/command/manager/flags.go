@@ -22,7 +22,7 @@ type flags struct {
 	address, etcdAddress                        string
 	grpcPort, metricsPort                       int
 	peerURLs, clientURLs, quarantineURLs        string
-	metricsURLs                                 string
+	metricsURLs, metricsAddress                 string
 	backupInterval, discoveryInterval           string
 	pkiDir                                      string
 	insecure, etcdInsecure, containerized       bool
@@ -64,6 +64,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.networkCIDR, "network-cidr", "", "network of the nodes (OpenStack only)")
 	fs.StringVar(&f.staticConfig, "static-config", "", `JSON: {"etcdVersion":"3.6.16","nodes":[{"id":"a","ip":["10.0.0.1"]}]}`)
 	fs.IntVar(&f.metricsPort, "etcd-manager-metrics-port", 0, "port of /metrics, /healthz and /readyz; 0 for none")
+	fs.StringVar(&f.metricsAddress, "etcd-manager-metrics-address", "", "IP address of that port, 0.0.0.0 for all (default: that of --address, and 127.0.0.1)")
 	fs.StringVar(&f.envFile, "env-file", "", "file of KEY=VALUE lines to set as environment")
 	fs.StringArrayVar(&f.etcdDirs, "etcd-dir", nil, "directory to look for etcd binaries in, before /opt (repeated)")
 	fs.StringSliceVar(&f.seeds, "seeds", nil, "other daemons, host:port or name=host:port; named ones make a static list")
