@@ -218,10 +218,12 @@ func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 		}
 		return nil
 	}
-	if term, held := l.o.Lease.Held(); held && !overtaken(term, l.o.Self, obs) && !moved(l.o.Lease.Electors(), obs) {
+	if term, held := l.o.Lease.Held(); held && slices.Contains(l.o.Lease.Electors().Names, l.o.Self) && !overtaken(term, l.o.Self, obs) && !moved(l.o.Lease.Electors(), obs) {
 		return nil
 	}
 	if !slices.Contains(obs.Electors.Names, l.o.Self) {
+		// Who has ceased to be an elector may keep its term, but nobody new grants it.
+		l.o.Lease.Release(ctx)
 		return noElector(obs)
 	}
 	if err := l.o.Lease.Acquire(ctx, obs.Electors); err != nil {

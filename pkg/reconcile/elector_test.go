@@ -1,0 +1,45 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A node that is no elector does not ask: nobody would grant it the lease.
+func TestANodeThatIsNoElectorDoesNotCampaign(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		w.obs.Electors = cluster.Electors{Token: w.obs.Token, Names: []cluster.NodeName{"b", "c"}}
+		w.pass(time.Minute)
+		equal(t, "acquired", strings.Count(w.done(), "acquire from"), 0)
+		equal(t, "backups", w.count("backup take"), 0)
+		equal(t, "first rule", rules(w.last(t))[:len("no-coordinator")], "no-coordinator")
+		// Where an elector coordinates, there is nothing to tell.
+		w.change(func() {
+			w.obs.Nodes = append(w.obs.Nodes, cluster.Node{Name: "b", Reachable: true, Lease: cluster.Lease{Term: 4, Holder: "b"}})
+		})
+		w.pass(10 * time.Second)
+		reports := len(w.reports)
+		w.pass(time.Minute)
+		equal(t, "more reports", len(w.reports)-reports, 0)
+	})
+}
+
+// A coordinator that has made others the electors gives its lease back: a node
+// that joins then would not grant it, and could never become an elector.
+func TestACoordinatorThatCeasesToBeAnElectorGivesTheLeaseBack(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.pass(time.Second)
+		equal(t, "acquired", strings.Count(w.done(), "acquire from [a]"), 1)
+		others := cluster.Electors{Token: w.obs.Token, Term: 1, Seq: 1, Names: []cluster.NodeName{"b", "c"}}
+		w.change(func() { w.obs.Electors, w.lease.electors = others, others })
+		w.pass(10 * time.Second)
+		equal(t, "released", w.count("release"), 1)
+		if _, held := w.lease.Held(); held {
+			t.Error("it still has the lease")
+		}
+	})
+}
