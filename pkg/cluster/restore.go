@@ -97,13 +97,59 @@ func (s Store) Inspected() (verified, drilled time.Time) {
 
 // Ended reports whether the records tell that the incarnation token came to its
 // end by the restore of a later one. A record that is missing or cannot be
-// understood ends nothing: what runs may be newer than all that can be read.
-func (s Store) Ended(token Token) bool {
-	newest := len(s.Incarnations) - 1
-	if newest < 0 || s.RecordsProblem != "" || s.Incarnations[newest].Restored == nil {
+// understood ends nothing: what runs may be newer than all that can be read. Nor
+// does the record of a restore that never began.
+func (o Observation) Ended(token Token) bool {
+	list := o.Store.Incarnations
+	newest := o.Store.RecordsProblem == "" && len(list) > 0
+	for i := len(list) - 1; i >= 0 && newest; i-- {
+		if o.Unbegun(list[i]) {
+			continue
+		}
+		return list[i].Restored != nil && slices.ContainsFunc(list[:i], func(e Incarnation) bool { return e.Token == token })
+	}
+	return false
+}
+
+// Present returns the newest record of an incarnation, without those of restores
+// that never began; nil for none.
+func (o Observation) Present() *Incarnation {
+	for i := len(o.Store.Incarnations) - 1; i >= 0; i-- {
+		if !o.Unbegun(o.Store.Incarnations[i]) {
+			return &o.Store.Incarnations[i]
+		}
+	}
+	return nil
+}
+
+// Unbegun reports whether an incarnation that was to begin with restored data
+// never did, and never can. Its voters stage that data before the record is
+// written, and only the data lets them start. So if a majority of them answers
+// and has nothing of it, there will never be a quorum; if nobody else has
+// anything of it, there never was one. A node that does not answer may be a
+// member that was added later, unless it is one of those voters.
+func (o Observation) Unbegun(i Incarnation) bool {
+	if i.Restored == nil || !o.Store.Reachable {
 		return false
 	}
-	return slices.ContainsFunc(s.Incarnations[:newest], func(i Incarnation) bool { return i.Token == token })
+	without := 0
+	for _, n := range o.Nodes {
+		voter := slices.ContainsFunc(i.Voters, func(s Seat) bool { return s.Name == n.Name })
+		switch {
+		case n.has(i.Token), !n.Reachable && !voter:
+			return false
+		case n.Reachable && voter:
+			without++
+		}
+	}
+	return without >= Quorum(len(i.Voters))
+}
+
+// has reports whether the node has anything of an incarnation: staged, promised,
+// or run. What cannot be read may be of any.
+func (n Node) has(token Token) bool {
+	return n.Staged != nil && n.Staged.Token == token || n.Prepared != nil && n.Prepared.Token == token ||
+		n.Assigned != nil && n.Assigned.Token == token || n.Disk.Token == token || n.Electors.Token == token || n.Disk.State == DiskUnreadable
 }
 
 // Lost reports whether no majority of the electors is left without those that

@@ -18,6 +18,27 @@ type inputs struct {
 	probes  []probed
 }
 
+// A Heard answer is what came of one question to a node.
+type Heard struct {
+	Peer   Peer
+	Answer Answer
+	Err    error
+}
+
+// Of returns the observation that a look at the time at makes of raw answers, all
+// of that moment. direct are reports of members that were asked directly, because
+// their nodes are silent. It is what [Collect] returns, without the asking.
+func Of(s Sources, at time.Time, store StoreAnswer, nodes []Heard, direct []cluster.Report, prev cluster.Observation) cluster.Observation {
+	in := inputs{sources: s, at: at, store: store, nodes: make([]asked, len(nodes))}
+	for i, h := range nodes {
+		in.nodes[i] = asked{peer: h.Peer, answer: h.Answer, err: h.Err, sent: at, got: at}
+	}
+	for _, r := range direct {
+		in.probes = append(in.probes, probed{member: cluster.Member{ID: r.ID}, report: r})
+	}
+	return Merge(in, prev)
+}
+
 // Merge makes an observation of the answers.
 func Merge(in inputs, prev cluster.Observation) cluster.Observation {
 	obs := cluster.Observation{
@@ -91,12 +112,12 @@ func lastSaid(prev cluster.Observation, name cluster.NodeName) cluster.Node {
 // incarnations have no order; that of the newest incarnation counts.
 func (in inputs) addElectors(obs *cluster.Observation) {
 	var token cluster.Token
-	if n := len(obs.Store.Incarnations); n > 0 {
-		token = obs.Store.Incarnations[n-1].Token
+	if rec := obs.Present(); rec != nil {
+		token = rec.Token
 	}
 	for _, n := range obs.Nodes {
 		e := n.Electors
-		promised := n.Prepared != nil && recorded(obs, e.Token) && !obs.Store.Ended(e.Token)
+		promised := n.Prepared != nil && recorded(obs, e.Token) && !obs.Ended(e.Token)
 		if len(e.Names) == 0 || e.Term > lease.MaxTerm || n.Assigned == nil && !promised {
 			// A record without names says nothing. A promise makes electors once the
 			// founding has its record, and as long as no restore has ended it; a node
@@ -235,17 +256,18 @@ func carry(m *cluster.Member, at time.Time, prev cluster.Observation, quorate bo
 }
 
 // present returns the incarnation that the cluster is in. One with a leader
-// that a majority of its voters follow wins, unless a later one was restored; then the newest record in the
-// store; then the electors' record; then the one that most members run.
+// that a majority of its voters follow wins, unless a later one was restored;
+// then that of the newest record in the store, without those of restores that
+// never began; then that of the electors' record; then any that a node runs.
 func present(obs *cluster.Observation, voices []voice) cluster.Token {
 	var recorded cluster.Token
-	if n := len(obs.Store.Incarnations); n > 0 {
-		recorded = obs.Store.Incarnations[n-1].Token
+	if rec := obs.Present(); rec != nil {
+		recorded = rec.Token
 	}
 	var quorate []cluster.Token
 	for _, v := range voices {
 		// The record of a restore ends what ran before, also where it still runs.
-		if hasQuorum(v.token, voices) && !slices.Contains(quorate, v.token) && !obs.Store.Ended(v.token) {
+		if hasQuorum(v.token, voices) && !slices.Contains(quorate, v.token) && !obs.Ended(v.token) {
 			quorate = append(quorate, v.token)
 		}
 	}

@@ -217,7 +217,7 @@ func (c checker) create(op *IncarnationCreate) error {
 		if op.Token != c.obs.Token {
 			return unsafe("founding", "a cluster with another token is running")
 		}
-		return nil
+		return c.recordAnew(op)
 	}
 	if err := c.untouched(op.Token); err != nil {
 		return err

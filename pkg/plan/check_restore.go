@@ -48,6 +48,17 @@ func (c checker) above(r cluster.Revision) error {
 	return nil
 }
 
+// recordedBefore reports whether the store has a record of the incarnation with a
+// lower number.
+func (c checker) recordedBefore(token cluster.Token, number int) bool {
+	for _, i := range c.obs.Store.Incarnations {
+		if i.Token == token && i.Number < number {
+			return true
+		}
+	}
+	return false
+}
+
 func (c checker) createRestored(op *IncarnationCreate) error {
 	if op.Backup == "" || op.Request == "" || op.Revision <= 0 {
 		return unsafe("restore", "request, backup and revision belong together")
@@ -100,7 +111,7 @@ func (c checker) changeOver(op *RestoreSwitch) error {
 	seat := slices.ContainsFunc(rec.Voters, func(s cluster.Seat) bool { return s.Name == n.Name })
 	staged := n.Staged != nil && n.Staged.Token == op.Token
 	if !staged && n.Assigned != nil && n.Assigned.Token != op.Token {
-		if !c.obs.Store.Ended(n.Assigned.Token) {
+		if c.obs.Store.RecordsProblem != "" || !c.recordedBefore(n.Assigned.Token, rec.Number) {
 			return unsafe("restore", "no record tells that incarnation %s, which %s runs, was before %s", n.Assigned.Token, op.Node, op.Token)
 		}
 		if c.obs.Token != op.Token || c.obs.Leader == 0 {
@@ -112,6 +123,24 @@ func (c checker) changeOver(op *RestoreSwitch) error {
 	}
 	if staged && (!seat || !n.Staged.Ready) {
 		return unsafe("restore", "%s is not a voter with its data ready", op.Node)
+	}
+	return nil
+}
+
+// recordAnew makes sure that a second record of what runs replaces nothing that
+// ever began.
+func (c checker) recordAnew(op *IncarnationCreate) error {
+	newest := newestRecord(c.obs)
+	if newest == nil || newest.Token == op.Token || !recordedToken(c.obs, op.Token) {
+		return nil
+	}
+	for _, n := range c.obs.Nodes {
+		staged := n.Staged != nil && n.Staged.Token == newest.Token
+		promised := n.Prepared != nil && n.Prepared.Token == newest.Token
+		runs := n.Assigned != nil && n.Assigned.Token == newest.Token || n.Disk.Token == newest.Token
+		if staged || promised || runs {
+			return unsafe("restore", "%s has incarnation %s, which has a later record", n.Name, newest.Token)
+		}
 	}
 	return nil
 }

@@ -27,12 +27,16 @@ func ruleFounding(l *look) (Operation, verdict) {
 	return l.found(), stop
 }
 
-// record returns the newest incarnation record, nil for none.
-func (l *look) record() *cluster.Incarnation {
+// record returns the newest record of an incarnation that ever began, nil for
+// none.
+func (l *look) record() *cluster.Incarnation { return l.obs.Present() }
+
+// nextNumber returns the number of the next incarnation record.
+func (l *look) nextNumber() int {
 	if n := len(l.obs.Store.Incarnations); n > 0 {
-		return &l.obs.Store.Incarnations[n-1]
+		return l.obs.Store.Incarnations[n-1].Number + 1
 	}
-	return nil
+	return 1
 }
 
 // finishFounding starts the voters of rec that have promised and have not

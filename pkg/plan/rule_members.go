@@ -19,6 +19,9 @@ func ruleQuorum(l *look) (Operation, verdict) {
 	if l.waitsForUnstarted() || l.gray() {
 		return nil, stop
 	}
+	if l.restoredAbsent() {
+		return nil, stop
+	}
 	rule := QuorumLost
 	if rec := l.record(); rec != nil && rec.Token == l.obs.Token && l.obs.Store.Created.IsZero() {
 		rule = Founding
@@ -43,6 +46,31 @@ func ruleDiffers(l *look) (Operation, verdict) {
 		}
 	}
 	return nil, goOn
+}
+
+// restoredAbsent holds where the newest incarnation began with restored data that
+// no node which answers has, so that only those that do not answer can tell
+// whether it ever began.
+func (l *look) restoredAbsent() bool {
+	rec := l.restored()
+	if rec == nil || len(l.obs.Members) > 0 || rec.Token != l.obs.Token {
+		return false
+	}
+	var silent []cluster.NodeName
+	for _, n := range l.obs.Nodes {
+		switch {
+		case !n.Reachable:
+			silent = append(silent, n.Name)
+		case n.Staged != nil && n.Staged.Token == rec.Token, n.Prepared != nil && n.Prepared.Token == rec.Token, l.tokenOn(&n) == rec.Token:
+			return false
+		}
+	}
+	if len(silent) == 0 {
+		return false
+	}
+	l.hold(Restoring, "incarnation %d was to begin with restored data on %s, and no node that answers has it: bring back %s, or have what is gone for good forgotten with etcd-manager-ctl forget-node NAME",
+		rec.Number, voterNames(rec.Voters), names(silent))
+	return true
 }
 
 // restartForQuorum starts a stopped voter on its own data.
@@ -224,6 +252,9 @@ func ruleRecord(l *look) (Operation, verdict) {
 		return nil, goOn
 	}
 	known := slices.ContainsFunc(s.Incarnations, func(i cluster.Incarnation) bool { return i.Token == l.obs.Token })
+	// A restore that never began does not end what runs, and its record must not do
+	// so later, when fewer nodes answer: what runs gets a newer one.
+	known = known && !l.obs.Unbegun(s.Incarnations[len(s.Incarnations)-1])
 	if s.RecordsProblem != "" {
 		l.hold(RecordInvalid, "%s", s.RecordsProblem)
 		if !known {
@@ -231,11 +262,7 @@ func ruleRecord(l *look) (Operation, verdict) {
 		}
 	}
 	if !known {
-		number := 1
-		if rec := l.record(); rec != nil {
-			number = rec.Number + 1
-		}
-		return &IncarnationCreate{Number: number, Token: l.obs.Token, Version: l.version(), Voters: l.seats()}, goOn
+		return &IncarnationCreate{Number: l.nextNumber(), Token: l.obs.Token, Version: l.version(), Voters: l.seats()}, goOn
 	}
 	if s.Created.IsZero() {
 		return &IncarnationMark{Token: l.obs.Token}, goOn

@@ -58,7 +58,7 @@ func servedBefore(obs cluster.Observation, rec cluster.Incarnation) []cluster.No
 	for _, n := range obs.Nodes {
 		elector := slices.Contains(rec.Restored.Before, n.Name)
 		switch old := n.Assigned != nil && n.Assigned.Token != rec.Token; {
-		case n.Reachable && old && obs.Store.Ended(n.Assigned.Token) && !n.Assigned.Stopped:
+		case n.Reachable && old && obs.Ended(n.Assigned.Token) && !n.Assigned.Stopped:
 			serving = append(serving, n.Name)
 		case !n.Reachable && elector && (n.Assigned == nil || old):
 			silent = append(silent, n.Name)

@@ -114,7 +114,7 @@ func (l *look) changeOver(rec cluster.Incarnation) Operation {
 			ranks[2] = append(ranks[2], &RestoreDiscard{Node: n.Name, Token: rec.Token})
 		case !staged:
 			// Nothing of its own replaces what it runs: what does must be there.
-			if l.obs.Store.Ended(n.Assigned.Token) && l.obs.Token == rec.Token && l.obs.Leader != 0 {
+			if l.obs.Ended(n.Assigned.Token) && l.obs.Token == rec.Token && l.obs.Leader != 0 {
 				ranks[3] = append(ranks[3], op)
 			}
 		case old:
@@ -163,10 +163,32 @@ func wanted(spec cluster.Spec, r cluster.Request) (count int, version etcdversio
 	return count, version
 }
 
+// unbegunFor returns the record of a restore for the request that never began.
+// Of one that a later incarnation has followed nothing is left either, so only
+// the newest are asked.
+func (l *look) unbegunFor(name string) *cluster.Incarnation {
+	for i := len(l.obs.Store.Incarnations) - 1; i >= 0; i-- {
+		rec := &l.obs.Store.Incarnations[i]
+		if !l.obs.Unbegun(*rec) {
+			return nil
+		}
+		if rec.Restored.Request == name {
+			return rec
+		}
+	}
+	return nil
+}
+
 // closeRestored ends a request whose cluster serves its clients.
 func (l *look) closeRestored(r cluster.Request) Operation {
 	rec := l.record()
-	if rec.Restored == nil || rec.Restored.Request != r.Name {
+	if i := l.unbegunFor(r.Name); i != nil {
+		return &RequestClose{
+			Name: r.Name, Outcome: OutcomeRefused,
+			Reason: fmt.Sprintf("incarnation %d, which was to begin with it, never began: nobody has what was restored; ask again", i.Number),
+		}
+	}
+	if rec == nil || rec.Restored == nil || rec.Restored.Request != r.Name {
 		return &RequestClose{Name: r.Name, Outcome: OutcomeDone, Reason: "it was carried out before"}
 	}
 	if l.obs.Token != rec.Token || l.obs.Leader == 0 || l.healthy < cluster.Quorum(len(l.voters)) {
@@ -237,6 +259,12 @@ func (l *look) restore(r cluster.Request) (Operation, verdict) {
 	}
 	if problem := cmp.Or(l.obs.Store.RecordsProblem, l.obs.Store.RevisionProblem); problem != "" {
 		l.hold(RecordInvalid, "%s", problem)
+		return nil, goOn
+	}
+	if l.obs.Leader != 0 && len(l.obs.Store.Incarnations) > 0 && !recordedToken(l.obs, l.obs.Token) {
+		// The store may be a copy from before what runs began, and the request with
+		// it. The record of what runs, which comes next, settles which is older.
+		l.hold(Restoring, "the store does not tell of incarnation %s, which runs: its record is written first", l.obs.Token)
 		return nil, goOn
 	}
 	staged := l.stagedFor(r)

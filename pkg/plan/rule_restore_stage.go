@@ -174,12 +174,8 @@ func (l *look) stage(r cluster.Request, want cluster.Staged) Operation {
 	if op, ok := l.lastBackup(r); !ok {
 		return op
 	}
-	number := 1
-	if rec := l.record(); rec != nil {
-		number = rec.Number + 1
-	}
 	return &IncarnationCreate{
-		Number: number, Token: want.Token, Version: want.Version, Voters: want.Voters,
+		Number: l.nextNumber(), Token: want.Token, Version: want.Version, Voters: want.Voters,
 		Request: r.Name, Backup: r.Backup, Revision: want.Revision, Before: without(l.obs.Electors.Names, r.Lost),
 	}
 }

@@ -121,6 +121,9 @@ func (s *stage) setSpec(args []datadriven.CmdArg) error {
 // road prints the plan, after it has made sure that what every plan promises
 // holds for this one.
 func (s *stage) road() (string, error) {
+	if err := producible(s.obs); err != nil {
+		return "", err
+	}
 	p, err := plan.Make(s.spec, s.obs)
 	if err != nil {
 		return "", err
@@ -167,6 +170,9 @@ func follow(spec cluster.Spec, obs cluster.Observation, op plan.Operation) (clus
 }
 
 func (s *stage) next() (string, error) {
+	if err := producible(s.obs); err != nil {
+		return "", err
+	}
 	op, holds := plan.Next(s.spec, s.obs)
 	var b strings.Builder
 	if op != nil {

@@ -79,13 +79,13 @@ func (w *world) lookAtStore(obs, prev *cluster.Observation) {
 // promise to a founding that has its record.
 func (w *world) lookAtElectors(obs *cluster.Observation) {
 	var token cluster.Token
-	if n := len(obs.Store.Incarnations); n > 0 {
-		token = obs.Store.Incarnations[n-1].Token
+	if rec := obs.Present(); rec != nil {
+		token = rec.Token
 	}
 	for i := range obs.Nodes {
 		n, best := &obs.Nodes[i], &obs.Electors
 		e := &n.Electors
-		if len(e.Names) == 0 || n.Assigned == nil && (n.Prepared == nil || !w.recorded(e.Token) || obs.Store.Ended(e.Token)) {
+		if len(e.Names) == 0 || n.Assigned == nil && (n.Prepared == nil || !w.recorded(e.Token) || obs.Ended(e.Token)) {
 			continue
 		}
 		newer := e.Term > best.Term || e.Term == best.Term && e.Seq > best.Seq
@@ -191,12 +191,12 @@ func (w *world) describe(m member, leader cluster.MemberID, voices []voice, obs,
 // node is assigned to.
 func (w *world) present(o *node, obs *cluster.Observation) cluster.Token {
 	var recorded cluster.Token
-	if n := len(obs.Store.Incarnations); n > 0 {
-		recorded = obs.Store.Incarnations[n-1].Token
+	if rec := obs.Present(); rec != nil {
+		recorded = rec.Token
 	}
 	var quorate []cluster.Token
 	for _, g := range w.groups {
-		if g.leader != 0 && g.side == o.side && !obs.Store.Ended(g.token) {
+		if g.leader != 0 && g.side == o.side && !obs.Ended(g.token) {
 			quorate = append(quorate, g.token)
 		}
 	}

@@ -1,0 +1,116 @@
+package plan_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/observe"
+)
+
+// producible makes sure that a story tells of a world that can be seen: it makes
+// the raw answers that nodes would give in it, has observe merge them, and
+// compares what is settled there (which incarnation is the present one, who its
+// members are, who leads, and the electors' record) with the story. A story that
+// settles it otherwise proves nothing.
+func producible(obs cluster.Observation) error {
+	merged := observe.Of(
+		observe.Sources{Cluster: obs.Cluster, Observer: obs.Observer, Since: obs.Since, Nonce: func() cluster.Token { return obs.Nonce }},
+		obs.At, rawStore(obs), rawAnswers(obs), rawDirect(obs), rawBefore(obs))
+	switch {
+	case merged.Token != obs.Token && obs.Token != "":
+		return fmt.Errorf("the present incarnation is %q, a look at it would say %q", obs.Token, merged.Token)
+	case merged.Leader != obs.Leader:
+		return fmt.Errorf("the leader is %s, a look at it would say %s", obs.Leader, merged.Leader)
+	case !slices.EqualFunc(merged.Members, obs.Members, func(a, b cluster.Member) bool { return a.ID == b.ID && a.Name == b.Name && a.Learner == b.Learner }):
+		return fmt.Errorf("the members are %v, a look at it would say %v", obs.Members, merged.Members)
+	case len(obs.Members) > 0 && len(obs.Electors.Names) > 0 && !slices.Equal(merged.Electors.Names, obs.Electors.Names):
+		return fmt.Errorf("the electors are %v, a look at it would say %v", obs.Electors.Names, merged.Electors.Names)
+	}
+	return nil
+}
+
+func rawStore(obs cluster.Observation) observe.StoreAnswer {
+	a := observe.StoreAnswer{Store: obs.Store}
+	if !obs.Store.Reachable {
+		a.Err = errors.New("connection refused")
+	}
+	for _, n := range obs.Nodes {
+		if n.Published {
+			a.Records = append(a.Records, observe.Record{Name: n.Name, Address: n.Address, Boot: n.Boot})
+		}
+	}
+	return a
+}
+
+// rawBefore is what was heard of nodes and members that do not answer now.
+func rawBefore(obs cluster.Observation) cluster.Observation {
+	return cluster.Observation{At: obs.At, Token: obs.Token, Nodes: obs.Nodes, Members: obs.Members}
+}
+
+// rawAnswers are the answers of all nodes. A member that is healthy, and every
+// member that runs while there is a leader, reports it; members of other
+// incarnations report what they are as far as their nodes tell.
+func rawAnswers(obs cluster.Observation) []observe.Heard {
+	var list []observe.Heard
+	for _, n := range obs.Nodes {
+		h := observe.Heard{Peer: observe.Peer{Name: n.Name, Address: n.Address, Conflict: n.Conflict}}
+		if !n.Reachable {
+			h.Err = errors.New("no answer")
+		} else {
+			h.Answer = observe.Answer{Node: n, Report: rawReport(obs, n), Now: obs.At.Add(n.ClockSkew)}
+		}
+		list = append(list, h)
+	}
+	return list
+}
+
+// rawDirect are the answers of healthy members whose nodes are silent.
+func rawDirect(obs cluster.Observation) (list []cluster.Report) {
+	for _, m := range obs.Members {
+		silent := !slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Name == m.Name && n.Reachable })
+		if silent && m.Healthy && !m.Learner {
+			list = append(list, cluster.Report{
+				ID: m.ID, ClusterID: cluster.ClusterID(len(obs.Token)), RaftTerm: 2, Revision: obs.Revision,
+				Leader: obs.Leader, Applied: m.Applied, Members: obs.Members,
+			})
+		}
+	}
+	return list
+}
+
+func rawReport(obs cluster.Observation, n cluster.Node) *cluster.Report {
+	if n.Assigned == nil || n.Process.State != cluster.ProcessRunning || n.Process.NoReport != nil || n.Disk.State != cluster.DiskData {
+		return nil
+	}
+	r := &cluster.Report{ID: n.Disk.MemberID, ClusterID: cluster.ClusterID(len(n.Disk.Token)), RaftTerm: 2, Revision: obs.Revision}
+	if n.Disk.Token == obs.Token {
+		// Where no member is known, those that run do not answer (yet).
+		i := slices.IndexFunc(obs.Members, func(m cluster.Member) bool { return m.ID == r.ID })
+		if i < 0 {
+			return nil // it was removed, and etcd ends
+		}
+		r.Leader, r.Learner, r.Applied, r.Members = obs.Leader, obs.Members[i].Learner, obs.Members[i].Applied, obs.Members
+		if r.Learner {
+			r.Members = nil // etcd refuses to tell
+		}
+		return r
+	}
+	// The members of another incarnation that run have a leader where they are a
+	// majority of those whose data there is.
+	running := 0
+	for _, o := range obs.Nodes {
+		if o.Disk.Token != n.Disk.Token || o.Disk.State != cluster.DiskData {
+			continue
+		}
+		r.Members = append(r.Members, cluster.Member{ID: o.Disk.MemberID, Name: o.Name, PeerURLs: o.URLs.Peer})
+		if o.Reachable && o.Process.State == cluster.ProcessRunning {
+			running++
+		}
+	}
+	if running >= cluster.Quorum(len(r.Members)) {
+		r.Leader = r.Members[0].ID
+	}
+	return r
+}
