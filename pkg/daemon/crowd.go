@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -71,7 +72,12 @@ func caller(ctx context.Context) (cluster.NodeName, error) {
 }
 
 // run looks for other daemons until ctx ends.
-func (c *crowd) run(ctx context.Context) { c.finder.Run(ctx) }
+func (c *crowd) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { c.watch(ctx) })
+	c.finder.Run(ctx)
+	wg.Wait()
+}
 
 // close says farewell and ends the gossip; the port can stop after it.
 func (c *crowd) close(ctx context.Context) {
@@ -84,9 +90,19 @@ func (c *crowd) close(ctx context.Context) {
 	}
 }
 
+// known returns the nodes that count: those that have shown themselves, and
+// electors, of which every disk tells. A caller can make up any number of others.
+func (c *crowd) known() []gossip.Peer {
+	return known(c.gossip.Peers(), c.d.state.Electors().Names)
+}
+
+func known(peers []gossip.Peer, electors []cluster.NodeName) []gossip.Peer {
+	return slices.DeleteFunc(peers, func(p gossip.Peer) bool { return !p.Proved && !slices.Contains(electors, p.Name) })
+}
+
 func (c *crowd) alive() []cluster.NodeName {
 	var list []cluster.NodeName
-	for _, p := range c.gossip.Peers() {
+	for _, p := range c.known() {
 		if p.Alive {
 			list = append(list, p.Name)
 		}
@@ -98,8 +114,10 @@ func (c *crowd) alive() []cluster.NodeName {
 // list.
 func (c *crowd) peers() []observe.Peer {
 	var list []observe.Peer
-	for _, p := range c.gossip.Peers() {
-		list = append(list, observe.Peer{Name: p.Name, Address: p.Address, Conflict: p.Conflict, Silent: !p.Alive})
+	gone := c.d.node.voted.Load().lapsed(c.d.now())
+	for _, p := range c.known() {
+		silent := !p.Alive || p.Name == gone && p.Name != c.d.name
+		list = append(list, observe.Peer{Name: p.Name, Address: p.Address, Conflict: p.Conflict, Silent: silent})
 	}
 	for _, s := range c.seeds {
 		known := slices.ContainsFunc(list, func(p observe.Peer) bool { return p.Name == s.Name })
@@ -120,6 +138,42 @@ const (
 	// at once.
 	apart = 2 * time.Second
 )
+
+// missingAfter is how long no daemon may have the lease before that is said: longer
+// than any daemon waits for those before it, in a cluster of usual size.
+const missingAfter = 20 * time.Second
+
+// missing reports whether nobody has had this elector's vote for too long. A
+// pause is no reason for concern.
+func missing(v *vote, paused bool, now time.Time) bool {
+	return v != nil && !paused && now.Sub(v.at) > missingAfter
+}
+
+// watch says when nobody coordinates, as far as this elector can tell.
+func (c *crowd) watch(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	said := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		v := c.d.node.voted.Load()
+		now := missing(v, c.d.state.State().Pause != nil, c.d.now())
+		switch {
+		case now && !said:
+			c.d.log.Error("no daemon coordinates: nobody asks for this elector's vote", "since", v.at.Format(time.RFC3339), "alive", c.alive())
+		case !now && said:
+			c.d.log.Info("a daemon coordinates again")
+		}
+		if now != said {
+			c.d.nums.noteMissing(now)
+		}
+		said = now
+	}
+}
 
 // candidate says whether this daemon should try for the lease.
 func (c *crowd) candidate() bool {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/gossip"
 	"github.com/etcdadm/etcdadm/pkg/lease"
 )
 
@@ -46,4 +47,38 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestMadeUpNamesDoNotCount(t *testing.T) {
+	peers := []gossip.Peer{{Name: "0000001", Alive: true}, {Name: "b", Alive: true, Proved: true}, {Name: "c"}, {Name: "d", Proved: true}}
+	got := known(peers, []cluster.NodeName{"b", "c"})
+	if len(got) != 3 || got[0].Name != "b" || got[1].Name != "c" || got[2].Name != "d" {
+		t.Errorf("known are %+v", got)
+	}
+}
+
+func TestWhenACoordinatorIsMissing(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	at := func(ago time.Duration) *vote { return &vote{at: now.Add(-ago), to: "a"} }
+	for _, tc := range []struct {
+		name   string
+		v      *vote
+		paused bool
+		want   bool
+	}{
+		{"a node that is no elector", nil, false, false},
+		{"a vote a moment ago", at(time.Second), false, false},
+		{"none for a while", at(missingAfter), false, false},
+		{"none for too long", at(missingAfter + 1), false, true},
+		{"none for too long, and a pause", at(time.Hour), true, false},
+	} {
+		if got := missing(tc.v, tc.paused, now); got != tc.want {
+			t.Errorf("%s: %t", tc.name, got)
+		}
+	}
+	m := newMetrics(func() int64 { return 0 }, func() cluster.ProcessState { return "" }, func() int { return 0 })
+	m.noteMissing(true)
+	m.noteMissing(false)
+	m.noteMissing(true)
+	wantLines(t, gathered(t, m), "etcdadm_coordinator_missing 1", "etcdadm_coordinator_missing_total 2")
 }

@@ -25,11 +25,14 @@ type metrics struct {
 	coordinator prometheus.Gauge
 	term        prometheus.Gauge
 	converged   prometheus.Gauge
-	members     *prometheus.GaugeVec
-	holds       *prometheus.GaugeVec
-	operations  *prometheus.CounterVec
-	seconds     *prometheus.CounterVec
-	backupTime  prometheus.Gauge
+	// missing says that nobody coordinates, missed how often that began.
+	missing    prometheus.Gauge
+	missed     prometheus.Counter
+	members    *prometheus.GaugeVec
+	holds      *prometheus.GaugeVec
+	operations *prometheus.CounterVec
+	seconds    *prometheus.CounterVec
+	backupTime prometheus.Gauge
 	// verifyTime and drillTime are when a backup was last found to be good.
 	verifyTime, drillTime prometheus.Gauge
 	// drops are connections over the bounds, by port.
@@ -44,6 +47,8 @@ func newMetrics(requests func() int64, process func() cluster.ProcessState, rest
 		registry:    prometheus.NewRegistry(),
 		coordinator: gauge("coordinator", "1 while this daemon holds the coordinator's lease."),
 		term:        gauge("coordinator_term", "Term in which this daemon coordinates, 0 while it does not."),
+		missing:     gauge("coordinator_missing", "1 while no daemon has asked for this elector's vote for 20 seconds."),
+		missed:      prometheus.NewCounter(prometheus.CounterOpts{Name: "etcdadm_coordinator_missing_total", Help: "How often no daemon has asked for this elector's vote for 20 seconds."}),
 		converged:   gauge("converged", "1 while the cluster is what the spec says. Served by the coordinator."),
 		members:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "etcdadm_members", Help: "Members by role and health. Served by the coordinator."}, []string{"role", "healthy"}),
 		holds:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "etcdadm_hold", Help: "Reasons for not acting, by rule. Served by the coordinator."}, []string{"rule"}),
@@ -54,7 +59,7 @@ func newMetrics(requests func() int64, process func() cluster.ProcessState, rest
 		backupTime:  gauge("last_backup_timestamp_seconds", "Unix time of the newest backup, 0 for none. Served by the coordinator."),
 	}
 	m.drops = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_connections_dropped_total", Help: "Connections closed because there were too many, by port."}, []string{"port"})
-	m.registry.MustRegister(m.drops, m.coordinator, m.term, m.converged, m.members, m.holds, m.operations, m.seconds, m.backupTime, m.verifyTime, m.drillTime,
+	m.registry.MustRegister(m.drops, m.coordinator, m.missing, m.missed, m.term, m.converged, m.members, m.holds, m.operations, m.seconds, m.backupTime, m.verifyTime, m.drillTime,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "etcdadm_store_requests_total", Help: "Requests made to the control and backup store."},
 			func() float64 { return float64(requests()) }),
@@ -78,6 +83,14 @@ func one(b bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// noteMissing takes in that nobody coordinates, or somebody does again.
+func (m *metrics) noteMissing(now bool) {
+	m.missing.Set(one(now))
+	if now {
+		m.missed.Inc()
+	}
 }
 
 // note takes in what the loop reports.

@@ -143,6 +143,15 @@ type vote struct {
 	to cluster.NodeName
 }
 
+// lapsed returns who let its lease run out, empty for nobody: it may be gone, and
+// gossip has only not noticed yet.
+func (v *vote) lapsed(now time.Time) cluster.NodeName {
+	if v == nil || now.Sub(v.at) < lease.DefaultTTL {
+		return ""
+	}
+	return v.to
+}
+
 // handler is the node as the port serves it.
 type handler struct{ n *node }
 

@@ -232,6 +232,8 @@ func (g *Gossip) attempt(target string) *attempt {
 		defer close(a.done)
 		if _, err := g.list.Join([]string{target}); err != nil {
 			a.err = reason(err, target)
+		} else if name, _, named := strings.Cut(target, "/"); named {
+			g.table.seen(cluster.NodeName(name)) // Dial has made sure of the name
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()

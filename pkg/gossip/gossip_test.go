@@ -267,6 +267,58 @@ func TestImpossibleNodesAreIgnored(t *testing.T) {
 	}
 }
 
+// One caller tells of many nodes that are not there. They are bounded in number,
+// known as such, wake nobody, and keep no real node out.
+func TestMadeUpNamesAreBounded(t *testing.T) {
+	t.Parallel()
+	tab := newTable("x", nil)
+	asked := map[cluster.NodeName]bool{}
+	tab.rejoin = func(name cluster.NodeName, _ string) { asked[name] = true }
+	d := &delegate{table: tab}
+	hear := func(name string) error {
+		n := member(name, net.IPv4(10, 0, 0, 1).To4(), 3996)
+		err := d.NotifyAlive(n)
+		if err == nil {
+			d.NotifyJoin(n)
+		}
+		return err
+	}
+	for i := range 10 * maxStrangers {
+		if err := hear(fmt.Sprintf("0%06d", i)); (err == nil) != (i < maxStrangers) {
+			t.Fatalf("name %d: %v", i, err)
+		}
+	}
+	select {
+	case <-tab.changed:
+		t.Error("a made-up name wakes the daemon")
+	default:
+	}
+	if list := tab.list(); len(list) != maxStrangers || list[0].Proved || !asked[list[0].Name] {
+		t.Fatalf("%d names are known, the first is %+v, asked to show itself: %t", len(list), list[0], asked[list[0].Name])
+	}
+	tab.seen("b") // it has called
+	if err := hear("b"); err != nil {
+		t.Errorf("a node that has shown itself: %v", err)
+	}
+	if p := tab.list()[maxStrangers]; p.Name != "b" || !p.Proved {
+		t.Errorf("it is %+v", p)
+	}
+	select {
+	case <-tab.changed:
+	default:
+		t.Error("a node that has shown itself wakes nobody")
+	}
+	// A name that was made up is forgotten when nobody answers to it; b is not.
+	d.NotifyLeave(member("0000000", nil, 0))
+	d.NotifyLeave(member("b", nil, 0))
+	if list := tab.list(); len(list) != maxStrangers || list[len(list)-1].Name != "b" || list[len(list)-1].Alive {
+		t.Errorf("known are %d, the last is %+v", len(list), list[len(list)-1])
+	}
+	if err := hear("0000999"); err != nil {
+		t.Errorf("where there is room again: %v", err)
+	}
+}
+
 func TestOtherAddressFamilies(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []string{"[::1]:0", "127.0.0.2:0"} {

@@ -205,7 +205,20 @@ func crowd(t *testing.T, names ...cluster.NodeName) []*node {
 		words = append(words, string(name))
 	}
 	await(t, strings.Join(words, " "), nodes...)
+	eventually(t, func() string { return unproved(nodes) })
 	return nodes
+}
+
+// unproved says which node has not shown itself to which, "" for none.
+func unproved(nodes []*node) string {
+	for _, n := range nodes {
+		for _, p := range n.Peers() {
+			if !p.Proved {
+				return string(p.Name) + " has not shown itself to " + string(n.name)
+			}
+		}
+	}
+	return ""
 }
 
 // await waits until all nodes see the same, and returns how long it took.

@@ -22,6 +22,12 @@ const (
 	conflictMemory = 4 * pushPullInterval
 	// deadMemory is how long a node is known after its death.
 	deadMemory = 24 * time.Hour
+	// maxStrangers is how many nodes are known that others tell of and that have not
+	// shown themselves: some more than join at once, and far less than one caller can
+	// make up.
+	maxStrangers = 64
+	// maxSpoke bounds the names of callers that no news is of.
+	maxSpoke = 1024
 )
 
 // A Peer is a node as the gossip sees it.
@@ -31,6 +37,9 @@ type Peer struct {
 	Address string
 	// Alive says that it answers, or did so a moment ago.
 	Alive bool
+	// Proved says that it has spoken to this node itself, under the name that it
+	// proved. Of others a third node tells, which may have made them up.
+	Proved bool
 	// LastSeen is when it last sent something to this node, or when others said
 	// that it is there; for this node itself it is now.
 	LastSeen time.Time
@@ -52,6 +61,8 @@ type table struct {
 
 	mu    sync.Mutex
 	peers map[cluster.NodeName]*entry
+	// spoke are callers that no news has been of yet.
+	spoke map[cluster.NodeName]bool
 }
 
 type entry struct {
@@ -66,6 +77,7 @@ func newTable(self cluster.NodeName, onConflict func(Conflict)) *table {
 		onConflict: onConflict,
 		changed:    make(chan struct{}, 1),
 		peers:      make(map[cluster.NodeName]*entry),
+		spoke:      make(map[cluster.NodeName]bool),
 	}
 }
 
@@ -100,13 +112,39 @@ func (t *table) list() []Peer {
 	return list
 }
 
-// seen notes that a peer sent something.
+// seen notes that a node has shown itself: it sent something, under the name that
+// it proved, or answered where it was called by that name.
 func (t *table) seen(name cluster.NodeName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e := t.peers[name]; e != nil {
+	e := t.peers[name]
+	switch {
+	case e != nil:
 		e.LastSeen = time.Now()
+		if !e.Proved {
+			e.Proved = true
+			t.signal()
+		}
+	case len(t.spoke) < maxSpoke:
+		t.spoke[name] = true
 	}
+}
+
+// admits reports whether news of a node are taken: of one that is known, that has
+// shown itself, or where not too many have not.
+func (t *table) admits(name cluster.NodeName) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.peers[name] != nil || t.spoke[name] || name == t.self {
+		return true
+	}
+	strangers := 0
+	for _, e := range t.peers {
+		if !e.Proved {
+			strangers++
+		}
+	}
+	return strangers < maxStrangers
 }
 
 func (t *table) alive(n *memberlist.Node) {
@@ -115,12 +153,17 @@ func (t *table) alive(n *memberlist.Node) {
 	name := cluster.NodeName(n.Name)
 	e := t.peers[name]
 	if e == nil {
-		e = &entry{Peer: Peer{Name: name}}
+		e = &entry{Peer: Peer{Name: name, Proved: t.spoke[name] || name == t.self}}
 		t.peers[name] = e
+		delete(t.spoke, name)
 	}
 	e.Address, e.Alive, e.Meta, e.LastSeen = n.Address(), true, slices.Clone(n.Meta), time.Now()
 	if e.Conflict == e.Address {
 		e.Conflict = "" // it has moved there
+	}
+	if !e.Proved {
+		t.rejoin(name, e.Address) // so that it shows itself, if it is there
+		return
 	}
 	t.signal()
 }
@@ -130,6 +173,10 @@ func (t *table) dead(name cluster.NodeName) {
 	defer t.mu.Unlock()
 	e := t.peers[name]
 	if e == nil {
+		return
+	}
+	if !e.Proved {
+		delete(t.peers, name)
 		return
 	}
 	e.Alive, e.diedAt = false, time.Now()
@@ -181,6 +228,9 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	}
 	if ip, ok := netip.AddrFromSlice(n.Addr); !ok || ip.IsUnspecified() || n.Port == 0 {
 		return errors.New("its address cannot be reached")
+	}
+	if !d.table.admits(cluster.NodeName(n.Name)) {
+		return errors.New("too many nodes have not shown themselves")
 	}
 	return nil
 }

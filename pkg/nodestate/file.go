@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/hostfs"
 )
 
@@ -185,6 +186,16 @@ func (f *File) State() State {
 		panic(fmt.Sprintf("nodestate: %v", err))
 	}
 	return s
+}
+
+// Electors returns the newest elector record that the node remembers. It is
+// cheap.
+func (f *File) Electors() cluster.Electors {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.state.Electors
+	e.Names = slices.Clone(e.Names)
+	return e
 }
 
 // Update lets change work on a copy of the state, and keeps the copy if it is

@@ -1,0 +1,265 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testport"
+)
+
+// another waits until a daemon other than gone acts in a term of its own.
+func another(c *harness.Cluster, within time.Duration, gone *harness.Node, said map[string]int) {
+	c.Eventually(within, "another coordinator", func(context.Context) error {
+		for _, n := range c.Nodes() {
+			if n != gone && strings.Contains(n.Said(said[n.Name]), "msg=coordinating") {
+				return nil
+			}
+		}
+		return fmt.Errorf("nobody but %s coordinates", gone.Name)
+	})
+}
+
+// sizes remembers how much each daemon has said.
+func sizes(c *harness.Cluster) map[string]int {
+	said := map[string]int{}
+	for _, n := range c.Nodes() {
+		said[n.Name] = n.LogSize()
+	}
+	return said
+}
+
+// healthz asks a daemon's health page.
+func healthz(ctx context.Context, port, want int) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/healthz", port), nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != want {
+		return fmt.Errorf("/healthz says %d, want %d", answer.StatusCode, want)
+	}
+	return nil
+}
+
+// The disk of the coordinator's machine hangs, and its member's with it. Another
+// coordinates within seconds, by-hand commands are served, and the hung one says
+// that it is stuck, until its disk goes on.
+func TestCoordinatorsDiskHangs(t *testing.T) {
+	if err := harness.DiskError(); err != nil {
+		t.Skipf("no disk can be made to freeze: %v", err)
+	}
+	port := testport.Free(t)
+	c := start(t, quick...)
+	a := c.Node("a")
+	a.Flags = []string{fmt.Sprintf("--etcd-manager-metrics-port=%d", port)}
+	d := c.NewDisk(a, 600)
+	c.Found(3, v36, "a", "b", "c")
+	c.Start("d")
+	lead(t, c, a)
+	if leader(t, c) == a {
+		handOver(t, c, a, c.Node("b"))
+	}
+	c.Eventually(harness.Soon, "a well daemon", func(ctx context.Context) error { return healthz(ctx, port, http.StatusOK) })
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	said := sizes(c)
+	d.Freeze()
+	another(c, harness.Soon, a, said)
+	c.Eventually(harness.Soon, "a daemon that says that it is stuck", func(ctx context.Context) error {
+		return healthz(ctx, port, http.StatusServiceUnavailable)
+	})
+	w.WaitMore(harness.Soon, 10)
+	// The work goes on: the hung voter is replaced by the spare.
+	c.WaitNames(2*harness.Soon, "b", "c", "d")
+	if _, err := c.Ctl("pause", "--reason=test"); err != nil {
+		t.Error(err)
+	}
+	c.WaitHold(harness.Soon, "paused")
+	d.Thaw()
+	c.Eventually(harness.Soon, "a well daemon again", func(ctx context.Context) error { return healthz(ctx, port, http.StatusOK) })
+	if _, err := c.Ctl("resume"); err != nil {
+		t.Error(err)
+	}
+	w.WaitMore(harness.Soon, 10)
+}
+
+// lead makes the daemon of n the coordinator: it is the lowest name, and takes
+// over what is given back.
+func lead(t *testing.T, c *harness.Cluster, n *harness.Node) {
+	t.Helper()
+	for range 5 {
+		now := c.Coordinator()
+		if now == n {
+			return
+		}
+		now.Stop()
+		now.Start()
+		c.WaitVoters(harness.Soon, 3)
+	}
+	t.Fatalf("%s does not coordinate", n.Name)
+}
+
+// A coordinator stands still for longer than the grace time, and comes back. What
+// it knew from before, it must not take for what has been all the time.
+func TestCoordinatorStandsStill(t *testing.T) {
+	t.Parallel()
+	c := start(t, "--replace-grace=10s", "--founding-grace=2s")
+	c.Found(3, v36, "a", "b", "c")
+	c.Start("d")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	for range 2 {
+		gone := c.Coordinator()
+		said := sizes(c)
+		gone.Pause()
+		another(c, harness.Soon, gone, said)
+		// Daemons that are away are no members that are down: their etcds serve.
+		pause(c, 12*time.Second)
+		gone.Continue()
+		w.WaitMore(harness.Soon, 10)
+	}
+	pause(c, 5*time.Second)
+	c.WaitNames(harness.Soon, "a", "b", "c")
+	history, err := c.History()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range history {
+		if strings.Contains(e.Line, "member remove") {
+			t.Errorf("a member was removed: %+v", e)
+		}
+	}
+}
+
+// The disks of all nodes have a term that nobody can follow. Members run on,
+// nobody coordinates, the hold names the way out, and that leads out.
+func TestPoisonedTerm(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	c.Found(3, v36, "a", "b", "c")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	for _, n := range c.Nodes() {
+		n.Kill()
+	}
+	for _, n := range c.Nodes() {
+		poison(t, n.Dir)
+		n.Start()
+	}
+	w.WaitMore(harness.Soon, 10)
+	if text := c.WaitHold(harness.Soon, "no-coordinator"); !strings.Contains(text, "etcdadm term reset") {
+		t.Errorf("the hold does not name the way out: %s", text)
+	}
+	for _, n := range c.Nodes() {
+		n.Stop()
+		if out, err := c.Program("etcdadm", "term", "reset", "--data-dir="+n.Dir, "--to=1000"); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		n.Start()
+		c.WaitVoters(harness.Soon, 3)
+	}
+	c.Eventually(harness.Soon, "a coordinator", func(context.Context) error {
+		r, err := c.Status()
+		if err == nil && (r.Term <= 1000 || r.Term > 2000) {
+			err = fmt.Errorf("the coordinator's term is %d", r.Term)
+		}
+		return err
+	})
+	c.SetSpec(2, v36)
+	c.WaitVoters(harness.Soon, 2)
+	w.WaitMore(harness.Soon, 10)
+}
+
+// poison writes the largest term into a node's state, as a daemon did that took
+// over what a caller told it.
+func poison(t *testing.T, dir string) {
+	t.Helper()
+	s, err := nodestate.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "etcdadm.json")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file map[string]json.RawMessage
+	if err := json.Unmarshal(b, &file); err != nil {
+		t.Fatal(err)
+	}
+	s.Term = 1<<64 - 1
+	s.Electors.Term = s.Term
+	if file["state"], err = json.Marshal(s); err == nil {
+		b, err = json.Marshal(file)
+	}
+	if err == nil {
+		err = os.WriteFile(path, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The daemons are paused, all of them are started again while the store is away,
+// and they are still paused.
+func TestPauseOutlastsARestartWithoutTheStore(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	c.Found(3, v36, "a", "b", "c")
+	c.Start("d")
+	if _, err := c.Ctl("pause", "--reason=maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	c.WaitHold(harness.Soon, "paused")
+	c.Eventually(harness.Soon, "a node that remembers the pause", func(context.Context) error {
+		for _, n := range c.Nodes() {
+			if s, err := nodestate.Read(n.Dir); err == nil && s.Pause != nil {
+				return nil
+			}
+		}
+		return fmt.Errorf("no disk has it")
+	})
+	for _, n := range c.Nodes() {
+		n.Kill()
+	}
+	back, said := unreachable(t, c), sizes(c)
+	for _, n := range c.Nodes() {
+		if n.Name != "c" { // it would be replaced by d
+			n.Start()
+		}
+	}
+	c.Eventually(harness.Soon, "a daemon that is paused", func(context.Context) error {
+		for _, n := range c.Nodes() {
+			if strings.Contains(n.Said(said[n.Name]), "rule=paused") {
+				return nil
+			}
+		}
+		return fmt.Errorf("none says so")
+	})
+	pause(c, 8*time.Second) // longer than the grace time
+	members, err := c.Members(t.Context())
+	if err != nil || len(members) != 3 {
+		t.Errorf("%d members, %v: c was replaced", len(members), err)
+	}
+	back()
+	c.Node("c").Start()
+	if _, err := c.Ctl("resume"); err != nil {
+		t.Fatal(err)
+	}
+	c.WaitNames(harness.Soon, "a", "b", "c")
+}
