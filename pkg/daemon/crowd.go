@@ -177,7 +177,7 @@ func (c *crowd) watch(ctx context.Context) {
 
 // candidate says whether this daemon should try for the lease.
 func (c *crowd) candidate() bool {
-	return shouldTry(c.d.name, inLine(c.d.name, c.alive(), c.d.state.State().Electors.Names), c.d.node.voted.Load(), c.d.now())
+	return shouldTry(c.d.name, inLine(c.d.name, c.alive(), c.d.state.Electors().Names), c.d.node.voted.Load(), c.d.now())
 }
 
 // inLine returns who of the live nodes may get the lease as far as an elector

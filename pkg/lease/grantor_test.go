@@ -28,7 +28,7 @@ func record(term cluster.Term, seq uint64, who string) cluster.Electors {
 func ask(holder cluster.NodeName, term cluster.Term) Request {
 	return Request{
 		Cluster: "c", Token: "tok", Term: term, Holder: holder, Boot: "boot-" + cluster.Token(holder),
-		TTL: DefaultTTL, Electors: record(0, 0, "a b c"),
+		TTL: MaxTTL, Electors: record(0, 0, "a b c"),
 	}
 }
 
@@ -93,7 +93,7 @@ func TestAnotherRunOfTheSameNameIsAnotherHolder(t *testing.T) {
 	again := ask("a", 2)
 	again.Boot = "other"
 	refused(t, g, t0.Add(time.Second), again, "a has the lease of term 1")
-	granted(t, g, t0.Add(DefaultTTL), again)
+	granted(t, g, t0.Add(MaxTTL), again)
 }
 
 func TestAShorterRenewalKeepsThePromisedTime(t *testing.T) {
@@ -320,7 +320,7 @@ func TestRecover(t *testing.T) {
 			if len(tt.expect) > 0 {
 				refused(t, g, tt.now, ask("z", d.Term+1), "is older than")
 			}
-			req := ask("z", d.Term+1)
+			req := ask(d.Electors.Names[0], d.Term+1)
 			req.Electors = d.Electors
 			granted(t, g, tt.now, req)
 		})

@@ -11,16 +11,19 @@ import (
 
 // The timing of the lease, all of it.
 const (
-	// DefaultTTL is how long a grant runs.
-	DefaultTTL = 3 * time.Second
-	// MaxTTL is the longest time that a grantor accepts. A grantor that restarts
-	// keeps quiet for this long if it had granted to somebody else.
-	MaxTTL = DefaultTTL
-	// RenewEvery is the time between two renewals.
-	RenewEvery = 1 * time.Second
-	// CallTimeout is how long one elector may take to answer. Two rounds that
-	// time out fit into a lease.
-	CallTimeout = 800 * time.Millisecond
+	// DefaultTTL is how long a grant runs: nobody acts for that long when the
+	// coordinator has died.
+	DefaultTTL = 2 * time.Second
+	// MaxTTL is the longest time that a grantor accepts: daemons of other versions
+	// ask for it. A grantor that restarts keeps quiet for this long if it had granted
+	// to somebody else.
+	MaxTTL = 3 * time.Second
+	// RenewEvery is the time between two renewals. Two of them can be lost, and the
+	// third begins before the holder has to stop (see Margin).
+	RenewEvery = 500 * time.Millisecond
+	// CallTimeout is how long one elector may take to answer, less than the time
+	// between two renewals. Three rounds that time out fit into a lease.
+	CallTimeout = 400 * time.Millisecond
 )
 
 // Margin returns how much earlier than the grantors a holder considers its

@@ -45,6 +45,13 @@ type broken struct {
 	forgottenOwn bool // a grant is not on disk when it is answered
 }
 
+// The times of the simulated daemons. They are not those of the product: the
+// rules hold for any, and the seeds of [TestBrokenRulesAreNoticed] are for these.
+const (
+	simTTL   = MaxTTL
+	simRound = 800 * time.Millisecond
+)
+
 type daemon struct {
 	w          *world
 	name       cluster.NodeName
@@ -133,7 +140,7 @@ func (d *daemon) start() {
 	if d.w.broken.restart {
 		d.g.Until = time.Time{}
 	}
-	d.c = &Candidate{Cluster: "c", Name: d.name, Boot: cluster.Token(fmt.Sprint(d.name, d.boot)), TTL: DefaultTTL}
+	d.c = &Candidate{Cluster: "c", Name: d.name, Boot: cluster.Token(fmt.Sprint(d.name, d.boot)), TTL: simTTL}
 	d.c.Enter("tok")
 }
 
@@ -292,7 +299,7 @@ func (d *daemon) begin(r *Round, err error) {
 			}
 		})
 	}
-	d.w.after(CallTimeout, func() {
+	d.w.after(simRound, func() {
 		d.do(boot, func() {
 			if d.round == r {
 				d.round = nil
@@ -312,7 +319,7 @@ func (d *daemon) finish(r *Round) {
 	d.round = nil
 	if r.campaign {
 		if d.w.broken.unstamped {
-			d.c.until = r.sent.Add(DefaultTTL - Margin(DefaultTTL))
+			d.c.until = r.sent.Add(simTTL - Margin(simTTL))
 			d.w.check(d)
 			d.change()
 		}
@@ -332,10 +339,10 @@ func (d *daemon) finish(r *Round) {
 
 func (d *daemon) breakTime() {
 	if d.w.broken.margin {
-		d.c.until = d.c.until.Add(Margin(DefaultTTL))
+		d.c.until = d.c.until.Add(Margin(simTTL))
 	}
 	if d.w.broken.fromAnswer {
-		d.c.until = d.clock().Add(DefaultTTL - Margin(DefaultTTL))
+		d.c.until = d.clock().Add(simTTL - Margin(simTTL))
 	}
 }
 

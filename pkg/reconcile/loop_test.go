@@ -131,7 +131,7 @@ func TestARunningClusterWithoutKnownElectorsIsLeftAlone(t *testing.T) {
 		w.obs.Electors = cluster.Electors{}
 		w.pass(time.Minute)
 		equal(t, "done", w.done(), "previous")
-		equal(t, "rules", rules(w.last(t)), "no-coordinator")
+		equal(t, "rules", rules(w.last(t)), "no-coordinator electors-lost")
 	})
 }
 

@@ -2,10 +2,12 @@ package reconcile
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
 func TestANodeThatHasSeenALaterTermIsFollowedByANewTerm(t *testing.T) {
@@ -73,4 +75,21 @@ func TestMoved(t *testing.T) {
 	equal(t, "one that is no elector there", moved(lease, there(next, "a", "b")), false)
 	equal(t, "a majority has", moved(lease, there(next, "b", "c")), true)
 	equal(t, "the other one serves", moved(lease, serving), true)
+}
+
+func TestWithoutElectorsTheHoldSaysWhy(t *testing.T) {
+	for _, tc := range []struct {
+		term cluster.Term
+		want string
+	}{{7, "no electors are known"}, {math.MaxUint64, "etcdadm term reset"}} {
+		run(t, func(t *testing.T, w *world) {
+			w.obs.Electors = cluster.Electors{}
+			w.obs.Nodes[0].Lease.Term = tc.term
+			w.pass(time.Second)
+			h := w.last(t).Holds[0]
+			if h.Rule != plan.NoCoordinator || !strings.Contains(h.Text, tc.want) {
+				t.Errorf("term %d: %s: %s", tc.term, h.Rule, h.Text)
+			}
+		})
+	}
 }

@@ -101,7 +101,11 @@ const (
 	// pauseCampaign is the longest pause between two tries for a lease that
 	// nobody has and that no majority grants.
 	pauseCampaign = 5 * time.Second
-	pauseStandby  = 250 * time.Millisecond
+	// firstCampaign is the first of these pauses; they double.
+	firstCampaign = 250 * time.Millisecond
+	// pauseStandby is part of the time that it takes to notice that the coordinator
+	// has gone. A turn takes microseconds.
+	pauseStandby = 100 * time.Millisecond
 	// turnLimit is how long a turn may take without its operation: what the last
 	// coordinator published, a look, a campaign, each with its deadline, and some
 	// time for a busy machine.
@@ -214,7 +218,7 @@ func (l *Loop) yield(ctx context.Context, held bool, why error) time.Duration {
 func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 	if len(obs.Electors.Names) == 0 {
 		if len(obs.Members) > 0 {
-			return errNoElectors
+			return noElectors(obs)
 		}
 		return nil
 	}
@@ -250,6 +254,18 @@ func noElector(obs cluster.Observation) error {
 // errNoElectors is why a cluster that runs is not coordinated: without electors
 // nobody can tell whether another acts.
 var errNoElectors = errors.New("no electors are known: the daemons of the voters' nodes do not answer")
+
+// noElectors says why none are known: a record of a term that nobody can follow is
+// none, and is not passed by.
+func noElectors(obs cluster.Observation) error {
+	for _, n := range obs.Nodes {
+		if n.Reachable && n.Lease.Term > lease.MaxTerm {
+			bad := &lease.BadTermError{Term: n.Lease.Term}
+			return fmt.Errorf("node %s: %w; %s", n.Name, bad, bad.Hint())
+		}
+	}
+	return errNoElectors
+}
 
 // moved reports whether the cluster is in another incarnation than the lease:
 // after a restore, by this daemon or by somebody else. The lease of the old one
@@ -298,7 +314,7 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 	var held *lease.HeldError
 	if errors.As(err, &held) {
 		l.standby()
-		return max(pauseStandby/2, min(held.Remaining, pauseIdle))
+		return max(pauseStandby, min(held.Remaining, pauseIdle))
 	}
 	r.Observation.Failures = l.tries.failures()
 	op, holds := plan.Next(r.Spec, r.Observation)
@@ -309,7 +325,7 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 	r.Holds = append([]plan.Hold{{Rule: plan.NoCoordinator, Text: err.Error()}}, holds...)
 	l.report(ctx, r)
 	l.lost++
-	return min(pauseStandby<<min(l.lost, 10), pauseCampaign)
+	return min(firstCampaign<<min(l.lost, 10), pauseCampaign)
 }
 
 // act carries out op.
