@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -159,4 +161,83 @@ func TestPersonsHaveCertificatesOfTheirOwn(t *testing.T) {
 		t.Errorf("the history does not name alice: %s, %v", out, err)
 	}
 	c.Node("b").WaitSaid(harness.Soon, 0, "order obeyed", "from=operator-alice", "role=operator")
+}
+
+// A node that is no elector may have the lowest name: it coordinates nothing, and
+// keeps nobody from it.
+func TestASpareWithTheLowestNameCoordinatesNothing(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.Found(3, v36, "b", "c", "d")
+	c.Start("a")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	c.Eventually(harness.Soon, "the spare is known", func(context.Context) error {
+		r, err := c.Status()
+		if err == nil && len(r.Observation.Nodes) != 4 {
+			err = fmt.Errorf("%d nodes are known", len(r.Observation.Nodes))
+		}
+		return err
+	})
+	c.Node("b").Kill()
+	c.WaitNames(harness.Soon, "a", "c", "d")
+	r, err := c.Status()
+	if err != nil || r.Coordinator != "c" && r.Coordinator != "d" {
+		t.Errorf("the coordinator is %q, %v", r.Coordinator, err)
+	}
+	w.WaitMore(harness.Soon, 10)
+}
+
+// Connections from one machine that prove nothing do not keep the daemons from
+// each other, nor a person out.
+func TestAFloodOfConnectionsStopsNobody(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.Found(3, v36, "a", "b", "c")
+	env := byHand(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	for _, n := range c.Nodes() {
+		wg.Go(func() { flood(ctx, n.Endpoint()) })
+	}
+	if _, err := shell(t, env, "etcdadm observe"); err != nil {
+		t.Errorf("a person is kept out: %v", err)
+	}
+	r, err := c.Status()
+	must(t, err)
+	c.Node(string(r.Coordinator)).Kill() // the others have to find each other anew
+	c.Eventually(harness.Soon, "another coordinates", func(context.Context) error {
+		now, err := c.Status()
+		if err == nil && (now.Coordinator == r.Coordinator || now.Term == 0) {
+			err = fmt.Errorf("%s coordinates", now.Coordinator)
+		}
+		return err
+	})
+	c.Node(string(r.Coordinator)).Start()
+	c.WaitVoters(harness.Soon, 3)
+}
+
+// flood opens connections from one address that is nobody's, and keeps as many
+// open as it can.
+func flood(ctx context.Context, to string) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 254, 254, 254)}, Timeout: time.Second}
+	var open []net.Conn
+	for ctx.Err() == nil {
+		if conn, err := d.DialContext(ctx, "tcp4", to); err == nil {
+			open = append(open, conn)
+		}
+		if len(open) > 300 {
+			_ = open[0].Close()
+			open = open[1:]
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	for _, conn := range open {
+		_ = conn.Close()
+	}
 }

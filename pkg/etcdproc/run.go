@@ -162,6 +162,7 @@ func (r *run) spawn() (*child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
+	_ = yieldMemory(cmd.Process.Pid) // a preference, no more
 	c := &child{cmd: cmd, began: time.Now(), exited: make(chan string, 1)}
 	go func() {
 		err := cmd.Wait()

@@ -65,6 +65,9 @@ func unit(c daemon.Config, words []string) string {
 		"LimitNOFILE=65536",
 		"MemoryLow=200M",
 		"OOMScoreAdjust=-997",
+		// An etcd that is killed for memory is started again by its daemon at once;
+		// systemd would stop the daemon too.
+		"OOMPolicy=continue",
 		"NoNewPrivileges=yes",
 		"ProtectKernelModules=yes",
 		"ProtectKernelTunables=yes",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -48,9 +49,22 @@ func Command(run Run) *cobra.Command {
 				return cli.Usagef("%v", err)
 			}
 			c.EtcdLog = cmd.OutOrStdout()
+			limitMemory(os.Getenv)
 			return run(cmd.Context(), c, f.logger(cmd.ErrOrStderr()))
 		},
 	}
 	f.add(cmd.Flags())
 	return cmd
+}
+
+// memoryLimit is how much memory the daemon may take before its garbage
+// collector works as hard as it can, eight times what it has at rest. etcd dies
+// with its daemon, so the daemon must not be what fills the machine.
+const memoryLimit = 256 << 20
+
+// limitMemory sets the limit where the environment (GOMEMLIMIT) does not.
+func limitMemory(env func(string) string) {
+	if env("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
 }
