@@ -395,3 +395,17 @@ func TestALearnerKeepsNoPromise(t *testing.T) {
 		t.Errorf("after joining t1: promise %+v, founding %t, assigned %+v", s.Prepared, s.Founding, s.Assigned)
 	}
 }
+
+// A learner's node that had promised a founding which others made forgets the
+// promise: it would let the node start on an empty disk as a voter.
+func TestAJoinEndsAnOldPromise(t *testing.T) {
+	h := newHost(t)
+	h.must(&plan.MemberPrepare{Node: "a", Token: "t0", Version: writes, Voters: []cluster.Seat{{Name: "a", PeerURLs: h.o.URLs.Peer}}})
+	if h.disk().Prepared == nil {
+		t.Fatal("it has not promised")
+	}
+	h.must(start(plan.StartJoin))
+	if p := h.disk().Prepared; p != nil {
+		t.Errorf("it runs a member of t1, and still promises %+v", p)
+	}
+}

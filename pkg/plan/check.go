@@ -332,7 +332,7 @@ func (c checker) expectRunning(op *MemberStop) error {
 	if token == "" && n.Assigned != nil {
 		token = n.Assigned.Token
 	}
-	if !c.policy.Unbacked && !superseded(c.obs, token) {
+	if !c.policy.Unbacked && c.mayBeNewer(token) {
 		return unsafe("live-data", "%s runs incarnation %s, which may be newer than %s, and the store does not answer", op.Node, token, c.obs.Token)
 	}
 	if token != op.ExpectToken || n.Disk.MemberID != op.ExpectMemberID {

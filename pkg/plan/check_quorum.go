@@ -71,7 +71,7 @@ func (c checker) lift(op *QuarantineLift) error {
 	}
 	voters, healthy := c.count(0)
 	if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == c.obs.Token && n.Assigned.Token == rec.Token {
-		if serving := servedBefore(c.obs, *rec); len(serving) > 0 {
+		if serving := c.stillServing(*rec); len(serving) > 0 {
 			return unsafe("restore", "what ran before may still be served by %s", names(serving))
 		}
 		if healthy >= cluster.Quorum(voters) {

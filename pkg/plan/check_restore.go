@@ -19,7 +19,7 @@ func (c checker) stage(op *RestoreStage) error {
 	if recordedToken(c.obs, op.Token) {
 		return unsafe("restore", "incarnation %s has a record already", op.Token)
 	}
-	if s := n.Staged; s != nil && recordedToken(c.obs, s.Token) && !seatGone(c.obs, n, s.Token) {
+	if s := n.Staged; s != nil && c.needed(n, s.Token) {
 		return unsafe("restore", "what %s has staged is needed for incarnation %s", op.Node, s.Token)
 	}
 	return c.above(op.Revision)
@@ -30,7 +30,7 @@ func (c checker) discardStaged(op *RestoreDiscard) error {
 	if err != nil {
 		return err
 	}
-	if recordedToken(c.obs, op.Token) && !seatGone(c.obs, n, op.Token) {
+	if c.needed(n, op.Token) {
 		return unsafe("restore", "incarnation %s has a record: its data is needed", op.Token)
 	}
 	return nil
@@ -118,7 +118,7 @@ func (c checker) changeOver(op *RestoreSwitch) error {
 			return unsafe("restore", "nothing replaces what %s runs yet", op.Node)
 		}
 	}
-	if staged && seatGone(c.obs, n, op.Token) {
+	if staged && !c.needed(n, op.Token) {
 		return unsafe("restore", "%s has lost its seat in incarnation %s", op.Node, op.Token)
 	}
 	if staged && (!seat || !n.Staged.Ready) {

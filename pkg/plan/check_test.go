@@ -30,7 +30,7 @@ const lostElector = "cluster a b c\nelectors a,b on=a,c\nnode b down\nmember b d
 // refused breaks each invariant once or more, in worlds made by hand. "stale"
 // stands for a StaleError. Each world without its flaw is in TestCheckAllows.
 var refused = []struct{ name, invariant, world, line string }{
-	{"record anew what a restore has ended", "restore", "cluster a b c\ncreated\nincarnation 1 token=t1 voters=a,b,c\nincarnation 2 token=n1 voters=a,b,c restored=r1\nnode c staged=n1/r1:a,b,c", "incarnation create --number=3 --token=t1 " + threeSeats},
+	{"record anew what a restore has ended", "restore", "cluster a b c\ncreated\nincarnation 1 token=t1 voters=a,b,c\nincarnation 2 token=n1 voters=a,b,c restored=r1\nnode c staged=n1/r1:a,b,c", "incarnation create --number=3 --token=t1 --version=3.6.16 " + threeSeats},
 	{"write electors where nobody knows any", "electors", "cluster a b c\nbare", "electors write --token=t1 --name=a --name=b --name=c"},
 	{"promote before an even number of voters is recorded", "electors", "cluster a b\nnode c data=3 running\nmember c id=3 learner=1m", "member promote --name=c --expect-voters=2"},
 	{"remove before an even number of voters is recorded", "electors", "cluster a b c d", "member remove --id=4 --expect-name=d --expect-voters=4"},

@@ -186,6 +186,14 @@ func (s *stage) storeFact(kind string, args []string) error {
 				i.Token = cluster.Token(v)
 			case "voters":
 				i.Voters = s.seats(v)
+			case "age":
+				d, err := time.ParseDuration(v)
+				i.At = s.obs.At.Add(-d)
+				return err
+			case "before":
+				for _, name := range strings.Split(v, ",") {
+					i.Restored.Before = append(i.Restored.Before, cluster.NodeName(name))
+				}
 			case "restored":
 				i.Restored = &cluster.Restored{Request: v, Backup: backupOf(s.obs.At, "1h"), Revision: 1_000_000_900}
 			}

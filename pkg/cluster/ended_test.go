@@ -1,0 +1,37 @@
+package cluster
+
+import "testing"
+
+// TestEnded tells what ends an incarnation: the restore of a later one, of which
+// a record tells, and all records can be understood.
+func TestEnded(t *testing.T) {
+	restored := &Restored{Request: "r", Backup: "b"}
+	seats := []Seat{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+	first, second := Incarnation{Number: 1, Token: "t1", Voters: seats}, Incarnation{Number: 2, Token: "t2", Voters: seats, Restored: restored}
+	staged := []Node{{Name: "a", Reachable: true}, {Name: "b", Reachable: true}, {Name: "c", Reachable: true, Staged: &Staged{Token: "t2"}}}
+	observed := func(problem string, nodes []Node, list ...Incarnation) Observation {
+		return Observation{Nodes: nodes, Store: Store{Reachable: true, RecordsProblem: problem, Incarnations: list}}
+	}
+	grown := Incarnation{Number: 2, Token: "t2", Voters: seats}
+	for _, tt := range []struct {
+		name string
+		obs  Observation
+		want bool
+	}{
+		{"a later one was restored", observed("", staged, first, second), true},
+		{"there are no records", observed("", staged), false},
+		{"a record cannot be understood", observed("2: it is not JSON", staged, first, second), false},
+		{"the later one was not restored", observed("", staged, first, grown), false},
+		{"it has no record of its own", observed("", staged, second), false},
+		{"it is the later one", observed("", staged, second, Incarnation{Number: 3, Token: "t1", Restored: restored, Voters: seats}), false},
+		{"the later one never began", observed("", staged[:2], first, second), false},
+		{"the later one has gone on without its founders",
+			observed("", []Node{{Name: "a", Reachable: true}, {Name: "b", Reachable: true}, {Name: "d", Assigned: &Assigned{Token: "t2"}}}, first, second), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.obs.Ended("t1"); got != tt.want {
+				t.Errorf("ended is %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
