@@ -155,7 +155,7 @@ func TestCutAndExtended(t *testing.T) {
 				if !strings.HasSuffix(key, d.DataFile()) {
 					continue
 				}
-				if _, err := backup.Extract(bytes.NewReader(other), io.Discard, check); !errors.Is(err, backup.ErrDamaged) {
+				if _, err := backup.Extract(bytes.NewReader(other), io.Discard, backup.FetchOptions{Keys: keys}); !errors.Is(err, backup.ErrDamaged) {
 					t.Errorf("a bare file of %d instead of %d bytes (case %d): %v", len(other), len(content), i, err)
 				}
 			}

@@ -21,11 +21,13 @@ type Library interface {
 type FetchOptions struct {
 	// Keys are tried in turn on an encrypted backup.
 	Keys []Identity
-	// Trusted are the signers whose signatures are verified, and
-	// RequireSignature refuses a backup that none of them has signed. Without
-	// it, only a wrong signature of one of them is refused.
+	// Trusted are the signers whose signatures count. Where there are any, and with
+	// RequireSignature, a backup that none of them has signed is refused.
 	Trusted          Trusted
 	RequireSignature bool
+	// Cluster is the name of the cluster that a signed backup must be of, empty for
+	// any. One key may sign the backups of many clusters.
+	Cluster string
 	// MaxBytes bounds the size of the snapshot, zero for no bound but those that
 	// always hold: what the description says, or else a hundred times the object.
 	MaxBytes int64
@@ -33,6 +35,10 @@ type FetchOptions struct {
 	// written so far.
 	Progress func(n int64)
 }
+
+// NeedsSignature reports whether only signed backups are good: who trusts a
+// signer does so because the store is not to be trusted.
+func (o FetchOptions) NeedsSignature() bool { return o.RequireSignature || len(o.Trusted) > 0 }
 
 // Fetch writes the snapshot of a backup to w, as "etcdctl snapshot save" would
 // have: the database and its digest. It returns what the backup says of itself,
@@ -106,14 +112,11 @@ func (o FetchOptions) describe(ctx context.Context, store Library, name string) 
 	if err != nil {
 		return d, err
 	}
-	if d.Signer == "" {
-		if o.RequireSignature {
-			return d, fmt.Errorf("%w: it is not signed", ErrSigner)
-		}
+	if !o.NeedsSignature() {
 		return d, nil
 	}
-	if len(o.Trusted) == 0 && !o.RequireSignature {
-		return d, nil
+	if d.Signer == "" {
+		return d, fmt.Errorf("%w: it is not signed", ErrSigner)
 	}
 	signature, there, err := optional(ctx, store, name+"/"+retention.SignatureFile)
 	if err != nil {
@@ -122,12 +125,14 @@ func (o FetchOptions) describe(ctx context.Context, store Library, name string) 
 	if !there {
 		return d, fmt.Errorf("%w: its description says that key %.40q has signed it, and the signature is gone", ErrSigner, d.Signer)
 	}
-	err = o.Trusted.verify(d.Signer, file, signature)
-	if isUnknown(err) && !o.RequireSignature {
-		return d, nil
+	if err := o.Trusted.verify(d.Signer, file, signature); err != nil {
+		return d, err
 	}
-	d.Trusted = err == nil
-	return d, err
+	if o.Cluster != "" && d.Cluster != o.Cluster {
+		return d, fmt.Errorf("%w of this cluster: it is signed as a backup of %.100q, not of %q", ErrSigner, d.Cluster, o.Cluster)
+	}
+	d.Trusted = true
+	return d, nil
 }
 
 func fetch(ctx context.Context, store Library, name string, w io.Writer, o FetchOptions) (Description, error) {
@@ -185,7 +190,7 @@ func ExtractFile(path string, w io.Writer, o FetchOptions) (Description, error) 
 
 // Extract is ExtractFile for a reader.
 func Extract(r io.Reader, w io.Writer, o FetchOptions) (Description, error) {
-	if o.RequireSignature {
+	if o.NeedsSignature() {
 		return Description{}, fmt.Errorf("%w: data in a file of its own has no signature", ErrSigner)
 	}
 	return o.unpack(r, func() {}, Description{Facts: Facts{Keys: -1}}, w)

@@ -92,8 +92,12 @@ func TestForms(t *testing.T) {
 					if isSigned {
 						want.Signer = sign.ID()
 					}
+					o := backup.FetchOptions{Keys: keys.keys}
+					if isSigned {
+						o.Trusted = signed
+					}
 					var out bytes.Buffer
-					got, err := backup.Fetch(t.Context(), s, b.Name, &out, backup.FetchOptions{Keys: keys.keys, Trusted: signed, RequireSignature: isSigned})
+					got, err := backup.Fetch(t.Context(), s, b.Name, &out, o)
 					if err != nil || !bytes.Equal(out.Bytes(), content) {
 						t.Fatalf("fetched %d of %d bytes: %v", out.Len(), len(content), err)
 					}
@@ -182,7 +186,8 @@ func TestSigners(t *testing.T) {
 	s, content := memory(t), snapshot(1<<16)
 	one, trustOne := signer(t)
 	_, trustTwo := signer(t)
-	signed, unsigned := take(t, s, content, backup.TakeOptions{Signer: one}), take(t, s, content, backup.TakeOptions{})
+	signed := take(t, s, content, backup.TakeOptions{Signer: one, Facts: backup.Facts{Cluster: "main"}})
+	unsigned := take(t, s, content, backup.TakeOptions{})
 	stripped := take(t, s, content, backup.TakeOptions{Signer: one})
 	if err := s.Delete(t.Context(), stripped.Name+"/"+retention.SignatureFile); err != nil {
 		t.Fatal(err)
@@ -202,10 +207,12 @@ func TestSigners(t *testing.T) {
 		"signed, by one of two":                   {backup: signed.Name, o: backup.FetchOptions{Trusted: both, RequireSignature: true}, trusted: true},
 		"signed, not required":                    {backup: signed.Name, o: backup.FetchOptions{Trusted: both}, trusted: true},
 		"signed by another":                       {backup: signed.Name, o: backup.FetchOptions{Trusted: trustTwo, RequireSignature: true}, want: backup.ErrSigner, text: one.ID()},
-		"signed by another, not required":         {backup: signed.Name, o: backup.FetchOptions{Trusted: trustTwo}},
+		"signed by another, not required":         {backup: signed.Name, o: backup.FetchOptions{Trusted: trustTwo}, want: backup.ErrSigner, text: one.ID()},
 		"signed, nobody trusted":                  {backup: signed.Name, o: backup.FetchOptions{RequireSignature: true}, want: backup.ErrSigner, text: one.ID()},
 		"not signed":                              {backup: unsigned.Name, o: backup.FetchOptions{Trusted: both, RequireSignature: true}, want: backup.ErrSigner, text: "not signed"},
-		"not signed, not required":                {backup: unsigned.Name, o: backup.FetchOptions{Trusted: both}},
+		"not signed, not required":                {backup: unsigned.Name, o: backup.FetchOptions{Trusted: both}, want: backup.ErrSigner, text: "not signed"},
+		"signed, of this cluster":                 {backup: signed.Name, o: backup.FetchOptions{Trusted: both, Cluster: "main"}, trusted: true},
+		"signed, of another cluster":              {backup: signed.Name, o: backup.FetchOptions{Trusted: both, Cluster: "events"}, want: backup.ErrSigner, text: `a backup of "main", not of "events"`},
 		"signature taken away":                    {backup: stripped.Name, o: backup.FetchOptions{Trusted: both}, want: backup.ErrSigner, text: "gone"},
 		"signature of another backup":             {backup: forged.Name, o: backup.FetchOptions{Trusted: both, RequireSignature: true}, want: backup.ErrSigner, text: "does not fit"},
 		"signature of another one, not required":  {backup: forged.Name, o: backup.FetchOptions{Trusted: both}, want: backup.ErrSigner, text: one.ID()},

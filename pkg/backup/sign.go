@@ -204,5 +204,3 @@ func (e *unknownSignerError) Error() string {
 }
 
 func (e *unknownSignerError) Unwrap() error { return ErrSigner }
-
-func isUnknown(err error) bool { return errors.As(err, new(*unknownSignerError)) }

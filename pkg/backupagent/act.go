@@ -226,7 +226,7 @@ func (a *Agent) prune(ctx context.Context) {
 		return
 	}
 	a.pruned = time.Now()
-	plan, err := sweep.Look(ctx, a.c.Store, p, a.c.Clock())
+	plan, err := sweep.Look(ctx, a.store(), p, a.c.Clock())
 	if err != nil {
 		if ctx.Err() == nil {
 			a.metrics.failed(pruning)

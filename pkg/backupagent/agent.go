@@ -100,6 +100,7 @@ type Agent struct {
 	log     *slog.Logger
 	claims  claims
 	metrics *metrics
+	vetter  *backup.Vetter
 	began   time.Time
 	state   State
 	// newest is what State.Newest is the time of, before what was the newest before
@@ -129,7 +130,7 @@ type Agent struct {
 // New returns an agent.
 func New(c Config) *Agent {
 	c = c.withDefaults()
-	a := &Agent{c: c, log: c.Log, began: c.Clock(), bad: map[string]bool{}, owners: map[string]string{}, claims: claims{store: c.Store, id: c.Name, lease: c.Lease, clock: c.Clock}}
+	a := &Agent{c: c, log: c.Log, vetter: &backup.Vetter{Store: c.Store}, began: c.Clock(), bad: map[string]bool{}, owners: map[string]string{}, claims: claims{store: c.Store, id: c.Name, lease: c.Lease, clock: c.Clock}}
 	a.metrics = newMetrics(c.Clock, c.Store.Requests, a.lastBackup, func() bool { return a.Health(c.Clock()) == nil })
 	return a
 }
@@ -214,9 +215,12 @@ func (a *Agent) step(ctx context.Context) Decision {
 	return d
 }
 
+// store is the store with the backups that count.
+func (a *Agent) store() sweep.Store { return sweep.Vetted{Store: a.c.Store, Vet: a.vetter.Vet} }
+
 // list looks at the store's backups. An agent that cannot goes by what it knows.
 func (a *Agent) list(ctx context.Context) {
-	backups, err := a.c.Store.Backups(ctx)
+	backups, err := a.store().Backups(ctx)
 	a.state.Now = a.c.Clock()
 	if err != nil {
 		if ctx.Err() == nil && a.listErr == nil {

@@ -137,7 +137,9 @@ func (d *Daemon) openStore(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	d.c.Backups.Fetch.Cluster = d.c.ClusterName
 	d.view = fleet.NewStoreView(d.store, time.Second, d.now)
+	d.view.Vet(d.c.Backups.Fetch)
 	d.onClose(func(ctx context.Context) {
 		d.view.Close()
 		// A store that hangs must not keep the daemon from ending.

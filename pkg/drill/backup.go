@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/retention"
 	"github.com/etcdadm/etcdadm/pkg/snapshot/keyspace"
 )
@@ -299,10 +300,30 @@ func Fetch(ctx context.Context, lib backup.Library, name string, o Options) (*Fe
 		total = -1
 	}
 	o.Fetch.Progress = func(n int64) { o.Progress("fetch", n, total) }
+	if err := o.bound(scratch.Path); err != nil {
+		return nil, errors.Join(err, scratch.Remove())
+	}
 	if f.Description, err = f.fill(ctx, lib, name, o.Fetch); err != nil {
 		return nil, errors.Join(err, scratch.Remove())
 	}
 	return f, nil
+}
+
+// reserve is what fetching leaves free on a disk that has as much.
+const reserve = 256 << 20
+
+// bound has a fetch not fill the disk: what an unsigned description says of the
+// size is no bound, and others write to the disk meanwhile.
+func (o *Options) bound(dir string) error {
+	free, err := hostfs.FreeBytes(dir)
+	if err != nil {
+		return err
+	}
+	room := max(1, free-min(reserve, free/4))
+	if o.Fetch.MaxBytes == 0 || o.Fetch.MaxBytes > room {
+		o.Fetch.MaxBytes = room
+	}
+	return nil
 }
 
 func (f *Fetched) fill(ctx context.Context, lib backup.Library, name string, o backup.FetchOptions) (backup.Description, error) {

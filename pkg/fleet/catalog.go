@@ -36,7 +36,9 @@ type catalog struct {
 	store *store.Store
 	now   func() time.Time
 	quit  <-chan struct{}
-	vet   Vet
+	// vet returns the backups that count, and some of those that do not; nil has all
+	// count.
+	vet vetter
 
 	known     bool
 	backups   []cluster.Backup
@@ -66,6 +68,9 @@ type catalog struct {
 	failed   time.Time
 	problem  string
 }
+
+// A vetter is the method Vet of a backup.Vetter.
+type vetter func(ctx context.Context, listed []cluster.Backup) ([]cluster.Backup, []cluster.Uncounted, error)
 
 // A part is what the backups of which the names begin with a prefix are.
 type part struct {
@@ -160,7 +165,7 @@ func finish(ctx context.Context, l *store.Listing) error {
 }
 
 // examine returns the backups of a listing that count.
-func examine(ctx context.Context, vet Vet, prefix string, l *store.Listing) (part, error) {
+func examine(ctx context.Context, vet vetter, prefix string, l *store.Listing) (part, error) {
 	p := part{prefix: prefix, backups: l.Backups(), uncounted: l.Strange()}
 	if vet == nil {
 		return p, nil
@@ -230,7 +235,7 @@ func (c *catalog) learn(p part) {
 	}
 }
 
-func readParts(ctx context.Context, s *store.Store, vet Vet, prefixes []string) ([]part, error) {
+func readParts(ctx context.Context, s *store.Store, vet vetter, prefixes []string) ([]part, error) {
 	var parts []part
 	for _, prefix := range prefixes {
 		l := s.List(prefix)

@@ -1,9 +1,12 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,9 +18,12 @@ import (
 	"gocloud.dev/blob/memblob"
 	"gocloud.dev/gcerrors"
 
+	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/observe"
 	"github.com/etcdadm/etcdadm/pkg/retention"
+	"github.com/etcdadm/etcdadm/pkg/snapshot/snapshottest"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -255,11 +261,70 @@ func TestACatalogVets(t *testing.T) {
 	h := newShop(t)
 	h.backup("2026-11-20T10:00:00Z-000001")
 	h.backup("2026-11-20T11:00:00Z-000001")
-	h.view.Vet(func(_ context.Context, listed []cluster.Backup) ([]cluster.Backup, []cluster.Uncounted, error) {
+	h.view.catalog.vet = func(_ context.Context, listed []cluster.Backup) ([]cluster.Backup, []cluster.Uncounted, error) {
 		return listed[1:], []cluster.Uncounted{{Name: listed[0].Name, Why: "not signed"}}, nil
-	})
+	}
 	a := h.answer()
 	if len(a.Store.Backups) != 1 || len(a.Store.Uncounted) != 1 || a.Store.Uncounted[0].Why != "not signed" {
 		t.Errorf("%+v", a.Store)
 	}
+}
+
+// Where a signer is trusted, what is not signed counts nowhere; and what is not
+// what it says counts with nobody trusted too.
+func TestWhatIsNotABackupDoesNotCount(t *testing.T) {
+	h := newShop(t)
+	private, public, err := backup.GenerateSigningKey()
+	must(t, err)
+	signer, err := backup.ParseSigner(private)
+	must(t, err)
+	trusted, err := backup.ParseTrusted(public)
+	must(t, err)
+	take := func(name string, at time.Time, signer *backup.Signer) string {
+		t.Helper()
+		b, err := backup.Take(t.Context(), backup.TakeOptions{
+			Source: stream(snapshottest.New("3.6").Snapshot(t)), Store: h.s, Signer: signer,
+			Info: backup.Info{EtcdVersion: etcdversion.Must("3.6.16"), At: at}, Facts: backup.Facts{Cluster: name},
+		})
+		must(t, err)
+		return b.Name
+	}
+	signed := take("main", h.now.Add(-3*time.Hour), signer)
+	unsigned := take("main", h.now.Add(-2*time.Hour), nil)
+	foreign := take("events", h.now.Add(-time.Hour), signer)
+	h.put("2026-11-20T11:30:00Z-000001/_etcd_backup.meta", "{}") // a marker alone
+	cut := take("main", h.now.Add(-time.Minute), signer)
+	h.put(cut+"/etcd.backup.gz", "cut off")
+	names := func(list []cluster.Backup) (names []string) {
+		for _, b := range list {
+			names = append(names, b.Name)
+		}
+		return names
+	}
+	h.view.Vet(backup.FetchOptions{})
+	if got, want := names(h.answer().Store.Backups), []string{foreign, unsigned, signed}; !slices.Equal(got, want) {
+		t.Errorf("with nobody trusted there are %v, want %v", got, want)
+	}
+	h.view = NewStoreView(h.s, 6*time.Second, func() time.Time { return h.now })
+	h.view.Vet(backup.FetchOptions{Trusted: trusted, Cluster: "main"})
+	a := h.answer()
+	if got, want := names(a.Store.Backups), []string{signed}; !slices.Equal(got, want) {
+		t.Errorf("with a signer trusted there are %v, want %v", got, want)
+	}
+	if len(a.Store.Uncounted) != 4 {
+		t.Errorf("told are %+v", a.Store.Uncounted)
+	}
+	// Nor is it restored.
+	_, err = h.s.PutRequest(t.Context(), cluster.Request{Name: "r1", Kind: cluster.RequestRestore, Backup: foreign, At: h.now})
+	must(t, err)
+	h.view.Stale()
+	if src := h.answer().Store.Source; src == nil || !strings.Contains(src.Problem, `a backup of "events"`) {
+		t.Errorf("the backup of another cluster is described as %+v", src)
+	}
+}
+
+type stream []byte
+
+func (s stream) Snapshot(context.Context) (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(s)), nil
 }

@@ -24,6 +24,8 @@ type StoreView struct {
 	quit  chan struct{}
 	// closing closes quit.
 	closing sync.Once
+	// fetch says whose signatures count.
+	fetch backup.FetchOptions
 
 	mu     sync.Mutex
 	answer observe.StoreAnswer
@@ -46,19 +48,21 @@ type StoreView struct {
 	waited time.Time
 }
 
-// A Vet reads what the files of backups say, and returns those that count, and
-// some of those that do not. An error says that the store did not answer.
-type Vet func(ctx context.Context, listed []cluster.Backup) ([]cluster.Backup, []cluster.Uncounted, error)
-
 // NewStoreView returns a view that reads the store at most once in every.
 func NewStoreView(s *store.Store, every time.Duration, now func() time.Time) *StoreView {
 	quit := make(chan struct{})
 	return &StoreView{store: s, every: every, now: now, quit: quit, catalog: &catalog{store: s, now: now, quit: quit}}
 }
 
-// Vet has backups count only if vet says so. It must be called before the first
+// Vet has backups count only if their files say what they are, and a trusted
+// signer has signed them where there is one. It must be called before the first
 // Answer.
-func (v *StoreView) Vet(vet Vet) { v.catalog.vet = vet }
+func (v *StoreView) Vet(fetch backup.FetchOptions) {
+	v.fetch = fetch
+	if v.store != nil {
+		v.catalog.vet = (&backup.Vetter{Store: v.store, Fetch: fetch}).Vet
+	}
+}
 
 // Close ends what goes on in the background.
 func (v *StoreView) Close() { v.closing.Do(func() { close(v.quit) }) }
@@ -294,20 +298,20 @@ func (v *StoreView) readSource(ctx context.Context) {
 // describe says what a request asks for. The newest backup tells of a revision
 // too, and the mark may be old where the store lets nothing be overwritten.
 func (v *StoreView) describe(ctx context.Context, r cluster.Request, newest string) (cluster.Source, error) {
-	src, err := Source(ctx, v.store, r)
+	src, err := Source(ctx, v.store, r, v.fetch)
 	if err != nil || newest == "" {
 		return src, err
 	}
-	last, err := Source(ctx, v.store, cluster.Request{Backup: newest})
+	last, err := Source(ctx, v.store, cluster.Request{Backup: newest}, v.fetch)
 	src.Seen = max(src.Revision, last.Revision)
 	return src, err
 }
 
 // Source describes the backup that a request asks for. What is wrong with it
 // for good is said in it; an error says that the store did not answer.
-func Source(ctx context.Context, s *store.Store, r cluster.Request) (cluster.Source, error) {
+func Source(ctx context.Context, s *store.Store, r cluster.Request, o backup.FetchOptions) (cluster.Source, error) {
 	src := cluster.Source{Request: r.Name, Backup: r.Backup}
-	d, err := backup.Describe(ctx, s, r.Backup)
+	d, err := backup.Inspect(ctx, s, r.Backup, o)
 	switch {
 	case errors.Is(err, store.ErrUnreachable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return src, err

@@ -321,11 +321,20 @@ func (l *look) refusal(r cluster.Request) string {
 	if !l.obs.Store.Reachable || !l.obs.Store.BackupsKnown {
 		return ""
 	}
-	if !slices.ContainsFunc(l.obs.Store.Backups, func(b cluster.Backup) bool { return b.Name == r.Backup }) && l.stagedFor(r) == nil {
-		return fmt.Sprintf("the store has no backup %s", r.Backup)
-	}
 	src := l.obs.Store.Source
-	if src == nil || src.Request != r.Name {
+	described := src != nil && src.Request == r.Name
+	if !slices.ContainsFunc(l.obs.Store.Backups, func(b cluster.Backup) bool { return b.Name == r.Backup }) && l.stagedFor(r) == nil {
+		for _, u := range l.obs.Store.Uncounted {
+			if u.Name == r.Backup {
+				return fmt.Sprintf("%s does not count as a backup: %s", r.Backup, u.Why)
+			}
+		}
+		// A list that is not whole proves nothing.
+		if l.obs.Store.BackupsProblem == "" || described && src.Problem != "" {
+			return fmt.Sprintf("the store has no backup %s", r.Backup)
+		}
+	}
+	if !described {
 		return ""
 	}
 	if src.Problem != "" {

@@ -104,11 +104,9 @@ func (s Stager) fetch(ctx context.Context, path string, o apply.RestoreOptions) 
 		return err
 	}
 	opts := s.Fetch
-	if size == 0 {
-		// Nothing says how large it is: it must not fill the disk of a member that
-		// runs.
-		opts.MaxBytes = free / 2
-	}
+	// Whatever is said of how large it is: it must not fill the disk of a member that
+	// runs.
+	opts.MaxBytes = free / 2
 	if o.Progress != nil {
 		opts.Progress = func(n int64) { o.Progress(n, size) }
 	}

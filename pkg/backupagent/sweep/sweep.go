@@ -31,6 +31,24 @@ type Store interface {
 	DeleteBackup(ctx context.Context, name string) error
 }
 
+// A Vetted is a Store of which only those backups count that are what they say.
+// The others are neither counted nor deleted.
+type Vetted struct {
+	Store
+	// Vet is that of a backup.Vetter.
+	Vet func(ctx context.Context, listed []cluster.Backup) ([]cluster.Backup, []cluster.Uncounted, error)
+}
+
+// Backups returns the backups that count.
+func (v Vetted) Backups(ctx context.Context) ([]cluster.Backup, error) {
+	all, err := v.Store.Backups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	good, _, err := v.Vet(ctx, all)
+	return good, err
+}
+
 // A Plan says what stays and what goes.
 type Plan struct {
 	// Verdicts has each backup, oldest first.

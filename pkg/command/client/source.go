@@ -105,7 +105,7 @@ type known struct {
 func (s source) look(ctx context.Context, o backup.FetchOptions) (k known, err error) {
 	k.Keys = -1
 	if !s.remote() {
-		if o.RequireSignature {
+		if o.NeedsSignature() {
 			return k, &cli.RefusedError{
 				Text: s.String() + " has no signature: only a backup in a store can have one",
 				Next: "restore it from its store: STORE-URL/BACKUP-NAME, or the directory that it lies in with all its files",

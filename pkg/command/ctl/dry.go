@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
@@ -29,7 +30,7 @@ func (t *tool) dryRestore(ctx context.Context, cmd *cobra.Command, s *store.Stor
 	}
 	report.Spec.MemberCount, report.Spec.EtcdVersion = spec.MemberCount, spec.EtcdVersion
 	r.Name = "dry-run"
-	src, err := fleet.Source(ctx, s, r)
+	src, err := fleet.Source(ctx, s, r, backup.FetchOptions{})
 	if err != nil {
 		return fmt.Errorf("describe backup %s: %w", r.Backup, err)
 	}

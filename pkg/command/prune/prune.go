@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/backupagent/sweep"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -121,7 +122,7 @@ func (c *command) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	err = c.prune(ctx, cmd, s, policy)
+	err = c.prune(ctx, cmd, sweep.Vetted{Store: s, Vet: (&backup.Vetter{Store: s}).Vet}, policy)
 	// Also where ctx has ended: what is left to do is little.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

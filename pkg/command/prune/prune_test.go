@@ -24,8 +24,8 @@ func fill(t *testing.T, names ...string) (dir string) {
 	dir = t.TempDir()
 	s := open(t, dir)
 	for _, name := range names {
-		for _, file := range []string{retention.DataFile, retention.MarkerFile} {
-			if err := s.Put(t.Context(), name+"/"+file, []byte("1234567890")); err != nil {
+		for file, text := range map[string]string{retention.DataFile: "1234567890", retention.MarkerFile: `{"etcdVersion":"3.6.16"}`} {
+			if err := s.Put(t.Context(), name+"/"+file, []byte(text)); err != nil {
 				t.Fatal(err)
 			}
 		}
