@@ -177,6 +177,8 @@ func (d Description) validate() error {
 		return damagedf("its description has no etcdVersion")
 	case d.Compression != Gzip && d.Compression != Zstd:
 		return damagedf("its description has the compression %q, not gzip or zstd", d.Compression)
+	case d.Revision < 0 || d.Revision > cluster.MaxMark:
+		return damagedf("its description has the revision %d, which cannot be", d.Revision)
 	case d.Encryption != "" && d.Encryption != Age:
 		return damagedf("its description has the encryption %q, not age", d.Encryption)
 	}

@@ -92,12 +92,12 @@ func TestForms(t *testing.T) {
 					if isSigned {
 						want.Signer = sign.ID()
 					}
-					o := backup.FetchOptions{Keys: keys.keys}
+					fetch := backup.FetchOptions{Keys: keys.keys}
 					if isSigned {
-						o.Trusted = signed
+						fetch.Trusted = signed
 					}
 					var out bytes.Buffer
-					got, err := backup.Fetch(t.Context(), s, b.Name, &out, o)
+					got, err := backup.Fetch(t.Context(), s, b.Name, &out, fetch)
 					if err != nil || !bytes.Equal(out.Bytes(), content) {
 						t.Fatalf("fetched %d of %d bytes: %v", out.Len(), len(content), err)
 					}

@@ -88,6 +88,11 @@ func parseHex(s string) (uint64, error) {
 // A Revision is a revision of etcd's key space.
 type Revision int64
 
+// MaxMark is the highest revision that is believed of a record that anybody may
+// have written: a hundred thousand years of ten thousand writes a second. Far above it is
+// MaxRevision, so that what is restored on top of the highest mark is believed too.
+const MaxMark Revision = 1 << 56
+
 // MaxRevision is the highest revision that is believed. No cluster comes near:
 // one that is claimed is damage, or malice that would leave no room above it.
 const MaxRevision Revision = 1 << 62

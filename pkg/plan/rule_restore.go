@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -267,6 +268,10 @@ func (l *look) restore(r cluster.Request) (Operation, verdict) {
 		l.hold(Restoring, "the store does not tell of incarnation %s, which runs: its record is written first", l.obs.Token)
 		return nil, goOn
 	}
+	if high := l.obs.HighWater(); high > cluster.MaxRevision-aboveAll {
+		l.hold(RecordInvalid, "revision %d is said to have been seen, and no cluster can begin above it", high)
+		return nil, goOn
+	}
 	staged := l.stagedFor(r)
 	if missing := l.silentElsewhere(r); len(l.obs.Electors.Names) == 0 && len(missing) > 0 {
 		l.hold(WaitingForNodes, "%s did not answer and may run the cluster; what is gone for good is named with --lost, or forgotten with forget-node", names(missing))
@@ -345,12 +350,32 @@ func (l *look) refusal(r cluster.Request) string {
 			return fmt.Sprintf("the backup is of etcd %d.%d, which etcd %s does not read", v.Major, v.Minor, version)
 		}
 	}
-	for _, n := range l.obs.Nodes {
-		if s := n.Staged; n.Reachable && s != nil && s.Request == r.Name && s.Refused {
-			return fmt.Sprintf("%s: %s", n.Name, s.Problem)
+	return l.refusedByNodes(r)
+}
+
+// agreement is how many nodes have to find that a backup cannot be restored for
+// that to be so: one may have a bad disk, or bad memory.
+const agreement = 2
+
+// refusedByNodes says why nodes refuse to restore, empty as long as one alone
+// does and others can be asked.
+func (l *look) refusedByNodes(r cluster.Request) string {
+	var refused []string
+	others := 0
+	for i := range l.obs.Nodes {
+		n := &l.obs.Nodes[i]
+		switch s := n.Staged; {
+		case slices.Contains(r.Lost, n.Name):
+		case n.Reachable && s != nil && s.Request == r.Name && s.Refused:
+			refused = append(refused, fmt.Sprintf("%s: %s", n.Name, s.Problem))
+		default:
+			others++
 		}
 	}
-	return ""
+	if len(refused) == 0 || len(refused) < agreement && others > 0 {
+		return ""
+	}
+	return strings.Join(refused, "; ")
 }
 
 // maxRequestAge is how old a request may be when work on it begins: a command

@@ -54,6 +54,9 @@ func (l *look) stagedFor(r cluster.Request) *cluster.Staged {
 		if s.Revision <= l.obs.HighWater() || len(s.Voters) != count && !oneShortOf(len(s.Voters), count) {
 			continue
 		}
+		if l.spoiled(r, *s) && l.enough(r, count, version) {
+			continue
+		}
 		fits := !slices.ContainsFunc(s.Voters, func(seat cluster.Seat) bool {
 			v := l.node(seat.Name)
 			return v == nil || !v.Reachable || v.Storage.Bad() || v.Conflict != "" || !slices.Equal(v.URLs.Peer, seat.PeerURLs)
@@ -63,6 +66,57 @@ func (l *look) stagedFor(r cluster.Request) *cluster.Staged {
 		}
 	}
 	return nil
+}
+
+// spoiled reports whether one of the voters of what is staged cannot restore it.
+func (l *look) spoiled(r cluster.Request, s cluster.Staged) bool {
+	return slices.ContainsFunc(s.Voters, func(seat cluster.Seat) bool {
+		n := l.node(seat.Name)
+		return n != nil && l.cannotStage(r, n) != ""
+	})
+}
+
+// enough reports whether there are nodes to restore on without those that
+// cannot.
+func (l *look) enough(r cluster.Request, count int, version etcdversion.Version) bool {
+	able := 0
+	for i := range l.obs.Nodes {
+		if n := &l.obs.Nodes[i]; l.unableToRestore(r, n, version) == nil {
+			able++
+		}
+	}
+	return able >= count || oneShortOf(able, count)
+}
+
+// cannotStage says why a node does not restore what others can: it refuses, or it
+// still fails, after the time that a learner has, where all others that were asked with
+// it are ready. Empty is for one that may.
+func (l *look) cannotStage(r cluster.Request, n *cluster.Node) string {
+	s := n.Staged
+	if !n.Reachable || s == nil || s.Request != r.Name || s.Ready || s.Problem == "" {
+		return ""
+	}
+	if s.Refused {
+		return s.Problem
+	}
+	if l.age(r.At) < l.policy.LearnerTimeout {
+		return ""
+	}
+	others := 0
+	for _, seat := range s.Voters {
+		v := l.node(seat.Name)
+		if seat.Name == n.Name {
+			continue
+		}
+		if v == nil || v.Staged == nil || v.Staged.Request != r.Name || !v.Staged.Ready {
+			return ""
+		}
+		others++
+	}
+	if others == 0 {
+		return ""
+	}
+	return s.Problem
 }
 
 // chooseStage decides on which nodes to restore, or holds.
@@ -85,25 +139,14 @@ func (l *look) chooseStage(r cluster.Request) *cluster.Staged {
 // those that run voters now first, the others by name.
 func (l *look) ableToRestore(r cluster.Request, version etcdversion.Version) []*cluster.Node {
 	var voters, others []*cluster.Node
-	room := 2*l.snapshotSize(r) + restoreRoom
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
-		switch {
-		case slices.Contains(r.Lost, n.Name):
-		case !n.Reachable:
-			l.hold(NodeUnreachable, "%s does not answer", n.Name)
-		case l.awaitsSwitch(n):
-			l.hold(Restoring, "%s has yet to change over to incarnation %s, which was restored before", n.Name, n.Staged.Token)
-		case n.Storage.Bad():
-			l.holdHung(n)
-		case n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable:
-			l.hold(DiskUnreadable, "%s cannot be restored on: %s%s", n.Name, n.Conflict, n.Disk.Problem)
-		case !slices.Contains(n.Versions, version):
-			l.hold(BinaryMissing, "%s has no binaries of etcd %s", n.Name, version)
-		case !n.Published && n.Name != l.obs.Observer && len(l.policy.StaticNodes) == 0:
-			l.hold(StoreNotShared, "the record of %s is not in this store", n.Name)
-		case n.FreeBytes > 0 && n.FreeBytes < room:
-			l.hold(DiskFull, "%s has %d MB free, the restore needs %d MB", n.Name, n.FreeBytes>>20, room>>20)
+		switch why := l.unableToRestore(r, n, version); {
+		case why != nil && why.Text != "":
+			if !slices.Contains(l.holds, *why) {
+				l.holds = append(l.holds, *why)
+			}
+		case why != nil:
 		case slices.Contains(l.obs.Electors.Names, n.Name):
 			voters = append(voters, n)
 		default:
@@ -111,6 +154,35 @@ func (l *look) ableToRestore(r cluster.Request, version etcdversion.Version) []*
 		}
 	}
 	return append(voters, others...)
+}
+
+// unableToRestore says why a node cannot be a voter of a restored cluster, nil if
+// it can. The text is empty where the operator knows.
+func (l *look) unableToRestore(r cluster.Request, n *cluster.Node, version etcdversion.Version) *Hold {
+	room := 2*l.snapshotSize(r) + restoreRoom
+	because := func(rule Rule, form string, args ...any) *Hold { return &Hold{rule, fmt.Sprintf(form, args...)} }
+	switch {
+	case slices.Contains(r.Lost, n.Name):
+		return &Hold{}
+	case !n.Reachable:
+		return because(NodeUnreachable, "%s does not answer", n.Name)
+	case l.awaitsSwitch(n):
+		return because(Restoring, "%s has yet to change over to incarnation %s, which was restored before", n.Name, n.Staged.Token)
+	case n.Storage.Bad():
+		return because(DiskHung, "%s", l.diskTrouble(n))
+	case n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable:
+		return because(DiskUnreadable, "%s cannot be restored on: %s%s", n.Name, n.Conflict, n.Disk.Problem)
+	case !slices.Contains(n.Versions, version):
+		return because(BinaryMissing, "%s has no binaries of etcd %s", n.Name, version)
+	case !n.Published && n.Name != l.obs.Observer && len(l.policy.StaticNodes) == 0:
+		return because(StoreNotShared, "the record of %s is not in this store", n.Name)
+	case n.FreeBytes > 0 && n.FreeBytes < room && (n.Staged == nil || n.Staged.Request != r.Name):
+		return because(DiskFull, "%s has %d MB free, the restore needs %d MB", n.Name, n.FreeBytes>>20, room>>20)
+	}
+	if why := l.cannotStage(r, n); why != "" {
+		return because(Restoring, "%s cannot restore %s: %s", n.Name, r.Backup, why)
+	}
+	return nil
 }
 
 // awaitsSwitch reports whether n has yet to change over to what it has staged: a
@@ -124,8 +196,8 @@ func (l *look) awaitsSwitch(n *cluster.Node) bool {
 const compressed = 8
 
 func (l *look) snapshotSize(r cluster.Request) int64 {
-	if size := l.obs.Store.Source.Size; size > 0 {
-		return size
+	if src := l.obs.Store.Source; src != nil && src.Size > 0 {
+		return src.Size
 	}
 	for _, b := range l.obs.Store.Backups {
 		if b.Name == r.Backup {

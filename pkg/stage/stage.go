@@ -114,8 +114,20 @@ func (s Stager) fetch(ctx context.Context, path string, o apply.RestoreOptions) 
 	return errors.Join(err, f.Close())
 }
 
+// suspectFile says that one node found a backup to be damaged.
+const suspectFile = "_etcdadm_suspect.json"
+
+// A finding is what a node found wrong with a backup.
+type finding struct {
+	At    string `json:"at"`
+	By    string `json:"by"`
+	Error string `json:"error"`
+}
+
 // remember records beside a backup that it is damaged, so that it does not count
-// as one any more. A store that does not let it be recorded takes nothing back.
+// as one any more. One node is no witness, as its disk or memory may be to blame: it
+// is recorded as a suspicion, and the second node that finds it makes it count. A
+// store that does not let it be recorded takes nothing back.
 func (s Stager) remember(ctx context.Context, o apply.RestoreOptions, found error) {
 	target, ok := s.Store.(interface {
 		Put(ctx context.Context, key string, b []byte) error
@@ -123,9 +135,15 @@ func (s Stager) remember(ctx context.Context, o apply.RestoreOptions, found erro
 	if !ok || !errors.Is(found, backup.ErrDamaged) {
 		return
 	}
-	b, err := json.Marshal(map[string]string{"at": time.Now().UTC().Format(time.RFC3339), "by": string(o.Name), "error": found.Error()})
+	file := suspectFile
+	var before finding
+	if b, err := s.Store.Get(ctx, o.Staged.Backup+"/"+suspectFile); err == nil && json.Unmarshal(b, &before) == nil &&
+		before.By != "" && before.By != string(o.Name) {
+		file = retention.DamagedFile
+	}
+	b, err := json.Marshal(finding{time.Now().UTC().Format(time.RFC3339), string(o.Name), found.Error()})
 	if err == nil {
-		_ = target.Put(ctx, o.Staged.Backup+"/"+retention.DamagedFile, b)
+		_ = target.Put(ctx, o.Staged.Backup+"/"+file, b)
 	}
 }
 

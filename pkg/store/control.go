@@ -23,8 +23,8 @@ func parseRevision(key string, b []byte) (cluster.Revision, error) {
 	if err := json.Unmarshal(b, &f); err != nil {
 		return 0, garbage(key, "%v", err)
 	}
-	if f.Revision < 1 || f.Revision > cluster.MaxRevision {
-		return 0, garbage(key, "the revision is %d, it must be 1 to %d", f.Revision, cluster.MaxRevision)
+	if f.Revision < 1 || f.Revision > cluster.MaxMark {
+		return 0, garbage(key, "the revision is %d, it must be 1 to %d", f.Revision, cluster.MaxMark)
 	}
 	return f.Revision, nil
 }
@@ -44,11 +44,16 @@ func (s *Store) Revision(ctx context.Context) (cluster.Revision, error) {
 // that is garbage is not replaced, as it may have held more: the error is
 // ErrGarbage, and somebody has to look, and delete it.
 //
+// One above [cluster.MaxMark] is not stored: nobody would believe it.
+//
 // Two callers at the same time may leave the lower of their revisions: there is
 // one coordinator.
 func (s *Store) PutRevision(ctx context.Context, revision cluster.Revision, at time.Time) error {
 	if revision < 1 {
 		return fmt.Errorf("store revision: it is %d, the first is 1", revision)
+	}
+	if revision > cluster.MaxMark {
+		return nil
 	}
 	b, err := json.Marshal(revisionFile{Revision: revision, At: at.UTC()})
 	if err != nil {

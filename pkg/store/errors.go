@@ -55,8 +55,16 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + "..."
 }
 
-// classify gives an error of a backend its kind.
+// classify gives an error of a backend its kind, and takes secrets out of its
+// text: all errors of stores come through here.
 func classify(what, key string, err error) error {
+	if err = kindOfError(what, key, err); err == nil {
+		return nil
+	}
+	return redacted{err}
+}
+
+func kindOfError(what, key string, err error) error {
 	if key != "" {
 		what += " " + key
 	}

@@ -34,6 +34,8 @@ func checkIncarnation(inc cluster.Incarnation) error {
 		return errors.New("etcd version is missing")
 	case len(inc.Voters) == 0:
 		return errors.New("there are no voters")
+	case inc.Restored != nil && (inc.Restored.Revision < 0 || inc.Restored.Revision > cluster.MaxRevision):
+		return fmt.Errorf("it begins with revision %d, which cannot be", inc.Restored.Revision)
 	}
 	return inc.Token.Validate()
 }

@@ -64,7 +64,7 @@ func openBucket(scheme, location string) (*Store, error) {
 	}
 	dial, err := driver.(Driver)(u)
 	if err != nil {
-		return nil, fmt.Errorf("open store %s://%s%s: %w", u.Scheme, u.Host, u.Path, err)
+		return nil, redacted{fmt.Errorf("open store %s://%s%s: %w", u.Scheme, u.Host, u.Path, err)}
 	}
 	requests := new(atomic.Int64)
 	return newStore(newLazy(dial, requests), requests), nil

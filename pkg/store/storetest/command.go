@@ -106,7 +106,7 @@ func revision(t *testing.T, open func() *store.Store) {
 	s, other, ctx := open(), open(), t.Context()
 	_, err := s.Revision(ctx)
 	is(t, err, store.ErrAbsent)
-	for _, c := range []struct{ put, want cluster.Revision }{{100, 100}, {99, 100}, {100, 100}, {1 << 60, 1 << 60}, {1, 1 << 60}} {
+	for _, c := range []struct{ put, want cluster.Revision }{{100, 100}, {99, 100}, {100, 100}, {1 << 56, 1 << 56}, {1, 1 << 56}, {1<<56 + 1, 1 << 56}} {
 		must(t, s.PutRevision(ctx, c.put, at))
 		if got, err := other.Revision(ctx); got != c.want || err != nil {
 			t.Errorf("after %d the revision is %d, %v", c.put, got, err)
@@ -115,7 +115,7 @@ func revision(t *testing.T, open func() *store.Store) {
 			t.Errorf("after %d a poll shows %d, %v", c.put, v.Revision, v.RevisionErr)
 		}
 	}
-	if got := get(t, s, "control/revision"); got != `{"revision":1152921504606846976,"at":"2026-11-20T10:39:37Z"}` {
+	if got := get(t, s, "control/revision"); got != `{"revision":72057594037927936,"at":"2026-11-20T10:39:37Z"}` {
 		t.Errorf("the file is %s", got)
 	}
 	for _, bad := range []cluster.Revision{0, -1} {

@@ -1,0 +1,63 @@
+package cloud
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// What a cloud answers, or a request was made with, may hold a secret: no error
+// of any driver shows it, and none is without the rest.
+func TestNoErrorShowsASecret(t *testing.T) {
+	const answer = "GET http://x/?X-Amz-Signature=SECRET&X-Amz-Credential=SECRET%2F2026&X-Goog-Signature=SECRET&sig=SECRET " +
+		"http://name:SECRET@proxy/ AccountKey=SECRET; Authorization: Bearer SECRET and the rest"
+	for name, c := range map[string]struct {
+		location string
+		env      func(host string) map[string]string
+	}{
+		"azure": {"azblob://container/x", func(host string) map[string]string {
+			return map[string]string{
+				"AZURE_STORAGE_ACCOUNT": "account", "AZURE_STORAGE_SAS_TOKEN": "sv=2024&sp=rl&sig=SECRET%3D",
+				"AZURE_STORAGE_PROTOCOL": "http", "AZURE_STORAGE_DOMAIN": host, "AZURE_STORAGE_IS_LOCAL_EMULATOR": "true",
+			}
+		}},
+		"s3": {"s3://bucket/x", func(host string) map[string]string {
+			return map[string]string{"S3_ENDPOINT": "http://" + host, "S3_ACCESS_KEY_ID": "id", "S3_SECRET_ACCESS_KEY": "SECRET"}
+		}},
+		"gcs": {"gs://bucket/x", func(host string) map[string]string {
+			return map[string]string{"STORAGE_EMULATOR_HOST": host}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clean(t)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = w.Write([]byte("<Error><Code>AccessDenied</Code><Message>" + strings.ReplaceAll(answer, "&", "&amp;") + "</Message></Error>"))
+			}))
+			defer server.Close()
+			for k, v := range c.env(strings.TrimPrefix(server.URL, "http://")) {
+				t.Setenv(k, v)
+			}
+			s, err := store.Open(t.Context(), c.location)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, getErr := s.Get(t.Context(), "control/etcd-cluster-spec")
+			_, pollErr := s.Poll(t.Context())
+			_, openErr := s.Open(t.Context(), "b/data")
+			server.Close() // now errors are those of the connection
+			_, goneErr := s.Get(t.Context(), "control/etcd-cluster-spec")
+			for what, err := range map[string]error{"get": getErr, "poll": pollErr, "open": openErr, "gone": goneErr} {
+				if err == nil || strings.Contains(err.Error(), "SECRET") {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if name == "azure" && !strings.Contains(goneErr.Error()+getErr.Error(), "REDACTED") {
+				t.Errorf("the token is not in the errors at all: %v, %v", getErr, goneErr)
+			}
+		})
+	}
+}

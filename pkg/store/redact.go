@@ -1,0 +1,30 @@
+package store
+
+import "regexp"
+
+// Secrets as the errors of clouds, of HTTP clients and of URLs show them: in the
+// query of a URL that is signed or has a token, in its user part, in a connection
+// string, and in a header.
+var secrets = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)\b(sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential|` +
+		`awsaccesskeyid|googleaccessid|access_token|client_secret|sharedaccesssignature|accountkey|secretaccesskey|sessiontoken|token|password)(=|%3D)[^&\s"'<>;,)]+`),
+	regexp.MustCompile(`(://)([^/\s"'@:]+:[^/\s"'@]*)@`),
+	regexp.MustCompile(`(?i)\b(authorization: *)(\w+ +)?[^\s"'<>]+`),
+}
+
+const hidden = "REDACTED"
+
+// redact returns text without the secrets that a driver, a cloud or a proxy may
+// have put into it.
+func redact(text string) string {
+	text = secrets[0].ReplaceAllString(text, "${1}${2}"+hidden)
+	text = secrets[1].ReplaceAllString(text, "${1}"+hidden+"@")
+	return secrets[2].ReplaceAllString(text, "${1}"+hidden)
+}
+
+// A redacted error is another one with a text that may be shown.
+type redacted struct{ error }
+
+func (e redacted) Error() string { return redact(e.error.Error()) }
+
+func (e redacted) Unwrap() error { return e.error }
