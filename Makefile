@@ -3,9 +3,9 @@ GO   ?= go
 MAINS = ./etcdadm ./etcd-manager ./etcd-manager-ctl ./etcd-backup
 # The race detector needs cgo, which the go command turns off where there is no C compiler.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
-# Real etcd binaries, for the tests that run them; see images.
 ETCD  = ETCDADM_ETCD_DIR="$$($(GO) run ./images path)"
-TEST  = $(GO) test $(RACE) -shuffle=on -timeout=40m
+# STRICT=1 fails where tests are skipped that hack/skips.txt does not name.
+TEST  = $(GO) run ./hack/runtests -go $(GO) -expect hack/skips.txt $(if $(STRICT),-strict) --
 
 .PHONY: help build demo test verify e2e bench sim clean
 help: ## list the targets
@@ -21,14 +21,14 @@ demo: build ## show a cluster's life on this machine; KEEP=1 leaves it running
 
 test: ## run the tests of all modules, with every version of etcd; whole clusters come last, one package at a time
 	@$(GO) run ./images etcd all >/dev/null
-	@$(ETCD) sh -c 'd=0; $(TEST) $$($(GO) list work | grep -v /e2e) || d=1; $(TEST) -p 1 ./e2e/... || d=1; exit $$d'
+	@$(ETCD) sh -c 'd=0; $(TEST) $(RACE) -shuffle=on -timeout=40m $$($(GO) list work | grep -v /e2e) || d=1; $(TEST) $(RACE) -shuffle=on -timeout=40m -p 1 ./e2e/... || d=1; exit $$d'
 
 verify: ## lint, check what is generated, build each module alone
 	@GO=$(GO) hack/verify
 
-e2e: build ## run the end-to-end tests, those on real systemd where Docker is there
+e2e: build ## run the end-to-end tests with the long stories, those on real systemd where Docker is there
 	@$(GO) run ./images etcd all >/dev/null
-	$(ETCD) $(GO) test -tags e2e -count=1 -p 1 -timeout=60m $(or $(E2E),./e2e/...)
+	$(ETCD) $(TEST) -tags e2e -count=1 -p 1 -timeout=60m $(or $(E2E),./e2e/...)
 
 bench: build ## run the benchmarks; the table of docs/performance.md comes last
 	$(ETCD) $(GO) test -run '^$$' -bench . -benchmem work && $(ETCD) $(GO) run ./e2e/bench -bin ./bin

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,36 +73,6 @@ func TestFoundingWaitsForNodesAndSpec(t *testing.T) {
 	c.Node("a").WaitSaid(harness.Soon, 0, "waiting-for-nodes")
 	c.Start("b", "c")
 	c.WaitNames(harness.Soon, "a", "b", "c")
-}
-
-// The life of a cluster, in each minor version of etcd.
-func TestGrowShrinkReplace(t *testing.T) {
-	t.Parallel()
-	for version, sizes := range map[string][]int{v36: {3, 5, 3, 2, 1}, v35: {3, 2}, v37: {3, 2}} {
-		t.Run(version, func(t *testing.T) {
-			c := start(t, quick...)
-			c.Found(1, version, "a", "b", "c", "d", "e")
-			w := c.Write()
-			for _, count := range sizes {
-				c.SetSpec(count, version)
-				c.WaitVoters(harness.Soon, count)
-				c.Eventually(harness.Soon, "as many etcd processes as members", func(context.Context) error { return running(c, count) })
-			}
-			c.SetSpec(3, version)
-			c.WaitVoters(harness.Soon, 3)
-			w.WaitMore(harness.Soon, 10)
-			victim := follower(t, c)
-			victim.LoseDisk()
-			c.Eventually(harness.Soon, "another takes its place", func(ctx context.Context) error {
-				names, err := c.Voters(ctx)
-				if err == nil && (len(names) != 3 || slices.Contains(names, victim.Name)) {
-					err = fmt.Errorf("the voters are %v", names)
-				}
-				return err
-			})
-			w.WaitMore(harness.Soon, 10)
-		})
-	}
 }
 
 // running checks how many nodes run an etcd, and that the others have their

@@ -1,7 +1,8 @@
+//go:build e2e
+
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -77,18 +78,6 @@ func TestPartitionBeforeFounding(t *testing.T) {
 			}
 		})
 	}
-}
-
-// pause lets the cluster do what it does for a while. Invariants are watched
-// meanwhile.
-func pause(c *harness.Cluster, d time.Duration) {
-	until := time.Now().Add(d)
-	_ = c.Await(d+time.Second, func(context.Context) error {
-		if time.Now().Before(until) {
-			return fmt.Errorf("it is not time yet")
-		}
-		return nil
-	})
 }
 
 // A running cluster is cut in two, again and again, while it is written to and

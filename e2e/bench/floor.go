@@ -157,6 +157,22 @@ func (b *bench) childFloor(ctx context.Context, t harness.T) time.Duration {
 	return time.Since(began)
 }
 
+func (b *bench) restartFloor(ctx context.Context, t harness.T) time.Duration {
+	f := b.settled(ctx, t)
+	for _, name := range f.names {
+		f.kill(name)
+	}
+	began := time.Now()
+	for _, name := range f.names {
+		f.start(t, name, "existing")
+	}
+	until(ctx, t, func(ctx context.Context) error { return write(ctx, f.client) })
+	for _, name := range f.names {
+		until(ctx, t, func(ctx context.Context) error { return serves(ctx, f.status(name)) })
+	}
+	return time.Since(began)
+}
+
 // diskFloor is what a person with a script does: remove the dead member, add a
 // learner, start it, promote it as soon as etcd allows.
 func (b *bench) diskFloor(ctx context.Context, t harness.T) time.Duration {

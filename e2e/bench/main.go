@@ -66,6 +66,7 @@ func (b *bench) run(ctx context.Context) error {
 	for _, m := range []measurement{
 		{"three daemons started to the first acknowledged write", "1.5 s over the floor", b.found, b.foundFloor},
 		{"etcd killed with SIGKILL to served again", "1 s over the floor", b.child, b.childFloor},
+		{"all killed and started together to all served again", "1 s over the floor", b.restart, b.restartFloor},
 		{"coordinator killed to another one acting", "5 s", b.coordinator, nil},
 		{"`etcdadm init` to the first acknowledged write", "1 s over the floor", b.byHandInit, b.initFloor},
 		{"`etcdadm join` to a voter that takes writes", "1 s over the floor", b.byHandJoin, b.joinFloor},

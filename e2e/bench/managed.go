@@ -123,6 +123,28 @@ func (b *bench) child(ctx context.Context, t harness.T) time.Duration {
 	return time.Since(began)
 }
 
+// restart kills all daemons and their etcds, and starts them in the same moment.
+func (b *bench) restart(ctx context.Context, t harness.T) time.Duration {
+	c := b.running(ctx, t)
+	client, err := c.NewClient(c.Nodes()...)
+	must(t, err)
+	defer client.Close()
+	for _, n := range c.Nodes() {
+		n.Kill()
+	}
+	began := time.Now()
+	for _, n := range c.Nodes() {
+		n.Start()
+	}
+	until(ctx, t, func(ctx context.Context) error { return write(ctx, client) })
+	for _, n := range c.Nodes() {
+		until(ctx, t, func(ctx context.Context) error {
+			return serves(ctx, func(ctx context.Context) (*clientv3.StatusResponse, error) { return n.EtcdStatus(ctx) })
+		})
+	}
+	return time.Since(began)
+}
+
 // serves asks for a status, with little patience.
 func serves(ctx context.Context, status func(ctx context.Context) (*clientv3.StatusResponse, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)

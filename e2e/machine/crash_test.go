@@ -1,3 +1,5 @@
+//go:build e2e
+
 package machine
 
 import (
@@ -15,24 +17,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/crashpoint"
 	"github.com/etcdadm/etcdadm/pkg/machine"
 )
-
-// A scene is a machine with a command that is to be killed at work.
-type scene struct {
-	h    *host
-	args []string
-	// boot does what happens when the machine starts again, nil for nothing: the
-	// command itself is run again.
-	boot func()
-	// check looks whether all is as if nothing had happened.
-	check func()
-}
 
 func (s scene) action() machine.Action { return machine.Action(s.args[0]) }
 
@@ -44,12 +33,6 @@ type story struct {
 
 var stories = []story{
 	{"init", openInit}, {"init with a snapshot", openSnapshot}, {"join", openJoin}, {"reset", openReset}, {"remove", openRemove},
-}
-
-func openInit(t *testing.T) scene {
-	a := newHost(t, "a", v36)
-	a.program = crashing(t)
-	return scene{h: a, args: []string{"init"}, check: func() { a.wantWhole("a") }}
 }
 
 // openSnapshot has an init that begins with what another cluster had.
@@ -147,29 +130,6 @@ func openRemove(t *testing.T) scene {
 	}}
 }
 
-// crash runs the scene's command with a crash point, and says whether it was
-// killed there. If not it has succeeded.
-func (s scene) crash(point string) bool {
-	s.h.t.Helper()
-	s.h.vars[crashpoint.Variable] = point
-	defer delete(s.h.vars, crashpoint.Variable)
-	r := s.h.run(s.args...)
-	if r.code != -1 && r.code != 0 {
-		s.h.t.Fatalf("to be killed at %s: %s", point, r)
-	}
-	return r.code == -1
-}
-
-// end runs the command to its end, and then once more: nothing is left to do.
-func (s scene) end() {
-	s.h.t.Helper()
-	s.h.ok(s.args...)
-	if out := s.h.ok(s.args...); !strings.Contains(out, "Nothing was to be done.") {
-		s.h.t.Errorf("%q is done, and still does something: %s", s.args, out)
-	}
-	s.check()
-}
-
 // steps returns the phases of the steps that the command does when nothing
 // goes wrong.
 func (s scene) steps() []string {
@@ -219,12 +179,6 @@ var fates = []fate{
 	{"power cut", (*host).kill},
 	{"etcd too", func(h *host) { _, etcd := h.onBoard(); end(etcd) }},
 	{"the supervisor too", func(h *host) { supervisor, _ := h.onBoard(); end(supervisor) }},
-}
-
-func end(pid int) {
-	if pid != 0 {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-	}
 }
 
 // On one machine, each command is killed before and after each of its steps,
@@ -324,10 +278,6 @@ var places = []struct {
 	{regexp.MustCompile(`^install\.`), openInit},
 	{regexp.MustCompile(`^download\.`), openDownload},
 }
-
-// others are the packages that these commands have nothing to do with, whose
-// crash points have tests of their own.
-var others = []string{"apply", "handover", "crashpoint"}
 
 // pointsWithin returns the crash points in the source that are not those of a
 // step as a whole.

@@ -1,3 +1,5 @@
+//go:build e2e
+
 package machine
 
 import (
@@ -23,39 +25,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/testport"
 )
-
-// quick are the flags of a join that is to give up soon.
-func quick(endpoint string) []string { return []string{"join", "--membership-timeout=3s", endpoint} }
-
-// strange begins a host that is to join another one, which runs.
-func strange(t *testing.T) (a, b *host) {
-	t.Helper()
-	hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 2)
-	a, b = hosts[0], hosts[1]
-	a.ok("init")
-	a.put("before", "anything")
-	b.copyCA(a)
-	return a, b
-}
-
-// alone fails the test unless the host's cluster is what it was before somebody
-// else came to nothing: the list is not even changed and changed back.
-func (h *host) alone() {
-	h.t.Helper()
-	h.wantVoters(h.name)
-	wantKeys(map[string]string{"before": "anything"}, h)
-}
-
-// nothing fails the test if the host has an etcd or data of one.
-func (h *host) nothing() {
-	h.t.Helper()
-	if left := h.programs(); len(left) > 0 {
-		h.t.Errorf("%s runs %q", h.name, left)
-	}
-	if exists(h.path("data", "member")) {
-		h.t.Errorf("%s has data", h.name)
-	}
-}
 
 // A join with the certificate authority of another cluster says so and adds
 // nobody.

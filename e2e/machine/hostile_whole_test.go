@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // snapshot returns a snapshot of a cluster that has the key "from".
@@ -134,9 +135,13 @@ func glob(t *testing.T, pattern string) []string {
 	return found
 }
 
+// bootTime is how long a machine may take to have its etcd's supervisor again. It
+// is for a machine that does a lot besides: nothing here is about speed.
+const bootTime = time.Minute
+
 // boot does what happens to an etcd that ran when its machine lost its power:
-// it runs again. (Nothing does that for the init system "process"; systemd and
-// the kubelet do.)
+// it runs again, and is started again should that fail. (Nothing does that for
+// the init system "process"; systemd and the kubelet do.)
 func (h *host) boot() {
 	h.t.Helper()
 	if !exists(h.path("data", "member")) || !exists(h.path("etc", "etcd.env")) || !exists(h.at("data.run")+"/run.json") {
@@ -148,13 +153,25 @@ func (h *host) boot() {
 		}
 		return h.path(name)
 	}
-	h.shell(fmt.Sprintf("setsid %s run --etcd=%s/etcd --env-file=%s/etcd.env --dir=%s.run --log-file=%[4]s.run/etcd.log </dev/null >/dev/null 2>&1 &",
-		h.program, seen("bin"), seen("etc"), seen("data")))
-	eventually(h.t, askTime, h.name+" to boot", func() error {
-		if supervisor, _ := h.onBoard(); supervisor == 0 {
-			return errors.New("no supervisor runs")
+	log := "/dev/null"
+	if h.space == nil {
+		log = filepath.Join(h.t.TempDir(), "boot.log")
+	}
+	run := func() {
+		h.shell(fmt.Sprintf("setsid sh -c '%s run --etcd=%s/etcd --env-file=%s/etcd.env --dir=%s.run --log-file=%[4]s.run/etcd.log; echo ended' </dev/null >%[5]s 2>&1 &",
+			h.program, seen("bin"), seen("etc"), seen("data"), log))
+	}
+	run()
+	eventually(h.t, bootTime, h.name+" to boot", func() error {
+		if supervisor, _ := h.onBoard(); supervisor != 0 {
+			return nil
 		}
-		return nil
+		said, _ := os.ReadFile(log)
+		if strings.HasSuffix(string(said), "ended\n") {
+			h.t.Logf("%s: the supervisor ended: %s", h.name, said)
+			run()
+		}
+		return fmt.Errorf("no supervisor runs; the last one said %q", said)
 	})
 }
 

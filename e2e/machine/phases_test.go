@@ -1,3 +1,5 @@
+//go:build e2e
+
 package machine
 
 import (
@@ -6,14 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
-
-// The phases, in the order of the retired etcdadm and in ours. Its join asked
-// for membership before it had the binaries.
-var (
-	initPhases    = []string{"install", "certificates", "snapshot", "configure", "start", "etcdctl", "health", "post-init-instructions"}
-	joinPhases    = []string{"certificates", "install", "stop", "membership", "configure", "start", "etcdctl", "health"}
-	oldJoinPhases = []string{"stop", "certificates", "membership", "install", "configure", "start", "etcdctl", "health"}
 )
 
 // Phases one by one, each a process of its own, make the same members as init
@@ -100,12 +94,6 @@ func TestEverythingTwice(t *testing.T) {
 	again(a, "reset", "--discard-data", "--remove-ca")
 	again(c, "reset", "--skip-remove-member")
 	again(c, "leave")
-}
-
-// etcd returns the process of the host's etcd.
-func (h *host) etcd() int {
-	_, etcd := h.onBoard()
-	return etcd
 }
 
 // --dry-run changes nothing, and the lines that it prints are a script that ends

@@ -62,7 +62,7 @@ func fakes(t *testing.T, dir string) etcdbin.Finder {
 			t.Fatal(err)
 		}
 	}
-	return etcdbin.Finder{Dirs: []string{dir}}
+	return etcdbin.Finder{Dirs: []string{dir}, Opt: dir}
 }
 
 // A host is node a as its daemon has it: everything but the daemon is real.

@@ -356,7 +356,7 @@ func TestBootStartsNothingElse(t *testing.T) {
 func TestBootSaysWhyItCannotStart(t *testing.T) {
 	h := founded(t)
 	h.close()
-	h.o.Bin = etcdbin.Finder{Dirs: []string{t.TempDir()}}
+	h.o.Bin = etcdbin.Finder{Opt: t.TempDir()}
 	h.start()
 	var missing *etcdbin.NotFoundError
 	if err := h.Boot(t.Context()); !errors.As(err, &missing) {

@@ -57,7 +57,7 @@ func newSite(t *testing.T) *site {
 	voter := voterOf(state)
 	s.node = &node{
 		address: "10.0.0.1:8000", boot: "boot-a", state: state, voter: voter, keys: &keys{}, now: time.Now,
-		local: apply.NewLocal(apply.LocalOptions{Name: "a", DataDir: s.dir, State: state, Elector: voter, Proc: proc, Bin: etcdbin.Finder{Dirs: []string{bins}}, Now: time.Now}),
+		local: apply.NewLocal(apply.LocalOptions{Name: "a", DataDir: s.dir, State: state, Elector: voter, Proc: proc, Bin: etcdbin.Finder{Dirs: []string{bins}, Opt: bins}, Now: time.Now}),
 	}
 	s.orders = &orderBook{log: slog.New(slog.NewTextHandler(&s.log, nil)), now: time.Now, keep: func(e store.HistoryEntry) { s.kept = append(s.kept, e) }}
 	s.authority = &authority{

@@ -114,7 +114,7 @@ func TestTrialsThatFail(t *testing.T) {
 	}{
 		"damaged":         {Trial{File: snapshottest.Write(t, []byte("nonsense")), Finder: f}, true, "8 bytes"},
 		"no such etcd":    {Trial{File: good, Finder: f, Version: etcdversion.Must("3.2.1")}, false, "of etcd 3.2.1, and neither"},
-		"no etcd":         {Trial{File: good}, false, "neither that minor version"},
+		"no etcd":         {Trial{File: good, Finder: etcdbin.Finder{Opt: t.TempDir()}}, false, "neither that minor version"},
 		"no version":      {Trial{File: versionless(t), Finder: f}, false, "name the version"},
 		"no room":         {Trial{File: huge(t), Finder: f}, true, ""},
 		"no directory":    {Trial{File: good, Finder: f, TempDir: "/nonexistent"}, false, "/nonexistent"},
@@ -278,7 +278,7 @@ func TestFailuresAreNotRecorded(t *testing.T) {
 	if _, err := Verify(ctx, s, when, Options{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := Drill(t.Context(), s, when, Options{}); !errors.As(err, new(*VersionError)) {
+	if _, err := Drill(t.Context(), s, when, Options{Finder: etcdbin.Finder{Opt: t.TempDir()}}); !errors.As(err, new(*VersionError)) {
 		t.Error(err)
 	}
 	if got, ok := record[Damaged](t, s, retention.DamagedFile); ok {

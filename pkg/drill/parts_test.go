@@ -149,7 +149,7 @@ func TestMain(m *testing.M) {
 	}
 	if file := os.Getenv(trialVariable); file != "" {
 		_, err := Trial{
-			File: file, TempDir: filepath.Dir(file), Finder: etcdbin.Finder{Dirs: filepath.SplitList(os.Getenv(etcdbin.DirVariable))},
+			File: file, TempDir: filepath.Dir(file), Finder: etcdbin.Finder{Dirs: filepath.SplitList(os.Getenv(etcdbin.DirVariable)), Opt: "/nonexistent"},
 			Progress: func(stage string) {
 				if stage == "compare its content" {
 					os.Stdout.WriteString("made\n")

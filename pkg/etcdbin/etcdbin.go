@@ -41,8 +41,9 @@ type Finder struct {
 	// Dirs are looked at before /opt. Empty strings in it are left out.
 	Dirs []string
 
-	// opt stands in for /opt in tests.
-	opt string
+	// Opt stands in for /opt, empty for itself. Tests that are about binaries that
+	// are not there must not find those of the machine they run on.
+	Opt string
 }
 
 // Binaries are the binaries of one version.
@@ -116,7 +117,7 @@ func (f Finder) Versions() []etcdversion.Version {
 
 // parents are the directories below which versions are.
 func (f Finder) parents() []string {
-	opt := f.opt
+	opt := f.Opt
 	if opt == "" {
 		opt = "/opt"
 	}

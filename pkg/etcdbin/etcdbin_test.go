@@ -44,7 +44,7 @@ func TestFindLooksInOrder(t *testing.T) {
 	root := t.TempDir()
 	f := Finder{
 		Dirs: []string{filepath.Join(root, "d1"), "", filepath.Join(root, "d2")},
-		opt:  filepath.Join(root, "opt"),
+		Opt:  filepath.Join(root, "opt"),
 	}
 	for _, place := range places {
 		etcd := install(t, root, place, "etcd", "", 0o755)
@@ -62,7 +62,7 @@ func TestFindReturnsTheToolsBesideEtcd(t *testing.T) {
 	root := t.TempDir()
 	install(t, root, "3.5.35", "etcd", "", 0o755)
 	ctl := install(t, root, "3.5.35", "etcdctl", "", 0o755)
-	got, err := Finder{Dirs: []string{root}, opt: root}.Find(etcdversion.Must("3.5.35"))
+	got, err := Finder{Dirs: []string{root}, Opt: root}.Find(etcdversion.Must("3.5.35"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestFindWantsAFileThatMayBeRun(t *testing.T) {
 	if err := os.Symlink("/nowhere", filepath.Join(root, "3.6.3", "etcd")); err != nil {
 		t.Fatal(err)
 	}
-	f := Finder{Dirs: []string{root}, opt: filepath.Join(root, "none")}
+	f := Finder{Dirs: []string{root}, Opt: filepath.Join(root, "none")}
 	for _, v := range []string{"3.6.1", "3.6.2", "3.6.3"} {
 		if got, err := f.Find(etcdversion.Must(v)); err == nil {
 			t.Errorf("%s: found %+v", v, got)
@@ -93,13 +93,14 @@ func TestFindWantsAFileThatMayBeRun(t *testing.T) {
 }
 
 func TestNotFoundNamesAllPlacesAndANextStep(t *testing.T) {
+	// Of a version that no machine has.
 	f := Finder{Dirs: []string{"/x"}}
-	_, err := f.Find(etcdversion.Must("3.6.16"))
+	_, err := f.Find(etcdversion.Must("3.6.987654"))
 	nf, ok := errors.AsType[*NotFoundError](err)
 	if !ok {
 		t.Fatalf("error is %T: %v", err, err)
 	}
-	for _, place := range []string{"/x/etcd-v3.6.16,", "/x/etcd-v3.6.16/usr/local/bin", "/x/3.6.16", "/opt/etcd-v3.6.16,", "/opt/etcd-v3.6.16/usr/local/bin", "/opt/etcd-v3.6.16-linux-"} {
+	for _, place := range []string{"/x/etcd-v3.6.987654,", "/x/etcd-v3.6.987654/usr/local/bin", "/x/3.6.987654", "/opt/etcd-v3.6.987654,", "/opt/etcd-v3.6.987654/usr/local/bin", "/opt/etcd-v3.6.987654-linux-"} {
 		if !strings.Contains(err.Error(), place) {
 			t.Errorf("%q does not name %s", err, place)
 		}
@@ -107,7 +108,7 @@ func TestNotFoundNamesAllPlacesAndANextStep(t *testing.T) {
 	if strings.Contains(err.Error(), "/tmp") {
 		t.Errorf("%q: /tmp is no place for binaries", err)
 	}
-	if hint := nf.Hint(); !strings.Contains(hint, "/x/etcd-v3.6.16") || !strings.Contains(hint, "--etcd-dir") {
+	if hint := nf.Hint(); !strings.Contains(hint, "/x/etcd-v3.6.987654") || !strings.Contains(hint, "--etcd-dir") {
 		t.Errorf("hint is %q", hint)
 	}
 }
@@ -122,7 +123,7 @@ func TestVersionsAreSortedAndWithoutDuplicates(t *testing.T) {
 		install(t, root, dir, "etcd", "", 0o755)
 	}
 	install(t, root, "opt", "etcd-v3.6.9", "a file, not a directory", 0o755)
-	f := Finder{Dirs: []string{filepath.Join(root, "d"), filepath.Join(root, "missing")}, opt: filepath.Join(root, "opt")}
+	f := Finder{Dirs: []string{filepath.Join(root, "d"), filepath.Join(root, "missing")}, Opt: filepath.Join(root, "opt")}
 	var got []string
 	for _, v := range f.Versions() {
 		got = append(got, v.String())
@@ -183,7 +184,7 @@ func TestRealBinariesAreWhatTheirDirectorySays(t *testing.T) {
 	if list == "" {
 		t.Skip(DirVariable + " names no directory with etcd binaries")
 	}
-	f := Finder{Dirs: filepath.SplitList(list)}
+	f := Finder{Dirs: filepath.SplitList(list), Opt: t.TempDir()}
 	versions := f.Versions()
 	if len(versions) == 0 {
 		t.Fatalf("no etcd below %s", list)

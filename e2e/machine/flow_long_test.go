@@ -1,0 +1,46 @@
+//go:build e2e
+
+package machine
+
+import (
+	"testing"
+)
+
+// Rolling upgrades by join --version, as people did it with the retired etcdadm:
+// one machine after the other, while a client writes.
+func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
+	hosts := newHosts(func(name string) *host { return newHost(t, name, v35) }, 3)
+	for _, h := range hosts {
+		// As much as a busy cluster writes in an hour: etcd 3.7 cannot start from a
+		// log that has entries of 3.5, see TestUpgradeOfAYoungCluster.
+		h.vars["ETCDADM_ETCD_FLAG"] = "snapshot-count=20"
+	}
+	found(hosts...)
+	w := startWriter(hosts...)
+	w.more(30)
+	// Too far at once is refused, and nothing is stopped for it.
+	a := hosts[0]
+	a.fails(3, []string{"cannot follow the cluster's " + v35}, "join", "--version", v37, "--binaries-dir", etcdDir(t, v37), hosts[1].clientURL())
+	if got := a.serves(); got != v35 {
+		t.Fatalf("a runs %s", got)
+	}
+	for _, version := range []string{v36, v37} {
+		for i, h := range hosts {
+			other := hosts[(i+1)%len(hosts)]
+			h.version, h.binaries = version, etcdDir(t, version)
+			id := h.id()
+			r := h.report("join", "--version", version, other.clientURL())
+			if r.position("add-learner") >= 0 || r.position("restart etcd") < 0 {
+				t.Errorf("%s is not upgraded in place: %+v", h.name, r.Steps)
+			}
+			if got := h.serves(); got != version || h.id() != id {
+				t.Errorf("%s runs etcd %s as member %d, before it was %d", h.name, got, h.id(), id)
+			}
+			w.more(30)
+		}
+		a.wantVoters("a", "b", "c")
+	}
+	w.finish(hosts...)
+	a.fails(3, []string{"is older than the cluster's"}, "join", "--version", v36, "--binaries-dir", etcdDir(t, v36), hosts[1].clientURL())
+}

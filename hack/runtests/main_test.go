@@ -1,0 +1,66 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestReport(t *testing.T) {
+	var out strings.Builder
+	r := newReport(&out)
+	r.read(strings.NewReader(`{"Action":"output","Package":"p","Test":"TestA","Output":"a says\n"}
+{"Action":"pass","Package":"p","Test":"TestA","Elapsed":1.5}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    b_test.go:1: no root\n"}
+{"Action":"skip","Package":"p","Test":"TestB"}
+{"Action":"skip","Package":"p","Test":"TestC/one"}
+{"Action":"output","Package":"p","Test":"TestD","Output":"d is wrong\n"}
+{"Action":"fail","Package":"p","Test":"TestD"}
+{"Action":"output","Package":"p","Output":"FAIL\tp\t2s\n"}
+{"Action":"fail","Package":"p"}
+{"Action":"output","Package":"q","Test":"TestHangs","Output":"panic: timed out\n"}
+{"Action":"fail","Package":"q"}
+{"Action":"output","Package":"o","Output":"PASS\n"}
+{"Action":"output","Package":"o","Output":"ok  \to\t1s\n"}
+{"Action":"pass","Package":"o","Elapsed":1}
+not json
+`))
+	if n := r.close([][2]string{{"p", "TestC/*"}}); n != 1 {
+		t.Errorf("%d unexpected skips, want TestB alone", n)
+	}
+	for _, want := range []string{
+		"d is wrong\n", "FAIL\tp\t2s\n", "panic: timed out\n", "ok  \to\t1s\n", "not json\n",
+		"not expected to be: p TestB\n    b_test.go:1: no root\n", "1 passed, 2 failed, 2 skipped of which 1 are not expected",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, out.String())
+		}
+	}
+	for _, not := range []string{"a says", "PASS", "TestC"} {
+		if strings.Contains(out.String(), not) {
+			t.Errorf("%q is in:\n%s", not, out.String())
+		}
+	}
+}
+
+func TestClean(t *testing.T) {
+	got := clean([]string{"PATH=/bin", "ETCD_NAME=x", "ETCDADM_ETCD_DIR=/e", "ETCDADM_NAME=x", "AWS_PROFILE=x", "HOME=/root"})
+	if want := []string{"PATH=/bin", "ETCDADM_ETCD_DIR=/e", "HOME=/root"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestReadExpected(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "skips")
+	if err := os.WriteFile(file, []byte("# a comment\n\npkg/x TestY needs a moon\npkg/z TestZ\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readExpected(file); err == nil || !strings.Contains(err.Error(), "pkg/z TestZ") {
+		t.Errorf("a line without a reason: %v", err)
+	}
+	if list, err := readExpected("../skips.txt"); err != nil || len(list) == 0 {
+		t.Errorf("the list of the tree: %v, %v", list, err)
+	}
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// run runs the tests, and reports whether all is as it is to be.
+func run(gocmd, expect string, strict bool, args []string) (bool, error) {
+	allowed, err := readExpected(expect)
+	if err != nil {
+		return false, err
+	}
+	cmd := exec.Command(gocmd, append([]string{"test", "-json"}, args...)...)
+	cmd.Env, cmd.Stderr = clean(os.Environ()), os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return false, err
+	}
+	if err := cmd.Start(); err != nil {
+		return false, err
+	}
+	r := newReport(os.Stdout)
+	r.read(out)
+	err = cmd.Wait()
+	unexpected := r.close(allowed)
+	if errors.As(err, new(*exec.ExitError)) {
+		return false, nil // it has said why
+	}
+	return unexpected == 0 || !strict, err
+}
+
+// kept are the variables that tests are told things by.
+var kept = []string{
+	"ETCDADM_ETCD_DIR", "ETCDADM_CACHE", "ETCDADM_SIM_FOR", "ETCDADM_TEST_SYSTEMD",
+}
+
+// foreign are the beginnings of variables that change what our programs, etcd
+// and the clients of stores do.
+var foreign = []string{
+	"ETCD_", "ETCDCTL_", "ETCDUTL_", "ETCDADM_", "S3_", "AWS_", "AZURE_", "GOOGLE_", "STORAGE_EMULATOR_HOST=", "KOPS_",
+}
+
+func clean(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return !slices.Contains(kept, name) && slices.ContainsFunc(foreign, func(p string) bool { return strings.HasPrefix(v, p) })
+	})
+}
+
+// readExpected reads lines of a pattern of a package's path, as of [path.Match],
+// a pattern of a test's name, and the reason.
+func readExpected(file string) ([][2]string, error) {
+	if file == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var list [][2]string
+	for line := range strings.Lines(string(b)) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || words[0] == "#":
+		case len(words) < 3:
+			return nil, fmt.Errorf("%s: %q lacks a package, a test or a reason", file, strings.TrimSpace(line))
+		default:
+			list = append(list, [2]string{words[0], words[1]})
+		}
+	}
+	return list, nil
+}
+
+// An event is one line of go test -json, see go doc test2json.
+type event struct {
+	Action, Package, Test, Output string
+	ImportPath                    string
+	Elapsed                       float64
+}
+
+type result struct {
+	pkg, test string
+	took      time.Duration
+}
+
+// A report gathers what was told.
+type report struct {
+	out     io.Writer
+	began   time.Time
+	said    map[[2]string][]string
+	failed  map[string]bool
+	passed  int
+	failing int
+	skipped []result
+	why     map[result]string
+	tests   []result
+	pkgs    []result
+}
+
+func newReport(out io.Writer) *report {
+	return &report{out: out, began: time.Now(), said: map[[2]string][]string{}, failed: map[string]bool{}, why: map[result]string{}}
+}
+
+func (r *report) read(in io.Reader) {
+	s := bufio.NewScanner(in)
+	s.Buffer(nil, 64<<20)
+	for s.Scan() {
+		var e event
+		if json.Unmarshal(s.Bytes(), &e) != nil {
+			fmt.Fprintln(r.out, s.Text())
+			continue
+		}
+		if e.Test == "" {
+			r.pkg(e)
+		} else {
+			r.test(e)
+		}
+	}
+}
+
+func (r *report) test(e event) {
+	key := [2]string{e.Package, e.Test}
+	res := result{e.Package, e.Test, seconds(e.Elapsed)}
+	switch e.Action {
+	case "output":
+		r.said[key] = append(r.said[key], e.Output)
+		return
+	case "pass":
+		r.passed++
+	case "skip":
+		r.skipped = append(r.skipped, res)
+		r.why[res] = strings.Join(r.said[key], "")
+	case "fail":
+		r.failing++
+		r.failed[e.Package] = true
+		fmt.Fprint(r.out, strings.Join(r.said[key], ""))
+	default:
+		return
+	}
+	delete(r.said, key)
+	if !strings.Contains(e.Test, "/") {
+		r.tests = append(r.tests, res)
+	}
+}
+
+func (r *report) pkg(e event) {
+	switch e.Action {
+	case "output", "build-output":
+		if e.Output != "PASS\n" {
+			fmt.Fprint(r.out, e.Output)
+		}
+	case "fail":
+		// Tests that have not ended when a package ends are what it died of.
+		for key, lines := range r.said {
+			if key[0] == e.Package {
+				fmt.Fprint(r.out, strings.Join(lines, ""))
+				delete(r.said, key)
+			}
+		}
+		if !r.failed[e.Package] {
+			r.failing++
+		}
+		fallthrough
+	case "pass":
+		r.pkgs = append(r.pkgs, result{e.Package, "", seconds(e.Elapsed)})
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// How many of the slowest are named.
+const (
+	slowPackages = 12
+	slowTests    = 20
+)
+
+// close prints the summary, and returns how many tests were skipped that are
+// not expected to be.
+func (r *report) close(allowed [][2]string) int {
+	bySlowness := func(a, b result) int { return cmp.Compare(b.took, a.took) }
+	slices.SortStableFunc(r.pkgs, bySlowness)
+	slices.SortStableFunc(r.tests, bySlowness)
+	fmt.Fprintln(r.out, "-- the slowest packages")
+	for _, p := range r.pkgs[:min(len(r.pkgs), slowPackages)] {
+		fmt.Fprintf(r.out, "%8.1fs  %s\n", p.took.Seconds(), p.pkg)
+	}
+	fmt.Fprintln(r.out, "-- the slowest tests")
+	for _, t := range r.tests[:min(len(r.tests), slowTests)] {
+		fmt.Fprintf(r.out, "%8.1fs  %s %s\n", t.took.Seconds(), t.pkg, t.test)
+	}
+	unexpected := 0
+	for _, s := range r.skipped {
+		if !expected(allowed, s) {
+			unexpected++
+			fmt.Fprintf(r.out, "-- skipped, and not expected to be: %s %s\n%s", s.pkg, s.test, r.why[s])
+		}
+	}
+	fmt.Fprintf(r.out, "-- %d passed, %d failed, %d skipped of which %d are not expected to be, in %s\n",
+		r.passed, r.failing, len(r.skipped), unexpected, time.Since(r.began).Round(time.Second))
+	return unexpected
+}
+
+func expected(allowed [][2]string, s result) bool {
+	return slices.ContainsFunc(allowed, func(p [2]string) bool {
+		pkg, err1 := path.Match(p[0], strings.TrimPrefix(s.pkg, "github.com/etcdadm/etcdadm/"))
+		test, err2 := path.Match(p[1], s.test)
+		return err1 == nil && err2 == nil && pkg && test
+	})
+}
