@@ -307,6 +307,9 @@ func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, er
 		}
 		return etcd.Promote(ctx, id)
 	case *plan.Remove:
+		if err := othersServe(ctx, connect, obs, op.ID); err != nil {
+			return err
+		}
 		return etcd.Remove(ctx, op.ID)
 	case *plan.MoveLeader:
 		id, err := idOf(list, op.To)

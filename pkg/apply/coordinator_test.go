@@ -39,7 +39,9 @@ type stage struct {
 	// revisions and hashes are of the members, by client URL.
 	revisions map[string]cluster.Revision
 	hashes    map[string]uint32
-	mu        sync.Mutex
+	// late are the client URLs of members that serve no reads now.
+	late []string
+	mu   sync.Mutex
 }
 
 // newStage is a running cluster of three, with a fresh backup.
@@ -176,7 +178,16 @@ func (e fakeEtcd) MoveLeader(ctx context.Context, id cluster.MemberID) error {
 
 // Report and HashKV tell of the member at the URL that was connected to last.
 func (e fakeEtcd) Report(context.Context) (cluster.Report, error) {
-	return cluster.Report{Revision: e.revisions[e.urls[0]]}, nil
+	r := cluster.Report{Leader: 1, Read: cluster.ReadServed, Revision: e.revisions[e.urls[0]]}
+	for _, m := range e.obs.Members {
+		if strings.HasPrefix(e.urls[0], "http://"+string(m.Name)+":") {
+			r.ID = m.ID
+		}
+	}
+	if slices.Contains(e.late, e.urls[0]) {
+		r.Read = cluster.ReadLate
+	}
+	return r, nil
 }
 func (e fakeEtcd) HashKV(_ context.Context, url string, rev cluster.Revision) (etcdclient.Hash, error) {
 	return etcdclient.Hash{Hash: e.hashes[url], Revision: rev}, nil
@@ -211,7 +222,7 @@ func TestEffectsOfTheCoordinator(t *testing.T) {
 		{&plan.ElectorsWrite{Token: "t1", Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a", "b", "c"}}, []string{"electors [a b]"}},
 		{&plan.BackupPrune{Remove: []string{"old", "older"}}, []string{"delete old", "delete older"}},
 		{addD, []string{"add [http://d:2380]", "close"}},
-		{removeC, []string{"remove 3", "close"}},
+		{removeC, []string{"close", "close", "remove 3", "close"}}, // a and b are asked whether they serve
 		{moveB, []string{"move to 2", "close"}},
 	} {
 		t.Run(plan.KindOf(tc.op).Path, func(t *testing.T) {

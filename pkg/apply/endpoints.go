@@ -7,16 +7,25 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// clientURLs returns where to ask for the quorum's view: the healthy voters,
-// at the URLs that they serve on now.
+// clientURLs returns where to ask for the quorum's view: the voters that served
+// in obs, or else those that are healthy by what they did before, at the URLs
+// that they serve on now.
 func clientURLs(obs cluster.Observation) []string {
-	var urls []string
+	var serving, healthy []string
 	for _, m := range obs.Members {
-		if m.Healthy && !m.Learner {
-			urls = append(urls, servedURLs(obs, m)...)
+		if !m.Healthy || m.Learner {
+			continue
+		}
+		urls := servedURLs(obs, m)
+		healthy = append(healthy, urls...)
+		if m.Condition.Serves() {
+			serving = append(serving, urls...)
 		}
 	}
-	return urls
+	if len(serving) > 0 {
+		return serving
+	}
+	return healthy
 }
 
 func leaderURLs(obs cluster.Observation) []string {

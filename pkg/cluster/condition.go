@@ -158,7 +158,7 @@ func (e Evidence) condition(m *Member) (Condition, string) {
 	case r.Leader != e.Leader:
 		return Apart, fmt.Sprintf("it follows %s, the others %s", r.Leader, e.Leader)
 	}
-	late := e.late(m)
+	late := e.late()
 	if late != "" && e.since(&m.LateSince, e.Before.LateSince) > lateFor {
 		return Stuck, late
 	}
@@ -186,7 +186,7 @@ func (e Evidence) unanswered(m *Member) (Condition, string) {
 }
 
 // late says what kept the member from serving this time, "" for nothing.
-func (e Evidence) late(m *Member) string {
+func (e Evidence) late() string {
 	r := e.Report
 	// It has to move only where there is something that it has not applied.
 	stands := e.Before.Applied != 0 && r.Applied == e.Before.Applied && r.Applied < e.BeforeCommitted && e.BeforeCommitted < e.Committed
