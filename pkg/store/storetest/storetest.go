@@ -41,6 +41,7 @@ func Run(t *testing.T, fresh Fresh) {
 		"ClosedBound":       closedBound,
 		"History":           history,
 		"HistoryGarbage":    historyGarbage,
+		"Orders":            orders,
 		"Status":            status,
 		"PollSeesChanges":   pollSeesChanges,
 		"PollReportsDamage": pollReportsDamage,

@@ -1,0 +1,147 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
+	"github.com/etcdadm/etcdadm/pkg/listen"
+	"github.com/etcdadm/etcdadm/pkg/rpc"
+)
+
+func (d *Daemon) openPort(ctx context.Context) error {
+	listener, err := net.Listen("tcp", d.c.Listen())
+	if err != nil && d.state.State().Assigned == nil {
+		return fmt.Errorf("%w (is another daemon running here, or --grpc-port taken?)", err)
+	}
+	if err != nil {
+		if listener, err = d.listen(ctx, "grpc", d.c.Listen()); err != nil {
+			return err
+		}
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	d.node.address = net.JoinHostPort(d.c.Address, port)
+	o := rpc.ServerOptions{Name: d.name, Cluster: d.c.ClusterName, Handler: handler{d.node}, Panicked: d.panicked}
+	p := rpc.PoolOptions{Self: d.name}
+	if !d.c.Insecure {
+		o.TLS, o.Identify = d.keys.server.ServerTLS(), identify
+		p.ClientTLS, p.NameOf = d.clientTLS, certs.ServerNode
+	}
+	d.server, err = rpc.NewServer(o)
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	d.pool = rpc.NewPool(p)
+	d.onClose(func(context.Context) { _ = d.pool.Close() })
+	d.crowd, err = newCrowd(ctx, d, listener)
+	return err
+}
+
+func (d *Daemon) clientTLS(node cluster.NodeName) *tls.Config {
+	if node == "" {
+		return d.keys.client.AnyNodeTLS()
+	}
+	return d.keys.client.ClientTLS(certs.ManagerServerName(node))
+}
+
+// callerRoles are the roles of certificates as the port knows them.
+var callerRoles = map[certs.Role]rpc.Role{
+	certs.Node: rpc.RoleNode, certs.Operator: rpc.RoleOperator, certs.ReadOnly: rpc.RoleReadOnly,
+}
+
+func identify(s tls.ConnectionState) (rpc.Caller, error) {
+	o, err := certs.PeerOwner(s)
+	return rpc.Caller{Name: o.Name, Role: callerRoles[o.Role], Authenticated: true}, err
+}
+
+// askStanding asks another node to whom it has given its vote. The node must
+// prove its name, so it does not matter who said where it listens.
+func (d *Daemon) askStanding(ctx context.Context, name cluster.NodeName) (lease.Standing, error) {
+	address := d.addressOf(ctx, name)
+	if address == "" {
+		return lease.Standing{}, fmt.Errorf("no address of node %s is known", name)
+	}
+	return d.pool.Standing(ctx, rpc.Node{Name: name, Address: address}, rpc.StandingRequest{Cluster: d.c.ClusterName})
+}
+
+// addressOf returns where a node listens: as gossip or the seeds say, or as the
+// node has written it into the store, empty for nowhere.
+func (d *Daemon) addressOf(ctx context.Context, name cluster.NodeName) string {
+	for _, p := range d.crowd.peers() {
+		if p.Name == name {
+			return p.Address
+		}
+	}
+	view, err := d.node.authority.records(ctx)
+	if err != nil {
+		return ""
+	}
+	for _, n := range view.Nodes {
+		if n.Name == name {
+			return n.Address
+		}
+	}
+	return ""
+}
+
+func (d *Daemon) panicked(method string, value any, stack []byte) {
+	d.log.Error("a request ended in a panic", "method", method, "value", value, "stack", string(stack))
+}
+
+// portPause is the time between two tries to open a port that is taken.
+const portPause = 2 * time.Second
+
+// portLimits are the bounds of the port. Without TLS nobody proves anything, and
+// every connection stays fresh.
+func (d *Daemon) portLimits() listen.Limits {
+	l := rpc.PortLimits
+	if d.c.Insecure {
+		l.Fresh, l.FreshPerSource = 0, 0
+	}
+	l.Dropped = func(source string) {
+		d.nums.dropped("grpc")
+		d.log.Debug("connection dropped", "port", "grpc", "source", source)
+	}
+	return l
+}
+
+// listen opens a port, and keeps trying while it is taken: etcd runs meanwhile,
+// and a member is worth more than this daemon's port.
+func (d *Daemon) listen(ctx context.Context, what, address string) (net.Listener, error) {
+	for said := false; ; said = true {
+		l, err := net.Listen("tcp", address)
+		if err == nil {
+			return l, nil
+		}
+		if !said {
+			d.log.Error("a port cannot be opened; etcd goes on, and it is tried again", "port", what, "error", err)
+		}
+		timer := time.NewTimer(portPause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		case <-timer.C:
+		}
+	}
+}
+
+// serveMetrics serves the metrics port at one address until ctx ends.
+func (d *Daemon) serveMetrics(ctx context.Context, address string) {
+	l, err := d.listen(ctx, "metrics", address)
+	if err != nil {
+		return
+	}
+	if err := d.nums.serve(ctx, l, d.alive, d.ready); err != nil {
+		d.log.Error("metrics are no longer served", "error", err)
+	}
+}
