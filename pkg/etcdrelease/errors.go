@@ -48,9 +48,15 @@ type NoChecksumError struct {
 	// URL of the archive, and Looked, where a checksum could have been.
 	URL    string
 	Looked []string
+	// Plain says that they do not count, as they come over plain http like the
+	// archive.
+	Plain bool
 }
 
 func (e *NoChecksumError) Error() string {
+	if e.Plain {
+		return fmt.Sprintf("no checksum for %s: those that come over plain http like the archive prove nothing", e.URL)
+	}
 	return fmt.Sprintf("no checksum for %s: there is none in %s", e.URL, strings.Join(e.Looked, " or "))
 }
 

@@ -127,6 +127,12 @@ func (o Options) candidates() ([]candidate, error) {
 			next: "--release-url takes what is before /v" + o.Version.String() + " in the URL of the archive, or the URL of a .tar.gz",
 		}
 	}
+	if machine.PlainHTTP(o.Sources.ReleaseURL) && !o.Sources.AllowHTTP {
+		return nil, &adviceError{
+			text: fmt.Sprintf("release URL %q is plain http, over which anybody in between can answer", shown(o.Sources.ReleaseURL)),
+			next: "use https, or --allow-http together with --binaries-sha256",
+		}
+	}
 	at := func(u *url.URL, sums ...*url.URL) candidate {
 		beside := *u
 		beside.Path += ".sha256"

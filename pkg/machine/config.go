@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"net"
+	"net/url"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -117,6 +119,20 @@ type Binaries struct {
 	SHA256 string `json:"sha256,omitempty"`
 	// SkipChecksum takes an archive that has no checksum anywhere.
 	SkipChecksum bool `json:"skipChecksum,omitempty"`
+	// AllowHTTP takes an archive over plain http from another machine. What such a
+	// server says of its own files proves nothing, so that SHA256 is needed too.
+	AllowHTTP bool `json:"allowHTTP,omitempty"`
+}
+
+// PlainHTTP reports whether a URL asks another machine over plain http, where
+// anybody in between can answer.
+func PlainHTTP(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
 // A Service says how etcd is kept running.

@@ -94,6 +94,12 @@ var checks = []Check{
 		}
 		return fatal("run the command as that user, or choose another --init-system", "with the init system process, etcd runs as whoever starts it")
 	}},
+	{"ReleaseURL", "etcd comes over an encrypted connection", func(w *world) []Finding {
+		if !PlainHTTP(w.cfg.Binaries.ReleaseURL) {
+			return nil
+		}
+		return warning("use https", "etcd is downloaded over plain http: only its digest tells whether it is etcd")
+	}},
 	{"Hostname", "the name can be in a certificate", func(w *world) []Finding {
 		if hostName.MatchString(string(w.cfg.Name)) {
 			return nil

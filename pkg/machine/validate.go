@@ -256,6 +256,9 @@ func (k *checker) binaries(b Binaries) {
 	if b.SHA256 != "" && !digest.MatchString(b.SHA256) {
 		k.wrong("binaries.sha256", "is %q and not 64 hexadecimal digits", b.SHA256)
 	}
+	if PlainHTTP(b.ReleaseURL) && !b.AllowHTTP {
+		k.wrong("binaries.releaseURL", "is plain http, over which anybody in between can answer: use https, or allow it (--allow-http) and give the archive's digest (--binaries-sha256)")
+	}
 	if b.SHA256 != "" && b.SkipChecksum {
 		k.wrong("binaries.skipChecksum", "is set, and so is the checksum to compare with")
 	}

@@ -76,6 +76,7 @@ func TestWhatIsWrong(t *testing.T) {
 		{"binaries.releaseURL", "not of the form", func(c *Config) { c.Binaries.ReleaseURL = "ftp://x" }},
 		{"binaries.releaseURL", "not of the form", func(c *Config) { c.Binaries.ReleaseURL = "https:///x" }},
 		{"binaries.sha256", "64 hexadecimal digits", func(c *Config) { c.Binaries.SHA256 = "sha256:abc" }},
+		{"binaries.releaseURL", "plain http", func(c *Config) { c.Binaries.ReleaseURL = "http://mirror.example.com/etcd" }},
 		{"binaries.skipChecksum", "so is the checksum", func(c *Config) { c.Binaries.SkipChecksum, c.Binaries.SHA256 = true, strings.Repeat("a", 64) }},
 		{"binaries.image", "a blank", func(c *Config) { c.Binaries.Image = "a b" }},
 		{"binaries.dir", "control characters", func(c *Config) { c.Binaries.Dir = "\x00" }},

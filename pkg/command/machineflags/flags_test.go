@@ -78,6 +78,7 @@ func TestEachFlagSetsItsField(t *testing.T) {
 		{"release-url", "https://x/y.tar.gz", func(c machine.Config) any { return c.Binaries.ReleaseURL }, "https://x/y.tar.gz"},
 		{"binaries-sha256", sum, func(c machine.Config) any { return c.Binaries.SHA256 }, sum},
 		{"skip-checksum", "true", func(c machine.Config) any { return c.Binaries.SkipChecksum }, true},
+		{"allow-http", "true", func(c machine.Config) any { return c.Binaries.AllowHTTP }, true},
 		{"download-connect-timeout", "3s", func(c machine.Config) any { return c.Timeouts.Connect.String() }, "3s"},
 		{"init-system", "kubelet", func(c machine.Config) any { return c.Service.InitSystem }, machine.Kubelet},
 		{"user", "etcd", func(c machine.Config) any { return c.Service.User }, "etcd"},

@@ -68,6 +68,7 @@ var table = []entry{
 	{name: "release-url", groups: groups{Binaries}, field: func(c *config) any { return &c.Binaries.ReleaseURL }, usage: "take etcd from the releases below this `URL`; one that ends in .gz is the archive itself"},
 	{name: "binaries-sha256", groups: groups{Binaries}, field: func(c *config) any { return &c.Binaries.SHA256 }, usage: "the archive's SHA-256 `digest` (default: from the release's SHA256SUMS)"},
 	{name: "skip-checksum", groups: groups{Binaries}, field: func(c *config) any { return &c.Binaries.SkipChecksum }, usage: "take an archive of which no checksum is known"},
+	{name: "allow-http", groups: groups{Binaries}, field: func(c *config) any { return &c.Binaries.AllowHTTP }, usage: "take an archive over plain http from another machine, of the digest in --binaries-sha256"},
 	{name: "download-connect-timeout", groups: groups{Binaries}, field: func(c *config) any { return &c.Timeouts.Connect }, usage: "how long a download may take to begin"},
 
 	{
