@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -15,6 +16,9 @@ type backup struct {
 	line         string
 	began, ended time.Time
 	err          error
+	// node takes it, and cancel breaks it off.
+	node   cluster.NodeName
+	cancel context.CancelCauseFunc
 	// done is closed when ended and err are set.
 	done chan struct{}
 }
@@ -23,9 +27,12 @@ type backup struct {
 // knows of it and proposes no other.
 func (l *Loop) startBackup(ctx context.Context, r Report, op plan.Operation) {
 	b := &backup{line: plan.Line(op), began: l.o.Now(), done: make(chan struct{})}
+	b.node, _ = plan.Target(op)
+	ctx, b.cancel = context.WithCancelCause(ctx)
 	l.backup = b
 	go func() {
 		defer close(b.done)
+		defer b.cancel(nil)
 		b.err = l.o.Do(ctx, r.Spec, r.Observation, op)
 		b.ended = l.o.Now()
 	}()
@@ -37,6 +44,20 @@ func (l *Loop) backupEnded() <-chan struct{} {
 		return nil
 	}
 	return l.backup.done
+}
+
+// errDiskHangs is why a backup is broken off.
+var errDiskHangs = errors.New("the disk of the node that takes the backup hangs")
+
+// check breaks the backup off where its node's disk hangs: it would end when
+// nothing has moved for minutes, and steps that a backup comes before would wait
+// for it, the replacement of that very member among them.
+func (b *backup) check(obs cluster.Observation) {
+	for _, n := range obs.Nodes {
+		if n.Name == b.node && n.Reachable && n.Storage.Bad() {
+			b.cancel(errDiskHangs)
+		}
+	}
 }
 
 // collectBackup puts a backup that is under way into the observation, or
@@ -51,6 +72,7 @@ func (l *Loop) collectBackup(ctx context.Context, obs *cluster.Observation) bool
 	case <-b.done:
 	default:
 		obs.BackingUp = b.line
+		b.check(*obs)
 		return false
 	}
 	l.backup = nil

@@ -33,6 +33,30 @@ func TestALongBackupHoldsUpNothing(t *testing.T) {
 	})
 }
 
+// A backup of a node whose disk hangs would keep the step waiting for minutes
+// that is to replace its member.
+func TestABackupOfANodeWhoseDiskHangsIsBrokenOff(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		w.failContext = func(ctx context.Context, op plan.Operation) error {
+			if _, ok := op.(*plan.BackupTake); ok {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			return nil
+		}
+		w.pass(time.Second)
+		if w.last(t).Observation.BackingUp == "" {
+			t.Fatal("no backup is under way")
+		}
+		w.change(func() { w.obs.Nodes[0].Storage = cluster.Storage{State: cluster.StorageHung} })
+		w.pass(10 * time.Second)
+		if got := w.last(t).Observation.BackingUp; got != "" {
+			t.Errorf("under way is %q", got)
+		}
+	})
+}
+
 // slow makes each backup take that long, or until the daemon ends.
 func slow(w *world, d time.Duration) {
 	w.fail = func(op plan.Operation) error {

@@ -30,6 +30,8 @@ type world struct {
 	previous  cluster.Observation
 	// fail says how an operation ends; it is done if fail is nil or returns nil.
 	fail func(op plan.Operation) error
+	// failContext does so too, and comes first.
+	failContext func(ctx context.Context, op plan.Operation) error
 	// show changes what a look shows of the world, nil for nothing.
 	show func(obs *cluster.Observation)
 	// unfit is why the daemon should not coordinate, until when it said that the
@@ -165,11 +167,16 @@ func (w *world) options() Options {
 	}
 }
 
-func (w *world) do(_ context.Context, _ cluster.Spec, obs cluster.Observation, op plan.Operation) error {
+func (w *world) do(ctx context.Context, _ cluster.Spec, obs cluster.Observation, op plan.Operation) error {
 	w.mu.Lock()
 	w.note("%s", plan.KindOf(op).Path)
-	fail := w.fail
+	fail, failContext := w.fail, w.failContext
 	w.mu.Unlock()
+	if failContext != nil {
+		if err := failContext(ctx, op); err != nil {
+			return err
+		}
+	}
 	if fail != nil {
 		// Without the lock: the loop may look meanwhile.
 		if err := fail(op); err != nil {
