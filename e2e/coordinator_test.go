@@ -40,8 +40,8 @@ func sizes(c *harness.Cluster) map[string]int {
 }
 
 // healthz asks a daemon's health page.
-func healthz(ctx context.Context, port, want int) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/healthz", port), nil)
+func healthz(ctx context.Context, n *harness.Node, port, want int) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:%d/healthz", n.Address, port), nil)
 	if err != nil {
 		return err
 	}
@@ -74,14 +74,14 @@ func TestCoordinatorsDiskHangs(t *testing.T) {
 	if leader(t, c) == a {
 		handOver(t, c, a, c.Node("b"))
 	}
-	c.Eventually(harness.Soon, "a well daemon", func(ctx context.Context) error { return healthz(ctx, port, http.StatusOK) })
+	c.Eventually(harness.Soon, "a well daemon", func(ctx context.Context) error { return healthz(ctx, a, port, http.StatusOK) })
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	said := sizes(c)
 	d.Freeze()
 	another(c, harness.Soon, a, said)
 	c.Eventually(harness.Soon, "a daemon that says that it is stuck", func(ctx context.Context) error {
-		return healthz(ctx, port, http.StatusServiceUnavailable)
+		return healthz(ctx, a, port, http.StatusServiceUnavailable)
 	})
 	w.WaitMore(harness.Soon, 10)
 	// The work goes on: the hung voter is replaced by the spare.
@@ -91,7 +91,7 @@ func TestCoordinatorsDiskHangs(t *testing.T) {
 	}
 	c.WaitHold(harness.Soon, "paused")
 	d.Thaw()
-	c.Eventually(harness.Soon, "a well daemon again", func(ctx context.Context) error { return healthz(ctx, port, http.StatusOK) })
+	c.Eventually(harness.Soon, "a well daemon again", func(ctx context.Context) error { return healthz(ctx, a, port, http.StatusOK) })
 	if _, err := c.Ctl("resume"); err != nil {
 		t.Error(err)
 	}

@@ -180,6 +180,16 @@ func (c *crowd) candidate() bool {
 	return shouldTry(c.d.name, inLine(c.d.name, c.alive(), c.d.state.Electors().Names), c.d.node.voted.Load(), c.d.now())
 }
 
+// early returns the electors to ask for the lease before a look: those that this
+// node knows, if it is one of them, and the daemons are not paused.
+func (d *Daemon) early() cluster.Electors {
+	e := d.state.Electors()
+	if !slices.Contains(e.Names, d.name) || d.state.State().Pause != nil {
+		return cluster.Electors{}
+	}
+	return e
+}
+
 // inLine returns who of the live nodes may get the lease as far as an elector
 // knows: the electors of its record. A node that is none knows nothing better
 // than all.

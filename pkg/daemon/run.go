@@ -280,6 +280,7 @@ func (d *Daemon) loop() *reconcile.Loop {
 		Do:       d.fleet.Coordinator().Do,
 		NotYet:   apply.NotYet,
 		Previous: func(ctx context.Context) cluster.Observation { return previous(ctx, d.store, d.now()) },
+		Early:    d.early,
 		Fit:      d.fit,
 		Turns:    func(within time.Duration) { d.progress.within(d.now(), within) },
 		Deadline: apply.Deadline,

@@ -191,6 +191,11 @@ func (f *Fleet) address(name cluster.NodeName) (string, error) {
 	if a := f.addresses[name]; a != "" {
 		return a, nil
 	}
+	for _, p := range f.o.Peers() { // there has been no look yet
+		if p.Name == name && p.Address != "" {
+			return p.Address, nil
+		}
+	}
 	return "", fmt.Errorf("no address of node %s is known", name)
 }
 

@@ -138,9 +138,13 @@ func TestADiskThatHangsMakesTheOwnNodeSilentAndStopsNoLook(t *testing.T) {
 
 func TestANodeWithoutAnAddressCannotBeReached(t *testing.T) {
 	f := newTown(t, nil).fleetOf()
-	wantError(t, f.execute(t.Context(), stopFor("b"), 1), "no address of node b is known")
-	_, err := voters{f}.Lease(t.Context(), "b", lease.Request{})
-	wantError(t, err, "no address of node b is known")
+	wantError(t, f.execute(t.Context(), stopFor("z"), 1), "no address of node z is known")
+	_, err := voters{f}.Lease(t.Context(), "z", lease.Request{})
+	wantError(t, err, "no address of node z is known")
+	// Before the first look gossip tells of addresses.
+	if _, err := f.address("b"); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestADaemonOfAnotherClusterDoesNotAnswer(t *testing.T) {

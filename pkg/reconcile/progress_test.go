@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
@@ -65,6 +67,26 @@ func TestTheLoopSaysUntilWhenItTurns(t *testing.T) {
 		w.pass(time.Minute)
 		if !late() {
 			t.Error("the loop is not late, and its operation does not end")
+		}
+	})
+}
+
+func TestTheLeaseIsAskedForBeforeALookThatMayTakeLong(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.early = cluster.Electors{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}}
+		w.pass(time.Second)
+		equal(t, "protocol", strings.Join(w.protocol, "; "), "acquire from [a]; previous; look")
+		w.change(func() { // another has it
+			w.lease.held, w.lease.refuse = false, &lease.HeldError{Holder: "b", Remaining: time.Second}
+		})
+		w.pass(5 * time.Second)
+		looks := w.count("look")
+		w.pass(10 * time.Second)
+		equal(t, "looks while another has it", w.count("look"), looks)
+		w.change(func() { w.lease.refuse = errors.New("no majority") })
+		w.pass(10 * time.Second)
+		if w.count("look") == looks || w.last(t).Holds[0].Rule != plan.NoCoordinator {
+			t.Errorf("without a majority: %d looks, %+v", w.count("look"), w.last(t).Holds)
 		}
 	})
 }

@@ -40,6 +40,10 @@ type Options struct {
 	// that saves work; the lease decides.
 	Candidate func() bool
 	Lease     Lease
+	// Early returns the electors to ask for the lease before the first look, none
+	// where that is not worth it; nil means never. A look may have to wait for an
+	// etcd that has lost its leader together with the last coordinator.
+	Early func() cluster.Electors
 	// Look observes once.
 	Look func(ctx context.Context, prev cluster.Observation) cluster.Observation
 	// Spec returns the present wish, the zero Spec where none is known.
@@ -130,6 +134,9 @@ func New(o Options) *Loop {
 	if o.Fit == nil {
 		o.Fit = func() error { return nil }
 	}
+	if o.Early == nil {
+		o.Early = func() cluster.Electors { return cluster.Electors{} }
+	}
 	if o.Turns == nil {
 		o.Turns = func(time.Duration) {}
 	}
@@ -174,6 +181,11 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 		l.standby()
 		return pauseStandby
 	}
+	if !held && !l.seen && l.lost == 0 {
+		if pause, over := l.early(ctx); over {
+			return pause
+		}
+	}
 	if !l.seen {
 		l.prev, l.seen = l.o.Previous(ctx), true
 	}
@@ -211,6 +223,25 @@ func (l *Loop) yield(ctx context.Context, held bool, why error) time.Duration {
 	}
 	l.standby()
 	return pauseStandby
+}
+
+// early asks for the lease before anything has been looked at. The look that
+// follows tells whether the lease is of use. It is over where another has it.
+func (l *Loop) early(ctx context.Context) (pause time.Duration, over bool) {
+	electors := l.o.Early()
+	if len(electors.Names) == 0 {
+		return 0, false
+	}
+	err := l.o.Lease.Acquire(ctx, electors)
+	var held *lease.HeldError
+	if errors.As(err, &held) {
+		l.standby()
+		return max(pauseStandby, min(held.Remaining, pauseIdle)), true
+	}
+	if err == nil {
+		l.tries.forget()
+	}
+	return 0, false
 }
 
 // lead makes sure that this daemon may act. A cluster without electors is

@@ -37,6 +37,8 @@ type world struct {
 	// unfit is why the daemon should not coordinate, until when it said that the
 	// loop turns.
 	unfit error
+	// early are the electors that are asked before a look.
+	early cluster.Electors
 	until time.Time
 
 	lease    fakeLease
@@ -140,6 +142,11 @@ func (w *world) options() Options {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return w.spec
+		},
+		Early: func() cluster.Electors {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.early
 		},
 		Fit: func() error {
 			w.mu.Lock()
