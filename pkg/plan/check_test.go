@@ -46,6 +46,8 @@ var refused = []struct{ name, invariant, world, line string }{
 	{"remove one of two healthy of three", "quorum", "cluster a b c\nnode c down\nmember c down=1h", "member remove --id=2 --expect-name=b --expect-voters=3"},
 	{"remove the only voter", "quorum", "cluster a\nleader none", "member remove --id=1 --expect-name=a --expect-voters=1"},
 	{"remove the leader", "quorum", "cluster a b c\nleader c", "member remove --id=3 --expect-name=c --expect-voters=3"},
+	{"stop one of two that hold the same data of three", "quorum", "cluster a b c\nnode c differs", "member stop --node=b --expect-token=t1 --expect-member-id=2"},
+	{"move the lead to one that holds other data", "quorum", "cluster a b c\nnode c differs", "member move-leader --to=c"},
 	{"stop one of two healthy of three", "quorum", "cluster a b c\nmember c down=1h", "member stop --node=b --expect-token=t1 --expect-member-id=2"},
 	{"close the last margin to clients", "quorum", "cluster a b c\nmember c down=1h", "quarantine set --node=b"},
 	{"promote a learner that is not healthy", "quorum", "cluster a b c\nnodes d\nmember d id=4 learner=1m down=1m", "member promote --name=d --expect-voters=3"},
