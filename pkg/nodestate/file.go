@@ -136,18 +136,6 @@ func Read(dir string) (State, error) {
 	return l.state, nil
 }
 
-// writeLimit bounds how long one caller waits for the disk. A write takes
-// milliseconds; on a busy machine, some hundred.
-const writeLimit = 5 * time.Second
-
-// A SlowError says that the disk has not taken a write in time. It may take it
-// later.
-type SlowError struct{ Waited time.Duration }
-
-func (e *SlowError) Error() string {
-	return fmt.Sprintf("the disk has not taken a write for %s", e.Waited)
-}
-
 // Close frees the lock on the data directory. After it, Update returns
 // os.ErrClosed. A second Close does nothing. While a write hangs, the lock stays.
 func (f *File) Close() error {
@@ -162,18 +150,6 @@ func (f *File) Close() error {
 	defer f.leave()
 	return f.lock.Unlock()
 }
-
-// take waits for the turn to write.
-func (f *File) take(limit <-chan time.Time) error {
-	select {
-	case f.turn <- struct{}{}:
-		return nil
-	case <-limit:
-		return &SlowError{f.limit}
-	}
-}
-
-func (f *File) leave() { <-f.turn }
 
 // State returns a deep copy of what the node remembers. It does not wait for the
 // disk.
@@ -239,23 +215,6 @@ func (f *File) Update(change func(*State) error) error {
 		return fmt.Errorf("update node state: %w", err)
 	}
 	return nil
-}
-
-func (f *File) writing(since time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.since = since
-}
-
-// Waiting returns for how long the disk has not taken the write that is under
-// way, zero for none.
-func (f *File) Waiting(now time.Time) time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.since.IsZero() {
-		return 0
-	}
-	return now.Sub(f.since)
 }
 
 // next returns the state after change, which is allowed to follow.

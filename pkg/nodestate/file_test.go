@@ -53,6 +53,7 @@ func full() State {
 		Term:     7,
 		Grant:    lease.Grant{Term: 6, Holder: "b"},
 		Spec:     &cluster.Spec{MemberCount: 3, EtcdVersion: v, Policy: cluster.Policy{StaticNodes: []cluster.NodeName{"a"}}},
+		Pause:    &cluster.Request{Name: "p", Kind: cluster.RequestPause, By: "ann", Reason: "repair"},
 	}
 }
 
