@@ -288,6 +288,9 @@ type Store struct {
 	// BackupsProblem says why the list is not known, how far the reading of it is, or
 	// what it does not have.
 	BackupsProblem string `json:"backupsProblem,omitempty"`
+	// NewestSeen is the name of the newest backup that the observer has seen in the
+	// store, now or before, empty for none.
+	NewestSeen string `json:"newestSeen,omitempty"`
 	// Uncounted are folders that look like backups and are not counted, newest
 	// first.
 	Uncounted []Uncounted `json:"uncounted,omitempty"`

@@ -292,6 +292,7 @@ func (d *Daemon) look(ctx context.Context, prev cluster.Observation) cluster.Obs
 	obs := d.fleet.Look(ctx, prev)
 	if obs.Store.Reachable {
 		d.rememberPause(obs.Store)
+		obs.Store.NewestSeen = d.rememberNewest(obs)
 	}
 	if d.c.Static != nil {
 		obs.Store.SpecMissing = false // the flags have it

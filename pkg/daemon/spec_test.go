@@ -11,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/fleet"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/retention"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -129,5 +130,34 @@ func TestAPauseIsRememberedOnTheDisk(t *testing.T) {
 	d.rememberPause(cluster.Store{})
 	if got := onDisk(); got != nil {
 		t.Errorf("after its end, on the disk is %+v", got)
+	}
+}
+
+// The store cannot tell of a backup that it held and holds no more; the node's
+// disk does, also after a restart.
+func TestTheNewestBackupIsRememberedOnTheDisk(t *testing.T) {
+	d, _, _ := wishing(t, func(*Config) {})
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	named := func(ages ...time.Duration) cluster.Observation {
+		obs := cluster.Observation{At: at, Store: cluster.Store{Reachable: true}}
+		for _, age := range ages {
+			obs.Store.Backups = append(obs.Store.Backups, cluster.Backup{Name: retention.Name(at.Add(-age), 1)})
+		}
+		return obs
+	}
+	if got := d.rememberNewest(named()); got != "" {
+		t.Errorf("of an empty store it remembers %q", got)
+	}
+	newest := retention.Name(at.Add(-time.Hour), 1)
+	if got := d.rememberNewest(named(-48*time.Hour, time.Hour, 2*time.Hour)); got != newest {
+		t.Errorf("it remembers %q, want %q", got, newest)
+	}
+	must(t, d.state.Close())
+	next, err := nodestate.Open(d.c.DataDir, nodestate.Self{Name: "a"})
+	must(t, err)
+	defer next.Close()
+	d.state = next
+	if got := d.rememberNewest(named(5 * time.Hour)); got != newest {
+		t.Errorf("of a store that was rolled back it remembers %q, want %q", got, newest)
 	}
 }

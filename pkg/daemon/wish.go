@@ -5,6 +5,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/retention"
 )
 
 // spec returns the wish: the static one, the store's, or the last one seen
@@ -81,4 +82,23 @@ func (d *Daemon) keep(what string, change func(*nodestate.State)) {
 	case <-done:
 	case <-patience.C:
 	}
+}
+
+// rememberNewest keeps the name of the newest backup on disk, and returns it:
+// the store itself cannot tell that it held a newer one. What lies in the future is
+// of a wrong clock.
+func (d *Daemon) rememberNewest(obs cluster.Observation) string {
+	seen := d.state.State().NewestBackup
+	at, _ := retention.ParseName(seen)
+	newest := seen
+	for _, b := range obs.Store.Backups {
+		t, err := retention.ParseName(b.Name)
+		if err == nil && t.After(at) && !t.After(obs.At) {
+			newest, at = b.Name, t
+		}
+	}
+	if newest != seen {
+		d.keep("the name of the newest backup", func(st *nodestate.State) { st.NewestBackup = newest })
+	}
+	return newest
 }

@@ -38,6 +38,9 @@ type State struct {
 	// Revision is above every revision that the node's member has told of, in
 	// whatever incarnation. It is written ahead, see [Mark].
 	Revision cluster.Revision `json:"revision,omitzero"`
+	// NewestBackup is the name of the newest backup that the node has seen in the
+	// store, empty for none.
+	NewestBackup string `json:"newestBackup,omitempty"`
 	// Electors is the newest elector record that the node was given.
 	Electors cluster.Electors `json:"electors,omitzero"`
 	// Term is the highest term that the node has seen.

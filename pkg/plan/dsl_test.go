@@ -24,6 +24,7 @@ import (
 //	backup age=2h               a backup in the store
 //	backups every=1h for=40h    many; none: none (a running cluster has one of 5m)
 //	damaged NAME                that backup is
+//	seen 30m                    the newest backup that was ever seen
 //	store unreachable           also: reachable, unread (no list of backups yet), emptied
 //	created, incarnation 1 token=t1 voters=a,b,c
 //	electors a,b,c on=a,b       the newest electors' record, and who has it on disk
@@ -216,6 +217,10 @@ func (s *stage) storeFact(kind string, args []string) error {
 		return s.backups(args)
 	case "leftovers":
 		store.Leftovers = args
+	case "seen":
+		age, err := time.ParseDuration(args[0])
+		store.NewestSeen = retention.Name(s.obs.At.Add(-age), 1)
+		return err
 	case "damaged":
 		for i := range store.Backups {
 			store.Backups[i].Damaged = store.Backups[i].Damaged || store.Backups[i].Name == args[0]

@@ -21,6 +21,7 @@ const (
 	Restoring        Rule = "restoring"
 	NameConflict     Rule = "name-conflict"
 	ClockSkew        Rule = "clock-skew"
+	BackupsGone      Rule = "backups-gone"
 	StoreUnreachable Rule = "store-unreachable"
 	StoreNotShared   Rule = "store-not-shared"
 	RecordInvalid    Rule = "record-invalid"
@@ -93,6 +94,9 @@ var ruleDocs = []RuleDoc{
 	{ClockSkew,
 		"A node's clock differs from the coordinator's by more than the policy allows, or the newest backup lies in the future. Nothing is deleted by its age; repairs and backups go on, the latter from nodes with the right time.",
 		"Mend time synchronisation on the node that the text names."},
+	{BackupsGone,
+		"The newest backup in the store is older than one that was there: the store was rolled back, or newer backups were deleted, or do not count any more. A restore would lose more than it seems. Everything goes on; the next backup ends this.",
+		"Find out what became of the backup that the text names, before anything is restored: versions and undelete of the bucket, a copy of the store, who can write to it."},
 	{StoreUnreachable,
 		"The control store does not answer. The cluster keeps running and processes are restarted, but no step is taken that must be preceded by a backup or recorded in the store.",
 		"Mend the way to the store; the text has the error. Nothing needs to be restarted."},

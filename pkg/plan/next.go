@@ -105,6 +105,7 @@ var rules = []func(*look) (Operation, verdict){
 	ruleReplace,
 	ruleGrow,
 	ruleVersion,
+	ruleGone,
 	ruleRequests,
 	ruleBackup,
 	ruleInspect,

@@ -32,6 +32,30 @@ func ruleClock(l *look) (Operation, verdict) {
 	return nil, v
 }
 
+// ruleGone says that the store holds nothing as new as it did. What is signed
+// can be old all the same, and a rolled-back store tells of no newer one.
+func ruleGone(l *look) (Operation, verdict) {
+	seen, err := retention.ParseName(l.obs.Store.NewestSeen)
+	if err != nil || !l.obs.Store.Reachable || !l.obs.Store.BackupsKnown || l.obs.Store.BackupsProblem != "" {
+		return nil, goOn
+	}
+	var newest *cluster.Backup
+	for i, b := range l.obs.Store.Backups {
+		if !b.At.Before(seen) {
+			return nil, goOn
+		}
+		if newest == nil || b.At.After(newest.At) {
+			newest = &l.obs.Store.Backups[i]
+		}
+	}
+	if newest == nil {
+		l.hold(BackupsGone, "the store holds no backup; %s was there", l.obs.Store.NewestSeen)
+	} else {
+		l.hold(BackupsGone, "the newest backup is %s; %s was there, which is %s newer", newest.Name, l.obs.Store.NewestSeen, seen.Sub(newest.At).Round(time.Second))
+	}
+	return nil, goOn
+}
+
 // ruleBackup takes the periodic backup.
 func ruleBackup(l *look) (Operation, verdict) {
 	if b := l.newest(); b != nil && l.age(b.At) < l.policy.BackupInterval || l.obs.BackingUp != "" {
