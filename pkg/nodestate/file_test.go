@@ -48,7 +48,7 @@ func full() State {
 		Differs:  &Differs{Token: "tok-1", MemberID: 0xdeadbeefdeadbeef, Text: "its data is not that of b and c"},
 		Prepared: &cluster.Prepared{Token: "tok-2", Version: v, Voters: seats()},
 		Staged:   &cluster.Staged{Request: "r", Backup: "b", Token: "tok-3", Version: v, Voters: seats(), Revision: 9, Ready: true},
-		Revision: 1_000_000,
+		Revision: 1_000_000, NewestBackup: "2026-11-20T11:00:00Z-000001",
 		Electors: cluster.Electors{Token: "tok-1", Term: 3, Seq: 2, Names: []cluster.NodeName{"a", "b"}},
 		Term:     7,
 		Grant:    lease.Grant{Term: 6, Holder: "b"},
