@@ -78,6 +78,8 @@ func sample(t *testing.T, k plan.Kind, words ...string) (plan.Operation, error) 
 			word = "a=https://a:2380"
 		case "entry":
 			word = "10.0.0.1=a"
+		case "expect-at":
+			word = "2026-11-20T10:39:37Z"
 		case "mode":
 			word = "restart"
 		case "outcome":
