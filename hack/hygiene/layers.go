@@ -55,7 +55,6 @@ var layers = map[string]Layer{
 	"pkg/machine":     Pure,
 	"pkg/plan":        Pure,
 	"pkg/retention":   Pure,
-	"pkg/sim":         Pure,
 	"pkg/spelling":    Pure,
 
 	"pkg/backup":      Edge,
@@ -84,7 +83,9 @@ var layers = map[string]Layer{
 
 	"pkg/store/cloud": Join,
 
-	"pkg/fleet":   Fleet,
+	"pkg/fleet": Fleet,
+	// The simulator plays the decisions on what observe makes of raw answers.
+	"pkg/sim":     Fleet,
 	"pkg/operate": Fleet,
 	"pkg/stage":   Fleet,
 

@@ -171,6 +171,9 @@ func (c checker) prepare(op *MemberPrepare) error {
 	if n.Disk.State != cluster.DiskEmpty || n.Assigned != nil {
 		return unsafe("founding", "%s has data or an assignment", op.Node)
 	}
+	if n.Prepared != nil && n.Prepared.Token != op.Token && len(c.obs.Store.Incarnations) == 0 && c.strangersToStore() > 0 {
+		return unsafe("founding", "%s has promised %s, which may have been decided on in another store", op.Node, n.Prepared.Token)
+	}
 	if len(c.obs.Store.Incarnations) > 0 && n.Prepared == nil {
 		// When the record was made, every founder had a promise. One without has
 		// lost its disk, and perhaps a vote that it gave.
@@ -223,6 +226,9 @@ func (c checker) create(op *IncarnationCreate) error {
 		return err
 	}
 	if err := c.staticMajority(); err != nil {
+		return err
+	}
+	if err := c.oneStore(op); err != nil {
 		return err
 	}
 	for _, s := range op.Voters {

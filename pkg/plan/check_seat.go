@@ -72,3 +72,30 @@ func (c checker) stillServing(rec cluster.Incarnation) (list []cluster.NodeName)
 	}
 	return list
 }
+
+// strangersToStore counts the listed nodes that are not known to use this store.
+func (c checker) strangersToStore() int {
+	count := len(c.policy.StaticNodes)
+	for _, n := range c.obs.Nodes {
+		uses := n.Published || n.Name == c.obs.Observer
+		if n.Reachable && uses && slices.Contains(c.policy.StaticNodes, n.Name) {
+			count--
+		}
+	}
+	return count
+}
+
+// oneStore makes sure that two stores cannot decide on two foundings: all listed
+// nodes use this one, or the founders are more than half of the list.
+func (c checker) oneStore(op *IncarnationCreate) error {
+	listed := 0
+	for _, seat := range op.Voters {
+		if slices.Contains(c.policy.StaticNodes, seat.Name) {
+			listed++
+		}
+	}
+	if apart := c.strangersToStore(); apart > 0 && 2*listed <= len(c.policy.StaticNodes) {
+		return unsafe("founding", "%d listed nodes may use another store, and %d of %d are founders", apart, listed, len(c.policy.StaticNodes))
+	}
+	return nil
+}

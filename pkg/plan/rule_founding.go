@@ -101,7 +101,14 @@ func (l *look) stillFounder(n *cluster.Node, rec cluster.Incarnation) bool {
 		return false
 	}
 	e := l.obs.Electors
-	return e.Token != rec.Token || slices.Contains(e.Names, n.Name)
+	if e.Token != rec.Token || slices.Contains(e.Names, n.Name) {
+		return true
+	}
+	// Of an even number of voters one leaves the record before the list: the
+	// removal may have been cut short there. Where it was not, the list is old, and a
+	// member that never voted, in a seat that it lost, does no harm.
+	voters := l.voterNodes()
+	return len(l.obs.Members) > 0 && len(voters)%2 == 0 && slices.Equal(without(voters, e.Names), []cluster.NodeName{n.Name}) && len(e.Names) == len(voters)-1
 }
 
 // found founds the cluster, where nothing says that one existed.
@@ -134,6 +141,9 @@ func (l *look) found() Operation {
 	if seats == nil {
 		return nil
 	}
+	if !l.storeDecides(seats, token) {
+		return nil
+	}
 	want := cluster.Prepared{Token: token, Version: l.spec.EtcdVersion, Voters: seats}
 	for _, seat := range seats {
 		if n := l.node(seat.Name); n.Prepared == nil || !reflect.DeepEqual(*n.Prepared, want) {
@@ -141,6 +151,45 @@ func (l *look) found() Operation {
 		}
 	}
 	return &IncarnationCreate{Number: 1, Token: token, Version: l.spec.EtcdVersion, Voters: seats}
+}
+
+// storeDecides reports whether this founding and one that is decided on in another
+// store cannot both go on. Unless every listed node is known to use this store,
+// the list has to decide: the founders are a majority of it, so that those of
+// another founding share a node with them, and a promise that a node has given
+// stands, because a record in another store may have been made of it.
+func (l *look) storeDecides(seats []cluster.Seat, token cluster.Token) bool {
+	list := l.policy.StaticNodes
+	apart := without(list, l.sharing())
+	if len(apart) == 0 {
+		return true
+	}
+	listed := 0
+	for _, seat := range seats {
+		if slices.Contains(list, seat.Name) {
+			listed++
+		}
+		if p := l.node(seat.Name).Prepared; p != nil && p.Token != token {
+			l.hold(StoreNotShared, "%s has promised the founding %s, and %s may have a store of its own in which that was decided; start what is missing, or delete the data directory of %s, if nothing runs, to have the promise forgotten", seat.Name, p.Token, names(apart), seat.Name)
+			return false
+		}
+	}
+	if need := cluster.Quorum(len(list)); listed < need {
+		l.hold(StoreNotShared, "%s may have a store of its own: as long as that is not known, %d of the listed nodes have to be founders, and %d are", names(apart), need, listed)
+		return false
+	}
+	return true
+}
+
+// sharing returns the nodes that answer and use this store.
+func (l *look) sharing() []cluster.NodeName {
+	var list []cluster.NodeName
+	for _, n := range l.obs.Nodes {
+		if n.Reachable && (n.Published || n.Name == l.obs.Observer) {
+			list = append(list, n.Name)
+		}
+	}
+	return list
 }
 
 // evidence lists what says that a cluster existed.

@@ -12,7 +12,11 @@ func ruleQuarantine(l *look) (Operation, verdict) {
 	var last *cluster.Node
 	for _, m := range l.voters {
 		n := l.nodeOf(m)
-		if n == nil || !n.Reachable || n.Assigned == nil || !n.Assigned.Quarantined {
+		if n == nil || n.Assigned == nil || !n.Assigned.Quarantined {
+			continue
+		}
+		if !n.Reachable {
+			l.hold(NodeUnreachable, "%s does not answer, and its member was closed to clients", n.Name)
 			continue
 		}
 		if !m.Healthy {

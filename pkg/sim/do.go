@@ -76,6 +76,7 @@ func (w *world) createIncarnation(op *plan.IncarnationCreate) error {
 		return w.decideRestore(op)
 	}
 	w.checkFounding(op)
+	w.resurrect(op.Token)
 	list := slices.Clone(w.store.incarnations)
 	w.store.incarnations = append(list, cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.now})
 	return nil

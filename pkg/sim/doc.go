@@ -1,6 +1,9 @@
 // Package sim plays the planner against a world of its own: machines, disks,
 // etcd members, a control store, and faults in all of them.
 //
+// Daemons there see what [observe.Of] makes of the raw answers of nodes, members
+// and store, as real ones do.
+//
 // The world has its own semantics. It knows nothing of [plan.Predict] and
 // shares no code with the rules, so a mistake in the model of etcd or in a
 // rule shows as a broken invariant of the world: acknowledged data lost, two

@@ -93,24 +93,3 @@ func (w *world) storage(n *node) cluster.Storage {
 	}
 	return s
 }
-
-// judge says how a member does, from what it answers and its node tells.
-func (w *world) judge(c *cluster.Member, m member, v *voice, leader cluster.MemberID, obs, prev *cluster.Observation) {
-	e := cluster.Evidence{Leader: leader, At: obs.At}
-	if v != nil {
-		r := &cluster.Report{ID: m.id, Leader: v.leader, Applied: v.node.disk.index, Read: cluster.ReadServed}
-		if v.node.hangs() {
-			r.Read = cluster.ReadLate // there is always something to write
-		}
-		e.Report, e.Storage = r, w.storage(v.node)
-	}
-	if prev != nil {
-		e.Passed = obs.At.Sub(prev.At)
-		for i := range prev.Members {
-			if prev.Members[i].ID == m.id {
-				e.Before = prev.Members[i]
-			}
-		}
-	}
-	c.Judge(e)
-}

@@ -146,3 +146,41 @@ func (w *world) leaving(n *node) bool {
 	g := w.group(n.assigned.Token)
 	return g != nil && g.ended
 }
+
+// resurrect is a second record of what runs: the restore that had ended it never
+// began.
+func (w *world) resurrect(token cluster.Token) {
+	g := w.group(token)
+	if g == nil || !g.ended {
+		return
+	}
+	newest := w.store.incarnations[len(w.store.incarnations)-1].Token
+	for _, n := range w.nodes {
+		staged := n.staged != nil && n.staged.Token == newest
+		promised := n.prepared != nil && n.prepared.Token == newest
+		if staged || promised || n.disk.data && n.disk.token == newest {
+			w.violate("restore", "%s has what was restored as %s when %s gets a newer record", n.name, newest, token)
+		}
+	}
+	g.ended = false
+}
+
+// stray is the record of a restore that nobody has staged, written late or by a
+// hand that had no business there.
+func (w *world) stray(f Fault) {
+	number := 1
+	if n := len(w.store.incarnations); n > 0 {
+		number = w.store.incarnations[n-1].Number + 1
+	} else if len(w.groups) == 0 {
+		return // it would tell of a cluster that never was
+	}
+	rec := cluster.Incarnation{
+		Number: number, Token: cluster.Token("stray" + strconv.Itoa(w.step)), Version: version, At: w.now,
+		Restored: &cluster.Restored{Request: "stray", Backup: "gone", Revision: 1},
+	}
+	for i := range 1 + f.N%len(w.nodes) {
+		n := w.nodes[(f.Node+i)%len(w.nodes)]
+		rec.Voters = append(rec.Voters, cluster.Seat{Name: n.name, PeerURLs: n.urls.Peer})
+	}
+	w.store.incarnations = append(slices.Clone(w.store.incarnations), rec)
+}
