@@ -164,23 +164,3 @@ func (w *world) resurrect(token cluster.Token) {
 	}
 	g.ended = false
 }
-
-// stray is the record of a restore that nobody has staged, written late or by a
-// hand that had no business there.
-func (w *world) stray(f Fault) {
-	number := 1
-	if n := len(w.store.incarnations); n > 0 {
-		number = w.store.incarnations[n-1].Number + 1
-	} else if len(w.groups) == 0 {
-		return // it would tell of a cluster that never was
-	}
-	rec := cluster.Incarnation{
-		Number: number, Token: cluster.Token("stray" + strconv.Itoa(w.step)), Version: version, At: w.now,
-		Restored: &cluster.Restored{Request: "stray", Backup: "gone", Revision: 1},
-	}
-	for i := range 1 + f.N%len(w.nodes) {
-		n := w.nodes[(f.Node+i)%len(w.nodes)]
-		rec.Voters = append(rec.Voters, cluster.Seat{Name: n.name, PeerURLs: n.urls.Peer})
-	}
-	w.store.incarnations = append(slices.Clone(w.store.incarnations), rec)
-}

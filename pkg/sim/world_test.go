@@ -16,7 +16,7 @@ func running(t *testing.T, voters, spares int) *world {
 	w := newWorld(1, Config{})
 	w.nodes = nil
 	for i := range voters + spares {
-		w.nodes = append(w.nodes, &node{name: names[i], urls: urls[i], up: true, since: w.now, process: cluster.ProcessStopped})
+		w.nodes = append(w.nodes, &node{name: names[i], urls: urls[i], up: true, since: w.now, boot: "boot", process: cluster.ProcessStopped})
 	}
 	w.spec.MemberCount = voters
 	w.spec.Policy = cluster.Policy{}
