@@ -38,8 +38,10 @@ func (c checker) prune(op *BackupPrune) error {
 
 // goodOfDay reports whether a good backup of the day of a time stays.
 func (c checker) goodOfDay(at time.Time, remove []string) bool {
+	begin := at.UTC().Truncate(24 * time.Hour)
+	end := begin.Add(24 * time.Hour)
 	return slices.ContainsFunc(c.obs.Store.Backups, func(b cluster.Backup) bool {
-		return !b.Damaged && b.At.UTC().Format(time.DateOnly) == at.UTC().Format(time.DateOnly) && !slices.Contains(remove, b.Name)
+		return !b.At.Before(begin) && b.At.Before(end) && !b.Damaged && !slices.Contains(remove, b.Name)
 	})
 }
 
