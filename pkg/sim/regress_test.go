@@ -29,6 +29,8 @@ func TestRegressions(t *testing.T) {
 		{"what was staged for a seat that is gone is not needed", 5200355399482351, 77, []Fault{{13, RestoreAsked, 6, 13}, {23, OpFails, 2, 14}, {25, DiesBefore, 3, 18}, {26, StoreDown, 1, 8}, {28, StoreDown, 3, 15}, {41, NodeFails, 1, 23}, {45, NodeDown, 6, 12}, {64, NodeFails, 6, 16}, {76, RestoreAsked, 4, 25}}},
 		{"a second restore leaves alone what the first is still to change over to", 9020818, 76, []Fault{{12, RestoreAsked, 0, 4}, {14, NodeFails, 6, 25}, {43, Rival, 7, 21}, {49, Rival, 1, 12}, {50, NodeDown, 6, 15}, {56, NodeFails, 1, 25}, {72, RestoreAsked, 1, 25}}},
 		{"a second restore before the last node has changed over to the first", 20001569, 53, []Fault{{16, OpFails, 6, 10}, {23, RestoreAsked, 5, 17}, {28, OpDelayed, 7, 8}, {34, NodeDown, 4, 16}, {47, NodeFails, 4, 14}, {48, RestoreAsked, 5, 19}}},
+		{"a founder that was to leave makes the majority", 33659032559872826, 40, []Fault{{2, DiskHung, 1, 21}, {4, RestoreAsked, 4, 13}, {13, DiskHangs, 0, 14}, {16, StoreDown, 4, 12}, {22, NodeFails, 3, 18}, {34, Partition, 7, 22}, {39, DiskLost, 2, 13}}},
+		{"a restore whose data is lost never began", 33659032559876750, 43, []Fault{{24, RestoreAsked, 2, 12}, {25, DiesAfter, 1, 18}, {42, DiskLost, 0, 12}}},
 		{"a crashing member is not well between two looks", 2767, 45, []Fault{{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22}}},
 	}
 	for _, tt := range tests {
