@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/fleet"
 	"github.com/etcdadm/etcdadm/pkg/lease"
-	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/rpc"
 	"github.com/etcdadm/etcdadm/pkg/rpc/election"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -91,61 +89,6 @@ func (a *authority) standings(ctx context.Context, nodes []cluster.NodeName) map
 	}
 	wg.Wait()
 	return answers
-}
-
-// founded reports why an order without a term has nothing to build on. Such
-// orders come before the lease can: what they do is decided by the store, so the
-// node that obeys reads the store too, and takes nobody's word for it.
-func (a *authority) founded(ctx context.Context, op plan.Operation, electors []cluster.NodeName) error {
-	if _, ok := op.(*plan.EndpointsWrite); ok {
-		return nil // it is bounded by what names it may write
-	}
-	view, err := a.records(ctx)
-	if err == nil {
-		err = view.IncarnationsErr
-	}
-	if err != nil {
-		return &rpc.Error{Kind: rpc.Unreachable, Text: fmt.Sprintf("an order without a lease needs the store of this node: %v", err)}
-	}
-	if why := unsupported(op, view, electors); why != "" {
-		return &rpc.Error{Kind: rpc.Refused, Text: "an order without a lease: " + why}
-	}
-	return nil
-}
-
-// unsupported says what an order without a term lacks in the store, empty for
-// nothing. electors are those that the node knows, if it runs a member.
-func unsupported(op plan.Operation, view store.View, electors []cluster.NodeName) string {
-	var newest cluster.Incarnation
-	if n := len(view.Incarnations); n > 0 {
-		newest = view.Incarnations[n-1]
-	}
-	switch op := op.(type) {
-	case *plan.MemberPrepare:
-		if newest.Token != op.Token && (newest.Token != "" || !view.Created.IsZero()) {
-			return fmt.Sprintf("the store tells of a cluster (incarnation %q), so %s cannot be founded", newest.Token, op.Token)
-		}
-	case *plan.RestoreSwitch:
-		if newest.Token != op.Token {
-			return fmt.Sprintf("the newest incarnation in the store is %q, not %s", newest.Token, op.Token)
-		}
-	case *plan.RestoreDiscard:
-		if newest.Token == op.Token {
-			return fmt.Sprintf("incarnation %s is the newest in the store, so what is staged of it is needed", op.Token)
-		}
-	case *plan.RestoreStage:
-		if newest.Token == op.Token {
-			return ""
-		}
-		asked := slices.ContainsFunc(fleet.Requests(view), func(r cluster.Request) bool {
-			return r.Kind == cluster.RequestRestore && r.Name == op.Request && r.Backup == op.Backup &&
-				(len(electors) == 0 || cluster.Lost(electors, r.Lost))
-		})
-		if !asked {
-			return fmt.Sprintf("the store has no request %q that asks to restore %s, and says so of the electors %v that they are lost", op.Request, op.Backup, electors)
-		}
-	}
-	return ""
 }
 
 // A recordsCache reads the store at most once in a while: who may send orders

@@ -285,3 +285,49 @@ func TestRefusalsAreBounded(t *testing.T) {
 		t.Errorf("the log does not say %s", want)
 	}
 }
+
+// What makes another record the electors' needs an operator's word in the store,
+// and not only the caller's.
+func TestARecoveryOfTheElectorsIsHeldToTheStore(t *testing.T) {
+	recovery := func(term cluster.Term) *plan.ElectorsRecover {
+		return &plan.ElectorsRecover{
+			Node: "a", Token: "t1", Term: term, Names: []cluster.NodeName{"a", "c"},
+			Expect: []cluster.NodeName{"a", "b", "x"}, Lost: []cluster.NodeName{"b", "x"},
+		}
+	}
+	asked := func(kind cluster.RequestKind, lost ...cluster.NodeName) store.View {
+		return store.View{
+			Incarnations: []cluster.Incarnation{{Number: 1, Token: "t1"}},
+			Requests:     []cluster.Request{{Name: "r1", Kind: kind, Lost: lost}},
+		}
+	}
+	for _, tc := range []struct {
+		name string
+		view store.View
+		term cluster.Term
+		lost map[cluster.NodeName]lease.Standing
+		why  string
+	}{
+		{"nobody has asked", store.View{}, 200, nil, "no request"},
+		{"a restore that declares nobody lost", asked(cluster.RequestRestore), 200, nil, "no request"},
+		{"a request for others", asked(cluster.RequestElectors, "x"), 200, nil, "declares [b x]"},
+		{"a term that uses up all others", asked(cluster.RequestElectors, "b", "x"), 1 << 28, nil, "far beyond"},
+		{"one of them answers", asked(cluster.RequestElectors, "b", "x"), 200, map[cluster.NodeName]lease.Standing{"b": {Electors: electors("t1", 1, "a", "b", "x")}}, "is not lost"},
+		{"a request", asked(cluster.RequestElectors, "b", "x"), 200, nil, ""},
+		{"a restore that declares them lost", asked(cluster.RequestRestore, "b", "x"), 200, nil, ""},
+		{"one has lost its record", asked(cluster.RequestElectors, "x"), 200, map[cluster.NodeName]lease.Standing{"b": {}}, ""},
+	} {
+		s := newSite(t)
+		s.elector("a", "b", "x")
+		s.assign("a", "c")
+		s.view, s.standings = tc.view, tc.lost
+		if tc.lost == nil {
+			s.standings = map[cluster.NodeName]lease.Standing{}
+		}
+		s.standings["c"] = lease.Standing{}
+		err := s.entitled(t.Context(), order(0, "stranger", recovery(tc.term)))
+		if (err == nil) != (tc.why == "") || err != nil && (rpc.KindOf(err) != rpc.Refused || !strings.Contains(err.Error(), tc.why)) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+}

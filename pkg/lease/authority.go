@@ -17,13 +17,15 @@ type Standing struct {
 	Term      cluster.Term     `json:"term,omitempty"`
 	Holder    cluster.NodeName `json:"holder,omitempty"`
 	Remaining time.Duration    `json:"remaining,omitempty"`
+	// Seen is the highest term that the node has seen.
+	Seen cluster.Term `json:"seen,omitempty"`
 	// Electors is the node's own record.
 	Electors cluster.Electors `json:"electors"`
 }
 
 // Standing returns what the node can say of the lease at now.
 func (g Grantor) Standing(now time.Time) Standing {
-	s := Standing{Electors: cloneRecord(g.Durable.Electors)}
+	s := Standing{Seen: g.Durable.Term, Electors: cloneRecord(g.Durable.Electors)}
 	if g.running(now) && !g.Durable.Grant.Released {
 		s.Term, s.Holder, s.Remaining = g.Durable.Grant.Term, g.Durable.Grant.Holder, g.Until.Sub(now)
 	}

@@ -156,8 +156,9 @@ func (g Grantor) release(now time.Time, req Request) (Grantor, Reply) {
 // replaces one that has no majority left: expect are the names in it, lost those
 // that are gone for good or have forgotten it. It is an error while the node's
 // grant to anyone runs, if the node knows another record, and if without the lost
-// ones a majority of it is left. Whoever calls it knows from etcd's quorum that
-// the names of the record are those of the voters.
+// ones a majority of it is left. A node that has this very record keeps it; one
+// whose own record has these names needs no other. Whoever calls it knows from
+// etcd's quorum that the names of the record are those of the voters.
 func (g Grantor) Recover(now time.Time, record cluster.Electors, expect, lost []cluster.NodeName) (Durable, error) {
 	d := g.Durable
 	record.Names = sorted(record.Names)
@@ -165,8 +166,11 @@ func (g Grantor) Recover(now time.Time, record cluster.Electors, expect, lost []
 		return d, err
 	}
 	own := d.Electors
-	again := slices.Equal(own.Names, record.Names)
 	switch {
+	case sameStamp(own, record) && slices.Equal(own.Names, record.Names):
+		return d, nil
+	case own.Token == record.Token && slices.Equal(own.Names, record.Names):
+		return d, fmt.Errorf("elector record %s names %v here already", stamp(own), own.Names)
 	case g.running(now):
 		return d, fmt.Errorf("%s has the lease of term %d for another %v", d.Grant.Holder, d.Grant.Term, g.Until.Sub(now))
 	case record.Term <= d.Term:
@@ -175,9 +179,9 @@ func (g Grantor) Recover(now time.Time, record cluster.Electors, expect, lost []
 		return d, fmt.Errorf("term %d is out of reach of %d, the highest seen", record.Term, d.Term)
 	case len(own.Names) > 0 && own.Token != record.Token:
 		return d, fmt.Errorf("this node is in incarnation %s, not %s", own.Token, record.Token)
-	case len(own.Names) > 0 && !again && !slices.Equal(own.Names, sorted(expect)):
+	case len(own.Names) > 0 && !slices.Equal(own.Names, sorted(expect)):
 		return d, fmt.Errorf("elector record %s names %v here, not %v", stamp(own), own.Names, expect)
-	case len(own.Names) > 0 && !again && !cluster.Lost(own.Names, lost):
+	case len(own.Names) > 0 && !cluster.Lost(own.Names, lost):
 		return d, fmt.Errorf("a majority of the electors %v is left without %v", own.Names, lost)
 	}
 	d.Term, d.Electors = record.Term, record

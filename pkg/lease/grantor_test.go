@@ -293,7 +293,9 @@ func TestRecover(t *testing.T) {
 	}{
 		{"without a majority of the old record", voter(), t0, next, expect, lost, ""},
 		{"a node without a record", Start(t0, "c", Durable{}), t0, next, nil, nil, ""},
-		{"the same names again", voter(), t0, record(5, 0, "a b c"), nil, nil, ""},
+		{"the same record again", Start(t0, "c", Durable{Term: 5, Electors: next}), t0, next, expect, lost, ""},
+		{"the same names in a higher term", voter(), t0, record(5, 0, "a b c"), nil, nil, "names [a b c] here already"},
+		{"without a word of its record", voter(), t0, next, nil, lost, "names [a b c] here, not []"},
 		{"when the lease is over", held, later, next, expect, lost, ""},
 		{"while it grants the lease", held, t0, next, expect, lost, "has the lease of term 3"},
 		{"in a term that it has seen", held, later, record(3, 0, "b c d"), expect, lost, "term 3 is over"},

@@ -1,0 +1,81 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A Recovery is an order, given without a lease, to replace a record that has no
+// majority left; see [Grantor.Recover].
+type Recovery struct {
+	// Record is the new one, with sorted names.
+	Record cluster.Electors
+	// Expect are the names in the record that is replaced, Lost the nodes that are
+	// gone for good or have forgotten it.
+	Expect, Lost []cluster.NodeName
+}
+
+// maxRecoverStep is how far the term of a recovered record may be above all that
+// were seen. The planner stays within 200; candidates that cannot get the lease
+// use up a few terms a second meanwhile.
+const maxRecoverStep = 500
+
+// Ask returns whom a node asks whose own record is own.
+func (r Recovery) Ask(own cluster.Electors) []cluster.NodeName {
+	list := slices.Compact(sorted(slices.Concat(r.Record.Names, own.Names, r.Expect, r.Lost)))
+	return list[:min(len(list), 2*maxClaimed)]
+}
+
+// Supported reports why a node that stands so does not take part, nil if it does.
+// declared are the lists of those that an operator has declared to be gone for
+// good, one for each request; answers are what the nodes say that were asked.
+//
+// Each lost node must be declared lost, or say itself that it has no record; none
+// of them may have one. What the voters have as their newest record must be the
+// one that is replaced, and must have no majority without the lost ones. The term
+// is not far above what they have seen.
+func (r Recovery) Supported(own Standing, declared [][]cluster.NodeName, answers map[cluster.NodeName]Standing) error {
+	blank := func(s Standing) bool { return s.Electors.Token != r.Record.Token || len(s.Electors.Names) == 0 }
+	var unexplained []cluster.NodeName
+	for _, name := range r.Lost {
+		s, ok := answers[name]
+		switch {
+		case ok && !blank(s):
+			return fmt.Errorf("%s answers and has elector record %s: it is not lost", name, stamp(s.Electors))
+		case !ok:
+			unexplained = append(unexplained, name)
+		}
+	}
+	if !slices.ContainsFunc(declared, func(list []cluster.NodeName) bool { return covers(list, unexplained) }) {
+		return fmt.Errorf("no request in the store declares %v to be lost, and they do not say that they have lost their record", unexplained)
+	}
+	newest, high := own.Electors, max(own.Seen, own.Electors.Term)
+	if blank(own) {
+		newest = cluster.Electors{Token: r.Record.Token}
+	}
+	for _, name := range slices.Concat(r.Record.Names, own.Electors.Names) {
+		s := answers[name]
+		high = max(high, s.Seen, s.Electors.Term)
+		if slices.Contains(r.Record.Names, name) && !blank(s) && Newer(s.Electors, newest) {
+			newest = s.Electors
+		}
+	}
+	switch {
+	case len(newest.Names) == 0 || slices.Equal(newest.Names, r.Record.Names):
+	case !slices.Equal(newest.Names, sorted(r.Expect)):
+		return fmt.Errorf("the voters' newest elector record names %v, not %v", newest.Names, r.Expect)
+	case !cluster.Lost(newest.Names, r.Lost):
+		return fmt.Errorf("a majority of the electors %v is left without %v", newest.Names, r.Lost)
+	}
+	if r.Record.Term > high+maxRecoverStep {
+		return fmt.Errorf("term %d is far beyond %d, the highest that the voters tell of", r.Record.Term, high)
+	}
+	return nil
+}
+
+// covers reports whether all names are in the list.
+func covers(list, names []cluster.NodeName) bool {
+	return !slices.ContainsFunc(names, func(n cluster.NodeName) bool { return !slices.Contains(list, n) })
+}
