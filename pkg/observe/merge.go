@@ -294,6 +294,11 @@ func present(obs *cluster.Observation, voices []voice) cluster.Token {
 // the one with a quorum, else the one with most voices. Others answer at the
 // wrong place.
 func oneCluster(token cluster.Token, voices []voice) []voice {
+	// As a rule there is only one.
+	other := func(v voice) bool { return v.token != token || v.report.ClusterID != voices[0].report.ClusterID }
+	if !slices.ContainsFunc(voices, other) {
+		return voices
+	}
 	var best []voice
 	for _, v := range voices {
 		if v.token != token {
