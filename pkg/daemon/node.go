@@ -66,6 +66,7 @@ func (n *node) Obey(ctx context.Context, from rpc.Caller, e rpc.Execution) error
 		n.orders.note(ctx, from, e, began, err, true)
 		return err
 	}
+	n.orders.accepted(ctx, from, e)
 	err := n.Execute(ctx, e)
 	n.orders.note(ctx, from, e, began, err, false)
 	return err

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,27 +34,54 @@ const (
 	refusalEvery = 10 * time.Second
 )
 
+// maxText bounds what is written of an order, which its sender chose.
+const maxText = 1 << 10
+
+// cut returns s, or its beginning and an ellipsis.
+func cut(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxText], "") + "…"
+}
+
+// accepted says that an order is being carried out: what a daemon was doing
+// when it died must be known.
+func (b *orderBook) accepted(ctx context.Context, from rpc.Caller, e rpc.Execution) {
+	b.log.Log(ctx, slog.LevelInfo, "order accepted", about(from, e)...)
+}
+
+func about(from rpc.Caller, e rpc.Execution) []any {
+	return []any{
+		"from", cut(from.String()), "role", string(from.Role), "proven", from.Authenticated, "term", e.Term,
+		"line", cut(plan.Line(e.Operation)),
+	}
+}
+
 // note writes an order down. refused says that the caller was not entitled to it.
 func (b *orderBook) note(ctx context.Context, from rpc.Caller, e rpc.Execution, began time.Time, err error, refused bool) {
-	line := plan.Line(e.Operation)
-	entry := store.HistoryEntry{
-		At: began, Term: e.Term, By: from.Name, Line: line, Why: "ordered by " + from.String(), Took: b.now().Sub(began),
-	}
 	level, text := slog.LevelInfo, "order obeyed"
-	attrs := []any{"from", from.String(), "role", string(from.Role), "proven", from.Authenticated, "term", e.Term, "line", line}
-	if err != nil {
-		entry.Error = err.Error()
-		level, text = slog.LevelWarn, "order failed"
-		attrs = append(attrs, "error", err)
-	}
+	var more []any
 	if refused {
 		dropped, ok := b.mayTell()
 		if !ok {
 			return
 		}
 		level, text = slog.LevelError, "order refused: the caller is not entitled to it"
-		attrs = append(attrs, "more", dropped)
+		more = []any{"more", dropped}
+	} else if err != nil {
+		level, text = slog.LevelWarn, "order failed"
 	}
+	entry := store.HistoryEntry{
+		At: began, Term: e.Term, By: from.Name, Line: cut(plan.Line(e.Operation)), Why: cut("ordered by " + from.String()),
+		Took: b.now().Sub(began),
+	}
+	attrs := about(from, e)
+	if err != nil {
+		entry.Error = cut(err.Error())
+		attrs = append(attrs, "error", entry.Error)
+	}
+	attrs = append(attrs, more...)
 	b.log.Log(ctx, level, text, attrs...)
 	b.keep(entry)
 }

@@ -82,7 +82,7 @@ func (p *publisher) note(r reconcile.Report) {
 	if d := r.Done; d != nil {
 		e := store.HistoryEntry{At: d.At, Term: r.Term, By: r.Coordinator, Line: d.Line, Why: why(r), Took: d.Took}
 		if d.Err != nil {
-			e.Error = d.Err.Error()
+			e.Error = cut(d.Err.Error())
 		}
 		p.history = append(p.history, e)
 		if len(p.history) > maxBuffered {

@@ -244,7 +244,10 @@ func (d *Daemon) run(ctx context.Context) error {
 	wg.Go(func() { d.keys.run(ctx, d.log) })
 	wg.Go(func() { d.node.local.Watch(ctx) })
 	wg.Go(func() { d.crowd.run(ctx) })
-	wg.Go(func() { d.pub.run(ctx) })
+	// What is ordered and done while the others stop is published too.
+	published, publish := context.WithCancel(context.WithoutCancel(ctx))
+	defer publish()
+	wg.Go(func() { d.pub.run(published) })
 	if d.c.MetricsPort > 0 {
 		for _, address := range d.c.ListenMetrics() {
 			wg.Go(func() { d.serveMetrics(ctx, address) })

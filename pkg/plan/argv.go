@@ -78,7 +78,14 @@ func Parse(argv []string) (Operation, error) {
 	return nil, fmt.Errorf("%q is not an operation", path)
 }
 
+// maxArgs bounds the arguments of an operation, of which repeated flags make many:
+// far more than the planner ever writes, see maxPrune.
+const maxArgs = 512
+
 func (k Kind) parse(args []string) (Operation, error) {
+	if len(args) > maxArgs {
+		return nil, fmt.Errorf("%s: %d arguments, at most %d are allowed", k.Path, len(args), maxArgs)
+	}
 	op := k.New()
 	seen := map[string]bool{}
 	for _, a := range args {

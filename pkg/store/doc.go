@@ -14,6 +14,7 @@
 //	control/requests/<name>               an operator's queued wish
 //	control/history                       what the coordinators did
 //	control/history.damaged               a history that could not be read, set aside
+//	control/orders-damaged/NODE           a node's list of orders that could not be read, set aside
 //	control/status                        what the coordinator last published
 //	control/revision                      the highest revision ever reached
 //	control/closed/<name>                how a request or command ended

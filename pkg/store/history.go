@@ -85,7 +85,7 @@ func parseHistory(b []byte) ([]HistoryEntry, error) {
 }
 
 // AppendHistory adds entries to the history, of which the newest [MaxHistory]
-// stay. A history that cannot be read is moved to control/history.damaged,
+// stay, and no more than fit into 1 MiB. A history that cannot be read is moved to control/history.damaged,
 // over an earlier one there, and a new one is begun. Two callers at the same time may
 // lose an entry: there is one coordinator, and the history is for people.
 func (s *Store) AppendHistory(ctx context.Context, entries ...HistoryEntry) error {
@@ -103,9 +103,7 @@ func (s *Store) AppendHistory(ctx context.Context, entries ...HistoryEntry) erro
 	if err != nil {
 		return fmt.Errorf("append to history: %w", err)
 	}
-	all = append(all, entries...)
-	all = all[max(0, len(all)-MaxHistory):]
-	b, err := json.MarshalIndent(all, "", " ")
+	b, err := newest(append(all, entries...), MaxHistory)
 	if err == nil {
 		err = s.Put(ctx, historyKey, b)
 	}

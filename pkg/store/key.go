@@ -19,10 +19,13 @@ const (
 	historyKey        = "control/history"
 	ordersPrefix      = "control/orders/"
 	damagedHistoryKey = "control/history.damaged"
-	statusKey         = "control/status"
-	revisionKey       = "control/revision"
-	closedPrefix      = "control/closed/"
-	commandFile       = "_command.json"
+
+	damagedOrdersPrefix = "control/orders-damaged/"
+
+	statusKey    = "control/status"
+	revisionKey  = "control/revision"
+	closedPrefix = "control/closed/"
+	commandFile  = "_command.json"
 )
 
 // checkKey reports why key cannot name an object.

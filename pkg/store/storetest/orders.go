@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -30,6 +31,20 @@ func orders(t *testing.T, open func() *store.Store) {
 	must(t, s.AppendOrders(ctx, "c", store.HistoryEntry{At: at, Line: "z"}))
 	if all, err = s.Orders(ctx); err != nil || len(all["c"]) != 1 {
 		t.Errorf("after garbage: %+v, %v", all["c"], err)
+	}
+	if kept := get(t, s, "control/orders-damaged/c"); kept != "torn" {
+		t.Errorf("what could not be read is kept as %q", kept)
+	}
+	// However large the entries are, the list can be read again.
+	long := strings.Repeat("x", 400<<10)
+	for i := range 4 {
+		must(t, s.AppendOrders(ctx, "b", store.HistoryEntry{At: at, Line: fmt.Sprint(i), Error: long}))
+	}
+	must(t, s.AppendOrders(ctx, "b", store.HistoryEntry{At: at, Line: strings.Repeat("x", 3<<20)}, store.HistoryEntry{At: at, Line: "last"}))
+	all, err = s.Orders(ctx)
+	must(t, err)
+	if b := all["b"]; len(b) != 3 || b[0].Line != "2" || b[2].Line != "last" {
+		t.Errorf("%d large entries are left", len(b))
 	}
 	if err := s.AppendOrders(ctx, "../x", store.HistoryEntry{}); err == nil {
 		t.Error("a path is accepted as a node")
