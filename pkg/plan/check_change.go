@@ -43,8 +43,8 @@ func (c checker) promote(op *Promote) error {
 		if err := c.expectVoters(op.ExpectVoters); err != nil {
 			return err
 		}
-		if !m.Healthy {
-			return unsafe("quorum", "%s is not healthy", op.Name)
+		if !c.reliable(m) {
+			return unsafe("quorum", "%s cannot be counted on for its vote", op.Name)
 		}
 		if voters, healthy := c.count(0); healthy+1 < cluster.Quorum(voters+1) {
 			return unsafe("quorum", "promoting %s would leave %d healthy voters of %d", op.Name, healthy+1, voters+1)

@@ -40,15 +40,15 @@ func (c checker) reliable(m cluster.Member) bool {
 	return m.Healthy
 }
 
-// stop allows to stop what is no member, and a member that the quorum can
-// spare.
+// stop allows to stop what is no member, what has no part in the quorum, and a
+// member that the quorum can spare.
 func (c checker) stop(name cluster.NodeName) error {
 	n, err := c.node(name)
 	if err != nil {
 		return err
 	}
 	m, member := c.hosted(n)
-	if !member || n.Disk.MemberID != 0 && n.Disk.MemberID != m.ID || m.Learner || !m.Healthy {
+	if !member || n.Disk.MemberID != 0 && n.Disk.MemberID != m.ID || m.Learner || idle(m, n) {
 		return nil
 	}
 	voters, _ := c.count(0)
@@ -56,6 +56,18 @@ func (c checker) stop(name cluster.NodeName) error {
 		return unsafe("quorum", "stopping %s would leave %d healthy voters of %d", name, left, voters)
 	}
 	return nil
+}
+
+// idle reports whether the quorum does without m already. One that is stuck, or
+// whose disk hangs now, still votes, or does so again in a moment.
+func idle(m cluster.Member, n cluster.Node) bool {
+	switch m.Condition {
+	case cluster.Down, cluster.Unstarted, cluster.Corrupt:
+		return true
+	case "": // the source does not tell
+		return !m.Healthy
+	}
+	return n.Reachable && n.Process.State != cluster.ProcessRunning
 }
 
 // lift allows the restart that opens a member to clients where the quorum can

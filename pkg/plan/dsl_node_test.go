@@ -27,7 +27,7 @@ import (
 //	staged=n1/r1:a,b,c     it restores for a request, and is ready, refused=WHY, staging=WHY, fetched=MB
 //	restored=n1/r1:a,b,c   it has changed over to what it had staged
 //	free=MB, mark=REVISION
-//	disk=hung              writes to its disk do not end; also: good, slow, failing
+//	disk=hung              writes to its disk do not end; also: good, slow, failing, pending (for 3 s)
 //	denied=USER            its etcd denies the daemon; denied without a certificate
 //	refused, timeout       its etcd runs and gives no report
 //	differs                its data is not that of the others
@@ -108,6 +108,8 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 	case "disk":
 		n.Storage = cluster.Storage{State: cluster.StorageState(value), Path: "/data", Latency: time.Millisecond}
 		switch n.Storage.State {
+		case "pending":
+			n.Storage.State, n.Storage.Pending = cluster.StorageGood, 3*time.Second
 		case cluster.StorageHung:
 			n.Storage.Pending = 40 * time.Second
 		case cluster.StorageFailing:

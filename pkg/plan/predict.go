@@ -240,7 +240,7 @@ func (w *world) start(op *MemberStart) {
 		}
 		m.Name, m.ClientURLs = n.Name, n.URLs.Client
 		if w.Leader != 0 {
-			m.Healthy, m.UnhealthySince = true, time.Time{}
+			well(m)
 		}
 		for _, o := range w.Members {
 			m.Applied = max(m.Applied, o.Applied)
@@ -250,6 +250,12 @@ func (w *world) start(op *MemberStart) {
 	if w.Leader == 0 {
 		w.wake()
 	}
+}
+
+// well makes m one that serves.
+func well(m *cluster.Member) {
+	m.Healthy, m.UnhealthySince = true, time.Time{}
+	m.Condition, m.Why, m.LateSince = cluster.Serving, "", time.Time{}
 }
 
 // wake makes the voters that run healthy, if they are a majority.
@@ -269,7 +275,7 @@ func (w *world) wake() {
 		return
 	}
 	for _, i := range running {
-		w.Members[i].Healthy, w.Members[i].UnhealthySince = true, time.Time{}
+		well(&w.Members[i])
 	}
 	w.elect()
 }
@@ -315,7 +321,7 @@ func (w *world) stop(name cluster.NodeName) {
 		if m.ID != n.Disk.MemberID {
 			continue
 		}
-		m.Healthy, m.UnhealthySince = false, w.At
+		m.Healthy, m.UnhealthySince, m.Condition = false, w.At, cluster.Down
 		if w.Leader == m.ID {
 			w.elect()
 		}

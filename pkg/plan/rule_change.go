@@ -49,7 +49,10 @@ func ruleLearner(l *look) (Operation, verdict) {
 		return undo, goOn
 	case n.Assigned == nil && m.Name == "":
 		return l.join(n)
-	case !m.Healthy || m.Name == "" || l.behind(m):
+	case m.Condition == cluster.Late:
+		l.hold(LearnerBehind, "%s would have a vote that cannot be relied on: %s", name, m.Why)
+		return nil, goOn
+	case !l.serves(m) || m.Name == "" || l.behind(m):
 		l.hold(LearnerBehind, "%s has applied %d of %d entries (process %s)", name, m.Applied, l.applied(), n.Process.State)
 		return nil, goOn
 	case l.serving+1 < cluster.Quorum(len(l.voters)+1):
@@ -90,7 +93,8 @@ func (l *look) behind(m cluster.Member) bool { return m.Applied < l.applied()/10
 
 // ruleShrink removes voters that the spec does not want: unhealthy ones first,
 // then by name from the end, never the raft leader and never below a healthy
-// majority.
+// majority. Nobody goes while a voter is late: within seconds it serves again, or
+// is unhealthy and goes first.
 func ruleShrink(l *look) (Operation, verdict) {
 	if len(l.voters) <= l.spec.MemberCount {
 		return nil, goOn
@@ -98,6 +102,12 @@ func ruleShrink(l *look) (Operation, verdict) {
 	victim := l.victim()
 	if !l.removable(victim) {
 		return nil, goOn
+	}
+	for _, m := range l.voters {
+		if m.Condition == cluster.Late {
+			l.hold(QuorumMargin, "no voter is removed before it is clear how %s does: %s", l.called(m), m.Why)
+			return nil, goOn
+		}
 	}
 	left := l.serving
 	if l.serves(victim) {
@@ -128,12 +138,11 @@ func (l *look) victim() cluster.Member {
 	})
 }
 
-// trouble ranks members by how little they are worth keeping.
+// trouble ranks members by how little they are worth keeping. One late answer is
+// no reason to prefer another.
 func trouble(m cluster.Member) int {
 	switch {
 	case !m.Healthy:
-		return 3
-	case !m.Condition.Serves():
 		return 2
 	case m.Condition == cluster.Slow:
 		return 1
@@ -192,12 +201,13 @@ func ruleReplace(l *look) (Operation, verdict) {
 	return nil, goOn
 }
 
-// grace is for how long m may be unhealthy. One whose disk takes writes, and
-// that answers, is catching up: it receives the whole database, or is being
-// defragmented. It gets the time that a new member gets.
+// grace is for how long m may be unhealthy. One that answers, and whose disk does
+// not hang, is catching up: it receives the whole database, or is being
+// defragmented, which makes its own disk slow. It gets the time that a new member
+// gets.
 func (l *look) grace(m cluster.Member) time.Duration {
 	n := l.nodeOf(m)
-	if m.Condition == cluster.Stuck && n != nil && n.Reachable && n.Storage.State == cluster.StorageGood {
+	if m.Condition == cluster.Stuck && n != nil && n.Reachable && !n.Storage.Bad() {
 		return max(l.policy.Grace, l.policy.LearnerTimeout)
 	}
 	return l.policy.Grace

@@ -101,10 +101,20 @@ func (l *look) ahead(have, voters []cluster.NodeName) bool {
 }
 
 // leaving returns the node of the voter whose removal is the next step, empty
-// for none.
+// for none. Who is only late counts as serving: the removal waits for it, and the
+// record would move back and forth with every late answer.
 func (l *look) leaving() cluster.NodeName {
+	obs := l.obs
+	obs.Members = slices.Clone(obs.Members)
+	for i := range obs.Members {
+		if m := &obs.Members[i]; m.Condition == cluster.Late {
+			m.Condition = cluster.Serving
+		}
+	}
+	calm := newLook(l.spec, obs)
 	for _, rule := range []func(*look) (Operation, verdict){ruleShrink, ruleReplace} {
 		trial := *l
+		trial.obs, trial.voters, trial.serving = obs, calm.voters, calm.serving
 		trial.holds, trial.frozen = nil, len(l.learners) > 0
 		op, _ := rule(&trial)
 		if r, ok := op.(*Remove); ok {
