@@ -5,7 +5,7 @@ import "testing"
 // TestEnded tells what ends an incarnation: the restore of a later one, of which
 // a record tells, and all records can be understood.
 func TestEnded(t *testing.T) {
-	restored := &Restored{Request: "r", Backup: "b"}
+	restored := &Restored{Request: "r", Backup: "b", Revision: 1_000_000_900}
 	seats := []Seat{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 	first, second := Incarnation{Number: 1, Token: "t1", Voters: seats}, Incarnation{Number: 2, Token: "t2", Voters: seats, Restored: restored}
 	staged := []Node{{Name: "a", Reachable: true}, {Name: "b", Reachable: true}, {Name: "c", Reachable: true, Staged: &Staged{Token: "t2"}}}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"strings"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
@@ -190,6 +191,13 @@ type SetAside struct {
 	Name  string    `json:"name"`
 	At    time.Time `json:"at"`
 	Bytes int64     `json:"bytes"`
+}
+
+// Of reports whether the data is of an incarnation: its directory is named after
+// the token, with .1 and so on where there are more.
+func (s SetAside) Of(token Token) bool {
+	rest, ok := strings.CutPrefix(s.Name, string(token))
+	return ok && token != "" && (rest == "" || rest[0] == '.')
 }
 
 // A HostEntry is one line of a hosts file.

@@ -128,15 +128,19 @@ func (o Observation) Present() *Incarnation {
 // and has nothing of it, there will never be a quorum; if nobody else has
 // anything of it, there never was one. A node that does not answer may be a
 // member that was added later, unless it is one of those voters.
+//
+// One that served and lost all its disks looks the same but for what it left
+// behind: marks as high as the revision that it began with, which is far above all
+// that was seen before, and data that was set aside.
 func (o Observation) Unbegun(i Incarnation) bool {
-	if i.Restored == nil || !o.Store.Reachable {
+	if i.Restored == nil || !o.Store.Reachable || o.Store.Revision >= i.Restored.Revision {
 		return false
 	}
 	without := 0
 	for _, n := range o.Nodes {
 		voter := slices.ContainsFunc(i.Voters, func(s Seat) bool { return s.Name == n.Name })
 		switch {
-		case n.has(i.Token), !n.Reachable && !voter:
+		case n.has(i.Token), n.Revision >= i.Restored.Revision, !n.Reachable && !voter:
 			return false
 		case n.Reachable && voter:
 			without++
@@ -146,9 +150,10 @@ func (o Observation) Unbegun(i Incarnation) bool {
 }
 
 // has reports whether the node has anything of an incarnation: staged, promised,
-// or run. What cannot be read may be of any.
+// run, or set aside. What cannot be read may be of any.
 func (n Node) has(token Token) bool {
-	return n.Staged != nil && n.Staged.Token == token || n.Prepared != nil && n.Prepared.Token == token ||
+	aside := slices.ContainsFunc(n.SetAside, func(s SetAside) bool { return s.Of(token) })
+	return aside || n.Staged != nil && n.Staged.Token == token || n.Prepared != nil && n.Prepared.Token == token ||
 		n.Assigned != nil && n.Assigned.Token == token || n.Disk.Token == token || n.Electors.Token == token || n.Disk.State == DiskUnreadable
 }
 

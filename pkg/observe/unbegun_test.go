@@ -30,10 +30,18 @@ func TestARestoreThatNeverBegan(t *testing.T) {
 		return h
 	}
 	store := StoreAnswer{Store: cluster.Store{Incarnations: []cluster.Incarnation{
-		{Number: 1, Token: "t1", Voters: seats}, {Number: 2, Token: "t2", Voters: seats, Restored: &cluster.Restored{Request: "r", Backup: "b"}},
+		{Number: 1, Token: "t1", Voters: seats}, {Number: 2, Token: "t2", Voters: seats, Restored: &cluster.Restored{Request: "r", Backup: "b", Revision: 1_000_000_900}},
 	}}}
 	later := store
 	later.Store.Incarnations = append(later.Store.Incarnations[:2:2], cluster.Incarnation{Number: 3, Token: "t1", Voters: seats})
+	marked := func(r cluster.Revision) StoreAnswer {
+		s := store
+		s.Store.Revision = r
+		return s
+	}
+	aside := func(name string) func(*cluster.Node) {
+		return func(n *cluster.Node) { n.SetAside = []cluster.SetAside{{Name: name}} }
+	}
 	down := store
 	down.Err = errors.New("timeout")
 	for _, tt := range []struct {
@@ -48,6 +56,11 @@ func TestARestoreThatNeverBegan(t *testing.T) {
 		{"the store is silent", down, []Heard{node(0), node(1), node(2)}, "t2"},
 		{"one has staged it", store, []Heard{node(0), node(1), with(node(2), func(n *cluster.Node) { n.Staged = &cluster.Staged{Token: "t2"} })}, "t2"},
 		{"one has promised it", store, []Heard{node(0), node(1), with(node(2), func(n *cluster.Node) { n.Prepared = &cluster.Prepared{Token: "t2"} })}, "t2"},
+		{"the store's mark is as high as its beginning", marked(1_000_000_900), []Heard{node(0), node(1), node(2)}, "t2"},
+		{"the store's mark is lower", marked(1_000_000_899), []Heard{node(0), node(1), node(2)}, "t1"},
+		{"a node's mark is as high", store, []Heard{node(0), with(node(1), func(n *cluster.Node) { n.Revision = 1_000_000_900 }), node(2)}, "t2"},
+		{"one has set data of it aside", store, []Heard{node(0), node(1), with(node(2), aside("t2.1"))}, "t2"},
+		{"one has set data of another aside", store, []Heard{node(0), node(1), with(node(2), aside("t21"))}, "t1"},
 		{"a later record settles it, whoever is silent", later, []Heard{node(0), node(1), silent("c"), silent("d")}, "t1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

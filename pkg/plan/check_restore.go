@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -134,7 +135,18 @@ func (c checker) recordAnew(op *IncarnationCreate) error {
 	if newest == nil || newest.Token == op.Token || !recordedToken(c.obs, op.Token) {
 		return nil
 	}
+	if r := newest.Restored; r != nil && c.obs.Store.Revision >= r.Revision {
+		return unsafe("restore", "revision %d was seen, incarnation %s began with %d: it served", c.obs.Store.Revision, newest.Token, r.Revision)
+	}
 	for _, n := range c.obs.Nodes {
+		if r := newest.Restored; r != nil && n.Revision >= r.Revision {
+			return unsafe("restore", "%s has seen revision %d, incarnation %s began with %d: it served", n.Name, n.Revision, newest.Token, r.Revision)
+		}
+		for _, s := range n.SetAside {
+			if s.Name == string(newest.Token) || strings.HasPrefix(s.Name, string(newest.Token)+".") {
+				return unsafe("restore", "%s has set data of incarnation %s aside, which has a later record", n.Name, newest.Token)
+			}
+		}
 		staged := n.Staged != nil && n.Staged.Token == newest.Token
 		promised := n.Prepared != nil && n.Prepared.Token == newest.Token
 		runs := n.Assigned != nil && n.Assigned.Token == newest.Token || n.Disk.Token == newest.Token

@@ -30,7 +30,7 @@ import (
 //	electors a,b,c on=a,b       the newest electors' record, and who has it on disk
 //	request r1 kind=pause by=eve, request r2 kind=restore backup=2h members=1 lost=b,c
 //	source r2 version=3.5.1 revision=900 problem=words-of-it (one is made for each restore)
-//	revision 1000               the highest that members tell of
+//	revision 1000               the highest that members tell of; mark 1000: the store's mark
 //	observer a since=10m        who looks, and for how long it has
 //	later 10m                   time passes
 //	spec-problem TEXT, spec-missing, records-problem TEXT, nonce n2, token t1
@@ -215,6 +215,10 @@ func (s *stage) storeFact(kind string, args []string) error {
 			return nil
 		}
 		return s.backups(args)
+	case "mark":
+		n, err := strconv.ParseInt(args[0], 10, 64)
+		store.Revision = cluster.Revision(n)
+		return err
 	case "leftovers":
 		store.Leftovers = args
 	case "seen":

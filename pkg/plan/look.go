@@ -179,7 +179,7 @@ func (l *look) tooSmall(n *cluster.Node) bool { return n.FreeBytes > 0 && n.Free
 func (l *look) resting(n *cluster.Node) time.Duration {
 	failed, last := 0, time.Time{}
 	for _, s := range n.SetAside {
-		if l.ofThis(s) && l.age(s.At) < 6*time.Hour {
+		if s.Of(l.obs.Token) && l.age(s.At) < 6*time.Hour {
 			failed, last = failed+1, s.At
 		}
 	}

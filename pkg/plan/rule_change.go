@@ -278,20 +278,14 @@ func ruleGrow(l *look) (Operation, verdict) {
 }
 
 // lastLeft returns when n last set data of this incarnation aside, zero for
-// never: it has failed or left then, so another node is a better choice. Its
-// directory is named after the token, with .1 and so on where there are more.
+// never: it has failed or left then, so another node is a better choice.
 func (l *look) lastLeft(n *cluster.Node) (last time.Time) {
 	for _, s := range n.SetAside {
-		if l.ofThis(s) {
+		if s.Of(l.obs.Token) {
 			last = s.At // oldest first
 		}
 	}
 	return last
-}
-
-// ofThis reports whether data that was set aside is of this incarnation.
-func (l *look) ofThis(s cluster.SetAside) bool {
-	return s.Name == string(l.obs.Token) || strings.HasPrefix(s.Name, string(l.obs.Token)+".")
 }
 
 func reasons(why []string) string {

@@ -66,7 +66,8 @@ func (l *look) restoredAbsent() bool {
 		}
 	}
 	if len(silent) == 0 {
-		return false
+		l.hold(QuorumLost, "incarnation %d began with restored data on %s, and no node has data of it any more", rec.Number, voterNames(rec.Voters))
+		return true
 	}
 	l.hold(Restoring, "incarnation %d was to begin with restored data on %s, and no node that answers has it: bring back %s, or have what is gone for good forgotten with etcd-manager-ctl forget-node NAME",
 		rec.Number, voterNames(rec.Voters), names(silent))
