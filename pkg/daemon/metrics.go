@@ -137,8 +137,9 @@ func kindOf(line string) string {
 }
 
 // metricsLimits bound who asks for numbers and health: a collector or two, the
-// kubelet, a load balancer's probe.
-var metricsLimits = listen.Limits{Total: 128, PerSource: 32}
+// kubelet, a load balancer's probe. The kubelet asks from the machine itself, and
+// its probe decides whether the daemon is killed.
+var metricsLimits = listen.Limits{Total: 128, PerSource: 32, Reserved: 16}
 
 // webServer bounds how long one connection may say nothing, and take for a
 // request.
@@ -152,8 +153,7 @@ func webServer(h http.Handler) *http.Server {
 // dropped counts a connection that was closed because there were too many.
 func (m *metrics) dropped(port string) { m.drops.WithLabelValues(port).Inc() }
 
-// serve answers /metrics, /healthz (the daemon's loop turns and its disk takes
-// writes) and /readyz (this
+// serve answers /metrics, /healthz (see [Daemon.alive]) and /readyz (this
 // node's etcd runs if it should) until ctx ends.
 func (m *metrics) serve(ctx context.Context, l net.Listener, alive, ready func() error) error {
 	answer := func(ok func() error) http.HandlerFunc {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -38,6 +39,10 @@ const (
 	// others, which costs little: a thousand times what a disk needs, and more than
 	// a busy machine takes.
 	hangs = 4 * time.Second
+	// hung is how long a write may take before a probe is told. To be killed for a
+	// disk that is slow ends the etcd that serves on it, and it does not start again
+	// before the disk takes writes: that is for one that no longer does.
+	hung = 30 * time.Second
 )
 
 // fit says why this node should leave coordinating to others: it can neither
@@ -55,10 +60,19 @@ func (d *Daemon) fit() error {
 // turns says why the loop does not get on.
 func (d *Daemon) turns() error { return d.progress.err(d.now(), 0) }
 
-// alive says why the daemon does not work.
+// alive says why the daemon does not work, for a liveness probe: what goes by
+// itself, as a slow disk, is not told.
 func (d *Daemon) alive() error {
-	if err := d.fit(); err != nil {
-		return err
+	now := d.now()
+	pending := max(d.state.Waiting(now), d.node.local.Storage().Pending)
+	return errors.Join(stands(d.c.DataDir, pending), d.progress.err(now, stuckAfter))
+}
+
+// stands reports a write below dir that has been pending for so long that the disk
+// may never take it.
+func stands(dir string, pending time.Duration) error {
+	if pending < hung {
+		return nil
 	}
-	return d.progress.err(d.now(), stuckAfter)
+	return fmt.Errorf("the disk of %s has not taken a write for %s", dir, pending.Round(time.Second))
 }

@@ -32,3 +32,15 @@ func TestALoopThatDoesNotTurnIsStuck(t *testing.T) {
 		t.Errorf("after it has turned again: %v", err)
 	}
 }
+
+// A probe that kills the daemon kills its etcd: a slow disk is no reason.
+func TestASlowDiskIsNoReasonToBeKilled(t *testing.T) {
+	for _, tc := range []struct {
+		pending time.Duration
+		alive   bool
+	}{{0, true}, {hangs + time.Second, true}, {10 * time.Second, true}, {hung - 1, true}, {hung, false}} {
+		if err := stands("/data", tc.pending); (err == nil) != tc.alive {
+			t.Errorf("with a write pending for %s: %v", tc.pending, err)
+		}
+	}
+}

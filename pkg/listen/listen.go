@@ -5,6 +5,7 @@ package listen
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -13,10 +14,16 @@ import (
 type Limits struct {
 	// Fresh is how many connections that have not proven who they are may be open,
 	// FreshPerSource how many of them from one address. A connection beyond the
-	// first takes the place of the oldest of the address that has most of them.
+	// first takes the place of the oldest of the address that has most of them, one
+	// beyond the second that of the oldest of its own address.
+	//
+	// A network of 64 bits, of which one machine may have every address and many
+	// machines one each, may have half of Fresh and half of Total.
 	Fresh, FreshPerSource int
 	// Total and PerSource count all connections. One beyond these is closed.
 	Total, PerSource int
+	// Reserved is how many of Total only this machine's own addresses may take.
+	Reserved int
 	// Dropped, if not nil, is told of each connection that is closed for a bound,
 	// and of its address.
 	Dropped func(source string)
@@ -29,14 +36,16 @@ type Limited struct {
 	net.Listener
 	l Limits
 
-	mu      sync.Mutex
-	sources map[netip.Addr]*source
-	fresh   int
-	total   int
+	mu sync.Mutex
+	// sources are by address, networks by the first address of 64 bits of IPv6.
+	sources, networks map[netip.Addr]*source
+	fresh             int
+	// total counts all, own those from this machine's addresses.
+	total, own int
 }
 
-// A source is what one address has open: all of it, and the fresh ones, oldest
-// first.
+// A source is what one address, or one network, has open: all of it, and the fresh
+// ones, oldest first.
 type source struct {
 	open  int
 	fresh []*Conn
@@ -44,7 +53,7 @@ type source struct {
 
 // New returns l with the limits.
 func New(l net.Listener, limits Limits) *Limited {
-	return &Limited{Listener: l, l: limits, sources: map[netip.Addr]*source{}}
+	return &Limited{Listener: l, l: limits, sources: map[netip.Addr]*source{}, networks: map[netip.Addr]*source{}}
 }
 
 // Accept waits for a connection that is within the bounds.
@@ -54,16 +63,24 @@ func (l *Limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		conn := &Conn{Conn: c, of: l, from: sourceOf(c), since: time.Now()}
-		out, ok := l.admit(conn)
-		if out != nil {
-			l.drop(out)
-		}
-		if ok {
+		if conn, ok := l.take(c); ok {
 			return conn, nil
 		}
+	}
+}
+
+// take counts c in, and closes what has to go for it, or c itself.
+func (l *Limited) take(c net.Conn) (*Conn, bool) {
+	conn := &Conn{Conn: c, of: l, since: time.Now()}
+	conn.from, conn.network, conn.own = sourceOf(c)
+	out, ok := l.admit(conn)
+	if out != nil {
+		l.drop(out)
+	}
+	if !ok {
 		l.drop(c)
 	}
+	return conn, ok
 }
 
 // drop closes a connection without waiting for what was sent on it.
@@ -81,19 +98,23 @@ func (l *Limited) drop(c net.Conn) {
 	_ = c.Close()
 }
 
-func sourceOf(c net.Conn) netip.Addr {
-	a, err := netip.ParseAddrPort(c.RemoteAddr().String())
+// sourceOf returns the address from which a connection comes, the network of 64
+// bits that it belongs to, not valid for IPv4, and whether it is this machine's own.
+func sourceOf(c net.Conn) (from, network netip.Addr, own bool) {
+	from = addrOf(c.RemoteAddr())
+	own = from.IsLoopback() || from.IsValid() && from == addrOf(c.LocalAddr())
+	if p, err := from.Prefix(64); err == nil && from.Is6() {
+		network = p.Addr()
+	}
+	return from, network, own
+}
+
+func addrOf(a net.Addr) netip.Addr {
+	p, err := netip.ParseAddrPort(a.String())
 	if err != nil {
 		return netip.Addr{}
 	}
-	addr := a.Addr().Unmap().WithZone("")
-	if addr.Is6() {
-		// Whoever has one address of a network of 64 bits has all of them.
-		if p, err := addr.Prefix(64); err == nil {
-			addr = p.Addr()
-		}
-	}
-	return addr
+	return p.Addr().Unmap().WithZone("")
 }
 
 // admit counts a connection in, or says that there is no place for it. out is a
@@ -101,37 +122,70 @@ func sourceOf(c net.Conn) netip.Addr {
 func (l *Limited) admit(c *Conn) (out *Conn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.sources[c.from]
+	s, n := l.sources[c.from], l.networks[c.network]
 	if s == nil {
 		s = &source{}
 	}
+	if n == nil {
+		n = &source{}
+	}
 	switch {
-	case l.l.PerSource > 0 && s.open >= l.l.PerSource,
-		l.l.Total > 0 && l.total >= l.l.Total,
-		l.l.FreshPerSource > 0 && len(s.fresh) >= l.l.FreshPerSource:
+	case full(s.open, l.l.PerSource), c.network.IsValid() && full(n.open, half(l.l.Total)), full(l.total, l.l.Total),
+		!c.own && l.l.Total > 0 && l.total-l.own >= l.l.Total-l.l.Reserved:
 		return nil, false
-	case l.l.Fresh > 0 && l.fresh >= l.l.Fresh:
-		if out = l.crowded(); out == nil {
-			return nil, false
-		}
+	case full(len(s.fresh), l.l.FreshPerSource):
+		out = s.fresh[0]
+	case c.network.IsValid() && full(len(n.fresh), half(l.l.Fresh)):
+		out = l.crowded(c.network)
+	case full(l.fresh, l.l.Fresh):
+		out = l.crowded(netip.Addr{})
+	}
+	if out != nil {
 		l.proved(out)
 		out.out = true
 	}
 	l.sources[c.from] = s
-	s.open++
+	s.add(c)
+	if c.network.IsValid() {
+		l.networks[c.network] = n
+		n.add(c)
+	}
 	l.total++
 	l.fresh++
+	if c.own {
+		l.own++
+	}
 	c.fresh = true
-	s.fresh = append(s.fresh, c)
 	return out, true
 }
 
-// crowded returns the oldest fresh connection of the address that has most.
-func (l *Limited) crowded() *Conn {
+// full reports whether there are as many as the limit allows, 0 for no limit.
+func full(n, limit int) bool { return limit > 0 && n >= limit }
+
+// half is a network's share of a limit.
+func half(limit int) int { return (limit + 1) / 2 }
+
+func (s *source) add(c *Conn) {
+	s.open++
+	s.fresh = append(s.fresh, c)
+}
+
+func (s *source) proved(c *Conn) {
+	if i := slices.Index(s.fresh, c); i >= 0 {
+		s.fresh = slices.Delete(s.fresh, i, i+1)
+	}
+}
+
+// crowded returns the oldest fresh connection of the address that has most, of
+// those in a network if that is valid.
+func (l *Limited) crowded(network netip.Addr) *Conn {
 	var most *source
 	for _, s := range l.sources {
-		if len(s.fresh) > 0 && (most == nil || len(s.fresh) > len(most.fresh) ||
-			len(s.fresh) == len(most.fresh) && s.fresh[0].since.Before(most.fresh[0].since)) {
+		if len(s.fresh) == 0 || network.IsValid() && s.fresh[0].network != network {
+			continue
+		}
+		if most == nil || len(s.fresh) > len(most.fresh) ||
+			len(s.fresh) == len(most.fresh) && s.fresh[0].since.Before(most.fresh[0].since) {
 			most = s
 		}
 	}
@@ -148,12 +202,30 @@ func (l *Limited) proved(c *Conn) {
 	}
 	c.fresh = false
 	l.fresh--
-	s := l.sources[c.from]
-	for i, x := range s.fresh {
-		if x == c {
-			s.fresh = append(s.fresh[:i], s.fresh[i+1:]...)
-			break
-		}
+	l.sources[c.from].proved(c)
+	if n := l.networks[c.network]; n != nil {
+		n.proved(c)
+	}
+}
+
+// gone frees the place of a connection. The mutex is held.
+func (l *Limited) gone(c *Conn) {
+	l.proved(c)
+	l.total--
+	if c.own {
+		l.own--
+	}
+	leave(l.sources, c.from)
+	if c.network.IsValid() {
+		leave(l.networks, c.network)
+	}
+}
+
+func leave(sources map[netip.Addr]*source, a netip.Addr) {
+	if s := sources[a]; s.open > 1 {
+		s.open--
+	} else {
+		delete(sources, a)
 	}
 }
 
@@ -161,9 +233,12 @@ func (l *Limited) proved(c *Conn) {
 // end has shown who it is.
 type Conn struct {
 	net.Conn
-	of    *Limited
-	from  netip.Addr
-	since time.Time
+	of *Limited
+	// from is the address of the other end, network the 64 bits of one of IPv6, and
+	// own says that it is this machine's.
+	from, network netip.Addr
+	own           bool
+	since         time.Time
 
 	// These belong to the listener's mutex. out says that it has to go.
 	fresh, out, gone bool
@@ -183,13 +258,7 @@ func (c *Conn) Close() error {
 	c.of.mu.Lock()
 	if !c.gone {
 		c.gone = true
-		c.of.proved(c)
-		c.of.total--
-		if s := c.of.sources[c.from]; s.open > 1 {
-			s.open--
-		} else {
-			delete(c.of.sources, c.from)
-		}
+		c.of.gone(c)
 	}
 	c.of.mu.Unlock()
 	return c.Conn.Close()

@@ -3,10 +3,11 @@ package listen
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
-	"strings"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -161,21 +162,118 @@ func TestAPlaceIsFreedWhenAConnectionEnds(t *testing.T) {
 }
 
 func TestSourcesOfAConnection(t *testing.T) {
-	for text, want := range map[string]string{
-		"10.0.0.1:5": "10.0.0.1", "[::ffff:10.0.0.1]:5": "10.0.0.1", "[2001:db8:0:1:2:3:4:5]:6": "2001:db8:0:1::", "[fe80::1%lo]:6": "fe80::", "pipe": "invalid IP",
+	for _, tc := range []struct {
+		text, from, network string
+		own                 bool
+	}{
+		{"10.0.0.1:5", "10.0.0.1", "invalid IP", false},
+		{"10.0.0.9:5", "10.0.0.9", "invalid IP", true},
+		{"127.0.0.3:5", "127.0.0.3", "invalid IP", true},
+		{"[::1]:5", "::1", "::", true},
+		{"[::ffff:10.0.0.1]:5", "10.0.0.1", "invalid IP", false},
+		{"[2001:db8:0:1:2:3:4:5]:6", "2001:db8:0:1:2:3:4:5", "2001:db8:0:1::", false},
+		{"[fe80::1%lo]:6", "fe80::1", "fe80::", false},
+		{"pipe", "invalid IP", "invalid IP", false},
 	} {
-		if got := sourceOf(named{addr: addr(text)}).String(); !strings.EqualFold(got, want) {
-			t.Errorf("%s is from %s, want %s", text, got, want)
+		from, network, own := sourceOf(&named{addr: addr(tc.text)})
+		if from.String() != tc.from || network.String() != tc.network || own != tc.own {
+			t.Errorf("%s is from %s in %s, own %t", tc.text, from, network, own)
 		}
 	}
 }
 
-type named struct {
-	net.Conn
-	addr addr
+// connect has a listener take a connection from an address.
+func connect(l *Limited, from string) (*Conn, bool) { return l.take(&named{addr: addr(from)}) }
+
+// One machine may have all addresses of a network of 64 bits, or share it with the
+// others.
+func TestAMachineDoesNotShutOutTheOthersOfItsNetwork(t *testing.T) {
+	l := New(nil, Limits{Fresh: 256, FreshPerSource: 16, Total: 1024, PerSource: 128})
+	for i := range 400 {
+		if _, ok := connect(l, fmt.Sprintf("[2001:db8::bad]:%d", i+1)); !ok {
+			t.Fatalf("connection %d is refused", i)
+		}
+	}
+	peer, ok := connect(l, "[2001:db8::1]:1")
+	if !ok || !peer.Proved() {
+		t.Fatal("another address of the network is shut out")
+	}
+	// With as many addresses as it likes, it has half of the places.
+	for i := range 4000 {
+		connect(l, fmt.Sprintf("[2001:db8::bad:%x]:1", i))
+	}
+	if n := l.fresh; n != 128 {
+		t.Errorf("one network has %d fresh connections", n)
+	}
+	if peer, ok = connect(l, "[2001:db8::2]:1"); !ok || !peer.Proved() {
+		t.Error("another address of the network is shut out")
+	}
+	if peer.Conn.(*named).closed || !l.alone(t) {
+		t.Error("a peer has been dropped")
+	}
 }
 
-func (n named) RemoteAddr() net.Addr { return n.addr }
+// alone closes every connection, and reports whether nothing is counted any more.
+func (l *Limited) alone(t *testing.T) bool {
+	t.Helper()
+	for _, s := range l.sources {
+		for _, c := range slices.Clone(s.fresh) {
+			_ = c.Close()
+		}
+	}
+	return l.fresh == 0 && l.total == 2 && len(l.sources) == 2 && len(l.networks) == 1
+}
+
+func TestTheOldestOfAnAddressGoes(t *testing.T) {
+	l := New(nil, Limits{Fresh: 256, FreshPerSource: 2})
+	var all []*Conn
+	for i := range 3 {
+		c, ok := connect(l, fmt.Sprintf("10.0.0.1:%d", i+1))
+		if !ok {
+			t.Fatalf("connection %d is refused", i)
+		}
+		all = append(all, c)
+	}
+	for i, gone := range []bool{true, false, false} {
+		if all[i].Conn.(*named).closed != gone || all[i].Proved() == gone {
+			t.Errorf("connection %d is closed: %t", i, !gone)
+		}
+	}
+}
+
+// Those that probe from the machine itself find a place, however many others
+// there are.
+func TestPlacesOfTheMachineItself(t *testing.T) {
+	l := New(nil, Limits{Total: 128, PerSource: 32, Reserved: 16})
+	for a := range 8 {
+		for p := range 32 {
+			connect(l, fmt.Sprintf("10.0.1.%d:%d", a, p+1))
+		}
+	}
+	for i := range 16 {
+		from := fmt.Sprintf("10.0.0.9:%d", i+1)
+		if i%2 == 0 {
+			from = fmt.Sprintf("127.0.0.1:%d", i+1)
+		}
+		if _, ok := connect(l, from); !ok {
+			t.Errorf("%s is refused", from)
+		}
+	}
+	if _, ok := connect(l, "127.0.0.1:99"); ok || l.total != 128 {
+		t.Errorf("%d connections are taken", l.total)
+	}
+}
+
+// A named connection is to 10.0.0.9.
+type named struct {
+	net.Conn
+	addr   addr
+	closed bool
+}
+
+func (n *named) RemoteAddr() net.Addr { return n.addr }
+func (n *named) LocalAddr() net.Addr  { return addr("10.0.0.9:1") }
+func (n *named) Close() error         { n.closed = true; return nil }
 
 type addr string
 
