@@ -43,7 +43,9 @@ type DiskWatch struct {
 	// begun is when the present write began, zero for none.
 	begun, good time.Time
 	state       cluster.Storage
-	slow, quick int
+	// slow and quick count such writes in a row; ended those since the disk hung or
+	// failed, at whatever speed.
+	slow, quick, ended int
 
 	// path and file are for the writing goroutine alone.
 	path string
@@ -121,18 +123,37 @@ func (w *DiskWatch) end(err error) {
 	w.state.Problem = ""
 	if err != nil {
 		w.state.Problem = err.Error()
-		if broken(err) {
-			w.state.State, w.quick = cluster.StorageFailing, 0
-		}
-		return // a full disk, or one without the right, says nothing of its speed
+		w.state.State = w.after(err, took)
+		return
 	}
 	w.good, w.state.Latency = now, took
 	w.state.State = w.next(took)
 }
 
+// after returns the state after a write that has failed. A full disk, or one
+// without the right, says nothing of its speed; but it answers, and what keeps
+// answering does not hang.
+func (w *DiskWatch) after(err error, took time.Duration) cluster.StorageState {
+	switch before := w.state.State; {
+	case broken(err):
+		w.quick, w.ended = 0, 0
+		return cluster.StorageFailing
+	case took >= hungWrite:
+		w.quick, w.ended = 0, 0
+		return cluster.StorageHung
+	case w.state.Bad():
+		if w.ended++; w.ended < inARow {
+			return before
+		}
+		return ""
+	default:
+		return before
+	}
+}
+
 // next returns the state after a write that has ended.
 func (w *DiskWatch) next(took time.Duration) cluster.StorageState {
-	w.slow, w.quick = w.slow+1, w.quick+1
+	w.slow, w.quick, w.ended = w.slow+1, w.quick+1, w.ended+1
 	if took < slowWrite {
 		w.slow = 0
 	}
@@ -141,12 +162,13 @@ func (w *DiskWatch) next(took time.Duration) cluster.StorageState {
 	}
 	switch before := w.state.State; {
 	case took >= hungWrite:
+		w.ended = 0
 		return cluster.StorageHung
 	case w.quick >= inARow, before == "":
 		return cluster.StorageGood
-	case before == cluster.StorageHung || before == cluster.StorageFailing:
+	case w.state.Bad() && w.ended < inARow:
 		return before
-	case w.slow >= inARow:
+	case w.state.Bad() || w.slow >= inARow:
 		return cluster.StorageSlow
 	default:
 		return before

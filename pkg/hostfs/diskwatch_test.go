@@ -41,6 +41,9 @@ func TestHowADisksStateFollowsFromItsWrites(t *testing.T) {
 		{"one that took very long", []time.Duration{2 * ms, 10 * time.Second}, hung},
 		{"is not over with one quick one", []time.Duration{2 * ms, 10 * time.Second, 2 * ms, 2 * ms}, hung},
 		{"but with three", []time.Duration{2 * ms, 10 * time.Second, 2 * ms, 2 * ms, 2 * ms}, good},
+		{"nor is it hung for ever where each takes a quarter of a second", []time.Duration{2 * ms, 10 * time.Second, 300 * ms, 300 * ms, 300 * ms}, slow},
+		{"nor where each takes seconds", []time.Duration{2 * ms, 10 * time.Second, 2000 * ms, 2000 * ms, 2000 * ms}, slow},
+		{"but where it hangs again", []time.Duration{2 * ms, 10 * time.Second, 2 * ms, 2 * ms, 11 * time.Second, 2 * ms, 2 * ms}, hung},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			all := states(tc.took...)
@@ -104,5 +107,32 @@ func TestErrorsOfTheDiskAndOthers(t *testing.T) {
 	w := NewDiskWatch(func() string { return filepath.Join(t.TempDir(), "missing") }, time.Now)
 	if err := w.write(); err == nil {
 		t.Error("it wrote into a directory that is not there")
+	}
+}
+
+// A full disk, or a directory that is gone, is no disk that hangs: after some
+// such answers nothing is known of it.
+func TestOtherErrorsDoNotKeepADiskHung(t *testing.T) {
+	for name, ends := range map[string]error{"hung": nil, "failing": syscall.EIO} {
+		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		w := NewDiskWatch(func() string { return "" }, func() time.Time { return now })
+		write := func(took time.Duration, err error) cluster.StorageState {
+			w.begin()
+			now = now.Add(took)
+			w.end(err)
+			return w.Storage().State
+		}
+		if got := write(hungWrite, ends); string(got) != name {
+			t.Fatalf("at first it is %q, want %q", got, name)
+		}
+		for i, err := range []error{syscall.ENOSPC, syscall.ENOENT, syscall.EACCES} {
+			got := write(time.Millisecond, err)
+			if i < 2 && string(got) != name || i == 2 && got != "" {
+				t.Errorf("%s, then %d other errors: %q", name, i+1, got)
+			}
+		}
+		if got := write(hungWrite, syscall.ENOSPC); got != cluster.StorageHung {
+			t.Errorf("an error that came after ten seconds makes it %q", got)
+		}
 	}
 }

@@ -93,6 +93,19 @@ func TestTimeInWhichNobodyLookedMakesNoMemberStuck(t *testing.T) {
 	equal(t, "condition", memberOf(t, w.merge(obs), 3).Condition, cluster.Late)
 }
 
+// One operation that takes long lies between two observations: what the member did
+// meanwhile, nobody saw.
+func TestOfALongTimeBetweenTwoObservationsOnlyAPartCounts(t *testing.T) {
+	late := gray{read: cluster.ReadLate, applied: 100}
+	obs := grayWorld(late, 100).merge(cluster.Observation{})
+	for i, want := range []cluster.Condition{cluster.Late, cluster.Late, cluster.Stuck} {
+		w := grayWorld(late, uint64(101+i))
+		w.in.at = noon.Add(time.Duration(i+1) * 12 * time.Second)
+		obs = w.merge(obs)
+		equal(t, "condition", memberOf(t, obs, 3).Condition, want)
+	}
+}
+
 func TestALeaderWithAHungDiskIsSeen(t *testing.T) {
 	w := grayWorld(gray{read: cluster.ReadServed, applied: 100}, 100)
 	w.in.nodes[0].answer.Node.Storage = cluster.Storage{State: cluster.StorageHung}

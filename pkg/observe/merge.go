@@ -197,7 +197,10 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 
 // evidence collects what is known of one member, now and before.
 func (in inputs) evidence(obs *cluster.Observation, voices []voice, m cluster.Member, prev cluster.Observation) cluster.Evidence {
-	e := cluster.Evidence{Leader: obs.Leader, At: obs.At, Passed: obs.At.Sub(prev.At)}
+	e := cluster.Evidence{Leader: obs.Leader, At: obs.At}
+	if !prev.At.IsZero() {
+		e.Passed = obs.At.Sub(prev.At)
+	}
 	for i := range voices {
 		r := &voices[i].report
 		if r.ID == m.ID {
@@ -221,11 +224,6 @@ func (in inputs) evidence(obs *cluster.Observation, voices []voice, m cluster.Me
 	return e
 }
 
-// maxGap is the longest time between two looks that counts: a look at sources that
-// hang and the longest pause. Who stood still for longer, or had another thing to do,
-// did not see how the others did meanwhile.
-const maxGap = 5 * time.Second
-
 // carry keeps, by member id, since when a member is unhealthy or a learner. A
 // look that no majority took part in says nothing about those it did not see:
 // an observer that was cut off must not find everybody else dead for long when
@@ -245,7 +243,7 @@ func carry(m *cluster.Member, at time.Time, prev cluster.Observation, quorate bo
 		if prev.At.IsZero() {
 			return t // it comes from another coordinator, and counts from now on
 		}
-		return t.Add(max(0, at.Sub(prev.At)-maxGap))
+		return t.Add(max(0, at.Sub(prev.At)-cluster.LookGap))
 	}
 	if !m.Healthy && quorate {
 		m.UnhealthySince = since(old.UnhealthySince)
