@@ -12,8 +12,8 @@ import (
 )
 
 // campaignTimeout bounds the try to get the lease: a majority that answers at
-// all answers in milliseconds.
-const campaignTimeout = 2 * time.Second
+// all answers in milliseconds, but for its disks, which write twice.
+const campaignTimeout = 2 * lease.WriteTimeout
 
 // Lease is the right to act: it is got from a majority of the electors, kept
 // renewed, and proven again before each effect.

@@ -103,7 +103,9 @@ func (c *Candidate) Renew(now time.Time) (*Round, error) {
 		return nil, fmt.Errorf("no term has been won")
 	}
 	r := c.round(now, c.term, c.record)
+	r.first = c.until.IsZero()
 	if len(c.before.Names) > 0 {
+		r.changes = true
 		r.sets = append(r.sets, c.before.Names)
 	}
 	return r, nil

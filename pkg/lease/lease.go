@@ -24,6 +24,10 @@ const (
 	// CallTimeout is how long one elector may take to answer, less than the time
 	// between two renewals. Three rounds that time out fit into a lease.
 	CallTimeout = 400 * time.Millisecond
+	// WriteTimeout is how long an elector may take to answer what it has to write
+	// first: a term, a record. Disks of clouds that are throttled take half a second
+	// for a synced write, and nobody acts meanwhile who would have to stop.
+	WriteTimeout = 2 * time.Second
 )
 
 // Margin returns how much earlier than the grantors a holder considers its

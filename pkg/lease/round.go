@@ -14,8 +14,20 @@ type Round struct {
 
 	sent            time.Time // before anything was sent
 	campaign, probe bool
-	sets            [][]cluster.NodeName // a majority of each is needed
-	granted         map[cluster.NodeName]bool
+	// first says that the round makes a won term a lease, changes that it changes
+	// the electors.
+	first, changes bool
+	sets           [][]cluster.NodeName // a majority of each is needed
+	granted        map[cluster.NodeName]bool
+}
+
+// Timeout returns how long an elector may take to answer: [WriteTimeout] if it has
+// to write something new, as all of them do at the same time, or [CallTimeout].
+func (r *Round) Timeout() time.Duration {
+	if r.campaign || r.probe || r.first || r.changes {
+		return WriteTimeout
+	}
+	return CallTimeout
 }
 
 // Nodes returns whom to ask, sorted.

@@ -121,8 +121,8 @@ func TestAHungMinorityDoesNotSlowTheHolder(t *testing.T) {
 			t.Errorf("%d calls to a hung elector are under way", calls)
 		}
 		s.Wait()
-		if took := time.Since(begin); took != lease.CallTimeout {
-			t.Errorf("the last call ended after %v, want %v", took, lease.CallTimeout)
+		if took := time.Since(begin); took != lease.WriteTimeout {
+			t.Errorf("the last call ended after %v, want %v", took, lease.WriteTimeout)
 		}
 	})
 }

@@ -51,18 +51,28 @@ type response struct {
 	err   error
 }
 
-// round asks everybody and returns as soon as the round is won or lost.
+// round asks everybody and returns as soon as the round is won or lost. Where
+// another holds the lease, those who write are waited for no longer than others:
+// they are not what is missing.
 func (s *Session) round(ctx context.Context, r *lease.Round) error {
 	nodes := r.Nodes()
-	answers := s.ask(ctx, r.Request, nodes)
-	lost := &LostError{}
-	for range nodes {
+	answers := s.ask(ctx, r.Request, nodes, r.Timeout())
+	patience := time.NewTimer(lease.CallTimeout)
+	defer patience.Stop()
+	lost, late := &LostError{}, false
+	for answered := 0; answered < len(nodes); {
 		select {
 		case a := <-answers:
+			answered++
 			if s.note(r, a, lost) {
 				return nil
 			}
-			if r.Lost() {
+			if r.Lost() || late && lost.Holder != "" {
+				return lost
+			}
+		case <-patience.C:
+			// A plain renewal ends by the deadlines of its calls.
+			if late = r.Timeout() > lease.CallTimeout; late && lost.Holder != "" {
 				return lost
 			}
 		case <-ctx.Done():
@@ -96,7 +106,7 @@ func (s *Session) note(r *lease.Round, a response, lost *LostError) bool {
 // ask calls each node in its own goroutine. The calls do not end with ctx: a
 // round that is won early leaves the others the time to hear of it. They end
 // by their deadline, and nobody has to read the channel.
-func (s *Session) ask(ctx context.Context, req lease.Request, nodes []cluster.NodeName) <-chan response {
+func (s *Session) ask(ctx context.Context, req lease.Request, nodes []cluster.NodeName, within time.Duration) <-chan response {
 	answers := make(chan response, len(nodes))
 	for _, node := range nodes {
 		if !s.begin(node) {
@@ -105,7 +115,7 @@ func (s *Session) ask(ctx context.Context, req lease.Request, nodes []cluster.No
 		}
 		s.calls.Go(func() {
 			defer s.end(node)
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.CallTimeout)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 			defer cancel()
 			reply, err := s.o.Voters.Lease(ctx, node, req)
 			answers <- response{node, reply, err}
@@ -116,7 +126,7 @@ func (s *Session) ask(ctx context.Context, req lease.Request, nodes []cluster.No
 
 func (s *Session) giveBack(ctx context.Context, req lease.Request, nodes []cluster.NodeName) <-chan response {
 	req.Release = true
-	return s.ask(ctx, req, nodes)
+	return s.ask(ctx, req, nodes, lease.CallTimeout)
 }
 
 func (s *Session) begin(node cluster.NodeName) bool {

@@ -15,7 +15,7 @@ import (
 )
 
 // Voters reach the electors. Lease is called by many goroutines at the same
-// time, with a deadline of [lease.CallTimeout].
+// time, with a deadline of at most [lease.WriteTimeout].
 type Voters interface {
 	Lease(ctx context.Context, node cluster.NodeName, req lease.Request) (lease.Reply, error)
 }
@@ -267,5 +267,5 @@ func (s *Session) Keep(ctx context.Context, may func() error) error {
 }
 
 // Wait returns when no call is under way any more, at most
-// [lease.CallTimeout] after the last round.
+// [lease.WriteTimeout] after the last round.
 func (s *Session) Wait() { s.calls.Wait() }
