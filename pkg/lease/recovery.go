@@ -69,7 +69,7 @@ func (r Recovery) Supported(own Standing, declared [][]cluster.NodeName, answers
 	case !cluster.Lost(newest.Names, r.Lost):
 		return fmt.Errorf("a majority of the electors %v is left without %v", newest.Names, r.Lost)
 	}
-	if r.Record.Term > high+maxRecoverStep {
+	if r.Record.Term > high && r.Record.Term-high > maxRecoverStep {
 		return fmt.Errorf("term %d is far beyond %d, the highest that the voters tell of", r.Record.Term, high)
 	}
 	return nil

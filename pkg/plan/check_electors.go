@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 )
 
 func (c checker) electors(op *ElectorsWrite) error {
@@ -60,8 +61,9 @@ func (c checker) recoverElectors(op *ElectorsRecover) error {
 		}
 	}
 	if len(op.Expect) > 0 && 2*could > len(op.Expect) {
-		return unsafe("electors", "%d of the electors %s can still grant the lease", could, join(op.Expect))
+		return unsafe("electors", "%d of the electors %s can grant the lease, or could as soon as their disks take writes", could, join(op.Expect))
 	}
+	seen := c.highestTerm()
 	for _, n := range c.obs.Nodes {
 		declared := slices.Contains(op.Lost, n.Name)
 		recorded := n.Electors.Token == op.Token && len(n.Electors.Names) > 0
@@ -70,7 +72,7 @@ func (c checker) recoverElectors(op *ElectorsRecover) error {
 			return unsafe("electors", "%s does not answer and may grant the lease", n.Name)
 		case n.Reachable && declared && recorded:
 			return unsafe("electors", "%s answers: it is not lost", n.Name)
-		case n.Lease.Term >= op.Term || n.Electors.Term >= op.Term:
+		case n.Lease.Term >= op.Term && n.Lease.Term <= seen || n.Electors.Term >= op.Term && n.Electors.Term <= seen:
 			return &StaleError{Want: fmt.Sprintf("no term as high as %d", op.Term), Got: fmt.Sprintf("one at %s", n.Name)}
 		}
 	}
@@ -78,6 +80,29 @@ func (c checker) recoverElectors(op *ElectorsRecover) error {
 		return unsafe("electors", "%s hosts no voter that answers", op.Node)
 	}
 	return nil
+}
+
+// highestTerm returns the highest term that nodes tell of and that can be reached,
+// by way of the terms of others, from the lowest one.
+func (c checker) highestTerm() cluster.Term {
+	var high cluster.Term
+	told := map[cluster.Term]bool{}
+	for _, n := range c.obs.Nodes {
+		for _, t := range []cluster.Term{n.Lease.Term, n.Electors.Term} {
+			if told[t] = true; t > 0 && (high == 0 || t < high) {
+				high = t
+			}
+		}
+	}
+	for before := cluster.Term(0); before != high; {
+		before = high
+		for t := range told {
+			if lease.InReach(before, t) {
+				high = max(high, t)
+			}
+		}
+	}
+	return high
 }
 
 // follows makes sure that a majority of these electors is left whenever a

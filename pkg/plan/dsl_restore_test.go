@@ -20,6 +20,20 @@ func backupOf(at time.Time, age string) string {
 	return retention.Name(at.Add(-d), 1)
 }
 
+func (s *stage) restoreFact(kind string, args []string) error {
+	switch kind {
+	case "request":
+		return s.request(args)
+	case "source":
+		return s.source(args)
+	case "mark":
+		n, err := strconv.ParseInt(args[0], 10, 64)
+		s.obs.Store.Revision = cluster.Revision(n)
+		return err
+	}
+	return fmt.Errorf("there is no %q", kind)
+}
+
 func (s *stage) request(args []string) error {
 	r := cluster.Request{Name: args[0], At: s.obs.At.Add(-time.Minute)}
 	err := each(args[1:], func(k, v string) (err error) {

@@ -215,10 +215,6 @@ func (s *stage) storeFact(kind string, args []string) error {
 			return nil
 		}
 		return s.backups(args)
-	case "mark":
-		n, err := strconv.ParseInt(args[0], 10, 64)
-		store.Revision = cluster.Revision(n)
-		return err
 	case "leftovers":
 		store.Leftovers = args
 	case "seen":
@@ -229,12 +225,8 @@ func (s *stage) storeFact(kind string, args []string) error {
 		for i := range store.Backups {
 			store.Backups[i].Damaged = store.Backups[i].Damaged || store.Backups[i].Name == args[0]
 		}
-	case "request":
-		return s.request(args)
-	case "source":
-		return s.source(args)
 	default:
-		return fmt.Errorf("there is no %q", kind)
+		return s.restoreFact(kind, args)
 	}
 	return nil
 }

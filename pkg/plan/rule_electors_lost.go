@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 )
 
 // ruleElectorsLost makes the voters of a cluster that serves its electors where
@@ -38,8 +39,8 @@ func ruleElectorsLost(l *look) (Operation, verdict) {
 		}
 		return &RequestClose{Name: r.Name, Outcome: OutcomeDone, Reason: "a majority of the electors " + names(have) + " can grant the coordinator's lease"}, goOn
 	}
-	if len(l.healthyHosts()) < cluster.Quorum(len(l.voters)) {
-		l.hold(ElectorsLost, "%s; start the daemons of the voters' nodes", l.whyLost(have))
+	if first := l.beforeRecovery(have); first != "" {
+		l.hold(ElectorsLost, "%s; %s", l.whyLost(have), first)
 		return nil, goOn
 	}
 	if r = l.declaredLost(); r == nil {
@@ -53,17 +54,51 @@ func ruleElectorsLost(l *look) (Operation, verdict) {
 	return l.recoverElectors(*r, have), goOn
 }
 
-// granting returns those electors that answer and have a record.
-func (l *look) granting(have []cluster.NodeName) []cluster.NodeName {
+// beforeRecovery says what a person has to do before the electors can be
+// recovered, empty for nothing.
+func (l *look) beforeRecovery(have []cluster.NodeName) string {
+	recorded := l.recorded(have)
+	if hung := without(recorded, l.granting(have)); len(have) > 0 && len(recorded) >= cluster.Quorum(len(have)) {
+		// It grants again when its disk does, and no word makes it forget what it has
+		// granted.
+		return fmt.Sprintf("restart the machine of %s first, or turn it off if its disk is gone for good", names(hung))
+	}
+	for _, m := range l.voters {
+		if neverStarted(m) {
+			return fmt.Sprintf("voter %s has never started: start its etcd, or remove it with etcdctl member remove %s; an elector needs a node", l.called(m), m.ID)
+		}
+	}
+	if len(l.healthyHosts()) < cluster.Quorum(len(l.voters)) {
+		return "start the daemons of the voters' nodes"
+	}
+	return ""
+}
+
+// recorded returns those electors that answer and have a record.
+func (l *look) recorded(have []cluster.NodeName) []cluster.NodeName {
 	return slices.DeleteFunc(slices.Clone(have), func(name cluster.NodeName) bool {
 		n := l.node(name)
 		return n == nil || !n.Reachable || n.Electors.Token != l.obs.Token || len(n.Electors.Names) == 0
 	})
 }
 
-// absent returns the known nodes, and the electors, that do not answer.
+// granting returns those of them whose disk takes the record of a grant.
+func (l *look) granting(have []cluster.NodeName) []cluster.NodeName {
+	return slices.DeleteFunc(l.recorded(have), func(name cluster.NodeName) bool { return l.node(name).Storage.Bad() })
+}
+
+// answering returns those in list that answer.
+func (l *look) answering(list []cluster.NodeName) []cluster.NodeName {
+	return slices.DeleteFunc(slices.Clone(list), func(name cluster.NodeName) bool {
+		n := l.node(name)
+		return n == nil || !n.Reachable
+	})
+}
+
+// absent returns the known nodes, and the electors, that do not answer. One whose
+// disk hangs does: it is not to be declared lost.
 func (l *look) absent(have []cluster.NodeName) []cluster.NodeName {
-	list := l.silent(have)
+	list := without(have, l.answering(have))
 	for _, n := range l.obs.Nodes {
 		if !n.Reachable && !slices.Contains(list, n.Name) {
 			list = append(list, n.Name)
@@ -81,6 +116,8 @@ func (l *look) whyLost(have []cluster.NodeName) string {
 	for _, name := range without(have, l.granting(have)) {
 		if n := l.node(name); n == nil || !n.Reachable {
 			why = append(why, fmt.Sprintf("%s does not answer", name))
+		} else if slices.Contains(l.recorded(have), name) {
+			why = append(why, fmt.Sprintf("the disk of %s takes no writes", name))
 		} else {
 			why = append(why, fmt.Sprintf("%s has lost its record", name))
 		}
@@ -114,12 +151,12 @@ func (l *look) recoverElectors(r cluster.Request, have []cluster.NodeName) Opera
 			l.whyLost(have), names(missing), are(missing), r.Name, lostFlag(absent))
 		return nil
 	}
-	if back := without(r.Lost, l.silent(r.Lost)); len(back) > 0 {
+	if back := l.answering(r.Lost); len(back) > 0 {
 		l.hold(ElectorsLost, "%s %s declared to be gone for good and answers: etcd-manager-ctl delete-command %s", names(back), are(back), r.Name)
 		return nil
 	}
 	voters := l.voterNodes()
-	lost := slices.Concat(r.Lost, without(have, l.granting(have)))
+	lost := slices.Concat(r.Lost, without(have, l.recorded(have)))
 	slices.Sort(lost)
 	for _, n := range l.healthyHosts() {
 		if n.Electors.Token == l.obs.Token && slices.Equal(n.Electors.Names, voters) {
@@ -159,11 +196,19 @@ func are(list []cluster.NodeName) string {
 const roomForTerms = 100
 
 // termAbove returns a term for a recovered record. It is the same in many looks,
-// so that an order that fails is known when it comes again.
+// so that an order that fails is known when it comes again. What no other node could
+// follow counts for nothing: see [lease.InReach].
 func (l *look) termAbove() cluster.Term {
-	high := l.obs.Electors.Term
+	terms := []cluster.Term{l.obs.Electors.Term}
 	for _, n := range l.obs.Nodes {
-		high = max(high, n.Lease.Term, n.Electors.Term)
+		terms = append(terms, n.Lease.Term, n.Electors.Term)
+	}
+	slices.Sort(terms)
+	var high cluster.Term
+	for _, t := range terms {
+		if lease.InReach(high, t) {
+			high = t
+		}
 	}
 	return (high/roomForTerms + 2) * roomForTerms
 }
