@@ -90,10 +90,20 @@ type Hold struct {
 	// Wait says that it clears by itself: another join that is under way, a
 	// cluster that elects a leader.
 	Wait bool `json:"wait,omitempty"`
+	// Momentary says that it may be no more than a moment: voters count as healthy
+	// by one observation, which an election or a slow disk spoils.
+	Momentary bool `json:"momentary,omitempty"`
 }
 
 func hold(rule Rule, next, format string, args ...any) *Hold {
 	return &Hold{Rule: rule, Text: fmt.Sprintf(format, args...), Next: next}
+}
+
+// lacking holds what there are too few healthy voters for.
+func lacking(format string, args ...any) *Hold {
+	h := hold(QuorumMargin, "bring the unhealthy members back first; etcdadm status names them", format, args...)
+	h.Momentary = true
+	return h
 }
 
 func (h *Hold) Error() string { return fmt.Sprintf("%s: %s", h.Rule, h.Text) }

@@ -202,3 +202,27 @@ func TestHoldsThatClear(t *testing.T) {
 		}
 	}
 }
+
+// Too few healthy voters by one observation may be an election: the hold says so,
+// wherever it comes from.
+func TestTooFewHealthyVotersMayBeMomentary(t *testing.T) {
+	a, self, c := healthy("a", 0xa, "10.0.0.1"), healthy("b", 0xb, "10.0.0.2"), healthy("c", 0xc, "10.0.0.3")
+	reset := machine.Goal{Action: machine.Reset}
+	leads, restarts := running(sick(a), self), running(a, self, sick(c))
+	leads.Remote.Leader = 0xb
+	restarts.Record.Served, restarts.Service.Outdated = true, true
+	lost := ready(sick(a), sick(self))
+	for name, s := range map[string]story{
+		"leave":       {goal: reset, obs: running(sick(a), self)},
+		"leader":      {goal: reset, obs: leads},
+		"remove":      {goal: machine.Goal{Action: machine.Remove, TargetID: 0xc}, obs: running(sick(a), self, sick(c))},
+		"replacement": {goal: machine.Goal{Action: machine.Join, ReplaceMember: true}, obs: lost},
+		"addition":    {goal: machine.Goal{Action: machine.Join}, obs: ready(a, sick(c))},
+		"restart":     {goal: machine.Goal{Action: machine.Join, Phase: "start"}, obs: restarts},
+	} {
+		_, why := machine.Next(s.goal, wish(), s.obs)
+		if why == nil || why.Rule != machine.QuorumMargin || !why.Momentary || why.Hint() == "" {
+			t.Errorf("%s: %+v", name, why)
+		}
+	}
+}

@@ -278,8 +278,7 @@ func (w *world) spared() *Hold {
 	if !ok || self.Learner || !self.Healthy || healthy == voters || healthy-1 >= cluster.Quorum(voters) {
 		return nil
 	}
-	return hold(QuorumMargin, "bring the unhealthy members back first; etcdadm status names them",
-		"restarting this machine's member would leave %d healthy voters of %d", healthy-1, voters)
+	return lacking("restarting this machine's member would leave %d healthy voters of %d", healthy-1, voters)
 }
 
 func (w *world) etcdctl() (Operation, *Hold) {

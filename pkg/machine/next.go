@@ -94,7 +94,7 @@ func (w *world) change(op plan.Operation) (Operation, *Hold) {
 	switch {
 	case !errors.As(err, &breaks):
 	case breaks.Invariant == "quorum":
-		return nil, hold(QuorumMargin, "bring the unhealthy members back first; etcdadm status names them", "%s", breaks.Text)
+		return nil, lacking("%s", breaks.Text)
 	case breaks.Invariant == "one-change":
 		h := hold(LearnerPending, "if it does not come: etcdadm remove, with the learner's id", "%s", breaks.Text)
 		h.Wait = true

@@ -72,7 +72,7 @@ func (w *world) removeSafely(m cluster.Member) (Operation, *Hold) {
 	if m.ID == w.obs.Remote.Leader {
 		to, ok := w.heir(m)
 		if !ok {
-			return nil, hold(QuorumMargin, "bring another member back first; etcdadm status names them", "%s leads, and no other voter is healthy", named(m))
+			return nil, lacking("%s leads, and no other voter is healthy", named(m))
 		}
 		// The road ends at a lost quorum: asked before the leader moves for nothing.
 		if _, why := w.changeUnled(w.remove(m)); why != nil {

@@ -33,7 +33,7 @@ var ruleDocs = []RuleDoc{
 		"Another `--name`, or `etcdadm remove` the old member."},
 	{LearnerPending, "Another machine is joining; etcd has one learner at a time.",
 		"Nothing, it clears by itself. If the other machine does not come: `etcdadm remove`."},
-	{QuorumMargin, "The step would leave fewer healthy voters than a majority, or the cluster has not enough of them now.",
+	{QuorumMargin, "The step would leave fewer healthy voters than a majority, or the cluster has not enough of them now. A command waits 15 s at most for it to clear, and not longer than `--membership-timeout`: it may be an election.",
 		"Bring the unhealthy members back first; `etcdadm status` names them."},
 	{MemberHealthy, "`remove` was asked to take out a healthy member, or another machine has this machine's address.",
 		"`etcdadm leave` on its machine, or `--force`."},

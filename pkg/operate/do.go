@@ -180,7 +180,10 @@ func (m *Machine) reload(ctx context.Context, needed bool) error {
 
 // limit is how long a change of the member list may be refused for reasons
 // that clear by themselves.
-func (m *Machine) limit(op machine.Operation) time.Duration {
+func (m *Machine) limit(op machine.Operation, err error) time.Duration {
+	if tooFewServe(err) {
+		return min(settling, time.Duration(m.cfg.Timeouts.Membership))
+	}
 	if change, ok := op.(*machine.Membership); ok && machine.Promotes(change) {
 		return time.Duration(m.cfg.Timeouts.Promotion)
 	}

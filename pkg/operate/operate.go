@@ -62,8 +62,12 @@ type Machine struct {
 	// known are the client URLs of the members that were seen last: when this
 	// machine's own etcd is gone, the others still tell of the cluster.
 	known []string
+	// deaf are the client URLs of members that did not answer the last look.
+	deaf map[string]bool
 	// silent are the endpoints that were waited for in vain.
 	silent []string
+	// said is the reason to wait that was told last.
+	said string
 }
 
 // New returns the machine. It changes nothing.
@@ -203,9 +207,8 @@ func (e *UndoneError) Unwrap() error { return e.error }
 
 func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 	var r Result
-	var waiting, refused time.Time
-	var heard reason
-	said := ""
+	var held holding
+	var refused time.Time
 	repeated := 0
 	for {
 		obs, err := m.Look(ctx, goal)
@@ -219,28 +222,21 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 			step, why = machine.Next(goal, m.cfg, obs)
 		}
 		switch {
-		case why != nil && why.Wait && !m.once(why) && (waiting.IsZero() || time.Since(waiting) < time.Duration(m.cfg.Timeouts.Membership)):
-			if waiting.IsZero() {
-				waiting = time.Now()
-			}
-			heard.note(why)
+		case why != nil && !m.once(why) && held.clears(why, time.Duration(m.cfg.Timeouts.Membership), time.Now()):
 			// What clears at once is not worth a word.
-			if time.Since(waiting) > 4*pause && why.Text != said {
-				said = why.Text
-				if m.o.Waiting != nil {
-					m.o.Waiting(said)
-				}
+			if time.Since(held.since) > 4*pause {
+				m.say(why.Text)
 			}
 			if err := wait(ctx, pause); err != nil {
 				return r, errors.Join(why, err)
 			}
 			continue
 		case why != nil:
-			return r, heard.of(why)
+			return r, held.heard.of(why)
 		case step == nil:
 			return r, nil
 		}
-		waiting, heard = time.Time{}, reason{}
+		held = holding{}
 		if n := len(r.Steps); n > 0 && r.Steps[n-1].Text() == step.Text() || n > maxSteps {
 			if repeated++; repeated == 3 || n > maxSteps {
 				return r, fmt.Errorf("%s: %s has been done, and still is to be done", step.Phase, step.Text())
@@ -252,16 +248,13 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 			m.o.Began(*step)
 		}
 		err = m.do(ctx, goal, obs, *step)
-		if m.later(err, *step) && (refused.IsZero() || time.Since(refused) < m.limit(step.Do)) {
+		if m.later(err, *step) && (refused.IsZero() || time.Since(refused) < m.limit(step.Do, err)) {
 			// The world has changed since the look, or etcd does not take the change yet.
 			if refused.IsZero() {
 				refused = time.Now()
 			}
-			if time.Since(refused) > 4*pause && err.Error() != said {
-				said = err.Error()
-				if m.o.Waiting != nil {
-					m.o.Waiting(said)
-				}
+			if time.Since(refused) > 4*pause {
+				m.say(err.Error())
 			}
 			if err := wait(ctx, pause); err != nil {
 				return r, err
@@ -274,35 +267,6 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 			return r, &StepError{Phase: step.Phase, Err: err}
 		}
 	}
-}
-
-// A reason is why a run waits: the last one that the cluster has told, and since
-// when it has told nothing.
-type reason struct {
-	told   *machine.Hold
-	silent time.Time
-}
-
-// brief is a silence that says less than what was told before it: of a cluster
-// that is slow, for a look or two.
-const brief = 2 * question
-
-func (r *reason) note(why *machine.Hold) {
-	switch {
-	case why.Rule != machine.ClusterSilent:
-		*r = reason{told: why}
-	case r.silent.IsZero():
-		r.silent = time.Now()
-	}
-}
-
-// of returns why a run that has waited in vain ends, where it ends with last.
-func (r *reason) of(last *machine.Hold) *machine.Hold {
-	short := r.silent.IsZero() || time.Since(r.silent) < brief
-	if last.Rule == machine.ClusterSilent && r.told != nil && short {
-		return r.told
-	}
-	return last
 }
 
 // A StepError says which phase failed, and why.
@@ -341,13 +305,16 @@ func (m *Machine) later(err error, step machine.Step) bool {
 	if adds && errors.Is(err, rpctypes.ErrMemberNotFound) {
 		return true
 	}
-	again := apply.NotYet(err) || errors.Is(err, etcdclient.ErrLearnerPending) || etcdclient.Unanswered(err)
+	if errors.Is(err, rpctypes.ErrNotLeader) {
+		return true // another one leads since the look
+	}
+	again := apply.NotYet(err) || tooFewServe(err) || errors.Is(err, etcdclient.ErrLearnerPending) || etcdclient.Unanswered(err)
 	return again && (!m.o.OneTry || machine.Promotes(op))
 }
 
 // once says whether a hold that may clear is not waited for.
 func (m *Machine) once(why *machine.Hold) bool {
-	return m.o.OneTry && (why.Rule == machine.ClusterSilent || why.Rule == machine.LearnerPending)
+	return m.o.OneTry && (why.Rule == machine.ClusterSilent || why.Rule == machine.LearnerPending || why.Momentary)
 }
 
 // wait returns after d, or with the reason why ctx ended.

@@ -103,10 +103,18 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 	}
 	var mu sync.Mutex
 	lows, ids := []etcdversion.Version{}, map[cluster.ClusterID]bool{}
-	probe := func(ctx context.Context, urls []string) (cluster.Report, error) {
+	deaf := map[string]bool{}
+	// The daemon, which looks again all the time, gives a member half a second. Here
+	// one look decides, so that only who did not answer the last one gets less.
+	probe := func(brief context.Context, urls []string) (cluster.Report, error) {
+		ctx := ctx
+		if m.deaf[urls[0]] {
+			ctx = brief
+		}
 		report, err := m.report(ctx, urls)
 		mu.Lock()
 		defer mu.Unlock()
+		deaf[urls[0]] = err != nil
 		if err == nil {
 			ids[report.ClusterID] = true
 			if !report.Version.IsZero() {
@@ -120,7 +128,7 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 		Store: func(context.Context) observe.StoreAnswer { return observe.StoreAnswer{} },
 		Probe: probe,
 	}, cluster.Observation{Members: members})
-	m.known = clientURLs(members)
+	m.known, m.deaf = clientURLs(members), deaf
 	// A member that has not started, or is silent, is in the list all the same.
 	r.Answered, r.Members, r.Leader = true, members, obs.Leader
 	for i := range r.Members {
