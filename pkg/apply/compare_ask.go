@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdclient"
@@ -18,23 +19,32 @@ import (
 
 // A comparison is what was found.
 type comparison struct {
-	own       cluster.Digest
+	own       cluster.Voice
 	voters    int
 	agreement cluster.Agreement
 	unlike    []cluster.NodeName
+	// compacted is the last compaction of the member before its digest was made.
+	compacted cluster.Revision
+	// remade says that members made digests of a compaction anew.
+	remade bool
+	// took is how long members have read their databases.
+	took time.Duration
 }
 
-// collect asks the node's own member who the voters are, and all of them for
-// their digests. Nobody is made to read its database before so many answer that
-// a majority may be found.
+// collect asks the node's own member who the voters are, and then one after the
+// other for their digests, until a majority is found: a member that makes one
+// commits nothing meanwhile. The leader comes last. Nobody is made to read its
+// database before so many answer that a majority may be found.
 func (l *Local) collect(ctx context.Context, s nodestate.State, at cluster.Revision) (c comparison, err error) {
-	p, err := l.peer(s)
+	p, err := l.peer()
 	if err != nil {
 		return c, err
 	}
 	defer p.Close()
-	own := localURL(l.o.URLs.Peer[0], l.o.ListenAddress)
-	members, err := p.Members(ctx, own)
+	quick, cancel := context.WithTimeout(ctx, lastCompare/2)
+	defer cancel()
+	self := cluster.Seat{Name: l.o.Name, PeerURLs: []string{localURL(l.o.URLs.Peer[0], l.o.ListenAddress)}}
+	members, err := p.Members(quick, self.PeerURLs[0])
 	if err != nil {
 		return c, err
 	}
@@ -42,33 +52,69 @@ func (l *Local) collect(ctx context.Context, s nodestate.State, at cluster.Revis
 	if err != nil {
 		return c, err
 	}
-	c.voters = len(voters)
-	others := slices.DeleteFunc(voters, func(v cluster.Seat) bool { return v.Name == l.o.Name })
-	quick, cancel := context.WithTimeout(ctx, lastCompare/2)
-	defer cancel()
-	others = ask(others, func(v cluster.Seat) (cluster.Seat, error) {
-		return v, anyURL(v.PeerURLs, func(u string) error { return p.Serves(quick, u) })
-	})
-	if len(others)+1 < cluster.Quorum(c.voters) {
-		return c, refuse("%d of %d voters serve their peers", len(others)+1, c.voters)
+	if c.voters = len(voters); c.voters == 1 && counts {
+		c.agreement = cluster.Agrees // with nobody else
+		return c, nil
 	}
-	ctx, done := context.WithTimeout(ctx, digestTimeout)
-	defer done()
-	if c.own, err = p.HashKV(ctx, own, at); err != nil {
+	own := reachable(quick, p, []cluster.Seat{self})
+	others := reachable(quick, p, l.others(voters))
+	if len(own) == 0 || len(others)+1 < cluster.Quorum(c.voters) {
+		return c, refuse("%d of %d voters serve their peers", len(others)+len(own), c.voters)
+	}
+	began := time.Now()
+	defer func() { c.took = time.Since(began) }()
+	leader := l.leader(ctx, s, members)
+	err = own[0].digest(ctx, p, at)
+	others = inTurn(others, l.o.Name, leader())
+	if err != nil {
 		return c, err
 	}
-	if at == 0 && c.own.CompactRevision == c.own.Revision {
-		// Of this revision members keep the digest that the compaction made, of what
-		// there was before it, and tell that one.
-		if c.own, err = p.HashKV(ctx, own, c.own.Revision); err != nil {
-			return c, err
+	c.own, c.compacted, c.remade = own[0].Voice, own[0].compacted, own[0].remade(at)
+	if c.remade {
+		return c, nil
+	}
+	var voices []cluster.Voice
+	for _, o := range others {
+		// Those that do not have this revision yet are no voices, nor are those that
+		// have compacted it: both are asked again.
+		if o.digest(ctx, p, c.own.Revision) != nil {
+			continue
+		}
+		c.remade = c.remade || o.remade(at)
+		voices = append(voices, o.Voice)
+		c.agreement, c.unlike = cluster.Compare(c.voters, c.own, counts, voices)
+		if c.agreement == cluster.Agrees || c.agreement == cluster.Differs {
+			break
 		}
 	}
-	// Those that do not have this revision yet are no voices, nor are those that
-	// have compacted it: both are asked again.
-	voices := digests(ctx, p, others, c.own.Revision)
-	c.agreement, c.unlike = cluster.Compare(c.voters, c.own, counts, voices)
 	return c, nil
+}
+
+// others returns the voters on other nodes.
+func (l *Local) others(voters []cluster.Seat) []cluster.Seat {
+	return slices.DeleteFunc(slices.Clone(voters), func(v cluster.Seat) bool { return v.Name == l.o.Name })
+}
+
+// leader asks the node's own member whom it follows, and returns a function that
+// breaks that off and returns what is known, "" for nothing.
+func (l *Local) leader(ctx context.Context, s nodestate.State, members []cluster.Member) func() cluster.NodeName {
+	ctx, cancel := context.WithCancel(ctx)
+	answer := make(chan cluster.NodeName, 1)
+	go func() {
+		var name cluster.NodeName
+		if c, err := l.etcd(s); err == nil {
+			id, err := c.Leader(ctx)
+			i := slices.IndexFunc(members, func(m cluster.Member) bool { return m.ID == id })
+			if err == nil && i >= 0 {
+				name = members[i].Name
+			}
+		}
+		answer <- name
+	}()
+	return func() cluster.NodeName {
+		cancel()
+		return <-answer
+	}
 }
 
 // voters returns the voters of which a majority counts, by name, and whether this
@@ -95,38 +141,74 @@ func (l *Local) voters(s nodestate.State, told []cluster.Member) (voters []clust
 	return voters, slices.ContainsFunc(voters, func(v cluster.Seat) bool { return v.Name == l.o.Name }), nil
 }
 
-// alignedDigests asks members for their digests at the lowest revision of any.
-func alignedDigests(ctx context.Context, p *etcdclient.Peer, members []cluster.Seat) []cluster.Voice {
-	voices := digests(ctx, p, members, 0)
-	if len(voices) == 0 {
-		return nil
-	}
-	lowest := slices.MinFunc(voices, func(a, b cluster.Voice) int { return cmp.Compare(a.Revision, b.Revision) }).Revision
-	if !slices.ContainsFunc(voices, func(v cluster.Voice) bool { return v.Revision != lowest }) {
-		return voices
-	}
-	return digests(ctx, p, members, lowest)
+// An asked member serves its peers, and is asked for its digest.
+type asked struct {
+	cluster.Voice
+	urls []string
+	// compacted is the last compaction before its present revision.
+	compacted cluster.Revision
 }
 
-func digests(ctx context.Context, p *etcdclient.Peer, members []cluster.Seat, at cluster.Revision) []cluster.Voice {
-	return ask(members, func(m cluster.Seat) (v cluster.Voice, err error) {
-		v.Name = m.Name
-		err = anyURL(m.PeerURLs, func(u string) (err error) {
-			v.Digest, err = p.HashKV(ctx, u, at)
+// reachable returns the members that serve their peers, in their order.
+func reachable(ctx context.Context, p *etcdclient.Peer, members []cluster.Seat) []asked {
+	return ask(members, func(m cluster.Seat) (asked, error) {
+		a := asked{Voice: cluster.Voice{Name: m.Name}, urls: m.PeerURLs}
+		err := anyURL(m.PeerURLs, func(u string) (err error) {
+			a.Version, err = p.Version(ctx, u)
 			return err
 		})
-		return v, err
+		return a, err
 	})
 }
 
-// peer returns a client that shows the certificate of the node's member.
-func (l *Local) peer(s nodestate.State) (*etcdclient.Peer, error) {
-	if l.o.TLS == nil || s.Assigned == nil {
+// inTurn sorts members by name, beginning behind self, so that not everybody asks
+// the same one first. The leader comes last: what it does not commit, nobody does.
+func inTurn(members []asked, self, leader cluster.NodeName) []asked {
+	rank := func(a asked) int {
+		switch {
+		case a.Name == leader:
+			return 2
+		case a.Name < self:
+			return 1
+		}
+		return 0
+	}
+	return slices.SortedFunc(slices.Values(members), func(a, b asked) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// digest asks a member for its digest at a revision, zero for its present one.
+func (a *asked) digest(ctx context.Context, p *etcdclient.Peer, at cluster.Revision) error {
+	ctx, cancel := context.WithTimeout(ctx, digestTimeout)
+	defer cancel()
+	return anyURL(a.urls, func(u string) (err error) {
+		if a.Digest, err = p.HashKV(ctx, u, at); err != nil {
+			return err
+		}
+		a.compacted = a.CompactRevision
+		if at == 0 && a.CompactRevision == a.Revision {
+			// Of this revision members keep the digest that the compaction made, of what
+			// there was before it, and tell that one.
+			a.Digest, err = p.HashKV(ctx, u, a.Revision)
+		}
+		return err
+	})
+}
+
+// remade reports whether the digest at a compaction was made anew: one that the
+// compaction made and the member kept covers what there was before it.
+func (a *asked) remade(at cluster.Revision) bool { return at != 0 && a.CompactRevision == at }
+
+// peer returns a client that shows the certificate of the node's member, which
+// its start has issued.
+func (l *Local) peer() (*etcdclient.Peer, error) {
+	if l.o.TLS == nil {
 		return etcdclient.OpenPeer(nil), nil
 	}
-	files, err := l.o.TLS.Ensure(s.Assigned.Token, l.o.URLs)
-	if err != nil {
-		return nil, err
+	files := l.files.Load()
+	if files == nil {
+		return nil, refuse("the member has no certificate yet")
 	}
 	pair, err := tls.LoadX509KeyPair(files.Peer.Cert, files.Peer.Key)
 	if err != nil {

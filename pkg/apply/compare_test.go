@@ -30,6 +30,9 @@ const (
 	wrongValue = "THE-WRONG-VALUE"
 )
 
+// recheck is how long a difference must last in the tests.
+const recheck = 500 * time.Millisecond
+
 // A trio is a cluster of three hosts with a real etcd each.
 type trio struct {
 	t *testing.T
@@ -41,7 +44,7 @@ func newTrio(t *testing.T, bin etcdbin.Binaries) *trio {
 	c := &trio{t: t}
 	var voters []cluster.Seat
 	for _, name := range []cluster.NodeName{"a", "b", "c"} {
-		h := realHost(t, bin.Version, func(o *LocalOptions) { o.Name = name })
+		h := realHost(t, bin.Version, func(o *LocalOptions) { o.Name, o.recheck = name, recheck })
 		c.h = append(c.h, h)
 		voters = append(voters, cluster.Seat{Name: name, PeerURLs: h.o.URLs.Peer})
 	}
@@ -287,8 +290,10 @@ func TestAGoodMemberIsNotKeptDownByABadOne(t *testing.T) {
 		if _, err := c.client(c.h[0]).Compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil {
 			t.Fatal(err)
 		}
+		var k compaction
 		bad.eventually("a comparison at the compaction", func() bool {
-			return bad.compareCompacted(ctx, 0) == cluster.Revision(revision)
+			bad.compareCompacted(ctx, &k)
+			return k.done == cluster.Revision(revision)
 		})
 		bad.fenced("a and b")
 		c.right(c.h[0], c.h[1])

@@ -9,12 +9,14 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -82,6 +84,9 @@ type LocalOptions struct {
 	Restorer  Restorer
 	Inspector Inspector
 	Now       func() time.Time
+
+	// recheck is defaultRecheck, where no test has less time.
+	recheck time.Duration
 }
 
 // Local carries out operations on its own node.
@@ -97,14 +102,17 @@ type Local struct {
 	sizes    sizes
 	stager   stager
 	comparer comparer
-	reader   diskReader
-	watch    *hostfs.DiskWatch
+	// files is the key material of the member that was started last.
+	files  atomic.Pointer[etcdconf.TLS]
+	reader diskReader
+	watch  *hostfs.DiskWatch
 	// remembering is held while a report's ids are written to the disk.
 	remembering sync.Mutex
 }
 
 // NewLocal returns the executor of a node.
 func NewLocal(o LocalOptions) *Local {
+	o.recheck = cmp.Or(o.recheck, defaultRecheck)
 	l := &Local{o: o, turn: make(chan struct{}, 1), sizes: sizes{of: map[string]int64{}}}
 	l.watch = hostfs.NewDiskWatch(l.logDir, o.Now)
 	return l
@@ -203,7 +211,7 @@ func (l *Local) effect(ctx context.Context, order Order) error {
 	case *plan.ElectorsRecover:
 		return l.recoverElectors(ctx, op)
 	case *plan.DataSetAside:
-		return l.setAside(op)
+		return l.setAside(ctx, op)
 	case *plan.DataDiscard:
 		return l.discard(op)
 	case *plan.QuarantineSet:
@@ -288,6 +296,7 @@ func (l *Local) stop(ctx context.Context, op *plan.MemberStop) error {
 	if err != nil {
 		return err
 	}
+	l.comparer.end(ctx)
 	crashpoint.Hit("member-stop.before-signal")
 	err = l.o.Proc.Stop(ctx)
 	crashpoint.Hit("member-stop.after")
@@ -296,7 +305,7 @@ func (l *Local) stop(ctx context.Context, op *plan.MemberStop) error {
 
 // setAside moves the data and then clears the assignment. Killed in between,
 // the node has an assignment without data, which the same operation clears.
-func (l *Local) setAside(op *plan.DataSetAside) error {
+func (l *Local) setAside(ctx context.Context, op *plan.DataSetAside) error {
 	if l.o.Proc.Status().State != cluster.ProcessStopped {
 		return refuse("an etcd process runs")
 	}
@@ -318,6 +327,7 @@ func (l *Local) setAside(op *plan.DataSetAside) error {
 		}
 		crashpoint.Hit("data-set-aside.before-clear")
 	}
+	l.comparer.end(ctx)
 	err := l.o.State.Update(func(s *nodestate.State) error {
 		s.Assigned, s.Prepared, s.Peers = nil, nil, nil
 		s.MemberID, s.ClusterID, s.MemberToken, s.Founding = 0, 0, "", false

@@ -142,6 +142,7 @@ func (l *Local) leaveIncarnation(ctx context.Context, s nodestate.State, token c
 		}
 		crashpoint.Hit("restore-switch.before-signal")
 	}
+	l.comparer.end(ctx)
 	if err := l.o.Proc.StopWithin(ctx, switchGrace); err != nil {
 		return err
 	}

@@ -167,6 +167,7 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 		if m.TLS, err = l.o.TLS.Ensure(s.Assigned.Token, l.o.URLs); err != nil {
 			return fmt.Errorf("issue etcd's certificates: %w", err)
 		}
+		l.files.Store(m.TLS)
 	}
 	compared, err := etcdconf.Env(m)
 	if err != nil {
@@ -177,5 +178,5 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 	if err != nil {
 		return err
 	}
-	return l.o.Proc.Start(ctx, etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, Before: l.before(ctx, compared)})
+	return l.o.Proc.Start(ctx, etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, Before: l.before(compared)})
 }

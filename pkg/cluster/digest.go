@@ -1,5 +1,7 @@
 package cluster
 
+import "github.com/etcdadm/etcdadm/pkg/etcdversion"
+
 // A Digest stands for the keys of one member at one revision.
 type Digest struct {
 	// Hash covers the keys from CompactRevision to Revision. Members with the same
@@ -24,16 +26,19 @@ const (
 	Unsettled Agreement = iota
 	// Agrees: the member holds what a majority of the voters holds.
 	Agrees
-	// Differs: a majority of the voters agrees on other data than the member's.
+	// Differs: a majority of the voters, which run the member's version of etcd,
+	// agrees on other data than the member's.
 	Differs
 	// Disputed: the member's data differs from that of another one, and no majority
-	// says which is right.
+	// says which is right, or it runs another version.
 	Disputed
 )
 
-// A Voice is the digest of one voter.
+// A Voice is the digest of one member.
 type Voice struct {
 	Name NodeName
+	// Version is that of the etcd which made the digest.
+	Version etcdversion.Version
 	Digest
 }
 
@@ -41,12 +46,16 @@ type Voice struct {
 // answered. voters is the number of voters in the cluster; counts says whether the
 // member is one of them. It names those whose data is unlike the member's, in
 // the order of others.
-func Compare(voters int, own Digest, counts bool, others []Voice) (Agreement, []NodeName) {
+//
+// Digests of different versions of etcd that are equal are of equal data. Those
+// that are not prove nothing: what a digest covers has changed between patch
+// releases (etcd-io/etcd#18274).
+func Compare(voters int, own Voice, counts bool, others []Voice) (Agreement, []NodeName) {
 	alike := 0
 	if counts {
 		alike = 1
 	}
-	unlike := map[uint32]int{}
+	unlike := map[uint32]int{} // of the member's version
 	var names []NodeName
 	for _, o := range others {
 		switch {
@@ -54,7 +63,9 @@ func Compare(voters int, own Digest, counts bool, others []Voice) (Agreement, []
 		case own.Hash == o.Hash:
 			alike++
 		default:
-			unlike[o.Hash]++
+			if own.Version == o.Version {
+				unlike[o.Hash]++
+			}
 			names = append(names, o.Name)
 		}
 	}

@@ -3,13 +3,17 @@ package cluster
 import (
 	"slices"
 	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 )
 
 func TestCompare(t *testing.T) {
-	own := Digest{Hash: 1, Revision: 9, CompactRevision: 4}
+	v := etcdversion.Must("3.6.16")
 	voice := func(name NodeName, hash uint32) Voice {
-		return Voice{Name: name, Digest: Digest{Hash: hash, Revision: 9, CompactRevision: 4}}
+		return Voice{Name: name, Version: v, Digest: Digest{Hash: hash, Revision: 9, CompactRevision: 4}}
 	}
+	own := voice("a", 1)
+	patch := func(v Voice) Voice { v.Version.Patch--; return v }
 	later, compacted := voice("b", 2), voice("b", 2)
 	later.Revision, compacted.CompactRevision = 10, 5
 	for _, c := range []struct {
@@ -31,6 +35,9 @@ func TestCompare(t *testing.T) {
 		{name: "half of four is no majority", voters: 4, others: []Voice{voice("b", 2), voice("c", 2)}, want: Disputed, unlike: []NodeName{"b", "c"}},
 		{name: "another revision", voters: 3, others: []Voice{later}, want: Unsettled},
 		{name: "another compaction", voters: 3, others: []Voice{compacted}, want: Unsettled},
+		{name: "a majority of another patch release is unlike", voters: 3, others: []Voice{patch(voice("b", 2)), patch(voice("c", 2))}, want: Disputed, unlike: []NodeName{"b", "c"}},
+		{name: "half a majority is of another patch release", voters: 3, others: []Voice{voice("b", 2), patch(voice("c", 2))}, want: Disputed, unlike: []NodeName{"b", "c"}},
+		{name: "a majority of two patch releases is alike", voters: 3, others: []Voice{patch(voice("b", 1))}, want: Agrees},
 		{name: "a learner has no vote", voters: 3, learner: true, others: []Voice{voice("b", 1)}, want: Unsettled},
 		{name: "a learner like a majority", voters: 3, learner: true, others: []Voice{voice("b", 1), voice("c", 1)}, want: Agrees},
 		{name: "a learner unlike a majority", voters: 3, learner: true, others: []Voice{voice("b", 2), voice("c", 2)}, want: Differs, unlike: []NodeName{"b", "c"}},

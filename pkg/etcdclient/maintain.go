@@ -85,6 +85,16 @@ func (c *Client) HashKV(ctx context.Context, endpoint string, rev cluster.Revisi
 	return h, nil
 }
 
+// Leader returns the member that the first endpoint follows, zero where it has no
+// leader. It answers without asking others.
+func (c *Client) Leader(ctx context.Context) (cluster.MemberID, error) {
+	s, err := c.c.Status(ctx, c.endpoints[0])
+	if err != nil {
+		return 0, fmt.Errorf("status of %s: %w", c.endpoints[0], plain(err))
+	}
+	return cluster.MemberID(s.Leader), nil
+}
+
 // compactedTimeout bounds the question for the last compaction: etcd tells it at
 // once, and tells nothing where there was none.
 const compactedTimeout = time.Second

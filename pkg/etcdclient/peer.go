@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 )
 
 // A Peer asks members what etcd's members ask each other, at their peer URLs.
@@ -28,11 +29,21 @@ func OpenPeer(t *tls.Config) *Peer {
 // Close ends the connections.
 func (p *Peer) Close() { p.http.CloseIdleConnections() }
 
-// Serves reports, as an error, why the member at a peer URL does not serve its
-// peers: one that compares its data with theirs takes connections and does not.
-func (p *Peer) Serves(ctx context.Context, peerURL string) error {
-	_, err := p.get(ctx, peerURL, "/version", nil)
-	return err
+// Version returns the version of the member at a peer URL. An error is why the
+// member does not serve its peers: one that compares its data with theirs takes
+// connections and does not.
+func (p *Peer) Version(ctx context.Context, peerURL string) (etcdversion.Version, error) {
+	b, err := p.get(ctx, peerURL, "/version", nil)
+	if err != nil {
+		return etcdversion.Version{}, err
+	}
+	var r struct {
+		Server etcdversion.Version `json:"etcdserver"`
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		return etcdversion.Version{}, fmt.Errorf("version told by %s: %w", peerURL, err)
+	}
+	return r.Server, nil
 }
 
 // Members returns the member list as the member at a peer URL has it on its disk.

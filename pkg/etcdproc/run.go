@@ -1,6 +1,7 @@
 package etcdproc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -136,12 +137,9 @@ func (r *run) pause(d time.Duration) bool {
 // spawn starts the program. When it returns without error, the program itself
 // runs (the exec has succeeded).
 func (r *run) spawn() (*child, error) {
-	var more []string
-	if before := r.cfg.Before; before != nil {
-		var err error
-		if more, err = before(); err != nil {
-			return nil, fmt.Errorf("start etcd: %w", err)
-		}
+	more, err := r.before()
+	if err != nil {
+		return nil, fmt.Errorf("start etcd: %w", err)
 	}
 	out := &lineWriter{emit: r.s.board.line(r.s.opts.Log)}
 	cmd := &exec.Cmd{
@@ -171,6 +169,33 @@ func (r *run) spawn() (*child, error) {
 	}()
 	return c, nil
 }
+
+// before calls what is to be done before the start, which does not take place if
+// the process is to stop meanwhile.
+func (r *run) before() ([]string, error) {
+	if r.cfg.Before == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-r.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	more, err := r.cfg.Before(ctx)
+	select {
+	case <-r.stop:
+		return nil, errStopping
+	default:
+		return more, err
+	}
+}
+
+// errStopping is why a process that is to stop is not started.
+var errStopping = errors.New("it is to stop")
 
 // record writes the pid file. Where that is not possible (a full disk) the
 // process runs nevertheless: it still dies with the daemon, and etcd's own

@@ -66,8 +66,9 @@ type Config struct {
 	// Before, if there is one, is called before each start of the process, which
 	// does not take place if it fails. What it returns is added to Env for this
 	// start, and takes the place of what is there by the same name. Two Configs
-	// that differ only in it are equal.
-	Before func() ([]string, error)
+	// that differ only in it are equal. Its context ends when the process is to
+	// stop, and nothing is started then.
+	Before func(ctx context.Context) ([]string, error)
 }
 
 func (c Config) equal(d Config) bool {

@@ -239,7 +239,7 @@ func TestGarbageStopsAndStays(t *testing.T) {
 	for name, c := range map[string]struct{ file, content, want string }{
 		"ours is empty":             {ownName, "", "unexpected end"},
 		"ours is cut off":           {ownName, own[:20], "unexpected end"},
-		"ours is of a later format": {ownName, `{"format":2}`, "format 2"},
+		"ours is of a later format": {ownName, `{"format": 3}`, "format 3"},
 		"ours is something else":    {ownName, `{}`, "format 0"},
 		"ours makes no sense":       {ownName, `{"format":1,"state":{"founding":true}}`, "founding"},
 		"theirs is text":            {compatName, "hello, world", ""},

@@ -2,12 +2,8 @@ package nodestate
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,10 +21,6 @@ const (
 	compatName = "state"
 )
 
-// format is the number of the form of etcdadm.json. A reader refuses a higher
-// one: it would drop what it does not know, which may be a promise.
-const format = 1
-
 // A CorruptError is returned by [Open] and [Read] when a file in the data
 // directory cannot be understood. Nothing has been changed then.
 type CorruptError struct {
@@ -41,24 +33,6 @@ func (e *CorruptError) Error() string {
 }
 
 func (e *CorruptError) Unwrap() error { return e.Err }
-
-// record is the content of etcdadm.json.
-type record struct {
-	Format int   `json:"format"`
-	State  State `json:"state"`
-	// Nodes is what the existing etcd-manager wrote about the nodes when its
-	// state was taken over, to be written back to the file state.
-	Nodes []etcdNode `json:"nodes,omitempty"`
-	// Written holds the SHA-256 of each content that the file state can have
-	// without anybody else having written it.
-	Written []string `json:"written"`
-}
-
-// encode returns the content of etcdadm.json.
-func (r record) encode() ([]byte, error) {
-	b, err := json.MarshalIndent(r, "", "  ")
-	return append(b, '\n'), err
-}
 
 // A File is the memory of a node, on its disk. It is safe for concurrent use.
 type File struct {
@@ -271,7 +245,7 @@ func (f *File) save(next State) error {
 // writeOwn writes etcdadm.json, unless it has that content already. state has
 // the digest now, or will have it, or still one of those in maybe.
 func (f *File) writeOwn(s State, now string) error {
-	r := record{Format: format, State: s, Nodes: f.nodes, Written: []string{now}}
+	r := record{Format: formatOf(s), State: s, Nodes: f.nodes, Written: []string{now}}
 	for _, d := range f.maybe {
 		if d != now {
 			r.Written = append(r.Written, d)
@@ -297,67 +271,4 @@ func (f *File) remember(d string) {
 	if !slices.Contains(f.maybe, d) {
 		f.maybe = append(f.maybe, d)
 	}
-}
-
-// loaded is what the two files say together.
-type loaded struct {
-	state State
-	nodes []etcdNode
-	own   []byte
-	maybe []string
-}
-
-func load(dir string) (loaded, error) {
-	own, ownThere, err := readFile(filepath.Join(dir, ownName))
-	if err != nil {
-		return loaded{}, err
-	}
-	compat, compatThere, err := readFile(filepath.Join(dir, compatName))
-	if err != nil {
-		return loaded{}, err
-	}
-	l := loaded{own: own}
-	var r record
-	if ownThere {
-		if r, err = parseOwn(own); err != nil {
-			return loaded{}, &CorruptError{Path: filepath.Join(dir, ownName), Err: err}
-		}
-		l.state, l.nodes = r.State, r.Nodes
-	}
-	if !compatThere {
-		return l, nil
-	}
-	l.maybe = []string{digest(compat)}
-	if slices.Contains(r.Written, digest(compat)) {
-		return l, nil
-	}
-	l.state, l.nodes, err = adopt(r.State, compat)
-	if err != nil {
-		return loaded{}, &CorruptError{Path: filepath.Join(dir, compatName), Err: err}
-	}
-	return l, nil
-}
-
-func parseOwn(b []byte) (record, error) {
-	var r record
-	if err := json.Unmarshal(b, &r); err != nil {
-		return record{}, err
-	}
-	if r.Format < 1 || r.Format > format {
-		return record{}, fmt.Errorf("it has format %d, this program knows 1 to %d", r.Format, format)
-	}
-	return r, r.State.check()
-}
-
-func readFile(path string) (b []byte, there bool, err error) {
-	b, err = os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
-	}
-	return b, err == nil, err
-}
-
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }
