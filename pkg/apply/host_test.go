@@ -29,6 +29,7 @@ var (
 	cutOff   = etcdversion.Must("3.6.4")  // the first time, begins a log and ends; then as writes
 	dataless = etcdversion.Must("3.6.1")  // stays, and writes nothing
 	dies     = etcdversion.Must("3.6.2")  // ends at once
+	refuses  = etcdversion.Must("3.6.5")  // as writes, where it is not to compare itself with its peers
 	absent   = etcdversion.Must("3.6.3")  // there are no binaries of it
 )
 
@@ -41,6 +42,7 @@ var scripts = map[etcdversion.Version]string{
 	newer:    founds,
 	cutOff:   `if [ -e again ]; then [ -e "$ETCD_DATA_DIR/member" ] || ` + founds + `; exec sleep 600; fi; : >again; mkdir -p "$ETCD_DATA_DIR/member/wal" && : >"$ETCD_DATA_DIR/member/wal/0.wal"; exit 3`,
 	dataless: `exec sleep 600`,
+	refuses:  `if env | grep -q InitialCorruptCheck=true; then echo found data inconsistency with peers; exit 1; fi; ` + founds,
 	dies:     `echo no luck; exit 3`,
 }
 

@@ -83,6 +83,9 @@ func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluste
 			s.MemberID, s.ClusterID, s.MemberToken = 0, 0, ""
 		}
 		s.Assigned.Version, s.Assigned.Stopped = op.Version, false
+		if op.AcceptData != 0 {
+			s.Differs = nil
+		}
 		s.Founding = op.Mode == plan.StartNew
 		if !s.Founding {
 			s.Prepared = nil
@@ -98,6 +101,12 @@ func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluste
 	if restored {
 		crashpoint.Hit("member-start.before-adopt")
 		if err := nodestate.Adopt(l.o.DataDir, op.Token); err != nil {
+			return err
+		}
+	}
+	if op.AcceptData != 0 && differs(s) != "" {
+		// It is kept from starting, with longer and longer pauses.
+		if err := l.o.Proc.Stop(ctx); err != nil {
 			return err
 		}
 	}
@@ -119,6 +128,8 @@ func (l *Local) mayStart(op *plan.MemberStart, s nodestate.State) error {
 		return refuse("the node is assigned to incarnation %s", s.Assigned.Token)
 	case disk.State == cluster.DiskData && s.Assigned == nil:
 		return refuse("the disk holds data that no state file tells of")
+	case op.AcceptData != 0 && disk.MemberID != op.AcceptData:
+		return &plan.StaleError{Want: "data of member " + op.AcceptData.String(), Got: disk.MemberID.String()}
 	case disk.State == cluster.DiskData:
 		return nil
 	}

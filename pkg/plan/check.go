@@ -281,6 +281,9 @@ func (c checker) start(op *MemberStart) error {
 	if n.Disk.State == cluster.DiskData && n.Assigned != nil && n.Assigned.Version != op.Version {
 		return unsafe("version", "%s runs etcd %s, and this release does not change versions", op.Node, n.Assigned.Version)
 	}
+	if op.AcceptData != 0 && n.Disk.MemberID != op.AcceptData {
+		return &StaleError{Want: "data of member " + op.AcceptData.String(), Got: n.Disk.MemberID.String()}
+	}
 	m, member := c.hosted(n)
 	switch op.Mode {
 	case StartNew:

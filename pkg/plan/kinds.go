@@ -270,6 +270,7 @@ var optional = map[string]bool{
 	"data set-aside expect-member-id": true,
 	"data set-aside token":            true,
 	"member start peer":               true,
+	"member start accept-data":        true,
 	"endpoints write entry":           true,
 	"electors write expect":           true,
 	"electors recover expect":         true,

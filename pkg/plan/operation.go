@@ -119,6 +119,9 @@ type MemberStart struct {
 	Mode    StartMode           `flag:"mode" doc:"new (founding voter), join (fresh learner) or restart (own data on disk)"`
 	Version etcdversion.Version `flag:"version" doc:"etcd version to run"`
 	Peers   []cluster.Seat      `flag:"peer" doc:"member of the cluster, NAME=PEER-URL,PEER-URL (repeated)"`
+	// AcceptData is for a person: it forgets what a comparison found against the
+	// member's data. The member is compared anew.
+	AcceptData cluster.MemberID `flag:"accept-data" doc:"start the member with this id although its data was found to differ from that of the others; it is compared anew"`
 }
 
 // MemberStop stops a node's etcd process and keeps it stopped.

@@ -227,6 +227,9 @@ func (w *world) start(op *MemberStart) {
 	n.Prepared = nil
 	n.Assigned = &cluster.Assigned{Token: op.Token, Version: op.Version, Quarantined: restored}
 	n.Process = cluster.Process{State: cluster.ProcessRunning, Version: op.Version, Since: w.At}
+	if op.AcceptData != 0 {
+		n.Differs = ""
+	}
 	if n.Electors.Token != op.Token {
 		n.Electors = cluster.Electors{Token: op.Token, Term: w.Electors.Term, Seq: w.Electors.Seq, Names: w.Electors.Names}
 	}
