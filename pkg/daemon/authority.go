@@ -2,13 +2,14 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"sync"
-	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/lease"
+	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/rpc"
 	"github.com/etcdadm/etcdadm/pkg/rpc/election"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -23,8 +24,12 @@ type authority struct {
 	// ask asks a node for its standing. others are the nodes that seem to be there.
 	ask    func(ctx context.Context, node cluster.NodeName) (lease.Standing, error)
 	others func() []cluster.NodeName
-	// records reads the control store.
-	records func(ctx context.Context) (store.View, error)
+	// records reads the control store, published what the last coordinator wrote
+	// there of the electors.
+	records   func(ctx context.Context) (store.View, error)
+	published func(ctx context.Context) (cluster.Electors, error)
+	// hasData reports whether the node has data of a member.
+	hasData func() bool
 }
 
 // maxAsked bounds whom one order makes a node ask.
@@ -41,28 +46,68 @@ func (a *authority) holds(ctx context.Context, e rpc.Execution) error {
 	if claim.Grants(own) {
 		return nil
 	}
-	ask := claim.Ask(own.Electors)
-	if len(own.Electors.Names) == 0 {
-		// A node that knows no electors asks everybody: if others are the electors,
-		// they say so.
-		ask = append(ask, a.others()...)
-		slices.Sort(ask)
-		ask = slices.Compact(ask)
+	evidence := lease.Evidence{Own: own, Answers: map[cluster.NodeName]lease.Standing{a.self: own}}
+	unknown := len(own.Electors.Names) == 0
+	var others []cluster.NodeName
+	if unknown || own.Electors.Token != claim.Electors.Token {
+		a.consult(ctx, &evidence)
+		// If others are the electors, they say so.
+		others = a.others()
 	}
-	var newest cluster.Token
-	if len(own.Electors.Names) > 0 && own.Electors.Token != claim.Electors.Token {
-		view, err := a.records(ctx)
-		if err == nil && view.IncarnationsErr == nil && len(view.Incarnations) > 0 {
-			newest = view.Incarnations[len(view.Incarnations)-1].Token
-		}
+	a.gather(ctx, claim, &evidence, others)
+	err = claim.Proven(evidence)
+	if err == nil && unknown && evidence.Newest == "" {
+		err = a.harmless(e.Operation)
 	}
-	answers := a.standings(ctx, ask[:min(len(ask), maxAsked)])
-	answers[a.self] = own
-	if err := claim.Proven(own.Electors, newest, answers); err != nil {
+	if err != nil {
 		return &rpc.Error{
 			Kind: rpc.Refused, Text: fmt.Sprintf("%s gave an order in term %d without the lease: %v", e.Holder, e.Term, err),
 			Hint: "only who holds the coordinator's lease gives orders: an elector's daemon, or a person with an operator's certificate",
 		}
+	}
+	return nil
+}
+
+// consult adds what the store says of the present incarnation, if it answers.
+func (a *authority) consult(ctx context.Context, e *lease.Evidence) {
+	view, err := a.records(ctx)
+	if err != nil || view.IncarnationsErr != nil || len(view.Incarnations) == 0 {
+		return
+	}
+	newest := view.Incarnations[len(view.Incarnations)-1]
+	e.Newest, e.Founders = newest.Token, cluster.SeatNames(newest.Voters)
+	if electors, err := a.published(ctx); err == nil && electors.Token == newest.Token {
+		e.Electors = electors.Names
+	}
+}
+
+// gather asks whom the claim calls for, and then those of whom the answers tell.
+func (a *authority) gather(ctx context.Context, c lease.Claim, e *lease.Evidence, others []cluster.NodeName) {
+	asked := map[cluster.NodeName]bool{a.self: true}
+	for range lease.AskRounds {
+		var list []cluster.NodeName
+		for _, n := range append(c.Ask(*e), others...) {
+			if !asked[n] && len(asked) < maxAsked {
+				asked[n] = true
+				list = append(list, n)
+			}
+		}
+		if len(list) == 0 {
+			return
+		}
+		maps.Copy(e.Answers, a.standings(ctx, list))
+	}
+}
+
+// harmless reports why a node does not carry out an order of electors on which
+// neither a record of its own nor the store has a word: who gives it may have
+// made them up, so data is not touched.
+func (a *authority) harmless(op plan.Operation) error {
+	if _, ok := op.(*plan.EndpointsWrite); ok {
+		return nil
+	}
+	if _, discards := op.(*plan.DataDiscard); discards || a.hasData() {
+		return errors.New("this node has data but no elector record, and its store does not say who the electors are")
 	}
 	return nil
 }
@@ -89,34 +134,4 @@ func (a *authority) standings(ctx context.Context, nodes []cluster.NodeName) map
 	}
 	wg.Wait()
 	return answers
-}
-
-// A recordsCache reads the store at most once in a while: who may send orders
-// must not make this node send requests without end.
-type recordsCache struct {
-	read func(ctx context.Context) (store.View, error)
-	now  func() time.Time
-
-	mu   sync.Mutex
-	at   time.Time
-	view store.View
-	err  error
-}
-
-const (
-	recordsEvery   = 500 * time.Millisecond
-	recordsTimeout = 3 * time.Second
-)
-
-func (c *recordsCache) get(ctx context.Context) (store.View, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.at.IsZero() && c.now().Sub(c.at) < recordsEvery {
-		return c.view, c.err
-	}
-	ctx, cancel := context.WithTimeout(ctx, recordsTimeout)
-	defer cancel()
-	c.view, c.err = c.read(ctx)
-	c.at = c.now()
-	return c.view, c.err
 }

@@ -58,6 +58,14 @@ func (s *site) aside() string {
 	return dir
 }
 
+// madeUp is an order of a stranger by electors of its own making, who confirm it.
+func (s *site) madeUp(record cluster.Electors) rpc.Execution {
+	e := order(1000, "stranger", discardA)
+	e.Electors = record
+	s.standings["stranger"] = lease.Standing{Term: 1000, Holder: "stranger", Remaining: time.Second, Electors: record}
+	return e
+}
+
 func obey(s *site, e rpc.Execution) error {
 	_, err := handler{s.node}.Execute(s.t.Context(), rpc.Caller{Name: e.Holder, Role: rpc.RoleNode, Authenticated: true}, e)
 	return err
@@ -119,6 +127,44 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 		{"another's lease", func(s *site) rpc.Execution {
 			s.confirmed(5, "b", "b", "c", "d")
 			return s.signed(5, "c", discardA)
+		}},
+		{"in an incarnation made up, to a node that knows no electors", func(s *site) rpc.Execution {
+			s.confirmed(5, "b", "b", "c", "d")
+			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
+			return s.madeUp(electors("t9", 2, "stranger"))
+		}},
+		{"the same, whose store is away", func(s *site) rpc.Execution {
+			s.confirmed(5, "b", "b", "c", "d")
+			s.viewErr = errors.New("the store is away")
+			return s.madeUp(electors("t9", 2, "stranger"))
+		}},
+		{"with electors made up, where nobody answers that the store tells of", func(s *site) rpc.Execution {
+			s.confirmed(5, "b")
+			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
+			s.published = electors("t1", 1, "b", "c", "d")
+			delete(s.standings, "b")
+			return s.madeUp(electors("t1", 1000, "stranger"))
+		}},
+		{"to a node without a record that nobody answers but the stranger", func(s *site) rpc.Execution {
+			s.confirmed(5, "b")
+			s.viewErr = errors.New("the store is away")
+			delete(s.standings, "b")
+			return s.madeUp(electors("t1", 1000, "stranger"))
+		}},
+		{"to a node that does not know all of the electors", func(s *site) rpc.Execution {
+			s.confirmed(5, "b", "b", "c", "d", "e")
+			s.elector("a", "b", "c")
+			return s.madeUp(electors("t1", 1000, "stranger"))
+		}},
+		{"to a node that others have left", func(s *site) rpc.Execution {
+			s.confirmed(5, "b", "b", "c")
+			for n, x := range s.standings {
+				x.Electors.Token = "t2"
+				s.standings[n] = x
+			}
+			s.elector("a", "b", "c")
+			s.viewErr = errors.New("the store is away")
+			return s.madeUp(electors("t3", 1, "stranger"))
 		}},
 		{"no electors at all", func(*site) rpc.Execution { return order(5, "b", discardA) }},
 	} {
@@ -195,7 +241,14 @@ func TestWhoHasTheLeaseIsObeyed(t *testing.T) {
 		{"of a node that knows no electors", func(s *site) rpc.Execution {
 			s.confirmed(5, "b", "b", "c", "d")
 			delete(s.standings, "d")
+			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
 			return s.signed(5, "b", discardA)
+		}},
+		{"of a node that knows no electors, and whose store knows those before", func(s *site) rpc.Execution {
+			s.confirmed(5, "d", "c", "d", "e")
+			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
+			s.published = electors("t1", 1, "b", "c", "d")
+			return s.signed(5, "d", discardA)
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,6 +41,10 @@ type site struct {
 	standings map[cluster.NodeName]lease.Standing
 	view      store.View
 	viewErr   error
+	// published are the electors in the store, asked whom the node has asked.
+	published cluster.Electors
+	mu        sync.Mutex
+	asked     []cluster.NodeName
 	// kept is what goes to the store of the orders.
 	kept []store.HistoryEntry
 }
@@ -63,12 +68,17 @@ func newSite(t *testing.T) *site {
 	s.authority = &authority{
 		self: "a", voter: voter, others: func() []cluster.NodeName { return slices.Collect(maps.Keys(s.standings)) },
 		ask: func(_ context.Context, n cluster.NodeName) (lease.Standing, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.asked = append(s.asked, n)
 			if x, ok := s.standings[n]; ok {
 				return x, nil
 			}
 			return lease.Standing{}, errors.New("no answer")
 		},
-		records: func(context.Context) (store.View, error) { return s.view, s.viewErr },
+		records:   func(context.Context) (store.View, error) { return s.view, s.viewErr },
+		published: func(context.Context) (cluster.Electors, error) { return s.published, s.viewErr },
+		hasData:   func() bool { return nodestate.Disk(s.dir, state.State()).State != cluster.DiskEmpty },
 	}
 	t.Cleanup(func() {
 		must(t, s.local.Close(context.Background()))

@@ -313,6 +313,22 @@ func previous(ctx context.Context, s *store.Store, now time.Time) cluster.Observ
 	return fleet.Remembered(r.Observation, r.Term, now)
 }
 
+// publishedElectors reads who the electors were by what the last coordinator
+// published.
+func (d *Daemon) publishedElectors(ctx context.Context) (cluster.Electors, error) {
+	b, err := d.store.Status(ctx)
+	if err != nil {
+		return cluster.Electors{}, err
+	}
+	var r struct {
+		Observation struct {
+			Electors cluster.Electors `json:"electors"`
+		} `json:"observation"`
+	}
+	err = json.Unmarshal(b, &r)
+	return r.Observation.Electors, err
+}
+
 // changed has the next look see what an operation has changed in the store.
 func changed(view *fleet.StoreView, done reconcile.Done) {
 	if !changesStore(done.Line) {

@@ -214,9 +214,12 @@ func (d *Daemon) openFleet(context.Context) error {
 	d.onClose(func(context.Context) { d.fleet.Lease().Close() })
 	d.pub = newPublisher(d.name, d.store, d.log, d.now)
 	d.node.orders = &orderBook{log: d.log, now: d.now, keep: d.pub.order}
-	records := recordsCache{read: d.store.Poll, now: d.now}
+	records := cached[store.View]{read: d.store.Poll, now: d.now, other: d.view.Heard}
+	published := cached[cluster.Electors]{read: d.publishedElectors, now: d.now}
 	d.node.authority = &authority{
-		self: d.name, voter: d.node.voter, ask: d.askStanding, others: d.crowd.alive, records: records.get,
+		self: d.name, voter: d.node.voter, ask: d.askStanding, others: d.crowd.alive,
+		records: records.get, published: published.get,
+		hasData: func() bool { return nodestate.Disk(d.c.DataDir, d.state.State()).State != cluster.DiskEmpty },
 	}
 	status := d.proc.Status
 	d.nums = newMetrics(d.store.Requests,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
@@ -46,6 +47,24 @@ type StoreView struct {
 	asking *task[cluster.Source]
 	// waited is when a store that fails was last given all the time it wanted.
 	waited time.Time
+	// last is what the store said last. It is read without the lock, which is held
+	// while a look waits.
+	last atomic.Pointer[heard]
+}
+
+// heard is what a poll said that began at that time.
+type heard struct {
+	view  store.View
+	began time.Time
+}
+
+// Heard returns what the store said last, and when the poll began that said so;
+// the zero time for never. It does not wait.
+func (v *StoreView) Heard() (store.View, time.Time) {
+	if h := v.last.Load(); h != nil {
+		return h.view, h.began
+	}
+	return store.View{}, time.Time{}
 }
 
 // NewStoreView returns a view that reads the store at most once in every.
@@ -221,7 +240,14 @@ func (v *StoreView) ask(ctx context.Context) (store.View, error) {
 	}
 	if v.poll == nil {
 		v.stale = false
-		v.poll = begin(ctx, v.quit, pollTime, v.store.Poll)
+		began := v.now()
+		v.poll = begin(ctx, v.quit, pollTime, func(ctx context.Context) (store.View, error) {
+			view, err := v.store.Poll(ctx)
+			if err == nil {
+				v.last.Store(&heard{view, began})
+			}
+			return view, err
+		})
 	}
 	if !v.poll.over(ctx) {
 		return store.View{}, errLate

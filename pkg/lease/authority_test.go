@@ -35,38 +35,75 @@ func join(maps ...map[cluster.NodeName]Standing) map[cluster.NodeName]Standing {
 	return all
 }
 
+// heard adds what those answer that a node asks for a claim; self is the node,
+// others are those that it asks anyway.
+func heard(c Claim, e Evidence, self string, all map[cluster.NodeName]Standing, others ...cluster.NodeName) Evidence {
+	e.Answers = map[cluster.NodeName]Standing{}
+	if self != "" {
+		e.Answers[cluster.NodeName(self)] = e.Own
+	}
+	for range AskRounds {
+		for _, n := range append(c.Ask(e), others...) {
+			if s, ok := all[n]; ok {
+				e.Answers[n] = s
+			}
+		}
+	}
+	return e
+}
+
 func TestWhatProvesAClaim(t *testing.T) {
+	none := cluster.Electors{}
 	abc, xyz := rec("t1", 5, 0, "a", "b", "c"), rec("t1", 1000, 0, "x", "y", "z")
-	moved := rec("t1", 5, 1, "b", "c", "d")
-	other := rec("t2", 1, 0, "x", "y", "z")
+	moved, grown := rec("t1", 5, 1, "b", "c", "d"), rec("t1", 5, 1, "a", "b", "c", "d")
+	other, abx := rec("t2", 1, 0, "x", "y", "z"), rec("t2", 1, 0, "a", "b", "x")
+	mine, t9 := rec("t1", 1000, 0, "x"), rec("t9", 1, 0, "x")
+	list := func(names ...cluster.NodeName) []cluster.NodeName { return names }
 	for _, tc := range []struct {
 		name    string
 		claimed cluster.Electors
 		own     cluster.Electors
-		newest  cluster.Token
+		store   Evidence
+		others  []cluster.NodeName
 		answers map[cluster.NodeName]Standing
 		proven  bool
 	}{
-		{"a majority of the known electors", abc, abc, "", stands(abc, "a", "b c"), true},
-		{"one of them", abc, abc, "", stands(abc, "a b", "c"), false},
-		{"all of electors made up", xyz, abc, "", stands(xyz, "", "x y z"), false},
-		{"the same, where the known ones say otherwise", xyz, abc, "", join(stands(abc, "a b c", ""), stands(xyz, "", "x y z")), false},
-		{"electors that came later, as one of the known says", moved, abc, "", join(stands(abc, "a", ""), stands(moved, "b", "c d")), true},
-		{"the same, with one vote", moved, abc, "", join(stands(abc, "a", ""), stands(moved, "b c", "d")), false},
-		{"electors made up, to a node that is behind", xyz, abc, "", join(stands(moved, "b c d", ""), stands(xyz, "", "x y z")), false},
-		{"the newest incarnation", other, abc, "t2", join(stands(abc, "a b c", ""), stands(other, "", "x y")), true},
-		{"another incarnation", other, abc, "t1", join(stands(abc, "a b c", ""), stands(other, "", "x y")), false},
-		{"another incarnation, and the store does not answer", other, abc, "", stands(other, "", "x y"), false},
-		{"another incarnation, to which most have gone", rec("t2", 1, 0, "a", "b", "x"), abc, "", stands(rec("t2", 1, 0, "a", "b", "x"), "", "a b"), true},
-		{"no electors are known", abc, cluster.Electors{}, "", stands(abc, "", "a b"), true},
-		{"no electors are known, and others are", xyz, cluster.Electors{}, "", join(stands(abc, "a b", ""), stands(xyz, "", "x y z")), false},
-		{"no electors are known, and an old record is about", moved, cluster.Electors{}, "", join(stands(abc, "a", ""), stands(moved, "", "b c d")), true},
-		{"votes of another incarnation", abc, abc, "", stands(rec("t0", 5, 0, "a", "b", "c"), "", "a b c"), false},
-		{"no names", rec("t1", 5, 0), abc, "", nil, false},
-		{"names out of order", rec("t1", 5, 0, "b", "a", "c"), cluster.Electors{}, "", stands(abc, "", "a b c"), false},
+		{"a majority of the known electors", abc, abc, Evidence{}, nil, stands(abc, "a", "b c"), true},
+		{"one of them", abc, abc, Evidence{}, nil, stands(abc, "a b", "c"), false},
+		{"all of electors made up", xyz, abc, Evidence{}, nil, stands(xyz, "", "x y z"), false},
+		{"the same, where the known ones say otherwise", xyz, abc, Evidence{}, nil, join(stands(abc, "a b c", ""), stands(xyz, "", "x y z")), false},
+		{"electors that came later, as one of the known says", moved, abc, Evidence{}, nil, join(stands(abc, "a", ""), stands(moved, "b", "c d")), true},
+		{"electors of a change under way", moved, abc, Evidence{}, nil, join(stands(abc, "a", ""), stands(rec("t1", 5, 2, "b", "c", "d", "e"), "", "b c d e")), true},
+		{"the same, with one vote", moved, abc, Evidence{}, nil, join(stands(abc, "a", ""), stands(moved, "b c", "d")), false},
+		{"electors made up, to a node that is behind", xyz, abc, Evidence{}, nil, join(stands(moved, "b c d", ""), stands(xyz, "", "x y z")), false},
+		{"the same, to one that does not know them all", mine, abc, Evidence{}, nil, join(stands(grown, "a b d", ""), stands(mine, "", "x")), false},
+		{"the same, of whom one is away", mine, abc, Evidence{}, nil, join(stands(grown, "a b", ""), stands(mine, "", "x")), false},
+		{"electors that only those tell of who came later", rec("t1", 6, 0, "d", "e"), abc, Evidence{}, nil, join(stands(rec("t1", 5, 1, "c", "d"), "c", ""), stands(rec("t1", 6, 0, "d", "e"), "", "d e")), true},
+
+		{"the newest incarnation", other, abc, Evidence{Newest: "t2"}, nil, join(stands(abc, "a b c", ""), stands(other, "", "x y")), true},
+		{"another incarnation", other, abc, Evidence{Newest: "t1"}, nil, join(stands(abc, "a b c", ""), stands(other, "", "x y")), false},
+		{"another incarnation, and the store does not answer", other, abc, Evidence{}, nil, stands(other, "", "x y"), false},
+		{"another incarnation, to which most have gone", abx, abc, Evidence{}, nil, stands(abx, "", "a b"), true},
+		{"one made up, while most have gone to another", t9, abc, Evidence{}, nil, join(stands(abx, "a b x", ""), stands(t9, "", "x")), false},
+		{"electors made up of the newest incarnation", rec("t2", 9, 0, "s"), abc, Evidence{Newest: "t2", Founders: list("a", "b", "x")}, nil, join(stands(abx, "a b x", ""), stands(rec("t2", 9, 0, "s"), "", "s")), false},
+		{"the same, and those published do not answer", rec("t2", 9, 0, "s"), abc, Evidence{Newest: "t2", Electors: list("a", "b", "x")}, nil, stands(rec("t2", 9, 0, "s"), "", "s"), false},
+
+		{"no electors are known", abc, none, Evidence{}, nil, stands(abc, "", "a b"), true},
+		{"no electors are known, and others are", xyz, none, Evidence{}, list("a", "b"), join(stands(abc, "a b", ""), stands(xyz, "", "x y z")), false},
+		{"the same, of another incarnation", t9, none, Evidence{}, list("a"), join(stands(abc, "a b", ""), stands(t9, "", "x")), false},
+		{"the same, and the store tells of it", t9, none, Evidence{Newest: "t1"}, nil, stands(t9, "", "x"), false},
+		{"the same, in the incarnation of the store", mine, none, Evidence{Newest: "t1", Electors: list("a", "b", "c")}, nil, stands(mine, "", "x"), false},
+		{"those of the store, which have moved on", moved, none, Evidence{Newest: "t1", Electors: list("a", "b", "c")}, nil, stands(moved, "", "b c d"), true},
+		{"those after the ones that founded", rec("t1", 9, 0, "e", "f", "g"), none, Evidence{Newest: "t1", Founders: list("a", "b", "c")}, nil, join(stands(abc, "a", ""), stands(rec("t1", 9, 0, "e", "f", "g"), "", "e f g")), true},
+		{"no electors are known, and an old record is about", moved, none, Evidence{}, list("a"), join(stands(abc, "a", ""), stands(moved, "", "b c d")), true},
+		{"votes of another incarnation", abc, abc, Evidence{}, nil, stands(rec("t0", 5, 0, "a", "b", "c"), "", "a b c"), false},
+		{"no names", rec("t1", 5, 0), abc, Evidence{}, nil, nil, false},
+		{"names out of order", rec("t1", 5, 0, "b", "a", "c"), none, Evidence{}, nil, stands(abc, "", "a b c"), false},
 	} {
 		c := Claim{Holder: "x", Term: 7, Electors: tc.claimed}
-		if err := c.Proven(tc.own, tc.newest, tc.answers); (err == nil) != tc.proven {
+		e := tc.store
+		e.Own.Electors = tc.own
+		if err := c.Proven(heard(c, e, "", tc.answers, tc.others...)); (err == nil) != tc.proven {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}
@@ -75,8 +112,34 @@ func TestWhatProvesAClaim(t *testing.T) {
 		many.Names = append(many.Names, cluster.NodeName(rune('A'+i)))
 	}
 	c := Claim{Holder: "x", Term: 7, Electors: many}
-	if err := c.Proven(cluster.Electors{}, "", nil); err == nil || c.Ask(abc) != nil {
-		t.Errorf("a claim with %d electors: %v, it asks %v", len(many.Names), err, c.Ask(abc))
+	if err := c.Proven(Evidence{}); err == nil || c.Ask(Evidence{Own: Standing{Electors: abc}}) != nil {
+		t.Errorf("a claim with %d electors: %v", len(many.Names), err)
+	}
+}
+
+// Somebody who is believed for want of anybody else cannot name a term that
+// leaves the node behind for ever.
+func TestTheFirstTermIsNearThoseThatWereSeen(t *testing.T) {
+	mine := rec("t1", 1, 0, "x")
+	for _, tc := range []struct {
+		term, own, other cluster.Term
+		proven           bool
+	}{
+		{7, 0, 0, true},
+		{1 << 28, 0, 0, true},
+		{MaxTerm, 0, 0, false},
+		{1 << 40, 0, 1 << 27, false},
+		{1 << 40, 1 << 40, 0, true},
+		{1 << 29, 0, 1 << 28, true},
+	} {
+		c := Claim{Holder: "x", Term: tc.term, Electors: mine}
+		e := Evidence{Own: Standing{Seen: tc.own}}
+		all := map[cluster.NodeName]Standing{
+			"x": {Term: tc.term, Holder: "x", Remaining: time.Second, Seen: tc.term, Electors: mine}, "s": {Seen: tc.other},
+		}
+		if err := c.Proven(heard(c, e, "", all, "s")); (err == nil) != tc.proven {
+			t.Errorf("term %d, after %d here and %d there: %v", tc.term, tc.own, tc.other, err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -32,6 +33,9 @@ type Voter struct {
 	// disk may hang, and those who wait have deadlines.
 	turn chan struct{}
 	g    lease.Grantor
+	// said is g as it was when the disk had it last. It is read without a turn: a
+	// disk that is slow does not keep others from what has been promised.
+	said atomic.Pointer[lease.Grantor]
 }
 
 // NewVoter returns the voter of a daemon that starts now. For one
@@ -40,7 +44,15 @@ func NewVoter(o VoterOptions) *Voter {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Voter{o: o, turn: make(chan struct{}, 1), g: lease.Start(o.Now(), o.Cluster, o.Durable)}
+	v := &Voter{o: o, turn: make(chan struct{}, 1)}
+	v.set(lease.Start(o.Now(), o.Cluster, o.Durable))
+	return v
+}
+
+// set makes g, which is on disk, what the voter knows and says.
+func (v *Voter) set(g lease.Grantor) {
+	v.g = g
+	v.said.Store(&g)
 }
 
 func (v *Voter) take(ctx context.Context) error {
@@ -67,7 +79,7 @@ func (v *Voter) Lease(ctx context.Context, req lease.Request) (lease.Reply, erro
 	if err := v.persist(next.Durable); err != nil {
 		return v.g.Refuse(now, err.Error()), nil
 	}
-	v.g = next
+	v.set(next)
 	return reply, nil
 }
 
@@ -94,7 +106,9 @@ func (v *Voter) change(ctx context.Context, f func(lease.Durable) (lease.Durable
 	if err := v.persist(d); err != nil {
 		return err
 	}
-	v.g.Durable = d
+	next := v.g
+	next.Durable = d
+	v.set(next)
 	return nil
 }
 
@@ -133,11 +147,8 @@ func (v *Voter) Durable(ctx context.Context) (lease.Durable, error) {
 	return d, nil
 }
 
-// Standing tells to whom the node has given its vote, while that runs.
+// Standing tells to whom the node has given its vote, while that runs, as it is
+// on disk. It does not wait for the disk.
 func (v *Voter) Standing(ctx context.Context) (lease.Standing, error) {
-	if err := v.take(ctx); err != nil {
-		return lease.Standing{}, err
-	}
-	defer v.leave()
-	return v.g.Standing(v.o.Now()), nil
+	return v.said.Load().Standing(v.o.Now()), ctx.Err()
 }
