@@ -384,3 +384,23 @@ func TestARecoveryOfTheElectorsIsHeldToTheStore(t *testing.T) {
 		}
 	}
 }
+
+// What a node that does not serve Standing says in its observation is its vote.
+func TestTheVoteOfAnOlderVersion(t *testing.T) {
+	record := electors("t1", 1, "a", "b", "c")
+	claim := lease.Claim{Holder: "b", Term: 5, Electors: record}
+	for _, tc := range []struct {
+		lease  cluster.Lease
+		grants bool
+	}{
+		{cluster.Lease{Term: 5, Holder: "b"}, true},
+		{cluster.Lease{Term: 5, Holder: "c"}, false},
+		{cluster.Lease{Term: 6}, false},
+		{cluster.Lease{Term: 5, Holder: "b", Released: true}, false},
+	} {
+		s := standingOf(cluster.Node{Lease: tc.lease, Electors: record})
+		if claim.Grants(s) != tc.grants || s.Seen != tc.lease.Term {
+			t.Errorf("%+v is %+v", tc.lease, s)
+		}
+	}
+}

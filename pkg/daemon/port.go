@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -70,7 +71,30 @@ func (d *Daemon) askStanding(ctx context.Context, name cluster.NodeName) (lease.
 	if address == "" {
 		return lease.Standing{}, fmt.Errorf("no address of node %s is known", name)
 	}
-	return d.pool.Standing(ctx, rpc.Node{Name: name, Address: address}, rpc.StandingRequest{Cluster: d.c.ClusterName})
+	n := rpc.Node{Name: name, Address: address}
+	s, err := d.pool.Standing(ctx, n, rpc.StandingRequest{Cluster: d.c.ClusterName})
+	if !errors.Is(err, rpc.ErrUnimplemented) {
+		return s, err
+	}
+	// An observation is slower: the node asks its etcd.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), olderTimeout)
+	defer cancel()
+	r, err := d.pool.Observe(ctx, n, rpc.ObserveRequest{Cluster: d.c.ClusterName})
+	return standingOf(r.Node), err
+}
+
+// olderTimeout is how long a node of an older version may take to tell of its vote.
+const olderTimeout = 2 * time.Second
+
+// standingOf is what a node of a version that does not serve Standing lets know
+// by its observation: to whom it gave its last vote, but not whether that runs.
+// Until all nodes are upgraded that has to do.
+func standingOf(n cluster.Node) lease.Standing {
+	s := lease.Standing{Seen: n.Lease.Term, Electors: n.Electors}
+	if n.Lease.Holder != "" && !n.Lease.Released {
+		s.Term, s.Holder, s.Remaining = n.Lease.Term, n.Lease.Holder, lease.DefaultTTL
+	}
+	return s
 }
 
 // addressOf returns where a node listens: as gossip or the seeds say, or as the

@@ -221,6 +221,13 @@ func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Ter
 	_, err = f.o.Pool.Execute(ctx, rpc.Node{Name: node, Address: address}, rpc.ExecuteRequest{
 		Cluster: f.o.Cluster, Argv: plan.Argv(op), Term: term, Holder: f.o.Name, Electors: electors,
 	})
+	if rpc.KindOf(err) == rpc.Invalid {
+		// Both sides know the same orders unless their versions differ.
+		return &rpc.Error{
+			Kind: rpc.Invalid, Text: fmt.Sprintf("order not understood by node %s, which may run another version of etcd-manager: %v", node, err),
+			Hint: "upgrade the older nodes; the order is tried again",
+		}
+	}
 	return err
 }
 

@@ -38,6 +38,10 @@ const (
 
 var kinds = []Kind{Invalid, Stale, Unreachable, Refused, Corrupt, Held, Internal}
 
+// ErrUnimplemented is wrapped by the error of a call that the other side does not
+// serve.
+var ErrUnimplemented = errors.New("the node runs an older version of etcd-manager, which does not serve this call")
+
 // domain marks the status details that are ours.
 const domain = "etcdadm"
 
@@ -53,8 +57,9 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// Unwrap returns the context's error where a call ended with its context, so
-// that callers need not know about gRPC.
+// Unwrap returns the context's error where a call ended with its context, and
+// [ErrUnimplemented] where nobody serves it, so that callers need not know about
+// gRPC.
 func (e *Error) Unwrap() error { return e.cause }
 
 // KindOf returns the kind of err, empty for nil. Besides [*Error] it knows the
@@ -146,7 +151,9 @@ func fromStatus(ctx context.Context, err error) error {
 		}
 	case codes.PermissionDenied, codes.Unauthenticated:
 		e.Kind = Refused
-	case codes.InvalidArgument, codes.Unimplemented, codes.ResourceExhausted:
+	case codes.Unimplemented:
+		e.Kind, e.Text, e.cause = Invalid, ErrUnimplemented.Error()+": "+e.Text, ErrUnimplemented
+	case codes.InvalidArgument, codes.ResourceExhausted:
 		e.Kind = Invalid
 	}
 	return e

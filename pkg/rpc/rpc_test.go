@@ -379,6 +379,30 @@ func (damaged) Error() string     { return "bad magic" }
 func (damaged) ErrorKind() string { return "corrupt" }
 func (damaged) Hint() string      { return "restore it" }
 
+// A node of an older version lacks a call, and understands some orders otherwise.
+func TestAnotherVersionIsToldFromAFailure(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := grpc.NewServer()
+	go func() { _ = old.Serve(l) }()
+	t.Cleanup(old.Stop)
+	p := pool(t, rpc.PoolOptions{Self: "a"})
+	_, err = p.Standing(short(t), rpc.Node{Name: "b", Address: l.Addr().String()}, rpc.StandingRequest{Cluster: "main"})
+	wantKind(t, err, rpc.Invalid, "runs an older version")
+	if !errors.Is(err, rpc.ErrUnimplemented) {
+		t.Errorf("it is not told from other errors: %v", err)
+	}
+	_, err = p.Execute(short(t), rpc.Node{Name: "b", Address: listen(t, nil, &handler{})}, rpc.ExecuteRequest{
+		Cluster: "main", Argv: []string{"data", "discard", "--node=b", "--name=x"}, Term: 1, Holder: "a",
+	})
+	wantKind(t, err, rpc.Invalid, "order not understood by node b")
+	if !strings.Contains(rpc.HintOf(err), "upgrade the older ones") {
+		t.Errorf("the hint is %q", rpc.HintOf(err))
+	}
+}
+
 func TestAPanicIsAnError(t *testing.T) {
 	h := &handler{panic: "index out of range"}
 	s, err := rpc.NewServer(rpc.ServerOptions{Name: "b", Cluster: "main", Handler: h, Panicked: func(method string, v any, stack []byte) {

@@ -87,7 +87,10 @@ func (n *node) execute(ctx context.Context, from Caller, req ExecuteRequest) (Ex
 	}
 	op, err := plan.Parse(req.Argv)
 	if err != nil {
-		return ExecuteResponse{}, &Error{Kind: Invalid, Text: err.Error()}
+		return ExecuteResponse{}, &Error{
+			Kind: Invalid, Text: "order not understood by node " + string(n.name) + ": " + err.Error(),
+			Hint: "where the nodes run different versions of etcd-manager, upgrade the older ones; the order is tried again",
+		}
 	}
 	return n.h.Execute(ctx, from, Execution{Operation: op, Term: req.Term, Holder: req.Holder, Electors: req.Electors})
 }
