@@ -305,9 +305,12 @@ func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, er
 		if err != nil {
 			return err
 		}
+		if err := newVotersServe(ctx, connect, obs, op); err != nil {
+			return err
+		}
 		return etcd.Promote(ctx, id)
 	case *plan.Remove:
-		if err := othersServe(ctx, connect, obs, op.ID); err != nil {
+		if err := newVotersServe(ctx, connect, obs, op); err != nil {
 			return err
 		}
 		return etcd.Remove(ctx, op.ID)

@@ -41,7 +41,9 @@ type stage struct {
 	hashes    map[string]uint32
 	// late are the client URLs of members that serve no reads now.
 	late []string
-	mu   sync.Mutex
+	// applied are the indexes of the members, by client URL.
+	applied map[string]uint64
+	mu      sync.Mutex
 }
 
 // newStage is a running cluster of three, with a fresh backup.
@@ -178,7 +180,7 @@ func (e fakeEtcd) MoveLeader(ctx context.Context, id cluster.MemberID) error {
 
 // Report and HashKV tell of the member at the URL that was connected to last.
 func (e fakeEtcd) Report(context.Context) (cluster.Report, error) {
-	r := cluster.Report{Leader: 1, Read: cluster.ReadServed, Revision: e.revisions[e.urls[0]]}
+	r := cluster.Report{Leader: 1, Read: cluster.ReadServed, Revision: e.revisions[e.urls[0]], Applied: e.applied[e.urls[0]]}
 	for _, m := range e.obs.Members {
 		if strings.HasPrefix(e.urls[0], "http://"+string(m.Name)+":") {
 			r.ID = m.ID
@@ -247,7 +249,7 @@ func TestALearnerIsPromotedByItsName(t *testing.T) {
 	if err := st.do(t, &plan.Promote{Name: "d", ExpectVoters: 3}); err != nil {
 		t.Fatal(err)
 	}
-	st.said(t, "promote 9", "close")
+	st.said(t, "close", "close", "close", "promote 9", "close") // the voters are asked whether they serve
 }
 
 func TestWhatTheInvariantsForbidIsNotBegun(t *testing.T) {

@@ -24,6 +24,8 @@ const hungRead = 10 * time.Second
 type facts struct {
 	node  cluster.Node
 	state nodestate.State
+	// at is when the reading began: what was changed later may be missing.
+	at time.Time
 }
 
 // A diskReader reads the facts, once at a time, in the background: whoever asks
@@ -81,6 +83,7 @@ func (r *diskReader) read(ctx context.Context, now func() time.Time, do func() f
 func (r *diskReader) run(mine *reading, now func() time.Time, do func() facts) {
 	for mine != nil {
 		mine.facts = do()
+		mine.facts.at = mine.begun
 		r.mu.Lock()
 		r.last, r.known = mine.facts, true
 		close(mine.done)
@@ -94,14 +97,17 @@ func (r *diskReader) run(mine *reading, now func() time.Time, do func() facts) {
 }
 
 // disk returns what the node has on its disks. Where they hang it is what they
-// had when they were last read, and the state that is told with it is empty
-// where they never were.
+// had when they were last read, and how long ago that was; the state that is told
+// with it is empty where they never were.
 func (l *Local) disk(ctx context.Context) (cluster.Node, nodestate.State) {
 	f, known, pending := l.reader.read(ctx, l.o.Now, l.read)
 	if !known {
 		f.node = cluster.Node{Name: l.o.Name, URLs: l.o.URLs, Disk: cluster.Disk{
 			State: cluster.DiskUnreadable, Problem: "it has not been read yet: reading takes longer than " + diskPatience.String(),
 		}}
+	}
+	if known && pending > 0 {
+		f.node.FactsAge = max(l.o.Now().Sub(f.at), 1)
 	}
 	if pending >= hungRead {
 		f.node.Storage = cluster.Storage{State: cluster.StorageHung, Path: l.o.DataDir, Pending: pending}

@@ -68,6 +68,21 @@ func TestAReadingIsNeverOlderThanTheQuestion(t *testing.T) {
 	})
 }
 
+func TestOldFactsSayHowOldTheyAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLocal(LocalOptions{Name: "a", DataDir: "/data", Now: time.Now})
+		l.reader.read(t.Context(), time.Now, func() facts { return facts{} })
+		time.Sleep(3 * time.Second)
+		hang := make(chan struct{})
+		go l.reader.read(t.Context(), time.Now, func() facts { <-hang; return facts{} })
+		synctest.Wait()
+		if n, _ := l.disk(t.Context()); n.FactsAge != 3*time.Second+diskPatience {
+			t.Errorf("they are %s old", n.FactsAge)
+		}
+		close(hang)
+	})
+}
+
 func TestADiskThatNeverAnsweredIsNotTakenForAnEmptyOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLocal(LocalOptions{Name: "a", DataDir: "/data", Now: time.Now})

@@ -81,7 +81,7 @@ func (l *Local) read() facts {
 	if l.o.HostsFile != "" {
 		n.Hosts, _ = hostfs.ReadHosts(l.o.HostsFile, l.o.HostsKey)
 	}
-	return facts{n, s}
+	return facts{node: n, state: s}
 }
 
 // patience is how long the node's own etcd is waited for: less than whoever

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/plan"
@@ -25,6 +26,30 @@ func TestNoVoterIsRemovedWhileTheOthersDoNotServe(t *testing.T) {
 	if err := st.do(t, removeC); err != nil {
 		t.Error(err)
 	}
+}
+
+// Of two voters both are needed: with a learner that does not follow, whatever it
+// is that keeps it, the promotion would take the majority. etcd is content with nine
+// tenths of the log.
+func TestNoLearnerIsPromotedWhoseVoteIsNeededAndThatDoesNotFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStage()
+		st.obs.Members = append(st.obs.Members[:1:1], cluster.Member{ID: 9, Name: "d", Learner: true, Healthy: true, ClientURLs: []string{"http://d:4001"}})
+		st.obs.Nodes[3].URLs.Client = []string{"http://d:4001"}
+		st.obs.Electors.Names = []cluster.NodeName{"a", "d"}
+		st.members = slices.Clone(st.obs.Members)
+		st.applied = map[string]uint64{"http://a:4001": 100, "http://d:4001": 95}
+		promote := &plan.Promote{Name: "d", ExpectVoters: 1}
+		err := st.do(t, promote)
+		var unsafe *plan.UnsafeError
+		if !errors.As(err, &unsafe) || unsafe.Invariant != "quorum" {
+			t.Errorf("it ended with %v", err)
+		}
+		st.applied["http://d:4001"] = 100
+		if err := st.do(t, promote); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestALateVoterIsAskedOnlyWhereNobodyElseServes(t *testing.T) {

@@ -79,6 +79,10 @@ type Node struct {
 	// the same store.
 	Published bool `json:"published,omitempty"`
 
+	// FactsAge is how old the fields from Disk on are that the node reads from its
+	// disk, zero where it has read them for this observation: its disk was slow.
+	FactsAge time.Duration `json:"factsAge,omitempty"`
+
 	URLs URLs `json:"urls"`
 	Disk Disk `json:"disk"`
 	// Prepared is what the node has promised to found, nil for nothing.

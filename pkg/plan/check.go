@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -48,6 +49,9 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return err
 	}
 	c := checker{policy: spec.Policy.WithDefaults(), obs: obs}
+	if err := c.readLately(op); err != nil {
+		return err
+	}
 	switch op := op.(type) {
 	case *MemberPrepare:
 		return c.prepare(op)
@@ -98,6 +102,21 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return nil // nothing of the cluster's can be lost by these
 	}
 	return unsafe("unknown", "%T has no check", op)
+}
+
+// readLately makes sure that what is known of the disk of the node that op is for
+// is no older than a second: it may be from before the last operation there.
+func (c checker) readLately(op Operation) error {
+	name, ok := Target(op)
+	if a, adds := op.(*AddLearner); adds {
+		name, ok = a.Node, true
+	}
+	for _, n := range c.obs.Nodes {
+		if ok && n.Name == name && n.Reachable && n.FactsAge > time.Second {
+			return &StaleError{Want: "what " + string(name) + " has on its disk now", Got: fmt.Sprintf("what it had %s ago", n.FactsAge.Round(time.Second))}
+		}
+	}
+	return nil
 }
 
 type checker struct {

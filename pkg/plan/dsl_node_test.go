@@ -28,6 +28,7 @@ import (
 //	restored=n1/r1:a,b,c   it has changed over to what it had staged
 //	free=MB, mark=REVISION
 //	disk=hung              writes to its disk do not end; also: good, slow, failing, pending (for 3 s)
+//	read=3s                it read its disk that long ago
 //	denied=USER            its etcd denies the daemon; denied without a certificate
 //	refused, timeout       its etcd runs and gives no report
 //	differs                its data is not that of the others
@@ -117,6 +118,8 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		case cluster.StorageSlow:
 			n.Storage.Latency = 700 * time.Millisecond
 		}
+	case "read": // its facts are that old
+		n.FactsAge, err = time.ParseDuration(value)
 	case "denied":
 		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseAuth, Text: "etcd denies it", User: value}
 	case "timeout":

@@ -182,7 +182,7 @@ var ruleDocs = []RuleDoc{
 		"No daemon holds the coordinator's lease, so nobody plans. It takes a majority of the nodes that host voters.",
 		"Start the daemons on the voters' nodes; the text says which answer."},
 	{NotYet,
-		"etcd refuses the next membership change for the moment: each member has to be connected to the others for five seconds first. Or the next step waits for a backup that is under way.",
+		"etcd refuses the next membership change for the moment: each member has to be connected to the others for five seconds first. Or the next step waits for a backup that is under way, or for a node that takes long to read its disk: it may tell of the time before the last step.",
 		"Wait. If etcd goes on refusing, a member restarts again and again, or the network between members breaks; see their log lines."},
 	{OperationFailed,
 		"The last operation failed. It is tried again after a pause that grows to a minute; meanwhile other nodes are looked after.",

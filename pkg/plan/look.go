@@ -145,6 +145,8 @@ func (l *look) free(version etcdversion.Version) (free []*cluster.Node, why []st
 			why = append(why, fmt.Sprintf("%s has an unreadable disk", n.Name))
 		case !slices.Contains(n.Versions, version):
 			why = append(why, fmt.Sprintf("%s has no binaries of etcd %s", n.Name, version))
+		case n.FactsAge > oldFacts:
+			why = append(why, fmt.Sprintf("%s has not been able to read its disk for %s", n.Name, n.FactsAge.Round(time.Second)))
 		case n.Disk.State != cluster.DiskEmpty || n.Assigned != nil:
 			why = append(why, fmt.Sprintf("%s still holds old data", n.Name))
 		case n.Storage.Bad() || n.Storage.State == cluster.StorageSlow:

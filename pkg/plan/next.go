@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -25,12 +26,20 @@ func Next(spec cluster.Spec, obs cluster.Observation) (Operation, []Hold) {
 	return nil, l.holds
 }
 
+// oldFacts is the age from which nothing is planned on what a node has on its
+// disk: it may be from before the last step.
+const oldFacts = time.Second
+
 // failing reports, with a hold, whether op failed a moment ago and has to
-// wait, or is for a node that could not carry it out: its disk hangs.
+// wait, or is for a node that could not carry it out: its disk hangs, or has not
+// been read for a while.
 func (l *look) failing(op Operation) bool {
 	if name, ok := Target(op); ok {
 		if n := l.node(name); n != nil && n.Reachable && n.Storage.Bad() {
 			l.holdHung(n)
+			return true
+		} else if n != nil && n.Reachable && n.FactsAge > oldFacts {
+			l.hold(NotYet, "what %s has on its disk was read %s ago, and reading it again takes long", n.Name, n.FactsAge.Round(time.Second))
 			return true
 		}
 	}
