@@ -30,7 +30,7 @@ const maxHosts = 1024
 
 // mayDiscard holds the deletion of what was set aside at that time to the time
 // that it has to stay. A time in the future is that of a clock that was wrong,
-// then or now.
+// then or now: it counts from when this daemon first saw it.
 func (l *Local) mayDiscard(name string, at time.Time) error {
 	list, err := nodestate.ListSetAside(l.o.DataDir)
 	if err != nil {
@@ -44,7 +44,7 @@ func (l *Local) mayDiscard(name string, at time.Time) error {
 	if least == 0 {
 		least = minAside
 	}
-	if age := l.o.Now().Sub(list[i].At); age < least {
+	if age := l.o.Now().Sub(l.sizes.since(list[i], l.o.Now())); age < least {
 		return refuse("%s was set aside %s ago, and stays for at least %s", name, age.Round(time.Second), least)
 	}
 	return nil

@@ -113,7 +113,7 @@ type Local struct {
 // NewLocal returns the executor of a node.
 func NewLocal(o LocalOptions) *Local {
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
-	l := &Local{o: o, turn: make(chan struct{}, 1), sizes: sizes{of: map[string]int64{}}}
+	l := &Local{o: o, turn: make(chan struct{}, 1), sizes: sizes{of: map[string]int64{}, ahead: map[aheadOfTime]time.Time{}}}
 	l.watch = hostfs.NewDiskWatch(l.logDir, o.Now)
 	return l
 }

@@ -77,7 +77,7 @@ func (l *Local) read() facts {
 	if free, err := hostfs.FreeBytes(l.o.DataDir); err == nil {
 		n.FreeBytes = max(free, 1) // zero is: not known
 	}
-	n.SetAside = l.sizes.fill(l.o.DataDir)
+	n.SetAside = l.sizes.fill(l.o.DataDir, l.o.Now())
 	if l.o.HostsFile != "" {
 		n.Hosts, _ = hostfs.ReadHosts(l.o.HostsFile, l.o.HostsKey)
 	}
@@ -292,9 +292,37 @@ func localURL(client, listen string) string {
 type sizes struct {
 	mu sync.Mutex
 	of map[string]int64
+	// ahead is when what has a time in the future was first seen.
+	ahead map[aheadOfTime]time.Time
 }
 
-func (s *sizes) fill(dir string) []cluster.SetAside {
+type aheadOfTime struct {
+	name string
+	at   int64
+}
+
+// since returns from when on the age of what was set aside counts.
+func (s *sizes) since(a cluster.SetAside, now time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen(a, now)
+}
+
+// seen is since. The mutex is held.
+func (s *sizes) seen(a cluster.SetAside, now time.Time) time.Time {
+	if !a.At.After(now) {
+		return a.At
+	}
+	key := aheadOfTime{a.Name, a.At.UnixNano()}
+	first, ok := s.ahead[key]
+	if !ok {
+		first = now
+		s.ahead[key] = first
+	}
+	return first
+}
+
+func (s *sizes) fill(dir string, now time.Time) []cluster.SetAside {
 	list, err := nodestate.ListSetAside(dir)
 	if err != nil {
 		return nil
@@ -302,6 +330,7 @@ func (s *sizes) fill(dir string) []cluster.SetAside {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range list {
+		s.seen(list[i], now)
 		size, ok := s.of[list[i].Name]
 		if !ok {
 			size = list[i].Bytes

@@ -79,8 +79,8 @@ func Parse(argv []string) (Operation, error) {
 }
 
 // maxArgs bounds the arguments of an operation, of which repeated flags make many:
-// far more than the planner ever writes, see maxPrune.
-const maxArgs = 512
+// more than the planner writes and nodes take: a thousand names of hosts.
+const maxArgs = 2048
 
 func (k Kind) parse(args []string) (Operation, error) {
 	if len(args) > maxArgs {

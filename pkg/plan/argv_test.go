@@ -89,7 +89,7 @@ func TestParseRefuses(t *testing.T) {
 		{"incarnation mark --token=t --force=true", "unknown flag --force"},
 		{"incarnation mark --token=t --token=u", "given twice"},
 		{"incarnation mark", "--token is missing"},
-		{"backup prune" + strings.Repeat(" --remove=b", 600), "600 arguments"},
+		{"backup prune" + strings.Repeat(" --remove=b", 3000), "3000 arguments"},
 		{"incarnation mark --token=../etc", "--token: "},
 		{"incarnation create --number=one --token=t", "not a whole number"},
 		{"member promote --name=d --expect-voters=0", "--expect-voters is missing"},

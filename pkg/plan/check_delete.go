@@ -22,11 +22,8 @@ func (c checker) prune(op *BackupPrune) error {
 			return unsafe("newest", "%s is the newest backup", last.Name)
 		}
 	}
-	if c.policy.MaxBackups > 0 || c.policy.MaxBackupBytes > 0 {
-		return nil // by number there is no least age
-	}
 	for _, b := range c.obs.Store.Backups {
-		if !slices.Contains(op.Remove, b.Name) || b.Damaged || c.goodOfDay(b.At, op.Remove) {
+		if !slices.Contains(op.Remove, b.Name) || b.Damaged || c.goodOfDay(b.At, op.Remove) || c.overLimits(b.At, op.Remove) {
 			continue
 		}
 		if days := c.daysOfBackups(b.At); days < c.policy.DailyRetention-24*time.Hour {
@@ -34,6 +31,22 @@ func (c checker) prune(op *BackupPrune) error {
 		}
 	}
 	return nil
+}
+
+// overLimits reports whether there are more backups than the policy allows, with
+// those that stay and, of those that go, the ones since the beginning of a time's
+// day: then that day has to go, whatever its age.
+func (c checker) overLimits(at time.Time, remove []string) bool {
+	begin := at.UTC().Truncate(24 * time.Hour)
+	count, bytes := 0, int64(0)
+	for _, b := range c.obs.Store.Backups {
+		if b.At.After(c.obs.At) || b.At.Before(begin) && slices.Contains(remove, b.Name) {
+			continue
+		}
+		count++
+		bytes += b.Size
+	}
+	return c.policy.MaxBackups > 0 && count > c.policy.MaxBackups || c.policy.MaxBackupBytes > 0 && bytes > c.policy.MaxBackupBytes
 }
 
 // goodOfDay reports whether a good backup of the day of a time stays.

@@ -208,6 +208,41 @@ func checkLine(t *testing.T, world, line string) error {
 	return plan.Check(s.spec, s.obs, op)
 }
 
+// A limit lets go the oldest, as many as are over it and no more.
+func TestCheckHoldsLimitsToWhatIsOverThem(t *testing.T) {
+	const oldest, second = "2026-11-10T12:00:00Z-000001", "2026-11-11T12:00:00Z-000001"
+	for _, tc := range []struct {
+		count  int
+		bytes  int64
+		remove []string
+		ok     bool
+	}{
+		{0, 0, []string{oldest}, false},
+		{1000, 1 << 40, []string{oldest}, false},
+		{10, 0, []string{oldest}, false},
+		{9, 0, []string{oldest}, true},
+		{9, 0, []string{oldest, second}, false},
+		{8, 0, []string{oldest, second}, true},
+		{9, 0, []string{"2026-11-15T12:00:00Z-000001"}, true},
+		{0, 1000, []string{oldest}, false},
+		{0, 999, []string{oldest}, true},
+		{0, 900, []string{oldest, second}, false},
+	} {
+		s := newStage()
+		if err := s.observe("cluster a b c\nbackups every=24h for=240h"); err != nil {
+			t.Fatal(err)
+		}
+		for i := range s.obs.Store.Backups {
+			s.obs.Store.Backups[i].Size = 100
+		}
+		s.spec.Policy.MaxBackups, s.spec.Policy.MaxBackupBytes = tc.count, tc.bytes
+		err := plan.Check(s.spec, s.obs, &plan.BackupPrune{Remove: tc.remove})
+		if (err == nil) != tc.ok {
+			t.Errorf("%d backups, limits %d and %d bytes, remove %v: %v", len(s.obs.Store.Backups), tc.count, tc.bytes, tc.remove, err)
+		}
+	}
+}
+
 // TestCheckUsesThePolicy makes sure that the bounds come from the spec.
 func TestCheckUsesThePolicy(t *testing.T) {
 	s := newStage()

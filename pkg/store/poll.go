@@ -108,7 +108,6 @@ func (s *Store) Poll(ctx context.Context) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	s.seen = now
 	for _, o := range listed {
 		if e, ok := now[o.key]; ok {
 			if e.err != nil {
@@ -124,7 +123,8 @@ func (s *Store) Poll(ctx context.Context) (View, error) {
 	return v, nil
 }
 
-// readChanged reads the objects that have changed, or that could have.
+// readChanged reads the objects that have changed, or that could have. What it has
+// read before an error is remembered: the next poll goes on from there.
 func (s *Store) readChanged(ctx context.Context, listed []object, began time.Time) (map[string]seen, error) {
 	entries := make([]*seen, len(listed))
 	group, reading := errgroup.WithContext(ctx)
@@ -163,16 +163,17 @@ func (s *Store) readChanged(ctx context.Context, listed []object, began time.Tim
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
+	err := group.Wait()
 	now := make(map[string]seen, len(listed))
 	for i, e := range entries {
 		if e != nil {
 			now[listed[i].key] = *e
+		} else if old, ok := s.seen[listed[i].key]; ok && err != nil {
+			now[listed[i].key] = old
 		}
 	}
-	return now, nil
+	s.seen = now
+	return now, err
 }
 
 // unchanged reports whether two listings show the same version of an object,
