@@ -247,6 +247,7 @@ func TestEndpointsOfTwoClusters(t *testing.T) {
 	other.ok("init")
 	for _, list := range []string{
 		a.clientURL() + "," + other.clientURL(), other.clientURL() + "," + a.clientURL(), a.clientURL() + "," + slow(t, other, 300*time.Millisecond),
+		a.clientURL() + "," + slow(t, other, 1200*time.Millisecond), // for each connection, of which there are two
 	} {
 		r := b.run(quick(list)...)
 		if r.code == 0 || !strings.Contains(r.stderr, "different clusters") {

@@ -64,6 +64,7 @@ const (
 	CABroken         Rule = "ca-broken"
 	ExternalCA       Rule = "external-ca"
 	ClusterSilent    Rule = "cluster-silent"
+	EndpointsDiffer  Rule = "endpoints-differ"
 	NameTaken        Rule = "name-taken"
 	LearnerPending   Rule = "learner-pending"
 	QuorumMargin     Rule = "quorum-margin"

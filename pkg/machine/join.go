@@ -46,6 +46,9 @@ func (w *world) silent() *Hold {
 	if problem == "" {
 		problem = "no member answers"
 	}
+	if w.obs.Remote.Differ {
+		return hold(EndpointsDiffer, "name endpoints of one cluster", "%s", problem)
+	}
 	h := hold(ClusterSilent, "look at the endpoints, at ca.crt and at the clocks; a learner does not answer for its cluster", "the cluster does not answer: %s", problem)
 	h.Wait = true
 	return h

@@ -1,6 +1,8 @@
 package machine_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -224,5 +226,29 @@ func TestTooFewHealthyVotersMayBeMomentary(t *testing.T) {
 		if why == nil || why.Rule != machine.QuorumMargin || !why.Momentary || why.Hint() == "" {
 			t.Errorf("%s: %+v", name, why)
 		}
+	}
+}
+
+// Where endpoints of two clusters were seen, nothing is changed at all.
+func TestEndpointsOfTwoClustersAreRefused(t *testing.T) {
+	two := fresh()
+	two.Remote = machine.Remote{Problem: "the endpoints are of different clusters: x, y", Differ: true}
+	mine := running(healthy("a", 0xa, "10.0.0.1"), healthy("b", 0xb, "10.0.0.2"))
+	mine.Record.Served, mine.Written = true, map[string]string{"ETCD_INITIAL_CLUSTER": "b=https://10.0.0.2:2380"}
+	mine.Remote = two.Remote
+	for name, s := range map[string]story{
+		"join":   {goal: machine.Goal{Action: machine.Join}, obs: two},
+		"again":  {goal: machine.Goal{Action: machine.Join}, obs: mine},
+		"reset":  {goal: machine.Goal{Action: machine.Reset}, obs: mine},
+		"remove": {goal: machine.Goal{Action: machine.Remove, TargetID: 0xc}, obs: mine},
+	} {
+		step, why := machine.Next(s.goal, wish(), s.obs)
+		if step != nil || why == nil || why.Rule != machine.EndpointsDiffer || why.Wait || why.Momentary {
+			t.Errorf("%s: %v, %+v", name, step, why)
+		}
+	}
+	two.PKI.CA = machine.CAReady
+	if !strings.Contains(fmt.Sprint(machine.Preflight(machine.Goal{Action: machine.Join}, wish(), two)), "{Cluster true the endpoints are of different clusters") {
+		t.Error("the checks before it do not fail")
 	}
 }

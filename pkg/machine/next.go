@@ -24,6 +24,9 @@ func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 	if obs.Host.Manager != "" && goal.Action != Remove {
 		return nil, hold(Managed, "etcd-manager-ctl status", "an etcd-manager with its data in %s runs the etcd of this machine", obs.Host.Manager)
 	}
+	if goal.Action == Join && obs.Remote.Differ {
+		return nil, w.silent()
+	}
 	if obs.Record.Undoing && goal.Phase == "" && (goal.Action == Join || goal.Action == Init) {
 		// A join that is being taken back is taken back first.
 		if step, why := Next(Undo, cfg, obs); step != nil || why != nil {

@@ -202,6 +202,9 @@ func (s Keeper) Active() bool {
 type Remote struct {
 	// Problem says why nobody told, empty if somebody did.
 	Problem string `json:"problem,omitempty"`
+	// Differ says that the endpoints that were named are of different clusters, now
+	// or earlier in the same run.
+	Differ bool `json:"differ,omitempty"`
 	// Answered says that a member list was read through the quorum.
 	Answered  bool              `json:"answered"`
 	ClusterID cluster.ClusterID `json:"clusterID,omitzero"`

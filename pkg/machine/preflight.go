@@ -229,7 +229,11 @@ var checks = []Check{
 		if w.goal.Action != Join || w.obs.Remote.Answered || w.obs.PKI.CA == CAAbsent {
 			return nil
 		}
-		why := w.silent() // a join asks again for a while
+		why := w.silent()
+		if !why.Wait {
+			return fatal(why.Next, "%s", why.Text)
+		}
+		// A join asks again for a while.
 		return warning(why.Next, "%s", why.Text)
 	}},
 }

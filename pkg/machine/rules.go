@@ -29,6 +29,8 @@ var ruleDocs = []RuleDoc{
 		"`etcdadm certs generate-csr`, have the requests signed, and put the certificates beside the keys."},
 	{ClusterSilent, "No endpoint told the member list: nobody listens, TLS fails, or there is no leader. The text says which.",
 		"Look at the endpoints, at `ca.crt` and at the clocks. `join` asks again until `--membership-timeout`, unless `--retry=false`."},
+	{EndpointsDiffer, "The endpoints that were named are of different clusters, so that nobody knows which one is meant.",
+		"Name endpoints of one cluster."},
 	{NameTaken, "The cluster has a member of this name at another address.",
 		"Another `--name`, or `etcdadm remove` the old member."},
 	{LearnerPending, "Another machine is joining; etcd has one learner at a time.",

@@ -44,6 +44,8 @@ type Options struct {
 	Bytes func(done, total int64)
 	// Waiting is called once for each reason to wait.
 	Waiting func(text string)
+	// Warned is called with what is odd and holds nothing back.
+	Warned func(text string)
 }
 
 // A Machine is the machine that this process runs on.
@@ -66,6 +68,9 @@ type Machine struct {
 	deaf map[string]bool
 	// silent are the endpoints that were waited for in vain.
 	silent []string
+	// clusters are those that the endpoints that a person has named were ever of,
+	// with one endpoint of each.
+	clusters map[cluster.ClusterID]string
 	// said is the reason to wait that was told last.
 	said string
 }

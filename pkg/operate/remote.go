@@ -5,12 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/apply"
@@ -98,7 +96,8 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 	}
 	members, problem := m.list(ctx, endpoints, known)
 	if problem != nil {
-		r.Problem = problem.Error()
+		var differ *differError
+		r.Problem, r.Differ = problem.Error(), errors.As(problem, &differ)
 		return r
 	}
 	var mu sync.Mutex
@@ -160,111 +159,6 @@ func clientURLs(members []cluster.Member) []string {
 		urls = append(urls, m.ClientURLs...)
 	}
 	return urls
-}
-
-// An answer is what one endpoint tells.
-type answer struct {
-	endpoint string
-	id       cluster.ClusterID
-	members  []cluster.Member
-	err      error
-}
-
-// How long the other endpoints may take after the first has answered. Those that
-// are not in its list of members may be of another cluster, which is to be
-// noticed before anything is changed: they get a fair time, once. For the others
-// it is enough that a hanging one holds nobody up.
-const (
-	late = 250 * time.Millisecond
-	fair = 2 * time.Second
-)
-
-// list asks the endpoints for the member list, all at once. A learner has none.
-// Where the cluster is known by its data, endpoints of other clusters do not
-// count; otherwise all must be of one.
-func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.ClusterID) ([]cluster.Member, error) {
-	conf, err := m.credentials()
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, question)
-	defer cancel()
-	answers := make(chan answer, len(endpoints))
-	for _, e := range endpoints {
-		go func() { answers <- ask(ctx, e, conf) }()
-	}
-	var found *answer
-	var failed []answer
-	clusters := map[cluster.ClusterID]string{}
-	var enough *time.Timer // runs from the first answer that counts
-	var over atomic.Bool
-	for pending := slices.Clone(endpoints); len(pending) > 0; {
-		a := <-answers
-		pending = slices.DeleteFunc(pending, func(e string) bool { return e == a.endpoint })
-		if a.id != 0 && (known == 0 || a.id == known) {
-			clusters[a.id] = a.endpoint
-		}
-		switch {
-		case a.err != nil:
-			failed = append(failed, a)
-			if a.id == 0 && over.Load() && !slices.Contains(m.silent, a.endpoint) {
-				m.silent = append(m.silent, a.endpoint)
-			}
-		case known != 0 && a.id != known:
-			failed = append(failed, answer{endpoint: a.endpoint, err: fmt.Errorf("%s: it is of cluster %s, and the data here of %s", a.endpoint, a.id, known)})
-		case found == nil:
-			found = &a
-			enough = time.AfterFunc(fair, func() {
-				over.Store(true)
-				cancel()
-			})
-			defer enough.Stop()
-		}
-		if found != nil && (known != 0 || !m.mayBeForeign(pending, found.members)) {
-			enough.Reset(late)
-		}
-	}
-	if len(clusters) > 1 {
-		return nil, fmt.Errorf("the endpoints are of different clusters: %s", strings.Join(slices.Sorted(maps.Values(clusters)), ", "))
-	}
-	if found != nil {
-		return found.members, nil
-	}
-	texts := make([]string, len(failed))
-	for i, a := range failed {
-		texts[i] = etcdclient.Explain(context.WithoutCancel(ctx), a.endpoint, conf, a.err).Error()
-	}
-	slices.Sort(texts)
-	return nil, errors.New(strings.Join(slices.Compact(texts), "; "))
-}
-
-// mayBeForeign says whether one of the endpoints is no member's that is known,
-// and has not been waited for before.
-func (m *Machine) mayBeForeign(endpoints []string, members []cluster.Member) bool {
-	known := slices.Concat(clientURLs(members), m.silent)
-	return slices.ContainsFunc(endpoints, func(e string) bool { return !slices.Contains(known, e) })
-}
-
-// ask asks one endpoint which cluster it is of, and for the member list.
-func ask(ctx context.Context, endpoint string, conf *tls.Config) answer {
-	a := answer{endpoint: endpoint}
-	if a.err = etcdclient.Probe(ctx, endpoint, conf); a.err != nil {
-		return a
-	}
-	c, err := etcdclient.Open(etcdclient.Options{Endpoints: []string{endpoint}, TLS: conf})
-	if err != nil {
-		a.err = err
-		return a
-	}
-	defer c.Close()
-	r, err := c.Report(ctx)
-	if err != nil {
-		a.err = err
-		return a
-	}
-	a.id = r.ClusterID
-	a.members, a.err = c.Members(ctx)
-	return a
 }
 
 // endpoints returns whom to ask about the cluster.

@@ -77,6 +77,7 @@ func (t *task) open() (*operate.Machine, error) {
 			}
 		},
 		Waiting: func(text string) { t.say("waiting: %s", text) },
+		Warned:  func(text string) { t.say("[WARNING Endpoint]: %s", text) },
 	})
 	if err != nil {
 		return nil, usage(err)

@@ -1,0 +1,103 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// An etcd answers for a cluster after some time, from its nth question on.
+type fakeEtcd struct {
+	id    cluster.ClusterID
+	after time.Duration
+	from  int
+	asked int
+}
+
+// asking returns how to ask them; who is not there refuses.
+func asking(list map[string]*fakeEtcd) func(context.Context, string) answer {
+	return func(ctx context.Context, e string) answer {
+		f := list[e]
+		if f == nil {
+			return answer{endpoint: e, err: errors.New("refused")}
+		}
+		f.asked++
+		if f.asked < f.from {
+			return answer{endpoint: e, err: errors.New("refused")}
+		}
+		if err := wait(ctx, f.after); err != nil {
+			return answer{endpoint: e, err: err}
+		}
+		return answer{endpoint: e, id: f.id, members: []cluster.Member{{ID: 1, ClientURLs: []string{e, "https://other-member"}}}}
+	}
+}
+
+func TestEndpointsThatAreNamedGetAFairTime(t *testing.T) {
+	const x, y = "https://x", "https://y"
+	for _, tc := range []struct {
+		name   string
+		etcds  map[string]*fakeEtcd
+		others string
+		known  cluster.ClusterID
+		differ bool
+		told   string
+		within time.Duration
+	}{
+		{"one cluster", map[string]*fakeEtcd{x: {id: 1}, y: {id: 1}}, y, 0, false, "", 0},
+		{"two", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2}}, y, 0, true, "", 0},
+		{"the other is slow", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: 2900 * time.Millisecond}}, y, 0, true, "", question},
+		{"the other starts", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, from: 10}}, y, 0, true, "", named},
+		{"the other hangs", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: time.Hour}}, y, 0, false, "https://y does not tell", named},
+		{"the other is not there", map[string]*fakeEtcd{x: {id: 1}}, y, 0, false, "https://y does not tell", named},
+		{"a member hangs", map[string]*fakeEtcd{x: {id: 1}, "https://other-member": {after: time.Hour}}, "https://other-member", 0, false, "", late},
+		{"the data tells which", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2}}, y, 1, false, "", late},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told strings.Builder
+				m := &Machine{o: Options{Endpoints: []string{x, tc.others}, Warned: func(text string) { told.WriteString(text) }}}
+				began := time.Now()
+				h := m.hear(t.Context(), m.o.Endpoints, tc.known, asking(tc.etcds))
+				if took := time.Since(began); took > tc.within {
+					t.Errorf("it takes %s", took)
+				}
+				if differ := m.differ(h, tc.known); (differ != nil) != tc.differ || h.found == nil {
+					t.Errorf("different: %v, found: %v", differ, h.found)
+				}
+				if !strings.HasPrefix(told.String(), tc.told) || (told.Len() > 0) != (tc.told != "") {
+					t.Errorf("told: %q", told.String())
+				}
+				if tc.differ { // whatever answers later
+					delete(tc.etcds, y)
+					if m.differ(m.hear(t.Context(), m.o.Endpoints, 0, asking(tc.etcds)), 0) == nil {
+						t.Error("the second cluster is forgotten")
+					}
+				}
+				// They are waited for once.
+				began = time.Now()
+				m.hear(t.Context(), []string{x}, tc.known, asking(tc.etcds))
+				m.silent = append(m.silent, tc.others)
+				m.hear(t.Context(), m.o.Endpoints, tc.known, asking(tc.etcds))
+				if took := time.Since(began); took > late {
+					t.Errorf("the next look takes %s", took)
+				}
+			})
+		})
+	}
+}
+
+func TestEndpointsOfWhichNoneAnswersAreAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &Machine{o: Options{Endpoints: []string{"https://x", "https://y"}}}
+		began := time.Now()
+		h := m.hear(t.Context(), m.o.Endpoints, 0, asking(nil))
+		if took := time.Since(began); took > 0 || len(h.last) != 2 || h.found != nil {
+			t.Errorf("%+v after %s", h, took)
+		}
+	})
+}
