@@ -201,8 +201,14 @@ func (s *stage) defaults() {
 }
 
 // elect makes named the leader or, without a name, keeps the present one as
-// long as it may lead, and takes the first voter that may otherwise.
+// long as it may lead, and takes the first voter that may otherwise. Without a
+// leader nobody is healthy.
 func (s *stage) elect(named string) {
+	for i := range s.obs.Members {
+		if m := &s.obs.Members[i]; m.Condition == cluster.Apart {
+			m.Healthy, m.Condition, m.Why = true, "", ""
+		}
+	}
 	old, voters, healthy, first := s.obs.Leader, 0, 0, cluster.MemberID(0)
 	s.obs.Leader = 0
 	for _, m := range s.obs.Members {
@@ -222,6 +228,11 @@ func (s *stage) elect(named string) {
 	}
 	if named == "" && healthy >= cluster.Quorum(voters) {
 		s.obs.Leader = first
+	}
+	for i := range s.obs.Members {
+		if m := &s.obs.Members[i]; s.obs.Leader == 0 && m.Healthy {
+			m.Healthy, m.Condition, m.Why = false, cluster.Apart, "it sees no leader"
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/observe"
@@ -12,8 +13,8 @@ import (
 // producible makes sure that a story tells of a world that can be seen: it makes
 // the raw answers that nodes would give in it, has observe merge them, and
 // compares what is settled there (which incarnation is the present one, who its
-// members are, who leads, and the electors' record) with the story. A story that
-// settles it otherwise proves nothing.
+// members are and how they do, who leads, and the electors' record) with the
+// story. A story that settles it otherwise proves nothing.
 func producible(obs cluster.Observation) error {
 	merged := observe.Of(
 		observe.Sources{Cluster: obs.Cluster, Observer: obs.Observer, Since: obs.Since, Nonce: func() cluster.Token { return obs.Nonce }},
@@ -27,6 +28,12 @@ func producible(obs cluster.Observation) error {
 		return fmt.Errorf("the members are %v, a look at it would say %v", obs.Members, merged.Members)
 	case len(obs.Members) > 0 && len(obs.Electors.Names) > 0 && !slices.Equal(merged.Electors.Names, obs.Electors.Names):
 		return fmt.Errorf("the electors are %v, a look at it would say %v", obs.Electors.Names, merged.Electors.Names)
+	}
+	for i, m := range obs.Members {
+		seen := merged.Members[i]
+		if seen.Healthy != m.Healthy || m.Condition != "" && m.Condition != seen.Condition || m.Condition == "" && m.Healthy && !seen.Condition.Serves() {
+			return fmt.Errorf("member %s %s is %q, healthy: %t; a look at it would say %q (%s), healthy: %t", m.ID, m.Name, m.Condition, m.Healthy, seen.Condition, seen.Why, seen.Healthy)
+		}
 	}
 	return nil
 }
@@ -44,9 +51,40 @@ func rawStore(obs cluster.Observation) observe.StoreAnswer {
 	return a
 }
 
-// rawBefore is what was heard of nodes and members that do not answer now.
+// rawBefore is what was heard of nodes and members that do not answer now, and of
+// members that have been late for long.
 func rawBefore(obs cluster.Observation) cluster.Observation {
-	return cluster.Observation{At: obs.At, Token: obs.Token, Nodes: obs.Nodes, Members: obs.Members}
+	members := slices.Clone(obs.Members)
+	for i := range members {
+		if m := &members[i]; m.Condition == cluster.Stuck {
+			m.LateSince = obs.At.Add(-11 * time.Second)
+		}
+	}
+	return cluster.Observation{At: obs.At, Token: obs.Token, Nodes: obs.Nodes, Members: members}
+}
+
+// rawRead is how a read through the quorum of m ends, and whom m follows. A
+// learner is not asked for one.
+func rawRead(obs cluster.Observation, m cluster.Member) (cluster.Read, cluster.MemberID) {
+	n := nodeNamed(obs, m.Name)
+	switch {
+	case !m.Healthy && m.Condition != cluster.Stuck && m.Condition != cluster.Hung && len(m.Alarms) == 0:
+		return "", 0
+	case m.Learner:
+		return "", obs.Leader
+	case m.Condition == cluster.Stuck, m.Condition == cluster.Late && (n == nil || n.Storage.Pending < time.Second):
+		return cluster.ReadLate, obs.Leader
+	}
+	return cluster.ReadServed, obs.Leader
+}
+
+func nodeNamed(obs cluster.Observation, name cluster.NodeName) *cluster.Node {
+	for i := range obs.Nodes {
+		if obs.Nodes[i].Name == name {
+			return &obs.Nodes[i]
+		}
+	}
+	return nil
 }
 
 // rawAnswers are the answers of all nodes. A member that is healthy, and every
@@ -66,14 +104,15 @@ func rawAnswers(obs cluster.Observation) []observe.Heard {
 	return list
 }
 
-// rawDirect are the answers of healthy members whose nodes are silent.
+// rawDirect are the answers of members whose nodes are silent, or denied.
 func rawDirect(obs cluster.Observation) (list []cluster.Report) {
 	for _, m := range obs.Members {
-		silent := !slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Name == m.Name && n.Reachable })
-		if silent && m.Healthy && !m.Learner {
+		silent := !slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Name == m.Name && n.Reachable && n.Process.NoReport == nil })
+		if silent && (m.Healthy || m.Condition == cluster.Stuck) && !m.Learner {
+			read, leader := rawRead(obs, m)
 			list = append(list, cluster.Report{
 				ID: m.ID, ClusterID: cluster.ClusterID(len(obs.Token)), RaftTerm: 2, Revision: obs.Revision,
-				Leader: obs.Leader, Applied: m.Applied, Members: obs.Members,
+				Leader: leader, Read: read, Applied: m.Applied, Committed: m.Applied, Members: obs.Members,
 			})
 		}
 	}
@@ -91,7 +130,12 @@ func rawReport(obs cluster.Observation, n cluster.Node) *cluster.Report {
 		if i < 0 {
 			return nil // it was removed, and etcd ends
 		}
-		r.Leader, r.Learner, r.Applied, r.Members = obs.Leader, obs.Members[i].Learner, obs.Members[i].Applied, obs.Members
+		m := obs.Members[i]
+		if m.Condition == cluster.Unstarted {
+			return nil // it has not found its peers yet
+		}
+		r.Read, r.Leader = rawRead(obs, m)
+		r.Learner, r.Applied, r.Committed, r.Members, r.Alarms = m.Learner, m.Applied, m.Applied, obs.Members, m.Alarms
 		if r.Learner {
 			r.Members = nil // etcd refuses to tell
 		}
