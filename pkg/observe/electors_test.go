@@ -35,7 +35,7 @@ func TestWhichElectorsCount(t *testing.T) {
 		{"the later term wins, told first",
 			newWorld().node("a", assigned("t1"), keeps("t1", 2, 0, "b", "c")).node("b", assigned("t1"), keeps("t1", 1, 9, "a", "b")), electors("t1", 2, 0, "b", "c")},
 		{"in one term the later change wins",
-			newWorld().node("a", assigned("t1"), keeps("t1", 2, 1, "a")).node("b", assigned("t1"), keeps("t1", 2, 3, "a", "b", "c")), electors("t1", 2, 3, "a", "b", "c")},
+			newWorld().node("a", assigned("t1"), keeps("t1", 2, 2, "a", "b")).node("b", assigned("t1"), keeps("t1", 2, 3, "a", "b", "c")), electors("t1", 2, 3, "a", "b", "c")},
 		{"the newest incarnation's record wins over a later term of an old one",
 			newWorld().incarnations("t1", "t2").node("a", assigned("t1"), keeps("t1", 9, 0, "a")).node("b", assigned("t2"), keeps("t2", 1, 0, "b")), electors("t2", 1, 0, "b")},
 		{"the newest incarnation's record wins, told first",

@@ -106,8 +106,8 @@ func TestTheBestInformedMemberTellsTheList(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld()
-			for i, r := range tc.reports {
-				w.node(cluster.NodeName(rune('a'+i)), runs("t1", r))
+			for _, r := range tc.reports {
+				w.node(cluster.NodeName(rune('a'+r.ID-1)), runs("t1", r))
 			}
 			equal(t, "members", len(w.merge(cluster.Observation{}).Members), tc.members)
 		})

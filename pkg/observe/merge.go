@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/lease"
 )
 
 // inputs are the answers of one look.
@@ -54,7 +53,7 @@ func Merge(in inputs, prev cluster.Observation) cluster.Observation {
 		obs.Gaps = append(obs.Gaps, cluster.Gap{Source: "store", Text: in.store.Err.Error()})
 	}
 	in.addNodes(&obs, prev)
-	in.addElectors(&obs)
+	in.addElectors(&obs, prev)
 	in.addMembers(&obs, prev)
 	slices.SortFunc(obs.Gaps, func(a, b cluster.Gap) int { return strings.Compare(a.Source, b.Source) })
 	return obs
@@ -108,60 +107,41 @@ func lastSaid(prev cluster.Observation, name cluster.NodeName) cluster.Node {
 	return cluster.Node{Name: name}
 }
 
-// addElectors finds the newest electors record. Records of different
-// incarnations have no order; that of the newest incarnation counts.
-func (in inputs) addElectors(obs *cluster.Observation) {
-	var token cluster.Token
-	if rec := obs.Present(); rec != nil {
-		token = rec.Token
-	}
-	for _, n := range obs.Nodes {
-		e := n.Electors
-		promised := n.Prepared != nil && recorded(obs, e.Token) && !obs.Ended(e.Token)
-		if len(e.Names) == 0 || e.Term > lease.MaxTerm || n.Assigned == nil && !promised {
-			// A record without names says nothing. A promise makes electors once the
-			// founding has its record, and as long as no restore has ended it; a node
-			// without member and promise is no elector any more.
-			continue
-		}
-		better := obs.Electors.Token == "" || e.Token == token && obs.Electors.Token != token ||
-			e.Token == obs.Electors.Token && newer(e, obs.Electors)
-		if better {
-			obs.Electors = e
-		}
-	}
-}
-
-func recorded(obs *cluster.Observation, token cluster.Token) bool {
-	return slices.ContainsFunc(obs.Store.Incarnations, func(i cluster.Incarnation) bool { return i.Token == token })
-}
-
-func newer(a, b cluster.Electors) bool {
-	if a.Term != b.Term {
-		return a.Term > b.Term
-	}
-	return a.Seq > b.Seq
-}
-
-// A voice is one member's report with the incarnation that its node runs.
+// A voice is one member's report with its node, and the incarnation that this
+// runs.
 type voice struct {
+	node   cluster.NodeName
 	token  cluster.Token
 	report cluster.Report
+	// known says that the member is the observer's own, or was one before.
+	known bool
 }
 
 func (in inputs) voices(prev cluster.Observation) []voice {
 	var list []voice
 	for _, a := range in.nodes {
 		if a.err == nil && a.answer.Report != nil && a.answer.Node.Assigned != nil {
-			list = append(list, voice{a.answer.Node.Assigned.Token, *a.answer.Report})
+			list = append(list, voice{node: a.peer.Name, token: a.answer.Node.Assigned.Token, report: *a.answer.Report})
 		}
 	}
 	for _, p := range in.probes {
 		if p.err == nil && p.report.ID == p.member.ID {
-			list = append(list, voice{prev.Token, p.report})
+			list = append(list, voice{node: p.member.Name, token: prev.Token, report: p.report})
 		}
 	}
+	for i := range list {
+		v := &list[i]
+		v.known = v.node == in.sources.Observer || v.token == prev.Token && v.in(prev.Members)
+	}
 	return list
+}
+
+// in reports whether the list has the voice's member, on its node. A member is
+// named after its node as soon as it has started.
+func (v voice) in(list []cluster.Member) bool {
+	return slices.ContainsFunc(list, func(m cluster.Member) bool {
+		return m.ID == v.report.ID && (m.Name == v.node || m.Name == "" || v.node == "")
+	})
 }
 
 // addMembers settles which incarnation is the present one, takes the member
@@ -175,9 +155,10 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 		return
 	}
 	obs.Leader = best.Leader
-	quorate := follow(voices)
+	members := slices.DeleteFunc(slices.Clone(voices), func(v voice) bool { return !v.in(best.Members) })
+	quorate := follow(members)
 	for _, m := range best.Members {
-		e := in.evidence(obs, voices, m, prev)
+		e := in.evidence(obs, members, m, prev)
 		if r := e.Report; r != nil {
 			m.Applied, m.Committed, m.DBSize, m.Alarms = r.Applied, r.Committed, r.DBSize, r.Alarms
 		}
@@ -185,7 +166,7 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 		carry(&m, obs.At, prev, quorate)
 		obs.Members = append(obs.Members, m)
 	}
-	for _, v := range voices {
+	for _, v := range members {
 		r := v.report
 		obs.Revision = max(obs.Revision, r.Revision)
 		obs.Views = append(obs.Views, cluster.View{
@@ -330,7 +311,8 @@ func follow(mine []voice) bool {
 			continue
 		}
 		voters++
-		if slices.ContainsFunc(mine, func(v voice) bool { return v.report.ID == m.ID && v.report.Leader == best.Leader }) {
+		own := []cluster.Member{m}
+		if slices.ContainsFunc(mine, func(v voice) bool { return v.in(own) && v.report.Leader == best.Leader }) {
 			following++
 		}
 	}
@@ -339,14 +321,37 @@ func follow(mine []voice) bool {
 
 // informed returns the report to take the member list from: of the highest
 // raft term with a leader, then the most entries applied.
+//
+// Everybody with a certificate may say that it has a member. So one is believed
+// that more than half of those who tell a list have in it; where there is none
+// (many are away) one that was a member before, or the observer's own.
 func informed(voices []voice) *cluster.Report {
-	var best *cluster.Report
-	for i := range voices {
-		r := &voices[i].report
-		if len(r.Members) == 0 {
-			continue
+	var telling, trusted []voice
+	for _, v := range voices {
+		if len(v.report.Members) > 0 {
+			telling = append(telling, v)
 		}
-		if best == nil || better(r, best) {
+	}
+	for _, v := range telling {
+		count := 0
+		for _, o := range telling {
+			if v.in(o.report.Members) {
+				count++
+			}
+		}
+		if 2*count > len(telling) {
+			trusted = append(trusted, v)
+		}
+	}
+	if len(trusted) == 0 {
+		trusted = slices.DeleteFunc(slices.Clone(telling), func(v voice) bool { return !v.known })
+	}
+	if len(trusted) == 0 {
+		trusted = telling
+	}
+	var best *cluster.Report
+	for i := range trusted {
+		if r := &trusted[i].report; best == nil || better(r, best) {
 			best = r
 		}
 	}

@@ -275,16 +275,16 @@ func (s *stage) electors(args []string) error {
 	for i := range s.obs.Nodes {
 		if on == "" || slices.Contains(strings.Split(on, ","), string(s.obs.Nodes[i].Name)) {
 			s.obs.Nodes[i].Electors = e
-		} else if n := &s.obs.Nodes[i]; n.Assigned != nil && n.Electors.Token == "" {
-			n.Electors = older(n.Assigned.Token)
+		} else if n := &s.obs.Nodes[i]; n.Assigned != nil && (n.Electors.Token == "" || slices.Contains(n.Electors.Names, "older")) {
+			n.Electors = older(n.Assigned.Token, e.Names...)
 		}
 	}
 	return err
 }
 
-// older is an earlier record than the newest one.
-func older(token cluster.Token) cluster.Electors {
-	return cluster.Electors{Token: token, Names: []cluster.NodeName{"older"}}
+// older is an earlier record than the newest one, in which these were too.
+func older(token cluster.Token, names ...cluster.NodeName) cluster.Electors {
+	return cluster.Electors{Token: token, Names: append([]cluster.NodeName{"older"}, names...)}
 }
 
 func (s *stage) node(name cluster.NodeName) *cluster.Node {
