@@ -45,6 +45,9 @@ type Config struct {
 	Compression string
 	Recipients  []backup.Recipient
 	Signer      *backup.Signer
+	// Trusted are the signers whose backups of this cluster count, none for all
+	// backups.
+	Trusted backup.Trusted
 	// SkipUnchanged takes no backup while the revision is that of the newest one.
 	SkipUnchanged bool
 	// Verify reads each backup back.
@@ -130,7 +133,8 @@ type Agent struct {
 // New returns an agent.
 func New(c Config) *Agent {
 	c = c.withDefaults()
-	a := &Agent{c: c, log: c.Log, vetter: &backup.Vetter{Store: c.Store}, began: c.Clock(), bad: map[string]bool{}, owners: map[string]string{}, claims: claims{store: c.Store, id: c.Name, lease: c.Lease, clock: c.Clock}}
+	fetch := backup.FetchOptions{Trusted: c.Trusted, Cluster: c.ClusterName}
+	a := &Agent{c: c, log: c.Log, vetter: &backup.Vetter{Store: c.Store, Fetch: fetch}, began: c.Clock(), bad: map[string]bool{}, owners: map[string]string{}, claims: claims{store: c.Store, id: c.Name, lease: c.Lease, clock: c.Clock}}
 	a.metrics = newMetrics(c.Clock, c.Store.Requests, a.lastBackup, func() bool { return a.Health(c.Clock()) == nil })
 	return a
 }

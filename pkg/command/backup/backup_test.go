@@ -58,6 +58,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"--cluster-name=x --compression=lz4":            "not one of gzip, zstd",
 		"--cluster-name=x --encrypt-to=age2":            "--encrypt-to:",
 		"--cluster-name=x --sign-key=/no/way":           "--sign-key:",
+		"--cluster-name=x --backup-trusted-signers=/no": "--backup-trusted-signers:",
 		"--cluster-name=x --max-count=-1":               "--max-count is -1",
 		"--cluster-name=x --hourly-retention=z":         "--hourly-retention:",
 		"--cluster-name=x --leader-only --prefer=local": "exclude each other",

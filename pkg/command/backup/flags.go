@@ -35,6 +35,7 @@ type flags struct {
 	leaderOnly, skipUnchanged         bool
 	encryptTo                         []string
 	signKey                           string
+	trusted                           []string
 	noPrune, verify                   bool
 	retention                         prune.Flags
 	listenMetrics                     string
@@ -66,6 +67,7 @@ func (f *flags) add(root *cobra.Command) {
 	fs.Var(f.compression, "compression", "gzip, which the existing tools can restore, or zstd")
 	fs.StringSliceVar(&f.encryptTo, "encrypt-to", nil, "age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backups (repeated)")
 	fs.StringVar(&f.signKey, "sign-key", "", "`file` of an ed25519 private key (PEM) to sign the backups with")
+	fs.StringArrayVar(&f.trusted, "backup-trusted-signers", nil, "`file` with public keys (PEM, ed25519) of signers: only what one of them signed, for this cluster, counts; --sign-key is one of them (repeated)")
 	fs.BoolVar(&f.skipUnchanged, "skip-unchanged", false, "take no backup while etcd's revision is that of the newest one")
 	fs.BoolVar(&f.verify, "verify", false, "read each backup back and check it")
 	fs.BoolVar(&f.noPrune, "no-prune", false, "never delete old backups")
@@ -197,6 +199,13 @@ func (f *flags) keys(c *backupagent.Config) error {
 		if c.Signer, err = backup.ReadSigner(f.signKey); err != nil {
 			return cli.Usagef("--sign-key: %v", err)
 		}
+	}
+	var err error
+	if c.Trusted, err = backup.ReadTrusted(f.trusted...); err != nil {
+		return cli.Usagef("--backup-trusted-signers: %v", err)
+	}
+	if len(c.Trusted) > 0 && (c.Signer == nil || !slices.Contains(c.Trusted.IDs(), c.Signer.ID())) {
+		return &cli.UsageError{Text: "--backup-trusted-signers does not have the key of --sign-key: this agent's own backups would not count", Next: "give --sign-key, and its public key among the trusted ones"}
 	}
 	return nil
 }

@@ -60,7 +60,25 @@ func TestEncryptedAndSigned(t *testing.T) {
 	}
 	place := t.TempDir()
 	location := "file://" + place
-	b := decoded[stored](t, w.with("snapshot", "save", location, "--compression=zstd", "--encrypt-to="+key.Recipient().String(), "--sign-key="+write(t, string(private)))...)
+	b := decoded[stored](t, w.with("snapshot", "save", location, "--compression=zstd", "--encrypt-to="+key.Recipient().String(), "--sign-key="+write(t, string(private)), "--cluster-name=main")...)
+	trusted, err := backup.ReadTrusted(write(t, string(public)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It counts for daemons of its cluster, and of no other.
+	for name, counts := range map[string]int{"main": 1, "other": 0} {
+		err := withStore(t.Context(), location, func(st *store.Store) error {
+			v := backup.Vetter{Store: st, Fetch: backup.FetchOptions{Trusted: trusted, Cluster: name}}
+			good, bad, err := v.Vet(t.Context(), []cluster.Backup{b.Backup})
+			if len(good) != counts {
+				t.Errorf("for cluster %s count %v, not %v", name, good, bad)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	if !b.Encrypted || b.Size == 0 || b.Revision != 7 || len(b.Signer) != 16 {
 		t.Errorf("stored %+v", b)
 	}
@@ -93,7 +111,7 @@ func TestEncryptedAndSigned(t *testing.T) {
 	if r := decoded[restored](t, append(from, secret)...); r.Revision != 7 || r.RevisionAfter != 7 {
 		t.Errorf("restored %+v", r)
 	}
-	for _, wrong := range [][]string{{"--encrypt-to=age1nothing"}, {"--sign-key=" + recipients}, {"--compression=lzma"}} {
+	for _, wrong := range [][]string{{"--encrypt-to=age1nothing"}, {"--sign-key=" + recipients, "--cluster-name=main"}, {"--sign-key=" + write(t, string(private))}, {"--compression=lzma"}} {
 		fails(t, 2, strings.Split(wrong[0], "=")[0], w.with(append([]string{"snapshot", "save", location}, wrong...)...)...)
 	}
 	fails(t, 2, "is for a backup in a store", w.with("snapshot", "save", filepath.Join(parent, "s.db"), "--compression=zstd")...)

@@ -32,7 +32,7 @@ func newSave() *cobra.Command {
 			"it to a file of mode 0600, as etcdctl snapshot save does. What has :// in it is a backup store: the snapshot\n" +
 			"becomes a backup there, as those that etcd-manager takes; it can be encrypted and signed on its way.",
 		Example: "  etcdadm snapshot save /var/backups/etcd.db\n  etcdadm snapshot save file:///mnt/etcd-store/backups/etcd/main\n" +
-			"  etcdadm snapshot save s3://bucket/etcd/main --compression=zstd --encrypt-to=age1... --sign-key=/etc/etcd/backup-signing.pem",
+			"  etcdadm snapshot save s3://bucket/etcd/main --compression=zstd --encrypt-to=age1... --sign-key=/etc/etcd/backup-signing.pem --cluster-name=main",
 		Args: cobra.ExactArgs(1),
 	}
 	s := save{tool: newTool(cmd), compression: cli.Choice([]string{backup.Gzip, backup.Zstd}, backup.Gzip)}
@@ -41,6 +41,7 @@ func newSave() *cobra.Command {
 	f.Var(s.compression, "compression", "of a backup in a store: gzip, which the existing tools can restore, or zstd")
 	f.StringArrayVar(&s.encryptTo, "encrypt-to", nil, "age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backup (repeated)")
 	f.StringVar(&s.signKey, "sign-key", "", "`file` of an ed25519 private key (PEM) to sign the backup with")
+	f.StringVar(&s.cluster, "cluster-name", "", "`name` of the cluster that the backup is of, as the daemons have it; a signed one counts for no other")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) }
 	return cmd
 }
@@ -51,12 +52,13 @@ type save struct {
 	compression pflag.Value
 	encryptTo   []string
 	signKey     string
+	cluster     string
 }
 
 // options are those of a backup, without what it is of.
 func (s *save) options(target string) (o backup.TakeOptions, err error) {
 	if !isStore(target) {
-		for _, name := range []string{"compression", "encrypt-to", "sign-key"} {
+		for _, name := range []string{"compression", "encrypt-to", "sign-key", "cluster-name"} {
 			if s.cmd.Flags().Changed(name) {
 				return o, &cli.UsageError{Text: "--" + name + " is for a backup in a store", Next: "a file of \"snapshot save\" is what etcdctl writes; name a store: file:///DIRECTORY"}
 			}
@@ -67,6 +69,9 @@ func (s *save) options(target string) (o backup.TakeOptions, err error) {
 		return o, cli.Usagef("--encrypt-to: %v", err)
 	}
 	if s.signKey != "" {
+		if s.cluster == "" {
+			return o, &cli.UsageError{Text: "--sign-key needs --cluster-name: where signers are trusted, a backup counts only for the cluster that it is signed for", Next: "--cluster-name=NAME, as the daemons have it"}
+		}
 		if o.Signer, err = backup.ReadSigner(s.signKey); err != nil {
 			return o, cli.Usagef("--sign-key: %v", err)
 		}
@@ -186,7 +191,10 @@ func (s *save) toStore(ctx context.Context, c *etcdclient.Client, r cluster.Repo
 	began := time.Now()
 	o.Source, o.Stall = c, s.access.Timeout
 	o.Info = backup.Info{EtcdVersion: r.Version, SpecVersion: r.Version}
-	o.Facts = backup.Facts{StorageVersion: r.Storage, Revision: r.Revision, RaftTerm: r.RaftTerm, RaftIndex: r.Applied, ClusterID: r.ClusterID, MemberID: r.ID}
+	o.Facts = backup.Facts{
+		StorageVersion: r.Storage, Revision: r.Revision, RaftTerm: r.RaftTerm, RaftIndex: r.Applied,
+		Cluster: s.cluster, ClusterID: r.ClusterID, MemberID: r.ID,
+	}
 	for _, m := range r.Members {
 		if !m.Learner {
 			o.Info.MemberCount++

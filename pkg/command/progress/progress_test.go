@@ -16,7 +16,23 @@ import (
 type screen struct {
 	*os.File
 	done sync.WaitGroup
+
+	mu   sync.Mutex
 	text bytes.Buffer
+}
+
+// show takes in what the terminal shows.
+func (s *screen) show(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Write(b)
+}
+
+// shows reports whether text has been on the screen.
+func (s *screen) shows(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Contains(s.text.String(), text)
 }
 
 func newScreen(t *testing.T) *screen {
@@ -40,7 +56,16 @@ func newScreen(t *testing.T) *screen {
 		t.Fatal(err)
 	}
 	s := &screen{File: tty}
-	s.done.Go(func() { s.text.ReadFrom(master) }) // ends with an error when the terminal is closed
+	s.done.Go(func() {
+		b := make([]byte, 4096)
+		for {
+			n, err := master.Read(b) // an error when the terminal is closed
+			s.show(b[:n])
+			if err != nil {
+				return
+			}
+		}
+	})
 	t.Cleanup(func() { master.Close() })
 	return s
 }
@@ -74,7 +99,12 @@ func TestBarOnATerminal(t *testing.T) {
 			report, finish := Bar(s.File, "download etcd")
 			for _, total := range c.totals {
 				report(0, total)
-				for deadline := time.Now().Add(150 * time.Millisecond); time.Now().Before(deadline); time.Sleep(30 * time.Millisecond) {
+				// It draws at times of its own.
+				want := "32 MiB"
+				if total > 0 {
+					want = fmt.Sprintf("%d%%", 32<<20*100/total)
+				}
+				for begin := time.Now(); !s.shows(want) && time.Since(begin) < time.Minute; time.Sleep(10 * time.Millisecond) {
 					report(32<<20, total)
 				}
 				if total > 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/retention"
@@ -23,6 +24,27 @@ type Flags struct {
 	hourly, daily, maxSize string
 	maxCount               int
 	names                  [4]string
+}
+
+// trust says which backups count.
+type trust struct {
+	signers []string
+	cluster string
+}
+
+// add gives a command the flags, named as those of the daemons.
+func (f *trust) add(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&f.signers, "backup-trusted-signers", nil, "`file` with public keys (PEM, ed25519) of signers: only what one of them signed counts, and is kept or deleted (repeated)")
+	fs.StringVar(&f.cluster, "cluster-name", "", "`name` of the cluster that a signed backup must be of; empty for any")
+}
+
+// options are those by which a backup counts.
+func (f *trust) options() (o backup.FetchOptions, err error) {
+	o.Cluster = f.cluster
+	if o.Trusted, err = backup.ReadTrusted(f.signers...); err != nil {
+		return o, cli.Usagef("--backup-trusted-signers: %v", err)
+	}
+	return o, nil
 }
 
 // Add gives a command the flags. Suffix is behind the names of those of ages:

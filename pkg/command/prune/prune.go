@@ -32,7 +32,10 @@ it stays or goes.
 Whatever the rules say, the newest backup stays, and the newest one that is not
 known to be damaged; and so does every one from the future, or without a time
 in its name. What backups that were broken off more than a day ago have left
-behind goes too.`
+behind goes too.
+
+Where the daemons trust signers, give their --backup-trusted-signers here too:
+what nobody trusted has signed is then neither counted nor deleted.`
 
 // Options say where the command gets what it needs.
 type Options struct {
@@ -48,6 +51,7 @@ type Options struct {
 type command struct {
 	Options
 	flags  Flags
+	trust  trust
 	dryRun bool
 	// byClock is retention.Policy.ByClock.
 	byClock bool
@@ -74,6 +78,7 @@ func New(o Options) *cobra.Command {
 	fs.BoolVar(&c.dryRun, "dry-run", false, "delete nothing, only say what would be")
 	fs.BoolVar(&c.byClock, "by-clock", false, "take ages from this machine's clock alone: also where there are not that many days of backups to tell of them")
 	c.flags.Add(fs, "")
+	c.trust.add(fs)
 	return cmd
 }
 
@@ -117,12 +122,16 @@ func (c *command) run(cmd *cobra.Command) error {
 		return err
 	}
 	policy.ByClock = c.byClock
+	counts, err := c.trust.options()
+	if err != nil {
+		return err
+	}
 	ctx := cmd.Context()
 	s, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	err = c.prune(ctx, cmd, sweep.Vetted{Store: s, Vet: (&backup.Vetter{Store: s}).Vet}, policy)
+	err = c.prune(ctx, cmd, sweep.Vetted{Store: s, Vet: (&backup.Vetter{Store: s, Fetch: counts}).Vet}, policy)
 	// Also where ctx has ended: what is left to do is little.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

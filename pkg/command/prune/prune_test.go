@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/retention"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -176,6 +179,26 @@ func TestPolicyOfFlagsAndVariables(t *testing.T) {
 	}
 	if code, _, stderr := run(t, tree(fill(t), map[string]string{HourlyVariable: "x"}), ""); code != 2 || !strings.Contains(stderr, HourlyVariable) {
 		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
+// What no trusted signer has signed is no reason for another backup to go, and
+// stays itself.
+func TestPruneCountsWhatIsSigned(t *testing.T) {
+	_, public, err := backup.GenerateSigningKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := filepath.Join(t.TempDir(), "signer.pub")
+	if err := os.WriteFile(key, public, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := fill(t, some...)
+	if code, out, stderr := run(t, tree(dir, nil), "--backup-trusted-signers="+key+" --max-count=1"); code != 0 || !strings.HasPrefix(out, "0 stay (") || strings.Contains(out, "deleted") {
+		t.Errorf("code %d: %s%s", code, out, stderr)
+	}
+	if code, _, stderr := run(t, tree(dir, nil), "--backup-trusted-signers=/no/way"); code != 2 {
+		t.Errorf("code %d: %s", code, stderr)
 	}
 }
 
