@@ -202,6 +202,14 @@ func persist(f *nodestate.File) func(lease.Durable) error {
 	}
 }
 
+// reload reads back what the elector has promised after a write that failed.
+func reload(f *nodestate.File) func() (lease.Durable, error) {
+	return func() (lease.Durable, error) {
+		s, err := f.Settled()
+		return lease.Durable{Term: s.Term, Grant: s.Grant, Electors: s.Electors}, err
+	}
+}
+
 // durable reads back what the elector has promised.
 func durable(f *nodestate.File) lease.Durable {
 	s := f.State()

@@ -88,7 +88,9 @@ func newSite(t *testing.T) *site {
 }
 
 func voterOf(state *nodestate.File) *election.Voter {
-	return election.NewVoter(election.VoterOptions{Cluster: "main", Self: "a", Durable: durable(state), Persist: persist(state)})
+	return election.NewVoter(election.VoterOptions{
+		Cluster: "main", Self: "a", Durable: durable(state), Persist: persist(state), Reload: reload(state),
+	})
 }
 
 // disk is the state as it is on the disk.

@@ -162,7 +162,7 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 		return err
 	}
 	voter := election.NewVoter(election.VoterOptions{
-		Cluster: d.c.ClusterName, Self: d.name, Durable: durable(d.state), Persist: persist(d.state), Now: d.now,
+		Cluster: d.c.ClusterName, Self: d.name, Durable: durable(d.state), Persist: persist(d.state), Reload: reload(d.state), Now: d.now,
 	})
 	o := apply.LocalOptions{
 		Name: d.name, DataDir: d.c.DataDir, URLs: urls, ListenAddress: d.c.EtcdAddress, MetricsURLs: metricsURLs,

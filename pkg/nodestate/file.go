@@ -138,6 +138,18 @@ func (f *File) State() State {
 	return s
 }
 
+// Settled is State where no write is under way. While one is, nobody knows what
+// the disk will have, and it is a [*SlowError].
+func (f *File) Settled() (State, error) {
+	f.mu.Lock()
+	since := f.since
+	f.mu.Unlock()
+	if !since.IsZero() {
+		return State{}, fmt.Errorf("read node state: %w", &SlowError{time.Since(since).Round(time.Millisecond)})
+	}
+	return f.State(), nil
+}
+
 // Electors returns the newest elector record that the node remembers. It is
 // cheap.
 func (f *File) Electors() cluster.Electors {
@@ -158,7 +170,7 @@ func (f *File) Electors() cluster.Electors {
 // After a failed write the disk may hold the old state or the new one, and a
 // restart may find either; after a [*SlowError], [File.State] may be the new one
 // later. So a caller must neither act on a state that was not kept nor rely on
-// its absence.
+// its absence: [File.Settled] tells which it is.
 //
 // One change is made at a time: change must not call Update.
 func (f *File) Update(change func(*State) error) error {

@@ -37,13 +37,16 @@ func TestADiskThatHangs(t *testing.T) {
 	if err := <-first; !errors.As(err, &slow) {
 		t.Errorf("the write that hangs: %v", err)
 	}
+	if _, err := f.Settled(); !errors.As(err, &slow) {
+		t.Errorf("what the disk will have, while it hangs: %v", err)
+	}
 	close(thaw)
 	f.limit = writeLimit
 	if err := f.Update(raise); err != nil {
 		t.Errorf("after the disk goes on: %v", err)
 	}
-	if got := f.State().Term; got != 2 {
-		t.Errorf("the term is %d: what was written late does not count", got)
+	if got, err := f.Settled(); err != nil || got.Term != 2 {
+		t.Errorf("the term is %d, %v: what was written late does not count", got.Term, err)
 	}
 	if err := f.Close(); err != nil {
 		t.Error(err)

@@ -22,6 +22,10 @@ type VoterOptions struct {
 	// Persist writes to disk and returns when the disk has it. It is called by
 	// one goroutine at a time.
 	Persist func(lease.Durable) error
+	// Reload returns what the node has on disk after a Persist that failed: a disk
+	// that hangs may take the write later. It is an error while that is open. nil
+	// means that a write that failed has not happened.
+	Reload func() (lease.Durable, error)
 	// Now returns values of time.Now; nil means time.Now.
 	Now func() time.Time
 }
@@ -33,6 +37,9 @@ type Voter struct {
 	// disk may hang, and those who wait have deadlines.
 	turn chan struct{}
 	g    lease.Grantor
+	// unknown says that a write has failed since g was read, so that the disk may
+	// have another promise than g.
+	unknown bool
 	// said is g as it was when the disk had it last. It is read without a turn: a
 	// disk that is slow does not keep others from what has been promised.
 	said atomic.Pointer[lease.Grantor]
@@ -66,6 +73,42 @@ func (v *Voter) take(ctx context.Context) error {
 
 func (v *Voter) leave() { <-v.turn }
 
+// takeKnown takes the turn and has g as it is on disk; where nobody can say what
+// that is, it is an error.
+func (v *Voter) takeKnown(ctx context.Context) error {
+	if err := v.take(ctx); err != nil {
+		return err
+	}
+	if err := v.settle(); err != nil {
+		v.leave()
+		return err
+	}
+	return nil
+}
+
+// settle takes up what became of a write that failed. Whoever asked for it was
+// refused, so a grant that is on disk since then has no time running: Until stays
+// that of the promises that were given.
+func (v *Voter) settle() error {
+	if !v.unknown {
+		return nil
+	}
+	next := v.g
+	if v.o.Reload != nil {
+		d, err := v.o.Reload()
+		if err != nil {
+			return fmt.Errorf("read what was promised: %w", err)
+		}
+		next.Durable = d
+	}
+	if next.Durable.Grant.Released {
+		next.Until = time.Time{}
+	}
+	v.set(next)
+	v.unknown = false
+	return nil
+}
+
 // Lease answers req, whose holder is who asks. If the promise cannot be written, the answer is a refusal
 // with the disk's error as its reason. An error means that there is no answer.
 func (v *Voter) Lease(ctx context.Context, req lease.Request) (lease.Reply, error) {
@@ -73,6 +116,9 @@ func (v *Voter) Lease(ctx context.Context, req lease.Request) (lease.Reply, erro
 		return lease.Reply{}, err
 	}
 	defer v.leave()
+	if err := v.settle(); err != nil {
+		return v.g.Refuse(v.o.Now(), err.Error()), nil
+	}
 	req.Entitled = req.Entitled || req.Holder == v.o.Self
 	now := v.o.Now()
 	next, reply := v.g.Decide(now, req)
@@ -88,6 +134,7 @@ func (v *Voter) persist(d lease.Durable) error {
 		return nil
 	}
 	if err := v.o.Persist(d); err != nil {
+		v.unknown = true
 		return fmt.Errorf("write the promise: %w", err)
 	}
 	return nil
@@ -95,7 +142,7 @@ func (v *Voter) persist(d lease.Durable) error {
 
 // change makes what is on disk the result of f.
 func (v *Voter) change(ctx context.Context, f func(lease.Durable) (lease.Durable, error)) error {
-	if err := v.take(ctx); err != nil {
+	if err := v.takeKnown(ctx); err != nil {
 		return err
 	}
 	defer v.leave()
@@ -138,7 +185,7 @@ func (v *Voter) Recover(ctx context.Context, record cluster.Electors, expect, lo
 
 // Durable returns what is on disk.
 func (v *Voter) Durable(ctx context.Context) (lease.Durable, error) {
-	if err := v.take(ctx); err != nil {
+	if err := v.takeKnown(ctx); err != nil {
 		return lease.Durable{}, err
 	}
 	defer v.leave()
@@ -150,5 +197,12 @@ func (v *Voter) Durable(ctx context.Context) (lease.Durable, error) {
 // Standing tells to whom the node has given its vote, while that runs, as it is
 // on disk. It does not wait for the disk.
 func (v *Voter) Standing(ctx context.Context) (lease.Standing, error) {
+	select {
+	case v.turn <- struct{}{}:
+		// While that is open, what was said last counts.
+		_ = v.settle()
+		v.leave()
+	default:
+	}
 	return v.said.Load().Standing(v.o.Now()), ctx.Err()
 }
