@@ -43,6 +43,10 @@ func (l *look) lift(n *cluster.Node) (Operation, verdict) {
 			l.hold(Restoring, "clients come in when what ran before cannot serve them any more: %s may; what is gone for good is forgotten with forget-node", names(serving))
 			return nil, goOn
 		}
+		if l.serving < cluster.Quorum(len(l.voters)) {
+			l.hold(MemberStarting, "%s is opened to clients when a majority of the voters serves: %s", n.Name, l.describe())
+			return nil, goOn
+		}
 		// Clients have waited until now, and one restart more is better than none let
 		// in for the sake of a machine that is dead.
 		return &QuarantineLift{Node: n.Name, ExpectRevision: l.unopened()}, goOn
