@@ -4,6 +4,7 @@
 package etcdclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -69,6 +70,8 @@ type Options struct {
 	Endpoints []string
 	// TLS is nil for plain http endpoints.
 	TLS *tls.Config
+	// ConnectTimeout is how long one try to connect may take, by default a second.
+	ConnectTimeout time.Duration
 }
 
 // window is how much of a stream may be under way: 80 MB/s at a round trip of
@@ -104,7 +107,7 @@ func Open(o Options) (*Client, error) {
 			// grows to two minutes.
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
-				MinConnectTimeout: time.Second,
+				MinConnectTimeout: cmp.Or(o.ConnectTimeout, time.Second),
 			}),
 		},
 	})

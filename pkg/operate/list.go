@@ -144,8 +144,9 @@ func (m *Machine) hear(ctx context.Context, endpoints []string, known cluster.Cl
 
 // repeat asks an endpoint until it has told which cluster it is of.
 func repeat(ctx context.Context, endpoint string, ask func(context.Context, string) answer, answers chan<- answer) {
-	for {
-		qctx, cancel := context.WithTimeout(ctx, question)
+	// Who is slow to answer is given more time from the second question on.
+	for limit := question; ; limit = named {
+		qctx, cancel := context.WithTimeout(ctx, limit)
 		a := ask(qctx, endpoint)
 		cancel()
 		select {
@@ -199,7 +200,7 @@ func ask(ctx context.Context, endpoint string, conf *tls.Config) answer {
 	if a.err = etcdclient.Probe(ctx, endpoint, conf); a.err != nil {
 		return a
 	}
-	c, err := etcdclient.Open(etcdclient.Options{Endpoints: []string{endpoint}, TLS: conf})
+	c, err := etcdclient.Open(etcdclient.Options{Endpoints: []string{endpoint}, TLS: conf, ConnectTimeout: named})
 	if err != nil {
 		a.err = err
 		return a
