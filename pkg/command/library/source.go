@@ -66,15 +66,26 @@ func parseSource(text string) (source, error) {
 	return source{file: text}, nil
 }
 
-// newest names the newest backup of the program's store.
-func (o Options) newest(ctx context.Context) (s source, err error) {
-	err = o.with(ctx, "", func(lib *store.Store) error {
+// newest names the newest backup of the program's store that counts: one of a
+// trusted signer, where signers are trusted.
+func (r *reader) newest(ctx context.Context) (s source, err error) {
+	err = r.with(ctx, "", func(lib *store.Store) error {
 		all, err := lib.Backups(ctx)
 		if err != nil {
 			return fmt.Errorf("list backups: %w", err)
 		}
 		if len(all) == 0 {
 			return errors.New("there is no backup in the store")
+		}
+		if r.fetch.NeedsSignature() {
+			good, bad, err := (&backup.Vetter{Store: lib, Fetch: r.fetch}).Vet(ctx, all)
+			if err != nil {
+				return fmt.Errorf("list backups: %w", err)
+			}
+			if len(good) == 0 {
+				return refused{fmt.Errorf("no backup in the store counts: %s: %s", bad[0].Name, bad[0].Why)}
+			}
+			all = good
 		}
 		s.name = all[0].Name
 		return nil

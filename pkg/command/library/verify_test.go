@@ -131,6 +131,7 @@ func TestEncryptedAndSigned(t *testing.T) {
 	name, key, signers := encrypted(t, l)
 	l.fails(7, "--decrypt-key", "verify", name)
 	l.fails(7, "--trusted-signers", "verify", name, "--decrypt-key="+key, "--require-signature", "--trusted-signers="+signer(t))
+	l.fails(7, "no backup in the store counts", "verify", "--latest", "--decrypt-key="+key, "--trusted-signers="+signer(t))
 	if out := l.must("verify", name, "--object-only"); !strings.Contains(out, objectGood) {
 		t.Error(out)
 	}
@@ -139,6 +140,9 @@ func TestEncryptedAndSigned(t *testing.T) {
 	}
 	out := l.must("verify", name, "--decrypt-key="+key, "--require-signature", "--trusted-signers="+signers, "-o", "json")
 	if !strings.Contains(out, `"signer"`) || !strings.Contains(out, `"result": "whole"`) {
+		t.Error(out)
+	}
+	if out := l.must("verify", "--latest", "--decrypt-key="+key, "--trusted-signers="+signers); !strings.Contains(out, name) {
 		t.Error(out)
 	}
 	if out := l.must("dump", name, "--decrypt-key="+key, "--keys-only", "--prefix=/coreos"); out != "/coreos.com/network/config\n" {
