@@ -271,6 +271,8 @@ type Lease struct {
 	// Released says that the holder gave it back. Nobody else gets the same term,
 	// and who has voted in it obeys nobody else's order of it.
 	Released bool `json:"released,omitempty"`
+	// Running says that the node's grant has not run out: the holder may still act.
+	Running bool `json:"running,omitempty"`
 }
 
 // Store is what the control store says.

@@ -45,6 +45,9 @@ func (n *node) Observe(ctx context.Context) observe.Answer {
 	if s.Term == s.Grant.Term {
 		c.Lease.Holder, c.Lease.Released = s.Grant.Holder, s.Grant.Released
 	}
+	if g, err := n.voter.Standing(ctx); err == nil && g.Holder != "" {
+		c.Lease.Running = g.Term == c.Lease.Term && g.Holder == c.Lease.Holder && g.Remaining > 0
+	}
 	return observe.Answer{Node: c, Report: report, Now: n.now()}
 }
 

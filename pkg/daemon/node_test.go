@@ -198,7 +198,7 @@ func TestAVoteIsOnTheDiskAndInTheAnswer(t *testing.T) {
 		t.Error("another's order in the same term was obeyed")
 	}
 	a := s.Observe(t.Context())
-	if a.Node.Lease != (cluster.Lease{Term: 3, Holder: "b"}) || a.Node.Boot != "boot-a" || a.Node.Address != "10.0.0.1:8000" || a.Now.Before(began) {
+	if a.Node.Lease != (cluster.Lease{Term: 3, Holder: "b", Running: true}) || a.Node.Boot != "boot-a" || a.Node.Address != "10.0.0.1:8000" || a.Now.Before(began) {
 		t.Errorf("it says %+v at %s", a.Node, a.Now)
 	}
 	if r, err := s.Lease(t.Context(), lease.Request{Cluster: "main", Token: "t1", Term: 3, Holder: "b", Boot: "boot-b", Release: true}); err != nil || !r.Granted {

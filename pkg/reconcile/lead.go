@@ -68,12 +68,12 @@ func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 }
 
 // noElector is why a node that is no elector of a running cluster does not ask
-// for the lease: no elector would grant it. Where an elector has it, the error
-// says so, as that of a campaign would.
+// for the lease: no elector would grant it. Where an elector's grant runs, the
+// error says so, as that of a campaign would; an old vote is none.
 func noElector(obs cluster.Observation) error {
 	err := fmt.Errorf("this node is not one of the electors %v, and none of them coordinates", obs.Electors.Names)
 	for _, n := range obs.Nodes {
-		if n.Reachable && n.Lease.Holder != "" && !n.Lease.Released && slices.Contains(obs.Electors.Names, n.Name) {
+		if n.Reachable && n.Lease.Holder != "" && n.Lease.Running && slices.Contains(obs.Electors.Names, n.Name) {
 			return &lease.HeldError{Holder: n.Lease.Holder, Remaining: pauseIdle, Err: err}
 		}
 	}
