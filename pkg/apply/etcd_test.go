@@ -312,8 +312,8 @@ func TestElectorsAreComparedWithTheQuorum(t *testing.T) {
 		t.Errorf("voters that the quorum does not tell: %v", err)
 	}
 	op.Names = []cluster.NodeName{"a"}
-	h.must(op)
-	if e := h.disk().Electors; e.Term != 7 {
+	h.refused(op, "names [a] here already")
+	if e := h.disk().Electors; e.Term != 0 {
 		t.Errorf("the record on disk is %+v", e)
 	}
 	op.Token = "t2"

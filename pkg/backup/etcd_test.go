@@ -35,6 +35,10 @@ func TestRealEtcd(t *testing.T) {
 		pair := identity(t)
 		sign, trusted := signer(t)
 		for _, o := range []backup.TakeOptions{{}, {Compression: backup.Zstd, Recipients: pair.to, Signer: sign}} {
+			fetch := backup.FetchOptions{Keys: pair.keys}
+			if o.Signer != nil {
+				fetch.Trusted = trusted // to trust a signer is to require one
+			}
 			o.Source, o.Store, o.Info = client, s, backup.Info{EtcdVersion: bin.Version}
 			b, err := backup.Take(ctx, o)
 			if err != nil {
@@ -45,7 +49,7 @@ func TestRealEtcd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := backup.Fetch(ctx, s, b.Name, file, backup.FetchOptions{Keys: pair.keys, Trusted: trusted, RequireSignature: o.Signer != nil})
+			got, err := backup.Fetch(ctx, s, b.Name, file, fetch)
 			if err != nil || got.Content.Size < 1_000_000 {
 				t.Fatalf("fetched %d bytes, %v", got.Content.Size, err)
 			}
