@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
@@ -41,18 +42,23 @@ type trio struct {
 
 func newTrio(t *testing.T, bin etcdbin.Binaries) *trio {
 	t.Helper()
+	return newMixedTrio(t, bin.Version, bin.Version, bin.Version)
+}
+
+func newMixedTrio(t *testing.T, versions ...etcdversion.Version) *trio {
+	t.Helper()
 	c := &trio{t: t}
 	var voters []cluster.Seat
-	for _, name := range []cluster.NodeName{"a", "b", "c"} {
-		h := realHost(t, bin.Version, func(o *LocalOptions) { o.Name, o.recheck = name, recheck })
+	for i, name := range []cluster.NodeName{"a", "b", "c"} {
+		h := realHost(t, versions[i], func(o *LocalOptions) { o.Name, o.recheck = name, recheck })
 		c.h = append(c.h, h)
 		voters = append(voters, cluster.Seat{Name: name, PeerURLs: h.o.URLs.Peer})
 	}
-	for _, h := range c.h {
-		h.must(&plan.MemberPrepare{Node: h.o.Name, Token: "t1", Version: bin.Version, Voters: voters})
+	for i, h := range c.h {
+		h.must(&plan.MemberPrepare{Node: h.o.Name, Token: "t1", Version: versions[i], Voters: voters})
 	}
 	c.each(func(h *host) {
-		h.must(&plan.MemberStart{Node: h.o.Name, Token: "t1", Mode: plan.StartNew, Version: bin.Version, Peers: voters})
+		h.must(&plan.MemberStart{Node: h.o.Name, Token: "t1", Mode: plan.StartNew, Version: h.disk().Prepared.Version, Peers: voters})
 	})
 	c.each(func(h *host) { h.reports() })
 	c.put(spoiledKey, rightValue)
@@ -298,4 +304,26 @@ func TestAGoodMemberIsNotKeptDownByABadOne(t *testing.T) {
 		bad.fenced("a and b")
 		c.right(c.h[0], c.h[1])
 	})
+}
+
+// TestTheFirstMemberOfAnUpgradeIsNotCondemned: its version may digest the same data
+// differently.
+func TestTheFirstMemberOfAnUpgradeIsNotCondemned(t *testing.T) {
+	older, newer := etcdversion.Must("3.5.35"), etcdversion.Must("3.6.16")
+	c := newMixedTrio(t, older, older, newer)
+	c.flushed()
+	first := c.h[2]
+	first.comparer.end(t.Context())
+	first.eventually("its data to count as that of the others", func() bool {
+		_, settled := first.compareAt(t.Context(), 0)
+		return settled
+	})
+	first.down()
+	first.spoil()
+	first.up()
+	first.eventually("a dispute", func() bool { return strings.Contains(first.look().Differs, "with the same etcd version") })
+	if first.disk().Differs != nil || first.pid() == 0 {
+		t.Errorf("it was condemned: %+v", first.disk().Differs)
+	}
+	c.right(c.h[0], c.h[1])
 }

@@ -72,6 +72,7 @@ var refused = []struct{ name, invariant, world, line string }{
 	{"start new where the seat is taken", "fresh-disk", "incarnation 1 token=t1 voters=a,b,c\ncluster a b d\nnode c promised=t1:a,b,c", "member start --node=c --token=t1 --mode=new --version=3.6.16"},
 	{"start new without a record", "founding", foundingOf, "member start --node=a --token=n1 --mode=new --version=3.6.16"},
 	{"start new beside a running cluster", "founding", "cluster a b c\nincarnation 2 token=n2 voters=d\nnode d promised=n2:d", "member start --node=d --token=n2 --mode=new --version=3.6.16"},
+	{"accept the data of another member", "stale", "cluster a b c\nnode c crashing differs", "member start --node=c --token=t1 --mode=restart --version=3.6.16 --accept-data=2"},
 	{"start on the data of another incarnation", "live-data", "cluster a b c\nnode c data=3/t0 stopped", "member start --node=c --token=t1 --mode=restart --version=3.6.16"},
 	{"start on a disk that cannot be read", "live-data", "cluster a b c\nnode c unreadable stopped", "member start --node=c --token=t1 --mode=restart --version=3.6.16"},
 	{"add a node that has data", "live-data", "cluster a b c\nnode d data=9/t0", "member add-learner --node=d --peer-url=https://d:2380 --expect-voters=3"},
