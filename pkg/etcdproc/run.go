@@ -49,12 +49,15 @@ type child struct {
 // death signal when the *thread* that made a process ends, not when the
 // process does (prctl(2); golang/go#27505), and the Go runtime ends threads as
 // it likes, unless a goroutine is locked to them.
-func (r *run) keep() {
+//
+// It outlives the Start, whose ctx it takes the values of.
+func (r *run) keep(ctx context.Context) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(r.done)
+	ctx = context.WithoutCancel(ctx)
 	for failures := 0; ; {
-		c, err := r.spawn()
+		c, err := r.spawn(ctx)
 		if err != nil {
 			r.s.board.spawnFailed(err)
 		} else {
@@ -136,8 +139,8 @@ func (r *run) pause(d time.Duration) bool {
 
 // spawn starts the program. When it returns without error, the program itself
 // runs (the exec has succeeded).
-func (r *run) spawn() (*child, error) {
-	more, err := r.before()
+func (r *run) spawn(ctx context.Context) (*child, error) {
+	more, err := r.before(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
@@ -172,11 +175,11 @@ func (r *run) spawn() (*child, error) {
 
 // before calls what is to be done before the start, which does not take place if
 // the process is to stop meanwhile.
-func (r *run) before() ([]string, error) {
+func (r *run) before(ctx context.Context) ([]string, error) {
 	if r.cfg.Before == nil {
 		return nil, nil
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		select {

@@ -251,7 +251,7 @@ func (s *Supervisor) replace(ctx context.Context, cfg Config) error {
 	}
 	s.run = r
 	s.board.begin()
-	go r.keep()
+	go r.keep(ctx)
 	select {
 	case err := <-r.first:
 		return err

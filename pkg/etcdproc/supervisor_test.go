@@ -382,7 +382,8 @@ func TestAStopDoesNotWaitForWhatComesBeforeAStart(t *testing.T) {
 		case <-ctx.Done():
 			return nil, nil
 		case <-time.After(20 * time.Second):
-			return nil, errors.New("nobody told it to stop")
+			t.Error("nobody told it to stop")
+			return nil, nil
 		}
 	}
 	started := make(chan error, 1)
