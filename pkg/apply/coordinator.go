@@ -184,7 +184,10 @@ var ErrNoTerm = errors.New("no electors are known, so no lease can be had: the d
 // a founding goes on, up to its record: there the create-only-if-absent of the
 // store decides.
 func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op plan.Operation) (context.Context, context.CancelFunc, cluster.Term, error) {
-	if plan.Unfenced(obs, op) {
+	// What is to be founded, or restored where nothing is left, has no electors; the
+	// lease may still remember those of what was lost, who grant nothing any more.
+	blank := len(obs.Electors.Names) == 0 && len(obs.Members) == 0
+	if plan.Unfenced(obs, op) || Founds(op) && blank {
 		proven, done := context.WithCancel(ctx)
 		return proven, done, 0, nil
 	}

@@ -108,8 +108,14 @@ func TestWithoutATermOnlyAFoundingGoesOn(t *testing.T) {
 			t.Errorf("%s founds: %t", plan.Line(tc.op), !tc.goes)
 		}
 	}
+	// A lease that remembers the electors of what was lost proves nothing any more.
+	st := founding()
+	st.lost = errors.New("no majority of the electors")
+	if err := st.do(t, &plan.MemberPrepare{Node: "d", Token: "t1", Version: writes, Voters: seat}); err != nil {
+		t.Errorf("where nothing is left: %v", err)
+	}
 	// A running cluster whose electors do not answer is left alone.
-	st := newStage()
+	st = newStage()
 	c := st.coordinator()
 	c.Fence = unproven{st}
 	if err := c.Do(t.Context(), cluster.Spec{}, st.obs, &plan.EndpointsWrite{Node: "d"}); !errors.Is(err, ErrNoTerm) {

@@ -71,7 +71,9 @@ func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluste
 	if op.Mode == plan.StartNew && !restored {
 		state = etcdconf.StateNew
 	}
-	if op.Mode != plan.StartNew && s.Electors.Token != op.Token && len(electors.Names) > 0 {
+	// Also a node that was an elector before takes the newer record: by its own it
+	// would not grant to those that have become electors since.
+	if op.Mode != plan.StartNew && electors.Token == op.Token && len(electors.Names) > 0 {
 		if err := l.o.Elector.Join(ctx, electors); err != nil {
 			return fmt.Errorf("join the electors: %w", err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
@@ -157,6 +158,24 @@ func TestALearnerJoins(t *testing.T) {
 		t.Errorf("founding %t, term %d, electors %+v", s.Founding, s.Term, s.Electors)
 	}
 	h.must(op) // while it runs, the same again is nothing
+}
+
+// TestAFormerElectorTakesTheNewerRecord makes sure that a node that comes back does
+// not stay with the record by which it once voted: those who have become electors
+// since could never make it one.
+func TestAFormerElectorTakesTheNewerRecord(t *testing.T) {
+	h := newHost(t)
+	if err := h.state.Update(func(s *nodestate.State) error {
+		s.Term, s.Electors = 2, cluster.Electors{Token: "t1", Term: 2, Names: []cluster.NodeName{"a", "b"}}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	h.restart()
+	h.must(start(plan.StartJoin))
+	if e := h.disk().Electors; e.Term != 4 || !slices.Equal(e.Names, []cluster.NodeName{"b", "c"}) {
+		t.Errorf("electors %+v", e)
+	}
 }
 
 func TestALearnerThatLostItsDiskAsAnElectorDoesNotJoin(t *testing.T) {

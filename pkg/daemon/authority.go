@@ -36,8 +36,10 @@ type authority struct {
 const maxAsked = 64
 
 // holds reports why the holder of an order with a term does not have the lease.
-// It is asked for nothing where this node has given its vote, and that runs.
-func (a *authority) holds(ctx context.Context, e rpc.Execution) error {
+// It is asked for nothing where this node has given its vote, and that runs. spare
+// says that the node has neither a member nor a promise: then it is no elector, and
+// a record that it has kept may be so old that nobody named in it is left.
+func (a *authority) holds(ctx context.Context, e rpc.Execution, spare bool) error {
 	claim := lease.Claim{Holder: e.Holder, Term: e.Term, Electors: e.Electors}
 	own, err := a.voter.Standing(ctx)
 	if err != nil {
@@ -45,6 +47,9 @@ func (a *authority) holds(ctx context.Context, e rpc.Execution) error {
 	}
 	if claim.Grants(own) {
 		return nil
+	}
+	if spare {
+		own.Electors = cluster.Electors{}
 	}
 	evidence := lease.Evidence{Own: own, Answers: map[cluster.NodeName]lease.Standing{a.self: own}}
 	unknown := len(own.Electors.Names) == 0

@@ -38,10 +38,17 @@ func (s *site) signed(term cluster.Term, holder cluster.NodeName, op plan.Operat
 	return e
 }
 
-// elector makes the node an elector of t1 by a record.
+// elector makes the node, which has a member, an elector of t1 by a record.
 func (s *site) elector(names ...cluster.NodeName) {
 	s.t.Helper()
+	s.remembers(&cluster.Assigned{Token: "t1", Version: version}, names...)
+}
+
+// remembers has the node keep a record of t1.
+func (s *site) remembers(a *cluster.Assigned, names ...cluster.NodeName) {
+	s.t.Helper()
 	must(s.t, s.state.Update(func(st *nodestate.State) error {
+		st.Assigned = a
 		st.Electors = electors("t1", 1, names...)
 		return nil
 	}))
@@ -100,6 +107,14 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			e := order(2, "stranger", discardA)
 			e.Electors = electors("t2", 2, "stranger")
 			s.standings = map[cluster.NodeName]lease.Standing{"stranger": {Term: 2, Holder: "stranger", Remaining: time.Second, Electors: e.Electors}}
+			return e
+		}},
+		{"to a spare that remembers electors, while others are", func(s *site) rpc.Execution {
+			s.remembers(nil, "z")
+			s.confirmed(5, "b", "b", "c", "d")
+			e := order(1000, "stranger", discardA)
+			e.Electors = electors("t1", 1000, "stranger")
+			s.standings["stranger"] = lease.Standing{Term: 1000, Holder: "stranger", Remaining: time.Second, Electors: e.Electors}
 			return e
 		}},
 		{"to a node that knows no electors, while others are", func(s *site) rpc.Execution {
@@ -237,6 +252,12 @@ func TestWhoHasTheLeaseIsObeyed(t *testing.T) {
 			}
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}, {Number: 2, Token: "t2"}}
 			return s.signed(5, "d", discardA)
+		}},
+		{"of a spare that remembers electors of whom nobody is left", func(s *site) rpc.Execution {
+			s.remembers(nil, "z")
+			s.confirmed(5, "b", "b", "c", "d")
+			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
+			return s.signed(5, "b", discardA)
 		}},
 		{"of a node that knows no electors", func(s *site) rpc.Execution {
 			s.confirmed(5, "b", "b", "c", "d")

@@ -84,7 +84,7 @@ func (n *node) entitled(ctx context.Context, e rpc.Execution) error {
 		if _, err := durable(n.state).Witness(e.Term, e.Holder); err != nil {
 			return err
 		}
-		return n.authority.holds(ctx, e)
+		return n.authority.holds(ctx, e, s.Assigned == nil && s.Prepared == nil)
 	}
 	if err := n.witness(ctx, e); err != nil {
 		return err

@@ -175,6 +175,7 @@ func (c *Candidate) round(now time.Time, term cluster.Term, e cluster.Electors) 
 func (c *Candidate) Note(r *Round, node cluster.NodeName, reply Reply) {
 	c.Learn(reply.Electors, reply.Term)
 	r.granted[node] = reply.Granted
+	r.used = r.used || !reply.Granted && reply.Holder == "" && reply.Term >= r.Request.Term
 }
 
 // Finish takes in the outcome of r, and reports whether it was won. Rounds of

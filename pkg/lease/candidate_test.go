@@ -103,6 +103,9 @@ func TestAnAnnouncedTermIsPassedNextTime(t *testing.T) {
 	if es.answer(c, t0, r, "c") {
 		t.Fatal("term 1 is granted by a node that has seen 41")
 	}
+	if !r.Used() {
+		t.Error("the round does not tell that its term is over")
+	}
 	win(t, c, es, t0, "c")
 	if term, _, _ := c.Held(t0); term != 42 {
 		t.Errorf("the second campaign is for term %d, want 42", term)

@@ -19,6 +19,7 @@ type Round struct {
 	first, changes bool
 	sets           [][]cluster.NodeName // a majority of each is needed
 	granted        map[cluster.NodeName]bool
+	used           bool // see [Round.Used]
 }
 
 // Timeout returns how long an elector may take to answer: [WriteTimeout] if it has
@@ -39,6 +40,12 @@ func (r *Round) Nodes() []cluster.NodeName {
 	slices.Sort(nodes)
 	return slices.Compact(nodes)
 }
+
+// Used reports whether an elector did not grant because it has seen the term, or a
+// later one, and nobody holds it: another campaign, in a term that is free, may be
+// won at once. Without it two daemons that ask in turn, of which only one can win,
+// can each use up the term that the other asks for next.
+func (r *Round) Used() bool { return r.used }
 
 // Fail notes that node did not answer.
 func (r *Round) Fail(node cluster.NodeName) { r.granted[node] = false }

@@ -51,7 +51,7 @@ func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 		}
 		return nil
 	}
-	if term, held := l.o.Lease.Held(); held && slices.Contains(l.o.Lease.Electors().Names, l.o.Self) && !overtaken(term, l.o.Self, obs) && !moved(l.o.Lease.Electors(), obs) {
+	if term, held := l.o.Lease.Held(); held && lease.Useful(term, l.o.Lease.Electors(), l.o.Self, obs) {
 		return nil
 	}
 	if !slices.Contains(obs.Electors.Names, l.o.Self) {
@@ -94,44 +94,4 @@ func noElectors(obs cluster.Observation) error {
 		}
 	}
 	return errNoElectors
-}
-
-// moved reports whether the cluster is in another incarnation than the lease:
-// after a restore, by this daemon or by somebody else. The lease of the old one
-// is kept only as long as the new one has no leader and no majority of its
-// electors is there: they could not grant one.
-func moved(lease cluster.Electors, obs cluster.Observation) bool {
-	e := obs.Electors
-	if e.Token == lease.Token {
-		return false
-	}
-	if e.Token == obs.Token && obs.Leader != 0 {
-		return true
-	}
-	there := 0
-	for _, n := range obs.Nodes {
-		if n.Reachable && n.Electors.Token == e.Token && slices.Contains(e.Names, n.Name) {
-			there++
-		}
-	}
-	return there >= cluster.Quorum(len(e.Names))
-}
-
-// overtaken reports whether a node that answers has seen a later term: one that
-// campaigned while it was cut off. It obeys no order of this term any more, so a
-// later one is needed.
-//
-// Nor does one that has voted for another in the same term: in a campaign that was
-// lost, and the term given back, or as an elector of what ran before a restore,
-// which counts the same numbers. A term that is out of reach cannot be passed:
-// campaigns against it would only disturb those that can be won.
-func overtaken(term cluster.Term, self cluster.NodeName, obs cluster.Observation) bool {
-	for _, n := range obs.Nodes {
-		other := n.Lease.Term == term && n.Lease.Holder != "" && n.Lease.Holder != self
-		later := n.Lease.Term > term && lease.InReach(term, n.Lease.Term)
-		if n.Reachable && (later || other) {
-			return true
-		}
-	}
-	return false
 }

@@ -20,13 +20,16 @@ var (
 // do carries op out for the coordinator on by, whose look was obs. Where it
 // returns an error, nothing has happened.
 func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error {
+	term, err := w.confirm(by, obs, op)
+	if err != nil {
+		return err
+	}
 	if name, ok := plan.Target(op); ok {
 		n := w.node(name)
 		if n == nil || !w.connected(by, n) || n.hangs() || !w.quiet && w.step < n.failsTo {
 			return errSilent
 		}
-		w.record = obs.Electors
-		return w.doOnNode(n, op)
+		return w.obey(n, order{by: by, term: term, electors: w.claim(by), op: op})
 	}
 	switch op := op.(type) {
 	case *plan.IncarnationCreate:
@@ -90,68 +93,6 @@ func (w *world) prune(op *plan.BackupPrune) error {
 		w.violate("newest", "the newest backup %s was pruned", w.store.backups[0].Name)
 	}
 	w.store.backups = slices.DeleteFunc(slices.Clone(w.store.backups), func(b cluster.Backup) bool { return slices.Contains(op.Remove, b.Name) })
-	return nil
-}
-
-func (w *world) writeElectors(by *node, op *plan.ElectorsWrite) error {
-	for _, name := range op.Names {
-		// A new elector is asked first: without it the record may have no majority.
-		// One that has not taken the record refuses.
-		n := w.node(name)
-		if !slices.Contains(op.Expect, name) && (n == nil || !w.connected(by, n) || n.hangs() || n.electors.Token != op.Token) {
-			return errSilent
-		}
-	}
-	record := cluster.Electors{Token: op.Token, Term: w.term, Names: op.Names}
-	wrote := map[cluster.NodeName]bool{}
-	for _, n := range w.nodes {
-		if n.electors.Token == op.Token && n.electors.Term == w.term {
-			record.Seq = max(record.Seq, n.electors.Seq+1)
-		}
-	}
-	for _, n := range w.nodes {
-		// One that has gone on to another incarnation refuses.
-		if w.connected(by, n) && !n.hangs() && n.electors.Token == op.Token && (slices.Contains(op.Names, n.name) || slices.Contains(op.Expect, n.name)) {
-			n.electors = record
-			wrote[n.name] = true
-		}
-	}
-	for _, list := range [][]cluster.NodeName{op.Names, op.Expect} {
-		count := 0
-		for _, name := range list {
-			if wrote[name] {
-				count++
-			}
-		}
-		if len(list) > 0 && count < cluster.Quorum(len(list)) {
-			return errSilent
-		}
-	}
-	return nil
-}
-
-// recoverElectors compares what it is told with what the quorum says, through the
-// node's own member.
-func (w *world) recoverElectors(n *node, op *plan.ElectorsRecover) error {
-	g := w.group(op.Token)
-	if n.assigned == nil || n.assigned.Token != op.Token || g == nil || g.leader == 0 || g.side != n.side || n.process != cluster.ProcessRunning || g.find(n.disk.id) == nil {
-		return errSilent
-	}
-	var voters []cluster.NodeName
-	for _, m := range g.members {
-		if !m.learner {
-			voters = append(voters, m.name)
-		}
-	}
-	own := n.electors
-	switch {
-	case !slices.Equal(voters, op.Names), own.Term >= op.Term:
-		return errRefuse
-	case len(own.Names) > 0 && !slices.Equal(own.Names, op.Names) && (!slices.Equal(own.Names, op.Expect) || !cluster.Lost(own.Names, op.Lost)):
-		return errRefuse
-	}
-	n.electors = cluster.Electors{Token: op.Token, Term: op.Term, Names: op.Names}
-	w.term = max(w.term, op.Term)
 	return nil
 }
 
@@ -228,20 +169,24 @@ func (w *world) promote(g *group, op *plan.Promote) error {
 	return errRefuse
 }
 
-func (w *world) doOnNode(n *node, op plan.Operation) error {
-	switch op := op.(type) {
+// obey has n carry an order out.
+func (w *world) obey(n *node, o order) error {
+	if err := w.entitled(n, o); err != nil {
+		return err
+	}
+	switch op := o.op.(type) {
 	case *plan.MemberPrepare:
 		if n.disk.data || n.assigned != nil {
 			return errRefuse
 		}
-		n.prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
-		n.electors = cluster.Electors{Token: op.Token}
-		for _, s := range op.Voters {
-			n.electors.Names = append(n.electors.Names, s.Name)
+		d, err := n.grantor.Durable.Prepare(op.Token, cluster.SeatNames(op.Voters))
+		if err != nil {
+			return err
 		}
-		slices.Sort(n.electors.Names)
+		n.grantor.Durable = d
+		n.prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
 	case *plan.MemberStart:
-		return w.start(n, op)
+		return w.start(n, op, o.electors)
 	case *plan.MemberStop:
 		if n.assigned == nil {
 			n.process = cluster.ProcessStopped
@@ -269,7 +214,7 @@ func (w *world) doOnNode(n *node, op plan.Operation) error {
 	case *plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard:
 		return w.restore(n, op)
 	default:
-		return fmt.Errorf("%s: %w", plan.KindOf(op).Path, errRefuse)
+		return fmt.Errorf("%s: %w", plan.KindOf(o.op).Path, errRefuse)
 	}
 	return nil
 }
@@ -329,6 +274,6 @@ func (w *world) moveAside(n *node, op *plan.DataSetAside) error {
 		aside := cluster.SetAside{Name: string(op.Token) + "." + strconv.FormatInt(w.now.UnixNano(), 36), At: w.now}
 		n.setAside = append(slices.Clone(n.setAside), aside)
 	}
-	n.disk, n.assigned, n.prepared, n.electors = disk{}, nil, nil, cluster.Electors{}
+	n.disk, n.assigned, n.prepared = disk{}, nil, nil
 	return nil
 }

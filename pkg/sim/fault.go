@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
+	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
 // A Fault is something that goes wrong in a step.
@@ -110,7 +112,7 @@ func (w *world) inject(f Fault) {
 	case ProcessDies:
 		n.process = cluster.ProcessStopped
 	case DaemonDies:
-		n.since = w.now
+		n.runDaemon(w)
 		if w.lastActor == n {
 			w.lastActor, w.published = nil, nil
 		}
@@ -211,7 +213,7 @@ func (w *world) destroy(n *node, f Fault) {
 	case DiskLost:
 		n.loseDisk()
 		if n.up {
-			n.reboot(w.now)
+			n.reboot(w)
 		}
 	case DataLost:
 		if n.disk.data {
@@ -219,7 +221,9 @@ func (w *world) destroy(n *node, f Fault) {
 			n.disk, n.prepared, n.process = disk{}, nil, cluster.ProcessStopped
 		}
 	case StateLost:
-		n.assigned, n.prepared, n.electors, n.process = nil, nil, cluster.Electors{}, cluster.ProcessStopped
+		n.assigned, n.prepared, n.process = nil, nil, cluster.ProcessStopped
+		n.grantor.Durable = lease.Durable{}
+		n.runDaemon(w)
 		n.staged, n.restored = nil, "" // what is on the disk of it is deleted
 		n.disk.known = false
 	case DataCorrupt:
@@ -232,27 +236,24 @@ func (w *world) destroy(n *node, f Fault) {
 
 // leaveBehind takes a new voter out of the electors' record, as another release
 // did until it was recorded, and one of the electors away for ever.
-func (w *world) leaveBehind(n *node) {
-	record, g := n.electors, w.group(n.electors.Token)
+func (w *world) leaveBehind(by, n *node) {
+	record, g := n.electors(), w.group(n.electors().Token)
 	if g == nil || g.leader == 0 || g.voters()%2 == 0 || !slices.Contains(record.Names, n.name) {
 		return
 	}
-	w.recordBehind = false
-	record.Seq++
-	record.Names = slices.DeleteFunc(slices.Clone(record.Names), func(name cluster.NodeName) bool { return name == n.name })
-	for _, o := range w.nodes {
-		if o.electors.Token == record.Token {
-			o.electors = record
-		}
+	less := slices.DeleteFunc(slices.Clone(record.Names), func(name cluster.NodeName) bool { return name == n.name })
+	if w.writeElectors(by, &plan.ElectorsWrite{Token: record.Token, Names: less, Expect: record.Names}) != nil {
+		return
 	}
-	w.takeAway(w.node(record.Names[w.rand.IntN(len(record.Names))]))
+	w.recordBehind = false
+	w.takeAway(w.node(less[w.rand.IntN(len(less))]))
 }
 
 // heal ends what has lasted long enough; everything, when all is quiet.
 func (w *world) heal() {
 	for _, n := range w.nodes {
 		if !n.up && !n.gone && (w.quiet || w.step >= n.until) {
-			n.reboot(w.now)
+			n.reboot(w)
 			w.logf("%s is up", n.name)
 		}
 		if w.quiet || w.step >= n.slowTo {

@@ -12,6 +12,7 @@ import (
 //
 //	data-lost      a quorum knows every acknowledged write
 //	two-clusters   at most one incarnation has a quorum
+//	two-coordinators  at most one daemon has the lease of an incarnation
 //	fresh-disk     no voter that has run starts on an empty disk
 //	void-seat      no founder starts after its seat was taken away, if a leader can tell
 //	live-data      the data of a current voter is never moved away

@@ -101,7 +101,7 @@ func (w *world) startable(g *group) int {
 func (w *world) coordinatorImpossible() bool {
 	by := w.candidates()[0]
 	obs := w.look(by, nil)
-	return !w.mayAct(by, &obs)
+	return !w.electable(by, &obs)
 }
 
 func (w *world) justifyUnfounded(usable int, says func(...plan.Rule) bool, holds []plan.Hold) {

@@ -47,7 +47,7 @@ func (w *world) hear(o, n *node, i int) observe.Heard {
 		return h
 	}
 	c := cluster.Node{
-		Boot: n.boot, URLs: n.urls, Prepared: n.prepared, Assigned: n.assigned, Electors: n.electors,
+		Boot: n.boot, URLs: n.urls, Prepared: n.prepared, Assigned: n.assigned, Electors: n.electors(), Lease: n.lease(),
 		Disk: cluster.Disk{State: cluster.DiskEmpty}, Process: cluster.Process{State: n.process},
 		Storage: w.storage(n), Versions: versions, SetAside: n.setAside, Staged: n.staged,
 	}
@@ -59,6 +59,16 @@ func (w *world) hear(o, n *node, i int) observe.Heard {
 	}
 	h.Answer = observe.Answer{Node: c, Report: w.report(n), Now: w.now}
 	return h
+}
+
+// lease is the last coordinator's lease that n granted or was told of.
+func (n *node) lease() cluster.Lease {
+	d := n.grantor.Durable
+	l := cluster.Lease{Term: d.Term}
+	if d.Term == d.Grant.Term {
+		l.Holder, l.Released = d.Grant.Holder, d.Grant.Released
+	}
+	return l
 }
 
 // report is what the member on n says of itself, nil where none answers.

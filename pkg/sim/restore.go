@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
@@ -112,17 +113,23 @@ func (w *world) changeOver(n *node, op *plan.RestoreSwitch) error {
 	case s != nil && s.Token == op.Token && !s.Ready:
 		return errRefuse
 	}
+	var votes lease.Durable
+	if s != nil && s.Token == op.Token {
+		var err error
+		if votes, err = n.grantor.Durable.Prepare(op.Token, cluster.SeatNames(s.Voters)); err != nil {
+			return err
+		}
+	}
 	if n.disk.data {
 		w.checkMoved(n)
 		n.setAside = append(slices.Clone(n.setAside), cluster.SetAside{Name: string(n.disk.token) + ".r" + strconv.Itoa(w.step), At: w.now})
 	}
 	n.disk, n.assigned, n.prepared, n.process = disk{}, nil, nil, cluster.ProcessStopped
 	if s == nil || s.Token != op.Token {
-		n.electors = cluster.Electors{}
 		return nil
 	}
+	n.grantor.Durable = votes
 	n.prepared = &cluster.Prepared{Token: s.Token, Version: s.Version, Voters: s.Voters, Backup: s.Backup}
-	n.electors = cluster.Electors{Token: s.Token, Names: cluster.SeatNames(s.Voters)}
 	n.restored, n.staged = s.Token, nil
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
@@ -112,10 +113,18 @@ func (w *world) cycle(faults []Fault) {
 func (w *world) advance(busy bool) {
 	w.step++
 	if busy {
-		w.now = w.now.Add(pauseBusy + time.Duration(w.rand.IntN(3000))*time.Millisecond)
+		w.pass(pauseBusy + time.Duration(w.rand.IntN(3000))*time.Millisecond)
 	} else {
-		w.now = w.now.Add(time.Duration(5+w.rand.IntN(25)) * time.Second)
+		w.pass(time.Duration(5+w.rand.IntN(25)) * time.Second)
 	}
+}
+
+// pass lets time pass. Who holds the lease has renewed it shortly before the end.
+func (w *world) pass(d time.Duration) {
+	held := w.holders()
+	w.now = w.now.Add(d - lease.RenewEvery/2)
+	w.keep(held)
+	w.now = w.now.Add(lease.RenewEvery / 2)
 }
 
 // settle goes on without faults until the cluster is what the spec asks for,
@@ -132,7 +141,8 @@ func (w *world) settle() (bool, []plan.Hold) {
 			return false, nil
 		}
 		holds = hold
-		if op == nil && w.settled() {
+		led := !slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Rule == plan.NoCoordinator })
+		if op == nil && (led || idle > maxIdle) && w.settled() {
 			return true, holds
 		}
 		if acted && !upkeep(op) {
@@ -145,9 +155,9 @@ func (w *world) settle() (bool, []plan.Hold) {
 		}
 		w.step++
 		if acted {
-			w.now = w.now.Add(pauseBusy)
+			w.pass(pauseBusy)
 		} else {
-			w.now = w.now.Add(pauseIdle)
+			w.pass(pauseIdle)
 		}
 	}
 	w.violate("stuck", "not settled after %d steps without faults", maxQuiet)
@@ -162,11 +172,15 @@ func upkeep(op plan.Operation) bool {
 	return false
 }
 
-// candidates returns one node for each side of a partition that has any: as a
-// rule the first by name.
+// candidates returns the nodes whose daemons act: those that have the lease, and
+// on each side of a partition where none has it one that asks for it, as a rule the
+// first by name, and in turn where it is not granted.
 func (w *world) candidates() []*node {
-	var list []*node
+	list := w.holders()
 	for side := range 2 {
+		if slices.ContainsFunc(list, func(n *node) bool { return n.side == side }) {
+			continue
+		}
 		var able []*node
 		for _, n := range w.nodes {
 			if n.usable() && n.side == side {
@@ -178,7 +192,7 @@ func (w *world) candidates() []*node {
 		case !w.quiet && w.chance(10):
 			list = append(list, able[w.rand.IntN(len(able))])
 		default:
-			list = append(list, able[0])
+			list = append(list, able[w.turn%len(able)])
 		}
 	}
 	if len(list) == 0 && w.quiet { // every node is gone for ever: look from the first
@@ -194,7 +208,8 @@ func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 		prev = w.published
 	}
 	obs := w.look(by, prev)
-	if !w.mayAct(by, &obs) {
+	if !w.lead(by, &obs) {
+		w.turn++
 		op, holds := w.config.Next(w.spec, obs)
 		if op != nil && plan.Unfenced(obs, op) {
 			w.carryOut(by, &obs, op)
@@ -207,8 +222,7 @@ func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 	}
 	if by != w.lastActor {
 		w.lastActor, w.failures = by, nil
-		w.term++
-		w.logf("%s coordinates", by.name)
+		w.logf("%s acts", by.name)
 	}
 	w.published = &obs
 	op, holds := w.config.Next(w.spec, obs)
@@ -221,21 +235,6 @@ func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 	}
 	w.carryOut(by, &obs, op)
 	return op, holds, true
-}
-
-// mayAct asks the electors.
-func (w *world) mayAct(by *node, obs *cluster.Observation) bool {
-	record := obs.Electors
-	if len(record.Names) == 0 {
-		return len(obs.Members) == 0 // without electors nobody can tell whether another acts
-	}
-	granted := 0
-	for _, name := range record.Names {
-		if n := w.node(name); n != nil && w.connected(by, n) && !n.hangs() && n.electors.Token == record.Token && len(n.electors.Names) > 0 {
-			granted++
-		}
-	}
-	return granted >= cluster.Quorum(len(record.Names))
 }
 
 // carryOut does op with the faults that wait for an operation.
@@ -256,7 +255,7 @@ func (w *world) carryOut(by *node, obs *cluster.Observation, op plan.Operation) 
 		w.note(op, errSilent)
 	case OpHalf:
 		if s, ok := op.(*plan.MemberStart); ok && w.connected(by, w.node(s.Node)) {
-			w.halfStart(w.node(s.Node), s)
+			w.halfStart(w.node(s.Node), s, w.claim(by))
 		}
 		w.note(op, errSilent)
 	case OpDelayed, Rival:
@@ -283,7 +282,7 @@ func (w *world) effect(by *node, obs *cluster.Observation, op plan.Operation, lo
 	if p, ok := op.(*plan.Promote); ok && err == nil && w.promotedGone {
 		w.takeAway(w.node(p.Name))
 	} else if ok && err == nil && w.recordBehind {
-		w.leaveBehind(w.node(p.Name))
+		w.leaveBehind(by, w.node(p.Name))
 	}
 	w.ops++
 	if err == nil && lost {
@@ -325,7 +324,7 @@ func (w *world) runDelayed() bool {
 			return true
 		}
 		obs := w.look(d.by, w.published)
-		if !w.mayAct(d.by, &obs) && !plan.Unfenced(obs, d.op) || !w.config.Trusting && plan.Check(w.spec, obs, d.op) != nil {
+		if !w.lead(d.by, &obs) && !plan.Unfenced(obs, d.op) || !w.config.Trusting && plan.Check(w.spec, obs, d.op) != nil {
 			return true
 		}
 		w.logf("%s, late: %s", d.by.name, plan.Line(d.op))

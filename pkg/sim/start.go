@@ -9,7 +9,7 @@ import (
 
 // start starts n's member. A daemon holds the operation to what is on its own
 // disk; one that trusts does as it is told, and so does etcd.
-func (w *world) start(n *node, op *plan.MemberStart) error {
+func (w *world) start(n *node, op *plan.MemberStart, electors cluster.Electors) error {
 	if n.disk.data && (n.disk.token != op.Token || n.assigned == nil) || n.assigned != nil && n.assigned.Token != op.Token {
 		return errRefuse
 	}
@@ -23,8 +23,11 @@ func (w *world) start(n *node, op *plan.MemberStart) error {
 			return errRefuse
 		}
 	}
+	if err := n.joinElectors(op, electors); err != nil {
+		return err
+	}
 	restored := n.prepared != nil && n.prepared.Backup != "" && op.Mode == plan.StartNew && !n.disk.data
-	n.assign(op, w.record)
+	n.assign(op)
 	if restored {
 		n.assigned.Quarantined, n.restored = true, ""
 	}
@@ -46,29 +49,34 @@ func (w *world) start(n *node, op *plan.MemberStart) error {
 }
 
 // halfStart is a start that is cut off after the assignment was written.
-func (w *world) halfStart(n *node, op *plan.MemberStart) {
-	if n.disk.data || n.assigned != nil || !n.mayBegin(op) {
+func (w *world) halfStart(n *node, op *plan.MemberStart, electors cluster.Electors) {
+	if n.disk.data || n.assigned != nil || !n.mayBegin(op) || n.joinElectors(op, electors) != nil {
 		return
 	}
-	n.assign(op, w.record)
+	n.assign(op)
 	if op.Mode != plan.StartNew {
 		n.prepared = nil
 	}
 }
 
-func (n *node) assign(op *plan.MemberStart, record cluster.Electors) {
+func (n *node) assign(op *plan.MemberStart) {
 	a := cluster.Assigned{Token: op.Token, Version: op.Version}
 	if n.assigned != nil {
 		a.Quarantined = n.assigned.Quarantined
 	}
 	n.assigned = &a
-	if n.electors.Token != op.Token {
-		// The electors' record of who gives the order; a name in it that has lost its
-		// own record has to leave first.
-		if n.electors = (cluster.Electors{}); record.Token == op.Token && !slices.Contains(record.Names, n.name) {
-			n.electors = record
-		}
+}
+
+// joinElectors has n take the record of who gives the order.
+func (n *node) joinElectors(op *plan.MemberStart, record cluster.Electors) error {
+	if op.Mode == plan.StartNew || record.Token != op.Token || len(record.Names) == 0 {
+		return nil
 	}
+	d, err := n.grantor.Durable.Join(n.name, record)
+	if err == nil {
+		n.grantor.Durable = d
+	}
+	return err
 }
 
 // mayBegin reports whether n may start op on an empty disk.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/plan"
 )
 
@@ -30,10 +31,10 @@ type world struct {
 
 	nextMember cluster.MemberID
 	nonces     int
-	asked      int // restores
-	term       cluster.Term
-	helped     bool             // by an operator
-	record     cluster.Electors // of the coordinator that gives an order
+	asked      int  // restores
+	helped     bool // by an operator
+	turn       int  // of the candidate
+	net        *rand.Rand
 	lastActor  *node
 	published  *cluster.Observation // the last look of a coordinator that acted
 	failures   []failure
@@ -66,8 +67,12 @@ type node struct {
 	staged   *cluster.Staged
 	restored cluster.Token
 	assigned *cluster.Assigned
-	electors cluster.Electors
 	setAside []cluster.SetAside
+	// grantor is the node's vote for the coordinator, candidate the daemon that asks
+	// for it, in its runs-th run.
+	grantor   lease.Grantor
+	candidate lease.Candidate
+	runs      int
 
 	process cluster.ProcessState
 	slow    bool // a learner here does not catch up
@@ -149,12 +154,12 @@ func newWorld(seed uint64, c Config) *world {
 	}
 	w := &world{
 		config: c, seed: seed, source: rand.NewPCG(seed, 0),
-		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), nextMember: 1, term: 1,
+		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), nextMember: 1,
 	}
 	w.rand = rand.New(w.source)
 	count := 1 + w.rand.IntN(5) + w.rand.IntN(3)
 	for i := range count {
-		w.nodes = append(w.nodes, &node{name: names[i], urls: urls[i], up: true, since: w.now, boot: "boot", process: cluster.ProcessStopped})
+		w.addNode(i)
 	}
 	sizes := []int{1, 2, 3, 3, 3, 3, 4, 5, 5, 7}
 	w.spec = cluster.Spec{MemberCount: sizes[w.rand.IntN(len(sizes))], EtcdVersion: version}
@@ -164,6 +169,12 @@ func newWorld(seed uint64, c Config) *world {
 		w.spec.MemberCount = count
 	}
 	return w
+}
+
+func (w *world) addNode(i int) {
+	n := &node{name: names[i], urls: urls[i], up: true, boot: "boot", process: cluster.ProcessStopped}
+	n.runDaemon(w)
+	w.nodes = append(w.nodes, n)
 }
 
 // reseed starts the random source of a step.
@@ -188,8 +199,9 @@ func (w *world) recorded(token cluster.Token) bool {
 }
 
 // reboot is what a machine does when it comes up: its daemon remembers nothing.
-func (n *node) reboot(now time.Time) {
-	n.up, n.since, n.process = true, now, cluster.ProcessStopped
+func (n *node) reboot(w *world) {
+	n.up, n.process = true, cluster.ProcessStopped
+	n.runDaemon(w)
 	n.boot += "'"
 	if len(n.boot) > 12 {
 		n.boot = "boot"
@@ -200,7 +212,8 @@ func (n *node) shutdown() { n.up, n.process = false, cluster.ProcessStopped }
 
 // loseDisk takes everything that the machine has written.
 func (n *node) loseDisk() {
-	n.disk, n.prepared, n.assigned, n.electors, n.setAside = disk{}, nil, nil, cluster.Electors{}, nil
+	n.disk, n.prepared, n.assigned, n.setAside = disk{}, nil, nil, nil
+	n.grantor.Durable = lease.Durable{}
 	n.staged, n.restored = nil, ""
 	n.process = cluster.ProcessStopped
 }

@@ -16,7 +16,7 @@ func running(t *testing.T, voters, spares int) *world {
 	w := newWorld(1, Config{})
 	w.nodes = nil
 	for i := range voters + spares {
-		w.nodes = append(w.nodes, &node{name: names[i], urls: urls[i], up: true, since: w.now, boot: "boot", process: cluster.ProcessStopped})
+		w.addNode(i)
 	}
 	w.spec.MemberCount = voters
 	w.spec.Policy = cluster.Policy{}
@@ -24,7 +24,7 @@ func running(t *testing.T, voters, spares int) *world {
 		w.reseed()
 		w.tick()
 		op, _, _ := w.act(w.nodes[0])
-		w.now = w.now.Add(time.Second)
+		w.pass(time.Second)
 		w.step++
 		if w.broken != nil {
 			t.Fatal(*w.broken)
@@ -50,12 +50,12 @@ func (w *world) try(op plan.Operation) error {
 }
 
 // pass lets some time pass.
-func (w *world) pass(steps int) {
+func (w *world) steps(steps int) {
 	for range steps {
 		w.reseed()
 		w.tick()
 		w.step++
-		w.now = w.now.Add(time.Second)
+		w.pass(time.Second)
 	}
 }
 
@@ -63,18 +63,18 @@ func TestALeaderNeedsAConnectedMajority(t *testing.T) {
 	w := running(t, 5, 0)
 	g := w.groups[0]
 	w.partition(0b11000)
-	w.pass(1)
+	w.steps(1)
 	if g.leader == 0 || g.side != 0 {
 		t.Errorf("three of five do not lead: leader %s on side %d", g.leader, g.side)
 	}
 	w.partition(0b11100)
-	w.pass(1)
+	w.steps(1)
 	if g.leader == 0 || g.side != 1 {
 		t.Errorf("three of five on the other side do not lead: leader %s on side %d", g.leader, g.side)
 	}
 	w.partition(0b11100)
 	w.nodes[4].shutdown()
-	w.pass(1)
+	w.steps(1)
 	if g.leader != 0 {
 		t.Errorf("two of five on each side have leader %s", g.leader)
 	}
@@ -83,12 +83,12 @@ func TestALeaderNeedsAConnectedMajority(t *testing.T) {
 func TestTheMinoritySeesNoLeader(t *testing.T) {
 	w := running(t, 3, 0)
 	w.partition(0b100)
-	w.pass(2)
+	w.steps(2)
 	obs := w.look(w.nodes[2], nil)
 	if obs.Leader != 0 || len(obs.Members) != 3 || slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.Healthy }) {
 		t.Errorf("the minority sees %+v", obs.Members)
 	}
-	if w.mayAct(w.nodes[2], &obs) && len(obs.Electors.Names) > 0 {
+	if w.lead(w.nodes[2], &obs) {
 		t.Error("the minority may act")
 	}
 	obs = w.look(w.nodes[0], nil)
@@ -113,7 +113,7 @@ func TestMemberIDsAreNotUsedAgain(t *testing.T) {
 
 func TestALearnerCatchesUpOverTime(t *testing.T) {
 	w := running(t, 3, 1)
-	w.pass(100)
+	w.steps(100)
 	g := w.groups[0]
 	w.mustDo(t, &plan.AddLearner{Node: "d", PeerURLs: urls[3].Peer, ExpectVoters: 3})
 	if err := w.try(&plan.AddLearner{Node: "e", PeerURLs: []string{"x"}, ExpectVoters: 3}); err == nil {
@@ -126,11 +126,11 @@ func TestALearnerCatchesUpOverTime(t *testing.T) {
 	if err := w.try(&plan.Promote{Name: "d", ExpectVoters: 3}); err == nil {
 		t.Error("a learner was promoted that knows nothing")
 	}
-	w.pass(2)
+	w.steps(2)
 	if m := g.memberOn(w.nodes[3]); m.name != "d" {
 		t.Errorf("a started member has not told its name: %+v", m)
 	}
-	w.pass(20)
+	w.steps(20)
 	w.mustDo(t, &plan.Promote{Name: "d", ExpectVoters: 3})
 	if g.voters() != 4 {
 		t.Errorf("there are %d voters", g.voters())
@@ -139,11 +139,11 @@ func TestALearnerCatchesUpOverTime(t *testing.T) {
 
 func TestASlowLearnerDoesNot(t *testing.T) {
 	w := running(t, 3, 1)
-	w.pass(100)
+	w.steps(100)
 	w.nodes[3].slow = true
 	w.mustDo(t, &plan.AddLearner{Node: "d", PeerURLs: urls[3].Peer, ExpectVoters: 3})
 	w.mustDo(t, &plan.MemberStart{Node: "d", Token: w.groups[0].token, Mode: plan.StartJoin, Version: version})
-	w.pass(50)
+	w.steps(50)
 	if err := w.try(&plan.Promote{Name: "d", ExpectVoters: 3}); err == nil {
 		t.Error("a learner that is stuck was promoted")
 	}
@@ -153,7 +153,7 @@ func TestNothingChangesWithoutQuorum(t *testing.T) {
 	w := running(t, 3, 1)
 	w.nodes[1].shutdown()
 	w.nodes[2].shutdown()
-	w.pass(1)
+	w.steps(1)
 	for _, op := range []plan.Operation{
 		&plan.AddLearner{Node: "d", PeerURLs: urls[3].Peer, ExpectVoters: 3},
 		&plan.Remove{ID: 3, ExpectName: "c", ExpectVoters: 3},
@@ -168,7 +168,7 @@ func TestNothingChangesWithoutQuorum(t *testing.T) {
 func TestARemovedMemberCrashes(t *testing.T) {
 	w := running(t, 3, 0)
 	w.mustDo(t, &plan.Remove{ID: w.groups[0].memberOn(w.nodes[2]).id, ExpectName: "c", ExpectVoters: 3})
-	w.pass(1)
+	w.steps(1)
 	if w.nodes[2].process != cluster.ProcessCrashing {
 		t.Errorf("a removed member is %s", w.nodes[2].process)
 	}
@@ -201,13 +201,13 @@ var harms = []struct {
 	{"data-lost", func(w *world) {
 		w.nodes[1].disk.index, w.nodes[2].disk.index = 0, 0
 		w.nodes[0].shutdown()
-		w.pass(1)
+		w.steps(1)
 	}},
 	{"two-clusters", func(w *world) {
 		g := w.bootstrap(&plan.MemberStart{Token: "other", Peers: []cluster.Seat{{Name: "d"}}})
 		d := w.nodes[3]
 		d.disk, d.process = disk{data: true, token: "other", id: g.members[0].id}, cluster.ProcessRunning
-		w.pass(1)
+		w.steps(1)
 	}},
 	{"fresh-disk", func(w *world) {
 		w.config.Trusting = true
@@ -235,7 +235,7 @@ var harms = []struct {
 		_ = w.createIncarnation(&plan.IncarnationCreate{Number: 2, Token: "other"})
 	}},
 	{"backup", func(w *world) {
-		w.pass(1)
+		w.steps(1)
 		w.store.backups = nil
 		removeVoter(w, 2)
 	}},
@@ -250,7 +250,7 @@ var harms = []struct {
 	{"unexplained", func(w *world) {
 		w.config.Next = func(cluster.Spec, cluster.Observation) (plan.Operation, []plan.Hold) { return nil, nil }
 		w.nodes[2].shutdown()
-		w.pass(1)
+		w.steps(1)
 		w.act(w.nodes[0])
 	}},
 }
@@ -259,7 +259,7 @@ func TestTheWorldSees(t *testing.T) {
 	for _, tt := range harms {
 		t.Run(tt.invariant, func(t *testing.T) {
 			w := running(t, 3, 1)
-			w.pass(5)
+			w.steps(5)
 			if w.broken != nil {
 				t.Fatal(*w.broken)
 			}

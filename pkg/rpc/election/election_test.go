@@ -26,6 +26,7 @@ type net struct {
 	down   []cluster.NodeName
 	calls  map[cluster.NodeName]int
 	delay  time.Duration
+	late   cluster.NodeName // answers later than the others
 }
 
 func always() error { return nil }
@@ -51,6 +52,9 @@ func (n *net) Lease(ctx context.Context, node cluster.NodeName, req lease.Reques
 	n.mu.Unlock()
 	if down {
 		return lease.Reply{}, errors.New("connection refused")
+	}
+	if node == n.late {
+		delay += 100 * time.Millisecond
 	}
 	if delay > 0 {
 		time.Sleep(delay)
@@ -356,5 +360,37 @@ func TestAHungDiskDoesNotHoldTheOthersForever(t *testing.T) {
 			t.Errorf("error %v, want the deadline", err)
 		}
 		close(release)
+	})
+}
+
+// TestAUsedTermIsPassedAtOnce makes sure that a daemon does not wait to ask in a later
+// term: another that cannot win may use up that one meanwhile, each time.
+func TestAUsedTermIsPassedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNet(t, abc, nil)
+		n.set(nil, list{"c"})
+		s := n.session(t, "a")
+		must(t, n.voters["b"].Witness(t.Context(), 41, "z"))
+		must(t, s.Campaign(t.Context()))
+		if term, _, _ := s.Held(time.Now()); term != 42 {
+			t.Errorf("term %d, want 42", term)
+		}
+	})
+}
+
+// TestALateAnswerTellsTheTerm makes sure that what an elector has seen is learned
+// also where the round was won without it.
+func TestALateAnswerTellsTheTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNet(t, abc, nil)
+		n.late = "b"
+		s := n.session(t, "a")
+		must(t, n.voters["b"].Witness(t.Context(), 41, "z"))
+		must(t, s.Campaign(t.Context()))
+		s.Wait()
+		must(t, s.Campaign(t.Context()))
+		if term, _, _ := s.Held(time.Now()); term != 42 {
+			t.Errorf("term %d, want 42", term)
+		}
 	})
 }

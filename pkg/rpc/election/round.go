@@ -118,6 +118,9 @@ func (s *Session) ask(ctx context.Context, req lease.Request, nodes []cluster.No
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 			defer cancel()
 			reply, err := s.o.Voters.Lease(ctx, node, req)
+			if err == nil {
+				s.Learn(reply.Electors, reply.Term) // also what comes when the round is over
+			}
 			answers <- response{node, reply, err}
 		})
 	}

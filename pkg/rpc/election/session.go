@@ -130,18 +130,19 @@ func (s *Session) Campaign(ctx context.Context) error {
 	}
 	defer s.leave()
 	before := s.known()
-	err := s.campaign(ctx)
-	// A refusal may have told of a newer record. The next campaign goes by that.
-	if err != nil && lease.Newer(s.known(), before) {
-		err = s.campaign(ctx)
+	used, err := s.campaign(ctx)
+	// A refusal may have told of a newer record, or of a later term. The next
+	// campaign goes by that.
+	if err != nil && (used || lease.Newer(s.known(), before)) {
+		_, err = s.campaign(ctx)
 	}
 	return err
 }
 
-func (s *Session) campaign(ctx context.Context) error {
+func (s *Session) campaign(ctx context.Context) (used bool, err error) {
 	r, err := s.start((*lease.Candidate).Campaign)
 	if err != nil {
-		return fmt.Errorf("campaign: %w", err)
+		return false, fmt.Errorf("campaign: %w", err)
 	}
 	if err = s.round(ctx, r); err == nil {
 		err = s.renew(ctx)
@@ -149,9 +150,11 @@ func (s *Session) campaign(ctx context.Context) error {
 	if err != nil {
 		// Those who granted need not wait for a lease that nobody holds.
 		s.giveBack(ctx, r.Request, r.Nodes())
-		return fmt.Errorf("campaign for term %d: %w", r.Request.Term, err)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return r.Used(), fmt.Errorf("campaign for term %d: %w", r.Request.Term, err)
 	}
-	return nil
+	return false, nil
 }
 
 func (s *Session) known() cluster.Electors {
