@@ -136,30 +136,41 @@ func (l *look) free(version etcdversion.Version) (free []*cluster.Node, why []st
 		if l.memberOf(n) != nil {
 			continue
 		}
-		switch {
-		case !n.Reachable:
-			why = append(why, fmt.Sprintf("%s does not answer", n.Name))
-		case n.Conflict != "":
-			why = append(why, fmt.Sprintf("%s is the name of two daemons", n.Name))
-		case n.Disk.State == cluster.DiskUnreadable:
-			why = append(why, fmt.Sprintf("%s has an unreadable disk", n.Name))
-		case !slices.Contains(n.Versions, version):
-			why = append(why, fmt.Sprintf("%s has no binaries of etcd %s", n.Name, version))
-		case n.FactsAge > oldFacts:
-			why = append(why, fmt.Sprintf("%s has not been able to read its disk for %s", n.Name, n.FactsAge.Round(time.Second)))
-		case n.Disk.State != cluster.DiskEmpty || n.Assigned != nil:
-			why = append(why, fmt.Sprintf("%s still holds old data", n.Name))
-		case n.Storage.Bad() || n.Storage.State == cluster.StorageSlow:
-			why = append(why, fmt.Sprintf("%s has a disk that is no good: %s", n.Name, n.Storage))
-		case l.tooSmall(n):
-			why = append(why, fmt.Sprintf("%s has %d MB free and needs %d MB", n.Name, n.FreeBytes>>20, l.room()>>20))
-		case l.resting(n) > 0:
-			why = append(why, fmt.Sprintf("%s has failed to join again and again, and is tried in %s", n.Name, l.resting(n).Round(time.Second)))
-		default:
-			free = append(free, n)
+		lack := l.lacks(n, version)
+		if lack == "" && (n.Disk.State != cluster.DiskEmpty || n.Assigned != nil) {
+			lack = fmt.Sprintf("%s still holds old data", n.Name)
 		}
+		if lack != "" {
+			why = append(why, lack)
+			continue
+		}
+		free = append(free, n)
 	}
 	return free, why
+}
+
+// lacks says why n could not take a new member, whatever data is in the way;
+// empty where it could.
+func (l *look) lacks(n *cluster.Node, version etcdversion.Version) string {
+	switch {
+	case !n.Reachable:
+		return fmt.Sprintf("%s does not answer", n.Name)
+	case n.Conflict != "":
+		return fmt.Sprintf("%s is the name of two daemons", n.Name)
+	case n.Disk.State == cluster.DiskUnreadable:
+		return fmt.Sprintf("%s has an unreadable disk", n.Name)
+	case !slices.Contains(n.Versions, version):
+		return fmt.Sprintf("%s has no binaries of etcd %s", n.Name, version)
+	case n.FactsAge > oldFacts:
+		return fmt.Sprintf("%s has not been able to read its disk for %s", n.Name, n.FactsAge.Round(time.Second))
+	case n.Storage.Bad() || n.Storage.State == cluster.StorageSlow:
+		return fmt.Sprintf("%s has a disk that is no good: %s", n.Name, n.Storage)
+	case l.tooSmall(n):
+		return fmt.Sprintf("%s has %d MB free and needs %d MB", n.Name, n.FreeBytes>>20, l.room()>>20)
+	case l.resting(n) > 0:
+		return fmt.Sprintf("%s has failed to join again and again, and is tried in %s", n.Name, l.resting(n).Round(time.Second))
+	}
+	return ""
 }
 
 // room is how much space a new member needs: the database is received beside

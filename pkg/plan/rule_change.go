@@ -174,6 +174,10 @@ func ruleReplace(l *look) (Operation, verdict) {
 		if m.Healthy || !l.removable(m) || l.alarmed(m) {
 			continue
 		}
+		if n := l.nodeOf(m); n != nil && full(n) {
+			l.hold(DiskFull, "%s (%s): etcd crashes, and its disk has %d bytes free of the %d that a file of its log takes; make room there, "+
+				"and etcd starts again on the data that it has", n.Name, n.Address, n.FreeBytes, int64(logFile))
+		}
 		if down, grace := l.down(m), l.grace(m); down < grace {
 			l.hold(Grace, "%s is unhealthy for %s, it is replaced after %s", l.called(m), down.Round(1e9), grace)
 			continue
@@ -185,7 +189,11 @@ func ruleReplace(l *look) (Operation, verdict) {
 		free, why := l.free(l.version())
 		// Nobody has to take the place of a voter that keeps all others from being
 		// replaced, nor of one that has never been there.
-		if len(free) == 0 && !l.reclaimable(m) && m.Name != l.unrecorded && !neverStarted(m) {
+		own, lack := l.reclaimable(m)
+		if lack != "" {
+			why = append(why, lack)
+		}
+		if len(free) == 0 && !own && m.Name != l.unrecorded && !neverStarted(m) {
 			l.hold(NoSpare, "nothing can take the place of %s: %s", l.called(m), reasons(why))
 			continue
 		}
@@ -243,20 +251,36 @@ func (l *look) alarmed(m cluster.Member) bool {
 	return len(m.Alarms) > 0 && n != nil && n.Reachable && n.Process.State == cluster.ProcessRunning
 }
 
-// reclaimable reports whether m's own node can start afresh: its disk is
-// empty, or holds data from which m cannot run.
-func (l *look) reclaimable(m cluster.Member) bool {
+// reclaimable reports whether m's own node can start afresh: its disk is empty,
+// or holds data from which m cannot run, and once that is set aside (which frees
+// no space) the node could take a new member. lack is what only that wants for.
+func (l *look) reclaimable(m cluster.Member) (ok bool, lack string) {
 	n := l.nodeOf(m)
-	if n == nil || !n.Reachable || n.Conflict != "" || !slices.Contains(n.Versions, l.version()) {
+	if n == nil || !n.Reachable || n.Conflict != "" {
+		return false, ""
+	}
+	afresh := n.Disk.State == cluster.DiskEmpty
+	if n.Disk.State == cluster.DiskData {
+		afresh = n.Disk.Token != l.obs.Token || !l.runsMember(n, m) || n.Process.State == cluster.ProcessCrashing
+	}
+	if !afresh {
+		return false, ""
+	}
+	lack = l.lacks(n, l.version())
+	return lack == "", lack
+}
+
+// logFile is the size of the files that etcd makes for its log, before it writes
+// to them (SegmentSizeBytes in etcd's server/storage/wal).
+const logFile = 64 << 20
+
+// full reports whether n's etcd crashes because its disk is full.
+func full(n *cluster.Node) bool {
+	if !n.Reachable || n.Process.State != cluster.ProcessCrashing || n.FreeBytes == 0 {
 		return false
 	}
-	switch n.Disk.State {
-	case cluster.DiskEmpty:
-		return true
-	case cluster.DiskData:
-		return n.Disk.Token != l.obs.Token || !l.runsMember(n, m) || n.Process.State == cluster.ProcessCrashing
-	}
-	return false
+	says := func(line string) bool { return strings.Contains(line, "no space left on device") }
+	return n.FreeBytes < logFile || says(n.Process.LastExit) || slices.ContainsFunc(n.Process.LastLines, says)
 }
 
 // ruleGrow adds a learner on a free node where the spec wants more voters.
