@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -52,8 +53,24 @@ func (e *BadTermError) Hint() string {
 // resetSeq is more than any holder counts up in one term.
 const resetSeq = 1 << 32
 
+// ErrResetTarget is what [Durable.Reset] returns, wrapped, for a term that cannot
+// be gone back to; ErrInReach for a node whose term needs no reset.
+var (
+	ErrResetTarget = errors.New("this term cannot be gone back to")
+	ErrInReach     = errors.New("the term of this node is one that others can follow")
+)
+
+// ResetTarget is an error where no node can be reset to term.
+func ResetTarget(term cluster.Term) error {
+	if term == 0 || term > MaxTerm/2 {
+		return fmt.Errorf("%w: %d is not between 1 and %d", ErrResetTarget, term, MaxTerm/2)
+	}
+	return nil
+}
+
 // Reset returns d with the highest term seen lowered to term. It is the way out
-// where a node has seen a term that nobody can follow. The daemon must not run.
+// where a node has seen a term that nobody can follow from the given one: any
+// other node forgets promises for nothing, and is refused. The daemon must not run.
 //
 // A grant of a higher term counts as one of the new term to the same holder,
 // not given back: so the grantor that starts from the result keeps quiet for one
@@ -65,11 +82,14 @@ const resetSeq = 1 << 32
 // Term must be the highest that can be used of those that other nodes have seen:
 // from a lower one the node would have forgotten promises that still count.
 func (d Durable) Reset(term cluster.Term) (Durable, error) {
-	if term == 0 || term > MaxTerm/2 {
-		return d, fmt.Errorf("term %d cannot be gone back to: it is not between 1 and %d", term, MaxTerm/2)
+	if err := ResetTarget(term); err != nil {
+		return d, err
 	}
 	if term > d.Term {
-		return d, fmt.Errorf("term %d is not lower than %d, the highest seen", term, d.Term)
+		return d, fmt.Errorf("%w: %d is above %d, the highest seen", ErrResetTarget, term, d.Term)
+	}
+	if InReach(term, d.Term) {
+		return d, fmt.Errorf("%w: it has seen %d, and from %d up to %d is in reach", ErrInReach, d.Term, term, term+maxJump)
 	}
 	d.Term = term
 	if d.Grant.Term > term {

@@ -120,10 +120,18 @@ func TestResetKeepsTheOrderOfRecordsAndRefusesNonsense(t *testing.T) {
 			t.Errorf("reset to %d: %+v, %v", term, got, err)
 		}
 	}
-	if _, err := kept.Reset(7); err != nil {
-		t.Error(err)
+	if _, err := d.Reset(8); !errors.Is(err, ErrResetTarget) {
+		t.Errorf("a reset raises the term: %v", err)
 	}
-	if _, err := d.Reset(8); err == nil {
-		t.Error("a reset raises the term")
+	// A healthy node keeps what it has promised.
+	for _, from := range []cluster.Term{7, 12, 5 + maxJump} {
+		healthy := Durable{Term: from, Grant: Grant{Term: 6, Holder: "a"}, Electors: record(6, 2, "a b")}
+		if got, err := healthy.Reset(5); !errors.Is(err, ErrInReach) || !reflect.DeepEqual(got, healthy) {
+			t.Errorf("a reset of a node at term %d: %+v, %v", from, got, err)
+		}
+	}
+	far := Durable{Term: 6 + maxJump}
+	if got, err := far.Reset(5); err != nil || got.Term != 5 {
+		t.Errorf("a reset of a node out of reach: %+v, %v", got, err)
 	}
 }

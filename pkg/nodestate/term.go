@@ -3,6 +3,8 @@ package nodestate
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -13,8 +15,15 @@ import (
 // ResetTerm lowers the highest term that the node remembers in dir, see
 // [lease.Durable.Reset], and returns what it remembered before. Nothing else in
 // the state changes. While a daemon has dir open, the error is a
-// *[hostfs.LockedError].
+// *[hostfs.LockedError]. A term that no node can be reset to is refused before dir is
+// touched, and where dir holds nothing of a node (fs.ErrNotExist) no file is made.
 func ResetTerm(dir string, term cluster.Term) (before lease.Durable, err error) {
+	if err := lease.ResetTarget(term); err != nil {
+		return lease.Durable{}, fmt.Errorf("reset the term: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ownName)); err != nil {
+		return lease.Durable{}, fmt.Errorf("reset the term: %w", err)
+	}
 	lock, err := hostfs.Lock(filepath.Join(dir, lockName))
 	if err != nil {
 		return lease.Durable{}, fmt.Errorf("reset the term: %w", err)
@@ -25,7 +34,7 @@ func ResetTerm(dir string, term cluster.Term) (before lease.Durable, err error) 
 		return lease.Durable{}, fmt.Errorf("reset the term: %w", err)
 	}
 	if !there {
-		return lease.Durable{}, fmt.Errorf("reset the term: %s has no %s", dir, ownName)
+		return lease.Durable{}, fmt.Errorf("reset the term: %s: %w", filepath.Join(dir, ownName), fs.ErrNotExist)
 	}
 	r, err := parseOwn(own)
 	if err != nil {

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/lease"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
 )
 
@@ -35,7 +37,8 @@ func reset() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reset", Short: "lower the highest term that this node has seen",
 		Long: "reset is for a node on whose disk is a term that no campaign can follow: it votes for nobody and obeys nobody, and\n" +
-			"says so in its log and in etcdadm status. It lowers the term on the disk; what else the node remembers stays.\n\n" +
+			"says so in its log and in etcdadm status. It lowers the term on the disk; what else the node remembers stays. A node\n" +
+			"whose term can be followed from --to is refused: it would only forget what it has promised.\n\n" +
 			"Do it on one node at a time: stop etcd-manager there (its etcd stops with it), run this, start it again, wait until\n" +
 			"its member is healthy, go on to the next node that has the term. Give all of them the same --to: the highest term of\n" +
 			"the nodes that are not affected (lease.term in etcdadm observe -o json); where all are, any number from 1, such as\n" +
@@ -51,11 +54,7 @@ func reset() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		before, err := nodestate.ResetTerm(dir, cluster.Term(to))
 		if err != nil {
-			var locked *hostfs.LockedError
-			if errors.As(err, &locked) {
-				err = cli.WithHint(err, "stop etcd-manager on this node first")
-			}
-			return err
+			return explain(err)
 		}
 		return out.Print(cmd.OutOrStdout(), view{before.Term, cluster.Term(to)}, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "The highest term that this node has seen was %d, it is %d now.\n", before.Term, to)
@@ -63,4 +62,20 @@ func reset() *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// explain says what to do about a reset that was not made, and whose fault it is.
+func explain(err error) error {
+	var locked *hostfs.LockedError
+	switch {
+	case errors.As(err, &locked):
+		return cli.WithHint(err, "stop etcd-manager on this node first")
+	case errors.Is(err, lease.ErrResetTarget):
+		return &cli.UsageError{Text: "--to: " + err.Error(), Next: "give the highest term of the nodes that are not affected: lease.term in etcdadm observe -o json"}
+	case errors.Is(err, lease.ErrInReach):
+		return &cli.RefusedError{Text: err.Error(), Next: "nothing needs to be reset here: start etcd-manager, and look at etcdadm status"}
+	case errors.Is(err, fs.ErrNotExist):
+		return cli.WithHint(err, "--data-dir is the data directory of etcd-manager on this machine; a node without the file has seen no term")
+	}
+	return err
 }

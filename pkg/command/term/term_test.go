@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/nodestate"
@@ -69,15 +70,35 @@ func TestResetMakesAPoisonedDiskUsable(t *testing.T) {
 }
 
 func TestResetRefuses(t *testing.T) {
-	dir := t.TempDir()
-	for _, args := range [][]string{
-		{"--data-dir", dir},                                        // no term
-		{"--data-dir", dir, "--to", "0"},                           // none that can be
-		{"--data-dir", dir, "--to", "5"},                           // nothing there
-		{"--data-dir", filepath.Join(dir, "missing"), "--to", "5"}, // not even a directory
+	empty, healthy := t.TempDir(), t.TempDir()
+	disk := `{"format":1,"written":[],"state":{"term":7,"grant":{"term":7,"holder":"x","boot":"b"}}}`
+	if err := os.WriteFile(filepath.Join(healthy, "etcdadm.json"), []byte(disk), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		dir, to, kind, hint string
+	}{
+		{healthy, "0", cli.KindUsage, "lease.term"},
+		{healthy, "9223372036854775808", cli.KindUsage, "lease.term"},
+		{healthy, "8", cli.KindUsage, "lease.term"},
+		{healthy, "5", cli.KindRefused, "start etcd-manager"},
+		{healthy, "7", cli.KindRefused, "start etcd-manager"},
+		{empty, "5", cli.KindFailed, "--data-dir"},
+		{filepath.Join(empty, "missing"), "5", cli.KindFailed, "--data-dir"},
 	} {
-		if out, err := run(args...); err == nil {
-			t.Errorf("%v: %s", args, out)
+		out, err := run("--data-dir", tc.dir, "--to", tc.to)
+		var hinted interface{ Hint() string }
+		if err == nil || cli.Classify(err).Kind != tc.kind || !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), tc.hint) {
+			t.Errorf("--to=%s in %s: %q, %v", tc.to, tc.dir, out, err)
 		}
+	}
+	if _, err := run("--data-dir", healthy); err == nil {
+		t.Error("it goes back to no term at all")
+	}
+	if left, err := os.ReadDir(empty); err != nil || len(left) > 0 {
+		t.Errorf("an empty directory has %v, %v", left, err)
+	}
+	if got, err := os.ReadFile(filepath.Join(healthy, "etcdadm.json")); err != nil || string(got) != disk {
+		t.Errorf("a healthy node was changed to %s, %v", got, err)
 	}
 }
