@@ -44,8 +44,10 @@ func (l *Local) mayDiscard(name string, at time.Time) error {
 	if least == 0 {
 		least = minAside
 	}
-	if age := l.o.Now().Sub(l.sizes.since(list[i], l.o.Now())); age < least {
-		return refuse("%s was set aside %s ago, and stays for at least %s", name, age.Round(time.Second), least)
+	now := l.o.Now()
+	if age := now.Sub(l.sizes.since(list[i], now)); age < least {
+		return refuse("%s was set aside %s ago, and stays for at least %s; it may be deleted from %s", name, age.Round(time.Second), least,
+			now.Add(least-age).UTC().Format(time.RFC3339))
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func TestOldDataIsDiscarded(t *testing.T) {
 	again := &plan.DataDiscard{Node: "a", Name: "t1", ExpectAt: plan.MomentOf(old.At.Add(-24 * time.Hour))}
 	isStale(t, h.do(again), "expected t1 set aside at "+string(again.ExpectAt))
 	// Whoever orders it: what has just been set aside stays.
-	h.refused(discard, "stays for at least 1h")
+	h.refused(discard, "it may be deleted from "+old.At.Add(time.Hour).UTC().Format("2006-01-02T15:04"))
 	late.Store(int64(59 * time.Minute))
 	h.refused(discard, "stays for at least 1h")
 	late.Store(-int64(24 * time.Hour))

@@ -144,9 +144,12 @@ const (
 const missingAfter = 20 * time.Second
 
 // missing reports whether nobody has had this elector's vote for too long. A
-// pause is no reason for concern.
-func missing(v *vote, paused bool, now time.Time) bool {
-	return v != nil && !paused && now.Sub(v.at) > missingAfter
+// pause is no reason for concern, nor is a node that others have made no elector:
+// own is the record on its disk, which it keeps where the change did not reach it,
+// heard the newest of which any answer told.
+func missing(self cluster.NodeName, own, heard cluster.Electors, v *vote, paused bool, now time.Time) bool {
+	former := lease.Newer(heard, own) && !slices.Contains(heard.Names, self)
+	return v != nil && !paused && !former && now.Sub(v.at) > missingAfter
 }
 
 // watch says when nobody coordinates, as far as this elector can tell.
@@ -161,7 +164,7 @@ func (c *crowd) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		v := c.d.node.voted.Load()
-		now := missing(v, c.d.state.State().Pause != nil, c.d.now())
+		now := missing(c.d.name, c.d.state.Electors(), c.d.fleet.Lease().Electors(), v, c.d.state.State().Pause != nil, c.d.now())
 		switch {
 		case now && !said:
 			c.d.log.Error("no daemon coordinates: nobody asks for this elector's vote", "since", v.at.Format(time.RFC3339), "alive", c.alive())

@@ -60,19 +60,28 @@ func TestMadeUpNamesDoNotCount(t *testing.T) {
 func TestWhenACoordinatorIsMissing(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	at := func(ago time.Duration) *vote { return &vote{at: now.Add(-ago), to: "a"} }
+	own := cluster.Electors{Token: "t1", Term: 3, Names: []cluster.NodeName{"a", "b", "c"}}
+	without := cluster.Electors{Token: "t1", Term: 3, Seq: 1, Names: []cluster.NodeName{"a", "c"}}
+	older := cluster.Electors{Token: "t1", Term: 2, Names: []cluster.NodeName{"a", "c"}}
+	with := cluster.Electors{Token: "t1", Term: 4, Names: []cluster.NodeName{"a", "b", "c", "d"}}
 	for _, tc := range []struct {
 		name   string
+		heard  cluster.Electors
 		v      *vote
 		paused bool
 		want   bool
 	}{
-		{"a node that is no elector", nil, false, false},
-		{"a vote a moment ago", at(time.Second), false, false},
-		{"none for a while", at(missingAfter), false, false},
-		{"none for too long", at(missingAfter + 1), false, true},
-		{"none for too long, and a pause", at(time.Hour), true, false},
+		{"a node that is no elector", own, nil, false, false},
+		{"a vote a moment ago", own, at(time.Second), false, false},
+		{"none for a while", own, at(missingAfter), false, false},
+		{"none for too long", own, at(missingAfter + 1), false, true},
+		{"none for too long, and nothing heard", cluster.Electors{}, at(time.Hour), false, true},
+		{"none for too long, and a pause", own, at(time.Hour), true, false},
+		{"no elector any more, which its disk was not told", without, at(time.Hour), false, false},
+		{"an elector again after that", older, at(time.Hour), false, true},
+		{"an elector by a later record", with, at(time.Hour), false, true},
 	} {
-		if got := missing(tc.v, tc.paused, now); got != tc.want {
+		if got := missing("b", own, tc.heard, tc.v, tc.paused, now); got != tc.want {
 			t.Errorf("%s: %t", tc.name, got)
 		}
 	}

@@ -124,7 +124,10 @@ func clears(err error, op plan.Operation, obs cluster.Observation, waited time.D
 
 // wait looks until op is done. A backup is done when its order returns.
 func (c *Client) wait(ctx context.Context, op plan.Operation) error {
-	if w, ok := op.(*plan.SpecWrite); plan.Aside(op) || ok && w.Request != "" {
+	w, spec := op.(*plan.SpecWrite)
+	// What is set aside meanwhile may get the name of what was deleted.
+	_, discard := op.(*plan.DataDiscard)
+	if plan.Aside(op) || discard || spec && w.Request != "" {
 		return nil // it was done when it returned
 	}
 	for {

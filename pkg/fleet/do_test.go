@@ -67,6 +67,24 @@ func TestWhatIsUnsafeIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
+// Other data under the name than expected is not what was deleted before; no data
+// under it is.
+func TestOtherDataOfTheNameIsStale(t *testing.T) {
+	w := newTown(t, nil)
+	at := time.Now().Add(-30 * 24 * time.Hour)
+	w.change("b", func(d *daemon) { d.node.SetAside = []cluster.SetAside{{Name: "old", At: at}} })
+	c := w.connect()
+	var stale *plan.StaleError
+	other := &plan.DataDiscard{Node: "b", Name: "old", ExpectAt: plan.MomentOf(at.Add(-time.Hour))}
+	if err := c.Do(within(t, 10*time.Second), other); !errors.As(err, &stale) || stale.Got != string(plan.MomentOf(at)) {
+		t.Errorf("error %v", err)
+	}
+	must(t, c.Do(within(t, 10*time.Second), &plan.DataDiscard{Node: "b", Name: "gone", ExpectAt: plan.MomentOf(at)}))
+	if w.ran() != "" {
+		t.Errorf("it ran %q", w.ran())
+	}
+}
+
 func TestQuorumIsWaitedFor(t *testing.T) {
 	w := newTown(t, nil)
 	w.change("b", func(d *daemon) { d.report = nil })

@@ -107,11 +107,16 @@ func (c checker) discard(op *DataDiscard) error {
 			later = true
 		}
 	}
+	from := at.Add(c.policy.SetAsideKeep)
+	if earlier && later {
+		from = at.Add(time.Hour)
+	}
+	allowed := "it may be deleted from " + string(MomentOf(from))
 	switch {
 	case age <= time.Hour:
-		return unsafe("aside", "%s was set aside %s ago", op.Name, age)
+		return unsafe("aside", "%s was set aside %s ago; %s", op.Name, age, allowed)
 	case !earlier || !later:
-		return unsafe("aside", "%s is what %s held before what came after it", op.Name, op.Node)
+		return unsafe("aside", "%s is what %s held before what came after it; %s", op.Name, op.Node, allowed)
 	}
 	return nil
 }

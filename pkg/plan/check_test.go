@@ -280,3 +280,23 @@ func TestCheckAsksValidate(t *testing.T) {
 		}
 	}
 }
+
+// A refusal to delete what is too young says from when it may be deleted.
+func TestDiscardSaysFromWhen(t *testing.T) {
+	for line, want := range map[string]string{
+		"data discard --node=a --name=old-1 --expect-at=2026-11-14T06:00:00Z": "from 2026-11-21T06:00:00Z",
+		"data discard --node=a --name=old-3 --expect-at=2026-11-20T11:40:00Z": "from 2026-11-20T12:40:00Z",
+	} {
+		s := newStage()
+		if err := s.observe("cluster a b c\nnode a aside=150h,30m,20m,10m"); err != nil {
+			t.Fatal(err)
+		}
+		op, err := plan.Parse(strings.Fields(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plan.Check(s.spec, s.obs, op); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}

@@ -81,8 +81,9 @@ func doneUpkeep(l *look, op Operation) bool {
 		n := l.node(op.Node)
 		return n != nil && n.Disk.State == cluster.DiskEmpty && n.Assigned == nil
 	case *DataDiscard:
+		// Other data of that name is nothing that was deleted: [Check] says so.
 		n := l.node(op.Node)
-		return n != nil && n.Reachable && !slices.ContainsFunc(n.SetAside, func(s cluster.SetAside) bool { return s.Name == op.Name && MomentOf(s.At) == op.ExpectAt })
+		return n != nil && n.Reachable && !slices.ContainsFunc(n.SetAside, func(s cluster.SetAside) bool { return s.Name == op.Name })
 	case *QuarantineSet:
 		n := l.node(op.Node)
 		return n != nil && n.Assigned != nil && n.Assigned.Quarantined
