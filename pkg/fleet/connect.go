@@ -49,6 +49,8 @@ type Client struct {
 	view  *StoreView
 	seeds []observe.Peer
 	prev  cluster.Observation
+	// role is what the person's certificate permits.
+	role certs.Role
 	// base is the command's context without its end, for giving back what the
 	// command holds.
 	base context.Context
@@ -61,7 +63,7 @@ const certLifetime = 24 * time.Hour
 // themselves or a certificate is missing; that nobody answers shows in the
 // first look.
 func Connect(ctx context.Context, o ConnectOptions) (*Client, error) {
-	c := &Client{o: o, base: context.WithoutCancel(ctx)}
+	c := &Client{o: o, role: certs.Operator, base: context.WithoutCancel(ctx)}
 	name := operatorName(os.Getenv)
 	identity, etcd, err := c.credentials(&name)
 	if err != nil {
@@ -120,9 +122,11 @@ func (c *Client) credentials(name *cluster.NodeName) (daemons func(cluster.NodeN
 	switch {
 	case c.o.Insecure:
 	case c.o.Cert != "":
-		if daemons, *name, err = fileCredentials(c.o); err != nil {
+		var owner certs.Owner
+		if daemons, owner, err = fileCredentials(c.o); err != nil {
 			return nil, nil, err
 		}
+		*name, c.role = owner.Name, owner.Role
 	case c.o.PKIDir != "":
 		// Whoever has the CA's key issues an operator's certificate for the one command.
 		request, err := certs.Person(strings.TrimPrefix(string(*name), certs.PersonPrefix), certs.Operator)
@@ -160,22 +164,25 @@ func (c *Client) credentials(name *cluster.NodeName) (daemons func(cluster.NodeN
 }
 
 // fileCredentials uses a certificate that somebody else has issued.
-func fileCredentials(o ConnectOptions) (func(cluster.NodeName) *tls.Config, cluster.NodeName, error) {
+func fileCredentials(o ConnectOptions) (func(cluster.NodeName) *tls.Config, certs.Owner, error) {
 	pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
 	if err != nil {
-		return nil, "", fmt.Errorf("load --cert and --key: %w", err)
+		return nil, certs.Owner{}, fmt.Errorf("load --cert and --key: %w", err)
 	}
 	bundle, err := os.ReadFile(o.CACert)
 	if err != nil {
-		return nil, "", fmt.Errorf("load --cacert: %w", err)
+		return nil, certs.Owner{}, fmt.Errorf("load --cacert: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(bundle) {
-		return nil, "", fmt.Errorf("--cacert %s has no certificate", o.CACert)
+		return nil, certs.Owner{}, fmt.Errorf("--cacert %s has no certificate", o.CACert)
 	}
 	owner, err := certs.OwnerOf(pair.Leaf)
 	if err != nil {
-		return nil, "", fmt.Errorf("--cert %s: %w", o.Cert, err)
+		return nil, certs.Owner{}, fmt.Errorf("--cert %s: %w", o.Cert, err)
+	}
+	if err := valid(pair.Leaf, time.Now()); err != nil {
+		return nil, certs.Owner{}, fmt.Errorf("--cert %s: %w", o.Cert, err)
 	}
 	return func(n cluster.NodeName) *tls.Config {
 		conf := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: pool, ServerName: certs.ManagerServerName(n)}
@@ -185,7 +192,7 @@ func fileCredentials(o ConnectOptions) (func(cluster.NodeName) *tls.Config, clus
 			conf.VerifyConnection = func(s tls.ConnectionState) error { return verifyAnyNode(s, pool) }
 		}
 		return conf
-	}, owner.Name, nil
+	}, owner, nil
 }
 
 // verifyAnyNode accepts the daemon of every node, and nothing else.
@@ -205,6 +212,7 @@ func verifyAnyNode(s tls.ConnectionState, pool *x509.CertPool) error {
 // findSeeds learns the names of the nodes that are given by address only. One
 // that does not answer is left out: the others may be enough.
 func (c *Client) findSeeds(ctx context.Context) error {
+	var denied error
 	for _, s := range c.o.Nodes {
 		name, address, named := strings.Cut(s, "=")
 		if !named {
@@ -216,11 +224,17 @@ func (c *Client) findSeeds(ctx context.Context) error {
 		if !named {
 			r, err := c.pool.Hello(ctx, address)
 			if err != nil {
+				if handshake(err.Error()) {
+					denied = notAccepted(err.Error())
+				}
 				continue
 			}
 			name = string(r.Name)
 		}
 		c.seeds = append(c.seeds, observe.Peer{Name: cluster.NodeName(name), Address: address})
+	}
+	if len(c.seeds) == 0 && denied != nil && c.store == nil {
+		return denied
 	}
 	if len(c.o.Nodes) > 0 && len(c.seeds) == 0 && c.store == nil {
 		return fmt.Errorf("none of %s answers", strings.Join(c.o.Nodes, ", "))

@@ -14,6 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/plan"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -201,24 +202,68 @@ func TestAPersonIsKnownByTheirCertificate(t *testing.T) {
 		t.Errorf("it sees %+v, %v", obs.Nodes, err)
 	}
 	w.change("b", func(d *daemon) { d.node.Assigned.Quarantined = true })
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	wantError(t, looker.Do(ctx, liftB), "does not permit")
+	isRefused(t, looker.Do(t.Context(), liftB), "permits no orders")
 	if w.ran() != ran || w.holder().Holder != "operator-alice" {
 		t.Errorf("it was carried out: %s", w.ran())
 	}
 	// A node that is no elector does not either.
 	files := issueFiles(t, ca, t.TempDir(), "op", certs.ManagerClient("op"))
 	stray := w.connect(secure, func(o *ConnectOptions) { o.Cert, o.Key, o.CACert = files.Cert, files.Key, files.CACert })
-	ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	wantError(t, stray.Do(ctx, liftB), "op is not one of the electors")
 
-	// A certificate of another CA opens nothing.
+	// A certificate of another CA opens nothing, also where nothing is to be done.
 	other := newPKI(t, filepath.Join(t.TempDir(), "other"))
 	files = issueFiles(t, other, t.TempDir(), "op", certs.ManagerClient("op"))
 	_, err := Connect(within(t, 5*time.Second), ConnectOptions{Cluster: "main", Nodes: w.addresses(), Cert: files.Cert, Key: files.Key, CACert: files.CACert})
-	wantError(t, err, "answers")
+	isRefused(t, err, "no daemon accepts")
+	var named []string
+	for _, n := range abc {
+		named = append(named, string(n)+"="+w.nodes[n].address)
+	}
+	trusting := issueFiles(t, ca, t.TempDir(), "op", certs.ManagerClient("op")).CACert
+	for _, bundle := range []string{files.CACert, trusting} {
+		foreign := w.connect(secure, func(o *ConnectOptions) {
+			o.Nodes, o.Cert, o.Key, o.CACert = named, files.Cert, files.Key, bundle
+		})
+		isRefused(t, foreign.Do(t.Context(), liftB), "no daemon accepts")
+		isRefused(t, foreign.Do(t.Context(), &plan.QuarantineSet{Node: "b"}), "no daemon accepts")
+	}
+	// Nor does one that has ended, or has not begun.
+	for age, want := range map[time.Duration]string{-time.Hour: "begins at", 48 * time.Hour: "ended at"} {
+		files = agedFiles(t, age)
+		_, err = Connect(t.Context(), ConnectOptions{Cluster: "main", Nodes: w.addresses(), Cert: files.Cert, Key: files.Key, CACert: files.CACert})
+		isRefused(t, err, want)
+	}
+}
+
+// agedFiles writes a node's certificate that was issued so long ago, for an hour.
+func agedFiles(t *testing.T, age time.Duration) ConnectOptions {
+	t.Helper()
+	then := time.Now().Add(-age)
+	ca, err := certs.NewCA(certs.CASpec{CommonName: certs.ManagerCA, Lifetime: 24 * time.Hour}, then)
+	must(t, err)
+	request := certs.ManagerClient("op")
+	request.Lifetime = time.Hour
+	leaf, err := ca.Issue(request, then)
+	must(t, err)
+	key, err := leaf.KeyPEM()
+	must(t, err)
+	dir := t.TempDir()
+	o := ConnectOptions{Cert: filepath.Join(dir, "op.crt"), Key: filepath.Join(dir, "op.key"), CACert: filepath.Join(dir, "ca.crt")}
+	for path, content := range map[string][]byte{o.Cert: leaf.CertPEM(), o.Key: key, o.CACert: ca.PEM()} {
+		must(t, os.WriteFile(path, content, 0o600))
+	}
+	return o
+}
+
+func isRefused(t *testing.T, err error, want string) {
+	t.Helper()
+	var refused *CertificateError
+	if !errors.As(err, &refused) || refused.Kind() != "refused" || refused.Hint() == "" || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want a refusal that says %q", err, want)
+	}
 }
 
 func TestAnOperatorsNameIsAValidNodeName(t *testing.T) {

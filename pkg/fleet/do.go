@@ -44,12 +44,18 @@ func (e *LeaseError) Kind() string { return "refused" }
 // (a learner that catches up), acts under a lease of its own, and returns when
 // op is done or ctx ends. An operation that is done already is success.
 func (c *Client) Do(ctx context.Context, op plan.Operation) error {
+	if err := c.entitled(); err != nil {
+		return err
+	}
 	began := time.Now()
 	var last error
 	for {
 		spec, obs, err := c.Observe(ctx)
 		if err != nil {
 			return cause(err, last)
+		}
+		if err := accepted(obs); err != nil {
+			return err
 		}
 		if plan.Done(obs, op) {
 			return nil
