@@ -56,6 +56,9 @@ func (l *Local) Look(ctx context.Context) (cluster.Node, *cluster.Report) {
 	if err != nil && !young {
 		n.Process.NoReport = l.noReport(ctx, s, err)
 	}
+	if err == nil && r.Denied != "" {
+		n.Process.NoReport = l.denied(r.Denied)
+	}
 	return n, r
 }
 
@@ -155,11 +158,8 @@ const reasonTime = 300 * time.Millisecond
 // noReport says why the node's etcd gave no report.
 func (l *Local) noReport(ctx context.Context, s nodestate.State, err error) *cluster.NoReport {
 	why := &cluster.NoReport{Cause: cluster.CauseForeign, Text: err.Error()}
-	var config *tls.Config
-	if l.o.TLS != nil {
-		config = l.o.TLS.Client()
-		why.User = clientName(config)
-	}
+	config := l.clientTLS()
+	why.User = clientName(config)
 	var foreign *foreignError
 	endpoint, urlErr := l.endpoint(s)
 	if !errors.As(err, &foreign) && urlErr == nil {
@@ -168,6 +168,20 @@ func (l *Local) noReport(ctx context.Context, s nodestate.State, err error) *clu
 		why.Cause, why.Text = etcdclient.Reason(ctx, endpoint, config, err)
 	}
 	return why
+}
+
+// denied tells of an etcd that reports, and lets the daemon read nothing. So it
+// gives it no snapshot either, which is seen here and not by a backup that fails.
+func (l *Local) denied(text string) *cluster.NoReport {
+	return &cluster.NoReport{Cause: cluster.CauseAuth, Text: "etcd denies it: " + text, User: clientName(l.clientTLS())}
+}
+
+// clientTLS returns how the daemon calls its etcd, nil for plain HTTP.
+func (l *Local) clientTLS() *tls.Config {
+	if l.o.TLS == nil {
+		return nil
+	}
+	return l.o.TLS.Client()
 }
 
 // clientName returns the common name of the certificate that a client shows,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/lease"
@@ -120,6 +121,8 @@ func kindOf(err error) string {
 		return kinded.Kind()
 	case errors.As(err, &usage):
 		return KindUsage
+	case errors.As(err, &held) && slices.ContainsFunc(held.Holds, func(h plan.Hold) bool { return h.Rule == plan.QuorumLost }):
+		return KindQuorumLost
 	case errors.As(err, &held):
 		return KindHeld
 	case errors.As(err, &refused):

@@ -73,6 +73,7 @@ func TestErrorsHaveCodesAndHints(t *testing.T) {
 		{"usage", Usagef("x"), 2, "-"},
 		{"usage with a hint", &UsageError{Text: "x", Next: "try y"}, 2, "try y"},
 		{"held", &HeldError{Holds: []plan.Hold{{Rule: plan.Paused}}}, 3, "resume"},
+		{"held for want of a majority", &HeldError{Holds: []plan.Hold{{Rule: plan.DiskHung}, {Rule: plan.QuorumLost}}}, 5, "disk"},
 		{"held by a rule of another release", &HeldError{Holds: []plan.Hold{{Rule: "new"}}}, 3, "-"},
 		{"held without a reason", &HeldError{}, 3, "-"},
 		{"no backup", &plan.UnsafeError{Invariant: "backup"}, 3, "backup take"},

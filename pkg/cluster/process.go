@@ -28,7 +28,8 @@ type Process struct {
 	// URL, its pid file cannot be written.
 	Problem string `json:"problem,omitempty"`
 	// NoReport says why the process, which runs, gave no report; nil where it gave
-	// one, or need not yet.
+	// one, or need not yet. It is set beside a report where etcd tells its status and
+	// denies the daemon all else, as etcd 3.5 does.
 	NoReport *NoReport `json:"noReport,omitempty"`
 	// LastLines are the last log lines of a run that failed.
 	LastLines []string `json:"lastLines,omitempty"`

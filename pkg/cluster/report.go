@@ -16,7 +16,10 @@ type Report struct {
 	// Committed is the raft index that the member knows to be committed.
 	Committed uint64 `json:"committed,omitempty"`
 	// Read is how a read through the quorum ended that was asked of this member.
-	Read     Read     `json:"read,omitempty"`
+	Read Read `json:"read,omitempty"`
+	// Denied is etcd's answer where it denied that read: authentication is on, and
+	// who asks has not the rights. It gives no snapshot then either.
+	Denied   string   `json:"denied,omitempty"`
 	Revision Revision `json:"revision"`
 	DBSize   int64    `json:"dbSize"`
 	Alarms   []string `json:"alarms,omitempty"`

@@ -142,7 +142,7 @@ func readContext(ctx context.Context) (context.Context, context.CancelFunc) {
 func (c *Client) Report(ctx context.Context) (cluster.Report, error) {
 	rctx, cancel := readContext(ctx)
 	defer cancel()
-	read := make(chan cluster.Read, 1)
+	read := make(chan readAnswer, 1)
 	go func() { read <- c.read(rctx) }()
 	s, err := c.c.Status(ctx, c.endpoints[0])
 	if err != nil {
@@ -172,7 +172,8 @@ func (c *Client) Report(ctx context.Context) (cluster.Report, error) {
 	}
 	r.Members = members(l.Members)
 	if r.Leader != 0 {
-		r.Read = <-read
+		answer := <-read
+		r.Read, r.Denied = answer.read, answer.denied
 	}
 	return r, nil
 }

@@ -87,13 +87,28 @@ func clean(err error) string {
 	return err.Error()
 }
 
-// read asks the member for a key through the quorum.
-func (c *Client) read(ctx context.Context) cluster.Read {
+// A readAnswer is how a member answered a read through the quorum, and why it
+// denied it, "" where it did not.
+type readAnswer struct {
+	read   cluster.Read
+	denied string
+}
+
+// read asks the member for a key through the quorum. A member that denies it has
+// answered: it serves those who may ask.
+func (c *Client) read(ctx context.Context) readAnswer {
 	_, err := c.c.Get(ctx, healthKey, clientv3.WithKeysOnly())
-	if err == nil || answersByRefusing(err) {
-		return cluster.ReadServed
+	switch {
+	case err == nil:
+		return readAnswer{read: cluster.ReadServed}
+	case Denied(err):
+		answer := readAnswer{read: cluster.ReadLate, denied: clean(err)}
+		if answersByRefusing(err) {
+			answer.read = cluster.ReadServed
+		}
+		return answer
 	}
-	return cluster.ReadLate
+	return readAnswer{read: cluster.ReadLate}
 }
 
 // ReadThrough waits until the member has applied all that the cluster has

@@ -82,7 +82,7 @@ func TestAuthenticationByCertificate(t *testing.T) {
 
 		known, ctx := r.as(t, m, "etcd-manager-a")
 		report, err := known.Report(ctx)
-		if err != nil || report.Read != cluster.ReadServed || len(report.Members) != 1 {
+		if err != nil || report.Read != cluster.ReadServed || report.Denied != "" || len(report.Members) != 1 {
 			t.Errorf("a user with the role root is told %+v, %v", report, err)
 		}
 		stream, err := known.Snapshot(ctx)
@@ -95,7 +95,11 @@ func TestAuthenticationByCertificate(t *testing.T) {
 
 		stranger, ctx := r.as(t, m, "etcd-manager-b")
 		// etcd 3.5 tells its status to whoever has a name.
-		if _, err = stranger.Report(ctx); err != nil {
+		if report, err = stranger.Report(ctx); err == nil {
+			if report.Denied == "" || report.Read != cluster.ReadServed {
+				t.Errorf("a stranger is told %+v, and not that it has no rights", report)
+			}
+		} else {
 			if cause, text := Reason(ctx, m.ClientURL, nil, err); cause != cluster.CauseAuth {
 				t.Errorf("a stranger's report ends with %v, which is said to be %s: %s", err, cause, text)
 			}

@@ -117,7 +117,7 @@ var ruleDocs = []RuleDoc{
 		"Wait; if it stays, look at the log lines of the members that the text names. A founder that never comes back needs its machine or, before any data exists, an empty store."},
 	{QuorumLost,
 		"Fewer voters are healthy than a majority needs, so etcd can neither write nor change its members. Nothing is taken away.",
-		"Bring back machines that hold voters: their members start by themselves from their own disks. If they are gone for good, a member that is left has lost less than any backup: save its database with etcdadm snapshot save STORE-URL (it needs no quorum), then etcd-manager-ctl restore-backup NAME --lost=NODE,NODE --member-count=N."},
+		"Bring back machines that hold voters: their members start by themselves from their own disks. Where voters run and do not serve, see to what disk-hung, not-serving and no-report say of them. If they are gone for good, a member that is left has lost less than any backup: save its database with etcdadm snapshot save STORE-URL (it needs no quorum), then etcd-manager-ctl restore-backup NAME --lost=NODE,NODE --member-count=N."},
 	{QuorumMargin,
 		"The next membership change would leave the cluster without a healthy majority.",
 		"Bring the unhealthy voters back first."},

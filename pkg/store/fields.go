@@ -28,7 +28,36 @@ func parseFields(key string, b []byte) (fields, error) {
 	if f.raw == nil {
 		return f, garbage(key, "it is not a JSON object")
 	}
+	if name := repeated(b); name != "" {
+		return f, garbage(key, "the field %s is there more than once", name)
+	}
 	return f, nil
+}
+
+// repeated returns the first field that a JSON object has twice, in either way of
+// writing it, "" if there is none: which of the two is meant nobody can tell.
+func repeated(b []byte) string {
+	in := json.NewDecoder(bytes.NewReader(b))
+	if _, err := in.Token(); err != nil { // the brace
+		return ""
+	}
+	seen := map[string]bool{}
+	for in.More() {
+		t, err := in.Token()
+		if err != nil {
+			return ""
+		}
+		name, _ := t.(string)
+		if seen[snake(name)] {
+			return name
+		}
+		seen[snake(name)] = true
+		var value json.RawMessage
+		if err := in.Decode(&value); err != nil {
+			return ""
+		}
+	}
+	return ""
 }
 
 // snake turns memberCount into member_count.
@@ -102,6 +131,9 @@ func (f fields) object(name string) (inner fields, ok bool, err error) {
 	inner.key = f.key
 	if json.Unmarshal(v, &inner.raw) != nil || inner.raw == nil {
 		return fields{}, false, garbage(f.key, "the field %s is %.40s, it must be an object", name, v)
+	}
+	if twice := repeated(v); twice != "" {
+		return fields{}, false, garbage(f.key, "the field %s has %s more than once", name, twice)
 	}
 	return inner, true, nil
 }

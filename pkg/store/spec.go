@@ -25,7 +25,11 @@ func parseSpec(key string, b []byte) (SpecFile, error) {
 	if err != nil {
 		return SpecFile{}, err
 	}
-	return f.spec()
+	spec, err := f.spec()
+	if err == nil && spec == (SpecFile{}) {
+		return SpecFile{}, garbage(key, "it has neither a memberCount of 1 or more nor an etcdVersion")
+	}
+	return spec, err
 }
 
 func (f fields) spec() (s SpecFile, err error) {

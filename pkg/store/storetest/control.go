@@ -63,10 +63,15 @@ func spec(t *testing.T, open func() *store.Store) {
 func specGarbage(t *testing.T, open func() *store.Store) {
 	s, ctx := open(), t.Context()
 	for text, field := range map[string]string{
-		"":                            "empty",
-		" ":                           "empty",
-		"null":                        "JSON object",
-		"[]":                          "JSON object",
+		"":                                   "empty",
+		" ":                                  "empty",
+		"null":                               "JSON object",
+		"[]":                                 "JSON object",
+		"{}":                                 "memberCount",
+		`{"memberCount":0,"etcdVersion":""}`: "memberCount",
+		`{"memberCount":3,"etcdVersion":"3.5.30","memberCount":1}`:        "memberCount is there more than once",
+		`{"memberCount":3,"etcdVersion":"3.5.30","member_count":1}`:       "member_count is there more than once",
+		`{"etcdVersion":"3.5.30","memberCount":3,"etcdVersion":"3.6.16"}`: "etcdVersion is there more than once",
 		`{"memberCount":3`:            "JSON object",
 		"\x00\xff":                    "JSON object",
 		`{"memberCount":"three"}`:     "memberCount",
