@@ -217,6 +217,10 @@ func (s *stage) storeFact(kind string, args []string) error {
 		return s.backups(args)
 	case "leftovers":
 		store.Leftovers = args
+	case "uncounted": // the newest first, all for one reason
+		for _, name := range args {
+			store.Uncounted = append(store.Uncounted, cluster.Uncounted{Name: name, Why: "it is not signed"})
+		}
 	case "seen":
 		age, err := time.ParseDuration(args[0])
 		store.NewestSeen = retention.Name(s.obs.At.Add(-age), 1)

@@ -22,6 +22,7 @@ const (
 	NameConflict     Rule = "name-conflict"
 	ClockSkew        Rule = "clock-skew"
 	BackupsGone      Rule = "backups-gone"
+	BackupsUncounted Rule = "backups-uncounted"
 	StoreUnreachable Rule = "store-unreachable"
 	StoreNotShared   Rule = "store-not-shared"
 	RecordInvalid    Rule = "record-invalid"
@@ -97,6 +98,9 @@ var ruleDocs = []RuleDoc{
 	{BackupsGone,
 		"The newest backup in the store is older than one that was there: the store was rolled back, or newer backups were deleted, or do not count any more. A restore would lose more than it seems. Everything goes on; the next backup ends this.",
 		"Find out what became of the backup that the text names, before anything is restored: versions and undelete of the bucket, a copy of the store, who can write to it."},
+	{BackupsUncounted,
+		"The store has folders of backups, and none of them counts as a backup: they are signed by nobody who is trusted, or cannot be understood. There is nothing to restore from. Everything goes on; the next backup that counts ends this.",
+		"The text says why. Where signers are trusted, give the daemons the key of one of them, or trust who signed."},
 	{StoreUnreachable,
 		"The control store does not answer. The cluster keeps running and processes are restarted, but no step is taken that must be preceded by a backup or recorded in the store.",
 		"Mend the way to the store; the text has the error. Nothing needs to be restarted."},

@@ -115,6 +115,7 @@ var rules = []func(*look) (Operation, verdict){
 	ruleGrow,
 	ruleVersion,
 	ruleGone,
+	ruleUncounted,
 	ruleRequests,
 	ruleBackup,
 	ruleInspect,

@@ -1,8 +1,8 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
-
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -53,6 +53,22 @@ func ruleGone(l *look) (Operation, verdict) {
 	} else {
 		l.hold(BackupsGone, "the newest backup is %s; %s was there, which is %s newer", newest.Name, l.obs.Store.NewestSeen, seen.Sub(newest.At).Round(time.Second))
 	}
+	return nil, goOn
+}
+
+// ruleUncounted says that there are backups and none counts, which a list of
+// backups that is empty does not tell.
+func ruleUncounted(l *look) (Operation, verdict) {
+	s := l.obs.Store
+	if !s.Reachable || !s.BackupsKnown || s.BackupsProblem != "" || len(s.Backups) > 0 || len(s.Uncounted) == 0 {
+		return nil, goOn
+	}
+	count := fmt.Sprintf("%d", len(s.Uncounted))
+	if len(s.Uncounted) >= cluster.MaxUncounted {
+		count += " or more"
+	}
+	newest := s.Uncounted[0]
+	l.hold(BackupsUncounted, "none of the %s folders in the store that look like backups counts as one; the newest is %s: %s", count, newest.Name, newest.Why)
 	return nil, goOn
 }
 
