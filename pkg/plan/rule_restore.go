@@ -141,6 +141,9 @@ func (l *look) followSpec(rec cluster.Incarnation) Operation {
 	if r == nil || r.Name != rec.Restored.Request || !l.obs.Store.Reachable || l.obs.Store.SpecMissing {
 		return nil
 	}
+	if len(l.obs.Electors.Names) == 0 {
+		return nil // nobody can have the lease that it needs; the rest says what is missing
+	}
 	count, version := wanted(l.spec, *r)
 	if count == l.spec.MemberCount && version == l.spec.EtcdVersion {
 		return nil

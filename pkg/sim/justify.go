@@ -97,11 +97,19 @@ func (w *world) startable(g *group) int {
 }
 
 // coordinatorImpossible reports whether a majority of the newest electors'
-// record has lost it or is gone.
+// record has lost it or is gone. Where a restored incarnation does not come up,
+// who has the lease of the one before it goes on to coordinate.
 func (w *world) coordinatorImpossible() bool {
 	by := w.candidates()[0]
 	obs := w.look(by, nil)
-	return !w.electable(by, &obs)
+	if w.electable(by, &obs) {
+		return false
+	}
+	old := w.claim(by)
+	g := w.group(old.Token)
+	kept := w.holds(by) && old.Token != obs.Electors.Token && g != nil && g.ended && obs.Leader == 0
+	obs.Electors = old
+	return !kept || !w.electable(by, &obs)
 }
 
 func (w *world) justifyUnfounded(usable int, says func(...plan.Rule) bool, holds []plan.Hold) {

@@ -31,6 +31,8 @@ func TestRegressions(t *testing.T) {
 		{"a second restore before the last node has changed over to the first", 20001569, 53, []Fault{{16, OpFails, 6, 10}, {23, RestoreAsked, 5, 17}, {28, OpDelayed, 7, 8}, {34, NodeDown, 4, 16}, {47, NodeFails, 4, 14}, {48, RestoreAsked, 5, 19}}},
 		{"a founder that was to leave makes the majority", 33659032559872826, 40, []Fault{{2, DiskHung, 1, 21}, {4, RestoreAsked, 4, 13}, {13, DiskHangs, 0, 14}, {16, StoreDown, 4, 12}, {22, NodeFails, 3, 18}, {34, Partition, 7, 22}, {39, DiskLost, 2, 13}}},
 		{"a restore whose data is lost never began", 33659032559876750, 43, []Fault{{24, RestoreAsked, 2, 12}, {25, DiesAfter, 1, 18}, {42, DiskLost, 0, 12}}},
+		{"without electors the spec of a restore is not written", 1795349144072953309, 77, []Fault{{5, DataLost, 0, 1}, {13, DataCorrupt, 5, 6}, {20, RestoreAsked, 5, 4}, {26, NodeGone, 4, 18}, {58, DiskLost, 6, 12}, {60, DiskLost, 1, 23}, {76, SpecChanges, 1, 11}}},
+		{"the lease of what a restore ended is kept while its electors cannot grant one", 1795349144072956240, 89, []Fault{{30, RestoreAsked, 6, 16}, {33, DiskHangs, 1, 22}, {75, NodeGone, 7, 10}, {88, StoreDown, 1, 19}}},
 		{"a crashing member is not well between two looks", 2767, 45, []Fault{{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22}}},
 	}
 	for _, tt := range tests {
