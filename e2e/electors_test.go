@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -51,10 +52,14 @@ func TestElectorsThatAreLostAreRecovered(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Start("d")
-	text := c.WaitHold(harness.Soon, "electors-lost")
-	if !strings.Contains(text, "etcd-manager-ctl recover-electors --lost=b") {
-		t.Errorf("the hold does not say what to do: %s", text)
-	}
+	// A spare that has only just begun to observe may not have heard from a and c yet.
+	c.Eventually(harness.Soon, "the hold says what to do", func(context.Context) error {
+		text := c.WaitHold(harness.Soon, "electors-lost")
+		if !strings.Contains(text, "etcd-manager-ctl recover-electors --lost=b") {
+			return errors.New(text)
+		}
+		return nil
+	})
 	if _, err := c.Ctl("recover-electors", "--lost=b", "--wait", "--reason=flood"); err != nil {
 		t.Fatal(err)
 	}
