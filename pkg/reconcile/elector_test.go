@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,16 +19,17 @@ func TestANodeThatIsNoElectorDoesNotCampaign(t *testing.T) {
 		equal(t, "backups", w.count("backup take"), 0)
 		equal(t, "first rule", rules(w.last(t))[:len("no-coordinator")], "no-coordinator")
 		// Nor does one that has voted for one that has gone.
+		before := len(w.reports)
 		w.change(func() {
 			w.obs.Nodes = append(w.obs.Nodes, cluster.Node{Name: "b", Reachable: true, Lease: cluster.Lease{Term: 4, Holder: "c"}})
 		})
-		before := len(w.reports)
 		w.pass(time.Minute)
 		if len(w.reports) == before {
 			t.Error("it takes an old vote for a coordinator, and says nothing")
 		}
 		// Where an elector coordinates, there is nothing to tell.
 		w.change(func() {
+			w.obs.Nodes = slices.Clone(w.obs.Nodes) // the loop reads the one that it was given
 			w.obs.Nodes[len(w.obs.Nodes)-1].Lease = cluster.Lease{Term: 4, Holder: "b", Running: true}
 		})
 		w.pass(10 * time.Second)
