@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -47,7 +48,9 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // stage records what is to be staged, and has it done beside everything else.
 // Killed anywhere, the node goes on from the record when it starts again. What
-// was staged for another restore goes: the coordinator has decided anew.
+// was staged for another restore goes if the order names it: the coordinator has
+// decided anew. An order that does not is older than what is staged, of which
+// there may be a record already.
 func (l *Local) stage(ctx context.Context, op *plan.RestoreStage) error {
 	if l.o.Restorer == nil {
 		return refuse("this node has no backup store")
@@ -64,6 +67,9 @@ func (l *Local) stage(ctx context.Context, op *plan.RestoreStage) error {
 	}
 	if s.Prepared != nil && s.Prepared.Token == op.Token || s.Assigned != nil && s.Assigned.Token == op.Token {
 		return refuse("the node has changed over to incarnation %s already", op.Token)
+	}
+	if s.Staged != nil && s.Staged.Token != op.Replaces {
+		return &plan.StaleError{Want: "staged data of incarnation " + strconv.Quote(string(op.Replaces)), Got: strconv.Quote(string(s.Staged.Token))}
 	}
 	l.stager.end(ctx)
 	crashpoint.Hit("restore-stage.before")

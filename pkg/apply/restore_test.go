@@ -160,11 +160,20 @@ func TestAnotherRestoreReplacesOne(t *testing.T) {
 	h.ready()
 	other := stageOp()
 	other.Token, other.Backup = "t3", "b3"
+	// It was given when nothing was staged, and comes late.
+	isStale(t, h.do(other), `incarnation ""`)
+	if s := h.look().Staged; s.Token != "t2" || !s.Ready {
+		t.Errorf("after the late order, staged is %+v", s)
+	}
+	other.Replaces = "t2"
 	h.must(other)
 	h.ready()
 	if s := h.look().Staged; s.Token != "t3" {
 		t.Errorf("staged is %+v", s)
 	}
+	again := stageOp()
+	again.Token, again.Replaces = "t4", "t2"
+	isStale(t, h.do(again), `incarnation "t2"`)
 	if has, err := nodestate.Staged(h.o.DataDir, "t2"); has || err != nil {
 		t.Errorf("the first is still there: %t, %v", has, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -19,6 +20,9 @@ func (c checker) stage(op *RestoreStage) error {
 	}
 	if recordedToken(c.obs, op.Token) {
 		return unsafe("restore", "incarnation %s has a record already", op.Token)
+	}
+	if s := n.Staged; s != nil && s.Token != op.Token && s.Token != op.Replaces {
+		return &StaleError{Want: "staged data of incarnation " + strconv.Quote(string(op.Replaces)), Got: strconv.Quote(string(s.Token))}
 	}
 	if s := n.Staged; s != nil && c.needed(n, s.Token) {
 		return unsafe("restore", "what %s has staged is needed for incarnation %s", op.Node, s.Token)

@@ -49,8 +49,8 @@ var kinds = []Kind{
 	},
 	{
 		Path: "restore stage", Short: "fetch a backup and make a data directory of it, beside what runs",
-		Needs: "The node has binaries of the version, and is one of the voters. With --lost, no majority of its electors is left without those nodes.",
-		Done:  "The restored data is on the node's disk, out of the way of what runs. A later restore replaces it.",
+		Needs: "The node has binaries of the version, is one of the voters, and has nothing else staged than --replaces says. With --lost, no majority of its electors is left without those nodes.",
+		Done:  "The restored data is on the node's disk, out of the way of what runs. It stays until an order replaces it by name.",
 		New:   func() Operation { return &RestoreStage{} },
 	},
 	{
@@ -280,6 +280,7 @@ var optional = map[string]bool{
 	"incarnation create revision":     true,
 	"incarnation create before":       true,
 	"restore stage lost":              true,
+	"restore stage replaces":          true,
 	"restore switch expect-token":     true,
 	"request close reason":            true,
 	"spec write request":              true,

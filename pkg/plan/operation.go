@@ -64,6 +64,9 @@ type RestoreStage struct {
 	Revision cluster.Revision    `flag:"revision" doc:"revision that the restored cluster begins with"`
 	Voters   []cluster.Seat      `flag:"voter" doc:"founding voter, NAME=PEER-URL,PEER-URL (repeated)"`
 	Lost     []cluster.NodeName  `flag:"lost" doc:"node that is gone for good (repeated)"`
+	// Replaces is empty where the node has nothing staged. An order that comes late
+	// must not take the place of what a later one has staged: its record may be there.
+	Replaces cluster.Token `flag:"replaces" doc:"incarnation whose staged data on the node is replaced"`
 }
 
 // RestoreSwitch has a node leave the incarnation that it runs for the restored

@@ -227,6 +227,9 @@ func (l *look) stage(r cluster.Request, want cluster.Staged) Operation {
 				Node: n.Name, Request: r.Name, Backup: r.Backup, Token: want.Token, Version: want.Version,
 				Revision: want.Revision, Voters: want.Voters, Lost: r.Lost,
 			}
+			if n.Staged != nil {
+				op.Replaces = n.Staged.Token
+			}
 			if !l.failing(op) {
 				return op
 			}

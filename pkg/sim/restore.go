@@ -90,6 +90,9 @@ func (w *world) restore(n *node, op plan.Operation) error {
 		if n.prepared != nil && n.prepared.Token == op.Token || n.assigned != nil && n.assigned.Token == op.Token {
 			return errRefuse
 		}
+		if n.staged != nil && n.staged.Token != op.Replaces {
+			return &plan.StaleError{Want: string(op.Replaces), Got: string(n.staged.Token)}
+		}
 		n.staged = &cluster.Staged{
 			Request: op.Request, Backup: op.Backup, Token: op.Token, Version: op.Version, Voters: op.Voters, Revision: op.Revision,
 		}
