@@ -206,7 +206,7 @@ func eksDistro(t *testing.T) {
 		t.Errorf("there is no %s", cached)
 	}
 	// Once more, with the server gone from the world.
-	out := h.ok("init", "--init-system=process", "--bind-address=127.0.0.1", "--version", release, "--release-url", "http://192.0.2.1:1")
+	out := h.ok("init", "--init-system=process", "--bind-address=127.0.0.1", "--version", release, "--release-url", "https://192.0.2.1:1")
 	if !strings.Contains(out, "Nothing was to be done.") {
 		t.Errorf("the second time: %s", out)
 	}
