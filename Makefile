@@ -34,7 +34,7 @@ bench: build ## run the benchmarks; the table of docs/performance.md comes last
 	$(ETCD) $(GO) test -run '^$$' -bench . -benchmem work && $(ETCD) $(GO) run ./e2e/bench -bin ./bin
 
 sim: ## simulate histories for 10 minutes, or SIM_FOR
-	ETCDADM_SIM_FOR=$(or $(SIM_FOR),10m) $(GO) test -count=1 -timeout=0 ./pkg/sim/...
+	ETCDADM_SIM_FOR=$(or $(SIM_FOR),10m) $(GO) test -count=1 -timeout=0 ./pkg/cluster/sim/...
 
 clean: ## delete what was built, except the cache of etcd binaries
 	rm -rf bin .cache

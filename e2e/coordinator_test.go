@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
-	"github.com/etcdadm/etcdadm/pkg/nodestate"
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
 // another waits until a daemon other than gone acts in a term of its own.

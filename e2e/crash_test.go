@@ -14,14 +14,14 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
-	"github.com/etcdadm/etcdadm/pkg/crashpoint"
-	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
 // crashPoints returns the names of all crash points, from the source.
 func crashPoints(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob("../pkg/apply/*.go")
+	files, err := filepath.Glob("../pkg/node/apply/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("source files: %v, %v", files, err)
 	}
@@ -61,7 +61,7 @@ var tales = []tale{
 
 // taleOf returns the sizes for a point, nothing where none of the tales comes
 // to it: nothing is restored, quarantined, pruned or lost from the store in them, and
-// whether the leader must be moved is chance. The tests of pkg/apply do.
+// whether the leader must be moved is chance. The tests of pkg/node/apply do.
 func taleOf(point string) []int {
 	for _, t := range tales {
 		if t.points.MatchString(point) && !restoreCrash.MatchString(point) {

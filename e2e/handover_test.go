@@ -20,7 +20,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
 // A byHandHost is a machine whose etcd is run by etcdadm, with the init system

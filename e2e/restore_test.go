@@ -16,7 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
-	"github.com/etcdadm/etcdadm/pkg/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
 // What a Kubernetes API server relies on: what was written before the backup is

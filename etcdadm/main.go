@@ -9,7 +9,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/etcdadm"
-	"github.com/etcdadm/etcdadm/pkg/fleet"
+	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 	_ "github.com/etcdadm/etcdadm/pkg/store/cloud" // s3://, gs://, azblob:// and others
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/pkg/certs"
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
 // A hand is a machine that etcdadm works on, below a directory of its own, with

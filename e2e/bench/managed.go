@@ -16,7 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
 const grace = 3 * time.Second

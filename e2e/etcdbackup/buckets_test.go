@@ -22,11 +22,11 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/stores/servers"
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
-	"github.com/etcdadm/etcdadm/pkg/etcdtest"
-	"github.com/etcdadm/etcdadm/pkg/etcdutl"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdutl"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	_ "github.com/etcdadm/etcdadm/pkg/store/cloud"
+	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
 
 // patience is for machines that do other things.

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/command/backup"
-	"github.com/etcdadm/etcdadm/pkg/retention"
 )
 
 const dir = "../../manifests/etcd-backup"

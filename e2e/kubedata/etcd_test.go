@@ -3,9 +3,9 @@ package kubedata
 import (
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/drill"
-	"github.com/etcdadm/etcdadm/pkg/etcdtest"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/backup/drill"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
 
 // etcd's own tool restores the file, and an etcd serves what the summary says.

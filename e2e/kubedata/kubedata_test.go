@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 )
 
 func made(t *testing.T, o Options) (string, Summary) {

@@ -10,7 +10,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 // maxBatch is how much is written in one transaction of bbolt, which holds it

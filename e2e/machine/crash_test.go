@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 func (s scene) action() machine.Action { return machine.Action(s.args[0]) }

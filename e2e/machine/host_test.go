@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
 // commandTime bounds one command. It is for machines that do other things too.

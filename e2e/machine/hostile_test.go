@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
 // A join with the certificate authority of another cluster says so and adds

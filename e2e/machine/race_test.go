@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
 // A running command is one that has not ended.

@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
 // A scene is a machine with a command that is to be killed at work.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/e2e/stores/servers"
-	"github.com/etcdadm/etcdadm/pkg/retention"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/store/storetest"
 )

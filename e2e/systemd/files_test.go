@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/initfiles"
+	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 )
 
 // odd are values that something between a configuration and a process could

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/initfiles"
+	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 )
 
 // unpack puts the binaries of a release into a directory of the machine.

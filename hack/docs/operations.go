@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
 //go:embed operations.md.tmpl

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 //go:embed phases.md.tmpl

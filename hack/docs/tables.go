@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
 // exitCodes renders the page of the exit codes from their table.
@@ -37,7 +37,7 @@ func holds() ([]byte, error) { return renderHolds(plan.Rules()), nil }
 
 func renderHolds(rules []plan.RuleDoc) []byte {
 	var b bytes.Buffer
-	fmt.Fprint(&b, `<!-- Made from pkg/plan by go run ./hack/docs; change it there. -->
+	fmt.Fprint(&b, `<!-- Made from pkg/cluster/plan by go run ./hack/docs; change it there. -->
 
 # Holds
 

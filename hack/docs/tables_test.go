@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/plan"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
 func TestExitCodesPageHasEveryCode(t *testing.T) {

@@ -14,41 +14,41 @@ func TestImportRules(t *testing.T) {
 		// want is part of the complaint, "" if there is none.
 		want string
 	}{
-		{"a decision may use the standard library", "pkg/plan", "encoding/json", ""},
-		{"a decision may use a decision", "pkg/plan", Prefix + "pkg/cluster", ""},
-		{"a decision may not use a library", "pkg/plan", etcd, "nothing outside the project"},
-		{"a decision may not use an edge", "pkg/plan", Prefix + "pkg/store", "depends on decisions only"},
-		{"a decision may not use a leaf", "pkg/plan", Prefix + "pkg/crashpoint", "depends on decisions only"},
-		{"the package below a decision is one", "pkg/plan/story", Prefix + "pkg/gossip", "depends on decisions only"},
-		{"a leaf may not use a library", "pkg/crashpoint", etcd, "nothing outside the project"},
-		{"a leaf may not use a decision", "pkg/crashpoint", Prefix + "pkg/plan", "go down"},
-		{"an edge may use its library", "pkg/etcdclient", etcd, ""},
-		{"an edge may use a decision", "pkg/etcdproc", Prefix + "pkg/etcdconf", ""},
-		{"an edge may use a leaf", "pkg/etcdproc", Prefix + "pkg/crashpoint", ""},
-		{"an edge may not use an edge", "pkg/gossip", Prefix + "pkg/certs", "do not import each other"},
+		{"a decision may use the standard library", "pkg/cluster/plan", "encoding/json", ""},
+		{"a decision may use a decision", "pkg/cluster/plan", Prefix + "pkg/cluster", ""},
+		{"a decision may not use a library", "pkg/cluster/plan", etcd, "nothing outside the project"},
+		{"a decision may not use an edge", "pkg/cluster/plan", Prefix + "pkg/store", "depends on decisions only"},
+		{"a decision may not use a leaf", "pkg/cluster/plan", Prefix + "pkg/testing/crashpoint", "depends on decisions only"},
+		{"the package below a decision is one", "pkg/cluster/plan/story", Prefix + "pkg/coordination/gossip", "depends on decisions only"},
+		{"a leaf may not use a library", "pkg/testing/crashpoint", etcd, "nothing outside the project"},
+		{"a leaf may not use a decision", "pkg/testing/crashpoint", Prefix + "pkg/cluster/plan", "go down"},
+		{"an edge may use its library", "pkg/etcd/etcdclient", etcd, ""},
+		{"an edge may use a decision", "pkg/etcd/etcdproc", Prefix + "pkg/etcd/etcdconf", ""},
+		{"an edge may use a leaf", "pkg/etcd/etcdproc", Prefix + "pkg/testing/crashpoint", ""},
+		{"an edge may not use an edge", "pkg/coordination/gossip", Prefix + "pkg/certs", "do not import each other"},
 		{"an edge may use its own family", "pkg/store/storetest", Prefix + "pkg/store", ""},
-		{"an edge may use another with a reason", "pkg/nodestate", Prefix + "pkg/hostfs", ""},
-		{"the reason does not hold backwards", "pkg/hostfs", Prefix + "pkg/nodestate", "do not import each other"},
-		{"an edge may not use what joins edges", "pkg/store", Prefix + "pkg/observe", "go down"},
+		{"an edge may use another with a reason", "pkg/node/nodestate", Prefix + "pkg/host/hostfs", ""},
+		{"the reason does not hold backwards", "pkg/host/hostfs", Prefix + "pkg/node/nodestate", "do not import each other"},
+		{"an edge may not use what joins edges", "pkg/store", Prefix + "pkg/daemon/observe", "go down"},
 		{"the nearest entry counts", "pkg/store", Prefix + "pkg/store/cloud", "go down"},
-		{"joins may use edges", "pkg/observe", Prefix + "pkg/volumes/aws", ""},
-		{"joins may not use each other", "pkg/observe", Prefix + "pkg/apply", "do not import each other"},
-		{"joins may not use the loop", "pkg/apply", Prefix + "pkg/reconcile", "go down"},
-		{"the loop may not use the command line", "pkg/reconcile", Prefix + "pkg/command/manager", "go down"},
-		{"the command line may use all below", "pkg/command/manager", Prefix + "pkg/reconcile", ""},
+		{"joins may use edges", "pkg/daemon/observe", Prefix + "pkg/host/volumes/aws", ""},
+		{"joins may not use each other", "pkg/daemon/observe", Prefix + "pkg/node/apply", "do not import each other"},
+		{"joins may not use the loop", "pkg/node/apply", Prefix + "pkg/daemon/reconcile", "go down"},
+		{"the loop may not use the command line", "pkg/daemon/reconcile", Prefix + "pkg/command/manager", "go down"},
+		{"the command line may use all below", "pkg/command/manager", Prefix + "pkg/daemon/reconcile", ""},
 		{"the command line may use cobra", "pkg/command/ctl", "github.com/spf13/cobra", ""},
-		{"the loop may not use cobra", "pkg/reconcile", "github.com/spf13/cobra", "knows about flags"},
+		{"the loop may not use cobra", "pkg/daemon/reconcile", "github.com/spf13/cobra", "knows about flags"},
 		{"a name that begins alike is another", "pkg/plans", "fmt", "not in the table"},
-		{"a library whose name begins alike is another", "pkg/rpc", "sigs.k8s.io/kindly", ""},
-		{"only end-to-end tests embed etcd", "pkg/etcdproc", "go.etcd.io/etcd/server/v3/embed", "126 modules"},
+		{"a library whose name begins alike is another", "pkg/coordination/rpc", "sigs.k8s.io/kindly", ""},
+		{"only end-to-end tests embed etcd", "pkg/etcd/etcdproc", "go.etcd.io/etcd/server/v3/embed", "126 modules"},
 		{"end-to-end tests embed etcd", "e2e/kubernetes", "go.etcd.io/etcd/server/v3/embed", ""},
-		{"end-to-end tests may use all", "e2e/demo", Prefix + "pkg/gossip", ""},
+		{"end-to-end tests may use all", "e2e/demo", Prefix + "pkg/coordination/gossip", ""},
 		{"cloud drivers are not for the library", "pkg/store", "gocloud.dev/blob/s3blob", "cloud drivers"},
 		{"cloud drivers are for programs", "etcd-backup", "gocloud.dev/blob/s3blob", ""},
 		{"a program's name is not a prefix", "etcd-manager-ctl", Prefix + "etcd-manager/x", "do not import each other"},
 		{"tools may not use the product", "images/etcdbuild", Prefix + "pkg/cluster", "stands apart"},
-		{"the documentation uses the operations", "hack/docs", Prefix + "pkg/plan", ""},
-		{"nobody uses what is not in the table", "pkg/apply", Prefix + "pkg/nonesuch", "not in the table"},
+		{"the documentation uses the operations", "hack/docs", Prefix + "pkg/cluster/plan", ""},
+		{"nobody uses what is not in the table", "pkg/node/apply", Prefix + "pkg/nonesuch", "not in the table"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := CheckImports([]Package{{ImportPath: Prefix + c.from, Imports: []string{c.to}}})
@@ -64,7 +64,7 @@ func TestImportRules(t *testing.T) {
 
 func TestTestsMayCrossLayersButNotTakeLibraries(t *testing.T) {
 	p := Package{
-		ImportPath:   Prefix + "pkg/rpc",
+		ImportPath:   Prefix + "pkg/coordination/rpc",
 		TestImports:  []string{Prefix + "pkg/certs"},
 		XTestImports: []string{"sigs.k8s.io/kind/pkg/cluster"},
 	}
@@ -88,9 +88,9 @@ func TestEveryExceptionHasItsReason(t *testing.T) {
 }
 
 func TestMissingNamesWhatTheTreeLacks(t *testing.T) {
-	all := []Package{{ImportPath: Prefix + "pkg/plan/story"}, {ImportPath: Prefix + "hack/docs", Imports: []string{Prefix + "pkg/plan"}}}
+	all := []Package{{ImportPath: Prefix + "pkg/cluster/plan/story"}, {ImportPath: Prefix + "hack/docs", Imports: []string{Prefix + "pkg/cluster/plan"}}}
 	got := " " + strings.Join(Missing(all), " ") + " "
-	for word, want := range map[string]bool{"pkg/plan": false, "pkg/sim": true, "pkg/nodestate -> pkg/hostfs": true, "hack -> pkg/plan": false} {
+	for word, want := range map[string]bool{"pkg/cluster/plan": false, "pkg/cluster/sim": true, "pkg/node/nodestate -> pkg/host/hostfs": true, "hack -> pkg/cluster/plan": false} {
 		if strings.Contains(got, " "+word+" ") != want {
 			t.Errorf("%q in the answer is %v, want %v: %s", word, !want, want, got)
 		}

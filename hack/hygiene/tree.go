@@ -44,7 +44,7 @@ type Package struct {
 	XTestImports []string
 }
 
-// Path returns the import path within the project: "pkg/plan".
+// Path returns the import path within the project: "pkg/cluster/plan".
 func (p Package) Path() string { return strings.TrimPrefix(p.ImportPath, Prefix) }
 
 // Packages returns every package of the workspace below root, those of the

@@ -11,8 +11,8 @@ import (
 	"io/fs"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/retention"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 // The form of the description that this package writes. It counts up when a

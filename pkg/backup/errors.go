@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/etcdadm/etcdadm/pkg/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 )
 
 // What can be wrong with a backup. Errors of the store are handed through as

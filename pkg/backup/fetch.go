@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/etcdadm/etcdadm/pkg/retention"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 )
 
 // A Library is the part of a store that backups are read from.

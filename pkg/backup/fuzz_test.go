@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
-	"github.com/etcdadm/etcdadm/pkg/retention"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 )
 
 // Whatever the description file holds, reading it ends, and what is read can

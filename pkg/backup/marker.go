@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 // An Info is what a backup's marker says.

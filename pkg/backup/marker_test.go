@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 func TestReadInfo(t *testing.T) {

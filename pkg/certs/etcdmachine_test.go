@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
-	"github.com/etcdadm/etcdadm/pkg/etcdtest"
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
 // A node is a machine with a real etcd.

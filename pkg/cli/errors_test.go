@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/lease"
-	"github.com/etcdadm/etcdadm/pkg/plan"
-	"github.com/etcdadm/etcdadm/pkg/rpc"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 

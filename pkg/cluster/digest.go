@@ -1,6 +1,6 @@
 package cluster
 
-import "github.com/etcdadm/etcdadm/pkg/etcdversion"
+import "github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 
 // A Digest stands for the keys of one member at one revision.
 type Digest struct {

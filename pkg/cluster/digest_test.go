@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 func TestCompare(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 // An Observation is one look at everything, at one time, by one node. Slices

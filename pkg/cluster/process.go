@@ -3,7 +3,7 @@ package cluster
 import (
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 // A ProcessState says how a node's etcd process does.

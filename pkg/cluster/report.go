@@ -1,6 +1,6 @@
 package cluster
 
-import "github.com/etcdadm/etcdadm/pkg/etcdversion"
+import "github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 
 // A Report is what one member says about itself and its cluster.
 type Report struct {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 // Staged is a restore on one node: the backup is fetched and made into a data

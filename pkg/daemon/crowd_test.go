@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/gossip"
-	"github.com/etcdadm/etcdadm/pkg/lease"
+	"github.com/etcdadm/etcdadm/pkg/coordination/gossip"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 )
 
 func TestWhoShouldTryForTheLease(t *testing.T) {

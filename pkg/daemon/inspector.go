@@ -4,8 +4,8 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/etcdadm/etcdadm/pkg/drill"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/backup/drill"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/plan"
-	"github.com/etcdadm/etcdadm/pkg/rpc"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/plan"
-	"github.com/etcdadm/etcdadm/pkg/rpc"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 )
 
 // TestLongOrdersAreCut: anybody with a certificate chooses how long a refused

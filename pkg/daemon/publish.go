@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/fleet"
-	"github.com/etcdadm/etcdadm/pkg/nodestate"
-	"github.com/etcdadm/etcdadm/pkg/plan"
-	"github.com/etcdadm/etcdadm/pkg/reconcile"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
+	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"gocloud.dev/blob/memblob"
 
-	"github.com/etcdadm/etcdadm/pkg/retention"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 )
 
 // A bucket that fails is not an empty one, and a condition that fails for

@@ -22,8 +22,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"github.com/etcdadm/etcdadm/pkg/testchild"
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
 // startTime bounds the time from start to the first answer.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/etcdclient"
-	"github.com/etcdadm/etcdadm/pkg/etcdtest"
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
 // A result is what became of a command line.

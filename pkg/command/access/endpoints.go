@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/initfiles"
+	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 )
 
 // Where etcd is if nothing else is known.

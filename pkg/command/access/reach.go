@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 )
 
 // stragglers is how much longer than the first voter the other endpoints may

@@ -18,7 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/manager"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
-	"github.com/etcdadm/etcdadm/pkg/operate"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
 
 // New returns the commands seed and auto. run is what auto does: [daemon.Run]

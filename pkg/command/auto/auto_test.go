@@ -24,11 +24,11 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
-	"github.com/etcdadm/etcdadm/pkg/etcdclient"
-	"github.com/etcdadm/etcdadm/pkg/etcdtest"
-	"github.com/etcdadm/etcdadm/pkg/operate"
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
+	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
 // A result is what became of one command line.

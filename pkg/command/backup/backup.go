@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/etcdadm/etcdadm/pkg/backupagent"
+	"github.com/etcdadm/etcdadm/pkg/backup/backupagent"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/progress"
 	"github.com/etcdadm/etcdadm/pkg/command/prune"

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/etcdadm/etcdadm/pkg/backupagent"
+	"github.com/etcdadm/etcdadm/pkg/backup/backupagent"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 )
 

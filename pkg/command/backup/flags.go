@@ -16,11 +16,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
-	"github.com/etcdadm/etcdadm/pkg/backupagent"
+	"github.com/etcdadm/etcdadm/pkg/backup/backupagent"
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/command/prune"
-	"github.com/etcdadm/etcdadm/pkg/retention"
 )
 
 // flags are the values of the command line.

@@ -18,7 +18,7 @@ import (
 	pki "github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
-	"github.com/etcdadm/etcdadm/pkg/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 )
 
 // A bundled file is one of the three for the control plane.

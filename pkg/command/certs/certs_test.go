@@ -16,8 +16,8 @@ import (
 	pki "github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/configfile"
-	"github.com/etcdadm/etcdadm/pkg/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/host/configfile"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 )
 
 // A run is what a command line did.

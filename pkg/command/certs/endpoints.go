@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	pki "github.com/etcdadm/etcdadm/pkg/certs"
-	"github.com/etcdadm/etcdadm/pkg/etcdclient"
-	"github.com/etcdadm/etcdadm/pkg/machine"
-	"github.com/etcdadm/etcdadm/pkg/operate"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
 
 // errNoEndpoint says that nothing on the machine tells where etcd is.

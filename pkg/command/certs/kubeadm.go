@@ -18,7 +18,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
-	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 // The places of the three files on a control plane, as kubeadm's documentation

@@ -11,7 +11,7 @@ import (
 
 	pki "github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 )
 
 // personLifetime is how long a person's certificate lives where nothing is

@@ -11,7 +11,7 @@ import (
 	pki "github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
-	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 func rotateCommand(out *cli.Output) *cobra.Command {

@@ -18,9 +18,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/progress"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
-	"github.com/etcdadm/etcdadm/pkg/etcdclient"
-	"github.com/etcdadm/etcdadm/pkg/hostfs"
-	"github.com/etcdadm/etcdadm/pkg/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
-	"github.com/etcdadm/etcdadm/pkg/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 )
 
 func newSnapshot() *cobra.Command {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
-	"github.com/etcdadm/etcdadm/pkg/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
 
 // A result is what became of a command line.

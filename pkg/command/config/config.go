@@ -13,8 +13,8 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
-	"github.com/etcdadm/etcdadm/pkg/configfile"
-	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/configfile"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 // New returns the command config with its own commands.

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/configfile"
-	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/configfile"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 const head = "apiVersion: etcdadm.dev/v1\nkind: Member\n"

@@ -9,9 +9,9 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
-	"github.com/etcdadm/etcdadm/pkg/configfile"
-	"github.com/etcdadm/etcdadm/pkg/etcdconf"
-	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/host/configfile"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 // A verdict is what is found about one configuration.

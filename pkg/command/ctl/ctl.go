@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/library"
+	"github.com/etcdadm/etcdadm/pkg/command/backups"
 	"github.com/etcdadm/etcdadm/pkg/command/prune"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -76,7 +76,7 @@ func (t *tool) backupCommands() []*cobra.Command {
 		}
 		return s, nil
 	}
-	list := append(library.Commands(library.Options{
+	list := append(backups.Commands(backups.Options{
 		Open: open, Now: t.now, Tool: "etcd-manager-ctl " + cli.BuildVersion(),
 		Location: func() string { return t.location }, Timeout: func() time.Duration { return t.timeout },
 	}), prune.New(prune.Options{Open: open, Out: t.out, Now: t.now}))

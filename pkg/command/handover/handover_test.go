@@ -10,7 +10,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
-	"github.com/etcdadm/etcdadm/pkg/handover"
+	"github.com/etcdadm/etcdadm/pkg/host/handover"
 )
 
 // run runs the command on a machine below dir, with nothing of the test's

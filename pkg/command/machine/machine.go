@@ -17,8 +17,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/command/progress"
-	"github.com/etcdadm/etcdadm/pkg/machine"
-	"github.com/etcdadm/etcdadm/pkg/operate"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
 
 // A task is one command that works towards a goal.

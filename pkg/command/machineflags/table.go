@@ -3,7 +3,7 @@ package machineflags
 import (
 	"slices"
 
-	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 // An entry is one flag.

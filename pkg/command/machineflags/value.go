@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/configfile"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/machine"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/host/configfile"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 // A value is a flag of one command and the texts that it was given.

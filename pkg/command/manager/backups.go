@@ -10,8 +10,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
-	"github.com/etcdadm/etcdadm/pkg/retention"
 )
 
 // backupFlags say how backups are written and read.

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
-	"github.com/etcdadm/etcdadm/pkg/etcdconf"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/retention"
-	"github.com/etcdadm/etcdadm/pkg/volumes/external"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/external"
 )
 
 // config turns flags and environment into what the daemon runs by.

@@ -9,7 +9,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/retention"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 )
 
 // The variables of the existing tools for the ages of the policy. A flag goes

@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdbin"
-	"github.com/etcdadm/etcdadm/pkg/etcdconf"
-	"github.com/etcdadm/etcdadm/pkg/etcdtest"
-	"github.com/etcdadm/etcdadm/pkg/initfiles"
-	"github.com/etcdadm/etcdadm/pkg/testport"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
+	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
 // A realEtcd is a place with a real etcd.

@@ -20,10 +20,10 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcdproc"
-	"github.com/etcdadm/etcdadm/pkg/hostfs"
-	"github.com/etcdadm/etcdadm/pkg/initfiles"
-	"github.com/etcdadm/etcdadm/pkg/initsystem"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
+	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 )
 
 const long = `Run etcd in the foreground with the environment of a file that "etcdadm init" or

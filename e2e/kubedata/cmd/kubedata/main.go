@@ -11,7 +11,7 @@ import (
 	"os/signal"
 
 	"github.com/etcdadm/etcdadm/e2e/kubedata"
-	"github.com/etcdadm/etcdadm/pkg/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 func main() {

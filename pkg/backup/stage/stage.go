@@ -1,0 +1,174 @@
+// Package stage makes etcd data directories of backups in a store: on every
+// node that is to be a member, at the same time, beside what runs there.
+package stage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdutl"
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/node/apply"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// A Stager restores backups of one store.
+type Stager struct {
+	Store backup.Library
+	// Fetch says which keys decrypt a backup and whose signatures count.
+	Fetch backup.FetchOptions
+}
+
+// snapshotName is the file that a snapshot is fetched to. It is deleted as soon
+// as there is a data directory of it.
+const snapshotName = "snapshot.db"
+
+// reserve is what a restore leaves free: the write-ahead logs of a member that
+// runs on the same disk, and of the one that is made, begin with 64 MB each, and
+// the database of the former may grow.
+const reserve = 256 << 20
+
+// Restore makes a data directory of a backup. It begins anew each time: what is
+// left of an earlier try is not trusted.
+func (s Stager) Restore(ctx context.Context, o apply.RestoreOptions) error {
+	tool, err := etcdutl.Find(ctx, o.Bin.Dir, o.Staged.Version)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(o.Dir); err != nil {
+		return err
+	}
+	if err := hostfs.MakeDir(o.Dir, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(o.Dir, snapshotName)
+	if err := s.fetch(ctx, path, o); err != nil {
+		s.remember(ctx, o, err)
+		return refuse(err)
+	}
+	st, err := snapshot.Peek(path)
+	if err != nil {
+		s.remember(ctx, o, err)
+		return refuse(err)
+	}
+	if st.Revision >= o.Staged.Revision {
+		return &apply.RefusedError{Err: fmt.Errorf("the backup has revision %d, and the cluster was to begin with %d: ask for the restore again", st.Revision, o.Staged.Revision)}
+	}
+	if v, w := o.Staged.Version, st.StorageVersion; w.AtLeast(v.Major, v.Minor+1) {
+		return &apply.RefusedError{Err: fmt.Errorf("the snapshot is of etcd %d.%d, which etcd %s does not read", w.Major, w.Minor, v)}
+	}
+	var all []string
+	for _, v := range o.Staged.Voters {
+		for _, u := range v.PeerURLs {
+			all = append(all, string(v.Name)+"="+u)
+		}
+	}
+	if _, err := space(o.Dir, st.Size); err != nil {
+		return err
+	}
+	err = tool.Restore(ctx, etcdutl.RestoreOptions{
+		Snapshot: path, DataDir: o.DataDir, Name: o.Name, PeerURLs: o.PeerURLs, InitialCluster: strings.Join(all, ","),
+		Token: string(o.Staged.Token), BumpRevision: uint64(o.Staged.Revision - st.Revision),
+		// fetch has checked the digest of what it wrote. To read all of it once more
+		// would ask the page cache, not the disk.
+		SkipHashCheck: true,
+	})
+	if err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// fetch writes the checked snapshot to a file.
+func (s Stager) fetch(ctx context.Context, path string, o apply.RestoreOptions) error {
+	d, err := backup.Describe(ctx, s.Store, o.Staged.Backup)
+	if err != nil {
+		return err
+	}
+	size := d.Content.Size
+	free, err := space(o.Dir, 2*size)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	opts := s.Fetch
+	// Whatever is said of how large it is: it must not fill the disk of a member that
+	// runs.
+	opts.MaxBytes = free / 2
+	if o.Progress != nil {
+		opts.Progress = func(n int64) { o.Progress(n, size) }
+	}
+	_, err = backup.Fetch(ctx, s.Store, o.Staged.Backup, f, opts)
+	return errors.Join(err, f.Close())
+}
+
+// suspectFile says that one node found a backup to be damaged.
+const suspectFile = "_etcdadm_suspect.json"
+
+// A finding is what a node found wrong with a backup.
+type finding struct {
+	At    string `json:"at"`
+	By    string `json:"by"`
+	Error string `json:"error"`
+}
+
+// remember records beside a backup that it is damaged, so that it does not count
+// as one any more. One node is no witness, as its disk or memory may be to blame: it
+// is recorded as a suspicion, and the second node that finds it makes it count. A
+// store that does not let it be recorded takes nothing back.
+func (s Stager) remember(ctx context.Context, o apply.RestoreOptions, found error) {
+	target, ok := s.Store.(interface {
+		Put(ctx context.Context, key string, b []byte) error
+	})
+	if !ok || !errors.Is(found, backup.ErrDamaged) {
+		return
+	}
+	file := suspectFile
+	var before finding
+	if b, err := s.Store.Get(ctx, o.Staged.Backup+"/"+suspectFile); err == nil && json.Unmarshal(b, &before) == nil &&
+		before.By != "" && before.By != string(o.Name) {
+		file = retention.DamagedFile
+	}
+	b, err := json.Marshal(finding{time.Now().UTC().Format(time.RFC3339), string(o.Name), found.Error()})
+	if err == nil {
+		_ = target.Put(ctx, o.Staged.Backup+"/"+file, b)
+	}
+}
+
+// space makes sure that a directory's disk has room for some bytes, besides what
+// a member that runs on it needs in the meantime. It returns how many there may
+// be.
+func space(dir string, need int64) (int64, error) {
+	free, err := hostfs.FreeBytes(dir)
+	if err != nil {
+		return 0, err
+	}
+	if free -= reserve; free < need || free <= 0 {
+		return 0, fmt.Errorf("%s has %d MB to spare, the restore needs %d MB", dir, max(0, free)>>20, need>>20)
+	}
+	return free, nil
+}
+
+// refuse marks an error that no further try can mend.
+func refuse(err error) error {
+	for _, final := range []error{backup.ErrDamaged, backup.ErrKey, backup.ErrSigner, backup.ErrFormat, store.ErrAbsent} {
+		if errors.Is(err, final) {
+			return &apply.RefusedError{Err: err}
+		}
+	}
+	return err
+}
+
+var _ apply.Restorer = Stager{}

@@ -1,0 +1,302 @@
+package plan_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+)
+
+const threeSeats = "--voter=a=https://a:2380 --voter=b=https://b:2380 --voter=c=https://c:2380"
+
+// foundingOf is a world in which three nodes have promised n1.
+const foundingOf = `
+node a promised=n1:a,b,c
+node b promised=n1:a,b,c
+node c promised=n1:a,b,c
+`
+
+// recordOf is the record of that founding.
+const recordOf = `
+incarnation 1 token=n1 voters=a,b,c
+token n1
+`
+
+// lostElector is a cluster of three whose record names two, of which one is gone.
+const lostElector = "cluster a b c\nelectors a,b on=a,c\nnode b down\nmember b down=1h"
+
+// refused breaks each invariant once or more, in worlds made by hand. "stale"
+// stands for a StaleError. Each world without its flaw is in TestCheckAllows.
+var refused = []struct{ name, invariant, world, line string }{
+	{"record anew what a restore has ended", "restore", "cluster a b c\ncreated\nincarnation 1 token=t1 voters=a,b,c\nincarnation 2 token=n1 voters=a,b,c restored=r1\nnode c staged=n1/r1:a,b,c", "incarnation create --number=3 --token=t1 --version=3.6.16 " + threeSeats},
+	{"write electors where nobody knows any", "electors", "cluster a b c\nbare", "electors write --token=t1 --name=a --name=b --name=c"},
+	{"promote before an even number of voters is recorded", "electors", "cluster a b\nnode c data=3 running\nmember c id=3 learner=1m", "member promote --name=c --expect-voters=2"},
+	{"remove before an even number of voters is recorded", "electors", "cluster a b c d", "member remove --id=4 --expect-name=d --expect-voters=4"},
+	{"record a learner beside an odd number of voters", "electors", "cluster a\nnode b data=2 running\nmember b id=2 learner=1m", "electors write --token=t1 --name=a --name=b --expect=a"},
+	{"recover electors of whom a majority can grant", "electors", "cluster a b c", "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --expect=c"},
+	{"recover electors while one that may grant is silent", "electors", lostElector + "\nnode z down", "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+	{"recover electors and call one lost that answers", "electors", lostElector, "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=a --lost=b"},
+	{"recover electors on a node without a voter", "electors", lostElector + "\nnodes d", "electors recover --node=d --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+	{"recover electors without etcd's quorum", "quorum", lostElector + "\nmember c down=1h\nleader none", "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+	{"recover other electors than the voters", "stale", lostElector, "electors recover --node=a --token=t1 --term=1 --name=a --name=c --expect=a --expect=b --lost=b"},
+	{"recover from another record", "stale", lostElector, "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=c --lost=b"},
+	{"recover electors in a term that was seen", "stale", lostElector + "\nnode c term=9", "electors recover --node=a --token=t1 --term=9 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+	{"remove one of two healthy of three", "quorum", "cluster a b c\nnode c down\nmember c down=1h", "member remove --id=2 --expect-name=b --expect-voters=3"},
+	{"remove the only voter", "quorum", "cluster a\nleader none", "member remove --id=1 --expect-name=a --expect-voters=1"},
+	{"remove the leader", "quorum", "cluster a b c\nleader c", "member remove --id=3 --expect-name=c --expect-voters=3"},
+	{"stop one of two that hold the same data of three", "quorum", "cluster a b c\nnode c differs", "member stop --node=b --expect-token=t1 --expect-member-id=2"},
+	{"move the lead to one that holds other data", "quorum", "cluster a b c\nnode c differs", "member move-leader --to=c"},
+	{"stop one of two healthy of three", "quorum", "cluster a b c\nmember c down=1h", "member stop --node=b --expect-token=t1 --expect-member-id=2"},
+	{"close the last margin to clients", "quorum", "cluster a b c\nmember c down=1h", "quarantine set --node=b"},
+	{"promote a learner that is not healthy", "quorum", "cluster a b c\nnodes d\nmember d id=4 learner=1m down=1m", "member promote --name=d --expect-voters=3"},
+	{"promote without quorum", "quorum", "cluster a b c\nmember b down=1h\nmember c down=1h\nnodes d\nmember d id=4 learner=1m", "member promote --name=d --expect-voters=3"},
+	{"move the lead to a dead voter", "quorum", "cluster a b c\nmember c down=1h", "member move-leader --to=c"},
+	{"move the lead to a learner", "quorum", "cluster a b c\nnodes d\nmember d id=4 learner=1m", "member move-leader --to=d"},
+	{"add without quorum", "quorum", "cluster a b c\nmember b down=1h\nmember c down=1h\nnodes d", "member add-learner --node=d --peer-url=https://d:2380 --expect-voters=3"},
+	{"add a second learner", "one-change", "cluster a b c\nnodes d e\nmember d id=4 learner=1m", "member add-learner --node=e --peer-url=https://e:2380 --expect-voters=3"},
+	{"add a node twice", "one-change", "cluster a b c", "member add-learner --node=c --peer-url=https://c:2380 --expect-voters=3"},
+	{"remove a voter while there is a learner", "one-change", "cluster a b c\nnodes d\nmember d id=4 learner=1m", "member remove --id=3 --expect-name=c --expect-voters=3"},
+	{"remove without a backup", "backup", "cluster a b c\nbackups none", "member remove --id=3 --expect-name=c --expect-voters=3"},
+	{"remove with an old backup", "backup", "cluster a b c\nbackup age=16m", "member remove --id=3 --expect-name=c --expect-voters=3"},
+	{"remove with a backup from the future", "backup", "cluster a b c\nbackup age=-1h", "member remove --id=3 --expect-name=c --expect-voters=3"},
+	{"add with an old backup", "backup", "cluster a b c\nnodes d\nbackup age=16m", "member add-learner --node=d --peer-url=https://d:2380 --expect-voters=3"},
+	{"restart on a disk that is empty", "fresh-disk", "cluster a b c\nnode c empty stopped", "member start --node=c --token=t1 --mode=restart --version=3.6.16"},
+	{"join as a voter that has lost its data", "fresh-disk", "cluster a b c\nnode c empty stopped", "member start --node=c --token=t1 --mode=join --version=3.6.16"},
+	{"join without being a member", "fresh-disk", "cluster a b c\nnodes d", "member start --node=d --token=t1 --mode=join --version=3.6.16"},
+	{"join as a learner that has lost its data", "fresh-disk", "cluster a b c\nnodes d\nmember d id=4 learner=1m", "member start --node=d --token=t1 --mode=join --version=3.6.16"},
+	{"start new without a promise", "fresh-disk", recordOf + "nodes a b c", "member start --node=a --token=n1 --mode=new --version=3.6.16"},
+	{"start new with another promise", "fresh-disk", recordOf + foundingOf + "node a promised=n2:a,b,c", "member start --node=a --token=n1 --mode=new --version=3.6.16"},
+	{"start new where the member has run before", "fresh-disk", "cluster a b c\nnode c empty stopped unassigned promised=t1:a,b,c", "member start --node=c --token=t1 --mode=new --version=3.6.16"},
+	{"start new where the seat is taken", "fresh-disk", "incarnation 1 token=t1 voters=a,b,c\ncluster a b d\nnode c promised=t1:a,b,c", "member start --node=c --token=t1 --mode=new --version=3.6.16"},
+	{"start new without a record", "founding", foundingOf, "member start --node=a --token=n1 --mode=new --version=3.6.16"},
+	{"start new beside a running cluster", "founding", "cluster a b c\nincarnation 2 token=n2 voters=d\nnode d promised=n2:d", "member start --node=d --token=n2 --mode=new --version=3.6.16"},
+	{"accept the data of another member", "stale", "cluster a b c\nnode c crashing differs", "member start --node=c --token=t1 --mode=restart --version=3.6.16 --accept-data=2"},
+	{"start on the data of another incarnation", "live-data", "cluster a b c\nnode c data=3/t0 stopped", "member start --node=c --token=t1 --mode=restart --version=3.6.16"},
+	{"start on a disk that cannot be read", "live-data", "cluster a b c\nnode c unreadable stopped", "member start --node=c --token=t1 --mode=restart --version=3.6.16"},
+	{"add a node that has data", "live-data", "cluster a b c\nnode d data=9/t0", "member add-learner --node=d --peer-url=https://d:2380 --expect-voters=3"},
+	{"move the data of a current member", "live-data", "cluster a b c\nnode c halted", "data set-aside --node=c --token=t1 --expect-member-id=3"},
+	{"move the data of a member that changed its name", "live-data", "cluster a b c\ngone node c\nnode x data=3 halted", "data set-aside --node=x --token=t1 --expect-member-id=3"},
+	{"move data while etcd runs on it", "live-data", "cluster a b c\nnode d data=9/t0 running", "data set-aside --node=d --token=t0 --expect-member-id=9"},
+	{"move the data of another current member", "live-data", "cluster a b c\nnode a data=2 stopped\nnode b empty stopped", "data set-aside --node=a --token=t1 --expect-member-id=2"},
+	{"stop what runs another current member", "quorum", "cluster a b c\nnode a data=2 running\nnode b empty stopped\nmember a down=1h", "member stop --node=a --expect-token=t1 --expect-member-id=2"},
+	{"move old data while nobody knows the members", "live-data", "node c data=3/t0 stopped", "data set-aside --node=c --token=t0 --expect-member-id=3"},
+	{"open with the last margin", "quorum", "cluster a b c\nnode b quarantined\nmember c down=1h", "quarantine lift --node=b"},
+	{"restart with another version", "version", "cluster a b c", "member start --node=b --token=t1 --mode=restart --version=3.7.3"},
+	{"start new with another version", "version", recordOf + "node a data=1 stopped", "member start --node=a --token=n1 --mode=new --version=3.7.3"},
+	{"move data while nobody knows the members", "live-data", "token t1\nnode c data=3 stopped", "data set-aside --node=c --token=t1 --expect-member-id=3"},
+	{"found over data", "founding", foundingOf + "node d data=9/t0", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
+	{"found over an unreadable disk", "founding", foundingOf + "node d unreadable", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
+	{"found over a marker", "founding", foundingOf + "created", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
+	{"found over a backup", "founding", foundingOf + "backup age=100h", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
+	{"found beside a record that is not understood", "founding", foundingOf + "records-problem 000001: rust", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
+	{"record the running cluster beside a record that is not understood", "founding", "cluster a b c\nstore emptied\nrecords-problem 000001: rust", "incarnation create --number=1 --token=t1 --version=3.6.16 " + threeSeats},
+	{"promise beside a record that is not understood", "founding", "nodes a b c\nrecords-problem 000001: rust", "member prepare --node=a --token=n1 --version=3.6.16 " + threeSeats},
+	{"start new beside a record that is not understood", "founding", recordOf + foundingOf + "records-problem 000002: rust", "member start --node=a --token=n1 --mode=new --version=3.6.16"},
+	{"found over a record", "founding", foundingOf + "incarnation 1 token=n0 voters=x", "incarnation create --number=2 --token=n1 --version=3.6.16 " + threeSeats},
+	{"found without the store", "founding", foundingOf + "store unreachable", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
+	{"found before the backups are known", "founding", foundingOf + "store unread", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
+	{"found with a founder that has not promised", "founding", foundingOf + "node c empty", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
+	{"found with a founder that does not answer", "founding", foundingOf + "node c down", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
+	{"found with a founder that nobody knows", "unknown", "node a promised=n1:a,b,c\nnode b promised=n1:a,b,c", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
+	{"record another cluster than the running one", "founding", "cluster a b c\nstore emptied", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
+	{"promise over data", "founding", "nodes a b\nnode c data=9/t0", "member prepare --node=a --token=n1 --version=3.6.16 " + threeSeats},
+	{"promise on a node that has data", "founding", "nodes a b\nnode c data=9/n1", "member prepare --node=c --token=n1 --version=3.6.16 " + threeSeats},
+	{"promise again after the disk was lost", "fresh-disk", recordOf + "node a data=1/n1\nnodes b c", "member prepare --node=b --token=n1 --version=3.6.16 " + threeSeats},
+	{"prune the newest", "newest", "cluster a b c\nbackups every=1h for=3h", "backup prune --remove=2026-11-20T11:00:00Z-000001 --remove=2026-11-20T10:00:00Z-000001"},
+	{"prune the newest good one", "newest", "cluster a b c\nbackups every=1h for=3h\ndamaged 2026-11-20T11:00:00Z-000001", "backup prune --remove=2026-11-20T10:00:00Z-000001"},
+	{"prune what only a clock calls old", "aged", "cluster a b c\nbackups every=24h for=240h\nlater 26280h", "backup prune --remove=2026-11-11T12:00:00Z-000001"},
+	{"prune a whole day", "aged", "cluster a b c\nbackups every=24h for=240h", "backup prune --remove=2026-11-15T12:00:00Z-000001"},
+	{"discard what came first of several", "aside", "cluster a b c\nnode a aside=150h,4h,3h,2h", "data discard --node=a --name=old-2 --expect-at=2026-11-20T08:00:00Z"},
+	{"discard the oldest for its number", "aside", "cluster a b c\nnode a aside=150h,4h,3h,2h", "data discard --node=a --name=old-1 --expect-at=2026-11-14T06:00:00Z"},
+	{"discard another of that name", "stale", "cluster a b c\nnode a aside=192h", "data discard --node=a --name=old-1 --expect-at=2026-11-01T12:00:00Z"},
+	{"discard the newest", "aside", "cluster a b c\nnode a aside=150h,4h,3h,2h", "data discard --node=a --name=old-4 --expect-at=2026-11-20T10:00:00Z"},
+	{"discard what was set aside just now", "aside", "cluster a b c\nnode a aside=4h,30m,20m,10m", "data discard --node=a --name=old-2 --expect-at=2026-11-20T11:30:00Z"},
+	{"change the electors by two", "electors", "cluster a d e\nelectors a,b,c", "electors write --token=t1 --name=a --name=d --name=e --expect=a --expect=b --expect=c"},
+	{"electors who are not expected", "stale", "cluster a b c", "electors write --token=t1 --name=a --name=b --expect=a --expect=b --expect=d"},
+	{"another number of voters at a promotion", "stale", "cluster a b c\nnodes d\nmember d id=4 learner=1m", "member promote --name=d --expect-voters=4"},
+	{"another number of voters at an addition", "stale", "cluster a b c\nnodes d", "member add-learner --node=d --peer-url=https://d:2380 --expect-voters=2"},
+	{"lead to nobody", "stale", "cluster a b c", "member move-leader --to=z"},
+	{"other data than expected", "stale", "cluster a b c\nnode d data=9/t0 stopped", "data set-aside --node=d --token=t0 --expect-member-id=8"},
+	{"write a spec over another", "stale", "cluster a b c\nstore unreachable", "spec write --member-count=3 --etcd-version=3.6.16"},
+	{"stop on a node that nobody knows", "unknown", "cluster a b c", "member stop --node=z --expect-token=t1"},
+}
+
+func TestCheckRefuses(t *testing.T) {
+	for _, tt := range refused {
+		t.Run(tt.name, func(t *testing.T) {
+			err := checkLine(t, tt.world, tt.line)
+			var unsafe *plan.UnsafeError
+			var stale *plan.StaleError
+			switch {
+			case tt.invariant == "stale" && errors.As(err, &stale):
+			case errors.As(err, &unsafe) && unsafe.Invariant == tt.invariant:
+			default:
+				t.Errorf("Check returned %v, want a breach of %s", err, tt.invariant)
+			}
+		})
+	}
+}
+
+// TestCheckAllows asks the same operations where they are right, so that
+// nothing above is refused for another reason.
+func TestCheckAllows(t *testing.T) {
+	tests := []struct{ name, world, line string }{
+		{"remove the dead one", "cluster a b c\nnode c down\nmember c down=1h", "member remove --id=3 --expect-name=c --expect-voters=3"},
+		{"remove one of three", "cluster a b c", "member remove --id=3 --expect-name=c --expect-voters=3"},
+		{"remove what is removed", "cluster a b", "member remove --id=3 --expect-name=c --expect-voters=3"},
+		{"remove a learner", "cluster a b c\nbackups none\nnodes d\nmember d id=4 learner=1m unnamed", "member remove --id=4 --expect-voters=3"},
+		{"stop one of three", "cluster a b c", "member stop --node=b --expect-token=t1 --expect-member-id=2"},
+		{"stop what is stopped", "cluster a b c\nnode b halted\nmember b down=1m\nmember c down=1m", "member stop --node=b --expect-token=t1 --expect-member-id=9"},
+		{"stop what is no member", "cluster a b\nmember b down=1m\nnode d data=9/t0 running", "member stop --node=d --expect-token=t0 --expect-member-id=9"},
+		{"close one of three", "cluster a b c", "quarantine set --node=b"},
+		{"open", "cluster a b c\nnode b quarantined", "quarantine lift --node=b"},
+		{"open the only one", "cluster a\nnode a quarantined", "quarantine lift --node=a"},
+		{"open one that is down", "cluster a b c\nnode c quarantined\nmember c down=1h", "quarantine lift --node=c"},
+		{"open what is open", "cluster a b c\nmember c down=1h", "quarantine lift --node=b"},
+		{"start on another version where no data is", recordOf + "node a promised=n1:a,b,c assigned=n1 version=3.5.21\nnodes b c", "member start --node=a --token=n1 --mode=new --version=3.6.16"},
+		{"promote", "cluster a b c\nnodes d\nmember d id=4 learner=1m", "member promote --name=d --expect-voters=3"},
+		{"promote a voter", "cluster a b c", "member promote --name=c --expect-voters=2"},
+		{"lead", "cluster a b c", "member move-leader --to=c"},
+		{"add", "cluster a b c\nnodes d", "member add-learner --node=d --peer-url=https://d:2380 --expect-voters=3"},
+		{"restart", "cluster a b c\nnode c halted", "member start --node=c --token=t1 --mode=restart --version=3.6.16"},
+		{"join", "cluster a b c\nnodes d\nmember d id=4 learner=1m unnamed", "member start --node=d --token=t1 --mode=join --version=3.6.16"},
+		{"start new", recordOf + foundingOf, "member start --node=a --token=n1 --mode=new --version=3.6.16"},
+		{"start new on the data of the first start", recordOf + "node a data=1 stopped", "member start --node=a --token=n1 --mode=new --version=3.6.16"},
+		{"start new, late", "cluster a b\nnode c promised=t1:a,b,c\nmember c id=3 unstarted down=1m", "member start --node=c --token=t1 --mode=new --version=3.6.16"},
+		{"move the data of a member that was removed", "cluster a b\nnode c data=3 halted", "data set-aside --node=c --token=t1 --expect-member-id=3"},
+		{"move the data of an earlier member of the node", "cluster a b c\nnode c data=9 halted", "data set-aside --node=c --token=t1 --expect-member-id=9"},
+		{"move old data", "cluster a b\nnode c data=2/t0 stopped", "data set-aside --node=c --token=t0 --expect-member-id=2"},
+		{"move the data of a learner that never finished its start", "cluster a b c\nnode d data=4 stopped\nmember d id=4 learner=1m unnamed", "data set-aside --node=d --token=t1 --expect-member-id=4"},
+		{"found", foundingOf, "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
+		{"record what is recorded", recordOf + foundingOf + "created\nbackup age=1h", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
+		{"record the running cluster", "cluster a b c\nstore emptied", "incarnation create --number=1 --token=t1 --version=3.6.16 " + threeSeats},
+		{"promise", "nodes a b c", "member prepare --node=a --token=n1 --version=3.6.16 " + threeSeats},
+		{"promise the winner", recordOf + "node a data=1/n1\nnode b promised=n2:a,b,c", "member prepare --node=b --token=n1 --version=3.6.16 " + threeSeats},
+		{"mark", "cluster a b c\nbare", "incarnation mark --token=t1"},
+		{"prune", "cluster a b c\nbackups every=1h for=3h", "backup prune --remove=2026-11-20T10:00:00Z-000001"},
+		{"electors", "cluster a d e\nelectors a,b,c", "electors write --token=t1 --name=a --name=b --name=c --name=d --expect=a --expect=b --expect=c"},
+		{"recover the electors", lostElector, "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+		{"electors who are there", "cluster a b c", "electors write --token=t1 --name=a --name=b --name=c --expect=z"},
+		{"backup", "cluster a b c", "backup take --node=a --reason=request"},
+		{"write the spec that is remembered", "cluster a b c\nspec-missing", "spec write --member-count=3 --etcd-version=3.6.16"},
+		{"prune the oldest", "cluster a b c\nbackups every=168h for=20000h", "backup prune --remove=2024-08-09T12:00:00Z-000001"},
+		{"discard", "cluster a b c\nnode a aside=192h", "data discard --node=a --name=old-1 --expect-at=2026-11-12T12:00:00Z"},
+		{"discard one between two", "cluster a b c\nnode a aside=150h,4h,3h,2h", "data discard --node=a --name=old-3 --expect-at=2026-11-20T09:00:00Z"},
+		{"discard what is gone", "cluster a b c\nnode a aside=4h", "data discard --node=a --name=old-9 --expect-at=2026-11-20T08:00:00Z"},
+		{"hosts", "cluster a b c", "endpoints write --node=a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := checkLine(t, tt.world, tt.line); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func checkLine(t *testing.T, world, line string) error {
+	t.Helper()
+	s := newStage()
+	if err := s.observe(world); err != nil {
+		t.Fatal(err)
+	}
+	op, err := plan.Parse(strings.Fields(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.Check(s.spec, s.obs, op)
+}
+
+// A limit lets go the oldest, as many as are over it and no more.
+func TestCheckHoldsLimitsToWhatIsOverThem(t *testing.T) {
+	const oldest, second = "2026-11-10T12:00:00Z-000001", "2026-11-11T12:00:00Z-000001"
+	for _, tc := range []struct {
+		count  int
+		bytes  int64
+		remove []string
+		ok     bool
+	}{
+		{0, 0, []string{oldest}, false},
+		{1000, 1 << 40, []string{oldest}, false},
+		{10, 0, []string{oldest}, false},
+		{9, 0, []string{oldest}, true},
+		{9, 0, []string{oldest, second}, false},
+		{8, 0, []string{oldest, second}, true},
+		{9, 0, []string{"2026-11-15T12:00:00Z-000001"}, true},
+		{0, 1000, []string{oldest}, false},
+		{0, 999, []string{oldest}, true},
+		{0, 900, []string{oldest, second}, false},
+	} {
+		s := newStage()
+		if err := s.observe("cluster a b c\nbackups every=24h for=240h"); err != nil {
+			t.Fatal(err)
+		}
+		for i := range s.obs.Store.Backups {
+			s.obs.Store.Backups[i].Size = 100
+		}
+		s.spec.Policy.MaxBackups, s.spec.Policy.MaxBackupBytes = tc.count, tc.bytes
+		err := plan.Check(s.spec, s.obs, &plan.BackupPrune{Remove: tc.remove})
+		if (err == nil) != tc.ok {
+			t.Errorf("%d backups, limits %d and %d bytes, remove %v: %v", len(s.obs.Store.Backups), tc.count, tc.bytes, tc.remove, err)
+		}
+	}
+}
+
+// TestCheckUsesThePolicy makes sure that the bounds come from the spec.
+func TestCheckUsesThePolicy(t *testing.T) {
+	s := newStage()
+	if err := s.observe("cluster a b c\nbackup age=1h"); err != nil {
+		t.Fatal(err)
+	}
+	op := &plan.Remove{ID: 3, ExpectName: "c", ExpectVoters: 3}
+	if err := plan.Check(s.spec, s.obs, op); err == nil {
+		t.Error("a backup of an hour is fresh")
+	}
+	s.spec.Policy.BackupFresh = 2 * 3600e9
+	if err := plan.Check(s.spec, s.obs, op); err != nil {
+		t.Error(err)
+	}
+	s.spec.Policy.StaticNodes = []cluster.NodeName{"v", "w", "x"}
+	if err := s.observe(foundingOf); err != nil {
+		t.Fatal(err)
+	}
+	create, err := plan.Parse(strings.Fields("incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.Check(s.spec, s.obs, create); err == nil {
+		t.Error("founded without a majority of the listed nodes")
+	}
+}
+
+// TestCheckAsksValidate makes sure that an incomplete operation never passes.
+func TestCheckAsksValidate(t *testing.T) {
+	s := newStage()
+	for _, k := range plan.Kinds() {
+		if err := plan.Check(s.spec, s.obs, k.New()); err == nil {
+			t.Errorf("%s without flags passes", k.Path)
+		}
+	}
+}
+
+// A refusal to delete what is too young says from when it may be deleted.
+func TestDiscardSaysFromWhen(t *testing.T) {
+	for line, want := range map[string]string{
+		"data discard --node=a --name=old-1 --expect-at=2026-11-14T06:00:00Z": "from 2026-11-21T06:00:00Z",
+		"data discard --node=a --name=old-3 --expect-at=2026-11-20T11:40:00Z": "from 2026-11-20T12:40:00Z",
+	} {
+		s := newStage()
+		if err := s.observe("cluster a b c\nnode a aside=150h,30m,20m,10m"); err != nil {
+			t.Fatal(err)
+		}
+		op, err := plan.Parse(strings.Fields(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := plan.Check(s.spec, s.obs, op); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// nodeAttribute amends one fact of a node.
+//
+//	data=3, data=3/t0      its disk has the data of member 3 (of incarnation t0)
+//	empty, unreadable      its disk has nothing, or nothing that can be read
+//	running, stopped, crashing
+//	halted                 an operation stopped it
+//	assigned, unassigned   its state file
+//	version=3.5.21         of its assignment; versions=... of its binaries
+//	promised=n1:a,b,c      a promise to found
+//	down, down=unknown     it does not answer (and never did); up
+//	blank                  it has lost its electors' record
+//	unpublished, conflict=ADDRESS, skew=20s, quarantined, hosts=10.0.0.3=c.x
+//	aside=192h,24h         old data; aside=t1:24h of incarnation t1
+//	address=10.0.0.9:3996
+//	staged=n1/r1:a,b,c     it restores for a request, and is ready, refused=WHY, staging=WHY, fetched=MB
+//	restored=n1/r1:a,b,c   it has changed over to what it had staged
+//	free=MB, mark=REVISION
+//	disk=hung              writes to its disk do not end; also: good, slow, failing, pending (for 3 s)
+//	read=3s                it read its disk that long ago
+//	denied=USER            its etcd denies the daemon; denied without a certificate
+//	refused, timeout       its etcd runs and gives no report
+//	differs                its data is not that of the others
+func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
+	switch key {
+	case "data":
+		id, token, _ := strings.Cut(value, "/")
+		m, err := cluster.ParseMemberID(id)
+		if err != nil {
+			return err
+		}
+		n.Disk = cluster.Disk{State: cluster.DiskData, MemberID: m, Token: s.orToken(token)}
+		n.Assigned = &cluster.Assigned{Token: n.Disk.Token, Version: standard}
+	case "empty":
+		n.Disk, n.Prepared = cluster.Disk{State: cluster.DiskEmpty}, nil
+	case "unreadable":
+		n.Disk = cluster.Disk{State: cluster.DiskUnreadable, Problem: "two incarnations"}
+	case "assigned":
+		n.Assigned = &cluster.Assigned{Token: s.orToken(value), Version: standard}
+	case "unassigned":
+		n.Assigned = nil
+	case "running", "stopped", "crashing":
+		n.Process = cluster.Process{State: cluster.ProcessState(key)}
+		if n.Assigned != nil && n.Electors.Token == "" {
+			n.Electors = older(n.Assigned.Token)
+		}
+	case "blank": // it has lost its record
+		n.Electors = cluster.Electors{}
+	case "halted":
+		n.Process = cluster.Process{State: cluster.ProcessStopped}
+		n.Assigned.Stopped = true
+	case "quarantined":
+		n.Assigned.Quarantined = true
+	case "version":
+		n.Assigned.Version = etcdversion.Must(value)
+	case "versions":
+		n.Versions = nil
+		for _, v := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' }) {
+			n.Versions = append(n.Versions, etcdversion.Must(v))
+		}
+	case "promised":
+		token, voters, _ := strings.Cut(value, ":")
+		n.Prepared = &cluster.Prepared{Token: cluster.Token(token), Version: standard, Voters: s.seats(voters)}
+		n.Electors = cluster.Electors{Token: n.Prepared.Token}
+		for _, seat := range n.Prepared.Voters {
+			n.Electors.Names = append(n.Electors.Names, seat.Name)
+		}
+		if len(s.obs.Electors.Names) == 0 {
+			s.obs.Electors = n.Electors
+		}
+	default:
+		return s.nodeCircumstance(n, key, value)
+	}
+	return nil
+}
+
+func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error) {
+	switch key {
+	case "down":
+		n.Reachable, n.LastSeen = false, s.obs.At.Add(-5*time.Minute)
+		if value == "unknown" {
+			*n = cluster.Node{Name: n.Name, Address: n.Address}
+		}
+	case "up":
+		n.Reachable, n.LastSeen = true, s.obs.At
+	case "unpublished":
+		n.Published = false
+	case "conflict":
+		n.Conflict = value
+	case "skew":
+		n.ClockSkew, err = time.ParseDuration(value)
+	case "hosts":
+		var e cluster.HostEntry
+		err = e.UnmarshalText([]byte(value))
+		n.Hosts = append(n.Hosts, e)
+	case "address":
+		n.Address = value
+	case "disk":
+		n.Storage = cluster.Storage{State: cluster.StorageState(value), Path: "/data", Latency: time.Millisecond}
+		switch n.Storage.State {
+		case "pending":
+			n.Storage.State, n.Storage.Pending = cluster.StorageGood, 3*time.Second
+		case cluster.StorageHung:
+			n.Storage.Pending = 40 * time.Second
+		case cluster.StorageFailing:
+			n.Storage.Problem = "input/output error"
+		case cluster.StorageSlow:
+			n.Storage.Latency = 700 * time.Millisecond
+		}
+	case "read": // its facts are that old
+		n.FactsAge, err = time.ParseDuration(value)
+	case "denied":
+		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseAuth, Text: "etcd denies it", User: value}
+	case "timeout":
+		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseTimeout, Text: "it did not answer in time"}
+	case "differs":
+		n.Differs = "its data is not that of a and b, a majority, at revision 7"
+	case "term":
+		_, err = fmt.Sscan(value, &n.Lease.Term)
+	case "aside":
+		for i, age := range strings.Split(value, ",") {
+			name := fmt.Sprintf("old-%d", i+1)
+			if token, rest, ok := strings.Cut(age, ":"); ok {
+				name, age = token, rest
+			}
+			var d time.Duration
+			if d, err = time.ParseDuration(age); err != nil {
+				return err
+			}
+			n.SetAside = append(n.SetAside, cluster.SetAside{Name: name, At: s.obs.At.Add(-d), Bytes: 1 << 20})
+		}
+	default:
+		return s.staged(n, key, value)
+	}
+	return err
+}
+
+// gray makes m one that is neither well nor gone, for the given time.
+func (s *stage) gray(m *cluster.Member, c cluster.Condition, since string) error {
+	m.Condition, m.Healthy = c, c == cluster.Late || c == cluster.Slow
+	m.Why = "it answers, but no read through the quorum"
+	if c == cluster.Hung || c == cluster.Slow {
+		n := s.node(m.Name)
+		if err := s.nodeCircumstance(n, "disk", string(c)); err != nil {
+			return err
+		}
+		m.Why = n.Storage.String()
+	}
+	if m.Healthy {
+		return nil
+	}
+	d, err := time.ParseDuration(since)
+	m.UnhealthySince = s.obs.At.Add(-d)
+	return err
+}
+
+// defaults gives a running cluster what every running cluster has.
+func (s *stage) defaults() {
+	says := func(word string) bool { return slices.Contains(s.lines, word) }
+	if len(s.obs.Members) > 0 && s.obs.Token == "" {
+		s.obs.Token = "t1"
+	}
+	var voters []string
+	for _, m := range s.obs.Members {
+		if !m.Learner && m.Name != "" {
+			voters = append(voters, string(m.Name))
+		}
+	}
+	slices.Sort(voters)
+	if len(voters) == 0 || says("bare") {
+		return
+	}
+	store, list := &s.obs.Store, strings.Join(voters, ",")
+	if len(store.Backups) == 0 && !says("backup") && !says("backups") {
+		if err := s.backup("5m"); err != nil {
+			panic(err)
+		}
+	}
+	if store.Created.IsZero() && !says("incarnation") {
+		store.Created = s.obs.At.Add(-24 * time.Hour)
+	}
+	if len(store.Incarnations) == 0 {
+		store.Incarnations = []cluster.Incarnation{{Number: 1, Token: s.obs.Token, Version: standard, Voters: s.seats(list), At: s.obs.At.Add(-24 * time.Hour), By: "a"}}
+	}
+	if !says("electors") && len(s.obs.Electors.Names) == 0 {
+		if err := s.electors([]string{list, "on=" + list}); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// elect makes named the leader or, without a name, keeps the present one as
+// long as it may lead, and takes the first voter that may otherwise. Without a
+// leader nobody is healthy.
+func (s *stage) elect(named string) {
+	for i := range s.obs.Members {
+		if m := &s.obs.Members[i]; m.Condition == cluster.Apart {
+			m.Healthy, m.Condition, m.Why = true, "", ""
+		}
+	}
+	old, voters, healthy, first := s.obs.Leader, 0, 0, cluster.MemberID(0)
+	s.obs.Leader = 0
+	for _, m := range s.obs.Members {
+		if m.Learner {
+			continue
+		}
+		voters++
+		if m.Healthy {
+			healthy++
+			if first == 0 || m.ID == old {
+				first = m.ID
+			}
+		}
+		if string(m.Name) == named {
+			s.obs.Leader = m.ID
+		}
+	}
+	if named == "" && healthy >= cluster.Quorum(voters) {
+		s.obs.Leader = first
+	}
+	for i := range s.obs.Members {
+		if m := &s.obs.Members[i]; s.obs.Leader == 0 && m.Healthy {
+			m.Healthy, m.Condition, m.Why = false, cluster.Apart, "it sees no leader"
+		}
+	}
+}
+
+func (s *stage) sort() {
+	slices.SortFunc(s.obs.Nodes, func(a, b cluster.Node) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortStableFunc(s.obs.Members, func(a, b cluster.Member) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortStableFunc(s.obs.Store.Backups, func(a, b cluster.Backup) int { return b.At.Compare(a.At) })
+}
+
+func setDuration(p *cluster.Policy, key, value string) error {
+	d, err := time.ParseDuration(value)
+	if err != nil {
+		return err
+	}
+	switch key {
+	case "grace":
+		p.Grace = d
+	case "founding-grace":
+		p.FoundingGrace = d
+	case "learner-timeout":
+		p.LearnerTimeout = d
+	case "backup-interval":
+		p.BackupInterval = d
+	case "backup-fresh":
+		p.BackupFresh = d
+	default:
+		return fmt.Errorf("a spec has no %q", key)
+	}
+	return nil
+}

@@ -1,0 +1,391 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// aboveAll is how far above the highest revision that was ever seen a restored
+// cluster begins: marks are written now and then, and what runs goes on while
+// the restore is prepared. At ten thousand writes a second it is a day.
+const aboveAll cluster.Revision = 1_000_000_000
+
+// restoreRoom is the space that a restore needs besides the snapshot and the
+// database made of it: the write-ahead log begins with 64 MB.
+const restoreRoom = 256 << 20
+
+// ruleRestore carries out a queued restore.
+//
+// Everything that can fail happens beside what runs: each voter to be fetches
+// the backup and has its data directory made. Then the incarnation's record
+// decides, once and for good, and the nodes change over. A node that dies in
+// between finds in the record what to do; until the record is there, the
+// restore can be given up without a trace.
+func ruleRestore(l *look) (Operation, verdict) {
+	if rec := l.restored(); rec != nil {
+		if op := l.changeOver(*rec); op != nil {
+			return op, stop
+		}
+		if op := l.followSpec(*rec); op != nil {
+			return op, goOn
+		}
+	}
+	request, decided := l.restoreRequest()
+	if request == nil && decided != nil {
+		return l.closeRestored(*decided), goOn
+	}
+	if op := l.discardStaged(request); op != nil {
+		return op, goOn
+	}
+	if request == nil {
+		return nil, goOn
+	}
+	return l.restore(*request)
+}
+
+// request returns the oldest request of a kind, nil for none.
+func (l *look) request(kind cluster.RequestKind) *cluster.Request {
+	for i := range l.obs.Store.Requests {
+		if r := &l.obs.Store.Requests[i]; r.Kind == kind {
+			return r
+		}
+	}
+	return nil
+}
+
+// restoreRequest returns the oldest restore that is yet to be decided on, and
+// the oldest that is decided. A restored cluster that does not come up must not
+// keep another restore from being begun.
+func (l *look) restoreRequest() (open, decided *cluster.Request) {
+	for i := range l.obs.Store.Requests {
+		r := &l.obs.Store.Requests[i]
+		switch {
+		case r.Kind != cluster.RequestRestore:
+		case open == nil && !l.carriedOut(r.Name):
+			open = r
+		case decided == nil && l.carriedOut(r.Name):
+			decided = r
+		}
+	}
+	return open, decided
+}
+
+// restored returns the newest incarnation's record if it began with restored
+// data.
+func (l *look) restored() *cluster.Incarnation {
+	if rec := l.record(); rec != nil && rec.Restored != nil {
+		return rec
+	}
+	return nil
+}
+
+// carriedOut reports whether an incarnation was restored for the request.
+func (l *look) carriedOut(name string) bool {
+	return slices.ContainsFunc(l.obs.Store.Incarnations, func(i cluster.Incarnation) bool {
+		return i.Restored != nil && i.Restored.Request == name
+	})
+}
+
+// changeOver takes the nodes from the incarnation that they run to the restored
+// one. Those of its voters come first, and of them those that run nothing: with
+// a majority of them the restored incarnation has electors, whose lease is
+// needed for the rest.
+func (l *look) changeOver(rec cluster.Incarnation) Operation {
+	var ranks [4][]Operation
+	for i := range l.obs.Nodes {
+		n := &l.obs.Nodes[i]
+		staged := n.Staged != nil && n.Staged.Token == rec.Token
+		old := n.Assigned != nil && n.Assigned.Token != rec.Token
+		if !n.Reachable || n.Conflict != "" || !staged && !old {
+			continue
+		}
+		op := &RestoreSwitch{Node: n.Name, Token: rec.Token}
+		if old {
+			op.ExpectToken = n.Assigned.Token
+		}
+		switch {
+		case staged && seatGone(l.obs, *n, rec.Token):
+			// It came too late: what it staged must not be taken for a seat.
+			ranks[2] = append(ranks[2], &RestoreDiscard{Node: n.Name, Token: rec.Token})
+		case !staged:
+			// Nothing of its own replaces what it runs: what does must be there.
+			if l.obs.Ended(n.Assigned.Token) && l.obs.Token == rec.Token && l.obs.Leader != 0 {
+				ranks[3] = append(ranks[3], op)
+			}
+		case old:
+			ranks[1] = append(ranks[1], op)
+		default:
+			ranks[0] = append(ranks[0], op)
+		}
+	}
+	for _, ops := range ranks {
+		for _, op := range ops {
+			if !l.failing(op) {
+				return op
+			}
+		}
+	}
+	return nil
+}
+
+// followSpec writes what a restore asked for into the spec, before the restored
+// cluster is grown or shrunk to something else.
+func (l *look) followSpec(rec cluster.Incarnation) Operation {
+	_, r := l.restoreRequest()
+	if r == nil || r.Name != rec.Restored.Request || !l.obs.Store.Reachable || l.obs.Store.SpecMissing {
+		return nil
+	}
+	if len(l.obs.Electors.Names) == 0 {
+		return nil // nobody can have the lease that it needs; the rest says what is missing
+	}
+	count, version := wanted(l.spec, *r)
+	if count == l.spec.MemberCount && version == l.spec.EtcdVersion {
+		return nil
+	}
+	op := &SpecWrite{MemberCount: count, EtcdVersion: version, Request: r.Name}
+	if l.failing(op) {
+		return nil
+	}
+	return op
+}
+
+// wanted returns what a restored cluster is to be.
+func wanted(spec cluster.Spec, r cluster.Request) (count int, version etcdversion.Version) {
+	count, version = spec.MemberCount, spec.EtcdVersion
+	if r.MemberCount != 0 {
+		count = r.MemberCount
+	}
+	if !r.EtcdVersion.IsZero() {
+		version = r.EtcdVersion
+	}
+	return count, version
+}
+
+// unbegunFor returns the record of a restore for the request that never began.
+// Of one that a later incarnation has followed nothing is left either, so only
+// the newest are asked.
+func (l *look) unbegunFor(name string) *cluster.Incarnation {
+	for i := len(l.obs.Store.Incarnations) - 1; i >= 0; i-- {
+		rec := &l.obs.Store.Incarnations[i]
+		if !l.obs.Unbegun(*rec) {
+			return nil
+		}
+		if rec.Restored.Request == name {
+			return rec
+		}
+	}
+	return nil
+}
+
+// closeRestored ends a request whose cluster serves its clients.
+func (l *look) closeRestored(r cluster.Request) Operation {
+	rec := l.record()
+	if i := l.unbegunFor(r.Name); i != nil {
+		return &RequestClose{
+			Name: r.Name, Outcome: OutcomeRefused,
+			Reason: fmt.Sprintf("incarnation %d, which was to begin with it, never began: nobody has what was restored; ask again", i.Number),
+		}
+	}
+	if rec == nil || rec.Restored == nil || rec.Restored.Request != r.Name {
+		return &RequestClose{Name: r.Name, Outcome: OutcomeDone, Reason: "it was carried out before"}
+	}
+	if l.obs.Token != rec.Token || l.obs.Leader == 0 || l.healthy < cluster.Quorum(len(l.voters)) {
+		l.hold(Restoring, "the cluster restored from %s is coming up: %s", r.Backup, l.describe())
+		return nil
+	}
+	for _, m := range l.voters {
+		if n := l.nodeOf(m); n != nil && n.Reachable && n.Assigned != nil && n.Assigned.Quarantined {
+			l.hold(Restoring, "%s is to be opened to clients", n.Name)
+			return nil
+		}
+	}
+	return &RequestClose{
+		Name: r.Name, Outcome: OutcomeDone,
+		Reason: fmt.Sprintf("restored %s on %s, from revision %d on", rec.Restored.Backup, voterNames(rec.Voters), rec.Restored.Revision),
+	}
+}
+
+// discardStaged deletes what is staged for a restore that nobody asks for any
+// more.
+func (l *look) discardStaged(request *cluster.Request) Operation {
+	if !l.obs.Store.Reachable {
+		return nil
+	}
+	for _, n := range l.obs.Nodes {
+		s := n.Staged
+		if !n.Reachable || s == nil || request != nil && s.Request == request.Name {
+			continue
+		}
+		if recordedToken(l.obs, s.Token) && !seatGone(l.obs, n, s.Token) {
+			continue
+		}
+		if op := (&RestoreDiscard{Node: n.Name, Token: s.Token}); !l.failing(op) {
+			return op
+		}
+	}
+	return nil
+}
+
+// seatGone reports whether what n has staged for incarnation token is of no more
+// use: the node runs a member of it already, or came too late, and its seat was
+// given to another.
+func seatGone(obs cluster.Observation, n cluster.Node, token cluster.Token) bool {
+	if n.Assigned != nil && n.Assigned.Token == token {
+		return true
+	}
+	if obs.Token != token || obs.Leader == 0 {
+		return newestRecord(obs) != nil && newestRecord(obs).Token != token
+	}
+	return !slices.ContainsFunc(obs.Members, func(m cluster.Member) bool {
+		return !m.Learner && len(m.ClientURLs) == 0 && (m.Name == n.Name || overlap(m.PeerURLs, n.URLs.Peer))
+	})
+}
+
+func recordedToken(obs cluster.Observation, token cluster.Token) bool {
+	return slices.ContainsFunc(obs.Store.Incarnations, func(i cluster.Incarnation) bool { return i.Token == token })
+}
+
+// restore takes the next step towards the record of the restored incarnation.
+// As soon as a node has something staged nothing else is begun.
+func (l *look) restore(r cluster.Request) (Operation, verdict) {
+	if reason := l.refusal(r); reason != "" {
+		return &RequestClose{Name: r.Name, Outcome: OutcomeRefused, Reason: reason}, goOn
+	}
+	if src := l.obs.Store.Source; src == nil || src.Request != r.Name || !l.storeReady("the restore of "+r.Backup) {
+		l.hold(Restoring, "what the store says of %s is not known yet", r.Backup)
+		return nil, goOn
+	}
+	if problem := cmp.Or(l.obs.Store.RecordsProblem, l.obs.Store.RevisionProblem); problem != "" {
+		l.hold(RecordInvalid, "%s", problem)
+		return nil, goOn
+	}
+	if l.obs.Leader != 0 && len(l.obs.Store.Incarnations) > 0 && !recordedToken(l.obs, l.obs.Token) {
+		// The store may be a copy from before what runs began, and the request with
+		// it. The record of what runs, which comes next, settles which is older.
+		l.hold(Restoring, "the store does not tell of incarnation %s, which runs: its record is written first", l.obs.Token)
+		return nil, goOn
+	}
+	if high := l.obs.HighWater(); high > cluster.MaxRevision-aboveAll {
+		l.hold(RecordInvalid, "revision %d is said to have been seen, and no cluster can begin above it", high)
+		return nil, goOn
+	}
+	staged := l.stagedFor(r)
+	if missing := l.silentElsewhere(r); len(l.obs.Electors.Names) == 0 && len(missing) > 0 {
+		l.hold(WaitingForNodes, "%s did not answer and may run the cluster; what is gone for good is named with --lost, or forgotten with forget-node", names(missing))
+		return nil, goOn
+	}
+	if staged == nil {
+		if op, ok := l.lastBackup(r); !ok {
+			return op, verdict(op != nil)
+		}
+	}
+	if staged == nil {
+		if staged = l.chooseStage(r); staged == nil {
+			return nil, goOn
+		}
+	}
+	// What runs is looked after, and stays as it is.
+	l.frozen = true
+	return l.stage(r, *staged), goOn
+}
+
+// silentElsewhere returns the known nodes that do not answer, without those that
+// are declared to be gone.
+func (l *look) silentElsewhere(r cluster.Request) []cluster.NodeName {
+	var list []cluster.NodeName
+	for _, n := range l.obs.Nodes {
+		if !n.Reachable && !slices.Contains(r.Lost, n.Name) {
+			list = append(list, n.Name)
+		}
+	}
+	return list
+}
+
+// refusal says why a request can never be carried out, empty if nothing speaks
+// against it.
+func (l *look) refusal(r cluster.Request) string {
+	count, version := wanted(l.spec, r)
+	if l.policy.FixedSpec && (count != l.spec.MemberCount || version != l.spec.EtcdVersion) {
+		return "the spec is given by flags (--static-config), and a restore cannot change it"
+	}
+	if err := (cluster.Spec{MemberCount: count, EtcdVersion: version}).Validate(); err != nil {
+		return err.Error()
+	}
+	if !version.AtLeast(3, 5) || version.Compare(firstBump) < 0 {
+		return fmt.Sprintf("etcd %s cannot raise the revision of what it restores, which %s is the first to do", version, firstBump)
+	}
+	if age := l.obs.At.Sub(r.At); age > maxRequestAge && l.stagedFor(r) == nil {
+		return fmt.Sprintf("it was queued %s ago: ask again if it is still meant", age.Round(time.Minute))
+	}
+	if rec := l.record(); rec != nil && rec.At.After(r.At) {
+		return fmt.Sprintf("it was queued before incarnation %d began: ask again if it is still meant", rec.Number)
+	}
+	if !l.obs.Store.Reachable || !l.obs.Store.BackupsKnown {
+		return ""
+	}
+	src := l.obs.Store.Source
+	described := src != nil && src.Request == r.Name
+	if !slices.ContainsFunc(l.obs.Store.Backups, func(b cluster.Backup) bool { return b.Name == r.Backup }) && l.stagedFor(r) == nil {
+		for _, u := range l.obs.Store.Uncounted {
+			if u.Name == r.Backup {
+				return fmt.Sprintf("%s does not count as a backup: %s", r.Backup, u.Why)
+			}
+		}
+		// A list that is not whole proves nothing.
+		if l.obs.Store.BackupsProblem == "" || described && src.Problem != "" {
+			return fmt.Sprintf("the store has no backup %s", r.Backup)
+		}
+	}
+	if !described {
+		return ""
+	}
+	if src.Problem != "" {
+		return src.Problem
+	}
+	for _, v := range []etcdversion.Version{src.Version, src.Storage} {
+		if !v.IsZero() && (v.Major != version.Major || v.Minor > version.Minor) {
+			return fmt.Sprintf("the backup is of etcd %d.%d, which etcd %s does not read", v.Major, v.Minor, version)
+		}
+	}
+	return l.refusedByNodes(r)
+}
+
+// agreement is how many nodes have to find that a backup cannot be restored for
+// that to be so: one may have a bad disk, or bad memory.
+const agreement = 2
+
+// refusedByNodes says why nodes refuse to restore, empty as long as one alone
+// does and others can be asked.
+func (l *look) refusedByNodes(r cluster.Request) string {
+	var refused []string
+	others := 0
+	for i := range l.obs.Nodes {
+		n := &l.obs.Nodes[i]
+		switch s := n.Staged; {
+		case slices.Contains(r.Lost, n.Name):
+		case n.Reachable && s != nil && s.Request == r.Name && s.Refused:
+			refused = append(refused, fmt.Sprintf("%s: %s", n.Name, s.Problem))
+		default:
+			others++
+		}
+	}
+	if len(refused) == 0 || len(refused) < agreement && others > 0 {
+		return ""
+	}
+	return strings.Join(refused, "; ")
+}
+
+// maxRequestAge is how old a request may be when work on it begins: a command
+// that lay in a store for years, or came with a copy of another one, must not
+// take a cluster back.
+const maxRequestAge = 24 * time.Hour
+
+// firstBump is the first release whose tool can raise the revision
+// (etcd-io/etcd#16028).
+var firstBump = etcdversion.Must("3.5.10")

@@ -1,0 +1,279 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
+)
+
+var (
+	errSilent = errors.New("no answer")
+	errRefuse = errors.New("refused")
+)
+
+// do carries op out for the coordinator on by, whose look was obs. Where it
+// returns an error, nothing has happened.
+func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error {
+	term, err := w.confirm(by, obs, op)
+	if err != nil {
+		return err
+	}
+	if name, ok := plan.Target(op); ok {
+		n := w.node(name)
+		if n == nil || !w.connected(by, n) || n.hangs() || !w.quiet && w.step < n.failsTo {
+			return errSilent
+		}
+		return w.obey(n, order{by: by, term: term, electors: w.claim(by), op: op})
+	}
+	switch op := op.(type) {
+	case *plan.IncarnationCreate:
+		return w.createIncarnation(op)
+	case *plan.IncarnationMark:
+		if w.store.down {
+			return errSilent
+		}
+		w.store.created = w.now
+		return nil
+	case *plan.SpecWrite:
+		if w.store.down {
+			return errSilent
+		}
+		if op.Request != "" {
+			w.spec.MemberCount = op.MemberCount
+		}
+		w.store.specMissing = false
+		return nil
+	case *plan.RequestClose:
+		return w.closeRequest(op)
+	case *plan.BackupPrune:
+		return w.prune(op)
+	case *plan.ElectorsWrite:
+		return w.writeElectors(by, op)
+	}
+	g := w.group(obs.Token)
+	if g == nil || g.leader == 0 || g.side != by.side {
+		return errSilent
+	}
+	return w.reconfigure(g, op)
+}
+
+func (w *world) createIncarnation(op *plan.IncarnationCreate) error {
+	if w.store.down {
+		return errSilent
+	}
+	for _, i := range w.store.incarnations {
+		if i.Number == op.Number {
+			if i.Token == op.Token {
+				return nil
+			}
+			return fmt.Errorf("incarnation %d exists: %w", op.Number, errRefuse)
+		}
+	}
+	if op.Backup != "" {
+		return w.decideRestore(op)
+	}
+	w.checkFounding(op)
+	w.resurrect(op.Token)
+	list := slices.Clone(w.store.incarnations)
+	w.store.incarnations = append(list, cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.now})
+	return nil
+}
+
+func (w *world) prune(op *plan.BackupPrune) error {
+	if w.store.down {
+		return errSilent
+	}
+	if len(w.store.backups) > 0 && slices.Contains(op.Remove, w.store.backups[0].Name) {
+		w.violate("newest", "the newest backup %s was pruned", w.store.backups[0].Name)
+	}
+	w.store.backups = slices.DeleteFunc(slices.Clone(w.store.backups), func(b cluster.Backup) bool { return slices.Contains(op.Remove, b.Name) })
+	return nil
+}
+
+// reconfigure changes the member list through the leader of g.
+func (w *world) reconfigure(g *group, op plan.Operation) error {
+	switch op := op.(type) {
+	case *plan.AddLearner:
+		host := w.node(op.Node)
+		for _, m := range g.members {
+			if m.host == host {
+				return nil
+			}
+			if m.learner {
+				return fmt.Errorf("too many learners: %w", errRefuse)
+			}
+		}
+		w.checkBackup("member added")
+		g.members = append(slices.Clone(g.members), member{id: w.nextMember, host: host, learner: true, healthy: w.now})
+		w.nextMember++
+	case *plan.Promote:
+		return w.promote(g, op)
+	case *plan.Remove:
+		m := g.find(op.ID)
+		if m == nil {
+			return nil
+		}
+		if !m.learner {
+			w.checkRemoval(g, m)
+		}
+		id := m.id
+		g.members = slices.DeleteFunc(slices.Clone(g.members), func(m member) bool { return m.id == id })
+		if g.leader == id {
+			g.leader = 0
+		}
+	case *plan.MoveLeader:
+		for _, m := range g.members {
+			if m.name == op.To && !m.learner && g.commits(&m) && m.host.side == g.side {
+				g.leader = m.id
+				return nil
+			}
+		}
+		return errRefuse
+	default:
+		return fmt.Errorf("%s: %w", plan.KindOf(op).Path, errRefuse)
+	}
+	sortMembers(g.members)
+	g.apply()
+	return nil
+}
+
+// apply tells the members that follow the leader the new member list.
+func (g *group) apply() {
+	for i := range g.members {
+		if m := &g.members[i]; g.commits(m) && m.host.side == g.side {
+			m.host.disk.members = g.members
+		}
+	}
+}
+
+func (w *world) promote(g *group, op *plan.Promote) error {
+	for i, m := range g.members {
+		if m.name != op.Name {
+			continue
+		}
+		// etcd compares indexes and asks for nothing else.
+		if m.learner && m.host.disk.index < g.commit*9/10 {
+			return fmt.Errorf("the learner is not in sync with the leader: %w", errRefuse)
+		}
+		g.members = slices.Clone(g.members)
+		g.members[i].learner = false
+		g.apply()
+		return nil
+	}
+	return errRefuse
+}
+
+// obey has n carry an order out.
+func (w *world) obey(n *node, o order) error {
+	if err := w.entitled(n, o); err != nil {
+		return err
+	}
+	switch op := o.op.(type) {
+	case *plan.MemberPrepare:
+		if n.disk.data || n.assigned != nil {
+			return errRefuse
+		}
+		d, err := n.grantor.Durable.Prepare(op.Token, cluster.SeatNames(op.Voters))
+		if err != nil {
+			return err
+		}
+		n.grantor.Durable = d
+		n.prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
+	case *plan.MemberStart:
+		return w.start(n, op, o.electors)
+	case *plan.MemberStop:
+		if n.assigned == nil {
+			n.process = cluster.ProcessStopped
+			return nil
+		}
+		a := *n.assigned
+		a.Stopped = true
+		n.assigned, n.process = &a, cluster.ProcessStopped
+	case *plan.ElectorsRecover:
+		return w.recoverElectors(n, op)
+	case *plan.DataSetAside:
+		return w.moveAside(n, op)
+	case *plan.DataDiscard:
+		n.setAside = slices.DeleteFunc(slices.Clone(n.setAside), func(s cluster.SetAside) bool {
+			return s.Name == op.Name && plan.MomentOf(s.At) == op.ExpectAt
+		})
+	case *plan.QuarantineSet:
+		return n.quarantine(true)
+	case *plan.QuarantineLift:
+		return n.quarantine(false)
+	case *plan.BackupTake:
+		return w.backup(n)
+	case *plan.BackupVerify, *plan.BackupDrill:
+		return w.inspect(op)
+	case *plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard:
+		return w.restore(n, op)
+	default:
+		return fmt.Errorf("%s: %w", plan.KindOf(o.op).Path, errRefuse)
+	}
+	return nil
+}
+
+func (n *node) quarantine(on bool) error {
+	if n.assigned == nil {
+		return errRefuse
+	}
+	a := *n.assigned
+	a.Quarantined = on
+	n.assigned = &a
+	return nil
+}
+
+func (w *world) backup(n *node) error {
+	if w.store.down {
+		return errSilent
+	}
+	if n.assigned == nil || n.process != cluster.ProcessRunning {
+		return errRefuse
+	}
+	name := retention.Name(w.now, w.step)
+	w.store.backups = append([]cluster.Backup{{Name: name, At: w.now.Truncate(time.Second)}}, w.store.backups...)
+	return nil
+}
+
+func (w *world) inspect(op plan.Operation) error {
+	if w.store.down {
+		return errSilent
+	}
+	list := slices.Clone(w.store.backups)
+	for i := range list {
+		if v, ok := op.(*plan.BackupVerify); ok && v.Name == list[i].Name {
+			list[i].Verified, list[i].Damaged = w.now, w.chance(9)
+		}
+		if d, ok := op.(*plan.BackupDrill); ok && d.Name == list[i].Name {
+			list[i].Drilled = w.now
+		}
+	}
+	w.store.backups = list
+	return nil
+}
+
+func (w *world) moveAside(n *node, op *plan.DataSetAside) error {
+	if n.process != cluster.ProcessStopped {
+		return errRefuse
+	}
+	if n.disk.data {
+		id := n.disk.id
+		if !n.disk.known {
+			id = 0
+		}
+		if !w.config.Trusting && (n.disk.token != op.Token || id != op.ExpectMemberID) {
+			return errRefuse
+		}
+		w.checkMoved(n)
+		aside := cluster.SetAside{Name: string(op.Token) + "." + strconv.FormatInt(w.now.UnixNano(), 36), At: w.now}
+		n.setAside = append(slices.Clone(n.setAside), aside)
+	}
+	n.disk, n.assigned, n.prepared = disk{}, nil, nil
+	return nil
+}

@@ -1,0 +1,131 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+)
+
+// The invariants of the world. They are checked at the moment of the effect,
+// against the truth.
+//
+//	data-lost      a quorum knows every acknowledged write
+//	two-clusters   at most one incarnation has a quorum
+//	two-coordinators  at most one daemon has the lease of an incarnation
+//	fresh-disk     no voter that has run starts on an empty disk
+//	void-seat      no founder starts after its seat was taken away, if a leader can tell
+//	live-data      the data of a current voter is never moved away
+//	quorum         no operation takes the quorum away
+//	founding       nothing is founded while anything tells of another cluster
+//	backup         a fresh backup covers each removal of a voter and each addition
+//	grace          no voter is replaced before its grace time
+//	newest         the newest backup is never pruned
+//	restore        nothing is given up before what replaces it is ready
+//
+// and of the planner:
+//
+//	check          what Next proposes passes Check
+//	unexplained    not converged and no operation implies a hold
+//	stuck          when the faults are over, it converges or holds for a true reason
+
+// checkFounding looks for anything that tells of another cluster.
+func (w *world) checkFounding(op *plan.IncarnationCreate) {
+	if g := w.group(op.Token); g != nil {
+		return // a running one gets its record
+	}
+	for _, n := range w.nodes {
+		if n.disk.data && n.disk.token != op.Token {
+			w.violate("founding", "%s has data of incarnation %s when %s is founded", n.name, n.disk.token, op.Token)
+		}
+	}
+	switch {
+	case !w.store.created.IsZero():
+		w.violate("founding", "the marker is there when %s is founded", op.Token)
+	case len(w.store.backups) > 0:
+		w.violate("founding", "there are backups when %s is founded", op.Token)
+	case len(w.store.incarnations) > 0:
+		w.violate("founding", "there is a record when %s is founded", op.Token)
+	}
+}
+
+// betweenLooks is how long a member may be well without a look that sees it.
+const betweenLooks = 30 * time.Second
+
+func (w *world) checkBackup(what string) {
+	fresh := w.spec.Policy.WithDefaults().BackupFresh
+	// The planner may work from what the store said last, and skew is allowed.
+	for _, b := range w.store.backups {
+		if w.now.Sub(b.At) <= fresh {
+			return
+		}
+	}
+	if !w.store.emptied {
+		w.violate("backup", "%s without a backup of the last %s", what, fresh)
+	}
+}
+
+// checkRemoval is asked before m goes.
+func (w *world) checkRemoval(g *group, m *member) {
+	w.checkBackup("voter removed")
+	if g.voters() <= w.spec.MemberCount && len(w.delayed) == 0 {
+		if down, grace := w.now.Sub(m.healthy), w.spec.Policy.WithDefaults().Grace; down+betweenLooks < grace {
+			w.violate("grace", "%s (%s) is replaced after %s, the grace time is %s", m.host.name, m.id, down, grace)
+		}
+	}
+}
+
+// checkMoved is asked before n's data goes.
+func (w *world) checkMoved(n *node) {
+	g := w.group(n.disk.token)
+	if g.ended {
+		return
+	}
+	if m := g.find(n.disk.id); m != nil && !m.learner {
+		w.violate("live-data", "the data of voter %s (%s) is moved away", n.name, m.id)
+	}
+}
+
+// quorate reports for each group whether it has a quorum, and compares.
+func (w *world) quorate() (list [4]bool) {
+	for i, g := range w.groups {
+		if i < len(list) {
+			_, list[i] = g.quorateSide()
+		}
+	}
+	return list
+}
+
+func (w *world) checkQuorum(before [4]bool, op plan.Operation) {
+	after := w.quorate()
+	for i, g := range w.groups {
+		if i < len(before) && before[i] && !after[i] && !g.ended {
+			w.violate("quorum", "incarnation %s lost its quorum by %s", g.token, plan.Line(op))
+		}
+	}
+}
+
+// settled reports whether the world is what the spec says, by the world's own
+// account.
+func (w *world) settled() bool {
+	var g *group
+	for _, o := range w.groups {
+		if o.leader != 0 && !o.ended {
+			g = o
+		}
+	}
+	if g == nil || len(g.members) != w.spec.MemberCount {
+		return false
+	}
+	for i := range g.members {
+		if m := &g.members[i]; m.learner || !g.commits(m) || m.host.assigned.Quarantined {
+			return false
+		}
+	}
+	for _, n := range w.nodes {
+		if n.usable() && g.memberOn(n) == nil && (n.disk.data || n.process != cluster.ProcessStopped || n.assigned != nil) {
+			return false
+		}
+	}
+	return true
+}

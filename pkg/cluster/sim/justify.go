@@ -1,0 +1,140 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+)
+
+// justify asks whether the holds at the end of a quiet time are true in the
+// world, and whether they are the ones to be expected.
+func (w *world) justify(holds []plan.Hold) {
+	says := func(rules ...plan.Rule) bool {
+		return slices.ContainsFunc(holds, func(h plan.Hold) bool { return slices.Contains(rules, h.Rule) })
+	}
+	usable := 0
+	for _, n := range w.nodes {
+		if n.usable() {
+			usable++
+		}
+	}
+	g := w.latest()
+	switch {
+	case usable == 0:
+	case w.coordinatorImpossible():
+		if g != nil && g.leader != 0 {
+			w.violate("stuck", "etcd serves, nobody can coordinate it, and what an operator can do does not help: %v", holds)
+		} else if !says(plan.NoCoordinator) {
+			w.violate("stuck", "no majority of electors can be had, but it says %v", holds)
+		}
+	case g == nil:
+		w.justifyUnfounded(usable, says, holds)
+	case w.startable(g) < cluster.Quorum(g.voters()):
+		if !says(plan.QuorumLost, plan.Founding, plan.Restoring, plan.ClusterLost, plan.WaitingForNodes, plan.NoCoordinator, plan.DiskHung) && !(w.store.specMissing && says(plan.SpecMissing)) {
+			w.violate("stuck", "the quorum is lost, but it says %v", holds)
+		}
+	case usable < w.spec.MemberCount:
+		if !says(plan.NoSpare) {
+			w.violate("stuck", "there are %d nodes for %d members, but it says %v", usable, w.spec.MemberCount, holds)
+		}
+	case usable < len(w.nodes) && says(plan.Restoring):
+		// Who is gone may serve clients of what was restored from: nobody knows.
+	default:
+		w.violate("stuck", "%d nodes can run %d members, but it says %v", usable, w.spec.MemberCount, holds)
+	}
+}
+
+// operatorHelps does what a hold asks a person to do, once. It reports whether
+// there was anything.
+func (w *world) operatorHelps(holds []plan.Hold) bool {
+	asks := slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Rule == plan.ElectorsLost })
+	if !asks || w.helped {
+		return false
+	}
+	r := cluster.Request{Name: "help", Kind: cluster.RequestElectors, At: w.now}
+	for _, n := range w.nodes {
+		if !n.up {
+			r.Lost = append(r.Lost, n.name)
+		}
+	}
+	w.helped = true
+	w.store.requests = append(slices.Clone(w.store.requests), r)
+	w.logf("the operator recovers the electors without %v", r.Lost)
+	return true
+}
+
+// latest returns the group that is, or would be, the cluster.
+func (w *world) latest() *group {
+	for _, g := range w.groups {
+		if g.leader != 0 && !g.ended {
+			return g
+		}
+	}
+	if n := len(w.store.incarnations); n > 0 {
+		if g := w.group(w.store.incarnations[n-1].Token); g != nil {
+			return g
+		}
+	} else if len(w.groups) > 0 {
+		return w.groups[len(w.groups)-1]
+	}
+	return nil
+}
+
+// startable counts the voters of g that run, or can.
+func (w *world) startable(g *group) int {
+	count := 0
+	for i := range g.members {
+		m := &g.members[i]
+		n := m.host
+		own := n.disk.data && n.disk.token == g.token && n.disk.id == m.id && n.assigned != nil && !n.disk.corrupt
+		promised := !n.disk.data && n.prepared != nil && n.prepared.Token == g.token && w.recorded(g.token)
+		if !m.learner && n.usable() && (own || promised) {
+			count++
+		}
+	}
+	return count
+}
+
+// coordinatorImpossible reports whether a majority of the newest electors'
+// record has lost it or is gone. Where a restored incarnation does not come up,
+// who has the lease of the one before it goes on to coordinate.
+func (w *world) coordinatorImpossible() bool {
+	by := w.candidates()[0]
+	obs := w.look(by, nil)
+	if w.electable(by, &obs) {
+		return false
+	}
+	old := w.claim(by)
+	g := w.group(old.Token)
+	kept := w.holds(by) && old.Token != obs.Electors.Token && g != nil && g.ended && obs.Leader == 0
+	obs.Electors = old
+	return !kept || !w.electable(by, &obs)
+}
+
+func (w *world) justifyUnfounded(usable int, says func(...plan.Rule) bool, holds []plan.Hold) {
+	want := w.spec.MemberCount
+	evidence := !w.store.created.IsZero() || len(w.store.backups) > 0 || len(w.store.incarnations) > 0
+	oneShort := usable == want-1 && usable > 0 && cluster.Quorum(usable) == cluster.Quorum(want)
+	assigned := slices.ContainsFunc(w.nodes, func(n *node) bool { return n.up && n.assigned != nil })
+	switch {
+	case w.store.specMissing:
+		if !says(plan.SpecMissing, plan.ClusterLost, plan.QuorumLost, plan.NoCoordinator) {
+			w.violate("stuck", "there is no spec, but it says %v", holds)
+		}
+	case assigned:
+		if !says(plan.QuorumLost, plan.ClusterLost, plan.Restoring) {
+			w.violate("stuck", "only state files tell of a cluster, but it says %v", holds)
+		}
+	case evidence:
+		if !says(plan.ClusterLost, plan.NoCoordinator) {
+			w.violate("stuck", "only the store tells of a cluster, but it says %v", holds)
+		}
+	case usable < len(w.nodes):
+		if !says(plan.WaitingForNodes) {
+			w.violate("stuck", "%d of %d nodes are left to found %d members, but it says %v", usable, len(w.nodes), want, holds)
+		}
+	case usable >= want || oneShort:
+		w.violate("stuck", "%d nodes could found %d members, but it says %v", usable, want, holds)
+	}
+}

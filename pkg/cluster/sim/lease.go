@@ -1,0 +1,376 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+)
+
+// Who coordinates is decided by the values of package lease, as daemons use them:
+// each node has a grantor, whose durable part is on its disk, and a candidate.
+// The network between them is the world's.
+
+// clusterName is the name of the cluster.
+const clusterName = "sim"
+
+// electors returns the electors' record on n's disk.
+func (n *node) electors() cluster.Electors { return n.grantor.Durable.Electors }
+
+// runDaemon starts n's daemon: it has what is on the disk, and remembers nothing
+// else.
+func (n *node) runDaemon(w *world) {
+	n.since = w.now
+	n.runs++
+	n.grantor = lease.Start(w.now, clusterName, n.grantor.Durable)
+	n.candidate = lease.Candidate{
+		Cluster: clusterName, Name: n.name, Boot: cluster.Token(strconv.Itoa(n.runs)), TTL: lease.DefaultTTL,
+	}
+}
+
+// holds reports whether the daemon on n has the lease, by its own account.
+func (w *world) holds(n *node) bool {
+	_, _, held := n.candidate.Held(w.now)
+	return held
+}
+
+// round sends a round of by's candidate to the electors, and reports whether it
+// was won. A request, or its answer, may get lost.
+func (w *world) round(by *node, r *lease.Round) bool {
+	won := false
+	for _, name := range r.Nodes() {
+		n := w.node(name)
+		if n == nil || !w.connected(by, n) || n.hangs() || w.lost() {
+			r.Fail(name)
+			continue
+		}
+		req := r.Request
+		req.Entitled = n == by
+		var reply lease.Reply
+		n.grantor, reply = n.grantor.Decide(w.now, req)
+		if !reply.Granted {
+			w.logf("     %s does not grant: %s", name, reply.Reason)
+		}
+		if w.lost() {
+			r.Fail(name)
+			continue
+		}
+		by.candidate.Learn(reply.Electors, reply.Term)
+		if !won { // who has won waits for nobody
+			by.candidate.Note(r, name, reply)
+			won = by.candidate.Finish(r)
+		}
+	}
+	return won
+}
+
+// lost reports whether a message gets lost. It draws from a source of its own, so
+// that the rest of the step does not depend on how many there are.
+func (w *world) lost() bool {
+	if w.quiet {
+		return false
+	}
+	if w.net == nil {
+		w.net = rand.New(rand.NewPCG(w.seed, 1<<61))
+	}
+	return w.net.IntN(50) == 0
+}
+
+func (w *world) renew(by *node) bool {
+	r, err := by.candidate.Renew(w.now)
+	return err == nil && w.round(by, r)
+}
+
+// keep is what the holders of leases did in the background until now.
+func (w *world) keep(held []*node) {
+	for _, n := range held {
+		for range 2 { // one renewal may get lost
+			if n.usable() && w.renew(n) {
+				break
+			}
+		}
+	}
+}
+
+// holders returns the nodes whose daemons have the lease. Two of them at once
+// would both act; those of an incarnation that a restore has ended are known to be
+// of the past.
+func (w *world) holders() []*node {
+	var list []*node
+	for _, n := range w.nodes {
+		if !n.up || !w.holds(n) {
+			continue
+		}
+		for _, o := range list {
+			if w.claim(n).Token == w.claim(o).Token {
+				w.violate("two-coordinators", "%s and %s have the lease at once", o.name, n.name)
+			}
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// release gives the lease back.
+func (w *world) release(by *node) {
+	req, nodes, ok := by.candidate.Release()
+	if !ok {
+		return
+	}
+	for _, name := range nodes {
+		if n := w.node(name); n != nil && w.connected(by, n) && !n.hangs() && !w.lost() {
+			n.grantor, _ = n.grantor.Decide(w.now, req)
+		}
+	}
+}
+
+// lead makes sure that the daemon on by may act, as one does that has looked. A
+// cluster without electors is still to be founded; there the store decides.
+func (w *world) lead(by *node, obs *cluster.Observation) bool {
+	if _, paused := obs.Store.Pause(); paused {
+		w.release(by)
+		return true
+	}
+	if len(obs.Electors.Names) == 0 {
+		return len(obs.Members) == 0
+	}
+	c := &by.candidate
+	if term, _, held := c.Held(w.now); held && lease.Useful(term, w.claim(by), by.name, *obs) {
+		return true
+	}
+	if !slices.Contains(obs.Electors.Names, by.name) {
+		w.release(by)
+		return false
+	}
+	c.Enter(obs.Electors.Token)
+	c.Learn(obs.Electors, obs.Electors.Term)
+	before := c.Known()
+	ok, used := w.campaign(by)
+	if !ok && (used || lease.Newer(c.Known(), before)) {
+		ok, _ = w.campaign(by) // a refusal has told of a newer record, or a later term
+	}
+	return ok
+}
+
+func (w *world) campaign(by *node) (won, used bool) {
+	r, err := by.candidate.Campaign(w.now)
+	if err != nil {
+		return false, false
+	}
+	if w.round(by, r) && w.renew(by) {
+		w.failures = nil
+		w.logf("%s coordinates in term %d", by.name, r.Request.Term)
+		return true, false
+	}
+	req := r.Request
+	req.Release = true
+	for _, name := range r.Nodes() {
+		if n := w.node(name); n != nil && w.connected(by, n) && !n.hangs() && !w.lost() {
+			n.grantor, _ = n.grantor.Decide(w.now, req)
+		}
+	}
+	return false, r.Used()
+}
+
+// claim returns the record that the daemon on by acts by: that of its lease, or
+// the newest that it knows.
+func (w *world) claim(by *node) cluster.Electors {
+	if r, _ := by.candidate.Record(); len(r.Names) > 0 {
+		return r
+	}
+	return by.candidate.Known()
+}
+
+// confirm proves the lease right before the effect. The term is zero for what
+// needs none.
+func (w *world) confirm(by *node, obs *cluster.Observation, op plan.Operation) (cluster.Term, error) {
+	blank := len(obs.Electors.Names) == 0 && len(obs.Members) == 0
+	if plan.Unfenced(*obs, op) || founds(op) && blank {
+		return 0, nil
+	}
+	if len(w.claim(by).Names) == 0 {
+		return 0, fmt.Errorf("no electors are known: %w", errRefuse)
+	}
+	if !w.renew(by) {
+		return 0, fmt.Errorf("the lease is not confirmed: %w", errSilent)
+	}
+	term, _, held := by.candidate.Held(w.now)
+	if !held {
+		return 0, fmt.Errorf("the lease is over: %w", errSilent)
+	}
+	return term, nil
+}
+
+// founds reports whether op is one of those that found a cluster.
+func founds(op plan.Operation) bool {
+	switch op.(type) {
+	case *plan.MemberPrepare, *plan.IncarnationCreate, *plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard,
+		*plan.RequestClose, *plan.ElectorsRecover:
+		return true
+	}
+	return false
+}
+
+// An order is what a coordinator sends to a node.
+type order struct {
+	by       *node
+	term     cluster.Term
+	electors cluster.Electors
+	op       plan.Operation
+}
+
+// entitled is what a node asks before it obeys: whether the order's term is over,
+// and whether who gives it has the lease.
+func (w *world) entitled(n *node, o order) error {
+	if w.config.Trusting {
+		return nil
+	}
+	if o.term == 0 {
+		if !founds(o.op) || n.assigned != nil && !unfenced(n, o.op) {
+			return &lease.StaleError{Want: 0, Seen: n.grantor.Durable.Term}
+		}
+		return nil
+	}
+	d, err := n.grantor.Durable.Witness(o.term, o.by.name)
+	if err != nil {
+		return err
+	}
+	claim := lease.Claim{Holder: o.by.name, Term: o.term, Electors: o.electors}
+	own := n.grantor.Standing(w.now)
+	if n != o.by && !claim.Grants(own) {
+		if n.assigned == nil && n.prepared == nil {
+			own.Electors = cluster.Electors{} // a spare is no elector
+		}
+		if err := claim.Proven(w.evidence(n, claim, own)); err != nil {
+			return err
+		}
+	}
+	n.grantor.Durable = d
+	return nil
+}
+
+// evidence is what n finds out about a claim.
+func (w *world) evidence(n *node, c lease.Claim, own lease.Standing) lease.Evidence {
+	e := lease.Evidence{Own: own, Answers: map[cluster.NodeName]lease.Standing{n.name: own}}
+	var ask []cluster.NodeName
+	if len(own.Electors.Names) == 0 || own.Electors.Token != c.Electors.Token {
+		if i := len(w.store.incarnations); i > 0 && !w.store.down {
+			newest := w.store.incarnations[i-1]
+			e.Newest, e.Founders = newest.Token, cluster.SeatNames(newest.Voters)
+		}
+		ask = names
+	}
+	for range lease.AskRounds {
+		maps.Copy(e.Answers, w.standings(n, append(c.Ask(e), ask...)))
+		ask = nil
+	}
+	return e
+}
+
+// unfenced reports whether a node that runs a member takes op without a term.
+func unfenced(n *node, op plan.Operation) bool {
+	switch op := op.(type) {
+	case *plan.RestoreSwitch:
+		return n.staged != nil && n.staged.Token == op.Token && n.staged.Ready
+	case *plan.RestoreStage:
+		return cluster.Lost(n.electors().Names, op.Lost)
+	case *plan.ElectorsRecover:
+		return len(n.electors().Names) == 0 || cluster.Lost(n.electors().Names, op.Lost)
+	}
+	return false
+}
+
+// standings asks nodes what they say of the lease.
+func (w *world) standings(by *node, ask []cluster.NodeName) map[cluster.NodeName]lease.Standing {
+	answers := map[cluster.NodeName]lease.Standing{}
+	for _, name := range ask {
+		if n := w.node(name); n != nil && n != by && w.connected(by, n) {
+			answers[name] = n.grantor.Standing(w.now)
+		}
+	}
+	return answers
+}
+
+// writeElectors has the holder's candidate change the record.
+func (w *world) writeElectors(by *node, op *plan.ElectorsWrite) error {
+	c := &by.candidate
+	present, _ := c.Record()
+	if present.Token != op.Token {
+		return fmt.Errorf("the lease is of incarnation %s: %w", present.Token, errRefuse)
+	}
+	for _, name := range op.Names {
+		if slices.Contains(present.Names, name) {
+			continue
+		}
+		// A new elector is asked first: without it the record may have no majority.
+		if r, err := c.Probe(w.now, name); err != nil || !w.round(by, r) {
+			return fmt.Errorf("elector %s is not ready: %w", name, errSilent)
+		}
+	}
+	if err := c.Change(w.now, op.Names); err != nil {
+		return err
+	}
+	if !w.renew(by) {
+		return errSilent
+	}
+	return nil
+}
+
+// recoverElectors compares what it is told with what the quorum says, through the
+// node's own member, with what the voters tell, and with the store.
+func (w *world) recoverElectors(n *node, op *plan.ElectorsRecover) error {
+	g := w.group(op.Token)
+	if n.assigned == nil || n.assigned.Token != op.Token || g == nil || g.leader == 0 || g.side != n.side || n.process != cluster.ProcessRunning || g.find(n.disk.id) == nil {
+		return errSilent
+	}
+	var voters []cluster.NodeName
+	for _, m := range g.members {
+		if !m.learner {
+			voters = append(voters, m.name)
+		}
+	}
+	if !slices.Equal(voters, op.Names) {
+		return errRefuse
+	}
+	r := lease.Recovery{Record: cluster.Electors{Token: op.Token, Term: op.Term, Names: op.Names}, Expect: op.Expect, Lost: op.Lost}
+	if !w.config.Trusting {
+		var declared [][]cluster.NodeName
+		for _, q := range w.store.requests {
+			if q.Kind == cluster.RequestElectors {
+				declared = append(declared, q.Lost)
+			}
+		}
+		own := n.grantor.Standing(w.now)
+		answers := w.standings(n, r.Ask(own.Electors))
+		answers[n.name] = own
+		if err := r.Supported(own, declared, answers); err != nil {
+			return err
+		}
+	}
+	d, err := n.grantor.Recover(w.now, r.Record, op.Expect, op.Lost)
+	if err == nil {
+		n.grantor.Durable = d
+	}
+	return err
+}
+
+// electable reports, by the world's own account, whether a majority of the electors
+// that obs tells of has the record.
+func (w *world) electable(by *node, obs *cluster.Observation) bool {
+	record := obs.Electors
+	if len(record.Names) == 0 {
+		return len(obs.Members) == 0 // without electors nobody can tell whether another acts
+	}
+	granted := 0
+	for _, name := range record.Names {
+		if n := w.node(name); n != nil && w.connected(by, n) && !n.hangs() && n.electors().Token == record.Token && len(n.electors().Names) > 0 {
+			granted++
+		}
+	}
+	return granted >= cluster.Quorum(len(record.Names))
+}

@@ -1,0 +1,176 @@
+package sim
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+)
+
+// ask queues a request for a restore, or for a backup. Now and then the backup
+// is one that is not there, and the size another one.
+func (w *world) ask(f Fault) {
+	r := cluster.Request{At: w.now, Kind: cluster.RequestBackup}
+	if slices.ContainsFunc(w.store.requests, func(q cluster.Request) bool { return q.Kind == cluster.RequestRestore }) {
+		return
+	}
+	w.asked++
+	r.Name = "r" + strconv.Itoa(w.asked)
+	if f.Kind == RestoreAsked {
+		r.Kind, r.Backup, r.SkipBackup = cluster.RequestRestore, "gone", f.N%3 == 0
+		if n := len(w.store.backups); n > 0 && f.N%9 != 0 {
+			r.Backup = w.store.backups[f.N%n].Name
+		}
+		if f.N%4 == 0 {
+			r.MemberCount = 1 + f.N%min(len(w.nodes), cluster.MaxMembers)
+		}
+	}
+	w.store.requests = append(slices.Clone(w.store.requests), r)
+}
+
+// resume ends a pause.
+func (w *world) resume() {
+	w.store.requests = slices.DeleteFunc(slices.Clone(w.store.requests), func(r cluster.Request) bool { return r.Kind == cluster.RequestPause })
+}
+
+// wanted is what the store says of the backup that is to be restored.
+func (w *world) wanted() *cluster.Source {
+	for _, r := range w.store.requests {
+		decided := slices.ContainsFunc(w.store.incarnations, func(i cluster.Incarnation) bool { return i.Restored != nil && i.Restored.Request == r.Name })
+		if r.Kind == cluster.RequestRestore && !decided {
+			return &cluster.Source{Request: r.Name, Backup: r.Backup, Version: version}
+		}
+	}
+	return nil
+}
+
+func (w *world) closeRequest(op *plan.RequestClose) error {
+	if w.store.down {
+		return errSilent
+	}
+	w.store.requests = slices.DeleteFunc(slices.Clone(w.store.requests), func(r cluster.Request) bool { return r.Name == op.Name })
+	return nil
+}
+
+// decideRestore writes the record of a restored incarnation. From then on what
+// ran before is at its end, wherever it still runs.
+func (w *world) decideRestore(op *plan.IncarnationCreate) error {
+	for _, s := range op.Voters {
+		n := w.node(s.Name)
+		if n == nil || n.staged == nil || !n.staged.Ready || n.staged.Token != op.Token {
+			w.violate("restore", "%s has not restored %s when %s is decided on", s.Name, op.Backup, op.Token)
+		}
+	}
+	for _, i := range w.store.incarnations {
+		if i.Restored != nil && i.Restored.Revision >= op.Revision {
+			w.violate("restore", "%s begins with revision %d, %s began with %d", op.Token, op.Revision, i.Token, i.Restored.Revision)
+		}
+		if i.Restored != nil && i.Restored.Request == op.Request {
+			w.violate("restore", "request %s is carried out twice", op.Request)
+		}
+	}
+	w.store.incarnations = append(slices.Clone(w.store.incarnations), cluster.Incarnation{
+		Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.now,
+		Restored: &cluster.Restored{Request: op.Request, Backup: op.Backup, Revision: op.Revision, Before: op.Before},
+	})
+	for _, g := range w.groups {
+		g.ended = true
+	}
+	return nil
+}
+
+func (w *world) restore(n *node, op plan.Operation) error {
+	switch op := op.(type) {
+	case *plan.RestoreStage:
+		if n.staged != nil && n.staged.Token == op.Token {
+			return nil
+		}
+		if n.prepared != nil && n.prepared.Token == op.Token || n.assigned != nil && n.assigned.Token == op.Token {
+			return errRefuse
+		}
+		if n.staged != nil && n.staged.Token != op.Replaces {
+			return &plan.StaleError{Want: string(op.Replaces), Got: string(n.staged.Token)}
+		}
+		n.staged = &cluster.Staged{
+			Request: op.Request, Backup: op.Backup, Token: op.Token, Version: op.Version, Voters: op.Voters, Revision: op.Revision,
+		}
+	case *plan.RestoreDiscard:
+		if n.staged != nil && n.staged.Token == op.Token {
+			n.staged = nil
+		}
+	case *plan.RestoreSwitch:
+		return w.changeOver(n, op)
+	}
+	return nil
+}
+
+func (w *world) changeOver(n *node, op *plan.RestoreSwitch) error {
+	s := n.staged
+	switch {
+	case n.assigned != nil && n.assigned.Token == op.Token, n.prepared != nil && n.prepared.Token == op.Token, n.disk.token == op.Token:
+		return nil
+	case n.assigned != nil && n.assigned.Token != op.ExpectToken:
+		return errRefuse
+	case s != nil && s.Token == op.Token && !s.Ready:
+		return errRefuse
+	}
+	var votes lease.Durable
+	if s != nil && s.Token == op.Token {
+		var err error
+		if votes, err = n.grantor.Durable.Prepare(op.Token, cluster.SeatNames(s.Voters)); err != nil {
+			return err
+		}
+	}
+	if n.disk.data {
+		w.checkMoved(n)
+		n.setAside = append(slices.Clone(n.setAside), cluster.SetAside{Name: string(n.disk.token) + ".r" + strconv.Itoa(w.step), At: w.now})
+	}
+	n.disk, n.assigned, n.prepared, n.process = disk{}, nil, nil, cluster.ProcessStopped
+	if s == nil || s.Token != op.Token {
+		return nil
+	}
+	n.grantor.Durable = votes
+	n.prepared = &cluster.Prepared{Token: s.Token, Version: s.Version, Voters: s.Voters, Backup: s.Backup}
+	n.restored, n.staged = s.Token, nil
+	return nil
+}
+
+// stage lets the nodes go on with what they restore.
+func (w *world) stage() {
+	for _, n := range w.nodes {
+		if n.staged != nil && !n.staged.Ready && n.up && (w.quiet || w.chance(2)) {
+			s := *n.staged
+			s.Ready = true
+			n.staged = &s
+		}
+	}
+}
+
+// leaving reports whether n still runs an incarnation that a restore has ended.
+func (w *world) leaving(n *node) bool {
+	if n.assigned == nil {
+		return false
+	}
+	g := w.group(n.assigned.Token)
+	return g != nil && g.ended
+}
+
+// resurrect is a second record of what runs: the restore that had ended it never
+// began.
+func (w *world) resurrect(token cluster.Token) {
+	g := w.group(token)
+	if g == nil || !g.ended {
+		return
+	}
+	newest := w.store.incarnations[len(w.store.incarnations)-1].Token
+	for _, n := range w.nodes {
+		staged := n.staged != nil && n.staged.Token == newest
+		promised := n.prepared != nil && n.prepared.Token == newest
+		if staged || promised || n.disk.data && n.disk.token == newest {
+			w.violate("restore", "%s has what was restored as %s when %s gets a newer record", n.name, newest, token)
+		}
+	}
+	g.ended = false
+}

@@ -1,0 +1,336 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+)
+
+// A Config says how to play. The zero value plays the real planner.
+type Config struct {
+	// Next is the planner, [plan.Next] if nil.
+	Next func(cluster.Spec, cluster.Observation) (plan.Operation, []plan.Hold)
+	// Trusting makes executors do as they are told: neither [plan.Check] nor the
+	// state on a node's disk is asked. What is left are the invariants of the
+	// world.
+	Trusting bool
+	// Record keeps the log of the run.
+	Record bool
+}
+
+// A History is what happened in a run.
+type History struct {
+	Seed   uint64
+	Faults []Fault
+	// Steps and Operations are how many there were.
+	Steps, Operations int
+	// Converged says that the cluster was what the spec asks for at the end;
+	// otherwise Holds says why not.
+	Converged bool
+	Holds     []plan.Hold
+	// Log tells the story, if the run was recorded.
+	Log []string
+}
+
+// A Failure is returned by [Run] for a history that broke an invariant.
+type Failure struct {
+	Invariant string
+	Text      string
+	History   History
+}
+
+func (f *Failure) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d, step %d: %s: %s", f.History.Seed, f.History.Steps, f.Invariant, f.Text)
+	for _, fault := range f.History.Faults {
+		fmt.Fprintf(&b, "\n  %s", fault)
+	}
+	for _, line := range f.History.Log {
+		fmt.Fprintf(&b, "\n%s", line)
+	}
+	return b.String()
+}
+
+// The bounds of a run.
+const (
+	// maxQuiet is how many steps a cluster may take to settle when the faults
+	// are over, maxIdle how many of them in a row without an operation that
+	// changes the cluster: longer than every wait of the default policy.
+	maxQuiet = 1500
+	maxIdle  = 40
+
+	pauseBusy = time.Second
+	pauseIdle = 30 * time.Second
+)
+
+// Run plays the history of a seed. The error, if any, is a [*Failure].
+func Run(seed uint64, c Config) (History, error) {
+	faults, steps := Faults(seed)
+	return Replay(seed, c, faults, steps)
+}
+
+// Replay plays the history of a seed with other faults, in a number of steps.
+func Replay(seed uint64, c Config, faults []Fault, steps int) (History, error) {
+	w := newWorld(seed, c)
+	h := History{Seed: seed, Faults: faults}
+	for w.step < steps && w.broken == nil {
+		w.cycle(faults)
+	}
+	if w.broken == nil {
+		w.calm()
+		h.Converged, h.Holds = w.settle()
+	}
+	h.Steps, h.Operations, h.Log = w.step, w.ops, w.log
+	if w.broken != nil {
+		return h, &Failure{Invariant: w.broken.invariant, Text: w.broken.text, History: h}
+	}
+	return h, nil
+}
+
+// cycle is one step of the time of faults.
+func (w *world) cycle(faults []Fault) {
+	w.reseed()
+	for _, f := range faults {
+		if f.Step == w.step {
+			w.inject(f)
+		}
+	}
+	w.heal()
+	w.tick()
+	busy := w.runDelayed()
+	for _, by := range w.candidates() {
+		_, _, acted := w.act(by)
+		busy = busy || acted
+	}
+	w.advance(busy)
+}
+
+func (w *world) advance(busy bool) {
+	w.step++
+	if busy {
+		w.pass(pauseBusy + time.Duration(w.rand.IntN(3000))*time.Millisecond)
+	} else {
+		w.pass(time.Duration(5+w.rand.IntN(25)) * time.Second)
+	}
+}
+
+// pass lets time pass. Who holds the lease has renewed it shortly before the end.
+func (w *world) pass(d time.Duration) {
+	held := w.holders()
+	w.now = w.now.Add(d - lease.RenewEvery/2)
+	w.keep(held)
+	w.now = w.now.Add(lease.RenewEvery / 2)
+}
+
+// settle goes on without faults until the cluster is what the spec asks for,
+// or has nothing left to do.
+func (w *world) settle() (bool, []plan.Hold) {
+	idle := 0
+	var holds []plan.Hold
+	for range maxQuiet {
+		w.reseed()
+		w.heal()
+		w.tick()
+		op, hold, acted := w.act(w.candidates()[0])
+		if w.broken != nil {
+			return false, nil
+		}
+		holds = hold
+		led := !slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Rule == plan.NoCoordinator })
+		if op == nil && (led || idle > maxIdle) && w.settled() {
+			return true, holds
+		}
+		if acted && !upkeep(op) {
+			idle = 0
+		} else if idle++; idle > maxIdle && w.operatorHelps(holds) {
+			idle = 0
+		} else if idle > maxIdle {
+			w.justify(holds)
+			return false, holds
+		}
+		w.step++
+		if acted {
+			w.pass(pauseBusy)
+		} else {
+			w.pass(pauseIdle)
+		}
+	}
+	w.violate("stuck", "not settled after %d steps without faults", maxQuiet)
+	return false, nil
+}
+
+func upkeep(op plan.Operation) bool {
+	switch op.(type) {
+	case *plan.BackupTake, *plan.BackupVerify, *plan.BackupDrill, *plan.BackupPrune, *plan.DataDiscard:
+		return true
+	}
+	return false
+}
+
+// candidates returns the nodes whose daemons act: those that have the lease, and
+// on each side of a partition where none has it one that asks for it, as a rule the
+// first by name, and in turn where it is not granted.
+func (w *world) candidates() []*node {
+	list := w.holders()
+	for side := range 2 {
+		if slices.ContainsFunc(list, func(n *node) bool { return n.side == side }) {
+			continue
+		}
+		var able []*node
+		for _, n := range w.nodes {
+			if n.usable() && n.side == side {
+				able = append(able, n)
+			}
+		}
+		switch {
+		case len(able) == 0:
+		case !w.quiet && w.chance(10):
+			list = append(list, able[w.rand.IntN(len(able))])
+		default:
+			list = append(list, able[w.turn%len(able)])
+		}
+	}
+	if len(list) == 0 && w.quiet { // every node is gone for ever: look from the first
+		list = append(list, w.nodes[0])
+	}
+	return list
+}
+
+// act lets the daemon on by look, plan and do one operation.
+func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
+	var prev *cluster.Observation
+	if by == w.lastActor || w.chance(2) {
+		prev = w.published
+	}
+	obs := w.look(by, prev)
+	if !w.lead(by, &obs) {
+		w.turn++
+		op, holds := w.config.Next(w.spec, obs)
+		if op != nil && plan.Unfenced(obs, op) {
+			w.carryOut(by, &obs, op)
+			return op, holds, true
+		}
+		if by == w.lastActor {
+			w.published = &obs // it keeps looking
+		}
+		return nil, append([]plan.Hold{{Rule: plan.NoCoordinator, Text: "no majority of the electors"}}, holds...), false
+	}
+	if by != w.lastActor {
+		w.lastActor, w.failures = by, nil
+		w.logf("%s acts", by.name)
+	}
+	w.published = &obs
+	op, holds := w.config.Next(w.spec, obs)
+	if op == nil {
+		if len(holds) == 0 && !plan.Converged(w.spec, obs) {
+			w.violate("unexplained", "nothing is done and nothing is said")
+		}
+		w.logf("%s: %v", by.name, holds)
+		return nil, holds, false
+	}
+	w.carryOut(by, &obs, op)
+	return op, holds, true
+}
+
+// carryOut does op with the faults that wait for an operation.
+func (w *world) carryOut(by *node, obs *cluster.Observation, op plan.Operation) {
+	if !w.config.Trusting {
+		if err := plan.Check(w.spec, *obs, op); err != nil {
+			w.violate("check", "%s: %v", plan.Line(op), err)
+			return
+		}
+	}
+	fault := FaultKind("")
+	if len(w.armed) > 0 {
+		fault, w.armed = w.armed[0], w.armed[1:]
+	}
+	w.logf("%s: %s   %s", by.name, plan.Line(op), fault)
+	switch fault {
+	case OpFails:
+		w.note(op, errSilent)
+	case OpHalf:
+		if s, ok := op.(*plan.MemberStart); ok && w.connected(by, w.node(s.Node)) {
+			w.halfStart(w.node(s.Node), s, w.claim(by))
+		}
+		w.note(op, errSilent)
+	case OpDelayed, Rival:
+		w.delayed = append(w.delayed, delayed{by: by, op: op, due: w.step + 1 + w.rand.IntN(10)})
+	case DiesBefore:
+		w.die(by)
+	default:
+		w.effect(by, obs, op, fault == OpLost)
+		if fault == DiesAfter {
+			w.die(by)
+		}
+	}
+}
+
+func (w *world) die(n *node) {
+	n.shutdown()
+	n.until = w.step + 2 + w.rand.IntN(20)
+}
+
+func (w *world) effect(by *node, obs *cluster.Observation, op plan.Operation, lost bool) {
+	before := w.quorate()
+	err := w.do(by, obs, op)
+	w.checkQuorum(before, op)
+	if p, ok := op.(*plan.Promote); ok && err == nil && w.promotedGone {
+		w.takeAway(w.node(p.Name))
+	} else if ok && err == nil && w.recordBehind {
+		w.leaveBehind(by, w.node(p.Name))
+	}
+	w.ops++
+	if err == nil && lost {
+		err = errSilent
+	}
+	if err != nil {
+		w.logf("     %v", err)
+	}
+	w.note(op, err)
+}
+
+// note remembers a failure, so that the operation waits before it is tried
+// again.
+func (w *world) note(op plan.Operation, err error) {
+	line := plan.Line(op)
+	i := slices.IndexFunc(w.failures, func(f failure) bool { return f.line == line })
+	switch {
+	case err == nil && i >= 0:
+		w.failures = slices.Delete(w.failures, i, i+1)
+	case err == nil:
+	case i >= 0:
+		f := &w.failures[i]
+		f.wait = min(2*f.wait, time.Minute)
+		f.retry = w.now.Add(f.wait)
+	default:
+		w.failures = append(w.failures, failure{line: line, text: err.Error(), wait: time.Second, retry: w.now.Add(time.Second)})
+	}
+}
+
+// runDelayed carries out operations that were planned some steps ago. Like
+// every executor it asks Check about the present first.
+func (w *world) runDelayed() bool {
+	ran := false
+	w.delayed = slices.DeleteFunc(w.delayed, func(d delayed) bool {
+		if d.due > w.step {
+			return false
+		}
+		if !d.by.up {
+			return true
+		}
+		obs := w.look(d.by, w.published)
+		if !w.lead(d.by, &obs) && !plan.Unfenced(obs, d.op) || !w.config.Trusting && plan.Check(w.spec, obs, d.op) != nil {
+			return true
+		}
+		w.logf("%s, late: %s", d.by.name, plan.Line(d.op))
+		w.effect(d.by, &obs, d.op, false)
+		ran = true
+		return true
+	})
+	return ran
+}

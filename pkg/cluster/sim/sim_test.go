@@ -1,0 +1,150 @@
+package sim
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+)
+
+var (
+	histories = flag.Int("sim.histories", 3000, "histories to play at least")
+	firstSeed = flag.Uint64("sim.seed", 0, "first seed; 0 is the same one each time, and a fresh one where ETCDADM_SIM_FOR is set")
+)
+
+// TestHistories plays histories: at least as many as -sim.histories, the same
+// ones each time; or new ones, for as long as ETCDADM_SIM_FOR says. What those
+// find belongs into TestRegressions.
+func TestHistories(t *testing.T) {
+	budget, seed := time.Duration(0), *firstSeed
+	if seed == 0 {
+		seed = 1 << 32 // others than those of the tests below
+	}
+	if text := os.Getenv("ETCDADM_SIM_FOR"); text != "" {
+		var err error
+		if budget, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("ETCDADM_SIM_FOR=%s is not a duration", text)
+		}
+		if *firstSeed == 0 {
+			seed = rand.Uint64() >> 8
+		}
+	}
+	t.Logf("first seed %d", seed)
+	began, played, converged, operations := time.Now(), 0, 0, 0
+	for played < *histories || time.Since(began) < budget {
+		h, err := Run(seed, Config{})
+		if err != nil {
+			t.Fatalf("%v\nshrunk: %v", err, Shrink(seed, Config{}))
+		}
+		played, seed, operations = played+1, seed+1, operations+h.Operations
+		if h.Converged {
+			converged++
+		}
+	}
+	t.Logf("%d histories, %d operations, %d converged, %.0f a minute", played, operations, converged, float64(played)/time.Since(began).Minutes())
+	if converged < played/2 {
+		t.Errorf("only %d of %d histories converged: the faults are too many to prove anything", converged, played)
+	}
+}
+
+// TestReach makes sure that the histories get to where the rules are: each
+// operation that the daemon plans by itself is done, each fault happens, and
+// each hold that this world can bring about is seen.
+func TestReach(t *testing.T) {
+	done, held, hit := map[string]int{}, map[plan.Rule]int{}, map[FaultKind]int{}
+	next := func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+		op, holds := plan.Next(spec, obs)
+		if op != nil {
+			done[plan.KindOf(op).Path]++
+		}
+		for _, h := range holds {
+			held[h.Rule]++
+		}
+		return op, holds
+	}
+	for seed := range uint64(2000) {
+		h, err := Run(seed, Config{Next: next})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range h.Faults {
+			hit[f.Kind]++
+		}
+	}
+	for _, k := range plan.Kinds() {
+		switch k.Path {
+		case "quarantine set", "endpoints write": // asked for by people and by policy
+		default:
+			if done[k.Path] == 0 {
+				t.Errorf("no history has a %q", k.Path)
+			}
+		}
+	}
+	for _, r := range []plan.Rule{
+		plan.Paused, plan.StoreUnreachable, plan.WaitingForNodes, plan.ClusterLost, plan.Founding, plan.QuorumLost, plan.MemberStarting,
+		plan.Grace, plan.NoSpare, plan.LearnerBehind, plan.OperationFailed, plan.DiskUnreadable,
+		plan.DiskHung, plan.DiskSlow, plan.NotServing,
+	} {
+		if held[r] == 0 {
+			t.Errorf("no history has a hold %s", r)
+		}
+	}
+	for _, list := range [][]FaultKind{mild, harsh, {DiskHangs, DiskSlow, DiskHung}} {
+		for _, k := range list {
+			if hit[k] == 0 {
+				t.Errorf("no history has the fault %q", k)
+			}
+		}
+	}
+}
+
+// TestSameSeedSameHistory makes sure that a seed can be given to somebody else.
+func TestSameSeedSameHistory(t *testing.T) {
+	for seed := range uint64(20) {
+		a, err := Run(seed, Config{Record: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Run(seed, Config{Record: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(a.Log) == 0 || len(a.Log) != len(b.Log) {
+			t.Fatalf("seed %d: %d lines, then %d", seed, len(a.Log), len(b.Log))
+		}
+		for i := range a.Log {
+			if a.Log[i] != b.Log[i] {
+				t.Fatalf("seed %d: %q, then %q", seed, a.Log[i], b.Log[i])
+			}
+		}
+	}
+}
+
+// TestNoFaults plays without any: every world converges, and soon.
+func TestNoFaults(t *testing.T) {
+	for seed := range uint64(200) {
+		h, err := Replay(seed, Config{}, nil, 60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !h.Converged || h.Steps > 60+maxIdle || len(h.Holds) > 0 {
+			t.Errorf("seed %d: converged is %v after %d steps, %v", seed, h.Converged, h.Steps, h.Holds)
+		}
+	}
+}
+
+// BenchmarkHistory measures one history with its faults. The target is 20,000
+// a minute on one core, which is 3 ms each.
+func BenchmarkHistory(b *testing.B) {
+	seed := uint64(1)
+	for b.Loop() {
+		if _, err := Run(seed, Config{}); err != nil {
+			b.Fatal(err)
+		}
+		seed++
+	}
+}

@@ -1,0 +1,131 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/backup/drill"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+const drillLong = `Restore a backup for a trial: fetch and verify it, restore it with etcd's own tool
+into a throw-away directory, start a real etcd on that, and compare revision, number
+of keys and hash of what it serves with what the file holds. Everything is removed
+afterwards.
+
+The etcd is of the version that the backup is of, or else of the latest patch of its
+minor version or the next one that is on this machine. It listens on unix sockets in
+its own directory only, runs at the lowest priority, and touches no member. Prints how
+long a restore would take. The result is recorded in the store beside the backup,
+where list-backups -o wide shows it.
+
+Needs room for two snapshots in --temp-dir, and as much memory as an etcd with this
+data.`
+
+type drillCommand struct {
+	*reader
+	latest  bool
+	version etcdversion.Version
+	out     *cli.Output
+}
+
+// NewDrill returns the command drill.
+func NewDrill(o Options) *cobra.Command {
+	d := &drillCommand{reader: newReader(o)}
+	cmd := &cobra.Command{
+		Use: "drill [NAME|FILE|--latest]", Short: "restore a backup for a trial", Long: drillLong,
+		Example: "  drill --latest\n  drill 2026-11-20T10:39:37Z-000001 --etcd-dir=/opt/etcd --temp-dir=/var/tmp",
+		Args:    cobra.MaximumNArgs(1), RunE: d.run,
+	}
+	f := cmd.Flags()
+	f.BoolVar(&d.latest, "latest", false, "the newest backup in the store")
+	f.TextVar(&d.version, "version", etcdversion.Version{}, "etcd `version` that the backup is of (default what the backup says)")
+	d.addFlags(f)
+	d.addEtcdFlags(f)
+	d.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
+	return cmd
+}
+
+func (d *drillCommand) run(cmd *cobra.Command, args []string) error {
+	if d.latest == (len(args) == 1) {
+		return &cli.UsageError{Text: "name one backup, or give --latest", Next: "etcd-manager-ctl list-backups prints the names"}
+	}
+	err := d.prepare()
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	var from source
+	if d.latest {
+		from, err = d.newest(ctx)
+	} else {
+		from, err = parseSource(args[0])
+	}
+	if err != nil {
+		return err
+	}
+	p := newStages(cmd)
+	o := d.drillOptions(cmd, p)
+	o.Version = d.version
+	result, err := d.perform(ctx, from, o)
+	p.end()
+	if err != nil {
+		return explained(err)
+	}
+	return d.out.Print(cmd.OutOrStdout(), result, func(w io.Writer) error { return writeDrilled(w, result) })
+}
+
+func (d *drillCommand) perform(ctx context.Context, from source, o drill.Options) (result drill.Drilled, err error) {
+	if from.file != "" {
+		return d.file(ctx, from, o)
+	}
+	err = d.with(ctx, from.location, func(lib *store.Store) (err error) {
+		result, err = drill.Drill(ctx, lib, from.name, o)
+		return err
+	})
+	return result, err
+}
+
+// file drills a file. There is no place for a record.
+func (d *drillCommand) file(ctx context.Context, from source, o drill.Options) (result drill.Drilled, err error) {
+	s, err := d.fetchSource(ctx, from, o)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	r, err := drill.Trial{
+		File: s.path, Version: o.Version, Finder: o.Finder, TempDir: o.TempDir,
+		Progress: func(stage string) { o.Progress(stage, 0, -1) },
+	}.Run(ctx)
+	result = r.Drilled()
+	result.Name, result.At, result.By, result.Tool = from.file, d.Now().UTC(), o.By, o.Tool
+	return result, err
+}
+
+func writeDrilled(w io.Writer, r drill.Drilled) error {
+	span := func(t drill.Took) string { return time.Duration(t).Round(time.Millisecond).String() }
+	hash := "compared, and the same"
+	if !r.HashCompared {
+		hash = "not compared"
+	}
+	if _, err := fmt.Fprintf(w, "%s can be restored; a restore would take %s\n", cli.Plain(r.Name), span(r.Took)); err != nil {
+		return err
+	}
+	return cli.Rows(w,
+		[]string{"  etcd", r.Version.String()},
+		[]string{"  fetch, restore, start", span(r.Fetch) + ", " + span(r.Restore) + ", " + span(r.Start)},
+		[]string{"  revision", fmt.Sprint(r.Revision)},
+		[]string{"  keys", fmt.Sprint(r.Keys)},
+		[]string{"  hash of all keys", hash},
+		[]string{"  size of the snapshot", render.Bytes(r.Size)},
+		[]string{"  disk and memory of etcd", render.Bytes(r.Disk) + ", " + render.Bytes(r.Memory)},
+	)
+}

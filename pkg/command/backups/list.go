@@ -1,0 +1,193 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+const (
+	// Wide is the output format with a row of facts for each backup.
+	Wide cli.Format = "wide"
+	// JSONLines has one JSON object on each line.
+	JSONLines cli.Format = "jsonl"
+)
+
+// describers is how many descriptions are read at the same time.
+const describers = 16
+
+const listLong = `Print the names of the backups in the store, sorted, one on each line.
+
+With -o wide, json or yaml also their time, age, etcd version, revision, size,
+whether they are encrypted, when they were last verified and drilled with success
+and whether they are damaged. All of it but version and revision comes from the
+listing of the store, which takes one request for each thousand objects (a backup
+is two to six objects). Version and revision are read from the newest --limit
+backups only: two small objects of each, 16 at a time.`
+
+type list struct {
+	Options
+	limit int
+	out   *cli.Output
+}
+
+// NewList returns the command list-backups.
+func NewList(o Options) *cobra.Command {
+	l := &list{Options: o.withDefaults()}
+	cmd := &cobra.Command{
+		Use: "list-backups", Short: "print the names of the backups, and how they are", Long: listLong,
+		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd) },
+	}
+	cmd.Flags().IntVar(&l.limit, "limit", 100, "of how many of the newest backups version and revision are read; 0 for none")
+	l.out = cli.AddOutput(cmd, cli.Table, Wide, cli.JSON, cli.YAML)
+	return cmd
+}
+
+// A listed is what is said of one backup.
+type listed struct {
+	cluster.Backup
+	EtcdVersion etcdversion.Version `json:"etcdVersion,omitzero"`
+	Revision    cluster.Revision    `json:"revision,omitempty"`
+	// Keys is absent where it is not known.
+	Keys   int64  `json:"keys,omitempty"`
+	Signer string `json:"signer,omitempty"`
+	Tool   string `json:"tool,omitempty"`
+	// ContentSize is the snapshot's, in bytes.
+	ContentSize int64 `json:"contentSize,omitempty"`
+	// Problem is why the description could not be read.
+	Problem string `json:"problem,omitempty"`
+}
+
+func (l *list) run(cmd *cobra.Command) error {
+	if l.limit < 0 {
+		return cli.Usagef("--limit is %d, it must not be negative", l.limit)
+	}
+	if l.out.Text() && l.Location != nil {
+		fmt.Fprintf(cmd.OutOrStdout(), "Backup Store: %s\n", l.Location())
+	}
+	ctx := cmd.Context()
+	if l.Timeout != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.Timeout())
+		defer cancel()
+	}
+	return l.with(ctx, "", func(s *store.Store) error {
+		all, err := s.Backups(ctx)
+		if err != nil {
+			return fmt.Errorf("list backups: %w", err)
+		}
+		rows := make([]listed, len(all))
+		for i, b := range all {
+			rows[i].Backup = b
+		}
+		if !l.out.Text() {
+			// They come newest first.
+			describe(ctx, s, rows[:min(len(rows), l.limit)])
+			if ctx.Err() != nil {
+				return fmt.Errorf("read descriptions: %w", ctx.Err())
+			}
+		}
+		slices.SortFunc(rows, func(a, b listed) int { return strings.Compare(a.Name, b.Name) })
+		return l.out.Print(cmd.OutOrStdout(), rows, func(w io.Writer) error { return l.write(w, rows) })
+	})
+}
+
+// describe reads what the backups say of themselves.
+func describe(ctx context.Context, lib backup.Library, rows []listed) {
+	var all sync.WaitGroup
+	next := make(chan *listed)
+	for range min(describers, len(rows)) {
+		all.Go(func() {
+			for r := range next {
+				r.describe(ctx, lib)
+			}
+		})
+	}
+	for i := range rows {
+		next <- &rows[i]
+	}
+	close(next)
+	all.Wait()
+}
+
+// An asker says of what is absent that it does not exist, which saves package
+// backup the question whether it does: most stores of the existing tool have no
+// descriptions.
+type asker struct{ backup.Library }
+
+func (a asker) Get(ctx context.Context, key string) ([]byte, error) {
+	b, err := a.Library.Get(ctx, key)
+	if errors.Is(err, store.ErrAbsent) {
+		err = fmt.Errorf("%w: %w", err, fs.ErrNotExist)
+	}
+	return b, err
+}
+
+func (r *listed) describe(ctx context.Context, lib backup.Library) {
+	d, err := backup.Describe(ctx, asker{lib}, r.Name)
+	if err != nil {
+		r.Problem = err.Error()
+		return
+	}
+	r.EtcdVersion, r.Revision, r.Signer, r.Tool, r.ContentSize = d.EtcdVersion, d.Revision, d.Signer, d.Tool, d.Content.Size
+	r.Keys = max(d.Keys, 0)
+}
+
+func (l *list) write(w io.Writer, rows []listed) error {
+	if l.out.Text() {
+		for _, r := range rows {
+			if _, err := fmt.Fprintln(w, cli.Plain(r.Name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := [][]string{{"NAME", "AGE", "VERSION", "REVISION", "SIZE", "ENCRYPTED", "VERIFIED", "DRILLED", "STATE"}}
+	for _, r := range rows {
+		table = append(table, r.cells(l.Now()))
+	}
+	return cli.Rows(w, table...)
+}
+
+func (r listed) cells(now time.Time) []string {
+	ago := func(at time.Time) string {
+		if at.IsZero() {
+			return "never"
+		}
+		return render.Age(now.Sub(at))
+	}
+	version, revision, encrypted, state := "-", "-", "no", "-"
+	if !r.EtcdVersion.IsZero() {
+		version = r.EtcdVersion.String()
+	}
+	if r.Revision > 0 {
+		revision = fmt.Sprint(r.Revision)
+	}
+	if r.Encrypted {
+		encrypted = "yes"
+	}
+	switch {
+	case r.Damaged:
+		state = "DAMAGED"
+	case r.Problem != "":
+		state = "unreadable"
+	case !r.Verified.IsZero() || !r.Drilled.IsZero():
+		state = "good"
+	}
+	return []string{r.Name, ago(r.At), version, revision, render.Bytes(r.Size), encrypted, ago(r.Verified), ago(r.Drilled), state}
+}

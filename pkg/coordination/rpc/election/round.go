@@ -1,0 +1,151 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+)
+
+func (s *Session) take(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for another round: %w", context.Cause(ctx))
+	}
+}
+
+func (s *Session) leave() { <-s.turn }
+
+// start begins a round of the candidate.
+func (s *Session) start(begin func(*lease.Candidate, time.Time) (*lease.Round, error)) (*lease.Round, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return begin(&s.c, s.o.Now())
+}
+
+func (s *Session) renew(ctx context.Context) error {
+	r, err := s.start((*lease.Candidate).Renew)
+	if err != nil {
+		return err
+	}
+	return s.round(ctx, r)
+}
+
+func (s *Session) probe(ctx context.Context, node cluster.NodeName) error {
+	r, err := s.start(func(c *lease.Candidate, now time.Time) (*lease.Round, error) { return c.Probe(now, node) })
+	if err != nil {
+		return err
+	}
+	return s.round(ctx, r)
+}
+
+// A response is what came back from one elector.
+type response struct {
+	node  cluster.NodeName
+	reply lease.Reply
+	err   error
+}
+
+// round asks everybody and returns as soon as the round is won or lost. Where
+// another holds the lease, those who write are waited for no longer than others:
+// they are not what is missing.
+func (s *Session) round(ctx context.Context, r *lease.Round) error {
+	nodes := r.Nodes()
+	answers := s.ask(ctx, r.Request, nodes, r.Timeout())
+	patience := time.NewTimer(lease.CallTimeout)
+	defer patience.Stop()
+	lost, late := &LostError{}, false
+	for answered := 0; answered < len(nodes); {
+		select {
+		case a := <-answers:
+			answered++
+			if s.note(r, a, lost) {
+				return nil
+			}
+			if r.Lost() || late && lost.Holder != "" {
+				return lost
+			}
+		case <-patience.C:
+			// A plain renewal ends by the deadlines of its calls.
+			if late = r.Timeout() > lease.CallTimeout; late && lost.Holder != "" {
+				return lost
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	// Every answer has been noted, so the round was won or lost. It can only
+	// come here when it was won for a term that has been dropped meanwhile.
+	return errors.New("the lease was given back")
+}
+
+// note takes in one response, and reports whether the round is won.
+func (s *Session) note(r *lease.Round, a response, lost *LostError) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.err != nil {
+		r.Fail(a.node)
+		lost.Answers = append(lost.Answers, Answer{a.node, a.err.Error()})
+		return false
+	}
+	s.c.Note(r, a.node, a.reply)
+	if !a.reply.Granted {
+		lost.Answers = append(lost.Answers, Answer{a.node, a.reply.Reason})
+		if a.reply.Remaining > lost.Remaining {
+			lost.Holder, lost.Remaining = a.reply.Holder, a.reply.Remaining
+		}
+	}
+	return s.c.Finish(r)
+}
+
+// ask calls each node in its own goroutine. The calls do not end with ctx: a
+// round that is won early leaves the others the time to hear of it. They end
+// by their deadline, and nobody has to read the channel.
+func (s *Session) ask(ctx context.Context, req lease.Request, nodes []cluster.NodeName, within time.Duration) <-chan response {
+	answers := make(chan response, len(nodes))
+	for _, node := range nodes {
+		if !s.begin(node) {
+			answers <- response{node: node, err: fmt.Errorf("%d earlier requests are not answered yet", maxUnanswered)}
+			continue
+		}
+		s.calls.Go(func() {
+			defer s.end(node)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+			defer cancel()
+			reply, err := s.o.Voters.Lease(ctx, node, req)
+			if err == nil {
+				s.Learn(reply.Electors, reply.Term) // also what comes when the round is over
+			}
+			answers <- response{node, reply, err}
+		})
+	}
+	return answers
+}
+
+func (s *Session) giveBack(ctx context.Context, req lease.Request, nodes []cluster.NodeName) <-chan response {
+	req.Release = true
+	return s.ask(ctx, req, nodes, lease.CallTimeout)
+}
+
+func (s *Session) begin(node cluster.NodeName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unanswered[node] >= maxUnanswered {
+		return false
+	}
+	s.unanswered[node]++
+	return true
+}
+
+func (s *Session) end(node cluster.NodeName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unanswered[node]--; s.unanswered[node] == 0 {
+		delete(s.unanswered, node)
+	}
+}

@@ -1,0 +1,67 @@
+package rpc
+
+import (
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+)
+
+// A HelloRequest asks a daemon who it is.
+type HelloRequest struct{}
+
+// A HelloResponse says who a daemon is.
+type HelloResponse struct {
+	Name    cluster.NodeName `json:"name"`
+	Cluster string           `json:"cluster"`
+}
+
+// An ObserveRequest asks a daemon for its part of an observation.
+type ObserveRequest struct {
+	// Cluster is the cluster that the caller means. A daemon of another one
+	// refuses.
+	Cluster string `json:"cluster"`
+}
+
+// An ObserveResponse is what a daemon knows about its own machine.
+type ObserveResponse struct {
+	Node cluster.Node `json:"node"`
+	// Report is what the node's etcd says, nil where none answers.
+	Report *cluster.Report `json:"report,omitempty"`
+	// Now is the node's clock when it answered.
+	Now time.Time `json:"now"`
+}
+
+// An ExecuteRequest asks a daemon to carry out one operation on its machine.
+type ExecuteRequest struct {
+	Cluster string `json:"cluster"`
+	// Argv is the operation as plan.Argv writes it.
+	Argv []string `json:"argv"`
+	// Term is the term of the coordinator's lease. Holder is the coordinator, or
+	// the person who has the lease: the caller.
+	Term   cluster.Term     `json:"term"`
+	Holder cluster.NodeName `json:"holder,omitempty"`
+	// Electors is the finished record of the coordinator's lease. A node that
+	// joins begins with it, see lease.Durable.Join.
+	Electors cluster.Electors `json:"electors,omitzero"`
+}
+
+// An ExecuteResponse says that an operation is done.
+type ExecuteResponse struct {
+	// Result is what the operation made, such as the name of a backup; empty for
+	// most.
+	Result string `json:"result,omitempty"`
+}
+
+// A StandingRequest asks an elector to whom it has given its vote.
+type StandingRequest struct {
+	Cluster string `json:"cluster"`
+}
+
+// An Execution is an [ExecuteRequest] whose arguments have been read.
+type Execution struct {
+	Operation plan.Operation
+	Term      cluster.Term
+	Holder    cluster.NodeName
+	Electors  cluster.Electors
+}

@@ -1,0 +1,311 @@
+package fleet
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
+	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// ConnectOptions say how a person reaches a cluster.
+type ConnectOptions struct {
+	// Cluster is the name of the cluster.
+	Cluster string
+	// BackupStore is the control store, empty for none.
+	BackupStore string
+	// Nodes are daemons to ask, host:port or name=host:port, besides those that
+	// have a record in the store.
+	Nodes []string
+	// PKIDir has the CAs, from which a certificate is issued for the one command.
+	// Without it, Cert, Key and CACert are the files of one.
+	PKIDir            string
+	Cert, Key, CACert string
+	// EtcdCert, EtcdKey and EtcdCACert are the files of a certificate to call etcd
+	// with, where Cert is one for the daemons. Empty means that only daemons are
+	// asked.
+	EtcdCert, EtcdKey, EtcdCACert string
+	// Insecure and EtcdInsecure turn TLS off.
+	Insecure, EtcdInsecure bool
+}
+
+// A Client is a cluster as one person's command sees it.
+type Client struct {
+	o     ConnectOptions
+	fleet *Fleet
+	pool  *rpc.Pool
+	store *store.Store
+	view  *StoreView
+	seeds []observe.Peer
+	prev  cluster.Observation
+	// role is what the person's certificate permits.
+	role certs.Role
+	// base is the command's context without its end, for giving back what the
+	// command holds.
+	base context.Context
+}
+
+// certLifetime is how long a command's own certificate lives.
+const certLifetime = 24 * time.Hour
+
+// Connect prepares to reach a cluster. It fails where the options contradict
+// themselves or a certificate is missing; that nobody answers shows in the
+// first look.
+func Connect(ctx context.Context, o ConnectOptions) (*Client, error) {
+	c := &Client{o: o, role: certs.Operator, base: context.WithoutCancel(ctx)}
+	name := operatorName(os.Getenv)
+	identity, etcd, err := c.credentials(&name)
+	if err != nil {
+		return nil, err
+	}
+	c.pool = rpc.NewPool(rpc.PoolOptions{Self: name, Role: rpc.RoleOperator, ClientTLS: identity, NameOf: certs.ServerNode})
+	if o.BackupStore != "" {
+		if c.store, err = store.Open(ctx, o.BackupStore); err != nil {
+			return nil, errors.Join(err, c.pool.Close())
+		}
+	}
+	c.view = NewStoreView(c.store, 200*time.Millisecond, time.Now)
+	fo := Options{
+		Cluster: o.Cluster, Name: name, Boot: NewToken(), Pool: c.pool, View: c.view,
+		EtcdTLS: etcd, Peers: c.peers, Now: time.Now,
+	}
+	if c.store != nil {
+		fo.Records = c.store
+	}
+	c.fleet = New(fo)
+	if err := c.findSeeds(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// operatorName is under what name a person holds the lease who has no
+// certificate of their own: user, machine and process.
+func operatorName(env func(string) string) cluster.NodeName {
+	host, _ := os.Hostname()
+	user := env("SUDO_USER")
+	if user == "" {
+		user = env("USER")
+	}
+	if user != "" {
+		user += "-"
+	}
+	name := fmt.Sprintf("%s%s-%d", user, host, os.Getpid())
+	clean := strings.Map(func(r rune) rune {
+		if cluster.NodeName(r).Validate() != nil {
+			return '-'
+		}
+		return r
+	}, name)
+	return cluster.NodeName(certs.PersonPrefix + clean[max(0, len(clean)-90):])
+}
+
+// credentials returns how to call daemons and etcd. With certificate files,
+// name becomes the one in the certificate.
+func (c *Client) credentials(name *cluster.NodeName) (daemons func(cluster.NodeName) *tls.Config, etcd func() *tls.Config, err error) {
+	var renewer certs.Renewer
+	issue := func(ca string, r certs.Request) (*certs.Identity, error) {
+		r.Lifetime = certLifetime
+		return renewer.Add(certs.Source{Name: ca, Dir: c.o.PKIDir, CA: ca, Pair: certs.Pair{Request: r}}, time.Now())
+	}
+	switch {
+	case c.o.Insecure:
+	case c.o.Cert != "":
+		var owner certs.Owner
+		if daemons, owner, err = fileCredentials(c.o); err != nil {
+			return nil, nil, err
+		}
+		*name, c.role = owner.Name, owner.Role
+	case c.o.PKIDir != "":
+		// Whoever has the CA's key issues an operator's certificate for the one command.
+		request, err := certs.Person(strings.TrimPrefix(string(*name), certs.PersonPrefix), certs.Operator)
+		if err != nil {
+			return nil, nil, err
+		}
+		id, err := issue(certs.ManagerCA, request)
+		if err != nil {
+			return nil, nil, err
+		}
+		daemons = func(n cluster.NodeName) *tls.Config {
+			if n == "" {
+				return id.AnyNodeTLS()
+			}
+			return id.ClientTLS(certs.ManagerServerName(n))
+		}
+	default:
+		return nil, nil, errors.New("no certificate to show: give --pki-dir, or --cert, --key and --cacert, or --insecure")
+	}
+	if c.o.EtcdCert != "" && !c.o.EtcdInsecure {
+		conf, err := certs.ClientTLSFromFiles(c.o.EtcdCACert, c.o.EtcdCert, c.o.EtcdKey)
+		if err != nil {
+			return nil, nil, err
+		}
+		return daemons, func() *tls.Config { return conf.Clone() }, nil
+	}
+	if c.o.EtcdInsecure || c.o.PKIDir == "" {
+		return daemons, nil, nil
+	}
+	id, err := issue(certs.ClientsCA, certs.EtcdClient(certs.EtcdClientName(*name)))
+	if err != nil {
+		return nil, nil, err
+	}
+	return daemons, func() *tls.Config { return id.ClientTLS("") }, nil
+}
+
+// fileCredentials uses a certificate that somebody else has issued.
+func fileCredentials(o ConnectOptions) (func(cluster.NodeName) *tls.Config, certs.Owner, error) {
+	pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
+	if err != nil {
+		return nil, certs.Owner{}, fmt.Errorf("load --cert and --key: %w", err)
+	}
+	bundle, err := os.ReadFile(o.CACert)
+	if err != nil {
+		return nil, certs.Owner{}, fmt.Errorf("load --cacert: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(bundle) {
+		return nil, certs.Owner{}, fmt.Errorf("--cacert %s has no certificate", o.CACert)
+	}
+	owner, err := certs.OwnerOf(pair.Leaf)
+	if err != nil {
+		return nil, certs.Owner{}, fmt.Errorf("--cert %s: %w", o.Cert, err)
+	}
+	if err := valid(pair.Leaf, time.Now()); err != nil {
+		return nil, certs.Owner{}, fmt.Errorf("--cert %s: %w", o.Cert, err)
+	}
+	return func(n cluster.NodeName) *tls.Config {
+		conf := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: pool, ServerName: certs.ManagerServerName(n)}
+		if n == "" {
+			// Whose address it is, is not known before its certificate says so.
+			conf.ServerName, conf.InsecureSkipVerify = "", true
+			conf.VerifyConnection = func(s tls.ConnectionState) error { return verifyAnyNode(s, pool) }
+		}
+		return conf
+	}, owner, nil
+}
+
+// verifyAnyNode accepts the daemon of every node, and nothing else.
+func verifyAnyNode(s tls.ConnectionState, pool *x509.CertPool) error {
+	node, err := certs.ServerNode(s)
+	if err != nil {
+		return err
+	}
+	o := x509.VerifyOptions{Roots: pool, DNSName: certs.ManagerServerName(node), Intermediates: x509.NewCertPool()}
+	for _, c := range s.PeerCertificates[1:] {
+		o.Intermediates.AddCert(c)
+	}
+	_, err = s.PeerCertificates[0].Verify(o)
+	return err
+}
+
+// findSeeds learns the names of the nodes that are given by address only. One
+// that does not answer is left out: the others may be enough.
+func (c *Client) findSeeds(ctx context.Context) error {
+	var denied error
+	for _, s := range c.o.Nodes {
+		name, address, named := strings.Cut(s, "=")
+		if !named {
+			name, address = "", s
+		}
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return fmt.Errorf("--nodes: %q is not of the form host:port or name=host:port", s)
+		}
+		if !named {
+			r, err := c.pool.Hello(ctx, address)
+			if err != nil {
+				if handshake(err.Error()) {
+					denied = notAccepted(err.Error())
+				}
+				continue
+			}
+			name = string(r.Name)
+		}
+		c.seeds = append(c.seeds, observe.Peer{Name: cluster.NodeName(name), Address: address})
+	}
+	if len(c.seeds) == 0 && denied != nil && c.store == nil {
+		return denied
+	}
+	if len(c.o.Nodes) > 0 && len(c.seeds) == 0 && c.store == nil {
+		return fmt.Errorf("none of %s answers", strings.Join(c.o.Nodes, ", "))
+	}
+	return nil
+}
+
+// peers are the seeds and the nodes with a record in the store.
+func (c *Client) peers() []observe.Peer {
+	list := append([]observe.Peer(nil), c.seeds...)
+	for _, r := range c.view.Records() {
+		known := false
+		for _, p := range list {
+			known = known || p.Name == r.Name
+		}
+		if !known {
+			list = append(list, observe.Peer{Name: r.Name, Address: r.Address})
+		}
+	}
+	return list
+}
+
+// Close gives the lease back, if the client has it, and ends all connections.
+func (c *Client) Close() error {
+	ctx, cancel := context.WithTimeout(c.base, time.Second)
+	defer cancel()
+	c.fleet.Lease().Release(ctx)
+	c.fleet.Lease().Close()
+	c.view.Close()
+	err := c.pool.Close()
+	if c.store != nil {
+		err = errors.Join(err, c.store.Close(ctx))
+	}
+	return err
+}
+
+// Observe looks once, and returns the wish that the store tells of, with the
+// policy that the coordinator works by.
+func (c *Client) Observe(ctx context.Context) (cluster.Spec, cluster.Observation, error) {
+	// Who to ask is in the store: its answer has to be there first.
+	if a := c.view.Answer(ctx); a.Err != nil && len(c.seeds) == 0 {
+		return cluster.Spec{}, cluster.Observation{}, a.Err
+	}
+	if c.prev.At.IsZero() {
+		c.prev = c.published(ctx).Observation
+	}
+	obs := c.fleet.Look(ctx, c.prev)
+	c.prev = obs
+	spec := cluster.Spec{Policy: c.published(ctx).Spec.Policy.WithDefaults()}
+	if f := c.view.Spec(); f != nil {
+		spec.MemberCount, spec.EtcdVersion = f.MemberCount, f.EtcdVersion
+	}
+	return spec, obs, ctx.Err()
+}
+
+// A published status, as far as it is of use here.
+type published struct {
+	Term        cluster.Term        `json:"term"`
+	Spec        cluster.Spec        `json:"spec"`
+	Observation cluster.Observation `json:"observation"`
+}
+
+func (c *Client) published(ctx context.Context) published {
+	var p published
+	if c.store == nil {
+		return p
+	}
+	b, err := c.store.Status(ctx)
+	if err != nil || json.Unmarshal(b, &p) != nil {
+		return published{}
+	}
+	p.Observation = Remembered(p.Observation, p.Term, time.Now())
+	return p
+}

@@ -1,0 +1,240 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc/election"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/node/apply"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+var (
+	liftB = &plan.QuarantineLift{Node: "b"}
+	stopC = &plan.MemberStop{Node: "c", ExpectToken: "t1", ExpectMemberID: 3}
+)
+
+// quarantined is a town in which something is to be done: b is closed.
+func quarantined(t *testing.T) *town {
+	t.Helper()
+	w := newTown(t, nil)
+	w.change("b", func(d *daemon) { d.node.Assigned.Quarantined = true })
+	return w
+}
+
+func TestACommandActsUnderALeaseOfItsOwn(t *testing.T) {
+	w := quarantined(t)
+	c := w.connect()
+	must(t, c.Do(within(t, time.Minute), liftB))
+	if got := w.ran(); got != "b: quarantine lift" {
+		t.Errorf("it ran %s", got)
+	}
+	if g := w.holder(); !g.Released {
+		t.Errorf("the lease is still there: %+v", g)
+	}
+	must(t, c.Do(within(t, time.Minute), liftB))
+	if got := w.ran(); got != "b: quarantine lift" {
+		t.Errorf("what was done already was done again: %s", got)
+	}
+}
+
+func TestWhatIsUnsafeIsRefusedAtOnce(t *testing.T) {
+	w := newTown(t, nil)
+	c := w.connect()
+	began := time.Now()
+	var stale *plan.StaleError
+	if err := c.Do(within(t, 10*time.Second), &plan.MemberStop{Node: "c", ExpectToken: "t0"}); !errors.As(err, &stale) {
+		t.Errorf("error %v", err)
+	}
+	var unsafe *plan.UnsafeError
+	if err := c.Do(within(t, 10*time.Second), &plan.DataSetAside{Node: "c", Token: "t1", ExpectMemberID: 3}); !errors.As(err, &unsafe) {
+		t.Errorf("error %v", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if w.ran() != "" || w.holder().Term != 0 {
+		t.Errorf("it ran %q under the lease %+v", w.ran(), w.holder())
+	}
+}
+
+// Other data under the name than expected is not what was deleted before; no data
+// under it is.
+func TestOtherDataOfTheNameIsStale(t *testing.T) {
+	w := newTown(t, nil)
+	at := time.Now().Add(-30 * 24 * time.Hour)
+	w.change("b", func(d *daemon) { d.node.SetAside = []cluster.SetAside{{Name: "old", At: at}} })
+	c := w.connect()
+	var stale *plan.StaleError
+	other := &plan.DataDiscard{Node: "b", Name: "old", ExpectAt: plan.MomentOf(at.Add(-time.Hour))}
+	if err := c.Do(within(t, 10*time.Second), other); !errors.As(err, &stale) || stale.Got != string(plan.MomentOf(at)) {
+		t.Errorf("error %v", err)
+	}
+	must(t, c.Do(within(t, 10*time.Second), &plan.DataDiscard{Node: "b", Name: "gone", ExpectAt: plan.MomentOf(at)}))
+	if w.ran() != "" {
+		t.Errorf("it ran %q", w.ran())
+	}
+}
+
+func TestQuorumIsWaitedFor(t *testing.T) {
+	w := newTown(t, nil)
+	w.change("b", func(d *daemon) { d.report = nil })
+	c := w.connect()
+	err := c.Do(within(t, time.Second), stopC)
+	var unsafe *plan.UnsafeError
+	if !errors.As(err, &unsafe) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "gave up waiting") {
+		t.Errorf("error %v", err)
+	}
+	back := time.AfterFunc(300*time.Millisecond, func() {
+		w.change("b", func(d *daemon) {
+			d.report = &cluster.Report{ID: 2, Leader: 1, RaftTerm: 3}
+		})
+	})
+	defer back.Stop()
+	must(t, c.Do(within(t, time.Minute), stopC))
+	if got := w.ran(); got != "c: member stop" {
+		t.Errorf("it ran %s", got)
+	}
+}
+
+func TestACoordinatorIsNotPushedAside(t *testing.T) {
+	w := quarantined(t)
+	coordinator := w.coordinate()
+	defer coordinator()
+	began := time.Now()
+	err := w.connect().Do(within(t, 20*time.Second), liftB)
+	var refused *LeaseError
+	var held *lease.HeldError
+	if !errors.As(err, &refused) || !errors.As(err, &held) || held.Holder != "a" {
+		t.Fatalf("error %v", err)
+	}
+	if refused.Kind() != "refused" || !strings.Contains(refused.Hint(), "pause") || !strings.Contains(err.Error(), "a coordinates") {
+		t.Errorf("kind %s, hint %q, error %v", refused.Kind(), refused.Hint(), err)
+	}
+	if took := time.Since(began); took > 5*time.Second || w.ran() != "" {
+		t.Errorf("it took %s and ran %q", took, w.ran())
+	}
+}
+
+// coordinate has a hold the lease until the returned function is called.
+func (w *town) coordinate() func() {
+	w.t.Helper()
+	l := NewLease(election.New(election.Options{Cluster: "main", Self: "a", Boot: "boot", Voters: direct{w}}), time.Now, nil, nil)
+	must(w.t, l.Acquire(w.t.Context(), record()))
+	return func() {
+		l.Release(w.t.Context())
+		l.Close()
+	}
+}
+
+type direct struct{ *town }
+
+func (d direct) Lease(ctx context.Context, node cluster.NodeName, req lease.Request) (lease.Reply, error) {
+	return d.nodes[node].voter.Lease(ctx, req)
+}
+
+func TestACoordinatorThatIsAskedToPauseIsWaitedFor(t *testing.T) {
+	w := quarantined(t)
+	dir := t.TempDir()
+	s, err := store.Open(t.Context(), dir)
+	must(t, err)
+	_, err = s.PutRequest(t.Context(), cluster.Request{Kind: cluster.RequestPause, At: time.Now(), By: "eve", Reason: "repair"})
+	must(t, err)
+	release := w.coordinate()
+	yields := time.AfterFunc(500*time.Millisecond, release) // it sees the request, and gives the lease back
+	defer yields.Stop()
+	c := w.connect(func(o *ConnectOptions) { o.BackupStore = dir })
+	must(t, c.Do(within(t, time.Minute), liftB))
+	if got := w.ran(); got != "b: quarantine lift" {
+		t.Errorf("it ran %s", got)
+	}
+}
+
+func TestWhatIsDoneByHandIsInTheHistory(t *testing.T) {
+	w := quarantined(t)
+	dir := t.TempDir()
+	s, err := store.Open(t.Context(), dir)
+	must(t, err)
+	c := w.connect(func(o *ConnectOptions) { o.BackupStore = dir })
+	must(t, c.Do(within(t, time.Minute), liftB))
+	must(t, c.Do(within(t, time.Minute), liftB)) // done already
+	list, err := s.History(t.Context())
+	must(t, err)
+	if len(list) != 1 || list[0].Line != plan.Line(liftB) || list[0].Why != "by hand" || !strings.HasPrefix(string(list[0].By), "operator-") || list[0].At.IsZero() {
+		t.Errorf("the history is %+v", list)
+	}
+}
+
+func TestANodesRefusalIsTheAnswer(t *testing.T) {
+	w := quarantined(t)
+	w.change("b", func(d *daemon) { d.fail = &rpc.Error{Kind: rpc.Refused, Text: "no assignment", Hint: "look again"} })
+	err := w.connect().Do(within(t, 10*time.Second), liftB)
+	if rpc.KindOf(err) != rpc.Refused || rpc.HintOf(err) != "look again" || !strings.Contains(err.Error(), "no assignment") {
+		t.Errorf("error %v", err)
+	}
+	if !w.holder().Released {
+		t.Error("the lease is kept after a failure")
+	}
+}
+
+func TestAnEffectThatDoesNotShowIsSaid(t *testing.T) {
+	w := quarantined(t)
+	w.change("b", func(d *daemon) { d.deaf = true })
+	err := w.connect().Do(within(t, 2*time.Second), liftB)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	wantError(t, err, "quarantine lift was carried out, and its effect does not show")
+}
+
+func TestABackupIsDoneWhenItsOrderReturns(t *testing.T) {
+	w := newTown(t, nil)
+	must(t, w.connect().Do(within(t, time.Minute), &plan.BackupTake{Node: "b", Reason: "request"}))
+	if got := w.ran(); got != "b: backup take" {
+		t.Errorf("it ran %s", got)
+	}
+}
+
+func TestWhatIsWaitedFor(t *testing.T) {
+	lost := &election.LostError{}
+	held := &lease.HeldError{Holder: "a", Err: &election.LostError{Holder: "a"}}
+	paused := cluster.Observation{Store: cluster.Store{Requests: []cluster.Request{{Kind: cluster.RequestPause}}}}
+	promote := &plan.Promote{Name: "d", ExpectVoters: 3}
+	for _, tc := range []struct {
+		name   string
+		err    error
+		op     plan.Operation
+		obs    cluster.Observation
+		waited time.Duration
+		want   bool
+	}{
+		{"a learner that catches up", etcdclient.ErrNotReady, promote, paused, time.Hour, true},
+		{"members that connect", etcdclient.ErrUnhealthy, promote, paused, time.Hour, true},
+		{"quorum", &plan.UnsafeError{Invariant: "quorum"}, stopC, paused, time.Hour, true},
+		{"no backup", &plan.UnsafeError{Invariant: "backup"}, stopC, paused, 0, false},
+		{"a learner's name", &plan.StaleError{}, promote, paused, nameTime - 1, true},
+		{"a learner's name, too long", &plan.StaleError{}, promote, paused, nameTime, false},
+		{"any other stale belief", &plan.StaleError{}, stopC, paused, 0, false},
+		{"a coordinator", &LeaseError{held}, stopC, cluster.Observation{}, 0, false},
+		{"a coordinator that was asked to pause", &LeaseError{held}, stopC, paused, yieldTime - 1, true},
+		{"a coordinator that does not pause", &LeaseError{held}, stopC, paused, yieldTime, false},
+		{"electors between two holders", &LeaseError{lost}, stopC, cluster.Observation{}, yieldTime - 1, true},
+		{"electors, too long", &LeaseError{lost}, stopC, cluster.Observation{}, yieldTime, false},
+		{"a precondition", apply.ErrPrecondition, stopC, paused, 0, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := clears(fmt.Errorf("outer: %w", tc.err), tc.op, tc.obs, tc.waited); got != tc.want {
+				t.Errorf("waited for: %t", got)
+			}
+		})
+	}
+}

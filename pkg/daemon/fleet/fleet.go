@@ -1,0 +1,290 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc/election"
+	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/node/apply"
+)
+
+// Self is what a fleet reaches without the network: the node that it runs on.
+// A person's command has none.
+type Self interface {
+	Observe(ctx context.Context) observe.Answer
+	Execute(ctx context.Context, e rpc.Execution) error
+	Lease(ctx context.Context, req lease.Request) (lease.Reply, error)
+}
+
+// Options describe a fleet.
+type Options struct {
+	Cluster string
+	// Name is the node that looks and acts; for a person a name of their own.
+	Name cluster.NodeName
+	Boot cluster.Token
+	// Self is nil for a person.
+	Self Self
+	Pool *rpc.Pool
+	View *StoreView
+	// Records is the part of the store that operations write.
+	Records apply.Records
+	// EtcdTLS returns the configuration of a client of etcd, nil for plain text.
+	EtcdTLS func() *tls.Config
+	// Peers returns the nodes that are known to exist.
+	Peers func() []observe.Peer
+	Now   func() time.Time
+	// Fit and Progress are those of [NewLease]; nil for always.
+	Fit, Progress func() error
+}
+
+// A Fleet looks and acts.
+type Fleet struct {
+	o     Options
+	lease *Lease
+	since time.Time
+
+	// storeRead says that the store has been read since the start. It is for whoever
+	// looks.
+	storeRead bool
+	// looking says that a look at the own machine is under way.
+	looking atomic.Bool
+
+	mu        sync.Mutex
+	addresses map[cluster.NodeName]string
+}
+
+// New returns a fleet. It connects to nothing yet.
+func New(o Options) *Fleet {
+	f := &Fleet{o: o, since: o.Now(), addresses: map[cluster.NodeName]string{}}
+	f.lease = NewLease(election.New(election.Options{
+		Cluster: o.Cluster, Self: o.Name, Boot: o.Boot, Voters: voters{f}, Now: o.Now,
+	}), o.Now, o.Fit, o.Progress)
+	return f
+}
+
+// Lease returns the fleet's right to act.
+func (f *Fleet) Lease() *Lease { return f.lease }
+
+// Look observes once.
+func (f *Fleet) Look(ctx context.Context, prev cluster.Observation) cluster.Observation {
+	obs := observe.Collect(ctx, observe.Sources{
+		Cluster: f.o.Cluster, Observer: f.o.Name, Since: f.since, Now: f.o.Now, Nonce: NewToken,
+		Peers: f.o.Peers, Ask: f.ask, Store: f.o.View.Answer, Probe: f.probe,
+	}, prev)
+	return f.took(obs)
+}
+
+// took takes in a look.
+func (f *Fleet) took(obs cluster.Observation) cluster.Observation {
+	f.learn(obs)
+	f.storeRead = f.storeRead || obs.Store.Reachable
+	if !f.storeRead {
+		obs.Store.Requests = paused(obs.Nodes)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range obs.Nodes {
+		f.addresses[n.Name] = n.Address
+	}
+	return obs
+}
+
+// paused returns the pause that nodes remember, of those the last one: it holds
+// until the store can be read.
+func paused(nodes []cluster.Node) []cluster.Request {
+	var last *cluster.Request
+	for _, n := range nodes {
+		if n.Reachable && n.Pause != nil && (last == nil || n.Pause.At.After(last.At)) {
+			last = n.Pause
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return []cluster.Request{*last}
+}
+
+// learn takes in the terms that nodes have seen: one that was cut off may have
+// seen a higher one than any elector. The lowest goes first, so that one out of
+// reach of the others is not taken for the beginning.
+func (f *Fleet) learn(obs cluster.Observation) {
+	var terms []cluster.Term
+	for _, n := range obs.Nodes {
+		if n.Lease.Term > 0 {
+			terms = append(terms, n.Lease.Term)
+		}
+	}
+	slices.Sort(terms)
+	for _, t := range terms {
+		f.lease.session.Learn(cluster.Electors{}, t)
+	}
+}
+
+func (f *Fleet) ask(ctx context.Context, p observe.Peer) (observe.Answer, error) {
+	if f.o.Self != nil && p.Name == f.o.Name {
+		return f.askSelf(ctx)
+	}
+	r, err := f.o.Pool.Observe(ctx, rpc.Node{Name: p.Name, Address: p.Address}, rpc.ObserveRequest{Cluster: f.o.Cluster})
+	if err != nil {
+		return observe.Answer{}, err
+	}
+	return observe.Answer{Node: r.Node, Report: r.Report, Now: r.Now}, nil
+}
+
+// askSelf looks at the own machine, and gives up when ctx ends: a disk that
+// hangs makes this node silent, as it would to others, and stops no look.
+func (f *Fleet) askSelf(ctx context.Context) (observe.Answer, error) {
+	if !f.looking.CompareAndSwap(false, true) {
+		return observe.Answer{}, errors.New("the last look at this machine has not ended; its disk may hang")
+	}
+	answers := make(chan observe.Answer, 1)
+	go func() {
+		defer f.looking.Store(false)
+		answers <- f.o.Self.Observe(ctx)
+	}()
+	select {
+	case a := <-answers:
+		return a, nil
+	case <-ctx.Done():
+		return observe.Answer{}, fmt.Errorf("look at this machine: %w", context.Cause(ctx))
+	}
+}
+
+// probe asks a member whose daemon is silent. The connection is made for the
+// one question: it is needed rarely.
+func (f *Fleet) probe(ctx context.Context, clientURLs []string) (cluster.Report, error) {
+	// Of one URL: a read that another member answers says nothing about this one.
+	c, err := f.etcd(clientURLs[:1])
+	if err != nil {
+		return cluster.Report{}, err
+	}
+	defer func() { _ = c.Close() }()
+	return c.Report(ctx)
+}
+
+func (f *Fleet) etcd(clientURLs []string) (*etcdclient.Client, error) {
+	o := etcdclient.Options{Endpoints: clientURLs}
+	if f.o.EtcdTLS != nil {
+		o.TLS = f.o.EtcdTLS()
+	}
+	return etcdclient.Open(o)
+}
+
+// address returns where a node listens, from the last look.
+func (f *Fleet) address(name cluster.NodeName) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a := f.addresses[name]; a != "" {
+		return a, nil
+	}
+	for _, p := range f.o.Peers() { // there has been no look yet
+		if p.Name == name && p.Address != "" {
+			return p.Address, nil
+		}
+	}
+	return "", fmt.Errorf("no address of node %s is known", name)
+}
+
+// Coordinator returns what carries operations out under the fleet's lease.
+func (f *Fleet) Coordinator() *apply.Coordinator {
+	return &apply.Coordinator{
+		Self: f.o.Name, Fence: f.lease, Execute: f.execute, Records: f.o.Records, Now: f.o.Now,
+		Etcd: func(urls []string) (apply.Etcd, error) { return f.etcd(urls) },
+	}
+}
+
+// execute has op's node carry it out, in the name of the term.
+func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Term) error {
+	node, _ := plan.Target(op)
+	electors := f.lease.Electors()
+	if f.o.Self != nil && node == f.o.Name {
+		return f.executeHere(ctx, rpc.Execution{Operation: op, Term: term, Holder: f.o.Name, Electors: electors})
+	}
+	address, err := f.address(node)
+	if err != nil {
+		return err
+	}
+	_, err = f.o.Pool.Execute(ctx, rpc.Node{Name: node, Address: address}, rpc.ExecuteRequest{
+		Cluster: f.o.Cluster, Argv: plan.Argv(op), Term: term, Holder: f.o.Name, Electors: electors,
+	})
+	if rpc.KindOf(err) == rpc.Invalid {
+		// Both sides know the same orders unless their versions differ.
+		return &rpc.Error{
+			Kind: rpc.Invalid, Text: fmt.Sprintf("order not understood by node %s, which may run another version of etcd-manager: %v", node, err),
+			Hint: "upgrade the older nodes; the order is tried again",
+		}
+	}
+	return err
+}
+
+// executeHere has the own node carry an order out, and gives up when ctx ends, as
+// with any other node: a disk that hangs must not hold up the loop.
+func (f *Fleet) executeHere(ctx context.Context, e rpc.Execution) error {
+	done := make(chan error, 1)
+	go func() { done <- f.o.Self.Execute(ctx, e) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("order this node: %w", context.Cause(ctx))
+	}
+}
+
+// voters reaches the electors.
+type voters struct{ f *Fleet }
+
+// Lease asks one elector.
+func (v voters) Lease(ctx context.Context, node cluster.NodeName, req lease.Request) (lease.Reply, error) {
+	if v.f.o.Self != nil && node == v.f.o.Name {
+		return v.f.o.Self.Lease(ctx, req)
+	}
+	address, err := v.f.address(node)
+	if err != nil {
+		return lease.Reply{}, err
+	}
+	return v.f.o.Pool.Lease(ctx, rpc.Node{Name: node, Address: address}, req)
+}
+
+// NewToken returns a fresh random token: 16 random bytes in 22 characters, the
+// form of the existing tool's cluster tokens.
+func NewToken() cluster.Token {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+	return cluster.Token(base64.RawURLEncoding.EncodeToString(b[:]))
+}
+
+// Remembered keeps of an earlier coordinator's observation what stays true: for
+// how long members had been unhealthy or learners when it looked last, and where
+// they serve. It counts from now on, because the clocks of two coordinators may
+// differ, and because nobody looked in between: machines that were all off for
+// a night were not unhealthy for a night. What nodes said to another is not what
+// they said to us, and a look without the lease (term zero) proves nothing.
+func Remembered(obs cluster.Observation, term cluster.Term, now time.Time) cluster.Observation {
+	kept := cluster.Observation{Token: obs.Token}
+	shift := func(t time.Time) time.Time {
+		if term == 0 || t.IsZero() {
+			return time.Time{}
+		}
+		return now.Add(-max(0, obs.At.Sub(t)))
+	}
+	for _, m := range obs.Members {
+		kept.Members = append(kept.Members, cluster.Member{
+			ID: m.ID, Name: m.Name, ClientURLs: m.ClientURLs, UnhealthySince: shift(m.UnhealthySince), LearnerSince: shift(m.LearnerSince),
+		})
+	}
+	return kept
+}

@@ -1,0 +1,97 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+)
+
+// yield gives the lease back: another daemon gets on where this one would not.
+func (l *Loop) yield(ctx context.Context, held bool, why error) time.Duration {
+	if held {
+		l.o.Log.Error("this daemon gives the lease back", "error", why)
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		l.o.Lease.Release(ctx)
+	}
+	l.standby()
+	return pauseStandby
+}
+
+// early asks for the lease before anything has been looked at. The look that
+// follows tells whether the lease is of use. It is over where another has it.
+func (l *Loop) early(ctx context.Context) (pause time.Duration, over bool) {
+	electors := l.o.Early()
+	if len(electors.Names) == 0 {
+		return 0, false
+	}
+	err := l.o.Lease.Acquire(ctx, electors)
+	var held *lease.HeldError
+	if errors.As(err, &held) {
+		l.standby()
+		return max(pauseStandby, min(held.Remaining, pauseIdle)), true
+	}
+	if err == nil {
+		l.tries.forget()
+	}
+	return 0, false
+}
+
+// lead makes sure that this daemon may act. A cluster without electors is
+// still to be founded, or has none yet; there the store decides.
+func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
+	if len(obs.Electors.Names) == 0 {
+		if len(obs.Members) > 0 {
+			return noElectors(obs)
+		}
+		return nil
+	}
+	if term, held := l.o.Lease.Held(); held && lease.Useful(term, l.o.Lease.Electors(), l.o.Self, obs) {
+		return nil
+	}
+	if !slices.Contains(obs.Electors.Names, l.o.Self) {
+		// Who has ceased to be an elector may keep its term, but nobody new grants it.
+		l.o.Lease.Release(ctx)
+		return noElector(obs)
+	}
+	if err := l.o.Lease.Acquire(ctx, obs.Electors); err != nil {
+		return err
+	}
+	l.tries.forget()
+	l.lost = 0
+	return nil
+}
+
+// noElector is why a node that is no elector of a running cluster does not ask
+// for the lease: no elector would grant it. Where an elector's grant runs, the
+// error says so, as that of a campaign would; an old vote is none.
+func noElector(obs cluster.Observation) error {
+	err := fmt.Errorf("this node is not one of the electors %v, and none of them coordinates", obs.Electors.Names)
+	for _, n := range obs.Nodes {
+		if n.Reachable && n.Lease.Holder != "" && n.Lease.Running && slices.Contains(obs.Electors.Names, n.Name) {
+			return &lease.HeldError{Holder: n.Lease.Holder, Remaining: pauseIdle, Err: err}
+		}
+	}
+	return err
+}
+
+// errNoElectors is why a cluster that runs is not coordinated: without electors
+// nobody can tell whether another acts.
+var errNoElectors = errors.New("no electors are known: the daemons of the voters' nodes do not answer")
+
+// noElectors says why none are known: a record of a term that nobody can follow is
+// none, and is not passed by.
+func noElectors(obs cluster.Observation) error {
+	for _, n := range obs.Nodes {
+		if n.Reachable && n.Lease.Term > lease.MaxTerm {
+			bad := &lease.BadTermError{Term: n.Lease.Term}
+			return fmt.Errorf("node %s: %w; %s", n.Name, bad, bad.Hint())
+		}
+	}
+	return errNoElectors
+}

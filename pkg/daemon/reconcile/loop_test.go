@@ -1,0 +1,311 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+)
+
+func TestOneOperationThenALookAgain(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		w.endpointsDue()
+		w.unmarked()
+		w.pass(time.Second)
+		want := "previous; look; acquire from [a]; endpoints write; look; incarnation mark; look; backup take; look; look"
+		equal(t, "protocol", strings.Join(w.protocol, "; "), want)
+		r := w.last(t)
+		if !r.Converged || len(r.Holds) > 0 || r.Operation != "" {
+			t.Errorf("the last report is %+v", r)
+		}
+	})
+}
+
+func TestAnOperationIsReportedBeforeAndAfter(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		w.fail = func(plan.Operation) error { time.Sleep(3 * time.Second); return nil }
+		began := time.Now()
+		w.pass(10 * time.Second)
+		before := w.reports[0]
+		i := slices.IndexFunc(w.reports, func(r Report) bool { return r.Done != nil })
+		if i < 0 {
+			t.Fatal("the end of the operation is not reported")
+		}
+		after := w.reports[i]
+		line := "etcdadm backup take --node=a --reason=interval"
+		equal(t, "line before", before.Operation, line)
+		if before.Done != nil || !before.At.Equal(began) {
+			t.Errorf("before it: %+v", before)
+		}
+		equal(t, "line after", after.Operation, "")
+		if d := after.Done; d == nil || d.Line != line || d.Took != 3*time.Second || !d.At.Equal(began) || d.Err != nil {
+			t.Errorf("after it: %+v", after.Done)
+		}
+		equal(t, "coordinator", after.Coordinator, "a")
+		equal(t, "term", after.Term, 1)
+	})
+}
+
+func TestStandbyDoesNothing(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.candidate = false
+		w.backupDue()
+		w.pass(time.Minute)
+		equal(t, "protocol", strings.Join(w.protocol, "; "), "")
+		equal(t, "reports", len(w.reports), 0)
+		w.change(func() { w.candidate = true })
+		w.pass(pauseStandby)
+		equal(t, "done", w.done(), "previous; acquire from [a]; backup take")
+	})
+}
+
+func TestARefusedLeaseIsAHoldAndNothingIsDone(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		w.lease.refuse = errors.New("b: a has the lease of term 3")
+		w.pass(time.Minute)
+		r := w.last(t)
+		equal(t, "rules", rules(r), "no-coordinator")
+		equal(t, "text", r.Holds[0].Text, "b: a has the lease of term 3")
+		equal(t, "term", r.Term, 0)
+		equal(t, "backups", w.count("backup take"), 0)
+		// Each try uses up a term: they grow rarer, to one in pauseCampaign.
+		if n := w.count("acquire from [a]"); n < 12 || n > 20 {
+			t.Errorf("%d tries in a minute", n)
+		}
+		w.change(func() { w.lease.refuse = nil })
+		w.pass(pauseCampaign)
+		equal(t, "backups", w.count("backup take"), 1)
+	})
+}
+
+func TestWithoutElectorsNoLeaseIsAskedFor(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		// Before a founding: nothing exists yet but a node and the wish.
+		w.obs.Electors, w.obs.Members, w.obs.Leader, w.obs.Token = cluster.Electors{}, nil, 0, ""
+		w.obs.Store = cluster.Store{Reachable: true, BackupsKnown: true}
+		n := &w.obs.Nodes[0]
+		n.Disk, n.Assigned, n.Electors, n.Process = cluster.Disk{State: cluster.DiskEmpty}, nil, cluster.Electors{}, cluster.Process{State: cluster.ProcessStopped}
+		w.obs.Nonce = "t7"
+		w.pass(time.Minute)
+		// The record of the founding is what makes electors; from then on a lease is
+		// needed.
+		equal(t, "done", w.done(), "previous; member prepare; incarnation create; acquire from [a]; member start; incarnation mark; backup take")
+		equal(t, "term of the founding", w.reports[0].Term, 0)
+	})
+}
+
+func TestACoordinatorElsewhereIsLeftAlone(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		w.lease.refuse = &lease.HeldError{Holder: "b", Remaining: 1500 * time.Millisecond, Err: errBroken}
+		w.pass(1499 * time.Millisecond)
+		equal(t, "tries before the end of the other's lease", w.count("acquire from [a]"), 1)
+		w.pass(time.Minute)
+		equal(t, "reports", len(w.reports), 0)
+		equal(t, "log", w.log.String(), "")
+		equal(t, "backups", w.count("backup take"), 0)
+		// What the other does is read from what it publishes.
+		if n, tries := w.count("previous"), w.count("acquire from [a]"); n != tries {
+			t.Errorf("the published observation was read %d times in %d tries", n, tries)
+		}
+		w.change(func() { w.lease.refuse = nil })
+		w.pass(2 * time.Second)
+		equal(t, "backups", w.count("backup take"), 1)
+	})
+}
+
+func TestARunningClusterWithoutKnownElectorsIsLeftAlone(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		w.obs.Electors = cluster.Electors{}
+		w.pass(time.Minute)
+		equal(t, "done", w.done(), "previous")
+		equal(t, "rules", rules(w.last(t)), "no-coordinator electors-lost")
+	})
+}
+
+func pause(w *world) {
+	w.obs.Store.Requests = []cluster.Request{{Name: "r1", Kind: cluster.RequestPause, By: "eve", Reason: "repair"}}
+}
+
+func TestAPauseGivesTheLeaseBackUntilItIsOver(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.pass(time.Second)
+		equal(t, "done", w.done(), "previous; acquire from [a]")
+		w.change(func() {
+			pause(w)
+			w.obs.Store.Backups = nil
+		})
+		w.pass(10 * time.Second)
+		equal(t, "done, paused", w.done(), "previous; acquire from [a]; release")
+		r := w.last(t)
+		equal(t, "rules", rules(r), "paused")
+		equal(t, "term", r.Term, 0)
+		w.change(func() { w.obs.Store.Requests = nil })
+		w.pass(time.Second)
+		equal(t, "done, resumed", w.done(), "previous; acquire from [a]; release; acquire from [a]; backup take")
+	})
+}
+
+func TestOtherRequestsDoNotPause(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.obs.Store.Requests = []cluster.Request{{Name: "r1", Kind: cluster.RequestBackup}}
+		w.backupDue()
+		w.pass(time.Second)
+		equal(t, "done", w.done(), "previous; acquire from [a]; backup take; request close")
+	})
+}
+
+func TestALostLeaseIsAskedForAgain(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.pass(time.Second)
+		w.change(func() { w.lease.held = false })
+		w.pass(pauseIdle)
+		equal(t, "done", w.done(), "previous; acquire from [a]; acquire from [a]")
+		equal(t, "term", w.last(t).Term, 2)
+
+		// The lease is lost, and another name is lower now.
+		w.change(func() { w.lease.held, w.candidate = false, false })
+		w.pass(time.Minute)
+		equal(t, "done", w.done(), "previous; acquire from [a]; acquire from [a]")
+	})
+}
+
+func TestTheHolderGoesOnWhileItHoldsTheLease(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.pass(time.Second)
+		w.change(func() { w.candidate = false }) // a lower name has come up
+		w.change(func() { w.obs.Store.Backups = nil })
+		w.pass(pauseIdle)
+		equal(t, "done", w.done(), "previous; acquire from [a]; backup take")
+	})
+}
+
+func TestTheLeaseIsGivenBackAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		w.begin = sync.OnceFunc(func() {
+			go func() {
+				defer close(ended)
+				New(w.options()).Run(ctx)
+			}()
+		})
+		w.pass(time.Second)
+		cancel()
+		<-ended
+		equal(t, "done", w.done(), "previous; acquire from [a]; release")
+		if err := w.lease.release[0]; err != nil {
+			t.Errorf("the lease is given back under a context that has ended: %v", err)
+		}
+	})
+}
+
+func TestALookThatIsCutShortIsNotActedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.backupDue()
+		ctx, cancel := context.WithCancel(t.Context())
+		o := w.options()
+		whole := o.Look
+		o.Look = func(ctx context.Context, prev cluster.Observation) cluster.Observation {
+			cancel() // the daemon is told to end while it looks
+			return whole(ctx, prev)
+		}
+		New(o).Run(ctx)
+		equal(t, "backups", w.count("backup take"), 0)
+		equal(t, "reports", len(w.reports), 0)
+	})
+}
+
+func TestWakeEndsAPause(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.pass(100 * time.Millisecond)
+		before := w.count("look")
+		w.pass(pauseIdle / 2)
+		equal(t, "looks while idle", w.count("look"), before)
+		w.wake <- struct{}{}
+		synctest.Wait()
+		equal(t, "looks after a wake", w.count("look"), before+1)
+		// The pause begins anew.
+		w.pass(pauseIdle - time.Millisecond)
+		equal(t, "looks just before the next", w.count("look"), before+1)
+		w.pass(time.Millisecond)
+		equal(t, "looks", w.count("look"), before+2)
+	})
+}
+
+func TestThePauseFitsTheSituation(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(w *world)
+		want   time.Duration
+	}{
+		{"idle", func(*world) {}, pauseIdle},
+		{"held by what only a person can change", func(w *world) { w.obs.Members[0].Alarms = []string{"NOSPACE"} }, pauseHeld},
+		{"paused", pause, pauseHeld},
+		{"waiting for what was started", func(w *world) {
+			w.obs.Store.Created = time.Time{}
+			w.obs.Leader, w.obs.Members[0].Healthy = 0, false
+		}, pauseSoon},
+		{"held by what clears by itself", func(w *world) { w.obs.Leader, w.obs.Members[0].Healthy = 0, false }, pauseWaiting},
+		{"no spec yet", func(w *world) { w.spec = cluster.Spec{} }, pauseWaiting},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			run(t, func(t *testing.T, w *world) {
+				tc.change(w)
+				w.pass(10*tc.want + tc.want/2)
+				equal(t, "looks", len(w.looks), 11)
+				equal(t, "distance", w.looks[10].at.Sub(w.looks[9].at), tc.want)
+			})
+		})
+	}
+}
+
+func TestThePreviousObservationIsTakenOverOnce(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.previous = cluster.Observation{Token: "published"}
+		w.pass(10 * time.Second)
+		equal(t, "previous", w.count("previous"), 1)
+		equal(t, "before the first look", w.looks[0].prev.Token, "published")
+		equal(t, "before the second look", w.looks[1].prev.Token, "t1")
+		if w.looks[1].prev.At != w.looks[0].at {
+			t.Errorf("the second look stands on the one of %s, not on the first", w.looks[1].prev.At)
+		}
+
+		// Another coordinates for a while: what this one remembers is old then.
+		w.change(func() { w.candidate, w.lease.held = false, false })
+		w.pass(time.Minute)
+		seen := 0
+		w.change(func() {
+			w.candidate, w.previous = true, cluster.Observation{Token: "of the other"}
+			seen = len(w.looks)
+		})
+		w.pass(time.Second)
+		equal(t, "previous", w.count("previous"), 2)
+		equal(t, "after the standby", w.looks[seen].prev.Token, "of the other")
+	})
+}
+
+func TestWhileTheLeaseIsRefusedThePastIsKept(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.lease.refuse = errBroken
+		w.pass(10 * time.Second)
+		equal(t, "previous", w.count("previous"), 1)
+		if got := w.looks[len(w.looks)-1].prev.At; got.IsZero() {
+			t.Error("the last look knew nothing of the one before")
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package reconcile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+)
+
+func TestAnUnfitDaemonGivesTheLeaseBackAndComesAgain(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.pass(time.Second)
+		equal(t, "acquired", w.count("acquire from [a]"), 1)
+		w.change(func() { w.unfit = errors.New("the disk hangs") })
+		w.pass(pauseIdle + time.Second)
+		equal(t, "given back", w.count("release"), 1)
+		looks := w.count("look")
+		w.pass(time.Minute)
+		equal(t, "looks while it is unfit", w.count("look"), looks)
+		equal(t, "acquired while it is unfit", w.count("acquire from [a]"), 1)
+		if !strings.Contains(w.log.String(), "gives the lease back") || !strings.Contains(w.log.String(), "the disk hangs") {
+			t.Errorf("the log is\n%s", w.log.String())
+		}
+		w.change(func() { w.unfit = nil })
+		w.pass(time.Second)
+		equal(t, "acquired again", w.count("acquire from [a]"), 2)
+	})
+}
+
+// The lease is renewed as long as the loop said that it would turn. A step that
+// ends within its deadline never makes it late; one that does not end does.
+func TestTheLoopSaysUntilWhenItTurns(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		late := func() (late bool) {
+			w.change(func() { late = w.until.Before(time.Now()) })
+			return late
+		}
+		for range 100 { // idle
+			w.pass(time.Second)
+			if late() {
+				t.Fatal("the loop is late while there is nothing to do")
+			}
+		}
+		w.change(func() { w.candidate = false })
+		for range 100 { // standing by, after it has lost the lease
+			w.change(func() { w.lease.held = false })
+			w.pass(time.Second)
+			if late() {
+				t.Fatal("the loop is late while another coordinates")
+			}
+		}
+		hung := make(chan struct{})
+		defer close(hung)
+		w.change(func() {
+			w.candidate = true
+			w.fail = func(plan.Operation) error { <-hung; return nil }
+			w.endpointsDue()
+		})
+		w.pass(5 * time.Second)
+		if late() {
+			t.Error("the loop is late within the deadline of its operation")
+		}
+		w.pass(time.Minute)
+		if !late() {
+			t.Error("the loop is not late, and its operation does not end")
+		}
+	})
+}
+
+func TestTheLeaseIsAskedForBeforeALookThatMayTakeLong(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.early = cluster.Electors{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}}
+		w.pass(time.Second)
+		equal(t, "protocol", strings.Join(w.protocol, "; "), "acquire from [a]; previous; look")
+		w.change(func() { // another has it
+			w.lease.held, w.lease.refuse = false, &lease.HeldError{Holder: "b", Remaining: time.Second}
+		})
+		w.pass(5 * time.Second)
+		looks := w.count("look")
+		w.pass(10 * time.Second)
+		equal(t, "looks while another has it", w.count("look"), looks)
+		w.change(func() { w.lease.refuse = errors.New("no majority") })
+		w.pass(10 * time.Second)
+		if w.count("look") == looks || w.last(t).Holds[0].Rule != plan.NoCoordinator {
+			t.Errorf("without a majority: %d looks, %+v", w.count("look"), w.last(t).Holds)
+		}
+	})
+}

@@ -1,0 +1,290 @@
+// Package reconcile is the daemon's loop: look, plan, do the first operation,
+// look again.
+//
+// It is the only place where clock, coordination and log come together with
+// the plan. What it decides itself is only when to look and whether this
+// daemon may act; what to do is decided in package plan.
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+)
+
+// Lease is the right to act.
+type Lease interface {
+	// Acquire tries to get the lease from a majority of the electors, and keeps
+	// it renewed until Release. The error is a [*lease.HeldError] where somebody
+	// else has it.
+	Acquire(ctx context.Context, electors cluster.Electors) error
+	// Held returns the term while the lease is held.
+	Held() (cluster.Term, bool)
+	// Electors returns the record that the lease stands on.
+	Electors() cluster.Electors
+	Release(ctx context.Context)
+}
+
+// Options are what the loop works with. The functions are called from one
+// goroutine, one at a time.
+type Options struct {
+	Self cluster.NodeName
+	// Candidate says whether this daemon should try to coordinate. It is a hint
+	// that saves work; the lease decides.
+	Candidate func() bool
+	Lease     Lease
+	// Early returns the electors to ask for the lease before the first look, none
+	// where that is not worth it; nil means never. A look may have to wait for an
+	// etcd that has lost its leader together with the last coordinator.
+	Early func() cluster.Electors
+	// Look observes once.
+	Look func(ctx context.Context, prev cluster.Observation) cluster.Observation
+	// Spec returns the present wish, the zero Spec where none is known.
+	Spec func() cluster.Spec
+	// Do carries out one operation.
+	Do func(ctx context.Context, spec cluster.Spec, obs cluster.Observation, op plan.Operation) error
+	// NotYet reports whether an operation failed for a reason that clears by
+	// itself within seconds; nil means never.
+	NotYet func(err error) bool
+	// Previous returns the observation that the last coordinator published, for
+	// what it knew about the past.
+	Previous func(ctx context.Context) cluster.Observation
+	// Report is told what came out of each look. It must not block for long.
+	Report func(ctx context.Context, r Report)
+	// Fit says why this daemon should not coordinate now, whatever Candidate says;
+	// nil means never. It gives the lease back then.
+	Fit func() error
+	// Turns is told, again and again, within which time it will be told again, as
+	// long as the loop turns. It may be nil.
+	Turns func(within time.Duration)
+	// Deadline says how long an operation may take; nil for no time worth telling.
+	Deadline func(op plan.Operation) time.Duration
+	// Wake ends a pause early.
+	Wake <-chan struct{}
+	Log  *slog.Logger
+	Now  func() time.Time
+}
+
+// A Report says what the coordinator sees and does.
+type Report struct {
+	At          time.Time           `json:"at"`
+	Coordinator cluster.NodeName    `json:"coordinator"`
+	Term        cluster.Term        `json:"term"`
+	Spec        cluster.Spec        `json:"spec"`
+	Observation cluster.Observation `json:"observation"`
+	// Operation is the command line that is about to be carried out.
+	Operation string      `json:"operation,omitempty"`
+	Holds     []plan.Hold `json:"holds,omitempty"`
+	Converged bool        `json:"converged"`
+	// Done is the operation that has just ended, nil for none.
+	Done *Done `json:"-"`
+}
+
+// Done is an operation that has ended.
+type Done struct {
+	At   time.Time
+	Line string
+	Took time.Duration
+	Err  error
+}
+
+// The pauses between two looks.
+const (
+	pauseActive  = 20 * time.Millisecond  // something is under way
+	pauseSoon    = 100 * time.Millisecond // what was started is about to be there
+	pauseWaiting = 250 * time.Millisecond
+	pauseHeld    = time.Second
+	pauseIdle    = 3 * time.Second
+	// pauseCampaign is the longest pause between two tries for a lease that
+	// nobody has and that no majority grants.
+	pauseCampaign = 5 * time.Second
+	// firstCampaign is the first of these pauses; they double.
+	firstCampaign = 250 * time.Millisecond
+	// pauseStandby is part of the time that it takes to notice that the coordinator
+	// has gone. A turn takes microseconds.
+	pauseStandby = 100 * time.Millisecond
+	// turnLimit is how long a turn may take without its operation: what the last
+	// coordinator published, a look, a campaign, each with its deadline, and some
+	// time for a busy machine.
+	turnLimit = 8 * time.Second
+)
+
+// A Loop runs until its context ends.
+type Loop struct {
+	o    Options
+	prev cluster.Observation
+	seen bool // prev comes from a look, or from the last coordinator
+
+	tries  tries
+	backup *backup // nil for none under way
+	// lost counts the campaigns lost in a row. Each uses up a term.
+	lost   int
+	events events
+}
+
+// New returns a loop.
+func New(o Options) *Loop {
+	if o.Fit == nil {
+		o.Fit = func() error { return nil }
+	}
+	if o.Early == nil {
+		o.Early = func() cluster.Electors { return cluster.Electors{} }
+	}
+	if o.Turns == nil {
+		o.Turns = func(time.Duration) {}
+	}
+	if o.Deadline == nil {
+		o.Deadline = func(plan.Operation) time.Duration { return 0 }
+	}
+	return &Loop{o: o, events: events{log: o.Log}}
+}
+
+// Run looks and acts until ctx ends, then gives the lease back.
+func (l *Loop) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			if ended := l.backupEnded(); ended != nil {
+				<-ended
+			}
+			release, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			l.o.Lease.Release(release)
+			cancel()
+			return
+		case <-timer.C:
+		case <-l.o.Wake:
+		case <-l.backupEnded():
+		}
+		l.o.Turns(turnLimit)
+		pause := l.cycle(ctx)
+		l.o.Turns(pause + turnLimit)
+		timer.Reset(pause)
+	}
+}
+
+// cycle is one turn; it returns the pause until the next.
+func (l *Loop) cycle(ctx context.Context) time.Duration {
+	_, held := l.o.Lease.Held()
+	if err := l.o.Fit(); err != nil {
+		return l.yield(ctx, held, err)
+	}
+	if !held && !l.o.Candidate() {
+		l.standby()
+		return pauseStandby
+	}
+	if !held && !l.seen && l.lost == 0 {
+		if pause, over := l.early(ctx); over {
+			return pause
+		}
+	}
+	if !l.seen {
+		l.prev, l.seen = l.o.Previous(ctx), true
+	}
+	obs := l.o.Look(ctx, l.prev)
+	if ctx.Err() != nil {
+		return pauseStandby
+	}
+	l.prev = obs
+	if l.collectBackup(ctx, &obs) {
+		return pauseActive // to a look that shows it
+	}
+	spec := l.o.Spec()
+	if _, paused := obs.Store.Pause(); paused {
+		l.o.Lease.Release(ctx)
+	} else if err := l.lead(ctx, obs); err != nil {
+		return l.follow(ctx, Report{Spec: spec, Observation: obs}, err)
+	}
+	obs.Failures = l.tries.failures()
+	op, holds := plan.Next(spec, obs)
+	r := Report{Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs)}
+	if op != nil {
+		return l.act(ctx, r, op)
+	}
+	l.report(ctx, r)
+	return min(pauseAfter(r), l.tries.next(l.o.Now()))
+}
+
+// follow is a turn in which this daemon wanted to coordinate and may not. What
+// it saw is reported only where nobody else coordinates: then it is all that
+// people can be told.
+func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
+	var held *lease.HeldError
+	if errors.As(err, &held) {
+		l.standby()
+		return max(pauseStandby, min(held.Remaining, pauseIdle))
+	}
+	r.Observation.Failures = l.tries.failures()
+	op, holds := plan.Next(r.Spec, r.Observation)
+	if op != nil && plan.Unfenced(r.Observation, op) {
+		r.Holds = holds
+		return l.act(ctx, r, op)
+	}
+	r.Holds = append([]plan.Hold{{Rule: plan.NoCoordinator, Text: err.Error()}}, holds...)
+	l.report(ctx, r)
+	l.lost++
+	return min(firstCampaign<<min(l.lost, 10), pauseCampaign)
+}
+
+// act carries out op.
+func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Duration {
+	line := plan.Line(op)
+	r.Operation = line
+	l.report(ctx, r)
+	if plan.Aside(op) {
+		l.startBackup(ctx, r, op)
+		return pauseActive
+	}
+	began := l.o.Now()
+	l.o.Turns(l.o.Deadline(op) + turnLimit)
+	err := l.o.Do(ctx, r.Spec, r.Observation, op)
+	transient := l.o.NotYet != nil && l.o.NotYet(err)
+	l.tries.note(line, err, transient, l.o.Now())
+	r.Operation = ""
+	if transient {
+		return pauseWaiting
+	}
+	r.Done = &Done{At: began, Line: line, Took: l.o.Now().Sub(began), Err: err}
+	l.report(ctx, r)
+	return pauseActive
+}
+
+func pauseAfter(r Report) time.Duration {
+	for _, h := range r.Holds {
+		switch h.Rule {
+		case plan.Founding, plan.LearnerBehind, plan.MemberStarting:
+			return pauseSoon
+		case plan.WaitingForNodes, plan.StoreNotShared, plan.QuorumLost, plan.ElectorsDiffer, plan.SpecMissing, plan.Grace, plan.NotYet, plan.Restoring:
+			return pauseWaiting
+		}
+	}
+	if !r.Converged || len(r.Holds) > 0 {
+		return pauseHeld
+	}
+	return pauseIdle
+}
+
+// standby forgets what a coordinator knows: when this daemon takes over, it
+// starts from what the last one published.
+func (l *Loop) standby() {
+	select {
+	case <-l.backupEnded():
+		l.backup = nil // it woke this loop, and would for ever
+	default:
+	}
+	l.prev, l.seen = cluster.Observation{}, false
+	l.events.forget()
+}
+
+func (l *Loop) report(ctx context.Context, r Report) {
+	r.At, r.Coordinator = l.o.Now(), l.o.Self
+	r.Term, _ = l.o.Lease.Held()
+	l.events.note(r)
+	l.o.Report(ctx, r)
+}

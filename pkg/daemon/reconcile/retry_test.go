@@ -1,0 +1,185 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+)
+
+// tried records when each kind of operation is tried, and fails those of which
+// fails says so.
+func tried(w *world, fails func(kind string) bool) map[string][]time.Time {
+	at := map[string][]time.Time{}
+	w.fail = func(op plan.Operation) error {
+		kind := plan.KindOf(op).Path
+		at[kind] = append(at[kind], time.Now())
+		if fails(kind) {
+			return errBroken
+		}
+		return nil
+	}
+	return at
+}
+
+func TestAFailedOperationIsTriedAtGrowingDistances(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		at := tried(w, func(string) bool { return true })
+		w.pass(10 * time.Minute)
+
+		want := []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second,
+			8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute, time.Minute}
+		all := at["backup take"]
+		if len(all) < len(want)+1 {
+			t.Fatalf("%d tries in ten minutes", len(all))
+		}
+		for i, d := range want {
+			if got := all[i+1].Sub(all[i]); got != d {
+				t.Errorf("try %d is %s after the one before, want %s", i+2, got, d)
+			}
+		}
+		r := w.last(t)
+		equal(t, "rules", rules(r), "operation-failed")
+		equal(t, "text", r.Holds[0].Text, "etcdadm backup take --node=a --reason=interval: it broke")
+	})
+}
+
+func TestBetweenTwoTriesTheLoopGoesOnLooking(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		w.fail = func(plan.Operation) error { return errBroken }
+		w.pass(5 * time.Minute)
+		before := w.count("look")
+		w.pass(30 * time.Second)
+		if n := w.count("look") - before; n < 25 || n > 35 {
+			t.Errorf("%d looks in 30 s while an operation waits for its next try", n)
+		}
+		r := w.last(t)
+		if len(r.Observation.Failures) != 1 || !r.Observation.Failures[0].Retry.After(r.At) {
+			t.Errorf("the report's failures are %+v", r.Observation.Failures)
+		}
+	})
+}
+
+func TestUpkeepThatFailsBlocksNothing(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.endpointsDue()
+		w.backupDue()
+		at := tried(w, func(kind string) bool { return kind == "endpoints write" })
+		w.pass(5 * time.Second)
+		equal(t, "backups", len(at["backup take"]), 1)
+		if n := len(at["endpoints write"]); n < 2 {
+			t.Errorf("the hosts file was tried %d times", n)
+		}
+		if r := w.last(t); rules(r) != "operation-failed" || !strings.Contains(r.Holds[0].Text, "endpoints write") {
+			t.Errorf("holds are %v", r.Holds)
+		}
+	})
+}
+
+func TestAnythingElseThatFailsHoldsTheRulesAfterIt(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		w.obs.Nodes[0].SetAside = []cluster.SetAside{{Name: "old", At: time.Now().Add(-10 * 365 * 24 * time.Hour)}}
+		at := tried(w, func(kind string) bool { return kind == "backup take" })
+		w.pass(time.Minute)
+		equal(t, "discards", len(at["data discard"]), 0)
+	})
+}
+
+func TestWhatEtcdRefusesForTheMomentIsNoFailure(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.endpointsDue()
+		refused := 20
+		w.fail = func(plan.Operation) error {
+			if refused--; refused >= 0 {
+				return fmt.Errorf("promote: %w", etcdclient.ErrUnhealthy)
+			}
+			return nil
+		}
+		w.pass(4*time.Second + pauseWaiting/2)
+		if n := w.count("endpoints write"); n < 16 || n > 18 {
+			t.Errorf("in four seconds it was tried %d times, want one each quarter", n)
+		}
+		w.pass(4 * time.Second)
+		equal(t, "tries", w.count("endpoints write"), 21)
+		golden(t, w, "not-yet.log")
+	})
+}
+
+func TestAnOperationWhoseEffectDoesNotShowIsGivenUpForLonger(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.endpointsDue()
+		done := 0
+		w.show = func(obs *cluster.Observation) {
+			obs.Nodes = slices.Clone(obs.Nodes)
+			obs.Nodes[0].Hosts = nil // somebody else writes the file
+		}
+		w.fail = func(plan.Operation) error { done++; return nil }
+		w.pass(10 * time.Minute)
+		if done < maxInARow+3 || done > 30 {
+			t.Errorf("in ten minutes it was done %d times", done)
+		}
+		if r := w.last(t); rules(r) != "operation-failed" || !strings.Contains(r.Holds[0].Text, "its effect does not show") {
+			t.Errorf("holds are %v", r.Holds)
+		}
+	})
+}
+
+func TestASuccessForgetsAllFailures(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.endpointsDue()
+		at := tried(w, func(kind string) bool { return kind == "endpoints write" })
+		w.pass(3 * time.Minute) // the next try is up to a minute away
+		before := w.count("endpoints write")
+		w.change(func() { w.obs.Store.Backups = nil })
+		w.pass(pauseHeld)
+		equal(t, "backups", len(at["backup take"]), 1)
+		equal(t, "tries of the hosts file", len(at["endpoints write"]), before+1)
+	})
+}
+
+func TestANewTermForgetsTheFailuresOfTheLast(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		at := tried(w, func(string) bool { return true })
+		w.pass(3 * time.Minute)
+		before := w.count("backup take")
+		w.change(func() { w.lease.held = false })
+		w.pass(2 * pauseHeld)
+		again := at["backup take"][before:]
+		if len(again) < 2 || again[1].Sub(again[0]) != firstRetry {
+			t.Errorf("tries in the new term are at %v, want the distances to begin anew", again)
+		}
+	})
+}
+
+func TestTries(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	tr := tries{}
+	equal(t, "wait for nothing", tr.next(now), lastRetry)
+	tr.note("b", errBroken, false, now)
+	tr.note("a", errBroken, false, now.Add(-time.Second))
+	tr.note("a", errBroken, false, now)
+	list := tr.failures()
+	if len(list) != 2 || list[0].Line != "a" || list[1].Line != "b" {
+		t.Fatalf("failures are %+v", list)
+	}
+	equal(t, "retry of b", list[1].Retry, now.Add(firstRetry))
+	equal(t, "retry of a", list[0].Retry, now.Add(2*firstRetry))
+	equal(t, "wait", tr.next(now), firstRetry)
+	// b may be tried already; the wait is for a.
+	equal(t, "wait, later", tr.next(now.Add(firstRetry)), firstRetry)
+	for range 200 {
+		tr.note("a", errBroken, false, now)
+	}
+	equal(t, "retry after 200 failures", tr.failures()[0].Retry, now.Add(lastRetry))
+	tr.note("c", nil, false, now)
+	equal(t, "failures after a success", len(tr.failures()), 0)
+}

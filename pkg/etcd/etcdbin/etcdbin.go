@@ -1,0 +1,192 @@
+// Package etcdbin finds the binaries of an etcd version on this machine.
+package etcdbin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// DirVariable is the environment variable that lists further directories for
+// [Finder.Dirs], separated by colons, see [filepath.SplitList].
+const DirVariable = "ETCDADM_ETCD_DIR"
+
+// probeTimeout bounds `etcd --version`, which takes milliseconds unless the
+// binary's disk hangs.
+const probeTimeout = 10 * time.Second
+
+// A Finder looks for binaries, for version V in this order:
+//
+//   - D/etcd-vV, where kops copies them,
+//   - D/etcd-vV/usr/local/bin, where they are in an etcd image mounted as a
+//     volume,
+//   - D/etcd-vV-linux-ARCH, the name of the release archive,
+//   - D/V,
+//
+// where D is each of Dirs, and at last /opt.
+//
+// The existing etcd-manager also looks below /tmp. This one does not: anyone
+// on the machine may write there, and what is found is run as root.
+type Finder struct {
+	// Dirs are looked at before /opt. Empty strings in it are left out.
+	Dirs []string
+
+	// Opt stands in for /opt, empty for itself. Tests that are about binaries that
+	// are not there must not find those of the machine they run on.
+	Opt string
+}
+
+// Binaries are the binaries of one version.
+type Binaries struct {
+	// Version is the version that was asked for. kops mounts a later patch under
+	// the names of all earlier ones, so that the binary may be of a later patch:
+	// [Probe] tells.
+	Version etcdversion.Version
+	// Dir is where they are.
+	Dir string
+	// Etcd is the path of the server. The tools are empty where they are not
+	// beside it: etcdutl exists from 3.5, and kops' init containers leave it out.
+	Etcd, Etcdctl, Etcdutl string
+}
+
+// A NotFoundError says that there is no etcd binary of a version.
+type NotFoundError struct {
+	Version etcdversion.Version
+	// Places are the directories that were looked at, in order.
+	Places []string
+}
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("no etcd %s on this machine: no executable file etcd in %s", e.Version, strings.Join(e.Places, ", "))
+}
+
+// Hint says what to do about it.
+func (e *NotFoundError) Hint() string {
+	return fmt.Sprintf("put etcd, etcdctl and etcdutl of %s in %s, or name their parent directory in --etcd-dir or %s",
+		e.Version, e.Places[0], DirVariable)
+}
+
+// Find returns the binaries of version, from the first place that has etcd.
+// The error is a [*NotFoundError] if there is none.
+func (f Finder) Find(version etcdversion.Version) (Binaries, error) {
+	places := f.places(version)
+	for _, dir := range places {
+		if etcd := executable(dir, "etcd"); etcd != "" {
+			return Binaries{
+				Version: version,
+				Dir:     dir,
+				Etcd:    etcd,
+				Etcdctl: executable(dir, "etcdctl"),
+				Etcdutl: executable(dir, "etcdutl"),
+			}, nil
+		}
+	}
+	return Binaries{}, &NotFoundError{Version: version, Places: places}
+}
+
+// Versions returns the versions that [Finder.Find] finds, ascending. It goes by
+// the names of directories and runs nothing. Directories that cannot be read
+// have none.
+func (f Finder) Versions() []etcdversion.Version {
+	found := map[etcdversion.Version]bool{}
+	for _, parent := range f.parents() {
+		// What cannot be listed is as good as absent: Find would not find it.
+		entries, _ := os.ReadDir(parent)
+		for _, e := range entries {
+			v, ok := versionOf(e.Name())
+			if !ok || found[v] {
+				continue
+			}
+			if _, err := f.Find(v); err == nil {
+				found[v] = true
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), etcdversion.Version.Compare)
+}
+
+// parents are the directories below which versions are.
+func (f Finder) parents() []string {
+	opt := f.Opt
+	if opt == "" {
+		opt = "/opt"
+	}
+	dirs := slices.DeleteFunc(slices.Clone(f.Dirs), func(d string) bool { return d == "" })
+	return append(dirs, opt)
+}
+
+func (f Finder) places(v etcdversion.Version) []string {
+	name := "etcd-v" + v.String()
+	var places []string
+	for _, d := range f.parents() {
+		places = append(places,
+			filepath.Join(d, name),
+			filepath.Join(d, name, "usr/local/bin"),
+			filepath.Join(d, name+archSuffix),
+			filepath.Join(d, v.String()))
+	}
+	return places
+}
+
+const archSuffix = "-linux-" + runtime.GOARCH
+
+// versionOf reads the version out of the name of a directory with binaries.
+func versionOf(dir string) (etcdversion.Version, bool) {
+	name := strings.TrimSuffix(strings.TrimPrefix(dir, "etcd-"), archSuffix)
+	v, err := etcdversion.Parse(name)
+	// Binaries of another architecture look like a pre-release.
+	return v, err == nil && !strings.HasPrefix(v.Pre, "linux-")
+}
+
+// executable returns the path of name in dir, or "" if it is not a file that
+// may be run.
+func executable(dir, name string) string {
+	path := filepath.Join(dir, name)
+	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() || fi.Mode()&0o111 == 0 {
+		return ""
+	}
+	return path
+}
+
+// Probe asks the etcd binary at path for its version.
+func Probe(ctx context.Context, path string) (etcdversion.Version, error) {
+	fail := func(err error) (etcdversion.Version, error) {
+		return etcdversion.Version{}, fmt.Errorf("ask %s for its version: %w", path, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Env = []string{} // an ETCD_* variable of ours is not for it
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
+			err = fmt.Errorf("%w: %.200s", err, strings.TrimSpace(string(exit.Stderr)))
+		}
+		return fail(err)
+	}
+	// The first line is "etcd Version: 3.6.16" in all versions since 2.x.
+	first, _, _ := strings.Cut(string(out), "\n")
+	word, ok := strings.CutPrefix(first, "etcd Version: ")
+	if !ok {
+		return fail(fmt.Errorf("it printed %.100q", first))
+	}
+	v, err := etcdversion.Parse(strings.TrimSpace(word))
+	if err != nil {
+		return fail(err)
+	}
+	return v, nil
+}

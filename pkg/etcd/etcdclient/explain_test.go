@@ -1,0 +1,280 @@
+package etcdclient
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+)
+
+// A realm is a CA with what it issues.
+type realm struct {
+	ca  *certs.CA
+	now time.Time
+}
+
+func newRealm(t *testing.T, name string) realm {
+	t.Helper()
+	now := time.Now()
+	ca, err := certs.NewCA(certs.CASpec{CommonName: name, Lifetime: 100 * 24 * time.Hour}, now.Add(-48*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return realm{ca, now}
+}
+
+// issue returns a certificate for server and client that ends after a while.
+func (r realm) issue(t *testing.T, name string, ip string, left time.Duration) tls.Certificate {
+	t.Helper()
+	begin := r.now
+	if left < 0 {
+		begin = r.now.Add(left - time.Hour)
+	}
+	leaf, err := r.ca.Issue(certs.Request{
+		CommonName: name, IPs: []net.IP{net.ParseIP(ip)}, Client: true, Server: true, Lifetime: r.now.Add(left).Sub(begin),
+	}, begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leaf.TLS()
+}
+
+func (r realm) client(pairs ...tls.Certificate) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: r.ca.Pool(), Certificates: pairs}
+}
+
+// serve runs an http server that wants certificates of the realm, and returns
+// its address without the scheme.
+func (r realm) serve(t *testing.T, pair tls.Certificate, auth tls.ClientAuthType) string {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: r.ca.Pool(), ClientAuth: auth}
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = discard()
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+var errTime = fmt.Errorf("status: %w", context.DeadlineExceeded)
+
+func TestWhyThereIsNoAnswer(t *testing.T) {
+	ours, theirs := newRealm(t, "ours"), newRealm(t, "theirs")
+	const local, day = "127.0.0.1", 24 * time.Hour
+	server, client := ours.issue(t, "server", local, day), ours.issue(t, "client", local, day)
+	good := ours.serve(t, server, tls.RequireAndVerifyClientCert)
+	open := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(open.Close)
+	silent, err := net.Listen("tcp", local+":0") // the kernel accepts, and nobody answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	free := strings.TrimPrefix("http://"+testport.Address(t), "http://")
+
+	for _, tc := range []struct {
+		name, endpoint string
+		config         *tls.Config
+		text, next     string
+		code           string
+	}{
+		{"nobody listens", "https://" + free, ours.client(client), "refused", "is etcd running", ""},
+		{"nobody answers", "http://" + silent.Addr().String(), nil, "does not answer", "hangs", ""},
+		{"nobody answers a handshake", "https://" + silent.Addr().String(), ours.client(client), "does not answer", "hangs", ""},
+		{"no such name", "https://a..b:2379", ours.client(client), "the name a..b cannot be resolved", "/etc/hosts", ""},
+		{"no URL", "https://", nil, "not a client URL", "", ""},
+		{"unknown CA", "https://" + good, theirs.client(client), `was issued by "ours"`, "--cacert", ""},
+		{"server expired", "https://" + ours.serve(t, ours.issue(t, "old", local, -time.Hour), tls.NoClientCert), ours.client(client),
+			"its certificate is expired since", "certs renew", ""},
+		{"server for another host", "https://" + ours.serve(t, ours.issue(t, "x", "192.0.2.7", day), tls.NoClientCert), ours.client(client),
+			"is not for 127.0.0.1, but for 192.0.2.7", "issue the server's certificate again", ""},
+		{"server without TLS", "https://" + open.Listener.Addr().String(), ours.client(client), "does not speak TLS", "--insecure", ""},
+		{"server with TLS", "http://" + good, nil, "expects TLS", "https://", ""},
+		{"no client certificate", "https://" + good, ours.client(), "none is given", "--cert", "refused"},
+		{"client of another CA", "https://" + good, ours.client(theirs.issue(t, "stranger", local, day)),
+			`does not accept the client certificate "stranger" of the CA "theirs"`, "--cert", "refused"},
+		{"client expired", "https://" + good, ours.client(ours.issue(t, "late", local, -time.Hour)), "which is expired since", "check-expiration", "refused"},
+		{"not etcd", "https://" + good, ours.client(client), "does not answer", "look at its log", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			err := Explain(t.Context(), tc.endpoint, tc.config, errTime)
+			var e *EndpointError
+			if !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("the error is %v", err)
+			}
+			if !strings.Contains(err.Error(), tc.text) || !strings.HasPrefix(err.Error(), tc.endpoint+": ") {
+				t.Errorf("it says %q, want %q in it", err, tc.text)
+			}
+			if !strings.Contains(e.Hint(), tc.next) || tc.next == "" && e.Hint() != "" {
+				t.Errorf("the hint is %q, want %q in it", e.Hint(), tc.next)
+			}
+			if e.Kind() != tc.code {
+				t.Errorf("the kind is %q, want %q", e.Kind(), tc.code)
+			}
+			if took := time.Since(began); took > 10*probeTimeout {
+				t.Errorf("it took %s", took)
+			}
+			probed := Probe(t.Context(), tc.endpoint, tc.config)
+			if silent := strings.Contains(tc.text, "not answer"); silent != (probed == nil) || !silent && probed.Error() != err.Error() {
+				t.Errorf("the probe says %v, and the explanation %v", probed, err)
+			}
+		})
+	}
+}
+
+func TestAServerFromTheFutureIsNotValidYet(t *testing.T) {
+	ours := newRealm(t, "ours")
+	// The client's clock is behind by more than the certificate is old.
+	config := ours.client()
+	config.Time = func() time.Time { return ours.now.Add(-72 * time.Hour) }
+	at := "https://" + ours.serve(t, ours.issue(t, "new", "127.0.0.1", time.Hour), tls.NoClientCert)
+	err := Explain(t.Context(), at, config, errTime)
+	if err == nil || !strings.Contains(err.Error(), "its certificate is not valid before") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestAProbeEndsWithItsContext(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	for _, scheme := range []string{"http://", "https://"} {
+		if err := Probe(ctx, scheme+silent.Addr().String(), nil); err != nil && !strings.Contains(err.Error(), "no connection within 0s") {
+			t.Error(err)
+		}
+	}
+	if took := time.Since(began); took > probeTimeout {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func TestWhatNeedsNoExplanation(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	known := &EndpointError{Endpoint: "https://x", Text: "y", Err: errTime}
+	for name, tc := range map[string]struct {
+		ctx context.Context
+		err error
+	}{
+		"nothing":            {t.Context(), nil},
+		"etcd's own answer":  {t.Context(), rpctypes.ErrPermissionDenied},
+		"a full disk":        {t.Context(), rpctypes.ErrNoSpace},
+		"another error":      {t.Context(), errors.New("disk full")},
+		"a user who stopped": {cancelled, errTime},
+		"a cancelled call":   {t.Context(), context.Canceled},
+		"what is explained":  {t.Context(), known},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Explain(tc.ctx, "https://127.0.0.1:1", nil, tc.err); !errors.Is(got, tc.err) || got != nil && got.Error() != tc.err.Error() {
+				t.Errorf("it became %v", got)
+			}
+		})
+	}
+}
+
+func TestWhatCountsAsNoAnswer(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{context.Canceled, false},
+		{context.DeadlineExceeded, true},
+		{fmt.Errorf("x: %w", status.Error(codes.Unavailable, "connection refused")), true},
+		{status.Error(codes.InvalidArgument, "x"), false},
+		{rpctypes.ErrNoLeader, true},
+		{rpctypes.ErrMemberNotFound, false},
+		{errors.New("x"), false},
+	} {
+		if got := Unanswered(tc.err); got != tc.want {
+			t.Errorf("%v: %t", tc.err, got)
+		}
+	}
+}
+
+func TestACertificateWithoutHosts(t *testing.T) {
+	if got := names(&x509.Certificate{}); got != "no host at all" {
+		t.Errorf("it is for %s", got)
+	}
+	if got := names(&x509.Certificate{DNSNames: []string{"a", "b"}, IPAddresses: []net.IP{net.IPv6loopback}}); got != "a, b, ::1" {
+		t.Errorf("it is for %s", got)
+	}
+}
+
+func TestTheCertificateThatIsShown(t *testing.T) {
+	ours := newRealm(t, "ours")
+	pair := ours.issue(t, "client", "127.0.0.1", time.Hour)
+	for name, tc := range map[string]struct {
+		config *tls.Config
+		want   string
+	}{
+		"none":    {&tls.Config{}, ""},
+		"fixed":   {ours.client(pair), "client"},
+		"by call": {&tls.Config{GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }}, "client"},
+		"refused": {&tls.Config{GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return nil, errTime }}, ""},
+		"garbage": {ours.client(tls.Certificate{Certificate: [][]byte{{1, 2}}}), ""},
+	} {
+		got := ""
+		if leaf := shown(tc.config); leaf != nil {
+			got = leaf.Subject.CommonName
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q is shown, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// A member without a leader is told from one that does not answer.
+func TestAClusterWithoutALeader(t *testing.T) {
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		a, c := half(t, bin)
+		var err error
+		eventually(t, "the refusal of a read", func(context.Context) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			err = Explain(ctx, a.ClientURL, nil, c.Healthy(ctx))
+			if err == nil || !strings.Contains(err.Error(), "has no leader") {
+				return fmt.Errorf("it says %w", err)
+			}
+			return nil
+		})
+		var e *EndpointError
+		if !errors.As(err, &e) || e.Kind() != "quorum-lost" || !strings.Contains(e.Hint(), "other members") {
+			t.Errorf("the error is %+v", e)
+		}
+	})
+}
+
+// A member that has stopped answering is not taken for one that is down.
+func TestAnEtcdThatWasOverloaded(t *testing.T) {
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		a, _ := founder(t, bin)
+		err := Explain(t.Context(), a.ClientURL, nil, errTime)
+		if err == nil || !strings.Contains(err.Error(), "did not answer this request in time") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}

@@ -1,0 +1,199 @@
+package etcdutl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// A Tool is the program that restores snapshots for an etcd.
+type Tool struct {
+	// Path is the program: etcdutl, or etcdctl before 3.5.
+	Path string
+	// Version is what it says of itself.
+	Version etcdversion.Version
+	// Bumps says whether it can raise the revision (3.5.10 and later, and late
+	// patches of 3.4).
+	Bumps bool
+}
+
+// A MissingError says that a directory has no tool for a version.
+type MissingError struct {
+	Version etcdversion.Version
+	// Names are the programs that would do.
+	Names []string
+	Dir   string
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("no tool to restore a snapshot for etcd %s: no executable file %s in %s", e.Version, strings.Join(e.Names, " or "), e.Dir)
+}
+
+// Hint says how to get one.
+func (e *MissingError) Hint() string {
+	return fmt.Sprintf("etcdadm download --version=%s, or name the directory that has it", e.Version)
+}
+
+// A VersionError says that the tool is of another minor version than the etcd
+// that is to run on what it makes.
+type VersionError struct {
+	Path      string
+	Got, Want etcdversion.Version
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%s is of version %s; a snapshot for etcd %s is restored by the tool of %d.%d",
+		e.Path, e.Got, e.Want, e.Want.Major, e.Want.Minor)
+}
+
+// Hint says how to get the right one.
+func (e *VersionError) Hint() string {
+	return fmt.Sprintf("etcdadm download --version=%s, or name the directory that has its %s", e.Want, names(e.Want)[0])
+}
+
+// names are the programs that restore snapshots for a version, the best first.
+func names(v etcdversion.Version) []string {
+	switch {
+	case v.AtLeast(3, 6):
+		return []string{"etcdutl"}
+	case v.AtLeast(3, 5):
+		return []string{"etcdutl", "etcdctl"}
+	}
+	return []string{"etcdctl"}
+}
+
+// Find returns the tool in a directory of binaries for an etcd of version v,
+// and asks it what it can do. The error is a [*MissingError] or a
+// [*VersionError] if there is none that is right.
+func Find(ctx context.Context, dir string, v etcdversion.Version) (Tool, error) {
+	for _, name := range names(v) {
+		path := filepath.Join(dir, name)
+		st, err := os.Stat(path)
+		if err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
+			continue
+		}
+		t := Tool{Path: path}
+		if err := t.probe(ctx); err != nil {
+			return Tool{}, fmt.Errorf("ask %s for its version: %w", path, err)
+		}
+		if t.Version.Major != v.Major || t.Version.Minor != v.Minor {
+			return Tool{}, &VersionError{path, t.Version, v}
+		}
+		return t, nil
+	}
+	return Tool{}, &MissingError{v, names(v), dir}
+}
+
+// probeTimeout bounds what takes milliseconds unless the disk hangs.
+const probeTimeout = 10 * time.Second
+
+func (t *Tool) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	out, err := t.run(ctx, "version")
+	if err != nil {
+		return err
+	}
+	// "etcdutl version: 3.6.16"
+	first, _, _ := strings.Cut(string(out), "\n")
+	_, word, ok := strings.Cut(first, " version: ")
+	if !ok {
+		return fmt.Errorf("it printed %.100q", first)
+	}
+	if t.Version, err = etcdversion.Parse(strings.TrimSpace(word)); err != nil {
+		return err
+	}
+	help, err := t.run(ctx, "snapshot", "restore", "--help")
+	t.Bumps = bytes.Contains(help, []byte("--bump-revision"))
+	return err
+}
+
+// run runs the tool and returns what it prints. An error has the last lines of
+// what it says on its error output.
+func (t Tool) run(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, t.Path, args...)
+	cmd.Env = []string{} // an ETCD_* variable of ours is not for it
+	if strings.HasSuffix(t.Path, "etcdctl") {
+		cmd.Env = append(cmd.Env, "ETCDCTL_API=3")
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = time.Second
+	// Should this process be killed, it must not go on writing. The signal comes
+	// when the thread ends that started it (golang/go#27505), so that must not.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, said(err, stderr.String()+stdout.String())
+	}
+	return stdout.Bytes(), nil
+}
+
+// lastLines is how much of the output an error carries.
+const lastLines, lastBytes = 3, 600
+
+// said puts the end of a program's output behind its error. "Error: ..." is
+// the line in which etcd's tools say what they died of.
+func said(err error, output string) error {
+	var lines []string
+	for line := range strings.Lines(output) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	for i := len(lines) - 1; i >= 0; i-- {
+		if text, ok := strings.CutPrefix(lines[i], "Error: "); ok {
+			return fmt.Errorf("%s (%w)", text, err)
+		}
+	}
+	text := strings.Join(lines[max(0, len(lines)-lastLines):], "; ")
+	if text == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, text[max(0, len(text)-lastBytes):])
+}
+
+// A Status is what the tool says of a snapshot file.
+type Status struct {
+	Hash     uint32           `json:"hash"`
+	Revision cluster.Revision `json:"revision"`
+	// TotalKey counts the keys; before 3.6 all entries of the database.
+	TotalKey  int   `json:"totalKey"`
+	TotalSize int64 `json:"totalSize"`
+	// Version is the storage version, empty before 3.6.
+	Version string `json:"version"`
+}
+
+// Status asks the tool what a snapshot file holds. It checks the structure of
+// the database, not the digest.
+func (t Tool) Status(ctx context.Context, file string) (Status, error) {
+	out, err := t.run(ctx, "snapshot", "status", file, "--write-out=json")
+	var s Status
+	if err == nil {
+		err = json.Unmarshal(out, &s)
+	}
+	if err != nil {
+		return Status{}, fmt.Errorf("status of snapshot %s: %w", file, err)
+	}
+	return s, nil
+}
+
+// errNoBump is returned for a tool that cannot raise the revision.
+var errNoBump = errors.New("it cannot raise the revision: that needs etcd 3.5.10 or later")

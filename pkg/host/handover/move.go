@@ -1,0 +1,117 @@
+package handover
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+)
+
+// memberDir is what etcd has in its data directory: everything. It is moved
+// instead of the data directory, which may be a mount point.
+const memberDir = "member"
+
+// hasMember says whether a data directory has something in the place of etcd's
+// data.
+func hasMember(dir string) (bool, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, memberDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return len(entries) > 0, err
+}
+
+// probeDir is renamed to try whether data can be.
+const probeDir = ".handover-probe"
+
+// mayMove finds out whether what is in from can be renamed into to, which is
+// made, by doing that with an empty directory: file systems may be apart in
+// more ways than their numbers tell (bind mounts, quotas of projects).
+func mayMove(from, to string) error {
+	if err := hostfs.MakeDir(to, 0o700); err != nil {
+		return err
+	}
+	if err := hostfs.MakeDir(from, 0o700); err != nil {
+		return err
+	}
+	probe, there := filepath.Join(from, probeDir), filepath.Join(to, probeDir)
+	if err := os.Mkdir(probe, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	err := os.Rename(probe, there)
+	_, _ = os.Remove(probe), os.Remove(there)
+	return apart(err, from, to)
+}
+
+// apart explains why a rename is impossible.
+func apart(err error, from, to string) error {
+	if errors.Is(err, syscall.EXDEV) {
+		return hold(DataApart, flag+" names a directory on the file system of "+from,
+			"%s and %s are on different file systems, so the data would have to be copied", from, to)
+	}
+	return err
+}
+
+// moveMember moves etcd's data from one data directory to another. It is one
+// rename, which has happened or has not.
+func moveMember(from, to string) error {
+	if err := hostfs.MakeDir(to, 0o700); err != nil {
+		return err
+	}
+	for _, dir := range []string{from, to} {
+		if err := idle(dir); err != nil {
+			return err
+		}
+	}
+	there, err := hasMember(to)
+	if err != nil {
+		return err
+	}
+	if there {
+		return hold(DataForeign, "look which one is the member's, and move the other one away", "there is data in %s and in %s", from, to)
+	}
+	// An empty directory in the way is replaced.
+	return apart(hostfs.Rename(filepath.Join(from, memberDir), filepath.Join(to, memberDir)), from, to)
+}
+
+// idle makes sure that no etcd has its database in dir open: etcd locks it as
+// long as it lives (bbolt, by flock). A missing database is nobody's.
+func idle(dir string) error {
+	path := filepath.Join(dir, memberDir, "snap", "db")
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return hold(DataBusy, "fuser "+path+" shows who it is", "a process has the database in %s open", dir)
+	}
+	return errors.Join(err, hostfs.Unflock(f))
+}
+
+// locked says whether a process has the lock on a file. It takes it for a
+// moment itself, and writes nothing.
+func locked(path string) (bool, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return true, nil
+	}
+	return false, errors.Join(err, hostfs.Unflock(f))
+}

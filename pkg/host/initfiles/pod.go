@@ -1,0 +1,334 @@
+package initfiles
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// PodOptions say what the static pod runs, and how.
+type PodOptions struct {
+	// Repository and Version make the image, see [Image].
+	Repository string
+	Version    etcdversion.Version
+	// Env is etcd's environment as KEY=VALUE; the pod has it sorted.
+	Env []string
+	// CertsDir is mounted read-only, DataDir is writable. Both must exist, and are at
+	// the same paths inside.
+	CertsDir, DataDir string
+	// Marker is a file in DataDir without which the kubelet does not start the pod,
+	// empty for none: it is missing where the disk of DataDir is not mounted.
+	Marker string
+	// LogFile is a file of the machine that is mounted for etcd to log to. Empty
+	// means that etcd logs to its output.
+	LogFile string
+	// ProbeURL is where the kubelet looks at etcd's health: a listener that asks
+	// for no client certificate (http, one of ETCD_LISTEN_METRICS_URLS) is asked
+	// for /livez and /readyz. Of an https listener it is only seen whether it
+	// accepts connections, as the kubelet has no certificate. Empty means no
+	// probes.
+	ProbeURL string
+	// CPU and Memory are requested for the pod, 100m and 100Mi where empty.
+	CPU, Memory string
+	// UID and GID run etcd, nil for root. The directories must be theirs.
+	UID, GID *int64
+	// LowPort says that etcd listens on a port below 1024, which only root can.
+	LowPort bool
+	// HardeningOff leaves the security context out, except for UID and GID.
+	HardeningOff bool
+}
+
+// Image returns the image of a version. Images in the repository of the
+// Kubernetes project (registry.k8s.io/etcd, and k8s.gcr.io/etcd before) have
+// the tag <version>-0; all others have v<version>, as etcd itself tags them.
+// What has a tag or a digest already is taken as it is.
+func Image(repository string, v etcdversion.Version) string {
+	last := repository[strings.LastIndex(repository, "/")+1:]
+	switch {
+	case strings.ContainsAny(last, ":@"):
+		return repository
+	case repository != "registry.k8s.io/etcd" && repository != "k8s.gcr.io/etcd":
+		return repository + ":v" + v.String()
+	case v.Pre != "": // 3.5.24-0 is given as the tag
+		return repository + ":" + v.String()
+	}
+	return repository + ":" + v.String() + "-0"
+}
+
+// Manifest returns the static pod, as YAML in which every string has double
+// quotes.
+//
+// The startup probe asks whether etcd lives, not whether it is ready: a member
+// that waits for a quorum, or a learner that still copies the data, is not
+// ready for long, and to kill it makes that longer. Readiness only says so.
+func Manifest(o PodOptions) (string, error) {
+	data, err := o.data()
+	if err != nil {
+		return "", fmt.Errorf("static pod: %w", err)
+	}
+	var b strings.Builder
+	if err := manifest.Execute(&b, data); err != nil {
+		return "", fmt.Errorf("static pod: %w", err)
+	}
+	return b.String(), nil
+}
+
+type podVariable struct{ Name, Value string }
+
+type podData struct {
+	PodOptions
+	Image      string
+	Variables  []podVariable
+	Advertised string
+	Probe      *probe
+	AddCaps    []string
+}
+
+func (o PodOptions) data() (podData, error) {
+	o.CPU, o.Memory = cmp.Or(o.CPU, "100m"), cmp.Or(o.Memory, "100Mi")
+	if err := o.validate(); err != nil {
+		return podData{}, err
+	}
+	d := podData{PodOptions: o, Image: Image(o.Repository, o.Version)}
+	for _, line := range slices.Sorted(slices.Values(o.Env)) {
+		key, value, err := assignment(line)
+		if err != nil {
+			return podData{}, err
+		}
+		if key == "ETCD_ADVERTISE_CLIENT_URLS" {
+			d.Advertised, _, _ = strings.Cut(value, ",")
+		}
+		// The kubelet replaces $(NAME) in values, and takes two $ for one.
+		d.Variables = append(d.Variables, podVariable{key, strings.ReplaceAll(value, "$", "$$")})
+	}
+	if o.root() {
+		d.AddCaps = append(d.AddCaps, "DAC_OVERRIDE")
+	}
+	if o.LowPort {
+		d.AddCaps = append(d.AddCaps, "NET_BIND_SERVICE")
+	}
+	var err error
+	d.Probe, err = newProbe(o.ProbeURL, o.Version)
+	return d, err
+}
+
+var (
+	repositoryForm = regexp.MustCompile(`^[A-Za-z0-9._:/@-]+$`)
+	quantity       = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti)?$`)
+)
+
+func (o PodOptions) root() bool { return o.UID == nil || *o.UID == 0 }
+
+func (o PodOptions) validate() error {
+	switch {
+	case o.LowPort && !o.root():
+		return errors.New("etcd cannot listen on a port below 1024 there without being root: pods have no ambient capabilities")
+	case !repositoryForm.MatchString(o.Repository):
+		return fmt.Errorf("image repository %q is not one", o.Repository)
+	case o.Version.IsZero():
+		return errors.New("the version of etcd is missing")
+	case !quantity.MatchString(o.CPU) || !quantity.MatchString(o.Memory):
+		return fmt.Errorf("requests %q (CPU) and %q (memory) are not quantities like 100m and 100Mi", o.CPU, o.Memory)
+	}
+	for what, p := range map[string]string{"directory of certificates": o.CertsDir, "data directory": o.DataDir} {
+		if err := checkPath(what, p); err != nil {
+			return err
+		}
+	}
+	if o.LogFile != "" {
+		return checkPath("log file", o.LogFile)
+	}
+	return nil
+}
+
+// A probe is how the kubelet asks one listener.
+type probe struct {
+	Host, Port  string
+	Live, Ready string // paths; empty for a listener that is only connected to
+}
+
+// newProbe returns nil without a URL. /livez and /readyz exist from 3.4.29 and
+// 3.5.11 on. Before, /health is told not to mind a full database, which no
+// restart cures, nor, for liveness, a missing quorum.
+func newProbe(listener string, v etcdversion.Version) (*probe, error) {
+	if listener == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(listener)
+	if err != nil || u.Port() == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("probe URL %q is not of the form http://127.0.0.1:2381", listener)
+	}
+	p := &probe{Host: u.Hostname(), Port: u.Port()}
+	if ip := net.ParseIP(p.Host); ip != nil && ip.IsUnspecified() {
+		p.Host = map[bool]string{true: "127.0.0.1", false: "::1"}[ip.To4() != nil]
+	}
+	if u.Scheme == "https" {
+		return p, nil
+	}
+	p.Live, p.Ready = "/health?exclude=NOSPACE&serializable=true", "/health?exclude=NOSPACE&serializable=false"
+	if v.AtLeast(3, 6) || v.Minor == 5 && v.Patch >= 11 || v.Minor == 4 && v.Patch >= 29 {
+		p.Live, p.Ready = "/livez", "/readyz"
+	}
+	return p, nil
+}
+
+// manifest is the pod. The names, the label k8s-app and the paths are those of
+// the retired etcdadm; the labels component and tier, the annotation and the
+// numbers of the probes are those of kubeadm.
+var manifest = template.Must(template.New(ManifestName).Funcs(template.FuncMap{
+	// All that Go escapes, YAML reads the same way; checkText has kept out what
+	// is not UTF-8.
+	"q": strconv.QuoteToASCII,
+}).Parse(podParts + header + `apiVersion: "v1"
+kind: "Pod"
+metadata:
+  name: "etcd"
+  namespace: "kube-system"
+{{- if .Advertised}}
+  annotations:
+    kubeadm.kubernetes.io/etcd.advertise-client-urls: {{q .Advertised}}
+{{- end}}
+  labels:
+    k8s-app: "etcd"
+    component: "etcd"
+    tier: "control-plane"
+spec:
+  hostNetwork: true
+  priorityClassName: "system-cluster-critical"
+  priority: 2000000000
+  enableServiceLinks: false
+  tolerations:
+  - operator: "Exists"
+{{- if or .UID .GID (not .HardeningOff)}}
+  securityContext:
+{{- if .UID}}
+    runAsUser: {{.UID}}
+{{- end}}
+{{- if .GID}}
+    runAsGroup: {{.GID}}
+{{- end}}
+{{- if not .HardeningOff}}
+    seccompProfile:
+      type: "RuntimeDefault"
+{{- end}}
+{{- end}}
+  containers:
+  - name: "etcd"
+    image: {{q .Image}}
+    imagePullPolicy: "IfNotPresent"
+    command:
+    - "etcd"
+    env:
+{{- range .Variables}}
+    - name: {{q .Name}}
+      value: {{q .Value}}
+{{- end}}
+    resources:
+      requests:
+        cpu: {{q .CPU}}
+        memory: {{q .Memory}}
+{{- if not .HardeningOff}}
+    securityContext:
+      privileged: false
+      allowPrivilegeEscalation: false
+      readOnlyRootFilesystem: true
+      capabilities:
+        drop:
+        - "ALL"
+{{- if .AddCaps}}
+        add:
+{{- range .AddCaps}}
+        - {{q .}}
+{{- end}}
+{{- end}}
+{{- end}}
+{{- with .Probe}}
+    startupProbe:
+      {{- template "check" .}}
+{{- template "livez" .}}
+      initialDelaySeconds: 2
+      periodSeconds: 5
+      timeoutSeconds: 15
+      failureThreshold: 120
+    livenessProbe:
+      {{- template "check" .}}
+{{- template "livez" .}}
+      periodSeconds: 10
+      timeoutSeconds: 15
+      failureThreshold: 8
+    readinessProbe:
+      {{- template "check" .}}
+{{- template "readyz" .}}
+      periodSeconds: 5
+      timeoutSeconds: 15
+      failureThreshold: 3
+{{- end}}
+    volumeMounts:
+    - name: "etcd-certs"
+      mountPath: {{q .CertsDir}}
+      readOnly: true
+    - name: "etcd-data"
+      mountPath: {{q .DataDir}}
+{{- if .Marker}}
+    - name: "etcd-marker"
+      mountPath: "/run/etcdadm-marker"
+      readOnly: true
+{{- end}}
+{{- if .LogFile}}
+    - name: "etcd-log"
+      mountPath: {{q .LogFile}}
+{{- end}}
+  volumes:
+  - name: "etcd-certs"
+    hostPath:
+      path: {{q .CertsDir}}
+      type: "Directory"
+  - name: "etcd-data"
+    hostPath:
+      path: {{q .DataDir}}
+      type: "Directory"
+{{- if .Marker}}
+  - name: "etcd-marker"
+    hostPath:
+      path: {{q .Marker}}
+      type: "File"
+{{- end}}
+{{- if .LogFile}}
+  - name: "etcd-log"
+    hostPath:
+      path: {{q .LogFile}}
+      type: "FileOrCreate"
+{{- end}}
+`))
+
+// podParts are the parts that come more than once.
+const podParts = `{{define "check"}}
+{{- if .Live}}
+      httpGet:
+        scheme: "HTTP"
+{{- else}}
+      tcpSocket:
+{{- end}}
+        host: {{q .Host}}
+        port: {{.Port}}
+{{- end -}}
+{{define "livez"}}
+{{- if .Live}}
+        path: {{q .Live}}
+{{- end}}
+{{- end -}}
+{{define "readyz"}}
+{{- if .Ready}}
+        path: {{q .Ready}}
+{{- end}}
+{{- end -}}
+`

@@ -1,0 +1,345 @@
+package machine
+
+import (
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
+)
+
+// URLs returns the addresses at which the machine's member is found. The
+// scheme is always https.
+func URLs(cfg Config) cluster.URLs { return urls(cfg) }
+
+func urls(cfg Config) cluster.URLs {
+	at := func(port int) []string {
+		return []string{"https://" + net.JoinHostPort(cfg.Listen.Address, strconv.Itoa(port))}
+	}
+	return cluster.URLs{Peer: at(cfg.Listen.PeerPort), Client: at(cfg.Listen.ClientPort)}
+}
+
+func seat(cfg Config) cluster.Seat {
+	return cluster.Seat{Name: cfg.Name, PeerURLs: urls(cfg).Peer}
+}
+
+// listenClient returns what etcd binds to for clients: its address, and
+// loopback, over which the tools on the machine reach it.
+func listenClient(cfg Config) []string {
+	if len(cfg.Listen.ClientURLs) > 0 {
+		return cfg.Listen.ClientURLs
+	}
+	list := urls(cfg).Client
+	loopback := "127.0.0.1"
+	if strings.Contains(cfg.Listen.Address, ":") {
+		loopback = "::1"
+	}
+	if u := "https://" + net.JoinHostPort(loopback, strconv.Itoa(cfg.Listen.ClientPort)); u != list[0] {
+		list = append(list, u)
+	}
+	return list
+}
+
+// Listeners returns the addresses that etcd will bind to.
+func Listeners(cfg Config) []netip.AddrPort {
+	peers := cfg.Listen.PeerURLs
+	if len(peers) == 0 {
+		peers = urls(cfg).Peer
+	}
+	var list []netip.AddrPort
+	for _, text := range slices.Concat(listenClient(cfg), peers, metrics(cfg)) {
+		u, err := url.Parse(text)
+		if err != nil {
+			continue
+		}
+		if at, err := netip.ParseAddrPort(u.Host); err == nil && !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// Endpoints returns the client URLs that an etcd's variables tell of: its own,
+// and those of the members that it began with. These are in the variables by
+// their peer URLs; their client port is taken to be the same as here.
+func Endpoints(vars map[string]string) []string {
+	var list []string
+	add := func(u string) {
+		if u != "" && !slices.Contains(list, u) {
+			list = append(list, u)
+		}
+	}
+	for u := range strings.SplitSeq(vars["ETCD_ADVERTISE_CLIENT_URLS"], ",") {
+		add(strings.TrimSuffix(strings.TrimSpace(u), "/"))
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	own, err := url.Parse(list[0])
+	if err != nil || own.Port() == "" {
+		return list
+	}
+	for _, seat := range Seats(vars["ETCD_INITIAL_CLUSTER"]) {
+		if u, err := url.Parse(seat.PeerURLs[0]); err == nil && u.Hostname() != "" && string(seat.Name) != vars["ETCD_NAME"] {
+			add(own.Scheme + "://" + net.JoinHostPort(u.Hostname(), own.Port()))
+		}
+	}
+	return list
+}
+
+// probeURL is where the kubelet looks at the health of a static pod.
+const probeURL = "http://127.0.0.1:2381"
+
+func metrics(cfg Config) []string {
+	if len(cfg.Listen.MetricsURLs) == 0 && cfg.Service.InitSystem == Kubelet {
+		return []string{probeURL}
+	}
+	return cfg.Listen.MetricsURLs
+}
+
+// The paths of the files that etcdadm writes.
+func envPath(cfg Config) string { return filepath.Join(cfg.Paths.Environment, initfiles.EnvName) }
+func controlPath(cfg Config) string {
+	return filepath.Join(cfg.Paths.Environment, initfiles.ControlEnvName)
+}
+func scriptPath(cfg Config) string { return filepath.Join(cfg.Paths.Install, initfiles.ScriptName) }
+func unitPath(cfg Config) string   { return filepath.Join(cfg.Paths.Units, initfiles.UnitName) }
+
+// Marker returns the path of the file that says that a data directory is the one
+// that was made for etcd, and not what is below the mount point of its disk.
+func Marker(dataDir string) string { return filepath.Join(dataDir, ".etcdadm") }
+
+// UnitPath returns the path of systemd's unit.
+func UnitPath(cfg Config) string { return unitPath(cfg) }
+
+// ManifestPath returns the path of the static pod.
+func ManifestPath(cfg Config) string { return manifestPath(cfg) }
+
+func manifestPath(cfg Config) string {
+	return filepath.Join(cfg.Paths.Manifests, initfiles.ManifestName)
+}
+
+// WrittenPaths returns the files that etcdadm writes on this machine.
+func WrittenPaths(cfg Config) []string {
+	paths := []string{controlPath(cfg), scriptPath(cfg)}
+	switch cfg.Service.InitSystem {
+	case Kubelet:
+		return append(paths, manifestPath(cfg))
+	case Systemd:
+		return append(paths, envPath(cfg), unitPath(cfg))
+	}
+	return append(paths, envPath(cfg))
+}
+
+// EnvPath returns the path of the environment file of etcd.
+func EnvPath(cfg Config) string { return envPath(cfg) }
+
+// Seats reads etcd's list name=url,name=url; what is not of that form is left
+// out.
+func Seats(initialCluster string) []cluster.Seat {
+	var seats []cluster.Seat
+	for word := range strings.SplitSeq(initialCluster, ",") {
+		name, u, ok := strings.Cut(word, "=")
+		if !ok {
+			continue
+		}
+		if i := slices.IndexFunc(seats, func(s cluster.Seat) bool { return string(s.Name) == name }); i >= 0 {
+			seats[i].PeerURLs = append(seats[i].PeerURLs, u)
+			continue
+		}
+		seats = append(seats, cluster.Seat{Name: cluster.NodeName(name), PeerURLs: []string{u}})
+	}
+	return seats
+}
+
+// member returns what etcd is told.
+func (w *world) member() (etcdconf.Member, *Hold) {
+	cfg := w.cfg
+	file := func(pair string) etcdconf.Files {
+		at := func(name string) string { return filepath.Join(cfg.Paths.Certificates, name) }
+		return etcdconf.Files{CA: at("ca.crt"), Cert: at(pair + ".crt"), Key: at(pair + ".key")}
+	}
+	m := etcdconf.Member{
+		Name: cfg.Name, Version: cfg.Version, DataDir: cfg.Paths.Data, URLs: urls(cfg),
+		ListenClientURLs: listenClient(cfg), ListenPeerURLs: cfg.Listen.PeerURLs, MetricsURLs: metrics(cfg),
+		TLS: &etcdconf.TLS{Peer: file("peer"), Client: file("server")}, User: userVariables(cfg),
+	}
+	if len(m.ListenPeerURLs) == 0 {
+		m.ListenPeerURLs = m.URLs.Peer
+	}
+	// Once there is data, etcd no longer looks at how it began, so what is
+	// written stays as it is.
+	if seats := Seats(w.obs.Written["ETCD_INITIAL_CLUSTER"]); len(seats) > 0 && w.obs.Data.State == cluster.DiskData {
+		m.Peers, m.State = seats, etcdconf.State(w.obs.Written["ETCD_INITIAL_CLUSTER_STATE"])
+		m.Token = cluster.Token(w.obs.Written["ETCD_INITIAL_CLUSTER_TOKEN"])
+		if own := seatOf(seats, cfg.Name); own == nil || m.Token.Validate() != nil {
+			m.Peers = nil
+		}
+	}
+	if m.Peers != nil {
+		return m, nil
+	}
+	if w.goal.Action == Init {
+		m.State, m.Token, m.Peers = etcdconf.StateNew, w.token(), []cluster.Seat{seat(cfg)}
+		return m, nil
+	}
+	if !w.obs.Remote.Answered {
+		return m, w.silent()
+	}
+	m.State, m.Token, m.Peers = etcdconf.StateExisting, cluster.Token(w.obs.Remote.ClusterID.String()), w.peers()
+	if seatOf(m.Peers, cfg.Name) == nil {
+		return m, hold(NotConfigured, "etcdadm join phase membership", "the cluster has no member with the peer URL %s", m.URLs.Peer[0])
+	}
+	return m, nil
+}
+
+func seatOf(seats []cluster.Seat, name cluster.NodeName) *cluster.Seat {
+	for i := range seats {
+		if seats[i].Name == name {
+			return &seats[i]
+		}
+	}
+	return nil
+}
+
+// peers returns the member list as etcd wants it from a member that joins: the
+// same peer URLs, each under a name. A member that has not started has none; the
+// machine's own gets the right one, another one something to stand for it.
+func (w *world) peers() []cluster.Seat {
+	var seats []cluster.Seat
+	self, joined := w.self()
+	for _, m := range w.obs.Remote.Members {
+		s := cluster.Seat{Name: m.Name, PeerURLs: m.PeerURLs}
+		switch {
+		case joined && m.ID == self.ID:
+			s.Name = w.cfg.Name
+		case m.Name == "":
+			s.Name = cluster.NodeName("unstarted-" + m.ID.String())
+		}
+		seats = append(seats, s)
+	}
+	return seats
+}
+
+func userVariables(cfg Config) map[string]string {
+	vars := etcdconf.FlagsEnv(cfg.Etcd.Flags)
+	if vars == nil {
+		vars = map[string]string{}
+	}
+	for k, v := range cfg.Etcd.Environment {
+		if strings.HasPrefix(k, "ETCD_") {
+			vars[k] = v
+		}
+	}
+	if len(cfg.Etcd.CipherSuites) > 0 {
+		vars["ETCD_CIPHER_SUITES"] = strings.Join(cfg.Etcd.CipherSuites, ",")
+	}
+	if cfg.Etcd.QuotaBytes > 0 {
+		vars["ETCD_QUOTA_BACKEND_BYTES"] = strconv.FormatInt(cfg.Etcd.QuotaBytes, 10)
+	}
+	return vars
+}
+
+// env returns the environment of the etcd process.
+func (w *world) env() ([]string, *Hold) {
+	m, why := w.member()
+	if why != nil {
+		return nil, why
+	}
+	env, err := etcdconf.Env(m)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	for _, k := range slices.Sorted(maps.Keys(w.cfg.Etcd.Environment)) {
+		if !strings.HasPrefix(k, "ETCD_") {
+			env = append(env, k+"="+w.cfg.Etcd.Environment[k])
+		}
+	}
+	slices.Sort(env)
+	return env, nil
+}
+
+func invalid(err error) *Hold {
+	return hold(SettingsInvalid, "etcdadm config validate", "%v", err)
+}
+
+// files returns the files that systemd, or etcdadm run, start etcd from.
+func (w *world) files() ([]initfiles.File, *Hold) {
+	env, why := w.env()
+	if why != nil {
+		return nil, why
+	}
+	content, err := initfiles.EnvFile(env)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	files := []initfiles.File{{Path: envPath(w.cfg), Mode: initfiles.EnvMode, Content: content}}
+	if w.cfg.Service.InitSystem != Systemd {
+		return files, nil
+	}
+	s := w.cfg.Service
+	unit, err := initfiles.Unit(initfiles.UnitOptions{
+		Etcd: filepath.Join(w.cfg.Paths.Install, "etcd"), EnvFile: envPath(w.cfg), DataDir: w.cfg.Paths.Data,
+		Marker: Marker(w.cfg.Paths.Data), ReadDirs: []string{w.cfg.Paths.Certificates}, User: s.User, Group: s.Group, Priorities: s.Priorities,
+		LowPort: lowPort(w.cfg), HardeningOff: s.HardeningOff,
+	})
+	if err != nil {
+		return nil, invalid(err)
+	}
+	return append(files, initfiles.File{Path: unitPath(w.cfg), Mode: initfiles.UnitMode, Content: unit}), nil
+}
+
+func lowPort(cfg Config) bool { return cfg.Listen.ClientPort < 1024 || cfg.Listen.PeerPort < 1024 }
+
+// manifest returns the static pod, empty for the other init systems.
+func (w *world) manifest() (string, *Hold) {
+	if w.cfg.Service.InitSystem != Kubelet {
+		return "", nil
+	}
+	env, why := w.env()
+	if why != nil {
+		return "", why
+	}
+	s := w.cfg.Service
+	pod, err := initfiles.Manifest(initfiles.PodOptions{
+		Repository: s.ImageRepository, Version: w.cfg.Version, Env: env,
+		CertsDir: w.cfg.Paths.Certificates, DataDir: w.cfg.Paths.Data, Marker: Marker(w.cfg.Paths.Data), ProbeURL: metrics(w.cfg)[0],
+		CPU: s.CPU, Memory: s.Memory, UID: w.obs.Host.UID, GID: w.obs.Host.GID,
+		LowPort: lowPort(w.cfg), HardeningOff: s.HardeningOff,
+	})
+	if err != nil {
+		return "", invalid(err)
+	}
+	return pod, nil
+}
+
+// controlFiles returns the environment and the wrapper of etcdctl.
+func (w *world) controlFiles() ([]initfiles.File, *Hold) {
+	cfg := w.cfg
+	at := func(name string) string { return filepath.Join(cfg.Paths.Certificates, name) }
+	env, err := initfiles.ControlEnv(initfiles.ControlOptions{
+		Version: cfg.Version, CA: at("ca.crt"), Cert: at("etcdctl-etcd-client.crt"), Key: at("etcdctl-etcd-client.key"),
+		Endpoints: listenClient(cfg)[len(listenClient(cfg))-1:],
+	})
+	if err != nil {
+		return nil, invalid(err)
+	}
+	return []initfiles.File{
+		{Path: controlPath(cfg), Mode: initfiles.ControlEnvMode, Content: env},
+		{Path: scriptPath(cfg), Mode: initfiles.ScriptMode, Content: initfiles.ControlScript(controlPath(cfg), filepath.Join(cfg.Paths.Install, "etcdctl"))},
+	}, nil
+}
+
+// IsLearner says whether the list that was seen last has this machine's member
+// as a learner.
+func IsLearner(cfg Config, obs Observation) bool {
+	m, ok := (&world{cfg: cfg, obs: obs}).self()
+	return ok && m.Learner
+}

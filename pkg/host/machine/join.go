@@ -1,0 +1,249 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// self returns this machine's member: the one whose data is on the disk, or
+// the one with its peer URLs.
+func (w *world) self() (cluster.Member, bool) {
+	d, r := w.obs.Data, w.obs.Remote
+	if d.State == cluster.DiskData && d.ClusterID == r.ClusterID {
+		if m, ok := r.member(d.MemberID); ok {
+			return m, true
+		}
+	}
+	if w.obs.Local != nil {
+		if m, ok := r.member(w.obs.Local.ID); ok {
+			return m, true
+		}
+	}
+	return w.addressed()
+}
+
+// addressed returns the member that the list has at this machine's peer URLs.
+func (w *world) addressed() (cluster.Member, bool) {
+	mine := urls(w.cfg).Peer
+	if w.goal.Action == Reset && w.obs.Written["ETCD_INITIAL_ADVERTISE_PEER_URLS"] != "" {
+		mine = strings.Split(w.obs.Written["ETCD_INITIAL_ADVERTISE_PEER_URLS"], ",")
+	}
+	for _, m := range w.obs.Remote.Members {
+		if slices.ContainsFunc(m.PeerURLs, func(u string) bool { return slices.Contains(mine, u) }) {
+			return m, true
+		}
+	}
+	return cluster.Member{}, false
+}
+
+func (w *world) silent() *Hold {
+	problem := w.obs.Remote.Problem
+	if problem == "" {
+		problem = "no member answers"
+	}
+	if w.obs.Remote.Differ {
+		return hold(EndpointsDiffer, "name endpoints of one cluster", "%s", problem)
+	}
+	h := hold(ClusterSilent, "look at the endpoints, at ca.crt and at the clocks; a learner does not answer for its cluster", "the cluster does not answer: %s", problem)
+	h.Wait = true
+	return h
+}
+
+// foreign returns why the data on the disk is not that of a current member, ""
+// if it is.
+func (w *world) foreign() string {
+	d, r := w.obs.Data, w.obs.Remote
+	if d.State != cluster.DiskData {
+		return ""
+	}
+	switch _, current := r.member(d.MemberID); {
+	case d.ClusterID != r.ClusterID:
+		return fmt.Sprintf("%s holds data of cluster %s, and the endpoints are of cluster %s", w.cfg.Paths.Data, d.ClusterID, r.ClusterID)
+	case !current:
+		return fmt.Sprintf("%s holds data of %s, which was removed from the cluster", w.cfg.Paths.Data, ofMember(d.MemberID))
+	}
+	return ""
+}
+
+// stop ends an etcd that is in the way. As a phase by itself it ends any; as a
+// part of join only one whose data has to be moved.
+func (w *world) stop() (Operation, *Hold) {
+	if w.goal.Phase == "stop" {
+		return w.stopService()
+	}
+	if w.obs.Remote.Answered && w.foreign() != "" && w.goal.SetAsideData {
+		return w.stopService()
+	}
+	return nil, nil
+}
+
+func (w *world) stopService() (Operation, *Hold) {
+	if w.obs.Service.Active() || w.obs.Service.Enabled {
+		return &StopService{}, nil
+	}
+	return nil, nil
+}
+
+// membership makes the cluster's list have this machine's member, as a
+// learner that has not started or with its own data on the disk.
+func (w *world) membership() (Operation, *Hold) {
+	if !w.obs.Remote.Answered {
+		if w.comesBack() {
+			return nil, nil
+		}
+		return nil, w.silent()
+	}
+	if why := w.untouched(); why != nil {
+		return nil, why
+	}
+	if op, why := w.dropStillborn(); op != nil || why != nil {
+		return op, why
+	}
+	if why := w.foreign(); why != "" {
+		if !w.goal.SetAsideData {
+			return nil, hold(DataForeign, "if it is not needed any more: the same command with --set-aside-data, which moves it aside", "%s", why)
+		}
+		if w.obs.Service.Active() {
+			return &StopService{}, nil
+		}
+		if why := w.running(); why != nil {
+			return nil, why
+		}
+		return &SetDataAside{Path: w.cfg.Paths.Data, MemberID: w.obs.Data.MemberID}, nil
+	}
+	if w.obs.Data.State == cluster.DiskData {
+		return nil, w.mayRun()
+	}
+	m, ok := w.addressed()
+	if ok && started(m) {
+		return w.replaceLost(m)
+	}
+	if ok {
+		return nil, w.mayRun()
+	}
+	return w.add()
+}
+
+// before returns the lowest version that the data on the disk, or the cluster
+// to join, has been run with; zero where nobody knows.
+func (w *world) before() etcdversion.Version {
+	low := w.obs.Remote.Lowest
+	if installed := w.obs.Binaries.Etcd; w.obs.Data.State == cluster.DiskData && !installed.IsZero() && (low.IsZero() || installed.Compare(low) < 0) {
+		low = installed
+	}
+	return low
+}
+
+// comesBack says whether this machine's member has only to be started again: its
+// data is there, and so is what it was started from. Where all machines went
+// down, none of them answers before that is done.
+func (w *world) comesBack() bool {
+	r := w.obs.Record
+	return w.goal.Phase == "" && w.obs.Data.State == cluster.DiskData && r.Served && !r.Undoing && w.obs.Written["ETCD_INITIAL_CLUSTER"] != "" && w.untouched() == nil
+}
+
+// mayRun holds a member of a version that its data or its cluster cannot take.
+// etcd goes up one minor version at a time, from a patch release that is new
+// enough, and not down. (3.0 to 3.4 would even take newer data silently, and
+// write to it.)
+func (w *world) mayRun() *Hold {
+	want, low := w.cfg.Version.Release(), w.before()
+	if w.obs.Data.OldEntries && want.AtLeast(3, 7) && !low.AtLeast(3, 7) {
+		return hold(VersionStep, fmt.Sprintf("the same command with --version=%s --etcd-flag=snapshot-count=10, some twenty writes, and again", low),
+			"the log of this member still has entries of etcd 3.5, which %s cannot read; they go with the next raft snapshot", want)
+	}
+	if low.IsZero() {
+		return nil
+	}
+	floor := want.UpgradeFloor()
+	switch {
+	case !want.AtLeast(low.Major, low.Minor):
+		return hold(VersionStep, "--version="+low.String(), "etcd %s is older than the cluster's %s", want, low)
+	case want.Major != low.Major || want.Minor > low.Minor+1:
+		return hold(VersionStep, "upgrade one minor version at a time, with --version", "etcd %s cannot follow the cluster's %s", want, low)
+	case want.Minor > low.Minor && low.Compare(floor) < 0:
+		return hold(VersionStep, fmt.Sprintf("upgrade every member to %s or a later patch first", floor),
+			"etcd %s can only follow %s, and a member runs %s", want, floor, low)
+	}
+	return nil
+}
+
+// lost holds what would start a member again without its data.
+func (w *world) lost(m cluster.Member) *Hold {
+	return hold(DataLost, "look whether a volume is missing; if the data is gone: the same command with --replace-member, which removes the member and adds it again",
+		"member %s has run on this machine, and %s is empty", named(m), w.cfg.Paths.Data)
+}
+
+func (w *world) replaceLost(m cluster.Member) (Operation, *Hold) {
+	if !w.goal.ReplaceMember {
+		return nil, w.lost(m)
+	}
+	if m.Healthy {
+		return nil, hold(MemberHealthy, "look which machine has this address: "+strings.Join(m.PeerURLs, ","),
+			"member %s, which has this machine's peer URL, is healthy", named(m))
+	}
+	return w.change(w.remove(m))
+}
+
+func (w *world) remove(m cluster.Member) plan.Operation {
+	voters, _ := w.obs.Remote.voters()
+	return &plan.Remove{ID: m.ID, ExpectName: m.Name, ExpectVoters: voters}
+}
+
+// add adds the member as a learner. etcd allows one at a time, so two machines
+// that join at once take turns.
+func (w *world) add() (Operation, *Hold) {
+	if why := w.mayRun(); why != nil {
+		return nil, why
+	}
+	for _, m := range w.obs.Remote.Members {
+		if m.Name == w.cfg.Name {
+			return nil, hold(NameTaken, "choose another --name, or remove the old member first: etcdadm remove "+m.ID.String(),
+				"the cluster has a member %s at %s already", m.Name, strings.Join(m.PeerURLs, ","))
+		}
+	}
+	for _, m := range w.obs.Remote.Members {
+		if m.Learner {
+			h := hold(LearnerPending, "if it does not come: etcdadm remove "+m.ID.String(), "another member is joining: %s", named(m))
+			h.Wait = true
+			return nil, h
+		}
+	}
+	voters, _ := w.obs.Remote.voters()
+	return w.change(&plan.AddLearner{Node: w.cfg.Name, PeerURLs: urls(w.cfg).Peer, ExpectVoters: voters})
+}
+
+// knowsItsVote waits until a member serves as a voter. The list is read through
+// the quorum; the member itself learns of its vote a little later.
+func (w *world) knowsItsVote() *Hold {
+	if !w.obs.Local.Learner {
+		return nil
+	}
+	h := hold(MemberStarting, "look at etcd's log", "the member does not know yet that it has a vote")
+	h.Wait = true
+	return h
+}
+
+// healthAndVote ends a join: when the member serves, it gets its vote.
+func (w *world) healthAndVote() (Operation, *Hold) {
+	if op, why := w.health(); op != nil || why != nil {
+		return op, why
+	}
+	if !w.obs.Remote.Answered {
+		return nil, w.silent()
+	}
+	if self, ok := w.self(); !ok || self.Name != w.cfg.Name || !self.Healthy {
+		h := hold(MemberStarting, "look at etcd's log", "the cluster does not know yet that the member has started")
+		h.Wait = true
+		return nil, h
+	} else if !self.Learner {
+		return nil, w.knowsItsVote()
+	}
+	voters, _ := w.obs.Remote.voters()
+	return w.change(&plan.Promote{Name: w.cfg.Name, ExpectVoters: voters})
+}

@@ -1,0 +1,254 @@
+package machine_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+)
+
+// ready returns a machine with CA, certificates and binaries, and the cluster.
+func ready(members ...cluster.Member) machine.Observation {
+	obs := withCA()
+	obs.PKI.Wrong = nil
+	obs.Binaries = machine.Binary{Etcd: v36, Etcdctl: v36, Etcdutl: v36}
+	obs.Remote = answering(members...)
+	return obs
+}
+
+func unstarted(id cluster.MemberID, host string, learner bool) cluster.Member {
+	return cluster.Member{ID: id, PeerURLs: []string{"https://" + host + ":2380"}, Learner: learner}
+}
+
+func sick(m cluster.Member) cluster.Member {
+	m.Healthy = false
+	return m
+}
+
+const joinRest = `configure: remember that the member joins
+configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service
+start: make the data directory /var/lib/etcd
+start: start etcd
+start: remember that the member has data
+etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
+health: wait until etcd serves
+`
+
+func TestJoin(t *testing.T) {
+	join := machine.Goal{Action: machine.Join}
+	a, c, d := healthy("a", 0xa, "10.0.0.1"), healthy("c", 0xc, "10.0.0.3"), healthy("d", 0xd, "10.0.0.4")
+	self := healthy("b", 0xb, "10.0.0.2")
+	with := func(obs machine.Observation, f func(*machine.Observation)) machine.Observation {
+		f(&obs)
+		return obs
+	}
+	data := func(member cluster.MemberID, id cluster.ClusterID) func(*machine.Observation) {
+		return func(o *machine.Observation) {
+			o.Data = machine.Data{State: cluster.DiskData, MemberID: member, ClusterID: id, Ready: true}
+		}
+	}
+	at := func(v string) func(*machine.Config) {
+		return func(c *machine.Config) { c.Version = etcdversion.Must(v) }
+	}
+	binaries := func(v string) func(*machine.Observation) {
+		return func(o *machine.Observation) {
+			p := etcdversion.Must(v)
+			o.Binaries = machine.Binary{Etcd: p, Etcdctl: p, Etcdutl: p}
+		}
+	}
+	for _, s := range []story{
+		{"one machine has what it needs before the cluster is changed", join, wish(), func() machine.Observation {
+			o := withCA()
+			o.Remote = answering(a)
+			return o
+		}(), `
+certificates: issue certificates in /etc/etcd/pki: server (missing), peer (missing)
+install: install etcd 3.6.16 into /opt/bin
+membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
+` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
+		{"no CA is ever made", join, wish(), fresh(), "hold ca-missing: there is no certificate authority in /etc/etcd/pki\n"},
+		{"the cluster does not answer", join, wish(), with(ready(a), func(o *machine.Observation) { o.Remote = machine.Remote{Problem: "connection refused"} }),
+			"hold cluster-silent: the cluster does not answer: connection refused\n"},
+		{"a learner of an interrupted join goes on", join, wish(), ready(a, unstarted(0xb, "10.0.0.2", true)),
+			joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
+		{"a voter that an older tool added starts too", join, wish(), ready(a, unstarted(0xb, "10.0.0.2", false)), joinRest},
+		{"two machines at once take turns", join, wish(), ready(a, unstarted(0xc, "10.0.0.3", true)),
+			"hold learner-pending: another member is joining: c (https://10.0.0.3:2380)\n"},
+		{"the name is taken", join, wish(), ready(a, healthy("b", 0xb, "10.0.0.9")),
+			"hold name-taken: the cluster has a member b at https://10.0.0.9:2380 already\n"},
+		{"a cluster without quorum is not joined", join, wish(), ready(a, sick(c)), "hold quorum-margin: 1 of 2 voters are healthy\n"},
+		{"a member that lost its data is not started empty", join, wish(), ready(a, c, sick(self)),
+			"hold data-lost: member b has run on this machine, and /var/lib/etcd is empty\n"},
+		{"it is removed and added again when told so", machine.Goal{Action: machine.Join, ReplaceMember: true}, wish(), ready(a, c, sick(self)), `
+membership: etcdadm member remove --id=b --expect-name=b --expect-voters=3
+membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=2
+` + joinRest + "health: etcdadm member promote --name=b --expect-voters=2\n"},
+		{"a healthy member at this address is another machine", machine.Goal{Action: machine.Join, ReplaceMember: true}, wish(), ready(a, c, self),
+			"hold member-healthy: member b, which has this machine's peer URL, is healthy\n"},
+		{"the quorum cannot spare it", machine.Goal{Action: machine.Join, ReplaceMember: true}, wish(), ready(a, sick(c), sick(self)),
+			"hold quorum-margin: removing b would leave 1 healthy voters of 2\n"},
+		{"data of another cluster stays", join, wish(), with(ready(a), data(0xb, 0xc2)),
+			"hold data-foreign: /var/lib/etcd holds data of cluster c2, and the endpoints are of cluster c1\n"},
+		{"data of a removed member stays", join, wish(), with(ready(a, c, d), data(0xb, 0xc1)),
+			"hold data-foreign: /var/lib/etcd holds data of member b, which was removed from the cluster\n"},
+		{"it moves aside when told so", machine.Goal{Action: machine.Join, SetAsideData: true}, wish(),
+			with(with(ready(a, c, d), data(0xb, 0xc1)), func(o *machine.Observation) {
+				o.Service = machine.Keeper{State: machine.ServiceCrashing, Enabled: true}
+			}), `
+stop: stop etcd
+membership: move the data of member b in /var/lib/etcd aside
+membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=3
+` + joinRest + "health: etcdadm member promote --name=b --expect-voters=3\n"},
+		{"one minor version up, from the floor", join, wish(at("3.7.3")), with(ready(a, c, d), binaries("3.7.3")), `
+membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=3
+` + joinRest + "health: etcdadm member promote --name=b --expect-voters=3\n"},
+		{"not from below the floor", join, wish(), with(ready(a), func(o *machine.Observation) { o.Remote.Lowest = etcdversion.Must("3.5.31") }),
+			"hold version-step: etcd 3.6.16 can only follow 3.5.32, and a member runs 3.5.31\n"},
+		{"not two minor versions up", join, wish(at("3.7.3")), with(with(ready(a), binaries("3.7.3")), func(o *machine.Observation) { o.Remote.Lowest = etcdversion.Must("3.5.35") }),
+			"hold version-step: etcd 3.7.3 cannot follow the cluster's 3.5.35\n"},
+		{"nothing is installed that the data cannot run with", join, wish(at("3.5.35")), with(ready(a, c, self), data(0xb, 0xc1)),
+			"hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
+		{"not down", join, wish(at("3.5.35")), with(ready(a), binaries("3.5.35")), "hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
+		{"the old version while an upgrade is under way", join, wish(at("3.5.35")), with(with(ready(a), binaries("3.5.35")), func(o *machine.Observation) {
+			o.Remote.Lowest = etcdversion.Must("3.5.35")
+		}), `
+membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
+` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
+		{"a join that was being taken back is taken back first", join, wish(), with(ready(a, unstarted(0xb, "10.0.0.2", true)), func(o *machine.Observation) {
+			o.Record = machine.Record{Action: machine.Join, Undoing: true}
+			o.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1, Ready: true}
+			o.Service = machine.Keeper{State: machine.ServiceCrashing, Enabled: true}
+		}), `
+remove-member: etcdadm member remove --id=b --expect-voters=1
+stop: stop etcd
+data: delete the data of member b in /var/lib/etcd
+record: forget the member
+membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
+` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
+		{"a first start that was cut off begins anew", join, wish(), with(ready(a, unstarted(0xb, "10.0.0.2", true)), func(o *machine.Observation) {
+			o.Record = machine.Record{Action: machine.Join}
+			o.Data = machine.Data{State: cluster.DiskUnreadable, Problem: "no log file", Unbegun: true, Ready: true}
+		}), `
+membership: delete the data of an unknown member in /var/lib/etcd
+configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service
+start: make the data directory /var/lib/etcd
+start: start etcd
+start: remember that the member has data
+etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
+health: wait until etcd serves
+health: etcdadm member promote --name=b --expect-voters=1
+`},
+		{"an unstarted voter beside it is no reason to wait", machine.Goal{Action: machine.Join, Phase: "certificates"}, wish(), func() machine.Observation {
+			o := withCA()
+			o.Remote = machine.Remote{Problem: "nobody was asked"}
+			return o
+		}(), "certificates: issue certificates in /etc/etcd/pki: server (missing), peer (missing)\n"},
+		{"phase stop stops whatever runs", machine.Goal{Action: machine.Join, Phase: "stop"}, wish(), with(ready(a), func(o *machine.Observation) {
+			o.Service = machine.Keeper{State: machine.ServiceRunning, Enabled: true}
+		}), "stop: stop etcd\n"},
+		{"phase start without membership", machine.Goal{Action: machine.Join, Phase: "start"}, wish(), with(ready(a), func(o *machine.Observation) {
+			o.Record.Action = machine.Join
+		}), "hold not-configured: the cluster has no member with the peer URL https://10.0.0.2:2380\n"},
+	} {
+		s.run(t)
+	}
+}
+
+func TestJoinAgainUpgrades(t *testing.T) {
+	cfg := wish()
+	a, c, self := healthy("a", 0xa, "10.0.0.1"), healthy("c", 0xc, "10.0.0.3"), healthy("b", 0xb, "10.0.0.2")
+	obs := ready(a, c, self)
+	old := etcdversion.Must("3.5.35")
+	obs.Binaries = machine.Binary{Etcd: old, Etcdctl: old, Etcdutl: old}
+	obs.Remote.Lowest = old
+	obs.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1, Ready: true}
+	obs.Service = machine.Keeper{State: machine.ServiceRunning, Enabled: true}
+	obs.Local = &cluster.Report{ID: 0xb, Leader: 0xa}
+	obs.Written = map[string]string{"ETCD_INITIAL_CLUSTER": "a=https://10.0.0.1:2380,b=https://10.0.0.2:2380", "ETCD_INITIAL_CLUSTER_STATE": "existing", "ETCD_INITIAL_CLUSTER_TOKEN": "c1"}
+	story{"upgrade", machine.Goal{Action: machine.Join}, cfg, obs, `
+install: install etcd 3.6.16 into /opt/bin
+configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service
+start: remember that the member has data
+start: restart etcd
+etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
+health: wait until etcd serves
+`}.run(t)
+	// With another member down the restart would end the quorum: nothing moves.
+	obs.Remote = answering(a, sick(c), self)
+	obs.Remote.Lowest = old
+	got := road(t, machine.Goal{Action: machine.Join, Phase: "start"}, cfg, func() machine.Observation {
+		o := obs
+		o.Service.Outdated, o.Record.Served = true, true
+		return o
+	}())
+	if want := "hold quorum-margin: restarting this machine's member would leave 1 healthy voters of 3\n"; got != want {
+		t.Errorf("with a member down: %s", got)
+	}
+}
+
+func TestHoldsThatClear(t *testing.T) {
+	a := healthy("a", 0xa, "10.0.0.1")
+	join := machine.Goal{Action: machine.Join}
+	silent := ready(a)
+	silent.Remote = machine.Remote{Problem: "timeout"}
+	for _, w := range []struct {
+		obs  machine.Observation
+		want bool
+	}{{ready(a, unstarted(0xc, "10.0.0.3", true)), true}, {silent, true}, {ready(a, healthy("b", 1, "10.0.0.9")), false}} {
+		_, why := machine.Next(join, wish(), w.obs)
+		if why == nil || why.Wait != w.want || why.Hint() == "" {
+			t.Errorf("%v: waiting is %v", why, !w.want)
+		}
+	}
+}
+
+// Too few healthy voters by one observation may be an election: the hold says so,
+// wherever it comes from.
+func TestTooFewHealthyVotersMayBeMomentary(t *testing.T) {
+	a, self, c := healthy("a", 0xa, "10.0.0.1"), healthy("b", 0xb, "10.0.0.2"), healthy("c", 0xc, "10.0.0.3")
+	reset := machine.Goal{Action: machine.Reset}
+	leads, restarts := running(sick(a), self), running(a, self, sick(c))
+	leads.Remote.Leader = 0xb
+	restarts.Record.Served, restarts.Service.Outdated = true, true
+	lost := ready(sick(a), sick(self))
+	for name, s := range map[string]story{
+		"leave":       {goal: reset, obs: running(sick(a), self)},
+		"leader":      {goal: reset, obs: leads},
+		"remove":      {goal: machine.Goal{Action: machine.Remove, TargetID: 0xc}, obs: running(sick(a), self, sick(c))},
+		"replacement": {goal: machine.Goal{Action: machine.Join, ReplaceMember: true}, obs: lost},
+		"addition":    {goal: machine.Goal{Action: machine.Join}, obs: ready(a, sick(c))},
+		"restart":     {goal: machine.Goal{Action: machine.Join, Phase: "start"}, obs: restarts},
+	} {
+		_, why := machine.Next(s.goal, wish(), s.obs)
+		if why == nil || why.Rule != machine.QuorumMargin || !why.Momentary || why.Hint() == "" {
+			t.Errorf("%s: %+v", name, why)
+		}
+	}
+}
+
+// Where endpoints of two clusters were seen, nothing is changed at all.
+func TestEndpointsOfTwoClustersAreRefused(t *testing.T) {
+	two := fresh()
+	two.Remote = machine.Remote{Problem: "the endpoints are of different clusters: x, y", Differ: true}
+	mine := running(healthy("a", 0xa, "10.0.0.1"), healthy("b", 0xb, "10.0.0.2"))
+	mine.Record.Served, mine.Written = true, map[string]string{"ETCD_INITIAL_CLUSTER": "b=https://10.0.0.2:2380"}
+	mine.Remote = two.Remote
+	for name, s := range map[string]story{
+		"join":   {goal: machine.Goal{Action: machine.Join}, obs: two},
+		"again":  {goal: machine.Goal{Action: machine.Join}, obs: mine},
+		"reset":  {goal: machine.Goal{Action: machine.Reset}, obs: mine},
+		"remove": {goal: machine.Goal{Action: machine.Remove, TargetID: 0xc}, obs: mine},
+	} {
+		step, why := machine.Next(s.goal, wish(), s.obs)
+		if step != nil || why == nil || why.Rule != machine.EndpointsDiffer || why.Wait || why.Momentary {
+			t.Errorf("%s: %v, %+v", name, step, why)
+		}
+	}
+	two.PKI.CA = machine.CAReady
+	if !strings.Contains(fmt.Sprint(machine.Preflight(machine.Goal{Action: machine.Join}, wish(), two)), "{Cluster true the endpoints are of different clusters") {
+		t.Error("the checks before it do not fail")
+	}
+}

@@ -1,0 +1,121 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+)
+
+// A world is what the phases decide by.
+type world struct {
+	goal Goal
+	cfg  Config
+	obs  Observation
+}
+
+// Next returns the first step towards the goal, or what holds it back. Neither
+// means that there is nothing left to do. cfg is complete, and goal settled: see
+// [Settle].
+func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
+	w := &world{goal: goal, cfg: cfg, obs: obs}
+	if obs.Host.Manager != "" && goal.Action != Remove {
+		return nil, hold(Managed, "etcd-manager-ctl status", "an etcd-manager with its data in %s runs the etcd of this machine", obs.Host.Manager)
+	}
+	if goal.Action == Join && obs.Remote.Differ {
+		return nil, w.silent()
+	}
+	if obs.Record.Undoing && goal.Phase == "" && (goal.Action == Join || goal.Action == Init) {
+		// A join that is being taken back is taken back first.
+		if step, why := Next(Undo, cfg, obs); step != nil || why != nil {
+			return step, why
+		}
+	}
+	if (goal.Action == Init || goal.Action == Join) && goal.Phase == "" {
+		// What cannot be written is said before anything is done.
+		if _, why := w.controlFiles(); why != nil {
+			return nil, why
+		}
+	}
+	if goal.Action == Init && goal.Phase == "" {
+		// Before anything is done: what is in the way stays as it is.
+		if why := w.untouched(); why != nil {
+			return nil, why
+		}
+	}
+	for _, p := range Phases(goal.Action) {
+		if goal.Phase != "" && p.Name != goal.Phase || slices.Contains(goal.Skip, p.Name) {
+			continue
+		}
+		op, why := p.next(w)
+		if why != nil {
+			return nil, why
+		}
+		if op != nil {
+			return &Step{Phase: p.Name, Do: op}, nil
+		}
+	}
+	return nil, nil
+}
+
+// Undo is the goal that takes back a join that cannot finish: the learner goes,
+// and so does its copy of the data.
+var Undo = Goal{Action: Reset, KeepFiles: true, DiscardData: true}
+
+// maxSteps bounds a road; the longest has some fifteen steps.
+const maxSteps = 50
+
+// Plan returns all steps towards the goal as far as they can be foreseen, and
+// what holds the rest back.
+func Plan(goal Goal, cfg Config, obs Observation) ([]Step, *Hold, error) {
+	goal, why := Settle(goal, obs)
+	if why != nil {
+		return nil, why, nil
+	}
+	var steps []Step
+	for range maxSteps {
+		step, why := Next(goal, cfg, obs)
+		if step == nil {
+			return steps, why, nil
+		}
+		steps = append(steps, *step)
+		obs = Predict(cfg, obs, step.Do)
+	}
+	return steps, nil, fmt.Errorf("the plan does not come to an end: after %d steps it still says %q", maxSteps, steps[len(steps)-1].Text())
+}
+
+// change returns an operation on the member list when it is safe, and the hold
+// when it is not.
+func (w *world) change(op plan.Operation) (Operation, *Hold) {
+	err := plan.Check(cluster.Spec{Policy: cluster.Policy{Unbacked: true}}, w.obs.cluster(w.cfg), op)
+	if err == nil {
+		return &Membership{op}, nil
+	}
+	var breaks *plan.UnsafeError
+	switch {
+	case !errors.As(err, &breaks):
+	case breaks.Invariant == "quorum":
+		return nil, lacking("%s", breaks.Text)
+	case breaks.Invariant == "one-change":
+		h := hold(LearnerPending, "if it does not come: etcdadm remove, with the learner's id", "%s", breaks.Text)
+		h.Wait = true
+		return nil, h
+	}
+	return nil, hold(QuorumMargin, "etcdadm status", "%v", err)
+}
+
+// Cluster returns what is seen of the cluster in the form that the operations
+// on it are checked against.
+func (o Observation) Cluster(cfg Config) cluster.Observation { return o.cluster(cfg) }
+
+func (o Observation) cluster(cfg Config) cluster.Observation {
+	return cluster.Observation{
+		At: o.At, Members: o.Remote.Members, Leader: o.Remote.Leader,
+		Nodes: []cluster.Node{{
+			Name: cfg.Name, Reachable: true, URLs: urls(cfg),
+			Disk: cluster.Disk{State: o.Data.State, MemberID: o.Data.MemberID},
+		}},
+	}
+}

@@ -1,0 +1,241 @@
+package machine
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+)
+
+// A Finding is one thing that a preflight check found.
+type Finding struct {
+	// ID names the check, for --ignore-preflight-errors. The names are kubeadm's
+	// where it has the same check.
+	ID string `json:"id"`
+	// Fatal tells an error from a warning.
+	Fatal bool   `json:"fatal"`
+	Text  string `json:"text"`
+	Next  string `json:"next,omitempty"`
+}
+
+// A Check is one thing that is looked at before a machine is changed.
+type Check struct {
+	ID string
+	// What says what is looked at.
+	What string
+	find func(*world) []Finding
+}
+
+// Checks returns everything that is looked at.
+func Checks() []Check { return checks }
+
+// Preflight returns what would stand in the way, or go wrong later.
+func Preflight(goal Goal, cfg Config, obs Observation) []Finding {
+	w := &world{goal: goal, cfg: cfg, obs: obs}
+	var found []Finding
+	for _, c := range checks {
+		for _, f := range c.find(w) {
+			if f.ID == "" {
+				f.ID = c.ID
+			}
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+func fatal(next, format string, args ...any) []Finding {
+	return []Finding{{Fatal: true, Text: fmt.Sprintf(format, args...), Next: next}}
+}
+
+func warning(next, format string, args ...any) []Finding {
+	return []Finding{{Text: fmt.Sprintf(format, args...), Next: next}}
+}
+
+// The bounds of the checks. A write to disk that takes longer than 10 ms is what
+// etcd's documentation calls too slow; 100 MiB is about what an etcd without data
+// needs; 2 GiB is etcd's default quota.
+const (
+	slowSync    = 10 * time.Millisecond
+	leastMemory = 1 << 30
+	leastFree   = 100 << 20
+	roomyFree   = 2 << 30
+	largeSkew   = time.Second
+)
+
+var checks = []Check{
+	{"IsPrivilegedUser", "the command runs as root", func(w *world) []Finding {
+		if w.obs.Host.Root {
+			return nil
+		}
+		return fatal("sudo etcdadm ...", "not running as root")
+	}},
+	{"OS", "etcd runs on this system and processor", func(w *world) []Finding {
+		h := w.obs.Host
+		if h.OS == "linux" && slices.Contains([]string{"amd64", "arm64", "ppc64le", "s390x", "riscv64"}, h.Arch) {
+			return nil
+		}
+		return fatal("", "etcd has no release for %s/%s", h.OS, h.Arch)
+	}},
+	{"InitSystem", "the init system is there", func(w *world) []Finding {
+		if w.obs.Host.InitSystem {
+			return nil
+		}
+		return fatal("--init-system=kubelet or --init-system=process", "the machine has no %s: %s", w.cfg.Service.InitSystem, w.obs.Service.Detail)
+	}},
+	{"Account", "etcd can run as the user that is wished", func(w *world) []Finding {
+		if w.cfg.Service.InitSystem != Process || w.cfg.Service.User == "" && w.cfg.Service.Group == "" {
+			return nil
+		}
+		return fatal("run the command as that user, or choose another --init-system", "with the init system process, etcd runs as whoever starts it")
+	}},
+	{"ReleaseURL", "etcd comes over an encrypted connection", func(w *world) []Finding {
+		if !PlainHTTP(w.cfg.Binaries.ReleaseURL) {
+			return nil
+		}
+		return warning("use https", "etcd is downloaded over plain http: only its digest tells whether it is etcd")
+	}},
+	{"Hostname", "the name can be in a certificate", func(w *world) []Finding {
+		if hostName.MatchString(string(w.cfg.Name)) {
+			return nil
+		}
+		return warning("--name", "the name %s is no host name, so the certificates hold it in another form", w.cfg.Name)
+	}},
+	{"BindAddress", "the address is one of the machine's own", func(w *world) []Finding {
+		if slices.Contains(w.obs.Host.Addresses, w.cfg.Listen.Address) {
+			return nil
+		}
+		return fatal("--bind-address", "no interface of this machine has the address %s", w.cfg.Listen.Address)
+	}},
+	{"Port", "the ports are free, or taken by the machine's own etcd", func(w *world) []Finding {
+		var found []Finding
+		for _, p := range w.obs.Host.Ports {
+			if !p.Ours {
+				f := fatal("ss -ltnp 'sport = :"+strconv.Itoa(p.Port)+"' shows who has it", "port %d is taken", p.Port)
+				f[0].ID = "Port-" + strconv.Itoa(p.Port)
+				found = append(found, f...)
+			}
+		}
+		return found
+	}},
+	{"DataDir", "the data directory holds nothing that is in the way", func(w *world) []Finding {
+		if w.obs.Data.State == cluster.DiskUnreadable && !w.stillborn() {
+			return fatal("etcdadm reset moves it aside", "%s cannot be understood: %s", w.cfg.Paths.Data, w.obs.Data.Problem)
+		}
+		return nil
+	}},
+	{"Snapshot", "the snapshot to begin with is whole", func(w *world) []Finding {
+		if w.obs.Host.SnapshotProblem == "" {
+			return nil
+		}
+		return fatal("etcdadm snapshot status FILE; --skip-hash-check takes a database file that was copied", "%s", w.obs.Host.SnapshotProblem)
+	}},
+	{"DiskSpace", "there is space for the data", func(w *world) []Finding {
+		free := w.obs.Host.FreeBytes
+		switch {
+		case free == 0 || free >= roomyFree:
+			return nil
+		case free < leastFree:
+			return fatal("", "%d MiB are free for %s", free>>20, w.cfg.Paths.Data)
+		}
+		return warning("", "%d MiB are free for %s, less than etcd's default quota of 2 GiB", free>>20, w.cfg.Paths.Data)
+	}},
+	{"DiskSync", "the disk is fast enough", func(w *world) []Finding {
+		if w.obs.Host.SyncTime <= slowSync {
+			return nil
+		}
+		return warning("give etcd a disk of its own, and a fast one", "a write to the disk of %s takes %s; above %s etcd is slow, or loses its leader", w.cfg.Paths.Data, w.obs.Host.SyncTime.Round(time.Millisecond), slowSync)
+	}},
+	{"Mem", "there is enough memory", func(w *world) []Finding {
+		if m := w.obs.Host.MemoryBytes; m == 0 || m >= leastMemory {
+			return nil
+		}
+		return warning("", "the machine has %d MiB of memory", w.obs.Host.MemoryBytes>>20)
+	}},
+	{"Writable", "the directories can be written", func(w *world) []Finding {
+		var found []Finding
+		for _, dir := range w.obs.Host.ReadOnly {
+			found = append(found, fatal("mount it writable, or choose another directory", "%s cannot be written", dir)...)
+		}
+		return found
+	}},
+	{"Leftovers", "nothing else on the machine runs an etcd", func(w *world) []Finding {
+		var found []Finding
+		for _, l := range w.obs.Host.Leftovers {
+			found = append(found, warning("disable it, or it starts a second etcd", "%s is there", l)...)
+		}
+		return found
+	}},
+	{"CertificateNames", "the certificates can hold the names", func(w *world) []Finding {
+		var found []Finding
+		for _, text := range w.obs.PKI.Warnings {
+			found = append(found, warning("", "%s", text)...)
+		}
+		return found
+	}},
+	{"EtcdFlags", "the flags of etcd are those of the version", func(w *world) []Finding {
+		if len(w.cfg.Etcd.Flags) == 0 || etcdconf.FlagsKnown(w.cfg.Version) {
+			return nil
+		}
+		return warning("", "the flags of etcd %s are not known here; they were checked against those of an earlier version", w.cfg.Version)
+	}},
+	{"CipherSuites", "the cipher suites go with the keys", func(w *world) []Finding {
+		ecdsa := func(s string) bool { return strings.Contains(s, "_ECDSA_") }
+		if suites := w.cfg.Etcd.CipherSuites; len(suites) == 0 || w.cfg.Certificates.KeyAlgorithm == RSA || slices.ContainsFunc(suites, ecdsa) {
+			return nil
+		}
+		return warning("--key-algorithm=RSA-2048", "none of the cipher suites is for ECDSA keys, so that only clients with TLS 1.3 can connect")
+	}},
+	{"CAValidity", "the certificate authority can be used, and lives long enough", func(w *world) []Finding {
+		end := w.obs.PKI.NotAfter
+		switch left := end.Sub(w.obs.At); {
+		case w.obs.PKI.CA == CABad:
+			return fatal("put the right ca.crt and ca.key there, or set the machine's clock", "the certificate authority in %s cannot be used: %s", w.cfg.Paths.Certificates, w.obs.PKI.Problem)
+		case end.IsZero():
+			return nil
+		case left < 0:
+			return fatal("etcdadm certs rotate-ca", "the certificate authority has expired on %s", end.UTC().Format(time.DateOnly))
+		case left < time.Duration(w.cfg.Certificates.Lifetime):
+			return warning("etcdadm certs rotate-ca", "the certificate authority ends on %s, and all certificates with it", end.UTC().Format(time.DateOnly))
+		}
+		return nil
+	}},
+	{"ClockSkew", "the clock is that of the cluster", func(w *world) []Finding {
+		skew := w.obs.Remote.ClockSkew
+		if skew.Abs() <= largeSkew {
+			return nil
+		}
+		return warning("run a time daemon on every machine", "the machine's clock differs from the cluster's by %s", skew.Round(time.Millisecond))
+	}},
+	{"MemberCount", "the number of members makes sense", func(w *world) []Finding {
+		voters, healthy := w.obs.Remote.voters()
+		_, member := w.self()
+		switch {
+		case w.goal.Action != Join || !w.obs.Remote.Answered:
+			return nil
+		case healthy < voters:
+			return warning("etcdadm status", "%d of %d voters are healthy", healthy, voters)
+		case voters%2 == 1 && voters > 1 && !member:
+			return warning("join one more", "with this member there are %d, which bears no more failures than %d", voters+1, voters)
+		}
+		return nil
+	}},
+	{"Cluster", "the cluster answers", func(w *world) []Finding {
+		if w.goal.Action != Join || w.obs.Remote.Answered || w.obs.PKI.CA == CAAbsent {
+			return nil
+		}
+		why := w.silent()
+		if !why.Wait {
+			return fatal(why.Next, "%s", why.Text)
+		}
+		// A join asks again for a while.
+		return warning(why.Next, "%s", why.Text)
+	}},
+}
+
+var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)

@@ -1,0 +1,316 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdrelease"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdutl"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
+	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+)
+
+// do carries one step out. Each is either a single change that happened or did
+// not, or one that is found half done by the next look and done again.
+func (m *Machine) do(ctx context.Context, goal machine.Goal, obs machine.Observation, step machine.Step) error {
+	name := string(goal.Action) + "." + step.Phase
+	crashpoint.Hit(name + ".before")
+	err := m.effect(ctx, obs, step.Do)
+	crashpoint.Hit(name + ".after")
+	return err
+}
+
+func (m *Machine) effect(ctx context.Context, obs machine.Observation, op machine.Operation) error {
+	switch op := op.(type) {
+	case *machine.Remember:
+		return writeRecord(m.cfg, op.Record)
+	case *machine.InstallBinaries:
+		return m.install(ctx)
+	case *machine.CreateCA:
+		return certs.CreateMachineCA(m.certSpec(), time.Now())
+	case *machine.IssueCertificates:
+		_, err := certs.IssueMachine(m.certSpec(), time.Now())
+		return err
+	case *machine.RestoreSnapshot:
+		return m.restore(ctx, op)
+	case *machine.MakeDataDir:
+		return m.makeDataDir(op.Path)
+	case *machine.SetDataAside:
+		return setAside(m.cfg, time.Now())
+	case *machine.DiscardData:
+		return discard(m.cfg)
+	case *machine.WriteFiles:
+		return m.writeFiles(ctx, op.Files)
+	case *machine.RemoveFiles:
+		return m.removeFiles(ctx, op.Paths)
+	case *machine.Membership:
+		return m.membership(ctx, obs, op)
+	case *machine.AwaitHealth:
+		return m.awaitHealth(ctx, op.Founding)
+	}
+	return m.keep(ctx, op)
+}
+
+// keep has the init system do something.
+func (m *Machine) keep(ctx context.Context, op machine.Operation) error {
+	if m.keeper == nil {
+		return m.keeperErr
+	}
+	switch op := op.(type) {
+	case *machine.StopService:
+		return m.keeper.Stop(ctx)
+	case *machine.StartService:
+		keeper := m.keeper
+		if op.Manifest != "" {
+			var err error
+			if keeper, err = initsystem.New(m.keeperOptions(op.Manifest)); err != nil {
+				return err
+			}
+		}
+		if op.Restart {
+			return keeper.Restart(ctx)
+		}
+		return keeper.Start(ctx)
+	}
+	return fmt.Errorf("%T cannot be carried out", op)
+}
+
+func (m *Machine) install(ctx context.Context) error {
+	o := etcdrelease.For(m.cfg)
+	o.Progress = m.o.Bytes
+	_, err := etcdrelease.Install(ctx, o, m.cfg.Paths.Install)
+	return err
+}
+
+// restore makes the data directory with the tool of the version that will run
+// it: other versions keep the members elsewhere.
+func (m *Machine) restore(ctx context.Context, op *machine.RestoreSnapshot) error {
+	tool, err := etcdutl.Find(ctx, m.cfg.Paths.Install, m.cfg.Version.Release())
+	if err != nil {
+		return err
+	}
+	if err := tool.Restore(ctx, etcdutl.RestoreOptions{
+		Snapshot: op.File, DataDir: op.DataDir, Name: op.Seat.Name, PeerURLs: op.Seat.PeerURLs,
+		Token: string(op.Token), SkipHashCheck: op.SkipHashCheck, BumpRevision: uint64(op.BumpRevision),
+	}); err != nil {
+		return err
+	}
+	return m.own(op.DataDir)
+}
+
+func (m *Machine) makeDataDir(path string) error {
+	if err := hostfs.MakeDir(path, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chmod(path, 0o700); err != nil {
+		return err
+	}
+	if err := hostfs.WriteFile(marker(path), []byte(markerText), 0o600); err != nil {
+		return err
+	}
+	return m.own(path)
+}
+
+// marker is a file in the data directory without which systemd does not start
+// etcd: where the disk of the data is not mounted, etcd would begin anew in the
+// empty directory below, under the name of a member that others remember.
+func marker(dataDir string) string { return machine.Marker(dataDir) }
+
+const markerText = "etcd is not started where this file is missing: its disk is not there.\n"
+
+// own gives a tree to the one who runs etcd.
+func (m *Machine) own(path string) error {
+	owner := certs.FileOwner{UID: os.Geteuid(), GID: os.Getegid()}
+	if m.owner != nil {
+		owner = *m.owner
+	}
+	return filepath.WalkDir(path, func(p string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(p, owner.UID, owner.GID)
+	})
+}
+
+func (m *Machine) writeFiles(ctx context.Context, files []initfiles.File) error {
+	reload := false
+	for _, f := range files {
+		if err := hostfs.MakeDir(filepath.Dir(f.Path), 0o755); err != nil {
+			return err
+		}
+		if err := hostfs.WriteFile(f.Path, []byte(f.Content), os.FileMode(f.Mode)); err != nil {
+			return err
+		}
+		reload = reload || strings.HasSuffix(f.Path, ".service")
+		crashpoint.Hit("write-files.between")
+	}
+	return m.reload(ctx, reload)
+}
+
+func (m *Machine) removeFiles(ctx context.Context, paths []string) error {
+	reload := false
+	for _, path := range paths {
+		if err := ignoreMissing(os.Remove(path)); err != nil {
+			return err
+		}
+		reload = reload || strings.HasSuffix(path, ".service")
+		crashpoint.Hit("remove-files.between")
+	}
+	return m.reload(ctx, reload)
+}
+
+// reload has the init system read its files again. Where there is none, as in a
+// container that only makes files, nobody has read them before.
+func (m *Machine) reload(ctx context.Context, needed bool) error {
+	if !needed || m.keeper == nil {
+		return nil
+	}
+	return m.keeper.Reload(ctx)
+}
+
+// limit is how long a change of the member list may be refused for reasons
+// that clear by themselves.
+func (m *Machine) limit(op machine.Operation, err error) time.Duration {
+	if tooFewServe(err) {
+		return min(settling, time.Duration(m.cfg.Timeouts.Membership))
+	}
+	if change, ok := op.(*machine.Membership); ok && machine.Promotes(change) {
+		return time.Duration(m.cfg.Timeouts.Promotion)
+	}
+	return time.Duration(m.cfg.Timeouts.Membership)
+}
+
+// patience is how long an etcd may crash again and again before it is given up:
+// one that was killed is started again, by systemd after five seconds.
+const patience = 8 * time.Second
+
+// awaitHealth waits until this machine's etcd has a leader. One that crashes
+// again and again is not waited for, nor one that cannot found its cluster.
+func (m *Machine) awaitHealth(ctx context.Context, founding bool) error {
+	limit := time.Duration(m.cfg.Timeouts.Start)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var crashing time.Time
+	for {
+		if r := m.local(ctx); r != nil && r.Leader != 0 {
+			return nil
+		}
+		s, err := m.status(ctx)
+		if founding && machine.Stuck(m.data(), s.Uptime) {
+			return nil // the next look sees it, too
+		}
+		switch {
+		case err != nil || s.State != initsystem.Crashing:
+			crashing = time.Time{}
+		case crashing.IsZero():
+			crashing = time.Now()
+		case time.Since(crashing) > patience:
+			return &CrashError{Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.log()}
+		}
+		if err := wait(ctx, pause/5); err != nil {
+			return &UnhealthyError{Limit: limit, Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.log()}
+		}
+	}
+}
+
+// tail returns the last lines of etcd's log: more than those that the init system
+// tells of, where they can be had, because a panic ends in many lines of stack.
+func (m *Machine) tail(lines []string) []string {
+	if m.cfg.Service.InitSystem != machine.Process {
+		return lines
+	}
+	f, err := os.Open(m.log())
+	if err != nil {
+		return lines
+	}
+	defer f.Close()
+	const size = 64 << 10
+	if info, err := f.Stat(); err == nil && info.Size() > size {
+		_, _ = f.Seek(-size, io.SeekEnd)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, size))
+	if err != nil || len(b) == 0 {
+		return lines
+	}
+	said := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return slices.DeleteFunc(said, func(line string) bool { return strings.Contains(line, "Z etcdadm: ") }) // the supervisor's own
+}
+
+// log is where etcd's log is.
+func (m *Machine) log() string {
+	switch m.cfg.Service.InitSystem {
+	case machine.Kubelet:
+		return "crictl logs, or /var/log/pods"
+	case machine.Process:
+		return filepath.Join(processDir(m.cfg), "etcd.log")
+	}
+	return "journalctl -u etcd"
+}
+
+func (m *Machine) status(ctx context.Context) (initsystem.Status, error) {
+	if m.keeper == nil {
+		return initsystem.Status{}, m.keeperErr
+	}
+	return m.keeper.Status(ctx)
+}
+
+// A CrashError says that etcd ends as soon as it has started.
+type CrashError struct {
+	Detail string
+	Lines  []string
+	// Log is how to see more of them.
+	Log string
+}
+
+func (e *CrashError) Error() string {
+	return "etcd does not stay up: " + e.Detail + last(e.Lines)
+}
+
+// Hint says what to do about it.
+func (e *CrashError) Hint() string {
+	return "look at etcd's log: " + e.Log
+}
+
+// An UnhealthyError says that etcd runs and does not serve.
+type UnhealthyError struct {
+	Limit  time.Duration
+	Detail string
+	Lines  []string
+	// Log is how to see more of them.
+	Log string
+}
+
+func (e *UnhealthyError) Error() string {
+	return fmt.Sprintf("etcd does not serve within %s: %s%s", e.Limit, e.Detail, last(e.Lines))
+}
+
+// Hint says what to do about it.
+func (e *UnhealthyError) Hint() string {
+	return "look at etcd's log (" + e.Log + ") and at the way to the other members (peer port); --start-timeout sets how long to wait"
+}
+
+// last returns the log line that says most: the reason of a panic or a fatal
+// error rather than what comes after it.
+func last(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	for _, mark := range []string{`"level":"fatal"`, `"level":"panic"`, "panic:", `"level":"error"`} {
+		for _, line := range slices.Backward(lines) {
+			if strings.Contains(line, mark) {
+				return "; it said: " + line
+			}
+		}
+	}
+	return "; its last line: " + lines[len(lines)-1]
+}

@@ -1,0 +1,72 @@
+package operate
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+)
+
+func TestMomentaryHoldsAreWaitedForAndNoLonger(t *testing.T) {
+	lacks := &machine.Hold{Rule: machine.QuorumMargin, Momentary: true}
+	silent := &machine.Hold{Rule: machine.ClusterSilent, Wait: true}
+	joining := &machine.Hold{Rule: machine.LearnerPending, Wait: true}
+	final := &machine.Hold{Rule: machine.DataLost}
+	type look struct {
+		after time.Duration
+		why   *machine.Hold
+		want  bool
+	}
+	const limit = time.Minute
+	for name, looks := range map[string][]look{
+		"final":                               {{0, final, false}},
+		"an election":                         {{0, lacks, true}, {settling - 1, lacks, true}, {settling, lacks, false}},
+		"an election that was silent first":   {{0, silent, true}, {30 * time.Second, lacks, true}, {35 * time.Second, silent, true}, {45 * time.Second, lacks, false}},
+		"two, with another reason between":    {{0, lacks, true}, {time.Second, joining, true}, {40 * time.Second, lacks, true}},
+		"what clears by itself has the limit": {{0, joining, true}, {limit - 1, joining, true}, {limit, joining, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h holding
+			for i, l := range looks {
+				if got := h.clears(l.why, limit, time.Unix(1000, 0).Add(l.after)); got != l.want {
+					t.Errorf("look %d: waiting is %v", i, got)
+				}
+			}
+		})
+	}
+	var h holding
+	h.clears(lacks, time.Second, time.Unix(1000, 0))
+	if h.clears(lacks, time.Second, time.Unix(1001, 0)) {
+		t.Error("a momentary hold is waited for longer than all others")
+	}
+}
+
+func TestWhatCameBetweenLookAndChangeIsTriedAgain(t *testing.T) {
+	remove := machine.Step{Do: &machine.Membership{Operation: &plan.Remove{ID: 1}}}
+	few := fmt.Errorf("remove: %w", &plan.UnsafeError{Invariant: "quorum"})
+	for _, tc := range []struct {
+		err           error
+		always, often bool // with OneTry, without
+	}{
+		{few, false, true},
+		{rpctypes.ErrNotLeader, true, true},
+		{&plan.StaleError{}, true, true},
+		{&plan.UnsafeError{Invariant: "live-data"}, false, false},
+	} {
+		for once, want := range map[bool]bool{true: tc.always, false: tc.often} {
+			m := &Machine{o: Options{OneTry: once}}
+			if got := m.later(tc.err, remove); got != want {
+				t.Errorf("%v, one try %v: tried again is %v", tc.err, once, got)
+			}
+		}
+	}
+	m := &Machine{}
+	m.cfg.Timeouts.Membership = machine.Duration(time.Hour)
+	if got := m.limit(remove.Do, few); got != settling {
+		t.Errorf("too few that serve are waited for %s", got)
+	}
+}

@@ -1,0 +1,157 @@
+package operate
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/host/configfile"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+)
+
+func newToken() cluster.Token { return cluster.Token(strings.ToLower(rand.Text())[:16]) }
+
+// complete fills in what the machine decides, and checks the whole. A machine
+// that has a member already keeps its name and address, whatever the host name
+// and the routes are now, and its version, whatever the default has become.
+func complete(ctx context.Context, cfg machine.Config, all bool) (machine.Config, error) {
+	version, dataDir := cfg.Version, cfg.Paths.Data
+	cfg = configfile.Overlay(machine.Defaults(), cfg)
+	if all {
+		cfg.Service.InitSystem = written(cfg)
+	}
+	cfg = asWritten(cfg, all)
+	if dir := dataDirWritten(cfg); dataDir == "" && dir != "" {
+		cfg.Paths.Data = dir
+	}
+	if had := running(ctx, cfg); version.IsZero() && !had.IsZero() {
+		cfg.Version = had
+	}
+	if cfg.Name == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return cfg, fmt.Errorf("the machine has no host name, so --name is needed: %w", err)
+		}
+		cfg.Name = cluster.NodeName(name)
+	}
+	if a := cfg.Listen.Address; a == "" || a == "0.0.0.0" || a == "::" {
+		address, err := DefaultAddress(a == "::")
+		if err != nil && all {
+			address, err = "127.0.0.1", nil // what builds nothing does not need one
+		}
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Listen.Address = address
+	}
+	if err := cfg.Validate(); err != nil {
+		return cfg, err
+	}
+	return cfg, cfg.CheckFlags()
+}
+
+// DefaultAddress returns the machine's address on the way to everywhere else:
+// the one that the kernel would send from. Nothing is sent.
+func DefaultAddress(six bool) (string, error) {
+	families := [][2]string{{"udp4", "192.0.2.1:9"}, {"udp6", "[2001:db8::1]:9"}}
+	if six {
+		families = families[1:]
+	}
+	for _, f := range families {
+		c, err := net.Dial(f[0], f[1])
+		if err != nil {
+			continue
+		}
+		host, _, err := net.SplitHostPort(c.LocalAddr().String())
+		c.Close()
+		if err == nil {
+			return host, nil
+		}
+	}
+	return "", &AddressError{}
+}
+
+// An AddressError says that the machine has no address to be known by.
+type AddressError struct{}
+
+func (*AddressError) Error() string {
+	return "the machine has no default route, so its address is not known"
+}
+
+// Hint says what to do about it.
+func (*AddressError) Hint() string { return "--bind-address names the address" }
+
+// owner returns whom etcd's files belong to, nil for root.
+func owner(s machine.Service) (*certs.FileOwner, error) {
+	if s.User == "" && s.Group == "" {
+		return nil, nil
+	}
+	o := &certs.FileOwner{}
+	if s.User != "" {
+		u, err := user.Lookup(s.User)
+		id, numeric := strconv.Atoi(s.User)
+		switch {
+		case err == nil:
+			o.UID, _ = strconv.Atoi(u.Uid) // numbers, on Linux
+			o.GID, _ = strconv.Atoi(u.Gid)
+		case numeric == nil:
+			o.UID, o.GID = id, id
+		default:
+			return nil, &AccountError{Name: s.User, Err: err}
+		}
+	}
+	if s.Group != "" {
+		g, err := user.LookupGroup(s.Group)
+		id, numeric := strconv.Atoi(s.Group)
+		switch {
+		case err == nil:
+			o.GID, _ = strconv.Atoi(g.Gid)
+		case numeric == nil:
+			o.GID = id
+		default:
+			return nil, &AccountError{Name: s.Group, Err: err}
+		}
+	}
+	return o, nil
+}
+
+// An AccountError says that etcd is to run as somebody whom the machine does
+// not know.
+type AccountError struct {
+	Name string
+	Err  error
+}
+
+func (e *AccountError) Error() string {
+	return fmt.Sprintf("the machine has no account %s: %v", e.Name, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *AccountError) Unwrap() error { return e.Err }
+
+// Hint says what to do about it.
+func (e *AccountError) Hint() string {
+	return fmt.Sprintf("useradd --system --home-dir /var/lib/etcd --shell /usr/sbin/nologin %s", e.Name)
+}
+
+// addresses returns the machine's own IP addresses.
+func addresses() []string {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok {
+			out = append(out, n.IP.String())
+		}
+	}
+	return out
+}

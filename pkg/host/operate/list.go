@@ -1,0 +1,217 @@
+package operate
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+)
+
+// An answer is what one endpoint tells.
+type answer struct {
+	endpoint string
+	id       cluster.ClusterID
+	members  []cluster.Member
+	err      error
+}
+
+// How long the other endpoints may take after the first has answered. Those that
+// are not in its list of members may be of another cluster, which is to be
+// noticed before anything is changed: they get a fair time, once, and a longer one
+// where a person has named them. For the others it is enough that a hanging one
+// holds nobody up.
+const (
+	late  = 250 * time.Millisecond
+	fair  = 2 * time.Second
+	named = 8 * time.Second
+)
+
+// A differError says that the endpoints that were named are not of one cluster.
+type differError struct{ endpoints []string }
+
+func (e *differError) Error() string {
+	return "the endpoints are of different clusters: " + strings.Join(e.endpoints, ", ")
+}
+
+// list asks the endpoints for the member list, all at once. A learner has none.
+// Where the cluster is known by its data, endpoints of other clusters do not
+// count; otherwise all must be of one.
+func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.ClusterID) ([]cluster.Member, error) {
+	conf, err := m.credentials()
+	if err != nil {
+		return nil, err
+	}
+	h := m.hear(ctx, endpoints, known, func(ctx context.Context, e string) answer { return ask(ctx, e, conf) })
+	if differ := m.differ(h, known); differ != nil {
+		return nil, differ
+	}
+	if h.found != nil {
+		return h.found.members, nil
+	}
+	texts := make([]string, 0, len(h.last))
+	for _, a := range h.last {
+		if known != 0 && a.id != 0 && a.id != known {
+			texts = append(texts, fmt.Sprintf("%s: it is of cluster %s, and the data here of %s", a.endpoint, a.id, known))
+			continue
+		}
+		texts = append(texts, etcdclient.Explain(context.WithoutCancel(ctx), a.endpoint, conf, a.err).Error())
+	}
+	slices.Sort(texts)
+	return nil, errors.New(strings.Join(slices.Compact(texts), "; "))
+}
+
+// differ says that two clusters answer. Where a person has named the endpoints,
+// it is remembered: nobody can know which one was meant, also when one of the two
+// does not answer any more.
+func (m *Machine) differ(h hearing, known cluster.ClusterID) error {
+	if known != 0 {
+		return nil
+	}
+	ids := maps.Clone(m.clusters)
+	if ids == nil {
+		ids = map[cluster.ClusterID]string{}
+	}
+	for _, a := range h.last {
+		if a.id == 0 {
+			continue
+		}
+		ids[a.id] = a.endpoint
+		if slices.Contains(m.o.Endpoints, a.endpoint) {
+			if m.clusters == nil {
+				m.clusters = map[cluster.ClusterID]string{}
+			}
+			m.clusters[a.id] = a.endpoint
+		}
+	}
+	if len(ids) < 2 {
+		return nil
+	}
+	return &differError{slices.Sorted(maps.Values(ids))}
+}
+
+// A hearing is what the endpoints have told so far.
+type hearing struct {
+	// last is the last answer of each endpoint.
+	last map[string]answer
+	// found is the first answer that has the list.
+	found *answer
+}
+
+// hear asks the endpoints until it is known which cluster they are of, or until
+// each has failed to tell.
+func (m *Machine) hear(ctx context.Context, endpoints []string, known cluster.ClusterID, ask func(context.Context, string) answer) hearing {
+	h := hearing{last: map[string]answer{}}
+	endpoints = slices.Compact(slices.Sorted(slices.Values(endpoints)))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan answer)
+	for _, e := range endpoints {
+		go repeat(ctx, e, ask, answers)
+	}
+	var since time.Time // when the first answer came that counts
+	for len(h.last) < len(endpoints) || h.found != nil {
+		var enough <-chan time.Time
+		var open []string
+		if h.found != nil {
+			var wait time.Duration
+			if open, wait = m.open(h, endpoints, known); wait == 0 {
+				break
+			}
+			enough = time.After(time.Until(since.Add(wait)))
+		}
+		select {
+		case a := <-answers:
+			h.last[a.endpoint] = a
+			if h.found == nil && a.err == nil && (known == 0 || a.id == known) {
+				h.found, since = &a, time.Now()
+			}
+		case <-enough:
+			m.giveUp(open, h.found.id)
+			return h
+		case <-ctx.Done():
+			return h
+		}
+	}
+	return h
+}
+
+// repeat asks an endpoint until it has told which cluster it is of.
+func repeat(ctx context.Context, endpoint string, ask func(context.Context, string) answer, answers chan<- answer) {
+	// Who is slow to answer is given more time from the second question on.
+	for limit := question; ; limit = named {
+		qctx, cancel := context.WithTimeout(ctx, limit)
+		a := ask(qctx, endpoint)
+		cancel()
+		select {
+		case answers <- a:
+		case <-ctx.Done():
+			return
+		}
+		if a.id != 0 || wait(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// open returns the endpoints that may be of another cluster and have not told, and
+// how long to wait for more answers after the first one, 0 for no longer.
+func (m *Machine) open(h hearing, endpoints []string, known cluster.ClusterID) ([]string, time.Duration) {
+	members := clientURLs(h.found.members)
+	wait := time.Duration(0)
+	var open []string
+	for _, e := range endpoints {
+		a, asked := h.last[e]
+		switch {
+		case a.id != 0:
+		case known == 0 && !slices.Contains(members, e) && !slices.Contains(m.silent, e):
+			open = append(open, e)
+			wait = max(wait, fair)
+			if slices.Contains(m.o.Endpoints, e) {
+				wait = named
+			}
+		case !asked:
+			wait = max(wait, late)
+		}
+	}
+	return open, wait
+}
+
+// giveUp notes the endpoints that were waited for in vain, and tells of those that
+// a person has named.
+func (m *Machine) giveUp(open []string, id cluster.ClusterID) {
+	m.silent = append(m.silent, open...)
+	for _, e := range open {
+		if slices.Contains(m.o.Endpoints, e) && m.o.Warned != nil {
+			m.o.Warned(fmt.Sprintf("%s does not tell which cluster it is of; the others are of cluster %s, and are taken", e, id))
+		}
+	}
+}
+
+// ask asks one endpoint which cluster it is of, and for the member list.
+func ask(ctx context.Context, endpoint string, conf *tls.Config) answer {
+	a := answer{endpoint: endpoint}
+	if a.err = etcdclient.Probe(ctx, endpoint, conf); a.err != nil {
+		return a
+	}
+	c, err := etcdclient.Open(etcdclient.Options{Endpoints: []string{endpoint}, TLS: conf, ConnectTimeout: named})
+	if err != nil {
+		a.err = err
+		return a
+	}
+	defer c.Close()
+	r, err := c.Report(ctx)
+	if err != nil {
+		a.err = err
+		return a
+	}
+	a.id = r.ClusterID
+	a.members, a.err = c.Members(ctx)
+	return a
+}

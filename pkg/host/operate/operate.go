@@ -1,0 +1,335 @@
+package operate
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
+	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/node/apply"
+)
+
+// Options say which machine, and how to tell of what is done.
+type Options struct {
+	// Config is the wish. What it leaves open is taken from the machine: name,
+	// address and version of the member that is there; the rest from
+	// [machine.Defaults].
+	Config machine.Config
+	// AsWritten takes the machine's init system and addresses from what was
+	// written on it, where that is there: for goals that build nothing.
+	AsWritten bool
+	// Endpoints are client URLs of members of the cluster to join, or to leave.
+	Endpoints []string
+	// Program is the command line that supervises etcd where the init system is
+	// machine.Process, without its flags; by default this program with the
+	// argument "run".
+	Program []string
+	// OneTry asks the cluster once to answer and to take a new member.
+	OneTry bool
+	// Began is called before a step, nil for nobody; Bytes during a download.
+	Began func(machine.Step)
+	Bytes func(done, total int64)
+	// Waiting is called once for each reason to wait.
+	Waiting func(text string)
+	// Warned is called with what is odd and holds nothing back.
+	Warned func(text string)
+}
+
+// A Machine is the machine that this process runs on.
+type Machine struct {
+	o      Options
+	cfg    machine.Config
+	owner  *certs.FileOwner
+	keeper initsystem.System
+	// keeperErr is why there is no keeper: it matters when one is needed.
+	keeperErr error
+
+	versions versions
+	mu       sync.Mutex
+	fallback *tls.Config
+	nonce    cluster.Token
+	// known are the client URLs of the members that were seen last: when this
+	// machine's own etcd is gone, the others still tell of the cluster.
+	known []string
+	// deaf are the client URLs of members that did not answer the last look.
+	deaf map[string]bool
+	// silent are the endpoints that were waited for in vain.
+	silent []string
+	// clusters are those that the endpoints that a person has named were ever of,
+	// with one endpoint of each.
+	clusters map[cluster.ClusterID]string
+	// said is the reason to wait that was told last.
+	said string
+}
+
+// New returns the machine. It changes nothing.
+func New(ctx context.Context, o Options) (*Machine, error) {
+	cfg, err := complete(ctx, o.Config, o.AsWritten)
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{o: o, cfg: cfg, nonce: newToken()}
+	if m.owner, err = owner(cfg.Service); err != nil {
+		return nil, err
+	}
+	m.keeper, m.keeperErr = initsystem.New(m.keeperOptions(""))
+	return m, nil
+}
+
+// Config is the whole wish, with what was taken from the machine.
+func (m *Machine) Config() machine.Config { return m.cfg }
+
+// keeperOptions says how etcd is kept running; manifest is what the kubelet is
+// to be given, if it is to be given anything.
+func (m *Machine) keeperOptions(manifest string) initsystem.Options {
+	return initsystem.Options{
+		Kind: m.cfg.Service.InitSystem, UnitPath: machine.UnitPath(m.cfg),
+		Manifest: initfiles.File{Path: machine.ManifestPath(m.cfg), Mode: initfiles.ManifestMode, Content: manifest}, Gone: m.gone,
+		Dir: processDir(m.cfg), Require: machine.Marker(m.cfg.Paths.Data), Etcd: filepath.Join(m.cfg.Paths.Install, "etcd"), EnvFile: machine.EnvPath(m.cfg), Run: m.o.Program,
+	}
+}
+
+// processDir is where a supervised process keeps its pid file and log.
+func processDir(cfg machine.Config) string { return cfg.Paths.Data + ".run" }
+
+// Lock makes sure that no other command works on this machine's member at the
+// same time. The error of a second one names the process.
+func (m *Machine) Lock(goal machine.Goal) (unlock func(), err error) {
+	path := m.cfg.Paths.Data + ".lock"
+	if goal.Phase == "certificates" {
+		// It needs no more than the directory of the certificates.
+		path = filepath.Join(m.cfg.Paths.Certificates, ".lock")
+	}
+	if err := hostfs.MakeDir(filepath.Dir(path), 0o755); err != nil {
+		return nil, &PlaceError{fmt.Errorf("lock the machine: %w", err)}
+	}
+	l, err := hostfs.Lock(path)
+	var locked *hostfs.LockedError
+	if errors.As(err, &locked) {
+		return nil, &BusyError{locked}
+	}
+	if err != nil {
+		return nil, &PlaceError{fmt.Errorf("lock the machine: %w", err)}
+	}
+	return func() { _ = l.Unlock() }, nil
+}
+
+// A PlaceError says that etcdadm cannot keep what it has to beside the data.
+type PlaceError struct{ error }
+
+// Unwrap returns the reason.
+func (e *PlaceError) Unwrap() error { return e.error }
+
+// Hint says what to do about it.
+func (e *PlaceError) Hint() string {
+	return "the directory that holds the data directory must exist and be writable; --data-dir names another one"
+}
+
+// A BusyError says that another command is at work on the machine.
+type BusyError struct{ locked *hostfs.LockedError }
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("another etcdadm is at work on this machine: %v", e.locked)
+}
+
+// Hint says what to do about it.
+func (e *BusyError) Hint() string {
+	return fmt.Sprintf("wait until process %d is done, then run the command again", e.locked.Holder)
+}
+
+// A Result is what a run did.
+type Result struct {
+	Steps []machine.Step
+	// Last is the last look.
+	Last machine.Observation
+	// Undone says that a join that could not finish was taken back.
+	Undone bool
+}
+
+// maxSteps bounds a run: the longest road has some twenty steps.
+const maxSteps = 60
+
+// pause is the time between two looks while waiting for others.
+const pause = 250 * time.Millisecond
+
+// Run works towards the goal until it is reached. An error is a *machine.Hold
+// where the next step is not safe.
+func (m *Machine) Run(ctx context.Context, goal machine.Goal) (Result, error) {
+	unlock, err := m.Lock(goal)
+	if err != nil {
+		return Result{}, err
+	}
+	defer unlock()
+	if goal.Phase != "certificates" {
+		m.sweep()
+	}
+	r, err := m.run(ctx, goal)
+	if err == nil || ctx.Err() != nil || goal.Action != machine.Join || goal.Phase != "" || !m.mustUndo(ctx, goal, err) {
+		return r, err
+	}
+	u, undoErr := m.run(ctx, machine.Undo)
+	r.Steps, r.Undone = append(r.Steps, u.Steps...), undoErr == nil
+	if undoErr != nil {
+		return r, errors.Join(err, fmt.Errorf("take the join back: %w", undoErr))
+	}
+	return r, &UndoneError{err}
+}
+
+// mustUndo says whether a failed join left a learner behind: it has no vote,
+// but while it is there no other machine can join. It looks once more, because
+// the cluster may have done what it did not answer.
+func (m *Machine) mustUndo(ctx context.Context, goal machine.Goal, err error) bool {
+	var why *machine.Hold
+	if errors.As(err, &why) && (!why.Wait || why.Rule == machine.ClusterSilent) {
+		return false // a person decides, or there is nobody to undo it
+	}
+	obs, lookErr := m.Look(ctx, goal)
+	return lookErr == nil && machine.IsLearner(m.cfg, obs)
+}
+
+// An UndoneError is a join's error after the join was taken back.
+type UndoneError struct{ error }
+
+func (e *UndoneError) Error() string {
+	return e.error.Error() + "; the join was taken back, with the learner and its copy of the data"
+}
+
+// Unwrap returns why the join failed.
+func (e *UndoneError) Unwrap() error { return e.error }
+
+func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
+	var r Result
+	var held holding
+	var refused time.Time
+	repeated := 0
+	for {
+		obs, err := m.Look(ctx, goal)
+		if err != nil {
+			return r, err
+		}
+		r.Last = obs
+		settled, why := machine.Settle(goal, obs)
+		var step *machine.Step
+		if goal = settled; why == nil {
+			step, why = machine.Next(goal, m.cfg, obs)
+		}
+		switch {
+		case why != nil && !m.once(why) && held.clears(why, time.Duration(m.cfg.Timeouts.Membership), time.Now()):
+			// What clears at once is not worth a word.
+			if time.Since(held.since) > 4*pause {
+				m.say(why.Text)
+			}
+			if err := wait(ctx, pause); err != nil {
+				return r, errors.Join(why, err)
+			}
+			continue
+		case why != nil:
+			return r, held.heard.of(why)
+		case step == nil:
+			return r, nil
+		}
+		held = holding{}
+		if n := len(r.Steps); n > 0 && r.Steps[n-1].Text() == step.Text() || n > maxSteps {
+			if repeated++; repeated == 3 || n > maxSteps {
+				return r, fmt.Errorf("%s: %s has been done, and still is to be done", step.Phase, step.Text())
+			}
+		} else {
+			repeated = 0
+		}
+		if m.o.Began != nil && refused.IsZero() {
+			m.o.Began(*step)
+		}
+		err = m.do(ctx, goal, obs, *step)
+		if m.later(err, *step) && (refused.IsZero() || time.Since(refused) < m.limit(step.Do, err)) {
+			// The world has changed since the look, or etcd does not take the change yet.
+			if refused.IsZero() {
+				refused = time.Now()
+			}
+			if time.Since(refused) > 4*pause {
+				m.say(err.Error())
+			}
+			if err := wait(ctx, pause); err != nil {
+				return r, err
+			}
+			continue
+		}
+		refused = time.Time{}
+		r.Steps = append(r.Steps, *step)
+		if err != nil {
+			return r, &StepError{Phase: step.Phase, Err: err}
+		}
+	}
+}
+
+// A StepError says which phase failed, and why.
+type StepError struct {
+	Phase string
+	Err   error
+}
+
+func (e *StepError) Error() string { return e.Phase + ": " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *StepError) Unwrap() error { return e.Err }
+
+// Hint is that of the reason, if it has one.
+func (e *StepError) Hint() string {
+	var inner interface{ Hint() string }
+	if errors.As(e.Err, &inner) && inner.Hint() != "" {
+		return inner.Hint()
+	}
+	return "mend that, and run the same command again: it goes on where it was"
+}
+
+// later reports whether err says that a step may succeed after another look.
+func (m *Machine) later(err error, step machine.Step) bool {
+	op, ok := step.Do.(*machine.Membership)
+	var stale *plan.StaleError
+	switch {
+	case err == nil || !ok:
+		return false
+	case errors.As(err, &stale):
+		return true
+	}
+	// etcd makes ids of the peer URL and the second: for a moment that of a member
+	// which was just removed is taken.
+	_, adds := op.Operation.(*plan.AddLearner)
+	if adds && errors.Is(err, rpctypes.ErrMemberNotFound) {
+		return true
+	}
+	if errors.Is(err, rpctypes.ErrNotLeader) {
+		return true // another one leads since the look
+	}
+	again := apply.NotYet(err) || tooFewServe(err) || errors.Is(err, etcdclient.ErrLearnerPending) || etcdclient.Unanswered(err)
+	return again && (!m.o.OneTry || machine.Promotes(op))
+}
+
+// once says whether a hold that may clear is not waited for.
+func (m *Machine) once(why *machine.Hold) bool {
+	return m.o.OneTry && (why.Rule == machine.ClusterSilent || why.Rule == machine.LearnerPending || why.Momentary)
+}
+
+// wait returns after d, or with the reason why ctx ended.
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

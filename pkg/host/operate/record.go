@@ -1,0 +1,188 @@
+package operate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+)
+
+// recordPath is where the machine's record is: beside the data, so that it
+// goes where the data goes, also where /etc is made anew at each start.
+func recordPath(cfg machine.Config) string { return cfg.Paths.Data + ".etcdadm.json" }
+
+func readRecord(cfg machine.Config) (machine.Record, error) {
+	var r machine.Record
+	b, err := os.ReadFile(recordPath(cfg))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		return r, &RecordError{recordPath(cfg), err}
+	}
+	return r, nil
+}
+
+// A RecordError says that the machine's record cannot be read.
+type RecordError struct {
+	Path string
+	Err  error
+}
+
+func (e *RecordError) Error() string {
+	return fmt.Sprintf("read what etcdadm remembers of this machine in %s: %v", e.Path, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *RecordError) Unwrap() error { return e.Err }
+
+// Hint says what to do about it.
+func (e *RecordError) Hint() string {
+	return "if the member's data is in place, the file can be deleted: it is made anew; never delete it where data is missing"
+}
+
+func writeRecord(cfg machine.Config, r machine.Record) error {
+	path := recordPath(cfg)
+	if r == (machine.Record{}) {
+		return errors.Join(ignoreMissing(os.Remove(path)), hostfs.SyncDir(filepath.Dir(path)))
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := hostfs.MakeDir(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return hostfs.WriteFile(path, append(b, '\n'), 0o600)
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// sweep removes what earlier runs left that were killed. What cannot be removed
+// does no harm.
+func (m *Machine) sweep() {
+	for _, path := range append(machine.WrittenPaths(m.cfg), recordPath(m.cfg), marker(m.cfg.Paths.Data), filepath.Join(processDir(m.cfg), "launch.json")) {
+		_ = hostfs.RemoveTemp(path)
+	}
+	for _, pattern := range []string{
+		filepath.Join(m.cfg.Paths.Install, ".etcd-install-*"),
+		filepath.Join(filepath.Dir(m.cfg.Paths.Data), ".etcdadm-sync-*"), filepath.Join(m.cfg.Paths.Data, ".etcdadm-sync-*"),
+	} {
+		left, _ := filepath.Glob(pattern)
+		for _, path := range left {
+			_ = os.RemoveAll(path)
+		}
+	}
+}
+
+// asideDir keeps data that was moved out of the way.
+func asideDir(cfg machine.Config) string { return cfg.Paths.Data + ".set-aside" }
+
+// keepAside is how many directories of old data the machine keeps.
+const keepAside = 3
+
+// inAside is how data that was moved aside is named inside a data directory
+// that cannot be renamed.
+const inAside = "set-aside-"
+
+// asides returns the data that was moved aside, oldest first.
+func asides(cfg machine.Config) []string {
+	beside, _ := filepath.Glob(filepath.Join(asideDir(cfg), "*"))
+	inside, _ := filepath.Glob(filepath.Join(cfg.Paths.Data, inAside+"*"))
+	all := append(beside, inside...)
+	slices.SortFunc(all, func(a, b string) int {
+		return strings.Compare(strings.TrimPrefix(filepath.Base(a), inAside), strings.TrimPrefix(filepath.Base(b), inAside))
+	})
+	return all
+}
+
+// isLink says whether a path is a symbolic link: to the disk of the data, which
+// moves nothing when it is renamed itself.
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// setAside moves the data directory away in one rename. Where it is a mount
+// point, or a link, which cannot be renamed, what is in it moves into a directory of it
+// that etcd does not look at.
+func setAside(cfg machine.Config, now time.Time) error {
+	if err := hostfs.MakeDir(asideDir(cfg), 0o700); err != nil {
+		return err
+	}
+	name := now.UTC().Format("20060102T150405.000000000Z")
+	crashpoint.Hit("set-aside.before")
+	var err error = syscall.EXDEV
+	if !isLink(cfg.Paths.Data) {
+		err = hostfs.Rename(cfg.Paths.Data, filepath.Join(asideDir(cfg), name))
+	}
+	if errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.EXDEV) {
+		inside := filepath.Join(cfg.Paths.Data, inAside+name)
+		if err := hostfs.MakeDir(inside, 0o700); err != nil {
+			return err
+		}
+		err = hostfs.Rename(filepath.Join(cfg.Paths.Data, "member"), filepath.Join(inside, "member"))
+	}
+	crashpoint.Hit("set-aside.after")
+	if err := ignoreMissing(err); err != nil {
+		return err
+	}
+	old := asides(cfg)
+	for len(old) > keepAside {
+		if err := os.RemoveAll(old[0]); err != nil {
+			return err
+		}
+		old = old[1:]
+	}
+	return nil
+}
+
+// discarded is where data is on its way to deletion, so that a half-deleted
+// member is never taken for one.
+func discarded(cfg machine.Config) string { return filepath.Join(cfg.Paths.Data, "discarded") }
+
+// discard deletes the data, and the directory if there is nothing else in it.
+func discard(cfg machine.Config) error {
+	going := discarded(cfg)
+	if member := filepath.Join(cfg.Paths.Data, "member"); exists(member) {
+		if err := os.RemoveAll(going); err != nil {
+			return err
+		}
+		if err := hostfs.Rename(member, going); err != nil {
+			return err
+		}
+	}
+	crashpoint.Hit("discard.between")
+	if err := os.RemoveAll(going); err != nil {
+		return err
+	}
+	if err := ignoreMissing(os.Remove(marker(cfg.Paths.Data))); err != nil {
+		return err
+	}
+	if isLink(cfg.Paths.Data) {
+		return nil
+	}
+	err := os.Remove(cfg.Paths.Data)
+	if errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.ENOTEMPTY) {
+		return nil
+	}
+	return ignoreMissing(err)
+}

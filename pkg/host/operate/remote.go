@@ -1,0 +1,199 @@
+package operate
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/node/apply"
+)
+
+// question is how long one member may take to answer.
+const question = 3 * time.Second
+
+// credentials returns how to call etcd: with the machine's own client
+// certificate, or, before there is one, with one that is made for this process.
+func (m *Machine) credentials() (*tls.Config, error) {
+	dir := m.cfg.Paths.Certificates
+	file := func(name string) string { return filepath.Join(dir, name) }
+	conf, err := certs.ClientTLSFromFiles(file("ca.crt"), file("etcdctl-etcd-client.crt"), file("etcdctl-etcd-client.key"))
+	if err == nil {
+		return conf, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fallback == nil {
+		ca, caErr := certs.LoadCA(dir, "ca", time.Now())
+		if caErr != nil {
+			return nil, err
+		}
+		leaf, caErr := ca.Issue(certs.Request{CommonName: string(m.cfg.Name) + "-etcdctl", Organization: []string{"system:masters"}, Client: true, Lifetime: time.Hour}, time.Now())
+		if caErr != nil {
+			return nil, err
+		}
+		m.fallback = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: ca.Pool(), Certificates: []tls.Certificate{leaf.TLS()}}
+	}
+	return m.fallback.Clone(), nil
+}
+
+// connect opens a client of etcd.
+func (m *Machine) connect(urls []string) (*etcdclient.Client, error) {
+	conf, err := m.credentials()
+	if err != nil {
+		return nil, err
+	}
+	return etcdclient.Open(etcdclient.Options{Endpoints: urls, TLS: conf})
+}
+
+// local asks this machine's etcd how it does.
+func (m *Machine) local(ctx context.Context) *cluster.Report {
+	r, err := m.report(ctx, machine.URLs(m.cfg).Client)
+	if err != nil {
+		return nil
+	}
+	r.Members = nil // the list counts as the quorum has it
+	return &r
+}
+
+func (m *Machine) report(ctx context.Context, urls []string) (cluster.Report, error) {
+	if len(urls) == 0 {
+		return cluster.Report{}, errors.New("it has no client URL")
+	}
+	// The client goes on trying where nobody listens; a look does not.
+	if !listening(ctx, urls) {
+		return cluster.Report{}, fmt.Errorf("nobody listens at %s", strings.Join(urls, ", "))
+	}
+	// Of one URL: a read that another member answers says nothing about this one.
+	c, err := m.connect(urls[:1])
+	if err != nil {
+		return cluster.Report{}, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, question)
+	defer cancel()
+	return c.Report(ctx)
+}
+
+// remote asks the cluster: first one endpoint for the list, then every member
+// for itself.
+func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.ClusterID) machine.Remote {
+	var r machine.Remote
+	if len(endpoints) == 0 {
+		r.Problem = "no endpoint is known"
+		return r
+	}
+	members, problem := m.list(ctx, endpoints, known)
+	if problem != nil {
+		var differ *differError
+		r.Problem, r.Differ = problem.Error(), errors.As(problem, &differ)
+		return r
+	}
+	var mu sync.Mutex
+	lows, ids := []etcdversion.Version{}, map[cluster.ClusterID]bool{}
+	deaf := map[string]bool{}
+	// The daemon, which looks again all the time, gives a member half a second. Here
+	// one look decides, so that only who did not answer the last one gets less.
+	probe := func(brief context.Context, urls []string) (cluster.Report, error) {
+		ctx := ctx
+		if m.deaf[urls[0]] {
+			ctx = brief
+		}
+		report, err := m.report(ctx, urls)
+		mu.Lock()
+		defer mu.Unlock()
+		deaf[urls[0]] = err != nil
+		if err == nil {
+			ids[report.ClusterID] = true
+			if !report.Version.IsZero() {
+				lows = append(lows, report.Version)
+			}
+		}
+		return report, err
+	}
+	obs := observe.Collect(ctx, observe.Sources{
+		Now: time.Now, Nonce: newToken, Peers: func() []observe.Peer { return nil },
+		Store: func(context.Context) observe.StoreAnswer { return observe.StoreAnswer{} },
+		Probe: probe,
+	}, cluster.Observation{Members: members})
+	m.known, m.deaf = clientURLs(members), deaf
+	// A member that has not started, or is silent, is in the list all the same.
+	r.Answered, r.Members, r.Leader = true, members, obs.Leader
+	for i := range r.Members {
+		for _, seen := range obs.Members {
+			if seen.ID == r.Members[i].ID {
+				r.Members[i] = seen
+			}
+		}
+	}
+	for id := range ids {
+		r.ClusterID = id
+	}
+	if len(ids) > 1 {
+		r.Answered, r.Problem = false, "the members are of different clusters"
+	}
+	if len(ids) == 0 {
+		r.Answered, r.Problem = false, "the members' client URLs do not answer from here: "+strings.Join(clientURLs(members), ", ")
+	}
+	if len(lows) > 0 {
+		r.Lowest = slices.MinFunc(lows, etcdversion.Version.Compare)
+		r.Highest = slices.MaxFunc(lows, etcdversion.Version.Compare)
+	}
+	return r
+}
+
+func clientURLs(members []cluster.Member) []string {
+	var urls []string
+	for _, m := range members {
+		urls = append(urls, m.ClientURLs...)
+	}
+	return urls
+}
+
+// endpoints returns whom to ask about the cluster.
+func (m *Machine) endpoints(goal machine.Goal, obs machine.Observation) []string {
+	own := machine.URLs(m.cfg).Client
+	switch goal.Action {
+	case machine.Init:
+		return own
+	case machine.Join:
+		return m.o.Endpoints
+	}
+	if goal.Action == machine.Remove && len(m.o.Endpoints) > 0 {
+		return m.o.Endpoints
+	}
+	urls := slices.Concat(m.o.Endpoints, own, m.known, machine.Endpoints(obs.Written))
+	if obs.Record.Others != "" {
+		urls = append(urls, strings.Split(obs.Record.Others, ",")...)
+	}
+	slices.Sort(urls)
+	return slices.Compact(urls)
+}
+
+// membership carries out a change of the member list, once.
+func (m *Machine) membership(ctx context.Context, obs machine.Observation, op *machine.Membership) error {
+	ctx, cancel := context.WithTimeout(ctx, change)
+	defer cancel()
+	connect := func(urls []string) (apply.Etcd, error) {
+		if len(urls) == 0 {
+			urls = m.o.Endpoints
+		}
+		return m.connect(urls)
+	}
+	return apply.Membership(ctx, connect, obs.Cluster(m.cfg), op.Operation)
+}
+
+// change is how long one change of the member list may take: a healthy cluster
+// needs milliseconds.
+const change = 20 * time.Second

@@ -1,0 +1,71 @@
+package operate
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+)
+
+func TestAMachineKeepsItsNameAndAddress(t *testing.T) {
+	dir := t.TempDir()
+	cfg := machine.Defaults()
+	cfg.Paths = machine.Paths{
+		Data: dir + "/data", Certificates: dir + "/pki", Install: dir + "/bin", Cache: dir + "/cache",
+		Environment: dir, Units: dir + "/units", Manifests: dir + "/manifests",
+	}
+	env := "ETCD_NAME=node-7\nETCD_INITIAL_ADVERTISE_PEER_URLS=https://[2001:db8::7]:3380\nETCD_ADVERTISE_CLIENT_URLS=https://[2001:db8::7]:3379\n"
+	if err := os.WriteFile(filepath.Join(dir, "etcd.env"), []byte(env), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := complete(t.Context(), cfg, false)
+	if err != nil || got.Name != "node-7" || got.Listen.Address != "2001:db8::7" || got.Listen.ClientPort != 2379 {
+		t.Errorf("building: %+v, %v", got, err)
+	}
+	if got, err = complete(t.Context(), cfg, true); err != nil || got.Listen.ClientPort != 3379 || got.Listen.PeerPort != 3380 || got.Service.InitSystem != machine.Systemd {
+		t.Errorf("as written: %+v, %v", got, err)
+	}
+	// What is wished goes first.
+	cfg.Name, cfg.Listen.Address = "other", "127.0.0.1"
+	if got, err = complete(t.Context(), cfg, false); err != nil || got.Name != "other" || got.Listen.Address != "127.0.0.1" {
+		t.Errorf("wished: %+v, %v", got, err)
+	}
+	// The retired tool's file, cut off in the middle, decides nothing.
+	cfg.Name, cfg.Listen.Address = "b", ""
+	if err := os.WriteFile(filepath.Join(dir, "etcd.env"), []byte("ETCD_NAME=\nETCD_INITIAL_ADVERTISE_PEER_URLS=https://"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got = asWritten(cfg, true); got.Name != "b" || got.Listen.Address != "" || got.Listen.PeerPort != 2380 {
+		t.Errorf("from half a file: %+v", got)
+	}
+}
+
+func TestInitSystemIsTheOneWhoseFilesAreThere(t *testing.T) {
+	dir := t.TempDir()
+	cfg := machine.Defaults()
+	cfg.Paths.Data, cfg.Paths.Units, cfg.Paths.Manifests = dir+"/data", dir+"/units", dir+"/manifests"
+	touch := func(path string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []struct {
+		path string
+		want machine.InitSystem
+	}{
+		{"", machine.Systemd}, {dir + "/data.run/etcd.log", machine.Process},
+		{dir + "/manifests/etcd.manifest", machine.Kubelet}, {dir + "/units/etcd.service", machine.Systemd},
+	} {
+		if s.path != "" {
+			touch(s.path)
+		}
+		if got := written(cfg); got != s.want {
+			t.Errorf("with %s it is %s, want %s", s.path, got, s.want)
+		}
+	}
+}

@@ -1,0 +1,373 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+)
+
+// A member's data is compared with that of the others. docs/design.md says
+// when, by whom and why.
+const (
+	// servesTimeout bounds the question whether peers serve, which a start waits
+	// for.
+	servesTimeout = 300 * time.Millisecond
+	// digestTimeout bounds one digest. etcd reads about 0.7 GB in a second.
+	digestTimeout = time.Minute
+	// Between two tries to compare a member that has just started.
+	firstCompare = 20 * time.Millisecond
+	lastCompare  = 5 * time.Second
+	// dutyCycle keeps a member that cannot be compared from reading its database all
+	// the time.
+	dutyCycle = 20
+	// comparePeriod is how often it is seen whether the cluster has been compacted,
+	// and with it a digest made for nothing.
+	comparePeriod = time.Minute
+	compareTick   = time.Second
+	// compareTries bounds how often a compaction is compared whose digests were
+	// not kept: each reads the whole database.
+	compareTries = 3
+	// defaultRecheck is how long a difference must last before the member is
+	// stopped for good: two readings in the same moment may both meet a state that
+	// passes.
+	defaultRecheck = 10 * time.Second
+)
+
+// A DiffersError says that a majority of the voters holds other data than this
+// node's member. The member is not started again.
+type DiffersError struct{ Text string }
+
+func (e *DiffersError) Error() string { return e.Text }
+
+// A comparer compares the node's member in the background.
+type comparer struct {
+	mu   sync.Mutex
+	stop context.CancelFunc
+	done chan struct{}
+	// disputed says with whom the member disagrees as long as it is not condemned.
+	disputed string
+	// refused says that etcd has ended the last process by its own comparison.
+	refused bool
+}
+
+// end stops the comparison, and waits for it until ctx ends.
+func (c *comparer) end(ctx context.Context) {
+	c.mu.Lock()
+	stop, done := c.stop, c.done
+	c.stop, c.done, c.disputed, c.refused = nil, nil, "", false
+	c.mu.Unlock()
+	if stop != nil {
+		stop()
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// refusedAgain notes whether etcd has ended the last process by its own
+// comparison, and reports whether that was so the time before, too.
+func (c *comparer) refusedAgain(refused bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	again := refused && c.refused
+	c.refused = refused
+	return again
+}
+
+func (c *comparer) dispute(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.disputed = text
+}
+
+func (c *comparer) disputes() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.disputed
+}
+
+// differs returns what is known against the data of the assigned member, "" for
+// nothing.
+func differs(s nodestate.State) string {
+	if d := s.Differs; d != nil && s.Assigned != nil && d.Token == s.Assigned.Token && d.MemberID == s.MemberID {
+		return d.Text
+	}
+	return ""
+}
+
+// before returns what is done before each start of etcd. It chooses who
+// compares the member. Where the cluster serves without it, etcd does, before it
+// serves anybody, however long that takes. Where the cluster needs it, etcd would
+// wait seven seconds for each other one that waits in the same way, and then
+// serve uncompared: the node compares it while etcd looks for a leader.
+func (l *Local) before(compared []string) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		if err := l.clearCutOff(); err != nil {
+			return nil, err
+		}
+		s := l.o.State.State()
+		if text := differs(s); text != "" {
+			return nil, &DiffersError{text}
+		}
+		byEtcd := l.servedWithout(ctx, s)
+		refused := byEtcd && l.refusedByEtcd()
+		switch again := l.comparer.refusedAgain(refused); {
+		case again:
+			byEtcd = false
+			if err := l.refusal(ctx, s); err != nil {
+				return nil, err
+			}
+		case refused:
+			// As for the node's own comparison, one reading is not enough.
+			pause(ctx, l.o.recheck)
+			byEtcd = l.servedWithout(ctx, s)
+		}
+		if byEtcd {
+			return compared, nil
+		}
+		return nil, nil
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// inconsistent is in the last lines of an etcd that has compared itself with its
+// peers and found a difference.
+const inconsistent = "found data inconsistency with peers"
+
+// refusedByEtcd reports whether that ended the last process.
+func (l *Local) refusedByEtcd() bool {
+	return slices.ContainsFunc(l.o.Proc.Status().LastLines, func(line string) bool { return strings.Contains(line, inconsistent) })
+}
+
+// refusal is asked where etcd has found twice that the member's data is not that
+// of some other one. etcd does not ask which of the two is wrong: it would keep a
+// good member down beside a bad one. If a majority of the voters serves, and all
+// that serve agree and run the same version, this member is wrong, which is an
+// error. Otherwise it is to start, and be compared by the node: etcd would find
+// the same again and again.
+func (l *Local) refusal(ctx context.Context, s nodestate.State) error {
+	p, err := l.peer()
+	if err != nil {
+		return nil
+	}
+	defer p.Close()
+	var voices []cluster.Voice
+	at, version := cluster.Revision(0), s.Assigned.Version
+	for _, v := range inTurn(reachable(ctx, p, l.others(s.Voters)), l.o.Name, "") {
+		if v.digest(ctx, p, at) == nil {
+			voices, at = append(voices, v.Voice), v.Revision
+		}
+	}
+	other := func(v cluster.Voice) bool { return v.Version != version }
+	if len(voices) == 0 || slices.ContainsFunc(voices, other) {
+		return nil
+	}
+	agreement, unlike := cluster.Compare(len(s.Voters), voices[0], true, voices[1:])
+	if agreement != cluster.Agrees || len(unlike) > 0 {
+		return nil
+	}
+	var names []cluster.NodeName
+	for _, v := range voices {
+		names = append(names, v.Name)
+	}
+	text := fmt.Sprintf("etcd found that its data is not that of its peers, and %s agree at revision %d", list(names), at)
+	if err := l.condemn(s, text); err != nil {
+		return err
+	}
+	return &DiffersError{text}
+}
+
+// servedWithout reports whether a majority of the voters serves its peers, this
+// node's member not counted.
+func (l *Local) servedWithout(ctx context.Context, s nodestate.State) bool {
+	voters := s.Voters
+	if len(voters) == 0 {
+		voters = s.Peers
+	}
+	p, err := l.peer()
+	if err != nil || len(voters) < 2 {
+		return false
+	}
+	defer p.Close()
+	ctx, cancel := context.WithTimeout(ctx, servesTimeout)
+	defer cancel()
+	return len(reachable(ctx, p, l.others(voters))) >= cluster.Quorum(len(voters))
+}
+
+// compareAlways compares the member for as long as its configuration is kept
+// running: after each start by the node, and then with each compaction.
+func (l *Local) compareAlways(ctx context.Context) {
+	// It outlives the order; the next start or Close ends it.
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	l.comparer.mu.Lock()
+	l.comparer.stop, l.comparer.done = stop, done
+	l.comparer.mu.Unlock()
+	go func() {
+		defer close(done)
+		l.compareLoop(ctx)
+	}()
+}
+
+func (l *Local) compareLoop(ctx context.Context) {
+	pid, settled, wait := 0, false, firstCompare
+	var kept compaction
+	var next time.Time
+	for ctx.Err() == nil {
+		if now := l.o.Proc.Status().PID; now != pid {
+			// Also one that etcd has compared: up to 3.5 it compares with nobody before
+			// the first raft snapshot, from which it learns who its peers are, and in no
+			// version with those that have compacted what it has.
+			pid, wait = now, firstCompare
+			settled, next = false, time.Time{}
+		}
+		switch {
+		case pid == 0:
+			wait = min(2*wait, compareTick)
+		case !settled:
+			var c comparison
+			c, settled = l.compareAt(ctx, 0)
+			// Of that one and of those before it, no process that has started since has
+			// kept a digest.
+			kept = compaction{done: c.compacted}
+			wait = max(min(2*wait, lastCompare), dutyCycle*c.took)
+		default:
+			if now := time.Now(); now.After(next) {
+				next = now.Add(comparePeriod)
+				l.compareCompacted(ctx, &kept)
+			}
+			wait = compareTick
+		}
+		pause(ctx, wait)
+	}
+}
+
+// A compaction is how far the comparison of compactions is.
+type compaction struct {
+	// done is the last one that needs no comparison any more, tried the one that
+	// has been compared tries times, and not been settled.
+	done, tried cluster.Revision
+	tries       int
+}
+
+// compareCompacted compares the digests that members have kept of the last
+// compaction, if it is a new one.
+func (l *Local) compareCompacted(ctx context.Context, k *compaction) {
+	s := l.o.State.State()
+	if s.Assigned == nil || !s.Assigned.Version.AtLeast(3, 5) {
+		return
+	}
+	c, err := l.etcd(s)
+	if err != nil {
+		return
+	}
+	if at, err := c.Compacted(ctx); err == nil && at > k.done {
+		l.compareCompaction(ctx, k, at)
+	}
+}
+
+// compareCompaction compares the compaction at a revision. A member may have
+// kept no digest of it: it has started since, was sent the data, or is not through
+// with it.
+func (l *Local) compareCompaction(ctx context.Context, k *compaction, at cluster.Revision) {
+	c, settled := l.compareAt(ctx, at)
+	if k.tried != at {
+		k.tried, k.tries = at, 0
+	}
+	if c.remade {
+		k.tries++
+	}
+	if settled || k.tries >= compareTries {
+		k.done = at
+	}
+}
+
+// compareAt compares the member with the others at a revision, zero for its own
+// present one. It reports whether a majority was found, on whatever side. A
+// difference counts when it is seen twice, with some time in between: the second
+// time at the same revision, which no write changes.
+func (l *Local) compareAt(ctx context.Context, at cluster.Revision) (comparison, bool) {
+	s := l.o.State.State()
+	if s.Assigned == nil || differs(s) != "" {
+		return comparison{}, false
+	}
+	c, err := l.collect(ctx, s, at)
+	if err == nil && c.agreement == cluster.Differs {
+		l.comparer.dispute(fmt.Sprintf("its data is not that of %s, a majority, at revision %d; it is stopped if that is still so in %s",
+			list(c.unlike), c.own.Revision, l.o.recheck))
+		pause(ctx, l.o.recheck)
+		first := c
+		c, err = l.collect(ctx, s, c.own.Revision)
+		c.compacted = first.compacted
+	}
+	if err != nil {
+		return c, false
+	}
+	switch c.agreement {
+	case cluster.Agrees:
+		l.comparer.dispute("")
+		return c, true
+	case cluster.Disputed:
+		l.comparer.dispute(fmt.Sprintf("its data is not that of %s at revision %d, and no majority of the %d voters with the same etcd version says which is right",
+			list(c.unlike), c.own.Revision, c.voters))
+	case cluster.Differs:
+		return c, l.fence(ctx, s, c)
+	}
+	return c, false
+}
+
+// fence ends the member's process at once, and writes down that its data is
+// wrong, so that it is never started again. s is what was compared: an order may
+// have come between, and then it does nothing and returns false.
+func (l *Local) fence(ctx context.Context, s nodestate.State, c comparison) bool {
+	if err := l.take(ctx); err != nil {
+		return false
+	}
+	defer l.leave()
+	if now := l.o.State.State(); ctx.Err() != nil || !sameMember(now, s) || now.Assigned.Stopped {
+		return false
+	}
+	// It gets no time to end, in which it would serve. That comes first: a disk
+	// that is wrong may be slow too. Where the process cannot be stopped before ctx
+	// ends, the supervisor goes on trying.
+	_ = l.o.Proc.StopWithin(ctx, 0)
+	// What cannot be written down is found again after the next start.
+	_ = l.condemn(s, fmt.Sprintf("its data is not that of %s, a majority, at revision %d", list(c.unlike), c.own.Revision))
+	// The supervisor tells why it does not run.
+	_ = l.spawn(ctx, l.o.State.State(), etcdconf.StateExisting)
+	return true
+}
+
+// sameMember reports whether the node runs the member that it ran then, when it
+// may not have known the member's id yet.
+func sameMember(now, then nodestate.State) bool {
+	return now.Assigned != nil && then.Assigned != nil && now.Assigned.Token == then.Assigned.Token &&
+		(then.MemberID == 0 || now.MemberID == then.MemberID)
+}
+
+// condemn writes down what is known against the member that s tells of.
+func (l *Local) condemn(s nodestate.State, text string) error {
+	return l.o.State.Update(func(now *nodestate.State) error {
+		if !sameMember(*now, s) {
+			return refuse("the node runs another member now")
+		}
+		now.Differs = &nodestate.Differs{Token: now.Assigned.Token, MemberID: now.MemberID, Text: text}
+		return nil
+	})
+}

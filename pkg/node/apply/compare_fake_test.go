@@ -1,0 +1,285 @@
+package apply
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+)
+
+func TestADifferenceThatPassesCondemnsNobody(t *testing.T) {
+	f := newFakeTrio(t, func(o *LocalOptions) { o.recheck = time.Second })
+	f.set(func(p *fakePeer) { p.passes = 500 * time.Millisecond }, "a")
+	f.found()
+	pid := f.pid()
+	f.eventually("the suspicion", func() bool { return strings.Contains(f.look().Differs, "if that is still so") })
+	f.eventually("its end", func() bool { return f.look().Differs == "" })
+	if s := f.disk(); s.Differs != nil || f.pid() != pid {
+		t.Errorf("%+v, process %d, was %d", s.Differs, f.pid(), pid)
+	}
+}
+
+func TestADifferenceThatStaysEndsTheMember(t *testing.T) {
+	for _, learner := range []cluster.NodeName{"", "a"} {
+		f := newFakeTrio(t)
+		f.learner = learner
+		f.set(wrong, "a")
+		f.found()
+		f.fenced("b and c")
+	}
+}
+
+// TestAPersonMayAcceptTheData: a comparison may be wrong, too.
+func TestAPersonMayAcceptTheData(t *testing.T) {
+	f := newFakeTrio(t)
+	f.set(wrong, "a")
+	f.found()
+	// Its fake etcd tells nobody its id.
+	if err := f.state.Update(func(s *nodestate.State) error { s.MemberID, s.MemberToken = 1, "t1"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	f.fenced("b and c")
+	again := start(plan.StartRestart)
+	wantError(t, f.do(again), "its data is not that of b and c")
+	if f.pid() != 0 || f.disk().Differs == nil {
+		t.Error("a start without a word about the data has accepted it")
+	}
+	again.AcceptData = 2
+	isStale(t, f.do(again), "expected data of member 2")
+	again.AcceptData = 1
+	f.set(func(p *fakePeer) { p.hash = 1 }, "a")
+	f.must(again)
+	if f.pid() == 0 || f.disk().Differs != nil {
+		t.Errorf("it does not run: %+v", f.disk())
+	}
+	f.set(wrong, "a")
+	f.must(&plan.MemberStop{Node: "a", ExpectToken: "t1", ExpectMemberID: 1}, again)
+	f.fenced("b and c") // it is compared all the same
+}
+
+func TestVersionsThatDigestDifferentlyCondemnNobody(t *testing.T) {
+	f := newFakeTrio(t)
+	f.set(func(p *fakePeer) { p.version, p.hash = newer.String(), 2 }, "a")
+	f.found()
+	f.eventually("the dispute", func() bool { return strings.Contains(f.look().Differs, "with the same etcd version") })
+	if s := f.disk(); s.Differs != nil || f.pid() == 0 {
+		t.Errorf("it was condemned: %+v", s.Differs)
+	}
+}
+
+// TestAnOrderDuringAComparison: what was compared may be stopped or gone when the
+// comparison ends.
+func TestAnOrderDuringAComparison(t *testing.T) {
+	f := newFakeTrio(t, func(o *LocalOptions) { o.recheck = time.Hour })
+	f.set(wrong, "a")
+	f.found()
+	f.eventually("a comparison", func() bool { return f.look().Differs != "" })
+	was := f.disk()
+	c := comparison{own: cluster.Voice{Digest: cluster.Digest{Revision: 9}}, unlike: []cluster.NodeName{"b", "c"}}
+	untouched := func(after string) {
+		t.Helper()
+		if f.fence(t.Context(), was, c) || f.pid() != 0 || f.disk().Differs != nil {
+			t.Errorf("%s: process %d, %+v", after, f.pid(), f.disk())
+		}
+		if d := f.look().Differs; d != "" {
+			t.Errorf("%s: the comparison goes on: %s", after, d)
+		}
+	}
+	f.must(&plan.MemberStop{Node: "a", ExpectToken: "t1"})
+	untouched("stopped")
+	f.must(setAside())
+	untouched("set aside")
+}
+
+func TestASwitchEndsTheComparison(t *testing.T) {
+	f := newFakeTrio(t, func(o *LocalOptions) { o.recheck = time.Hour })
+	f.set(wrong, "a")
+	f.found()
+	f.eventually("a comparison", func() bool { return f.look().Differs != "" })
+	was := f.disk()
+	f.must(&plan.RestoreSwitch{Node: "a", Token: "t2", ExpectToken: "t1"})
+	if f.fence(t.Context(), was, comparison{}) || f.pid() != 0 || f.look().Differs != "" {
+		t.Errorf("process %d, %+v", f.pid(), f.look())
+	}
+}
+
+// TestNoMoreMembersReadThanAMajorityNeeds: a member that makes a digest commits
+// nothing.
+func TestNoMoreMembersReadThanAMajorityNeeds(t *testing.T) {
+	f := newFakeTrio(t)
+	f.found()
+	f.comparer.end(t.Context())
+	for _, p := range f.peers {
+		f.set(func(p *fakePeer) { p.asked = nil }, p.name)
+	}
+	c, settled := f.compareAt(t.Context(), 0)
+	if !settled || c.compacted != 4 {
+		t.Errorf("%+v, settled %t", c, settled)
+	}
+	if a, b, c := f.asked("a"), f.asked("b"), f.asked("c"); !slices.Equal(a, []cluster.Revision{0}) || !slices.Equal(b, []cluster.Revision{9}) || len(c) != 0 {
+		t.Errorf("asked for revisions %d, %d, %d", a, b, c)
+	}
+}
+
+func TestTheLeaderIsAskedLast(t *testing.T) {
+	for _, c := range []struct {
+		self, leader cluster.NodeName
+		want         string
+	}{
+		{"a", "", "bcde"}, {"c", "", "deab"}, {"e", "", "abcd"}, {"c", "d", "eabd"}, {"a", "e", "bcde"}, {"b", "b", "cdea"},
+	} {
+		var members []asked
+		for _, n := range []cluster.NodeName{"a", "b", "c", "d", "e"} {
+			if n != c.self {
+				members = append(members, asked{Voice: cluster.Voice{Name: n}})
+			}
+		}
+		got := ""
+		for _, m := range inTurn(members, c.self, c.leader) {
+			got += string(m.Name)
+		}
+		if got != c.want {
+			t.Errorf("%s asks %s where %q leads, want %s", c.self, got, c.leader, c.want)
+		}
+	}
+}
+
+func TestAMemberAloneReadsNothing(t *testing.T) {
+	f := newFakeTrio(t)
+	f.alone = true
+	f.found()
+	if _, settled := f.compareAt(t.Context(), 0); !settled {
+		t.Error("it is not settled")
+	}
+	var k compaction
+	if f.compareCompaction(t.Context(), &k, 4); k.done != 4 {
+		t.Errorf("%+v", k)
+	}
+	if a := f.asked("a"); len(a) > 0 {
+		t.Errorf("it was asked for revisions %d", a)
+	}
+}
+
+// TestADigestThatNobodyKeptIsNotReadForEver: members forget their digests of
+// compactions when they start, and would read the whole database instead.
+func TestADigestThatNobodyKeptIsNotReadForEver(t *testing.T) {
+	for name, others := range map[cluster.NodeName]int{"a": 0, "b": compareTries} {
+		f := newFakeTrio(t)
+		f.found()
+		f.comparer.end(t.Context())
+		f.set(func(p *fakePeer) { p.asked = nil }, "a", "b", "c")
+		f.set(func(p *fakePeer) { p.kept = false }, name)
+		if name == "b" {
+			f.set(func(p *fakePeer) { p.kept = false }, "c")
+		}
+		k := compaction{done: 3}
+		tries := 0
+		for ; k.done != 4 && tries < 10; tries++ {
+			f.compareCompaction(t.Context(), &k, 4)
+		}
+		if tries != compareTries || len(f.asked("b")) != others {
+			t.Errorf("%s has kept nothing: %d tries, b was asked for %d", name, tries, f.asked("b"))
+		}
+	}
+}
+
+func TestAMemberThatHangsHoldsNoComparisonUp(t *testing.T) {
+	f := newFakeTrio(t)
+	f.found()
+	f.comparer.end(t.Context())
+	f.set(func(p *fakePeer) { p.hangs = make(chan struct{}) }, "a")
+	ctx, cancel := context.WithTimeout(t.Context(), 4*lastCompare)
+	defer cancel()
+	if _, settled := f.compareAt(ctx, 0); settled || ctx.Err() != nil {
+		t.Errorf("settled %t, %v", settled, ctx.Err())
+	}
+}
+
+// TestARefusalThatNobodyCanSettle: etcd's own comparison finds a difference with
+// some member, and no majority says who is right.
+func TestARefusalThatNobodyCanSettle(t *testing.T) {
+	f := newFakeTrio(t)
+	f.set(func(p *fakePeer) { p.compacted = 3 }, "b")
+	voters := []cluster.Seat{}
+	for _, n := range []cluster.NodeName{"a", "b", "c"} {
+		voters = append(voters, cluster.Seat{Name: n, PeerURLs: []string{f.peers[n].url}})
+	}
+	f.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: refuses, Voters: voters})
+	if err := f.state.Update(func(s *nodestate.State) error { s.Voters = voters; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	f.must(&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: refuses, Peers: voters})
+	f.hasData()
+	if s := f.disk(); s.Differs != nil {
+		t.Errorf("it was condemned: %+v", s.Differs)
+	}
+	if n := len(f.asked("c")); n > 3 {
+		t.Errorf("c was asked %d times", n)
+	}
+}
+
+// fileTLS has the key material of one member in files.
+type fileTLS struct{ files etcdconf.TLS }
+
+func (f *fileTLS) Ensure(cluster.Token, cluster.URLs) (*etcdconf.TLS, error) { return &f.files, nil }
+func (f *fileTLS) Client() *tls.Config                                       { return &tls.Config{MinVersion: tls.VersionTLS12} }
+
+// TestMembersAreAskedWithTheCertificateOfTheMember also when the disk takes no new
+// one.
+func TestMembersAreAskedWithTheCertificateOfTheMember(t *testing.T) {
+	dir := t.TempDir()
+	ca, err := certs.NewCA(certs.CASpec{CommonName: "peers", Lifetime: time.Hour}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	urls := cluster.URLs{Peer: []string{"https://127.0.0.1:1"}, Client: []string{"https://127.0.0.1:2"}}
+	request, err := certs.EtcdPeer("a", urls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Lifetime = time.Hour
+	files := etcdconf.Files{CA: filepath.Join(dir, "ca.crt"), Cert: filepath.Join(dir, "me.crt"), Key: filepath.Join(dir, "me.key")}
+	if _, _, err := (certs.Pair{CertFile: files.Cert, KeyFile: files.Key, CAFile: files.CA, Request: request}).Ensure(ca, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"etcdserver":"3.6.16"}`)) }))
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: ca.Pool(), ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}
+	s.StartTLS()
+	defer s.Close()
+
+	h := newHost(t, func(o *LocalOptions) { o.TLS = &fileTLS{etcdconf.TLS{Peer: files, Client: files}} })
+	if _, err := h.peer(); err == nil {
+		t.Error("it has a certificate before a member was started")
+	}
+	h.must(prepare(), start(plan.StartNew))
+	p, err := h.peer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if v, err := p.Version(t.Context(), s.URL); err != nil || v != writes {
+		t.Errorf("%s, %v", v, err)
+	}
+	if err := os.Remove(files.Key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.peer(); err == nil {
+		t.Error("there is no key")
+	}
+}

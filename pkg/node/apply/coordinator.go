@@ -1,0 +1,357 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/store"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+)
+
+// Records is the part of the control store that operations write.
+type Records interface {
+	// CreateIncarnation writes the record if there is none of its number. One
+	// that is there with the same token is success.
+	CreateIncarnation(ctx context.Context, i cluster.Incarnation) error
+	// MarkCreated writes the marker that a cluster exists.
+	MarkCreated(ctx context.Context, at time.Time) error
+	// WriteSpec writes the spec where there is none, ReplaceSpec in any case.
+	WriteSpec(ctx context.Context, s cluster.Spec) error
+	ReplaceSpec(ctx context.Context, s cluster.Spec) error
+	// CloseRequest takes a request out of the queue, and keeps how it ended.
+	CloseRequest(ctx context.Context, r store.Closed) error
+	// DeleteBackup deletes a backup; one that is not there is success.
+	DeleteBackup(ctx context.Context, name string) error
+}
+
+// A Fence proves, right before an effect, that its holder may still act.
+type Fence interface {
+	// Confirm asks a majority of the electors now. It returns the term and a
+	// context that ends when the proof does. Where a cluster has no electors
+	// yet, the term is zero and the store decides.
+	Confirm(ctx context.Context) (context.Context, context.CancelFunc, cluster.Term, error)
+	// ChangeElectors has the new record of the incarnation on the disks of a
+	// majority of the present electors and of the new ones when it returns. It
+	// fails if the fence is of another incarnation.
+	ChangeElectors(ctx context.Context, token cluster.Token, names []cluster.NodeName) error
+}
+
+// Etcd is what the coordinator asks of the cluster.
+type Etcd interface {
+	etcdclient.Membership
+	// Report asks the first endpoint about itself, HashKV one for the digest of
+	// its keys at a revision.
+	Report(ctx context.Context) (cluster.Report, error)
+	HashKV(ctx context.Context, endpoint string, rev cluster.Revision) (etcdclient.Hash, error)
+	Close() error
+}
+
+// Coordinator carries out operations in the name of the coordinator, or of a
+// person who holds the lease for one command.
+type Coordinator struct {
+	Self  cluster.NodeName
+	Fence Fence
+	// Execute sends an operation to the node that it is for, in the name of a
+	// term.
+	Execute func(ctx context.Context, op plan.Operation, term cluster.Term) error
+	Records Records
+	// Etcd connects to the given client URLs.
+	Etcd func(clientURLs []string) (Etcd, error)
+	Now  func() time.Time
+}
+
+// The deadlines of operations: what a healthy cluster needs, times a hundred.
+const (
+	quickDeadline  = 20 * time.Second
+	backupDeadline = 30 * time.Minute
+	// verifyDeadline is for reading whole databases, about 1.4 s a GB.
+	verifyDeadline = 5 * time.Minute
+)
+
+// Deadline returns how long op may take.
+func Deadline(op plan.Operation) time.Duration {
+	switch op := op.(type) {
+	case *plan.BackupTake, *plan.BackupVerify, *plan.BackupDrill:
+		return backupDeadline
+	case *plan.QuarantineLift:
+		if op.ExpectRevision > 0 {
+			return verifyDeadline
+		}
+	}
+	return quickDeadline
+}
+
+// NotYet reports whether err says that etcd refuses a membership change for a
+// reason that clears by itself within seconds.
+func NotYet(err error) bool {
+	return errors.Is(err, etcdclient.ErrUnhealthy) || errors.Is(err, etcdclient.ErrNotReady)
+}
+
+// Do carries out op in the world that was just observed. It checks the
+// invariants, confirms the lease with a majority, and only then acts; the
+// effect's context ends with the lease. A daemon that was paused between the
+// proof and the effect finds its context over when it goes on.
+func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Observation, op plan.Operation) error {
+	if err := plan.Check(spec, obs, op); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, Deadline(op))
+	defer cancel()
+	if _, ok := plan.Target(op); ok {
+		if err := c.stillEvicted(ctx, obs, op); err != nil {
+			return err
+		}
+		if err := c.agree(ctx, obs, op); err != nil {
+			return err
+		}
+		return c.send(ctx, obs, op)
+	}
+	proven, done, _, err := c.confirm(ctx, obs, op)
+	if err != nil {
+		return err
+	}
+	defer done()
+	name := strings.ReplaceAll(plan.KindOf(op).Path, " ", "-")
+	crashpoint.Hit(name + ".before")
+	err = c.effect(proven, obs, op)
+	crashpoint.Hit(name + ".after")
+	return err
+}
+
+// stillEvicted reads the member list through the quorum once more before a
+// node's process is stopped or its data moved in the present incarnation: what
+// nodes told of it in the last look need not be what the quorum says.
+func (c *Coordinator) stillEvicted(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
+	var token cluster.Token
+	var id cluster.MemberID
+	switch op := op.(type) {
+	case *plan.MemberStop:
+		token, id = op.ExpectToken, op.ExpectMemberID
+	case *plan.DataSetAside:
+		token, id = op.Token, op.ExpectMemberID
+	}
+	current := slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.ID == id })
+	if token == "" || token != obs.Token || obs.Leader == 0 || current {
+		return nil
+	}
+	etcd, err := c.Etcd(clientURLs(obs))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = etcd.Close() }()
+	list, err := etcd.Members(ctx)
+	if err != nil {
+		return err
+	}
+	return sameList(list, obs.Members)
+}
+
+// send has a node carry op out. The node goes on with what it has begun when
+// the proof ends, so sending again, with a new proof, waits for that and then
+// finds nothing to do. Only what is done with backups is sent once: it changes
+// nothing, may outlive a lease, and would be done twice.
+func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
+	once := plan.Aside(op)
+	for {
+		proven, done, term, err := c.confirm(ctx, obs, op)
+		if err != nil {
+			return err
+		}
+		if once {
+			proven = ctx
+		}
+		err = c.Execute(proven, op, term)
+		over := proven.Err() != nil && ctx.Err() == nil
+		done()
+		if err == nil || !over {
+			return err
+		}
+	}
+}
+
+// ErrNoTerm is returned for an operation on a cluster whose electors are not
+// known: without them nobody can tell whether another acts.
+var ErrNoTerm = errors.New("no electors are known, so no lease can be had: the daemons of the voters' nodes do not answer")
+
+// confirm proves the lease, unless the operation needs none. Without a term only
+// a founding goes on, up to its record: there the create-only-if-absent of the
+// store decides.
+func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op plan.Operation) (context.Context, context.CancelFunc, cluster.Term, error) {
+	// What is to be founded, or restored where nothing is left, has no electors; the
+	// lease may still remember those of what was lost, who grant nothing any more.
+	blank := len(obs.Electors.Names) == 0 && len(obs.Members) == 0
+	if plan.Unfenced(obs, op) || Founds(op) && blank {
+		proven, done := context.WithCancel(ctx)
+		return proven, done, 0, nil
+	}
+	proven, done, term, err := c.Fence.Confirm(ctx)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("confirm the coordinator's lease: %w", err)
+	}
+	if term == 0 && !(Founds(op) && len(obs.Members) == 0) {
+		done()
+		return nil, nil, 0, ErrNoTerm
+	}
+	return proven, done, term, nil
+}
+
+// Founds reports whether op is one of those that found a cluster, before
+// anyone can hold a lease of it, or make such a lease possible again.
+func Founds(op plan.Operation) bool {
+	switch op.(type) {
+	case *plan.MemberPrepare, *plan.IncarnationCreate, *plan.EndpointsWrite,
+		*plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard, *plan.RequestClose, *plan.ElectorsRecover:
+		return true
+	}
+	return false
+}
+
+// effect does what needs no particular node. Each case is one request that
+// either happened or did not; doing it again is harmless.
+func (c *Coordinator) effect(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
+	switch op := op.(type) {
+	case *plan.IncarnationCreate:
+		return c.Records.CreateIncarnation(ctx, c.incarnation(op))
+	case *plan.IncarnationMark:
+		return c.Records.MarkCreated(ctx, c.Now())
+	case *plan.SpecWrite:
+		spec := cluster.Spec{MemberCount: op.MemberCount, EtcdVersion: op.EtcdVersion}
+		if op.Request != "" {
+			return c.Records.ReplaceSpec(ctx, spec)
+		}
+		return c.Records.WriteSpec(ctx, spec)
+	case *plan.RequestClose:
+		return c.Records.CloseRequest(ctx, c.closed(obs, op))
+	case *plan.ElectorsWrite:
+		return c.Fence.ChangeElectors(ctx, op.Token, op.Names)
+	case *plan.BackupPrune:
+		return c.prune(ctx, op)
+	}
+	return c.membership(ctx, obs, op)
+}
+
+func (c *Coordinator) incarnation(op *plan.IncarnationCreate) cluster.Incarnation {
+	i := cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: c.Now(), By: c.Self}
+	if op.Backup != "" {
+		i.Restored = &cluster.Restored{Request: op.Request, Backup: op.Backup, Revision: op.Revision, Before: op.Before}
+	}
+	return i
+}
+
+// closed is what the store keeps of a request that has ended.
+func (c *Coordinator) closed(obs cluster.Observation, op *plan.RequestClose) store.Closed {
+	r := store.Closed{Name: op.Name, Outcome: string(op.Outcome), Reason: op.Reason, At: c.Now(), By: c.Self}
+	for _, q := range obs.Store.Requests {
+		if q.Name == op.Name {
+			r.Kind, r.Backup = string(q.Kind), q.Backup
+		}
+	}
+	return r
+}
+
+func (c *Coordinator) prune(ctx context.Context, op *plan.BackupPrune) error {
+	var errs []error
+	for _, name := range op.Remove {
+		if err := c.Records.DeleteBackup(ctx, name); err != nil {
+			errs = append(errs, fmt.Errorf("delete backup %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// membership carries out a change of the member list.
+func (c *Coordinator) membership(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
+	return Membership(ctx, c.Etcd, obs, op)
+}
+
+// Membership carries out an operation on the member list, or on who leads: it
+// reads the list through the quorum once more, compares it with the one in obs,
+// against which the invariants were checked, and makes the one request.
+func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, error), obs cluster.Observation, op plan.Operation) error {
+	urls := clientURLs(obs)
+	if _, ok := op.(*plan.MoveLeader); ok {
+		urls = leaderURLs(obs)
+	}
+	if r, ok := op.(*plan.Remove); ok {
+		// A member that removes itself stops before it answers.
+		others := obs
+		others.Members = slices.DeleteFunc(slices.Clone(obs.Members), func(m cluster.Member) bool { return m.ID == r.ID })
+		if u := clientURLs(others); len(u) > 0 {
+			urls = u
+		}
+	}
+	etcd, err := connect(urls)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = etcd.Close() }()
+	list, err := etcd.Members(ctx)
+	if err != nil {
+		return err
+	}
+	if err := sameList(list, obs.Members); err != nil {
+		return err
+	}
+	switch op := op.(type) {
+	case *plan.AddLearner:
+		_, err = etcd.AddLearner(ctx, op.PeerURLs)
+		return err
+	case *plan.Promote:
+		id, err := idOf(list, op.Name)
+		if err != nil {
+			return err
+		}
+		if err := newVotersServe(ctx, connect, obs, op); err != nil {
+			return err
+		}
+		return etcd.Promote(ctx, id)
+	case *plan.Remove:
+		if err := newVotersServe(ctx, connect, obs, op); err != nil {
+			return err
+		}
+		return etcd.Remove(ctx, op.ID)
+	case *plan.MoveLeader:
+		id, err := idOf(list, op.To)
+		if err != nil {
+			return err
+		}
+		return etcd.MoveLeader(ctx, id)
+	}
+	return fmt.Errorf("%s cannot be carried out", plan.KindOf(op).Path)
+}
+
+// sameList makes sure that the member list is still the one that the invariants
+// were checked against: the same members, with the same votes.
+func sameList(now, then []cluster.Member) error {
+	key := func(list []cluster.Member) string {
+		s := ""
+		for _, m := range list {
+			vote := "voter"
+			if m.Learner {
+				vote = "learner"
+			}
+			s += fmt.Sprintf("%s %s; ", m.ID, vote)
+		}
+		return s
+	}
+	if a, b := key(sortedByID(now)), key(sortedByID(then)); a != b {
+		return &plan.StaleError{Want: "members " + b, Got: a}
+	}
+	return nil
+}
+
+func idOf(list []cluster.Member, name cluster.NodeName) (cluster.MemberID, error) {
+	for _, m := range list {
+		if m.Name == name {
+			return m.ID, nil
+		}
+	}
+	return 0, &plan.StaleError{Want: fmt.Sprintf("a member %s", name), Got: "none"}
+}

@@ -1,0 +1,367 @@
+// Package apply carries operations out.
+//
+// [Local] does what concerns one node: its etcd process, its disk, its state
+// file. [Coordinator] does the rest, through etcd and the store, and sends
+// what belongs to a node to that node. Both compare an operation's
+// expectations with the present first, and both leave a world in which the
+// same operation can simply be done again, wherever they are killed; the
+// argument for each stands at its function.
+package apply
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+)
+
+// ErrPrecondition is wrapped by errors of operations that the node's present
+// state does not allow.
+var ErrPrecondition = errors.New("precondition does not hold")
+
+func refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrPrecondition, fmt.Sprintf(format, args...))
+}
+
+// EtcdTLS gives etcd its key material, and us ours for talking to it.
+type EtcdTLS interface {
+	// Ensure makes sure that the files of an incarnation's member exist and are
+	// valid, and returns their paths.
+	Ensure(token cluster.Token, urls cluster.URLs) (*etcdconf.TLS, error)
+	// Client returns the configuration of a client of etcd.
+	Client() *tls.Config
+}
+
+// An Elector is the node's vote in the coordinator's lease.
+type Elector interface {
+	// Prepare makes the node an elector of an incarnation that is being founded.
+	Prepare(ctx context.Context, token cluster.Token, names []cluster.NodeName) error
+	// Join makes it ready to become one of a running incarnation, starting from
+	// the record of the coordinator.
+	Join(ctx context.Context, record cluster.Electors) error
+	// Recover makes it one by a record whose predecessor has no majority left.
+	Recover(ctx context.Context, record cluster.Electors, expect, lost []cluster.NodeName) error
+}
+
+// LocalOptions say what a node is and where its things are.
+type LocalOptions struct {
+	Name    cluster.NodeName
+	DataDir string
+	URLs    cluster.URLs
+	// ListenAddress replaces the host of the URLs that etcd listens on.
+	ListenAddress string
+	MetricsURLs   []string
+	// UserEnv holds the operator's ETCD_* variables.
+	UserEnv map[string]string
+	// HostsFile is the hosts file to maintain, empty for none.
+	HostsFile, HostsKey string
+	// Bounds hold whoever orders to what this node's own flags say.
+	Bounds Bounds
+
+	State   *nodestate.File
+	Elector Elector
+	Proc    *etcdproc.Supervisor
+	Bin     etcdbin.Finder
+	// TLS is nil for an etcd that speaks plain text.
+	TLS EtcdTLS
+	// Backups is nil on a node without a store, and Restorer too.
+	Backups   BackupTaker
+	Restorer  Restorer
+	Inspector Inspector
+	Now       func() time.Time
+
+	// recheck is defaultRecheck, where no test has less time.
+	recheck time.Duration
+}
+
+// Local carries out operations on its own node.
+type Local struct {
+	o LocalOptions
+	// turn lets one operation run at a time. Looking does not take it.
+	turn chan struct{}
+
+	clientMu sync.Mutex
+	client   *etcdclient.Client
+	clientTo string
+
+	sizes    sizes
+	stager   stager
+	comparer comparer
+	// files is the key material of the member that was started last.
+	files  atomic.Pointer[etcdconf.TLS]
+	reader diskReader
+	watch  *hostfs.DiskWatch
+	// remembering is held while a report's ids are written to the disk.
+	remembering sync.Mutex
+}
+
+// NewLocal returns the executor of a node.
+func NewLocal(o LocalOptions) *Local {
+	o.recheck = cmp.Or(o.recheck, defaultRecheck)
+	l := &Local{o: o, turn: make(chan struct{}, 1), sizes: sizes{of: map[string]int64{}, ahead: map[aheadOfTime]time.Time{}}}
+	l.watch = hostfs.NewDiskWatch(l.logDir, o.Now)
+	return l
+}
+
+func (l *Local) take(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for another operation: %w", context.Cause(ctx))
+	}
+}
+
+func (l *Local) leave() { <-l.turn }
+
+// Close stops the etcd process and what is being restored, and ends the
+// connection to etcd.
+func (l *Local) Close(ctx context.Context) error {
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.leave()
+	l.stager.end(ctx)
+	l.comparer.end(ctx)
+	l.clientMu.Lock()
+	if l.client != nil {
+		_ = l.client.Close()
+		l.client = nil
+	}
+	l.clientMu.Unlock()
+	return l.o.Proc.Close(ctx)
+}
+
+// An Order is an operation with what its sender knows.
+type Order struct {
+	Operation plan.Operation
+	// Electors is the record of the coordinator that gives the order.
+	Electors cluster.Electors
+	// Still reports why the order does not count any more; nil for one that always
+	// does. It is asked right before the effect: other orders may have been waited
+	// for, and the machine may have stood still.
+	Still func(ctx context.Context) error
+}
+
+// Do carries out an order for this node. Errors that wrap [ErrPrecondition]
+// say that nothing was done. An order whose ctx ends before it begins is not
+// carried out; one that has begun is finished, within its [Deadline]: whoever
+// gave it may have hung up, and does so with each renewal of the lease.
+func (l *Local) Do(ctx context.Context, order Order) error {
+	op := order.Operation
+	if err := plan.Validate(op); err != nil {
+		return err
+	}
+	if node, ok := plan.Target(op); !ok || node != l.o.Name {
+		return refuse("the operation is not for node %s", l.o.Name)
+	}
+	if !plan.Aside(op) { // what only reads, and may take long: nothing waits for it
+		if err := l.take(ctx); err != nil {
+			return err
+		}
+		defer l.leave()
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("the order is too old: %w", context.Cause(ctx))
+	}
+	if order.Still != nil {
+		if err := order.Still(ctx); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Deadline(op))
+	defer cancel()
+	return l.effect(ctx, order)
+}
+
+// effect does what the order says.
+func (l *Local) effect(ctx context.Context, order Order) error {
+	switch op := order.Operation.(type) {
+	case *plan.BackupTake:
+		return l.backup(ctx)
+	case *plan.BackupVerify, *plan.BackupDrill:
+		return l.inspect(ctx, op)
+	case *plan.MemberPrepare:
+		return l.prepare(ctx, op)
+	case *plan.MemberStart:
+		return l.start(ctx, op, order.Electors)
+	case *plan.MemberStop:
+		return l.stop(ctx, op)
+	case *plan.RestoreStage:
+		return l.stage(ctx, op)
+	case *plan.RestoreSwitch:
+		return l.changeOver(ctx, op)
+	case *plan.RestoreDiscard:
+		return l.discardStaged(ctx, op)
+	case *plan.ElectorsRecover:
+		return l.recoverElectors(ctx, op)
+	case *plan.DataSetAside:
+		return l.setAside(ctx, op)
+	case *plan.DataDiscard:
+		return l.discard(op)
+	case *plan.QuarantineSet:
+		return l.quarantine(ctx, true)
+	case *plan.QuarantineLift:
+		return l.quarantine(ctx, false)
+	case *plan.EndpointsWrite:
+		if l.o.HostsFile == "" {
+			return refuse("this node maintains no hosts file (--dns-suffix is not set)")
+		}
+		if err := l.mayWrite(op); err != nil {
+			return err
+		}
+		_, err := hostfs.WriteHosts(l.o.HostsFile, l.o.HostsKey, op.Entries)
+		return err
+	}
+	return fmt.Errorf("%s is not done by a node", plan.KindOf(order.Operation).Path)
+}
+
+// discard deletes what was set aside at the expected time: a name that is used
+// again is of other data.
+func (l *Local) discard(op *plan.DataDiscard) error {
+	at, err := time.Parse(time.RFC3339Nano, string(op.ExpectAt))
+	if err != nil {
+		return err
+	}
+	if err := l.mayDiscard(op.Name, at); err != nil {
+		return err
+	}
+	err = nodestate.Discard(l.o.DataDir, op.Name, at)
+	if other := new(nodestate.AsideError); errors.As(err, &other) {
+		return &plan.StaleError{Want: op.Name + " set aside at " + string(op.ExpectAt), Got: string(plan.MomentOf(other.Got))}
+	}
+	return err
+}
+
+// prepare makes the node an elector and then records the promise. Killed in
+// between, it has a vote in an incarnation that does not exist yet.
+func (l *Local) prepare(ctx context.Context, op *plan.MemberPrepare) error {
+	if _, err := l.o.Bin.Find(op.Version); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(op.Voters, func(s cluster.Seat) bool { return s.Name == l.o.Name }) {
+		return refuse("%s is not one of the voters", l.o.Name)
+	}
+	s := l.o.State.State()
+	if disk := nodestate.Disk(l.o.DataDir, s); s.Assigned != nil || disk.State != cluster.DiskEmpty {
+		return refuse("%s already has data or an assignment", l.o.Name)
+	}
+	crashpoint.Hit("member-prepare.before")
+	if err := l.o.Elector.Prepare(ctx, op.Token, cluster.SeatNames(op.Voters)); err != nil {
+		return err
+	}
+	crashpoint.Hit("member-prepare.before-promise")
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		s.Prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
+		return nil
+	})
+	crashpoint.Hit("member-prepare.after")
+	return err
+}
+
+// stop records the wish before it stops the process, so that a daemon killed
+// in between does not start the member again.
+func (l *Local) stop(ctx context.Context, op *plan.MemberStop) error {
+	s := l.o.State.State()
+	disk := nodestate.Disk(l.o.DataDir, s)
+	if s.Assigned == nil {
+		return l.o.Proc.Stop(ctx)
+	}
+	if s.Assigned.Token != op.ExpectToken {
+		return &plan.StaleError{Want: "incarnation " + string(op.ExpectToken), Got: string(s.Assigned.Token)}
+	}
+	if disk.MemberID != op.ExpectMemberID {
+		return &plan.StaleError{Want: "member " + op.ExpectMemberID.String(), Got: disk.MemberID.String()}
+	}
+	crashpoint.Hit("member-stop.before")
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		s.Assigned.Stopped = true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	l.comparer.end(ctx)
+	crashpoint.Hit("member-stop.before-signal")
+	err = l.o.Proc.Stop(ctx)
+	crashpoint.Hit("member-stop.after")
+	return err
+}
+
+// setAside moves the data and then clears the assignment. Killed in between,
+// the node has an assignment without data, which the same operation clears.
+func (l *Local) setAside(ctx context.Context, op *plan.DataSetAside) error {
+	if l.o.Proc.Status().State != cluster.ProcessStopped {
+		return refuse("an etcd process runs")
+	}
+	s := l.o.State.State()
+	disk := nodestate.Disk(l.o.DataDir, s)
+	if disk.State == cluster.DiskUnreadable {
+		return refuse("the disk is unreadable: %s", disk.Problem)
+	}
+	if disk.State == cluster.DiskData {
+		if disk.Token != op.Token || disk.MemberID != op.ExpectMemberID {
+			return &plan.StaleError{
+				Want: fmt.Sprintf("data of member %s, incarnation %s", op.ExpectMemberID, op.Token),
+				Got:  fmt.Sprintf("member %s, incarnation %s", disk.MemberID, disk.Token),
+			}
+		}
+		crashpoint.Hit("data-set-aside.before")
+		if _, err := nodestate.SetAside(l.o.DataDir, op.Token, l.o.Now()); err != nil {
+			return err
+		}
+		crashpoint.Hit("data-set-aside.before-clear")
+	}
+	l.comparer.end(ctx)
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		s.Assigned, s.Prepared, s.Peers = nil, nil, nil
+		s.MemberID, s.ClusterID, s.MemberToken, s.Founding = 0, 0, "", false
+		s.Voters, s.Differs = nil, nil
+		return nil
+	})
+	crashpoint.Hit("data-set-aside.after")
+	return err
+}
+
+// quarantine starts the process with the wanted URLs, and then records that.
+// Killed or failing in between, the record still says that it is to be done.
+func (l *Local) quarantine(ctx context.Context, on bool) error {
+	s := l.o.State.State()
+	if s.Assigned == nil {
+		return refuse("the node has no assignment")
+	}
+	if s.Assigned.Quarantined == on {
+		return nil
+	}
+	s.Assigned.Quarantined = on // of this copy
+	state := etcdconf.StateExisting
+	if s.Founding {
+		state = etcdconf.StateNew // there may be no data yet
+	}
+	crashpoint.Hit("quarantine.before-restart")
+	if !s.Assigned.Stopped && l.o.Proc.Status().State != cluster.ProcessStopped {
+		if err := l.run(ctx, s, state); err != nil {
+			return err
+		}
+	}
+	crashpoint.Hit("quarantine.before-record")
+	return l.o.State.Update(func(s *nodestate.State) error {
+		s.Assigned.Quarantined = on
+		return nil
+	})
+}

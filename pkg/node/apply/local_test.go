@@ -1,0 +1,399 @@
+package apply
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+)
+
+func TestOnlyItsOwnOperationsAreDoneHere(t *testing.T) {
+	h := newHost(t)
+	other := prepare()
+	other.Node = "b"
+	h.refused(other, "not for node a")
+	h.refused(&plan.AddLearner{Node: "a", PeerURLs: []string{"http://x:1"}, ExpectVoters: 1}, "not for node a")
+	h.refused(&plan.MoveLeader{To: "a"}, "not for node a")
+	wantError(t, h.do(&plan.MemberPrepare{Node: "a"}), "--token is missing")
+}
+
+func TestAStoppedMemberStaysStopped(t *testing.T) {
+	h := founded(t)
+	h.must(stop(), stop())
+	if h.pid() != 0 || !h.disk().Assigned.Stopped {
+		t.Errorf("pid %d, assignment %+v", h.pid(), h.disk().Assigned)
+	}
+	h.restart()
+	if h.pid() != 0 {
+		t.Error("the next daemon started it")
+	}
+}
+
+func TestAStopOfSomethingElseIsStale(t *testing.T) {
+	h := founded(t)
+	isStale(t, h.do(&plan.MemberStop{Node: "a", ExpectToken: "t0"}), "expected incarnation t0, found t1")
+	isStale(t, h.do(&plan.MemberStop{Node: "a", ExpectToken: "t1", ExpectMemberID: 0xab}), "expected member ab, found 0")
+	if h.pid() == 0 || h.disk().Assigned.Stopped {
+		t.Error("it was stopped all the same")
+	}
+}
+
+func TestAStopOfNothingIsDone(t *testing.T) {
+	newHost(t).must(stop())
+}
+
+func TestDataIsSetAsideAndTheAssignmentWithIt(t *testing.T) {
+	h := founded(t)
+	h.must(stop(), setAside(), setAside())
+	s := h.disk()
+	if s.Assigned != nil || s.Peers != nil || s.MemberToken != "" {
+		t.Errorf("the state is %+v", s)
+	}
+	n := h.look()
+	if n.Disk.State != cluster.DiskEmpty || len(n.SetAside) != 1 || n.SetAside[0].Name != "t1" {
+		t.Errorf("disk %+v, set aside %+v", n.Disk, n.SetAside)
+	}
+	// The node is free for another life.
+	op := start(plan.StartJoin)
+	op.Token = "t2"
+	err := h.Do(t.Context(), Order{Operation: op, Electors: cluster.Electors{Token: "t2", Term: 1, Names: []cluster.NodeName{"b"}}})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASetAsideIsRefused(t *testing.T) {
+	t.Run("while the process runs", func(t *testing.T) { founded(t).refused(setAside(), "an etcd process runs") })
+	t.Run("of a disk that cannot be understood", func(t *testing.T) {
+		h := newHost(t)
+		h.put("data/t1/holiday.jpg")
+		h.refused(setAside(), "unreadable")
+	})
+	t.Run("of another incarnation or member", func(t *testing.T) {
+		h := founded(t)
+		h.must(stop())
+		isStale(t, h.do(&plan.DataSetAside{Node: "a", Token: "t0"}), "expected data of member 0, incarnation t0")
+		isStale(t, h.do(&plan.DataSetAside{Node: "a", Token: "t1", ExpectMemberID: 0xab}), "expected data of member ab")
+		if h.look().Disk.State != cluster.DiskData || h.disk().Assigned == nil {
+			t.Error("it was moved all the same")
+		}
+	})
+}
+
+func TestASetAsideClearsAnAssignmentWithoutData(t *testing.T) {
+	h := founded(t)
+	h.must(stop())
+	h.loseData()
+	h.must(setAside())
+	if h.disk().Assigned != nil {
+		t.Error("the assignment is still there")
+	}
+	h.must(prepare()) // and the node may found again
+}
+
+func TestOldDataIsDiscarded(t *testing.T) {
+	var late atomic.Int64
+	h := founded(t, func(o *LocalOptions) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
+	})
+	h.must(stop(), setAside())
+	old := h.look().SetAside[0]
+	discard := &plan.DataDiscard{Node: "a", Name: "t1", ExpectAt: plan.MomentOf(old.At)}
+	again := &plan.DataDiscard{Node: "a", Name: "t1", ExpectAt: plan.MomentOf(old.At.Add(-24 * time.Hour))}
+	isStale(t, h.do(again), "expected t1 set aside at "+string(again.ExpectAt))
+	// Whoever orders it: what has just been set aside stays.
+	h.refused(discard, "it may be deleted from "+old.At.Add(time.Hour).UTC().Format("2006-01-02T15:04"))
+	late.Store(int64(59 * time.Minute))
+	h.refused(discard, "stays for at least 1h")
+	late.Store(-int64(24 * time.Hour))
+	h.refused(discard, "stays for at least 1h")
+	if left := h.look().SetAside; len(left) != 1 {
+		t.Errorf("left are %+v", left)
+	}
+	late.Store(int64(61 * time.Minute))
+	h.must(discard, discard)
+	if left := h.look().SetAside; len(left) != 0 {
+		t.Errorf("left are %+v", left)
+	}
+	for _, name := range []string{"..", "../data", "t1/member", "."} {
+		if err := h.do(&plan.DataDiscard{Node: "a", Name: name, ExpectAt: discard.ExpectAt}); err == nil {
+			t.Errorf("%s was discarded", name)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(h.o.DataDir, "etcdadm.json")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheSizeOfOldDataIsMeasuredOnce(t *testing.T) {
+	h := newHost(t)
+	h.put("data-trashcan/t0/member/snap/db")
+	first := h.look().SetAside
+	if err := os.WriteFile(filepath.Join(h.o.DataDir, "data-trashcan/t0/more"), make([]byte, 1<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if second := h.look().SetAside; len(first) != 1 || len(second) != 1 || first[0].Bytes != second[0].Bytes {
+		t.Errorf("first %+v, then %+v", first, second)
+	}
+}
+
+func TestQuarantineMovesTheMemberToOtherURLs(t *testing.T) {
+	h := founded(t)
+	set, lift := &plan.QuarantineSet{Node: "a"}, &plan.QuarantineLift{Node: "a"}
+	pid := h.pid()
+	h.must(lift)
+	if h.pid() != pid {
+		t.Error("a member that is open was restarted to be opened")
+	}
+	h.forget()
+	h.must(set)
+	if got := h.env("ETCD_LISTEN_CLIENT_URLS"); !strings.HasSuffix(got, ":3") {
+		t.Errorf("quarantined, it listens on %s", got)
+	}
+	if !h.disk().Assigned.Quarantined {
+		t.Error("the quarantine is not on the disk")
+	}
+	pid = h.pid()
+	h.must(set)
+	if h.pid() != pid {
+		t.Error("the same again restarted it")
+	}
+	h.forget()
+	h.restart()
+	if got := h.env("ETCD_LISTEN_CLIENT_URLS"); !strings.HasSuffix(got, ":3") {
+		t.Errorf("after a restart it listens on %s", got)
+	}
+	h.forget()
+	h.must(lift)
+	if got := h.env("ETCD_LISTEN_CLIENT_URLS"); !strings.HasSuffix(got, ":2") {
+		t.Errorf("lifted, it listens on %s", got)
+	}
+}
+
+func TestAQuarantineThatFailsIsNotTakenForDone(t *testing.T) {
+	h := founded(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	h.o.TLS = failingTLS(func() error { cancel(); return errors.New("disk full") })
+	h.Local = NewLocal(h.o)
+	err := h.Do(ctx, Order{Operation: &plan.QuarantineSet{Node: "a"}})
+	wantError(t, err, "issue etcd's certificates: disk full")
+	if h.disk().Assigned.Quarantined {
+		t.Error("the disk says that clients are kept away, and they are not")
+	}
+}
+
+func TestQuarantineOfAStoppedMemberIsForItsNextStart(t *testing.T) {
+	h := founded(t)
+	h.must(stop(), &plan.QuarantineSet{Node: "a"})
+	if h.pid() != 0 {
+		t.Fatal("it was started")
+	}
+	h.forget()
+	h.must(start(plan.StartRestart))
+	if got := h.env("ETCD_LISTEN_CLIENT_URLS"); !strings.HasSuffix(got, ":3") {
+		t.Errorf("it listens on %s", got)
+	}
+}
+
+func TestAFounderInQuarantineStillFounds(t *testing.T) {
+	h := newHost(t)
+	p, s := prepare(), start(plan.StartNew)
+	p.Version, s.Version = dataless, dataless
+	h.must(p, s)
+	h.forget()
+	h.must(&plan.QuarantineSet{Node: "a"})
+	if got := h.env("ETCD_INITIAL_CLUSTER_STATE"); got != "new" {
+		t.Errorf("its start state is %s, and there is no data yet", got)
+	}
+}
+
+func TestQuarantineWithoutAMemberIsRefused(t *testing.T) {
+	newHost(t).refused(&plan.QuarantineSet{Node: "a"}, "no assignment")
+}
+
+// failingTLS fails to issue certificates.
+type failingTLS func() error
+
+func (f failingTLS) Ensure(cluster.Token, cluster.URLs) (*etcdconf.TLS, error) { return nil, f() }
+func (f failingTLS) Client() *tls.Config                                       { return nil }
+
+func TestAStartWithoutCertificatesCanBeDoneAgain(t *testing.T) {
+	h := newHost(t)
+	h.must(prepare())
+	h.o.TLS = failingTLS(func() error { return errors.New("the CA is gone") })
+	h.Local = NewLocal(h.o)
+	wantError(t, h.do(start(plan.StartNew)), "issue etcd's certificates: the CA is gone")
+	h.o.TLS = nil
+	h.Local = NewLocal(h.o)
+	h.must(start(plan.StartNew))
+	h.hasData()
+}
+
+// taker counts backups, and takes as long as block says.
+type taker struct {
+	taken int
+	block func(ctx context.Context) error
+	err   error
+}
+
+func (b *taker) Take(ctx context.Context, _ etcdclient.Snapshotter, of BackupOf) (cluster.Backup, error) {
+	b.taken++
+	if of.Version != writes || of.Node != "a" {
+		return cluster.Backup{}, fmt.Errorf("wrong version %s of %s", of.Version, of.Node)
+	}
+	if b.block != nil {
+		return cluster.Backup{}, b.block(ctx)
+	}
+	return cluster.Backup{Name: "b1"}, b.err
+}
+
+var takeBackup = &plan.BackupTake{Node: "a", Reason: "interval"}
+
+func TestEachBackupOperationTakesOne(t *testing.T) {
+	b := &taker{}
+	h := founded(t, func(o *LocalOptions) { o.Backups = b })
+	h.must(takeBackup, takeBackup)
+	if b.taken != 2 {
+		t.Errorf("%d were taken", b.taken)
+	}
+	b.err = errors.New("bucket is full")
+	if err := h.do(takeBackup); !errors.Is(err, b.err) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestABackupIsRefused(t *testing.T) {
+	founded(t).refused(takeBackup, "no backup store")
+	newHost(t, func(o *LocalOptions) { o.Backups = &taker{} }).refused(takeBackup, "no member")
+}
+
+func TestALongBackupHoldsUpNothing(t *testing.T) {
+	began, end, over := make(chan struct{}), make(chan struct{}), errors.New("it is over")
+	b := &taker{block: func(ctx context.Context) error {
+		close(began)
+		<-end
+		return errors.Join(over, ctx.Err())
+	}}
+	h := founded(t, func(o *LocalOptions) { o.Backups = b })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- h.Do(ctx, Order{Operation: takeBackup}) }()
+	<-began
+	if n := h.look(); n.Process.State != cluster.ProcessRunning {
+		t.Errorf("the process is %+v", n.Process)
+	}
+	h.must(stop()) // nor another operation
+	cancel()       // whoever ordered it hangs up
+	close(end)
+	if err := <-done; !errors.Is(err, over) || errors.Is(err, context.Canceled) {
+		t.Errorf("the backup ended with %v", err)
+	}
+}
+
+func TestEndpointsAreWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(file, []byte("127.0.0.1 localhost\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, func(o *LocalOptions) {
+		o.HostsFile, o.HostsKey, o.Bounds.DNSSuffix = file, "key", "internal"
+	})
+	for _, bad := range []cluster.HostEntry{
+		{Address: "10.0.0.1", Name: "registry.example.com"}, {Address: "10.0.0.1", Name: "internal"}, {Address: "10.0.0.1", Name: ".internal"},
+		{Address: "10.0.0.1", Name: "ainternal"}, {Address: "10.0.0.1", Name: "a b.internal"}, {Address: "10.0.0.1 evil", Name: "a.internal"},
+	} {
+		if err := h.do(&plan.EndpointsWrite{Node: "a", Entries: []cluster.HostEntry{bad}}); err == nil {
+			t.Errorf("%+v was written", bad)
+		}
+	}
+	op := &plan.EndpointsWrite{Node: "a", Entries: []cluster.HostEntry{{Address: "10.0.0.1", Name: "a.internal"}}}
+	h.must(op, op)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(b), "a.internal"); n != 1 || !strings.HasPrefix(string(b), "127.0.0.1 localhost\n") {
+		t.Errorf("the file is\n%s", b)
+	}
+	if got := h.look().Hosts; len(got) != 1 || got[0] != op.Entries[0] {
+		t.Errorf("a look finds %+v", got)
+	}
+	h.must(&plan.EndpointsWrite{Node: "a"})
+	if got := h.look().Hosts; len(got) != 0 {
+		t.Errorf("after writing none, a look finds %+v", got)
+	}
+	newHost(t).refused(op, "no hosts file")
+}
+
+func TestLookAtAnEmptyNode(t *testing.T) {
+	h := newHost(t)
+	n, report := h.Look(t.Context())
+	if report != nil || n.Disk.State != cluster.DiskEmpty || n.Assigned != nil || n.Process.State != cluster.ProcessStopped {
+		t.Errorf("it is %+v, report %+v", n, report)
+	}
+	if n.FreeBytes <= 0 || len(n.Versions) < len(scripts) || n.URLs.Client[0] != "http://127.0.0.1:2" {
+		t.Errorf("free %d, versions %v, URLs %+v", n.FreeBytes, n.Versions, n.URLs)
+	}
+}
+
+func TestLookTellsOfADiskThatCannotBeUnderstood(t *testing.T) {
+	h := founded(t)
+	h.must(stop())
+	h.loseData()
+	h.put("data/t1/holiday.jpg")
+	if d := h.look().Disk; d.State != cluster.DiskUnreadable || !strings.Contains(d.Problem, "holiday.jpg") {
+		t.Errorf("the disk is %+v", d)
+	}
+}
+
+func TestAMemberThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
+	h := founded(t) // nobody listens on its client URL
+	began := time.Now()
+	if _, r := h.Look(t.Context()); r != nil {
+		t.Errorf("the report is %+v", r)
+	}
+	if took := time.Since(began); took > 20*reportTimeout {
+		t.Errorf("the look took %s", took)
+	}
+}
+
+func TestWhereTheOwnEtcdIsAsked(t *testing.T) {
+	for _, tc := range []struct{ client, listen, want string }{
+		{"https://a.example.com:4001", "", "https://127.0.0.1:4001"},
+		{"https://a.example.com:4001", "0.0.0.0", "https://127.0.0.1:4001"},
+		{"https://[fd00::a]:4001", "::", "https://[::1]:4001"},
+		{"http://10.0.0.1:4001", "10.0.0.1", "http://10.0.0.1:4001"},
+		{"https://a:4001", "fd00::a", "https://[fd00::a]:4001"},
+		{"https://a:4001", "localhost", "https://a:4001"},
+		{"://", "0.0.0.0", "://"},
+	} {
+		if got := localURL(tc.client, tc.listen); got != tc.want {
+			t.Errorf("%s, listening on %q, is asked at %s, want %s", tc.client, tc.listen, got, tc.want)
+		}
+	}
+}
+
+func TestAStateFileThatCannotBeWrittenStopsTheOperation(t *testing.T) {
+	h := newHost(t)
+	if err := h.state.Close(); err != nil { // as good as a disk that fails
+		t.Fatal(err)
+	}
+	if err := h.do(prepare()); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("error %v", err)
+	}
+	if s, err := nodestate.Read(h.o.DataDir); err != nil || s.Prepared != nil {
+		t.Errorf("state %+v, %v", s, err)
+	}
+}

@@ -1,0 +1,130 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+)
+
+// Operations for a node, valid on a new stage.
+var (
+	stopC   = &plan.MemberStop{Node: "c", ExpectToken: "t1", ExpectMemberID: 3}
+	backupB = &plan.BackupTake{Node: "b", Reason: "interval"}
+)
+
+func TestANodeIsToldTheTermThatWasProven(t *testing.T) {
+	st := newStage()
+	if err := st.do(t, stopC); err != nil {
+		t.Fatal(err)
+	}
+	st.said(t, "send in term 1: member stop")
+}
+
+func TestANodesErrorIsReturnedAtOnce(t *testing.T) {
+	st := newStage()
+	broken := errors.New("disk full")
+	st.execute = func(context.Context, cluster.Term) error { return broken }
+	if err := st.do(t, stopC); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	st.said(t, "send in term 1: member stop")
+}
+
+func TestALongOperationIsSentAgainUnderANewProof(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStage()
+		node := time.Now().Add(7 * time.Second) // when the node has done it
+		st.execute = func(ctx context.Context, _ cluster.Term) error {
+			select {
+			case <-time.After(time.Until(node)):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := st.do(t, stopC); err != nil {
+			t.Fatal(err)
+		}
+		st.said(t, "send in term 1: member stop", "send in term 2: member stop", "send in term 3: member stop")
+	})
+}
+
+func TestSendingEndsWhenTheLeaseIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStage()
+		st.execute = func(ctx context.Context, _ cluster.Term) error {
+			<-ctx.Done()
+			st.lost = errors.New("c has the lease")
+			return ctx.Err()
+		}
+		if err := st.do(t, stopC); !errors.Is(err, st.lost) {
+			t.Errorf("error %v", err)
+		}
+		st.said(t, "send in term 1: member stop")
+	})
+}
+
+func TestSendingEndsAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStage()
+		st.execute = func(ctx context.Context, _ cluster.Term) error { <-ctx.Done(); return ctx.Err() }
+		began := time.Now()
+		if err := st.do(t, stopC); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+		if took := time.Since(began); took != quickDeadline {
+			t.Errorf("it took %s, want %s", took, quickDeadline)
+		}
+		if n := len(st.protocol); n != 7 {
+			t.Errorf("it was sent %d times in 20 s, with proofs of 3 s", n)
+		}
+	})
+}
+
+func TestSendingEndsWithTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStage()
+		st.execute = func(ctx context.Context, _ cluster.Term) error { <-ctx.Done(); return ctx.Err() }
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		err := st.coordinator().Do(ctx, cluster.Spec{}, st.obs, stopC)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+		st.said(t, "send in term 1: member stop")
+	})
+}
+
+func TestABackupIsSentOnceAndMayOutliveTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStage()
+		st.execute = func(ctx context.Context, _ cluster.Term) error {
+			select {
+			case <-time.After(10 * time.Minute):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := st.do(t, backupB); err != nil {
+			t.Fatal(err)
+		}
+		st.said(t, "send in term 1: backup take")
+
+		st = newStage()
+		st.execute = func(ctx context.Context, _ cluster.Term) error { <-ctx.Done(); return ctx.Err() }
+		began := time.Now()
+		if err := st.do(t, backupB); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+		st.said(t, "send in term 1: backup take")
+		if took := time.Since(began); took != backupDeadline {
+			t.Errorf("it took %s, want %s", took, backupDeadline)
+		}
+	})
+}

@@ -1,0 +1,195 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+)
+
+// Boot starts the member that the node's disk says it runs: no coordinator, no
+// store and no network are needed for it. A member whose data is gone is not
+// started, it would come back as a voter that has forgotten its votes.
+func (l *Local) Boot(ctx context.Context) error {
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.leave()
+	s := l.o.State.State()
+	l.resumeStaging(ctx, s)
+	if s.Assigned == nil || s.Assigned.Stopped {
+		return nil
+	}
+	disk := nodestate.Disk(l.o.DataDir, s)
+	if disk.State != cluster.DiskData || disk.Token != s.Assigned.Token {
+		return nil
+	}
+	if founder(s) {
+		return l.run(ctx, s, etcdconf.StateNew)
+	}
+	return l.run(ctx, s, etcdconf.StateExisting)
+}
+
+// founder says that the node may still have to found its cluster: its promise
+// lasts until its member has committed that.
+func founder(s nodestate.State) bool {
+	return s.Founding && s.Assigned != nil && s.Prepared != nil && s.Prepared.Token == s.Assigned.Token && s.Prepared.Backup == ""
+}
+
+// clearCutOff removes what etcd has made where it was cut off before it committed
+// the founding of its cluster: started on that, it would wait for itself for ever.
+func (l *Local) clearCutOff() error {
+	s := l.o.State.State()
+	if !founder(s) {
+		return nil
+	}
+	return nodestate.DropUnbegun(l.o.DataDir, s.Assigned.Token)
+}
+
+// start writes the assignment, then starts the process. Killed before the
+// write, nothing has happened. Killed after it and before etcd has written its
+// data, the node has an assignment and an empty disk, and does not start by
+// itself: a founding voter still has its promise, which only goes when its
+// data is there (see Look), and is told to start again; a learner's assignment
+// is cleared and it joins again.
+func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluster.Electors) error {
+	if _, err := l.o.Bin.Find(op.Version); err != nil {
+		return err
+	}
+	s := l.o.State.State()
+	if err := l.mayStart(op, s); err != nil {
+		return err
+	}
+	restored := s.Prepared != nil && s.Prepared.Token == op.Token && s.Prepared.Backup != ""
+	state := etcdconf.StateExisting
+	if op.Mode == plan.StartNew && !restored {
+		state = etcdconf.StateNew
+	}
+	// Also a node that was an elector before takes the newer record: by its own it
+	// would not grant to those that have become electors since.
+	if op.Mode != plan.StartNew && electors.Token == op.Token && len(electors.Names) > 0 {
+		if err := l.o.Elector.Join(ctx, electors); err != nil {
+			return fmt.Errorf("join the electors: %w", err)
+		}
+	}
+	crashpoint.Hit("member-start.before-assign")
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		if s.Assigned == nil || s.Assigned.Token != op.Token {
+			s.Assigned = &cluster.Assigned{Token: op.Token, Quarantined: restored}
+			s.MemberID, s.ClusterID, s.MemberToken = 0, 0, ""
+		}
+		s.Assigned.Version, s.Assigned.Stopped = op.Version, false
+		if op.AcceptData != 0 {
+			s.Differs = nil
+		}
+		s.Founding = op.Mode == plan.StartNew
+		if !s.Founding {
+			s.Prepared = nil
+		}
+		if len(op.Peers) > 0 {
+			s.Peers = op.Peers
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if restored {
+		crashpoint.Hit("member-start.before-adopt")
+		if err := nodestate.Adopt(l.o.DataDir, op.Token); err != nil {
+			return err
+		}
+	}
+	if op.AcceptData != 0 && differs(s) != "" {
+		// It is kept from starting, with longer and longer pauses.
+		if err := l.o.Proc.Stop(ctx); err != nil {
+			return err
+		}
+	}
+	crashpoint.Hit("member-start.before-spawn")
+	err = l.run(ctx, l.o.State.State(), state)
+	crashpoint.Hit("member-start.after-spawn")
+	return err
+}
+
+// mayStart holds the start to what is on this node's own disk.
+func (l *Local) mayStart(op *plan.MemberStart, s nodestate.State) error {
+	disk := nodestate.Disk(l.o.DataDir, s)
+	switch {
+	case disk.State == cluster.DiskUnreadable:
+		return refuse("the disk is unreadable: %s", disk.Problem)
+	case disk.State == cluster.DiskData && disk.Token != op.Token:
+		return refuse("the disk holds data of incarnation %s", disk.Token)
+	case s.Assigned != nil && s.Assigned.Token != op.Token:
+		return refuse("the node is assigned to incarnation %s", s.Assigned.Token)
+	case disk.State == cluster.DiskData && s.Assigned == nil:
+		return refuse("the disk holds data that no state file tells of")
+	case op.AcceptData != 0 && disk.MemberID != op.AcceptData:
+		return &plan.StaleError{Want: "data of member " + op.AcceptData.String(), Got: disk.MemberID.String()}
+	case disk.State == cluster.DiskData:
+		return nil
+	}
+	switch op.Mode {
+	case plan.StartNew:
+		if s.Prepared == nil || s.Prepared.Token != op.Token {
+			return refuse("the node has not promised incarnation %s, or has started it before", op.Token)
+		}
+		if s.Prepared.Backup == "" {
+			return nil
+		}
+		if has, err := nodestate.Staged(l.o.DataDir, op.Token); err != nil || !has {
+			return errors.Join(refuse("the restored data is gone from this node"), err)
+		}
+	case plan.StartJoin:
+		if s.Assigned != nil && l.o.Proc.Status().State != cluster.ProcessRunning {
+			return refuse("the node was assigned before and has lost its data")
+		}
+	case plan.StartRestart:
+		return refuse("there is no data to start from")
+	}
+	return nil
+}
+
+// run starts the process that the state file asks for, and compares its data with
+// that of the others; one that runs with the same configuration is left alone.
+func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
+	l.comparer.end(ctx)
+	err := l.spawn(ctx, s, initial)
+	l.compareAlways(ctx)
+	return err
+}
+
+func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
+	bin, err := l.o.Bin.Find(s.Assigned.Version)
+	if err != nil {
+		return err
+	}
+	m := etcdconf.Member{
+		Name: l.o.Name, Version: s.Assigned.Version, Token: s.Assigned.Token,
+		DataDir: nodestate.DataDir(l.o.DataDir, s.Assigned.Token), State: initial, Peers: s.Peers,
+		URLs: l.o.URLs, Quarantined: s.Assigned.Quarantined,
+		Address: l.o.ListenAddress, MetricsURLs: l.o.MetricsURLs, User: l.o.UserEnv,
+	}
+	if l.o.TLS != nil {
+		if m.TLS, err = l.o.TLS.Ensure(s.Assigned.Token, l.o.URLs); err != nil {
+			return fmt.Errorf("issue etcd's certificates: %w", err)
+		}
+		l.files.Store(m.TLS)
+	}
+	compared, err := etcdconf.Env(m)
+	if err != nil {
+		return err
+	}
+	m.Uncompared = true
+	env, err := etcdconf.Env(m)
+	if err != nil {
+		return err
+	}
+	return l.o.Proc.Start(ctx, etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, Before: l.before(compared)})
+}
