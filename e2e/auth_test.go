@@ -42,7 +42,7 @@ func TestAuthenticationIsTurnedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, h := range r.Holds {
-		if h.Rule == "quorum-lost" {
+		if h.Reason == "quorum-lost" {
 			t.Errorf("of a cluster that serves it is said: %s", h)
 		}
 	}

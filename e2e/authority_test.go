@@ -44,7 +44,7 @@ func must(t *testing.T, err error) {
 }
 
 // Somebody has a certificate of the daemons' authority, and is no member: no
-// term, no electors and no incarnation that they make up moves anything.
+// term, no lease voters and no incarnation that they make up moves anything.
 func TestACertificateIsNoLease(t *testing.T) {
 	t.Parallel()
 	c := start(t)
@@ -59,8 +59,8 @@ func TestACertificateIsNoLease(t *testing.T) {
 
 	p := callAs(t, c, "stranger")
 	to := rpc.Node{Name: "b", Address: target.Endpoint()}
-	claims := []cluster.Electors{
-		{}, state.Electors,
+	claims := []cluster.LeaseVoters{
+		{}, state.LeaseVoters,
 		{Token: token, Term: 1000, Names: []cluster.NodeName{"stranger"}},
 		{Token: "another", Term: 1, Names: []cluster.NodeName{"stranger"}},
 	}
@@ -74,17 +74,17 @@ func TestACertificateIsNoLease(t *testing.T) {
 				{"restore", "switch", "--node=b", "--token=another", "--expect-token=" + string(token)},
 			} {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-				_, err := p.Execute(ctx, to, rpc.ExecuteRequest{Cluster: "test", Argv: argv, Term: term, Holder: "stranger", Electors: e})
+				_, err := p.Execute(ctx, to, rpc.ExecuteRequest{Cluster: "test", Argv: argv, Term: term, Holder: "stranger", LeaseVoters: e})
 				cancel()
 				if err == nil || rpc.KindOf(err) == rpc.Unreachable {
-					t.Errorf("%v in term %d with the electors %v: %v", argv, term, e.Names, err)
+					t.Errorf("%v in term %d with the lease voters %v: %v", argv, term, e.Names, err)
 				}
 			}
 			reply, err := p.Lease(t.Context(), to, lease.Request{
-				Cluster: "test", Token: token, Term: term, Holder: "stranger", Boot: "x", TTL: lease.DefaultTTL, Electors: e,
+				Cluster: "test", Token: token, Term: term, Holder: "stranger", Boot: "x", TTL: lease.DefaultTTL, LeaseVoters: e,
 			})
 			if err != nil || reply.Granted {
-				t.Errorf("term %d with the electors %v: granted %t, %v", term, e.Names, reply.Granted, err)
+				t.Errorf("term %d with the lease voters %v: granted %t, %v", term, e.Names, reply.Granted, err)
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func TestPersonsHaveCertificatesOfTheirOwn(t *testing.T) {
 	c.Node("b").WaitSaid(harness.Soon, 0, "order obeyed", "from=operator-alice", "role=operator")
 }
 
-// A node that is no elector may have the lowest name: it coordinates nothing, and
+// A node that is no lease voter may have the lowest name: it coordinates nothing, and
 // keeps nobody from it.
 func TestASpareWithTheLowestNameCoordinatesNothing(t *testing.T) {
 	t.Parallel()

@@ -118,7 +118,7 @@ func lead(t *testing.T, c *harness.Cluster, n *harness.Node) {
 // it knew from before, it must not take for what has been all the time.
 func TestCoordinatorStandsStill(t *testing.T) {
 	t.Parallel()
-	c := start(t, "--replace-grace=10s", "--founding-grace=2s")
+	c := start(t, "--replace-grace=10s", "--bootstrap-grace=2s")
 	c.Found(3, v36, "a", "b", "c")
 	c.Start("d")
 	w := c.Write()
@@ -203,7 +203,7 @@ func poison(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	s.Term = 1<<64 - 1
-	s.Electors.Term = s.Term
+	s.LeaseVoters.Term = s.Term
 	if file["state"], err = json.Marshal(s); err == nil {
 		b, err = json.Marshal(file)
 	}
@@ -245,7 +245,7 @@ func TestPauseOutlastsARestartWithoutTheStore(t *testing.T) {
 	}
 	c.Eventually(harness.Soon, "a daemon that is paused", func(context.Context) error {
 		for _, n := range c.Nodes() {
-			if strings.Contains(n.Said(said[n.Name]), "rule=paused") {
+			if strings.Contains(n.Said(said[n.Name]), "reason=paused") {
 				return nil
 			}
 		}

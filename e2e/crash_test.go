@@ -46,24 +46,24 @@ func crashPoints(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// A tale is a story that comes to crash points: the sizes that the cluster is
+// A scenario is a story that comes to crash points: the sizes that the cluster is
 // to have, one after the other.
-type tale struct {
+type scenario struct {
 	points *regexp.Regexp
 	sizes  []int
 }
 
-var tales = []tale{
+var scenarios = []scenario{
 	{regexp.MustCompile(`^(member-prepare|incarnation|member-start|backup-take)`), []int{1}},
-	{regexp.MustCompile(`^(member-add-learner|member-promote|electors)`), []int{1, 2}},
+	{regexp.MustCompile(`^(member-add-learner|member-promote|lease voters)`), []int{1, 2}},
 	{regexp.MustCompile(`^(member-remove|member-stop|data-set-aside)`), []int{2, 1}},
 }
 
-// taleOf returns the sizes for a point, nothing where none of the tales comes
+// scenarioOf returns the sizes for a point, nothing where none of the scenarios comes
 // to it: nothing is restored, quarantined, pruned or lost from the store in them, and
 // whether the leader must be moved is chance. The tests of pkg/node/apply do.
-func taleOf(point string) []int {
-	for _, t := range tales {
+func scenarioOf(point string) []int {
+	for _, t := range scenarios {
 		if t.points.MatchString(point) && !restoreCrash.MatchString(point) {
 			return t.sizes
 		}
@@ -77,7 +77,7 @@ func TestCrashAndRestart(t *testing.T) {
 	t.Parallel()
 	bin := crashPrograms(t)
 	for _, point := range crashPoints(t) {
-		sizes := taleOf(point)
+		sizes := scenarioOf(point)
 		if sizes == nil {
 			continue
 		}

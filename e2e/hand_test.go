@@ -45,7 +45,7 @@ func shell(t *testing.T, env []string, line string) (string, error) {
 }
 
 // script runs the printed plan. A step that etcd is not ready for fails; then a
-// person looks again.
+// person observes again.
 func script(t *testing.T, c *harness.Cluster, env []string, count int) {
 	t.Helper()
 	c.Eventually(harness.Soon, "the plan runs to its end", func(context.Context) error {
@@ -78,7 +78,7 @@ func end(t *testing.T, c *harness.Cluster, env []string) string {
 	for _, n := range obs.Nodes {
 		lines = append(lines, fmt.Sprintf("%s: disk %s, assigned %t, process %s, %d set aside", n.Name, n.Disk.State, n.Assigned != nil, n.Process.State, len(n.SetAside)))
 	}
-	lines = append(lines, fmt.Sprintf("%d members, electors %v", len(obs.Members), obs.Electors.Names))
+	lines = append(lines, fmt.Sprintf("%d members, lease voters %v", len(obs.Members), obs.LeaseVoters.Names))
 	return strings.Join(lines, "\n")
 }
 

@@ -36,7 +36,7 @@ type byHandHost struct {
 // 127.0.0.0/8 are the loopback's.
 const anyLoopback = "--ignore-preflight-errors=BindAddress"
 
-// handed makes a cluster of such machines, founded by etcdadm init and join. Its
+// handed makes a cluster of such machines, bootstrapped by etcdadm init and join. Its
 // members trust the CA that the harness' clients have.
 func handed(t *testing.T, names ...string) (*harness.Cluster, []*byHandHost) {
 	t.Helper()
@@ -124,10 +124,10 @@ func (h *byHandHost) ok(args ...string) string {
 type handover struct {
 	Changed bool `json:"changed"`
 	Daemon  struct {
-		Environment, Argv []string
-		Electors          []cluster.NodeName
-		ElectorsWhy, Line string
-		Configure         string
+		Environment, Argv    []string
+		LeaseVoters          []cluster.NodeName
+		LeaseVotersWhy, Line string
+		Configure            string
 	} `json:"daemon"`
 }
 
@@ -231,8 +231,8 @@ func TestHandoverThereAndBack(t *testing.T) {
 		w.WaitMore(harness.Soon, 10)
 	}
 	for i, h := range hosts {
-		if got := lines[i].Daemon.Electors; !slices.Equal(got, []cluster.NodeName{"a", "b", "c"}) {
-			t.Errorf("%s begins with the electors %v: %s", h.node.Name, got, lines[i].Daemon.ElectorsWhy)
+		if got := lines[i].Daemon.LeaseVoters; !slices.Equal(got, []cluster.NodeName{"a", "b", "c"}) {
+			t.Errorf("%s begins with the lease voters %v: %s", h.node.Name, got, lines[i].Daemon.LeaseVotersWhy)
 		}
 	}
 	// Nothing is done without a spec.
@@ -293,7 +293,7 @@ func converged(t *testing.T, c *harness.Cluster) {
 }
 
 // Where a coordinator is at work before all machines are handed over, the last
-// one gets the electors' record from it.
+// one gets the lease voters' record from it.
 func TestHandoverUnderACoordinator(t *testing.T) {
 	t.Parallel()
 	c, hosts := handed(t, "a", "b", "c")
@@ -309,14 +309,14 @@ func TestHandoverUnderACoordinator(t *testing.T) {
 		return err
 	})
 	r := hosts[2].toManager()
-	if len(r.Daemon.Electors) > 0 || r.Daemon.ElectorsWhy == "" || r.Daemon.Configure != "" {
+	if len(r.Daemon.LeaseVoters) > 0 || r.Daemon.LeaseVotersWhy == "" || r.Daemon.Configure != "" {
 		t.Errorf("c begins with %+v", r.Daemon)
 	}
-	c.Eventually(harness.Soon, "c is an elector", func(context.Context) error {
+	c.Eventually(harness.Soon, "c is a lease voter", func(context.Context) error {
 		for _, h := range hosts {
 			s, err := nodestate.Read(h.node.Dir)
-			if err == nil && (!slices.Equal(s.Electors.Names, []cluster.NodeName{"a", "b", "c"}) || s.Electors.Term == 0) {
-				err = fmt.Errorf("the record of %s is %+v", h.node.Name, s.Electors)
+			if err == nil && (!slices.Equal(s.LeaseVoters.Names, []cluster.NodeName{"a", "b", "c"}) || s.LeaseVoters.Term == 0) {
+				err = fmt.Errorf("the record of %s is %+v", h.node.Name, s.LeaseVoters)
 			}
 			if err != nil {
 				return err

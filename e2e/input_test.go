@@ -73,7 +73,7 @@ func TestCtlRefusesABadSpec(t *testing.T) {
 	}
 }
 
-func TestUnknownVersionHoldsAndIsMended(t *testing.T) {
+func TestUnknownVersionHoldsAndIsFixed(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
 	c.SetSpec(1, "3.6.99")

@@ -12,7 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 )
 
-func TestFounding(t *testing.T) {
+func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	for count, names := range map[int][]string{1: {"a"}, 3: {"a", "b", "c"}, 5: {"a", "b", "c", "d", "e"}} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestFounding(t *testing.T) {
 	}
 }
 
-func TestFoundingWithoutCertificates(t *testing.T) {
+func TestBootstrapWithoutCertificates(t *testing.T) {
 	t.Parallel()
 	o := options(t)
 	o.Insecure = true
@@ -42,7 +42,7 @@ func TestFoundingWithoutCertificates(t *testing.T) {
 	c.Write().WaitMore(harness.Soon, 10)
 }
 
-func TestFoundingWithRSA(t *testing.T) {
+func TestBootstrapWithRSA(t *testing.T) {
 	t.Parallel()
 	o := options(t)
 	o.RSA = true
@@ -52,7 +52,7 @@ func TestFoundingWithRSA(t *testing.T) {
 }
 
 // One node fewer than the spec wants has the same quorum, and is enough.
-func TestFoundingWithOneNodeMissing(t *testing.T) {
+func TestBootstrapWithOneNodeMissing(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
 	c.SetSpec(3, v36)
@@ -64,7 +64,7 @@ func TestFoundingWithOneNodeMissing(t *testing.T) {
 	w.WaitMore(harness.Soon, 10)
 }
 
-func TestFoundingWaitsForNodesAndSpec(t *testing.T) {
+func TestBootstrapWaitsForNodesAndSpec(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
 	c.Start("a")

@@ -75,4 +75,4 @@ func start(t *testing.T, flags ...string) *harness.Cluster {
 }
 
 // quick are flags for tests that wait for the times of the policy.
-var quick = []string{"--replace-grace=2s", "--founding-grace=2s"}
+var quick = []string{"--replace-grace=2s", "--bootstrap-grace=2s"}

@@ -52,21 +52,21 @@ func somebody(c *harness.Cluster, count int) []*harness.Node {
 	return nodes[:count]
 }
 
-// Two sides that cannot see each other both want to found a cluster, and at
+// Two sides that cannot see each other both want to bootstrap a cluster, and at
 // most one does. When they see each other again, there is one cluster.
-func TestPartitionBeforeFounding(t *testing.T) {
+func TestPartitionBeforeBootstrap(t *testing.T) {
 	t.Parallel()
 	for _, p := range partitions {
 		t.Run(fmt.Sprintf("%d nodes for %d", p.nodes, p.spec), func(t *testing.T) {
 			for round := range rounds(1) {
-				c := apart(t, "--founding-grace=1s", "--replace-grace=5s")
+				c := apart(t, "--bootstrap-grace=1s", "--replace-grace=5s")
 				c.SetSpec(p.spec, v36)
 				for _, name := range nodeNames(p.nodes) {
 					c.Node(name)
 				}
 				c.Net.Cut(somebody(c, p.side)...)
 				c.Start(nodeNames(p.nodes)...)
-				// From "no daemon has looked yet" to "both could have founded".
+				// From "no daemon has looked yet" to "both could have bootstrapped".
 				pause(c, time.Duration(rand.IntN(10000))*time.Millisecond)
 				c.Net.Heal()
 				c.WaitVoters(harness.Soon, p.spec)
@@ -86,7 +86,7 @@ func TestPartitionWhileRunning(t *testing.T) {
 	t.Parallel()
 	for _, p := range partitions {
 		t.Run(fmt.Sprintf("%d nodes for %d", p.nodes, p.spec), func(t *testing.T) {
-			c := apart(t, "--replace-grace=2s", "--founding-grace=2s")
+			c := apart(t, "--replace-grace=2s", "--bootstrap-grace=2s")
 			c.Found(p.spec, v36, nodeNames(p.nodes)...)
 			w := c.Write()
 			w.WaitMore(harness.Soon, 10)

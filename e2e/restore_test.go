@@ -221,7 +221,7 @@ func TestRestoreRefused(t *testing.T) {
 			_, err := c.Ctl("restore-backup", name, "--wait", "--skip-backup")
 			return err
 		},
-		// A command of the existing tool, which does not look whether there is one.
+		// A command of the existing tool, which does not check whether there is one.
 		"the store has no backup 2026-01-01T00:00:00Z-000001": func() error {
 			now := time.Now().UTC()
 			dir := filepath.Join(c.Store, "control", now.Format(time.RFC3339)+"-000000")

@@ -48,11 +48,11 @@ func (s *stranger) Standing(context.Context, rpc.Caller) (lease.Standing, error)
 	return s.claim, nil
 }
 
-// says makes the stranger its own elector in a term.
-func (s *stranger) says(term cluster.Term, record cluster.Electors) {
+// says makes the stranger its own lease voter in a term.
+func (s *stranger) says(term cluster.Term, record cluster.LeaseVoters) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.claim = lease.Standing{Term: term, Holder: "stranger", Remaining: time.Second, Seen: term, Electors: record}
+	s.claim = lease.Standing{Term: term, Holder: "stranger", Remaining: time.Second, Seen: term, LeaseVoters: record}
 }
 
 // serve has the stranger listen where all nodes find it.
@@ -91,10 +91,10 @@ func (s *stranger) serve(t *testing.T, c *harness.Cluster) {
 	must(t, control.Close(t.Context()))
 }
 
-// Nodes that know no electors, a spare and one that has lost its state files,
+// Nodes that know no lease voters, a spare and one that has lost its state files,
 // believe in none that a stranger makes up, in whatever incarnation; and a
-// stranger's word does not recover the electors.
-func TestAStrangerIsNobodysElector(t *testing.T) {
+// stranger's word does not recover the lease voters.
+func TestAStrangerIsNobodysLeaseVoter(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	c.Found(3, v36, "a", "b", "c")
@@ -122,12 +122,12 @@ func TestAStrangerIsNobodysElector(t *testing.T) {
 	s := &stranger{}
 	s.serve(t, c)
 	p := callAs(t, c, "stranger")
-	order := func(n *harness.Node, term cluster.Term, e cluster.Electors, argv ...string) error {
+	order := func(n *harness.Node, term cluster.Term, e cluster.LeaseVoters, argv ...string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		s.says(term, e)
 		to := rpc.Node{Name: cluster.NodeName(n.Name), Address: n.Endpoint()}
-		_, err := p.Execute(ctx, to, rpc.ExecuteRequest{Cluster: "test", Argv: argv, Term: term, Holder: "stranger", Electors: e})
+		_, err := p.Execute(ctx, to, rpc.ExecuteRequest{Cluster: "test", Argv: argv, Term: term, Holder: "stranger", LeaseVoters: e})
 		return err
 	}
 	for _, n := range []*harness.Node{forgetful, c.Node("d")} {
@@ -135,7 +135,7 @@ func TestAStrangerIsNobodysElector(t *testing.T) {
 		must(t, err)
 		for _, term := range []cluster.Term{1000, lease.MaxTerm} {
 			for _, of := range []cluster.Token{"t9", token} {
-				e := cluster.Electors{Token: of, Term: 1000, Names: []cluster.NodeName{"stranger"}}
+				e := cluster.LeaseVoters{Token: of, Term: 1000, Names: []cluster.NodeName{"stranger"}}
 				for _, argv := range [][]string{
 					{"data", "set-aside", "--node=" + n.Name, "--token=" + string(token), "--expect-member-id=0"},
 					{"data", "discard", "--node=" + n.Name, "--name=" + string(token), "--expect-at=2026-01-01T00:00:00Z"},
@@ -151,20 +151,20 @@ func TestAStrangerIsNobodysElector(t *testing.T) {
 			t.Errorf("%s has seen term %d, and before %d, %v", n.Name, now.Term, was.Term, err)
 		}
 	}
-	electors := before.Electors.Names
+	leaseVoters := before.LeaseVoters.Names
 	for _, term := range []string{"1000", "268435456"} {
-		argv := []string{"electors", "recover", "--node=b", "--token=" + string(token), "--term=" + term}
+		argv := []string{"lease-voters", "recover", "--node=b", "--token=" + string(token), "--term=" + term}
 		for _, n := range []string{"a", "b", "c"} {
 			argv = append(argv, "--name="+n)
 		}
-		for _, n := range electors {
+		for _, n := range leaseVoters {
 			argv = append(argv, "--expect="+string(n))
 			if n != "b" {
 				argv = append(argv, "--lost="+string(n))
 			}
 		}
-		if err := order(c.Node("b"), 0, cluster.Electors{}, argv...); err == nil || !strings.Contains(err.Error(), "no request") {
-			t.Errorf("the electors %v are recovered in term %s: %v", electors, term, err)
+		if err := order(c.Node("b"), 0, cluster.LeaseVoters{}, argv...); err == nil || !strings.Contains(err.Error(), "no request") {
+			t.Errorf("the lease voters %v are recovered in term %s: %v", leaseVoters, term, err)
 		}
 	}
 	if now, err := nodestate.Read(c.Node("b").Dir); err != nil || now.Term > before.Term+100 {

@@ -1,4 +1,4 @@
-// Command etcd-manager-ctl reads and queues wishes in the control store of an
+// Command etcd-manager-ctl reads and queues requests in the control store of an
 // etcd cluster.
 package main
 

@@ -1,4 +1,4 @@
-// Command etcdadm changes and looks at an etcd cluster, one step at a time.
+// Command etcdadm changes and checks an etcd cluster, one step at a time.
 package main
 
 import (

@@ -103,7 +103,7 @@ func (b *bench) byHandInit(ctx context.Context, t harness.T) time.Duration {
 	return time.Since(began)
 }
 
-// initFloor is one bare etcd that founds a cluster of one.
+// initFloor is one bare etcd that bootstraps a cluster of one.
 func (b *bench) initFloor(ctx context.Context, t harness.T) time.Duration {
 	f := b.bare(t)
 	f.names = f.names[:1]

@@ -129,7 +129,7 @@ func (f *bare) status(name string) func(ctx context.Context) (*clientv3.StatusRe
 	}
 }
 
-func (b *bench) foundFloor(ctx context.Context, t harness.T) time.Duration {
+func (b *bench) bootstrapFloor(ctx context.Context, t harness.T) time.Duration {
 	f := b.bare(t)
 	began := time.Now()
 	f.startAll(t)

@@ -54,7 +54,7 @@ func within(ctx context.Context, t harness.T, limit time.Duration, cond func(ctx
 	}
 }
 
-// write writes a key, with little patience.
+// write writes a key, with little timeout.
 func write(ctx context.Context, client *clientv3.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
@@ -145,7 +145,7 @@ func (b *bench) restart(ctx context.Context, t harness.T) time.Duration {
 	return time.Since(began)
 }
 
-// serves asks for a status, with little patience.
+// serves asks for a status, with little timeout.
 func serves(ctx context.Context, status func(ctx context.Context) (*clientv3.StatusResponse, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()

@@ -21,8 +21,8 @@ import (
 
 const restoreTitle = "restore of three members"
 
-// patience is for what is measured: three members share this machine.
-const patience = 5 * time.Minute
+// timeout is for what is measured: three members share this machine.
+const timeout = 5 * time.Minute
 
 // restore measures the restore of a running cluster of three from a backup
 // against etcdutl, three times at the same time, and etcd's start.
@@ -76,7 +76,7 @@ func (w *world) restoreFloor(ctx context.Context, t harness.T) (total cost) {
 		}
 		all.Wait()
 		f.startAll(t)
-		within(ctx, t, patience, func(ctx context.Context) error { return write(ctx, client) })
+		within(ctx, t, timeout, func(ctx context.Context) error { return write(ctx, client) })
 		total.wall = time.Since(began)
 		for i, name := range f.names {
 			total.cpu, total.rss = total.cpu+costs[i].cpu, max(total.rss, costs[i].rss)
@@ -136,7 +136,7 @@ func (w *world) restored(ctx context.Context, t harness.T, backup string) (r res
 	began := time.Now()
 	_, err = c.Ctl("restore-backup", name, "--skip-backup")
 	must(t, err)
-	within(ctx, t, patience, func(ctx context.Context) error { return majority(ctx, quarantined) })
+	within(ctx, t, timeout, func(ctx context.Context) error { return majority(ctx, quarantined) })
 	r.wall = time.Since(began)
 	for _, n := range c.Nodes() {
 		r.cpu += familyTime(t, n.PID())
@@ -146,7 +146,7 @@ func (w *world) restored(ctx context.Context, t harness.T, backup string) (r res
 		}
 	}
 	r.cpu -= before
-	within(ctx, t, patience, func(context.Context) error { return v.opened() })
+	within(ctx, t, timeout, func(context.Context) error { return v.opened() })
 	r.open, r.down = v.first.Sub(began), v.first.Sub(v.last)
 	return r
 }

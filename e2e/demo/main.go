@@ -1,5 +1,5 @@
 // Command demo shows the life of a managed etcd cluster on this machine, with
-// real daemons and a real etcd: it is founded, loses a process and a disk,
+// real daemons and a real etcd: it is bootstrapped, loses a process and a disk,
 // grows and shrinks.
 package main
 

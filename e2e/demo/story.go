@@ -51,7 +51,7 @@ func (s *stage) tell(ctx context.Context, t harness.T) {
 	began := time.Now()
 	s.c = harness.New(ctx, t, harness.Options{
 		Bin: s.bin, EtcdDirs: s.etcdDirs, Keep: s.keep,
-		Flags:     []string{"--replace-grace=" + grace.String(), "--founding-grace=5s"},
+		Flags:     []string{"--replace-grace=" + grace.String(), "--bootstrap-grace=5s"},
 		OnFailure: keepLogs(t),
 	})
 	follow := s.out.follow(ctx, s.c)

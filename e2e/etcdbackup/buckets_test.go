@@ -29,8 +29,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
 
-// patience is for machines that do other things.
-const patience = 2 * time.Minute
+// timeout is for machines that do other things.
+const timeout = 2 * time.Minute
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -41,7 +41,7 @@ func must(t *testing.T, err error) {
 
 func eventually(t *testing.T, what string, cond func() error) {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(timeout)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -51,7 +51,7 @@ func eventually(t *testing.T, what string, cond func() error) {
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("waited %s for %s: %v", patience, what, err)
+			t.Fatalf("waited %s for %s: %v", timeout, what, err)
 		case <-tick.C:
 		}
 	}

@@ -221,7 +221,7 @@ func (c *Cluster) WaitHold(within time.Duration, rule string) string {
 			return err
 		}
 		for _, h := range r.Holds {
-			if string(h.Rule) == rule {
+			if string(h.Reason) == rule {
 				text = h.Text
 				return nil
 			}

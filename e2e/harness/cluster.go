@@ -172,7 +172,7 @@ func (c *Cluster) Await(within time.Duration, cond func(ctx context.Context) err
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() == nil { // what a look says that was cut off is no news
+		if ctx.Err() == nil { // what an observation says that was cut off is no news
 			last = err
 		}
 		for _, n := range c.Nodes() {

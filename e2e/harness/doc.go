@@ -35,6 +35,6 @@ const (
 	stopTime = 20 * time.Second
 	// askTime bounds one question to etcd.
 	askTime = 3 * time.Second
-	// pollTime is the pause between two looks.
+	// pollTime is the pause between two observations.
 	pollTime = 50 * time.Millisecond
 )

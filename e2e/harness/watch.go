@@ -46,14 +46,14 @@ func (w *watch) run(ctx context.Context) {
 		var wg sync.WaitGroup
 		for _, n := range w.c.Nodes() {
 			if n.Running() {
-				wg.Go(func() { w.look(ctx, n) })
+				wg.Go(func() { w.observe(ctx, n) })
 			}
 		}
 		wg.Wait()
 	}
 }
 
-func (w *watch) look(ctx context.Context, n *Node) {
+func (w *watch) observe(ctx context.Context, n *Node) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	s, err := n.EtcdStatus(ctx)
@@ -110,7 +110,7 @@ func (c *Cluster) coordinations() []string {
 	by, last := map[cluster.Term]cluster.NodeName{}, cluster.Term(0)
 	for _, e := range entries {
 		if e.Term == 0 {
-			continue // founding: the store decides
+			continue // bootstrap: the store decides
 		}
 		if by[e.Term] != "" && by[e.Term] != e.By {
 			wrong = append(wrong, fmt.Sprintf("term %d has the coordinators %s and %s (%s)", e.Term, by[e.Term], e.By, e.Line))

@@ -177,8 +177,8 @@ type fate struct {
 var fates = []fate{
 	{"the command alone", func(*host) {}},
 	{"power cut", (*host).kill},
-	{"etcd too", func(h *host) { _, etcd := h.onBoard(); end(etcd) }},
-	{"the supervisor too", func(h *host) { supervisor, _ := h.onBoard(); end(supervisor) }},
+	{"etcd too", func(h *host) { _, etcd := h.onStatusFile(); end(etcd) }},
+	{"the supervisor too", func(h *host) { supervisor, _ := h.onStatusFile(); end(supervisor) }},
 }
 
 // On one machine, each command is killed before and after each of its steps,
@@ -208,9 +208,9 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	}
 }
 
-// An etcd that is killed between making its log and writing its founding there
+// An etcd that is killed between making its log and writing its bootstrap there
 // never elects a leader when it is started again on that log.
-func TestInitOverAFoundingThatWasCutOff(t *testing.T) {
+func TestInitOverABootstrapThatWasCutOff(t *testing.T) {
 	t.Parallel()
 	for name, boot := range map[string]func(*host){"it rests": func(*host) {}, "it was started again": (*host).boot} {
 		t.Run(name, func(t *testing.T) {

@@ -160,7 +160,7 @@ func joinAsksAllEndpoints(t *testing.T) {
 	for _, h := range hosts {
 		h.kill()
 	}
-	c.fails(1, []string{"cluster-silent"}, "join", "--retry=false", "phase", "membership", a.clientURL())
+	c.fails(1, []string{"cluster-unreachable"}, "join", "--retry=false", "phase", "membership", a.clientURL())
 	wg.Go(func() { c.ok("join", "phase", "membership", a.clientURL()) })
 	a.ok("init", "phase", "start")
 	b.ok("join", "phase", "start", a.clientURL())

@@ -161,7 +161,7 @@ func joinMakesNoAuthority(t *testing.T) {
 }
 
 // 6: a member whose etcd was stopped, or had another address, stayed in the
-// list; the authority's key was deleted; other directories were not looked at.
+// list; the authority's key was deleted; other directories were not checked.
 func resetLeavesNoGhost(t *testing.T) {
 	hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 3)
 	found(hosts...)
@@ -268,7 +268,7 @@ func archivesAreChecked(t *testing.T) {
 	if exists(h.path("bin", "etcd")) {
 		t.Error("it was installed")
 	}
-	// Half of it, until somebody loses patience.
+	// Half of it, until somebody loses timeout.
 	half := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "100000000")
 		_, _ = w.Write(make([]byte, 1<<20))

@@ -75,7 +75,7 @@ func TestLife(t *testing.T) {
 			hosts := newHosts(func(name string) *host { return newHost(t, name, version) }, 3)
 			keys := grow(t, hosts)
 			for _, h := range hosts {
-				look(h)
+				observe(h)
 			}
 			rejoin(hosts, keys)
 			burySomebody(hosts, keys)
@@ -115,8 +115,8 @@ func grow(t *testing.T, hosts []*host) map[string]string {
 	return keys
 }
 
-// look checks what the commands tell that only look.
-func look(h *host) {
+// observed checks what the commands tell that only look.
+func observe(h *host) {
 	h.t.Helper()
 	status := h.ok("status")
 	if strings.Count(status, "leader") != 1 || strings.Count(status, "voter") != 2 {
@@ -180,7 +180,7 @@ func burySomebody(hosts []*host, keys map[string]string) {
 	wantKeys(keys, c)
 }
 
-// shrink has everybody leave, the founder before the last.
+// shrink has everybody leave, the initial member before the last.
 func shrink(hosts []*host, keys map[string]string) {
 	a, b, c := hosts[0], hosts[1], hosts[2]
 	a.t.Helper()

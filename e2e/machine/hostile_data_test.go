@@ -53,9 +53,9 @@ func TestLostData(t *testing.T) {
 	}
 }
 
-// The founder of a cluster has lost its data. Another init would found a second
+// The initial member of a cluster has lost its data. Another init would bootstrap a second
 // cluster beside the first.
-func TestFounderLostItsData(t *testing.T) {
+func TestInitialMemberLostItsData(t *testing.T) {
 	t.Parallel()
 	a, b := strange(t)
 	b.ok("join", a.clientURL())
@@ -148,7 +148,7 @@ func TestGarbageInTheEnvironment(t *testing.T) {
 		case r.code != 0 && (!strings.Contains(r.stderr, b.path("etc", "etcd.env")) || !strings.Contains(r.stderr, "hint: ")):
 			t.Errorf("%s: %s", name, r)
 		case r.code == 0 && b.variables()["ETCD_NAME"] != "b":
-			t.Errorf("%s: the file is not mended: %s", name, b.read(b.path("etc", "etcd.env")))
+			t.Errorf("%s: the file is not fixed: %s", name, b.read(b.path("etc", "etcd.env")))
 		}
 		a.wantVoters("a", "b")
 		wantKeys(map[string]string{"before": "anything"}, b)

@@ -193,7 +193,7 @@ func TestBadReleases(t *testing.T) {
 			if exists(h.path("etc")) || exists(h.path("data")) || exists("/escaped") || exists(h.path("escaped")) {
 				t.Error("it went on, or wrote elsewhere")
 			}
-			// The server is mended.
+			// The server is fixed.
 			s.set(good)
 			s.breakOff(0)
 			h.ok("init", "--release-url", s.URL)

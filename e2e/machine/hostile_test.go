@@ -34,7 +34,7 @@ func TestJoinWithAnotherCA(t *testing.T) {
 	other := newHost(t, "other", v36)
 	other.ok("init", "--skip-phases=start,health")
 	b.copyCA(other)
-	b.fails(1, []string{"cluster-silent", "which the CA file of this machine does not have", "hint: "}, quick(a.clientURL())...)
+	b.fails(1, []string{"cluster-unreachable", "which the CA file of this machine does not have", "hint: "}, quick(a.clientURL())...)
 	a.alone()
 	b.nothing()
 	// With the right one it goes on: the certificates are issued again.
@@ -86,9 +86,9 @@ func TestJoinAMemberWithBadCertificates(t *testing.T) {
 			a, b := strange(t)
 			at := time.Now().Add(tt.shift)
 			a.reissue(at, at.Add(24*time.Hour)) // etcd takes it with the next handshake
-			b.fails(1, []string{"cluster-silent", tt.words, "clock"}, quick(a.clientURL())...)
+			b.fails(1, []string{"cluster-unreachable", tt.words, "clock"}, quick(a.clientURL())...)
 			b.nothing()
-			// The command on the machine itself mends it.
+			// The command on the machine itself fixes it.
 			a.ok("init")
 			b.ok("join", a.clientURL())
 			b.wantVoters("a", "b")
@@ -166,7 +166,7 @@ func TestEndpointsThatAreNone(t *testing.T) {
 	}()
 	hanging, closed, mail := hang(t), "https://"+testport.Address(t), "https://"+plain.Addr().String()
 	for _, endpoint := range []string{hanging, closed, mail} {
-		r := b.fails(1, []string{"cluster-silent", strings.TrimPrefix(endpoint, "https://")}, quick(endpoint)...)
+		r := b.fails(1, []string{"cluster-unreachable", strings.TrimPrefix(endpoint, "https://")}, quick(endpoint)...)
 		if strings.Contains(r.stderr, "deadline exceeded") {
 			t.Errorf("%s is not explained: %s", endpoint, r)
 		}
@@ -202,7 +202,7 @@ func TestLearnerAsEndpoint(t *testing.T) {
 		_, err := b.client(b).Status(ctx, b.clientURL())
 		return err
 	})
-	c.fails(1, []string{"cluster-silent", "learner"}, quick(b.clientURL())...)
+	c.fails(1, []string{"cluster-unreachable", "learner"}, quick(b.clientURL())...)
 	c.nothing()
 	b.ok(s.args...)
 	c.ok("join", b.clientURL()+","+a.clientURL())
@@ -269,13 +269,13 @@ func TestWithoutQuorum(t *testing.T) {
 	found(a, b)
 	c.copyCA(a)
 	b.kill()
-	c.fails(1, []string{"cluster-silent", "no leader", "hint: "}, quick(a.clientURL())...)
+	c.fails(1, []string{"cluster-unreachable", "no leader", "hint: "}, quick(a.clientURL())...)
 	c.nothing()
-	a.fails(1, []string{"cluster-silent", "--skip-remove-member"}, "reset", "--membership-timeout=3s", "--endpoints", a.clientURL())
+	a.fails(1, []string{"cluster-unreachable", "--skip-remove-member"}, "reset", "--membership-timeout=3s", "--endpoints", a.clientURL())
 	if !exists(a.path("data", "member")) {
 		t.Error("a has lost its data")
 	}
-	a.fails(1, []string{"cluster-silent"}, "remove", "--membership-timeout=3s", "b")
+	a.fails(1, []string{"cluster-unreachable"}, "remove", "--membership-timeout=3s", "b")
 	// b comes back, and all is as it was.
 	b.boot()
 	c.ok("join", a.clientURL())
@@ -426,7 +426,7 @@ func TestForeignEtcdOnOurPort(t *testing.T) {
 	// What answers there is not what a reset is about.
 	b.run("reset")
 	a.alone()
-	if _, etcd := a.onBoard(); etcd == 0 {
+	if _, etcd := a.onStatusFile(); etcd == 0 {
 		t.Error("the reset of b has ended the etcd of a")
 	}
 }

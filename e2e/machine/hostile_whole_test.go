@@ -163,7 +163,7 @@ func (h *host) boot() {
 	}
 	run()
 	eventually(h.t, bootTime, h.name+" to boot", func() error {
-		if supervisor, _ := h.onBoard(); supervisor != 0 {
+		if supervisor, _ := h.onStatusFile(); supervisor != 0 {
 			return nil
 		}
 		said, _ := os.ReadFile(log)

@@ -38,16 +38,16 @@ func poll(within time.Duration, ok func() error) error {
 	}
 }
 
-// onBoard returns the processes that the host's boards tell of: the supervisor
+// onStatusFile returns the processes that the host's boards tell of: the supervisor
 // and etcd. A dead one is 0, and so is one that is not the host's.
-func (h *host) onBoard() (supervisor, etcd int) {
+func (h *host) onStatusFile() (supervisor, etcd int) {
 	for _, name := range []string{"launch.json", "run.json"} {
-		var board struct{ Supervisor, Etcd struct{ PID int } }
+		var statusFile struct{ Supervisor, Etcd struct{ PID int } }
 		b, err := os.ReadFile(filepath.Join(h.path("data")+".run", name))
-		if err != nil || json.Unmarshal(b, &board) != nil {
+		if err != nil || json.Unmarshal(b, &statusFile) != nil {
 			continue
 		}
-		supervisor, etcd = h.own(board.Supervisor.PID), h.own(board.Etcd.PID)
+		supervisor, etcd = h.own(statusFile.Supervisor.PID), h.own(statusFile.Etcd.PID)
 	}
 	return supervisor, etcd
 }
@@ -64,7 +64,7 @@ func (h *host) own(pid int) int {
 func (h *host) kill() {
 	h.t.Helper()
 	known := func() []int {
-		supervisor, etcd := h.onBoard()
+		supervisor, etcd := h.onStatusFile()
 		return slices.DeleteFunc([]int{supervisor, etcd, h.systemdEtcd()}, func(pid int) bool { return pid == 0 })
 	}
 	for _, pid := range known() {

@@ -262,7 +262,7 @@ func relay(c net.Conn, to string) {
 }
 
 // Somebody else changes the member list while a machine joins: at the time of
-// one of its connections, so that it is also between its look and its change.
+// one of its connections, so that it is also between its observation and its change.
 func TestMemberListChangesMeanwhile(t *testing.T) {
 	t.Parallel()
 	for nth := 1; nth <= 7; nth++ {

@@ -15,7 +15,7 @@ type scene struct {
 	// boot does what happens when the machine starts again, nil for nothing: the
 	// command itself is run again.
 	boot func()
-	// check looks whether all is as if nothing had happened.
+	// check checks whether all is as if nothing had happened.
 	check func()
 }
 
@@ -68,7 +68,7 @@ var (
 
 // etcd returns the process of the host's etcd.
 func (h *host) etcd() int {
-	_, etcd := h.onBoard()
+	_, etcd := h.onStatusFile()
 	return etcd
 }
 

@@ -26,6 +26,6 @@ const (
 	downTime = 60 * time.Second
 	// runTime bounds one script.
 	runTime = 3 * time.Minute
-	// pollTime is the pause between two looks.
+	// pollTime is the pause between two observations.
 	pollTime = 100 * time.Millisecond
 )

@@ -12,7 +12,7 @@ import (
 const cloudConfig = ` && echo success >/run/cluster-api-success.complete`
 
 // The life of a cluster on machines that are made by cloud-init: the first one
-// founds it, the others join while they boot, and it survives what machines go
+// bootstraps it, the others join while they boot, and it survives what machines go
 // through.
 func TestCloudInitMakesACluster(t *testing.T) {
 	t.Parallel()
@@ -86,7 +86,7 @@ func TestCloudInitMakesACluster(t *testing.T) {
 	checkMembers(t, m3, machines...)
 }
 
-// checkFiles looks at what scripts and documents of others rely on.
+// checkFiles checks what scripts and documents of others rely on.
 func checkFiles(t *testing.T, m *Machine) {
 	t.Helper()
 	for name, script := range map[string]string{

@@ -84,7 +84,7 @@ func TestAMemberThatLostItsDataIsNotStarted(t *testing.T) {
 		t.Errorf("m3 has %q", got)
 	}
 
-	say(t, "init does not found a second cluster over the data")
+	say(t, "init does not bootstrap a second cluster over the data")
 	before := pid(m3)
 	m3.Fails("etcdadm init --version " + newer + " --name other")
 	if got := get(m3, "k"); got != "v" || pid(m3) != before {

@@ -21,12 +21,12 @@ func phases() ([]byte, error) {
 	var view struct {
 		Actions []action
 		Checks  []machine.Check
-		Rules   []machine.RuleDoc
+		Reasons []machine.ReasonDoc
 	}
 	for _, a := range []machine.Action{machine.Init, machine.Join, machine.Reset, machine.Remove} {
 		view.Actions = append(view.Actions, action{a, machine.Phases(a)})
 	}
-	view.Checks, view.Rules = machine.Checks(), machine.Rules()
+	view.Checks, view.Reasons = machine.Checks(), machine.Reasons()
 	page, err := template.New("phases").Funcs(template.FuncMap{
 		"cell": func(text string) string { return strings.ReplaceAll(text, "|", `\|`) },
 	}).Parse(phasesPage)

@@ -33,9 +33,9 @@ texts of messages. An error is printed on the standard error output as `+"`error
 }
 
 // holds renders the page of the holds from the rules.
-func holds() ([]byte, error) { return renderHolds(plan.Rules()), nil }
+func holds() ([]byte, error) { return renderHolds(plan.Reasons()), nil }
 
-func renderHolds(rules []plan.RuleDoc) []byte {
+func renderHolds(rules []plan.ReasonDoc) []byte {
 	var b bytes.Buffer
 	fmt.Fprint(&b, `<!-- Made from pkg/cluster/plan by go run ./hack/docs; change it there. -->
 
@@ -51,10 +51,10 @@ are there now.
 `)
 	for _, r := range rules {
 		first, _, _ := strings.Cut(r.Means, ". ")
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s. |\n", r.Rule, r.Rule, cell(strings.TrimSuffix(first, ".")))
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s. |\n", r.Reason, r.Reason, cell(strings.TrimSuffix(first, ".")))
 	}
 	for _, r := range rules {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n**What to do:** %s\n", r.Rule, r.Means, r.Do)
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n**What to do:** %s\n", r.Reason, r.Means, r.Do)
 	}
 	return b.Bytes()
 }

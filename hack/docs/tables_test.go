@@ -30,23 +30,23 @@ func TestHoldsPageHasEveryRule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range plan.Rules() {
-		_, rest, found := strings.Cut(string(content), fmt.Sprintf("\n## %s\n", r.Rule))
+	for _, r := range plan.Reasons() {
+		_, rest, found := strings.Cut(string(content), fmt.Sprintf("\n## %s\n", r.Reason))
 		if !found {
-			t.Errorf("%s has no section", r.Rule)
+			t.Errorf("%s has no section", r.Reason)
 			continue
 		}
 		section, _, _ := strings.Cut(rest, "\n## ")
 		for _, want := range []string{r.Means, "**What to do:** " + r.Do} {
 			if !strings.Contains(section, want) {
-				t.Errorf("the section of %s lacks %q", r.Rule, want)
+				t.Errorf("the section of %s lacks %q", r.Reason, want)
 			}
 		}
-		if link := fmt.Sprintf("\n| [`%s`](#%s) | ", r.Rule, r.Rule); !strings.Contains(string(content), link) {
+		if link := fmt.Sprintf("\n| [`%s`](#%s) | ", r.Reason, r.Reason); !strings.Contains(string(content), link) {
 			t.Errorf("the list lacks %q", link)
 		}
 	}
-	odd := renderHolds([]plan.RuleDoc{{Rule: "odd", Means: "this | that", Do: "x."}})
+	odd := renderHolds([]plan.ReasonDoc{{Reason: "odd", Means: "this | that", Do: "x."}})
 	if !strings.Contains(string(odd), `| this \| that. |`) {
 		t.Errorf("a bar in a text makes a column:\n%s", odd)
 	}

@@ -22,7 +22,7 @@ const (
 	Edge
 	// Join packages bring the edges together with the decisions.
 	Join
-	// Fleet is nodes, members, store and lease as one thing to look at and act on.
+	// Fleet is nodes, members, store and lease as one thing to check and act on.
 	Fleet
 	// Loop packages run the joins.
 	Loop

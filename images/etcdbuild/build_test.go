@@ -96,9 +96,9 @@ func TestFailingBuildLeavesNothing(t *testing.T) {
 			t.Errorf("left behind: %v", got)
 		}
 	}
-	f.write(t, "1.2.3/server/main.go", program("mended"))
-	if got := output(t, filepath.Join(f.build(t), "etcd")); got != "mended" {
-		t.Errorf("after mending, etcd says %q", got)
+	f.write(t, "1.2.3/server/main.go", program("fixed"))
+	if got := output(t, filepath.Join(f.build(t), "etcd")); got != "fixed" {
+		t.Errorf("after fixing, etcd says %q", got)
 	}
 }
 

@@ -95,7 +95,7 @@ func (b *Builder) locate() (err error) {
 }
 
 // buildAll builds the versions one after the other, as the go command uses
-// all the machine by itself. It looks at all the names before it builds any.
+// all the machine by itself. It checks all the names before it builds any.
 func (b *Builder) buildAll(ctx context.Context, versions []string, stdout io.Writer) error {
 	if slices.Equal(versions, []string{"all"}) {
 		known, err := b.Versions()

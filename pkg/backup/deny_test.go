@@ -192,10 +192,10 @@ func TestStoresThatHang(t *testing.T) {
 // A source that falls silent counts as broken, a store that is slow does not.
 func TestStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		silent := newStalled(snapshot(1 << 20)[:1<<19])
+		unreachable := newStalled(snapshot(1 << 20)[:1<<19])
 		began := time.Now()
 		_, err := backup.Take(t.Context(), backup.TakeOptions{
-			Source: source(func(context.Context) (io.ReadCloser, error) { return silent, nil }), Store: sink{}, Info: info(), Stall: time.Minute,
+			Source: source(func(context.Context) (io.ReadCloser, error) { return unreachable, nil }), Store: sink{}, Info: info(), Stall: time.Minute,
 		})
 		if err == nil || !strings.Contains(err.Error(), "etcd sent nothing for 1m0s") || time.Since(began) != time.Minute {
 			t.Errorf("%v after %s", err, time.Since(began))
@@ -215,7 +215,7 @@ func (slow) Upload(ctx context.Context, key string, r io.Reader) (bool, error) {
 	return sink{}.Upload(ctx, key, r)
 }
 
-// Several takers in one second, of all forms, never share a name.
+// Several backup takers in one second, of all forms, never share a name.
 func TestTakersOfOneSecond(t *testing.T) {
 	s, err := store.Open(t.Context(), t.TempDir())
 	if err != nil {
@@ -249,7 +249,7 @@ func TestTakersOfOneSecond(t *testing.T) {
 	all.Wait()
 	found, err := s.Backups(t.Context())
 	if err != nil || len(found) != len(names) {
-		t.Errorf("%d backups of %d takers: %v", len(found), len(names), names)
+		t.Errorf("%d backups of %d backup takers: %v", len(found), len(names), names)
 	}
 }
 
@@ -268,7 +268,7 @@ func (l *long) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestMemory takes a backup of 512 MiB in a process of its own, and looks at
+// TestMemory takes a backup of 512 MiB in a process of its own, and checks
 // how much memory that ever had.
 func TestMemory(t *testing.T) {
 	const size, variable = 512 << 20, "ETCDADM_TEST_MEMORY"

@@ -31,7 +31,7 @@ type Digest struct {
 // IsZero reports whether nothing is known.
 func (d Digest) IsZero() bool { return d == Digest{} }
 
-// Facts are what a taker knows of the member that it reads. All of it may be
+// Facts are what a backup taker knows of the member that it reads. All of it may be
 // left out.
 type Facts struct {
 	// StorageVersion is the form of the data, which etcd tells from 3.6 on.
@@ -48,7 +48,7 @@ type Facts struct {
 	MemberID   cluster.MemberID  `json:"memberID,omitempty"`
 	MemberName cluster.NodeName  `json:"memberName,omitempty"`
 	// Keys is how many keys there were at Revision. What is not known is -1 in a description;
-	// a taker may leave it zero.
+	// a backup taker may leave it zero.
 	Keys int64 `json:"-"`
 }
 
@@ -262,7 +262,7 @@ func optional(ctx context.Context, store Library, key string) (b []byte, there b
 	if asker, ok := store.(interface {
 		Exists(ctx context.Context, key string) (bool, error)
 	}); ok {
-		if there, lookErr := asker.Exists(ctx, key); lookErr == nil && !there {
+		if there, observeErr := asker.Exists(ctx, key); observeErr == nil && !there {
 			return nil, false, nil
 		}
 	}

@@ -36,7 +36,7 @@ func FuzzReadDescription(f *testing.F) {
 	})
 }
 
-// Whatever a store says of a backup, looking at it ends, and nothing is
+// Whatever a store says of a backup, checking it ends, and nothing is
 // believed that does not fit.
 func FuzzDescribe(f *testing.F) {
 	all, d, _ := shelved(f, backup.TakeOptions{}, 4096)

@@ -101,7 +101,7 @@ func TestCarelessStore(t *testing.T) {
 }
 
 // taken is a store in which another writer takes the key of an upload between
-// the look and the upload, or the key of the marker before that is created.
+// the observation and the upload, or the key of the marker before that is created.
 type taken struct {
 	*store.Store
 	data bool

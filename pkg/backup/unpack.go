@@ -15,7 +15,7 @@ var magics = []struct{ form, magic string }{
 	{Age, "age-encryption.org/v1\n"},
 }
 
-// MagicSize is how many bytes Form looks at.
+// MagicSize is how many bytes Form checks.
 const MagicSize = 22
 
 // Form tells from the first bytes of some data whether it is Gzip, Zstd or Age.

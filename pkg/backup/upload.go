@@ -70,7 +70,7 @@ func (t *taking) feed(ctx context.Context, cancel context.CancelCauseFunc, w io.
 		return err
 	}
 	content := newContent()
-	watched := &watch{r: stream, limit: t.Stall, silent: func() {
+	watched := &watch{r: stream, limit: t.Stall, unreachable: func() {
 		cancel(fmt.Errorf("etcd sent nothing for %s", t.Stall))
 	}}
 	readErr, useErr := pump(watched, func() { cancel(errAbandoned) }, func(b []byte) error {
@@ -110,14 +110,14 @@ func cause(ctx context.Context, err error) error {
 // A watch is a reader whose Reads may each take limit at most, which is
 // without limit if it is zero.
 type watch struct {
-	r      io.Reader
-	limit  time.Duration
-	silent func()
+	r           io.Reader
+	limit       time.Duration
+	unreachable func()
 }
 
 func (w *watch) Read(p []byte) (int, error) {
 	if w.limit > 0 {
-		defer time.AfterFunc(w.limit, w.silent).Stop()
+		defer time.AfterFunc(w.limit, w.unreachable).Stop()
 	}
 	return w.r.Read(p)
 }

@@ -7,7 +7,7 @@
 // node can go from one to the other and back.
 //
 // The second half of the package is the PKI of a machine that is run by hand,
-// with the files of the existing etcdadm: [LookMachine] says what is there,
+// with the files of the existing etcdadm: [ObserveMachine] says what is there,
 // [CreateMachineCA] and [IssueMachine] make what is not, [Expiries], [RenewFiles],
 // [GenerateCSRs] and [RotateCA] keep it alive. These functions change one
 // directory, each under a lock, and any of them can be run again after a crash.

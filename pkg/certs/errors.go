@@ -60,10 +60,10 @@ func (e *FileError) Error() string { return "certificates: " + e.Problem }
 func (e *FileError) Hint() string { return e.Do }
 
 // caProblem is the FileError of a CA that is there and not good.
-func caProblem(dir string, look CALook) error {
+func caProblem(dir string, check CACheck) error {
 	do := "compare ca.crt and ca.key with those of another machine of the cluster"
-	if look.State == PairExpired {
+	if check.State == PairExpired {
 		do = "nothing that it issued is accepted any more: move ca.crt and ca.key away on all machines, make a new CA on one of them with etcdadm init phase certificates, and copy it to the others"
 	}
-	return &FileError{File: pairFile(dir, MachineCA, ".crt"), Problem: look.Problem, Do: do}
+	return &FileError{File: pairFile(dir, MachineCA, ".crt"), Problem: check.Problem, Do: do}
 }

@@ -68,9 +68,9 @@ func ExampleIssueMachine() {
 	// no CA: true
 }
 
-// What is there is held against what is wished. Here the machine gets another
+// What is there is held against what is wanted. Here the machine gets another
 // name for its clients; only the server's certificate is issued again.
-func ExampleLookMachine() {
+func ExampleObserveMachine() {
 	dir, err := os.MkdirTemp("", "pki-")
 	if err != nil {
 		log.Fatal(err)
@@ -86,7 +86,7 @@ func ExampleLookMachine() {
 	}
 
 	spec.ServerSANs = []string{"etcd.example.com"}
-	seen := certs.LookMachine(spec, now)
+	seen := certs.ObserveMachine(spec, now)
 	for _, leaf := range seen.Leaves {
 		fmt.Printf("%s is %s: %q\n", leaf.Name, leaf.State, leaf.Why)
 	}

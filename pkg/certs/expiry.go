@@ -48,7 +48,7 @@ func (e Expiry) Left() time.Duration { return time.Duration(e.Residual) * time.S
 // certificate in ca.crt. It changes nothing. A directory that is not there, or
 // has no certificate at all, is an error.
 func Expiries(dir string, now time.Time) ([]Expiry, error) {
-	ca, look := lookCA(dir, now)
+	ca, check := checkCA(dir, now)
 	_, err := os.Stat(pairFile(dir, MachineCA, ".key"))
 	external := errors.Is(err, fs.ErrNotExist)
 	var all []Expiry
@@ -70,7 +70,7 @@ func Expiries(dir string, now time.Time) ([]Expiry, error) {
 		}
 		all = append(all, e)
 	}
-	all = append(all, caExpiries(dir, ca, look, now)...)
+	all = append(all, caExpiries(dir, ca, check, now)...)
 	if !slices.ContainsFunc(all, func(e Expiry) bool { return !e.Missing }) {
 		return nil, &FileError{File: dir, Problem: fmt.Sprintf("there is no certificate in %s", dir),
 			Do: "name the directory with --certs-dir"}
@@ -79,18 +79,18 @@ func Expiries(dir string, now time.Time) ([]Expiry, error) {
 }
 
 // caExpiries returns the entries of ca.crt and ca-next.crt.
-func caExpiries(dir string, ca caFiles, look CALook, now time.Time) []Expiry {
+func caExpiries(dir string, ca caFiles, check CACheck, now time.Time) []Expiry {
 	var all []Expiry
 	for _, c := range ca.bundle {
-		e := Expiry{Name: MachineCA, File: pairFile(dir, MachineCA, ".crt"), External: look.State == PairExternal}
+		e := Expiry{Name: MachineCA, File: pairFile(dir, MachineCA, ".crt"), External: check.State == PairExternal}
 		e.of(c, now)
-		if look.State == PairBroken {
-			e.Problem = look.Problem
+		if check.State == PairBroken {
+			e.Problem = check.Problem
 		}
 		all = append(all, e)
 	}
 	if len(all) == 0 {
-		all = append(all, Expiry{Name: MachineCA, File: pairFile(dir, MachineCA, ".crt"), Missing: look.State == PairMissing, Problem: look.Problem})
+		all = append(all, Expiry{Name: MachineCA, File: pairFile(dir, MachineCA, ".crt"), Missing: check.State == PairMissing, Problem: check.Problem})
 	}
 	next := Expiry{Name: NextCA, File: pairFile(dir, NextCA, ".crt")}
 	if !exists(next.File) {

@@ -138,7 +138,7 @@ func halfMade(dir, name string) bool {
 
 // IssueMachine makes the pairs of a machine what the spec says, and returns
 // the names of those that it changed. It leaves alone what is good, see
-// [LookMachine]. A key that is there stays in use, so that the new certificate
+// [ObserveMachine]. A key that is there stays in use, so that the new certificate
 // belongs to it at every moment and a running etcd takes it up at the next
 // handshake, without a restart.
 //
@@ -154,13 +154,13 @@ func IssueMachine(spec MachineSpec, now time.Time) (issued []string, err error) 
 		return nil, &NoCAError{Dir: spec.Dir, Problem: missingCA(spec.Dir).Problem}
 	}
 	err = locked(spec.Dir, func() error {
-		ca, look := lookCA(spec.Dir, now)
-		switch look.State {
+		ca, check := checkCA(spec.Dir, now)
+		switch check.State {
 		case PairOK, PairExternal:
 		case PairMissing:
-			return &NoCAError{Dir: spec.Dir, Problem: look.Problem}
+			return &NoCAError{Dir: spec.Dir, Problem: check.Problem}
 		default:
-			return caProblem(spec.Dir, look)
+			return caProblem(spec.Dir, check)
 		}
 		issued, err = spec.issue(ca, requests, now)
 		if err != nil || len(issued) == 0 {
@@ -174,7 +174,7 @@ func IssueMachine(spec MachineSpec, now time.Time) (issued []string, err error) 
 func (s MachineSpec) issue(ca caFiles, requests []machineRequest, now time.Time) (issued []string, err error) {
 	var external []string
 	for _, r := range requests {
-		l := r.look(s, ca, now)
+		l := r.check(s, ca, now)
 		switch {
 		case l.State == PairOK:
 			continue

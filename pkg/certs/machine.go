@@ -72,7 +72,7 @@ type MachineSpec struct {
 	// zero.
 	Lifetime, CALifetime time.Duration
 	// Owner runs etcd: the keys of server and peer are his. With nil their owner
-	// is not looked at.
+	// is not checked.
 	Owner *FileOwner
 
 	// write stands in for writing files in tests.

@@ -108,10 +108,10 @@ func same(a, b map[string]string) bool {
 	return true
 }
 
-func leafOf(t *testing.T, s MachineSpec, name string, at time.Time) LeafLook {
+func leafOf(t *testing.T, s MachineSpec, name string, at time.Time) LeafCheck {
 	t.Helper()
-	pki := LookMachine(s, at)
-	i := slices.IndexFunc(pki.Leaves, func(l LeafLook) bool { return l.Name == name })
+	pki := ObserveMachine(s, at)
+	i := slices.IndexFunc(pki.Leaves, func(l LeafCheck) bool { return l.Name == name })
 	if i < 0 {
 		t.Fatalf("no %s in %+v", name, pki)
 	}
@@ -165,9 +165,9 @@ func TestMachineCertificatesSayWhatEtcdadmsDo(t *testing.T) {
 		}
 	}
 	// Fingerprints for comparison between machines.
-	look := LookMachine(s, now)
-	if look.CA.Fingerprint != Fingerprint(ca) || look.CA.KeyHash != KeyHash(ca) || len(look.CA.Fingerprint) != 64 || !strings.HasPrefix(look.CA.KeyHash, "sha256:") || !look.Complete() {
-		t.Errorf("%+v", look)
+	check := ObserveMachine(s, now)
+	if check.CA.Fingerprint != Fingerprint(ca) || check.CA.KeyHash != KeyHash(ca) || len(check.CA.Fingerprint) != 64 || !strings.HasPrefix(check.CA.KeyHash, "sha256:") || !check.Complete() {
+		t.Errorf("%+v", check)
 	}
 }
 
@@ -218,12 +218,12 @@ func TestUnusualMachineNames(t *testing.T) {
 			if !slices.Equal(cert.DNSNames, append(c.dns, "localhost")) || cert.Subject.CommonName != name {
 				t.Errorf("%q for %q", cert.DNSNames, cert.Subject.CommonName)
 			}
-			look := LookMachine(s, now)
-			if text := strings.Join(look.Warnings, "\n"); !strings.Contains(text, c.warn) || (text == "") != (c.warn == "") {
-				t.Errorf("warnings %q", look.Warnings)
+			check := ObserveMachine(s, now)
+			if text := strings.Join(check.Warnings, "\n"); !strings.Contains(text, c.warn) || (text == "") != (c.warn == "") {
+				t.Errorf("warnings %q", check.Warnings)
 			}
-			if !slices.Equal(look.Warnings, s.Warnings()) || !look.Complete() {
-				t.Errorf("warnings %q, %+v", s.Warnings(), look)
+			if !slices.Equal(check.Warnings, s.Warnings()) || !check.Complete() {
+				t.Errorf("warnings %q, %+v", s.Warnings(), check)
 			}
 			hosts := []string{"10.0.0.1", "localhost", "127.0.0.1", "::1"}
 			if c.dns != nil {
@@ -290,7 +290,7 @@ func TestIPv6AndMappedAddresses(t *testing.T) {
 				t.Errorf("%s: %v", text, err)
 			}
 		}
-		if !LookMachine(s, now).Complete() {
+		if !ObserveMachine(s, now).Complete() {
 			t.Errorf("%s: not complete", text)
 		}
 	}
@@ -344,13 +344,13 @@ func TestCreateMachineCAAfterACrash(t *testing.T) {
 		} else if err := CreateMachineCA(s, now); !errors.Is(err, dead) {
 			t.Fatalf("after %d writes: %v", writes, err)
 		}
-		if look := LookMachine(s, now).CA; look.State != PairMissing {
-			t.Errorf("after %d writes: %+v", writes, look)
+		if check := ObserveMachine(s, now).CA; check.State != PairMissing {
+			t.Errorf("after %d writes: %+v", writes, check)
 		}
 		s.write = nil
 		mustCreate(t, s)
-		if look := LookMachine(s, now).CA; look.State != PairOK {
-			t.Errorf("after %d writes: %+v", writes, look)
+		if check := ObserveMachine(s, now).CA; check.State != PairOK {
+			t.Errorf("after %d writes: %+v", writes, check)
 		}
 		for name := range contents(t, s.Dir) {
 			if name != "ca.crt" && name != "ca.key" {

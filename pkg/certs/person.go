@@ -17,7 +17,7 @@ type Role string
 // The roles. A certificate of a person has the role in its organization, as
 // Kubernetes has groups there; one without such an organization is a node's.
 const (
-	// Node: the daemon of a machine. It may do whatever the lease and the elector
+	// Node: the daemon of a machine. It may do whatever the lease and the lease voter
 	// record let it do.
 	Node Role = "node"
 	// Operator: a person who may take the coordinator's lease and give orders.

@@ -173,16 +173,16 @@ func RenewFiles(spec MachineSpec, names []string, now time.Time) (renewed []Rene
 
 // issuingCA returns the CA with its key; names are what it is wanted for.
 func issuingCA(dir string, names []string, now time.Time) (*CA, error) {
-	ca, look := lookCA(dir, now)
-	switch look.State {
+	ca, check := checkCA(dir, now)
+	switch check.State {
 	case PairOK:
 		return ca.ca, nil
 	case PairMissing:
-		return nil, &NoCAError{Dir: dir, Problem: look.Problem}
+		return nil, &NoCAError{Dir: dir, Problem: check.Problem}
 	case PairExternal:
 		return nil, &ExternalCAError{Dir: dir, Problems: []string{"it would have to issue " + strings.Join(names, ", ")}}
 	}
-	return nil, caProblem(dir, look)
+	return nil, caProblem(dir, check)
 }
 
 func (s MachineSpec) renew(ca *CA, name string, now time.Time) (Renewed, error) {

@@ -71,7 +71,7 @@ func TestRenewCopiesWhatTheCertificateSays(t *testing.T) {
 			t.Errorf("%+v", renewed[i])
 		}
 	}
-	if pki := LookMachine(s, now.Add(later)); !pki.Complete() {
+	if pki := ObserveMachine(s, now.Add(later)); !pki.Complete() {
 		t.Errorf("%+v", pki)
 	}
 }
@@ -194,7 +194,7 @@ func TestRenewHalfPairs(t *testing.T) {
 	if err != nil || len(renewed) != 4 || !renewed[0].Before.IsZero() || renewed[1].Before.IsZero() {
 		t.Fatalf("%+v, %v", renewed, err)
 	}
-	if pki := LookMachine(s, now); !pki.Complete() {
+	if pki := ObserveMachine(s, now); !pki.Complete() {
 		t.Errorf("%+v", pki)
 	}
 	remove(t, s.at("peer.crt"))
@@ -346,7 +346,7 @@ func TestCSRsSignedByAnExternalCA(t *testing.T) {
 		}
 		put(t, c.CertFile, leaf.CertPEM())
 	}
-	if pki := LookMachine(s, now); !pki.Complete() || pki.CA.State != PairExternal {
+	if pki := ObserveMachine(s, now); !pki.Complete() || pki.CA.State != PairExternal {
 		t.Errorf("%+v", pki)
 	}
 	mustIssue(t, s, now)
@@ -361,7 +361,7 @@ func TestCSRsSignedByAnExternalCA(t *testing.T) {
 	if csr := parseCSR(t, s.at("server.csr")); err != nil || !samePublicKey(&x509.Certificate{PublicKey: csr.PublicKey}, key) || csr.DNSNames[2] != "lb.example.com" {
 		t.Errorf("%v, %q", err, csr.DNSNames)
 	}
-	if pki := LookMachine(s, now); !pki.Complete() {
+	if pki := ObserveMachine(s, now); !pki.Complete() {
 		t.Errorf("%+v", pki)
 	}
 }

@@ -60,11 +60,11 @@ func RotateCA(spec MachineSpec, step RotationStep, expect string, now time.Time)
 	}
 	done := Rotated{Step: step}
 	err := locked(spec.Dir, func() error {
-		look, err := LookRotation(spec.Dir, now)
+		check, err := CheckRotation(spec.Dir, now)
 		if err != nil {
 			return err
 		}
-		t := turn{spec: spec, now: now, expect: expect, Rotation: look, done: &done}
+		t := rotationStep{spec: spec, now: now, expect: expect, Rotation: check, done: &done}
 		switch step {
 		case StepPrepare:
 			err = t.prepare()
@@ -81,7 +81,7 @@ func RotateCA(spec MachineSpec, step RotationStep, expect string, now time.Time)
 		if err := hostfs.SyncDir(spec.Dir); err != nil {
 			return err
 		}
-		done.Rotation, err = LookRotation(spec.Dir, now)
+		done.Rotation, err = CheckRotation(spec.Dir, now)
 		if err == nil {
 			done.Fingerprint = Fingerprint(done.newest().Cert)
 		}
@@ -91,7 +91,7 @@ func RotateCA(spec MachineSpec, step RotationStep, expect string, now time.Time)
 }
 
 // A turn is one call of [RotateCA].
-type turn struct {
+type rotationStep struct {
 	Rotation
 	spec   MachineSpec
 	now    time.Time
@@ -99,14 +99,14 @@ type turn struct {
 	done   *Rotated
 }
 
-func (t *turn) changed(names ...string) { t.done.Changed = append(t.done.Changed, names...) }
+func (t *rotationStep) changed(names ...string) { t.done.Changed = append(t.done.Changed, names...) }
 
-func (t *turn) refuse(do, format string, args ...any) error {
+func (t *rotationStep) refuse(do, format string, args ...any) error {
 	return &StepError{Step: t.done.Step, State: t.State, Text: fmt.Sprintf(format, args...), Do: do}
 }
 
 // isNewest refuses a CA that is not the one that is expected.
-func (t *turn) isNewest() error {
+func (t *rotationStep) isNewest() error {
 	if is := Fingerprint(t.newest().Cert); t.expect != "" && t.expect != is {
 		return t.refuse("copy ca-next.crt and ca-next.key from the machine on which etcdadm certs rotate-ca prepare made them",
 			"the new CA on this machine is %s, not %s", is, t.expect)
@@ -115,11 +115,11 @@ func (t *turn) isNewest() error {
 }
 
 // hasBecome reports whether the CA that is expected is the only one already.
-func (t *turn) hasBecome() bool {
+func (t *rotationStep) hasBecome() bool {
 	return t.expect != "" && t.State == RotationIdle && t.expect == t.Issuing
 }
 
-func (t *turn) prepare() error {
+func (t *rotationStep) prepare() error {
 	switch {
 	case t.hasBecome():
 		return nil
@@ -153,7 +153,7 @@ func (t *turn) prepare() error {
 	return nil
 }
 
-func (t *turn) issue() error {
+func (t *rotationStep) issue() error {
 	switch {
 	case t.hasBecome():
 		return nil
@@ -189,7 +189,7 @@ func (t *turn) issue() error {
 
 // swap makes the next CA the one that issues. Both are in ca.crt, so that the
 // key alone tells which issues.
-func (t *turn) swap() error {
+func (t *rotationStep) swap() error {
 	dir, write := t.spec.Dir, t.spec.writer(nil)
 	keyFile := pairFile(dir, MachineCA, ".key")
 	old, err := os.ReadFile(keyFile)
@@ -215,7 +215,7 @@ func (t *turn) swap() error {
 	return t.removeNext()
 }
 
-func (t *turn) removeNext() error {
+func (t *rotationStep) removeNext() error {
 	for _, name := range []string{NextCA + ".key", NextCA + ".crt"} {
 		if err := t.remove(name); err != nil {
 			return err
@@ -224,7 +224,7 @@ func (t *turn) removeNext() error {
 	return nil
 }
 
-func (t *turn) remove(name string) error {
+func (t *rotationStep) remove(name string) error {
 	file := filepath.Join(t.spec.Dir, name)
 	if !exists(file) {
 		return nil
@@ -236,7 +236,7 @@ func (t *turn) remove(name string) error {
 	return nil
 }
 
-func (t *turn) finish() error {
+func (t *rotationStep) finish() error {
 	if err := t.isNewest(); err != nil {
 		return err
 	}

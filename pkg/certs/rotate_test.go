@@ -24,7 +24,7 @@ func rotate(t *testing.T, s MachineSpec, step RotationStep) Rotated {
 
 func stateOf(t *testing.T, s MachineSpec) RotationState {
 	t.Helper()
-	r, err := LookRotation(s.Dir, now)
+	r, err := CheckRotation(s.Dir, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +103,8 @@ func TestRotationOnThreeMachines(t *testing.T) {
 	}
 	for i, s := range machines {
 		ca := certOf(t, s, "ca")
-		if Fingerprint(ca) != expect || ca.Equal(old) || len(LookMachine(s, now).CA.Trusted) != 1 || !LookMachine(s, now).Complete() {
-			t.Errorf("machine %d: %+v", i, LookMachine(s, now))
+		if Fingerprint(ca) != expect || ca.Equal(old) || len(ObserveMachine(s, now).CA.Trusted) != 1 || !ObserveMachine(s, now).Complete() {
+			t.Errorf("machine %d: %+v", i, ObserveMachine(s, now))
 		}
 		files := contents(t, s.Dir)
 		if len(files) != 10 {
@@ -121,7 +121,7 @@ func TestRotationOnThreeMachines(t *testing.T) {
 func TestRotationStates(t *testing.T) {
 	s := made(t)
 	oldCA := Fingerprint(certOf(t, s, "ca"))
-	if r, err := LookRotation(s.Dir, now); err != nil || r.State != RotationIdle || r.Issuing != oldCA || r.Next != "" || len(r.Old) > 0 || len(r.OldLeaves) > 0 {
+	if r, err := CheckRotation(s.Dir, now); err != nil || r.State != RotationIdle || r.Issuing != oldCA || r.Next != "" || len(r.Old) > 0 || len(r.OldLeaves) > 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	keys := map[string]string{}
@@ -134,7 +134,7 @@ func TestRotationStates(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	// Meanwhile the machine is what it should be, and issues from the old CA.
-	if pki := LookMachine(s, now); !pki.Complete() || len(pki.CA.Trusted) != 2 || pki.CA.Fingerprint != oldCA {
+	if pki := ObserveMachine(s, now); !pki.Complete() || len(pki.CA.Trusted) != 2 || pki.CA.Fingerprint != oldCA {
 		t.Errorf("%+v", pki)
 	}
 	if _, err := RenewFiles(MachineSpec{Dir: s.Dir}, nil, now.Add(time.Hour)); err != nil || stateOf(t, s) != RotationPrepared {
@@ -151,7 +151,7 @@ func TestRotationStates(t *testing.T) {
 			t.Errorf("%s has another key", name)
 		}
 	}
-	if pki := LookMachine(s, now); !pki.Complete() || len(pki.CA.Trusted) != 2 || pki.CA.Fingerprint != next {
+	if pki := ObserveMachine(s, now); !pki.Complete() || len(pki.CA.Trusted) != 2 || pki.CA.Fingerprint != next {
 		t.Errorf("%+v", pki)
 	}
 	r = rotate(t, s, StepFinish)
@@ -401,7 +401,7 @@ func TestFinishKeepsThoseWhoIssuedTheCA(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, s.at("ca.crt"), certPEM(below, root.Cert))
-	if r, err := LookRotation(s.Dir, now); err != nil || r.State != RotationIdle || len(r.Old) > 0 {
+	if r, err := CheckRotation(s.Dir, now); err != nil || r.State != RotationIdle || len(r.Old) > 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	put(t, s.at("ca.crt"), certPEM(below, root.Cert, newCA(t, "old").Cert))
@@ -409,7 +409,7 @@ func TestFinishKeepsThoseWhoIssuedTheCA(t *testing.T) {
 		t.Errorf("it is %s", stateOf(t, s))
 	}
 	rotate(t, s, StepFinish)
-	if pki := LookMachine(s, now); len(pki.CA.Trusted) != 2 || !slices.Contains(pki.CA.Trusted, Fingerprint(root.Cert)) || !pki.Complete() {
+	if pki := ObserveMachine(s, now); len(pki.CA.Trusted) != 2 || !slices.Contains(pki.CA.Trusted, Fingerprint(root.Cert)) || !pki.Complete() {
 		t.Errorf("%+v", pki)
 	}
 }

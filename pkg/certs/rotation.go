@@ -76,15 +76,15 @@ func (r Rotation) newest() *CA {
 	return r.ca
 }
 
-// LookRotation says how far the rotation of the CA is. It needs the CA's key:
+// CheckRotation says how far the rotation of the CA is. It needs the CA's key:
 // without it, the CA is rotated where the key is, and the error says how the
 // machine follows.
-func LookRotation(dir string, now time.Time) (Rotation, error) {
-	files, look := lookCA(dir, now)
-	switch look.State {
+func CheckRotation(dir string, now time.Time) (Rotation, error) {
+	files, check := checkCA(dir, now)
+	switch check.State {
 	case PairOK:
 	case PairMissing:
-		return Rotation{}, &NoCAError{Dir: dir, Problem: look.Problem}
+		return Rotation{}, &NoCAError{Dir: dir, Problem: check.Problem}
 	case PairExternal:
 		return Rotation{}, &FileError{
 			File:    pairFile(dir, MachineCA, ".key"),
@@ -93,9 +93,9 @@ func LookRotation(dir string, now time.Time) (Rotation, error) {
 				"then take the old one out of ca.crt and restart etcd again",
 		}
 	default:
-		return Rotation{}, caProblem(dir, look)
+		return Rotation{}, caProblem(dir, check)
 	}
-	r := Rotation{State: RotationIdle, Issuing: look.Fingerprint, ca: files.ca}
+	r := Rotation{State: RotationIdle, Issuing: check.Fingerprint, ca: files.ca}
 	if err := r.findNext(dir, now); err != nil {
 		return Rotation{}, err
 	}
@@ -173,7 +173,7 @@ func (r Rotation) judge(dir string) RotationState {
 // and before "finish" it accepts only a server with a certificate of the new
 // CA. The certificate is in memory alone and good for an hour.
 func TrustProbe(dir string, step RotationStep, now time.Time) (*tls.Config, error) {
-	r, err := LookRotation(dir, now)
+	r, err := CheckRotation(dir, now)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ type node struct {
 }
 
 // newNode makes a node with certificates of a CA that is valid today: TLS
-// connections look at the real clock.
+// connections check the real clock.
 func newNode(t *testing.T, ca *CA, name cluster.NodeName) node {
 	t.Helper()
 	n := node{dir: t.TempDir(), renewer: &Renewer{}}

@@ -36,7 +36,7 @@ type HeldError struct{ Holds []plan.Hold }
 func (e *HeldError) Error() string {
 	texts := make([]string, len(e.Holds))
 	for i, h := range e.Holds {
-		texts[i] = fmt.Sprintf("%s: %s", h.Rule, h.Text)
+		texts[i] = fmt.Sprintf("%s: %s", h.Reason, h.Text)
 	}
 	return "nothing is safe to do: " + strings.Join(texts, "; ")
 }
@@ -44,7 +44,7 @@ func (e *HeldError) Error() string {
 // Hint is what the explanation of the first rule tells a person to do.
 func (e *HeldError) Hint() string {
 	for _, h := range e.Holds {
-		if doc, ok := plan.Explain(h.Rule); ok {
+		if doc, ok := plan.Explain(h.Reason); ok {
 			return doc.Do
 		}
 	}
@@ -64,7 +64,7 @@ func (e *RefusedError) Error() string { return e.Text }
 func (e *RefusedError) Hint() string { return e.Next }
 
 // WithHint returns err with a hint: the next command to run, or what a person
-// should look at. A nil error stays nil.
+// should check. A nil error stays nil.
 func WithHint(err error, hint string) error {
 	if err == nil {
 		return nil
@@ -121,7 +121,7 @@ func kindOf(err error) string {
 		return kinded.Kind()
 	case errors.As(err, &usage):
 		return KindUsage
-	case errors.As(err, &held) && slices.ContainsFunc(held.Holds, func(h plan.Hold) bool { return h.Rule == plan.QuorumLost }):
+	case errors.As(err, &held) && slices.ContainsFunc(held.Holds, func(h plan.Hold) bool { return h.Reason == plan.QuorumLost }):
 		return KindQuorumLost
 	case errors.As(err, &held):
 		return KindHeld
@@ -167,7 +167,7 @@ func hintOf(err error) string {
 	case kind == KindInterrupted:
 		return ""
 	case kind == KindStale:
-		return "look again: etcdadm plan"
+		return "observe again: etcdadm plan"
 	case errors.As(err, &unsafe) && unsafe.Invariant == "quorum":
 		return "bring the unhealthy voters back first; etcdadm status names them"
 	case errors.As(err, &unsafe) && unsafe.Invariant == "backup":
@@ -175,7 +175,7 @@ func hintOf(err error) string {
 	case errors.As(err, &unsafe):
 		return "etcdadm plan prints the steps that are safe now"
 	case kind == KindStoreUnreachable:
-		return "look at --backup-store and at the way to it"
+		return "check --backup-store and the network to the store"
 	}
 	return ""
 }

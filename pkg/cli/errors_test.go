@@ -72,9 +72,9 @@ func TestErrorsHaveCodesAndHints(t *testing.T) {
 		{"any with a hint", WithHint(errors.New("x"), "do y"), 1, "do y"},
 		{"usage", Usagef("x"), 2, "-"},
 		{"usage with a hint", &UsageError{Text: "x", Next: "try y"}, 2, "try y"},
-		{"held", &HeldError{Holds: []plan.Hold{{Rule: plan.Paused}}}, 3, "resume"},
-		{"held for want of a majority", &HeldError{Holds: []plan.Hold{{Rule: plan.DiskHung}, {Rule: plan.QuorumLost}}}, 5, "disk"},
-		{"held by a rule of another release", &HeldError{Holds: []plan.Hold{{Rule: "new"}}}, 3, "-"},
+		{"held", &HeldError{Holds: []plan.Hold{{Reason: plan.Paused}}}, 3, "resume"},
+		{"held for want of a majority", &HeldError{Holds: []plan.Hold{{Reason: plan.DiskHung}, {Reason: plan.QuorumLost}}}, 5, "disk"},
+		{"held by a rule of another release", &HeldError{Holds: []plan.Hold{{Reason: "new"}}}, 3, "-"},
 		{"held without a reason", &HeldError{}, 3, "-"},
 		{"no backup", &plan.UnsafeError{Invariant: "backup"}, 3, "backup take"},
 		{"other invariant", &plan.UnsafeError{Invariant: "one-change"}, 3, "etcdadm plan"},
@@ -120,7 +120,7 @@ func TestHintOfNoError(t *testing.T) {
 }
 
 func TestHeldErrorNamesEveryHold(t *testing.T) {
-	err := &HeldError{Holds: []plan.Hold{{Rule: plan.Grace, Text: "c is down"}, {Rule: plan.NoSpare, Text: "no node"}}}
+	err := &HeldError{Holds: []plan.Hold{{Reason: plan.Grace, Text: "c is down"}, {Reason: plan.NoSpare, Text: "no node"}}}
 	want := "nothing is safe to do: grace: c is down; no-spare: no node"
 	if err.Error() != want {
 		t.Errorf("error is %q, want %q", err, want)

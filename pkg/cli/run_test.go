@@ -91,7 +91,7 @@ func TestErrorsOfCommands(t *testing.T) {
 	if code := tool.run("get"); code != 6 {
 		t.Errorf("exit code is %d, want 6", code)
 	}
-	want := "error: read the spec: store is unreachable\nhint: look at --backup-store and at the way to it\n"
+	want := "error: read the spec: store is unreachable\nhint: check --backup-store and the network to the store\n"
 	if got := tool.stderr.String(); got != want {
 		t.Errorf("stderr is %q, want %q", got, want)
 	}
@@ -112,7 +112,7 @@ func TestErrorsAsJSON(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			tool := newTool()
-			tool.err = WithHint(errors.New("it\nbroke"), "mend it")
+			tool.err = WithHint(errors.New("it\nbroke"), "fix it")
 			if code := tool.run(strings.Fields(c.args)...); code != c.code {
 				t.Errorf("exit code is %d, want %d", code, c.code)
 			}

@@ -113,10 +113,10 @@ const lateFor = 10 * time.Second
 // good disk needs, and happens on busy ones.
 const pendingLate = time.Second
 
-// LookGap is the longest time between two observations that counts for how a
+// ObservationGap is the longest time between two observations that counts for how a
 // member did: one of sources that hang, and the longest pause. Who stood still for
 // longer, or had another thing to do, did not see how the others did meanwhile.
-const LookGap = 5 * time.Second
+const ObservationGap = 5 * time.Second
 
 // Judge sets m's condition, whether it is healthy, and why not, from what it
 // and its node say now, and from what it said in the observation before.
@@ -201,11 +201,11 @@ func (e Evidence) late() string {
 }
 
 // since carries a time on from one observation to the next, or begins it. Of the
-// time between them no more than [LookGap] counts.
+// time between them no more than [ObservationGap] counts.
 func (e Evidence) since(t *time.Time, before time.Time) time.Duration {
 	*t = e.At
 	if !before.IsZero() {
-		*t = before.Add(max(0, e.Passed-LookGap))
+		*t = before.Add(max(0, e.Passed-ObservationGap))
 	}
 	return e.At.Sub(*t)
 }

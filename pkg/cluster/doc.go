@@ -1,5 +1,5 @@
-// Package cluster holds the values that the project talks about: the wish
-// ([Spec]), one look at the world ([Observation]) and the names and numbers in
+// Package cluster holds the values that the project talks about: the spec
+// ([Spec]), one observation of the world ([Observation]) and the names and numbers in
 // both.
 //
 // Everything here is plain data. Nothing in this package reads a clock, a

@@ -6,13 +6,13 @@ import "testing"
 // a record tells, and all records can be understood.
 func TestEnded(t *testing.T) {
 	restored := &Restored{Request: "r", Backup: "b", Revision: 1_000_000_900}
-	seats := []Seat{{Name: "a"}, {Name: "b"}, {Name: "c"}}
-	first, second := Incarnation{Number: 1, Token: "t1", Voters: seats}, Incarnation{Number: 2, Token: "t2", Voters: seats, Restored: restored}
+	initialMembers := []InitialMember{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+	first, second := Incarnation{Number: 1, Token: "t1", Voters: initialMembers}, Incarnation{Number: 2, Token: "t2", Voters: initialMembers, Restored: restored}
 	staged := []Node{{Name: "a", Reachable: true}, {Name: "b", Reachable: true}, {Name: "c", Reachable: true, Staged: &Staged{Token: "t2"}}}
 	observed := func(problem string, nodes []Node, list ...Incarnation) Observation {
 		return Observation{Nodes: nodes, Store: Store{Reachable: true, RecordsProblem: problem, Incarnations: list}}
 	}
-	grown := Incarnation{Number: 2, Token: "t2", Voters: seats}
+	grown := Incarnation{Number: 2, Token: "t2", Voters: initialMembers}
 	for _, tt := range []struct {
 		name string
 		obs  Observation
@@ -23,9 +23,9 @@ func TestEnded(t *testing.T) {
 		{"a record cannot be understood", observed("2: it is not JSON", staged, first, second), false},
 		{"the later one was not restored", observed("", staged, first, grown), false},
 		{"it has no record of its own", observed("", staged, second), false},
-		{"it is the later one", observed("", staged, second, Incarnation{Number: 3, Token: "t1", Restored: restored, Voters: seats}), false},
+		{"it is the later one", observed("", staged, second, Incarnation{Number: 3, Token: "t1", Restored: restored, Voters: initialMembers}), false},
 		{"the later one never began", observed("", staged[:2], first, second), false},
-		{"the later one has gone on without its founders",
+		{"the later one has gone on without its initial members",
 			observed("", []Node{{Name: "a", Reachable: true}, {Name: "b", Reachable: true}, {Name: "d", Assigned: &Assigned{Token: "t2"}}}, first, second), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

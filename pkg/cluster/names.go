@@ -102,7 +102,7 @@ const MaxRevision Revision = 1 << 62
 type Term uint64
 
 // A Token is the cluster token of one incarnation: random, and different for
-// every founding and restore, so that etcd members of two incarnations can
+// every bootstrap and restore, so that etcd members of two incarnations can
 // never talk to each other.
 type Token string
 

@@ -70,14 +70,14 @@ func TestIDsInJSON(t *testing.T) {
 	}
 }
 
-func TestSeatAndHostEntryText(t *testing.T) {
-	seats := map[string]Seat{
+func TestInitialMemberAndHostEntryText(t *testing.T) {
+	initialMembers := map[string]InitialMember{
 		"a=https://a:2380":                     {"a", []string{"https://a:2380"}},
 		"a=https://a:2380,https://10.0.0.1:80": {"a", []string{"https://a:2380", "https://10.0.0.1:80"}},
 		"a=unix://x?y=z":                       {"a", []string{"unix://x?y=z"}},
 	}
-	for text, want := range seats {
-		var s Seat
+	for text, want := range initialMembers {
+		var s InitialMember
 		if err := s.UnmarshalText([]byte(text)); err != nil || s.Name != want.Name || strings.Join(s.PeerURLs, ",") != strings.Join(want.PeerURLs, ",") {
 			t.Errorf("%q was read as %+v, %v", text, s, err)
 		}
@@ -86,8 +86,8 @@ func TestSeatAndHostEntryText(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "a", "a=", "=https://a:2380", "a/b=https://a:2380"} {
-		if (&Seat{}).UnmarshalText([]byte(text)) == nil {
-			t.Errorf("%q is a seat", text)
+		if (&InitialMember{}).UnmarshalText([]byte(text)) == nil {
+			t.Errorf("%q is a place", text)
 		}
 	}
 	var e HostEntry

@@ -7,12 +7,12 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// An Observation is one look at everything, at one time, by one node. Slices
+// An Observation is one observation of everything, at one time, by one node. Slices
 // are sorted as their comments say, so that equal worlds are equal values.
 type Observation struct {
 	// Cluster is the name of the cluster.
 	Cluster string `json:"cluster"`
-	// At is when the look was taken, by the observer's clock.
+	// At is when the observation was taken, by the observer's clock.
 	At time.Time `json:"at"`
 	// Observer is the node that looked; empty for a person's command.
 	Observer NodeName `json:"observer,omitempty"`
@@ -36,8 +36,8 @@ type Observation struct {
 	// Views holds what each answering member says by itself, by member id.
 	Views []View `json:"views,omitempty"`
 
-	// Electors is the newest elector record found on any node's disk.
-	Electors Electors `json:"electors"`
+	// LeaseVoters is the newest lease voter record found on any node's disk.
+	LeaseVoters LeaseVoters `json:"leaseVoters"`
 	// Store is what the control store says.
 	Store Store `json:"store"`
 	// Gaps are the sources that did not answer, by source.
@@ -65,7 +65,7 @@ type Node struct {
 	Name NodeName `json:"name"`
 	// Address is where its daemon listens, host:port.
 	Address string `json:"address"`
-	// Reachable says that its daemon answered this look. Where it did not, the
+	// Reachable says that its daemon answered this observation. Where it did not, the
 	// fields from Boot on are what it said last, or empty.
 	Reachable bool `json:"reachable"`
 	// LastSeen is when it last answered, zero for never.
@@ -85,7 +85,7 @@ type Node struct {
 
 	URLs URLs `json:"urls"`
 	Disk Disk `json:"disk"`
-	// Prepared is what the node has promised to found, nil for nothing.
+	// Prepared is what the node has promised to bootstrap, nil for nothing.
 	Prepared *Prepared `json:"prepared,omitempty"`
 	// Assigned is what the node's state file tells it to run, nil for nothing.
 	Assigned *Assigned `json:"assigned,omitempty"`
@@ -94,8 +94,8 @@ type Node struct {
 	// others, "" where that is not known. Where a majority of the voters holds
 	// other data, the node does not start the member again.
 	Differs string `json:"differs,omitempty"`
-	// Electors is the elector record on the node's disk.
-	Electors Electors `json:"electors"`
+	// LeaseVoters is the lease voter record on the node's disk.
+	LeaseVoters LeaseVoters `json:"leaseVoters"`
 	// Lease is the last coordinator's lease that the node granted or was told of.
 	Lease Lease `json:"lease"`
 	// Versions are the etcd versions that the node has binaries of, ascending.
@@ -159,21 +159,21 @@ type Disk struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Prepared is a node's promise, on its disk, to take part in a founding. It
+// Prepared is a node's promise, on its disk, to take part in a bootstrap. It
 // stays until the node's etcd has written its first data, so a node with a
 // promise and an empty disk has never voted in that incarnation.
 type Prepared struct {
 	Token   Token               `json:"token"`
 	Version etcdversion.Version `json:"version"`
-	Voters  []Seat              `json:"voters"`
-	// Backup is the backup that the node has restored for this founding, empty
+	Voters  []InitialMember     `json:"voters"`
+	// Backup is the backup that the node has restored for this bootstrap, empty
 	// for a cluster that begins with nothing. The restored data takes the place
 	// of the empty disk: without it the node never starts.
 	Backup string `json:"backup,omitempty"`
 }
 
-// A Seat is a founding voter: a name and where its peers find it.
-type Seat struct {
+// A Place is a bootstrap voter: a name and where its peers find it.
+type InitialMember struct {
 	Name     NodeName `json:"name"`
 	PeerURLs []string `json:"peerURLs"`
 }
@@ -254,9 +254,9 @@ type View struct {
 	Revision  Revision   `json:"revision"`
 }
 
-// Electors are the nodes whose majority makes a coordinator: the hosts of the
+// LeaseVoters are the nodes whose majority makes a coordinator: the hosts of the
 // voters of one incarnation. Records are ordered by Term, then Seq.
-type Electors struct {
+type LeaseVoters struct {
 	Token Token `json:"token,omitempty"`
 	// Term is the term in which the record was made, Seq counts within it.
 	Term  Term       `json:"term,omitempty"`
@@ -277,7 +277,7 @@ type Lease struct {
 
 // Store is what the control store says.
 type Store struct {
-	// Reachable says that this look could read the store. Where it could not,
+	// Reachable says that this observation could read the store. Where it could not,
 	// the rest is what it said last.
 	Reachable bool `json:"reachable"`
 	// SpecMissing says that the store answered and holds no spec.
@@ -305,10 +305,10 @@ type Store struct {
 	// NewestSeen is the name of the newest backup that the observer has seen in the
 	// store, now or before, empty for none.
 	NewestSeen string `json:"newestSeen,omitempty"`
-	// Uncounted are folders that look like backups and are not counted, newest
+	// Uncounted are folders that observation like backups and are not counted, newest
 	// first.
 	Uncounted []Uncounted `json:"uncounted,omitempty"`
-	// Requests are the operator's queued wishes, oldest first.
+	// Requests are the operator's queued specs, oldest first.
 	Requests []Request `json:"requests,omitempty"`
 	// Source is what is known of the backup that the first queued restore asks
 	// for, nil as long as it has not been read.
@@ -323,13 +323,13 @@ type Store struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// An Incarnation is one life of a cluster: from founding or restore until the
+// An Incarnation is one life of a cluster: from bootstrap or restore until the
 // next restore.
 type Incarnation struct {
 	Number  int                 `json:"number"`
 	Token   Token               `json:"token"`
 	Version etcdversion.Version `json:"version"`
-	Voters  []Seat              `json:"voters"`
+	Voters  []InitialMember     `json:"voters"`
 	At      time.Time           `json:"at"`
 	By      NodeName            `json:"by"`
 	// Restored says what its data is from, nil for a cluster that began empty.
@@ -348,12 +348,12 @@ const (
 	RequestBackup RequestKind = "backup"
 	// RequestRestore asks for a restore.
 	RequestRestore RequestKind = "restore"
-	// RequestElectors asks to make the voters of a cluster that serves its electors,
+	// RequestLeaseVoters asks to make the voters of a cluster that serves its lease voters,
 	// where no majority of the recorded ones can ever grant a lease again.
-	RequestElectors RequestKind = "recover-electors"
+	RequestLeaseVoters RequestKind = "recover-lease-voters"
 )
 
-// A Request is an operator's queued wish.
+// A Request is an operator's queued request.
 type Request struct {
 	Name string      `json:"name"`
 	Kind RequestKind `json:"kind"`
@@ -370,7 +370,7 @@ type Request struct {
 	// SkipBackup asks for no last backup of what runs.
 	SkipBackup bool `json:"skipBackup,omitempty"`
 	// Lost are the nodes that the operator declares to be gone for good: neither a
-	// restore nor the recovery of the electors waits for their votes.
+	// restore nor the recovery of the lease voters waits for their votes.
 	Lost []NodeName `json:"lost,omitempty"`
 }
 

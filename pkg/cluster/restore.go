@@ -16,7 +16,7 @@ type Staged struct {
 	Backup  string              `json:"backup"`
 	Token   Token               `json:"token"`
 	Version etcdversion.Version `json:"version"`
-	Voters  []Seat              `json:"voters"`
+	Voters  []InitialMember     `json:"voters"`
 	// Revision is what the restored cluster begins with: above all that was ever
 	// seen.
 	Revision Revision `json:"revision"`
@@ -37,7 +37,7 @@ type Restored struct {
 	Backup  string `json:"backup"`
 	// Revision is what the incarnation began with.
 	Revision Revision `json:"revision"`
-	// Before are the electors of what ran before, without those that the operator
+	// Before are the lease voters of what ran before, without those that the operator
 	// declared to be gone for good.
 	Before []NodeName `json:"before,omitempty"`
 }
@@ -103,7 +103,7 @@ func (o Observation) Ended(token Token) bool {
 	list := o.Store.Incarnations
 	newest := o.Store.RecordsProblem == "" && len(list) > 0
 	for i := len(list) - 1; i >= 0 && newest; i-- {
-		if o.Unbegun(list[i]) {
+		if o.Uncommitted(list[i]) {
 			continue
 		}
 		return list[i].Restored != nil && slices.ContainsFunc(list[:i], func(e Incarnation) bool { return e.Token == token })
@@ -115,14 +115,14 @@ func (o Observation) Ended(token Token) bool {
 // that never began; nil for none.
 func (o Observation) Present() *Incarnation {
 	for i := len(o.Store.Incarnations) - 1; i >= 0; i-- {
-		if !o.Unbegun(o.Store.Incarnations[i]) {
+		if !o.Uncommitted(o.Store.Incarnations[i]) {
 			return &o.Store.Incarnations[i]
 		}
 	}
 	return nil
 }
 
-// Unbegun reports whether an incarnation that was to begin with restored data
+// Uncommitted reports whether an incarnation that was to begin with restored data
 // never did, and never can. Its voters stage that data before the record is
 // written, and only the data lets them start. So if a majority of them answers
 // and has nothing of it, there will never be a quorum; if nobody else has
@@ -132,13 +132,13 @@ func (o Observation) Present() *Incarnation {
 // One that served and lost all its disks looks the same but for what it left
 // behind: marks as high as the revision that it began with, which is far above all
 // that was seen before, and data that was set aside.
-func (o Observation) Unbegun(i Incarnation) bool {
+func (o Observation) Uncommitted(i Incarnation) bool {
 	if i.Restored == nil || !o.Store.Reachable || o.Store.Revision >= i.Restored.Revision {
 		return false
 	}
 	without := 0
 	for _, n := range o.Nodes {
-		voter := slices.ContainsFunc(i.Voters, func(s Seat) bool { return s.Name == n.Name })
+		voter := slices.ContainsFunc(i.Voters, func(s InitialMember) bool { return s.Name == n.Name })
 		switch {
 		case n.has(i.Token), n.Revision >= i.Restored.Revision, !n.Reachable && !voter:
 			return false
@@ -154,17 +154,17 @@ func (o Observation) Unbegun(i Incarnation) bool {
 func (n Node) has(token Token) bool {
 	aside := slices.ContainsFunc(n.SetAside, func(s SetAside) bool { return s.Of(token) })
 	return aside || n.Staged != nil && n.Staged.Token == token || n.Prepared != nil && n.Prepared.Token == token ||
-		n.Assigned != nil && n.Assigned.Token == token || n.Disk.Token == token || n.Electors.Token == token || n.Disk.State == DiskUnreadable
+		n.Assigned != nil && n.Assigned.Token == token || n.Disk.Token == token || n.LeaseVoters.Token == token || n.Disk.State == DiskUnreadable
 }
 
-// Lost reports whether no majority of the electors is left without those that
+// Lost reports whether no majority of the lease voters is left without those that
 // are gone for good.
-func Lost(electors, gone []NodeName) bool {
+func Lost(leaseVoters, gone []NodeName) bool {
 	left := 0
-	for _, e := range electors {
+	for _, e := range leaseVoters {
 		if !slices.Contains(gone, e) {
 			left++
 		}
 	}
-	return len(electors) > 0 && left < Quorum(len(electors))
+	return len(leaseVoters) > 0 && left < Quorum(len(leaseVoters))
 }

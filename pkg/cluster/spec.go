@@ -26,9 +26,9 @@ type Spec struct {
 type Policy struct {
 	// Grace is how long a voter may be unhealthy before it is replaced.
 	Grace time.Duration `json:"grace"`
-	// FoundingGrace is how long founding waits for the last missing node when
+	// BootstrapGrace is how long bootstrap waits for the last missing node when
 	// one fewer would have the same quorum.
-	FoundingGrace time.Duration `json:"foundingGrace"`
+	BootstrapGrace time.Duration `json:"bootstrapGrace"`
 	// LearnerTimeout is how long a learner may take to catch up before it is
 	// removed again.
 	LearnerTimeout time.Duration `json:"learnerTimeout"`
@@ -59,7 +59,7 @@ type Policy struct {
 	// time-based rules (backups, retention) still go ahead.
 	MaxClockSkew time.Duration `json:"maxClockSkew"`
 	// StaticNodes are the node names of a static list, empty where nodes are
-	// discovered. With a static list, founding also needs a majority of it.
+	// discovered. With a static list, bootstrap also needs a majority of it.
 	StaticNodes []NodeName `json:"staticNodes,omitempty"`
 	// FixedSpec says that the spec is given by flags, and not by the store.
 	FixedSpec bool `json:"fixedSpec,omitempty"`
@@ -73,7 +73,7 @@ type Policy struct {
 func DefaultPolicy() Policy {
 	return Policy{
 		Grace:           time.Minute,
-		FoundingGrace:   30 * time.Second,
+		BootstrapGrace:  30 * time.Second,
 		LearnerTimeout:  10 * time.Minute,
 		BackupInterval:  15 * time.Minute,
 		BackupFresh:     15 * time.Minute,
@@ -95,7 +95,7 @@ func (p Policy) WithDefaults() Policy {
 		}
 	}
 	set(&p.Grace, d.Grace)
-	set(&p.FoundingGrace, d.FoundingGrace)
+	set(&p.BootstrapGrace, d.BootstrapGrace)
 	set(&p.LearnerTimeout, d.LearnerTimeout)
 	set(&p.BackupInterval, d.BackupInterval)
 	set(&p.BackupFresh, d.BackupFresh)

@@ -9,23 +9,23 @@ import (
 	"unicode"
 )
 
-// MarshalText writes a seat as name=url,url: the form of a command-line flag.
-func (s Seat) MarshalText() ([]byte, error) {
+// MarshalText writes a place as name=url,url: the form of a command-line flag.
+func (s InitialMember) MarshalText() ([]byte, error) {
 	return []byte(string(s.Name) + "=" + strings.Join(s.PeerURLs, ",")), nil
 }
 
 // UnmarshalText reads what MarshalText wrote.
-func (s *Seat) UnmarshalText(b []byte) error {
+func (s *InitialMember) UnmarshalText(b []byte) error {
 	name, urls, ok := strings.Cut(string(b), "=")
 	if !ok || name == "" || urls == "" {
 		return fmt.Errorf("%q is not of the form NAME=URL,URL", b)
 	}
-	*s = Seat{Name: NodeName(name), PeerURLs: strings.Split(urls, ",")}
+	*s = InitialMember{Name: NodeName(name), PeerURLs: strings.Split(urls, ",")}
 	return s.Name.Validate()
 }
 
 // Validate reports why nobody can sit on s.
-func (s Seat) Validate() error {
+func (s InitialMember) Validate() error {
 	if err := s.Name.Validate(); err != nil {
 		return err
 	}
@@ -85,10 +85,10 @@ func (e HostEntry) Validate() error {
 	return nil
 }
 
-// SeatNames returns the names of the seats, sorted.
-func SeatNames(seats []Seat) []NodeName {
-	list := make([]NodeName, len(seats))
-	for i, s := range seats {
+// InitialMemberNames returns the names of the initial members, sorted.
+func InitialMemberNames(initialMembers []InitialMember) []NodeName {
+	list := make([]NodeName, len(initialMembers))
+	for i, s := range initialMembers {
 		list[i] = s.Name
 	}
 	slices.Sort(list)

@@ -2,22 +2,22 @@ package cluster
 
 import "testing"
 
-func TestSeatValidate(t *testing.T) {
+func TestInitialMemberValidate(t *testing.T) {
 	for _, u := range []string{"https://a:2380", "http://10.0.0.1:80", "https://[::1]:2380", "https://a-b.example.com:2380"} {
-		if err := (Seat{Name: "a", PeerURLs: []string{u}}).Validate(); err != nil {
+		if err := (InitialMember{Name: "a", PeerURLs: []string{u}}).Validate(); err != nil {
 			t.Error(err)
 		}
 	}
 	for _, u := range []string{"", "a:2380", "ftp://a:2380", "https://a", "https://:2380", "https://a:2380/x", "https://u@a:2380", "https://a:2380?x", "https://a,b:2380", "https://a:x", "https://a b:1", "unix://a:1"} {
-		if (Seat{Name: "a", PeerURLs: []string{"https://a:2380", u}}).Validate() == nil {
+		if (InitialMember{Name: "a", PeerURLs: []string{"https://a:2380", u}}).Validate() == nil {
 			t.Errorf("%q is a peer URL", u)
 		}
 	}
-	if (Seat{Name: "a"}).Validate() == nil {
-		t.Error("a seat needs no peer URL")
+	if (InitialMember{Name: "a"}).Validate() == nil {
+		t.Error("a place needs no peer URL")
 	}
-	if (Seat{Name: "a/b", PeerURLs: []string{"https://a:2380"}}).Validate() == nil {
-		t.Error("a seat needs no name that can be one")
+	if (InitialMember{Name: "a/b", PeerURLs: []string{"https://a:2380"}}).Validate() == nil {
+		t.Error("a place needs no name that can be one")
 	}
 }
 

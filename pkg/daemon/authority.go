@@ -25,9 +25,9 @@ type authority struct {
 	ask    func(ctx context.Context, node cluster.NodeName) (lease.Standing, error)
 	others func() []cluster.NodeName
 	// records reads the control store, published what the last coordinator wrote
-	// there of the electors.
+	// there of the lease voters.
 	records   func(ctx context.Context) (store.View, error)
-	published func(ctx context.Context) (cluster.Electors, error)
+	published func(ctx context.Context) (cluster.LeaseVoters, error)
 	// hasData reports whether the node has data of a member.
 	hasData func() bool
 }
@@ -37,10 +37,10 @@ const maxAsked = 64
 
 // holds reports why the holder of an order with a term does not have the lease.
 // It is asked for nothing where this node has given its vote, and that runs. spare
-// says that the node has neither a member nor a promise: then it is no elector, and
+// says that the node has neither a member nor a promise: then it is no lease voter, and
 // a record that it has kept may be so old that nobody named in it is left.
 func (a *authority) holds(ctx context.Context, e rpc.Execution, spare bool) error {
-	claim := lease.Claim{Holder: e.Holder, Term: e.Term, Electors: e.Electors}
+	claim := lease.Claim{Holder: e.Holder, Term: e.Term, LeaseVoters: e.LeaseVoters}
 	own, err := a.voter.Standing(ctx)
 	if err != nil {
 		return err
@@ -49,14 +49,14 @@ func (a *authority) holds(ctx context.Context, e rpc.Execution, spare bool) erro
 		return nil
 	}
 	if spare {
-		own.Electors = cluster.Electors{}
+		own.LeaseVoters = cluster.LeaseVoters{}
 	}
 	evidence := lease.Evidence{Own: own, Answers: map[cluster.NodeName]lease.Standing{a.self: own}}
-	unknown := len(own.Electors.Names) == 0
+	unknown := len(own.LeaseVoters.Names) == 0
 	var others []cluster.NodeName
-	if unknown || own.Electors.Token != claim.Electors.Token {
+	if unknown || own.LeaseVoters.Token != claim.LeaseVoters.Token {
 		a.consult(ctx, &evidence)
-		// If others are the electors, they say so.
+		// If others are the lease voters, they say so.
 		others = a.others()
 	}
 	a.gather(ctx, claim, &evidence, others)
@@ -67,7 +67,7 @@ func (a *authority) holds(ctx context.Context, e rpc.Execution, spare bool) erro
 	if err != nil {
 		return &rpc.Error{
 			Kind: rpc.Refused, Text: fmt.Sprintf("%s gave an order in term %d without the lease: %v", e.Holder, e.Term, err),
-			Hint: "only who holds the coordinator's lease gives orders: an elector's daemon, or a person with an operator's certificate",
+			Hint: "only who holds the coordinator's lease gives orders: a lease voter's daemon, or a person with an operator's certificate",
 		}
 	}
 	return nil
@@ -80,9 +80,9 @@ func (a *authority) consult(ctx context.Context, e *lease.Evidence) {
 		return
 	}
 	newest := view.Incarnations[len(view.Incarnations)-1]
-	e.Newest, e.Founders = newest.Token, cluster.SeatNames(newest.Voters)
-	if electors, err := a.published(ctx); err == nil && electors.Token == newest.Token {
-		e.Electors = electors.Names
+	e.Newest, e.InitialMembers = newest.Token, cluster.InitialMemberNames(newest.Voters)
+	if leaseVoters, err := a.published(ctx); err == nil && leaseVoters.Token == newest.Token {
+		e.LeaseVoters = leaseVoters.Names
 	}
 }
 
@@ -104,7 +104,7 @@ func (a *authority) gather(ctx context.Context, c lease.Claim, e *lease.Evidence
 	}
 }
 
-// harmless reports why a node does not carry out an order of electors on which
+// harmless reports why a node does not carry out an order of lease voters on which
 // neither a record of its own nor the store has a word: who gives it may have
 // made them up, so data is not touched.
 func (a *authority) harmless(op plan.Operation) error {
@@ -112,12 +112,12 @@ func (a *authority) harmless(op plan.Operation) error {
 		return nil
 	}
 	if _, discards := op.(*plan.DataDiscard); discards || a.hasData() {
-		return errors.New("this node has data but no elector record, and its store does not say who the electors are")
+		return errors.New("this node has data but no lease voter record, and its store does not say who the lease voters are")
 	}
 	return nil
 }
 
-// standings asks the nodes, all at the same time, for as long as an elector may
+// standings asks the nodes, all at the same time, for as long as a lease voter may
 // take to answer.
 func (a *authority) standings(ctx context.Context, nodes []cluster.NodeName) map[cluster.NodeName]lease.Standing {
 	ctx, cancel := context.WithTimeout(ctx, lease.CallTimeout)

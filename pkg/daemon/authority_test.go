@@ -17,29 +17,29 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-func electors(token cluster.Token, term cluster.Term, names ...cluster.NodeName) cluster.Electors {
-	return cluster.Electors{Token: token, Term: term, Names: names}
+func leaseVoters(token cluster.Token, term cluster.Term, names ...cluster.NodeName) cluster.LeaseVoters {
+	return cluster.LeaseVoters{Token: token, Term: term, Names: names}
 }
 
-// confirmed makes the named nodes electors of t1 that have voted for a holder.
+// confirmed makes the named nodes lease voters of t1 that have voted for a holder.
 func (s *site) confirmed(term cluster.Term, holder cluster.NodeName, names ...cluster.NodeName) {
 	s.standings = map[cluster.NodeName]lease.Standing{}
 	for _, n := range names {
-		s.standings[n] = lease.Standing{Term: term, Holder: holder, Remaining: time.Second, Electors: electors("t1", 1, names...)}
+		s.standings[n] = lease.Standing{Term: term, Holder: holder, Remaining: time.Second, LeaseVoters: leaseVoters("t1", 1, names...)}
 	}
 }
 
-// signed is an order that names as its electors those who confirm it.
+// signed is an order that names as its lease voters those who confirm it.
 func (s *site) signed(term cluster.Term, holder cluster.NodeName, op plan.Operation) rpc.Execution {
 	e := order(term, holder, op)
 	for _, x := range s.standings {
-		e.Electors = x.Electors
+		e.LeaseVoters = x.LeaseVoters
 	}
 	return e
 }
 
-// elector makes the node, which has a member, an elector of t1 by a record.
-func (s *site) elector(names ...cluster.NodeName) {
+// leaseVoter makes the node, which has a member, a lease voter of t1 by a record.
+func (s *site) leaseVoter(names ...cluster.NodeName) {
 	s.t.Helper()
 	s.remembers(&cluster.Assigned{Token: "t1", Version: version}, names...)
 }
@@ -49,7 +49,7 @@ func (s *site) remembers(a *cluster.Assigned, names ...cluster.NodeName) {
 	s.t.Helper()
 	must(s.t, s.state.Update(func(st *nodestate.State) error {
 		st.Assigned = a
-		st.Electors = electors("t1", 1, names...)
+		st.LeaseVoters = leaseVoters("t1", 1, names...)
 		return nil
 	}))
 	s.voter = voterOf(s.state)
@@ -65,11 +65,11 @@ func (s *site) aside() string {
 	return dir
 }
 
-// madeUp is an order of a stranger by electors of its own making, who confirm it.
-func (s *site) madeUp(record cluster.Electors) rpc.Execution {
+// madeUp is an order of a stranger by lease voters of its own making, who confirm it.
+func (s *site) madeUp(record cluster.LeaseVoters) rpc.Execution {
 	e := order(1000, "stranger", discardA)
-	e.Electors = record
-	s.standings["stranger"] = lease.Standing{Term: 1000, Holder: "stranger", Remaining: time.Second, Electors: record}
+	e.LeaseVoters = record
+	s.standings["stranger"] = lease.Standing{Term: 1000, Holder: "stranger", Remaining: time.Second, LeaseVoters: record}
 	return e
 }
 
@@ -78,50 +78,50 @@ func obey(s *site, e rpc.Execution) error {
 	return err
 }
 
-// Whoever has a certificate can name a term, and electors of their own making.
+// Whoever has a certificate can name a term, and lease voters of their own making.
 func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		do   func(s *site) rpc.Execution
 	}{
-		{"an elector is given a huge term", func(s *site) rpc.Execution {
-			s.elector("a", "b", "c")
+		{"a lease voter is given a huge term", func(s *site) rpc.Execution {
+			s.leaseVoter("a", "b", "c")
 			return order(1000, "stranger", discardA)
 		}},
-		{"with electors made up", func(s *site) rpc.Execution {
-			s.elector("a", "b", "c")
+		{"with lease voters made up", func(s *site) rpc.Execution {
+			s.leaseVoter("a", "b", "c")
 			e := order(1000, "stranger", discardA)
-			e.Electors = electors("t1", 1000, "stranger")
-			s.standings = map[cluster.NodeName]lease.Standing{"stranger": {Term: 1000, Holder: "stranger", Remaining: time.Second, Electors: e.Electors}}
+			e.LeaseVoters = leaseVoters("t1", 1000, "stranger")
+			s.standings = map[cluster.NodeName]lease.Standing{"stranger": {Term: 1000, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters}}
 			return e
 		}},
 		{"and the true ones cut off", func(s *site) rpc.Execution {
-			s.elector("a", "b", "c")
+			s.leaseVoter("a", "b", "c")
 			e := order(2, "stranger", discardA)
-			e.Electors = electors("t1", 1000, "stranger")
-			s.standings = map[cluster.NodeName]lease.Standing{"stranger": {Term: 2, Holder: "stranger", Remaining: time.Second, Electors: e.Electors}}
+			e.LeaseVoters = leaseVoters("t1", 1000, "stranger")
+			s.standings = map[cluster.NodeName]lease.Standing{"stranger": {Term: 2, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters}}
 			return e
 		}},
 		{"in an incarnation made up", func(s *site) rpc.Execution {
-			s.elector("a", "b", "c")
+			s.leaseVoter("a", "b", "c")
 			e := order(2, "stranger", discardA)
-			e.Electors = electors("t2", 2, "stranger")
-			s.standings = map[cluster.NodeName]lease.Standing{"stranger": {Term: 2, Holder: "stranger", Remaining: time.Second, Electors: e.Electors}}
+			e.LeaseVoters = leaseVoters("t2", 2, "stranger")
+			s.standings = map[cluster.NodeName]lease.Standing{"stranger": {Term: 2, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters}}
 			return e
 		}},
-		{"to a spare that remembers electors, while others are", func(s *site) rpc.Execution {
+		{"to a spare that remembers lease voters, while others are", func(s *site) rpc.Execution {
 			s.remembers(nil, "z")
 			s.confirmed(5, "b", "b", "c", "d")
 			e := order(1000, "stranger", discardA)
-			e.Electors = electors("t1", 1000, "stranger")
-			s.standings["stranger"] = lease.Standing{Term: 1000, Holder: "stranger", Remaining: time.Second, Electors: e.Electors}
+			e.LeaseVoters = leaseVoters("t1", 1000, "stranger")
+			s.standings["stranger"] = lease.Standing{Term: 1000, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters}
 			return e
 		}},
-		{"to a node that knows no electors, while others are", func(s *site) rpc.Execution {
+		{"to a node that knows no lease voters, while others are", func(s *site) rpc.Execution {
 			s.confirmed(5, "b", "b", "c", "d")
 			e := order(1000, "stranger", discardA)
-			e.Electors = electors("t1", 1000, "stranger")
-			s.standings["stranger"] = lease.Standing{Term: 1000, Holder: "stranger", Remaining: time.Second, Electors: e.Electors}
+			e.LeaseVoters = leaseVoters("t1", 1000, "stranger")
+			s.standings["stranger"] = lease.Standing{Term: 1000, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters}
 			return e
 		}},
 		{"a lease that is over", func(s *site) rpc.Execution {
@@ -143,45 +143,45 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			s.confirmed(5, "b", "b", "c", "d")
 			return s.signed(5, "c", discardA)
 		}},
-		{"in an incarnation made up, to a node that knows no electors", func(s *site) rpc.Execution {
+		{"in an incarnation made up, to a node that knows no lease voters", func(s *site) rpc.Execution {
 			s.confirmed(5, "b", "b", "c", "d")
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
-			return s.madeUp(electors("t9", 2, "stranger"))
+			return s.madeUp(leaseVoters("t9", 2, "stranger"))
 		}},
 		{"the same, whose store is away", func(s *site) rpc.Execution {
 			s.confirmed(5, "b", "b", "c", "d")
 			s.viewErr = errors.New("the store is away")
-			return s.madeUp(electors("t9", 2, "stranger"))
+			return s.madeUp(leaseVoters("t9", 2, "stranger"))
 		}},
-		{"with electors made up, where nobody answers that the store tells of", func(s *site) rpc.Execution {
+		{"with lease voters made up, where nobody answers that the store tells of", func(s *site) rpc.Execution {
 			s.confirmed(5, "b")
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
-			s.published = electors("t1", 1, "b", "c", "d")
+			s.published = leaseVoters("t1", 1, "b", "c", "d")
 			delete(s.standings, "b")
-			return s.madeUp(electors("t1", 1000, "stranger"))
+			return s.madeUp(leaseVoters("t1", 1000, "stranger"))
 		}},
 		{"to a node without a record that nobody answers but the stranger", func(s *site) rpc.Execution {
 			s.confirmed(5, "b")
 			s.viewErr = errors.New("the store is away")
 			delete(s.standings, "b")
-			return s.madeUp(electors("t1", 1000, "stranger"))
+			return s.madeUp(leaseVoters("t1", 1000, "stranger"))
 		}},
-		{"to a node that does not know all of the electors", func(s *site) rpc.Execution {
+		{"to a node that does not know all of the lease voters", func(s *site) rpc.Execution {
 			s.confirmed(5, "b", "b", "c", "d", "e")
-			s.elector("a", "b", "c")
-			return s.madeUp(electors("t1", 1000, "stranger"))
+			s.leaseVoter("a", "b", "c")
+			return s.madeUp(leaseVoters("t1", 1000, "stranger"))
 		}},
 		{"to a node that others have left", func(s *site) rpc.Execution {
 			s.confirmed(5, "b", "b", "c")
 			for n, x := range s.standings {
-				x.Electors.Token = "t2"
+				x.LeaseVoters.Token = "t2"
 				s.standings[n] = x
 			}
-			s.elector("a", "b", "c")
+			s.leaseVoter("a", "b", "c")
 			s.viewErr = errors.New("the store is away")
-			return s.madeUp(electors("t3", 1, "stranger"))
+			return s.madeUp(leaseVoters("t3", 1, "stranger"))
 		}},
-		{"no electors at all", func(*site) rpc.Execution { return order(5, "b", discardA) }},
+		{"no lease voters at all", func(*site) rpc.Execution { return order(5, "b", discardA) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newSite(t)
@@ -216,59 +216,59 @@ func TestWhoHasTheLeaseIsObeyed(t *testing.T) {
 		do   func(s *site) rpc.Execution
 	}{
 		{"by this node's own vote", func(s *site) rpc.Execution {
-			s.elector("a", "b", "c")
+			s.leaseVoter("a", "b", "c")
 			r, err := s.Lease(s.t.Context(), lease.Request{
-				Cluster: "main", Token: "t1", Term: 5, Holder: "b", Boot: "x", TTL: lease.DefaultTTL, Electors: electors("t1", 1, "a", "b", "c"),
+				Cluster: "main", Token: "t1", Term: 5, Holder: "b", Boot: "x", TTL: lease.DefaultTTL, LeaseVoters: leaseVoters("t1", 1, "a", "b", "c"),
 			})
 			if err != nil || !r.Granted {
 				s.t.Fatalf("%+v, %v", r, err)
 			}
 			e := order(5, "b", discardA)
-			e.Electors = electors("t1", 1, "a", "b", "c")
+			e.LeaseVoters = leaseVoters("t1", 1, "a", "b", "c")
 			return e
 		}},
 		{"by those of the others", func(s *site) rpc.Execution {
-			s.elector("a", "b", "c")
+			s.leaseVoter("a", "b", "c")
 			s.confirmed(5, "b", "b", "c")
 			e := order(5, "b", discardA)
-			e.Electors = electors("t1", 1, "a", "b", "c")
+			e.LeaseVoters = leaseVoters("t1", 1, "a", "b", "c")
 			return e
 		}},
-		{"by those of electors that came after the node's own", func(s *site) rpc.Execution {
-			s.elector("a", "b", "c")
+		{"by those of lease voters that came after the node's own", func(s *site) rpc.Execution {
+			s.leaseVoter("a", "b", "c")
 			s.confirmed(5, "d", "c", "d", "e")
 			for n, x := range s.standings {
-				x.Electors.Term = 4
+				x.LeaseVoters.Term = 4
 				s.standings[n] = x
 			}
 			return s.signed(5, "d", discardA)
 		}},
 		{"by those of a restored cluster", func(s *site) rpc.Execution {
-			s.elector("a", "b", "c")
+			s.leaseVoter("a", "b", "c")
 			s.confirmed(5, "d", "d", "e")
 			for n, x := range s.standings {
-				x.Electors.Token = "t2"
+				x.LeaseVoters.Token = "t2"
 				s.standings[n] = x
 			}
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}, {Number: 2, Token: "t2"}}
 			return s.signed(5, "d", discardA)
 		}},
-		{"of a spare that remembers electors of whom nobody is left", func(s *site) rpc.Execution {
+		{"of a spare that remembers lease voters of whom nobody is left", func(s *site) rpc.Execution {
 			s.remembers(nil, "z")
 			s.confirmed(5, "b", "b", "c", "d")
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
 			return s.signed(5, "b", discardA)
 		}},
-		{"of a node that knows no electors", func(s *site) rpc.Execution {
+		{"of a node that knows no lease voters", func(s *site) rpc.Execution {
 			s.confirmed(5, "b", "b", "c", "d")
 			delete(s.standings, "d")
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
 			return s.signed(5, "b", discardA)
 		}},
-		{"of a node that knows no electors, and whose store knows those before", func(s *site) rpc.Execution {
+		{"of a node that knows no lease voters, and whose store knows those before", func(s *site) rpc.Execution {
 			s.confirmed(5, "d", "c", "d", "e")
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
-			s.published = electors("t1", 1, "b", "c", "d")
+			s.published = leaseVoters("t1", 1, "b", "c", "d")
 			return s.signed(5, "d", discardA)
 		}},
 	} {
@@ -291,8 +291,8 @@ func TestWhoHasTheLeaseIsObeyed(t *testing.T) {
 
 // What needs no lease needs the store's word, which the node reads itself.
 func TestOrdersWithoutATermAreHeldToTheStore(t *testing.T) {
-	seat := []cluster.Seat{{Name: "a", PeerURLs: []string{"http://a:1"}}}
-	stage := &plan.RestoreStage{Node: "a", Request: "r1", Backup: "b1", Token: "t2", Version: version, Voters: seat, Revision: 9, Lost: []cluster.NodeName{"a", "b", "c"}}
+	initialMember := []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://a:1"}}}
+	stage := &plan.RestoreStage{Node: "a", Request: "r1", Backup: "b1", Token: "t2", Version: version, Voters: initialMember, Revision: 9, Lost: []cluster.NodeName{"a", "b", "c"}}
 	change := &plan.RestoreSwitch{Node: "a", Token: "t2", ExpectToken: "t1"}
 	running := store.View{Incarnations: []cluster.Incarnation{{Number: 1, Token: "t1"}}, Created: time.Unix(1, 0)}
 	restored := running
@@ -306,11 +306,11 @@ func TestOrdersWithoutATermAreHeldToTheStore(t *testing.T) {
 	another.Requests[0].Backup = "b0"
 	abc := []cluster.NodeName{"a", "b", "c"}
 	for _, tc := range []struct {
-		name     string
-		op       plan.Operation
-		view     store.View
-		electors []cluster.NodeName
-		why      string
+		name        string
+		op          plan.Operation
+		view        store.View
+		leaseVoters []cluster.NodeName
+		why         string
 	}{
 		{"a promise where there is nothing", prepareA, store.View{}, nil, ""},
 		{"a promise for what has been recorded", prepareA, running, nil, ""},
@@ -318,16 +318,16 @@ func TestOrdersWithoutATermAreHeldToTheStore(t *testing.T) {
 		{"a promise where a marker says that there is one", prepareA, store.View{Created: time.Unix(1, 0)}, nil, "tells of a cluster"},
 		{"to stage what nobody has asked for", stage, running, abc, "no request"},
 		{"to stage another backup", stage, another, abc, "no request"},
-		{"to stage, in spite of the electors", stage, asked("a"), abc, "no request"},
-		{"to stage, the electors being lost", stage, asked("a", "b"), abc, ""},
-		{"to stage where there are no electors", stage, asked(), nil, ""},
+		{"to stage, in spite of the lease voters", stage, asked("a"), abc, "no request"},
+		{"to stage, the lease voters being lost", stage, asked("a", "b"), abc, ""},
+		{"to stage where there are no lease voters", stage, asked(), nil, ""},
 		{"to stage what has been recorded", stage, restored, abc, ""},
 		{"to change over without a record", change, running, abc, "newest incarnation"},
 		{"to change over", change, restored, abc, ""},
 		{"to discard what is needed", &plan.RestoreDiscard{Node: "a", Token: "t2"}, restored, nil, "is needed"},
 		{"to discard", &plan.RestoreDiscard{Node: "a", Token: "t9"}, restored, nil, ""},
 	} {
-		if why := unsupported(tc.op, tc.view, tc.electors); (why == "") != (tc.why == "") || !strings.Contains(why, tc.why) {
+		if why := unsupported(tc.op, tc.view, tc.leaseVoters); (why == "") != (tc.why == "") || !strings.Contains(why, tc.why) {
 			t.Errorf("%s: %q", tc.name, why)
 		}
 	}
@@ -360,11 +360,11 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 }
 
-// What makes another record the electors' needs an operator's word in the store,
+// What makes another record the lease voters' needs an operator's word in the store,
 // and not only the caller's.
-func TestARecoveryOfTheElectorsIsHeldToTheStore(t *testing.T) {
-	recovery := func(term cluster.Term) *plan.ElectorsRecover {
-		return &plan.ElectorsRecover{
+func TestARecoveryOfTheLeaseVotersIsHeldToTheStore(t *testing.T) {
+	recovery := func(term cluster.Term) *plan.LeaseVotersRecover {
+		return &plan.LeaseVotersRecover{
 			Node: "a", Token: "t1", Term: term, Names: []cluster.NodeName{"a", "c"},
 			Expect: []cluster.NodeName{"a", "b", "x"}, Lost: []cluster.NodeName{"b", "x"},
 		}
@@ -384,15 +384,15 @@ func TestARecoveryOfTheElectorsIsHeldToTheStore(t *testing.T) {
 	}{
 		{"nobody has asked", store.View{}, 200, nil, "no request"},
 		{"a restore that declares nobody lost", asked(cluster.RequestRestore), 200, nil, "no request"},
-		{"a request for others", asked(cluster.RequestElectors, "x"), 200, nil, "declares [b x]"},
-		{"a term that uses up all others", asked(cluster.RequestElectors, "b", "x"), 1 << 28, nil, "far beyond"},
-		{"one of them answers", asked(cluster.RequestElectors, "b", "x"), 200, map[cluster.NodeName]lease.Standing{"b": {Electors: electors("t1", 1, "a", "b", "x")}}, "is not lost"},
-		{"a request", asked(cluster.RequestElectors, "b", "x"), 200, nil, ""},
+		{"a request for others", asked(cluster.RequestLeaseVoters, "x"), 200, nil, "declares [b x]"},
+		{"a term that uses up all others", asked(cluster.RequestLeaseVoters, "b", "x"), 1 << 28, nil, "far beyond"},
+		{"one of them answers", asked(cluster.RequestLeaseVoters, "b", "x"), 200, map[cluster.NodeName]lease.Standing{"b": {LeaseVoters: leaseVoters("t1", 1, "a", "b", "x")}}, "is not lost"},
+		{"a request", asked(cluster.RequestLeaseVoters, "b", "x"), 200, nil, ""},
 		{"a restore that declares them lost", asked(cluster.RequestRestore, "b", "x"), 200, nil, ""},
-		{"one has lost its record", asked(cluster.RequestElectors, "x"), 200, map[cluster.NodeName]lease.Standing{"b": {}}, ""},
+		{"one has lost its record", asked(cluster.RequestLeaseVoters, "x"), 200, map[cluster.NodeName]lease.Standing{"b": {}}, ""},
 	} {
 		s := newSite(t)
-		s.elector("a", "b", "x")
+		s.leaseVoter("a", "b", "x")
 		s.assign("a", "c")
 		s.view, s.standings = tc.view, tc.lost
 		if tc.lost == nil {
@@ -408,8 +408,8 @@ func TestARecoveryOfTheElectorsIsHeldToTheStore(t *testing.T) {
 
 // What a node that does not serve Standing says in its observation is its vote.
 func TestTheVoteOfAnOlderVersion(t *testing.T) {
-	record := electors("t1", 1, "a", "b", "c")
-	claim := lease.Claim{Holder: "b", Term: 5, Electors: record}
+	record := leaseVoters("t1", 1, "a", "b", "c")
+	claim := lease.Claim{Holder: "b", Term: 5, LeaseVoters: record}
 	for _, tc := range []struct {
 		lease  cluster.Lease
 		grants bool
@@ -419,7 +419,7 @@ func TestTheVoteOfAnOlderVersion(t *testing.T) {
 		{cluster.Lease{Term: 6}, false},
 		{cluster.Lease{Term: 5, Holder: "b", Released: true}, false},
 	} {
-		s := standingOf(cluster.Node{Lease: tc.lease, Electors: record})
+		s := standingOf(cluster.Node{Lease: tc.lease, LeaseVoters: record})
 		if claim.Grants(s) != tc.grants || s.Seen != tc.lease.Term {
 			t.Errorf("%+v is %+v", tc.lease, s)
 		}

@@ -104,7 +104,7 @@ func (c Config) Validate() error {
 		flag string
 		wait time.Duration
 	}{
-		{"replace-grace", c.Policy.Grace}, {"founding-grace", c.Policy.FoundingGrace},
+		{"replace-grace", c.Policy.Grace}, {"bootstrap-grace", c.Policy.BootstrapGrace},
 		{"learner-timeout", c.Policy.LearnerTimeout}, {"backup-fresh", c.Policy.BackupFresh},
 	} {
 		if d.wait < 0 {
@@ -116,7 +116,7 @@ func (c Config) Validate() error {
 			return fmt.Errorf("--node-name: %w", err)
 		}
 	}
-	// The name does not matter yet: it is the forms that are looked at.
+	// The name does not matter yet: it is the forms that are checked.
 	if _, err := c.URLs("name"); err != nil {
 		return err
 	}

@@ -47,11 +47,11 @@ func newMetrics(requests func() int64, process func() cluster.ProcessState, rest
 		registry:    prometheus.NewRegistry(),
 		coordinator: gauge("coordinator", "1 while this daemon holds the coordinator's lease."),
 		term:        gauge("coordinator_term", "Term in which this daemon coordinates, 0 while it does not."),
-		missing:     gauge("coordinator_missing", "1 while no daemon has asked for this elector's vote for 20 seconds."),
-		missed:      prometheus.NewCounter(prometheus.CounterOpts{Name: "etcdadm_coordinator_missing_total", Help: "How often no daemon has asked for this elector's vote for 20 seconds."}),
+		missing:     gauge("coordinator_missing", "1 while no daemon has asked for this lease voter's vote for 20 seconds."),
+		missed:      prometheus.NewCounter(prometheus.CounterOpts{Name: "etcdadm_coordinator_missing_total", Help: "How often no daemon has asked for this lease voter's vote for 20 seconds."}),
 		converged:   gauge("converged", "1 while the cluster is what the spec says. Served by the coordinator."),
 		members:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "etcdadm_members", Help: "Members by role and health. Served by the coordinator."}, []string{"role", "healthy"}),
-		holds:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "etcdadm_hold", Help: "Reasons for not acting, by rule. Served by the coordinator."}, []string{"rule"}),
+		holds:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "etcdadm_hold", Help: "Reasons for not acting, by reason. Served by the coordinator."}, []string{"reason"}),
 		operations:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_operations_total", Help: "Operations by kind and result."}, []string{"kind", "result"}),
 		seconds:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_operation_seconds_total", Help: "Time spent on operations, by kind."}, []string{"kind"}),
 		verifyTime:  gauge("last_backup_verified_timestamp_seconds", "Unix time of the last successful verification of a backup, 0 for none. Served by the coordinator."),
@@ -108,7 +108,7 @@ func (m *metrics) note(r reconcile.Report) {
 	}
 	m.holds.Reset()
 	for _, h := range r.Holds {
-		m.holds.WithLabelValues(string(h.Rule)).Set(1)
+		m.holds.WithLabelValues(string(h.Reason)).Set(1)
 	}
 	if b := r.Observation.Store.Backups; len(b) > 0 {
 		m.backupTime.Set(float64(b[0].At.Unix()))

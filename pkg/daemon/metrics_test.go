@@ -84,12 +84,12 @@ func TestMetricsAndHealthOverHTTP(t *testing.T) {
 	r := report()
 	r.Observation.Members[1].Healthy = false
 	r.Observation.Members = append(r.Observation.Members, cluster.Member{ID: 9, Learner: true})
-	r.Holds = []plan.Hold{{Rule: plan.LearnerBehind}}
+	r.Holds = []plan.Hold{{Reason: plan.LearnerBehind}}
 	m.note(r)
 	_, page = get(t, url+"/metrics")
 	wantLines(t, page, "etcdadm_coordinator 1", "etcdadm_coordinator_term 4", "etcdadm_converged 1", "etcdadm_etcd_running 1",
 		`etcdadm_members{healthy="true",role="voter"} 2`, `etcdadm_members{healthy="false",role="voter"} 1`,
-		`etcdadm_members{healthy="false",role="learner"} 1`, `etcdadm_hold{rule="learner-behind"} 1`)
+		`etcdadm_members{healthy="false",role="learner"} 1`, `etcdadm_hold{reason="learner-behind"} 1`)
 	if strings.Contains(page, "etcdadm_last_backup_timestamp_seconds 0\n") {
 		t.Error("the newest backup is missing")
 	}
@@ -103,7 +103,7 @@ func TestMetricsAndHealthOverHTTP(t *testing.T) {
 func TestWhatIsOverIsNotCountedOn(t *testing.T) {
 	m := newMetrics(func() int64 { return 0 }, func() cluster.ProcessState { return "" }, func() int { return 0 })
 	r := report()
-	r.Holds = []plan.Hold{{Rule: plan.Grace}}
+	r.Holds = []plan.Hold{{Reason: plan.Grace}}
 	m.note(r)
 	m.note(done("etcdadm member start --node=a", nil))
 	m.note(done("etcdadm member start --node=b", errors.New("x")))

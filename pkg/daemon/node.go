@@ -36,7 +36,7 @@ type node struct {
 
 // Observe tells what the node knows about itself.
 func (n *node) Observe(ctx context.Context) observe.Answer {
-	c, report := n.local.Look(ctx)
+	c, report := n.local.Observe(ctx)
 	c.Address, c.Boot, c.CertNotAfter = n.address, n.boot, n.keys.renewer.NotAfter()
 	s := n.state.State()
 	c.Pause = s.Pause
@@ -58,7 +58,7 @@ func (n *node) Execute(ctx context.Context, e rpc.Execution) error {
 	if err := still(ctx); err != nil {
 		return err
 	}
-	return n.local.Do(ctx, apply.Order{Operation: e.Operation, Electors: e.Electors, Still: still})
+	return n.local.Do(ctx, apply.Order{Operation: e.Operation, LeaseVoters: e.LeaseVoters, Still: still})
 }
 
 // Obey carries out an order of another, if the caller is entitled to it, and
@@ -89,22 +89,22 @@ func (n *node) entitled(ctx context.Context, e rpc.Execution) error {
 	if err := n.witness(ctx, e); err != nil {
 		return err
 	}
-	var electors []cluster.NodeName
+	var leaseVoters []cluster.NodeName
 	if s.Assigned != nil {
-		electors = s.Electors.Names
+		leaseVoters = s.LeaseVoters.Names
 	}
-	return n.authority.founded(ctx, e.Operation, electors)
+	return n.authority.bootstrapped(ctx, e.Operation, leaseVoters)
 }
 
 // witness holds an order to the terms that the node has seen. Without a term
 // only a node that runs nothing takes orders, and only those that found: a
-// cluster that is to be founded has no electors yet, and its record in the
+// cluster that is to be bootstrapped has no lease voters yet, and its record in the
 // store decides.
 func (n *node) witness(ctx context.Context, e rpc.Execution) error {
 	if e.Term > 0 {
 		return n.voter.Witness(ctx, e.Term, e.Holder)
 	}
-	if s := n.state.State(); !apply.Founds(e.Operation) || s.Assigned != nil && !unfenced(s, e.Operation) {
+	if s := n.state.State(); !apply.Bootstraps(e.Operation) || s.Assigned != nil && !unfenced(s, e.Operation) {
 		return &lease.StaleError{Want: 0, Seen: s.Term}
 	}
 	return nil
@@ -112,16 +112,16 @@ func (n *node) witness(ctx context.Context, e rpc.Execution) error {
 
 // unfenced reports whether a node that runs a member takes an order without a
 // term: to change over to what it has staged, on which the record in the store
-// has decided; and to stage, beside what it runs, where too few of its electors
+// has decided; and to stage, beside what it runs, where too few of its lease voters
 // are left to give anyone a term.
 func unfenced(s nodestate.State, op plan.Operation) bool {
 	switch op := op.(type) {
 	case *plan.RestoreSwitch:
 		return s.Staged != nil && s.Staged.Token == op.Token && s.Staged.Ready
 	case *plan.RestoreStage:
-		return cluster.Lost(s.Electors.Names, op.Lost)
-	case *plan.ElectorsRecover:
-		return len(s.Electors.Names) == 0 || cluster.Lost(s.Electors.Names, op.Lost)
+		return cluster.Lost(s.LeaseVoters.Names, op.Lost)
+	case *plan.LeaseVotersRecover:
+		return len(s.LeaseVoters.Names) == 0 || cluster.Lost(s.LeaseVoters.Names, op.Lost)
 	}
 	return false
 }
@@ -195,26 +195,26 @@ func wireError(err error) error {
 	return err
 }
 
-// persist writes what the elector promises.
+// persist writes what the lease voter promises.
 func persist(f *nodestate.File) func(lease.Durable) error {
 	return func(d lease.Durable) error {
 		return f.Update(func(s *nodestate.State) error {
-			s.Term, s.Grant, s.Electors = d.Term, d.Grant, d.Electors
+			s.Term, s.Grant, s.LeaseVoters = d.Term, d.Grant, d.LeaseVoters
 			return nil
 		})
 	}
 }
 
-// reload reads back what the elector has promised after a write that failed.
+// reload reads back what the lease voter has promised after a write that failed.
 func reload(f *nodestate.File) func() (lease.Durable, error) {
 	return func() (lease.Durable, error) {
 		s, err := f.Settled()
-		return lease.Durable{Term: s.Term, Grant: s.Grant, Electors: s.Electors}, err
+		return lease.Durable{Term: s.Term, Grant: s.Grant, LeaseVoters: s.LeaseVoters}, err
 	}
 }
 
-// durable reads back what the elector has promised.
+// durable reads back what the lease voter has promised.
 func durable(f *nodestate.File) lease.Durable {
 	s := f.State()
-	return lease.Durable{Term: s.Term, Grant: s.Grant, Electors: s.Electors}
+	return lease.Durable{Term: s.Term, Grant: s.Grant, LeaseVoters: s.LeaseVoters}
 }

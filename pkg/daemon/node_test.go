@@ -41,8 +41,8 @@ type site struct {
 	standings map[cluster.NodeName]lease.Standing
 	view      store.View
 	viewErr   error
-	// published are the electors in the store, asked whom the node has asked.
-	published cluster.Electors
+	// published are the lease voters in the store, asked whom the node has asked.
+	published cluster.LeaseVoters
 	mu        sync.Mutex
 	asked     []cluster.NodeName
 	// kept is what goes to the store of the orders.
@@ -62,7 +62,7 @@ func newSite(t *testing.T) *site {
 	voter := voterOf(state)
 	s.node = &node{
 		address: "10.0.0.1:8000", boot: "boot-a", state: state, voter: voter, keys: &keys{}, now: time.Now,
-		local: apply.NewLocal(apply.LocalOptions{Name: "a", DataDir: s.dir, State: state, Elector: voter, Proc: proc, Bin: etcdbin.Finder{Dirs: []string{bins}, Opt: bins}, Now: time.Now}),
+		local: apply.NewLocal(apply.LocalOptions{Name: "a", DataDir: s.dir, State: state, LeaseVoter: voter, Proc: proc, Bin: etcdbin.Finder{Dirs: []string{bins}, Opt: bins}, Now: time.Now}),
 	}
 	s.orders = &orderBook{log: slog.New(slog.NewTextHandler(&s.log, nil)), now: time.Now, keep: func(e store.HistoryEntry) { s.kept = append(s.kept, e) }}
 	s.authority = &authority{
@@ -77,7 +77,7 @@ func newSite(t *testing.T) *site {
 			return lease.Standing{}, errors.New("no answer")
 		},
 		records:   func(context.Context) (store.View, error) { return s.view, s.viewErr },
-		published: func(context.Context) (cluster.Electors, error) { return s.published, s.viewErr },
+		published: func(context.Context) (cluster.LeaseVoters, error) { return s.published, s.viewErr },
 		hasData:   func() bool { return nodestate.Disk(s.dir, state.State()).State != cluster.DiskEmpty },
 	}
 	t.Cleanup(func() {
@@ -107,7 +107,7 @@ func (s *site) assign(peers ...cluster.NodeName) {
 	must(s.t, s.state.Update(func(st *nodestate.State) error {
 		st.Assigned = &cluster.Assigned{Token: "t1", Version: version, Stopped: true}
 		for _, p := range peers {
-			st.Peers = append(st.Peers, cluster.Seat{Name: p, PeerURLs: []string{"http://" + string(p) + ":1"}})
+			st.Peers = append(st.Peers, cluster.InitialMember{Name: p, PeerURLs: []string{"http://" + string(p) + ":1"}})
 		}
 		return nil
 	}))
@@ -118,15 +118,15 @@ func order(term cluster.Term, holder cluster.NodeName, op plan.Operation) rpc.Ex
 }
 
 var (
-	prepareA = &plan.MemberPrepare{Node: "a", Token: "t1", Version: version, Voters: []cluster.Seat{{Name: "a", PeerURLs: []string{"http://a:1"}}}}
+	prepareA = &plan.MemberPrepare{Node: "a", Token: "t1", Version: version, Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://a:1"}}}}
 	discardA = &plan.DataDiscard{Node: "a", Name: "old", ExpectAt: "2026-01-01T00:00:00Z"}
 )
 
-func TestWithoutATermOnlyAFoundingIsTaken(t *testing.T) {
+func TestWithoutATermOnlyABootstrapIsTaken(t *testing.T) {
 	s := newSite(t)
 	var stale *lease.StaleError
 	if err := s.Execute(t.Context(), order(0, "b", discardA)); !errors.As(err, &stale) {
-		t.Errorf("an order that founds nothing: %v", err)
+		t.Errorf("an order that bootstraps nothing: %v", err)
 	}
 	must(t, s.Execute(t.Context(), order(0, "b", prepareA)))
 	if p := s.disk().Prepared; p == nil || p.Token != "t1" {
@@ -167,18 +167,18 @@ func TestATermThatCannotBeRememberedIsNotObeyed(t *testing.T) {
 	}
 }
 
-// ask is a candidate's request to a founding elector; the candidate is a person.
+// ask is a candidate's request to a bootstrap lease voter; the candidate is a person.
 func ask(term cluster.Term, holder cluster.NodeName) lease.Request {
 	return lease.Request{
 		Cluster: "main", Token: "t1", Term: term, Holder: holder, Boot: "boot-" + cluster.Token(holder), TTL: lease.DefaultTTL, Entitled: true,
-		Electors: cluster.Electors{Token: "t1", Names: []cluster.NodeName{"a"}},
+		LeaseVoters: cluster.LeaseVoters{Token: "t1", Names: []cluster.NodeName{"a"}},
 	}
 }
 
 func TestAVoteIsOnTheDiskAndInTheAnswer(t *testing.T) {
 	s := newSite(t)
 	if r, err := s.Lease(t.Context(), ask(3, "b")); err != nil || r.Granted || s.voted.Load() != nil {
-		t.Errorf("a node that is no elector granted %+v, %v", r, err)
+		t.Errorf("a node that is no lease voter granted %+v, %v", r, err)
 	}
 	must(t, s.Execute(t.Context(), order(0, "b", prepareA)))
 	began := time.Now()
@@ -214,7 +214,7 @@ func TestAVoteIsOnTheDiskAndInTheAnswer(t *testing.T) {
 		t.Errorf("of a lease that was given back it says %+v", l)
 	}
 	// What is remembered is what the next run starts from.
-	if d := durable(s.state); d.Term != 3 || d.Grant.Holder != "b" || !slices.Equal(d.Electors.Names, []cluster.NodeName{"a"}) {
+	if d := durable(s.state); d.Term != 3 || d.Grant.Holder != "b" || !slices.Equal(d.LeaseVoters.Names, []cluster.NodeName{"a"}) {
 		t.Errorf("the next run starts from %+v", d)
 	}
 }
@@ -320,23 +320,23 @@ func until(t *testing.T, ok func() bool) {
 	}
 }
 
-// A node that runs a member takes the order to recover its electors without a
+// A node that runs a member takes the order to recover its lease voters without a
 // term only where no majority of them is left; the rest is for its disk and for
 // etcd's quorum to say.
-func TestElectorsAreRecoveredWithoutATermWhereTheyAreLost(t *testing.T) {
-	recoverA := &plan.ElectorsRecover{Node: "a", Token: "t1", Term: 9, Names: []cluster.NodeName{"a", "c"}, Expect: []cluster.NodeName{"a", "b"}}
+func TestLeaseVotersAreRecoveredWithoutATermWhereTheyAreLost(t *testing.T) {
+	recoverA := &plan.LeaseVotersRecover{Node: "a", Token: "t1", Term: 9, Names: []cluster.NodeName{"a", "c"}, Expect: []cluster.NodeName{"a", "b"}}
 	s := newSite(t)
 	s.assign()
 	must(t, s.voter.Prepare(t.Context(), "t1", []cluster.NodeName{"a", "b"}))
 	var stale *lease.StaleError
 	if err := s.Execute(t.Context(), order(0, "c", recoverA)); !errors.As(err, &stale) {
-		t.Errorf("with all electors there: %v", err)
+		t.Errorf("with all lease voters there: %v", err)
 	}
 	recoverA.Lost = []cluster.NodeName{"b"}
 	if err := s.Execute(t.Context(), order(0, "c", recoverA)); err == nil || errors.As(err, &stale) || !strings.Contains(err.Error(), "URL") {
 		t.Errorf("with one lost, and no etcd to ask: %v", err)
 	}
-	if e := s.disk().Electors; e.Term != 0 {
+	if e := s.disk().LeaseVoters; e.Term != 0 {
 		t.Errorf("nobody asked etcd, and the record is %+v", e)
 	}
 }

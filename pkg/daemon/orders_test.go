@@ -37,10 +37,10 @@ func TestLongOrdersAreCut(t *testing.T) {
 // doing.
 func TestOrderIsLoggedBeforeItIsCarriedOut(t *testing.T) {
 	s := newSite(t)
-	s.elector("a", "b", "c")
+	s.leaseVoter("a", "b", "c")
 	s.confirmed(5, "b", "b", "c")
 	e := order(5, "b", discardA)
-	e.Electors = electors("t1", 1, "a", "b", "c")
+	e.LeaseVoters = leaseVoters("t1", 1, "a", "b", "c")
 	must(t, s.Obey(t.Context(), rpc.Caller{Name: "b"}, e))
 	log := s.log.String()
 	accepted, result := strings.Index(log, "order accepted"), strings.Index(log, "order obeyed")

@@ -43,7 +43,7 @@ func (d *Daemon) openPort(ctx context.Context) error {
 	}
 	d.pool = rpc.NewPool(p)
 	d.onClose(func(context.Context) { _ = d.pool.Close() })
-	d.crowd, err = newCrowd(ctx, d, listener)
+	d.peerGroup, err = newPeerGroup(ctx, d, listener)
 	return err
 }
 
@@ -90,7 +90,7 @@ const olderTimeout = 2 * time.Second
 // by its observation: to whom it gave its last vote, but not whether that runs.
 // Until all nodes are upgraded that has to do.
 func standingOf(n cluster.Node) lease.Standing {
-	s := lease.Standing{Seen: n.Lease.Term, Electors: n.Electors}
+	s := lease.Standing{Seen: n.Lease.Term, LeaseVoters: n.LeaseVoters}
 	if n.Lease.Holder != "" && !n.Lease.Released {
 		s.Term, s.Holder, s.Remaining = n.Lease.Term, n.Lease.Holder, lease.DefaultTTL
 	}
@@ -100,7 +100,7 @@ func standingOf(n cluster.Node) lease.Standing {
 // addressOf returns where a node listens: as gossip or the seeds say, or as the
 // node has written it into the store, empty for nowhere.
 func (d *Daemon) addressOf(ctx context.Context, name cluster.NodeName) string {
-	for _, p := range d.crowd.peers() {
+	for _, p := range d.peerGroup.peers() {
 		if p.Name == name {
 			return p.Address
 		}

@@ -111,7 +111,7 @@ func why(r reconcile.Report) string {
 	}
 	s := fmt.Sprintf("%d of %d wanted voters, %d healthy", voters, r.Spec.MemberCount, healthy)
 	for _, h := range r.Holds {
-		s += "; " + string(h.Rule)
+		s += "; " + string(h.Reason)
 	}
 	return s
 }
@@ -207,7 +207,7 @@ func (p *publisher) writeStatus(ctx context.Context, r reconcile.Report) error {
 	if digest == p.digest && p.now().Sub(p.written) < statusEvery {
 		return nil
 	}
-	if r.Term == 0 && founded(r) && p.another(ctx, r) {
+	if r.Term == 0 && bootstrapped(r) && p.another(ctx, r) {
 		return nil
 	}
 	r.Observation.Store.Backups = worthTelling(r.Observation.Store)
@@ -244,9 +244,9 @@ func worthTelling(s cluster.Store) []cluster.Backup {
 	return list
 }
 
-// founded reports whether r is of a cluster that exists.
-func founded(r reconcile.Report) bool {
-	return len(r.Observation.Members) > 0 || len(r.Observation.Electors.Names) > 0
+// bootstrapped reports whether r is of a cluster that exists.
+func bootstrapped(r reconcile.Report) bool {
+	return len(r.Observation.Members) > 0 || len(r.Observation.LeaseVoters.Names) > 0
 }
 
 // another reports whether somebody who held the lease published a status that
@@ -274,7 +274,7 @@ func material(r reconcile.Report) string {
 	var s strings.Builder
 	fmt.Fprintln(&s, r.Coordinator, r.Term, r.Spec.MemberCount, r.Spec.EtcdVersion, r.Operation, r.Converged, r.Observation.Leader)
 	for _, h := range r.Holds {
-		fmt.Fprintln(&s, h.Rule)
+		fmt.Fprintln(&s, h.Reason)
 	}
 	for _, m := range r.Observation.Members {
 		fmt.Fprintln(&s, m.ID, m.Name, m.Learner, m.Healthy, m.Condition, m.Alarms)
@@ -313,23 +313,23 @@ func previous(ctx context.Context, s *store.Store, now time.Time) cluster.Observ
 	return fleet.Remembered(r.Observation, r.Term, now)
 }
 
-// publishedElectors reads who the electors were by what the last coordinator
+// publishedLeaseVoters reads who the lease voters were by what the last coordinator
 // published.
-func (d *Daemon) publishedElectors(ctx context.Context) (cluster.Electors, error) {
+func (d *Daemon) publishedLeaseVoters(ctx context.Context) (cluster.LeaseVoters, error) {
 	b, err := d.store.Status(ctx)
 	if err != nil {
-		return cluster.Electors{}, err
+		return cluster.LeaseVoters{}, err
 	}
 	var r struct {
 		Observation struct {
-			Electors cluster.Electors `json:"electors"`
+			LeaseVoters cluster.LeaseVoters `json:"leaseVoters"`
 		} `json:"observation"`
 	}
 	err = json.Unmarshal(b, &r)
-	return r.Observation.Electors, err
+	return r.Observation.LeaseVoters, err
 }
 
-// changed has the next look see what an operation has changed in the store.
+// changed has the next observation see what an operation has changed in the store.
 func changed(view *fleet.StoreView, done reconcile.Done) {
 	if !changesStore(done.Line) {
 		return
@@ -351,7 +351,7 @@ func changed(view *fleet.StoreView, done reconcile.Done) {
 	}
 }
 
-// changesStore reports whether an operation changes what a look reads from the
+// changesStore reports whether an operation changes what an observation reads from the
 // store.
 func changesStore(line string) bool {
 	return slices.ContainsFunc([]string{"etcdadm incarnation ", "etcdadm backup ", "etcdadm spec ", "etcdadm request "}, func(p string) bool {
@@ -359,7 +359,7 @@ func changesStore(line string) bool {
 	})
 }
 
-// pollEvery returns how old the store's answer may be at the next look: a spec
+// pollEvery returns how old the store's answer may be at the next observation: a spec
 // that is changed shall be seen within seconds, and an idle cluster shall cost
 // ten requests a minute.
 func pollEvery(r reconcile.Report) time.Duration {
@@ -367,8 +367,8 @@ func pollEvery(r reconcile.Report) time.Duration {
 		return 6 * time.Second
 	}
 	for _, h := range r.Holds {
-		switch h.Rule {
-		case plan.WaitingForNodes, plan.StoreNotShared, plan.SpecMissing, plan.Founding, plan.Restoring:
+		switch h.Reason {
+		case plan.WaitingForNodes, plan.StoreNotShared, plan.SpecMissing, plan.Bootstrap, plan.Restoring:
 			return 200 * time.Millisecond
 		case plan.Paused:
 			return 5 * time.Second

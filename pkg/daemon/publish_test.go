@@ -70,7 +70,7 @@ func (p *press) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// breakdown makes the store unreachable; it returns what mends it.
+// breakdown makes the store unreachable; it returns what fixes it.
 func (p *press) breakdown() func() {
 	p.t.Helper()
 	must(p.t, os.MkdirAll(p.dir, 0o755))
@@ -129,7 +129,7 @@ func done(line string, err error) reconcile.Report {
 func TestHistoryAndStatusAreWritten(t *testing.T) {
 	publish(t, func(t *testing.T, p *press) {
 		r := done("etcdadm backup take", errors.New("bucket is full"))
-		r.Holds = []plan.Hold{{Rule: plan.Alarm}}
+		r.Holds = []plan.Hold{{Reason: plan.Alarm}}
 		r.Observation.Members[1].Healthy = false
 		r.Observation.Members = append(r.Observation.Members, cluster.Member{ID: 9, Learner: true})
 		p.note(r)
@@ -154,14 +154,14 @@ func TestHistoryWaitsForTheStoreToComeBack(t *testing.T) {
 	publish(t, func(t *testing.T, p *press) {
 		p.note(done("one", nil))
 		p.pass(time.Second)
-		mend := p.breakdown()
+		fix := p.breakdown()
 		for _, line := range []string{"two", "three"} {
 			p.note(done(line, nil))
 			p.pass(time.Minute)
 		}
 		p.note(report())
 		p.pass(time.Minute)
-		mend()
+		fix()
 		p.note(done("four", nil))
 		p.pass(time.Second)
 		if got := p.lines(); got != "one two three four" {
@@ -176,7 +176,7 @@ func TestHistoryWaitsForTheStoreToComeBack(t *testing.T) {
 
 func TestHistoryThatWaitsIsBounded(t *testing.T) {
 	publish(t, func(t *testing.T, p *press) {
-		mend := p.breakdown()
+		fix := p.breakdown()
 		for i := range 3 * maxBuffered {
 			p.note(done(fmt.Sprint(i), nil))
 		}
@@ -188,7 +188,7 @@ func TestHistoryThatWaitsIsBounded(t *testing.T) {
 		if n := len(p.publisher.history); n > maxBuffered {
 			t.Errorf("%d entries wait", n)
 		}
-		mend()
+		fix()
 		p.note(report())
 		p.pass(time.Second)
 		list, err := p.store.History(t.Context())
@@ -262,14 +262,14 @@ func TestAChangeIsWrittenAtOnce(t *testing.T) {
 		"another coordinator": func(r *reconcile.Report) { r.Coordinator = "b" },
 		"another term":        func(r *reconcile.Report) { r.Term++ },
 		"an operation begins": func(r *reconcile.Report) { r.Operation = "etcdadm x" },
-		"a hold":              func(r *reconcile.Report) { r.Holds = []plan.Hold{{Rule: plan.Grace}} },
+		"a hold":              func(r *reconcile.Report) { r.Holds = []plan.Hold{{Reason: plan.Grace}} },
 		"not converged":       func(r *reconcile.Report) { r.Converged = false },
 		"another spec":        func(r *reconcile.Report) { r.Spec.MemberCount = 5 },
 		"a leader":            func(r *reconcile.Report) { r.Observation.Leader = 2 },
 		"a member less":       func(r *reconcile.Report) { r.Observation.Members = r.Observation.Members[1:] },
 		"a sick member":       func(r *reconcile.Report) { r.Observation.Members[1].Healthy = false },
 		"an alarm":            func(r *reconcile.Report) { r.Observation.Members[1].Alarms = []string{"NOSPACE"} },
-		"a silent node":       func(r *reconcile.Report) { r.Observation.Nodes[1].Reachable = false },
+		"an unreachable node": func(r *reconcile.Report) { r.Observation.Nodes[1].Reachable = false },
 		"a stopped process":   func(r *reconcile.Report) { r.Observation.Nodes[1].Process.State = cluster.ProcessStopped },
 		"another assignment":  func(r *reconcile.Report) { r.Observation.Nodes[1].Assigned = &cluster.Assigned{Token: "t2"} },
 		"a conflict":          func(r *reconcile.Report) { r.Observation.Nodes[1].Conflict = "x" },
@@ -425,10 +425,10 @@ func TestWhichOperationsChangeTheStore(t *testing.T) {
 }
 
 func TestHowOftenTheStoreIsRead(t *testing.T) {
-	with := func(converged bool, rules ...plan.Rule) reconcile.Report {
+	with := func(converged bool, rules ...plan.Reason) reconcile.Report {
 		r := reconcile.Report{Converged: converged}
 		for _, x := range rules {
-			r.Holds = append(r.Holds, plan.Hold{Rule: x})
+			r.Holds = append(r.Holds, plan.Hold{Reason: x})
 		}
 		return r
 	}

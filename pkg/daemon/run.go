@@ -36,18 +36,18 @@ type Daemon struct {
 	log  *slog.Logger
 	now  func() time.Time
 
-	state  *nodestate.File
-	keys   *keys
-	store  *store.Store
-	proc   *etcdproc.Supervisor
-	node   *node
-	pool   *rpc.Pool
-	server *rpc.Server
-	crowd  *crowd
-	view   *fleet.StoreView
-	fleet  *fleet.Fleet
-	pub    *publisher
-	nums   *metrics
+	state     *nodestate.File
+	keys      *keys
+	store     *store.Store
+	proc      *etcdproc.Supervisor
+	node      *node
+	pool      *rpc.Pool
+	server    *rpc.Server
+	peerGroup *peerGroup
+	view      *fleet.StoreView
+	fleet     *fleet.Fleet
+	pub       *publisher
+	nums      *metrics
 	// keeping is held while something is written that the node remembers of the
 	// store.
 	keeping sync.Mutex
@@ -168,8 +168,8 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 		Name: d.name, DataDir: d.c.DataDir, URLs: urls, ListenAddress: d.c.EtcdAddress, MetricsURLs: metricsURLs,
 		UserEnv: d.c.UserEnv, HostsFile: d.c.HostsFile, HostsKey: hostfs.HostsKey(d.c.ClusterName),
 		Bounds: apply.Bounds{DNSSuffix: d.c.Policy.DNSSuffix},
-		State:  d.state, Elector: voter, Proc: d.proc, Bin: etcdbin.Finder{Dirs: d.c.EtcdDirs},
-		Backups:   taker{store: d.store, cluster: d.c.ClusterName, how: d.c.Backups, spec: d.spec},
+		State:  d.state, LeaseVoter: voter, Proc: d.proc, Bin: etcdbin.Finder{Dirs: d.c.EtcdDirs},
+		Backups:   backupTaker{store: d.store, cluster: d.c.ClusterName, how: d.c.Backups, spec: d.spec},
 		Inspector: inspector{d.store, d.c.Backups, string(d.name), d.c.EtcdDirs, d.c.Backups.TempDir, d.log},
 		Restorer:  stage.Stager{Store: d.store, Fetch: d.c.Backups.Fetch}, Now: d.now,
 	}
@@ -185,8 +185,8 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 	if bad := (&lease.BadTermError{Term: durable(d.state).Term}); bad.Term > lease.MaxTerm {
 		d.log.Error("this node cannot vote or obey", "error", bad, "hint", bad.Hint())
 	}
-	if len(durable(d.state).Electors.Names) > 0 {
-		// An elector knows of no vote since it started, and counts from now.
+	if len(durable(d.state).LeaseVoters.Names) > 0 {
+		// A lease voter knows of no vote since it started, and counts from now.
 		d.node.voted.Store(&vote{at: d.now()})
 	}
 	if err := d.node.local.Boot(ctx); err != nil {
@@ -205,7 +205,7 @@ func (d *Daemon) etcdLine(line string) {
 func (d *Daemon) openFleet(context.Context) error {
 	o := fleet.Options{
 		Cluster: d.c.ClusterName, Name: d.name, Boot: d.node.boot, Self: d.node, Pool: d.pool, View: d.view,
-		Records: d.store, Peers: d.crowd.peers, Now: d.now, Fit: d.fit, Progress: d.turns,
+		Records: d.store, Peers: d.peerGroup.peers, Now: d.now, Fit: d.fit, Progress: d.turns,
 	}
 	if !d.c.EtcdInsecure {
 		o.EtcdTLS = d.keys.Client
@@ -215,9 +215,9 @@ func (d *Daemon) openFleet(context.Context) error {
 	d.pub = newPublisher(d.name, d.store, d.log, d.now)
 	d.node.orders = &orderBook{log: d.log, now: d.now, keep: d.pub.order}
 	records := cached[store.View]{read: d.store.Poll, now: d.now, other: d.view.Heard}
-	published := cached[cluster.Electors]{read: d.publishedElectors, now: d.now}
+	published := cached[cluster.LeaseVoters]{read: d.publishedLeaseVoters, now: d.now}
 	d.node.authority = &authority{
-		self: d.name, voter: d.node.voter, ask: d.askStanding, others: d.crowd.alive,
+		self: d.name, voter: d.node.voter, ask: d.askStanding, others: d.peerGroup.alive,
 		records: records.get, published: published.get,
 		hasData: func() bool { return nodestate.Disk(d.c.DataDir, d.state.State()).State != cluster.DiskEmpty },
 	}
@@ -243,10 +243,10 @@ func (d *Daemon) run(ctx context.Context) error {
 			cancel(fmt.Errorf("%s: %w", what, err))
 		}
 	}
-	wg.Go(func() { fatal("serve the port", d.server.Serve(listen.New(d.crowd.listener, d.portLimits()))) })
+	wg.Go(func() { fatal("serve the port", d.server.Serve(listen.New(d.peerGroup.listener, d.portLimits()))) })
 	wg.Go(func() { d.keys.run(ctx, d.log) })
 	wg.Go(func() { d.node.local.Watch(ctx) })
-	wg.Go(func() { d.crowd.run(ctx) })
+	wg.Go(func() { d.peerGroup.run(ctx) })
 	// What is ordered and done while the others stop is published too.
 	published, publish := context.WithCancel(context.WithoutCancel(ctx))
 	defer publish()
@@ -262,7 +262,7 @@ func (d *Daemon) run(ctx context.Context) error {
 	}
 	stop, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer done()
-	d.crowd.close(stop)
+	d.peerGroup.close(stop)
 	d.server.Stop(stop)
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -282,20 +282,20 @@ func (d *Daemon) ready() error {
 
 func (d *Daemon) loop() *reconcile.Loop {
 	return reconcile.New(reconcile.Options{
-		Self: d.name, Candidate: d.crowd.candidate, Lease: d.fleet.Lease(), Look: d.look, Spec: d.spec,
+		Self: d.name, Candidate: d.peerGroup.candidate, Lease: d.fleet.Lease(), Observe: d.observe, Spec: d.spec,
 		Do:       d.fleet.Coordinator().Do,
 		NotYet:   apply.NotYet,
 		Previous: func(ctx context.Context) cluster.Observation { return previous(ctx, d.store, d.now()) },
 		Early:    d.early,
 		Fit:      d.fit,
-		Turns:    func(within time.Duration) { d.progress.within(d.now(), within) },
+		Progress: func(within time.Duration) { d.progress.within(d.now(), within) },
 		Deadline: apply.Deadline,
-		Report:   d.report, Wake: d.crowd.changed(), Log: d.log, Now: d.now,
+		Report:   d.report, Wake: d.peerGroup.changed(), Log: d.log, Now: d.now,
 	})
 }
 
-func (d *Daemon) look(ctx context.Context, prev cluster.Observation) cluster.Observation {
-	obs := d.fleet.Look(ctx, prev)
+func (d *Daemon) observe(ctx context.Context, prev cluster.Observation) cluster.Observation {
+	obs := d.fleet.Observe(ctx, prev)
 	if obs.Store.Reachable {
 		d.rememberPause(obs.Store)
 		obs.Store.NewestSeen = d.rememberNewest(obs)

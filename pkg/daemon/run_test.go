@@ -21,13 +21,13 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
-func TestADaemonFoundsAClusterOfOneAndEnds(t *testing.T) {
+func TestADaemonBootstrapsAClusterOfOfOneAndEnds(t *testing.T) {
 	port := testport.Free(t)
-	v := newVillage(t, "a", func(c *Config) { c.MetricsPort = port })
+	v := newTestCluster(t, "a", func(c *Config) { c.MetricsPort = port })
 	v.start(v.nodes[0])
 	url := "http://" + net.JoinHostPort(v.nodes[0].config.Address, strconv.Itoa(port))
 	v.eventually("the metrics port", func(ctx context.Context) error { return status(ctx, url+"/healthz", http.StatusOK) })
-	v.spec(1) // the wish comes later than the daemon
+	v.spec(1) // the spec comes later than the daemon
 	r := v.converged(1)
 	if r.Coordinator != "a" || r.Term == 0 || r.Observation.Members[0].Name != "a" {
 		t.Errorf("the status is %+v", r)
@@ -62,8 +62,8 @@ func TestADaemonFoundsAClusterOfOneAndEnds(t *testing.T) {
 	}
 }
 
-func TestThreeDaemonsFoundAClusterTogetherAndComeBackWithoutTheStore(t *testing.T) {
-	v := newVillage(t, "a b c")
+func TestThreeDaemonsBootstrapAClusterTogetherAndComeBackWithoutTheStore(t *testing.T) {
+	v := newTestCluster(t, "a b c")
 	v.spec(3)
 	v.start(v.nodes...)
 	r := v.converged(3)
@@ -72,8 +72,8 @@ func TestThreeDaemonsFoundAClusterTogetherAndComeBackWithoutTheStore(t *testing.
 			t.Errorf("%s knows the members %+v", node.name, list)
 		}
 	}
-	if e := r.Observation.Electors; len(e.Names) != 3 {
-		t.Errorf("the electors are %+v", e)
+	if e := r.Observation.LeaseVoters; len(e.Names) != 3 {
+		t.Errorf("the lease voters are %+v", e)
 	}
 
 	// The coordinator ends, and another takes over.
@@ -119,7 +119,7 @@ func TestADaemonWithTLSEverywhere(t *testing.T) {
 		must(t, err)
 		must(t, ca.Write(pki, name))
 	}
-	v := newVillage(t, "a b", func(c *Config) { c.Insecure, c.EtcdInsecure, c.PKIDir = false, false, pki })
+	v := newTestCluster(t, "a b", func(c *Config) { c.Insecure, c.EtcdInsecure, c.PKIDir = false, false, pki })
 	v.spec(1)
 	v.start(v.nodes...)
 	r := v.converged(1)

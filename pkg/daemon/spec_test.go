@@ -15,8 +15,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// wishing is a daemon as far as its wish is concerned.
-func wishing(t *testing.T, change func(c *Config)) (*Daemon, *store.Store, *syncBuffer) {
+// withSpec is a daemon as far as its spec is concerned.
+func withSpec(t *testing.T, change func(c *Config)) (*Daemon, *store.Store, *syncBuffer) {
 	t.Helper()
 	out := &syncBuffer{}
 	d := &Daemon{log: slog.New(slog.NewTextHandler(out, nil)), now: time.Now, c: Config{DataDir: t.TempDir(), Policy: cluster.Policy{Grace: 5 * time.Minute}}}
@@ -33,14 +33,14 @@ func wishing(t *testing.T, change func(c *Config)) (*Daemon, *store.Store, *sync
 func wantSpec(t *testing.T, got cluster.Spec, members int, version string) {
 	t.Helper()
 	if got.MemberCount != members || got.EtcdVersion.String() != version {
-		t.Errorf("the wish is %d of etcd %s, want %d of %s", got.MemberCount, got.EtcdVersion, members, version)
+		t.Errorf("the spec is %d of etcd %s, want %d of %s", got.MemberCount, got.EtcdVersion, members, version)
 	}
 }
 
-func TestTheWishOfTheStoreIsRememberedOnTheDisk(t *testing.T) {
-	d, s, _ := wishing(t, func(*Config) {})
+func TestTheSpecOfTheStoreIsRememberedOnTheDisk(t *testing.T) {
+	d, s, _ := withSpec(t, func(*Config) {})
 	if got := d.spec(); got.MemberCount != 0 || !got.EtcdVersion.IsZero() {
-		t.Errorf("without any, the wish is %+v", got)
+		t.Errorf("without any, the spec is %+v", got)
 	}
 	must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: 3, EtcdVersion: version}))
 	d.view.Answer(t.Context())
@@ -63,8 +63,8 @@ func TestTheWishOfTheStoreIsRememberedOnTheDisk(t *testing.T) {
 	}
 }
 
-func TestANewerWishReplacesTheRememberedOne(t *testing.T) {
-	d, s, _ := wishing(t, func(*Config) {})
+func TestANewerSpecReplacesTheRememberedOne(t *testing.T) {
+	d, s, _ := withSpec(t, func(*Config) {})
 	for _, members := range []int{3, 5} {
 		must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: members, EtcdVersion: version}))
 		d.view.Stale()
@@ -76,8 +76,8 @@ func TestANewerWishReplacesTheRememberedOne(t *testing.T) {
 	}
 }
 
-func TestAStaticWishNeedsNoStore(t *testing.T) {
-	d, s, _ := wishing(t, func(c *Config) {
+func TestAStaticSpecNeedsNoStore(t *testing.T) {
+	d, s, _ := withSpec(t, func(c *Config) {
 		c.Static = &cluster.Spec{MemberCount: 1, EtcdVersion: etcdversion.Must("3.5.21")}
 	})
 	must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: 3, EtcdVersion: version}))
@@ -89,8 +89,8 @@ func TestAStaticWishNeedsNoStore(t *testing.T) {
 	}
 }
 
-func TestAWishThatCannotBeRememberedCounts(t *testing.T) {
-	d, s, out := wishing(t, func(*Config) {})
+func TestASpecThatCannotBeRememberedCounts(t *testing.T) {
+	d, s, out := withSpec(t, func(*Config) {})
 	must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: 3, EtcdVersion: version}))
 	d.view.Answer(t.Context())
 	must(t, d.state.Close()) // as good as a disk that fails
@@ -100,8 +100,8 @@ func TestAWishThatCannotBeRememberedCounts(t *testing.T) {
 	}
 }
 
-func TestNodesAreFoundInTheStoreWithTheWish(t *testing.T) {
-	d, s, _ := wishing(t, func(*Config) {})
+func TestNodesAreFoundInTheStoreWithTheSpec(t *testing.T) {
+	d, s, _ := withSpec(t, func(*Config) {})
 	dir := directory{s, d.remember, d.rememberPause}
 	own := discovery.Record{Name: "a", Address: "10.0.0.1:8000", Boot: "boot", At: time.Unix(1e9, 0).UTC()}
 	must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: 3, EtcdVersion: version}))
@@ -115,7 +115,7 @@ func TestNodesAreFoundInTheStoreWithTheWish(t *testing.T) {
 }
 
 func TestAPauseIsRememberedOnTheDisk(t *testing.T) {
-	d, _, _ := wishing(t, func(*Config) {})
+	d, _, _ := withSpec(t, func(*Config) {})
 	pause := cluster.Request{Name: "p1", Kind: cluster.RequestPause, By: "ann"}
 	onDisk := func() *cluster.Request {
 		t.Helper()
@@ -136,7 +136,7 @@ func TestAPauseIsRememberedOnTheDisk(t *testing.T) {
 // The store cannot tell of a backup that it held and holds no more; the node's
 // disk does, also after a restart.
 func TestTheNewestBackupIsRememberedOnTheDisk(t *testing.T) {
-	d, _, _ := wishing(t, func(*Config) {})
+	d, _, _ := withSpec(t, func(*Config) {})
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	named := func(ages ...time.Duration) cluster.Observation {
 		obs := cluster.Observation{At: at, Store: cluster.Store{Reachable: true}}

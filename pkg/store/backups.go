@@ -88,7 +88,7 @@ func (f *folder) stamp(o object) {
 
 // Backups returns the complete backups, newest first: those with data and a
 // marker. It makes one listing of the store, one request for each thousand objects, and
-// looks at no content: what the files say is for package backup. A backup's time is
+// checks no content: what the files say is for package backup. A backup's time is
 // the one in its name, or when it was written if the name has none. When it was
 // verified or drilled is when the record of that was written; it is damaged if the
 // record of that is not older than those of later successes.

@@ -92,24 +92,24 @@ func (b *bucket) write(ctx context.Context, key string, r io.Reader, c condition
 		return b.whole(err)
 	}
 	b.requests.Add(1)
-	there, lookErr := b.Blobs.Attributes(ctx, b.prefix+key)
-	lookErr = b.kind(lookErr)
+	there, observeErr := b.Blobs.Attributes(ctx, b.prefix+key)
+	observeErr = b.kind(observeErr)
 	kind := b.whole(err)
 	switch {
-	case lookErr == nil && there.Metadata[writerKey] == mine:
+	case observeErr == nil && there.Metadata[writerKey] == mine:
 		return nil
-	case lookErr == nil && (taken(err) || errors.Is(kind, ErrDenied)):
-		// Stores that deny overwriting may say so before they look at the condition.
+	case observeErr == nil && (taken(err) || errors.Is(kind, ErrDenied)):
+		// Stores that deny overwriting may say so before they check the condition.
 		return errExists
-	case taken(err) && errors.Is(lookErr, ErrAbsent):
+	case taken(err) && errors.Is(observeErr, ErrAbsent):
 		return fmt.Errorf("%w: it says that the key is taken and that there is no object, which was deleted just now, or is a version that was deleted: %w", ErrUnreachable, err)
-	case lookErr == nil || errors.Is(lookErr, ErrAbsent):
+	case observeErr == nil || errors.Is(observeErr, ErrAbsent):
 		return kind
-	case taken(err) && errors.Is(lookErr, ErrDenied):
+	case taken(err) && errors.Is(observeErr, ErrDenied):
 		// One who may write, and not look, has to believe it.
 		return errExists
 	}
-	return errors.Join(kind, lookErr)
+	return errors.Join(kind, observeErr)
 }
 
 // taken reports whether a store says that the condition of a write does not
@@ -135,7 +135,7 @@ func (b *bucket) writeUnlessThere(ctx context.Context, key string, r io.Reader, 
 }
 
 // probe makes sure that a conditional write of a control object is one: a
-// server that ignores the condition would let two daemons both win the founding
+// server that ignores the condition would let two daemons both win the bootstrap
 // of one cluster.
 func (b *bucket) probe(ctx context.Context, key string) error {
 	if !strings.HasPrefix(key, controlPrefix) || b.probed.Load() {

@@ -95,7 +95,7 @@ func formatCommand(c Command) ([]byte, error) {
 const maxCommands = 100
 
 // PutCommand queues a command in the format of the existing etcd-manager, and
-// returns it with its name. Name is not looked at: it is made from At. Where the
+// returns it with its name. Name is not checked: it is made from At. Where the
 // existing tool would write over another command of the same second, this takes
 // the next sequence number. A second call with the same command is success.
 func (s *Store) PutCommand(ctx context.Context, c Command) (Command, error) {

@@ -6,12 +6,12 @@
 //
 //	<backup name>/etcd.backup.gz          a backup's data
 //	<backup name>/_etcd_backup.meta       its marker, written last, deleted first
-//	control/etcd-cluster-spec             the wish
-//	control/etcd-cluster-created          the marker that a cluster was founded
+//	control/etcd-cluster-spec             the spec
+//	control/etcd-cluster-created          the marker that a cluster was bootstrapped
 //	control/<time>-000000/_command.json   a queued command of the existing etcd-manager
 //	control/incarnations/<n>              each life of the cluster
 //	control/nodes/<name>                  what each daemon publishes about itself
-//	control/requests/<name>               an operator's queued wish
+//	control/requests/<name>               an operator's queued request
 //	control/history                       what the coordinators did
 //	control/history.damaged               a history that could not be read, set aside
 //	control/orders-damaged/NODE           a node's list of orders that could not be read, set aside
@@ -27,9 +27,9 @@
 // v0.47.0), which does four things that this store must not do:
 //
 //   - its listing skips what it cannot read, so that a stale mount looks like an
-//     empty store, and an empty store is one on which a cluster may be founded;
+//     empty store, and an empty store is one on which a cluster may be bootstrapped;
 //   - its IfNotExist asks os.Stat and then renames, under a lock of one process;
-//     two daemons could both win the founding of one cluster;
+//     two daemons could both win the bootstrap of one cluster;
 //   - it does not call fsync, so that a record may be lost after it was acted on;
 //   - its files are open to everyone (0666 less the umask), and these hold secrets.
 //

@@ -227,7 +227,7 @@ func (f *files) remove(_ context.Context, key string) error {
 }
 
 // passing is where each backup has a directory of its own for a while, that of
-// its claims (package backupagent). Nobody would ever look at the empty ones.
+// its claims (package backupagent). Nobody would ever check the empty ones.
 const passing = "control/backup-claims/"
 
 // prune removes a directory that holds nothing but temporary files, which a

@@ -50,7 +50,7 @@ func (s *Store) Incarnation(ctx context.Context, n int) (cluster.Incarnation, er
 }
 
 // CreateIncarnation writes the record of a new incarnation, only if there is
-// none of its number: this is the compare-and-swap of a founding, and of any
+// none of its number: this is the compare-and-swap of a bootstrap, and of any
 // number of callers one wins. A loser gets an *ExistsError with the winner's
 // record. A present record with the same token is one's own, written by an
 // earlier call whose answer was lost, and means success. A present record that

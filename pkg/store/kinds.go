@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A kind is a kind of control object that polls look at.
+// A kind is a kind of control object that polls check.
 type kind struct {
 	// key is the one key of the kind, or what the keys begin with.
 	key string
@@ -29,7 +29,7 @@ type kind struct {
 
 const kib = 1 << 10
 
-// kinds is the one table of what a poll looks at. The bounds are far above what
+// kinds is the one table of what a poll checks. The bounds are far above what
 // anybody needs: a cluster has seven voters, and one restore at a time. Together they
 // bound what a poll holds in memory, a few MiB, whatever the store holds.
 var kinds = []kind{
@@ -60,7 +60,7 @@ func boxed[T any](parse func(string, []byte) (T, error)) func(string, []byte) (a
 	return func(key string, b []byte) (any, error) { return parse(key, b) }
 }
 
-// kindOf returns the kind of an object, nil for what a poll does not look at.
+// kindOf returns the kind of an object, nil for what a poll does not check.
 func kindOf(key string) *kind {
 	for i := range kinds {
 		if kinds[i].has(key) {
@@ -79,7 +79,7 @@ const (
 	crowdedPolls = 100
 )
 
-// listControl lists the objects that a poll looks at. If control/ holds so much
+// listControl lists the objects that a poll checks. If control/ holds so much
 // else that they are not all on its first pages, it lists each kind apart.
 func (s *Store) listControl(ctx context.Context, v *View) ([]object, error) {
 	if s.crowded == 0 {
@@ -103,13 +103,13 @@ func (s *Store) listControl(ctx context.Context, v *View) ([]object, error) {
 		listed = append(listed, some...)
 		found := slices.ContainsFunc(some, func(o object) bool { return o.key == k.key })
 		if !all && !found {
-			k.exceeded(v, fmt.Errorf("%s: %w: it holds too many objects, and not all are looked at", k.key, ErrGarbage))
+			k.exceeded(v, fmt.Errorf("%s: %w: it holds too many objects, and not all are checked", k.key, ErrGarbage))
 		}
 	}
 	return listed, nil
 }
 
-// somePages lists what a poll looks at on the first pages of a prefix, and
+// somePages lists what a poll checks on the first pages of a prefix, and
 // reports whether that is all of it.
 func (s *Store) somePages(ctx context.Context, prefix string) (listed []object, all bool, err error) {
 	var from []byte
@@ -139,7 +139,7 @@ func (s *Store) somePages(ctx context.Context, prefix string) (listed []object, 
 func (v *View) mayBeCreated(error) { v.Created = time.Unix(1, 0).UTC() }
 
 // exceeded takes into a view that there are more objects of a kind than are
-// looked at.
+// checked.
 func (k kind) exceeded(v *View, err error) {
 	if k.over == nil || k.key != closedPrefix {
 		v.problem(err)
@@ -160,7 +160,7 @@ func (v *View) bound(listed []object) []object {
 			}
 		}
 		if len(mine) > k.most {
-			k.exceeded(v, fmt.Errorf("%s: %w: of %d objects the %d newest are looked at", k.key, ErrGarbage, len(mine), k.most))
+			k.exceeded(v, fmt.Errorf("%s: %w: of %d objects the %d newest are checked", k.key, ErrGarbage, len(mine), k.most))
 			slices.SortFunc(mine, func(a, b object) int { return cmp.Or(b.modTime.Compare(a.modTime), cmp.Compare(b.key, a.key)) })
 			mine = mine[:k.most]
 		}

@@ -37,7 +37,7 @@ func newHostile(t *testing.T) hostile {
 	check(h.PutSpec(ctx, store.SpecFile{MemberCount: 3, EtcdVersion: version}))
 	check(h.MarkCreated(ctx, now))
 	check(h.PutRevision(ctx, 7, now))
-	check(h.CreateIncarnation(ctx, cluster.Incarnation{Number: 1, Token: "t1", Version: version, Voters: []cluster.Seat{{Name: "a", PeerURLs: []string{"http://a:1"}}}}))
+	check(h.CreateIncarnation(ctx, cluster.Incarnation{Number: 1, Token: "t1", Version: version, Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://a:1"}}}}))
 	check(h.PutNode(ctx, store.NodeRecord{Name: "a", Address: "a:1", Boot: "boot", At: now}))
 	_, err := h.PutRequest(ctx, cluster.Request{Name: "r1", Kind: cluster.RequestPause, At: now})
 	check(err)
@@ -158,7 +158,7 @@ func TestAFloodHidesNothing(t *testing.T) {
 			h.plant(fmt.Sprintf("control/incarnations/%d", i+2), "{}", 0)
 		}
 		if v := h.whole(); v.IncarnationsErr == nil {
-			t.Error("records that are not looked at are not missed")
+			t.Error("records that are not checked are not missed")
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 type lazy struct {
 	dial     Dial
 	requests *atomic.Int64
-	// dialling holds a token while the bucket is looked at or opened.
+	// dialling holds a token while the bucket is checked or opened.
 	dialling chan struct{}
 	opened   *bucket
 }

@@ -99,7 +99,7 @@ func (l *Listing) Problem() string {
 	case l.cut:
 		return fmt.Sprintf("the store holds more objects than the %d that are listed", l.pages*pageSize)
 	case l.left > 0:
-		return fmt.Sprintf("the store holds %d backups more than the %d newest that are looked at", l.left, maxBackups)
+		return fmt.Sprintf("the store holds %d backups more than the %d newest that are checked", l.left, maxBackups)
 	}
 	return ""
 }

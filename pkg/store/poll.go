@@ -38,7 +38,7 @@ type View struct {
 	// found a cluster, or take data for stale, by it.
 	Incarnations    []cluster.Incarnation
 	IncarnationsErr error
-	// Requests and Commands are queued wishes, oldest first.
+	// Requests and Commands are queued specs, oldest first.
 	Requests []cluster.Request
 	Commands []Command
 	// Closed are the newest MaxClosed records of requests and commands that ended,
@@ -75,7 +75,7 @@ type seen struct {
 	settled bool
 }
 
-// Poll looks at the control objects. It makes one request, a list, and one more
+// Poll checks the control objects. It makes one request, a list, and one more
 // for each object that has changed since the last Poll or is so new that a
 // change might not show (see settleTime). Any error is ErrUnreachable, ErrDenied
 // or the context's, and says nothing about what the store holds. Polls of one

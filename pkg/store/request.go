@@ -33,7 +33,7 @@ func checkRequest(r cluster.Request) error {
 	switch {
 	case r.At.IsZero():
 		return fmt.Errorf("it has no time")
-	case r.Kind == cluster.RequestPause, r.Kind == cluster.RequestBackup, r.Kind == cluster.RequestElectors:
+	case r.Kind == cluster.RequestPause, r.Kind == cluster.RequestBackup, r.Kind == cluster.RequestLeaseVoters:
 		return nil
 	case r.Kind != cluster.RequestRestore:
 		return fmt.Errorf("it asks for %q, which is not known", r.Kind)

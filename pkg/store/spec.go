@@ -56,7 +56,7 @@ func (s *Store) Spec(ctx context.Context) (SpecFile, error) {
 }
 
 // WriteSpec writes the spec where there is none. One that somebody has written
-// in the meantime stays: it is a newer wish.
+// in the meantime stays: it is a newer spec.
 func (s *Store) WriteSpec(ctx context.Context, spec cluster.Spec) error {
 	file := formatSpec(SpecFile{MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion}, nil)
 	if _, err := s.Create(ctx, specKey, file); err != nil {
@@ -121,9 +121,9 @@ func parseCreated(key string, b []byte) (time.Time, error) {
 	return time.Unix(0, nanos).UTC(), nil
 }
 
-// Created reads when the cluster was founded, by the marker
+// Created reads when the cluster was bootstrapped, by the marker
 // control/etcd-cluster-created; the error is ErrAbsent when there is none. Also
-// a marker that is garbage says that a cluster was founded.
+// a marker that is garbage says that a cluster was bootstrapped.
 func (s *Store) Created(ctx context.Context) (time.Time, error) {
 	b, err := s.Get(ctx, createdKey)
 	if err != nil {

@@ -71,7 +71,7 @@ const raceRounds = 100
 func record(n int, token string) cluster.Incarnation {
 	return cluster.Incarnation{
 		Number: n, Token: cluster.Token(token), Version: etcdversion.Must("3.6.16"), At: time.Now(), By: "a",
-		Voters: []cluster.Seat{{Name: "a", PeerURLs: []string{"https://a:2380"}}},
+		Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"https://a:2380"}}},
 	}
 }
 

@@ -57,7 +57,7 @@ func (s source) Read(p []byte) (int, error) {
 }
 
 // bytesReader hides the WriterTo of bytes.Reader: io.Copy would hand a whole
-// object over in one call, and never look at the context.
+// object over in one call, and never check the context.
 func bytesReader(b []byte) io.Reader { return struct{ io.Reader }{bytes.NewReader(b)} }
 
 // Open returns an object's content as a stream, ErrAbsent when there is none.

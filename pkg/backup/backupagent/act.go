@@ -16,7 +16,7 @@ import (
 
 // act takes the backup that is due, unless another agent does, or nothing has
 // changed: then it returns none. With an empty key it makes no claim.
-func (a *Agent) act(ctx context.Context, s Seat, key string) (cluster.Backup, error) {
+func (a *Agent) act(ctx context.Context, s Candidate, key string) (cluster.Backup, error) {
 	if a.c.SkipUnchanged && a.unchanged(ctx, s) {
 		return cluster.Backup{}, nil
 	}
@@ -69,7 +69,7 @@ func (a *Agent) claim(ctx context.Context, key string) (h *held, needless bool, 
 }
 
 // unchanged reports whether the newest backup has all that the member has.
-func (a *Agent) unchanged(ctx context.Context, s Seat) bool {
+func (a *Agent) unchanged(ctx context.Context, s Candidate) bool {
 	if a.newest.Name == "" {
 		return false
 	}
@@ -86,7 +86,7 @@ func (a *Agent) unchanged(ctx context.Context, s Seat) bool {
 
 // take takes a backup from a member, and breaks it off when it takes too long,
 // stands still, or is taken over.
-func (a *Agent) take(ctx context.Context, s Seat, h *held) (cluster.Backup, error) {
+func (a *Agent) take(ctx context.Context, s Candidate, h *held) (cluster.Backup, error) {
 	taking, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	began := time.Now()
@@ -125,7 +125,7 @@ func (a *Agent) take(ctx context.Context, s Seat, h *held) (cluster.Backup, erro
 }
 
 // read takes a backup from a member.
-func (a *Agent) read(ctx context.Context, s Seat, progress func(int64)) (cluster.Backup, error) {
+func (a *Agent) read(ctx context.Context, s Candidate, progress func(int64)) (cluster.Backup, error) {
 	m, err := a.c.Dial(s.Endpoint)
 	if err != nil {
 		return cluster.Backup{}, err
@@ -226,7 +226,7 @@ func (a *Agent) prune(ctx context.Context) {
 		return
 	}
 	a.pruned = time.Now()
-	plan, err := sweep.Look(ctx, a.store(), p, a.c.Clock())
+	plan, err := sweep.Observe(ctx, a.store(), p, a.c.Clock())
 	if err != nil {
 		if ctx.Err() == nil {
 			a.metrics.failed(pruning)

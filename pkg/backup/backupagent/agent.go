@@ -35,9 +35,9 @@ type Config struct {
 	Dial      Dial
 	Schedule  Schedule
 	Prefer    Prefer
-	// Lease and Patience are how long a dead agent's claim, and its turn, hold the
+	// Lease and Timeout are how long a dead agent's claim, and its rank, hold the
 	// others back; zero is what fits the schedule.
-	Lease, Patience time.Duration
+	Lease, RankTimeout time.Duration
 	// Timeout is how long one backup may take, Stall how long it may stand still;
 	// zero is an hour, and five minutes.
 	Timeout, Stall time.Duration
@@ -69,7 +69,7 @@ const (
 	defaultTimeout = time.Hour
 	defaultStall   = 5 * time.Minute
 	maxLease       = 30 * time.Second
-	maxPatience    = 15 * time.Second
+	maxTimeout     = 15 * time.Second
 )
 
 // withDefaults fills in what is zero.
@@ -86,7 +86,7 @@ func (c Config) withDefaults() Config {
 	fill(&c.Timeout, defaultTimeout)
 	fill(&c.Stall, defaultStall)
 	fill(&c.Lease, max(min(period/2, maxLease), time.Second))
-	fill(&c.Patience, min(period/5, maxPatience))
+	fill(&c.RankTimeout, min(period/5, maxTimeout))
 	if c.Prefer == "" {
 		c.Prefer = Follower
 	}
@@ -113,12 +113,12 @@ type Agent struct {
 	bad            map[string]bool
 	// listErr is why the store could not be listed the last time.
 	listErr error
-	// owners are the clusters of the last backups that were looked at, foreign is
+	// owners are the clusters of the last backups that were checked, foreign is
 	// the one that the store should not have, for Health.
 	owners  map[string]string
 	foreign atomic.Pointer[string]
-	// looks is how often in a row no member answered.
-	looks int
+	// observations is how often in a row no member answered.
+	observations int
 	// pruned is when old backups were last deleted.
 	pruned time.Time
 	// warned is that the log was told that results cannot be stored.
@@ -140,7 +140,7 @@ func New(c Config) *Agent {
 }
 
 func (a *Agent) rules() Rules {
-	return Rules{Schedule: a.c.Schedule, Prefer: a.c.Prefer, Patience: a.c.Patience, Agent: a.c.Name}
+	return Rules{Schedule: a.c.Schedule, Prefer: a.c.Prefer, RankTimeout: a.c.RankTimeout, Agent: a.c.Name}
 }
 
 // Run backs up on schedule until ctx ends. A backup that is under way then is
@@ -194,12 +194,12 @@ func (a *Agent) step(ctx context.Context) Decision {
 	if err != nil {
 		return a.noMember(ctx, err)
 	}
-	a.looks, a.state.View = 0, view
+	a.observations, a.state.View = 0, view
 	d := Decide(a.rules(), a.state)
 	if !d.Act {
 		return d
 	}
-	_, err = a.act(ctx, d.Seat, d.Key)
+	_, err = a.act(ctx, d.Candidate, d.Key)
 	var busy *busyError
 	switch {
 	case ctx.Err() != nil:
@@ -210,7 +210,7 @@ func (a *Agent) step(ctx context.Context) Decision {
 		a.state.Failures++
 		a.state.Failed = a.c.Clock()
 		a.metrics.failed(taking)
-		a.log.Error("backup failed", "member", d.Seat.Endpoint, "failures", a.state.Failures, "err", err)
+		a.log.Error("backup failed", "member", d.Candidate.Endpoint, "failures", a.state.Failures, "err", err)
 	default:
 		a.state.Failures, a.said = 0, ""
 	}
@@ -222,7 +222,7 @@ func (a *Agent) step(ctx context.Context) Decision {
 // store is the store with the backups that count.
 func (a *Agent) store() sweep.Store { return sweep.Vetted{Store: a.c.Store, Vet: a.vetter.Vet} }
 
-// list looks at the store's backups. An agent that cannot goes by what it knows.
+// list checks the store's backups. An agent that cannot goes by what it knows.
 func (a *Agent) list(ctx context.Context) {
 	backups, err := a.store().Backups(ctx)
 	a.state.Now = a.c.Clock()
@@ -296,7 +296,7 @@ func (a *Agent) satisfy() {
 	a.satisfied.Store(&at)
 }
 
-// view looks at the cluster.
+// view checks the cluster.
 func (a *Agent) view(ctx context.Context) (View, error) {
 	others := a.c.Prefer == Follower || a.c.Prefer == Leader
 	v, err := a.c.Dial.view(ctx, a.c.Endpoints, others)
@@ -313,13 +313,13 @@ func (a *Agent) noMember(ctx context.Context, err error) Decision {
 	if ctx.Err() != nil {
 		return Decision{}
 	}
-	a.looks++
-	a.metrics.failed(looking)
-	if a.looks == 1 || a.said != err.Error() {
+	a.observations++
+	a.metrics.failed(observing)
+	if a.observations == 1 || a.said != err.Error() {
 		a.log.Warn("no member answers", "err", err)
 	}
 	a.said = err.Error()
-	wait := min(time.Duration(a.looks)*minRetry, idleLook, a.c.Schedule.Period(a.state.Now))
+	wait := min(time.Duration(a.observations)*minRetry, idleInterval, a.c.Schedule.Period(a.state.Now))
 	return Decision{Next: a.state.Now.Add(wait)}
 }
 
@@ -334,7 +334,7 @@ func (a *Agent) busy(b *busyError) Decision {
 		return d
 	}
 	next := b.Until
-	if latest := now.Add(idleLook); next.After(latest) {
+	if latest := now.Add(idleInterval); next.After(latest) {
 		next = latest
 	}
 	return Decision{Next: next, Why: b.By + " is taking this backup"}

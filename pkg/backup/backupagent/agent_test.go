@@ -184,7 +184,7 @@ func TestAnotherTakesOverFromAnAgentThatIsGone(t *testing.T) {
 		c.start(2, s, nil)
 		time.Sleep(12 * time.Hour)
 		c.stop()
-		// Half of the time it was the turn of the third.
+		// Half of the time it was the rank of the third.
 		wantSteady(t, s, began, 15*time.Minute, 40*time.Second)
 		if c.f.asked(2) < 40 {
 			t.Errorf("snapshots by member: %v", c.f.snapshots)

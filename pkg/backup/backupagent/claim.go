@@ -97,13 +97,13 @@ func (c claims) take(ctx context.Context, key string, now time.Time, listed bool
 		if added {
 			return h.confirm(ctx, last)
 		}
-		// Another agent was faster: its link is what is to be looked at.
+		// Another agent was faster: its link is what is to be checked.
 		n--
 	}
 	return nil, fmt.Errorf("the claim %s%s has %d links", claimPrefix, key, maxLinks)
 }
 
-// confirm looks whether the chain that a link was added to is still there. Its
+// confirm checks whether the chain that a link was added to is still there. Its
 // holder may have been deleting it, from its first link on: then what was added
 // hangs in the air, and yet another agent may have begun a new chain.
 func (h *held) confirm(ctx context.Context, before claim) (*held, error) {

@@ -12,9 +12,9 @@ import (
 type Rules struct {
 	Schedule Schedule
 	Prefer   Prefer
-	// Patience is how long an agent waits for each one whose turn is before its
+	// RankTimeout is how long an agent waits for each one whose rank is before its
 	// own.
-	Patience time.Duration
+	RankTimeout time.Duration
 	// Agent names this agent, for the times of its retries.
 	Agent string
 }
@@ -37,11 +37,11 @@ type State struct {
 
 // A Decision is what to do.
 type Decision struct {
-	// Act says to take a backup now, from Seat, under the claim Key.
-	Act  bool
-	Seat Seat
-	Key  string
-	// Otherwise Next is when to look again, and Why the reason for waiting.
+	// Act says to take a backup now, from Candidate, under the claim Key.
+	Act       bool
+	Candidate Candidate
+	Key       string
+	// Otherwise Next is when to observe again, and Why the reason for waiting.
 	Next time.Time
 	Why  string
 	// Idle says that this agent has no part in backups as things are.
@@ -49,8 +49,8 @@ type Decision struct {
 }
 
 const (
-	// idleLook is the time between two looks of an agent that has no turn.
-	idleLook = 30 * time.Second
+	// idleInterval is the time between two observations of an agent that has no rank.
+	idleInterval = 30 * time.Second
 	// The first retry comes after about minRetry, and those after that later and
 	// later, up to maxRetry, or the period of the schedule if that is shorter.
 	minRetry = 5 * time.Second
@@ -74,7 +74,7 @@ func Wait(r Rules, s State) (Decision, bool) {
 //   - A backup is due when the schedule says so, counted from the newest one in
 //     the store, whoever took it.
 //   - After a failure the agent waits, longer each time, and lets every other one
-//     have a look first.
+//     have an observation first.
 //   - The agents beside the cluster's members act in an order that all of them
 //     know: each waits a little for those before it. So the work of a dead agent
 //     is taken over by the next.
@@ -83,23 +83,23 @@ func Decide(r Rules, s State) Decision {
 		return d
 	}
 	key := r.key(s)
-	t, err := s.View.turn(r.Prefer, key)
+	t, err := s.View.rank(r.Prefer, key)
 	if err != nil {
-		return Decision{Next: s.Now.Add(min(idleLook, r.Schedule.Period(s.Now))), Why: err.Error(), Idle: true}
+		return Decision{Next: s.Now.Add(min(idleInterval, r.Schedule.Period(s.Now))), Why: err.Error(), Idle: true}
 	}
 	due := r.due(s)
 	if due.IsZero() {
 		// Where there was no backup at all, nobody knows since when one is due.
 		due = r.Schedule.Slot(s.Now)
 	}
-	if at := due.Add(time.Duration(t.rank) * r.Patience); s.Now.Before(at) {
-		return Decision{Next: at, Why: fmt.Sprintf("others come first: %d", t.rank)}
+	if at := due.Add(time.Duration(t.position) * r.RankTimeout); s.Now.Before(at) {
+		return Decision{Next: at, Why: fmt.Sprintf("others come first: %d", t.position)}
 	}
 	// An agent that stood still for minutes must not be the first again.
-	if at := s.Failed.Add(min(idleLook+r.Patience, r.Schedule.Period(s.Now))); s.Failures > 0 && t.others > 0 && s.Now.Before(at) {
+	if at := s.Failed.Add(min(idleInterval+r.RankTimeout, r.Schedule.Period(s.Now))); s.Failures > 0 && t.others > 0 && s.Now.Before(at) {
 		return Decision{Next: at, Why: "after a failure others come first"}
 	}
-	return Decision{Act: true, Seat: t.seat, Key: key}
+	return Decision{Act: true, Candidate: t.candidate, Key: key}
 }
 
 // due returns when the next backup is due. Agents that do not see each other's

@@ -16,7 +16,7 @@ func world(n int, mine cluster.MemberID) View {
 	var v View
 	for i := range n {
 		id := cluster.MemberID(i + 1)
-		v.Seats = append(v.Seats, Seat{
+		v.Candidates = append(v.Candidates, Candidate{
 			Member:   cluster.Member{ID: id, Name: cluster.NodeName(fmt.Sprintf("m%d", id))},
 			Endpoint: fmt.Sprintf("http://m%d", id), Mine: id == mine,
 			Report: &cluster.Report{ID: id, Leader: 1, RaftTerm: 5, Applied: 100_000},
@@ -27,39 +27,39 @@ func world(n int, mine cluster.MemberID) View {
 
 func TestTurns(t *testing.T) {
 	// The orders of the followers of three depend on the key alone.
-	if a, b := must(world(3, 2).turn(Follower, "k")), must(world(3, 3).turn(Follower, "k")); a.rank+b.rank != 1 {
-		t.Errorf("the followers have the ranks %d and %d", a.rank, b.rank)
+	if a, b := must(world(3, 2).rank(Follower, "k")), must(world(3, 3).rank(Follower, "k")); a.position+b.position != 1 {
+		t.Errorf("the followers have the ranks %d and %d", a.position, b.position)
 	}
 	for _, c := range []struct {
-		name   string
-		prefer Prefer
-		n      int
-		mine   cluster.MemberID
-		change func(v *View)
-		rank   int
-		err    string
+		name     string
+		prefer   Prefer
+		n        int
+		mine     cluster.MemberID
+		change   func(v *View)
+		position int
+		err      string
 	}{
-		{name: "the leader comes after the followers", prefer: Follower, n: 3, mine: 1, rank: 2},
-		{name: "a single member leads and is read", prefer: Follower, n: 1, mine: 1, rank: 0},
-		{name: "the leader lets followers that it does not see go first", prefer: Follower, n: 3, mine: 1, rank: 1,
-			change: func(v *View) { v.Seats[1].Report, v.Seats[2].Report = nil, nil }},
-		{name: "a follower does not wait for one that does not answer", prefer: Follower, n: 3, mine: 3, rank: 0,
-			change: func(v *View) { v.Seats[1].Report = nil }},
-		{name: "the leader at first", prefer: Leader, n: 3, mine: 1, rank: 0},
-		{name: "a follower after the leader", prefer: Leader, n: 2, mine: 2, rank: 1},
-		{name: "each its own", prefer: Local, n: 5, mine: 4, rank: 0},
-		{name: "the leader or nobody: the leader", prefer: LeaderOnly, n: 3, mine: 1, rank: 0},
+		{name: "the leader comes after the followers", prefer: Follower, n: 3, mine: 1, position: 2},
+		{name: "a single member leads and is read", prefer: Follower, n: 1, mine: 1, position: 0},
+		{name: "the leader lets followers that it does not see go first", prefer: Follower, n: 3, mine: 1, position: 1,
+			change: func(v *View) { v.Candidates[1].Report, v.Candidates[2].Report = nil, nil }},
+		{name: "a follower does not wait for one that does not answer", prefer: Follower, n: 3, mine: 3, position: 0,
+			change: func(v *View) { v.Candidates[1].Report = nil }},
+		{name: "the leader at first", prefer: Leader, n: 3, mine: 1, position: 0},
+		{name: "a follower after the leader", prefer: Leader, n: 2, mine: 2, position: 1},
+		{name: "each its own", prefer: Local, n: 5, mine: 4, position: 0},
+		{name: "the leader or nobody: the leader", prefer: LeaderOnly, n: 3, mine: 1, position: 0},
 		{name: "the leader or nobody: a follower", prefer: LeaderOnly, n: 3, mine: 2, err: "is not the leader"},
-		{name: "the leader or nobody: alone", prefer: LeaderOnly, n: 1, mine: 1, rank: 0},
-		{name: "a learner is not read", prefer: Local, n: 3, mine: 3, err: "a learner", change: func(v *View) { v.Seats[2].Learner = true }},
-		{name: "nor one without a leader", prefer: Local, n: 3, mine: 3, err: "no leader", change: func(v *View) { v.Seats[2].Report.Leader = 0 }},
-		{name: "nor one that is corrupt", prefer: Local, n: 3, mine: 3, err: "CORRUPT", change: func(v *View) { v.Seats[2].Report.Alarms = []string{"CORRUPT"} }},
-		{name: "one without space is", prefer: Local, n: 3, mine: 3, change: func(v *View) { v.Seats[2].Report.Alarms = []string{"NOSPACE"} }},
-		{name: "nor one that is behind", prefer: Follower, n: 3, mine: 3, err: "5000 entries behind", change: func(v *View) { v.Seats[2].Report.Applied -= 5000 }},
-		{name: "nor one that only answers", prefer: Local, n: 3, mine: 3, err: "no read through the quorum", change: func(v *View) { v.Seats[2].Report.Read = cluster.ReadLate }},
-		{name: "nor one of an old term", prefer: Follower, n: 3, mine: 3, err: "in term 4, others are in 5", change: func(v *View) { v.Seats[2].Report.RaftTerm = 4 }},
-		{name: "one that is a little behind is", prefer: Follower, n: 2, mine: 2, change: func(v *View) { v.Seats[1].Report.Applied -= 500 }},
-		{name: "nor one that does not answer", prefer: Local, n: 3, mine: 3, err: "does not answer", change: func(v *View) { v.Seats[2].Report = nil }},
+		{name: "the leader or nobody: alone", prefer: LeaderOnly, n: 1, mine: 1, position: 0},
+		{name: "a learner is not read", prefer: Local, n: 3, mine: 3, err: "a learner", change: func(v *View) { v.Candidates[2].Learner = true }},
+		{name: "nor one without a leader", prefer: Local, n: 3, mine: 3, err: "no leader", change: func(v *View) { v.Candidates[2].Report.Leader = 0 }},
+		{name: "nor one that is corrupt", prefer: Local, n: 3, mine: 3, err: "CORRUPT", change: func(v *View) { v.Candidates[2].Report.Alarms = []string{"CORRUPT"} }},
+		{name: "one without space is", prefer: Local, n: 3, mine: 3, change: func(v *View) { v.Candidates[2].Report.Alarms = []string{"NOSPACE"} }},
+		{name: "nor one that is behind", prefer: Follower, n: 3, mine: 3, err: "5000 entries behind", change: func(v *View) { v.Candidates[2].Report.Applied -= 5000 }},
+		{name: "nor one that only answers", prefer: Local, n: 3, mine: 3, err: "no read through the quorum", change: func(v *View) { v.Candidates[2].Report.Read = cluster.ReadLate }},
+		{name: "nor one of an old term", prefer: Follower, n: 3, mine: 3, err: "in term 4, others are in 5", change: func(v *View) { v.Candidates[2].Report.RaftTerm = 4 }},
+		{name: "one that is a little behind is", prefer: Follower, n: 2, mine: 2, change: func(v *View) { v.Candidates[1].Report.Applied -= 500 }},
+		{name: "nor one that does not answer", prefer: Local, n: 3, mine: 3, err: "does not answer", change: func(v *View) { v.Candidates[2].Report = nil }},
 		{name: "an agent of nobody", prefer: Follower, n: 3, mine: 9, err: "none of this agent's"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -67,20 +67,20 @@ func TestTurns(t *testing.T) {
 			if c.change != nil {
 				c.change(&v)
 			}
-			got, err := v.turn(c.prefer, "key")
+			got, err := v.rank(c.prefer, "key")
 			switch {
 			case c.err != "":
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("%+v, %v", got, err)
 				}
-			case err != nil || got.rank != c.rank || got.seat.ID != c.mine:
-				t.Errorf("rank %d of %s, %v", got.rank, got.seat.ID, err)
+			case err != nil || got.position != c.position || got.candidate.ID != c.mine:
+				t.Errorf("rank %d of %s, %v", got.position, got.candidate.ID, err)
 			}
 		})
 	}
 }
 
-func must(t turn, err error) turn {
+func must(t rank, err error) rank {
 	if err != nil {
 		panic(err)
 	}
@@ -93,7 +93,7 @@ func TestFollowersTakeTurns(t *testing.T) {
 		key := fmt.Sprint("after-", i)
 		firsts := 0
 		for id := range cluster.MemberID(5) {
-			if turn := must(world(5, id+1).turn(Follower, key)); turn.rank == 0 {
+			if rank := must(world(5, id+1).rank(Follower, key)); rank.position == 0 {
 				first[id+1]++
 				firsts++
 			}
@@ -113,7 +113,7 @@ func TestFollowersTakeTurns(t *testing.T) {
 }
 
 func rules() Rules {
-	return Rules{Schedule: Schedule{Interval: 15 * time.Minute}, Prefer: Follower, Patience: 15 * time.Second, Agent: "a"}
+	return Rules{Schedule: Schedule{Interval: 15 * time.Minute}, Prefer: Follower, RankTimeout: 15 * time.Second, Agent: "a"}
 }
 
 func TestDecide(t *testing.T) {
@@ -122,7 +122,7 @@ func TestDecide(t *testing.T) {
 		name string
 		now  string
 		s    State
-		want string // act, or the time to look again
+		want string // act, or the time to observe again
 	}{
 		{"not due", "2026-11-20T10:14:59Z", State{Listed: true, Newest: newest, View: world(2, 2)}, "2026-11-20T10:15:00Z"},
 		{"due", "2026-11-20T10:15:00Z", State{Listed: true, Newest: newest, View: world(2, 2)}, "act after-2026-11-20T10:00:00Z"},
@@ -134,7 +134,7 @@ func TestDecide(t *testing.T) {
 		{"not listed, and taken in this quarter", "2026-11-20T10:29:00Z", State{Newest: newest.Add(16 * time.Minute), View: world(2, 2)}, "2026-11-20T10:30:00Z"},
 		{"never listed", "2026-11-20T10:17:00Z", State{View: world(2, 2)}, "act at-2026-11-20T10:15:00Z"},
 		{"found unchanged", "2026-11-20T10:17:00Z", State{Listed: true, Newest: newest, Confirmed: newest.Add(10 * time.Minute), View: world(2, 2)}, "2026-11-20T10:25:00Z"},
-		{"no turn", "2026-11-20T10:15:00Z", State{Listed: true, Newest: newest, View: world(2, 9)}, "2026-11-20T10:15:30Z"},
+		{"no rank", "2026-11-20T10:15:00Z", State{Listed: true, Newest: newest, View: world(2, 9)}, "2026-11-20T10:15:30Z"},
 		{"failed, and others can", "2026-11-20T10:45:00Z", State{Listed: true, Newest: newest, Failures: 1, Failed: at(t, "2026-11-20T10:44:50Z"), View: world(2, 2)}, "2026-11-20T10:45:35Z"},
 		{"failed, and nobody else can", "2026-11-20T10:45:00Z", State{Listed: true, Newest: newest, Failures: 1, Failed: at(t, "2026-11-20T10:44:50Z"), View: world(1, 1)}, "act after-2026-11-20T10:00:00Z"},
 		{"failed long ago", "2026-11-20T10:45:00Z", State{Listed: true, Newest: newest, Failures: 9, Failed: at(t, "2026-11-20T10:30:00Z"), View: world(2, 2)}, "act after-2026-11-20T10:00:00Z"},
@@ -198,7 +198,7 @@ func TestDecideAlwaysGoesOn(t *testing.T) {
 			rules.Schedule = schedule
 			rules.Prefer = []Prefer{Follower, Leader, Local, LeaderOnly}[r.IntN(4)]
 			d := Decide(rules, s)
-			if d.Act == d.Next.After(now) || d.Act != (d.Key != "" && d.Seat.Mine) {
+			if d.Act == d.Next.After(now) || d.Act != (d.Key != "" && d.Candidate.Mine) {
 				t.Fatalf("case %d: %+v of %+v", i, d, s)
 			}
 			if again := Decide(rules, s); again.Act != d.Act || again.Key != d.Key || !again.Next.Equal(d.Next) {

@@ -3,7 +3,7 @@
 // member list, and reads snapshots.
 //
 // Any number of agents may work on one cluster and one store. What is due is
-// decided by the newest backup in the store, whoever took it; whose turn it is,
+// decided by the newest backup in the store, whoever took it; whose rank it is,
 // by [Decide]; and that no two work at the same time, by a claim in the store
 // (see claims).
 package backupagent

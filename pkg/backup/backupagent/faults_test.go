@@ -124,7 +124,7 @@ func TestNobodyActsWhileOneIsAtIt(t *testing.T) {
 		h := &hanging{Store: s}
 		h.hang.Store(true)
 		c.start(2, h, func(config *Config) { config.Stall = 10 * time.Minute })
-		// It may be another's turn at first.
+		// It may be another's rank at first.
 		time.Sleep(20 * time.Second)
 		c.start(1, s, nil)
 		c.start(3, s, nil)

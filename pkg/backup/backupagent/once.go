@@ -31,7 +31,7 @@ func (a *Agent) Once(ctx context.Context, ifDue bool) (Outcome, error) {
 	}
 	a.state.View = view
 	key := a.rules().key(a.state)
-	t, err := view.turn(a.c.Prefer, key)
+	t, err := view.rank(a.c.Prefer, key)
 	switch {
 	case errors.Is(err, errNotLeader):
 		return Outcome{Skipped: err.Error()}, nil
@@ -41,7 +41,7 @@ func (a *Agent) Once(ctx context.Context, ifDue bool) (Outcome, error) {
 	if !ifDue {
 		key = ""
 	}
-	b, err := a.act(ctx, t.seat, key)
+	b, err := a.act(ctx, t.candidate, key)
 	var busy *busyError
 	switch {
 	case errors.As(err, &busy):

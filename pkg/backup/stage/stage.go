@@ -161,7 +161,7 @@ func space(dir string, need int64) (int64, error) {
 	return free, nil
 }
 
-// refuse marks an error that no further try can mend.
+// refuse marks an error that no further try can fix.
 func refuse(err error) error {
 	for _, final := range []error{backup.ErrDamaged, backup.ErrKey, backup.ErrSigner, backup.ErrFormat, store.ErrAbsent} {
 		if errors.Is(err, final) {

@@ -63,7 +63,7 @@ func newWorld(t *testing.T, minor, version string, take func(*backup.TakeOptions
 		Name: "a", PeerURLs: []string{"http://127.0.0.1:2380"}, Bin: bin, Dir: dir, DataDir: filepath.Join(dir, "data"),
 		Staged: cluster.Staged{
 			Request: "r1", Backup: b.Name, Token: "t2", Version: v, Revision: 1_000_000_000,
-			Voters: []cluster.Seat{{Name: "a", PeerURLs: []string{"http://127.0.0.1:2380"}}, {Name: "b", PeerURLs: []string{"http://127.0.0.1:2381"}}},
+			Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://127.0.0.1:2380"}}, {Name: "b", PeerURLs: []string{"http://127.0.0.1:2381"}}},
 		},
 		Progress: func(done, _ int64) { w.told = done },
 	}

@@ -22,15 +22,15 @@ import (
 // scripts rely on it, and so does the wire.
 func TestArgvOfEachKind(t *testing.T) {
 	v := etcdversion.Must("3.6.16")
-	seat := cluster.Seat{Name: "a", PeerURLs: []string{"https://a:2380", "https://10.0.0.1:2380"}}
+	initialMember := cluster.InitialMember{Name: "a", PeerURLs: []string{"https://a:2380", "https://10.0.0.1:2380"}}
 	tests := []struct {
 		op   plan.Operation
 		want string
 	}{
-		{&plan.MemberPrepare{Node: "a", Token: "t", Version: v, Voters: []cluster.Seat{seat}}, "etcdadm member prepare --node=a --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380"},
-		{&plan.IncarnationCreate{Number: 2, Token: "t", Version: v, Voters: []cluster.Seat{seat}}, "etcdadm incarnation create --number=2 --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380"},
-		{&plan.IncarnationCreate{Number: 2, Token: "t", Version: v, Voters: []cluster.Seat{seat}, Request: "r", Backup: "b", Revision: 1 << 40, Before: []cluster.NodeName{"a"}}, "etcdadm incarnation create --number=2 --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380 --request=r --backup=b --revision=1099511627776 --before=a"},
-		{&plan.RestoreStage{Node: "a", Request: "r", Backup: "b", Token: "t", Version: v, Revision: 7, Voters: []cluster.Seat{seat}, Lost: []cluster.NodeName{"b"}, Replaces: "s"}, "etcdadm restore stage --node=a --request=r --backup=b --token=t --version=3.6.16 --revision=7 --voter=a=https://a:2380,https://10.0.0.1:2380 --lost=b --replaces=s"},
+		{&plan.MemberPrepare{Node: "a", Token: "t", Version: v, Voters: []cluster.InitialMember{initialMember}}, "etcdadm member prepare --node=a --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380"},
+		{&plan.IncarnationCreate{Number: 2, Token: "t", Version: v, Voters: []cluster.InitialMember{initialMember}}, "etcdadm incarnation create --number=2 --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380"},
+		{&plan.IncarnationCreate{Number: 2, Token: "t", Version: v, Voters: []cluster.InitialMember{initialMember}, Request: "r", Backup: "b", Revision: 1 << 40, Before: []cluster.NodeName{"a"}}, "etcdadm incarnation create --number=2 --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380 --request=r --backup=b --revision=1099511627776 --before=a"},
+		{&plan.RestoreStage{Node: "a", Request: "r", Backup: "b", Token: "t", Version: v, Revision: 7, Voters: []cluster.InitialMember{initialMember}, Lost: []cluster.NodeName{"b"}, Replaces: "s"}, "etcdadm restore stage --node=a --request=r --backup=b --token=t --version=3.6.16 --revision=7 --voter=a=https://a:2380,https://10.0.0.1:2380 --lost=b --replaces=s"},
 		{&plan.RestoreSwitch{Node: "a", Token: "t", ExpectToken: "s"}, "etcdadm restore switch --node=a --token=t --expect-token=s"},
 		{&plan.RestoreDiscard{Node: "a", Token: "t"}, "etcdadm restore discard --node=a --token=t"},
 		{&plan.RequestClose{Name: "r", Outcome: plan.OutcomeRefused, Reason: "no such backup"}, "etcdadm request close --name=r --outcome=refused '--reason=no such backup'"},
@@ -43,8 +43,8 @@ func TestArgvOfEachKind(t *testing.T) {
 		{&plan.Promote{Name: "a", ExpectVoters: 3}, "etcdadm member promote --name=a --expect-voters=3"},
 		{&plan.Remove{ID: 10, ExpectVoters: 3}, "etcdadm member remove --id=a --expect-voters=3"},
 		{&plan.MoveLeader{To: "a"}, "etcdadm member move-leader --to=a"},
-		{&plan.ElectorsWrite{Token: "t", Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}}, "etcdadm electors write --token=t --name=a --name=b --expect=a"},
-		{&plan.ElectorsRecover{Node: "a", Token: "t", Term: 1 << 40, Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}, Lost: []cluster.NodeName{"c"}}, "etcdadm electors recover --node=a --token=t --term=1099511627776 --name=a --name=b --expect=a --lost=c"},
+		{&plan.LeaseVotersWrite{Token: "t", Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}}, "etcdadm lease-voters write --token=t --name=a --name=b --expect=a"},
+		{&plan.LeaseVotersRecover{Node: "a", Token: "t", Term: 1 << 40, Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}, Lost: []cluster.NodeName{"c"}}, "etcdadm lease-voters recover --node=a --token=t --term=1099511627776 --name=a --name=b --expect=a --lost=c"},
 		{&plan.DataSetAside{Node: "a", Token: "t", ExpectMemberID: 1}, "etcdadm data set-aside --node=a --token=t --expect-member-id=1"},
 		{&plan.DataDiscard{Node: "a", Name: "x", ExpectAt: "2026-11-20T11:00:00.5Z"}, "etcdadm data discard --node=a --name=x --expect-at=2026-11-20T11:00:00.5Z"},
 		{&plan.QuarantineSet{Node: "a"}, "etcdadm quarantine set --node=a"},
@@ -106,8 +106,8 @@ func TestParseRefuses(t *testing.T) {
 		{"backup prune --remove=..", "--remove: "},
 		{"data discard --node=a --name=a/b", "--name: "},
 		{"data set-aside --node=a --token=../../etc", "--token: "},
-		{"electors write --token=t --name=a --name=a/b", "--name: "},
-		{"electors write --token=t --name=a --expect=a/b", "--expect: "},
+		{"lease-voters write --token=t --name=a --name=a/b", "--name: "},
+		{"lease-voters write --token=t --name=a --expect=a/b", "--expect: "},
 		{"member add-learner --node=a --expect-voters=3 --peer-url=a:2380", "--peer-url: "},
 		{"member add-learner --node=a --expect-voters=3 --peer-url=https://a", "--peer-url: "},
 		{"member prepare --node=a --token=t --version=3.6.16 --voter=a=ftp://a:2380", "--voter: "},
@@ -131,7 +131,7 @@ func TestSetRefuses(t *testing.T) {
 	if err := plan.Set(&plan.MoveLeader{}, "from", "a"); err == nil {
 		t.Error("an unknown flag was set")
 	}
-	op := &plan.ElectorsWrite{}
+	op := &plan.LeaseVotersWrite{}
 	for _, name := range []string{"a", "b"} {
 		if err := plan.Set(op, "name", name); err != nil {
 			t.Fatal(err)
@@ -218,8 +218,8 @@ func randomValue(r *rand.Rand, v reflect.Value) {
 		v.SetUint(1 + r.Uint64N(1<<63))
 	case etcdversion.Version:
 		v.Set(reflect.ValueOf(etcdversion.Version{Major: 3, Minor: r.IntN(9), Patch: r.IntN(99)}))
-	case cluster.Seat:
-		v.Set(reflect.ValueOf(cluster.Seat{Name: cluster.NodeName(name), PeerURLs: []string{"http://" + name + ":2380", "https://[::1]:2380"}}))
+	case cluster.InitialMember:
+		v.Set(reflect.ValueOf(cluster.InitialMember{Name: cluster.NodeName(name), PeerURLs: []string{"http://" + name + ":2380", "https://[::1]:2380"}}))
 	case cluster.HostEntry:
 		v.Set(reflect.ValueOf(cluster.HostEntry{Address: "10.0.0.1", Name: "n" + without(awkward, func(r rune) bool {
 			return r == '#' || unicode.IsSpace(r) || !unicode.IsPrint(r)
@@ -247,7 +247,7 @@ func FuzzArgv(f *testing.F) {
 	for i := range 40 {
 		f.Add(uint64(i), "member start --node=a --token=t --mode=new --version=3.6.16 --peer="+words[i%len(words)])
 	}
-	f.Add(uint64(1), "electors write --name=\n --expect='x' --name=--x --y")
+	f.Add(uint64(1), "lease-voters write --name=\n --expect='x' --name=--x --y")
 	f.Fuzz(func(t *testing.T, seed uint64, text string) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		kinds := plan.Kinds()

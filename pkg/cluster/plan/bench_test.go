@@ -48,7 +48,7 @@ func BenchmarkNextPrune(b *testing.B) {
 	}
 }
 
-// BenchmarkMake measures the whole road from seven empty nodes.
+// BenchmarkMake measures the whole plan from seven empty nodes.
 func BenchmarkMake(b *testing.B) {
 	s := newStage()
 	s.spec.MemberCount = 7

@@ -37,11 +37,11 @@ func unsafe(invariant, format string, args ...any) error {
 //	fresh-disk  no voter starts on a disk that is empty but once was not
 //	live-data   data of a current member is never moved or deleted
 //	version     no member starts with another version than it ran
-//	founding    a cluster is founded only where nothing tells of an earlier one
+//	bootstrap    a cluster is bootstrapped only where nothing tells of an earlier one
 //	newest      the newest backup, and the newest good one, are never deleted
 //	aged        no backup is deleted for an age that only a clock tells of
 //	aside       what a node held before its troubles began is not discarded early
-//	electors    the electors' record moves by one name at a time
+//	lease voters    the lease voters' record moves by one name at a time
 //	restore     nothing that runs is stopped before all that replaces it is ready,
 //	            and no restored cluster begins below a revision that was seen
 func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
@@ -76,10 +76,10 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return c.remove(op)
 	case *MoveLeader:
 		return c.moveLeader(op)
-	case *ElectorsWrite:
-		return c.electors(op)
-	case *ElectorsRecover:
-		return c.recoverElectors(op)
+	case *LeaseVotersWrite:
+		return c.leaseVoters(op)
+	case *LeaseVotersRecover:
+		return c.recoverLeaseVoters(op)
 	case *DataSetAside:
 		return c.setAside(op)
 	case *QuarantineSet:
@@ -95,7 +95,7 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 	case *RestoreDiscard:
 		return c.discardStaged(op)
 	case *RequestClose:
-		return nil // a request is a wish
+		return nil // a request is a spec
 	case *DataDiscard:
 		return c.discard(op)
 	case *BackupTake, *BackupVerify, *BackupDrill, *EndpointsWrite:
@@ -188,13 +188,13 @@ func (c checker) prepare(op *MemberPrepare) error {
 		return err
 	}
 	if n.Disk.State != cluster.DiskEmpty || n.Assigned != nil {
-		return unsafe("founding", "%s has data or an assignment", op.Node)
+		return unsafe("bootstrap", "%s has data or an assignment", op.Node)
 	}
 	if n.Prepared != nil && n.Prepared.Token != op.Token && len(c.obs.Store.Incarnations) == 0 && c.strangersToStore() > 0 {
-		return unsafe("founding", "%s has promised %s, which may have been decided on in another store", op.Node, n.Prepared.Token)
+		return unsafe("bootstrap", "%s has promised %s, which may have been decided on in another store", op.Node, n.Prepared.Token)
 	}
 	if len(c.obs.Store.Incarnations) > 0 && n.Prepared == nil {
-		// When the record was made, every founder had a promise. One without has
+		// When the record was made, every initial member had a promise. One without has
 		// lost its disk, and perhaps a vote that it gave.
 		return unsafe("fresh-disk", "%s has no promise to change", op.Node)
 	}
@@ -207,26 +207,26 @@ func (c checker) prepare(op *MemberPrepare) error {
 // untouched makes sure that nothing tells of an incarnation other than token.
 func (c checker) untouched(token cluster.Token) error {
 	if problem := c.obs.Store.RecordsProblem; problem != "" {
-		return unsafe("founding", "the store has incarnation records that cannot be understood: %s", problem)
+		return unsafe("bootstrap", "the store has incarnation records that cannot be understood: %s", problem)
 	}
 	if n := len(c.obs.Store.Incarnations); n > 0 {
 		if newest := c.obs.Store.Incarnations[n-1]; newest.Token != token {
-			return unsafe("founding", "incarnation %d has another token", newest.Number)
+			return unsafe("bootstrap", "incarnation %d has another token", newest.Number)
 		}
 		return nil // the record has decided, whatever turns up later
 	}
 	for _, n := range c.obs.Nodes {
 		if n.Disk.State == cluster.DiskData && n.Disk.Token != token || n.Disk.State == cluster.DiskUnreadable {
-			return unsafe("founding", "node %s has data of another incarnation", n.Name)
+			return unsafe("bootstrap", "node %s has data of another incarnation", n.Name)
 		}
 	}
 	switch {
 	case !c.obs.Store.Created.IsZero():
-		return unsafe("founding", "the store has the marker of an earlier cluster")
+		return unsafe("bootstrap", "the store has the marker of an earlier cluster")
 	case len(c.obs.Store.Backups) > 0:
-		return unsafe("founding", "the store has backups of an earlier cluster")
+		return unsafe("bootstrap", "the store has backups of an earlier cluster")
 	case !c.obs.Store.Reachable || !c.obs.Store.BackupsKnown:
-		return unsafe("founding", "the store cannot be read")
+		return unsafe("bootstrap", "the store cannot be read")
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (c checker) create(op *IncarnationCreate) error {
 	}
 	if len(c.obs.Members) > 0 && c.obs.Store.RecordsProblem == "" {
 		if op.Token != c.obs.Token {
-			return unsafe("founding", "a cluster with another token is running")
+			return unsafe("bootstrap", "a cluster with another token is running")
 		}
 		return c.recordAnew(op)
 	}
@@ -256,7 +256,7 @@ func (c checker) create(op *IncarnationCreate) error {
 			return err
 		}
 		if !n.Reachable || n.Prepared == nil || n.Prepared.Token != op.Token {
-			return unsafe("founding", "%s has not promised", s.Name)
+			return unsafe("bootstrap", "%s has not promised", s.Name)
 		}
 	}
 	return nil
@@ -270,7 +270,7 @@ func (c checker) staticMajority() error {
 		}
 	}
 	if len(list) > 0 && answer < cluster.Quorum(len(list)) {
-		return unsafe("founding", "%d of %d listed nodes answer", answer, len(list))
+		return unsafe("bootstrap", "%d of %d listed nodes answer", answer, len(list))
 	}
 	return nil
 }
@@ -307,16 +307,16 @@ func (c checker) start(op *MemberStart) error {
 	switch op.Mode {
 	case StartNew:
 		if n.Disk.State != cluster.DiskData && (n.Prepared == nil || n.Prepared.Token != op.Token) {
-			return unsafe("fresh-disk", "%s has not promised this founding", op.Node)
+			return unsafe("fresh-disk", "%s has not promised this bootstrap", op.Node)
 		}
 		if !slices.ContainsFunc(c.obs.Store.Incarnations, func(i cluster.Incarnation) bool { return i.Token == op.Token }) {
-			return unsafe("founding", "the incarnation has no record")
+			return unsafe("bootstrap", "the incarnation has no record")
 		}
 		if n.Disk.State == cluster.DiskEmpty {
 			if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == op.Token && n.Prepared.Backup == "" {
 				return unsafe("fresh-disk", "incarnation %s begins with restored data, which %s has not", op.Token, op.Node)
 			}
-			return c.founder(n, op.Token)
+			return c.initialMember(n, op.Token)
 		}
 	case StartJoin:
 		if n.Disk.State == cluster.DiskEmpty && (!member || !m.Learner || m.Name != "") {
@@ -330,16 +330,16 @@ func (c checker) start(op *MemberStart) error {
 	return nil
 }
 
-// founder makes sure that n has not lost its seat since it promised.
-func (c checker) founder(n cluster.Node, token cluster.Token) error {
+// initialMember makes sure that n has not lost its place since it promised.
+func (c checker) initialMember(n cluster.Node, token cluster.Token) error {
 	if problem := c.obs.Store.RecordsProblem; problem != "" {
-		return unsafe("founding", "the store has incarnation records that cannot be understood: %s", problem)
+		return unsafe("bootstrap", "the store has incarnation records that cannot be understood: %s", problem)
 	}
 	if len(c.obs.Members) == 0 {
 		return nil
 	}
 	if c.obs.Token != token {
-		return unsafe("founding", "a cluster with another token is running")
+		return unsafe("bootstrap", "a cluster with another token is running")
 	}
 	if m, ok := c.hosted(n); !ok || m.Learner || len(m.ClientURLs) > 0 {
 		return unsafe("fresh-disk", "%s hosts no voter that has never started", n.Name)

@@ -49,7 +49,7 @@ func (c checker) promote(op *Promote) error {
 		if voters, healthy := c.count(0); healthy+1 < cluster.Quorum(voters+1) {
 			return unsafe("quorum", "promoting %s would leave %d healthy voters of %d", op.Name, healthy+1, voters+1)
 		}
-		return c.follows(append(c.votingNodes(0), c.hostName(m)), c.obs.Electors.Names)
+		return c.follows(append(c.votingNodes(0), c.hostName(m)), c.obs.LeaseVoters.Names)
 	}
 	return &StaleError{Want: fmt.Sprintf("a learner %s", op.Name), Got: "none"}
 }
@@ -86,7 +86,7 @@ func (c checker) removeVoter(m cluster.Member) error {
 	if left == 0 || healthy < cluster.Quorum(left) {
 		return unsafe("quorum", "removing %s would leave %d healthy voters of %d", m.Name, healthy, left)
 	}
-	if err := c.follows(c.votingNodes(m.ID), c.obs.Electors.Names); err != nil {
+	if err := c.follows(c.votingNodes(m.ID), c.obs.LeaseVoters.Names); err != nil {
 		return err
 	}
 	return c.backup("removing a voter")

@@ -15,7 +15,7 @@ func (c checker) stage(op *RestoreStage) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(op.Voters, func(s cluster.Seat) bool { return s.Name == n.Name }) {
+	if !slices.ContainsFunc(op.Voters, func(s cluster.InitialMember) bool { return s.Name == n.Name }) {
 		return unsafe("restore", "%s is not one of the voters", op.Node)
 	}
 	if recordedToken(c.obs, op.Token) {
@@ -89,13 +89,13 @@ func (c checker) createRestored(op *IncarnationCreate) error {
 			return unsafe("restore", "request %s was carried out by incarnation %d", op.Request, i.Number)
 		}
 	}
-	for _, seat := range op.Voters {
-		n, err := c.node(seat.Name)
+	for _, initialMember := range op.Voters {
+		n, err := c.node(initialMember.Name)
 		if err != nil {
 			return err
 		}
 		if s := n.Staged; !n.Reachable || s == nil || !s.Ready || s.Token != op.Token || s.Backup != op.Backup || s.Revision != op.Revision || s.Version != op.Version || !reflect.DeepEqual(s.Voters, op.Voters) {
-			return unsafe("restore", "%s has not restored %s", seat.Name, op.Backup)
+			return unsafe("restore", "%s has not restored %s", initialMember.Name, op.Backup)
 		}
 	}
 	return c.above(op.Revision)
@@ -113,7 +113,7 @@ func (c checker) changeOver(op *RestoreSwitch) error {
 	if a := n.Assigned; a != nil && a.Token != op.Token && a.Token != op.ExpectToken {
 		return &StaleError{Want: "incarnation " + string(op.ExpectToken), Got: string(a.Token)}
 	}
-	seat := slices.ContainsFunc(rec.Voters, func(s cluster.Seat) bool { return s.Name == n.Name })
+	initialMember := slices.ContainsFunc(rec.Voters, func(s cluster.InitialMember) bool { return s.Name == n.Name })
 	staged := n.Staged != nil && n.Staged.Token == op.Token
 	if !staged && n.Assigned != nil && n.Assigned.Token != op.Token {
 		if c.obs.Store.RecordsProblem != "" || !c.recordedBefore(n.Assigned.Token, rec.Number) {
@@ -124,9 +124,9 @@ func (c checker) changeOver(op *RestoreSwitch) error {
 		}
 	}
 	if staged && !c.needed(n, op.Token) {
-		return unsafe("restore", "%s has lost its seat in incarnation %s", op.Node, op.Token)
+		return unsafe("restore", "%s has lost its place in incarnation %s", op.Node, op.Token)
 	}
-	if staged && (!seat || !n.Staged.Ready) {
+	if staged && (!initialMember || !n.Staged.Ready) {
 		return unsafe("restore", "%s is not a voter with its data ready", op.Node)
 	}
 	return nil

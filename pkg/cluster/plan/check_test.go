@@ -9,40 +9,40 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
-const threeSeats = "--voter=a=https://a:2380 --voter=b=https://b:2380 --voter=c=https://c:2380"
+const threeInitialMembers = "--voter=a=https://a:2380 --voter=b=https://b:2380 --voter=c=https://c:2380"
 
-// foundingOf is a world in which three nodes have promised n1.
-const foundingOf = `
+// bootstrapOf is a world in which three nodes have promised n1.
+const bootstrapOf = `
 node a promised=n1:a,b,c
 node b promised=n1:a,b,c
 node c promised=n1:a,b,c
 `
 
-// recordOf is the record of that founding.
+// recordOf is the record of that bootstrap.
 const recordOf = `
 incarnation 1 token=n1 voters=a,b,c
 token n1
 `
 
-// lostElector is a cluster of three whose record names two, of which one is gone.
-const lostElector = "cluster a b c\nelectors a,b on=a,c\nnode b down\nmember b down=1h"
+// lostLeaseVoter is a cluster of three whose record names two, of which one is gone.
+const lostLeaseVoter = "cluster a b c\nlease-voters a,b on=a,c\nnode b down\nmember b down=1h"
 
 // refused breaks each invariant once or more, in worlds made by hand. "stale"
 // stands for a StaleError. Each world without its flaw is in TestCheckAllows.
 var refused = []struct{ name, invariant, world, line string }{
-	{"record anew what a restore has ended", "restore", "cluster a b c\ncreated\nincarnation 1 token=t1 voters=a,b,c\nincarnation 2 token=n1 voters=a,b,c restored=r1\nnode c staged=n1/r1:a,b,c", "incarnation create --number=3 --token=t1 --version=3.6.16 " + threeSeats},
-	{"write electors where nobody knows any", "electors", "cluster a b c\nbare", "electors write --token=t1 --name=a --name=b --name=c"},
-	{"promote before an even number of voters is recorded", "electors", "cluster a b\nnode c data=3 running\nmember c id=3 learner=1m", "member promote --name=c --expect-voters=2"},
-	{"remove before an even number of voters is recorded", "electors", "cluster a b c d", "member remove --id=4 --expect-name=d --expect-voters=4"},
-	{"record a learner beside an odd number of voters", "electors", "cluster a\nnode b data=2 running\nmember b id=2 learner=1m", "electors write --token=t1 --name=a --name=b --expect=a"},
-	{"recover electors of whom a majority can grant", "electors", "cluster a b c", "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --expect=c"},
-	{"recover electors while one that may grant is silent", "electors", lostElector + "\nnode z down", "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
-	{"recover electors and call one lost that answers", "electors", lostElector, "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=a --lost=b"},
-	{"recover electors on a node without a voter", "electors", lostElector + "\nnodes d", "electors recover --node=d --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
-	{"recover electors without etcd's quorum", "quorum", lostElector + "\nmember c down=1h\nleader none", "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
-	{"recover other electors than the voters", "stale", lostElector, "electors recover --node=a --token=t1 --term=1 --name=a --name=c --expect=a --expect=b --lost=b"},
-	{"recover from another record", "stale", lostElector, "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=c --lost=b"},
-	{"recover electors in a term that was seen", "stale", lostElector + "\nnode c term=9", "electors recover --node=a --token=t1 --term=9 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+	{"record anew what a restore has ended", "restore", "cluster a b c\ncreated\nincarnation 1 token=t1 voters=a,b,c\nincarnation 2 token=n1 voters=a,b,c restored=r1\nnode c staged=n1/r1:a,b,c", "incarnation create --number=3 --token=t1 --version=3.6.16 " + threeInitialMembers},
+	{"write lease voters where nobody knows any", "lease-voters", "cluster a b c\nbare", "lease-voters write --token=t1 --name=a --name=b --name=c"},
+	{"promote before an even number of voters is recorded", "lease-voters", "cluster a b\nnode c data=3 running\nmember c id=3 learner=1m", "member promote --name=c --expect-voters=2"},
+	{"remove before an even number of voters is recorded", "lease-voters", "cluster a b c d", "member remove --id=4 --expect-name=d --expect-voters=4"},
+	{"record a learner beside an odd number of voters", "lease-voters", "cluster a\nnode b data=2 running\nmember b id=2 learner=1m", "lease-voters write --token=t1 --name=a --name=b --expect=a"},
+	{"recover lease voters of whom a majority can grant", "lease-voters", "cluster a b c", "lease-voters recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --expect=c"},
+	{"recover lease voters while one that may grant is unreachable", "lease-voters", lostLeaseVoter + "\nnode z down", "lease-voters recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+	{"recover lease voters and call one lost that answers", "lease-voters", lostLeaseVoter, "lease-voters recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=a --lost=b"},
+	{"recover lease voters on a node without a voter", "lease-voters", lostLeaseVoter + "\nnodes d", "lease-voters recover --node=d --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+	{"recover lease voters without etcd's quorum", "quorum", lostLeaseVoter + "\nmember c down=1h\nleader none", "lease-voters recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+	{"recover other lease voters than the voters", "stale", lostLeaseVoter, "lease-voters recover --node=a --token=t1 --term=1 --name=a --name=c --expect=a --expect=b --lost=b"},
+	{"recover from another record", "stale", lostLeaseVoter, "lease-voters recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=c --lost=b"},
+	{"recover lease voters in a term that was seen", "stale", lostLeaseVoter + "\nnode c term=9", "lease-voters recover --node=a --token=t1 --term=9 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
 	{"remove one of two healthy of three", "quorum", "cluster a b c\nnode c down\nmember c down=1h", "member remove --id=2 --expect-name=b --expect-voters=3"},
 	{"remove the only voter", "quorum", "cluster a\nleader none", "member remove --id=1 --expect-name=a --expect-voters=1"},
 	{"remove the leader", "quorum", "cluster a b c\nleader c", "member remove --id=3 --expect-name=c --expect-voters=3"},
@@ -67,11 +67,11 @@ var refused = []struct{ name, invariant, world, line string }{
 	{"join without being a member", "fresh-disk", "cluster a b c\nnodes d", "member start --node=d --token=t1 --mode=join --version=3.6.16"},
 	{"join as a learner that has lost its data", "fresh-disk", "cluster a b c\nnodes d\nmember d id=4 learner=1m", "member start --node=d --token=t1 --mode=join --version=3.6.16"},
 	{"start new without a promise", "fresh-disk", recordOf + "nodes a b c", "member start --node=a --token=n1 --mode=new --version=3.6.16"},
-	{"start new with another promise", "fresh-disk", recordOf + foundingOf + "node a promised=n2:a,b,c", "member start --node=a --token=n1 --mode=new --version=3.6.16"},
+	{"start new with another promise", "fresh-disk", recordOf + bootstrapOf + "node a promised=n2:a,b,c", "member start --node=a --token=n1 --mode=new --version=3.6.16"},
 	{"start new where the member has run before", "fresh-disk", "cluster a b c\nnode c empty stopped unassigned promised=t1:a,b,c", "member start --node=c --token=t1 --mode=new --version=3.6.16"},
-	{"start new where the seat is taken", "fresh-disk", "incarnation 1 token=t1 voters=a,b,c\ncluster a b d\nnode c promised=t1:a,b,c", "member start --node=c --token=t1 --mode=new --version=3.6.16"},
-	{"start new without a record", "founding", foundingOf, "member start --node=a --token=n1 --mode=new --version=3.6.16"},
-	{"start new beside a running cluster", "founding", "cluster a b c\nincarnation 2 token=n2 voters=d\nnode d promised=n2:d", "member start --node=d --token=n2 --mode=new --version=3.6.16"},
+	{"start new where the place is taken", "fresh-disk", "incarnation 1 token=t1 voters=a,b,c\ncluster a b d\nnode c promised=t1:a,b,c", "member start --node=c --token=t1 --mode=new --version=3.6.16"},
+	{"start new without a record", "bootstrap", bootstrapOf, "member start --node=a --token=n1 --mode=new --version=3.6.16"},
+	{"start new beside a running cluster", "bootstrap", "cluster a b c\nincarnation 2 token=n2 voters=d\nnode d promised=n2:d", "member start --node=d --token=n2 --mode=new --version=3.6.16"},
 	{"accept the data of another member", "stale", "cluster a b c\nnode c crashing differs", "member start --node=c --token=t1 --mode=restart --version=3.6.16 --accept-data=2"},
 	{"start on the data of another incarnation", "live-data", "cluster a b c\nnode c data=3/t0 stopped", "member start --node=c --token=t1 --mode=restart --version=3.6.16"},
 	{"start on a disk that cannot be read", "live-data", "cluster a b c\nnode c unreadable stopped", "member start --node=c --token=t1 --mode=restart --version=3.6.16"},
@@ -86,24 +86,24 @@ var refused = []struct{ name, invariant, world, line string }{
 	{"restart with another version", "version", "cluster a b c", "member start --node=b --token=t1 --mode=restart --version=3.7.3"},
 	{"start new with another version", "version", recordOf + "node a data=1 stopped", "member start --node=a --token=n1 --mode=new --version=3.7.3"},
 	{"move data while nobody knows the members", "live-data", "token t1\nnode c data=3 stopped", "data set-aside --node=c --token=t1 --expect-member-id=3"},
-	{"found over data", "founding", foundingOf + "node d data=9/t0", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
-	{"found over an unreadable disk", "founding", foundingOf + "node d unreadable", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
-	{"found over a marker", "founding", foundingOf + "created", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
-	{"found over a backup", "founding", foundingOf + "backup age=100h", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
-	{"found beside a record that is not understood", "founding", foundingOf + "records-problem 000001: rust", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
-	{"record the running cluster beside a record that is not understood", "founding", "cluster a b c\nstore emptied\nrecords-problem 000001: rust", "incarnation create --number=1 --token=t1 --version=3.6.16 " + threeSeats},
-	{"promise beside a record that is not understood", "founding", "nodes a b c\nrecords-problem 000001: rust", "member prepare --node=a --token=n1 --version=3.6.16 " + threeSeats},
-	{"start new beside a record that is not understood", "founding", recordOf + foundingOf + "records-problem 000002: rust", "member start --node=a --token=n1 --mode=new --version=3.6.16"},
-	{"found over a record", "founding", foundingOf + "incarnation 1 token=n0 voters=x", "incarnation create --number=2 --token=n1 --version=3.6.16 " + threeSeats},
-	{"found without the store", "founding", foundingOf + "store unreachable", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
-	{"found before the backups are known", "founding", foundingOf + "store unread", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
-	{"found with a founder that has not promised", "founding", foundingOf + "node c empty", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
-	{"found with a founder that does not answer", "founding", foundingOf + "node c down", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
-	{"found with a founder that nobody knows", "unknown", "node a promised=n1:a,b,c\nnode b promised=n1:a,b,c", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
-	{"record another cluster than the running one", "founding", "cluster a b c\nstore emptied", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
-	{"promise over data", "founding", "nodes a b\nnode c data=9/t0", "member prepare --node=a --token=n1 --version=3.6.16 " + threeSeats},
-	{"promise on a node that has data", "founding", "nodes a b\nnode c data=9/n1", "member prepare --node=c --token=n1 --version=3.6.16 " + threeSeats},
-	{"promise again after the disk was lost", "fresh-disk", recordOf + "node a data=1/n1\nnodes b c", "member prepare --node=b --token=n1 --version=3.6.16 " + threeSeats},
+	{"found over data", "bootstrap", bootstrapOf + "node d data=9/t0", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"found over an unreadable disk", "bootstrap", bootstrapOf + "node d unreadable", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"found over a marker", "bootstrap", bootstrapOf + "created", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"found over a backup", "bootstrap", bootstrapOf + "backup age=100h", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"found beside a record that is not understood", "bootstrap", bootstrapOf + "records-problem 000001: rust", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"record the running cluster beside a record that is not understood", "bootstrap", "cluster a b c\nstore emptied\nrecords-problem 000001: rust", "incarnation create --number=1 --token=t1 --version=3.6.16 " + threeInitialMembers},
+	{"promise beside a record that is not understood", "bootstrap", "nodes a b c\nrecords-problem 000001: rust", "member prepare --node=a --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"start new beside a record that is not understood", "bootstrap", recordOf + bootstrapOf + "records-problem 000002: rust", "member start --node=a --token=n1 --mode=new --version=3.6.16"},
+	{"found over a record", "bootstrap", bootstrapOf + "incarnation 1 token=n0 voters=x", "incarnation create --number=2 --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"found without the store", "bootstrap", bootstrapOf + "store unreachable", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"found before the backups are known", "bootstrap", bootstrapOf + "store unread", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"found with an initial member that has not promised", "bootstrap", bootstrapOf + "node c empty", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"found with an initial member that does not answer", "bootstrap", bootstrapOf + "node c down", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"found with an initial member that nobody knows", "unknown", "node a promised=n1:a,b,c\nnode b promised=n1:a,b,c", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"record another cluster than the running one", "bootstrap", "cluster a b c\nstore emptied", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"promise over data", "bootstrap", "nodes a b\nnode c data=9/t0", "member prepare --node=a --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"promise on a node that has data", "bootstrap", "nodes a b\nnode c data=9/n1", "member prepare --node=c --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"promise again after the disk was lost", "fresh-disk", recordOf + "node a data=1/n1\nnodes b c", "member prepare --node=b --token=n1 --version=3.6.16 " + threeInitialMembers},
 	{"prune the newest", "newest", "cluster a b c\nbackups every=1h for=3h", "backup prune --remove=2026-11-20T11:00:00Z-000001 --remove=2026-11-20T10:00:00Z-000001"},
 	{"prune the newest good one", "newest", "cluster a b c\nbackups every=1h for=3h\ndamaged 2026-11-20T11:00:00Z-000001", "backup prune --remove=2026-11-20T10:00:00Z-000001"},
 	{"prune what only a clock calls old", "aged", "cluster a b c\nbackups every=24h for=240h\nlater 26280h", "backup prune --remove=2026-11-11T12:00:00Z-000001"},
@@ -113,8 +113,8 @@ var refused = []struct{ name, invariant, world, line string }{
 	{"discard another of that name", "stale", "cluster a b c\nnode a aside=192h", "data discard --node=a --name=old-1 --expect-at=2026-11-01T12:00:00Z"},
 	{"discard the newest", "aside", "cluster a b c\nnode a aside=150h,4h,3h,2h", "data discard --node=a --name=old-4 --expect-at=2026-11-20T10:00:00Z"},
 	{"discard what was set aside just now", "aside", "cluster a b c\nnode a aside=4h,30m,20m,10m", "data discard --node=a --name=old-2 --expect-at=2026-11-20T11:30:00Z"},
-	{"change the electors by two", "electors", "cluster a d e\nelectors a,b,c", "electors write --token=t1 --name=a --name=d --name=e --expect=a --expect=b --expect=c"},
-	{"electors who are not expected", "stale", "cluster a b c", "electors write --token=t1 --name=a --name=b --expect=a --expect=b --expect=d"},
+	{"change the lease voters by two", "lease-voters", "cluster a d e\nlease-voters a,b,c", "lease-voters write --token=t1 --name=a --name=d --name=e --expect=a --expect=b --expect=c"},
+	{"lease voters who are not expected", "stale", "cluster a b c", "lease-voters write --token=t1 --name=a --name=b --expect=a --expect=b --expect=d"},
 	{"another number of voters at a promotion", "stale", "cluster a b c\nnodes d\nmember d id=4 learner=1m", "member promote --name=d --expect-voters=4"},
 	{"another number of voters at an addition", "stale", "cluster a b c\nnodes d", "member add-learner --node=d --peer-url=https://d:2380 --expect-voters=2"},
 	{"lead to nobody", "stale", "cluster a b c", "member move-leader --to=z"},
@@ -162,23 +162,23 @@ func TestCheckAllows(t *testing.T) {
 		{"add", "cluster a b c\nnodes d", "member add-learner --node=d --peer-url=https://d:2380 --expect-voters=3"},
 		{"restart", "cluster a b c\nnode c halted", "member start --node=c --token=t1 --mode=restart --version=3.6.16"},
 		{"join", "cluster a b c\nnodes d\nmember d id=4 learner=1m unnamed", "member start --node=d --token=t1 --mode=join --version=3.6.16"},
-		{"start new", recordOf + foundingOf, "member start --node=a --token=n1 --mode=new --version=3.6.16"},
+		{"start new", recordOf + bootstrapOf, "member start --node=a --token=n1 --mode=new --version=3.6.16"},
 		{"start new on the data of the first start", recordOf + "node a data=1 stopped", "member start --node=a --token=n1 --mode=new --version=3.6.16"},
 		{"start new, late", "cluster a b\nnode c promised=t1:a,b,c\nmember c id=3 unstarted down=1m", "member start --node=c --token=t1 --mode=new --version=3.6.16"},
 		{"move the data of a member that was removed", "cluster a b\nnode c data=3 halted", "data set-aside --node=c --token=t1 --expect-member-id=3"},
 		{"move the data of an earlier member of the node", "cluster a b c\nnode c data=9 halted", "data set-aside --node=c --token=t1 --expect-member-id=9"},
 		{"move old data", "cluster a b\nnode c data=2/t0 stopped", "data set-aside --node=c --token=t0 --expect-member-id=2"},
 		{"move the data of a learner that never finished its start", "cluster a b c\nnode d data=4 stopped\nmember d id=4 learner=1m unnamed", "data set-aside --node=d --token=t1 --expect-member-id=4"},
-		{"found", foundingOf, "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
-		{"record what is recorded", recordOf + foundingOf + "created\nbackup age=1h", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats},
-		{"record the running cluster", "cluster a b c\nstore emptied", "incarnation create --number=1 --token=t1 --version=3.6.16 " + threeSeats},
-		{"promise", "nodes a b c", "member prepare --node=a --token=n1 --version=3.6.16 " + threeSeats},
-		{"promise the winner", recordOf + "node a data=1/n1\nnode b promised=n2:a,b,c", "member prepare --node=b --token=n1 --version=3.6.16 " + threeSeats},
+		{"found", bootstrapOf, "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+		{"record what is recorded", recordOf + bootstrapOf + "created\nbackup age=1h", "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+		{"record the running cluster", "cluster a b c\nstore emptied", "incarnation create --number=1 --token=t1 --version=3.6.16 " + threeInitialMembers},
+		{"promise", "nodes a b c", "member prepare --node=a --token=n1 --version=3.6.16 " + threeInitialMembers},
+		{"promise the winner", recordOf + "node a data=1/n1\nnode b promised=n2:a,b,c", "member prepare --node=b --token=n1 --version=3.6.16 " + threeInitialMembers},
 		{"mark", "cluster a b c\nbare", "incarnation mark --token=t1"},
 		{"prune", "cluster a b c\nbackups every=1h for=3h", "backup prune --remove=2026-11-20T10:00:00Z-000001"},
-		{"electors", "cluster a d e\nelectors a,b,c", "electors write --token=t1 --name=a --name=b --name=c --name=d --expect=a --expect=b --expect=c"},
-		{"recover the electors", lostElector, "electors recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
-		{"electors who are there", "cluster a b c", "electors write --token=t1 --name=a --name=b --name=c --expect=z"},
+		{"lease-voters", "cluster a d e\nlease-voters a,b,c", "lease-voters write --token=t1 --name=a --name=b --name=c --name=d --expect=a --expect=b --expect=c"},
+		{"recover the lease voters", lostLeaseVoter, "lease-voters recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+		{"lease voters who are there", "cluster a b c", "lease-voters write --token=t1 --name=a --name=b --name=c --expect=z"},
 		{"backup", "cluster a b c", "backup take --node=a --reason=request"},
 		{"write the spec that is remembered", "cluster a b c\nspec-missing", "spec write --member-count=3 --etcd-version=3.6.16"},
 		{"prune the oldest", "cluster a b c\nbackups every=168h for=20000h", "backup prune --remove=2024-08-09T12:00:00Z-000001"},
@@ -259,15 +259,15 @@ func TestCheckUsesThePolicy(t *testing.T) {
 		t.Error(err)
 	}
 	s.spec.Policy.StaticNodes = []cluster.NodeName{"v", "w", "x"}
-	if err := s.observe(foundingOf); err != nil {
+	if err := s.observe(bootstrapOf); err != nil {
 		t.Fatal(err)
 	}
-	create, err := plan.Parse(strings.Fields("incarnation create --number=1 --token=n1 --version=3.6.16 " + threeSeats))
+	create, err := plan.Parse(strings.Fields("incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := plan.Check(s.spec, s.obs, create); err == nil {
-		t.Error("founded without a majority of the listed nodes")
+		t.Error("bootstrapped without a majority of the listed nodes")
 	}
 }
 

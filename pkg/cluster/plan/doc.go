@@ -1,4 +1,4 @@
-// Package plan decides. [Next] takes the wish and one look at the world and
+// Package plan decides. [Next] takes the spec and one observation of the world and
 // answers with the one operation to do now, or with the reasons for doing
 // nothing.
 //

@@ -9,7 +9,7 @@ import (
 // Done reports whether obs shows that op has nothing left to do. It is false
 // where obs cannot tell.
 func Done(obs cluster.Observation, op Operation) bool {
-	l := newLook(cluster.Spec{}, obs)
+	l := newView(cluster.Spec{}, obs)
 	switch op := op.(type) {
 	case *MemberPrepare:
 		n := l.node(op.Node)
@@ -25,7 +25,7 @@ func Done(obs cluster.Observation, op Operation) bool {
 	case *MemberStart:
 		n := l.node(op.Node)
 		return n != nil && n.Assigned != nil && n.Assigned.Token == op.Token && n.Assigned.Version == op.Version &&
-			!n.Assigned.Stopped && n.Process.State == cluster.ProcessRunning && n.Electors.Token == op.Token
+			!n.Assigned.Stopped && n.Process.State == cluster.ProcessRunning && n.LeaseVoters.Token == op.Token
 	case *MemberStop:
 		n := l.node(op.Node)
 		return n != nil && n.Process.State == cluster.ProcessStopped && (n.Assigned == nil || n.Assigned.Stopped)
@@ -37,17 +37,17 @@ func Done(obs cluster.Observation, op Operation) bool {
 		return len(obs.Members) > 0 && !slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.ID == op.ID })
 	case *MoveLeader:
 		return slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.ID == obs.Leader && m.Name == op.To })
-	case *ElectorsWrite:
-		have := obs.Electors
+	case *LeaseVotersWrite:
+		have := obs.LeaseVoters
 		return have.Token == op.Token && slices.Equal(have.Names, op.Names) && recorded(l, have)
-	case *ElectorsRecover:
+	case *LeaseVotersRecover:
 		n := l.node(op.Node)
-		return n != nil && n.Electors.Token == op.Token && slices.Equal(n.Electors.Names, op.Names)
+		return n != nil && n.LeaseVoters.Token == op.Token && slices.Equal(n.LeaseVoters.Names, op.Names)
 	}
 	return doneRestore(l, op)
 }
 
-func doneRestore(l *look, op Operation) bool {
+func doneRestore(l *view, op Operation) bool {
 	switch op := op.(type) {
 	case *RestoreStage:
 		n := l.node(op.Node)
@@ -64,18 +64,18 @@ func doneRestore(l *look, op Operation) bool {
 	return doneUpkeep(l, op)
 }
 
-// recorded reports whether a majority of the electors have the record on disk.
-func recorded(l *look, e cluster.Electors) bool {
+// recorded reports whether a majority of the lease voters have the record on disk.
+func recorded(l *view, e cluster.LeaseVoters) bool {
 	count := 0
 	for _, name := range e.Names {
-		if n := l.node(name); n != nil && n.Electors.Token == e.Token && slices.Equal(n.Electors.Names, e.Names) {
+		if n := l.node(name); n != nil && n.LeaseVoters.Token == e.Token && slices.Equal(n.LeaseVoters.Names, e.Names) {
 			count++
 		}
 	}
 	return count >= cluster.Quorum(len(e.Names))
 }
 
-func doneUpkeep(l *look, op Operation) bool {
+func doneUpkeep(l *view, op Operation) bool {
 	switch op := op.(type) {
 	case *DataSetAside:
 		n := l.node(op.Node)

@@ -18,9 +18,9 @@ import (
 //	halted                 an operation stopped it
 //	assigned, unassigned   its state file
 //	version=3.5.21         of its assignment; versions=... of its binaries
-//	promised=n1:a,b,c      a promise to found
+//	promised=n1:a,b,c      a promise to bootstrap
 //	down, down=unknown     it does not answer (and never did); up
-//	blank                  it has lost its electors' record
+//	blank                  it has lost its lease voters' record
 //	unpublished, conflict=ADDRESS, skew=20s, quarantined, hosts=10.0.0.3=c.x
 //	aside=192h,24h         old data; aside=t1:24h of incarnation t1
 //	address=10.0.0.9:3996
@@ -52,11 +52,11 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 		n.Assigned = nil
 	case "running", "stopped", "crashing":
 		n.Process = cluster.Process{State: cluster.ProcessState(key)}
-		if n.Assigned != nil && n.Electors.Token == "" {
-			n.Electors = older(n.Assigned.Token)
+		if n.Assigned != nil && n.LeaseVoters.Token == "" {
+			n.LeaseVoters = older(n.Assigned.Token)
 		}
 	case "blank": // it has lost its record
-		n.Electors = cluster.Electors{}
+		n.LeaseVoters = cluster.LeaseVoters{}
 	case "halted":
 		n.Process = cluster.Process{State: cluster.ProcessStopped}
 		n.Assigned.Stopped = true
@@ -71,13 +71,13 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 		}
 	case "promised":
 		token, voters, _ := strings.Cut(value, ":")
-		n.Prepared = &cluster.Prepared{Token: cluster.Token(token), Version: standard, Voters: s.seats(voters)}
-		n.Electors = cluster.Electors{Token: n.Prepared.Token}
-		for _, seat := range n.Prepared.Voters {
-			n.Electors.Names = append(n.Electors.Names, seat.Name)
+		n.Prepared = &cluster.Prepared{Token: cluster.Token(token), Version: standard, Voters: s.initialMembers(voters)}
+		n.LeaseVoters = cluster.LeaseVoters{Token: n.Prepared.Token}
+		for _, initialMember := range n.Prepared.Voters {
+			n.LeaseVoters.Names = append(n.LeaseVoters.Names, initialMember.Name)
 		}
-		if len(s.obs.Electors.Names) == 0 {
-			s.obs.Electors = n.Electors
+		if len(s.obs.LeaseVoters.Names) == 0 {
+			s.obs.LeaseVoters = n.LeaseVoters
 		}
 	default:
 		return s.nodeCircumstance(n, key, value)
@@ -191,10 +191,10 @@ func (s *stage) defaults() {
 		store.Created = s.obs.At.Add(-24 * time.Hour)
 	}
 	if len(store.Incarnations) == 0 {
-		store.Incarnations = []cluster.Incarnation{{Number: 1, Token: s.obs.Token, Version: standard, Voters: s.seats(list), At: s.obs.At.Add(-24 * time.Hour), By: "a"}}
+		store.Incarnations = []cluster.Incarnation{{Number: 1, Token: s.obs.Token, Version: standard, Voters: s.initialMembers(list), At: s.obs.At.Add(-24 * time.Hour), By: "a"}}
 	}
-	if !says("electors") && len(s.obs.Electors.Names) == 0 {
-		if err := s.electors([]string{list, "on=" + list}); err != nil {
+	if !says("lease-voters") && len(s.obs.LeaseVoters.Names) == 0 {
+		if err := s.leaseVoters([]string{list, "on=" + list}); err != nil {
 			panic(err)
 		}
 	}
@@ -250,8 +250,8 @@ func setDuration(p *cluster.Policy, key, value string) error {
 	switch key {
 	case "grace":
 		p.Grace = d
-	case "founding-grace":
-		p.FoundingGrace = d
+	case "bootstrap-grace":
+		p.BootstrapGrace = d
 	case "learner-timeout":
 		p.LearnerTimeout = d
 	case "backup-interval":

@@ -102,7 +102,7 @@ func (s *stage) staged(n *cluster.Node, key, value string) (err error) {
 		token, request, _ := strings.Cut(head, "/")
 		n.Staged = &cluster.Staged{
 			Request: request, Backup: backupOf(s.obs.At, "1h"), Token: cluster.Token(token), Version: standard,
-			Voters: s.seats(voters), Revision: 1_000_000_900,
+			Voters: s.initialMembers(voters), Revision: 1_000_000_900,
 		}
 	case "ready":
 		n.Staged.Ready = true
@@ -118,7 +118,7 @@ func (s *stage) staged(n *cluster.Node, key, value string) (err error) {
 		s.staged(n, "staged", value) //nolint:errcheck // it has none
 		n.Prepared = &cluster.Prepared{Token: n.Staged.Token, Version: standard, Voters: n.Staged.Voters, Backup: n.Staged.Backup}
 		n.Staged, n.Assigned, n.Disk = nil, nil, cluster.Disk{State: cluster.DiskEmpty}
-		n.Electors = cluster.Electors{Token: n.Prepared.Token, Names: cluster.SeatNames(n.Prepared.Voters)}
+		n.LeaseVoters = cluster.LeaseVoters{Token: n.Prepared.Token, Names: cluster.InitialMemberNames(n.Prepared.Voters)}
 		n.Process = cluster.Process{State: cluster.ProcessStopped}
 	case "free":
 		n.FreeBytes, err = strconv.ParseInt(value, 10, 64)

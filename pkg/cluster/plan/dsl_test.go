@@ -27,7 +27,7 @@ import (
 //	seen 30m                    the newest backup that was ever seen
 //	store unreachable           also: reachable, unread (no list of backups yet), emptied
 //	created, incarnation 1 token=t1 voters=a,b,c
-//	electors a,b,c on=a,b       the newest electors' record, and who has it on disk
+//	lease-voters a,b,c on=a,b       the newest lease voters' record, and who has it on disk
 //	request r1 kind=pause by=eve, request r2 kind=restore backup=2h members=1 lost=b,c
 //	source r2 version=3.5.1 revision=900 problem=words-of-it (one is made for each restore)
 //	revision 1000               the highest that members tell of; mark 1000: the store's mark
@@ -36,12 +36,12 @@ import (
 //	spec-problem TEXT, spec-missing, records-problem TEXT, nonce n2, token t1
 //	failed LINE, backing-up LINE
 //
-// A running cluster has its record, its marker and its electors unless a line
+// A running cluster has its record, its marker and its lease voters unless a line
 // says otherwise, or the line "bare" does.
 type stage struct {
 	spec  cluster.Spec
 	obs   cluster.Observation
-	lines []string // what "bare" and the defaults look at
+	lines []string // what "bare" and the defaults check
 }
 
 var (
@@ -115,8 +115,8 @@ func (s *stage) fact(kind string, args []string) error {
 		s.gone(args[0], cluster.NodeName(args[1]))
 	case "leader", "observer", "nonce", "token", "later":
 		return s.circumstance(kind, args)
-	case "electors":
-		return s.electors(args)
+	case "lease-voters":
+		return s.leaseVoters(args)
 	case "revision":
 		n, err := strconv.ParseInt(args[0], 10, 64)
 		s.obs.Revision = cluster.Revision(n)
@@ -186,7 +186,7 @@ func (s *stage) storeFact(kind string, args []string) error {
 			case "token":
 				i.Token = cluster.Token(v)
 			case "voters":
-				i.Voters = s.seats(v)
+				i.Voters = s.initialMembers(v)
 			case "age":
 				d, err := time.ParseDuration(v)
 				i.At = s.obs.At.Add(-d)
@@ -260,8 +260,8 @@ func (s *stage) backups(args []string) error {
 	return err
 }
 
-func (s *stage) electors(args []string) error {
-	e := cluster.Electors{Token: s.orToken(""), Term: s.obs.Electors.Term, Seq: s.obs.Electors.Seq + 1}
+func (s *stage) leaseVoters(args []string) error {
+	e := cluster.LeaseVoters{Token: s.orToken(""), Term: s.obs.LeaseVoters.Term, Seq: s.obs.LeaseVoters.Seq + 1}
 	on := ""
 	for _, name := range strings.Split(args[0], ",") {
 		e.Names = append(e.Names, cluster.NodeName(name))
@@ -275,20 +275,20 @@ func (s *stage) electors(args []string) error {
 		}
 		return nil
 	})
-	s.obs.Electors = e
+	s.obs.LeaseVoters = e
 	for i := range s.obs.Nodes {
 		if on == "" || slices.Contains(strings.Split(on, ","), string(s.obs.Nodes[i].Name)) {
-			s.obs.Nodes[i].Electors = e
-		} else if n := &s.obs.Nodes[i]; n.Assigned != nil && (n.Electors.Token == "" || slices.Contains(n.Electors.Names, "older")) {
-			n.Electors = older(n.Assigned.Token, e.Names...)
+			s.obs.Nodes[i].LeaseVoters = e
+		} else if n := &s.obs.Nodes[i]; n.Assigned != nil && (n.LeaseVoters.Token == "" || slices.Contains(n.LeaseVoters.Names, "older")) {
+			n.LeaseVoters = older(n.Assigned.Token, e.Names...)
 		}
 	}
 	return err
 }
 
 // older is an earlier record than the newest one, in which these were too.
-func older(token cluster.Token, names ...cluster.NodeName) cluster.Electors {
-	return cluster.Electors{Token: token, Names: append([]cluster.NodeName{"older"}, names...)}
+func older(token cluster.Token, names ...cluster.NodeName) cluster.LeaseVoters {
+	return cluster.LeaseVoters{Token: token, Names: append([]cluster.NodeName{"older"}, names...)}
 }
 
 func (s *stage) node(name cluster.NodeName) *cluster.Node {
@@ -330,12 +330,12 @@ func (s *stage) gone(kind string, name cluster.NodeName) {
 	s.obs.Members = slices.DeleteFunc(s.obs.Members, func(m cluster.Member) bool { return m.ID == id })
 }
 
-func (s *stage) seats(list string) []cluster.Seat {
-	var seats []cluster.Seat
+func (s *stage) initialMembers(list string) []cluster.InitialMember {
+	var initialMembers []cluster.InitialMember
 	for _, name := range strings.Split(list, ",") {
-		seats = append(seats, cluster.Seat{Name: cluster.NodeName(name), PeerURLs: []string{"https://" + name + ":2380"}})
+		initialMembers = append(initialMembers, cluster.InitialMember{Name: cluster.NodeName(name), PeerURLs: []string{"https://" + name + ":2380"}})
 	}
-	return seats
+	return initialMembers
 }
 
 func (s *stage) orToken(v string) cluster.Token {
@@ -374,7 +374,7 @@ func (s *stage) memberAttribute(m *cluster.Member, key, value string) (err error
 		m.Learner, m.LearnerSince = false, time.Time{}
 	case "unnamed": // added and never started
 		m.Name, m.ClientURLs, m.Applied, m.Healthy, m.UnhealthySince, m.Condition = "", nil, 0, false, m.LearnerSince, cluster.Unstarted
-	case "unstarted": // a founding voter that has never started
+	case "unstarted": // a bootstrap voter that has never started
 		m.ClientURLs, m.Applied = nil, 0
 	case "applied":
 		m.Applied, err = strconv.ParseUint(value, 10, 64)

@@ -4,84 +4,84 @@ import "fmt"
 
 // A Hold is a reason for not acting.
 type Hold struct {
-	Rule Rule   `json:"rule"`
-	Text string `json:"text"`
+	Reason Reason `json:"reason"`
+	Text   string `json:"text"`
 }
 
-func (h Hold) String() string { return fmt.Sprintf("hold %s: %s", h.Rule, h.Text) }
+func (h Hold) String() string { return fmt.Sprintf("hold %s: %s", h.Reason, h.Text) }
 
-// A Rule names a kind of hold. The list is closed, see [Rules].
-type Rule string
+// A Rule names a kind of hold. The list is closed, see [Reasons].
+type Reason string
 
 // The rules that can hold.
 const (
-	SpecMissing      Rule = "spec-missing"
-	SpecInvalid      Rule = "spec-invalid"
-	Paused           Rule = "paused"
-	Restoring        Rule = "restoring"
-	NameConflict     Rule = "name-conflict"
-	ClockSkew        Rule = "clock-skew"
-	BackupsGone      Rule = "backups-gone"
-	BackupsUncounted Rule = "backups-uncounted"
-	StoreUnreachable Rule = "store-unreachable"
-	StoreNotShared   Rule = "store-not-shared"
-	RecordInvalid    Rule = "record-invalid"
-	WaitingForNodes  Rule = "waiting-for-nodes"
-	ClusterLost      Rule = "cluster-lost"
-	Founding         Rule = "founding"
-	QuorumLost       Rule = "quorum-lost"
-	QuorumMargin     Rule = "quorum-margin"
-	MemberStarting   Rule = "member-starting"
-	Grace            Rule = "grace"
-	NoSpare          Rule = "no-spare"
-	LearnerBehind    Rule = "learner-behind"
-	BinaryMissing    Rule = "binary-missing"
-	VersionDiffers   Rule = "version-differs"
-	DiskUnreadable   Rule = "disk-unreadable"
-	DiskFull         Rule = "disk-full"
-	DiskHung         Rule = "disk-hung"
-	DiskSlow         Rule = "disk-slow"
-	NotServing       Rule = "not-serving"
-	NeverStarted     Rule = "never-started"
-	AccessDenied     Rule = "access-denied"
-	NoReport         Rule = "no-report"
-	Alarm            Rule = "alarm"
-	DataDiffers      Rule = "data-differs"
-	ElectorsDiffer   Rule = "electors-differ"
-	ElectorsLost     Rule = "electors-lost"
-	NodeUnreachable  Rule = "node-unreachable"
-	NoCoordinator    Rule = "no-coordinator"
-	NotYet           Rule = "not-yet"
-	OperationFailed  Rule = "operation-failed"
+	SpecMissing       Reason = "spec-missing"
+	SpecInvalid       Reason = "spec-invalid"
+	Paused            Reason = "paused"
+	Restoring         Reason = "restoring"
+	NameConflict      Reason = "name-conflict"
+	ClockSkew         Reason = "clock-skew"
+	BackupsGone       Reason = "backups-gone"
+	BackupsUncounted  Reason = "backups-uncounted"
+	StoreUnreachable  Reason = "store-unreachable"
+	StoreNotShared    Reason = "store-not-shared"
+	RecordInvalid     Reason = "record-invalid"
+	WaitingForNodes   Reason = "waiting-for-nodes"
+	ClusterLost       Reason = "cluster-lost"
+	Bootstrap         Reason = "bootstrap"
+	QuorumLost        Reason = "quorum-lost"
+	QuorumMargin      Reason = "quorum-margin"
+	MemberStarting    Reason = "member-starting"
+	Grace             Reason = "grace"
+	NoSpare           Reason = "no-spare"
+	LearnerBehind     Reason = "learner-behind"
+	BinaryMissing     Reason = "binary-missing"
+	VersionDiffers    Reason = "version-differs"
+	DiskUnreadable    Reason = "disk-unreadable"
+	DiskFull          Reason = "disk-full"
+	DiskHung          Reason = "disk-hung"
+	DiskSlow          Reason = "disk-slow"
+	NotServing        Reason = "not-serving"
+	NeverStarted      Reason = "never-started"
+	AccessDenied      Reason = "access-denied"
+	NoReport          Reason = "no-report"
+	Alarm             Reason = "alarm"
+	DataDiffers       Reason = "data-differs"
+	LeaseVotersDiffer Reason = "lease-voters-differ"
+	LeaseVotersLost   Reason = "lease-voters-lost"
+	NodeUnreachable   Reason = "node-unreachable"
+	NoCoordinator     Reason = "no-coordinator"
+	NotYet            Reason = "not-yet"
+	OperationFailed   Reason = "operation-failed"
 )
 
-// A RuleDoc explains a rule to the person who reads the hold.
-type RuleDoc struct {
-	Rule Rule
+// A ReasonDoc explains a rule to the person who reads the hold.
+type ReasonDoc struct {
+	Reason Reason
 	// Means says what the daemon saw; Do says what a person can do.
 	Means, Do string
 }
 
-// Rules returns every rule with its explanation, in the order of the
+// Reasons returns every rule with its explanation, in the order of the
 // documentation. docs/holds.md and "etcd-manager-ctl explain" print it.
-func Rules() []RuleDoc { return ruleDocs }
+func Reasons() []ReasonDoc { return ruleDocs }
 
 // Explain returns the explanation of r; ok is false for an unknown rule.
-func Explain(r Rule) (RuleDoc, bool) {
+func Explain(r Reason) (ReasonDoc, bool) {
 	for _, d := range ruleDocs {
-		if d.Rule == r {
+		if d.Reason == r {
 			return d, true
 		}
 	}
-	return RuleDoc{}, false
+	return ReasonDoc{}, false
 }
 
-var ruleDocs = []RuleDoc{
+var ruleDocs = []ReasonDoc{
 	{SpecMissing,
-		"The control store has no spec (control/etcd-cluster-spec). A cluster that runs is kept as its nodes remember the spec; a new one is not founded.",
+		"The control store has no spec (control/etcd-cluster-spec). A cluster that runs is kept as its nodes remember the spec; a new one is not bootstrapped.",
 		"Write one: etcd-manager-ctl --backup-store=STORE --member-count=3 --etcd-version=VERSION configure-cluster."},
 	{SpecInvalid,
-		"The spec in the store cannot be understood or asks for something that cannot be. Until it is mended nothing is changed.",
+		"The spec in the store cannot be understood or asks for something that cannot be. Until it is fixed nothing is changed.",
 		"The text says which field. Write it again with etcd-manager-ctl configure-cluster."},
 	{Paused,
 		"An operator asked the coordinator to leave the cluster alone. Nodes still restart their own etcd processes.",
@@ -94,7 +94,7 @@ var ruleDocs = []RuleDoc{
 		"Stop one of them, or give it another --node-name (or another myid file in its data directory); give a machine that changed its name the old one."},
 	{ClockSkew,
 		"A node's clock differs from the coordinator's by more than the policy allows, or the newest backup lies in the future. Nothing is deleted by its age; repairs and backups go on, the latter from nodes with the right time.",
-		"Mend time synchronisation on the node that the text names."},
+		"Fix time synchronisation on the node that the text names."},
 	{BackupsGone,
 		"The newest backup in the store is older than one that was there: the store was rolled back, or newer backups were deleted, or do not count any more. A restore would lose more than it seems. Everything goes on; the next backup ends this.",
 		"Find out what became of the backup that the text names, before anything is restored: versions and undelete of the bucket, a copy of the store, who can write to it."},
@@ -103,22 +103,22 @@ var ruleDocs = []RuleDoc{
 		"The text says why. Where signers are trusted, give the daemons the key of one of them, or trust who signed."},
 	{StoreUnreachable,
 		"The control store does not answer. The cluster keeps running and processes are restarted, but no step is taken that must be preceded by a backup or recorded in the store.",
-		"Mend the way to the store; the text has the error. Nothing needs to be restarted."},
+		"Restore access to the store; the text has the error. Nothing needs to be restarted."},
 	{StoreNotShared,
-		"A cluster is about to be founded or a backup to be taken, but the records of the nodes that it needs do not appear in the store that the coordinator reads. Each node seems to have a store of its own, so the store cannot decide between two founders, and a backup would not be found.",
-		"Point every node's --backup-store to the same place. For founding it is also enough to name all nodes with --seeds, so that a majority of the list can decide."},
+		"A cluster is about to be bootstrapped or a backup to be taken, but the records of the nodes that it needs do not appear in the store that the coordinator reads. Each node seems to have a store of its own, so the store cannot decide between two initial members, and a backup would not be found.",
+		"Point every node's --backup-store to the same place. For bootstrap it is also enough to name all nodes with --seeds, so that a majority of the list can decide."},
 	{RecordInvalid,
-		"An incarnation record in the store (control/incarnations/) cannot be understood. The cluster is looked after and backed up, but no record is written and no founding member is started.",
-		"The text says which. Run a release that knows it, or mend the record, or delete it if it is of no incarnation that ever was."},
+		"An incarnation record in the store (control/incarnations/) cannot be understood. The cluster is maintained and backed up, but no record is written and no initial member is started.",
+		"The text says which. Run a release that knows it, or fix the record, or delete it if it is of no incarnation that ever was."},
 	{WaitingForNodes,
-		"A cluster is to be founded and too few nodes are there, or a known node has not answered and might hold data.",
+		"A cluster is to be bootstrapped and too few nodes are there, or a known node has not answered and might hold data.",
 		"Start the missing nodes. If a machine is gone for good, remove its record with etcd-manager-ctl forget-node NAME."},
 	{ClusterLost,
 		"Something says that a cluster existed (a marker, an incarnation record, a backup), but no reachable node has its data. A new cluster is never made over the remains of another by itself.",
 		"Bring back a node that has the data. If all are lost, request a restore: etcd-manager-ctl restore-backup NAME; if the remains are of no value, use an empty store."},
-	{Founding,
-		"The founding members have been started, or are about to be, and are not healthy yet.",
-		"Wait; if it stays, look at the log lines of the members that the text names. A founder that never comes back needs its machine or, before any data exists, an empty store."},
+	{Bootstrap,
+		"The initial member have been started, or are about to be, and are not healthy yet.",
+		"Wait; if it stays, check the log lines of the members that the text names. An initial member that never comes back needs its machine or, before any data exists, an empty store."},
 	{QuorumLost,
 		"Fewer voters are healthy than a majority needs, so etcd can neither write nor change its members. Nothing is taken away.",
 		"Bring back machines that hold voters: their members start by themselves from their own disks. Where voters run and do not serve, see to what disk-hung, not-serving and no-report say of them. If they are gone for good, a member that is left has lost less than any backup: save its database with etcdadm snapshot save STORE-URL (it needs no quorum), then etcd-manager-ctl restore-backup NAME --lost=NODE,NODE --member-count=N."},
@@ -127,7 +127,7 @@ var ruleDocs = []RuleDoc{
 		"Bring the unhealthy voters back first."},
 	{MemberStarting,
 		"A member was started and is not healthy yet.",
-		"Wait; if it stays, look at its log lines in etcd-manager-ctl status."},
+		"Wait; if it stays, check its log lines in etcd-manager-ctl status."},
 	{Grace,
 		"A voter is unhealthy, but not yet for as long as the grace time. It may come back by itself.",
 		"Wait, or bring the machine back. The time is set by --replace-grace."},
@@ -136,7 +136,7 @@ var ruleDocs = []RuleDoc{
 		"Start another node, or lower the member count."},
 	{LearnerBehind,
 		"A new member has not caught up with the leader. It is removed again when it takes longer than the learner timeout.",
-		"Wait. If it comes again and again, look at the node's disk and network."},
+		"Wait. If it comes again and again, check the node's disk and network."},
 	{BinaryMissing,
 		"A node has no binaries of the etcd version that it would have to run.",
 		"Install the version on the node in one of the places of --etcd-dir, or change the spec."},
@@ -145,19 +145,19 @@ var ruleDocs = []RuleDoc{
 		"Set the spec back to the running version."},
 	{DiskUnreadable,
 		"A node's data directory holds something that cannot be read or understood. It is left alone.",
-		"The text says what. Mend it, or move it away by hand."},
+		"The text says what. Fix it, or move it away by hand."},
 	{DiskFull,
 		"A node has too little space. To restore a backup it needs room for the snapshot and for the database that is made of it, while the old data stays. An etcd that crashes because its disk is full has lost nothing: it is replaced only where another node has the room.",
 		"Make room below its data directory (old data is in data-trashcan/): an etcd that crashed starts again on its own data. A restore may also go on fewer nodes, with --member-count."},
 	{DiskHung,
 		"A write to the disk of a node does not end, or fails. etcd goes on to answer from memory there, and cannot commit anything, so its member does not count for a majority. It is replaced after the grace time where a node is free to take its place; nothing is ordered from a node whose disk hangs.",
-		"The text names the machine and the directory. Look at the disk: dmesg, smartctl, the cloud's console, the mount's server. What hangs for good ends with a restart of the machine; or start a spare node."},
+		"The text names the machine and the directory. Check the disk: dmesg, smartctl, the cloud's console, the mount's server. What hangs for good ends with a restart of the machine; or start a spare node."},
 	{DiskSlow,
 		"Several writes in a row to a node's disk took half a second or more. Its member serves, but is not made leader, and is read for a backup last; a leader with a slow disk hands over to a voter with a good one.",
 		"Find out who else uses the disk, or what limits it (burst credits, a rebuild of a RAID). etcd wants less than 10 ms for a write."},
 	{NotServing,
 		"A member answers and serves no read through the quorum, or does not follow the log. Nothing relies on it meanwhile; after ten seconds it counts as unhealthy, and it is replaced after the grace time, or, where its disk is good, after the learner timeout: it may be receiving the whole database, or be defragmented.",
-		"Wait; if it stays, look at the load, the network between the members, and the log lines of its etcd."},
+		"Wait; if it stays, check the load, the network between the members, and the log lines of its etcd."},
 	{NeverStarted,
 		"The member list has a voter that somebody else added (etcdctl member add) and that has never started. It counts for the majority that etcd needs. It is removed after the grace time where the others are a majority without it.",
 		"Start it, or remove it: etcdctl member remove ID. Where etcd refuses that for want of a majority, start an etcd with the peer URL that the text names; use etcdctl member add --learner, or leave adding to the daemons."},
@@ -166,22 +166,22 @@ var ruleDocs = []RuleDoc{
 		"Give the daemons' certificates the role root, by their common names: etcdctl user add etcd-manager-NODE --no-password and etcdctl user grant-role etcd-manager-NODE root, for each node (the text has the lines). Without TLS, etcd cannot know the daemons: etcdctl auth disable."},
 	{NoReport,
 		"A node's etcd process runs, and its daemon got no answer out of it: certificates are not accepted, nothing listens, no answer comes in time, or another etcd answers at its URL.",
-		"The text has the reason. Certificates: look at their dates and at both clocks. A port that refuses: is etcd still starting? Another cluster: find out what else runs on the machine."},
+		"The text has the reason. Certificates: check their dates and at both clocks. A port that refuses: is etcd still starting? Another cluster: find out what else runs on the machine."},
 	{Alarm,
 		"etcd has raised an alarm. NOSPACE: the database is at its quota. CORRUPT: members disagree about the data.",
 		"NOSPACE: compact, defragment each member, then disarm with etcdctl. CORRUPT: replace the member that the text names."},
 	{DataDiffers,
 		"A member's data is not that of the others, as their digests at one revision show: a disk has gone wrong, or somebody has changed it. Where a majority of the voters with the same etcd version agrees, and still does ten seconds later, the member that differs is stopped, is not started again, and is replaced after the grace time like one that is down. Where no majority agrees, the members that differ count as unhealthy, and nothing is built on them.",
-		"Look at the disk of the node that the text names, before its member is replaced on it. Where no majority agrees, bring back the other voters, so that one is found; or restore a backup from before. Where the member's data is right all the same, start it again before it is replaced: etcdadm member start --mode=restart --accept-data=MEMBER-ID, with --node, --token and --version as etcdadm observe has them. It is compared anew."},
-	{ElectorsDiffer,
+		"check the disk of the node that the text names, before its member is replaced on it. Where no majority agrees, bring back the other voters, so that one is found; or restore a backup from before. Where the member's data is right all the same, start it again before it is replaced: etcdadm member start --mode=restart --accept-data=MEMBER-ID, with --node, --token and --version as etcdadm observe has them. It is compared anew."},
+	{LeaseVotersDiffer,
 		"Too few of the nodes that host voters have recorded the present voters on disk, so no further membership change is made. A new voter that went away before it was recorded is removed after the grace time.",
 		"Bring back the nodes that the text names."},
-	{ElectorsLost,
-		"Etcd serves, and no majority of the nodes that may grant the coordinator's lease (the electors) can: they do not answer, or have lost their record. So nobody coordinates: no member is replaced, no backup is taken.",
-		"Bring back the nodes that the text names. If they are gone for good, make the present voters the electors with the command that the text has; each node compares them with what etcd's quorum says."},
+	{LeaseVotersLost,
+		"Etcd serves, and no majority of the nodes that may grant the coordinator's lease (the lease voters) can: they do not answer, or have lost their record. So nobody coordinates: no member is replaced, no backup is taken.",
+		"Bring back the nodes that the text names. If they are gone for good, make the present voters the lease voters with the command that the text has; each node compares them with what etcd's quorum says."},
 	{NodeUnreachable,
 		"A node that the next step needs does not answer.",
-		"Start its daemon, or mend the network between the nodes."},
+		"Start its daemon, or fix the network between the nodes."},
 	{NoCoordinator,
 		"No daemon holds the coordinator's lease, so nobody plans. It takes a majority of the nodes that host voters.",
 		"Start the daemons on the voters' nodes; the text says which answer."},
@@ -189,6 +189,6 @@ var ruleDocs = []RuleDoc{
 		"etcd refuses the next membership change for the moment: each member has to be connected to the others for five seconds first. Or the next step waits for a backup that is under way, or for a node that takes long to read its disk: it may tell of the time before the last step.",
 		"Wait. If etcd goes on refusing, a member restarts again and again, or the network between members breaks; see their log lines."},
 	{OperationFailed,
-		"The last operation failed. It is tried again after a pause that grows to a minute; meanwhile other nodes are looked after.",
+		"The last operation failed. It is tried again after a pause that grows to a minute; meanwhile other nodes are maintained.",
 		"The text has the error and the command line, which can be run by hand."},
 }

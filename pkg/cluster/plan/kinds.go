@@ -30,7 +30,7 @@ func Kinds() []Kind { return kinds }
 
 var kinds = []Kind{
 	{
-		Path: "member prepare", Short: "promise to take part in a founding",
+		Path: "member prepare", Short: "promise to take part in a bootstrap",
 		Needs: "The node has no etcd data and no assignment, has binaries of the version, and is one of the voters.",
 		Done:  "The promise is on the node's disk. A later promise replaces it as long as nothing has started.",
 		New:   func() Operation { return &MemberPrepare{} },
@@ -38,7 +38,7 @@ var kinds = []Kind{
 	{
 		Path: "incarnation create", Short: "write an incarnation record if there is none of that number",
 		Needs: "The store can create an object only if it is absent. No record of that number with another token exists.",
-		Done:  "The record exists with this token. Of two founders exactly one succeeds.",
+		Done:  "The record exists with this token. Of two initial members exactly one succeeds.",
 		New:   func() Operation { return &IncarnationCreate{} },
 	},
 	{
@@ -49,7 +49,7 @@ var kinds = []Kind{
 	},
 	{
 		Path: "restore stage", Short: "fetch a backup and make a data directory of it, beside what runs",
-		Needs: "The node has binaries of the version, is one of the voters, and has nothing else staged than --replaces says. With --lost, no majority of its electors is left without those nodes.",
+		Needs: "The node has binaries of the version, is one of the voters, and has nothing else staged than --replaces says. With --lost, no majority of its lease voters is left without those nodes.",
 		Done:  "The restored data is on the node's disk, out of the way of what runs. It stays until an order replaces it by name.",
 		New:   func() Operation { return &RestoreStage{} },
 	},
@@ -61,7 +61,7 @@ var kinds = []Kind{
 	},
 	{
 		Path: "restore discard", Short: "delete what was staged for a restore", Destructive: true,
-		Needs: "The incarnation has no record, or the node no seat in it.",
+		Needs: "The incarnation has no record, or the node no place in it.",
 		Done:  "The staged data is gone.",
 		New:   func() Operation { return &RestoreDiscard{} },
 	},
@@ -114,16 +114,16 @@ var kinds = []Kind{
 		New:   func() Operation { return &MoveLeader{} },
 	},
 	{
-		Path: "electors write", Short: "record on disk who may grant the coordinator's lease",
+		Path: "lease-voters write", Short: "record on disk who may grant the coordinator's lease",
 		Needs: "The present record has the expected names; the new one differs from it by one name.",
-		Done:  "A majority of the old and of the new electors has the record on disk.",
-		New:   func() Operation { return &ElectorsWrite{} },
+		Done:  "A majority of the old and of the new lease voters has the record on disk.",
+		New:   func() Operation { return &LeaseVotersWrite{} },
 	},
 	{
-		Path: "electors recover", Short: "make the voters of a cluster that serves its electors, where the recorded ones are lost",
-		Needs: "Etcd's quorum, asked through the node, tells these voters. Without the lost nodes no majority of the recorded electors is left, the node has granted nobody a lease that still runs, and the term is above all that it has seen.",
+		Path: "lease-voters recover", Short: "make the voters of a cluster that serves its lease voters, where the recorded ones are lost",
+		Needs: "Etcd's quorum, asked through the node, tells these voters. Without the lost nodes no majority of the recorded lease voters is left, the node has granted nobody a lease that still runs, and the term is above all that it has seen.",
 		Done:  "The node has the record on disk.",
-		New:   func() Operation { return &ElectorsRecover{} },
+		New:   func() Operation { return &LeaseVotersRecover{} },
 	},
 	{
 		Path: "data set-aside", Short: "move a node's etcd data out of the way", Destructive: true,
@@ -272,9 +272,9 @@ var optional = map[string]bool{
 	"member start peer":               true,
 	"member start accept-data":        true,
 	"endpoints write entry":           true,
-	"electors write expect":           true,
-	"electors recover expect":         true,
-	"electors recover lost":           true,
+	"lease-voters write expect":       true,
+	"lease-voters recover expect":     true,
+	"lease-voters recover lost":       true,
 	"incarnation create request":      true,
 	"incarnation create backup":       true,
 	"incarnation create revision":     true,

@@ -27,11 +27,11 @@ func TestLaws(t *testing.T) {
 		}
 		holds += len(why)
 		for _, h := range why {
-			if _, ok := plan.Explain(h.Rule); !ok {
-				t.Fatalf("seed %d: rule %s has no explanation", seed, h.Rule)
+			if _, ok := plan.Explain(h.Reason); !ok {
+				t.Fatalf("seed %d: rule %s has no explanation", seed, h.Reason)
 			}
 		}
-		// The whole road: it ends, each step passes Check and is done when done.
+		// The whole plan: it ends, each step passes Check and is done when done.
 		p, err := plan.Make(spec, obs)
 		if err != nil {
 			t.Fatalf("seed %d: %v in %s", seed, err, show(obs))
@@ -52,7 +52,7 @@ func TestLaws(t *testing.T) {
 }
 
 // TestPredictLeavesItsArgumentAlone makes sure that a prediction changes
-// nothing that someone else still looks at.
+// nothing that someone else still checks.
 func TestPredictLeavesItsArgumentAlone(t *testing.T) {
 	for seed := range uint64(3000) {
 		spec, obs := randomWorld(rand.New(rand.NewPCG(seed, 3)))
@@ -72,7 +72,7 @@ func TestPredictLeavesItsArgumentAlone(t *testing.T) {
 }
 
 func show(obs cluster.Observation) string {
-	text := fmt.Sprintf("token %s leader %s electors %v store %+v", obs.Token, obs.Leader, obs.Electors, obs.Store)
+	text := fmt.Sprintf("token %s leader %s lease voters %v store %+v", obs.Token, obs.Leader, obs.LeaseVoters, obs.Store)
 	for _, n := range obs.Nodes {
 		text += fmt.Sprintf("\nnode %s reachable=%v disk=%+v prepared=%v assigned=%+v process=%s", n.Name, n.Reachable, n.Disk, n.Prepared, n.Assigned, n.Process.State)
 	}
@@ -110,10 +110,10 @@ func randomWorld(r *rand.Rand) (cluster.Spec, cluster.Observation) {
 		s.obs.Store.Backups = nil
 	}
 	if one(4) {
-		s.obs.Electors.Names = s.obs.Electors.Names[:len(s.obs.Electors.Names)/2]
+		s.obs.LeaseVoters.Names = s.obs.LeaseVoters.Names[:len(s.obs.LeaseVoters.Names)/2]
 	}
 	if one(3) {
-		store.Incarnations = []cluster.Incarnation{{Number: 1, Token: "n1", Version: standard, Voters: s.seats("a,b,c")}}
+		store.Incarnations = []cluster.Incarnation{{Number: 1, Token: "n1", Version: standard, Voters: s.initialMembers("a,b,c")}}
 	}
 	return s.spec, s.obs
 }
@@ -132,7 +132,7 @@ func randomNode(r *rand.Rand, s *stage, n *cluster.Node, id cluster.MemberID) {
 		n.Process.State = []cluster.ProcessState{cluster.ProcessRunning, cluster.ProcessRunning, cluster.ProcessCrashing, cluster.ProcessStopped}[r.IntN(4)]
 	}
 	if one(4) {
-		n.Prepared = &cluster.Prepared{Token: tokens[r.IntN(5)], Version: standard, Voters: s.seats([]string{"a", "a,b", "a,b,c"}[r.IntN(3)])}
+		n.Prepared = &cluster.Prepared{Token: tokens[r.IntN(5)], Version: standard, Voters: s.initialMembers([]string{"a", "a,b", "a,b,c"}[r.IntN(3)])}
 	}
 	if one(12) {
 		n.Conflict = "10.0.0.9:3996"

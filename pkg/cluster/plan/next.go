@@ -13,7 +13,7 @@ import (
 //
 // The zero Spec means that there is none.
 func Next(spec cluster.Spec, obs cluster.Observation) (Operation, []Hold) {
-	l := newLook(spec, obs)
+	l := newView(spec, obs)
 	for _, r := range rules {
 		op, verdict := r(l)
 		if op != nil && !l.failing(op) {
@@ -33,7 +33,7 @@ const oldFacts = time.Second
 // failing reports, with a hold, whether op failed a moment ago and has to
 // wait, or is for a node that could not carry it out: its disk hangs, or has not
 // been read for a while.
-func (l *look) failing(op Operation) bool {
+func (l *view) failing(op Operation) bool {
 	if name, ok := Target(op); ok {
 		if n := l.node(name); n != nil && n.Reachable && n.Storage.Bad() {
 			l.holdHung(n)
@@ -51,7 +51,7 @@ func (l *look) failing(op Operation) bool {
 }
 
 // failure returns the failure of op for which it has to wait, nil for none.
-func (l *look) failure(op Operation) *cluster.Failure {
+func (l *view) failure(op Operation) *cluster.Failure {
 	if len(l.obs.Failures) == 0 {
 		return nil
 	}
@@ -65,14 +65,14 @@ func (l *look) failure(op Operation) *cluster.Failure {
 }
 
 // blocks reports whether the rules after op's have to wait while op cannot be
-// done. One node that fails must not keep the others from being looked after:
+// done. One node that fails must not keep the others from being maintained:
 // only a backup blocks, since nothing is to be deleted without one. A change of
 // the members that cannot be made keeps others from beginning.
-func (l *look) blocks(op Operation) bool {
+func (l *view) blocks(op Operation) bool {
 	switch op.(type) {
 	case *BackupTake:
 		return true
-	case *AddLearner, *Promote, *Remove, *MoveLeader, *ElectorsWrite:
+	case *AddLearner, *Promote, *Remove, *MoveLeader, *LeaseVotersWrite:
 		l.frozen = true
 	}
 	return false
@@ -89,22 +89,22 @@ const (
 // rules in the order in which they are asked. Earlier ones make the ground
 // safe for later ones: no rule below quorum runs without a healthy majority,
 // and no membership change begins while an earlier one is unfinished. The
-// electors' record follows a removal before the removed node is cleared, since
+// lease voters' record follows a removal before the removed node is cleared, since
 // that takes the node's record and with it, perhaps, a majority.
-var rules = []func(*look) (Operation, verdict){
+var rules = []func(*view) (Operation, verdict){
 	ruleSpec,
 	rulePaused,
 	ruleConflict,
 	ruleEndpoints,
-	ruleElectorsLost,
+	ruleLeaseVotersLost,
 	ruleRestore,
-	ruleFounding,
+	ruleBootstrap,
 	ruleDiffers,
 	ruleQuorum,
 	ruleHealth,
 	ruleDisk,
 	ruleRestart,
-	ruleElectors,
+	ruleLeaseVoters,
 	ruleEvicted,
 	ruleRecord,
 	ruleQuarantine,
@@ -124,11 +124,11 @@ var rules = []func(*look) (Operation, verdict){
 	ruleDiscard,
 }
 
-// Plan is the whole road: what would be done, one after the other, if
+// Plan is the whole plan: what would be done, one after the other, if
 // everything went as predicted.
 type Plan struct {
 	Operations []Operation
-	// Holds are those of the last look.
+	// Holds are those of the last observation.
 	Holds []Hold
 }
 
@@ -137,7 +137,7 @@ type Plan struct {
 // thousand old backups, some at a time.
 const maxSteps = 2200
 
-// Make returns the whole road by repeating [Next] over [Predict].
+// Make returns the whole plan by repeating [Next] over [Predict].
 func Make(spec cluster.Spec, obs cluster.Observation) (Plan, error) {
 	var p Plan
 	for range maxSteps {

@@ -23,7 +23,7 @@ type StartMode string
 
 // The start modes.
 const (
-	// StartNew: a founding voter that has promised and has never started.
+	// StartNew: a bootstrap voter that has promised and has never started.
 	StartNew StartMode = "new"
 	// StartJoin: a learner that has never started, on an empty disk.
 	StartJoin StartMode = "join"
@@ -31,39 +31,39 @@ const (
 	StartRestart StartMode = "restart"
 )
 
-// MemberPrepare makes a node promise to take part in a founding.
+// MemberPrepare makes a node promise to take part in a bootstrap.
 type MemberPrepare struct {
-	Node    cluster.NodeName    `flag:"node" doc:"node that promises"`
-	Token   cluster.Token       `flag:"token" doc:"cluster token of the new incarnation"`
-	Version etcdversion.Version `flag:"version" doc:"etcd version to run"`
-	Voters  []cluster.Seat      `flag:"voter" doc:"founding voter, NAME=PEER-URL,PEER-URL (repeated)"`
+	Node    cluster.NodeName        `flag:"node" doc:"node that promises"`
+	Token   cluster.Token           `flag:"token" doc:"cluster token of the new incarnation"`
+	Version etcdversion.Version     `flag:"version" doc:"etcd version to run"`
+	Voters  []cluster.InitialMember `flag:"voter" doc:"bootstrap voter, NAME=PEER-URL,PEER-URL (repeated)"`
 }
 
 // IncarnationCreate writes an incarnation record, only if there is none of
-// that number. It decides between two founders.
+// that number. It decides between two initial members.
 type IncarnationCreate struct {
-	Number  int                 `flag:"number" doc:"number of the incarnation, from 1"`
-	Token   cluster.Token       `flag:"token" doc:"cluster token of the incarnation"`
-	Version etcdversion.Version `flag:"version" doc:"etcd version at founding"`
-	Voters  []cluster.Seat      `flag:"voter" doc:"founding voter, NAME=PEER-URL,PEER-URL (repeated)"`
+	Number  int                     `flag:"number" doc:"number of the incarnation, from 1"`
+	Token   cluster.Token           `flag:"token" doc:"cluster token of the incarnation"`
+	Version etcdversion.Version     `flag:"version" doc:"etcd version at bootstrap"`
+	Voters  []cluster.InitialMember `flag:"voter" doc:"bootstrap voter, NAME=PEER-URL,PEER-URL (repeated)"`
 	// The rest is for an incarnation that begins with restored data.
 	Request  string             `flag:"request" doc:"request that asked for the restore"`
 	Backup   string             `flag:"backup" doc:"backup that the voters have restored"`
 	Revision cluster.Revision   `flag:"revision" doc:"revision that it begins with"`
-	Before   []cluster.NodeName `flag:"before" doc:"elector of what ran before and is not lost (repeated)"`
+	Before   []cluster.NodeName `flag:"before" doc:"lease voter of what ran before and is not lost (repeated)"`
 }
 
 // RestoreStage has a node fetch a backup and make a data directory of it,
 // beside what it runs.
 type RestoreStage struct {
-	Node     cluster.NodeName    `flag:"node" doc:"node that restores"`
-	Request  string              `flag:"request" doc:"request that asks for the restore"`
-	Backup   string              `flag:"backup" doc:"backup to restore"`
-	Token    cluster.Token       `flag:"token" doc:"cluster token of the new incarnation"`
-	Version  etcdversion.Version `flag:"version" doc:"etcd version to run"`
-	Revision cluster.Revision    `flag:"revision" doc:"revision that the restored cluster begins with"`
-	Voters   []cluster.Seat      `flag:"voter" doc:"founding voter, NAME=PEER-URL,PEER-URL (repeated)"`
-	Lost     []cluster.NodeName  `flag:"lost" doc:"node that is gone for good (repeated)"`
+	Node     cluster.NodeName        `flag:"node" doc:"node that restores"`
+	Request  string                  `flag:"request" doc:"request that asks for the restore"`
+	Backup   string                  `flag:"backup" doc:"backup to restore"`
+	Token    cluster.Token           `flag:"token" doc:"cluster token of the new incarnation"`
+	Version  etcdversion.Version     `flag:"version" doc:"etcd version to run"`
+	Revision cluster.Revision        `flag:"revision" doc:"revision that the restored cluster begins with"`
+	Voters   []cluster.InitialMember `flag:"voter" doc:"bootstrap voter, NAME=PEER-URL,PEER-URL (repeated)"`
+	Lost     []cluster.NodeName      `flag:"lost" doc:"node that is gone for good (repeated)"`
 	// Replaces is empty where the node has nothing staged. An order that comes late
 	// must not take the place of what a later one has staged: its record may be there.
 	Replaces cluster.Token `flag:"replaces" doc:"incarnation whose staged data on the node is replaced"`
@@ -117,11 +117,11 @@ type SpecWrite struct {
 
 // MemberStart starts a node's etcd process.
 type MemberStart struct {
-	Node    cluster.NodeName    `flag:"node" doc:"node to start etcd on"`
-	Token   cluster.Token       `flag:"token" doc:"cluster token of the incarnation"`
-	Mode    StartMode           `flag:"mode" doc:"new (founding voter), join (fresh learner) or restart (own data on disk)"`
-	Version etcdversion.Version `flag:"version" doc:"etcd version to run"`
-	Peers   []cluster.Seat      `flag:"peer" doc:"member of the cluster, NAME=PEER-URL,PEER-URL (repeated)"`
+	Node    cluster.NodeName        `flag:"node" doc:"node to start etcd on"`
+	Token   cluster.Token           `flag:"token" doc:"cluster token of the incarnation"`
+	Mode    StartMode               `flag:"mode" doc:"new (bootstrap voter), join (fresh learner) or restart (own data on disk)"`
+	Version etcdversion.Version     `flag:"version" doc:"etcd version to run"`
+	Peers   []cluster.InitialMember `flag:"peer" doc:"member of the cluster, NAME=PEER-URL,PEER-URL (repeated)"`
 	// AcceptData is for a person: it forgets what a comparison found against the
 	// member's data. The member is compared anew.
 	AcceptData cluster.MemberID `flag:"accept-data" doc:"start the member with this id although its data was found to differ from that of the others; it is compared anew"`
@@ -159,17 +159,17 @@ type MoveLeader struct {
 	To cluster.NodeName `flag:"to" doc:"voter to lead"`
 }
 
-// ElectorsWrite records on the electors' disks who they are, after the voters
+// LeaseVotersWrite records on the lease voters' disks who they are, after the voters
 // have changed.
-type ElectorsWrite struct {
+type LeaseVotersWrite struct {
 	Token  cluster.Token      `flag:"token" doc:"cluster token of the incarnation"`
 	Names  []cluster.NodeName `flag:"name" doc:"node that hosts a voter (repeated)"`
 	Expect []cluster.NodeName `flag:"expect" doc:"node in the present record (repeated)"`
 }
 
-// ElectorsRecover makes the voters of a cluster that serves its electors, on one
-// node's disk, where no majority of the recorded electors is left.
-type ElectorsRecover struct {
+// LeaseVotersRecover makes the voters of a cluster that serves its lease voters, on one
+// node's disk, where no majority of the recorded lease voters is left.
+type LeaseVotersRecover struct {
 	Node   cluster.NodeName   `flag:"node" doc:"voter's node that records it"`
 	Token  cluster.Token      `flag:"token" doc:"cluster token of the incarnation"`
 	Term   cluster.Term       `flag:"term" doc:"term of the new record, above all that were seen"`
@@ -252,28 +252,28 @@ type EndpointsWrite struct {
 	Entries []cluster.HostEntry `flag:"entry" doc:"host, ADDRESS=NAME (repeated)"`
 }
 
-func (*MemberPrepare) kind() string     { return "member prepare" }
-func (*IncarnationCreate) kind() string { return "incarnation create" }
-func (*IncarnationMark) kind() string   { return "incarnation mark" }
-func (*SpecWrite) kind() string         { return "spec write" }
-func (*RestoreStage) kind() string      { return "restore stage" }
-func (*RestoreSwitch) kind() string     { return "restore switch" }
-func (*RestoreDiscard) kind() string    { return "restore discard" }
-func (*RequestClose) kind() string      { return "request close" }
-func (*MemberStart) kind() string       { return "member start" }
-func (*MemberStop) kind() string        { return "member stop" }
-func (*AddLearner) kind() string        { return "member add-learner" }
-func (*Promote) kind() string           { return "member promote" }
-func (*Remove) kind() string            { return "member remove" }
-func (*MoveLeader) kind() string        { return "member move-leader" }
-func (*ElectorsWrite) kind() string     { return "electors write" }
-func (*ElectorsRecover) kind() string   { return "electors recover" }
-func (*DataSetAside) kind() string      { return "data set-aside" }
-func (*DataDiscard) kind() string       { return "data discard" }
-func (*QuarantineSet) kind() string     { return "quarantine set" }
-func (*QuarantineLift) kind() string    { return "quarantine lift" }
-func (*BackupTake) kind() string        { return "backup take" }
-func (*BackupVerify) kind() string      { return "backup verify" }
-func (*BackupDrill) kind() string       { return "backup drill" }
-func (*BackupPrune) kind() string       { return "backup prune" }
-func (*EndpointsWrite) kind() string    { return "endpoints write" }
+func (*MemberPrepare) kind() string      { return "member prepare" }
+func (*IncarnationCreate) kind() string  { return "incarnation create" }
+func (*IncarnationMark) kind() string    { return "incarnation mark" }
+func (*SpecWrite) kind() string          { return "spec write" }
+func (*RestoreStage) kind() string       { return "restore stage" }
+func (*RestoreSwitch) kind() string      { return "restore switch" }
+func (*RestoreDiscard) kind() string     { return "restore discard" }
+func (*RequestClose) kind() string       { return "request close" }
+func (*MemberStart) kind() string        { return "member start" }
+func (*MemberStop) kind() string         { return "member stop" }
+func (*AddLearner) kind() string         { return "member add-learner" }
+func (*Promote) kind() string            { return "member promote" }
+func (*Remove) kind() string             { return "member remove" }
+func (*MoveLeader) kind() string         { return "member move-leader" }
+func (*LeaseVotersWrite) kind() string   { return "lease-voters write" }
+func (*LeaseVotersRecover) kind() string { return "lease-voters recover" }
+func (*DataSetAside) kind() string       { return "data set-aside" }
+func (*DataDiscard) kind() string        { return "data discard" }
+func (*QuarantineSet) kind() string      { return "quarantine set" }
+func (*QuarantineLift) kind() string     { return "quarantine lift" }
+func (*BackupTake) kind() string         { return "backup take" }
+func (*BackupVerify) kind() string       { return "backup verify" }
+func (*BackupDrill) kind() string        { return "backup drill" }
+func (*BackupPrune) kind() string        { return "backup prune" }
+func (*EndpointsWrite) kind() string     { return "endpoints write" }

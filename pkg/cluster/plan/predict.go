@@ -11,7 +11,7 @@ import (
 )
 
 // Predict returns what obs becomes when op succeeds. It is a model of etcd for
-// people who read a plan; the daemon never acts on it, it looks again. Tests
+// people who read a plan; the daemon never acts on it, it observes again. Tests
 // compare it with real processes.
 //
 // Time does not pass in a prediction, and members become healthy at once, as
@@ -22,9 +22,9 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 	case *MemberPrepare:
 		n := w.node(op.Node)
 		n.Prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
-		n.Electors = cluster.Electors{Token: op.Token, Names: cluster.SeatNames(op.Voters)}
-		if w.Electors.Term == 0 && w.Electors.Seq == 0 {
-			w.Electors = n.Electors
+		n.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Names: cluster.InitialMemberNames(op.Voters)}
+		if w.LeaseVoters.Term == 0 && w.LeaseVoters.Seq == 0 {
+			w.LeaseVoters = n.LeaseVoters
 		}
 	case *IncarnationCreate:
 		w.record(op)
@@ -52,11 +52,11 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 				w.Leader = m.ID
 			}
 		}
-	case *ElectorsWrite:
-		w.writeElectors(op)
-	case *ElectorsRecover:
-		w.Electors = cluster.Electors{Token: op.Token, Term: op.Term, Names: op.Names}
-		w.node(op.Node).Electors = w.Electors
+	case *LeaseVotersWrite:
+		w.writeLeaseVoters(op)
+	case *LeaseVotersRecover:
+		w.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Term: op.Term, Names: op.Names}
+		w.node(op.Node).LeaseVoters = w.LeaseVoters
 	default:
 		w.predictRestore(op)
 		w.predictUpkeep(op)
@@ -75,8 +75,8 @@ func (w *world) record(op *IncarnationCreate) {
 	w.Store.Incarnations = append(w.Store.Incarnations, rec)
 	w.Token = op.Token
 	for _, n := range w.Nodes {
-		if w.Electors.Token != op.Token && n.Electors.Token == op.Token {
-			w.Electors = n.Electors
+		if w.LeaseVoters.Token != op.Token && n.LeaseVoters.Token == op.Token {
+			w.LeaseVoters = n.LeaseVoters
 		}
 	}
 }
@@ -105,14 +105,14 @@ func (w *world) changeOver(op *RestoreSwitch) {
 	n.Disk, n.Assigned, n.Differs = cluster.Disk{State: cluster.DiskEmpty}, nil, ""
 	s := n.Staged
 	if s == nil || s.Token != op.Token {
-		n.Electors = cluster.Electors{}
+		n.LeaseVoters = cluster.LeaseVoters{}
 		return
 	}
 	n.Prepared = &cluster.Prepared{Token: s.Token, Version: s.Version, Voters: s.Voters, Backup: s.Backup}
 	n.Revision, n.Staged = max(n.Revision, s.Revision), nil
-	n.Electors = cluster.Electors{Token: s.Token, Names: cluster.SeatNames(s.Voters)}
-	if w.Electors.Token != s.Token {
-		w.Electors = n.Electors
+	n.LeaseVoters = cluster.LeaseVoters{Token: s.Token, Names: cluster.InitialMemberNames(s.Voters)}
+	if w.LeaseVoters.Token != s.Token {
+		w.LeaseVoters = n.LeaseVoters
 	}
 }
 
@@ -125,7 +125,7 @@ func (w *world) predictUpkeep(op Operation) {
 			n.SetAside = append(n.SetAside, cluster.SetAside{Name: freeName(n.SetAside, op.Token), At: w.At})
 		}
 		n.Disk, n.Differs = cluster.Disk{State: cluster.DiskEmpty}, ""
-		n.Assigned, n.Prepared, n.Electors = nil, nil, cluster.Electors{}
+		n.Assigned, n.Prepared, n.LeaseVoters = nil, nil, cluster.LeaseVoters{}
 	case *DataDiscard:
 		n := w.node(op.Node)
 		n.SetAside = slices.DeleteFunc(n.SetAside, func(s cluster.SetAside) bool { return s.Name == op.Name })
@@ -230,8 +230,8 @@ func (w *world) start(op *MemberStart) {
 	if op.AcceptData != 0 {
 		n.Differs = ""
 	}
-	if n.Electors.Token != op.Token {
-		n.Electors = cluster.Electors{Token: op.Token, Term: w.Electors.Term, Seq: w.Electors.Seq, Names: w.Electors.Names}
+	if n.LeaseVoters.Token != op.Token {
+		n.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Term: w.LeaseVoters.Term, Seq: w.LeaseVoters.Seq, Names: w.LeaseVoters.Names}
 	}
 	if op.Mode == StartNew {
 		w.found(op)
@@ -338,14 +338,14 @@ func (w *world) remove(id cluster.MemberID) {
 	}
 }
 
-func (w *world) writeElectors(op *ElectorsWrite) {
-	w.Electors = cluster.Electors{Token: op.Token, Term: w.Electors.Term, Seq: w.Electors.Seq + 1, Names: op.Names}
+func (w *world) writeLeaseVoters(op *LeaseVotersWrite) {
+	w.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Term: w.LeaseVoters.Term, Seq: w.LeaseVoters.Seq + 1, Names: op.Names}
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
 		// One that leaves is told too, if it has a record to compare with.
-		leaves := slices.Contains(op.Expect, n.Name) && n.Electors.Token == op.Token
+		leaves := slices.Contains(op.Expect, n.Name) && n.LeaseVoters.Token == op.Token
 		if n.Reachable && (slices.Contains(op.Names, n.Name) || leaves) {
-			n.Electors = w.Electors
+			n.LeaseVoters = w.LeaseVoters
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // producible makes sure that a story tells of a world that can be seen: it makes
 // the raw answers that nodes would give in it, has observe merge them, and
 // compares what is settled there (which incarnation is the present one, who its
-// members are and how they do, who leads, and the electors' record) with the
+// members are and how they do, who leads, and the lease voters' record) with the
 // story. A story that settles it otherwise proves nothing.
 func producible(obs cluster.Observation) error {
 	merged := observe.Of(
@@ -21,18 +21,18 @@ func producible(obs cluster.Observation) error {
 		obs.At, rawStore(obs), rawAnswers(obs), rawDirect(obs), rawBefore(obs))
 	switch {
 	case merged.Token != obs.Token && obs.Token != "":
-		return fmt.Errorf("the present incarnation is %q, a look at it would say %q", obs.Token, merged.Token)
+		return fmt.Errorf("the present incarnation is %q, an observation of it would say %q", obs.Token, merged.Token)
 	case merged.Leader != obs.Leader:
-		return fmt.Errorf("the leader is %s, a look at it would say %s", obs.Leader, merged.Leader)
+		return fmt.Errorf("the leader is %s, an observation of it would say %s", obs.Leader, merged.Leader)
 	case !slices.EqualFunc(merged.Members, obs.Members, func(a, b cluster.Member) bool { return a.ID == b.ID && a.Name == b.Name && a.Learner == b.Learner }):
-		return fmt.Errorf("the members are %v, a look at it would say %v", obs.Members, merged.Members)
-	case len(obs.Members) > 0 && len(obs.Electors.Names) > 0 && !slices.Equal(merged.Electors.Names, obs.Electors.Names):
-		return fmt.Errorf("the electors are %v, a look at it would say %v", obs.Electors.Names, merged.Electors.Names)
+		return fmt.Errorf("the members are %v, an observation of it would say %v", obs.Members, merged.Members)
+	case len(obs.Members) > 0 && len(obs.LeaseVoters.Names) > 0 && !slices.Equal(merged.LeaseVoters.Names, obs.LeaseVoters.Names):
+		return fmt.Errorf("the lease voters are %v, an observation of it would say %v", obs.LeaseVoters.Names, merged.LeaseVoters.Names)
 	}
 	for i, m := range obs.Members {
 		seen := merged.Members[i]
 		if seen.Healthy != m.Healthy || m.Condition != "" && m.Condition != seen.Condition || m.Condition == "" && m.Healthy && !seen.Condition.Serves() {
-			return fmt.Errorf("member %s %s is %q, healthy: %t; a look at it would say %q (%s), healthy: %t", m.ID, m.Name, m.Condition, m.Healthy, seen.Condition, seen.Why, seen.Healthy)
+			return fmt.Errorf("member %s %s is %q, healthy: %t; an observation of it would say %q (%s), healthy: %t", m.ID, m.Name, m.Condition, m.Healthy, seen.Condition, seen.Why, seen.Healthy)
 		}
 	}
 	return nil
@@ -104,11 +104,11 @@ func rawAnswers(obs cluster.Observation) []observe.Heard {
 	return list
 }
 
-// rawDirect are the answers of members whose nodes are silent, or denied.
+// rawDirect are the answers of members whose nodes are unreachable, or denied.
 func rawDirect(obs cluster.Observation) (list []cluster.Report) {
 	for _, m := range obs.Members {
-		silent := !slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Name == m.Name && n.Reachable && n.Process.NoReport == nil })
-		if silent && (m.Healthy || m.Condition == cluster.Stuck) && !m.Learner {
+		unreachable := !slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Name == m.Name && n.Reachable && n.Process.NoReport == nil })
+		if unreachable && (m.Healthy || m.Condition == cluster.Stuck) && !m.Learner {
 			read, leader := rawRead(obs, m)
 			list = append(list, cluster.Report{
 				ID: m.ID, ClusterID: cluster.ClusterID(len(obs.Token)), RaftTerm: 2, Revision: obs.Revision,

@@ -15,7 +15,7 @@ const maxPrune = 50
 
 // ruleClock lets nothing be deleted by age where clocks cannot be trusted.
 // Backups go on: one too many does no harm.
-func ruleClock(l *look) (Operation, verdict) {
+func ruleClock(l *view) (Operation, verdict) {
 	v := goOn
 	for _, n := range l.obs.Nodes {
 		if n.Reachable && n.ClockSkew.Abs() > l.policy.MaxClockSkew {
@@ -34,7 +34,7 @@ func ruleClock(l *look) (Operation, verdict) {
 
 // ruleGone says that the store holds nothing as new as it did. What is signed
 // can be old all the same, and a rolled-back store tells of no newer one.
-func ruleGone(l *look) (Operation, verdict) {
+func ruleGone(l *view) (Operation, verdict) {
 	seen, err := retention.ParseName(l.obs.Store.NewestSeen)
 	if err != nil || !l.obs.Store.Reachable || !l.obs.Store.BackupsKnown || l.obs.Store.BackupsProblem != "" {
 		return nil, goOn
@@ -58,7 +58,7 @@ func ruleGone(l *look) (Operation, verdict) {
 
 // ruleUncounted says that there are backups and none counts, which a list of
 // backups that is empty does not tell.
-func ruleUncounted(l *look) (Operation, verdict) {
+func ruleUncounted(l *view) (Operation, verdict) {
 	s := l.obs.Store
 	if !s.Reachable || !s.BackupsKnown || s.BackupsProblem != "" || len(s.Backups) > 0 || len(s.Uncounted) == 0 {
 		return nil, goOn
@@ -68,12 +68,12 @@ func ruleUncounted(l *look) (Operation, verdict) {
 		count += " or more"
 	}
 	newest := s.Uncounted[0]
-	l.hold(BackupsUncounted, "none of the %s folders in the store that look like backups counts as one; the newest is %s: %s", count, newest.Name, newest.Why)
+	l.hold(BackupsUncounted, "none of the %s folders in the store that observation like backups counts as one; the newest is %s: %s", count, newest.Name, newest.Why)
 	return nil, goOn
 }
 
 // ruleBackup takes the periodic backup.
-func ruleBackup(l *look) (Operation, verdict) {
+func ruleBackup(l *view) (Operation, verdict) {
 	if b := l.newest(); b != nil && l.age(b.At) < l.policy.BackupInterval || l.obs.BackingUp != "" {
 		return nil, goOn
 	}
@@ -84,7 +84,7 @@ func ruleBackup(l *look) (Operation, verdict) {
 }
 
 // ruleRequests carries out a request for a backup.
-func ruleRequests(l *look) (Operation, verdict) {
+func ruleRequests(l *view) (Operation, verdict) {
 	r := l.request(cluster.RequestBackup)
 	if r == nil || !l.storeReady("the requested backup") {
 		return nil, goOn
@@ -97,7 +97,7 @@ func ruleRequests(l *look) (Operation, verdict) {
 
 // ruleInspect has the newest backup verified, and restored for a trial, at the
 // intervals of the policy.
-func ruleInspect(l *look) (Operation, verdict) {
+func ruleInspect(l *view) (Operation, verdict) {
 	b := l.newest()
 	if b == nil || !l.obs.Store.Reachable || l.obs.BackingUp != "" {
 		return nil, goOn
@@ -121,7 +121,7 @@ func ruleInspect(l *look) (Operation, verdict) {
 
 // rulePrune deletes what the retention rules let go, oldest first, and after
 // that what backups that were broken off have left.
-func rulePrune(l *look) (Operation, verdict) {
+func rulePrune(l *view) (Operation, verdict) {
 	if !l.obs.Store.Reachable {
 		return nil, goOn
 	}
@@ -145,7 +145,7 @@ func rulePrune(l *look) (Operation, verdict) {
 }
 
 // ruleDiscard bounds, in time and number, the old data that nodes keep.
-func ruleDiscard(l *look) (Operation, verdict) {
+func ruleDiscard(l *view) (Operation, verdict) {
 	for _, n := range l.obs.Nodes {
 		if !n.Reachable {
 			continue
@@ -174,7 +174,7 @@ const sameTrouble = 24 * time.Hour
 // row. What came in between is, as a rule, from joins that failed and restores that
 // were not the right ones: of that the oldest goes by number. A row is a day apart
 // from the next, so that few are left.
-func (l *look) needless(list []cluster.SetAside) *cluster.SetAside {
+func (l *view) needless(list []cluster.SetAside) *cluster.SetAside {
 	if len(list) > 0 && l.age(list[0].At) > l.policy.SetAsideKeep {
 		return &list[0]
 	}

@@ -12,13 +12,13 @@ import (
 
 // ruleLearner finishes a membership change that has begun: it starts the
 // learner, promotes it, or takes it out again.
-func ruleLearner(l *look) (Operation, verdict) {
+func ruleLearner(l *view) (Operation, verdict) {
 	if len(l.learners) == 0 {
 		return nil, goOn
 	}
 	if l.frozen {
 		l.unrecorded = "" // one change at a time
-		l.hold(LearnerBehind, "%s waits for the electors' record", orUnknown(string(l.learners[0].Name)))
+		l.hold(LearnerBehind, "%s waits for the lease voters' record", orUnknown(string(l.learners[0].Name)))
 		return nil, goOn
 	}
 	l.frozen = true
@@ -58,8 +58,8 @@ func ruleLearner(l *look) (Operation, verdict) {
 	case l.serving+1 < cluster.Quorum(len(l.voters)+1):
 		l.hold(QuorumMargin, "promoting %s needs %d healthy voters, %d are", name, cluster.Quorum(len(l.voters)+1)-1, l.serving)
 		return nil, goOn
-	case len(l.electors()) > 0 && n.Electors.Token != l.obs.Token:
-		return l.joinElectors(n, m)
+	case len(l.leaseVoters()) > 0 && n.LeaseVoters.Token != l.obs.Token:
+		return l.joinLeaseVoters(n, m)
 	}
 	if op := l.recordAhead(n.Name, true); op != nil {
 		return op, goOn
@@ -67,7 +67,7 @@ func ruleLearner(l *look) (Operation, verdict) {
 	return &Promote{Name: m.Name, ExpectVoters: len(l.voters)}, goOn
 }
 
-func (l *look) join(n *cluster.Node) (Operation, verdict) {
+func (l *view) join(n *cluster.Node) (Operation, verdict) {
 	version := l.version()
 	switch {
 	case !slices.Contains(n.Versions, version):
@@ -76,10 +76,10 @@ func (l *look) join(n *cluster.Node) (Operation, verdict) {
 	case n.Disk.State == cluster.DiskData && n.Disk.Token != l.obs.Token:
 		return nil, goOn // ruleEvicted has said why that is still there
 	}
-	return &MemberStart{Node: n.Name, Token: l.obs.Token, Mode: StartJoin, Version: version, Peers: l.seats()}, goOn
+	return &MemberStart{Node: n.Name, Token: l.obs.Token, Mode: StartJoin, Version: version, Peers: l.initialMembers()}, goOn
 }
 
-func (l *look) applied() uint64 {
+func (l *view) applied() uint64 {
 	var best uint64
 	for _, m := range l.voters {
 		best = max(best, m.Applied)
@@ -89,13 +89,13 @@ func (l *look) applied() uint64 {
 
 // behind reports whether etcd would refuse to promote m: it asks for nine
 // tenths of the leader's match index.
-func (l *look) behind(m cluster.Member) bool { return m.Applied < l.applied()/10*9 }
+func (l *view) behind(m cluster.Member) bool { return m.Applied < l.applied()/10*9 }
 
 // ruleShrink removes voters that the spec does not want: unhealthy ones first,
 // then by name from the end, never the raft leader and never below a healthy
 // majority. Nobody goes while a voter is late: within seconds it serves again, or
 // is unhealthy and goes first.
-func ruleShrink(l *look) (Operation, verdict) {
+func ruleShrink(l *view) (Operation, verdict) {
 	if len(l.voters) <= l.spec.MemberCount {
 		return nil, goOn
 	}
@@ -128,11 +128,11 @@ func ruleShrink(l *look) (Operation, verdict) {
 }
 
 // removable reports whether the removal of m may begin now.
-func (l *look) removable(m cluster.Member) bool {
+func (l *view) removable(m cluster.Member) bool {
 	return !l.frozen || l.unrecorded != "" && m.Name == l.unrecorded
 }
 
-func (l *look) victim() cluster.Member {
+func (l *view) victim() cluster.Member {
 	return slices.MaxFunc(l.voters, func(a, b cluster.Member) int {
 		return cmp.Or(cmp.Compare(trouble(a), trouble(b)), strings.Compare(string(a.Name), string(b.Name)))
 	})
@@ -152,7 +152,7 @@ func trouble(m cluster.Member) int {
 
 // heir returns the voter that leads when leader goes: the best, and of these the
 // first by name, which is the last to be removed. It is empty for none.
-func (l *look) heir(leader cluster.Member) cluster.NodeName {
+func (l *view) heir(leader cluster.Member) cluster.NodeName {
 	var best *cluster.Member
 	for i, m := range l.voters {
 		if l.serves(m) && m.ID != leader.ID && (best == nil || trouble(m) < trouble(*best)) {
@@ -169,7 +169,7 @@ func (l *look) heir(leader cluster.Member) cluster.NodeName {
 // grace time, where a node is there to take its place. The dead voter goes
 // before the new one comes, as etcd advises: a cluster of four with one dead
 // tolerates no more failures than one of two, and needs more votes.
-func ruleReplace(l *look) (Operation, verdict) {
+func ruleReplace(l *view) (Operation, verdict) {
 	for _, m := range l.voters {
 		if m.Healthy || !l.removable(m) || l.alarmed(m) {
 			continue
@@ -213,7 +213,7 @@ func ruleReplace(l *look) (Operation, verdict) {
 // not hang, is catching up: it receives the whole database, or is being
 // defragmented, which makes its own disk slow. It gets the time that a new member
 // gets.
-func (l *look) grace(m cluster.Member) time.Duration {
+func (l *view) grace(m cluster.Member) time.Duration {
 	n := l.nodeOf(m)
 	if m.Condition == cluster.Stuck && n != nil && n.Reachable && !n.Storage.Bad() {
 		return max(l.policy.Grace, l.policy.LearnerTimeout)
@@ -228,7 +228,7 @@ func neverStarted(m cluster.Member) bool {
 }
 
 // called returns how to call m in a text.
-func (l *look) called(m cluster.Member) string {
+func (l *view) called(m cluster.Member) string {
 	if m.Name != "" {
 		return string(m.Name)
 	}
@@ -237,7 +237,7 @@ func (l *look) called(m cluster.Member) string {
 
 // down returns for how long m has been unhealthy; not at all where nobody has
 // written down since when.
-func (l *look) down(m cluster.Member) time.Duration {
+func (l *view) down(m cluster.Member) time.Duration {
 	if m.UnhealthySince.IsZero() {
 		return 0
 	}
@@ -246,7 +246,7 @@ func (l *look) down(m cluster.Member) time.Duration {
 
 // alarmed reports whether m runs and is unhealthy by an alarm. A new member in
 // its place would get the same data, so a person has to decide.
-func (l *look) alarmed(m cluster.Member) bool {
+func (l *view) alarmed(m cluster.Member) bool {
 	n := l.nodeOf(m)
 	return len(m.Alarms) > 0 && n != nil && n.Reachable && n.Process.State == cluster.ProcessRunning
 }
@@ -254,7 +254,7 @@ func (l *look) alarmed(m cluster.Member) bool {
 // reclaimable reports whether m's own node can start afresh: its disk is empty,
 // or holds data from which m cannot run, and once that is set aside (which frees
 // no space) the node could take a new member. lack is what only that wants for.
-func (l *look) reclaimable(m cluster.Member) (ok bool, lack string) {
+func (l *view) reclaimable(m cluster.Member) (ok bool, lack string) {
 	n := l.nodeOf(m)
 	if n == nil || !n.Reachable || n.Conflict != "" {
 		return false, ""
@@ -284,7 +284,7 @@ func full(n *cluster.Node) bool {
 }
 
 // ruleGrow adds a learner on a free node where the spec wants more voters.
-func ruleGrow(l *look) (Operation, verdict) {
+func ruleGrow(l *view) (Operation, verdict) {
 	if l.frozen || l.serving < len(l.voters) || len(l.voters) >= l.spec.MemberCount {
 		return nil, goOn
 	}
@@ -303,7 +303,7 @@ func ruleGrow(l *look) (Operation, verdict) {
 
 // lastLeft returns when n last set data of this incarnation aside, zero for
 // never: it has failed or left then, so another node is a better choice.
-func (l *look) lastLeft(n *cluster.Node) (last time.Time) {
+func (l *view) lastLeft(n *cluster.Node) (last time.Time) {
 	for _, s := range n.SetAside {
 		if s.Of(l.obs.Token) {
 			last = s.At // oldest first

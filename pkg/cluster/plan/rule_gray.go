@@ -12,9 +12,9 @@ import (
 // gray holds, and reports true, where the cluster has no healthy majority as far
 // as can be seen, and what can be seen is no reason to take it for lost: etcd
 // runs on a majority of the voters' nodes, and denies, hangs, or is slow.
-func (l *look) gray() bool {
+func (l *view) gray() bool {
 	nodes, alive := map[cluster.NodeName]bool{}, 0
-	for _, name := range l.obs.Electors.Names {
+	for _, name := range l.obs.LeaseVoters.Names {
 		nodes[name] = true
 	}
 	for _, m := range l.voters {
@@ -56,7 +56,7 @@ func (l *look) gray() bool {
 // graySays tells, beside what is wrong with each, that no majority serves. It
 // says nothing where enough of those that give no report may serve all the same:
 // what keeps only the daemon out says nothing of the cluster.
-func (l *look) graySays(nodes map[cluster.NodeName]bool) {
+func (l *view) graySays(nodes map[cluster.NodeName]bool) {
 	total := max(len(l.voters), len(nodes))
 	serve, untold := 0, 0
 	var words []string

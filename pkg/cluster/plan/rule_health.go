@@ -11,7 +11,7 @@ import (
 // ruleHealth tells of members that are neither well nor gone, and has one that
 // is well lead instead of one that is not. What is hung or stuck for good is
 // taken out by [ruleReplace].
-func ruleHealth(l *look) (Operation, verdict) {
+func ruleHealth(l *view) (Operation, verdict) {
 	l.unreported()
 	var op Operation
 	for _, m := range l.obs.Members {
@@ -39,7 +39,7 @@ func ruleHealth(l *look) (Operation, verdict) {
 
 // relieve returns the operation that has a voter lead whose disk is good, nil
 // where there is none: moving on from one slow disk to the next is no gain.
-func (l *look) relieve(leader cluster.Member) Operation {
+func (l *view) relieve(leader cluster.Member) Operation {
 	to := l.heir(leader)
 	for _, m := range l.voters {
 		if to != "" && m.Name == to && trouble(m) == 0 {
@@ -50,7 +50,7 @@ func (l *look) relieve(leader cluster.Member) Operation {
 }
 
 // moveLeader has another voter lead, before the leader is removed.
-func (l *look) moveLeader(leader cluster.Member) Operation {
+func (l *view) moveLeader(leader cluster.Member) Operation {
 	to := l.heir(leader)
 	if to == "" {
 		l.hold(QuorumMargin, "%s leads, and no other voter serves that could take over", l.called(leader))
@@ -60,20 +60,20 @@ func (l *look) moveLeader(leader cluster.Member) Operation {
 }
 
 // holdHung says once that n's disk hangs.
-func (l *look) holdHung(n *cluster.Node) {
-	h := Hold{Rule: DiskHung, Text: l.diskTrouble(n)}
+func (l *view) holdHung(n *cluster.Node) {
+	h := Hold{Reason: DiskHung, Text: l.diskTrouble(n)}
 	if !slices.Contains(l.holds, h) {
 		l.holds = append(l.holds, h)
 	}
 }
 
 // diskTrouble names the machine, the disk, and what to do.
-func (l *look) diskTrouble(n *cluster.Node) string {
-	return fmt.Sprintf("%s (%s): %s; look at the disk (dmesg, the cloud's console) and restart the machine, or start a spare node to take its place", n.Name, n.Address, n.Storage)
+func (l *view) diskTrouble(n *cluster.Node) string {
+	return fmt.Sprintf("%s (%s): %s; check the disk (dmesg, the cloud's console) and restart the machine, or start a spare node to take its place", n.Name, n.Address, n.Storage)
 }
 
 // unreported tells why etcds that run gave their daemons no report.
-func (l *look) unreported() {
+func (l *view) unreported() {
 	var users []string
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
@@ -101,7 +101,7 @@ func (l *look) unreported() {
 // waitsForUnstarted holds, and reports true, where voters that somebody added
 // and that never started are all that is missing for a majority. etcd cannot
 // remove them: that takes their votes.
-func (l *look) waitsForUnstarted() bool {
+func (l *view) waitsForUnstarted() bool {
 	started, running := 0, 0
 	var missing []string
 	for _, m := range l.voters {

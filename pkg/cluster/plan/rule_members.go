@@ -9,7 +9,7 @@ import (
 )
 
 // ruleQuorum lets no rule below it run without a healthy majority.
-func ruleQuorum(l *look) (Operation, verdict) {
+func ruleQuorum(l *view) (Operation, verdict) {
 	if len(l.voters) > 0 && l.obs.Leader != 0 && l.healthy >= cluster.Quorum(len(l.voters)) {
 		return nil, goOn
 	}
@@ -24,7 +24,7 @@ func ruleQuorum(l *look) (Operation, verdict) {
 	}
 	rule := QuorumLost
 	if rec := l.record(); rec != nil && rec.Token == l.obs.Token && l.obs.Store.Created.IsZero() {
-		rule = Founding
+		rule = Bootstrap
 	} else if rec != nil && rec.Restored != nil && rec.Token == l.obs.Token && l.request(cluster.RequestRestore) != nil {
 		rule = Restoring
 	}
@@ -39,7 +39,7 @@ func ruleQuorum(l *look) (Operation, verdict) {
 // ruleDiffers says whose data is not that of the others. What is to be done
 // about it other rules know: such a member is unhealthy, or its process does not
 // start.
-func ruleDiffers(l *look) (Operation, verdict) {
+func ruleDiffers(l *view) (Operation, verdict) {
 	for i := range l.obs.Nodes {
 		if n := &l.obs.Nodes[i]; n.Differs != "" && n.Reachable {
 			l.hold(DataDiffers, "%s: %s", n.Name, n.Differs)
@@ -51,34 +51,34 @@ func ruleDiffers(l *look) (Operation, verdict) {
 // restoredAbsent holds where the newest incarnation began with restored data that
 // no node which answers has, so that only those that do not answer can tell
 // whether it ever began.
-func (l *look) restoredAbsent() bool {
+func (l *view) restoredAbsent() bool {
 	rec := l.restored()
 	if rec == nil || len(l.obs.Members) > 0 || rec.Token != l.obs.Token {
 		return false
 	}
-	var silent []cluster.NodeName
+	var unreachable []cluster.NodeName
 	for _, n := range l.obs.Nodes {
 		switch {
 		case !n.Reachable:
-			silent = append(silent, n.Name)
+			unreachable = append(unreachable, n.Name)
 		case n.Staged != nil && n.Staged.Token == rec.Token, n.Prepared != nil && n.Prepared.Token == rec.Token, l.tokenOn(&n) == rec.Token:
 			return false
 		}
 	}
-	if len(silent) == 0 {
+	if len(unreachable) == 0 {
 		l.hold(QuorumLost, "incarnation %d began with restored data on %s, and no node has data of it any more", rec.Number, voterNames(rec.Voters))
 		return true
 	}
 	l.hold(Restoring, "incarnation %d was to begin with restored data on %s, and no node that answers has it: bring back %s, or have what is gone for good forgotten with etcd-manager-ctl forget-node NAME",
-		rec.Number, voterNames(rec.Voters), names(silent))
+		rec.Number, voterNames(rec.Voters), names(unreachable))
 	return true
 }
 
 // restartForQuorum starts a stopped voter on its own data.
-func (l *look) restartForQuorum() Operation {
+func (l *view) restartForQuorum() Operation {
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
-		voter := slices.Contains(l.obs.Electors.Names, n.Name) || l.memberOf(n) != nil
+		voter := slices.Contains(l.obs.LeaseVoters.Names, n.Name) || l.memberOf(n) != nil
 		if voter {
 			if op := l.restart(n); op != nil && !l.failing(op) {
 				return op
@@ -90,7 +90,7 @@ func (l *look) restartForQuorum() Operation {
 
 // restart returns the start of n's member on its own data, nil where an
 // operation did not stop it: a process that died is started by its own node.
-func (l *look) restart(n *cluster.Node) Operation {
+func (l *view) restart(n *cluster.Node) Operation {
 	if !n.Reachable || n.Conflict != "" || n.Assigned == nil || !n.Assigned.Stopped || n.Assigned.Token != l.obs.Token {
 		return nil
 	}
@@ -101,11 +101,11 @@ func (l *look) restart(n *cluster.Node) Operation {
 }
 
 // describe says in a few words how the nodes that should run members do.
-func (l *look) describe() string {
+func (l *view) describe() string {
 	var words []string
 	for _, n := range l.obs.Nodes {
 		switch {
-		case n.Assigned == nil && l.memberOf(&n) == nil && !slices.Contains(l.obs.Electors.Names, n.Name):
+		case n.Assigned == nil && l.memberOf(&n) == nil && !slices.Contains(l.obs.LeaseVoters.Names, n.Name):
 		case !n.Reachable:
 			words = append(words, fmt.Sprintf("%s does not answer", n.Name))
 		case n.Disk.State == cluster.DiskEmpty && n.Prepared != nil:
@@ -130,17 +130,17 @@ func (l *look) describe() string {
 // ruleEvicted clears nodes that hold what no longer belongs to the cluster:
 // members that were removed, and data of old incarnations. It runs under a
 // healthy majority, whose member list is the proof.
-func ruleEvicted(l *look) (Operation, verdict) {
+func ruleEvicted(l *view) (Operation, verdict) {
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
 		if !n.Reachable || n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable || l.fits(n) {
 			continue
 		}
-		if l.frozen && slices.Contains(l.obs.Electors.Names, n.Name) {
-			continue // the electors' record may be needed until the new one is written
+		if l.frozen && slices.Contains(l.obs.LeaseVoters.Names, n.Name) {
+			continue // the lease voters' record may be needed until the new one is written
 		}
 		if token := l.tokenOn(n); !superseded(l.obs, token) {
-			l.hold(StoreUnreachable, "%s has data of incarnation %s, which may be newer than this one: %s", n.Name, token, l.silence())
+			l.hold(StoreUnreachable, "%s has data of incarnation %s, which may be newer than this one: %s", n.Name, token, l.storeSilence())
 			continue
 		}
 		var op Operation = &DataSetAside{Node: n.Name, Token: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}
@@ -175,7 +175,7 @@ func superseded(obs cluster.Observation, token cluster.Token) bool {
 // fits reports whether what n holds belongs to the cluster, or is nothing. It
 // holds where a current member's data is in the wrong place: that is never
 // touched.
-func (l *look) fits(n *cluster.Node) bool {
+func (l *view) fits(n *cluster.Node) bool {
 	m, owner := l.memberOf(n), l.ownerOf(n)
 	assigned := n.Assigned != nil && n.Assigned.Token == l.obs.Token
 	// A member that has only just begun may not know its id yet.
@@ -205,7 +205,7 @@ func (l *look) fits(n *cluster.Node) bool {
 
 // ownerOf returns the current member whose data is on n's disk, by id: the
 // machine may have changed its name since. It is nil for none.
-func (l *look) ownerOf(n *cluster.Node) *cluster.Member {
+func (l *view) ownerOf(n *cluster.Node) *cluster.Member {
 	if n.Disk.State != cluster.DiskData || n.Disk.Token != l.obs.Token || n.Disk.MemberID == 0 {
 		return nil
 	}
@@ -219,7 +219,7 @@ func (l *look) ownerOf(n *cluster.Node) *cluster.Member {
 
 // tokenOn returns the incarnation that n holds, on its disk or in its state
 // file.
-func (l *look) tokenOn(n *cluster.Node) cluster.Token {
+func (l *view) tokenOn(n *cluster.Node) cluster.Token {
 	if n.Disk.Token != "" {
 		return n.Disk.Token
 	}
@@ -230,7 +230,7 @@ func (l *look) tokenOn(n *cluster.Node) cluster.Token {
 }
 
 // ruleRestart starts members that an operation had stopped.
-func ruleRestart(l *look) (Operation, verdict) {
+func ruleRestart(l *view) (Operation, verdict) {
 	for _, m := range l.obs.Members {
 		n := l.nodeOf(m)
 		if n == nil || !l.runsMember(n, m) {
@@ -244,18 +244,18 @@ func ruleRestart(l *look) (Operation, verdict) {
 }
 
 // ruleRecord writes the incarnation record, the marker and the spec of a
-// running cluster where the store lacks them: after founding, when the store was
+// running cluster where the store lacks them: after bootstrap, when the store was
 // emptied, and for a cluster taken over from the existing tool.
-func ruleRecord(l *look) (Operation, verdict) {
+func ruleRecord(l *view) (Operation, verdict) {
 	s := l.obs.Store
 	if !s.Reachable {
-		l.hold(StoreUnreachable, "%s", l.silence())
+		l.hold(StoreUnreachable, "%s", l.storeSilence())
 		return nil, goOn
 	}
 	known := slices.ContainsFunc(s.Incarnations, func(i cluster.Incarnation) bool { return i.Token == l.obs.Token })
 	// A restore that never began does not end what runs, and its record must not do
 	// so later, when fewer nodes answer: what runs gets a newer one.
-	known = known && !l.obs.Unbegun(s.Incarnations[len(s.Incarnations)-1])
+	known = known && !l.obs.Uncommitted(s.Incarnations[len(s.Incarnations)-1])
 	if s.RecordsProblem != "" {
 		l.hold(RecordInvalid, "%s", s.RecordsProblem)
 		if !known {
@@ -263,7 +263,7 @@ func ruleRecord(l *look) (Operation, verdict) {
 		}
 	}
 	if !known {
-		return &IncarnationCreate{Number: l.nextNumber(), Token: l.obs.Token, Version: l.version(), Voters: l.seats()}, goOn
+		return &IncarnationCreate{Number: l.nextNumber(), Token: l.obs.Token, Version: l.version(), Voters: l.initialMembers()}, goOn
 	}
 	if s.Created.IsZero() {
 		return &IncarnationMark{Token: l.obs.Token}, goOn

@@ -8,7 +8,7 @@ import (
 
 // ruleQuarantine opens members to clients, one at a time and the leader last:
 // each is restarted by it.
-func ruleQuarantine(l *look) (Operation, verdict) {
+func ruleQuarantine(l *view) (Operation, verdict) {
 	var last *cluster.Node
 	for _, m := range l.voters {
 		n := l.nodeOf(m)
@@ -37,7 +37,7 @@ func ruleQuarantine(l *look) (Operation, verdict) {
 
 // lift waits where the restart would take the majority away. It does not keep
 // a dead voter from being replaced: that is what ends the wait.
-func (l *look) lift(n *cluster.Node) (Operation, verdict) {
+func (l *view) lift(n *cluster.Node) (Operation, verdict) {
 	if rec := l.restored(); rec != nil && rec.Token == l.obs.Token {
 		if serving := servedBefore(l.obs, *rec); len(serving) > 0 {
 			l.hold(Restoring, "clients come in when what ran before cannot serve them any more: %s may; what is gone for good is forgotten with forget-node", names(serving))
@@ -62,25 +62,25 @@ func (l *look) lift(n *cluster.Node) (Operation, verdict) {
 // rec was restored: those that answer and do, and those that do not answer, where
 // they could be a majority.
 func servedBefore(obs cluster.Observation, rec cluster.Incarnation) []cluster.NodeName {
-	var serving, silent []cluster.NodeName
+	var serving, unreachable []cluster.NodeName
 	for _, n := range obs.Nodes {
-		elector := slices.Contains(rec.Restored.Before, n.Name)
+		leaseVoter := slices.Contains(rec.Restored.Before, n.Name)
 		switch old := n.Assigned != nil && n.Assigned.Token != rec.Token; {
 		case n.Reachable && old && obs.Ended(n.Assigned.Token) && !n.Assigned.Stopped:
 			serving = append(serving, n.Name)
-		case !n.Reachable && elector && (n.Assigned == nil || old):
-			silent = append(silent, n.Name)
+		case !n.Reachable && leaseVoter && (n.Assigned == nil || old):
+			unreachable = append(unreachable, n.Name)
 		}
 	}
-	if len(silent) >= cluster.Quorum(len(rec.Restored.Before)) {
-		serving = append(serving, silent...)
+	if len(unreachable) >= cluster.Quorum(len(rec.Restored.Before)) {
+		serving = append(serving, unreachable...)
 	}
 	return serving
 }
 
 // unopened returns the revision that a restored cluster began with, as long as
 // none of its members is open to clients; zero otherwise.
-func (l *look) unopened() cluster.Revision {
+func (l *view) unopened() cluster.Revision {
 	rec := l.restored()
 	if rec == nil || rec.Token != l.obs.Token {
 		return 0

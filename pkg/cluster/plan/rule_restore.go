@@ -27,7 +27,7 @@ const restoreRoom = 256 << 20
 // decides, once and for good, and the nodes change over. A node that dies in
 // between finds in the record what to do; until the record is there, the
 // restore can be given up without a trace.
-func ruleRestore(l *look) (Operation, verdict) {
+func ruleRestore(l *view) (Operation, verdict) {
 	if rec := l.restored(); rec != nil {
 		if op := l.changeOver(*rec); op != nil {
 			return op, stop
@@ -50,7 +50,7 @@ func ruleRestore(l *look) (Operation, verdict) {
 }
 
 // request returns the oldest request of a kind, nil for none.
-func (l *look) request(kind cluster.RequestKind) *cluster.Request {
+func (l *view) request(kind cluster.RequestKind) *cluster.Request {
 	for i := range l.obs.Store.Requests {
 		if r := &l.obs.Store.Requests[i]; r.Kind == kind {
 			return r
@@ -62,7 +62,7 @@ func (l *look) request(kind cluster.RequestKind) *cluster.Request {
 // restoreRequest returns the oldest restore that is yet to be decided on, and
 // the oldest that is decided. A restored cluster that does not come up must not
 // keep another restore from being begun.
-func (l *look) restoreRequest() (open, decided *cluster.Request) {
+func (l *view) restoreRequest() (open, decided *cluster.Request) {
 	for i := range l.obs.Store.Requests {
 		r := &l.obs.Store.Requests[i]
 		switch {
@@ -78,7 +78,7 @@ func (l *look) restoreRequest() (open, decided *cluster.Request) {
 
 // restored returns the newest incarnation's record if it began with restored
 // data.
-func (l *look) restored() *cluster.Incarnation {
+func (l *view) restored() *cluster.Incarnation {
 	if rec := l.record(); rec != nil && rec.Restored != nil {
 		return rec
 	}
@@ -86,7 +86,7 @@ func (l *look) restored() *cluster.Incarnation {
 }
 
 // carriedOut reports whether an incarnation was restored for the request.
-func (l *look) carriedOut(name string) bool {
+func (l *view) carriedOut(name string) bool {
 	return slices.ContainsFunc(l.obs.Store.Incarnations, func(i cluster.Incarnation) bool {
 		return i.Restored != nil && i.Restored.Request == name
 	})
@@ -94,9 +94,9 @@ func (l *look) carriedOut(name string) bool {
 
 // changeOver takes the nodes from the incarnation that they run to the restored
 // one. Those of its voters come first, and of them those that run nothing: with
-// a majority of them the restored incarnation has electors, whose lease is
+// a majority of them the restored incarnation has lease voters, whose lease is
 // needed for the rest.
-func (l *look) changeOver(rec cluster.Incarnation) Operation {
+func (l *view) changeOver(rec cluster.Incarnation) Operation {
 	var ranks [4][]Operation
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
@@ -110,8 +110,8 @@ func (l *look) changeOver(rec cluster.Incarnation) Operation {
 			op.ExpectToken = n.Assigned.Token
 		}
 		switch {
-		case staged && seatGone(l.obs, *n, rec.Token):
-			// It came too late: what it staged must not be taken for a seat.
+		case staged && initialMemberGone(l.obs, *n, rec.Token):
+			// It came too late: what it staged must not be taken for a place.
 			ranks[2] = append(ranks[2], &RestoreDiscard{Node: n.Name, Token: rec.Token})
 		case !staged:
 			// Nothing of its own replaces what it runs: what does must be there.
@@ -136,12 +136,12 @@ func (l *look) changeOver(rec cluster.Incarnation) Operation {
 
 // followSpec writes what a restore asked for into the spec, before the restored
 // cluster is grown or shrunk to something else.
-func (l *look) followSpec(rec cluster.Incarnation) Operation {
+func (l *view) followSpec(rec cluster.Incarnation) Operation {
 	_, r := l.restoreRequest()
 	if r == nil || r.Name != rec.Restored.Request || !l.obs.Store.Reachable || l.obs.Store.SpecMissing {
 		return nil
 	}
-	if len(l.obs.Electors.Names) == 0 {
+	if len(l.obs.LeaseVoters.Names) == 0 {
 		return nil // nobody can have the lease that it needs; the rest says what is missing
 	}
 	count, version := wanted(l.spec, *r)
@@ -167,13 +167,13 @@ func wanted(spec cluster.Spec, r cluster.Request) (count int, version etcdversio
 	return count, version
 }
 
-// unbegunFor returns the record of a restore for the request that never began.
+// uncommittedFor returns the record of a restore for the request that never began.
 // Of one that a later incarnation has followed nothing is left either, so only
 // the newest are asked.
-func (l *look) unbegunFor(name string) *cluster.Incarnation {
+func (l *view) uncommittedFor(name string) *cluster.Incarnation {
 	for i := len(l.obs.Store.Incarnations) - 1; i >= 0; i-- {
 		rec := &l.obs.Store.Incarnations[i]
-		if !l.obs.Unbegun(*rec) {
+		if !l.obs.Uncommitted(*rec) {
 			return nil
 		}
 		if rec.Restored.Request == name {
@@ -184,9 +184,9 @@ func (l *look) unbegunFor(name string) *cluster.Incarnation {
 }
 
 // closeRestored ends a request whose cluster serves its clients.
-func (l *look) closeRestored(r cluster.Request) Operation {
+func (l *view) closeRestored(r cluster.Request) Operation {
 	rec := l.record()
-	if i := l.unbegunFor(r.Name); i != nil {
+	if i := l.uncommittedFor(r.Name); i != nil {
 		return &RequestClose{
 			Name: r.Name, Outcome: OutcomeRefused,
 			Reason: fmt.Sprintf("incarnation %d, which was to begin with it, never began: nobody has what was restored; ask again", i.Number),
@@ -213,7 +213,7 @@ func (l *look) closeRestored(r cluster.Request) Operation {
 
 // discardStaged deletes what is staged for a restore that nobody asks for any
 // more.
-func (l *look) discardStaged(request *cluster.Request) Operation {
+func (l *view) discardStaged(request *cluster.Request) Operation {
 	if !l.obs.Store.Reachable {
 		return nil
 	}
@@ -222,7 +222,7 @@ func (l *look) discardStaged(request *cluster.Request) Operation {
 		if !n.Reachable || s == nil || request != nil && s.Request == request.Name {
 			continue
 		}
-		if recordedToken(l.obs, s.Token) && !seatGone(l.obs, n, s.Token) {
+		if recordedToken(l.obs, s.Token) && !initialMemberGone(l.obs, n, s.Token) {
 			continue
 		}
 		if op := (&RestoreDiscard{Node: n.Name, Token: s.Token}); !l.failing(op) {
@@ -232,10 +232,10 @@ func (l *look) discardStaged(request *cluster.Request) Operation {
 	return nil
 }
 
-// seatGone reports whether what n has staged for incarnation token is of no more
-// use: the node runs a member of it already, or came too late, and its seat was
+// initialMemberGone reports whether what n has staged for incarnation token is of no more
+// use: the node runs a member of it already, or came too late, and its place was
 // given to another.
-func seatGone(obs cluster.Observation, n cluster.Node, token cluster.Token) bool {
+func initialMemberGone(obs cluster.Observation, n cluster.Node, token cluster.Token) bool {
 	if n.Assigned != nil && n.Assigned.Token == token {
 		return true
 	}
@@ -253,7 +253,7 @@ func recordedToken(obs cluster.Observation, token cluster.Token) bool {
 
 // restore takes the next step towards the record of the restored incarnation.
 // As soon as a node has something staged nothing else is begun.
-func (l *look) restore(r cluster.Request) (Operation, verdict) {
+func (l *view) restore(r cluster.Request) (Operation, verdict) {
 	if reason := l.refusal(r); reason != "" {
 		return &RequestClose{Name: r.Name, Outcome: OutcomeRefused, Reason: reason}, goOn
 	}
@@ -276,7 +276,7 @@ func (l *look) restore(r cluster.Request) (Operation, verdict) {
 		return nil, goOn
 	}
 	staged := l.stagedFor(r)
-	if missing := l.silentElsewhere(r); len(l.obs.Electors.Names) == 0 && len(missing) > 0 {
+	if missing := l.unreachableElsewhere(r); len(l.obs.LeaseVoters.Names) == 0 && len(missing) > 0 {
 		l.hold(WaitingForNodes, "%s did not answer and may run the cluster; what is gone for good is named with --lost, or forgotten with forget-node", names(missing))
 		return nil, goOn
 	}
@@ -290,14 +290,14 @@ func (l *look) restore(r cluster.Request) (Operation, verdict) {
 			return nil, goOn
 		}
 	}
-	// What runs is looked after, and stays as it is.
+	// What runs is maintained, and stays as it is.
 	l.frozen = true
 	return l.stage(r, *staged), goOn
 }
 
-// silentElsewhere returns the known nodes that do not answer, without those that
+// unreachableElsewhere returns the known nodes that do not answer, without those that
 // are declared to be gone.
-func (l *look) silentElsewhere(r cluster.Request) []cluster.NodeName {
+func (l *view) unreachableElsewhere(r cluster.Request) []cluster.NodeName {
 	var list []cluster.NodeName
 	for _, n := range l.obs.Nodes {
 		if !n.Reachable && !slices.Contains(r.Lost, n.Name) {
@@ -309,7 +309,7 @@ func (l *look) silentElsewhere(r cluster.Request) []cluster.NodeName {
 
 // refusal says why a request can never be carried out, empty if nothing speaks
 // against it.
-func (l *look) refusal(r cluster.Request) string {
+func (l *view) refusal(r cluster.Request) string {
 	count, version := wanted(l.spec, r)
 	if l.policy.FixedSpec && (count != l.spec.MemberCount || version != l.spec.EtcdVersion) {
 		return "the spec is given by flags (--static-config), and a restore cannot change it"
@@ -362,7 +362,7 @@ const agreement = 2
 
 // refusedByNodes says why nodes refuse to restore, empty as long as one alone
 // does and others can be asked.
-func (l *look) refusedByNodes(r cluster.Request) string {
+func (l *view) refusedByNodes(r cluster.Request) string {
 	var refused []string
 	others := 0
 	for i := range l.obs.Nodes {

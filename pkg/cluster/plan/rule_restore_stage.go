@@ -11,7 +11,7 @@ import (
 
 // lastBackup takes a backup of what still runs. ok says that there is one, or
 // that none can be had or is wanted.
-func (l *look) lastBackup(r cluster.Request) (op Operation, ok bool) {
+func (l *view) lastBackup(r cluster.Request) (op Operation, ok bool) {
 	running := len(l.voters) > 0 && l.obs.Leader != 0 && l.healthy >= cluster.Quorum(len(l.voters))
 	if r.SkipBackup || !running || l.backupSince(r) != nil {
 		return nil, true
@@ -21,7 +21,7 @@ func (l *look) lastBackup(r cluster.Request) (op Operation, ok bool) {
 
 // backupSince returns a backup that was begun after a request, nil for none.
 // Names tell seconds: one of the same second may be older.
-func (l *look) backupSince(r cluster.Request) *cluster.Backup {
+func (l *view) backupSince(r cluster.Request) *cluster.Backup {
 	if b := l.newest(); b != nil && b.At.After(r.At) {
 		return b
 	}
@@ -30,7 +30,7 @@ func (l *look) backupSince(r cluster.Request) *cluster.Backup {
 
 // takeFor takes a backup for a request, and holds for the rest of the second
 // in which that was made.
-func (l *look) takeFor(r cluster.Request, reason string) Operation {
+func (l *view) takeFor(r cluster.Request, reason string) Operation {
 	switch {
 	case l.obs.BackingUp != "":
 		l.hold(NotYet, "a backup is under way: %s", l.obs.BackingUp)
@@ -44,7 +44,7 @@ func (l *look) takeFor(r cluster.Request, reason string) Operation {
 
 // stagedFor returns what the nodes have staged for a request, nil where nothing
 // is or it no longer fits.
-func (l *look) stagedFor(r cluster.Request) *cluster.Staged {
+func (l *view) stagedFor(r cluster.Request) *cluster.Staged {
 	count, version := wanted(l.spec, r)
 	for _, n := range l.obs.Nodes {
 		s := n.Staged
@@ -57,9 +57,9 @@ func (l *look) stagedFor(r cluster.Request) *cluster.Staged {
 		if l.spoiled(r, *s) && l.enough(r, count, version) {
 			continue
 		}
-		fits := !slices.ContainsFunc(s.Voters, func(seat cluster.Seat) bool {
-			v := l.node(seat.Name)
-			return v == nil || !v.Reachable || v.Storage.Bad() || v.Conflict != "" || !slices.Equal(v.URLs.Peer, seat.PeerURLs)
+		fits := !slices.ContainsFunc(s.Voters, func(initialMember cluster.InitialMember) bool {
+			v := l.node(initialMember.Name)
+			return v == nil || !v.Reachable || v.Storage.Bad() || v.Conflict != "" || !slices.Equal(v.URLs.Peer, initialMember.PeerURLs)
 		})
 		if fits {
 			return s
@@ -69,16 +69,16 @@ func (l *look) stagedFor(r cluster.Request) *cluster.Staged {
 }
 
 // spoiled reports whether one of the voters of what is staged cannot restore it.
-func (l *look) spoiled(r cluster.Request, s cluster.Staged) bool {
-	return slices.ContainsFunc(s.Voters, func(seat cluster.Seat) bool {
-		n := l.node(seat.Name)
+func (l *view) spoiled(r cluster.Request, s cluster.Staged) bool {
+	return slices.ContainsFunc(s.Voters, func(initialMember cluster.InitialMember) bool {
+		n := l.node(initialMember.Name)
 		return n != nil && l.cannotStage(r, n) != ""
 	})
 }
 
 // enough reports whether there are nodes to restore on without those that
 // cannot.
-func (l *look) enough(r cluster.Request, count int, version etcdversion.Version) bool {
+func (l *view) enough(r cluster.Request, count int, version etcdversion.Version) bool {
 	able := 0
 	for i := range l.obs.Nodes {
 		if n := &l.obs.Nodes[i]; l.unableToRestore(r, n, version) == nil {
@@ -91,7 +91,7 @@ func (l *look) enough(r cluster.Request, count int, version etcdversion.Version)
 // cannotStage says why a node does not restore what others can: it refuses, or it
 // still fails, after the time that a learner has, where all others that were asked with
 // it are ready. Empty is for one that may.
-func (l *look) cannotStage(r cluster.Request, n *cluster.Node) string {
+func (l *view) cannotStage(r cluster.Request, n *cluster.Node) string {
 	s := n.Staged
 	if !n.Reachable || s == nil || s.Request != r.Name || s.Ready || s.Problem == "" {
 		return ""
@@ -103,9 +103,9 @@ func (l *look) cannotStage(r cluster.Request, n *cluster.Node) string {
 		return ""
 	}
 	others := 0
-	for _, seat := range s.Voters {
-		v := l.node(seat.Name)
-		if seat.Name == n.Name {
+	for _, initialMember := range s.Voters {
+		v := l.node(initialMember.Name)
+		if initialMember.Name == n.Name {
 			continue
 		}
 		if v == nil || v.Staged == nil || v.Staged.Request != r.Name || !v.Staged.Ready {
@@ -120,24 +120,24 @@ func (l *look) cannotStage(r cluster.Request, n *cluster.Node) string {
 }
 
 // chooseStage decides on which nodes to restore, or holds.
-func (l *look) chooseStage(r cluster.Request) *cluster.Staged {
+func (l *view) chooseStage(r cluster.Request) *cluster.Staged {
 	count, version := wanted(l.spec, r)
 	able := l.ableToRestore(r, version)
-	if len(able) < count && !(oneShortOf(len(able), count) && l.age(r.At) >= l.policy.FoundingGrace) {
+	if len(able) < count && !(oneShortOf(len(able), count) && l.age(r.At) >= l.policy.BootstrapGrace) {
 		l.hold(WaitingForNodes, "restoring %d members, %d nodes are ready; a smaller cluster is restored with --member-count", count, len(able))
 		return nil
 	}
 	s := &cluster.Staged{Request: r.Name, Backup: r.Backup, Token: l.obs.Nonce, Version: version, Revision: l.obs.HighWater() + aboveAll}
 	for _, n := range able[:min(count, len(able))] {
-		s.Voters = append(s.Voters, cluster.Seat{Name: n.Name, PeerURLs: n.URLs.Peer})
+		s.Voters = append(s.Voters, cluster.InitialMember{Name: n.Name, PeerURLs: n.URLs.Peer})
 	}
-	sortSeats(s.Voters)
+	sortInitialMembers(s.Voters)
 	return s
 }
 
 // ableToRestore returns the nodes that could be voters of a restored cluster:
 // those that run voters now first, the others by name.
-func (l *look) ableToRestore(r cluster.Request, version etcdversion.Version) []*cluster.Node {
+func (l *view) ableToRestore(r cluster.Request, version etcdversion.Version) []*cluster.Node {
 	var voters, others []*cluster.Node
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
@@ -147,7 +147,7 @@ func (l *look) ableToRestore(r cluster.Request, version etcdversion.Version) []*
 				l.holds = append(l.holds, *why)
 			}
 		case why != nil:
-		case slices.Contains(l.obs.Electors.Names, n.Name):
+		case slices.Contains(l.obs.LeaseVoters.Names, n.Name):
 			voters = append(voters, n)
 		default:
 			others = append(others, n)
@@ -158,9 +158,9 @@ func (l *look) ableToRestore(r cluster.Request, version etcdversion.Version) []*
 
 // unableToRestore says why a node cannot be a voter of a restored cluster, nil if
 // it can. The text is empty where the operator knows.
-func (l *look) unableToRestore(r cluster.Request, n *cluster.Node, version etcdversion.Version) *Hold {
+func (l *view) unableToRestore(r cluster.Request, n *cluster.Node, version etcdversion.Version) *Hold {
 	room := 2*l.snapshotSize(r) + restoreRoom
-	because := func(rule Rule, form string, args ...any) *Hold { return &Hold{rule, fmt.Sprintf(form, args...)} }
+	because := func(rule Reason, form string, args ...any) *Hold { return &Hold{rule, fmt.Sprintf(form, args...)} }
 	switch {
 	case slices.Contains(r.Lost, n.Name):
 		return &Hold{}
@@ -187,15 +187,15 @@ func (l *look) unableToRestore(r cluster.Request, n *cluster.Node, version etcdv
 
 // awaitsSwitch reports whether n has yet to change over to what it has staged: a
 // later restore must not take the place of that.
-func (l *look) awaitsSwitch(n *cluster.Node) bool {
-	return n.Staged != nil && recordedToken(l.obs, n.Staged.Token) && !seatGone(l.obs, *n, n.Staged.Token)
+func (l *view) awaitsSwitch(n *cluster.Node) bool {
+	return n.Staged != nil && recordedToken(l.obs, n.Staged.Token) && !initialMemberGone(l.obs, *n, n.Staged.Token)
 }
 
 // compressed is how many times smaller a backup is than its snapshot, at most,
 // where nothing says how large that is. Kubernetes' data is five times smaller.
 const compressed = 8
 
-func (l *look) snapshotSize(r cluster.Request) int64 {
+func (l *view) snapshotSize(r cluster.Request) int64 {
 	if src := l.obs.Store.Source; src != nil && src.Size > 0 {
 		return src.Size
 	}
@@ -207,17 +207,17 @@ func (l *look) snapshotSize(r cluster.Request) int64 {
 	return 0
 }
 
-// oneShortOf is as look.oneShort, for a count that a request asks for.
+// oneShortOf is as view.oneShort, for a count that a request asks for.
 func oneShortOf(n, count int) bool {
 	return n == count-1 && n > 0 && cluster.Quorum(n) == cluster.Quorum(count)
 }
 
 // stage has the voters restore, waits for all of them, and then decides.
-func (l *look) stage(r cluster.Request, want cluster.Staged) Operation {
+func (l *view) stage(r cluster.Request, want cluster.Staged) Operation {
 	ready := 0
 	var failed Operation
-	for _, seat := range want.Voters {
-		n := l.node(seat.Name)
+	for _, initialMember := range want.Voters {
+		n := l.node(initialMember.Name)
 		if l.awaitsSwitch(n) {
 			l.hold(Restoring, "%s has yet to change over to incarnation %s, which was restored before", n.Name, n.Staged.Token)
 			continue
@@ -251,7 +251,7 @@ func (l *look) stage(r cluster.Request, want cluster.Staged) Operation {
 	}
 	return &IncarnationCreate{
 		Number: l.nextNumber(), Token: want.Token, Version: want.Version, Voters: want.Voters,
-		Request: r.Name, Backup: r.Backup, Revision: want.Revision, Before: without(l.obs.Electors.Names, r.Lost),
+		Request: r.Name, Backup: r.Backup, Revision: want.Revision, Before: without(l.obs.LeaseVoters.Names, r.Lost),
 	}
 }
 

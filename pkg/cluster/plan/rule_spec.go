@@ -9,14 +9,14 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-func ruleSpec(l *look) (Operation, verdict) {
+func ruleSpec(l *view) (Operation, verdict) {
 	if l.obs.Store.SpecProblem != "" {
 		l.hold(SpecInvalid, "%s", l.obs.Store.SpecProblem)
 		return nil, stop
 	}
 	if l.spec.MemberCount == 0 && l.spec.EtcdVersion.IsZero() {
 		if !l.obs.Store.Reachable {
-			l.hold(StoreUnreachable, "the spec is not known: %s", l.silence())
+			l.hold(StoreUnreachable, "the spec is not known: %s", l.storeSilence())
 			return nil, stop
 		}
 		l.hold(SpecMissing, "the control store has no spec")
@@ -33,7 +33,7 @@ func ruleSpec(l *look) (Operation, verdict) {
 	return nil, goOn
 }
 
-func rulePaused(l *look) (Operation, verdict) {
+func rulePaused(l *view) (Operation, verdict) {
 	if r, ok := l.obs.Store.Pause(); ok {
 		l.hold(Paused, "by %s since %s: %s", orUnknown(r.By), r.At.UTC().Format("2006-01-02 15:04:05Z"), orUnknown(r.Reason))
 		return nil, stop
@@ -48,7 +48,7 @@ func orUnknown(s string) string {
 	return s
 }
 
-func ruleConflict(l *look) (Operation, verdict) {
+func ruleConflict(l *view) (Operation, verdict) {
 	for _, n := range l.obs.Nodes {
 		if n.Conflict != "" {
 			l.hold(NameConflict, "%s is used by the daemons at %s and %s", n.Name, n.Address, n.Conflict)
@@ -57,9 +57,9 @@ func ruleConflict(l *look) (Operation, verdict) {
 	return nil, goOn
 }
 
-// ruleEndpoints keeps hosts files up to date. It comes before founding:
+// ruleEndpoints keeps hosts files up to date. It comes before bootstrap:
 // members may find each other by these names only.
-func ruleEndpoints(l *look) (Operation, verdict) {
+func ruleEndpoints(l *view) (Operation, verdict) {
 	if l.policy.DNSSuffix == "" {
 		return nil, goOn
 	}
@@ -77,9 +77,9 @@ func ruleEndpoints(l *look) (Operation, verdict) {
 
 // hostEntries returns the entries for n's hosts file, by address and name: one
 // for each node with a known address, and those that the file has for members
-// and electors whose address is not known now. An observer that has just begun
+// and lease voters whose address is not known now. An observer that has just begun
 // does not know a node that reboots, which is no reason to forget its name.
-func (l *look) hostEntries(n cluster.Node) []cluster.HostEntry {
+func (l *view) hostEntries(n cluster.Node) []cluster.HostEntry {
 	var entries []cluster.HostEntry
 	known := map[string]bool{}
 	for _, o := range l.obs.Nodes {
@@ -89,7 +89,7 @@ func (l *look) hostEntries(n cluster.Node) []cluster.HostEntry {
 		}
 	}
 	kept := map[string]bool{}
-	for _, name := range slices.Concat(l.voterNodes(), l.obs.Electors.Names) {
+	for _, name := range slices.Concat(l.voterNodes(), l.obs.LeaseVoters.Names) {
 		kept[l.hostName(name)] = true
 	}
 	for _, e := range n.Hosts {
@@ -103,11 +103,11 @@ func (l *look) hostEntries(n cluster.Node) []cluster.HostEntry {
 	return entries
 }
 
-func (l *look) hostName(name cluster.NodeName) string {
+func (l *view) hostName(name cluster.NodeName) string {
 	return string(name) + "." + strings.TrimPrefix(l.policy.DNSSuffix, ".")
 }
 
-func ruleDisk(l *look) (Operation, verdict) {
+func ruleDisk(l *view) (Operation, verdict) {
 	for _, n := range l.obs.Nodes {
 		if n.Reachable && n.Disk.State == cluster.DiskUnreadable {
 			l.hold(DiskUnreadable, "%s: %s", n.Name, n.Disk.Problem)
@@ -116,7 +116,7 @@ func ruleDisk(l *look) (Operation, verdict) {
 	return nil, goOn
 }
 
-func ruleAlarm(l *look) (Operation, verdict) {
+func ruleAlarm(l *view) (Operation, verdict) {
 	for _, m := range l.obs.Members {
 		for _, a := range m.Alarms {
 			l.hold(Alarm, "%s on %s (%s)", a, m.Name, m.ID)
@@ -125,7 +125,7 @@ func ruleAlarm(l *look) (Operation, verdict) {
 	return nil, goOn
 }
 
-func ruleVersion(l *look) (Operation, verdict) {
+func ruleVersion(l *view) (Operation, verdict) {
 	for _, m := range l.obs.Members {
 		n := l.nodeOf(m)
 		if n != nil && n.Assigned != nil && n.Assigned.Version != l.spec.EtcdVersion {

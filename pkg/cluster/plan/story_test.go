@@ -17,7 +17,7 @@ import (
 //	spec members=3 version=3.6.16 grace=10m ...
 //	observe   the facts of a world (see stage); prints nothing
 //	amend     changes some facts
-//	plan      the whole road and the holds at its end; with facts, observes first
+//	plan      the whole plan and the holds at its end; with facts, observes first
 //	next      the first operation and its holds; with facts, amends first
 //	step      carries out the next operation in the model, n=3 for three
 //	check     what Check says to a command line
@@ -64,7 +64,7 @@ func (s *stage) command(d *datadriven.TestData) (string, error) {
 				return "", err
 			}
 		}
-		return s.road()
+		return s.steps()
 	case "next":
 		if err := s.amend(d.Input); err != nil {
 			return "", err
@@ -118,9 +118,9 @@ func (s *stage) setSpec(args []datadriven.CmdArg) error {
 	return nil
 }
 
-// road prints the plan, after it has made sure that what every plan promises
+// steps prints the plan, after it has made sure that what every plan promises
 // holds for this one.
-func (s *stage) road() (string, error) {
+func (s *stage) steps() (string, error) {
 	if err := producible(s.obs); err != nil {
 		return "", err
 	}

@@ -9,10 +9,10 @@ import (
 // Unfenced reports whether op may be carried out by a daemon that does not hold
 // the coordinator's lease: because the record in the store has decided already
 // and nothing is left to disagree about, or because an operator has declared so
-// many electors to be gone for good that no majority of them can ever grant a
+// many lease voters to be gone for good that no majority of them can ever grant a
 // lease again. In the latter case the create-only-if-absent of the record
-// decides between two daemons, as it does when a cluster is founded; and each
-// node holds the recovery of the electors to what etcd's quorum tells it.
+// decides between two daemons, as it does when a cluster is bootstrapped; and each
+// node holds the recovery of the lease voters to what etcd's quorum tells it.
 func Unfenced(obs cluster.Observation, op Operation) bool {
 	switch op := op.(type) {
 	case *RestoreSwitch:
@@ -21,13 +21,13 @@ func Unfenced(obs cluster.Observation, op Operation) bool {
 			return n.Name == op.Node && n.Staged != nil && n.Staged.Token == op.Token
 		})
 	case *RestoreStage:
-		return electorsLost(obs)
+		return leaseVotersLost(obs)
 	case *IncarnationCreate:
-		return op.Backup != "" && electorsLost(obs)
-	case *ElectorsRecover:
-		return newLook(cluster.Spec{}, obs).declaredLost() != nil
+		return op.Backup != "" && leaseVotersLost(obs)
+	case *LeaseVotersRecover:
+		return newView(cluster.Spec{}, obs).declaredLost() != nil
 	case *RequestClose:
-		return op.Outcome == OutcomeRefused && electorsLost(obs)
+		return op.Outcome == OutcomeRefused && leaseVotersLost(obs)
 	}
 	return false
 }
@@ -39,10 +39,10 @@ func newestRecord(obs cluster.Observation) *cluster.Incarnation {
 	return nil
 }
 
-// electorsLost reports whether the oldest restore that is queued declares a
-// majority of the electors to be gone, and nothing contradicts it.
-func electorsLost(obs cluster.Observation) bool {
-	l := newLook(cluster.Spec{}, obs)
+// leaseVotersLost reports whether the oldest restore that is queued declares a
+// majority of the lease voters to be gone, and nothing contradicts it.
+func leaseVotersLost(obs cluster.Observation) bool {
+	l := newView(cluster.Spec{}, obs)
 	r, _ := l.restoreRequest()
 	if r == nil || obs.Leader != 0 {
 		return false
@@ -54,5 +54,5 @@ func electorsLost(obs cluster.Observation) bool {
 			return false
 		}
 	}
-	return cluster.Lost(obs.Electors.Names, lost)
+	return cluster.Lost(obs.LeaseVoters.Names, lost)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestUnfenced tells when a step of a restore may be done by a daemon that does
-// not hold the lease: only where an operator has declared so many electors to be
+// not hold the lease: only where an operator has declared so many lease voters to be
 // gone that nobody can, and nothing contradicts it.
 func TestUnfenced(t *testing.T) {
 	const lost = "cluster a b c\nleader none\nmember a down=1h\nnode b down\nmember b down=1h\nnode c down\nmember c down=1h\nbackup age=1h\n"
@@ -21,7 +21,7 @@ func TestUnfenced(t *testing.T) {
 		{"nobody has asked", lost, stage, false},
 		{"a minority is gone", lost + "request r1 kind=restore backup=1h lost=b", stage, false},
 		{"one that is called lost answers", lost + "node c up\nrequest r1 kind=restore backup=1h lost=b,c", stage, false},
-		{"one that is not called lost is silent", lost + "node z down\nrequest r1 kind=restore backup=1h lost=b,c", stage, false},
+		{"one that is not called lost is unreachable", lost + "node z down\nrequest r1 kind=restore backup=1h lost=b,c", stage, false},
 		{"a cluster that has a leader", lost + "leader a\nrequest r1 kind=restore backup=1h lost=b,c", stage, false},
 		{"another step", lost + "request r1 kind=restore backup=1h lost=b,c", "data discard --node=a --name=x --expect-at=2026-11-20T11:00:00Z", false},
 	}

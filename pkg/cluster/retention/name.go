@@ -68,7 +68,7 @@ func ParseName(name string) (time.Time, error) {
 }
 
 // A reader is ParseName for many names of the form that Name writes,
-// 2026-11-20T10:39:37Z-...: ten thousand are read in each look at a store, and
+// 2026-11-20T10:39:37Z-...: ten thousand are read in each observation of a store, and
 // neighbours are of the same day.
 type reader struct {
 	day      string // 2026-11-20

@@ -95,7 +95,7 @@ func TestWhatHoldsForEveryPolicy(t *testing.T) {
 			t.Errorf("seed %d: %d bytes in %d backups are kept, %d bytes may be", seed, bytes, count, policy.MaxBytes)
 		}
 		if again := keptOf(policy, kept); !slices.Equal(again, kept) {
-			t.Errorf("seed %d: of %d that were kept a second look keeps %d", seed, len(kept), len(again))
+			t.Errorf("seed %d: of %d that were kept a second observation keeps %d", seed, len(kept), len(again))
 		}
 	}
 }

@@ -121,7 +121,7 @@ const (
 
 // A bucket is an age class and, of the hourly and daily ones, the stretch of
 // time of which the earliest backup is kept: an hour or a day of UTC, counted
-// from 1970. It is one number, because it is a key ten thousand times a look.
+// from 1970. It is one number, because it is a key ten thousand times an observation.
 type bucket int64
 
 func bucketOf(c class, slot int64) bucket { return bucket(slot<<3 | int64(c)) }
@@ -182,7 +182,7 @@ func Keep(policy Policy, now time.Time, backups []cluster.Backup) []Verdict {
 }
 
 // Expired returns the backups that [Keep] would not keep, in the order of the
-// backups. It is for whoever asks in every look and needs no reasons.
+// backups. It is for whoever asks in every observation and needs no reasons.
 func Expired(policy Policy, now time.Time, backups []cluster.Backup) []cluster.Backup {
 	s := sift(policy, now, backups)
 	var expired []cluster.Backup

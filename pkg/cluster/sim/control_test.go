@@ -70,7 +70,7 @@ var controls = []struct {
 		}
 		return op, holds
 	}},
-	{"founds without looking for evidence", "check", "founding two-clusters fresh-disk data-lost", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+	{"bootstraps without looking for evidence", "check", "bootstrap two-clusters fresh-disk data-lost", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
 		number := len(obs.Store.Incarnations) + 1
 		if len(obs.Members) == 0 {
 			obs.Store = cluster.Store{Reachable: true, BackupsKnown: true}
@@ -136,9 +136,9 @@ var controls = []struct {
 		}
 		return op, holds
 	}},
-	{"moves the electors in one leap", "check", "", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+	{"moves the lease voters in one leap", "check", "", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
 		op, holds := plan.Next(spec, obs)
-		if w, ok := op.(*plan.ElectorsWrite); ok && len(w.Expect) > 1 {
+		if w, ok := op.(*plan.LeaseVotersWrite); ok && len(w.Expect) > 1 {
 			leap := *w
 			leap.Names = append([]cluster.NodeName{"z"}, w.Names[1:]...)
 			return &leap, nil
@@ -152,7 +152,7 @@ var controls = []struct {
 	{"never promotes", "stuck", "stuck", without[*plan.Promote]()},
 	{"never replaces", "stuck", "stuck", without[*plan.Remove]()},
 	{"never restarts", "stuck", "stuck", without[*plan.MemberStart]()},
-	{"never recovers the electors", "stuck", "stuck", without[*plan.ElectorsRecover]()},
+	{"never recovers the lease voters", "stuck", "stuck", without[*plan.LeaseVotersRecover]()},
 	{"never clears", "stuck", "stuck", without[*plan.DataSetAside]()},
 	{"never opens", "stuck", "stuck", without[*plan.QuarantineLift]()},
 }
@@ -162,7 +162,7 @@ func without[T plan.Operation]() planner {
 	return func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
 		op, holds := plan.Next(spec, obs)
 		if _, ok := op.(T); ok {
-			return nil, append(holds, plan.Hold{Rule: plan.MemberStarting, Text: "be patient"})
+			return nil, append(holds, plan.Hold{Reason: plan.MemberStarting, Text: "be patient"})
 		}
 		return op, holds
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	errSilent = errors.New("no answer")
-	errRefuse = errors.New("refused")
+	errUnreachable = errors.New("no answer")
+	errRefuse      = errors.New("refused")
 )
 
 // do carries op out for the coordinator on by, whose look was obs. Where it
@@ -27,22 +27,22 @@ func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error 
 	if name, ok := plan.Target(op); ok {
 		n := w.node(name)
 		if n == nil || !w.connected(by, n) || n.hangs() || !w.quiet && w.step < n.failsTo {
-			return errSilent
+			return errUnreachable
 		}
-		return w.obey(n, order{by: by, term: term, electors: w.claim(by), op: op})
+		return w.obey(n, order{by: by, term: term, leaseVoters: w.claim(by), op: op})
 	}
 	switch op := op.(type) {
 	case *plan.IncarnationCreate:
 		return w.createIncarnation(op)
 	case *plan.IncarnationMark:
 		if w.store.down {
-			return errSilent
+			return errUnreachable
 		}
 		w.store.created = w.now
 		return nil
 	case *plan.SpecWrite:
 		if w.store.down {
-			return errSilent
+			return errUnreachable
 		}
 		if op.Request != "" {
 			w.spec.MemberCount = op.MemberCount
@@ -53,19 +53,19 @@ func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error 
 		return w.closeRequest(op)
 	case *plan.BackupPrune:
 		return w.prune(op)
-	case *plan.ElectorsWrite:
-		return w.writeElectors(by, op)
+	case *plan.LeaseVotersWrite:
+		return w.writeLeaseVoters(by, op)
 	}
 	g := w.group(obs.Token)
 	if g == nil || g.leader == 0 || g.side != by.side {
-		return errSilent
+		return errUnreachable
 	}
 	return w.reconfigure(g, op)
 }
 
 func (w *world) createIncarnation(op *plan.IncarnationCreate) error {
 	if w.store.down {
-		return errSilent
+		return errUnreachable
 	}
 	for _, i := range w.store.incarnations {
 		if i.Number == op.Number {
@@ -78,7 +78,7 @@ func (w *world) createIncarnation(op *plan.IncarnationCreate) error {
 	if op.Backup != "" {
 		return w.decideRestore(op)
 	}
-	w.checkFounding(op)
+	w.checkBootstrap(op)
 	w.resurrect(op.Token)
 	list := slices.Clone(w.store.incarnations)
 	w.store.incarnations = append(list, cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.now})
@@ -87,7 +87,7 @@ func (w *world) createIncarnation(op *plan.IncarnationCreate) error {
 
 func (w *world) prune(op *plan.BackupPrune) error {
 	if w.store.down {
-		return errSilent
+		return errUnreachable
 	}
 	if len(w.store.backups) > 0 && slices.Contains(op.Remove, w.store.backups[0].Name) {
 		w.violate("newest", "the newest backup %s was pruned", w.store.backups[0].Name)
@@ -179,14 +179,14 @@ func (w *world) obey(n *node, o order) error {
 		if n.disk.data || n.assigned != nil {
 			return errRefuse
 		}
-		d, err := n.grantor.Durable.Prepare(op.Token, cluster.SeatNames(op.Voters))
+		d, err := n.grantor.Durable.Prepare(op.Token, cluster.InitialMemberNames(op.Voters))
 		if err != nil {
 			return err
 		}
 		n.grantor.Durable = d
 		n.prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
 	case *plan.MemberStart:
-		return w.start(n, op, o.electors)
+		return w.start(n, op, o.leaseVoters)
 	case *plan.MemberStop:
 		if n.assigned == nil {
 			n.process = cluster.ProcessStopped
@@ -195,8 +195,8 @@ func (w *world) obey(n *node, o order) error {
 		a := *n.assigned
 		a.Stopped = true
 		n.assigned, n.process = &a, cluster.ProcessStopped
-	case *plan.ElectorsRecover:
-		return w.recoverElectors(n, op)
+	case *plan.LeaseVotersRecover:
+		return w.recoverLeaseVoters(n, op)
 	case *plan.DataSetAside:
 		return w.moveAside(n, op)
 	case *plan.DataDiscard:
@@ -231,7 +231,7 @@ func (n *node) quarantine(on bool) error {
 
 func (w *world) backup(n *node) error {
 	if w.store.down {
-		return errSilent
+		return errUnreachable
 	}
 	if n.assigned == nil || n.process != cluster.ProcessRunning {
 		return errRefuse
@@ -243,7 +243,7 @@ func (w *world) backup(n *node) error {
 
 func (w *world) inspect(op plan.Operation) error {
 	if w.store.down {
-		return errSilent
+		return errUnreachable
 	}
 	list := slices.Clone(w.store.backups)
 	for i := range list {

@@ -19,8 +19,8 @@ type group struct {
 	// ended says that another incarnation was restored in its place. It may run
 	// on where nobody can be told.
 	ended bool
-	// founders are the members that the first start made, by name.
-	founders []member
+	// initialMembers are the members that the first start made, by name.
+	initialMembers []member
 	// ran are the members that have ever written to a disk.
 	ran []cluster.MemberID
 }

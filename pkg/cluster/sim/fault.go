@@ -65,8 +65,8 @@ const (
 	DataCorrupt  FaultKind = "data corrupt"
 	NodeGone     FaultKind = "node gone for ever"
 	StoreEmptied FaultKind = "store emptied"
-	// RecordBehind leaves the next new voter out of the electors' record, as another
-	// release did, and takes an elector away for ever.
+	// RecordBehind leaves the next new voter out of the lease voters' record, as another
+	// release did, and takes a lease voter away for ever.
 	RecordBehind FaultKind = "voter not recorded"
 	// PromotedGone takes the node of the next new voter away for ever, before
 	// anyone has recorded that it votes.
@@ -164,7 +164,7 @@ func (w *world) stopByHand(n *node) {
 }
 
 // takeAway takes a new voter's node away, unless that takes the quorum with
-// it: nobody can mend that.
+// it: nobody can fix that.
 func (w *world) takeAway(n *node) {
 	before, process := w.quorate(), n.process
 	n.shutdown()
@@ -196,7 +196,7 @@ func (w *world) injectStore(f Fault) {
 	case RestoreAsked, BackupAsked:
 		w.ask(f)
 	case StoreEmptied:
-		// Not while somebody is cut off. A founding that was seen to begin, and
+		// Not while somebody is cut off. A bootstrap that was seen to begin, and
 		// went on out of sight, is told of by the store alone. Nor while nodes
 		// change over: that a restore was decided is told of by the store alone.
 		if slices.ContainsFunc(w.nodes, func(n *node) bool {
@@ -234,15 +234,15 @@ func (w *world) destroy(n *node, f Fault) {
 	}
 }
 
-// leaveBehind takes a new voter out of the electors' record, as another release
-// did until it was recorded, and one of the electors away for ever.
+// leaveBehind takes a new voter out of the lease voters' record, as another release
+// did until it was recorded, and one of the lease voters away for ever.
 func (w *world) leaveBehind(by, n *node) {
-	record, g := n.electors(), w.group(n.electors().Token)
+	record, g := n.leaseVoters(), w.group(n.leaseVoters().Token)
 	if g == nil || g.leader == 0 || g.voters()%2 == 0 || !slices.Contains(record.Names, n.name) {
 		return
 	}
 	less := slices.DeleteFunc(slices.Clone(record.Names), func(name cluster.NodeName) bool { return name == n.name })
-	if w.writeElectors(by, &plan.ElectorsWrite{Token: record.Token, Names: less, Expect: record.Names}) != nil {
+	if w.writeLeaseVoters(by, &plan.LeaseVotersWrite{Token: record.Token, Names: less, Expect: record.Names}) != nil {
 		return
 	}
 	w.recordBehind = false

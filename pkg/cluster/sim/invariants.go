@@ -14,10 +14,10 @@ import (
 //	two-clusters   at most one incarnation has a quorum
 //	two-coordinators  at most one daemon has the lease of an incarnation
 //	fresh-disk     no voter that has run starts on an empty disk
-//	void-seat      no founder starts after its seat was taken away, if a leader can tell
+//	void-place      no initial member starts after its place was taken away, if a leader can tell
 //	live-data      the data of a current voter is never moved away
 //	quorum         no operation takes the quorum away
-//	founding       nothing is founded while anything tells of another cluster
+//	bootstrap       nothing is bootstrapped while anything tells of another cluster
 //	backup         a fresh backup covers each removal of a voter and each addition
 //	grace          no voter is replaced before its grace time
 //	newest         the newest backup is never pruned
@@ -29,28 +29,28 @@ import (
 //	unexplained    not converged and no operation implies a hold
 //	stuck          when the faults are over, it converges or holds for a true reason
 
-// checkFounding looks for anything that tells of another cluster.
-func (w *world) checkFounding(op *plan.IncarnationCreate) {
+// checkBootstrap looks for anything that tells of another cluster.
+func (w *world) checkBootstrap(op *plan.IncarnationCreate) {
 	if g := w.group(op.Token); g != nil {
 		return // a running one gets its record
 	}
 	for _, n := range w.nodes {
 		if n.disk.data && n.disk.token != op.Token {
-			w.violate("founding", "%s has data of incarnation %s when %s is founded", n.name, n.disk.token, op.Token)
+			w.violate("bootstrap", "%s has data of incarnation %s when %s is bootstrapped", n.name, n.disk.token, op.Token)
 		}
 	}
 	switch {
 	case !w.store.created.IsZero():
-		w.violate("founding", "the marker is there when %s is founded", op.Token)
+		w.violate("bootstrap", "the marker is there when %s is bootstrapped", op.Token)
 	case len(w.store.backups) > 0:
-		w.violate("founding", "there are backups when %s is founded", op.Token)
+		w.violate("bootstrap", "there are backups when %s is bootstrapped", op.Token)
 	case len(w.store.incarnations) > 0:
-		w.violate("founding", "there is a record when %s is founded", op.Token)
+		w.violate("bootstrap", "there is a record when %s is bootstrapped", op.Token)
 	}
 }
 
-// betweenLooks is how long a member may be well without a look that sees it.
-const betweenLooks = 30 * time.Second
+// observeInterval is how long a member may be well without an observation that sees it.
+const observeInterval = 30 * time.Second
 
 func (w *world) checkBackup(what string) {
 	fresh := w.spec.Policy.WithDefaults().BackupFresh
@@ -69,7 +69,7 @@ func (w *world) checkBackup(what string) {
 func (w *world) checkRemoval(g *group, m *member) {
 	w.checkBackup("voter removed")
 	if g.voters() <= w.spec.MemberCount && len(w.delayed) == 0 {
-		if down, grace := w.now.Sub(m.healthy), w.spec.Policy.WithDefaults().Grace; down+betweenLooks < grace {
+		if down, grace := w.now.Sub(m.healthy), w.spec.Policy.WithDefaults().Grace; down+observeInterval < grace {
 			w.violate("grace", "%s (%s) is replaced after %s, the grace time is %s", m.host.name, m.id, down, grace)
 		}
 	}

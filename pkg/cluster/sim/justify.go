@@ -10,8 +10,8 @@ import (
 // justify asks whether the holds at the end of a quiet time are true in the
 // world, and whether they are the ones to be expected.
 func (w *world) justify(holds []plan.Hold) {
-	says := func(rules ...plan.Rule) bool {
-		return slices.ContainsFunc(holds, func(h plan.Hold) bool { return slices.Contains(rules, h.Rule) })
+	says := func(rules ...plan.Reason) bool {
+		return slices.ContainsFunc(holds, func(h plan.Hold) bool { return slices.Contains(rules, h.Reason) })
 	}
 	usable := 0
 	for _, n := range w.nodes {
@@ -26,12 +26,12 @@ func (w *world) justify(holds []plan.Hold) {
 		if g != nil && g.leader != 0 {
 			w.violate("stuck", "etcd serves, nobody can coordinate it, and what an operator can do does not help: %v", holds)
 		} else if !says(plan.NoCoordinator) {
-			w.violate("stuck", "no majority of electors can be had, but it says %v", holds)
+			w.violate("stuck", "no majority of lease voters can be had, but it says %v", holds)
 		}
 	case g == nil:
-		w.justifyUnfounded(usable, says, holds)
+		w.justifyNotBootstrapped(usable, says, holds)
 	case w.startable(g) < cluster.Quorum(g.voters()):
-		if !says(plan.QuorumLost, plan.Founding, plan.Restoring, plan.ClusterLost, plan.WaitingForNodes, plan.NoCoordinator, plan.DiskHung) && !(w.store.specMissing && says(plan.SpecMissing)) {
+		if !says(plan.QuorumLost, plan.Bootstrap, plan.Restoring, plan.ClusterLost, plan.WaitingForNodes, plan.NoCoordinator, plan.DiskHung) && !(w.store.specMissing && says(plan.SpecMissing)) {
 			w.violate("stuck", "the quorum is lost, but it says %v", holds)
 		}
 	case usable < w.spec.MemberCount:
@@ -48,11 +48,11 @@ func (w *world) justify(holds []plan.Hold) {
 // operatorHelps does what a hold asks a person to do, once. It reports whether
 // there was anything.
 func (w *world) operatorHelps(holds []plan.Hold) bool {
-	asks := slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Rule == plan.ElectorsLost })
+	asks := slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Reason == plan.LeaseVotersLost })
 	if !asks || w.helped {
 		return false
 	}
-	r := cluster.Request{Name: "help", Kind: cluster.RequestElectors, At: w.now}
+	r := cluster.Request{Name: "help", Kind: cluster.RequestLeaseVoters, At: w.now}
 	for _, n := range w.nodes {
 		if !n.up {
 			r.Lost = append(r.Lost, n.name)
@@ -60,7 +60,7 @@ func (w *world) operatorHelps(holds []plan.Hold) bool {
 	}
 	w.helped = true
 	w.store.requests = append(slices.Clone(w.store.requests), r)
-	w.logf("the operator recovers the electors without %v", r.Lost)
+	w.logf("the operator recovers the lease voters without %v", r.Lost)
 	return true
 }
 
@@ -96,23 +96,23 @@ func (w *world) startable(g *group) int {
 	return count
 }
 
-// coordinatorImpossible reports whether a majority of the newest electors'
+// coordinatorImpossible reports whether a majority of the newest lease voters'
 // record has lost it or is gone. Where a restored incarnation does not come up,
 // who has the lease of the one before it goes on to coordinate.
 func (w *world) coordinatorImpossible() bool {
 	by := w.candidates()[0]
-	obs := w.look(by, nil)
+	obs := w.observe(by, nil)
 	if w.electable(by, &obs) {
 		return false
 	}
 	old := w.claim(by)
 	g := w.group(old.Token)
-	kept := w.holds(by) && old.Token != obs.Electors.Token && g != nil && g.ended && obs.Leader == 0
-	obs.Electors = old
+	kept := w.holds(by) && old.Token != obs.LeaseVoters.Token && g != nil && g.ended && obs.Leader == 0
+	obs.LeaseVoters = old
 	return !kept || !w.electable(by, &obs)
 }
 
-func (w *world) justifyUnfounded(usable int, says func(...plan.Rule) bool, holds []plan.Hold) {
+func (w *world) justifyNotBootstrapped(usable int, says func(...plan.Reason) bool, holds []plan.Hold) {
 	want := w.spec.MemberCount
 	evidence := !w.store.created.IsZero() || len(w.store.backups) > 0 || len(w.store.incarnations) > 0
 	oneShort := usable == want-1 && usable > 0 && cluster.Quorum(usable) == cluster.Quorum(want)
@@ -132,9 +132,9 @@ func (w *world) justifyUnfounded(usable int, says func(...plan.Rule) bool, holds
 		}
 	case usable < len(w.nodes):
 		if !says(plan.WaitingForNodes) {
-			w.violate("stuck", "%d of %d nodes are left to found %d members, but it says %v", usable, len(w.nodes), want, holds)
+			w.violate("stuck", "%d of %d nodes are left to bootstrap %d members, but it says %v", usable, len(w.nodes), want, holds)
 		}
 	case usable >= want || oneShort:
-		w.violate("stuck", "%d nodes could found %d members, but it says %v", usable, want, holds)
+		w.violate("stuck", "%d nodes could bootstrap %d members, but it says %v", usable, want, holds)
 	}
 }

@@ -19,8 +19,8 @@ import (
 // clusterName is the name of the cluster.
 const clusterName = "sim"
 
-// electors returns the electors' record on n's disk.
-func (n *node) electors() cluster.Electors { return n.grantor.Durable.Electors }
+// leaseVoters returns the lease voters' record on n's disk.
+func (n *node) leaseVoters() cluster.LeaseVoters { return n.grantor.Durable.LeaseVoters }
 
 // runDaemon starts n's daemon: it has what is on the disk, and remembers nothing
 // else.
@@ -39,7 +39,7 @@ func (w *world) holds(n *node) bool {
 	return held
 }
 
-// round sends a round of by's candidate to the electors, and reports whether it
+// round sends a round of by's candidate to the lease voters, and reports whether it
 // was won. A request, or its answer, may get lost.
 func (w *world) round(by *node, r *lease.Round) bool {
 	won := false
@@ -60,7 +60,7 @@ func (w *world) round(by *node, r *lease.Round) bool {
 			r.Fail(name)
 			continue
 		}
-		by.candidate.Learn(reply.Electors, reply.Term)
+		by.candidate.Learn(reply.LeaseVoters, reply.Term)
 		if !won { // who has won waits for nobody
 			by.candidate.Note(r, name, reply)
 			won = by.candidate.Finish(r)
@@ -130,25 +130,25 @@ func (w *world) release(by *node) {
 }
 
 // lead makes sure that the daemon on by may act, as one does that has looked. A
-// cluster without electors is still to be founded; there the store decides.
+// cluster without lease voters is still to be bootstrapped; there the store decides.
 func (w *world) lead(by *node, obs *cluster.Observation) bool {
 	if _, paused := obs.Store.Pause(); paused {
 		w.release(by)
 		return true
 	}
-	if len(obs.Electors.Names) == 0 {
+	if len(obs.LeaseVoters.Names) == 0 {
 		return len(obs.Members) == 0
 	}
 	c := &by.candidate
 	if term, _, held := c.Held(w.now); held && lease.Useful(term, w.claim(by), by.name, *obs) {
 		return true
 	}
-	if !slices.Contains(obs.Electors.Names, by.name) {
+	if !slices.Contains(obs.LeaseVoters.Names, by.name) {
 		w.release(by)
 		return false
 	}
-	c.Enter(obs.Electors.Token)
-	c.Learn(obs.Electors, obs.Electors.Term)
+	c.Enter(obs.LeaseVoters.Token)
+	c.Learn(obs.LeaseVoters, obs.LeaseVoters.Term)
 	before := c.Known()
 	ok, used := w.campaign(by)
 	if !ok && (used || lease.Newer(c.Known(), before)) {
@@ -179,7 +179,7 @@ func (w *world) campaign(by *node) (won, used bool) {
 
 // claim returns the record that the daemon on by acts by: that of its lease, or
 // the newest that it knows.
-func (w *world) claim(by *node) cluster.Electors {
+func (w *world) claim(by *node) cluster.LeaseVoters {
 	if r, _ := by.candidate.Record(); len(r.Names) > 0 {
 		return r
 	}
@@ -189,28 +189,28 @@ func (w *world) claim(by *node) cluster.Electors {
 // confirm proves the lease right before the effect. The term is zero for what
 // needs none.
 func (w *world) confirm(by *node, obs *cluster.Observation, op plan.Operation) (cluster.Term, error) {
-	blank := len(obs.Electors.Names) == 0 && len(obs.Members) == 0
-	if plan.Unfenced(*obs, op) || founds(op) && blank {
+	blank := len(obs.LeaseVoters.Names) == 0 && len(obs.Members) == 0
+	if plan.Unfenced(*obs, op) || bootstraps(op) && blank {
 		return 0, nil
 	}
 	if len(w.claim(by).Names) == 0 {
-		return 0, fmt.Errorf("no electors are known: %w", errRefuse)
+		return 0, fmt.Errorf("no lease voters are known: %w", errRefuse)
 	}
 	if !w.renew(by) {
-		return 0, fmt.Errorf("the lease is not confirmed: %w", errSilent)
+		return 0, fmt.Errorf("the lease is not confirmed: %w", errUnreachable)
 	}
 	term, _, held := by.candidate.Held(w.now)
 	if !held {
-		return 0, fmt.Errorf("the lease is over: %w", errSilent)
+		return 0, fmt.Errorf("the lease is over: %w", errUnreachable)
 	}
 	return term, nil
 }
 
-// founds reports whether op is one of those that found a cluster.
-func founds(op plan.Operation) bool {
+// bootstraps reports whether op is one of those that found a cluster.
+func bootstraps(op plan.Operation) bool {
 	switch op.(type) {
 	case *plan.MemberPrepare, *plan.IncarnationCreate, *plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard,
-		*plan.RequestClose, *plan.ElectorsRecover:
+		*plan.RequestClose, *plan.LeaseVotersRecover:
 		return true
 	}
 	return false
@@ -218,10 +218,10 @@ func founds(op plan.Operation) bool {
 
 // An order is what a coordinator sends to a node.
 type order struct {
-	by       *node
-	term     cluster.Term
-	electors cluster.Electors
-	op       plan.Operation
+	by          *node
+	term        cluster.Term
+	leaseVoters cluster.LeaseVoters
+	op          plan.Operation
 }
 
 // entitled is what a node asks before it obeys: whether the order's term is over,
@@ -231,7 +231,7 @@ func (w *world) entitled(n *node, o order) error {
 		return nil
 	}
 	if o.term == 0 {
-		if !founds(o.op) || n.assigned != nil && !unfenced(n, o.op) {
+		if !bootstraps(o.op) || n.assigned != nil && !unfenced(n, o.op) {
 			return &lease.StaleError{Want: 0, Seen: n.grantor.Durable.Term}
 		}
 		return nil
@@ -240,11 +240,11 @@ func (w *world) entitled(n *node, o order) error {
 	if err != nil {
 		return err
 	}
-	claim := lease.Claim{Holder: o.by.name, Term: o.term, Electors: o.electors}
+	claim := lease.Claim{Holder: o.by.name, Term: o.term, LeaseVoters: o.leaseVoters}
 	own := n.grantor.Standing(w.now)
 	if n != o.by && !claim.Grants(own) {
 		if n.assigned == nil && n.prepared == nil {
-			own.Electors = cluster.Electors{} // a spare is no elector
+			own.LeaseVoters = cluster.LeaseVoters{} // a spare is no lease voter
 		}
 		if err := claim.Proven(w.evidence(n, claim, own)); err != nil {
 			return err
@@ -258,10 +258,10 @@ func (w *world) entitled(n *node, o order) error {
 func (w *world) evidence(n *node, c lease.Claim, own lease.Standing) lease.Evidence {
 	e := lease.Evidence{Own: own, Answers: map[cluster.NodeName]lease.Standing{n.name: own}}
 	var ask []cluster.NodeName
-	if len(own.Electors.Names) == 0 || own.Electors.Token != c.Electors.Token {
+	if len(own.LeaseVoters.Names) == 0 || own.LeaseVoters.Token != c.LeaseVoters.Token {
 		if i := len(w.store.incarnations); i > 0 && !w.store.down {
 			newest := w.store.incarnations[i-1]
-			e.Newest, e.Founders = newest.Token, cluster.SeatNames(newest.Voters)
+			e.Newest, e.InitialMembers = newest.Token, cluster.InitialMemberNames(newest.Voters)
 		}
 		ask = names
 	}
@@ -278,9 +278,9 @@ func unfenced(n *node, op plan.Operation) bool {
 	case *plan.RestoreSwitch:
 		return n.staged != nil && n.staged.Token == op.Token && n.staged.Ready
 	case *plan.RestoreStage:
-		return cluster.Lost(n.electors().Names, op.Lost)
-	case *plan.ElectorsRecover:
-		return len(n.electors().Names) == 0 || cluster.Lost(n.electors().Names, op.Lost)
+		return cluster.Lost(n.leaseVoters().Names, op.Lost)
+	case *plan.LeaseVotersRecover:
+		return len(n.leaseVoters().Names) == 0 || cluster.Lost(n.leaseVoters().Names, op.Lost)
 	}
 	return false
 }
@@ -296,8 +296,8 @@ func (w *world) standings(by *node, ask []cluster.NodeName) map[cluster.NodeName
 	return answers
 }
 
-// writeElectors has the holder's candidate change the record.
-func (w *world) writeElectors(by *node, op *plan.ElectorsWrite) error {
+// writeLeaseVoters has the holder's candidate change the record.
+func (w *world) writeLeaseVoters(by *node, op *plan.LeaseVotersWrite) error {
 	c := &by.candidate
 	present, _ := c.Record()
 	if present.Token != op.Token {
@@ -307,26 +307,26 @@ func (w *world) writeElectors(by *node, op *plan.ElectorsWrite) error {
 		if slices.Contains(present.Names, name) {
 			continue
 		}
-		// A new elector is asked first: without it the record may have no majority.
+		// A new lease voter is asked first: without it the record may have no majority.
 		if r, err := c.Probe(w.now, name); err != nil || !w.round(by, r) {
-			return fmt.Errorf("elector %s is not ready: %w", name, errSilent)
+			return fmt.Errorf("lease voter %s is not ready: %w", name, errUnreachable)
 		}
 	}
 	if err := c.Change(w.now, op.Names); err != nil {
 		return err
 	}
 	if !w.renew(by) {
-		return errSilent
+		return errUnreachable
 	}
 	return nil
 }
 
-// recoverElectors compares what it is told with what the quorum says, through the
+// recoverLeaseVoters compares what it is told with what the quorum says, through the
 // node's own member, with what the voters tell, and with the store.
-func (w *world) recoverElectors(n *node, op *plan.ElectorsRecover) error {
+func (w *world) recoverLeaseVoters(n *node, op *plan.LeaseVotersRecover) error {
 	g := w.group(op.Token)
 	if n.assigned == nil || n.assigned.Token != op.Token || g == nil || g.leader == 0 || g.side != n.side || n.process != cluster.ProcessRunning || g.find(n.disk.id) == nil {
-		return errSilent
+		return errUnreachable
 	}
 	var voters []cluster.NodeName
 	for _, m := range g.members {
@@ -337,16 +337,16 @@ func (w *world) recoverElectors(n *node, op *plan.ElectorsRecover) error {
 	if !slices.Equal(voters, op.Names) {
 		return errRefuse
 	}
-	r := lease.Recovery{Record: cluster.Electors{Token: op.Token, Term: op.Term, Names: op.Names}, Expect: op.Expect, Lost: op.Lost}
+	r := lease.Recovery{Record: cluster.LeaseVoters{Token: op.Token, Term: op.Term, Names: op.Names}, Expect: op.Expect, Lost: op.Lost}
 	if !w.config.Trusting {
 		var declared [][]cluster.NodeName
 		for _, q := range w.store.requests {
-			if q.Kind == cluster.RequestElectors {
+			if q.Kind == cluster.RequestLeaseVoters {
 				declared = append(declared, q.Lost)
 			}
 		}
 		own := n.grantor.Standing(w.now)
-		answers := w.standings(n, r.Ask(own.Electors))
+		answers := w.standings(n, r.Ask(own.LeaseVoters))
 		answers[n.name] = own
 		if err := r.Supported(own, declared, answers); err != nil {
 			return err
@@ -359,16 +359,16 @@ func (w *world) recoverElectors(n *node, op *plan.ElectorsRecover) error {
 	return err
 }
 
-// electable reports, by the world's own account, whether a majority of the electors
+// electable reports, by the world's own account, whether a majority of the lease voters
 // that obs tells of has the record.
 func (w *world) electable(by *node, obs *cluster.Observation) bool {
-	record := obs.Electors
+	record := obs.LeaseVoters
 	if len(record.Names) == 0 {
-		return len(obs.Members) == 0 // without electors nobody can tell whether another acts
+		return len(obs.Members) == 0 // without lease voters nobody can tell whether another acts
 	}
 	granted := 0
 	for _, name := range record.Names {
-		if n := w.node(name); n != nil && w.connected(by, n) && !n.hangs() && n.electors().Token == record.Token && len(n.electors().Names) > 0 {
+		if n := w.node(name); n != nil && w.connected(by, n) && !n.hangs() && n.leaseVoters().Token == record.Token && len(n.leaseVoters().Names) > 0 {
 			granted++
 		}
 	}

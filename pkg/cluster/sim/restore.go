@@ -48,7 +48,7 @@ func (w *world) wanted() *cluster.Source {
 
 func (w *world) closeRequest(op *plan.RequestClose) error {
 	if w.store.down {
-		return errSilent
+		return errUnreachable
 	}
 	w.store.requests = slices.DeleteFunc(slices.Clone(w.store.requests), func(r cluster.Request) bool { return r.Name == op.Name })
 	return nil
@@ -119,7 +119,7 @@ func (w *world) changeOver(n *node, op *plan.RestoreSwitch) error {
 	var votes lease.Durable
 	if s != nil && s.Token == op.Token {
 		var err error
-		if votes, err = n.grantor.Durable.Prepare(op.Token, cluster.SeatNames(s.Voters)); err != nil {
+		if votes, err = n.grantor.Durable.Prepare(op.Token, cluster.InitialMemberNames(s.Voters)); err != nil {
 			return err
 		}
 	}

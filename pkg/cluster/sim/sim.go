@@ -141,7 +141,7 @@ func (w *world) settle() (bool, []plan.Hold) {
 			return false, nil
 		}
 		holds = hold
-		led := !slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Rule == plan.NoCoordinator })
+		led := !slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Reason == plan.NoCoordinator })
 		if op == nil && (led || idle > maxIdle) && w.settled() {
 			return true, holds
 		}
@@ -192,7 +192,7 @@ func (w *world) candidates() []*node {
 		case !w.quiet && w.chance(10):
 			list = append(list, able[w.rand.IntN(len(able))])
 		default:
-			list = append(list, able[w.turn%len(able)])
+			list = append(list, able[w.rank%len(able)])
 		}
 	}
 	if len(list) == 0 && w.quiet { // every node is gone for ever: look from the first
@@ -207,9 +207,9 @@ func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 	if by == w.lastActor || w.chance(2) {
 		prev = w.published
 	}
-	obs := w.look(by, prev)
+	obs := w.observe(by, prev)
 	if !w.lead(by, &obs) {
-		w.turn++
+		w.rank++
 		op, holds := w.config.Next(w.spec, obs)
 		if op != nil && plan.Unfenced(obs, op) {
 			w.carryOut(by, &obs, op)
@@ -218,7 +218,7 @@ func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 		if by == w.lastActor {
 			w.published = &obs // it keeps looking
 		}
-		return nil, append([]plan.Hold{{Rule: plan.NoCoordinator, Text: "no majority of the electors"}}, holds...), false
+		return nil, append([]plan.Hold{{Reason: plan.NoCoordinator, Text: "no majority of the lease voters"}}, holds...), false
 	}
 	if by != w.lastActor {
 		w.lastActor, w.failures = by, nil
@@ -252,12 +252,12 @@ func (w *world) carryOut(by *node, obs *cluster.Observation, op plan.Operation) 
 	w.logf("%s: %s   %s", by.name, plan.Line(op), fault)
 	switch fault {
 	case OpFails:
-		w.note(op, errSilent)
+		w.note(op, errUnreachable)
 	case OpHalf:
 		if s, ok := op.(*plan.MemberStart); ok && w.connected(by, w.node(s.Node)) {
 			w.halfStart(w.node(s.Node), s, w.claim(by))
 		}
-		w.note(op, errSilent)
+		w.note(op, errUnreachable)
 	case OpDelayed, Rival:
 		w.delayed = append(w.delayed, delayed{by: by, op: op, due: w.step + 1 + w.rand.IntN(10)})
 	case DiesBefore:
@@ -286,7 +286,7 @@ func (w *world) effect(by *node, obs *cluster.Observation, op plan.Operation, lo
 	}
 	w.ops++
 	if err == nil && lost {
-		err = errSilent
+		err = errUnreachable
 	}
 	if err != nil {
 		w.logf("     %v", err)
@@ -323,7 +323,7 @@ func (w *world) runDelayed() bool {
 		if !d.by.up {
 			return true
 		}
-		obs := w.look(d.by, w.published)
+		obs := w.observe(d.by, w.published)
 		if !w.lead(d.by, &obs) && !plan.Unfenced(obs, d.op) || !w.config.Trusting && plan.Check(w.spec, obs, d.op) != nil {
 			return true
 		}

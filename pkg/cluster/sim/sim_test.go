@@ -55,14 +55,14 @@ func TestHistories(t *testing.T) {
 // operation that the daemon plans by itself is done, each fault happens, and
 // each hold that this world can bring about is seen.
 func TestReach(t *testing.T) {
-	done, held, hit := map[string]int{}, map[plan.Rule]int{}, map[FaultKind]int{}
+	done, held, hit := map[string]int{}, map[plan.Reason]int{}, map[FaultKind]int{}
 	next := func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
 		op, holds := plan.Next(spec, obs)
 		if op != nil {
 			done[plan.KindOf(op).Path]++
 		}
 		for _, h := range holds {
-			held[h.Rule]++
+			held[h.Reason]++
 		}
 		return op, holds
 	}
@@ -84,8 +84,8 @@ func TestReach(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range []plan.Rule{
-		plan.Paused, plan.StoreUnreachable, plan.WaitingForNodes, plan.ClusterLost, plan.Founding, plan.QuorumLost, plan.MemberStarting,
+	for _, r := range []plan.Reason{
+		plan.Paused, plan.StoreUnreachable, plan.WaitingForNodes, plan.ClusterLost, plan.Bootstrap, plan.QuorumLost, plan.MemberStarting,
 		plan.Grace, plan.NoSpare, plan.LearnerBehind, plan.OperationFailed, plan.DiskUnreadable,
 		plan.DiskHung, plan.DiskSlow, plan.NotServing,
 	} {

@@ -9,7 +9,7 @@ import (
 
 // start starts n's member. A daemon holds the operation to what is on its own
 // disk; one that trusts does as it is told, and so does etcd.
-func (w *world) start(n *node, op *plan.MemberStart, electors cluster.Electors) error {
+func (w *world) start(n *node, op *plan.MemberStart, leaseVoters cluster.LeaseVoters) error {
 	if n.disk.data && (n.disk.token != op.Token || n.assigned == nil) || n.assigned != nil && n.assigned.Token != op.Token {
 		return errRefuse
 	}
@@ -23,7 +23,7 @@ func (w *world) start(n *node, op *plan.MemberStart, electors cluster.Electors) 
 			return errRefuse
 		}
 	}
-	if err := n.joinElectors(op, electors); err != nil {
+	if err := n.joinLeaseVoters(op, leaseVoters); err != nil {
 		return err
 	}
 	restored := n.prepared != nil && n.prepared.Backup != "" && op.Mode == plan.StartNew && !n.disk.data
@@ -49,8 +49,8 @@ func (w *world) start(n *node, op *plan.MemberStart, electors cluster.Electors) 
 }
 
 // halfStart is a start that is cut off after the assignment was written.
-func (w *world) halfStart(n *node, op *plan.MemberStart, electors cluster.Electors) {
-	if n.disk.data || n.assigned != nil || !n.mayBegin(op) || n.joinElectors(op, electors) != nil {
+func (w *world) halfStart(n *node, op *plan.MemberStart, leaseVoters cluster.LeaseVoters) {
+	if n.disk.data || n.assigned != nil || !n.mayBegin(op) || n.joinLeaseVoters(op, leaseVoters) != nil {
 		return
 	}
 	n.assign(op)
@@ -67,8 +67,8 @@ func (n *node) assign(op *plan.MemberStart) {
 	n.assigned = &a
 }
 
-// joinElectors has n take the record of who gives the order.
-func (n *node) joinElectors(op *plan.MemberStart, record cluster.Electors) error {
+// joinLeaseVoters has n take the record of who gives the order.
+func (n *node) joinLeaseVoters(op *plan.MemberStart, record cluster.LeaseVoters) error {
 	if op.Mode == plan.StartNew || record.Token != op.Token || len(record.Names) == 0 {
 		return nil
 	}
@@ -103,15 +103,15 @@ func (w *world) firstData(n *node, op *plan.MemberStart) (disk, bool) {
 	}
 	m := g.memberOn(n)
 	if op.Mode == plan.StartNew && m == nil {
-		i := slices.IndexFunc(g.founders, func(f member) bool { return f.host == n })
+		i := slices.IndexFunc(g.initialMembers, func(f member) bool { return f.host == n })
 		if i < 0 {
 			return disk{}, false
 		}
 		// It does no harm, since nobody lets it vote. But a leader could have told.
 		if g.leader != 0 && g.side == n.side {
-			w.violate("void-seat", "%s starts as a founder after its seat was taken away", n.name)
+			w.violate("void-place", "%s starts as an initial member after its place was taken away", n.name)
 		}
-		m = &g.founders[i]
+		m = &g.initialMembers[i]
 	}
 	if m == nil {
 		return disk{}, false
@@ -143,7 +143,7 @@ func (w *world) bootstrap(op *plan.MemberStart) *group {
 			w.nextMember++
 		}
 	}
-	g.founders = slices.Clone(g.members)
+	g.initialMembers = slices.Clone(g.members)
 	w.groups = append(w.groups, g)
 	return g
 }

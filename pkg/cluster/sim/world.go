@@ -33,10 +33,10 @@ type world struct {
 	nonces     int
 	asked      int  // restores
 	helped     bool // by an operator
-	turn       int  // of the candidate
+	rank       int  // of the candidate
 	net        *rand.Rand
 	lastActor  *node
-	published  *cluster.Observation // the last look of a coordinator that acted
+	published  *cluster.Observation // the last observation of a coordinator that acted
 	failures   []failure
 	armed      []FaultKind // faults that wait for the next operation
 	delayed    []delayed

@@ -33,7 +33,7 @@ func running(t *testing.T, voters, spares int) *world {
 			return w
 		}
 	}
-	t.Fatal("the world was not founded")
+	t.Fatal("the world was not bootstrapped")
 	return nil
 }
 
@@ -45,7 +45,7 @@ func (w *world) mustDo(t *testing.T, op plan.Operation) {
 }
 
 func (w *world) try(op plan.Operation) error {
-	obs := w.look(w.nodes[0], nil)
+	obs := w.observe(w.nodes[0], nil)
 	return w.do(w.nodes[0], &obs, op)
 }
 
@@ -84,14 +84,14 @@ func TestTheMinoritySeesNoLeader(t *testing.T) {
 	w := running(t, 3, 0)
 	w.partition(0b100)
 	w.steps(2)
-	obs := w.look(w.nodes[2], nil)
+	obs := w.observe(w.nodes[2], nil)
 	if obs.Leader != 0 || len(obs.Members) != 3 || slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.Healthy }) {
 		t.Errorf("the minority sees %+v", obs.Members)
 	}
 	if w.lead(w.nodes[2], &obs) {
 		t.Error("the minority may act")
 	}
-	obs = w.look(w.nodes[0], nil)
+	obs = w.observe(w.nodes[0], nil)
 	if obs.Leader == 0 || !obs.Members[0].Healthy || obs.Members[2].Healthy || obs.Nodes[2].Reachable {
 		t.Errorf("the majority sees %+v", obs)
 	}
@@ -204,7 +204,7 @@ var harms = []struct {
 		w.steps(1)
 	}},
 	{"two-clusters", func(w *world) {
-		g := w.bootstrap(&plan.MemberStart{Token: "other", Peers: []cluster.Seat{{Name: "d"}}})
+		g := w.bootstrap(&plan.MemberStart{Token: "other", Peers: []cluster.InitialMember{{Name: "d"}}})
 		d := w.nodes[3]
 		d.disk, d.process = disk{data: true, token: "other", id: g.members[0].id}, cluster.ProcessRunning
 		w.steps(1)
@@ -214,7 +214,7 @@ var harms = []struct {
 		w.nodes[2].loseDisk()
 		_ = w.try(&plan.MemberStart{Node: "c", Token: w.groups[0].token, Mode: plan.StartNew, Version: version})
 	}},
-	{"void-seat", func(w *world) {
+	{"void-place", func(w *world) {
 		w.spec.MemberCount = 2
 		removeVoter(w, 2)
 		w.nodes[2].loseDisk()
@@ -228,10 +228,10 @@ var harms = []struct {
 	}},
 	{"quorum", func(w *world) {
 		w.nodes[2].shutdown()
-		obs := w.look(w.nodes[0], nil)
+		obs := w.observe(w.nodes[0], nil)
 		w.effect(w.nodes[0], &obs, &plan.MemberStop{Node: "b", ExpectToken: "x"}, false)
 	}},
-	{"founding", func(w *world) {
+	{"bootstrap", func(w *world) {
 		_ = w.createIncarnation(&plan.IncarnationCreate{Number: 2, Token: "other"})
 	}},
 	{"backup", func(w *world) {
@@ -244,7 +244,7 @@ var harms = []struct {
 		_ = w.try(&plan.BackupPrune{Remove: []string{w.store.backups[0].Name}})
 	}},
 	{"check", func(w *world) {
-		obs := w.look(w.nodes[0], nil)
+		obs := w.observe(w.nodes[0], nil)
 		w.carryOut(w.nodes[0], &obs, &plan.MoveLeader{To: "z"})
 	}},
 	{"unexplained", func(w *world) {

@@ -333,7 +333,7 @@ func TestErrorsOfCallsAreExplained(t *testing.T) {
 	}
 }
 
-func TestACancelledLook(t *testing.T) {
+func TestACancelledObservation(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

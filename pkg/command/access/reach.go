@@ -54,11 +54,11 @@ func (a *Access) reach(ctx context.Context) (voters, learners []string, err erro
 			defer late.Stop()
 		}
 	}
-	var silent []error
+	var unreachable []error
 	for i, r := range got {
 		switch {
 		case r.err != nil:
-			silent = append(silent, r.err)
+			unreachable = append(unreachable, r.err)
 		case r.learner:
 			learners = append(learners, endpoints[i])
 		default:
@@ -69,9 +69,9 @@ func (a *Access) reach(ctx context.Context) (voters, learners []string, err erro
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
 	case len(voters)+len(learners) == 0:
-		return nil, nil, nobody(silent)
+		return nil, nil, nobody(unreachable)
 	}
-	for _, s := range silent {
+	for _, s := range unreachable {
 		a.Warn("%s", s)
 	}
 	return voters, learners, nil
@@ -98,17 +98,17 @@ func greet(ctx context.Context, endpoint string, config *tls.Config) (learner bo
 	return false, etcdclient.Explain(ctx, endpoint, config, err)
 }
 
-// A SilentError says that no endpoint answered, and why.
-type SilentError struct{ reasons []error }
+// A UnreachableError says that no endpoint answered, and why.
+type UnreachableError struct{ reasons []error }
 
 func nobody(reasons []error) error {
 	if len(reasons) == 1 {
 		return fmt.Errorf("etcd does not answer: %w", reasons[0])
 	}
-	return &SilentError{reasons}
+	return &UnreachableError{reasons}
 }
 
-func (e *SilentError) Error() string {
+func (e *UnreachableError) Error() string {
 	texts := make([]string, len(e.reasons))
 	for i, r := range e.reasons {
 		texts[i] = r.Error()
@@ -117,10 +117,10 @@ func (e *SilentError) Error() string {
 }
 
 // Unwrap gives the reason of each endpoint.
-func (e *SilentError) Unwrap() []error { return e.reasons }
+func (e *UnreachableError) Unwrap() []error { return e.reasons }
 
 // Hint is what to do about the first one.
-func (e *SilentError) Hint() string {
+func (e *UnreachableError) Hint() string {
 	var hinted interface{ Hint() string }
 	if errors.As(e.reasons[0], &hinted) {
 		return hinted.Hint()

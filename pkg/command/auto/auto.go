@@ -49,7 +49,7 @@ func newAuto(run manager.Run) *cobra.Command {
 	cmd := daemonCommand("auto STORE-URL", true, func(*cobra.Command) manager.Run { return run })
 	cmd.Short = "run this machine's member of a cluster that runs itself"
 	cmd.Long = "auto runs this machine's member, finds the other machines through the store, and does with them whatever the\n" +
-		"spec in the store asks for: it founds the cluster, replaces members, backs up. It runs until it is\n" +
+		"spec in the store asks for: it bootstraps the cluster, replaces members, backs up. It runs until it is\n" +
 		"stopped, and stops etcd then. \"auto unit\" and \"auto manifest\" print what starts it with the machine.\n\n" +
 		"The daemons trust each other by three CAs in --pki-dir, the same on all machines: \"auto pki\" makes them once."
 	cmd.Example = "  etcdadm seed file:///mnt/etcd-store version=3.6.16 nodes=3\n  etcdadm auto file:///mnt/etcd-store"

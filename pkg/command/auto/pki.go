@@ -54,7 +54,7 @@ type authority struct {
 	Made bool `json:"made"`
 }
 
-// makeCAs makes those CAs in dir that are missing. It looks at all before it
+// makeCAs makes those CAs in dir that are missing. It checks all before it
 // makes one.
 func makeCAs(dir string, now time.Time) ([]authority, error) {
 	var list []authority
@@ -65,7 +65,7 @@ func makeCAs(dir string, now time.Time) ([]authority, error) {
 		a.Made = os.IsNotExist(noCert) && os.IsNotExist(noKey)
 		if !a.Made {
 			if _, err := certs.LoadCA(dir, name, now); err != nil {
-				return nil, cli.WithHint(err, "mend it, or use another --pki-dir: what is there is never replaced")
+				return nil, cli.WithHint(err, "fix it, or use another --pki-dir: what is there is never replaced")
 			}
 		}
 		list = append(list, a)

@@ -198,14 +198,14 @@ func TestEveryFlagIsInThePage(t *testing.T) {
 	}
 	root := New()
 	known := map[string]bool{}
-	look := func(f *pflag.Flag) {
+	observed := func(f *pflag.Flag) {
 		known[f.Name] = true
 		if !f.Hidden && !strings.Contains(string(page), "`--"+f.Name+"`") {
 			t.Errorf("--%s is not in the page", f.Name)
 		}
 	}
-	root.Flags().VisitAll(look)
-	root.PersistentFlags().VisitAll(look)
+	root.Flags().VisitAll(observed)
+	root.PersistentFlags().VisitAll(observed)
 	for line := range strings.Lines(string(page)) {
 		rest, ok := strings.CutPrefix(line, "| `--")
 		if name, _, _ := strings.Cut(rest, "`"); ok && !known[name] {

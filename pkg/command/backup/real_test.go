@@ -56,7 +56,7 @@ func (w *world) writing() bool {
 
 // TestThreeAgentsOfARealCluster runs an agent beside each of three members, on
 // one store, kills one in the middle of a backup, starts it again, and in the
-// end looks at every backup.
+// end checks every backup.
 func TestThreeAgentsOfARealCluster(t *testing.T) {
 	w := newWorld(t, 3)
 	w.fill(60)

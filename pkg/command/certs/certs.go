@@ -21,7 +21,7 @@ import (
 
 // New returns the command certs with those below it.
 func New() *cobra.Command {
-	cmd := cli.Group("certs", "look at, renew and replace the certificates of this machine")
+	cmd := cli.Group("certs", "check, renew and replace the certificates of this machine")
 	cmd.Long = "The commands work on the files in --certs-dir alone, and make no network connection; only rotate-ca asks the\n" +
 		"other members whether they are ready. person is for machines that daemons run, and has its own directories. What they do not find on the command line they take from the\n" +
 		"certificates that are there."

@@ -216,7 +216,7 @@ func TestRenew(t *testing.T) {
 	s := made(t, "a", time.Hour)
 	r := do(t, words("certs renew all", s.Dir)...)
 	r.want(t, 0, "apiserver-etcd-client  20", "etcdadm kubeadm bundle --certs-dir="+s.Dir)
-	if pkis := pki.LookMachine(pki.MachineSpec{Dir: s.Dir, Name: "a", Address: "127.0.0.1"}, time.Now()); !pkis.Complete() {
+	if pkis := pki.ObserveMachine(pki.MachineSpec{Dir: s.Dir, Name: "a", Address: "127.0.0.1"}, time.Now()); !pkis.Complete() {
 		t.Errorf("%+v", pkis)
 	}
 	r = do(t, words("certs renew server peer --cert-lifetime=48h --server-cert-extra-sans=lb.example.com,10.1.1.1 -o json", s.Dir)...)

@@ -149,7 +149,7 @@ func rotationStatus(out *cli.Output) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := pki.LookRotation(cfg.Paths.Certificates, time.Now())
+		r, err := pki.CheckRotation(cfg.Paths.Certificates, time.Now())
 		if err != nil {
 			return err
 		}

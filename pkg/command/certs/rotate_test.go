@@ -97,16 +97,16 @@ func TestTrustCheckNamesWhoIsNotReady(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	// It accepts the connection and says nothing.
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	unreachable, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	defer unreachable.Close()
 	for _, c := range []struct{ name, endpoint, want string }{
 		{"stranger", serve(t, stranger.Dir), "has a certificate of an authority that is neither the old nor the new one"},
 		{"plain text", "https://" + plain.Listener.Addr().String(), "does not answer: "},
 		{"closed", "https://" + testport.Address(t), "connection refused"},
-		{"silent", "https://" + silent.Addr().String(), "does not answer: "},
+		{"silent", "https://" + unreachable.Addr().String(), "does not answer: "},
 		{"no URL", "https://a b", "https://a b: "},
 	} {
 		args := append(words("certs rotate-ca issue --timeout=1s", s.Dir), "--endpoints="+c.endpoint)

@@ -40,7 +40,7 @@ func (c *trustCheck) run(ctx context.Context, cfg machine.Config, warn io.Writer
 		return nil
 	}
 	dir := cfg.Paths.Certificates
-	r, err := pki.LookRotation(dir, time.Now())
+	r, err := pki.CheckRotation(dir, time.Now())
 	if err != nil {
 		return err
 	}

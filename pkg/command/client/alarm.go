@@ -60,7 +60,7 @@ func (t *tool) alarms(ctx context.Context) ([]raised, view, error) {
 		if err != nil {
 			return err
 		}
-		v = look(ctx, t.access, members)
+		v = observe(ctx, t.access, members)
 		for _, a := range alarms {
 			m, _ := v.find(a.Member.String()) // one that was removed has no name
 			list = append(list, raised{Name: m.Name, Alarm: a})

@@ -1,4 +1,4 @@
-// Package client has the commands of etcdadm that look after an etcd over its
+// Package client has the commands of etcdadm that observation after an etcd over its
 // client port: snapshot, defrag, alarm and move-leader.
 package client
 
@@ -52,7 +52,7 @@ func (e *quorumError) Error() string { return e.text }
 func (e *quorumError) Hint() string  { return e.next }
 func (e *quorumError) Kind() string  { return cli.KindQuorumLost }
 
-// view looks at all members.
+// view checks all members.
 func (t *tool) view(ctx context.Context) (view, error) {
 	c, err := t.access.Open(ctx)
 	if err != nil {
@@ -66,5 +66,5 @@ func (t *tool) view(ctx context.Context) (view, error) {
 	if err != nil {
 		return view{}, t.access.Explain(ctx, err)
 	}
-	return look(limited, t.access, list), nil
+	return observe(limited, t.access, list), nil
 }

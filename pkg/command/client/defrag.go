@@ -180,9 +180,9 @@ func (d *defrag) safe(v view, m member) error {
 		text := "a member is unhealthy: " + why.Error()
 		if voters > 2 && healthy < voters/2+1 {
 			return &quorumError{fmt.Sprintf("%s; without %s only %d of %d voters are healthy, and %d are needed", text, m, healthy, voters, voters/2+1),
-				"mend it first; --force defragments all the same, and the cluster takes no writes meanwhile"}
+				"fix it first; --force defragments all the same, and the cluster takes no writes meanwhile"}
 		}
-		return &cli.RefusedError{Text: text, Next: "mend it first; --force defragments the others all the same"}
+		return &cli.RefusedError{Text: text, Next: "fix it first; --force defragments the others all the same"}
 	}
 	return nil
 }

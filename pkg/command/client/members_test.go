@@ -39,7 +39,7 @@ func tlsOf(t *testing.T, pki string) *tls.Config {
 // order in which each step leaves it healthy for the next.
 func TestALifeOfThree(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "3.6.16", 3, newPKI(t))
+	w := newTestCluster(t, "3.6.16", 3, newPKI(t))
 	t.Run("no alarms", func(t *testing.T) {
 		if r := ok(t, w.with("alarm", "list")...); r.stdout != "" || r.stderr != "there are no alarms\n" {
 			t.Errorf("%+v", r)
@@ -65,7 +65,7 @@ func TestALifeOfThree(t *testing.T) {
 	t.Run("no quorum", func(t *testing.T) { noQuorum(t, w) })
 }
 
-func movesTheLeader(t *testing.T, w *town) {
+func movesTheLeader(t *testing.T, w *testCluster) {
 	was, id := w.leader(t)
 	to := w.another(was).Name
 	if r := fails(t, 2, `there is no member "z"`, w.with("move-leader", "z")...); !strings.Contains(r.stderr, "the members are a (") {
@@ -91,7 +91,7 @@ func movesTheLeader(t *testing.T, w *town) {
 	}
 }
 
-func defragmentsAll(t *testing.T, w *town) {
+func defragmentsAll(t *testing.T, w *testCluster) {
 	api := w.api(t)
 	var rev int64
 	for range 30 {
@@ -120,7 +120,7 @@ func defragmentsAll(t *testing.T, w *town) {
 	}
 }
 
-func disarmsCorrupt(t *testing.T, w *town) {
+func disarmsCorrupt(t *testing.T, w *testCluster) {
 	leader, _ := w.leader(t)
 	name := w.another(leader).Name
 	id := w.id(t, name)
@@ -147,7 +147,7 @@ func disarmsCorrupt(t *testing.T, w *town) {
 }
 
 // A member that is stopped takes connections, and answers nothing.
-func hangs(t *testing.T, w *town) {
+func hangs(t *testing.T, w *testCluster) {
 	was, _ := w.leader(t)
 	victim := w.another(was)
 	if err := victim.Signal(syscall.SIGSTOP); err != nil {
@@ -167,7 +167,7 @@ func hangs(t *testing.T, w *town) {
 	})
 }
 
-func isDown(t *testing.T, w *town) {
+func isDown(t *testing.T, w *testCluster) {
 	was, _ := w.leader(t)
 	victim := w.another(was)
 	victim.Kill()
@@ -185,7 +185,7 @@ func isDown(t *testing.T, w *town) {
 	}
 }
 
-func noQuorum(t *testing.T, w *town) {
+func noQuorum(t *testing.T, w *testCluster) {
 	was, _ := w.leader(t)
 	w.named(was).Kill()
 	left := ""
@@ -214,7 +214,7 @@ func noQuorum(t *testing.T, w *town) {
 
 func TestALearnerDoesNotLead(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "3.6.16", 1, "")
+	w := newTestCluster(t, "3.6.16", 1, "")
 	a := w.members[0]
 	fails(t, 7, "no other healthy voter", w.with("move-leader")...)
 	b := etcdtest.New(t, "b")
@@ -251,7 +251,7 @@ func TestNoSpace(t *testing.T) {
 	for _, version := range []string{"3.5.35", "3.6.16"} { // with and without the quota in the status
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			w := newTown(t, version, 1, newPKI(t), "--quota-backend-bytes=2000000")
+			w := newTestCluster(t, version, 1, newPKI(t), "--quota-backend-bytes=2000000")
 			api := w.api(t)
 			var rev int64
 			w.eventually(t, "a full database", func(ctx context.Context) error {
@@ -285,7 +285,7 @@ func TestNoSpace(t *testing.T) {
 
 func TestAlarmsByForceAndOfMembersThatAreGone(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "3.6.16", 1, "")
+	w := newTestCluster(t, "3.6.16", 1, "")
 	w.raise(t, 4711, etcdserverpb.AlarmType_NOSPACE)
 	if list := decoded[[]raised](t, w.with("alarm", "list")...); len(list) != 1 || list[0].Name != "" || list[0].Member != 4711 {
 		t.Errorf("alarms are %+v", list)

@@ -115,12 +115,12 @@ func (t *tool) transfer(ctx context.Context, from, to member) error {
 	ctx, cancel := t.access.Limit(ctx)
 	defer cancel()
 	if err := c.MoveLeader(ctx, to.ID); err != nil {
-		return cli.WithHint(err, "look again: the leader may have changed meanwhile")
+		return cli.WithHint(err, "observe again: the leader may have changed meanwhile")
 	}
 	return nil
 }
 
-// pause is between two looks at a member that is waited for.
+// pause is between two checks a member that is waited for.
 const pause = 100 * time.Millisecond
 
 // led waits until a member says that it leads, and returns the term.

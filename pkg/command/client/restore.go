@@ -30,7 +30,7 @@ func newRestore() *cobra.Command {
 		Use:   "restore FILE|DIRECTORY|STORE-URL/BACKUP-NAME",
 		Short: "make a data directory of a snapshot or a backup",
 		Long: "restore makes a new data directory of a snapshot file, of a backup in a store, of the data of one (.gz, .zst, .age),\n" +
-			"or of the database in another data directory. It looks at everything first: that the snapshot is whole, that etcd's\n" +
+			"or of the database in another data directory. It checks everything first: that the snapshot is whole, that etcd's\n" +
 			"own tool of the right version is there, that the disk has room, and that the data directory is missing or empty.\n" +
 			"Data that is there is never replaced. Leases are kept.\n\n" +
 			"A cluster of several members is restored by the same command on each machine, with the same file and the same\n" +
@@ -61,7 +61,7 @@ func newRestore() *cobra.Command {
 	f.StringVar(&r.installDir, "install-dir", paths.Install, "`directory` of the binaries")
 	f.StringArrayVar(&r.etcdDirs, "etcd-dir", nil, "`directory` to look for the binaries of --version in (repeated)")
 	f.StringVar(&r.environment, "environment-dir", paths.Environment, "`directory` of etcd.env")
-	f.BoolVar(&r.dryRun, "dry-run", false, "look at everything, print what would be done, and do nothing")
+	f.BoolVar(&r.dryRun, "dry-run", false, "check everything, print what would be done, and do nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args[0]) }
 	return cmd
 }
@@ -124,7 +124,7 @@ func (r *restore) run(ctx context.Context, text string) error {
 		return err
 	}
 	defer release()
-	k, err := from.look(ctx, r.fetch)
+	k, err := from.observe(ctx, r.fetch)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (r *restore) space(x *restored, from source, size int64) (err error) {
 	return room(place, x.Needed)
 }
 
-// make does what was looked at.
+// make does what was checked.
 func (r *restore) make(ctx context.Context, from source, k known, tool etcdutl.Tool, result restored) error {
 	parent := existing(filepath.Dir(filepath.Clean(r.dataDir)))
 	file, remove, err := from.fetch(ctx, r.tool, parent, r.fetch, k.Content.Size)
@@ -216,7 +216,7 @@ const overhead = 70 << 20
 func (r *restore) identity(x *restored) error {
 	env, err := environment(filepath.Join(r.environment, "etcd.env"))
 	if err != nil {
-		return cli.WithHint(err, "it says who this member is: mend it, or name another --environment-dir")
+		return cli.WithHint(err, "it says who this member is: fix it, or name another --environment-dir")
 	}
 	if x.Name = r.name; x.Name == "" {
 		x.Name = env["ETCD_NAME"]

@@ -32,7 +32,7 @@ func write(t *testing.T, content string) string {
 }
 
 // put writes keys k0 to k(n-1) with a value.
-func (w *town) put(t *testing.T, n int, value string) {
+func (w *testCluster) put(t *testing.T, n int, value string) {
 	t.Helper()
 	for i := range n {
 		if _, err := w.api(t).Put(t.Context(), fmt.Sprint("k", i), value); err != nil {
@@ -43,7 +43,7 @@ func (w *town) put(t *testing.T, n int, value string) {
 
 func TestEncryptedAndSigned(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "3.6.16", 1, "")
+	w := newTestCluster(t, "3.6.16", 1, "")
 	w.put(t, 5, "v")
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -122,7 +122,7 @@ func TestDataDirectories(t *testing.T) {
 	for _, version := range []string{"3.5.35", "3.6.16", "3.7.3"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			w := newTown(t, version, 1, "")
+			w := newTestCluster(t, version, 1, "")
 			w.put(t, 20, "v")
 			dir := w.members[0].DataDir
 			// Etcd writes to its database every 100 ms.
@@ -220,7 +220,7 @@ func TestHeldDataDirectory(t *testing.T) {
 // long as its store is used.
 func TestRevisionsOnlyGrow(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "3.6.16", 1, "")
+	w := newTestCluster(t, "3.6.16", 1, "")
 	location := "file://" + t.TempDir()
 	w.put(t, 10, "old")
 	names := []string{decoded[stored](t, w.with("snapshot", "save", location)...).Name}
@@ -264,7 +264,7 @@ func TestRevisionsOnlyGrow(t *testing.T) {
 // What is not known is said.
 func TestWarningsOfRevisions(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "3.6.16", 1, "")
+	w := newTestCluster(t, "3.6.16", 1, "")
 	place := t.TempDir()
 	location := "file://" + place
 	b := decoded[stored](t, w.with("snapshot", "save", location)...)
@@ -325,7 +325,7 @@ func TestWatchesAndLeases(t *testing.T) {
 	for _, version := range []string{"3.5.35", "3.6.16", "3.7.3"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			w := newTown(t, version, 1, "")
+			w := newTestCluster(t, version, 1, "")
 			api := w.api(t)
 			lease, err := api.Grant(t.Context(), 2)
 			if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 func newSnapshot() *cobra.Command {
-	group := cli.Group("snapshot", "save snapshots, look at them and restore them")
+	group := cli.Group("snapshot", "save snapshots, check them and restore them")
 	group.AddCommand(newSave(), newStatus(), newRestore())
 	return group
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // value reads a key of the cluster, "" if it is not there.
-func (w *town) value(t *testing.T, key string) (value string) {
+func (w *testCluster) value(t *testing.T, key string) (value string) {
 	t.Helper()
 	w.eventually(t, "an answer", func(ctx context.Context) error {
 		r, err := w.api(t).Get(ctx, key)
@@ -49,7 +49,7 @@ func TestSnapshots(t *testing.T) {
 	for _, version := range []string{"3.5.35", "3.6.16", "3.7.3"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			w := newTown(t, version, 1, newPKI(t))
+			w := newTestCluster(t, version, 1, newPKI(t))
 			for i := range 20 {
 				if _, err := w.api(t).Put(t.Context(), fmt.Sprint("k", i), "v"); err != nil {
 					t.Fatal(err)
@@ -78,7 +78,7 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-func status(t *testing.T, file string, w *town) {
+func status(t *testing.T, file string, w *testCluster) {
 	r := ok(t, "snapshot", "status", file)
 	for _, want := range []string{"REVISION", " 22\n", "KEYS", " 21\n", "CLUSTER VERSION  " + fmt.Sprintf("3.%d.0\n", w.bin.Version.Minor)} {
 		if !strings.Contains(r.stdout, want) {
@@ -102,7 +102,7 @@ func status(t *testing.T, file string, w *town) {
 }
 
 // restoreFlags are those of a restore of the one member of w.
-func restoreFlags(w *town, dir string) []string {
+func restoreFlags(w *testCluster, dir string) []string {
 	return []string{
 		"--data-dir=" + dir, "--name=a", "--initial-advertise-peer-urls=" + w.members[0].PeerURL, "--install-dir=" + w.bin.Dir,
 		"--environment-dir=" + filepath.Dir(dir),
@@ -110,15 +110,15 @@ func restoreFlags(w *town, dir string) []string {
 }
 
 // on runs an etcd on restored data.
-func on(t *testing.T, w *town, dir string) *town {
+func on(t *testing.T, w *testCluster, dir string) *testCluster {
 	t.Helper()
 	m := etcdtest.New(t, "a")
 	m.DataDir = dir
 	m.Start(t, w.bin)
-	return &town{bin: w.bin, members: []*etcdtest.Member{m}}
+	return &testCluster{bin: w.bin, members: []*etcdtest.Member{m}}
 }
 
-func restores(t *testing.T, file string, w *town) {
+func restores(t *testing.T, file string, w *testCluster) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "data")
 	flags := restoreFlags(w, dir)
@@ -175,7 +175,7 @@ func raw(t *testing.T, file string) string {
 	return path
 }
 
-func stores(t *testing.T, w *town) {
+func stores(t *testing.T, w *testCluster) {
 	place := t.TempDir()
 	location := "file://" + place
 	b := decoded[stored](t, w.with("snapshot", "save", location)...)
@@ -239,10 +239,10 @@ func stores(t *testing.T, w *town) {
 // A cluster of three is restored by the same command on each machine.
 func TestThreeAreRestored(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "3.6.16", 3, "")
+	w := newTestCluster(t, "3.6.16", 3, "")
 	file := filepath.Join(t.TempDir(), "s.db")
 	ok(t, w.with("snapshot", "save", file)...)
-	n := &town{bin: w.bin}
+	n := &testCluster{bin: w.bin}
 	for _, name := range []string{"a", "b", "c"} {
 		n.members = append(n.members, etcdtest.New(t, name))
 	}
@@ -266,7 +266,7 @@ func TestThreeAreRestored(t *testing.T) {
 
 func TestWhatARestoreNeeds(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "3.7.3", 1, "")
+	w := newTestCluster(t, "3.7.3", 1, "")
 	file := filepath.Join(t.TempDir(), "s.db")
 	ok(t, w.with("snapshot", "save", file)...)
 	parent := t.TempDir()
@@ -406,7 +406,7 @@ func TestWhereASnapshotComesFrom(t *testing.T) {
 
 func TestASaveThatIsInterrupted(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, "3.6.16", 1, "")
+	w := newTestCluster(t, "3.6.16", 1, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dir := t.TempDir()

@@ -101,8 +101,8 @@ type known struct {
 	highest highest
 }
 
-// look reads what is known of a backup in a store, and checks its signature.
-func (s source) look(ctx context.Context, o backup.FetchOptions) (k known, err error) {
+// observe reads what is known of a backup in a store, and checks its signature.
+func (s source) observe(ctx context.Context, o backup.FetchOptions) (k known, err error) {
 	k.Keys = -1
 	if !s.remote() {
 		if o.NeedsSignature() {

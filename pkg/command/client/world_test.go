@@ -77,18 +77,18 @@ func decoded[T any](t *testing.T, args ...string) T {
 	return v
 }
 
-// A town is a cluster of real members on this machine.
-type town struct {
+// a cluster is a cluster of real members on this machine.
+type testCluster struct {
 	bin     etcdbin.Binaries
 	members []*etcdtest.Member
 	// pki is the directory of the certificates, empty for plain http.
 	pki string
 }
 
-// newTown starts a cluster and waits until it serves.
-func newTown(t *testing.T, version string, size int, pki string, args ...string) *town {
+// newTestCluster starts a cluster and waits until it serves.
+func newTestCluster(t *testing.T, version string, size int, pki string, args ...string) *testCluster {
 	t.Helper()
-	w := &town{bin: etcdtest.Binaries(t, version), pki: pki}
+	w := &testCluster{bin: etcdtest.Binaries(t, version), pki: pki}
 	for i := range size {
 		m := etcdtest.New(t, string(rune('a'+i)))
 		if pki != "" {
@@ -107,7 +107,7 @@ func newTown(t *testing.T, version string, size int, pki string, args ...string)
 }
 
 // flags are those that reach the cluster.
-func (w *town) flags() []string {
+func (w *testCluster) flags() []string {
 	var list []string
 	for _, c := range w.members {
 		list = append(list, c.ClientURL)
@@ -115,7 +115,7 @@ func (w *town) flags() []string {
 	return w.flagsFor(list...)
 }
 
-func (w *town) flagsFor(endpoints ...string) []string {
+func (w *testCluster) flagsFor(endpoints ...string) []string {
 	flags := []string{"--endpoints=" + strings.Join(endpoints, ","), "--timeout=10s"}
 	if w.pki != "" {
 		flags = append(flags, "--certs-dir="+w.pki)
@@ -124,10 +124,10 @@ func (w *town) flagsFor(endpoints ...string) []string {
 }
 
 // with are the words of a command and the flags that reach the cluster.
-func (w *town) with(words ...string) []string { return append(words, w.flags()...) }
+func (w *testCluster) with(words ...string) []string { return append(words, w.flags()...) }
 
 // api is a client of all members.
-func (w *town) api(t *testing.T) *clientv3.Client {
+func (w *testCluster) api(t *testing.T) *clientv3.Client {
 	t.Helper()
 	var config clientv3.Config
 	for _, c := range w.members {
@@ -140,7 +140,7 @@ func (w *town) api(t *testing.T) *clientv3.Client {
 }
 
 // leader returns the member that leads, and its id.
-func (w *town) leader(t *testing.T) (name string, id uint64) {
+func (w *testCluster) leader(t *testing.T) (name string, id uint64) {
 	t.Helper()
 	api := w.api(t)
 	w.eventually(t, "a leader", func(ctx context.Context) error {
@@ -160,7 +160,7 @@ func (w *town) leader(t *testing.T) (name string, id uint64) {
 }
 
 // another returns a member that is not the named one.
-func (w *town) another(name string) *etcdtest.Member {
+func (w *testCluster) another(name string) *etcdtest.Member {
 	for _, c := range w.members {
 		if c.Name != name {
 			return c
@@ -169,7 +169,7 @@ func (w *town) another(name string) *etcdtest.Member {
 	return nil
 }
 
-func (w *town) named(name string) *etcdtest.Member {
+func (w *testCluster) named(name string) *etcdtest.Member {
 	for _, c := range w.members {
 		if c.Name == name {
 			return c
@@ -179,7 +179,7 @@ func (w *town) named(name string) *etcdtest.Member {
 }
 
 // id returns the id of the named member.
-func (w *town) id(t *testing.T, name string) uint64 {
+func (w *testCluster) id(t *testing.T, name string) uint64 {
 	t.Helper()
 	s, err := w.api(t).Status(t.Context(), w.named(name).ClientURL)
 	if err != nil {
@@ -188,9 +188,9 @@ func (w *town) id(t *testing.T, name string) uint64 {
 	return s.Header.MemberId
 }
 
-func (w *town) eventually(t *testing.T, what string, ok func(ctx context.Context) error) {
+func (w *testCluster) eventually(t *testing.T, what string, ok func(ctx context.Context) error) {
 	t.Helper()
-	deadline := time.Now().Add(etcdtest.Patience)
+	deadline := time.Now().Add(etcdtest.Timeout)
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		err := ok(ctx)
@@ -199,14 +199,14 @@ func (w *town) eventually(t *testing.T, what string, ok func(ctx context.Context
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %s for %s: %v", etcdtest.Patience, what, err)
+			t.Fatalf("waited %s for %s: %v", etcdtest.Timeout, what, err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
 // raise has a member raise an alarm.
-func (w *town) raise(t *testing.T, id uint64, kind etcdserverpb.AlarmType) {
+func (w *testCluster) raise(t *testing.T, id uint64, kind etcdserverpb.AlarmType) {
 	t.Helper()
 	m := etcdserverpb.NewMaintenanceClient(w.api(t).ActiveConnection())
 	_, err := m.Alarm(t.Context(), &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: id, Alarm: kind})

@@ -91,7 +91,7 @@ func write(w io.Writer, out *cli.Output, c machine.Config) error {
 	return nil
 }
 
-// hasSource says whether there is anything to look at besides the defaults.
+// hasSource says whether there is anything to check besides the defaults.
 func hasSource(cmd *cobra.Command) bool {
 	return settings(cmd) != "" || os.Getenv(machineflags.Variable("config")) != ""
 }

@@ -29,7 +29,7 @@ func newValidate() *cobra.Command {
 		Use: "validate [FILE...]", Short: "check configurations without changing anything",
 		Long: "validate checks that files are well formed, that what they say is possible, and that the version of etcd knows the\n" +
 			"flags that it is given. Without a file it checks what --config, the environment and the flags say together.\n" +
-			"Nothing on the machine is looked at: etcdadm preflight does that.",
+			"Nothing on the machine is checked: etcdadm preflight does that.",
 		Example: "  etcdadm config validate member.yaml\n  etcdadm config validate --config member.yaml --version 3.7.3",
 	}
 	flags := machineflags.Add(cmd, groups...)

@@ -39,8 +39,8 @@ func New() *cobra.Command {
 	t := &tool{now: time.Now}
 	root := &cobra.Command{
 		Use:     "etcd-manager-ctl",
-		Short:   "read and queue wishes in the control store of an etcd cluster",
-		Long:    "etcd-manager-ctl reads and queues wishes in the control store of an etcd cluster.\nWithout a command it prints the spec, as get does.\n\nExit codes:\n" + cli.CodeLines(),
+		Short:   "read and queue requests in the control store of an etcd cluster",
+		Long:    "etcd-manager-ctl reads and queues requests in the control store of an etcd cluster.\nWithout a command it prints the spec, as get does.\n\nExit codes:\n" + cli.CodeLines(),
 		Version: cli.BuildVersion(),
 		Args:    cli.Known,
 		RunE:    t.legacy(t.get),
@@ -53,13 +53,13 @@ func New() *cobra.Command {
 	cli.AddKlogFlags(flags)
 	t.out = cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
 	root.AddGroup(
-		&cobra.Group{ID: "spec", Title: "The wish:"},
+		&cobra.Group{ID: "spec", Title: "Spec:"},
 		&cobra.Group{ID: "look", Title: "What is:"},
 		&cobra.Group{ID: "queue", Title: "Requests:"},
 		&cobra.Group{ID: "backups", Title: "Backups:"},
 	)
 	root.AddCommand(t.specCommands()...)
-	root.AddCommand(t.lookCommands()...)
+	root.AddCommand(t.observeCommands()...)
 	root.AddCommand(t.queueCommands()...)
 	root.AddCommand(t.backupCommands()...)
 	root.AddCommand(cli.VersionCommand(t.out))

@@ -21,7 +21,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// dryRestore says what a restore would mean, and prints the road to it, from
+// dryRestore says what a restore would mean, and prints the plan to it, from
 // what the coordinator published last.
 func (t *tool) dryRestore(ctx context.Context, cmd *cobra.Command, s *store.Store, spec store.SpecFile, r cluster.Request) error {
 	report, err := t.need(ctx, cmd, s)
@@ -35,19 +35,19 @@ func (t *tool) dryRestore(ctx context.Context, cmd *cobra.Command, s *store.Stor
 		return fmt.Errorf("describe backup %s: %w", r.Backup, err)
 	}
 	obs := &report.Observation
-	// As if it had been asked for just before that look.
+	// As if it had been asked for just before that observation.
 	r.At = obs.At.Add(-2 * time.Second)
 	obs.Store.Source, obs.Store.Requests = &src, append(slices.Clone(obs.Store.Requests), r)
 	if obs.Store.Backups, err = s.Backups(ctx); err != nil {
 		return fmt.Errorf("list backups: %w", err)
 	}
-	road, err := render.NewRoad(report.Spec, *obs)
+	steps, err := render.NewSteps(report.Spec, *obs)
 	if err != nil {
 		return err
 	}
 	d := newDry(t.now(), r, src, *obs)
-	d.Plan = road
-	if err := t.print(cmd, d, func(w io.Writer) error { return errors.Join(d.write(w), road.Write(w)) }); err != nil {
+	d.Plan = steps
+	if err := t.print(cmd, d, func(w io.Writer) error { return errors.Join(d.write(w), steps.Write(w)) }); err != nil {
 		return err
 	}
 	if op, _ := plan.Next(report.Spec, *obs); op != nil {
@@ -70,7 +70,7 @@ type dry struct {
 	// Needed is what each node needs of disk, in bytes; Free what they have.
 	Needed int64                      `json:"neededBytes,omitempty"`
 	Free   map[cluster.NodeName]int64 `json:"freeBytes"`
-	Plan   render.Road                `json:"plan"`
+	Plan   render.Steps               `json:"plan"`
 
 	age time.Duration
 }

@@ -38,8 +38,8 @@ func (t *tool) specCommands() []*cobra.Command {
 	}
 }
 
-// A wish is the spec as programs read it.
-type wish struct {
+// A spec is the spec as programs read it.
+type desired struct {
 	MemberCount int                 `json:"memberCount"`
 	EtcdVersion etcdversion.Version `json:"etcdVersion"`
 }
@@ -55,7 +55,7 @@ func (t *tool) get(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []
 	case err != nil:
 		return fmt.Errorf("read the spec: %w", err)
 	}
-	return t.print(cmd, wish(spec), func(w io.Writer) error {
+	return t.print(cmd, desired(spec), func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, specText(spec))
 		return err
 	})
@@ -105,7 +105,7 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 	if err := s.PutSpec(ctx, spec); err != nil {
 		return err
 	}
-	return t.print(cmd, wish(spec), func(w io.Writer) error {
+	return t.print(cmd, desired(spec), func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "set cluster spec to %s\n", specText(spec))
 		return err
 	})

@@ -16,7 +16,7 @@ import (
 
 // A Cluster is the live cluster as the commands see it.
 type Cluster interface {
-	// Observe looks once.
+	// Observe observes once.
 	Observe(ctx context.Context) (cluster.Spec, cluster.Observation, error)
 	// Do carries out op: it waits until op's preconditions can hold (for what
 	// clears by itself: a learner that catches up), acts under a lease of its own,
@@ -52,7 +52,7 @@ func New(open Opener, parts ...*cobra.Command) *cobra.Command {
 	t := &tool{open: open}
 	root := &cobra.Command{
 		Use:   "etcdadm",
-		Short: "run etcd: make, grow, mend, back up and look at a cluster",
+		Short: "run etcd: make, grow, fix, back up and check a cluster",
 		Long: "etcdadm runs etcd on machines: it makes a cluster, adds and removes members, issues certificates, and looks.\n" +
 			"The commands of the first group work on the machine they run on. Those of the last two are for a cluster that\n" +
 			"etcd-manager runs: every change that the daemon can make is one of them; \"etcdadm plan\" prints the steps that\n" +

@@ -95,7 +95,7 @@ func (f *fake) Close() error {
 }
 
 // emptyWorld returns three nodes of which nothing is known to have existed,
-// and the wish for a cluster on them.
+// and the spec for a cluster on them.
 func emptyWorld(now time.Time) fakeWorld {
 	version := etcdversion.Must("3.6.16")
 	obs := cluster.Observation{
@@ -115,9 +115,9 @@ func emptyWorld(now time.Time) fakeWorld {
 	return fakeWorld{Spec: cluster.Spec{MemberCount: 3, EtcdVersion: version}, Observation: obs}
 }
 
-// foundedWorld returns the empty world when the whole plan has been carried
+// bootstrappedWorld returns the empty world when the whole plan has been carried
 // out, an hour later.
-func foundedWorld(now time.Time) (fakeWorld, error) {
+func bootstrappedWorld(now time.Time) (fakeWorld, error) {
 	w := emptyWorld(now)
 	p, err := plan.Make(w.Spec, w.Observation)
 	if err != nil {
@@ -127,7 +127,7 @@ func foundedWorld(now time.Time) (fakeWorld, error) {
 		w.Observation = plan.Predict(w.Observation, op)
 	}
 	if !plan.Converged(w.Spec, w.Observation) {
-		return w, fmt.Errorf("founding does not converge: %v", p.Holds)
+		return w, fmt.Errorf("bootstrap does not converge: %v", p.Holds)
 	}
 	return w, nil
 }

@@ -15,16 +15,16 @@ import (
 
 // groups are the first words of the operations' paths.
 var groups = map[string]string{
-	"member":      "start, stop, add, promote and remove members",
-	"data":        "move old etcd data out of the way, and delete it",
-	"incarnation": "record that a cluster was founded",
-	"spec":        "write a spec that the store has lost, or that of a restore",
-	"restore":     "restore a backup on all nodes, and change over to it",
-	"request":     "take requests out of the queue",
-	"electors":    "record who may grant the coordinator's lease",
-	"quarantine":  "keep clients away from members, and let them in",
-	"backup":      "take, verify, try and delete backups",
-	"endpoints":   "write hosts files",
+	"member":       "start, stop, add, promote and remove members",
+	"data":         "move old etcd data out of the way, and delete it",
+	"incarnation":  "record that a cluster was bootstrapped",
+	"spec":         "write a spec that the store has lost, or that of a restore",
+	"restore":      "restore a backup on all nodes, and change over to it",
+	"request":      "take requests out of the queue",
+	"lease-voters": "record who may grant the coordinator's lease",
+	"quarantine":   "keep clients away from members, and let them in",
+	"backup":       "take, verify, try and delete backups",
+	"endpoints":    "write hosts files",
 }
 
 // addOperations adds a command for each operation, below a group for the

@@ -117,11 +117,11 @@ func TestEveryOperationGoesThroughTheCommandLine(t *testing.T) {
 
 func TestEveryLineOfAPlanGoesThroughTheCommandLine(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	founded, err := foundedWorld(now)
+	bootstrapped, err := bootstrappedWorld(now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shrink := founded
+	shrink := bootstrapped
 	shrink.Spec.MemberCount = 1
 	one := emptyWorld(now)
 	one.Spec.MemberCount = 1

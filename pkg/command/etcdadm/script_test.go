@@ -70,9 +70,9 @@ func adm(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func world(ts *testscript.TestScript, _ bool, args []string) {
-	w, err := foundedWorld(time.Now().UTC())
+	w, err := bootstrappedWorld(time.Now().UTC())
 	switch args[0] {
-	case "founded":
+	case "bootstrapped":
 	case "empty":
 		w = emptyWorld(time.Now().UTC())
 	case "one-down":

@@ -117,7 +117,7 @@ func fromManager(program Program) *cobra.Command {
 }
 
 // own are the flags that package machineflags does not know. The variable of
-// --etcd-dir is a list of directories, for programs that look for binaries.
+// --etcd-dir is a list of directories, for programs that observation for binaries.
 var own = []string{"manager-data-dir", "pki-dir", "backup-store", "cluster-name", "grpc-port", "endpoints"}
 
 // environment reads them from the environment where they are not given.
@@ -207,7 +207,7 @@ func (t *task) complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// usage makes errors about the wish usage errors.
+// usage makes errors about the spec usage errors.
 func usage(err error) error {
 	var fields machine.FieldErrors
 	if errors.As(err, &fields) {
@@ -228,8 +228,8 @@ func (t *task) say(format string, args ...any) {
 func (t *task) sayDaemon(w io.Writer, r handover.Result) {
 	d := r.Daemon
 	fmt.Fprintf(w, "Member %s is etcd-manager's. Until that runs, the member is away; start it on this machine:\n\n\t%s\n", d.Node, cli.Plain(d.Line))
-	if len(d.Electors) == 0 {
-		fmt.Fprintf(w, "\nThis machine begins without a record of the electors: %s.\n", cli.Plain(d.ElectorsWhy))
+	if len(d.LeaseVoters) == 0 {
+		fmt.Fprintf(w, "\nThis machine begins without a record of the lease voters: %s.\n", cli.Plain(d.LeaseVotersWhy))
 	}
 	if d.Configure != "" {
 		fmt.Fprintf(w, "\nWhen all machines are handed over, write the spec:\n\n\t%s\n", cli.Plain(d.Configure))

@@ -98,9 +98,9 @@ func TestFlagsFromTheEnvironment(t *testing.T) {
 func TestWhatIsSaidAtTheEnd(t *testing.T) {
 	var w strings.Builder
 	(&task{}).sayDaemon(&w, handover.Result{Daemon: &handover.Daemon{
-		Node: "a", Line: "etcd-manager --x", ElectorsWhy: "because", Configure: "etcd-manager-ctl y",
+		Node: "a", Line: "etcd-manager --x", LeaseVotersWhy: "because", Configure: "etcd-manager-ctl y",
 	}})
-	for _, want := range []string{"Member a is etcd-manager's", "\n\tetcd-manager --x\n", "without a record of the electors: because.", "\n\tetcd-manager-ctl y\n"} {
+	for _, want := range []string{"Member a is etcd-manager's", "\n\tetcd-manager --x\n", "without a record of the lease voters: because.", "\n\tetcd-manager-ctl y\n"} {
 		if !strings.Contains(w.String(), want) {
 			t.Errorf("it lacks %q:\n%s", want, &w)
 		}

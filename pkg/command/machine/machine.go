@@ -1,5 +1,5 @@
 // Package machine has the commands of etcdadm that work on the machine they
-// run on: init, join, reset, remove, and those that look.
+// run on: init, join, reset, remove, and those that observation.
 package machine
 
 import (
@@ -85,7 +85,7 @@ func (t *task) open() (*operate.Machine, error) {
 	return m, nil
 }
 
-// usage makes errors about the wish usage errors.
+// usage makes errors about the spec usage errors.
 func usage(err error) error {
 	var fields machine.FieldErrors
 	if errors.As(err, &fields) {
@@ -122,7 +122,7 @@ func stepLines(steps []machine.Step) []stepLine {
 	return lines
 }
 
-// run checks, and works towards the goal; with --dry-run it prints the road
+// run checks, and works towards the goal; with --dry-run it prints the plan
 // instead.
 func (t *task) run(ctx context.Context) (*operate.Machine, operate.Result, error) {
 	m, err := t.open()
@@ -135,7 +135,7 @@ func (t *task) run(ctx context.Context) (*operate.Machine, operate.Result, error
 		}
 	}
 	if t.dryRun {
-		return m, operate.Result{}, t.printRoad(ctx, m)
+		return m, operate.Result{}, t.printSteps(ctx, m)
 	}
 	r, err := m.Run(ctx, t.goal)
 	if err != nil && ctx.Err() != nil && len(r.Steps) > 0 {
@@ -197,19 +197,19 @@ func (e *preflightError) Hint() string {
 	for i, f := range e.found {
 		ids[i] = f.ID
 	}
-	return "mend it, or go on in spite of it with --ignore-preflight-errors=" + strings.Join(slices.Compact(ids), ",")
+	return "fix it, or go on in spite of it with --ignore-preflight-errors=" + strings.Join(slices.Compact(ids), ",")
 }
 
-// A roadView is what --dry-run prints for programs.
-type roadView struct {
+// A stepsView is what --dry-run prints for programs.
+type stepsView struct {
 	Steps []stepLine    `json:"steps"`
 	Hold  *machine.Hold `json:"hold,omitempty"`
 }
 
-// printRoad prints the steps as command lines, one for each phase, with what
+// printSteps prints the steps as command lines, one for each phase, with what
 // they do as comments.
-func (t *task) printRoad(ctx context.Context, m *operate.Machine) error {
-	obs, err := m.Look(ctx, t.goal)
+func (t *task) printSteps(ctx context.Context, m *operate.Machine) error {
+	obs, err := m.Observe(ctx, t.goal)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (t *task) printRoad(ctx context.Context, m *operate.Machine) error {
 	if err != nil {
 		return err
 	}
-	err = t.out.Print(t.cmd.OutOrStdout(), roadView{stepLines(steps), why}, func(w io.Writer) error {
+	err = t.out.Print(t.cmd.OutOrStdout(), stepsView{stepLines(steps), why}, func(w io.Writer) error {
 		if len(steps) == 0 && why == nil {
 			fmt.Fprintln(w, "# nothing is to be done")
 		}
@@ -230,7 +230,7 @@ func (t *task) printRoad(ctx context.Context, m *operate.Machine) error {
 			}
 		}
 		if why != nil {
-			fmt.Fprintf(w, "# hold %s: %s\n", why.Rule, cli.Plain(why.Text))
+			fmt.Fprintf(w, "# hold %s: %s\n", why.Reason, cli.Plain(why.Text))
 		}
 		return nil
 	})

@@ -68,9 +68,9 @@ func TestDryRunIsAScriptAndChangesNothing(t *testing.T) {
 	if left, _ := filepath.Glob(dir + "/*"); len(left) > 0 {
 		t.Errorf("a dry run left %v", left)
 	}
-	var road roadView
+	var steps stepsView
 	out, _, _ = call(t, "init", "--dry-run", "-o", "json", "--ignore-preflight-errors=all")
-	if err := json.Unmarshal([]byte(out), &road); err != nil || len(road.Steps) < 6 || road.Hold != nil {
+	if err := json.Unmarshal([]byte(out), &steps); err != nil || len(steps.Steps) < 6 || steps.Hold != nil {
 		t.Errorf("as JSON: %v, %s", err, out)
 	}
 }
@@ -164,7 +164,7 @@ func TestPreflightListsItsChecks(t *testing.T) {
 	}
 }
 
-func TestLookingAtAnEmptyMachine(t *testing.T) {
+func TestObservingAnEmptyMachine(t *testing.T) {
 	below(t)
 	for _, args := range [][]string{{"info"}, {"status"}} {
 		_, errs, code := call(t, args...)

@@ -15,7 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// Config returns the wish: the defaults, over them the configuration file,
+// Config returns the spec: the defaults, over them the configuration file,
 // over it the environment, over it the flags that were given. What follows
 // from the machine (its host name, the address of its default route) is not
 // filled in yet. Every error says which flag, variable or line of the file is
@@ -37,8 +37,8 @@ func (f *Flags) Given() (machine.Config, error) {
 	return w.given, nil
 }
 
-func (f *Flags) checked() (*wish, error) {
-	w, err := f.wish()
+func (f *Flags) checked() (*desired, error) {
+	w, err := f.desired()
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +55,9 @@ func (f *Flags) checked() (*wish, error) {
 	return w, nil
 }
 
-// wish puts the sources together.
-func (f *Flags) wish() (*wish, error) {
-	w := &wish{by: map[string]string{}}
+// desired puts the sources together.
+func (f *Flags) desired() (*desired, error) {
+	w := &desired{by: map[string]string{}}
 	if path := f.path(); path != "" {
 		file, err := configfile.Read(path, f.cmd.InOrStdin())
 		if err != nil {
@@ -117,8 +117,8 @@ type source struct {
 	texts []string
 }
 
-// A wish is a configuration of which it is known where its values are from.
-type wish struct {
+// A spec is a configuration of which it is known where its values are from.
+type desired struct {
 	given, config machine.Config
 	file          *configfile.File
 	// by has the flag or variable that set a field, by the field's path.
@@ -132,7 +132,7 @@ type wish struct {
 var origins = []string{"binaries-dir", "binaries-archive", "binaries-image", "release-url"}
 
 // put sets the fields of one level.
-func (w *wish) put(level []source) error {
+func (w *desired) put(level []source) error {
 	if slices.ContainsFunc(level, func(s source) bool { return slices.Contains(origins, s.entry.name) }) {
 		b := &w.given.Binaries
 		b.Dir, b.Archive, b.Image, b.ReleaseURL, b.SHA256 = "", "", "", "", ""
@@ -193,7 +193,7 @@ func find(v reflect.Value, address uintptr, typ reflect.Type, path string) strin
 
 // explain says of an error of fields who set them: a flag, a variable or a line
 // of the file.
-func (w *wish) explain(err error) error {
+func (w *desired) explain(err error) error {
 	var wrong machine.FieldErrors
 	if !errors.As(err, &wrong) {
 		return err
@@ -205,7 +205,7 @@ func (w *wish) explain(err error) error {
 	return &cli.UsageError{Text: strings.Join(texts, "; ")}
 }
 
-func (w *wish) explainOne(e *machine.FieldError) string {
+func (w *desired) explainOne(e *machine.FieldError) string {
 	field, _, _ := strings.Cut(e.Path, "[")
 	for _, path := range []string{e.Path, field} {
 		if by, ok := w.by[path]; ok {

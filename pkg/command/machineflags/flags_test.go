@@ -128,19 +128,19 @@ func TestEveryFieldHasAFlag(t *testing.T) {
 		}
 		flags[path] = e.name
 	}
-	var look func(v reflect.Value, path string)
-	look = func(v reflect.Value, path string) {
+	var observe func(v reflect.Value, path string)
+	observe = func(v reflect.Value, path string) {
 		for i := range v.NumField() {
 			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 			at := strings.TrimPrefix(path+"."+name, ".")
 			if v.Field(i).Kind() == reflect.Struct && at != "version" {
-				look(v.Field(i), at)
+				observe(v.Field(i), at)
 			} else if flags[at] == "" {
 				t.Errorf("no flag sets %s", at)
 			}
 		}
 	}
-	look(reflect.ValueOf(machine.Config{}), "")
+	observe(reflect.ValueOf(machine.Config{}), "")
 }
 
 // What help shows as a default can be given, and means the same.

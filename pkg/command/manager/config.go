@@ -31,7 +31,7 @@ func (f *flags) config(environ []string) (daemon.Config, error) {
 		EtcdDirs: append(f.etcdDirs, filepath.SplitList(env(etcdbin.DirVariable))...),
 		UserEnv:  etcdconf.User(environ),
 		Policy: cluster.Policy{
-			Grace: f.grace, FoundingGrace: f.foundingGrace, LearnerTimeout: f.learnerTimeout,
+			Grace: f.grace, BootstrapGrace: f.bootstrapGrace, LearnerTimeout: f.learnerTimeout,
 			BackupFresh: f.backupFresh, DNSSuffix: strings.TrimPrefix(f.dnsSuffix, "."),
 		},
 	}

@@ -31,7 +31,7 @@ type flags struct {
 	dnsSuffix, networkCIDR, staticConfig        string
 	envFile, hostsFile                          string
 	etcdDirs, seeds                             []string
-	grace, foundingGrace, learnerTimeout        time.Duration
+	grace, bootstrapGrace, learnerTimeout       time.Duration
 	backupFresh                                 time.Duration
 	backups                                     backupFlags
 	verbosity                                   *int
@@ -51,7 +51,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.quarantineURLs, "quarantine-client-urls", "https://__address__:8001", "client URLs while clients are kept away")
 	fs.StringVar(&f.metricsURLs, "listen-metrics-urls", "", "URLs at which etcd serves its metrics")
 	fs.StringVar(&f.backupInterval, "backup-interval", "15m", "time between two backups")
-	fs.StringVar(&f.discoveryInterval, "discovery-poll-interval", "60s", "time between two looks for other nodes, once all are known")
+	fs.StringVar(&f.discoveryInterval, "discovery-poll-interval", "60s", "time between two observations for other nodes, once all are known")
 	fs.StringVar(&f.pkiDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "directory with the three CAs")
 	fs.BoolVar(&f.insecure, "insecure", false, "no TLS between daemons")
 	fs.BoolVar(&f.etcdInsecure, "etcd-insecure", false, "no TLS for etcd")
@@ -69,7 +69,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.etcdDirs, "etcd-dir", nil, "directory to look for etcd binaries in, before /opt (repeated)")
 	fs.StringSliceVar(&f.seeds, "seeds", nil, "other daemons, host:port or name=host:port; named ones make a static list")
 	fs.DurationVar(&f.grace, "replace-grace", d.Grace, "how long a voter may be unhealthy before it is replaced")
-	fs.DurationVar(&f.foundingGrace, "founding-grace", d.FoundingGrace, "how long founding waits for the last missing node")
+	fs.DurationVar(&f.bootstrapGrace, "bootstrap-grace", d.BootstrapGrace, "how long bootstrap waits for the last missing node")
 	fs.DurationVar(&f.learnerTimeout, "learner-timeout", d.LearnerTimeout, "how long a learner may take to catch up")
 	fs.DurationVar(&f.backupFresh, "backup-fresh", d.BackupFresh, "how old the newest backup may be for a risky step")
 	f.backups.add(fs)

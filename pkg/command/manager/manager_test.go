@@ -245,7 +245,7 @@ func TestUsageErrorsNameTheirFlag(t *testing.T) {
 		{"--discovery-poll-interval: 0s is not a positive duration", "--discovery-poll-interval=0s"},
 		{"--replace-grace", "--replace-grace=soon"},
 		{"--replace-grace -1m0s is not a duration to wait", "--replace-grace=-1m"},
-		{"--founding-grace -1m0s", "--founding-grace=-1m"},
+		{"--bootstrap-grace -1m0s", "--bootstrap-grace=-1m"},
 		{"--learner-timeout -1m0s", "--learner-timeout=-1m"},
 		{"--backup-fresh -1m0s", "--backup-fresh=-1m"},
 		{"--insecure", "--insecure=maybe"},

@@ -142,7 +142,7 @@ func (c *command) run(cmd *cobra.Command) error {
 }
 
 func (c *command) prune(ctx context.Context, cmd *cobra.Command, s sweep.Store, policy retention.Policy) error {
-	plan, err := sweep.Look(ctx, s, policy, c.Now())
+	plan, err := sweep.Observe(ctx, s, policy, c.Now())
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // A Road is a plan as programs read it.
-type Road struct {
+type Steps struct {
 	Spec      cluster.Spec `json:"spec"`
 	Converged bool         `json:"converged"`
 	// Operations are command lines, Holds the reasons for going no further.
@@ -23,19 +23,19 @@ type Road struct {
 	Holds      []plan.Hold `json:"holds"`
 }
 
-// NewRoad plans the whole road from obs to spec. A pause keeps the coordinator
-// from going it, not the person who asks: it is one of the holds, and the road
+// NewSteps plans the whole plan from obs to spec. A pause keeps the coordinator
+// from going it, not the person who asks: it is one of the holds, and the plan
 // is there all the same. An error means that the plan itself is unsafe or has
 // no end; nothing of it should be carried out.
-func NewRoad(spec cluster.Spec, obs cluster.Observation) (Road, error) {
+func NewSteps(spec cluster.Spec, obs cluster.Observation) (Steps, error) {
 	_, held := plan.Next(spec, obs)
-	held = slices.DeleteFunc(held, func(h plan.Hold) bool { return h.Rule != plan.Paused })
+	held = slices.DeleteFunc(held, func(h plan.Hold) bool { return h.Reason != plan.Paused })
 	obs.Store.Requests = slices.DeleteFunc(slices.Clone(obs.Store.Requests), func(r cluster.Request) bool { return r.Kind == cluster.RequestPause })
 	p, err := plan.Make(spec, obs)
 	if err != nil {
-		return Road{}, fmt.Errorf("plan: %w", err)
+		return Steps{}, fmt.Errorf("plan: %w", err)
 	}
-	r := Road{Spec: spec, Converged: plan.Converged(spec, obs), Operations: []string{}, Holds: []plan.Hold{}}
+	r := Steps{Spec: spec, Converged: plan.Converged(spec, obs), Operations: []string{}, Holds: []plan.Hold{}}
 	for _, op := range p.Operations {
 		r.Operations = append(r.Operations, plan.Line(op))
 	}
@@ -43,9 +43,9 @@ func NewRoad(spec cluster.Spec, obs cluster.Observation) (Road, error) {
 	return r, nil
 }
 
-// Write writes the road as a shell script: the command lines, and the holds as
+// Write writes the plan as a shell script: the command lines, and the holds as
 // comments.
-func (r Road) Write(w io.Writer) error {
+func (r Steps) Write(w io.Writer) error {
 	var b strings.Builder
 	for _, line := range r.Operations {
 		fmt.Fprintln(&b, line)
@@ -62,7 +62,7 @@ func (r Road) Write(w io.Writer) error {
 
 // Err returns a *cli.HeldError if the cluster is not what the spec says and
 // there is no step to take, nil otherwise.
-func (r Road) Err() error {
+func (r Steps) Err() error {
 	if r.Converged || len(r.Operations) > 0 {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (r Road) Err() error {
 
 // An Explanation is a hold with what its rule means.
 type Explanation struct {
-	Rule plan.Rule `json:"rule"`
+	Reason plan.Reason `json:"reason"`
 	// Text is what this hold says, empty where only the rule is explained.
 	Text  string `json:"text,omitempty"`
 	Means string `json:"means"`
@@ -83,12 +83,12 @@ type Explanation struct {
 func Explain(holds []plan.Hold) []Explanation {
 	list := []Explanation{}
 	for _, h := range holds {
-		doc, ok := plan.Explain(h.Rule)
+		doc, ok := plan.Explain(h.Reason)
 		if !ok {
 			doc.Means = "This release does not know the rule."
 			doc.Do = "Use the etcd-manager-ctl of the release that the coordinator runs."
 		}
-		list = append(list, Explanation{Rule: h.Rule, Text: h.Text, Means: doc.Means, Do: doc.Do})
+		list = append(list, Explanation{Reason: h.Reason, Text: h.Text, Means: doc.Means, Do: doc.Do})
 	}
 	return list
 }
@@ -100,7 +100,7 @@ func WriteExplanations(w io.Writer, list []Explanation) error {
 		if i > 0 {
 			fmt.Fprintln(&b)
 		}
-		fmt.Fprintln(&b, cli.Plain(string(e.Rule)))
+		fmt.Fprintln(&b, cli.Plain(string(e.Reason)))
 		if e.Text != "" {
 			fmt.Fprintf(&b, "  seen:   %s\n", cli.Plain(e.Text))
 		}

@@ -51,7 +51,7 @@ func TestSizes(t *testing.T) {
 }
 
 func TestStateSaysWhatIsGoingOn(t *testing.T) {
-	holds := []plan.Hold{{Rule: plan.Grace, Text: "x"}}
+	holds := []plan.Hold{{Reason: plan.Grace, Text: "x"}}
 	for want, r := range map[string]reconcile.Report{
 		"doing: etcdadm x":               {Operation: "etcdadm x", Converged: true},
 		"what the spec says":             {Converged: true},
@@ -110,7 +110,7 @@ func (s *small) Write(b []byte) (int, error) {
 func TestWritingReportsWhatFails(t *testing.T) {
 	s := Status{
 		Notes: []string{"a note"},
-		Report: &reconcile.Report{At: now, Holds: []plan.Hold{{Rule: plan.Grace, Text: "x"}}, Observation: cluster.Observation{
+		Report: &reconcile.Report{At: now, Holds: []plan.Hold{{Reason: plan.Grace, Text: "x"}}, Observation: cluster.Observation{
 			Nodes:   []cluster.Node{{Name: "a", Process: cluster.Process{State: cluster.ProcessCrashing, LastLines: []string{"panic"}}}},
 			Members: []cluster.Member{{ID: 1}},
 			Gaps:    []cluster.Gap{{Source: "store", Text: "away"}},
@@ -125,7 +125,7 @@ func TestWritingReportsWhatFails(t *testing.T) {
 			t.Fatalf("with room for %d of %d bytes: %v", n, all.Len(), err)
 		}
 	}
-	if err := (Road{Converged: true}).Write(&small{}); !errors.Is(err, errFull) {
+	if err := (Steps{Converged: true}).Write(&small{}); !errors.Is(err, errFull) {
 		t.Errorf("plan: %v", err)
 	}
 	if err := WriteExplanations(&small{}, Explain(s.Report.Holds)); !errors.Is(err, errFull) {
@@ -133,19 +133,19 @@ func TestWritingReportsWhatFails(t *testing.T) {
 	}
 }
 
-func TestRoadThatIsHeld(t *testing.T) {
+func TestStepsThatIsHeld(t *testing.T) {
 	spec := cluster.Spec{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")}
 	obs := cluster.Observation{At: now, Store: cluster.Store{Reachable: true, BackupsKnown: true}}
-	road, err := NewRoad(spec, obs)
+	steps, err := NewSteps(spec, obs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var held *cli.HeldError
-	if err := road.Err(); !errors.As(err, &held) || len(held.Holds) != len(road.Holds) || len(road.Holds) == 0 {
-		t.Errorf("error is %v, holds are %v", err, road.Holds)
+	if err := steps.Err(); !errors.As(err, &held) || len(held.Holds) != len(steps.Holds) || len(steps.Holds) == 0 {
+		t.Errorf("error is %v, holds are %v", err, steps.Holds)
 	}
 	var b strings.Builder
-	if err := road.Write(&b); err != nil {
+	if err := steps.Write(&b); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(b.String()) {
@@ -157,8 +157,8 @@ func TestRoadThatIsHeld(t *testing.T) {
 
 func TestHoldCannotBreakOutOfItsComment(t *testing.T) {
 	var b strings.Builder
-	road := Road{Holds: []plan.Hold{{Rule: plan.SpecInvalid, Text: "first\nrm -rf /\r\nmore"}}}
-	if err := road.Write(&b); err != nil {
+	steps := Steps{Holds: []plan.Hold{{Reason: plan.SpecInvalid, Text: "first\nrm -rf /\r\nmore"}}}
+	if err := steps.Write(&b); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Count(b.String(), "\n") != 1 || strings.Contains(b.String(), "\r") {
@@ -166,10 +166,10 @@ func TestHoldCannotBreakOutOfItsComment(t *testing.T) {
 	}
 }
 
-func TestRoadThatGoesOnIsNoError(t *testing.T) {
-	for _, r := range []Road{
-		{Converged: true, Holds: []plan.Hold{{Rule: plan.Paused}}},
-		{Operations: []string{"etcdadm x"}, Holds: []plan.Hold{{Rule: plan.NoSpare}}},
+func TestStepsThatGoesOnIsNoError(t *testing.T) {
+	for _, r := range []Steps{
+		{Converged: true, Holds: []plan.Hold{{Reason: plan.Paused}}},
+		{Operations: []string{"etcdadm x"}, Holds: []plan.Hold{{Reason: plan.NoSpare}}},
 	} {
 		if err := r.Err(); err != nil {
 			t.Errorf("%+v: %v", r, err)
@@ -178,10 +178,10 @@ func TestRoadThatGoesOnIsNoError(t *testing.T) {
 }
 
 func TestExplanationOfEveryRule(t *testing.T) {
-	for _, d := range plan.Rules() {
-		got := Explain([]plan.Hold{{Rule: d.Rule, Text: "seen"}})
-		if len(got) != 1 || got[0] != (Explanation{Rule: d.Rule, Text: "seen", Means: d.Means, Do: d.Do}) {
-			t.Errorf("%s: %+v", d.Rule, got)
+	for _, d := range plan.Reasons() {
+		got := Explain([]plan.Hold{{Reason: d.Reason, Text: "seen"}})
+		if len(got) != 1 || got[0] != (Explanation{Reason: d.Reason, Text: "seen", Means: d.Means, Do: d.Do}) {
+			t.Errorf("%s: %+v", d.Reason, got)
 		}
 	}
 }
@@ -195,12 +195,12 @@ func TestPauseHoldsTheCoordinatorOnly(t *testing.T) {
 		Name: "a", Reachable: true, Published: true, URLs: cluster.URLs{Peer: []string{"http://10.0.0.1:2380"}, Client: []string{"http://10.0.0.1:4001"}},
 		Disk: cluster.Disk{State: cluster.DiskEmpty}, Process: cluster.Process{State: cluster.ProcessStopped}, Versions: []etcdversion.Version{etcdversion.Must("3.6.16")},
 	}}
-	road, err := NewRoad(cluster.Spec{MemberCount: 1, EtcdVersion: etcdversion.Must("3.6.16")}, obs)
+	steps, err := NewSteps(cluster.Spec{MemberCount: 1, EtcdVersion: etcdversion.Must("3.6.16")}, obs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(road.Operations) == 0 || len(road.Holds) == 0 || road.Holds[0].Rule != plan.Paused || road.Err() != nil {
-		t.Errorf("the road is %+v, %v", road, road.Err())
+	if len(steps.Operations) == 0 || len(steps.Holds) == 0 || steps.Holds[0].Reason != plan.Paused || steps.Err() != nil {
+		t.Errorf("the plan is %+v, %v", steps, steps.Err())
 	}
 	if len(obs.Store.Requests) != 1 {
 		t.Error("the caller's observation has changed")

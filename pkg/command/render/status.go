@@ -20,10 +20,10 @@ type Status struct {
 	Notes []string `json:"notes,omitempty"`
 	// Age is how old Report is, in seconds.
 	Age float64 `json:"ageSeconds"`
-	// Report is what the coordinator published, or a look of one's own; nil when
+	// Report is what the coordinator published, or an observation of one's own; nil when
 	// there is none.
 	Report *reconcile.Report `json:"report,omitempty"`
-	// Requests are the queued wishes in the store now.
+	// Requests are the queued specs in the store now.
 	Requests []cluster.Request `json:"requests,omitempty"`
 	// Nodes are the names of the nodes' records in the store now.
 	Nodes []cluster.NodeName `json:"nodes,omitempty"`
@@ -76,7 +76,7 @@ func (p *page) report(r reconcile.Report, requests []cluster.Request) {
 	p.section([]string{"SET ASIDE", "ON", "SINCE", "SIZE"}, p.aside(r.Observation))
 	var holds, gaps [][]string
 	for _, h := range r.Holds {
-		holds = append(holds, []string{string(h.Rule), h.Text})
+		holds = append(holds, []string{string(h.Reason), h.Text})
 	}
 	for _, g := range r.Observation.Gaps {
 		gaps = append(gaps, []string{g.Source, g.Text})

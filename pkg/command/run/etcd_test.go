@@ -42,7 +42,7 @@ func newRealEtcd(t *testing.T, bin etcdbin.Binaries, data string) realEtcd {
 	peer := "http://" + testport.Address(t)
 	env, err := etcdconf.Env(etcdconf.Member{
 		Name: "a", Version: bin.Version, Token: "t", State: etcdconf.StateNew, DataDir: data,
-		Peers:   []cluster.Seat{{Name: "a", PeerURLs: []string{peer}}},
+		Peers:   []cluster.InitialMember{{Name: "a", PeerURLs: []string{peer}}},
 		URLs:    cluster.URLs{Peer: []string{peer}, Client: []string{r.client}},
 		Address: "127.0.0.1",
 	})

@@ -108,7 +108,7 @@ func (o options) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	}
 	if o.require != "" {
 		if _, err := os.Stat(o.require); err != nil {
-			return cli.WithHint(fmt.Errorf("etcd is not started: %w", err), "look whether the disk of the data is mounted")
+			return cli.WithHint(fmt.Errorf("etcd is not started: %w", err), "check whether the disk of the data is mounted")
 		}
 	}
 	env, err := o.environment()
@@ -147,7 +147,7 @@ func (o options) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	}
 	defer ready.close()
 	r := runner{sup: sup, ready: ready, messages: func(text string) { messages(now() + " etcdadm: " + text) }}
-	if r.board, err = initsystem.NewBoard(o.dir); err != nil {
+	if r.statusFile, err = initsystem.NewStatusFile(o.dir); err != nil {
 		return err
 	}
 	return r.keep(ctx, etcdproc.Config{Path: o.etcd, Env: append(env, "NOTIFY_SOCKET="+ready.name)})
@@ -183,10 +183,10 @@ func line(w io.Writer) func(string) {
 
 // A runner passes on how etcd does.
 type runner struct {
-	sup      *etcdproc.Supervisor
-	board    *initsystem.Board
-	messages func(string)
-	ready    *readyListener
+	sup        *etcdproc.Supervisor
+	statusFile *initsystem.StatusFile
+	messages   func(string)
+	ready      *readyListener
 	// readyPID is the process that has said that it is ready, and told that we
 	// have said so ourselves.
 	readyPID int
@@ -218,7 +218,7 @@ func (r *runner) keep(ctx context.Context, cfg etcdproc.Config) error {
 	}
 }
 
-// post says how etcd does, to the board and to people.
+// post says how etcd does, to the status file and to people.
 func (r *runner) post() error {
 	st := r.sup.Status()
 	p := initsystem.Progress{State: initsystem.Starting, PID: st.PID, Detail: fmt.Sprintf("etcd (process %d) is not ready yet", st.PID)}
@@ -242,5 +242,5 @@ func (r *runner) post() error {
 		r.last = p.Detail
 		r.messages(p.Detail)
 	}
-	return r.board.Post(p)
+	return r.statusFile.Post(p)
 }

@@ -73,7 +73,7 @@ func explain(err error) error {
 	case errors.Is(err, lease.ErrResetTarget):
 		return &cli.UsageError{Text: "--to: " + err.Error(), Next: "give the highest term of the nodes that are not affected: lease.term in etcdadm observe -o json"}
 	case errors.Is(err, lease.ErrInReach):
-		return &cli.RefusedError{Text: err.Error(), Next: "nothing needs to be reset here: start etcd-manager, and look at etcdadm status"}
+		return &cli.RefusedError{Text: err.Error(), Next: "nothing needs to be reset here: start etcd-manager, and check etcdadm status"}
 	case errors.Is(err, fs.ErrNotExist):
 		return cli.WithHint(err, "--data-dir is the data directory of etcd-manager on this machine; a node without the file has seen no term")
 	}

@@ -18,7 +18,7 @@ import (
 // poisoned is what a node has on disk that has followed a caller gone wrong.
 const poisoned = `{"format":1,"written":[],"state":{"term":18446744073709551615,
 "grant":{"term":18446744073709551615,"holder":"x","boot":"b"},
-"electors":{"token":"tok","term":18446744073709551615,"seq":2,"names":["a","b"]},"revision":3000000}}`
+"leaseVoters":{"token":"tok","term":18446744073709551615,"seq":2,"names":["a","b"]},"revision":3000000}}`
 
 func run(args ...string) (string, error) {
 	cmd := New()
@@ -57,7 +57,7 @@ func TestResetMakesAPoisonedDiskUsable(t *testing.T) {
 	}
 	defer f.Close()
 	s := f.State()
-	if s.Term != 41 || s.Grant.Term != 41 || s.Grant.Holder != "x" || s.Electors.Term != 41 || s.Revision != 3000000 {
+	if s.Term != 41 || s.Grant.Term != 41 || s.Grant.Holder != "x" || s.LeaseVoters.Term != 41 || s.Revision != 3000000 {
 		t.Errorf("the state is %+v", s)
 	}
 	err = f.Update(func(s *nodestate.State) error { s.Term = math.MaxUint64; return nil })

@@ -46,7 +46,7 @@ type Options struct {
 	Port     int
 	// Directory is the control store, nil for none.
 	Directory Directory
-	// Interval is the longest time between two looks while something is
+	// Interval is the longest time between two observations while something is
 	// missing.
 	Interval time.Duration
 	// Join asks the gossip to join daemons and returns how many answered. An
@@ -60,10 +60,10 @@ type Options struct {
 }
 
 const (
-	// firstWait is the time between the first two looks.
+	// firstWait is the time between the first two observations.
 	firstWait = 100 * time.Millisecond
 	// idleFactor times Options.Interval, and at least idleLeast, is the time
-	// between two looks while nothing is missing: a node that comes finds the
+	// between two observations while nothing is missing: a node that comes finds the
 	// others by their records itself. Requests to a store are money and are
 	// budgeted.
 	idleFactor = 5
@@ -78,7 +78,7 @@ const (
 	quietTries = 6
 )
 
-// A Finder looks for other daemons. It looks at once and then, while a known
+// A Finder looks for other daemons. It checks once and then, while a known
 // node is not alive or this one is not published, at growing distances up to
 // the interval; once nothing is missing, five times as rarely. A node that
 // stays away is asked for once in an interval.
@@ -104,7 +104,7 @@ type Finder struct {
 	tries map[Seed]*try
 	// answered are the seeds without a name that have answered.
 	answered map[Seed]bool
-	// missed is what was missing at the last look.
+	// missed is what was missing at the last observation.
 	missed map[string]bool
 	// problems are the present ones, by source.
 	problems map[string]string
@@ -144,7 +144,7 @@ func New(o Options) (*Finder, error) {
 	}, nil
 }
 
-// Wake makes the finder look at once, and then often if more is missing than
+// Wake makes the finder check once, and then often if more is missing than
 // before. It may be called when the gossip has changed; without it, the finder
 // notices within five seconds that a node has gone.
 func (f *Finder) Wake() { signal(f.wake) }
@@ -160,7 +160,7 @@ func signal(c chan struct{}) {
 func (f *Finder) Run(ctx context.Context) {
 	defer f.running.Wait()
 	wait, last := firstWait, time.Now()
-	f.look(ctx)
+	f.observe(ctx)
 	for {
 		missing, more := f.missing()
 		if more {
@@ -191,13 +191,13 @@ func (f *Finder) Run(ctx context.Context) {
 			continue
 		}
 		last = time.Now()
-		f.look(ctx)
+		f.observe(ctx)
 	}
 }
 
-// look reads the sources and asks whom it is time to ask. It waits for no
+// observed reads the sources and asks whom it is time to ask. It waits for no
 // answer: a source that hangs holds up no other.
-func (f *Finder) look(ctx context.Context) {
+func (f *Finder) observe(ctx context.Context) {
 	if f.o.SeedsDir != "" {
 		seeds, err := SeedsDir(f.o.SeedsDir, f.o.Port)
 		f.problem("seeds directory", err)
@@ -256,7 +256,7 @@ func (f *Finder) consult(ctx context.Context) {
 	f.read = f.read && !again
 }
 
-// seeds returns all other places to look at. A seed without a name whose
+// seeds returns all other places to check. A seed without a name whose
 // address has a known name is the same as the one with the name.
 func (f *Finder) seeds() []Seed {
 	all := make(map[Seed]bool)

@@ -58,7 +58,7 @@ func TestAloneIsIdleToo(t *testing.T) {
 	})
 }
 
-func TestLooksGrowRarerUntilTheNodeComes(t *testing.T) {
+func TestObservationsGrowRarerUntilTheNodeComes(t *testing.T) {
 	story(t, func(w *world, o *Options) {
 		three(w, o)
 		delete(w.nodes, at(3))

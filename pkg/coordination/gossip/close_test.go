@@ -8,7 +8,7 @@ import (
 )
 
 func TestCloseEndsEverything(t *testing.T) {
-	nodes := crowd(t, "a", "b", "c")
+	nodes := peerGroup(t, "a", "b", "c")
 	for _, n := range nodes {
 		n.crash()
 	}
@@ -29,7 +29,7 @@ func TestCloseEndsEverything(t *testing.T) {
 
 func TestTheServerStopsGracefullyAfterClose(t *testing.T) {
 	t.Parallel()
-	nodes := crowd(t, "a", "b")
+	nodes := peerGroup(t, "a", "b")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if err := nodes[0].Close(ctx); err != nil {

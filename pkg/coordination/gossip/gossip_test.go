@@ -17,7 +17,7 @@ import (
 
 func TestFiveNodesFindEachOtherThroughOne(t *testing.T) {
 	t.Parallel()
-	nodes := crowd(t, "a", "b", "c", "d", "e")
+	nodes := peerGroup(t, "a", "b", "c", "d", "e")
 	for _, n := range nodes {
 		for i, p := range n.Peers() {
 			if p.Address != nodes[i].address {
@@ -72,7 +72,7 @@ func TestChangedIsOneSignalForManyChanges(t *testing.T) {
 
 func TestACrashIsNoticed(t *testing.T) {
 	t.Parallel()
-	nodes := crowd(t, "a", "b", "c")
+	nodes := peerGroup(t, "a", "b", "c")
 	nodes[2].crash()
 	took := await(t, "a b -c", nodes[:2]...)
 	t.Logf("took %v", took)
@@ -83,7 +83,7 @@ func TestACrashIsNoticed(t *testing.T) {
 
 func TestLeavingIsNoticedAtOnce(t *testing.T) {
 	t.Parallel()
-	nodes := crowd(t, "a", "b", "c")
+	nodes := peerGroup(t, "a", "b", "c")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if err := nodes[2].Leave(ctx); err != nil {
@@ -98,7 +98,7 @@ func TestLeavingIsNoticedAtOnce(t *testing.T) {
 
 func TestTwoNodesPartQuickly(t *testing.T) {
 	t.Parallel()
-	nodes := crowd(t, "a", "b")
+	nodes := peerGroup(t, "a", "b")
 	begin := time.Now()
 	if err := nodes[1].Leave(t.Context()); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestTwoNodesPartQuickly(t *testing.T) {
 
 func TestRestartAtTheSameAddress(t *testing.T) {
 	t.Parallel()
-	nodes := crowd(t, "a", "b", "c")
+	nodes := peerGroup(t, "a", "b", "c")
 	for _, wait := range []bool{false, true} {
 		nodes[2].crash()
 		if wait {
@@ -142,7 +142,7 @@ func TestRestartAtTheSameAddress(t *testing.T) {
 
 func TestRestartAtAnotherAddress(t *testing.T) {
 	t.Parallel()
-	nodes := crowd(t, "a", "b", "c")
+	nodes := peerGroup(t, "a", "b", "c")
 	nodes[2].crash()
 	// The others do not know yet that c is gone: they see a conflict, and
 	// accept the new address when the old one is dead.
@@ -160,7 +160,7 @@ func TestRestartAtAnotherAddress(t *testing.T) {
 
 func TestTwoNodesOfOneName(t *testing.T) {
 	t.Parallel()
-	nodes := crowd(t, "a", "b")
+	nodes := peerGroup(t, "a", "b")
 	other := start(t, "b", setup{})
 	join(t, other, nodes[0].address)
 	want := Conflict{Name: "b", Existing: nodes[1].address, Other: other.address}
@@ -185,7 +185,7 @@ func TestTwoNodesOfOneName(t *testing.T) {
 
 func TestAFalseNameIsRefused(t *testing.T) {
 	t.Parallel()
-	nodes := crowd(t, "a", "b")
+	nodes := peerGroup(t, "a", "b")
 	liar := start(t, "b", setup{proof: "mallory"})
 	for _, address := range []string{nodes[0].address, "b=" + nodes[1].address} {
 		n, err := liar.Join(t.Context(), []string{address})

@@ -122,7 +122,7 @@ func (p *proxy) copy(to, from net.Conn) {
 func TestAHungNodeHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	front := newProxy(t)
-	nodes := crowd(t, "a", "b")
+	nodes := peerGroup(t, "a", "b")
 	c := start(t, "c", setup{advertise: front.Addr().String()})
 	front.forward(c.listening)
 	join(t, c, nodes[0].address)
@@ -203,7 +203,7 @@ func TestFlushedPacketsHaveArrived(t *testing.T) {
 
 func TestConnIsAConnection(t *testing.T) {
 	t.Parallel()
-	nodes := crowd(t, "a", "b")
+	nodes := peerGroup(t, "a", "b")
 	// memberlist closes a connection whose first byte it does not know, after
 	// it has said so.
 	c, err := nodes[0].transport.DialTimeout(nodes[1].address, time.Second)

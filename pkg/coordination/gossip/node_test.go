@@ -191,8 +191,8 @@ func join(t *testing.T, n *node, addrs ...string) {
 	}
 }
 
-// crowd starts nodes that know each other.
-func crowd(t *testing.T, names ...cluster.NodeName) []*node {
+// peerGroup starts nodes that know each other.
+func peerGroup(t *testing.T, names ...cluster.NodeName) []*node {
 	t.Helper()
 	var nodes []*node
 	var words []string

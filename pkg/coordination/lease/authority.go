@@ -16,13 +16,13 @@ type Standing struct {
 	Remaining time.Duration    `json:"remaining,omitempty"`
 	// Seen is the highest term that the node has seen.
 	Seen cluster.Term `json:"seen,omitempty"`
-	// Electors is the node's own record.
-	Electors cluster.Electors `json:"electors"`
+	// LeaseVoters is the node's own record.
+	LeaseVoters cluster.LeaseVoters `json:"leaseVoters"`
 }
 
 // Standing returns what the node can say of the lease at now.
 func (g Grantor) Standing(now time.Time) Standing {
-	s := Standing{Seen: g.Durable.Term, Electors: cloneRecord(g.Durable.Electors)}
+	s := Standing{Seen: g.Durable.Term, LeaseVoters: cloneRecord(g.Durable.LeaseVoters)}
 	if g.running(now) && !g.Durable.Grant.Released {
 		s.Term, s.Holder, s.Remaining = g.Durable.Grant.Term, g.Durable.Grant.Holder, g.Until.Sub(now)
 	}
@@ -30,18 +30,18 @@ func (g Grantor) Standing(now time.Time) Standing {
 }
 
 // A Claim is what somebody says who gives an order: to hold the lease of a term
-// by the votes of the electors of a record.
+// by the votes of the lease voters of a record.
 type Claim struct {
-	Holder   cluster.NodeName
-	Term     cluster.Term
-	Electors cluster.Electors
+	Holder      cluster.NodeName
+	Term        cluster.Term
+	LeaseVoters cluster.LeaseVoters
 }
 
-// maxClaimed is how many electors a claim may name. etcd advises against more
+// maxClaimed is how many lease voters a claim may name. etcd advises against more
 // than seven voters; a claim must not make a node ask the whole network.
 const maxClaimed = 32
 
 // Grants reports whether the one who stands so has given its vote to the claim.
 func (c Claim) Grants(s Standing) bool {
-	return c.Term > 0 && s.Term == c.Term && s.Holder == c.Holder && s.Remaining > 0 && s.Electors.Token == c.Electors.Token
+	return c.Term > 0 && s.Term == c.Term && s.Holder == c.Holder && s.Remaining > 0 && s.LeaseVoters.Token == c.LeaseVoters.Token
 }

@@ -19,15 +19,15 @@ type Candidate struct {
 	// TTL is the time to ask for.
 	TTL time.Duration
 
-	seen  cluster.Term     // highest term seen anywhere
-	known cluster.Electors // newest record seen anywhere
+	seen  cluster.Term        // highest term seen anywhere
+	known cluster.LeaseVoters // newest record seen anywhere
 
-	asked  cluster.Term     // the term of the last campaign
-	term   cluster.Term     // the term won, zero for none
-	record cluster.Electors // the record of this term
+	asked  cluster.Term        // the term of the last campaign
+	term   cluster.Term        // the term won, zero for none
+	record cluster.LeaseVoters // the record of this term
 	// before is the record that record replaces, as long as a majority of both
 	// has not adopted record. It is zero otherwise.
-	before cluster.Electors
+	before cluster.LeaseVoters
 	until  time.Time
 }
 
@@ -35,7 +35,7 @@ type Candidate struct {
 // in an observation, in a reply. A record of another incarnation than the
 // candidate's is ignored, its term is not. What is out of reach (see [InReach])
 // is ignored: whoever has it cannot be won, and the others must not follow it.
-func (c *Candidate) Learn(e cluster.Electors, term cluster.Term) {
+func (c *Candidate) Learn(e cluster.LeaseVoters, term cluster.Term) {
 	if InReach(c.seen, e.Term) {
 		if Newer(e, c.known) {
 			c.known = cloneRecord(e)
@@ -52,12 +52,12 @@ func (c *Candidate) Learn(e cluster.Electors, term cluster.Term) {
 func (c *Candidate) Enter(token cluster.Token) {
 	if token != c.known.Token {
 		c.drop()
-		c.known = cluster.Electors{Token: token}
+		c.known = cluster.LeaseVoters{Token: token}
 	}
 }
 
-// Known returns the newest elector record that the candidate has seen.
-func (c *Candidate) Known() cluster.Electors { return cloneRecord(c.known) }
+// Known returns the newest lease voter record that the candidate has seen.
+func (c *Candidate) Known() cluster.LeaseVoters { return cloneRecord(c.known) }
 
 // Held returns the term that the candidate holds at now, and until when it may
 // act on it. ok is false if it holds none.
@@ -70,13 +70,13 @@ func (c *Candidate) Held(now time.Time) (term cluster.Term, until time.Time, ok 
 
 // Record returns the record that the candidate's term works with, and whether
 // a change of it is unfinished.
-func (c *Candidate) Record() (record cluster.Electors, changing bool) {
+func (c *Candidate) Record() (record cluster.LeaseVoters, changing bool) {
 	return cloneRecord(c.record), len(c.before.Names) > 0
 }
 
 func (c *Candidate) drop() {
 	c.term, c.until = 0, time.Time{}
-	c.record, c.before = cluster.Electors{}, cluster.Electors{}
+	c.record, c.before = cluster.LeaseVoters{}, cluster.LeaseVoters{}
 }
 
 // Campaign drops what the candidate holds and returns the round that asks for
@@ -84,7 +84,7 @@ func (c *Candidate) drop() {
 // makes it one.
 func (c *Candidate) Campaign(now time.Time) (*Round, error) {
 	if len(c.known.Names) == 0 {
-		return nil, fmt.Errorf("no elector record is known")
+		return nil, fmt.Errorf("no lease voter record is known")
 	}
 	if c.seen >= MaxTerm {
 		return nil, &BadTermError{c.seen}
@@ -111,14 +111,14 @@ func (c *Candidate) Renew(now time.Time) (*Round, error) {
 	return r, nil
 }
 
-// Change makes names the electors of the held term. It differs from the
+// Change makes names the lease voters of the held term. It differs from the
 // present record by at most one name. The change is done when a round that
 // began after it is won; until then another change is refused.
 func (c *Candidate) Change(now time.Time, names []cluster.NodeName) error {
 	if _, _, ok := c.Held(now); !ok {
 		return fmt.Errorf("the lease is not held")
 	}
-	next := cluster.Electors{Token: c.record.Token, Term: c.term, Seq: c.record.Seq + 1, Names: sorted(names)}
+	next := cluster.LeaseVoters{Token: c.record.Token, Term: c.term, Seq: c.record.Seq + 1, Names: sorted(names)}
 	if err := validRecord(next); err != nil {
 		return err
 	}
@@ -126,9 +126,9 @@ func (c *Candidate) Change(now time.Time, names []cluster.NodeName) error {
 	case steps == 0:
 		return nil
 	case len(c.before.Names) > 0:
-		return fmt.Errorf("the change to the electors %v is not finished", c.record.Names)
+		return fmt.Errorf("the change to the lease voters %v is not finished", c.record.Names)
 	case steps > 1:
-		return fmt.Errorf("electors %v differ from %v by %d names, one at a time is safe", next.Names, c.record.Names, steps)
+		return fmt.Errorf("lease voters %v differ from %v by %d names, one at a time is safe", next.Names, c.record.Names, steps)
 	}
 	c.before, c.record = c.record, next
 	c.Learn(next, c.term)
@@ -136,7 +136,7 @@ func (c *Candidate) Change(now time.Time, names []cluster.NodeName) error {
 }
 
 // Probe returns a round that asks only node, with the present record. A node
-// that does not grant it cannot become an elector.
+// that does not grant it cannot become a lease voter.
 func (c *Candidate) Probe(now time.Time, node cluster.NodeName) (*Round, error) {
 	r, err := c.Renew(now)
 	if err != nil {
@@ -159,11 +159,11 @@ func (c *Candidate) Release() (req Request, nodes []cluster.NodeName, ok bool) {
 	return r.Request, r.Nodes(), true
 }
 
-func (c *Candidate) round(now time.Time, term cluster.Term, e cluster.Electors) *Round {
+func (c *Candidate) round(now time.Time, term cluster.Term, e cluster.LeaseVoters) *Round {
 	return &Round{
 		Request: Request{
 			Cluster: c.Cluster, Token: e.Token, Term: term, Holder: c.Name, Boot: c.Boot,
-			TTL: c.TTL, Electors: cloneRecord(e),
+			TTL: c.TTL, LeaseVoters: cloneRecord(e),
 		},
 		sent:    now,
 		sets:    [][]cluster.NodeName{e.Names},
@@ -173,7 +173,7 @@ func (c *Candidate) round(now time.Time, term cluster.Term, e cluster.Electors) 
 
 // Note takes in node's reply to r.
 func (c *Candidate) Note(r *Round, node cluster.NodeName, reply Reply) {
-	c.Learn(reply.Electors, reply.Term)
+	c.Learn(reply.LeaseVoters, reply.Term)
 	r.granted[node] = reply.Granted
 	r.used = r.used || !reply.Granted && reply.Holder == "" && reply.Term >= r.Request.Term
 }
@@ -192,13 +192,13 @@ func (c *Candidate) Finish(r *Round) bool {
 			return false
 		}
 		c.term = req.Term
-		c.record = cluster.Electors{Token: req.Token, Term: req.Term, Names: slices.Clone(req.Electors.Names)}
+		c.record = cluster.LeaseVoters{Token: req.Token, Term: req.Term, Names: slices.Clone(req.LeaseVoters.Names)}
 	case req.Term == c.term && req.Token == c.record.Token:
 		if until := r.sent.Add(req.TTL - Margin(req.TTL)); until.After(c.until) {
 			c.until = until
 		}
-		if sameStamp(req.Electors, c.record) {
-			c.before = cluster.Electors{}
+		if sameStamp(req.LeaseVoters, c.record) {
+			c.before = cluster.LeaseVoters{}
 		}
 	default:
 		return false

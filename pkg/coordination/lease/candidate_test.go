@@ -8,29 +8,29 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-func candidate(e cluster.Electors) *Candidate {
+func candidate(e cluster.LeaseVoters) *Candidate {
 	c := &Candidate{Cluster: "c", Name: "a", Boot: "boot-a", TTL: DefaultTTL}
 	c.Enter(e.Token)
 	c.Learn(e, 0)
 	return c
 }
 
-// electors answer rounds: a map of grantors, by name.
-type electors map[cluster.NodeName]Grantor
+// leaseVoters answer rounds: a map of grantors, by name.
+type leaseVoters map[cluster.NodeName]Grantor
 
-func newElectors(e cluster.Electors, more string) electors {
-	es := electors{}
+func newLeaseVoters(e cluster.LeaseVoters, more string) leaseVoters {
+	es := leaseVoters{}
 	for _, n := range e.Names {
-		es[n] = Start(t0, "c", Durable{Electors: e})
+		es[n] = Start(t0, "c", Durable{LeaseVoters: e})
 	}
 	for _, n := range names(more) {
-		es[n] = Start(t0, "c", Durable{Electors: e})
+		es[n] = Start(t0, "c", Durable{LeaseVoters: e})
 	}
 	return es
 }
 
 // answer runs r, with the nodes in down not answering.
-func (es electors) answer(c *Candidate, now time.Time, r *Round, down string) bool {
+func (es leaseVoters) answer(c *Candidate, now time.Time, r *Round, down string) bool {
 	for _, n := range r.Nodes() {
 		if strings.Contains(down, string(n)) {
 			r.Fail(n)
@@ -43,7 +43,7 @@ func (es electors) answer(c *Candidate, now time.Time, r *Round, down string) bo
 	return c.Finish(r)
 }
 
-func win(t *testing.T, c *Candidate, es electors, now time.Time, down string) {
+func win(t *testing.T, c *Candidate, es leaseVoters, now time.Time, down string) {
 	t.Helper()
 	r, err := c.Campaign(now)
 	if err != nil || !es.answer(c, now, r, down) {
@@ -55,7 +55,7 @@ func win(t *testing.T, c *Candidate, es electors, now time.Time, down string) {
 	renew(t, c, es, now, down)
 }
 
-func renew(t *testing.T, c *Candidate, es electors, now time.Time, down string) {
+func renew(t *testing.T, c *Candidate, es leaseVoters, now time.Time, down string) {
 	t.Helper()
 	r, err := c.Renew(now)
 	if err != nil || !es.answer(c, now, r, down) {
@@ -65,14 +65,14 @@ func renew(t *testing.T, c *Candidate, es electors, now time.Time, down string) 
 
 func TestCampaignStampsTheRecordAgain(t *testing.T) {
 	e := record(4, 2, "a b c")
-	c, es := candidate(e), newElectors(e, "")
+	c, es := candidate(e), newLeaseVoters(e, "")
 	win(t, c, es, t0, "c")
 	term, until, ok := c.Held(t0)
 	if want := t0.Add(DefaultTTL - Margin(DefaultTTL)); !ok || term != 5 || !until.Equal(want) {
 		t.Errorf("held: term %d until %v (%v), want term 5 until %v", term, until, ok, want)
 	}
 	for _, n := range names("a b") {
-		if got := es[n].Electors(); stamp(got) != "5.0" {
+		if got := es[n].LeaseVoters(); stamp(got) != "5.0" {
 			t.Errorf("node %s has record %s", n, stamp(got))
 		}
 	}
@@ -83,7 +83,7 @@ func TestCampaignStampsTheRecordAgain(t *testing.T) {
 
 func TestAMinorityIsNotEnough(t *testing.T) {
 	e := record(0, 0, "a b c")
-	c, es := candidate(e), newElectors(e, "")
+	c, es := candidate(e), newLeaseVoters(e, "")
 	r, _ := c.Campaign(t0)
 	if es.answer(c, t0, r, "b c") || !r.Lost() {
 		t.Error("one of three is a majority")
@@ -95,7 +95,7 @@ func TestAMinorityIsNotEnough(t *testing.T) {
 
 func TestAnAnnouncedTermIsPassedNextTime(t *testing.T) {
 	e := record(0, 0, "a b c")
-	c, es := candidate(e), newElectors(e, "")
+	c, es := candidate(e), newLeaseVoters(e, "")
 	g := es["b"]
 	g.Durable.Term = 41
 	es["b"] = g
@@ -114,7 +114,7 @@ func TestAnAnnouncedTermIsPassedNextTime(t *testing.T) {
 
 func TestARefusalTeachesTheNewerRecord(t *testing.T) {
 	old, e := record(1, 0, "a b c"), record(2, 1, "a b")
-	c, es := candidate(old), newElectors(e, "c")
+	c, es := candidate(old), newLeaseVoters(e, "c")
 	r, _ := c.Campaign(t0)
 	if es.answer(c, t0, r, "") {
 		t.Fatal("an election by the old record is won")
@@ -127,7 +127,7 @@ func TestARefusalTeachesTheNewerRecord(t *testing.T) {
 
 func TestChangeNeedsBothMajorities(t *testing.T) {
 	e := record(0, 0, "a b")
-	c, es := candidate(e), newElectors(e, "c")
+	c, es := candidate(e), newLeaseVoters(e, "c")
 	win(t, c, es, t0, "")
 	if err := c.Change(t0, names("a b c")); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestChangeNeedsBothMajorities(t *testing.T) {
 
 func TestChangeIsOneStep(t *testing.T) {
 	e := record(0, 0, "a b c")
-	c, es := candidate(e), newElectors(e, "")
+	c, es := candidate(e), newLeaseVoters(e, "")
 	if err := c.Change(t0, names("a b")); err == nil {
 		t.Error("change without the lease")
 	}
@@ -170,7 +170,7 @@ func TestChangeIsOneStep(t *testing.T) {
 
 func TestProbeAsksOnlyTheNewNode(t *testing.T) {
 	e := record(0, 0, "a b")
-	c, es := candidate(e), newElectors(e, "c")
+	c, es := candidate(e), newLeaseVoters(e, "c")
 	win(t, c, es, t0, "")
 	r, err := c.Probe(t0, "c")
 	if err != nil || len(r.Nodes()) != 1 || r.Nodes()[0] != "c" {
@@ -188,7 +188,7 @@ func TestProbeAsksOnlyTheNewNode(t *testing.T) {
 
 func TestLateRoundsOfADroppedTermChangeNothing(t *testing.T) {
 	e := record(0, 0, "a b c")
-	c, es := candidate(e), newElectors(e, "")
+	c, es := candidate(e), newLeaseVoters(e, "")
 	win(t, c, es, t0, "")
 	late, _ := c.Renew(t0.Add(time.Second))
 	campaign, _ := c.Campaign(t0.Add(time.Second))
@@ -206,7 +206,7 @@ func TestLateRoundsOfADroppedTermChangeNothing(t *testing.T) {
 
 func TestReleaseAndEnterDropTheLease(t *testing.T) {
 	e := record(0, 0, "a b c")
-	c, es := candidate(e), newElectors(e, "")
+	c, es := candidate(e), newLeaseVoters(e, "")
 	if _, _, ok := c.Release(); ok {
 		t.Error("nothing can be released")
 	}
@@ -223,7 +223,7 @@ func TestReleaseAndEnterDropTheLease(t *testing.T) {
 	if _, err := c.Campaign(t0); err == nil {
 		t.Error("campaign without a record of the new incarnation")
 	}
-	c.Learn(cluster.Electors{Token: "new", Names: names("a")}, 0)
+	c.Learn(cluster.LeaseVoters{Token: "new", Names: names("a")}, 0)
 	if r, err := c.Campaign(t0); err != nil || r.Request.Term != 3 {
 		t.Errorf("the term starts again in the new incarnation: %+v, %v", r, err)
 	}
@@ -234,10 +234,10 @@ func TestReleaseAndEnterDropTheLease(t *testing.T) {
 // by its own record, beside a majority by the record of the second.
 func TestTwoUnfinishedChanges(t *testing.T) {
 	e := record(0, 0, "a b c d")
-	es := newElectors(e, "")
+	es := newLeaseVoters(e, "")
 	a := candidate(e)
 	win(t, a, es, t0, "")
-	joined, err := Durable{}.Join("e", es["a"].Electors())
+	joined, err := Durable{}.Join("e", es["a"].LeaseVoters())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestTwoUnfinishedChanges(t *testing.T) {
 	later := t0.Add(DefaultTTL)
 	b := &Candidate{Cluster: "c", Name: "b", Boot: "boot-b", TTL: DefaultTTL}
 	b.Enter("tok")
-	b.Learn(es["b"].Electors(), 1)
+	b.Learn(es["b"].LeaseVoters(), 1)
 	win(t, b, es, later, "a")
 	if err := b.Change(later, names("b c d")); err != nil {
 		t.Fatal(err)
@@ -264,7 +264,7 @@ func TestTwoUnfinishedChanges(t *testing.T) {
 	}
 
 	over := later.Add(DefaultTTL)
-	a.Learn(es["a"].Electors(), 2)
+	a.Learn(es["a"].LeaseVoters(), 2)
 	if got := a.Known(); stamp(got) != "1.1" {
 		t.Fatalf("a goes by record %s", stamp(got))
 	}
@@ -279,14 +279,14 @@ func TestTwoUnfinishedChanges(t *testing.T) {
 // fast. The holder must have stopped when the first of them grants to another.
 func TestTheHolderStopsBeforeTheGrantorsByClocksOfDifferentSpeed(t *testing.T) {
 	e := record(0, 0, "a b c")
-	c, es := candidate(e), newElectors(e, "")
+	c, es := candidate(e), newLeaseVoters(e, "")
 	win(t, c, es, t0, "")
 	byHolder := func(d time.Duration) time.Time { return t0.Add(d * 9 / 10) }
 	byGrantor := func(d time.Duration) time.Time { return t0.Add(d * 11 / 10) }
 	for d := time.Duration(0); d < 2*DefaultTTL; d += 10 * time.Millisecond {
 		_, _, held := c.Held(byHolder(d))
 		req := ask("b", 9)
-		req.Electors = es["b"].Electors()
+		req.LeaseVoters = es["b"].LeaseVoters()
 		_, reply := es["b"].Decide(byGrantor(d), req)
 		if held && reply.Granted {
 			t.Fatalf("%v after the question the lease is held, and is granted to another", d)
@@ -299,7 +299,7 @@ func TestTheHolderStopsBeforeTheGrantorsByClocksOfDifferentSpeed(t *testing.T) {
 
 func TestARenewalThatBeganBeforeTheChangeDoesNotEndIt(t *testing.T) {
 	e := record(0, 0, "a b")
-	c, es := candidate(e), newElectors(e, "c")
+	c, es := candidate(e), newLeaseVoters(e, "c")
 	win(t, c, es, t0, "")
 	early, err := c.Renew(t0)
 	if err != nil {

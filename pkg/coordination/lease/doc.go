@@ -1,6 +1,6 @@
 // Package lease decides who may be the coordinator of a running cluster.
 //
-// A coordinator holds a lease in a term. The electors, which are the nodes
+// A coordinator holds a lease in a term. The lease voters, which are the nodes
 // that host the voters of the incarnation, grant it; a majority of them is
 // needed. This package is the decision on both sides, without clock, network
 // or disk: [Grantor] is the node that is asked, [Candidate] the daemon that
@@ -10,14 +10,14 @@
 //
 // # Why two coordinators never act at the same time
 //
-// Same electors: two majorities share a node. That node refuses a second
+// Same lease voters: two majorities share a node. That node refuses a second
 // holder until its own clock says that the first lease is over, and the first
 // holder counts its time from before it asked and stops [Margin] early. The
 // margin covers clocks that run at different speeds, and a remembered grant
 // blocks others for one whole [MaxTTL] after a restart, because the deadline
 // itself is not on disk.
 //
-// Changing electors: a record is stamped with the term in which it was made
+// Changing lease voters: a record is stamped with the term in which it was made
 // and a number within that term, and it is the configuration entry of raft's
 // single-server membership change, with the lease as raft's election.
 //
@@ -37,11 +37,11 @@
 //
 // # Who may have it
 //
-// A node grants to electors only: to those in its own record, to itself, to who
+// A node grants to lease voters only: to those in its own record, to itself, to who
 // has the term already, and to a person whose certificate says that they are an
 // operator. What a candidate's record says of the candidate does not count, or
-// whoever can call could make itself an elector. This costs no availability: of
-// any majority that is left, the node whose record is the oldest was an elector
+// whoever can call could make itself a lease voter. This costs no availability: of
+// any majority that is left, the node whose record is the oldest was a lease voter
 // before all the others' records were made, so all of them grant to it.
 //
 // A node that obeys orders holds them to the lease too: see [Claim.Proven].

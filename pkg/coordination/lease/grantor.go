@@ -8,7 +8,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// A Grantor is the elector's side on one node, as a value: what is on its disk,
+// A Grantor is the lease voter's side on one node, as a value: what is on its disk,
 // and until when its running grant lasts.
 type Grantor struct {
 	// Cluster is the name of the cluster.
@@ -46,8 +46,8 @@ func (g Grantor) Decide(now time.Time, req Request) (next Grantor, reply Reply) 
 	next.Durable.Grant = Grant{Term: req.Term, Holder: req.Holder, Boot: req.Boot}
 	// Only the holder of a term makes records of that term. A record of an
 	// earlier term is what a candidate is elected with, not something to adopt.
-	if req.Electors.Term == req.Term && Newer(req.Electors, g.Durable.Electors) {
-		next.Durable.Electors = cloneRecord(req.Electors)
+	if req.LeaseVoters.Term == req.Term && Newer(req.LeaseVoters, g.Durable.LeaseVoters) {
+		next.Durable.LeaseVoters = cloneRecord(req.LeaseVoters)
 	}
 	// A shorter lease must not take back time that was promised before.
 	if until := now.Add(req.TTL); until.After(next.Until) {
@@ -66,7 +66,7 @@ func (g Grantor) Refuse(now time.Time, reason string) Reply {
 }
 
 func (g Grantor) reply(now time.Time) Reply {
-	r := Reply{Term: g.Durable.Term, Electors: cloneRecord(g.Durable.Electors)}
+	r := Reply{Term: g.Durable.Term, LeaseVoters: cloneRecord(g.Durable.LeaseVoters)}
 	if g.running(now) {
 		r.Holder, r.Remaining = g.Durable.Grant.Holder, g.Until.Sub(now)
 	}
@@ -85,10 +85,10 @@ func (g Grantor) refusal(now time.Time, req Request) string {
 	switch {
 	case req.Cluster != g.Cluster:
 		return fmt.Sprintf("this node belongs to cluster %q, not %q", g.Cluster, req.Cluster)
-	case len(d.Electors.Names) == 0:
-		return "this node has no elector record"
-	case req.Token != d.Electors.Token:
-		return fmt.Sprintf("this node is in incarnation %s, not %s", d.Electors.Token, req.Token)
+	case len(d.LeaseVoters.Names) == 0:
+		return "this node has no lease voter record"
+	case req.Token != d.LeaseVoters.Token:
+		return fmt.Sprintf("this node is in incarnation %s, not %s", d.LeaseVoters.Token, req.Token)
 	case d.Term > MaxTerm:
 		bad := &BadTermError{d.Term}
 		return bad.Error() + "; " + bad.Hint()
@@ -98,15 +98,15 @@ func (g Grantor) refusal(now time.Time, req Request) string {
 	if why := beyond(d.Term, req.Term); why != "" {
 		return why
 	}
-	if why := conflict(d.Electors, req.Electors); why != "" {
+	if why := conflict(d.LeaseVoters, req.LeaseVoters); why != "" {
 		return why
 	}
 	same := d.Grant.Holder == req.Holder && d.Grant.Boot == req.Boot
-	// A holder may finish its term after it has ceased to be an elector.
+	// A holder may finish its term after it has ceased to be a lease voter.
 	renews := same && d.Grant.Term == req.Term
 	switch {
-	case !req.Entitled && !renews && !slices.Contains(d.Electors.Names, req.Holder):
-		return fmt.Sprintf("%s is not one of the electors %v, nor a person with an operator's certificate", req.Holder, d.Electors.Names)
+	case !req.Entitled && !renews && !slices.Contains(d.LeaseVoters.Names, req.Holder):
+		return fmt.Sprintf("%s is not one of the lease voters %v, nor a person with an operator's certificate", req.Holder, d.LeaseVoters.Names)
 	case !same && g.running(now):
 		return fmt.Sprintf("%s has the lease of term %d", d.Grant.Holder, d.Grant.Term)
 	case !same && req.Term == d.Grant.Term:
@@ -122,16 +122,16 @@ func validRequest(req Request) error {
 	if err := req.Holder.Validate(); err != nil {
 		return err
 	}
-	if err := validRecord(req.Electors); err != nil {
+	if err := validRecord(req.LeaseVoters); err != nil {
 		return err
 	}
 	switch {
 	case req.Term == 0:
 		return fmt.Errorf("term is missing")
-	case req.Electors.Token != req.Token:
-		return fmt.Errorf("elector record is of incarnation %s, the request of %s", req.Electors.Token, req.Token)
-	case req.Electors.Term > req.Term:
-		return fmt.Errorf("elector record %s is of a later term than %d", stamp(req.Electors), req.Term)
+	case req.LeaseVoters.Token != req.Token:
+		return fmt.Errorf("lease voter record is of incarnation %s, the request of %s", req.LeaseVoters.Token, req.Token)
+	case req.LeaseVoters.Term > req.Term:
+		return fmt.Errorf("lease voter record %s is of a later term than %d", stamp(req.LeaseVoters), req.Term)
 	case req.TTL <= 0 || req.TTL > MaxTTL:
 		return fmt.Errorf("lease time is %v, at most %v is allowed", req.TTL, MaxTTL)
 	}
@@ -152,25 +152,25 @@ func (g Grantor) release(now time.Time, req Request) (Grantor, Reply) {
 	return next, reply
 }
 
-// Recover returns what the node has on disk as an elector by the record, which
+// Recover returns what the node has on disk as a lease voter by the record, which
 // replaces one that has no majority left: expect are the names in it, lost those
 // that are gone for good or have forgotten it. It is an error while the node's
 // grant to anyone runs, if the node knows another record, and if without the lost
 // ones a majority of it is left. A node that has this very record keeps it; one
 // whose own record has these names needs no other. Whoever calls it knows from
 // etcd's quorum that the names of the record are those of the voters.
-func (g Grantor) Recover(now time.Time, record cluster.Electors, expect, lost []cluster.NodeName) (Durable, error) {
+func (g Grantor) Recover(now time.Time, record cluster.LeaseVoters, expect, lost []cluster.NodeName) (Durable, error) {
 	d := g.Durable
 	record.Names = sorted(record.Names)
 	if err := validRecord(record); err != nil {
 		return d, err
 	}
-	own := d.Electors
+	own := d.LeaseVoters
 	switch {
 	case sameStamp(own, record) && slices.Equal(own.Names, record.Names):
 		return d, nil
 	case own.Token == record.Token && slices.Equal(own.Names, record.Names):
-		return d, fmt.Errorf("elector record %s names %v here already", stamp(own), own.Names)
+		return d, fmt.Errorf("lease voter record %s names %v here already", stamp(own), own.Names)
 	case g.running(now):
 		return d, fmt.Errorf("%s has the lease of term %d for another %v", d.Grant.Holder, d.Grant.Term, g.Until.Sub(now))
 	case record.Term <= d.Term:
@@ -180,13 +180,13 @@ func (g Grantor) Recover(now time.Time, record cluster.Electors, expect, lost []
 	case len(own.Names) > 0 && own.Token != record.Token:
 		return d, fmt.Errorf("this node is in incarnation %s, not %s", own.Token, record.Token)
 	case len(own.Names) > 0 && !slices.Equal(own.Names, sorted(expect)):
-		return d, fmt.Errorf("elector record %s names %v here, not %v", stamp(own), own.Names, expect)
+		return d, fmt.Errorf("lease voter record %s names %v here, not %v", stamp(own), own.Names, expect)
 	case len(own.Names) > 0 && !cluster.Lost(own.Names, lost):
-		return d, fmt.Errorf("a majority of the electors %v is left without %v", own.Names, lost)
+		return d, fmt.Errorf("a majority of the lease voters %v is left without %v", own.Names, lost)
 	}
-	d.Term, d.Electors = record.Term, record
+	d.Term, d.LeaseVoters = record.Term, record
 	return d, nil
 }
 
-// Electors returns a copy of the record that the node has adopted.
-func (g Grantor) Electors() cluster.Electors { return cloneRecord(g.Durable.Electors) }
+// LeaseVoters returns a copy of the record that the node has adopted.
+func (g Grantor) LeaseVoters() cluster.LeaseVoters { return cloneRecord(g.Durable.LeaseVoters) }

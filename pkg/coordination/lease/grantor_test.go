@@ -20,20 +20,20 @@ func names(s string) []cluster.NodeName {
 	return n
 }
 
-func record(term cluster.Term, seq uint64, who string) cluster.Electors {
-	return cluster.Electors{Token: "tok", Term: term, Seq: seq, Names: names(who)}
+func record(term cluster.Term, seq uint64, who string) cluster.LeaseVoters {
+	return cluster.LeaseVoters{Token: "tok", Term: term, Seq: seq, Names: names(who)}
 }
 
 // ask is a campaign of holder in term, with the record that everybody has.
 func ask(holder cluster.NodeName, term cluster.Term) Request {
 	return Request{
 		Cluster: "c", Token: "tok", Term: term, Holder: holder, Boot: "boot-" + cluster.Token(holder),
-		TTL: MaxTTL, Electors: record(0, 0, "a b c"),
+		TTL: MaxTTL, LeaseVoters: record(0, 0, "a b c"),
 	}
 }
 
 func voter() Grantor {
-	return Start(t0, "c", Durable{Electors: record(0, 0, "a b c")})
+	return Start(t0, "c", Durable{LeaseVoters: record(0, 0, "a b c")})
 }
 
 func granted(t *testing.T, g Grantor, now time.Time, req Request) Grantor {
@@ -110,17 +110,17 @@ func TestRequestsThatAreNotForThisNode(t *testing.T) {
 		edit      func(*Request)
 	}{
 		{"other cluster", `belongs to cluster "c"`, func(r *Request) { r.Cluster = "events" }},
-		{"other incarnation", "incarnation tok, not old", func(r *Request) { r.Token, r.Electors.Token = "old", "old" }},
-		{"record of another incarnation", "elector record is of incarnation old", func(r *Request) { r.Electors.Token = "old" }},
+		{"other incarnation", "incarnation tok, not old", func(r *Request) { r.Token, r.LeaseVoters.Token = "old", "old" }},
+		{"record of another incarnation", "lease voter record is of incarnation old", func(r *Request) { r.LeaseVoters.Token = "old" }},
 		{"no term", "term is missing", func(r *Request) { r.Term = 0 }},
 		{"no holder", "name is empty", func(r *Request) { r.Holder = "" }},
-		{"no electors", "no names", func(r *Request) { r.Electors.Names = nil }},
-		{"electors not sorted", "not sorted", func(r *Request) { r.Electors.Names = names("b a c") }},
-		{"elector twice", "not sorted", func(r *Request) { r.Electors.Names = names("a a c") }},
-		{"record from the future", "later term", func(r *Request) { r.Electors.Term = 9 }},
+		{"no lease voters", "no names", func(r *Request) { r.LeaseVoters.Names = nil }},
+		{"lease voters not sorted", "not sorted", func(r *Request) { r.LeaseVoters.Names = names("b a c") }},
+		{"lease voter twice", "not sorted", func(r *Request) { r.LeaseVoters.Names = names("a a c") }},
+		{"record from the future", "later term", func(r *Request) { r.LeaseVoters.Term = 9 }},
 		{"no time", "lease time", func(r *Request) { r.TTL = 0 }},
 		{"too long", "lease time", func(r *Request) { r.TTL = MaxTTL + 1 }},
-		{"same stamp, other names", "names [a b c] here", func(r *Request) { r.Electors.Names = names("a b d") }},
+		{"same stamp, other names", "names [a b c] here", func(r *Request) { r.LeaseVoters.Names = names("a b d") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			req := ask("a", 1)
@@ -132,12 +132,12 @@ func TestRequestsThatAreNotForThisNode(t *testing.T) {
 
 func TestAFreshDiskGrantsNothingBeforeItJoins(t *testing.T) {
 	fresh := Start(t0, "c", Durable{})
-	refused(t, fresh, t0, ask("a", 1), "no elector record")
-	if _, err := (Durable{}).Join("c", record(4, 1, "a b c")); err == nil || !strings.Contains(err.Error(), "removed from the electors first") {
-		t.Errorf("an elector that lost its disk joins: %v", err)
+	refused(t, fresh, t0, ask("a", 1), "no lease voter record")
+	if _, err := (Durable{}).Join("c", record(4, 1, "a b c")); err == nil || !strings.Contains(err.Error(), "removed from the lease voters first") {
+		t.Errorf("a lease voter that lost its disk joins: %v", err)
 	}
 	d, err := Durable{}.Join("c", record(4, 2, "a b"))
-	if err != nil || d.Term != 4 || !reflect.DeepEqual(d.Electors, record(4, 2, "a b")) {
+	if err != nil || d.Term != 4 || !reflect.DeepEqual(d.LeaseVoters, record(4, 2, "a b")) {
 		t.Fatalf("joined as %+v, %v", d, err)
 	}
 	fresh.Durable = d
@@ -147,18 +147,18 @@ func TestAFreshDiskGrantsNothingBeforeItJoins(t *testing.T) {
 		t.Errorf("an older record replaced the newer: %+v, %v", known, err)
 	}
 	d, err = d.Join("c", record(4, 3, "a b c"))
-	if err != nil || stamp(d.Electors) != "4.3" {
+	if err != nil || stamp(d.LeaseVoters) != "4.3" {
 		t.Errorf("a node that knows the incarnation does not learn: %+v, %v", d, err)
 	}
-	if _, err := d.Join("c", cluster.Electors{Token: "tok"}); err == nil {
+	if _, err := d.Join("c", cluster.LeaseVoters{Token: "tok"}); err == nil {
 		t.Error("joined a record without names")
 	}
 }
 
-func TestElectorRecords(t *testing.T) {
+func TestLeaseVoterRecords(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		own, req cluster.Electors
+		own, req cluster.LeaseVoters
 		why      string // of the refusal
 		adopted  bool
 	}{
@@ -174,13 +174,13 @@ func TestElectorRecords(t *testing.T) {
 		{"node missed a step", record(5, 0, "a b c"), record(5, 2, "a b d"), "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := Start(t0, "c", Durable{Term: 4, Electors: c.own})
+			g := Start(t0, "c", Durable{Term: 4, LeaseVoters: c.own})
 			req := ask("a", 5)
-			req.Electors = c.req
+			req.LeaseVoters = c.req
 			if c.why != "" {
 				reply := refused(t, g, t0, req, c.why)
-				if !reflect.DeepEqual(reply.Electors, c.own) {
-					t.Errorf("the refusal carries the record %+v, not the node's own", reply.Electors)
+				if !reflect.DeepEqual(reply.LeaseVoters, c.own) {
+					t.Errorf("the refusal carries the record %+v, not the node's own", reply.LeaseVoters)
 				}
 				return
 			}
@@ -188,7 +188,7 @@ func TestElectorRecords(t *testing.T) {
 			if c.adopted {
 				want = c.req
 			}
-			if got := granted(t, g, t0, req).Electors(); !reflect.DeepEqual(got, want) {
+			if got := granted(t, g, t0, req).LeaseVoters(); !reflect.DeepEqual(got, want) {
 				t.Errorf("the record is %+v, want %+v", got, want)
 			}
 		})
@@ -201,7 +201,7 @@ func TestRestartKeepsQuietForOneLease(t *testing.T) {
 	refused(t, g, t0.Add(time.Second+MaxTTL-1), ask("b", 2), "a has the lease")
 	granted(t, g, t0.Add(2*time.Second), ask("a", 1))
 	granted(t, g, t0.Add(time.Second+MaxTTL), ask("b", 2))
-	granted(t, Start(t0, "c", Durable{Term: 7, Electors: record(0, 0, "a b c")}), t0, ask("b", 8))
+	granted(t, Start(t0, "c", Durable{Term: 7, LeaseVoters: record(0, 0, "a b c")}), t0, ask("b", 8))
 }
 
 func TestReleaseFreesTheNextHolderButNotTheTerm(t *testing.T) {
@@ -231,37 +231,37 @@ func TestWitnessRefusesLowerTerms(t *testing.T) {
 	if err != nil || d.Term != 5 {
 		t.Fatalf("term 5: %+v, %v", d, err)
 	}
-	g := Start(t0, "c", Durable{Term: d.Term, Electors: record(0, 0, "a b c")})
+	g := Start(t0, "c", Durable{Term: d.Term, LeaseVoters: record(0, 0, "a b c")})
 	refused(t, g, t0, ask("a", 4), "term 5 has been seen")
 }
 
 func TestPrepare(t *testing.T) {
-	ran := Durable{Term: 6, Grant: Grant{Term: 6, Holder: "a"}, Electors: record(6, 2, "a b")}
-	promised := Durable{Electors: record(0, 0, "a b c")}
+	ran := Durable{Term: 6, Grant: Grant{Term: 6, Holder: "a"}, LeaseVoters: record(6, 2, "a b")}
+	promised := Durable{LeaseVoters: record(0, 0, "a b c")}
 	for _, c := range []struct {
 		name  string
 		d     Durable
 		token cluster.Token
 		who   string
-		want  cluster.Electors
+		want  cluster.LeaseVoters
 		err   string
 	}{
 		{"fresh disk", Durable{}, "tok", "c a b", record(0, 0, "a b c"), ""},
 		{"again", promised, "tok", "a b c", record(0, 0, "a b c"), ""},
-		{"again with other names", promised, "tok", "a b d", promised.Electors, "already prepared"},
-		{"a record of this incarnation stays", ran, "tok", "a b c", ran.Electors, ""},
-		{"no names", ran, "new", "", ran.Electors, "no names"},
-		{"next incarnation", ran, "new", "a", cluster.Electors{Token: "new", Names: names("a")}, ""},
-		{"no token", ran, "", "a", ran.Electors, "token is empty"},
-		{"name twice", ran, "new", "a a", ran.Electors, "not sorted"},
+		{"again with other names", promised, "tok", "a b d", promised.LeaseVoters, "already prepared"},
+		{"a record of this incarnation stays", ran, "tok", "a b c", ran.LeaseVoters, ""},
+		{"no names", ran, "new", "", ran.LeaseVoters, "no names"},
+		{"next incarnation", ran, "new", "a", cluster.LeaseVoters{Token: "new", Names: names("a")}, ""},
+		{"no token", ran, "", "a", ran.LeaseVoters, "token is empty"},
+		{"name twice", ran, "new", "a a", ran.LeaseVoters, "not sorted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := c.d.Prepare(c.token, names(c.who))
 			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}
-			if !reflect.DeepEqual(got.Electors, c.want) && len(got.Electors.Names)+len(c.want.Names) > 0 {
-				t.Errorf("record %+v, want %+v", got.Electors, c.want)
+			if !reflect.DeepEqual(got.LeaseVoters, c.want) && len(got.LeaseVoters.Names)+len(c.want.Names) > 0 {
+				t.Errorf("record %+v, want %+v", got.LeaseVoters, c.want)
 			}
 			if got.Term != c.d.Term || got.Grant != c.d.Grant {
 				t.Errorf("term or grant changed: %+v", got)
@@ -287,22 +287,22 @@ func TestRecover(t *testing.T) {
 		name         string
 		g            Grantor
 		now          time.Time
-		record       cluster.Electors
+		record       cluster.LeaseVoters
 		expect, lost []cluster.NodeName
 		want         string // empty: it is done
 	}{
 		{"without a majority of the old record", voter(), t0, next, expect, lost, ""},
 		{"a node without a record", Start(t0, "c", Durable{}), t0, next, nil, nil, ""},
-		{"the same record again", Start(t0, "c", Durable{Term: 5, Electors: next}), t0, next, expect, lost, ""},
+		{"the same record again", Start(t0, "c", Durable{Term: 5, LeaseVoters: next}), t0, next, expect, lost, ""},
 		{"the same names in a higher term", voter(), t0, record(5, 0, "a b c"), nil, nil, "names [a b c] here already"},
 		{"without a word of its record", voter(), t0, next, nil, lost, "names [a b c] here, not []"},
 		{"when the lease is over", held, later, next, expect, lost, ""},
 		{"while it grants the lease", held, t0, next, expect, lost, "has the lease of term 3"},
 		{"in a term that it has seen", held, later, record(3, 0, "b c d"), expect, lost, "term 3 is over"},
 		{"in a term out of reach", voter(), t0, record(MaxTerm+1, 0, "b c d"), expect, lost, "out of reach"},
-		{"in another incarnation", voter(), t0, cluster.Electors{Token: "other", Term: 5, Names: names("b")}, expect, lost, "incarnation tok"},
+		{"in another incarnation", voter(), t0, cluster.LeaseVoters{Token: "other", Term: 5, Names: names("b")}, expect, lost, "incarnation tok"},
 		{"from another record", voter(), t0, next, names("a b"), lost, "names [a b c] here"},
-		{"with a majority left", voter(), t0, next, expect, names("a"), "a majority of the electors"},
+		{"with a majority left", voter(), t0, next, expect, names("a"), "a majority of the lease voters"},
 		{"to nobody", voter(), t0, record(5, 0, ""), expect, lost, "no names"},
 	}
 	for _, tt := range tests {
@@ -314,16 +314,16 @@ func TestRecover(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || d.Term != tt.record.Term || !reflect.DeepEqual(d.Electors, tt.record) {
+			if err != nil || d.Term != tt.record.Term || !reflect.DeepEqual(d.LeaseVoters, tt.record) {
 				t.Fatalf("%+v, %v", d, err)
 			}
 			// It grants on the old record no more, and on the new one to whoever comes.
-			g := Start(tt.now, "c", Durable{Term: d.Term, Electors: d.Electors})
+			g := Start(tt.now, "c", Durable{Term: d.Term, LeaseVoters: d.LeaseVoters})
 			if len(tt.expect) > 0 {
 				refused(t, g, tt.now, ask("z", d.Term+1), "is older than")
 			}
-			req := ask(d.Electors.Names[0], d.Term+1)
-			req.Electors = d.Electors
+			req := ask(d.LeaseVoters.Names[0], d.Term+1)
+			req.LeaseVoters = d.LeaseVoters
 			granted(t, g, tt.now, req)
 		})
 	}

@@ -21,10 +21,10 @@ const (
 	// RenewEvery is the time between two renewals. Two of them can be lost, and the
 	// third begins before the holder has to stop (see Margin).
 	RenewEvery = 500 * time.Millisecond
-	// CallTimeout is how long one elector may take to answer, less than the time
+	// CallTimeout is how long one lease voter may take to answer, less than the time
 	// between two renewals. Three rounds that time out fit into a lease.
 	CallTimeout = 400 * time.Millisecond
-	// WriteTimeout is how long an elector may take to answer what it has to write
+	// WriteTimeout is how long a lease voter may take to answer what it has to write
 	// first: a term, a record. Disks of clouds that are throttled take half a second
 	// for a synced write, and nobody acts meanwhile who would have to stop.
 	WriteTimeout = 2 * time.Second
@@ -43,8 +43,8 @@ type Durable struct {
 	Term cluster.Term `json:"term,omitempty"`
 	// Grant is the last grant, over or not.
 	Grant Grant `json:"grant,omitzero"`
-	// Electors is the newest elector record that the node has adopted.
-	Electors cluster.Electors `json:"electors,omitzero"`
+	// LeaseVoters is the newest lease voter record that the node has adopted.
+	LeaseVoters cluster.LeaseVoters `json:"leaseVoters,omitzero"`
 }
 
 // A Grant says to whom a node has given its vote in a term.
@@ -57,7 +57,7 @@ type Grant struct {
 	Released bool `json:"released,omitempty"`
 }
 
-// A Request asks one elector for its grant, for a renewal of it, or gives it
+// A Request asks one lease voter for its grant, for a renewal of it, or gives it
 // back.
 type Request struct {
 	// Cluster is the name of the cluster, Token its incarnation.
@@ -70,30 +70,30 @@ type Request struct {
 	Boot cluster.Token `json:"boot,omitempty"`
 	// TTL is how long the grant shall run from the moment it is given.
 	TTL time.Duration `json:"ttl"`
-	// Electors is the record in which the holder believes. In a campaign it has
+	// LeaseVoters is the record in which the holder believes. In a campaign it has
 	// the stamp of an earlier term; afterwards it has the stamp of Term, and an
-	// elector that grants adopts it.
-	Electors cluster.Electors `json:"electors"`
+	// lease voter that grants adopts it.
+	LeaseVoters cluster.LeaseVoters `json:"leaseVoters"`
 	// Release gives the grant back.
 	Release bool `json:"release,omitempty"`
-	// Entitled says that the holder may have the lease without being an elector:
+	// Entitled says that the holder may have the lease without being a lease voter:
 	// it is a person with an operator's certificate, or the node that is asked. It
 	// is never read from a message; whoever knows the caller sets it.
 	Entitled bool `json:"-"`
 }
 
-// A Reply is an elector's answer. Apart from Granted it tells what the elector
+// A Reply is a lease voter's answer. Apart from Granted it tells what the lease voter
 // knows, whether it granted or not.
 type Reply struct {
 	Granted bool `json:"granted"`
-	// Term is the highest term that the elector has seen.
+	// Term is the highest term that the lease voter has seen.
 	Term cluster.Term `json:"term"`
-	// Holder is who has the elector's running grant, empty for nobody, and
+	// Holder is who has the lease voter's running grant, empty for nobody, and
 	// Remaining is how long it will still run if it is not renewed.
 	Holder    cluster.NodeName `json:"holder,omitempty"`
 	Remaining time.Duration    `json:"remaining,omitempty"`
-	// Electors is the elector's own record.
-	Electors cluster.Electors `json:"electors"`
+	// LeaseVoters is the lease voter's own record.
+	LeaseVoters cluster.LeaseVoters `json:"leaseVoters"`
 	// Reason says why it did not grant.
 	Reason string `json:"reason,omitempty"`
 }
@@ -110,13 +110,13 @@ type HeldError struct {
 	Holder cluster.NodeName
 	// Remaining is how long it still runs if it is not renewed.
 	Remaining time.Duration
-	// Err is what the electors said.
+	// Err is what the lease voters said.
 	Err error
 }
 
 func (e *HeldError) Error() string { return fmt.Sprintf("%s coordinates: %v", e.Holder, e.Err) }
 
-// Unwrap returns what the electors said.
+// Unwrap returns what the lease voters said.
 func (e *HeldError) Unwrap() error { return e.Err }
 
 // Witness returns d after it has seen an order of the holder of a term. It is
@@ -137,7 +137,7 @@ func (d Durable) Witness(term cluster.Term, holder cluster.NodeName) (Durable, e
 	return d, nil
 }
 
-// Prepare returns d as an elector of a new incarnation. All founding voters,
+// Prepare returns d as a lease voter of a new incarnation. All bootstrap voters,
 // and all nodes of a cluster that is taken over, are prepared with the names of
 // all of them.
 //
@@ -145,47 +145,47 @@ func (d Durable) Witness(term cluster.Term, holder cluster.NodeName) (Durable, e
 // and is an error if d was prepared with other names. Terms survive, so that
 // they grow across incarnations.
 func (d Durable) Prepare(token cluster.Token, names []cluster.NodeName) (Durable, error) {
-	record := cluster.Electors{Token: token, Names: sorted(names)}
+	record := cluster.LeaseVoters{Token: token, Names: sorted(names)}
 	if err := validRecord(record); err != nil {
 		return d, err
 	}
-	own := d.Electors
+	own := d.LeaseVoters
 	if own.Token != token {
-		d.Electors = record
+		d.LeaseVoters = record
 		return d, nil
 	}
 	if own.Term == 0 && !slices.Equal(own.Names, record.Names) {
-		return d, fmt.Errorf("incarnation %s is already prepared with the electors %v, not %v", token, own.Names, record.Names)
+		return d, fmt.Errorf("incarnation %s is already prepared with the lease voters %v, not %v", token, own.Names, record.Names)
 	}
 	return d, nil
 }
 
-// Join returns d, of the node self, as a node that may become an elector of a
+// Join returns d, of the node self, as a node that may become a lease voter of a
 // running incarnation. record is the finished record of the coordinator that
 // tells the node to join, who holds the lease at that time.
 //
 // A node that has no record of the incarnation but is named in this one has
 // lost its disk, and with it the promises that it made; Join is an error until
-// the electors have agreed on a record without it. After that, its old
+// the lease voters have agreed on a record without it. After that, its old
 // promises count for nothing, provided that it starts from this record:
 // starting from none, it would vote for records that ended long ago, in which
 // it may be a majority by itself.
-func (d Durable) Join(self cluster.NodeName, record cluster.Electors) (Durable, error) {
+func (d Durable) Join(self cluster.NodeName, record cluster.LeaseVoters) (Durable, error) {
 	if err := validRecord(record); err != nil {
 		return d, err
 	}
 	if why := beyond(d.Term, record.Term); why != "" {
 		return d, errors.New(why)
 	}
-	if d.Electors.Token == record.Token {
-		if Newer(record, d.Electors) {
-			d.Electors = cloneRecord(record)
+	if d.LeaseVoters.Token == record.Token {
+		if Newer(record, d.LeaseVoters) {
+			d.LeaseVoters = cloneRecord(record)
 		}
 	} else {
 		if slices.Contains(record.Names, self) {
-			return d, fmt.Errorf("%s is an elector in record %s, but that record is not on its disk; it must be removed from the electors first", self, stamp(record))
+			return d, fmt.Errorf("%s is a lease voter in record %s, but that record is not on its disk; it must be removed from the lease voters first", self, stamp(record))
 		}
-		d.Electors = cloneRecord(record)
+		d.LeaseVoters = cloneRecord(record)
 	}
 	d.Term = max(d.Term, record.Term)
 	return d, nil

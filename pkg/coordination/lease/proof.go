@@ -15,10 +15,10 @@ type Evidence struct {
 	// Newest is the incarnation that the store's newest record is of, empty where
 	// the store does not answer or has none.
 	Newest cluster.Token
-	// Electors and Founders are the nodes of that incarnation that the store
+	// LeaseVoters and Initial members are the nodes of that incarnation that the store
 	// names: those that the last coordinator published, and those that it began
 	// with.
-	Electors, Founders []cluster.NodeName
+	LeaseVoters, InitialMembers []cluster.NodeName
 	// Answers are how others stand, and the node itself.
 	Answers map[cluster.NodeName]Standing
 }
@@ -27,16 +27,16 @@ type Evidence struct {
 // the last tell of.
 const AskRounds = 3
 
-// Ask returns whom to ask, the most trusted first: the electors that the node or
+// Ask returns whom to ask, the most trusted first: the lease voters that the node or
 // the store knows, those that they tell of, those of the claim, and those of any
 // other record, who may contradict. It is nothing where no answer is needed any more.
 func (c Claim) Ask(e Evidence) []cluster.NodeName {
-	if len(c.Electors.Names) > maxClaimed || c.known(e) {
+	if len(c.LeaseVoters.Names) > maxClaimed || c.known(e) {
 		return nil
 	}
-	known := e.Own.Electors.Names
-	if e.Newest == c.Electors.Token {
-		known = slices.Concat(known, e.Electors, e.Founders)
+	known := e.Own.LeaseVoters.Names
+	if e.Newest == c.LeaseVoters.Token {
+		known = slices.Concat(known, e.LeaseVoters, e.InitialMembers)
 	}
 	var list []cluster.NodeName
 	add := func(names []cluster.NodeName) {
@@ -50,9 +50,9 @@ func (c Claim) Ask(e Evidence) []cluster.NodeName {
 	for _, r := range c.trusted(e) {
 		add(r.Names)
 	}
-	add(c.Electors.Names)
+	add(c.LeaseVoters.Names)
 	for _, name := range answerers(e) {
-		if r := e.Answers[name].Electors; len(r.Names) <= maxClaimed {
+		if r := e.Answers[name].LeaseVoters; len(r.Names) <= maxClaimed {
 			add(r.Names)
 		}
 	}
@@ -61,35 +61,35 @@ func (c Claim) Ask(e Evidence) []cluster.NodeName {
 
 // Proven reports why the evidence does not prove the claim, nil if it does.
 //
-// A majority of the electors that the claim names must have given it their
-// votes. But a claim names its own electors, so the node must also have a
-// reason to believe in them. A majority of the electors in its own record is
+// A majority of the lease voters that the claim names must have given it their
+// votes. But a claim names its own lease voters, so the node must also have a
+// reason to believe in them. A majority of the lease voters in its own record is
 // one. Otherwise the claim must be of the right incarnation:
 //
 //   - that of the node's own record, or
 //   - that of the store's newest record, or
 //   - where the store does not say, one to which a majority of the node's own
-//     electors has gone, or any if the node has no record.
+//     lease voters has gone, or any if the node has no record.
 //
-// And its electors must be known: starting from those that the node or the store
+// And its lease voters must be known: starting from those that the node or the store
 // knows, somebody has a record that names them, or has one that names others,
 // and a majority of the others has given the claim their votes. A true record is
 // found in this way because two records that follow each other share a majority's
 // node (see the package).
 //
 // Only a node without a record of the incarnation, whose store does not tell of
-// electors that were published, believes in electors that nobody it knows tells
+// lease voters that were published, believes in lease voters that nobody it knows tells
 // of: if no other record is held by a majority of those whom it names.
 func (c Claim) Proven(e Evidence) error {
-	if err := validRecord(c.Electors); err != nil {
+	if err := validRecord(c.LeaseVoters); err != nil {
 		return err
 	}
-	if len(c.Electors.Names) > maxClaimed {
-		return fmt.Errorf("elector record names %d nodes, at most %d are allowed", len(c.Electors.Names), maxClaimed)
+	if len(c.LeaseVoters.Names) > maxClaimed {
+		return fmt.Errorf("lease voter record names %d nodes, at most %d are allowed", len(c.LeaseVoters.Names), maxClaimed)
 	}
-	names := c.Electors.Names
+	names := c.LeaseVoters.Names
 	if n, need := c.granted(names, e.Answers), cluster.Quorum(len(names)); n < need {
-		return fmt.Errorf("%d of the electors %v confirm that %s holds the lease of term %d, %d are needed", n, names, c.Holder, c.Term, need)
+		return fmt.Errorf("%d of the lease voters %v confirm that %s holds the lease of term %d, %d are needed", n, names, c.Holder, c.Term, need)
 	}
 	if c.known(e) {
 		return nil
@@ -101,16 +101,16 @@ func (c Claim) Proven(e Evidence) error {
 	if len(trusted) > 0 && c.majority(newestOf(trusted).Names, e.Answers) {
 		return nil
 	}
-	own := e.Own.Electors
-	named := slices.ContainsFunc(trusted, func(r cluster.Electors) bool { return slices.Equal(r.Names, names) })
+	own := e.Own.LeaseVoters
+	named := slices.ContainsFunc(trusted, func(r cluster.LeaseVoters) bool { return slices.Equal(r.Names, names) })
 	switch {
 	case named:
-	case len(own.Names) > 0 && own.Token == c.Electors.Token:
-		return fmt.Errorf("no majority of the electors %v, which this node knows, confirms the lease of %s", own.Names, c.Holder)
+	case len(own.Names) > 0 && own.Token == c.LeaseVoters.Token:
+		return fmt.Errorf("no majority of the lease voters %v, which this node knows, confirms the lease of %s", own.Names, c.Holder)
 	case len(own.Names) > 0 && e.Newest == "":
-		return fmt.Errorf("none of the electors %v, which this node knows, tells of the electors %v", own.Names, names)
-	case len(e.Electors) > 0:
-		return fmt.Errorf("none of the electors %v, which the store tells of, tells of the electors %v", e.Electors, names)
+		return fmt.Errorf("none of the lease voters %v, which this node knows, tells of the lease voters %v", own.Names, names)
+	case len(e.LeaseVoters) > 0:
+		return fmt.Errorf("none of the lease voters %v, which the store tells of, tells of the lease voters %v", e.LeaseVoters, names)
 	default:
 		if err := c.near(e); err != nil {
 			return err
@@ -119,56 +119,56 @@ func (c Claim) Proven(e Evidence) error {
 	return c.contested(e)
 }
 
-// known reports whether the electors in the node's own record confirm the claim.
+// known reports whether the lease voters in the node's own record confirm the claim.
 func (c Claim) known(e Evidence) bool {
-	own := e.Own.Electors
-	return own.Token == c.Electors.Token && c.majority(own.Names, e.Answers) && c.majority(c.Electors.Names, e.Answers)
+	own := e.Own.LeaseVoters
+	return own.Token == c.LeaseVoters.Token && c.majority(own.Names, e.Answers) && c.majority(c.LeaseVoters.Names, e.Answers)
 }
 
 // current reports why the claim's incarnation is not the present one.
 func (c Claim) current(e Evidence) error {
-	own := e.Own.Electors
+	own := e.Own.LeaseVoters
 	switch {
-	case len(own.Names) > 0 && own.Token == c.Electors.Token:
+	case len(own.Names) > 0 && own.Token == c.LeaseVoters.Token:
 		return nil
-	case e.Newest == c.Electors.Token:
+	case e.Newest == c.LeaseVoters.Token:
 		return nil
 	case e.Newest != "":
-		return fmt.Errorf("the newest incarnation in the store is %s, and the order is of incarnation %s", e.Newest, c.Electors.Token)
+		return fmt.Errorf("the newest incarnation in the store is %s, and the order is of incarnation %s", e.Newest, c.LeaseVoters.Token)
 	case len(own.Names) > 0 && !c.followed(e):
-		return fmt.Errorf("this node is in incarnation %s, which nothing says has ended, and the order is of incarnation %s", own.Token, c.Electors.Token)
+		return fmt.Errorf("this node is in incarnation %s, which nothing says has ended, and the order is of incarnation %s", own.Token, c.LeaseVoters.Token)
 	}
 	return nil
 }
 
-// followed reports whether a majority of the node's own electors has gone to the
+// followed reports whether a majority of the node's own lease voters has gone to the
 // claim's incarnation.
 func (c Claim) followed(e Evidence) bool {
 	n := 0
-	for _, name := range e.Own.Electors.Names {
-		if s, ok := e.Answers[name]; ok && s.Electors.Token == c.Electors.Token {
+	for _, name := range e.Own.LeaseVoters.Names {
+		if s, ok := e.Answers[name]; ok && s.LeaseVoters.Token == c.LeaseVoters.Token {
 			n++
 		}
 	}
-	return n >= cluster.Quorum(len(e.Own.Electors.Names))
+	return n >= cluster.Quorum(len(e.Own.LeaseVoters.Names))
 }
 
 // trusted returns the records of the claim's incarnation that those have whom the
 // node or the store knows, and whom they name, and so on.
-func (c Claim) trusted(e Evidence) []cluster.Electors {
+func (c Claim) trusted(e Evidence) []cluster.LeaseVoters {
 	var names []cluster.NodeName
-	var records []cluster.Electors
-	token, own := c.Electors.Token, e.Own.Electors
+	var records []cluster.LeaseVoters
+	token, own := c.LeaseVoters.Token, e.Own.LeaseVoters
 	if own.Token == token && len(own.Names) > 0 {
 		records, names = append(records, own), append(names, own.Names...)
 	} else if len(own.Names) > 0 && c.followed(e) {
 		names = append(names, own.Names...)
 	}
 	if e.Newest == token {
-		names = slices.Concat(names, e.Electors, e.Founders)
+		names = slices.Concat(names, e.LeaseVoters, e.InitialMembers)
 	}
 	for i := 0; i < len(names); i++ {
-		r := e.Answers[names[i]].Electors
+		r := e.Answers[names[i]].LeaseVoters
 		if slices.Contains(names[:i], names[i]) || r.Token != token || len(r.Names) == 0 || len(r.Names) > maxClaimed {
 			continue
 		}
@@ -177,8 +177,8 @@ func (c Claim) trusted(e Evidence) []cluster.Electors {
 	return records
 }
 
-func newestOf(records []cluster.Electors) cluster.Electors {
-	return slices.MaxFunc(records, func(a, b cluster.Electors) int {
+func newestOf(records []cluster.LeaseVoters) cluster.LeaseVoters {
+	return slices.MaxFunc(records, func(a, b cluster.LeaseVoters) int {
 		switch {
 		case Newer(a, b):
 			return 1
@@ -190,11 +190,11 @@ func newestOf(records []cluster.Electors) cluster.Electors {
 }
 
 // near makes sure that the first term which a node learns is in reach of those
-// that others have seen: the claim's own electors may be made up.
+// that others have seen: the claim's own lease voters may be made up.
 func (c Claim) near(e Evidence) error {
 	high := max(1, e.Own.Seen)
 	for _, name := range answerers(e) {
-		if seen := e.Answers[name].Seen; !slices.Contains(c.Electors.Names, name) && InReach(high, seen) {
+		if seen := e.Answers[name].Seen; !slices.Contains(c.LeaseVoters.Names, name) && InReach(high, seen) {
 			high = max(high, seen)
 		}
 	}
@@ -220,27 +220,27 @@ func (c Claim) granted(names []cluster.NodeName, answers map[cluster.NodeName]St
 
 // errContested is returned for a claim beside which there is another that is as
 // good.
-var errContested = errors.New("others are electors by another record")
+var errContested = errors.New("others are lease voters by another record")
 
 // contested reports whether another record is held by a majority of those whom
 // it names: one of the claim's incarnation, or of any if the store does not say
 // which is the present one and the node does not know.
 func (c Claim) contested(e Evidence) error {
-	any := e.Newest == "" && len(e.Own.Electors.Names) == 0
+	any := e.Newest == "" && len(e.Own.LeaseVoters.Names) == 0
 	for _, name := range answerers(e) {
-		r := e.Answers[name].Electors
-		same := r.Token == c.Electors.Token
-		if len(r.Names) == 0 || !same && !any || same && slices.Equal(r.Names, c.Electors.Names) {
+		r := e.Answers[name].LeaseVoters
+		same := r.Token == c.LeaseVoters.Token
+		if len(r.Names) == 0 || !same && !any || same && slices.Equal(r.Names, c.LeaseVoters.Names) {
 			continue
 		}
 		n := 0
 		for _, name := range r.Names {
-			if a, ok := e.Answers[name]; ok && sameStamp(a.Electors, r) {
+			if a, ok := e.Answers[name]; ok && sameStamp(a.LeaseVoters, r) {
 				n++
 			}
 		}
 		if n >= cluster.Quorum(len(r.Names)) {
-			return fmt.Errorf("%w: %v, not %v as the order of %s says", errContested, r.Names, c.Electors.Names, c.Holder)
+			return fmt.Errorf("%w: %v, not %v as the order of %s says", errContested, r.Names, c.LeaseVoters.Names, c.Holder)
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 // majority left; see [Grantor.Recover].
 type Recovery struct {
 	// Record is the new one, with sorted names.
-	Record cluster.Electors
+	Record cluster.LeaseVoters
 	// Expect are the names in the record that is replaced, Lost the nodes that are
 	// gone for good or have forgotten it.
 	Expect, Lost []cluster.NodeName
@@ -23,7 +23,7 @@ type Recovery struct {
 const maxRecoverStep = 500
 
 // Ask returns whom a node asks whose own record is own.
-func (r Recovery) Ask(own cluster.Electors) []cluster.NodeName {
+func (r Recovery) Ask(own cluster.LeaseVoters) []cluster.NodeName {
 	list := slices.Compact(sorted(slices.Concat(r.Record.Names, own.Names, r.Expect, r.Lost)))
 	return list[:min(len(list), 2*maxClaimed)]
 }
@@ -37,13 +37,13 @@ func (r Recovery) Ask(own cluster.Electors) []cluster.NodeName {
 // one that is replaced, and must have no majority without the lost ones. The term
 // is not far above what they have seen.
 func (r Recovery) Supported(own Standing, declared [][]cluster.NodeName, answers map[cluster.NodeName]Standing) error {
-	blank := func(s Standing) bool { return s.Electors.Token != r.Record.Token || len(s.Electors.Names) == 0 }
+	blank := func(s Standing) bool { return s.LeaseVoters.Token != r.Record.Token || len(s.LeaseVoters.Names) == 0 }
 	var unexplained []cluster.NodeName
 	for _, name := range r.Lost {
 		s, ok := answers[name]
 		switch {
 		case ok && !blank(s):
-			return fmt.Errorf("%s answers and has elector record %s: it is not lost", name, stamp(s.Electors))
+			return fmt.Errorf("%s answers and has lease voter record %s: it is not lost", name, stamp(s.LeaseVoters))
 		case !ok:
 			unexplained = append(unexplained, name)
 		}
@@ -51,23 +51,23 @@ func (r Recovery) Supported(own Standing, declared [][]cluster.NodeName, answers
 	if !slices.ContainsFunc(declared, func(list []cluster.NodeName) bool { return covers(list, unexplained) }) {
 		return fmt.Errorf("no request in the store declares %v to be lost, and they do not say that they have lost their record", unexplained)
 	}
-	newest, high := own.Electors, max(own.Seen, own.Electors.Term)
+	newest, high := own.LeaseVoters, max(own.Seen, own.LeaseVoters.Term)
 	if blank(own) {
-		newest = cluster.Electors{Token: r.Record.Token}
+		newest = cluster.LeaseVoters{Token: r.Record.Token}
 	}
-	for _, name := range slices.Concat(r.Record.Names, own.Electors.Names) {
+	for _, name := range slices.Concat(r.Record.Names, own.LeaseVoters.Names) {
 		s := answers[name]
-		high = max(high, s.Seen, s.Electors.Term)
-		if slices.Contains(r.Record.Names, name) && !blank(s) && Newer(s.Electors, newest) {
-			newest = s.Electors
+		high = max(high, s.Seen, s.LeaseVoters.Term)
+		if slices.Contains(r.Record.Names, name) && !blank(s) && Newer(s.LeaseVoters, newest) {
+			newest = s.LeaseVoters
 		}
 	}
 	switch {
 	case len(newest.Names) == 0 || slices.Equal(newest.Names, r.Record.Names):
 	case !slices.Equal(newest.Names, sorted(r.Expect)):
-		return fmt.Errorf("the voters' newest elector record names %v, not %v", newest.Names, r.Expect)
+		return fmt.Errorf("the voters' newest lease voter record names %v, not %v", newest.Names, r.Expect)
 	case !cluster.Lost(newest.Names, r.Lost):
-		return fmt.Errorf("a majority of the electors %v is left without %v", newest.Names, r.Lost)
+		return fmt.Errorf("a majority of the lease voters %v is left without %v", newest.Names, r.Lost)
 	}
 	if r.Record.Term > high && r.Record.Term-high > maxRecoverStep {
 		return fmt.Errorf("term %d is far beyond %d, the highest that the voters tell of", r.Record.Term, high)

@@ -10,12 +10,12 @@ import (
 func TestWhatSupportsARecovery(t *testing.T) {
 	old := rec("t1", 3, 1, "a", "b", "x")
 	new := rec("t1", 200, 0, "a", "b", "c")
-	seen := func(r cluster.Electors, term cluster.Term) Standing { return Standing{Seen: term, Electors: r} }
-	none := seen(cluster.Electors{}, 0)
+	seen := func(r cluster.LeaseVoters, term cluster.Term) Standing { return Standing{Seen: term, LeaseVoters: r} }
+	none := seen(cluster.LeaseVoters{}, 0)
 	list := func(names ...cluster.NodeName) []cluster.NodeName { return names }
 	for _, tc := range []struct {
 		name         string
-		record       cluster.Electors
+		record       cluster.LeaseVoters
 		expect, lost []cluster.NodeName
 		own          Standing
 		declared     [][]cluster.NodeName
@@ -31,12 +31,12 @@ func TestWhatSupportsARecovery(t *testing.T) {
 		{"the same, where enough are lost", new, old.Names, list("b", "x"), none, [][]cluster.NodeName{list("b", "x")}, map[cluster.NodeName]Standing{"a": seen(old, 7)}, ""},
 		{"the same, where too few are", new, old.Names, list("x"), none, [][]cluster.NodeName{list("x")}, map[cluster.NodeName]Standing{"a": seen(old, 7)}, "a majority"},
 		{"a term far away", rec("t1", 1<<28, 0, "a", "b", "c"), old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{list("b", "x")}, nil, "far beyond 7"},
-		{"a term as far as another voter has seen", rec("t1", 5200, 0, "a", "b", "c"), old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{list("b", "x")}, map[cluster.NodeName]Standing{"c": seen(cluster.Electors{}, 5000)}, ""},
-		{"a term as far as somebody lost says", rec("t1", 5200, 0, "a", "b", "c"), old.Names, list("b", "x", "y"), seen(old, 7), [][]cluster.NodeName{list("b", "x", "y")}, map[cluster.NodeName]Standing{"y": seen(cluster.Electors{}, 5000)}, "far beyond"},
+		{"a term as far as another voter has seen", rec("t1", 5200, 0, "a", "b", "c"), old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{list("b", "x")}, map[cluster.NodeName]Standing{"c": seen(cluster.LeaseVoters{}, 5000)}, ""},
+		{"a term as far as somebody lost says", rec("t1", 5200, 0, "a", "b", "c"), old.Names, list("b", "x", "y"), seen(old, 7), [][]cluster.NodeName{list("b", "x", "y")}, map[cluster.NodeName]Standing{"y": seen(cluster.LeaseVoters{}, 5000)}, "far beyond"},
 	} {
 		r := Recovery{Record: tc.record, Expect: tc.expect, Lost: tc.lost}
 		answers := map[cluster.NodeName]Standing{}
-		for _, n := range r.Ask(tc.own.Electors) {
+		for _, n := range r.Ask(tc.own.LeaseVoters) {
 			if s, ok := tc.answers[n]; ok {
 				answers[n] = s
 			}

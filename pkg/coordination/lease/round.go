@@ -7,7 +7,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// A Round is one request to all electors, and their answers.
+// A Round is one request to all lease voters, and their answers.
 type Round struct {
 	// Request is what every one of [Round.Nodes] is sent.
 	Request Request
@@ -15,14 +15,14 @@ type Round struct {
 	sent            time.Time // before anything was sent
 	campaign, probe bool
 	// first says that the round makes a won term a lease, changes that it changes
-	// the electors.
+	// the lease voters.
 	first, changes bool
 	sets           [][]cluster.NodeName // a majority of each is needed
 	granted        map[cluster.NodeName]bool
 	used           bool // see [Round.Used]
 }
 
-// Timeout returns how long an elector may take to answer: [WriteTimeout] if it has
+// Timeout returns how long a lease voter may take to answer: [WriteTimeout] if it has
 // to write something new, as all of them do at the same time, or [CallTimeout].
 func (r *Round) Timeout() time.Duration {
 	if r.campaign || r.probe || r.first || r.changes {
@@ -41,7 +41,7 @@ func (r *Round) Nodes() []cluster.NodeName {
 	return slices.Compact(nodes)
 }
 
-// Used reports whether an elector did not grant because it has seen the term, or a
+// Used reports whether a lease voter did not grant because it has seen the term, or a
 // later one, and nobody holds it: another campaign, in a term that is free, may be
 // won at once. Without it two daemons that ask in turn, of which only one can win,
 // can each use up the term that the other asks for next.

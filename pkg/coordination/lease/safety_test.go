@@ -33,9 +33,9 @@ func TestNeverTwoHolders(t *testing.T) {
 			t.Fatalf("seed %d: %s; %d leases in %v without faults\n%v", seed, w.violation, w.leases, calm, w)
 		}
 	}
-	t.Logf("%d rounds of holders, %d changes of electors", leases, passed)
+	t.Logf("%d rounds of holders, %d changes of lease voters", leases, passed)
 	if leases < int(*seeds)*10 || passed < int(*seeds) {
-		t.Errorf("only %d rounds of holders and %d changes of electors in %d runs: the simulation does too little", leases, passed, *seeds)
+		t.Errorf("only %d rounds of holders and %d changes of lease voters in %d runs: the simulation does too little", leases, passed, *seeds)
 	}
 }
 

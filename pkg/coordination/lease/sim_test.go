@@ -13,20 +13,20 @@ import (
 
 // A world is a simulation of the lease in virtual time: daemons whose clocks
 // run at different speeds, restart, stand still and lose their disks, a network
-// that loses, repeats and delays, and holders that change the electors.
+// that loses, repeats and delays, and holders that change the lease voters.
 type world struct {
-	rng      *rand.Rand
-	now      time.Duration
-	queue    events
-	nodes    []*daemon
-	groups   map[cluster.NodeName]int // partition; nodes of one group can talk
-	calm     bool                     // no more faults
-	founding Durable
-	broken   broken
-	persons  bool // who campaigns in the storm need not be an elector
+	rng       *rand.Rand
+	now       time.Duration
+	queue     events
+	nodes     []*daemon
+	groups    map[cluster.NodeName]int // partition; nodes of one group can talk
+	calm      bool                     // no more faults
+	bootstrap Durable
+	broken    broken
+	persons   bool // who campaigns in the storm need not be a lease voter
 
 	violation      string
-	leases, passed int // rounds of holders that were won; changes of electors
+	leases, passed int // rounds of holders that were won; changes of lease voters
 }
 
 // broken switches off one rule each. A simulation that does not notice proves
@@ -38,7 +38,7 @@ type broken struct {
 	margin       bool // holders count on the whole time
 	fromAnswer   bool // holders count from the answer
 	bigSteps     bool // changes of several names at once
-	lostDisks    bool // electors lose their disks and go on as if new
+	lostDisks    bool // lease voters lose their disks and go on as if new
 	blankJoin    bool // nodes join without the present record
 	oneMajority  bool // a change needs no majority of the old names
 	unstamped    bool // a won campaign is a lease, before the record is stamped
@@ -99,19 +99,19 @@ func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
 func newWorld(seed uint64, b broken) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), broken: b, groups: map[cluster.NodeName]int{}}
 	n := 1 + w.rng.IntN(7)
-	founders := 1 + w.rng.IntN(n)
+	initialMembers := 1 + w.rng.IntN(n)
 	for i := range n {
 		d := &daemon{w: w, name: cluster.NodeName(rune('a' + i)), rate: 0.95 + w.rng.Float64()/10}
 		w.nodes = append(w.nodes, d)
 	}
 	var first []cluster.NodeName
-	for _, d := range w.nodes[:founders] {
+	for _, d := range w.nodes[:initialMembers] {
 		first = append(first, d.name)
 	}
 	for i, d := range w.nodes {
-		if i < founders {
+		if i < initialMembers {
 			d.disk, _ = Durable{}.Prepare("tok", first)
-			w.founding = d.disk
+			w.bootstrap = d.disk
 		}
 		d.start()
 		w.after(w.between(0, time.Second), d.tick)
@@ -173,7 +173,7 @@ func (w *world) fault() {
 		d.up = false
 		w.after(w.between(0, 2*time.Second), d.start)
 		if w.broken.lostDisks && w.chance(0.5) {
-			d.disk = w.founding
+			d.disk = w.bootstrap
 		}
 	case 4, 5: // stop the process and let it go on
 		boot := d.boot
@@ -200,9 +200,9 @@ func (d *daemon) tick() {
 	if !d.up || d.paused || d.round != nil {
 		return
 	}
-	for _, o := range w.nodes { // everybody's record, where a look finds it
+	for _, o := range w.nodes { // everybody's record, where an observation finds it
 		if o == d || w.calm {
-			d.c.Learn(o.g.Electors(), o.g.Durable.Term)
+			d.c.Learn(o.g.LeaseVoters(), o.g.Durable.Term)
 		}
 	}
 	_, _, held := d.c.Held(d.clock())
@@ -224,14 +224,14 @@ func (d *daemon) tick() {
 	d.begin(d.c.Renew(d.clock()))
 }
 
-// elector reports whether the daemon is one by the newest record that it has
+// leaseVoter reports whether the daemon is one by the newest record that it has
 // seen: its own may be so old that it is not in it yet.
-func (d *daemon) elector() bool { return slices.Contains(d.c.Known().Names, d.name) }
+func (d *daemon) leaseVoter() bool { return slices.Contains(d.c.Known().Names, d.name) }
 
-// turn reports whether it is an elector's turn to try when all is calm: as
+// turn reports whether it is a lease voter's turn to try when all is calm: as
 // ranks do, it keeps them apart.
 func (d *daemon) turn() bool {
-	return d.elector() && d.w.nodes[int(d.w.now/turnTime)%len(d.w.nodes)] == d
+	return d.leaseVoter() && d.w.nodes[int(d.w.now/turnTime)%len(d.w.nodes)] == d
 }
 
 const turnTime = 4 * time.Second
@@ -251,22 +251,22 @@ func (d *daemon) change() {
 		}
 	}
 	if d.w.broken.bigSteps && len(d.c.before.Names) == 0 {
-		e := cluster.Electors{Token: "tok", Term: d.c.term, Seq: d.c.record.Seq + 2, Names: sorted(next)}
+		e := cluster.LeaseVoters{Token: "tok", Term: d.c.term, Seq: d.c.record.Seq + 2, Names: sorted(next)}
 		d.c.before, d.c.record = d.c.record, e
 		return
 	}
 	_ = d.c.Change(d.clock(), next)
 }
 
-// join carries out the operation that makes a node ready to become an elector,
+// join carries out the operation that makes a node ready to become a lease voter,
 // and reports whether it is.
-func (d *daemon) join(name cluster.NodeName, record cluster.Electors) bool {
+func (d *daemon) join(name cluster.NodeName, record cluster.LeaseVoters) bool {
 	n := d.w.nodes[name[0]-'a']
 	if len(d.c.before.Names) > 0 || !n.up {
 		return false
 	}
 	if d.w.broken.blankJoin {
-		record = d.w.founding.Electors
+		record = d.w.bootstrap.LeaseVoters
 	}
 	disk, err := n.disk.Join(name, record)
 	if err == nil {
@@ -346,7 +346,7 @@ func (d *daemon) breakTime() {
 	}
 }
 
-// removed lets a node that is no elector any more lose its disk and come back.
+// removed lets a node that is no lease voter any more lose its disk and come back.
 func (w *world) removed(before, now []cluster.NodeName) {
 	for _, d := range w.nodes {
 		if slices.Contains(before, d.name) && !slices.Contains(now, d.name) && w.chance(0.5) {
@@ -405,14 +405,14 @@ func (d *daemon) decide(req Request) Reply {
 	if b.running {
 		g.Until = time.Time{}
 	}
-	own := g.Durable.Electors
-	if b.bigSteps || b.oldRecords && Newer(own, req.Electors) {
-		g.Durable.Electors.Names = req.Electors.Names
-		g.Durable.Electors.Term, g.Durable.Electors.Seq = 0, 0
+	own := g.Durable.LeaseVoters
+	if b.bigSteps || b.oldRecords && Newer(own, req.LeaseVoters) {
+		g.Durable.LeaseVoters.Names = req.LeaseVoters.Names
+		g.Durable.LeaseVoters.Term, g.Durable.LeaseVoters.Seq = 0, 0
 	}
 	next, reply := g.Decide(d.clock(), req)
-	if next.Durable.Electors.Term == 0 || b.oldRecords && Newer(own, next.Durable.Electors) {
-		next.Durable.Electors = own
+	if next.Durable.LeaseVoters.Term == 0 || b.oldRecords && Newer(own, next.Durable.LeaseVoters) {
+		next.Durable.LeaseVoters = own
 	}
 	d.g = next
 	if !b.forgottenOwn {

@@ -95,8 +95,8 @@ func (d Durable) Reset(term cluster.Term) (Durable, error) {
 	if d.Grant.Term > term {
 		d.Grant.Term, d.Grant.Released = term, false
 	}
-	if d.Electors.Term > term {
-		d.Electors.Term, d.Electors.Seq = term, d.Electors.Seq+resetSeq
+	if d.LeaseVoters.Term > term {
+		d.LeaseVoters.Term, d.LeaseVoters.Seq = term, d.LeaseVoters.Seq+resetSeq
 	}
 	return d, nil
 }

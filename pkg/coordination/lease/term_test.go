@@ -14,12 +14,12 @@ import (
 var unusable = []cluster.Term{10 + maxJump, MaxTerm + 1, math.MaxUint64 - 1, math.MaxUint64}
 
 func TestNobodyTakesOverATermOutOfReach(t *testing.T) {
-	d := Durable{Term: 5, Electors: record(0, 0, "a b c")}
+	d := Durable{Term: 5, LeaseVoters: record(0, 0, "a b c")}
 	for _, term := range unusable {
 		g := Start(t0, "c", d)
 		refused(t, g, t0, ask("a", term), "term")
 		req := ask("a", 6)
-		req.Electors.Term = term
+		req.LeaseVoters.Term = term
 		refused(t, g, t0, req, "later term")
 		if got, err := d.Witness(term, "a"); err == nil || !reflect.DeepEqual(got, d) {
 			t.Errorf("an order of term %d is obeyed: %+v, %v", term, got, err)
@@ -29,20 +29,20 @@ func TestNobodyTakesOverATermOutOfReach(t *testing.T) {
 		}
 		c := candidate(record(5, 0, "a b c"))
 		c.Learn(record(term, 0, "x"), 0)
-		c.Learn(cluster.Electors{}, term)
+		c.Learn(cluster.LeaseVoters{}, term)
 		r, err := c.Campaign(t0)
 		if err != nil || r.Request.Term != 6 {
-			t.Fatalf("after a look that told of term %d: campaign %+v, %v", term, r, err)
+			t.Fatalf("after an observation that told of term %d: campaign %+v, %v", term, r, err)
 		}
-		c.Note(r, "b", Reply{Term: term, Electors: record(term, 0, "x")})
-		if r, err = c.Campaign(t0); err != nil || r.Request.Term != 7 || stamp(r.Request.Electors) != "5.0" {
+		c.Note(r, "b", Reply{Term: term, LeaseVoters: record(term, 0, "x")})
+		if r, err = c.Campaign(t0); err != nil || r.Request.Term != 7 || stamp(r.Request.LeaseVoters) != "5.0" {
 			t.Errorf("after a reply that told of term %d: campaign %+v, %v", term, r, err)
 		}
 	}
 }
 
 func TestWhatIsInReachIsTakenOver(t *testing.T) {
-	d := Durable{Term: 5, Electors: record(0, 0, "a b c")}
+	d := Durable{Term: 5, LeaseVoters: record(0, 0, "a b c")}
 	granted(t, Start(t0, "c", d), t0, ask("a", 5+maxJump))
 	if got, err := d.Witness(5+maxJump, "a"); err != nil || got.Term != 5+maxJump {
 		t.Errorf("witness: %+v, %v", got, err)
@@ -69,20 +69,20 @@ func TestAtTheHighestTermNobodyCampaigns(t *testing.T) {
 }
 
 // Each node is stopped, reset and started; the others wait. In the end the
-// electors grant again, and at no time two of them do what they had promised not to.
+// lease voters grant again, and at no time two of them do what they had promised not to.
 func TestNodesThatAreResetOneByOneElectAgain(t *testing.T) {
 	poisoned := Durable{
 		Term: math.MaxUint64, Grant: Grant{Term: math.MaxUint64, Holder: "x", Boot: "boot-x"},
-		Electors: record(math.MaxUint64, 3, "a b c"),
+		LeaseVoters: record(math.MaxUint64, 3, "a b c"),
 	}
-	es := electors{}
+	es := leaseVoters{}
 	for _, n := range names("a b c") {
 		es[n] = Start(t0, "c", poisoned)
 	}
 	c := candidate(record(7, 1, "a b c"))
 	for i, n := range names("a b") {
 		if r, _ := c.Campaign(t0); es.answer(c, t0, r, "") {
-			t.Fatalf("a campaign is won with %d of 3 electors reset", i)
+			t.Fatalf("a campaign is won with %d of 3 lease voters reset", i)
 		}
 		d, err := es[n].Durable.Reset(7)
 		if err != nil {
@@ -93,26 +93,26 @@ func TestNodesThatAreResetOneByOneElectAgain(t *testing.T) {
 		}
 		es[n] = Start(t0, "c", d)
 		early := ask("b", 9)
-		early.Electors = d.Electors
+		early.LeaseVoters = d.LeaseVoters
 		refused(t, es[n], t0.Add(MaxTTL-1), early, "x has the lease")
 		refused(t, es[n], t0, ask("x", math.MaxUint64), "term")
 	}
 	later := t0.Add(MaxTTL)
 	win(t, c, es, later, "")
-	if got := es["a"].Electors(); got.Term < 8 || !reflect.DeepEqual(got.Names, names("a b c")) {
+	if got := es["a"].LeaseVoters(); got.Term < 8 || !reflect.DeepEqual(got.Names, names("a b c")) {
 		t.Errorf("the record is %+v", got)
 	}
 }
 
 func TestResetKeepsTheOrderOfRecordsAndRefusesNonsense(t *testing.T) {
-	bad := Durable{Term: math.MaxUint64, Electors: record(math.MaxUint64, 0, "a b")}
+	bad := Durable{Term: math.MaxUint64, LeaseVoters: record(math.MaxUint64, 0, "a b")}
 	d, err := bad.Reset(7)
-	if err != nil || !Newer(d.Electors, record(7, 1<<31, "a b c")) {
-		t.Errorf("the record is %+v, older than one of the term it was reset to: %v", d.Electors, err)
+	if err != nil || !Newer(d.LeaseVoters, record(7, 1<<31, "a b c")) {
+		t.Errorf("the record is %+v, older than one of the term it was reset to: %v", d.LeaseVoters, err)
 	}
-	kept := Durable{Term: math.MaxUint64, Grant: Grant{Term: 4, Holder: "a", Released: true}, Electors: record(4, 2, "a b")}
+	kept := Durable{Term: math.MaxUint64, Grant: Grant{Term: 4, Holder: "a", Released: true}, LeaseVoters: record(4, 2, "a b")}
 	d, err = kept.Reset(7)
-	if want := (Durable{Term: 7, Grant: kept.Grant, Electors: kept.Electors}); err != nil || !reflect.DeepEqual(d, want) {
+	if want := (Durable{Term: 7, Grant: kept.Grant, LeaseVoters: kept.LeaseVoters}); err != nil || !reflect.DeepEqual(d, want) {
 		t.Errorf("reset changed more than the term: %+v, %v", d, err)
 	}
 	for _, term := range []cluster.Term{0, MaxTerm, math.MaxUint64} {
@@ -125,7 +125,7 @@ func TestResetKeepsTheOrderOfRecordsAndRefusesNonsense(t *testing.T) {
 	}
 	// A healthy node keeps what it has promised.
 	for _, from := range []cluster.Term{7, 12, 5 + maxJump} {
-		healthy := Durable{Term: from, Grant: Grant{Term: 6, Holder: "a"}, Electors: record(6, 2, "a b")}
+		healthy := Durable{Term: from, Grant: Grant{Term: 6, Holder: "a"}, LeaseVoters: record(6, 2, "a b")}
 		if got, err := healthy.Reset(5); !errors.Is(err, ErrInReach) || !reflect.DeepEqual(got, healthy) {
 			t.Errorf("a reset of a node at term %d: %+v, %v", from, got, err)
 		}

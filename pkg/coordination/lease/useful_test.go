@@ -24,31 +24,31 @@ func TestOvertaken(t *testing.T) {
 }
 
 func TestMoved(t *testing.T) {
-	record := cluster.Electors{Token: "t1", Names: []cluster.NodeName{"a", "b", "c"}}
+	record := cluster.LeaseVoters{Token: "t1", Names: []cluster.NodeName{"a", "b", "c"}}
 	there := func(obs cluster.Observation, names ...cluster.NodeName) cluster.Observation {
 		for _, n := range names {
-			obs.Nodes = append(obs.Nodes, cluster.Node{Name: n, Reachable: true, Electors: obs.Electors})
+			obs.Nodes = append(obs.Nodes, cluster.Node{Name: n, Reachable: true, LeaseVoters: obs.LeaseVoters})
 		}
 		return obs
 	}
-	next := cluster.Observation{Token: "t2", Electors: cluster.Electors{Token: "t2", Names: []cluster.NodeName{"b", "c", "d"}}}
+	next := cluster.Observation{Token: "t2", LeaseVoters: cluster.LeaseVoters{Token: "t2", Names: []cluster.NodeName{"b", "c", "d"}}}
 	serving := next
 	serving.Leader = 7
-	silent := there(next, "b", "c")
-	silent.Nodes[1].Reachable = false
-	equal(t, "the same incarnation", moved(record, cluster.Observation{Token: "t1", Leader: 1, Electors: record}), false)
-	equal(t, "one of its electors has gone on", moved(record, there(next, "b")), false)
-	equal(t, "one of them does not answer", moved(record, silent), false)
-	equal(t, "one that is no elector there", moved(record, there(next, "a", "b")), false)
+	unreachable := there(next, "b", "c")
+	unreachable.Nodes[1].Reachable = false
+	equal(t, "the same incarnation", moved(record, cluster.Observation{Token: "t1", Leader: 1, LeaseVoters: record}), false)
+	equal(t, "one of its lease voters has gone on", moved(record, there(next, "b")), false)
+	equal(t, "one of them does not answer", moved(record, unreachable), false)
+	equal(t, "one that is no lease voter there", moved(record, there(next, "a", "b")), false)
 	equal(t, "a majority has", moved(record, there(next, "b", "c")), true)
 	equal(t, "the other one serves", moved(record, serving), true)
 }
 
 func TestUseful(t *testing.T) {
-	record := cluster.Electors{Token: "t1", Names: []cluster.NodeName{"a", "b"}}
-	obs := cluster.Observation{Token: "t1", Leader: 1, Electors: record}
-	equal(t, "an elector's own", Useful(3, record, "a", obs), true)
-	equal(t, "of one that is no elector", Useful(3, record, "c", obs), false)
+	record := cluster.LeaseVoters{Token: "t1", Names: []cluster.NodeName{"a", "b"}}
+	obs := cluster.Observation{Token: "t1", Leader: 1, LeaseVoters: record}
+	equal(t, "a lease voter's own", Useful(3, record, "a", obs), true)
+	equal(t, "of one that is no lease voter", Useful(3, record, "c", obs), false)
 	obs.Nodes = []cluster.Node{{Name: "b", Reachable: true, Lease: cluster.Lease{Term: 4}}}
 	equal(t, "one that is overtaken", Useful(3, record, "a", obs), false)
 }

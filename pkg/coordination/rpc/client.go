@@ -59,12 +59,12 @@ func (p *Pool) Execute(ctx context.Context, n Node, req ExecuteRequest) (Execute
 	return invoke[ExecuteRequest, ExecuteResponse](ctx, p, n, "Execute", req)
 }
 
-// Lease asks an elector. A refusal is a reply, not an error.
+// Lease asks a lease voter. A refusal is a reply, not an error.
 func (p *Pool) Lease(ctx context.Context, n Node, req lease.Request) (lease.Reply, error) {
 	return invoke[lease.Request, lease.Reply](ctx, p, n, "Lease", req)
 }
 
-// Standing asks an elector to whom it has given its vote.
+// Standing asks a lease voter to whom it has given its vote.
 func (p *Pool) Standing(ctx context.Context, n Node, req StandingRequest) (lease.Standing, error) {
 	return invoke[StandingRequest, lease.Standing](ctx, p, n, "Standing", req)
 }

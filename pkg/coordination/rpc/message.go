@@ -41,9 +41,9 @@ type ExecuteRequest struct {
 	// the person who has the lease: the caller.
 	Term   cluster.Term     `json:"term"`
 	Holder cluster.NodeName `json:"holder,omitempty"`
-	// Electors is the finished record of the coordinator's lease. A node that
+	// LeaseVoters is the finished record of the coordinator's lease. A node that
 	// joins begins with it, see lease.Durable.Join.
-	Electors cluster.Electors `json:"electors,omitzero"`
+	LeaseVoters cluster.LeaseVoters `json:"leaseVoters,omitzero"`
 }
 
 // An ExecuteResponse says that an operation is done.
@@ -53,15 +53,15 @@ type ExecuteResponse struct {
 	Result string `json:"result,omitempty"`
 }
 
-// A StandingRequest asks an elector to whom it has given its vote.
+// A StandingRequest asks a lease voter to whom it has given its vote.
 type StandingRequest struct {
 	Cluster string `json:"cluster"`
 }
 
 // An Execution is an [ExecuteRequest] whose arguments have been read.
 type Execution struct {
-	Operation plan.Operation
-	Term      cluster.Term
-	Holder    cluster.NodeName
-	Electors  cluster.Electors
+	Operation   plan.Operation
+	Term        cluster.Term
+	Holder      cluster.NodeName
+	LeaseVoters cluster.LeaseVoters
 }

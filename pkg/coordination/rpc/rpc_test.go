@@ -65,7 +65,7 @@ func (h *handler) Execute(_ context.Context, from rpc.Caller, e rpc.Execution) (
 }
 
 func (h *handler) Lease(_ context.Context, from rpc.Caller, req lease.Request) (lease.Reply, error) {
-	return lease.Reply{Granted: true, Term: req.Term, Electors: req.Electors, Remaining: time.Second}, h.note(from)
+	return lease.Reply{Granted: true, Term: req.Term, LeaseVoters: req.LeaseVoters, Remaining: time.Second}, h.note(from)
 }
 
 func (h *handler) Standing(_ context.Context, from rpc.Caller) (lease.Standing, error) {
@@ -158,17 +158,17 @@ func TestCallsOverTLS(t *testing.T) {
 		t.Errorf("the caller is %+v", from)
 	}
 
-	record := cluster.Electors{Token: "tok", Term: 4, Names: []cluster.NodeName{"a", "b"}}
-	done, err := p.Execute(ctx, b, rpc.ExecuteRequest{Cluster: "main", Argv: plan.Argv(remove), Term: 4, Holder: "a", Electors: record})
+	record := cluster.LeaseVoters{Token: "tok", Term: 4, Names: []cluster.NodeName{"a", "b"}}
+	done, err := p.Execute(ctx, b, rpc.ExecuteRequest{Cluster: "main", Argv: plan.Argv(remove), Term: 4, Holder: "a", LeaseVoters: record})
 	if err != nil || done.Result != "done" {
 		t.Errorf("execute: %+v, %v", done, err)
 	}
-	if want := (rpc.Execution{Operation: remove, Term: 4, Holder: "a", Electors: record}); !reflect.DeepEqual(h.ran[0], want) {
+	if want := (rpc.Execution{Operation: remove, Term: 4, Holder: "a", LeaseVoters: record}); !reflect.DeepEqual(h.ran[0], want) {
 		t.Errorf("the handler got %+v, want %+v", h.ran[0], want)
 	}
 
-	reply, err := p.Lease(ctx, b, lease.Request{Cluster: "main", Term: 5, Holder: "a", Electors: record})
-	if err != nil || !reply.Granted || reply.Term != 5 || !reflect.DeepEqual(reply.Electors, record) || reply.Remaining != time.Second {
+	reply, err := p.Lease(ctx, b, lease.Request{Cluster: "main", Term: 5, Holder: "a", LeaseVoters: record})
+	if err != nil || !reply.Granted || reply.Term != 5 || !reflect.DeepEqual(reply.LeaseVoters, record) || reply.Remaining != time.Second {
 		t.Errorf("lease: %+v, %v", reply, err)
 	}
 }

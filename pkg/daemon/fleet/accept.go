@@ -30,7 +30,7 @@ func valid(leaf *x509.Certificate, now time.Time) error {
 	case now.After(leaf.NotAfter):
 		return &CertificateError{"the certificate ended at " + leaf.NotAfter.UTC().Format(time.RFC3339), issue}
 	case now.Before(leaf.NotBefore):
-		return &CertificateError{"the certificate begins at " + leaf.NotBefore.UTC().Format(time.RFC3339), "look at this machine's clock"}
+		return &CertificateError{"the certificate begins at " + leaf.NotBefore.UTC().Format(time.RFC3339), "check this machine's clock"}
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ const (
 	listingFailures = 5
 	// smallPages is of how many pages a list is read anew where a part would do.
 	smallPages = 1
-	// maxAgain is how many backups are looked at one by one. For more, the whole list
+	// maxAgain is how many backups are checked one by one. For more, the whole list
 	// is read.
 	maxAgain = 8
 )

@@ -82,15 +82,15 @@ func (*slow) ErrorAs(error, any) bool                { return false }
 func (*slow) As(any) bool                            { return false }
 func (*slow) Close() error                           { return nil }
 
-// A crowd is a view of a slow bucket with thousands of backups.
-type crowd struct {
+// A group of peers is a view of a slow bucket with thousands of backups.
+type peerGroup struct {
 	t *testing.T
 	*slow
 	view *StoreView
 }
 
-func newCrowd(t *testing.T, backups int, page time.Duration) *crowd {
-	c := &crowd{t: t, slow: &slow{content: memblob.OpenBucket(nil), page: page}}
+func newPeerGroup(t *testing.T, backups int, page time.Duration) *peerGroup {
+	c := &peerGroup{t: t, slow: &slow{content: memblob.OpenBucket(nil), page: page}}
 	for i := range backups {
 		c.backup(time.Now().Add(-time.Duration(i+100) * time.Hour))
 	}
@@ -100,12 +100,12 @@ func newCrowd(t *testing.T, backups int, page time.Duration) *crowd {
 	return c
 }
 
-func (c *crowd) put(key, text string) {
+func (c *peerGroup) put(key, text string) {
 	c.t.Helper()
 	must(c.t, c.content.WriteAll(c.t.Context(), key, []byte(text), nil))
 }
 
-func (c *crowd) backup(at time.Time) string {
+func (c *peerGroup) backup(at time.Time) string {
 	c.t.Helper()
 	name := retention.Name(at, 1)
 	c.put(name+"/"+retention.DataFile, "data")
@@ -113,29 +113,29 @@ func (c *crowd) backup(at time.Time) string {
 	return name
 }
 
-// answer is what a look gets, in at most the time that a look gives it.
-func (c *crowd) answer() observe.StoreAnswer {
+// answer is what an observation gets, in at most the time that an observation gives it.
+func (c *peerGroup) answer() observe.StoreAnswer {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
 	defer cancel()
 	began := time.Now()
 	a := c.view.Answer(ctx)
 	if took := time.Since(began); took > 2*time.Second {
-		c.t.Errorf("a look took %s", took)
+		c.t.Errorf("an observation took %s", took)
 	}
 	return a
 }
 
-// twice looks twice: some answers come after the time of one look.
-func (c *crowd) twice() observe.StoreAnswer {
+// twice observes twice: some answers come after the time of one observation.
+func (c *peerGroup) twice() observe.StoreAnswer {
 	c.t.Helper()
 	c.answer()
 	time.Sleep(time.Second)
 	return c.answer()
 }
 
-// until looks once a second until the list is known.
-func (c *crowd) until() (answers []observe.StoreAnswer) {
+// until observes once a second until the list is known.
+func (c *peerGroup) until() (answers []observe.StoreAnswer) {
 	c.t.Helper()
 	for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(time.Second) {
 		a := c.answer()
@@ -148,14 +148,14 @@ func (c *crowd) until() (answers []observe.StoreAnswer) {
 	return nil
 }
 
-// A list of backups that takes longer than a look is read to its end, and the
+// A list of backups that takes longer than an observation is read to its end, and the
 // store is not unreachable meanwhile.
 func TestALongListOfBackupsIsReadToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, 4500, 700*time.Millisecond) // 9 pages: 6.3s
+		c := newPeerGroup(t, 4500, 700*time.Millisecond) // 9 pages: 6.3s
 		answers := c.until()
 		if len(answers) < 2 {
-			t.Fatal("it was not longer than a look")
+			t.Fatal("it was not longer than an observation")
 		}
 		for _, a := range answers[:len(answers)-1] {
 			if a.Err != nil || c.view.Spec() == nil {
@@ -177,7 +177,7 @@ func TestALongListOfBackupsIsReadToItsEnd(t *testing.T) {
 // What was read before a failure is not read again.
 func TestAListGoesOnAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, 4500, 100*time.Millisecond)
+		c := newPeerGroup(t, 4500, 100*time.Millisecond)
 		c.fail.Store(6)
 		answers := c.until()
 		told := false
@@ -193,11 +193,11 @@ func TestAListGoesOnAfterAFailure(t *testing.T) {
 	})
 }
 
-// A backup that was just taken, verified or deleted is seen within two looks,
+// A backup that was just taken, verified or deleted is seen within two observations,
 // however long the list is.
 func TestChangesOfALongListAreSeenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, 4500, 500*time.Millisecond)
+		c := newPeerGroup(t, 4500, 500*time.Millisecond)
 		c.until()
 		pages := c.pages.Load()
 		taken := c.backup(time.Now())
@@ -231,7 +231,7 @@ func TestBackupsOfOthersAreSeen(t *testing.T) {
 	for _, backups := range []int{0, 4500} {
 		t.Run(fmt.Sprint(backups), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCrowd(t, backups, 10*time.Millisecond)
+				c := newPeerGroup(t, backups, 10*time.Millisecond)
 				c.until()
 				c.backup(time.Now())
 				time.Sleep(backupsEvery + time.Second)
@@ -243,10 +243,10 @@ func TestBackupsOfOthersAreSeen(t *testing.T) {
 	}
 }
 
-// A store that answers, but later than a look waits, is not unreachable.
+// A store that answers, but later than an observation waits, is not unreachable.
 func TestASlowStoreIsNotUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, 3, 3*time.Second)
+		c := newPeerGroup(t, 3, 3*time.Second)
 		c.until()
 		for range 30 {
 			time.Sleep(time.Second)

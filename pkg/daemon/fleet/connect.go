@@ -61,7 +61,7 @@ const certLifetime = 24 * time.Hour
 
 // Connect prepares to reach a cluster. It fails where the options contradict
 // themselves or a certificate is missing; that nobody answers shows in the
-// first look.
+// first observation.
 func Connect(ctx context.Context, o ConnectOptions) (*Client, error) {
 	c := &Client{o: o, role: certs.Operator, base: context.WithoutCancel(ctx)}
 	name := operatorName(os.Getenv)
@@ -271,7 +271,7 @@ func (c *Client) Close() error {
 	return err
 }
 
-// Observe looks once, and returns the wish that the store tells of, with the
+// Observe observes once, and returns the spec that the store tells of, with the
 // policy that the coordinator works by.
 func (c *Client) Observe(ctx context.Context) (cluster.Spec, cluster.Observation, error) {
 	// Who to ask is in the store: its answer has to be there first.
@@ -281,7 +281,7 @@ func (c *Client) Observe(ctx context.Context) (cluster.Spec, cluster.Observation
 	if c.prev.At.IsZero() {
 		c.prev = c.published(ctx).Observation
 	}
-	obs := c.fleet.Look(ctx, c.prev)
+	obs := c.fleet.Observe(ctx, c.prev)
 	c.prev = obs
 	spec := cluster.Spec{Policy: c.published(ctx).Spec.Policy.WithDefaults()}
 	if f := c.view.Spec(); f != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 func TestNodesGivenByAddressTellTheirNames(t *testing.T) {
-	w := newTown(t, nil)
+	w := newTestCluster(t, nil)
 	spec, obs, err := w.connect().Observe(t.Context())
 	must(t, err)
 	if !slices.Equal(nodeNames(obs), abc) || len(obs.Members) != 3 || obs.Leader != 1 || obs.Token != "t1" {
@@ -32,7 +32,7 @@ func TestNodesGivenByAddressTellTheirNames(t *testing.T) {
 }
 
 func TestANodeThatDoesNotAnswerIsLeftOut(t *testing.T) {
-	w := newTown(t, nil)
+	w := newTestCluster(t, nil)
 	c := w.connect(func(o *ConnectOptions) { o.Nodes = []string{"127.0.0.1:1", w.nodes["b"].address} })
 	_, obs, err := c.Observe(t.Context())
 	must(t, err)
@@ -42,7 +42,7 @@ func TestANodeThatDoesNotAnswerIsLeftOut(t *testing.T) {
 }
 
 func TestANodeGivenByNameIsNotAskedForIt(t *testing.T) {
-	w := newTown(t, nil)
+	w := newTestCluster(t, nil)
 	c := w.connect(func(o *ConnectOptions) { o.Nodes = []string{"b=" + w.nodes["b"].address, "z=127.0.0.1:1"} })
 	_, obs, err := c.Observe(t.Context())
 	must(t, err)
@@ -52,7 +52,7 @@ func TestANodeGivenByNameIsNotAskedForIt(t *testing.T) {
 }
 
 func TestNodesAreFoundInTheStore(t *testing.T) {
-	w := newTown(t, nil)
+	w := newTestCluster(t, nil)
 	dir := t.TempDir()
 	s, err := store.Open(t.Context(), dir)
 	must(t, err)
@@ -83,7 +83,7 @@ func TestNodesAreFoundInTheStore(t *testing.T) {
 }
 
 func TestAStoreOutOfReachIsAnErrorOnlyWhereNobodyElseIsKnown(t *testing.T) {
-	w := newTown(t, nil)
+	w := newTestCluster(t, nil)
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o644))
 	c := w.connect(func(o *ConnectOptions) { o.Nodes, o.BackupStore = nil, file })
@@ -167,7 +167,7 @@ func TestAPersonIsKnownByTheirCertificate(t *testing.T) {
 	dir := t.TempDir()
 	ca := newPKI(t, dir)
 	var renewer certs.Renewer
-	w := newTown(t, func(n cluster.NodeName) *tls.Config {
+	w := newTestCluster(t, func(n cluster.NodeName) *tls.Config {
 		id, err := renewer.Add(certs.Source{Name: string(n), Dir: dir, CA: certs.ManagerCA, Pair: certs.Pair{Request: certs.ManagerServer(n)}}, time.Now())
 		must(t, err)
 		return id.ServerTLS()
@@ -197,21 +197,21 @@ func TestAPersonIsKnownByTheirCertificate(t *testing.T) {
 	}
 	// One who may only look sees everything, and gets no lease.
 	ran := w.ran()
-	looker := w.connect(secure, person(certs.ReadOnly))
-	if _, obs, err := looker.Observe(within(t, 5*time.Second)); err != nil || !isReachable(obs, "b") {
+	observer := w.connect(secure, person(certs.ReadOnly))
+	if _, obs, err := observer.Observe(within(t, 5*time.Second)); err != nil || !isReachable(obs, "b") {
 		t.Errorf("it sees %+v, %v", obs.Nodes, err)
 	}
 	w.change("b", func(d *daemon) { d.node.Assigned.Quarantined = true })
-	isRefused(t, looker.Do(t.Context(), liftB), "permits no orders")
+	isRefused(t, observer.Do(t.Context(), liftB), "permits no orders")
 	if w.ran() != ran || w.holder().Holder != "operator-alice" {
 		t.Errorf("it was carried out: %s", w.ran())
 	}
-	// A node that is no elector does not either.
+	// A node that is no lease voter does not either.
 	files := issueFiles(t, ca, t.TempDir(), "op", certs.ManagerClient("op"))
 	stray := w.connect(secure, func(o *ConnectOptions) { o.Cert, o.Key, o.CACert = files.Cert, files.Key, files.CACert })
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	wantError(t, stray.Do(ctx, liftB), "op is not one of the electors")
+	wantError(t, stray.Do(ctx, liftB), "op is not one of the lease voters")
 
 	// A certificate of another CA opens nothing, also where nothing is to be done.
 	other := newPKI(t, filepath.Join(t.TempDir(), "other"))

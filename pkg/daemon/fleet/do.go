@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	lookAgain = 100 * time.Millisecond
+	observeAgain = 100 * time.Millisecond
 	// yieldTime is how long a coordinator that was asked to pause may take to
 	// see it and to give its lease back.
 	yieldTime = 15 * time.Second
@@ -29,7 +29,7 @@ type LeaseError struct{ Err error }
 
 func (e *LeaseError) Error() string { return "the coordinator's lease is not free: " + e.Err.Error() }
 
-// Unwrap returns what the electors said.
+// Unwrap returns what the lease voters said.
 func (e *LeaseError) Unwrap() error { return e.Err }
 
 // Hint says how to have the lease freed.
@@ -70,7 +70,7 @@ func (c *Client) Do(ctx context.Context, op plan.Operation) error {
 			return err
 		}
 		last = err
-		if err := pause(ctx, lookAgain); err != nil {
+		if err := pause(ctx, observeAgain); err != nil {
 			return cause(err, last)
 		}
 	}
@@ -86,7 +86,7 @@ func (c *Client) record(ctx context.Context, op plan.Operation, at time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_ = c.store.AppendHistory(ctx, store.HistoryEntry{
-		At: at, Term: c.fleet.Lease().Electors().Term, By: c.fleet.o.Name, Line: plan.Line(op), Why: "by hand", Took: time.Since(at),
+		At: at, Term: c.fleet.Lease().LeaseVoters().Term, By: c.fleet.o.Name, Line: plan.Line(op), Why: "by hand", Took: time.Since(at),
 	})
 }
 
@@ -96,8 +96,8 @@ func (c *Client) try(ctx context.Context, spec cluster.Spec, obs cluster.Observa
 		return err
 	}
 	l := c.fleet.Lease()
-	if len(obs.Electors.Names) > 0 && !plan.Unfenced(obs, op) {
-		if err := l.Acquire(ctx, obs.Electors); err != nil {
+	if len(obs.LeaseVoters.Names) > 0 && !plan.Unfenced(obs, op) {
+		if err := l.Acquire(ctx, obs.LeaseVoters); err != nil {
 			return &LeaseError{err}
 		}
 		defer l.Release(ctx)
@@ -142,7 +142,7 @@ func (c *Client) wait(ctx context.Context, op plan.Operation) error {
 		if err == nil && plan.Done(obs, op) {
 			return nil
 		}
-		if err := pause(ctx, lookAgain); err != nil {
+		if err := pause(ctx, observeAgain); err != nil {
 			return fmt.Errorf("%s was carried out, and its effect does not show: %w", plan.KindOf(op).Path, err)
 		}
 	}

@@ -23,10 +23,10 @@ var (
 	stopC = &plan.MemberStop{Node: "c", ExpectToken: "t1", ExpectMemberID: 3}
 )
 
-// quarantined is a town in which something is to be done: b is closed.
-func quarantined(t *testing.T) *town {
+// quarantined is a cluster in which something is to be done: b is closed.
+func quarantined(t *testing.T) *testCluster {
 	t.Helper()
-	w := newTown(t, nil)
+	w := newTestCluster(t, nil)
 	w.change("b", func(d *daemon) { d.node.Assigned.Quarantined = true })
 	return w
 }
@@ -48,7 +48,7 @@ func TestACommandActsUnderALeaseOfItsOwn(t *testing.T) {
 }
 
 func TestWhatIsUnsafeIsRefusedAtOnce(t *testing.T) {
-	w := newTown(t, nil)
+	w := newTestCluster(t, nil)
 	c := w.connect()
 	began := time.Now()
 	var stale *plan.StaleError
@@ -70,7 +70,7 @@ func TestWhatIsUnsafeIsRefusedAtOnce(t *testing.T) {
 // Other data under the name than expected is not what was deleted before; no data
 // under it is.
 func TestOtherDataOfTheNameIsStale(t *testing.T) {
-	w := newTown(t, nil)
+	w := newTestCluster(t, nil)
 	at := time.Now().Add(-30 * 24 * time.Hour)
 	w.change("b", func(d *daemon) { d.node.SetAside = []cluster.SetAside{{Name: "old", At: at}} })
 	c := w.connect()
@@ -86,7 +86,7 @@ func TestOtherDataOfTheNameIsStale(t *testing.T) {
 }
 
 func TestQuorumIsWaitedFor(t *testing.T) {
-	w := newTown(t, nil)
+	w := newTestCluster(t, nil)
 	w.change("b", func(d *daemon) { d.report = nil })
 	c := w.connect()
 	err := c.Do(within(t, time.Second), stopC)
@@ -126,7 +126,7 @@ func TestACoordinatorIsNotPushedAside(t *testing.T) {
 }
 
 // coordinate has a hold the lease until the returned function is called.
-func (w *town) coordinate() func() {
+func (w *testCluster) coordinate() func() {
 	w.t.Helper()
 	l := NewLease(election.New(election.Options{Cluster: "main", Self: "a", Boot: "boot", Voters: direct{w}}), time.Now, nil, nil)
 	must(w.t, l.Acquire(w.t.Context(), record()))
@@ -136,7 +136,7 @@ func (w *town) coordinate() func() {
 	}
 }
 
-type direct struct{ *town }
+type direct struct{ *testCluster }
 
 func (d direct) Lease(ctx context.Context, node cluster.NodeName, req lease.Request) (lease.Reply, error) {
 	return d.nodes[node].voter.Lease(ctx, req)
@@ -176,9 +176,9 @@ func TestWhatIsDoneByHandIsInTheHistory(t *testing.T) {
 
 func TestANodesRefusalIsTheAnswer(t *testing.T) {
 	w := quarantined(t)
-	w.change("b", func(d *daemon) { d.fail = &rpc.Error{Kind: rpc.Refused, Text: "no assignment", Hint: "look again"} })
+	w.change("b", func(d *daemon) { d.fail = &rpc.Error{Kind: rpc.Refused, Text: "no assignment", Hint: "observe again"} })
 	err := w.connect().Do(within(t, 10*time.Second), liftB)
-	if rpc.KindOf(err) != rpc.Refused || rpc.HintOf(err) != "look again" || !strings.Contains(err.Error(), "no assignment") {
+	if rpc.KindOf(err) != rpc.Refused || rpc.HintOf(err) != "observe again" || !strings.Contains(err.Error(), "no assignment") {
 		t.Errorf("error %v", err)
 	}
 	if !w.holder().Released {
@@ -197,7 +197,7 @@ func TestAnEffectThatDoesNotShowIsSaid(t *testing.T) {
 }
 
 func TestABackupIsDoneWhenItsOrderReturns(t *testing.T) {
-	w := newTown(t, nil)
+	w := newTestCluster(t, nil)
 	must(t, w.connect().Do(within(t, time.Minute), &plan.BackupTake{Node: "b", Reason: "request"}))
 	if got := w.ran(); got != "b: backup take" {
 		t.Errorf("it ran %s", got)
@@ -227,8 +227,8 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		{"a coordinator", &LeaseError{held}, stopC, cluster.Observation{}, 0, false},
 		{"a coordinator that was asked to pause", &LeaseError{held}, stopC, paused, yieldTime - 1, true},
 		{"a coordinator that does not pause", &LeaseError{held}, stopC, paused, yieldTime, false},
-		{"electors between two holders", &LeaseError{lost}, stopC, cluster.Observation{}, yieldTime - 1, true},
-		{"electors, too long", &LeaseError{lost}, stopC, cluster.Observation{}, yieldTime, false},
+		{"lease voters between two holders", &LeaseError{lost}, stopC, cluster.Observation{}, yieldTime - 1, true},
+		{"lease voters, too long", &LeaseError{lost}, stopC, cluster.Observation{}, yieldTime, false},
 		{"a precondition", apply.ErrPrecondition, stopC, paused, 0, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

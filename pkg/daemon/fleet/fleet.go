@@ -60,8 +60,8 @@ type Fleet struct {
 	// storeRead says that the store has been read since the start. It is for whoever
 	// looks.
 	storeRead bool
-	// looking says that a look at the own machine is under way.
-	looking atomic.Bool
+	// observing says that an observation of the own machine is under way.
+	observing atomic.Bool
 
 	mu        sync.Mutex
 	addresses map[cluster.NodeName]string
@@ -79,8 +79,8 @@ func New(o Options) *Fleet {
 // Lease returns the fleet's right to act.
 func (f *Fleet) Lease() *Lease { return f.lease }
 
-// Look observes once.
-func (f *Fleet) Look(ctx context.Context, prev cluster.Observation) cluster.Observation {
+// Observe observes once.
+func (f *Fleet) Observe(ctx context.Context, prev cluster.Observation) cluster.Observation {
 	obs := observe.Collect(ctx, observe.Sources{
 		Cluster: f.o.Cluster, Observer: f.o.Name, Since: f.since, Now: f.o.Now, Nonce: NewToken,
 		Peers: f.o.Peers, Ask: f.ask, Store: f.o.View.Answer, Probe: f.probe,
@@ -88,7 +88,7 @@ func (f *Fleet) Look(ctx context.Context, prev cluster.Observation) cluster.Obse
 	return f.took(obs)
 }
 
-// took takes in a look.
+// took takes in an observation.
 func (f *Fleet) took(obs cluster.Observation) cluster.Observation {
 	f.learn(obs)
 	f.storeRead = f.storeRead || obs.Store.Reachable
@@ -119,7 +119,7 @@ func paused(nodes []cluster.Node) []cluster.Request {
 }
 
 // learn takes in the terms that nodes have seen: one that was cut off may have
-// seen a higher one than any elector. The lowest goes first, so that one out of
+// seen a higher one than any lease voter. The lowest goes first, so that one out of
 // reach of the others is not taken for the beginning.
 func (f *Fleet) learn(obs cluster.Observation) {
 	var terms []cluster.Term
@@ -130,7 +130,7 @@ func (f *Fleet) learn(obs cluster.Observation) {
 	}
 	slices.Sort(terms)
 	for _, t := range terms {
-		f.lease.session.Learn(cluster.Electors{}, t)
+		f.lease.session.Learn(cluster.LeaseVoters{}, t)
 	}
 }
 
@@ -145,26 +145,26 @@ func (f *Fleet) ask(ctx context.Context, p observe.Peer) (observe.Answer, error)
 	return observe.Answer{Node: r.Node, Report: r.Report, Now: r.Now}, nil
 }
 
-// askSelf looks at the own machine, and gives up when ctx ends: a disk that
-// hangs makes this node silent, as it would to others, and stops no look.
+// askSelf checks the own machine, and gives up when ctx ends: a disk that
+// hangs makes this node silent, as it would to others, and stops no observation.
 func (f *Fleet) askSelf(ctx context.Context) (observe.Answer, error) {
-	if !f.looking.CompareAndSwap(false, true) {
-		return observe.Answer{}, errors.New("the last look at this machine has not ended; its disk may hang")
+	if !f.observing.CompareAndSwap(false, true) {
+		return observe.Answer{}, errors.New("the last observation of this machine has not ended; its disk may hang")
 	}
 	answers := make(chan observe.Answer, 1)
 	go func() {
-		defer f.looking.Store(false)
+		defer f.observing.Store(false)
 		answers <- f.o.Self.Observe(ctx)
 	}()
 	select {
 	case a := <-answers:
 		return a, nil
 	case <-ctx.Done():
-		return observe.Answer{}, fmt.Errorf("look at this machine: %w", context.Cause(ctx))
+		return observe.Answer{}, fmt.Errorf("check this machine: %w", context.Cause(ctx))
 	}
 }
 
-// probe asks a member whose daemon is silent. The connection is made for the
+// probe asks a member whose daemon is unreachable. The connection is made for the
 // one question: it is needed rarely.
 func (f *Fleet) probe(ctx context.Context, clientURLs []string) (cluster.Report, error) {
 	// Of one URL: a read that another member answers says nothing about this one.
@@ -184,14 +184,14 @@ func (f *Fleet) etcd(clientURLs []string) (*etcdclient.Client, error) {
 	return etcdclient.Open(o)
 }
 
-// address returns where a node listens, from the last look.
+// address returns where a node listens, from the last observation.
 func (f *Fleet) address(name cluster.NodeName) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if a := f.addresses[name]; a != "" {
 		return a, nil
 	}
-	for _, p := range f.o.Peers() { // there has been no look yet
+	for _, p := range f.o.Peers() { // there has been no observation yet
 		if p.Name == name && p.Address != "" {
 			return p.Address, nil
 		}
@@ -210,16 +210,16 @@ func (f *Fleet) Coordinator() *apply.Coordinator {
 // execute has op's node carry it out, in the name of the term.
 func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Term) error {
 	node, _ := plan.Target(op)
-	electors := f.lease.Electors()
+	leaseVoters := f.lease.LeaseVoters()
 	if f.o.Self != nil && node == f.o.Name {
-		return f.executeHere(ctx, rpc.Execution{Operation: op, Term: term, Holder: f.o.Name, Electors: electors})
+		return f.executeHere(ctx, rpc.Execution{Operation: op, Term: term, Holder: f.o.Name, LeaseVoters: leaseVoters})
 	}
 	address, err := f.address(node)
 	if err != nil {
 		return err
 	}
 	_, err = f.o.Pool.Execute(ctx, rpc.Node{Name: node, Address: address}, rpc.ExecuteRequest{
-		Cluster: f.o.Cluster, Argv: plan.Argv(op), Term: term, Holder: f.o.Name, Electors: electors,
+		Cluster: f.o.Cluster, Argv: plan.Argv(op), Term: term, Holder: f.o.Name, LeaseVoters: leaseVoters,
 	})
 	if rpc.KindOf(err) == rpc.Invalid {
 		// Both sides know the same orders unless their versions differ.
@@ -244,10 +244,10 @@ func (f *Fleet) executeHere(ctx context.Context, e rpc.Execution) error {
 	}
 }
 
-// voters reaches the electors.
+// voters reaches the lease voters.
 type voters struct{ f *Fleet }
 
-// Lease asks one elector.
+// Lease asks one lease voter.
 func (v voters) Lease(ctx context.Context, node cluster.NodeName, req lease.Request) (lease.Reply, error) {
 	if v.f.o.Self != nil && node == v.f.o.Name {
 		return v.f.o.Self.Lease(ctx, req)
@@ -272,7 +272,7 @@ func NewToken() cluster.Token {
 // they serve. It counts from now on, because the clocks of two coordinators may
 // differ, and because nobody looked in between: machines that were all off for
 // a night were not unhealthy for a night. What nodes said to another is not what
-// they said to us, and a look without the lease (term zero) proves nothing.
+// they said to us, and an observation without the lease (term zero) proves nothing.
 func Remembered(obs cluster.Observation, term cluster.Term, now time.Time) cluster.Observation {
 	kept := cluster.Observation{Token: obs.Token}
 	shift := func(t time.Time) time.Time {

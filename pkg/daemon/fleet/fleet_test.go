@@ -19,7 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
 
-// home is daemon a of a town, as its own loop reaches it: without a port.
+// home is daemon a of a cluster, as its own loop reaches it: without a port.
 type home struct{ *daemon }
 
 func (h home) Observe(ctx context.Context) observe.Answer {
@@ -38,7 +38,7 @@ func (h home) Lease(ctx context.Context, req lease.Request) (lease.Reply, error)
 
 // fleetOf is the fleet of daemon a. Its own address is wrong, so that nothing
 // that it asks itself can go over the network.
-func (w *town) fleetOf(change ...func(*Options)) *Fleet {
+func (w *testCluster) fleetOf(change ...func(*Options)) *Fleet {
 	w.t.Helper()
 	pool := rpc.NewPool(rpc.PoolOptions{Self: "a"})
 	o := Options{
@@ -62,13 +62,13 @@ func (w *town) fleetOf(change ...func(*Options)) *Fleet {
 }
 
 func TestADaemonAsksItselfWithoutTheNetwork(t *testing.T) {
-	w := newTown(t, nil)
+	w := newTestCluster(t, nil)
 	f := w.fleetOf()
-	obs := f.Look(t.Context(), cluster.Observation{})
+	obs := f.Observe(t.Context(), cluster.Observation{})
 	if gaps(obs) != "store" || !isReachable(obs, "a") || !isReachable(obs, "c") || obs.Observer != "a" || obs.Nonce == "" {
 		t.Errorf("gaps %s, nodes %v", gaps(obs), nodeNames(obs))
 	}
-	must(t, f.Lease().Acquire(t.Context(), obs.Electors))
+	must(t, f.Lease().Acquire(t.Context(), obs.LeaseVoters))
 	op := &plan.MemberStop{Node: "a", ExpectToken: "t1", ExpectMemberID: 1}
 	must(t, f.Coordinator().Do(within(t, time.Minute), cluster.Spec{}, obs, op))
 	if got := w.ran(); got != "a: member stop" {
@@ -82,8 +82,8 @@ func TestADaemonAsksItselfWithoutTheNetwork(t *testing.T) {
 func TestAnOperationGoesToItsNodeUnderTheProvenTerm(t *testing.T) {
 	w := quarantined(t)
 	f := w.fleetOf()
-	obs := f.Look(t.Context(), cluster.Observation{})
-	must(t, f.Lease().Acquire(t.Context(), obs.Electors))
+	obs := f.Observe(t.Context(), cluster.Observation{})
+	must(t, f.Lease().Acquire(t.Context(), obs.LeaseVoters))
 	must(t, f.Coordinator().Do(within(t, time.Minute), cluster.Spec{}, obs, liftB))
 	if got := w.ran(); got != "b: quarantine lift" {
 		t.Errorf("it ran %s", got)
@@ -111,7 +111,7 @@ func (f frozen) Observe(context.Context) observe.Answer {
 	return observe.Answer{Now: time.Now()}
 }
 
-func TestADiskThatHangsMakesTheOwnNodeSilentAndStopsNoLook(t *testing.T) {
+func TestADiskThatHangsMakesTheOwnNodeUnreachableAndStopsNoObservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		self := frozen{release: make(chan struct{})}
 		f := New(Options{
@@ -119,38 +119,38 @@ func TestADiskThatHangsMakesTheOwnNodeSilentAndStopsNoLook(t *testing.T) {
 			Peers: func() []observe.Peer { return []observe.Peer{{Name: "a"}} },
 		})
 		began := time.Now()
-		first := f.Look(t.Context(), cluster.Observation{})
+		first := f.Observe(t.Context(), cluster.Observation{})
 		if took := time.Since(began); took > 5*time.Second || gaps(first) != "node a, store" {
 			t.Errorf("after %s the gaps are %s", took, gaps(first))
 		}
 		began = time.Now()
-		again := f.Look(t.Context(), first)
+		again := f.Observe(t.Context(), first)
 		if took := time.Since(began); took != 0 || !strings.Contains(again.Gaps[0].Text, "its disk may hang") {
 			t.Errorf("after %s the gaps are %+v", took, again.Gaps)
 		}
 		close(self.release)
 		synctest.Wait()
-		if obs := f.Look(t.Context(), again); gaps(obs) != "store" {
+		if obs := f.Observe(t.Context(), again); gaps(obs) != "store" {
 			t.Errorf("when it answers again the gaps are %s", gaps(obs))
 		}
 	})
 }
 
 func TestANodeWithoutAnAddressCannotBeReached(t *testing.T) {
-	f := newTown(t, nil).fleetOf()
+	f := newTestCluster(t, nil).fleetOf()
 	wantError(t, f.execute(t.Context(), stopFor("z"), 1), "no address of node z is known")
 	_, err := voters{f}.Lease(t.Context(), "z", lease.Request{})
 	wantError(t, err, "no address of node z is known")
-	// Before the first look gossip tells of addresses.
+	// Before the first observation gossip tells of addresses.
 	if _, err := f.address("b"); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestADaemonOfAnotherClusterDoesNotAnswer(t *testing.T) {
-	w := newTown(t, nil)
+	w := newTestCluster(t, nil)
 	f := w.fleetOf(func(o *Options) { o.Cluster = "events" })
-	if obs := f.Look(t.Context(), cluster.Observation{}); gaps(obs) != "node b, node c, store" {
+	if obs := f.Observe(t.Context(), cluster.Observation{}); gaps(obs) != "node b, node c, store" {
 		t.Errorf("gaps %s", gaps(obs))
 	}
 }
@@ -159,7 +159,7 @@ func TestAServerThatIsNoNodeIsNotAsked(t *testing.T) {
 	dir := t.TempDir()
 	ca := newPKI(t, dir)
 	var renewer certs.Renewer
-	w := newTown(t, func(n cluster.NodeName) *tls.Config {
+	w := newTestCluster(t, func(n cluster.NodeName) *tls.Config {
 		id, err := renewer.Add(certs.Source{Name: string(n), Dir: dir, CA: certs.ManagerCA, Pair: certs.Pair{Request: certs.Request{CommonName: "web", DNSNames: []string{"web"}, Server: true}}}, time.Now())
 		must(t, err)
 		return id.ServerTLS()
@@ -176,7 +176,7 @@ func TestAServerThatIsNoNodeIsNotAsked(t *testing.T) {
 	}
 }
 
-func TestAMemberOfASilentDaemonIsAskedItself(t *testing.T) {
+func TestAMemberOfAnUnreachableDaemonIsAskedItself(t *testing.T) {
 	m := etcdtest.New(t, "z")
 	m.Start(t, etcdtest.Binaries(t, etcdtest.V36))
 	url := m.ClientURL
@@ -190,14 +190,14 @@ func TestAMemberOfASilentDaemonIsAskedItself(t *testing.T) {
 		}
 	}
 
-	f := newTown(t, nil).fleetOf(func(o *Options) {
+	f := newTestCluster(t, nil).fleetOf(func(o *Options) {
 		o.Self, o.Peers = nil, func() []observe.Peer { return []observe.Peer{{Name: "z", Address: "127.0.0.1:1"}} }
 	})
 	prev := cluster.Observation{Token: "t1", Members: []cluster.Member{
 		{ID: r.ID, Name: "z", ClientURLs: []string{url}},
 		{ID: 5, Name: "y", ClientURLs: []string{"http://127.0.0.1:1"}},
 	}}
-	obs := f.Look(t.Context(), prev)
+	obs := f.Observe(t.Context(), prev)
 	if len(obs.Members) != 1 || !obs.Members[0].Healthy || obs.Token != "t1" || gaps(obs) != "node z, store" {
 		t.Errorf("members %+v, gaps %s", obs.Members, gaps(obs))
 	}

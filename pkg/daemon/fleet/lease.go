@@ -15,7 +15,7 @@ import (
 // all answers in milliseconds, but for its disks, which write twice.
 const campaignTimeout = 2 * lease.WriteTimeout
 
-// Lease is the right to act: it is got from a majority of the electors, kept
+// Lease is the right to act: it is got from a majority of the lease voters, kept
 // renewed, and proven again before each effect.
 type Lease struct {
 	session *election.Session
@@ -49,15 +49,15 @@ func (l *Lease) may() error {
 	return l.progress()
 }
 
-// Acquire asks the electors for the lease. When it returns nil the lease is
+// Acquire asks the lease voters for the lease. When it returns nil the lease is
 // held and renewed in the background until ctx ends, it is lost, or Release.
 // The error is a [*lease.HeldError] where somebody else has it.
-func (l *Lease) Acquire(ctx context.Context, electors cluster.Electors) error {
+func (l *Lease) Acquire(ctx context.Context, leaseVoters cluster.LeaseVoters) error {
 	if err := l.fit(); err != nil {
 		return err
 	}
-	l.session.Enter(electors.Token)
-	l.session.Learn(electors, electors.Term)
+	l.session.Enter(leaseVoters.Token)
+	l.session.Learn(leaseVoters, leaseVoters.Term)
 	try, cancel := context.WithTimeout(ctx, campaignTimeout)
 	defer cancel()
 	if err := l.session.Campaign(try); err != nil {
@@ -71,7 +71,7 @@ func (l *Lease) Acquire(ctx context.Context, electors cluster.Electors) error {
 	return nil
 }
 
-// keep renews in the background; an earlier keeper is waited for first.
+// keep renews in the background; an earlier init system is waited for first.
 func (l *Lease) keep(ctx context.Context) {
 	l.end()
 	l.mu.Lock()
@@ -115,15 +115,15 @@ func (l *Lease) Close() {
 	l.session.Wait()
 }
 
-// Electors returns the record that the lease stands on.
-func (l *Lease) Electors() cluster.Electors { return l.session.Electors() }
+// LeaseVoters returns the record that the lease stands on.
+func (l *Lease) LeaseVoters() cluster.LeaseVoters { return l.session.LeaseVoters() }
 
 // Confirm proves with a majority that the lease is held. The context that it
-// returns ends with the proof. Where no electors are known (a cluster that is
-// to be founded) there is nothing to prove: the term is zero, and the create-
+// returns ends with the proof. Where no lease voters are known (a cluster that is
+// to be bootstrapped) there is nothing to prove: the term is zero, and the create-
 // only-if-absent of the incarnation record decides.
 func (l *Lease) Confirm(ctx context.Context) (context.Context, context.CancelFunc, cluster.Term, error) {
-	if len(l.session.Electors().Names) == 0 {
+	if len(l.session.LeaseVoters().Names) == 0 {
 		ctx, cancel := context.WithCancel(ctx)
 		return ctx, cancel, 0, nil
 	}
@@ -138,7 +138,7 @@ func (l *Lease) Confirm(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, cancel, term, nil
 }
 
-// ChangeElectors makes names the electors of an incarnation, see [election.Session.SetElectors].
-func (l *Lease) ChangeElectors(ctx context.Context, token cluster.Token, names []cluster.NodeName) error {
-	return l.session.SetElectors(ctx, token, names)
+// ChangeLeaseVoters makes names the lease voters of an incarnation, see [election.Session.SetLeaseVoters].
+func (l *Lease) ChangeLeaseVoters(ctx context.Context, token cluster.Token, names []cluster.NodeName) error {
+	return l.session.SetLeaseVoters(ctx, token, names)
 }

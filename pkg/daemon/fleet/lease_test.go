@@ -20,7 +20,7 @@ type names = []cluster.NodeName
 
 var abc = names{"a", "b", "c"}
 
-// A parliament is electors without a network. Those in hung do not answer.
+// A parliament is lease voters without a network. Those in hung do not answer.
 type parliament struct {
 	t      *testing.T
 	voters map[cluster.NodeName]*election.Voter
@@ -29,8 +29,8 @@ type parliament struct {
 	hung names
 }
 
-// founded is a parliament of a, b and c; d has joined and is no elector yet.
-func founded(t *testing.T) *parliament {
+// bootstrapped is a parliament of a, b and c; d has joined and is no lease voter yet.
+func bootstrapped(t *testing.T) *parliament {
 	t.Helper()
 	p := &parliament{t: t, voters: map[cluster.NodeName]*election.Voter{}}
 	for _, n := range append(abc, "d") {
@@ -49,7 +49,7 @@ func founded(t *testing.T) *parliament {
 	return p
 }
 
-func record() cluster.Electors { return cluster.Electors{Token: "t1", Names: slices.Clone(abc)} }
+func record() cluster.LeaseVoters { return cluster.LeaseVoters{Token: "t1", Names: slices.Clone(abc)} }
 
 func (p *parliament) Lease(ctx context.Context, node cluster.NodeName, req lease.Request) (lease.Reply, error) {
 	p.mu.Lock()
@@ -100,7 +100,7 @@ func wantHeld(t *testing.T, l *Lease, term cluster.Term) {
 
 func TestALeaseIsKeptUntilItIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := founded(t)
+		p := bootstrapped(t)
 		a, b := p.lease("a"), p.lease("b")
 		wantHeld(t, a, 0)
 		must(t, a.Acquire(t.Context(), record()))
@@ -131,9 +131,9 @@ func TestALeaseIsKeptUntilItIsGivenBack(t *testing.T) {
 	})
 }
 
-func TestTheKeeperEndsWithItsContext(t *testing.T) {
+func TestTheInitSystemEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := founded(t)
+		p := bootstrapped(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		a := p.lease("a")
 		must(t, a.Acquire(ctx, record()))
@@ -145,7 +145,7 @@ func TestTheKeeperEndsWithItsContext(t *testing.T) {
 
 func TestALeaseThatCannotBeRenewedIsOverInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := founded(t)
+		p := bootstrapped(t)
 		a, b := p.lease("a"), p.lease("b")
 		must(t, a.Acquire(t.Context(), record()))
 		p.hang("c")
@@ -156,13 +156,13 @@ func TestALeaseThatCannotBeRenewedIsOverInTime(t *testing.T) {
 		p.hang("b", "c")
 		for _, ok := a.Held(); ok; _, ok = a.Held() {
 			if time.Since(began) > lease.DefaultTTL {
-				t.Fatal("it holds the lease longer than the electors know of")
+				t.Fatal("it holds the lease longer than the lease voters know of")
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
 		p.hang()
 		if err := b.Acquire(t.Context(), record()); err == nil {
-			t.Error("another got it before the electors' time was over")
+			t.Error("another got it before the lease voters' time was over")
 		}
 		time.Sleep(lease.DefaultTTL)
 		must(t, b.Acquire(t.Context(), record()))
@@ -171,7 +171,7 @@ func TestALeaseThatCannotBeRenewedIsOverInTime(t *testing.T) {
 
 func TestACampaignAmongTheDeafEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := founded(t)
+		p := bootstrapped(t)
 		p.hang(abc...)
 		a := p.lease("a")
 		began := time.Now()
@@ -189,18 +189,18 @@ func TestACampaignAmongTheDeafEnds(t *testing.T) {
 
 func TestAcquiringAgainBeginsANewTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := founded(t).lease("a")
+		a := bootstrapped(t).lease("a")
 		must(t, a.Acquire(t.Context(), record()))
 		must(t, a.Acquire(t.Context(), record()))
 		wantHeld(t, a, 2)
-		time.Sleep(time.Minute) // one keeper is left
+		time.Sleep(time.Minute) // one init system is left
 		wantHeld(t, a, 2)
 	})
 }
 
 func TestConfirmProvesUntilItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := founded(t)
+		p := bootstrapped(t)
 		a := p.lease("a")
 		must(t, a.Acquire(t.Context(), record()))
 		time.Sleep(10 * time.Second)
@@ -222,9 +222,9 @@ func TestConfirmProvesUntilItsContextEnds(t *testing.T) {
 	})
 }
 
-func TestWithoutElectorsThereIsNothingToProve(t *testing.T) {
+func TestWithoutLeaseVotersThereIsNothingToProve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := founded(t).lease("a")
+		a := bootstrapped(t).lease("a")
 		ctx, cancel, term, err := a.Confirm(t.Context())
 		must(t, err)
 		if _, limited := ctx.Deadline(); term != 0 || limited {
@@ -239,7 +239,7 @@ func TestWithoutElectorsThereIsNothingToProve(t *testing.T) {
 
 func TestALeaseThatWasNeverHadProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := founded(t)
+		p := bootstrapped(t)
 		a, b := p.lease("a"), p.lease("b")
 		must(t, a.Acquire(t.Context(), record()))
 		if err := b.Acquire(t.Context(), record()); err == nil {
@@ -251,41 +251,41 @@ func TestALeaseThatWasNeverHadProvesNothing(t *testing.T) {
 	})
 }
 
-func TestElectorsChangeOneAtATime(t *testing.T) {
+func TestLeaseVotersChangeOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := founded(t)
+		p := bootstrapped(t)
 		a := p.lease("a")
-		if err := a.ChangeElectors(t.Context(), "t1", names{"a", "b"}); err == nil {
-			t.Error("the electors were changed without the lease")
+		if err := a.ChangeLeaseVoters(t.Context(), "t1", names{"a", "b"}); err == nil {
+			t.Error("the lease voters were changed without the lease")
 		}
 		must(t, a.Acquire(t.Context(), record()))
-		wantError(t, a.ChangeElectors(t.Context(), "t1", names{"a"}), "one at a time")
-		must(t, a.ChangeElectors(t.Context(), "t1", names{"a", "b", "c", "d"}))
-		got := a.Electors()
+		wantError(t, a.ChangeLeaseVoters(t.Context(), "t1", names{"a"}), "one at a time")
+		must(t, a.ChangeLeaseVoters(t.Context(), "t1", names{"a", "b", "c", "d"}))
+		got := a.LeaseVoters()
 		if got.Term != 1 || got.Seq != 1 || !slices.Equal(got.Names, names{"a", "b", "c", "d"}) {
 			t.Errorf("the record is %+v", got)
 		}
 		adopted := 0
 		for _, v := range p.voters {
-			if d, err := v.Durable(t.Context()); err == nil && slices.Equal(d.Electors.Names, got.Names) {
+			if d, err := v.Durable(t.Context()); err == nil && slices.Equal(d.LeaseVoters.Names, got.Names) {
 				adopted++
 			}
 		}
 		if adopted < 3 {
-			t.Errorf("%d of 4 electors have it on disk", adopted)
+			t.Errorf("%d of 4 lease voters have it on disk", adopted)
 		}
 		p.hang("d")
-		must(t, a.ChangeElectors(t.Context(), "t1", abc)) // one that is gone can go
-		must(t, a.ChangeElectors(t.Context(), "t1", abc)) // the same again is nothing
+		must(t, a.ChangeLeaseVoters(t.Context(), "t1", abc)) // one that is gone can go
+		must(t, a.ChangeLeaseVoters(t.Context(), "t1", abc)) // the same again is nothing
 	})
 }
 
 func TestAnotherIncarnationEndsTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := founded(t).lease("a")
+		a := bootstrapped(t).lease("a")
 		must(t, a.Acquire(t.Context(), record()))
-		if err := a.Acquire(t.Context(), cluster.Electors{Token: "t2", Names: abc}); err == nil {
-			t.Error("electors of one incarnation granted a lease of another")
+		if err := a.Acquire(t.Context(), cluster.LeaseVoters{Token: "t2", Names: abc}); err == nil {
+			t.Error("lease voters of one incarnation granted a lease of another")
 		}
 		wantHeld(t, a, 0)
 	})
@@ -304,7 +304,7 @@ func TestALeaseOfADaemonThatDoesNotGetOnRunsOut(t *testing.T) {
 				return nil
 			}
 		}
-		p := founded(t)
+		p := bootstrapped(t)
 		s := election.New(election.Options{Cluster: "main", Self: "a", Boot: "boot-a", Voters: p})
 		l := NewLease(s, time.Now, says(&unfit, "the disk hangs"), says(&stuck, "the loop is stuck"))
 		defer l.Close()

@@ -17,7 +17,7 @@ import (
 
 // StoreView keeps what the control store said last, so that looks can be
 // frequent and requests to the store rare. It is asked in the background: an answer
-// that takes longer than a look is there for the next one, and nothing that was read is
+// that takes longer than an observation is there for the next one, and nothing that was read is
 // read again for that.
 type StoreView struct {
 	store *store.Store
@@ -48,7 +48,7 @@ type StoreView struct {
 	// waited is when a store that fails was last given all the time it wanted.
 	waited time.Time
 	// last is what the store said last. It is read without the lock, which is held
-	// while a look waits.
+	// while an observation waits.
 	last atomic.Pointer[heard]
 }
 
@@ -93,7 +93,7 @@ func (v *StoreView) Every(d time.Duration) {
 	v.every = d
 }
 
-// Stale makes the next look read the store, and the backups of the day too.
+// Stale makes the next observation read the store, and the backups of the day too.
 func (v *StoreView) Stale() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -101,7 +101,7 @@ func (v *StoreView) Stale() {
 	v.catalog.stale = true
 }
 
-// Changed is Stale for who has changed backups: they are looked at again.
+// Changed is Stale for who has changed backups: they are checked again.
 func (v *StoreView) Changed(names ...string) {
 	v.Stale()
 	v.mu.Lock()
@@ -146,7 +146,7 @@ func (v *StoreView) Answer(ctx context.Context) observe.StoreAnswer {
 	if v.now().Sub(v.polled) < v.every && !v.polled.IsZero() {
 		return v.answer
 	}
-	ctx, cancel := v.patience(ctx)
+	ctx, cancel := v.timeout(ctx)
 	defer cancel()
 	v.answer.Err = v.read(ctx)
 	return v.answer
@@ -155,7 +155,7 @@ func (v *StoreView) Answer(ctx context.Context) observe.StoreAnswer {
 const (
 	// failingTimeout is how long a store that failed, or is slow, is waited for, and
 	// failingEvery how often it gets its full time all the same: a store that
-	// hangs shall not make every look slow.
+	// hangs shall not make every observation slow.
 	failingTimeout = 300 * time.Millisecond
 	failingEvery   = 15 * time.Second
 	// slowTime is how old an answer of a store that is being asked may become.
@@ -164,7 +164,7 @@ const (
 	pollTime = time.Minute
 )
 
-func (v *StoreView) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+func (v *StoreView) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if v.answer.Err == nil && !v.merelyOld() || v.now().Sub(v.waited) >= failingEvery {
 		v.waited = v.now()
 		return context.WithCancel(ctx)

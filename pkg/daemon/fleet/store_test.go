@@ -67,7 +67,7 @@ func (h *shop) backup(name string) {
 }
 
 // breakdown makes the store unreachable: there is a file where its directory
-// was. It returns what mends it.
+// was. It returns what fixes it.
 func (h *shop) breakdown() func() {
 	h.t.Helper()
 	must(h.t, os.Rename(h.dir, h.dir+".away"))
@@ -82,7 +82,7 @@ func (h *shop) answer() observe.StoreAnswer { return h.view.Answer(h.t.Context()
 
 const specText = `{"memberCount": 3, "etcdVersion": "3.6.16"}`
 
-func TestManyAnswersCostOneLook(t *testing.T) {
+func TestManyAnswersCostOneObservation(t *testing.T) {
 	h := newShop(t)
 	h.put("control/etcd-cluster-spec", specText)
 	if n := h.requests(func() { h.answer() }); n != 3 { // list control/, read the spec, list backups
@@ -125,7 +125,7 @@ func TestAnAnswerHasWhatTheStoreHolds(t *testing.T) {
 		t.Errorf("an empty store says %+v", a)
 	}
 	h.put("control/etcd-cluster-spec", specText)
-	inc := cluster.Incarnation{Number: 1, Token: "t1", Version: v, Voters: []cluster.Seat{{Name: "a", PeerURLs: []string{"http://a:1"}}}, At: h.now, By: "a"}
+	inc := cluster.Incarnation{Number: 1, Token: "t1", Version: v, Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://a:1"}}}, At: h.now, By: "a"}
 	must(t, h.s.CreateIncarnation(ctx, inc))
 	must(t, h.s.MarkCreated(ctx, h.now))
 	must(t, h.s.PutNode(ctx, store.NodeRecord{Name: "a", Address: "a:1", Boot: "boot", At: h.now}))
@@ -173,7 +173,7 @@ func TestAfterAFailureTheLastAnswerStays(t *testing.T) {
 	h := newShop(t)
 	h.put("control/etcd-cluster-spec", specText)
 	h.answer()
-	mend := h.breakdown()
+	fix := h.breakdown()
 	if a := h.answer(); a.Err != nil {
 		t.Errorf("within the time: %v", a.Err)
 	}
@@ -183,25 +183,25 @@ func TestAfterAFailureTheLastAnswerStays(t *testing.T) {
 	if !errors.Is(a.Err, store.ErrUnreachable) || !a.Store.BackupsKnown || h.view.Spec() == nil {
 		t.Errorf("the answer is %+v", a)
 	}
-	// It is not asked at each look either.
+	// It is not asked at each observation either.
 	if n := h.requests(func() { a = h.answer() }); n != 0 || a.Err == nil {
 		t.Errorf("%d requests, error %v", n, a.Err)
 	}
-	mend()
+	fix()
 	h.now = h.now.Add(6 * time.Second)
 	if a := h.answer(); a.Err != nil {
-		t.Errorf("mended: %v", a.Err)
+		t.Errorf("fixed: %v", a.Err)
 	}
 }
 
 func TestWhatIsGoneFromTheStoreMakesTheBackupsUncertain(t *testing.T) {
 	marked := func(h *shop) { must(h.t, h.s.MarkCreated(h.t.Context(), h.now)) }
-	founded := func(h *shop) {
-		must(h.t, h.s.CreateIncarnation(h.t.Context(), cluster.Incarnation{Number: 1, Token: "t1", Version: etcdversion.Must("3.6.16"), Voters: []cluster.Seat{{Name: "a", PeerURLs: []string{"http://a:1"}}}}))
+	bootstrapped := func(h *shop) {
+		must(h.t, h.s.CreateIncarnation(h.t.Context(), cluster.Incarnation{Number: 1, Token: "t1", Version: etcdversion.Must("3.6.16"), Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://a:1"}}}}))
 	}
 	for key, make := range map[string]func(h *shop){
 		"control/etcd-cluster-created": marked,
-		"control/incarnations/1":       founded,
+		"control/incarnations/1":       bootstrapped,
 		"control/etcd-cluster-spec":    func(h *shop) { h.put("control/etcd-cluster-spec", specText) },
 	} {
 		t.Run(key, func(t *testing.T) {
@@ -232,7 +232,7 @@ func (deaf) ErrorCode(error) gcerrors.ErrorCode { return gcerrors.Unknown }
 func (deaf) ErrorAs(error, any) bool            { return false }
 func (deaf) Close() error                       { return nil }
 
-func TestAStoreThatHangsSlowsFewLooks(t *testing.T) {
+func TestAStoreThatHangsSlowsFewObservations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := NewStoreView(store.New(blob.NewBucket(deaf{})), time.Second, time.Now)
 		waited := func() time.Duration {
@@ -245,7 +245,7 @@ func TestAStoreThatHangsSlowsFewLooks(t *testing.T) {
 			return time.Since(began)
 		}
 		if d := waited(); d != 2*time.Second {
-			t.Errorf("the first look waited %s", d)
+			t.Errorf("the first observation waited %s", d)
 		}
 		whole := 0
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(time.Second) {

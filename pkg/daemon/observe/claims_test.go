@@ -6,7 +6,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// recordedThree are three members that follow member 1, each with the electors' record.
+// recordedThree are three members that follow member 1, each with the lease voters' record.
 func recordedThree(leader cluster.MemberID) *world {
 	w := newWorld().incarnations("t1")
 	for i, name := range []cluster.NodeName{"a", "b", "c"} {
@@ -16,9 +16,9 @@ func recordedThree(leader cluster.MemberID) *world {
 }
 
 // TestWhoseRecordCounts: a node that is no member, as far as the members know, does
-// not settle who the electors are, whatever it says that it has.
+// not settle who the lease voters are, whatever it says that it has.
 func TestWhoseRecordCounts(t *testing.T) {
-	own := electors("t1", 4, 1, "a", "b", "c")
+	own := leaseVoters("t1", 4, 1, "a", "b", "c")
 	spare := func() *world { // the observer is a, which is no member and has no record
 		return newWorld().incarnations("t1").node("a").
 			node("b", runs("t1", report(2, 2, 3)), keeps("t1", 4, 1, "b", "c")).
@@ -27,7 +27,7 @@ func TestWhoseRecordCounts(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		w    *world
-		want cluster.Electors
+		want cluster.LeaseVoters
 	}{
 		{"a far term of a node that is no member", recordedThree(1).node("x", assigned("t1"), keeps("t1", 1<<60, 0, "x")), own},
 		{"the next term of one", recordedThree(1).node("x", assigned("t1"), keeps("t1", 5, 0, "x")), own},
@@ -37,16 +37,16 @@ func TestWhoseRecordCounts(t *testing.T) {
 			node("d", assigned("t1"), keeps("t1", 5, 2, "b", "c", "d")).node("e", assigned("t1"), keeps("t1", 5, 3, "c", "d", "e")), own},
 		{"a chain of records", newWorld().incarnations("t1").node("a", assigned("t1"), keeps("t1", 4, 1, "a", "b", "c")).
 			node("c", assigned("t1"), keeps("t1", 5, 2, "b", "c", "d")).node("d", assigned("t1"), keeps("t1", 5, 3, "c", "d", "e")).
-			node("x", assigned("t1"), keeps("t1", 6, 0, "x")), electors("t1", 5, 3, "c", "d", "e")},
-		{"an observer without a record asks the members", spare().node("x", assigned("t1"), keeps("t1", 5, 0, "x")), electors("t1", 4, 1, "b", "c")},
-		{"or everybody where there are none", newWorld().incarnations("t1").node("a").node("d", assigned("t1"), keeps("t1", 5, 0, "d")), electors("t1", 5, 0, "d")},
+			node("x", assigned("t1"), keeps("t1", 6, 0, "x")), leaseVoters("t1", 5, 3, "c", "d", "e")},
+		{"an observer without a record asks the members", spare().node("x", assigned("t1"), keeps("t1", 5, 0, "x")), leaseVoters("t1", 4, 1, "b", "c")},
+		{"or everybody where there are none", newWorld().incarnations("t1").node("a").node("d", assigned("t1"), keeps("t1", 5, 0, "d")), leaseVoters("t1", 5, 0, "d")},
 		{"a far term of a member", newWorld().incarnations("t1").
 			node("a", runs("t1", report(1, 1, 3)), keeps("t1", 0, 0, "a", "b", "c")).
 			node("b", runs("t1", report(2, 1, 3)), keeps("t1", 0, 1, "a", "b")).
-			node("c", runs("t1", report(3, 1, 3)), keeps("t1", 1<<60, 0, "c")), electors("t1", 0, 1, "a", "b")},
+			node("c", runs("t1", report(3, 1, 3)), keeps("t1", 1<<60, 0, "c")), leaseVoters("t1", 0, 1, "a", "b")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			equal(t, "electors", tc.w.merge(cluster.Observation{}).Electors, tc.want)
+			equal(t, "lease-voters", tc.w.merge(cluster.Observation{}).LeaseVoters, tc.want)
 		})
 	}
 }
@@ -95,7 +95,7 @@ func TestWhoseMemberListCounts(t *testing.T) {
 		})
 	}
 	t.Run("when most members are away, one that was a member before is believed", func(t *testing.T) {
-		w := newWorld().incarnations("t1").node("b", runs("t1", report(2, 0, 3))).silent("a").silent("c").
+		w := newWorld().incarnations("t1").node("b", runs("t1", report(2, 0, 3))).unreachable("a").unreachable("c").
 			node("x", liar(report(x, x, 0, late, list("x"))))
 		obs := w.merge(three("t1").incarnations("t1").merge(cluster.Observation{}))
 		equal(t, "members", len(obs.Members), 3)

@@ -35,7 +35,7 @@ func hang(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// collect looks once in a bubble of its own time.
+// collect observes once in a bubble of its own time.
 func collect(t *testing.T, s Sources, prev cluster.Observation) (cluster.Observation, time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -112,12 +112,12 @@ func TestAllSourcesAreAskedAtTheSameTime(t *testing.T) {
 	})
 }
 
-// member is a member of the last look, on the node of its name.
+// member is a member of the last observation, on the node of its name.
 func member(id cluster.MemberID, name cluster.NodeName, urls ...string) cluster.Member {
 	return cluster.Member{ID: id, Name: name, ClientURLs: urls}
 }
 
-func TestOnlyMembersOfSilentNodesAreProbed(t *testing.T) {
+func TestOnlyMembersOfUnreachableNodesAreProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var urls atomic.Value
 		s := sources(func(s *Sources) {
@@ -138,8 +138,8 @@ func TestOnlyMembersOfSilentNodesAreProbed(t *testing.T) {
 			Token: "t1",
 			Nodes: []cluster.Node{{Name: "a", Reachable: true}, {Name: "b"}},
 			Members: []cluster.Member{
-				member(1, "a", "http://a"),  // its node answered the last look
-				member(2, "b", "http://b2"), // its node was silent
+				member(1, "a", "http://a"),  // its node answered the last observation
+				member(2, "b", "http://b2"), // its node was unreachable
 				member(3, "c"),              // never started: nowhere to ask
 			},
 		}
@@ -176,13 +176,13 @@ func TestHangingProbesEndAtTheirDeadlineTogether(t *testing.T) {
 	})
 }
 
-func TestNodesThatWereSilentAreWaitedForLessLong(t *testing.T) {
+func TestNodesThatWereUnreachableAreWaitedForLessLong(t *testing.T) {
 	for name, change := range map[string]func(s *Sources, prev *cluster.Observation){
-		"in the last look": func(_ *Sources, prev *cluster.Observation) {
+		"in the last observation": func(_ *Sources, prev *cluster.Observation) {
 			prev.Nodes = []cluster.Node{{Name: "a"}}
 		},
 		"to the gossip": func(s *Sources, _ *cluster.Observation) {
-			s.Peers = func() []Peer { return []Peer{{Name: "a", Silent: true}} }
+			s.Peers = func() []Peer { return []Peer{{Name: "a", Unreachable: true}} }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,13 +194,13 @@ func TestNodesThatWereSilentAreWaitedForLessLong(t *testing.T) {
 					change(s, &prev)
 				})
 				_, took := collect(t, s, prev)
-				equal(t, "time", took, silentTimeout)
+				equal(t, "time", took, unreachableTimeout)
 			})
 		})
 	}
 }
 
-func TestALookWithoutProbes(t *testing.T) {
+func TestAnObservationWithoutProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sources(func(s *Sources) { s.Probe, s.Peers = nil, func() []Peer { return nil } })
 		obs, _ := collect(t, s, cluster.Observation{Members: []cluster.Member{member(1, "a", "http://a")}})
@@ -208,7 +208,7 @@ func TestALookWithoutProbes(t *testing.T) {
 	})
 }
 
-func TestALookThatIsCalledOffEndsAtOnce(t *testing.T) {
+func TestAnObservationThatIsCalledOffEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := sources(func(s *Sources) {

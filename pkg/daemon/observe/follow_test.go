@@ -19,14 +19,14 @@ func TestALearnerIsNoVoice(t *testing.T) {
 			Report: &cluster.Report{ID: m.ID, ClusterID: 7, Leader: 1, RaftTerm: 2, Learner: m.Learner, Members: list},
 		}}
 	}
-	look := func(heard ...Heard) cluster.Observation {
+	observe := func(heard ...Heard) cluster.Observation {
 		return Of(Sources{Nonce: func() cluster.Token { return "n" }}, time.Unix(1e9, 0), StoreAnswer{}, heard, nil, cluster.Observation{})
 	}
-	if b := memberOf(t, look(says(0, members), says(2, nil)), 2); b.Healthy || !b.UnhealthySince.IsZero() {
+	if b := memberOf(t, observe(says(0, members), says(2, nil)), 2); b.Healthy || !b.UnhealthySince.IsZero() {
 		t.Errorf("with one voter of two and a learner, b is unhealthy since %v", b.UnhealthySince)
 	}
 	members = append(members, cluster.Member{ID: 4, Name: "d"})
-	if b := memberOf(t, look(says(0, members), says(3, members)), 2); b.Healthy || b.UnhealthySince.IsZero() {
+	if b := memberOf(t, observe(says(0, members), says(3, members)), 2); b.Healthy || b.UnhealthySince.IsZero() {
 		t.Error("with two voters of three, nobody has seen that b is unhealthy")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// gray is what a look finds at the node of member c, which follows, by its own
+// gray is what an observation finds at the node of member c, which follows, by its own
 // words.
 type gray struct {
 	storage cluster.Storage
@@ -29,11 +29,11 @@ func grayWorld(g gray, committed uint64) *world {
 	return w.node("c", runs("t1", r), func(a *Answer) { a.Node.Storage, a.Node.Process.NoReport = g.storage, g.why })
 }
 
-// seen looks once a second, and returns how c does in the last look.
-func seen(t *testing.T, looks ...gray) cluster.Member {
+// seen observes once a second, and returns how c does in the last observation.
+func seen(t *testing.T, observations ...gray) cluster.Member {
 	t.Helper()
 	var obs cluster.Observation
-	for i, g := range looks {
+	for i, g := range observations {
 		w := grayWorld(g, uint64(100+i))
 		w.in.at = noon.Add(time.Duration(i) * time.Second)
 		obs = w.merge(obs)
@@ -56,10 +56,10 @@ func TestAMemberThatAnswersIsNotForThatHealthy(t *testing.T) {
 	disk := func(s cluster.Storage) gray { g := well; g.storage = s; return g }
 	learnerStands := gray{applied: 50, storage: cluster.Storage{State: cluster.StorageGood}}
 	for _, tc := range []struct {
-		name    string
-		looks   []gray
-		want    cluster.Condition
-		healthy bool
+		name         string
+		observations []gray
+		want         cluster.Condition
+		healthy      bool
 	}{
 		{"it serves", []gray{well}, cluster.Serving, true},
 		{"it has not been asked for a read, as by an older daemon", []gray{{applied: 100}}, cluster.Serving, true},
@@ -77,7 +77,7 @@ func TestAMemberThatAnswersIsNotForThatHealthy(t *testing.T) {
 		{"its etcd denies", []gray{{why: &cluster.NoReport{Cause: cluster.CauseAuth, Text: "denied"}}}, cluster.Down, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m := seen(t, tc.looks...)
+			m := seen(t, tc.observations...)
 			equal(t, "condition", m.Condition, tc.want)
 			equal(t, "healthy", m.Healthy, tc.healthy)
 			equal(t, "says why", m.Why == "", tc.want == cluster.Serving)
@@ -85,7 +85,7 @@ func TestAMemberThatAnswersIsNotForThatHealthy(t *testing.T) {
 	}
 }
 
-func TestTimeInWhichNobodyLookedMakesNoMemberStuck(t *testing.T) {
+func TestTimeInWhichNobodyObservedMakesNoMemberStuck(t *testing.T) {
 	late := gray{read: cluster.ReadLate, applied: 100}
 	obs := grayWorld(late, 100).merge(cluster.Observation{})
 	w := grayWorld(late, 101)

@@ -53,7 +53,7 @@ func TestWhichIncarnationIsThePresentOne(t *testing.T) {
 		{"of two quorums the recorded one", three("t1").incarnations("t1", "t2").node("d", runs("t2", report(8, 8, 1, alone("d", 8)))), "t2"},
 		{"of two quorums without a record the lower token, so that all observers agree", three("t2").node("d", runs("t1", report(8, 8, 1, alone("d", 8)))), "t1"},
 		{"a stale machine of an old incarnation cannot outvote the record", stale(newWorld().incarnations("t0", "t1")), "t1"},
-		{"nor the electors", stale(newWorld().node("a", assigned("t1"), keeps("t1", 4, 0, "a"))), "t1"},
+		{"nor the lease voters", stale(newWorld().node("a", assigned("t1"), keeps("t1", 4, 0, "a"))), "t1"},
 		{"alone it is all that is known", stale(newWorld()), "t0"},
 		{"a minority of the present one is not quorate, and recorded", newWorld().incarnations("t1").node("a", runs("t1", report(1, 1, 3))), "t1"},
 		{"learners do not make a quorum", newWorld().node("a", runs("t1", report(1, 1, 3, learners(2, 3)))).node("z", assigned("t0")), "t1"},
@@ -129,7 +129,7 @@ func TestWhichMembersAreHealthy(t *testing.T) {
 		}, "a c"},
 		{"NOSPACE stops writes, not the member", func(w *world) { w.in.nodes[2].answer.Report.Alarms = []string{"NOSPACE"} }, "a b c"},
 		{"CORRUPT is no member to build on", func(w *world) { w.in.nodes[2].answer.Report.Alarms = []string{"CORRUPT", "NOSPACE"} }, "a b"},
-		{"one whose node is silent", func(w *world) { w.in.nodes[1].err = errors.New("no route") }, "a c"},
+		{"one whose node is unreachable", func(w *world) { w.in.nodes[1].err = errors.New("no route") }, "a c"},
 		{"one whose node is assigned to nothing", func(w *world) { w.in.nodes[1].answer.Node.Assigned = nil }, "a c"},
 		{"no leader at all", func(w *world) {
 			for i := range w.in.nodes {
@@ -143,7 +143,7 @@ func TestWhichMembersAreHealthy(t *testing.T) {
 			obs := w.merge(cluster.Observation{})
 			equal(t, "healthy", healthyNames(obs), tc.want)
 			for _, m := range obs.Members {
-				// Nobody's time begins in a look without a majority.
+				// Nobody's time begins in an observation without a majority.
 				if m.UnhealthySince.IsZero() != (m.Healthy || tc.want == "") {
 					t.Errorf("%s: healthy %t, unhealthy since %s", m.Name, m.Healthy, m.UnhealthySince)
 				}
@@ -169,7 +169,7 @@ func TestSinceWhenIsCarriedByMemberID(t *testing.T) {
 	}
 	first := down(0).merge(cluster.Observation{})
 	equal(t, "unhealthy since", memberOf(t, first, 2).UnhealthySince, noon)
-	second := down(cluster.LookGap).merge(first)
+	second := down(cluster.ObservationGap).merge(first)
 	equal(t, "unhealthy since, a moment later", memberOf(t, second, 2).UnhealthySince, noon)
 
 	up := three("t1")
@@ -189,7 +189,7 @@ func TestALearnersTimeIsCarried(t *testing.T) {
 	}
 	first := learning(0).merge(cluster.Observation{})
 	equal(t, "learner since", memberOf(t, first, 3).LearnerSince, noon)
-	second := learning(cluster.LookGap).merge(first)
+	second := learning(cluster.ObservationGap).merge(first)
 	equal(t, "learner since, a moment later", memberOf(t, second, 3).LearnerSince, noon)
 	promoted := three("t1").merge(second)
 	equal(t, "learner since, promoted", memberOf(t, promoted, 3).LearnerSince, time.Time{})
@@ -236,10 +236,10 @@ func TestAReplacedMemberOfTheSameNameBeginsAnew(t *testing.T) {
 	equal(t, "unhealthy since", memberOf(t, obs, 22).UnhealthySince, noon.Add(time.Hour))
 }
 
-func TestAMemberWhoseDaemonIsSilentIsJudgedByItsProbe(t *testing.T) {
+func TestAMemberWhoseDaemonIsUnreachableIsJudgedByItsProbe(t *testing.T) {
 	before := three("t1").merge(cluster.Observation{})
 	w := func() *world {
-		w := newWorld().node("a", runs("t1", report(1, 1, 3))).silent("b").silent("c")
+		w := newWorld().node("a", runs("t1", report(1, 1, 3))).unreachable("b").unreachable("c")
 		w.in.at = noon.Add(time.Minute)
 		return w
 	}
@@ -258,7 +258,7 @@ func TestAMemberWhoseDaemonIsSilentIsJudgedByItsProbe(t *testing.T) {
 
 func TestAProbeThatAnotherMemberAnswersSaysNothing(t *testing.T) {
 	before := three("t1").merge(cluster.Observation{})
-	w := newWorld().node("a", runs("t1", report(1, 1, 3))).node("c", runs("t1", report(3, 1, 3))).silent("b")
+	w := newWorld().node("a", runs("t1", report(1, 1, 3))).node("c", runs("t1", report(3, 1, 3))).unreachable("b")
 	w.in.probes = append(w.in.probes, probed{member: cluster.Member{ID: 2}, report: *report(9, 9, 1, alone("b", 9))})
 	obs := w.merge(before)
 	equal(t, "healthy", healthyNames(obs), "a c")
@@ -290,19 +290,19 @@ func TestAnotherClusterAtTheRightPlaceIsLeftOut(t *testing.T) {
 
 // An observer that stood still finds a member unhealthy that was so before. What
 // happened in between nobody has seen.
-func TestTimeInWhichNobodyLookedDoesNotCount(t *testing.T) {
+func TestTimeInWhichNobodyObservedDoesNotCount(t *testing.T) {
 	without := func() *world {
 		w := three("t1")
 		w.in.nodes[2].answer.Report = nil
 		return w
 	}
 	first := without().merge(cluster.Observation{})
-	for _, gap := range []time.Duration{time.Second, cluster.LookGap, 10 * time.Minute} {
+	for _, gap := range []time.Duration{time.Second, cluster.ObservationGap, 10 * time.Minute} {
 		next := without()
 		next.in.at = first.At.Add(gap)
 		m := memberOf(t, next.merge(first), 3)
-		if got, want := next.in.at.Sub(m.UnhealthySince), min(gap, cluster.LookGap); m.Healthy || got != want {
-			t.Errorf("after %v without a look it is unhealthy for %v, want %v (healthy: %t)", gap, got, want, m.Healthy)
+		if got, want := next.in.at.Sub(m.UnhealthySince), min(gap, cluster.ObservationGap); m.Healthy || got != want {
+			t.Errorf("after %v without an observation it is unhealthy for %v, want %v (healthy: %t)", gap, got, want, m.Healthy)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// inputs are the answers of one look.
+// inputs are the answers of one observation.
 type inputs struct {
 	sources Sources
 	at      time.Time
@@ -24,9 +24,9 @@ type Heard struct {
 	Err    error
 }
 
-// Of returns the observation that a look at the time at makes of raw answers, all
+// Of returns the observation that an observation of the time at makes of raw answers, all
 // of that moment. direct are reports of members that were asked directly, because
-// their nodes are silent. It is what [Collect] returns, without the asking.
+// their nodes are unreachable. It is what [Collect] returns, without the asking.
 func Of(s Sources, at time.Time, store StoreAnswer, nodes []Heard, direct []cluster.Report, prev cluster.Observation) cluster.Observation {
 	in := inputs{sources: s, at: at, store: store, nodes: make([]asked, len(nodes))}
 	for i, h := range nodes {
@@ -53,7 +53,7 @@ func Merge(in inputs, prev cluster.Observation) cluster.Observation {
 		obs.Gaps = append(obs.Gaps, cluster.Gap{Source: "store", Text: in.store.Err.Error()})
 	}
 	in.addNodes(&obs, prev)
-	in.addElectors(&obs, prev)
+	in.addLeaseVoters(&obs, prev)
 	in.addMembers(&obs, prev)
 	slices.SortFunc(obs.Gaps, func(a, b cluster.Gap) int { return strings.Compare(a.Source, b.Source) })
 	return obs
@@ -224,7 +224,7 @@ func carry(m *cluster.Member, at time.Time, prev cluster.Observation, quorate bo
 		if prev.At.IsZero() {
 			return t // it comes from another coordinator, and counts from now on
 		}
-		return t.Add(max(0, at.Sub(prev.At)-cluster.LookGap))
+		return t.Add(max(0, at.Sub(prev.At)-cluster.ObservationGap))
 	}
 	if !m.Healthy && quorate {
 		m.UnhealthySince = since(old.UnhealthySince)
@@ -237,7 +237,7 @@ func carry(m *cluster.Member, at time.Time, prev cluster.Observation, quorate bo
 // present returns the incarnation that the cluster is in. One with a leader
 // that a majority of its voters follow wins, unless a later one was restored;
 // then that of the newest record in the store, without those of restores that
-// never began; then that of the electors' record; then any that a node runs.
+// never began; then that of the lease voters' record; then any that a node runs.
 func present(obs *cluster.Observation, voices []voice) cluster.Token {
 	var recorded cluster.Token
 	if rec := obs.Present(); rec != nil {
@@ -258,8 +258,8 @@ func present(obs *cluster.Observation, voices []voice) cluster.Token {
 		return quorate[0]
 	case recorded != "":
 		return recorded
-	case obs.Electors.Token != "":
-		return obs.Electors.Token
+	case obs.LeaseVoters.Token != "":
+		return obs.LeaseVoters.Token
 	}
 	for _, n := range obs.Nodes {
 		if n.Assigned != nil {

@@ -16,7 +16,7 @@ func TestWhatTheObserverIsIsPartOfTheObservation(t *testing.T) {
 	})
 }
 
-func TestASilentNodeKeepsWhatItSaidLast(t *testing.T) {
+func TestAnUnreachableNodeKeepsWhatItSaidLast(t *testing.T) {
 	before := newWorld().node("b", assigned("t1"), func(a *Answer) {
 		a.Now = noon.Add(3 * time.Second)
 		a.Node.FreeBytes = 1000
@@ -24,33 +24,33 @@ func TestASilentNodeKeepsWhatItSaidLast(t *testing.T) {
 	}).merge(cluster.Observation{})
 	equal(t, "skew before", nodeOf(t, before, "b").ClockSkew, 3*time.Second)
 
-	later := newWorld().silent("b")
+	later := newWorld().unreachable("b")
 	later.in.at = noon.Add(time.Minute)
 	obs := later.merge(before)
 
 	n := nodeOf(t, obs, "b")
 	want := nodeOf(t, before, "b")
 	want.Reachable, want.ClockSkew = false, 0 // what is not known now is not carried on
-	equal(t, "silent node", n, want)
+	equal(t, "unreachable node", n, want)
 	equal(t, "last seen", n.LastSeen, noon)
 	equal(t, "gaps", obs.Gaps, []cluster.Gap{{Source: "node b", Text: "no route"}})
 
-	// It keeps it over any number of looks.
-	equal(t, "after another look", nodeOf(t, newWorld().silent("b").merge(obs), "b"), want)
+	// It keeps it over any number of observations.
+	equal(t, "after another observation", nodeOf(t, newWorld().unreachable("b").merge(obs), "b"), want)
 }
 
-func TestASilentNodeThatNeverAnsweredIsKnownByNameOnly(t *testing.T) {
-	n := nodeOf(t, newWorld().silent("b").merge(cluster.Observation{}), "b")
+func TestAnUnreachableNodeThatNeverAnsweredIsKnownByNameOnly(t *testing.T) {
+	n := nodeOf(t, newWorld().unreachable("b").merge(cluster.Observation{}), "b")
 	equal(t, "node", n, cluster.Node{Name: "b", Address: "b:1"})
-	// An empty disk state is "not known", which founding must not take for empty.
+	// An empty disk state is "not known", which bootstrap must not take for empty.
 	if n.Disk.State == cluster.DiskEmpty {
 		t.Error("a node that never answered is said to have an empty disk")
 	}
 }
 
-func TestASilentNodeThatHasMovedIsAskedAtItsNewAddress(t *testing.T) {
+func TestAnUnreachableNodeThatHasMovedIsAskedAtItsNewAddress(t *testing.T) {
 	before := newWorld().node("b").merge(cluster.Observation{})
-	w := newWorld().silent("b")
+	w := newWorld().unreachable("b")
 	w.in.nodes[0].peer.Address = "b:2"
 	equal(t, "address", nodeOf(t, w.merge(before), "b").Address, "b:2")
 	w.in.nodes[0].peer.Address = "" // a peer that gossip knows without an address
@@ -89,11 +89,11 @@ func TestARecordWithoutPeerKeepsWhatTheNodeSaidLastWithoutItsConflict(t *testing
 }
 
 func TestTwoDaemonsOfOneNameAreAConflictAsLongAsGossipSaysSo(t *testing.T) {
-	w := newWorld().silent("b")
+	w := newWorld().unreachable("b")
 	w.in.nodes[0].peer.Conflict = "10.0.0.9:1"
 	obs := w.merge(cluster.Observation{})
-	equal(t, "conflict of a silent node", nodeOf(t, obs, "b").Conflict, "10.0.0.9:1")
-	equal(t, "conflict after it is over", nodeOf(t, newWorld().silent("b").merge(obs), "b").Conflict, "")
+	equal(t, "conflict of an unreachable node", nodeOf(t, obs, "b").Conflict, "10.0.0.9:1")
+	equal(t, "conflict after it is over", nodeOf(t, newWorld().unreachable("b").merge(obs), "b").Conflict, "")
 }
 
 func TestPublishedNeedsTheRecordOfThisBoot(t *testing.T) {
@@ -138,7 +138,7 @@ func TestClockSkewIsMeasuredInTheMiddleOfTheQuestion(t *testing.T) {
 }
 
 func TestAStoreThatDoesNotAnswerIsAGapWithWhatItSaidLast(t *testing.T) {
-	w := newWorld().incarnations("t1").silent("c").silent("b")
+	w := newWorld().incarnations("t1").unreachable("c").unreachable("b")
 	w.in.store.Err = errors.New("access denied")
 	w.in.store.Store.Reachable = true // a view's last answer
 	obs := w.merge(cluster.Observation{})

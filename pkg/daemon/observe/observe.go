@@ -1,4 +1,4 @@
-// Package observe looks at everything once and makes one value of it.
+// Package observe checks everything once and makes one value of it.
 //
 // [Collect] asks all sources at the same time, each with a deadline; a source
 // that does not answer becomes a gap. [Merge] puts the answers together; it is
@@ -20,9 +20,9 @@ type Peer struct {
 	Address string
 	// Conflict is the address of a second daemon with this name.
 	Conflict string
-	// Silent says that the peer is not expected to answer. It is asked all the
+	// Unreachable says that the peer is not expected to answer. It is asked all the
 	// same, and waited for less long.
-	Silent bool
+	Unreachable bool
 }
 
 // An Answer is what a node says about itself.
@@ -39,7 +39,7 @@ type StoreAnswer struct {
 	Store cluster.Store
 	// Records are the nodes that have published themselves.
 	Records []Record
-	// Err says why this look could not read the store.
+	// Err says why this observation could not read the store.
 	Err error
 }
 
@@ -50,7 +50,7 @@ type Record struct {
 	Boot    cluster.Token
 }
 
-// Sources are what a look asks. The functions may be called at the same time.
+// Sources are what an observation asks. The functions may be called at the same time.
 type Sources struct {
 	Cluster  string
 	Observer cluster.NodeName
@@ -69,11 +69,11 @@ type Sources struct {
 }
 
 // A question has a deadline; a healthy answer takes milliseconds. What did not
-// answer the last look, or is not expected to, gets the shorter one: a machine
-// that is off shall not make every look slow.
+// answer the last observation, or is not expected to, gets the shorter one: a machine
+// that is off shall not make every observation slow.
 const (
-	timeout       = 2 * time.Second
-	silentTimeout = 500 * time.Millisecond
+	timeout            = 2 * time.Second
+	unreachableTimeout = 500 * time.Millisecond
 )
 
 // An asked node is one question's outcome.
@@ -92,9 +92,9 @@ type probed struct {
 	err    error
 }
 
-// Collect looks once. It takes no longer than the slowest source's deadline,
+// Collect observes once. It takes no longer than the slowest source's deadline,
 // and never fails: what did not answer is a gap. prev carries what was true
-// before (since when a member is unhealthy, what a silent node said last).
+// before (since when a member is unhealthy, what an unreachable node said last).
 func Collect(ctx context.Context, s Sources, prev cluster.Observation) cluster.Observation {
 	var wg sync.WaitGroup
 	var st StoreAnswer
@@ -109,15 +109,15 @@ func Collect(ctx context.Context, s Sources, prev cluster.Observation) cluster.O
 		wg.Go(func() { nodes[i] = s.ask(ctx, p, prev) })
 	}
 	var probes []probed
-	wg.Go(func() { probes = s.probe(ctx, silent(prev)) })
+	wg.Go(func() { probes = s.probe(ctx, unreachable(prev)) })
 	wg.Wait()
 	return Merge(inputs{sources: s, at: s.Now(), store: st, nodes: nodes, probes: probes}, prev)
 }
 
 func (s Sources) ask(ctx context.Context, p Peer, prev cluster.Observation) asked {
 	wait := timeout
-	if p.Silent || slices.ContainsFunc(prev.Nodes, func(n cluster.Node) bool { return n.Name == p.Name && !n.Reachable }) {
-		wait = silentTimeout
+	if p.Unreachable || slices.ContainsFunc(prev.Nodes, func(n cluster.Node) bool { return n.Name == p.Name && !n.Reachable }) {
+		wait = unreachableTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -127,10 +127,10 @@ func (s Sources) ask(ctx context.Context, p Peer, prev cluster.Observation) aske
 	return a
 }
 
-// silent returns the members whose nodes did not answer the last look, or got
+// unreachable returns the members whose nodes did not answer the last observation, or got
 // nothing out of their etcd: it may deny the one and not the other. They are
 // asked themselves.
-func silent(prev cluster.Observation) []cluster.Member {
+func unreachable(prev cluster.Observation) []cluster.Member {
 	var list []cluster.Member
 	for _, m := range prev.Members {
 		answered := slices.ContainsFunc(prev.Nodes, func(n cluster.Node) bool { return n.Name == m.Name && n.Reachable && n.Process.NoReport == nil })
@@ -149,7 +149,7 @@ func (s Sources) probe(ctx context.Context, members []cluster.Member) []probed {
 	var wg sync.WaitGroup
 	for i, m := range members {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, silentTimeout)
+			ctx, cancel := context.WithTimeout(ctx, unreachableTimeout)
 			defer cancel()
 			out[i].member = m
 			out[i].report, out[i].err = s.Probe(ctx, m.ClientURLs)

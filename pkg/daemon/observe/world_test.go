@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// A world is what one look finds. Its methods add to it and return it, so that
+// A world is what one observation finds. Its methods add to it and return it, so that
 // a case of a table is one expression.
 type world struct{ in inputs }
 
@@ -25,7 +25,7 @@ func newWorld() *world {
 	}}
 }
 
-// node answers the look at once.
+// node answers the observation of once.
 func (w *world) node(name cluster.NodeName, change ...func(*Answer)) *world {
 	a := asked{peer: Peer{Name: name, Address: string(name) + ":1"}, sent: noon, got: noon, answer: Answer{
 		Node: cluster.Node{Name: name, Address: string(name) + ":1", Boot: cluster.Token("boot-" + name), Disk: cluster.Disk{State: cluster.DiskEmpty}},
@@ -38,8 +38,8 @@ func (w *world) node(name cluster.NodeName, change ...func(*Answer)) *world {
 	return w
 }
 
-// silent is a node that does not answer.
-func (w *world) silent(name cluster.NodeName) *world {
+// unreachable is a node that does not answer.
+func (w *world) unreachable(name cluster.NodeName) *world {
 	w.in.nodes = append(w.in.nodes, asked{peer: Peer{Name: name, Address: string(name) + ":1"}, sent: noon, got: noon.Add(timeout), err: errors.New("no route")})
 	return w
 }
@@ -50,7 +50,7 @@ func (w *world) records(list ...Record) *world {
 	return w
 }
 
-// incarnations are the records of foundings, numbered from 1.
+// incarnations are the records of bootstraps, numbered from 1.
 func (w *world) incarnations(tokens ...cluster.Token) *world {
 	for i, t := range tokens {
 		w.in.store.Store.Incarnations = append(w.in.store.Store.Incarnations, cluster.Incarnation{Number: i + 1, Token: t})
@@ -76,10 +76,10 @@ func runs(token cluster.Token, r *cluster.Report) func(*Answer) {
 	}
 }
 
-// keeps puts a record of electors on a node's disk.
+// keeps puts a record of lease voters on a node's disk.
 func keeps(token cluster.Token, term cluster.Term, seq uint64, names ...cluster.NodeName) func(*Answer) {
 	return func(a *Answer) {
-		a.Node.Electors = cluster.Electors{Token: token, Term: term, Seq: seq, Names: names}
+		a.Node.LeaseVoters = cluster.LeaseVoters{Token: token, Term: term, Seq: seq, Names: names}
 	}
 }
 

@@ -51,23 +51,23 @@ func (e *events) note(r Report) {
 // count seconds, which is no news.
 func (e *events) noteHolds(holds []plan.Hold) {
 	// A failed operation has been logged when it failed.
-	holds = slices.DeleteFunc(slices.Clone(holds), func(h plan.Hold) bool { return h.Rule == plan.OperationFailed })
+	holds = slices.DeleteFunc(slices.Clone(holds), func(h plan.Hold) bool { return h.Reason == plan.OperationFailed })
 	for _, h := range holds {
-		if !hasRule(e.holds, h.Rule) {
-			e.log.Info("held", "rule", h.Rule, "why", h.Text)
+		if !hasRule(e.holds, h.Reason) {
+			e.log.Info("held", "reason", h.Reason, "why", h.Text)
 		}
 	}
 	for i, h := range e.holds {
 		// A rule may hold for several reasons; it is over once.
-		if !hasRule(holds, h.Rule) && !hasRule(e.holds[:i], h.Rule) {
-			e.log.Info("no longer held", "rule", h.Rule)
+		if !hasRule(holds, h.Reason) && !hasRule(e.holds[:i], h.Reason) {
+			e.log.Info("no longer held", "reason", h.Reason)
 		}
 	}
 	e.holds = holds
 }
 
-func hasRule(holds []plan.Hold, r plan.Rule) bool {
-	return slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Rule == r })
+func hasRule(holds []plan.Hold, r plan.Reason) bool {
+	return slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Reason == r })
 }
 
 func (e *events) noteGaps(gaps []cluster.Gap) {

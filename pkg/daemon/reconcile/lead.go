@@ -23,14 +23,14 @@ func (l *Loop) yield(ctx context.Context, held bool, why error) time.Duration {
 	return pauseStandby
 }
 
-// early asks for the lease before anything has been looked at. The look that
+// early asks for the lease before anything has been checked. The observation that
 // follows tells whether the lease is of use. It is over where another has it.
 func (l *Loop) early(ctx context.Context) (pause time.Duration, over bool) {
-	electors := l.o.Early()
-	if len(electors.Names) == 0 {
+	leaseVoters := l.o.Early()
+	if len(leaseVoters.Names) == 0 {
 		return 0, false
 	}
-	err := l.o.Lease.Acquire(ctx, electors)
+	err := l.o.Lease.Acquire(ctx, leaseVoters)
 	var held *lease.HeldError
 	if errors.As(err, &held) {
 		l.standby()
@@ -42,24 +42,24 @@ func (l *Loop) early(ctx context.Context) (pause time.Duration, over bool) {
 	return 0, false
 }
 
-// lead makes sure that this daemon may act. A cluster without electors is
-// still to be founded, or has none yet; there the store decides.
+// lead makes sure that this daemon may act. A cluster without lease voters is
+// still to be bootstrapped, or has none yet; there the store decides.
 func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
-	if len(obs.Electors.Names) == 0 {
+	if len(obs.LeaseVoters.Names) == 0 {
 		if len(obs.Members) > 0 {
-			return noElectors(obs)
+			return noLeaseVoters(obs)
 		}
 		return nil
 	}
-	if term, held := l.o.Lease.Held(); held && lease.Useful(term, l.o.Lease.Electors(), l.o.Self, obs) {
+	if term, held := l.o.Lease.Held(); held && lease.Useful(term, l.o.Lease.LeaseVoters(), l.o.Self, obs) {
 		return nil
 	}
-	if !slices.Contains(obs.Electors.Names, l.o.Self) {
-		// Who has ceased to be an elector may keep its term, but nobody new grants it.
+	if !slices.Contains(obs.LeaseVoters.Names, l.o.Self) {
+		// Who has ceased to be a lease voter may keep its term, but nobody new grants it.
 		l.o.Lease.Release(ctx)
-		return noElector(obs)
+		return noLeaseVoter(obs)
 	}
-	if err := l.o.Lease.Acquire(ctx, obs.Electors); err != nil {
+	if err := l.o.Lease.Acquire(ctx, obs.LeaseVoters); err != nil {
 		return err
 	}
 	l.tries.forget()
@@ -67,31 +67,31 @@ func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 	return nil
 }
 
-// noElector is why a node that is no elector of a running cluster does not ask
-// for the lease: no elector would grant it. Where an elector's grant runs, the
+// noLeaseVoter is why a node that is no lease voter of a running cluster does not ask
+// for the lease: no lease voter would grant it. Where a lease voter's grant runs, the
 // error says so, as that of a campaign would; an old vote is none.
-func noElector(obs cluster.Observation) error {
-	err := fmt.Errorf("this node is not one of the electors %v, and none of them coordinates", obs.Electors.Names)
+func noLeaseVoter(obs cluster.Observation) error {
+	err := fmt.Errorf("this node is not one of the lease voters %v, and none of them coordinates", obs.LeaseVoters.Names)
 	for _, n := range obs.Nodes {
-		if n.Reachable && n.Lease.Holder != "" && n.Lease.Running && slices.Contains(obs.Electors.Names, n.Name) {
+		if n.Reachable && n.Lease.Holder != "" && n.Lease.Running && slices.Contains(obs.LeaseVoters.Names, n.Name) {
 			return &lease.HeldError{Holder: n.Lease.Holder, Remaining: pauseIdle, Err: err}
 		}
 	}
 	return err
 }
 
-// errNoElectors is why a cluster that runs is not coordinated: without electors
+// errNoLeaseVoters is why a cluster that runs is not coordinated: without lease voters
 // nobody can tell whether another acts.
-var errNoElectors = errors.New("no electors are known: the daemons of the voters' nodes do not answer")
+var errNoLeaseVoters = errors.New("no lease voters are known: the daemons of the voters' nodes do not answer")
 
-// noElectors says why none are known: a record of a term that nobody can follow is
+// noLeaseVoters says why none are known: a record of a term that nobody can follow is
 // none, and is not passed by.
-func noElectors(obs cluster.Observation) error {
+func noLeaseVoters(obs cluster.Observation) error {
 	for _, n := range obs.Nodes {
 		if n.Reachable && n.Lease.Term > lease.MaxTerm {
 			bad := &lease.BadTermError{Term: n.Lease.Term}
 			return fmt.Errorf("node %s: %w; %s", n.Name, bad, bad.Hint())
 		}
 	}
-	return errNoElectors
+	return errNoLeaseVoters
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 )
 
-func TestOneOperationThenALookAgain(t *testing.T) {
+func TestOneOperationThenAnObservationAgain(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.backupDue()
 		w.endpointsDue()
@@ -89,19 +89,19 @@ func TestARefusedLeaseIsAHoldAndNothingIsDone(t *testing.T) {
 	})
 }
 
-func TestWithoutElectorsNoLeaseIsAskedFor(t *testing.T) {
+func TestWithoutLeaseVotersNoLeaseIsAskedFor(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
-		// Before a founding: nothing exists yet but a node and the wish.
-		w.obs.Electors, w.obs.Members, w.obs.Leader, w.obs.Token = cluster.Electors{}, nil, 0, ""
+		// Before a bootstrap: nothing exists yet but a node and the spec.
+		w.obs.LeaseVoters, w.obs.Members, w.obs.Leader, w.obs.Token = cluster.LeaseVoters{}, nil, 0, ""
 		w.obs.Store = cluster.Store{Reachable: true, BackupsKnown: true}
 		n := &w.obs.Nodes[0]
-		n.Disk, n.Assigned, n.Electors, n.Process = cluster.Disk{State: cluster.DiskEmpty}, nil, cluster.Electors{}, cluster.Process{State: cluster.ProcessStopped}
+		n.Disk, n.Assigned, n.LeaseVoters, n.Process = cluster.Disk{State: cluster.DiskEmpty}, nil, cluster.LeaseVoters{}, cluster.Process{State: cluster.ProcessStopped}
 		w.obs.Nonce = "t7"
 		w.pass(time.Minute)
-		// The record of the founding is what makes electors; from then on a lease is
+		// The record of the bootstrap is what makes lease voters; from then on a lease is
 		// needed.
 		equal(t, "done", w.done(), "previous; member prepare; incarnation create; acquire from [a]; member start; incarnation mark; backup take")
-		equal(t, "term of the founding", w.reports[0].Term, 0)
+		equal(t, "term of the bootstrap", w.reports[0].Term, 0)
 	})
 }
 
@@ -125,13 +125,13 @@ func TestACoordinatorElsewhereIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestARunningClusterWithoutKnownElectorsIsLeftAlone(t *testing.T) {
+func TestARunningClusterWithoutKnownLeaseVotersIsLeftAlone(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.backupDue()
-		w.obs.Electors = cluster.Electors{}
+		w.obs.LeaseVoters = cluster.LeaseVoters{}
 		w.pass(time.Minute)
 		equal(t, "done", w.done(), "previous")
-		equal(t, "rules", rules(w.last(t)), "no-coordinator electors-lost")
+		equal(t, "rules", rules(w.last(t)), "no-coordinator lease-voters-lost")
 	})
 }
 
@@ -213,14 +213,14 @@ func TestTheLeaseIsGivenBackAtTheEnd(t *testing.T) {
 	})
 }
 
-func TestALookThatIsCutShortIsNotActedOn(t *testing.T) {
+func TestAnObservationThatIsCutShortIsNotActedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.backupDue()
 		ctx, cancel := context.WithCancel(t.Context())
 		o := w.options()
-		whole := o.Look
-		o.Look = func(ctx context.Context, prev cluster.Observation) cluster.Observation {
+		whole := o.Observe
+		o.Observe = func(ctx context.Context, prev cluster.Observation) cluster.Observation {
 			cancel() // the daemon is told to end while it looks
 			return whole(ctx, prev)
 		}
@@ -267,8 +267,8 @@ func TestThePauseFitsTheSituation(t *testing.T) {
 			run(t, func(t *testing.T, w *world) {
 				tc.change(w)
 				w.pass(10*tc.want + tc.want/2)
-				equal(t, "looks", len(w.looks), 11)
-				equal(t, "distance", w.looks[10].at.Sub(w.looks[9].at), tc.want)
+				equal(t, "looks", len(w.observations), 11)
+				equal(t, "distance", w.observations[10].at.Sub(w.observations[9].at), tc.want)
 			})
 		})
 	}
@@ -279,10 +279,10 @@ func TestThePreviousObservationIsTakenOverOnce(t *testing.T) {
 		w.previous = cluster.Observation{Token: "published"}
 		w.pass(10 * time.Second)
 		equal(t, "previous", w.count("previous"), 1)
-		equal(t, "before the first look", w.looks[0].prev.Token, "published")
-		equal(t, "before the second look", w.looks[1].prev.Token, "t1")
-		if w.looks[1].prev.At != w.looks[0].at {
-			t.Errorf("the second look stands on the one of %s, not on the first", w.looks[1].prev.At)
+		equal(t, "before the first observation", w.observations[0].prev.Token, "published")
+		equal(t, "before the second observation", w.observations[1].prev.Token, "t1")
+		if w.observations[1].prev.At != w.observations[0].at {
+			t.Errorf("the second observation stands on the one of %s, not on the first", w.observations[1].prev.At)
 		}
 
 		// Another coordinates for a while: what this one remembers is old then.
@@ -291,11 +291,11 @@ func TestThePreviousObservationIsTakenOverOnce(t *testing.T) {
 		seen := 0
 		w.change(func() {
 			w.candidate, w.previous = true, cluster.Observation{Token: "of the other"}
-			seen = len(w.looks)
+			seen = len(w.observations)
 		})
 		w.pass(time.Second)
 		equal(t, "previous", w.count("previous"), 2)
-		equal(t, "after the standby", w.looks[seen].prev.Token, "of the other")
+		equal(t, "after the standby", w.observations[seen].prev.Token, "of the other")
 	})
 }
 
@@ -304,8 +304,8 @@ func TestWhileTheLeaseIsRefusedThePastIsKept(t *testing.T) {
 		w.lease.refuse = errBroken
 		w.pass(10 * time.Second)
 		equal(t, "previous", w.count("previous"), 1)
-		if got := w.looks[len(w.looks)-1].prev.At; got.IsZero() {
-			t.Error("the last look knew nothing of the one before")
+		if got := w.observations[len(w.observations)-1].prev.At; got.IsZero() {
+			t.Error("the last observation knew nothing of the one before")
 		}
 	})
 }

@@ -23,15 +23,15 @@ func TestANodeThatHasSeenALaterTermIsFollowedByANewTerm(t *testing.T) {
 }
 
 // TestSomebodyElsesRestoreIsFollowedByANewLease makes sure that the lease of what
-// ran before does not stay in use: no electors' record of the restored cluster
+// ran before does not stay in use: no lease voters' record of the restored cluster
 // could be written with it.
 func TestSomebodyElsesRestoreIsFollowedByANewLease(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.pass(time.Second)
 		n := w.count("acquire from [a]")
 		w.change(func() {
-			w.obs.Token, w.obs.Electors.Token = "t2", "t2"
-			w.obs.Nodes[0].Electors = cluster.Electors{} // a majority of them is not seen yet
+			w.obs.Token, w.obs.LeaseVoters.Token = "t2", "t2"
+			w.obs.Nodes[0].LeaseVoters = cluster.LeaseVoters{} // a majority of them is not seen yet
 		})
 		w.pass(2 * pauseIdle)
 		if w.count("acquire from [a]") == n {
@@ -40,18 +40,18 @@ func TestSomebodyElsesRestoreIsFollowedByANewLease(t *testing.T) {
 	})
 }
 
-func TestWithoutElectorsTheHoldSaysWhy(t *testing.T) {
+func TestWithoutLeaseVotersTheHoldSaysWhy(t *testing.T) {
 	for _, tc := range []struct {
 		term cluster.Term
 		want string
-	}{{7, "no electors are known"}, {math.MaxUint64, "etcdadm term reset"}} {
+	}{{7, "no lease voters are known"}, {math.MaxUint64, "etcdadm term reset"}} {
 		run(t, func(t *testing.T, w *world) {
-			w.obs.Electors = cluster.Electors{}
+			w.obs.LeaseVoters = cluster.LeaseVoters{}
 			w.obs.Nodes[0].Lease.Term = tc.term
 			w.pass(time.Second)
 			h := w.last(t).Holds[0]
-			if h.Rule != plan.NoCoordinator || !strings.Contains(h.Text, tc.want) {
-				t.Errorf("term %d: %s: %s", tc.term, h.Rule, h.Text)
+			if h.Reason != plan.NoCoordinator || !strings.Contains(h.Text, tc.want) {
+				t.Errorf("term %d: %s: %s", tc.term, h.Reason, h.Text)
 			}
 		})
 	}

@@ -1,5 +1,5 @@
 // Package reconcile is the daemon's loop: look, plan, do the first operation,
-// look again.
+// observe again.
 //
 // It is the only place where clock, coordination and log come together with
 // the plan. What it decides itself is only when to look and whether this
@@ -19,14 +19,14 @@ import (
 
 // Lease is the right to act.
 type Lease interface {
-	// Acquire tries to get the lease from a majority of the electors, and keeps
+	// Acquire tries to get the lease from a majority of the lease voters, and keeps
 	// it renewed until Release. The error is a [*lease.HeldError] where somebody
 	// else has it.
-	Acquire(ctx context.Context, electors cluster.Electors) error
+	Acquire(ctx context.Context, leaseVoters cluster.LeaseVoters) error
 	// Held returns the term while the lease is held.
 	Held() (cluster.Term, bool)
-	// Electors returns the record that the lease stands on.
-	Electors() cluster.Electors
+	// LeaseVoters returns the record that the lease stands on.
+	LeaseVoters() cluster.LeaseVoters
 	Release(ctx context.Context)
 }
 
@@ -38,13 +38,13 @@ type Options struct {
 	// that saves work; the lease decides.
 	Candidate func() bool
 	Lease     Lease
-	// Early returns the electors to ask for the lease before the first look, none
-	// where that is not worth it; nil means never. A look may have to wait for an
+	// Early returns the lease voters to ask for the lease before the first observation, none
+	// where that is not worth it; nil means never. An observation may have to wait for an
 	// etcd that has lost its leader together with the last coordinator.
-	Early func() cluster.Electors
-	// Look observes once.
-	Look func(ctx context.Context, prev cluster.Observation) cluster.Observation
-	// Spec returns the present wish, the zero Spec where none is known.
+	Early func() cluster.LeaseVoters
+	// Observe observes once.
+	Observe func(ctx context.Context, prev cluster.Observation) cluster.Observation
+	// Spec returns the present spec, the zero Spec where none is known.
 	Spec func() cluster.Spec
 	// Do carries out one operation.
 	Do func(ctx context.Context, spec cluster.Spec, obs cluster.Observation, op plan.Operation) error
@@ -54,14 +54,14 @@ type Options struct {
 	// Previous returns the observation that the last coordinator published, for
 	// what it knew about the past.
 	Previous func(ctx context.Context) cluster.Observation
-	// Report is told what came out of each look. It must not block for long.
+	// Report is told what came out of each observation. It must not block for long.
 	Report func(ctx context.Context, r Report)
 	// Fit says why this daemon should not coordinate now, whatever Candidate says;
 	// nil means never. It gives the lease back then.
 	Fit func() error
-	// Turns is told, again and again, within which time it will be told again, as
+	// Progress is told, again and again, within which time it will be told again, as
 	// long as the loop turns. It may be nil.
-	Turns func(within time.Duration)
+	Progress func(within time.Duration)
 	// Deadline says how long an operation may take; nil for no time worth telling.
 	Deadline func(op plan.Operation) time.Duration
 	// Wake ends a pause early.
@@ -93,7 +93,7 @@ type Done struct {
 	Err  error
 }
 
-// The pauses between two looks.
+// The pauses between two observations.
 const (
 	pauseActive  = 20 * time.Millisecond  // something is under way
 	pauseSoon    = 100 * time.Millisecond // what was started is about to be there
@@ -109,7 +109,7 @@ const (
 	// has gone. A turn takes microseconds.
 	pauseStandby = 100 * time.Millisecond
 	// turnLimit is how long a turn may take without its operation: what the last
-	// coordinator published, a look, a campaign, each with its deadline, and some
+	// coordinator published, an observation, a campaign, each with its deadline, and some
 	// time for a busy machine.
 	turnLimit = 8 * time.Second
 )
@@ -118,7 +118,7 @@ const (
 type Loop struct {
 	o    Options
 	prev cluster.Observation
-	seen bool // prev comes from a look, or from the last coordinator
+	seen bool // prev comes from an observation, or from the last coordinator
 
 	tries  tries
 	backup *backup // nil for none under way
@@ -133,10 +133,10 @@ func New(o Options) *Loop {
 		o.Fit = func() error { return nil }
 	}
 	if o.Early == nil {
-		o.Early = func() cluster.Electors { return cluster.Electors{} }
+		o.Early = func() cluster.LeaseVoters { return cluster.LeaseVoters{} }
 	}
-	if o.Turns == nil {
-		o.Turns = func(time.Duration) {}
+	if o.Progress == nil {
+		o.Progress = func(time.Duration) {}
 	}
 	if o.Deadline == nil {
 		o.Deadline = func(plan.Operation) time.Duration { return 0 }
@@ -162,9 +162,9 @@ func (l *Loop) Run(ctx context.Context) {
 		case <-l.o.Wake:
 		case <-l.backupEnded():
 		}
-		l.o.Turns(turnLimit)
+		l.o.Progress(turnLimit)
 		pause := l.cycle(ctx)
-		l.o.Turns(pause + turnLimit)
+		l.o.Progress(pause + turnLimit)
 		timer.Reset(pause)
 	}
 }
@@ -187,13 +187,13 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 	if !l.seen {
 		l.prev, l.seen = l.o.Previous(ctx), true
 	}
-	obs := l.o.Look(ctx, l.prev)
+	obs := l.o.Observe(ctx, l.prev)
 	if ctx.Err() != nil {
 		return pauseStandby
 	}
 	l.prev = obs
 	if l.collectBackup(ctx, &obs) {
-		return pauseActive // to a look that shows it
+		return pauseActive // to an observation that shows it
 	}
 	spec := l.o.Spec()
 	if _, paused := obs.Store.Pause(); paused {
@@ -226,7 +226,7 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 		r.Holds = holds
 		return l.act(ctx, r, op)
 	}
-	r.Holds = append([]plan.Hold{{Rule: plan.NoCoordinator, Text: err.Error()}}, holds...)
+	r.Holds = append([]plan.Hold{{Reason: plan.NoCoordinator, Text: err.Error()}}, holds...)
 	l.report(ctx, r)
 	l.lost++
 	return min(firstCampaign<<min(l.lost, 10), pauseCampaign)
@@ -242,7 +242,7 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 		return pauseActive
 	}
 	began := l.o.Now()
-	l.o.Turns(l.o.Deadline(op) + turnLimit)
+	l.o.Progress(l.o.Deadline(op) + turnLimit)
 	err := l.o.Do(ctx, r.Spec, r.Observation, op)
 	transient := l.o.NotYet != nil && l.o.NotYet(err)
 	l.tries.note(line, err, transient, l.o.Now())
@@ -257,10 +257,10 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 
 func pauseAfter(r Report) time.Duration {
 	for _, h := range r.Holds {
-		switch h.Rule {
-		case plan.Founding, plan.LearnerBehind, plan.MemberStarting:
+		switch h.Reason {
+		case plan.Bootstrap, plan.LearnerBehind, plan.MemberStarting:
 			return pauseSoon
-		case plan.WaitingForNodes, plan.StoreNotShared, plan.QuorumLost, plan.ElectorsDiffer, plan.SpecMissing, plan.Grace, plan.NotYet, plan.Restoring:
+		case plan.WaitingForNodes, plan.StoreNotShared, plan.QuorumLost, plan.LeaseVotersDiffer, plan.SpecMissing, plan.Grace, plan.NotYet, plan.Restoring:
 			return pauseWaiting
 		}
 	}

@@ -50,7 +50,7 @@ func TestAFailedOperationIsTriedAtGrowingDistances(t *testing.T) {
 	})
 }
 
-func TestBetweenTwoTriesTheLoopGoesOnLooking(t *testing.T) {
+func TestBetweenTwoTriesTheLoopGoesOnObserving(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.backupDue()
 		w.fail = func(plan.Operation) error { return errBroken }

@@ -19,7 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 )
 
-// A world is a cluster of one member, as far as the loop can tell: what a look
+// A world is a cluster of one member, as far as the loop can tell: what an observation
 // shows, what operations change (as [plan.Predict] says), and a protocol of
 // everything that the loop does to it. Its clock is that of the bubble.
 type world struct {
@@ -32,25 +32,25 @@ type world struct {
 	fail func(op plan.Operation) error
 	// failContext does so too, and comes first.
 	failContext func(ctx context.Context, op plan.Operation) error
-	// show changes what a look shows of the world, nil for nothing.
+	// show changes what an observation shows of the world, nil for nothing.
 	show func(obs *cluster.Observation)
 	// unfit is why the daemon should not coordinate, until when it said that the
 	// loop turns.
 	unfit error
-	// early are the electors that are asked before a look.
-	early cluster.Electors
+	// early are the lease voters that are asked before an observation.
+	early cluster.LeaseVoters
 	until time.Time
 
-	lease    fakeLease
-	protocol []string
-	looks    []glance
-	reports  []Report
-	log      bytes.Buffer
-	wake     chan struct{}
-	begin    func()
+	lease        fakeLease
+	protocol     []string
+	observations []glance
+	reports      []Report
+	log          bytes.Buffer
+	wake         chan struct{}
+	begin        func()
 }
 
-// A glance is one look: when, and what was known before.
+// A glance is one observation: when, and what was known before.
 type glance struct {
 	at   time.Time
 	prev cluster.Observation
@@ -62,9 +62,9 @@ type fakeLease struct {
 	term   cluster.Term
 	held   bool
 	refuse error
-	// electors are those that were asked last.
-	electors cluster.Electors
-	release  []error // the state of each Release's context
+	// leaseVoters are those that were asked last.
+	leaseVoters cluster.LeaseVoters
+	release     []error // the state of each Release's context
 }
 
 // newWorld is converged: node a runs the only member, and has a backup of now.
@@ -77,19 +77,19 @@ func newWorld() *world {
 		spec:      cluster.Spec{MemberCount: 1, EtcdVersion: version, Policy: cluster.Policy{BackupInterval: time.Hour, SetAsideKeep: 24 * 365 * time.Hour}},
 		obs: cluster.Observation{
 			Cluster: "main", Observer: "a", Token: "t1", Leader: 1, Revision: 5, Since: now,
-			Electors: cluster.Electors{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}},
-			Members:  []cluster.Member{{ID: 1, Name: "a", PeerURLs: []string{"http://10.0.0.1:2380"}, ClientURLs: []string{"http://10.0.0.1:4001"}, Healthy: true}},
+			LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}},
+			Members:     []cluster.Member{{ID: 1, Name: "a", PeerURLs: []string{"http://10.0.0.1:2380"}, ClientURLs: []string{"http://10.0.0.1:4001"}, Healthy: true}},
 			Store: cluster.Store{Reachable: true, BackupsKnown: true, Created: now,
-				Incarnations: []cluster.Incarnation{{Number: 1, Token: "t1", Version: version, Voters: []cluster.Seat{{Name: "a", PeerURLs: []string{"http://10.0.0.1:2380"}}}}},
+				Incarnations: []cluster.Incarnation{{Number: 1, Token: "t1", Version: version, Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://10.0.0.1:2380"}}}}},
 				Backups:      []cluster.Backup{{Name: "b0", At: now}}},
 			Nodes: []cluster.Node{{
 				Name: "a", Address: "10.0.0.1:8000", Reachable: true, Published: true, Boot: "boot",
-				URLs:     cluster.URLs{Peer: []string{"http://10.0.0.1:2380"}, Client: []string{"http://10.0.0.1:4001"}},
-				Disk:     cluster.Disk{State: cluster.DiskData, Token: "t1", MemberID: 1},
-				Assigned: &cluster.Assigned{Token: "t1", Version: version},
-				Process:  cluster.Process{State: cluster.ProcessRunning, Version: version},
-				Electors: cluster.Electors{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}},
-				Versions: []etcdversion.Version{version},
+				URLs:        cluster.URLs{Peer: []string{"http://10.0.0.1:2380"}, Client: []string{"http://10.0.0.1:4001"}},
+				Disk:        cluster.Disk{State: cluster.DiskData, Token: "t1", MemberID: 1},
+				Assigned:    &cluster.Assigned{Token: "t1", Version: version},
+				Process:     cluster.Process{State: cluster.ProcessRunning, Version: version},
+				LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}},
+				Versions:    []etcdversion.Version{version},
 			}},
 		},
 	}
@@ -103,7 +103,7 @@ func (w *world) backupDue() { w.obs.Store.Backups = nil }
 // endpointsDue makes a line of the hosts file, and nothing else, be missing.
 func (w *world) endpointsDue() { w.spec.Policy.DNSSuffix = "example.com" }
 
-// unmarked makes the marker of a founded cluster be missing.
+// unmarked makes the marker of a bootstrapped cluster be missing.
 func (w *world) unmarked() { w.obs.Store.Created = time.Time{} }
 
 func (w *world) note(format string, args ...any) {
@@ -126,10 +126,10 @@ func (w *world) options() Options {
 			defer w.mu.Unlock()
 			return w.candidate
 		},
-		Look: func(_ context.Context, prev cluster.Observation) cluster.Observation {
+		Observe: func(_ context.Context, prev cluster.Observation) cluster.Observation {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.looks = append(w.looks, glance{time.Now(), prev})
+			w.observations = append(w.observations, glance{time.Now(), prev})
 			w.note("look")
 			obs := w.obs
 			obs.At = time.Now()
@@ -143,7 +143,7 @@ func (w *world) options() Options {
 			defer w.mu.Unlock()
 			return w.spec
 		},
-		Early: func() cluster.Electors {
+		Early: func() cluster.LeaseVoters {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return w.early
@@ -153,7 +153,7 @@ func (w *world) options() Options {
 			defer w.mu.Unlock()
 			return w.unfit
 		},
-		Turns: func(within time.Duration) {
+		Progress: func(within time.Duration) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.until = time.Now().Add(within)
@@ -195,7 +195,7 @@ func (w *world) do(ctx context.Context, _ cluster.Spec, obs cluster.Observation,
 	w.obs = plan.Predict(obs, op)
 	w.obs.Failures = nil
 	if len(w.obs.Store.Incarnations) == 0 {
-		w.obs.Electors = cluster.Electors{} // a promise makes electors when its founding has a record
+		w.obs.LeaseVoters = cluster.LeaseVoters{} // a promise makes lease voters when its bootstrap has a record
 	}
 	return nil
 }
@@ -208,11 +208,11 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-func (l *fakeLease) Acquire(_ context.Context, e cluster.Electors) error {
+func (l *fakeLease) Acquire(_ context.Context, e cluster.LeaseVoters) error {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	l.w.note("acquire from %v", e.Names)
-	l.electors = e
+	l.leaseVoters = e
 	if l.refuse != nil {
 		return l.refuse
 	}
@@ -220,7 +220,7 @@ func (l *fakeLease) Acquire(_ context.Context, e cluster.Electors) error {
 	return nil
 }
 
-func (l *fakeLease) Electors() cluster.Electors { return l.electors }
+func (l *fakeLease) LeaseVoters() cluster.LeaseVoters { return l.leaseVoters }
 
 func (l *fakeLease) Held() (cluster.Term, bool) {
 	l.w.mu.Lock()
@@ -263,7 +263,7 @@ func (w *world) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// done lists what was done, without the looks in between.
+// done lists what was done, without the observations in between.
 func (w *world) done() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -295,7 +295,7 @@ func (w *world) last(t *testing.T) Report {
 func rules(r Report) string {
 	var list []string
 	for _, h := range r.Holds {
-		list = append(list, string(h.Rule))
+		list = append(list, string(h.Reason))
 	}
 	return strings.Join(list, " ")
 }

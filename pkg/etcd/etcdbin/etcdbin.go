@@ -38,7 +38,7 @@ const probeTimeout = 10 * time.Second
 // The existing etcd-manager also looks below /tmp. This one does not: anyone
 // on the machine may write there, and what is found is run as root.
 type Finder struct {
-	// Dirs are looked at before /opt. Empty strings in it are left out.
+	// Dirs are checked before /opt. Empty strings in it are left out.
 	Dirs []string
 
 	// Opt stands in for /opt, empty for itself. Tests that are about binaries that
@@ -62,7 +62,7 @@ type Binaries struct {
 // A NotFoundError says that there is no etcd binary of a version.
 type NotFoundError struct {
 	Version etcdversion.Version
-	// Places are the directories that were looked at, in order.
+	// Places are the directories that were checked, in order.
 	Places []string
 }
 

@@ -27,7 +27,7 @@ func install(t *testing.T, root, dir, file, content string, mode os.FileMode) st
 	return path
 }
 
-func TestFindLooksInOrder(t *testing.T) {
+func TestFindObservationsInOrder(t *testing.T) {
 	v := etcdversion.Must("3.6.16")
 	// From last to first: each place wins over all that were filled before it.
 	places := []string{

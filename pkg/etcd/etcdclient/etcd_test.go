@@ -30,7 +30,7 @@ func open(t *testing.T, m *etcdtest.Member) *Client {
 // own.
 func eventually(t *testing.T, what string, ok func(ctx context.Context) error) {
 	t.Helper()
-	deadline := time.Now().Add(etcdtest.Patience)
+	deadline := time.Now().Add(etcdtest.Timeout)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -41,7 +41,7 @@ func eventually(t *testing.T, what string, ok func(ctx context.Context) error) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %s for %s: %v", etcdtest.Patience, what, err)
+			t.Fatalf("waited %s for %s: %v", etcdtest.Timeout, what, err)
 		}
 		<-tick.C
 	}
@@ -60,8 +60,8 @@ func serving(t *testing.T, c *Client) cluster.Report {
 	return r
 }
 
-// founder starts a cluster of one.
-func founder(t *testing.T, bin etcdbin.Binaries, flags ...string) (*etcdtest.Member, *Client) {
+// initialMember starts a cluster of one.
+func initialMember(t *testing.T, bin etcdbin.Binaries, flags ...string) (*etcdtest.Member, *Client) {
 	t.Helper()
 	a := etcdtest.New(t, "a")
 	a.Start(t, bin, flags...)

@@ -31,7 +31,7 @@ var (
 
 func TestAMemberReportsItself(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
-		a, c := founder(t, bin)
+		a, c := initialMember(t, bin)
 		if _, err := c.c.Put(short(t), "k", strings.Repeat("v", 1000)); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestAMemberReportsItself(t *testing.T) {
 // order in which a cluster grows and shrinks.
 func TestTheLifeOfALearner(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
-		a, ca := founder(t, bin)
+		a, ca := initialMember(t, bin)
 		b := etcdtest.New(t, "b")
 		id, err := ca.AddLearner(short(t), []string{b.PeerURL})
 		if err != nil {
@@ -159,7 +159,7 @@ func removeMembers(t *testing.T, c *Client, id cluster.MemberID) {
 
 func TestASnapshotHasTheDataAndItsDigest(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
-		_, c := founder(t, bin)
+		_, c := initialMember(t, bin)
 		if _, err := c.c.Put(short(t), "the-key", "the-value"); err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestASnapshotHasTheDataAndItsDigest(t *testing.T) {
 
 func TestASnapshotThatBreaksOffIsAnError(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
-		a, c := founder(t, bin)
+		a, c := initialMember(t, bin)
 		for i := range 8 {
 			if _, err := c.c.Put(short(t), fmt.Sprint(i), strings.Repeat("v", 1<<20)); err != nil {
 				t.Fatal(err)
@@ -207,7 +207,7 @@ func TestASnapshotThatBreaksOffIsAnError(t *testing.T) {
 
 func TestAFullMemberReportsItsAlarm(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
-		_, c := founder(t, bin, "--quota-backend-bytes=1")
+		_, c := initialMember(t, bin, "--quota-backend-bytes=1")
 		if _, err := c.c.Put(short(t), "k", "v"); !errors.Is(err, rpctypes.ErrNoSpace) {
 			t.Fatalf("a write over the quota ended with %v", err)
 		}
@@ -223,7 +223,7 @@ func TestAFullMemberReportsItsAlarm(t *testing.T) {
 
 func TestAReportNeedsNoQuorumAndAListDoes(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
-		a, ca := founder(t, bin)
+		a, ca := initialMember(t, bin)
 		b := etcdtest.New(t, "b")
 		id, err := ca.AddLearner(short(t), []string{b.PeerURL})
 		if err != nil {
@@ -270,12 +270,12 @@ var calls = map[string]func(ctx context.Context, c *Client) error{
 }
 
 func TestEveryCallEndsWithItsContext(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts in the kernel, and never answers
+	unreachable, err := net.Listen("tcp", "127.0.0.1:0") // accepts in the kernel, and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
-	for where, url := range map[string]string{"nobody listens": "http://" + testport.Address(t), "nobody answers": "http://" + silent.Addr().String()} {
+	defer unreachable.Close()
+	for where, url := range map[string]string{"nobody listens": "http://" + testport.Address(t), "nobody answers": "http://" + unreachable.Addr().String()} {
 		for name, call := range calls {
 			t.Run(where+"/"+name, func(t *testing.T) {
 				t.Parallel()

@@ -18,7 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// probeTimeout bounds each of the two looks that [Explain] takes: at the
+// probeTimeout bounds each of the two observations that [Explain] takes: at the
 // connection, and at what answers there.
 const probeTimeout = 2 * time.Second
 
@@ -64,26 +64,26 @@ func Explain(ctx context.Context, endpoint string, config *tls.Config, err error
 	}
 	e := &EndpointError{Endpoint: endpoint, Err: err}
 	ctx = context.WithoutCancel(ctx)
-	if !e.look(ctx, config) {
+	if !e.observe(ctx, config) {
 		e.ask(ctx, config)
 	}
 	return e
 }
 
-// Probe connects to an endpoint once and looks whether both sides accept each
+// Probe connects to an endpoint once and checks whether both sides accept each
 // other, which takes milliseconds, and two seconds at most. The client itself
 // tries until its context ends. The error is an [*EndpointError]; without one,
 // somebody listens there, who may still not answer.
 func Probe(ctx context.Context, endpoint string, config *tls.Config) error {
 	e := &EndpointError{Endpoint: endpoint}
-	if e.look(ctx, config) {
+	if e.observe(ctx, config) {
 		return e
 	}
 	return nil
 }
 
-// look looks at the connection. It reports whether something is wrong with it.
-func (e *EndpointError) look(ctx context.Context, config *tls.Config) bool {
+// observed checks the connection. It reports whether something is wrong with it.
+func (e *EndpointError) observe(ctx context.Context, config *tls.Config) bool {
 	u, err := url.Parse(e.Endpoint)
 	if err != nil || u.Host == "" {
 		e.Text = "it is not a client URL"
@@ -132,7 +132,7 @@ func Unanswered(err error) bool {
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
 }
 
-// connect looks whether there is somebody. It reports whether the reason is
+// connect checks whether there is somebody. It reports whether the reason is
 // found.
 func (e *EndpointError) connect(ctx context.Context, host string) (net.Conn, bool) {
 	began := time.Now()
@@ -144,7 +144,7 @@ func (e *EndpointError) connect(ctx context.Context, host string) (net.Conn, boo
 		return conn, false
 	case errors.As(err, &dns):
 		e.Text = fmt.Sprintf("the name %s cannot be resolved", dns.Name)
-		e.Next = "look at /etc/hosts and at the name server, or use the IP address"
+		e.Next = "check /etc/hosts and at the name server, or use the IP address"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Cause = cluster.CauseRefused
 		e.Text = "nothing listens there: the connection is refused"
@@ -155,7 +155,7 @@ func (e *EndpointError) connect(ctx context.Context, host string) (net.Conn, boo
 		e.Next = "the machine is down, or a firewall drops what is sent to the port"
 	default:
 		e.Text = reason(err)
-		e.Next = "look at the network between this machine and that one"
+		e.Next = "check the network between this machine and that one"
 	}
 	return nil, true
 }
@@ -170,7 +170,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// plain looks whether what listens without TLS understands http. A server with
+// plain checks whether what listens without TLS understands http. A server with
 // TLS says that it does not, or hangs up.
 func (e *EndpointError) plain(conn net.Conn) bool {
 	if _, err := fmt.Fprintf(conn, "GET /version HTTP/1.0\r\n\r\n"); err != nil {
@@ -210,7 +210,7 @@ func (e *EndpointError) ask(ctx context.Context, config *tls.Config) {
 	switch {
 	case err != nil:
 		e.Text = "it accepts connections and does not answer"
-		e.Next = "etcd hangs there, or waits for the other members before it serves for the first time: look at its log (journalctl -u etcd)"
+		e.Next = "etcd hangs there, or waits for the other members before it serves for the first time: check its log (journalctl -u etcd)"
 	case s.Leader == 0:
 		e.Text = "the cluster has no leader: fewer voters run and see each other than a majority needs"
 		e.Next = "bring the other members back first; etcdadm info shows what one member knows of them"

@@ -81,11 +81,11 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 	good := ours.serve(t, server, tls.RequireAndVerifyClientCert)
 	open := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(open.Close)
-	silent, err := net.Listen("tcp", local+":0") // the kernel accepts, and nobody answers
+	unreachable, err := net.Listen("tcp", local+":0") // the kernel accepts, and nobody answers
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = silent.Close() })
+	t.Cleanup(func() { _ = unreachable.Close() })
 	free := strings.TrimPrefix("http://"+testport.Address(t), "http://")
 
 	for _, tc := range []struct {
@@ -95,8 +95,8 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		code           string
 	}{
 		{"nobody listens", "https://" + free, ours.client(client), "refused", "is etcd running", ""},
-		{"nobody answers", "http://" + silent.Addr().String(), nil, "does not answer", "hangs", ""},
-		{"nobody answers a handshake", "https://" + silent.Addr().String(), ours.client(client), "does not answer", "hangs", ""},
+		{"nobody answers", "http://" + unreachable.Addr().String(), nil, "does not answer", "hangs", ""},
+		{"nobody answers a handshake", "https://" + unreachable.Addr().String(), ours.client(client), "does not answer", "hangs", ""},
 		{"no such name", "https://a..b:2379", ours.client(client), "the name a..b cannot be resolved", "/etc/hosts", ""},
 		{"no URL", "https://", nil, "not a client URL", "", ""},
 		{"unknown CA", "https://" + good, theirs.client(client), `was issued by "ours"`, "--cacert", ""},
@@ -110,7 +110,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		{"client of another CA", "https://" + good, ours.client(theirs.issue(t, "stranger", local, day)),
 			`does not accept the client certificate "stranger" of the CA "theirs"`, "--cert", "refused"},
 		{"client expired", "https://" + good, ours.client(ours.issue(t, "late", local, -time.Hour)), "which is expired since", "check-expiration", "refused"},
-		{"not etcd", "https://" + good, ours.client(client), "does not answer", "look at its log", ""},
+		{"not etcd", "https://" + good, ours.client(client), "does not answer", "check its log", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +133,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 				t.Errorf("it took %s", took)
 			}
 			probed := Probe(t.Context(), tc.endpoint, tc.config)
-			if silent := strings.Contains(tc.text, "not answer"); silent != (probed == nil) || !silent && probed.Error() != err.Error() {
+			if unreachable := strings.Contains(tc.text, "not answer"); unreachable != (probed == nil) || !unreachable && probed.Error() != err.Error() {
 				t.Errorf("the probe says %v, and the explanation %v", probed, err)
 			}
 		})
@@ -153,16 +153,16 @@ func TestAServerFromTheFutureIsNotValidYet(t *testing.T) {
 }
 
 func TestAProbeEndsWithItsContext(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	unreachable, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	defer unreachable.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()
 	for _, scheme := range []string{"http://", "https://"} {
-		if err := Probe(ctx, scheme+silent.Addr().String(), nil); err != nil && !strings.Contains(err.Error(), "no connection within 0s") {
+		if err := Probe(ctx, scheme+unreachable.Addr().String(), nil); err != nil && !strings.Contains(err.Error(), "no connection within 0s") {
 			t.Error(err)
 		}
 	}
@@ -271,7 +271,7 @@ func TestAClusterWithoutALeader(t *testing.T) {
 // A member that has stopped answering is not taken for one that is down.
 func TestAnEtcdThatWasOverloaded(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
-		a, _ := founder(t, bin)
+		a, _ := initialMember(t, bin)
 		err := Explain(t.Context(), a.ClientURL, nil, errTime)
 		if err == nil || !strings.Contains(err.Error(), "did not answer this request in time") {
 			t.Errorf("the error is %v", err)

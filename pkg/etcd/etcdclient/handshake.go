@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// handshake looks whether both sides accept each other's certificates. It
+// handshake checks whether both sides accept each other's certificates. It
 // reports whether the reason is found.
 func (e *EndpointError) handshake(ctx context.Context, conn net.Conn, u *url.URL, config *tls.Config) bool {
 	if config == nil {
@@ -65,7 +65,7 @@ func (e *EndpointError) theirs(err error, config *tls.Config) bool {
 		e.Next = "use one of these names, or issue the server's certificate again with the missing one: etcdadm certs renew server"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		e.Text = "its certificate is " + validity(invalid.Cert, config)
-		e.Next = "look at the clocks of both machines; on that machine: etcdadm certs check-expiration, etcdadm certs renew"
+		e.Next = "check the clocks of both machines; on that machine: etcdadm certs check-expiration, etcdadm certs renew"
 	case errors.As(err, &invalid):
 		e.Text = "its certificate is not accepted: " + invalid.Error()
 		e.Next = "on that machine: etcdadm certs check-expiration"

@@ -42,7 +42,7 @@ func (c *Client) Alarms(ctx context.Context) ([]Alarm, error) {
 	return list, nil
 }
 
-// Disarm takes alarms back. etcd does not look whether their reason is gone.
+// Disarm takes alarms back. etcd does not check whether their reason is gone.
 // One that is not raised is success.
 func (c *Client) Disarm(ctx context.Context, alarms ...Alarm) error {
 	for _, a := range alarms {

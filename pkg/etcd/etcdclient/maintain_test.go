@@ -33,7 +33,7 @@ func put(t *testing.T, c *Client, key, value string) cluster.Revision {
 
 func TestAlarmsAreListedAndDisarmed(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
-		_, c := founder(t, bin, "--quota-backend-bytes=1")
+		_, c := initialMember(t, bin, "--quota-backend-bytes=1")
 		if list, err := c.Alarms(short(t)); err != nil || len(list) > 0 {
 			t.Fatalf("alarms of a new cluster: %v, %v", list, err)
 		}
@@ -67,7 +67,7 @@ func TestAlarmsAreListedAndDisarmed(t *testing.T) {
 
 func TestKeysAreCountedAsTheyWere(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
-		_, c := founder(t, bin)
+		_, c := initialMember(t, bin)
 		put(t, c, "a", "1")
 		put(t, c, "\x00", "2")
 		then := put(t, c, "a", "3")
@@ -89,7 +89,7 @@ func TestKeysAreCountedAsTheyWere(t *testing.T) {
 
 func TestDefragmentingGivesSpaceBack(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
-		a, c := founder(t, bin, "--quota-backend-bytes=123456789")
+		a, c := initialMember(t, bin, "--quota-backend-bytes=123456789")
 		var last cluster.Revision
 		for range 20 {
 			last = put(t, c, "key", strings.Repeat("v", 100_000))
@@ -123,7 +123,7 @@ func TestDefragmentingGivesSpaceBack(t *testing.T) {
 
 func TestHashesTellDataApart(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
-		a, c := founder(t, bin)
+		a, c := initialMember(t, bin)
 		first := put(t, c, "k", "1")
 		one, err := c.HashKV(short(t), a.ClientURL, 0)
 		if err != nil || one.Revision != first {
@@ -146,7 +146,7 @@ func TestHashesTellDataApart(t *testing.T) {
 
 func TestRefusingIsHealthy(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
-		_, c := founder(t, bin)
+		_, c := initialMember(t, bin)
 		if err := c.Healthy(short(t)); err != nil {
 			t.Fatal(err)
 		}

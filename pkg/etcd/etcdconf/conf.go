@@ -17,7 +17,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// A State is etcd's "initial cluster state". etcd looks at it only while its
+// A State is etcd's "initial cluster state". etcd checks it only while its
 // data directory is empty.
 type State string
 
@@ -27,7 +27,7 @@ const (
 	StateNew State = "new"
 	// StateExisting lets a member with an empty data directory only join one.
 	// It is also the right state for a restart: should the data have vanished,
-	// the member then fails instead of founding a second cluster.
+	// the member then fails instead of bootstrap a second cluster.
 	StateExisting State = "existing"
 )
 
@@ -45,7 +45,7 @@ type Member struct {
 	State   State
 	// Peers is the initial cluster, with the member itself in it. It may be
 	// empty for a restart.
-	Peers []cluster.Seat
+	Peers []cluster.InitialMember
 	// URLs are the member's own addresses, templates already expanded.
 	URLs cluster.URLs
 	// Quarantined makes the member serve on its quarantine URLs in place of its
@@ -191,9 +191,9 @@ func (t TLS) client(env map[string]string, urls []string) {
 
 // initialCluster writes etcd's name=url,name=url form, by name; a member with
 // two URLs is in it twice.
-func initialCluster(seats []cluster.Seat) string {
-	sorted := slices.Clone(seats)
-	slices.SortFunc(sorted, func(a, b cluster.Seat) int { return strings.Compare(string(a.Name), string(b.Name)) })
+func initialCluster(initialMembers []cluster.InitialMember) string {
+	sorted := slices.Clone(initialMembers)
+	slices.SortFunc(sorted, func(a, b cluster.InitialMember) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	var words []string
 	for _, s := range sorted {
 		for _, u := range s.PeerURLs {
@@ -223,7 +223,7 @@ func (m Member) validate() error {
 	case m.State != StateNew && m.State != StateExisting:
 		return fail("start state %q is not new or existing", m.State)
 	case m.State == StateNew && len(m.Peers) == 0:
-		return fail("a founding member needs the list of its peers")
+		return fail("a initial member needs the list of its peers")
 	case m.Quarantined && len(m.URLs.Quarantine) == 0:
 		return fail("it is quarantined, and has no quarantine URL")
 	}

@@ -15,10 +15,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// tlsMember is a founding voter of three, as kops would have it.
+// tlsMember is a bootstrap voter of three, as kops would have it.
 func tlsMember(v string) Member {
-	seat := func(n string) cluster.Seat {
-		return cluster.Seat{Name: cluster.NodeName("etcd-" + n), PeerURLs: []string{"https://etcd-" + n + ".internal.example.com:2380"}}
+	initialMember := func(n string) cluster.InitialMember {
+		return cluster.InitialMember{Name: cluster.NodeName("etcd-" + n), PeerURLs: []string{"https://etcd-" + n + ".internal.example.com:2380"}}
 	}
 	return Member{
 		Name:    "etcd-a",
@@ -26,7 +26,7 @@ func tlsMember(v string) Member {
 		Token:   "8NLu7sNPR1iEFfBHsJhPBw",
 		DataDir: "/rootfs/mnt/master-vol-1/data/8NLu7sNPR1iEFfBHsJhPBw",
 		State:   StateNew,
-		Peers:   []cluster.Seat{seat("c"), seat("a"), seat("b")},
+		Peers:   []cluster.InitialMember{initialMember("c"), initialMember("a"), initialMember("b")},
 		URLs: cluster.URLs{
 			Peer:       []string{"https://etcd-a.internal.example.com:2380"},
 			Client:     []string{"https://etcd-a.internal.example.com:4001"},
@@ -62,9 +62,9 @@ func TestGolden(t *testing.T) {
 		name   string
 		member func(version string) Member
 	}{
-		{"a founding voter with TLS", tlsMember},
+		{"a bootstrap voter with TLS", tlsMember},
 		{"a restart on IPv6 without TLS", plainMember},
-		{"a quarantined member of an operator with wishes", func(v string) Member {
+		{"a quarantined member of an operator with specs", func(v string) Member {
 			m := tlsMember(v)
 			m.Quarantined = true
 			m.User = User([]string{
@@ -134,7 +134,7 @@ func TestEnvRefusesWhatEtcdWouldRefuse(t *testing.T) {
 		{"token with a slash", func(m *Member) { m.Token = "a/b" }, `character '/'`},
 		{"relative data directory", func(m *Member) { m.DataDir = "data" }, "not an absolute path"},
 		{"no state", func(m *Member) { m.State = "" }, "not new or existing"},
-		{"founding alone by omission", func(m *Member) { m.Peers = nil }, "needs the list of its peers"},
+		{"bootstrap alone by omission", func(m *Member) { m.Peers = nil }, "needs the list of its peers"},
 		{"not among its peers", func(m *Member) { m.Name = "etcd-d" }, "not among its peers"},
 		{"peer without a name", func(m *Member) { m.Peers[0].Name = "" }, "node name is empty"},
 		{"peer without a URL", func(m *Member) { m.Peers[0].PeerURLs = nil }, "peer URL of etcd-c is missing"},

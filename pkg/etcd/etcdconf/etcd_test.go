@@ -36,8 +36,8 @@ func TestRealEtcdUnderstandsItsEnvironment(t *testing.T) {
 			start(t, b.Etcd, plain)
 
 			// With what an operator may have set since the days of 3.5.
-			wishes := realMember(t, v)
-			wishes.User = map[string]string{
+			desired := realMember(t, v)
+			desired.User = map[string]string{
 				"ETCD_QUOTA_BACKEND_BYTES":                     "1073741824",
 				"ETCD_METRICS":                                 "extensive",
 				"ETCD_AUTO_COMPACTION_MODE":                    "periodic",
@@ -50,7 +50,7 @@ func TestRealEtcdUnderstandsItsEnvironment(t *testing.T) {
 				"ETCD_EXPERIMENTAL_COMPACT_HASH_CHECK_ENABLED": "true",
 				"ETCD_EXPERIMENTAL_COMPACTION_BATCH_LIMIT":     "500",
 			}
-			start(t, b.Etcd, wishes)
+			start(t, b.Etcd, desired)
 		})
 	}
 }
@@ -64,7 +64,7 @@ func realMember(t *testing.T, v etcdversion.Version) etcdconf.Member {
 		Token:       "t",
 		DataDir:     filepath.Join(t.TempDir(), "data"),
 		State:       etcdconf.StateNew,
-		Peers:       []cluster.Seat{{Name: "a", PeerURLs: []string{peer}}},
+		Peers:       []cluster.InitialMember{{Name: "a", PeerURLs: []string{peer}}},
 		URLs:        cluster.URLs{Peer: []string{peer}, Client: []string{"http://" + testport.Address(t)}},
 		Address:     "127.0.0.1",
 		MetricsURLs: []string{"http://" + testport.Address(t)},

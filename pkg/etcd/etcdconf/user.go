@@ -15,7 +15,7 @@ const (
 
 // refused are the variables that decide who a member is, where its data is,
 // and whether it is a member at all. An operator who set one of them would
-// have the automation look at something else than what runs.
+// have the automation check something else than what runs.
 var refused = []string{
 	"ETCD_NAME",
 	"ETCD_DATA_DIR",

@@ -20,7 +20,7 @@ func TestRealEtcdThatIsKilledServesAgain(t *testing.T) {
 	env, err := etcdconf.Env(etcdconf.Member{
 		Name: "a", Version: bin.Version, Token: "t", State: etcdconf.StateNew,
 		DataDir: filepath.Join(t.TempDir(), "data"),
-		Peers:   []cluster.Seat{{Name: "a", PeerURLs: []string{peer}}},
+		Peers:   []cluster.InitialMember{{Name: "a", PeerURLs: []string{peer}}},
 		URLs:    cluster.URLs{Peer: []string{peer}, Client: []string{client}},
 		Address: "127.0.0.1",
 	})

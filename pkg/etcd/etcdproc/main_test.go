@@ -178,7 +178,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 // alive reports whether a process does anything.
 func alive(pid int) bool {
-	_, ok, err := lookAt(pid)
+	_, ok, err := observeAt(pid)
 	if err != nil && !errors.Is(err, errGone) {
 		panic(err)
 	}

@@ -17,7 +17,7 @@ import (
 const (
 	recordName = "etcd.pid"
 	lockName   = "etcd.pid.lock"
-	// leftoverPoll is how often a leftover process is looked at.
+	// leftoverPoll is how often a leftover process is checked.
 	leftoverPoll = 10 * time.Millisecond
 )
 
@@ -41,7 +41,7 @@ var errGone = errors.New("no such process")
 
 // recordOf describes a living process.
 func recordOf(pid int, path string) (record, error) {
-	start, _, err := lookAt(pid)
+	start, _, err := observeAt(pid)
 	if err != nil {
 		return record{}, fmt.Errorf("pid file: %w", err)
 	}
@@ -58,7 +58,7 @@ func (r record) lives() (bool, error) {
 	if err != nil || boot != r.Boot {
 		return false, err
 	}
-	start, alive, err := lookAt(r.PID)
+	start, alive, err := observeAt(r.PID)
 	if errors.Is(err, errGone) {
 		return false, nil
 	}
@@ -70,9 +70,9 @@ func bootName() (string, error) {
 	return string(bytes.TrimSpace(name)), err
 }
 
-// lookAt returns when a process was made, and whether it still does anything.
+// observeAt returns when a process was made, and whether it still does anything.
 // The error is errGone if there is no such process.
-func lookAt(pid int) (start uint64, alive bool, err error) {
+func observeAt(pid int) (start uint64, alive bool, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		return 0, false, errGone
@@ -141,7 +141,7 @@ func killLeftover(ctx context.Context, dir string) error {
 		return removeRecord(dir)
 	}
 	// From Go 1.23 on this holds a pidfd, where the kernel has them, so that
-	// the signal reaches the process that is looked at next or nobody.
+	// the signal reaches the process that is checked next or nobody.
 	p, err := os.FindProcess(r.PID)
 	if err != nil {
 		return fmt.Errorf("leftover etcd (pid %d): %w", r.PID, err)

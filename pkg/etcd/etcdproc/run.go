@@ -59,10 +59,10 @@ func (r *run) keep(ctx context.Context) {
 	for failures := 0; ; {
 		c, err := r.spawn(ctx)
 		if err != nil {
-			r.s.board.spawnFailed(err)
+			r.s.statusFile.spawnFailed(err)
 		} else {
 			r.record(c)
-			r.s.board.started(c.cmd.Process.Pid, failures)
+			r.s.statusFile.started(c.cmd.Process.Pid, failures)
 		}
 		select {
 		case r.first <- err:
@@ -82,8 +82,8 @@ func (r *run) keep(ctx context.Context) {
 			break
 		}
 	}
-	r.s.board.problem(removeRecord(r.s.opts.Dir))
-	r.s.board.stopped()
+	r.s.statusFile.problem(removeRecord(r.s.opts.Dir))
+	r.s.statusFile.stopped()
 }
 
 // attend watches a process until it is gone. It returns whether the process
@@ -94,12 +94,12 @@ func (r *run) attend(c *child) (steady, stopped bool) {
 	for {
 		select {
 		case how := <-c.exited:
-			r.s.board.died(how)
+			r.s.statusFile.died(how)
 			return time.Since(c.began) >= r.s.opts.Backoff.Stable, false
 		case <-stable.C:
-			r.s.board.steady()
+			r.s.statusFile.steady()
 		case <-r.stop:
-			r.s.board.ended(r.terminate(c))
+			r.s.statusFile.ended(r.terminate(c))
 			return false, true
 		}
 	}
@@ -144,7 +144,7 @@ func (r *run) spawn(ctx context.Context) (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
-	out := &lineWriter{emit: r.s.board.line(r.s.opts.Log)}
+	out := &lineWriter{emit: r.s.statusFile.line(r.s.opts.Log)}
 	cmd := &exec.Cmd{
 		Path:      r.cfg.Path,
 		Args:      append([]string{r.cfg.Path}, r.cfg.Args...),
@@ -211,7 +211,7 @@ func (r *run) record(c *child) {
 	if err == nil {
 		err = rec.write(r.s.opts.Dir)
 	}
-	r.s.board.problem(err)
+	r.s.statusFile.problem(err)
 }
 
 // describe says how a process ended: "exit status 1 after 2.1s".

@@ -106,15 +106,15 @@ type Status struct {
 // A Supervisor keeps one process running. Its methods may be called from any
 // goroutine; Start, Restart, Stop and Close take turns.
 type Supervisor struct {
-	opts  Options
-	lock  *os.File
-	board board
+	opts       Options
+	lock       *os.File
+	statusFile statusFile
 
-	// turn holds a token while nobody has it. run and closed belong to whoever
+	// semaphore holds a token while nobody has it. run and closed belong to whoever
 	// took it.
-	turn   chan struct{}
-	run    *run
-	closed bool
+	semaphore chan struct{}
+	run       *run
+	closed    bool
 }
 
 // New returns a supervisor that has started nothing. A process that an earlier
@@ -132,9 +132,9 @@ func New(ctx context.Context, o Options) (*Supervisor, error) {
 	if err := killLeftover(ctx, o.Dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("supervise etcd in %s: %w", o.Dir, err), lock.Close())
 	}
-	s := &Supervisor{opts: o, lock: lock, turn: make(chan struct{}, 1)}
-	s.board.init(o.Now)
-	s.turn <- struct{}{}
+	s := &Supervisor{opts: o, lock: lock, semaphore: make(chan struct{}, 1)}
+	s.statusFile.init(o.Now)
+	s.semaphore <- struct{}{}
 	return s, nil
 }
 
@@ -156,7 +156,7 @@ func (s *Supervisor) Start(ctx context.Context, cfg Config) error {
 	}
 	defer s.give()
 	if s.run != nil && !s.run.stopping && s.run.cfg.equal(cfg) {
-		return s.board.startError()
+		return s.statusFile.startError()
 	}
 	return s.replace(ctx, cfg.clone())
 }
@@ -214,17 +214,17 @@ func (s *Supervisor) Close(ctx context.Context) error {
 }
 
 // Status returns how the process does now.
-func (s *Supervisor) Status() Status { return s.board.status() }
+func (s *Supervisor) Status() Status { return s.statusFile.status() }
 
 // Changed returns a channel that gets a value after [Supervisor.Status] has
 // changed in more than its lines. Changes in quick succession are one value;
 // there is one channel, meant for one reader.
-func (s *Supervisor) Changed() <-chan struct{} { return s.board.changed }
+func (s *Supervisor) Changed() <-chan struct{} { return s.statusFile.changed }
 
 // take waits for the turn; give ends it.
 func (s *Supervisor) take(ctx context.Context) error {
 	select {
-	case <-s.turn:
+	case <-s.semaphore:
 	case <-ctx.Done():
 		return fmt.Errorf("wait for an earlier start or stop: %w", ctx.Err())
 	}
@@ -235,7 +235,7 @@ func (s *Supervisor) take(ctx context.Context) error {
 	return nil
 }
 
-func (s *Supervisor) give() { s.turn <- struct{}{} }
+func (s *Supervisor) give() { s.semaphore <- struct{}{} }
 
 // replace ends what runs and begins to keep cfg running.
 func (s *Supervisor) replace(ctx context.Context, cfg Config) error {
@@ -250,7 +250,7 @@ func (s *Supervisor) replace(ctx context.Context, cfg Config) error {
 		first: make(chan error, 1),
 	}
 	s.run = r
-	s.board.begin()
+	s.statusFile.begin()
 	go r.keep(ctx)
 	select {
 	case err := <-r.first:

@@ -144,7 +144,7 @@ func TestCallsWaitForTheirTurnAsLongAsTheyMay(t *testing.T) {
 	eventually(t, "the child's word", func() bool { return out.has("ready") })
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Stop(context.Background()) }()
-	eventually(t, "Stop to have its turn", func() bool { return len(s.turn) == 0 })
+	eventually(t, "Stop to have its turn", func() bool { return len(s.semaphore) == 0 })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Start(ctx, does("stay")); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "earlier start or stop") {

@@ -149,7 +149,7 @@ func (o Options) find(ctx context.Context, w *web, part string) (digest string, 
 		if want == "" && !o.Sources.SkipChecksum {
 			err = w.exists(ctx, c.url)
 			if err == nil {
-				return "", &NoChecksumError{URL: shown(c.url), Looked: shownAll(c.sums), Plain: machine.PlainHTTP(c.url)}
+				return "", &NoChecksumError{URL: shown(c.url), Observed: shownAll(c.sums), Plain: machine.PlainHTTP(c.url)}
 			}
 		} else {
 			digest, err = o.transfer(ctx, w, job{url: c.url, part: part, want: want, from: from})

@@ -21,7 +21,7 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("no archive of etcd %s for linux/%s: %s", e.Version, arch, strings.Join(e.Answers, "; "))
 }
 
-// Hint says what to look at.
+// Hint says what to check.
 func (e *NotFoundError) Hint() string {
 	return "check --version and --release-url; https://github.com/etcd-io/etcd/releases lists what etcd publishes"
 }
@@ -40,14 +40,14 @@ func (e *ChecksumError) Error() string {
 
 // Hint says what to do about it.
 func (e *ChecksumError) Hint() string {
-	return "do not use this archive; compare the digest with the one that etcd publishes, and look at what stands between (proxy, mirror)"
+	return "do not use this archive; compare the digest with the one that etcd publishes, and check what stands between (proxy, mirror)"
 }
 
 // A NoChecksumError says that nobody tells what an archive should be.
 type NoChecksumError struct {
 	// URL of the archive, and Looked, where a checksum could have been.
-	URL    string
-	Looked []string
+	URL      string
+	Observed []string
 	// Plain says that they do not count, as they come over plain http like the
 	// archive.
 	Plain bool
@@ -57,7 +57,7 @@ func (e *NoChecksumError) Error() string {
 	if e.Plain {
 		return fmt.Sprintf("no checksum for %s: those that come over plain http like the archive prove nothing", e.URL)
 	}
-	return fmt.Sprintf("no checksum for %s: there is none in %s", e.URL, strings.Join(e.Looked, " or "))
+	return fmt.Sprintf("no checksum for %s: there is none in %s", e.URL, strings.Join(e.Observed, " or "))
 }
 
 // Hint says what to do about it.

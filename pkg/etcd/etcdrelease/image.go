@@ -80,7 +80,7 @@ func (o Options) fromRegistry(ctx context.Context, image, stage string) error {
 	})
 }
 
-// fromServer says what to look at where a registry has said no.
+// fromServer says what to check where a registry has said no.
 func fromServer(image string, err error) error {
 	err = fmt.Errorf("image %s: %w", image, err)
 	var said *transport.Error

@@ -67,8 +67,8 @@ func TestInstallFromEachSource(t *testing.T) {
 
 func TestInstallReplacesExactlyOtherVersions(t *testing.T) {
 	for _, c := range []struct {
-		wish, have string
-		right      bool
+		desired, have string
+		right         bool
 	}{
 		{"3.5.1", "3.5.10", false},
 		{"3.5.10", "3.5.1", false},
@@ -81,10 +81,10 @@ func TestInstallReplacesExactlyOtherVersions(t *testing.T) {
 		{"3.8.0", "3.8.0-alpha.0", false},
 		{"3.8.0-rc.1", "3.8.0-rc.1", true},
 	} {
-		t.Run(c.wish+" over "+c.have, func(t *testing.T) {
+		t.Run(c.desired+" over "+c.have, func(t *testing.T) {
 			dir := dirOf(t, c.have, tools...)
-			o := local(t, c.wish)
-			o.Sources.Dir = dirOf(t, c.wish, tools...)
+			o := local(t, c.desired)
+			o.Sources.Dir = dirOf(t, c.desired, tools...)
 			if done := mustInstall(t, o, dir); done.Changed == c.right {
 				t.Errorf("changed: %v", done.Changed)
 			}

@@ -48,7 +48,7 @@ func Present(ctx context.Context, installDir string) Found {
 	var f Found
 	var probes sync.WaitGroup
 	for i, name := range tools {
-		probes.Go(func() { *f.tools()[i] = look(ctx, dir, name) })
+		probes.Go(func() { *f.tools()[i] = observe(ctx, dir, name) })
 	}
 	probes.Wait()
 	return f
@@ -105,8 +105,8 @@ func matches(v, printed etcdversion.Version) bool {
 	return v == printed
 }
 
-// look finds one binary in dir and asks for its version.
-func look(ctx context.Context, dir, name string) Tool {
+// observed finds one binary in dir and asks for its version.
+func observe(ctx context.Context, dir, name string) Tool {
 	path := filepath.Join(dir, name)
 	st, err := os.Stat(path)
 	switch {

@@ -170,8 +170,8 @@ func TestDownloadGivesUp(t *testing.T) {
 	}
 }
 
-// silent is the address of a server that takes connections and says nothing.
-func silent(t *testing.T) string {
+// unreachable is the address of a server that takes connections and says nothing.
+func unreachable(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -196,7 +196,7 @@ func TestConnectTimeoutIsUsed(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
 			o := local(t, version)
-			o.Sources.ReleaseURL = scheme + "://" + silent(t)
+			o.Sources.ReleaseURL = scheme + "://" + unreachable(t)
 			o.ConnectTimeout = 50 * time.Millisecond
 			begin := time.Now()
 			err := third(Download(soon(t), o))
@@ -209,7 +209,7 @@ func TestConnectTimeoutIsUsed(t *testing.T) {
 	}
 	t.Run("with a client of the caller", func(t *testing.T) {
 		o := local(t, version)
-		o.Sources.ReleaseURL = "http://" + silent(t)
+		o.Sources.ReleaseURL = "http://" + unreachable(t)
 		o.ConnectTimeout = 50 * time.Millisecond
 		o.Client = &http.Client{}
 		wantError(t, third(Download(soon(t), o)), "no answer from 127.0.0.1", "in 50ms")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A watch is a transport that gives up on servers that are silent: before the
+// A watch is a transport that gives up on servers that are unreachable: before the
 // answer begins, and in its middle.
 type watch struct {
 	next          http.RoundTripper
@@ -29,12 +29,12 @@ func (o Options) watched(next http.RoundTripper, read func(*http.Request, int)) 
 func (w *watch) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	timer := time.AfterFunc(w.answer, func() {
-		cancel(&silentError{fmt.Sprintf("no answer from %s in %s", req.URL.Host, w.answer)})
+		cancel(&unreachableError{fmt.Sprintf("no answer from %s in %s", req.URL.Host, w.answer)})
 	})
 	resp, err := w.next.RoundTrip(req.WithContext(ctx))
 	timer.Stop()
 	if err != nil {
-		err = onLine(silence(ctx, err))
+		err = onLine(stalled(ctx, err))
 		cancel(nil)
 		return nil, err
 	}
@@ -57,7 +57,7 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	timer := time.AfterFunc(b.stall, func() {
-		b.cancel(&silentError{fmt.Sprintf("nothing more came for %s", b.stall)})
+		b.cancel(&unreachableError{fmt.Sprintf("nothing more came for %s", b.stall)})
 	})
 	n, err := b.ReadCloser.Read(p)
 	timer.Stop()
@@ -67,7 +67,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if errors.Is(err, io.EOF) {
 		return n, io.EOF
 	}
-	return n, onLine(silence(b.ctx, err))
+	return n, onLine(stalled(b.ctx, err))
 }
 
 func (b *body) Close() error {
@@ -76,17 +76,17 @@ func (b *body) Close() error {
 	return err
 }
 
-// silence returns why a request was given up, or err if it was not.
-func silence(ctx context.Context, err error) error {
-	var silent *silentError
-	if err != nil && errors.As(context.Cause(ctx), &silent) {
-		return silent
+// stalled returns why a request was given up, or err if it was not.
+func stalled(ctx context.Context, err error) error {
+	var unreachable *unreachableError
+	if err != nil && errors.As(context.Cause(ctx), &unreachable) {
+		return unreachable
 	}
 	return err
 }
 
-// A silentError says that a server took too long.
-type silentError struct{ text string }
+// A unreachableError says that a server took too long.
+type unreachableError struct{ text string }
 
-func (e *silentError) Error() string { return e.text }
-func (e *silentError) Timeout() bool { return true }
+func (e *unreachableError) Error() string { return e.text }
+func (e *unreachableError) Timeout() bool { return true }

@@ -199,7 +199,7 @@ func (e *statusError) passing() bool {
 	return e.code >= 500 && e.code != http.StatusNotImplemented
 }
 
-// Hint says what to look at.
+// Hint says what to check.
 func (e *statusError) Hint() string {
 	if e.code == http.StatusProxyAuthRequired {
 		return "the proxy wants a name and password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT"
@@ -227,7 +227,7 @@ func (e *lineError) Timeout() bool {
 	return errors.As(e.err, &t) && t.Timeout()
 }
 
-// Hint says what to look at.
+// Hint says what to check.
 func (e *lineError) Hint() string {
 	return "check the network and HTTPS_PROXY; without a network, put the archive into the cache or give it with --binaries-archive"
 }

@@ -144,9 +144,9 @@ func (o SaveOptions) fill(ctx context.Context, f *os.File) (int64, error) {
 	defer cancel(nil)
 	heard := func() {}
 	if o.Stall > 0 {
-		silent := time.AfterFunc(o.Stall, func() { cancel(fmt.Errorf("etcd sent nothing for %s", o.Stall)) })
-		defer silent.Stop()
-		heard = func() { silent.Reset(o.Stall) }
+		unreachable := time.AfterFunc(o.Stall, func() { cancel(fmt.Errorf("etcd sent nothing for %s", o.Stall)) })
+		defer unreachable.Stop()
+		heard = func() { unreachable.Reset(o.Stall) }
 	}
 	stream, err := o.Source.Snapshot(ctx)
 	if err != nil {

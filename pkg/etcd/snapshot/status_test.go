@@ -30,7 +30,7 @@ func TestWhatAFileHolds(t *testing.T) {
 	}
 	want.Digest, want.Keys = false, 0
 	if got, err := Peek(write(t, sealed(db))); got != want || err != nil {
-		t.Errorf("a look at it says %+v, %v, want %+v", got, err, want)
+		t.Errorf("an observation of it says %+v, %v, want %+v", got, err, want)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestHostileFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Peek(path); err != nil && !errors.Is(err, ErrDamaged) {
-			t.Errorf("a look at it: %v", err)
+			t.Errorf("an observation of it: %v", err)
 		}
 		_, err := Read(t.Context(), path)
 		if err != nil && !errors.Is(err, ErrDamaged) {

@@ -82,7 +82,7 @@ func (d *decoder) document(b []byte) *yaml.Node {
 }
 
 // envelope checks apiVersion and kind, and returns the fields without them.
-// Nothing else is looked at where these are wrong: it would be judged by the
+// Nothing else is checked where these are wrong: it would be judged by the
 // wrong rules.
 func (d *decoder) envelope(root *yaml.Node) *yaml.Node {
 	rest := *root

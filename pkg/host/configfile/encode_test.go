@@ -70,8 +70,8 @@ func TestEveryFieldIsWrittenAndRead(t *testing.T) {
 
 // The names in a file are those of the JSON form, each once in its section.
 func TestFieldsHaveNames(t *testing.T) {
-	var look func(t reflect.Type, path string)
-	look = func(typ reflect.Type, path string) {
+	var observe func(t reflect.Type, path string)
+	observe = func(typ reflect.Type, path string) {
 		seen := map[string]bool{"": true, "-": true}
 		for i, name := range fields(typ) {
 			if seen[name] || !typ.Field(i).IsExported() {
@@ -79,11 +79,11 @@ func TestFieldsHaveNames(t *testing.T) {
 			}
 			seen[name] = true
 			if isSection(typ.Field(i).Type) {
-				look(typ.Field(i).Type, path+"."+name)
+				observe(typ.Field(i).Type, path+"."+name)
 			}
 		}
 	}
-	look(reflect.TypeFor[machine.Config](), "")
+	observe(reflect.TypeFor[machine.Config](), "")
 }
 
 func TestDefaultsAreAFile(t *testing.T) {

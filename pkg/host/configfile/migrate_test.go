@@ -172,7 +172,7 @@ func TestImages(t *testing.T) {
 }
 
 // TestMigrateFromOwnFiles migrates what etcdadm itself writes of a member with
-// wishes.
+// specs.
 func TestMigrateFromOwnFiles(t *testing.T) {
 	file := func(pair string) etcdconf.Files {
 		return etcdconf.Files{CA: "/pki/ca.crt", Cert: "/pki/" + pair + ".crt", Key: "/pki/" + pair + ".key"}
@@ -180,7 +180,7 @@ func TestMigrateFromOwnFiles(t *testing.T) {
 	for _, version := range []string{"3.5.35", "3.6.16"} {
 		env, err := etcdconf.Env(etcdconf.Member{
 			Name: "a", Version: etcdversion.Must(version), Token: "t", DataDir: "/d/x y", State: etcdconf.StateNew,
-			Peers:            []cluster.Seat{{Name: "a", PeerURLs: []string{"https://[fd00::1]:7001"}}},
+			Peers:            []cluster.InitialMember{{Name: "a", PeerURLs: []string{"https://[fd00::1]:7001"}}},
 			URLs:             cluster.URLs{Peer: []string{"https://[fd00::1]:7001"}, Client: []string{"https://[fd00::1]:4001"}},
 			ListenClientURLs: []string{"https://[fd00::1]:4001", "https://[::1]:4001"},
 			ListenPeerURLs:   []string{"https://[::]:7001"},

@@ -12,19 +12,19 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// A question is all by which a machine decides about incarnation and electors.
+// A question is all by which a machine decides about incarnation and lease voters.
 type question struct {
 	now  time.Time
 	self cluster.NodeName
 	// id, version and voters are what the cluster says, through its quorum.
 	id      cluster.ClusterID
 	version etcdversion.Version
-	voters  []cluster.Seat
+	voters  []cluster.InitialMember
 	// control is what the control store says.
 	control store.View
 	// kept is what the machine has promised when it was run by a daemon before.
 	kept lease.Durable
-	// renew begins a new incarnation where the electors on record are of no use.
+	// renew begins a new incarnation where the lease voters on record are of no use.
 	renew bool
 }
 
@@ -34,9 +34,9 @@ type Agreement struct {
 	// Record is the incarnation; Create says that it is yet to be written.
 	Record cluster.Incarnation `json:"record"`
 	Create bool                `json:"create,omitempty"`
-	// Electors are those that this machine begins with, none for it to begin
+	// LeaseVoters are those that this machine begins with, none for it to begin
 	// without a record, or with the one that it has.
-	Electors []cluster.NodeName `json:"electors,omitempty"`
+	LeaseVoters []cluster.NodeName `json:"leaseVoters,omitempty"`
 	// Why says why there are none.
 	Why string `json:"why,omitempty"`
 }
@@ -74,17 +74,17 @@ func (q question) begin(number int) Agreement {
 		token += fmt.Sprintf("-%d", number)
 	}
 	return Agreement{
-		Create:   true,
-		Record:   cluster.Incarnation{Number: number, Token: cluster.Token(token), Version: q.version, Voters: q.voters, At: q.now, By: q.self},
-		Electors: cluster.SeatNames(q.voters),
+		Create:      true,
+		Record:      cluster.Incarnation{Number: number, Token: cluster.Token(token), Version: q.version, Voters: q.voters, At: q.now, By: q.self},
+		LeaseVoters: cluster.InitialMemberNames(q.voters),
 	}
 }
 
 // follow takes what another machine has decided.
 func (q question) follow(r cluster.Incarnation) (Agreement, *Hold) {
 	a := Agreement{Record: r}
-	names := cluster.SeatNames(r.Voters)
-	own := q.kept.Electors
+	names := cluster.InitialMemberNames(r.Voters)
+	own := q.kept.LeaseVoters
 	switch {
 	case own.Token == r.Token && len(own.Names) > 0:
 		names = own.Names
@@ -92,9 +92,9 @@ func (q question) follow(r cluster.Incarnation) (Agreement, *Hold) {
 	case !slices.Contains(names, q.self):
 		a.Why = fmt.Sprintf("the first machine that was handed over has recorded %s; the coordinator takes this one in", text(names))
 	case !q.control.Created.IsZero() && !q.control.Created.Before(r.At):
-		a.Why = "a coordinator has been at work, and the electors may have changed; it takes this machine in"
+		a.Why = "a coordinator has been at work, and the lease voters may have changed; it takes this machine in"
 	default:
-		a.Electors = names
+		a.LeaseVoters = names
 	}
 	left := 0
 	for _, v := range q.voters {
@@ -103,14 +103,14 @@ func (q question) follow(r cluster.Incarnation) (Agreement, *Hold) {
 		}
 	}
 	if left < cluster.Quorum(len(names)) {
-		return a, hold(ElectorsLost, "hand back the machines that a daemon runs, and then say --new-incarnation on the first one that is handed over again",
-			"the daemons' electors are on record as %s, and of these %d are voters; no coordinator can come of them", text(names), left)
+		return a, hold(LeaseVotersLost, "hand back the machines that a daemon runs, and then say --new-incarnation on the first one that is handed over again",
+			"the daemons' lease voters are on record as %s, and of these %d are voters; no coordinator can come of them", text(names), left)
 	}
 	return a, nil
 }
 
-func sameNames(a, b []cluster.Seat) bool {
-	return slices.Equal(cluster.SeatNames(a), cluster.SeatNames(b))
+func sameNames(a, b []cluster.InitialMember) bool {
+	return slices.Equal(cluster.InitialMemberNames(a), cluster.InitialMemberNames(b))
 }
 
 func text(names []cluster.NodeName) string {

@@ -12,66 +12,66 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// goal is what a look is for.
+// goal is what an observation is for.
 var goal = machine.Goal{Action: machine.Reset}
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func incarnation(n int, token cluster.Token, names ...string) cluster.Incarnation {
-	return cluster.Incarnation{Number: n, Token: token, Version: v36, Voters: seats(names...), At: t0}
+	return cluster.Incarnation{Number: n, Token: token, Version: v36, Voters: initialMembers(names...), At: t0}
 }
 
 func TestAgree(t *testing.T) {
 	kept := func(token cluster.Token, names ...string) lease.Durable {
-		e := cluster.Electors{Token: token, Term: 7}
+		e := cluster.LeaseVoters{Token: token, Term: 7}
 		for _, n := range names {
 			e.Names = append(e.Names, cluster.NodeName(n))
 		}
-		return lease.Durable{Term: 7, Electors: e}
+		return lease.Durable{Term: 7, LeaseVoters: e}
 	}
 	first := incarnation(1, "c1", "a", "b", "c")
 	for name, c := range map[string]struct {
 		q question
-		// create, token and electors are what comes of it, or rule.
-		create   bool
-		token    cluster.Token
-		electors string
-		rule     Rule
+		// create, token and lease voters are what comes of it, or rule.
+		create      bool
+		token       cluster.Token
+		leaseVoters string
+		rule        Reason
 	}{
-		"the first machine decides": {question{voters: seats("a", "b", "c")}, true, "c1", "a, b, c", ""},
-		"the second follows":        {question{voters: seats("a", "b", "c"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "a, b, c", ""},
+		"the first machine decides": {question{voters: initialMembers("a", "b", "c")}, true, "c1", "a, b, c", ""},
+		"the second follows":        {question{voters: initialMembers("a", "b", "c"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "a, b, c", ""},
 		"by the record and not the list": {
-			question{voters: seats("a", "b", "d"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "a, b, c", "",
+			question{voters: initialMembers("a", "b", "d"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "a, b, c", "",
 		},
 		"who is not in it has none": {
-			question{self: "d", voters: seats("a", "b", "d"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "", "",
+			question{self: "d", voters: initialMembers("a", "b", "d"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "", "",
 		},
 		"what is on the disk is kept": {
-			question{voters: seats("a", "b", "c"), kept: kept("c1", "a", "b", "c", "d"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "", "",
+			question{voters: initialMembers("a", "b", "c"), kept: kept("c1", "a", "b", "c", "d"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "", "",
 		},
 		"of another incarnation it is not": {
-			question{voters: seats("a", "b", "c"), kept: kept("c0", "a"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "a, b, c", "",
+			question{voters: initialMembers("a", "b", "c"), kept: kept("c0", "a"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "a, b, c", "",
 		},
 		"a coordinator has been at work": {
-			question{voters: seats("a", "b", "c"), control: store.View{Created: t0, Incarnations: []cluster.Incarnation{first}}}, false, "c1", "", "",
+			question{voters: initialMembers("a", "b", "c"), control: store.View{Created: t0, Incarnations: []cluster.Incarnation{first}}}, false, "c1", "", "",
 		},
 		"one of an earlier incarnation": {
-			question{voters: seats("a", "b"), control: store.View{Created: t0.Add(-1), Incarnations: []cluster.Incarnation{first, incarnation(2, "c1-2", "a", "b")}}}, false, "c1-2", "a, b", "",
+			question{voters: initialMembers("a", "b"), control: store.View{Created: t0.Add(-1), Incarnations: []cluster.Incarnation{first, incarnation(2, "c1-2", "a", "b")}}}, false, "c1-2", "a, b", "",
 		},
 		"no majority of the record is left": {
-			question{voters: seats("a", "d", "e"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "", "", ElectorsLost,
+			question{voters: initialMembers("a", "d", "e"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "", "", LeaseVotersLost,
 		},
 		"nor of the one on the disk": {
-			question{voters: seats("a", "b", "c"), kept: kept("c1", "a", "x", "y"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "", "", ElectorsLost,
+			question{voters: initialMembers("a", "b", "c"), kept: kept("c1", "a", "x", "y"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "", "", LeaseVotersLost,
 		},
 		"a new incarnation": {
-			question{renew: true, voters: seats("a", "d", "e"), kept: kept("c1", "a", "b", "c"), control: store.View{Created: t0, Incarnations: []cluster.Incarnation{first}}}, true, "c1-2", "a, d, e", "",
+			question{renew: true, voters: initialMembers("a", "d", "e"), kept: kept("c1", "a", "b", "c"), control: store.View{Created: t0, Incarnations: []cluster.Incarnation{first}}}, true, "c1-2", "a, d, e", "",
 		},
 		"is made once": {
-			question{renew: true, voters: seats("a", "d", "e"), control: store.View{Incarnations: []cluster.Incarnation{first, incarnation(2, "c1-2", "e", "d", "a")}}}, false, "c1-2", "a, d, e", "",
+			question{renew: true, voters: initialMembers("a", "d", "e"), control: store.View{Incarnations: []cluster.Incarnation{first, incarnation(2, "c1-2", "e", "d", "a")}}}, false, "c1-2", "a, d, e", "",
 		},
-		"another cluster's store": {question{voters: seats("a"), control: store.View{Incarnations: []cluster.Incarnation{incarnation(1, "c12", "a")}}}, false, "", "", StoreForeign},
-		"the existing tool's":     {question{voters: seats("a"), control: store.View{Created: t0}}, false, "", "", StoreForeign},
+		"another cluster's store": {question{voters: initialMembers("a"), control: store.View{Incarnations: []cluster.Incarnation{incarnation(1, "c12", "a")}}}, false, "", "", StoreForeign},
+		"the existing tool's":     {question{voters: initialMembers("a"), control: store.View{Created: t0}}, false, "", "", StoreForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := c.q
@@ -81,12 +81,12 @@ func TestAgree(t *testing.T) {
 			}
 			a, why := agree(q)
 			if c.rule != "" {
-				if why == nil || why.Rule != c.rule || why.Next == "" {
+				if why == nil || why.Reason != c.rule || why.Next == "" {
 					t.Fatalf("%+v, %+v", a, why)
 				}
 				return
 			}
-			if why != nil || a.Create != c.create || a.Record.Token != c.token || text(a.Electors) != c.electors || (a.Why == "") == (c.electors == "") {
+			if why != nil || a.Create != c.create || a.Record.Token != c.token || text(a.LeaseVoters) != c.leaseVoters || (a.Why == "") == (c.leaseVoters == "") {
 				t.Errorf("%+v, %v", a, why)
 			}
 			if a.Create && (a.Record.By != q.self || !a.Record.At.Equal(t0) || a.Record.Version != v36) {
@@ -97,13 +97,13 @@ func TestAgree(t *testing.T) {
 }
 
 // Whatever members were changed by hand in between, and in whatever order the
-// machines come: two electors' records of different names that both have a
+// machines come: two lease voters' records of different names that both have a
 // majority among the nodes that hold them would be two coordinators.
 func TestNoTwoMajorities(t *testing.T) {
 	lists := [][]string{{"a", "b", "c"}, {"a", "b"}, {"a", "b", "d"}, {"a", "d", "e"}, {"d", "e", "f"}, {"a", "b", "c", "d", "e"}, {"c"}}
-	var walk func(control store.View, held map[cluster.NodeName]cluster.Electors, depth int)
+	var walk func(control store.View, held map[cluster.NodeName]cluster.LeaseVoters, depth int)
 	seen := 0
-	walk = func(control store.View, held map[cluster.NodeName]cluster.Electors, depth int) {
+	walk = func(control store.View, held map[cluster.NodeName]cluster.LeaseVoters, depth int) {
 		seen++
 		votes := map[string]int{}
 		need := map[string]int{}
@@ -131,11 +131,11 @@ func TestNoTwoMajorities(t *testing.T) {
 				if _, come := held[name]; come {
 					continue
 				}
-				a, why := agree(question{now: t0, self: name, id: clusterID, version: v36, voters: seats(list...), control: control})
+				a, why := agree(question{now: t0, self: name, id: clusterID, version: v36, voters: initialMembers(list...), control: control})
 				if why != nil {
 					continue
 				}
-				next := map[cluster.NodeName]cluster.Electors{name: {Token: a.Record.Token, Names: a.Electors}}
+				next := map[cluster.NodeName]cluster.LeaseVoters{name: {Token: a.Record.Token, Names: a.LeaseVoters}}
 				for k, v := range held {
 					next[k] = v
 				}
@@ -149,13 +149,13 @@ func TestNoTwoMajorities(t *testing.T) {
 	}
 	walk(store.View{}, nil, 4)
 	if seen < 1000 {
-		t.Errorf("only %d histories were looked at", seen)
+		t.Errorf("only %d histories were checked", seen)
 	}
 }
 
 func TestDescribed(t *testing.T) {
 	h := newCluster(t, "a", "b", "c")[0]
-	obs, err := h.Look(t.Context(), goal)
+	obs, err := h.Observe(t.Context(), goal)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestDescribed(t *testing.T) {
 		t.Errorf("the operator's variables are %q", j.Environment)
 	}
 	for name, c := range map[string]struct {
-		rule  Rule
+		rule  Reason
 		says  string
 		spoil func(h *host)
 	}{
@@ -176,25 +176,25 @@ func TestDescribed(t *testing.T) {
 		"one that never started": {MembersUnsettled, "62 (https://10.0.0.98:2380) has never started", func(h *host) {
 			obs.Remote.Members[1].Name = ""
 		}},
-		"one that is ill":   {QuorumMargin, "b is not healthy", func(h *host) { obs.Remote.Members[1].Healthy = false }},
-		"one name for two":  {NameUnfit, "two members are called a", func(h *host) { obs.Remote.Members[1].Name = "a" }},
-		"a strange name":    {NameUnfit, "has the character", func(h *host) { obs.Remote.Members[1].Name = "a b" }},
-		"plain text":        {NameUnfit, "speaks TLS", func(h *host) { obs.Remote.Members[0].PeerURLs = []string{"http://10.0.0.97:2380"} }},
-		"another address":   {NameUnfit, "10.0.0.9:2380", func(h *host) { h.cfg.Listen.Address = "10.0.0.9" }},
-		"a log apart":       {DataApart, "/fast", func(h *host) { obs.Written["ETCD_WAL_DIR"] = "/fast" }},
-		"no quorum":         {ClusterSilent, "hangs", func(h *host) { obs.Remote.Answered, obs.Remote.Problem = false, "hangs" }},
-		"two clusters":      {DataForeign, "of cluster c2", func(h *host) { obs.Remote.ClusterID = 0xc2 }},
-		"etcd is silent":    {NotRunning, "does not answer", func(h *host) { obs.Local = nil }},
-		"not in the list":   {NotVoter, "61 is not in the list", func(h *host) { obs.Remote.Members = obs.Remote.Members[1:] }},
-		"no data, but etcd": {DataForeign, "does not hold", func(h *host) { obs.Data.State = cluster.DiskEmpty }},
-		"tells no URL":      {NameUnfit, "no client URL", func(h *host) { obs.Remote.Members[0].ClientURLs = nil }},
+		"one that is ill":     {QuorumMargin, "b is not healthy", func(h *host) { obs.Remote.Members[1].Healthy = false }},
+		"one name for two":    {NameUnfit, "two members are called a", func(h *host) { obs.Remote.Members[1].Name = "a" }},
+		"a strange name":      {NameUnfit, "has the character", func(h *host) { obs.Remote.Members[1].Name = "a b" }},
+		"plain text":          {NameUnfit, "speaks TLS", func(h *host) { obs.Remote.Members[0].PeerURLs = []string{"http://10.0.0.97:2380"} }},
+		"another address":     {NameUnfit, "10.0.0.9:2380", func(h *host) { h.cfg.Listen.Address = "10.0.0.9" }},
+		"a log apart":         {DataApart, "/fast", func(h *host) { obs.Written["ETCD_WAL_DIR"] = "/fast" }},
+		"no quorum":           {ClusterUnreachable, "hangs", func(h *host) { obs.Remote.Answered, obs.Remote.Problem = false, "hangs" }},
+		"two clusters":        {DataForeign, "of cluster c2", func(h *host) { obs.Remote.ClusterID = 0xc2 }},
+		"etcd is unreachable": {NotRunning, "does not answer", func(h *host) { obs.Local = nil }},
+		"not in the list":     {NotVoter, "61 is not in the list", func(h *host) { obs.Remote.Members = obs.Remote.Members[1:] }},
+		"no data, but etcd":   {DataForeign, "does not hold", func(h *host) { obs.Data.State = cluster.DiskEmpty }},
+		"tells no URL":        {NameUnfit, "no client URL", func(h *host) { obs.Remote.Members[0].ClientURLs = nil }},
 	} {
-		if obs, err = h.Look(t.Context(), goal); err != nil {
+		if obs, err = h.Observe(t.Context(), goal); err != nil {
 			t.Fatal(err)
 		}
 		changed := *h
 		c.spoil(&changed)
-		if _, why := described(changed.cfg, obs); why == nil || why.Rule != c.rule || !strings.Contains(why.Text, c.says) {
+		if _, why := described(changed.cfg, obs); why == nil || why.Reason != c.rule || !strings.Contains(why.Text, c.says) {
 			t.Errorf("%s: %v", name, why)
 		}
 	}

@@ -45,7 +45,7 @@ func (b *back) prepare(ctx context.Context) error {
 	}
 	b.resumed = b.j != nil && b.j.Direction == FromManager
 	j := b.describe(state)
-	if err := b.open(b.wish(j), b.endpoints(j)); err != nil {
+	if err := b.open(b.desired(j), b.endpoints(j)); err != nil {
 		return err
 	}
 	if state, err = b.lockManager(b.self(b.cfg.Name, machine.URLs(b.cfg))); err != nil {
@@ -83,9 +83,9 @@ func (b *back) describe(state nodestate.State) *Journal {
 	return j
 }
 
-// wish is the configuration with the version that runs, and with the daemon's
+// desired is the configuration with the version that runs, and with the daemon's
 // binaries where the operator names none and they are complete.
-func (b *back) wish(j *Journal) machine.Config {
+func (b *back) desired(j *Journal) machine.Config {
 	cfg := b.o.Config
 	cfg.Version = j.Version
 	bin, err := etcdbin.Finder{Dirs: []string{b.o.EtcdDir}}.Find(j.Version)
@@ -116,12 +116,12 @@ func (b *back) endpoints(j *Journal) []string {
 
 // mayGoBack holds a member that etcdadm could not run as it is.
 func (b *back) mayGoBack(state nodestate.State) *Hold {
-	i := slices.IndexFunc(b.j.Peers, func(s cluster.Seat) bool { return s.Name == b.cfg.Name })
+	i := slices.IndexFunc(b.j.Peers, func(s cluster.InitialMember) bool { return s.Name == b.cfg.Name })
 	switch {
 	case state.Assigned != nil && state.Assigned.Quarantined:
 		return hold(ManagerState, "etcd-manager-ctl status", "the member is quarantined: clients are kept away from it, and etcdadm would let them in")
 	case i < 0:
-		return hold(NameUnfit, "--name", "etcd-manager runs one of the members %s on this machine, and none is called %s", text(cluster.SeatNames(b.j.Peers)), b.cfg.Name)
+		return hold(NameUnfit, "--name", "etcd-manager runs one of the members %s on this machine, and none is called %s", text(cluster.InitialMemberNames(b.j.Peers)), b.cfg.Name)
 	case !overlap(b.j.Peers[i].PeerURLs, machine.URLs(b.cfg).Peer):
 		return hold(NameUnfit, "--bind-address and --peer-port", "member %s is found at %s, and the machine's peer URL is %s", b.cfg.Name, strings.Join(b.j.Peers[i].PeerURLs, ", "), machine.URLs(b.cfg).Peer[0])
 	}
@@ -144,7 +144,7 @@ func (b *back) whereabouts() error {
 	dir := from
 	switch {
 	case here && away:
-		return hold(DataForeign, "look which one is the member's, and move the other one away", "there is data in %s and in %s", to, from)
+		return hold(DataForeign, "check which one is the member's, and move the other one away", "there is data in %s and in %s", to, from)
 	case !here && !away:
 		return hold(DataForeign, flag+" and --data-dir", "there is no data in %s and none in %s", from, to)
 	case here:
@@ -204,7 +204,7 @@ func (b *back) ask(ctx context.Context) error {
 	if b.j.Alone {
 		return nil
 	}
-	obs, err := b.m.Look(ctx, machine.Goal{Action: machine.Join})
+	obs, err := b.m.Observe(ctx, machine.Goal{Action: machine.Join})
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (b *back) ask(ctx context.Context) error {
 		b.j.Alone = true
 		return nil
 	}
-	return hold(ClusterSilent, "--endpoints names other members; --alone starts this one all the same", "the other members do not answer: %s", obs.Remote.Problem)
+	return hold(ClusterUnreachable, "--endpoints names other members; --alone starts this one all the same", "the other members do not answer: %s", obs.Remote.Problem)
 }
 
 func (b *back) assigned() (bool, error) {
@@ -229,9 +229,9 @@ func (b *back) assigned() (bool, error) {
 }
 
 // unassign takes the daemon's order away. What the node has promised as an
-// elector stays: it may be one until the coordinator has replaced it.
+// lease voter stays: it may be one until the coordinator has replaced it.
 func unassign(s *nodestate.State) error {
-	s.Assigned, s.Founding, s.Prepared, s.Peers = nil, false, nil, nil
+	s.Assigned, s.Bootstrap, s.Prepared, s.Peers = nil, false, nil, nil
 	s.MemberID, s.ClusterID, s.MemberToken = 0, 0, ""
 	return nil
 }

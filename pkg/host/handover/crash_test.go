@@ -85,8 +85,8 @@ func TestCrashThereAndBack(t *testing.T) {
 				if s := h.state(); there != (d == ToManager) || here != h.running() || (s.Assigned != nil) != there {
 					t.Errorf("data here %t, there %t; running %t, assigned %+v", here, there, h.running(), s.Assigned)
 				}
-				if d == ToManager && (h.state().Electors.Token != "c1" || len(h.records()) != 1) {
-					t.Errorf("the electors are %+v, of %+v", h.state().Electors, h.records())
+				if d == ToManager && (h.state().LeaseVoters.Token != "c1" || len(h.records()) != 1) {
+					t.Errorf("the lease voters are %+v, of %+v", h.state().LeaseVoters, h.records())
 				}
 				wantSteps(t, h.ok(d))
 				for _, p := range []string{h.root, h.cfg.Paths.Data, h.o.ManagerDir} {

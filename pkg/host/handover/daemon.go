@@ -21,10 +21,10 @@ type Daemon struct {
 	Argv        []string `json:"argv"`
 	// Line is both, as sh takes it.
 	Line string `json:"line"`
-	// Electors are those that the node begins with; where there are none,
-	// ElectorsWhy says why.
-	Electors    []cluster.NodeName `json:"electors,omitempty"`
-	ElectorsWhy string             `json:"electorsWhy,omitempty"`
+	// LeaseVoters are those that the node begins with; where there are none,
+	// LeaseVotersWhy says why.
+	LeaseVoters    []cluster.NodeName `json:"leaseVoters,omitempty"`
+	LeaseVotersWhy string             `json:"leaseVotersWhy,omitempty"`
 	// Configure writes the spec, when all machines are handed over; empty where the
 	// store has one.
 	Configure string `json:"configure,omitempty"`
@@ -47,7 +47,7 @@ func (t *there) daemon() *Daemon {
 	}
 	d := &Daemon{
 		Node: j.Node, Incarnation: j.Token, Environment: j.Environment, Argv: argv,
-		Line: line(slices.Concat(j.Environment, argv)), Electors: j.Agreement.Electors, ElectorsWhy: j.Agreement.Why,
+		Line: line(slices.Concat(j.Environment, argv)), LeaseVoters: j.Agreement.LeaseVoters, LeaseVotersWhy: j.Agreement.Why,
 	}
 	if !t.seeded {
 		d.Configure = line([]string{

@@ -23,7 +23,7 @@ func described(cfg machine.Config, obs machine.Observation) (*Journal, *Hold) {
 		return nil, hold(DataForeign, "--data-dir names the member's directory", "%s does not hold the data of member %s, which answers at %s",
 			cfg.Paths.Data, local.ID, strings.Join(machine.URLs(cfg).Client, ", "))
 	case !remote.Answered:
-		return nil, hold(ClusterSilent, "etcdadm status", "nobody tells the member list through the quorum: %s", remote.Problem)
+		return nil, hold(ClusterUnreachable, "etcdadm status", "nobody tells the member list through the quorum: %s", remote.Problem)
 	case remote.ClusterID != local.ClusterID:
 		return nil, hold(DataForeign, "etcdadm status", "the members that answer are of cluster %s, and this machine's is of %s", remote.ClusterID, local.ClusterID)
 	}
@@ -44,16 +44,16 @@ func described(cfg machine.Config, obs machine.Observation) (*Journal, *Hold) {
 		Environment: operators(obs.Written, local), EtcdAddress: listenAt(cfg),
 	}
 	for _, m := range remote.Members {
-		j.Peers = append(j.Peers, cluster.Seat{Name: m.Name, PeerURLs: m.PeerURLs})
+		j.Peers = append(j.Peers, cluster.InitialMember{Name: m.Name, PeerURLs: m.PeerURLs})
 		if m.ID != self.ID {
 			j.Others = append(j.Others, m.ClientURLs...)
 		}
 	}
-	slices.SortFunc(j.Peers, func(a, b cluster.Seat) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(j.Peers, func(a, b cluster.InitialMember) int { return strings.Compare(string(a.Name), string(b.Name)) })
 	return j, nil
 }
 
-// settled makes sure that the list is one to name the electors by, and that a
+// settled makes sure that the list is one to name the lease voters by, and that a
 // member of it may be away for a moment: in a healthy cluster that is what etcd
 // is made for, also where there are only one or two.
 func settled(members []cluster.Member) *Hold {

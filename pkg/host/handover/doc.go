@@ -19,32 +19,32 @@
 // that nothing tells it to run, and leaves it alone. Back it is the mirror
 // image: the order to run is taken away from the daemon, the data moves,
 // etcdadm writes its files and starts. Besides, the database's own lock, which
-// etcd holds as long as it lives, is looked at before the data moves.
+// etcd holds as long as it lives, is checked before the data moves.
 //
-// # The electors
+// # The lease voters
 //
-// A daemon coordinates when a majority of the electors vote for it, and the
-// electors are named by a record on each node's disk. If the machines of one
+// A daemon coordinates when a majority of the lease voters vote for it, and the
+// lease voters are named by a record on each node's disk. If the machines of one
 // cluster began with different records, there might be two majorities. A daemon
-// therefore never makes up a record: it gets one when a cluster is founded, or
+// therefore never makes up a record: it gets one when a cluster is bootstrapped, or
 // from a coordinator. A cluster that is handed over has neither. So the first
 // machine that is handed over decides, once and for all machines, and the
 // decision is not in anybody's head: it is the incarnation record in the control
-// store, created only if there is none, as in a founding. Its voters are those of
+// store, created only if there is none, as in a bootstrap. Its voters are those of
 // the member list as the quorum tells it, without a learner or a member that has
-// never started, while all of them are healthy. Every machine takes the electors
+// never started, while all of them are healthy. Every machine takes the lease voters
 // from that record, and not from the list that it sees itself:
 //
 //   - Two machines that are handed over at the same time try to create the same
 //     record; one of them wins, the other one reads it.
 //   - If members were changed by hand between two handovers, the lists differ and
 //     the record does not. A machine that is a voter by now and is not in the
-//     record gets no electors record at all. Without one it votes for nobody, and
+//     record gets no lease voters record at all. Without one it votes for nobody, and
 //     the coordinator takes it in, as it does with a node that has lost its record.
 //   - A node that has a record of the incarnation on its disk keeps it: it is what
 //     the node has voted by, and a later one.
 //   - Once a coordinator has been at work in the incarnation (the marker in the
-//     store is not older than the record), the electors may have changed, one by
+//     store is not older than the record), the lease voters may have changed, one by
 //     one. From then on nobody begins with the record of the beginning.
 //
 // Going by the list on the machine instead, as the files of the existing

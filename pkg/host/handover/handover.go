@@ -18,14 +18,14 @@ import (
 // A Machine is etcdadm's side of the machine. A [*operate.Machine] is one.
 type Machine interface {
 	Config() machine.Config
-	Look(ctx context.Context, goal machine.Goal) (machine.Observation, error)
+	Observe(ctx context.Context, goal machine.Goal) (machine.Observation, error)
 	Run(ctx context.Context, goal machine.Goal) (operate.Result, error)
 	Lock(goal machine.Goal) (unlock func(), err error)
 }
 
 // Options say what is handed over, and to whom.
 type Options struct {
-	// Config is the wish for etcdadm's side. Its version has no say: the member
+	// Config is the spec for etcdadm's side. Its version has no say: the member
 	// keeps the one that it runs.
 	Config machine.Config
 	// Open returns the machine for a configuration; endpoints are client URLs of
@@ -40,7 +40,7 @@ type Options struct {
 	// not needed on the way back.
 	ClusterName, BackupStore string
 	GRPCPort                 int
-	// NewIncarnation lets the daemons begin anew where the electors on record are
+	// NewIncarnation lets the daemons begin anew where the lease voters on record are
 	// of no use any more. By it the operator says that no daemon runs a member of
 	// this cluster.
 	NewIncarnation bool
@@ -252,10 +252,10 @@ func (s *side) locking(f func() error) error {
 	return f()
 }
 
-// look looks at the machine and at its cluster.
-func (s *side) look(ctx context.Context) (machine.Observation, error) {
+// observed checks the machine and at its cluster.
+func (s *side) observe(ctx context.Context) (machine.Observation, error) {
 	// The goal decides whom to ask: all members that the machine knows of.
-	return s.m.Look(ctx, machine.Goal{Action: machine.Reset})
+	return s.m.Observe(ctx, machine.Goal{Action: machine.Reset})
 }
 
 func always() (bool, error) { return true, nil }

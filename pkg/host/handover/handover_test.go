@@ -31,11 +31,11 @@ func TestThereAndBack(t *testing.T) {
 		if want := (cluster.Assigned{Token: "c1", Version: v36}); s.Assigned == nil || *s.Assigned != want {
 			t.Errorf("%s: assigned %+v", h.name, s.Assigned)
 		}
-		if s.MemberID != idOf(h.name) || s.ClusterID != clusterID || s.MemberToken != "c1" || len(s.Peers) != 3 || s.Founding {
+		if s.MemberID != idOf(h.name) || s.ClusterID != clusterID || s.MemberToken != "c1" || len(s.Peers) != 3 || s.Bootstrap {
 			t.Errorf("%s: the state is %+v", h.name, s)
 		}
-		if want := (cluster.Electors{Token: "c1", Names: []cluster.NodeName{"a", "b", "c"}}); s.Electors.Token != want.Token || s.Electors.Term != 0 || !slices.Equal(s.Electors.Names, want.Names) {
-			t.Errorf("%s: the electors are %+v", h.name, s.Electors)
+		if want := (cluster.LeaseVoters{Token: "c1", Names: []cluster.NodeName{"a", "b", "c"}}); s.LeaseVoters.Token != want.Token || s.LeaseVoters.Term != 0 || !slices.Equal(s.LeaseVoters.Names, want.Names) {
+			t.Errorf("%s: the lease voters are %+v", h.name, s.LeaseVoters)
 		}
 		if d := nodestate.Disk(h.o.ManagerDir, s); d.State != cluster.DiskData || d.MemberID != idOf(h.name) {
 			t.Errorf("%s: the daemon finds %+v", h.name, d)
@@ -63,7 +63,7 @@ func TestThereAndBack(t *testing.T) {
 			t.Errorf("%s: data here %t, running %t", h.name, here, h.running())
 		}
 		s := h.state()
-		if s.Assigned != nil || s.Peers != nil || s.MemberID != 0 || s.Electors.Token != "c1" {
+		if s.Assigned != nil || s.Peers != nil || s.MemberID != 0 || s.LeaseVoters.Token != "c1" {
 			t.Errorf("%s: afterwards the state is %+v", h.name, s)
 		}
 		wantSteps(t, h.ok(FromManager))
@@ -73,7 +73,7 @@ func TestThereAndBack(t *testing.T) {
 	}
 	// And once more: what a node has promised is kept.
 	r := hosts[1].ok(ToManager)
-	if s := hosts[1].state(); s.Assigned == nil || s.Electors.Token != "c1" || r.Daemon.ElectorsWhy == "" {
+	if s := hosts[1].state(); s.Assigned == nil || s.LeaseVoters.Token != "c1" || r.Daemon.LeaseVotersWhy == "" {
 		t.Errorf("the second time: %+v, %+v", s, r.Daemon)
 	}
 }
@@ -121,7 +121,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 func TestWhatHolds(t *testing.T) {
 	for name, c := range map[string]struct {
 		d     Direction
-		rule  Rule
+		rule  Reason
 		says  string
 		spoil func(t *testing.T, h *host)
 	}{
@@ -156,7 +156,7 @@ func TestWhatHolds(t *testing.T) {
 		"another CA in the daemon's directory": {ToManager, CADiffers, "peers-ca", func(t *testing.T, h *host) { newCA(t, h.o.PKIDir, certs.PeersCA) }},
 		"the CA's key is elsewhere":            {ToManager, CADiffers, "ca.key", func(t *testing.T, h *host) { h.must(os.Remove(filepath.Join(h.cfg.Paths.Certificates, "ca.key"))) }},
 		"a store of another cluster": {ToManager, StoreForeign, "store is that of incarnation c2", func(t *testing.T, h *host) {
-			h.create(cluster.Incarnation{Number: 1, Token: "c2", Version: v36, Voters: seats("a")})
+			h.create(cluster.Incarnation{Number: 1, Token: "c2", Version: v36, Voters: initialMembers("a")})
 		}},
 		"a store of the existing tool's cluster": {ToManager, StoreForeign, "was created on", func(t *testing.T, h *host) {
 			s, err := store.Open(t.Context(), h.o.BackupStore)
@@ -241,25 +241,25 @@ func TestAStoreThatIsNotThere(t *testing.T) {
 	}
 }
 
-// Members change by hand between two handovers: the electors do not.
+// Members change by hand between two handovers: the lease voters do not.
 func TestLateMachinesGoByTheRecord(t *testing.T) {
 	hosts := newCluster(t, "a", "b", "c")
 	a, b, shared := hosts[0], hosts[1], filepath.Dir(hosts[0].root)
 	a.ok(ToManager)
 	d := newHost(t, shared, "d", "a", "b", "d") // in the place of c
 	b.ok(ToManager)
-	if got := b.state().Electors.Names; !slices.Equal(got, []cluster.NodeName{"a", "b", "c"}) {
-		t.Errorf("b's electors are %v", got)
+	if got := b.state().LeaseVoters.Names; !slices.Equal(got, []cluster.NodeName{"a", "b", "c"}) {
+		t.Errorf("b's lease voters are %v", got)
 	}
 	r := d.ok(ToManager)
-	if s := d.state(); s.Assigned == nil || len(s.Electors.Names) > 0 || !strings.Contains(r.Daemon.ElectorsWhy, "takes this one in") {
-		t.Errorf("d begins with %+v: %s", s.Electors, r.Daemon.ElectorsWhy)
+	if s := d.state(); s.Assigned == nil || len(s.LeaseVoters.Names) > 0 || !strings.Contains(r.Daemon.LeaseVotersWhy, "takes this one in") {
+		t.Errorf("d begins with %+v: %s", s.LeaseVoters, r.Daemon.LeaseVotersWhy)
 	}
 	e := newHost(t, shared, "e", "d", "e")
-	e.held(ToManager, ElectorsLost)
+	e.held(ToManager, LeaseVotersLost)
 	e.o.NewIncarnation = true
 	r = e.ok(ToManager)
-	if s := e.state(); s.Assigned.Token != "c1-2" || s.Electors.Token != "c1-2" || !slices.Equal(s.Electors.Names, []cluster.NodeName{"d", "e"}) {
+	if s := e.state(); s.Assigned.Token != "c1-2" || s.LeaseVoters.Token != "c1-2" || !slices.Equal(s.LeaseVoters.Names, []cluster.NodeName{"d", "e"}) {
 		t.Errorf("e begins with %+v", s)
 	}
 	if got := e.records(); len(got) != 2 || got[1].Number != 2 || r.Daemon.Incarnation != "c1-2" {
@@ -267,13 +267,13 @@ func TestLateMachinesGoByTheRecord(t *testing.T) {
 	}
 	// d goes back and comes again, in the incarnation of e, with the flag or
 	// without.
-	d.held(FromManager, ClusterSilent)
+	d.held(FromManager, ClusterUnreachable)
 	d.o.Alone = true
 	d.ok(FromManager)
 	d.o.NewIncarnation = true
 	d.ok(ToManager)
-	if s := d.state(); s.Electors.Token != "c1-2" || len(d.records()) != 2 {
-		t.Errorf("d begins with %+v", s.Electors)
+	if s := d.state(); s.LeaseVoters.Token != "c1-2" || len(d.records()) != 2 {
+		t.Errorf("d begins with %+v", s.LeaseVoters)
 	}
 }
 
@@ -353,7 +353,7 @@ func TestNoWayThereWhileTheWayBackIsUnfinished(t *testing.T) {
 func TestAnIncarnationThatEndedMeanwhile(t *testing.T) {
 	h := newCluster(t, "a", "b", "c")[0]
 	h.runUntil(ToManager, "stop")
-	h.create(cluster.Incarnation{Number: 2, Token: "c1-2", Version: v36, Voters: seats("b", "c")})
+	h.create(cluster.Incarnation{Number: 2, Token: "c1-2", Version: v36, Voters: initialMembers("b", "c")})
 	if why := h.held(ToManager, StoreForeign); !strings.Contains(why.Text, "c1, in which the handover was begun, is not the newest") {
 		t.Error(why)
 	}

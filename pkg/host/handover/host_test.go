@@ -141,10 +141,10 @@ func wal(id cluster.MemberID, c cluster.ClusterID) []byte {
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(record))), record...)
 }
 
-func seats(names ...string) []cluster.Seat {
-	var list []cluster.Seat
+func initialMembers(names ...string) []cluster.InitialMember {
+	var list []cluster.InitialMember
 	for _, n := range names {
-		list = append(list, cluster.Seat{Name: cluster.NodeName(n), PeerURLs: []string{"https://" + addressOf(n) + ":2380"}})
+		list = append(list, cluster.InitialMember{Name: cluster.NodeName(n), PeerURLs: []string{"https://" + addressOf(n) + ":2380"}})
 	}
 	return list
 }
@@ -184,8 +184,8 @@ func (h *host) Config() machine.Config { return h.cfg }
 
 func (h *host) Lock(machine.Goal) (func(), error) { return func() {}, nil }
 
-func (h *host) Look(_ context.Context, goal machine.Goal) (machine.Observation, error) {
-	obs := machine.Observation{At: time.Now(), Data: machine.Data{State: cluster.DiskEmpty}, Service: machine.Keeper{State: machine.ServiceStopped}}
+func (h *host) Observe(_ context.Context, goal machine.Goal) (machine.Observation, error) {
+	obs := machine.Observation{At: time.Now(), Data: machine.Data{State: cluster.DiskEmpty}, Service: machine.ServiceStatus{State: machine.ServiceStopped}}
 	if id, c, err := nodestate.DiskMember(h.cfg.Paths.Data); err == nil {
 		obs.Data = machine.Data{State: cluster.DiskData, MemberID: id, ClusterID: c}
 	}
@@ -195,7 +195,7 @@ func (h *host) Look(_ context.Context, goal machine.Goal) (machine.Observation, 
 		obs.Remote = machine.Remote{Problem: "the others have no quorum"}
 	}
 	if h.running() {
-		obs.Service = machine.Keeper{State: machine.ServiceRunning, Enabled: true}
+		obs.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true}
 		obs.Local = &cluster.Report{ID: idOf(h.name), ClusterID: clusterID, Version: v36, Leader: list[0].ID}
 		obs.Written = map[string]string{"ETCD_NAME": h.name, "ETCD_QUOTA_BACKEND_BYTES": "8589934592"}
 	}
@@ -231,11 +231,11 @@ func (h *host) ok(d Direction) Result {
 }
 
 // held hands over, which must not be done for this reason.
-func (h *host) held(d Direction, rule Rule) *Hold {
+func (h *host) held(d Direction, rule Reason) *Hold {
 	h.t.Helper()
 	_, err := h.over(d)
 	var why *Hold
-	if !errors.As(err, &why) || why.Rule != rule {
+	if !errors.As(err, &why) || why.Reason != rule {
 		h.t.Fatalf("%s: %s: %v, want a hold %s", h.name, d, err, rule)
 	}
 	return why

@@ -39,13 +39,13 @@ type Journal struct {
 	// Token is the incarnation, and names the directory of the data.
 	Token cluster.Token `json:"token"`
 	// Peers is the membership, the machine's own member included.
-	Peers []cluster.Seat `json:"peers"`
+	Peers []cluster.InitialMember `json:"peers"`
 	// URLs are those of the machine's member, Others the client URLs of the other
 	// members.
 	URLs   cluster.URLs `json:"urls"`
 	Others []string     `json:"others,omitempty"`
 
-	// Agreement is about the electors, on the way to the daemon.
+	// Agreement is about the lease voters, on the way to the daemon.
 	Agreement Agreement `json:"agreement,omitzero"`
 	// Environment are the operator's variables of etcd.
 	Environment []string `json:"environment,omitempty"`

@@ -26,10 +26,10 @@ func TestDataOnAnotherFileSystem(t *testing.T) {
 	from := filepath.Join(dir, "etcd")
 	write(t, filepath.Join(from, "member", "snap", "db"), "x")
 	var why *Hold
-	if err := mayMove(from, filepath.Join(other, "m")); !errors.As(err, &why) || why.Rule != DataApart || !strings.Contains(why.Next, flag) {
+	if err := mayMove(from, filepath.Join(other, "m")); !errors.As(err, &why) || why.Reason != DataApart || !strings.Contains(why.Next, flag) {
 		t.Errorf("before anything is stopped: %v", err)
 	}
-	if err := moveMember(from, filepath.Join(other, "m")); !errors.As(err, &why) || why.Rule != DataApart {
+	if err := moveMember(from, filepath.Join(other, "m")); !errors.As(err, &why) || why.Reason != DataApart {
 		t.Errorf("when the data is to be moved: %v", err)
 	}
 	if there, err := hasMember(from); !there || err != nil {

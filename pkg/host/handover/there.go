@@ -30,7 +30,7 @@ type there struct {
 }
 
 // prepare finds out where the handover is, and decides what is not decided
-// yet. An etcd that runs under etcdadm is looked at afresh: nothing has happened
+// yet. An etcd that runs under etcdadm is checked afresh: nothing has happened
 // to it, whatever an old journal says.
 func (t *there) prepare(ctx context.Context) error {
 	if err := t.open(t.o.Config, t.o.Endpoints); err != nil {
@@ -48,7 +48,7 @@ func (t *there) prepare(ctx context.Context) error {
 	}
 	var obs machine.Observation
 	if here {
-		if obs, err = t.look(ctx); err != nil {
+		if obs, err = t.observe(ctx); err != nil {
 			return err
 		}
 		t.serving = obs.Service.Active() || obs.Service.Enabled
@@ -124,21 +124,21 @@ func (t *there) decide(ctx context.Context, obs machine.Observation) error {
 	if s.Assigned != nil {
 		return hold(ManagerState, "etcdadm handover from-manager, or another "+flag, "the etcd-manager of %s has a member of incarnation %s already", t.o.ManagerDir, s.Assigned.Token)
 	}
-	if _, err := t.q.kept.Prepare(j.Token, t.electors()); len(t.electors()) > 0 && err != nil {
-		return hold(ElectorsLost, "", "%v", err)
+	if _, err := t.q.kept.Prepare(j.Token, t.leaseVoters()); len(t.leaseVoters()) > 0 && err != nil {
+		return hold(LeaseVotersLost, "", "%v", err)
 	}
 	twice, err := hasMember(t.dataOf(j.Token))
 	if err == nil && twice {
-		return hold(DataForeign, "look which one is the member's, and move the other one away", "there is data in %s and in %s", t.cfg.Paths.Data, t.dataOf(j.Token))
+		return hold(DataForeign, "check which one is the member's, and move the other one away", "there is data in %s and in %s", t.cfg.Paths.Data, t.dataOf(j.Token))
 	}
 	return err
 }
 
 func durable(s nodestate.State) lease.Durable {
-	return lease.Durable{Term: s.Term, Grant: s.Grant, Electors: s.Electors}
+	return lease.Durable{Term: s.Term, Grant: s.Grant, LeaseVoters: s.LeaseVoters}
 }
 
-func (t *there) electors() []cluster.NodeName { return t.j.Agreement.Electors }
+func (t *there) leaseVoters() []cluster.NodeName { return t.j.Agreement.LeaseVoters }
 
 // control reads the control store.
 func (t *there) control(ctx context.Context) error {
@@ -156,14 +156,14 @@ func (t *there) control(ctx context.Context) error {
 		return fmt.Errorf("read the control store: %w", err)
 	}
 	if err := view.IncarnationsErr; err != nil {
-		return hold(StoreForeign, "look at control/incarnations in the store", "the store has an incarnation record that cannot be understood: %v", err)
+		return hold(StoreForeign, "check control/incarnations in the store", "the store has an incarnation record that cannot be understood: %v", err)
 	}
 	t.q.control, t.seeded = view, view.Spec != nil
 	return nil
 }
 
 const (
-	// storeTimeout bounds a look into the store.
+	// storeTimeout bounds an observation into the store.
 	storeTimeout = 30 * time.Second
 	// coordinated is for how long after its last status a coordinator may be at
 	// work: it writes one every two minutes.

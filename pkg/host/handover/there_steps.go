@@ -26,7 +26,7 @@ func (t *there) steps() []Step {
 		t.step("certificates", fmt.Sprintf("make %s in %s, each of the one in %s", strings.Join(t.noCA, ", "), t.o.PKIDir, cfg.Paths.Certificates),
 			func() (bool, error) { return len(t.noCA) > 0, nil }, t.makeCAs),
 		t.step("binaries", fmt.Sprintf("install etcd %s into %s", j.Version, t.binDir()), t.noBinaries, t.installBinaries),
-		t.step("record", fmt.Sprintf("record in the store: incarnation %d, %s, of %s", j.Agreement.Record.Number, j.Token, text(cluster.SeatNames(j.Agreement.Record.Voters))),
+		t.step("record", fmt.Sprintf("record in the store: incarnation %d, %s, of %s", j.Agreement.Record.Number, j.Token, text(cluster.InitialMemberNames(j.Agreement.Record.Voters))),
 			func() (bool, error) { return t.fresh && j.Agreement.Create, nil }, t.record),
 		t.step("journal", "write down what was decided, in "+JournalPath(cfg), begun, func(context.Context) error { return j.write(cfg) }),
 		t.step("stop", "stop etcd, and have the init system leave it alone", func() (bool, error) { return t.serving, nil }, t.stop),
@@ -110,7 +110,7 @@ func (t *there) stop(ctx context.Context) error {
 
 // stopped makes sure that no etcd of etcdadm's runs, or is about to.
 func (t *there) stopped(ctx context.Context) error {
-	obs, err := t.look(ctx)
+	obs, err := t.observe(ctx)
 	if err == nil && obs.Service.Active() {
 		err = hold(DataBusy, "etcdadm status", "etcd was stopped, and its service is %s", obs.Service.State)
 	}
@@ -120,7 +120,7 @@ func (t *there) stopped(ctx context.Context) error {
 	return idle(t.cfg.Paths.Data)
 }
 
-// move looks once more, while no other etcdadm can be at work: one that came
+// move observes once more, while no other etcdadm can be at work: one that came
 // since the stop may have started etcd again.
 func (t *there) move(ctx context.Context) error {
 	return t.locking(func() error {
@@ -132,7 +132,7 @@ func (t *there) move(ctx context.Context) error {
 }
 
 // starters are the files from which etcd would be started, and etcdadm's record
-// of the member: by that, an init in the empty directory would found its
+// of the member: by that, an init in the empty directory would bootstrap its
 // cluster anew.
 func (t *there) starters() []string {
 	cfg := t.cfg
@@ -175,19 +175,19 @@ func (t *there) removeStarters(ctx context.Context) error {
 	})
 }
 
-// assign is the daemon's order to run the member, and its electors: see the
+// assign is the daemon's order to run the member, and its lease voters: see the
 // package comment.
 func (t *there) assign(s *nodestate.State) error {
 	j := t.j
-	if names := t.electors(); len(names) > 0 {
+	if names := t.leaseVoters(); len(names) > 0 {
 		d, err := durable(*s).Prepare(j.Token, names)
 		if err != nil {
 			return err
 		}
-		s.Electors = d.Electors
+		s.LeaseVoters = d.LeaseVoters
 	}
 	s.Assigned = &cluster.Assigned{Token: j.Token, Version: j.Version}
-	s.Founding, s.Prepared, s.Peers = false, nil, j.Peers
+	s.Bootstrap, s.Prepared, s.Peers = false, nil, j.Peers
 	s.MemberID, s.ClusterID, s.MemberToken = j.MemberID, j.ClusterID, j.Token
 	return nil
 }

@@ -22,7 +22,7 @@ var ErrOverwritten = errors.New("overwritten by another writer each time")
 const (
 	// hostsTries is how often WriteHosts writes before it gives up.
 	hostsTries = 10
-	// hostsPause is the longest pause before WriteHosts looks whether its block
+	// hostsPause is the longest pause before WriteHosts checks whether its block
 	// is still there, and before it asks again for the lock.
 	hostsPause = 20 * time.Millisecond
 	// hostsLocks is how often it asks for the lock; together about two seconds.
@@ -41,7 +41,7 @@ func HostsKey(clusterName string) string { return "etcd-manager[" + clusterName 
 //
 // The file is written in place because a hosts file is often a bind mount,
 // which cannot be renamed over. Writers of this package take turns through a
-// lock on the file. Others may overwrite it, so WriteHosts looks again after
+// lock on the file. Others may overwrite it, so WriteHosts observes again after
 // a short pause and writes again, a bounded number of times, and then returns
 // [ErrOverwritten]. All in all it takes a few milliseconds, and at most about
 // three seconds.

@@ -22,7 +22,7 @@ func member(t *testing.T) []string {
 	urls := cluster.URLs{Peer: []string{"https://10.0.0.1:2380"}, Client: []string{"https://10.0.0.1:2379"}}
 	return must[[]string](t)(etcdconf.Env(etcdconf.Member{
 		Name: "node-1", Version: etcdversion.Must("3.6.16"), Token: "0a1b2c3d", DataDir: "/var/lib/etcd",
-		State: etcdconf.StateNew, Peers: []cluster.Seat{{Name: "node-1", PeerURLs: urls.Peer}}, URLs: urls,
+		State: etcdconf.StateNew, Peers: []cluster.InitialMember{{Name: "node-1", PeerURLs: urls.Peer}}, URLs: urls,
 		Address: "10.0.0.1", MetricsURLs: []string{"http://127.0.0.1:2381"},
 		TLS: &etcdconf.TLS{Peer: files("peer"), Client: files("server")},
 	}))

@@ -31,7 +31,7 @@ type PodOptions struct {
 	// LogFile is a file of the machine that is mounted for etcd to log to. Empty
 	// means that etcd logs to its output.
 	LogFile string
-	// ProbeURL is where the kubelet looks at etcd's health: a listener that asks
+	// ProbeURL is where the kubelet checks etcd's health: a listener that asks
 	// for no client certificate (http, one of ETCD_LISTEN_METRICS_URLS) is asked
 	// for /livez and /readyz. Of an https listener it is only seen whether it
 	// accepts connections, as the kubelet has no certificate. Empty means no

@@ -39,7 +39,7 @@ const (
 	Crashing State = "crashing"
 )
 
-// A Status is one look.
+// A Status is one observation.
 type Status struct {
 	State State
 	// Foreign is the file of the unit where it is another one than ours.

@@ -179,7 +179,7 @@ func (k *kubelet) crashed() (lines []string, crashed bool) {
 	return lines, true
 }
 
-// modTime is zero for a file that cannot be looked at.
+// modTime is zero for a file that cannot be checked.
 func modTime(path string) time.Time {
 	st, err := os.Stat(path)
 	if err != nil {

@@ -19,20 +19,20 @@ import (
 type node struct {
 	manifest, logs string
 	answers        atomic.Bool
-	// looks counts how often somebody asked whether etcd is gone; each of them
-	// calls onLook.
-	looks  atomic.Int64
-	onLook func(n int64)
+	// observations counts how often somebody asked whether etcd is gone; each of them
+	// calls onObserve.
+	observations atomic.Int64
+	onObserve    func(n int64)
 }
 
 func newNode(t *testing.T) (*node, initsystem.System) {
 	t.Helper()
 	dir := t.TempDir()
-	n := &node{manifest: filepath.Join(dir, "manifests", "etcd.manifest"), logs: filepath.Join(dir, "pods"), onLook: func(int64) {}}
+	n := &node{manifest: filepath.Join(dir, "manifests", "etcd.manifest"), logs: filepath.Join(dir, "pods"), onObserve: func(int64) {}}
 	s := newSystem(t, initsystem.Options{
 		Kind: "kubelet", Manifest: initfiles.File{Path: n.manifest, Mode: 0o600, Content: "kind: Pod\n"}, PodLogs: n.logs,
 		Gone: func(context.Context) bool {
-			n.onLook(n.looks.Add(1))
+			n.onObserve(n.observations.Add(1))
 			return !n.answers.Load()
 		},
 	})
@@ -61,11 +61,11 @@ func TestStaticPodFromStartToEnd(t *testing.T) {
 	if after, err := os.Stat(n.manifest); err != nil || !os.SameFile(before, after) {
 		t.Errorf("a second start has written the manifest again: %v", err)
 	}
-	n.looks.Store(0)
-	n.onLook = func(looks int64) { n.answers.Store(looks < 4) }
+	n.observations.Store(0)
+	n.onObserve = func(observations int64) { n.answers.Store(observations < 4) }
 	mustDo(t, s.Stop)
-	if looks := n.looks.Load(); looks < 4 {
-		t.Errorf("did not wait: %d looks", looks)
+	if observations := n.observations.Load(); observations < 4 {
+		t.Errorf("did not wait: %d looks", observations)
 	}
 	if st := status(t, s); st.State != initsystem.Absent {
 		t.Errorf("stopped: %+v", st)
@@ -83,11 +83,11 @@ func TestStaticPodThatComesBack(t *testing.T) {
 	t.Parallel()
 	n, s := newNode(t)
 	mustDo(t, s.Start)
-	n.looks.Store(0)
-	n.onLook = func(looks int64) { n.answers.Store(looks > 2 && looks < 6) }
+	n.observations.Store(0)
+	n.onObserve = func(observations int64) { n.answers.Store(observations > 2 && observations < 6) }
 	mustDo(t, s.Stop)
-	if looks := n.looks.Load(); looks < 6 {
-		t.Errorf("it took the pod for gone after %d looks", looks)
+	if observations := n.observations.Load(); observations < 6 {
+		t.Errorf("it took the pod for gone after %d looks", observations)
 	}
 }
 
@@ -152,8 +152,8 @@ func TestStaticPodRestart(t *testing.T) {
 	n, s := newNode(t)
 	write(t, n.manifest, "an old one", 0o600)
 	n.answers.Store(true)
-	n.onLook = func(looks int64) {
-		if _, err := os.Stat(n.manifest); err != nil && looks > 3 {
+	n.onObserve = func(observations int64) {
+		if _, err := os.Stat(n.manifest); err != nil && observations > 3 {
 			n.answers.Store(false)
 		}
 	}
@@ -172,7 +172,7 @@ func TestManifestThatCannotBeWritten(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := s.Status(t.Context()); err == nil {
-		t.Error("a manifest that cannot be looked at is not absent")
+		t.Error("a manifest that cannot be checked is not absent")
 	}
 	if err := s.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "remove the static pod") {
 		t.Error(err)

@@ -115,10 +115,10 @@ func (h *host) await(t *testing.T, want initsystem.State) initsystem.Status {
 	return st
 }
 
-// pids returns the supervisor and its etcd, as the board has them.
+// pids returns the supervisor and its etcd, as the status file has them.
 func (h *host) pids(t *testing.T) (supervisor, etcd int) {
 	t.Helper()
-	eventually(t, "both processes on the board", func() bool {
+	eventually(t, "both processes on the status file", func() bool {
 		b, _ := os.ReadFile(filepath.Join(h.dir, "run.json"))
 		if n, _ := fmt.Sscanf(string(b), `{"supervisor":{"pid":%d,`, &supervisor); n != 1 {
 			return false
@@ -269,12 +269,12 @@ func TestStopAfterTheSupervisorWasKilled(t *testing.T) {
 		t.Errorf("supervisor %v, etcd %v", alive(supervisor), alive(etcd))
 	}
 	if _, err := os.Stat(filepath.Join(h.dir, "run.json")); err == nil {
-		t.Error("the board of the killed supervisor is still there")
+		t.Error("the status file of the killed supervisor is still there")
 	}
 }
 
-// TestBoardOfTheDead has boards that name processes which are not ours.
-func TestBoardOfTheDead(t *testing.T) {
+// TestStatusFileOfTheDead has boards that name processes which are not ours.
+func TestStatusFileOfTheDead(t *testing.T) {
 	t.Parallel()
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -298,7 +298,7 @@ func TestBoardOfTheDead(t *testing.T) {
 	}
 }
 
-func TestBoardThatCannotBeRead(t *testing.T) {
+func TestStatusFileThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "ready stay")
 	path := filepath.Join(h.dir, "run.json")

@@ -61,28 +61,28 @@ func newProcess(o Options) (*supervised, error) {
 	return &supervised{dir: o.Dir, command: command}, nil
 }
 
-// A look is what is on the boards, and what of it lives.
-type look struct {
-	// notice is the supervisor's own, nil for none.
-	notice *notice
+// An observation is what is on the boards, and what of it lives.
+type observe struct {
+	// status is the supervisor's own, nil for none.
+	status *status
 	// left are the living: supervisor, etcd, and a supervisor that was launched
 	// and has not said anything.
 	left []process
 }
 
-func (l look) supervised() bool {
-	return l.notice != nil && len(l.left) > 0 && l.left[0] == l.notice.Supervisor
+func (l observe) supervised() bool {
+	return l.status != nil && len(l.left) > 0 && l.left[0] == l.status.Supervisor
 }
 
-func (s *supervised) look() (look, error) {
+func (s *supervised) observe() (observe, error) {
 	s.reap()
-	own, err := readNotice(filepath.Join(s.dir, boardName))
+	own, err := readStatus(filepath.Join(s.dir, statusFileName))
 	if err != nil {
-		return look{}, err
+		return observe{}, err
 	}
-	launched, err := readNotice(filepath.Join(s.dir, launchName))
+	launched, err := readStatus(filepath.Join(s.dir, launchName))
 	if err != nil {
-		return look{}, err
+		return observe{}, err
 	}
 	var named []*process
 	if own != nil {
@@ -92,22 +92,22 @@ func (s *supervised) look() (look, error) {
 		named = append(named, &launched.Supervisor)
 	}
 	left, err := living(named...)
-	return look{notice: own, left: left}, err
+	return observe{status: own, left: left}, err
 }
 
-// Status reads the board.
+// Status reads the status file.
 func (s *supervised) Status(context.Context) (Status, error) {
-	l, err := s.look()
+	l, err := s.observe()
 	switch {
 	case err != nil:
 		return Status{}, err
 	case l.supervised():
-		st := Status{State: l.notice.State, Enabled: true, Detail: l.notice.Detail, LastLines: l.notice.LastLines}
-		if l.notice.Etcd != nil {
-			st.PID, st.Uptime = l.notice.Etcd.PID, l.notice.Etcd.uptime()
+		st := Status{State: l.status.State, Enabled: true, Detail: l.status.Detail, LastLines: l.status.LastLines}
+		if l.status.Etcd != nil {
+			st.PID, st.Uptime = l.status.Etcd.PID, l.status.Etcd.uptime()
 		}
 		return st, nil
-	case len(l.left) > 0 && l.notice != nil && l.notice.Etcd != nil && l.left[0] == *l.notice.Etcd:
+	case len(l.left) > 0 && l.status != nil && l.status.Etcd != nil && l.left[0] == *l.status.Etcd:
 		// The kernel is about to kill it: it dies with its supervisor.
 		pid := l.left[0].PID
 		return Status{State: Running, PID: pid, Detail: fmt.Sprintf("etcd (process %d) runs without its supervisor", pid)}, nil
@@ -175,13 +175,13 @@ func (s *supervised) settled(ctx context.Context) (living bool, err error) {
 	tick := time.NewTicker(poll / 10)
 	defer tick.Stop()
 	for {
-		l, err := s.look()
+		l, err := s.observe()
 		switch {
 		case err != nil:
 			return false, err
 		case l.supervised() && l.left[0].stays():
 			return true, nil
-		case len(l.left) == 0 || l.notice != nil && l.notice.Etcd != nil && l.left[0] == *l.notice.Etcd:
+		case len(l.left) == 0 || l.status != nil && l.status.Etcd != nil && l.left[0] == *l.status.Etcd:
 			return false, nil // the new supervisor sees to an etcd that is left
 		}
 		select {
@@ -215,7 +215,7 @@ func (s *supervised) launch() error {
 	}
 	self, err := identify(cmd.Process.Pid)
 	if err == nil {
-		b := &Board{path: filepath.Join(s.dir, launchName), supervisor: self}
+		b := &StatusFile{path: filepath.Join(s.dir, launchName), supervisor: self}
 		err = b.Post(Progress{State: Starting, Detail: "the supervisor starts"})
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it may have ended already
@@ -232,7 +232,7 @@ func (s *supervised) awaitLaunch(ctx context.Context) error {
 	tick := time.NewTicker(poll / 10)
 	defer tick.Stop()
 	for {
-		l, err := s.look()
+		l, err := s.observe()
 		switch {
 		case err != nil:
 			return err
@@ -254,7 +254,7 @@ func (s *supervised) awaitLaunch(ctx context.Context) error {
 	}
 }
 
-// reap looks whether the supervisor that this value has started has ended, and
+// reap checks whether the supervisor that this value has started has ended, and
 // lets the kernel forget it.
 func (s *supervised) reap() {
 	if s.child == 0 {
@@ -284,12 +284,12 @@ func (s *supervised) Stop(ctx context.Context) error {
 	tick := time.NewTicker(poll / 10)
 	defer tick.Stop()
 	for {
-		l, err := s.look()
+		l, err := s.observe()
 		if err != nil {
 			return fmt.Errorf("stop etcd: %w", err)
 		}
 		if len(l.left) == 0 {
-			return errors.Join(remove(filepath.Join(s.dir, boardName)), remove(filepath.Join(s.dir, launchName)))
+			return errors.Join(remove(filepath.Join(s.dir, statusFileName)), remove(filepath.Join(s.dir, launchName)))
 		}
 		first := l.left[0]
 		if !told[first] {

@@ -23,7 +23,7 @@ const (
 	// stopTimeout bounds stopping: systemd gives etcd 90 s before it kills it
 	// (DefaultTimeoutStopSec).
 	stopTimeout = 2 * time.Minute
-	// poll is how often something is looked at that nobody tells us.
+	// poll is how often something is checked that nobody tells us.
 	poll = 100 * time.Millisecond
 	// kept are the last lines of a log.
 	kept = 20

@@ -31,7 +31,7 @@ type fake struct {
 	Job string
 	// Age is how long ago the main process was started.
 	Age time.Duration
-	// Stuck makes stopping last for so many looks.
+	// Stuck makes stopping last for so many observations.
 	Stuck int
 	// Fail are commands that fail, with what they complain about.
 	Fail map[string]string
@@ -268,17 +268,17 @@ func TestLastLinesOfTheJournal(t *testing.T) {
 }
 
 func TestSystemdStart(t *testing.T) {
-	s, look := machineWith(t, fake{})
-	write(t, look(nil).File, "[Service]", 0o644)
+	s, observe := machineWith(t, fake{})
+	write(t, observe(nil).File, "[Service]", 0o644)
 	mustDo(t, s.Start)
 	want := []string{"daemon-reload", "enable etcd.service", "start --no-block etcd.service"}
-	if f := look(nil); !slices.Equal(f.Calls, want) {
+	if f := observe(nil); !slices.Equal(f.Calls, want) {
 		t.Errorf("%q, want %q", f.Calls, want)
 	}
 	if st := status(t, s); st.State != initsystem.Starting || !st.Enabled {
 		t.Errorf("%+v", st)
 	}
-	look(func(f *fake) { f.Active, f.Sub, f.PID = "active", "running", "42" })
+	observe(func(f *fake) { f.Active, f.Sub, f.PID = "active", "running", "42" })
 	mustDo(t, s.Start)
 	if st := status(t, s); st.State != initsystem.Running || st.PID != 42 {
 		t.Errorf("after a second start: %+v", st)
@@ -286,9 +286,9 @@ func TestSystemdStart(t *testing.T) {
 }
 
 func TestSystemdStartAfterItGaveUp(t *testing.T) {
-	s, look := machineWith(t, fake{Unit: "x", Active: "failed", Sub: "failed"})
+	s, observe := machineWith(t, fake{Unit: "x", Active: "failed", Sub: "failed"})
 	mustDo(t, s.Start)
-	if f := look(nil); !slices.Contains(f.Calls, "reset-failed etcd.service") || f.Active != "activating" {
+	if f := observe(nil); !slices.Contains(f.Calls, "reset-failed etcd.service") || f.Active != "activating" {
 		t.Errorf("%+v", f)
 	}
 }
@@ -308,13 +308,13 @@ func TestSystemdDoesNotStartSomethingElse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, look := machineWith(t, tt.fake)
+			s, observe := machineWith(t, tt.fake)
 			err := s.Start(t.Context())
 			var unit *initsystem.UnitError
 			if !errors.As(err, &unit) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(unit.Hint(), tt.hint) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
-			if f := look(nil); !slices.Equal(f.Calls, []string{"daemon-reload"}) {
+			if f := observe(nil); !slices.Equal(f.Calls, []string{"daemon-reload"}) {
 				t.Errorf("it did %q", f.Calls)
 			}
 		})
@@ -334,9 +334,9 @@ func TestSystemdStop(t *testing.T) {
 		{},
 	} {
 		t.Run(f.Active+" "+f.Sub, func(t *testing.T) {
-			s, look := machineWith(t, f)
+			s, observe := machineWith(t, f)
 			mustDo(t, s.Stop)
-			got := look(nil)
+			got := observe(nil)
 			if got.Active != "inactive" || got.FileState == "enabled" {
 				t.Errorf("%+v", got)
 			}
@@ -349,23 +349,23 @@ func TestSystemdStop(t *testing.T) {
 }
 
 func TestSystemdStopsAlsoWhatItCannotDisable(t *testing.T) {
-	s, look := machineWith(t, fake{Unit: "x", Active: "active", FileState: "enabled", Fail: map[string]string{"disable": "Read-only file system"}})
+	s, observe := machineWith(t, fake{Unit: "x", Active: "active", FileState: "enabled", Fail: map[string]string{"disable": "Read-only file system"}})
 	if err := s.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "systemctl --no-ask-password disable etcd.service: exit status 1: Read-only") {
 		t.Error(err)
 	}
-	if f := look(nil); f.Active != "inactive" {
+	if f := observe(nil); f.Active != "inactive" {
 		t.Errorf("%+v", f)
 	}
 }
 
 func TestSystemdStopThatDoesNotEnd(t *testing.T) {
-	s, look := machineWith(t, fake{Unit: "x", Active: "active", Stuck: 1 << 30})
+	s, observe := machineWith(t, fake{Unit: "x", Active: "active", Stuck: 1 << 30})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := s.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
-	look(func(f *fake) { f.Hang = "stop" })
+	observe(func(f *fake) { f.Hang = "stop" })
 	ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := s.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -374,13 +374,13 @@ func TestSystemdStopThatDoesNotEnd(t *testing.T) {
 }
 
 func TestSystemdRestart(t *testing.T) {
-	s, look := machineWith(t, fake{Unit: "old", Active: "active", FileState: "enabled", Stuck: 2})
-	write(t, look(nil).File, "new", 0o644)
+	s, observe := machineWith(t, fake{Unit: "old", Active: "active", FileState: "enabled", Stuck: 2})
+	write(t, observe(nil).File, "new", 0o644)
 	if st := status(t, s); !strings.Contains(st.Detail, "its file has changed") {
 		t.Errorf("%+v", st)
 	}
 	mustDo(t, s.Restart)
-	f := look(nil)
+	f := observe(nil)
 	want := []string{"stop etcd.service", "daemon-reload", "enable etcd.service", "start --no-block etcd.service"}
 	if !slices.Equal(f.Calls, want) || f.Unit != "new" || f.FileState != "enabled" {
 		t.Errorf("%+v, want %q", f, want)
@@ -388,8 +388,8 @@ func TestSystemdRestart(t *testing.T) {
 }
 
 func TestSystemdReloadAfterRemoval(t *testing.T) {
-	s, look := machineWith(t, fake{Unit: "x"})
-	if err := os.Remove(look(nil).File); err != nil {
+	s, observe := machineWith(t, fake{Unit: "x"})
+	if err := os.Remove(observe(nil).File); err != nil {
 		t.Fatal(err)
 	}
 	mustDo(t, s.Reload)

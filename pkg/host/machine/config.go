@@ -23,7 +23,7 @@ const (
 	Process InitSystem = "process"
 )
 
-// A Config is the wish for the etcd of one machine. The JSON names are those
+// A Config is the spec for the etcd of one machine. The JSON names are those
 // of the configuration file; a flag has the same meaning and goes first. The
 // zero value of a field means its default, see [Defaults].
 type Config struct {

@@ -26,8 +26,8 @@ func urls(cfg Config) cluster.URLs {
 	return cluster.URLs{Peer: at(cfg.Listen.PeerPort), Client: at(cfg.Listen.ClientPort)}
 }
 
-func seat(cfg Config) cluster.Seat {
-	return cluster.Seat{Name: cfg.Name, PeerURLs: urls(cfg).Peer}
+func initialMember(cfg Config) cluster.InitialMember {
+	return cluster.InitialMember{Name: cfg.Name, PeerURLs: urls(cfg).Peer}
 }
 
 // listenClient returns what etcd binds to for clients: its address, and
@@ -86,15 +86,15 @@ func Endpoints(vars map[string]string) []string {
 	if err != nil || own.Port() == "" {
 		return list
 	}
-	for _, seat := range Seats(vars["ETCD_INITIAL_CLUSTER"]) {
-		if u, err := url.Parse(seat.PeerURLs[0]); err == nil && u.Hostname() != "" && string(seat.Name) != vars["ETCD_NAME"] {
+	for _, initialMember := range InitialMembers(vars["ETCD_INITIAL_CLUSTER"]) {
+		if u, err := url.Parse(initialMember.PeerURLs[0]); err == nil && u.Hostname() != "" && string(initialMember.Name) != vars["ETCD_NAME"] {
 			add(own.Scheme + "://" + net.JoinHostPort(u.Hostname(), own.Port()))
 		}
 	}
 	return list
 }
 
-// probeURL is where the kubelet looks at the health of a static pod.
+// probeURL is where the kubelet checks the health of a static pod.
 const probeURL = "http://127.0.0.1:2381"
 
 func metrics(cfg Config) []string {
@@ -141,22 +141,22 @@ func WrittenPaths(cfg Config) []string {
 // EnvPath returns the path of the environment file of etcd.
 func EnvPath(cfg Config) string { return envPath(cfg) }
 
-// Seats reads etcd's list name=url,name=url; what is not of that form is left
+// InitialMembers reads etcd's list name=url,name=url; what is not of that form is left
 // out.
-func Seats(initialCluster string) []cluster.Seat {
-	var seats []cluster.Seat
+func InitialMembers(initialCluster string) []cluster.InitialMember {
+	var initialMembers []cluster.InitialMember
 	for word := range strings.SplitSeq(initialCluster, ",") {
 		name, u, ok := strings.Cut(word, "=")
 		if !ok {
 			continue
 		}
-		if i := slices.IndexFunc(seats, func(s cluster.Seat) bool { return string(s.Name) == name }); i >= 0 {
-			seats[i].PeerURLs = append(seats[i].PeerURLs, u)
+		if i := slices.IndexFunc(initialMembers, func(s cluster.InitialMember) bool { return string(s.Name) == name }); i >= 0 {
+			initialMembers[i].PeerURLs = append(initialMembers[i].PeerURLs, u)
 			continue
 		}
-		seats = append(seats, cluster.Seat{Name: cluster.NodeName(name), PeerURLs: []string{u}})
+		initialMembers = append(initialMembers, cluster.InitialMember{Name: cluster.NodeName(name), PeerURLs: []string{u}})
 	}
-	return seats
+	return initialMembers
 }
 
 // member returns what etcd is told.
@@ -174,12 +174,12 @@ func (w *world) member() (etcdconf.Member, *Hold) {
 	if len(m.ListenPeerURLs) == 0 {
 		m.ListenPeerURLs = m.URLs.Peer
 	}
-	// Once there is data, etcd no longer looks at how it began, so what is
+	// Once there is data, etcd no longer checks how it began, so what is
 	// written stays as it is.
-	if seats := Seats(w.obs.Written["ETCD_INITIAL_CLUSTER"]); len(seats) > 0 && w.obs.Data.State == cluster.DiskData {
-		m.Peers, m.State = seats, etcdconf.State(w.obs.Written["ETCD_INITIAL_CLUSTER_STATE"])
+	if initialMembers := InitialMembers(w.obs.Written["ETCD_INITIAL_CLUSTER"]); len(initialMembers) > 0 && w.obs.Data.State == cluster.DiskData {
+		m.Peers, m.State = initialMembers, etcdconf.State(w.obs.Written["ETCD_INITIAL_CLUSTER_STATE"])
 		m.Token = cluster.Token(w.obs.Written["ETCD_INITIAL_CLUSTER_TOKEN"])
-		if own := seatOf(seats, cfg.Name); own == nil || m.Token.Validate() != nil {
+		if own := initialMemberOf(initialMembers, cfg.Name); own == nil || m.Token.Validate() != nil {
 			m.Peers = nil
 		}
 	}
@@ -187,23 +187,23 @@ func (w *world) member() (etcdconf.Member, *Hold) {
 		return m, nil
 	}
 	if w.goal.Action == Init {
-		m.State, m.Token, m.Peers = etcdconf.StateNew, w.token(), []cluster.Seat{seat(cfg)}
+		m.State, m.Token, m.Peers = etcdconf.StateNew, w.token(), []cluster.InitialMember{initialMember(cfg)}
 		return m, nil
 	}
 	if !w.obs.Remote.Answered {
-		return m, w.silent()
+		return m, w.unreachable()
 	}
 	m.State, m.Token, m.Peers = etcdconf.StateExisting, cluster.Token(w.obs.Remote.ClusterID.String()), w.peers()
-	if seatOf(m.Peers, cfg.Name) == nil {
+	if initialMemberOf(m.Peers, cfg.Name) == nil {
 		return m, hold(NotConfigured, "etcdadm join phase membership", "the cluster has no member with the peer URL %s", m.URLs.Peer[0])
 	}
 	return m, nil
 }
 
-func seatOf(seats []cluster.Seat, name cluster.NodeName) *cluster.Seat {
-	for i := range seats {
-		if seats[i].Name == name {
-			return &seats[i]
+func initialMemberOf(initialMembers []cluster.InitialMember, name cluster.NodeName) *cluster.InitialMember {
+	for i := range initialMembers {
+		if initialMembers[i].Name == name {
+			return &initialMembers[i]
 		}
 	}
 	return nil
@@ -212,20 +212,20 @@ func seatOf(seats []cluster.Seat, name cluster.NodeName) *cluster.Seat {
 // peers returns the member list as etcd wants it from a member that joins: the
 // same peer URLs, each under a name. A member that has not started has none; the
 // machine's own gets the right one, another one something to stand for it.
-func (w *world) peers() []cluster.Seat {
-	var seats []cluster.Seat
+func (w *world) peers() []cluster.InitialMember {
+	var initialMembers []cluster.InitialMember
 	self, joined := w.self()
 	for _, m := range w.obs.Remote.Members {
-		s := cluster.Seat{Name: m.Name, PeerURLs: m.PeerURLs}
+		s := cluster.InitialMember{Name: m.Name, PeerURLs: m.PeerURLs}
 		switch {
 		case joined && m.ID == self.ID:
 			s.Name = w.cfg.Name
 		case m.Name == "":
 			s.Name = cluster.NodeName("unstarted-" + m.ID.String())
 		}
-		seats = append(seats, s)
+		initialMembers = append(initialMembers, s)
 	}
-	return seats
+	return initialMembers
 }
 
 func userVariables(cfg Config) map[string]string {

@@ -51,42 +51,42 @@ type Goal struct {
 }
 
 // A Rule names a kind of [Hold]. Scripts may depend on it.
-type Rule string
+type Reason string
 
 // The rules that can hold.
 const (
-	Managed          Rule = "managed"
-	DataPresent      Rule = "data-present"
-	DataForeign      Rule = "data-foreign"
-	DataLost         Rule = "data-lost"
-	DataUnreadable   Rule = "data-unreadable"
-	CAMissing        Rule = "ca-missing"
-	CABroken         Rule = "ca-broken"
-	ExternalCA       Rule = "external-ca"
-	ClusterSilent    Rule = "cluster-silent"
-	EndpointsDiffer  Rule = "endpoints-differ"
-	NameTaken        Rule = "name-taken"
-	LearnerPending   Rule = "learner-pending"
-	QuorumMargin     Rule = "quorum-margin"
-	MemberHealthy    Rule = "member-healthy"
-	MemberUnknown    Rule = "member-unknown"
-	MemberStarting   Rule = "member-starting"
-	VersionStep      Rule = "version-step"
-	SettingsInvalid  Rule = "settings-invalid"
-	SnapshotRestored Rule = "snapshot-restored"
-	ResetUnfinished  Rule = "reset-unfinished"
-	DataElsewhere    Rule = "data-elsewhere"
-	ServiceForeign   Rule = "service-foreign"
-	StillRunning     Rule = "still-running"
-	NotConfigured    Rule = "not-configured"
+	Managed            Reason = "managed"
+	DataPresent        Reason = "data-present"
+	DataForeign        Reason = "data-foreign"
+	DataLost           Reason = "data-lost"
+	DataUnreadable     Reason = "data-unreadable"
+	CAMissing          Reason = "ca-missing"
+	CABroken           Reason = "ca-broken"
+	ExternalCA         Reason = "external-ca"
+	ClusterUnreachable Reason = "cluster-unreachable"
+	EndpointsDiffer    Reason = "endpoints-differ"
+	NameTaken          Reason = "name-taken"
+	LearnerPending     Reason = "learner-pending"
+	QuorumMargin       Reason = "quorum-margin"
+	MemberHealthy      Reason = "member-healthy"
+	MemberUnknown      Reason = "member-unknown"
+	MemberStarting     Reason = "member-starting"
+	VersionStep        Reason = "version-step"
+	SettingsInvalid    Reason = "settings-invalid"
+	SnapshotRestored   Reason = "snapshot-restored"
+	ResetUnfinished    Reason = "reset-unfinished"
+	DataElsewhere      Reason = "data-elsewhere"
+	ServiceForeign     Reason = "service-foreign"
+	StillRunning       Reason = "still-running"
+	NotConfigured      Reason = "not-configured"
 )
 
 // A Hold is a reason for not going on, with what a person can do about it. It
 // is an error too.
 type Hold struct {
-	Rule Rule   `json:"rule"`
-	Text string `json:"text"`
-	// Next is the hint: a command, or what to look at.
+	Reason Reason `json:"reason"`
+	Text   string `json:"text"`
+	// Next is the hint: a command, or what to check.
 	Next string `json:"next,omitempty"`
 	// Wait says that it clears by itself: another join that is under way, a
 	// cluster that elects a leader.
@@ -96,8 +96,8 @@ type Hold struct {
 	Momentary bool `json:"momentary,omitempty"`
 }
 
-func hold(rule Rule, next, format string, args ...any) *Hold {
-	return &Hold{Rule: rule, Text: fmt.Sprintf(format, args...), Next: next}
+func hold(rule Reason, next, format string, args ...any) *Hold {
+	return &Hold{Reason: rule, Text: fmt.Sprintf(format, args...), Next: next}
 }
 
 // lacking holds what there are too few healthy voters for.
@@ -107,19 +107,19 @@ func lacking(format string, args ...any) *Hold {
 	return h
 }
 
-func (h *Hold) Error() string { return fmt.Sprintf("%s: %s", h.Rule, h.Text) }
+func (h *Hold) Error() string { return fmt.Sprintf("%s: %s", h.Reason, h.Text) }
 
 // Hint says what to do about it.
 func (h *Hold) Hint() string { return h.Next }
 
 // Kind is the kind of exit code.
 func (h *Hold) Kind() string {
-	switch h.Rule {
+	switch h.Reason {
 	case QuorumMargin:
 		return "quorum-lost"
 	case SettingsInvalid:
 		return "usage"
-	case ClusterSilent:
+	case ClusterUnreachable:
 		return "failed"
 	}
 	return "held"

@@ -6,10 +6,10 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// founded says whether the data was founded here by an earlier init with this
+// bootstrapped says whether the data was bootstrapped here by an earlier init with this
 // name: so an init is repeated, and not done over another member. The retired
 // etcdadm leaves no record, but its environment file says the same.
-func (w *world) founded() bool {
+func (w *world) bootstrapped() bool {
 	if w.obs.Record.Action == Init {
 		return true
 	}
@@ -27,17 +27,17 @@ func (w *world) untouched() *Hold {
 	case w.obs.Record.Action == Reset && w.goal.Action != Reset:
 		return hold(ResetUnfinished, "etcdadm reset", "a reset of this machine was begun and not finished")
 	case d.State == cluster.DiskEmpty && w.goal.Action == Init && w.hadMember():
-		return hold(DataLost, "look whether a volume is missing; if the data is gone: etcdadm reset, then join the other members or init again",
+		return hold(DataLost, "check whether a volume is missing; if the data is gone: etcdadm reset, then join the other members or init again",
 			"a member has run on this machine, and %s is empty: a second cluster beside what is left of its own would be the result", w.cfg.Paths.Data)
-	case w.stillborn() && !w.obs.Service.Active():
+	case w.neverCommitted() && !w.obs.Service.Active():
 		return nil
 	case d.State == cluster.DiskUnreadable && w.obs.Service.State == ServiceCrashing && w.obs.Record.Action == w.goal.Action:
 		return nil // etcd cannot even begin; it says why itself
 	case d.State == cluster.DiskUnreadable:
-		h := hold(DataUnreadable, "look at the directory; etcdadm reset moves what is in it aside", "%s cannot be understood: %s", w.cfg.Paths.Data, d.Problem)
+		h := hold(DataUnreadable, "check the directory; etcdadm reset moves what is in it aside", "%s cannot be understood: %s", w.cfg.Paths.Data, d.Problem)
 		h.Wait = w.obs.Service.Active() // etcd may be about to write its first log
 		return h
-	case d.State == cluster.DiskData && w.goal.Action == Init && !w.founded():
+	case d.State == cluster.DiskData && w.goal.Action == Init && !w.bootstrapped():
 		return hold(DataPresent, "if the member is not needed any more: etcdadm reset, which moves its data aside",
 			"%s holds the data of %s of cluster %s, and a new cluster would begin without it", w.cfg.Paths.Data, ofMember(d.MemberID), d.ClusterID)
 	}
@@ -76,7 +76,7 @@ func (w *world) running() *Hold {
 	if w.obs.Local == nil {
 		return nil
 	}
-	h := hold(StillRunning, "look who it is: ss -ltnp", "an etcd still answers at %s", strings.Join(urls(w.cfg).Client, ","))
+	h := hold(StillRunning, "check who it is: ss -ltnp", "an etcd still answers at %s", strings.Join(urls(w.cfg).Client, ","))
 	h.Wait = true // it may be about to end
 	return h
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// A story is a world and the road that the planner sees in it.
+// A story is a world and the plan that the planner sees in it.
 type story struct {
 	name string
 	goal machine.Goal
@@ -21,14 +21,14 @@ type story struct {
 
 func (s story) run(t *testing.T) {
 	t.Run(s.name, func(t *testing.T) {
-		if got := road(t, s.goal, s.cfg, s.obs); got != strings.TrimPrefix(s.want, "\n") {
-			t.Errorf("the road is\n%s\nand should be\n%s", got, s.want)
+		if got := steps(t, s.goal, s.cfg, s.obs); got != strings.TrimPrefix(s.want, "\n") {
+			t.Errorf("the plan is\n%s\nand should be\n%s", got, s.want)
 		}
 	})
 }
 
-// founded returns a machine on which init has been done: what the plan foresees.
-func founded(t *testing.T, cfg machine.Config) machine.Observation {
+// bootstrapped returns a machine on which init has been done: what the plan foresees.
+func bootstrapped(t *testing.T, cfg machine.Config) machine.Observation {
 	t.Helper()
 	obs := fresh()
 	goal := machine.Goal{Action: machine.Init}
@@ -46,7 +46,7 @@ func founded(t *testing.T, cfg machine.Config) machine.Observation {
 	return obs
 }
 
-// withEnv fills in what a look would read from the environment file.
+// withEnv fills in what an observation would read from the environment file.
 func withEnv(t *testing.T, cfg machine.Config, obs machine.Observation) machine.Observation {
 	t.Helper()
 	obs.Written = map[string]string{}
@@ -67,13 +67,13 @@ func TestInit(t *testing.T) {
 		f(&obs)
 		return obs
 	}
-	done := founded(t, wish())
+	done := bootstrapped(t, desired())
 	for _, s := range []story{
-		{"an empty machine", initGoal, wish(), fresh(), `
+		{"an empty machine", initGoal, desired(), fresh(), `
 install: install etcd 3.6.16 into /opt/bin
 certificates: create a certificate authority in /etc/etcd/pki
 certificates: issue certificates in /etc/etcd/pki: server (missing), peer (missing)
-configure: remember that a cluster is founded here
+configure: remember that a cluster is bootstrapped here
 configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service
 start: make the data directory /var/lib/etcd
 start: start etcd
@@ -81,94 +81,94 @@ start: remember that the member has data
 etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
 health: wait until etcd serves
 `},
-		{"init again has nothing to do", initGoal, wish(), done, ""},
-		{"a static pod brings its own binaries", initGoal, wish(kubelet), fresh(), `
+		{"init again has nothing to do", initGoal, desired(), done, ""},
+		{"a static pod brings its own binaries", initGoal, desired(kubelet), fresh(), `
 certificates: create a certificate authority in /etc/etcd/pki
 certificates: issue certificates in /etc/etcd/pki: server (missing), peer (missing)
-configure: remember that a cluster is founded here
+configure: remember that a cluster is bootstrapped here
 start: make the data directory /var/lib/etcd
 start: start etcd
 start: remember that the member has data
 etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
 health: wait until etcd serves
 `},
-		{"a snapshot is restored with the tool of the version, also for a pod", initGoal, wish(kubelet, snap), fresh(), `
+		{"a snapshot is restored with the tool of the version, also for a pod", initGoal, desired(kubelet, snap), fresh(), `
 install: install etcd 3.6.16 into /opt/bin
 certificates: create a certificate authority in /etc/etcd/pki
 certificates: issue certificates in /etc/etcd/pki: server (missing), peer (missing)
-snapshot: remember that a cluster is founded here
+snapshot: remember that a cluster is bootstrapped here
 snapshot: restore the snapshot /root/etcd.db into /var/lib/etcd
 start: remember that the member has data
 start: start etcd
 etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
 health: wait until etcd serves
 `},
-		{"a member of another cluster stays", initGoal, wish(), change(func(o *machine.Observation) {
+		{"a member of another cluster stays", initGoal, desired(), change(func(o *machine.Observation) {
 			o.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1}
 		}), `
 hold data-present: /var/lib/etcd holds the data of member b of cluster c1, and a new cluster would begin without it
 `},
-		{"what the retired etcdadm founded here under this name goes on", machine.Goal{Action: machine.Init, Phase: "start"}, wish(), change(func(o *machine.Observation) {
+		{"what the retired etcdadm bootstrapped here under this name goes on", machine.Goal{Action: machine.Init, Phase: "start"}, desired(), change(func(o *machine.Observation) {
 			o.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1, Ready: true}
 			o.Written = map[string]string{"ETCD_NAME": "b", "ETCD_INITIAL_CLUSTER_STATE": "new"}
 		}), "start: remember that the member has data\nstart: start etcd\n"},
-		{"data that cannot be understood stays", machine.Goal{Action: machine.Init, Phase: "configure"}, wish(), change(func(o *machine.Observation) {
+		{"data that cannot be understood stays", machine.Goal{Action: machine.Init, Phase: "configure"}, desired(), change(func(o *machine.Observation) {
 			o.Data = machine.Data{State: cluster.DiskUnreadable, Problem: "no log file"}
 		}), "hold data-unreadable: /var/lib/etcd cannot be understood: no log file\n"},
-		{"a snapshot is not restored over a member", machine.Goal{Action: machine.Init, Phase: "snapshot"}, wish(snap), change(func(o *machine.Observation) {
+		{"a snapshot is not restored over a member", machine.Goal{Action: machine.Init, Phase: "snapshot"}, desired(snap), change(func(o *machine.Observation) {
 			o.Data, o.Record = machine.Data{State: cluster.DiskData}, machine.Record{Action: machine.Init, Token: "t"}
 		}), "hold snapshot-restored: /var/lib/etcd holds data that does not come from /root/etcd.db\n"},
-		{"a CA without its key cannot issue", machine.Goal{Action: machine.Init, Phase: "certificates"}, wish(), change(func(o *machine.Observation) {
+		{"a CA without its key cannot issue", machine.Goal{Action: machine.Init, Phase: "certificates"}, desired(), change(func(o *machine.Observation) {
 			o.PKI.CA = machine.CAExternal
 		}), "hold external-ca: the certificate authority in /etc/etcd/pki has no key here, and server must be issued (missing)\n"},
-		{"a CA without its key is enough where all is issued", machine.Goal{Action: machine.Init, Phase: "certificates"}, wish(), change(func(o *machine.Observation) {
+		{"a CA without its key is enough where all is issued", machine.Goal{Action: machine.Init, Phase: "certificates"}, desired(), change(func(o *machine.Observation) {
 			o.PKI = machine.PKI{CA: machine.CAExternal}
 		}), ""},
-		{"an etcd-manager is at work", initGoal, wish(), change(func(o *machine.Observation) { o.Host.Manager = "/var/lib/etcd-manager" }),
+		{"an etcd-manager is at work", initGoal, desired(), change(func(o *machine.Observation) { o.Host.Manager = "/var/lib/etcd-manager" }),
 			"hold managed: an etcd-manager with its data in /var/lib/etcd-manager runs the etcd of this machine\n"},
-		{"a founder that lost its data founds no second cluster", machine.Goal{Action: machine.Init, Phase: "configure"}, wish(), change(func(o *machine.Observation) {
+		{"an initial member that lost its data bootstraps no second cluster", machine.Goal{Action: machine.Init, Phase: "configure"}, desired(), change(func(o *machine.Observation) {
 			o.Record = machine.Record{Action: machine.Init, Token: "t", Served: true}
 		}), "hold data-lost: a member has run on this machine, and /var/lib/etcd is empty: a second cluster beside what is left of its own would be the result\n"},
-		{"nor does one of the retired etcdadm", initGoal, wish(), change(func(o *machine.Observation) {
+		{"nor does one of the retired etcdadm", initGoal, desired(), change(func(o *machine.Observation) {
 			o.Written = map[string]string{"ETCD_NAME": "b", "ETCD_INITIAL_CLUSTER_STATE": "new", "ETCD_DATA_DIR": "/var/lib/etcd"}
 		}), "hold data-lost: a member has run on this machine, and /var/lib/etcd is empty: a second cluster beside what is left of its own would be the result\n"},
-		{"a member whose data is elsewhere stays", initGoal, wish(), change(func(o *machine.Observation) {
+		{"a member whose data is elsewhere stays", initGoal, desired(), change(func(o *machine.Observation) {
 			o.Written = map[string]string{"ETCD_DATA_DIR": "/data/etcd"}
 		}), "hold data-elsewhere: this machine's etcd has its data in /data/etcd, and not in /var/lib/etcd\n"},
-		{"an etcd that answers has its data somewhere", initGoal, wish(), change(func(o *machine.Observation) {
+		{"an etcd that answers has its data somewhere", initGoal, desired(), change(func(o *machine.Observation) {
 			o.Local = &cluster.Report{ID: 1}
 		}), "hold data-elsewhere: an etcd answers at https://10.0.0.2:2379, and /var/lib/etcd is empty\n"},
-		{"the etcd of a distribution stays", initGoal, wish(), change(func(o *machine.Observation) {
-			o.Service = machine.Keeper{State: machine.ServiceRunning, Enabled: true, Foreign: "/lib/systemd/system/etcd.service"}
+		{"the etcd of a distribution stays", initGoal, desired(), change(func(o *machine.Observation) {
+			o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true, Foreign: "/lib/systemd/system/etcd.service"}
 		}), "hold service-foreign: an etcd runs on this machine that etcdadm did not set up: the unit /lib/systemd/system/etcd.service\n"},
-		{"a member without its CA gets no other one", initGoal, wish(), change(func(o *machine.Observation) {
+		{"a member without its CA gets no other one", initGoal, desired(), change(func(o *machine.Observation) {
 			o.Data, o.Record = machine.Data{State: cluster.DiskData, Ready: true}, machine.Record{Action: machine.Init, Token: "t", Served: true}
 			o.Binaries = machine.Binary{Etcd: v36, Etcdctl: v36, Etcdutl: v36}
 		}), "hold ca-missing: there is no certificate authority in /etc/etcd/pki\n"},
-		{"a founding that was cut off before it committed anything begins anew", machine.Goal{Action: machine.Init, Phase: "start"}, wish(), change(func(o *machine.Observation) {
-			o.Data, o.Record = machine.Data{State: cluster.DiskData, Unbegun: true, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
+		{"a bootstrap that was cut off before it committed anything begins anew", machine.Goal{Action: machine.Init, Phase: "start"}, desired(), change(func(o *machine.Observation) {
+			o.Data, o.Record = machine.Data{State: cluster.DiskData, Uncommitted: true, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
 			o.Service.State = machine.ServiceStopped
 		}), "start: delete the data of an unknown member in /var/lib/etcd\nstart: make the data directory /var/lib/etcd\nstart: start etcd\nstart: remember that the member has data\n"},
-		{"so does one that was started again on what was cut off", machine.Goal{Action: machine.Init, Phase: "start"}, wish(), change(func(o *machine.Observation) {
-			o.Data, o.Record = machine.Data{State: cluster.DiskData, Unbegun: true, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
-			o.Service = machine.Keeper{State: machine.ServiceRunning, Enabled: true, Uptime: time.Minute}
+		{"so does one that was started again on what was cut off", machine.Goal{Action: machine.Init, Phase: "start"}, desired(), change(func(o *machine.Observation) {
+			o.Data, o.Record = machine.Data{State: cluster.DiskData, Uncommitted: true, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
+			o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true, Uptime: time.Minute}
 		}), "start: stop etcd\nstart: delete the data of an unknown member in /var/lib/etcd\nstart: make the data directory /var/lib/etcd\nstart: start etcd\nstart: remember that the member has data\n"},
-		{"one that has just been started is left alone", machine.Goal{Action: machine.Init, Phase: "start"}, wish(), change(func(o *machine.Observation) {
-			o.Data, o.Record = machine.Data{State: cluster.DiskData, Unbegun: true, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
-			o.Service = machine.Keeper{State: machine.ServiceRunning, Enabled: true, Uptime: 19 * time.Second}
+		{"one that has just been started is left alone", machine.Goal{Action: machine.Init, Phase: "start"}, desired(), change(func(o *machine.Observation) {
+			o.Data, o.Record = machine.Data{State: cluster.DiskData, Uncommitted: true, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
+			o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true, Uptime: 19 * time.Second}
 		}), ""},
-		{"nor does one that had joined", machine.Goal{Action: machine.Init, Phase: "start"}, wish(), change(func(o *machine.Observation) {
+		{"nor does one that had joined", machine.Goal{Action: machine.Init, Phase: "start"}, desired(), change(func(o *machine.Observation) {
 			o.Record = machine.Record{Action: machine.Join}
 		}), "hold data-lost: a member has run on this machine, and /var/lib/etcd is empty: a second cluster beside what is left of its own would be the result\n"},
-		{"a reset is finished first", machine.Goal{Action: machine.Init, Phase: "start"}, wish(), change(func(o *machine.Observation) {
+		{"a reset is finished first", machine.Goal{Action: machine.Init, Phase: "start"}, desired(), change(func(o *machine.Observation) {
 			o.Record = machine.Record{Action: machine.Reset}
 		}), "hold reset-unfinished: a reset of this machine was begun and not finished\n"},
-		{"init goes no further than a join: one minor version at a time", initGoal, wish(func(c *machine.Config) { c.Version = etcdversion.Must("3.7.3") }), change(func(o *machine.Observation) {
+		{"init goes no further than a join: one minor version at a time", initGoal, desired(func(c *machine.Config) { c.Version = etcdversion.Must("3.7.3") }), change(func(o *machine.Observation) {
 			v := etcdversion.Must("3.5.35")
 			o.Binaries = machine.Binary{Etcd: v, Etcdctl: v, Etcdutl: v}
 			o.Data, o.Record = machine.Data{State: cluster.DiskData, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
 		}), "hold version-step: etcd 3.7.3 cannot follow the cluster's 3.5.35\n"},
-		{"the token of an earlier phase is kept", machine.Goal{Action: machine.Init, Phase: "configure"}, wish(), change(func(o *machine.Observation) {
+		{"the token of an earlier phase is kept", machine.Goal{Action: machine.Init, Phase: "configure"}, desired(), change(func(o *machine.Observation) {
 			o.Record = machine.Record{Action: machine.Init, Token: "earlier"}
 		}), "configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service\n"},
 	} {
@@ -178,23 +178,23 @@ hold data-present: /var/lib/etcd holds the data of member b of cluster c1, and a
 
 func TestInitAgainChangesWhatDiffers(t *testing.T) {
 	goal := machine.Goal{Action: machine.Init}
-	done := founded(t, wish())
+	done := bootstrapped(t, desired())
 	done.Remote = answering(healthy("b", 0xb, "10.0.0.2"))
-	quota := wish(func(c *machine.Config) { c.Etcd.QuotaBytes = 8 << 30 })
-	if got := road(t, goal, quota, done); got != "configure: write /etc/etcd/etcd.env\nstart: restart etcd\nhealth: wait until etcd serves\n" {
+	quota := desired(func(c *machine.Config) { c.Etcd.QuotaBytes = 8 << 30 })
+	if got := steps(t, goal, quota, done); got != "configure: write /etc/etcd/etcd.env\nstart: restart etcd\nhealth: wait until etcd serves\n" {
 		t.Errorf("another quota: %s", got)
 	}
 	// A process of another user is stopped before its data changes hands.
-	user := wish(func(c *machine.Config) { c.Service.User = "etcd" })
+	user := desired(func(c *machine.Config) { c.Service.User = "etcd" })
 	other := done
 	other.Data.Ready, other.Data.Foreign = false, true
 	want := "configure: write /etc/systemd/system/etcd.service\nstart: stop etcd\nstart: make the data directory /var/lib/etcd\nstart: start etcd\nhealth: wait until etcd serves\n"
-	if got := road(t, goal, user, other); got != want {
+	if got := steps(t, goal, user, other); got != want {
 		t.Errorf("another user: %s", got)
 	}
-	// The next look sees that the process has other settings.
+	// The next observation sees that the process has other settings.
 	done.Service.Outdated = true
-	if got := road(t, goal, wish(), done); !strings.HasPrefix(got, "start: restart etcd\n") {
+	if got := steps(t, goal, desired(), done); !strings.HasPrefix(got, "start: restart etcd\n") {
 		t.Errorf("other settings: %s", got)
 	}
 	// While another member is down, a restart would end the quorum.
@@ -202,7 +202,7 @@ func TestInitAgainChangesWhatDiffers(t *testing.T) {
 	down.Healthy = false
 	done.Remote = answering(healthy("b", 0xb, "10.0.0.2"), healthy("a", 0xa, "10.0.0.1"), down)
 	want = "hold quorum-margin: restarting this machine's member would leave 1 healthy voters of 3\n"
-	if got := road(t, goal, wish(), done); got != want {
+	if got := steps(t, goal, desired(), done); got != want {
 		t.Errorf("with a member down: %s", got)
 	}
 }
@@ -210,7 +210,7 @@ func TestInitAgainChangesWhatDiffers(t *testing.T) {
 func TestInitTokenReachesTheFiles(t *testing.T) {
 	obs := fresh()
 	obs.Record = machine.Record{Action: machine.Init, Token: "earlier"}
-	step, why := machine.Next(machine.Goal{Action: machine.Init, Phase: "configure"}, wish(), obs)
+	step, why := machine.Next(machine.Goal{Action: machine.Init, Phase: "configure"}, desired(), obs)
 	if why != nil {
 		t.Fatal(why)
 	}
@@ -223,7 +223,7 @@ func TestInitTokenReachesTheFiles(t *testing.T) {
 }
 
 func TestIPv6IsBracketed(t *testing.T) {
-	six := wish(func(c *machine.Config) { c.Listen.Address = "2001:db8::2" })
+	six := desired(func(c *machine.Config) { c.Listen.Address = "2001:db8::2" })
 	if got := machine.URLs(six); got.Client[0] != "https://[2001:db8::2]:2379" || got.Peer[0] != "https://[2001:db8::2]:2380" {
 		t.Errorf("URLs are %v", got)
 	}
@@ -238,15 +238,15 @@ func TestIPv6IsBracketed(t *testing.T) {
 }
 
 func TestVendorVersionIsTheSameRelease(t *testing.T) {
-	cfg := wish(func(c *machine.Config) { c.Version = etcdversion.Must("3.5.8-eks-1-26-16") })
+	cfg := desired(func(c *machine.Config) { c.Version = etcdversion.Must("3.5.8-eks-1-26-16") })
 	obs := withCA()
 	v := etcdversion.Must("3.5.8")
 	obs.Binaries = machine.Binary{Etcd: v, Etcdctl: v, Etcdutl: v}
-	if got := road(t, machine.Goal{Action: machine.Init, Phase: "install"}, cfg, obs); got != "" {
+	if got := steps(t, machine.Goal{Action: machine.Init, Phase: "install"}, cfg, obs); got != "" {
 		t.Errorf("installed again: %s", got)
 	}
 	obs.Binaries.Etcd = etcdversion.Must("3.5.10")
-	if got := road(t, machine.Goal{Action: machine.Init, Phase: "install"}, cfg, obs); !strings.HasPrefix(got, "install: install etcd 3.5.8-eks-1-26-16") {
+	if got := steps(t, machine.Goal{Action: machine.Init, Phase: "install"}, cfg, obs); !strings.HasPrefix(got, "install: install etcd 3.5.8-eks-1-26-16") {
 		t.Errorf("3.5.10 passes for 3.5.8: %s", got)
 	}
 }

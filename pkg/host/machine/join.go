@@ -41,7 +41,7 @@ func (w *world) addressed() (cluster.Member, bool) {
 	return cluster.Member{}, false
 }
 
-func (w *world) silent() *Hold {
+func (w *world) unreachable() *Hold {
 	problem := w.obs.Remote.Problem
 	if problem == "" {
 		problem = "no member answers"
@@ -49,7 +49,7 @@ func (w *world) silent() *Hold {
 	if w.obs.Remote.Differ {
 		return hold(EndpointsDiffer, "name endpoints of one cluster", "%s", problem)
 	}
-	h := hold(ClusterSilent, "look at the endpoints, at ca.crt and at the clocks; a learner does not answer for its cluster", "the cluster does not answer: %s", problem)
+	h := hold(ClusterUnreachable, "check the endpoints, at ca.crt and at the clocks; a learner does not answer for its cluster", "the cluster does not answer: %s", problem)
 	h.Wait = true
 	return h
 }
@@ -96,12 +96,12 @@ func (w *world) membership() (Operation, *Hold) {
 		if w.comesBack() {
 			return nil, nil
 		}
-		return nil, w.silent()
+		return nil, w.unreachable()
 	}
 	if why := w.untouched(); why != nil {
 		return nil, why
 	}
-	if op, why := w.dropStillborn(); op != nil || why != nil {
+	if op, why := w.dropNeverCommitted(); op != nil || why != nil {
 		return op, why
 	}
 	if why := w.foreign(); why != "" {
@@ -175,7 +175,7 @@ func (w *world) mayRun() *Hold {
 
 // lost holds what would start a member again without its data.
 func (w *world) lost(m cluster.Member) *Hold {
-	return hold(DataLost, "look whether a volume is missing; if the data is gone: the same command with --replace-member, which removes the member and adds it again",
+	return hold(DataLost, "check whether a volume is missing; if the data is gone: the same command with --replace-member, which removes the member and adds it again",
 		"member %s has run on this machine, and %s is empty", named(m), w.cfg.Paths.Data)
 }
 
@@ -184,7 +184,7 @@ func (w *world) replaceLost(m cluster.Member) (Operation, *Hold) {
 		return nil, w.lost(m)
 	}
 	if m.Healthy {
-		return nil, hold(MemberHealthy, "look which machine has this address: "+strings.Join(m.PeerURLs, ","),
+		return nil, hold(MemberHealthy, "check which machine has this address: "+strings.Join(m.PeerURLs, ","),
 			"member %s, which has this machine's peer URL, is healthy", named(m))
 	}
 	return w.change(w.remove(m))
@@ -224,7 +224,7 @@ func (w *world) knowsItsVote() *Hold {
 	if !w.obs.Local.Learner {
 		return nil
 	}
-	h := hold(MemberStarting, "look at etcd's log", "the member does not know yet that it has a vote")
+	h := hold(MemberStarting, "check etcd's log", "the member does not know yet that it has a vote")
 	h.Wait = true
 	return h
 }
@@ -235,10 +235,10 @@ func (w *world) healthAndVote() (Operation, *Hold) {
 		return op, why
 	}
 	if !w.obs.Remote.Answered {
-		return nil, w.silent()
+		return nil, w.unreachable()
 	}
 	if self, ok := w.self(); !ok || self.Name != w.cfg.Name || !self.Healthy {
-		h := hold(MemberStarting, "look at etcd's log", "the cluster does not know yet that the member has started")
+		h := hold(MemberStarting, "check etcd's log", "the cluster does not know yet that the member has started")
 		h.Wait = true
 		return nil, h
 	} else if !self.Learner {

@@ -60,7 +60,7 @@ func TestJoin(t *testing.T) {
 		}
 	}
 	for _, s := range []story{
-		{"one machine has what it needs before the cluster is changed", join, wish(), func() machine.Observation {
+		{"one machine has what it needs before the cluster is changed", join, desired(), func() machine.Observation {
 			o := withCA()
 			o.Remote = answering(a)
 			return o
@@ -69,58 +69,58 @@ certificates: issue certificates in /etc/etcd/pki: server (missing), peer (missi
 install: install etcd 3.6.16 into /opt/bin
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
-		{"no CA is ever made", join, wish(), fresh(), "hold ca-missing: there is no certificate authority in /etc/etcd/pki\n"},
-		{"the cluster does not answer", join, wish(), with(ready(a), func(o *machine.Observation) { o.Remote = machine.Remote{Problem: "connection refused"} }),
-			"hold cluster-silent: the cluster does not answer: connection refused\n"},
-		{"a learner of an interrupted join goes on", join, wish(), ready(a, unstarted(0xb, "10.0.0.2", true)),
+		{"no CA is ever made", join, desired(), fresh(), "hold ca-missing: there is no certificate authority in /etc/etcd/pki\n"},
+		{"the cluster does not answer", join, desired(), with(ready(a), func(o *machine.Observation) { o.Remote = machine.Remote{Problem: "connection refused"} }),
+			"hold cluster-unreachable: the cluster does not answer: connection refused\n"},
+		{"a learner of an interrupted join goes on", join, desired(), ready(a, unstarted(0xb, "10.0.0.2", true)),
 			joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
-		{"a voter that an older tool added starts too", join, wish(), ready(a, unstarted(0xb, "10.0.0.2", false)), joinRest},
-		{"two machines at once take turns", join, wish(), ready(a, unstarted(0xc, "10.0.0.3", true)),
+		{"a voter that an older tool added starts too", join, desired(), ready(a, unstarted(0xb, "10.0.0.2", false)), joinRest},
+		{"two machines at once take turns", join, desired(), ready(a, unstarted(0xc, "10.0.0.3", true)),
 			"hold learner-pending: another member is joining: c (https://10.0.0.3:2380)\n"},
-		{"the name is taken", join, wish(), ready(a, healthy("b", 0xb, "10.0.0.9")),
+		{"the name is taken", join, desired(), ready(a, healthy("b", 0xb, "10.0.0.9")),
 			"hold name-taken: the cluster has a member b at https://10.0.0.9:2380 already\n"},
-		{"a cluster without quorum is not joined", join, wish(), ready(a, sick(c)), "hold quorum-margin: 1 of 2 voters are healthy\n"},
-		{"a member that lost its data is not started empty", join, wish(), ready(a, c, sick(self)),
+		{"a cluster without quorum is not joined", join, desired(), ready(a, sick(c)), "hold quorum-margin: 1 of 2 voters are healthy\n"},
+		{"a member that lost its data is not started empty", join, desired(), ready(a, c, sick(self)),
 			"hold data-lost: member b has run on this machine, and /var/lib/etcd is empty\n"},
-		{"it is removed and added again when told so", machine.Goal{Action: machine.Join, ReplaceMember: true}, wish(), ready(a, c, sick(self)), `
+		{"it is removed and added again when told so", machine.Goal{Action: machine.Join, ReplaceMember: true}, desired(), ready(a, c, sick(self)), `
 membership: etcdadm member remove --id=b --expect-name=b --expect-voters=3
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=2
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=2\n"},
-		{"a healthy member at this address is another machine", machine.Goal{Action: machine.Join, ReplaceMember: true}, wish(), ready(a, c, self),
+		{"a healthy member at this address is another machine", machine.Goal{Action: machine.Join, ReplaceMember: true}, desired(), ready(a, c, self),
 			"hold member-healthy: member b, which has this machine's peer URL, is healthy\n"},
-		{"the quorum cannot spare it", machine.Goal{Action: machine.Join, ReplaceMember: true}, wish(), ready(a, sick(c), sick(self)),
+		{"the quorum cannot spare it", machine.Goal{Action: machine.Join, ReplaceMember: true}, desired(), ready(a, sick(c), sick(self)),
 			"hold quorum-margin: removing b would leave 1 healthy voters of 2\n"},
-		{"data of another cluster stays", join, wish(), with(ready(a), data(0xb, 0xc2)),
+		{"data of another cluster stays", join, desired(), with(ready(a), data(0xb, 0xc2)),
 			"hold data-foreign: /var/lib/etcd holds data of cluster c2, and the endpoints are of cluster c1\n"},
-		{"data of a removed member stays", join, wish(), with(ready(a, c, d), data(0xb, 0xc1)),
+		{"data of a removed member stays", join, desired(), with(ready(a, c, d), data(0xb, 0xc1)),
 			"hold data-foreign: /var/lib/etcd holds data of member b, which was removed from the cluster\n"},
-		{"it moves aside when told so", machine.Goal{Action: machine.Join, SetAsideData: true}, wish(),
+		{"it moves aside when told so", machine.Goal{Action: machine.Join, SetAsideData: true}, desired(),
 			with(with(ready(a, c, d), data(0xb, 0xc1)), func(o *machine.Observation) {
-				o.Service = machine.Keeper{State: machine.ServiceCrashing, Enabled: true}
+				o.Service = machine.ServiceStatus{State: machine.ServiceCrashing, Enabled: true}
 			}), `
 stop: stop etcd
 membership: move the data of member b in /var/lib/etcd aside
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=3
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=3\n"},
-		{"one minor version up, from the floor", join, wish(at("3.7.3")), with(ready(a, c, d), binaries("3.7.3")), `
+		{"one minor version up, from the floor", join, desired(at("3.7.3")), with(ready(a, c, d), binaries("3.7.3")), `
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=3
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=3\n"},
-		{"not from below the floor", join, wish(), with(ready(a), func(o *machine.Observation) { o.Remote.Lowest = etcdversion.Must("3.5.31") }),
+		{"not from below the floor", join, desired(), with(ready(a), func(o *machine.Observation) { o.Remote.Lowest = etcdversion.Must("3.5.31") }),
 			"hold version-step: etcd 3.6.16 can only follow 3.5.32, and a member runs 3.5.31\n"},
-		{"not two minor versions up", join, wish(at("3.7.3")), with(with(ready(a), binaries("3.7.3")), func(o *machine.Observation) { o.Remote.Lowest = etcdversion.Must("3.5.35") }),
+		{"not two minor versions up", join, desired(at("3.7.3")), with(with(ready(a), binaries("3.7.3")), func(o *machine.Observation) { o.Remote.Lowest = etcdversion.Must("3.5.35") }),
 			"hold version-step: etcd 3.7.3 cannot follow the cluster's 3.5.35\n"},
-		{"nothing is installed that the data cannot run with", join, wish(at("3.5.35")), with(ready(a, c, self), data(0xb, 0xc1)),
+		{"nothing is installed that the data cannot run with", join, desired(at("3.5.35")), with(ready(a, c, self), data(0xb, 0xc1)),
 			"hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
-		{"not down", join, wish(at("3.5.35")), with(ready(a), binaries("3.5.35")), "hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
-		{"the old version while an upgrade is under way", join, wish(at("3.5.35")), with(with(ready(a), binaries("3.5.35")), func(o *machine.Observation) {
+		{"not down", join, desired(at("3.5.35")), with(ready(a), binaries("3.5.35")), "hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
+		{"the old version while an upgrade is under way", join, desired(at("3.5.35")), with(with(ready(a), binaries("3.5.35")), func(o *machine.Observation) {
 			o.Remote.Lowest = etcdversion.Must("3.5.35")
 		}), `
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
-		{"a join that was being taken back is taken back first", join, wish(), with(ready(a, unstarted(0xb, "10.0.0.2", true)), func(o *machine.Observation) {
+		{"a join that was being taken back is taken back first", join, desired(), with(ready(a, unstarted(0xb, "10.0.0.2", true)), func(o *machine.Observation) {
 			o.Record = machine.Record{Action: machine.Join, Undoing: true}
 			o.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1, Ready: true}
-			o.Service = machine.Keeper{State: machine.ServiceCrashing, Enabled: true}
+			o.Service = machine.ServiceStatus{State: machine.ServiceCrashing, Enabled: true}
 		}), `
 remove-member: etcdadm member remove --id=b --expect-voters=1
 stop: stop etcd
@@ -128,9 +128,9 @@ data: delete the data of member b in /var/lib/etcd
 record: forget the member
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
-		{"a first start that was cut off begins anew", join, wish(), with(ready(a, unstarted(0xb, "10.0.0.2", true)), func(o *machine.Observation) {
+		{"a first start that was cut off begins anew", join, desired(), with(ready(a, unstarted(0xb, "10.0.0.2", true)), func(o *machine.Observation) {
 			o.Record = machine.Record{Action: machine.Join}
-			o.Data = machine.Data{State: cluster.DiskUnreadable, Problem: "no log file", Unbegun: true, Ready: true}
+			o.Data = machine.Data{State: cluster.DiskUnreadable, Problem: "no log file", Uncommitted: true, Ready: true}
 		}), `
 membership: delete the data of an unknown member in /var/lib/etcd
 configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service
@@ -141,15 +141,15 @@ etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
 health: wait until etcd serves
 health: etcdadm member promote --name=b --expect-voters=1
 `},
-		{"an unstarted voter beside it is no reason to wait", machine.Goal{Action: machine.Join, Phase: "certificates"}, wish(), func() machine.Observation {
+		{"an unstarted voter beside it is no reason to wait", machine.Goal{Action: machine.Join, Phase: "certificates"}, desired(), func() machine.Observation {
 			o := withCA()
 			o.Remote = machine.Remote{Problem: "nobody was asked"}
 			return o
 		}(), "certificates: issue certificates in /etc/etcd/pki: server (missing), peer (missing)\n"},
-		{"phase stop stops whatever runs", machine.Goal{Action: machine.Join, Phase: "stop"}, wish(), with(ready(a), func(o *machine.Observation) {
-			o.Service = machine.Keeper{State: machine.ServiceRunning, Enabled: true}
+		{"phase stop stops whatever runs", machine.Goal{Action: machine.Join, Phase: "stop"}, desired(), with(ready(a), func(o *machine.Observation) {
+			o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true}
 		}), "stop: stop etcd\n"},
-		{"phase start without membership", machine.Goal{Action: machine.Join, Phase: "start"}, wish(), with(ready(a), func(o *machine.Observation) {
+		{"phase start without membership", machine.Goal{Action: machine.Join, Phase: "start"}, desired(), with(ready(a), func(o *machine.Observation) {
 			o.Record.Action = machine.Join
 		}), "hold not-configured: the cluster has no member with the peer URL https://10.0.0.2:2380\n"},
 	} {
@@ -158,14 +158,14 @@ health: etcdadm member promote --name=b --expect-voters=1
 }
 
 func TestJoinAgainUpgrades(t *testing.T) {
-	cfg := wish()
+	cfg := desired()
 	a, c, self := healthy("a", 0xa, "10.0.0.1"), healthy("c", 0xc, "10.0.0.3"), healthy("b", 0xb, "10.0.0.2")
 	obs := ready(a, c, self)
 	old := etcdversion.Must("3.5.35")
 	obs.Binaries = machine.Binary{Etcd: old, Etcdctl: old, Etcdutl: old}
 	obs.Remote.Lowest = old
 	obs.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1, Ready: true}
-	obs.Service = machine.Keeper{State: machine.ServiceRunning, Enabled: true}
+	obs.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true}
 	obs.Local = &cluster.Report{ID: 0xb, Leader: 0xa}
 	obs.Written = map[string]string{"ETCD_INITIAL_CLUSTER": "a=https://10.0.0.1:2380,b=https://10.0.0.2:2380", "ETCD_INITIAL_CLUSTER_STATE": "existing", "ETCD_INITIAL_CLUSTER_TOKEN": "c1"}
 	story{"upgrade", machine.Goal{Action: machine.Join}, cfg, obs, `
@@ -179,7 +179,7 @@ health: wait until etcd serves
 	// With another member down the restart would end the quorum: nothing moves.
 	obs.Remote = answering(a, sick(c), self)
 	obs.Remote.Lowest = old
-	got := road(t, machine.Goal{Action: machine.Join, Phase: "start"}, cfg, func() machine.Observation {
+	got := steps(t, machine.Goal{Action: machine.Join, Phase: "start"}, cfg, func() machine.Observation {
 		o := obs
 		o.Service.Outdated, o.Record.Served = true, true
 		return o
@@ -192,13 +192,13 @@ health: wait until etcd serves
 func TestHoldsThatClear(t *testing.T) {
 	a := healthy("a", 0xa, "10.0.0.1")
 	join := machine.Goal{Action: machine.Join}
-	silent := ready(a)
-	silent.Remote = machine.Remote{Problem: "timeout"}
+	unreachable := ready(a)
+	unreachable.Remote = machine.Remote{Problem: "timeout"}
 	for _, w := range []struct {
 		obs  machine.Observation
 		want bool
-	}{{ready(a, unstarted(0xc, "10.0.0.3", true)), true}, {silent, true}, {ready(a, healthy("b", 1, "10.0.0.9")), false}} {
-		_, why := machine.Next(join, wish(), w.obs)
+	}{{ready(a, unstarted(0xc, "10.0.0.3", true)), true}, {unreachable, true}, {ready(a, healthy("b", 1, "10.0.0.9")), false}} {
+		_, why := machine.Next(join, desired(), w.obs)
 		if why == nil || why.Wait != w.want || why.Hint() == "" {
 			t.Errorf("%v: waiting is %v", why, !w.want)
 		}
@@ -222,8 +222,8 @@ func TestTooFewHealthyVotersMayBeMomentary(t *testing.T) {
 		"addition":    {goal: machine.Goal{Action: machine.Join}, obs: ready(a, sick(c))},
 		"restart":     {goal: machine.Goal{Action: machine.Join, Phase: "start"}, obs: restarts},
 	} {
-		_, why := machine.Next(s.goal, wish(), s.obs)
-		if why == nil || why.Rule != machine.QuorumMargin || !why.Momentary || why.Hint() == "" {
+		_, why := machine.Next(s.goal, desired(), s.obs)
+		if why == nil || why.Reason != machine.QuorumMargin || !why.Momentary || why.Hint() == "" {
 			t.Errorf("%s: %+v", name, why)
 		}
 	}
@@ -242,13 +242,13 @@ func TestEndpointsOfTwoClustersAreRefused(t *testing.T) {
 		"reset":  {goal: machine.Goal{Action: machine.Reset}, obs: mine},
 		"remove": {goal: machine.Goal{Action: machine.Remove, TargetID: 0xc}, obs: mine},
 	} {
-		step, why := machine.Next(s.goal, wish(), s.obs)
-		if step != nil || why == nil || why.Rule != machine.EndpointsDiffer || why.Wait || why.Momentary {
+		step, why := machine.Next(s.goal, desired(), s.obs)
+		if step != nil || why == nil || why.Reason != machine.EndpointsDiffer || why.Wait || why.Momentary {
 			t.Errorf("%s: %v, %+v", name, step, why)
 		}
 	}
 	two.PKI.CA = machine.CAReady
-	if !strings.Contains(fmt.Sprint(machine.Preflight(machine.Goal{Action: machine.Join}, wish(), two)), "{Cluster true the endpoints are of different clusters") {
+	if !strings.Contains(fmt.Sprint(machine.Preflight(machine.Goal{Action: machine.Join}, desired(), two)), "{Cluster true the endpoints are of different clusters") {
 		t.Error("the checks before it do not fail")
 	}
 }

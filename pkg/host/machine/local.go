@@ -33,7 +33,7 @@ func (w *world) binaries() (Operation, *Hold) {
 	return &InstallBinaries{Version: w.cfg.Version, Dir: w.cfg.Paths.Install}, nil
 }
 
-// certificates makes the key pairs. Only a founding makes a certificate
+// certificates makes the key pairs. Only a bootstrap makes a certificate
 // authority: one that a joining machine made would be trusted by nobody, and one
 // beside a member that runs neither.
 func (w *world) certificates() (Operation, *Hold) {
@@ -83,7 +83,7 @@ func (w *world) snapshot() (Operation, *Hold) {
 		return &Remember{Record{Token: w.token(), Action: Init, Restored: from}}, nil
 	}
 	return &RestoreSnapshot{
-		File: file, DataDir: w.cfg.Paths.Data, Token: w.obs.Record.Token, Seat: seat(w.cfg), SkipHashCheck: w.cfg.Snapshot.SkipHashCheck,
+		File: file, DataDir: w.cfg.Paths.Data, Token: w.obs.Record.Token, InitialMember: initialMember(w.cfg), SkipHashCheck: w.cfg.Snapshot.SkipHashCheck,
 		BumpRevision: w.cfg.Snapshot.BumpRevision,
 	}, nil
 }
@@ -95,7 +95,7 @@ func (w *world) restored() bool {
 	return have != "" && (have == w.obs.Snapshot || w.obs.Snapshot == "" && strings.HasPrefix(have, file+" "))
 }
 
-// token returns the token of the cluster that is being founded here.
+// token returns the token of the cluster that is being bootstrapped here.
 func (w *world) token() cluster.Token {
 	if t := w.obs.Record.Token; t != "" && w.obs.Record.Action == Init {
 		return t
@@ -116,12 +116,12 @@ func (w *world) remembered() Operation {
 	return &Remember{Record{Action: Join}}
 }
 
-// served has it on the disk that a member has run here, as soon as a look sees
+// served has it on the disk that a member has run here, as soon as an observation sees
 // its data: a disk that is empty later has lost it. Members that others made, of
 // the retired etcdadm or of etcd-manager, get a record so, too.
 func (w *world) served() Operation {
 	r := w.obs.Record
-	if w.obs.Data.State != cluster.DiskData || r.Served || r.Action == Reset || w.stillborn() {
+	if w.obs.Data.State != cluster.DiskData || r.Served || r.Action == Reset || w.neverCommitted() {
 		return nil
 	}
 	if r.Served = true; r.Action == "" {
@@ -130,31 +130,31 @@ func (w *world) served() Operation {
 	return &Remember{r}
 }
 
-// stillborn says that the first start of this machine's etcd was cut off before it
-// had anything that could be lost. One that founds a cluster would wait for itself
+// neverCommitted says that the first start of this machine's etcd was cut off before it
+// had anything that could be lost. One that bootstraps a cluster would wait for itself
 // for ever.
-func (w *world) stillborn() bool {
+func (w *world) neverCommitted() bool {
 	r, d := w.obs.Record, w.obs.Data
-	if !d.Unbegun || r.Served || r.Restored != "" || r.Action != w.goal.Action {
+	if !d.Uncommitted || r.Served || r.Restored != "" || r.Action != w.goal.Action {
 		return false
 	}
 	// Without a log it has not even begun to learn of its cluster.
 	return d.State == cluster.DiskUnreadable || d.State == cluster.DiskData && w.goal.Action == Init
 }
 
-// firstCommit is how long an etcd that founds a cluster may take to commit that.
+// firstCommit is how long an etcd that bootstraps a cluster may take to commit that.
 // It does so before it stands for election, within milliseconds after it has made
 // its log; what comes before that may take a slow machine seconds.
 const firstCommit = 20 * time.Second
 
-// Stuck says that an etcd which has run for uptime never will found its cluster:
+// Stuck says that an etcd which has run for uptime never will bootstrap its cluster:
 // the init system has started it again on the log of a start that was cut off.
-func Stuck(d Data, uptime time.Duration) bool { return d.Unbegun && uptime > firstCommit }
+func Stuck(d Data, uptime time.Duration) bool { return d.Uncommitted && uptime > firstCommit }
 
-// dropStillborn makes room for another first start.
-func (w *world) dropStillborn() (Operation, *Hold) {
+// dropNeverCommitted makes room for another first start.
+func (w *world) dropNeverCommitted() (Operation, *Hold) {
 	switch {
-	case !w.stillborn():
+	case !w.neverCommitted():
 		return nil, nil
 	case w.goal.Action == Init && Stuck(w.obs.Data, w.obs.Service.Uptime):
 		return &StopService{}, nil
@@ -206,7 +206,7 @@ func (w *world) start() (Operation, *Hold) {
 	if op := w.remembered(); op != nil {
 		return op, nil
 	}
-	if op, why := w.dropStillborn(); op != nil || why != nil {
+	if op, why := w.dropNeverCommitted(); op != nil || why != nil {
 		return op, why
 	}
 	if op := w.served(); op != nil {
@@ -251,7 +251,7 @@ func (w *world) mayStartEmpty() *Hold {
 		return nil
 	}
 	if !w.obs.Remote.Answered {
-		return w.silent()
+		return w.unreachable()
 	}
 	m, ok := w.self()
 	if !ok {
@@ -269,7 +269,7 @@ func (w *world) mayStartEmpty() *Hold {
 func (w *world) spared() *Hold {
 	if !w.obs.Remote.Answered {
 		if w.obs.Local == nil && w.obs.Service.State == ServiceRunning {
-			return w.silent() // it serves, and not us: who knows how the others do
+			return w.unreachable() // it serves, and not us: who knows how the others do
 		}
 		return nil // no quorum to lose
 	}
@@ -292,7 +292,7 @@ func (w *world) etcdctl() (Operation, *Hold) {
 func (w *world) health() (Operation, *Hold) {
 	if !healthy(w.obs.Local) {
 		r := w.obs.Record
-		return &AwaitHealth{Founding: w.goal.Action == Init && w.goal.Phase == "" && r.Action == Init && !r.Served && r.Restored == ""}, nil
+		return &AwaitHealth{Bootstrap: w.goal.Action == Init && w.goal.Phase == "" && r.Action == Init && !r.Served && r.Restored == ""}, nil
 	}
 	if op := w.served(); op != nil {
 		return op, nil

@@ -25,7 +25,7 @@ func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 		return nil, hold(Managed, "etcd-manager-ctl status", "an etcd-manager with its data in %s runs the etcd of this machine", obs.Host.Manager)
 	}
 	if goal.Action == Join && obs.Remote.Differ {
-		return nil, w.silent()
+		return nil, w.unreachable()
 	}
 	if obs.Record.Undoing && goal.Phase == "" && (goal.Action == Join || goal.Action == Init) {
 		// A join that is being taken back is taken back first.
@@ -64,7 +64,7 @@ func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 // and so does its copy of the data.
 var Undo = Goal{Action: Reset, KeepFiles: true, DiscardData: true}
 
-// maxSteps bounds a road; the longest has some fifteen steps.
+// maxSteps bounds a plan; the longest has some fifteen steps.
 const maxSteps = 50
 
 // Plan returns all steps towards the goal as far as they can be foreseen, and

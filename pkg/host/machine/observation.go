@@ -9,7 +9,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// An Observation is one look at the machine, and at the cluster from there.
+// An Observation is one observation of the machine, and at the cluster from there.
 type Observation struct {
 	At time.Time `json:"at"`
 	// Nonce is a fresh random token, for a new cluster.
@@ -25,7 +25,7 @@ type Observation struct {
 	// Written are the variables of etcd in the file that its process gets them
 	// from, empty if there is none.
 	Written map[string]string `json:"written,omitempty"`
-	Service Keeper            `json:"service"`
+	Service ServiceStatus     `json:"service"`
 	// Snapshot is the file to begin with, with its size and time, empty where it is
 	// not there.
 	Snapshot string `json:"snapshot,omitempty"`
@@ -51,13 +51,13 @@ type Host struct {
 	// FreeBytes is the free space where the data goes, MemoryBytes the memory.
 	FreeBytes   int64 `json:"freeBytes"`
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
-	// InitSystem says that the wished init system is there.
+	// InitSystem says that the wanted init system is there.
 	InitSystem bool `json:"initSystem"`
 	// SyncTime is how long it took to put a small file on the data's disk.
 	SyncTime time.Duration `json:"syncTime,omitempty"`
 	// ReadOnly are directories to which etcdadm writes and cannot.
 	ReadOnly []string `json:"readOnly,omitempty"`
-	// UID and GID are those of the wished user and group, nil where none is wished.
+	// UID and GID are those of the wanted user and group, nil where none is wanted.
 	UID *int64 `json:"uid,omitempty"`
 	GID *int64 `json:"gid,omitempty"`
 	// SnapshotProblem says why the snapshot to begin with cannot be used.
@@ -76,9 +76,9 @@ type Port struct {
 // A Record is what etcdadm remembers on the machine from one command to the
 // next, beside the data directory.
 type Record struct {
-	// Token is the cluster token of a cluster that was, or is being, founded here.
+	// Token is the cluster token of a cluster that was, or is being, bootstrapped here.
 	Token cluster.Token `json:"token,omitempty"`
-	// Action is init where the data was founded here, join where it joined, and
+	// Action is init where the data was bootstrapped here, join where it joined, and
 	// reset where the member has left its cluster.
 	Action Action `json:"action,omitempty"`
 	// Served says that the member has served here. With an empty disk, it has lost
@@ -149,9 +149,9 @@ type Data struct {
 	// MemberID and ClusterID are whose data it is, zero where it does not say.
 	MemberID  cluster.MemberID  `json:"memberID,omitzero"`
 	ClusterID cluster.ClusterID `json:"clusterID,omitzero"`
-	// Unbegun says that the member was cut off in its first start, before it had
-	// founded its cluster.
-	Unbegun bool `json:"unbegun,omitempty"`
+	// Uncommitted says that the member was cut off in its first start, before it had
+	// bootstrapped its cluster.
+	Uncommitted bool `json:"uncommitted,omitempty"`
 	// OldEntries says that the log has entries that etcd 3.7 cannot read.
 	OldEntries bool `json:"oldEntries,omitempty"`
 	// Ready says that the directory exists with the right owner and mode.
@@ -178,8 +178,8 @@ const (
 	ServiceUnknown ServiceState = "unknown"
 )
 
-// Keeper is how the init system keeps etcd.
-type Keeper struct {
+// ServiceStatus is how the init system keeps etcd.
+type ServiceStatus struct {
 	State   ServiceState `json:"state"`
 	Enabled bool         `json:"enabled"`
 	Detail  string       `json:"detail,omitempty"`
@@ -194,7 +194,7 @@ type Keeper struct {
 }
 
 // Active says that a process runs or will run again by itself.
-func (s Keeper) Active() bool {
+func (s ServiceStatus) Active() bool {
 	return s.State != ServiceAbsent && s.State != ServiceStopped
 }
 

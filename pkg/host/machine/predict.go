@@ -11,7 +11,7 @@ import (
 // learnerID stands for the id that a new member will get.
 const learnerID cluster.MemberID = 1
 
-// Predict returns how the next look will be when op has been done and all goes
+// Predict returns how the next observation will be when op has been done and all goes
 // well.
 func Predict(cfg Config, obs Observation, op Operation) Observation {
 	switch op := op.(type) {
@@ -45,7 +45,7 @@ func Predict(cfg Config, obs Observation, op Operation) Observation {
 	case *StartService:
 		return predictStart(cfg, obs, op)
 	case *StopService:
-		obs.Service = Keeper{State: ServiceStopped}
+		obs.Service = ServiceStatus{State: ServiceStopped}
 		obs.Local = nil
 	case *AwaitHealth:
 		return predictHealth(cfg, obs)
@@ -116,7 +116,7 @@ func without(obs Observation, paths []string) Observation {
 }
 
 func predictStart(cfg Config, obs Observation, op *StartService) Observation {
-	obs.Service = Keeper{State: ServiceRunning, Enabled: true}
+	obs.Service = ServiceStatus{State: ServiceRunning, Enabled: true}
 	obs.Data.State, obs.Data.Ready = cluster.DiskData, true
 	obs.Local = nil // it has to become healthy first
 	if op.Manifest != "" {

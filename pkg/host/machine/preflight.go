@@ -23,15 +23,15 @@ type Finding struct {
 	Next  string `json:"next,omitempty"`
 }
 
-// A Check is one thing that is looked at before a machine is changed.
+// A Check is one thing that is checked before a machine is changed.
 type Check struct {
 	ID string
-	// What says what is looked at.
+	// What says what is checked.
 	What string
 	find func(*world) []Finding
 }
 
-// Checks returns everything that is looked at.
+// Checks returns everything that is checked.
 func Checks() []Check { return checks }
 
 // Preflight returns what would stand in the way, or go wrong later.
@@ -88,7 +88,7 @@ var checks = []Check{
 		}
 		return fatal("--init-system=kubelet or --init-system=process", "the machine has no %s: %s", w.cfg.Service.InitSystem, w.obs.Service.Detail)
 	}},
-	{"Account", "etcd can run as the user that is wished", func(w *world) []Finding {
+	{"Account", "etcd can run as the user that is wanted", func(w *world) []Finding {
 		if w.cfg.Service.InitSystem != Process || w.cfg.Service.User == "" && w.cfg.Service.Group == "" {
 			return nil
 		}
@@ -124,7 +124,7 @@ var checks = []Check{
 		return found
 	}},
 	{"DataDir", "the data directory holds nothing that is in the way", func(w *world) []Finding {
-		if w.obs.Data.State == cluster.DiskUnreadable && !w.stillborn() {
+		if w.obs.Data.State == cluster.DiskUnreadable && !w.neverCommitted() {
 			return fatal("etcdadm reset moves it aside", "%s cannot be understood: %s", w.cfg.Paths.Data, w.obs.Data.Problem)
 		}
 		return nil
@@ -229,7 +229,7 @@ var checks = []Check{
 		if w.goal.Action != Join || w.obs.Remote.Answered || w.obs.PKI.CA == CAAbsent {
 			return nil
 		}
-		why := w.silent()
+		why := w.unreachable()
 		if !why.Wait {
 			return fatal(why.Next, "%s", why.Text)
 		}

@@ -17,7 +17,7 @@ func (w *world) leave() (Operation, *Hold) {
 		return nil, nil
 	}
 	if !w.obs.Remote.Answered {
-		h := w.silent()
+		h := w.unreachable()
 		h.Next = "--endpoints names other members; --skip-remove-member leaves the member list as it is (etcdadm remove does it from another machine)"
 		return nil, h
 	}
@@ -74,7 +74,7 @@ func (w *world) removeSafely(m cluster.Member) (Operation, *Hold) {
 		if !ok {
 			return nil, lacking("%s leads, and no other voter is healthy", named(m))
 		}
-		// The road ends at a lost quorum: asked before the leader moves for nothing.
+		// The plan ends at a lost quorum: asked before the leader moves for nothing.
 		if _, why := w.changeUnled(w.remove(m)); why != nil {
 			return nil, why
 		}
@@ -156,7 +156,7 @@ func (w *world) forget() (Operation, *Hold) {
 // removeOther takes the member that the goal names out of the cluster.
 func (w *world) removeOther() (Operation, *Hold) {
 	if !w.obs.Remote.Answered {
-		return nil, w.silent()
+		return nil, w.unreachable()
 	}
 	m, ok := w.obs.Remote.member(w.goal.TargetID)
 	if !ok {
@@ -168,7 +168,7 @@ func (w *world) removeOther() (Operation, *Hold) {
 	return w.removeSafely(m)
 }
 
-// Settle finds the member that a goal names, in the first look: when it has been
+// Settle finds the member that a goal names, in the first observation: when it has been
 // removed, its name is nobody's any more. An id that the list does not have is
 // done already; a name that it does not have may be misspelt.
 func Settle(goal Goal, obs Observation) (Goal, *Hold) {

@@ -1,34 +1,34 @@
 package machine
 
-// A RuleDoc explains a rule to the person who reads the hold.
-type RuleDoc struct {
-	Rule Rule
+// A ReasonDoc explains a rule to the person who reads the hold.
+type ReasonDoc struct {
+	Reason Reason
 	// Means says what was seen; Do says what a person can do.
 	Means, Do string
 }
 
-// Rules returns every rule with its explanation, for docs/phases.md.
-func Rules() []RuleDoc { return ruleDocs }
+// Reasons returns every rule with its explanation, for docs/phases.md.
+func Reasons() []ReasonDoc { return ruleDocs }
 
-var ruleDocs = []RuleDoc{
+var ruleDocs = []ReasonDoc{
 	{Managed, "An etcd-manager has a member to run on this machine, and two programs would work on one etcd.",
-		"Tell the daemons what you wish (`etcd-manager-ctl`), or take the machine from them: `etcdadm handover from-manager`."},
+		"Tell the daemons what you want (`etcd-manager-ctl`), or take the machine from them: `etcdadm handover from-manager`."},
 	{DataPresent, "`init` found the data of a member that no `init` made here.",
 		"`etcdadm reset`, if it is not needed any more. It moves the data aside."},
 	{DataForeign, "`join` found the data of another cluster, or of a member that was removed from this one.",
 		"The same command with `--set-aside-data`, if it is not needed any more."},
 	{DataLost, "A member has run on this machine and its data is gone. Started empty it would vote again on what it has forgotten, or found a second cluster.",
-		"Look whether a volume is missing. If not: `join` with `--replace-member`; for `init`, `etcdadm reset` first."},
+		"Check whether a volume is missing. If not: `join` with `--replace-member`; for `init`, `etcdadm reset` first."},
 	{DataUnreadable, "There are files in the data directory and no write-ahead log that says whose they are.",
-		"Look at the directory. `etcdadm reset` moves it aside."},
+		"check the directory. `etcdadm reset` moves it aside."},
 	{CAMissing, "A machine that joins has no `ca.crt`. `join` never makes a certificate authority: nobody would trust it.",
 		"Copy `ca.crt` and `ca.key` from a member."},
 	{CABroken, "The certificate authority's files cannot be used: they are of different pairs, have expired, or are something else.",
 		"Put the right ones there."},
 	{ExternalCA, "There is a `ca.crt` without its key, and a certificate must be issued.",
 		"`etcdadm certs generate-csr`, have the requests signed, and put the certificates beside the keys."},
-	{ClusterSilent, "No endpoint told the member list: nobody listens, TLS fails, or there is no leader. The text says which.",
-		"Look at the endpoints, at `ca.crt` and at the clocks. `join` asks again until `--membership-timeout`, unless `--retry=false`."},
+	{ClusterUnreachable, "No endpoint told the member list: nobody listens, TLS fails, or there is no leader. The text says which.",
+		"check the endpoints, at `ca.crt` and at the clocks. `join` asks again until `--membership-timeout`, unless `--retry=false`."},
 	{EndpointsDiffer, "The endpoints that were named are of different clusters, so that nobody knows which one is meant.",
 		"Name endpoints of one cluster."},
 	{NameTaken, "The cluster has a member of this name at another address.",
@@ -56,7 +56,7 @@ var ruleDocs = []RuleDoc{
 	{ServiceForeign, "A unit `etcd.service` that etcdadm did not write, as that of a distribution's package, runs or is enabled.",
 		"Disable it, if it is not needed."},
 	{StillRunning, "The data is about to be moved or deleted, and an etcd still answers.",
-		"Nothing, if it is about to end. Otherwise look who started it."},
+		"Nothing, if it is about to end. Otherwise check who started it."},
 	{NotConfigured, "A phase came before the one that adds the member to the cluster.",
 		"`etcdadm join phase membership`."},
 }

@@ -14,9 +14,9 @@ func TestEveryRuleIsExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	explained := map[string]machine.RuleDoc{}
-	for _, d := range machine.Rules() {
-		explained[string(d.Rule)] = d
+	explained := map[string]machine.ReasonDoc{}
+	for _, d := range machine.Reasons() {
+		explained[string(d.Reason)] = d
 	}
 	declared := regexp.MustCompile(`Rule += "([a-z-]+)"`).FindAllSubmatch(source, -1)
 	if len(declared) < 15 || len(declared) != len(explained) {
@@ -36,7 +36,7 @@ func TestEveryPhaseAndCheckSaysWhatItIs(t *testing.T) {
 		}
 		for _, p := range machine.Phases(a) {
 			if got, ok := machine.PhaseOf(a, p.Name); !ok || got.Short == "" {
-				t.Errorf("phase %s of %s is not found or not described", p.Name, a)
+				t.Errorf("phase %s of %s is not bootstrap or not described", p.Name, a)
 			}
 		}
 	}

@@ -44,10 +44,10 @@ type IssueCertificates struct {
 
 // RestoreSnapshot makes the data directory from a snapshot.
 type RestoreSnapshot struct {
-	File    string
-	DataDir string
-	Token   cluster.Token
-	Seat    cluster.Seat
+	File          string
+	DataDir       string
+	Token         cluster.Token
+	InitialMember cluster.InitialMember
 	// SkipHashCheck takes a database file without its digest.
 	SkipHashCheck bool
 	// BumpRevision is by how much the revision is raised.
@@ -88,9 +88,9 @@ type StopService struct{}
 
 // AwaitHealth waits until this machine's etcd serves.
 type AwaitHealth struct {
-	// Founding says that it is about to found its cluster: it is not waited for any
+	// Bootstrap says that it is about to bootstrap its cluster: it is not waited for any
 	// longer once it is [Stuck].
-	Founding bool
+	Bootstrap bool
 }
 
 // Membership changes the member list, or who leads.
@@ -110,7 +110,7 @@ func (o *Remember) text() string {
 	}
 	switch o.Record.Action {
 	case Init:
-		return "remember that a cluster is founded here"
+		return "remember that a cluster is bootstrapped here"
 	case Reset:
 		return "remember that nothing is left to do in the cluster"
 	}

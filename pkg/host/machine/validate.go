@@ -43,7 +43,7 @@ func (e FieldErrors) Error() string {
 }
 
 // Validate returns a [FieldErrors] if a field has a value that cannot be meant.
-// Fields that are not set are fine: they have defaults. It does not look at the
+// Fields that are not set are fine: they have defaults. It does not check the
 // machine, nor whether the version of etcd knows the flags: [Config.CheckFlags]
 // does.
 func (c Config) Validate() error {

@@ -11,8 +11,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// wish returns a complete wish for machine b.
-func wish(change ...func(*machine.Config)) machine.Config {
+// desired returns a complete spec for machine b.
+func desired(change ...func(*machine.Config)) machine.Config {
 	c := machine.Defaults()
 	c.Name, c.Listen.Address = "b", "10.0.0.2"
 	for _, f := range change {
@@ -27,7 +27,7 @@ func fresh() machine.Observation {
 		At: time.Unix(1000, 0), Nonce: "tok", Host: machine.Host{Root: true, InitSystem: true},
 		PKI:     machine.PKI{CA: machine.CAAbsent, Wrong: []machine.WrongPair{{Name: "server", Why: "missing"}, {Name: "peer", Why: "missing"}}},
 		Data:    machine.Data{State: cluster.DiskEmpty},
-		Service: machine.Keeper{State: machine.ServiceAbsent},
+		Service: machine.ServiceStatus{State: machine.ServiceAbsent},
 	}
 }
 
@@ -53,8 +53,8 @@ func answering(members ...cluster.Member) machine.Remote {
 	return machine.Remote{Answered: true, ClusterID: 0xc1, Leader: members[0].ID, Members: members, Lowest: v36, Highest: v36}
 }
 
-// road returns the plan, a line for each step, and the hold behind it.
-func road(t *testing.T, goal machine.Goal, cfg machine.Config, obs machine.Observation) string {
+// steps returns the plan, a line for each step, and the hold behind it.
+func steps(t *testing.T, goal machine.Goal, cfg machine.Config, obs machine.Observation) string {
 	t.Helper()
 	steps, why, err := machine.Plan(goal, cfg, obs)
 	if err != nil {
@@ -65,7 +65,7 @@ func road(t *testing.T, goal machine.Goal, cfg machine.Config, obs machine.Obser
 		fmt.Fprintf(&b, "%s: %s\n", s.Phase, s.Text())
 	}
 	if why != nil {
-		fmt.Fprintf(&b, "hold %s: %s\n", why.Rule, why.Text)
+		fmt.Fprintf(&b, "hold %s: %s\n", why.Reason, why.Text)
 	}
 	return b.String()
 }

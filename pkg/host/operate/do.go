@@ -21,7 +21,7 @@ import (
 )
 
 // do carries one step out. Each is either a single change that happened or did
-// not, or one that is found half done by the next look and done again.
+// not, or one that is found half done by the next observation and done again.
 func (m *Machine) do(ctx context.Context, goal machine.Goal, obs machine.Observation, step machine.Step) error {
 	name := string(goal.Action) + "." + step.Phase
 	crashpoint.Hit(name + ".before")
@@ -56,31 +56,31 @@ func (m *Machine) effect(ctx context.Context, obs machine.Observation, op machin
 	case *machine.Membership:
 		return m.membership(ctx, obs, op)
 	case *machine.AwaitHealth:
-		return m.awaitHealth(ctx, op.Founding)
+		return m.awaitHealth(ctx, op.Bootstrap)
 	}
 	return m.keep(ctx, op)
 }
 
 // keep has the init system do something.
 func (m *Machine) keep(ctx context.Context, op machine.Operation) error {
-	if m.keeper == nil {
-		return m.keeperErr
+	if m.initSystem == nil {
+		return m.initSystemErr
 	}
 	switch op := op.(type) {
 	case *machine.StopService:
-		return m.keeper.Stop(ctx)
+		return m.initSystem.Stop(ctx)
 	case *machine.StartService:
-		keeper := m.keeper
+		initSystem := m.initSystem
 		if op.Manifest != "" {
 			var err error
-			if keeper, err = initsystem.New(m.keeperOptions(op.Manifest)); err != nil {
+			if initSystem, err = initsystem.New(m.initSystemOptions(op.Manifest)); err != nil {
 				return err
 			}
 		}
 		if op.Restart {
-			return keeper.Restart(ctx)
+			return initSystem.Restart(ctx)
 		}
-		return keeper.Start(ctx)
+		return initSystem.Start(ctx)
 	}
 	return fmt.Errorf("%T cannot be carried out", op)
 }
@@ -100,7 +100,7 @@ func (m *Machine) restore(ctx context.Context, op *machine.RestoreSnapshot) erro
 		return err
 	}
 	if err := tool.Restore(ctx, etcdutl.RestoreOptions{
-		Snapshot: op.File, DataDir: op.DataDir, Name: op.Seat.Name, PeerURLs: op.Seat.PeerURLs,
+		Snapshot: op.File, DataDir: op.DataDir, Name: op.InitialMember.Name, PeerURLs: op.InitialMember.PeerURLs,
 		Token: string(op.Token), SkipHashCheck: op.SkipHashCheck, BumpRevision: uint64(op.BumpRevision),
 	}); err != nil {
 		return err
@@ -172,10 +172,10 @@ func (m *Machine) removeFiles(ctx context.Context, paths []string) error {
 // reload has the init system read its files again. Where there is none, as in a
 // container that only makes files, nobody has read them before.
 func (m *Machine) reload(ctx context.Context, needed bool) error {
-	if !needed || m.keeper == nil {
+	if !needed || m.initSystem == nil {
 		return nil
 	}
-	return m.keeper.Reload(ctx)
+	return m.initSystem.Reload(ctx)
 }
 
 // limit is how long a change of the member list may be refused for reasons
@@ -190,13 +190,13 @@ func (m *Machine) limit(op machine.Operation, err error) time.Duration {
 	return time.Duration(m.cfg.Timeouts.Membership)
 }
 
-// patience is how long an etcd may crash again and again before it is given up:
+// answerTimeout is how long an etcd may crash again and again before it is given up:
 // one that was killed is started again, by systemd after five seconds.
-const patience = 8 * time.Second
+const answerTimeout = 8 * time.Second
 
 // awaitHealth waits until this machine's etcd has a leader. One that crashes
-// again and again is not waited for, nor one that cannot found its cluster.
-func (m *Machine) awaitHealth(ctx context.Context, founding bool) error {
+// again and again is not waited for, nor one that cannot bootstrap its cluster.
+func (m *Machine) awaitHealth(ctx context.Context, bootstrap bool) error {
 	limit := time.Duration(m.cfg.Timeouts.Start)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -206,15 +206,15 @@ func (m *Machine) awaitHealth(ctx context.Context, founding bool) error {
 			return nil
 		}
 		s, err := m.status(ctx)
-		if founding && machine.Stuck(m.data(), s.Uptime) {
-			return nil // the next look sees it, too
+		if bootstrap && machine.Stuck(m.data(), s.Uptime) {
+			return nil // the next observation sees it, too
 		}
 		switch {
 		case err != nil || s.State != initsystem.Crashing:
 			crashing = time.Time{}
 		case crashing.IsZero():
 			crashing = time.Now()
-		case time.Since(crashing) > patience:
+		case time.Since(crashing) > answerTimeout:
 			return &CrashError{Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.log()}
 		}
 		if err := wait(ctx, pause/5); err != nil {
@@ -258,10 +258,10 @@ func (m *Machine) log() string {
 }
 
 func (m *Machine) status(ctx context.Context) (initsystem.Status, error) {
-	if m.keeper == nil {
-		return initsystem.Status{}, m.keeperErr
+	if m.initSystem == nil {
+		return initsystem.Status{}, m.initSystemErr
 	}
-	return m.keeper.Status(ctx)
+	return m.initSystem.Status(ctx)
 }
 
 // A CrashError says that etcd ends as soon as it has started.
@@ -278,7 +278,7 @@ func (e *CrashError) Error() string {
 
 // Hint says what to do about it.
 func (e *CrashError) Hint() string {
-	return "look at etcd's log: " + e.Log
+	return "check etcd's log: " + e.Log
 }
 
 // An UnhealthyError says that etcd runs and does not serve.
@@ -296,7 +296,7 @@ func (e *UnhealthyError) Error() string {
 
 // Hint says what to do about it.
 func (e *UnhealthyError) Hint() string {
-	return "look at etcd's log (" + e.Log + ") and at the way to the other members (peer port); --start-timeout sets how long to wait"
+	return "check etcd's log (" + e.Log + ") and at the way to the other members (peer port); --start-timeout sets how long to wait"
 }
 
 // last returns the log line that says most: the reason of a panic or a fatal

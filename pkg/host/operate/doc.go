@@ -1,4 +1,4 @@
-// Package operate looks at one machine whose etcd is run by hand, and carries
+// Package operate checks one machine whose etcd is run by hand, and carries
 // out on it what package machine decides: look, take the first step, look
 // again, until nothing is left to do.
 //

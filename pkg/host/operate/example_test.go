@@ -18,7 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
 
-// below returns the wish of an example: a static pod whose files are all below
+// below returns the spec of an example: a static pod whose files are all below
 // dir. On a real machine the defaults are right.
 func below(dir string) machine.Config {
 	cfg := machine.Defaults()
@@ -33,9 +33,9 @@ func below(dir string) machine.Config {
 	return cfg
 }
 
-// What would be done, without doing it: look once, and let the planner go on
+// What would be done, without doing it: observe once, and let the planner go on
 // from there by itself. It is what "etcdadm init --dry-run" prints.
-func ExampleMachine_Look() {
+func ExampleMachine_Observe() {
 	dir, err := os.MkdirTemp("", "machine-")
 	if err != nil {
 		log.Fatal(err)
@@ -48,7 +48,7 @@ func ExampleMachine_Look() {
 		log.Fatal(err)
 	}
 	goal := machine.Goal{Action: machine.Init}
-	seen, err := m.Look(ctx, goal)
+	seen, err := m.Observe(ctx, goal)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func ExampleMachine_Look() {
 	// Output:
 	// certificates: create a certificate authority in /pki
 	// certificates: issue certificates in /pki
-	// configure: remember that a cluster is founded here
+	// configure: remember that a cluster is bootstrapped here
 	// start: make the data directory /data
 	// start: start etcd
 	// start: remember that the member has data
@@ -134,7 +134,7 @@ func ExampleMachine_Run_hold() {
 	_, err = m.Run(context.Background(), machine.Goal{Action: machine.Join})
 	var hold *machine.Hold
 	if errors.As(err, &hold) {
-		fmt.Println(hold.Rule, hold.Rule == machine.CAMissing)
+		fmt.Println(hold.Reason, hold.Reason == machine.CAMissing)
 		fmt.Println(strings.ReplaceAll(hold.Text, dir, ""))
 	}
 	// Output:
@@ -142,7 +142,7 @@ func ExampleMachine_Run_hold() {
 	// there is no certificate authority in /pki
 }
 
-// A configuration file is the wish as text. Its errors say where they are.
+// A configuration file is the spec as text. Its errors say where they are.
 func Example_configuration() {
 	file, err := configfile.Parse("member.yaml", []byte(`apiVersion: etcdadm.dev/v1
 kind: Member

@@ -32,7 +32,7 @@ func (h *holding) clears(why *machine.Hold, limit time.Duration, now time.Time) 
 	switch {
 	case why.Momentary && h.momentary.IsZero():
 		h.momentary = now
-	case !why.Momentary && why.Rule != machine.ClusterSilent: // which an election is, too
+	case !why.Momentary && why.Reason != machine.ClusterUnreachable: // which an election is, too
 		h.momentary = time.Time{}
 	}
 	h.heard.note(why)
@@ -60,27 +60,27 @@ func (m *Machine) say(text string) {
 // A reason is why a run waits: the last one that the cluster has told, and since
 // when it has told nothing.
 type reason struct {
-	told   *machine.Hold
-	silent time.Time
+	told        *machine.Hold
+	unreachable time.Time
 }
 
-// brief is a silence that says less than what was told before it: of a cluster
-// that is slow, for a look or two.
-const brief = 2 * question
+// retryGrace is a silence that says less than what was told before it: of a cluster
+// that is slow, for an observation or two.
+const retryGrace = 2 * askTimeout
 
 func (r *reason) note(why *machine.Hold) {
 	switch {
-	case why.Rule != machine.ClusterSilent:
+	case why.Reason != machine.ClusterUnreachable:
 		*r = reason{told: why}
-	case r.silent.IsZero():
-		r.silent = time.Now()
+	case r.unreachable.IsZero():
+		r.unreachable = time.Now()
 	}
 }
 
 // of returns why a run that has waited in vain ends, where it ends with last.
 func (r *reason) of(last *machine.Hold) *machine.Hold {
-	short := r.silent.IsZero() || time.Since(r.silent) < brief
-	if last.Rule == machine.ClusterSilent && r.told != nil && short {
+	short := r.unreachable.IsZero() || time.Since(r.unreachable) < retryGrace
+	if last.Reason == machine.ClusterUnreachable && r.told != nil && short {
 		return r.told
 	}
 	return last

@@ -12,26 +12,26 @@ import (
 )
 
 func TestMomentaryHoldsAreWaitedForAndNoLonger(t *testing.T) {
-	lacks := &machine.Hold{Rule: machine.QuorumMargin, Momentary: true}
-	silent := &machine.Hold{Rule: machine.ClusterSilent, Wait: true}
-	joining := &machine.Hold{Rule: machine.LearnerPending, Wait: true}
-	final := &machine.Hold{Rule: machine.DataLost}
-	type look struct {
+	lacks := &machine.Hold{Reason: machine.QuorumMargin, Momentary: true}
+	unreachable := &machine.Hold{Reason: machine.ClusterUnreachable, Wait: true}
+	joining := &machine.Hold{Reason: machine.LearnerPending, Wait: true}
+	final := &machine.Hold{Reason: machine.DataLost}
+	type observed struct {
 		after time.Duration
 		why   *machine.Hold
 		want  bool
 	}
 	const limit = time.Minute
-	for name, looks := range map[string][]look{
-		"final":                               {{0, final, false}},
-		"an election":                         {{0, lacks, true}, {settling - 1, lacks, true}, {settling, lacks, false}},
-		"an election that was silent first":   {{0, silent, true}, {30 * time.Second, lacks, true}, {35 * time.Second, silent, true}, {45 * time.Second, lacks, false}},
-		"two, with another reason between":    {{0, lacks, true}, {time.Second, joining, true}, {40 * time.Second, lacks, true}},
-		"what clears by itself has the limit": {{0, joining, true}, {limit - 1, joining, true}, {limit, joining, false}},
+	for name, observations := range map[string][]observed{
+		"final":                                  {{0, final, false}},
+		"an election":                            {{0, lacks, true}, {settling - 1, lacks, true}, {settling, lacks, false}},
+		"an election that was unreachable first": {{0, unreachable, true}, {30 * time.Second, lacks, true}, {35 * time.Second, unreachable, true}, {45 * time.Second, lacks, false}},
+		"two, with another reason between":       {{0, lacks, true}, {time.Second, joining, true}, {40 * time.Second, lacks, true}},
+		"what clears by itself has the limit":    {{0, joining, true}, {limit - 1, joining, true}, {limit, joining, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h holding
-			for i, l := range looks {
+			for i, l := range observations {
 				if got := h.clears(l.why, limit, time.Unix(1000, 0).Add(l.after)); got != l.want {
 					t.Errorf("look %d: waiting is %v", i, got)
 				}
@@ -45,7 +45,7 @@ func TestMomentaryHoldsAreWaitedForAndNoLonger(t *testing.T) {
 	}
 }
 
-func TestWhatCameBetweenLookAndChangeIsTriedAgain(t *testing.T) {
+func TestWhatCameBetweenObservationAndChangeIsTriedAgain(t *testing.T) {
 	remove := machine.Step{Do: &machine.Membership{Operation: &plan.Remove{ID: 1}}}
 	few := fmt.Errorf("remove: %w", &plan.UnsafeError{Invariant: "quorum"})
 	for _, tc := range []struct {

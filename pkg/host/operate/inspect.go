@@ -23,7 +23,7 @@ import (
 // is changed for the first time: ports, disk, memory, clocks. It writes one small
 // file to measure the disk, and removes it.
 func (m *Machine) Inspect(ctx context.Context, goal machine.Goal) (machine.Observation, error) {
-	obs, err := m.Look(ctx, goal)
+	obs, err := m.Observe(ctx, goal)
 	if err != nil {
 		return obs, err
 	}
@@ -162,7 +162,7 @@ func (m *Machine) skew(ctx context.Context) time.Duration {
 	if err != nil {
 		return 0
 	}
-	ctx, cancel := context.WithTimeout(ctx, question)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true}}
 	answers := make(chan time.Duration, len(m.o.Endpoints))

@@ -145,7 +145,7 @@ func (m *Machine) hear(ctx context.Context, endpoints []string, known cluster.Cl
 // repeat asks an endpoint until it has told which cluster it is of.
 func repeat(ctx context.Context, endpoint string, ask func(context.Context, string) answer, answers chan<- answer) {
 	// Who is slow to answer is given more time from the second question on.
-	for limit := question; ; limit = named {
+	for limit := askTimeout; ; limit = named {
 		qctx, cancel := context.WithTimeout(ctx, limit)
 		a := ask(qctx, endpoint)
 		cancel()
@@ -170,7 +170,7 @@ func (m *Machine) open(h hearing, endpoints []string, known cluster.ClusterID) (
 		a, asked := h.last[e]
 		switch {
 		case a.id != 0:
-		case known == 0 && !slices.Contains(members, e) && !slices.Contains(m.silent, e):
+		case known == 0 && !slices.Contains(members, e) && !slices.Contains(m.unreachable, e):
 			open = append(open, e)
 			wait = max(wait, fair)
 			if slices.Contains(m.o.Endpoints, e) {
@@ -186,7 +186,7 @@ func (m *Machine) open(h hearing, endpoints []string, known cluster.ClusterID) (
 // giveUp notes the endpoints that were waited for in vain, and tells of those that
 // a person has named.
 func (m *Machine) giveUp(open []string, id cluster.ClusterID) {
-	m.silent = append(m.silent, open...)
+	m.unreachable = append(m.unreachable, open...)
 	for _, e := range open {
 		if slices.Contains(m.o.Endpoints, e) && m.o.Warned != nil {
 			m.o.Warned(fmt.Sprintf("%s does not tell which cluster it is of; the others are of cluster %s, and are taken", e, id))

@@ -50,7 +50,7 @@ func TestEndpointsThatAreNamedGetAFairTime(t *testing.T) {
 	}{
 		{"one cluster", map[string]*fakeEtcd{x: {id: 1}, y: {id: 1}}, y, 0, false, "", 0},
 		{"two", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2}}, y, 0, true, "", 0},
-		{"the other is slow", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: 2900 * time.Millisecond}}, y, 0, true, "", question},
+		{"the other is slow", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: 2900 * time.Millisecond}}, y, 0, true, "", askTimeout},
 		{"the other is slower than one question", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: 4 * time.Second}}, y, 0, true, "", named},
 		{"the other starts", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, from: 10}}, y, 0, true, "", named},
 		{"the other hangs", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: time.Hour}}, y, 0, false, "https://y does not tell", named},
@@ -82,10 +82,10 @@ func TestEndpointsThatAreNamedGetAFairTime(t *testing.T) {
 				// They are waited for once.
 				began = time.Now()
 				m.hear(t.Context(), []string{x}, tc.known, asking(tc.etcds))
-				m.silent = append(m.silent, tc.others)
+				m.unreachable = append(m.unreachable, tc.others)
 				m.hear(t.Context(), m.o.Endpoints, tc.known, asking(tc.etcds))
 				if took := time.Since(began); took > late {
-					t.Errorf("the next look takes %s", took)
+					t.Errorf("the next observation takes %s", took)
 				}
 			})
 		})

@@ -24,7 +24,7 @@ import (
 
 // Options say which machine, and how to tell of what is done.
 type Options struct {
-	// Config is the wish. What it leaves open is taken from the machine: name,
+	// Config is the spec. What it leaves open is taken from the machine: name,
 	// address and version of the member that is there; the rest from
 	// [machine.Defaults].
 	Config machine.Config
@@ -50,12 +50,12 @@ type Options struct {
 
 // A Machine is the machine that this process runs on.
 type Machine struct {
-	o      Options
-	cfg    machine.Config
-	owner  *certs.FileOwner
-	keeper initsystem.System
-	// keeperErr is why there is no keeper: it matters when one is needed.
-	keeperErr error
+	o          Options
+	cfg        machine.Config
+	owner      *certs.FileOwner
+	initSystem initsystem.System
+	// initSystemErr is why there is no init system: it matters when one is needed.
+	initSystemErr error
 
 	versions versions
 	mu       sync.Mutex
@@ -64,10 +64,10 @@ type Machine struct {
 	// known are the client URLs of the members that were seen last: when this
 	// machine's own etcd is gone, the others still tell of the cluster.
 	known []string
-	// deaf are the client URLs of members that did not answer the last look.
+	// deaf are the client URLs of members that did not answer the last observation.
 	deaf map[string]bool
-	// silent are the endpoints that were waited for in vain.
-	silent []string
+	// unreachable are the endpoints that were waited for in vain.
+	unreachable []string
 	// clusters are those that the endpoints that a person has named were ever of,
 	// with one endpoint of each.
 	clusters map[cluster.ClusterID]string
@@ -85,16 +85,16 @@ func New(ctx context.Context, o Options) (*Machine, error) {
 	if m.owner, err = owner(cfg.Service); err != nil {
 		return nil, err
 	}
-	m.keeper, m.keeperErr = initsystem.New(m.keeperOptions(""))
+	m.initSystem, m.initSystemErr = initsystem.New(m.initSystemOptions(""))
 	return m, nil
 }
 
-// Config is the whole wish, with what was taken from the machine.
+// Config is the whole spec, with what was taken from the machine.
 func (m *Machine) Config() machine.Config { return m.cfg }
 
-// keeperOptions says how etcd is kept running; manifest is what the kubelet is
+// initSystemOptions says how etcd is kept running; manifest is what the kubelet is
 // to be given, if it is to be given anything.
-func (m *Machine) keeperOptions(manifest string) initsystem.Options {
+func (m *Machine) initSystemOptions(manifest string) initsystem.Options {
 	return initsystem.Options{
 		Kind: m.cfg.Service.InitSystem, UnitPath: machine.UnitPath(m.cfg),
 		Manifest: initfiles.File{Path: machine.ManifestPath(m.cfg), Mode: initfiles.ManifestMode, Content: manifest}, Gone: m.gone,
@@ -153,7 +153,7 @@ func (e *BusyError) Hint() string {
 // A Result is what a run did.
 type Result struct {
 	Steps []machine.Step
-	// Last is the last look.
+	// Last is the last observation.
 	Last machine.Observation
 	// Undone says that a join that could not finish was taken back.
 	Undone bool
@@ -162,7 +162,7 @@ type Result struct {
 // maxSteps bounds a run: the longest road has some twenty steps.
 const maxSteps = 60
 
-// pause is the time between two looks while waiting for others.
+// pause is the time between two observations while waiting for others.
 const pause = 250 * time.Millisecond
 
 // Run works towards the goal until it is reached. An error is a *machine.Hold
@@ -189,15 +189,15 @@ func (m *Machine) Run(ctx context.Context, goal machine.Goal) (Result, error) {
 }
 
 // mustUndo says whether a failed join left a learner behind: it has no vote,
-// but while it is there no other machine can join. It looks once more, because
+// but while it is there no other machine can join. It observes once more, because
 // the cluster may have done what it did not answer.
 func (m *Machine) mustUndo(ctx context.Context, goal machine.Goal, err error) bool {
 	var why *machine.Hold
-	if errors.As(err, &why) && (!why.Wait || why.Rule == machine.ClusterSilent) {
+	if errors.As(err, &why) && (!why.Wait || why.Reason == machine.ClusterUnreachable) {
 		return false // a person decides, or there is nobody to undo it
 	}
-	obs, lookErr := m.Look(ctx, goal)
-	return lookErr == nil && machine.IsLearner(m.cfg, obs)
+	obs, observeErr := m.Observe(ctx, goal)
+	return observeErr == nil && machine.IsLearner(m.cfg, obs)
 }
 
 // An UndoneError is a join's error after the join was taken back.
@@ -216,7 +216,7 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 	var refused time.Time
 	repeated := 0
 	for {
-		obs, err := m.Look(ctx, goal)
+		obs, err := m.Observe(ctx, goal)
 		if err != nil {
 			return r, err
 		}
@@ -254,7 +254,7 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 		}
 		err = m.do(ctx, goal, obs, *step)
 		if m.later(err, *step) && (refused.IsZero() || time.Since(refused) < m.limit(step.Do, err)) {
-			// The world has changed since the look, or etcd does not take the change yet.
+			// The world has changed since the observation, or etcd does not take the change yet.
 			if refused.IsZero() {
 				refused = time.Now()
 			}
@@ -291,10 +291,10 @@ func (e *StepError) Hint() string {
 	if errors.As(e.Err, &inner) && inner.Hint() != "" {
 		return inner.Hint()
 	}
-	return "mend that, and run the same command again: it goes on where it was"
+	return "fix that, and run the same command again: it goes on where it was"
 }
 
-// later reports whether err says that a step may succeed after another look.
+// later reports whether err says that a step may succeed after another observation.
 func (m *Machine) later(err error, step machine.Step) bool {
 	op, ok := step.Do.(*machine.Membership)
 	var stale *plan.StaleError
@@ -311,7 +311,7 @@ func (m *Machine) later(err error, step machine.Step) bool {
 		return true
 	}
 	if errors.Is(err, rpctypes.ErrNotLeader) {
-		return true // another one leads since the look
+		return true // another one leads since the observation
 	}
 	again := apply.NotYet(err) || tooFewServe(err) || errors.Is(err, etcdclient.ErrLearnerPending) || etcdclient.Unanswered(err)
 	return again && (!m.o.OneTry || machine.Promotes(op))
@@ -319,7 +319,7 @@ func (m *Machine) later(err error, step machine.Step) bool {
 
 // once says whether a hold that may clear is not waited for.
 func (m *Machine) once(why *machine.Hold) bool {
-	return m.o.OneTry && (why.Rule == machine.ClusterSilent || why.Rule == machine.LearnerPending || why.Momentary)
+	return m.o.OneTry && (why.Reason == machine.ClusterUnreachable || why.Reason == machine.LearnerPending || why.Momentary)
 }
 
 // wait returns after d, or with the reason why ctx ended.

@@ -66,7 +66,7 @@ func outdated(pid int, written map[string]string, mark, binary string) bool {
 }
 
 // ownedBy says whether a file belongs to o, or to whoever runs the command
-// where nobody is wished.
+// where nobody is wanted.
 func ownedBy(info os.FileInfo, o *certs.FileOwner) bool {
 	st, ok := sys(info)
 	if o == nil {
@@ -99,7 +99,7 @@ type versions struct {
 	seen machine.Binary
 }
 
-func (v *versions) look(ctx context.Context, dir string) machine.Binary {
+func (v *versions) observe(ctx context.Context, dir string) machine.Binary {
 	key, paths := "", []string(nil)
 	for _, name := range []string{"etcd", "etcdctl", "etcdutl"} {
 		path := dir + "/" + name

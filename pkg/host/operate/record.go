@@ -123,7 +123,7 @@ func isLink(path string) bool {
 
 // setAside moves the data directory away in one rename. Where it is a mount
 // point, or a link, which cannot be renamed, what is in it moves into a directory of it
-// that etcd does not look at.
+// that etcd does not check.
 func setAside(cfg machine.Config, now time.Time) error {
 	if err := hostfs.MakeDir(asideDir(cfg), 0o700); err != nil {
 		return err

@@ -20,8 +20,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 )
 
-// question is how long one member may take to answer.
-const question = 3 * time.Second
+// askTimeout is how long one member may take to answer.
+const askTimeout = 3 * time.Second
 
 // credentials returns how to call etcd: with the machine's own client
 // certificate, or, before there is one, with one that is made for this process.
@@ -71,7 +71,7 @@ func (m *Machine) report(ctx context.Context, urls []string) (cluster.Report, er
 	if len(urls) == 0 {
 		return cluster.Report{}, errors.New("it has no client URL")
 	}
-	// The client goes on trying where nobody listens; a look does not.
+	// The client goes on trying where nobody listens; an observation does not.
 	if !listening(ctx, urls) {
 		return cluster.Report{}, fmt.Errorf("nobody listens at %s", strings.Join(urls, ", "))
 	}
@@ -81,7 +81,7 @@ func (m *Machine) report(ctx context.Context, urls []string) (cluster.Report, er
 		return cluster.Report{}, err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, question)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	return c.Report(ctx)
 }
@@ -103,12 +103,12 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 	var mu sync.Mutex
 	lows, ids := []etcdversion.Version{}, map[cluster.ClusterID]bool{}
 	deaf := map[string]bool{}
-	// The daemon, which looks again all the time, gives a member half a second. Here
-	// one look decides, so that only who did not answer the last one gets less.
-	probe := func(brief context.Context, urls []string) (cluster.Report, error) {
+	// The daemon, which observes again all the time, gives a member half a second. Here
+	// one observation decides, so that only who did not answer the last one gets less.
+	probe := func(retryGrace context.Context, urls []string) (cluster.Report, error) {
 		ctx := ctx
 		if m.deaf[urls[0]] {
-			ctx = brief
+			ctx = retryGrace
 		}
 		report, err := m.report(ctx, urls)
 		mu.Lock()
@@ -128,7 +128,7 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 		Probe: probe,
 	}, cluster.Observation{Members: members})
 	m.known, m.deaf = clientURLs(members), deaf
-	// A member that has not started, or is silent, is in the list all the same.
+	// A member that has not started, or is unreachable, is in the list all the same.
 	r.Answered, r.Members, r.Leader = true, members, obs.Leader
 	for i := range r.Members {
 		for _, seen := range obs.Members {

@@ -18,7 +18,7 @@ import (
 )
 
 // written returns the init system whose files are on the machine, and the
-// wished one if there are none.
+// wanted one if there are none.
 func written(cfg machine.Config) machine.InitSystem {
 	switch {
 	case exists(machine.UnitPath(cfg)):
@@ -32,8 +32,8 @@ func written(cfg machine.Config) machine.InitSystem {
 }
 
 // asWritten fills in the name and the address from the variables of the
-// machine's etcd where they are not wished otherwise, and with all also the
-// ports. What cannot be read is left to the look, which says so.
+// machine's etcd where they are not wanted otherwise, and with all also the
+// ports. What cannot be read is left to the observation, which says so.
 func asWritten(cfg machine.Config, all bool) machine.Config {
 	vars, err := variables(cfg)
 	if err != nil {

@@ -26,10 +26,10 @@ func TestAMachineKeepsItsNameAndAddress(t *testing.T) {
 	if got, err = complete(t.Context(), cfg, true); err != nil || got.Listen.ClientPort != 3379 || got.Listen.PeerPort != 3380 || got.Service.InitSystem != machine.Systemd {
 		t.Errorf("as written: %+v, %v", got, err)
 	}
-	// What is wished goes first.
+	// What is wanted goes first.
 	cfg.Name, cfg.Listen.Address = "other", "127.0.0.1"
 	if got, err = complete(t.Context(), cfg, false); err != nil || got.Name != "other" || got.Listen.Address != "127.0.0.1" {
-		t.Errorf("wished: %+v, %v", got, err)
+		t.Errorf("wanted: %+v, %v", got, err)
 	}
 	// The retired tool's file, cut off in the middle, decides nothing.
 	cfg.Name, cfg.Listen.Address = "b", ""

@@ -63,7 +63,7 @@ type ownMember struct {
 
 // Report refuses a member that check does.
 func (o ownMember) Report(ctx context.Context) (cluster.Report, error) {
-	// The time of a backup is for a large database, not for one that is silent.
+	// The time of a backup is for a large database, not for one that is unreachable.
 	short, cancel := context.WithTimeout(ctx, 5*reportTimeout)
 	defer cancel()
 	r, err := o.Client.Report(short)

@@ -12,18 +12,18 @@ import (
 func TestDataSetAsideInTheFutureIsDiscarded(t *testing.T) {
 	var clock atomic.Int64
 	clock.Store(int64(10 * 365 * 24 * time.Hour))
-	h := founded(t, func(o *LocalOptions) {
+	h := bootstrapped(t, func(o *LocalOptions) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }
 	})
 	h.must(stop(), setAside())
 	clock.Store(0)
-	discard := &plan.DataDiscard{Node: "a", Name: "t1", ExpectAt: plan.MomentOf(h.look().SetAside[0].At)}
+	discard := &plan.DataDiscard{Node: "a", Name: "t1", ExpectAt: plan.MomentOf(h.observe().SetAside[0].At)}
 	h.refused(discard, "stays for at least 1h")
 	clock.Store(int64(59 * time.Minute))
 	h.refused(discard, "stays for at least 1h")
 	clock.Store(int64(61 * time.Minute))
 	h.must(discard)
-	if left := h.look().SetAside; len(left) != 0 {
+	if left := h.observe().SetAside; len(left) != 0 {
 		t.Errorf("left are %+v", left)
 	}
 }

@@ -43,7 +43,7 @@ func (l *Local) collect(ctx context.Context, s nodestate.State, at cluster.Revis
 	defer p.Close()
 	quick, cancel := context.WithTimeout(ctx, lastCompare/2)
 	defer cancel()
-	self := cluster.Seat{Name: l.o.Name, PeerURLs: []string{localURL(l.o.URLs.Peer[0], l.o.ListenAddress)}}
+	self := cluster.InitialMember{Name: l.o.Name, PeerURLs: []string{localURL(l.o.URLs.Peer[0], l.o.ListenAddress)}}
 	members, err := p.Members(quick, self.PeerURLs[0])
 	if err != nil {
 		return c, err
@@ -56,7 +56,7 @@ func (l *Local) collect(ctx context.Context, s nodestate.State, at cluster.Revis
 		c.agreement = cluster.Agrees // with nobody else
 		return c, nil
 	}
-	own := reachable(quick, p, []cluster.Seat{self})
+	own := reachable(quick, p, []cluster.InitialMember{self})
 	others := reachable(quick, p, l.others(voters))
 	if len(own) == 0 || len(others)+1 < cluster.Quorum(c.voters) {
 		return c, refuse("%d of %d voters serve their peers", len(others)+len(own), c.voters)
@@ -91,8 +91,8 @@ func (l *Local) collect(ctx context.Context, s nodestate.State, at cluster.Revis
 }
 
 // others returns the voters on other nodes.
-func (l *Local) others(voters []cluster.Seat) []cluster.Seat {
-	return slices.DeleteFunc(slices.Clone(voters), func(v cluster.Seat) bool { return v.Name == l.o.Name })
+func (l *Local) others(voters []cluster.InitialMember) []cluster.InitialMember {
+	return slices.DeleteFunc(slices.Clone(voters), func(v cluster.InitialMember) bool { return v.Name == l.o.Name })
 }
 
 // leader asks the node's own member whom it follows, and returns a function that
@@ -121,8 +121,8 @@ func (l *Local) leader(ctx context.Context, s nodestate.State, members []cluster
 // node's member is one: those that the member tells of, and those it told of
 // before. Until it has read its log to the end, etcd 3.5 tells of some only, and of
 // few a minority may be a majority. One that has left is in the way until the
-// node has looked at its member anew.
-func (l *Local) voters(s nodestate.State, told []cluster.Member) (voters []cluster.Seat, counts bool, err error) {
+// node has checked its member anew.
+func (l *Local) voters(s nodestate.State, told []cluster.Member) (voters []cluster.InitialMember, counts bool, err error) {
 	voters, known := slices.Clone(s.Voters), false
 	for _, m := range told {
 		own := m.Name == l.o.Name || m.ID == s.MemberID
@@ -130,15 +130,15 @@ func (l *Local) voters(s nodestate.State, told []cluster.Member) (voters []clust
 			m.Name = l.o.Name
 		}
 		known = known || own
-		if !m.Learner && !slices.ContainsFunc(voters, func(v cluster.Seat) bool { return v.Name == m.Name }) {
-			voters = append(voters, cluster.Seat{Name: m.Name, PeerURLs: m.PeerURLs})
+		if !m.Learner && !slices.ContainsFunc(voters, func(v cluster.InitialMember) bool { return v.Name == m.Name }) {
+			voters = append(voters, cluster.InitialMember{Name: m.Name, PeerURLs: m.PeerURLs})
 		}
 	}
 	if !known {
 		return nil, false, refuse("the member does not know of itself yet")
 	}
-	slices.SortFunc(voters, func(a, b cluster.Seat) int { return cmp.Compare(a.Name, b.Name) })
-	return voters, slices.ContainsFunc(voters, func(v cluster.Seat) bool { return v.Name == l.o.Name }), nil
+	slices.SortFunc(voters, func(a, b cluster.InitialMember) int { return cmp.Compare(a.Name, b.Name) })
+	return voters, slices.ContainsFunc(voters, func(v cluster.InitialMember) bool { return v.Name == l.o.Name }), nil
 }
 
 // An asked member serves its peers, and is asked for its digest.
@@ -150,8 +150,8 @@ type asked struct {
 }
 
 // reachable returns the members that serve their peers, in their order.
-func reachable(ctx context.Context, p *etcdclient.Peer, members []cluster.Seat) []asked {
-	return ask(members, func(m cluster.Seat) (asked, error) {
+func reachable(ctx context.Context, p *etcdclient.Peer, members []cluster.InitialMember) []asked {
+	return ask(members, func(m cluster.InitialMember) (asked, error) {
 		a := asked{Voice: cluster.Voice{Name: m.Name}, urls: m.PeerURLs}
 		err := anyURL(m.PeerURLs, func(u string) (err error) {
 			a.Version, err = p.Version(ctx, u)

@@ -24,8 +24,8 @@ func TestADifferenceThatPassesCondemnsNobody(t *testing.T) {
 	f.set(func(p *fakePeer) { p.passes = 500 * time.Millisecond }, "a")
 	f.found()
 	pid := f.pid()
-	f.eventually("the suspicion", func() bool { return strings.Contains(f.look().Differs, "if that is still so") })
-	f.eventually("its end", func() bool { return f.look().Differs == "" })
+	f.eventually("the suspicion", func() bool { return strings.Contains(f.observe().Differs, "if that is still so") })
+	f.eventually("its end", func() bool { return f.observe().Differs == "" })
 	if s := f.disk(); s.Differs != nil || f.pid() != pid {
 		t.Errorf("%+v, process %d, was %d", s.Differs, f.pid(), pid)
 	}
@@ -73,7 +73,7 @@ func TestVersionsThatDigestDifferentlyCondemnNobody(t *testing.T) {
 	f := newFakeTrio(t)
 	f.set(func(p *fakePeer) { p.version, p.hash = newer.String(), 2 }, "a")
 	f.found()
-	f.eventually("the dispute", func() bool { return strings.Contains(f.look().Differs, "with the same etcd version") })
+	f.eventually("the dispute", func() bool { return strings.Contains(f.observe().Differs, "with the same etcd version") })
 	if s := f.disk(); s.Differs != nil || f.pid() == 0 {
 		t.Errorf("it was condemned: %+v", s.Differs)
 	}
@@ -85,7 +85,7 @@ func TestAnOrderDuringAComparison(t *testing.T) {
 	f := newFakeTrio(t, func(o *LocalOptions) { o.recheck = time.Hour })
 	f.set(wrong, "a")
 	f.found()
-	f.eventually("a comparison", func() bool { return f.look().Differs != "" })
+	f.eventually("a comparison", func() bool { return f.observe().Differs != "" })
 	was := f.disk()
 	c := comparison{own: cluster.Voice{Digest: cluster.Digest{Revision: 9}}, unlike: []cluster.NodeName{"b", "c"}}
 	untouched := func(after string) {
@@ -93,7 +93,7 @@ func TestAnOrderDuringAComparison(t *testing.T) {
 		if f.fence(t.Context(), was, c) || f.pid() != 0 || f.disk().Differs != nil {
 			t.Errorf("%s: process %d, %+v", after, f.pid(), f.disk())
 		}
-		if d := f.look().Differs; d != "" {
+		if d := f.observe().Differs; d != "" {
 			t.Errorf("%s: the comparison goes on: %s", after, d)
 		}
 	}
@@ -107,11 +107,11 @@ func TestASwitchEndsTheComparison(t *testing.T) {
 	f := newFakeTrio(t, func(o *LocalOptions) { o.recheck = time.Hour })
 	f.set(wrong, "a")
 	f.found()
-	f.eventually("a comparison", func() bool { return f.look().Differs != "" })
+	f.eventually("a comparison", func() bool { return f.observe().Differs != "" })
 	was := f.disk()
 	f.must(&plan.RestoreSwitch{Node: "a", Token: "t2", ExpectToken: "t1"})
-	if f.fence(t.Context(), was, comparison{}) || f.pid() != 0 || f.look().Differs != "" {
-		t.Errorf("process %d, %+v", f.pid(), f.look())
+	if f.fence(t.Context(), was, comparison{}) || f.pid() != 0 || f.observe().Differs != "" {
+		t.Errorf("process %d, %+v", f.pid(), f.observe())
 	}
 }
 
@@ -212,9 +212,9 @@ func TestAMemberThatHangsHoldsNoComparisonUp(t *testing.T) {
 func TestARefusalThatNobodyCanSettle(t *testing.T) {
 	f := newFakeTrio(t)
 	f.set(func(p *fakePeer) { p.compacted = 3 }, "b")
-	voters := []cluster.Seat{}
+	voters := []cluster.InitialMember{}
 	for _, n := range []cluster.NodeName{"a", "b", "c"} {
-		voters = append(voters, cluster.Seat{Name: n, PeerURLs: []string{f.peers[n].url}})
+		voters = append(voters, cluster.InitialMember{Name: n, PeerURLs: []string{f.peers[n].url}})
 	}
 	f.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: refuses, Voters: voters})
 	if err := f.state.Update(func(s *nodestate.State) error { s.Voters = voters; return nil }); err != nil {

@@ -48,11 +48,11 @@ func newTrio(t *testing.T, bin etcdbin.Binaries) *trio {
 func newMixedTrio(t *testing.T, versions ...etcdversion.Version) *trio {
 	t.Helper()
 	c := &trio{t: t}
-	var voters []cluster.Seat
+	var voters []cluster.InitialMember
 	for i, name := range []cluster.NodeName{"a", "b", "c"} {
 		h := realHost(t, versions[i], func(o *LocalOptions) { o.Name, o.recheck = name, recheck })
 		c.h = append(c.h, h)
-		voters = append(voters, cluster.Seat{Name: name, PeerURLs: h.o.URLs.Peer})
+		voters = append(voters, cluster.InitialMember{Name: name, PeerURLs: h.o.URLs.Peer})
 	}
 	for i, h := range c.h {
 		h.must(&plan.MemberPrepare{Node: h.o.Name, Token: "t1", Version: versions[i], Voters: voters})
@@ -65,7 +65,7 @@ func newMixedTrio(t *testing.T, versions ...etcdversion.Version) *trio {
 	// Each has applied what was written, and remembers who the voters are.
 	c.each(func(h *host) {
 		h.eventually("the key and the voters", func() bool {
-			_, r := h.Look(t.Context())
+			_, r := h.Observe(t.Context())
 			return r != nil && r.Revision >= 2 && len(h.disk().Voters) == 3
 		})
 	})
@@ -83,7 +83,7 @@ func (c *trio) each(f func(*host)) {
 // put writes through any member.
 func (c *trio) put(key, value string) int64 {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), etcdtest.Patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), etcdtest.Timeout)
 	defer cancel()
 	r, err := c.client(c.h...).Put(ctx, key, value)
 	if err != nil {
@@ -189,10 +189,10 @@ func (h *host) database() string {
 func (h *host) fenced(by string) {
 	h.t.Helper()
 	h.eventually("the member to be fenced", func() bool {
-		n := h.look()
+		n := h.observe()
 		return n.Differs != "" && n.Process.State == cluster.ProcessCrashing && strings.Contains(n.Process.LastExit, n.Differs)
 	})
-	if n := h.look(); !strings.Contains(n.Differs, by) || h.disk().Differs == nil {
+	if n := h.observe(); !strings.Contains(n.Differs, by) || h.disk().Differs == nil {
 		h.t.Errorf("it says %q, want %q; on the disk is %v", n.Differs, by, h.disk().Differs)
 	}
 }
@@ -201,14 +201,14 @@ func (h *host) fenced(by string) {
 func (c *trio) right(hosts ...*host) {
 	c.t.Helper()
 	for _, h := range hosts {
-		ctx, cancel := context.WithTimeout(c.t.Context(), etcdtest.Patience)
+		ctx, cancel := context.WithTimeout(c.t.Context(), etcdtest.Timeout)
 		r, err := c.client(h).Get(ctx, spoiledKey)
 		cancel()
 		if err != nil || len(r.Kvs) != 1 || string(r.Kvs[0].Value) != rightValue {
 			c.t.Errorf("%s: %v, %v", h.o.Name, r, err)
 		}
 		// As long as it had been compared with the bad one alone, there was a dispute.
-		h.eventually("agreement", func() bool { return h.look().Differs == "" })
+		h.eventually("agreement", func() bool { return h.observe().Differs == "" })
 	}
 }
 
@@ -283,7 +283,7 @@ func TestAGoodMemberIsNotKeptDownByABadOne(t *testing.T) {
 		bad.comparer.end(t.Context())
 		c.h[0].up()
 		c.h[0].eventually("a leader", func() bool {
-			_, r := c.h[0].Look(t.Context())
+			_, r := c.h[0].Observe(t.Context())
 			return r != nil && r.Leader != 0
 		})
 		c.h[1].up()
@@ -291,7 +291,7 @@ func TestAGoodMemberIsNotKeptDownByABadOne(t *testing.T) {
 
 		// A compaction brings it out.
 		revision := c.put("other", "x")
-		ctx, cancel := context.WithTimeout(t.Context(), etcdtest.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), etcdtest.Timeout)
 		defer cancel()
 		if _, err := c.client(c.h[0]).Compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil {
 			t.Fatal(err)
@@ -321,7 +321,7 @@ func TestTheFirstMemberOfAnUpgradeIsNotCondemned(t *testing.T) {
 	first.down()
 	first.spoil()
 	first.up()
-	first.eventually("a dispute", func() bool { return strings.Contains(first.look().Differs, "with the same etcd version") })
+	first.eventually("a dispute", func() bool { return strings.Contains(first.observe().Differs, "with the same etcd version") })
 	if first.disk().Differs != nil || first.pid() == 0 {
 		t.Errorf("it was condemned: %+v", first.disk().Differs)
 	}

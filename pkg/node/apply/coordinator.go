@@ -33,14 +33,14 @@ type Records interface {
 
 // A Fence proves, right before an effect, that its holder may still act.
 type Fence interface {
-	// Confirm asks a majority of the electors now. It returns the term and a
-	// context that ends when the proof does. Where a cluster has no electors
+	// Confirm asks a majority of the lease voters now. It returns the term and a
+	// context that ends when the proof does. Where a cluster has no lease voters
 	// yet, the term is zero and the store decides.
 	Confirm(ctx context.Context) (context.Context, context.CancelFunc, cluster.Term, error)
-	// ChangeElectors has the new record of the incarnation on the disks of a
-	// majority of the present electors and of the new ones when it returns. It
+	// ChangeLeaseVoters has the new record of the incarnation on the disks of a
+	// majority of the present lease voters and of the new ones when it returns. It
 	// fails if the fence is of another incarnation.
-	ChangeElectors(ctx context.Context, token cluster.Token, names []cluster.NodeName) error
+	ChangeLeaseVoters(ctx context.Context, token cluster.Token, names []cluster.NodeName) error
 }
 
 // Etcd is what the coordinator asks of the cluster.
@@ -127,7 +127,7 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 
 // stillEvicted reads the member list through the quorum once more before a
 // node's process is stopped or its data moved in the present incarnation: what
-// nodes told of it in the last look need not be what the quorum says.
+// nodes told of it in the last observation need not be what the quorum says.
 func (c *Coordinator) stillEvicted(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
 	var token cluster.Token
 	var id cluster.MemberID
@@ -176,18 +176,18 @@ func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan
 	}
 }
 
-// ErrNoTerm is returned for an operation on a cluster whose electors are not
+// ErrNoTerm is returned for an operation on a cluster whose lease voters are not
 // known: without them nobody can tell whether another acts.
-var ErrNoTerm = errors.New("no electors are known, so no lease can be had: the daemons of the voters' nodes do not answer")
+var ErrNoTerm = errors.New("no lease voters are known, so no lease can be had: the daemons of the voters' nodes do not answer")
 
 // confirm proves the lease, unless the operation needs none. Without a term only
-// a founding goes on, up to its record: there the create-only-if-absent of the
+// a bootstrap goes on, up to its record: there the create-only-if-absent of the
 // store decides.
 func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op plan.Operation) (context.Context, context.CancelFunc, cluster.Term, error) {
-	// What is to be founded, or restored where nothing is left, has no electors; the
+	// What is to be bootstrapped, or restored where nothing is left, has no lease voters; the
 	// lease may still remember those of what was lost, who grant nothing any more.
-	blank := len(obs.Electors.Names) == 0 && len(obs.Members) == 0
-	if plan.Unfenced(obs, op) || Founds(op) && blank {
+	blank := len(obs.LeaseVoters.Names) == 0 && len(obs.Members) == 0
+	if plan.Unfenced(obs, op) || Bootstraps(op) && blank {
 		proven, done := context.WithCancel(ctx)
 		return proven, done, 0, nil
 	}
@@ -195,19 +195,19 @@ func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op p
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("confirm the coordinator's lease: %w", err)
 	}
-	if term == 0 && !(Founds(op) && len(obs.Members) == 0) {
+	if term == 0 && !(Bootstraps(op) && len(obs.Members) == 0) {
 		done()
 		return nil, nil, 0, ErrNoTerm
 	}
 	return proven, done, term, nil
 }
 
-// Founds reports whether op is one of those that found a cluster, before
+// Bootstraps reports whether op is one of those that found a cluster, before
 // anyone can hold a lease of it, or make such a lease possible again.
-func Founds(op plan.Operation) bool {
+func Bootstraps(op plan.Operation) bool {
 	switch op.(type) {
 	case *plan.MemberPrepare, *plan.IncarnationCreate, *plan.EndpointsWrite,
-		*plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard, *plan.RequestClose, *plan.ElectorsRecover:
+		*plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard, *plan.RequestClose, *plan.LeaseVotersRecover:
 		return true
 	}
 	return false
@@ -229,8 +229,8 @@ func (c *Coordinator) effect(ctx context.Context, obs cluster.Observation, op pl
 		return c.Records.WriteSpec(ctx, spec)
 	case *plan.RequestClose:
 		return c.Records.CloseRequest(ctx, c.closed(obs, op))
-	case *plan.ElectorsWrite:
-		return c.Fence.ChangeElectors(ctx, op.Token, op.Names)
+	case *plan.LeaseVotersWrite:
+		return c.Fence.ChangeLeaseVoters(ctx, op.Token, op.Names)
 	case *plan.BackupPrune:
 		return c.prune(ctx, op)
 	}

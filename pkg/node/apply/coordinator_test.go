@@ -52,7 +52,7 @@ func newStage() *stage {
 	st := &stage{proof: 3 * time.Second}
 	st.obs = cluster.Observation{
 		At: noon, Token: "t1", Leader: 1,
-		Electors: cluster.Electors{Token: "t1", Term: 3, Names: []cluster.NodeName{"a", "b", "c"}},
+		LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 3, Names: []cluster.NodeName{"a", "b", "c"}},
 		Store: cluster.Store{Reachable: true, BackupsKnown: true,
 			Backups: []cluster.Backup{{Name: "new", At: noon}, {Name: "old", At: noon.Add(-time.Hour)}, {Name: "older", At: noon.Add(-2 * time.Hour)}}},
 	}
@@ -109,8 +109,8 @@ func (st *stage) Confirm(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, cancel, cluster.Term(st.confirmed), nil
 }
 
-func (st *stage) ChangeElectors(_ context.Context, _ cluster.Token, names []cluster.NodeName) error {
-	st.note("electors %v", names)
+func (st *stage) ChangeLeaseVoters(_ context.Context, _ cluster.Token, names []cluster.NodeName) error {
+	st.note("lease voters %v", names)
 	return st.records
 }
 
@@ -213,15 +213,15 @@ var (
 )
 
 func TestEffectsOfTheCoordinator(t *testing.T) {
-	founders := []cluster.Seat{{Name: "a", PeerURLs: []string{"http://a:2380"}}}
+	initialMembers := []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://a:2380"}}}
 	for _, tc := range []struct {
 		op   plan.Operation
 		want []string
 	}{
-		{&plan.IncarnationCreate{Number: 1, Token: "t1", Version: etcdversion.Must("3.6.16"), Voters: founders}, []string{"incarnation 1 t1 by a at 12:00:00"}},
+		{&plan.IncarnationCreate{Number: 1, Token: "t1", Version: etcdversion.Must("3.6.16"), Voters: initialMembers}, []string{"incarnation 1 t1 by a at 12:00:00"}},
 		{mark, []string{"marker of 12:00:00"}},
 		{&plan.SpecWrite{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")}, []string{"spec 3 3.6.16"}},
-		{&plan.ElectorsWrite{Token: "t1", Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a", "b", "c"}}, []string{"electors [a b]"}},
+		{&plan.LeaseVotersWrite{Token: "t1", Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a", "b", "c"}}, []string{"lease voters [a b]"}},
 		{&plan.BackupPrune{Remove: []string{"old", "older"}}, []string{"delete old", "delete older"}},
 		{addD, []string{"add [http://d:2380]", "close"}},
 		{removeC, []string{"close", "close", "remove 3", "close"}}, // a and b are asked whether they serve
@@ -269,7 +269,7 @@ func TestWhatTheInvariantsForbidIsNotBegun(t *testing.T) {
 			wantError(t, st.do(t, tc.op), tc.want)
 			st.said(t)
 			if st.confirmed != 0 {
-				t.Error("the electors were asked for it")
+				t.Error("the lease voters were asked for it")
 			}
 		})
 	}

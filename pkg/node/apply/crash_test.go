@@ -40,19 +40,19 @@ type crash struct {
 	done  func(s *host) bool
 }
 
-func isFounded(h *host) {
+func isBootstrapped(h *host) {
 	h.must(prepare(), start(plan.StartNew))
 	h.hasData()
 }
 
 func isStaged(h *host) {
-	isFounded(h)
+	isBootstrapped(h)
 	h.must(stageOp())
 	h.ready()
 }
 
 func isStopped(h *host) {
-	isFounded(h)
+	isBootstrapped(h)
 	h.must(stop())
 }
 
@@ -64,7 +64,7 @@ func stopped(t *testing.T, h *host, _ string) {
 }
 
 func running(h *host) bool {
-	return h.look().Process.State == cluster.ProcessRunning && !h.disk().Assigned.Stopped
+	return h.observe().Process.State == cluster.ProcessRunning && !h.disk().Assigned.Stopped
 }
 
 var crashes = map[string]crash{
@@ -103,7 +103,7 @@ var crashes = map[string]crash{
 	},
 	"stop": {
 		op: stop(), points: []string{"member-stop.before", "member-stop.before-signal", "member-stop.after"},
-		before: isFounded,
+		before: isBootstrapped,
 		booted: func(t *testing.T, h *host, point string) {
 			if point != "member-stop.before" {
 				stopped(t, h, point)
@@ -115,26 +115,26 @@ var crashes = map[string]crash{
 		op: setAside(), points: []string{"data-set-aside.before", "data-set-aside.before-clear", "data-set-aside.after"},
 		before: isStopped, booted: stopped,
 		done: func(h *host) bool {
-			n := h.look()
+			n := h.observe()
 			return n.Disk.State == cluster.DiskEmpty && n.Assigned == nil && len(n.SetAside) == 1
 		},
 	},
 	"quarantine": {
 		op: &plan.QuarantineSet{Node: "a"}, points: []string{"quarantine.before-restart", "quarantine.before-record"},
-		before: isFounded,
+		before: isBootstrapped,
 		done: func(h *host) bool {
 			return running(h) && h.disk().Assigned.Quarantined && strings.HasSuffix(h.env("ETCD_LISTEN_CLIENT_URLS"), ":3")
 		},
 	},
 	"stage": {
 		op: stageOp(), points: []string{"restore-stage.before", "restore-stage.after", "restore-stage.before-restore", "restore-stage.before-ready"},
-		before: isFounded, beside: (*host).ready,
+		before: isBootstrapped, beside: (*host).ready,
 		done: func(h *host) bool { h.ready(); return running(h) && h.disk().Assigned.Token == "t1" },
 	},
 	"switch": {
 		op: switchOp(), points: []string{
 			"restore-switch.before", "restore-switch.before-signal", "restore-switch.before-aside", "restore-switch.after-aside",
-			"restore-switch.before-electors", "restore-switch.before-promise", "restore-switch.after",
+			"restore-switch.before-lease voters", "restore-switch.before-promise", "restore-switch.after",
 		},
 		before: isStaged,
 		booted: func(t *testing.T, h *host, point string) {
@@ -143,7 +143,7 @@ var crashes = map[string]crash{
 			}
 		},
 		done: func(h *host) bool {
-			n := h.look()
+			n := h.observe()
 			return n.Disk.State == cluster.DiskEmpty && n.Assigned == nil && n.Staged == nil && len(n.SetAside) == 1 &&
 				n.Prepared != nil && n.Prepared.Token == "t2" && h.pid() == 0
 		},
@@ -152,7 +152,7 @@ var crashes = map[string]crash{
 		op: startRestored(), points: []string{"member-start.before-adopt"},
 		before: func(h *host) { isStaged(h); h.must(switchOp()) },
 		done: func(h *host) bool {
-			n := h.look()
+			n := h.observe()
 			return running(h) && n.Assigned.Quarantined && n.Disk.Token == "t2" && n.Prepared == nil
 		},
 	},
@@ -161,12 +161,12 @@ var crashes = map[string]crash{
 		before: isStaged,
 		done: func(h *host) bool {
 			has, err := nodestate.Staged(h.o.DataDir, "t2")
-			return running(h) && h.look().Staged == nil && !has && err == nil
+			return running(h) && h.observe().Staged == nil && !has && err == nil
 		},
 	},
 	"backup": {
 		op: takeBackup, points: []string{"backup-take.before", "backup-take.after"},
-		before: isFounded, done: running,
+		before: isBootstrapped, done: running,
 	},
 }
 
@@ -174,7 +174,7 @@ var crashes = map[string]crash{
 const inChild, childDir = "APPLY_TEST_CRASH", "APPLY_TEST_DIR"
 
 func crashHost(t *testing.T, dir string) *host {
-	return newHost(t, func(o *LocalOptions) { o.DataDir, o.Backups, o.Restorer = dir, &taker{}, &restorer{} })
+	return newHost(t, func(o *LocalOptions) { o.DataDir, o.Backups, o.Restorer = dir, &backupTaker{}, &restorer{} })
 }
 
 // killedAt runs this test's child until its crash point.
@@ -227,7 +227,7 @@ func TestCrashAndTheSameAgain(t *testing.T) {
 					h.must(c.op, c.op)
 				}
 				if !c.done(h) {
-					t.Errorf("the operation's end is not reached: %+v, %+v", h.disk(), h.look())
+					t.Errorf("the operation's end is not reached: %+v, %+v", h.disk(), h.observe())
 				}
 			})
 		}
@@ -237,7 +237,7 @@ func TestCrashAndTheSameAgain(t *testing.T) {
 // crashEffects are the effects of the coordinator on the store, by the
 // beginning of their crash points.
 var crashEffects = map[string]plan.Operation{
-	"incarnation-create": &plan.IncarnationCreate{Number: 1, Token: "t1", Version: writes, Voters: seats("a")},
+	"incarnation-create": &plan.IncarnationCreate{Number: 1, Token: "t1", Version: writes, Voters: initialMembers("a")},
 	"incarnation-mark":   mark,
 	"spec-write":         &plan.SpecWrite{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")},
 	"backup-prune":       &plan.BackupPrune{Remove: []string{"old"}},

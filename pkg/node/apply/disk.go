@@ -12,9 +12,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
-// diskPatience is how long an answer waits for the node's disks. A reading takes
+// diskTimeout is how long an answer waits for the node's disks. A reading takes
 // a millisecond; on a machine that is busy, some hundred.
-const diskPatience = 500 * time.Millisecond
+const diskTimeout = 500 * time.Millisecond
 
 // hungRead is the time after which a reading that does not end says that the
 // disk hangs. Writes are watched more closely, see [hostfs.DiskWatch].
@@ -48,7 +48,7 @@ type reading struct {
 }
 
 // read returns the facts of a reading that began after the call, or, where that
-// takes longer than diskPatience, the last ones and for how long the present
+// takes longer than diskTimeout, the last ones and for how long the present
 // reading has been under way.
 func (r *diskReader) read(ctx context.Context, now func() time.Time, do func() facts) (f facts, known bool, pending time.Duration) {
 	r.mu.Lock()
@@ -63,7 +63,7 @@ func (r *diskReader) read(ctx context.Context, now func() time.Time, do func() f
 		r.next = mine
 	}
 	r.mu.Unlock()
-	timer := time.NewTimer(diskPatience)
+	timer := time.NewTimer(diskTimeout)
 	defer timer.Stop()
 	select {
 	case <-mine.done:
@@ -103,7 +103,7 @@ func (l *Local) disk(ctx context.Context) (cluster.Node, nodestate.State) {
 	f, known, pending := l.reader.read(ctx, l.o.Now, l.read)
 	if !known {
 		f.node = cluster.Node{Name: l.o.Name, URLs: l.o.URLs, Disk: cluster.Disk{
-			State: cluster.DiskUnreadable, Problem: "it has not been read yet: reading takes longer than " + diskPatience.String(),
+			State: cluster.DiskUnreadable, Problem: "it has not been read yet: reading takes longer than " + diskTimeout.String(),
 		}}
 	}
 	if known && pending > 0 {
@@ -163,7 +163,7 @@ func (l *Local) remember(ctx context.Context, token cluster.Token, r cluster.Rep
 			return nil
 		})
 	}()
-	timer := time.NewTimer(diskPatience)
+	timer := time.NewTimer(diskTimeout)
 	defer timer.Stop()
 	select {
 	case err := <-done:

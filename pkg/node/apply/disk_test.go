@@ -34,7 +34,7 @@ func TestAReadingThatHangsIsNotWaitedFor(t *testing.T) {
 		for i := range 3 {
 			began := time.Now()
 			got, known, pending := told(&r, do)
-			if took := time.Since(began); got != 1 || !known || took != diskPatience || pending != time.Duration(i+1)*diskPatience {
+			if took := time.Since(began); got != 1 || !known || took != diskTimeout || pending != time.Duration(i+1)*diskTimeout {
 				t.Errorf("while the disk hangs it tells %d (%t), pending for %s, after %s", got, known, pending, took)
 			}
 		}
@@ -76,7 +76,7 @@ func TestOldFactsSayHowOldTheyAre(t *testing.T) {
 		hang := make(chan struct{})
 		go l.reader.read(t.Context(), time.Now, func() facts { <-hang; return facts{} })
 		synctest.Wait()
-		if n, _ := l.disk(t.Context()); n.FactsAge != 3*time.Second+diskPatience {
+		if n, _ := l.disk(t.Context()); n.FactsAge != 3*time.Second+diskTimeout {
 			t.Errorf("they are %s old", n.FactsAge)
 		}
 		close(hang)

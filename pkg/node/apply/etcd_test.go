@@ -43,7 +43,7 @@ func (h *host) reports() (cluster.Node, cluster.Report) {
 	var n cluster.Node
 	var r cluster.Report
 	h.eventually("a report with a leader", func() bool {
-		node, report := h.Look(h.t.Context())
+		node, report := h.Observe(h.t.Context())
 		if report == nil || report.Leader == 0 {
 			return false
 		}
@@ -75,7 +75,7 @@ func TestARealMembersLife(t *testing.T) {
 			v := etcdversion.Must(text)
 			taken := &copier{}
 			h := realHost(t, v, func(o *LocalOptions) { o.Backups = taken })
-			voters := []cluster.Seat{{Name: "a", PeerURLs: h.o.URLs.Peer}}
+			voters := []cluster.InitialMember{{Name: "a", PeerURLs: h.o.URLs.Peer}}
 			found := &plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: v, Peers: voters}
 			h.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: v, Voters: voters}, found)
 			n, r := h.reports()
@@ -101,7 +101,7 @@ func TestARealMembersLife(t *testing.T) {
 			h.must(&plan.MemberStop{Node: "a", ExpectToken: "t1", ExpectMemberID: r.ID})
 			isStale(t, h.do(setAside()), "expected data of member 0")
 			h.must(&plan.DataSetAside{Node: "a", Token: "t1", ExpectMemberID: r.ID})
-			if n := h.look(); n.Disk.State != cluster.DiskEmpty || n.Disk.MemberID != 0 || len(n.SetAside) != 1 || n.SetAside[0].Bytes == 0 {
+			if n := h.observe(); n.Disk.State != cluster.DiskEmpty || n.Disk.MemberID != 0 || len(n.SetAside) != 1 || n.SetAside[0].Bytes == 0 {
 				t.Errorf("disk %+v, set aside %+v", n.Disk, n.SetAside)
 			}
 		})
@@ -138,7 +138,7 @@ func realRestart(t *testing.T, h *host, v etcdversion.Version, id cluster.Member
 	t.Helper()
 	isStale(t, h.do(stop()), "found "+id.String())
 	h.must(&plan.MemberStop{Node: "a", ExpectToken: "t1", ExpectMemberID: id})
-	n, report := h.Look(t.Context())
+	n, report := h.Observe(t.Context())
 	if report != nil || n.Disk.MemberID != id || n.Process.State != cluster.ProcessStopped {
 		t.Errorf("stopped, the disk is %+v and the process %+v", n.Disk, n.Process)
 	}
@@ -152,10 +152,10 @@ func realRestart(t *testing.T, h *host, v etcdversion.Version, id cluster.Member
 	}
 }
 
-// A founder that the power left between making its log and committing its
-// founding begins anew when it is booted. Once it has committed, nothing that
+// An initial member that the power left between making its log and committing its
+// bootstrap begins anew when it is booted. Once it has committed, nothing that
 // its log lost makes it found another cluster.
-func TestARealFoundingThatWasCutOff(t *testing.T) {
+func TestARealBootstrapThatWasCutOff(t *testing.T) {
 	t.Parallel()
 	for _, v := range []string{"3.5.35", "3.6.16", "3.7.3"} {
 		t.Run(v, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestARealFoundingThatWasCutOff(t *testing.T) {
 			head()
 			h.start()
 			err := h.state.Update(func(s *nodestate.State) error {
-				s.Prepared, s.Founding = promised, true
+				s.Prepared, s.Bootstrap = promised, true
 				return nil
 			})
 			if err != nil {
@@ -237,8 +237,10 @@ func TestALearnerOfARealCluster(t *testing.T) {
 	v := etcdversion.Must("3.6.16")
 	a := realHost(t, v)
 	b := realHost(t, v, func(o *LocalOptions) { o.Name = "b" })
-	seat := func(h *host) cluster.Seat { return cluster.Seat{Name: h.o.Name, PeerURLs: h.o.URLs.Peer} }
-	one := []cluster.Seat{seat(a)}
+	initialMember := func(h *host) cluster.InitialMember {
+		return cluster.InitialMember{Name: h.o.Name, PeerURLs: h.o.URLs.Peer}
+	}
+	one := []cluster.InitialMember{initialMember(a)}
 	a.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: v, Voters: one},
 		&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: v, Peers: one})
 	a.reports()
@@ -251,8 +253,8 @@ func TestALearnerOfARealCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	join := &plan.MemberStart{Node: "b", Token: "t1", Mode: plan.StartJoin, Version: v, Peers: []cluster.Seat{seat(a), seat(b)}}
-	order := Order{Operation: join, Electors: cluster.Electors{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}}}
+	join := &plan.MemberStart{Node: "b", Token: "t1", Mode: plan.StartJoin, Version: v, Peers: []cluster.InitialMember{initialMember(a), initialMember(b)}}
+	order := Order{Operation: join, LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}}}
 	if err := b.Do(t.Context(), order); err != nil {
 		t.Fatal(err)
 	}
@@ -273,11 +275,11 @@ func TestALearnerOfARealCluster(t *testing.T) {
 	b.refused(join, "has lost its data")
 }
 
-func TestARealEtcdThatHangsDoesNotHoldTheLook(t *testing.T) {
+func TestARealEtcdThatHangsDoesNotHoldTheObservation(t *testing.T) {
 	t.Parallel()
 	v := etcdversion.Must("3.6.16")
 	h := realHost(t, v)
-	voters := []cluster.Seat{{Name: "a", PeerURLs: h.o.URLs.Peer}}
+	voters := []cluster.InitialMember{{Name: "a", PeerURLs: h.o.URLs.Peer}}
 	h.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: v, Voters: voters},
 		&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: v, Peers: voters})
 	h.reports()
@@ -287,33 +289,33 @@ func TestARealEtcdThatHangsDoesNotHoldTheLook(t *testing.T) {
 	}
 	defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
 	began := time.Now()
-	n, r := h.Look(t.Context())
+	n, r := h.Observe(t.Context())
 	if r != nil || n.Process.State != cluster.ProcessRunning {
 		t.Errorf("the report is %+v, the process %+v", r, n.Process)
 	}
 	if took := time.Since(began); took > 10*reportTimeout {
-		t.Errorf("the look took %s", took)
+		t.Errorf("the observation took %s", took)
 	}
 }
 
-// TestElectorsAreComparedWithTheQuorum recovers the electors on a node with a
+// TestLeaseVotersAreComparedWithTheQuorum recovers the lease voters on a node with a
 // real member: only as the voters that its quorum tells.
-func TestElectorsAreComparedWithTheQuorum(t *testing.T) {
+func TestLeaseVotersAreComparedWithTheQuorum(t *testing.T) {
 	t.Parallel()
 	v := etcdversion.Must("3.6.16")
 	h := realHost(t, v)
-	voters := []cluster.Seat{{Name: "a", PeerURLs: h.o.URLs.Peer}}
+	voters := []cluster.InitialMember{{Name: "a", PeerURLs: h.o.URLs.Peer}}
 	h.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: v, Voters: voters},
 		&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: v, Peers: voters})
 	h.reports()
-	op := &plan.ElectorsRecover{Node: "a", Token: "t1", Term: 7, Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}, Lost: []cluster.NodeName{"a"}}
+	op := &plan.LeaseVotersRecover{Node: "a", Token: "t1", Term: 7, Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}, Lost: []cluster.NodeName{"a"}}
 	var stale *plan.StaleError
-	if err := h.do(op); !errors.As(err, &stale) || h.disk().Electors.Term != 0 {
+	if err := h.do(op); !errors.As(err, &stale) || h.disk().LeaseVoters.Term != 0 {
 		t.Errorf("voters that the quorum does not tell: %v", err)
 	}
 	op.Names = []cluster.NodeName{"a"}
 	h.refused(op, "names [a] here already")
-	if e := h.disk().Electors; e.Term != 0 {
+	if e := h.disk().LeaseVoters; e.Term != 0 {
 		t.Errorf("the record on disk is %+v", e)
 	}
 	op.Token = "t2"

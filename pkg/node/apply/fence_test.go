@@ -28,14 +28,14 @@ var (
 	asideD = &plan.DataSetAside{Node: "d", Token: "t1", ExpectMemberID: 9}
 )
 
-func TestWhoIsTakenForEvictedIsLookedUpInTheQuorum(t *testing.T) {
+func TestWhoIsTakenForEvictedIsObservedUpInTheQuorum(t *testing.T) {
 	st := evicted()
 	if err := st.do(t, stopD); err != nil {
 		t.Fatal(err)
 	}
 	st.said(t, "close", "send in term 1: member stop")
 
-	// The list has changed since the look: perhaps d is a member again.
+	// The list has changed since the observation: perhaps d is a member again.
 	st = evicted()
 	st.members = append(st.members, cluster.Member{ID: 9, Name: "d", Learner: true})
 	isStale(t, st.do(t, stopD), "9 learner")
@@ -68,7 +68,7 @@ func TestDataOfAnEndedIncarnationNeedsNoQuorum(t *testing.T) {
 	st.said(t, "send in term 1: member stop")
 }
 
-// unproven is a stage whose electors are not known: there is no term.
+// unproven is a stage whose lease voters are not known: there is no term.
 type unproven struct{ *stage }
 
 func (u unproven) Confirm(ctx context.Context) (context.Context, context.CancelFunc, cluster.Term, error) {
@@ -76,13 +76,13 @@ func (u unproven) Confirm(ctx context.Context) (context.Context, context.CancelF
 	return ctx, cancel, 0, nil
 }
 
-func TestWithoutATermOnlyAFoundingGoesOn(t *testing.T) {
-	seat := []cluster.Seat{{Name: "d", PeerURLs: []string{"http://d:2380"}}}
-	founding := func() *stage {
+func TestWithoutATermOnlyABootstrapGoesOn(t *testing.T) {
+	initialMember := []cluster.InitialMember{{Name: "d", PeerURLs: []string{"http://d:2380"}}}
+	bootstrap := func() *stage {
 		st := newStage()
 		n := st.obs.Nodes[3]
 		n.Address = "10.0.0.4:8000"
-		n.Prepared = &cluster.Prepared{Token: "t1", Version: writes, Voters: seat}
+		n.Prepared = &cluster.Prepared{Token: "t1", Version: writes, Voters: initialMember}
 		st.obs = cluster.Observation{At: noon, Nodes: []cluster.Node{n}, Store: cluster.Store{Reachable: true, BackupsKnown: true, SpecMissing: true}}
 		return st
 	}
@@ -90,31 +90,31 @@ func TestWithoutATermOnlyAFoundingGoesOn(t *testing.T) {
 		op   plan.Operation
 		goes bool
 	}{
-		{&plan.MemberPrepare{Node: "d", Token: "t1", Version: writes, Voters: seat}, true},
-		{&plan.IncarnationCreate{Number: 1, Token: "t1", Version: writes, Voters: seat}, true},
+		{&plan.MemberPrepare{Node: "d", Token: "t1", Version: writes, Voters: initialMember}, true},
+		{&plan.IncarnationCreate{Number: 1, Token: "t1", Version: writes, Voters: initialMember}, true},
 		{&plan.EndpointsWrite{Node: "d"}, true},
 		{&plan.SpecWrite{MemberCount: 1, EtcdVersion: writes}, false},
 		{&plan.DataDiscard{Node: "d", Name: "old", ExpectAt: "2026-01-01T00:00:00Z"}, false},
 		{mark, false},
 	} {
-		st := founding()
+		st := bootstrap()
 		c := st.coordinator()
 		c.Fence = unproven{st}
 		err := c.Do(t.Context(), cluster.Spec{}, st.obs, tc.op)
 		if tc.goes && (err != nil || len(st.protocol) != 1) || !tc.goes && (!errors.Is(err, ErrNoTerm) || len(st.protocol) != 0) {
 			t.Errorf("%s: error %v, it did %v", plan.Line(tc.op), err, st.protocol)
 		}
-		if Founds(tc.op) != tc.goes {
-			t.Errorf("%s founds: %t", plan.Line(tc.op), !tc.goes)
+		if Bootstraps(tc.op) != tc.goes {
+			t.Errorf("%s bootstraps: %t", plan.Line(tc.op), !tc.goes)
 		}
 	}
-	// A lease that remembers the electors of what was lost proves nothing any more.
-	st := founding()
-	st.lost = errors.New("no majority of the electors")
-	if err := st.do(t, &plan.MemberPrepare{Node: "d", Token: "t1", Version: writes, Voters: seat}); err != nil {
+	// A lease that remembers the lease voters of what was lost proves nothing any more.
+	st := bootstrap()
+	st.lost = errors.New("no majority of the lease voters")
+	if err := st.do(t, &plan.MemberPrepare{Node: "d", Token: "t1", Version: writes, Voters: initialMember}); err != nil {
 		t.Errorf("where nothing is left: %v", err)
 	}
-	// A running cluster whose electors do not answer is left alone.
+	// A running cluster whose lease voters do not answer is left alone.
 	st = newStage()
 	c := st.coordinator()
 	c.Fence = unproven{st}
@@ -135,9 +135,9 @@ func (reader) Take(ctx context.Context, s etcdclient.Snapshotter, _ BackupOf) (c
 	return cluster.Backup{}, r.Close()
 }
 
-func TestABackupOfASilentMemberIsGivenUpSoon(t *testing.T) {
+func TestABackupOfAnUnreachableMemberIsGivenUpSoon(t *testing.T) {
 	t.Parallel()
-	h := founded(t, func(o *LocalOptions) { o.Backups = reader{} }) // nobody listens on its client URL
+	h := bootstrapped(t, func(o *LocalOptions) { o.Backups = reader{} }) // nobody listens on its client URL
 	began := time.Now()
 	if err := h.do(takeBackup); err == nil {
 		t.Error("there is a backup of a member that does not answer")
@@ -165,7 +165,7 @@ func TestHowLongTheOwnEtcdIsWaitedFor(t *testing.T) {
 		{"for somebody with little time", within(time.Second), time.Minute, 400 * time.Millisecond, 500 * time.Millisecond},
 		{"for somebody with no time", within(0), time.Minute, -time.Second, 0},
 	} {
-		if got := l.patience(tc.ctx, tc.age < starting); got < tc.min || got > tc.max {
+		if got := l.timeout(tc.ctx, tc.age < starting); got < tc.min || got > tc.max {
 			t.Errorf("%s is waited for %s", tc.name, got)
 		}
 	}

@@ -33,16 +33,16 @@ var (
 	absent   = etcdversion.Must("3.6.3")  // there are no binaries of it
 )
 
-// founds writes a log with one record of eight bytes: type 3, checksum 0, and as
+// bootstraps writes a log with one record of eight bytes: type 3, checksum 0, and as
 // data that the first index is committed.
-const founds = `mkdir -p "$ETCD_DATA_DIR/member/wal" && printf '\010\000\000\000\000\000\000\000\010\003\020\000\032\002\030\001' >"$ETCD_DATA_DIR/member/wal/0.wal" && exec sleep 600`
+const bootstraps = `mkdir -p "$ETCD_DATA_DIR/member/wal" && printf '\010\000\000\000\000\000\000\000\010\003\020\000\032\002\030\001' >"$ETCD_DATA_DIR/member/wal/0.wal" && exec sleep 600`
 
 var scripts = map[etcdversion.Version]string{
-	writes:   founds,
-	newer:    founds,
-	cutOff:   `if [ -e again ]; then [ -e "$ETCD_DATA_DIR/member" ] || ` + founds + `; exec sleep 600; fi; : >again; mkdir -p "$ETCD_DATA_DIR/member/wal" && : >"$ETCD_DATA_DIR/member/wal/0.wal"; exit 3`,
+	writes:   bootstraps,
+	newer:    bootstraps,
+	cutOff:   `if [ -e again ]; then [ -e "$ETCD_DATA_DIR/member" ] || ` + bootstraps + `; exec sleep 600; fi; : >again; mkdir -p "$ETCD_DATA_DIR/member/wal" && : >"$ETCD_DATA_DIR/member/wal/0.wal"; exit 3`,
 	dataless: `exec sleep 600`,
-	refuses:  `if env | grep -q InitialCorruptCheck=true; then echo found data inconsistency with peers; exit 1; fi; ` + founds,
+	refuses:  `if env | grep -q InitialCorruptCheck=true; then echo found data inconsistency with peers; exit 1; fi; ` + bootstraps,
 	dies:     `echo no luck; exit 3`,
 }
 
@@ -58,7 +58,7 @@ func fakes(t *testing.T, dir string) etcdbin.Finder {
 		if err := os.MkdirAll(place, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		// Each run leaves its environment behind, for the test to look at.
+		// Each run leaves its environment behind, for the test to check.
 		script := "#!/bin/sh\nenv >" + filepath.Join(dir, "env") + "\n" + body + "\n"
 		if err := os.WriteFile(filepath.Join(place, "etcd"), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
@@ -124,15 +124,15 @@ func (h *host) tryStart(ctx context.Context) (err error) {
 	}
 	s := h.state.State()
 	h.voter = election.NewVoter(election.VoterOptions{
-		Cluster: "main", Self: h.o.Name, Durable: lease.Durable{Term: s.Term, Grant: s.Grant, Electors: s.Electors},
+		Cluster: "main", Self: h.o.Name, Durable: lease.Durable{Term: s.Term, Grant: s.Grant, LeaseVoters: s.LeaseVoters},
 		Persist: func(d lease.Durable) error {
 			return h.state.Update(func(s *nodestate.State) error {
-				s.Term, s.Grant, s.Electors = d.Term, d.Grant, d.Electors
+				s.Term, s.Grant, s.LeaseVoters = d.Term, d.Grant, d.LeaseVoters
 				return nil
 			})
 		},
 	})
-	h.o.State, h.o.Elector, h.o.Proc = h.state, h.voter, h.proc
+	h.o.State, h.o.LeaseVoter, h.o.Proc = h.state, h.voter, h.proc
 	h.Local = NewLocal(h.o)
 	h.open = true
 	return nil
@@ -166,7 +166,7 @@ func (h *host) restart() {
 func (h *host) do(op plan.Operation) error {
 	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
-	return h.Do(ctx, Order{Operation: op, Electors: cluster.Electors{Token: "t1", Term: 4, Names: []cluster.NodeName{"b", "c"}}})
+	return h.Do(ctx, Order{Operation: op, LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 4, Names: []cluster.NodeName{"b", "c"}}})
 }
 
 // must does ops, which must succeed.
@@ -203,10 +203,10 @@ func (h *host) disk() nodestate.State {
 	return s
 }
 
-// look is one look at the host.
-func (h *host) look() cluster.Node {
+// observed is one observation of the host.
+func (h *host) observe() cluster.Node {
 	h.t.Helper()
-	n, _ := h.Look(h.t.Context())
+	n, _ := h.Observe(h.t.Context())
 	return n
 }
 
@@ -214,7 +214,7 @@ func (h *host) look() cluster.Node {
 func (h *host) hasData() {
 	h.t.Helper()
 	h.eventually("data on the disk", func() bool {
-		n := h.look()
+		n := h.observe()
 		return n.Disk.State == cluster.DiskData && n.Prepared == nil
 	})
 }
@@ -279,26 +279,26 @@ func (h *host) loseData() {
 	}
 }
 
-// seats are founding voters with peer URLs of theirs.
-func seats(names ...cluster.NodeName) []cluster.Seat {
-	var list []cluster.Seat
+// initialMembers are bootstrap voters with peer URLs of theirs.
+func initialMembers(names ...cluster.NodeName) []cluster.InitialMember {
+	var list []cluster.InitialMember
 	for _, n := range names {
 		url := "http://127.0.0.1:1"
 		if n != "a" {
 			url = "http://" + string(n) + ":1"
 		}
-		list = append(list, cluster.Seat{Name: n, PeerURLs: []string{url}})
+		list = append(list, cluster.InitialMember{Name: n, PeerURLs: []string{url}})
 	}
 	return list
 }
 
 // The operations of most stories, for node a and incarnation t1.
 func prepare() *plan.MemberPrepare {
-	return &plan.MemberPrepare{Node: "a", Token: "t1", Version: writes, Voters: seats("a")}
+	return &plan.MemberPrepare{Node: "a", Token: "t1", Version: writes, Voters: initialMembers("a")}
 }
 
 func start(mode plan.StartMode) *plan.MemberStart {
-	op := &plan.MemberStart{Node: "a", Token: "t1", Mode: mode, Version: writes, Peers: seats("a")}
+	op := &plan.MemberStart{Node: "a", Token: "t1", Mode: mode, Version: writes, Peers: initialMembers("a")}
 	if mode == plan.StartRestart {
 		op.Peers = nil
 	}
@@ -309,8 +309,8 @@ func stop() *plan.MemberStop { return &plan.MemberStop{Node: "a", ExpectToken: "
 
 func setAside() *plan.DataSetAside { return &plan.DataSetAside{Node: "a", Token: "t1"} }
 
-// founded is a host whose member runs and has data.
-func founded(t *testing.T, change ...func(*LocalOptions)) *host {
+// bootstrapped is a host whose member runs and has data.
+func bootstrapped(t *testing.T, change ...func(*LocalOptions)) *host {
 	t.Helper()
 	h := newHost(t, change...)
 	h.must(prepare(), start(plan.StartNew))

@@ -47,15 +47,15 @@ type EtcdTLS interface {
 	Client() *tls.Config
 }
 
-// An Elector is the node's vote in the coordinator's lease.
-type Elector interface {
-	// Prepare makes the node an elector of an incarnation that is being founded.
+// An Lease voter is the node's vote in the coordinator's lease.
+type LeaseVoter interface {
+	// Prepare makes the node a lease voter of an incarnation that is being bootstrapped.
 	Prepare(ctx context.Context, token cluster.Token, names []cluster.NodeName) error
 	// Join makes it ready to become one of a running incarnation, starting from
 	// the record of the coordinator.
-	Join(ctx context.Context, record cluster.Electors) error
+	Join(ctx context.Context, record cluster.LeaseVoters) error
 	// Recover makes it one by a record whose predecessor has no majority left.
-	Recover(ctx context.Context, record cluster.Electors, expect, lost []cluster.NodeName) error
+	Recover(ctx context.Context, record cluster.LeaseVoters, expect, lost []cluster.NodeName) error
 }
 
 // LocalOptions say what a node is and where its things are.
@@ -73,10 +73,10 @@ type LocalOptions struct {
 	// Bounds hold whoever orders to what this node's own flags say.
 	Bounds Bounds
 
-	State   *nodestate.File
-	Elector Elector
-	Proc    *etcdproc.Supervisor
-	Bin     etcdbin.Finder
+	State      *nodestate.File
+	LeaseVoter LeaseVoter
+	Proc       *etcdproc.Supervisor
+	Bin        etcdbin.Finder
 	// TLS is nil for an etcd that speaks plain text.
 	TLS EtcdTLS
 	// Backups is nil on a node without a store, and Restorer too.
@@ -92,8 +92,8 @@ type LocalOptions struct {
 // Local carries out operations on its own node.
 type Local struct {
 	o LocalOptions
-	// turn lets one operation run at a time. Looking does not take it.
-	turn chan struct{}
+	// semaphore lets one operation run at a time. Looking does not take it.
+	semaphore chan struct{}
 
 	clientMu sync.Mutex
 	client   *etcdclient.Client
@@ -113,21 +113,21 @@ type Local struct {
 // NewLocal returns the executor of a node.
 func NewLocal(o LocalOptions) *Local {
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
-	l := &Local{o: o, turn: make(chan struct{}, 1), sizes: sizes{of: map[string]int64{}, ahead: map[aheadOfTime]time.Time{}}}
+	l := &Local{o: o, semaphore: make(chan struct{}, 1), sizes: sizes{of: map[string]int64{}, ahead: map[aheadOfTime]time.Time{}}}
 	l.watch = hostfs.NewDiskWatch(l.logDir, o.Now)
 	return l
 }
 
 func (l *Local) take(ctx context.Context) error {
 	select {
-	case l.turn <- struct{}{}:
+	case l.semaphore <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for another operation: %w", context.Cause(ctx))
 	}
 }
 
-func (l *Local) leave() { <-l.turn }
+func (l *Local) leave() { <-l.semaphore }
 
 // Close stops the etcd process and what is being restored, and ends the
 // connection to etcd.
@@ -150,8 +150,8 @@ func (l *Local) Close(ctx context.Context) error {
 // An Order is an operation with what its sender knows.
 type Order struct {
 	Operation plan.Operation
-	// Electors is the record of the coordinator that gives the order.
-	Electors cluster.Electors
+	// LeaseVoters is the record of the coordinator that gives the order.
+	LeaseVoters cluster.LeaseVoters
 	// Still reports why the order does not count any more; nil for one that always
 	// does. It is asked right before the effect: other orders may have been waited
 	// for, and the machine may have stood still.
@@ -199,7 +199,7 @@ func (l *Local) effect(ctx context.Context, order Order) error {
 	case *plan.MemberPrepare:
 		return l.prepare(ctx, op)
 	case *plan.MemberStart:
-		return l.start(ctx, op, order.Electors)
+		return l.start(ctx, op, order.LeaseVoters)
 	case *plan.MemberStop:
 		return l.stop(ctx, op)
 	case *plan.RestoreStage:
@@ -208,8 +208,8 @@ func (l *Local) effect(ctx context.Context, order Order) error {
 		return l.changeOver(ctx, op)
 	case *plan.RestoreDiscard:
 		return l.discardStaged(ctx, op)
-	case *plan.ElectorsRecover:
-		return l.recoverElectors(ctx, op)
+	case *plan.LeaseVotersRecover:
+		return l.recoverLeaseVoters(ctx, op)
 	case *plan.DataSetAside:
 		return l.setAside(ctx, op)
 	case *plan.DataDiscard:
@@ -248,13 +248,13 @@ func (l *Local) discard(op *plan.DataDiscard) error {
 	return err
 }
 
-// prepare makes the node an elector and then records the promise. Killed in
+// prepare makes the node a lease voter and then records the promise. Killed in
 // between, it has a vote in an incarnation that does not exist yet.
 func (l *Local) prepare(ctx context.Context, op *plan.MemberPrepare) error {
 	if _, err := l.o.Bin.Find(op.Version); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(op.Voters, func(s cluster.Seat) bool { return s.Name == l.o.Name }) {
+	if !slices.ContainsFunc(op.Voters, func(s cluster.InitialMember) bool { return s.Name == l.o.Name }) {
 		return refuse("%s is not one of the voters", l.o.Name)
 	}
 	s := l.o.State.State()
@@ -262,7 +262,7 @@ func (l *Local) prepare(ctx context.Context, op *plan.MemberPrepare) error {
 		return refuse("%s already has data or an assignment", l.o.Name)
 	}
 	crashpoint.Hit("member-prepare.before")
-	if err := l.o.Elector.Prepare(ctx, op.Token, cluster.SeatNames(op.Voters)); err != nil {
+	if err := l.o.LeaseVoter.Prepare(ctx, op.Token, cluster.InitialMemberNames(op.Voters)); err != nil {
 		return err
 	}
 	crashpoint.Hit("member-prepare.before-promise")
@@ -274,7 +274,7 @@ func (l *Local) prepare(ctx context.Context, op *plan.MemberPrepare) error {
 	return err
 }
 
-// stop records the wish before it stops the process, so that a daemon killed
+// stop records the spec before it stops the process, so that a daemon killed
 // in between does not start the member again.
 func (l *Local) stop(ctx context.Context, op *plan.MemberStop) error {
 	s := l.o.State.State()
@@ -330,7 +330,7 @@ func (l *Local) setAside(ctx context.Context, op *plan.DataSetAside) error {
 	l.comparer.end(ctx)
 	err := l.o.State.Update(func(s *nodestate.State) error {
 		s.Assigned, s.Prepared, s.Peers = nil, nil, nil
-		s.MemberID, s.ClusterID, s.MemberToken, s.Founding = 0, 0, "", false
+		s.MemberID, s.ClusterID, s.MemberToken, s.Bootstrap = 0, 0, "", false
 		s.Voters, s.Differs = nil, nil
 		return nil
 	})
@@ -350,7 +350,7 @@ func (l *Local) quarantine(ctx context.Context, on bool) error {
 	}
 	s.Assigned.Quarantined = on // of this copy
 	state := etcdconf.StateExisting
-	if s.Founding {
+	if s.Bootstrap {
 		state = etcdconf.StateNew // there may be no data yet
 	}
 	crashpoint.Hit("quarantine.before-restart")

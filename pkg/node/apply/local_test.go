@@ -30,7 +30,7 @@ func TestOnlyItsOwnOperationsAreDoneHere(t *testing.T) {
 }
 
 func TestAStoppedMemberStaysStopped(t *testing.T) {
-	h := founded(t)
+	h := bootstrapped(t)
 	h.must(stop(), stop())
 	if h.pid() != 0 || !h.disk().Assigned.Stopped {
 		t.Errorf("pid %d, assignment %+v", h.pid(), h.disk().Assigned)
@@ -42,7 +42,7 @@ func TestAStoppedMemberStaysStopped(t *testing.T) {
 }
 
 func TestAStopOfSomethingElseIsStale(t *testing.T) {
-	h := founded(t)
+	h := bootstrapped(t)
 	isStale(t, h.do(&plan.MemberStop{Node: "a", ExpectToken: "t0"}), "expected incarnation t0, found t1")
 	isStale(t, h.do(&plan.MemberStop{Node: "a", ExpectToken: "t1", ExpectMemberID: 0xab}), "expected member ab, found 0")
 	if h.pid() == 0 || h.disk().Assigned.Stopped {
@@ -55,61 +55,61 @@ func TestAStopOfNothingIsDone(t *testing.T) {
 }
 
 func TestDataIsSetAsideAndTheAssignmentWithIt(t *testing.T) {
-	h := founded(t)
+	h := bootstrapped(t)
 	h.must(stop(), setAside(), setAside())
 	s := h.disk()
 	if s.Assigned != nil || s.Peers != nil || s.MemberToken != "" {
 		t.Errorf("the state is %+v", s)
 	}
-	n := h.look()
+	n := h.observe()
 	if n.Disk.State != cluster.DiskEmpty || len(n.SetAside) != 1 || n.SetAside[0].Name != "t1" {
 		t.Errorf("disk %+v, set aside %+v", n.Disk, n.SetAside)
 	}
 	// The node is free for another life.
 	op := start(plan.StartJoin)
 	op.Token = "t2"
-	err := h.Do(t.Context(), Order{Operation: op, Electors: cluster.Electors{Token: "t2", Term: 1, Names: []cluster.NodeName{"b"}}})
+	err := h.Do(t.Context(), Order{Operation: op, LeaseVoters: cluster.LeaseVoters{Token: "t2", Term: 1, Names: []cluster.NodeName{"b"}}})
 	if err != nil {
 		t.Error(err)
 	}
 }
 
 func TestASetAsideIsRefused(t *testing.T) {
-	t.Run("while the process runs", func(t *testing.T) { founded(t).refused(setAside(), "an etcd process runs") })
+	t.Run("while the process runs", func(t *testing.T) { bootstrapped(t).refused(setAside(), "an etcd process runs") })
 	t.Run("of a disk that cannot be understood", func(t *testing.T) {
 		h := newHost(t)
 		h.put("data/t1/holiday.jpg")
 		h.refused(setAside(), "unreadable")
 	})
 	t.Run("of another incarnation or member", func(t *testing.T) {
-		h := founded(t)
+		h := bootstrapped(t)
 		h.must(stop())
 		isStale(t, h.do(&plan.DataSetAside{Node: "a", Token: "t0"}), "expected data of member 0, incarnation t0")
 		isStale(t, h.do(&plan.DataSetAside{Node: "a", Token: "t1", ExpectMemberID: 0xab}), "expected data of member ab")
-		if h.look().Disk.State != cluster.DiskData || h.disk().Assigned == nil {
+		if h.observe().Disk.State != cluster.DiskData || h.disk().Assigned == nil {
 			t.Error("it was moved all the same")
 		}
 	})
 }
 
 func TestASetAsideClearsAnAssignmentWithoutData(t *testing.T) {
-	h := founded(t)
+	h := bootstrapped(t)
 	h.must(stop())
 	h.loseData()
 	h.must(setAside())
 	if h.disk().Assigned != nil {
 		t.Error("the assignment is still there")
 	}
-	h.must(prepare()) // and the node may found again
+	h.must(prepare()) // and the node may bootstrap again
 }
 
 func TestOldDataIsDiscarded(t *testing.T) {
 	var late atomic.Int64
-	h := founded(t, func(o *LocalOptions) {
+	h := bootstrapped(t, func(o *LocalOptions) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
 	})
 	h.must(stop(), setAside())
-	old := h.look().SetAside[0]
+	old := h.observe().SetAside[0]
 	discard := &plan.DataDiscard{Node: "a", Name: "t1", ExpectAt: plan.MomentOf(old.At)}
 	again := &plan.DataDiscard{Node: "a", Name: "t1", ExpectAt: plan.MomentOf(old.At.Add(-24 * time.Hour))}
 	isStale(t, h.do(again), "expected t1 set aside at "+string(again.ExpectAt))
@@ -119,12 +119,12 @@ func TestOldDataIsDiscarded(t *testing.T) {
 	h.refused(discard, "stays for at least 1h")
 	late.Store(-int64(24 * time.Hour))
 	h.refused(discard, "stays for at least 1h")
-	if left := h.look().SetAside; len(left) != 1 {
+	if left := h.observe().SetAside; len(left) != 1 {
 		t.Errorf("left are %+v", left)
 	}
 	late.Store(int64(61 * time.Minute))
 	h.must(discard, discard)
-	if left := h.look().SetAside; len(left) != 0 {
+	if left := h.observe().SetAside; len(left) != 0 {
 		t.Errorf("left are %+v", left)
 	}
 	for _, name := range []string{"..", "../data", "t1/member", "."} {
@@ -140,17 +140,17 @@ func TestOldDataIsDiscarded(t *testing.T) {
 func TestTheSizeOfOldDataIsMeasuredOnce(t *testing.T) {
 	h := newHost(t)
 	h.put("data-trashcan/t0/member/snap/db")
-	first := h.look().SetAside
+	first := h.observe().SetAside
 	if err := os.WriteFile(filepath.Join(h.o.DataDir, "data-trashcan/t0/more"), make([]byte, 1<<20), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if second := h.look().SetAside; len(first) != 1 || len(second) != 1 || first[0].Bytes != second[0].Bytes {
+	if second := h.observe().SetAside; len(first) != 1 || len(second) != 1 || first[0].Bytes != second[0].Bytes {
 		t.Errorf("first %+v, then %+v", first, second)
 	}
 }
 
 func TestQuarantineMovesTheMemberToOtherURLs(t *testing.T) {
-	h := founded(t)
+	h := bootstrapped(t)
 	set, lift := &plan.QuarantineSet{Node: "a"}, &plan.QuarantineLift{Node: "a"}
 	pid := h.pid()
 	h.must(lift)
@@ -183,7 +183,7 @@ func TestQuarantineMovesTheMemberToOtherURLs(t *testing.T) {
 }
 
 func TestAQuarantineThatFailsIsNotTakenForDone(t *testing.T) {
-	h := founded(t)
+	h := bootstrapped(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	h.o.TLS = failingTLS(func() error { cancel(); return errors.New("disk full") })
 	h.Local = NewLocal(h.o)
@@ -195,7 +195,7 @@ func TestAQuarantineThatFailsIsNotTakenForDone(t *testing.T) {
 }
 
 func TestQuarantineOfAStoppedMemberIsForItsNextStart(t *testing.T) {
-	h := founded(t)
+	h := bootstrapped(t)
 	h.must(stop(), &plan.QuarantineSet{Node: "a"})
 	if h.pid() != 0 {
 		t.Fatal("it was started")
@@ -207,7 +207,7 @@ func TestQuarantineOfAStoppedMemberIsForItsNextStart(t *testing.T) {
 	}
 }
 
-func TestAFounderInQuarantineStillFounds(t *testing.T) {
+func TestAnInitialMemberInQuarantineStillBootstraps(t *testing.T) {
 	h := newHost(t)
 	p, s := prepare(), start(plan.StartNew)
 	p.Version, s.Version = dataless, dataless
@@ -241,14 +241,14 @@ func TestAStartWithoutCertificatesCanBeDoneAgain(t *testing.T) {
 	h.hasData()
 }
 
-// taker counts backups, and takes as long as block says.
-type taker struct {
+// backupTaker counts backups, and takes as long as block says.
+type backupTaker struct {
 	taken int
 	block func(ctx context.Context) error
 	err   error
 }
 
-func (b *taker) Take(ctx context.Context, _ etcdclient.Snapshotter, of BackupOf) (cluster.Backup, error) {
+func (b *backupTaker) Take(ctx context.Context, _ etcdclient.Snapshotter, of BackupOf) (cluster.Backup, error) {
 	b.taken++
 	if of.Version != writes || of.Node != "a" {
 		return cluster.Backup{}, fmt.Errorf("wrong version %s of %s", of.Version, of.Node)
@@ -262,8 +262,8 @@ func (b *taker) Take(ctx context.Context, _ etcdclient.Snapshotter, of BackupOf)
 var takeBackup = &plan.BackupTake{Node: "a", Reason: "interval"}
 
 func TestEachBackupOperationTakesOne(t *testing.T) {
-	b := &taker{}
-	h := founded(t, func(o *LocalOptions) { o.Backups = b })
+	b := &backupTaker{}
+	h := bootstrapped(t, func(o *LocalOptions) { o.Backups = b })
 	h.must(takeBackup, takeBackup)
 	if b.taken != 2 {
 		t.Errorf("%d were taken", b.taken)
@@ -275,23 +275,23 @@ func TestEachBackupOperationTakesOne(t *testing.T) {
 }
 
 func TestABackupIsRefused(t *testing.T) {
-	founded(t).refused(takeBackup, "no backup store")
-	newHost(t, func(o *LocalOptions) { o.Backups = &taker{} }).refused(takeBackup, "no member")
+	bootstrapped(t).refused(takeBackup, "no backup store")
+	newHost(t, func(o *LocalOptions) { o.Backups = &backupTaker{} }).refused(takeBackup, "no member")
 }
 
 func TestALongBackupHoldsUpNothing(t *testing.T) {
 	began, end, over := make(chan struct{}), make(chan struct{}), errors.New("it is over")
-	b := &taker{block: func(ctx context.Context) error {
+	b := &backupTaker{block: func(ctx context.Context) error {
 		close(began)
 		<-end
 		return errors.Join(over, ctx.Err())
 	}}
-	h := founded(t, func(o *LocalOptions) { o.Backups = b })
+	h := bootstrapped(t, func(o *LocalOptions) { o.Backups = b })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- h.Do(ctx, Order{Operation: takeBackup}) }()
 	<-began
-	if n := h.look(); n.Process.State != cluster.ProcessRunning {
+	if n := h.observe(); n.Process.State != cluster.ProcessRunning {
 		t.Errorf("the process is %+v", n.Process)
 	}
 	h.must(stop()) // nor another operation
@@ -327,19 +327,19 @@ func TestEndpointsAreWritten(t *testing.T) {
 	if n := strings.Count(string(b), "a.internal"); n != 1 || !strings.HasPrefix(string(b), "127.0.0.1 localhost\n") {
 		t.Errorf("the file is\n%s", b)
 	}
-	if got := h.look().Hosts; len(got) != 1 || got[0] != op.Entries[0] {
-		t.Errorf("a look finds %+v", got)
+	if got := h.observe().Hosts; len(got) != 1 || got[0] != op.Entries[0] {
+		t.Errorf("an observation finds %+v", got)
 	}
 	h.must(&plan.EndpointsWrite{Node: "a"})
-	if got := h.look().Hosts; len(got) != 0 {
-		t.Errorf("after writing none, a look finds %+v", got)
+	if got := h.observe().Hosts; len(got) != 0 {
+		t.Errorf("after writing none, an observation finds %+v", got)
 	}
 	newHost(t).refused(op, "no hosts file")
 }
 
-func TestLookAtAnEmptyNode(t *testing.T) {
+func TestObserveAnEmptyNode(t *testing.T) {
 	h := newHost(t)
-	n, report := h.Look(t.Context())
+	n, report := h.Observe(t.Context())
 	if report != nil || n.Disk.State != cluster.DiskEmpty || n.Assigned != nil || n.Process.State != cluster.ProcessStopped {
 		t.Errorf("it is %+v, report %+v", n, report)
 	}
@@ -348,24 +348,24 @@ func TestLookAtAnEmptyNode(t *testing.T) {
 	}
 }
 
-func TestLookTellsOfADiskThatCannotBeUnderstood(t *testing.T) {
-	h := founded(t)
+func TestObservationTellsOfADiskThatCannotBeUnderstood(t *testing.T) {
+	h := bootstrapped(t)
 	h.must(stop())
 	h.loseData()
 	h.put("data/t1/holiday.jpg")
-	if d := h.look().Disk; d.State != cluster.DiskUnreadable || !strings.Contains(d.Problem, "holiday.jpg") {
+	if d := h.observe().Disk; d.State != cluster.DiskUnreadable || !strings.Contains(d.Problem, "holiday.jpg") {
 		t.Errorf("the disk is %+v", d)
 	}
 }
 
 func TestAMemberThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
-	h := founded(t) // nobody listens on its client URL
+	h := bootstrapped(t) // nobody listens on its client URL
 	began := time.Now()
-	if _, r := h.Look(t.Context()); r != nil {
+	if _, r := h.Observe(t.Context()); r != nil {
 		t.Errorf("the report is %+v", r)
 	}
 	if took := time.Since(began); took > 20*reportTimeout {
-		t.Errorf("the look took %s", took)
+		t.Errorf("the observation took %s", took)
 	}
 }
 

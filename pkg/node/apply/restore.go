@@ -58,7 +58,7 @@ func (l *Local) stage(ctx context.Context, op *plan.RestoreStage) error {
 	if _, err := l.o.Bin.Find(op.Version); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(op.Voters, func(s cluster.Seat) bool { return s.Name == l.o.Name }) {
+	if !slices.ContainsFunc(op.Voters, func(s cluster.InitialMember) bool { return s.Name == l.o.Name }) {
 		return refuse("%s is not one of the voters", l.o.Name)
 	}
 	s := l.o.State.State()
@@ -111,15 +111,15 @@ func (l *Local) changeOver(ctx context.Context, op *plan.RestoreSwitch) error {
 		return err
 	}
 	if staged != nil {
-		crashpoint.Hit("restore-switch.before-electors")
-		if err := l.o.Elector.Prepare(ctx, op.Token, cluster.SeatNames(staged.Voters)); err != nil {
+		crashpoint.Hit("restore-switch.before-lease voters")
+		if err := l.o.LeaseVoter.Prepare(ctx, op.Token, cluster.InitialMemberNames(staged.Voters)); err != nil {
 			return err
 		}
 	}
 	crashpoint.Hit("restore-switch.before-promise")
 	err := l.o.State.Update(func(s *nodestate.State) error {
 		s.Assigned, s.Prepared, s.Peers = nil, nil, nil
-		s.MemberID, s.ClusterID, s.MemberToken, s.Founding = 0, 0, "", false
+		s.MemberID, s.ClusterID, s.MemberToken, s.Bootstrap = 0, 0, "", false
 		s.Voters, s.Differs = nil, nil
 		if staged != nil {
 			s.Prepared = &cluster.Prepared{Token: staged.Token, Version: staged.Version, Voters: staged.Voters, Backup: staged.Backup}

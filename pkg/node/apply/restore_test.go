@@ -39,7 +39,7 @@ func staging(r *restorer) func(*LocalOptions) {
 }
 
 func stageOp() *plan.RestoreStage {
-	return &plan.RestoreStage{Node: "a", Request: "r1", Backup: "b1", Token: "t2", Version: writes, Revision: 2_000_000_000, Voters: seats("a", "b")}
+	return &plan.RestoreStage{Node: "a", Request: "r1", Backup: "b1", Token: "t2", Version: writes, Revision: 2_000_000_000, Voters: initialMembers("a", "b")}
 }
 
 func switchOp() *plan.RestoreSwitch {
@@ -47,17 +47,17 @@ func switchOp() *plan.RestoreSwitch {
 }
 
 func startRestored() *plan.MemberStart {
-	return &plan.MemberStart{Node: "a", Token: "t2", Mode: plan.StartNew, Version: writes, Peers: seats("a", "b")}
+	return &plan.MemberStart{Node: "a", Token: "t2", Mode: plan.StartNew, Version: writes, Peers: initialMembers("a", "b")}
 }
 
 // ready waits until what is staged is ready.
 func (h *host) ready() {
 	h.t.Helper()
-	h.eventually("it is ready", func() bool { s := h.look().Staged; return s != nil && s.Ready })
+	h.eventually("it is ready", func() bool { s := h.observe().Staged; return s != nil && s.Ready })
 }
 
 func TestRestoreBesideWhatRuns(t *testing.T) {
-	h := founded(t, staging(&restorer{step: func(_ context.Context, _ int32, o RestoreOptions) error {
+	h := bootstrapped(t, staging(&restorer{step: func(_ context.Context, _ int32, o RestoreOptions) error {
 		if o.Name != "a" || !reflect.DeepEqual(o.PeerURLs, []string{"http://127.0.0.1:1"}) || o.Staged.Backup != "b1" || o.Bin.Version != writes {
 			t.Errorf("it is to restore %+v", o)
 		}
@@ -67,24 +67,24 @@ func TestRestoreBesideWhatRuns(t *testing.T) {
 	pid := h.pid()
 	h.must(stageOp())
 	h.ready()
-	if h.pid() != pid || h.look().Process.State != cluster.ProcessRunning {
+	if h.pid() != pid || h.observe().Process.State != cluster.ProcessRunning {
 		t.Error("the member that runs was touched")
 	}
-	if s := h.look().Staged; s.Done != 3 || s.Total != 9 || s.Request != "r1" || s.Revision != 2_000_000_000 {
+	if s := h.observe().Staged; s.Done != 3 || s.Total != 9 || s.Request != "r1" || s.Revision != 2_000_000_000 {
 		t.Errorf("staged is %+v", s)
 	}
 	h.must(switchOp(), switchOp())
-	n := h.look()
+	n := h.observe()
 	if n.Assigned != nil || n.Staged != nil || n.Disk.State != cluster.DiskEmpty || len(n.SetAside) != 1 || n.Revision != 2_000_000_000 {
 		t.Errorf("after it, the node is %+v", n)
 	}
-	if p := n.Prepared; p == nil || p.Token != "t2" || p.Backup != "b1" || n.Electors.Token != "t2" || len(n.Electors.Names) != 2 {
-		t.Errorf("it has promised %+v as one of %+v", p, n.Electors)
+	if p := n.Prepared; p == nil || p.Token != "t2" || p.Backup != "b1" || n.LeaseVoters.Token != "t2" || len(n.LeaseVoters.Names) != 2 {
+		t.Errorf("it has promised %+v as one of %+v", p, n.LeaseVoters)
 	}
 	first := startRestored()
 	h.must(first, first)
-	h.eventually("it runs", func() bool { return h.look().Process.State == cluster.ProcessRunning })
-	if n := h.look(); !n.Assigned.Quarantined || n.Disk.Token != "t2" || n.Prepared != nil {
+	h.eventually("it runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
+	if n := h.observe(); !n.Assigned.Quarantined || n.Disk.Token != "t2" || n.Prepared != nil {
 		t.Errorf("the restored member is %+v", n)
 	}
 	if got := h.env("ETCD_LISTEN_CLIENT_URLS"); got != "http://0.0.0.0:3" {
@@ -98,7 +98,7 @@ func TestRestoreBesideWhatRuns(t *testing.T) {
 // A node never starts as a restored member without the data: it would begin an
 // empty cluster.
 func TestARestoredMemberNeverStartsEmpty(t *testing.T) {
-	h := founded(t, staging(&restorer{}))
+	h := bootstrapped(t, staging(&restorer{}))
 	h.must(stageOp())
 	h.ready()
 	h.must(switchOp())
@@ -118,13 +118,13 @@ func TestStagingGoesOnAfterARestart(t *testing.T) {
 		}
 		return nil
 	}}
-	h := founded(t, staging(r))
+	h := bootstrapped(t, staging(r))
 	h.must(stageOp())
 	<-begun
 	h.restart()
 	h.ready()
 	h.restart()
-	if s := h.look().Staged; s == nil || !s.Ready || r.calls.Load() != 2 {
+	if s := h.observe().Staged; s == nil || !s.Ready || r.calls.Load() != 2 {
 		t.Errorf("after two restarts %+v is staged, in %d tries", s, r.calls.Load())
 	}
 }
@@ -136,16 +136,18 @@ func TestStagingIsTriedAgainUntilItIsRefused(t *testing.T) {
 		}
 		return &RefusedError{errors.New("snapshot is damaged")}
 	}}
-	h := founded(t, staging(r))
+	h := bootstrapped(t, staging(r))
 	h.must(stageOp())
-	h.eventually("it failed", func() bool { return h.look().Staged.Problem == "the store does not answer" && !h.look().Staged.Refused })
-	h.eventually("it is refused", func() bool { return h.look().Staged.Refused })
-	if s := h.look().Staged; s.Problem != "snapshot is damaged" || s.Ready {
+	h.eventually("it failed", func() bool {
+		return h.observe().Staged.Problem == "the store does not answer" && !h.observe().Staged.Refused
+	})
+	h.eventually("it is refused", func() bool { return h.observe().Staged.Refused })
+	if s := h.observe().Staged; s.Problem != "snapshot is damaged" || s.Ready {
 		t.Errorf("staged is %+v", s)
 	}
 	h.refused(switchOp(), "is not ready")
 	h.must(&plan.RestoreDiscard{Node: "a", Token: "t2"}, &plan.RestoreDiscard{Node: "a", Token: "t2"})
-	if h.look().Staged != nil {
+	if h.observe().Staged != nil {
 		t.Error("it is still staged")
 	}
 	if left, _ := filepath.Glob(filepath.Join(h.o.DataDir, "restore", "*")); len(left) > 0 {
@@ -155,20 +157,20 @@ func TestStagingIsTriedAgainUntilItIsRefused(t *testing.T) {
 
 // Another restore takes the place of the one before, whose files go.
 func TestAnotherRestoreReplacesOne(t *testing.T) {
-	h := founded(t, staging(&restorer{}))
+	h := bootstrapped(t, staging(&restorer{}))
 	h.must(stageOp())
 	h.ready()
 	other := stageOp()
 	other.Token, other.Backup = "t3", "b3"
 	// It was given when nothing was staged, and comes late.
 	isStale(t, h.do(other), `incarnation ""`)
-	if s := h.look().Staged; s.Token != "t2" || !s.Ready {
+	if s := h.observe().Staged; s.Token != "t2" || !s.Ready {
 		t.Errorf("after the late order, staged is %+v", s)
 	}
 	other.Replaces = "t2"
 	h.must(other)
 	h.ready()
-	if s := h.look().Staged; s.Token != "t3" {
+	if s := h.observe().Staged; s.Token != "t3" {
 		t.Errorf("staged is %+v", s)
 	}
 	again := stageOp()
@@ -181,10 +183,10 @@ func TestAnotherRestoreReplacesOne(t *testing.T) {
 }
 
 // A node that is no voter of the restored cluster only leaves what it runs.
-func TestANodeWithoutASeatLeaves(t *testing.T) {
-	h := founded(t)
+func TestANodeWithoutAPlaceLeaves(t *testing.T) {
+	h := bootstrapped(t)
 	h.must(switchOp())
-	n := h.look()
+	n := h.observe()
 	if n.Assigned != nil || n.Prepared != nil || n.Disk.State != cluster.DiskEmpty || len(n.SetAside) != 1 {
 		t.Errorf("the node is %+v", n)
 	}
@@ -192,14 +194,14 @@ func TestANodeWithoutASeatLeaves(t *testing.T) {
 }
 
 func TestStageRefuses(t *testing.T) {
-	h := founded(t, staging(&restorer{}))
+	h := bootstrapped(t, staging(&restorer{}))
 	other := stageOp()
-	other.Voters = seats("b")
+	other.Voters = initialMembers("b")
 	h.refused(other, "a is not one of the voters")
 	same := stageOp()
 	same.Token = "t1"
 	h.refused(same, "changed over to incarnation t1 already")
-	without := founded(t)
+	without := bootstrapped(t)
 	without.refused(stageOp(), "no backup store")
 }
 

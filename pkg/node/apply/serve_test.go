@@ -36,7 +36,7 @@ func TestNoLearnerIsPromotedWhoseVoteIsNeededAndThatDoesNotFollow(t *testing.T) 
 		st := newStage()
 		st.obs.Members = append(st.obs.Members[:1:1], cluster.Member{ID: 9, Name: "d", Learner: true, Healthy: true, ClientURLs: []string{"http://d:4001"}})
 		st.obs.Nodes[3].URLs.Client = []string{"http://d:4001"}
-		st.obs.Electors.Names = []cluster.NodeName{"a", "d"}
+		st.obs.LeaseVoters.Names = []cluster.NodeName{"a", "d"}
 		st.members = slices.Clone(st.obs.Members)
 		st.applied = map[string]uint64{"http://a:4001": 100, "http://d:4001": 95}
 		promote := &plan.Promote{Name: "d", ExpectVoters: 1}

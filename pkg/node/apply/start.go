@@ -30,35 +30,35 @@ func (l *Local) Boot(ctx context.Context) error {
 	if disk.State != cluster.DiskData || disk.Token != s.Assigned.Token {
 		return nil
 	}
-	if founder(s) {
+	if initialMember(s) {
 		return l.run(ctx, s, etcdconf.StateNew)
 	}
 	return l.run(ctx, s, etcdconf.StateExisting)
 }
 
-// founder says that the node may still have to found its cluster: its promise
+// initialMember says that the node may still have to bootstrap its cluster: its promise
 // lasts until its member has committed that.
-func founder(s nodestate.State) bool {
-	return s.Founding && s.Assigned != nil && s.Prepared != nil && s.Prepared.Token == s.Assigned.Token && s.Prepared.Backup == ""
+func initialMember(s nodestate.State) bool {
+	return s.Bootstrap && s.Assigned != nil && s.Prepared != nil && s.Prepared.Token == s.Assigned.Token && s.Prepared.Backup == ""
 }
 
 // clearCutOff removes what etcd has made where it was cut off before it committed
-// the founding of its cluster: started on that, it would wait for itself for ever.
+// the bootstrap of its cluster: started on that, it would wait for itself for ever.
 func (l *Local) clearCutOff() error {
 	s := l.o.State.State()
-	if !founder(s) {
+	if !initialMember(s) {
 		return nil
 	}
-	return nodestate.DropUnbegun(l.o.DataDir, s.Assigned.Token)
+	return nodestate.DropUncommitted(l.o.DataDir, s.Assigned.Token)
 }
 
 // start writes the assignment, then starts the process. Killed before the
 // write, nothing has happened. Killed after it and before etcd has written its
 // data, the node has an assignment and an empty disk, and does not start by
-// itself: a founding voter still has its promise, which only goes when its
+// itself: a bootstrap voter still has its promise, which only goes when its
 // data is there (see Look), and is told to start again; a learner's assignment
 // is cleared and it joins again.
-func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluster.Electors) error {
+func (l *Local) start(ctx context.Context, op *plan.MemberStart, leaseVoters cluster.LeaseVoters) error {
 	if _, err := l.o.Bin.Find(op.Version); err != nil {
 		return err
 	}
@@ -71,11 +71,11 @@ func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluste
 	if op.Mode == plan.StartNew && !restored {
 		state = etcdconf.StateNew
 	}
-	// Also a node that was an elector before takes the newer record: by its own it
-	// would not grant to those that have become electors since.
-	if op.Mode != plan.StartNew && electors.Token == op.Token && len(electors.Names) > 0 {
-		if err := l.o.Elector.Join(ctx, electors); err != nil {
-			return fmt.Errorf("join the electors: %w", err)
+	// Also a node that was a lease voter before takes the newer record: by its own it
+	// would not grant to those that have become lease voters since.
+	if op.Mode != plan.StartNew && leaseVoters.Token == op.Token && len(leaseVoters.Names) > 0 {
+		if err := l.o.LeaseVoter.Join(ctx, leaseVoters); err != nil {
+			return fmt.Errorf("join the lease voters: %w", err)
 		}
 	}
 	crashpoint.Hit("member-start.before-assign")
@@ -88,8 +88,8 @@ func (l *Local) start(ctx context.Context, op *plan.MemberStart, electors cluste
 		if op.AcceptData != 0 {
 			s.Differs = nil
 		}
-		s.Founding = op.Mode == plan.StartNew
-		if !s.Founding {
+		s.Bootstrap = op.Mode == plan.StartNew
+		if !s.Bootstrap {
 			s.Prepared = nil
 		}
 		if len(op.Peers) > 0 {

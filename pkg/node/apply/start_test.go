@@ -17,17 +17,17 @@ import (
 func TestAPromiseIsOnTheDisk(t *testing.T) {
 	h := newHost(t)
 	op := prepare()
-	op.Voters = seats("c", "a", "b")
+	op.Voters = initialMembers("c", "a", "b")
 	h.must(op, op) // twice is once
 	h.restart()
 	s := h.disk()
 	if p := s.Prepared; p == nil || p.Token != "t1" || p.Version != writes || len(p.Voters) != 3 {
 		t.Errorf("the promise is %+v", p)
 	}
-	if e := s.Electors; e.Token != "t1" || e.Term != 0 || !slices.Equal(e.Names, []cluster.NodeName{"a", "b", "c"}) {
-		t.Errorf("the electors are %+v", e)
+	if e := s.LeaseVoters; e.Token != "t1" || e.Term != 0 || !slices.Equal(e.Names, []cluster.NodeName{"a", "b", "c"}) {
+		t.Errorf("the lease voters are %+v", e)
 	}
-	if s.Assigned != nil || h.look().Process.State != cluster.ProcessStopped {
+	if s.Assigned != nil || h.observe().Process.State != cluster.ProcessStopped {
 		t.Error("a promise started something")
 	}
 }
@@ -38,27 +38,27 @@ func TestALaterPromiseReplacesTheFirst(t *testing.T) {
 	other := prepare()
 	other.Token, other.Version = "t2", newer
 	h.must(other)
-	if s := h.disk(); s.Prepared.Token != "t2" || s.Prepared.Version != newer || s.Electors.Token != "t2" {
-		t.Errorf("promise %+v, electors %+v", s.Prepared, s.Electors)
+	if s := h.disk(); s.Prepared.Token != "t2" || s.Prepared.Version != newer || s.LeaseVoters.Token != "t2" {
+		t.Errorf("promise %+v, lease voters %+v", s.Prepared, s.LeaseVoters)
 	}
 	h.refused(start(plan.StartNew), "has not promised incarnation t1")
 }
 
-func TestOneFoundingHasOneListOfVoters(t *testing.T) {
+func TestOneBootstrapHasOneListOfVoters(t *testing.T) {
 	h := newHost(t)
 	h.must(prepare())
 	other := prepare()
-	other.Voters = seats("a", "b")
-	wantError(t, h.do(other), "already prepared with the electors")
+	other.Voters = initialMembers("a", "b")
+	wantError(t, h.do(other), "already prepared with the lease voters")
 	if got := h.disk().Prepared.Voters; len(got) != 1 {
 		t.Errorf("the promise names %v", got)
 	}
 }
 
 func TestAPromiseIsRefused(t *testing.T) {
-	t.Run("to a founding without the node", func(t *testing.T) {
+	t.Run("to a bootstrap without the node", func(t *testing.T) {
 		op := prepare()
-		op.Voters = seats("b", "c")
+		op.Voters = initialMembers("b", "c")
 		newHost(t).refused(op, "a is not one of the voters")
 	})
 	t.Run("on a disk with data", func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestAPromiseIsRefused(t *testing.T) {
 		h.refused(prepare(), "already has data")
 	})
 	t.Run("on a node with an assignment", func(t *testing.T) {
-		h := founded(t)
+		h := bootstrapped(t)
 		h.must(stop())
 		h.loseData()
 		h.refused(prepare(), "assignment")
@@ -91,7 +91,7 @@ func TestAPromiseIsRefused(t *testing.T) {
 	})
 }
 
-func TestAFounderStarts(t *testing.T) {
+func TestAnInitialMemberStarts(t *testing.T) {
 	h := newHost(t)
 	h.must(prepare(), start(plan.StartNew))
 	if got := h.env("ETCD_INITIAL_CLUSTER_STATE"); got != "new" {
@@ -107,13 +107,13 @@ func TestAFounderStarts(t *testing.T) {
 	}
 	h.hasData()
 	s := h.disk()
-	if s.Prepared != nil || s.Founding {
-		t.Errorf("with data on the disk, the promise is %+v, founding %t", s.Prepared, s.Founding)
+	if s.Prepared != nil || s.Bootstrap {
+		t.Errorf("with data on the disk, the promise is %+v, bootstrap %t", s.Prepared, s.Bootstrap)
 	}
 	if s.Assigned == nil || *s.Assigned != (cluster.Assigned{Token: "t1", Version: writes}) {
 		t.Errorf("the assignment is %+v", s.Assigned)
 	}
-	n := h.look()
+	n := h.observe()
 	if n.Process.State != cluster.ProcessRunning || n.Process.Version != writes || n.Process.Since.IsZero() {
 		t.Errorf("the process is %+v", n.Process)
 	}
@@ -125,9 +125,9 @@ func TestThePromiseStaysUntilThereIsData(t *testing.T) {
 	p.Version, s.Version = dataless, dataless
 	h.must(p, s)
 	for range 3 {
-		h.look()
+		h.observe()
 	}
-	if h.disk().Prepared == nil || !h.disk().Founding {
+	if h.disk().Prepared == nil || !h.disk().Bootstrap {
 		t.Error("the promise is gone before the first data")
 	}
 	// The daemon ends before etcd has written: it does not start etcd by itself,
@@ -145,7 +145,7 @@ func TestThePromiseStaysUntilThereIsData(t *testing.T) {
 func TestALearnerJoins(t *testing.T) {
 	h := newHost(t)
 	op := start(plan.StartJoin)
-	op.Peers = seats("a", "b", "c")
+	op.Peers = initialMembers("a", "b", "c")
 	h.must(op)
 	if got := h.env("ETCD_INITIAL_CLUSTER_STATE"); got != "existing" {
 		t.Errorf("its start state is %s", got)
@@ -154,39 +154,39 @@ func TestALearnerJoins(t *testing.T) {
 		t.Errorf("its initial cluster is %s", got)
 	}
 	s := h.disk()
-	if s.Founding || s.Term != 4 || s.Electors.Term != 4 {
-		t.Errorf("founding %t, term %d, electors %+v", s.Founding, s.Term, s.Electors)
+	if s.Bootstrap || s.Term != 4 || s.LeaseVoters.Term != 4 {
+		t.Errorf("bootstrap %t, term %d, lease voters %+v", s.Bootstrap, s.Term, s.LeaseVoters)
 	}
 	h.must(op) // while it runs, the same again is nothing
 }
 
-// TestAFormerElectorTakesTheNewerRecord makes sure that a node that comes back does
-// not stay with the record by which it once voted: those who have become electors
+// TestAFormerLeaseVoterTakesTheNewerRecord makes sure that a node that comes back does
+// not stay with the record by which it once voted: those who have become lease voters
 // since could never make it one.
-func TestAFormerElectorTakesTheNewerRecord(t *testing.T) {
+func TestAFormerLeaseVoterTakesTheNewerRecord(t *testing.T) {
 	h := newHost(t)
 	if err := h.state.Update(func(s *nodestate.State) error {
-		s.Term, s.Electors = 2, cluster.Electors{Token: "t1", Term: 2, Names: []cluster.NodeName{"a", "b"}}
+		s.Term, s.LeaseVoters = 2, cluster.LeaseVoters{Token: "t1", Term: 2, Names: []cluster.NodeName{"a", "b"}}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	h.restart()
 	h.must(start(plan.StartJoin))
-	if e := h.disk().Electors; e.Term != 4 || !slices.Equal(e.Names, []cluster.NodeName{"b", "c"}) {
-		t.Errorf("electors %+v", e)
+	if e := h.disk().LeaseVoters; e.Term != 4 || !slices.Equal(e.Names, []cluster.NodeName{"b", "c"}) {
+		t.Errorf("lease voters %+v", e)
 	}
 }
 
-func TestALearnerThatLostItsDiskAsAnElectorDoesNotJoin(t *testing.T) {
+func TestALearnerThatLostItsDiskAsALeaseVoterDoesNotJoin(t *testing.T) {
 	h := newHost(t)
 	err := h.Do(t.Context(), Order{
-		Operation: start(plan.StartJoin),
-		Electors:  cluster.Electors{Token: "t1", Term: 2, Names: []cluster.NodeName{"a", "b", "c"}},
+		Operation:   start(plan.StartJoin),
+		LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 2, Names: []cluster.NodeName{"a", "b", "c"}},
 	})
-	wantError(t, err, "join the electors")
-	wantError(t, err, "must be removed from the electors first")
-	if s := h.disk(); s.Assigned != nil || s.Electors.Token != "" || h.pid() != 0 {
+	wantError(t, err, "join the lease voters")
+	wantError(t, err, "must be removed from the lease voters first")
+	if s := h.disk(); s.Assigned != nil || s.LeaseVoters.Token != "" || h.pid() != 0 {
 		t.Errorf("it was assigned %+v all the same", s.Assigned)
 	}
 }
@@ -194,7 +194,7 @@ func TestALearnerThatLostItsDiskAsAnElectorDoesNotJoin(t *testing.T) {
 func TestARestartKeepsThePeersThatItWasToldOf(t *testing.T) {
 	h := newHost(t)
 	op := prepare()
-	op.Voters = seats("a", "b")
+	op.Voters = initialMembers("a", "b")
 	first := start(plan.StartNew)
 	first.Peers = op.Voters
 	h.must(op, first)
@@ -209,7 +209,7 @@ func TestARestartKeepsThePeersThatItWasToldOf(t *testing.T) {
 }
 
 func TestARestartCanChangeTheVersion(t *testing.T) {
-	h := founded(t)
+	h := bootstrapped(t)
 	pid := h.pid()
 	op := start(plan.StartRestart)
 	op.Version = newer
@@ -217,7 +217,7 @@ func TestARestartCanChangeTheVersion(t *testing.T) {
 	if h.pid() == pid {
 		t.Error("the process of the old version goes on")
 	}
-	if got := h.look().Process.Version; got != newer || h.disk().Assigned.Version != newer {
+	if got := h.observe().Process.Version; got != newer || h.disk().Assigned.Version != newer {
 		t.Errorf("version %s runs, %s is assigned", got, h.disk().Assigned.Version)
 	}
 }
@@ -253,7 +253,7 @@ func TestAStartIsRefused(t *testing.T) {
 		all(h, "unreadable")
 	})
 	t.Run("of another incarnation than the assigned one", func(t *testing.T) {
-		h := founded(t)
+		h := bootstrapped(t)
 		h.must(stop())
 		h.loseData()
 		for _, m := range modes {
@@ -263,7 +263,7 @@ func TestAStartIsRefused(t *testing.T) {
 		}
 	})
 	t.Run("where the data was lost", func(t *testing.T) {
-		h := founded(t)
+		h := bootstrapped(t)
 		h.must(stop())
 		h.loseData()
 		h.refused(start(plan.StartNew), "has started it before")
@@ -271,14 +271,14 @@ func TestAStartIsRefused(t *testing.T) {
 		h.refused(start(plan.StartRestart), "no data to start from")
 	})
 	t.Run("without binaries", func(t *testing.T) {
-		h := founded(t)
+		h := bootstrapped(t)
 		op := start(plan.StartRestart)
 		op.Version = absent
 		var missing *etcdbin.NotFoundError
 		if err := h.do(op); !errors.As(err, &missing) {
 			t.Errorf("error %v", err)
 		}
-		if h.disk().Assigned.Version != writes || h.look().Process.State != cluster.ProcessRunning {
+		if h.disk().Assigned.Version != writes || h.observe().Process.State != cluster.ProcessRunning {
 			t.Error("it changed something all the same")
 		}
 	})
@@ -289,9 +289,9 @@ func TestAProcessThatDiesIsReportedWithItsLastWords(t *testing.T) {
 	p, s := prepare(), start(plan.StartNew)
 	p.Version, s.Version = dies, dies
 	h.must(p, s)
-	h.eventually("three deaths", func() bool { return h.look().Process.State == cluster.ProcessCrashing })
-	h.eventually("its last words", func() bool { return slices.Contains(h.look().Process.LastLines, "no luck") })
-	if exit := h.look().Process.LastExit; !strings.Contains(exit, "3") {
+	h.eventually("three deaths", func() bool { return h.observe().Process.State == cluster.ProcessCrashing })
+	h.eventually("its last words", func() bool { return slices.Contains(h.observe().Process.LastLines, "no luck") })
+	if exit := h.observe().Process.LastExit; !strings.Contains(exit, "3") {
 		t.Errorf("its last exit is %q", exit)
 	}
 	// It may be told to run what works.
@@ -301,7 +301,7 @@ func TestAProcessThatDiesIsReportedWithItsLastWords(t *testing.T) {
 }
 
 func TestBootStartsTheMemberOfTheDisk(t *testing.T) {
-	h := founded(t)
+	h := bootstrapped(t)
 	h.close()
 	h.start()
 	if h.pid() != 0 {
@@ -313,20 +313,20 @@ func TestBootStartsTheMemberOfTheDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Should the data vanish between the look and the start, etcd must not found
+	// Should the data vanish between the observation and the start, etcd must not found
 	// another cluster.
 	if got := h.env("ETCD_INITIAL_CLUSTER_STATE"); got != "existing" {
 		t.Errorf("its start state is %s", got)
 	}
 }
 
-func TestAFoundingThatWasCutOffBeginsAnew(t *testing.T) {
+func TestABootstrapThatWasCutOffBeginsAnew(t *testing.T) {
 	h := newHost(t)
 	op, begin := prepare(), start(plan.StartNew)
 	op.Version, begin.Version = cutOff, cutOff
 	h.must(op, begin)
 	h.hasData()
-	if s := h.disk(); s.Founding || s.Assigned == nil {
+	if s := h.disk(); s.Bootstrap || s.Assigned == nil {
 		t.Errorf("%+v", s)
 	}
 }
@@ -373,7 +373,7 @@ func TestBootStartsNothingElse(t *testing.T) {
 }
 
 func TestBootSaysWhyItCannotStart(t *testing.T) {
-	h := founded(t)
+	h := bootstrapped(t)
 	h.close()
 	h.o.Bin = etcdbin.Finder{Opt: t.TempDir()}
 	h.start()
@@ -402,7 +402,7 @@ func TestBootWaitsItsTurnWithADeadline(t *testing.T) {
 	}
 }
 
-// A node that had promised to take part in a founding, which others made without
+// A node that had promised to take part in a bootstrap, which others made without
 // it, joins as a learner: its old promise must not let it found that once more.
 func TestALearnerKeepsNoPromise(t *testing.T) {
 	h := newHost(t)
@@ -410,16 +410,16 @@ func TestALearnerKeepsNoPromise(t *testing.T) {
 	old.Token = "t0"
 	h.must(old)
 	h.must(start(plan.StartJoin))
-	if s := h.disk(); s.Prepared != nil || s.Founding || s.Assigned == nil || s.Assigned.Token != "t1" {
-		t.Errorf("after joining t1: promise %+v, founding %t, assigned %+v", s.Prepared, s.Founding, s.Assigned)
+	if s := h.disk(); s.Prepared != nil || s.Bootstrap || s.Assigned == nil || s.Assigned.Token != "t1" {
+		t.Errorf("after joining t1: promise %+v, bootstrap %t, assigned %+v", s.Prepared, s.Bootstrap, s.Assigned)
 	}
 }
 
-// A learner's node that had promised a founding which others made forgets the
+// A learner's node that had promised a bootstrap which others made forgets the
 // promise: it would let the node start on an empty disk as a voter.
 func TestAJoinEndsAnOldPromise(t *testing.T) {
 	h := newHost(t)
-	h.must(&plan.MemberPrepare{Node: "a", Token: "t0", Version: writes, Voters: []cluster.Seat{{Name: "a", PeerURLs: h.o.URLs.Peer}}})
+	h.must(&plan.MemberPrepare{Node: "a", Token: "t0", Version: writes, Voters: []cluster.InitialMember{{Name: "a", PeerURLs: h.o.URLs.Peer}}})
 	if h.disk().Prepared == nil {
 		t.Fatal("it has not promised")
 	}

@@ -12,36 +12,36 @@ import (
 
 // toCompat returns the content of the file state for s. known holds what the
 // existing etcd-manager last wrote about other nodes, where that is more than
-// a seat says.
+// a place says.
 func toCompat(s State, self Self, known []etcdNode) []byte {
 	if s.Assigned == nil {
 		return nil // as the existing etcd-manager writes it for a stopped node
 	}
 	c := &etcdCluster{token: string(s.Assigned.Token)}
 	found := false
-	for _, seat := range s.Peers {
-		c.nodes = append(c.nodes, compatNode(seat, self, known))
-		found = found || seat.Name == self.Name
+	for _, initialMember := range s.Peers {
+		c.nodes = append(c.nodes, compatNode(initialMember, self, known))
+		found = found || initialMember.Name == self.Name
 	}
 	if !found {
-		seat := cluster.Seat{Name: self.Name, PeerURLs: self.URLs.Peer}
-		c.nodes = append(c.nodes, compatNode(seat, self, known))
+		initialMember := cluster.InitialMember{Name: self.Name, PeerURLs: self.URLs.Peer}
+		c.nodes = append(c.nodes, compatNode(initialMember, self, known))
 	}
 	return etcdState{
-		newCluster:  s.Founding,
+		newCluster:  s.Bootstrap,
 		cluster:     c,
 		version:     s.Assigned.Version.String(),
 		quarantined: s.Assigned.Quarantined,
 	}.encode()
 }
 
-func compatNode(seat cluster.Seat, self Self, known []etcdNode) etcdNode {
-	n := etcdNode{Name: string(seat.Name), PeerURLs: seat.PeerURLs}
-	if seat.Name == self.Name {
+func compatNode(initialMember cluster.InitialMember, self Self, known []etcdNode) etcdNode {
+	n := etcdNode{Name: string(initialMember.Name), PeerURLs: initialMember.PeerURLs}
+	if initialMember.Name == self.Name {
 		n.ClientURLs, n.QuarantineURLs, n.TLS = self.URLs.Client, self.URLs.Quarantine, self.TLS
 		return n
 	}
-	n.TLS = len(seat.PeerURLs) > 0 && strings.HasPrefix(seat.PeerURLs[0], "https:")
+	n.TLS = len(initialMember.PeerURLs) > 0 && strings.HasPrefix(initialMember.PeerURLs[0], "https:")
 	if i := slices.IndexFunc(known, func(k etcdNode) bool { return k.Name == n.Name }); i >= 0 {
 		n.ClientURLs, n.QuarantineURLs, n.TLS = known[i].ClientURLs, known[i].QuarantineURLs, known[i].TLS
 	}
@@ -49,15 +49,15 @@ func compatNode(seat cluster.Seat, self Self, known []etcdNode) etcdNode {
 }
 
 // adopt takes over into s what the content b of the file state says: the
-// assignment and the peers. What only this package knows (terms, electors, the
-// wish) stays. A promise ends: the existing etcd-manager was in charge, and
+// assignment and the peers. What only this package knows (terms, lease voters, the
+// spec) stays. A promise ends: the existing etcd-manager was in charge, and
 // may have started what was promised not to have been started.
 func adopt(s State, b []byte) (State, []etcdNode, error) {
 	e, err := decodeState(b)
 	if err != nil {
 		return State{}, nil, err
 	}
-	s.Assigned, s.Founding, s.Peers, s.Prepared = nil, false, nil, nil
+	s.Assigned, s.Bootstrap, s.Peers, s.Prepared = nil, false, nil, nil
 	if e.cluster == nil {
 		return s, nil, nil
 	}
@@ -69,12 +69,12 @@ func adopt(s State, b []byte) (State, []etcdNode, error) {
 		return State{}, nil, err
 	}
 	s.Assigned = &cluster.Assigned{Token: cluster.Token(e.cluster.token), Version: version, Quarantined: e.quarantined}
-	s.Founding = e.newCluster
+	s.Bootstrap = e.newCluster
 	for _, n := range e.cluster.nodes {
 		if len(n.PeerURLs) == 0 {
 			return State{}, nil, fmt.Errorf("its node %q has no peer URL", n.Name)
 		}
-		s.Peers = append(s.Peers, cluster.Seat{Name: cluster.NodeName(n.Name), PeerURLs: n.PeerURLs})
+		s.Peers = append(s.Peers, cluster.InitialMember{Name: cluster.NodeName(n.Name), PeerURLs: n.PeerURLs})
 	}
 	return s, e.cluster.nodes, s.check()
 }

@@ -43,7 +43,7 @@ func TestTakeOverFromExistingManager(t *testing.T) {
 	f := open(t, dir)
 	want := State{
 		Assigned: &cluster.Assigned{Token: "tok-9", Version: etcdversion.Must("3.5.35"), Quarantined: true},
-		Peers:    seats(),
+		Peers:    initialMembers(),
 	}
 	if got := f.State(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("took over %+v", got)
@@ -69,8 +69,8 @@ func TestAssignmentGoesToTheirFile(t *testing.T) {
 	}
 	update(t, f, func(s *State) {
 		s.Assigned = &cluster.Assigned{Token: "tok-1", Version: etcdversion.Must("3.6.16")}
-		s.Founding = true
-		s.Peers = seats()[1:]
+		s.Bootstrap = true
+		s.Peers = initialMembers()[1:]
 	})
 	got := compatOf(t, f.dir)
 	if !got.newCluster || got.version != "3.6.16" || got.cluster.token != "tok-1" {
@@ -83,7 +83,7 @@ func TestAssignmentGoesToTheirFile(t *testing.T) {
 	if !reflect.DeepEqual(got.cluster.nodes, want) {
 		t.Errorf("their file has nodes %+v", got.cluster.nodes)
 	}
-	update(t, f, func(s *State) { s.Assigned, s.Founding, s.Peers = nil, false, nil })
+	update(t, f, func(s *State) { s.Assigned, s.Bootstrap, s.Peers = nil, false, nil })
 	if got := slurp(t, path); got != "" {
 		t.Errorf("without an assignment their file holds %q", got)
 	}
@@ -130,11 +130,11 @@ func TestTheirFileWinsIfTheyWereInCharge(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string
 		want    *cluster.Assigned
-		peers   []cluster.Seat
+		peers   []cluster.InitialMember
 	}{
-		"another incarnation": {theirs("tok-9", "3.5.35", false), &cluster.Assigned{Token: "tok-9", Version: etcdversion.Must("3.5.35")}, seats()},
+		"another incarnation": {theirs("tok-9", "3.5.35", false), &cluster.Assigned{Token: "tok-9", Version: etcdversion.Must("3.5.35")}, initialMembers()},
 		"stopped":             {"", nil, nil},
-		"upgraded":            {theirs("tok-1", "3.7.3", false), &cluster.Assigned{Token: "tok-1", Version: etcdversion.Must("3.7.3")}, seats()},
+		"upgraded":            {theirs("tok-1", "3.7.3", false), &cluster.Assigned{Token: "tok-1", Version: etcdversion.Must("3.7.3")}, initialMembers()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := open(t, t.TempDir())
@@ -148,7 +148,7 @@ func TestTheirFileWinsIfTheyWereInCharge(t *testing.T) {
 			}
 			got := reopen(t, f).State()
 			want := full()
-			want.Assigned, want.Peers, want.Founding, want.Prepared = c.want, c.peers, false, nil
+			want.Assigned, want.Peers, want.Bootstrap, want.Prepared = c.want, c.peers, false, nil
 			if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(seen, want) {
 				t.Errorf("got %+v\nRead %+v\nwant %+v", got, seen, want)
 			}
@@ -162,7 +162,7 @@ func TestCrashBetweenTheTwoWrites(t *testing.T) {
 	path := filepath.Join(f.dir, compatName)
 	update(t, f, func(s *State) {
 		s.Assigned = &cluster.Assigned{Token: "tok-1", Version: etcdversion.Must("3.5.35")}
-		s.Peers = seats()
+		s.Peers = initialMembers()
 	})
 	older := slurp(t, path)
 	update(t, f, func(s *State) { s.Assigned.Version = etcdversion.Must("3.6.16") })
@@ -189,7 +189,7 @@ func TestFailedWriteOfTheirFileIsTakenBack(t *testing.T) {
 	path := filepath.Join(f.dir, compatName)
 	update(t, f, func(s *State) {
 		s.Assigned = &cluster.Assigned{Token: "tok-1", Version: etcdversion.Must("3.5.35")}
-		s.Peers = seats()
+		s.Peers = initialMembers()
 	})
 	before, older := f.State(), slurp(t, path)
 	block := func() {
@@ -241,7 +241,7 @@ func TestGarbageStopsAndStays(t *testing.T) {
 		"ours is cut off":           {ownName, own[:20], "unexpected end"},
 		"ours is of a later format": {ownName, `{"format": 3}`, "format 3"},
 		"ours is something else":    {ownName, `{}`, "format 0"},
-		"ours makes no sense":       {ownName, `{"format":1,"state":{"founding":true}}`, "founding"},
+		"ours makes no sense":       {ownName, `{"format":1,"state":{"bootstrap":true}}`, "bootstrap"},
 		"theirs is text":            {compatName, "hello, world", ""},
 		"theirs is cut off":         {compatName, theirs("tok", "3.6.16", false)[:50], "unexpected EOF"},
 		"theirs has a bad token":    {compatName, theirs("../tok", "3.6.16", false), "token"},

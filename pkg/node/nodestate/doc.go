@@ -10,7 +10,7 @@
 //	pki/<token>/          key pairs of one incarnation's member
 //
 // A promise that is made to another node (a term seen, a lease granted, a
-// founding prepared) is on the disk before [File.Update] returns, so a crash
+// bootstrap prepared) is on the disk before [File.Update] returns, so a crash
 // or a power cut cannot take it back.
 //
 // # Two files, one assignment

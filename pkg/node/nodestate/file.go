@@ -39,9 +39,9 @@ type File struct {
 	dir  string
 	self Self
 	lock *hostfs.LockedFile
-	// turn is taken by whoever writes. The disk may hang, so nobody waits for it
+	// semaphore is taken by whoever writes. The disk may hang, so nobody waits for it
 	// without a bound, and who only reads does not wait at all.
-	turn chan struct{}
+	semaphore chan struct{}
 	// write is hostfs.WriteFile; tests have disks that hang.
 	write func(path string, data []byte, perm os.FileMode) error
 	limit time.Duration
@@ -78,7 +78,7 @@ func Open(dir string, self Self) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open node state: %w", err)
 	}
-	f := &File{dir: dir, self: self, lock: lock, turn: make(chan struct{}, 1), write: hostfs.WriteFile, limit: writeLimit}
+	f := &File{dir: dir, self: self, lock: lock, semaphore: make(chan struct{}, 1), write: hostfs.WriteFile, limit: writeLimit}
 	if err := f.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open node state: %w", err), lock.Unlock())
 	}
@@ -150,12 +150,12 @@ func (f *File) Settled() (State, error) {
 	return f.State(), nil
 }
 
-// Electors returns the newest elector record that the node remembers. It is
+// LeaseVoters returns the newest lease voter record that the node remembers. It is
 // cheap.
-func (f *File) Electors() cluster.Electors {
+func (f *File) LeaseVoters() cluster.LeaseVoters {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	e := f.state.Electors
+	e := f.state.LeaseVoters
 	e.Names = slices.Clone(e.Names)
 	return e
 }

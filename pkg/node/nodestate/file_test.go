@@ -29,8 +29,8 @@ var self = Self{
 	TLS: true,
 }
 
-func seats() []cluster.Seat {
-	return []cluster.Seat{
+func initialMembers() []cluster.InitialMember {
+	return []cluster.InitialMember{
 		{Name: "a", PeerURLs: []string{"https://10.0.0.1:2380"}},
 		{Name: "b", PeerURLs: []string{"https://10.0.0.2:2380"}},
 	}
@@ -40,20 +40,20 @@ func seats() []cluster.Seat {
 func full() State {
 	v := etcdversion.Must("3.6.16")
 	return State{
-		Assigned: &cluster.Assigned{Token: "tok-1", Version: v, Quarantined: true, Stopped: true},
-		Founding: true,
-		Peers:    seats(),
-		MemberID: 0xdeadbeefdeadbeef, ClusterID: 0xfeedfeedfeedfeed, MemberToken: "tok-1",
-		Voters:   []cluster.Seat{{Name: "a", PeerURLs: []string{"https://a:2380"}}},
+		Assigned:  &cluster.Assigned{Token: "tok-1", Version: v, Quarantined: true, Stopped: true},
+		Bootstrap: true,
+		Peers:     initialMembers(),
+		MemberID:  0xdeadbeefdeadbeef, ClusterID: 0xfeedfeedfeedfeed, MemberToken: "tok-1",
+		Voters:   []cluster.InitialMember{{Name: "a", PeerURLs: []string{"https://a:2380"}}},
 		Differs:  &Differs{Token: "tok-1", MemberID: 0xdeadbeefdeadbeef, Text: "its data is not that of b and c"},
-		Prepared: &cluster.Prepared{Token: "tok-2", Version: v, Voters: seats()},
-		Staged:   &cluster.Staged{Request: "r", Backup: "b", Token: "tok-3", Version: v, Voters: seats(), Revision: 9, Ready: true},
+		Prepared: &cluster.Prepared{Token: "tok-2", Version: v, Voters: initialMembers()},
+		Staged:   &cluster.Staged{Request: "r", Backup: "b", Token: "tok-3", Version: v, Voters: initialMembers(), Revision: 9, Ready: true},
 		Revision: 1_000_000, NewestBackup: "2026-11-20T11:00:00Z-000001",
-		Electors: cluster.Electors{Token: "tok-1", Term: 3, Seq: 2, Names: []cluster.NodeName{"a", "b"}},
-		Term:     7,
-		Grant:    lease.Grant{Term: 6, Holder: "b"},
-		Spec:     &cluster.Spec{MemberCount: 3, EtcdVersion: v, Policy: cluster.Policy{StaticNodes: []cluster.NodeName{"a"}}},
-		Pause:    &cluster.Request{Name: "p", Kind: cluster.RequestPause, By: "ann", Reason: "repair"},
+		LeaseVoters: cluster.LeaseVoters{Token: "tok-1", Term: 3, Seq: 2, Names: []cluster.NodeName{"a", "b"}},
+		Term:        7,
+		Grant:       lease.Grant{Term: 6, Holder: "b"},
+		Spec:        &cluster.Spec{MemberCount: 3, EtcdVersion: v, Policy: cluster.Policy{StaticNodes: []cluster.NodeName{"a"}}},
+		Pause:       &cluster.Request{Name: "p", Kind: cluster.RequestPause, By: "ann", Reason: "repair"},
 	}
 }
 
@@ -153,7 +153,7 @@ func TestStateIsADeepCopy(t *testing.T) {
 	s.Assigned.Stopped = false
 	s.Peers[0].PeerURLs[0] = "changed"
 	s.Prepared.Voters[1].Name = "changed"
-	s.Electors.Names[0] = "changed"
+	s.LeaseVoters.Names[0] = "changed"
 	s.Spec.Policy.StaticNodes[0] = "changed"
 	if got := f.State(); !reflect.DeepEqual(got, full()) {
 		t.Fatalf("changed through a copy: %+v", got)
@@ -177,20 +177,20 @@ func TestUpdateThatFailsChangesNothing(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	for name, change := range map[string]func(*State){
-		"term goes back":                 func(s *State) { s.Term = 6 },
-		"grant goes back":                func(s *State) { s.Grant = lease.Grant{Term: 5, Holder: "b"} },
-		"granted to b already":           func(s *State) { s.Grant.Holder = "c" },
-		"granted to b already ":          func(s *State) { s.Grant.Holder = "" },
-		"granted to b already  ":         func(s *State) { s.Grant.Boot = "another" },
-		"highest term seen is 7":         func(s *State) { s.Grant = lease.Grant{Term: 8, Holder: "b"} },
-		"cluster token is empty":         func(s *State) { s.Assigned.Token = "" },
-		"token \"../x\" has":             func(s *State) { s.Assigned.Token = "../x" },
-		"etcd version is missing":        func(s *State) { s.Assigned.Version = etcdversion.Version{} },
-		"founding without an assignment": func(s *State) { s.Assigned = nil },
-		"is not of the form NAME=URL":    func(s *State) { s.Peers[1].PeerURLs = nil },
-		"peers: node name":               func(s *State) { s.Peers[1].Name = "b c" },
-		"promise: cluster token":         func(s *State) { s.Prepared.Token = "" },
-		"member: cluster token":          func(s *State) { s.MemberToken = "a/b" },
+		"term goes back":                  func(s *State) { s.Term = 6 },
+		"grant goes back":                 func(s *State) { s.Grant = lease.Grant{Term: 5, Holder: "b"} },
+		"granted to b already":            func(s *State) { s.Grant.Holder = "c" },
+		"granted to b already ":           func(s *State) { s.Grant.Holder = "" },
+		"granted to b already  ":          func(s *State) { s.Grant.Boot = "another" },
+		"highest term seen is 7":          func(s *State) { s.Grant = lease.Grant{Term: 8, Holder: "b"} },
+		"cluster token is empty":          func(s *State) { s.Assigned.Token = "" },
+		"token \"../x\" has":              func(s *State) { s.Assigned.Token = "../x" },
+		"etcd version is missing":         func(s *State) { s.Assigned.Version = etcdversion.Version{} },
+		"bootstrap without an assignment": func(s *State) { s.Assigned = nil },
+		"is not of the form NAME=URL":     func(s *State) { s.Peers[1].PeerURLs = nil },
+		"peers: node name":                func(s *State) { s.Peers[1].Name = "b c" },
+		"promise: cluster token":          func(s *State) { s.Prepared.Token = "" },
+		"member: cluster token":           func(s *State) { s.MemberToken = "a/b" },
 	} {
 		err := f.Update(func(s *State) error { change(s); return nil })
 		if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(name)) {

@@ -12,12 +12,12 @@ import (
 type State struct {
 	// Assigned is what the node runs, nil for nothing.
 	Assigned *cluster.Assigned `json:"assigned,omitempty"`
-	// Founding says that the assigned member takes part in the founding of its
+	// Bootstrap says that the assigned member takes part in the bootstrap of its
 	// incarnation and has not started yet.
-	Founding bool `json:"founding,omitempty"`
+	Bootstrap bool `json:"bootstrap,omitempty"`
 	// Peers is the membership that the node was told last, itself included:
 	// etcd's initial cluster.
-	Peers []cluster.Seat `json:"peers,omitempty"`
+	Peers []cluster.InitialMember `json:"peers,omitempty"`
 
 	// MemberID and ClusterID are what the member on this node was called when it
 	// ran last; MemberToken is the incarnation it ran in.
@@ -26,11 +26,11 @@ type State struct {
 	MemberToken cluster.Token     `json:"memberToken,omitempty"`
 
 	// Voters are the voters that the member told of last, with their peer URLs.
-	Voters []cluster.Seat `json:"voters,omitempty"`
+	Voters []cluster.InitialMember `json:"voters,omitempty"`
 	// Differs is what is known against the member's data, nil for nothing.
 	Differs *Differs `json:"differs,omitempty"`
 
-	// Prepared is the node's promise to take part in a founding.
+	// Prepared is the node's promise to take part in a bootstrap.
 	Prepared *cluster.Prepared `json:"prepared,omitempty"`
 	// Staged is a restore that the node prepares, nil for none. What is on the
 	// disk of it is in RestoreDir.
@@ -41,13 +41,13 @@ type State struct {
 	// NewestBackup is the name of the newest backup that the node has seen in the
 	// store, empty for none.
 	NewestBackup string `json:"newestBackup,omitempty"`
-	// Electors is the newest elector record that the node was given.
-	Electors cluster.Electors `json:"electors,omitzero"`
+	// LeaseVoters is the newest lease voter record that the node was given.
+	LeaseVoters cluster.LeaseVoters `json:"leaseVoters,omitzero"`
 	// Term is the highest term that the node has seen.
 	Term cluster.Term `json:"term,omitzero"`
 	// Grant is the last lease that the node granted.
 	Grant lease.Grant `json:"grant,omitzero"`
-	// Spec is the last wish that the node saw, nil for none: it is known when
+	// Spec is the last spec that the node saw, nil for none: it is known when
 	// the store is not reachable.
 	Spec *cluster.Spec `json:"spec,omitempty"`
 	// Pause is the request by which the daemons are paused, as the node last saw
@@ -96,8 +96,8 @@ func (s State) check() error {
 			return fmt.Errorf("assignment: etcd version is missing")
 		}
 	}
-	if s.Founding && s.Assigned == nil {
-		return fmt.Errorf("founding without an assignment")
+	if s.Bootstrap && s.Assigned == nil {
+		return fmt.Errorf("bootstrap without an assignment")
 	}
 	for _, p := range s.Peers {
 		if err := p.Name.Validate(); err != nil {

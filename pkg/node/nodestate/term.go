@@ -40,12 +40,12 @@ func ResetTerm(dir string, term cluster.Term) (before lease.Durable, err error) 
 	if err != nil {
 		return lease.Durable{}, &CorruptError{Path: filepath.Join(dir, ownName), Err: err}
 	}
-	before = lease.Durable{Term: r.State.Term, Grant: r.State.Grant, Electors: r.State.Electors}
+	before = lease.Durable{Term: r.State.Term, Grant: r.State.Grant, LeaseVoters: r.State.LeaseVoters}
 	after, err := before.Reset(term)
 	if err != nil {
 		return before, fmt.Errorf("reset the term: %w", err)
 	}
-	r.State.Term, r.State.Grant, r.State.Electors = after.Term, after.Grant, after.Electors
+	r.State.Term, r.State.Grant, r.State.LeaseVoters = after.Term, after.Grant, after.LeaseVoters
 	if own, err = r.encode(); err == nil {
 		err = hostfs.WriteFile(filepath.Join(dir, ownName), own, 0o600)
 	}

@@ -154,7 +154,7 @@ func Begun(path string) (bool, error) {
 	return begun || read > firstBytes/2, err
 }
 
-// acted looks at raft's HardState: 1 term, 2 vote, 3 committed index. Of an etcd
+// acted checks raft's HardState: 1 term, 2 vote, 3 committed index. Of an etcd
 // that has done nothing yet there is none, or one of the first term.
 func acted(state []byte) bool {
 	term, _, err1 := numberAndBytes(state, 1, 0)
@@ -163,8 +163,8 @@ func acted(state []byte) bool {
 	return errors.Join(err1, err2, err3) != nil || term > 1 || vote != 0 || committed > 0
 }
 
-// DropUnbegun removes the data of an incarnation whose member has not [Begun].
-func DropUnbegun(dir string, token cluster.Token) error {
+// DropUncommitted removes the data of an incarnation whose member has not [Begun].
+func DropUncommitted(dir string, token cluster.Token) error {
 	path := DataDir(dir, token)
 	begun, err := Begun(path)
 	if err != nil || begun {
@@ -176,7 +176,7 @@ func DropUnbegun(dir string, token cluster.Token) error {
 	return nil
 }
 
-// firstBytes is how far into a log Begun looks: an etcd commits its founding
+// firstBytes is how far into a log Begun looks: an etcd commits its bootstrap
 // within some hundred bytes.
 const firstBytes = 256 << 10
 
@@ -245,7 +245,7 @@ func lastSnapshot(path string) (uint64, error) {
 	return newest, err
 }
 
-// oldEntry looks at a raft entry: 1 type (0 for data), 3 index, 4 data. The data
+// oldEntry checks a raft entry: 1 type (0 for data), 3 index, 4 data. The data
 // is the message InternalRaftRequest, whose field 2 is a request of the v2 store,
 // or such a request itself, whose field 2 is its method.
 func oldEntry(entry []byte, taken uint64) bool {

@@ -78,9 +78,9 @@ func TestMemberIDFromAnOlderLogFile(t *testing.T) {
 // A log that cannot be read is not one that says nothing.
 func TestLogsInOddPlaces(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "disk[1]*")
-	founded := []byte{8, 0, 0, 0, 0, 0, 0, 0, 8, 3, 16, 0, 26, 2, 24, 1}
+	bootstrapped := []byte{8, 0, 0, 0, 0, 0, 0, 0, 8, 3, 16, 0, 26, 2, 24, 1}
 	lay(t, dir, "member/wal/0.wal")
-	if err := os.WriteFile(filepath.Join(dir, "member", "wal", "0.wal"), founded, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "member", "wal", "0.wal"), bootstrapped, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if begun, err := Begun(dir); !begun || err != nil {

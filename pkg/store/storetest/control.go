@@ -103,18 +103,18 @@ func specGarbage(t *testing.T, open func() *store.Store) {
 
 func created(t *testing.T, open func() *store.Store) {
 	s, ctx := open(), t.Context()
-	founded := at.Add(123 * time.Nanosecond)
-	must(t, s.MarkCreated(ctx, founded))
-	must(t, s.MarkCreated(ctx, founded.Add(time.Hour)))
+	bootstrapped := at.Add(123 * time.Nanosecond)
+	must(t, s.MarkCreated(ctx, bootstrapped))
+	must(t, s.MarkCreated(ctx, bootstrapped.Add(time.Hour)))
 	if got := get(t, s, createdKey); got != `{"timestamp":1795171177000000123}` {
 		t.Errorf("the marker is %s", got)
 	}
 	for _, text := range []string{`{"timestamp":1795171177000000123}`, `{"timestamp": "1795171177000000123", "more": 1}`} {
 		put(t, s, createdKey, text)
-		if got, err := s.Created(ctx); err != nil || !got.Equal(founded) {
+		if got, err := s.Created(ctx); err != nil || !got.Equal(bootstrapped) {
 			t.Errorf("%s is read as %s, %v", text, got, err)
 		}
-		if v := poll(t, s); !v.Created.Equal(founded) {
+		if v := poll(t, s); !v.Created.Equal(bootstrapped) {
 			t.Errorf("a poll shows %s", v.Created)
 		}
 	}
@@ -126,8 +126,8 @@ func created(t *testing.T, open func() *store.Store) {
 			t.Errorf("the marker %q is taken for none: %+v", text, v)
 		}
 	}
-	must(t, s.MarkCreated(ctx, founded))
-	if got, err := s.Created(ctx); err != nil || !got.Equal(founded) {
+	must(t, s.MarkCreated(ctx, bootstrapped))
+	if got, err := s.Created(ctx); err != nil || !got.Equal(bootstrapped) {
 		t.Errorf("a garbage marker cannot be replaced: %s, %v", got, err)
 	}
 	if s.MarkCreated(ctx, time.Time{}) == nil {

@@ -69,7 +69,7 @@ var (
 func incarnation(n int, token string) cluster.Incarnation {
 	return cluster.Incarnation{
 		Number: n, Token: cluster.Token(token), Version: version, At: at, By: "a",
-		Voters: []cluster.Seat{{Name: "a", PeerURLs: []string{"https://a:2380"}}},
+		Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"https://a:2380"}}},
 	}
 }
 
@@ -271,7 +271,7 @@ func endedContext(t *testing.T, open func() *store.Store) {
 	_, backupsErr := s.Backups(ctx)
 	_, createErr := s.Create(ctx, "a", nil)
 	for i, err := range []error{pollErr, getErr, openErr, backupsErr, createErr, s.Put(ctx, "a", nil), s.Delete(ctx, "a")} {
-		// A call that is quicker than its look at the context may succeed.
+		// A call that is quicker than its check the context may succeed.
 		if err != nil && !errors.Is(err, store.ErrAbsent) && (!errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnreachable)) {
 			t.Errorf("call %d with a cancelled context: %v", i, err)
 		}

@@ -1,5 +1,5 @@
 // Package crashpoint marks the places between two effects, so that a test can
-// kill the process exactly there and look whether a restart makes things
+// kill the process exactly there and check whether a restart makes things
 // right.
 //
 // In an ordinary build [Hit] is an empty function and nothing reads the

@@ -27,9 +27,9 @@ var Versions = []string{"3.5.35", "3.6.16", "3.7.3"}
 // V36 is the version of tests for which one version is enough.
 const V36 = "3.6.16"
 
-// Patience bounds every wait for an etcd: it is for a machine that does a lot
+// Timeout bounds every wait for an etcd: it is for a machine that does a lot
 // besides, and a test that must fail takes that long.
-const Patience = time.Minute
+const Timeout = time.Minute
 
 // Finder finds all versions that there are. The test is skipped where nobody
 // says where they are.
@@ -194,7 +194,7 @@ func Serve(t testing.TB, bin etcdbin.Binaries) *clientv3.Client {
 // AwaitRead waits until a client gets an answer that needs the quorum.
 func AwaitRead(t testing.TB, c *clientv3.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()

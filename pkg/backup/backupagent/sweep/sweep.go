@@ -57,8 +57,8 @@ type Plan struct {
 	Leftovers []string
 }
 
-// Look returns what a policy says of a store at a time. It deletes nothing.
-func Look(ctx context.Context, s Store, p retention.Policy, now time.Time) (Plan, error) {
+// Observe returns what a policy says of a store at a time. It deletes nothing.
+func Observe(ctx context.Context, s Store, p retention.Policy, now time.Time) (Plan, error) {
 	backups, err := s.Backups(ctx)
 	if err != nil {
 		return Plan{}, fmt.Errorf("list backups: %w", err)

@@ -55,7 +55,7 @@ func TestOldBackupsAndLeftoversGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What was written just now is no leftover yet, whatever its name says.
-	p, err := Look(t.Context(), s, retention.Policy{Hourly: 9 * 24 * time.Hour, Daily: 100 * 24 * time.Hour, ByClock: true}, now)
+	p, err := Observe(t.Context(), s, retention.Policy{Hourly: 9 * 24 * time.Hour, Daily: 100 * 24 * time.Hour, ByClock: true}, now)
 	if err != nil || len(p.Leftovers) > 0 {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -109,7 +109,7 @@ func TestADeniedDeletionDoesNotHinderTheOthers(t *testing.T) {
 	s := &picky{Store: directory(t, hours(20)...)}
 	denied := retention.Name(now.Add(-19*time.Hour), 1)
 	s.deny = func(name string) bool { return name == denied }
-	p, err := Look(t.Context(), s, retention.Policy{MaxCount: 5}, now)
+	p, err := Observe(t.Context(), s, retention.Policy{MaxCount: 5}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestADeniedDeletionDoesNotHinderTheOthers(t *testing.T) {
 
 func TestAStoreThatDeniesAllIsNotAskedForAll(t *testing.T) {
 	s := &picky{Store: directory(t, hours(50)...), deny: func(string) bool { return true }}
-	p, err := Look(t.Context(), s, retention.Policy{MaxCount: 5}, now)
+	p, err := Observe(t.Context(), s, retention.Policy{MaxCount: 5}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestAStoreThatDeniesAllIsNotAskedForAll(t *testing.T) {
 
 func TestAnEndedContextDeletesNothing(t *testing.T) {
 	s := directory(t, hours(20)...)
-	p, err := Look(t.Context(), s, retention.Policy{MaxCount: 5}, now)
+	p, err := Observe(t.Context(), s, retention.Policy{MaxCount: 5}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func (b blind) Leftovers(context.Context, time.Time) ([]string, error) {
 func TestAStoreThatDoesNotListIsLeftAlone(t *testing.T) {
 	denied := errors.New("denied")
 	for _, s := range []blind{{backups: denied}, {leftovers: denied}} {
-		if p, err := Look(t.Context(), s, retention.Policy{}, now); !errors.Is(err, denied) || len(p.Doomed()) > 0 {
+		if p, err := Observe(t.Context(), s, retention.Policy{}, now); !errors.Is(err, denied) || len(p.Doomed()) > 0 {
 			t.Errorf("%+v, %v", p, err)
 		}
 	}

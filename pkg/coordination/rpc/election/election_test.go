@@ -31,13 +31,13 @@ type net struct {
 
 func always() error { return nil }
 
-func newNet(t *testing.T, founders, later []cluster.NodeName) *net {
+func newNet(t *testing.T, initialMembers, later []cluster.NodeName) *net {
 	t.Helper()
 	n := &net{voters: map[cluster.NodeName]*Voter{}, calls: map[cluster.NodeName]int{}}
-	for _, name := range slices.Concat(founders, later) {
+	for _, name := range slices.Concat(initialMembers, later) {
 		n.voters[name] = NewVoter(VoterOptions{Cluster: "c", Self: name, Persist: func(lease.Durable) error { return nil }})
-		if slices.Contains(founders, name) {
-			if err := n.voters[name].Prepare(t.Context(), "tok", founders); err != nil {
+		if slices.Contains(initialMembers, name) {
+			if err := n.voters[name].Prepare(t.Context(), "tok", initialMembers); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -81,7 +81,7 @@ func (n *net) session(t *testing.T, name cluster.NodeName) *Session {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Learn(d.Electors, d.Term)
+		s.Learn(d.LeaseVoters, d.Term)
 	}
 	t.Cleanup(s.Wait)
 	return s
@@ -116,13 +116,13 @@ func TestAHungMinorityDoesNotSlowTheHolder(t *testing.T) {
 			must(t, s.Renew(t.Context()))
 		}
 		if took := time.Since(begin); took != 0 {
-			t.Errorf("it took %v, with two of five electors hanging", took)
+			t.Errorf("it took %v, with two of five lease voters hanging", took)
 		}
 		n.mu.Lock()
 		calls := n.calls["d"]
 		n.mu.Unlock()
 		if calls > maxUnanswered {
-			t.Errorf("%d calls to a hung elector are under way", calls)
+			t.Errorf("%d calls to a hung lease voter are under way", calls)
 		}
 		s.Wait()
 		if took := time.Since(begin); took != lease.WriteTimeout {
@@ -151,7 +151,7 @@ func TestAHungMajorityEndsTheLeaseInTime(t *testing.T) {
 		n.set(nil, nil)
 		other := n.session(t, "b")
 		if !errors.As(other.Campaign(t.Context()), &lost) || lost.Holder != "a" {
-			t.Fatalf("before the electors have let go: %v", lost)
+			t.Fatalf("before the lease voters have let go: %v", lost)
 		}
 		time.Sleep(lost.Remaining)
 		must(t, other.Campaign(t.Context()))
@@ -202,7 +202,7 @@ func TestALostCampaignGivesItsGrantsBack(t *testing.T) {
 		wantErr(t, a.Campaign(t.Context()), "b: connection refused")
 		a.Wait()
 		n.set(nil, nil)
-		must(t, n.session(t, "b").Campaign(t.Context())) // a's elector is free at once
+		must(t, n.session(t, "b").Campaign(t.Context())) // a's lease voter is free at once
 	})
 }
 
@@ -238,29 +238,29 @@ func TestConfirmCountsFromBeforeTheQuestion(t *testing.T) {
 	})
 }
 
-func TestElectorsChangeOneByOne(t *testing.T) {
+func TestLeaseVotersChangeOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNet(t, list{"a"}, list{"b", "c"})
 		s := n.session(t, "a")
 		must(t, s.Campaign(t.Context()))
-		wantErr(t, s.SetElectors(t.Context(), "other", list{"a"}), "the lease is of incarnation tok")
-		wantErr(t, s.SetElectors(t.Context(), "tok", list{"a", "b"}), "elector b is not ready")
-		if got := s.Electors().Names; !slices.Equal(got, list{"a"}) {
-			t.Fatalf("electors %v after a refused change", got)
+		wantErr(t, s.SetLeaseVoters(t.Context(), "other", list{"a"}), "the lease is of incarnation tok")
+		wantErr(t, s.SetLeaseVoters(t.Context(), "tok", list{"a", "b"}), "lease voter b is not ready")
+		if got := s.LeaseVoters().Names; !slices.Equal(got, list{"a"}) {
+			t.Fatalf("lease voters %v after a refused change", got)
 		}
 		for _, name := range (list{"b", "c"}) {
-			must(t, n.voters[name].Join(t.Context(), s.Electors()))
-			must(t, s.SetElectors(t.Context(), "tok", append(s.Electors().Names, name)))
+			must(t, n.voters[name].Join(t.Context(), s.LeaseVoters()))
+			must(t, s.SetLeaseVoters(t.Context(), "tok", append(s.LeaseVoters().Names, name)))
 		}
 		n.set(nil, list{"a"})
 		must(t, s.Renew(t.Context()))
-		wantErr(t, s.SetElectors(t.Context(), "tok", list{"b"}), "one at a time")
-		must(t, s.SetElectors(t.Context(), "tok", list{"b", "c"}))
+		wantErr(t, s.SetLeaseVoters(t.Context(), "tok", list{"b"}), "one at a time")
+		must(t, s.SetLeaseVoters(t.Context(), "tok", list{"b", "c"}))
 		for _, name := range (list{"b", "c"}) {
 			d, err := n.voters[name].Durable(t.Context())
 			must(t, err)
-			if !slices.Equal(d.Electors.Names, list{"b", "c"}) {
-				t.Errorf("%s has the electors %v on disk", name, d.Electors.Names)
+			if !slices.Equal(d.LeaseVoters.Names, list{"b", "c"}) {
+				t.Errorf("%s has the lease voters %v on disk", name, d.LeaseVoters.Names)
 			}
 		}
 	})
@@ -272,10 +272,10 @@ func TestAnUnfinishedChangeIsFinishedLater(t *testing.T) {
 		s := n.session(t, "a")
 		must(t, s.Campaign(t.Context()))
 		n.set(nil, list{"a"}) // b alone is no majority of the new two
-		wantErr(t, s.SetElectors(t.Context(), "tok", list{"a", "b"}), "connection refused")
+		wantErr(t, s.SetLeaseVoters(t.Context(), "tok", list{"a", "b"}), "connection refused")
 		n.set(nil, nil)
-		must(t, s.SetElectors(t.Context(), "tok", list{"a", "b"}))
-		if got := s.Electors(); got.Seq != 1 {
+		must(t, s.SetLeaseVoters(t.Context(), "tok", list{"a", "b"}))
+		if got := s.LeaseVoters(); got.Seq != 1 {
 			t.Errorf("the record is %+v, the change was made twice", got)
 		}
 	})
@@ -306,7 +306,7 @@ func TestAPromiseThatIsNotOnDiskIsNotGiven(t *testing.T) {
 	must(t, v.Prepare(t.Context(), "tok", abc))
 	req := lease.Request{
 		Cluster: "c", Token: "tok", Term: 1, Holder: "a", TTL: time.Second,
-		Electors: cluster.Electors{Token: "tok", Names: abc},
+		LeaseVoters: cluster.LeaseVoters{Token: "tok", Names: abc},
 	}
 	fail = full
 	reply, err := v.Lease(t.Context(), req)
@@ -378,7 +378,7 @@ func TestAUsedTermIsPassedAtOnce(t *testing.T) {
 	})
 }
 
-// TestALateAnswerTellsTheTerm makes sure that what an elector has seen is learned
+// TestALateAnswerTellsTheTerm makes sure that what a lease voter has seen is learned
 // also where the round was won without it.
 func TestALateAnswerTellsTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,14 +12,14 @@ import (
 
 func (s *Session) take(ctx context.Context) error {
 	select {
-	case s.turn <- struct{}{}:
+	case s.semaphore <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for another round: %w", context.Cause(ctx))
 	}
 }
 
-func (s *Session) leave() { <-s.turn }
+func (s *Session) leave() { <-s.semaphore }
 
 // start begins a round of the candidate.
 func (s *Session) start(begin func(*lease.Candidate, time.Time) (*lease.Round, error)) (*lease.Round, error) {
@@ -44,7 +44,7 @@ func (s *Session) probe(ctx context.Context, node cluster.NodeName) error {
 	return s.round(ctx, r)
 }
 
-// A response is what came back from one elector.
+// A response is what came back from one lease voter.
 type response struct {
 	node  cluster.NodeName
 	reply lease.Reply
@@ -57,8 +57,8 @@ type response struct {
 func (s *Session) round(ctx context.Context, r *lease.Round) error {
 	nodes := r.Nodes()
 	answers := s.ask(ctx, r.Request, nodes, r.Timeout())
-	patience := time.NewTimer(lease.CallTimeout)
-	defer patience.Stop()
+	timeout := time.NewTimer(lease.CallTimeout)
+	defer timeout.Stop()
 	lost, late := &LostError{}, false
 	for answered := 0; answered < len(nodes); {
 		select {
@@ -70,7 +70,7 @@ func (s *Session) round(ctx context.Context, r *lease.Round) error {
 			if r.Lost() || late && lost.Holder != "" {
 				return lost
 			}
-		case <-patience.C:
+		case <-timeout.C:
 			// A plain renewal ends by the deadlines of its calls.
 			if late = r.Timeout() > lease.CallTimeout; late && lost.Holder != "" {
 				return lost
@@ -119,7 +119,7 @@ func (s *Session) ask(ctx context.Context, req lease.Request, nodes []cluster.No
 			defer cancel()
 			reply, err := s.o.Voters.Lease(ctx, node, req)
 			if err == nil {
-				s.Learn(reply.Electors, reply.Term) // also what comes when the round is over
+				s.Learn(reply.LeaseVoters, reply.Term) // also what comes when the round is over
 			}
 			answers <- response{node, reply, err}
 		})

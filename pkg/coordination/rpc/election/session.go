@@ -14,7 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 )
 
-// Voters reach the electors. Lease is called by many goroutines at the same
+// Voters reach the lease voters. Lease is called by many goroutines at the same
 // time, with a deadline of at most [lease.WriteTimeout].
 type Voters interface {
 	Lease(ctx context.Context, node cluster.NodeName, req lease.Request) (lease.Reply, error)
@@ -34,14 +34,14 @@ type Options struct {
 	Now func() time.Time
 }
 
-// maxUnanswered bounds the calls to one elector that have not come back yet.
+// maxUnanswered bounds the calls to one lease voter that have not come back yet.
 const maxUnanswered = 4
 
 // A Session is this daemon as a candidate and a holder. It is safe for
 // concurrent use; rounds are made one after the other.
 type Session struct {
-	o    Options
-	turn chan struct{} // taken by whoever makes a round
+	o         Options
+	semaphore chan struct{} // taken by whoever makes a round
 
 	mu         sync.Mutex
 	c          lease.Candidate
@@ -49,7 +49,7 @@ type Session struct {
 	calls      sync.WaitGroup
 }
 
-// New returns a session that holds nothing and knows no electors.
+// New returns a session that holds nothing and knows no lease voters.
 func New(o Options) *Session {
 	if o.TTL == 0 {
 		o.TTL = lease.DefaultTTL
@@ -58,15 +58,15 @@ func New(o Options) *Session {
 		o.Now = time.Now
 	}
 	return &Session{
-		o: o, turn: make(chan struct{}, 1),
+		o: o, semaphore: make(chan struct{}, 1),
 		c:          lease.Candidate{Cluster: o.Cluster, Name: o.Self, Boot: o.Boot, TTL: o.TTL},
 		unanswered: map[cluster.NodeName]int{},
 	}
 }
 
-// A LostError is returned when a majority of the electors did not grant.
+// A LostError is returned when a majority of the lease voters did not grant.
 type LostError struct {
-	// Answers says for each elector that did not grant why, in the order in which
+	// Answers says for each lease voter that did not grant why, in the order in which
 	// they answered.
 	Answers []Answer
 	// Holder is who holds the lease as far as the answers tell, empty for nobody,
@@ -75,7 +75,7 @@ type LostError struct {
 	Remaining time.Duration
 }
 
-// An Answer is an elector's reason for not granting, or the error of asking it.
+// An Answer is a lease voter's reason for not granting, or the error of asking it.
 type Answer struct {
 	Node cluster.NodeName
 	Text string
@@ -86,7 +86,7 @@ func (e *LostError) Error() string {
 	for i, a := range e.Answers {
 		texts[i] = string(a.Node) + ": " + a.Text
 	}
-	return "no majority of the electors grants the lease: " + strings.Join(texts, "; ")
+	return "no majority of the lease voters grants the lease: " + strings.Join(texts, "; ")
 }
 
 // Enter makes the session one of an incarnation, see [lease.Candidate.Enter].
@@ -98,7 +98,7 @@ func (s *Session) Enter(token cluster.Token) {
 
 // Learn takes in a record and a term that were seen somewhere: on the own disk,
 // in an observation.
-func (s *Session) Learn(e cluster.Electors, term cluster.Term) {
+func (s *Session) Learn(e cluster.LeaseVoters, term cluster.Term) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.c.Learn(e, term)
@@ -112,8 +112,8 @@ func (s *Session) Held(now time.Time) (term cluster.Term, until time.Time, ok bo
 	return s.c.Held(now)
 }
 
-// Electors returns the record of the present lease, or the newest known.
-func (s *Session) Electors() cluster.Electors {
+// LeaseVoters returns the record of the present lease, or the newest known.
+func (s *Session) LeaseVoters() cluster.LeaseVoters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r, _ := s.c.Record(); len(r.Names) > 0 {
@@ -157,7 +157,7 @@ func (s *Session) campaign(ctx context.Context) (used bool, err error) {
 	return false, nil
 }
 
-func (s *Session) known() cluster.Electors {
+func (s *Session) known() cluster.LeaseVoters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.c.Known()
@@ -170,7 +170,7 @@ func (s *Session) Renew(ctx context.Context) error {
 	return err
 }
 
-// Confirm asks the electors now. It returns the term, and until when the
+// Confirm asks the lease voters now. It returns the term, and until when the
 // holder may act without asking again. The time counts from before the
 // question.
 func (s *Session) Confirm(ctx context.Context) (term cluster.Term, until time.Time, err error) {
@@ -183,18 +183,18 @@ func (s *Session) Confirm(ctx context.Context) (term cluster.Term, until time.Ti
 	}
 	term, until, ok := s.Held(s.o.Now())
 	if !ok {
-		return 0, time.Time{}, errors.New("renew the lease: it was over when the electors answered")
+		return 0, time.Time{}, errors.New("renew the lease: it was over when the lease voters answered")
 	}
 	return term, until, nil
 }
 
-// SetElectors has the record of the incarnation with these names on the disks of
-// a majority of the present electors and of the new ones when it returns nil. It
-// is an error if the session is in another incarnation: its electors say nothing
+// SetLeaseVoters has the record of the incarnation with these names on the disks of
+// a majority of the present lease voters and of the new ones when it returns nil. It
+// is an error if the session is in another incarnation: its lease voters say nothing
 // of that one's. One name may differ. A name that is added must answer, as a node that has joined the
 // incarnation; otherwise nothing changes. After another error the change may
 // have happened in part: then it must be tried again, and each renewal does so.
-func (s *Session) SetElectors(ctx context.Context, token cluster.Token, names []cluster.NodeName) error {
+func (s *Session) SetLeaseVoters(ctx context.Context, token cluster.Token, names []cluster.NodeName) error {
 	if err := s.take(ctx); err != nil {
 		return err
 	}
@@ -203,29 +203,29 @@ func (s *Session) SetElectors(ctx context.Context, token cluster.Token, names []
 	present, _ := s.c.Record()
 	s.mu.Unlock()
 	if present.Token != token {
-		return fmt.Errorf("change the electors of incarnation %s: the lease is of incarnation %s", token, cmp.Or(present.Token, "none"))
+		return fmt.Errorf("change the lease voters of incarnation %s: the lease is of incarnation %s", token, cmp.Or(present.Token, "none"))
 	}
 	for _, n := range names {
 		if slices.Contains(present.Names, n) {
 			continue
 		}
 		if err := s.probe(ctx, n); err != nil {
-			return fmt.Errorf("elector %s is not ready: %w", n, err)
+			return fmt.Errorf("lease voter %s is not ready: %w", n, err)
 		}
 	}
 	s.mu.Lock()
 	err := s.c.Change(s.o.Now(), names)
 	s.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("change the electors: %w", err)
+		return fmt.Errorf("change the lease voters: %w", err)
 	}
 	if err := s.renew(ctx); err != nil {
-		return fmt.Errorf("change the electors: %w", err)
+		return fmt.Errorf("change the lease voters: %w", err)
 	}
 	return nil
 }
 
-// Release gives the lease back. It waits until the electors have answered, at
+// Release gives the lease back. It waits until the lease voters have answered, at
 // most [lease.CallTimeout], or ctx is over.
 func (s *Session) Release(ctx context.Context) {
 	s.mu.Lock()

@@ -11,9 +11,9 @@ import (
 )
 
 // slowNet is a network whose voters take d for each write.
-func slowNet(t *testing.T, founders, later []cluster.NodeName, d time.Duration) *net {
+func slowNet(t *testing.T, initialMembers, later []cluster.NodeName, d time.Duration) *net {
 	t.Helper()
-	n := newNet(t, founders, later)
+	n := newNet(t, initialMembers, later)
 	for _, v := range n.voters {
 		v.o.Persist = func(lease.Durable) error { time.Sleep(d); return nil }
 	}
@@ -21,7 +21,7 @@ func slowNet(t *testing.T, founders, later []cluster.NodeName, d time.Duration) 
 }
 
 // Disks that take half a second for a write do not keep a cluster from having a
-// coordinator, nor from changing its electors.
+// coordinator, nor from changing its lease voters.
 func TestSlowDisksOfAMajority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := slowNet(t, abc, list{"d"}, 500*time.Millisecond)
@@ -39,16 +39,16 @@ func TestSlowDisksOfAMajority(t *testing.T) {
 		if took := time.Since(begin); took != 0 {
 			t.Errorf("a renewal that writes nothing took %v", took)
 		}
-		must(t, n.voters["d"].Join(t.Context(), s.Electors()))
+		must(t, n.voters["d"].Join(t.Context(), s.LeaseVoters()))
 		must(t, s.Renew(t.Context()))
-		must(t, s.SetElectors(t.Context(), "tok", list{"a", "b", "c", "d"}))
+		must(t, s.SetLeaseVoters(t.Context(), "tok", list{"a", "b", "c", "d"}))
 		if _, _, ok := s.Held(time.Now()); !ok {
 			t.Error("the lease ran out meanwhile")
 		}
 	})
 }
 
-// Where one elector is gone, and another has granted to it, waiting for the first
+// Where one lease voter is gone, and another has granted to it, waiting for the first
 // does not delay the next try.
 func TestTheDeadHolderIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -30,13 +30,13 @@ type VoterOptions struct {
 	Now func() time.Time
 }
 
-// A Voter is this node as an elector. It is safe for concurrent use.
+// A Voter is this node as a lease voter. It is safe for concurrent use.
 type Voter struct {
 	o VoterOptions
-	// turn is taken by whoever reads or changes g. It is a channel because a
+	// semaphore is taken by whoever reads or changes g. It is a channel because a
 	// disk may hang, and those who wait have deadlines.
-	turn chan struct{}
-	g    lease.Grantor
+	semaphore chan struct{}
+	g         lease.Grantor
 	// unknown says that a write has failed since g was read, so that the disk may
 	// have another promise than g.
 	unknown bool
@@ -51,7 +51,7 @@ func NewVoter(o VoterOptions) *Voter {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	v := &Voter{o: o, turn: make(chan struct{}, 1)}
+	v := &Voter{o: o, semaphore: make(chan struct{}, 1)}
 	v.set(lease.Start(o.Now(), o.Cluster, o.Durable))
 	return v
 }
@@ -64,14 +64,14 @@ func (v *Voter) set(g lease.Grantor) {
 
 func (v *Voter) take(ctx context.Context) error {
 	select {
-	case v.turn <- struct{}{}:
+	case v.semaphore <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the disk: %w", context.Cause(ctx))
 	}
 }
 
-func (v *Voter) leave() { <-v.turn }
+func (v *Voter) leave() { <-v.semaphore }
 
 // takeKnown takes the turn and has g as it is on disk; where nobody can say what
 // that is, it is an error.
@@ -165,21 +165,21 @@ func (v *Voter) Witness(ctx context.Context, term cluster.Term, holder cluster.N
 	return v.change(ctx, func(d lease.Durable) (lease.Durable, error) { return d.Witness(term, holder) })
 }
 
-// Prepare makes the node an elector of a new incarnation, see
+// Prepare makes the node a lease voter of a new incarnation, see
 // [lease.Durable.Prepare].
 func (v *Voter) Prepare(ctx context.Context, token cluster.Token, names []cluster.NodeName) error {
 	return v.change(ctx, func(d lease.Durable) (lease.Durable, error) { return d.Prepare(token, names) })
 }
 
-// Join makes the node ready to become an elector of a running incarnation, see
+// Join makes the node ready to become a lease voter of a running incarnation, see
 // [lease.Durable.Join].
-func (v *Voter) Join(ctx context.Context, record cluster.Electors) error {
+func (v *Voter) Join(ctx context.Context, record cluster.LeaseVoters) error {
 	return v.change(ctx, func(d lease.Durable) (lease.Durable, error) { return d.Join(v.o.Self, record) })
 }
 
-// Recover makes the node an elector by a record whose predecessor has no majority
+// Recover makes the node a lease voter by a record whose predecessor has no majority
 // left, see [lease.Grantor.Recover].
-func (v *Voter) Recover(ctx context.Context, record cluster.Electors, expect, lost []cluster.NodeName) error {
+func (v *Voter) Recover(ctx context.Context, record cluster.LeaseVoters, expect, lost []cluster.NodeName) error {
 	return v.change(ctx, func(lease.Durable) (lease.Durable, error) { return v.g.Recover(v.o.Now(), record, expect, lost) })
 }
 
@@ -190,7 +190,7 @@ func (v *Voter) Durable(ctx context.Context) (lease.Durable, error) {
 	}
 	defer v.leave()
 	d := v.g.Durable
-	d.Electors = v.g.Electors()
+	d.LeaseVoters = v.g.LeaseVoters()
 	return d, nil
 }
 
@@ -198,7 +198,7 @@ func (v *Voter) Durable(ctx context.Context) (lease.Durable, error) {
 // on disk. It does not wait for the disk.
 func (v *Voter) Standing(ctx context.Context) (lease.Standing, error) {
 	select {
-	case v.turn <- struct{}{}:
+	case v.semaphore <- struct{}{}:
 		// While that is open, what was said last counts.
 		_ = v.settle()
 		v.leave()

@@ -13,10 +13,10 @@ import (
 // A disk that hangs keeps a new promise from being made, and nobody from what
 // has been promised.
 func TestAStandingDoesNotWaitForTheDisk(t *testing.T) {
-	record := cluster.Electors{Token: "t1", Term: 1, Names: []cluster.NodeName{"a", "b"}}
+	record := cluster.LeaseVoters{Token: "t1", Term: 1, Names: []cluster.NodeName{"a", "b"}}
 	writing, goOn := make(chan struct{}), make(chan struct{})
 	v := NewVoter(VoterOptions{
-		Cluster: "c", Self: "a", Durable: lease.Durable{Term: 1, Electors: record},
+		Cluster: "c", Self: "a", Durable: lease.Durable{Term: 1, LeaseVoters: record},
 		Persist: func(lease.Durable) error {
 			writing <- struct{}{}
 			<-goOn
@@ -26,14 +26,14 @@ func TestAStandingDoesNotWaitForTheDisk(t *testing.T) {
 	ended := make(chan error)
 	go func() {
 		_, err := v.Lease(context.Background(), lease.Request{
-			Cluster: "c", Token: "t1", Term: 5, Holder: "b", Boot: "x", TTL: lease.DefaultTTL, Electors: record,
+			Cluster: "c", Token: "t1", Term: 5, Holder: "b", Boot: "x", TTL: lease.DefaultTTL, LeaseVoters: record,
 		})
 		ended <- err
 	}()
 	<-writing
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if s, err := v.Standing(ctx); err != nil || s.Seen != 1 || s.Holder != "" || len(s.Electors.Names) != 2 {
+	if s, err := v.Standing(ctx); err != nil || s.Seen != 1 || s.Holder != "" || len(s.LeaseVoters.Names) != 2 {
 		t.Errorf("while the promise is written it says %+v, %v", s, err)
 	}
 	close(goOn)
@@ -47,10 +47,10 @@ func TestAStandingDoesNotWaitForTheDisk(t *testing.T) {
 
 // A disk that hangs takes a grant after the voter has given up on it. While that
 // is open the voter promises nothing; afterwards it builds on what the disk has,
-// also where it is no elector any more and nobody asks it for another grant.
+// also where it is no lease voter any more and nobody asks it for another grant.
 func TestAGrantThatLandsLate(t *testing.T) {
-	record := cluster.Electors{Token: "t1", Term: 1, Names: []cluster.NodeName{"a", "b"}}
-	disk, slow := lease.Durable{Term: 1, Electors: record, Grant: lease.Grant{Term: 1, Holder: "b", Released: true}}, errors.New("the disk hangs")
+	record := cluster.LeaseVoters{Token: "t1", Term: 1, Names: []cluster.NodeName{"a", "b"}}
+	disk, slow := lease.Durable{Term: 1, LeaseVoters: record, Grant: lease.Grant{Term: 1, Holder: "b", Released: true}}, errors.New("the disk hangs")
 	hangs, open := true, true
 	var pending lease.Durable
 	now := time.Now()
@@ -77,7 +77,7 @@ func TestAGrantThatLandsLate(t *testing.T) {
 	ask := func(term cluster.Term, holder cluster.NodeName) lease.Reply {
 		t.Helper()
 		r, err := v.Lease(t.Context(), lease.Request{
-			Cluster: "c", Token: "t1", Term: term, Holder: holder, Boot: "x", TTL: lease.DefaultTTL, Electors: record,
+			Cluster: "c", Token: "t1", Term: term, Holder: holder, Boot: "x", TTL: lease.DefaultTTL, LeaseVoters: record,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ type Hash struct {
 }
 
 // Hash computes what an etcd of 3.5 or later that starts on this data answers
-// to HashKV of the revision that was looked at. It reads the file once more.
+// to HashKV of the revision that was checked. It reads the file once more.
 //
 // The rule is of server/storage/mvcc/hash.go: all entries up to the revision,
 // without those up to the compaction that are not the present state of a key
@@ -73,7 +73,7 @@ func (s *Space) Hash(ctx context.Context) (Hash, error) {
 	return h, nil
 }
 
-// A keeper knows which entries of before the compaction count.
+// A init system knows which entries of before the compaction count.
 type keeper struct {
 	compacted int64
 	any       bool

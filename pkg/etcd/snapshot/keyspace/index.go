@@ -11,7 +11,7 @@ import (
 )
 
 // tellEvery is after how many entries progress is told and the context is
-// looked at.
+// checked.
 const tellEvery = 1 << 12
 
 // An index remembers the latest entry of each key, up to a revision.

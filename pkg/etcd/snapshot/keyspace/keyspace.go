@@ -23,9 +23,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/pages"
 )
 
-// Options say how [Open] looks at a file.
+// Options say how [Open] checks a file.
 type Options struct {
-	// Revision is the one to look at, the newest for zero. One that is not in the
+	// Revision is the one to check, the newest for zero. One that is not in the
 	// history is a [*RevisionError].
 	Revision cluster.Revision
 	// SkipDigest leaves out the check of etcd's digest at the end of the file, for
@@ -51,7 +51,7 @@ type Summary struct {
 	Used   int64 `json:"used"`
 	Digest bool  `json:"digest"`
 
-	// Revision is the one that was looked at, Newest the last one. Before
+	// Revision is the one that was checked, Newest the last one. Before
 	// Compacted there is no history; it is zero where nothing was compacted yet.
 	Revision  cluster.Revision `json:"revision"`
 	Newest    cluster.Revision `json:"newest"`
@@ -76,7 +76,7 @@ type Summary struct {
 	RaftTerm  uint64 `json:"raftTerm,omitempty"`
 }
 
-// A Key is one at the revision that was looked at.
+// A Key is one at the revision that was checked.
 type Key struct {
 	Key            string           `json:"key"`
 	CreateRevision cluster.Revision `json:"createRevision"`
@@ -99,7 +99,7 @@ type Lease struct {
 	// anew after a restore.
 	TTL       int64 `json:"ttl"`
 	Remaining int64 `json:"remaining,omitempty"`
-	// Keys are how many hang on it at the revision that was looked at.
+	// Keys are how many hang on it at the revision that was checked.
 	Keys int `json:"keys"`
 }
 
@@ -233,7 +233,7 @@ func (s *Space) load(ctx context.Context, o Options) (err error) {
 	return s.loadRest(walk)
 }
 
-// loadRest walks through what was not looked at, so that damage shows there
+// loadRest walks through what was not checked, so that damage shows there
 // too.
 func (s *Space) loadRest(walk *pages.Walk) error {
 	for _, b := range s.db.Buckets() {

@@ -30,7 +30,7 @@ type Source struct {
 }
 
 // OpenSource opens a snapshot file, and locks it against an etcd that would
-// use it. The size is looked at, not the content.
+// use it. The size is checked, not the content.
 func OpenSource(path string) (Source, error) {
 	// Not blocking, should it be a pipe.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)

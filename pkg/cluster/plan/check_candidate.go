@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// What Check asks of incarnations. The rules ask the same in other ways.
+
+// number returns the number of the newest record of an incarnation, zero for
+// none.
+func (c checker) number(token cluster.Token) (number int) {
+	for _, i := range c.obs.Store.Incarnations {
+		if i.Token == token {
+			number = i.Number
+		}
+	}
+	return number
+}
+
+// mayBeNewer reports whether an incarnation of which a node has data could be a
+// later one than what runs: the store, which could tell, does not answer, and
+// nothing that it said before settles it.
+func (c checker) mayBeNewer(token cluster.Token) bool {
+	if c.obs.Store.Reachable || token == "" || token == c.obs.Token {
+		return false
+	}
+	theirs, ours := c.number(token), c.number(c.obs.Token)
+	return theirs == 0 || theirs >= ours
+}
+
+// needed reports whether what n has staged for an incarnation that has a record
+// may still become its member: it has not begun, and its place is not known to be
+// another's.
+func (c checker) needed(n cluster.Node, token cluster.Token) bool {
+	if c.number(token) == 0 || n.Assigned != nil && n.Assigned.Token == token {
+		return false
+	}
+	if c.obs.Token != token || c.obs.Leader == 0 {
+		return newestRecord(c.obs).Token == token
+	}
+	for _, m := range c.obs.Members {
+		initialMember := m.Name == n.Name || slices.ContainsFunc(m.PeerURLs, func(u string) bool { return slices.Contains(n.URLs.Peer, u) })
+		if initialMember && !m.Learner && len(m.ClientURLs) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// stillServing returns the nodes that may serve clients of what ran before rec:
+// those that say so, and, if they are more than half of the lease voters of then,
+// those that say nothing.
+func (c checker) stillServing(rec cluster.Incarnation) (list []cluster.NodeName) {
+	var unheard []cluster.NodeName
+	for _, n := range c.obs.Nodes {
+		if n.Assigned != nil && n.Assigned.Token == rec.Token {
+			continue
+		}
+		voted := slices.Contains(rec.Restored.Before, n.Name)
+		runs := n.Assigned != nil && !n.Assigned.Stopped && c.recordedBefore(n.Assigned.Token, rec.Number)
+		switch {
+		case !n.Reachable && voted:
+			unheard = append(unheard, n.Name)
+		case n.Reachable && runs:
+			list = append(list, n.Name)
+		}
+	}
+	if 2*len(unheard) > len(rec.Restored.Before) {
+		list = append(list, unheard...)
+	}
+	return list
+}
+
+// strangersToStore counts the listed nodes that are not known to use this store.
+func (c checker) strangersToStore() int {
+	count := len(c.policy.StaticNodes)
+	for _, n := range c.obs.Nodes {
+		uses := n.Published || n.Name == c.obs.Observer
+		if n.Reachable && uses && slices.Contains(c.policy.StaticNodes, n.Name) {
+			count--
+		}
+	}
+	return count
+}
+
+// oneStore makes sure that two stores cannot decide on two bootstraps: all listed
+// nodes use this one, or the initial members are more than half of the list.
+func (c checker) oneStore(op *IncarnationCreate) error {
+	listed := 0
+	for _, initialMember := range op.Voters {
+		if slices.Contains(c.policy.StaticNodes, initialMember.Name) {
+			listed++
+		}
+	}
+	if apart := c.strangersToStore(); apart > 0 && 2*listed <= len(c.policy.StaticNodes) {
+		return unsafe("bootstrap", "%d listed nodes may use another store, and %d of %d are initial members", apart, listed, len(c.policy.StaticNodes))
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
+)
+
+// NewInit returns the command init with its phases.
+func NewInit(program Program) *cobra.Command {
+	return initialMember(program, machine.Init, &cobra.Command{
+		Use: "init", Short: "make this machine's member the first one of a new cluster",
+		Long: "init installs etcd on this machine, makes a certificate authority unless there is one, issues certificates and\n" +
+			"starts etcd as the first member of a new cluster; with --snapshot the cluster begins with what is in it.\n\n" +
+			"It never touches data that is there: over a member it refuses. Run again, it goes on where it was, and says\n" +
+			"so when there is nothing left to do.\n\n" + phaseList(machine.Init),
+		Example: "  etcdadm init --version 3.6.16\n  etcdadm init --snapshot /root/etcd.db\n  etcdadm init --init-system kubelet --dry-run",
+		Args:    cobra.NoArgs,
+	})
+}
+
+// NewJoin returns the command join with its phases.
+func NewJoin(program Program) *cobra.Command {
+	return initialMember(program, machine.Join, &cobra.Command{
+		Use: "join ENDPOINT[,ENDPOINT...]", Short: "make this machine's member one more of a running cluster",
+		Long: "join installs etcd on this machine, issues certificates with the certificate authority that was copied here,\n" +
+			"adds the member to the cluster as a learner, starts it, and gives it its vote when it has caught up. The\n" +
+			"endpoints are client URLs of members; one that answers is enough.\n\n" +
+			"On a machine whose member runs already it changes what differs: another --version upgrades it in place. A join\n" +
+			"that cannot finish is taken back. Run again, it goes on where it was.\n\n" + phaseList(machine.Join),
+		Example: "  etcdadm join https://10.0.0.1:2379\n  etcdadm join https://10.0.0.1:2379,https://10.0.0.2:2379 --version 3.6.16",
+		Args:    endpointArgs,
+	})
+}
+
+func phaseList(a machine.Action) string {
+	var b strings.Builder
+	b.WriteString("Phases, each also a command (" + string(a) + " phase NAME):\n")
+	for _, p := range machine.Phases(a) {
+		fmt.Fprintf(&b, "  %-24s %s\n", p.Name, p.Short)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// endpointArgs takes one argument or more: the retired etcdadm ignored the
+// further ones.
+func endpointArgs(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return &cli.UsageError{Text: "an endpoint is missing", Next: "etcdadm join https://10.0.0.1:2379"}
+	}
+	return nil
+}
+
+// initialMember gives a command that builds a member its flags and its phases.
+func initialMember(program Program, a machine.Action, cmd *cobra.Command) *cobra.Command {
+	var skip []string
+	t := builder(cmd, program, a, func(t *task) { t.goal.Skip = skip })
+	t.addChecks()
+	cmd.Flags().StringSliceVar(&skip, "skip-phases", nil, "`names` of phases to leave out")
+	phase := cli.Group("phase", "carry out one phase of "+string(a))
+	phase.Long = phaseList(a)
+	for _, p := range machine.Phases(a) {
+		c := &cobra.Command{Use: p.Name, Short: p.Short, Args: cobra.NoArgs}
+		if a == machine.Join {
+			c.Use, c.Args = p.Name+" ENDPOINT[,ENDPOINT...]", endpointArgs
+		}
+		builder(c, program, a, func(t *task) { t.goal.Phase = p.Name })
+		phase.AddCommand(c)
+	}
+	cmd.AddCommand(phase)
+	return cmd
+}
+
+// builder makes cmd work towards a goal that set completes.
+func builder(cmd *cobra.Command, program Program, a machine.Action, set func(*task)) *task {
+	t := &task{cmd: cmd, goal: machine.Goal{Action: a}}
+	groups := []machineflags.Group{machineflags.Member}
+	if a == machine.Init {
+		groups = append(groups, machineflags.Snapshot)
+	} else {
+		groups = append(groups, machineflags.Join)
+		cmd.Flags().BoolVar(&t.goal.SetAsideData, "set-aside-data", false, "move data that is of another cluster, or of a removed member, out of the way")
+		cmd.Flags().BoolVar(&t.goal.ReplaceMember, "replace-member", false, "remove the member that had this machine's address and whose data is gone, and add it again")
+	}
+	t.flags = machineflags.Add(cmd, groups...)
+	t.addRun()
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		set(t)
+		if t.program, err = program(); err != nil {
+			return err
+		}
+		if a == machine.Join {
+			if t.endpoints, err = endpoints(args[0], t.goal.Phase == "certificates"); err != nil {
+				return err
+			}
+		}
+		return t.build(cmd.Context())
+	}
+	return t
+}
+
+// endpoints reads URLs with commas in between. Where nobody is asked, any text
+// will do: scripts that renew certificates have something made up there.
+func endpoints(text string, unused bool) ([]string, error) {
+	if unused {
+		return nil, nil
+	}
+	var list []string
+	for word := range strings.SplitSeq(text, ",") {
+		word = strings.TrimSpace(word)
+		if word == "" {
+			continue
+		}
+		if !strings.Contains(word, "://") {
+			word = "https://" + word
+		}
+		u, err := url.Parse(word)
+		if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
+			return nil, &cli.UsageError{Text: fmt.Sprintf("%q is not an endpoint", word), Next: "https://HOST:2379"}
+		}
+		if u.Scheme != "https" {
+			return nil, &cli.UsageError{Text: fmt.Sprintf("endpoint %s is not https", word), Next: "members that etcdadm makes speak TLS only"}
+		}
+		if u.Port() == "" {
+			u.Host = net.JoinHostPort(u.Hostname(), "2379")
+		}
+		list = append(list, "https://"+u.Host)
+	}
+	if len(list) == 0 {
+		return nil, &cli.UsageError{Text: "an endpoint is missing", Next: "etcdadm join https://10.0.0.1:2379"}
+	}
+	return list, nil
+}
+
+// A built is what init and join print for programs.
+type built struct {
+	Member string `json:"member"`
+	// Join is the command for the next machine.
+	Join    string     `json:"join,omitempty"`
+	Changed bool       `json:"changed"`
+	Steps   []stepLine `json:"steps"`
+}
+
+// build runs the task and says what came of it.
+func (t *task) build(ctx context.Context) error {
+	m, r, err := t.run(ctx)
+	if err != nil || t.dryRun {
+		return err
+	}
+	cfg := m.Config()
+	v := built{Member: string(cfg.Name), Changed: len(r.Steps) > 0, Steps: stepLines(r.Steps)}
+	if t.goal.Action == machine.Init && (t.goal.Phase == "" || t.goal.Phase == machine.PostInit) {
+		v.Join = "etcdadm join " + machine.URLs(cfg).Client[0]
+	}
+	return t.out.Print(t.cmd.OutOrStdout(), v, func(w io.Writer) error {
+		t.sayBuilt(w, cfg, r)
+		if v.Join != "" {
+			fmt.Fprintf(w, "To add a machine, copy %s from %s to the same directory there, and run on it:\n\n\t%s\n", authority(cfg), cfg.Paths.Certificates, v.Join)
+		}
+		return nil
+	})
+}
+
+// authority says what the next machine needs to have certificates.
+func authority(cfg machine.Config) string {
+	if _, err := os.Stat(filepath.Join(cfg.Paths.Certificates, "ca.key")); err != nil {
+		return "ca.crt, and certificates that were signed for it,"
+	}
+	return "ca.crt and ca.key"
+}
+
+func (t *task) sayBuilt(w io.Writer, cfg machine.Config, r operate.Result) {
+	switch {
+	case len(r.Steps) == 0 && t.goal.Phase == machine.PostInit:
+	case len(r.Steps) == 0:
+		fmt.Fprintln(w, "Nothing was to be done.")
+	case t.goal.Phase != "":
+		fmt.Fprintf(w, "Phase %s is done.\n", t.goal.Phase)
+	case t.goal.Action == machine.Join:
+		fmt.Fprintf(w, "Member %s is a voter of the cluster, at %s.\n", cfg.Name, machine.URLs(cfg).Client[0])
+	default:
+		fmt.Fprintf(w, "Member %s serves at %s.\n", cfg.Name, machine.URLs(cfg).Client[0])
+	}
+}

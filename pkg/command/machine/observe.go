@@ -1,0 +1,230 @@
+package machine
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
+)
+
+// see looks from a command that changes nothing.
+func (t *task) see(observe func(*operate.Machine) (machine.Observation, error)) (*operate.Machine, machine.Observation, error) {
+	m, err := t.open()
+	if err != nil {
+		return nil, machine.Observation{}, err
+	}
+	obs, err := observe(m)
+	return m, obs, err
+}
+
+// A memberInfo is the local member, under the names that the retired etcdadm
+// printed. ID is a decimal number, which its readers expect.
+type memberInfo struct {
+	ID         uint64   `json:"ID"`
+	Name       string   `json:"name"`
+	PeerURLs   []string `json:"peerURLs"`
+	ClientURLs []string `json:"clientURLs"`
+	IsLearner  bool     `json:"isLearner,omitempty"`
+	// IDHex is the id as etcdctl writes it.
+	IDHex string `json:"idHex"`
+}
+
+// NewInfo returns the command info.
+func NewInfo() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "info", Short: "print this machine's member",
+		Long: "info prints this machine's member as one JSON object. ID is its decimal number, idHex the form that etcdctl writes.",
+		Args: cobra.NoArgs,
+	}
+	t := &task{cmd: cmd, goal: machine.Goal{Action: machine.Reset}, flags: machineflags.Add(cmd, machineflags.Paths)}
+	out := cli.AddOutput(cmd, cli.JSON, cli.YAML)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		_, obs, err := t.see(func(m *operate.Machine) (machine.Observation, error) { return m.Observe(cmd.Context(), t.goal) })
+		if err != nil {
+			return err
+		}
+		if obs.Local == nil {
+			return cli.WithHint(fmt.Errorf("this machine's etcd does not answer: %s", cli.Plain(why(obs))), "etcdadm status")
+		}
+		for _, e := range obs.Remote.Members {
+			if e.ID == obs.Local.ID {
+				return out.Print(cmd.OutOrStdout(), memberInfo{uint64(e.ID), string(e.Name), e.PeerURLs, e.ClientURLs, e.Learner, e.ID.String()}, nil)
+			}
+		}
+		return cli.WithHint(fmt.Errorf("the member list does not have this machine's member %s", obs.Local.ID), "etcdadm status")
+	}
+	return cmd
+}
+
+func why(obs machine.Observation) string {
+	if obs.Service.State != machine.ServiceRunning {
+		return "its service is " + string(obs.Service.State) + behind(obs.Service.Detail)
+	}
+	return obs.Remote.Problem
+}
+
+// Status prints how this machine's member and its cluster are; the command
+// status does so where no daemon is asked.
+type Status struct{ t *task }
+
+// AddStatus gives a command the flags of Status.
+func AddStatus(cmd *cobra.Command, out *cli.Output) *Status {
+	return &Status{&task{cmd: cmd, goal: machine.Goal{Action: machine.Reset}, flags: machineflags.Add(cmd, machineflags.Paths), out: out}}
+}
+
+// Run looks and prints. The error says that the member does not serve.
+func (s *Status) Run(cmd *cobra.Command) error {
+	m, obs, err := s.t.see(func(m *operate.Machine) (machine.Observation, error) { return m.Observe(cmd.Context(), s.t.goal) })
+	if err != nil {
+		return err
+	}
+	if err := s.t.out.Print(cmd.OutOrStdout(), obs, func(w io.Writer) error { return writeStatus(w, m.Config(), obs) }); err != nil {
+		return err
+	}
+	if obs.Local == nil || obs.Local.Leader == 0 {
+		return cli.WithHint(fmt.Errorf("this machine's etcd does not serve: %s", cli.Plain(why(obs))), "journalctl -u etcd; etcdadm preflight")
+	}
+	return nil
+}
+
+// Observe looks and prints all that is seen.
+func (s *Status) Observe(cmd *cobra.Command) error {
+	_, obs, err := s.t.see(func(m *operate.Machine) (machine.Observation, error) { return m.Inspect(cmd.Context(), s.t.goal) })
+	if err != nil {
+		return err
+	}
+	return s.t.out.Print(cmd.OutOrStdout(), obs, nil)
+}
+
+func writeStatus(w io.Writer, cfg machine.Config, obs machine.Observation) error {
+	rows := [][]string{
+		{"machine", string(cfg.Name), cfg.Listen.Address},
+		{"service", string(obs.Service.State), obs.Service.Detail},
+		{"etcd", orDash(obs.Binaries.Etcd.String()), obs.Binaries.Problem},
+		{"data", string(obs.Data.State), fmt.Sprintf("member %s, cluster %s%s", obs.Data.MemberID, obs.Data.ClusterID, behind(obs.Data.Problem))},
+		{"certificates", string(obs.PKI.CA), certificates(obs)},
+	}
+	for _, dir := range obs.Data.SetAside {
+		rows = append(rows, []string{"set aside", dir})
+	}
+	if err := cli.Rows(w, rows...); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	if !obs.Remote.Answered {
+		fmt.Fprintf(w, "the cluster does not answer: %s\n", cli.Plain(obs.Remote.Problem))
+		return nil
+	}
+	return writeMembers(w, obs.Remote)
+}
+
+func writeMembers(w io.Writer, r machine.Remote) error {
+	rows := [][]string{{"MEMBER", "ID", "ROLE", "HEALTHY", "PEER URL", "CLIENT URL", "DB SIZE"}}
+	for _, m := range r.Members {
+		rows = append(rows, []string{
+			orDash(string(m.Name)), m.ID.String(), role(m, r.Leader), strconv.FormatBool(m.Healthy) + alarms(m),
+			strings.Join(m.PeerURLs, ","), orDash(strings.Join(m.ClientURLs, ",")), strconv.FormatInt(m.DBSize>>20, 10) + " MiB",
+		})
+	}
+	return cli.Rows(w, rows...)
+}
+
+func alarms(m cluster.Member) string {
+	if len(m.Alarms) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(m.Alarms, ",") + ")"
+}
+
+func role(m cluster.Member, leader cluster.MemberID) string {
+	switch {
+	case m.Learner:
+		return "learner"
+	case m.ID == leader:
+		return "leader"
+	}
+	return "voter"
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func certificates(obs machine.Observation) string {
+	if n := len(obs.PKI.Wrong); n > 0 {
+		return fmt.Sprintf("%s: %s (etcdadm certs renew all)", obs.PKI.Wrong[0].Name, obs.PKI.Wrong[0].Why)
+	}
+	if obs.PKI.NotAfter.IsZero() {
+		return ""
+	}
+	return "the authority is valid until " + obs.PKI.NotAfter.UTC().Format(time.DateOnly)
+}
+
+// NewPreflight returns the command preflight.
+func NewPreflight() *cobra.Command {
+	var list bool
+	var given string
+	cmd := &cobra.Command{
+		Use: "preflight", Short: "look for what would stand in the way of init or join",
+		Long: "preflight looks for what would stand in the way of init, or with --endpoints of join, or go wrong later, and\n" +
+			"changes nothing. init and join do the same before anything else.",
+		Args: cobra.NoArgs,
+	}
+	t := &task{cmd: cmd, goal: machine.Goal{Action: machine.Init}, flags: machineflags.Add(cmd, machineflags.Member)}
+	t.addChecks()
+	t.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
+	cmd.Flags().BoolVar(&list, "list", false, "print the checks instead")
+	cmd.Flags().StringVar(&given, "endpoints", "", "client `URLs` of the cluster to join")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if list {
+			return printChecks(cmd, t.out)
+		}
+		if given != "" {
+			t.goal.Action = machine.Join
+			if t.endpoints, err = endpoints(given, false); err != nil {
+				return err
+			}
+		}
+		m, obs, err := t.see(func(m *operate.Machine) (machine.Observation, error) { return m.Inspect(cmd.Context(), t.goal) })
+		if err != nil {
+			return err
+		}
+		found := machine.Preflight(t.goal, m.Config(), obs)
+		if err := t.out.Print(cmd.OutOrStdout(), found, func(w io.Writer) error {
+			if len(found) == 0 {
+				fmt.Fprintln(w, "Nothing stands in the way.")
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		return t.judge(found)
+	}
+	return cmd
+}
+
+func printChecks(cmd *cobra.Command, out *cli.Output) error {
+	type check struct {
+		ID   string `json:"id"`
+		What string `json:"what"`
+	}
+	var list []check
+	rows := [][]string{{"ID", "WHAT IS LOOKED AT"}}
+	for _, c := range machine.Checks() {
+		list = append(list, check{c.ID, c.What})
+		rows = append(rows, []string{c.ID, c.What})
+	}
+	return out.Print(cmd.OutOrStdout(), list, func(w io.Writer) error { return cli.Rows(w, rows...) })
+}

@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
+	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// bootstrapped reports why an order without a term has nothing to build on. Such
+// orders come before the lease can: what they do is decided by the store, so the
+// node that obeys reads the store too, and takes nobody's word for it.
+func (a *authority) bootstrapped(ctx context.Context, op plan.Operation, leaseVoters []cluster.NodeName) error {
+	if _, ok := op.(*plan.EndpointsWrite); ok {
+		return nil // it is bounded by what names it may write
+	}
+	view, err := a.records(ctx)
+	if err == nil {
+		err = view.IncarnationsErr
+	}
+	if err != nil {
+		return &rpc.Error{Kind: rpc.Unreachable, Text: fmt.Sprintf("an order without a lease needs the store of this node: %v", err)}
+	}
+	var why string
+	if r, ok := op.(*plan.LeaseVotersRecover); !ok {
+		why = unsupported(op, view, leaseVoters)
+	} else if why, err = a.unrecoverable(ctx, r, view); err != nil {
+		return err
+	}
+	if why != "" {
+		return &rpc.Error{Kind: rpc.Refused, Text: "an order without a lease: " + why}
+	}
+	return nil
+}
+
+// unrecoverable says what the recovery of the lease voters lacks: an operator's word
+// in the store for those that are lost, and a record that agrees with those of
+// the nodes that answer. That the names are the voters is what etcd's quorum
+// tells the executor.
+func (a *authority) unrecoverable(ctx context.Context, op *plan.LeaseVotersRecover, view store.View) (string, error) {
+	own, err := a.voter.Standing(ctx)
+	if err != nil {
+		return "", err
+	}
+	r := lease.Recovery{
+		Record: cluster.LeaseVoters{Token: op.Token, Term: op.Term, Names: slices.Sorted(slices.Values(op.Names))},
+		Expect: op.Expect, Lost: op.Lost,
+	}
+	var declared [][]cluster.NodeName
+	for _, q := range fleet.Requests(view) {
+		restores := q.Kind == cluster.RequestRestore && len(q.Lost) > 0 && !fleet.Decided(view.Incarnations, q)
+		if q.Kind == cluster.RequestLeaseVoters || restores {
+			declared = append(declared, q.Lost)
+		}
+	}
+	if len(declared) == 0 {
+		return "the store has no request that declares nodes to be lost, so the lease voters are not recovered", nil
+	}
+	answers := a.standings(ctx, r.Ask(own.LeaseVoters))
+	answers[a.self] = own
+	if err := r.Supported(own, declared, answers); err != nil {
+		return err.Error(), nil
+	}
+	return "", nil
+}
+
+// unsupported says what an order without a term lacks in the store, empty for
+// nothing. lease voters are those that the node knows, if it runs a member.
+func unsupported(op plan.Operation, view store.View, leaseVoters []cluster.NodeName) string {
+	var newest cluster.Incarnation
+	if n := len(view.Incarnations); n > 0 {
+		newest = view.Incarnations[n-1]
+	}
+	switch op := op.(type) {
+	case *plan.MemberPrepare:
+		if newest.Token != op.Token && (newest.Token != "" || !view.Created.IsZero()) {
+			return fmt.Sprintf("the store tells of a cluster (incarnation %q), so %s cannot be bootstrapped", newest.Token, op.Token)
+		}
+	case *plan.RestoreSwitch:
+		if newest.Token != op.Token {
+			return fmt.Sprintf("the newest incarnation in the store is %q, not %s", newest.Token, op.Token)
+		}
+	case *plan.RestoreDiscard:
+		if newest.Token == op.Token {
+			return fmt.Sprintf("incarnation %s is the newest in the store, so what is staged of it is needed", op.Token)
+		}
+	case *plan.RestoreStage:
+		if newest.Token == op.Token {
+			return ""
+		}
+		asked := slices.ContainsFunc(fleet.Requests(view), func(r cluster.Request) bool {
+			return r.Kind == cluster.RequestRestore && r.Name == op.Request && r.Backup == op.Backup &&
+				(len(leaseVoters) == 0 || cluster.Lost(leaseVoters, r.Lost))
+		})
+		if !asked {
+			return fmt.Sprintf("the store has no request %q that asks to restore %s, and says so of the lease voters %v that they are lost", op.Request, op.Backup, leaseVoters)
+		}
+	default:
+		return plan.KindOf(op).Path + " needs a lease"
+	}
+	return ""
+}

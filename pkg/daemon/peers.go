@@ -1,0 +1,258 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/discovery"
+	"github.com/etcdadm/etcdadm/pkg/coordination/gossip"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
+	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
+	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// A group of peers is the daemons that this one knows: gossip says who is alive,
+// discovery whom to gossip with.
+type peerGroup struct {
+	d        *Daemon
+	listener net.Listener
+	gossip   *gossip.Gossip
+	finder   *discovery.Finder
+	seeds    []discovery.Seed
+}
+
+func newPeerGroup(ctx context.Context, d *Daemon, l net.Listener) (*peerGroup, error) {
+	c := &peerGroup{d: d, listener: l}
+	var err error
+	if c.seeds, err = discovery.ParseSeeds(d.c.Seeds, d.c.GRPCPort); err != nil {
+		return nil, err
+	}
+	c.gossip, err = gossip.New(ctx, gossip.Options{
+		Name: d.name, Address: d.node.address, Server: d.server, Dial: d.pool.Dial, Caller: caller,
+		// A daemon that has started again is news, at once: its disk may be new.
+		Meta: func() []byte { return []byte(d.node.boot) },
+		OnConflict: func(x gossip.Conflict) {
+			d.log.Warn("two daemons use one name", "name", x.Name, "addresses", x.Existing+", "+x.Other)
+		},
+		Log: func(format string, args ...any) {
+			d.log.Debug("gossip", "text", strings.TrimSpace(fmt.Sprintf(format, args...)))
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.finder, err = discovery.New(discovery.Options{
+		Self:      discovery.Record{Name: d.name, Address: d.node.address, Boot: d.node.boot},
+		Seeds:     c.seeds,
+		Directory: directory{d.store, d.remember, d.rememberPause},
+		Interval:  d.c.DiscoveryInterval,
+		Join:      c.gossip.Join,
+		Alive:     c.alive,
+		SeedsDir:  d.c.SeedsDir,
+		Port:      d.c.GRPCPort,
+		Log:       func(format string, args ...any) { d.log.Warn("discovery", "text", fmt.Sprintf(format, args...)) },
+	})
+	return c, err
+}
+
+func caller(ctx context.Context) (cluster.NodeName, error) {
+	c, ok := rpc.CallerFrom(ctx)
+	if !ok || c.Name == "" || c.Role != rpc.RoleNode {
+		return "", &rpc.Error{Kind: rpc.Refused, Text: "the caller is no node"}
+	}
+	return c.Name, nil
+}
+
+// run looks for other daemons until ctx ends.
+func (c *peerGroup) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { c.watch(ctx) })
+	c.finder.Run(ctx)
+	wg.Wait()
+}
+
+// close says farewell and ends the gossip; the port can stop after it.
+func (c *peerGroup) close(ctx context.Context) {
+	leave, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	// Nobody may be there to hear it.
+	_ = c.gossip.Leave(leave)
+	if err := c.gossip.Close(ctx); err != nil {
+		c.d.log.Debug("gossip did not end", "error", err)
+	}
+}
+
+// known returns the nodes that count: those that have shown themselves, and
+// lease voters, of which every disk tells. A caller can make up any number of others.
+func (c *peerGroup) known() []gossip.Peer {
+	return known(c.gossip.Peers(), c.d.state.LeaseVoters().Names)
+}
+
+func known(peers []gossip.Peer, leaseVoters []cluster.NodeName) []gossip.Peer {
+	return slices.DeleteFunc(peers, func(p gossip.Peer) bool { return !p.Proved && !slices.Contains(leaseVoters, p.Name) })
+}
+
+func (c *peerGroup) alive() []cluster.NodeName {
+	var list []cluster.NodeName
+	for _, p := range c.known() {
+		if p.Alive {
+			list = append(list, p.Name)
+		}
+	}
+	return list
+}
+
+// peers returns every node that is known to exist: by gossip, or by a static
+// list.
+func (c *peerGroup) peers() []observe.Peer {
+	var list []observe.Peer
+	gone := c.d.node.voted.Load().lapsed(c.d.now())
+	for _, p := range c.known() {
+		unreachable := !p.Alive || p.Name == gone && p.Name != c.d.name
+		list = append(list, observe.Peer{Name: p.Name, Address: p.Address, Conflict: p.Conflict, Unreachable: unreachable})
+	}
+	for _, s := range c.seeds {
+		known := slices.ContainsFunc(list, func(p observe.Peer) bool { return p.Name == s.Name })
+		if s.Name != "" && !known {
+			list = append(list, observe.Peer{Name: s.Name, Address: s.Address})
+		}
+	}
+	return list
+}
+
+func (c *peerGroup) changed() <-chan struct{} { return c.gossip.Changed() }
+
+const (
+	// orphaned is how long after its last grant a lease voter takes the lowest live
+	// node for unable to coordinate. It is longer than a lease and a campaign.
+	orphaned = 8 * time.Second
+	// apart is the distance between two such nodes, so that they do not campaign
+	// at once.
+	apart = 2 * time.Second
+)
+
+// missingAfter is how long no daemon may have the lease before that is said: longer
+// than any daemon waits for those before it, in a cluster of usual size.
+const missingAfter = 20 * time.Second
+
+// missing reports whether nobody has had this lease voter's vote for too long. A
+// pause is no reason for concern, nor is a node that others have made no lease voter:
+// own is the record on its disk, which it keeps where the change did not reach it,
+// heard the newest of which any answer told.
+func missing(self cluster.NodeName, own, heard cluster.LeaseVoters, v *vote, paused bool, now time.Time) bool {
+	former := lease.Newer(heard, own) && !slices.Contains(heard.Names, self)
+	return v != nil && !paused && !former && now.Sub(v.at) > missingAfter
+}
+
+// watch says when nobody coordinates, as far as this lease voter can tell.
+func (c *peerGroup) watch(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	said := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		v := c.d.node.voted.Load()
+		now := missing(c.d.name, c.d.state.LeaseVoters(), c.d.fleet.Lease().LeaseVoters(), v, c.d.state.State().Pause != nil, c.d.now())
+		switch {
+		case now && !said:
+			c.d.log.Error("no daemon coordinates: nobody asks for this lease voter's vote", "since", v.at.Format(time.RFC3339), "alive", c.alive())
+		case !now && said:
+			c.d.log.Info("a daemon coordinates again")
+		}
+		if now != said {
+			c.d.nums.noteMissing(now)
+		}
+		said = now
+	}
+}
+
+// candidate says whether this daemon should try for the lease.
+func (c *peerGroup) candidate() bool {
+	return shouldTry(c.d.name, inLine(c.d.name, c.alive(), c.d.state.LeaseVoters().Names), c.d.node.voted.Load(), c.d.now())
+}
+
+// early returns the lease voters to ask for the lease before an observation: those that this
+// node knows, if it is one of them, and the daemons are not paused.
+func (d *Daemon) early() cluster.LeaseVoters {
+	e := d.state.LeaseVoters()
+	if !slices.Contains(e.Names, d.name) || d.state.State().Pause != nil {
+		return cluster.LeaseVoters{}
+	}
+	return e
+}
+
+// inLine returns who of the live nodes may get the lease as far as a lease voter
+// knows: the lease voters of its record. A node that is none knows nothing better
+// than all.
+func inLine(self cluster.NodeName, alive, leaseVoters []cluster.NodeName) []cluster.NodeName {
+	if !slices.Contains(leaseVoters, self) {
+		return alive
+	}
+	return slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return !slices.Contains(leaseVoters, n) })
+}
+
+// shouldTry says whether a node should try for the lease. One that votes for
+// another does not. Otherwise the lowest live name does, not counting one that
+// let its lease run out: it is gone, and gossip has only not noticed yet.
+// Another lease voter does when nobody has had the lease for a while, because the
+// lowest may be alive and cut off from the lease voters: also one that has voted for
+// itself, and lost that campaign.
+func shouldTry(self cluster.NodeName, alive []cluster.NodeName, v *vote, now time.Time) bool {
+	if v == nil {
+		return slices.Index(alive, self) <= 0
+	}
+	if v.to == self {
+		v = &vote{at: v.at}
+	}
+	since := now.Sub(v.at)
+	if v.to != "" && since < lease.DefaultTTL {
+		return false
+	}
+	alive = slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return n == v.to })
+	rank := slices.Index(alive, self)
+	return rank <= 0 || since > orphaned+time.Duration(rank)*apart
+}
+
+// directory is the control store as a source of nodes.
+type directory struct {
+	s *store.Store
+	// remember is told the spec: a node that coordinates only later shall know it
+	// without the store.
+	remember func(cluster.Spec)
+	// paused is told the requests, for the pause.
+	paused func(cluster.Store)
+}
+
+// Nodes returns the records of all nodes.
+func (d directory) Nodes(ctx context.Context) ([]discovery.Record, error) {
+	view, err := d.s.Poll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if view.Spec != nil {
+		d.remember(cluster.Spec{MemberCount: view.Spec.MemberCount, EtcdVersion: view.Spec.EtcdVersion})
+	}
+	d.paused(cluster.Store{Requests: fleet.Requests(view)})
+	var list []discovery.Record
+	for _, n := range view.Nodes {
+		list = append(list, discovery.Record{Name: n.Name, Address: n.Address, Boot: n.Boot, At: n.At})
+	}
+	return list, nil
+}
+
+// Publish writes this node's record.
+func (d directory) Publish(ctx context.Context, r discovery.Record) error {
+	return d.s.PutNode(ctx, store.NodeRecord{Name: r.Name, Address: r.Address, Boot: r.Boot, At: r.At})
+}

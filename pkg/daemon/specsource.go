@@ -1,0 +1,104 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+)
+
+// spec returns the spec: the static one, the store's, or the last one seen
+// where the store has none or has not answered. The plan knows that it is
+// missing, and bootstraps nothing by memory.
+func (d *Daemon) spec() cluster.Spec {
+	if d.c.Static != nil {
+		return d.withPolicy(*d.c.Static)
+	}
+	f := d.view.Spec()
+	if f == nil {
+		if kept := d.state.State().Spec; kept != nil {
+			return d.withPolicy(*kept)
+		}
+		return cluster.Spec{}
+	}
+	s := cluster.Spec{MemberCount: f.MemberCount, EtcdVersion: f.EtcdVersion}
+	d.remember(s)
+	return d.withPolicy(s)
+}
+
+func (d *Daemon) withPolicy(s cluster.Spec) cluster.Spec {
+	s.Policy = d.c.Policy.WithDefaults()
+	s.Policy.FixedSpec = d.c.Static != nil
+	return s
+}
+
+// remember keeps the spec on disk, for a start without the store.
+func (d *Daemon) remember(s cluster.Spec) {
+	if kept := d.state.State().Spec; kept != nil && kept.MemberCount == s.MemberCount && kept.EtcdVersion == s.EtcdVersion {
+		return
+	}
+	d.keep("the spec", func(st *nodestate.State) { st.Spec = &s })
+}
+
+// rememberPause keeps on disk whether the daemons are paused, as a store that can
+// be read says: a pause has to outlast a restart of all daemons without it.
+func (d *Daemon) rememberPause(s cluster.Store) {
+	r, paused := s.Pause()
+	kept := d.state.State().Pause
+	switch {
+	case paused && (kept == nil || kept.Name != r.Name):
+		d.keep("the pause", func(st *nodestate.State) { st.Pause = &r })
+	case !paused && kept != nil:
+		d.keep("the end of the pause", func(st *nodestate.State) { st.Pause = nil })
+	}
+}
+
+// keepTimeout is how long the loop waits for the disk to take what is kept. It
+// is tried again where it is still different.
+const keepTimeout = 300 * time.Millisecond
+
+// keep changes what the node remembers of the store. A disk that hangs does not
+// hold up the caller.
+func (d *Daemon) keep(what string, change func(*nodestate.State)) {
+	if !d.keeping.TryLock() {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer d.keeping.Unlock()
+		err := d.state.Update(func(st *nodestate.State) error {
+			change(st)
+			return nil
+		})
+		if err != nil {
+			d.log.Warn(what+" cannot be kept on disk", "error", err)
+		}
+	}()
+	timeout := time.NewTimer(keepTimeout)
+	defer timeout.Stop()
+	select {
+	case <-done:
+	case <-timeout.C:
+	}
+}
+
+// rememberNewest keeps the name of the newest backup on disk, and returns it:
+// the store itself cannot tell that it held a newer one. What lies in the future is
+// of a wrong clock.
+func (d *Daemon) rememberNewest(obs cluster.Observation) string {
+	seen := d.state.State().NewestBackup
+	at, _ := retention.ParseName(seen)
+	newest := seen
+	for _, b := range obs.Store.Backups {
+		t, err := retention.ParseName(b.Name)
+		if err == nil && t.After(at) && !t.After(obs.At) {
+			newest, at = b.Name, t
+		}
+	}
+	if newest != seen {
+		d.keep("the name of the newest backup", func(st *nodestate.State) { st.NewestBackup = newest })
+	}
+	return newest
+}

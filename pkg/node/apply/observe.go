@@ -1,0 +1,356 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+)
+
+// The question to the node's own etcd has a deadline, so that one that hangs
+// does not make the whole node look silent. A process that has just started
+// does not answer before it has found its peers; it is not waited for.
+const (
+	reportTimeout   = time.Second
+	startingTimeout = 100 * time.Millisecond
+	starting        = 5 * time.Second
+)
+
+// Observe returns what the node knows about itself. report is nil where no etcd
+// answers. It takes no lock that an operation holds: a long backup does not
+// keep anyone from looking. Nor does a disk that hangs: then it tells what was
+// last read of it, with how the disk does now.
+func (l *Local) Observe(ctx context.Context) (cluster.Node, *cluster.Report) {
+	n, s := l.disk(ctx)
+	n.Storage = l.storage(n.Storage)
+	n.Differs = cmp.Or(differs(s), l.comparer.disputes())
+	status := l.o.Proc.Status()
+	n.Process = cluster.Process{
+		State: status.State, Since: status.Since, LastExit: status.LastExit, Problem: status.Problem,
+	}
+	if s.Assigned != nil && status.State != cluster.ProcessStopped {
+		n.Process.Version = s.Assigned.Version
+	}
+	if status.State == cluster.ProcessCrashing {
+		n.Process.LastLines = status.LastLines
+	}
+	if s.Assigned == nil || status.State != cluster.ProcessRunning {
+		return n, nil
+	}
+	young := l.o.Now().Sub(status.Since) < starting
+	asking, cancel := context.WithTimeout(ctx, l.timeout(ctx, young))
+	defer cancel()
+	r, err := l.report(asking, s, &n)
+	if err != nil && !young {
+		n.Process.NoReport = l.noReport(ctx, s, err)
+	}
+	if err == nil && r.Denied != "" {
+		n.Process.NoReport = l.denied(r.Denied)
+	}
+	return n, r
+}
+
+// read reads what the node has on its disks. It may take as long as they do.
+func (l *Local) read() facts {
+	s := l.o.State.State()
+	disk := nodestate.Disk(l.o.DataDir, s)
+	if s.Prepared != nil && s.Assigned != nil && disk.State == cluster.DiskData && (!initialMember(s) || l.begun(disk.Token)) {
+		s = l.keepPromise(s)
+	}
+	n := cluster.Node{
+		Name: l.o.Name, URLs: l.o.URLs,
+		Disk: disk, Prepared: s.Prepared, Assigned: s.Assigned, LeaseVoters: s.LeaseVoters,
+		Versions: l.o.Bin.Versions(),
+		Staged:   l.stager.describe(s.Staged), Revision: s.Revision,
+	}
+	// Space and hosts are for people and for bounded upkeep: an error there is
+	// an unknown, not a failed look.
+	if free, err := hostfs.FreeBytes(l.o.DataDir); err == nil {
+		n.FreeBytes = max(free, 1) // zero is: not known
+	}
+	n.SetAside = l.sizes.fill(l.o.DataDir, l.o.Now())
+	if l.o.HostsFile != "" {
+		n.Hosts, _ = hostfs.ReadHosts(l.o.HostsFile, l.o.HostsKey)
+	}
+	return facts{node: n, state: s}
+}
+
+// timeout is how long the node's own etcd is waited for: less than whoever
+// asks the node waits for the node.
+func (l *Local) timeout(ctx context.Context, young bool) time.Duration {
+	wait := reportTimeout
+	if young {
+		wait = startingTimeout
+	}
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end)/2)
+	}
+	return wait
+}
+
+// begun says whether the member of an incarnation has committed anything. What
+// cannot be read has begun: it must not be taken for nothing.
+func (l *Local) begun(token cluster.Token) bool {
+	begun, err := nodestate.Begun(nodestate.DataDir(l.o.DataDir, token))
+	return begun || err != nil
+}
+
+// keepPromise ends the promise of a bootstrap voter that has begun: from now on
+// an empty disk means lost data.
+func (l *Local) keepPromise(s nodestate.State) nodestate.State {
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		s.Prepared, s.Bootstrap = nil, false
+		return nil
+	})
+	if err != nil {
+		return s
+	}
+	return l.o.State.State()
+}
+
+// report asks the node's own etcd, and remembers its ids on disk the first
+// time: they tell whose data is on the disk when etcd does not run. Without a
+// report it says why.
+func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) (*cluster.Report, error) {
+	c, err := l.etcd(s)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.Report(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := ours(n.Disk, s, r); err != nil {
+		n.Process.Problem = err.Error()
+		return nil, &foreignError{err}
+	}
+	if n.Differs != "" && !slices.Contains(r.Alarms, etcdclient.Corrupt) {
+		// Nobody may build on it, nor back it up.
+		r.Alarms = append(r.Alarms, etcdclient.Corrupt)
+	}
+	mark := nodestate.Mark(s.Revision, r.Revision)
+	if r.ID != s.MemberID || mark != s.Revision || !sameInitialMembers(votersOf(r), s.Voters) {
+		if l.remember(ctx, s.Assigned.Token, r, mark) {
+			n.Disk.MemberID, n.Revision = r.ID, mark
+		}
+	}
+	return &r, nil
+}
+
+// A foreignError says that what answers is not the node's own member.
+type foreignError struct{ error }
+
+// reasonTime is how long the reason for no report is looked for.
+const reasonTime = 300 * time.Millisecond
+
+// noReport says why the node's etcd gave no report.
+func (l *Local) noReport(ctx context.Context, s nodestate.State, err error) *cluster.NoReport {
+	why := &cluster.NoReport{Cause: cluster.CauseForeign, Text: err.Error()}
+	config := l.clientTLS()
+	why.User = clientName(config)
+	var foreign *foreignError
+	endpoint, urlErr := l.endpoint(s)
+	if !errors.As(err, &foreign) && urlErr == nil {
+		ctx, cancel := context.WithTimeout(ctx, reasonTime)
+		defer cancel()
+		why.Cause, why.Text = etcdclient.Reason(ctx, endpoint, config, err)
+	}
+	return why
+}
+
+// denied tells of an etcd that reports, and lets the daemon read nothing. So it
+// gives it no snapshot either, which is seen here and not by a backup that fails.
+func (l *Local) denied(text string) *cluster.NoReport {
+	return &cluster.NoReport{Cause: cluster.CauseAuth, Text: "etcd denies it: " + text, User: clientName(l.clientTLS())}
+}
+
+// clientTLS returns how the daemon calls its etcd, nil for plain HTTP.
+func (l *Local) clientTLS() *tls.Config {
+	if l.o.TLS == nil {
+		return nil
+	}
+	return l.o.TLS.Client()
+}
+
+// clientName returns the common name of the certificate that a client shows,
+// which is the user that etcd takes it for.
+func clientName(c *tls.Config) string {
+	if c == nil {
+		return ""
+	}
+	var pair *tls.Certificate
+	if len(c.Certificates) > 0 {
+		pair = &c.Certificates[0]
+	} else if c.GetClientCertificate != nil {
+		pair, _ = c.GetClientCertificate(&tls.CertificateRequestInfo{Version: tls.VersionTLS13})
+	}
+	if pair == nil || len(pair.Certificate) == 0 {
+		return ""
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return ""
+	}
+	return leaf.Subject.CommonName
+}
+
+// votersOf returns the voters that a member tells of, by name. A learner tells of
+// none.
+func votersOf(r cluster.Report) []cluster.InitialMember {
+	var list []cluster.InitialMember
+	for _, m := range r.Members {
+		if !m.Learner && m.Name != "" {
+			list = append(list, cluster.InitialMember{Name: m.Name, PeerURLs: m.PeerURLs})
+		}
+	}
+	slices.SortFunc(list, func(a, b cluster.InitialMember) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+func sameInitialMembers(a, b []cluster.InitialMember) bool {
+	return slices.EqualFunc(a, b, func(a, b cluster.InitialMember) bool { return a.Name == b.Name && slices.Equal(a.PeerURLs, b.PeerURLs) })
+}
+
+// ours reports why what answers at the member's URL cannot be the member whose
+// data is on the disk: another etcd may sit on its port while ours fails to
+// start, and what that one says of its cluster must not be taken for ours.
+func ours(disk cluster.Disk, s nodestate.State, r cluster.Report) error {
+	switch {
+	case disk.State != cluster.DiskData || disk.Token != s.Assigned.Token:
+		return fmt.Errorf("member %s of cluster %s answers at this node's client URL, and the disk has no data of it", r.ID, r.ClusterID)
+	case disk.MemberID != 0 && disk.MemberID != r.ID:
+		return fmt.Errorf("member %s of cluster %s answers at this node's client URL, the data on the disk is of %s", r.ID, r.ClusterID, disk.MemberID)
+	case s.MemberToken == s.Assigned.Token && s.ClusterID != 0 && s.ClusterID != r.ClusterID:
+		return fmt.Errorf("a member of cluster %s answers at this node's client URL, the data on the disk is of cluster %s", r.ClusterID, s.ClusterID)
+	}
+	return nil
+}
+
+// etcd returns the kept connection to the node's own etcd.
+func (l *Local) etcd(s nodestate.State) (*etcdclient.Client, error) {
+	endpoint, err := l.endpoint(s)
+	if err != nil {
+		return nil, err
+	}
+	l.clientMu.Lock()
+	defer l.clientMu.Unlock()
+	if l.client != nil && l.clientTo == endpoint {
+		return l.client, nil
+	}
+	if l.client != nil {
+		_ = l.client.Close()
+		l.client = nil
+	}
+	opts := etcdclient.Options{Endpoints: []string{endpoint}}
+	if l.o.TLS != nil {
+		opts.TLS = l.o.TLS.Client()
+	}
+	c, err := etcdclient.Open(opts)
+	if err != nil {
+		return nil, err
+	}
+	l.client, l.clientTo = c, endpoint
+	return c, nil
+}
+
+// endpoint returns where the node's own etcd serves.
+func (l *Local) endpoint(s nodestate.State) (string, error) {
+	urls := l.o.URLs.Client
+	if s.Assigned.Quarantined {
+		urls = l.o.URLs.Quarantine
+	}
+	if len(urls) == 0 {
+		return "", refuse("the node has no client URL")
+	}
+	return localURL(urls[0], l.o.ListenAddress), nil
+}
+
+// localURL returns the URL under which this machine reaches its own etcd: the
+// address that etcd listens on, which works before any name resolves. Serving
+// certificates always hold 127.0.0.1 and ::1, and the address of their node.
+func localURL(client, listen string) string {
+	u, err := url.Parse(client)
+	if err != nil {
+		return client
+	}
+	ip := net.ParseIP(listen)
+	switch {
+	case ip == nil && listen != "":
+		return client
+	case ip == nil:
+		u.Host = net.JoinHostPort("127.0.0.1", u.Port())
+	case ip.IsUnspecified() && ip.To4() != nil:
+		u.Host = net.JoinHostPort("127.0.0.1", u.Port())
+	case ip.IsUnspecified():
+		u.Host = net.JoinHostPort("::1", u.Port())
+	default:
+		u.Host = net.JoinHostPort(ip.String(), u.Port())
+	}
+	return u.String()
+}
+
+// sizes remembers how large each set-aside directory is: nothing writes to
+// them any more, and walking one takes long.
+type sizes struct {
+	mu sync.Mutex
+	of map[string]int64
+	// ahead is when what has a time in the future was first seen.
+	ahead map[aheadOfTime]time.Time
+}
+
+type aheadOfTime struct {
+	name string
+	at   int64
+}
+
+// since returns from when on the age of what was set aside counts.
+func (s *sizes) since(a cluster.SetAside, now time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen(a, now)
+}
+
+// seen is since. The mutex is held.
+func (s *sizes) seen(a cluster.SetAside, now time.Time) time.Time {
+	if !a.At.After(now) {
+		return a.At
+	}
+	key := aheadOfTime{a.Name, a.At.UnixNano()}
+	first, ok := s.ahead[key]
+	if !ok {
+		first = now
+		s.ahead[key] = first
+	}
+	return first
+}
+
+func (s *sizes) fill(dir string, now time.Time) []cluster.SetAside {
+	list, err := nodestate.ListSetAside(dir)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range list {
+		s.seen(list[i], now)
+		size, ok := s.of[list[i].Name]
+		if !ok {
+			size = list[i].Bytes
+			s.of[list[i].Name] = size
+		}
+		list[i].Bytes = size
+	}
+	return list
+}
