@@ -48,11 +48,11 @@ func TestBadSpec(t *testing.T) {
 		if rule == "" {
 			rule = "version-differs"
 		}
-		line := coordinator.WaitSaid(harness.Soon, said, "msg=held", "rule="+rule)
+		line := coordinator.WaitSaid(harness.Soon, said, "msg=held", "reason="+rule)
 		t.Logf("%s: %s", text, line)
 		w.WaitMore(harness.Soon, 10)
 		putFile(t, spec, `{"memberCount":1,"etcdVersion":"`+v36+`"}`)
-		coordinator.WaitSaid(harness.Soon, said, "no longer held", "rule="+rule)
+		coordinator.WaitSaid(harness.Soon, said, "no longer held", "reason="+rule)
 	}
 	c.SetSpec(3, v36)
 	c.WaitVoters(harness.Soon, 3)

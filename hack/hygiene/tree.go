@@ -93,7 +93,8 @@ func Text(root string, visit func(name string, content []byte) error) error {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() || strings.HasSuffix(name, ".sum") {
+		// In a linked worktree .git is a file.
+		if !d.Type().IsRegular() || name == ".git" || strings.HasSuffix(name, ".sum") {
 			return nil
 		}
 		content, err := os.ReadFile(file)

@@ -178,7 +178,7 @@ func withLeaseVoters(t *testing.T, n int, leaseVoters set) func(plan.Operation) 
 	world := func(learner bool, leader int) cluster.Observation {
 		s := newStage()
 		list := strings.Join(leaseVoters.names(), ",")
-		text := "cluster " + strings.Join((set(1)<<n-1).names(), " ") + "\nlease voters " + list + " on=" + list +
+		text := "cluster " + strings.Join((set(1)<<n-1).names(), " ") + "\nlease-voters " + list + " on=" + list +
 			"\nleader " + string(rune('a'+leader)) + "\n"
 		if learner {
 			text += "node h data=" + strconv.Itoa(8) + " running\nmember h id=8 learner=1m\n"

@@ -234,7 +234,7 @@ func Example_files() {
 
 // The page about the library quotes these examples, line by line.
 func TestThePageQuotesTheExamples(t *testing.T) {
-	page, err := os.ReadFile("../../docs/etcdadm-go.md")
+	page, err := os.ReadFile("../../../docs/etcdadm-go.md")
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skip("the page is not there: this is not the whole tree")
 	}
@@ -242,7 +242,7 @@ func TestThePageQuotesTheExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	var have string
-	for _, file := range []string{"example_test.go", "../certs/example_test.go"} {
+	for _, file := range []string{"example_test.go", "../../certs/example_test.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ func TestAMemberServesUntilItIsKilled(t *testing.T) {
 
 // The versions that are tested are those that the images are made of.
 func TestVersionsAreThoseOfTheImages(t *testing.T) {
-	entries, err := os.ReadDir("../../images/etcd")
+	entries, err := os.ReadDir("../../../images/etcd")
 	if err != nil {
 		t.Fatal(err)
 	}
