@@ -8,8 +8,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// TestEveryRuleIsExplained reads the rules from where they are declared.
-func TestEveryRuleIsExplained(t *testing.T) {
+// TestEveryReasonIsExplained reads the reasons from where they are declared.
+func TestEveryReasonIsExplained(t *testing.T) {
 	source, err := os.ReadFile("goal.go")
 	if err != nil {
 		t.Fatal(err)
@@ -18,9 +18,9 @@ func TestEveryRuleIsExplained(t *testing.T) {
 	for _, d := range machine.Reasons() {
 		explained[string(d.Reason)] = d
 	}
-	declared := regexp.MustCompile(`Rule += "([a-z-]+)"`).FindAllSubmatch(source, -1)
+	declared := regexp.MustCompile(`Reason += "([a-z-]+)"`).FindAllSubmatch(source, -1)
 	if len(declared) < 15 || len(declared) != len(explained) {
-		t.Errorf("%d rules are declared, %d are explained", len(declared), len(explained))
+		t.Errorf("%d reasons are declared, %d are explained", len(declared), len(explained))
 	}
 	for _, m := range declared {
 		if d := explained[string(m[1])]; d.Means == "" || d.Do == "" {
@@ -36,7 +36,7 @@ func TestEveryPhaseAndCheckSaysWhatItIs(t *testing.T) {
 		}
 		for _, p := range machine.Phases(a) {
 			if got, ok := machine.PhaseOf(a, p.Name); !ok || got.Short == "" {
-				t.Errorf("phase %s of %s is not bootstrap or not described", p.Name, a)
+				t.Errorf("phase %s of %s is not found or not described", p.Name, a)
 			}
 		}
 	}
