@@ -46,7 +46,7 @@ func TestBadSpec(t *testing.T) {
 		said := coordinator.LogSize()
 		putFile(t, spec, text)
 		if rule == "" {
-			rule = "version-differs"
+			rule = "binary-missing"
 		}
 		line := coordinator.WaitSaid(harness.Soon, said, "msg=held", "reason="+rule)
 		t.Logf("%s: %s", text, line)

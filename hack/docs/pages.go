@@ -23,6 +23,7 @@ var pages = []page{
 	{"docs/phases.md", phases},
 	{"docs/exit-codes.md", exitCodes},
 	{"docs/holds.md", holds},
+	{"docs/versions.md", versions},
 }
 
 // write brings the pages up to date.

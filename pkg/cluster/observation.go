@@ -33,6 +33,9 @@ type Observation struct {
 	Leader MemberID `json:"leader,omitempty"`
 	// Revision is the highest revision that a member reported.
 	Revision Revision `json:"revision,omitempty"`
+	// ClusterVersion is the highest cluster version that a member told of, zero where
+	// none did.
+	ClusterVersion etcdversion.Version `json:"clusterVersion,omitzero"`
 	// Views holds what each answering member says by itself, by member id.
 	Views []View `json:"views,omitempty"`
 
@@ -90,6 +93,9 @@ type Node struct {
 	// Assigned is what the node's state file tells it to run, nil for nothing.
 	Assigned *Assigned `json:"assigned,omitempty"`
 	Process  Process   `json:"process"`
+	// Change is a change of the etcd version that the node is carrying out, or that
+	// has failed; nil for none.
+	Change *VersionChange `json:"change,omitempty"`
 	// Differs says how the data of the node's member differs from that of the
 	// others, "" where that is not known. Where a majority of the voters holds
 	// other data, the node does not start the member again.
@@ -242,6 +248,8 @@ type Member struct {
 	DBSize int64 `json:"dbSize,omitempty"`
 	// Alarms are etcd's alarms for it: NOSPACE, CORRUPT.
 	Alarms []string `json:"alarms,omitempty"`
+	// Version is what its process says that it is, zero where it did not answer.
+	Version etcdversion.Version `json:"version,omitzero"`
 }
 
 // A View is what one member says by itself about its cluster.

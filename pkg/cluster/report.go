@@ -8,7 +8,10 @@ type Report struct {
 	ClusterID ClusterID           `json:"clusterID"`
 	Version   etcdversion.Version `json:"version"`
 	// Storage is the version of the storage format, zero before etcd 3.6.
-	Storage  etcdversion.Version `json:"storage,omitzero"`
+	Storage etcdversion.Version `json:"storage,omitzero"`
+	// Cluster is the cluster version as the member knows it: the minor version that
+	// all members are known to run. It is zero where that is not known.
+	Cluster  etcdversion.Version `json:"cluster,omitzero"`
 	Learner  bool                `json:"learner,omitempty"`
 	Leader   MemberID            `json:"leader,omitempty"`
 	RaftTerm uint64              `json:"raftTerm"`

@@ -38,6 +38,9 @@ func TestArgvOfEachKind(t *testing.T) {
 		{&plan.SpecWrite{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")}, "etcdadm spec write --member-count=3 --etcd-version=3.6.16"},
 		{&plan.MemberStart{Node: "a", Token: "t", Mode: plan.StartRestart, Version: v}, "etcdadm member start --node=a --token=t --mode=restart --version=3.6.16"},
 		{&plan.MemberStart{Node: "a", Token: "t", Mode: plan.StartRestart, Version: v, AcceptData: 10}, "etcdadm member start --node=a --token=t --mode=restart --version=3.6.16 --accept-data=a"},
+		{&plan.MemberChangeVersion{
+			Node: "b", ExpectToken: "t", ExpectMemberID: 2, ExpectVersion: etcdversion.Must("3.5.35"), To: etcdversion.Must("3.6.16"),
+		}, "etcdadm member change-version --node=b --expect-token=t --expect-member-id=2 --expect-version=3.5.35 --to=3.6.16"},
 		{&plan.MemberStop{Node: "a", ExpectToken: "t", ExpectMemberID: 0x8e9e05c52164694d}, "etcdadm member stop --node=a --expect-token=t --expect-member-id=8e9e05c52164694d"},
 		{&plan.AddLearner{Node: "a", PeerURLs: []string{"http://u1:1", "https://u2:2"}, ExpectVoters: 3}, "etcdadm member add-learner --node=a --peer-url=http://u1:1 --peer-url=https://u2:2 --expect-voters=3"},
 		{&plan.Promote{Name: "a", ExpectVoters: 3}, "etcdadm member promote --name=a --expect-voters=3"},

@@ -36,7 +36,8 @@ func unsafe(invariant, format string, args ...any) error {
 //	backup      a fresh backup covers each removal of a voter and each addition
 //	fresh-disk  no voter starts on a disk that is empty but once was not
 //	live-data   data of a current member is never moved or deleted
-//	version     no member starts with another version than it ran
+//	version     no member starts with another version than it ran; versions change one
+//	            member at a time, between neighbours that etcd can mix
 //	bootstrap    a cluster is bootstrapped only where nothing tells of an earlier one
 //	newest      the newest backup, and the newest good one, are never deleted
 //	aged        no backup is deleted for an age that only a clock tells of
@@ -68,6 +69,8 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 			return err
 		}
 		return c.stop(op.Node)
+	case *MemberChangeVersion:
+		return c.changeVersion(spec, op)
 	case *AddLearner:
 		return c.addLearner(op)
 	case *Promote:
@@ -298,7 +301,7 @@ func (c checker) start(op *MemberStart) error {
 		return unsafe("live-data", "%s has data of another incarnation", op.Node)
 	}
 	if n.Disk.State == cluster.DiskData && n.Assigned != nil && n.Assigned.Version != op.Version {
-		return unsafe("version", "%s runs etcd %s, and this release does not change versions", op.Node, n.Assigned.Version)
+		return unsafe("version", "%s runs etcd %s; etcdadm member change-version changes it", op.Node, n.Assigned.Version)
 	}
 	if op.AcceptData != 0 && n.Disk.MemberID != op.AcceptData {
 		return &StaleError{Want: "data of member " + op.AcceptData.String(), Got: n.Disk.MemberID.String()}

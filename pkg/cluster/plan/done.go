@@ -29,6 +29,9 @@ func Done(obs cluster.Observation, op Operation) bool {
 	case *MemberStop:
 		n := l.node(op.Node)
 		return n != nil && n.Process.State == cluster.ProcessStopped && (n.Assigned == nil || n.Assigned.Stopped)
+	case *MemberChangeVersion:
+		n := l.node(op.Node)
+		return n != nil && n.Assigned != nil && n.Assigned.Version == op.To && n.Change == nil && n.Process.State == cluster.ProcessRunning
 	case *AddLearner:
 		return slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return overlap(m.PeerURLs, op.PeerURLs) })
 	case *Promote:

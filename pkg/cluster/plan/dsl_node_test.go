@@ -18,6 +18,7 @@ import (
 //	halted                 an operation stopped it
 //	assigned, unassigned   its state file
 //	version=3.5.21         of its assignment; versions=... of its binaries
+//	changes=3.6.16         from the version of its assignment; failed=... and back again, stuck=... and not back
 //	promised=n1:a,b,c      a promise to bootstrap
 //	down, down=unknown     it does not answer (and never did); up
 //	blank                  it has lost its lease voters' record
@@ -64,6 +65,14 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 		n.Assigned.Quarantined = true
 	case "version":
 		n.Assigned.Version = etcdversion.Must(value)
+	case "changes", "failed", "stuck": // to the version, from the one that it is assigned, or back to that
+		n.Change = &cluster.VersionChange{Token: n.Assigned.Token, From: n.Assigned.Version, To: etcdversion.Must(value)}
+		if key == "failed" || key == "stuck" {
+			n.Change.Failed, n.Change.Back = "exit status 1: panic: no luck", key == "failed"
+		}
+		if key != "failed" {
+			n.Assigned.Version = n.Change.To
+		}
 	case "versions":
 		n.Versions = nil
 		for _, v := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' }) {

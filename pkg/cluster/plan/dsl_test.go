@@ -33,6 +33,7 @@ import (
 //	revision 1000               the highest that members tell of; mark 1000: the store's mark
 //	observer a since=10m        who looks, and for how long it has
 //	later 10m                   time passes
+//	cluster-version 3.5.0       the highest that members tell of
 //	spec-problem TEXT, spec-missing, records-problem TEXT, nonce n2, token t1
 //	failed LINE, backing-up LINE
 //
@@ -113,7 +114,7 @@ func (s *stage) fact(kind string, args []string) error {
 		return each(args[1:], func(k, v string) error { return s.memberAttribute(m, k, v) })
 	case "gone":
 		s.gone(args[0], cluster.NodeName(args[1]))
-	case "leader", "observer", "nonce", "token", "later":
+	case "leader", "observer", "nonce", "token", "later", "cluster-version":
 		return s.circumstance(kind, args)
 	case "lease-voters":
 		return s.leaseVoters(args)
@@ -151,6 +152,8 @@ func (s *stage) circumstance(kind string, args []string) (err error) {
 		s.obs.Nonce = cluster.Token(args[0])
 	case "token":
 		s.obs.Token = cluster.Token(args[0])
+	case "cluster-version":
+		s.obs.ClusterVersion, err = etcdversion.Parse(args[0])
 	case "later":
 		d, err = time.ParseDuration(args[0])
 		s.obs.At = s.obs.At.Add(d)
@@ -378,6 +381,8 @@ func (s *stage) memberAttribute(m *cluster.Member, key, value string) (err error
 		m.ClientURLs, m.Applied = nil, 0
 	case "applied":
 		m.Applied, err = strconv.ParseUint(value, 10, 64)
+	case "runs": // by its own word
+		m.Version, err = etcdversion.Parse(value)
 	case "alarm":
 		m.Alarms = append(m.Alarms, value)
 	default:

@@ -37,6 +37,7 @@ const (
 	LearnerBehind     Reason = "learner-behind"
 	BinaryMissing     Reason = "binary-missing"
 	VersionDiffers    Reason = "version-differs"
+	VersionFailed     Reason = "version-failed"
 	DiskUnreadable    Reason = "disk-unreadable"
 	DiskFull          Reason = "disk-full"
 	DiskHung          Reason = "disk-hung"
@@ -141,8 +142,11 @@ var ruleDocs = []ReasonDoc{
 		"A node has no binaries of the etcd version that it would have to run.",
 		"Install the version on the node in one of the places of --etcd-dir, or change the spec."},
 	{VersionDiffers,
-		"The members run another etcd version than the spec says. This release does not change versions.",
-		"Set the spec back to the running version."},
+		"The members run another etcd version than the spec says, and the next step towards it cannot be made: there is no way for a running cluster, or something has to be right first. The text says what.",
+		"The text says what is in the way. docs/versions.md has what can become what, and how. Setting the spec back to the version that runs ends it."},
+	{VersionFailed,
+		"A member did not come up with the new etcd version. Its node has gone back to the old one where that was still possible, and no other member is changed.",
+		"The text has etcd's last words. Put right what they say, and try that member again with the command in the text; or set the spec back: etcd-manager-ctl configure-cluster --etcd-version=OLD."},
 	{DiskUnreadable,
 		"A node's data directory holds something that cannot be read or understood. It is left alone.",
 		"The text says what. Fix it, or move it away by hand."},

@@ -90,6 +90,12 @@ var kinds = []Kind{
 		New:   func() Operation { return &MemberStop{} },
 	},
 	{
+		Path: "member change-version", Short: "run a node's member with another etcd version",
+		Needs: "The node runs the expected incarnation as the expected member, with the expected version, and has binaries of the new one. All voters serve, without an alarm, the others are a majority without it, and no other member is between versions. The new version is a patch of the same minor, the next minor, or the one before while another voter still runs that. The member does not lead others.",
+		Done:  "The new version serves. Where it does not come up, the node runs the old one again, the order fails, and observe tells why.",
+		New:   func() Operation { return &MemberChangeVersion{} },
+	},
+	{
 		Path: "member add-learner", Short: "add a node's member without a vote",
 		Needs: "The cluster has quorum, the expected number of voters and no other learner.",
 		Done:  "The member list has a learner with these peer URLs.",

@@ -134,6 +134,17 @@ type MemberStop struct {
 	ExpectMemberID cluster.MemberID `flag:"expect-member-id" doc:"member that the node must be, 0 if it does not know"`
 }
 
+// MemberChangeVersion has a node run its member with another etcd version. The
+// node itself sees it through: where the new version does not come up, it goes
+// back to the old one.
+type MemberChangeVersion struct {
+	Node           cluster.NodeName    `flag:"node" doc:"node whose member changes"`
+	ExpectToken    cluster.Token       `flag:"expect-token" doc:"incarnation that the node must be running"`
+	ExpectMemberID cluster.MemberID    `flag:"expect-member-id" doc:"member that the node must be"`
+	ExpectVersion  etcdversion.Version `flag:"expect-version" doc:"etcd version that the node must be running"`
+	To             etcdversion.Version `flag:"to" doc:"etcd version to run"`
+}
+
 // AddLearner adds a node's member to the cluster, without a vote.
 type AddLearner struct {
 	Node         cluster.NodeName `flag:"node" doc:"node that will run the member"`
@@ -252,28 +263,29 @@ type EndpointsWrite struct {
 	Entries []cluster.HostEntry `flag:"entry" doc:"host, ADDRESS=NAME (repeated)"`
 }
 
-func (*MemberPrepare) kind() string      { return "member prepare" }
-func (*IncarnationCreate) kind() string  { return "incarnation create" }
-func (*IncarnationMark) kind() string    { return "incarnation mark" }
-func (*SpecWrite) kind() string          { return "spec write" }
-func (*RestoreStage) kind() string       { return "restore stage" }
-func (*RestoreSwitch) kind() string      { return "restore switch" }
-func (*RestoreDiscard) kind() string     { return "restore discard" }
-func (*RequestClose) kind() string       { return "request close" }
-func (*MemberStart) kind() string        { return "member start" }
-func (*MemberStop) kind() string         { return "member stop" }
-func (*AddLearner) kind() string         { return "member add-learner" }
-func (*Promote) kind() string            { return "member promote" }
-func (*Remove) kind() string             { return "member remove" }
-func (*MoveLeader) kind() string         { return "member move-leader" }
-func (*LeaseVotersWrite) kind() string   { return "lease-voters write" }
-func (*LeaseVotersRecover) kind() string { return "lease-voters recover" }
-func (*DataSetAside) kind() string       { return "data set-aside" }
-func (*DataDiscard) kind() string        { return "data discard" }
-func (*QuarantineSet) kind() string      { return "quarantine set" }
-func (*QuarantineLift) kind() string     { return "quarantine lift" }
-func (*BackupTake) kind() string         { return "backup take" }
-func (*BackupVerify) kind() string       { return "backup verify" }
-func (*BackupDrill) kind() string        { return "backup drill" }
-func (*BackupPrune) kind() string        { return "backup prune" }
-func (*EndpointsWrite) kind() string     { return "endpoints write" }
+func (*MemberPrepare) kind() string       { return "member prepare" }
+func (*IncarnationCreate) kind() string   { return "incarnation create" }
+func (*IncarnationMark) kind() string     { return "incarnation mark" }
+func (*SpecWrite) kind() string           { return "spec write" }
+func (*RestoreStage) kind() string        { return "restore stage" }
+func (*RestoreSwitch) kind() string       { return "restore switch" }
+func (*RestoreDiscard) kind() string      { return "restore discard" }
+func (*RequestClose) kind() string        { return "request close" }
+func (*MemberStart) kind() string         { return "member start" }
+func (*MemberStop) kind() string          { return "member stop" }
+func (*MemberChangeVersion) kind() string { return "member change-version" }
+func (*AddLearner) kind() string          { return "member add-learner" }
+func (*Promote) kind() string             { return "member promote" }
+func (*Remove) kind() string              { return "member remove" }
+func (*MoveLeader) kind() string          { return "member move-leader" }
+func (*LeaseVotersWrite) kind() string    { return "lease-voters write" }
+func (*LeaseVotersRecover) kind() string  { return "lease-voters recover" }
+func (*DataSetAside) kind() string        { return "data set-aside" }
+func (*DataDiscard) kind() string         { return "data discard" }
+func (*QuarantineSet) kind() string       { return "quarantine set" }
+func (*QuarantineLift) kind() string      { return "quarantine lift" }
+func (*BackupTake) kind() string          { return "backup take" }
+func (*BackupVerify) kind() string        { return "backup verify" }
+func (*BackupDrill) kind() string         { return "backup drill" }
+func (*BackupPrune) kind() string         { return "backup prune" }
+func (*EndpointsWrite) kind() string      { return "endpoints write" }

@@ -36,6 +36,8 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 		w.start(op)
 	case *MemberStop:
 		w.stop(op.Node)
+	case *MemberChangeVersion:
+		w.changeVersion(op)
 	case *AddLearner:
 		w.Members = append(w.Members, cluster.Member{ID: w.nextID(), PeerURLs: op.PeerURLs, Learner: true, LearnerSince: w.At})
 	case *Promote:

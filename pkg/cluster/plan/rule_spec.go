@@ -124,13 +124,3 @@ func ruleAlarm(l *view) (Operation, verdict) {
 	}
 	return nil, goOn
 }
-
-func ruleVersion(l *view) (Operation, verdict) {
-	for _, m := range l.obs.Members {
-		n := l.nodeOf(m)
-		if n != nil && n.Assigned != nil && n.Assigned.Version != l.spec.EtcdVersion {
-			l.hold(VersionDiffers, "%s runs etcd %s, the spec says %s", n.Name, n.Assigned.Version, l.spec.EtcdVersion)
-		}
-	}
-	return nil, goOn
-}

@@ -187,6 +187,8 @@ func (w *world) obey(n *node, o order) error {
 		n.prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
 	case *plan.MemberStart:
 		return w.start(n, op, o.leaseVoters)
+	case *plan.MemberChangeVersion:
+		return w.changeVersion(n, op)
 	case *plan.MemberStop:
 		if n.assigned == nil {
 			n.process = cluster.ProcessStopped

@@ -161,6 +161,7 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 		e := in.evidence(obs, members, m, prev)
 		if r := e.Report; r != nil {
 			m.Applied, m.Committed, m.DBSize, m.Alarms = r.Applied, r.Committed, r.DBSize, r.Alarms
+			m.Version = r.Version
 		}
 		m.Judge(e)
 		carry(&m, obs.At, prev, quorate)
@@ -169,6 +170,9 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 	for _, v := range members {
 		r := v.report
 		obs.Revision = max(obs.Revision, r.Revision)
+		if r.Cluster.Compare(obs.ClusterVersion) > 0 {
+			obs.ClusterVersion = r.Cluster
+		}
 		obs.Views = append(obs.Views, cluster.View{
 			Member: r.ID, ClusterID: r.ClusterID, Leader: r.Leader, RaftTerm: r.RaftTerm, Members: ids(r.Members), Revision: r.Revision,
 		})

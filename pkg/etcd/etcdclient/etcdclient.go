@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -62,6 +63,7 @@ var ErrLearnerPending = errors.New("etcd takes no other learner while one is the
 type Client struct {
 	c         *clientv3.Client
 	endpoints []string
+	versions  *http.Client
 }
 
 // Options say whom to talk to.
@@ -114,11 +116,14 @@ func Open(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open etcd client for %s: %w", strings.Join(o.Endpoints, ", "), err)
 	}
-	return &Client{c: c, endpoints: o.Endpoints}, nil
+	return &Client{c: c, endpoints: o.Endpoints, versions: versionClient(o.TLS)}, nil
 }
 
 // Close ends the connection.
-func (c *Client) Close() error { return c.c.Close() }
+func (c *Client) Close() error {
+	c.versions.CloseIdleConnections()
+	return c.c.Close()
+}
 
 // readTime is how long a member may take to answer a read through the quorum: a
 // hundred times what a healthy one needs. A part of the caller's time is left
@@ -144,6 +149,8 @@ func (c *Client) Report(ctx context.Context) (cluster.Report, error) {
 	defer cancel()
 	read := make(chan readAnswer, 1)
 	go func() { read <- c.read(rctx) }()
+	version := make(chan etcdversion.Version, 1)
+	go func() { version <- clusterVersion(rctx, c.versions, c.endpoints[0]) }()
 	s, err := c.c.Status(ctx, c.endpoints[0])
 	if err != nil {
 		return cluster.Report{}, fmt.Errorf("status of %s: %w", c.endpoints[0], plain(err))
@@ -163,6 +170,7 @@ func (c *Client) Report(ctx context.Context) (cluster.Report, error) {
 	// A version that does not parse is left unknown: it decides nothing here.
 	r.Version, _ = etcdversion.Parse(s.Version)
 	r.Storage, _ = etcdversion.Parse(s.StorageVersion)
+	r.Cluster = <-version
 	if s.IsLearner {
 		return r, nil
 	}

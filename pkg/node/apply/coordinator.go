@@ -78,6 +78,8 @@ const (
 // Deadline returns how long op may take.
 func Deadline(op plan.Operation) time.Duration {
 	switch op := op.(type) {
+	case *plan.MemberChangeVersion:
+		return changeDeadline
 	case *plan.BackupTake, *plan.BackupVerify, *plan.BackupDrill:
 		return backupDeadline
 	case *plan.QuarantineLift:
@@ -106,6 +108,9 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 	defer cancel()
 	if _, ok := plan.Target(op); ok {
 		if err := c.stillEvicted(ctx, obs, op); err != nil {
+			return err
+		}
+		if err := c.mayChangeVersion(ctx, obs, op); err != nil {
 			return err
 		}
 		if err := c.agree(ctx, obs, op); err != nil {

@@ -405,6 +405,9 @@ func TestEveryOperationHasADeadline(t *testing.T) {
 		if plan.Aside(k.New()) {
 			want = backupDeadline
 		}
+		if _, ok := k.New().(*plan.MemberChangeVersion); ok {
+			want = changeDeadline
+		}
 		if got := Deadline(k.New()); got != want {
 			t.Errorf("%s has %s, want %s", k.Path, got, want)
 		}

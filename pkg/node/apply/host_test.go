@@ -59,7 +59,7 @@ func fakes(t *testing.T, dir string) etcdbin.Finder {
 			t.Fatal(err)
 		}
 		// Each run leaves its environment behind, for the test to check.
-		script := "#!/bin/sh\nenv >" + filepath.Join(dir, "env") + "\n" + body + "\n"
+		script := "#!/bin/sh\nif [ \"$1\" = --version ]; then echo etcd Version: " + v.String() + "; exit; fi\nenv >" + filepath.Join(dir, "env") + "\n" + body + "\n"
 		if err := os.WriteFile(filepath.Join(place, "etcd"), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -87,6 +87,8 @@ type LocalOptions struct {
 
 	// recheck is defaultRecheck, where no test has less time.
 	recheck time.Duration
+	// comesUp is defaultComesUp, where no test has less time.
+	comesUp time.Duration
 }
 
 // Local carries out operations on its own node.
@@ -102,6 +104,7 @@ type Local struct {
 	sizes    sizes
 	stager   stager
 	comparer comparer
+	settler  settler
 	// files is the key material of the member that was started last.
 	files  atomic.Pointer[etcdconf.TLS]
 	reader diskReader
@@ -113,6 +116,7 @@ type Local struct {
 // NewLocal returns the executor of a node.
 func NewLocal(o LocalOptions) *Local {
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
+	o.comesUp = cmp.Or(o.comesUp, defaultComesUp)
 	l := &Local{o: o, semaphore: make(chan struct{}, 1), sizes: sizes{of: map[string]int64{}, ahead: map[aheadOfTime]time.Time{}}}
 	l.watch = hostfs.NewDiskWatch(l.logDir, o.Now)
 	return l
@@ -137,6 +141,7 @@ func (l *Local) Close(ctx context.Context) error {
 	}
 	defer l.leave()
 	l.stager.end(ctx)
+	l.settler.end(ctx)
 	l.comparer.end(ctx)
 	l.clientMu.Lock()
 	if l.client != nil {
@@ -163,6 +168,18 @@ type Order struct {
 // carried out; one that has begun is finished, within its [Deadline]: whoever
 // gave it may have hung up, and does so with each renewal of the lease.
 func (l *Local) Do(ctx context.Context, order Order) error {
+	ctx, cancel := context.WithTimeout(ctx, Deadline(order.Operation))
+	defer cancel()
+	if err := l.do(ctx, order); err != nil {
+		return err
+	}
+	if op, ok := order.Operation.(*plan.MemberChangeVersion); ok {
+		return l.settled(ctx, op) // others have their turn meanwhile
+	}
+	return nil
+}
+
+func (l *Local) do(ctx context.Context, order Order) error {
 	op := order.Operation
 	if err := plan.Validate(op); err != nil {
 		return err
@@ -202,6 +219,8 @@ func (l *Local) effect(ctx context.Context, order Order) error {
 		return l.start(ctx, op, order.LeaseVoters)
 	case *plan.MemberStop:
 		return l.stop(ctx, op)
+	case *plan.MemberChangeVersion:
+		return l.changeVersion(ctx, op)
 	case *plan.RestoreStage:
 		return l.stage(ctx, op)
 	case *plan.RestoreSwitch:
@@ -331,7 +350,7 @@ func (l *Local) setAside(ctx context.Context, op *plan.DataSetAside) error {
 	err := l.o.State.Update(func(s *nodestate.State) error {
 		s.Assigned, s.Prepared, s.Peers = nil, nil, nil
 		s.MemberID, s.ClusterID, s.MemberToken, s.Bootstrap = 0, 0, "", false
-		s.Voters, s.Differs = nil, nil
+		s.Voters, s.Differs, s.Change, s.Seen = nil, nil, nil, nil
 		return nil
 	})
 	crashpoint.Hit("data-set-aside.after")

@@ -72,8 +72,8 @@ func (l *Local) read() facts {
 	n := cluster.Node{
 		Name: l.o.Name, URLs: l.o.URLs,
 		Disk: disk, Prepared: s.Prepared, Assigned: s.Assigned, LeaseVoters: s.LeaseVoters,
-		Versions: l.o.Bin.Versions(),
-		Staged:   l.stager.describe(s.Staged), Revision: s.Revision,
+		Versions: l.o.Bin.Versions(), Change: s.Changing(),
+		Staged: l.stager.describe(s.Staged), Revision: s.Revision,
 	}
 	// Space and hosts are for people and for bounded upkeep: an error there is
 	// an unknown, not a failed look.
@@ -141,7 +141,7 @@ func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) 
 		r.Alarms = append(r.Alarms, etcdclient.Corrupt)
 	}
 	mark := nodestate.Mark(s.Revision, r.Revision)
-	if r.ID != s.MemberID || mark != s.Revision || !sameInitialMembers(votersOf(r), s.Voters) {
+	if newVersion := !r.Cluster.IsZero() && r.Cluster != s.DataVersion(); newVersion || r.ID != s.MemberID || mark != s.Revision || !sameInitialMembers(votersOf(r), s.Voters) {
 		if l.remember(ctx, s.Assigned.Token, r, mark) {
 			n.Disk.MemberID, n.Revision = r.ID, mark
 		}

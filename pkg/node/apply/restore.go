@@ -120,7 +120,7 @@ func (l *Local) changeOver(ctx context.Context, op *plan.RestoreSwitch) error {
 	err := l.o.State.Update(func(s *nodestate.State) error {
 		s.Assigned, s.Prepared, s.Peers = nil, nil, nil
 		s.MemberID, s.ClusterID, s.MemberToken, s.Bootstrap = 0, 0, "", false
-		s.Voters, s.Differs = nil, nil
+		s.Voters, s.Differs, s.Change, s.Seen = nil, nil, nil, nil
 		if staged != nil {
 			s.Prepared = &cluster.Prepared{Token: staged.Token, Version: staged.Version, Voters: staged.Voters, Backup: staged.Backup}
 			s.Revision, s.Staged = max(s.Revision, staged.Revision), nil

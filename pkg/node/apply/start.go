@@ -128,6 +128,8 @@ func (l *Local) mayStart(op *plan.MemberStart, s nodestate.State) error {
 		return refuse("the disk holds data of incarnation %s", disk.Token)
 	case s.Assigned != nil && s.Assigned.Token != op.Token:
 		return refuse("the node is assigned to incarnation %s", s.Assigned.Token)
+	case disk.State == cluster.DiskData && s.Assigned != nil && s.Assigned.Version != op.Version:
+		return refuse("the data is of etcd %s; etcdadm member change-version changes the version", s.Assigned.Version)
 	case disk.State == cluster.DiskData && s.Assigned == nil:
 		return refuse("the disk holds data that no state file tells of")
 	case op.AcceptData != 0 && disk.MemberID != op.AcceptData:
@@ -159,6 +161,14 @@ func (l *Local) mayStart(op *plan.MemberStart, s nodestate.State) error {
 // run starts the process that the state file asks for, and compares its data with
 // that of the others; one that runs with the same configuration is left alone.
 func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
+	l.settler.end(ctx)
+	err := l.rerun(ctx, s, initial)
+	l.settle(ctx, s)
+	return err
+}
+
+// rerun is run for who settles a change of version.
+func (l *Local) rerun(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
 	l.comparer.end(ctx)
 	err := l.spawn(ctx, s, initial)
 	l.compareAlways(ctx)
@@ -166,9 +176,21 @@ func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.Sta
 }
 
 func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
-	bin, err := l.o.Bin.Find(s.Assigned.Version)
+	if err := s.TooOld(s.Assigned.Version); err != nil {
+		return refuse("%v", err)
+	}
+	cfg, err := l.command(s, initial)
 	if err != nil {
 		return err
+	}
+	return l.o.Proc.Start(ctx, cfg)
+}
+
+// command returns what runs the member that the state asks for.
+func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Config, error) {
+	bin, err := l.o.Bin.Find(s.Assigned.Version)
+	if err != nil {
+		return etcdproc.Config{}, err
 	}
 	m := etcdconf.Member{
 		Name: l.o.Name, Version: s.Assigned.Version, Token: s.Assigned.Token,
@@ -178,18 +200,18 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 	}
 	if l.o.TLS != nil {
 		if m.TLS, err = l.o.TLS.Ensure(s.Assigned.Token, l.o.URLs); err != nil {
-			return fmt.Errorf("issue etcd's certificates: %w", err)
+			return etcdproc.Config{}, fmt.Errorf("issue etcd's certificates: %w", err)
 		}
 		l.files.Store(m.TLS)
 	}
 	compared, err := etcdconf.Env(m)
 	if err != nil {
-		return err
+		return etcdproc.Config{}, err
 	}
 	m.Uncompared = true
 	env, err := etcdconf.Env(m)
 	if err != nil {
-		return err
+		return etcdproc.Config{}, err
 	}
-	return l.o.Proc.Start(ctx, etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, Before: l.before(compared)})
+	return etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, Before: l.before(compared)}, nil
 }

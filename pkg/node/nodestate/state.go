@@ -30,6 +30,12 @@ type State struct {
 	// Differs is what is known against the member's data, nil for nothing.
 	Differs *Differs `json:"differs,omitempty"`
 
+	// Change is a change of the etcd version that has begun, or has failed, nil for
+	// none. It counts for the incarnation that it names.
+	Change *cluster.VersionChange `json:"change,omitempty"`
+	// Seen is the last cluster version that the member has told of.
+	Seen *SeenVersion `json:"seen,omitempty"`
+
 	// Prepared is the node's promise to take part in a bootstrap.
 	Prepared *cluster.Prepared `json:"prepared,omitempty"`
 	// Staged is a restore that the node prepares, nil for none. What is on the

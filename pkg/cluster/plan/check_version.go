@@ -1,0 +1,122 @@
+package plan
+
+import (
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// changeVersion makes sure that the node is the one that is meant, that etcd can
+// run the two versions side by side, and that the cluster does without the member
+// meanwhile, and if it does not come back.
+func (c checker) changeVersion(spec cluster.Spec, op *MemberChangeVersion) error {
+	n, err := c.node(op.Node)
+	if err != nil {
+		return err
+	}
+	m, member := c.hosted(n)
+	switch {
+	case !n.Reachable || n.Assigned == nil || !member:
+		return unsafe("version", "%s runs no member", op.Node)
+	case n.Disk.State != cluster.DiskData || n.Disk.Token != op.ExpectToken || n.Assigned.Token != op.ExpectToken:
+		return &StaleError{Want: "incarnation " + string(op.ExpectToken), Got: string(n.Disk.Token)}
+	case n.Disk.MemberID != op.ExpectMemberID || m.ID != op.ExpectMemberID:
+		return &StaleError{Want: "member " + op.ExpectMemberID.String(), Got: n.Disk.MemberID.String()}
+	case n.Assigned.Version == op.To:
+		return nil // nothing to do
+	case n.Assigned.Version != op.ExpectVersion:
+		return &StaleError{Want: "etcd " + op.ExpectVersion.String(), Got: n.Assigned.Version.String()}
+	case !hasVersion(n, op.To):
+		return unsafe("version", "%s has no binaries of etcd %s", op.Node, op.To)
+	}
+	if err := c.mixes(m, op); err != nil {
+		return err
+	}
+	if err := c.spares(spec, m); err != nil {
+		return err
+	}
+	return c.backup("changing the version of a member")
+}
+
+func hasVersion(n cluster.Node, v etcdversion.Version) bool {
+	for _, has := range n.Versions {
+		if has == v {
+			return true
+		}
+	}
+	return false
+}
+
+// mixes makes sure that the members' versions go together once m runs the new one.
+func (c checker) mixes(target cluster.Member, op *MemberChangeVersion) error {
+	from, to := op.ExpectVersion, op.To
+	step := to.Minor - from.Minor
+	if from.Major != to.Major || step < -1 || step > 1 {
+		return unsafe("version", "etcd %s and %s are more than one minor version apart", from, to)
+	}
+	known := c.obs.ClusterVersion
+	if !known.IsZero() && (known.Major > to.Major || known.Minor > to.Minor) {
+		return unsafe("version", "the cluster version is %d.%d, and etcd %s is older", known.Major, known.Minor, to)
+	}
+	older := 0 // other voters that keep the cluster version down
+	for _, m := range c.obs.Members {
+		v := c.versionOf(m)
+		if v.IsZero() {
+			return unsafe("version", "nobody knows which etcd %s runs", m.ID)
+		}
+		if d := v.Minor - to.Minor; m.ID != target.ID && (d > 1 || d < -1) {
+			return unsafe("version", "%s runs etcd %s, which does not go together with %s", m.Name, v, to)
+		}
+		if m.ID != target.ID && !m.Learner && v.Minor <= to.Minor {
+			older++
+		}
+		if least := to.UpgradeFloor(); step == 1 && v.Minor < to.Minor && v.Compare(least) < 0 {
+			return unsafe("version", "%s runs etcd %s, and %s is safe to reach from %s on", m.Name, v, to, least)
+		}
+	}
+	if step == -1 && older == 0 {
+		return unsafe("version", "no other voter runs etcd %d.%d any more", to.Major, to.Minor)
+	}
+	return nil
+}
+
+// versionOf returns what a member runs: what it says itself, or what its node says.
+func (c checker) versionOf(m cluster.Member) etcdversion.Version {
+	if !m.Version.IsZero() {
+		return m.Version
+	}
+	for _, n := range c.obs.Nodes {
+		if h, ok := c.hosted(n); ok && h.ID == m.ID && n.Assigned != nil {
+			return n.Assigned.Version
+		}
+	}
+	return etcdversion.Version{}
+}
+
+// spares makes sure that the cluster is well, and stays so without m.
+func (c checker) spares(spec cluster.Spec, target cluster.Member) error {
+	voters, reliable := c.count(0)
+	_, left := c.count(target.ID)
+	for _, m := range c.obs.Members {
+		switch {
+		case m.Learner:
+			return unsafe("one-change", "member %s is a learner", m.ID)
+		case len(m.Alarms) > 0:
+			return unsafe("version", "%s has raised an alarm", m.Name)
+		}
+	}
+	for _, n := range c.obs.Nodes {
+		h, ok := c.hosted(n)
+		if ok && h.ID != target.ID && n.Change != nil && n.Change.Token == c.obs.Token && !(n.Change.Back && n.Change.Failed != "") {
+			return unsafe("one-change", "%s is between etcd %s and %s", n.Name, n.Change.From, n.Change.To)
+		}
+	}
+	switch {
+	case c.obs.Leader == target.ID && voters > 1:
+		return unsafe("version", "%s leads, and its leadership has to be moved first", target.Name)
+	case reliable < voters:
+		return unsafe("quorum", "%d of %d voters serve, and all have to", reliable, voters)
+	case left < cluster.Quorum(voters) && spec.MemberCount > voters:
+		return unsafe("quorum", "changing %s would leave %d healthy voters of %d", target.Name, left, voters)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// ruleVersion changes the etcd version, one member after the other: followers
+// first, the leader last, after its leadership has been moved. Every member has
+// to be well before each step, so a second one is never risked after a failure.
+func ruleVersion(l *view) (Operation, verdict) {
+	members, differs := l.runners()
+	if !differs {
+		return nil, goOn
+	}
+	if l.versionFailed() {
+		return nil, goOn
+	}
+	next, lack := NextVersion(members, l.spec.EtcdVersion, l.obs.ClusterVersion)
+	if lack != nil {
+		l.hold(VersionDiffers, "etcd %s cannot be reached: %s", l.spec.EtcdVersion, lack)
+		return nil, goOn
+	}
+	if !l.versionGates(members, next) {
+		return nil, goOn
+	}
+	m := l.nextToChange(next)
+	if m == nil {
+		return nil, goOn
+	}
+	if op, ok := l.covered("version"); !ok {
+		return op, goOn
+	}
+	if m.ID == l.obs.Leader && len(l.voters) > 1 {
+		return l.moveLeader(*m), goOn
+	}
+	n := l.nodeOf(*m)
+	return &MemberChangeVersion{
+		Node: n.Name, ExpectToken: l.obs.Token, ExpectMemberID: m.ID, ExpectVersion: n.Assigned.Version, To: next,
+	}, goOn
+}
+
+// runners returns the members with their versions, and whether one has another
+// than the spec says. Members whose node is not known have none.
+func (l *view) runners() (list []Runner, differs bool) {
+	for _, m := range l.obs.Members {
+		n := l.nodeOf(m)
+		if n == nil || n.Assigned == nil {
+			continue
+		}
+		list = append(list, Runner{Name: n.Name, Assigned: n.Assigned.Version, Real: m.Version, Has: n.Versions})
+		differs = differs || n.Assigned.Version != l.spec.EtcdVersion || n.Change.Pending()
+	}
+	return list, differs
+}
+
+// versionFailed holds, and reports true, where a change to the version that is
+// wanted has failed on a node, or has not come to its end.
+func (l *view) versionFailed() bool {
+	found := false
+	for _, m := range l.obs.Members {
+		n := l.nodeOf(m)
+		if n == nil || n.Assigned == nil || n.Change == nil || n.Change.Token != l.obs.Token {
+			continue
+		}
+		c := n.Change
+		switch {
+		case c.Pending():
+			l.hold(NotYet, "%s changes from etcd %s to %s", n.Name, c.From, c.To)
+		case c.Back && l.spec.EtcdVersion.Compare(c.From) <= 0:
+			continue // nobody wants the version that failed any more
+		case !c.Back:
+			l.hold(VersionFailed, "%s does not come up with etcd %s, and is tried again and again: %s", n.Name, c.To, c.Failed)
+		default:
+			again := &MemberChangeVersion{Node: n.Name, ExpectToken: l.obs.Token, ExpectMemberID: m.ID, ExpectVersion: n.Assigned.Version, To: c.To}
+			l.hold(VersionFailed, "%s did not come up with etcd %s: %s; to try again: %s", n.Name, c.To, c.Failed, Line(again))
+		}
+		found = true
+	}
+	return found
+}
+
+// versionGates holds, and reports false, where something has to be right before a
+// member is changed to next.
+func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
+	before := len(l.holds)
+	change := fmt.Sprintf("the change to etcd %s", next)
+	var lacking []string
+	for _, m := range members {
+		if !slices.Contains(m.Has, next) {
+			lacking = append(lacking, string(m.Name))
+		}
+	}
+	if len(lacking) > 0 {
+		l.hold(BinaryMissing, "%s waits: %s have no binaries of it; on each: etcdadm download --version=%s", change, strings.Join(lacking, ", "), next)
+	}
+	for _, m := range l.obs.Members {
+		n := l.nodeOf(m)
+		switch {
+		case n == nil || !n.Reachable || n.Assigned == nil:
+			l.hold(NodeUnreachable, "%s waits for the daemon of %s", change, l.called(m))
+		case m.Learner:
+			l.hold(LearnerBehind, "%s waits until %s has its vote", change, l.called(m))
+		case !l.serves(m):
+			l.hold(QuorumMargin, "%s waits until %s serves", change, l.called(m))
+		case len(m.Alarms) > 0:
+			l.hold(Alarm, "%s waits until the alarm on %s is over", change, l.called(m))
+		case n.Process.State != cluster.ProcessRunning || n.Differs != "" || n.Process.NoReport != nil:
+			l.hold(QuorumMargin, "%s waits until %s is well", change, l.called(m))
+		case l.applied() > m.Applied+cluster.MaxBehind:
+			l.hold(QuorumMargin, "%s waits until %s has caught up", change, l.called(m))
+		case n.Assigned.Quarantined:
+			l.hold(NotYet, "%s waits until %s is open to clients", change, l.called(m))
+		case n.FreeBytes > 0 && n.FreeBytes < 3*logFile:
+			l.hold(DiskFull, "%s waits: %s has %d MB free and needs %d MB", change, n.Name, n.FreeBytes>>20, 3*logFile>>20)
+		}
+	}
+	spare := len(l.voters)-1 >= cluster.Quorum(len(l.voters))
+	if !spare && l.spec.MemberCount > len(l.voters) {
+		l.hold(QuorumMargin, "%s waits until there are %d voters: of %d none can be spared", change, l.spec.MemberCount, len(l.voters))
+	}
+	return len(l.holds) == before && !l.frozen
+}
+
+// nextToChange returns the member that changes to next now: the first follower by
+// name, at last the leader; nil for none.
+func (l *view) nextToChange(next etcdversion.Version) *cluster.Member {
+	var leader *cluster.Member
+	for i, m := range l.voters {
+		if n := l.nodeOf(m); n == nil || n.Assigned == nil || n.Assigned.Version == next {
+			continue
+		}
+		if m.ID != l.obs.Leader {
+			return &l.voters[i]
+		}
+		leader = &l.voters[i]
+	}
+	return leader
+}
+
+// changeVersion predicts a change that succeeds.
+func (w *world) changeVersion(op *MemberChangeVersion) {
+	n := w.node(op.Node)
+	if n.Assigned == nil {
+		return
+	}
+	n.Assigned.Version, n.Process.Version, n.Change = op.To, op.To, nil
+	all := true
+	for i := range w.Members {
+		m := &w.Members[i]
+		if m.Name == op.Node && !m.Version.IsZero() {
+			m.Version = op.To
+		}
+		h := w.node(m.Name)
+		all = all && h.Assigned != nil && h.Assigned.Version.AtLeast(op.To.Major, op.To.Minor)
+	}
+	if all && !w.ClusterVersion.IsZero() && !w.ClusterVersion.AtLeast(op.To.Major, op.To.Minor) {
+		w.ClusterVersion = etcdversion.Version{Major: op.To.Major, Minor: op.To.Minor}
+	}
+}

@@ -1,0 +1,178 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// A Runner is a member with its version.
+type Runner struct {
+	Name cluster.NodeName
+	// Assigned is the version that its node is told to run, Real what its process
+	// says that it is: directories may hold a later patch than their names say. Real
+	// is zero where that is not known.
+	Assigned, Real etcdversion.Version
+	// Has are the versions that its node has binaries of, ascending.
+	Has []etcdversion.Version
+}
+
+// runs returns the version that the member runs, by its own word.
+func (r Runner) runs() etcdversion.Version {
+	if r.Real.IsZero() {
+		return r.Assigned
+	}
+	return r.Real
+}
+
+// A NoWay says why a running cluster cannot get nearer to a version, and what a
+// person can do.
+type NoWay struct{ Why, Do string }
+
+func (n *NoWay) String() string { return n.Why + "; " + n.Do }
+
+// NextVersion returns the version that all members are to run next on the way to
+// want: want itself, or one between. seen is the cluster version, zero where that
+// is not known. It is pure arithmetic: whether the members are well is no matter
+// here.
+func NextVersion(members []Runner, want, seen etcdversion.Version) (etcdversion.Version, *NoWay) {
+	if len(members) == 0 {
+		return want, nil
+	}
+	low, high := members[0].Assigned, members[0].Assigned
+	for _, m := range members {
+		if m.Assigned.Compare(low) < 0 {
+			low = m.Assigned
+		}
+		if m.Assigned.Compare(high) > 0 {
+			high = m.Assigned
+		}
+	}
+	switch {
+	case low.Major != want.Major || high.Major != want.Major || high.Minor-low.Minor > 1:
+		return want, &NoWay{
+			fmt.Sprintf("members run etcd %s and %s", low, high),
+			"etcd mixes neighbouring minor versions only; remove the members that are apart, and let new ones join",
+		}
+	case high.Minor > low.Minor:
+		return between(members, want, seen, low, high)
+	case want.Minor == low.Minor:
+		return want, nil
+	case want.Minor > low.Minor:
+		return up(members, want, seen, low)
+	}
+	return want, &NoWay{
+		fmt.Sprintf("members run etcd %s, and %s is an older minor version", low, want),
+		fmt.Sprintf("set the spec back to %s, or restore a backup with %s: etcd-manager-ctl restore-backup", low, want),
+	}
+}
+
+// between is for members of two minor versions: the step that has begun is
+// finished first, or taken back while that is possible.
+func between(members []Runner, want, seen, low, high etcdversion.Version) (etcdversion.Version, *NoWay) {
+	if want.Minor >= high.Minor {
+		if want.Minor == high.Minor {
+			return want, floor(members, want)
+		}
+		return high, floor(members, high)
+	}
+	if !seen.IsZero() && seen.AtLeast(high.Major, high.Minor) {
+		return want, &NoWay{
+			fmt.Sprintf("the cluster version is %d.%d already, and no member can run etcd %s any more", seen.Major, seen.Minor, want),
+			fmt.Sprintf("set the spec to %s", high),
+		}
+	}
+	if want.Minor == low.Minor {
+		return want, nil
+	}
+	for _, m := range members {
+		if m.Assigned.Minor == low.Minor && m.Assigned.Compare(low) > 0 {
+			low = m.Assigned
+		}
+	}
+	return low, nil
+}
+
+// up is for members of one minor version that are to run a later one.
+func up(members []Runner, want, seen, low etcdversion.Version) (etcdversion.Version, *NoWay) {
+	if !seen.IsZero() && !seen.AtLeast(low.Major, low.Minor) {
+		return want, &NoWay{
+			fmt.Sprintf("the cluster version is still %d.%d, and all members run %d.%d", seen.Major, seen.Minor, low.Major, low.Minor),
+			"wait: etcd's leader raises it within seconds",
+		}
+	}
+	next := want
+	if want.Minor > low.Minor+1 {
+		var ok bool
+		if next, ok = newestOf(members, low.Minor+1); !ok {
+			return want, &NoWay{
+				fmt.Sprintf("the way from %s to %s leads through %d.%d, and no version of that is on every node (%s)", low, want, low.Major, low.Minor+1, holdings(members)),
+				fmt.Sprintf("put binaries of one %d.%d on every node: etcdadm download --version=3.%d.PATCH", low.Major, low.Minor+1, low.Minor+1),
+			}
+		}
+	}
+	lack := floor(members, next)
+	if lack == nil {
+		return next, nil
+	}
+	least := next.UpgradeFloor()
+	patch, ok := newestOf(members, low.Minor)
+	assigned := func(m Runner) bool { return m.Assigned == patch }
+	if !ok || patch.Compare(least) < 0 || !slices.ContainsFunc(members, func(m Runner) bool { return !assigned(m) }) {
+		return next, lack
+	}
+	return patch, nil
+}
+
+// floor says which members are below the oldest patch from which they may be
+// changed to next, nil for none.
+func floor(members []Runner, next etcdversion.Version) *NoWay {
+	least := next.UpgradeFloor()
+	var below []string
+	for _, m := range members {
+		if r := m.runs(); r.Minor < next.Minor && r.Compare(least) < 0 {
+			below = append(below, fmt.Sprintf("%s runs %s", m.Name, r))
+		}
+	}
+	if len(below) == 0 {
+		return nil
+	}
+	return &NoWay{
+		fmt.Sprintf("etcd %s is safe to reach from %s on, and %s", next, least, strings.Join(below, ", ")),
+		fmt.Sprintf("put binaries of %s or a later patch on every node: etcdadm download --version=%s", least, least),
+	}
+}
+
+// newestOf returns the newest patch of a minor version that every member's node
+// has.
+func newestOf(members []Runner, minor int) (best etcdversion.Version, ok bool) {
+	for _, v := range members[0].Has {
+		all := !slices.ContainsFunc(members, func(m Runner) bool { return !slices.Contains(m.Has, v) })
+		if v.Major == members[0].Assigned.Major && v.Minor == minor && v.Pre == "" && all {
+			best, ok = v, true
+		}
+	}
+	return best, ok
+}
+
+func holdings(members []Runner) string {
+	var words []string
+	for _, m := range members {
+		var list []string
+		for _, v := range m.Has {
+			list = append(list, v.String())
+		}
+		words = append(words, fmt.Sprintf("%s has %s", m.Name, orNone(strings.Join(list, ", "))))
+	}
+	return strings.Join(words, "; ")
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}

@@ -1,0 +1,233 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+)
+
+// settleTick is how often it is looked whether a new version serves.
+const settleTick = 100 * time.Millisecond
+
+// diesAt is how often the new version's process may have been started again before
+// it is taken for one that cannot start: once and twice may be a port that is not
+// free yet.
+const diesAt = 2
+
+// A settler sees a change of version to its end, in the background.
+type settler struct {
+	mu   sync.Mutex
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// end breaks it off, and waits for it until ctx ends. The change stays recorded.
+func (s *settler) end(ctx context.Context) {
+	s.mu.Lock()
+	stop, done := s.stop, s.done
+	s.stop, s.done = nil, nil
+	s.mu.Unlock()
+	if stop == nil {
+		return
+	}
+	stop()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// settle sees the change of version that s tells of to its end. There are three
+// ends. The new version serves: the record goes. Its process dies again and again,
+// or does not serve while the others do: the node goes back to the old version,
+// and the record says why. Or that is not possible any more, because the cluster
+// version has risen: then the new version is tried for ever, and the record says
+// so.
+func (l *Local) settle(ctx context.Context, s nodestate.State) {
+	if c := s.Changing(); c == nil || c.Back {
+		return
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	l.settler.mu.Lock()
+	l.settler.stop, l.settler.done = stop, done
+	l.settler.mu.Unlock()
+	go func() {
+		defer close(done)
+		begun := time.Now()
+		for ctx.Err() == nil && l.unsettled(ctx, time.Since(begun) > l.o.comesUp) {
+			pause(ctx, settleTick)
+		}
+	}()
+}
+
+// unsettled observes once how the new version does, and does what follows from it. It
+// reports whether there is more to do.
+func (l *Local) unsettled(ctx context.Context, overdue bool) bool {
+	s := l.o.State.State()
+	c := s.Changing()
+	if c == nil || s.Assigned.Stopped {
+		return false
+	}
+	status := l.o.Proc.Status()
+	switch {
+	case c.Back, status.State == cluster.ProcessStopped:
+		return l.inTurn(ctx, func() bool { return l.startAgain(ctx) })
+	case l.newServes(ctx, s):
+		return l.inTurn(ctx, l.forgetChange)
+	case !c.Pending():
+		return true
+	case status.State == cluster.ProcessCrashing && status.Restarts >= diesAt, overdue && !l.needed(ctx, s):
+		return l.inTurn(ctx, func() bool { return l.takeBack(ctx, lastWords(status)) })
+	}
+	return true
+}
+
+// inTurn does f when no operation runs.
+func (l *Local) inTurn(ctx context.Context, f func() bool) bool {
+	if l.take(ctx) != nil {
+		return true
+	}
+	defer l.leave()
+	return f()
+}
+
+// newServes reports whether the new version answers a read through the quorum, by
+// its own word as a member of the cluster.
+func (l *Local) newServes(ctx context.Context, s nodestate.State) bool {
+	if l.o.Proc.Status().State != cluster.ProcessRunning {
+		return false
+	}
+	c, err := l.etcd(s)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	r, err := c.Report(ctx)
+	if err != nil || ours(nodestate.Disk(l.o.DataDir, s), s, r) != nil {
+		return false
+	}
+	to := s.Assigned.Version
+	right := r.Version.Major == to.Major && r.Version.Minor == to.Minor
+	return right && r.Leader != 0 && (r.Read == cluster.ReadServed || r.Learner)
+}
+
+// needed reports whether the others cannot serve without this member: then it is
+// no wonder that it does not.
+func (l *Local) needed(ctx context.Context, s nodestate.State) bool {
+	voters := s.Voters
+	if len(voters) == 0 {
+		voters = s.Peers
+	}
+	return len(l.others(voters)) > 0 && !l.servedWithout(ctx, s)
+}
+
+// forgetChange ends a change that has succeeded. It is called in turn, and so is
+// what follows.
+func (l *Local) forgetChange() bool {
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		if c := s.Changing(); c != nil && !c.Back {
+			s.Change = nil
+		}
+		return nil
+	})
+	return err != nil
+}
+
+// startAgain starts what the record says where nothing runs.
+func (l *Local) startAgain(ctx context.Context) bool {
+	s := l.o.State.State()
+	c := s.Changing()
+	if c == nil || s.Assigned.Stopped {
+		return false
+	}
+	if status := l.o.Proc.Status(); status.State != cluster.ProcessStopped && !c.Back {
+		return true
+	}
+	err := l.rerun(ctx, s, etcdconf.StateExisting)
+	if missing := new(etcdbin.NotFoundError); errors.As(err, &missing) && c.Pending() {
+		return l.takeBack(ctx, err.Error())
+	}
+	return err != nil || !c.Back
+}
+
+// takeBack goes back to the old version, or says that this is not possible any
+// more. The new version is stopped first: only then it is certain what the data
+// has become. Killed before the record, the node tries the new version again.
+func (l *Local) takeBack(ctx context.Context, words string) bool {
+	s := l.o.State.State()
+	c := s.Changing()
+	if !c.Pending() || s.Assigned.Stopped {
+		return c != nil && !s.Assigned.Stopped
+	}
+	l.comparer.end(ctx)
+	if err := l.o.Proc.StopWithin(ctx, stopTimeout); err != nil {
+		return true
+	}
+	why := l.noWayBack(ctx, s, *c)
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		s.Change.Failed = words
+		if why != "" {
+			s.Change.Failed += "; it cannot go back: " + why
+			return nil
+		}
+		s.Change.Back, s.Assigned.Version = true, s.Change.From
+		return nil
+	})
+	if err != nil {
+		return true
+	}
+	return l.rerun(ctx, l.o.State.State(), etcdconf.StateExisting) != nil || why != ""
+}
+
+// noWayBack says why the old version must not be started on the data, empty where
+// it may. A cluster version that has risen is on the disk, or the peers know it.
+func (l *Local) noWayBack(ctx context.Context, s nodestate.State, c cluster.VersionChange) string {
+	if c.From.AtLeast(c.To.Major, c.To.Minor) {
+		return ""
+	}
+	seen := l.clusterVersion(ctx, s)
+	// etcd has written it with everything else when it ended.
+	own, err := snapshot.Peek(filepath.Join(nodestate.DataDir(l.o.DataDir, s.Assigned.Token), "member", "snap", "db"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("the version of its data is not known: %v", err)
+	}
+	if own.ClusterVersion.Compare(seen) > 0 {
+		seen = own.ClusterVersion
+	}
+	if seen.IsZero() || c.From.AtLeast(seen.Major, seen.Minor) {
+		return ""
+	}
+	return fmt.Sprintf("the cluster version is %d.%d already", seen.Major, seen.Minor)
+}
+
+// lastWords are what etcd said at its end, in one line.
+func lastWords(status etcdproc.Status) string {
+	words := status.LastExit
+	if words == "" {
+		words = "it does not serve"
+	}
+	for i := len(status.LastLines) - 1; i >= 0; i-- {
+		line := status.LastLines[i]
+		if strings.Contains(line, "panic") || strings.Contains(line, "fatal") || strings.Contains(line, "\"error\"") {
+			return words + ": " + strings.TrimSpace(line)
+		}
+	}
+	if n := len(status.LastLines); n > 0 {
+		words += ": " + strings.TrimSpace(status.LastLines[n-1])
+	}
+	return words
+}

@@ -1,0 +1,205 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+)
+
+const (
+	// stopTimeout is how long etcd may take to end by itself before its version is
+	// changed: clients' streams end, and a leader hands over.
+	stopTimeout = 2 * time.Minute
+	// defaultComesUp is how long a new version may take to serve, as long as its
+	// process runs: a large database is read, and compared with the others'.
+	defaultComesUp = 5 * time.Minute
+	changeDeadline = 2*stopTimeout + defaultComesUp + time.Minute
+)
+
+// changeVersion records the change, stops the old version and starts the new one.
+// Killed before the record, nothing has happened. Killed after it, the node starts
+// the new version when its daemon starts, and sees the change to its end: what it
+// waits for stands in [Local.settle].
+func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion) error {
+	s := l.o.State.State()
+	if c := s.Changing(); c != nil && !c.Back && c.To == op.To {
+		return nil // an earlier order has begun it
+	}
+	if s.Assigned != nil && s.Assigned.Token == op.ExpectToken && s.Assigned.Version == op.To {
+		return nil
+	}
+	if err := l.mayChange(ctx, op, s); err != nil {
+		return err
+	}
+	err := l.o.State.Update(func(s *nodestate.State) error {
+		s.Change = &cluster.VersionChange{Token: op.ExpectToken, From: s.Assigned.Version, To: op.To}
+		s.Assigned.Version = op.To
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s = l.o.State.State()
+	l.settler.end(ctx)
+	l.comparer.end(ctx)
+	if err := l.o.Proc.StopWithin(ctx, stopTimeout); err != nil {
+		l.settle(ctx, s) // it goes on when the process has ended
+		return err
+	}
+	// What keeps the new version from starting is found, and told, by who settles it.
+	_ = l.run(ctx, s, etcdconf.StateExisting)
+	return nil
+}
+
+// mayChange compares what is expected with this node, and its etcd with the new
+// version.
+func (l *Local) mayChange(ctx context.Context, op *plan.MemberChangeVersion, s nodestate.State) error {
+	disk := nodestate.Disk(l.o.DataDir, s)
+	switch {
+	case s.Assigned == nil || disk.State != cluster.DiskData:
+		return refuse("the node runs no member")
+	case s.Assigned.Stopped:
+		return refuse("the member has been stopped by an operation")
+	case s.Assigned.Token != op.ExpectToken || disk.Token != op.ExpectToken:
+		return &plan.StaleError{Want: "incarnation " + string(op.ExpectToken), Got: string(disk.Token)}
+	case disk.MemberID != op.ExpectMemberID:
+		return &plan.StaleError{Want: "member " + op.ExpectMemberID.String(), Got: disk.MemberID.String()}
+	case s.Assigned.Version != op.ExpectVersion:
+		return &plan.StaleError{Want: "etcd " + op.ExpectVersion.String(), Got: s.Assigned.Version.String()}
+	}
+	if c := s.Changing(); c != nil && !c.Back {
+		return refuse("the member is between etcd %s and %s", c.From, c.To)
+	}
+	if err := neighbours(s.Assigned.Version, op.To); err != nil {
+		return err
+	}
+	if err := s.TooOld(op.To); err != nil {
+		return refuse("%v", err)
+	}
+	if err := l.isVersion(ctx, op.To); err != nil {
+		return err
+	}
+	if err := l.running(ctx, op, s); err != nil {
+		return err
+	}
+	s.Assigned.Version = op.To // of this copy
+	_, err := l.command(s, etcdconf.StateExisting)
+	return err
+}
+
+// neighbours makes sure that two versions are at most a minor version apart.
+func neighbours(from, to etcdversion.Version) error {
+	if d := to.Minor - from.Minor; from.Major != to.Major || d < -1 || d > 1 {
+		return refuse("etcd %s and %s are more than one minor version apart", from, to)
+	}
+	return nil
+}
+
+// isVersion asks the binary what it is: a directory may be named after any version.
+// Another patch than its name says is right: kops mounts later ones so.
+func (l *Local) isVersion(ctx context.Context, v etcdversion.Version) error {
+	bin, err := l.o.Bin.Find(v)
+	if err != nil {
+		return err
+	}
+	is, err := etcdbin.Probe(ctx, bin.Etcd)
+	if err != nil {
+		return err
+	}
+	if is.Major != v.Major || is.Minor != v.Minor {
+		return refuse("%s is etcd %s, not %s", bin.Etcd, is, v)
+	}
+	return nil
+}
+
+// running holds the change to what the node's own etcd and its peers say now. A
+// member that does not answer may be changed: it is down, and nothing is lost.
+func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, s nodestate.State) error {
+	c, err := l.etcd(s)
+	if err != nil {
+		return err
+	}
+	asking, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	r, err := c.Report(asking)
+	if err != nil {
+		r = cluster.Report{Version: s.Assigned.Version}
+	}
+	voters := 0
+	for _, m := range r.Members {
+		if !m.Learner {
+			voters++
+		}
+	}
+	least := op.To.UpgradeFloor()
+	switch {
+	case err == nil && r.Leader == r.ID && voters > 1:
+		return refuse("the member leads; move its leadership first: etcdadm member move-leader --to=OTHER")
+	case r.Version.Minor < op.To.Minor && r.Version.Compare(least) < 0:
+		return refuse("the member runs etcd %s, and %s is safe to reach from %s on", r.Version, op.To, least)
+	}
+	if seen := l.clusterVersion(ctx, s); !seen.IsZero() && !op.To.AtLeast(seen.Major, seen.Minor) {
+		return refuse("the cluster version is %d.%d, and etcd %s is older", seen.Major, seen.Minor, op.To)
+	}
+	return nil
+}
+
+// clusterVersion returns the highest cluster version that is known here or told by
+// the peers.
+func (l *Local) clusterVersion(ctx context.Context, s nodestate.State) etcdversion.Version {
+	seen := s.DataVersion()
+	p, err := l.peer()
+	if err != nil {
+		return seen
+	}
+	defer p.Close()
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	voters := s.Voters
+	if len(voters) == 0 {
+		voters = s.Peers
+	}
+	for _, v := range ask(l.others(voters), func(m cluster.InitialMember) (v etcdversion.Version, err error) {
+		err = anyURL(m.PeerURLs, func(u string) error {
+			told, err := p.Versions(ctx, u)
+			v = told.Cluster
+			return err
+		})
+		return v, err
+	}) {
+		if v.Compare(seen) > 0 {
+			seen = v
+		}
+	}
+	return seen
+}
+
+// settled waits until the change that op has begun is settled, and tells how it
+// ended.
+func (l *Local) settled(ctx context.Context, op *plan.MemberChangeVersion) error {
+	for {
+		s := l.o.State.State()
+		c := s.Changing()
+		switch {
+		case s.Assigned == nil || s.Assigned.Token != op.ExpectToken:
+			return &plan.StaleError{Want: "incarnation " + string(op.ExpectToken), Got: "none"}
+		case c != nil && c.To == op.To && c.Failed != "":
+			return fmt.Errorf("etcd %s did not come up: %s", op.To, c.Failed)
+		case c == nil && s.Assigned.Version == op.To:
+			return nil
+		case s.Assigned.Stopped || c == nil:
+			return &plan.StaleError{Want: "etcd " + op.To.String(), Got: s.Assigned.Version.String()}
+		}
+		pause(ctx, settleTick)
+		if ctx.Err() != nil {
+			return fmt.Errorf("wait for etcd %s: %w", op.To, context.Cause(ctx))
+		}
+	}
+}

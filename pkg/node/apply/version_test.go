@@ -1,0 +1,206 @@
+package apply
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+)
+
+func change(to etcdversion.Version) *plan.MemberChangeVersion {
+	return &plan.MemberChangeVersion{Node: "a", ExpectToken: "t1", ExpectMemberID: 1, ExpectVersion: writes, To: to}
+}
+
+// known is a host whose member has told its id.
+func known(t *testing.T, o ...func(*LocalOptions)) *host {
+	t.Helper()
+	h := bootstrapped(t, o...)
+	if err := h.state.Update(func(s *nodestate.State) error {
+		s.MemberID, s.ClusterID, s.MemberToken = 1, 1, "t1"
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// fake installs a shell script as the etcd of a version.
+func (h *host) fake(v etcdversion.Version, says, body string) {
+	h.t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	place := filepath.Join(h.bins, "etcd-v"+v.String())
+	if err := os.MkdirAll(place, 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	script := "#!/bin/sh\nif [ \"$1\" = --version ]; then echo etcd Version: " + says + "; exit; fi\n" + body + "\n"
+	if err := os.WriteFile(filepath.Join(place, "etcd"), []byte(script), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// A version that dies again and again: the old one runs again, the order fails and
+// says why, and so does the node.
+func TestAVersionThatDiesIsTakenBack(t *testing.T) {
+	h := known(t)
+	wantError(t, h.do(change(dies)), "no luck")
+	n := h.observe()
+	if n.Assigned.Version != writes || n.Change == nil || !n.Change.Back || !strings.Contains(n.Change.Failed, "no luck") {
+		t.Errorf("assigned %+v, change %+v", n.Assigned, n.Change)
+	}
+	h.eventually("the old version runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
+	// It can be tried again: what has failed once may be put right.
+	wantError(t, h.do(change(dies)), "no luck")
+}
+
+// A version that never serves is taken back when its time is over.
+func TestAVersionThatDoesNotServeIsTakenBack(t *testing.T) {
+	h := known(t, func(o *LocalOptions) { o.comesUp = 300 * time.Millisecond })
+	wantError(t, h.do(change(newer)), "did not come up")
+	if s := h.disk(); s.Assigned.Version != writes || s.Change == nil || !s.Change.Back {
+		t.Errorf("assigned %+v, change %+v", s.Assigned, s.Change)
+	}
+}
+
+// A daemon that was killed after the record goes on with the new version, and sees
+// the change to its end.
+func TestABootGoesOnWithTheNewVersion(t *testing.T) {
+	h := known(t)
+	begun := func(to etcdversion.Version) {
+		if err := h.state.Update(func(s *nodestate.State) error {
+			s.Change = &cluster.VersionChange{Token: "t1", From: writes, To: to}
+			s.Assigned.Version = to
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begun(newer)
+	h.restart()
+	if n := h.observe(); n.Process.Version != newer || !n.Change.Pending() {
+		t.Errorf("it runs %s, change %+v", n.Process.Version, n.Change)
+	}
+	// A version that dies, and one that is not there any more.
+	for _, v := range []etcdversion.Version{dies, absent} {
+		begun(v)
+		h.close()
+		h.start()
+		_ = h.Boot(t.Context()) // its error is in what the node tells
+		h.eventually("the old version runs", func() bool {
+			s := h.disk()
+			return s.Assigned.Version == writes && s.Change.Back && h.observe().Process.State == cluster.ProcessRunning
+		})
+	}
+}
+
+// Once the cluster version has risen, the old version is never started again:
+// etcd would refuse, or, where it is older than 3.5, not even refuse.
+func TestNobodyGoesBackBehindTheClusterVersion(t *testing.T) {
+	older := etcdversion.Must("3.5.35")
+	h := known(t)
+	h.fake(older, "3.5.35", scripts[writes])
+	seen := func(v string) {
+		if err := h.state.Update(func(s *nodestate.State) error {
+			s.Seen = &nodestate.SeenVersion{Token: "t1", Version: etcdversion.Must(v)}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen("3.6.0")
+	h.refused(change(older), "the data is of cluster version 3.6")
+	// A change of 3.5 to 3.6 that dies after the cluster version has risen.
+	if err := h.state.Update(func(s *nodestate.State) error {
+		s.Change = &cluster.VersionChange{Token: "t1", From: older, To: dies}
+		s.Assigned.Version = dies
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	h.restart()
+	h.eventually("it says that there is no way back", func() bool {
+		c := h.disk().Change
+		return c != nil && !c.Back && strings.Contains(c.Failed, "cannot go back: the cluster version is 3.6 already")
+	})
+	if v := h.disk().Assigned.Version; v != dies {
+		t.Errorf("it is assigned %s", v)
+	}
+	// What is put right comes up, and nobody has to order it.
+	h.fake(dies, dies.String(), "exec sleep 600")
+	h.eventually("the new version runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
+}
+
+// A state that tells of older binaries than the data, whoever wrote it, starts
+// nothing.
+func TestOlderBinariesAreNotStartedOnNewerData(t *testing.T) {
+	h := known(t)
+	if err := h.state.Update(func(s *nodestate.State) error {
+		s.Seen = &nodestate.SeenVersion{Token: "t1", Version: etcdversion.Must("3.7.0")}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	h.close()
+	h.start()
+	wantError(t, h.Boot(t.Context()), "the data is of cluster version 3.7, and etcd 3.6.16 is older")
+	if h.pid() != 0 {
+		t.Error("it runs")
+	}
+}
+
+func TestAChangeOfVersionIsRefused(t *testing.T) {
+	h := known(t)
+	far, lies := etcdversion.Must("3.4.25"), etcdversion.Must("3.6.9")
+	h.fake(far, "3.4.25", scripts[writes])
+	h.fake(lies, "3.7.0", scripts[writes])
+	stale := change(newer)
+	stale.ExpectVersion = cutOff
+	isStale(t, h.do(stale), "etcd 3.6.4")
+	stale = change(newer)
+	stale.ExpectMemberID = 9
+	isStale(t, h.do(stale), "member")
+	h.refused(change(far), "more than one minor version apart")
+	h.refused(change(lies), "is etcd 3.7.0, not 3.6.9")
+	wantError(t, h.do(change(absent)), "no etcd 3.6.3 on this machine")
+	h.must(change(writes)) // nothing to do
+	halt := stop()
+	halt.ExpectMemberID = 1
+	h.must(halt)
+	h.refused(change(newer), "stopped by an operation")
+	if s := h.disk(); s.Change != nil || s.Assigned.Version != writes {
+		t.Errorf("assigned %+v, change %+v", s.Assigned, s.Change)
+	}
+}
+
+// A real member changes to the next minor version, and its cluster version rises.
+// Nothing leads back then.
+func TestARealMemberChangesItsVersion(t *testing.T) {
+	old, next := etcdversion.Must("3.5.35"), etcdversion.Must("3.6.16")
+	h := realHost(t, old)
+	if _, err := h.o.Bin.Find(next); err != nil {
+		t.Skip(err)
+	}
+	voters := []cluster.InitialMember{{Name: "a", PeerURLs: h.o.URLs.Peer}}
+	h.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: old, Voters: voters},
+		&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: old, Peers: voters})
+	n, r := h.reports()
+	op := &plan.MemberChangeVersion{Node: "a", ExpectToken: "t1", ExpectMemberID: n.Disk.MemberID, ExpectVersion: old, To: next}
+	h.eventually("3.5 has a cluster version", func() bool { _, r = h.reports(); return r.Cluster.Minor == 5 })
+	h.must(op)
+	if s := h.disk(); s.Change != nil || s.Assigned.Version != next {
+		t.Errorf("assigned %+v, change %+v", s.Assigned, s.Change)
+	}
+	h.eventually("the cluster version rises, and is remembered", func() bool {
+		_, r = h.reports()
+		return r.Version == next && r.Cluster.Minor == 6 && h.disk().DataVersion().Minor == 6
+	})
+	op.ExpectVersion, op.To = next, old
+	h.refused(op, "is older")
+}

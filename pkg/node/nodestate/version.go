@@ -1,0 +1,48 @@
+package nodestate
+
+import (
+	"fmt"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// A SeenVersion is the cluster version that a member has told of. The data of its
+// incarnation is of that version: an older etcd must not be started on it.
+type SeenVersion struct {
+	Token   cluster.Token       `json:"token"`
+	Version etcdversion.Version `json:"version"`
+}
+
+// Changing returns the change of version of the assigned incarnation, nil for none.
+func (s State) Changing() *cluster.VersionChange {
+	c := s.Change
+	if c == nil || s.Assigned == nil || c.Token != s.Assigned.Token {
+		return nil
+	}
+	// Another program may have changed the version since.
+	if runs := s.Assigned.Version; c.Back && runs != c.From || !c.Back && runs != c.To {
+		return nil
+	}
+	return c
+}
+
+// DataVersion returns the cluster version that the data of the assigned
+// incarnation is known to be of, zero where that is not known.
+func (s State) DataVersion() etcdversion.Version {
+	if s.Seen == nil || s.Assigned == nil || s.Seen.Token != s.Assigned.Token {
+		return etcdversion.Version{}
+	}
+	return s.Seen.Version
+}
+
+// TooOld reports why v must not be started on the data of the assigned
+// incarnation, nil where it may. etcd 3.0 to 3.4 start on data of 3.6 without a
+// word, and read it wrongly.
+func (s State) TooOld(v etcdversion.Version) error {
+	seen := s.DataVersion()
+	if seen.IsZero() || v.AtLeast(seen.Major, seen.Minor) {
+		return nil
+	}
+	return fmt.Errorf("the data is of cluster version %d.%d, and etcd %s is older", seen.Major, seen.Minor, v)
+}
