@@ -41,6 +41,25 @@ func archive(t *testing.T, version string) string {
 	return path
 }
 
+// lean returns the path of an archive with etcd and etcdctl alone, below prefix:
+// EKS Distro packs with the prefix "./".
+func lean(t *testing.T, version, prefix string) string {
+	t.Helper()
+	var binaries []entry
+	for _, name := range []string{"etcd", "etcdctl"} {
+		b, err := os.ReadFile(filepath.Join(etcdDir(t, version), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		binaries = append(binaries, entry{prefix + name, b})
+	}
+	path := filepath.Join(t.TempDir(), "etcd.tar.gz")
+	if err := os.WriteFile(path, pack(t, binaries...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func digest(t *testing.T, path string) string {
 	t.Helper()
 	f, err := os.Open(path)

@@ -28,6 +28,8 @@ func TestContract(t *testing.T) {
 		{"flags of the retired etcdadm", oldFlags},
 		{"release URL of EKS Distro", eksDistro},
 		{"release URL that is the archive", gzURL},
+		{"archives without etcdutl", withoutEtcdutl},
+		{"snapshot and no etcdutl", snapshotWithoutEtcdutl},
 		{"archive in the cache needs no network", cachedArchive},
 		{"files that scripts read", scripts},
 		{"info for programs", info},

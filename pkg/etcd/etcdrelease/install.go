@@ -33,8 +33,9 @@ type Installed struct {
 // labels that files there have.
 const stagePattern = ".etcd-install-*"
 
-// Install puts etcd, etcdctl and etcdutl into installDir. If they are there in
-// the right version, nothing is changed and no source is needed.
+// Install puts etcd, etcdctl and, where the source has it, etcdutl into
+// installDir. If they are there in the right version, nothing is changed and no
+// source is needed.
 //
 // The new binaries are written beside the old, run, and renamed into place,
 // etcd last: a set that was cut in half is not taken for the new version, and
@@ -59,7 +60,7 @@ func install(ctx context.Context, o Options, dir string) (Installed, error) {
 	if err != nil {
 		return Installed{}, err
 	}
-	if found := Present(ctx, dir); found.Is(o.Version) {
+	if found := Present(ctx, dir); o.has(found) {
 		return found.installed(), nil
 	}
 	if err := hostfs.MakeDir(dir, 0o755); err != nil {
@@ -71,7 +72,7 @@ func install(ctx context.Context, o Options, dir string) (Installed, error) {
 	}
 	defer unlock()
 	found := Present(ctx, dir) // another process may have been faster
-	if found.Is(o.Version) {
+	if o.has(found) {
 		return found.installed(), nil
 	}
 	if err := removeStages(dir); err != nil {
@@ -87,6 +88,11 @@ func install(ctx context.Context, o Options, dir string) (Installed, error) {
 		return Installed{}, err
 	}
 	return swap(ctx, o.Version, stage, found, source)
+}
+
+// has reports whether what is there is what is asked for.
+func (o Options) has(f Found) bool {
+	return f.Is(o.Version) && (!o.Etcdutl || f.Etcdutl.Path != "")
 }
 
 // swap puts the binaries in stage, which are those of the version, in the

@@ -97,7 +97,6 @@ func TestInstallMakesHalfSetsWhole(t *testing.T) {
 	damage := map[string]func(t *testing.T, dir string){
 		"etcd missing":       func(_ *testing.T, dir string) { os.Remove(dir + "/etcd") },
 		"etcdctl missing":    func(_ *testing.T, dir string) { os.Remove(dir + "/etcdctl") },
-		"etcdutl missing":    func(_ *testing.T, dir string) { os.Remove(dir + "/etcdutl") },
 		"etcdctl of another": func(t *testing.T, dir string) { write(t, dir+"/etcdctl", script("etcdctl", "3.6.1")) },
 		"etcdutl of another": func(t *testing.T, dir string) { write(t, dir+"/etcdutl", script("etcdutl", "3.6.1")) },
 		"cut off":            func(t *testing.T, dir string) { write(t, dir+"/etcd", nil) },
@@ -135,11 +134,13 @@ func TestInstallWithoutEtcdutl(t *testing.T) {
 		old           string // etcdutl that is there
 		changed       bool
 		source        bool
+		needed        bool
 	}{
-		{"etcd 3.4 has none", "3.4.30", "", false, false},
-		{"a distributor leaves it out", "3.5.8-eks-1-26-16", "", false, false},
-		{"the source has none", "3.6.16", "", false, true},
-		{"one of another version goes away", "3.6.16", "3.5.1", true, true},
+		{"etcd 3.4 has none", "3.4.30", "", false, false, false},
+		{"a distributor leaves it out", "3.5.8-eks-1-26-16", "", false, false, false},
+		{"a distributor leaves it out of a version without a suffix", "3.5.21", "", false, false, false},
+		{"the source has none, and it is needed", "3.6.16", "", false, true, true},
+		{"one of another version goes away", "3.6.16", "3.5.1", true, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := dirOf(t, c.version, without...)
@@ -147,6 +148,7 @@ func TestInstallWithoutEtcdutl(t *testing.T) {
 				write(t, dir+"/etcdutl", script("etcdutl", c.old))
 			}
 			o := local(t, c.version)
+			o.Etcdutl = c.needed
 			if c.source {
 				o.Sources.Dir = dirOf(t, c.version, without...)
 			}
@@ -157,9 +159,10 @@ func TestInstallWithoutEtcdutl(t *testing.T) {
 			wantSet(t, dir, o.Version, without...)
 		})
 	}
-	t.Run("it is looked for where it may be", func(t *testing.T) {
+	t.Run("it is looked for where it may be when it is needed", func(t *testing.T) {
 		dir := dirOf(t, "3.6.16", without...)
 		o := local(t, "3.6.16")
+		o.Etcdutl = true
 		seed(t, o, release(t, "3.6.16"))
 		if done := mustInstall(t, o, dir); !done.Changed {
 			t.Error("nothing was changed")

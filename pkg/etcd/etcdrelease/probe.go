@@ -60,14 +60,10 @@ var tools = []string{"etcd", "etcdctl", "etcdutl"}
 
 func (f *Found) tools() []*Tool { return []*Tool{&f.Etcd, &f.Etcdctl, &f.Etcdutl} }
 
-// Is reports whether the set is one of version v, with nothing missing. From
-// etcd 3.5 etcdutl belongs to it, except that distributors leave it out.
-func (f Found) Is(v etcdversion.Version) bool {
-	if f.Etcdutl.Path == "" && hasEtcdutl(v) && !vendored(v) {
-		return false
-	}
-	return len(f.Problems(v)) == 0
-}
+// Is reports whether the set is one of version v, with nothing missing. A set
+// without etcdutl is whole: distributors leave it out, also of versions without a
+// suffix.
+func (f Found) Is(v etcdversion.Version) bool { return len(f.Problems(v)) == 0 }
 
 // Problems returns what is wrong with the set as one of version v. It is not
 // said to be wrong that etcdutl is missing: only restoring snapshots needs it.
@@ -86,9 +82,6 @@ func (f Found) Problems(v etcdversion.Version) []string {
 	}
 	return wrong
 }
-
-// hasEtcdutl reports whether etcd's own releases of the version have etcdutl.
-func hasEtcdutl(v etcdversion.Version) bool { return v.AtLeast(3, 5) }
 
 // vendored reports whether the suffix of a version is a distributor's, as in
 // 3.5.8-eks-1-26-16 or 3.5.24-0, and not etcd's own, as in 3.8.0-alpha.0.

@@ -30,6 +30,9 @@ type Options struct {
 	// CacheDir keeps archives from ReleaseURL; by default that of
 	// [machine.Defaults].
 	CacheDir string
+	// Etcdutl says that etcdutl is needed, so that a set without it is looked for in
+	// the source again.
+	Etcdutl bool
 	// ConnectTimeout bounds the time from asking a server until its answer
 	// begins: connecting, TLS and waiting. It is 10 s if it is 0.
 	ConnectTimeout time.Duration

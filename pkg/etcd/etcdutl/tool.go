@@ -43,7 +43,7 @@ func (e *MissingError) Error() string {
 
 // Hint says how to get one.
 func (e *MissingError) Hint() string {
-	return fmt.Sprintf("etcdadm download --version=%s, or name the directory that has it", e.Version)
+	return fmt.Sprintf("put %s of etcd %s into %s; etcd's own release has it: etcdadm download --version=%s", e.Names[0], e.Version, e.Dir, e.Version)
 }
 
 // A VersionError says that the tool is of another minor version than the etcd

@@ -245,6 +245,12 @@ func TestVendorVersionIsTheSameRelease(t *testing.T) {
 	if got := steps(t, machine.Goal{Action: machine.Init, Phase: "install"}, cfg, obs); got != "" {
 		t.Errorf("installed again: %s", got)
 	}
+	obs.Binaries.Etcdutl = etcdversion.Version{}
+	cfg.Version = v
+	if got := steps(t, machine.Goal{Action: machine.Init, Phase: "install"}, cfg, obs); got != "" {
+		t.Errorf("installed again for want of etcdutl: %s", got)
+	}
+	cfg.Version = etcdversion.Must("3.5.8-eks-1-26-16")
 	obs.Binaries.Etcd = etcdversion.Must("3.5.10")
 	if got := steps(t, machine.Goal{Action: machine.Init, Phase: "install"}, cfg, obs); !strings.HasPrefix(got, "install: install etcd 3.5.8-eks-1-26-16") {
 		t.Errorf("3.5.10 passes for 3.5.8: %s", got)

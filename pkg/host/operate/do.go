@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -95,7 +96,7 @@ func (m *Machine) install(ctx context.Context) error {
 // restore makes the data directory with the tool of the version that will run
 // it: other versions keep the members elsewhere.
 func (m *Machine) restore(ctx context.Context, op *machine.RestoreSnapshot) error {
-	tool, err := etcdutl.Find(ctx, m.cfg.Paths.Install, m.cfg.Version.Release())
+	tool, err := m.restorer(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,6 +107,23 @@ func (m *Machine) restore(ctx context.Context, op *machine.RestoreSnapshot) erro
 		return err
 	}
 	return m.own(op.DataDir)
+}
+
+// restorer returns the tool. A set of binaries without etcdutl is complete, so that
+// the source is asked for it only now.
+func (m *Machine) restorer(ctx context.Context) (etcdutl.Tool, error) {
+	find := func() (etcdutl.Tool, error) { return etcdutl.Find(ctx, m.cfg.Paths.Install, m.cfg.Version.Release()) }
+	tool, err := find()
+	var missing *etcdutl.MissingError
+	if !errors.As(err, &missing) {
+		return tool, err
+	}
+	o := etcdrelease.For(m.cfg)
+	o.Etcdutl, o.Progress = true, m.o.Bytes
+	if _, sourceErr := etcdrelease.Install(ctx, o, m.cfg.Paths.Install); sourceErr != nil {
+		return etcdutl.Tool{}, fmt.Errorf("%w; %w", err, sourceErr)
+	}
+	return find()
 }
 
 func (m *Machine) makeDataDir(path string) error {
