@@ -32,8 +32,7 @@ func withoutEtcdutl(t *testing.T) {
 			h := newMachine(t, "a", version)
 			h.fakeSystemd()
 			newOldCA(t).install(h)
-			flags := []string{"init", "--init-system", "systemd", "--version", c.release, "--install-dir", "/usr/bin", "--cipher-suites", ciphers, "--bind-address=127.0.0.1"}
-			h.moved = map[string]string{"bin": "usr/bin"}
+			flags := []string{"init", "--init-system", "systemd", "--version", c.release, "--install-dir", "/opt/bin/", "--cipher-suites", ciphers, "--bind-address=127.0.0.1"}
 			if c.url == nil {
 				h.seed(c.release, path)
 			} else {
@@ -68,7 +67,7 @@ func eksName(release string) string {
 func snapshotWithoutEtcdutl(t *testing.T) {
 	a := newMachine(t, "a", v35)
 	plain := []string{"--init-system=process", "--bind-address=127.0.0.1"}
-	a.ok(append([]string{"init", "--binaries-dir", a.binaries}, plain...)...)
+	a.ok(append([]string{"init", "--binaries-dir", a.binaries, "--version", v35}, plain...)...)
 	a.put("k", "v")
 	saved := a.path("snapshot.db")
 	a.ok(append([]string{"snapshot", "save", saved}, "--endpoints=https://127.0.0.1:2379")...)

@@ -183,9 +183,11 @@ type Snapshot struct {
 type Timeouts struct {
 	// Connect is for a download to begin (10s).
 	Connect Duration `json:"connect,omitempty"`
-	// Start is for etcd to start and be healthy (2m).
+	// Start is for etcd to start and be healthy (2m; 15m for a static pod, whose image
+	// the kubelet may have to pull).
 	Start Duration `json:"start,omitempty"`
-	// Membership is for the cluster to answer and accept the member (2m).
+	// Membership is for the cluster to answer and accept the member (6h: whoever runs
+	// join on a new machine runs it once, and other machines may come much later).
 	Membership Duration `json:"membership,omitempty"`
 	// Promotion is for a learner to catch up (10m).
 	Promotion Duration `json:"promotion,omitempty"`
@@ -206,6 +208,10 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	*d = Duration(v)
 	return err
 }
+
+// PodStart is how long a static pod may take to start and be healthy where nothing
+// else is said.
+const PodStart = 15 * time.Minute
 
 // DefaultVersion is the etcd that is installed where nothing else is said: the
 // newest patch of the minor that current Kubernetes releases ship.
@@ -232,7 +238,7 @@ func Defaults() Config {
 		},
 		Timeouts: Timeouts{
 			Connect: Duration(10 * time.Second), Start: Duration(2 * time.Minute),
-			Membership: Duration(2 * time.Minute), Promotion: Duration(10 * time.Minute),
+			Membership: Duration(6 * time.Hour), Promotion: Duration(10 * time.Minute),
 		},
 	}
 }

@@ -91,6 +91,9 @@ type Hold struct {
 	// Wait says that it clears by itself: another join that is under way, a
 	// cluster that elects a leader.
 	Wait bool `json:"wait,omitempty"`
+	// Others says that other machines have to clear it, which may take them hours: the
+	// first member is still being installed, or another joins with a slow disk.
+	Others bool `json:"others,omitempty"`
 	// Momentary says that it may be no more than a moment: voters count as healthy
 	// by one observation, which an election or a slow disk spoils.
 	Momentary bool `json:"momentary,omitempty"`

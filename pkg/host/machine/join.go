@@ -50,7 +50,8 @@ func (w *world) unreachable() *Hold {
 		return hold(EndpointsDiffer, "name endpoints of one cluster", "%s", problem)
 	}
 	h := hold(ClusterUnreachable, "check the endpoints, at ca.crt and at the clocks; a learner does not answer for its cluster", "the cluster does not answer: %s", problem)
-	h.Wait = true
+	// Who does not trust the other side will not begin to.
+	h.Wait, h.Others = true, !w.obs.Remote.Untrusted
 	return h
 }
 
@@ -210,7 +211,7 @@ func (w *world) add() (Operation, *Hold) {
 	for _, m := range w.obs.Remote.Members {
 		if m.Learner {
 			h := hold(LearnerPending, "if it does not come: etcdadm remove "+m.ID.String(), "another member is joining: %s", named(m))
-			h.Wait = true
+			h.Wait, h.Others = true, true
 			return nil, h
 		}
 	}

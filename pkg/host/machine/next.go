@@ -100,7 +100,7 @@ func (w *world) change(op plan.Operation) (Operation, *Hold) {
 		return nil, lacking("%s", breaks.Text)
 	case breaks.Invariant == "one-change":
 		h := hold(LearnerPending, "if it does not come: etcdadm remove, with the learner's id", "%s", breaks.Text)
-		h.Wait = true
+		h.Wait, h.Others = true, true
 		return nil, h
 	}
 	return nil, hold(QuorumMargin, "etcdadm status", "%v", err)

@@ -205,6 +205,9 @@ type Remote struct {
 	// Differ says that the endpoints that were named are of different clusters, now
 	// or earlier in the same run.
 	Differ bool `json:"differ,omitempty"`
+	// Untrusted says that every endpoint was reached, and that it and this machine do
+	// not accept each other's certificates.
+	Untrusted bool `json:"untrusted,omitempty"`
 	// Answered says that a member list was read through the quorum.
 	Answered  bool              `json:"answered"`
 	ClusterID cluster.ClusterID `json:"clusterID,omitzero"`

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -13,15 +14,22 @@ import (
 // has fail take one to two seconds each.
 const settling = 15 * time.Second
 
+// soon is how long a hold may last that this machine clears by itself, or that nobody
+// will.
+const soon = 2 * time.Minute
+
 // A holding is a run that is held back, step after step.
 type holding struct {
 	// since is when it began; momentary, when the momentary holds of now did.
 	since, momentary time.Time
-	heard            reason
+	// own is since when the hold is one that no other machine clears.
+	own   time.Time
+	heard reason
 }
 
-// clears notes a hold, and says whether to wait for it to clear: those that
-// clear by themselves get the limit, and momentary ones no more than settling.
+// clears notes a hold, and says whether to wait for it to clear: those that other
+// machines clear get the limit, those that clear by themselves no more than soon, and
+// momentary ones no more than settling.
 func (h *holding) clears(why *machine.Hold, limit time.Duration, now time.Time) bool {
 	if !why.Wait && !why.Momentary {
 		return false
@@ -39,8 +47,29 @@ func (h *holding) clears(why *machine.Hold, limit time.Duration, now time.Time) 
 	if why.Momentary {
 		return now.Sub(h.momentary) < min(settling, limit)
 	}
+	if !why.Others {
+		if h.own.IsZero() {
+			h.own = now
+		}
+		return now.Sub(h.own) < min(soon, limit)
+	}
+	h.own = time.Time{}
 	return now.Sub(h.since) < limit
 }
+
+// pause returns how long to wait before the next observation: longer the longer it has been
+// already, and never in step with another machine that waits for the same.
+func (h *holding) pause(now time.Time) time.Duration { return backoff(now.Sub(h.since)) }
+
+// backoff is a tenth of the time that was waited, within bounds, and up to a quarter
+// more or less.
+func backoff(waited time.Duration) time.Duration {
+	d := min(max(waited/10, pause), longest)
+	return d*3/4 + rand.N(d/2)
+}
+
+// longest is the longest pause between two observations.
+const longest = 15 * time.Second
 
 // tooFewServe says whether err is what the last question before a change found:
 // a momentary hold that came between the observation and the change.
@@ -49,12 +78,20 @@ func tooFewServe(err error) bool {
 	return errors.As(err, &unsafe) && unsafe.Invariant == "quorum"
 }
 
-// say tells why a run waits, once for each reason.
-func (m *Machine) say(text string) {
-	if text != m.said && m.o.Waiting != nil {
-		m.o.Waiting(text)
+// sayAgain is the time between two lines about one reason to wait. Its text may
+// change with each observation, as endpoints fail in turns.
+const sayAgain = time.Minute
+
+// say tells why a run waits: a new reason at once, and each once a minute.
+func (m *Machine) say(rule machine.Reason, text string, now time.Time) {
+	if last, said := m.said[rule]; m.o.Waiting == nil || said && now.Sub(last) < sayAgain {
+		return
 	}
-	m.said = text
+	if m.said == nil {
+		m.said = map[machine.Reason]time.Time{}
+	}
+	m.said[rule] = now
+	m.o.Waiting(text)
 }
 
 // A reason is why a run waits: the last one that the cluster has told, and since

@@ -70,3 +70,69 @@ func TestWhatCameBetweenObservationAndChangeIsTriedAgain(t *testing.T) {
 		t.Errorf("too few that serve are waited for %s", got)
 	}
 }
+
+func TestOtherMachinesAreWaitedForForHours(t *testing.T) {
+	unreachable := &machine.Hold{Reason: machine.ClusterUnreachable, Wait: true, Others: true}
+	joining := &machine.Hold{Reason: machine.LearnerPending, Wait: true, Others: true}
+	untrusted := &machine.Hold{Reason: machine.ClusterUnreachable, Wait: true}
+	limit := time.Duration(machine.Defaults().Timeouts.Membership)
+	if limit < time.Hour {
+		t.Errorf("a join ends after %s", limit)
+	}
+	for name, c := range map[string]struct {
+		whys []*machine.Hold
+		last time.Duration
+	}{
+		"a first member that is late":  {[]*machine.Hold{unreachable}, limit},
+		"two that join at once":        {[]*machine.Hold{joining}, limit},
+		"late, and then another joins": {[]*machine.Hold{unreachable, joining}, limit},
+		"another authority":            {[]*machine.Hold{untrusted}, soon},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h holding
+			began := time.Unix(1000, 0)
+			for i, why := range c.whys {
+				if !h.clears(why, limit, began.Add(time.Duration(i)*time.Second)) {
+					t.Error("it is not waited for")
+				}
+			}
+			why := c.whys[len(c.whys)-1]
+			if !h.clears(why, limit, began.Add(c.last-1)) || h.clears(why, limit, began.Add(c.last)) {
+				t.Errorf("it is not waited for %s", c.last)
+			}
+		})
+	}
+	var h holding
+	if h.clears(unreachable, time.Second, time.Unix(1000, 0)); h.clears(unreachable, time.Second, time.Unix(1001, 0)) {
+		t.Error("--membership-timeout does not bound it")
+	}
+}
+
+func TestPausesGrowAndDiffer(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for range 50 {
+		seen[backoff(time.Hour)] = true
+		for waited, most := range map[time.Duration]time.Duration{0: 2 * pause, time.Minute: 8 * time.Second, time.Hour: longest * 5 / 4} {
+			if d := backoff(waited); d < pause/2 || d > most {
+				t.Errorf("after %s the pause is %s", waited, d)
+			}
+		}
+	}
+	if len(seen) < 10 {
+		t.Errorf("there are %d different pauses", len(seen))
+	}
+}
+
+func TestAReasonIsToldOnceAMinute(t *testing.T) {
+	var lines []string
+	m := &Machine{o: Options{Waiting: func(text string) { lines = append(lines, text) }}}
+	for second := range 121 {
+		m.say(machine.ClusterUnreachable, fmt.Sprintf("endpoint %d", second%3), time.Unix(int64(1000+second), 0))
+		if second == 30 {
+			m.say(machine.LearnerPending, "another member is joining", time.Unix(1030, 0))
+		}
+	}
+	if len(lines) != 4 || lines[1] != "another member is joining" {
+		t.Errorf("said were %q", lines)
+	}
+}

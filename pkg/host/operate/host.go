@@ -22,10 +22,13 @@ func newToken() cluster.Token { return cluster.Token(strings.ToLower(rand.Text()
 // that has a member already keeps its name and address, whatever the host name
 // and the routes are now, and its version, whatever the default has become.
 func complete(ctx context.Context, cfg machine.Config, all bool) (machine.Config, error) {
-	version, dataDir := cfg.Version, cfg.Paths.Data
+	version, dataDir, start := cfg.Version, cfg.Paths.Data, cfg.Timeouts.Start
 	cfg = configfile.Overlay(machine.Defaults(), cfg)
 	if all {
 		cfg.Service.InitSystem = written(cfg)
+	}
+	if start == 0 && cfg.Service.InitSystem == machine.Kubelet {
+		cfg.Timeouts.Start = machine.Duration(machine.PodStart)
 	}
 	cfg = asWritten(cfg, all)
 	if dir := dataDirWritten(cfg); dataDir == "" && dir != "" {

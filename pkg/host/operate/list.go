@@ -55,17 +55,32 @@ func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.Cl
 	if h.found != nil {
 		return h.found.members, nil
 	}
-	texts := make([]string, 0, len(h.last))
+	texts, failed := make([]string, 0, len(h.last)), &unreachableError{untrusted: len(h.last) > 0}
 	for _, a := range h.last {
 		if known != 0 && a.id != 0 && a.id != known {
+			failed.untrusted = false
 			texts = append(texts, fmt.Sprintf("%s: it is of cluster %s, and the data here of %s", a.endpoint, a.id, known))
 			continue
 		}
-		texts = append(texts, etcdclient.Explain(context.WithoutCancel(ctx), a.endpoint, conf, a.err).Error())
+		why := etcdclient.Explain(context.WithoutCancel(ctx), a.endpoint, conf, a.err)
+		var seen *etcdclient.EndpointError
+		failed.untrusted = failed.untrusted && errors.As(why, &seen) && seen.Cause == cluster.CauseTLS
+		texts = append(texts, why.Error())
 	}
 	slices.Sort(texts)
-	return nil, errors.New(strings.Join(slices.Compact(texts), "; "))
+	failed.text = strings.Join(slices.Compact(texts), "; ")
+	return nil, failed
 }
+
+// A unreachableError says why no endpoint has told the member list.
+type unreachableError struct {
+	text string
+	// untrusted says that all were reached, and refused for their certificates or
+	// refused ours.
+	untrusted bool
+}
+
+func (e *unreachableError) Error() string { return e.text }
 
 // differ says that two clusters answer. Where a person has named the endpoints,
 // it is remembered: nobody can know which one was meant, also when one of the two

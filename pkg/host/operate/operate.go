@@ -42,7 +42,7 @@ type Options struct {
 	// Began is called before a step, nil for nobody; Bytes during a download.
 	Began func(machine.Step)
 	Bytes func(done, total int64)
-	// Waiting is called once for each reason to wait.
+	// Waiting is called for each reason to wait, and once a minute while it lasts.
 	Waiting func(text string)
 	// Warned is called with what is odd and holds nothing back.
 	Warned func(text string)
@@ -71,8 +71,8 @@ type Machine struct {
 	// clusters are those that the endpoints that a person has named were ever of,
 	// with one endpoint of each.
 	clusters map[cluster.ClusterID]string
-	// said is the reason to wait that was told last.
-	said string
+	// said is when the reasons to wait were told last.
+	said map[machine.Reason]time.Time
 }
 
 // New returns the machine. It changes nothing.
@@ -230,9 +230,9 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 		case why != nil && !m.once(why) && held.clears(why, time.Duration(m.cfg.Timeouts.Membership), time.Now()):
 			// What clears at once is not worth a word.
 			if time.Since(held.since) > 4*pause {
-				m.say(why.Text)
+				m.say(why.Reason, why.Text, time.Now())
 			}
-			if err := wait(ctx, pause); err != nil {
+			if err := wait(ctx, held.pause(time.Now())); err != nil {
 				return r, errors.Join(why, err)
 			}
 			continue
@@ -259,9 +259,9 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 				refused = time.Now()
 			}
 			if time.Since(refused) > 4*pause {
-				m.say(err.Error())
+				m.say("", err.Error(), time.Now())
 			}
-			if err := wait(ctx, pause); err != nil {
+			if err := wait(ctx, backoff(time.Since(refused))); err != nil {
 				return r, err
 			}
 			continue

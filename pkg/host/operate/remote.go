@@ -97,7 +97,9 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 	members, problem := m.list(ctx, endpoints, known)
 	if problem != nil {
 		var differ *differError
+		var unreachable *unreachableError
 		r.Problem, r.Differ = problem.Error(), errors.As(problem, &differ)
+		r.Untrusted = errors.As(problem, &unreachable) && unreachable.untrusted
 		return r
 	}
 	var mu sync.Mutex
