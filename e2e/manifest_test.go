@@ -70,12 +70,12 @@ func checkPod(t *testing.T, pod corev1.Pod, o initfiles.PodOptions) {
 		t.Error("the container is privileged")
 	}
 	if o.ProbeURL == "" {
-		if c.LivenessProbe != nil {
+		if c.LivenessProbe != nil || c.StartupProbe != nil {
 			t.Error("there is a probe with nowhere to ask")
 		}
 		return
 	}
-	for path, p := range map[string]*corev1.Probe{"/livez": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
+	for path, p := range map[string]*corev1.Probe{"/livez": c.StartupProbe, "/readyz": c.ReadinessProbe} {
 		if p == nil || p.HTTPGet == nil || p.HTTPGet.Path != path || p.HTTPGet.Port.IntValue() != 2381 || p.HTTPGet.Host != "127.0.0.1" {
 			t.Errorf("probe %s is %+v", path, p)
 		}

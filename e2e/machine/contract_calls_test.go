@@ -110,7 +110,7 @@ func changedManifest(t *testing.T) {
 	}
 	path := h.path("manifests", "etcd.manifest")
 	manifest := h.read(path)
-	variable := regexp.MustCompile(`(- name: "ETCD_LISTEN_CLIENT_URLS"\n\s+value: )"[^"]*"`)
+	variable := regexp.MustCompile(`(- name: ETCD_LISTEN_CLIENT_URLS\n\s+value: )\S*`)
 	edited := variable.ReplaceAllString(manifest, `${1}"https://0.0.0.0:2379"`)
 	if edited == manifest {
 		t.Fatalf("there is nothing to change in %s", manifest)

@@ -146,7 +146,7 @@ func wantPod(h *host) {
 		h.t.Fatalf("%s: the manifests are %v, %v", h.name, entries, err)
 	}
 	manifest := h.read(h.path("manifests", "etcd.manifest"))
-	if want := `image: "public.ecr.aws/eks-distro/etcd-io/etcd:v` + v36 + `"`; !strings.Contains(manifest, want) {
+	if want := "image: public.ecr.aws/eks-distro/etcd-io/etcd:v" + v36 + "\n"; !strings.Contains(manifest, want) {
 		h.t.Errorf("%s: the pod has no %s:\n%s", h.name, want, manifest)
 	}
 	env := podEnv(h.t, manifest)

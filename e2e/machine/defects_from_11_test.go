@@ -244,7 +244,7 @@ func staticPod(t *testing.T) {
 	h.fakeKubelet(path)
 	h.ok(append([]string{"init"}, flags...)...)
 	manifest := h.read(path)
-	for _, want := range []string{"privileged: false", "allowPrivilegeEscalation: false", "livenessProbe:", "readinessProbe:", "startupProbe:", "priorityClassName:", "hostNetwork: true"} {
+	for _, want := range []string{"privileged: false", "allowPrivilegeEscalation: false", "readinessProbe:", "startupProbe:", "priorityClassName:", "hostNetwork: true"} {
 		if !strings.Contains(manifest, want) {
 			t.Errorf("the pod has no %q:\n%s", want, manifest)
 		}

@@ -68,17 +68,24 @@ func (h *host) systemdEtcd() int {
 // no systemctl.
 func (h *host) withoutTools() { h.vars["PATH"] = filepath.Dir(h.program) }
 
-// podVariable is a variable of etcd in the manifest, in which all strings have
-// double quotes.
-var podVariable = regexp.MustCompile(`- name: ("[^\n]*")\n\s+value: ("[^\n]*")\n`)
+// podVariable is a variable of etcd in the manifest.
+var podVariable = regexp.MustCompile(`- name: ([^\n]*)\n\s+value: ([^\n]*)\n`)
+
+// scalar reads a string that is plain or in double quotes.
+func scalar(s string) (string, error) {
+	if strings.HasPrefix(s, `"`) {
+		return strconv.Unquote(s)
+	}
+	return s, nil
+}
 
 // podEnv returns etcd's environment in a manifest.
 func podEnv(t *testing.T, manifest string) map[string]string {
 	t.Helper()
 	vars := map[string]string{}
 	for _, m := range podVariable.FindAllStringSubmatch(manifest, -1) {
-		name, err1 := strconv.Unquote(m[1])
-		value, err2 := strconv.Unquote(m[2])
+		name, err1 := scalar(m[1])
+		value, err2 := scalar(m[2])
 		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}

@@ -64,12 +64,19 @@ func Image(repository string, v etcdversion.Version) string {
 	return repository + ":" + v.String() + "-0"
 }
 
-// Manifest returns the static pod, as YAML in which every string has double
-// quotes.
+// Manifest returns the static pod, as YAML in which strings are plain scalars
+// wherever they can be: pages and scripts read values out of it with grep.
 //
 // The startup probe asks whether etcd lives, not whether it is ready: a member
 // that waits for a quorum, or a learner that still copies the data, is not
 // ready for long, and to kill it makes that longer. Readiness only says so.
+//
+// There is no liveness probe. A restart makes no etcd faster, and programs that
+// start machines poll that probe every ten seconds, for five minutes at most,
+// before they let the member vote.
+//
+// The container's root file system can be written: people restore snapshots in
+// it, with etcdctl, which writes where it stands.
 func Manifest(o PodOptions) (string, error) {
 	data, err := o.data()
 	if err != nil {
@@ -181,33 +188,51 @@ func newProbe(listener string, v etcdversion.Version) (*probe, error) {
 	return p, nil
 }
 
+// A plain scalar is read as a string by every version of YAML, with or without a
+// schema: it begins with a letter or a slash and has no blank, or it is four
+// numbers or more with dashes in between, as hosts are called by their addresses.
+var (
+	plainScalar  = regexp.MustCompile(`^[A-Za-z/]([][A-Za-z0-9_./=,@%+:-]*[]A-Za-z0-9_./=,@%+-])?$`)
+	dashedNumber = regexp.MustCompile(`^[0-9]+(-[0-9]+){3,}$`)
+	// What some version of YAML takes for something else.
+	reserved = regexp.MustCompile(`(?i)^(y|yes|n|no|on|off|true|false|null|nan|inf)$`)
+)
+
+// scalar writes a string in YAML: plain if that is a string to all readers, and
+// otherwise in double quotes. All that Go escapes, YAML reads the same way;
+// checkText has kept out what is not UTF-8.
+func scalar(s string) string {
+	if plainScalar.MatchString(s) && !reserved.MatchString(s) || dashedNumber.MatchString(s) {
+		return s
+	}
+	return strconv.QuoteToASCII(s)
+}
+
 // manifest is the pod. The names, the label k8s-app and the paths are those of
 // the retired etcdadm; the labels component and tier, the annotation and the
 // numbers of the probes are those of kubeadm.
 var manifest = template.Must(template.New(ManifestName).Funcs(template.FuncMap{
-	// All that Go escapes, YAML reads the same way; checkText has kept out what
-	// is not UTF-8.
-	"q": strconv.QuoteToASCII,
-}).Parse(podParts + header + `apiVersion: "v1"
-kind: "Pod"
+	"q": scalar,
+}).Parse(podParts + header + `apiVersion: v1
+kind: Pod
 metadata:
-  name: "etcd"
-  namespace: "kube-system"
+  name: etcd
+  namespace: kube-system
 {{- if .Advertised}}
   annotations:
     kubeadm.kubernetes.io/etcd.advertise-client-urls: {{q .Advertised}}
 {{- end}}
   labels:
-    k8s-app: "etcd"
-    component: "etcd"
-    tier: "control-plane"
+    k8s-app: etcd
+    component: etcd
+    tier: control-plane
 spec:
   hostNetwork: true
-  priorityClassName: "system-cluster-critical"
+  priorityClassName: system-cluster-critical
   priority: 2000000000
   enableServiceLinks: false
   tolerations:
-  - operator: "Exists"
+  - operator: Exists
 {{- if or .UID .GID (not .HardeningOff)}}
   securityContext:
 {{- if .UID}}
@@ -218,15 +243,15 @@ spec:
 {{- end}}
 {{- if not .HardeningOff}}
     seccompProfile:
-      type: "RuntimeDefault"
+      type: RuntimeDefault
 {{- end}}
 {{- end}}
   containers:
-  - name: "etcd"
+  - name: etcd
     image: {{q .Image}}
-    imagePullPolicy: "IfNotPresent"
+    imagePullPolicy: IfNotPresent
     command:
-    - "etcd"
+    - etcd
     env:
 {{- range .Variables}}
     - name: {{q .Name}}
@@ -240,10 +265,9 @@ spec:
     securityContext:
       privileged: false
       allowPrivilegeEscalation: false
-      readOnlyRootFilesystem: true
       capabilities:
         drop:
-        - "ALL"
+        - ALL
 {{- if .AddCaps}}
         add:
 {{- range .AddCaps}}
@@ -259,12 +283,6 @@ spec:
       periodSeconds: 5
       timeoutSeconds: 15
       failureThreshold: 120
-    livenessProbe:
-      {{- template "check" .}}
-{{- template "livez" .}}
-      periodSeconds: 10
-      timeoutSeconds: 15
-      failureThreshold: 8
     readinessProbe:
       {{- template "check" .}}
 {{- template "readyz" .}}
@@ -273,40 +291,40 @@ spec:
       failureThreshold: 3
 {{- end}}
     volumeMounts:
-    - name: "etcd-certs"
+    - name: etcd-certs
       mountPath: {{q .CertsDir}}
       readOnly: true
-    - name: "etcd-data"
+    - name: etcd-data
       mountPath: {{q .DataDir}}
 {{- if .Marker}}
-    - name: "etcd-marker"
-      mountPath: "/run/etcdadm-marker"
+    - name: etcd-marker
+      mountPath: /run/etcdadm-marker
       readOnly: true
 {{- end}}
 {{- if .LogFile}}
-    - name: "etcd-log"
+    - name: etcd-log
       mountPath: {{q .LogFile}}
 {{- end}}
   volumes:
-  - name: "etcd-certs"
+  - name: etcd-certs
     hostPath:
       path: {{q .CertsDir}}
-      type: "Directory"
-  - name: "etcd-data"
+      type: Directory
+  - name: etcd-data
     hostPath:
       path: {{q .DataDir}}
-      type: "Directory"
+      type: Directory
 {{- if .Marker}}
-  - name: "etcd-marker"
+  - name: etcd-marker
     hostPath:
       path: {{q .Marker}}
-      type: "File"
+      type: File
 {{- end}}
 {{- if .LogFile}}
-  - name: "etcd-log"
+  - name: etcd-log
     hostPath:
       path: {{q .LogFile}}
-      type: "FileOrCreate"
+      type: FileOrCreate
 {{- end}}
 `))
 
@@ -314,7 +332,7 @@ spec:
 const podParts = `{{define "check"}}
 {{- if .Live}}
       httpGet:
-        scheme: "HTTP"
+        scheme: HTTP
 {{- else}}
       tcpSocket:
 {{- end}}

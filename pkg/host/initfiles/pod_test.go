@@ -2,6 +2,7 @@ package initfiles
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -192,7 +193,7 @@ func TestProbes(t *testing.T) {
 			name  string
 			probe *podProbe
 			path  string
-		}{{"startup", c.StartupProbe, want[0]}, {"liveness", c.LivenessProbe, want[0]}, {"readiness", c.ReadinessProbe, want[1]}} {
+		}{{"startup", c.StartupProbe, want[0]}, {"readiness", c.ReadinessProbe, want[1]}} {
 			if g := p.probe.HTTPGet; g == nil || g.Path != p.path || g.Host != "127.0.0.1" || g.Port != 2381 {
 				t.Errorf("%s: %s probe %+v, want %s", version, p.name, g, p.path)
 			}
@@ -232,9 +233,41 @@ func TestPodAsksForItsMarker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"path: \"/var/lib/etcd/.etcdadm\"\n      type: \"File\"", "path: \"/var/lib/etcd\"\n      type: \"Directory\"", "mountPath: \"/run/etcdadm-marker\"\n      readOnly: true"} {
+	for _, want := range []string{"path: /var/lib/etcd/.etcdadm\n      type: File", "path: /var/lib/etcd\n      type: Directory", "mountPath: /run/etcdadm-marker\n      readOnly: true"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
+	}
+}
+
+// Pages tell people to read values out of the manifest with grep, to restore a
+// snapshot in the running container, and to wait for the liveness probe, if there is
+// one.
+func TestManifestForPeopleWithGrep(t *testing.T) {
+	o := usualPod(t)
+	o.Env = []string{
+		"ETCD_NAME=10-0-0-1", "ETCD_INITIAL_ADVERTISE_PEER_URLS=https://10.0.0.1:2380", "ETCD_LISTEN_PEER_URLS=https://[fd00::1]:2380",
+		"ETCD_INITIAL_CLUSTER=a-1=https://10.0.0.1:2380,b=https://10.0.0.2:2380", "ETCD_A=true", "ETCD_B=1e3", "ETCD_C=2001-01-01", "ETCD_D=a: b", "ETCD_E=a:",
+	}
+	text := must[string](t)(Manifest(o))
+	for _, want := range []string{
+		"image: registry.k8s.io/etcd:3.6.16-0", "name: ETCD_NAME\n      value: 10-0-0-1\n", "value: https://10.0.0.1:2380\n", "value: https://[fd00::1]:2380\n",
+		"value: a-1=https://10.0.0.1:2380,b=https://10.0.0.2:2380\n", "value: \"true\"\n", "value: \"1e3\"\n", "value: \"2001-01-01\"\n", "value: \"a: b\"\n", "value: \"a:\"\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	c := read(t, text).Spec.Containers[0]
+	for i, v := range c.Env {
+		if !slices.Contains(o.Env, v.Name+"="+v.Value) {
+			t.Errorf("variable %d is %s=%s", i, v.Name, v.Value)
+		}
+	}
+	if c.LivenessProbe != nil || c.StartupProbe == nil || c.ReadinessProbe == nil {
+		t.Errorf("probes: %+v", c)
+	}
+	if ro := c.SecurityContext.ReadOnlyRootFilesystem; ro != nil && *ro {
+		t.Error("nobody can restore a snapshot in the container")
 	}
 }
