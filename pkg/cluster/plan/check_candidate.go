@@ -41,7 +41,7 @@ func (c checker) needed(n cluster.Node, token cluster.Token) bool {
 		return newestRecord(c.obs).Token == token
 	}
 	for _, m := range c.obs.Members {
-		initialMember := m.Name == n.Name || slices.ContainsFunc(m.PeerURLs, func(u string) bool { return slices.Contains(n.URLs.Peer, u) })
+		initialMember := m.Name == n.Name || cluster.SharePeerURL(m.PeerURLs, n.URLs.Peer)
 		if initialMember && !m.Learner && len(m.ClientURLs) == 0 {
 			return true
 		}

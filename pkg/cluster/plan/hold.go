@@ -44,6 +44,7 @@ const (
 	DiskSlow          Reason = "disk-slow"
 	NotServing        Reason = "not-serving"
 	NeverStarted      Reason = "never-started"
+	PeerURLDiffers    Reason = "peer-url-differs"
 	AccessDenied      Reason = "access-denied"
 	NoReport          Reason = "no-report"
 	Alarm             Reason = "alarm"
@@ -151,7 +152,7 @@ var ruleDocs = []ReasonDoc{
 		"A node's data directory holds something that cannot be read or understood. It is left alone.",
 		"The text says what. Fix it, or move it away by hand."},
 	{DiskFull,
-		"A node has too little space. To restore a backup it needs room for the snapshot and for the database that is made of it, while the old data stays. An etcd that crashes because its disk is full has lost nothing: it is replaced only where another node has the room.",
+		"A node has too little space. etcd makes each file of its log (64 MB) beforehand and ends where it cannot, so a member is named before that: it is not made leader, is removed first when the cluster shrinks, and no new member goes there. To restore a backup a node needs room for the snapshot and for the database that is made of it, while the old data stays. An etcd that crashes because its disk is full has lost nothing: it is replaced only where another node has the room.",
 		"Make room below its data directory (old data is in data-trashcan/): an etcd that crashed starts again on its own data. A restore may also go on fewer nodes, with --member-count."},
 	{DiskHung,
 		"A write to the disk of a node does not end, or fails. etcd goes on to answer from memory there, and cannot commit anything, so its member does not count for a majority. It is replaced after the grace time where a node is free to take its place; nothing is ordered from a node whose disk hangs.",
@@ -165,6 +166,9 @@ var ruleDocs = []ReasonDoc{
 	{NeverStarted,
 		"The member list has a voter that somebody else added (etcdctl member add) and that has never started. It counts for the majority that etcd needs. It is removed after the grace time where the others are a majority without it.",
 		"Start it, or remove it: etcdctl member remove ID. Where etcd refuses that for want of a majority, start an etcd with the peer URL that the text names; use etcdctl member add --learner, or leave adding to the daemons."},
+	{PeerURLDiffers,
+		"etcd's member list has another peer URL for a member than the one that its node serves: the machine has another address than when the member was added. The other members look for it in the wrong place; it may reach them, or not.",
+		"Give the machine its old address back, or change the record with the command that the text has, on a machine that can reach etcd and with its certificates. One member at a time, and only while a majority is healthy."},
 	{AccessDenied,
 		"etcd runs, has authentication on, and denies the daemon, which cannot tell how its member does, nor take backups there. The cluster itself may be in order: nothing is restored or replaced.",
 		"Give the daemons' certificates the role root, by their common names: etcdctl user add etcd-manager-NODE --no-password and etcdctl user grant-role etcd-manager-NODE root, for each node (the text has the lines). Without TLS, etcd cannot know the daemons: etcdctl auth disable."},

@@ -100,6 +100,7 @@ var rules = []func(*view) (Operation, verdict){
 	ruleRestore,
 	ruleBootstrap,
 	ruleDiffers,
+	ruleAddress,
 	ruleQuorum,
 	ruleHealth,
 	ruleDisk,

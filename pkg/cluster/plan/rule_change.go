@@ -134,15 +134,17 @@ func (l *view) removable(m cluster.Member) bool {
 
 func (l *view) victim() cluster.Member {
 	return slices.MaxFunc(l.voters, func(a, b cluster.Member) int {
-		return cmp.Or(cmp.Compare(trouble(a), trouble(b)), strings.Compare(string(a.Name), string(b.Name)))
+		return cmp.Or(cmp.Compare(l.trouble(a), l.trouble(b)), strings.Compare(string(a.Name), string(b.Name)))
 	})
 }
 
 // trouble ranks members by how little they are worth keeping. One late answer is
 // no reason to prefer another.
-func trouble(m cluster.Member) int {
+func (l *view) trouble(m cluster.Member) int {
 	switch {
 	case !m.Healthy:
+		return 3
+	case l.short(m):
 		return 2
 	case m.Condition == cluster.Slow:
 		return 1
@@ -155,7 +157,7 @@ func trouble(m cluster.Member) int {
 func (l *view) heir(leader cluster.Member) cluster.NodeName {
 	var best *cluster.Member
 	for i, m := range l.voters {
-		if l.serves(m) && m.ID != leader.ID && (best == nil || trouble(m) < trouble(*best)) {
+		if l.serves(m) && m.ID != leader.ID && (best == nil || l.trouble(m) < l.trouble(*best)) {
 			best = &l.voters[i]
 		}
 	}
@@ -175,8 +177,7 @@ func ruleReplace(l *view) (Operation, verdict) {
 			continue
 		}
 		if n := l.nodeOf(m); n != nil && full(n) {
-			l.hold(DiskFull, "%s (%s): etcd crashes, and its disk has %d bytes free of the %d that a file of its log takes; make room there, "+
-				"and etcd starts again on the data that it has", n.Name, n.Address, n.FreeBytes, int64(logFile))
+			l.holdFull(n)
 		}
 		if down, grace := l.down(m), l.grace(m); down < grace {
 			l.hold(Grace, "%s is unhealthy for %s, it is replaced after %s", l.called(m), down.Round(1e9), grace)
@@ -268,19 +269,6 @@ func (l *view) reclaimable(m cluster.Member) (ok bool, lack string) {
 	}
 	lack = l.lacks(n, l.version())
 	return lack == "", lack
-}
-
-// logFile is the size of the files that etcd makes for its log, before it writes
-// to them (SegmentSizeBytes in etcd's server/storage/wal).
-const logFile = 64 << 20
-
-// full reports whether n's etcd crashes because its disk is full.
-func full(n *cluster.Node) bool {
-	if !n.Reachable || n.Process.State != cluster.ProcessCrashing || n.FreeBytes == 0 {
-		return false
-	}
-	says := func(line string) bool { return strings.Contains(line, "no space left on device") }
-	return n.FreeBytes < logFile || says(n.Process.LastExit) || slices.ContainsFunc(n.Process.LastLines, says)
 }
 
 // ruleGrow adds a learner on a free node where the spec wants more voters.

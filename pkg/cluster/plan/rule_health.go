@@ -30,7 +30,10 @@ func ruleHealth(l *view) (Operation, verdict) {
 				l.hold(NeverStarted, "voter %s was added by somebody else and has never started; it is removed when the grace time is over, if the rest has a majority", l.called(m))
 			}
 		}
-		if m.ID == l.obs.Leader && (!m.Healthy || m.Condition == cluster.Slow) {
+		if l.short(m) {
+			l.holdShort(n)
+		}
+		if m.ID == l.obs.Leader && l.trouble(m) > 0 {
 			op = l.relieve(m)
 		}
 	}
@@ -38,11 +41,11 @@ func ruleHealth(l *view) (Operation, verdict) {
 }
 
 // relieve returns the operation that has a voter lead whose disk is good, nil
-// where there is none: moving on from one slow disk to the next is no gain.
+// where there is none: moving on from one slow or full disk to the next is no gain.
 func (l *view) relieve(leader cluster.Member) Operation {
 	to := l.heir(leader)
 	for _, m := range l.voters {
-		if to != "" && m.Name == to && trouble(m) == 0 {
+		if to != "" && m.Name == to && l.trouble(m) == 0 {
 			return &MoveLeader{To: to}
 		}
 	}

@@ -16,6 +16,11 @@ func ruleQuorum(l *view) (Operation, verdict) {
 	if op := l.restartForQuorum(); op != nil {
 		return op, stop
 	}
+	for i := range l.obs.Nodes {
+		if n := &l.obs.Nodes[i]; full(n) && l.memberOf(n) != nil {
+			l.holdFull(n)
+		}
+	}
 	if l.waitsForUnstarted() || l.gray() {
 		return nil, stop
 	}

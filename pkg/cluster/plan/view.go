@@ -282,8 +282,8 @@ func (l *view) storeSilence() string {
 
 // sources returns the nodes to read a backup from, best first: healthy
 // followers, then the leader, which should keep its disk and network for
-// writes, then those with a slow disk. A node writes its own time into the backup's name, so its clock must
-// be right. It writes to the store that it has: apart are those whose store is
+// writes, then those with a slow or full disk. A node writes its own time into the backup's name, so its clock
+// must be right. It writes to the store that it has: apart are those whose store is
 // not the observer's, where nobody would find the backup.
 func (l *view) sources() (sources, apart []cluster.NodeName) {
 	var leader, slow []cluster.NodeName
@@ -294,7 +294,7 @@ func (l *view) sources() (sources, apart []cluster.NodeName) {
 		case n.Storage.Bad() || n.Process.NoReport != nil:
 		case !n.Published && n.Name != l.obs.Observer:
 			apart = append(apart, n.Name)
-		case m.Condition == cluster.Slow:
+		case m.Condition == cluster.Slow || l.short(m):
 			slow = append(slow, n.Name)
 		case m.ID == l.obs.Leader:
 			leader = append(leader, n.Name)
@@ -305,9 +305,8 @@ func (l *view) sources() (sources, apart []cluster.NodeName) {
 	return slices.Concat(sources, leader, slow), apart
 }
 
-func overlap(a, b []string) bool {
-	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
-}
+// overlap reports whether two lists of peer URLs have an address in common.
+func overlap(a, b []string) bool { return cluster.SharePeerURL(a, b) }
 
 func names[T ~string](list []T) string {
 	words := make([]string, len(list))
