@@ -77,6 +77,10 @@ type Node struct {
 	Boot Token `json:"boot,omitempty"`
 	// Conflict names the address of a second daemon that uses the same name.
 	Conflict string `json:"conflict,omitempty"`
+	// OtherCluster is the name of the cluster to which its daemon belongs, where the
+	// daemon answered just that: it tells no more to who asks for another cluster. It
+	// is there, though not Reachable.
+	OtherCluster string `json:"otherCluster,omitempty"`
 	// Published says that the control store holds this node's record with the
 	// same Boot token, which proves that the node and the observer use one and
 	// the same store.

@@ -25,6 +25,7 @@ import (
 //	unpublished, conflict=ADDRESS, skew=20s, quarantined, hosts=10.0.0.3=c.x
 //	aside=192h,24h         old data; aside=t1:24h of incarnation t1
 //	address=10.0.0.9:3996
+//	foreign=prod           its daemon belongs to a cluster of that name
 //	peer=https://x:2380    the peer URLs that it serves
 //	staged=n1/r1:a,b,c     it restores for a request, and is ready, refused=WHY, staging=WHY, fetched=MB
 //	restored=n1/r1:a,b,c   it has changed over to what it had staged
@@ -116,6 +117,8 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		n.Hosts = append(n.Hosts, e)
 	case "address":
 		n.Address = value
+	case "foreign":
+		*n = cluster.Node{Name: n.Name, Address: n.Address, OtherCluster: value}
 	case "peer":
 		n.URLs.Peer = strings.Split(value, ",")
 	case "disk":

@@ -19,6 +19,7 @@ const (
 	SpecInvalid       Reason = "spec-invalid"
 	Paused            Reason = "paused"
 	Restoring         Reason = "restoring"
+	ClusterName       Reason = "cluster-name"
 	NameConflict      Reason = "name-conflict"
 	ClockSkew         Reason = "clock-skew"
 	BackupsGone       Reason = "backups-gone"
@@ -91,6 +92,9 @@ var ruleDocs = []ReasonDoc{
 	{Restoring,
 		"A restore that was asked for is under way: nodes fetch the backup and make data directories of it, beside what runs, or the restored cluster is coming up. Until the incarnation's record is written, everything runs on as it was.",
 		"Wait; the text says how far each node is, or what went wrong. To give it up before the record is written: etcd-manager-ctl delete-command BACKUP."},
+	{ClusterName,
+		"Daemons answer, and belong to a cluster of another name than the one that was asked for, so they tell nothing more. That says nothing of how their cluster is.",
+		"Give the name that the text has as --cluster-name. Where a daemon has the wrong name or the wrong --seeds, start it with the right ones."},
 	{NameConflict,
 		"Two daemons at different addresses use the same node name, or a node has the data of a member that goes by another name. Which of them is meant cannot be known, so nothing is planned that involves the name.",
 		"Stop one of them, or give it another --node-name (or another myid file in its data directory); give a machine that changed its name the old one."},

@@ -92,6 +92,7 @@ const (
 // lease voters' record follows a removal before the removed node is cleared, since
 // that takes the node's record and with it, perhaps, a majority.
 var rules = []func(*view) (Operation, verdict){
+	ruleName,
 	ruleSpec,
 	rulePaused,
 	ruleConflict,

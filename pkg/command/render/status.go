@@ -214,13 +214,19 @@ func (p *page) members(obs cluster.Observation) (rows [][]string) {
 func (p *page) nodes(obs cluster.Observation) (rows [][]string) {
 	for _, n := range obs.Nodes {
 		answers := "yes"
+		process := string(n.Process.State)
 		if !n.Reachable {
 			answers = "no, never seen"
 			if !n.LastSeen.IsZero() {
 				answers = "no, seen " + Age(p.now.Sub(n.LastSeen))
 			}
+			if n.OtherCluster != "" {
+				answers = "for cluster " + n.OtherCluster + " only"
+			}
+			if process != "" {
+				process = "was " + process
+			}
 		}
-		process := string(n.Process.State)
 		if a := n.Assigned; a != nil && a.Quarantined {
 			process += ", closed to clients"
 		}

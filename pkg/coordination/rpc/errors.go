@@ -51,11 +51,17 @@ type Error struct {
 	Text string
 	// Hint is what to do about it, empty where nothing is known.
 	Hint string
+	// Cluster is the name of the node's cluster, where the node refuses because the
+	// caller asked for another one.
+	Cluster string
 
 	cause error
 }
 
 func (e *Error) Error() string { return e.Text }
+
+// OtherCluster returns Cluster. It is for callers that do not know this package.
+func (e *Error) OtherCluster() string { return e.Cluster }
 
 // Unwrap returns the context's error where a call ended with its context, and
 // [ErrUnimplemented] where nobody serves it, so that callers need not know about
@@ -120,8 +126,13 @@ func toStatus(err error) error {
 	kind := KindOf(err)
 	s := status.New(statusCodes[kind], err.Error())
 	info := &errdetails.ErrorInfo{Reason: string(kind), Domain: domain}
+	info.Metadata = map[string]string{}
 	if hint := HintOf(err); hint != "" {
-		info.Metadata = map[string]string{"hint": hint}
+		info.Metadata["hint"] = hint
+	}
+	var own *Error
+	if errors.As(err, &own) && own.Cluster != "" {
+		info.Metadata["cluster"] = own.Cluster
 	}
 	if detailed, derr := s.WithDetails(info); derr == nil {
 		s = detailed
@@ -137,7 +148,7 @@ func fromStatus(ctx context.Context, err error) error {
 	for _, d := range s.Details() {
 		info, ok := d.(*errdetails.ErrorInfo)
 		if ok && info.Domain == domain && slices.Contains(kinds, Kind(info.Reason)) {
-			e.Kind, e.Hint = Kind(info.Reason), info.Metadata["hint"]
+			e.Kind, e.Hint, e.Cluster = Kind(info.Reason), info.Metadata["hint"], info.Metadata["cluster"]
 			return e
 		}
 	}

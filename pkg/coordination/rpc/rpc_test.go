@@ -186,7 +186,7 @@ func TestNobodyActsForAnother(t *testing.T) {
 	argv := plan.Argv(remove)
 	wantKind(t, execute(node, "main", "c", argv...), rpc.Refused, "a cannot act as c")
 	wantKind(t, execute(node, "main", "", argv...), rpc.Refused, "a cannot act")
-	wantKind(t, execute(node, "events", "a", argv...), rpc.Refused, "node b belongs to cluster main, not events")
+	wantKind(t, execute(node, "events", "a", argv...), rpc.Refused, "node b belongs to cluster main, not \"events\"")
 	wantKind(t, execute(operator, "main", "a", argv...), rpc.Refused, "operator-alice cannot act as a")
 	for _, bad := range [][]string{nil, {"member"}, {"sh", "-c", "id"}, {"member", "remove", "--id=3", "--force=1"}, append(argv, "; id")} {
 		wantKind(t, execute(node, "main", "a", bad...), rpc.Invalid, "")
@@ -195,6 +195,10 @@ func TestNobodyActsForAnother(t *testing.T) {
 	wantKind(t, err, rpc.Refused, "a cannot act as c")
 	_, err = node.Observe(ctx, b, rpc.ObserveRequest{Cluster: "events"})
 	wantKind(t, err, rpc.Refused, "belongs to cluster main")
+	var refused *rpc.Error
+	if !errors.As(err, &refused) || refused.OtherCluster() != "main" {
+		t.Errorf("the refusal does not say of which cluster the node is: %#v", err)
+	}
 	if len(h.from) != 0 {
 		t.Fatalf("the handler was called: %+v", h.from)
 	}

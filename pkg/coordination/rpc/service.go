@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/grpc"
 
@@ -114,7 +115,10 @@ func (n *node) standing(ctx context.Context, from Caller, req StandingRequest) (
 
 func (n *node) mine(name string) error {
 	if name != n.cluster {
-		return &Error{Kind: Refused, Text: "node " + string(n.name) + " belongs to cluster " + n.cluster + ", not " + name}
+		return &Error{
+			Kind: Refused, Cluster: n.cluster,
+			Text: fmt.Sprintf("node %s belongs to cluster %s, not %q", n.name, n.cluster, name),
+		}
 	}
 	return nil
 }

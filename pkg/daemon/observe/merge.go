@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -65,6 +66,7 @@ func (in inputs) addNodes(obs *cluster.Observation, prev cluster.Observation) {
 		n := a.answer.Node
 		if a.err != nil {
 			n = lastSaid(prev, a.peer.Name)
+			n.OtherCluster = otherCluster(a.err)
 			obs.Gaps = append(obs.Gaps, cluster.Gap{Source: "node " + string(a.peer.Name), Text: a.err.Error()})
 		} else {
 			n.Reachable, n.LastSeen = true, in.at
@@ -96,11 +98,21 @@ func (in inputs) addNodes(obs *cluster.Observation, prev cluster.Observation) {
 	}
 }
 
+// otherCluster returns the name of the cluster to which a daemon belongs that
+// refused because it was asked for another one, empty for other errors.
+func otherCluster(err error) string {
+	var refused interface{ OtherCluster() string }
+	if errors.As(err, &refused) {
+		return refused.OtherCluster()
+	}
+	return ""
+}
+
 // lastSaid returns what a node said when it last answered.
 func lastSaid(prev cluster.Observation, name cluster.NodeName) cluster.Node {
 	for _, n := range prev.Nodes {
 		if n.Name == name {
-			n.Reachable, n.ClockSkew = false, 0
+			n.Reachable, n.ClockSkew, n.OtherCluster = false, 0, ""
 			return n
 		}
 	}

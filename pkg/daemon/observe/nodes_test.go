@@ -2,6 +2,7 @@ package observe
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -145,4 +146,24 @@ func TestAStoreThatDoesNotAnswerIsAGapWithWhatItSaidLast(t *testing.T) {
 	equal(t, "reachable", obs.Store.Reachable, false)
 	equal(t, "incarnations", len(obs.Store.Incarnations), 1)
 	equal(t, "gaps, sorted", gapSources(obs), "node b, node c, store")
+}
+
+// A refusedError is the answer of a daemon of another cluster.
+type refusedError struct{}
+
+func (refusedError) Error() string        { return "node b belongs to cluster prod" }
+func (refusedError) OtherCluster() string { return "prod" }
+
+func TestADaemonOfAnotherClusterIsThereAndTellsNothing(t *testing.T) {
+	w := newWorld().unreachable("b")
+	w.in.nodes[0].err = fmt.Errorf("observe b: %w", refusedError{})
+	obs := w.merge(cluster.Observation{})
+	n := nodeOf(t, obs, "b")
+	if n.Reachable || n.OtherCluster != "prod" {
+		t.Errorf("node b is %+v, want one that belongs to prod and is not reachable", n)
+	}
+	// It is known for one observation only.
+	if n := nodeOf(t, newWorld().unreachable("b").merge(obs), "b"); n.OtherCluster != "" {
+		t.Errorf("an unreachable node is said to belong to %s", n.OtherCluster)
+	}
 }
