@@ -13,7 +13,7 @@ help: ## list the targets
 
 build: ## build the programs into ./bin
 	@mkdir -p bin
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ $(MAINS)
+	CGO_ENABLED=0 $(GO) build -tags disable_grpc_modules,grpcnotrace -trimpath -ldflags '-s -w' -o bin/ $(MAINS)
 
 demo: build ## show a cluster's life on this machine; KEEP=1 leaves it running
 	@$(GO) run ./images etcd 3.6.16 >/dev/null

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,11 +23,14 @@ import (
 func Run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(flagError)
-	root.SetArgs(SingleDash(args, allFlags(root)))
+	var help helper
+	help.install(root)
+	root.SetArgs(help.takeAll(SingleDash(args, allFlags(root))))
 	began := false
 	watch(root, &began)
 
 	cmd, err := root.ExecuteContextC(ctx)
+	err = cmp.Or(help.err, err)
 	if err == nil {
 		return 0
 	}

@@ -55,6 +55,7 @@ func New() *cobra.Command {
 		},
 	}
 	f.add(root)
+	cli.Sections(root, sections...)
 	out := cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := f.config(os.Getenv, cmd.Flags().Changed("interval"))

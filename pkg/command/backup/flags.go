@@ -86,7 +86,7 @@ func fromEnvironment(fs *pflag.FlagSet, env func(string) string) error {
 	var wrong error
 	fs.VisitAll(func(flag *pflag.Flag) {
 		value := env(variable(flag.Name))
-		if flag.Changed || flag.Hidden || value == "" || flag.Name == "help" || flag.Name == "version" {
+		if flag.Changed || flag.Hidden || value == "" || flag.Name == "help" || flag.Name == "help-all" || flag.Name == "version" {
 			return
 		}
 		if err := fs.Set(flag.Name, value); err != nil && wrong == nil {

@@ -133,7 +133,7 @@ func TestValuesThatAreCompleted(t *testing.T) {
 		"config print -o ":                    {"yaml", "json"},
 		"config ":                             {"migrate", "print", "validate"},
 		"init --init-system kubelet --key-al": {"--key-algorithm"},
-		"--":                                  {"--help", "--output"},
+		"--":                                  {"--help", "--help-all", "--output"},
 	} {
 		args := append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(line, " ")...)
 		_, out, _ := run(args...)

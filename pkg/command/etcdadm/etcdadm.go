@@ -40,7 +40,15 @@ type tool struct {
 // cluster is.
 func (t *tool) connected(cmd *cobra.Command) *cobra.Command {
 	t.connect.addFlags(cmd.PersistentFlags())
+	cli.Sections(cmd, connectSection)
 	return cmd
+}
+
+// connectSection is the heading of those flags in help.
+var connectSection = cli.FlagSection{
+	Title:  "Where the cluster is",
+	Common: []string{"backup-store", "cluster-name", "nodes", "pki-dir", "timeout"},
+	More:   []string{"cert", "key", "cacert", "etcd-cert", "etcd-key", "etcd-cacert", "insecure", "etcd-insecure"},
 }
 
 // levels are the values of --log-level, as the retired etcdadm had them.
@@ -73,10 +81,10 @@ func New(open Opener, parts ...*cobra.Command) *cobra.Command {
 	)
 	t.out = cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
 	root.AddCommand(parts...)
-	root.SetHelpCommandGroupID("look")
 	root.SetCompletionCommandGroupID("look")
 	root.AddCommand(t.connected(t.observeCommand()), t.connected(t.planCommand()), t.statusCommand(), versionCommand(t.out))
 	t.addOperations(root)
+	cli.Fold(root, "do", "operations", "the single steps that a plan is made of")
 	return root
 }
 

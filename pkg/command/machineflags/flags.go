@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
 )
 
 // A Group is a set of flags that commands have in common.
@@ -66,6 +68,7 @@ func Add(cmd *cobra.Command, groups ...Group) *Flags {
 	if slices.Contains(groups, Join) {
 		fs.BoolVar(&f.retry, "retry", true, "try again until --membership-timeout when the cluster does not answer or accept")
 	}
+	cli.Sections(cmd, sections...)
 	return f
 }
 

@@ -54,6 +54,7 @@ func Command(run Run) *cobra.Command {
 		},
 	}
 	f.add(cmd.Flags())
+	cli.Sections(cmd, sections...)
 	return cmd
 }
 
