@@ -13,7 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
-// A member's data is compared with that of the others. docs/design.md says
+// A member's data is compared with that of the others. docs/decisions says
 // when, by whom and why.
 const (
 	// servesTimeout bounds the question whether peers serve, which a start waits

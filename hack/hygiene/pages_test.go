@@ -1,0 +1,191 @@
+package hygiene
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// treeRoot is the root of the tree.
+var treeRoot = filepath.Join("..", "..")
+
+func page(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(treeRoot, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestProseIsWrapped(t *testing.T) {
+	wrong, err := CheckColumns(treeRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range wrong {
+		t.Error(w)
+	}
+}
+
+func TestLongProseIsFound(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("word ", 30)
+	for name, content := range map[string]string{
+		"a.md":          "# " + long + "\n\n" + long + "\n```\n" + long + "\n```\n| " + long + " |\n",
+		"docs/holds.md": long, "b.txt": long,
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wrong, err := CheckColumns(dir)
+	if err != nil || len(wrong) != 1 || !strings.HasPrefix(wrong[0], "a.md:3: ") {
+		t.Errorf("found %q, %v", wrong, err)
+	}
+}
+
+// names returns what a file declares: functions, methods, types, variables.
+func names(t *testing.T, file string) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(treeRoot, file), nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	var list []string
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		switch d := n.(type) {
+		case *ast.FuncDecl:
+			list = append(list, d.Name.Name)
+			return false
+		case *ast.TypeSpec:
+			list = append(list, d.Name.Name)
+		case *ast.ValueSpec:
+			for _, name := range d.Names {
+				list = append(list, name.Name)
+			}
+		}
+		return true
+	})
+	return list
+}
+
+var quoted = regexp.MustCompile("`([^`]+)`")
+
+// The table is how a reader finds the first things that one asks for.
+func TestReadmeNamesWhatIsInTheCode(t *testing.T) {
+	_, table, ok := strings.Cut(page(t, "README.md"), "## Where it is in the code\n")
+	if !ok {
+		t.Fatal("README.md does not say where things are in the code")
+	}
+	rows := 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) != 5 || !strings.Contains(cells[2], "`") {
+			continue
+		}
+		rows++
+		file := quoted.FindStringSubmatch(cells[2])[1]
+		declared := names(t, file)
+		for _, name := range quoted.FindAllStringSubmatch(cells[3], -1) {
+			if !slices.Contains(declared, name[1]) {
+				t.Errorf("%s has no %s", file, name[1])
+			}
+		}
+	}
+	if rows < 6 {
+		t.Errorf("the table has %d rows", rows)
+	}
+}
+
+// Packages that the pages name are there.
+func TestPagesNameWhatIsThere(t *testing.T) {
+	path := regexp.MustCompile("`((?:pkg|hack|e2e|images|manifests|docs)/[A-Za-z0-9_./-]+)`")
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/design.md"} {
+		for _, m := range path.FindAllStringSubmatch(page(t, name), -1) {
+			if _, err := os.Stat(filepath.Join(treeRoot, m[1])); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	room := regexp.MustCompile("(?m)^\\| ((?:`[a-z]+`(?:, )?)+) \\|")
+	_, rooms, _ := strings.Cut(page(t, "docs/design.md"), "## The rooms\n")
+	rooms, _, _ = strings.Cut(rooms, "\n## ")
+	var listed []string
+	for _, m := range room.FindAllStringSubmatch(rooms, -1) {
+		for _, n := range quoted.FindAllStringSubmatch(m[1], -1) {
+			listed = append(listed, n[1])
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(treeRoot, "pkg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && !slices.Contains(listed, e.Name()) {
+			t.Errorf("docs/design.md does not list the room pkg/%s", e.Name())
+		}
+	}
+	for _, n := range listed {
+		if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == n }) {
+			t.Errorf("docs/design.md lists the room pkg/%s, which is not there", n)
+		}
+	}
+}
+
+// A decision has a date, a choice and a reason, and is in the list.
+func TestDecisionRecordsAreWhole(t *testing.T) {
+	form := regexp.MustCompile(`^# \d{4}\. \S.*\n\nDate: \d{4}-\d\d-\d\d\n\nChoice: \S[^\x00]*\n\nReason: \S`)
+	list := page(t, "docs/decisions/README.md")
+	files, err := filepath.Glob(filepath.Join(treeRoot, "docs/decisions/[0-9]*.md"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no decisions: %v", err)
+	}
+	numbers := map[string]bool{}
+	for _, f := range files {
+		name := filepath.Base(f)
+		if !form.MatchString(page(t, "docs/decisions/"+name)) {
+			t.Errorf("%s has no date, choice and reason", name)
+		}
+		if !strings.Contains(list, "("+name+")") {
+			t.Errorf("%s is not in docs/decisions/README.md", name)
+		}
+		if numbers[name[:4]] {
+			t.Errorf("there are two decisions %s", name[:4])
+		}
+		numbers[name[:4]] = true
+	}
+}
+
+// Links between pages lead somewhere.
+func TestLinksLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	err := Text(treeRoot, func(name string, content []byte) error {
+		if !strings.HasSuffix(name, ".md") {
+			return nil
+		}
+		for _, m := range link.FindAllStringSubmatch(string(content), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(treeRoot, filepath.Dir(name), m[1])); err != nil {
+				t.Errorf("%s: link to %s: %v", name, m[1], err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
