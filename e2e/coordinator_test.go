@@ -14,20 +14,25 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
-// another waits until a daemon other than gone acts in a term of its own.
-func another(c *harness.Cluster, within time.Duration, gone *harness.Node, said map[string]int) {
+// another waits until a daemon other than gone acts in a term of its own, and
+// returns it.
+func another(c *harness.Cluster, within time.Duration, gone *harness.Node, said map[string]int) *harness.Node {
+	var next *harness.Node
 	c.Eventually(within, "another coordinator", func(context.Context) error {
 		for _, n := range c.Nodes() {
 			if n != gone && strings.Contains(n.Said(said[n.Name]), "msg=coordinating") {
+				next = n
 				return nil
 			}
 		}
 		return fmt.Errorf("nobody but %s coordinates", gone.Name)
 	})
+	return next
 }
 
 // sizes remembers how much each daemon has said.
@@ -115,7 +120,8 @@ func lead(t *testing.T, c *harness.Cluster, n *harness.Node) {
 }
 
 // A coordinator stands still for longer than the grace time, and comes back. What
-// it knew from before, it must not take for what has been all the time.
+// it knew from before, it must not take for what has been all the time, and what it
+// was about to publish yields to what its successor has published.
 func TestCoordinatorStandsStill(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--replace-grace=10s", "--bootstrap-grace=2s")
@@ -128,10 +134,18 @@ func TestCoordinatorStandsStill(t *testing.T) {
 		said := sizes(c)
 		gone.Pause()
 		another(c, harness.Soon, gone, said)
+		later := published(c, gone)
 		// Daemons that are away are no members that are down: their etcds serve.
 		pause(c, 12*time.Second)
 		gone.Continue()
 		w.WaitMore(harness.Soon, 10)
+		c.Eventually(harness.Soon, "a status of that term or a later one", func(context.Context) error {
+			r, err := c.Status()
+			if err == nil && r.Term < later {
+				err = fmt.Errorf("the status is of %s in term %d, after one of term %d", r.Coordinator, r.Term, later)
+			}
+			return err
+		})
 	}
 	pause(c, 5*time.Second)
 	c.WaitNames(harness.Soon, "a", "b", "c")
@@ -144,6 +158,20 @@ func TestCoordinatorStandsStill(t *testing.T) {
 			t.Errorf("a member was removed: %+v", e)
 		}
 	}
+}
+
+// published waits until another than gone has published a status in a term, and
+// returns the term.
+func published(c *harness.Cluster, gone *harness.Node) (term cluster.Term) {
+	c.Eventually(harness.Soon, "a status of another coordinator", func(context.Context) error {
+		r, err := c.Status()
+		if err == nil && (r.Term == 0 || string(r.Coordinator) == gone.Name) {
+			err = fmt.Errorf("the status is of %s in term %d", r.Coordinator, r.Term)
+		}
+		term = r.Term
+		return err
+	})
+	return term
 }
 
 // The disks of all nodes have a term that nobody can follow. Members run on,

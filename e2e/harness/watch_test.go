@@ -3,7 +3,35 @@ package harness
 import (
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
+
+func TestCoordinations(t *testing.T) {
+	const found, add = "etcdadm incarnation create --token=t1", "etcdadm member add-learner --name=d"
+	at := func(e store.HistoryEntry, s int) store.HistoryEntry {
+		e.At = time.Unix(int64(s), 0)
+		return e
+	}
+	for name, tt := range map[string]struct {
+		history []store.HistoryEntry
+		want    []string
+	}{
+		"one after the other":              {[]store.HistoryEntry{at(store.HistoryEntry{Term: 1, By: "a", Line: add}, 1), at(store.HistoryEntry{Term: 2, By: "b", Line: add}, 2)}, nil},
+		"written late":                     {[]store.HistoryEntry{at(store.HistoryEntry{Term: 2, By: "b", Line: add}, 2), at(store.HistoryEntry{Term: 1, By: "a", Line: add}, 1)}, nil},
+		"two bootstraps, one refused":      {[]store.HistoryEntry{at(store.HistoryEntry{Term: 1, By: "a", Line: found}, 1), at(store.HistoryEntry{Term: 1, By: "b", Line: found, Error: "it exists"}, 2)}, nil},
+		"two bootstraps in a term":         {[]store.HistoryEntry{at(store.HistoryEntry{Term: 1, By: "a", Line: found}, 1), at(store.HistoryEntry{Term: 1, By: "b", Line: found}, 2)}, []string{"term 1 has the coordinators a and b (" + found + ")"}},
+		"two in one term, also one failed": {[]store.HistoryEntry{at(store.HistoryEntry{Term: 3, By: "a", Line: add}, 1), at(store.HistoryEntry{Term: 3, By: "b", Line: add, Error: "timeout"}, 2)}, []string{"term 3 has the coordinators a and b (" + add + ")"}},
+		"an old term after a new one":      {[]store.HistoryEntry{at(store.HistoryEntry{Term: 2, By: "b", Line: add}, 1), at(store.HistoryEntry{Term: 1, By: "a", Line: add}, 2)}, []string{"a acted in term 1 after term 2 (" + add + ")"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := coordinations(tt.history); !slices.Equal(got, tt.want) {
+				t.Errorf("wrong is %q, not %q", got, tt.want)
+			}
+		})
+	}
+}
 
 func TestElections(t *testing.T) {
 	const (

@@ -40,6 +40,8 @@ type publisher struct {
 	store *store.Store
 	log   *slog.Logger
 	now   func() time.Time
+	// holds reports whether this daemon has the lease of a term now.
+	holds func(cluster.Term) bool
 
 	mu sync.Mutex
 	// latest is what the loop reported last, nil when that has been published.
@@ -56,8 +58,8 @@ type publisher struct {
 	failing bool
 }
 
-func newPublisher(node cluster.NodeName, s *store.Store, log *slog.Logger, now func() time.Time) *publisher {
-	return &publisher{node: node, store: s, log: log, now: now, wake: make(chan struct{}, 1)}
+func newPublisher(node cluster.NodeName, s *store.Store, log *slog.Logger, holds func(cluster.Term) bool, now func() time.Time) *publisher {
+	return &publisher{node: node, store: s, log: log, now: now, holds: holds, wake: make(chan struct{}, 1)}
 }
 
 // maxBuffered bounds the history that waits for a store to come back.
@@ -146,7 +148,7 @@ func (p *publisher) write(ctx context.Context) {
 	defer cancel()
 	err := errors.Join(p.writeHistory(ctx, history), p.writeOrders(ctx, orders))
 	if err == nil && r != nil {
-		err = errors.Join(p.writeStatus(ctx, *r), p.writeMark(ctx, *r))
+		err = p.writeReport(ctx, *r)
 	}
 	if (err != nil) != p.failing {
 		p.failing = err != nil
@@ -158,14 +160,43 @@ func (p *publisher) write(ctx context.Context) {
 	}
 }
 
-// writeMark keeps the store's high-water mark above every revision that was
-// seen, so that a restore on machines that know nothing begins above it.
-func (p *publisher) writeMark(ctx context.Context, r reconcile.Report) error {
+// writeReport writes what of a report is news. What another daemon has published
+// in a later term stays: between the report and its writing this one may have
+// stood still.
+func (p *publisher) writeReport(ctx context.Context, r reconcile.Report) error {
+	digest, mark := material(r), p.raised(r)
+	due := digest != p.digest || p.now().Sub(p.written) >= statusEvery
+	if !due && mark == 0 {
+		return nil
+	}
+	// Right before the writes, and the lease last: it is over as soon as a daemon
+	// that stood still goes on.
+	if there, err := p.present(ctx); err == nil && p.superseded(r, there) {
+		return nil
+	}
+	var errs []error
+	if due {
+		errs = append(errs, p.writeStatus(ctx, r, digest))
+	}
+	if mark > 0 {
+		errs = append(errs, p.writeMark(ctx, mark))
+	}
+	return errors.Join(errs...)
+}
+
+// raised returns the high-water mark to be written, 0 for none: the store's stays
+// above every revision that was seen, so that a restore on machines that know
+// nothing begins above it.
+func (p *publisher) raised(r reconcile.Report) cluster.Revision {
 	s := r.Observation.Store
 	mark := nodestate.Mark(max(s.Revision, p.mark), r.Observation.Revision)
 	if !s.Reachable || s.RevisionProblem != "" || mark <= max(s.Revision, p.mark) {
-		return nil
+		return 0
 	}
+	return mark
+}
+
+func (p *publisher) writeMark(ctx context.Context, mark cluster.Revision) error {
 	err := p.store.PutRevision(ctx, mark, p.now())
 	if err == nil {
 		p.mark = mark
@@ -202,14 +233,7 @@ func (p *publisher) writeOrders(ctx context.Context, entries []store.HistoryEntr
 	return err
 }
 
-func (p *publisher) writeStatus(ctx context.Context, r reconcile.Report) error {
-	digest := material(r)
-	if digest == p.digest && p.now().Sub(p.written) < statusEvery {
-		return nil
-	}
-	if r.Term == 0 && bootstrapped(r) && p.another(ctx, r) {
-		return nil
-	}
+func (p *publisher) writeStatus(ctx context.Context, r reconcile.Report, digest string) error {
 	r.Observation.Store.Backups = worthTelling(r.Observation.Store)
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -247,25 +271,6 @@ func worthTelling(s cluster.Store) []cluster.Backup {
 // bootstrapped reports whether r is of a cluster that exists.
 func bootstrapped(r reconcile.Report) bool {
 	return len(r.Observation.Members) > 0 || len(r.Observation.LeaseVoters.Names) > 0
-}
-
-// another reports whether somebody who held the lease published a status that
-// still stands: then a daemon without it, which may be cut off from everybody,
-// does not speak for the cluster.
-func (p *publisher) another(ctx context.Context, r reconcile.Report) bool {
-	b, err := p.store.Status(ctx)
-	if err != nil {
-		return false
-	}
-	var present struct {
-		At          time.Time        `json:"at"`
-		Coordinator cluster.NodeName `json:"coordinator"`
-		Term        cluster.Term     `json:"term"`
-	}
-	if json.Unmarshal(b, &present) != nil || present.Coordinator == r.Coordinator {
-		return false
-	}
-	return present.Term > 0 && p.now().Sub(present.At) < statusEvery+statusEvery/4
 }
 
 // material returns what of a report is worth a write: everything that is not

@@ -212,7 +212,7 @@ func (d *Daemon) openFleet(context.Context) error {
 	}
 	d.fleet = fleet.New(o)
 	d.onClose(func(context.Context) { d.fleet.Lease().Close() })
-	d.pub = newPublisher(d.name, d.store, d.log, d.now)
+	d.pub = newPublisher(d.name, d.store, d.log, d.holds, d.now)
 	d.node.orders = &orderBook{log: d.log, now: d.now, keep: d.pub.order}
 	records := cached[store.View]{read: d.store.Poll, now: d.now, other: d.view.Heard}
 	published := cached[cluster.LeaseVoters]{read: d.publishedLeaseVoters, now: d.now}
@@ -304,6 +304,12 @@ func (d *Daemon) observe(ctx context.Context, prev cluster.Observation) cluster.
 		obs.Store.SpecMissing = false // the flags have it
 	}
 	return obs
+}
+
+// holds reports whether this daemon has the lease of a term now.
+func (d *Daemon) holds(term cluster.Term) bool {
+	now, held := d.fleet.Lease().Held()
+	return held && now == term
 }
 
 func (d *Daemon) report(_ context.Context, r reconcile.Report) {

@@ -1,0 +1,53 @@
+package daemon
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
+)
+
+// A coordinator stands still between its report and the writing of it, and
+// goes on when another has published in a later term.
+func TestLateReportsYieldToALaterTerm(t *testing.T) {
+	for name, tt := range map[string]struct {
+		held, there cluster.Term
+		by          cluster.NodeName
+		age         time.Duration
+		want        cluster.NodeName
+	}{
+		"nobody else published":                   {held: 4, want: "a"},
+		"an earlier term":                         {held: 4, there: 3, by: "b", want: "a"},
+		"a later term":                            {held: 0, there: 5, by: "b", want: "b"},
+		"a later term, long ago":                  {held: 0, there: 5, by: "b", age: time.Hour, want: "b"},
+		"a later term, and a clock that is ahead": {held: 0, there: 5, by: "b", age: -time.Hour, want: "b"},
+		"a later term, though a machine that was suspended believes in its own": {held: 4, there: 5, by: "b", want: "b"},
+		"a later term from before all disks were rolled back":                   {held: 4, there: 5, by: "b", age: time.Hour, want: "a"},
+		"a term before which the nodes were reset":                              {held: 4, there: 1 << 61, by: "b", want: "a"},
+		"its own name in a later term":                                          {held: 4, there: 5, by: "a", want: "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			publish(t, func(t *testing.T, p *press) {
+				if p.held = tt.held; tt.there > 0 {
+					b, err := json.Marshal(reconcile.Report{At: time.Now().Add(-tt.age), Coordinator: tt.by, Term: tt.there})
+					must(t, err)
+					must(t, p.store.PutStatus(t.Context(), b))
+				}
+				r := report()
+				r.Observation.Revision = 1000
+				p.note(r)
+				p.pass(time.Second)
+				if s := p.status(); s.Coordinator != tt.want {
+					t.Errorf("the status is %s's of term %d, not %s's", s.Coordinator, s.Term, tt.want)
+				}
+				v, err := p.store.Poll(t.Context())
+				must(t, err)
+				if mine := tt.want == "a"; (v.Revision > 0) != mine {
+					t.Errorf("the mark is %d", v.Revision)
+				}
+			})
+		})
+	}
+}
