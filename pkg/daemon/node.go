@@ -133,7 +133,7 @@ func (n *node) Lease(ctx context.Context, req lease.Request) (lease.Reply, error
 	case err != nil || !reply.Granted:
 	case req.Release:
 		// Nobody has to wait for the end of what was given back.
-		n.voted.Store(&vote{at: n.now()})
+		n.voted.Store(&vote{at: n.now(), from: req.Holder})
 	default:
 		n.voted.Store(&vote{at: n.now(), to: req.Holder})
 	}
@@ -141,10 +141,10 @@ func (n *node) Lease(ctx context.Context, req lease.Request) (lease.Reply, error
 }
 
 // A vote is for whom a node has voted, and when. For nobody, it says since when
-// the lease is free.
+// the lease is free, and who gave it back.
 type vote struct {
-	at time.Time
-	to cluster.NodeName
+	at       time.Time
+	to, from cluster.NodeName
 }
 
 // lapsed returns who let its lease run out, empty for nobody: it may be gone, and

@@ -134,6 +134,9 @@ const (
 	// orphaned is how long after its last grant a lease voter takes the lowest live
 	// node for unable to coordinate. It is longer than a lease and a campaign.
 	orphaned = 8 * time.Second
+	// ahead is for how long who gave the lease back may take it again before the
+	// next in line does not wait for it any more. It is longer than a campaign.
+	ahead = time.Second
 	// apart is the distance between two such nodes, so that they do not campaign
 	// at once.
 	apart = 2 * time.Second
@@ -205,7 +208,9 @@ func inLine(self cluster.NodeName, alive, leaseVoters []cluster.NodeName) []clus
 
 // shouldTry says whether a node should try for the lease. One that votes for
 // another does not. Otherwise the lowest live name does, not counting one that
-// let its lease run out: it is gone, and gossip has only not noticed yet.
+// let its lease run out: it is gone, and gossip has only not noticed yet. Nor
+// does one count for long that gave the lease back and lives: it has a reason,
+// such as a disk that hangs.
 // Another lease voter does when nobody has had the lease for a while, because the
 // lowest may be alive and cut off from the lease voters: also one that has voted for
 // itself, and lost that campaign.
@@ -222,6 +227,10 @@ func shouldTry(self cluster.NodeName, alive []cluster.NodeName, v *vote, now tim
 	}
 	alive = slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return n == v.to })
 	rank := slices.Index(alive, self)
+	if v.from != self && since > ahead {
+		rest := slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return n == v.from })
+		rank = min(rank, slices.Index(rest, self))
+	}
 	return rank <= 0 || since > orphaned+time.Duration(rank)*apart
 }
 

@@ -12,6 +12,7 @@ import (
 func TestWhoShouldTryForTheLease(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	alive := []cluster.NodeName{"a", "b", "c"}
+	back := func(from cluster.NodeName, ago time.Duration) *vote { return &vote{at: now.Add(-ago), from: from} }
 	voted := func(to cluster.NodeName, ago time.Duration) *vote { return &vote{at: now.Add(-ago), to: to} }
 	for _, tc := range []struct {
 		name  string
@@ -33,6 +34,11 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 		{"the lowest at once, when the lease was given back", "a", alive, voted("", 0), true},
 		{"not another, when the lease was given back", "b", alive, voted("", time.Second), false},
 		{"another, when the lowest does not take what was given back", "b", alive, voted("", orphaned+apart+1), true},
+		{"the one that gave the lease back, when it can", "a", alive, back("a", time.Second), true},
+		{"not the next at once, when the lowest gave the lease back", "b", alive, back("a", ahead), false},
+		{"the next, when the lowest gave the lease back and lives", "b", alive, back("a", ahead+1), true},
+		{"not the one after the next then", "c", alive, back("a", ahead+1), false},
+		{"not the third for the second's sake", "c", alive, back("b", ahead+1), false},
 		{"not another, when it has just voted for itself", "b", alive, voted("b", time.Second), false},
 		{"another that voted for itself long ago, and nobody has the lease", "b", alive, voted("b", orphaned+apart+1), true},
 		{"the third one later than the second", "c", alive, voted("", orphaned+apart+1), false},

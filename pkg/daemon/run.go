@@ -182,7 +182,7 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 			d.log.Error("etcd did not stop", "error", err)
 		}
 	})
-	if bad := (&lease.BadTermError{Term: durable(d.state).Term}); bad.Term > lease.MaxTerm {
+	if bad := (&lease.BadTermError{Term: durable(d.state).Term, Dir: d.c.DataDir}); bad.Term > lease.MaxTerm {
 		d.log.Error("this node cannot vote or obey", "error", bad, "hint", bad.Hint())
 	}
 	if len(durable(d.state).LeaseVoters.Names) > 0 {
@@ -246,6 +246,7 @@ func (d *Daemon) run(ctx context.Context) error {
 	wg.Go(func() { fatal("serve the port", d.server.Serve(listen.New(d.peerGroup.listener, d.portLimits()))) })
 	wg.Go(func() { d.keys.run(ctx, d.log) })
 	wg.Go(func() { d.node.local.Watch(ctx) })
+	wg.Go(func() { d.keepLock(ctx) })
 	wg.Go(func() { d.peerGroup.run(ctx) })
 	// What is ordered and done while the others stop is published too.
 	published, publish := context.WithCancel(context.WithoutCancel(ctx))

@@ -29,6 +29,9 @@ type Candidate struct {
 	// has not adopted record. It is zero otherwise.
 	before cluster.LeaseVoters
 	until  time.Time
+	// by is when a won term has to be a lease at the latest: until then those who
+	// granted the campaign keep it free.
+	by time.Time
 }
 
 // Learn takes in a record and a term that were seen somewhere: on the own disk,
@@ -75,7 +78,7 @@ func (c *Candidate) Record() (record cluster.LeaseVoters, changing bool) {
 }
 
 func (c *Candidate) drop() {
-	c.term, c.until = 0, time.Time{}
+	c.term, c.until, c.by = 0, time.Time{}, time.Time{}
 	c.record, c.before = cluster.LeaseVoters{}, cluster.LeaseVoters{}
 }
 
@@ -87,7 +90,7 @@ func (c *Candidate) Campaign(now time.Time) (*Round, error) {
 		return nil, fmt.Errorf("no lease voter record is known")
 	}
 	if c.seen >= MaxTerm {
-		return nil, &BadTermError{c.seen}
+		return nil, &BadTermError{Term: c.seen}
 	}
 	c.drop()
 	c.seen++
@@ -97,18 +100,38 @@ func (c *Candidate) Campaign(now time.Time) (*Round, error) {
 	return r, nil
 }
 
-// Renew returns the round that makes a won term a lease, and a lease longer.
+// Renew returns the round that makes a won term a lease, and a lease longer. A
+// lease that is over is not renewed, although the lease voters may have given it to
+// nobody else: its holder stood still, and what it knows is from before. It drops
+// the term, and has to campaign for another.
 func (c *Candidate) Renew(now time.Time) (*Round, error) {
 	if c.term == 0 {
 		return nil, fmt.Errorf("no term has been won")
 	}
+	if over := maxTime(c.until, c.by); !over.After(now) {
+		err := fmt.Errorf("the lease of term %d was over %v ago", c.term, now.Sub(over))
+		c.drop()
+		return nil, err
+	}
+	return c.renewal(now), nil
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// renewal is Renew of a term that is held or won.
+func (c *Candidate) renewal(now time.Time) *Round {
 	r := c.round(now, c.term, c.record)
 	r.first = c.until.IsZero()
 	if len(c.before.Names) > 0 {
 		r.changes = true
 		r.sets = append(r.sets, c.before.Names)
 	}
-	return r, nil
+	return r
 }
 
 // Change makes names the lease voters of the held term. It differs from the
@@ -153,7 +176,7 @@ func (c *Candidate) Release() (req Request, nodes []cluster.NodeName, ok bool) {
 	if c.term == 0 {
 		return Request{}, nil, false
 	}
-	r, _ := c.Renew(time.Time{})
+	r := c.renewal(time.Time{})
 	c.drop()
 	r.Request.Release = true
 	return r.Request, r.Nodes(), true
@@ -191,7 +214,7 @@ func (c *Candidate) Finish(r *Round) bool {
 		if c.term != 0 || req.Term != c.asked || req.Token != c.known.Token {
 			return false
 		}
-		c.term = req.Term
+		c.term, c.by = req.Term, r.sent.Add(req.TTL-Margin(req.TTL))
 		c.record = cluster.LeaseVoters{Token: req.Token, Term: req.Term, Names: slices.Clone(req.LeaseVoters.Names)}
 	case req.Term == c.term && req.Token == c.record.Token:
 		if until := r.sent.Add(req.TTL - Margin(req.TTL)); until.After(c.until) {

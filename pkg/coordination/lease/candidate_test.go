@@ -275,14 +275,14 @@ func TestTwoUnfinishedChanges(t *testing.T) {
 	win(t, b, es, over, "a e")
 }
 
-// The holder's clock runs a tenth too slow, those of the grantors a tenth too
-// fast. The holder must have stopped when the first of them grants to another.
+// The holder's clock runs a twentieth too slow, those of the grantors a twentieth
+// too fast. The holder must have stopped when the first of them grants to another.
 func TestTheHolderStopsBeforeTheGrantorsByClocksOfDifferentSpeed(t *testing.T) {
 	e := record(0, 0, "a b c")
 	c, es := candidate(e), newLeaseVoters(e, "")
 	win(t, c, es, t0, "")
-	byHolder := func(d time.Duration) time.Time { return t0.Add(d * 9 / 10) }
-	byGrantor := func(d time.Duration) time.Time { return t0.Add(d * 11 / 10) }
+	byHolder := func(d time.Duration) time.Time { return t0.Add(d * 19 / 20) }
+	byGrantor := func(d time.Duration) time.Time { return t0.Add(d * 21 / 20) }
 	for d := time.Duration(0); d < 2*DefaultTTL; d += 10 * time.Millisecond {
 		_, _, held := c.Held(byHolder(d))
 		req := ask("b", 9)
@@ -317,5 +317,52 @@ func TestARenewalThatBeganBeforeTheChangeDoesNotEndIt(t *testing.T) {
 	renew(t, c, es, t0, "")
 	if _, changing := c.Record(); changing {
 		t.Error("the change is not done after a round that told of it")
+	}
+}
+
+// A holder that stood still for longer than its lease asks for a new term, although
+// nobody else has asked for one. So does one that stood still between its election
+// and the first renewal, and one that gave its lease back.
+func TestWhatIsOverIsNotRenewed(t *testing.T) {
+	hold := DefaultTTL - Margin(DefaultTTL)
+	won := func(t *testing.T, c *Candidate, es leaseVoters) {
+		t.Helper()
+		r, err := c.Campaign(t0)
+		if err != nil || !es.answer(c, t0, r, "") {
+			t.Fatalf("the campaign is lost: %v", err)
+		}
+	}
+	for name, tt := range map[string]struct {
+		begin func(t *testing.T, c *Candidate, es leaseVoters)
+		at    time.Duration
+		want  bool
+	}{
+		"a lease that runs":           {func(t *testing.T, c *Candidate, es leaseVoters) { win(t, c, es, t0, "") }, hold - 1, true},
+		"a lease that is over":        {func(t *testing.T, c *Candidate, es leaseVoters) { win(t, c, es, t0, "") }, hold, false},
+		"an election":                 {won, hold - 1, true},
+		"an election of long ago":     {won, hold, false},
+		"a lease that was given back": {func(t *testing.T, c *Candidate, es leaseVoters) { win(t, c, es, t0, ""); c.Release() }, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := record(0, 0, "a b c")
+			c, es := candidate(e), newLeaseVoters(e, "")
+			tt.begin(t, c, es)
+			now := t0.Add(tt.at)
+			r, err := c.Renew(now)
+			if (err == nil) != tt.want {
+				t.Fatalf("renewal %+v, %v", r, err)
+			}
+			if tt.want {
+				return
+			}
+			if _, _, ok := c.Held(now); ok {
+				t.Error("it is held")
+			}
+			before := es["b"].Durable.Term
+			win(t, c, es, now.Add(MaxTTL), "")
+			if term, _, _ := c.Held(now.Add(MaxTTL)); term <= before {
+				t.Errorf("it is held in term %d again, after %d", term, before)
+			}
+		})
 	}
 }

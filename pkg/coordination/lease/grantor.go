@@ -90,7 +90,7 @@ func (g Grantor) refusal(now time.Time, req Request) string {
 	case req.Token != d.LeaseVoters.Token:
 		return fmt.Sprintf("this node is in incarnation %s, not %s", d.LeaseVoters.Token, req.Token)
 	case d.Term > MaxTerm:
-		bad := &BadTermError{d.Term}
+		bad := &BadTermError{Term: d.Term}
 		return bad.Error() + "; " + bad.Hint()
 	case req.Term < d.Term:
 		return fmt.Sprintf("term %d is over, term %d has been seen", req.Term, d.Term)

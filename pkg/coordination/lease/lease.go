@@ -13,7 +13,7 @@ import (
 const (
 	// DefaultTTL is how long a grant runs: nobody acts for that long when the
 	// coordinator has died.
-	DefaultTTL = 2 * time.Second
+	DefaultTTL = 1800 * time.Millisecond
 	// MaxTTL is the longest time that a grantor accepts: daemons of other versions
 	// ask for it. A grantor that restarts keeps quiet for this long if it had granted
 	// to somebody else.
@@ -31,10 +31,10 @@ const (
 )
 
 // Margin returns how much earlier than the grantors a holder considers its
-// lease over. A fifth of the lease is right for clocks whose rates differ by up
-// to 11 percent each way; quartz clocks differ by 0.02 percent, and NTP slews by
-// 0.05 percent.
-func Margin(ttl time.Duration) time.Duration { return ttl / 5 }
+// lease over. A tenth of the lease is right for clocks whose rates differ by up
+// to 5 percent each way; quartz clocks differ by 0.02 percent, and NTP slews by
+// 0.05 percent. What is more than that only makes the others wait.
+func Margin(ttl time.Duration) time.Duration { return ttl / 10 }
 
 // Durable is what a node must have on disk before it answers a request. The
 // zero value is a fresh disk, which grants nothing.

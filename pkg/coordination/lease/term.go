@@ -39,7 +39,13 @@ func beyond(from, to cluster.Term) string {
 
 // A BadTermError says that the disk of a node has a term after which none can
 // follow, or one that nobody else can follow.
-type BadTermError struct{ Term cluster.Term }
+type BadTermError struct {
+	Term cluster.Term
+	// To is the term to go back to, 0 where that is not known.
+	To cluster.Term
+	// Dir is the data directory where the term is, empty for the usual one.
+	Dir string
+}
 
 func (e *BadTermError) Error() string {
 	return fmt.Sprintf("term %d leaves no term to campaign for (%d is the highest there is)", e.Term, MaxTerm)
@@ -47,7 +53,18 @@ func (e *BadTermError) Error() string {
 
 // Hint says what to do.
 func (e *BadTermError) Hint() string {
-	return "stop etcd-manager on each node that has seen this term, one node at a time, run \"etcdadm term reset\" there, and start it again"
+	to, dir, which := "TERM", "", ""
+	if e.To > 0 {
+		to = fmt.Sprint(e.To)
+	} else {
+		which = "; TERM is the highest lease.term of the other nodes (etcdadm observe -o json), and where all have seen this one, " +
+			"1000 or any other that is not below those in etcd-manager-ctl history"
+	}
+	if e.Dir != "" {
+		dir = " --data-dir=" + e.Dir
+	}
+	return "on each node that has seen this term, one node at a time: stop etcd-manager, run \"etcdadm term reset --to=" + to + dir +
+		"\", start etcd-manager, and wait until its member is healthy" + which
 }
 
 // resetSeq is more than any holder counts up in one term.

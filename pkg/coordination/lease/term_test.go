@@ -135,3 +135,22 @@ func TestResetKeepsTheOrderOfRecordsAndRefusesNonsense(t *testing.T) {
 		t.Errorf("a reset of a node out of reach: %+v, %v", got, err)
 	}
 }
+
+func TestTheWayOutOfABadTermIsACommand(t *testing.T) {
+	for _, tt := range []struct {
+		bad  BadTermError
+		want string
+	}{
+		{BadTermError{Term: math.MaxUint64}, `run "etcdadm term reset --to=TERM"`},
+		{BadTermError{Term: math.MaxUint64, To: 57}, `run "etcdadm term reset --to=57"`},
+		{BadTermError{Term: math.MaxUint64, To: 57, Dir: "/data"}, `run "etcdadm term reset --to=57 --data-dir=/data"`},
+	} {
+		hint := tt.bad.Hint()
+		if !strings.Contains(hint, tt.want) {
+			t.Errorf("the hint is %s", hint)
+		}
+		if explains := strings.Contains(hint, "TERM is"); explains != (tt.bad.To == 0) {
+			t.Errorf("the hint says what TERM is: %t: %s", explains, hint)
+		}
+	}
+}

@@ -80,6 +80,26 @@ func noLeaseVoter(obs cluster.Observation) error {
 	return err
 }
 
+// usable returns the highest term of the lease voters that have seen none out of reach,
+// 0 where there is no such lease voter, or where a node that does not answer may have
+// seen a higher one.
+func usable(obs cluster.Observation) (highest cluster.Term) {
+	leaseVoter := false
+	for _, n := range obs.Nodes {
+		switch {
+		case !n.Reachable:
+			return 0
+		case n.Lease.Term <= lease.MaxTerm:
+			highest = max(highest, n.Lease.Term)
+			leaseVoter = leaseVoter || slices.Contains(n.LeaseVoters.Names, n.Name)
+		}
+	}
+	if !leaseVoter {
+		return 0
+	}
+	return highest
+}
+
 // errNoLeaseVoters is why a cluster that runs is not coordinated: without lease voters
 // nobody can tell whether another acts.
 var errNoLeaseVoters = errors.New("no lease voters are known: the daemons of the voters' nodes do not answer")
@@ -89,7 +109,7 @@ var errNoLeaseVoters = errors.New("no lease voters are known: the daemons of the
 func noLeaseVoters(obs cluster.Observation) error {
 	for _, n := range obs.Nodes {
 		if n.Reachable && n.Lease.Term > lease.MaxTerm {
-			bad := &lease.BadTermError{Term: n.Lease.Term}
+			bad := &lease.BadTermError{Term: n.Lease.Term, To: usable(obs)}
 			return fmt.Errorf("node %s: %w; %s", n.Name, bad, bad.Hint())
 		}
 	}

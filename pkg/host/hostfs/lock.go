@@ -3,6 +3,7 @@ package hostfs
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -28,6 +29,8 @@ func (e *LockedError) Error() string {
 // A LockedFile is a held lock.
 type LockedFile struct {
 	f *os.File
+	// dir says that it is a directory, which takes no process id.
+	dir bool
 }
 
 // Lock takes an exclusive lock on the file at path, which it creates if
@@ -54,6 +57,39 @@ func Lock(path string) (*LockedFile, error) {
 	return &LockedFile{f: f}, nil
 }
 
+// LockDir is [Lock] of a directory, which has to exist. Nothing is written: the
+// error knows no holder. Who deletes a lock file in it does not free it.
+func LockDir(path string) (*LockedFile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	if err := flock(f); err != nil {
+		defer f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, &LockedError{Path: path}
+		}
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return &LockedFile{f: f, dir: true}, nil
+}
+
+// There reports whether the file that is locked is still the one at its path.
+func (l *LockedFile) There() (bool, error) {
+	locked, err := l.f.Stat()
+	if err != nil {
+		return false, fmt.Errorf("check a lock: %w", err)
+	}
+	present, err := os.Stat(l.f.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("check a lock: %w", err)
+	}
+	return os.SameFile(locked, present), nil
+}
+
 // Unlock frees the lock. The file stays: removing it would let two processes
 // lock two different files of one name. A second Unlock does nothing.
 func (l *LockedFile) Unlock() error {
@@ -62,7 +98,11 @@ func (l *LockedFile) Unlock() error {
 	}
 	f := l.f
 	l.f = nil
-	if err := errors.Join(f.Truncate(0), Unflock(f), f.Close()); err != nil {
+	var err error
+	if !l.dir {
+		err = f.Truncate(0)
+	}
+	if err := errors.Join(err, Unflock(f), f.Close()); err != nil {
 		return fmt.Errorf("unlock: %w", err)
 	}
 	return nil

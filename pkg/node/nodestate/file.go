@@ -38,7 +38,7 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 type File struct {
 	dir  string
 	self Self
-	lock *hostfs.LockedFile
+	lock *lock
 	// semaphore is taken by whoever writes. The disk may hang, so nobody waits for it
 	// without a bound, and who only reads does not wait at all.
 	semaphore chan struct{}
@@ -74,13 +74,13 @@ func Open(dir string, self Self) (*File, error) {
 	if err := hostfs.MakeDir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open node state: %w", err)
 	}
-	lock, err := hostfs.Lock(filepath.Join(dir, lockName))
+	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open node state: %w", err)
 	}
 	f := &File{dir: dir, self: self, lock: lock, semaphore: make(chan struct{}, 1), write: hostfs.WriteFile, limit: writeLimit}
 	if err := f.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open node state: %w", err), lock.Unlock())
+		return nil, errors.Join(fmt.Errorf("open node state: %w", err), lock.unlock())
 	}
 	return f, nil
 }
@@ -122,7 +122,7 @@ func (f *File) Close() error {
 		return fmt.Errorf("close node state: %w", err)
 	}
 	defer f.leave()
-	return f.lock.Unlock()
+	return f.lock.unlock()
 }
 
 // State returns a deep copy of what the node remembers. It does not wait for the

@@ -24,11 +24,11 @@ func ResetTerm(dir string, term cluster.Term) (before lease.Durable, err error) 
 	if _, err := os.Stat(filepath.Join(dir, ownName)); err != nil {
 		return lease.Durable{}, fmt.Errorf("reset the term: %w", err)
 	}
-	lock, err := hostfs.Lock(filepath.Join(dir, lockName))
+	lock, err := lockDir(dir)
 	if err != nil {
 		return lease.Durable{}, fmt.Errorf("reset the term: %w", err)
 	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	defer func() { err = errors.Join(err, lock.unlock()) }()
 	own, there, err := readFile(filepath.Join(dir, ownName))
 	if err != nil {
 		return lease.Durable{}, fmt.Errorf("reset the term: %w", err)
