@@ -79,13 +79,19 @@ func (b *bench) found(ctx context.Context, t harness.T) time.Duration {
 // running returns a cluster of three that has done what it had to.
 func (b *bench) running(ctx context.Context, t harness.T, flags ...string) *harness.Cluster {
 	c := b.cluster(ctx, t)
-	c.SetSpec(3, version)
 	for i, name := range []string{"a", "b", "c"} {
 		if i < len(flags) {
 			c.Node(name).Flags = strings.Fields(flags[i])
 		}
-		c.Start(name)
 	}
+	b.settled(ctx, c)
+	return c
+}
+
+// settled starts the three of c, and waits until they have done what they had to.
+func (b *bench) settled(ctx context.Context, c *harness.Cluster) {
+	c.SetSpec(3, version)
+	c.Start("a", "b", "c")
 	c.WaitVoters(harness.Soon, 3)
 	c.Eventually(harness.Soon, "nothing left to do", func(context.Context) error {
 		r, err := c.Status()
@@ -95,7 +101,6 @@ func (b *bench) running(ctx context.Context, t harness.T, flags ...string) *harn
 		return err
 	})
 	wait(ctx, settle)
-	return c
 }
 
 // settle is how long etcd must be left alone until it takes part in membership
@@ -161,12 +166,31 @@ func serves(ctx context.Context, status func(ctx context.Context) (*clientv3.Sta
 func (b *bench) coordinator(ctx context.Context, t harness.T) time.Duration {
 	c := b.running(ctx, t)
 	gone := c.Coordinator()
+	return succession(ctx, t, c, gone, gone.Kill)
+}
+
+// hungDisk is coordinator where the daemon lives and its disk takes no writes.
+func (b *bench) hungDisk(ctx context.Context, t harness.T) time.Duration {
+	c := b.cluster(ctx, t)
+	disks := map[string]*harness.Disk{}
+	for _, name := range []string{"a", "b", "c"} {
+		disks[name] = c.NewDisk(c.Node(name), 600)
+	}
+	b.settled(ctx, c)
+	gone := c.Coordinator()
+	took := succession(ctx, t, c, gone, disks[gone.Name].Freeze)
+	disks[gone.Name].Thaw()
+	return took
+}
+
+// succession ends a coordinator in some way, and measures until another acts.
+func succession(ctx context.Context, t harness.T, c *harness.Cluster, gone *harness.Node, end func()) time.Duration {
 	said := map[string]int{}
 	for _, n := range c.Nodes() {
 		said[n.Name] = n.LogSize()
 	}
 	began := time.Now()
-	gone.Kill()
+	end()
 	until(ctx, t, func(context.Context) error {
 		for _, n := range c.Nodes() {
 			if n != gone && strings.Contains(n.Said(said[n.Name]), "msg=coordinating") {

@@ -109,7 +109,7 @@ func (c *Candidate) Renew(now time.Time) (*Round, error) {
 		return nil, fmt.Errorf("no term has been won")
 	}
 	if over := maxTime(c.until, c.by); !over.After(now) {
-		err := fmt.Errorf("the lease of term %d was over %v ago", c.term, now.Sub(over))
+		err := fmt.Errorf("the lease of term %d is over since %v", c.term, now.Sub(over))
 		c.drop()
 		return nil, err
 	}
