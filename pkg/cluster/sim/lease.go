@@ -90,7 +90,10 @@ func (w *world) renew(by *node) bool {
 func (w *world) keep(held []*node) {
 	for _, n := range held {
 		for range 2 { // one renewal may get lost
-			if n.usable() && w.renew(n) {
+			if !n.usable() {
+				continue
+			}
+			if r, err := n.candidate.Keep(w.now); err == nil && w.round(n, r) {
 				break
 			}
 		}

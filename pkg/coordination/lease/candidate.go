@@ -116,6 +116,15 @@ func (c *Candidate) Renew(now time.Time) (*Round, error) {
 	return c.renewal(now), nil
 }
 
+// Keep is Renew for a holder that has renewed the lease all the time until now.
+// A simulation knows that whose steps are longer than a lease; a daemon does not.
+func (c *Candidate) Keep(now time.Time) (*Round, error) {
+	if c.term == 0 {
+		return nil, fmt.Errorf("no term has been won")
+	}
+	return c.renewal(now), nil
+}
+
 func maxTime(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
