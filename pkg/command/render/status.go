@@ -10,6 +10,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 )
 
@@ -89,15 +90,11 @@ func (p *page) report(r reconcile.Report, requests []cluster.Request) {
 }
 
 func (p *page) summary(r reconcile.Report) [][]string {
-	coordinator := string(cmp.Or(r.Coordinator, "nobody"))
-	if r.Term != 0 {
-		coordinator += fmt.Sprintf(" (term %d)", r.Term)
-	}
 	rows := [][]string{
 		{"cluster", string(cmp.Or(r.Observation.Cluster, "unnamed"))},
 		{"state", state(r)},
 		{"spec", spec(r.Spec)},
-		{"coordinator", coordinator},
+		{"coordinator", coordinator(r, p.now.Sub(r.At))},
 		{"seen", stamp(r.At) + ", " + Age(p.now.Sub(r.At))},
 		{"last backup", p.backups(r.Observation.Store)},
 	}
@@ -119,6 +116,49 @@ func (p *page) summary(r reconcile.Report) [][]string {
 		rows = append(rows, []string{"incarnation", string(r.Observation.Token)})
 	}
 	return rows
+}
+
+const (
+	// silentAfter is the age of a report from which on nobody coordinates: each
+	// coordinator publishes every two minutes at least.
+	silentAfter = 3 * time.Minute
+	// operationTime is the longest time that a coordinator publishes nothing
+	// because it carries out an operation.
+	operationTime = 5 * time.Minute
+)
+
+// coordinator names who coordinates by a report of that age. Who only published
+// last is said to be just that.
+func coordinator(r reconcile.Report, age time.Duration) string {
+	limit := silentAfter
+	if r.Operation != "" {
+		limit += operationTime
+	}
+	none := slices.ContainsFunc(r.Holds, func(h plan.Hold) bool { return h.Reason == plan.NoCoordinator })
+	last := r.Coordinator
+	switch {
+	case none:
+		last = lastHolder(r.Observation)
+	case last != "" && age <= limit && r.Term != 0:
+		return fmt.Sprintf("%s (term %d)", last, r.Term)
+	case last != "" && age <= limit:
+		return string(last)
+	}
+	if last == "" {
+		return "nobody"
+	}
+	return fmt.Sprintf("nobody (last seen: %s)", last)
+}
+
+// lastHolder returns who had the lease of the latest term that the nodes tell of.
+func lastHolder(obs cluster.Observation) (name cluster.NodeName) {
+	var term cluster.Term
+	for _, n := range obs.Nodes {
+		if n.Lease.Holder != "" && n.Lease.Term >= term {
+			name, term = n.Lease.Holder, n.Lease.Term
+		}
+	}
+	return name
 }
 
 // state says in one line what is going on.
@@ -229,6 +269,9 @@ func (p *page) nodes(obs cluster.Observation) (rows [][]string) {
 		}
 		if a := n.Assigned; a != nil && a.Quarantined {
 			process += ", closed to clients"
+		}
+		if !n.Reachable {
+			process = "" // what it told last need not be so any more
 		}
 		data := string(n.Disk.State)
 		switch {
