@@ -84,12 +84,12 @@ func (b *bench) running(ctx context.Context, t harness.T, flags ...string) *harn
 			c.Node(name).Flags = strings.Fields(flags[i])
 		}
 	}
-	b.settled(ctx, c)
+	b.converge(ctx, c)
 	return c
 }
 
-// settled starts the three of c, and waits until they have done what they had to.
-func (b *bench) settled(ctx context.Context, c *harness.Cluster) {
+// converge starts the three of c, and waits until they have done what they had to.
+func (b *bench) converge(ctx context.Context, c *harness.Cluster) {
 	c.SetSpec(3, version)
 	c.Start("a", "b", "c")
 	c.WaitVoters(harness.Soon, 3)
@@ -176,7 +176,7 @@ func (b *bench) hungDisk(ctx context.Context, t harness.T) time.Duration {
 	for _, name := range []string{"a", "b", "c"} {
 		disks[name] = c.NewDisk(c.Node(name), 600)
 	}
-	b.settled(ctx, c)
+	b.converge(ctx, c)
 	gone := c.Coordinator()
 	took := succession(ctx, t, c, gone, disks[gone.Name].Freeze)
 	disks[gone.Name].Thaw()
