@@ -55,7 +55,7 @@ func TestLeaseVotersThatAreLostAreRecovered(t *testing.T) {
 	// A spare that has only just begun to observe may not have heard from a and c yet.
 	c.Eventually(harness.Soon, "the hold says what to do", func(context.Context) error {
 		text := c.WaitHold(harness.Soon, "lease-voters-lost")
-		if !strings.Contains(text, "etcd-manager-ctl recover-lease-voters --lost=b") {
+		if !strings.Contains(text, "etcd-manager-ctl --backup-store=STORE recover-lease-voters --lost=b") {
 			return errors.New(text)
 		}
 		return nil

@@ -123,6 +123,8 @@ const ObservationGap = 5 * time.Second
 func (m *Member) Judge(e Evidence) {
 	m.Condition, m.Why = e.condition(m)
 	m.Healthy = m.Condition.Serves() || m.Condition == Late
+	r := e.Report
+	m.Served = r != nil && r.Read == ReadServed && r.Leader != 0 && r.Leader == e.Leader && !m.Learner
 }
 
 // Evidence is what a member is judged by.

@@ -236,6 +236,9 @@ type Member struct {
 	// is wrong, empty for nothing.
 	Condition Condition `json:"condition,omitempty"`
 	Why       string    `json:"why,omitempty"`
+	// Served says that it answered a read through the quorum, in this observation and
+	// with the leader of the others: a majority of the voters took part.
+	Served bool `json:"served,omitempty"`
 	// LateSince is since when it serves no read through the quorum, or does not
 	// follow, although it answers; zero where it does.
 	LateSince time.Time `json:"lateSince,omitzero"`

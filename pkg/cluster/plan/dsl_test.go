@@ -364,6 +364,8 @@ func (s *stage) memberAttribute(m *cluster.Member, key, value string) (err error
 		}
 	case "up":
 		m.Healthy, m.UnhealthySince, m.Condition, m.Why = true, time.Time{}, "", ""
+	case "served": // a read through the quorum
+		m.Served = true
 	case "hung", "stuck", "late", "slow":
 		return s.gray(m, cluster.Condition(key), value)
 	case "db":

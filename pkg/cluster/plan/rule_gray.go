@@ -87,7 +87,7 @@ func (l *view) graySays(nodes map[cluster.NodeName]bool) {
 			words = append(words, fmt.Sprintf("%s does not serve", name))
 		}
 	}
-	if serve+untold >= cluster.Quorum(total) {
+	if serve+untold >= cluster.Quorum(total) || len(l.served()) > 0 {
 		return
 	}
 	l.hold(QuorumLost, "%d of %d voters are known to serve, a majority is %d: %s. "+

@@ -77,7 +77,6 @@ func (l *view) diskTrouble(n *cluster.Node) string {
 
 // unreported tells why etcds that run gave their daemons no report.
 func (l *view) unreported() {
-	var users []string
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
 		why := n.Process.NoReport
@@ -86,18 +85,12 @@ func (l *view) unreported() {
 		case why.Cause == cluster.CauseAuth && why.User == "":
 			l.hold(AccessDenied, "%s: authentication is on, and the daemon has no certificate by which etcd could know it; backups from there stop. Turn it off (etcdctl auth disable), or use TLS", n.Name)
 		case why.Cause == cluster.CauseAuth:
-			users = append(users, why.User)
-			l.hold(AccessDenied, "%s: authentication is on, and user %s may not ask; backups from there stop", n.Name, why.User)
+			l.hold(AccessDenied, "%s: authentication is on, and user %s may not ask; backups from there stop. "+
+				"Run, as etcd's user root: etcdctl --user=root user add %s --no-password; "+
+				"etcdctl --user=root user grant-role %s root", n.Name, why.User, why.User, why.User)
 		default:
 			l.hold(NoReport, "%s: its etcd runs and does not tell how it does: %s", n.Name, why.Text)
 		}
-	}
-	if len(users) > 0 {
-		var lines []string
-		for _, u := range users {
-			lines = append(lines, fmt.Sprintf("etcdctl user add %s --no-password; etcdctl user grant-role %s root", u, u))
-		}
-		l.hold(AccessDenied, "as root, run: %s", strings.Join(lines, "; "))
 	}
 }
 

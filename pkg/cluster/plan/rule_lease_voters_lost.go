@@ -48,7 +48,7 @@ func ruleLeaseVotersLost(l *view) (Operation, verdict) {
 		if len(l.absent(have)) == 0 {
 			when = "to make the voters the lease voters"
 		}
-		l.hold(LeaseVotersLost, "%s; %s: etcd-manager-ctl recover-lease-voters%s", l.whyLost(have), when, lostFlag(l.absent(have)))
+		l.hold(LeaseVotersLost, "%s; %s: etcd-manager-ctl --backup-store=STORE recover-lease-voters%s", l.whyLost(have), when, lostFlag(l.absent(have)))
 		return nil, goOn
 	}
 	return l.recoverLeaseVoters(*r, have), goOn
@@ -147,12 +147,12 @@ func (l *view) declaredLost() *cluster.Request {
 func (l *view) recoverLeaseVoters(r cluster.Request, have []cluster.NodeName) Operation {
 	absent := l.absent(have)
 	if missing := without(absent, r.Lost); len(missing) > 0 {
-		l.hold(LeaseVotersLost, "%s; %s %s neither there nor declared to be gone: etcd-manager-ctl delete-command %s, then recover-lease-voters%s",
+		l.hold(LeaseVotersLost, "%s; %s %s neither there nor declared to be gone: etcd-manager-ctl --backup-store=STORE delete-command %s, then recover-lease-voters%s",
 			l.whyLost(have), names(missing), are(missing), r.Name, lostFlag(absent))
 		return nil
 	}
 	if back := l.answering(r.Lost); len(back) > 0 {
-		l.hold(LeaseVotersLost, "%s %s declared to be gone for good and answers: etcd-manager-ctl delete-command %s", names(back), are(back), r.Name)
+		l.hold(LeaseVotersLost, "%s %s declared to be gone for good and answers: etcd-manager-ctl --backup-store=STORE delete-command %s", names(back), are(back), r.Name)
 		return nil
 	}
 	voters := l.voterNodes()

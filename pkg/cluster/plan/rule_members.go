@@ -21,7 +21,7 @@ func ruleQuorum(l *view) (Operation, verdict) {
 			l.holdFull(n)
 		}
 	}
-	if l.waitsForUnstarted() || l.gray() {
+	if l.waitsForUnstarted() || l.gray() || l.proven() {
 		return nil, stop
 	}
 	if l.restoredAbsent() {
@@ -39,6 +39,32 @@ func ruleQuorum(l *view) (Operation, verdict) {
 		l.hold(rule, "no member answers: %s", l.describe())
 	}
 	return nil, stop
+}
+
+// served returns the voters through which etcd's quorum has answered in this
+// observation.
+func (l *view) served() (list []string) {
+	for _, m := range l.voters {
+		if m.Served && l.obs.Leader != 0 {
+			list = append(list, l.called(m))
+		}
+	}
+	return list
+}
+
+// proven holds, and reports true, where too few voters are seen to be healthy
+// and etcd's quorum has answered all the same: what does not answer is daemons, or
+// members that this observer cannot reach. Nothing is built on that, and nothing
+// is lost.
+func (l *view) proven() bool {
+	through := l.served()
+	if len(through) == 0 {
+		return false
+	}
+	l.hold(NodeUnreachable, "etcd has a quorum, which answered through %s; %d of %d voters are seen to be healthy, "+
+		"and nothing is changed before a majority is: %s",
+		strings.Join(through, ", "), l.healthy, len(l.voters), l.describe())
+	return true
 }
 
 // ruleDiffers says whose data is not that of the others. What is to be done
@@ -74,7 +100,7 @@ func (l *view) restoredAbsent() bool {
 		l.hold(QuorumLost, "incarnation %d began with restored data on %s, and no node has data of it any more", rec.Number, voterNames(rec.Voters))
 		return true
 	}
-	l.hold(Restoring, "incarnation %d was to begin with restored data on %s, and no node that answers has it: bring back %s, or have what is gone for good forgotten with etcd-manager-ctl forget-node NAME",
+	l.hold(Restoring, "incarnation %d was to begin with restored data on %s, and no node that answers has it: bring back %s, or have what is gone for good forgotten with etcd-manager-ctl --backup-store=STORE forget-node NAME",
 		rec.Number, voterNames(rec.Voters), names(unreachable))
 	return true
 }

@@ -277,7 +277,7 @@ func (l *view) restore(r cluster.Request) (Operation, verdict) {
 	}
 	staged := l.stagedFor(r)
 	if missing := l.unreachableElsewhere(r); len(l.obs.LeaseVoters.Names) == 0 && len(missing) > 0 {
-		l.hold(WaitingForNodes, "%s did not answer and may run the cluster; what is gone for good is named with --lost, or forgotten with forget-node", names(missing))
+		l.hold(WaitingForNodes, "%s did not answer and may run the cluster; what is gone for good is named with --lost, or forgotten with etcd-manager-ctl --backup-store=STORE forget-node NAME", names(missing))
 		return nil, goOn
 	}
 	if staged == nil {

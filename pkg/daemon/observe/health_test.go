@@ -125,3 +125,20 @@ func TestWhatAnotherMembersNodeSaysOfItsDiskIsNotHeldAgainstAMember(t *testing.T
 	w.in.nodes[2].answer.Node.Disk.MemberID = 77
 	equal(t, "condition", memberOf(t, w.merge(cluster.Observation{}), 3).Condition, cluster.Serving)
 }
+
+func TestAReadThroughTheQuorumProvesItWhateverElseIsSilent(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		read cluster.Read
+		want bool
+	}{
+		{"it was answered", cluster.ReadServed, true},
+		{"it came late", cluster.ReadLate, false},
+		{"nobody asked", "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := memberOf(t, grayWorld(gray{read: tc.read, applied: 100}, 100).merge(cluster.Observation{}), 3)
+			equal(t, "served", m.Served, tc.want)
+		})
+	}
+}
