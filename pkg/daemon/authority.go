@@ -24,8 +24,8 @@ type authority struct {
 	// ask asks a node for its standing. others are the nodes that seem to be there.
 	ask    func(ctx context.Context, node cluster.NodeName) (lease.Standing, error)
 	others func() []cluster.NodeName
-	// records reads the control store, published what the last coordinator wrote
-	// there of the lease voters.
+	// records reads the control store, and waits for it as long as its context says.
+	// published reads what the last coordinator wrote there of the lease voters.
 	records   func(ctx context.Context) (store.View, error)
 	published func(ctx context.Context) (cluster.LeaseVoters, error)
 	// hasData reports whether the node has data of a member.
@@ -73,8 +73,11 @@ func (a *authority) holds(ctx context.Context, e rpc.Execution, spare bool) erro
 	return nil
 }
 
-// consult adds what the store says of the present incarnation, if it answers.
+// consult adds what the store says of the present incarnation, if it answers soon: the
+// order is of somebody with a lease, which others can confirm.
 func (a *authority) consult(ctx context.Context, e *lease.Evidence) {
+	ctx, cancel := context.WithTimeout(ctx, recordsTimeout)
+	defer cancel()
 	view, err := a.records(ctx)
 	if err != nil || view.IncarnationsErr != nil || len(view.Incarnations) == 0 {
 		return

@@ -10,17 +10,21 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
+	"github.com/etcdadm/etcdadm/pkg/node/apply"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // bootstrapped reports why an order without a term has nothing to build on. Such
 // orders come before the lease can: what they do is decided by the store, so the
-// node that obeys reads the store too, and takes nobody's word for it.
+// node that obeys reads the store too, and takes nobody's word for it. It waits for the
+// store as long as such an order may take.
 func (a *authority) bootstrapped(ctx context.Context, op plan.Operation, leaseVoters []cluster.NodeName) error {
 	if _, ok := op.(*plan.EndpointsWrite); ok {
 		return nil // it is bounded by what names it may write
 	}
-	view, err := a.records(ctx)
+	waiting, cancel := context.WithTimeout(ctx, apply.BootstrapDeadline)
+	defer cancel()
+	view, err := a.records(waiting)
 	if err == nil {
 		err = view.IncarnationsErr
 	}
@@ -37,6 +41,12 @@ func (a *authority) bootstrapped(ctx context.Context, op plan.Operation, leaseVo
 		return &rpc.Error{Kind: rpc.Refused, Text: "an order without a lease: " + why}
 	}
 	return nil
+}
+
+// records reads the store for an order that has just come: what was read a moment before
+// does too, so that a flood of orders is none of requests.
+func (d *Daemon) records(ctx context.Context) (store.View, error) {
+	return d.view.Since(ctx, d.now().Add(-recordsEvery))
 }
 
 // unrecoverable says what the recovery of the lease voters lacks: an operator's word

@@ -13,8 +13,6 @@ import (
 type cached[T any] struct {
 	read func(ctx context.Context) (T, error)
 	now  func() time.Time
-	// other returns what was read elsewhere, and when that began; nil for nothing.
-	other func() (T, time.Time)
 
 	mu sync.Mutex
 	// at is when the last reading began, or failed.
@@ -28,17 +26,14 @@ type cached[T any] struct {
 const (
 	recordsEvery   = 500 * time.Millisecond
 	recordsTimeout = 3 * time.Second
+	// recordsKept is for how long what a slow store said last tells where nodes are.
+	recordsKept = 2 * time.Minute
 )
 
 // get returns what was read a moment ago, or reads. An error of ctx is nobody
 // else's.
 func (c *cached[T]) get(ctx context.Context) (T, error) {
 	c.mu.Lock()
-	if c.other != nil {
-		if v, at := c.other(); at.After(c.at) {
-			c.value, c.err, c.at = v, nil, at
-		}
-	}
 	if !c.at.IsZero() && c.now().Sub(c.at) < recordsEvery {
 		defer c.mu.Unlock()
 		return c.value, c.err

@@ -52,7 +52,7 @@ func newPeerGroup(ctx context.Context, d *Daemon, l net.Listener) (*peerGroup, e
 	c.finder, err = discovery.New(discovery.Options{
 		Self:      discovery.Record{Name: d.name, Address: d.node.address, Boot: d.node.boot},
 		Seeds:     c.seeds,
-		Directory: directory{d.store, d.remember, d.rememberPause},
+		Directory: directory{d, d.store},
 		Interval:  d.c.DiscoveryInterval,
 		Join:      c.gossip.Join,
 		Alive:     c.alive,
@@ -236,24 +236,25 @@ func shouldTry(self cluster.NodeName, alive []cluster.NodeName, v *vote, now tim
 
 // directory is the control store as a source of nodes.
 type directory struct {
+	d *Daemon
 	s *store.Store
-	// remember is told the spec: a node that coordinates only later shall know it
-	// without the store.
-	remember func(cluster.Spec)
-	// paused is told the requests, for the pause.
-	paused func(cluster.Store)
 }
 
-// Nodes returns the records of all nodes.
+// Nodes returns the records of all nodes. Where a poll takes longer than one may wait
+// here, they are those of the last one. The spec and the requests are remembered: a node
+// that coordinates only later shall know the spec, and the pause, without the store.
 func (d directory) Nodes(ctx context.Context) ([]discovery.Record, error) {
-	view, err := d.s.Poll(ctx)
+	view, err := d.d.records(ctx)
 	if err != nil {
-		return nil, err
+		var began time.Time
+		if view, began = d.d.view.Heard(); d.d.now().Sub(began) > recordsKept {
+			return nil, err
+		}
 	}
 	if view.Spec != nil {
-		d.remember(cluster.Spec{MemberCount: view.Spec.MemberCount, EtcdVersion: view.Spec.EtcdVersion})
+		d.d.remember(cluster.Spec{MemberCount: view.Spec.MemberCount, EtcdVersion: view.Spec.EtcdVersion})
 	}
-	d.paused(cluster.Store{Requests: fleet.Requests(view)})
+	d.d.rememberPause(cluster.Store{Requests: fleet.Requests(view)})
 	var list []discovery.Record
 	for _, n := range view.Nodes {
 		list = append(list, discovery.Record{Name: n.Name, Address: n.Address, Boot: n.Boot, At: n.At})

@@ -105,9 +105,11 @@ func (d *Daemon) addressOf(ctx context.Context, name cluster.NodeName) string {
 			return p.Address
 		}
 	}
-	view, err := d.node.authority.records(ctx)
+	short, cancel := context.WithTimeout(ctx, recordsTimeout)
+	defer cancel()
+	view, err := d.records(short)
 	if err != nil {
-		return ""
+		view, _ = d.view.Heard()
 	}
 	for _, n := range view.Nodes {
 		if n.Name == name {

@@ -214,11 +214,10 @@ func (d *Daemon) openFleet(context.Context) error {
 	d.onClose(func(context.Context) { d.fleet.Lease().Close() })
 	d.pub = newPublisher(d.name, d.store, d.log, d.holds, d.now)
 	d.node.orders = &orderBook{log: d.log, now: d.now, keep: d.pub.order}
-	records := cached[store.View]{read: d.store.Poll, now: d.now, other: d.view.Heard}
 	published := cached[cluster.LeaseVoters]{read: d.publishedLeaseVoters, now: d.now}
 	d.node.authority = &authority{
 		self: d.name, voter: d.node.voter, ask: d.askStanding, others: d.peerGroup.alive,
-		records: records.get, published: published.get,
+		records: d.records, published: published.get,
 		hasData: func() bool { return nodestate.Disk(d.c.DataDir, d.state.State()).State != cluster.DiskEmpty },
 	}
 	status := d.proc.Status
@@ -290,7 +289,7 @@ func (d *Daemon) loop() *reconcile.Loop {
 		Early:    d.early,
 		Fit:      d.fit,
 		Progress: func(within time.Duration) { d.progress.within(d.now(), within) },
-		Deadline: apply.Deadline,
+		Deadline: apply.Timeout,
 		Report:   d.report, Wake: d.peerGroup.changed(), Log: d.log, Now: d.now,
 	})
 }

@@ -102,7 +102,7 @@ func TestASpecThatCannotBeRememberedCounts(t *testing.T) {
 
 func TestNodesAreFoundInTheStoreWithTheSpec(t *testing.T) {
 	d, s, _ := withSpec(t, func(*Config) {})
-	dir := directory{s, d.remember, d.rememberPause}
+	dir := directory{d, s}
 	own := discovery.Record{Name: "a", Address: "10.0.0.1:8000", Boot: "boot", At: time.Unix(1e9, 0).UTC()}
 	must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: 3, EtcdVersion: version}))
 	must(t, dir.Publish(t.Context(), own))

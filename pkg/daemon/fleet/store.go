@@ -34,10 +34,13 @@ type StoreView struct {
 	polled time.Time
 	// every is how old an answer may be.
 	every time.Duration
-	// poll is the poll under way or just ended, nil for none; stale says that what
-	// began before now does not count.
-	poll  *task[store.View]
-	stale bool
+	// polls are shared with who orders this node: see Since.
+	polls *polls
+	// taken is the number of the last poll that was taken in. after says that only a
+	// poll with a higher number counts: it is the last that began before the store was
+	// changed. stale says that no such poll has been taken in yet.
+	taken, after int
+	stale        bool
 	// heard is when the store last answered.
 	heard   time.Time
 	catalog *catalog
@@ -67,10 +70,33 @@ func (v *StoreView) Heard() (store.View, time.Time) {
 	return store.View{}, time.Time{}
 }
 
+// Since returns what the store says by a poll that began at the moment or later. It waits
+// for that until ctx ends, which is as long as what it is for may take: first for the poll
+// under way, if that began earlier, and then for the next one. All who wait share them, so a
+// store of which a poll takes long is not asked more often for that.
+func (v *StoreView) Since(ctx context.Context, moment time.Time) (store.View, error) {
+	if v.store == nil {
+		return store.View{}, errNoStore
+	}
+	return v.polls.since(ctx, moment)
+}
+
 // NewStoreView returns a view that reads the store at most once in every.
 func NewStoreView(s *store.Store, every time.Duration, now func() time.Time) *StoreView {
 	quit := make(chan struct{})
-	return &StoreView{store: s, every: every, now: now, quit: quit, catalog: &catalog{store: s, now: now, quit: quit}}
+	v := &StoreView{store: s, every: every, now: now, quit: quit, catalog: &catalog{store: s, now: now, quit: quit}}
+	v.polls = &polls{ask: v.poll, now: now, quit: quit}
+	return v
+}
+
+// poll reads the control objects, and remembers what they say.
+func (v *StoreView) poll(ctx context.Context) (store.View, error) {
+	began := v.now()
+	view, err := v.store.Poll(ctx)
+	if err == nil {
+		v.last.Store(&heard{view, began})
+	}
+	return view, err
 }
 
 // Vet has backups count only if their files say what they are, and a trusted
@@ -97,7 +123,7 @@ func (v *StoreView) Every(d time.Duration) {
 func (v *StoreView) Stale() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.polled, v.stale = time.Time{}, true
+	v.polled, v.stale, v.after = time.Time{}, true, v.polls.begun()
 	v.catalog.stale = true
 }
 
@@ -228,36 +254,24 @@ func (v *StoreView) read(ctx context.Context) error {
 	return nil
 }
 
-// ask polls, or waits for the poll under way.
+// ask polls, or waits for the poll under way. Of what began before the store was changed
+// only the end is waited for, so that a store that hangs has one poll at a time.
 func (v *StoreView) ask(ctx context.Context) (store.View, error) {
-	if v.poll != nil && v.stale {
-		// What it says may be of before. It is waited for, so that a store that hangs
-		// has one poll at a time.
-		if !v.poll.over(ctx) {
-			return store.View{}, errLate
-		}
-		v.poll = nil
+	fresh := func(p *poll) bool {
+		return p.number > v.taken && v.now().Sub(p.finished) < v.every
 	}
-	if v.poll == nil {
-		v.stale = false
-		began := v.now()
-		v.poll = begin(ctx, v.quit, pollTime, func(ctx context.Context) (store.View, error) {
-			view, err := v.store.Poll(ctx)
-			if err == nil {
-				v.last.Store(&heard{view, began})
-			}
-			return view, err
-		})
+	p := v.polls.join(ctx, fresh)
+	if p.over(ctx) && p.number <= v.after {
+		p = v.polls.join(ctx, func(p *poll) bool { return p.number > v.after })
 	}
-	if !v.poll.over(ctx) {
+	if !p.over(ctx) || p.number <= v.after {
 		return store.View{}, errLate
 	}
-	view, err := v.poll.value, v.poll.err
-	v.poll, v.polled = nil, v.now()
-	if err == nil {
+	v.taken, v.polled, v.stale = p.number, v.now(), false
+	if p.err == nil {
 		v.heard = v.now()
 	}
-	return view, err
+	return p.value, p.err
 }
 
 // lost reports whether something is gone from the store that nobody removes:

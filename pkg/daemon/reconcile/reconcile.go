@@ -63,7 +63,7 @@ type Options struct {
 	// long as the loop turns. It may be nil.
 	Progress func(within time.Duration)
 	// Deadline says how long an operation may take; nil for no time worth telling.
-	Deadline func(op plan.Operation) time.Duration
+	Deadline func(obs cluster.Observation, op plan.Operation) time.Duration
 	// Wake ends a pause early.
 	Wake <-chan struct{}
 	Log  *slog.Logger
@@ -139,7 +139,7 @@ func New(o Options) *Loop {
 		o.Progress = func(time.Duration) {}
 	}
 	if o.Deadline == nil {
-		o.Deadline = func(plan.Operation) time.Duration { return 0 }
+		o.Deadline = func(cluster.Observation, plan.Operation) time.Duration { return 0 }
 	}
 	return &Loop{o: o, events: events{log: o.Log}}
 }
@@ -242,7 +242,7 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 		return pauseActive
 	}
 	began := l.o.Now()
-	l.o.Progress(l.o.Deadline(op) + turnLimit)
+	l.o.Progress(l.o.Deadline(r.Observation, op) + turnLimit)
 	err := l.o.Do(ctx, r.Spec, r.Observation, op)
 	transient := l.o.NotYet != nil && l.o.NotYet(err)
 	l.tries.note(line, err, transient, l.o.Now())

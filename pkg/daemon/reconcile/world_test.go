@@ -158,7 +158,7 @@ func (w *world) options() Options {
 			defer w.mu.Unlock()
 			w.until = time.Now().Add(within)
 		},
-		Deadline: func(plan.Operation) time.Duration { return 5 * time.Second },
+		Deadline: func(cluster.Observation, plan.Operation) time.Duration { return 5 * time.Second },
 		Do:       w.do, NotYet: apply.NotYet,
 		Previous: func(context.Context) cluster.Observation {
 			w.mu.Lock()

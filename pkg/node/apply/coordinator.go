@@ -75,7 +75,27 @@ const (
 	verifyDeadline = 5 * time.Minute
 )
 
-// Deadline returns how long op may take.
+// BootstrapDeadline is how long an operation may take that comes before there can be a
+// lease: the node that carries it out reads the store itself, which may take two polls of a
+// minute. Nothing else waits for it, as there is no cluster yet, or none with a quorum.
+const BootstrapDeadline = 3 * time.Minute
+
+// Timeout returns how long op may take in the world that was observed.
+func Timeout(obs cluster.Observation, op plan.Operation) time.Duration {
+	if unleased(obs, op) {
+		return max(BootstrapDeadline, Deadline(op))
+	}
+	return Deadline(op)
+}
+
+// unleased reports whether op comes before there can be a lease. What is to be bootstrapped, or
+// restored where nothing is left, has no lease voters; the lease may still remember those of
+// what was lost, who grant nothing any more.
+func unleased(obs cluster.Observation, op plan.Operation) bool {
+	return plan.Unfenced(obs, op) || Bootstraps(op) && len(obs.LeaseVoters.Names) == 0 && len(obs.Members) == 0
+}
+
+// Deadline returns how long op may take, once it is known that it is to be done.
 func Deadline(op plan.Operation) time.Duration {
 	switch op := op.(type) {
 	case *plan.MemberChangeVersion:
@@ -104,7 +124,7 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 	if err := plan.Check(spec, obs, op); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, Deadline(op))
+	ctx, cancel := context.WithTimeout(ctx, Timeout(obs, op))
 	defer cancel()
 	if _, ok := plan.Target(op); ok {
 		if err := c.stillEvicted(ctx, obs, op); err != nil {
@@ -189,10 +209,7 @@ var ErrNoTerm = errors.New("no lease voters are known, so no lease can be had: t
 // a bootstrap goes on, up to its record: there the create-only-if-absent of the
 // store decides.
 func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op plan.Operation) (context.Context, context.CancelFunc, cluster.Term, error) {
-	// What is to be bootstrapped, or restored where nothing is left, has no lease voters; the
-	// lease may still remember those of what was lost, who grant nothing any more.
-	blank := len(obs.LeaseVoters.Names) == 0 && len(obs.Members) == 0
-	if plan.Unfenced(obs, op) || Bootstraps(op) && blank {
+	if unleased(obs, op) {
 		proven, done := context.WithCancel(ctx)
 		return proven, done, 0, nil
 	}
