@@ -44,6 +44,13 @@ func TestBackupsAreVerifiedAndTried(t *testing.T) {
 	if _, err := c.Ctl("verify", name); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("verify says %v", err)
 	}
+	// This machine alone makes it suspect; the operator says that it is damaged.
+	if out := ctl(t, c, "list-backups", "-o", "wide"); !strings.Contains(out, "suspect") || strings.Contains(out, "DAMAGED") {
+		t.Errorf("the list is %s", out)
+	}
+	if _, err := c.Ctl("verify", name, "--declare-damaged"); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("verify says %v", err)
+	}
 	newer := takeBackup(t, c)
 	if newer == name {
 		t.Error("no newer backup was taken")

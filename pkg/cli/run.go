@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/isolate"
 )
 
 // Run executes a tree of commands with the arguments of the command line,
@@ -21,6 +23,9 @@ import (
 // Long flags may have one dash. Every error from before a command's own
 // function begins is a usage error.
 func Run(ctx context.Context, root *cobra.Command, args []string) int {
+	if code, ok := isolate.Main(ctx, args, root.InOrStdin(), root.OutOrStdout()); ok {
+		return code
+	}
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(flagError)
 	var help helper

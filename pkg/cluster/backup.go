@@ -14,8 +14,10 @@ type Backup struct {
 	// trial, with success; zero for never.
 	Verified time.Time `json:"verified,omitzero"`
 	Drilled  time.Time `json:"drilled,omitzero"`
-	// Damaged says that a verification or a trial found it to be damaged.
+	// Damaged says that two machines found it to be damaged, or that an operator says so.
+	// Suspect says that one machine did, whose memory may be to blame: it counts.
 	Damaged bool `json:"damaged,omitempty"`
+	Suspect bool `json:"suspect,omitempty"`
 	// Files is what a listing shows of the files that say what it is.
 	Files BackupFiles `json:"-"`
 }

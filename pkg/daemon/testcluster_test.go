@@ -22,6 +22,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/isolate"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
@@ -102,6 +103,9 @@ func newTestCluster(t *testing.T, names string, change ...func(c *Config)) *test
 // TestMain fails if a goroutine of the project is left when all tests have
 // ended.
 func TestMain(m *testing.M) {
+	if code, ok := isolate.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout); ok {
+		os.Exit(code)
+	}
 	code := m.Run()
 	if left := leaks(); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "%d goroutines are left:\n%s\n", len(left), strings.Join(left, "\n\n"))

@@ -16,8 +16,8 @@ type folder struct {
 	backup cluster.Backup
 	// data is the name of the data file, the first by name of several.
 	data string
-	// damaged is when its damage was last recorded.
-	damaged time.Time
+	// damaged is when its damage was last recorded, suspect when one machine found it.
+	damaged, suspect time.Time
 	// written is when the newest of its objects was written.
 	written time.Time
 }
@@ -46,7 +46,7 @@ func (f *folder) marked() bool { return f.backup.Files.Marked }
 func isPart(file string) bool {
 	switch file {
 	case retention.MarkerFile, retention.DescriptionFile, retention.SignatureFile,
-		retention.VerifiedFile, retention.DrilledFile, retention.DamagedFile:
+		retention.VerifiedFile, retention.DrilledFile, retention.SuspectFile, retention.DamagedFile:
 		return true
 	}
 	data, _ := retention.IsData(file)
@@ -72,6 +72,8 @@ func (f *folder) add(file string, o object) {
 		f.backup.Verified = o.modTime.UTC()
 	case retention.DrilledFile:
 		f.backup.Drilled = o.modTime.UTC()
+	case retention.SuspectFile:
+		f.suspect = o.modTime
 	case retention.DamagedFile:
 		f.damaged = o.modTime
 	}

@@ -116,7 +116,10 @@ func (l *Listing) Backups() []cluster.Backup {
 		if b.At = at; err != nil {
 			b.At = f.written.UTC()
 		}
-		b.Damaged = !f.damaged.IsZero() && !b.Verified.After(f.damaged) && !b.Drilled.After(f.damaged)
+		holds := func(found time.Time) bool {
+			return !found.IsZero() && !b.Verified.After(found) && !b.Drilled.After(found)
+		}
+		b.Damaged, b.Suspect = holds(f.damaged), holds(f.suspect) && !holds(f.damaged)
 		all = append(all, b)
 	}
 	SortBackups(all)

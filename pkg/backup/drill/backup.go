@@ -14,7 +14,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/keyspace"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 )
 
@@ -36,6 +35,11 @@ type Options struct {
 	TempDir string
 	// By and Tool say in the record who found it out, and with which program.
 	By, Tool string
+	// Machine tells this machine from others, by default backup.Machine(). A backup that
+	// one machine finds to be damaged is suspect only; Condemn has it count as damaged for
+	// all, by the operator's word.
+	Machine string
+	Condemn bool
 	// Finder finds the etcd for a drill, and Version is the one that the backup is
 	// of; zero is for what the backup says.
 	Finder  etcdbin.Finder
@@ -107,18 +111,9 @@ type Drilled struct {
 	Memory int64 `json:"memory"`
 }
 
-// A Damaged is the record of damage.
-type Damaged struct {
-	Name  string    `json:"name"`
-	At    time.Time `json:"at"`
-	By    string    `json:"by,omitempty"`
-	Tool  string    `json:"tool,omitempty"`
-	Error string    `json:"error"`
-}
-
 // Verify fetches a backup with all checks of backup.Fetch and walks through
 // its database. The result is recorded beside the backup, and so is damage
-// (backup.ErrDamaged). Any other error says nothing of the backup, and is not
+// (backup.ErrDamaged), which makes it suspect. Any other error says nothing of the backup, and is not
 // recorded.
 func Verify(ctx context.Context, lib Library, name string, o Options) (Verified, error) {
 	o = o.withDefaults()
@@ -167,6 +162,9 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Machine == "" {
+		o.Machine = backup.Machine()
+	}
 	if o.Progress == nil {
 		o.Progress = func(string, int64, int64) {}
 	}
@@ -186,7 +184,7 @@ func (o Options) verify(ctx context.Context, lib Library, name string) (v Verifi
 	if err != nil {
 		return v, err
 	}
-	sum := got.sum
+	sum := got.Sum
 	v = Verified{Size: sum.Size, Revision: sum.Newest, Keys: int64(sum.Keys)}
 	if f.Description.Trusted {
 		v.Signer = f.Description.Signer
@@ -194,26 +192,23 @@ func (o Options) verify(ctx context.Context, lib Library, name string) (v Verifi
 	return v, nil
 }
 
-// walk goes through the database of a fetched backup, and compares it with
-// what the backup says of itself. With hash it goes through it once more.
+// walk goes through the database of a fetched backup, in a process of its own, and compares
+// it with what the backup says of itself. With hash that goes through it once more.
 func (o Options) walk(ctx context.Context, f *Fetched, hash bool) (got expectation, err error) {
-	s, err := keyspace.Open(ctx, f.Path, keyspace.Options{SkipDigest: true, Progress: func(done, total int64) {
+	got, err = inspect(ctx, question{Path: f.Path, SkipDigest: true, Hash: hash}, func(done, total int64) {
 		o.Progress("walk through the database", done, total)
-	}})
+	})
 	if err != nil {
 		return got, err
 	}
-	got.sum = s.Summary()
-	sum, d := got.sum, f.Description
+	sum, d := got.Sum, f.Description
 	switch {
 	case d.Revision > sum.Newest:
-		err = &MismatchError{"database", "revision", fmt.Sprint(d.Revision), fmt.Sprint(sum.Newest)}
+		return got, &MismatchError{"database", "revision", fmt.Sprint(d.Revision), fmt.Sprint(sum.Newest)}
 	case d.Revision == sum.Newest && d.Keys > 0 && d.Keys != int64(sum.Keys):
-		err = &MismatchError{"database", "number of keys", fmt.Sprint(d.Keys), fmt.Sprint(sum.Keys)}
-	case hash:
-		got.hash, err = s.Hash(ctx)
+		return got, &MismatchError{"database", "number of keys", fmt.Sprint(d.Keys), fmt.Sprint(sum.Keys)}
 	}
-	return got, errors.Join(err, s.Close())
+	return got, nil
 }
 
 func (o Options) drill(ctx context.Context, lib Library, name string) (d Drilled, err error) {
@@ -254,8 +249,16 @@ func (r Result) Drilled() Drilled {
 
 // failed records damage, and hands the error through.
 func (o Options) failed(ctx context.Context, lib Library, name string, err error) error {
-	if errors.Is(err, backup.ErrDamaged) {
-		o.record(ctx, lib, name+"/"+retention.DamagedFile, Damaged{name, o.Now().UTC(), o.By, o.Tool, err.Error()})
+	if !errors.Is(err, backup.ErrDamaged) {
+		return err
+	}
+	f := backup.Finding{Name: name, At: o.Now().UTC(), By: o.By, Machine: o.Machine, Tool: o.Tool, Error: err.Error()}
+	accuse := backup.Accuse
+	if o.Condemn {
+		accuse = backup.Condemn
+	}
+	if err := accuse(ctx, lib, f); err != nil {
+		o.Unrecorded(err)
 	}
 	return err
 }

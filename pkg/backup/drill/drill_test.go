@@ -245,14 +245,34 @@ func TestDamageIsRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := library(t, "3.6.16", content)
 			dir := t.TempDir()
-			_, err := Verify(t.Context(), s, when, Options{TempDir: dir, By: "ann@host"})
-			if !errors.Is(err, backup.ErrDamaged) {
-				t.Fatal(err)
+			find := func(machine string, condemn bool) error {
+				_, err := Verify(t.Context(), s, when, Options{TempDir: dir, By: "ann@host", Machine: machine, Condemn: condemn})
+				if !errors.Is(err, backup.ErrDamaged) {
+					t.Fatal(err)
+				}
+				return err
 			}
-			got, ok := record[Damaged](t, s, retention.DamagedFile)
-			if !ok || got.Error != err.Error() || got.By != "ann@host" || got.Name != when {
+			// One machine, as often as it likes, makes it suspect for all.
+			_ = find("m1", false)
+			err := find("m1", false)
+			got, ok := record[backup.Finding](t, s, retention.SuspectFile)
+			if !ok || got.Error != err.Error() || got.By != "ann@host" || got.Machine != "m1" || got.Name != when {
 				t.Errorf("the record is %+v, %t", got, ok)
 			}
+			state := func(suspect, damaged bool) {
+				t.Helper()
+				if all, err := s.Backups(t.Context()); err != nil || len(all) != 1 || all[0].Suspect != suspect || all[0].Damaged != damaged {
+					t.Errorf("the store has %+v, %v", all, err)
+				}
+			}
+			state(true, false)
+			_ = find("m2", false)
+			state(false, true)
+			must(t, s.Delete(t.Context(), when+"/"+retention.DamagedFile))
+			must(t, s.Delete(t.Context(), when+"/"+retention.SuspectFile))
+			// The operator's word needs no second one.
+			_ = find("m1", true)
+			state(false, true)
 			if _, ok := record[Verified](t, s, retention.VerifiedFile); ok {
 				t.Error("it is recorded as verified")
 			}
@@ -281,7 +301,7 @@ func TestFailuresAreNotRecorded(t *testing.T) {
 	if _, err := Drill(t.Context(), s, when, Options{Finder: etcdbin.Finder{Opt: t.TempDir()}}); !errors.As(err, new(*VersionError)) {
 		t.Error(err)
 	}
-	if got, ok := record[Damaged](t, s, retention.DamagedFile); ok {
+	if got, ok := record[backup.Finding](t, s, retention.SuspectFile); ok {
 		t.Errorf("there is the record %+v", got)
 	}
 }
@@ -320,4 +340,11 @@ func TestDrill(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	empty(t, dir)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/isolate"
 	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
 )
 
@@ -139,6 +140,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if code, ok := isolate.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout); ok {
+		os.Exit(code)
+	}
 	if parent := os.Getenv(helperVariable); parent != "" {
 		if _, err := NewScratch(parent, 0); err != nil {
 			os.Exit(3)

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"go.etcd.io/bbolt"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -125,15 +124,15 @@ func (t Trial) run(ctx context.Context) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	bin, tool, err := t.programs(ctx, want.sum)
+	bin, tool, err := t.programs(ctx, want.Sum)
 	if err != nil {
 		return r, err
 	}
-	r.Size = want.sum.Size
+	r.Size = want.Sum.Size
 	if r.Etcd, err = etcdbin.Probe(ctx, bin.Etcd); err != nil {
 		return r, err
 	}
-	scratch, err := NewScratch(t.TempDir, want.sum.Size+walRoom)
+	scratch, err := NewScratch(t.TempDir, want.Sum.Size+walRoom)
 	if err != nil {
 		return r, err
 	}
@@ -142,24 +141,12 @@ func (t Trial) run(ctx context.Context) (r Result, err error) {
 	return r, err
 }
 
-// An expectation is what the file says.
-type expectation struct {
-	sum  keyspace.Summary
-	hash keyspace.Hash
-}
-
 func (t Trial) expect(ctx context.Context) (expectation, error) {
 	if t.expected != nil {
 		return *t.expected, nil
 	}
 	t.stage("read the file")
-	s, err := keyspace.Open(ctx, t.File, keyspace.Options{})
-	if err != nil {
-		return expectation{}, err
-	}
-	defer s.Close()
-	h, err := s.Hash(ctx)
-	return expectation{s.Summary(), h}, err
+	return inspect(ctx, question{Path: t.File, Hash: true}, nil)
 }
 
 // programs finds the etcd for the file and the tool that restores for it.
@@ -192,44 +179,24 @@ func (t Trial) perform(ctx context.Context, r *Result, want expectation, bin etc
 	data := scratch.Join("data")
 	began := time.Now()
 	err := tool.Restore(ctx, etcdutl.RestoreOptions{
-		Snapshot: t.File, SkipHashCheck: !want.sum.Digest, DataDir: data, Name: memberName, PeerURLs: []string{peerURL}, Token: memberName,
+		Snapshot: t.File, SkipHashCheck: !want.Sum.Digest, DataDir: data, Name: memberName, PeerURLs: []string{peerURL}, Token: memberName,
 	})
 	if err != nil {
 		return err
 	}
 	r.Restore = time.Since(began)
-	if err := openToAll(filepath.Join(data, "member", "snap", "db")); err != nil {
+	if err := openToAll(ctx, filepath.Join(data, "member", "snap", "db")); err != nil {
 		return err
 	}
 	t.stage("start etcd on it")
 	began = time.Now()
-	p, err := start(bin.Etcd, scratch.Path, data, want.sum.Size)
+	p, err := start(bin.Etcd, scratch.Path, data, want.Sum.Size)
 	if err != nil {
 		return err
 	}
 	err = t.compare(ctx, r, want, p, scratch, began)
 	r.Memory = p.peakMemory()
 	return errors.Join(err, p.kill())
-}
-
-// openToAll turns authentication off in a restored database, whose users this
-// process does not know: etcd would answer nobody.
-func openToAll(path string) error {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoFreelistSync: true})
-	if err != nil {
-		return fmt.Errorf("open the restored database: %w", err)
-	}
-	enabled := []byte("authEnabled")
-	on := false
-	err = db.View(func(tx *bbolt.Tx) error {
-		b := tx.Bucket([]byte("auth"))
-		on = b != nil && len(b.Get(enabled)) == 1 && b.Get(enabled)[0] == 1
-		return nil
-	})
-	if err == nil && on {
-		err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("auth")).Put(enabled, []byte{0}) })
-	}
-	return errors.Join(err, db.Close())
 }
 
 // compare waits until etcd serves and reads what it has.
@@ -266,26 +233,26 @@ func (t Trial) compare(ctx context.Context, r *Result, want expectation, p *proc
 // ask reads revision, keys and hash as of the file's revision: leases may have
 // ended since.
 func (r *Result) ask(ctx context.Context, c *clientv3.Client, want expectation) error {
-	rev := int64(want.sum.Revision)
+	rev := int64(want.Sum.Revision)
 	keys, err := c.Get(ctx, "", clientv3.WithFromKey(), clientv3.WithCountOnly(), clientv3.WithRev(rev))
 	if err != nil {
 		return fmt.Errorf("count the keys: %w", err)
 	}
-	r.Revision, r.Keys = want.sum.Revision, keys.Count
+	r.Revision, r.Keys = want.Sum.Revision, keys.Count
 	if keys.Header.Revision < rev {
 		return &MismatchError{"restored etcd", "revision", strconv.FormatInt(rev, 10), strconv.FormatInt(keys.Header.Revision, 10)}
 	}
-	if r.Keys != int64(want.sum.Keys) {
-		return &MismatchError{"restored etcd", "number of keys", strconv.Itoa(want.sum.Keys), strconv.FormatInt(r.Keys, 10)}
+	if r.Keys != int64(want.Sum.Keys) {
+		return &MismatchError{"restored etcd", "number of keys", strconv.Itoa(want.Sum.Keys), strconv.FormatInt(r.Keys, 10)}
 	}
 	h, err := c.HashKV(ctx, c.Endpoints()[0], rev)
 	if err != nil {
 		return fmt.Errorf("ask for the hash: %w", err)
 	}
 	r.Hash = h.Hash
-	r.HashCompared = hashKnown(r.Etcd) && h.CompactRevision == int64(want.hash.CompactRevision)
-	if r.HashCompared && h.Hash != want.hash.Hash {
-		return &MismatchError{"restored etcd", "hash", fmt.Sprintf("%08x", want.hash.Hash), fmt.Sprintf("%08x", h.Hash)}
+	r.HashCompared = hashKnown(r.Etcd) && h.CompactRevision == int64(want.Hash.CompactRevision)
+	if r.HashCompared && h.Hash != want.Hash.Hash {
+		return &MismatchError{"restored etcd", "hash", fmt.Sprintf("%08x", want.Hash.Hash), fmt.Sprintf("%08x", h.Hash)}
 	}
 	return nil
 }

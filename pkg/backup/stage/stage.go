@@ -4,7 +4,6 @@ package stage
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,9 +12,9 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
-	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdutl"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/isolate"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -26,6 +25,23 @@ type Stager struct {
 	Store backup.Library
 	// Fetch says which keys decrypt a backup and whose signatures count.
 	Fetch backup.FetchOptions
+	// Machine tells this machine from others, by default backup.Machine.
+	Machine func() string
+}
+
+// peeking reads what a snapshot is, in a process of its own: whoever wrote it may mean harm.
+var peeking = isolate.Define("peek-at-snapshot",
+	isolate.Options{Fault: snapshot.ErrDamaged, Errors: []error{snapshot.ErrDamaged}, Memory: isolate.PerByte(1)},
+	func(_ context.Context, path string, _ func(done, total int64)) (snapshot.Status, error) {
+		return snapshot.Peek(path)
+	})
+
+func peek(ctx context.Context, path string) (snapshot.Status, error) {
+	in := isolate.Input[string]{Value: path}
+	if st, err := os.Stat(path); err == nil {
+		in.Size = st.Size()
+	}
+	return peeking.Call(ctx, in)
 }
 
 // snapshotName is the file that a snapshot is fetched to. It is deleted as soon
@@ -55,7 +71,7 @@ func (s Stager) Restore(ctx context.Context, o apply.RestoreOptions) error {
 		s.remember(ctx, o, err)
 		return refuse(err)
 	}
-	st, err := snapshot.Peek(path)
+	st, err := peek(ctx, path)
 	if err != nil {
 		s.remember(ctx, o, err)
 		return refuse(err)
@@ -114,36 +130,17 @@ func (s Stager) fetch(ctx context.Context, path string, o apply.RestoreOptions) 
 	return errors.Join(err, f.Close())
 }
 
-// suspectFile says that one node found a backup to be damaged.
-const suspectFile = "_etcdadm_suspect.json"
-
-// A finding is what a node found wrong with a backup.
-type finding struct {
-	At    string `json:"at"`
-	By    string `json:"by"`
-	Error string `json:"error"`
-}
-
-// remember records beside a backup that it is damaged, so that it does not count
-// as one any more. One node is no witness, as its disk or memory may be to blame: it
-// is recorded as a suspicion, and the second node that finds it makes it count. A
-// store that does not let it be recorded takes nothing back.
+// remember records beside a backup that this machine found it to be damaged. A store that
+// does not let it be recorded takes nothing back.
 func (s Stager) remember(ctx context.Context, o apply.RestoreOptions, found error) {
-	target, ok := s.Store.(interface {
-		Put(ctx context.Context, key string, b []byte) error
-	})
-	if !ok || !errors.Is(found, backup.ErrDamaged) {
-		return
-	}
-	file := suspectFile
-	var before finding
-	if b, err := s.Store.Get(ctx, o.Staged.Backup+"/"+suspectFile); err == nil && json.Unmarshal(b, &before) == nil &&
-		before.By != "" && before.By != string(o.Name) {
-		file = retention.DamagedFile
-	}
-	b, err := json.Marshal(finding{time.Now().UTC().Format(time.RFC3339), string(o.Name), found.Error()})
-	if err == nil {
-		_ = target.Put(ctx, o.Staged.Backup+"/"+file, b)
+	if target, ok := s.Store.(backup.Ledger); ok && errors.Is(found, backup.ErrDamaged) {
+		machine := s.Machine
+		if machine == nil {
+			machine = backup.Machine
+		}
+		_ = backup.Accuse(ctx, target, backup.Finding{
+			Name: o.Staged.Backup, At: time.Now().UTC(), By: string(o.Name), Machine: machine(), Error: found.Error(),
+		})
 	}
 }
 

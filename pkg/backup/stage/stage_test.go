@@ -14,11 +14,20 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/isolate"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/snapshottest"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
+
+// TestMain lets the tests read snapshots in processes of their own.
+func TestMain(m *testing.M) {
+	if code, ok := isolate.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
 
 type stream []byte
 
@@ -138,7 +147,8 @@ func TestWhatCannotBeRestoredIsRefused(t *testing.T) {
 		if err := w.store.Put(t.Context(), key, b); err != nil {
 			t.Fatal(err)
 		}
-		w.refused(Stager{Store: w.store}, "damaged")
+		on := func(machine string) Stager { return Stager{Store: w.store, Machine: func() string { return machine }} }
+		w.refused(on("m1"), "damaged")
 		// One node may have bad memory: that another finds it too makes it count.
 		damaged := func(want bool) {
 			t.Helper()
@@ -147,10 +157,13 @@ func TestWhatCannotBeRestoredIsRefused(t *testing.T) {
 			}
 		}
 		damaged(false)
-		w.refused(Stager{Store: w.store}, "damaged")
+		w.refused(on("m1"), "damaged")
 		damaged(false)
+		// A witness is a machine, not a name.
 		w.o.Name = "b"
-		w.refused(Stager{Store: w.store}, "damaged")
+		w.refused(on("m1"), "damaged")
+		damaged(false)
+		w.refused(on("m2"), "damaged")
 		damaged(true)
 	})
 	t.Run("gone", func(t *testing.T) {

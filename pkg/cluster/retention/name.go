@@ -24,10 +24,11 @@ const (
 	DescriptionFile = "_etcdadm_backup.json"
 	SignatureFile   = "_etcdadm_backup.sig"
 	// VerifiedFile and DrilledFile say that the backup was verified, and
-	// restored for a trial, with success. DamagedFile says that one of the two
-	// found it to be damaged.
+	// restored for a trial, with success. SuspectFile says that one machine found it to
+	// be damaged, and DamagedFile that two did, or that an operator says so.
 	VerifiedFile = "_etcdadm_verified.json"
 	DrilledFile  = "_etcdadm_drilled.json"
+	SuspectFile  = "_etcdadm_suspect.json"
 	DamagedFile  = "_etcdadm_damaged.json"
 )
 

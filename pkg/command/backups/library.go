@@ -65,6 +65,7 @@ type reader struct {
 	Options
 	keys, signers []string
 	signature     bool
+	cluster       string
 	tempDir       string
 	etcdDirs      []string
 
@@ -77,6 +78,7 @@ func (r *reader) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.keys, "decrypt-key", nil, "`file` with secret keys of age, or an ssh private key, for encrypted backups (repeated)")
 	f.StringArrayVar(&r.signers, "trusted-signers", nil, "`file` with public keys (PEM, ed25519) of those whose signatures count (repeated)")
 	f.BoolVar(&r.signature, "require-signature", false, "refuse a backup that no trusted signer has signed")
+	f.StringVar(&r.cluster, "cluster-name", "", "`name` of the cluster that a signed backup, or the newest one, must be of")
 	f.StringVar(&r.tempDir, "temp-dir", "", "`directory` for the fetched snapshot, which needs room there (default $TMPDIR, or /tmp)")
 }
 
@@ -95,7 +97,7 @@ func (r *reader) prepare() (err error) {
 	if r.fetch.Trusted, err = backup.ReadTrusted(r.signers...); err != nil {
 		return cli.Usagef("--trusted-signers: %v", err)
 	}
-	r.fetch.RequireSignature = r.signature
+	r.fetch.RequireSignature, r.fetch.Cluster = r.signature, r.cluster
 	return nil
 }
 
@@ -175,6 +177,9 @@ func (o Options) with(ctx context.Context, location string, f func(s *store.Stor
 		return err
 	}
 	err = f(s)
+	if away := errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrDenied); away && location == "" && o.Location != nil {
+		err = fmt.Errorf("store %s: %w", o.Location(), err)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	if closing := s.Close(ctx); err == nil && closing != nil {

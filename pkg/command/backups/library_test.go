@@ -16,11 +16,20 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/isolate"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/snapshottest"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestMain lets the tests read snapshots in processes of their own.
+func TestMain(m *testing.M) {
+	if code, ok := isolate.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
 
 // A library is a store in a directory, with a program that uses it.
 type library struct {

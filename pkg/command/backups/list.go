@@ -35,15 +35,17 @@ const listLong = `Print the names of the backups in the store, sorted, one on ea
 
 With -o wide, json or yaml also their time, age, etcd version, revision, size,
 whether they are encrypted, when they were last verified and drilled with success
-and whether they are damaged. All of it but version and revision comes from the
+and whether they are damaged (or suspect: one machine found it, see verify). All of it but version and revision comes from the
 listing of the store, which takes one request for each thousand objects (a backup
 is two to six objects). Version and revision are read from the newest --limit
 backups only: two small objects of each, 16 at a time.`
 
 type list struct {
 	Options
-	limit int
-	out   *cli.Output
+	limit   int
+	signers []string
+	cluster string
+	out     *cli.Output
 }
 
 // NewList returns the command list-backups.
@@ -54,6 +56,8 @@ func NewList(o Options) *cobra.Command {
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd) },
 	}
 	cmd.Flags().IntVar(&l.limit, "limit", 100, "of how many of the newest backups version and revision are read; 0 for none")
+	cmd.Flags().StringArrayVar(&l.signers, "trusted-signers", nil, "`file` with public keys (PEM, ed25519): only backups that count are printed, those that one of these has signed (repeated)")
+	cmd.Flags().StringVar(&l.cluster, "cluster-name", "", "`name` of the cluster that signed backups must be of")
 	l.out = cli.AddOutput(cmd, cli.Table, Wide, cli.JSON, cli.YAML)
 	return cmd
 }
@@ -91,6 +95,9 @@ func (l *list) run(cmd *cobra.Command) error {
 		if err != nil {
 			return fmt.Errorf("list backups: %w", err)
 		}
+		if all, err = l.counted(ctx, cmd, s, all); err != nil {
+			return fmt.Errorf("list backups: %w", err)
+		}
 		rows := make([]listed, len(all))
 		for i, b := range all {
 			rows[i].Backup = b
@@ -105,6 +112,23 @@ func (l *list) run(cmd *cobra.Command) error {
 		slices.SortFunc(rows, func(a, b listed) int { return strings.Compare(a.Name, b.Name) })
 		return l.out.Print(cmd.OutOrStdout(), rows, func(w io.Writer) error { return l.write(w, rows) })
 	})
+}
+
+// counted returns the backups that count: all, or those that a trusted signer has signed,
+// where signers are trusted. It says on standard error how many do not.
+func (l *list) counted(ctx context.Context, cmd *cobra.Command, s *store.Store, all []cluster.Backup) ([]cluster.Backup, error) {
+	if len(l.signers) == 0 {
+		return all, nil
+	}
+	trusted, err := backup.ReadTrusted(l.signers...)
+	if err != nil {
+		return nil, cli.Usagef("--trusted-signers: %v", err)
+	}
+	good, bad, err := (&backup.Vetter{Store: s, Fetch: backup.FetchOptions{Trusted: trusted, Cluster: l.cluster}}).Vet(ctx, all)
+	if err == nil && len(bad) > 0 {
+		warn(cmd, "%d backups do not count, such as %s: %s", len(all)-len(good), bad[0].Name, bad[0].Why)
+	}
+	return good, err
 }
 
 // describe reads what the backups say of themselves.
@@ -184,6 +208,8 @@ func (r listed) cells(now time.Time) []string {
 	switch {
 	case r.Damaged:
 		state = "DAMAGED"
+	case r.Suspect:
+		state = "suspect"
 	case r.Problem != "":
 		state = "unreadable"
 	case !r.Verified.IsZero() || !r.Drilled.IsZero():

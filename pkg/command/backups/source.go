@@ -88,9 +88,23 @@ func (r *reader) newest(ctx context.Context) (s source, err error) {
 			all = good
 		}
 		s.name = all[0].Name
-		return nil
+		return r.ours(ctx, lib, s.name)
 	})
 	return s, err
+}
+
+// ours reports why the newest backup is not of the cluster that was named. A backup that
+// does not say is taken: most of the existing tool's do not.
+func (r *reader) ours(ctx context.Context, lib *store.Store, name string) error {
+	if r.cluster == "" {
+		return nil
+	}
+	d, err := backup.Describe(ctx, lib, name)
+	if err != nil || d.Cluster == "" || d.Cluster == r.cluster {
+		return err
+	}
+	return cli.WithHint(refused{fmt.Errorf("the newest backup, %s, is of the cluster %q, not of %q", name, d.Cluster, r.cluster)},
+		"one store belongs to one cluster; name the backup that you mean")
 }
 
 // stages tells a person at a terminal what is being done.

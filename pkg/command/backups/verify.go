@@ -27,6 +27,10 @@ A backup is named by its name, by STORE-URL/NAME, or as a file. The result is
 recorded in the store beside the backup, where list-backups -o wide shows it; a
 store that denies that gives a warning. Needs room for one snapshot in --temp-dir.
 
+A backup that one machine finds damaged is suspect: that machine may be to blame. It
+counts as damaged, for the daemons too, when another machine finds it as well, or
+with --declare-damaged.
+
 With --object-only the data is not decrypted, uncompressed or opened, only the
 digest of the stored object is compared: for a machine that has no keys. That is
 not recorded as a success.
@@ -36,6 +40,7 @@ Exits with 0 if all are whole, and with 1 if one is damaged or could not be read
 type verify struct {
 	*reader
 	latest, all, objectOnly bool
+	condemn                 bool
 	out                     *cli.Output
 }
 
@@ -51,6 +56,7 @@ func NewVerify(o Options) *cobra.Command {
 	f.BoolVar(&v.latest, "latest", false, "the newest backup in the store")
 	f.BoolVar(&v.all, "all", false, "all backups in the store, the newest first")
 	f.BoolVar(&v.objectOnly, "object-only", false, "compare only the digest of the stored object, which needs no key")
+	f.BoolVar(&v.condemn, "declare-damaged", false, "have a backup that is found damaged count as such for all, by your word")
 	v.addFlags(f)
 	v.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
 	return cmd
@@ -133,6 +139,7 @@ func (v *verify) one(cmd *cobra.Command, from source) verdict {
 	p := newStages(cmd)
 	defer p.end()
 	o := v.drillOptions(cmd, p)
+	o.Condemn = v.condemn
 	d := verdict{Result: whole}
 	switch {
 	case from.file != "":

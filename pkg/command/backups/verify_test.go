@@ -132,6 +132,12 @@ func TestEncryptedAndSigned(t *testing.T) {
 	l.fails(7, "--decrypt-key", "verify", name)
 	l.fails(7, "--trusted-signers", "verify", name, "--decrypt-key="+key, "--require-signature", "--trusted-signers="+signer(t))
 	l.fails(7, "no backup in the store counts", "verify", "--latest", "--decrypt-key="+key, "--trusted-signers="+signer(t))
+	if got := l.must("list-backups", "--trusted-signers="+signers); !strings.Contains(got, name) {
+		t.Errorf("with the signer the list is %q", got)
+	}
+	if got := l.run("list-backups", "--trusted-signers="+signer(t)); strings.Contains(got.out, name) || !strings.Contains(got.errors, "do not count") {
+		t.Errorf("with another signer the list is %+v", got)
+	}
 	if out := l.must("verify", name, "--object-only"); !strings.Contains(out, objectGood) {
 		t.Error(out)
 	}

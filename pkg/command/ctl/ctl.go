@@ -8,8 +8,10 @@ package ctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -20,6 +22,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/command/prune"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
+
+// storeVariable says where the store is, as it does to etcdadm.
+const storeVariable = "ETCDADM_BACKUP_STORE"
 
 // A tool holds the flags that all commands share.
 type tool struct {
@@ -46,7 +51,10 @@ func New() *cobra.Command {
 		RunE:    t.legacy(t.get),
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&t.location, "backup-store", "/backups", "`location` of the backup and control store")
+	flags.StringVar(&t.location, "backup-store", "/backups", "`location` of the backup and control store, before $"+storeVariable)
+	if location := os.Getenv(storeVariable); location != "" {
+		t.location = location
+	}
 	flags.IntVar(&t.memberCount, "member-count", 0, "number of members, for configure-cluster and restore-backup")
 	flags.StringVar(&t.etcdVersion, "etcd-version", "", "etcd `version`, for configure-cluster and restore-backup")
 	flags.DurationVar(&t.timeout, "timeout", 30*time.Second, "how long the store may take to answer")
@@ -125,12 +133,20 @@ func (t *tool) open(ctx context.Context, cmd *cobra.Command, args []string, f do
 	if err != nil {
 		return cli.Usagef("--backup-store: %v", err)
 	}
-	err = f(ctx, cmd, s, args)
+	err = t.named(f(ctx, cmd, s, args))
 	// Also where ctx has ended: what is left to do is little.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if closing := s.Close(ctx); err == nil && closing != nil {
 		err = fmt.Errorf("close the store: %w", closing)
+	}
+	return err
+}
+
+// named adds to an error that the store is away, or denies, which store that is.
+func (t *tool) named(err error) error {
+	if errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrDenied) {
+		return fmt.Errorf("store %s: %w", shown(t.location), err)
 	}
 	return err
 }
