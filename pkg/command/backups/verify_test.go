@@ -42,7 +42,12 @@ func TestVerify(t *testing.T) {
 		t.Errorf("%v, %v", verdicts, err)
 	}
 	out := l.must("list-backups", "-o", "json")
-	if strings.Count(out, `"verified"`) != 2 || strings.Count(out, `"damaged": true`) != 1 {
+	if strings.Count(out, `"verified"`) != 2 || strings.Count(out, `"suspect": true`) != 1 || strings.Contains(out, `"damaged"`) {
+		t.Error(out)
+	}
+	// The operator's word needs no second machine.
+	l.fails(1, "another backup may be whole", "verify", second, "--declare-damaged")
+	if out := l.must("list-backups", "-o", "json"); strings.Count(out, `"damaged": true`) != 1 || strings.Contains(out, `"suspect"`) {
 		t.Error(out)
 	}
 }
@@ -170,7 +175,7 @@ func TestEncryptedAndSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.fails(1, "damaged", "verify", name, "--object-only")
-	if out := l.must("list-backups", "-o", "json"); !strings.Contains(out, `"damaged": true`) {
+	if out := l.must("list-backups", "-o", "json"); !strings.Contains(out, `"suspect": true`) {
 		t.Error(out)
 	}
 }

@@ -169,6 +169,9 @@ func (o Options) published(ctx context.Context, w *web, c candidate, sums map[st
 	if o.Sources.SHA256 != "" {
 		return o.Sources.SHA256, "--binaries-sha256", nil
 	}
+	if want := o.pinned(urlBase(c.url)); want != "" {
+		return want, pinsName, nil
+	}
 	if machine.PlainHTTP(c.url) {
 		return "", "", nil // who alters the archive on its way alters its checksum too
 	}
@@ -197,6 +200,9 @@ func (o Options) compare(archive string) (known bool, err error) {
 		return false, fmt.Errorf("%s is not a file", archive)
 	}
 	want, from := o.Sources.SHA256, "--binaries-sha256"
+	if want == "" {
+		want, from = o.pinned(filepath.Base(archive)), pinsName
+	}
 	if want == "" {
 		from = archive + ".sha256"
 		b, err := os.ReadFile(from)

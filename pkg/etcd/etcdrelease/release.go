@@ -46,6 +46,8 @@ type Options struct {
 
 	// pace is for tests; 0 means the default.
 	pace pace
+	// pins are the digests that this program knows; for tests, "" means pins.txt.
+	pins string
 }
 
 // A pace says how patient to be.
@@ -89,6 +91,9 @@ func (o Options) complete() (Options, error) {
 			text: fmt.Sprintf("checksum %q is not a SHA-256 digest", s.SHA256),
 			next: "--binaries-sha256 takes 64 hexadecimal digits, as sha256sum prints them",
 		}
+	}
+	if o.pins == "" {
+		o.pins = pins
 	}
 	if o.CacheDir == "" {
 		o.CacheDir = defaults.Paths.Cache
