@@ -50,12 +50,12 @@ func TestWhoeverWaitsForALaterPollSharesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, v := newCounted()
 		defer v.Close()
-		observed := func() error {
+		ask := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			return v.Answer(ctx).Err
 		}
-		if err := observe(); !errors.Is(err, store.ErrUnreachable) {
+		if err := ask(); !errors.Is(err, store.ErrUnreachable) {
 			t.Fatalf("the first observation: %v", err)
 		}
 		must(t, c.content.WriteAll(t.Context(), "control/etcd-cluster-spec", []byte(specText), nil))
@@ -72,7 +72,7 @@ func TestWhoeverWaitsForALaterPollSharesIt(t *testing.T) {
 			})
 		}
 		for range 10 {
-			_ = observe()
+			_ = ask()
 		}
 		all.Wait()
 		if n := c.most.Load(); n != 1 {
@@ -81,7 +81,7 @@ func TestWhoeverWaitsForALaterPollSharesIt(t *testing.T) {
 		if n := c.all.Load(); n != 2 {
 			t.Errorf("there were %d polls", n)
 		}
-		if err := observe(); err != nil || v.Spec() == nil {
+		if err := ask(); err != nil || v.Spec() == nil {
 			t.Errorf("the next observation does not have what the poll said: %v", err)
 		}
 	})
@@ -92,17 +92,17 @@ func TestAPollThatBeganBeforeAChangeDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, v := newCounted()
 		defer v.Close()
-		observed := func() observe.StoreAnswer {
+		ask := func() observe.StoreAnswer {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			return v.Answer(ctx)
 		}
-		observe()
+		ask()
 		// The list of the poll under way was made before this, or may have been.
 		must(t, c.content.WriteAll(t.Context(), "control/etcd-cluster-spec", []byte(specText), nil))
 		v.Stale()
-		began, a := time.Now(), observe()
-		for ; a.Err != nil && time.Since(began) < 3*slowPoll; a = observe() {
+		began, a := time.Now(), ask()
+		for ; a.Err != nil && time.Since(began) < 3*slowPoll; a = ask() {
 			time.Sleep(time.Second)
 		}
 		if took := time.Since(began); a.Err != nil || a.Store.SpecMissing || took < slowPoll {
