@@ -253,8 +253,8 @@ func TestDamageIsRecorded(t *testing.T) {
 				return err
 			}
 			// One machine, as often as it likes, makes it suspect for all.
-			_ = find("m1", false)
 			err := find("m1", false)
+			_ = find("m1", false)
 			got, ok := record[backup.Finding](t, s, retention.SuspectFile)
 			if !ok || got.Error != err.Error() || got.By != "ann@host" || got.Machine != "m1" || got.Name != when {
 				t.Errorf("the record is %+v, %t", got, ok)

@@ -43,11 +43,15 @@ type Input[In any] struct {
 }
 
 // A task is the side of the process.
-type task func(ctx context.Context, in json.RawMessage, progress func(done, total int64)) (any, error)
+type task struct {
+	run func(ctx context.Context, in json.RawMessage, progress func(done, total int64)) (any, error)
+	// errors are those that the caller tells apart.
+	errors []error
+}
 
 // tasks are the functions by name. They are defined by variables of packages, and not
 // changed later.
-var tasks = map[string]task{}
+var tasks = map[string]*task{}
 
 // Define makes f a function that runs in a process of its own. It is for variables of
 // packages: the process must know the same functions.
@@ -55,13 +59,14 @@ func Define[In, Out any](name string, o Options, f func(ctx context.Context, in 
 	if tasks[name] != nil {
 		panic("isolate: " + name + " is defined twice")
 	}
-	tasks[name] = func(ctx context.Context, in json.RawMessage, progress func(done, total int64)) (any, error) {
+	run := func(ctx context.Context, in json.RawMessage, progress func(done, total int64)) (any, error) {
 		var v In
 		if err := json.Unmarshal(in, &v); err != nil {
 			return nil, err
 		}
 		return f(ctx, v, progress)
 	}
+	tasks[name] = &task{run, o.Errors}
 	return Func[In, Out]{name, o}
 }
 
@@ -88,7 +93,7 @@ type message struct {
 	End   bool            `json:"end,omitempty"`
 	Value json.RawMessage `json:"value,omitempty"`
 	Error string          `json:"error,omitempty"`
-	// Kinds are the texts of those errors that the error is, of the whole chain.
+	// Kinds are the texts of those of the function's Errors that the error is.
 	Kinds []string `json:"kinds,omitempty"`
 }
 
@@ -122,7 +127,7 @@ func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		return w.Encode(message{End: true, Error: fmt.Sprintf("bound the process: %v", err)})
 	}
 	var told time.Time
-	v, err := f(ctx, r.Value, func(done, total int64) {
+	v, err := f.run(ctx, r.Value, func(done, total int64) {
 		if now := time.Now(); now.Sub(told) >= tellEvery || done == total {
 			told = now
 			// Who does not hear it has gone, and takes this process with it.
@@ -134,23 +139,12 @@ func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		m.Value, err = json.Marshal(v)
 	}
 	if err != nil {
-		m = message{End: true, Error: err.Error(), Kinds: kinds(err)}
+		m = message{End: true, Error: err.Error()}
+		for _, e := range f.errors {
+			if errors.Is(err, e) {
+				m.Kinds = append(m.Kinds, e.Error())
+			}
+		}
 	}
 	return w.Encode(m)
-}
-
-// kinds are the texts of all errors that err consists of.
-func kinds(err error) (list []string) {
-	list = append(list, err.Error())
-	switch x := err.(type) { //nolint:errorlint // the chain itself is wanted
-	case interface{ Unwrap() error }:
-		if inner := x.Unwrap(); inner != nil {
-			list = append(list, kinds(inner)...)
-		}
-	case interface{ Unwrap() []error }:
-		for _, inner := range x.Unwrap() {
-			list = append(list, kinds(inner)...)
-		}
-	}
-	return list
 }
