@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,13 +23,16 @@ func newToken() cluster.Token { return cluster.Token(strings.ToLower(rand.Text()
 // that has a member already keeps its name and address, whatever the host name
 // and the routes are now, and its version, whatever the default has become.
 func complete(ctx context.Context, cfg machine.Config, all bool) (machine.Config, error) {
-	version, dataDir, start := cfg.Version, cfg.Paths.Data, cfg.Timeouts.Start
+	version, dataDir, start, keys := cfg.Version, cfg.Paths.Data, cfg.Timeouts.Start, cfg.Certificates.KeyAlgorithm
 	cfg = configfile.Overlay(machine.Defaults(), cfg)
 	if all {
 		cfg.Service.InitSystem = written(cfg)
 	}
 	if start == 0 && cfg.Service.InitSystem == machine.Kubelet {
 		cfg.Timeouts.Start = machine.Duration(machine.PodStart)
+	}
+	if keys == "" && rsaOnly(cfg) {
+		cfg.Certificates.KeyAlgorithm = machine.RSA
 	}
 	cfg = asWritten(cfg, all)
 	if dir := dataDirWritten(cfg); dataDir == "" && dir != "" {
@@ -58,6 +62,20 @@ func complete(ctx context.Context, cfg machine.Config, all bool) (machine.Config
 		return cfg, err
 	}
 	return cfg, cfg.CheckFlags()
+}
+
+// rsaOnly reports whether etcd is, or was, told to use cipher suites for RSA keys
+// alone. Those who renew certificates name no cipher suites.
+func rsaOnly(cfg machine.Config) bool {
+	suites := cfg.Etcd.CipherSuites
+	vars, err := variables(cfg)
+	if text := vars["ETCD_CIPHER_SUITES"]; err == nil && len(suites) == 0 && text != "" {
+		suites = strings.Split(text, ",")
+	}
+	some := func(keys string) bool {
+		return slices.ContainsFunc(suites, func(s string) bool { return strings.Contains(s, keys) })
+	}
+	return some("_RSA_") && !some("_ECDSA_")
 }
 
 // DefaultAddress returns the machine's address on the way to everywhere else:

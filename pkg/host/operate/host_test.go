@@ -1,0 +1,43 @@
+package operate
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+)
+
+func TestKeysAreOfTheKindThatTheCipherSuitesAllow(t *testing.T) {
+	const rsa, ecdsa = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+	for name, c := range map[string]struct {
+		suites  []string
+		written string
+		given   machine.KeyAlgorithm
+		want    machine.KeyAlgorithm
+	}{
+		"nothing is said":               {want: machine.ECDSA},
+		"RSA alone":                     {suites: []string{rsa}, want: machine.RSA},
+		"both":                          {suites: []string{rsa, ecdsa}, want: machine.ECDSA},
+		"a kind is given":               {suites: []string{rsa}, given: machine.ECDSA, want: machine.ECDSA},
+		"RSA alone when it was made":    {written: "ETCD_CIPHER_SUITES=" + rsa + "\n", want: machine.RSA},
+		"both when it was made":         {written: "ETCD_CIPHER_SUITES=" + rsa + "," + ecdsa + "\n", want: machine.ECDSA},
+		"other suites than it was made": {suites: []string{ecdsa}, written: "ETCD_CIPHER_SUITES=" + rsa + "\n", want: machine.ECDSA},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			cfg := machine.Config{Name: "a", Listen: machine.Listen{Address: "127.0.0.1"}}
+			cfg.Paths = machine.Paths{Data: dir + "/data", Environment: dir, Manifests: dir, Install: dir, Certificates: dir + "/pki"}
+			cfg.Etcd.CipherSuites, cfg.Certificates.KeyAlgorithm = c.suites, c.given
+			if c.written != "" {
+				if err := os.WriteFile(filepath.Join(dir, "etcd.env"), []byte(c.written), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := complete(t.Context(), cfg, false)
+			if err != nil || got.Certificates.KeyAlgorithm != c.want {
+				t.Errorf("keys are %s, want %s (%v)", got.Certificates.KeyAlgorithm, c.want, err)
+			}
+		})
+	}
+}
