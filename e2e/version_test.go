@@ -104,7 +104,7 @@ func TestAVersionAMinorUp(t *testing.T) {
 	}
 	changed := map[string]int{}
 	for _, e := range entries {
-		if line, ok := strings.CutPrefix(e.Line, "etcdadm member change-version --node="); ok && e.Error == "" {
+		if line, ok := strings.CutPrefix(e.Line, "etcdadm member change-version --node="); ok {
 			changed[line[:1]]++
 		}
 	}

@@ -181,9 +181,20 @@ func (l *Local) clusterVersion(ctx context.Context, s nodestate.State) etcdversi
 	return seen
 }
 
+// hangUp is for how long an order is waited for after its sender has hung up, as
+// it does with each renewal of its lease: it must see that, and order again, before
+// it sees an error, which would say that the order has failed.
+const hangUp = 5 * time.Second
+
 // settled waits until the change that op has begun is settled, and tells how it
 // ended.
-func (l *Local) settled(ctx context.Context, op *plan.MemberChangeVersion) error {
+func (l *Local) settled(sender context.Context, op *plan.MemberChangeVersion) error {
+	ctx, end := context.WithTimeout(context.WithoutCancel(sender), Deadline(op))
+	defer end()
+	defer context.AfterFunc(sender, func() {
+		pause(ctx, hangUp)
+		end()
+	})()
 	for {
 		s := l.o.State.State()
 		c := s.Changing()

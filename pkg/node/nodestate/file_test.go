@@ -45,6 +45,8 @@ func full() State {
 		Peers:     initialMembers(),
 		MemberID:  0xdeadbeefdeadbeef, ClusterID: 0xfeedfeedfeedfeed, MemberToken: "tok-1",
 		Voters:   []cluster.InitialMember{{Name: "a", PeerURLs: []string{"https://a:2380"}}},
+		Change:   &cluster.VersionChange{Token: "tok-1", From: etcdversion.Must("3.5.35"), To: etcdversion.Must("3.6.16"), Failed: "it died", Back: true},
+		Seen:     &SeenVersion{Token: "tok-1", Version: etcdversion.Must("3.5.0")},
 		Differs:  &Differs{Token: "tok-1", MemberID: 0xdeadbeefdeadbeef, Text: "its data is not that of b and c"},
 		Prepared: &cluster.Prepared{Token: "tok-2", Version: v, Voters: initialMembers()},
 		Staged:   &cluster.Staged{Request: "r", Backup: "b", Token: "tok-3", Version: v, Voters: initialMembers(), Revision: 9, Ready: true},
