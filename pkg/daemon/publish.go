@@ -14,6 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
+	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -315,7 +316,7 @@ func previous(ctx context.Context, s *store.Store, now time.Time) cluster.Observ
 	if json.Unmarshal(b, &r) != nil {
 		return cluster.Observation{}
 	}
-	return fleet.Remembered(r.Observation, r.Term, now)
+	return observe.Remembered(r.Observation, r.Term, now)
 }
 
 // publishedLeaseVoters reads who the lease voters were by what the last coordinator

@@ -24,24 +24,30 @@ func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error 
 	if err != nil {
 		return err
 	}
+	defer w.at(by)()
 	if name, ok := plan.Target(op); ok {
 		n := w.node(name)
-		if n == nil || !w.connected(by, n) || n.hangs() || !w.quiet && w.step < n.failsTo {
+		if n == nil || !w.reaches(by, n) || n.hangs() || !w.quiet && w.step < n.failsTo {
 			return errUnreachable
 		}
-		return w.obey(n, order{by: by, term: term, leaseVoters: w.claim(by), op: op})
+		o := order{by: by, term: term, leaseVoters: w.claim(by), op: op}
+		if w.late {
+			w.late, w.orders = false, append(w.orders, lateOrder{to: n, order: o, due: w.step + 1 + w.rand.IntN(20)})
+			return errUnreachable
+		}
+		return w.obey(n, o)
 	}
 	switch op := op.(type) {
 	case *plan.IncarnationCreate:
-		return w.createIncarnation(op)
+		return w.createIncarnation(by, op)
 	case *plan.IncarnationMark:
-		if w.store.down {
+		if w.unreadable(by) {
 			return errUnreachable
 		}
 		w.store.created = w.now
 		return nil
 	case *plan.SpecWrite:
-		if w.store.down {
+		if w.unreadable(by) {
 			return errUnreachable
 		}
 		if op.Request != "" {
@@ -50,21 +56,21 @@ func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error 
 		w.store.specMissing = false
 		return nil
 	case *plan.RequestClose:
-		return w.closeRequest(op)
+		return w.closeRequest(by, op)
 	case *plan.BackupPrune:
-		return w.prune(op)
+		return w.prune(by, op)
 	case *plan.LeaseVotersWrite:
 		return w.writeLeaseVoters(by, op)
 	}
 	g := w.group(obs.Token)
-	if g == nil || g.leader == 0 || g.side != by.side {
+	if g == nil || !w.serves(g, by) {
 		return errUnreachable
 	}
-	return w.reconfigure(g, op)
+	return w.reconfigure(by, g, op)
 }
 
-func (w *world) createIncarnation(op *plan.IncarnationCreate) error {
-	if w.store.down {
+func (w *world) createIncarnation(by *node, op *plan.IncarnationCreate) error {
+	if w.unreadable(by) {
 		return errUnreachable
 	}
 	for _, i := range w.store.incarnations {
@@ -85,8 +91,8 @@ func (w *world) createIncarnation(op *plan.IncarnationCreate) error {
 	return nil
 }
 
-func (w *world) prune(op *plan.BackupPrune) error {
-	if w.store.down {
+func (w *world) prune(by *node, op *plan.BackupPrune) error {
+	if w.unreadable(by) {
 		return errUnreachable
 	}
 	if len(w.store.backups) > 0 && slices.Contains(op.Remove, w.store.backups[0].Name) {
@@ -97,7 +103,7 @@ func (w *world) prune(op *plan.BackupPrune) error {
 }
 
 // reconfigure changes the member list through the leader of g.
-func (w *world) reconfigure(g *group, op plan.Operation) error {
+func (w *world) reconfigure(by *node, g *group, op plan.Operation) error {
 	switch op := op.(type) {
 	case *plan.AddLearner:
 		host := w.node(op.Node)
@@ -120,7 +126,7 @@ func (w *world) reconfigure(g *group, op plan.Operation) error {
 			return nil
 		}
 		if !m.learner {
-			w.checkRemoval(g, m)
+			w.checkRemoval(by, g, m)
 		}
 		id := m.id
 		g.members = slices.DeleteFunc(slices.Clone(g.members), func(m member) bool { return m.id == id })
@@ -129,7 +135,7 @@ func (w *world) reconfigure(g *group, op plan.Operation) error {
 		}
 	case *plan.MoveLeader:
 		for _, m := range g.members {
-			if m.name == op.To && !m.learner && g.commits(&m) && m.host.side == g.side {
+			if m.name == op.To && !m.learner && w.follows(g, &m) && w.mayLead(g, &m) {
 				g.leader = m.id
 				return nil
 			}
@@ -139,14 +145,14 @@ func (w *world) reconfigure(g *group, op plan.Operation) error {
 		return fmt.Errorf("%s: %w", plan.KindOf(op).Path, errRefuse)
 	}
 	sortMembers(g.members)
-	g.apply()
+	w.apply(g)
 	return nil
 }
 
 // apply tells the members that follow the leader the new member list.
-func (g *group) apply() {
+func (w *world) apply(g *group) {
 	for i := range g.members {
-		if m := &g.members[i]; g.commits(m) && m.host.side == g.side {
+		if m := &g.members[i]; w.follows(g, m) {
 			m.host.disk.members = g.members
 		}
 	}
@@ -163,7 +169,7 @@ func (w *world) promote(g *group, op *plan.Promote) error {
 		}
 		g.members = slices.Clone(g.members)
 		g.members[i].learner = false
-		g.apply()
+		w.apply(g)
 		return nil
 	}
 	return errRefuse
@@ -171,6 +177,7 @@ func (w *world) promote(g *group, op *plan.Promote) error {
 
 // obey has n carry an order out.
 func (w *world) obey(n *node, o order) error {
+	defer w.at(n)()
 	if err := w.entitled(n, o); err != nil {
 		return err
 	}
@@ -194,6 +201,9 @@ func (w *world) obey(n *node, o order) error {
 			n.process = cluster.ProcessStopped
 			return nil
 		}
+		if !w.config.Trusting && (n.assigned.Token != op.ExpectToken || n.disk.known && n.disk.id != op.ExpectMemberID) {
+			return errRefuse
+		}
 		a := *n.assigned
 		a.Stopped = true
 		n.assigned, n.process = &a, cluster.ProcessStopped
@@ -212,7 +222,7 @@ func (w *world) obey(n *node, o order) error {
 	case *plan.BackupTake:
 		return w.backup(n)
 	case *plan.BackupVerify, *plan.BackupDrill:
-		return w.inspect(op)
+		return w.inspect(n, op)
 	case *plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard:
 		return w.restore(n, op)
 	default:
@@ -232,19 +242,26 @@ func (n *node) quarantine(on bool) error {
 }
 
 func (w *world) backup(n *node) error {
-	if w.store.down {
+	if w.unreadable(n) {
 		return errUnreachable
 	}
 	if n.assigned == nil || n.process != cluster.ProcessRunning {
 		return errRefuse
 	}
-	name := retention.Name(w.now, w.step)
-	w.store.backups = append([]cluster.Backup{{Name: name, At: w.now.Truncate(time.Second)}}, w.store.backups...)
+	at := n.wall(w.now)
+	name := retention.Name(at, w.step)
+	list := append([]cluster.Backup{{Name: name, At: at.Truncate(time.Second)}}, w.store.backups...)
+	slices.SortStableFunc(list, func(a, b cluster.Backup) int { return b.At.Compare(a.At) })
+	w.store.backups = list
+	if w.store.made == nil {
+		w.store.made = map[string]time.Time{}
+	}
+	w.store.made[name] = w.now
 	return nil
 }
 
-func (w *world) inspect(op plan.Operation) error {
-	if w.store.down {
+func (w *world) inspect(by *node, op plan.Operation) error {
+	if w.unreadable(by) {
 		return errUnreachable
 	}
 	list := slices.Clone(w.store.backups)
@@ -273,7 +290,7 @@ func (w *world) moveAside(n *node, op *plan.DataSetAside) error {
 			return errRefuse
 		}
 		w.checkMoved(n)
-		aside := cluster.SetAside{Name: string(op.Token) + "." + strconv.FormatInt(w.now.UnixNano(), 36), At: w.now}
+		aside := cluster.SetAside{Name: string(op.Token) + "." + strconv.FormatInt(w.now.UnixNano(), 36), At: n.wall(w.now)}
 		n.setAside = append(slices.Clone(n.setAside), aside)
 	}
 	n.disk, n.assigned, n.prepared = disk{}, nil, nil

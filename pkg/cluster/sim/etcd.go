@@ -15,7 +15,6 @@ type group struct {
 	members []member // copied when changed
 	commit  uint64   // acknowledged to clients
 	leader  cluster.MemberID
-	side    int // of the leader
 	// ended says that another incarnation was restored in its place. It may run
 	// on where nobody can be told.
 	ended bool
@@ -68,26 +67,18 @@ func (g *group) voters() int {
 // runs reports whether m's process runs on m's own data.
 func (g *group) runs(m *member) bool {
 	n := m.host
-	return n.up && n.process == cluster.ProcessRunning && n.disk.data && !n.disk.corrupt && n.disk.token == g.token && n.disk.id == m.id
+	return n.awake() && n.process == cluster.ProcessRunning && n.disk.data && !n.disk.corrupt && !n.disk.behind && n.disk.token == g.token && n.disk.id == m.id
 }
 
-// quorateSide returns the side of the partition on which a majority of the
-// voters runs.
-func (g *group) quorateSide() (side int, ok bool) {
-	var running [2]int
+// leaders returns the members of g that can lead it.
+func (w *world) leaders(g *group) []*member {
+	var list []*member
 	for i := range g.members {
-		if m := &g.members[i]; !m.learner && g.commits(m) {
-			running[m.host.side]++
+		if m := &g.members[i]; w.mayLead(g, m) {
+			list = append(list, m)
 		}
 	}
-	need := cluster.Quorum(g.voters())
-	switch {
-	case len(g.members) == 0:
-		return 0, false
-	case running[0] >= need:
-		return 0, true
-	}
-	return 1, running[1] >= need
+	return list
 }
 
 // tick lets a moment pass in every group.
@@ -126,9 +117,9 @@ func (w *world) tickNode(n *node) {
 		return
 	}
 	switch g := w.group(n.disk.token); {
-	case n.disk.corrupt:
+	case n.disk.corrupt, n.disk.behind:
 		n.process = cluster.ProcessCrashing
-	case g.find(n.disk.id) == nil && g.leader != 0 && g.side == n.side:
+	case g.find(n.disk.id) == nil && g.leader != 0 && w.hearsOf(g, n):
 		n.process = cluster.ProcessCrashing // "the member has been permanently removed"
 	default:
 		n.process = cluster.ProcessRunning
@@ -138,48 +129,44 @@ func (w *world) tickNode(n *node) {
 // tickGroup elects, writes and replicates. It reports whether the group has a
 // quorum.
 func (w *world) tickGroup(g *group) bool {
-	side, ok := g.quorateSide()
-	if !ok {
+	able := w.leaders(g)
+	if len(able) == 0 {
 		g.leader = 0
 		return false
 	}
-	var best uint64
-	first, keep := cluster.MemberID(0), false
-	for i := range g.members {
-		m := &g.members[i]
-		if m.learner || !g.commits(m) || m.host.side != side {
-			continue
+	var best *member
+	for _, m := range able {
+		if m.id == g.leader {
+			best = m
 		}
-		if first == 0 || m.host.disk.index > best {
-			first = m.id
+	}
+	for _, m := range able {
+		if best == nil || best.id != g.leader && m.host.disk.index > best.host.disk.index {
+			best = m
 		}
-		best = max(best, m.host.disk.index)
-		keep = keep || m.id == g.leader
 	}
-	if best < g.commit {
-		w.violate("data-lost", "incarnation %s has a quorum that knows %d of %d acknowledged writes", g.token, best, g.commit)
+	if best.host.disk.index < g.commit {
+		w.violate("data-lost", "incarnation %s has a quorum that knows %d of %d acknowledged writes", g.token, best.host.disk.index, g.commit)
 	}
-	if g.side = side; !keep {
-		g.leader = first
-	}
+	g.leader = best.id
 	g.commit += 1 + uint64(w.rand.IntN(8))
-	w.replicate(g, side)
+	w.replicate(g)
 	return true
 }
 
-// replicate brings the members on the leader's side up to date.
-func (w *world) replicate(g *group, side int) {
+// replicate brings the members that follow the leader up to date.
+func (w *world) replicate(g *group) {
 	changed := false
 	for i := range g.members {
 		m := &g.members[i]
-		changed = changed || g.commits(m) && m.host.side == side && (!m.client || m.name == "")
+		changed = changed || w.follows(g, m) && (!m.client || m.name == "")
 	}
 	if changed {
 		g.members = slices.Clone(g.members)
 	}
 	for i := range g.members {
 		m := &g.members[i]
-		if !g.commits(m) || m.host.side != side {
+		if !w.follows(g, m) {
 			continue
 		}
 		if changed {

@@ -101,7 +101,12 @@ func Faults(seed uint64) (faults []Fault, steps int) {
 		}
 		faults = append(faults, f)
 	}
-	return diskFaults(seed, faults), steps
+	faults = diskFaults(seed, faults)
+	faults = otherFaults(seed, 1<<60, faults, netKinds)
+	faults = otherFaults(seed, 1<<59, faults, clockKinds)
+	faults = otherFaults(seed, 1<<58, faults, storeKinds)
+	faults = otherFaults(seed, 1<<57, faults, orderKinds)
+	return faults, steps
 }
 
 // inject lets a fault happen.
@@ -114,7 +119,7 @@ func (w *world) inject(f Fault) {
 	case DaemonDies:
 		n.runDaemon(w)
 		if w.lastActor == n {
-			w.lastActor, w.published = nil, nil
+			w.lastActor = nil
 		}
 	case NodeDown:
 		n.shutdown()
@@ -143,6 +148,16 @@ func (w *world) inject(f Fault) {
 		w.injectStore(f)
 	case DiskHangs, DiskHung, DiskSlow:
 		w.injectDisk(n, f)
+	case StoreApart, StoresApart, StoreCut, StoreStale, StoreBehind:
+		w.injectStores(n, f)
+	case RolledBack:
+		w.rollBack(n, f)
+	case OrderLate:
+		w.armed = append(w.armed, f.Kind)
+	case ClockJumps, Freezes:
+		w.injectClock(n, f)
+	case OneWay, CutOff, MessagesLate, MessagesLost, AllRestart:
+		w.injectNetwork(n, f)
 	default:
 		w.destroy(n, f)
 	}
@@ -199,13 +214,18 @@ func (w *world) injectStore(f Fault) {
 		// Not while somebody is cut off. A bootstrap that was seen to begin, and
 		// went on out of sight, is told of by the store alone. Nor while nodes
 		// change over: that a restore was decided is told of by the store alone.
-		if slices.ContainsFunc(w.nodes, func(n *node) bool {
-			return !n.up || n.side != w.nodes[0].side || n.staged != nil || n.restored != "" || w.leaving(n)
-		}) {
+		if w.unsettled() {
 			return
 		}
-		w.store = store{emptied: true, specMissing: true, down: w.store.down, downTo: w.store.downTo}
+		*w.store = store{emptied: true, specMissing: true, down: w.store.down, downTo: w.store.downTo}
 	}
+}
+
+// unsettled reports whether the store alone tells of something.
+func (w *world) unsettled() bool {
+	return slices.ContainsFunc(w.nodes, func(n *node) bool {
+		return !n.awake() || n.side != w.nodes[0].side || w.network.calls[n.index()] != 0 || n.staged != nil || n.restored != "" || w.leaving(n)
+	})
 }
 
 func (w *world) destroy(n *node, f Fault) {
@@ -261,6 +281,9 @@ func (w *world) heal() {
 		}
 		w.healDisk(n)
 	}
+	w.healNetwork()
+	w.thaw()
+	w.healStores()
 	if w.store.down && (w.quiet || w.step >= w.store.downTo) {
 		w.store.down = false
 	}
@@ -268,9 +291,10 @@ func (w *world) heal() {
 
 // calm ends the time of faults.
 func (w *world) calm() {
-	w.quiet, w.armed, w.delayed, w.promotedGone, w.recordBehind = true, nil, nil, false, false
+	w.quiet, w.armed, w.delayed, w.orders, w.promotedGone, w.recordBehind = true, nil, nil, nil, false, false
 	w.resume()
 	w.partition(0)
+	w.calmClocks()
 	w.logf("QUIET")
 	w.heal()
 }

@@ -17,6 +17,8 @@ const (
 	DiskHung FaultKind = "disk hangs for ever"
 )
 
+var diskKinds = []FaultKind{DiskHangs, DiskSlow, DiskHung}
+
 // diskFaults makes some of the faults of a seed faults of disks. It draws from
 // numbers of its own, so that the other histories stay what they were.
 func diskFaults(seed uint64, faults []Fault) []Fault {
@@ -46,10 +48,10 @@ func (n *node) hangs() bool { return !n.hung.IsZero() }
 func (g *group) commits(m *member) bool { return g.runs(m) && !m.host.hangs() }
 
 // usable reports whether n is up and can write.
-func (n *node) usable() bool { return n.up && !n.hangs() }
+func (n *node) usable() bool { return n.awake() && !n.hangs() }
 
-// injectDisk lets a disk hang, or be slow. Not one without which nobody could
-// write: then there is nothing to decide.
+// injectDisk lets a disk hang, or be slow, also one without which nobody can
+// write. Of a cluster in which nobody writes nothing tells of it for some seconds.
 func (w *world) injectDisk(n *node, f Fault) {
 	if f.Kind == DiskSlow {
 		n.slowDiskTo = w.step + 3*f.N
@@ -58,11 +60,9 @@ func (w *world) injectDisk(n *node, f Fault) {
 	if !n.up || n.hangs() {
 		return
 	}
-	before := w.quorate()
-	n.hung, n.hungTo = w.now, w.step+2*f.N
-	if w.quorate() != before {
-		n.hung = time.Time{}
-		return
+	n.hung, n.hungTo, n.unseen = w.now, w.step+2*f.N, 0
+	if f.N%2 == 0 {
+		n.unseen = time.Duration(f.N%9) * time.Second
 	}
 	if f.Kind == DiskHung {
 		n.hungTo = 1 << 30
@@ -72,7 +72,7 @@ func (w *world) injectDisk(n *node, f Fault) {
 // healDisk ends what has lasted long enough.
 func (w *world) healDisk(n *node) {
 	if n.hungTo < 1<<30 && (w.quiet || w.step >= n.hungTo) {
-		n.hung = time.Time{}
+		n.hung, n.unseen = time.Time{}, 0
 	}
 	if w.quiet {
 		n.slowDiskTo = 0
@@ -85,7 +85,7 @@ func (w *world) storage(n *node) cluster.Storage {
 	if w.step < n.slowDiskTo {
 		s.State, s.Latency = cluster.StorageSlow, 700*time.Millisecond
 	}
-	if n.hangs() {
+	if n.hangs() && w.now.Sub(n.hung) >= n.unseen {
 		s.Pending = max(w.now.Sub(n.hung), time.Second)
 		if s.Pending >= 10*time.Second {
 			s.State = cluster.StorageHung

@@ -54,9 +54,10 @@ const observeInterval = 30 * time.Second
 
 func (w *world) checkBackup(what string) {
 	fresh := w.spec.Policy.WithDefaults().BackupFresh
-	// The planner may work from what the store said last, and skew is allowed.
+	// The planner may work from what the store said last. A clock that is wrong
+	// is not seen to be by the node that has it.
 	for _, b := range w.store.backups {
-		if w.now.Sub(b.At) <= fresh {
+		if w.now.Sub(w.store.made[b.Name]) <= fresh+w.skew {
 			return
 		}
 	}
@@ -66,10 +67,10 @@ func (w *world) checkBackup(what string) {
 }
 
 // checkRemoval is asked before m goes.
-func (w *world) checkRemoval(g *group, m *member) {
+func (w *world) checkRemoval(by *node, g *group, m *member) {
 	w.checkBackup("voter removed")
 	if g.voters() <= w.spec.MemberCount && len(w.delayed) == 0 {
-		if down, grace := w.now.Sub(m.healthy), w.spec.Policy.WithDefaults().Grace; down+observeInterval < grace {
+		if down, grace := max(w.now.Sub(m.healthy), w.unreachableFor(by, m.host)), w.spec.Policy.WithDefaults().Grace; down+observeInterval < grace {
 			w.violate("grace", "%s (%s) is replaced after %s, the grace time is %s", m.host.name, m.id, down, grace)
 		}
 	}
@@ -86,11 +87,23 @@ func (w *world) checkMoved(n *node) {
 	}
 }
 
-// quorate reports for each group whether it has a quorum, and compares.
+// quorate reports for each group whether it has a quorum, by what can be known: a
+// disk that has begun to hang, of which nothing tells yet, counts as well.
 func (w *world) quorate() (list [4]bool) {
+	hung := map[*node]time.Time{}
+	for _, n := range w.nodes {
+		if n.hangs() && w.now.Sub(n.hung) < n.unseen {
+			hung[n], n.hung = n.hung, time.Time{}
+		}
+	}
+	defer func() {
+		for n, since := range hung {
+			n.hung = since
+		}
+	}()
 	for i, g := range w.groups {
 		if i < len(list) {
-			_, list[i] = g.quorateSide()
+			list[i] = len(w.leaders(g)) > 0
 		}
 	}
 	return list

@@ -87,7 +87,7 @@ func (w *world) startable(g *group) int {
 	for i := range g.members {
 		m := &g.members[i]
 		n := m.host
-		own := n.disk.data && n.disk.token == g.token && n.disk.id == m.id && n.assigned != nil && !n.disk.corrupt
+		own := n.disk.data && n.disk.token == g.token && n.disk.id == m.id && n.assigned != nil && !n.disk.corrupt && !n.disk.behind
 		promised := !n.disk.data && n.prepared != nil && n.prepared.Token == g.token && w.recorded(g.token)
 		if !m.learner && n.usable() && (own || promised) {
 			count++
@@ -101,7 +101,7 @@ func (w *world) startable(g *group) int {
 // who has the lease of the one before it goes on to coordinate.
 func (w *world) coordinatorImpossible() bool {
 	by := w.candidates()[0]
-	obs := w.observe(by, nil)
+	obs := w.observe(by)
 	if w.electable(by, &obs) {
 		return false
 	}

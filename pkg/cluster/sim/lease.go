@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 
@@ -25,9 +24,10 @@ func (n *node) leaseVoters() cluster.LeaseVoters { return n.grantor.Durable.Leas
 // runDaemon starts n's daemon: it has what is on the disk, and remembers nothing
 // else.
 func (n *node) runDaemon(w *world) {
-	n.since = w.now
+	n.since = n.wall(w.now)
+	n.memory, n.read, n.failures = nil, nil, nil
 	n.runs++
-	n.grantor = lease.Start(w.now, clusterName, n.grantor.Durable)
+	n.grantor = lease.Start(n.mono(w.now), clusterName, n.grantor.Durable)
 	n.candidate = lease.Candidate{
 		Cluster: clusterName, Name: n.name, Boot: cluster.Token(strconv.Itoa(n.runs)), TTL: lease.DefaultTTL,
 	}
@@ -35,7 +35,7 @@ func (n *node) runDaemon(w *world) {
 
 // holds reports whether the daemon on n has the lease, by its own account.
 func (w *world) holds(n *node) bool {
-	_, _, held := n.candidate.Held(w.now)
+	_, _, held := n.candidate.Held(n.mono(w.now))
 	return held
 }
 
@@ -45,14 +45,18 @@ func (w *world) round(by *node, r *lease.Round) bool {
 	won := false
 	for _, name := range r.Nodes() {
 		n := w.node(name)
-		if n == nil || !w.connected(by, n) || n.hangs() || w.lost() {
+		if n == nil || !w.reaches(by, n) || n.hangs() || w.lost() {
 			r.Fail(name)
 			continue
 		}
 		req := r.Request
 		req.Entitled = n == by
+		if n != by && w.delay(n, req) {
+			r.Fail(name)
+			continue
+		}
 		var reply lease.Reply
-		n.grantor, reply = n.grantor.Decide(w.now, req)
+		n.grantor, reply = n.grantor.Decide(n.mono(w.now), req)
 		if !reply.Granted {
 			w.logf("     %s does not grant: %s", name, reply.Reason)
 		}
@@ -69,21 +73,11 @@ func (w *world) round(by *node, r *lease.Round) bool {
 	return won
 }
 
-// lost reports whether a message gets lost. It draws from a source of its own, so
-// that the rest of the step does not depend on how many there are.
-func (w *world) lost() bool {
-	if w.quiet {
-		return false
-	}
-	if w.net == nil {
-		w.net = rand.New(rand.NewPCG(w.seed, 1<<61))
-	}
-	return w.net.IntN(50) == 0
-}
-
 func (w *world) renew(by *node) bool {
-	r, err := by.candidate.Renew(w.now)
-	return err == nil && w.round(by, r)
+	r, err := by.candidate.Renew(by.mono(w.now))
+	won := err == nil && w.round(by, r)
+	by.clock.doubt = by.clock.doubt && !won
+	return won
 }
 
 // keep is what the holders of leases did in the background until now.
@@ -106,11 +100,13 @@ func (w *world) keep(held []*node) {
 func (w *world) holders() []*node {
 	var list []*node
 	for _, n := range w.nodes {
-		if !n.up || !w.holds(n) {
+		if !n.awake() || !w.holds(n) {
+			n.clock.doubt = n.clock.doubt && !n.awake()
 			continue
 		}
 		for _, o := range list {
-			if w.claim(n).Token == w.claim(o).Token {
+			// Who stood still may believe in a lease that is over. It asks before it acts.
+			if !n.clock.doubt && !o.clock.doubt && w.claim(n).Token == w.claim(o).Token {
 				w.violate("two-coordinators", "%s and %s have the lease at once", o.name, n.name)
 			}
 		}
@@ -126,8 +122,8 @@ func (w *world) release(by *node) {
 		return
 	}
 	for _, name := range nodes {
-		if n := w.node(name); n != nil && w.connected(by, n) && !n.hangs() && !w.lost() {
-			n.grantor, _ = n.grantor.Decide(w.now, req)
+		if n := w.node(name); n != nil && w.reaches(by, n) && !n.hangs() && !w.lost() {
+			n.grantor, _ = n.grantor.Decide(n.mono(w.now), req)
 		}
 	}
 }
@@ -143,7 +139,7 @@ func (w *world) lead(by *node, obs *cluster.Observation) bool {
 		return len(obs.Members) == 0
 	}
 	c := &by.candidate
-	if term, _, held := c.Held(w.now); held && lease.Useful(term, w.claim(by), by.name, *obs) {
+	if term, _, held := c.Held(by.mono(w.now)); held && lease.Useful(term, w.claim(by), by.name, *obs) {
 		return true
 	}
 	if !slices.Contains(obs.LeaseVoters.Names, by.name) {
@@ -161,20 +157,20 @@ func (w *world) lead(by *node, obs *cluster.Observation) bool {
 }
 
 func (w *world) campaign(by *node) (won, used bool) {
-	r, err := by.candidate.Campaign(w.now)
+	r, err := by.candidate.Campaign(by.mono(w.now))
 	if err != nil {
 		return false, false
 	}
 	if w.round(by, r) && w.renew(by) {
-		w.failures = nil
+		by.failures = nil
 		w.logf("%s coordinates in term %d", by.name, r.Request.Term)
 		return true, false
 	}
 	req := r.Request
 	req.Release = true
 	for _, name := range r.Nodes() {
-		if n := w.node(name); n != nil && w.connected(by, n) && !n.hangs() && !w.lost() {
-			n.grantor, _ = n.grantor.Decide(w.now, req)
+		if n := w.node(name); n != nil && w.reaches(by, n) && !n.hangs() && !w.lost() {
+			n.grantor, _ = n.grantor.Decide(n.mono(w.now), req)
 		}
 	}
 	return false, r.Used()
@@ -202,7 +198,7 @@ func (w *world) confirm(by *node, obs *cluster.Observation, op plan.Operation) (
 	if !w.renew(by) {
 		return 0, fmt.Errorf("the lease is not confirmed: %w", errUnreachable)
 	}
-	term, _, held := by.candidate.Held(w.now)
+	term, _, held := by.candidate.Held(by.mono(w.now))
 	if !held {
 		return 0, fmt.Errorf("the lease is over: %w", errUnreachable)
 	}
@@ -244,7 +240,7 @@ func (w *world) entitled(n *node, o order) error {
 		return err
 	}
 	claim := lease.Claim{Holder: o.by.name, Term: o.term, LeaseVoters: o.leaseVoters}
-	own := n.grantor.Standing(w.now)
+	own := n.grantor.Standing(n.mono(w.now))
 	if n != o.by && !claim.Grants(own) {
 		if n.assigned == nil && n.prepared == nil {
 			own.LeaseVoters = cluster.LeaseVoters{} // a spare is no lease voter
@@ -262,7 +258,7 @@ func (w *world) evidence(n *node, c lease.Claim, own lease.Standing) lease.Evide
 	e := lease.Evidence{Own: own, Answers: map[cluster.NodeName]lease.Standing{n.name: own}}
 	var ask []cluster.NodeName
 	if len(own.LeaseVoters.Names) == 0 || own.LeaseVoters.Token != c.LeaseVoters.Token {
-		if i := len(w.store.incarnations); i > 0 && !w.store.down {
+		if i := len(w.store.incarnations); i > 0 && !w.unreadable(n) {
 			newest := w.store.incarnations[i-1]
 			e.Newest, e.InitialMembers = newest.Token, cluster.InitialMemberNames(newest.Voters)
 		}
@@ -292,8 +288,8 @@ func unfenced(n *node, op plan.Operation) bool {
 func (w *world) standings(by *node, ask []cluster.NodeName) map[cluster.NodeName]lease.Standing {
 	answers := map[cluster.NodeName]lease.Standing{}
 	for _, name := range ask {
-		if n := w.node(name); n != nil && n != by && w.connected(by, n) {
-			answers[name] = n.grantor.Standing(w.now)
+		if n := w.node(name); n != nil && n != by && w.reaches(by, n) {
+			answers[name] = n.grantor.Standing(n.mono(w.now))
 		}
 	}
 	return answers
@@ -311,11 +307,11 @@ func (w *world) writeLeaseVoters(by *node, op *plan.LeaseVotersWrite) error {
 			continue
 		}
 		// A new lease voter is asked first: without it the record may have no majority.
-		if r, err := c.Probe(w.now, name); err != nil || !w.round(by, r) {
+		if r, err := c.Probe(by.mono(w.now), name); err != nil || !w.round(by, r) {
 			return fmt.Errorf("lease voter %s is not ready: %w", name, errUnreachable)
 		}
 	}
-	if err := c.Change(w.now, op.Names); err != nil {
+	if err := c.Change(by.mono(w.now), op.Names); err != nil {
 		return err
 	}
 	if !w.renew(by) {
@@ -328,7 +324,7 @@ func (w *world) writeLeaseVoters(by *node, op *plan.LeaseVotersWrite) error {
 // node's own member, with what the voters tell, and with the store.
 func (w *world) recoverLeaseVoters(n *node, op *plan.LeaseVotersRecover) error {
 	g := w.group(op.Token)
-	if n.assigned == nil || n.assigned.Token != op.Token || g == nil || g.leader == 0 || g.side != n.side || n.process != cluster.ProcessRunning || g.find(n.disk.id) == nil {
+	if n.assigned == nil || n.assigned.Token != op.Token || g == nil || !w.tells(g, n) {
 		return errUnreachable
 	}
 	var voters []cluster.NodeName
@@ -348,14 +344,14 @@ func (w *world) recoverLeaseVoters(n *node, op *plan.LeaseVotersRecover) error {
 				declared = append(declared, q.Lost)
 			}
 		}
-		own := n.grantor.Standing(w.now)
+		own := n.grantor.Standing(n.mono(w.now))
 		answers := w.standings(n, r.Ask(own.LeaseVoters))
 		answers[n.name] = own
 		if err := r.Supported(own, declared, answers); err != nil {
 			return err
 		}
 	}
-	d, err := n.grantor.Recover(w.now, r.Record, op.Expect, op.Lost)
+	d, err := n.grantor.Recover(n.mono(w.now), r.Record, op.Expect, op.Lost)
 	if err == nil {
 		n.grantor.Durable = d
 	}
@@ -371,7 +367,7 @@ func (w *world) electable(by *node, obs *cluster.Observation) bool {
 	}
 	granted := 0
 	for _, name := range record.Names {
-		if n := w.node(name); n != nil && w.connected(by, n) && !n.hangs() && n.leaseVoters().Token == record.Token && len(n.leaseVoters().Names) > 0 {
+		if n := w.node(name); n != nil && w.reaches(by, n) && !n.hangs() && n.leaseVoters().Token == record.Token && len(n.leaseVoters().Names) > 0 {
 			granted++
 		}
 	}

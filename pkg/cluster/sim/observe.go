@@ -12,37 +12,51 @@ import (
 var versions = []etcdversion.Version{version}
 
 // observed returns what the daemon on o sees: what observe makes of the raw answers,
-// with what prev remembers of nodes that do not answer now.
-func (w *world) observe(o *node, prev *cluster.Observation) cluster.Observation {
+// with what it remembers itself, or else what a coordinator has published.
+func (w *world) observe(o *node) cluster.Observation {
 	w.nonces++
 	nonce := cluster.Token("n" + strconv.Itoa(w.nonces))
-	before := cluster.Observation{}
-	if prev != nil {
-		before = *prev
-		// Between two steps the daemon has looked all the time, and seen the same.
-		if before.At.Before(w.now) && o == w.lastActor {
-			before.At = w.now.Add(-time.Second)
-		}
-	}
+	at := o.wall(w.now)
 	heard := make([]observe.Heard, len(w.nodes))
 	for i, n := range w.nodes {
 		heard[i] = w.hear(o, n, i)
 	}
 	obs := observe.Of(observe.Sources{
 		Cluster: "sim", Observer: o.name, Since: o.since, Nonce: func() cluster.Token { return nonce },
-	}, w.now, w.readStore(prev), heard, nil, before)
-	for _, f := range w.failures {
-		if f.retry.After(w.now) {
+	}, at, w.readStore(o), heard, nil, w.remembers(o, at))
+	o.memory = &obs
+	for _, term := range observe.Terms(obs) {
+		o.candidate.Learn(cluster.LeaseVoters{}, term)
+	}
+	for _, f := range o.failures {
+		if f.retry.After(at) {
 			obs.Failures = append(obs.Failures, cluster.Failure{Line: f.line, Text: f.text, Retry: f.retry})
 		}
 	}
 	return obs
 }
 
+// remembers is what o knows of the past.
+func (w *world) remembers(o *node, at time.Time) cluster.Observation {
+	switch {
+	case o.memory == nil && w.published != nil && !w.unreadable(o):
+		return observe.Remembered(w.published.obs, w.published.term, at)
+	case o.memory == nil:
+		return cluster.Observation{}
+	}
+	before := *o.memory
+	// Between two steps the daemon has looked all the time, and seen the same.
+	if before.At.Before(at) && !o.clock.stood {
+		before.At = at.Add(-time.Second)
+	}
+	o.clock.stood = false
+	return before
+}
+
 // hear asks the daemon on n.
 func (w *world) hear(o, n *node, i int) observe.Heard {
 	h := observe.Heard{Peer: observe.Peer{Name: n.name, Address: addresses[i]}}
-	if !w.connected(o, n) {
+	if !w.reaches(o, n) {
 		h.Err = errUnreachable
 		return h
 	}
@@ -57,7 +71,7 @@ func (w *world) hear(o, n *node, i int) observe.Heard {
 			c.Disk.MemberID = n.disk.id
 		}
 	}
-	h.Answer = observe.Answer{Node: c, Report: w.report(n), Now: w.now}
+	h.Answer = observe.Answer{Node: c, Report: w.report(n), Now: n.wall(w.now)}
 	return h
 }
 
@@ -81,11 +95,11 @@ func (w *world) report(n *node) *cluster.Report {
 			continue
 		}
 		r := &cluster.Report{ID: n.disk.id, ClusterID: cluster.ClusterID(i + 1), RaftTerm: 1, Applied: n.disk.index, Committed: n.disk.index, Read: cluster.ReadServed}
-		if n.hangs() {
+		if n.hangs() && w.now.Sub(n.hung) >= n.unseen {
 			r.Read = cluster.ReadLate // there is always something to write
 		}
 		m := g.find(n.disk.id)
-		if g.leader != 0 && g.side == n.side && m != nil {
+		if m != nil && w.follows(g, m) || g.leader != 0 && m != nil && n.hangs() && w.hearsOf(g, n) {
 			r.Leader, r.Committed = g.leader, g.commit
 		}
 		if r.Learner = m != nil && m.learner; !r.Learner { // a learner does not tell
@@ -108,28 +122,40 @@ func told(list []member) []cluster.Member {
 	return members
 }
 
-// readStore is what the store says, or said to whoever looked last.
-func (w *world) readStore(prev *cluster.Observation) observe.StoreAnswer {
-	a := observe.StoreAnswer{Records: w.records()}
-	if w.store.down {
+// readStore is what o's store says, or said when it was last read.
+func (w *world) readStore(o *node) observe.StoreAnswer {
+	defer w.at(o)()
+	a := observe.StoreAnswer{Records: w.records(o)}
+	if w.unreadable(o) {
 		a.Err = errUnreachable
-		if prev != nil {
-			a.Store = prev.Store
+		if o.read != nil {
+			a.Store = *o.read
 		}
 		return a
+	}
+	if o.stale != nil {
+		w.store = o.stale
 	}
 	a.Store = cluster.Store{
 		BackupsKnown: true, SpecMissing: w.store.specMissing, Created: w.store.created,
 		Incarnations: w.store.incarnations, Backups: w.store.backups, Requests: w.store.requests, Source: w.wanted(),
 	}
+	o.read = &a.Store
 	return a
 }
 
-// records are the nodes that have published themselves.
-func (w *world) records() []observe.Record {
-	list := make([]observe.Record, len(w.nodes))
+// unreadable reports whether o cannot read its store.
+func (w *world) unreadable(o *node) bool {
+	return w.storeOf(o).down || !w.quiet && w.step < o.cut
+}
+
+// records are the nodes that have published themselves in the store of o.
+func (w *world) records(o *node) []observe.Record {
+	list := make([]observe.Record, 0, len(w.nodes))
 	for i, n := range w.nodes {
-		list[i] = observe.Record{Name: n.name, Address: addresses[i], Boot: n.boot}
+		if w.storeOf(n) == w.storeOf(o) {
+			list = append(list, observe.Record{Name: n.name, Address: addresses[i], Boot: n.boot})
+		}
 	}
 	return list
 }

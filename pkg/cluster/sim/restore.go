@@ -46,8 +46,8 @@ func (w *world) wanted() *cluster.Source {
 	return nil
 }
 
-func (w *world) closeRequest(op *plan.RequestClose) error {
-	if w.store.down {
+func (w *world) closeRequest(by *node, op *plan.RequestClose) error {
+	if w.unreadable(by) {
 		return errUnreachable
 	}
 	w.store.requests = slices.DeleteFunc(slices.Clone(w.store.requests), func(r cluster.Request) bool { return r.Name == op.Name })
@@ -109,8 +109,10 @@ func (w *world) restore(n *node, op plan.Operation) error {
 func (w *world) changeOver(n *node, op *plan.RestoreSwitch) error {
 	s := n.staged
 	switch {
-	case n.assigned != nil && n.assigned.Token == op.Token, n.prepared != nil && n.prepared.Token == op.Token, n.disk.token == op.Token:
+	case n.assigned != nil && n.assigned.Token == op.Token, n.prepared != nil && n.prepared.Token == op.Token:
 		return nil
+	case n.assigned == nil && n.disk.data && n.disk.token == op.Token:
+		return nil // it has been there, and lost its memory of it
 	case n.assigned != nil && n.assigned.Token != op.ExpectToken:
 		return errRefuse
 	case s != nil && s.Token == op.Token && !s.Ready:
@@ -123,11 +125,14 @@ func (w *world) changeOver(n *node, op *plan.RestoreSwitch) error {
 			return err
 		}
 	}
-	if n.disk.data {
+	if n.disk.data && n.disk.token != op.Token {
 		w.checkMoved(n)
-		n.setAside = append(slices.Clone(n.setAside), cluster.SetAside{Name: string(n.disk.token) + ".r" + strconv.Itoa(w.step), At: w.now})
+		n.setAside = append(slices.Clone(n.setAside), cluster.SetAside{Name: string(n.disk.token) + ".r" + strconv.Itoa(w.step), At: n.wall(w.now)})
 	}
-	n.disk, n.assigned, n.prepared, n.process = disk{}, nil, nil, cluster.ProcessStopped
+	if n.disk.token != op.Token {
+		n.disk = disk{}
+	}
+	n.assigned, n.prepared, n.process = nil, nil, cluster.ProcessStopped
 	if s == nil || s.Token != op.Token {
 		return nil
 	}
@@ -162,6 +167,9 @@ func (w *world) leaving(n *node) bool {
 func (w *world) resurrect(token cluster.Token) {
 	g := w.group(token)
 	if g == nil || !g.ended {
+		return
+	}
+	if len(w.store.incarnations) == 0 {
 		return
 	}
 	newest := w.store.incarnations[len(w.store.incarnations)-1].Token

@@ -101,9 +101,12 @@ func (w *world) cycle(faults []Fault) {
 		}
 	}
 	w.heal()
+	w.deliver()
 	w.tick()
+	w.takeImages()
+	w.deliverOrders()
 	busy := w.runDelayed()
-	for _, by := range w.candidates() {
+	for _, by := range w.turns() {
 		_, _, acted := w.act(by)
 		busy = busy || acted
 	}
@@ -136,13 +139,14 @@ func (w *world) settle() (bool, []plan.Hold) {
 		w.reseed()
 		w.heal()
 		w.tick()
-		op, hold, acted := w.act(w.candidates()[0])
+		op, hold, acted := w.act(w.turns()[0])
 		if w.broken != nil {
 			return false, nil
 		}
 		holds = hold
 		led := !slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Reason == plan.NoCoordinator })
-		if op == nil && (led || idle > maxIdle) && w.settled() {
+		if op == nil && (led || idle > maxIdle) && w.settled() && (idle > maxIdle || w.untrue(holds) == nil) {
+			w.refute(holds)
 			return true, holds
 		}
 		if acted && !upkeep(op) {
@@ -151,6 +155,7 @@ func (w *world) settle() (bool, []plan.Hold) {
 			idle = 0
 		} else if idle > maxIdle {
 			w.justify(holds)
+			w.refute(holds)
 			return false, holds
 		}
 		w.step++
@@ -173,26 +178,24 @@ func upkeep(op plan.Operation) bool {
 }
 
 // candidates returns the nodes whose daemons act: those that have the lease, and
-// on each side of a partition where none has it one that asks for it, as a rule the
+// in each part of the network where none has it one that asks for it, as a rule the
 // first by name, and in turn where it is not granted.
 func (w *world) candidates() []*node {
 	list := w.holders()
 	for side := range 2 {
-		if slices.ContainsFunc(list, func(n *node) bool { return n.side == side }) {
-			continue
-		}
 		var able []*node
 		for _, n := range w.nodes {
-			if n.usable() && n.side == side {
+			if n.usable() && n.side == side && !w.sees(n, list) {
 				able = append(able, n)
 			}
 		}
-		switch {
-		case len(able) == 0:
-		case !w.quiet && w.chance(10):
-			list = append(list, able[w.rand.IntN(len(able))])
-		default:
-			list = append(list, able[w.rank%len(able)])
+		for len(able) > 0 {
+			next := able[w.rank%len(able)]
+			if !w.quiet && w.chance(10) {
+				next = able[w.rand.IntN(len(able))]
+			}
+			list = append(list, next)
+			able = slices.DeleteFunc(able, func(n *node) bool { return w.sees(n, list) })
 		}
 	}
 	if len(list) == 0 && w.quiet { // every node is gone for ever: look from the first
@@ -201,30 +204,48 @@ func (w *world) candidates() []*node {
 	return list
 }
 
+// turns are the candidates of a step. Who is none, or has been refused because
+// another has the lease, forgets what it has seen.
+func (w *world) turns() []*node {
+	list := w.candidates()
+	for _, n := range w.nodes {
+		if n.awake() && !slices.Contains(list, n) {
+			n.memory = nil
+		}
+	}
+	return list
+}
+
+// sees reports whether n and one of a list reach each other.
+func (w *world) sees(n *node, list []*node) bool {
+	return slices.ContainsFunc(list, func(o *node) bool { return w.reaches(n, o) && w.reaches(o, n) })
+}
+
 // act lets the daemon on by look, plan and do one operation.
 func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
-	var prev *cluster.Observation
-	if by == w.lastActor || w.chance(2) {
-		prev = w.published
-	}
-	obs := w.observe(by, prev)
+	obs := w.observe(by)
 	if !w.lead(by, &obs) {
 		w.rank++
+		if slices.ContainsFunc(w.nodes, func(n *node) bool { return n != by && w.reaches(by, n) && w.holds(n) }) {
+			by.memory = nil
+		}
 		op, holds := w.config.Next(w.spec, obs)
 		if op != nil && plan.Unfenced(obs, op) {
 			w.carryOut(by, &obs, op)
 			return op, holds, true
 		}
-		if by == w.lastActor {
-			w.published = &obs // it keeps looking
-		}
 		return nil, append([]plan.Hold{{Reason: plan.NoCoordinator, Text: "no majority of the lease voters"}}, holds...), false
 	}
 	if by != w.lastActor {
-		w.lastActor, w.failures = by, nil
+		w.lastActor, by.failures = by, nil
 		w.logf("%s acts", by.name)
 	}
-	w.published = &obs
+	if !w.unreadable(by) {
+		term, _, _ := by.candidate.Held(by.mono(w.now))
+		if w.published == nil || term >= w.published.term {
+			w.published = &published{obs: obs, term: term}
+		}
+	}
 	op, holds := w.config.Next(w.spec, obs)
 	if op == nil {
 		if len(holds) == 0 && !plan.Converged(w.spec, obs) {
@@ -252,16 +273,20 @@ func (w *world) carryOut(by *node, obs *cluster.Observation, op plan.Operation) 
 	w.logf("%s: %s   %s", by.name, plan.Line(op), fault)
 	switch fault {
 	case OpFails:
-		w.note(op, errUnreachable)
+		w.note(by, op, errUnreachable)
 	case OpHalf:
-		if s, ok := op.(*plan.MemberStart); ok && w.connected(by, w.node(s.Node)) {
+		if s, ok := op.(*plan.MemberStart); ok && w.reaches(by, w.node(s.Node)) {
 			w.halfStart(w.node(s.Node), s, w.claim(by))
 		}
-		w.note(op, errUnreachable)
+		w.note(by, op, errUnreachable)
 	case OpDelayed, Rival:
 		w.delayed = append(w.delayed, delayed{by: by, op: op, due: w.step + 1 + w.rand.IntN(10)})
 	case DiesBefore:
 		w.die(by)
+	case OrderLate:
+		w.late = true
+		w.effect(by, obs, op, false)
+		w.late = false
 	default:
 		w.effect(by, obs, op, fault == OpLost)
 		if fault == DiesAfter {
@@ -291,24 +316,24 @@ func (w *world) effect(by *node, obs *cluster.Observation, op plan.Operation, lo
 	if err != nil {
 		w.logf("     %v", err)
 	}
-	w.note(op, err)
+	w.note(by, op, err)
 }
 
 // note remembers a failure, so that the operation waits before it is tried
 // again.
-func (w *world) note(op plan.Operation, err error) {
+func (w *world) note(by *node, op plan.Operation, err error) {
 	line := plan.Line(op)
-	i := slices.IndexFunc(w.failures, func(f failure) bool { return f.line == line })
+	i := slices.IndexFunc(by.failures, func(f failure) bool { return f.line == line })
 	switch {
 	case err == nil && i >= 0:
-		w.failures = slices.Delete(w.failures, i, i+1)
+		by.failures = slices.Delete(by.failures, i, i+1)
 	case err == nil:
 	case i >= 0:
-		f := &w.failures[i]
+		f := &by.failures[i]
 		f.wait = min(2*f.wait, time.Minute)
-		f.retry = w.now.Add(f.wait)
+		f.retry = by.wall(w.now).Add(f.wait)
 	default:
-		w.failures = append(w.failures, failure{line: line, text: err.Error(), wait: time.Second, retry: w.now.Add(time.Second)})
+		by.failures = append(by.failures, failure{line: line, text: err.Error(), wait: time.Second, retry: by.wall(w.now).Add(time.Second)})
 	}
 }
 
@@ -323,7 +348,7 @@ func (w *world) runDelayed() bool {
 		if !d.by.up {
 			return true
 		}
-		obs := w.observe(d.by, w.published)
+		obs := w.observe(d.by)
 		if !w.lead(d.by, &obs) && !plan.Unfenced(obs, d.op) || !w.config.Trusting && plan.Check(w.spec, obs, d.op) != nil {
 			return true
 		}

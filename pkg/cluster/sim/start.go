@@ -42,7 +42,7 @@ func (w *world) start(n *node, op *plan.MemberStart, leaseVoters cluster.LeaseVo
 		n.prepared = nil
 	}
 	n.process = cluster.ProcessRunning
-	if n.disk.corrupt {
+	if n.disk.corrupt || n.disk.behind {
 		n.process = cluster.ProcessCrashing
 	}
 	return nil
@@ -108,7 +108,7 @@ func (w *world) firstData(n *node, op *plan.MemberStart) (disk, bool) {
 			return disk{}, false
 		}
 		// It does no harm, since nobody lets it vote. But a leader could have told.
-		if g.leader != 0 && g.side == n.side {
+		if g.leader != 0 && w.hearsOf(g, n) {
 			w.violate("void-place", "%s starts as an initial member after its place was taken away", n.name)
 		}
 		m = &g.initialMembers[i]

@@ -26,7 +26,9 @@ type world struct {
 	quiet  bool // no more faults
 	spec   cluster.Spec
 	nodes  []*node // by name
-	store  store
+	shared *store
+	store  *store // that of the node whose turn it is, as a rule the shared one
+	past   []store
 	groups []*group
 
 	nextMember cluster.MemberID
@@ -34,10 +36,9 @@ type world struct {
 	asked      int  // restores
 	helped     bool // by an operator
 	rank       int  // of the candidate
-	net        *rand.Rand
+	network    network
 	lastActor  *node
-	published  *cluster.Observation // the last observation of a coordinator that acted
-	failures   []failure
+	published  *published  // what a coordinator has published last
 	armed      []FaultKind // faults that wait for the next operation
 	delayed    []delayed
 	// promotedGone says that the node of the next new voter goes for ever.
@@ -45,6 +46,9 @@ type world struct {
 	recordBehind bool // see RecordBehind
 
 	ops    int
+	skew   time.Duration // the most that a clock was wrong
+	orders []lateOrder
+	late   bool // the next order comes late
 	broken *violation
 	log    []string
 }
@@ -74,11 +78,25 @@ type node struct {
 	candidate lease.Candidate
 	runs      int
 
+	// memory is what the daemon has seen last, nil where it has forgotten it, read
+	// what it has read in the store; failures are the operations that failed.
+	memory   *cluster.Observation
+	read     *cluster.Store
+	failures []failure
+	clock    clock
+	// own is the store of a node that has not the shared one, up to a step; stale is
+	// what it reads instead, and cutTo the step up to which it reads nothing.
+	own, stale          *store
+	ownTo, staleTo, cut int
+	images              []image
+
 	process cluster.ProcessState
 	slow    bool // a learner here does not catch up
 	until   int  // the step at which it is up again
 	slowTo  int
 	failsTo int // the step up to which operations on it fail
+	// unseen is how long it takes until anybody can tell that the disk hangs.
+	unseen time.Duration
 	// hung is since when its disk hangs, zero for not at all, hungTo the step up to
 	// which; slowDiskTo is that up to which it is slow.
 	hung               time.Time
@@ -89,6 +107,7 @@ type node struct {
 type disk struct {
 	data    bool
 	corrupt bool
+	behind  bool // older than what the member has told the others
 	token   cluster.Token
 	id      cluster.MemberID
 	known   bool // the daemon has asked the member for its id
@@ -105,6 +124,7 @@ type store struct {
 	created       time.Time
 	incarnations  []cluster.Incarnation
 	backups       []cluster.Backup // newest first
+	made          map[string]time.Time
 	requests      []cluster.Request
 }
 
@@ -113,6 +133,12 @@ type failure struct {
 	line, text string
 	retry      time.Time
 	wait       time.Duration
+}
+
+// What is published is the observation of a coordinator in a term.
+type published struct {
+	obs  cluster.Observation
+	term cluster.Term
 }
 
 // A delayed operation was planned, and is carried out later.
@@ -154,8 +180,9 @@ func newWorld(seed uint64, c Config) *world {
 	}
 	w := &world{
 		config: c, seed: seed, source: rand.NewPCG(seed, 0),
-		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), nextMember: 1,
+		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), nextMember: 1, shared: &store{},
 	}
+	w.store = w.shared
 	w.rand = rand.New(w.source)
 	count := 1 + w.rand.IntN(5) + w.rand.IntN(3)
 	for i := range count {
@@ -192,8 +219,6 @@ func (w *world) node(name cluster.NodeName) *node {
 	return nil
 }
 
-func (w *world) connected(a, b *node) bool { return a.up && b.up && a.side == b.side }
-
 func (w *world) recorded(token cluster.Token) bool {
 	return slices.ContainsFunc(w.store.incarnations, func(i cluster.Incarnation) bool { return i.Token == token })
 }
@@ -201,6 +226,7 @@ func (w *world) recorded(token cluster.Token) bool {
 // reboot is what a machine does when it comes up: its daemon remembers nothing.
 func (n *node) reboot(w *world) {
 	n.up, n.process = true, cluster.ProcessStopped
+	n.clock.frozen, n.clock.doubt = time.Time{}, false
 	n.runDaemon(w)
 	n.boot += "'"
 	if len(n.boot) > 12 {

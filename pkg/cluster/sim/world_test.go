@@ -45,7 +45,7 @@ func (w *world) mustDo(t *testing.T, op plan.Operation) {
 }
 
 func (w *world) try(op plan.Operation) error {
-	obs := w.observe(w.nodes[0], nil)
+	obs := w.observe(w.nodes[0])
 	return w.do(w.nodes[0], &obs, op)
 }
 
@@ -64,13 +64,13 @@ func TestALeaderNeedsAConnectedMajority(t *testing.T) {
 	g := w.groups[0]
 	w.partition(0b11000)
 	w.steps(1)
-	if g.leader == 0 || g.side != 0 {
-		t.Errorf("three of five do not lead: leader %s on side %d", g.leader, g.side)
+	if g.leader == 0 || g.find(g.leader).host.side != 0 {
+		t.Errorf("three of five do not lead: leader %s", g.leader)
 	}
 	w.partition(0b11100)
 	w.steps(1)
-	if g.leader == 0 || g.side != 1 {
-		t.Errorf("three of five on the other side do not lead: leader %s on side %d", g.leader, g.side)
+	if g.leader == 0 || g.find(g.leader).host.side != 1 {
+		t.Errorf("three of five on the other side do not lead: leader %s", g.leader)
 	}
 	w.partition(0b11100)
 	w.nodes[4].shutdown()
@@ -84,14 +84,14 @@ func TestTheMinoritySeesNoLeader(t *testing.T) {
 	w := running(t, 3, 0)
 	w.partition(0b100)
 	w.steps(2)
-	obs := w.observe(w.nodes[2], nil)
+	obs := w.observe(w.nodes[2])
 	if obs.Leader != 0 || len(obs.Members) != 3 || slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.Healthy }) {
 		t.Errorf("the minority sees %+v", obs.Members)
 	}
 	if w.lead(w.nodes[2], &obs) {
 		t.Error("the minority may act")
 	}
-	obs = w.observe(w.nodes[0], nil)
+	obs = w.observe(w.nodes[0])
 	if obs.Leader == 0 || !obs.Members[0].Healthy || obs.Members[2].Healthy || obs.Nodes[2].Reachable {
 		t.Errorf("the majority sees %+v", obs)
 	}
@@ -177,14 +177,14 @@ func TestARemovedMemberCrashes(t *testing.T) {
 func TestAnIncarnationIsCreatedOnce(t *testing.T) {
 	w := running(t, 3, 0)
 	token := w.groups[0].token
-	if err := w.createIncarnation(&plan.IncarnationCreate{Number: 1, Token: "other", Version: version}); err == nil {
+	if err := w.createIncarnation(w.nodes[0], &plan.IncarnationCreate{Number: 1, Token: "other", Version: version}); err == nil {
 		t.Error("a second record of number 1 was made")
 	}
-	if err := w.createIncarnation(&plan.IncarnationCreate{Number: 1, Token: token, Version: version}); err != nil {
+	if err := w.createIncarnation(w.nodes[0], &plan.IncarnationCreate{Number: 1, Token: token, Version: version}); err != nil {
 		t.Errorf("the same record again: %v", err)
 	}
 	w.store.down = true
-	if err := w.createIncarnation(&plan.IncarnationCreate{Number: 2, Token: token, Version: version}); err == nil {
+	if err := w.createIncarnation(w.nodes[0], &plan.IncarnationCreate{Number: 2, Token: token, Version: version}); err == nil {
 		t.Error("a record was made in a store that does not answer")
 	}
 }
@@ -228,11 +228,12 @@ var harms = []struct {
 	}},
 	{"quorum", func(w *world) {
 		w.nodes[2].shutdown()
-		obs := w.observe(w.nodes[0], nil)
+		w.config.Trusting = true
+		obs := w.observe(w.nodes[0])
 		w.effect(w.nodes[0], &obs, &plan.MemberStop{Node: "b", ExpectToken: "x"}, false)
 	}},
 	{"bootstrap", func(w *world) {
-		_ = w.createIncarnation(&plan.IncarnationCreate{Number: 2, Token: "other"})
+		_ = w.createIncarnation(w.nodes[0], &plan.IncarnationCreate{Number: 2, Token: "other"})
 	}},
 	{"backup", func(w *world) {
 		w.steps(1)
@@ -244,7 +245,7 @@ var harms = []struct {
 		_ = w.try(&plan.BackupPrune{Remove: []string{w.store.backups[0].Name}})
 	}},
 	{"check", func(w *world) {
-		obs := w.observe(w.nodes[0], nil)
+		obs := w.observe(w.nodes[0])
 		w.carryOut(w.nodes[0], &obs, &plan.MoveLeader{To: "z"})
 	}},
 	{"unexplained", func(w *world) {

@@ -306,6 +306,6 @@ func (c *Client) published(ctx context.Context) published {
 	if err != nil || json.Unmarshal(b, &p) != nil {
 		return published{}
 	}
-	p.Observation = Remembered(p.Observation, p.Term, time.Now())
+	p.Observation = observe.Remembered(p.Observation, p.Term, time.Now())
 	return p
 }

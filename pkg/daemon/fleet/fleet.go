@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,18 +117,9 @@ func paused(nodes []cluster.Node) []cluster.Request {
 	return []cluster.Request{*last}
 }
 
-// learn takes in the terms that nodes have seen: one that was cut off may have
-// seen a higher one than any lease voter. The lowest goes first, so that one out of
-// reach of the others is not taken for the beginning.
+// learn takes in the terms that nodes have seen.
 func (f *Fleet) learn(obs cluster.Observation) {
-	var terms []cluster.Term
-	for _, n := range obs.Nodes {
-		if n.Lease.Term > 0 {
-			terms = append(terms, n.Lease.Term)
-		}
-	}
-	slices.Sort(terms)
-	for _, t := range terms {
+	for _, t := range observe.Terms(obs) {
 		f.lease.session.Learn(cluster.LeaseVoters{}, t)
 	}
 }
@@ -265,26 +255,4 @@ func NewToken() cluster.Token {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
 	return cluster.Token(base64.RawURLEncoding.EncodeToString(b[:]))
-}
-
-// Remembered keeps of an earlier coordinator's observation what stays true: for
-// how long members had been unhealthy or learners when it looked last, and where
-// they serve. It counts from now on, because the clocks of two coordinators may
-// differ, and because nobody looked in between: machines that were all off for
-// a night were not unhealthy for a night. What nodes said to another is not what
-// they said to us, and an observation without the lease (term zero) proves nothing.
-func Remembered(obs cluster.Observation, term cluster.Term, now time.Time) cluster.Observation {
-	kept := cluster.Observation{Token: obs.Token}
-	shift := func(t time.Time) time.Time {
-		if term == 0 || t.IsZero() {
-			return time.Time{}
-		}
-		return now.Add(-max(0, obs.At.Sub(t)))
-	}
-	for _, m := range obs.Members {
-		kept.Members = append(kept.Members, cluster.Member{
-			ID: m.ID, Name: m.Name, ClientURLs: m.ClientURLs, UnhealthySince: shift(m.UnhealthySince), LearnerSince: shift(m.LearnerSince),
-		})
-	}
-	return kept
 }

@@ -286,12 +286,12 @@ func TestWhatIsRememberedOfAnEarlierCoordinator(t *testing.T) {
 	obs.Members[0].UnhealthySince, obs.Members[0].LearnerSince = at.Add(-time.Minute), at.Add(-time.Hour)
 	now := at.Add(12 * time.Hour) // all machines were off for a night
 	want := cluster.Observation{Token: "t1", Members: []cluster.Member{{ID: 7, Name: "a", ClientURLs: []string{"u"}, UnhealthySince: now.Add(-time.Minute), LearnerSince: now.Add(-time.Hour)}}}
-	if got := Remembered(obs, 3, now); asJSON(t, got) != asJSON(t, want) {
+	if got := observe.Remembered(obs, 3, now); asJSON(t, got) != asJSON(t, want) {
 		t.Errorf("remembered is %s", asJSON(t, got))
 	}
 	// Who looked without the lease may have been cut off from everybody.
 	want.Members[0].UnhealthySince, want.Members[0].LearnerSince = time.Time{}, time.Time{}
-	if got := Remembered(obs, 0, now); asJSON(t, got) != asJSON(t, want) {
+	if got := observe.Remembered(obs, 0, now); asJSON(t, got) != asJSON(t, want) {
 		t.Errorf("remembered is %s", asJSON(t, got))
 	}
 }

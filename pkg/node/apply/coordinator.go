@@ -110,6 +110,27 @@ func Deadline(op plan.Operation) time.Duration {
 	return quickDeadline
 }
 
+// planLasts is how old an observation may be when what was planned on it begins:
+// longer than an observation and a campaign take.
+const planLasts = 20 * time.Second
+
+// fresh makes sure that op was planned a moment ago. A machine may have stood still
+// since, and the lease proves only that nobody else has acted: where all machines
+// stood still, or the other lease voters were away, it is granted again. While a
+// machine is suspended its monotonic clock may stand still as well, so the other
+// one is asked too.
+func (c *Coordinator) fresh(obs cluster.Observation, op plan.Operation) error {
+	if obs.At.IsZero() {
+		return nil // what a person types was not planned on anything
+	}
+	now := c.Now()
+	age := max(now.Sub(obs.At), now.Round(0).Sub(obs.At.Round(0)))
+	if age <= planLasts+Deadline(op) {
+		return nil
+	}
+	return &plan.StaleError{Want: "an observation of now", Got: fmt.Sprintf("one of %s ago", age.Round(time.Second))}
+}
+
 // NotYet reports whether err says that etcd refuses a membership change for a
 // reason that clears by itself within seconds.
 func NotYet(err error) bool {
@@ -143,6 +164,9 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 		return err
 	}
 	defer done()
+	if err := c.fresh(obs, op); err != nil {
+		return err
+	}
 	name := strings.ReplaceAll(plan.KindOf(op).Path, " ", "-")
 	crashpoint.Hit(name + ".before")
 	err = c.effect(proven, obs, op)
@@ -187,6 +211,10 @@ func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan
 	for {
 		proven, done, term, err := c.confirm(ctx, obs, op)
 		if err != nil {
+			return err
+		}
+		if err := c.fresh(obs, op); err != nil {
+			done()
 			return err
 		}
 		if once {

@@ -251,7 +251,7 @@ func crashEffect(ctx context.Context, dir string, op plan.Operation) error {
 	st := newStage()
 	st.obs.Store.SpecMissing = true
 	c := st.coordinator()
-	c.Records, c.Now = s, time.Now
+	c.Records = s
 	return errors.Join(c.Do(ctx, cluster.Spec{}, st.obs, op), s.Close(ctx))
 }
 

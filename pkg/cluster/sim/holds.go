@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+)
+
+// refute asks of each hold at the end of a quiet time whether what it says is so in
+// the world. A hold is not accepted because another one beside it is true.
+func (w *world) refute(holds []plan.Hold) {
+	if h := w.untrue(holds); h != nil {
+		w.violate("untrue", "the cause of this hold is over: %v (all: %v)", *h, holds)
+	}
+}
+
+// untrue returns the first hold without a cause, nil if there is none.
+func (w *world) untrue(holds []plan.Hold) *plan.Hold {
+	for i := range holds {
+		if !w.holdIsTrue(holds[i].Reason) {
+			return &holds[i]
+		}
+	}
+	return nil
+}
+
+// holdIsTrue reports whether the world has a cause for a hold that is left after
+// all has been quiet for longer than every wait of the policy. What passes by
+// itself, a grace time, a start, a learner that catches up, has passed by then.
+func (w *world) holdIsTrue(r plan.Reason) bool {
+	g := w.latest()
+	led := g != nil && g.leader != 0
+	away := func(n *node) bool { return !n.usable() }
+	missing := slices.ContainsFunc(w.nodes, away)
+	switch r {
+	case plan.DiskHung, plan.NotServing:
+		return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.up && n.hangs() })
+	case plan.DiskUnreadable:
+		return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.up && (n.disk.corrupt || n.disk.behind) })
+	case plan.SpecMissing:
+		return w.store.specMissing
+	case plan.BackupsGone:
+		return w.store.emptied
+	case plan.ClockSkew:
+		return slices.ContainsFunc(w.store.backups, func(b cluster.Backup) bool { return b.At.After(w.now) })
+	case plan.QuorumLost, plan.ClusterLost, plan.Bootstrap:
+		return !led
+	case plan.NoSpare:
+		return led && w.spares(g) == 0
+	case plan.LeaseVotersLost, plan.NoCoordinator:
+		return !led || w.coordinatorImpossible()
+	case plan.WaitingForNodes, plan.NodeUnreachable, plan.OperationFailed, plan.LeaseVotersDiffer:
+		return missing
+	case plan.Restoring:
+		return missing || !led
+	case plan.Grace, plan.MemberStarting, plan.QuorumMargin:
+		// A voter that cannot be replaced stays unhealthy.
+		return led && w.spares(g) == 0
+	}
+	return false
+}
+
+// spares counts the nodes that could take a new member of g.
+func (w *world) spares(g *group) int {
+	count := 0
+	for _, n := range w.nodes {
+		if n.usable() && g.memberOn(n) == nil {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,44 @@
+package observe
+
+import (
+	"slices"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// Remembered keeps of an earlier coordinator's observation what stays true: for
+// how long members had been unhealthy or learners when it looked last, and where
+// they serve. It counts from now on, because the clocks of two coordinators may
+// differ, and because nobody looked in between: machines that were all off for
+// a night were not unhealthy for a night. What nodes said to another is not what
+// they said to us, and an observation without the lease (term zero) proves nothing.
+func Remembered(obs cluster.Observation, term cluster.Term, now time.Time) cluster.Observation {
+	kept := cluster.Observation{Token: obs.Token}
+	shift := func(t time.Time) time.Time {
+		if term == 0 || t.IsZero() {
+			return time.Time{}
+		}
+		return now.Add(-max(0, obs.At.Sub(t)))
+	}
+	for _, m := range obs.Members {
+		kept.Members = append(kept.Members, cluster.Member{
+			ID: m.ID, Name: m.Name, ClientURLs: m.ClientURLs, UnhealthySince: shift(m.UnhealthySince), LearnerSince: shift(m.LearnerSince),
+		})
+	}
+	return kept
+}
+
+// Terms returns the terms that nodes have seen, the lowest first: one that was cut
+// off may have seen a higher one than any lease voter, and one out of reach of the
+// others must not be taken for the beginning.
+func Terms(obs cluster.Observation) []cluster.Term {
+	var terms []cluster.Term
+	for _, n := range obs.Nodes {
+		if n.Lease.Term > 0 {
+			terms = append(terms, n.Lease.Term)
+		}
+	}
+	slices.Sort(terms)
+	return terms
+}
