@@ -232,7 +232,7 @@ func (w *world) start(op *MemberStart) {
 	if op.AcceptData != 0 {
 		n.Differs = ""
 	}
-	if n.LeaseVoters.Token != op.Token {
+	if n.LeaseVoters.Token != op.Token || op.Mode != StartNew && w.LeaseVoters.Token == op.Token {
 		n.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Term: w.LeaseVoters.Term, Seq: w.LeaseVoters.Seq, Names: w.LeaseVoters.Names}
 	}
 	if op.Mode == StartNew {

@@ -62,6 +62,11 @@ func ruleLeaseVoters(l *view) (Operation, verdict) {
 			l.frozen, l.unrecorded = true, added
 			return nil, goOn
 		}
+		if n, self := l.node(added), l.obs.Observer; slices.Contains(have, self) && !slices.Contains(n.LeaseVoters.Names, self) {
+			// Its record is an old one, by which it refuses who coordinates now.
+			l.frozen = true
+			return l.rejoin(n), goOn
+		}
 	}
 	for _, list := range [][]cluster.NodeName{have, next} {
 		if unreachable := l.unreachable(list); len(list)-len(unreachable) < cluster.Quorum(len(list)) {

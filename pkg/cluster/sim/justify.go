@@ -88,7 +88,7 @@ func (w *world) startable(g *group) int {
 		m := &g.members[i]
 		n := m.host
 		own := n.disk.data && n.disk.token == g.token && n.disk.id == m.id && n.assigned != nil && !n.disk.corrupt && !n.disk.behind
-		promised := !n.disk.data && n.prepared != nil && n.prepared.Token == g.token && w.recorded(g.token)
+		promised := !n.disk.data && !g.hasRun(m.id) && n.prepared != nil && n.prepared.Token == g.token && w.recorded(g.token)
 		if !m.learner && n.usable() && (own || promised) {
 			count++
 		}
