@@ -193,6 +193,9 @@ func (c checker) prepare(op *MemberPrepare) error {
 	if n.Disk.State != cluster.DiskEmpty || n.Assigned != nil {
 		return unsafe("bootstrap", "%s has data or an assignment", op.Node)
 	}
+	if n.Prepared != nil && n.Prepared.Backup != "" {
+		return unsafe("bootstrap", "%s has restored %s as incarnation %s", op.Node, n.Prepared.Backup, n.Prepared.Token)
+	}
 	if n.Prepared != nil && n.Prepared.Token != op.Token && len(c.obs.Store.Incarnations) == 0 && c.strangersToStore() > 0 {
 		return unsafe("bootstrap", "%s has promised %s, which may have been decided on in another store", op.Node, n.Prepared.Token)
 	}

@@ -201,6 +201,8 @@ func (l *view) evidence() []string {
 			ev = append(ev, fmt.Sprintf("node %s has data of incarnation %s", n.Name, n.Disk.Token))
 		case n.Disk.State == cluster.DiskUnreadable:
 			ev = append(ev, fmt.Sprintf("node %s has an unreadable disk: %s", n.Name, n.Disk.Problem))
+		case n.Prepared != nil && n.Prepared.Backup != "":
+			ev = append(ev, fmt.Sprintf("node %s has restored %s as incarnation %s", n.Name, n.Prepared.Backup, n.Prepared.Token))
 		}
 	}
 	if problem := l.obs.Store.RecordsProblem; problem != "" {

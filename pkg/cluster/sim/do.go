@@ -183,7 +183,7 @@ func (w *world) obey(n *node, o order) error {
 	}
 	switch op := o.op.(type) {
 	case *plan.MemberPrepare:
-		if n.disk.data || n.assigned != nil {
+		if n.disk.data || n.assigned != nil || n.prepared != nil && n.prepared.Backup != "" {
 			return errRefuse
 		}
 		d, err := n.grantor.Durable.Prepare(op.Token, cluster.InitialMemberNames(op.Voters))

@@ -34,6 +34,7 @@ func TestRegressions(t *testing.T) {
 		{"without lease voters the spec of a restore is not written", 1795349144072953309, 77, []Fault{{5, DataLost, 0, 1}, {13, DataCorrupt, 5, 6}, {20, RestoreAsked, 5, 4}, {26, NodeGone, 4, 18}, {58, DiskLost, 6, 12}, {60, DiskLost, 1, 23}, {76, SpecChanges, 1, 11}}},
 		{"the lease of what a restore ended is kept while its lease voters cannot grant one", 1795349144072956240, 89, []Fault{{30, RestoreAsked, 6, 16}, {33, DiskHangs, 1, 22}, {75, NodeGone, 7, 10}, {88, StoreDown, 1, 19}}},
 		{"a voter with an old record takes the present one before it is recorded", 900959, 75, []Fault{{3, StoreDown, 6, 4}, {7, OpFails, 1, 9}, {10, OrderLate, 4, 5}, {38, DiesAfter, 2, 12}, {40, OpLost, 3, 6}, {45, DiesAfter, 6, 15}, {57, SpecChanges, 4, 17}, {72, DiesAfter, 4, 22}}},
+		{"nothing is bootstrapped over data that was restored", 374, 27, []Fault{{3, StoreStale, 4, 12}, {7, DiskHangs, 1, 4}, {21, RestoreAsked, 0, 16}, {26, StoreApart, 3, 1}}},
 		{"a crashing member is not well between two observations", 2767, 45, []Fault{{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22}}},
 	}
 	for _, tt := range tests {

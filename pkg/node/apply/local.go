@@ -280,6 +280,9 @@ func (l *Local) prepare(ctx context.Context, op *plan.MemberPrepare) error {
 	if disk := nodestate.Disk(l.o.DataDir, s); s.Assigned != nil || disk.State != cluster.DiskEmpty {
 		return refuse("%s already has data or an assignment", l.o.Name)
 	}
+	if p := s.Prepared; p != nil && p.Backup != "" {
+		return refuse("%s has restored %s as incarnation %s", l.o.Name, p.Backup, p.Token)
+	}
 	crashpoint.Hit("member-prepare.before")
 	if err := l.o.LeaseVoter.Prepare(ctx, op.Token, cluster.InitialMemberNames(op.Voters)); err != nil {
 		return err
