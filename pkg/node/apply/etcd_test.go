@@ -82,9 +82,11 @@ func TestARealMembersLife(t *testing.T) {
 			if n.Disk.State != cluster.DiskData || n.Disk.Token != "t1" || n.Disk.MemberID != r.ID || n.Prepared != nil {
 				t.Errorf("disk %+v, promise %+v, member %s", n.Disk, n.Prepared, r.ID)
 			}
-			if s := h.disk(); s.MemberID != r.ID || s.ClusterID != r.ClusterID || s.MemberToken != "t1" {
-				t.Errorf("on the disk is member %s of cluster %s in %q", s.MemberID, s.ClusterID, s.MemberToken)
-			}
+			h.eventually("the ids are on the disk", func() bool {
+				h.observe() // writes them, unless the disk is slow
+				s := h.disk()
+				return s.MemberID == r.ID && s.ClusterID == r.ClusterID && s.MemberToken == "t1"
+			})
 			pid := h.pid()
 			h.must(found)
 			if h.pid() != pid {
