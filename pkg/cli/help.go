@@ -77,7 +77,9 @@ type helper struct {
 // install makes h answer for all of a tree: each command for itself, and an
 // argument that is no command is an error, not the help of another.
 func (h *helper) install(root *cobra.Command) {
-	root.PersistentFlags().Bool("help-all", false, "help with all flags")
+	if root.PersistentFlags().Lookup("help-all") == nil { // a tree may be run again
+		root.PersistentFlags().Bool("help-all", false, "help with all flags")
+	}
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		if rest := cmd.Flags().Args(); len(rest) > 0 && cmd.HasAvailableSubCommands() {
 			if h.err = cmd.ValidateArgs(rest); h.err != nil {
