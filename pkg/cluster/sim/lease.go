@@ -87,7 +87,8 @@ func (w *world) keep(held []*node) {
 			if !n.usable() {
 				continue
 			}
-			if r, err := n.candidate.Keep(w.now); err == nil && w.round(n, r) {
+			if r, err := n.candidate.Keep(n.mono(w.now)); err == nil && w.round(n, r) {
+				n.clock.doubt = false
 				break
 			}
 		}

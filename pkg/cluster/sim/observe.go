@@ -133,7 +133,7 @@ func (w *world) readStore(o *node) observe.StoreAnswer {
 		}
 		return a
 	}
-	if o.stale != nil {
+	if o.stale != nil && o.own == nil {
 		w.store = o.stale
 	}
 	a.Store = cluster.Store{
