@@ -46,7 +46,9 @@ var layers = map[string]Layer{
 	"pkg/coordination/listen": Leaf,
 	"pkg/testing/testchild":   Leaf,
 	"pkg/testing/testport":    Leaf,
+	"pkg/wait":                Leaf,
 
+	"pkg/bytesize":           Pure,
 	"pkg/cluster":            Pure,
 	"pkg/etcd/etcdconf":      Pure,
 	"pkg/etcd/etcdversion":   Pure,
@@ -55,6 +57,7 @@ var layers = map[string]Layer{
 	"pkg/host/machine":       Pure,
 	"pkg/cluster/plan":       Pure,
 	"pkg/cluster/retention":  Pure,
+	"pkg/shell":              Pure,
 	"pkg/cli/spelling":       Pure,
 
 	"pkg/backup":                 Edge,
@@ -117,6 +120,8 @@ var allowances = []Allowance{
 	{"pkg/backup", "pkg/etcd/snapshot", "a backup is a snapshot stream, whose digest one package checks"},
 	{"pkg/certs", "pkg/host/hostfs", "keys and certificates are files, which one package writes durably"},
 	{"pkg/etcd/etcdrelease", "pkg/host/hostfs", "what is installed appears as a whole or not at all"},
+	{"pkg/etcd/etcdrelease", "pkg/etcd/etcdbin", "one package asks a binary for its version"},
+	{"pkg/etcd/etcdutl", "pkg/etcd/etcdbin", "one package asks a binary for its version"},
 	{"pkg/host/initsystem", "pkg/host/hostfs", "what starts etcd is written as a whole or not at all"},
 	{"pkg/etcd/snapshot", "pkg/host/hostfs", "a snapshot file appears as a whole or not at all"},
 	{"hack", "pkg/host/machine", "the page of phases, checks and holds is made from them"},

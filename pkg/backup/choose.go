@@ -10,15 +10,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// MaxBehind is by how many raft entries a member may trail the one that has
-// applied most. The reports are of slightly different times, so some difference
-// is no sign of anything; a thousand entries are a second of a busy cluster.
-const MaxBehind = cluster.MaxBehind
-
-// corrupt is etcd's alarm for a member whose data differs from that of the
-// others.
-const corrupt = "CORRUPT"
-
 // A Choice is the member to take a backup from.
 type Choice struct {
 	Report cluster.Report
@@ -39,21 +30,16 @@ type Passed struct {
 var ErrNoMember = errors.New("no member is fit to take a backup from")
 
 // Choose chooses the member to take a backup from among those that answered:
-// one that sees a leader in the newest term, serves reads through the quorum, is
-// no learner, has no alarm for corrupt data and is not behind. A follower comes before the leader, which has
-// enough to do; among equals the lowest id decides. The error is ErrNoMember,
+// one that is fit, see [cluster.Report.Unfit]. A follower comes before the
+// leader, which has enough to do; among equals the lowest id decides. The error is ErrNoMember,
 // with the reason for each.
 func Choose(reports []cluster.Report) (Choice, error) {
 	reports = slices.Clone(reports)
 	slices.SortFunc(reports, func(a, b cluster.Report) int { return cmp.Compare(a.ID, b.ID) })
-	var term, applied uint64
-	for _, r := range reports {
-		term, applied = max(term, r.RaftTerm), max(applied, r.Applied)
-	}
 	var chosen *cluster.Report
 	var c Choice
 	for _, r := range reports {
-		if why := unfit(r, term, applied); why != "" {
+		if why := r.Unfit(reports); why != "" {
 			c.Passed = append(c.Passed, Passed{r.ID, why})
 			continue
 		}
@@ -72,7 +58,7 @@ func Choose(reports []cluster.Report) (Choice, error) {
 		}
 	}
 	for _, r := range reports {
-		if r.ID != chosen.ID && unfit(r, term, applied) == "" {
+		if r.ID != chosen.ID && r.Unfit(reports) == "" {
 			why := "one follower is enough"
 			if leads(r) {
 				why = "it leads, and a follower is fit"
@@ -85,25 +71,6 @@ func Choose(reports []cluster.Report) (Choice, error) {
 }
 
 func leads(r cluster.Report) bool { return r.Leader == r.ID }
-
-// unfit says why no backup is taken from a member, empty if one may be.
-func unfit(r cluster.Report, term, applied uint64) string {
-	switch {
-	case r.Learner:
-		return "it is a learner"
-	case slices.Contains(r.Alarms, corrupt):
-		return "it has the alarm " + corrupt
-	case r.Leader == 0:
-		return "it sees no leader"
-	case r.Read == cluster.ReadLate:
-		return "it serves no read through the quorum: its disk may hang"
-	case r.RaftTerm < term:
-		return fmt.Sprintf("it is in term %d, others are in %d", r.RaftTerm, term)
-	case applied-r.Applied > MaxBehind:
-		return fmt.Sprintf("it is %d entries behind", applied-r.Applied)
-	}
-	return ""
-}
 
 func reasons(passed []Passed) string {
 	if len(passed) == 0 {

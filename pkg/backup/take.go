@@ -10,6 +10,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // A Snapshotter streams etcd's database: clientv3.Maintenance is one. A Read of
@@ -249,8 +250,8 @@ func (t *taking) create(ctx context.Context, f file) (bool, error) {
 	if err == nil {
 		return made, nil
 	}
-	for _, wait := range retryWaits {
-		if !pause(ctx, wait) {
+	for _, pause := range retryWaits {
+		if wait.For(ctx, pause) != nil {
 			return false, err
 		}
 		made, again := t.Store.Create(ctx, t.key(f.name), f.content)
@@ -276,18 +277,6 @@ func (t *taking) ours(ctx context.Context, f file) bool {
 	// Who has written the description owns the name. Where nobody says whose
 	// that is, another name is the way out.
 	return f.name != retention.DescriptionFile
-}
-
-// pause waits, and reports false if ctx ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // remove deletes objects even when the context has ended, the last one first.

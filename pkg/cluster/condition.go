@@ -152,7 +152,7 @@ func (e Evidence) condition(m *Member) (Condition, string) {
 		return e.unanswered(m)
 	}
 	switch {
-	case slices.Contains(r.Alarms, "CORRUPT"):
+	case slices.Contains(r.Alarms, AlarmCorrupt):
 		return Corrupt, "its data differs from that of the others"
 	case e.Storage.Bad():
 		return Hung, e.Storage.String()

@@ -198,10 +198,7 @@ func wireError(err error) error {
 // persist writes what the lease voter promises.
 func persist(f *nodestate.File) func(lease.Durable) error {
 	return func(d lease.Durable) error {
-		return f.Update(func(s *nodestate.State) error {
-			s.Term, s.Grant, s.LeaseVoters = d.Term, d.Grant, d.LeaseVoters
-			return nil
-		})
+		return f.Update(nodestate.Vow(d))
 	}
 }
 
@@ -209,12 +206,11 @@ func persist(f *nodestate.File) func(lease.Durable) error {
 func reload(f *nodestate.File) func() (lease.Durable, error) {
 	return func() (lease.Durable, error) {
 		s, err := f.Settled()
-		return lease.Durable{Term: s.Term, Grant: s.Grant, LeaseVoters: s.LeaseVoters}, err
+		return s.Durable(), err
 	}
 }
 
 // durable reads back what the lease voter has promised.
 func durable(f *nodestate.File) lease.Durable {
-	s := f.State()
-	return lease.Durable{Term: s.Term, Grant: s.Grant, LeaseVoters: s.LeaseVoters}
+	return f.State().Durable()
 }

@@ -252,7 +252,7 @@ func (d directory) Nodes(ctx context.Context) ([]discovery.Record, error) {
 		}
 	}
 	if view.Spec != nil {
-		d.d.remember(cluster.Spec{MemberCount: view.Spec.MemberCount, EtcdVersion: view.Spec.EtcdVersion})
+		d.d.remember(view.Spec.Over(cluster.Spec{}))
 	}
 	d.d.rememberPause(cluster.Store{Requests: fleet.Requests(view)})
 	var list []discovery.Record

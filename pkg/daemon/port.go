@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 	"github.com/etcdadm/etcdadm/pkg/coordination/listen"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 func (d *Daemon) openPort(ctx context.Context) error {
@@ -151,12 +152,8 @@ func (d *Daemon) listen(ctx context.Context, what, address string) (net.Listener
 		if !said {
 			d.log.Error("a port cannot be opened; etcd goes on, and it is tried again", "port", what, "error", err)
 		}
-		timer := time.NewTimer(portPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, context.Cause(ctx)
-		case <-timer.C:
+		if err := wait.For(ctx, portPause); err != nil {
+			return nil, err
 		}
 	}
 }

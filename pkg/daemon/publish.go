@@ -18,6 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 const (
@@ -131,12 +132,7 @@ func (p *publisher) run(ctx context.Context) {
 		case <-p.wake:
 		}
 		p.write(ctx)
-		pause := time.NewTimer(statusPause)
-		select {
-		case <-ctx.Done():
-		case <-pause.C:
-		}
-		pause.Stop()
+		_ = wait.For(ctx, statusPause) // the loop sees the end
 	}
 }
 

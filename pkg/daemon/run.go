@@ -15,6 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc/election"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
+	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
@@ -176,7 +177,7 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 	if !d.c.EtcdInsecure {
 		o.TLS = d.keys
 	}
-	d.node = &node{boot: fleet.NewToken(), local: apply.NewLocal(o), voter: voter, state: d.state, keys: d.keys, now: d.now}
+	d.node = &node{boot: observe.NewToken(), local: apply.NewLocal(o), voter: voter, state: d.state, keys: d.keys, now: d.now}
 	d.onClose(func(ctx context.Context) {
 		if err := d.node.local.Close(ctx); err != nil {
 			d.log.Error("etcd did not stop", "error", err)

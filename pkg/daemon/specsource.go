@@ -22,7 +22,7 @@ func (d *Daemon) spec() cluster.Spec {
 		}
 		return cluster.Spec{}
 	}
-	s := cluster.Spec{MemberCount: f.MemberCount, EtcdVersion: f.EtcdVersion}
+	s := f.Over(cluster.Spec{})
 	d.remember(s)
 	return d.withPolicy(s)
 }
@@ -38,7 +38,7 @@ func (d *Daemon) remember(s cluster.Spec) {
 	if kept := d.state.State().Spec; kept != nil && kept.MemberCount == s.MemberCount && kept.EtcdVersion == s.EtcdVersion {
 		return
 	}
-	d.keep("the spec", func(st *nodestate.State) { st.Spec = &s })
+	d.keep("the spec", nodestate.Wanted(s))
 }
 
 // rememberPause keeps on disk whether the daemons are paused, as a store that can
@@ -48,9 +48,9 @@ func (d *Daemon) rememberPause(s cluster.Store) {
 	kept := d.state.State().Pause
 	switch {
 	case paused && (kept == nil || kept.Name != r.Name):
-		d.keep("the pause", func(st *nodestate.State) { st.Pause = &r })
+		d.keep("the pause", nodestate.Paused(&r))
 	case !paused && kept != nil:
-		d.keep("the end of the pause", func(st *nodestate.State) { st.Pause = nil })
+		d.keep("the end of the pause", nodestate.Paused(nil))
 	}
 }
 
@@ -60,7 +60,7 @@ const keepTimeout = 300 * time.Millisecond
 
 // keep changes what the node remembers of the store. A disk that hangs does not
 // hold up the caller.
-func (d *Daemon) keep(what string, change func(*nodestate.State)) {
+func (d *Daemon) keep(what string, change nodestate.Transition) {
 	if !d.keeping.TryLock() {
 		return
 	}
@@ -68,11 +68,7 @@ func (d *Daemon) keep(what string, change func(*nodestate.State)) {
 	go func() {
 		defer close(done)
 		defer d.keeping.Unlock()
-		err := d.state.Update(func(st *nodestate.State) error {
-			change(st)
-			return nil
-		})
-		if err != nil {
+		if err := d.state.Update(change); err != nil {
 			d.log.Warn(what+" cannot be kept on disk", "error", err)
 		}
 	}()
@@ -98,7 +94,7 @@ func (d *Daemon) rememberNewest(obs cluster.Observation) string {
 		}
 	}
 	if newest != seen {
-		d.keep("the name of the newest backup", func(st *nodestate.State) { st.NewestBackup = newest })
+		d.keep("the name of the newest backup", nodestate.SeenBackup(newest))
 	}
 	return newest
 }

@@ -25,5 +25,5 @@ func (s *Store) CloseRequest(ctx context.Context, c Closed) error {
 // ReplaceSpec writes the spec, whatever is there. It keeps the fields of the
 // present file that this program does not know.
 func (s *Store) ReplaceSpec(ctx context.Context, spec cluster.Spec) error {
-	return s.PutSpec(ctx, SpecFile{MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion})
+	return s.PutSpec(ctx, SpecFileOf(spec))
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gocloud.dev/blob"
+
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // maxResumes is how often in a row a read is taken up again without a byte in
@@ -68,12 +70,8 @@ func (r *reader) Close() error { return r.current.Close() }
 // necessary if that cannot be done.
 func (r *reader) resume(cause error) error {
 	for ; r.failed < maxResumes; r.failed++ {
-		pause := time.NewTimer(resumePause << r.failed)
-		select {
-		case <-pause.C:
-		case <-r.ctx.Done():
-			pause.Stop()
-			return r.ctx.Err()
+		if err := wait.For(r.ctx, resumePause<<r.failed); err != nil {
+			return err
 		}
 		again, err := r.again()
 		switch {

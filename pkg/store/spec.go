@@ -20,6 +20,17 @@ type SpecFile struct {
 	EtcdVersion etcdversion.Version
 }
 
+// SpecFileOf returns what the file says of a spec.
+func SpecFileOf(spec cluster.Spec) SpecFile {
+	return SpecFile{MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion}
+}
+
+// Over returns spec with what the file says of it: all but the policy.
+func (f SpecFile) Over(spec cluster.Spec) cluster.Spec {
+	spec.MemberCount, spec.EtcdVersion = f.MemberCount, f.EtcdVersion
+	return spec
+}
+
 func parseSpec(key string, b []byte) (SpecFile, error) {
 	f, err := parseFields(key, b)
 	if err != nil {
@@ -58,7 +69,7 @@ func (s *Store) Spec(ctx context.Context) (SpecFile, error) {
 // WriteSpec writes the spec where there is none. One that somebody has written
 // in the meantime stays: it is a newer spec.
 func (s *Store) WriteSpec(ctx context.Context, spec cluster.Spec) error {
-	file := formatSpec(SpecFile{MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion}, nil)
+	file := formatSpec(SpecFileOf(spec), nil)
 	if _, err := s.Create(ctx, specKey, file); err != nil {
 		return fmt.Errorf("write spec: %w", err)
 	}

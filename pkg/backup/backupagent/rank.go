@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 )
 
 // Prefer says which member a backup is read from.
@@ -56,34 +54,20 @@ func (v View) leader() cluster.MemberID {
 	return 0
 }
 
-// unfit reports why no backup should be read from a member, "" if it can. These
-// are the rules of [backup.Choose], which names one member; here is asked for an
-// order.
+// unfit reports why no backup should be read from a member, "" if it can.
 func (v View) unfit(s Candidate) string {
 	if s.Report == nil {
 		return "it does not answer"
 	}
-	var term, applied uint64
+	var reports []cluster.Report
 	for _, o := range v.Candidates {
 		if o.Report != nil {
-			term, applied = max(term, o.Report.RaftTerm), max(applied, o.Report.Applied)
+			reports = append(reports, *o.Report)
 		}
 	}
-	switch r := s.Report; {
-	case s.Learner || r.Learner:
-		return "it is a learner, which gives no snapshots"
-	case r.Leader == 0:
-		return "it sees no leader: what it has may be old"
-	case slices.Contains(r.Alarms, etcdclient.Corrupt):
-		return "it has raised the alarm CORRUPT"
-	case r.Read == cluster.ReadLate:
-		return "it serves no read through the quorum: its disk may hang, and what it has be old"
-	case r.RaftTerm < term:
-		return fmt.Sprintf("it is in term %d, others are in %d", r.RaftTerm, term)
-	case applied-r.Applied > backup.MaxBehind:
-		return fmt.Sprintf("it is %d entries behind", applied-r.Applied)
-	}
-	return ""
+	r := *s.Report
+	r.Learner = r.Learner || s.Learner
+	return r.Unfit(reports)
 }
 
 // A rank is an agent's place in the order in which agents act.

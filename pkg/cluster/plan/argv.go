@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/shell"
 )
 
 // A Flag is one flag of an operation's command line.
@@ -55,11 +56,7 @@ func Argv(op Operation) []string {
 // Line returns op as a command line that a POSIX shell reads back to the same
 // arguments.
 func Line(op Operation) string {
-	words := append([]string{"etcdadm"}, Argv(op)...)
-	for i, w := range words {
-		words[i] = quote(w)
-	}
-	return strings.Join(words, " ")
+	return shell.Line(append([]string{"etcdadm"}, Argv(op)...))
 }
 
 // Parse reads an argument vector that [Argv] wrote. Anything that is not one
@@ -179,17 +176,6 @@ func setText(v reflect.Value, s string) error {
 	}
 	v.SetString(s)
 	return nil
-}
-
-// quote writes s as one word of a POSIX shell.
-func quote(s string) string {
-	plain := s != "" && strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r))
-	}) < 0
-	if plain {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // Aside reports whether op may take as long as a database is large, and changes

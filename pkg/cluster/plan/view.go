@@ -290,7 +290,7 @@ func (l *view) sources() (sources, apart []cluster.NodeName) {
 	for _, m := range l.voters {
 		n := l.nodeOf(m)
 		switch {
-		case !l.serves(m) || l.applied() > m.Applied+cluster.MaxBehind || n == nil || !n.Reachable || n.ClockSkew.Abs() > l.policy.MaxClockSkew:
+		case !l.serves(m) || m.Behind(l.applied()) || n == nil || !n.Reachable || n.ClockSkew.Abs() > l.policy.MaxClockSkew:
 		case n.Storage.Bad() || n.Process.NoReport != nil:
 		case !n.Published && n.Name != l.obs.Observer:
 			apart = append(apart, n.Name)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/bytesize"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
@@ -85,7 +86,7 @@ func texts(p Policy) []string {
 		backups = "backup"
 	}
 	count := fmt.Sprintf("over the limit of %d %s", p.MaxCount, backups)
-	bytes := "over the limit of " + formatSize(p.MaxBytes)
+	bytes := "over the limit of " + bytesize.Format(p.MaxBytes)
 	return []string{
 		unparsable:          "the name has no time, so it is not ours to delete",
 		ahead:               "its time is in the future",

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/bytesize"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
@@ -55,7 +56,7 @@ func TestStories(t *testing.T) {
 			if last.policy.MaxCount, err = strconv.Atoi(count); err != nil {
 				t.Fatal(err)
 			}
-			if last.policy.MaxBytes, err = ParseSize(bytes); err != nil {
+			if last.policy.MaxBytes, err = bytesize.Parse(bytes); err != nil {
 				t.Fatal(err)
 			}
 		case "now":
@@ -68,7 +69,7 @@ func TestStories(t *testing.T) {
 				b.Damaged, rest = true, r
 			}
 			if size, r, ok := strings.Cut(rest, " "); ok {
-				if n, err := ParseSize(size); err == nil {
+				if n, err := bytesize.Parse(size); err == nil {
 					b.Size, rest = n, r
 				}
 			}

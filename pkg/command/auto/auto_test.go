@@ -27,6 +27,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
+	"github.com/etcdadm/etcdadm/pkg/shell"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
@@ -291,7 +292,7 @@ func TestWords(t *testing.T) {
 		{"100%$x", "'100%$x'", `"100%%$$x"`},
 		{"a\nb", "'a\nb'", `"a\nb"`},
 	} {
-		if got := shellWord(tc.in); got != tc.shell {
+		if got := shell.Quote(tc.in); got != tc.shell {
 			t.Errorf("%q is %s to a shell, want %s", tc.in, got, tc.shell)
 		}
 		if got := unitWord(tc.in); got != tc.unit {

@@ -15,6 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/shell"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -101,15 +102,12 @@ func (s *seed) command(location string) string {
 	if s.cluster != defaults["cluster-name"] {
 		words = append(words, "--cluster-name="+s.cluster)
 	}
-	for i, w := range words {
-		words[i] = shellWord(w)
-	}
-	return strings.Join(words, " ")
+	return shell.Line(words)
 }
 
 // write writes the spec, and reports whether it had to.
 func (s *seed) write(ctx context.Context, st *store.Store, spec cluster.Spec) (bool, error) {
-	file := store.SpecFile{MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion}
+	file := store.SpecFileOf(spec)
 	present, err := st.Spec(ctx)
 	if errors.Is(err, store.ErrAbsent) {
 		if err := st.WriteSpec(ctx, spec); err != nil {

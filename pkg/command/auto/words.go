@@ -12,14 +12,6 @@ import (
 // plain is a word that means itself to a shell and to systemd.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:,=+@-]+$`)
 
-// shellWord returns a word as a shell takes it.
-func shellWord(s string) string {
-	if plain.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
 // unitWord returns a word as ExecStart= takes it (systemd.service, "Command
 // lines"): % begins a specifier and $ a variable also in quotes.
 func unitWord(s string) string {

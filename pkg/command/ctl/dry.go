@@ -28,7 +28,7 @@ func (t *tool) dryRestore(ctx context.Context, cmd *cobra.Command, s *store.Stor
 	if err != nil {
 		return err
 	}
-	report.Spec.MemberCount, report.Spec.EtcdVersion = spec.MemberCount, spec.EtcdVersion
+	report.Spec = spec.Over(report.Spec)
 	r.Name = "dry-run"
 	src, err := fleet.Source(ctx, s, r, backup.FetchOptions{})
 	if err != nil {

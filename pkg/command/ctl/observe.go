@@ -18,7 +18,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
-	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -139,9 +138,9 @@ func (t *tool) plan(ctx context.Context, cmd *cobra.Command, s *store.Store, _ [
 	spec, err := s.Spec(ctx)
 	switch {
 	case err == nil:
-		r.Spec.MemberCount, r.Spec.EtcdVersion = spec.MemberCount, spec.EtcdVersion
+		r.Spec = spec.Over(r.Spec)
 	case errors.Is(err, store.ErrGarbage):
-		r.Spec.MemberCount, r.Spec.EtcdVersion = 0, etcdversion.Version{}
+		r.Spec = store.SpecFile{}.Over(r.Spec)
 		r.Observation.Store.SpecProblem = err.Error()
 	case !errors.Is(err, store.ErrAbsent):
 		return fmt.Errorf("read the spec: %w", err)

@@ -113,7 +113,7 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 
 // possible reports why no cluster can be managed as the spec says.
 func possible(s store.SpecFile) error {
-	if err := (cluster.Spec{MemberCount: s.MemberCount, EtcdVersion: s.EtcdVersion}).Validate(); err != nil {
+	if err := s.Over(cluster.Spec{}).Validate(); err != nil {
 		return err
 	}
 	if !s.EtcdVersion.Managed() {

@@ -66,7 +66,7 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 	if report != nil {
 		st.Age = t.now().Sub(report.At).Seconds()
 	}
-	if spec := control.Spec; spec != nil && (report == nil || report.Spec.MemberCount != spec.MemberCount || report.Spec.EtcdVersion != spec.EtcdVersion) {
+	if spec := control.Spec; spec != nil && (report == nil || store.SpecFileOf(report.Spec) != *spec) {
 		st.Notes = append(st.Notes, fmt.Sprintf("the spec in the store is %s; no coordinator has published that it saw it", specText(*spec)))
 	}
 	st.Notes = append(st.Notes, control.Problems...)

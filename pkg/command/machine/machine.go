@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/command/progress"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
+	"github.com/etcdadm/etcdadm/pkg/shell"
 )
 
 // A task is one command that works towards a goal.
@@ -253,19 +254,8 @@ func (t *task) phaseLine(phase string) string {
 	own := []string{"dry-run", "output", "ignore-preflight-errors", "skip-phases"}
 	t.cmd.Flags().Visit(func(f *pflag.Flag) {
 		if !slices.Contains(own, f.Name) {
-			words = append(words, quote("--"+f.Name+"="+f.Value.String()))
+			words = append(words, shell.Quote("--"+f.Name+"="+f.Value.String()))
 		}
 	})
 	return strings.Join(words, " ")
-}
-
-// quote makes a word that sh takes as one.
-func quote(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=:/.,+@%[]", r)
-	}
-	if !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) && !strings.ContainsAny(word, "[]") {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

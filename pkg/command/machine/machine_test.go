@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -123,15 +122,6 @@ func TestEndpoints(t *testing.T) {
 	}
 	if got, err := endpoints("http://eks-a-etcd-dumb-url", true); err != nil || got != nil {
 		t.Errorf("an endpoint that nobody asks: %v, %v", got, err)
-	}
-}
-
-func TestQuoteIsOneWordToSh(t *testing.T) {
-	for _, word := range []string{"--a=b", "--a=b c", "--a='", `--a="$HOME"`, "--a=[x]*", "--a=\\", "--a=#;&|", ""} {
-		out, err := exec.Command("sh", "-c", "printf %s "+quote("x"+word)).Output()
-		if err != nil || string(out) != "x"+word {
-			t.Errorf("%q comes out as %q (%v)", word, out, err)
-		}
 	}
 }
 

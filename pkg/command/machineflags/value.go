@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/etcdadm/etcdadm/pkg/bytesize"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/host/configfile"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
@@ -150,7 +150,7 @@ func (e *entry) assign(c *machine.Config, text string) (err error) {
 			*p = 0
 			return nil
 		}
-		*p, err = configfile.ParseSize(text)
+		*p, err = bytesize.Parse(text)
 		return err
 	case *bool:
 		if *p, err = strconv.ParseBool(text); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/bytesize"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
@@ -49,7 +50,7 @@ func (f *backupFlags) policy(p *cluster.Policy) error {
 	p.MaxBackups = f.maxCount
 	var err error
 	if f.maxSize != "" {
-		if p.MaxBackupBytes, err = retention.ParseSize(f.maxSize); err != nil {
+		if p.MaxBackupBytes, err = bytesize.Parse(f.maxSize); err != nil {
 			return fmt.Errorf("--backup-max-size: %w", err)
 		}
 	}

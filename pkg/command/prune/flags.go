@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/bytesize"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
@@ -92,7 +93,7 @@ func (f *Flags) Policy(env func(string) string) (retention.Policy, error) {
 	}
 	if f.maxSize != "" {
 		var err error
-		if p.MaxBytes, err = retention.ParseSize(f.maxSize); err != nil {
+		if p.MaxBytes, err = bytesize.Parse(f.maxSize); err != nil {
 			return p, cli.Usagef("--%s: %v", f.names[3], err)
 		}
 	}

@@ -77,7 +77,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Client, error) {
 	}
 	c.view = NewStoreView(c.store, 200*time.Millisecond, time.Now)
 	fo := Options{
-		Cluster: o.Cluster, Name: name, Boot: NewToken(), Pool: c.pool, View: c.view,
+		Cluster: o.Cluster, Name: name, Boot: observe.NewToken(), Pool: c.pool, View: c.view,
 		EtcdTLS: etcd, Peers: c.peers, Now: time.Now,
 	}
 	if c.store != nil {
@@ -285,7 +285,7 @@ func (c *Client) Observe(ctx context.Context) (cluster.Spec, cluster.Observation
 	c.prev = obs
 	spec := cluster.Spec{Policy: c.published(ctx).Spec.Policy.WithDefaults()}
 	if f := c.view.Spec(); f != nil {
-		spec.MemberCount, spec.EtcdVersion = f.MemberCount, f.EtcdVersion
+		spec = f.Over(spec)
 	}
 	return spec, obs, ctx.Err()
 }

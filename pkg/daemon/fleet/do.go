@@ -12,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc/election"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 	"github.com/etcdadm/etcdadm/pkg/store"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 const (
@@ -70,7 +71,7 @@ func (c *Client) Do(ctx context.Context, op plan.Operation) error {
 			return err
 		}
 		last = err
-		if err := pause(ctx, observeAgain); err != nil {
+		if err := wait.For(ctx, observeAgain); err != nil {
 			return cause(err, last)
 		}
 	}
@@ -142,20 +143,9 @@ func (c *Client) wait(ctx context.Context, op plan.Operation) error {
 		if err == nil && plan.Done(obs, op) {
 			return nil
 		}
-		if err := pause(ctx, observeAgain); err != nil {
+		if err := wait.For(ctx, observeAgain); err != nil {
 			return fmt.Errorf("%s was carried out, and its effect does not show: %w", plan.KindOf(op).Path, err)
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
 	}
 }
 

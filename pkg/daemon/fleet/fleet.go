@@ -2,9 +2,7 @@ package fleet
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"sync"
@@ -81,7 +79,7 @@ func (f *Fleet) Lease() *Lease { return f.lease }
 // Observe observes once.
 func (f *Fleet) Observe(ctx context.Context, prev cluster.Observation) cluster.Observation {
 	obs := observe.Collect(ctx, observe.Sources{
-		Cluster: f.o.Cluster, Observer: f.o.Name, Since: f.since, Now: f.o.Now, Nonce: NewToken,
+		Cluster: f.o.Cluster, Observer: f.o.Name, Since: f.since, Now: f.o.Now, Nonce: observe.NewToken,
 		Peers: f.o.Peers, Ask: f.ask, Store: f.o.View.Answer, Probe: f.probe,
 	}, prev)
 	return f.took(obs)
@@ -247,12 +245,4 @@ func (v voters) Lease(ctx context.Context, node cluster.NodeName, req lease.Requ
 		return lease.Reply{}, err
 	}
 	return v.f.o.Pool.Lease(ctx, rpc.Node{Name: node, Address: address}, req)
-}
-
-// NewToken returns a fresh random token: 16 random bytes in 22 characters, the
-// form of the existing tool's cluster tokens.
-func NewToken() cluster.Token {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
-	return cluster.Token(base64.RawURLEncoding.EncodeToString(b[:]))
 }

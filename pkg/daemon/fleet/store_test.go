@@ -308,7 +308,7 @@ func asJSON(t *testing.T, v any) string {
 func TestTokensAreFreshAndValid(t *testing.T) {
 	seen := map[cluster.Token]bool{}
 	for range 1000 {
-		tok := NewToken()
+		tok := observe.NewToken()
 		if err := tok.Validate(); err != nil || len(tok) != 22 || seen[tok] {
 			t.Fatalf("token %q: %v, seen %t", tok, err, seen[tok])
 		}

@@ -2,17 +2,13 @@
 package etcdbin
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
@@ -20,10 +16,6 @@ import (
 // DirVariable is the environment variable that lists further directories for
 // [Finder.Dirs], separated by colons, see [filepath.SplitList].
 const DirVariable = "ETCDADM_ETCD_DIR"
-
-// probeTimeout bounds `etcd --version`, which takes milliseconds unless the
-// binary's disk hangs.
-const probeTimeout = 10 * time.Second
 
 // A Finder looks for binaries, for version V in this order:
 //
@@ -156,37 +148,4 @@ func executable(dir, name string) string {
 		return ""
 	}
 	return path
-}
-
-// Probe asks the etcd binary at path for its version.
-func Probe(ctx context.Context, path string) (etcdversion.Version, error) {
-	fail := func(err error) (etcdversion.Version, error) {
-		return etcdversion.Version{}, fmt.Errorf("ask %s for its version: %w", path, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env = []string{} // an ETCD_* variable of ours is not for it
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	if err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
-			err = fmt.Errorf("%w: %.200s", err, strings.TrimSpace(string(exit.Stderr)))
-		}
-		return fail(err)
-	}
-	// The first line is "etcd Version: 3.6.16" in all versions since 2.x.
-	first, _, _ := strings.Cut(string(out), "\n")
-	word, ok := strings.CutPrefix(first, "etcd Version: ")
-	if !ok {
-		return fail(fmt.Errorf("it printed %.100q", first))
-	}
-	v, err := etcdversion.Parse(strings.TrimSpace(word))
-	if err != nil {
-		return fail(err)
-	}
-	return v, nil
 }

@@ -19,7 +19,7 @@ const (
 	// writes.
 	NoSpace = "NOSPACE"
 	// Corrupt: the member's data differs from that of the others.
-	Corrupt = "CORRUPT"
+	Corrupt = cluster.AlarmCorrupt
 )
 
 // An Alarm is one that a member has raised. It stays until somebody disarms it.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // lockDir waits until no other process has the lock of a directory, for at
@@ -32,7 +34,7 @@ func lockDir(ctx context.Context, dir string, limit time.Duration) (unlock func(
 		case err == nil, errors.Is(err, unix.EBADF), errors.Is(err, unix.ENOLCK), errors.Is(err, unix.EOPNOTSUPP):
 			return func() { d.Close() }, nil
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EWOULDBLOCK):
-			err = pause(ctx, 50*time.Millisecond)
+			err = wait.For(ctx, 50*time.Millisecond)
 		}
 		if err != nil {
 			d.Close()

@@ -6,20 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
-
-// probeTimeout bounds `etcd --version`, which takes milliseconds unless the
-// disk hangs.
-const probeTimeout = 10 * time.Second
 
 // A Tool is one of the binaries of a release.
 type Tool struct {
@@ -112,73 +107,9 @@ func observe(ctx context.Context, dir, name string) Tool {
 	case st.Mode()&0o111 == 0:
 		return Tool{Path: path, Problem: path + " is not executable"}
 	}
-	v, err := probe(ctx, path)
+	v, err := etcdbin.Probe(ctx, path)
 	if err != nil {
-		return Tool{Path: path, Problem: fmt.Sprintf("%s does not tell its version: %v", path, err)}
+		return Tool{Path: path, Problem: fmt.Sprintf("%s does not tell its version: %v", path, errors.Unwrap(err))}
 	}
 	return Tool{Path: path, Version: v}
-}
-
-// probe runs a binary and returns the version that it prints.
-func probe(ctx context.Context, path string) (etcdversion.Version, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, fmt.Errorf("no answer in %s", probeTimeout))
-	defer cancel()
-	arg := "version"
-	if filepath.Base(path) == "etcd" {
-		arg = "--version"
-	}
-	for {
-		out, err := run(ctx, path, arg)
-		if errors.Is(err, syscall.ETXTBSY) && pause(ctx, 10*time.Millisecond) == nil {
-			// We have just written the file, and a child process that another
-			// goroutine is starting still has it open: https://go.dev/issue/22315.
-			continue
-		}
-		if err != nil {
-			return etcdversion.Version{}, err
-		}
-		return printed(filepath.Base(path), out)
-	}
-}
-
-func run(ctx context.Context, path, arg string) (string, error) {
-	cmd := exec.CommandContext(ctx, path, arg)
-	// A variable of ours is not for it. etcd before 3.5 runs on anything but
-	// amd64 only if it is told to.
-	cmd.Env = []string{"ETCD_UNSUPPORTED_ARCH=" + arch}
-	if arch == "amd64" {
-		cmd.Env = []string{}
-	}
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	if err != nil && ctx.Err() != nil {
-		return "", context.Cause(ctx)
-	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
-		err = fmt.Errorf("%w: %.200s", err, strings.TrimSpace(string(exit.Stderr)))
-	}
-	return string(out), err
-}
-
-// printed reads the version out of the first line of a binary's output:
-// "etcd Version: 3.6.16", "etcdctl version: 3.6.16" or "etcdutl version: 3.6.16".
-func printed(name, out string) (etcdversion.Version, error) {
-	first, _, _ := strings.Cut(out, "\n")
-	before, word, ok := strings.Cut(first, ": ")
-	if !ok || !strings.EqualFold(before, name+" version") {
-		return etcdversion.Version{}, fmt.Errorf("it printed %.100q", first)
-	}
-	return etcdversion.Parse(strings.TrimSpace(word))
-}
-
-// pause waits for d, or until ctx ends, which is an error.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

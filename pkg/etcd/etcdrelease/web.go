@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // A web asks servers, patiently where that may help.
@@ -161,7 +163,7 @@ func (w *web) retry(ctx context.Context, do func() (int64, error)) error {
 		if errors.As(err, &status) {
 			rest = max(rest, min(status.after, 30*time.Second))
 		}
-		if pause(ctx, rest) != nil {
+		if wait.For(ctx, rest) != nil {
 			return err
 		}
 		backoff *= 2

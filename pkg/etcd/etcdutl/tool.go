@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
@@ -85,8 +86,11 @@ func Find(ctx context.Context, dir string, v etcdversion.Version) (Tool, error) 
 			continue
 		}
 		t := Tool{Path: path}
-		if err := t.probe(ctx); err != nil {
-			return Tool{}, fmt.Errorf("ask %s for its version: %w", path, err)
+		if t.Version, err = etcdbin.Probe(ctx, path); err != nil {
+			return Tool{}, err
+		}
+		if err := t.learn(ctx); err != nil {
+			return Tool{}, fmt.Errorf("ask %s what it can do: %w", path, err)
 		}
 		if t.Version.Major != v.Major || t.Version.Minor != v.Minor {
 			return Tool{}, &VersionError{path, t.Version, v}
@@ -96,25 +100,13 @@ func Find(ctx context.Context, dir string, v etcdversion.Version) (Tool, error) 
 	return Tool{}, &MissingError{v, names(v), dir}
 }
 
-// probeTimeout bounds what takes milliseconds unless the disk hangs.
-const probeTimeout = 10 * time.Second
+// helpTimeout bounds what takes milliseconds unless the disk hangs.
+const helpTimeout = 10 * time.Second
 
-func (t *Tool) probe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+// learn asks the tool what it can do.
+func (t *Tool) learn(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, helpTimeout)
 	defer cancel()
-	out, err := t.run(ctx, "version")
-	if err != nil {
-		return err
-	}
-	// "etcdutl version: 3.6.16"
-	first, _, _ := strings.Cut(string(out), "\n")
-	_, word, ok := strings.Cut(first, " version: ")
-	if !ok {
-		return fmt.Errorf("it printed %.100q", first)
-	}
-	if t.Version, err = etcdversion.Parse(strings.TrimSpace(word)); err != nil {
-		return err
-	}
 	help, err := t.run(ctx, "snapshot", "restore", "--help")
 	t.Bumps = bytes.Contains(help, []byte("--bump-revision"))
 	return err
@@ -141,33 +133,9 @@ func (t Tool) run(ctx context.Context, args ...string) ([]byte, error) {
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, said(err, stderr.String()+stdout.String())
+		return nil, etcdbin.Said(err, stderr.String()+stdout.String())
 	}
 	return stdout.Bytes(), nil
-}
-
-// lastLines is how much of the output an error carries.
-const lastLines, lastBytes = 3, 600
-
-// said puts the end of a program's output behind its error. "Error: ..." is
-// the line in which etcd's tools say what they died of.
-func said(err error, output string) error {
-	var lines []string
-	for line := range strings.Lines(output) {
-		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, line)
-		}
-	}
-	for i := len(lines) - 1; i >= 0; i-- {
-		if text, ok := strings.CutPrefix(lines[i], "Error: "); ok {
-			return fmt.Errorf("%s (%w)", text, err)
-		}
-	}
-	text := strings.Join(lines[max(0, len(lines)-lastLines):], "; ")
-	if text == "" {
-		return err
-	}
-	return fmt.Errorf("%w: %s", err, text[max(0, len(text)-lastBytes):])
 }
 
 // A Status is what the tool says of a snapshot file.

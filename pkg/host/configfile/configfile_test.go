@@ -134,7 +134,7 @@ func TestErrorsNameLineAndField(t *testing.T) {
 		{"list for map", head + "etcd: {flags: [a=b]}\n", "m.yaml:3:15: etcd.flags: is a list and not names with values"},
 		{"list in map", head + "etcd: {flags: {cors: [a]}}\n", "m.yaml:3:22: etcd.flags.cors: is a list and not text"},
 		{"nothing in map", head + "etcd: {flags: {cors: }}\n", "etcd.flags.cors: is nothing and not text"},
-		{"no size", head + "etcd: {quotaBytes: 8GiB}\n", `m.yaml:3:20: etcd.quotaBytes: is "8GiB" and not a size`},
+		{"no size", head + "etcd: {quotaBytes: 8Gig}\n", `m.yaml:3:20: etcd.quotaBytes: is "8Gig" and not a size`},
 		{"negative size", head + "etcd: {quotaBytes: -1}\n", "m.yaml:3:20: etcd.quotaBytes: is the number -1 and not a size"},
 		{"key that is no text", head + "12: x\n", "m.yaml:3:1: has the number 12 as the name of a field"},
 		{"alias", head + "name: &n a\nservice: {user: *n}\n", "m.yaml:3:7: name: is or has an anchor"},

@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/etcdadm/etcdadm/pkg/bytesize"
 	"github.com/etcdadm/etcdadm/pkg/cli/spelling"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
@@ -199,7 +200,7 @@ func (d *decoder) value(n *yaml.Node, path string, into reflect.Value) {
 			return
 		}
 	case *int64:
-		size, err := ParseSize(n.Value)
+		size, err := bytesize.Parse(n.Value)
 		if want = "a size, as 8589934592 or 8Gi"; scalar && err == nil {
 			*p = size
 			return

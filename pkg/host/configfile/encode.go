@@ -5,11 +5,9 @@ import (
 	"encoding"
 	"fmt"
 	"maps"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -90,29 +88,4 @@ func node(v reflect.Value) (*yaml.Node, error) {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(v.Bool())}, nil
 	}
 	panic(fmt.Sprintf("configfile: there is no form for a %s", v.Type()))
-}
-
-// units are the endings of sizes, as Kubernetes writes them.
-var units = []struct {
-	ending string
-	bytes  int64
-}{
-	{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40},
-	{"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"", 1},
-}
-
-// ParseSize reads a number of bytes, as 8589934592 or 8Gi.
-func ParseSize(s string) (int64, error) {
-	for _, u := range units {
-		digits, ok := strings.CutSuffix(s, u.ending)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil || n < 0 || n > math.MaxInt64/u.bytes {
-			break
-		}
-		return n * u.bytes, nil
-	}
-	return 0, fmt.Errorf("%q is not a size, as 8589934592 or 8Gi", s)
 }

@@ -3,7 +3,6 @@ package configfile
 import (
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -112,19 +111,6 @@ func TestNothingIsAFile(t *testing.T) {
 	c := machine.Config{Service: machine.Service{Priorities: []string{}}}
 	if b, err = Marshal(c); err != nil || string(b) != head+"service:\n  priorities: []\n" {
 		t.Errorf("an empty list is written as %q, %v", b, err)
-	}
-}
-
-func TestSizes(t *testing.T) {
-	for s, want := range map[string]int64{"0": 0, "8589934592": 8 << 30, "8Gi": 8 << 30, "1Ki": 1024, "2k": 2000, "3M": 3e6, "1T": 1e12, "1Ti": 1 << 40, "5Mi": 5 << 20, "4G": 4e9} {
-		if got, err := ParseSize(s); err != nil || got != want {
-			t.Errorf("%s: got %d, %v", s, got, err)
-		}
-	}
-	for _, s := range []string{"", "Gi", "-1", "8 Gi", "8GiB", "8gi", "1.5Gi", "0x10", fmt.Sprint(uint64(math.MaxInt64) + 1), "9999999Ti", "1e3"} {
-		if got, err := ParseSize(s); err == nil {
-			t.Errorf("%q is %d", s, got)
-		}
 	}
 }
 

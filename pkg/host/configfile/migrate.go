@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/etcdadm/etcdadm/pkg/bytesize"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
@@ -97,7 +98,7 @@ func (m *migration) environment(vars map[string]string) {
 	m.certificates(take)
 	m.c.Etcd.CipherSuites = list(take("ETCD_CIPHER_SUITES"))
 	if q := take("ETCD_QUOTA_BACKEND_BYTES"); q != "" {
-		n, err := ParseSize(q)
+		n, err := bytesize.Parse(q)
 		if err != nil {
 			m.note("ETCD_QUOTA_BACKEND_BYTES: %v", err)
 		}

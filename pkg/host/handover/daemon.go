@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/shell"
 )
 
 // A Daemon says how etcd-manager is to be started on a machine that was handed
@@ -90,22 +91,11 @@ func line(words []string) string {
 	out := make([]string, len(words))
 	for i, w := range words {
 		name, value, _ := strings.Cut(w, "=")
-		switch {
-		case plain(w):
-			out[i] = w
-		case strings.HasPrefix(w, "ETCD_"):
-			out[i] = name + "=" + quoted(value)
-		default:
-			out[i] = quoted(w)
+		if strings.HasPrefix(w, "ETCD_") {
+			out[i] = name + "=" + shell.Quote(value)
+		} else {
+			out[i] = shell.Quote(w)
 		}
 	}
 	return strings.Join(out, " ")
 }
-
-func plain(w string) bool {
-	return !strings.ContainsFunc(w, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_=:/.,+@%", r)
-	})
-}
-
-func quoted(w string) string { return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'" }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -107,7 +106,7 @@ func (t *there) decide(ctx context.Context, obs machine.Observation) error {
 	t.j, t.fresh = j, true
 	t.q = question{
 		now: t.now, self: j.Node, id: j.ClusterID, version: j.Version, voters: j.Peers,
-		kept: durable(s), renew: t.o.NewIncarnation,
+		kept: s.Durable(), renew: t.o.NewIncarnation,
 	}
 	if err := t.control(ctx); err != nil {
 		return err
@@ -132,10 +131,6 @@ func (t *there) decide(ctx context.Context, obs machine.Observation) error {
 		return hold(DataForeign, "check which one is the member's, and move the other one away", "there is data in %s and in %s", t.cfg.Paths.Data, t.dataOf(j.Token))
 	}
 	return err
-}
-
-func durable(s nodestate.State) lease.Durable {
-	return lease.Durable{Term: s.Term, Grant: s.Grant, LeaseVoters: s.LeaseVoters}
 }
 
 func (t *there) leaseVoters() []cluster.NodeName { return t.j.Agreement.LeaseVoters }

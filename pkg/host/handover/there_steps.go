@@ -180,7 +180,7 @@ func (t *there) removeStarters(ctx context.Context) error {
 func (t *there) assign(s *nodestate.State) error {
 	j := t.j
 	if names := t.leaseVoters(); len(names) > 0 {
-		d, err := durable(*s).Prepare(j.Token, names)
+		d, err := s.Durable().Prepare(j.Token, names)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // The watch writes every watchEvery, so that a disk that hangs is told of within
@@ -72,13 +73,9 @@ func (w *DiskWatch) Run(ctx context.Context) {
 			return
 		case <-done:
 		}
-		timer := time.NewTimer(watchEvery)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if wait.For(ctx, watchEvery) != nil {
 			w.close()
 			return
-		case <-timer.C:
 		}
 	}
 }

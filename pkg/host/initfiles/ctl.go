@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/shell"
 )
 
 // ControlOptions say how etcdctl reaches the etcd of this machine.
@@ -57,17 +58,9 @@ func ControlEnv(o ControlOptions) (string, error) {
 	var b strings.Builder
 	b.WriteString(header)
 	for _, v := range vars {
-		b.WriteString("export " + v.key + "=" + quoteShell(v.value) + "\n")
+		b.WriteString("export " + v.key + "=" + shell.Value(v.value) + "\n")
 	}
 	return b.String(), nil
-}
-
-// quoteShell quotes a word for sh.
-func quoteShell(s string) string {
-	if s != "" && plain.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // ControlScript returns etcdctl.sh: etcdctl with the variables of envFile and
@@ -75,7 +68,7 @@ func quoteShell(s string) string {
 // when it may not read envFile. A variable gives way to its flag, see
 // [ControlEnv].
 func ControlScript(envFile, etcdctl string) string {
-	return strings.NewReplacer("@ENV@", quoteShell(envFile), "@ETCDCTL@", quoteShell(etcdctl)).Replace(controlScript)
+	return strings.NewReplacer("@ENV@", shell.Quote(envFile), "@ETCDCTL@", shell.Quote(etcdctl)).Replace(controlScript)
 }
 
 const controlScript = `#!/bin/sh

@@ -5,13 +5,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/shell"
 )
 
 // variable is the form of a variable's name that systemd, sh and etcd take.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// plain is a value that needs no quotes, neither for systemd nor for sh.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_./:,=+@%^\[\]-]*$`)
 
 // EnvFile returns an environment in the form KEY=VALUE as systemd's
 // EnvironmentFile=, in the order of env. Values that need no quotes have none,
@@ -52,7 +51,7 @@ func assignment(line string) (key, value string, err error) {
 // quoteEnv quotes for systemd and sh. In double quotes both take a backslash
 // before these four characters, and nothing else is special to either.
 func quoteEnv(value string) string {
-	if plain.MatchString(value) {
+	if shell.PlainValue(value) {
 		return value
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(value) + `"`

@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // do carries one step out. Each is either a single change that happened or did
@@ -235,7 +236,7 @@ func (m *Machine) awaitHealth(ctx context.Context, bootstrap bool) error {
 		case time.Since(crashing) > answerTimeout:
 			return &CrashError{Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.log()}
 		}
-		if err := wait(ctx, pause/5); err != nil {
+		if err := wait.For(ctx, pause/5); err != nil {
 			return &UnhealthyError{Limit: limit, Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.log()}
 		}
 	}

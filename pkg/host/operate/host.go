@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"net"
 	"os"
@@ -16,8 +15,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/configfile"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
-
-func newToken() cluster.Token { return cluster.Token(strings.ToLower(rand.Text())[:16]) }
 
 // complete fills in what the machine decides, and checks the whole. A machine
 // that has a member already keeps its name and address, whatever the host name

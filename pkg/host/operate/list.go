@@ -12,6 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // An answer is what one endpoint tells.
@@ -169,7 +170,7 @@ func repeat(ctx context.Context, endpoint string, ask func(context.Context, stri
 		case <-ctx.Done():
 			return
 		}
-		if a.id != 0 || wait(ctx, pause) != nil {
+		if a.id != 0 || wait.For(ctx, pause) != nil {
 			return
 		}
 	}

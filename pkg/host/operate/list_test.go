@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // An etcd answers for a cluster after some time, from its nth question on.
@@ -30,7 +31,7 @@ func asking(list map[string]*fakeEtcd) func(context.Context, string) answer {
 		if f.asked < f.from {
 			return answer{endpoint: e, err: errors.New("refused")}
 		}
-		if err := wait(ctx, f.after); err != nil {
+		if err := wait.For(ctx, f.after); err != nil {
 			return answer{endpoint: e, err: err}
 		}
 		return answer{endpoint: e, id: f.id, members: []cluster.Member{{ID: 1, ClientURLs: []string{e, "https://other-member"}}}}

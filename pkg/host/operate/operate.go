@@ -14,12 +14,14 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // Options say which machine, and how to tell of what is done.
@@ -81,7 +83,7 @@ func New(ctx context.Context, o Options) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{o: o, cfg: cfg, nonce: newToken()}
+	m := &Machine{o: o, cfg: cfg, nonce: observe.NewToken()}
 	if m.owner, err = owner(cfg.Service); err != nil {
 		return nil, err
 	}
@@ -232,7 +234,7 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 			if time.Since(held.since) > 4*pause {
 				m.say(why.Reason, why.Text, time.Now())
 			}
-			if err := wait(ctx, held.pause(time.Now())); err != nil {
+			if err := wait.For(ctx, held.pause(time.Now())); err != nil {
 				return r, errors.Join(why, err)
 			}
 			continue
@@ -261,7 +263,7 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 			if time.Since(refused) > 4*pause {
 				m.say("", err.Error(), time.Now())
 			}
-			if err := wait(ctx, backoff(time.Since(refused))); err != nil {
+			if err := wait.For(ctx, backoff(time.Since(refused))); err != nil {
 				return r, err
 			}
 			continue
@@ -320,16 +322,4 @@ func (m *Machine) later(err error, step machine.Step) bool {
 // once says whether a hold that may clear is not waited for.
 func (m *Machine) once(why *machine.Hold) bool {
 	return m.o.OneTry && (why.Reason == machine.ClusterUnreachable || why.Reason == machine.LearnerPending || why.Momentary)
-}
-
-// wait returns after d, or with the reason why ctx ended.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

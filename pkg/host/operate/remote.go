@@ -125,7 +125,7 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 		return report, err
 	}
 	obs := observe.Collect(ctx, observe.Sources{
-		Now: time.Now, Nonce: newToken, Peers: func() []observe.Peer { return nil },
+		Now: time.Now, Nonce: observe.NewToken, Peers: func() []observe.Peer { return nil },
 		Store: func(context.Context) observe.StoreAnswer { return observe.StoreAnswer{} },
 		Probe: probe,
 	}, cluster.Observation{Members: members})

@@ -11,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // A member's data is compared with that of the others. docs/decisions says
@@ -127,22 +128,13 @@ func (l *Local) before(compared []string) func(context.Context) ([]string, error
 			}
 		case refused:
 			// As for the node's own comparison, one reading is not enough.
-			pause(ctx, l.o.recheck)
+			_ = wait.For(ctx, l.o.recheck)
 			byEtcd = l.servedWithout(ctx, s)
 		}
 		if byEtcd {
 			return compared, nil
 		}
 		return nil, nil
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
 
@@ -226,7 +218,7 @@ func (l *Local) compareAlways(ctx context.Context) {
 }
 
 func (l *Local) compareLoop(ctx context.Context) {
-	pid, settled, wait := 0, false, firstCompare
+	pid, settled, pause := 0, false, firstCompare
 	var kept compaction
 	var next time.Time
 	for ctx.Err() == nil {
@@ -234,27 +226,27 @@ func (l *Local) compareLoop(ctx context.Context) {
 			// Also one that etcd has compared: up to 3.5 it compares with nobody before
 			// the first raft snapshot, from which it learns who its peers are, and in no
 			// version with those that have compacted what it has.
-			pid, wait = now, firstCompare
+			pid, pause = now, firstCompare
 			settled, next = false, time.Time{}
 		}
 		switch {
 		case pid == 0:
-			wait = min(2*wait, compareTick)
+			pause = min(2*pause, compareTick)
 		case !settled:
 			var c comparison
 			c, settled = l.compareAt(ctx, 0)
 			// Of that one and of those before it, no process that has started since has
 			// kept a digest.
 			kept = compaction{done: c.compacted}
-			wait = max(min(2*wait, lastCompare), dutyCycle*c.took)
+			pause = max(min(2*pause, lastCompare), dutyCycle*c.took)
 		default:
 			if now := time.Now(); now.After(next) {
 				next = now.Add(comparePeriod)
 				l.compareCompacted(ctx, &kept)
 			}
-			wait = compareTick
+			pause = compareTick
 		}
-		pause(ctx, wait)
+		_ = wait.For(ctx, pause)
 	}
 }
 
@@ -311,7 +303,7 @@ func (l *Local) compareAt(ctx context.Context, at cluster.Revision) (comparison,
 	if err == nil && c.agreement == cluster.Differs {
 		l.comparer.dispute(fmt.Sprintf("its data is not that of %s, a majority, at revision %d; it is stopped if that is still so in %s",
 			list(c.unlike), c.own.Revision, l.o.recheck))
-		pause(ctx, l.o.recheck)
+		_ = wait.For(ctx, l.o.recheck)
 		first := c
 		c, err = l.collect(ctx, s, c.own.Revision)
 		c.compacted = first.compacted
@@ -340,7 +332,7 @@ func (l *Local) fence(ctx context.Context, s nodestate.State, c comparison) bool
 		return false
 	}
 	defer l.leave()
-	if now := l.o.State.State(); ctx.Err() != nil || !sameMember(now, s) || now.Assigned.Stopped {
+	if now := l.o.State.State(); ctx.Err() != nil || !now.SameMember(s) || now.Assigned.Stopped {
 		return false
 	}
 	// It gets no time to end, in which it would serve. That comes first: a disk
@@ -354,20 +346,7 @@ func (l *Local) fence(ctx context.Context, s nodestate.State, c comparison) bool
 	return true
 }
 
-// sameMember reports whether the node runs the member that it ran then, when it
-// may not have known the member's id yet.
-func sameMember(now, then nodestate.State) bool {
-	return now.Assigned != nil && then.Assigned != nil && now.Assigned.Token == then.Assigned.Token &&
-		(then.MemberID == 0 || now.MemberID == then.MemberID)
-}
-
 // condemn writes down what is known against the member that s tells of.
 func (l *Local) condemn(s nodestate.State, text string) error {
-	return l.o.State.Update(func(now *nodestate.State) error {
-		if !sameMember(*now, s) {
-			return refuse("the node runs another member now")
-		}
-		now.Differs = &nodestate.Differs{Token: now.Assigned.Token, MemberID: now.MemberID, Text: text}
-		return nil
-	})
+	return l.o.State.Update(nodestate.Condemn(s, text, refuse("the node runs another member now")))
 }

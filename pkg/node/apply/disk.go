@@ -155,16 +155,7 @@ func (l *Local) remember(ctx context.Context, token cluster.Token, r cluster.Rep
 	done := make(chan error, 1)
 	go func() {
 		defer l.remembering.Unlock()
-		done <- l.o.State.Update(func(s *nodestate.State) error {
-			if s.Assigned != nil && s.Assigned.Token == token {
-				if !r.Cluster.IsZero() {
-					s.Seen = &nodestate.SeenVersion{Token: token, Version: r.Cluster}
-				}
-				s.MemberID, s.ClusterID, s.MemberToken, s.Voters = r.ID, r.ClusterID, token, votersOf(r)
-			}
-			s.Revision = max(s.Revision, mark)
-			return nil
-		})
+		done <- l.o.State.Update(nodestate.Recognize(token, r, votersOf(r), mark))
 	}()
 	timer := time.NewTimer(diskTimeout)
 	defer timer.Stop()

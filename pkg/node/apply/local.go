@@ -288,10 +288,7 @@ func (l *Local) prepare(ctx context.Context, op *plan.MemberPrepare) error {
 		return err
 	}
 	crashpoint.Hit("member-prepare.before-promise")
-	err := l.o.State.Update(func(s *nodestate.State) error {
-		s.Prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
-		return nil
-	})
+	err := l.o.State.Update(nodestate.Promise(cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}))
 	crashpoint.Hit("member-prepare.after")
 	return err
 }
@@ -311,10 +308,7 @@ func (l *Local) stop(ctx context.Context, op *plan.MemberStop) error {
 		return &plan.StaleError{Want: "member " + op.ExpectMemberID.String(), Got: disk.MemberID.String()}
 	}
 	crashpoint.Hit("member-stop.before")
-	err := l.o.State.Update(func(s *nodestate.State) error {
-		s.Assigned.Stopped = true
-		return nil
-	})
+	err := l.o.State.Update(nodestate.Stop)
 	if err != nil {
 		return err
 	}
@@ -350,12 +344,7 @@ func (l *Local) setAside(ctx context.Context, op *plan.DataSetAside) error {
 		crashpoint.Hit("data-set-aside.before-clear")
 	}
 	l.comparer.end(ctx)
-	err := l.o.State.Update(func(s *nodestate.State) error {
-		s.Assigned, s.Prepared, s.Peers = nil, nil, nil
-		s.MemberID, s.ClusterID, s.MemberToken, s.Bootstrap = 0, 0, "", false
-		s.Voters, s.Differs, s.Change, s.Seen = nil, nil, nil, nil
-		return nil
-	})
+	err := l.o.State.Update(nodestate.Evict)
 	crashpoint.Hit("data-set-aside.after")
 	return err
 }
@@ -382,8 +371,5 @@ func (l *Local) quarantine(ctx context.Context, on bool) error {
 		}
 	}
 	crashpoint.Hit("quarantine.before-record")
-	return l.o.State.Update(func(s *nodestate.State) error {
-		s.Assigned.Quarantined = on
-		return nil
-	})
+	return l.o.State.Update(nodestate.Quarantine(on))
 }

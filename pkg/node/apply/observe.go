@@ -110,11 +110,7 @@ func (l *Local) begun(token cluster.Token) bool {
 // keepPromise ends the promise of a bootstrap voter that has begun: from now on
 // an empty disk means lost data.
 func (l *Local) keepPromise(s nodestate.State) nodestate.State {
-	err := l.o.State.Update(func(s *nodestate.State) error {
-		s.Prepared, s.Bootstrap = nil, false
-		return nil
-	})
-	if err != nil {
+	if err := l.o.State.Update(nodestate.FulfilPromise(s.Assigned.Token)); err != nil {
 		return s
 	}
 	return l.o.State.State()

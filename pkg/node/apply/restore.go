@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // A Restorer makes data directories of backups.
@@ -73,12 +73,9 @@ func (l *Local) stage(ctx context.Context, op *plan.RestoreStage) error {
 	}
 	l.stager.end(ctx)
 	crashpoint.Hit("restore-stage.before")
-	err := l.o.State.Update(func(s *nodestate.State) error {
-		s.Staged = &cluster.Staged{
-			Request: op.Request, Backup: op.Backup, Token: op.Token, Version: op.Version, Voters: op.Voters, Revision: op.Revision,
-		}
-		return nil
-	})
+	err := l.o.State.Update(nodestate.Stage(cluster.Staged{
+		Request: op.Request, Backup: op.Backup, Token: op.Token, Version: op.Version, Voters: op.Voters, Revision: op.Revision,
+	}))
 	if err != nil {
 		return err
 	}
@@ -117,16 +114,7 @@ func (l *Local) changeOver(ctx context.Context, op *plan.RestoreSwitch) error {
 		}
 	}
 	crashpoint.Hit("restore-switch.before-promise")
-	err := l.o.State.Update(func(s *nodestate.State) error {
-		s.Assigned, s.Prepared, s.Peers = nil, nil, nil
-		s.MemberID, s.ClusterID, s.MemberToken, s.Bootstrap = 0, 0, "", false
-		s.Voters, s.Differs, s.Change, s.Seen = nil, nil, nil, nil
-		if staged != nil {
-			s.Prepared = &cluster.Prepared{Token: staged.Token, Version: staged.Version, Voters: staged.Voters, Backup: staged.Backup}
-			s.Revision, s.Staged = max(s.Revision, staged.Revision), nil
-		}
-		return nil
-	})
+	err := l.o.State.Update(nodestate.Switch(staged))
 	crashpoint.Hit("restore-switch.after")
 	return err
 }
@@ -139,11 +127,7 @@ const switchGrace = 500 * time.Millisecond
 func (l *Local) leaveIncarnation(ctx context.Context, s nodestate.State, token cluster.Token) error {
 	if s.Assigned != nil {
 		crashpoint.Hit("restore-switch.before")
-		err := l.o.State.Update(func(s *nodestate.State) error {
-			s.Assigned.Stopped = true
-			return nil
-		})
-		if err != nil {
+		if err := l.o.State.Update(nodestate.Stop); err != nil {
 			return err
 		}
 		crashpoint.Hit("restore-switch.before-signal")
@@ -177,11 +161,7 @@ func (l *Local) discardStaged(ctx context.Context, op *plan.RestoreDiscard) erro
 	}
 	l.stager.end(ctx)
 	crashpoint.Hit("restore-discard.before")
-	err := l.o.State.Update(func(s *nodestate.State) error {
-		s.Staged = nil
-		return nil
-	})
-	if err != nil {
+	if err := l.o.State.Update(nodestate.Unstage(op.Token)); err != nil {
 		return err
 	}
 	crashpoint.Hit("restore-discard.after-record")
@@ -285,7 +265,7 @@ func (l *Local) resumeStaging(ctx context.Context, s nodestate.State) {
 
 // keepStaging tries until it succeeds, is refused, or ctx ends.
 func (l *Local) keepStaging(ctx context.Context, staged cluster.Staged) {
-	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
 		err := l.restore(ctx, staged)
 		if err == nil || ctx.Err() != nil {
 			return
@@ -294,12 +274,8 @@ func (l *Local) keepStaging(ctx context.Context, staged cluster.Staged) {
 		if errors.As(err, new(*RefusedError)) {
 			return
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if wait.For(ctx, pause) != nil {
 			return
-		case <-t.C:
 		}
 	}
 }
@@ -328,11 +304,5 @@ func (l *Local) restore(ctx context.Context, staged cluster.Staged) error {
 		}
 	}
 	crashpoint.Hit("restore-stage.before-ready")
-	return l.o.State.Update(func(s *nodestate.State) error {
-		if s.Staged == nil || s.Staged.Token != staged.Token {
-			return fmt.Errorf("the restore of %s was given up", staged.Backup)
-		}
-		s.Staged.Ready = true
-		return nil
-	})
+	return l.o.State.Update(nodestate.StageReady(staged))
 }

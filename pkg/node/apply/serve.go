@@ -9,6 +9,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // servesTime is how long the voters of the new member list may take to serve a
@@ -98,12 +99,8 @@ func followsUp(ctx context.Context, connect func(clientURLs []string) (Etcd, err
 		if err == nil && r.Leader != 0 && r.Applied >= index {
 			return true
 		}
-		timer := time.NewTimer(100 * time.Millisecond)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if wait.For(ctx, 100*time.Millisecond) != nil {
 			return false
-		case <-timer.C:
 		}
 	}
 }

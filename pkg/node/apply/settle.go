@@ -16,6 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // settleTick is how often it is looked whether a new version serves.
@@ -68,7 +69,7 @@ func (l *Local) settle(ctx context.Context, s nodestate.State) {
 		defer close(done)
 		begun := time.Now()
 		for ctx.Err() == nil && l.unsettled(ctx, time.Since(begun) > l.o.comesUp) {
-			pause(ctx, settleTick)
+			_ = wait.For(ctx, settleTick)
 		}
 	}()
 }

@@ -79,24 +79,10 @@ func (l *Local) start(ctx context.Context, op *plan.MemberStart, leaseVoters clu
 		}
 	}
 	crashpoint.Hit("member-start.before-assign")
-	err := l.o.State.Update(func(s *nodestate.State) error {
-		if s.Assigned == nil || s.Assigned.Token != op.Token {
-			s.Assigned = &cluster.Assigned{Token: op.Token, Quarantined: restored}
-			s.MemberID, s.ClusterID, s.MemberToken = 0, 0, ""
-		}
-		s.Assigned.Version, s.Assigned.Stopped = op.Version, false
-		if op.AcceptData != 0 {
-			s.Differs = nil
-		}
-		s.Bootstrap = op.Mode == plan.StartNew
-		if !s.Bootstrap {
-			s.Prepared = nil
-		}
-		if len(op.Peers) > 0 {
-			s.Peers = op.Peers
-		}
-		return nil
-	})
+	err := l.o.State.Update(nodestate.Assign(nodestate.Assignment{
+		Token: op.Token, Version: op.Version, Peers: op.Peers,
+		Bootstrap: op.Mode == plan.StartNew, Quarantined: restored, AcceptData: op.AcceptData != 0,
+	}))
 	if err != nil {
 		return err
 	}

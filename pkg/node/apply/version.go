@@ -11,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 const (
@@ -192,7 +193,7 @@ func (l *Local) settled(sender context.Context, op *plan.MemberChangeVersion) er
 	ctx, end := context.WithTimeout(context.WithoutCancel(sender), Deadline(op))
 	defer end()
 	defer context.AfterFunc(sender, func() {
-		pause(ctx, hangUp)
+		_ = wait.For(ctx, hangUp)
 		end()
 	})()
 	for {
@@ -208,7 +209,7 @@ func (l *Local) settled(sender context.Context, op *plan.MemberChangeVersion) er
 		case s.Assigned.Stopped || c == nil:
 			return &plan.StaleError{Want: "etcd " + op.To.String(), Got: s.Assigned.Version.String()}
 		}
-		pause(ctx, settleTick)
+		_ = wait.For(ctx, settleTick)
 		if ctx.Err() != nil {
 			return fmt.Errorf("wait for etcd %s: %w", op.To, context.Cause(ctx))
 		}

@@ -173,7 +173,7 @@ func (f *File) LeaseVoters() cluster.LeaseVoters {
 // its absence: [File.Settled] tells which it is.
 //
 // One change is made at a time: change must not call Update.
-func (f *File) Update(change func(*State) error) error {
+func (f *File) Update(change Transition) error {
 	limit := time.NewTimer(f.limit)
 	defer limit.Stop()
 	if err := f.take(limit.C); err != nil {
@@ -204,7 +204,7 @@ func (f *File) Update(change func(*State) error) error {
 }
 
 // next returns the state after change, which is allowed to follow.
-func (f *File) next(change func(*State) error) (State, error) {
+func (f *File) next(change Transition) (State, error) {
 	f.mu.Lock()
 	closed, now := f.closed, f.state
 	f.mu.Unlock()

@@ -1,0 +1,48 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+)
+
+// AlarmCorrupt is etcd's alarm for a member whose data differs from that of the
+// others.
+const AlarmCorrupt = "CORRUPT"
+
+// Unfit says why no backup is taken from the member that gave r, "" if one may
+// be. Among are the reports of all members that answered: what one of them lacks
+// shows beside the others.
+//
+// Fit is a member that sees a leader in the newest term, serves reads through the
+// quorum, is no learner, has not raised the alarm for corrupt data, and is not
+// behind.
+func (r Report) Unfit(among []Report) string {
+	var term, applied uint64
+	for _, o := range among {
+		term, applied = max(term, o.RaftTerm), max(applied, o.Applied)
+	}
+	switch {
+	case r.Learner:
+		return "it is a learner, which gives no snapshots"
+	case slices.Contains(r.Alarms, AlarmCorrupt):
+		return "it has raised the alarm " + AlarmCorrupt
+	case r.Leader == 0:
+		return "it sees no leader: what it has may be old"
+	case r.Read == ReadLate:
+		return "it serves no read through the quorum: its disk may hang"
+	case r.RaftTerm < term:
+		return fmt.Sprintf("it is in term %d, others are in %d", r.RaftTerm, term)
+	case r.Behind(applied):
+		return fmt.Sprintf("it is %d entries behind", applied-r.Applied)
+	}
+	return ""
+}
+
+// Behind reports whether the member trails applied, the highest index that any
+// member has applied, too far for a backup.
+func (r Report) Behind(applied uint64) bool { return behind(r.Applied, applied) }
+
+// Behind reports the same of a member as it was observed.
+func (m Member) Behind(applied uint64) bool { return behind(m.Applied, applied) }
+
+func behind(own, applied uint64) bool { return applied > own && applied-own > MaxBehind }
