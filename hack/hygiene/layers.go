@@ -46,9 +46,9 @@ var layers = map[string]Layer{
 	"pkg/coordination/listen": Leaf,
 	"pkg/testing/testchild":   Leaf,
 	"pkg/testing/testport":    Leaf,
-	"pkg/wait":                Leaf,
+	"pkg/internal/wait":       Leaf,
 
-	"pkg/bytesize":           Pure,
+	"pkg/internal/bytesize":  Pure,
 	"pkg/cluster":            Pure,
 	"pkg/etcd/etcdconf":      Pure,
 	"pkg/etcd/etcdversion":   Pure,
@@ -57,8 +57,8 @@ var layers = map[string]Layer{
 	"pkg/host/machine":       Pure,
 	"pkg/cluster/plan":       Pure,
 	"pkg/cluster/retention":  Pure,
-	"pkg/shell":              Pure,
-	"pkg/cli/spelling":       Pure,
+	"pkg/internal/shell":     Pure,
+	"pkg/internal/spelling":  Pure,
 
 	"pkg/backup":                 Edge,
 	"pkg/certs":                  Edge,

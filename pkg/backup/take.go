@@ -10,7 +10,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
-	"github.com/etcdadm/etcdadm/pkg/wait"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // A Snapshotter streams etcd's database: clientv3.Maintenance is one. A Read of

@@ -35,7 +35,7 @@ const (
 	PairBroken PairState = "broken"
 )
 
-// A CALook is what is there of the CA.
+// A CACheck is what is there of the CA.
 type CACheck struct {
 	// State is ok, missing, external, expired or broken.
 	State PairState `json:"state"`

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/etcdadm/etcdadm/pkg/cli/spelling"
+	"github.com/etcdadm/etcdadm/pkg/internal/spelling"
 )
 
 // SingleDash returns args with a second dash before every long flag that has

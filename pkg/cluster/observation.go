@@ -182,7 +182,7 @@ type Prepared struct {
 	Backup string `json:"backup,omitempty"`
 }
 
-// A Place is a bootstrap voter: a name and where its peers find it.
+// An InitialMember is a voter of a new incarnation: a name and where its peers find it.
 type InitialMember struct {
 	Name     NodeName `json:"name"`
 	PeerURLs []string `json:"peerURLs"`

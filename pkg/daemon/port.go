@@ -13,7 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 	"github.com/etcdadm/etcdadm/pkg/coordination/listen"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
-	"github.com/etcdadm/etcdadm/pkg/wait"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 func (d *Daemon) openPort(ctx context.Context) error {

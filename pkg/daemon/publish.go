@@ -16,9 +16,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
-	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"gocloud.dev/blob"
 
-	"github.com/etcdadm/etcdadm/pkg/wait"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // maxResumes is how often in a row a read is taken up again without a byte in

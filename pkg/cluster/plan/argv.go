@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/shell"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 )
 
 // A Flag is one flag of an operation's command line.

@@ -10,7 +10,7 @@ type Hold struct {
 
 func (h Hold) String() string { return fmt.Sprintf("hold %s: %s", h.Reason, h.Text) }
 
-// A Rule names a kind of hold. The list is closed, see [Reasons].
+// A Reason names a kind of hold. The list is closed, see [Reasons].
 type Reason string
 
 // The rules that can hold.

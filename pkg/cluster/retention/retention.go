@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/bytesize"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/internal/bytesize"
 )
 
 // keepAll is the age below which every backup is kept.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/bytesize"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/internal/bytesize"
 )
 
 // TestStories runs testdata/stories.txt. Its blocks are "policy", "limits"

@@ -27,7 +27,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
-	"github.com/etcdadm/etcdadm/pkg/shell"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/command/progress"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
-	"github.com/etcdadm/etcdadm/pkg/shell"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 )
 
 // A task is one command that works towards a goal.

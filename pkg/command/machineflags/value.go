@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/etcdadm/etcdadm/pkg/bytesize"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/bytesize"
 )
 
 // A value is a flag of one command and the texts that it was given.

@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
-	"github.com/etcdadm/etcdadm/pkg/bytesize"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
+	"github.com/etcdadm/etcdadm/pkg/internal/bytesize"
 )
 
 // backupFlags say how backups are written and read.

@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
-	"github.com/etcdadm/etcdadm/pkg/bytesize"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
+	"github.com/etcdadm/etcdadm/pkg/internal/bytesize"
 )
 
 // The variables of the existing tools for the ages of the policy. A flag goes

@@ -14,7 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
-// A Road is a plan as programs read it.
+// Steps is a plan as programs read it.
 type Steps struct {
 	Spec      cluster.Spec `json:"spec"`
 	Converged bool         `json:"converged"`

@@ -10,9 +10,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc/election"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 	"github.com/etcdadm/etcdadm/pkg/store"
-	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 const (

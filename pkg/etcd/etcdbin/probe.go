@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/wait"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // probeTimeout bounds `etcd --version`, which takes milliseconds unless the

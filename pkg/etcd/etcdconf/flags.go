@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/cli/spelling"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/internal/spelling"
 )
 
 // flagTable lists the flags that etcd takes, as its parser tells them: which

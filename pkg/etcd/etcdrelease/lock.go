@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/etcdadm/etcdadm/pkg/wait"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // lockDir waits until no other process has the lock of a directory, for at

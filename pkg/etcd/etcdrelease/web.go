@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/wait"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // A web asks servers, patiently where that may help.

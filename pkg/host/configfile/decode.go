@@ -14,10 +14,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/etcdadm/etcdadm/pkg/bytesize"
-	"github.com/etcdadm/etcdadm/pkg/cli/spelling"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/bytesize"
+	"github.com/etcdadm/etcdadm/pkg/internal/spelling"
 )
 
 // decode reads the fields and notes where each is.

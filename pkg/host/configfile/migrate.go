@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/etcdadm/etcdadm/pkg/bytesize"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/bytesize"
 )
 
 // A Source is a file on the machine and what is in it.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/shell"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 )
 
 // A Daemon says how etcd-manager is to be started on a machine that was handed

@@ -2,7 +2,7 @@ package handover
 
 import "fmt"
 
-// A Rule names a kind of [Hold]. Scripts may depend on it.
+// A Reason names a kind of [Hold]. Scripts may depend on it.
 type Reason string
 
 // The rules that can hold.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/shell"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 )
 
 // ControlOptions say how etcdctl reaches the etcd of this machine.

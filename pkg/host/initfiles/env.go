@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/etcdadm/etcdadm/pkg/shell"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 )
 
 // variable is the form of a variable's name that systemd, sh and etcd take.

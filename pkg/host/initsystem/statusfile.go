@@ -26,7 +26,7 @@ const (
 	launchName     = "launch.json"
 )
 
-// A status file is the file in which the supervisor of a directory ("etcdadm run")
+// A StatusFile is the file in which the supervisor of a directory ("etcdadm run")
 // says how its etcd does. Its reader is the init system of kind process, maybe
 // much later and after both have been killed; so processes are named in it in a
 // way that no later process answers to. A supervisor that ends leaves it as it

@@ -50,7 +50,7 @@ type Goal struct {
 	Force bool
 }
 
-// A Rule names a kind of [Hold]. Scripts may depend on it.
+// A Reason names a kind of [Hold]. Scripts may depend on it.
 type Reason string
 
 // The rules that can hold.

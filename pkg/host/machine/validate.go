@@ -14,9 +14,9 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/etcdadm/etcdadm/pkg/cli/spelling"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
+	"github.com/etcdadm/etcdadm/pkg/internal/spelling"
 )
 
 // A FieldError says what is wrong with a field of a [Config].

@@ -12,7 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
-	"github.com/etcdadm/etcdadm/pkg/wait"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // An answer is what one endpoint tells.

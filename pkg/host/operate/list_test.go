@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/wait"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // An etcd answers for a cluster after some time, from its nth question on.

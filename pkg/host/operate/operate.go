@@ -20,8 +20,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
-	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // Options say which machine, and how to tell of what is done.

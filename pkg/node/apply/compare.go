@@ -10,8 +10,8 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
-	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // A member's data is compared with that of the others. docs/decisions says

@@ -47,7 +47,7 @@ type EtcdTLS interface {
 	Client() *tls.Config
 }
 
-// An Lease voter is the node's vote in the coordinator's lease.
+// A LeaseVoter is the node's vote in the coordinator's lease.
 type LeaseVoter interface {
 	// Prepare makes the node a lease voter of an incarnation that is being bootstrapped.
 	Prepare(ctx context.Context, token cluster.Token, names []cluster.NodeName) error

@@ -9,7 +9,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
-	"github.com/etcdadm/etcdadm/pkg/wait"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // servesTime is how long the voters of the new member list may take to serve a

@@ -15,8 +15,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
-	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 // settleTick is how often it is looked whether a new version serves.

@@ -10,8 +10,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
-	"github.com/etcdadm/etcdadm/pkg/wait"
 )
 
 const (

@@ -33,8 +33,7 @@ var try = Define("try", Options{Fault: errFault, Errors: []error{errBad, errOthe
 		case "bad":
 			return nil, fmt.Errorf("read %s: %w", q.Arg, errBad)
 		case "panic":
-			var m map[string]string
-			m["x"] = q.Arg
+			panic("as a broken reader would")
 		case "fault":
 			_ = syscall.Kill(os.Getpid(), syscall.SIGABRT)
 			select {}
@@ -90,7 +89,7 @@ func TestAnAnswerComesBack(t *testing.T) {
 // What the data makes the process do is told, and ends nothing else.
 func TestOnlyTheProcessEnds(t *testing.T) {
 	for do, want := range map[string]string{
-		"panic":   "panic: assignment to entry in nil map",
+		"panic":   "panic: as a broken reader would",
 		"fault":   "SIGABRT",
 		"eat":     "out of memory",
 		"chatter": "token too long",
