@@ -151,7 +151,7 @@ var ruleDocs = []ReasonDoc{
 		"The text says what is in the way. docs/versions.md has what can become what, and how. Setting the spec back to the version that runs ends it."},
 	{VersionFailed,
 		"A member did not come up with the new etcd version. Its node has gone back to the old one where that was still possible, and no other member is changed.",
-		"The text has etcd's last words. Put right what they say, and try that member again with the command in the text; or set the spec back: etcd-manager-ctl configure-cluster --etcd-version=OLD."},
+		"The text has etcd's last words. Put right what they say, and try that member again with the command in the text; or set the spec back: etcd-manager-ctl --backup-store=STORE configure-cluster --etcd-version=OLD."},
 	{DiskUnreadable,
 		"A node's data directory holds something that cannot be read or understood. It is left alone.",
 		"The text says what. Fix it, or move it away by hand."},

@@ -66,7 +66,8 @@ func NextVersion(members []Runner, want, seen etcdversion.Version) (etcdversion.
 	}
 	return want, &NoWay{
 		fmt.Sprintf("members run etcd %s, and %s is an older minor version", low, want),
-		fmt.Sprintf("set the spec back to %s, or restore a backup with %s: etcd-manager-ctl restore-backup", low, want),
+		fmt.Sprintf("set the spec back to %s, or restore a backup with %s: "+
+			"etcd-manager-ctl --backup-store=STORE restore-backup", low, want),
 	}
 }
 
