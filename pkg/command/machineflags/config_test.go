@@ -146,7 +146,7 @@ func TestValuesThatCannotBeRead(t *testing.T) {
 		{"--client-port=x", `"x" is not a whole number`},
 		{"--start-timeout=10", `"10" is not a duration, as 1m30s`},
 		{"--no-hardening=maybe", `"maybe" is not true or false`},
-		{"--quota-backend-bytes=8GiB", `"8GiB" is not a size`},
+		{"--quota-backend-bytes=8Gig", `"8Gig" is not a size`},
 		{"--version=3.6", "is not of the form 3.6.16"},
 		{"--etcd-flag=snapshot-count", `"snapshot-count" is not of the form KEY=VALUE`},
 		{"--etcd-flag==5", "is not of the form KEY=VALUE"},

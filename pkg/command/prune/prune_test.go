@@ -169,7 +169,7 @@ func TestPolicyOfFlagsAndVariables(t *testing.T) {
 		"--daily=-1h":    "--daily: retention time",
 		"--daily=0":      "--daily must not be zero",
 		"--max-count=-1": "--max-count is -1",
-		"--max-size=big": "--max-size: size \"big\"",
+		"--max-size=big": "--max-size: \"big\" is not a size",
 		"name":           "unknown command",
 	} {
 		dir := fill(t, some...)

@@ -18,7 +18,7 @@ func TestFor(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(reason) })
 		begin = time.Now()
-		if err := For(ctx, time.Minute); err != reason || time.Since(begin) != time.Second {
+		if err := For(ctx, time.Minute); !errors.Is(err, reason) || time.Since(begin) != time.Second {
 			t.Errorf("after %s: %v", time.Since(begin), err)
 		}
 	})
