@@ -38,7 +38,7 @@ func poll(within time.Duration, ok func() error) error {
 	}
 }
 
-// onStatusFile returns the processes that the host's boards tell of: the supervisor
+// onStatusFile returns the processes that the host's status files tell of: the supervisor
 // and etcd. A dead one is 0, and so is one that is not the host's.
 func (h *host) onStatusFile() (supervisor, etcd int) {
 	for _, name := range []string{"launch.json", "run.json"} {

@@ -178,7 +178,7 @@ var ruleDocs = []ReasonDoc{
 		"Give the daemons' certificates the role root, by their common names: etcdctl --user=root user add etcd-manager-NODE --no-password and etcdctl --user=root user grant-role etcd-manager-NODE root, for each node (the text has the lines; root is etcd's user of that name). Without TLS, etcd cannot know the daemons: etcdctl auth disable."},
 	{NoReport,
 		"A node's etcd process runs, and its daemon got no answer out of it: certificates are not accepted, nothing listens, no answer comes in time, or another etcd answers at its URL.",
-		"The text has the reason. Certificates: check their dates and at both clocks. A port that refuses: is etcd still starting? Another cluster: find out what else runs on the machine."},
+		"The text has the reason. Certificates: check their dates and both clocks. A port that refuses: is etcd still starting? Another cluster: find out what else runs on the machine."},
 	{Alarm,
 		"etcd has raised an alarm. NOSPACE: the database is at its quota. CORRUPT: members disagree about the data.",
 		"NOSPACE: compact, defragment each member, then disarm with etcdctl. CORRUPT: replace the member that the text names."},

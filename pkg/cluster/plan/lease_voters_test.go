@@ -65,7 +65,7 @@ func voting(obs cluster.Observation) (s set) {
 	return s
 }
 
-// TestLeaseVotersTolerateWhatVotersTolerate follows the roads of clusters that
+// TestLeaseVotersTolerateWhatVotersTolerate follows the plans of clusters that
 // grow, shrink and have a voter replaced, of all sizes. In no state on the way,
 // and in no half-way state of a write, may nodes be lost so that etcd serves and
 // nobody can coordinate it.

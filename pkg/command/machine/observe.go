@@ -221,7 +221,7 @@ func printChecks(cmd *cobra.Command, out *cli.Output) error {
 		What string `json:"what"`
 	}
 	var list []check
-	rows := [][]string{{"ID", "WHAT IS LOOKED AT"}}
+	rows := [][]string{{"ID", "WHAT IS CHECKED"}}
 	for _, c := range machine.Checks() {
 		list = append(list, check{c.ID, c.What})
 		rows = append(rows, []string{c.ID, c.What})

@@ -144,7 +144,7 @@ func (e *EndpointError) connect(ctx context.Context, host string) (net.Conn, boo
 		return conn, false
 	case errors.As(err, &dns):
 		e.Text = fmt.Sprintf("the name %s cannot be resolved", dns.Name)
-		e.Next = "check /etc/hosts and at the name server, or use the IP address"
+		e.Next = "check /etc/hosts and the name server, or use the IP address"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Cause = cluster.CauseRefused
 		e.Text = "nothing listens there: the connection is refused"

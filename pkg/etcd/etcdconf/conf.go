@@ -223,7 +223,7 @@ func (m Member) validate() error {
 	case m.State != StateNew && m.State != StateExisting:
 		return fail("start state %q is not new or existing", m.State)
 	case m.State == StateNew && len(m.Peers) == 0:
-		return fail("a initial member needs the list of its peers")
+		return fail("an initial member needs the list of its peers")
 	case m.Quarantined && len(m.URLs.Quarantine) == 0:
 		return fail("it is quarantined, and has no quarantine URL")
 	}

@@ -85,7 +85,7 @@ func stalled(ctx context.Context, err error) error {
 	return err
 }
 
-// A unreachableError says that a server took too long.
+// An unreachableError says that a server took too long.
 type unreachableError struct{ text string }
 
 func (e *unreachableError) Error() string { return e.text }

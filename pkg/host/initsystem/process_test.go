@@ -273,7 +273,7 @@ func TestStopAfterTheSupervisorWasKilled(t *testing.T) {
 	}
 }
 
-// TestStatusFileOfTheDead has boards that name processes which are not ours.
+// TestStatusFileOfTheDead has status files that name processes which are not ours.
 func TestStatusFileOfTheDead(t *testing.T) {
 	t.Parallel()
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

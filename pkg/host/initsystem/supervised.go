@@ -61,7 +61,7 @@ func newProcess(o Options) (*supervised, error) {
 	return &supervised{dir: o.Dir, command: command}, nil
 }
 
-// An observation is what is on the boards, and what of it lives.
+// An observation is what is in the status files, and what of it lives.
 type observe struct {
 	// status is the supervisor's own, nil for none.
 	status *status

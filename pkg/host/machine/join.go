@@ -49,7 +49,7 @@ func (w *world) unreachable() *Hold {
 	if w.obs.Remote.Differ {
 		return hold(EndpointsDiffer, "name endpoints of one cluster", "%s", problem)
 	}
-	h := hold(ClusterUnreachable, "check the endpoints, at ca.crt and at the clocks; a learner does not answer for its cluster", "the cluster does not answer: %s", problem)
+	h := hold(ClusterUnreachable, "check the endpoints, ca.crt and the clocks; a learner does not answer for its cluster", "the cluster does not answer: %s", problem)
 	// Who does not trust the other side will not begin to.
 	h.Wait, h.Others = true, !w.obs.Remote.Untrusted
 	return h

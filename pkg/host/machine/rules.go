@@ -28,7 +28,7 @@ var ruleDocs = []ReasonDoc{
 	{ExternalCA, "There is a `ca.crt` without its key, and a certificate must be issued.",
 		"`etcdadm certs generate-csr`, have the requests signed, and put the certificates beside the keys."},
 	{ClusterUnreachable, "No endpoint told the member list: nobody listens, TLS fails, or there is no leader. The text says which.",
-		"check the endpoints, at `ca.crt` and at the clocks. `join` asks again until `--membership-timeout`, and says once a minute why it waits; with `--retry=false` it asks once. Where certificates are not accepted, it ends after two minutes."},
+		"check the endpoints, `ca.crt` and the clocks. `join` asks again until `--membership-timeout`, and says once a minute why it waits; with `--retry=false` it asks once. Where certificates are not accepted, it ends after two minutes."},
 	{EndpointsDiffer, "The endpoints that were named are of different clusters, so that nobody knows which one is meant.",
 		"Name endpoints of one cluster."},
 	{NameTaken, "The cluster has a member of this name at another address.",

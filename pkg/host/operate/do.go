@@ -315,7 +315,7 @@ func (e *UnhealthyError) Error() string {
 
 // Hint says what to do about it.
 func (e *UnhealthyError) Hint() string {
-	return "check etcd's log (" + e.Log + ") and at the way to the other members (peer port); --start-timeout sets how long to wait"
+	return "check etcd's log (" + e.Log + ") and the network to the other members (peer port); --start-timeout sets how long to wait"
 }
 
 // last returns the log line that says most: the reason of a panic or a fatal

@@ -73,7 +73,7 @@ func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.Cl
 	return nil, failed
 }
 
-// A unreachableError says why no endpoint has told the member list.
+// An unreachableError says why no endpoint has told the member list.
 type unreachableError struct {
 	text string
 	// untrusted says that all were reached, and refused for their certificates or

@@ -161,7 +161,7 @@ type Result struct {
 	Undone bool
 }
 
-// maxSteps bounds a run: the longest road has some twenty steps.
+// maxSteps bounds a run: the longest plan has some twenty steps.
 const maxSteps = 60
 
 // pause is the time between two observations while waiting for others.

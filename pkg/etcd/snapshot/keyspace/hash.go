@@ -35,7 +35,7 @@ func (s *Space) Hash(ctx context.Context) (Hash, error) {
 	if h.CompactRevision == 0 {
 		h.CompactRevision = -1
 	}
-	k := keeper{compacted: int64(h.CompactRevision), any: len(s.keys) > 0}
+	k := retained{compacted: int64(h.CompactRevision), any: len(s.keys) > 0}
 	for _, key := range s.keys {
 		if int64(key.ModRevision) <= k.compacted {
 			k.keep = append(k.keep, mvcc.Revision{Main: int64(key.ModRevision), Sub: key.sub})
@@ -73,8 +73,8 @@ func (s *Space) Hash(ctx context.Context) (Hash, error) {
 	return h, nil
 }
 
-// A init system knows which entries of before the compaction count.
-type keeper struct {
+// retained says which entries of before the compaction count.
+type retained struct {
 	compacted int64
 	any       bool
 	// keep are those, in order; the ones that were passed are cut off.
@@ -82,7 +82,7 @@ type keeper struct {
 }
 
 // counts must be called with ascending revisions.
-func (k *keeper) counts(r mvcc.Revision, deleted bool) bool {
+func (k *retained) counts(r mvcc.Revision, deleted bool) bool {
 	if r.Main > k.compacted {
 		return true
 	}
