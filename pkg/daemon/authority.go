@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -24,9 +25,10 @@ type authority struct {
 	// ask asks a node for its standing. others are the nodes that seem to be there.
 	ask    func(ctx context.Context, node cluster.NodeName) (lease.Standing, error)
 	others func() []cluster.NodeName
-	// records reads the control store, and waits for it as long as its context says.
+	// records reads the control store, or has what was read within age, and waits for
+	// it as long as its context says.
 	// published reads what the last coordinator wrote there of the lease voters.
-	records   func(ctx context.Context) (store.View, error)
+	records   func(ctx context.Context, age time.Duration) (store.View, error)
 	published func(ctx context.Context) (cluster.LeaseVoters, error)
 	// hasData reports whether the node has data of a member.
 	hasData func() bool
@@ -73,12 +75,17 @@ func (a *authority) holds(ctx context.Context, e rpc.Execution, spare bool) erro
 	return nil
 }
 
+// consultTimeout bounds how long an order waits for the store. What an order proves lasts
+// less than [lease.DefaultTTL], and the nodes that confirm it are asked afterwards.
+const consultTimeout = time.Second
+
 // consult adds what the store says of the present incarnation, if it answers soon: the
-// order is of somebody with a lease, which others can confirm.
+// order is of somebody with a lease, which others can confirm. What a slow store said
+// some seconds before does too: the order comes again and again meanwhile.
 func (a *authority) consult(ctx context.Context, e *lease.Evidence) {
-	ctx, cancel := context.WithTimeout(ctx, recordsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, consultTimeout)
 	defer cancel()
-	view, err := a.records(ctx)
+	view, err := a.records(ctx, recordsTimeout)
 	if err != nil || view.IncarnationsErr != nil || len(view.Incarnations) == 0 {
 		return
 	}

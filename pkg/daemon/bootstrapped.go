@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -24,7 +25,7 @@ func (a *authority) bootstrapped(ctx context.Context, op plan.Operation, leaseVo
 	}
 	waiting, cancel := context.WithTimeout(ctx, apply.BootstrapDeadline)
 	defer cancel()
-	view, err := a.records(waiting)
+	view, err := a.records(waiting, recordsEvery)
 	if err == nil {
 		err = view.IncarnationsErr
 	}
@@ -43,10 +44,10 @@ func (a *authority) bootstrapped(ctx context.Context, op plan.Operation, leaseVo
 	return nil
 }
 
-// records reads the store for an order that has just come: what was read a moment before
-// does too, so that a flood of orders is none of requests.
-func (d *Daemon) records(ctx context.Context) (store.View, error) {
-	return d.view.Since(ctx, d.now().Add(-recordsEvery))
+// records reads the store for an order that has just come: what was read within age
+// before does too, so that a flood of orders is none of requests.
+func (d *Daemon) records(ctx context.Context, age time.Duration) (store.View, error) {
+	return d.view.Since(ctx, d.now().Add(-age))
 }
 
 // unrecoverable says what the recovery of the lease voters lacks: an operator's word

@@ -76,7 +76,7 @@ func newSite(t *testing.T) *site {
 			}
 			return lease.Standing{}, errors.New("no answer")
 		},
-		records:   func(context.Context) (store.View, error) { return s.view, s.viewErr },
+		records:   func(context.Context, time.Duration) (store.View, error) { return s.view, s.viewErr },
 		published: func(context.Context) (cluster.LeaseVoters, error) { return s.published, s.viewErr },
 		hasData:   func() bool { return nodestate.Disk(s.dir, state.State()).State != cluster.DiskEmpty },
 	}

@@ -244,7 +244,7 @@ type directory struct {
 // here, they are those of the last one. The spec and the requests are remembered: a node
 // that coordinates only later shall know the spec, and the pause, without the store.
 func (d directory) Nodes(ctx context.Context) ([]discovery.Record, error) {
-	view, err := d.d.records(ctx)
+	view, err := d.d.records(ctx, recordsEvery)
 	if err != nil {
 		var began time.Time
 		if view, began = d.d.view.Heard(); d.d.now().Sub(began) > recordsKept {

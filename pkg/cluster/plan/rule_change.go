@@ -210,12 +210,19 @@ func ruleReplace(l *view) (Operation, verdict) {
 	return nil, goOn
 }
 
+// changeGrace is the time in which a node that changes its version takes the old one
+// again by itself: two stops of two minutes each, and five minutes to come up.
+const changeGrace = 10 * time.Minute
+
 // grace is for how long m may be unhealthy. One that answers, and whose disk does
 // not hang, is catching up: it receives the whole database, or is being
 // defragmented, which makes its own disk slow. It gets the time that a new member
 // gets.
 func (l *view) grace(m cluster.Member) time.Duration {
 	n := l.nodeOf(m)
+	if n != nil && n.Reachable && !n.Storage.Bad() && n.Change.Pending() && n.Change.Token == l.obs.Token {
+		return max(l.policy.Grace, changeGrace)
+	}
 	if m.Condition == cluster.Stuck && n != nil && n.Reachable && !n.Storage.Bad() {
 		return max(l.policy.Grace, l.policy.LearnerTimeout)
 	}

@@ -71,7 +71,7 @@ func (l *view) versionFailed() bool {
 		switch {
 		case c.Pending():
 			l.hold(NotYet, "%s changes from etcd %s to %s", n.Name, c.From, c.To)
-		case c.Back && l.spec.EtcdVersion.Compare(c.From) <= 0:
+		case c.Back && !leadsTo(*c, l.spec.EtcdVersion):
 			continue // nobody wants the version that failed any more
 		case !c.Back:
 			l.hold(VersionFailed, "%s does not come up with etcd %s, and is tried again and again: %s", n.Name, c.To, c.Failed)
@@ -161,4 +161,17 @@ func (w *world) changeVersion(op *MemberChangeVersion) {
 	if all && !w.ClusterVersion.IsZero() && !w.ClusterVersion.AtLeast(op.To.Major, op.To.Minor) {
 		w.ClusterVersion = etcdversion.Version{Major: op.To.Major, Minor: op.To.Minor}
 	}
+}
+
+// leadsTo reports whether the version of a change that failed is want, or on the way
+// to it: of a minor between.
+func leadsTo(c cluster.VersionChange, want etcdversion.Version) bool {
+	minor := func(v etcdversion.Version) etcdversion.Version {
+		return etcdversion.Version{Major: v.Major, Minor: v.Minor}
+	}
+	further := minor(want).Compare(minor(c.To))
+	if c.To.Compare(c.From) > 0 {
+		return want == c.To || further > 0
+	}
+	return want == c.To || further < 0
 }

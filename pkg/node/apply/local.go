@@ -170,6 +170,9 @@ type Order struct {
 func (l *Local) Do(ctx context.Context, order Order) error {
 	ctx, cancel := context.WithTimeout(ctx, Deadline(order.Operation))
 	defer cancel()
+	if op, ok := order.Operation.(*plan.MemberChangeVersion); ok && l.changing(op) {
+		return l.settled(ctx, op)
+	}
 	if err := l.do(ctx, order); err != nil {
 		return err
 	}
@@ -177,6 +180,14 @@ func (l *Local) Do(ctx context.Context, order Order) error {
 		return l.settled(ctx, op) // others have their turn meanwhile
 	}
 	return nil
+}
+
+// changing reports whether op is under way already. An order that is given again does
+// not wait for its turn: by then the change may have been taken back, and would begin
+// again with nobody having checked the other voters.
+func (l *Local) changing(op *plan.MemberChangeVersion) bool {
+	c := l.o.State.State().Changing()
+	return op.Node == l.o.Name && c.Pending() && c.Token == op.ExpectToken && c.To == op.To
 }
 
 func (l *Local) do(ctx context.Context, order Order) error {
