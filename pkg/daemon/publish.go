@@ -31,6 +31,9 @@ const (
 	// age says whether a coordinator is there. Two a minute would be a sixth of
 	// all requests that an idle cluster makes.
 	statusEvery = 2 * time.Minute
+	// confirmAfter is when a coordinator looks whether its status is still there: a daemon
+	// that has just started may have written its own at the same time.
+	confirmAfter = 3 * time.Second
 	// statusPause is the shortest time between two writes.
 	statusPause = 500 * time.Millisecond
 )
@@ -58,6 +61,8 @@ type publisher struct {
 	// mark is the high-water mark that was written last.
 	mark    cluster.Revision
 	failing bool
+	// confirmed says that the status was still there confirmAfter its writing.
+	confirmed bool
 }
 
 func newPublisher(node cluster.NodeName, s *store.Store, log *slog.Logger, holds func(cluster.Term) bool, now func() time.Time) *publisher {
@@ -163,6 +168,12 @@ func (p *publisher) write(ctx context.Context) {
 func (p *publisher) writeReport(ctx context.Context, r reconcile.Report) error {
 	digest, mark := material(r), p.raised(r)
 	due := digest != p.digest || p.now().Sub(p.written) >= statusEvery
+	if !due && r.Term > 0 && !p.confirmed && p.now().Sub(p.written) >= confirmAfter {
+		// A daemon that knew of no coordinator may have written at the same time.
+		there, err := p.present(ctx)
+		p.confirmed = err == nil
+		due = err == nil && (there.Coordinator != r.Coordinator || there.Term != r.Term)
+	}
 	if !due && mark == 0 {
 		return nil
 	}
@@ -239,7 +250,7 @@ func (p *publisher) writeStatus(ctx context.Context, r reconcile.Report, digest 
 	if err := p.store.PutStatus(ctx, b); err != nil {
 		return err
 	}
-	p.digest, p.written = digest, p.now()
+	p.digest, p.written, p.confirmed = digest, p.now(), false
 	return nil
 }
 

@@ -69,11 +69,11 @@ func slowly(t *testing.T, takes time.Duration) (*Daemon, slow) {
 }
 
 // A node reads the store itself before it obeys an order that comes before a lease. A store
-// of which a poll takes half a minute does not keep a cluster from its bootstrap.
+// of which a poll takes twenty seconds does not keep a cluster from its bootstrap.
 func TestABootstrapOrderWaitsForASlowStore(t *testing.T) {
 	op := &plan.MemberPrepare{Node: "a", Token: "t1"}
 	synctest.Test(t, func(t *testing.T) {
-		d, b := slowly(t, 30*time.Second)
+		d, b := slowly(t, 20*time.Second)
 		defer d.view.Close()
 		a := &authority{records: d.records}
 		began := time.Now()
@@ -97,7 +97,7 @@ func TestABootstrapOrderWaitsForASlowStore(t *testing.T) {
 // Where a poll takes longer than discovery waits, the last one tells where nodes are.
 func TestNodesAreFoundInASlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, b := slowly(t, 30*time.Second)
+		d, b := slowly(t, 20*time.Second)
 		defer d.view.Close()
 		var err error
 		d.c.DataDir = t.TempDir()

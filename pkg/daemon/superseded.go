@@ -38,7 +38,7 @@ func (p *publisher) superseded(r reconcile.Report, there statement) bool {
 	}
 	kept := p.now().Sub(there.At).Abs() < statusEvery+statusEvery/4
 	if r.Term == 0 {
-		return bootstrapped(r) && there.Term > 0 && kept
+		return there.Term > 0 && kept && (bootstrapped(r) || there.At.After(r.At))
 	}
 	later := there.Term > r.Term && lease.InReach(r.Term, there.Term)
 	return later && (kept || !p.holds(r.Term))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 )
 
@@ -48,6 +49,43 @@ func TestLateReportsYieldToALaterTerm(t *testing.T) {
 					t.Errorf("the mark is %d", v.Revision)
 				}
 			})
+		})
+	}
+}
+
+// A daemon that has just started knows of no cluster. What it writes at the same time as
+// the coordinator does not stay.
+func TestAStatusThatIsWrittenOverIsWrittenAgain(t *testing.T) {
+	publish(t, func(t *testing.T, p *press) {
+		p.held = 4
+		p.note(report())
+		p.pass(time.Second)
+		b, err := json.Marshal(reconcile.Report{At: time.Now(), Coordinator: "c"})
+		must(t, err)
+		must(t, p.store.PutStatus(t.Context(), b))
+		p.pass(confirmAfter)
+		p.note(report())
+		p.pass(time.Second)
+		if s := p.status(); s.Coordinator != "a" || s.Term != 4 {
+			t.Errorf("the status is %s's of term %d", s.Coordinator, s.Term)
+		}
+	})
+}
+
+// A report of a daemon that knows of no coordinator yields to what a coordinator has
+// published since it was made, and to nothing older.
+func TestAReportWithoutATermYieldsToALaterOne(t *testing.T) {
+	for at, want := range map[time.Duration]cluster.NodeName{time.Second: "b", -time.Second: "a", time.Hour: "a"} {
+		publish(t, func(t *testing.T, p *press) {
+			r := reconcile.Report{At: time.Now(), Coordinator: "a", Holds: []plan.Hold{{Reason: plan.ClusterLost}}}
+			b, err := json.Marshal(reconcile.Report{At: r.At.Add(at), Coordinator: "b", Term: 5})
+			must(t, err)
+			must(t, p.store.PutStatus(t.Context(), b))
+			p.note(r)
+			p.pass(time.Second)
+			if s := p.status(); s.Coordinator != want {
+				t.Errorf("a status of %s later: it is %s's", at, s.Coordinator)
+			}
 		})
 	}
 }

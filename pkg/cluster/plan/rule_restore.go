@@ -337,8 +337,9 @@ func (l *view) refusal(r cluster.Request) string {
 				return fmt.Sprintf("%s does not count as a backup: %s", r.Backup, u.Why)
 			}
 		}
-		// A list that is not whole proves nothing.
-		if l.obs.Store.BackupsProblem == "" || described && src.Problem != "" {
+		// A list that is not whole proves nothing, nor one that was read before the backup
+		// was taken. The backup itself is read after the request was queued.
+		if described && src.Problem != "" {
 			return fmt.Sprintf("the store has no backup %s", r.Backup)
 		}
 	}
