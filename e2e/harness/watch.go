@@ -117,8 +117,7 @@ func coordinations(entries []store.HistoryEntry) []string {
 		if by[e.Term] != "" && by[e.Term] != e.By {
 			wrong = append(wrong, fmt.Sprintf("term %d has the coordinators %s and %s (%s)", e.Term, by[e.Term], e.By, e.Line))
 		}
-		// One that wins again while an operation is under way has two terms of its own.
-		if e.Term < last && e.Error == "" && by[last] != e.By {
+		if e.Term < last && e.Error == "" {
 			wrong = append(wrong, fmt.Sprintf("%s acted in term %d after term %d (%s)", e.By, e.Term, last, e.Line))
 		}
 		by[e.Term], last = e.By, max(last, e.Term)
