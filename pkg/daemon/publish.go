@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -89,7 +90,7 @@ func (p *publisher) note(r reconcile.Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if d := r.Done; d != nil {
-		e := store.HistoryEntry{At: d.At, Term: r.Term, By: r.Coordinator, Line: d.Line, Why: why(r), Took: d.Took}
+		e := store.HistoryEntry{At: d.At, Term: cmp.Or(d.Term, r.Term), By: r.Coordinator, Line: d.Line, Why: why(r), Took: d.Took}
 		if d.Err != nil {
 			e.Error = cut(d.Err.Error())
 		}

@@ -128,6 +128,20 @@ func done(line string, err error) reconcile.Report {
 	return r
 }
 
+func TestTheHistoryHasTheTermInWhichABackupBegan(t *testing.T) {
+	publish(t, func(t *testing.T, p *press) {
+		r := done("etcdadm backup take", nil)
+		r.Done.Term = 2
+		p.note(r)
+		p.pass(time.Second)
+		list, err := p.store.History(t.Context())
+		must(t, err)
+		if len(list) != 1 || list[0].Term != 2 || p.status().Term != 4 {
+			t.Errorf("the history is %+v, the status of term %d", list, p.status().Term)
+		}
+	})
+}
+
 func TestHistoryAndStatusAreWritten(t *testing.T) {
 	publish(t, func(t *testing.T, p *press) {
 		r := done("etcdadm backup take", errors.New("bucket is full"))

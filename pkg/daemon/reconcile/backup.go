@@ -14,6 +14,7 @@ import (
 // the meantime shall not have to wait for it.
 type backup struct {
 	line         string
+	term         cluster.Term // in which it began
 	began, ended time.Time
 	err          error
 	// node takes it, and cancel breaks it off.
@@ -27,6 +28,7 @@ type backup struct {
 // knows of it and proposes no other.
 func (l *Loop) startBackup(ctx context.Context, r Report, op plan.Operation) {
 	b := &backup{line: plan.Line(op), began: l.o.Now(), done: make(chan struct{})}
+	b.term, _ = l.o.Lease.Held()
 	b.node, _ = plan.Target(op)
 	ctx, b.cancel = context.WithCancelCause(ctx)
 	l.backup = b
@@ -79,7 +81,7 @@ func (l *Loop) collectBackup(ctx context.Context, obs *cluster.Observation) bool
 	l.tries.note(b.line, b.err, false, b.ended)
 	l.report(ctx, Report{
 		Spec: l.o.Spec(), Observation: *obs,
-		Done: &Done{At: b.began, Line: b.line, Took: b.ended.Sub(b.began), Err: b.err},
+		Done: &Done{At: b.began, Term: b.term, Line: b.line, Took: b.ended.Sub(b.began), Err: b.err},
 	})
 	return true
 }

@@ -81,6 +81,22 @@ func TestABackupThatHasEndedIsReportedAtOnceAndNotTakenAgain(t *testing.T) {
 	})
 }
 
+// The lease may be won again while a backup is taken: what was done afterwards is of a
+// later term.
+func TestABackupIsOfTheTermInWhichItBegan(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.backupDue()
+		slow(w, 10*time.Second+time.Millisecond)
+		w.pass(time.Second)
+		began := w.lease.term
+		w.change(func() { w.lease.term += 3 })
+		w.pass(9*time.Second + 2*time.Millisecond)
+		if r := w.last(t); r.Done == nil || r.Done.Term != began || r.Term != began+3 {
+			t.Errorf("it began in term %d; the last report is %+v", began, r)
+		}
+	})
+}
+
 func TestABackupThatOutlivesItsTermKeepsNobodyBusy(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.backupDue()

@@ -87,7 +87,10 @@ type Report struct {
 
 // Done is an operation that has ended.
 type Done struct {
-	At   time.Time
+	At time.Time
+	// Term is the one in which it began, zero where that is the report's: the lease may
+	// have been won again since a backup began.
+	Term cluster.Term
 	Line string
 	Took time.Duration
 	Err  error
