@@ -46,7 +46,9 @@ func TestAuthenticationIsTurnedOn(t *testing.T) {
 			t.Errorf("of a cluster that serves it is said: %s", h)
 		}
 	}
-	root, err := clientv3.New(clientv3.Config{Endpoints: []string{c.Node("a").ClientURL()}, Username: "root", Password: "secret"})
+	root, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{c.Node("a").ClientURL()}, Username: "root", Password: "secret",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

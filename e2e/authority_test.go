@@ -30,7 +30,9 @@ func callAs(t *testing.T, c *harness.Cluster, name cluster.NodeName) *rpc.Pool {
 	leaf, err := ca.Issue(certs.ManagerClient(name), time.Now())
 	must(t, err)
 	p := rpc.NewPool(rpc.PoolOptions{Self: name, NameOf: certs.ServerNode, ClientTLS: func(cluster.NodeName) *tls.Config {
-		return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{leaf.TLS()}}
+		return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{
+			leaf.TLS(),
+		}}
 	}})
 	t.Cleanup(func() { _ = p.Close() })
 	return p
@@ -74,7 +76,9 @@ func TestACertificateIsNoLease(t *testing.T) {
 				{"restore", "switch", "--node=b", "--token=another", "--expect-token=" + string(token)},
 			} {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-				_, err := p.Execute(ctx, to, rpc.ExecuteRequest{Cluster: "test", Argv: argv, Term: term, Holder: "stranger", LeaseVoters: e})
+				_, err := p.Execute(ctx, to, rpc.ExecuteRequest{
+					Cluster: "test", Argv: argv, Term: term, Holder: "stranger", LeaseVoters: e,
+				})
 				cancel()
 				if err == nil || rpc.KindOf(err) == rpc.Unreachable {
 					t.Errorf("%v in term %d with the lease voters %v: %v", argv, term, e.Names, err)
@@ -119,7 +123,8 @@ func TestPersonsHaveCertificatesOfTheirOwn(t *testing.T) {
 	pki := filepath.Join(c.Dir, "hand-pki")
 	dir := t.TempDir()
 	for name, role := range map[string]string{"alice": "operator", "bob": "read-only"} {
-		if _, err := shell(t, env, "etcdadm certs person "+name+" --role="+role+" --pki-dir="+pki+" --out-dir="+dir); err != nil {
+		if _, err := shell(t, env,
+			"etcdadm certs person "+name+" --role="+role+" --pki-dir="+pki+" --out-dir="+dir); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,7 +132,8 @@ func TestPersonsHaveCertificatesOfTheirOwn(t *testing.T) {
 		f := filepath.Join(dir, name)
 		e := append(env, "ETCDADM_PKI_DIR=", "ETCDADM_CERT="+f+".crt", "ETCDADM_KEY="+f+".key", "ETCDADM_CACERT="+f+"-ca.crt")
 		if name == "alice" {
-			e = append(e, "ETCDADM_ETCD_CERT="+f+"-etcd.crt", "ETCDADM_ETCD_KEY="+f+"-etcd.key", "ETCDADM_ETCD_CACERT="+f+"-etcd-ca.crt")
+			e = append(e, "ETCDADM_ETCD_CERT="+f+"-etcd.crt", "ETCDADM_ETCD_KEY="+f+"-etcd.key",
+				"ETCDADM_ETCD_CACERT="+f+"-etcd-ca.crt")
 		}
 		return e
 	}
@@ -142,7 +148,8 @@ func TestPersonsHaveCertificatesOfTheirOwn(t *testing.T) {
 		}
 	}
 	pid := c.Node("b").EtcdPID()
-	if out, err := shell(t, with("bob"), "etcdadm quarantine set --node=b --timeout=5s"); err == nil || !strings.Contains(err.Error(), "permits no orders") {
+	if out, err := shell(t, with("bob"), "etcdadm quarantine set --node=b --timeout=5s"); err == nil ||
+		!strings.Contains(err.Error(), "permits no orders") {
 		t.Errorf("bob, who may only look, did it: %s, %v", out, err)
 	}
 	if now := c.Node("b").EtcdPID(); now != pid {

@@ -79,7 +79,9 @@ func TestCoordinatorsDiskHangs(t *testing.T) {
 	if leader(t, c) == a {
 		handOver(t, c, a, c.Node("b"))
 	}
-	c.Eventually(harness.Soon, "a well daemon", func(ctx context.Context) error { return healthz(ctx, a, port, http.StatusOK) })
+	c.Eventually(harness.Soon, "a well daemon", func(ctx context.Context) error {
+		return healthz(ctx, a, port, http.StatusOK)
+	})
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	said := sizes(c)
@@ -96,7 +98,9 @@ func TestCoordinatorsDiskHangs(t *testing.T) {
 	}
 	c.WaitHold(harness.Soon, "paused")
 	d.Thaw()
-	c.Eventually(harness.Soon, "a well daemon again", func(ctx context.Context) error { return healthz(ctx, a, port, http.StatusOK) })
+	c.Eventually(harness.Soon, "a well daemon again", func(ctx context.Context) error {
+		return healthz(ctx, a, port, http.StatusOK)
+	})
 	if _, err := c.Ctl("resume"); err != nil {
 		t.Error(err)
 	}

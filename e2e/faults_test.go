@@ -122,7 +122,9 @@ func TestStoreForgets(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(t *testing.T, c *harness.Cluster){
 		"the marker": func(t *testing.T, c *harness.Cluster) {
-			eventually(t, c, "the marker", func() error { return os.Remove(filepath.Join(c.Store, "control/etcd-cluster-created")) })
+			eventually(t, c, "the marker", func() error {
+				return os.Remove(filepath.Join(c.Store, "control/etcd-cluster-created"))
+			})
 		},
 		"everything": func(t *testing.T, c *harness.Cluster) {
 			// At once: the daemons go on writing there.

@@ -31,7 +31,9 @@ func TestScriptEqualsDaemon(t *testing.T) {
 				script(t, c, env, count)
 			}
 			c.WaitVoters(harness.Soon, count)
-			c.Eventually(harness.Soon, "as many etcd processes as members", func(context.Context) error { return running(c, count) })
+			c.Eventually(harness.Soon, "as many etcd processes as members", func(context.Context) error {
+				return running(c, count)
+			})
 			if who == "script" {
 				if _, err := c.Ctl("resume"); err != nil {
 					t.Fatal(err)

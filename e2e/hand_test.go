@@ -76,7 +76,8 @@ func end(t *testing.T, c *harness.Cluster, env []string) string {
 	}
 	var lines []string
 	for _, n := range obs.Nodes {
-		lines = append(lines, fmt.Sprintf("%s: disk %s, assigned %t, process %s, %d set aside", n.Name, n.Disk.State, n.Assigned != nil, n.Process.State, len(n.SetAside)))
+		lines = append(lines, fmt.Sprintf("%s: disk %s, assigned %t, process %s, %d set aside", n.Name, n.Disk.State,
+			n.Assigned != nil, n.Process.State, len(n.SetAside)))
 	}
 	lines = append(lines, fmt.Sprintf("%d members, lease voters %v", len(obs.Members), obs.LeaseVoters.Names))
 	return strings.Join(lines, "\n")

@@ -85,12 +85,16 @@ func (h *byHandHost) command(args ...string) *exec.Cmd {
 	}
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "ETCDADM_INIT_SYSTEM=process", "ETCDADM_NAME=" + h.node.Name, "ETCDADM_VERSION=" + v36,
-		"ETCDADM_BIND_ADDRESS=" + h.node.Address, "ETCDADM_CLIENT_PORT=" + strconv.Itoa(harness.ClientPort), "ETCDADM_PEER_PORT=" + strconv.Itoa(harness.PeerPort),
+		"ETCDADM_BIND_ADDRESS=" + h.node.Address, "ETCDADM_CLIENT_PORT=" + strconv.Itoa(harness.ClientPort),
+		"ETCDADM_PEER_PORT=" + strconv.Itoa(harness.PeerPort),
 		// Not on 127.0.0.1 besides, where there is one port for all.
 		"ETCDADM_LISTEN_CLIENT_URLS=" + h.node.ClientURL(),
-		"ETCDADM_DATA_DIR=" + h.path("etcd"), "ETCDADM_CERTS_DIR=" + h.path("pki"), "ETCDADM_INSTALL_DIR=" + h.path("bin"), "ETCDADM_CACHE_DIR=" + h.path("cache"),
-		"ETCDADM_ENVIRONMENT_DIR=" + h.path("etc"), "ETCDADM_UNIT_DIR=" + h.path("units"), "ETCDADM_KUBELET_POD_MANIFEST_PATH=" + h.path("manifests"),
-		"ETCDADM_BINARIES_DIR=" + filepath.Dir(etcd), "ETCDADM_MANAGER_DATA_DIR=" + h.node.Dir, "ETCDADM_PKI_DIR=" + h.node.PKIDir,
+		"ETCDADM_DATA_DIR=" + h.path("etcd"), "ETCDADM_CERTS_DIR=" + h.path("pki"), "ETCDADM_INSTALL_DIR=" + h.path("bin"),
+		"ETCDADM_CACHE_DIR=" + h.path("cache"),
+		"ETCDADM_ENVIRONMENT_DIR=" + h.path("etc"), "ETCDADM_UNIT_DIR=" + h.path("units"),
+		"ETCDADM_KUBELET_POD_MANIFEST_PATH=" + h.path("manifests"),
+		"ETCDADM_BINARIES_DIR=" + filepath.Dir(etcd), "ETCDADM_MANAGER_DATA_DIR=" + h.node.Dir,
+		"ETCDADM_PKI_DIR=" + h.node.PKIDir,
 	}
 	// What etcd is told besides, which goes over with it.
 	cmd.Env = append(cmd.Env, "ETCDADM_QUOTA_BACKEND_BYTES=123456789")
@@ -104,7 +108,8 @@ func (h *byHandHost) try(args ...string) (string, error) {
 	cmd.Stderr = &stderr
 	began := time.Now()
 	out, err := cmd.Output()
-	h.t.Logf("%s$ etcdadm %s (%s)\n%s", h.node.Name, strings.Join(args, " "), time.Since(began).Round(time.Millisecond), stderr.String())
+	h.t.Logf("%s$ etcdadm %s (%s)\n%s", h.node.Name, strings.Join(args, " "), time.Since(began).Round(time.Millisecond),
+		stderr.String())
 	if err != nil {
 		err = fmt.Errorf("%s: etcdadm %s: %w: %s", h.node.Name, strings.Join(args, " "), err, stderr.String())
 	}
@@ -134,7 +139,8 @@ type handover struct {
 // toManager hands the machine over and starts the daemon as it was told.
 func (h *byHandHost) toManager() handover {
 	h.t.Helper()
-	args := []string{"handover", "to-manager", "--backup-store=" + h.c.StoreURL(), "--cluster-name=" + h.node.Cluster, "-o", "json"}
+	args := []string{"handover", "to-manager", "--backup-store=" + h.c.StoreURL(), "--cluster-name=" + h.node.Cluster,
+		"-o", "json"}
 	var r, again handover
 	db := h.inode(h.path("etcd"))
 	for _, to := range []*handover{&r, &again} {
@@ -237,7 +243,8 @@ func TestHandoverThereAndBack(t *testing.T) {
 	}
 	// Nothing is done without a spec.
 	c.WaitHold(harness.Soon, "spec-missing")
-	if _, err := shell(t, append(os.Environ(), "PATH="+c.Bin+":"+os.Getenv("PATH")), lines[0].Daemon.Configure); err != nil {
+	if _, err := shell(t, append(os.Environ(), "PATH="+c.Bin+":"+os.Getenv("PATH")),
+		lines[0].Daemon.Configure); err != nil {
 		t.Fatal(err)
 	}
 	converged(t, c)
@@ -396,9 +403,12 @@ func TestHandoverKilled(t *testing.T) {
 	h := hosts[0]
 	ids := serving(t, c, hosts)
 	w := c.Write()
-	there := []string{"handover", "to-manager", "--backup-store=" + c.StoreURL(), "--cluster-name=" + h.node.Cluster, "-o", "json"}
+	there := []string{"handover", "to-manager", "--backup-store=" + c.StoreURL(), "--cluster-name=" + h.node.Cluster, "-o",
+		"json"}
 	back := []string{"handover", "from-manager"}
-	ends := [][2]string{{"record", "ask"}, {"journal", "journal"}, {"stop", "unassign"}, {"files", "move"}, {"move", "start"}, {"assign", "configure"}, {"done", "start"}, {"journal", "done"}}
+	ends := [][2]string{{"record", "ask"}, {"journal", "journal"}, {"stop", "unassign"}, {"files", "move"}, {
+		"move", "start",
+	}, {"assign", "configure"}, {"done", "start"}, {"journal", "done"}}
 	for _, step := range ends {
 		if !h.killedAt(step[0], there...) {
 			h.t.Errorf("on the way there it did not come to %s", step[0])

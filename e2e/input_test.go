@@ -101,8 +101,12 @@ func TestDaemonRefusesToStart(t *testing.T) {
 		{"no-store", func(n *harness.Node) { n.Store = "" }, []string{"--backup-store"}},
 		{"no-cluster", func(n *harness.Node) { n.Cluster = "" }, []string{"--cluster-name"}},
 		{"unknown-flag", func(n *harness.Node) { n.Flags = []string{"--no-such-flag"} }, []string{"no-such-flag"}},
-		{"bad-address", func(n *harness.Node) { n.Flags = []string{"--address=somewhere"} }, []string{"--address", "somewhere"}},
-		{"bad-interval", func(n *harness.Node) { n.Flags = []string{"--backup-interval=often"} }, []string{"backup-interval"}},
+		{"bad-address", func(n *harness.Node) { n.Flags = []string{"--address=somewhere"} }, []string{
+			"--address", "somewhere",
+		}},
+		{"bad-interval", func(n *harness.Node) { n.Flags = []string{"--backup-interval=often"} }, []string{
+			"backup-interval",
+		}},
 		{"bad-provider", func(n *harness.Node) { n.Flags = []string{"--volume-provider=aws"} }, []string{"aws"}},
 		{"bad-name", func(n *harness.Node) { n.Flags = []string{"--node-name=a/b"} }, []string{"a/b"}},
 		{"bad-scheme", func(n *harness.Node) { n.Store = "gopher://hole" }, []string{"gopher"}},

@@ -45,7 +45,8 @@ func TestBackupsAreVerifiedAndTried(t *testing.T) {
 		t.Errorf("verify says %v", err)
 	}
 	// This machine alone makes it suspect; the operator says that it is damaged.
-	if out := ctl(t, c, "list-backups", "-o", "wide"); !strings.Contains(out, "suspect") || strings.Contains(out, "DAMAGED") {
+	if out := ctl(t, c, "list-backups", "-o", "wide"); !strings.Contains(out, "suspect") ||
+		strings.Contains(out, "DAMAGED") {
 		t.Errorf("the list is %s", out)
 	}
 	if _, err := c.Ctl("verify", name, "--declare-damaged"); err == nil || !strings.Contains(err.Error(), "damaged") {
@@ -82,15 +83,18 @@ func TestRestoreOfEncryptedAndSignedBackups(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := restoring(t,
-		"--backup-compression=zstd", "--backup-encrypt-to="+id.Recipient().String(), "--backup-decrypt-key="+write("key", []byte(id.String()+"\n")),
-		"--backup-sign-key="+write("sign", private), "--backup-trusted-signers="+write("trusted", public), "--backup-require-signature",
+		"--backup-compression=zstd", "--backup-encrypt-to="+id.Recipient().String(),
+		"--backup-decrypt-key="+write("key", []byte(id.String()+"\n")),
+		"--backup-sign-key="+write("sign", private), "--backup-trusted-signers="+write("trusted", public),
+		"--backup-require-signature",
 	)
 	c.Found(1, v36, "a")
 	put(t, c, "k", "secret-word")
 	name := takeBackup(t, c)
 	put(t, c, "k", "2")
 	files, err := filepath.Glob(filepath.Join(c.Store, name, "*"))
-	if err != nil || !strings.Contains(fmt.Sprint(files), "etcd.backup.zst.age") || !strings.Contains(fmt.Sprint(files), "_etcdadm_backup.sig") {
+	if err != nil || !strings.Contains(fmt.Sprint(files), "etcd.backup.zst.age") ||
+		!strings.Contains(fmt.Sprint(files), "_etcdadm_backup.sig") {
 		t.Errorf("the backup is %v, %v", files, err)
 	}
 	queue(t, c, name)
@@ -101,7 +105,8 @@ func TestRestoreOfEncryptedAndSignedBackups(t *testing.T) {
 	if err := os.Remove(sig); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Ctl("restore-backup", name, "--skip-backup", "--wait"); err == nil || !strings.Contains(err.Error(), "refused") {
+	if _, err := c.Ctl("restore-backup", name, "--skip-backup", "--wait"); err == nil ||
+		!strings.Contains(err.Error(), "refused") {
 		t.Errorf("without a signature it says %v", err)
 	}
 	restored(t, c, "k", "secret-word")

@@ -42,7 +42,8 @@ func TestLeaseVotersThatAreLostAreRecovered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := shell(t, env, "etcdadm member promote --name=c --expect-voters=2"); err == nil || !strings.Contains(err.Error(), "lease-voters") {
+	if _, err := shell(t, env, "etcdadm member promote --name=c --expect-voters=2"); err == nil ||
+		!strings.Contains(err.Error(), "lease-voters") {
 		t.Errorf("a promotion before it is recorded: %v", err)
 	}
 	promote(t, c, "c")

@@ -22,7 +22,9 @@ func TestGrowShrinkReplace(t *testing.T) {
 			for _, count := range sizes {
 				c.SetSpec(count, version)
 				c.WaitVoters(harness.Soon, count)
-				c.Eventually(harness.Soon, "as many etcd processes as members", func(context.Context) error { return running(c, count) })
+				c.Eventually(harness.Soon, "as many etcd processes as members", func(context.Context) error {
+					return running(c, count)
+				})
 			}
 			c.SetSpec(3, version)
 			c.WaitVoters(harness.Soon, 3)

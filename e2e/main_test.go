@@ -56,7 +56,8 @@ func options(t *testing.T, flags ...string) harness.Options {
 	t.Helper()
 	dirs := os.Getenv("ETCDADM_ETCD_DIR")
 	if dirs == "" {
-		t.Skip("ETCDADM_ETCD_DIR is not set: it lists the directories with etcd-v3.6.16 and so on; go run ./images path prints one")
+		t.Skip("ETCDADM_ETCD_DIR is not set: it lists the directories with etcd-v3.6.16 and so on; go run ./images path " +
+			"prints one")
 	}
 	bin := os.Getenv("ETCDADM_BIN")
 	if bin == "" {

@@ -25,7 +25,8 @@ func TestStaticPodFollowsTheSchema(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o.Repository, o.Version = "quay.io/coreos/etcd", etcdversion.Must(v36)
-			o.Env = []string{"ETCD_NAME=a", "ETCD_ADVERTISE_CLIENT_URLS=https://10.0.0.1:2379", "ETCD_INITIAL_CLUSTER=a=https://[2001:db8::1]:2380", `ODD=" # 'x': {}`}
+			o.Env = []string{"ETCD_NAME=a", "ETCD_ADVERTISE_CLIENT_URLS=https://10.0.0.1:2379",
+				"ETCD_INITIAL_CLUSTER=a=https://[2001:db8::1]:2380", `ODD=" # 'x': {}`}
 			o.CertsDir, o.DataDir = "/etc/etcd/pki", "/var/lib/etcd"
 			switch o.ProbeURL {
 			case "":
@@ -49,11 +50,14 @@ func TestStaticPodFollowsTheSchema(t *testing.T) {
 // checkPod asks for what the kubelet acts on.
 func checkPod(t *testing.T, pod corev1.Pod, o initfiles.PodOptions) {
 	t.Helper()
-	if pod.Name != "etcd" || pod.Namespace != "kube-system" || !pod.Spec.HostNetwork || pod.Spec.PriorityClassName != "system-cluster-critical" {
-		t.Errorf("pod is %s/%s, hostNetwork %v, priority %s", pod.Namespace, pod.Name, pod.Spec.HostNetwork, pod.Spec.PriorityClassName)
+	if pod.Name != "etcd" || pod.Namespace != "kube-system" || !pod.Spec.HostNetwork ||
+		pod.Spec.PriorityClassName != "system-cluster-critical" {
+		t.Errorf("pod is %s/%s, hostNetwork %v, priority %s", pod.Namespace, pod.Name, pod.Spec.HostNetwork,
+			pod.Spec.PriorityClassName)
 	}
 	c := pod.Spec.Containers[0]
-	if c.Image != "quay.io/coreos/etcd:v3.6.16" || c.Resources.Requests.Cpu().MilliValue() != 100 || c.Resources.Requests.Memory().Value() != 100<<20 {
+	if c.Image != "quay.io/coreos/etcd:v3.6.16" || c.Resources.Requests.Cpu().MilliValue() != 100 ||
+		c.Resources.Requests.Memory().Value() != 100<<20 {
 		t.Errorf("image %s, requests %v", c.Image, c.Resources.Requests)
 	}
 	env := map[string]string{}
@@ -76,7 +80,8 @@ func checkPod(t *testing.T, pod corev1.Pod, o initfiles.PodOptions) {
 		return
 	}
 	for path, p := range map[string]*corev1.Probe{"/livez": c.StartupProbe, "/readyz": c.ReadinessProbe} {
-		if p == nil || p.HTTPGet == nil || p.HTTPGet.Path != path || p.HTTPGet.Port.IntValue() != 2381 || p.HTTPGet.Host != "127.0.0.1" {
+		if p == nil || p.HTTPGet == nil || p.HTTPGet.Path != path || p.HTTPGet.Port.IntValue() != 2381 ||
+			p.HTTPGet.Host != "127.0.0.1" {
 			t.Errorf("probe %s is %+v", path, p)
 		}
 	}

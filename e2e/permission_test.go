@@ -51,7 +51,8 @@ func TestStoreWithoutPermission(t *testing.T) {
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		err := cmd.Run()
-		if code := cmd.ProcessState.ExitCode(); err == nil || code != 6 || !strings.Contains(stderr.String(), "permission denied") {
+		if code := cmd.ProcessState.ExitCode(); err == nil || code != 6 ||
+			!strings.Contains(stderr.String(), "permission denied") {
 			t.Errorf("%v ended with %d (%v): %s", args, code, err, stderr.String())
 		}
 	}

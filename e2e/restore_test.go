@@ -181,7 +181,8 @@ func TestRestoreAfterLostQuorum(t *testing.T) {
 		c.Node(n).Kill()
 	}
 	eventually(t, c, "nobody coordinates", func() error {
-		if r, err := c.Status(); err != nil || !strings.Contains(fmt.Sprint(r.Holds), "quorum-lost") && !strings.Contains(fmt.Sprint(r.Holds), "no-coordinator") {
+		if r, err := c.Status(); err != nil || !strings.Contains(fmt.Sprint(r.Holds), "quorum-lost") &&
+			!strings.Contains(fmt.Sprint(r.Holds), "no-coordinator") {
 			return fmt.Errorf("holds %v, %w", r.Holds, err)
 		}
 		return nil
@@ -228,7 +229,8 @@ func TestRestoreRefused(t *testing.T) {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
-			return os.WriteFile(filepath.Join(dir, "_command.json"), fmt.Appendf(nil, `{"timestamp": "%d",  "restoreBackup":{"clusterSpec":{"memberCount":1,"etcdVersion":"3.6.16"},"backup":"2026-01-01T00:00:00Z-000001"}}`, now.UnixNano()), 0o600)
+			return os.WriteFile(filepath.Join(dir, "_command.json"),
+				fmt.Appendf(nil, `{"timestamp": "%d",  "restoreBackup":{"clusterSpec":{"memberCount":1,"etcdVersion":"3.6.16"},"backup":"2026-01-01T00:00:00Z-000001"}}`, now.UnixNano()), 0o600)
 		},
 	} {
 		if err := ask(); err != nil && !strings.Contains(err.Error(), what) {
@@ -262,7 +264,8 @@ func TestRestoreOfTheExistingToolsBackups(t *testing.T) {
 	t.Parallel()
 	for form, marker := range map[string]string{
 		"protojson": `{"etcdVersion":"3.6.16",  "timestamp":"1795132800",  "clusterSpec":{"memberCount":1,  "etcdVersion":"3.6.16"}}`,
-		"jsonpb":    "{\n  \"etcd_version\": \"3.6.16\",\n  \"timestamp\": 1795132800,\n  \"cluster_spec\": {\n    \"member_count\": 1\n  }\n}",
+		"jsonpb": "{\n  \"etcd_version\": \"3.6.16\",\n  \"timestamp\": 1795132800,\n  \"cluster_spec\": {\n    " +
+			"\"member_count\": 1\n  }\n}",
 	} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()

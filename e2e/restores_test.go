@@ -101,7 +101,8 @@ func backups(t *testing.T, c *harness.Cluster) []string {
 func restored(t *testing.T, c *harness.Cluster, key, value string) (revision int64) {
 	t.Helper()
 	eventually(t, c, "the request is carried out", func() error {
-		if left := strings.TrimSpace(strings.TrimPrefix(ctl(t, c, "list-commands"), "Backup Store: "+c.StoreURL())); left != "" {
+		if left := strings.TrimSpace(
+			strings.TrimPrefix(ctl(t, c, "list-commands"), "Backup Store: "+c.StoreURL())); left != "" {
 			return fmt.Errorf("queued: %s", left)
 		}
 		return nil

@@ -87,7 +87,9 @@ func (s *stranger) serve(t *testing.T, c *harness.Cluster) {
 	})
 	control, err := store.Open(t.Context(), c.StoreURL())
 	must(t, err)
-	must(t, control.PutNode(t.Context(), store.NodeRecord{Name: "stranger", Address: l.Addr().String(), Boot: "x", At: time.Now()}))
+	must(t, control.PutNode(t.Context(), store.NodeRecord{
+		Name: "stranger", Address: l.Addr().String(), Boot: "x", At: time.Now(),
+	}))
 	must(t, control.Close(t.Context()))
 }
 
@@ -127,7 +129,9 @@ func TestAStrangerIsNobodysLeaseVoter(t *testing.T) {
 		defer cancel()
 		s.says(term, e)
 		to := rpc.Node{Name: cluster.NodeName(n.Name), Address: n.Endpoint()}
-		_, err := p.Execute(ctx, to, rpc.ExecuteRequest{Cluster: "test", Argv: argv, Term: term, Holder: "stranger", LeaseVoters: e})
+		_, err := p.Execute(ctx, to, rpc.ExecuteRequest{
+			Cluster: "test", Argv: argv, Term: term, Holder: "stranger", LeaseVoters: e,
+		})
 		return err
 	}
 	for _, n := range []*harness.Node{forgetful, c.Node("d")} {
@@ -141,7 +145,8 @@ func TestAStrangerIsNobodysLeaseVoter(t *testing.T) {
 					{"data", "discard", "--node=" + n.Name, "--name=" + string(token), "--expect-at=2026-01-01T00:00:00Z"},
 				} {
 					err := order(n, term, e, argv...)
-					if err == nil || !strings.Contains(err.Error(), "without the lease") && !strings.Contains(err.Error(), "far beyond") {
+					if err == nil || !strings.Contains(err.Error(), "without the lease") &&
+						!strings.Contains(err.Error(), "far beyond") {
 						t.Errorf("%v of %s in term %d: %v", argv[:2], of, term, err)
 					}
 				}
@@ -163,7 +168,8 @@ func TestAStrangerIsNobodysLeaseVoter(t *testing.T) {
 				argv = append(argv, "--lost="+string(n))
 			}
 		}
-		if err := order(c.Node("b"), 0, cluster.LeaseVoters{}, argv...); err == nil || !strings.Contains(err.Error(), "no request") {
+		if err := order(c.Node("b"), 0, cluster.LeaseVoters{}, argv...); err == nil ||
+			!strings.Contains(err.Error(), "no request") {
 			t.Errorf("the lease voters %v are recovered in term %s: %v", leaseVoters, term, err)
 		}
 	}

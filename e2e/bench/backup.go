@@ -31,21 +31,22 @@ func (w *world) backup(ctx context.Context, t harness.T) {
 		{"backup with gzip to the S3 server", "gzip", s3.Location("x"), filepath.Join(s3.Dir, s3.Bucket), s3.PID},
 		{"backup with zstd to the S3 server", "zstd", s3.Location("x"), filepath.Join(s3.Dir, s3.Bucket), s3.PID},
 	} {
-		lines = append(lines, &contest{what: l.what, target: "1.15 of the floor, 96 MiB", once: func(_ context.Context, t harness.T) cost {
-			servers := []int{w.server.processes["a"].Process.Pid}
-			if l.pid != 0 {
-				servers = append(servers, l.pid)
-			}
-			before := cpuTimes(t, servers...)
-			c := w.take(t, l.compression, l.location)
-			c.others, c.stored = cpuTimes(t, servers...)-before, dirSize(t, l.dir)
-			entries, err := os.ReadDir(l.dir)
-			must(t, err)
-			for _, e := range entries {
-				must(t, os.RemoveAll(filepath.Join(l.dir, e.Name())))
-			}
-			return c
-		}})
+		lines = append(lines, &contest{what: l.what, target: "1.15 of the floor, 96 MiB",
+			once: func(_ context.Context, t harness.T) cost {
+				servers := []int{w.server.processes["a"].Process.Pid}
+				if l.pid != 0 {
+					servers = append(servers, l.pid)
+				}
+				before := cpuTimes(t, servers...)
+				c := w.take(t, l.compression, l.location)
+				c.others, c.stored = cpuTimes(t, servers...)-before, dirSize(t, l.dir)
+				entries, err := os.ReadDir(l.dir)
+				must(t, err)
+				for _, e := range entries {
+					must(t, os.RemoveAll(filepath.Join(l.dir, e.Name())))
+				}
+				return c
+			}})
 	}
 	w.compete(ctx, t, lines)
 }
@@ -54,8 +55,10 @@ func (w *world) backup(ctx context.Context, t harness.T) {
 func (w *world) take(t harness.T, compression, location string) cost {
 	t.Helper()
 	pair := filepath.Join(w.server.dir, "a-"+harness.ClientsCA)
-	return w.process(t, filepath.Join(w.bin, "etcd-backup"), "--once", "--cluster-name=bench", "--backup-store="+location, "--compression="+compression,
-		"--client-url="+w.server.clientURL("a"), "--client-ca-file="+filepath.Join(w.server.dir, "pki", harness.ClientsCA+".crt"),
+	return w.process(t, filepath.Join(w.bin, "etcd-backup"), "--once", "--cluster-name=bench", "--backup-store="+location,
+		"--compression="+compression,
+		"--client-url="+w.server.clientURL("a"),
+		"--client-ca-file="+filepath.Join(w.server.dir, "pki", harness.ClientsCA+".crt"),
 		"--client-cert-file="+pair+".crt", "--client-key-file="+pair+".key")
 }
 
@@ -63,7 +66,8 @@ func (w *world) saveFloor(_ context.Context, t harness.T) cost {
 	pair, file := filepath.Join(w.server.dir, "a-"+harness.ClientsCA), filepath.Join(w.dir, "saved.db")
 	pid := w.server.processes["a"].Process.Pid
 	before := cpuTimes(t, pid)
-	c := w.process(t, w.program(t, "etcdctl"), "--endpoints="+w.server.clientURL("a"), "--cacert="+filepath.Join(w.server.dir, "pki", harness.ClientsCA+".crt"),
+	c := w.process(t, w.program(t, "etcdctl"), "--endpoints="+w.server.clientURL("a"),
+		"--cacert="+filepath.Join(w.server.dir, "pki", harness.ClientsCA+".crt"),
 		"--cert="+pair+".crt", "--key="+pair+".key", "snapshot", "save", file)
 	c.others, c.stored = cpuTimes(t, pid)-before, dirSize(t, file)
 	must(t, os.Remove(file))

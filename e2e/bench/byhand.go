@@ -34,10 +34,13 @@ func (b *bench) hand(t harness.T, root, name string) *hand {
 	h := &hand{bin: filepath.Join(b.bin, "etcdadm"), dir: filepath.Join(root, name), name: name, client: testport.Free(t)}
 	must(t, os.MkdirAll(filepath.Join(h.dir, "pki"), 0o755))
 	set := map[string]string{
-		"NAME": name, "VERSION": version, "BIND_ADDRESS": "127.0.0.1", "CLIENT_PORT": strconv.Itoa(h.client), "PEER_PORT": strconv.Itoa(testport.Free(t)),
+		"NAME": name, "VERSION": version, "BIND_ADDRESS": "127.0.0.1", "CLIENT_PORT": strconv.Itoa(h.client),
+		"PEER_PORT":   strconv.Itoa(testport.Free(t)),
 		"INIT_SYSTEM": "process", "BINARIES_DIR": filepath.Dir(etcd),
-		"DATA_DIR": filepath.Join(h.dir, "data"), "CERTS_DIR": filepath.Join(h.dir, "pki"), "ENVIRONMENT_DIR": filepath.Join(h.dir, "etc"),
-		"INSTALL_DIR": filepath.Join(h.dir, "bin"), "CACHE_DIR": filepath.Join(h.dir, "cache"), "UNIT_DIR": filepath.Join(h.dir, "units"),
+		"DATA_DIR": filepath.Join(h.dir, "data"), "CERTS_DIR": filepath.Join(h.dir, "pki"),
+		"ENVIRONMENT_DIR": filepath.Join(h.dir, "etc"),
+		"INSTALL_DIR":     filepath.Join(h.dir, "bin"), "CACHE_DIR": filepath.Join(h.dir, "cache"),
+		"UNIT_DIR": filepath.Join(h.dir, "units"),
 	}
 	h.env = append(os.Environ(), "GODEBUG=")
 	for k, v := range set {
@@ -146,7 +149,9 @@ func (b *bench) joinFloor(ctx context.Context, t harness.T) time.Duration {
 		_, err := f.client.MemberPromote(ctx, added.Member.ID)
 		return err
 	})
-	second, err := clientv3.New(clientv3.Config{Endpoints: []string{f.clientURL("b")}, TLS: f.pki.ClientTLS(), Logger: zap.NewNop()})
+	second, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{f.clientURL("b")}, TLS: f.pki.ClientTLS(), Logger: zap.NewNop(),
+	})
 	must(t, err)
 	defer func() { _ = second.Close() }()
 	until(ctx, t, func(ctx context.Context) error { return write(ctx, second) })
@@ -168,6 +173,7 @@ func (b *bench) issue(t harness.T) {
 			must(t, err)
 			times = append(times, time.Since(began))
 		}
-		row("certificates of `etcdadm init`, the authority and four pairs, "+kind.name, fmt.Sprintf("%.3f s", median(times).Seconds()), "-")
+		row("certificates of `etcdadm init`, the authority and four pairs, "+kind.name,
+			fmt.Sprintf("%.3f s", median(times).Seconds()), "-")
 	}
 }

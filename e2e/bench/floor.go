@@ -38,7 +38,8 @@ func (b *bench) bare(t harness.T) *bare {
 	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
 	pki, err := harness.NewPKI(filepath.Join(dir, "pki"), false)
 	must(t, err)
-	f := &bare{etcd: etcd, dir: dir, pki: pki, names: []string{"a", "b", "c"}, addresses: map[string]string{}, processes: map[string]*exec.Cmd{}}
+	f := &bare{etcd: etcd, dir: dir, pki: pki, names: []string{"a", "b", "c"}, addresses: map[string]string{},
+		processes: map[string]*exec.Cmd{}}
 	block := fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(256))
 	cfg := clientv3.Config{TLS: pki.ClientTLS(), Logger: zap.NewNop()}
 	for i, name := range f.names {

@@ -48,7 +48,8 @@ func (b *bench) compete(ctx context.Context, t harness.T, lines []*contest) {
 			l.costs = append(l.costs, l.once(ctx, t))
 		}
 	}
-	fmt.Println("\n| what | wall (median) | fastest to slowest | of the floor | processor time | etcd's and the store's | largest memory (RSS) | stored | target |")
+	fmt.Println("\n| what | wall (median) | fastest to slowest | of the floor | processor time | etcd's and the " +
+		"store's | largest memory (RSS) | stored | target |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	floor := middle(lines[0].costs)
 	for _, l := range lines {
@@ -61,7 +62,8 @@ func (b *bench) compete(ctx context.Context, t harness.T, lines []*contest) {
 		if m.stored > 0 {
 			stored = fmt.Sprintf("%d MiB, 1/%.1f", m.stored>>20, float64(b.mib<<20)/float64(m.stored))
 		}
-		fmt.Printf("| %s | %s | %s to %s | %.2f | %s | %s | %d MiB | %s | %s |\n", l.what, short(m.wall), short(slices.Min(walls)), short(slices.Max(walls)),
+		fmt.Printf("| %s | %s | %s to %s | %.2f | %s | %s | %d MiB | %s | %s |\n", l.what, short(m.wall),
+			short(slices.Min(walls)), short(slices.Max(walls)),
 			m.wall.Seconds()/floor.wall.Seconds(), short(m.cpu), short(m.others), memory>>20, stored, l.target)
 	}
 }
@@ -117,7 +119,8 @@ func (b *bench) world(ctx context.Context, t harness.T) *world {
 func (f *bare) restoring(file, name string) []string {
 	return []string{
 		"snapshot", "restore", file, "--data-dir=" + filepath.Join(f.dir, name), "--name=" + name,
-		"--initial-advertise-peer-urls=" + f.peerURL(name), "--initial-cluster=" + f.initialCluster(), "--initial-cluster-token=bench",
+		"--initial-advertise-peer-urls=" + f.peerURL(name), "--initial-cluster=" + f.initialCluster(),
+		"--initial-cluster-token=bench",
 	}
 }
 

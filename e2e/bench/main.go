@@ -25,7 +25,8 @@ const version = "3.6.16"
 func main() {
 	var b bench
 	flag.StringVar(&b.bin, "bin", "bin", "directory with the programs, as make build makes them")
-	flag.StringVar(&b.etcdDirs, "etcd-dir", os.Getenv("ETCDADM_ETCD_DIR"), "directories with etcd-v"+version+", separated by colons")
+	flag.StringVar(&b.etcdDirs, "etcd-dir", os.Getenv("ETCDADM_ETCD_DIR"),
+		"directories with etcd-v"+version+", separated by colons")
 	flag.StringVar(&b.only, "only", "", "measure only what has this `text` in its name")
 	flag.IntVar(&b.rounds, "rounds", 5, "how often each time is measured; the table has the median and the slowest")
 	flag.Int64Var(&b.mib, "mib", 2048, "size of the database that is backed up and restored, in MiB")
@@ -110,11 +111,13 @@ func (b *bench) measure(ctx context.Context, m measurement) error {
 		}
 		floor, over = short(median(floors)), short(median(times)-median(floors))
 	}
-	fmt.Printf("| %s | %s | %s | %s | %s | %s |\n", m.what, short(median(times)), short(slices.Max(times)), floor, over, m.target)
+	fmt.Printf("| %s | %s | %s | %s | %s | %s |\n", m.what, short(median(times)), short(slices.Max(times)), floor, over,
+		m.target)
 	return nil
 }
 
-func (b *bench) repeat(ctx context.Context, once func(context.Context, harness.T) time.Duration) ([]time.Duration, error) {
+func (b *bench) repeat(ctx context.Context, once func(context.Context, harness.T) time.Duration) (
+	[]time.Duration, error) {
 	var times []time.Duration
 	for range b.rounds {
 		err := harness.Perform(func(string) {}, func(t harness.T) { times = append(times, once(ctx, t)) })

@@ -66,7 +66,9 @@ func (b *bench) listing(ctx context.Context, t harness.T) {
 	for i := range 10_000 {
 		dir := filepath.Join(s3.Dir, s3.Bucket, "x", retention.Name(at.Add(time.Duration(i)*time.Minute), 1))
 		must(t, os.MkdirAll(dir, 0o755))
-		for _, file := range []string{retention.DataFile, retention.DescriptionFile, retention.MarkerFile, retention.VerifiedFile} {
+		for _, file := range []string{
+			retention.DataFile, retention.DescriptionFile, retention.MarkerFile, retention.VerifiedFile,
+		} {
 			must(t, os.WriteFile(filepath.Join(dir, file), []byte("{}"), 0o600))
 		}
 	}
@@ -82,8 +84,10 @@ func (b *bench) listing(ctx context.Context, t harness.T) {
 		if len(all) != 10_000 {
 			t.Fatalf("it lists %d backups", len(all))
 		}
-		whole = append(whole, b.process(t, filepath.Join(b.bin, "etcd-manager-ctl"), "--backup-store="+s3.Location("x"), "list-backups").wall)
+		whole = append(whole, b.process(t, filepath.Join(b.bin, "etcd-manager-ctl"), "--backup-store="+s3.Location("x"),
+			"list-backups").wall)
 	}
-	row(fmt.Sprintf("%s, each of 4 objects: %d requests", listingTitle, requests), short(median(times)), "bounded requests")
+	row(fmt.Sprintf("%s, each of 4 objects: %d requests", listingTitle, requests), short(median(times)),
+		"bounded requests")
 	row("the same by `etcd-manager-ctl list-backups`, from its start to its end", short(median(whole)), "-")
 }

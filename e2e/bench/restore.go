@@ -27,7 +27,8 @@ const timeout = 5 * time.Minute
 // restore measures the restore of a running cluster of three from a backup
 // against etcdutl, three times at the same time, and etcd's start.
 func (w *world) restore(ctx context.Context, t harness.T) {
-	lines := []*contest{{what: "three times `etcdutl snapshot restore`, and start: the floor", target: "-", once: w.restoreFloor}}
+	lines := []*contest{{what: "three times `etcdutl snapshot restore`, and start: the floor", target: "-",
+		once: w.restoreFloor}}
 	var down []time.Duration
 	var open []time.Duration
 	for _, compression := range []string{"gzip", "zstd"} {
@@ -50,7 +51,8 @@ func (w *world) restore(ctx context.Context, t harness.T) {
 		})
 	}
 	w.compete(ctx, t, lines)
-	fmt.Printf("\nThe cluster took no writes for %s (median of %d; slowest %s). It took them again %s after the request.\n",
+	fmt.Printf("\nThe cluster took no writes for %s (median of %d; slowest %s). It took them again %s after the "+
+		"request.\n",
 		short(median(down)), len(down), short(slowest(down)), short(median(open)))
 }
 
@@ -93,7 +95,9 @@ func eager(t harness.T, pki *harness.PKI, endpoints ...string) *clientv3.Client 
 	wait := backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1, MaxDelay: 20 * time.Millisecond}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, TLS: pki.ClientTLS(), Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{Backoff: wait, MinConnectTimeout: time.Second})},
+		DialOptions: []grpc.DialOption{
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: wait, MinConnectTimeout: time.Second}),
+		},
 	})
 	must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
@@ -113,7 +117,8 @@ type restored struct {
 // restored runs a cluster, and asks it to restore the backup in a directory.
 func (w *world) restored(ctx context.Context, t harness.T, backup string) (r restored) {
 	c := harness.New(ctx, t, harness.Options{
-		Bin: w.bin, EtcdDirs: w.etcdDirs, Unwatched: true, Restored: true, Env: []string{quota}, OnFailure: func(*harness.Cluster) {},
+		Bin: w.bin, EtcdDirs: w.etcdDirs, Unwatched: true, Restored: true, Env: []string{quota},
+		OnFailure: func(*harness.Cluster) {},
 	})
 	w.found3(ctx, c)
 	name := filepath.Base(backup)
@@ -128,7 +133,9 @@ func (w *world) restored(ctx context.Context, t harness.T, backup string) (r res
 	before := time.Duration(0)
 	for _, n := range c.Nodes() {
 		usual = append(usual, n.ClientURL())
-		quarantined = append(quarantined, eager(t, c.PKI, strings.Replace(n.ClientURL(), fmt.Sprint(harness.ClientPort), fmt.Sprint(harness.QuarantinePort), 1)))
+		quarantined = append(quarantined,
+			eager(t, c.PKI, strings.Replace(n.ClientURL(), fmt.Sprint(harness.ClientPort),
+				fmt.Sprint(harness.QuarantinePort), 1)))
 		before += familyTime(t, n.PID())
 	}
 	v := visit(ctx, eager(t, c.PKI, usual...))
@@ -170,7 +177,9 @@ func majority(ctx context.Context, clients []*clientv3.Client) error {
 	var serving int
 	var last error
 	for _, c := range clients {
-		err := serves(ctx, func(ctx context.Context) (*clientv3.StatusResponse, error) { return c.Status(ctx, c.Endpoints()[0]) })
+		err := serves(ctx, func(ctx context.Context) (*clientv3.StatusResponse, error) {
+			return c.Status(ctx, c.Endpoints()[0])
+		})
 		if err == nil {
 			serving++
 		} else {

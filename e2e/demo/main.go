@@ -17,7 +17,8 @@ import (
 func main() {
 	var s stage
 	flag.StringVar(&s.bin, "bin", "bin", "directory with etcdadm, etcd-manager and etcd-manager-ctl")
-	flag.StringVar(&s.etcdDirs, "etcd-dir", os.Getenv("ETCDADM_ETCD_DIR"), "directories with etcd-v"+version+", separated by colons")
+	flag.StringVar(&s.etcdDirs, "etcd-dir", os.Getenv("ETCDADM_ETCD_DIR"),
+		"directories with etcd-v"+version+", separated by colons")
 	flag.BoolVar(&s.keep, "keep", false, "leave the cluster running at the end")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

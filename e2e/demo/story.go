@@ -94,7 +94,8 @@ func since(t time.Time) time.Duration { return time.Since(t).Round(10 * time.Mil
 
 func (s *stage) found() {
 	s.out.act("Three machines find each other and found a cluster")
-	s.out.command("etcd-manager-ctl --backup-store=%s -member-count=3 -etcd-version=%s configure-cluster", s.c.StoreURL(), version)
+	s.out.command("etcd-manager-ctl --backup-store=%s -member-count=3 -etcd-version=%s configure-cluster", s.c.StoreURL(),
+		version)
 	s.c.SetSpec(3, version)
 	began := time.Now()
 	for _, n := range s.c.Start("a", "b", "c") {
@@ -208,7 +209,8 @@ func (s *stage) howToTalk() {
 	}
 	slices.Sort(urls)
 	s.out.act("It is left running")
-	s.out.plain(fmt.Sprintf("%s --endpoints=%s --cacert=%s --cert=%s --key=%s get greeting\n", s.etcdctl, strings.Join(urls, ","), ca, cert, key))
+	s.out.plain(fmt.Sprintf("%s --endpoints=%s --cacert=%s --cert=%s --key=%s get greeting\n", s.etcdctl,
+		strings.Join(urls, ","), ca, cert, key))
 	s.out.plain(fmt.Sprintf("%s --backup-store=%s status\n", filepath.Join(s.bin, "etcd-manager-ctl"), s.c.StoreURL()))
 	s.out.plain("tail -f " + s.c.Logs() + "/*.log\n")
 	s.out.happened("to stop and delete it:")

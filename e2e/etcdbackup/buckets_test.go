@@ -137,7 +137,8 @@ func TestAgentsWithABucket(t *testing.T) {
 				must(t, put(t, client, n))
 			}
 			const interval = 3 * time.Second
-			args := []string{"--cluster-name=main", "--backup-store=" + at, "--client-url=" + url, "--interval=3s", "--verify", "--compression=zstd"}
+			args := []string{"--cluster-name=main", "--backup-store=" + at, "--client-url=" + url, "--interval=3s", "--verify",
+				"--compression=zstd"}
 			first, second := run(t, agent, args...), run(t, agent, args...)
 			more := func(n int) {
 				t.Helper()
@@ -161,7 +162,8 @@ func TestAgentsWithABucket(t *testing.T) {
 				if gap := b.At.Sub(all[max(0, i-1)].At); i > 0 && gap < interval {
 					t.Errorf("%s comes %s after the one before", b.Name, gap)
 				}
-				if d, err := backup.Verify(t.Context(), s, b.Name, backup.FetchOptions{}); err != nil || d.Keys != 20 || d.Compression != backup.Zstd {
+				if d, err := backup.Verify(t.Context(), s, b.Name, backup.FetchOptions{}); err != nil || d.Keys != 20 ||
+					d.Compression != backup.Zstd {
 					t.Errorf("%s has %d keys in %s, %v", b.Name, d.Keys, d.Compression, err)
 				}
 			}
@@ -185,7 +187,9 @@ func restores(t *testing.T, s *store.Store, name string, bin etcdbin.Binaries) {
 	must(t, err)
 	m := etcdtest.New(t, "a")
 	m.DataDir = filepath.Join(dir, "data")
-	must(t, tool.Restore(t.Context(), etcdutl.RestoreOptions{Snapshot: file.Name(), DataDir: m.DataDir, Name: cluster.NodeName(m.Name), PeerURLs: []string{m.PeerURL}}))
+	must(t, tool.Restore(t.Context(), etcdutl.RestoreOptions{
+		Snapshot: file.Name(), DataDir: m.DataDir, Name: cluster.NodeName(m.Name), PeerURLs: []string{m.PeerURL},
+	}))
 	m.Start(t, bin)
 	client := etcdtest.Dial(t, m)
 	eventually(t, "the restored etcd", func() error {

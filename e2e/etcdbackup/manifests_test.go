@@ -57,7 +57,8 @@ func checkPod(t *testing.T, pod corev1.PodSpec) {
 	t.Helper()
 	c := pod.Containers[0]
 	checkFlags(t, c.Args)
-	if !pod.HostNetwork || *c.SecurityContext.RunAsUser != 0 || !*c.SecurityContext.ReadOnlyRootFilesystem || *pod.TerminationGracePeriodSeconds < 60 {
+	if !pod.HostNetwork || *c.SecurityContext.RunAsUser != 0 || !*c.SecurityContext.ReadOnlyRootFilesystem ||
+		*pod.TerminationGracePeriodSeconds < 60 {
 		t.Errorf("%+v", pod)
 	}
 	if c.SecurityContext.Privileged != nil || !slices.Contains(c.SecurityContext.Capabilities.Drop, "ALL") {
@@ -96,7 +97,8 @@ func TestStaticPod(t *testing.T) {
 	checkPod(t, pod.Spec)
 	c := pod.Spec.Containers[0]
 	p := c.ReadinessProbe.HTTPGet
-	if p.Path != "/healthz" || !slices.Contains(c.Args, "--listen-metrics="+p.Host+":"+p.Port.String()) || c.LivenessProbe != nil {
+	if p.Path != "/healthz" || !slices.Contains(c.Args, "--listen-metrics="+p.Host+":"+p.Port.String()) ||
+		c.LivenessProbe != nil {
 		t.Errorf("the probe is %+v", p)
 	}
 }
@@ -108,7 +110,8 @@ func TestCronJob(t *testing.T) {
 	}
 	pod := job.Spec.JobTemplate.Spec.Template.Spec
 	checkPod(t, pod)
-	if job.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent || *job.Spec.TimeZone != "Etc/UTC" || pod.RestartPolicy != corev1.RestartPolicyNever || !slices.Contains(pod.Containers[0].Args, "--once") {
+	if job.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent || *job.Spec.TimeZone != "Etc/UTC" ||
+		pod.RestartPolicy != corev1.RestartPolicyNever || !slices.Contains(pod.Containers[0].Args, "--once") {
 		t.Errorf("%+v", job.Spec)
 	}
 }
@@ -174,7 +177,8 @@ func TestService(t *testing.T) {
 		}
 	}
 	// The store of the environment file is the directory that the service may write.
-	if !slices.Contains(lines(t, "etcd-backup.env"), "ETCD_BACKUP_BACKUP_STORE=/var/lib/"+values["Service.StateDirectory"][0]) {
+	if !slices.Contains(lines(t, "etcd-backup.env"),
+		"ETCD_BACKUP_BACKUP_STORE=/var/lib/"+values["Service.StateDirectory"][0]) {
 		t.Error("the service may not write to its store")
 	}
 }

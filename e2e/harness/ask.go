@@ -26,7 +26,8 @@ import (
 // NewClient returns a client of the members on these nodes. The caller closes
 // it.
 func (c *Cluster) NewClient(nodes ...*Node) (*clientv3.Client, error) {
-	cfg := clientv3.Config{DialTimeout: askTime, Logger: zap.NewNop(), DialKeepAliveTime: time.Second, DialKeepAliveTimeout: time.Second}
+	cfg := clientv3.Config{DialTimeout: askTime, Logger: zap.NewNop(), DialKeepAliveTime: time.Second,
+		DialKeepAliveTimeout: time.Second}
 	for _, n := range nodes {
 		cfg.Endpoints = append(cfg.Endpoints, n.ClientURL())
 	}
@@ -34,9 +35,10 @@ func (c *Cluster) NewClient(nodes ...*Node) (*clientv3.Client, error) {
 		cfg.TLS = c.PKI.ClientTLS()
 	}
 	if c.Net != nil {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-			return c.dial(ctx, strings.TrimPrefix(strings.TrimPrefix(addr, "https://"), "http://"))
-		}))
+		cfg.DialOptions = append(cfg.DialOptions,
+			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+				return c.dial(ctx, strings.TrimPrefix(strings.TrimPrefix(addr, "https://"), "http://"))
+			}))
 	}
 	client, err := clientv3.New(cfg)
 	if err != nil {

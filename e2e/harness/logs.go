@@ -29,7 +29,8 @@ func (c *Cluster) printLogs() {
 			}
 		}
 		lines = lines[max(0, len(lines)-logTail):]
-		c.t.Logf("---- log of %s (%s), its last %d lines without etcd's ordinary ones:\n%s", n.Name, n.Address, len(lines), strings.Join(lines, "\n"))
+		c.t.Logf("---- log of %s (%s), its last %d lines without etcd's ordinary ones:\n%s", n.Name, n.Address, len(lines),
+			strings.Join(lines, "\n"))
 	}
 	for _, name := range []string{"etcd-cluster-spec", "etcd-cluster-created", "status", "history"} {
 		if b, err := os.ReadFile(filepath.Join(c.Store, "control", name)); err == nil {

@@ -48,7 +48,8 @@ func NetError() error {
 // NewNet returns a network without nodes. It is deleted when t ends.
 func NewNet(t T) *Net {
 	t.Helper()
-	n := &Net{t: t, id: fmt.Sprintf("e%04x", rand.IntN(1<<16)), prefix: fmt.Sprintf("10.%d.%d.", 64+rand.IntN(64), rand.IntN(256))}
+	n := &Net{t: t, id: fmt.Sprintf("e%04x", rand.IntN(1<<16)),
+		prefix: fmt.Sprintf("10.%d.%d.", 64+rand.IntN(64), rand.IntN(256))}
 	t.Cleanup(n.close)
 	for _, side := range []string{"a", "b"} {
 		n.ip("link add " + n.id + side + " type bridge")
@@ -77,7 +78,8 @@ func (n *Net) add() *space {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	i := len(n.spaces)
-	s := &space{name: fmt.Sprintf("%sn%d", n.id, i), link: fmt.Sprintf("%sv%d", n.id, i), address: fmt.Sprintf("%s%d", n.prefix, 10+i)}
+	s := &space{name: fmt.Sprintf("%sn%d", n.id, i), link: fmt.Sprintf("%sv%d", n.id, i),
+		address: fmt.Sprintf("%s%d", n.prefix, 10+i)}
 	n.ip("netns add " + s.name)
 	n.spaces = append(n.spaces, s)
 	n.ip("link add " + s.link + " type veth peer name eth0 netns " + s.name)

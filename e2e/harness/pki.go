@@ -107,7 +107,8 @@ func writePair(dir, name string, cert []byte, key crypto.Signer) error {
 	if err := os.WriteFile(filepath.Join(dir, name+".crt"), crt, 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, name+".key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
+	return os.WriteFile(filepath.Join(dir, name+".key"),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
 }
 
 // A PKI is the three CAs of a cluster and one client certificate.

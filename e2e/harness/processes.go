@@ -56,7 +56,8 @@ func using(dir string) []process {
 	var found []process
 	for _, p := range processes() {
 		environ, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "environ"))
-		if p.pid != os.Getpid() && (strings.Contains(strings.Join(p.argv, " "), dir) || bytes.Contains(environ, []byte(dir))) {
+		if p.pid != os.Getpid() &&
+			(strings.Contains(strings.Join(p.argv, " "), dir) || bytes.Contains(environ, []byte(dir))) {
 			found = append(found, p)
 		}
 	}

@@ -174,7 +174,8 @@ func elections(logs [][]byte) (wrong []string) {
 			}
 			t, leader := raftTerm{cluster, string(m[3])}, string(m[2])
 			if other := leaders[t]; other != "" && other != leader {
-				wrong = append(wrong, fmt.Sprintf("raft term %s of cluster %s has the leaders %s and %s", t.term, t.cluster, other, leader))
+				wrong = append(wrong, fmt.Sprintf("raft term %s of cluster %s has the leaders %s and %s", t.term, t.cluster, other,
+					leader))
 			}
 			leaders[t] = leader
 		}
@@ -184,4 +185,5 @@ func elections(logs [][]byte) (wrong []string) {
 
 // electionInLog is what an etcd writes when it starts, with its cluster, and
 // when it has won an election; the quotes may be escaped by the daemon.
-var electionInLog = regexp.MustCompile(`start(?:ing)? (?:local )?member\\?",(?:\\?"local-member-id\\?":\\?"[0-9a-f]+\\?",)?\\?"cluster-id\\?":\\?"([0-9a-f]+)|([0-9a-f]+) became leader at term ([0-9]+)`)
+var electionInLog = regexp.MustCompile(
+	`start(?:ing)? (?:local )?member\\?",(?:\\?"local-member-id\\?":\\?"[0-9a-f]+\\?",)?\\?"cluster-id\\?":\\?"([0-9a-f]+)|([0-9a-f]+) became leader at term ([0-9]+)`)

@@ -18,12 +18,34 @@ func TestCoordinations(t *testing.T) {
 		history []store.HistoryEntry
 		want    []string
 	}{
-		"one after the other":              {[]store.HistoryEntry{at(store.HistoryEntry{Term: 1, By: "a", Line: add}, 1), at(store.HistoryEntry{Term: 2, By: "b", Line: add}, 2)}, nil},
-		"written late":                     {[]store.HistoryEntry{at(store.HistoryEntry{Term: 2, By: "b", Line: add}, 2), at(store.HistoryEntry{Term: 1, By: "a", Line: add}, 1)}, nil},
-		"two bootstraps, one refused":      {[]store.HistoryEntry{at(store.HistoryEntry{Term: 1, By: "a", Line: found}, 1), at(store.HistoryEntry{Term: 1, By: "b", Line: found, Error: "it exists"}, 2)}, nil},
-		"two bootstraps in a term":         {[]store.HistoryEntry{at(store.HistoryEntry{Term: 1, By: "a", Line: found}, 1), at(store.HistoryEntry{Term: 1, By: "b", Line: found}, 2)}, []string{"term 1 has the coordinators a and b (" + found + ")"}},
-		"two in one term, also one failed": {[]store.HistoryEntry{at(store.HistoryEntry{Term: 3, By: "a", Line: add}, 1), at(store.HistoryEntry{Term: 3, By: "b", Line: add, Error: "timeout"}, 2)}, []string{"term 3 has the coordinators a and b (" + add + ")"}},
-		"an old term after a new one":      {[]store.HistoryEntry{at(store.HistoryEntry{Term: 2, By: "b", Line: add}, 1), at(store.HistoryEntry{Term: 1, By: "a", Line: add}, 2)}, []string{"a acted in term 1 after term 2 (" + add + ")"}},
+		"one after the other": {
+			[]store.HistoryEntry{at(store.HistoryEntry{Term: 1, By: "a", Line: add}, 1),
+				at(store.HistoryEntry{Term: 2, By: "b", Line: add}, 2)}, nil,
+		},
+		"written late": {
+			[]store.HistoryEntry{at(store.HistoryEntry{Term: 2, By: "b", Line: add}, 2),
+				at(store.HistoryEntry{Term: 1, By: "a", Line: add}, 1)}, nil,
+		},
+		"two bootstraps, one refused": {
+			[]store.HistoryEntry{at(store.HistoryEntry{Term: 1, By: "a", Line: found}, 1),
+				at(store.HistoryEntry{Term: 1, By: "b", Line: found, Error: "it exists"}, 2)}, nil,
+		},
+		"two bootstraps in a term": {
+			[]store.HistoryEntry{at(store.HistoryEntry{Term: 1, By: "a", Line: found}, 1),
+				at(store.HistoryEntry{Term: 1, By: "b", Line: found}, 2)}, []string{
+				"term 1 has the coordinators a and b (" + found + ")",
+			},
+		},
+		"two in one term, also one failed": {
+			[]store.HistoryEntry{at(store.HistoryEntry{Term: 3, By: "a", Line: add}, 1),
+				at(store.HistoryEntry{Term: 3, By: "b", Line: add, Error: "timeout"}, 2)}, []string{
+				"term 3 has the coordinators a and b (" + add + ")",
+			},
+		},
+		"an old term after a new one": {
+			[]store.HistoryEntry{at(store.HistoryEntry{Term: 2, By: "b", Line: add}, 1),
+				at(store.HistoryEntry{Term: 1, By: "a", Line: add}, 2)}, []string{"a acted in term 1 after term 2 (" + add + ")"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := coordinations(tt.history); !slices.Equal(got, tt.want) {
@@ -46,11 +68,15 @@ func TestElections(t *testing.T) {
 		logs []string
 		want []string
 	}{
-		"one after the other":        {[]string{first + aLeads, again + later}, nil},
-		"each in its own cluster":    {[]string{first + aLeads, other + bLeads}, nil},
-		"one cluster, then another":  {[]string{first + aLeads + other + bLeads}, nil},
-		"two in one term":            {[]string{first + aLeads, again + bLeads}, []string{"raft term 2 of cluster c1 has the leaders a1 and b1"}},
-		"two in one term of one log": {[]string{first + aLeads + bLeads}, []string{"raft term 2 of cluster c1 has the leaders a1 and b1"}},
+		"one after the other":       {[]string{first + aLeads, again + later}, nil},
+		"each in its own cluster":   {[]string{first + aLeads, other + bLeads}, nil},
+		"one cluster, then another": {[]string{first + aLeads + other + bLeads}, nil},
+		"two in one term": {
+			[]string{first + aLeads, again + bLeads}, []string{"raft term 2 of cluster c1 has the leaders a1 and b1"},
+		},
+		"two in one term of one log": {
+			[]string{first + aLeads + bLeads}, []string{"raft term 2 of cluster c1 has the leaders a1 and b1"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var logs [][]byte

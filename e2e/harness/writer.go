@@ -130,7 +130,8 @@ func (w *Writer) check() error {
 		}
 		for key, revision := range w.acked {
 			if there[key] != revision {
-				return fmt.Errorf("%s was acknowledged at revision %d, and is there at %d (%d of %d keys)", key, revision, there[key], len(there), len(w.acked))
+				return fmt.Errorf("%s was acknowledged at revision %d, and is there at %d (%d of %d keys)", key, revision,
+					there[key], len(there), len(w.acked))
 			}
 		}
 		return nil

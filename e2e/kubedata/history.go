@@ -50,7 +50,8 @@ func fill(ctx context.Context, s *store, o Options) (Summary, error) {
 	}
 	w.sum.Revision = w.rev
 	// Where Kubernetes notes what it has compacted.
-	if err := w.put(change{main: w.next(1), key: "compact_rev_key", create: 2, version: 1, value: []byte("1")}); err != nil {
+	if err := w.put(change{main: w.next(1), key: "compact_rev_key", create: 2, version: 1,
+		value: []byte("1")}); err != nil {
 		return Summary{}, err
 	}
 	w.sum.Keys++

@@ -37,15 +37,19 @@ var kinds = []*kind{
 	{name: "secrets", share: 80, churn: 30, prefix: "/registry/secrets/", value: secret},
 	{name: "configmaps", share: 70, churn: 30, prefix: "/registry/configmaps/", value: configMap},
 	{name: "leases", share: 40, churn: 220, prefix: "/registry/leases/", value: lease},
-	{name: "replicasets", share: 90, churn: 40, prefix: "/registry/replicasets/", value: workload("apps/v1", "ReplicaSet")},
-	{name: "deployments", share: 40, churn: 30, prefix: "/registry/deployments/", value: workload("apps/v1", "Deployment")},
+	{name: "replicasets", share: 90, churn: 40, prefix: "/registry/replicasets/",
+		value: workload("apps/v1", "ReplicaSet")},
+	{name: "deployments", share: 40, churn: 30, prefix: "/registry/deployments/",
+		value: workload("apps/v1", "Deployment")},
 	{name: "endpointslices", share: 40, churn: 50, prefix: "/registry/endpointslices/", value: endpointSlice},
 	{name: "minions", share: 10, churn: 30, prefix: "/registry/minions/", clusterWide: true, value: node},
-	{name: "masterleases", share: 1, churn: 2, prefix: "/registry/masterleases/", clusterWide: true, ttl: 15, value: endpointSlice},
+	{name: "masterleases", share: 1, churn: 2, prefix: "/registry/masterleases/", clusterWide: true, ttl: 15,
+		value: endpointSlice},
 	{name: "certificates", share: 39, churn: 8, prefix: "/registry/cert-manager.io/certificates/", value: certificate},
 }
 
-var words = strings.Fields("billing catalog checkout frontend gateway identity inventory ledger mailer metrics orders payments " +
+var words = strings.Fields("billing catalog checkout frontend gateway identity inventory ledger mailer metrics " +
+	"orders payments " +
 	"profile queue recommend reports search session shipping storage tracking warehouse webhooks worker")
 
 // source is what the random parts of one object come from.
@@ -102,7 +106,9 @@ func (m *message) container(field int, name, app string) {
 	m.nest(2, func() {
 		m.text(1, name)
 		m.text(2, fmt.Sprintf("registry.example.com/platform/%s/%s:v1.%d.%d", app, name, m.rng.IntN(40), field))
-		for _, env := range []string{"POD_NAME", "POD_NAMESPACE", "DATABASE_HOST", "DATABASE_PORT", "LOG_LEVEL", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+		for _, env := range []string{
+			"POD_NAME", "POD_NAMESPACE", "DATABASE_HOST", "DATABASE_PORT", "LOG_LEVEL", "OTEL_EXPORTER_OTLP_ENDPOINT",
+		} {
 			m.nest(7, func() {
 				m.text(1, env)
 				m.text(2, strings.ToLower(env)+"."+app+".svc.cluster.local")
@@ -182,7 +188,8 @@ func event(m *message, o object) {
 			m.text(5, "v1")
 		})
 		m.text(3, "Unhealthy")
-		m.text(4, fmt.Sprintf("Readiness probe failed: Get \"http://%s:8080/healthz\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)", ip(m.rng)))
+		m.text(4, fmt.Sprintf("Readiness probe failed: Get \"http://%s:8080/healthz\": context deadline exceeded "+
+			"(Client.Timeout exceeded while awaiting headers)", ip(m.rng)))
 		m.nest(5, func() {
 			m.text(1, "kubelet")
 			m.text(2, nodeName(m.rng))
@@ -199,7 +206,8 @@ func secret(m *message, o object) {
 		m.meta(o, smallFields)
 		m.pair(2, "token", "eyJhbGciOiJSUzI1NiIsImtpZCI6"+random(m.rng, base64Digits, 900+m.rng.IntN(1500)))
 		m.pair(2, "tls.key", random(m.rng, base64Digits, 1700))
-		m.pair(2, "ca.crt", "-----BEGIN CERTIFICATE-----\n"+random(source(7, o.kind, 0), base64Digits, 1400)+"\n-----END CERTIFICATE-----\n")
+		m.pair(2, "ca.crt", "-----BEGIN CERTIFICATE-----\n"+random(source(7, o.kind, 0), base64Digits, 1400)+
+			"\n-----END CERTIFICATE-----\n")
 		m.text(3, "kubernetes.io/service-account-token")
 	})
 }
@@ -209,7 +217,8 @@ func configMap(m *message, o object) {
 		m.meta(o, smallFields)
 		var b strings.Builder
 		for i := range 20 + m.rng.IntN(80) {
-			fmt.Fprintf(&b, "  - name: %s-%d\n    endpoint: https://%s.svc.cluster.local:8443/api/v1\n    timeout: %ds\n    retries: %d\n",
+			fmt.Fprintf(&b, "  - name: %s-%d\n    endpoint: https://%s.svc.cluster.local:8443/api/v1\n    timeout: %ds\n    "+
+				"retries: %d\n",
 				words[m.rng.IntN(len(words))], i, o.app, m.rng.IntN(60), m.rng.IntN(5))
 		}
 		m.pair(2, "config.yaml", "upstreams:\n"+b.String())
@@ -267,7 +276,8 @@ func node(m *message, o object) {
 			m.conditions("MemoryPressure", "DiskPressure", "PIDPressure", "Ready", "NetworkUnavailable")
 			for i := range 40 {
 				m.nest(8, func() {
-					m.text(1, fmt.Sprintf("registry.example.com/platform/%s@sha256:%s", words[i%len(words)], random(m.rng, hexDigits, 64)))
+					m.text(1, fmt.Sprintf("registry.example.com/platform/%s@sha256:%s", words[i%len(words)],
+						random(m.rng, hexDigits, 64)))
 					m.number(2, int64(m.rng.IntN(1<<30)))
 				})
 			}

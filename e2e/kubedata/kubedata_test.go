@@ -71,7 +71,8 @@ func TestWhatIsInTheFile(t *testing.T) {
 		if got.Size != s.Size || int64(got.Revision) != s.Revision || got.Keys != s.Keys || got.Digest == o.Raw {
 			t.Errorf("the file is %+v, its summary %+v", got, s)
 		}
-		if o.StorageVersion.AtLeast(3, 6) && got.StorageVersion.String() != o.StorageVersion.String()+".0" && got.StorageVersion != o.StorageVersion {
+		if o.StorageVersion.AtLeast(3, 6) && got.StorageVersion.String() != o.StorageVersion.String()+".0" &&
+			got.StorageVersion != o.StorageVersion {
 			t.Errorf("the storage version is %s", got.StorageVersion)
 		}
 	}
@@ -95,7 +96,8 @@ func TestAFailureLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	stop := func(int64) { cancel() }
-	if _, err := Write(ctx, filepath.Join(dir, "s.db"), Options{Bytes: 32 << 20, Progress: stop}); !errors.Is(err, context.Canceled) {
+	if _, err := Write(ctx, filepath.Join(dir, "s.db"), Options{Bytes: 32 << 20, Progress: stop}); !errors.Is(err,
+		context.Canceled) {
 		t.Error(err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "d"), 0o700); err != nil {

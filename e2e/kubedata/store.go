@@ -176,7 +176,8 @@ func number(b []byte, field protowire.Number, n int64) []byte {
 
 // lease adds a lease (server/lease/leasepb).
 func (s *store) lease(id, ttl int64) error {
-	return s.tx.Bucket([]byte("lease")).Put(binary.BigEndian.AppendUint64(nil, uint64(id)), number(number(nil, 1, id), 2, ttl))
+	return s.tx.Bucket([]byte("lease")).Put(binary.BigEndian.AppendUint64(nil, uint64(id)),
+		number(number(nil, 1, id), 2, ttl))
 }
 
 // compacted says that there is no history before a revision. etcd writes it as

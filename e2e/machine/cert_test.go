@@ -31,7 +31,8 @@ func describe(c *x509.Certificate) string {
 		names = append(names, ip.String())
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("%s %s for %s, usage %d %v, %s, for %s", c.PublicKeyAlgorithm, c.Subject, strings.Join(names, ","), c.KeyUsage, c.ExtKeyUsage, c.SignatureAlgorithm, c.NotAfter.Sub(c.NotBefore).Round(time.Minute))
+	return fmt.Sprintf("%s %s for %s, usage %d %v, %s, for %s", c.PublicKeyAlgorithm, c.Subject, strings.Join(names, ","),
+		c.KeyUsage, c.ExtKeyUsage, c.SignatureAlgorithm, c.NotAfter.Sub(c.NotBefore).Round(time.Minute))
 }
 
 // bare takes all variables of etcdadm away from the host's commands.

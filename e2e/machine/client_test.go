@@ -46,9 +46,10 @@ func (h *host) client(members ...*host) *clientv3.Client {
 		cfg.Endpoints = append(cfg.Endpoints, m.clientURL())
 	}
 	if h.space != nil {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return h.space.dial(ctx, "tcp", strings.TrimPrefix(address, "https://"))
-		}))
+		cfg.DialOptions = append(cfg.DialOptions,
+			grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+				return h.space.dial(ctx, "tcp", strings.TrimPrefix(address, "https://"))
+			}))
 	}
 	c, err := clientv3.New(cfg)
 	if err != nil {

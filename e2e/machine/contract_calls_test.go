@@ -58,7 +58,8 @@ func playbook(t *testing.T) {
 		h.seed(v36, archive(t, v36))
 	}
 	const release = " --version " + v36 + " --release-url https://distro.example/etcd"
-	if r := a.shell("etcdadm init --name etcd-0" + release + " -l debug"); r.code != 0 || !strings.Contains(r.stdout, "etcdadm join https://192.0.2.1:2379") {
+	if r := a.shell("etcdadm init --name etcd-0" + release + " -l debug"); r.code != 0 ||
+		!strings.Contains(r.stdout, "etcdadm join https://192.0.2.1:2379") {
 		t.Fatalf("%s", r)
 	}
 	b.copyCA(a)
@@ -87,7 +88,10 @@ func playbook(t *testing.T) {
 		t.Errorf("%s", r)
 	}
 	a.wantVoters("etcd-0")
-	for _, path := range []string{b.path("data"), b.path("etc", "etcd.env"), b.path("units", "etcd.service"), b.path("bin", "etcd"), b.path("pki", "server.key")} {
+	for _, path := range []string{
+		b.path("data"), b.path("etc", "etcd.env"), b.path("units", "etcd.service"), b.path("bin", "etcd"),
+		b.path("pki", "server.key"),
+	} {
 		if exists(path) {
 			t.Errorf("%s is still there", path)
 		}
@@ -104,7 +108,8 @@ func changedManifest(t *testing.T) {
 	h.withoutTools()
 	h.moved = map[string]string{"pki": "etc/kubernetes/pki/etcd"}
 	h.write(h.path("fake", "log"), "", 0o600)
-	flags := []string{"--init-system=kubelet", "--certs-dir=/etc/kubernetes/pki/etcd", "--bind-address=127.0.0.1", "--server-cert-extra-sans=etcd,192.0.2.100", "--name=etcd-a"}
+	flags := []string{"--init-system=kubelet", "--certs-dir=/etc/kubernetes/pki/etcd", "--bind-address=127.0.0.1",
+		"--server-cert-extra-sans=etcd,192.0.2.100", "--name=etcd-a"}
 	for _, p := range initPhases[:5] {
 		h.ok(append([]string{"init", "phase", p}, flags...)...)
 	}
@@ -119,7 +124,8 @@ func changedManifest(t *testing.T) {
 	h.fakeKubelet(path)
 	h.ok(append([]string{"init", "phase", "health"}, flags...)...)
 	h.put("k", "v")
-	if names := h.certificate("server"); names.VerifyHostname("etcd") != nil || names.VerifyHostname("192.0.2.100") != nil {
+	if names := h.certificate("server"); names.VerifyHostname("etcd") != nil ||
+		names.VerifyHostname("192.0.2.100") != nil {
 		t.Errorf("server is %s", describe(names))
 	}
 	if h.read(path) != edited {
@@ -134,7 +140,8 @@ func TestEnvironment(t *testing.T) {
 	h := newHost(t, "a", v36)
 	h.ok("init")
 	for _, line := range []string{
-		"alarm list", "defrag", "snapshot save saved.db", "snapshot status saved.db", "certs check-expiration", "kubeadm config", "config print", "info", "status", "preflight",
+		"alarm list", "defrag", "snapshot save saved.db", "snapshot status saved.db", "certs check-expiration",
+		"kubeadm config", "config print", "info", "status", "preflight",
 	} {
 		if r := h.run(strings.Fields(line)...); r.code != 0 {
 			t.Errorf("%s", r)

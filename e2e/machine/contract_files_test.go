@@ -32,7 +32,8 @@ func newOldCA(t *testing.T) oldCA {
 	}
 	template := &x509.Certificate{
 		SerialNumber: new(big.Int), Subject: pkix.Name{CommonName: "etcd"}, DNSNames: []string{"etcd"},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().AddDate(10, 0, 0), BasicConstraintsValid: true, IsCA: true,
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().AddDate(10, 0, 0), BasicConstraintsValid: true,
+		IsCA:     true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
@@ -114,7 +115,8 @@ func TestRenewal(t *testing.T) {
 				t.Errorf("the network was used: %+v, before %+v", after, before)
 			}
 			for _, path := range tree(t, h.root).names() {
-				if f := filepath.Join(h.root, path); strings.HasPrefix(path, "var/") || strings.HasPrefix(path, "opt/") || strings.HasPrefix(path, "etc/systemd") {
+				if f := filepath.Join(h.root, path); strings.HasPrefix(path, "var/") || strings.HasPrefix(path, "opt/") ||
+					strings.HasPrefix(path, "etc/systemd") {
 					t.Errorf("%s was made", f)
 				}
 			}
@@ -215,7 +217,8 @@ func health(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"health":"true"`) {
+	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
+		!strings.Contains(string(body), `"health":"true"`) {
 		t.Errorf("%s %s %v", resp.Status, body, err)
 	}
 	if resp, err := h.http("").Get(h.clientURL() + "/health"); err == nil {
@@ -250,7 +253,8 @@ func exitCodes(t *testing.T) {
 		if r.code != tt.code {
 			t.Errorf("want exit code %d: %s", tt.code, r)
 		}
-		if r.code != 0 && (r.stdout != "" || strings.Count(r.stderr, "error: ") != 1 || strings.Contains(r.stderr, "Usage:")) {
+		if r.code != 0 && (r.stdout != "" || strings.Count(r.stderr, "error: ") != 1 ||
+			strings.Contains(r.stderr, "Usage:")) {
 			t.Errorf("an error is said once, on stderr: %s", r)
 		}
 	}
@@ -289,7 +293,9 @@ func recovery(t *testing.T) {
 func kubeadmCertificates(t *testing.T) {
 	h := newMachine(t, "a", v36)
 	h.ok("init", "phase", "certificates", "--bind-address=127.0.0.1", "--server-cert-extra-sans=etcd.example,10.0.0.1")
-	both, client := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	both, client := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, []x509.ExtKeyUsage{
+		x509.ExtKeyUsageClientAuth,
+	}
 	ca := h.certificate("ca")
 	if !ca.IsCA || ca.KeyUsage&x509.KeyUsageCertSign == 0 {
 		t.Errorf("the authority is for %d", ca.KeyUsage)
@@ -309,7 +315,8 @@ func kubeadmCertificates(t *testing.T) {
 	} {
 		c := h.certificate(tt.pair)
 		slices.Sort(c.ExtKeyUsage)
-		if c.Subject.CommonName != tt.name || !slices.Equal(c.Subject.Organization, tt.groups) || !slices.Equal(c.ExtKeyUsage, tt.usage) || c.IsCA {
+		if c.Subject.CommonName != tt.name || !slices.Equal(c.Subject.Organization, tt.groups) ||
+			!slices.Equal(c.ExtKeyUsage, tt.usage) || c.IsCA {
 			t.Errorf("%s is %s", tt.pair, describe(c))
 		}
 		for _, name := range tt.hosts {
@@ -317,7 +324,9 @@ func kubeadmCertificates(t *testing.T) {
 				t.Errorf("%s: %v", tt.pair, err)
 			}
 		}
-		if _, err := c.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+		if _, err := c.Verify(x509.VerifyOptions{
+			Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		}); err != nil {
 			t.Errorf("%s: %v", tt.pair, err)
 		}
 		if left := time.Until(c.NotAfter); left < 364*24*time.Hour || left > 366*24*time.Hour {
@@ -333,8 +342,10 @@ func fileModes(t *testing.T) {
 	h.fakeSystemd()
 	h.ok("init", "--bind-address=127.0.0.1", "--binaries-dir", h.binaries)
 	want := map[string]fs.FileMode{
-		"/etc/etcd": fs.ModeDir | 0o755, "/etc/etcd/etcd.env": 0o600, "/etc/etcd/etcdctl.env": 0o600, "/etc/systemd/system/etcd.service": 0o644,
-		"/opt/bin/etcd": 0o755, "/opt/bin/etcdctl": 0o755, "/opt/bin/etcdutl": 0o755, "/opt/bin/etcdctl.sh": 0o755, "/etc/etcd/pki": fs.ModeDir | 0o755,
+		"/etc/etcd": fs.ModeDir | 0o755, "/etc/etcd/etcd.env": 0o600, "/etc/etcd/etcdctl.env": 0o600,
+		"/etc/systemd/system/etcd.service": 0o644,
+		"/opt/bin/etcd":                    0o755, "/opt/bin/etcdctl": 0o755, "/opt/bin/etcdutl": 0o755,
+		"/opt/bin/etcdctl.sh": 0o755, "/etc/etcd/pki": fs.ModeDir | 0o755,
 		"/var/lib/etcd": fs.ModeDir | 0o700,
 	}
 	for _, pair := range []string{"ca", "server", "peer", "etcdctl-etcd-client", "apiserver-etcd-client"} {

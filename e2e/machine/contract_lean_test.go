@@ -21,7 +21,9 @@ func withoutEtcdutl(t *testing.T) {
 	}{
 		{"the URL of the archive", v35, "./", func(base, release string) string { return base + eksName(release) }},
 		{"a base URL", v35 + "-eks-1-35-1", "./", func(base, _ string) string { return base }},
-		{"in a directory", v36, "etcd-v" + v36 + "-linux-" + runtime.GOARCH + "/", func(base, _ string) string { return base }},
+		{"in a directory", v36, "etcd-v" + v36 + "-linux-" + runtime.GOARCH + "/", func(base, _ string) string {
+			return base
+		}},
 		{"at the top", v36 + "-eks-1-36-1", "", func(base, _ string) string { return base }},
 		{"the cache of the image", v35, "./", nil},
 	} {
@@ -32,14 +34,16 @@ func withoutEtcdutl(t *testing.T) {
 			h := newMachine(t, "a", version)
 			h.fakeSystemd()
 			newOldCA(t).install(h)
-			flags := []string{"init", "--init-system", "systemd", "--version", c.release, "--install-dir", "/opt/bin/", "--cipher-suites", ciphers, "--bind-address=127.0.0.1"}
+			flags := []string{"init", "--init-system", "systemd", "--version", c.release, "--install-dir", "/opt/bin/",
+				"--cipher-suites", ciphers, "--bind-address=127.0.0.1"}
 			if c.url == nil {
 				h.seed(c.release, path)
 			} else {
 				name := eksName(c.release)
 				url, _ := h.serve(map[string]http.HandlerFunc{
 					name: fileAnswer(path), name + ".sha256": textAnswer(digest(t, path) + "  etcd.tar.gz\n"),
-					"/v" + c.release + "/SHA256SUMS": forbidden, fmt.Sprintf("/v%s/etcd-v%s-linux-%s.tar.gz", c.release, c.release, runtime.GOARCH): forbidden,
+					"/v" + c.release + "/SHA256SUMS": forbidden,
+					fmt.Sprintf("/v%s/etcd-v%s-linux-%s.tar.gz", c.release, c.release, runtime.GOARCH): forbidden,
 				})
 				flags = append(flags, "--release-url", c.url(url, c.release))
 			}
@@ -83,7 +87,8 @@ func snapshotWithoutEtcdutl(t *testing.T) {
 				wantKeys(map[string]string{"k": "v"}, h)
 				return
 			}
-			h.fails(1, []string{"no tool to restore a snapshot for etcd " + version, "hint: put etcdutl of etcd " + version + " into /opt/bin"}, args...)
+			h.fails(1, []string{"no tool to restore a snapshot for etcd " + version,
+				"hint: put etcdutl of etcd " + version + " into /opt/bin"}, args...)
 			// When it is there, the same command goes on.
 			h.write(h.path("bin", "etcdutl"), a.read(etcdDir(t, version)+"/etcdutl"), 0o755)
 			h.ok(args...)

@@ -66,8 +66,11 @@ func runcmd(command string) string {
 func cloudInit(t *testing.T) {
 	a, b := newPair(t, v36)
 	ca := newOldCA(t)
-	flags := " --init-system systemd --version " + v36 + " --release-url https://distro.example/releases/ --install-dir /opt/bin/ --cipher-suites " + ciphers
-	lines := map[*host]string{a: "etcdadm init" + flags, b: "etcdadm join https://192.0.2.9:2379,https://192.0.2.1:2379" + flags}
+	flags := " --init-system systemd --version " + v36 +
+		" --release-url https://distro.example/releases/ --install-dir /opt/bin/ --cipher-suites " + ciphers
+	lines := map[*host]string{
+		a: "etcdadm init" + flags, b: "etcdadm join https://192.0.2.9:2379,https://192.0.2.1:2379" + flags,
+	}
 	for _, h := range []*host{a, b} {
 		h.fakeSystemd()
 		ca.install(h)
@@ -91,7 +94,8 @@ func cloudInit(t *testing.T) {
 			t.Errorf("the controller finds %s by %s alone, and its peer URLs are %q", m.Name, want, m.PeerURLs)
 		}
 	}
-	if calls := a.read(a.path("fake", "calls")); !strings.Contains(calls, "enable etcd.service") || !strings.Contains(calls, "start --no-block etcd.service") {
+	if calls := a.read(a.path("fake", "calls")); !strings.Contains(calls, "enable etcd.service") ||
+		!strings.Contains(calls, "start --no-block etcd.service") {
 		t.Errorf("systemctl was called with %q", calls)
 	}
 }
@@ -101,7 +105,8 @@ func cloudInit(t *testing.T) {
 // and health. The network is not up for the phases of init.
 func bottlerocket(t *testing.T) {
 	a, b := newPair(t, v36)
-	flags := " -l debug --version " + v36 + " --init-system kubelet --image-repository public.ecr.aws/eks-distro/etcd-io/etcd --certs-dir /var/lib/etcd/pki" +
+	flags := " -l debug --version " + v36 +
+		" --init-system kubelet --image-repository public.ecr.aws/eks-distro/etcd-io/etcd --certs-dir /var/lib/etcd/pki" +
 		" --data-dir /var/lib/etcd/data --kubelet-pod-manifest-path ./manifests --cipher-suites " + ciphers
 	phases := map[*host]struct {
 		verb  string
@@ -150,7 +155,10 @@ func wantPod(h *host) {
 		h.t.Errorf("%s: the pod has no %s:\n%s", h.name, want, manifest)
 	}
 	env := podEnv(h.t, manifest)
-	for k, want := range map[string]string{"ETCD_CIPHER_SUITES": ciphers, "ETCD_DATA_DIR": "/var/lib/etcd/data", "ETCD_CERT_FILE": "/var/lib/etcd/pki/server.crt", "ETCD_NAME": h.name} {
+	for k, want := range map[string]string{
+		"ETCD_CIPHER_SUITES": ciphers, "ETCD_DATA_DIR": "/var/lib/etcd/data",
+		"ETCD_CERT_FILE": "/var/lib/etcd/pki/server.crt", "ETCD_NAME": h.name,
+	} {
 		if env[k] != want {
 			h.t.Errorf("%s: the pod has %s = %q, want %q", h.name, k, env[k], want)
 		}
@@ -166,9 +174,12 @@ func oldFlags(t *testing.T) {
 	h, _ := newPair(t, v36)
 	h.fakeSystemd()
 	common := []string{
-		"--name", "a", "--version", "3.5.7", "--release-url", "https://github.com/coreos/etcd/releases/download", "--certs-dir", "/etc/etcd/pki", "--bind-address", "127.0.0.1",
-		"--server-cert-extra-sans", "etcd.example,10.0.0.1", "--install-dir", "/opt/bin/", "--disk-priorities", "Nice=-10,IOSchedulingClass=best-effort,IOSchedulingPriority=2",
-		"--init-system", "systemd", "--image-repository", "quay.io/coreos/etcd", "--data-dir", "/var/lib/etcd", "--kubelet-pod-manifest-path", "/etc/kubernetes/manifests",
+		"--name", "a", "--version", "3.5.7", "--release-url", "https://github.com/coreos/etcd/releases/download",
+		"--certs-dir", "/etc/etcd/pki", "--bind-address", "127.0.0.1",
+		"--server-cert-extra-sans", "etcd.example,10.0.0.1", "--install-dir", "/opt/bin/", "--disk-priorities",
+		"Nice=-10,IOSchedulingClass=best-effort,IOSchedulingPriority=2",
+		"--init-system", "systemd", "--image-repository", "quay.io/coreos/etcd", "--data-dir", "/var/lib/etcd",
+		"--kubelet-pod-manifest-path", "/etc/kubernetes/manifests",
 		"--cipher-suites", ciphers, "-l", "info",
 	}
 	onlyInit := []string{"--skip-hash-check", "--download-connect-timeout", "10s"}
@@ -180,11 +191,13 @@ func oldFlags(t *testing.T) {
 		h.ok(append([]string{"join", "phase", p, "https://127.0.0.1:2379", "--retry=false", "--help"}, common...)...)
 	}
 	h.ok("reset", "--skip-remove-member", "--install-dir", "/opt/bin/", "--certs-dir", "/etc/etcd/pki")
-	h.ok("download", "--help", "--version", "3.5.7", "--release-url", "https://github.com/coreos/etcd/releases/download", "--download-connect-timeout", "10s")
+	h.ok("download", "--help", "--version", "3.5.7", "--release-url", "https://github.com/coreos/etcd/releases/download",
+		"--download-connect-timeout", "10s")
 	h.ok("version", "--short")
 	h.ok("completion", "bash")
 	// Both forms of a version, and arguments after the first of join.
-	h.fails(3, []string{"there is no certificate authority"}, "join", "https://127.0.0.1:2379", "ignored", "--version", "v3.6.16", "--dry-run")
+	h.fails(3, []string{"there is no certificate authority"}, "join", "https://127.0.0.1:2379", "ignored", "--version",
+		"v3.6.16", "--dry-run")
 	// A bad value is a bad value, and named as what was typed.
 	h.fails(2, []string{"loud"}, "init", "-l", "loud")
 }
@@ -196,19 +209,24 @@ func eksDistro(t *testing.T) {
 	const release = v35 + "-eks-1-33-5"
 	name := fmt.Sprintf("/v%s/etcd-linux-%s-v%s.tar.gz", release, runtime.GOARCH, release)
 	path := archive(t, v35)
-	url, asked := h.serve(map[string]http.HandlerFunc{name: fileAnswer(path), name + ".sha256": textAnswer(digest(t, path) + "  etcd-linux.tar.gz\n")})
-	h.ok("init", "--init-system=process", "--bind-address=127.0.0.1", "--version", release, "--release-url", url, "--install-dir=/opt/bin/")
+	url, asked := h.serve(map[string]http.HandlerFunc{
+		name: fileAnswer(path), name + ".sha256": textAnswer(digest(t, path) + "  etcd-linux.tar.gz\n"),
+	})
+	h.ok("init", "--init-system=process", "--bind-address=127.0.0.1", "--version", release, "--release-url", url,
+		"--install-dir=/opt/bin/")
 	if got := h.serves(); got != v35 {
 		t.Errorf("etcd %s runs", got)
 	}
 	if !slices.Contains(asked(), "GET "+name) {
 		t.Errorf("the server was asked for %q", asked())
 	}
-	if cached := h.path("cache", "etcd", "v"+release, fmt.Sprintf("etcd-v%s-linux-%s.tar.gz", release, runtime.GOARCH)); !exists(cached) {
+	if cached := h.path("cache", "etcd", "v"+release,
+		fmt.Sprintf("etcd-v%s-linux-%s.tar.gz", release, runtime.GOARCH)); !exists(cached) {
 		t.Errorf("there is no %s", cached)
 	}
 	// Once more, with the server gone from the world.
-	out := h.ok("init", "--init-system=process", "--bind-address=127.0.0.1", "--version", release, "--release-url", "https://192.0.2.1:1")
+	out := h.ok("init", "--init-system=process", "--bind-address=127.0.0.1", "--version", release, "--release-url",
+		"https://192.0.2.1:1")
 	if !strings.Contains(out, "Nothing was to be done.") {
 		t.Errorf("the second time: %s", out)
 	}
@@ -218,12 +236,15 @@ func eksDistro(t *testing.T) {
 func gzURL(t *testing.T) {
 	h := newMachine(t, "a", v36)
 	path := archive(t, v36)
-	url, asked := h.serve(map[string]http.HandlerFunc{"/any/name.tar.gz": fileAnswer(path), "/any/name.tar.gz.sha256": textAnswer(digest(t, path) + "\n")})
+	url, asked := h.serve(map[string]http.HandlerFunc{
+		"/any/name.tar.gz": fileAnswer(path), "/any/name.tar.gz.sha256": textAnswer(digest(t, path) + "\n"),
+	})
 	h.ok("download", "--version", v36, "--release-url", url+"/any/name.tar.gz")
 	if !slices.Contains(asked(), "GET /any/name.tar.gz") {
 		t.Errorf("the server was asked for %q", asked())
 	}
-	h.ok("init", "phase", "install", "--init-system=process", "--bind-address=127.0.0.1", "--version", v36, "--release-url", "http://127.0.0.1:1/any/name.tar.gz")
+	h.ok("init", "phase", "install", "--init-system=process", "--bind-address=127.0.0.1", "--version", v36,
+		"--release-url", "http://127.0.0.1:1/any/name.tar.gz")
 	for _, name := range []string{"etcd", "etcdctl", "etcdutl"} {
 		if info, err := os.Stat(h.path("bin", name)); err != nil || info.Mode().Perm() != 0o755 {
 			t.Errorf("%s: %v, %v", name, info, err)
@@ -253,7 +274,10 @@ func info(t *testing.T) {
 	out := h.ok("info", "--init-system=process", "--bind-address=127.0.0.1")
 	var keys map[string]json.RawMessage
 	h.unmarshal(out, &keys)
-	want := map[string]string{"name": `"a"`, "ID": fmt.Sprint(h.members()[0].ID), "peerURLs": `["https://127.0.0.1:2380"]`, "clientURLs": `["https://127.0.0.1:2379"]`}
+	want := map[string]string{
+		"name": `"a"`, "ID": fmt.Sprint(h.members()[0].ID), "peerURLs": `["https://127.0.0.1:2380"]`,
+		"clientURLs": `["https://127.0.0.1:2379"]`,
+	}
 	for k, v := range want {
 		if got := strings.Join(strings.Fields(string(keys[k])), ""); got != v {
 			t.Errorf("%s is %s, want %s", k, got, v)
@@ -273,12 +297,15 @@ func version(t *testing.T) {
 	}
 	var v struct{ ClientVersion map[string]string }
 	h.unmarshal(h.ok("version", "--output", "json"), &v)
-	for _, k := range []string{"major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"} {
+	for _, k := range []string{
+		"major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform",
+	} {
 		if _, there := v.ClientVersion[k]; !there {
 			t.Errorf("clientVersion has no %s: %v", k, v.ClientVersion)
 		}
 	}
-	if out := h.ok("version", "--output", "yaml"); !strings.Contains(out, "clientVersion:\n") || !strings.Contains(out, "  gitVersion: ") {
+	if out := h.ok("version", "--output", "yaml"); !strings.Contains(out, "clientVersion:\n") ||
+		!strings.Contains(out, "  gitVersion: ") {
 		t.Errorf("yaml: %s", out)
 	}
 }

@@ -32,7 +32,9 @@ type story struct {
 }
 
 var stories = []story{
-	{"init", openInit}, {"init with a snapshot", openSnapshot}, {"join", openJoin}, {"reset", openReset}, {"remove", openRemove},
+	{"init", openInit}, {"init with a snapshot", openSnapshot}, {"join", openJoin}, {"reset", openReset}, {
+		"remove", openRemove,
+	},
 }
 
 // openSnapshot has an init that begins with what another cluster had.
@@ -69,7 +71,9 @@ func openJoin(t *testing.T) scene {
 func openReset(t *testing.T) scene {
 	a, b := newPair(t, v36)
 	for _, h := range []*host{a, b} {
-		h.vars = map[string]string{"ETCDADM_VERSION": v36, "ETCDADM_BINARIES_DIR": h.binaries, "ETCDADM_INIT_SYSTEM": "process"}
+		h.vars = map[string]string{
+			"ETCDADM_VERSION": v36, "ETCDADM_BINARIES_DIR": h.binaries, "ETCDADM_INIT_SYSTEM": "process",
+		}
 	}
 	found(a, b)
 	b.put("from", "b")

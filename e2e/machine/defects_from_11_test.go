@@ -65,7 +65,8 @@ func errorsOnce(t *testing.T) {
 			t.Errorf("%s", r)
 		}
 	}
-	if r := h.run("init", "-l", "warn"); !strings.Contains(r.stdout, "\tetcdadm join "+h.clientURL()+"\n") || strings.Contains(r.stderr, "[start]") {
+	if r := h.run("init", "-l", "warn"); !strings.Contains(r.stdout, "\tetcdadm join "+h.clientURL()+"\n") ||
+		strings.Contains(r.stderr, "[start]") {
 		t.Errorf("%s", r)
 	}
 }
@@ -83,7 +84,8 @@ func waitingEnds(t *testing.T) {
 	if r.code == 0 {
 		r = b.run("join", "phase", "health", "--start-timeout=2s", a.clientURL())
 	}
-	if took := time.Since(began); r.code == 0 || took < 2*time.Second || took > 30*time.Second || !strings.Contains(r.stderr, "within 2s") {
+	if took := time.Since(began); r.code == 0 || took < 2*time.Second || took > 30*time.Second ||
+		!strings.Contains(r.stderr, "within 2s") {
 		t.Errorf("after %s: %s", took, r)
 	}
 	// When the other one is back, so is the cluster.
@@ -122,12 +124,14 @@ func otherNamesAreIssuedAgain(t *testing.T) {
 	// One that is about to end is issued again, and there is a way to ask.
 	short := newHost(t, "b", v36)
 	short.ok("init", "phase", "certificates", "--cert-lifetime=1h")
-	if r := short.run("certs", "check-expiration", "--within=30d", "--certs-dir", short.path("pki")); r.code == 0 || !strings.Contains(r.stdout, "server") {
+	if r := short.run("certs", "check-expiration", "--within=30d", "--certs-dir", short.path("pki")); r.code == 0 ||
+		!strings.Contains(r.stdout, "server") {
 		t.Errorf("%s", r)
 	}
 	before := short.certificate("server")
 	short.ok("certs", "renew", "all", "--certs-dir", short.path("pki"))
-	if after := short.certificate("server"); after.NotAfter.Before(before.NotAfter.Add(24*time.Hour)) || after.VerifyHostname("127.0.0.1") != nil {
+	if after := short.certificate("server"); after.NotAfter.Before(before.NotAfter.Add(24*time.Hour)) ||
+		after.VerifyHostname("127.0.0.1") != nil {
 		t.Errorf("server ends %s, before %s", after.NotAfter, before.NotAfter)
 	}
 	short.ok("certs", "check-expiration", "--within=30d", "--certs-dir", short.path("pki"))
@@ -149,7 +153,9 @@ func joinAsksAllEndpoints(t *testing.T) {
 	}
 	defer hanging.Close()
 	// b is a learner until its vote, and etcd takes only one at a time: c waits.
-	all := strings.Join([]string{"https://" + hanging.Addr().String(), "https://127.0.0.1:1", b.clientURL(), a.clientURL()}, ",")
+	all := strings.Join([]string{
+		"https://" + hanging.Addr().String(), "https://127.0.0.1:1", b.clientURL(), a.clientURL(),
+	}, ",")
 	c.fails(3, []string{"learner-pending"}, "join", "--retry=false", all)
 	var wg sync.WaitGroup
 	wg.Go(func() { c.ok("join", all) })
@@ -202,7 +208,8 @@ func connectTimeoutIsKept(t *testing.T) {
 	}
 	defer hanging.Close()
 	began := time.Now()
-	h.fails(1, []string{"100ms"}, "download", "--release-url", "http://"+hanging.Addr().String(), "--download-connect-timeout=100ms")
+	h.fails(1, []string{"100ms"}, "download", "--release-url", "http://"+hanging.Addr().String(),
+		"--download-connect-timeout=100ms")
 	if took := time.Since(began); took > 9*time.Second { // the default is 10 s, more than once
 		t.Errorf("it took %s", took)
 	}
@@ -219,16 +226,20 @@ func unitWaits(t *testing.T) {
 	}
 	unit := h.read(path)
 	for _, line := range []string{
-		"After=network-online.target", "Wants=network-online.target", "RequiresMountsFor=/var/lib/etcd", "NoNewPrivileges=yes", "ProtectSystem=strict",
-		"OOMScoreAdjust=-997", "Type=notify", "Restart=on-failure", "LimitNOFILE=65536", "EnvironmentFile=/etc/etcd/etcd.env", "ExecStart=/opt/bin/etcd",
+		"After=network-online.target", "Wants=network-online.target", "RequiresMountsFor=/var/lib/etcd",
+		"NoNewPrivileges=yes", "ProtectSystem=strict",
+		"OOMScoreAdjust=-997", "Type=notify", "Restart=on-failure", "LimitNOFILE=65536", "EnvironmentFile=/etc/etcd/etcd.env",
+		"ExecStart=/opt/bin/etcd",
 		"Nice=-10", "IOSchedulingClass=best-effort", "IOSchedulingPriority=2", "WantedBy=multi-user.target",
 	} {
 		if !strings.Contains(unit, "\n"+line+"\n") {
 			t.Errorf("the unit has no %s:\n%s", line, unit)
 		}
 	}
-	h.ok("init", "phase", "configure", "--bind-address=127.0.0.1", "--user=root", "--no-hardening", "--disk-priorities=Nice=5")
-	if unit = h.read(path); !strings.Contains(unit, "\nUser=root\n") || strings.Contains(unit, "ProtectSystem") || !strings.Contains(unit, "\nNice=5\n") {
+	h.ok("init", "phase", "configure", "--bind-address=127.0.0.1", "--user=root", "--no-hardening",
+		"--disk-priorities=Nice=5")
+	if unit = h.read(path); !strings.Contains(unit, "\nUser=root\n") || strings.Contains(unit, "ProtectSystem") ||
+		!strings.Contains(unit, "\nNice=5\n") {
 		t.Errorf("the flags are not in %s", unit)
 	}
 }
@@ -244,7 +255,10 @@ func staticPod(t *testing.T) {
 	h.fakeKubelet(path)
 	h.ok(append([]string{"init"}, flags...)...)
 	manifest := h.read(path)
-	for _, want := range []string{"privileged: false", "allowPrivilegeEscalation: false", "readinessProbe:", "startupProbe:", "priorityClassName:", "hostNetwork: true"} {
+	for _, want := range []string{
+		"privileged: false", "allowPrivilegeEscalation: false", "readinessProbe:", "startupProbe:", "priorityClassName:",
+		"hostNetwork: true",
+	} {
 		if !strings.Contains(manifest, want) {
 			t.Errorf("the pod has no %q:\n%s", want, manifest)
 		}
@@ -267,7 +281,8 @@ func staticPod(t *testing.T) {
 // 23: version printed a struct of Go, and info an id that no other tool prints.
 func output(t *testing.T) {
 	h := newHost(t, "a", v36)
-	if out := h.ok("version"); strings.Contains(out, "{") || strings.Count(out, "\n") != 1 || !strings.HasPrefix(out, "etcdadm ") {
+	if out := h.ok("version"); strings.Contains(out, "{") || strings.Count(out, "\n") != 1 ||
+		!strings.HasPrefix(out, "etcdadm ") {
 		t.Errorf("version: %s", out)
 	}
 	h.ok("init")

@@ -196,11 +196,13 @@ func crashLoopingEtcdIsStopped(t *testing.T) {
 	h.ok(append([]string{"init"}, flags...)...)
 	h.kill()
 	h.write(h.path("fake", "crashing"), "", 0o600)
-	if status := h.run("status", "--bind-address=127.0.0.1"); status.code == 0 || !strings.Contains(status.stdout, "crashing") {
+	if status := h.run("status", "--bind-address=127.0.0.1"); status.code == 0 ||
+		!strings.Contains(status.stdout, "crashing") {
 		t.Errorf("%s", status)
 	}
 	h.ok("reset", "--skip-remove-member", "--bind-address=127.0.0.1")
-	if calls := h.read(h.path("fake", "calls")); !strings.Contains(calls, "stop etcd.service") || exists(h.path("fake", "crashing")) {
+	if calls := h.read(h.path("fake", "calls")); !strings.Contains(calls, "stop etcd.service") ||
+		exists(h.path("fake", "crashing")) {
 		t.Errorf("it was not stopped: %s", calls)
 	}
 	// The same with a process of our own.
@@ -246,7 +248,9 @@ func bracketsOfIPv6(t *testing.T) {
 	}
 	h := newHostAt(t, "a", v36, "::1")
 	h.ok("init")
-	for _, k := range []string{"ETCD_ADVERTISE_CLIENT_URLS", "ETCD_LISTEN_CLIENT_URLS", "ETCD_LISTEN_PEER_URLS", "ETCD_INITIAL_ADVERTISE_PEER_URLS"} {
+	for _, k := range []string{
+		"ETCD_ADVERTISE_CLIENT_URLS", "ETCD_LISTEN_CLIENT_URLS", "ETCD_LISTEN_PEER_URLS", "ETCD_INITIAL_ADVERTISE_PEER_URLS",
+	} {
 		if v := h.variables()[k]; !strings.HasPrefix(v, "https://[::1]:") {
 			t.Errorf("%s is %s", k, v)
 		}
@@ -285,7 +289,8 @@ func archivesAreChecked(t *testing.T) {
 	// 3.6.1 is not 3.6.16.
 	other := newHost(t, "b", v36)
 	other.vars["ETCDADM_BINARIES_DIR"] = ""
-	other.fails(1, []string{"3.6.1", v36}, "init", "phase", "install", "--version", "3.6.1", "--binaries-archive", path, "--skip-checksum")
+	other.fails(1, []string{"3.6.1", v36}, "init", "phase", "install", "--version", "3.6.1", "--binaries-archive", path,
+		"--skip-checksum")
 	if exists(filepath.Join(other.path("bin"), "etcd")) {
 		t.Error("another version was installed")
 	}

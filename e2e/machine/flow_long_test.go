@@ -21,7 +21,8 @@ func TestRollingUpgrade(t *testing.T) {
 	w.more(30)
 	// Too far at once is refused, and nothing is stopped for it.
 	a := hosts[0]
-	a.fails(3, []string{"cannot follow the cluster's " + v35}, "join", "--version", v37, "--binaries-dir", etcdDir(t, v37), hosts[1].clientURL())
+	a.fails(3, []string{"cannot follow the cluster's " + v35}, "join", "--version", v37, "--binaries-dir", etcdDir(t, v37),
+		hosts[1].clientURL())
 	if got := a.serves(); got != v35 {
 		t.Fatalf("a runs %s", got)
 	}
@@ -42,5 +43,6 @@ func TestRollingUpgrade(t *testing.T) {
 		a.wantVoters("a", "b", "c")
 	}
 	w.finish(hosts...)
-	a.fails(3, []string{"is older than the cluster's"}, "join", "--version", v36, "--binaries-dir", etcdDir(t, v36), hosts[1].clientURL())
+	a.fails(3, []string{"is older than the cluster's"}, "join", "--version", v36, "--binaries-dir", etcdDir(t, v36),
+		hosts[1].clientURL())
 }

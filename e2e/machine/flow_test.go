@@ -192,7 +192,8 @@ func shrink(hosts []*host, keys map[string]string) {
 	b.put("alone", "b")
 	b.ok("reset")
 	for _, h := range hosts {
-		if exists(h.path("data")) || exists(h.path("etc", "etcd.env")) || exists(h.path("bin", "etcd")) || exists(h.path("pki", "server.crt")) {
+		if exists(h.path("data")) || exists(h.path("etc", "etcd.env")) || exists(h.path("bin", "etcd")) ||
+			exists(h.path("pki", "server.crt")) {
 			a.t.Errorf("%s has still traces of its member: %s", h.name, strings.Join(tree(h.t, h.root).names(), " "))
 		}
 		if !exists(h.path("pki", "ca.key")) || !exists(h.path("data.set-aside")) {
@@ -276,7 +277,8 @@ func TestIPv6(t *testing.T) {
 			t.Parallel()
 			hosts := newHosts(func(name string) *host { return newHostAt(t, name, version, "::1") }, 2)
 			a, b := hosts[0], hosts[1]
-			if out := a.ok("init"); !strings.Contains(out, "etcdadm join "+a.clientURL()) || !strings.Contains(a.clientURL(), "https://[::1]:") {
+			if out := a.ok("init"); !strings.Contains(out, "etcdadm join "+a.clientURL()) ||
+				!strings.Contains(a.clientURL(), "https://[::1]:") {
 				t.Errorf("the line for the next machine is not there: %s", out)
 			}
 			b.copyCA(a)
@@ -284,7 +286,8 @@ func TestIPv6(t *testing.T) {
 			b.put("six", "6")
 			wantKeys(map[string]string{"six": "6"}, a, b)
 			a.wantVoters("a", "b")
-			if env := b.variables(); env["ETCD_INITIAL_ADVERTISE_PEER_URLS"] != b.peerURL() || env["ETCD_LISTEN_CLIENT_URLS"] != b.clientURL() {
+			if env := b.variables(); env["ETCD_INITIAL_ADVERTISE_PEER_URLS"] != b.peerURL() ||
+				env["ETCD_LISTEN_CLIENT_URLS"] != b.clientURL() {
 				t.Errorf("the files of b: %v", env)
 			}
 			if r := a.exec(a.path("bin", "etcdctl.sh"), "endpoint", "health"); r.code != 0 {

@@ -58,8 +58,10 @@ func newHost(t *testing.T, name, version string) *host {
 func newHostAt(t *testing.T, name, version, address string) *host {
 	t.Helper()
 	h := &host{
-		t: t, name: name, address: address, version: version, binaries: etcdDir(t, version), program: program(t), vars: map[string]string{},
-		root: filepath.Join(t.TempDir(), name), clientPort: testport.FreeOf(t, address), peerPort: testport.FreeOf(t, address),
+		t: t, name: name, address: address, version: version, binaries: etcdDir(t, version), program: program(t),
+		vars: map[string]string{},
+		root: filepath.Join(t.TempDir(), name), clientPort: testport.FreeOf(t, address),
+		peerPort: testport.FreeOf(t, address),
 	}
 	if err := os.MkdirAll(h.root, 0o755); err != nil {
 		t.Fatal(err)
@@ -95,7 +97,8 @@ func (h *host) url(port int) string {
 // env returns the variables of the host's commands.
 func (h *host) env() []string {
 	vars := map[string]string{
-		"PATH": h.path("fake") + ":" + filepath.Dir(h.program) + ":" + os.Getenv("PATH"), "HOME": h.root, "TMPDIR": os.TempDir(), "HOST_OF_TEST": h.root + "/",
+		"PATH": h.path("fake") + ":" + filepath.Dir(h.program) + ":" + os.Getenv("PATH"), "HOME": h.root,
+		"TMPDIR": os.TempDir(), "HOST_OF_TEST": h.root + "/",
 	}
 	if h.space == nil {
 		maps.Copy(vars, h.placed())
@@ -114,8 +117,9 @@ func (h *host) env() []string {
 func (h *host) placed() map[string]string {
 	return map[string]string{
 		"ETCDADM_NAME": h.name, "ETCDADM_VERSION": h.version, "ETCDADM_BINARIES_DIR": h.binaries,
-		"ETCDADM_BIND_ADDRESS": h.address, "ETCDADM_CLIENT_PORT": strconv.Itoa(h.clientPort), "ETCDADM_PEER_PORT": strconv.Itoa(h.peerPort),
-		"ETCDADM_DATA_DIR": h.path("data"), "ETCDADM_CERTS_DIR": h.path("pki"), "ETCDADM_INSTALL_DIR": h.path("bin"),
+		"ETCDADM_BIND_ADDRESS": h.address, "ETCDADM_CLIENT_PORT": strconv.Itoa(h.clientPort),
+		"ETCDADM_PEER_PORT": strconv.Itoa(h.peerPort),
+		"ETCDADM_DATA_DIR":  h.path("data"), "ETCDADM_CERTS_DIR": h.path("pki"), "ETCDADM_INSTALL_DIR": h.path("bin"),
 		"ETCDADM_CACHE_DIR": h.path("cache"), "ETCDADM_ENVIRONMENT_DIR": h.path("etc"), "ETCDADM_UNIT_DIR": h.path("units"),
 		"ETCDADM_KUBELET_POD_MANIFEST_PATH": h.path("manifests"), "ETCDADM_INIT_SYSTEM": "process",
 		"ETCDADM_START_TIMEOUT": "60s", "ETCDADM_MEMBERSHIP_TIMEOUT": "60s", "ETCDADM_PROMOTION_TIMEOUT": "60s",
@@ -185,7 +189,8 @@ func (h *host) exec(name string, args ...string) result {
 		h.t.Fatalf("%s: %s %q: %v, %v\n%s\n%s", h.name, name, args, err, ctx.Err(), &stdout, &stderr)
 	}
 	line := strings.Join(append([]string{filepath.Base(name)}, args...), " ")
-	h.t.Logf("%s$ %s (exit %d after %s)", h.name, line, cmd.ProcessState.ExitCode(), time.Since(began).Round(time.Millisecond))
+	h.t.Logf("%s$ %s (exit %d after %s)", h.name, line, cmd.ProcessState.ExitCode(),
+		time.Since(began).Round(time.Millisecond))
 	return result{line, stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 

@@ -78,7 +78,9 @@ func TestOverALiveMember(t *testing.T) {
 	id := b.id()
 	newer := etcdDir(t, v37)
 	for _, args := range [][]string{
-		{"init"}, {"init", "--name=other"}, {"init", "--version=" + v36, "--binaries-dir=" + etcdDir(t, v36)}, {"init", "--quota-backend-bytes=4Gi"},
+		{"init"}, {"init", "--name=other"}, {"init", "--version=" + v36, "--binaries-dir=" + etcdDir(t, v36)}, {
+			"init", "--quota-backend-bytes=4Gi",
+		},
 	} {
 		b.unchanged(strings.Join(args, " "), func() {
 			if r := b.run(args...); r.code != 3 && r.code != 2 {
@@ -88,7 +90,8 @@ func TestOverALiveMember(t *testing.T) {
 	}
 	for _, h := range hosts {
 		h.unchanged("join of a version too far", func() {
-			h.fails(3, []string{"version-step"}, "join", "--version="+v37, "--binaries-dir="+newer, a.clientURL(), "--membership-timeout=3s")
+			h.fails(3, []string{"version-step"}, "join", "--version="+v37, "--binaries-dir="+newer, a.clientURL(),
+				"--membership-timeout=3s")
 		})
 	}
 	a.unchanged("init of another name", func() {

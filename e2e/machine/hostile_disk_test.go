@@ -82,7 +82,8 @@ func TestDiskFillsUp(t *testing.T) {
 	h.write(ballast, strings.Repeat("x", 100<<20), 0o600)
 	h.resize(h.path("data"), "260m") // less than what is there needs, with the next log
 	h.kill()
-	if r := h.run("init", "--start-timeout=5s"); r.code != 0 && !strings.Contains(r.stderr, "space") && !strings.Contains(r.stderr, "MiB are free") {
+	if r := h.run("init", "--start-timeout=5s"); r.code != 0 && !strings.Contains(r.stderr, "space") &&
+		!strings.Contains(r.stderr, "MiB are free") {
 		t.Errorf("the full disk is not named: %s", r)
 	}
 	if err := os.Remove(ballast); err != nil {
@@ -263,7 +264,9 @@ func TestDataBehindALink(t *testing.T) {
 // anything is done.
 func TestStrangePath(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"with#hash", "with blank", "with'quote", "with$dollar", "with%percent", "with\\backslash"} {
+	for _, path := range []string{
+		"with#hash", "with blank", "with'quote", "with$dollar", "with%percent", "with\\backslash",
+	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, "a", v36)

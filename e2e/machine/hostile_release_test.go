@@ -162,20 +162,27 @@ func openDownload(t *testing.T) scene {
 func TestBadReleases(t *testing.T) {
 	t.Parallel()
 	good := release(t)
-	small := pack(t, entry{"etcd-v" + v36 + "/etcd", []byte("#!/bin/sh\necho etcd Version: 1.2.3\n")}, entry{"etcd-v" + v36 + "/etcdctl", []byte("#!/bin/sh\necho etcdctl version: 1.2.3\n")})
+	small := pack(t, entry{"etcd-v" + v36 + "/etcd", []byte("#!/bin/sh\necho etcd Version: 1.2.3\n")}, entry{
+		"etcd-v" + v36 + "/etcdctl", []byte("#!/bin/sh\necho etcdctl version: 1.2.3\n"),
+	})
 	for name, tt := range map[string]struct {
 		spoil func(*shop)
 		words []string
 	}{
 		"cut off":            {func(s *shop) { s.breakOff(1 << 20) }, []string{"unexpected EOF"}},
 		"cut off, no length": {func(s *shop) { s.set(good[:1<<20]) }, []string{"cut off"}},
-		"wrong checksum":     {func(s *shop) { s.say(strings.Repeat("0", 64) + "  " + archiveName() + "\n") }, []string{"checksum"}},
-		"no checksum":        {func(s *shop) { s.say("") }, []string{"checksum", "--"}},
-		"another version":    {func(s *shop) { s.set(small) }, []string{"1.2.3"}},
-		"no archive":         {func(s *shop) { s.set([]byte("<html>log in first</html>")) }, []string{archiveName()}},
-		"leads outside":      {func(s *shop) { s.set(pack(t, entry{"../../../../escaped", []byte("x")}, entry{"x/etcd", nil})) }, []string{"../", "outside"}},
-		"absolute":           {func(s *shop) { s.set(pack(t, entry{"/escaped", []byte("x")})) }, []string{"/escaped", "outside"}},
-		"without etcd":       {func(s *shop) { s.set(pack(t, entry{"etcd-v" + v36 + "/README.md", []byte("x")})) }, []string{"no file etcd"}},
+		"wrong checksum": {func(s *shop) { s.say(strings.Repeat("0", 64) + "  " + archiveName() + "\n") }, []string{
+			"checksum",
+		}},
+		"no checksum":     {func(s *shop) { s.say("") }, []string{"checksum", "--"}},
+		"another version": {func(s *shop) { s.set(small) }, []string{"1.2.3"}},
+		"no archive":      {func(s *shop) { s.set([]byte("<html>log in first</html>")) }, []string{archiveName()}},
+		"leads outside": {func(s *shop) { s.set(pack(t, entry{"../../../../escaped", []byte("x")}, entry{"x/etcd", nil})) },
+			[]string{"../", "outside"}},
+		"absolute": {func(s *shop) { s.set(pack(t, entry{"/escaped", []byte("x")})) }, []string{"/escaped", "outside"}},
+		"without etcd": {func(s *shop) { s.set(pack(t, entry{"etcd-v" + v36 + "/README.md", []byte("x")})) }, []string{
+			"no file etcd",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

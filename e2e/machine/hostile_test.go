@@ -34,7 +34,8 @@ func TestJoinWithAnotherCA(t *testing.T) {
 	other := newHost(t, "other", v36)
 	other.ok("init", "--skip-phases=start,health")
 	b.copyCA(other)
-	b.fails(1, []string{"cluster-unreachable", "which the CA file of this machine does not have", "hint: "}, quick(a.clientURL())...)
+	b.fails(1, []string{"cluster-unreachable", "which the CA file of this machine does not have", "hint: "},
+		quick(a.clientURL())...)
 	a.alone()
 	b.nothing()
 	// With the right one it goes on: the certificates are issued again.
@@ -60,7 +61,9 @@ func (h *host) reissue(notBefore, notAfter time.Time) {
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: h.name}, NotBefore: notBefore, NotAfter: notAfter,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{
+			x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth,
+		},
 		DNSNames: []string{h.name, "localhost"}, IPAddresses: []net.IP{net.ParseIP(h.address)},
 	}, pair.Leaf, &key.PublicKey, pair.PrivateKey)
 	if err != nil {
@@ -110,7 +113,9 @@ func TestBadCA(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, "a", v36)
-			spec := certs.MachineSpec{Dir: h.path("pki"), Name: "a", Address: h.address, CALifetime: 24 * time.Hour, Lifetime: time.Hour}
+			spec := certs.MachineSpec{
+				Dir: h.path("pki"), Name: "a", Address: h.address, CALifetime: 24 * time.Hour, Lifetime: time.Hour,
+			}
 			if err := certs.CreateMachineCA(spec, time.Now().Add(tt.shift)); err != nil {
 				t.Fatal(err)
 			}
@@ -246,7 +251,8 @@ func TestEndpointsOfTwoClusters(t *testing.T) {
 	other.copyCA(a)
 	other.ok("init")
 	for _, list := range []string{
-		a.clientURL() + "," + other.clientURL(), other.clientURL() + "," + a.clientURL(), a.clientURL() + "," + slow(t, other, 300*time.Millisecond),
+		a.clientURL() + "," + other.clientURL(), other.clientURL() + "," + a.clientURL(),
+		a.clientURL() + "," + slow(t, other, 300*time.Millisecond),
 		a.clientURL() + "," + slow(t, other, 1200*time.Millisecond), // for each connection, of which there are two
 	} {
 		r := b.run(quick(list)...)
@@ -271,7 +277,8 @@ func TestWithoutQuorum(t *testing.T) {
 	b.kill()
 	c.fails(1, []string{"cluster-unreachable", "no leader", "hint: "}, quick(a.clientURL())...)
 	c.nothing()
-	a.fails(1, []string{"cluster-unreachable", "--skip-remove-member"}, "reset", "--membership-timeout=3s", "--endpoints", a.clientURL())
+	a.fails(1, []string{"cluster-unreachable", "--skip-remove-member"}, "reset", "--membership-timeout=3s", "--endpoints",
+		a.clientURL())
 	if !exists(a.path("data", "member")) {
 		t.Error("a has lost its data")
 	}
@@ -297,7 +304,8 @@ func TestTheQuorumNeedsIt(t *testing.T) {
 	a.wantVoters("a", "b", "c")
 	b.wantVoters("a", "b", "c")
 	// Nor is it restarted for another setting.
-	b.fails(5, []string{"quorum-margin"}, "join", "--membership-timeout=3s", "--quota-backend-bytes=1000000000", a.clientURL())
+	b.fails(5, []string{"quorum-margin"}, "join", "--membership-timeout=3s", "--quota-backend-bytes=1000000000",
+		a.clientURL())
 	b.put("before", "anything else")
 	a.ok("remove", "c")
 	a.wantVoters("a", "b")
@@ -402,7 +410,8 @@ func TestPortTaken(t *testing.T) {
 			b.unchanged(args[0], func() { b.fails(3, []string{fmt.Sprintf("Port-%d", *port), "hint: "}, args...) })
 		}
 		// In spite of it etcd cannot start, and the join is taken back.
-		b.fails(1, []string{"address already in use", "taken back"}, "join", "--ignore-preflight-errors=all", "--start-timeout=5s", a.clientURL())
+		b.fails(1, []string{"address already in use", "taken back"}, "join", "--ignore-preflight-errors=all",
+			"--start-timeout=5s", a.clientURL())
 		a.alone()
 		b.nothing()
 		*port = free

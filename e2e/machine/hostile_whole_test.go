@@ -36,9 +36,11 @@ func snapshot(t *testing.T) []byte {
 
 // documented are the files that a member of etcdadm has.
 var documented = []string{
-	"bin/etcd", "bin/etcdctl", "bin/etcdctl.sh", "bin/etcdutl", "data.etcdadm.json", "data.lock", "data.run", "data/.etcdadm", "data/member",
+	"bin/etcd", "bin/etcdctl", "bin/etcdctl.sh", "bin/etcdutl", "data.etcdadm.json", "data.lock", "data.run",
+	"data/.etcdadm", "data/member",
 	"etc/etcd.env", "etc/etcdctl.env", "pki/.certs.lock", "pki/ca.crt", "pki/ca.key",
-	"pki/apiserver-etcd-client.crt", "pki/apiserver-etcd-client.key", "pki/etcdctl-etcd-client.crt", "pki/etcdctl-etcd-client.key",
+	"pki/apiserver-etcd-client.crt", "pki/apiserver-etcd-client.key", "pki/etcdctl-etcd-client.crt",
+	"pki/etcdctl-etcd-client.key",
 	"pki/peer.crt", "pki/peer.key", "pki/server.crt", "pki/server.key",
 }
 
@@ -64,7 +66,9 @@ func (h *host) wantNames(further ...string) {
 	}
 	for _, name := range tree(h.t, h.root).names() {
 		path := filepath.Join(h.root, name)
-		if !slices.ContainsFunc(known, func(k string) bool { return k == path || strings.HasPrefix(k, path+"/") || goesOn(k, path) }) {
+		if !slices.ContainsFunc(known, func(k string) bool {
+			return k == path || strings.HasPrefix(k, path+"/") || goesOn(k, path)
+		}) {
 			h.t.Errorf("%s has a file that nobody needs: %s", h.name, name)
 		}
 	}
@@ -73,7 +77,8 @@ func (h *host) wantNames(further ...string) {
 // goesOn says whether path is below one of the directories that etcd and its
 // supervisor write to.
 func goesOn(known, path string) bool {
-	return slices.Contains([]string{"member", "etcd.run", "etcd.set-aside"}, filepath.Base(known)) && strings.HasPrefix(path, known+"/")
+	return slices.Contains([]string{"member", "etcd.run", "etcd.set-aside"}, filepath.Base(known)) &&
+		strings.HasPrefix(path, known+"/")
 }
 
 // wantWhole fails the test unless the host has a member that serves and all
@@ -105,7 +110,8 @@ func (h *host) programs() []string {
 	var names []string
 	add := func(pid string) {
 		// A child of the tests is one of them until it has become a program.
-		if b, err := os.ReadFile(filepath.Join("/proc", pid, "comm")); err == nil && !strings.HasPrefix(filepath.Base(os.Args[0]), strings.TrimSpace(string(b))) {
+		if b, err := os.ReadFile(filepath.Join("/proc", pid, "comm")); err == nil &&
+			!strings.HasPrefix(filepath.Base(os.Args[0]), strings.TrimSpace(string(b))) {
 			names = append(names, strings.TrimSpace(string(b)))
 		}
 	}
@@ -158,7 +164,8 @@ func (h *host) boot() {
 		log = filepath.Join(h.t.TempDir(), "boot.log")
 	}
 	run := func() {
-		h.shell(fmt.Sprintf("setsid sh -c '%s run --etcd=%s/etcd --env-file=%s/etcd.env --dir=%s.run --log-file=%[4]s.run/etcd.log; echo ended' </dev/null >%[5]s 2>&1 &",
+		h.shell(fmt.Sprintf("setsid sh -c '%s run --etcd=%s/etcd --env-file=%s/etcd.env --dir=%s.run "+
+			"--log-file=%[4]s.run/etcd.log; echo ended' </dev/null >%[5]s 2>&1 &",
 			h.program, seen("bin"), seen("etc"), seen("data"), log))
 	}
 	run()

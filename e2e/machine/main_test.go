@@ -59,7 +59,8 @@ func builder(dir, name, tags string) func() (string, error) {
 			return filepath.Abs(filepath.Join(given, "etcdadm"))
 		}
 		bin := filepath.Join(dir, name, "etcdadm")
-		cmd := exec.CommandContext(context.Background(), "go", "build", "-tags="+tags, "-o", bin, "github.com/etcdadm/etcdadm/etcdadm")
+		cmd := exec.CommandContext(context.Background(), "go", "build", "-tags="+tags, "-o", bin,
+			"github.com/etcdadm/etcdadm/etcdadm")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build etcdadm: %w\n%s", err, out)
 		}
@@ -87,7 +88,8 @@ func etcdDir(t *testing.T, version string) string {
 	t.Helper()
 	dirs := os.Getenv("ETCDADM_ETCD_DIR")
 	if dirs == "" {
-		t.Skip("ETCDADM_ETCD_DIR is not set: it lists the directories with etcd-v3.6.16 and so on; go run ./images path prints one")
+		t.Skip("ETCDADM_ETCD_DIR is not set: it lists the directories with etcd-v3.6.16 and so on; go run ./images path " +
+			"prints one")
 	}
 	path, err := harness.EtcdBinary(dirs, version, "etcd")
 	if err != nil {

@@ -100,8 +100,10 @@ func TestEverythingTwice(t *testing.T) {
 // where the command ends.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
-	script, command := newHosts(func(name string) *host { return newHost(t, name, v36) }, 2), newHosts(func(name string) *host { return newHost(t, name, v36) }, 2)
-	flags := []string{"--etcd-flag=snapshot-count=5000", "--etcd-env=NOTE=it's $HOME; \"two\" words", "--server-cert-extra-sans=etcd.example,10.1.2.3", "--quota-backend-bytes=4Gi"}
+	script, command := newHosts(func(name string) *host { return newHost(t, name, v36) }, 2),
+		newHosts(func(name string) *host { return newHost(t, name, v36) }, 2)
+	flags := []string{"--etcd-flag=snapshot-count=5000", "--etcd-env=NOTE=it's $HOME; \"two\" words",
+		"--server-cert-extra-sans=etcd.example,10.1.2.3", "--quota-backend-bytes=4Gi"}
 	for i := range script {
 		s, c := script[i], command[i]
 		args := func(first *host) []string { return append([]string{"init"}, flags...) }
@@ -186,9 +188,11 @@ func TestConfigFile(t *testing.T) {
 	t.Parallel()
 	a, b := newHost(t, "a", v36), newHost(t, "a", v36)
 	flags := []string{
-		"--etcd-flag=snapshot-count=5000", "--etcd-flag=heartbeat-interval=200", "--etcd-flag=election-timeout=2000", "--etcd-env=GOMAXPROCS=2",
+		"--etcd-flag=snapshot-count=5000", "--etcd-flag=heartbeat-interval=200", "--etcd-flag=election-timeout=2000",
+		"--etcd-env=GOMAXPROCS=2",
 		"--server-cert-extra-sans=etcd.example,10.1.2.3", "--peer-cert-extra-sans=peer.example", "--quota-backend-bytes=4Gi",
-		"--cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "--key-algorithm=RSA-2048", "--cert-lifetime=720h",
+		"--cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+		"--key-algorithm=RSA-2048", "--cert-lifetime=720h",
 	}
 	a.ok(append([]string{"init"}, flags...)...)
 	file := b.path("member.yaml")

@@ -133,7 +133,8 @@ func tellsOf(pid int, dir string) bool {
 	if err != nil {
 		return false
 	}
-	if fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]); len(fields) == 0 || string(fields[0]) == "Z" || string(fields[0]) == "X" {
+	if fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]); len(fields) == 0 || string(fields[0]) == "Z" ||
+		string(fields[0]) == "X" {
 		return false
 	}
 	for _, name := range []string{"cmdline", "environ"} {

@@ -115,8 +115,11 @@ func TestTwoCommandsAtOnce(t *testing.T) {
 	first := b.begin("join", a.clientURL())
 	first.says("wait until etcd serves")
 	pid := fmt.Sprint(first.cmd.Process.Pid)
-	for _, args := range [][]string{{"join", a.clientURL()}, {"init"}, {"reset"}, {"join", "phase", "start", a.clientURL()}} {
-		if r := b.run(args...); r.code == 0 || !strings.Contains(r.stderr, "another etcdadm is at work") || !strings.Contains(r.stderr, pid) || !strings.Contains(r.stderr, "hint: ") {
+	for _, args := range [][]string{
+		{"join", a.clientURL()}, {"init"}, {"reset"}, {"join", "phase", "start", a.clientURL()},
+	} {
+		if r := b.run(args...); r.code == 0 || !strings.Contains(r.stderr, "another etcdadm is at work") ||
+			!strings.Contains(r.stderr, pid) || !strings.Contains(r.stderr, "hint: ") {
 			t.Errorf("beside process %s: %s", pid, r)
 		}
 	}

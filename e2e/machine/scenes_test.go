@@ -61,7 +61,8 @@ var others = []string{"apply", "handover", "crashpoint"}
 // The phases, in the order of the retired etcdadm and in ours. Its join asked
 // for membership before it had the binaries.
 var (
-	initPhases    = []string{"install", "certificates", "snapshot", "configure", "start", "etcdctl", "health", "post-init-instructions"}
+	initPhases = []string{
+		"install", "certificates", "snapshot", "configure", "start", "etcdctl", "health", "post-init-instructions"}
 	joinPhases    = []string{"certificates", "install", "stop", "membership", "configure", "start", "etcdctl", "health"}
 	oldJoinPhases = []string{"stop", "certificates", "membership", "install", "configure", "start", "etcdctl", "health"}
 )

@@ -59,7 +59,8 @@ func enter(name, root string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWNS); err != nil {
 		return err
 	}
-	if err := errors.Join(unix.Sethostname([]byte(name)), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")); err != nil {
+	if err := errors.Join(unix.Sethostname([]byte(name)),
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")); err != nil {
 		return err
 	}
 	for _, dir := range []string{"/etc", "/var", "/opt"} {
@@ -90,7 +91,8 @@ func connect(t *testing.T, a, b *space) {
 	for _, s := range []*space{a, b} {
 		if err == nil {
 			err = s.do(func() error {
-				return errors.Join(ip("addr", "add", s.address+"/24", "dev", "eth0"), ip("link", "set", "eth0", "up"), ip("route", "add", "default", "dev", "eth0"))
+				return errors.Join(ip("addr", "add", s.address+"/24", "dev", "eth0"), ip("link", "set", "eth0", "up"),
+					ip("route", "add", "default", "dev", "eth0"))
 			})
 		}
 	}
@@ -130,7 +132,8 @@ func (s *space) listen(address string) (l net.Listener, err error) {
 func newMachine(t *testing.T, name, version string) *host {
 	t.Helper()
 	h := &host{
-		t: t, name: name, address: "127.0.0.1", version: version, binaries: etcdDir(t, version), program: program(t), vars: map[string]string{},
+		t: t, name: name, address: "127.0.0.1", version: version, binaries: etcdDir(t, version), program: program(t),
+		vars: map[string]string{},
 		root: filepath.Join(t.TempDir(), name), clientPort: 2379, peerPort: 2380,
 	}
 	h.space = newSpace(t, name, h.root)

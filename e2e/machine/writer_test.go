@@ -98,7 +98,8 @@ func (w *writer) finish(hosts ...*host) {
 		}
 		for key, revision := range w.acked {
 			if there[key] != revision {
-				h.t.Fatalf("%s: %s was acknowledged at revision %d, and is there at %d (%d of %d keys)", h.name, key, revision, there[key], len(there), len(w.acked))
+				h.t.Fatalf("%s: %s was acknowledged at revision %d, and is there at %d (%d of %d keys)", h.name, key, revision,
+					there[key], len(there), len(w.acked))
 			}
 		}
 	}

@@ -21,7 +21,9 @@ func TestConditionIsIgnored(t *testing.T) {
 	proxy.Disturb(func(_ http.ResponseWriter, r *http.Request, _ http.HandlerFunc) bool {
 		// The header is signed. Without an object its condition always holds.
 		if key, ok := strings.CutPrefix(r.URL.Path, "/backups/"); ok && r.Header.Get("If-None-Match") != "" {
-			if _, err := server.Client().DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &server.Bucket, Key: &key}); err != nil {
+			if _, err := server.Client().DeleteObject(ctx, &s3.DeleteObjectInput{
+				Bucket: &server.Bucket, Key: &key,
+			}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -43,7 +45,8 @@ func TestConditionIsIgnored(t *testing.T) {
 		t.Errorf("on a server that has learned it: %t, %v", made, err)
 	}
 	before := s.Requests()
-	if made, err := s.Create(ctx, "control/incarnations/2", []byte("{}")); !made || err != nil || s.Requests()-before != 1 {
+	if made, err := s.Create(ctx, "control/incarnations/2", []byte("{}")); !made || err != nil ||
+		s.Requests()-before != 1 {
 		t.Errorf("once it is known, a creation is %d requests: %t, %v", s.Requests()-before, made, err)
 	}
 	if v, err := s.Poll(ctx); err != nil || len(v.Incarnations) != 0 || len(v.Problems) != 2 {

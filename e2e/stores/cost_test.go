@@ -110,7 +110,8 @@ func TestMemoryOfAnUpload(t *testing.T) {
 		if _, err := fmt.Sscan(string(out), &before, &after, &took); err != nil {
 			t.Fatalf("%s: %s", name, out)
 		}
-		t.Logf("%s: %d MiB in %d ms, memory at most %d MiB, %d MiB more than before", name, size>>20, took, after, after-before)
+		t.Logf("%s: %d MiB in %d ms, memory at most %d MiB, %d MiB more than before", name, size>>20, took, after,
+			after-before)
 		if !raceEnabled && after-before > 48 {
 			t.Errorf("%s: an upload of %d MiB takes %d MiB of memory", name, size>>20, after-before)
 		}
@@ -128,7 +129,9 @@ func TestRequestsOfAListing(t *testing.T) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range []string{retention.DataFile, retention.DescriptionFile, retention.MarkerFile, retention.VerifiedFile} {
+		for _, file := range []string{
+			retention.DataFile, retention.DescriptionFile, retention.MarkerFile, retention.VerifiedFile,
+		} {
 			if err := os.WriteFile(filepath.Join(dir, file), []byte(strings.Repeat("x", 10)), 0o600); err != nil {
 				t.Fatal(err)
 			}

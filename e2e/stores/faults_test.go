@@ -40,14 +40,18 @@ func is(t *testing.T, err, kind error) {
 // nothingLeft fails the test if there is an object with a key, or part of one.
 func nothingLeft(t *testing.T, server *servers.S3, key string) {
 	t.Helper()
-	uploads, err := server.Client().ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &server.Bucket})
+	uploads, err := server.Client().ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{
+		Bucket: &server.Bucket,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(uploads.Uploads) > 0 {
 		t.Errorf("%d multipart uploads are left", len(uploads.Uploads))
 	}
-	versions, err := server.Client().ListObjectVersions(t.Context(), &s3.ListObjectVersionsInput{Bucket: &server.Bucket, Prefix: &key})
+	versions, err := server.Client().ListObjectVersions(t.Context(), &s3.ListObjectVersionsInput{
+		Bucket: &server.Bucket, Prefix: &key,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +74,8 @@ func TestDenied(t *testing.T) {
 	_, proxy := behindProxy(t)
 	s, ctx := open(t, "s3://backups/x"), t.Context()
 	const name = "2026-11-20T10:39:37Z-000001"
-	if err := errors.Join(s.Put(ctx, name+"/"+retention.DataFile, []byte("x")), s.Put(ctx, name+"/"+retention.MarkerFile, []byte("{}")), s.MarkCreated(ctx, time.Now())); err != nil {
+	if err := errors.Join(s.Put(ctx, name+"/"+retention.DataFile, []byte("x")),
+		s.Put(ctx, name+"/"+retention.MarkerFile, []byte("{}")), s.MarkCreated(ctx, time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	for _, code := range []string{"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"} {
@@ -102,7 +107,8 @@ func TestDenied(t *testing.T) {
 				return r.Method == method
 			})
 			for what, call := range calls {
-				if err := call(); !errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrAbsent) {
+				if err := call(); !errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrUnreachable) ||
+					errors.Is(err, store.ErrAbsent) {
 					t.Errorf("%s, with %s for a %s: %v", what, code, method, err)
 				}
 			}
@@ -120,7 +126,8 @@ func TestWriteOnly(t *testing.T) {
 	s, ctx := open(t, "s3://backups/x"), t.Context()
 	proxy.Disturb(func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) bool {
 		// To take back one's own parts is another permission than to delete.
-		denied := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodDelete && !r.URL.Query().Has("uploadId") ||
+		denied := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodDelete &&
+			!r.URL.Query().Has("uploadId") ||
 			r.Method == http.MethodPut && !isPart(r) && r.Header.Get("If-None-Match") == ""
 		if denied {
 			servers.Answer(w, http.StatusForbidden, "AccessDenied")
@@ -308,7 +315,8 @@ func TestHangingServer(t *testing.T) {
 		began := time.Now()
 		err := call(short)
 		cancel()
-		if took := time.Since(began); took > 3*time.Second || !errors.Is(err, store.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+		if took := time.Since(began); took > 3*time.Second || !errors.Is(err, store.ErrUnreachable) ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v after %s", what, err, took)
 		}
 	}

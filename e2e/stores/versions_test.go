@@ -32,13 +32,17 @@ func TestObjectLock(t *testing.T) {
 	server := servers.StartS3(t)
 	client, ctx := server.Client(), t.Context()
 	server.Bucket = "locked"
-	if _, err := client.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: &server.Bucket, ObjectLockEnabledForBucket: aws.Bool(true)}); err != nil {
+	if _, err := client.CreateBucket(ctx, &s3.CreateBucketInput{
+		Bucket: &server.Bucket, ObjectLockEnabledForBucket: aws.Bool(true),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := client.PutObjectLockConfiguration(ctx, &s3.PutObjectLockConfigurationInput{
 		Bucket: &server.Bucket, ObjectLockConfiguration: &types.ObjectLockConfiguration{
 			ObjectLockEnabled: types.ObjectLockEnabledEnabled,
-			Rule:              &types.ObjectLockRule{DefaultRetention: &types.DefaultRetention{Days: aws.Int32(1), Mode: types.ObjectLockRetentionModeCompliance}},
+			Rule: &types.ObjectLockRule{
+				DefaultRetention: &types.DefaultRetention{Days: aws.Int32(1), Mode: types.ObjectLockRetentionModeCompliance},
+			},
 		},
 	})
 	if err != nil {
@@ -49,7 +53,8 @@ func TestObjectLock(t *testing.T) {
 	if made, err := s.Upload(ctx, name+"/"+retention.DataFile, storetest.Content(9<<20)); !made || err != nil {
 		t.Fatalf("%t, %v", made, err)
 	}
-	if err := errors.Join(s.Put(ctx, name+"/"+retention.MarkerFile, []byte("{}")), s.MarkCreated(ctx, time.Now()), s.PutStatus(ctx, []byte("1")), s.PutStatus(ctx, []byte("2"))); err != nil {
+	if err := errors.Join(s.Put(ctx, name+"/"+retention.MarkerFile, []byte("{}")), s.MarkCreated(ctx, time.Now()),
+		s.PutStatus(ctx, []byte("1")), s.PutStatus(ctx, []byte("2"))); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := s.Backups(ctx); err != nil || len(all) != 1 {
@@ -67,7 +72,8 @@ func TestObjectLock(t *testing.T) {
 	}
 	// For this server, and not for Amazon's, a name that was deleted is taken. Then
 	// nobody is told that there is an object.
-	if made, err := s.Upload(ctx, name+"/"+retention.DataFile, storetest.Content(1<<20)); !made && (!errors.Is(err, store.ErrUnreachable) || !strings.Contains(err.Error(), "deleted")) {
+	if made, err := s.Upload(ctx, name+"/"+retention.DataFile, storetest.Content(1<<20)); !made &&
+		(!errors.Is(err, store.ErrUnreachable) || !strings.Contains(err.Error(), "deleted")) {
 		t.Errorf("again: %t, %v", made, err)
 	}
 }

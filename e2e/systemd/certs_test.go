@@ -25,8 +25,9 @@ func TestRenewalWithoutRestart(t *testing.T) {
 	script := "sed 's/@IP@/" + m1.IP + "/' <<'EOF' | sh\n" + serials + "\nEOF\n"
 	process, served, leader := pid(m1), m1.Do(script), members(t, m1)
 	for _, way := range []struct{ name, script string }{
-		{"the certificates phase", "cp -r /etc/etcd/pki /root/backup; cd /etc/etcd/pki; find . -type f ! -name 'ca.*' -delete\n" +
-			"etcdadm join phase certificates http://eks-a-etcd-dumb-url"},
+		{"the certificates phase",
+			"cp -r /etc/etcd/pki /root/backup; cd /etc/etcd/pki; find . -type f ! -name 'ca.*' -delete\n" +
+				"etcdadm join phase certificates http://eks-a-etcd-dumb-url"},
 		{"certs renew all", "etcdadm certs renew all"},
 	} {
 		say(t, "%s", way.name)

@@ -66,7 +66,8 @@ func checkMembers(t *testing.T, asked *Machine, want ...*Machine) {
 	list := members(t, asked)
 	for _, m := range want {
 		e, ok := list[m.Name]
-		if !ok || e.IsLearner || !slices.Equal(e.PeerURLs, []string{"https://" + m.IP + ":2380"}) || !slices.Equal(e.ClientURLs, []string{url(m)}) {
+		if !ok || e.IsLearner || !slices.Equal(e.PeerURLs, []string{"https://" + m.IP + ":2380"}) ||
+			!slices.Equal(e.ClientURLs, []string{url(m)}) {
 			t.Errorf("%s is in the member list of %s as %+v", m.Name, asked.Name, e)
 		}
 	}

@@ -24,7 +24,8 @@ func TestEtcdBackupAsAService(t *testing.T) {
 	m.Do("systemctl enable --now etcd-backup")
 	const verified = "cd /var/lib/etcd-backup && ls -d */_etcd_backup.meta && ls */_etcdadm_verified.json"
 	m.Await(time.Minute, verified)
-	contains(t, "the metrics", m.Do("curl -sf http://127.0.0.1:2391/metrics; curl -sf http://127.0.0.1:2391/healthz"), "etcd_backup_healthy 1\n", "etcd_backup_taken_total 1\n", "etcd_backup_age_seconds ")
+	contains(t, "the metrics", m.Do("curl -sf http://127.0.0.1:2391/metrics; curl -sf http://127.0.0.1:2391/healthz"),
+		"etcd_backup_healthy 1\n", "etcd_backup_taken_total 1\n", "etcd_backup_age_seconds ")
 	m.Do("test $(stat -c %a /var/lib/etcd-backup) = 700")
 
 	say(t, "a reboot, and a shorter interval")
@@ -33,7 +34,8 @@ func TestEtcdBackupAsAService(t *testing.T) {
 	awaitHealthy(t, m)
 	m.Await(time.Minute, "cd /var/lib/etcd-backup && test $(ls -d */_etcd_backup.meta | wc -l) -ge 3")
 	m.Do("systemctl stop etcd-backup")
-	contains(t, "the service", m.Do("systemctl show etcd-backup -p Result,ExecMainStatus,NRestarts"), "Result=success", "ExecMainStatus=0", "NRestarts=0")
+	contains(t, "the service", m.Do("systemctl show etcd-backup -p Result,ExecMainStatus,NRestarts"), "Result=success",
+		"ExecMainStatus=0", "NRestarts=0")
 	if left := m.Do("find /var/lib/etcd-backup/control -mindepth 2"); left != "" {
 		t.Errorf("of the claims there are left:\n%s", left)
 	}
@@ -43,9 +45,11 @@ func TestEtcdBackupAsAService(t *testing.T) {
 	if strings.Contains(newest, "/") || newest == "" {
 		t.Fatalf("the newest backup is %q", newest)
 	}
-	m.Do("cp /etc/etcd/pki/ca.* /root; etcdadm reset --skip-remove-member; mkdir -p /etc/etcd/pki; cp /root/ca.* /etc/etcd/pki")
+	m.Do("cp /etc/etcd/pki/ca.* /root; etcdadm reset --skip-remove-member; mkdir -p /etc/etcd/pki; cp /root/ca.* " +
+		"/etc/etcd/pki")
 	flags := " --user etcd --group etcd --version " + newer
-	m.Do("etcdadm init phase install" + flags + "; etcdadm init phase certificates" + flags + "; etcdadm init phase configure" + flags)
+	m.Do("etcdadm init phase install" + flags + "; etcdadm init phase certificates" + flags +
+		"; etcdadm init phase configure" + flags)
 	m.Do("etcdadm snapshot restore file:///var/lib/etcd-backup/" + newest)
 	m.Do("etcdadm init" + flags)
 	awaitHealthy(t, m)

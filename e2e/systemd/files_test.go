@@ -43,13 +43,16 @@ func TestEnvironmentFileArrivesAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit, err := initfiles.Unit(initfiles.UnitOptions{Etcd: "/usr/local/bin/etcd", EnvFile: path, DataDir: "/var/lib/etcd"})
+	unit, err := initfiles.Unit(initfiles.UnitOptions{
+		Etcd: "/usr/local/bin/etcd", EnvFile: path, DataDir: "/var/lib/etcd",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Write(path, file, 0o600)
 	m.Write("/etc/systemd/system/etcd.service", unit, 0o644)
-	m.Write("/usr/local/bin/etcd", "#!/bin/sh\ncat /proc/self/environ >/var/lib/etcd/new && mv /var/lib/etcd/new /var/lib/etcd/environ\n", 0o755)
+	m.Write("/usr/local/bin/etcd",
+		"#!/bin/sh\ncat /proc/self/environ >/var/lib/etcd/new && mv /var/lib/etcd/new /var/lib/etcd/environ\n", 0o755)
 	m.Do("mkdir /var/lib/etcd; systemctl daemon-reload; systemctl start --no-block etcd.service")
 	for reader, got := range map[string]string{
 		"systemd": m.Await(runTime, "cat /var/lib/etcd/environ"),
@@ -67,7 +70,8 @@ func TestEnvironmentFileArrivesAsItIs(t *testing.T) {
 func TestUnitIsUnderstood(t *testing.T) {
 	t.Parallel()
 	m := Start(t, 1)[0]
-	m.Do("useradd --system etcd; mkdir -p '/srv/my data 100%' /var/lib/etcd; printf '#!/bin/sh\\nexec sleep 1000\\n' >/usr/local/bin/etcd; chmod 755 /usr/local/bin/etcd")
+	m.Do("useradd --system etcd; mkdir -p '/srv/my data 100%' /var/lib/etcd; printf '#!/bin/sh\\nexec sleep 1000\\n' " +
+		">/usr/local/bin/etcd; chmod 755 /usr/local/bin/etcd")
 	m.Write("/etc/etcd/etcd.env", "A=b\n", 0o600)
 	plain := initfiles.UnitOptions{Etcd: "/usr/local/bin/etcd", EnvFile: "/etc/etcd/etcd.env", DataDir: "/var/lib/etcd"}
 	for name, change := range map[string]func(*initfiles.UnitOptions){

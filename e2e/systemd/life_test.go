@@ -55,7 +55,9 @@ func TestCloudInitMakesACluster(t *testing.T) {
 
 	say(t, "the same commands again")
 	before := pid(m1) + pid(m2)
-	for m, line := range map[*Machine]string{m1: initLine, m2: "etcdadm join " + url(m1) + strings.TrimPrefix(initLine, "etcdadm init")} {
+	for m, line := range map[*Machine]string{
+		m1: initLine, m2: "etcdadm join " + url(m1) + strings.TrimPrefix(initLine, "etcdadm init"),
+	} {
 		m.Do(line)
 	}
 	if after := pid(m1) + pid(m2); after != before {
@@ -90,8 +92,9 @@ func TestCloudInitMakesACluster(t *testing.T) {
 func checkFiles(t *testing.T, m *Machine) {
 	t.Helper()
 	for name, script := range map[string]string{
-		"name":             `test "$(grep ^ETCD_NAME= /etc/etcd/etcd.env | cut -d= -f2)" = ` + m.Name,
-		"peer URL":         `test "$(grep ^ETCD_INITIAL_ADVERTISE_PEER_URLS= /etc/etcd/etcd.env | cut -d= -f2)" = https://` + m.IP + `:2380`,
+		"name": `test "$(grep ^ETCD_NAME= /etc/etcd/etcd.env | cut -d= -f2)" = ` + m.Name,
+		"peer URL": `test "$(grep ^ETCD_INITIAL_ADVERTISE_PEER_URLS= /etc/etcd/etcd.env | cut -d= -f2)" = https://` +
+			m.IP + `:2380`,
 		"ciphers":          `grep -q ^ETCD_CIPHER_SUITES=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, /etc/etcd/etcd.env`,
 		"sourceable":       `. /etc/etcd/etcdctl.env; etcdctl endpoint health`,
 		"with endpoints":   `. /etc/etcd/etcdctl.env; etcdctl --endpoints=` + url(m) + ` endpoint health`,

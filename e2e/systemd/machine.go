@@ -88,7 +88,8 @@ func (m *Machine) Write(name, content string, mode os.FileMode) {
 	m.t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	head := &tar.Header{Name: name[1:], Mode: int64(mode), Size: int64(len(content)), ModTime: time.Now(), Typeflag: tar.TypeReg}
+	head := &tar.Header{Name: name[1:], Mode: int64(mode), Size: int64(len(content)), ModTime: time.Now(),
+		Typeflag: tar.TypeReg}
 	if err := w.WriteHeader(head); err != nil {
 		m.t.Fatal(err)
 	}
@@ -193,7 +194,8 @@ func (m *Machine) unpackIn(dir string, archive interface{ Read([]byte) (int, err
 	m.t.Helper()
 	ctx, stop := context.WithTimeout(m.t.Context(), runTime)
 	defer stop()
-	_, err := dockerWith(ctx, archive, "exec", "--interactive", m.id, "tar", "--extract", "--no-same-owner", "--directory="+dir)
+	_, err := dockerWith(ctx, archive, "exec", "--interactive", m.id, "tar", "--extract", "--no-same-owner",
+		"--directory="+dir)
 	if err != nil {
 		m.t.Fatal(fmt.Errorf("%s: write into %s: %w", m.Name, dir, err))
 	}

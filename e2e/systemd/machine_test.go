@@ -29,7 +29,8 @@ func TestMachines(t *testing.T) {
 	if got := m1.Do("ps -o comm= -p 1; cat /proc/sys/kernel/hostname"); got != "systemd\nm1" {
 		t.Errorf("process 1 and host name: %q", got)
 	}
-	if r := m1.Run(t.Context(), "echo out; echo err >&2; exit 7"); r.Stdout != "out\n" || r.Stderr != "err\n" || r.Code != 7 {
+	if r := m1.Run(t.Context(), "echo out; echo err >&2; exit 7"); r.Stdout != "out\n" || r.Stderr != "err\n" ||
+		r.Code != 7 {
 		t.Errorf("a script's result: %s", r)
 	}
 	if got := m1.Do("ip -o route get 203.0.113.1"); !strings.Contains(got, "src "+m1.IP+" ") {
@@ -41,7 +42,8 @@ tar -xzf /var/cache/etcdadm/etcd/v3.6.16/etcd-v3.6.16-linux-*.tar.gz --transform
 /opt/bare/etcd --version | grep -F 3.6.16`)
 	m1.Write("/etc/systemd/system/bare.service", bareUnit, 0o644)
 	m1.Do("systemctl --quiet enable bare.service; systemctl start bare.service; /opt/bare/etcdctl put k v1")
-	if got := m1.Do("systemctl show -P SubState bare.service; journalctl --output=cat -u bare.service"); !strings.Contains(got, "running\n") || !strings.Contains(got, "ready to serve client requests") {
+	if got := m1.Do("systemctl show -P SubState bare.service; journalctl --output=cat -u bare.service"); !strings.Contains(
+		got, "running\n") || !strings.Contains(got, "ready to serve client requests") {
 		t.Errorf("etcd under systemd: %s", got)
 	}
 
@@ -84,11 +86,14 @@ func TestMachinesProtect(t *testing.T) {
 	t.Parallel()
 	m := Start(t, 1)[0]
 	m.Do("useradd --system nobody2")
-	got := m.Run(t.Context(), `systemd-run --quiet --pipe --wait -p User=nobody2 -p ProtectSystem=strict -p ReadWritePaths=/var/lib \
+	got := m.Run(t.Context(),
+		`systemd-run --quiet --pipe --wait -p User=nobody2 -p ProtectSystem=strict -p ReadWritePaths=/var/lib \
   -p NoNewPrivileges=yes -p PrivateTmp=yes -p CapabilityBoundingSet= -p SystemCallFilter=@system-service -p Nice=-5 \
   -p RestrictAddressFamilies=AF_UNIX sh -c '
 id -un; ls -A /tmp; touch /usr/x; curl -sS http://127.0.0.1/; nice; grep -E "^(CapBnd|NoNewPrivs|Seccomp):" /proc/self/status'`)
-	for _, want := range []string{"nobody2\n", "Read-only file system", "-5\n", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+	for _, want := range []string{
+		"nobody2\n", "Read-only file system", "-5\n", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2",
+	} {
 		if !strings.Contains(got.Stdout+got.Stderr, want) {
 			t.Errorf("a protected service says nothing of %q: %s", want, got)
 		}

@@ -42,7 +42,9 @@ func TestEtcdLivesWithTheProtections(t *testing.T) {
 		say(t, "etcd %s as %s", c.version, cmp.Or(c.user, "root"))
 		unpack(m, c.version, "/opt/bin")
 		unit, err := initfiles.Unit(initfiles.UnitOptions{
-			Etcd: "/opt/bin/etcd", EnvFile: "/etc/etcd/etcd.env", DataDir: "/var/lib/etcd", User: c.user, Priorities: []string{"Nice=-10"},
+			Etcd: "/opt/bin/etcd", EnvFile: "/etc/etcd/etcd.env", DataDir: "/var/lib/etcd", User: c.user, Priorities: []string{
+				"Nice=-10",
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +73,8 @@ test $(ps -o ni= -p $(systemctl show -P MainPID etcd.service)) = -10`)
 				t.Errorf("%q is in\n%s", never, got)
 			}
 		}
-		if exposure := m.Do("systemd-analyze security --no-pager etcd.service | tail -n 1"); !strings.Contains(exposure, " OK") && !strings.Contains(exposure, "SAFE") {
+		if exposure := m.Do("systemd-analyze security --no-pager etcd.service | tail -n 1"); !strings.Contains(exposure,
+			" OK") && !strings.Contains(exposure, "SAFE") {
 			t.Errorf("systemd judges: %s", exposure)
 		} else {
 			t.Log(exposure)

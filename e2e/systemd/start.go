@@ -58,7 +58,8 @@ var sweep = sync.OnceValue(func() error {
 func Start(t testing.TB, n int) []*Machine {
 	t.Helper()
 	if os.Getenv("ETCDADM_ETCD_DIR") == "" {
-		t.Skip("ETCDADM_ETCD_DIR is not set: it lists the directories with etcd-v3.6.16 and so on; go run ./images path prints one")
+		t.Skip("ETCDADM_ETCD_DIR is not set: it lists the directories with etcd-v3.6.16 and so on; go run ./images path " +
+			"prints one")
 	}
 	ctx := t.Context()
 	image, err := equip(ctx)

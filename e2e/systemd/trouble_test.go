@@ -25,7 +25,8 @@ func TestPowerCutWhileJoining(t *testing.T) {
 		m2.Kill()
 		m2.Boot()
 		say(t, "cut after %v: member %v, binaries %v, unit %v", cut, len(members(t, m1)),
-			m2.Run(t.Context(), "test -x /opt/bin/etcd").Code == 0, m2.Run(t.Context(), "test -e /etc/systemd/system/etcd.service").Code == 0)
+			m2.Run(t.Context(), "test -x /opt/bin/etcd").Code == 0,
+			m2.Run(t.Context(), "test -e /etc/systemd/system/etcd.service").Code == 0)
 		m2.Do(join)
 		awaitHealthy(t, m1, m2)
 		checkMembers(t, m1, m1, m2)
@@ -95,20 +96,23 @@ func TestDataOnADiskOfItsOwn(t *testing.T) {
 	form(t, machines[:1], newer)
 	m1.Give(m2, "/etc/etcd/pki/ca.crt", "/etc/etcd/pki/ca.key")
 	m2.Write("/etc/systemd/system/var-lib-etcd.mount", mountUnit, 0o644)
-	m2.Do("mkdir /root/disk; systemctl daemon-reload; systemctl --quiet enable --now var-lib-etcd.mount; mkdir /var/lib/etcd/lost+found")
+	m2.Do("mkdir /root/disk; systemctl daemon-reload; systemctl --quiet enable --now var-lib-etcd.mount; mkdir " +
+		"/var/lib/etcd/lost+found")
 	join := "etcdadm join " + url(m1) + " --version " + newer
 	m2.Do(join)
 	awaitHealthy(t, m1, m2)
 	m2.Do("test -d /root/disk/member")
 
 	say(t, "a boot without the disk")
-	m2.Do("sed -i.good -e 's,^What=.*,What=/dev/none,' -e 's,^Type=.*,Type=ext4,' -e /^Options/d /etc/systemd/system/var-lib-etcd.mount")
+	m2.Do("sed -i.good -e 's,^What=.*,What=/dev/none,' -e 's,^Type=.*,Type=ext4,' -e /^Options/d " +
+		"/etc/systemd/system/var-lib-etcd.mount")
 	m2.Reboot()
 	m2.Do("! mountpoint -q /var/lib/etcd; test -z \"$(ls /var/lib/etcd)\"; ! systemctl is-active --quiet etcd.service")
 	m2.Fails(join + " --membership-timeout 5s")
 	m2.Do("test -z \"$(ls /var/lib/etcd)\"")
 	say(t, "the disk is back")
-	m2.Do("cd /etc/systemd/system; mv var-lib-etcd.mount.good var-lib-etcd.mount; systemctl daemon-reload; systemctl start var-lib-etcd.mount etcd.service")
+	m2.Do("cd /etc/systemd/system; mv var-lib-etcd.mount.good var-lib-etcd.mount; systemctl daemon-reload; systemctl " +
+		"start var-lib-etcd.mount etcd.service")
 	m2.Do(join)
 	awaitHealthy(t, m1, m2)
 
@@ -130,11 +134,14 @@ func TestPhasesOneByOne(t *testing.T) {
 		m.t.Helper()
 		m.Do(fmt.Sprintf("etcdadm %s phase %s %s --version %s --init-system systemd", action, name, endpoint, newer))
 	}
-	for _, p := range []string{"install", "certificates", "snapshot", "configure", "start", "etcdctl", "health", "post-init-instructions"} {
+	for _, p := range []string{
+		"install", "certificates", "snapshot", "configure", "start", "etcdctl", "health", "post-init-instructions"} {
 		phase(m1, "init", p, "")
 	}
 	m1.Give(m2, "/etc/etcd/pki/ca.crt", "/etc/etcd/pki/ca.key")
-	for _, p := range []string{"stop", "certificates", "membership", "install", "configure", "start", "etcdctl", "health"} {
+	for _, p := range []string{
+		"stop", "certificates", "membership", "install", "configure", "start", "etcdctl", "health",
+	} {
 		phase(m2, "join", p, url(m1))
 	}
 	awaitHealthy(t, m1, m2)

@@ -16,7 +16,8 @@ func TestUnprivileged(t *testing.T) {
 	odd := `O'Dd "x" $HOME 100% \ ünd #1`
 	for _, m := range machines {
 		m.Do("adduser --system --group --home /nonexistent --no-create-home etcd")
-		m.Write("/root/flags", "--user etcd --group etcd --disk-priorities=Nice=-7,IOSchedulingClass=best-effort,IOSchedulingPriority=1\n", 0o600)
+		m.Write("/root/flags", "--user etcd --group etcd "+
+			"--disk-priorities=Nice=-7,IOSchedulingClass=best-effort,IOSchedulingPriority=1\n", 0o600)
 	}
 	flags := []string{
 		"$(cat /root/flags)", "--quota-backend-bytes=1Gi", "--etcd-flag=snapshot-count=5000",
@@ -25,7 +26,8 @@ func TestUnprivileged(t *testing.T) {
 	form(t, machines, newer, flags...)
 	checkUnprivileged(t, m1)
 	environment := m1.Do("tr '\\0' '\\n' </proc/" + pid(m1) + "/environ")
-	contains(t, "the environment of etcd", environment+"\n", "\nODD="+odd+"\n", "ETCD_QUOTA_BACKEND_BYTES=1073741824\n", "ETCD_SNAPSHOT_COUNT=5000\n", "ETCD_NAME=m1\n")
+	contains(t, "the environment of etcd", environment+"\n", "\nODD="+odd+"\n", "ETCD_QUOTA_BACKEND_BYTES=1073741824\n",
+		"ETCD_SNAPSHOT_COUNT=5000\n", "ETCD_NAME=m1\n")
 
 	say(t, "renew, and reboot")
 	m1.Do("etcdadm certs renew all")
@@ -38,10 +40,13 @@ func TestUnprivileged(t *testing.T) {
 
 func checkUnprivileged(t *testing.T, m *Machine) {
 	t.Helper()
-	contains(t, m.Name, m.Do(protection), "user etcd\n", "CapBnd:\t0000000000000000", "CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2",
+	contains(t, m.Name, m.Do(protection), "user etcd\n", "CapBnd:\t0000000000000000", "CapEff:\t0000000000000000",
+		"NoNewPrivs:\t1", "Seccomp:\t2",
 		"write elsewhere: Read-only file system\n", "write data: yes\n")
-	contains(t, m.Name, m.Do("systemctl show etcd.service -p ProtectSystem,NoNewPrivileges,User,Group,LimitNOFILE,OOMScoreAdjust,Nice,Restart"),
-		"ProtectSystem=strict", "NoNewPrivileges=yes", "User=etcd\n", "Group=etcd\n", "LimitNOFILE=65536", "OOMScoreAdjust=-997", "Nice=-7", "Restart=on-failure")
+	contains(t, m.Name, m.Do(
+		"systemctl show etcd.service -p ProtectSystem,NoNewPrivileges,User,Group,LimitNOFILE,OOMScoreAdjust,Nice,Restart"),
+		"ProtectSystem=strict", "NoNewPrivileges=yes", "User=etcd\n", "Group=etcd\n", "LimitNOFILE=65536",
+		"OOMScoreAdjust=-997", "Nice=-7", "Restart=on-failure")
 	m.Do(`test "$(stat -c '%U %G %a' /var/lib/etcd)" = 'etcd etcd 700'
 test -z "$(find /var/lib/etcd ! -user etcd)"
 test $(stat -c %a /etc/etcd/etcd.env) = 600

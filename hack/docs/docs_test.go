@@ -48,7 +48,9 @@ func TestOperationsPageHasEveryOperationAndFlag(t *testing.T) {
 }
 
 func TestTextCannotBreakATable(t *testing.T) {
-	content, err := renderOperations([]plan.Kind{{Path: "member start", Short: "this | that", New: func() plan.Operation { return &plan.MemberStop{} }}})
+	content, err := renderOperations([]plan.Kind{
+		{Path: "member start", Short: "this | that", New: func() plan.Operation { return &plan.MemberStop{} }},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +64,8 @@ func TestCheckNamesEveryPageThatIsOutOfDate(t *testing.T) {
 	text := "one"
 	render := func() ([]byte, error) { return []byte(text), nil }
 	two := []page{{"docs/a.md", render}, {"docs/b.md", render}}
-	if err := compare(root, two); err == nil || !strings.Contains(err.Error(), "docs/a.md does not exist") || !strings.Contains(err.Error(), "docs/b.md does not exist") {
+	if err := compare(root, two); err == nil || !strings.Contains(err.Error(), "docs/a.md does not exist") ||
+		!strings.Contains(err.Error(), "docs/b.md does not exist") {
 		t.Errorf("before anything is written: %v", err)
 	}
 	if err := write(root, two); err != nil {

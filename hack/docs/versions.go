@@ -20,7 +20,8 @@ func versions() ([]byte, error) {
 	}
 	list, ways, floors := plan.Ways()
 	var table strings.Builder
-	table.WriteString("| from / to | " + strings.Join(list, " | ") + " |\n|" + strings.Repeat(" --- |", len(list)+1) + "\n")
+	table.WriteString("| from / to | " + strings.Join(list, " | ") + " |\n|" + strings.Repeat(" --- |",
+		len(list)+1) + "\n")
 	for i, w := range ways {
 		if i%len(list) == 0 {
 			table.WriteString("| **" + w.From + "** |")

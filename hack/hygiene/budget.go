@@ -129,11 +129,13 @@ func CheckBudgets(s Sizes) []string {
 	var wrong []string
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if p90 := s.P90(); p90 > MaxFileLines {
-		fail("90%% of the source files have up to %d lines, the budget is %d: %v", p90, MaxFileLines, over(s.Files, MaxFileLines))
+		fail("90%% of the source files have up to %d lines, the budget is %d: %v", p90, MaxFileLines,
+			over(s.Files, MaxFileLines))
 	}
 	long := over(s.Funcs, MaxFuncLines)
 	if float64(len(long)) > MaxLongFuncs*float64(len(s.Funcs)) {
-		fail("%d of %d functions have more than %d lines, the budget is %.0f%%: %v", len(long), len(s.Funcs), MaxFuncLines, 100*MaxLongFuncs, long)
+		fail("%d of %d functions have more than %d lines, the budget is %.0f%%: %v", len(long), len(s.Funcs), MaxFuncLines,
+			100*MaxLongFuncs, long)
 	}
 	if source := s.SourceLines(); float64(s.TestLines) < MinTestRatio*float64(source) {
 		fail("%d test lines for %d source lines are fewer than %.1f per line", s.TestLines, source, MinTestRatio)

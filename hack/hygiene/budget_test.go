@@ -56,7 +56,8 @@ func TestMeasureCountsWhatPeopleWrote(t *testing.T) {
 }
 
 func TestMeasureNamesTheFileThatIsNotGo(t *testing.T) {
-	if _, err := Measure(tree(t, map[string]string{"pkg/bad.go": "not Go"})); err == nil || !strings.Contains(err.Error(), "pkg/bad.go") {
+	if _, err := Measure(tree(t, map[string]string{"pkg/bad.go": "not Go"})); err == nil ||
+		!strings.Contains(err.Error(), "pkg/bad.go") {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -72,7 +73,8 @@ func TestBudgets(t *testing.T) {
 	}{
 		{"an empty tree", Sizes{}, ""},
 		{"one file in ten is long", Sizes{Files: append(times(9, 400), Size{"x", 4000}), TestLines: 10000}, ""},
-		{"two files in ten are long", Sizes{Files: append(times(8, 400), times(2, 401)...), TestLines: 10000}, "up to 401 lines"},
+		{"two files in ten are long", Sizes{Files: append(times(8, 400), times(2, 401)...), TestLines: 10000},
+			"up to 401 lines"},
 		{"the only file is long", Sizes{Files: times(1, 401), TestLines: 10000}, "up to 401 lines"},
 		{"one function in twenty is long", Sizes{Funcs: append(times(19, 60), Size{"x", 61})}, ""},
 		{"two functions in twenty are long", Sizes{Funcs: append(times(18, 60), times(2, 61)...)}, "2 of 20 functions"},

@@ -19,7 +19,8 @@ func TestImportRules(t *testing.T) {
 		{"a decision may not use a library", "pkg/cluster/plan", etcd, "nothing outside the project"},
 		{"a decision may not use an edge", "pkg/cluster/plan", Prefix + "pkg/store", "depends on decisions only"},
 		{"a decision may not use a leaf", "pkg/cluster/plan", Prefix + "pkg/testing/crashpoint", "depends on decisions only"},
-		{"the package below a decision is one", "pkg/cluster/plan/story", Prefix + "pkg/coordination/gossip", "depends on decisions only"},
+		{"the package below a decision is one", "pkg/cluster/plan/story", Prefix + "pkg/coordination/gossip",
+			"depends on decisions only"},
 		{"a leaf may not use a library", "pkg/testing/crashpoint", etcd, "nothing outside the project"},
 		{"a leaf may not use a decision", "pkg/testing/crashpoint", Prefix + "pkg/cluster/plan", "go down"},
 		{"an edge may use its library", "pkg/etcd/etcdclient", etcd, ""},
@@ -88,9 +89,14 @@ func TestEveryExceptionHasItsReason(t *testing.T) {
 }
 
 func TestMissingNamesWhatTheTreeLacks(t *testing.T) {
-	all := []Package{{ImportPath: Prefix + "pkg/cluster/plan/story"}, {ImportPath: Prefix + "hack/docs", Imports: []string{Prefix + "pkg/cluster/plan"}}}
+	all := []Package{{ImportPath: Prefix + "pkg/cluster/plan/story"}, {
+		ImportPath: Prefix + "hack/docs", Imports: []string{Prefix + "pkg/cluster/plan"},
+	}}
 	got := " " + strings.Join(Missing(all), " ") + " "
-	for word, want := range map[string]bool{"pkg/cluster/plan": false, "pkg/cluster/sim": true, "pkg/node/nodestate -> pkg/host/hostfs": true, "hack -> pkg/cluster/plan": false} {
+	for word, want := range map[string]bool{
+		"pkg/cluster/plan": false, "pkg/cluster/sim": true, "pkg/node/nodestate -> pkg/host/hostfs": true,
+		"hack -> pkg/cluster/plan": false,
+	} {
 		if strings.Contains(got, " "+word+" ") != want {
 			t.Errorf("%q in the answer is %v, want %v: %s", word, !want, want, got)
 		}

@@ -57,7 +57,8 @@ func TestTheTreeKeepsItsBudgets(t *testing.T) {
 	}
 	source := s.SourceLines()
 	t.Logf("%d source lines in %d files (p90 %d), %d functions (%d over %d lines), %d test lines (%.2f per source line)",
-		source, len(s.Files), s.P90(), len(s.Funcs), len(over(s.Funcs, MaxFuncLines)), MaxFuncLines, s.TestLines, float64(s.TestLines)/float64(max(source, 1)))
+		source, len(s.Files), s.P90(), len(s.Funcs), len(over(s.Funcs, MaxFuncLines)), MaxFuncLines, s.TestLines,
+		float64(s.TestLines)/float64(max(source, 1)))
 	report(t, CheckBudgets(s))
 }
 
@@ -75,7 +76,10 @@ func TestLicenseIsApache2(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(strings.Fields(string(license)), " ")
-	for _, want := range []string{"Apache License Version 2.0, January 2004", "9. Accepting Warranty or Additional Liability", "END OF TERMS AND CONDITIONS"} {
+	for _, want := range []string{
+		"Apache License Version 2.0, January 2004", "9. Accepting Warranty or Additional Liability",
+		"END OF TERMS AND CONDITIONS",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("LICENSE lacks %q", want)
 		}

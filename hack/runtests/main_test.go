@@ -32,7 +32,8 @@ not json
 	}
 	for _, want := range []string{
 		"d is wrong\n", "FAIL\tp\t2s\n", "panic: timed out\n", "ok  \to\t1s\n", "not json\n",
-		"not expected to be: p TestB\n    b_test.go:1: no root\n", "1 passed, 2 failed, 2 skipped of which 1 are not expected",
+		"not expected to be: p TestB\n    b_test.go:1: no root\n",
+		"1 passed, 2 failed, 2 skipped of which 1 are not expected",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, out.String())
@@ -46,7 +47,8 @@ not json
 }
 
 func TestClean(t *testing.T) {
-	got := clean([]string{"PATH=/bin", "ETCD_NAME=x", "ETCDADM_ETCD_DIR=/e", "ETCDADM_NAME=x", "AWS_PROFILE=x", "HOME=/root"})
+	got := clean([]string{"PATH=/bin", "ETCD_NAME=x", "ETCDADM_ETCD_DIR=/e", "ETCDADM_NAME=x", "AWS_PROFILE=x",
+		"HOME=/root"})
 	if want := []string{"PATH=/bin", "ETCDADM_ETCD_DIR=/e", "HOME=/root"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

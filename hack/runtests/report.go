@@ -54,7 +54,8 @@ var foreign = []string{
 func clean(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return !slices.Contains(kept, name) && slices.ContainsFunc(foreign, func(p string) bool { return strings.HasPrefix(v, p) })
+		return !slices.Contains(kept, name) &&
+			slices.ContainsFunc(foreign, func(p string) bool { return strings.HasPrefix(v, p) })
 	})
 }
 
@@ -109,7 +110,8 @@ type report struct {
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, began: time.Now(), said: map[[2]string][]string{}, failed: map[string]bool{}, why: map[result]string{}}
+	return &report{out: out, began: time.Now(), said: map[[2]string][]string{}, failed: map[string]bool{},
+		why: map[result]string{}}
 }
 
 func (r *report) read(in io.Reader) {

@@ -23,7 +23,9 @@ func TestBuildMakesEveryToolAndLinksTheDirectory(t *testing.T) {
 	if got := output(t, filepath.Join(f.Bin(), "etcd-v1.2.3", "etcdctl")); got != "ctl one" {
 		t.Errorf("etcdctl on the search path says %q", got)
 	}
-	for _, want := range []string{"etcd 1.2.3: build etcd ...\n", "etcd 1.2.3: build etcd, took ", "etcd 1.2.3: build etcdctl, took "} {
+	for _, want := range []string{
+		"etcd 1.2.3: build etcd ...\n", "etcd 1.2.3: build etcd, took ", "etcd 1.2.3: build etcdctl, took ",
+	} {
 		if !strings.Contains(f.log.String(), want) {
 			t.Errorf("progress lacks %q:\n%s", want, f.log)
 		}
@@ -88,7 +90,8 @@ func TestFailingBuildLeavesNothing(t *testing.T) {
 	// etcdctl is built first and succeeds, so there is something to clear away.
 	f.write(t, "1.2.3/server/main.go", "package main\n\nfunc main() { nonesuch() }\n")
 	_, err := f.Build(t.Context(), "1.2.3")
-	if err == nil || !strings.Contains(err.Error(), "build etcd 1.2.3: compile etcd:") || !strings.Contains(err.Error(), "undefined: nonesuch") {
+	if err == nil || !strings.Contains(err.Error(), "build etcd 1.2.3: compile etcd:") ||
+		!strings.Contains(err.Error(), "undefined: nonesuch") {
 		t.Errorf("error does not say what failed and why: %v", err)
 	}
 	for _, dir := range []string{"etcd", "bin"} {
@@ -238,7 +241,8 @@ func TestStepThatTakesLongSaysSo(t *testing.T) {
 		done := b.step("1.2.3", "build etcd")
 		time.Sleep(25 * time.Second) // the bubble's clock
 		done()
-		want := "etcd 1.2.3: build etcd ...\netcd 1.2.3: build etcd ... 10s\netcd 1.2.3: build etcd ... 20s\netcd 1.2.3: build etcd, took 25s\n"
+		want := "etcd 1.2.3: build etcd ...\netcd 1.2.3: build etcd ... 10s\netcd 1.2.3: build etcd ... 20s\netcd 1.2.3: " +
+			"build etcd, took 25s\n"
 		if got := l.String(); got != want {
 			t.Errorf("progress is\n%s", got)
 		}

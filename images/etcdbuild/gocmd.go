@@ -60,7 +60,10 @@ type goEnv struct {
 
 // settings names what decides the output of a build without cgo. GOVERSION
 // is that of the toolchain that the folder's go.mod selects.
-var settings = []string{"GOVERSION", "GOOS", "GOARCH", "GOEXPERIMENT", "GOFIPS140", "GOAMD64", "GOARM", "GOARM64", "GO386", "GOPPC64", "GORISCV64"}
+var settings = []string{
+	"GOVERSION", "GOOS", "GOARCH", "GOEXPERIMENT", "GOFIPS140", "GOAMD64", "GOARM", "GOARM64", "GO386", "GOPPC64",
+	"GORISCV64",
+}
 
 func readGoEnv(ctx context.Context, folder string) (goEnv, error) {
 	out, err := runGo(ctx, folder, append([]string{"env", "-json"}, settings...)...)

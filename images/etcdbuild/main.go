@@ -33,8 +33,10 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stderr, usage)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&b.Modules, "modules", "", "`folder` with one Go module per version (default: images/etcd of the source tree around the working directory)")
-	flags.StringVar(&b.Cache, "cache", "", "root `folder` of the cache (default: $ETCDADM_CACHE, or etcdadm in the user's cache directory)")
+	flags.StringVar(&b.Modules, "modules", "",
+		"`folder` with one Go module per version (default: images/etcd of the source tree around the working directory)")
+	flags.StringVar(&b.Cache, "cache", "",
+		"root `folder` of the cache (default: $ETCDADM_CACHE, or etcdadm in the user's cache directory)")
 	flags.IntVar(&b.Parallel, "p", 2, "`number` of packages to compile at once")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

@@ -183,7 +183,9 @@ func TestBuiltEtcdIsTheVersionItSays(t *testing.T) {
 			if _, err := os.Stat(dir); err != nil {
 				t.Skipf("etcd %s is not in the cache; go run ./images etcd %s puts it there", v, v)
 			}
-			for binary, args := range map[string][]string{"etcd": {"--version"}, "etcdctl": {"version"}, "etcdutl": {"version"}} {
+			for binary, args := range map[string][]string{
+				"etcd": {"--version"}, "etcdctl": {"version"}, "etcdutl": {"version"},
+			} {
 				if got := output(t, filepath.Join(dir, binary), args...); !strings.Contains(got, "ersion: "+v+"\n") {
 					t.Errorf("%s says %s", binary, got)
 				}

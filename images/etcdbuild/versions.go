@@ -22,7 +22,8 @@ type UnknownVersionError struct {
 }
 
 func (e *UnknownVersionError) Error() string {
-	return fmt.Sprintf("etcd %q is not one of the known versions (%s); to add one, add a folder %s with a go.mod and go.sum like those of its neighbours",
+	return fmt.Sprintf("etcd %q is not one of the known versions (%s); to add one, add a folder %s with a go.mod and "+
+		"go.sum like those of its neighbours",
 		e.Version, strings.Join(e.Known, ", "), filepath.Join(e.Modules, "VERSION"))
 }
 

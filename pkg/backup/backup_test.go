@@ -25,7 +25,8 @@ import (
 var at = time.Date(2026, 11, 20, 10, 39, 37, 123, time.UTC)
 
 func info() backup.Info {
-	return backup.Info{EtcdVersion: etcdversion.Must("3.6.16"), At: at, MemberCount: 3, SpecVersion: etcdversion.Must("3.6.16")}
+	return backup.Info{EtcdVersion: etcdversion.Must("3.6.16"), At: at, MemberCount: 3,
+		SpecVersion: etcdversion.Must("3.6.16")}
 }
 
 // snapshot returns a stream as etcd sends it: a database, which compresses by
@@ -79,7 +80,9 @@ func TestTheNumberOfKeysIsThatOfTheRevision(t *testing.T) {
 		facts backup.Facts
 		want  int64
 	}{
-		{backup.Facts{Revision: 7}, 12}, {backup.Facts{Revision: 8}, -1}, {backup.Facts{}, -1}, {backup.Facts{Revision: 7, Keys: 3}, 3},
+		{backup.Facts{Revision: 7}, 12}, {backup.Facts{Revision: 8}, -1}, {backup.Facts{}, -1}, {
+			backup.Facts{Revision: 7, Keys: 3}, 3,
+		},
 	} {
 		s := memory(t)
 		b, err := backup.Take(t.Context(), backup.TakeOptions{
@@ -109,7 +112,9 @@ func TestRoundTrip(t *testing.T) {
 	for i, size := range []int{512, 4096, 1<<17 + 512, 2 << 20} {
 		want := snapshot(size)
 		// Pieces of all sizes, as a network delivers them.
-		got, err := backup.Take(ctx, backup.TakeOptions{Source: stream(iotest.HalfReader(bytes.NewReader(want))), Store: s, Info: info()})
+		got, err := backup.Take(ctx, backup.TakeOptions{
+			Source: stream(iotest.HalfReader(bytes.NewReader(want))), Store: s, Info: info(),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +122,8 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("the backup is %+v, want the name %s", got, name)
 		}
 		var out bytes.Buffer
-		if d, err := backup.Fetch(ctx, s, got.Name, &out, backup.FetchOptions{}); err != nil || d.Content.Size != int64(len(want)) || !bytes.Equal(out.Bytes(), want) {
+		if d, err := backup.Fetch(ctx, s, got.Name, &out, backup.FetchOptions{}); err != nil ||
+			d.Content.Size != int64(len(want)) || !bytes.Equal(out.Bytes(), want) {
 			t.Errorf("fetched %d of %d bytes, %v", d.Content.Size, len(want), err)
 		}
 		described, err := backup.Describe(ctx, s, got.Name)
@@ -139,7 +145,9 @@ func TestRoundTrip(t *testing.T) {
 
 func TestBytewiseStream(t *testing.T) {
 	s := memory(t)
-	if _, err := backup.Take(t.Context(), backup.TakeOptions{Source: stream(iotest.OneByteReader(bytes.NewReader(snapshot(1024)))), Store: s, Info: info()}); err != nil {
+	if _, err := backup.Take(t.Context(), backup.TakeOptions{
+		Source: stream(iotest.OneByteReader(bytes.NewReader(snapshot(1024)))), Store: s, Info: info(),
+	}); err != nil {
 		t.Error(err)
 	}
 }
@@ -189,7 +197,9 @@ func TestVersionIsNeeded(t *testing.T) {
 func TestTimeIsNowByDefault(t *testing.T) {
 	before := time.Now().Truncate(time.Second)
 	b, err := backup.Take(t.Context(), backup.TakeOptions{
-		Source: stream(bytes.NewReader(snapshot(512))), Store: memory(t), Info: backup.Info{EtcdVersion: etcdversion.Must("3.5.9")},
+		Source: stream(bytes.NewReader(snapshot(512))), Store: memory(t), Info: backup.Info{
+			EtcdVersion: etcdversion.Must("3.5.9"),
+		},
 	})
 	if err != nil || b.At.Before(before) || b.At.After(time.Now()) {
 		t.Errorf("%+v, %v", b, err)
@@ -232,7 +242,9 @@ func TestCancelled(t *testing.T) {
 		<-hanging.reached
 		cancel()
 	}()
-	_, err := backup.Take(ctx, backup.TakeOptions{Source: source(func(context.Context) (io.ReadCloser, error) { return hanging, nil }), Store: s, Info: info()})
+	_, err := backup.Take(ctx, backup.TakeOptions{
+		Source: source(func(context.Context) (io.ReadCloser, error) { return hanging, nil }), Store: s, Info: info(),
+	})
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, io.ErrClosedPipe) {
 		t.Error(err)
 	}
@@ -249,12 +261,16 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = backup.Take(t.Context(), backup.TakeOptions{Source: stream(bytes.NewReader(snapshot(4 << 20))), Store: s, Info: info()})
+	_, err = backup.Take(t.Context(), backup.TakeOptions{
+		Source: stream(bytes.NewReader(snapshot(4 << 20))), Store: s, Info: info(),
+	})
 	if !errors.Is(err, syscall.ENOSPC) || !errors.Is(err, store.ErrUnreachable) {
 		t.Error(err)
 	}
 	isEmpty(t, s)
-	if _, err := backup.Take(t.Context(), backup.TakeOptions{Source: stream(bytes.NewReader(snapshot(4096))), Store: s, Info: info()}); err != nil {
+	if _, err := backup.Take(t.Context(), backup.TakeOptions{
+		Source: stream(bytes.NewReader(snapshot(4096))), Store: s, Info: info(),
+	}); err != nil {
 		t.Errorf("the disk stays full: %v", err)
 	}
 }
@@ -293,19 +309,22 @@ func TestExtract(t *testing.T) {
 		}
 	}
 	lost := errors.New("connection lost")
-	if err := verify(io.MultiReader(bytes.NewReader(good[:100]), iotest.ErrReader(lost))); !errors.Is(err, lost) || errors.Is(err, backup.ErrDamaged) {
+	if err := verify(io.MultiReader(bytes.NewReader(good[:100]), iotest.ErrReader(lost))); !errors.Is(err, lost) ||
+		errors.Is(err, backup.ErrDamaged) {
 		t.Errorf("a lost connection: %v", err)
 	}
 	r, w := io.Pipe()
 	r.CloseWithError(errBroken)
-	if _, err := backup.Extract(bytes.NewReader(good), w, backup.FetchOptions{}); !errors.Is(err, errBroken) || errors.Is(err, backup.ErrDamaged) {
+	if _, err := backup.Extract(bytes.NewReader(good), w, backup.FetchOptions{}); !errors.Is(err, errBroken) ||
+		errors.Is(err, backup.ErrDamaged) {
 		t.Errorf("a broken writer: %v", err)
 	}
 }
 
 func TestFetchOfWhatIsNotThere(t *testing.T) {
 	s := memory(t)
-	if _, err := backup.Fetch(t.Context(), s, "2026-11-20T10:39:37Z-000001", io.Discard, backup.FetchOptions{}); !errors.Is(err, store.ErrAbsent) {
+	if _, err := backup.Fetch(t.Context(), s, "2026-11-20T10:39:37Z-000001", io.Discard,
+		backup.FetchOptions{}); !errors.Is(err, store.ErrAbsent) {
 		t.Error(err)
 	}
 	if _, err := backup.Describe(t.Context(), s, "2026-11-20T10:39:37Z-000001"); !errors.Is(err, store.ErrAbsent) {

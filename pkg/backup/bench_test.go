@@ -38,7 +38,9 @@ func BenchmarkTake(b *testing.B) {
 	for _, form := range []struct {
 		name, compression string
 		to                []backup.Recipient
-	}{{"gzip", backup.Gzip, nil}, {"zstd", backup.Zstd, nil}, {"gzip-age", backup.Gzip, key.to}, {"zstd-age", backup.Zstd, key.to}} {
+	}{{"gzip", backup.Gzip, nil}, {"zstd", backup.Zstd, nil}, {"gzip-age", backup.Gzip, key.to}, {
+		"zstd-age", backup.Zstd, key.to,
+	}} {
 		b.Run(form.name, func(b *testing.B) {
 			b.SetBytes(st.Size())
 			var size int64

@@ -56,7 +56,9 @@ func TestByHand(t *testing.T) {
 			}
 		}
 		// Data that these tools have made is read here.
-		cmd := exec.CommandContext(t.Context(), "sh", "-ec", "gunzip -c etcd.backup.gz > plain || zstd -dc etcd.backup.zst > plain; gzip -9 < plain > again.gz; zstd -q -19 plain -o again.zst")
+		cmd := exec.CommandContext(t.Context(), "sh", "-ec",
+			"gunzip -c etcd.backup.gz > plain || zstd -dc etcd.backup.zst > plain; gzip -9 < plain > again.gz; zstd -q -19 "+
+				"plain -o again.zst")
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

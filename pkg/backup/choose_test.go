@@ -28,15 +28,39 @@ func TestChoose(t *testing.T) {
 			[]cluster.Report{report(3, 1, 5000), report(2, 1, 5000), report(1, 1, 5000)}, 2, "follower",
 			[]backup.Passed{{ID: 1, Why: "it leads, and a follower is fit"}, {ID: 3, Why: "one follower is enough"}},
 		},
-		"a follower a little behind":        {[]cluster.Report{report(1, 1, 5000), report(2, 1, 4000)}, 2, "follower", nil},
-		"no follower too far behind":        {[]cluster.Report{report(1, 1, 5001), report(2, 1, 4000)}, 1, "leader", []backup.Passed{{ID: 2, Why: "it is 1001 entries behind"}}},
-		"no learner":                        {[]cluster.Report{report(1, 1, 5000), learner}, 1, "leader", []backup.Passed{{ID: 4, Why: "it is a learner, which gives no snapshots"}}},
-		"no corrupt one":                    {[]cluster.Report{corrupt, report(1, 1, 5000)}, 1, "leader", []backup.Passed{{ID: 5, Why: "it has raised the alarm CORRUPT"}}},
-		"a full one is as good as another":  {[]cluster.Report{full, report(1, 1, 5000)}, 6, "follower", nil},
-		"a single one":                      {[]cluster.Report{report(1, 1, 5000)}, 1, "only", nil},
-		"no leader that has been succeeded": {[]cluster.Report{old, report(1, 1, 5000)}, 1, "leader", []backup.Passed{{ID: 7, Why: "it is in term 6, others are in 7"}}},
-		"none that only answers":            {[]cluster.Report{serves, hung}, 1, "leader", []backup.Passed{{ID: 2, Why: "it serves no read through the quorum: its disk may hang"}}},
-		"a follower where a leader is gone": {[]cluster.Report{report(2, 0, 5000), report(3, 1, 4999)}, 3, "follower", []backup.Passed{{ID: 2, Why: "it sees no leader: what it has may be old"}}},
+		"a follower a little behind": {[]cluster.Report{report(1, 1, 5000), report(2, 1, 4000)}, 2, "follower", nil},
+		"no follower too far behind": {
+			[]cluster.Report{report(1, 1, 5001), report(2, 1, 4000)}, 1, "leader", []backup.Passed{
+				{ID: 2, Why: "it is 1001 entries behind"},
+			},
+		},
+		"no learner": {
+			[]cluster.Report{report(1, 1, 5000), learner}, 1, "leader", []backup.Passed{
+				{ID: 4, Why: "it is a learner, which gives no snapshots"},
+			},
+		},
+		"no corrupt one": {
+			[]cluster.Report{corrupt, report(1, 1, 5000)}, 1, "leader", []backup.Passed{
+				{ID: 5, Why: "it has raised the alarm CORRUPT"},
+			},
+		},
+		"a full one is as good as another": {[]cluster.Report{full, report(1, 1, 5000)}, 6, "follower", nil},
+		"a single one":                     {[]cluster.Report{report(1, 1, 5000)}, 1, "only", nil},
+		"no leader that has been succeeded": {
+			[]cluster.Report{old, report(1, 1, 5000)}, 1, "leader", []backup.Passed{
+				{ID: 7, Why: "it is in term 6, others are in 7"},
+			},
+		},
+		"none that only answers": {
+			[]cluster.Report{serves, hung}, 1, "leader", []backup.Passed{
+				{ID: 2, Why: "it serves no read through the quorum: its disk may hang"},
+			},
+		},
+		"a follower where a leader is gone": {
+			[]cluster.Report{report(2, 0, 5000), report(3, 1, 4999)}, 3, "follower", []backup.Passed{
+				{ID: 2, Why: "it sees no leader: what it has may be old"},
+			},
+		},
 	} {
 		given := slices.Clone(c.reports)
 		got, err := backup.Choose(c.reports)
@@ -60,7 +84,9 @@ func TestChoose(t *testing.T) {
 func TestChooseNone(t *testing.T) {
 	for want, reports := range map[string][]cluster.Report{
 		"none answers": nil,
-		"4: it is a learner, which gives no snapshots; 9: it sees no leader: what it has may be old": {{ID: 9}, {ID: 4, Learner: true}},
+		"4: it is a learner, which gives no snapshots; 9: it sees no leader: what it has may be old": {
+			{ID: 9}, {ID: 4, Learner: true},
+		},
 	} {
 		_, err := backup.Choose(reports)
 		if !errors.Is(err, backup.ErrNoMember) || !strings.HasSuffix(err.Error(), ": "+want) {

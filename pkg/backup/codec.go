@@ -65,7 +65,8 @@ func compressor(compression string, w io.Writer) (io.WriteCloser, error) {
 // decompressor returns a reader of what r has compressed.
 func decompressor(compression string, r io.Reader) (io.ReadCloser, error) {
 	if compression == Zstd {
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, err
 		}

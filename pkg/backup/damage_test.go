@@ -79,7 +79,9 @@ func forms(t *testing.T, f func(t *testing.T, o backup.TakeOptions, keys []backu
 	pair := identity(t)
 	for name, o := range map[string]backup.TakeOptions{
 		"gzip": {Compression: backup.Gzip}, "zstd": {Compression: backup.Zstd},
-		"gzip in age": {Compression: backup.Gzip, Recipients: pair.to}, "zstd in age": {Compression: backup.Zstd, Recipients: pair.to},
+		"gzip in age": {Compression: backup.Gzip, Recipients: pair.to}, "zstd in age": {
+			Compression: backup.Zstd, Recipients: pair.to,
+		},
 	} {
 		t.Run(name, func(t *testing.T) { f(t, o, pair.keys) })
 	}
@@ -104,7 +106,8 @@ func TestFlippedBytes(t *testing.T) {
 					case err == nil:
 						t.Fatalf("byte %d of %d of %s is wrong, which is not found", i, len(content), key)
 					// The part of age's header that is for a key, and what says whom to ask.
-					case errors.Is(err, backup.ErrKey) && d.Encryption != "" && i < 250, errors.Is(err, backup.ErrSigner), errors.Is(err, backup.ErrFormat):
+					case errors.Is(err, backup.ErrKey) && d.Encryption != "" && i < 250, errors.Is(err, backup.ErrSigner),
+						errors.Is(err, backup.ErrFormat):
 					case !errors.Is(err, backup.ErrDamaged):
 						t.Fatalf("byte %d of %s: %v", i, key, err)
 					}
@@ -125,7 +128,8 @@ func TestFlippedBytesWithoutKeys(t *testing.T) {
 		for i := range content {
 			wrong := bytes.Clone(content)
 			wrong[i] ^= 0x04
-			if _, err := backup.VerifyObject(t.Context(), all.with(key, wrong), d.Name, backup.FetchOptions{}); !errors.Is(err, backup.ErrDamaged) && !errors.Is(err, backup.ErrFormat) {
+			if _, err := backup.VerifyObject(t.Context(), all.with(key, wrong), d.Name, backup.FetchOptions{}); !errors.Is(err,
+				backup.ErrDamaged) && !errors.Is(err, backup.ErrFormat) {
 				t.Fatalf("byte %d of %d of %s: %v", i, len(content), key, err)
 			}
 		}
@@ -155,7 +159,8 @@ func TestCutAndExtended(t *testing.T) {
 				if !strings.HasSuffix(key, d.DataFile()) {
 					continue
 				}
-				if _, err := backup.Extract(bytes.NewReader(other), io.Discard, backup.FetchOptions{Keys: keys}); !errors.Is(err, backup.ErrDamaged) {
+				if _, err := backup.Extract(bytes.NewReader(other), io.Discard, backup.FetchOptions{Keys: keys}); !errors.Is(err,
+					backup.ErrDamaged) {
 					t.Errorf("a bare file of %d instead of %d bytes (case %d): %v", len(other), len(content), i, err)
 				}
 			}
@@ -167,14 +172,19 @@ func TestCutAndExtended(t *testing.T) {
 func TestSwappedObjects(t *testing.T) {
 	one, trusted := signer(t)
 	s, pair := memory(t), identity(t)
-	for _, file := range []string{retention.DataFile + retention.EncryptedSuffix, retention.DescriptionFile, retention.SignatureFile, retention.MarkerFile} {
+	for _, file := range []string{
+		retention.DataFile + retention.EncryptedSuffix, retention.DescriptionFile, retention.SignatureFile,
+		retention.MarkerFile,
+	} {
 		from := take(t, s, snapshot(8192), backup.TakeOptions{Recipients: pair.to, Signer: one})
 		later := info()
 		later.At = at.AddDate(0, 0, 1)
 		to := take(t, s, snapshot(4096), backup.TakeOptions{Recipients: pair.to, Signer: one, Info: later})
 		move(t, s, from.Name+"/"+file, to.Name+"/"+file)
 		_, err := backup.Verify(t.Context(), s, to.Name, backup.FetchOptions{Keys: pair.keys, Trusted: trusted})
-		if want := map[bool]error{true: backup.ErrSigner, false: backup.ErrDamaged}[file == retention.SignatureFile]; !errors.Is(err, want) {
+		if want := map[bool]error{
+			true: backup.ErrSigner, false: backup.ErrDamaged,
+		}[file == retention.SignatureFile]; !errors.Is(err, want) {
 			t.Errorf("%s of another backup: %v", file, err)
 		}
 		_, err = backup.Verify(t.Context(), s, from.Name, backup.FetchOptions{Keys: pair.keys, Trusted: trusted})
@@ -251,7 +261,8 @@ func TestBombs(t *testing.T) {
 		}
 		// In place of a backup's data it may be no larger than that was.
 		all, d, _ := shelved(t, backup.TakeOptions{Compression: compression}, 64<<10)
-		_, err = backup.Fetch(t.Context(), all.with(d.Name+"/"+d.DataFile(), b), d.Name, &limited{t: t, max: d.Content.Size}, backup.FetchOptions{})
+		_, err = backup.Fetch(t.Context(), all.with(d.Name+"/"+d.DataFile(), b), d.Name, &limited{t: t, max: d.Content.Size},
+			backup.FetchOptions{})
 		if !errors.Is(err, backup.ErrDamaged) {
 			t.Errorf("%s with a description: %v", compression, err)
 		}
@@ -263,10 +274,12 @@ func TestBombs(t *testing.T) {
 	// An object without end is not read to its end.
 	all, d, _ := shelved(t, backup.TakeOptions{}, 64<<10)
 	endless := endlessShelf{all, d.Name + "/" + d.DataFile()}
-	if _, err := backup.Fetch(t.Context(), endless, d.Name, io.Discard, backup.FetchOptions{}); !errors.Is(err, backup.ErrDamaged) {
+	if _, err := backup.Fetch(t.Context(), endless, d.Name, io.Discard, backup.FetchOptions{}); !errors.Is(err,
+		backup.ErrDamaged) {
 		t.Error(err)
 	}
-	if _, err := backup.VerifyObject(t.Context(), endless, d.Name, backup.FetchOptions{}); !errors.Is(err, backup.ErrDamaged) {
+	if _, err := backup.VerifyObject(t.Context(), endless, d.Name, backup.FetchOptions{}); !errors.Is(err,
+		backup.ErrDamaged) {
 		t.Error(err)
 	}
 }

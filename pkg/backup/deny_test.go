@@ -42,11 +42,15 @@ func TestWriteOnlyStore(t *testing.T) {
 	sign, trusted := signer(t)
 	fresh := source(func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
 	for i := range 3 {
-		b, err := backup.Take(t.Context(), backup.TakeOptions{Source: fresh, Store: writeOnly{s}, Info: info(), Recipients: one.to, Signer: sign})
+		b, err := backup.Take(t.Context(), backup.TakeOptions{
+			Source: fresh, Store: writeOnly{s}, Info: info(), Recipients: one.to, Signer: sign,
+		})
 		if err != nil || b.Name != retention.Name(at, i+1) {
 			t.Fatalf("%+v, %v", b, err)
 		}
-		if _, err := backup.Verify(t.Context(), s, b.Name, backup.FetchOptions{Keys: one.keys, Trusted: trusted, RequireSignature: true}); err != nil {
+		if _, err := backup.Verify(t.Context(), s, b.Name, backup.FetchOptions{
+			Keys: one.keys, Trusted: trusted, RequireSignature: true,
+		}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -54,11 +58,14 @@ func TestWriteOnlyStore(t *testing.T) {
 	later := info()
 	later.At = at.Add(time.Hour)
 	cut := stream(bytes.NewReader(content[:1<<15]), iotest.ErrReader(io.ErrUnexpectedEOF))
-	if b, err := backup.Take(t.Context(), backup.TakeOptions{Source: cut, Store: writeOnly{s}, Info: later}); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if b, err := backup.Take(t.Context(), backup.TakeOptions{Source: cut, Store: writeOnly{s}, Info: later}); !errors.Is(
+		err, io.ErrUnexpectedEOF) {
 		t.Errorf("%+v, %v", b, err)
 	}
 	careless := broken{Store: s, careless: true}
-	b, err := backup.Take(t.Context(), backup.TakeOptions{Source: stream(bytes.NewReader(content[:1<<15])), Store: undeletable{careless}, Info: later})
+	b, err := backup.Take(t.Context(), backup.TakeOptions{
+		Source: stream(bytes.NewReader(content[:1<<15])), Store: undeletable{careless}, Info: later,
+	})
 	if !errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), "could not be removed: access denied") {
 		t.Errorf("%+v, %v", b, err)
 	}
@@ -115,12 +122,16 @@ func TestSmallObjectsAreTriedAgain(t *testing.T) {
 					want = 2
 				}
 				fresh := source(func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
-				b, err := backup.Take(t.Context(), backup.TakeOptions{Source: fresh, Store: flaky{s, file, &failures, effect, blind}, Info: info(), Signer: sign})
+				b, err := backup.Take(t.Context(), backup.TakeOptions{
+					Source: fresh, Store: flaky{s, file, &failures, effect, blind}, Info: info(), Signer: sign,
+				})
 				if err != nil || b.Name != retention.Name(at, want) {
 					t.Errorf("%s, effect %t, blind %t: %+v, %v", file, effect, blind, b, err)
 					continue
 				}
-				if _, err := backup.Verify(t.Context(), s, b.Name, backup.FetchOptions{Trusted: trusted, RequireSignature: true}); err != nil {
+				if _, err := backup.Verify(t.Context(), s, b.Name, backup.FetchOptions{
+					Trusted: trusted, RequireSignature: true,
+				}); err != nil {
 					t.Errorf("%s, effect %t, blind %t: %v", file, effect, blind, err)
 				}
 				if all, err := s.Backups(t.Context()); err != nil || len(all) != 1 {
@@ -179,7 +190,9 @@ func TestStoresThatHang(t *testing.T) {
 			<-h.reached
 			cancel()
 		}()
-		b, err := backup.Take(ctx, backup.TakeOptions{Source: stream(bytes.NewReader(snapshot(1 << 20))), Store: h, Info: info()})
+		b, err := backup.Take(ctx, backup.TakeOptions{
+			Source: stream(bytes.NewReader(snapshot(1 << 20))), Store: h, Info: info(),
+		})
 		if !errors.Is(err, context.Canceled) || b.Name != "" {
 			t.Errorf("%s of %s: %+v, %v", c[0], c[1], b, err)
 		}
@@ -195,12 +208,15 @@ func TestStall(t *testing.T) {
 		unreachable := newStalled(snapshot(1 << 20)[:1<<19])
 		began := time.Now()
 		_, err := backup.Take(t.Context(), backup.TakeOptions{
-			Source: source(func(context.Context) (io.ReadCloser, error) { return unreachable, nil }), Store: sink{}, Info: info(), Stall: time.Minute,
+			Source: source(func(context.Context) (io.ReadCloser, error) { return unreachable, nil }), Store: sink{},
+			Info: info(), Stall: time.Minute,
 		})
 		if err == nil || !strings.Contains(err.Error(), "etcd sent nothing for 1m0s") || time.Since(began) != time.Minute {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
-		_, err = backup.Take(t.Context(), backup.TakeOptions{Source: stream(bytes.NewReader(snapshot(4 << 20))), Store: slow{}, Info: info(), Stall: time.Minute})
+		_, err = backup.Take(t.Context(), backup.TakeOptions{
+			Source: stream(bytes.NewReader(snapshot(4 << 20))), Store: slow{}, Info: info(), Stall: time.Minute,
+		})
 		if err != nil {
 			t.Error(err)
 		}
@@ -241,7 +257,8 @@ func TestTakersOfOneSecond(t *testing.T) {
 			}
 			names[i] = b.Name
 			var out bytes.Buffer
-			if _, err := backup.Fetch(t.Context(), s, b.Name, &out, backup.FetchOptions{Keys: pair.keys}); err != nil || !bytes.Equal(out.Bytes(), content) {
+			if _, err := backup.Fetch(t.Context(), s, b.Name, &out, backup.FetchOptions{Keys: pair.keys}); err != nil ||
+				!bytes.Equal(out.Bytes(), content) {
 				t.Errorf("%s: %v", b.Name, err)
 			}
 		})

@@ -64,7 +64,8 @@ func TestRealEtcd(t *testing.T) {
 // restores checks that etcd's own tool takes a snapshot for whole, and restores it.
 func restores(t *testing.T, tool, file string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), tool, "snapshot", "restore", file, "--data-dir="+t.TempDir()+"/data").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), tool, "snapshot", "restore", file,
+		"--data-dir="+t.TempDir()+"/data").CombinedOutput()
 	if err != nil {
 		t.Fatalf("restore: %v\n%s", err, out)
 	}

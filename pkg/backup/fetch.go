@@ -123,13 +123,15 @@ func (o FetchOptions) describe(ctx context.Context, store Library, name string) 
 		return d, err
 	}
 	if !there {
-		return d, fmt.Errorf("%w: its description says that key %.40q has signed it, and the signature is gone", ErrSigner, d.Signer)
+		return d, fmt.Errorf("%w: its description says that key %.40q has signed it, and the signature is gone", ErrSigner,
+			d.Signer)
 	}
 	if err := o.Trusted.verify(d.Signer, file, signature); err != nil {
 		return d, err
 	}
 	if o.Cluster != "" && d.Cluster != o.Cluster {
-		return d, fmt.Errorf("%w of this cluster: it is signed as a backup of %.100q, not of %q", ErrSigner, d.Cluster, o.Cluster)
+		return d, fmt.Errorf("%w of this cluster: it is signed as a backup of %.100q, not of %q", ErrSigner, d.Cluster,
+			o.Cluster)
 	}
 	d.Trusted = true
 	return d, nil

@@ -126,7 +126,8 @@ func TestForms(t *testing.T) {
 					}
 					out.Reset()
 					bare, err := backup.ExtractFile(path, &out, backup.FetchOptions{Keys: keys.keys})
-					if err != nil || !bytes.Equal(out.Bytes(), content) || bare.Content != got.Content || bare.Compression != want.Compression || bare.Encryption != want.Encryption {
+					if err != nil || !bytes.Equal(out.Bytes(), content) || bare.Content != got.Content ||
+						bare.Compression != want.Compression || bare.Encryption != want.Encryption {
 						t.Errorf("the bare file: %+v, %v", bare, err)
 					}
 				})
@@ -170,7 +171,8 @@ func TestRecipients(t *testing.T) {
 				keys = pq.keys
 			}
 			_, err = backup.Verify(t.Context(), s, got.Name, backup.FetchOptions{Keys: keys})
-			if !errors.Is(err, backup.ErrKey) || errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), d.Recipients[0][:16]) {
+			if !errors.Is(err, backup.ErrKey) || errors.Is(err, backup.ErrDamaged) ||
+				!strings.Contains(err.Error(), d.Recipients[0][:16]) {
 				t.Errorf("%s with %s: %v", name, which, err)
 			}
 		}
@@ -203,30 +205,62 @@ func TestSigners(t *testing.T) {
 		text    string
 		trusted bool
 	}{
-		"signed, nobody asks":                     {backup: signed.Name},
-		"signed, by one of two":                   {backup: signed.Name, o: backup.FetchOptions{Trusted: both, RequireSignature: true}, trusted: true},
-		"signed, not required":                    {backup: signed.Name, o: backup.FetchOptions{Trusted: both}, trusted: true},
-		"signed by another":                       {backup: signed.Name, o: backup.FetchOptions{Trusted: trustTwo, RequireSignature: true}, want: backup.ErrSigner, text: one.ID()},
-		"signed by another, not required":         {backup: signed.Name, o: backup.FetchOptions{Trusted: trustTwo}, want: backup.ErrSigner, text: one.ID()},
-		"signed, nobody trusted":                  {backup: signed.Name, o: backup.FetchOptions{RequireSignature: true}, want: backup.ErrSigner, text: one.ID()},
-		"not signed":                              {backup: unsigned.Name, o: backup.FetchOptions{Trusted: both, RequireSignature: true}, want: backup.ErrSigner, text: "not signed"},
-		"not signed, not required":                {backup: unsigned.Name, o: backup.FetchOptions{Trusted: both}, want: backup.ErrSigner, text: "not signed"},
-		"signed, of this cluster":                 {backup: signed.Name, o: backup.FetchOptions{Trusted: both, Cluster: "main"}, trusted: true},
-		"signed, of another cluster":              {backup: signed.Name, o: backup.FetchOptions{Trusted: both, Cluster: "events"}, want: backup.ErrSigner, text: `a backup of "main", not of "events"`},
-		"signature taken away":                    {backup: stripped.Name, o: backup.FetchOptions{Trusted: both}, want: backup.ErrSigner, text: "gone"},
-		"signature of another backup":             {backup: forged.Name, o: backup.FetchOptions{Trusted: both, RequireSignature: true}, want: backup.ErrSigner, text: "does not fit"},
-		"signature of another one, not required":  {backup: forged.Name, o: backup.FetchOptions{Trusted: both}, want: backup.ErrSigner, text: one.ID()},
+		"signed, nobody asks": {backup: signed.Name},
+		"signed, by one of two": {
+			backup: signed.Name, o: backup.FetchOptions{Trusted: both, RequireSignature: true}, trusted: true,
+		},
+		"signed, not required": {
+			backup: signed.Name, o: backup.FetchOptions{Trusted: both}, trusted: true,
+		},
+		"signed by another": {
+			backup: signed.Name, o: backup.FetchOptions{Trusted: trustTwo, RequireSignature: true}, want: backup.ErrSigner,
+			text: one.ID(),
+		},
+		"signed by another, not required": {
+			backup: signed.Name, o: backup.FetchOptions{Trusted: trustTwo}, want: backup.ErrSigner, text: one.ID(),
+		},
+		"signed, nobody trusted": {
+			backup: signed.Name, o: backup.FetchOptions{RequireSignature: true}, want: backup.ErrSigner, text: one.ID(),
+		},
+		"not signed": {
+			backup: unsigned.Name, o: backup.FetchOptions{Trusted: both, RequireSignature: true}, want: backup.ErrSigner,
+			text: "not signed",
+		},
+		"not signed, not required": {
+			backup: unsigned.Name, o: backup.FetchOptions{Trusted: both}, want: backup.ErrSigner, text: "not signed",
+		},
+		"signed, of this cluster": {
+			backup: signed.Name, o: backup.FetchOptions{Trusted: both, Cluster: "main"}, trusted: true,
+		},
+		"signed, of another cluster": {
+			backup: signed.Name, o: backup.FetchOptions{Trusted: both, Cluster: "events"}, want: backup.ErrSigner,
+			text: `a backup of "main", not of "events"`,
+		},
+		"signature taken away": {
+			backup: stripped.Name, o: backup.FetchOptions{Trusted: both}, want: backup.ErrSigner, text: "gone",
+		},
+		"signature of another backup": {
+			backup: forged.Name, o: backup.FetchOptions{Trusted: both, RequireSignature: true}, want: backup.ErrSigner,
+			text: "does not fit",
+		},
+		"signature of another one, not required": {
+			backup: forged.Name, o: backup.FetchOptions{Trusted: both}, want: backup.ErrSigner, text: one.ID(),
+		},
 		"signature of another one, nobody trusts": {backup: forged.Name},
 	} {
 		d, err := backup.Verify(t.Context(), s, c.backup, c.o)
-		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.text) || err == nil && d.Trusted != c.trusted {
+		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.text) || err == nil &&
+			d.Trusted != c.trusted {
 			t.Errorf("%s: trusted %t, %v", name, d.Trusted, err)
 		}
-		if d, again := backup.Inspect(t.Context(), s, c.backup, c.o); !errors.Is(again, c.want) || again == nil && d.Trusted != c.trusted {
+		if d, again := backup.Inspect(t.Context(), s, c.backup, c.o); !errors.Is(again, c.want) || again == nil &&
+			d.Trusted != c.trusted {
 			t.Errorf("%s: inspected: trusted %t, %v", name, d.Trusted, again)
 		}
 	}
-	if _, err := backup.Extract(bytes.NewReader(zipped(content)), io.Discard, backup.FetchOptions{RequireSignature: true}); !errors.Is(err, backup.ErrSigner) {
+	if _, err := backup.Extract(bytes.NewReader(zipped(content)), io.Discard, backup.FetchOptions{
+		RequireSignature: true,
+	}); !errors.Is(err, backup.ErrSigner) {
 		t.Errorf("a bare file: %v", err)
 	}
 }
@@ -248,24 +282,29 @@ func TestBackupsOfTheExistingTool(t *testing.T) {
 	s, content := memory(t), snapshot(1<<16)
 	for name, marker := range map[string]string{
 		"2024-02-03T04:05:06Z-000001": `{"etcdVersion":  "3.5.9",  "timestamp":  "1706933106",  "clusterSpec":  {"memberCount":  3,  "etcdVersion":  "3.5.9"}}`,
-		"2019-02-03T04:05:06Z-000001": "{\n  \"etcd_version\": \"3.5.9\",\n  \"timestamp\": \"1549166706\",\n  \"cluster_spec\": {\n    \"member_count\": 3\n  }\n}",
+		"2019-02-03T04:05:06Z-000001": "{\n  \"etcd_version\": \"3.5.9\",\n  \"timestamp\": \"1549166706\",\n  " +
+			"\"cluster_spec\": {\n    \"member_count\": 3\n  }\n}",
 	} {
-		if err := errors.Join(s.Put(t.Context(), name+"/"+retention.DataFile, zipped(content)), s.Put(t.Context(), name+"/"+retention.MarkerFile, []byte(marker))); err != nil {
+		if err := errors.Join(s.Put(t.Context(), name+"/"+retention.DataFile, zipped(content)),
+			s.Put(t.Context(), name+"/"+retention.MarkerFile, []byte(marker))); err != nil {
 			t.Fatal(err)
 		}
 		d, err := backup.Describe(t.Context(), s, name)
-		if err != nil || d.Name != name || d.EtcdVersion != etcdversion.Must("3.5.9") || d.MemberCount != 3 || d.Keys != -1 || d.Format != 0 || d.Signed || !d.Content.IsZero() {
+		if err != nil || d.Name != name || d.EtcdVersion != etcdversion.Must("3.5.9") || d.MemberCount != 3 || d.Keys != -1 ||
+			d.Format != 0 || d.Signed || !d.Content.IsZero() {
 			t.Errorf("%+v, %v", d, err)
 		}
 		var out bytes.Buffer
 		d, err = backup.Fetch(t.Context(), s, name, &out, backup.FetchOptions{})
-		if err != nil || !bytes.Equal(out.Bytes(), content) || d.Compression != backup.Gzip || d.Content.Size != int64(len(content)) || d.Object.Size == 0 {
+		if err != nil || !bytes.Equal(out.Bytes(), content) || d.Compression != backup.Gzip ||
+			d.Content.Size != int64(len(content)) || d.Object.Size == 0 {
 			t.Errorf("%+v, %v", d, err)
 		}
 		if _, err := backup.VerifyObject(t.Context(), s, name, backup.FetchOptions{}); !errors.Is(err, backup.ErrKey) {
 			t.Errorf("only its object: %v", err)
 		}
-		if _, err := backup.Verify(t.Context(), s, name, backup.FetchOptions{RequireSignature: true}); !errors.Is(err, backup.ErrSigner) {
+		if _, err := backup.Verify(t.Context(), s, name, backup.FetchOptions{RequireSignature: true}); !errors.Is(err,
+			backup.ErrSigner) {
 			t.Errorf("signed: %v", err)
 		}
 	}

@@ -67,8 +67,12 @@ func FuzzSignature(f *testing.F) {
 	f.Add([]byte(`{"algorithm":"ed25519","keyID":"` + d.Signer + `","signature":"AAAA"}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, err := backup.VerifyObject(t.Context(), all.with(key, b), d.Name, backup.FetchOptions{Trusted: trusted, RequireSignature: true})
-		if same := bytes.Equal(b, right); !same && err == nil && !bytes.Contains(b, []byte(strings.Split(string(right), `"`)[11])) || !same && err != nil && !errors.Is(err, backup.ErrSigner) {
+		_, err := backup.VerifyObject(t.Context(), all.with(key, b), d.Name, backup.FetchOptions{
+			Trusted: trusted, RequireSignature: true,
+		})
+		if same := bytes.Equal(b, right); !same && err == nil &&
+			!bytes.Contains(b, []byte(strings.Split(string(right), `"`)[11])) || !same && err != nil &&
+			!errors.Is(err, backup.ErrSigner) {
 			t.Errorf("%q: %v", b, err)
 		}
 	})
@@ -78,7 +82,9 @@ func FuzzSignature(f *testing.F) {
 // only a whole snapshot is success.
 func FuzzExtract(f *testing.F) {
 	pair := identity(f)
-	for _, o := range []backup.TakeOptions{{}, {Compression: backup.Zstd}, {Recipients: pair.to}, {Compression: backup.Zstd, Recipients: pair.to}} {
+	for _, o := range []backup.TakeOptions{
+		{}, {Compression: backup.Zstd}, {Recipients: pair.to}, {Compression: backup.Zstd, Recipients: pair.to},
+	} {
 		all, d, _ := shelved(f, o, 4096)
 		f.Add(all[d.Name+"/"+d.DataFile()])
 	}

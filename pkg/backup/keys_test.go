@@ -84,7 +84,8 @@ func TestReadRecipients(t *testing.T) {
 	sshPublic, _ := sshKey()
 	const good = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
 	got, err := backup.ReadRecipients(write(t, "# ours\n\n  "+good+" \r\n"), write(t, sshPublic))
-	if err != nil || len(got) != 2 || got[0].String() != good || !strings.HasPrefix(got[1].String(), "ssh-ed25519 AAAA") || strings.Contains(got[1].String(), "comment") {
+	if err != nil || len(got) != 2 || got[0].String() != good || !strings.HasPrefix(got[1].String(), "ssh-ed25519 AAAA") ||
+		strings.Contains(got[1].String(), "comment") {
 		t.Errorf("%v, %v", got, err)
 	}
 	for content, want := range map[string]string{
@@ -98,7 +99,8 @@ func TestReadRecipients(t *testing.T) {
 		"age1yubikey1qqqqqqqqqqqqqqqqq": "is no recipient",
 	} {
 		path := write(t, content)
-		if got, err := backup.ReadRecipients(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if got, err := backup.ReadRecipients(path); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%q is read as %v, %v", content, got, err)
 		}
 	}
@@ -141,7 +143,8 @@ func TestReadIdentities(t *testing.T) {
 	} {
 		path := write(t, content)
 		_, err := backup.ReadIdentities(path)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "184JMZ") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) ||
+			strings.Contains(err.Error(), "184JMZ") {
 			t.Errorf("%q: %v", content, err)
 		}
 	}
@@ -164,14 +167,16 @@ func TestReadSigners(t *testing.T) {
 	if err := errors.Join(err1, err2); err != nil || len(trusted) != 3 || trusted.IDs()[0] != s.ID() || len(s.ID()) != 16 {
 		t.Errorf("%v, %v", trusted, err)
 	}
-	ecKey := "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgevZzL1gdAFr88hb2\nOF/2NxApJCzGCEDdfSp6VQO30hyhRANCAAQRWz+jn65BtOMvdyHKcvjBeBSDZH2r\n1RTwjmYSi9R/zpBnuQ4EiMnCqfMPWiZqB4QdbAd0E7oH50VpuZ1P087G\n-----END PRIVATE KEY-----\n"
+	ecKey := "-----BEGIN PRIVATE " +
+		"KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgevZzL1gdAFr88hb2\nOF/2NxApJCzGCEDdfSp6VQO30hyhRANCAAQRWz+jn65BtOMvdyHKcvjBeBSDZH2r\n1RTwjmYSi9R/zpBnuQ4EiMnCqfMPWiZqB4QdbAd0E7oH50VpuZ1P087G\n-----END PRIVATE KEY-----\n"
 	for content, want := range map[string]string{
 		"": "no PEM", string(public): "public key", ecKey: "not of ed25519",
 		strings.Replace(string(private), "PRIVATE", "ENCRYPTED PRIVATE", 2): "without a passphrase",
 		"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n":    "cannot be read",
 	} {
 		path := write(t, content)
-		if _, err := backup.ReadSigner(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, err := backup.ReadSigner(path); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%q: %v", content, err)
 		}
 	}
@@ -180,7 +185,8 @@ func TestReadSigners(t *testing.T) {
 		string(public) + "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n": "key 2 cannot be read",
 	} {
 		path := write(t, content)
-		if got, err := backup.ReadTrusted(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if got, err := backup.ReadTrusted(path); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%q is read as %v, %v", content, got, err)
 		}
 	}

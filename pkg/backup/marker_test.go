@@ -25,7 +25,8 @@ func TestReadInfo(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", "{", "[]", "null", "{}", `{"etcdVersion":3}`, `{"etcdVersion":"latest"}`, `{"etcdVersion":"3.4.13","timestamp":"soon"}`,
+		"", "{", "[]", "null", "{}", `{"etcdVersion":3}`, `{"etcdVersion":"latest"}`,
+		`{"etcdVersion":"3.4.13","timestamp":"soon"}`,
 		`{"etcdVersion":"3.4.13","timestamp":1.5}`, `{"etcdVersion":"3.4.13","timestamp":[]}`,
 		`{"etcdVersion":"3.4.13","clusterSpec":{"etcdVersion":"x"}}`, `{"etcdVersion":"3.4.13","clusterSpec":3}`,
 	} {

@@ -41,7 +41,8 @@ func GenerateSigningKey() (private, public []byte, err error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, nil, fmt.Errorf("generate signing key: %w", err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: a}), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: b}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: a}),
+		pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: b}), nil
 }
 
 // ReadSigner reads a private key from a file: PEM of PKCS #8, ed25519.

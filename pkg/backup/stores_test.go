@@ -65,7 +65,9 @@ func TestStoresThatFail(t *testing.T) {
 			b.Store = memory(t)
 			// The snapshot stalls: a store that failed must not wait for it.
 			hanging := newStalled(snapshot(1 << 20)[:1<<19])
-			_, err := backup.Take(t.Context(), backup.TakeOptions{Source: source(func(context.Context) (io.ReadCloser, error) { return hanging, nil }), Store: b, Info: info()})
+			_, err := backup.Take(t.Context(), backup.TakeOptions{
+				Source: source(func(context.Context) (io.ReadCloser, error) { return hanging, nil }), Store: b, Info: info(),
+			})
 			if !errors.Is(err, errBroken) {
 				t.Error(err)
 			}
@@ -78,7 +80,9 @@ func TestStoresThatFail(t *testing.T) {
 // stays: a marker without data would be a complete backup of nothing.
 func TestDataStaysWhenTheMarkerFails(t *testing.T) {
 	b := broken{Store: memory(t), create: errBroken, at: retention.MarkerFile}
-	_, err := backup.Take(t.Context(), backup.TakeOptions{Source: stream(bytes.NewReader(snapshot(512))), Store: b, Info: info()})
+	_, err := backup.Take(t.Context(), backup.TakeOptions{
+		Source: stream(bytes.NewReader(snapshot(512))), Store: b, Info: info(),
+	})
 	if !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
@@ -93,7 +97,9 @@ func TestDataStaysWhenTheMarkerFails(t *testing.T) {
 
 func TestCarelessStore(t *testing.T) {
 	b := broken{Store: memory(t), careless: true}
-	_, err := backup.Take(t.Context(), backup.TakeOptions{Source: stream(bytes.NewReader(snapshot(1 << 20)[:5000])), Store: b, Info: info()})
+	_, err := backup.Take(t.Context(), backup.TakeOptions{
+		Source: stream(bytes.NewReader(snapshot(1 << 20)[:5000])), Store: b, Info: info(),
+	})
 	if !errors.Is(err, backup.ErrDamaged) {
 		t.Error(err)
 	}
@@ -132,7 +138,9 @@ func (s taken) Create(ctx context.Context, key string, b []byte) (bool, error) {
 
 func TestCollisions(t *testing.T) {
 	for name, s := range map[string]taken{
-		"of the data": {data: true}, "of the marker": {file: retention.MarkerFile}, "of the description": {file: retention.DescriptionFile},
+		"of the data": {data: true}, "of the marker": {file: retention.MarkerFile}, "of the description": {
+			file: retention.DescriptionFile,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.Store, s.done = memory(t), new(bool)
@@ -163,7 +171,8 @@ func TestSecondWithoutFreeNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if b, err := backup.Take(t.Context(), backup.TakeOptions{Source: stream(), Store: s, Info: info()}); err == nil || !strings.Contains(err.Error(), "100 backups") {
+	if b, err := backup.Take(t.Context(), backup.TakeOptions{Source: stream(), Store: s, Info: info()}); err == nil ||
+		!strings.Contains(err.Error(), "100 backups") {
 		t.Errorf("%+v, %v", b, err)
 	}
 }

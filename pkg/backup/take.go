@@ -109,7 +109,8 @@ func Take(ctx context.Context, o TakeOptions) (cluster.Backup, error) {
 			return cluster.Backup{Name: name, At: o.Info.At, Size: t.object.Size, Encrypted: len(o.Recipients) > 0}, nil
 		}
 	}
-	return cluster.Backup{}, fmt.Errorf("take backup: the store has %d backups of the second %s", maxNames, o.Info.At.Format(time.RFC3339))
+	return cluster.Backup{},
+		fmt.Errorf("take backup: the store has %d backups of the second %s", maxNames, o.Info.At.Format(time.RFC3339))
 }
 
 // countKeys returns how many keys there are at the revision of the facts, -1 where

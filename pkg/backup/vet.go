@@ -45,7 +45,8 @@ type vetted struct {
 // Vet returns the backups that count, in their order, and some of those that do
 // not. An error says that the store did not answer; what has been found out is
 // not asked for again.
-func (v *Vetter) Vet(ctx context.Context, listed []cluster.Backup) (good []cluster.Backup, bad []cluster.Uncounted, err error) {
+func (v *Vetter) Vet(ctx context.Context, listed []cluster.Backup) (
+	good []cluster.Backup, bad []cluster.Uncounted, err error) {
 	whys, err := v.whys(ctx, listed)
 	if err != nil {
 		return nil, nil, err

@@ -77,13 +77,17 @@ func TestAnyNodeTLSRefusesOthers(t *testing.T) {
 		}
 	})
 	t.Run("no node", func(t *testing.T) {
-		server := anyNodeIdentity(t, &r, dir, "no-node", Request{CommonName: "somebody", DNSNames: []string{"somebody"}, Server: true})
+		server := anyNodeIdentity(t, &r, dir, "no-node", Request{
+			CommonName: "somebody", DNSNames: []string{"somebody"}, Server: true,
+		})
 		if _, err := handshake(t, server.ServerTLS(), client.AnyNodeTLS()); !errors.Is(err, ErrNoPeer) {
 			t.Errorf("error %v, want ErrNoPeer", err)
 		}
 	})
 	t.Run("a client's certificate", func(t *testing.T) {
-		server := anyNodeIdentity(t, &r, dir, "wrong-use", Request{CommonName: ManagerServerName("b"), DNSNames: []string{ManagerServerName("b")}, Client: true})
+		server := anyNodeIdentity(t, &r, dir, "wrong-use", Request{
+			CommonName: ManagerServerName("b"), DNSNames: []string{ManagerServerName("b")}, Client: true,
+		})
 		if _, err := handshake(t, server.ServerTLS(), client.AnyNodeTLS()); err == nil {
 			t.Error("a certificate for clients serves")
 		}

@@ -154,19 +154,29 @@ func TestLoadCARefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encrypted := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: []byte("x"), Headers: map[string]string{"DEK-Info": "AES"}})
-	encryptedEC := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("x"), Headers: map[string]string{"DEK-Info": "AES"}})
+	encrypted := pem.EncodeToMemory(&pem.Block{
+		Type: "RSA PRIVATE KEY", Bytes: []byte("x"), Headers: map[string]string{"DEK-Info": "AES"},
+	})
+	encryptedEC := pem.EncodeToMemory(&pem.Block{
+		Type: "EC PRIVATE KEY", Bytes: []byte("x"), Headers: map[string]string{"DEK-Info": "AES"},
+	})
 	for name, c := range map[string]struct {
 		cert, key []byte
 		want      string
 	}{
-		"other key":       {good, sec1(t, other), "no certificate in DIR/ca.crt belongs to the private key in DIR/ca.key; put"},
-		"expired":         {with(func(c *x509.Certificate) { c.NotAfter = now.Add(-time.Second) }), sec1(t, key), `CA certificate "odd" in DIR/ca.crt expired on 2026-05-01 11:59:59 UTC, now is 2026-05-01 12:00:00 UTC; install`},
-		"not yet valid":   {with(func(c *x509.Certificate) { c.NotBefore = now.Add(time.Minute) }), sec1(t, key), `CA certificate "odd" in DIR/ca.crt is not valid before 2026-05-01 12:01:00 UTC, now is 2026-05-01 12:00:00 UTC; check the clock`},
-		"not a CA":        {with(func(c *x509.Certificate) { c.IsCA = false }), sec1(t, key), `certificate "odd" in DIR/ca.crt is not a CA certificate`},
-		"may not sign":    {with(func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageCRLSign }), sec1(t, key), "is not a CA certificate"},
-		"no certificate":  {sec1(t, key), sec1(t, key), "DIR/ca.crt: there is no certificate"},
-		"bad certificate": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), sec1(t, key), "DIR/ca.crt: certificate 1"},
+		"other key": {good, sec1(t, other),
+			"no certificate in DIR/ca.crt belongs to the private key in DIR/ca.key; put"},
+		"expired": {with(func(c *x509.Certificate) { c.NotAfter = now.Add(-time.Second) }), sec1(t, key),
+			`CA certificate "odd" in DIR/ca.crt expired on 2026-05-01 11:59:59 UTC, now is 2026-05-01 12:00:00 UTC; install`},
+		"not yet valid": {with(func(c *x509.Certificate) { c.NotBefore = now.Add(time.Minute) }), sec1(t, key),
+			`CA certificate "odd" in DIR/ca.crt is not valid before 2026-05-01 12:01:00 UTC, now is 2026-05-01 12:00:00 UTC; check the clock`},
+		"not a CA": {with(func(c *x509.Certificate) { c.IsCA = false }), sec1(t, key),
+			`certificate "odd" in DIR/ca.crt is not a CA certificate`},
+		"may not sign": {with(func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageCRLSign }), sec1(t, key),
+			"is not a CA certificate"},
+		"no certificate": {sec1(t, key), sec1(t, key), "DIR/ca.crt: there is no certificate"},
+		"bad certificate": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), sec1(t, key),
+			"DIR/ca.crt: certificate 1"},
 		"no key":          {good, good, "DIR/ca.key: there is no private key"},
 		"empty key":       {good, nil, "DIR/ca.key: there is no private key"},
 		"bad key":         {good, block(t, "EC PRIVATE KEY", []byte("x"), nil), "DIR/ca.key"},
@@ -191,7 +201,8 @@ func TestLoadCARefusals(t *testing.T) {
 			var validity *ValidityError
 			typed := map[string]bool{
 				"other key": errors.As(err, &mismatch), "not a CA": errors.As(err, &notCA), "may not sign": errors.As(err, &notCA),
-				"expired": errors.As(err, &validity) && validity.Expired(), "not yet valid": errors.As(err, &validity) && !validity.Expired(),
+				"expired": errors.As(err, &validity) && validity.Expired(), "not yet valid": errors.As(err, &validity) &&
+					!validity.Expired(),
 			}
 			if ok, known := typed[name]; known && !ok {
 				t.Errorf("%v has not its type", err)
@@ -233,7 +244,9 @@ func TestBundleTrustsAllAndIssuesWithTheOneOfTheKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = leaf.Cert.Verify(x509.VerifyOptions{Roots: ca.Pool(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		_, err = leaf.Cert.Verify(x509.VerifyOptions{
+			Roots: ca.Pool(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		})
 		if err != nil {
 			t.Errorf("a certificate of %s is not trusted: %v", issuer.Cert.Subject.CommonName, err)
 		}

@@ -123,7 +123,9 @@ func ObserveMachine(spec MachineSpec, now time.Time) MachinePKI {
 		l := r.check(spec, ca, now)
 		pki.Leaves = append(pki.Leaves, l)
 		if l.State != PairOK && check.State == PairOK && l.reissue && len(l.surplus) > 0 {
-			pki.Warnings = append(pki.Warnings, fmt.Sprintf("the new certificate %s will not have the names %s of the present one", r.name, strings.Join(l.surplus, ", ")))
+			pki.Warnings = append(pki.Warnings,
+				fmt.Sprintf("the new certificate %s will not have the names %s of the present one", r.name,
+					strings.Join(l.surplus, ", ")))
 		}
 	}
 	return pki
@@ -165,7 +167,8 @@ func checkCA(dir string, now time.Time) (caFiles, CACheck) {
 	var invalid *ValidityError
 	switch {
 	case err == nil:
-		check.State, check.Fingerprint, check.KeyHash, check.NotAfter = PairOK, Fingerprint(ca.Cert), KeyHash(ca.Cert), ca.Cert.NotAfter
+		check.State, check.Fingerprint, check.KeyHash, check.NotAfter = PairOK, Fingerprint(ca.Cert), KeyHash(ca.Cert),
+			ca.Cert.NotAfter
 		return caFiles{ca, bundle}, check
 	case errors.As(err, &invalid) && invalid.Expired():
 		check.State = PairExpired
@@ -183,7 +186,8 @@ func missingCA(dir string) CACheck {
 	if errors.Is(err, fs.ErrNotExist) || halfMade(dir, MachineCA) {
 		return CACheck{State: PairMissing, Problem: fmt.Sprintf("there is no CA in %s", dir)}
 	}
-	return CACheck{State: PairBroken, Problem: fmt.Sprintf("%s is there, but not its certificate %s", keyFile, pairFile(dir, MachineCA, ".crt"))}
+	return CACheck{State: PairBroken,
+		Problem: fmt.Sprintf("%s is there, but not its certificate %s", keyFile, pairFile(dir, MachineCA, ".crt"))}
 }
 
 // observeExternal judges a CA whose key is not here: one of the certificates must
@@ -316,7 +320,9 @@ func (f caFiles) refuses(chain []*x509.Certificate, now time.Time) string {
 	if at.Before(cert.NotBefore) {
 		at = cert.NotBefore
 	}
-	o := x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+	o := x509.VerifyOptions{
+		Roots: roots, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	}
 	if _, err := cert.Verify(o); err != nil {
 		return fmt.Sprintf("no CA in ca.crt has issued it (%q did): %s", cert.Issuer.CommonName, err)
 	}

@@ -54,37 +54,61 @@ func TestWhatIsWrongIsToldAndIssuedAgain(t *testing.T) {
 		why    string
 		newKey bool
 	}{
-		"both missing":        {change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("server.crt"), s.at("server.key")) }, state: PairMissing, why: "neither", newKey: true},
-		"certificate missing": {change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("server.crt")) }, state: PairMissing, why: "its key is there"},
-		"key missing":         {change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("server.key")) }, state: PairBroken, why: "not its key", newKey: true},
-		"certificate garbage": {change: func(t *testing.T, s *MachineSpec) { put(t, s.at("server.crt"), []byte("-----BEGIN")) }, state: PairBroken, why: "server.crt: there is no certificate"},
-		"certificate empty":   {change: func(t *testing.T, s *MachineSpec) { put(t, s.at("server.crt"), nil) }, state: PairBroken, why: "no certificate"},
+		"both missing": {
+			change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("server.crt"), s.at("server.key")) }, state: PairMissing,
+			why: "neither", newKey: true,
+		},
+		"certificate missing": {
+			change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("server.crt")) }, state: PairMissing,
+			why: "its key is there",
+		},
+		"key missing": {
+			change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("server.key")) }, state: PairBroken, why: "not its key",
+			newKey: true,
+		},
+		"certificate garbage": {
+			change: func(t *testing.T, s *MachineSpec) { put(t, s.at("server.crt"), []byte("-----BEGIN")) }, state: PairBroken,
+			why: "server.crt: there is no certificate",
+		},
+		"certificate empty": {change: func(t *testing.T, s *MachineSpec) { put(t, s.at("server.crt"), nil) },
+			state: PairBroken, why: "no certificate"},
 		"DER garbage": {change: func(t *testing.T, s *MachineSpec) {
 			put(t, s.at("server.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))
 		}, state: PairBroken, why: "server.crt: certificate 1"},
-		"key garbage": {change: func(t *testing.T, s *MachineSpec) { put(t, s.at("server.key"), []byte("x")) }, state: PairBroken, why: "server.key: there is no private key", newKey: true},
-		"key of another": {change: func(t *testing.T, s *MachineSpec) { put(t, s.at("server.key"), sec1(t, ecKey(t, elliptic.P256()))) }, state: PairBroken,
+		"key garbage": {change: func(t *testing.T, s *MachineSpec) { put(t, s.at("server.key"), []byte("x")) },
+			state: PairBroken, why: "server.key: there is no private key", newKey: true},
+		"key of another": {change: func(t *testing.T, s *MachineSpec) {
+			put(t, s.at("server.key"), sec1(t, ecKey(t, elliptic.P256())))
+		}, state: PairBroken,
 			why: "do not belong together", newKey: true},
 		"pair of another CA": {change: func(t *testing.T, s *MachineSpec) {
 			other := made(t)
 			put(t, s.at("server.crt"), read(t, other.at("server.crt")))
 			put(t, s.at("server.key"), read(t, other.at("server.key")))
 		}, state: PairWrong, why: `another CA than that of ca.crt and ca.key has issued it ("etcd")`, newKey: true},
-		"expired": {change: func(t *testing.T, s *MachineSpec) { strange(t, *s, func(r *Request) { r.Lifetime = time.Hour }) }, at: now.Add(2 * time.Hour), state: PairExpired, why: "expired on 2026-05-01 13:00:00 UTC"},
+		"expired": {change: func(t *testing.T, s *MachineSpec) {
+			strange(t, *s, func(r *Request) { r.Lifetime = time.Hour })
+		}, at: now.Add(2 * time.Hour), state: PairExpired, why: "expired on 2026-05-01 13:00:00 UTC"},
 		"last third": {change: func(t *testing.T, s *MachineSpec) {
 			strange(t, *s, func(r *Request) { r.Lifetime = 100 * 24 * time.Hour })
 		}, state: PairDue, why: "it ends on 2026-08-09"},
-		"other machine": {change: func(t *testing.T, s *MachineSpec) { strange(t, *s, func(r *Request) { r.CommonName = "b" }) }, state: PairWrong, why: `common name is "b" instead of "a"`},
+		"other machine": {change: func(t *testing.T, s *MachineSpec) {
+			strange(t, *s, func(r *Request) { r.CommonName = "b" })
+		}, state: PairWrong, why: `common name is "b" instead of "a"`},
 		"organization": {change: func(t *testing.T, s *MachineSpec) {
 			strange(t, *s, func(r *Request) { r.Organization = []string{MastersGroup} })
 		}, state: PairWrong, why: `organization is "system:masters" instead of ""`},
-		"client only": {change: func(t *testing.T, s *MachineSpec) { strange(t, *s, func(r *Request) { r.Server = false }) }, state: PairWrong, why: "not for servers"},
-		"server only": {change: func(t *testing.T, s *MachineSpec) { strange(t, *s, func(r *Request) { r.Client = false }) }, state: PairWrong, why: "not for clients"},
+		"client only": {change: func(t *testing.T, s *MachineSpec) { strange(t, *s, func(r *Request) { r.Server = false }) },
+			state: PairWrong, why: "not for servers"},
+		"server only": {change: func(t *testing.T, s *MachineSpec) { strange(t, *s, func(r *Request) { r.Client = false }) },
+			state: PairWrong, why: "not for clients"},
 		"old etcdadm": {change: func(t *testing.T, s *MachineSpec) {
 			strange(t, *s, func(r *Request) { r.DNSNames, r.IPs = []string{"a"}, r.IPs[:2] })
 		}, state: PairWrong, why: "SANs localhost, ::1 are missing"},
-		"new extra name": {change: func(_ *testing.T, s *MachineSpec) { s.ServerSANs = []string{"lb.example.com"} }, state: PairWrong, why: "SAN lb.example.com is missing"},
-		"key for all":    {change: func(t *testing.T, s *MachineSpec) { os.Chmod(s.at("server.key"), 0o644) }, state: PairWrong, why: "mode 0644"},
+		"new extra name": {change: func(_ *testing.T, s *MachineSpec) { s.ServerSANs = []string{"lb.example.com"} },
+			state: PairWrong, why: "SAN lb.example.com is missing"},
+		"key for all": {change: func(t *testing.T, s *MachineSpec) { os.Chmod(s.at("server.key"), 0o644) }, state: PairWrong,
+			why: "mode 0644"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := made(t)
@@ -139,13 +163,17 @@ func TestADirectoryForAFileIsAnError(t *testing.T) {
 func TestPeerAndClientsAreComparedToo(t *testing.T) {
 	s := made(t)
 	s.Address = "10.0.0.2" // the machine has moved
-	for name, want := range map[string]string{"server": "SAN 10.0.0.2 is missing", "peer": "SAN 10.0.0.2 is missing", "etcdctl-etcd-client": "", "apiserver-etcd-client": ""} {
+	for name, want := range map[string]string{
+		"server": "SAN 10.0.0.2 is missing", "peer": "SAN 10.0.0.2 is missing", "etcdctl-etcd-client": "",
+		"apiserver-etcd-client": "",
+	} {
 		if l := leafOf(t, s, name, now); l.Why != want {
 			t.Errorf("%s: %q", name, l.Why)
 		}
 	}
 	// The old address will not be in it, and that is said.
-	if w := ObserveMachine(s, now).Warnings; len(w) != 2 || !strings.Contains(w[0], "new certificate server will not have the names 10.0.0.1") {
+	if w := ObserveMachine(s, now).Warnings; len(w) != 2 ||
+		!strings.Contains(w[0], "new certificate server will not have the names 10.0.0.1") {
 		t.Errorf("warnings %q", w)
 	}
 	mustIssue(t, s, now, "server", "peer")
@@ -180,17 +208,31 @@ func TestCAStates(t *testing.T) {
 		state   PairState
 		problem string
 	}{
-		"nothing":         {change: func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.crt"), s.at("ca.key")) }, state: PairMissing, problem: "there is no CA in"},
-		"key alone":       {change: func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.crt")) }, state: PairBroken, problem: "but not its certificate"},
-		"external":        {change: func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.key")) }, state: PairExternal},
-		"garbage":         {change: func(t *testing.T, s MachineSpec) { put(t, s.at("ca.crt"), []byte("x")) }, state: PairBroken, problem: "ca.crt: there is no certificate"},
-		"garbage key":     {change: func(t *testing.T, s MachineSpec) { put(t, s.at("ca.key"), []byte("x")) }, state: PairBroken, problem: "ca.key: there is no private key"},
-		"other key":       {change: func(t *testing.T, s MachineSpec) { put(t, s.at("ca.key"), sec1(t, ecKey(t, elliptic.P256()))) }, state: PairBroken, problem: "no certificate in"},
-		"directory":       {change: func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.key")); os.Mkdir(s.at("ca.key"), 0o700) }, state: PairBroken, problem: "ca.key: is a directory"},
-		"a leaf":          {change: func(t *testing.T, s MachineSpec) { copyPair(t, s, "server", "ca") }, state: PairBroken, problem: "not a CA certificate"},
-		"external a leaf": {change: func(t *testing.T, s MachineSpec) { copyPair(t, s, "server", "ca"); remove(t, s.at("ca.key")) }, state: PairBroken, problem: "not a CA certificate"},
-		"expired":         {at: now.Add(3651 * 24 * time.Hour), state: PairExpired, problem: "expired on"},
-		"external expired": {change: func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.key")) }, at: now.Add(3651 * 24 * time.Hour), state: PairExpired,
+		"nothing": {change: func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.crt"), s.at("ca.key")) },
+			state: PairMissing, problem: "there is no CA in"},
+		"key alone": {change: func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.crt")) }, state: PairBroken,
+			problem: "but not its certificate"},
+		"external": {change: func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.key")) }, state: PairExternal},
+		"garbage": {change: func(t *testing.T, s MachineSpec) { put(t, s.at("ca.crt"), []byte("x")) },
+			state: PairBroken, problem: "ca.crt: there is no certificate"},
+		"garbage key": {change: func(t *testing.T, s MachineSpec) { put(t, s.at("ca.key"), []byte("x")) },
+			state: PairBroken, problem: "ca.key: there is no private key"},
+		"other key": {change: func(t *testing.T, s MachineSpec) {
+			put(t, s.at("ca.key"), sec1(t, ecKey(t, elliptic.P256())))
+		}, state: PairBroken, problem: "no certificate in"},
+		"directory": {change: func(t *testing.T, s MachineSpec) {
+			remove(t, s.at("ca.key"))
+			os.Mkdir(s.at("ca.key"), 0o700)
+		}, state: PairBroken, problem: "ca.key: is a directory"},
+		"a leaf": {change: func(t *testing.T, s MachineSpec) { copyPair(t, s, "server", "ca") }, state: PairBroken,
+			problem: "not a CA certificate"},
+		"external a leaf": {change: func(t *testing.T, s MachineSpec) {
+			copyPair(t, s, "server", "ca")
+			remove(t, s.at("ca.key"))
+		}, state: PairBroken, problem: "not a CA certificate"},
+		"expired": {at: now.Add(3651 * 24 * time.Hour), state: PairExpired, problem: "expired on"},
+		"external expired": {change: func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.key")) },
+			at: now.Add(3651 * 24 * time.Hour), state: PairExpired,
 			problem: "expired on"},
 		"clock is behind": {at: now.Add(-time.Hour), state: PairBroken, problem: "check the clock"},
 		"brought, RSA in PKCS#1": {change: func(t *testing.T, s MachineSpec) {
@@ -213,7 +255,8 @@ func TestCAStates(t *testing.T) {
 			}
 			before := contents(t, s.Dir)
 			check := ObserveMachine(s, at)
-			if check.CA.State != c.state || !strings.Contains(check.CA.Problem, c.problem) || (check.CA.Problem == "") != (c.problem == "") {
+			if check.CA.State != c.state || !strings.Contains(check.CA.Problem, c.problem) ||
+				(check.CA.Problem == "") != (c.problem == "") {
 				t.Errorf("%s: %q", check.CA.State, check.CA.Problem)
 			}
 			issued, err := IssueMachine(s, at)
@@ -257,7 +300,8 @@ func TestCAKeyForAllIsToldOf(t *testing.T) {
 	if err := os.Chmod(s.at("ca.key"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if w := ObserveMachine(s, now).Warnings; len(w) != 1 || !strings.Contains(w[0], "everybody on this machine can use "+s.at("ca.key")) {
+	if w := ObserveMachine(s, now).Warnings; len(w) != 1 ||
+		!strings.Contains(w[0], "everybody on this machine can use "+s.at("ca.key")) {
 		t.Errorf("warnings %q", w)
 	}
 }
@@ -285,7 +329,9 @@ func TestCAOfTheExistingEtcdadm(t *testing.T) {
 	mustIssue(t, s, now, MachinePairs()...)
 	roots := x509.NewCertPool()
 	roots.AddCert(certOf(t, s, "ca"))
-	if _, err := certOf(t, s, "server").Verify(x509.VerifyOptions{Roots: roots, DNSName: "10.0.0.1", CurrentTime: now}); err != nil {
+	if _, err := certOf(t, s, "server").Verify(x509.VerifyOptions{
+		Roots: roots, DNSName: "10.0.0.1", CurrentTime: now,
+	}); err != nil {
 		t.Error(err)
 	}
 }
@@ -330,19 +376,23 @@ func TestExternalCA(t *testing.T) {
 		at     time.Time
 		why    string // of the server; empty if it is good enough
 	}{
-		"all there":   {change: func(*testing.T, *MachineSpec) {}},
-		"last third":  {change: func(*testing.T, *MachineSpec) {}, at: now.Add(300 * 24 * time.Hour)},
-		"expired":     {change: func(*testing.T, *MachineSpec) {}, at: now.Add(366 * 24 * time.Hour), why: "expired"},
-		"missing":     {change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("server.crt")) }, why: "its key is there"},
-		"new name":    {change: func(_ *testing.T, s *MachineSpec) { s.ServerSANs = []string{"x"} }, why: "SAN x is missing"},
-		"new address": {change: func(_ *testing.T, s *MachineSpec) { s.Address = "10.0.0.2" }, why: "SAN 10.0.0.2 is missing"},
+		"all there":  {change: func(*testing.T, *MachineSpec) {}},
+		"last third": {change: func(*testing.T, *MachineSpec) {}, at: now.Add(300 * 24 * time.Hour)},
+		"expired":    {change: func(*testing.T, *MachineSpec) {}, at: now.Add(366 * 24 * time.Hour), why: "expired"},
+		"missing": {change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("server.crt")) },
+			why: "its key is there"},
+		"new name": {change: func(_ *testing.T, s *MachineSpec) { s.ServerSANs = []string{"x"} }, why: "SAN x is missing"},
+		"new address": {change: func(_ *testing.T, s *MachineSpec) { s.Address = "10.0.0.2" },
+			why: "SAN 10.0.0.2 is missing"},
 		"without extra": {change: func(t *testing.T, s *MachineSpec) {
 			reissue(t, *s, full, func(r *Request) { r.DNSNames, r.IPs = nil, r.IPs[:2] })
 		}},
 		"organization": {change: func(t *testing.T, s *MachineSpec) {
 			reissue(t, *s, full, func(r *Request) { r.Organization = []string{"ACME"} })
 		}},
-		"not loopback": {change: func(t *testing.T, s *MachineSpec) { reissue(t, *s, full, func(r *Request) { r.IPs = r.IPs[:1] }) }, why: "SAN 127.0.0.1 is missing"},
+		"not loopback": {change: func(t *testing.T, s *MachineSpec) {
+			reissue(t, *s, full, func(r *Request) { r.IPs = r.IPs[:1] })
+		}, why: "SAN 127.0.0.1 is missing"},
 		"other CA": {change: func(t *testing.T, s *MachineSpec) {
 			put(t, s.at("ca.crt"), newCA(t, "other").PEM())
 		}, why: `no CA in ca.crt has issued it ("etcd" did)`},
@@ -376,7 +426,8 @@ func TestExternalCA(t *testing.T) {
 				}
 				return
 			}
-			if !errors.As(err, &external) || !strings.Contains(err.Error(), "server: ") || !strings.Contains(err.Error(), c.why) || pki.Complete() {
+			if !errors.As(err, &external) || !strings.Contains(err.Error(), "server: ") ||
+				!strings.Contains(err.Error(), c.why) || pki.Complete() {
 				t.Errorf("error %v", err)
 			}
 			if external != nil && !strings.Contains(external.Hint(), "etcdadm certs generate-csr --certs-dir="+s.Dir) {
@@ -441,7 +492,10 @@ func TestKeysForAnUnprivilegedUser(t *testing.T) {
 	s.Owner = &FileOwner{UID: 4711, GID: 4712}
 	mustCreate(t, s)
 	mustIssue(t, s, now, MachinePairs()...)
-	owners := map[string]int{"server.key": 4711, "peer.key": 4711, "ca.key": 0, "etcdctl-etcd-client.key": 0, "apiserver-etcd-client.key": 0, "server.crt": 0}
+	owners := map[string]int{
+		"server.key": 4711, "peer.key": 4711, "ca.key": 0, "etcdctl-etcd-client.key": 0, "apiserver-etcd-client.key": 0,
+		"server.crt": 0,
+	}
 	check := func(when string) {
 		t.Helper()
 		for file, uid := range owners {
@@ -456,7 +510,8 @@ func TestKeysForAnUnprivilegedUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := certOf(t, s, "server")
-	if l := leafOf(t, s, "server", now); l.State != PairWrong || !strings.Contains(l.Why, "user 4711, who runs etcd, cannot read") {
+	if l := leafOf(t, s, "server", now); l.State != PairWrong ||
+		!strings.Contains(l.Why, "user 4711, who runs etcd, cannot read") {
 		t.Errorf("%+v", l)
 	}
 	mustIssue(t, s, now, "server")

@@ -25,7 +25,8 @@ func ClientTLSFromFiles(ca, cert, key string) (*tls.Config, error) {
 		return nil, err
 	}
 	if now := time.Now(); now.After(pair.Leaf.NotAfter) {
-		return nil, &FileError{File: cert, Problem: fmt.Sprintf("%s expired on %s", cert, day(pair.Leaf.NotAfter)), Do: renewHint(cert)}
+		return nil, &FileError{File: cert, Problem: fmt.Sprintf("%s expired on %s", cert, day(pair.Leaf.NotAfter)),
+			Do: renewHint(cert)}
 	}
 	roots := x509.NewCertPool()
 	for _, c := range bundle {

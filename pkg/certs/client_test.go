@@ -39,7 +39,8 @@ func serverOf(t *testing.T, s MachineSpec) *tls.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: client.RootCAs, ClientAuth: tls.RequireAndVerifyClientCert, SessionTicketsDisabled: true}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: client.RootCAs,
+		ClientAuth: tls.RequireAndVerifyClientCert, SessionTicketsDisabled: true}
 }
 
 func TestClientTLSFromFilesTalksToTheServer(t *testing.T) {
@@ -93,14 +94,22 @@ func TestClientTLSFromFilesSaysWhichFile(t *testing.T) {
 		file, want string
 		hint       string
 	}{
-		"no CA":            {func(s MachineSpec) { remove(t, s.at("ca.crt")) }, "ca.crt", "no such file", "copy the ca.crt"},
-		"CA garbage":       {func(s MachineSpec) { put(t, s.at("ca.crt"), nil) }, "ca.crt", "no certificate in it", "copy"},
-		"no certificate":   {func(s MachineSpec) { remove(t, s.at(EtcdctlPair+".crt")) }, EtcdctlPair + ".crt", "no such file", "etcdadm init phase certificates --certs-dir="},
-		"garbage":          {func(s MachineSpec) { put(t, s.at(EtcdctlPair+".crt"), []byte("x")) }, EtcdctlPair + ".crt", "no certificate in it", "init phase"},
-		"no key":           {func(s MachineSpec) { remove(t, s.at(EtcdctlPair+".key")) }, EtcdctlPair + ".key", "no such file", "init phase"},
-		"key garbage":      {func(s MachineSpec) { put(t, s.at(EtcdctlPair+".key"), []byte("x")) }, EtcdctlPair + ".key", "no private key", "init phase"},
-		"key is directory": {func(s MachineSpec) { remove(t, s.at(EtcdctlPair+".key")); os.Mkdir(s.at(EtcdctlPair+".key"), 0o700) }, EtcdctlPair + ".key", "is a directory", "init phase"},
-		"other key":        {func(s MachineSpec) { put(t, s.at(EtcdctlPair+".key"), sec1(t, ecKey(t, elliptic.P256()))) }, EtcdctlPair + ".crt", "does not match", "init phase"},
+		"no CA":      {func(s MachineSpec) { remove(t, s.at("ca.crt")) }, "ca.crt", "no such file", "copy the ca.crt"},
+		"CA garbage": {func(s MachineSpec) { put(t, s.at("ca.crt"), nil) }, "ca.crt", "no certificate in it", "copy"},
+		"no certificate": {func(s MachineSpec) { remove(t, s.at(EtcdctlPair+".crt")) }, EtcdctlPair + ".crt",
+			"no such file", "etcdadm init phase certificates --certs-dir="},
+		"garbage": {func(s MachineSpec) { put(t, s.at(EtcdctlPair+".crt"), []byte("x")) }, EtcdctlPair + ".crt",
+			"no certificate in it", "init phase"},
+		"no key": {func(s MachineSpec) { remove(t, s.at(EtcdctlPair+".key")) }, EtcdctlPair + ".key",
+			"no such file", "init phase"},
+		"key garbage": {func(s MachineSpec) { put(t, s.at(EtcdctlPair+".key"), []byte("x")) }, EtcdctlPair + ".key",
+			"no private key", "init phase"},
+		"key is directory": {func(s MachineSpec) {
+			remove(t, s.at(EtcdctlPair+".key"))
+			os.Mkdir(s.at(EtcdctlPair+".key"), 0o700)
+		}, EtcdctlPair + ".key", "is a directory", "init phase"},
+		"other key": {func(s MachineSpec) { put(t, s.at(EtcdctlPair+".key"), sec1(t, ecKey(t, elliptic.P256()))) },
+			EtcdctlPair + ".crt", "does not match", "init phase"},
 		"expired": {func(s MachineSpec) {
 			remove(t, s.at("ca.crt"), s.at("ca.key"), s.at(EtcdctlPair+".crt"))
 			mustCreate(t, s)
@@ -115,7 +124,8 @@ func TestClientTLSFromFilesSaysWhichFile(t *testing.T) {
 			c.change(s)
 			_, err := s.client(EtcdctlPair)
 			var file *FileError
-			if !errors.As(err, &file) || file.File != s.at(c.file) || !strings.Contains(err.Error(), s.at(c.file)) || !strings.Contains(err.Error(), c.want) || !strings.Contains(file.Hint(), c.hint) {
+			if !errors.As(err, &file) || file.File != s.at(c.file) || !strings.Contains(err.Error(), s.at(c.file)) ||
+				!strings.Contains(err.Error(), c.want) || !strings.Contains(file.Hint(), c.hint) {
 				t.Errorf("%v, file %+v", err, file)
 			}
 		})

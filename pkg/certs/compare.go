@@ -19,7 +19,8 @@ func (r machineRequest) lacks(c *x509.Certificate, external bool) string {
 		}
 	}
 	if !external && !sameSet(c.Subject.Organization, r.Organization) {
-		return fmt.Sprintf("its organization is %q instead of %q", strings.Join(c.Subject.Organization, ", "), strings.Join(r.Organization, ", "))
+		return fmt.Sprintf("its organization is %q instead of %q", strings.Join(c.Subject.Organization, ", "),
+			strings.Join(r.Organization, ", "))
 	}
 	if why := lacksUsage(c, r.Request); why != "" {
 		return why

@@ -71,8 +71,10 @@ func GenerateCSRs(spec MachineSpec, dir string, names ...string) (csrs []CSR, er
 
 func (s MachineSpec) csr(dir, name string, r Request) (CSR, error) {
 	c := CSR{
-		Name: name, File: filepath.Join(dir, name+".csr"), KeyFile: pairFile(s.Dir, name, ".key"), CertFile: pairFile(s.Dir, name, ".crt"),
-		CommonName: r.CommonName, Organization: r.Organization, SANs: append(r.DNSNames, ipStrings(r.IPs)...), Usages: usageTexts(r),
+		Name: name, File: filepath.Join(dir, name+".csr"), KeyFile: pairFile(s.Dir, name, ".key"),
+		CertFile:   pairFile(s.Dir, name, ".crt"),
+		CommonName: r.CommonName, Organization: r.Organization, SANs: append(r.DNSNames, ipStrings(r.IPs)...),
+		Usages: usageTexts(r),
 	}
 	s.Owner = s.keyOwner()
 	text, err := os.ReadFile(c.KeyFile)
@@ -93,7 +95,8 @@ func (s MachineSpec) csr(dir, name string, r Request) (CSR, error) {
 	}
 	key, err := parseKey(text)
 	if err != nil {
-		return c, &FileError{File: c.KeyFile, Problem: fmt.Sprintf("%s: %s", c.KeyFile, err), Do: "move it away, and a new key is made"}
+		return c, &FileError{File: c.KeyFile, Problem: fmt.Sprintf("%s: %s", c.KeyFile, err),
+			Do: "move it away, and a new key is made"}
 	}
 	template := &x509.CertificateRequest{Subject: r.subject(), DNSNames: r.DNSNames, IPAddresses: r.IPs}
 	if r.like != nil {

@@ -13,7 +13,8 @@ type KeyMismatchError struct {
 
 func (e *KeyMismatchError) Error() string {
 	return fmt.Sprintf("no certificate in %s belongs to the private key in %s; "+
-		"put the certificate of that key into the bundle, or install the key of one of its certificates", e.CertFile, e.KeyFile)
+		"put the certificate of that key into the bundle, or install the key of one of its certificates", e.CertFile,
+		e.KeyFile)
 }
 
 // A NotCAError says that a certificate may not issue others.
@@ -22,7 +23,8 @@ type NotCAError struct {
 }
 
 func (e *NotCAError) Error() string {
-	return fmt.Sprintf("certificate %q in %s is not a CA certificate; install the CA's own certificate", e.CommonName, e.File)
+	return fmt.Sprintf("certificate %q in %s is not a CA certificate; install the CA's own certificate", e.CommonName,
+		e.File)
 }
 
 // A ValidityError says that a CA certificate has expired or is not valid yet.
@@ -63,7 +65,8 @@ func (e *FileError) Hint() string { return e.Do }
 func caProblem(dir string, check CACheck) error {
 	do := "compare ca.crt and ca.key with those of another machine of the cluster"
 	if check.State == PairExpired {
-		do = "nothing that it issued is accepted any more: move ca.crt and ca.key away on all machines, make a new CA on one of them with etcdadm init phase certificates, and copy it to the others"
+		do = "nothing that it issued is accepted any more: move ca.crt and ca.key away on all machines, make a new CA on " +
+			"one of them with etcdadm init phase certificates, and copy it to the others"
 	}
 	return &FileError{File: pairFile(dir, MachineCA, ".crt"), Problem: check.Problem, Do: do}
 }

@@ -38,7 +38,9 @@ func testEtcd(t *testing.T, bin etcdbin.Binaries) {
 	}
 
 	var r Renewer
-	client, err := r.Add(Source{Name: "client", Dir: dir, CA: ClientsCA, Pair: Pair{Request: EtcdClient(EtcdClientName("a"))}}, time.Now())
+	client, err := r.Add(Source{
+		Name: "client", Dir: dir, CA: ClientsCA, Pair: Pair{Request: EtcdClient(EtcdClientName("a"))},
+	}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +80,9 @@ func newMember(t *testing.T, dir, name string) *etcdMember {
 	m := &etcdMember{Member: etcdtest.New(t, name), dir: filepath.Join(dir, name)}
 	file := func(sub, name string) string { return filepath.Join(m.dir, sub, name) }
 	m.SecurePeers(etcdtest.Pair{Cert: file("peers", "my.crt"), Key: file("peers", "my.key"), CA: file("peers", "ca.crt")})
-	m.SecureClients(etcdtest.Pair{Cert: file("clients", "my.crt"), Key: file("clients", "my.key"), CA: file("clients", "ca.crt")})
+	m.SecureClients(etcdtest.Pair{
+		Cert: file("clients", "my.crt"), Key: file("clients", "my.key"), CA: file("clients", "ca.crt"),
+	})
 	urls := cluster.URLs{Client: []string{m.ClientURL}, Peer: []string{m.PeerURL}}
 	peer, err := EtcdPeer(cluster.NodeName(name), urls, net.IPv4(127, 0, 0, 1))
 	if err != nil {
@@ -91,7 +95,8 @@ func newMember(t *testing.T, dir, name string) *etcdMember {
 	hold := func(ca string, r Request, sub string) *Identity {
 		r.Lifetime = 200 * 24 * time.Hour
 		id, err := m.renewer.Add(Source{Name: sub, Dir: dir, CA: ca,
-			Pair: Pair{Request: r, CertFile: file(sub, "my.crt"), KeyFile: file(sub, "my.key"), CAFile: file(sub, "ca.crt")}}, time.Now())
+			Pair: Pair{Request: r, CertFile: file(sub, "my.crt"), KeyFile: file(sub, "my.key"), CAFile: file(sub, "ca.crt")}},
+			time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

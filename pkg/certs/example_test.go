@@ -154,7 +154,9 @@ func ExampleCA_Issue() {
 	}
 	secret := map[string][]byte{"tls.crt": leaf.CertPEM(), "tls.key": key, "ca.crt": ca.PEM()}
 
-	_, err = leaf.Cert.Verify(x509.VerifyOptions{Roots: ca.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err = leaf.Cert.Verify(x509.VerifyOptions{
+		Roots: ca.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
 	fmt.Println(len(secret), leaf.Cert.Subject, err)
 	// Output:
 	// 3 CN=prod-kube-apiserver-etcd-client,O=system:masters <nil>

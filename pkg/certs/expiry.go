@@ -90,7 +90,9 @@ func caExpiries(dir string, ca caFiles, check CACheck, now time.Time) []Expiry {
 		all = append(all, e)
 	}
 	if len(all) == 0 {
-		all = append(all, Expiry{Name: MachineCA, File: pairFile(dir, MachineCA, ".crt"), Missing: check.State == PairMissing, Problem: check.Problem})
+		all = append(all, Expiry{
+			Name: MachineCA, File: pairFile(dir, MachineCA, ".crt"), Missing: check.State == PairMissing, Problem: check.Problem,
+		})
 	}
 	next := Expiry{Name: NextCA, File: pairFile(dir, NextCA, ".crt")}
 	if !exists(next.File) {

@@ -13,7 +13,8 @@ import (
 func Exposed(dir string) []string {
 	var list []string
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
-		list = append(list, fmt.Sprintf("everybody on this machine can replace the authorities in %s (mode %04o)", dir, info.Mode().Perm()))
+		list = append(list, fmt.Sprintf("everybody on this machine can replace the authorities in %s (mode %04o)", dir,
+			info.Mode().Perm()))
 	}
 	for _, name := range []string{ManagerCA, PeersCA, ClientsCA} {
 		file := pairFile(dir, name, ".key")

@@ -104,7 +104,8 @@ func (p Pair) current(ca *CA, key crypto.Signer, now time.Time) (Leaf, bool) {
 		return Leaf{}, false
 	}
 	certs, err := parseCerts(text)
-	if err != nil || !samePublicKey(certs[0], key) || !p.Request.matches(certs[0]) || certs[0].CheckSignatureFrom(ca.Cert) != nil {
+	if err != nil || !samePublicKey(certs[0], key) || !p.Request.matches(certs[0]) ||
+		certs[0].CheckSignatureFrom(ca.Cert) != nil {
 		return Leaf{}, false
 	}
 	left := p.RenewBefore

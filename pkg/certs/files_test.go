@@ -23,7 +23,8 @@ func pair(t *testing.T) Pair {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "pki", "peers")
-	return Pair{CertFile: filepath.Join(dir, "me.crt"), KeyFile: filepath.Join(dir, "me.key"), CAFile: filepath.Join(dir, "ca.crt"), Request: r}
+	return Pair{CertFile: filepath.Join(dir, "me.crt"), KeyFile: filepath.Join(dir, "me.key"),
+		CAFile: filepath.Join(dir, "ca.crt"), Request: r}
 }
 
 func ensure(t *testing.T, p Pair, ca *CA, at time.Time) (Leaf, bool) {
@@ -54,7 +55,9 @@ func TestEnsureIssuesOnceAndKeeps(t *testing.T) {
 	if !issued {
 		t.Fatal("not issued")
 	}
-	for name, want := range map[string]fs.FileMode{p.CertFile: 0o644, p.KeyFile: 0o600, p.CAFile: 0o644, filepath.Dir(p.CertFile): 0o700} {
+	for name, want := range map[string]fs.FileMode{
+		p.CertFile: 0o644, p.KeyFile: 0o600, p.CAFile: 0o644, filepath.Dir(p.CertFile): 0o700,
+	} {
 		if st, err := os.Stat(name); err != nil || st.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v", name, st.Mode(), err)
 		}
@@ -82,14 +85,20 @@ func TestEnsureIssuesAgain(t *testing.T) {
 		"key missing":            {change: func(p *Pair) { os.Remove(p.KeyFile) }},
 		"key is garbage":         {change: func(p *Pair) { put(t, p.KeyFile, []byte("x")) }},
 		"other common name":      {change: func(p *Pair) { p.Request.CommonName = "b" }, keepKey: true},
-		"DNS name more":          {change: func(p *Pair) { p.Request.DNSNames = append(p.Request.DNSNames, "b") }, keepKey: true},
+		"DNS name more": {
+			change: func(p *Pair) { p.Request.DNSNames = append(p.Request.DNSNames, "b") }, keepKey: true,
+		},
 		"address less":           {change: func(p *Pair) { p.Request.IPs = p.Request.IPs[1:] }, keepKey: true},
 		"no client any more":     {change: func(p *Pair) { p.Request.Client = false }, keepKey: true},
 		"other CA":               {ca: newCA(t, "other"), keepKey: true},
 		"other CA of same name":  {ca: newCA(t, "ca"), keepKey: true},
 		"last third of its life": {at: now.Add(2*year - 2*year/3 + time.Second), keepKey: true},
-		"below the limit":        {change: func(p *Pair) { p.RenewBefore = 2*year - time.Hour }, at: now.Add(2 * time.Hour), keepKey: true},
-		"limit above the life":   {change: func(p *Pair) { p.RenewBefore = 20 * year }, at: now.Add(time.Minute), keepKey: true},
+		"below the limit": {
+			change: func(p *Pair) { p.RenewBefore = 2*year - time.Hour }, at: now.Add(2 * time.Hour), keepKey: true,
+		},
+		"limit above the life": {
+			change: func(p *Pair) { p.RenewBefore = 20 * year }, at: now.Add(time.Minute), keepKey: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pair(t)
@@ -174,7 +183,8 @@ func TestEnsureFailures(t *testing.T) {
 			}
 			return writeFile(path, data, perm)
 		}
-		if _, issued, err := p.Ensure(ca, now); issued || !errors.Is(err, full) || !strings.Contains(err.Error(), p.CertFile) {
+		if _, issued, err := p.Ensure(ca, now); issued || !errors.Is(err, full) ||
+			!strings.Contains(err.Error(), p.CertFile) {
 			t.Errorf("%s: issued %v, %v", file, issued, err)
 		}
 		p.WriteFile = nil // cut off at that file: the next time completes it

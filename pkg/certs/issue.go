@@ -55,7 +55,8 @@ func (e *ExternalCAError) Error() string {
 
 // Hint says what to do about it.
 func (e *ExternalCAError) Hint() string {
-	return fmt.Sprintf("etcdadm certs generate-csr --certs-dir=%s writes requests for the CA; then put the certificates beside their keys", e.Dir)
+	return fmt.Sprintf("etcdadm certs generate-csr --certs-dir=%s writes requests for the CA; then put the "+
+		"certificates beside their keys", e.Dir)
 }
 
 // CreateMachineCA makes the CA of a new cluster: ca.crt and ca.key. If one of
@@ -99,7 +100,9 @@ func createCA(spec MachineSpec, name string, now time.Time) error {
 
 // newMachineCA writes a new CA pair under its first names.
 func newMachineCA(spec MachineSpec, name string, now time.Time) error {
-	ca, err := NewCA(CASpec{CommonName: machineCAName, DNSNames: []string{machineCAName}, Lifetime: spec.caLifetime(), RSA: spec.RSA}, now)
+	ca, err := NewCA(CASpec{
+		CommonName: machineCAName, DNSNames: []string{machineCAName}, Lifetime: spec.caLifetime(), RSA: spec.RSA,
+	}, now)
 	if err != nil {
 		return err
 	}

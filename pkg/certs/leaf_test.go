@@ -27,7 +27,9 @@ func issue(t *testing.T, ca *CA, r Request) Leaf {
 
 func TestIssuedCertificate(t *testing.T) {
 	ca := newCA(t, "ca")
-	leaf := issue(t, ca, Request{CommonName: "n", DNSNames: []string{"n", "n.x"}, IPs: []net.IP{net.IPv6loopback}, Server: true, Client: true})
+	leaf := issue(t, ca, Request{
+		CommonName: "n", DNSNames: []string{"n", "n.x"}, IPs: []net.IP{net.IPv6loopback}, Server: true, Client: true,
+	})
 	c := leaf.Cert
 	if err := c.CheckSignatureFrom(ca.Cert); err != nil {
 		t.Error(err)
@@ -35,7 +37,8 @@ func TestIssuedCertificate(t *testing.T) {
 	if !c.NotBefore.Equal(ca.Cert.NotBefore) || !c.NotAfter.Equal(now.Add(2*year)) {
 		t.Errorf("valid from %s to %s", c.NotBefore, c.NotAfter)
 	}
-	if c.KeyUsage != x509.KeyUsageDigitalSignature|x509.KeyUsageKeyEncipherment || c.IsCA || len(c.Subject.Organization) > 0 {
+	if c.KeyUsage != x509.KeyUsageDigitalSignature|x509.KeyUsageKeyEncipherment || c.IsCA ||
+		len(c.Subject.Organization) > 0 {
 		t.Errorf("usage %b, CA %v, subject %s", c.KeyUsage, c.IsCA, c.Subject)
 	}
 	critical := false
@@ -148,7 +151,8 @@ func TestProfiles(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"https://:2380", "10.0.0.1", "https://%zz"} {
-		if _, err := EtcdPeer("a", cluster.URLs{Peer: []string{bad}}); err == nil || !strings.Contains(err.Error(), "certificate for a") {
+		if _, err := EtcdPeer("a", cluster.URLs{Peer: []string{bad}}); err == nil ||
+			!strings.Contains(err.Error(), "certificate for a") {
 			t.Errorf("%q: got %v", bad, err)
 		}
 	}
@@ -162,7 +166,8 @@ func TestPeerName(t *testing.T) {
 	}
 	for cn, want := range map[string]cluster.NodeName{
 		"etcd-manager-client-a": "a", "etcd-manager-server-b": "b", "etcd-manager-client--x_1.y": "-x_1.y",
-		"etcd-manager-a": "", "a": "", "etcd-manager-client-": "", "etcd-manager-client-a b": "", "etcd-manager-client-../x": "",
+		"etcd-manager-a": "", "a": "", "etcd-manager-client-": "", "etcd-manager-client-a b": "",
+		"etcd-manager-client-../x": "",
 	} {
 		got, err := PeerName(verified(cn))
 		if got != want || (err == nil) != (want != "") || err != nil && !errors.Is(err, ErrNoPeer) {

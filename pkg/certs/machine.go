@@ -112,14 +112,18 @@ func (s MachineSpec) requests() ([]machineRequest, []string, error) {
 	base := Request{CommonName: name, Server: true, Client: true, Lifetime: s.lifetime(), RSA: s.RSA}
 	server, peer := base, base
 	var err error
-	if server.DNSNames, server.IPs, err = names.split("server", slices.Concat(own, []string{"localhost", s.Address, "127.0.0.1", "::1"}, s.ServerSANs)); err != nil {
+	if server.DNSNames, server.IPs,
+		err = names.split("server",
+		slices.Concat(own, []string{"localhost", s.Address, "127.0.0.1", "::1"}, s.ServerSANs)); err != nil {
 		return nil, nil, err
 	}
-	if peer.DNSNames, peer.IPs, err = names.split("peer", slices.Concat(own, []string{s.Address, "127.0.0.1", "::1"}, s.PeerSANs)); err != nil {
+	if peer.DNSNames, peer.IPs,
+		err = names.split("peer", slices.Concat(own, []string{s.Address, "127.0.0.1", "::1"}, s.PeerSANs)); err != nil {
 		return nil, nil, err
 	}
 	client := func(suffix string) Request {
-		return Request{CommonName: name + suffix, Organization: []string{MastersGroup}, Client: true, Lifetime: s.lifetime(), RSA: s.RSA}
+		return Request{CommonName: name + suffix, Organization: []string{MastersGroup}, Client: true, Lifetime: s.lifetime(),
+			RSA: s.RSA}
 	}
 	return []machineRequest{
 		{server, ServerPair, []string{strings.ToLower(name), "localhost", "::1"}},
@@ -143,7 +147,8 @@ func (s MachineSpec) check() error {
 	case err != nil:
 		return fmt.Errorf("certificates of %s: the machine's address %q is not an IP address", s.Name, s.Address)
 	case ip.IsUnspecified():
-		return fmt.Errorf("certificates of %s: nobody connects to the address %s; name one of the machine's own", s.Name, s.Address)
+		return fmt.Errorf("certificates of %s: nobody connects to the address %s; name one of the machine's own", s.Name,
+			s.Address)
 	case s.Lifetime < 0 || s.CALifetime < 0:
 		return fmt.Errorf("certificates of %s: a lifetime is less than nothing", s.Name)
 	}
@@ -207,14 +212,17 @@ func (n *sans) split(pair string, names []string) (dns []string, ips []net.IP, e
 			continue
 		}
 		if !hostName(strings.TrimPrefix(name, "*.")) {
-			return nil, nil, fmt.Errorf("certificate %s: %q is neither a host name nor an IP address (no scheme, no port; names with other letters in their xn-- form)", pair, name)
+			return nil, nil, fmt.Errorf(
+				"certificate %s: %q is neither a host name nor an IP address (no scheme, no port; names with other letters in "+
+					"their xn-- form)", pair, name)
 		}
 		small := strings.ToLower(name)
 		if small != name {
 			n.warn("the name %q is in the certificates as %q: host names are compared without regard to case", name, small)
 		}
 		if strings.Contains(small, "_") {
-			n.warn("the name %q has an underscore: etcd and the Kubernetes API server accept that in certificates, some other clients do not; they can use the address", name)
+			n.warn("the name %q has an underscore: etcd and the Kubernetes API server accept that in certificates, some "+
+				"other clients do not; they can use the address", name)
 		}
 		if !slices.Contains(dns, small) {
 			dns = append(dns, small)

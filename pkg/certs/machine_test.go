@@ -129,7 +129,8 @@ func TestMachineCertificatesSayWhatEtcdadmsDo(t *testing.T) {
 	both := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
 	client := both[:1]
 	ca := certOf(t, s, MachineCA)
-	if ca.Subject.String() != "CN=etcd" || !ca.IsCA || !slices.Equal(ca.DNSNames, []string{"etcd"}) || !ca.NotAfter.Equal(now.Add(3650*24*time.Hour)) || len(ca.ExtKeyUsage) > 0 {
+	if ca.Subject.String() != "CN=etcd" || !ca.IsCA || !slices.Equal(ca.DNSNames, []string{"etcd"}) ||
+		!ca.NotAfter.Equal(now.Add(3650*24*time.Hour)) || len(ca.ExtKeyUsage) > 0 {
 		t.Errorf("CA %s %v until %s", ca.Subject, ca.DNSNames, ca.NotAfter)
 	}
 	for _, want := range []struct {
@@ -137,13 +138,16 @@ func TestMachineCertificatesSayWhatEtcdadmsDo(t *testing.T) {
 		dns, ips      []string
 		usage         []x509.ExtKeyUsage
 	}{
-		{"server", "CN=a", []string{"a", "localhost", "etcd.example.com"}, []string{"10.0.0.1", "127.0.0.1", "::1", "10.0.0.9"}, both},
+		{"server", "CN=a", []string{"a", "localhost", "etcd.example.com"}, []string{
+			"10.0.0.1", "127.0.0.1", "::1", "10.0.0.9",
+		}, both},
 		{"peer", "CN=a", []string{"a", "peer.example.com"}, []string{"10.0.0.1", "127.0.0.1", "::1"}, both},
 		{"etcdctl-etcd-client", "CN=a-etcdctl,O=system:masters", nil, nil, client},
 		{"apiserver-etcd-client", "CN=a-kube-apiserver-etcd-client,O=system:masters", nil, nil, client},
 	} {
 		c := certOf(t, s, want.name)
-		if c.Subject.String() != want.subject || !slices.Equal(c.DNSNames, want.dns) || !slices.Equal(ipStrings(c.IPAddresses), want.ips) || !slices.Equal(c.ExtKeyUsage, want.usage) {
+		if c.Subject.String() != want.subject || !slices.Equal(c.DNSNames, want.dns) ||
+			!slices.Equal(ipStrings(c.IPAddresses), want.ips) || !slices.Equal(c.ExtKeyUsage, want.usage) {
 			t.Errorf("%s: %s, %q, %q, %v", want.name, c.Subject, c.DNSNames, c.IPAddresses, c.ExtKeyUsage)
 		}
 		if !c.NotBefore.Equal(ca.NotBefore) || !c.NotAfter.Equal(now.Add(365*24*time.Hour)) {
@@ -159,14 +163,18 @@ func TestMachineCertificatesSayWhatEtcdadmsDo(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for name, mode := range map[string]fs.FileMode{".": 0o755, "ca.crt": 0o644, "ca.key": 0o600, "server.crt": 0o644, "server.key": 0o600, "peer.key": 0o600, "etcdctl-etcd-client.key": 0o600} {
+	for name, mode := range map[string]fs.FileMode{
+		".": 0o755, "ca.crt": 0o644, "ca.key": 0o600, "server.crt": 0o644, "server.key": 0o600, "peer.key": 0o600,
+		"etcdctl-etcd-client.key": 0o600,
+	} {
 		if st, err := os.Stat(s.at(name)); err != nil || st.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", name, st.Mode(), err)
 		}
 	}
 	// Fingerprints for comparison between machines.
 	check := ObserveMachine(s, now)
-	if check.CA.Fingerprint != Fingerprint(ca) || check.CA.KeyHash != KeyHash(ca) || len(check.CA.Fingerprint) != 64 || !strings.HasPrefix(check.CA.KeyHash, "sha256:") || !check.Complete() {
+	if check.CA.Fingerprint != Fingerprint(ca) || check.CA.KeyHash != KeyHash(ca) || len(check.CA.Fingerprint) != 64 ||
+		!strings.HasPrefix(check.CA.KeyHash, "sha256:") || !check.Complete() {
 		t.Errorf("%+v", check)
 	}
 }
@@ -249,13 +257,14 @@ func TestMachineSpecIsChecked(t *testing.T) {
 		"host as address": {func(s *MachineSpec) { s.Address = "a.example.com" }, "not an IP address"},
 		"every address":   {func(s *MachineSpec) { s.Address = "0.0.0.0" }, "nobody connects to"},
 		"every address 6": {func(s *MachineSpec) { s.Address = "::" }, "nobody connects to"},
-		"URL":             {func(s *MachineSpec) { s.ServerSANs = []string{"https://a"} }, "neither a host name nor an IP address"},
-		"port":            {func(s *MachineSpec) { s.PeerSANs = []string{"10.0.0.1:2380"} }, "certificate peer"},
-		"umlaut":          {func(s *MachineSpec) { s.ServerSANs = []string{"ä.example"} }, "xn--"},
-		"star inside":     {func(s *MachineSpec) { s.ServerSANs = []string{"a.*.example"} }, "neither"},
-		"empty name":      {func(s *MachineSpec) { s.ServerSANs = []string{""} }, "neither"},
-		"lifetime":        {func(s *MachineSpec) { s.Lifetime = -1 }, "lifetime"},
-		"CA lifetime":     {func(s *MachineSpec) { s.CALifetime = -1 }, "lifetime"},
+		"URL": {func(s *MachineSpec) { s.ServerSANs = []string{"https://a"} },
+			"neither a host name nor an IP address"},
+		"port":        {func(s *MachineSpec) { s.PeerSANs = []string{"10.0.0.1:2380"} }, "certificate peer"},
+		"umlaut":      {func(s *MachineSpec) { s.ServerSANs = []string{"ä.example"} }, "xn--"},
+		"star inside": {func(s *MachineSpec) { s.ServerSANs = []string{"a.*.example"} }, "neither"},
+		"empty name":  {func(s *MachineSpec) { s.ServerSANs = []string{""} }, "neither"},
+		"lifetime":    {func(s *MachineSpec) { s.Lifetime = -1 }, "lifetime"},
+		"CA lifetime": {func(s *MachineSpec) { s.CALifetime = -1 }, "lifetime"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := machine(t)
@@ -279,7 +288,9 @@ func TestMachineSpecIsChecked(t *testing.T) {
 }
 
 func TestIPv6AndMappedAddresses(t *testing.T) {
-	for text, want := range map[string]string{"fd00::1": "fd00::1", "fe80::1%eth0": "fe80::1", "::ffff:10.0.0.7": "10.0.0.7", "::1": "::1"} {
+	for text, want := range map[string]string{
+		"fd00::1": "fd00::1", "fe80::1%eth0": "fe80::1", "::ffff:10.0.0.7": "10.0.0.7", "::1": "::1",
+	} {
 		s := machine(t)
 		s.Address, s.ServerSANs = text, []string{"[fd00::9]", "*.example.com"}
 		mustCreate(t, s)
@@ -371,7 +382,9 @@ func TestOnlyOneChangesTheDirectoryAtATime(t *testing.T) {
 	_, renewErr := RenewFiles(s, nil, now)
 	_, rotateErr := RotateCA(s, StepPrepare, "", now)
 	_, csrErr := GenerateCSRs(s, "")
-	for name, err := range map[string]error{"issue": issueErr, "renew": renewErr, "rotate": rotateErr, "csr": csrErr, "create": CreateMachineCA(s, now)} {
+	for name, err := range map[string]error{
+		"issue": issueErr, "renew": renewErr, "rotate": rotateErr, "csr": csrErr, "create": CreateMachineCA(s, now),
+	} {
 		if !errors.As(err, &held) || held.Holder != os.Getpid() {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -391,7 +404,8 @@ func TestDirectoryIsOpenWhateverTheUmaskIs(t *testing.T) {
 	if st, err := os.Stat(s.Dir); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
-	if _, err := IssueMachine(MachineSpec{Dir: filepath.Join(t.TempDir(), "none"), Name: "a", Address: "10.0.0.1"}, now); !errors.As(err, new(*NoCAError)) {
+	if _, err := IssueMachine(MachineSpec{Dir: filepath.Join(t.TempDir(), "none"), Name: "a", Address: "10.0.0.1"},
+		now); !errors.As(err, new(*NoCAError)) {
 		t.Error(err)
 	}
 }

@@ -39,7 +39,8 @@ func ManagerClient(node cluster.NodeName) Request {
 // peers: for its name, the hosts of its peer URLs, its addresses and loopback.
 // Its CA is [PeersCA].
 func EtcdPeer(member cluster.NodeName, urls cluster.URLs, addresses ...net.IP) (Request, error) {
-	r := Request{CommonName: string(member), DNSNames: []string{string(member)}, IPs: addresses, Client: true, Server: true}
+	r := Request{CommonName: string(member), DNSNames: []string{string(member)}, IPs: addresses, Client: true,
+		Server: true}
 	return r.withHosts(urls.Peer)
 }
 

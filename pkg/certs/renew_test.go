@@ -133,7 +133,8 @@ func TestRenewWhileCAFilesDoNotFit(t *testing.T) {
 	put(t, filepath.Join(dir, ManagerCA+".crt"), newer.PEM())
 	renewed, next, err := r.Renew(now)
 	var mismatch *KeyMismatchError
-	if !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "certificate memory") || len(renewed) > 0 || !next.Equal(now.Add(RetryAfter)) {
+	if !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "certificate memory") || len(renewed) > 0 ||
+		!next.Equal(now.Add(RetryAfter)) {
 		t.Fatalf("renewed %q, next %s, %v", renewed, next, err)
 	}
 	if !id.Leaf().Cert.Equal(before.Cert) || !id.Pool().Equal(older.Pool()) {
@@ -229,7 +230,8 @@ func TestAddTwiceAndAddFailures(t *testing.T) {
 		t.Errorf("without a CA: %v", err)
 	}
 	write(t, newCA(t, "ca"), dir, ManagerCA)
-	if _, err := r.Add(Source{Name: "x", Dir: dir, CA: ManagerCA}, now); err == nil || !strings.Contains(err.Error(), "certificate x") {
+	if _, err := r.Add(Source{Name: "x", Dir: dir, CA: ManagerCA}, now); err == nil ||
+		!strings.Contains(err.Error(), "certificate x") {
 		t.Errorf("without a request: %v", err)
 	}
 	old := add(t, &r, inMemory(dir, "memory"))

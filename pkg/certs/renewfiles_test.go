@@ -62,8 +62,10 @@ func TestRenewCopiesWhatTheCertificateSays(t *testing.T) {
 	}
 	for i, name := range MachinePairs() {
 		old, c := before[name], certOf(t, s, name)
-		if c.Equal(old) || KeyHash(c) != KeyHash(old) || c.Subject.String() != old.Subject.String() || !slices.Equal(c.DNSNames, old.DNSNames) ||
-			!slices.Equal(ipStrings(c.IPAddresses), ipStrings(old.IPAddresses)) || !slices.Equal(c.ExtKeyUsage, old.ExtKeyUsage) {
+		if c.Equal(old) || KeyHash(c) != KeyHash(old) || c.Subject.String() != old.Subject.String() ||
+			!slices.Equal(c.DNSNames, old.DNSNames) ||
+			!slices.Equal(ipStrings(c.IPAddresses), ipStrings(old.IPAddresses)) ||
+			!slices.Equal(c.ExtKeyUsage, old.ExtKeyUsage) {
 			t.Errorf("%s: %s %q instead of %s %q", name, c.Subject, c.DNSNames, old.Subject, old.DNSNames)
 		}
 		want := Renewed{Name: name, Before: now.Add(year), NotAfter: now.Add(later + year)}
@@ -89,10 +91,15 @@ func TestRenewCopiesForeignCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	like := selfSigned(t, "a", key, func(c *x509.Certificate) {
-		c.Subject.OrganizationalUnit, c.Subject.Country, c.Subject.Organization = []string{"control plane"}, []string{"AT"}, []string{"ACME"}
-		c.URIs, c.EmailAddresses = []*url.URL{{Scheme: "spiffe", Host: "example", Path: "/etcd"}}, []string{"root@example.com"}
+		c.Subject.OrganizationalUnit, c.Subject.Country, c.Subject.Organization = []string{"control plane"}, []string{"AT"},
+			[]string{"ACME"}
+		c.URIs, c.EmailAddresses = []*url.URL{{Scheme: "spiffe", Host: "example", Path: "/etcd"}}, []string{
+			"root@example.com",
+		}
 	})
-	leaf, err := ca.issue(Request{CommonName: "a", Server: true, DNSNames: []string{"x"}, IPs: []net.IP{{10, 1, 1, 1}}, like: like}, key, now)
+	leaf, err := ca.issue(Request{
+		CommonName: "a", Server: true, DNSNames: []string{"x"}, IPs: []net.IP{{10, 1, 1, 1}}, like: like,
+	}, key, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +108,8 @@ func TestRenewCopiesForeignCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := certOf(t, s, "server")
-	if c.Equal(leaf.Cert) || string(c.RawSubject) != string(like.RawSubject) || len(c.URIs) != 1 || len(c.EmailAddresses) != 1 || c.DNSNames[0] != "x" {
+	if c.Equal(leaf.Cert) || string(c.RawSubject) != string(like.RawSubject) || len(c.URIs) != 1 ||
+		len(c.EmailAddresses) != 1 || c.DNSNames[0] != "x" {
 		t.Errorf("%s %v %v %v", c.Subject, c.URIs, c.EmailAddresses, c.DNSNames)
 	}
 	// etcd's gateway needs it for clients, whatever it was for before.
@@ -113,13 +121,15 @@ func TestRenewCopiesForeignCertificates(t *testing.T) {
 func TestRenewTakesFurtherNamesAndOneName(t *testing.T) {
 	s := made(t)
 	before := contents(t, s.Dir)
-	more := MachineSpec{Dir: s.Dir, Name: "a", Address: "10.0.0.2", ServerSANs: []string{"LB.example.com", "a"}, PeerSANs: []string{"10.0.0.1"}, Lifetime: 10 * 24 * time.Hour}
+	more := MachineSpec{Dir: s.Dir, Name: "a", Address: "10.0.0.2", ServerSANs: []string{"LB.example.com", "a"},
+		PeerSANs: []string{"10.0.0.1"}, Lifetime: 10 * 24 * time.Hour}
 	renewed, err := RenewFiles(more, []string{"server"}, now)
 	if err != nil || len(renewed) != 1 || !renewed[0].NotAfter.Equal(now.Add(10*24*time.Hour)) {
 		t.Fatalf("%+v, %v", renewed, err)
 	}
 	c := certOf(t, s, "server")
-	if !slices.Equal(c.DNSNames, []string{"a", "localhost", "lb.example.com"}) || !slices.Equal(ipStrings(c.IPAddresses), []string{"10.0.0.1", "127.0.0.1", "::1", "10.0.0.2"}) {
+	if !slices.Equal(c.DNSNames, []string{"a", "localhost", "lb.example.com"}) ||
+		!slices.Equal(ipStrings(c.IPAddresses), []string{"10.0.0.1", "127.0.0.1", "::1", "10.0.0.2"}) {
 		t.Errorf("%q %q", c.DNSNames, c.IPAddresses)
 	}
 	for name, text := range contents(t, s.Dir) {
@@ -127,7 +137,8 @@ func TestRenewTakesFurtherNamesAndOneName(t *testing.T) {
 			t.Errorf("%s changed", name)
 		}
 	}
-	if _, err := RenewFiles(more, []string{"peer"}, now); err != nil || !slices.Equal(ipStrings(certOf(t, s, "peer").IPAddresses), []string{"10.0.0.1", "127.0.0.1", "::1", "10.0.0.2"}) {
+	if _, err := RenewFiles(more, []string{"peer"}, now); err != nil ||
+		!slices.Equal(ipStrings(certOf(t, s, "peer").IPAddresses), []string{"10.0.0.1", "127.0.0.1", "::1", "10.0.0.2"}) {
 		t.Errorf("%q, %v", certOf(t, s, "peer").IPAddresses, err)
 	}
 }
@@ -141,15 +152,21 @@ func TestRenewFailures(t *testing.T) {
 		done   []string
 		hint   bool
 	}{
-		"unknown":      {names: []string{"server", "etcd"}, want: `no certificate "etcd"; there are server, peer`},
-		"the CA":       {names: []string{"ca"}, want: `no certificate "ca"`},
-		"other name":   {change: func(_ *testing.T, s *MachineSpec) { s.Name = "b" }, want: `server.crt is of "a", not of "b"`, hint: true},
-		"no directory": {change: func(_ *testing.T, s *MachineSpec) { s.Dir = "/nowhere/pki" }, want: "there is no CA in /nowhere/pki", hint: true},
-		"no CA":        {change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("ca.crt"), s.at("ca.key")) }, want: "there is no CA in", hint: true},
-		"external":     {change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("ca.key")) }, want: "would have to issue server, peer", hint: true},
-		"CA expired":   {at: 3651 * 24 * time.Hour, want: "expired on", hint: true},
-		"wrong CA key": {change: func(t *testing.T, s *MachineSpec) { copyPair(t, *s, "server", "ca") }, want: "not a CA certificate", hint: true},
-		"bad name":     {change: func(_ *testing.T, s *MachineSpec) { s.ServerSANs = []string{"a:1"} }, want: `"a:1" is neither`, done: []string{"peer", EtcdctlPair, APIServerPair}},
+		"unknown": {names: []string{"server", "etcd"}, want: `no certificate "etcd"; there are server, peer`},
+		"the CA":  {names: []string{"ca"}, want: `no certificate "ca"`},
+		"other name": {change: func(_ *testing.T, s *MachineSpec) { s.Name = "b" },
+			want: `server.crt is of "a", not of "b"`, hint: true},
+		"no directory": {change: func(_ *testing.T, s *MachineSpec) { s.Dir = "/nowhere/pki" },
+			want: "there is no CA in /nowhere/pki", hint: true},
+		"no CA": {change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("ca.crt"), s.at("ca.key")) },
+			want: "there is no CA in", hint: true},
+		"external": {change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("ca.key")) },
+			want: "would have to issue server, peer", hint: true},
+		"CA expired": {at: 3651 * 24 * time.Hour, want: "expired on", hint: true},
+		"wrong CA key": {change: func(t *testing.T, s *MachineSpec) { copyPair(t, *s, "server", "ca") },
+			want: "not a CA certificate", hint: true},
+		"bad name": {change: func(_ *testing.T, s *MachineSpec) { s.ServerSANs = []string{"a:1"} }, want: `"a:1" is neither`,
+			done: []string{"peer", EtcdctlPair, APIServerPair}},
 		"not writable": {change: func(_ *testing.T, s *MachineSpec) {
 			s.write = func(path string, data []byte, perm os.FileMode) error {
 				if strings.Contains(path, "peer") {
@@ -198,7 +215,9 @@ func TestRenewHalfPairs(t *testing.T) {
 		t.Errorf("%+v", pki)
 	}
 	remove(t, s.at("peer.crt"))
-	if _, err := RenewFiles(MachineSpec{Dir: s.Dir}, []string{"peer"}, now); err == nil || !strings.Contains(err.Error(), "peer.crt is to be issued anew") || !strings.Contains(err.Error(), "address is missing") {
+	if _, err := RenewFiles(MachineSpec{Dir: s.Dir}, []string{"peer"}, now); err == nil ||
+		!strings.Contains(err.Error(), "peer.crt is to be issued anew") ||
+		!strings.Contains(err.Error(), "address is missing") {
 		t.Error(err)
 	}
 }
@@ -206,7 +225,8 @@ func TestRenewHalfPairs(t *testing.T) {
 func TestRenewNearTheEndOfTheCAWarns(t *testing.T) {
 	s := made(t)
 	renewed, err := RenewFiles(s, []string{"server"}, now.Add(3640*24*time.Hour))
-	if err != nil || !strings.Contains(renewed[0].Warning, "rotate-ca") || !renewed[0].NotAfter.Equal(certOf(t, s, "ca").NotAfter) {
+	if err != nil || !strings.Contains(renewed[0].Warning, "rotate-ca") ||
+		!renewed[0].NotAfter.Equal(certOf(t, s, "ca").NotAfter) {
 		t.Errorf("%+v, %v", renewed, err)
 	}
 }
@@ -243,7 +263,8 @@ func TestExpiries(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
-	if all[0].File != s.at("server.crt") || all[0].CommonName != "a" || len(all[0].SANs) != 5 || len(all[0].Fingerprint) != 64 || all[0].IsCA() || !all[4].IsCA() {
+	if all[0].File != s.at("server.crt") || all[0].CommonName != "a" || len(all[0].SANs) != 5 ||
+		len(all[0].Fingerprint) != 64 || all[0].IsCA() || !all[4].IsCA() {
 		t.Errorf("%+v", all[0])
 	}
 }
@@ -319,7 +340,8 @@ func TestCSRsSignedByAnExternalCA(t *testing.T) {
 	for i, name := range MachinePairs() {
 		csr := parseCSR(t, filepath.Join(csrDir, name+".csr"))
 		c := csrs[i]
-		if c.Name != name || c.File != filepath.Join(csrDir, name+".csr") || c.KeyFile != s.at(name+".key") || c.CertFile != s.at(name+".crt") || !c.NewKey || len(c.Usages) == 0 {
+		if c.Name != name || c.File != filepath.Join(csrDir, name+".csr") || c.KeyFile != s.at(name+".key") ||
+			c.CertFile != s.at(name+".crt") || !c.NewKey || len(c.Usages) == 0 {
 			t.Errorf("%+v", c)
 		}
 		if st, err := os.Stat(c.KeyFile); err != nil || st.Mode().Perm() != 0o600 {
@@ -338,7 +360,8 @@ func TestCSRsSignedByAnExternalCA(t *testing.T) {
 		}
 		// This CA puts in what the request says, as they do.
 		leaf, err := root.issue(Request{
-			CommonName: csr.Subject.CommonName, Organization: csr.Subject.Organization, DNSNames: csr.DNSNames, IPs: csr.IPAddresses,
+			CommonName: csr.Subject.CommonName, Organization: csr.Subject.Organization, DNSNames: csr.DNSNames,
+			IPs:    csr.IPAddresses,
 			Server: slices.Contains(c.Usages, "serverAuth"), Client: slices.Contains(c.Usages, "clientAuth"),
 		}, key, now)
 		if err != nil {
@@ -354,11 +377,13 @@ func TestCSRsSignedByAnExternalCA(t *testing.T) {
 	// The next time, the certificates tell what the requests say, and the keys
 	// stay.
 	again, err := GenerateCSRs(MachineSpec{Dir: s.Dir}, "", "server")
-	if err != nil || len(again) != 1 || again[0].NewKey || again[0].File != s.at("server.csr") || !slices.Equal(again[0].SANs, csrs[0].SANs) {
+	if err != nil || len(again) != 1 || again[0].NewKey || again[0].File != s.at("server.csr") ||
+		!slices.Equal(again[0].SANs, csrs[0].SANs) {
 		t.Fatalf("%+v, %v", again, err)
 	}
 	key, err := parseKey(read(t, s.at("server.key")))
-	if csr := parseCSR(t, s.at("server.csr")); err != nil || !samePublicKey(&x509.Certificate{PublicKey: csr.PublicKey}, key) || csr.DNSNames[2] != "lb.example.com" {
+	if csr := parseCSR(t, s.at("server.csr")); err != nil ||
+		!samePublicKey(&x509.Certificate{PublicKey: csr.PublicKey}, key) || csr.DNSNames[2] != "lb.example.com" {
 		t.Errorf("%v, %q", err, csr.DNSNames)
 	}
 	if pki := ObserveMachine(s, now); !pki.Complete() {
@@ -376,7 +401,8 @@ func TestCSRUsagesAreThoseOfACertificate(t *testing.T) {
 	cert := issue(t, newCA(t, "ca"), Request{CommonName: "a", Server: true, Client: true}).Cert
 	for _, want := range extensions {
 		i := slices.IndexFunc(cert.Extensions, func(e pkix.Extension) bool { return e.Id.Equal(want.Id) })
-		if i < 0 || len(cert.Extensions[i].Value) != len(want.Value) || want.Id.Equal(oidKeyUsage) && string(cert.Extensions[i].Value) != string(want.Value) {
+		if i < 0 || len(cert.Extensions[i].Value) != len(want.Value) || want.Id.Equal(oidKeyUsage) &&
+			string(cert.Extensions[i].Value) != string(want.Value) {
 			t.Errorf("%v", want)
 		}
 	}
@@ -388,12 +414,14 @@ func TestCSRFailures(t *testing.T) {
 		names  []string
 		want   string
 	}{
-		"unknown":       {names: []string{"x"}, want: `no certificate "x"`},
-		"no address":    {change: func(_ *testing.T, s *MachineSpec) { s.Address = "" }, want: "address is missing"},
-		"no name":       {change: func(_ *testing.T, s *MachineSpec) { s.Name = "" }, want: "name is missing"},
-		"key garbage":   {change: func(t *testing.T, s *MachineSpec) { putBelow(t, s.at("peer.key"), "x") }, want: "peer.key: there is no private key"},
-		"key directory": {change: func(t *testing.T, s *MachineSpec) { putBelow(t, s.at("peer.key/x"), "x") }, want: "is a directory"},
-		"file for dir":  {change: func(t *testing.T, s *MachineSpec) { putBelow(t, s.Dir, "x") }, want: "file exists"},
+		"unknown":    {names: []string{"x"}, want: `no certificate "x"`},
+		"no address": {change: func(_ *testing.T, s *MachineSpec) { s.Address = "" }, want: "address is missing"},
+		"no name":    {change: func(_ *testing.T, s *MachineSpec) { s.Name = "" }, want: "name is missing"},
+		"key garbage": {change: func(t *testing.T, s *MachineSpec) { putBelow(t, s.at("peer.key"), "x") },
+			want: "peer.key: there is no private key"},
+		"key directory": {change: func(t *testing.T, s *MachineSpec) { putBelow(t, s.at("peer.key/x"), "x") },
+			want: "is a directory"},
+		"file for dir": {change: func(t *testing.T, s *MachineSpec) { putBelow(t, s.Dir, "x") }, want: "file exists"},
 		"disk full": {change: func(_ *testing.T, s *MachineSpec) {
 			s.write = func(string, []byte, os.FileMode) error { return errors.New("disk full") }
 		}, want: "disk full"},

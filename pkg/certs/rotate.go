@@ -73,7 +73,8 @@ func RotateCA(spec MachineSpec, step RotationStep, expect string, now time.Time)
 		case StepFinish:
 			err = t.finish()
 		default:
-			err = fmt.Errorf("rotate CA: there is no step %q; the steps are %s, %s, %s", step, StepPrepare, StepIssue, StepFinish)
+			err = fmt.Errorf("rotate CA: there is no step %q; the steps are %s, %s, %s", step, StepPrepare, StepIssue,
+				StepFinish)
 		}
 		if err != nil {
 			return err
@@ -108,7 +109,8 @@ func (t *rotationStep) refuse(do, format string, args ...any) error {
 // isNewest refuses a CA that is not the one that is expected.
 func (t *rotationStep) isNewest() error {
 	if is := Fingerprint(t.newest().Cert); t.expect != "" && t.expect != is {
-		return t.refuse("copy ca-next.crt and ca-next.key from the machine on which etcdadm certs rotate-ca prepare made them",
+		return t.refuse("copy ca-next.crt and ca-next.key from the machine on which etcdadm certs rotate-ca prepare "+
+			"made them",
 			"the new CA on this machine is %s, not %s", is, t.expect)
 	}
 	return nil
@@ -128,7 +130,8 @@ func (t *rotationStep) prepare() error {
 	case t.State == RotationIssued:
 		return t.refuse("etcdadm certs rotate-ca finish", "ca.crt trusts an older CA beside the one that issues")
 	case t.State == RotationIdle && t.expect != "":
-		return t.refuse("copy ca-next.crt and ca-next.key from the machine on which etcdadm certs rotate-ca prepare made them",
+		return t.refuse("copy ca-next.crt and ca-next.key from the machine on which etcdadm certs rotate-ca prepare "+
+			"made them",
 			"the new CA %s is not on this machine", t.expect)
 	case t.State == RotationIdle:
 		if err := createCA(t.spec, NextCA, t.now); err != nil {
@@ -158,7 +161,8 @@ func (t *rotationStep) issue() error {
 	case t.hasBecome():
 		return nil
 	case t.State == RotationIdle || t.State == RotationPreparing:
-		return t.refuse("etcdadm certs rotate-ca prepare, on all machines, and a restart of etcd on each", "the new CA is not trusted yet")
+		return t.refuse("etcdadm certs rotate-ca prepare, on all machines, and a restart of etcd on each",
+			"the new CA is not trusted yet")
 	}
 	if err := t.isNewest(); err != nil {
 		return err

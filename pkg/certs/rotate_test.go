@@ -103,7 +103,8 @@ func TestRotationOnThreeMachines(t *testing.T) {
 	}
 	for i, s := range machines {
 		ca := certOf(t, s, "ca")
-		if Fingerprint(ca) != expect || ca.Equal(old) || len(ObserveMachine(s, now).CA.Trusted) != 1 || !ObserveMachine(s, now).Complete() {
+		if Fingerprint(ca) != expect || ca.Equal(old) || len(ObserveMachine(s, now).CA.Trusted) != 1 ||
+			!ObserveMachine(s, now).Complete() {
 			t.Errorf("machine %d: %+v", i, ObserveMachine(s, now))
 		}
 		files := contents(t, s.Dir)
@@ -111,7 +112,8 @@ func TestRotationOnThreeMachines(t *testing.T) {
 			t.Errorf("machine %d has %d files", i, len(files))
 		}
 		c := certOf(t, s, "server")
-		if err := c.CheckSignatureFrom(ca); err != nil || c.Subject.CommonName != string(s.Name) || c.VerifyHostname(s.Address) != nil || c.CheckSignatureFrom(old) == nil {
+		if err := c.CheckSignatureFrom(ca); err != nil || c.Subject.CommonName != string(s.Name) ||
+			c.VerifyHostname(s.Address) != nil || c.CheckSignatureFrom(old) == nil {
 			t.Errorf("machine %d: %v %v", i, err, c.Subject)
 		}
 	}
@@ -121,7 +123,8 @@ func TestRotationOnThreeMachines(t *testing.T) {
 func TestRotationStates(t *testing.T) {
 	s := made(t)
 	oldCA := Fingerprint(certOf(t, s, "ca"))
-	if r, err := CheckRotation(s.Dir, now); err != nil || r.State != RotationIdle || r.Issuing != oldCA || r.Next != "" || len(r.Old) > 0 || len(r.OldLeaves) > 0 {
+	if r, err := CheckRotation(s.Dir, now); err != nil || r.State != RotationIdle || r.Issuing != oldCA || r.Next != "" ||
+		len(r.Old) > 0 || len(r.OldLeaves) > 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	keys := map[string]string{}
@@ -129,7 +132,8 @@ func TestRotationStates(t *testing.T) {
 		keys[name] = KeyHash(certOf(t, s, name))
 	}
 	r := rotate(t, s, StepPrepare)
-	if r.Issuing != oldCA || r.Next != r.Fingerprint || !slices.Equal(r.Old, []string{oldCA}) || !slices.Equal(r.OldLeaves, MachinePairs()) ||
+	if r.Issuing != oldCA || r.Next != r.Fingerprint || !slices.Equal(r.Old, []string{oldCA}) ||
+		!slices.Equal(r.OldLeaves, MachinePairs()) ||
 		!slices.Equal(r.Changed, []string{"ca-next.key", "ca-next.crt", "ca.crt"}) {
 		t.Errorf("%+v", r)
 	}
@@ -137,13 +141,17 @@ func TestRotationStates(t *testing.T) {
 	if pki := ObserveMachine(s, now); !pki.Complete() || len(pki.CA.Trusted) != 2 || pki.CA.Fingerprint != oldCA {
 		t.Errorf("%+v", pki)
 	}
-	if _, err := RenewFiles(MachineSpec{Dir: s.Dir}, nil, now.Add(time.Hour)); err != nil || stateOf(t, s) != RotationPrepared {
+	if _, err := RenewFiles(MachineSpec{Dir: s.Dir}, nil, now.Add(time.Hour)); err != nil ||
+		stateOf(t, s) != RotationPrepared {
 		t.Errorf("%v, %s", err, stateOf(t, s))
 	}
 	next := r.Next
 	r = rotate(t, s, StepIssue)
 	if r.Issuing != next || r.Next != "" || !slices.Equal(r.Old, []string{oldCA}) || len(r.OldLeaves) > 0 ||
-		!slices.Equal(r.Changed, []string{"peer.crt", EtcdctlPair + ".crt", APIServerPair + ".crt", "server.crt", "ca-previous.key", "ca.key", "ca-next.key", "ca-next.crt"}) {
+		!slices.Equal(r.Changed, []string{
+			"peer.crt", EtcdctlPair + ".crt", APIServerPair + ".crt", "server.crt", "ca-previous.key", "ca.key", "ca-next.key",
+			"ca-next.crt",
+		}) {
 		t.Errorf("%+v", r)
 	}
 	for _, name := range MachinePairs() {
@@ -175,17 +183,25 @@ func TestRotationRefusesWhatIsNotDue(t *testing.T) {
 		expect string
 		want   string
 	}{
-		"issue first":         {step: StepIssue, want: "issue is not possible, the rotation on this machine is idle"},
-		"issue after finish":  {before: []RotationStep{StepPrepare, StepIssue, StepFinish}, step: StepIssue, want: "is idle"},
-		"issue of a copy":     {change: otherNext, step: StepIssue, want: "is preparing: the new CA is not trusted yet"},
-		"finish of a copy":    {change: otherNext, step: StepFinish, want: "is preparing"},
-		"finish too early":    {before: []RotationStep{StepPrepare}, step: StepFinish, want: "is prepared: the old CA is still in use"},
-		"prepare too early":   {before: []RotationStep{StepPrepare, StepIssue}, step: StepPrepare, want: "is issued: ca.crt trusts an older CA"},
+		"issue first":        {step: StepIssue, want: "issue is not possible, the rotation on this machine is idle"},
+		"issue after finish": {before: []RotationStep{StepPrepare, StepIssue, StepFinish}, step: StepIssue, want: "is idle"},
+		"issue of a copy":    {change: otherNext, step: StepIssue, want: "is preparing: the new CA is not trusted yet"},
+		"finish of a copy":   {change: otherNext, step: StepFinish, want: "is preparing"},
+		"finish too early": {
+			before: []RotationStep{StepPrepare}, step: StepFinish, want: "is prepared: the old CA is still in use",
+		},
+		"prepare too early": {
+			before: []RotationStep{StepPrepare, StepIssue}, step: StepPrepare, want: "is issued: ca.crt trusts an older CA",
+		},
 		"prepare, not copied": {step: StepPrepare, expect: "1234", want: "the new CA 1234 is not on this machine"},
 		"prepare, other copy": {change: otherNext, step: StepPrepare, expect: "1234", want: "not 1234"},
 		"issue, other":        {before: []RotationStep{StepPrepare}, step: StepIssue, expect: "1234", want: "not 1234"},
-		"finish, other":       {before: []RotationStep{StepPrepare, StepIssue}, step: StepFinish, expect: "1234", want: "not 1234"},
-		"finish, old leaf": {before: []RotationStep{StepPrepare, StepIssue}, change: func(t *testing.T, s MachineSpec) { put(t, s.at("peer.crt"), []byte(oldPeer)) },
+		"finish, other": {
+			before: []RotationStep{StepPrepare, StepIssue}, step: StepFinish, expect: "1234", want: "not 1234",
+		},
+		"finish, old leaf": {before: []RotationStep{StepPrepare, StepIssue}, change: func(t *testing.T, s MachineSpec) {
+			put(t, s.at("peer.crt"), []byte(oldPeer))
+		},
 			step: StepFinish, want: `the old CA has issued ["peer"]`},
 		"finish, nothing to finish with another": {step: StepFinish, expect: "1234", want: "not 1234"},
 	} {
@@ -227,20 +243,26 @@ func TestRotationNeedsGoodFiles(t *testing.T) {
 		change func(*testing.T, MachineSpec)
 		want   string
 	}{
-		"no directory":    {func(t *testing.T, s MachineSpec) { os.RemoveAll(s.Dir) }, "there is no CA"},
-		"no CA":           {func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.crt"), s.at("ca.key")) }, "there is no CA"},
-		"external CA":     {func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.key")) }, "ca.key is not on this machine"},
-		"broken CA":       {func(t *testing.T, s MachineSpec) { put(t, s.at("ca.key"), []byte("x")) }, "no private key"},
-		"next cert alone": {func(t *testing.T, s MachineSpec) { otherNext(t, s); remove(t, s.at("ca-next.key")) }, "ca-next.crt is there, but not"},
-		"next key alone":  {func(t *testing.T, s MachineSpec) { otherNext(t, s); remove(t, s.at("ca-next.crt")) }, "ca-next.key is there, but not"},
-		"next garbage":    {func(t *testing.T, s MachineSpec) { otherNext(t, s); put(t, s.at("ca-next.crt"), []byte("x")) }, "ca-next.crt: there is no certificate"},
+		"no directory": {func(t *testing.T, s MachineSpec) { os.RemoveAll(s.Dir) }, "there is no CA"},
+		"no CA": {func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.crt"), s.at("ca.key")) },
+			"there is no CA"},
+		"external CA": {func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.key")) }, "ca.key is not on this machine"},
+		"broken CA":   {func(t *testing.T, s MachineSpec) { put(t, s.at("ca.key"), []byte("x")) }, "no private key"},
+		"next cert alone": {func(t *testing.T, s MachineSpec) { otherNext(t, s); remove(t, s.at("ca-next.key")) },
+			"ca-next.crt is there, but not"},
+		"next key alone": {func(t *testing.T, s MachineSpec) { otherNext(t, s); remove(t, s.at("ca-next.crt")) },
+			"ca-next.key is there, but not"},
+		"next garbage": {func(t *testing.T, s MachineSpec) { otherNext(t, s); put(t, s.at("ca-next.crt"), []byte("x")) },
+			"ca-next.crt: there is no certificate"},
 		"next mixed": {func(t *testing.T, s MachineSpec) {
 			otherNext(t, s)
 			put(t, s.at("ca-next.key"), read(t, s.at("ca.key")))
 		}, "no certificate in"},
-		"next is no CA":    {func(t *testing.T, s MachineSpec) { copyPair(t, s, "server", "ca-next") }, "not a CA certificate"},
-		"an unknown step":  {func(*testing.T, MachineSpec) {}, `no step "begin"; the steps are prepare, issue, finish`},
-		"not our next one": {func(t *testing.T, s MachineSpec) { putBelow(t, s.at("ca-next.key/x"), "x") }, "is there, but not"},
+		"next is no CA": {func(t *testing.T, s MachineSpec) { copyPair(t, s, "server", "ca-next") },
+			"not a CA certificate"},
+		"an unknown step": {func(*testing.T, MachineSpec) {}, `no step "begin"; the steps are prepare, issue, finish`},
+		"not our next one": {func(t *testing.T, s MachineSpec) { putBelow(t, s.at("ca-next.key/x"), "x") },
+			"is there, but not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := made(t)
@@ -250,7 +272,8 @@ func TestRotationNeedsGoodFiles(t *testing.T) {
 				steps = []RotationStep{"begin"}
 			}
 			for _, step := range steps {
-				if _, err := RotateCA(MachineSpec{Dir: s.Dir}, step, "", now); err == nil || !strings.Contains(err.Error(), c.want) {
+				if _, err := RotateCA(MachineSpec{Dir: s.Dir}, step, "", now); err == nil ||
+					!strings.Contains(err.Error(), c.want) {
 					t.Errorf("%s: %v", step, err)
 				}
 			}
@@ -299,7 +322,9 @@ func TestRotationAfterACrash(t *testing.T) {
 				}
 			}
 			r := rotate(t, s, step)
-			if want := map[RotationStep]RotationState{StepPrepare: RotationPrepared, StepIssue: RotationIssued, StepFinish: RotationIdle}[step]; r.State != want {
+			if want := map[RotationStep]RotationState{
+				StepPrepare: RotationPrepared, StepIssue: RotationIssued, StepFinish: RotationIdle,
+			}[step]; r.State != want {
 				t.Errorf("%s after %d writes: %s", step, writes, r.State)
 			}
 			for rest := range contents(t, s.Dir) {
@@ -339,7 +364,8 @@ func TestIssueCutShortBetweenItsRemovals(t *testing.T) {
 		}
 		previous := read(t, s.at("ca-previous.key"))
 		r := rotate(t, s, StepIssue)
-		if r.State != RotationIssued || len(r.Changed) != len(left) || exists(s.at("ca-next.crt")) || string(read(t, s.at("ca-previous.key"))) != string(previous) {
+		if r.State != RotationIssued || len(r.Changed) != len(left) || exists(s.at("ca-next.crt")) ||
+			string(read(t, s.at("ca-previous.key"))) != string(previous) {
 			t.Errorf("%+v", r)
 		}
 		// The key before is the one of the old CA: the way back.
@@ -409,7 +435,8 @@ func TestFinishKeepsThoseWhoIssuedTheCA(t *testing.T) {
 		t.Errorf("it is %s", stateOf(t, s))
 	}
 	rotate(t, s, StepFinish)
-	if pki := ObserveMachine(s, now); len(pki.CA.Trusted) != 2 || !slices.Contains(pki.CA.Trusted, Fingerprint(root.Cert)) || !pki.Complete() {
+	if pki := ObserveMachine(s, now); len(pki.CA.Trusted) != 2 ||
+		!slices.Contains(pki.CA.Trusted, Fingerprint(root.Cert)) || !pki.Complete() {
 		t.Errorf("%+v", pki)
 	}
 }

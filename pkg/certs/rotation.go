@@ -89,7 +89,8 @@ func CheckRotation(dir string, now time.Time) (Rotation, error) {
 		return Rotation{}, &FileError{
 			File:    pairFile(dir, MachineCA, ".key"),
 			Problem: fmt.Sprintf("the CA's key %s is not on this machine", pairFile(dir, MachineCA, ".key")),
-			Do: "add the new CA's certificate to ca.crt on all machines and restart etcd; have new certificates issued (etcdadm certs generate-csr); " +
+			Do: "add the new CA's certificate to ca.crt on all machines and restart etcd; have new certificates issued " +
+				"(etcdadm certs generate-csr); " +
 				"then take the old one out of ca.crt and restart etcd again",
 		}
 	default:
@@ -144,7 +145,8 @@ func samePublicKeys(file string, ca *CA) bool {
 }
 
 func nextProblem(file, problem string) error {
-	return &FileError{File: file, Problem: problem, Do: "copy ca-next.crt and ca-next.key from the machine on which etcdadm certs rotate-ca prepare made them"}
+	return &FileError{File: file, Problem: problem,
+		Do: "copy ca-next.crt and ca-next.key from the machine on which etcdadm certs rotate-ca prepare made them"}
 }
 
 func (r Rotation) judge(dir string) RotationState {

@@ -215,20 +215,47 @@ func TestHandshakesThatMustFail(t *testing.T) {
 		client *tls.Config
 		want   string
 	}{
-		"client of another CA":         {a.server.ServerTLS(), withPoolOf(strange.client, a.client), "unknown certificate authority"},
-		"client of an impostor":        {a.server.ServerTLS(), withPoolOf(wrong.client, a.client), "unknown certificate authority"},
-		"client without certificate":   {a.server.ServerTLS(), noCert, "certificate required"},
-		"client with a server's":       {a.server.ServerTLS(), withPoolOf(b.server, a.client), "bad certificate"},
-		"client's has expired":         {pastNode.server.ServerTLS(), oldClient.ClientTLS(ManagerServerName("old")), "expired certificate"},
-		"server of another CA":         {a.server.ServerTLS(), strange.client.ClientTLS(ManagerServerName("a")), "unknown authority"},
-		"server of an impostor":        {a.server.ServerTLS(), wrong.client.ClientTLS(ManagerServerName("a")), "unknown authority"},
-		"server of another name":       {a.server.ServerTLS(), b.client.ClientTLS(ManagerServerName("b")), "valid for etcd-manager-server-a, not etcd-manager-server-b"},
-		"server's has expired":         {oldServer.ServerTLS(), pastNode.client.ClientTLS(ManagerServerName("a")), "has expired"},
-		"server with a client's":       {a.client.ServerTLS(), b.client.ClientTLS("etcd-manager-client-a"), "use SANs instead"},
-		"server that is not for that":  {withUsage(t, ca, Request{CommonName: "x", DNSNames: []string{"x"}, Client: true}), b.client.ClientTLS("x"), "incompatible key usage"},
-		"usual check, address not in":  {a.server.ServerTLS(), b.client.ClientTLS(""), "127.0.0.1"},
-		"old TLS":                      {a.server.ServerTLS(), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "protocol version"},
-		"name changed behind its back": {a.server.ServerTLS(), renamed(b.client.ClientTLS(ManagerServerName("b")), ManagerServerName("a")), "not etcd-manager-server-b"},
+		"client of another CA": {
+			a.server.ServerTLS(), withPoolOf(strange.client, a.client), "unknown certificate authority",
+		},
+		"client of an impostor": {
+			a.server.ServerTLS(), withPoolOf(wrong.client, a.client), "unknown certificate authority",
+		},
+		"client without certificate": {a.server.ServerTLS(), noCert, "certificate required"},
+		"client with a server's":     {a.server.ServerTLS(), withPoolOf(b.server, a.client), "bad certificate"},
+		"client's has expired": {
+			pastNode.server.ServerTLS(), oldClient.ClientTLS(ManagerServerName("old")), "expired certificate",
+		},
+		"server of another CA": {
+			a.server.ServerTLS(), strange.client.ClientTLS(ManagerServerName("a")), "unknown authority",
+		},
+		"server of an impostor": {
+			a.server.ServerTLS(), wrong.client.ClientTLS(ManagerServerName("a")), "unknown authority",
+		},
+		"server of another name": {
+			a.server.ServerTLS(), b.client.ClientTLS(ManagerServerName("b")),
+			"valid for etcd-manager-server-a, not etcd-manager-server-b",
+		},
+		"server's has expired": {
+			oldServer.ServerTLS(), pastNode.client.ClientTLS(ManagerServerName("a")), "has expired",
+		},
+		"server with a client's": {
+			a.client.ServerTLS(), b.client.ClientTLS("etcd-manager-client-a"), "use SANs instead",
+		},
+		"server that is not for that": {
+			withUsage(t, ca, Request{CommonName: "x", DNSNames: []string{"x"}, Client: true}), b.client.ClientTLS("x"),
+			"incompatible key usage",
+		},
+		"usual check, address not in": {a.server.ServerTLS(), b.client.ClientTLS(""), "127.0.0.1"},
+		"old TLS": {
+			a.server.ServerTLS(), &tls.Config{
+				InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11,
+			}, "protocol version",
+		},
+		"name changed behind its back": {
+			a.server.ServerTLS(), renamed(b.client.ClientTLS(ManagerServerName("b")), ManagerServerName("a")),
+			"not etcd-manager-server-b",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := dial(t, serve(t, c.server), c.client)
@@ -277,7 +304,8 @@ func TestUsualCheckOfTheDialledHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	stranger := newNode(t, todaysCA(t, "stranger"), "b")
-	if _, err := dial(t, address, stranger.client.ClientTLS("")); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+	if _, err := dial(t, address, stranger.client.ClientTLS("")); err == nil ||
+		!strings.Contains(err.Error(), "unknown authority") {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -71,7 +71,8 @@ func Known(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	e := &UsageError{Text: fmt.Sprintf("unknown command %q for %s", args[0], cmd.CommandPath()), Next: cmd.CommandPath() + " --help"}
+	e := &UsageError{Text: fmt.Sprintf("unknown command %q for %s", args[0], cmd.CommandPath()),
+		Next: cmd.CommandPath() + " --help"}
 	cmd.SuggestionsMinimumDistance = max(2, cmd.SuggestionsMinimumDistance)
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		e.Next = "did you mean " + cmd.CommandPath() + " " + near[0] + "?"

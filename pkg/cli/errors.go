@@ -121,7 +121,8 @@ func kindOf(err error) string {
 		return kinded.Kind()
 	case errors.As(err, &usage):
 		return KindUsage
-	case errors.As(err, &held) && slices.ContainsFunc(held.Holds, func(h plan.Hold) bool { return h.Reason == plan.QuorumLost }):
+	case errors.As(err, &held) &&
+		slices.ContainsFunc(held.Holds, func(h plan.Hold) bool { return h.Reason == plan.QuorumLost }):
 		return KindQuorumLost
 	case errors.As(err, &held):
 		return KindHeld

@@ -30,7 +30,9 @@ func helpTool() *tool {
 	Sections(takes, FlagSection{
 		Title: "What one sets", Common: []string{"often", "not-here"}, More: []string{"seldom"},
 	})
-	takes.AddCommand(&cobra.Command{Use: "part", Short: "a part", RunE: func(*cobra.Command, []string) error { return nil }})
+	takes.AddCommand(&cobra.Command{
+		Use: "part", Short: "a part", RunE: func(*cobra.Command, []string) error { return nil },
+	})
 	t.root.AddCommand(step, takes)
 	return t
 }
@@ -41,13 +43,18 @@ func TestEveryCommandAnswersForItself(t *testing.T) {
 		code     int
 		has, not []string
 	}{
-		{"--help", 0, []string{"\nFirst:\n", "takes ", "\nSteps:\n  the single steps: tool help steps\n", "help about any command"}, []string{"many steps"}},
+		{"--help", 0, []string{"\nFirst:\n", "takes ", "\nSteps:\n  the single steps: tool help steps\n",
+			"help about any command"}, []string{"many steps"}},
 		{"help", 0, []string{"\nFirst:\n"}, []string{"many steps"}},
-		{"help steps", 0, []string{"The single steps.\n\nSteps:\n  step one  step one\n  step two  step two\n"}, []string{"First"}},
+		{"help steps", 0, []string{"The single steps.\n\nSteps:\n  step one  step one\n  step two  step two\n"}, []string{
+			"First",
+		}},
 		{"help step", 0, []string{"Many steps.\n", "tool step [command]"}, nil},
 		{"step one --help", 0, []string{"Step one.\n", "tool step one"}, []string{"Step two."}},
 		{"help step one", 0, []string{"Step one.\n", "tool step one"}, nil},
-		{"takes --help", 0, []string{"\nWhat one sets:\n      --often ", "\nFlags:\n", "--own", "1 more flags: tool takes --help-all"}, []string{"--seldom"}},
+		{"takes --help", 0, []string{
+			"\nWhat one sets:\n      --often ", "\nFlags:\n", "--own", "1 more flags: tool takes --help-all",
+		}, []string{"--seldom"}},
 		{"takes --help-all", 0, []string{"--often", "--seldom", "--own"}, []string{"more flags:"}},
 		{"takes x --help", 0, []string{"Take an argument."}, nil},
 		{"upgrade --help", 2, []string{`error: unknown command "upgrade" for tool` + "\n"}, []string{"Usage"}},

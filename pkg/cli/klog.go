@@ -7,10 +7,16 @@ import "github.com/spf13/pflag"
 // --v=6). They have no effect, except that the value of -v is returned.
 func AddKlogFlags(fs *pflag.FlagSet) (verbosity *int) {
 	verbosity = fs.IntP("v", "v", 0, "log verbosity")
-	for _, name := range []string{"logtostderr", "alsologtostderr", "add_dir_header", "skip_headers", "skip_log_headers", "one_output", "legacy_stderr_threshold_behavior"} {
+	for _, name := range []string{
+		"logtostderr", "alsologtostderr", "add_dir_header", "skip_headers", "skip_log_headers", "one_output",
+		"legacy_stderr_threshold_behavior",
+	} {
 		fs.Bool(name, false, "has no effect")
 	}
-	for _, name := range []string{"vmodule", "alsologtostderrthreshold", "stderrthreshold", "log_dir", "log_file", "log_file_max_size", "log_backtrace_at"} {
+	for _, name := range []string{
+		"vmodule", "alsologtostderrthreshold", "stderrthreshold", "log_dir", "log_file", "log_file_max_size",
+		"log_backtrace_at",
+	} {
 		fs.String(name, "", "has no effect")
 	}
 	for _, name := range klogFlags {

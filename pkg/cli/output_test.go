@@ -41,7 +41,8 @@ func TestPrintInEachFormat(t *testing.T) {
 func TestEmptyListIsAList(t *testing.T) {
 	for _, format := range []Format{JSON, YAML} {
 		var b bytes.Buffer
-		if err := (&Output{format: format}).Print(&b, []string(nil), nil); err != nil || strings.TrimSpace(b.String()) != "[]" {
+		if err := (&Output{format: format}).Print(&b, []string(nil), nil); err != nil ||
+			strings.TrimSpace(b.String()) != "[]" {
 			t.Errorf("%s: %q, %v", format, b.String(), err)
 		}
 	}
@@ -49,7 +50,8 @@ func TestEmptyListIsAList(t *testing.T) {
 
 func TestPrintReportsWhatFails(t *testing.T) {
 	broken := errors.New("broken")
-	if err := (&Output{format: Table}).Print(io.Discard, 1, func(io.Writer) error { return broken }); !errors.Is(err, broken) {
+	if err := (&Output{format: Table}).Print(io.Discard, 1, func(io.Writer) error { return broken }); !errors.Is(err,
+		broken) {
 		t.Errorf("text: %v", err)
 	}
 	if err := (&Output{format: JSON}).Print(io.Discard, func() {}, nil); err == nil {
@@ -59,7 +61,9 @@ func TestPrintReportsWhatFails(t *testing.T) {
 
 func TestRowsAreColumns(t *testing.T) {
 	var b bytes.Buffer
-	if err := Rows(&b, []string{"A", "LONGER"}, []string{"value\twith\x1b[0m\nmore", "", ""}, []string{"x", "y"}); err != nil {
+	if err := Rows(&b, []string{"A", "LONGER"}, []string{"value\twith\x1b[0m\nmore", "", ""}, []string{
+		"x", "y",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	want := "A                    LONGER\nvalue with\uFFFD[0m more\nx                    y\n"
@@ -81,8 +85,12 @@ func TestVersionOfBuilds(t *testing.T) {
 	}{
 		{"v1.2.3", debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}},
 		{"devel", debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}},
-		{"devel-0123456789ab", debug.BuildInfo{Settings: setting("vcs.revision", "0123456789abcdef", "vcs.modified", "false")}},
-		{"devel-0123456789ab+changes", debug.BuildInfo{Settings: setting("vcs.revision", "0123456789abcdef", "vcs.modified", "true")}},
+		{"devel-0123456789ab", debug.BuildInfo{
+			Settings: setting("vcs.revision", "0123456789abcdef", "vcs.modified", "false"),
+		}},
+		{"devel-0123456789ab+changes", debug.BuildInfo{
+			Settings: setting("vcs.revision", "0123456789abcdef", "vcs.modified", "true"),
+		}},
 		{"devel-12", debug.BuildInfo{Settings: setting("vcs.revision", "12")}},
 	} {
 		if got := versionOf(&c.info); got != c.want {
@@ -120,7 +128,9 @@ func TestNearestOfManyFlags(t *testing.T) {
 	fs.String("expect-name", "", "")
 	fs.String("expect-voters", "", "")
 	fs.String("id", "", "")
-	for name, want := range map[string]string{"expect-nam": "expect-name", "expectvoter": "expect-voters", "di": "id", "somethingelse": ""} {
+	for name, want := range map[string]string{
+		"expect-nam": "expect-name", "expectvoter": "expect-voters", "di": "id", "somethingelse": "",
+	} {
 		if got := nearest(name, fs); got != want {
 			t.Errorf("nearest to %s is %q, want %q", name, got, want)
 		}

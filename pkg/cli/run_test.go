@@ -44,7 +44,9 @@ func newTool() *tool {
 		panic(err)
 	}
 	group := Group("group", "a group")
-	group.AddCommand(&cobra.Command{Use: "leaf", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }})
+	group.AddCommand(&cobra.Command{
+		Use: "leaf", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return nil },
+	})
 	t.root.AddCommand(get, must, group)
 	return t
 }
@@ -60,9 +62,12 @@ func TestWrongCommandLines(t *testing.T) {
 		{"-membercount=3 get", "error: unknown flag -membercount\nhint: did you mean --member-count?\n"},
 		{"get --zzzzzzzzz", "error: unknown flag --zzzzzzzzz\nhint: tool get --help\n"},
 		{"get --vmodul=x", "error: unknown flag --vmodul\nhint: tool get --help\n"}, // hidden flags are not proposed
-		{"get --member-count=many", `error: invalid argument "many" for "--member-count" flag: strconv.ParseInt: parsing "many": invalid syntax` + "\nhint: tool get --help\n"},
+		{"get --member-count=many",
+			`error: invalid argument "many" for "--member-count" flag: strconv.ParseInt: parsing "many": invalid syntax` +
+				"\nhint: tool get --help\n"},
 		{"get --name", "error: flag needs an argument: --name\nhint: tool get --help\n"},
-		{"-o xml get", `error: invalid argument "xml" for "-o, --output" flag: it is one of table|json` + "\nhint: tool get --help\n"},
+		{"-o xml get", `error: invalid argument "xml" for "-o, --output" flag: it is one of table|json` +
+			"\nhint: tool get --help\n"},
 		{"gte", "error: unknown command \"gte\" for tool\nhint: did you mean tool get?\n"},
 		{"zzzzzz", "error: unknown command \"zzzzzz\" for tool\nhint: tool --help\n"},
 		{"must", "error: required flag(s) \"needed\" not set\nhint: tool must --help\n"},
@@ -216,8 +221,10 @@ func TestFlagsMayHaveOneDash(t *testing.T) {
 func TestKlogFlagsAreTakenAndHidden(t *testing.T) {
 	tool := newTool()
 	for _, args := range []string{
-		"--logtostderr=true --alsologtostderr --add_dir_header=false --skip_headers --skip_log_headers --one_output --legacy_stderr_threshold_behavior=true get",
-		"--vmodule=a=1 --alsologtostderrthreshold=2 --stderrthreshold=2 --log_dir=/tmp --log_file=x --log_file_max_size=1800 --log_backtrace_at=:0 get",
+		"--logtostderr=true --alsologtostderr --add_dir_header=false --skip_headers --skip_log_headers --one_output " +
+			"--legacy_stderr_threshold_behavior=true get",
+		"--vmodule=a=1 --alsologtostderrthreshold=2 --stderrthreshold=2 --log_dir=/tmp --log_file=x " +
+			"--log_file_max_size=1800 --log_backtrace_at=:0 get",
 	} {
 		if code := tool.run(strings.Fields(args)...); code != 0 {
 			t.Errorf("%s: %s", args, tool.stderr.String())

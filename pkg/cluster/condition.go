@@ -192,7 +192,8 @@ func (e Evidence) unanswered(m *Member) (Condition, string) {
 func (e Evidence) late() string {
 	r := e.Report
 	// It has to move only where there is something that it has not applied.
-	stands := e.Before.Applied != 0 && r.Applied == e.Before.Applied && r.Applied < e.BeforeCommitted && e.BeforeCommitted < e.Committed
+	stands := e.Before.Applied != 0 && r.Applied == e.Before.Applied && r.Applied < e.BeforeCommitted &&
+		e.BeforeCommitted < e.Committed
 	switch {
 	case r.Read == ReadLate:
 		return "it answers, but no read through the quorum"

@@ -7,8 +7,12 @@ import "testing"
 func TestEnded(t *testing.T) {
 	restored := &Restored{Request: "r", Backup: "b", Revision: 1_000_000_900}
 	initialMembers := []InitialMember{{Name: "a"}, {Name: "b"}, {Name: "c"}}
-	first, second := Incarnation{Number: 1, Token: "t1", Voters: initialMembers}, Incarnation{Number: 2, Token: "t2", Voters: initialMembers, Restored: restored}
-	staged := []Node{{Name: "a", Reachable: true}, {Name: "b", Reachable: true}, {Name: "c", Reachable: true, Staged: &Staged{Token: "t2"}}}
+	first, second := Incarnation{Number: 1, Token: "t1", Voters: initialMembers}, Incarnation{
+		Number: 2, Token: "t2", Voters: initialMembers, Restored: restored,
+	}
+	staged := []Node{{Name: "a", Reachable: true}, {Name: "b", Reachable: true}, {
+		Name: "c", Reachable: true, Staged: &Staged{Token: "t2"},
+	}}
 	observed := func(problem string, nodes []Node, list ...Incarnation) Observation {
 		return Observation{Nodes: nodes, Store: Store{Reachable: true, RecordsProblem: problem, Incarnations: list}}
 	}
@@ -23,10 +27,14 @@ func TestEnded(t *testing.T) {
 		{"a record cannot be understood", observed("2: it is not JSON", staged, first, second), false},
 		{"the later one was not restored", observed("", staged, first, grown), false},
 		{"it has no record of its own", observed("", staged, second), false},
-		{"it is the later one", observed("", staged, second, Incarnation{Number: 3, Token: "t1", Restored: restored, Voters: initialMembers}), false},
+		{"it is the later one", observed("", staged, second, Incarnation{
+			Number: 3, Token: "t1", Restored: restored, Voters: initialMembers,
+		}), false},
 		{"the later one never began", observed("", staged[:2], first, second), false},
 		{"the later one has gone on without its initial members",
-			observed("", []Node{{Name: "a", Reachable: true}, {Name: "b", Reachable: true}, {Name: "d", Assigned: &Assigned{Token: "t2"}}}, first, second), true},
+			observed("", []Node{{Name: "a", Reachable: true}, {Name: "b", Reachable: true}, {
+				Name: "d", Assigned: &Assigned{Token: "t2"},
+			}}, first, second), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.obs.Ended("t1"); got != tt.want {

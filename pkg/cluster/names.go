@@ -119,7 +119,8 @@ func (t Token) Validate() error {
 	}
 	for _, r := range t {
 		if !nameRune(r) {
-			return fmt.Errorf("cluster token %q has the character %q; letters, digits, '-', '_' and '.' are allowed", string(t), r)
+			return fmt.Errorf("cluster token %q has the character %q; letters, digits, '-', '_' and '.' are allowed",
+				string(t), r)
 		}
 	}
 	return nil

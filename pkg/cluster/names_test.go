@@ -30,7 +30,9 @@ func TestMemberID(t *testing.T) {
 	tests := []struct {
 		text string
 		want MemberID
-	}{{"0", 0}, {"a", 10}, {"8e9e05c52164694d", 0x8e9e05c52164694d}, {"0xff", 255}, {"FF", 255}, {"ffffffffffffffff", 1<<64 - 1}}
+	}{{"0", 0}, {"a", 10}, {"8e9e05c52164694d", 0x8e9e05c52164694d}, {"0xff", 255}, {"FF", 255}, {
+		"ffffffffffffffff", 1<<64 - 1,
+	}}
 	for _, tt := range tests {
 		got, err := ParseMemberID(tt.text)
 		if err != nil || got != tt.want {
@@ -78,7 +80,8 @@ func TestInitialMemberAndHostEntryText(t *testing.T) {
 	}
 	for text, want := range initialMembers {
 		var s InitialMember
-		if err := s.UnmarshalText([]byte(text)); err != nil || s.Name != want.Name || strings.Join(s.PeerURLs, ",") != strings.Join(want.PeerURLs, ",") {
+		if err := s.UnmarshalText([]byte(text)); err != nil || s.Name != want.Name ||
+			strings.Join(s.PeerURLs, ",") != strings.Join(want.PeerURLs, ",") {
 			t.Errorf("%q was read as %+v, %v", text, s, err)
 		}
 		if b, err := s.MarshalText(); err != nil || string(b) != text {

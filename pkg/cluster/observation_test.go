@@ -23,7 +23,9 @@ func fill(v reflect.Value, n *int) {
 		*x = etcdversion.Version{Major: 3, Minor: 6, Patch: *n}
 		return
 	case *InitialMember:
-		*x = InitialMember{Name: NodeName(fmt.Sprintf("n%d", *n)), PeerURLs: []string{fmt.Sprintf("https://10.0.0.%d:2380", *n), "https://x:2380"}}
+		*x = InitialMember{Name: NodeName(fmt.Sprintf("n%d", *n)), PeerURLs: []string{
+			fmt.Sprintf("https://10.0.0.%d:2380", *n), "https://x:2380",
+		}}
 		return
 	}
 	switch v.Kind() {

@@ -154,7 +154,8 @@ func (o Observation) Uncommitted(i Incarnation) bool {
 func (n Node) has(token Token) bool {
 	aside := slices.ContainsFunc(n.SetAside, func(s SetAside) bool { return s.Of(token) })
 	return aside || n.Staged != nil && n.Staged.Token == token || n.Prepared != nil && n.Prepared.Token == token ||
-		n.Assigned != nil && n.Assigned.Token == token || n.Disk.Token == token || n.LeaseVoters.Token == token || n.Disk.State == DiskUnreadable
+		n.Assigned != nil && n.Assigned.Token == token || n.Disk.Token == token || n.LeaseVoters.Token == token ||
+		n.Disk.State == DiskUnreadable
 }
 
 // Lost reports whether no majority of the lease voters is left without those that

@@ -115,7 +115,8 @@ func (s Spec) Validate() error {
 	case s.MemberCount < 1:
 		return fmt.Errorf("member count is %d, it must be 1 to %d", s.MemberCount, MaxMembers)
 	case s.MemberCount > MaxMembers:
-		return fmt.Errorf("member count is %d, it must be 1 to %d (every write waits for a majority)", s.MemberCount, MaxMembers)
+		return fmt.Errorf("member count is %d, it must be 1 to %d (every write waits for a majority)", s.MemberCount,
+			MaxMembers)
 	case s.EtcdVersion == etcdversion.Version{}:
 		return fmt.Errorf("etcd version is missing")
 	}

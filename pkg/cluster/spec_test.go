@@ -45,7 +45,8 @@ func TestDefaultsFillEveryField(t *testing.T) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		optional := slices.Contains([]string{
-			"StaticNodes", "DNSSuffix", "Unbacked", "MaxBackups", "MaxBackupBytes", "VerifyInterval", "DrillInterval", "FixedSpec",
+			"StaticNodes", "DNSSuffix", "Unbacked", "MaxBackups", "MaxBackupBytes", "VerifyInterval", "DrillInterval",
+			"FixedSpec",
 		}, f.Name)
 		if v.Field(i).IsZero() != optional {
 			t.Errorf("the default of %s is %v", f.Name, v.Field(i))

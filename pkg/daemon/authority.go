@@ -69,7 +69,8 @@ func (a *authority) holds(ctx context.Context, e rpc.Execution, spare bool) erro
 	if err != nil {
 		return &rpc.Error{
 			Kind: rpc.Refused, Text: fmt.Sprintf("%s gave an order in term %d without the lease: %v", e.Holder, e.Term, err),
-			Hint: "only who holds the coordinator's lease gives orders: a lease voter's daemon, or a person with an operator's certificate",
+			Hint: "only who holds the coordinator's lease gives orders: a lease voter's daemon, or a person with an " +
+				"operator's certificate",
 		}
 	}
 	return nil

@@ -25,7 +25,9 @@ func leaseVoters(token cluster.Token, term cluster.Term, names ...cluster.NodeNa
 func (s *site) confirmed(term cluster.Term, holder cluster.NodeName, names ...cluster.NodeName) {
 	s.standings = map[cluster.NodeName]lease.Standing{}
 	for _, n := range names {
-		s.standings[n] = lease.Standing{Term: term, Holder: holder, Remaining: time.Second, LeaseVoters: leaseVoters("t1", 1, names...)}
+		s.standings[n] = lease.Standing{
+			Term: term, Holder: holder, Remaining: time.Second, LeaseVoters: leaseVoters("t1", 1, names...),
+		}
 	}
 }
 
@@ -74,7 +76,9 @@ func (s *site) madeUp(record cluster.LeaseVoters) rpc.Execution {
 }
 
 func obey(s *site, e rpc.Execution) error {
-	_, err := handler{s.node}.Execute(s.t.Context(), rpc.Caller{Name: e.Holder, Role: rpc.RoleNode, Authenticated: true}, e)
+	_, err := handler{s.node}.Execute(s.t.Context(), rpc.Caller{
+		Name: e.Holder, Role: rpc.RoleNode, Authenticated: true,
+	}, e)
 	return err
 }
 
@@ -92,21 +96,27 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			s.leaseVoter("a", "b", "c")
 			e := order(1000, "stranger", discardA)
 			e.LeaseVoters = leaseVoters("t1", 1000, "stranger")
-			s.standings = map[cluster.NodeName]lease.Standing{"stranger": {Term: 1000, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters}}
+			s.standings = map[cluster.NodeName]lease.Standing{
+				"stranger": {Term: 1000, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters},
+			}
 			return e
 		}},
 		{"and the true ones cut off", func(s *site) rpc.Execution {
 			s.leaseVoter("a", "b", "c")
 			e := order(2, "stranger", discardA)
 			e.LeaseVoters = leaseVoters("t1", 1000, "stranger")
-			s.standings = map[cluster.NodeName]lease.Standing{"stranger": {Term: 2, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters}}
+			s.standings = map[cluster.NodeName]lease.Standing{
+				"stranger": {Term: 2, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters},
+			}
 			return e
 		}},
 		{"in an incarnation made up", func(s *site) rpc.Execution {
 			s.leaseVoter("a", "b", "c")
 			e := order(2, "stranger", discardA)
 			e.LeaseVoters = leaseVoters("t2", 2, "stranger")
-			s.standings = map[cluster.NodeName]lease.Standing{"stranger": {Term: 2, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters}}
+			s.standings = map[cluster.NodeName]lease.Standing{
+				"stranger": {Term: 2, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters},
+			}
 			return e
 		}},
 		{"to a spare that remembers lease voters, while others are", func(s *site) rpc.Execution {
@@ -114,14 +124,18 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			s.confirmed(5, "b", "b", "c", "d")
 			e := order(1000, "stranger", discardA)
 			e.LeaseVoters = leaseVoters("t1", 1000, "stranger")
-			s.standings["stranger"] = lease.Standing{Term: 1000, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters}
+			s.standings["stranger"] = lease.Standing{
+				Term: 1000, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters,
+			}
 			return e
 		}},
 		{"to a node that knows no lease voters, while others are", func(s *site) rpc.Execution {
 			s.confirmed(5, "b", "b", "c", "d")
 			e := order(1000, "stranger", discardA)
 			e.LeaseVoters = leaseVoters("t1", 1000, "stranger")
-			s.standings["stranger"] = lease.Standing{Term: 1000, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters}
+			s.standings["stranger"] = lease.Standing{
+				Term: 1000, Holder: "stranger", Remaining: time.Second, LeaseVoters: e.LeaseVoters,
+			}
 			return e
 		}},
 		{"a lease that is over", func(s *site) rpc.Execution {
@@ -218,7 +232,8 @@ func TestWhoHasTheLeaseIsObeyed(t *testing.T) {
 		{"by this node's own vote", func(s *site) rpc.Execution {
 			s.leaseVoter("a", "b", "c")
 			r, err := s.Lease(s.t.Context(), lease.Request{
-				Cluster: "main", Token: "t1", Term: 5, Holder: "b", Boot: "x", TTL: lease.DefaultTTL, LeaseVoters: leaseVoters("t1", 1, "a", "b", "c"),
+				Cluster: "main", Token: "t1", Term: 5, Holder: "b", Boot: "x", TTL: lease.DefaultTTL,
+				LeaseVoters: leaseVoters("t1", 1, "a", "b", "c"),
 			})
 			if err != nil || !r.Granted {
 				s.t.Fatalf("%+v, %v", r, err)
@@ -292,11 +307,16 @@ func TestWhoHasTheLeaseIsObeyed(t *testing.T) {
 // What needs no lease needs the store's word, which the node reads itself.
 func TestOrdersWithoutATermAreHeldToTheStore(t *testing.T) {
 	initialMember := []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://a:1"}}}
-	stage := &plan.RestoreStage{Node: "a", Request: "r1", Backup: "b1", Token: "t2", Version: version, Voters: initialMember, Revision: 9, Lost: []cluster.NodeName{"a", "b", "c"}}
+	stage := &plan.RestoreStage{
+		Node: "a", Request: "r1", Backup: "b1", Token: "t2", Version: version, Voters: initialMember, Revision: 9,
+		Lost: []cluster.NodeName{"a", "b", "c"},
+	}
 	change := &plan.RestoreSwitch{Node: "a", Token: "t2", ExpectToken: "t1"}
 	running := store.View{Incarnations: []cluster.Incarnation{{Number: 1, Token: "t1"}}, Created: time.Unix(1, 0)}
 	restored := running
-	restored.Incarnations = append(restored.Incarnations[:1:1], cluster.Incarnation{Number: 2, Token: "t2", Restored: &cluster.Restored{Request: "r1"}})
+	restored.Incarnations = append(restored.Incarnations[:1:1], cluster.Incarnation{
+		Number: 2, Token: "t2", Restored: &cluster.Restored{Request: "r1"},
+	})
 	asked := func(lost ...cluster.NodeName) store.View {
 		v := running
 		v.Requests = []cluster.Request{{Name: "r1", Kind: cluster.RequestRestore, Backup: "b1", Lost: lost}}
@@ -314,8 +334,10 @@ func TestOrdersWithoutATermAreHeldToTheStore(t *testing.T) {
 	}{
 		{"a promise where there is nothing", prepareA, store.View{}, nil, ""},
 		{"a promise for what has been recorded", prepareA, running, nil, ""},
-		{"a promise beside a cluster", prepareA, store.View{Incarnations: []cluster.Incarnation{{Token: "t0"}}}, nil, "tells of a cluster"},
-		{"a promise where a marker says that there is one", prepareA, store.View{Created: time.Unix(1, 0)}, nil, "tells of a cluster"},
+		{"a promise beside a cluster", prepareA, store.View{Incarnations: []cluster.Incarnation{{Token: "t0"}}}, nil,
+			"tells of a cluster"},
+		{"a promise where a marker says that there is one", prepareA, store.View{Created: time.Unix(1, 0)}, nil,
+			"tells of a cluster"},
 		{"to stage what nobody has asked for", stage, running, abc, "no request"},
 		{"to stage another backup", stage, another, abc, "no request"},
 		{"to stage, in spite of the lease voters", stage, asked("a"), abc, "no request"},
@@ -327,7 +349,8 @@ func TestOrdersWithoutATermAreHeldToTheStore(t *testing.T) {
 		{"to discard what is needed", &plan.RestoreDiscard{Node: "a", Token: "t2"}, restored, nil, "is needed"},
 		{"to discard", &plan.RestoreDiscard{Node: "a", Token: "t9"}, restored, nil, ""},
 	} {
-		if why := unsupported(tc.op, tc.view, tc.leaseVoters); (why == "") != (tc.why == "") || !strings.Contains(why, tc.why) {
+		if why := unsupported(tc.op, tc.view, tc.leaseVoters); (why == "") != (tc.why == "") ||
+			!strings.Contains(why, tc.why) {
 			t.Errorf("%s: %q", tc.name, why)
 		}
 	}
@@ -386,10 +409,14 @@ func TestARecoveryOfTheLeaseVotersIsHeldToTheStore(t *testing.T) {
 		{"a restore that declares nobody lost", asked(cluster.RequestRestore), 200, nil, "no request"},
 		{"a request for others", asked(cluster.RequestLeaseVoters, "x"), 200, nil, "declares [b x]"},
 		{"a term that uses up all others", asked(cluster.RequestLeaseVoters, "b", "x"), 1 << 28, nil, "far beyond"},
-		{"one of them answers", asked(cluster.RequestLeaseVoters, "b", "x"), 200, map[cluster.NodeName]lease.Standing{"b": {LeaseVoters: leaseVoters("t1", 1, "a", "b", "x")}}, "is not lost"},
+		{"one of them answers", asked(cluster.RequestLeaseVoters, "b", "x"), 200, map[cluster.NodeName]lease.Standing{
+			"b": {LeaseVoters: leaseVoters("t1", 1, "a", "b", "x")},
+		}, "is not lost"},
 		{"a request", asked(cluster.RequestLeaseVoters, "b", "x"), 200, nil, ""},
 		{"a restore that declares them lost", asked(cluster.RequestRestore, "b", "x"), 200, nil, ""},
-		{"one has lost its record", asked(cluster.RequestLeaseVoters, "x"), 200, map[cluster.NodeName]lease.Standing{"b": {}}, ""},
+		{"one has lost its record", asked(cluster.RequestLeaseVoters, "x"), 200, map[cluster.NodeName]lease.Standing{
+			"b": {},
+		}, ""},
 	} {
 		s := newSite(t)
 		s.leaseVoter("a", "b", "x")
@@ -400,7 +427,8 @@ func TestARecoveryOfTheLeaseVotersIsHeldToTheStore(t *testing.T) {
 		}
 		s.standings["c"] = lease.Standing{}
 		err := s.entitled(t.Context(), order(0, "stranger", recovery(tc.term)))
-		if (err == nil) != (tc.why == "") || err != nil && (rpc.KindOf(err) != rpc.Refused || !strings.Contains(err.Error(), tc.why)) {
+		if (err == nil) != (tc.why == "") || err != nil &&
+			(rpc.KindOf(err) != rpc.Refused || !strings.Contains(err.Error(), tc.why)) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}

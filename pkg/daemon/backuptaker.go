@@ -23,7 +23,8 @@ type backupTaker struct {
 }
 
 // Take writes one backup.
-func (t backupTaker) Take(ctx context.Context, source etcdclient.Snapshotter, of apply.BackupOf) (cluster.Backup, error) {
+func (t backupTaker) Take(ctx context.Context, source etcdclient.Snapshotter, of apply.BackupOf) (
+	cluster.Backup, error) {
 	r, err := of.Report(ctx)
 	if err != nil {
 		return cluster.Backup{}, err

@@ -30,7 +30,8 @@ func (a *authority) bootstrapped(ctx context.Context, op plan.Operation, leaseVo
 		err = view.IncarnationsErr
 	}
 	if err != nil {
-		return &rpc.Error{Kind: rpc.Unreachable, Text: fmt.Sprintf("an order without a lease needs the store of this node: %v", err)}
+		return &rpc.Error{Kind: rpc.Unreachable,
+			Text: fmt.Sprintf("an order without a lease needs the store of this node: %v", err)}
 	}
 	var why string
 	if r, ok := op.(*plan.LeaseVotersRecover); !ok {
@@ -91,7 +92,8 @@ func unsupported(op plan.Operation, view store.View, leaseVoters []cluster.NodeN
 	switch op := op.(type) {
 	case *plan.MemberPrepare:
 		if newest.Token != op.Token && (newest.Token != "" || !view.Created.IsZero()) {
-			return fmt.Sprintf("the store tells of a cluster (incarnation %q), so %s cannot be bootstrapped", newest.Token, op.Token)
+			return fmt.Sprintf("the store tells of a cluster (incarnation %q), so %s cannot be bootstrapped", newest.Token,
+				op.Token)
 		}
 	case *plan.RestoreSwitch:
 		if newest.Token != op.Token {
@@ -110,7 +112,8 @@ func unsupported(op plan.Operation, view store.View, leaseVoters []cluster.NodeN
 				(len(leaseVoters) == 0 || cluster.Lost(leaseVoters, r.Lost))
 		})
 		if !asked {
-			return fmt.Sprintf("the store has no request %q that asks to restore %s, and says so of the lease voters %v that they are lost", op.Request, op.Backup, leaseVoters)
+			return fmt.Sprintf("the store has no request %q that asks to restore %s, and says so of the lease voters %v that "+
+				"they are lost", op.Request, op.Backup, leaseVoters)
 		}
 	default:
 		return plan.KindOf(op).Path + " needs a lease"

@@ -134,10 +134,12 @@ func (c Config) Validate() error {
 func (c Config) Warnings() []string {
 	var list []string
 	if c.Insecure {
-		list = append(list, "--insecure: whoever reaches port "+strconv.Itoa(c.GRPCPort)+" can act as any node and stop this cluster; use --pki-dir in production")
+		list = append(list, "--insecure: whoever reaches port "+strconv.Itoa(c.GRPCPort)+
+			" can act as any node and stop this cluster; use --pki-dir in production")
 	}
 	if c.EtcdInsecure {
-		list = append(list, "--etcd-insecure: whoever reaches etcd's ports can read and write everything in it; use --pki-dir in production")
+		list = append(list, "--etcd-insecure: whoever reaches etcd's ports can read and write everything in it; use "+
+			"--pki-dir in production")
 	}
 	if c.Insecure && c.EtcdInsecure {
 		return list

@@ -26,7 +26,8 @@ func wantError(t *testing.T, err error, text string) {
 func config() Config {
 	return Config{
 		ClusterName: "main", BackupStore: "/store", DataDir: "/data", Address: "10.0.0.1", GRPCPort: 8000, PKIDir: "/pki",
-		PeerURLs: []string{"https://__address__:2380"}, ClientURLs: []string{"https://__name__:4001"}, QuarantineURLs: []string{"https://__name__:3994"},
+		PeerURLs: []string{"https://__address__:2380"}, ClientURLs: []string{"https://__name__:4001"},
+		QuarantineURLs: []string{"https://__name__:3994"},
 	}
 }
 
@@ -71,13 +72,16 @@ func TestURLsOfANode(t *testing.T) {
 	c := config()
 	urls, err := c.URLs("a")
 	must(t, err)
-	for want, got := range map[string][]string{"https://10.0.0.1:2380": urls.Peer, "https://a:4001": urls.Client, "https://a:3994": urls.Quarantine} {
+	for want, got := range map[string][]string{
+		"https://10.0.0.1:2380": urls.Peer, "https://a:4001": urls.Client, "https://a:3994": urls.Quarantine,
+	} {
 		if !slices.Equal(got, []string{want}) {
 			t.Errorf("URLs are %v, want %s", got, want)
 		}
 	}
 	c.EtcdInsecure, c.Address = true, "fd00::1"
-	if urls, err = c.URLs("a"); err != nil || urls.Peer[0] != "http://[fd00::1]:2380" || urls.Client[0] != "http://a:4001" {
+	if urls, err = c.URLs("a"); err != nil || urls.Peer[0] != "http://[fd00::1]:2380" ||
+		urls.Client[0] != "http://a:4001" {
 		t.Errorf("without TLS, on IPv6: %+v, %v", urls, err)
 	}
 	if got := c.Listen(); got != "[fd00::1]:8000" {

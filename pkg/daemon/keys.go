@@ -43,7 +43,9 @@ func newKeys(c Config, name cluster.NodeName, now func() time.Time) (*keys, erro
 		if _, err = certs.LoadCA(c.PKIDir, certs.PeersCA, now()); err != nil {
 			return nil, err
 		}
-		if k.etcd, err = k.add("etcd-client", certs.ClientsCA, certs.Pair{Request: certs.EtcdClient(certs.EtcdClientName(name))}); err != nil {
+		if k.etcd, err = k.add("etcd-client", certs.ClientsCA, certs.Pair{
+			Request: certs.EtcdClient(certs.EtcdClientName(name)),
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -52,7 +54,9 @@ func newKeys(c Config, name cluster.NodeName, now func() time.Time) (*keys, erro
 
 func (k *keys) manager(role string, r certs.Request) (*certs.Identity, error) {
 	base := filepath.Join(k.c.PKIDir, "etcd-manager-"+role+"-"+string(k.name))
-	return k.add("etcd-manager-"+role, certs.ManagerCA, certs.Pair{CertFile: base + ".crt", KeyFile: base + ".key", Request: r})
+	return k.add("etcd-manager-"+role, certs.ManagerCA, certs.Pair{
+		CertFile: base + ".crt", KeyFile: base + ".key", Request: r,
+	})
 }
 
 func (k *keys) add(name, ca string, p certs.Pair) (*certs.Identity, error) {
@@ -97,7 +101,9 @@ func (k *keys) Ensure(token cluster.Token, urls cluster.URLs) (*etcdconf.TLS, er
 		{"etcd-peer", certs.PeersCA, t.Peer, peer},
 		{"etcd-server", certs.ClientsCA, t.Client, server},
 	} {
-		if _, err := k.add(s.name, s.ca, certs.Pair{CertFile: s.files.Cert, KeyFile: s.files.Key, CAFile: s.files.CA, Request: s.request}); err != nil {
+		if _, err := k.add(s.name, s.ca, certs.Pair{
+			CertFile: s.files.Cert, KeyFile: s.files.Key, CAFile: s.files.CA, Request: s.request,
+		}); err != nil {
 			return nil, err
 		}
 	}

@@ -47,15 +47,21 @@ func TestAMembersKeysAreWhereTheExistingToolHasThem(t *testing.T) {
 	c.PKIDir = newPKI(t, certs.ManagerCA, certs.ClientsCA, certs.PeersCA)
 	k, err := newKeys(c, "a", time.Now)
 	must(t, err)
-	for _, file := range []string{"etcd-manager-server-a.crt", "etcd-manager-server-a.key", "etcd-manager-client-a.crt", "etcd-manager-client-a.key"} {
+	for _, file := range []string{
+		"etcd-manager-server-a.crt", "etcd-manager-server-a.key", "etcd-manager-client-a.crt", "etcd-manager-client-a.key",
+	} {
 		if _, err := os.Stat(filepath.Join(c.PKIDir, file)); err != nil {
 			t.Error(err)
 		}
 	}
-	urls := cluster.URLs{Peer: []string{"https://a.peer:2380"}, Client: []string{"https://a.client:4001"}, Quarantine: []string{"https://a.client:3994"}}
+	urls := cluster.URLs{Peer: []string{"https://a.peer:2380"}, Client: []string{"https://a.client:4001"},
+		Quarantine: []string{"https://a.client:3994"}}
 	files, err := k.Ensure("t1", urls)
 	must(t, err)
-	for got, want := range map[string]string{files.Peer.Cert: "peers/me.crt", files.Peer.CA: "peers/ca.crt", files.Client.Key: "clients/server.key", files.Client.CA: "clients/ca.crt"} {
+	for got, want := range map[string]string{
+		files.Peer.Cert: "peers/me.crt", files.Peer.CA: "peers/ca.crt", files.Client.Key: "clients/server.key",
+		files.Client.CA: "clients/ca.crt",
+	} {
 		if got != filepath.Join(c.DataDir, "pki", "t1", want) {
 			t.Errorf("a file is at %s, want %s", got, want)
 		}
@@ -129,7 +135,8 @@ func TestCertificatesAreRenewedWhileTheDaemonRuns(t *testing.T) {
 	}()
 	waitFor := func(text string) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(out.String(), text); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(out.String(), text); time.Sleep(
+			10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("it does not say %q, but\n%s", text, out.String())
 			}

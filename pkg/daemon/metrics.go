@@ -48,24 +48,47 @@ func newMetrics(requests func() int64, process func() cluster.ProcessState, rest
 		coordinator: gauge("coordinator", "1 while this daemon holds the coordinator's lease."),
 		term:        gauge("coordinator_term", "Term in which this daemon coordinates, 0 while it does not."),
 		missing:     gauge("coordinator_missing", "1 while no daemon has asked for this lease voter's vote for 20 seconds."),
-		missed:      prometheus.NewCounter(prometheus.CounterOpts{Name: "etcdadm_coordinator_missing_total", Help: "How often no daemon has asked for this lease voter's vote for 20 seconds."}),
-		converged:   gauge("converged", "1 while the cluster is what the spec says. Served by the coordinator."),
-		members:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "etcdadm_members", Help: "Members by role and health. Served by the coordinator."}, []string{"role", "healthy"}),
-		holds:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "etcdadm_hold", Help: "Reasons for not acting, by reason. Served by the coordinator."}, []string{"reason"}),
-		operations:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_operations_total", Help: "Operations by kind and result."}, []string{"kind", "result"}),
-		seconds:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_operation_seconds_total", Help: "Time spent on operations, by kind."}, []string{"kind"}),
-		verifyTime:  gauge("last_backup_verified_timestamp_seconds", "Unix time of the last successful verification of a backup, 0 for none. Served by the coordinator."),
-		drillTime:   gauge("last_backup_drill_timestamp_seconds", "Unix time of the last successful trial restore of a backup, 0 for none. Served by the coordinator."),
-		backupTime:  gauge("last_backup_timestamp_seconds", "Unix time of the newest backup, 0 for none. Served by the coordinator."),
+		missed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "etcdadm_coordinator_missing_total",
+			Help: "How often no daemon has asked for this lease voter's vote for 20 seconds.",
+		}),
+		converged: gauge("converged", "1 while the cluster is what the spec says. Served by the coordinator."),
+		members: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "etcdadm_members", Help: "Members by role and health. Served by the coordinator.",
+		}, []string{"role", "healthy"}),
+		holds: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "etcdadm_hold", Help: "Reasons for not acting, by reason. Served by the coordinator.",
+		}, []string{"reason"}),
+		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "etcdadm_operations_total", Help: "Operations by kind and result.",
+		}, []string{"kind", "result"}),
+		seconds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "etcdadm_operation_seconds_total", Help: "Time spent on operations, by kind.",
+		}, []string{"kind"}),
+		verifyTime: gauge("last_backup_verified_timestamp_seconds",
+			"Unix time of the last successful verification of a backup, 0 for none. Served by the coordinator."),
+		drillTime: gauge("last_backup_drill_timestamp_seconds",
+			"Unix time of the last successful trial restore of a backup, 0 for none. Served by the coordinator."),
+		backupTime: gauge("last_backup_timestamp_seconds",
+			"Unix time of the newest backup, 0 for none. Served by the coordinator."),
 	}
-	m.drops = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcdadm_connections_dropped_total", Help: "Connections closed because there were too many, by port."}, []string{"port"})
-	m.registry.MustRegister(m.drops, m.coordinator, m.missing, m.missed, m.term, m.converged, m.members, m.holds, m.operations, m.seconds, m.backupTime, m.verifyTime, m.drillTime,
+	m.drops = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "etcdadm_connections_dropped_total", Help: "Connections closed because there were too many, by port.",
+	}, []string{"port"})
+	m.registry.MustRegister(m.drops, m.coordinator, m.missing, m.missed, m.term, m.converged, m.members, m.holds,
+		m.operations, m.seconds, m.backupTime, m.verifyTime, m.drillTime,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "etcdadm_store_requests_total", Help: "Requests made to the control and backup store."},
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "etcdadm_store_requests_total", Help: "Requests made to the control and backup store.",
+		},
 			func() float64 { return float64(requests()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "etcdadm_etcd_restarts_total", Help: "Restarts of the etcd process after it died by itself."},
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "etcdadm_etcd_restarts_total", Help: "Restarts of the etcd process after it died by itself.",
+		},
 			func() float64 { return float64(restarts()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "etcdadm_etcd_running", Help: "1 while this node's etcd process runs."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "etcdadm_etcd_running", Help: "1 while this node's etcd process runs.",
+		},
 			func() float64 { return one(process() == cluster.ProcessRunning) }))
 	return m
 }
@@ -146,7 +169,8 @@ var metricsLimits = listen.Limits{Total: 128, PerSource: 32, Reserved: 16}
 func webServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, MaxHeaderBytes: 16 << 10,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: 30 * time.Second,
 	}
 }
 

@@ -78,7 +78,8 @@ func TestMetricsAndHealthOverHTTP(t *testing.T) {
 		}
 	}
 	_, page := get(t, url+"/metrics")
-	wantLines(t, page, "etcdadm_coordinator 0", "etcdadm_store_requests_total 17", "etcdadm_etcd_restarts_total 3", "etcdadm_etcd_running 0")
+	wantLines(t, page, "etcdadm_coordinator 0", "etcdadm_store_requests_total 17", "etcdadm_etcd_restarts_total 3",
+		"etcdadm_etcd_running 0")
 
 	state = cluster.ProcessRunning
 	r := report()
@@ -87,7 +88,8 @@ func TestMetricsAndHealthOverHTTP(t *testing.T) {
 	r.Holds = []plan.Hold{{Reason: plan.LearnerBehind}}
 	m.note(r)
 	_, page = get(t, url+"/metrics")
-	wantLines(t, page, "etcdadm_coordinator 1", "etcdadm_coordinator_term 4", "etcdadm_converged 1", "etcdadm_etcd_running 1",
+	wantLines(t, page, "etcdadm_coordinator 1", "etcdadm_coordinator_term 4", "etcdadm_converged 1",
+		"etcdadm_etcd_running 1",
 		`etcdadm_members{healthy="true",role="voter"} 2`, `etcdadm_members{healthy="false",role="voter"} 1`,
 		`etcdadm_members{healthy="false",role="learner"} 1`, `etcdadm_hold{reason="learner-behind"} 1`)
 	if strings.Contains(page, "etcdadm_last_backup_timestamp_seconds 0\n") {
@@ -112,7 +114,8 @@ func TestWhatIsOverIsNotCountedOn(t *testing.T) {
 	m.note(reconcile.Report{}) // the lease is lost
 	page := gathered(t, m)
 	wantLines(t, page,
-		`etcdadm_operations_total{kind="member start",result="done"} 2`, `etcdadm_operations_total{kind="member start",result="failed"} 1`,
+		`etcdadm_operations_total{kind="member start",result="done"} 2`,
+		`etcdadm_operations_total{kind="member start",result="failed"} 1`,
 		`etcdadm_operation_seconds_total{kind="member start"} 9`, `etcdadm_operations_total{kind="unknown",result="done"} 1`,
 		"etcdadm_coordinator 0", "etcdadm_coordinator_term 0", "etcdadm_converged 0")
 	for _, gone := range []string{"etcdadm_hold{", "etcdadm_members{"} {

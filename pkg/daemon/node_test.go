@@ -62,9 +62,14 @@ func newSite(t *testing.T) *site {
 	voter := voterOf(state)
 	s.node = &node{
 		address: "10.0.0.1:8000", boot: "boot-a", state: state, voter: voter, keys: &keys{}, now: time.Now,
-		local: apply.NewLocal(apply.LocalOptions{Name: "a", DataDir: s.dir, State: state, LeaseVoter: voter, Proc: proc, Bin: etcdbin.Finder{Dirs: []string{bins}, Opt: bins}, Now: time.Now}),
+		local: apply.NewLocal(apply.LocalOptions{
+			Name: "a", DataDir: s.dir, State: state, LeaseVoter: voter, Proc: proc, Bin: etcdbin.Finder{
+				Dirs: []string{bins}, Opt: bins,
+			}, Now: time.Now,
+		}),
 	}
-	s.orders = &orderBook{log: slog.New(slog.NewTextHandler(&s.log, nil)), now: time.Now, keep: func(e store.HistoryEntry) { s.kept = append(s.kept, e) }}
+	s.orders = &orderBook{log: slog.New(slog.NewTextHandler(&s.log, nil)), now: time.Now,
+		keep: func(e store.HistoryEntry) { s.kept = append(s.kept, e) }}
 	s.authority = &authority{
 		self: "a", voter: voter, others: func() []cluster.NodeName { return slices.Collect(maps.Keys(s.standings)) },
 		ask: func(_ context.Context, n cluster.NodeName) (lease.Standing, error) {
@@ -118,7 +123,11 @@ func order(term cluster.Term, holder cluster.NodeName, op plan.Operation) rpc.Ex
 }
 
 var (
-	prepareA = &plan.MemberPrepare{Node: "a", Token: "t1", Version: version, Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://a:1"}}}}
+	prepareA = &plan.MemberPrepare{
+		Node: "a", Token: "t1", Version: version, Voters: []cluster.InitialMember{
+			{Name: "a", PeerURLs: []string{"http://a:1"}},
+		},
+	}
 	discardA = &plan.DataDiscard{Node: "a", Name: "old", ExpectAt: "2026-01-01T00:00:00Z"}
 )
 
@@ -170,7 +179,8 @@ func TestATermThatCannotBeRememberedIsNotObeyed(t *testing.T) {
 // ask is a candidate's request to a bootstrap lease voter; the candidate is a person.
 func ask(term cluster.Term, holder cluster.NodeName) lease.Request {
 	return lease.Request{
-		Cluster: "main", Token: "t1", Term: term, Holder: holder, Boot: "boot-" + cluster.Token(holder), TTL: lease.DefaultTTL, Entitled: true,
+		Cluster: "main", Token: "t1", Term: term, Holder: holder, Boot: "boot-" + cluster.Token(holder),
+		TTL: lease.DefaultTTL, Entitled: true,
 		LeaseVoters: cluster.LeaseVoters{Token: "t1", Names: []cluster.NodeName{"a"}},
 	}
 }
@@ -198,10 +208,13 @@ func TestAVoteIsOnTheDiskAndInTheAnswer(t *testing.T) {
 		t.Error("another's order in the same term was obeyed")
 	}
 	a := s.Observe(t.Context())
-	if a.Node.Lease != (cluster.Lease{Term: 3, Holder: "b", Running: true}) || a.Node.Boot != "boot-a" || a.Node.Address != "10.0.0.1:8000" || a.Now.Before(began) {
+	if a.Node.Lease != (cluster.Lease{Term: 3, Holder: "b", Running: true}) || a.Node.Boot != "boot-a" ||
+		a.Node.Address != "10.0.0.1:8000" || a.Now.Before(began) {
 		t.Errorf("it says %+v at %s", a.Node, a.Now)
 	}
-	if r, err := s.Lease(t.Context(), lease.Request{Cluster: "main", Token: "t1", Term: 3, Holder: "b", Boot: "boot-b", Release: true}); err != nil || !r.Granted {
+	if r, err := s.Lease(t.Context(), lease.Request{
+		Cluster: "main", Token: "t1", Term: 3, Holder: "b", Boot: "boot-b", Release: true,
+	}); err != nil || !r.Granted {
 		t.Fatalf("giving it back: %+v, %v", r, err)
 	}
 	if v := s.voted.Load(); v == nil || v.to != "" || v.at.Before(began) {
@@ -214,7 +227,8 @@ func TestAVoteIsOnTheDiskAndInTheAnswer(t *testing.T) {
 		t.Errorf("of a lease that was given back it says %+v", l)
 	}
 	// What is remembered is what the next run starts from.
-	if d := durable(s.state); d.Term != 3 || d.Grant.Holder != "b" || !slices.Equal(d.LeaseVoters.Names, []cluster.NodeName{"a"}) {
+	if d := durable(s.state); d.Term != 3 || d.Grant.Holder != "b" ||
+		!slices.Equal(d.LeaseVoters.Names, []cluster.NodeName{"a"}) {
 		t.Errorf("the next run starts from %+v", d)
 	}
 }
@@ -227,11 +241,13 @@ func TestThePortAnswersAsTheNode(t *testing.T) {
 		t.Errorf("it says %+v, %v", r, err)
 	}
 	s.confirmed(2, "b", "b", "c")
-	_, err = h.Execute(t.Context(), rpc.Caller{Name: "b"}, s.signed(2, "b", &plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartRestart, Version: version}))
+	_, err = h.Execute(t.Context(), rpc.Caller{Name: "b"},
+		s.signed(2, "b", &plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartRestart, Version: version}))
 	if rpc.KindOf(err) != rpc.Refused || !strings.Contains(err.Error(), "no data to start from") {
 		t.Errorf("error %v of kind %s", err, rpc.KindOf(err))
 	}
-	if reply, err := h.Lease(t.Context(), rpc.Caller{Name: "b"}, ask(3, "b")); err != nil || reply.Granted || reply.Term != 2 {
+	if reply, err := h.Lease(t.Context(), rpc.Caller{Name: "b"}, ask(3, "b")); err != nil || reply.Granted ||
+		reply.Term != 2 {
 		t.Errorf("it answers %+v, %v", reply, err)
 	}
 }
@@ -324,7 +340,9 @@ func until(t *testing.T, ok func() bool) {
 // term only where no majority of them is left; the rest is for its disk and for
 // etcd's quorum to say.
 func TestLeaseVotersAreRecoveredWithoutATermWhereTheyAreLost(t *testing.T) {
-	recoverA := &plan.LeaseVotersRecover{Node: "a", Token: "t1", Term: 9, Names: []cluster.NodeName{"a", "c"}, Expect: []cluster.NodeName{"a", "b"}}
+	recoverA := &plan.LeaseVotersRecover{
+		Node: "a", Token: "t1", Term: 9, Names: []cluster.NodeName{"a", "c"}, Expect: []cluster.NodeName{"a", "b"},
+	}
 	s := newSite(t)
 	s.assign()
 	must(t, s.voter.Prepare(t.Context(), "t1", []cluster.NodeName{"a", "b"}))
@@ -333,7 +351,8 @@ func TestLeaseVotersAreRecoveredWithoutATermWhereTheyAreLost(t *testing.T) {
 		t.Errorf("with all lease voters there: %v", err)
 	}
 	recoverA.Lost = []cluster.NodeName{"b"}
-	if err := s.Execute(t.Context(), order(0, "c", recoverA)); err == nil || errors.As(err, &stale) || !strings.Contains(err.Error(), "URL") {
+	if err := s.Execute(t.Context(), order(0, "c", recoverA)); err == nil || errors.As(err, &stale) ||
+		!strings.Contains(err.Error(), "URL") {
 		t.Errorf("with one lost, and no etcd to ask: %v", err)
 	}
 	if e := s.disk().LeaseVoters; e.Term != 0 {

@@ -59,7 +59,8 @@ func about(from rpc.Caller, e rpc.Execution) []any {
 }
 
 // note writes an order down. refused says that the caller was not entitled to it.
-func (b *orderBook) note(ctx context.Context, from rpc.Caller, e rpc.Execution, began time.Time, err error, refused bool) {
+func (b *orderBook) note(ctx context.Context, from rpc.Caller, e rpc.Execution, began time.Time, err error,
+	refused bool) {
 	level, text := slog.LevelInfo, "order obeyed"
 	var more []any
 	if refused {

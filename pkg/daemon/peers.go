@@ -167,10 +167,12 @@ func (c *peerGroup) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		v := c.d.node.voted.Load()
-		now := missing(c.d.name, c.d.state.LeaseVoters(), c.d.fleet.Lease().LeaseVoters(), v, c.d.state.State().Pause != nil, c.d.now())
+		now := missing(c.d.name, c.d.state.LeaseVoters(), c.d.fleet.Lease().LeaseVoters(), v, c.d.state.State().Pause != nil,
+			c.d.now())
 		switch {
 		case now && !said:
-			c.d.log.Error("no daemon coordinates: nobody asks for this lease voter's vote", "since", v.at.Format(time.RFC3339), "alive", c.alive())
+			c.d.log.Error("no daemon coordinates: nobody asks for this lease voter's vote", "since", v.at.Format(time.RFC3339),
+				"alive", c.alive())
 		case !now && said:
 			c.d.log.Info("a daemon coordinates again")
 		}
@@ -183,7 +185,8 @@ func (c *peerGroup) watch(ctx context.Context) {
 
 // candidate says whether this daemon should try for the lease.
 func (c *peerGroup) candidate() bool {
-	return shouldTry(c.d.name, inLine(c.d.name, c.alive(), c.d.state.LeaseVoters().Names), c.d.node.voted.Load(), c.d.now())
+	return shouldTry(c.d.name, inLine(c.d.name, c.alive(), c.d.state.LeaseVoters().Names), c.d.node.voted.Load(),
+		c.d.now())
 }
 
 // early returns the lease voters to ask for the lease before an observation: those that this
@@ -203,7 +206,9 @@ func inLine(self cluster.NodeName, alive, leaseVoters []cluster.NodeName) []clus
 	if !slices.Contains(leaseVoters, self) {
 		return alive
 	}
-	return slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return !slices.Contains(leaseVoters, n) })
+	return slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool {
+		return !slices.Contains(leaseVoters, n)
+	})
 }
 
 // shouldTry says whether a node should try for the lease. One that votes for

@@ -56,7 +56,9 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 }
 
 func TestMadeUpNamesDoNotCount(t *testing.T) {
-	peers := []gossip.Peer{{Name: "0000001", Alive: true}, {Name: "b", Alive: true, Proved: true}, {Name: "c"}, {Name: "d", Proved: true}}
+	peers := []gossip.Peer{{Name: "0000001", Alive: true}, {Name: "b", Alive: true, Proved: true}, {Name: "c"}, {
+		Name: "d", Proved: true,
+	}}
 	got := known(peers, []cluster.NodeName{"b", "c"})
 	if len(got) != 3 || got[0].Name != "b" || got[1].Name != "c" || got[2].Name != "d" {
 		t.Errorf("known are %+v", got)

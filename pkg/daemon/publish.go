@@ -66,7 +66,8 @@ type publisher struct {
 	confirmed bool
 }
 
-func newPublisher(node cluster.NodeName, s *store.Store, log *slog.Logger, holds func(cluster.Term) bool, now func() time.Time) *publisher {
+func newPublisher(node cluster.NodeName, s *store.Store, log *slog.Logger, holds func(cluster.Term) bool,
+	now func() time.Time) *publisher {
 	return &publisher{node: node, store: s, log: log, now: now, holds: holds, wake: make(chan struct{}, 1)}
 }
 
@@ -90,7 +91,9 @@ func (p *publisher) note(r reconcile.Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if d := r.Done; d != nil {
-		e := store.HistoryEntry{At: d.At, Term: cmp.Or(d.Term, r.Term), By: r.Coordinator, Line: d.Line, Why: why(r), Took: d.Took}
+		e := store.HistoryEntry{
+			At: d.At, Term: cmp.Or(d.Term, r.Term), By: r.Coordinator, Line: d.Line, Why: why(r), Took: d.Took,
+		}
 		if d.Err != nil {
 			e.Error = cut(d.Err.Error())
 		}
@@ -286,7 +289,8 @@ func bootstrapped(r reconcile.Report) bool {
 // the passing of time or the growth of a number.
 func material(r reconcile.Report) string {
 	var s strings.Builder
-	fmt.Fprintln(&s, r.Coordinator, r.Term, r.Spec.MemberCount, r.Spec.EtcdVersion, r.Operation, r.Converged, r.Observation.Leader)
+	fmt.Fprintln(&s, r.Coordinator, r.Term, r.Spec.MemberCount, r.Spec.EtcdVersion, r.Operation, r.Converged,
+		r.Observation.Leader)
 	for _, h := range r.Holds {
 		fmt.Fprintln(&s, h.Reason)
 	}
@@ -294,7 +298,8 @@ func material(r reconcile.Report) string {
 		fmt.Fprintln(&s, m.ID, m.Name, m.Learner, m.Healthy, m.Condition, m.Alarms)
 	}
 	for _, n := range r.Observation.Nodes {
-		fmt.Fprintln(&s, n.Name, n.Address, n.Reachable, n.Disk.State, n.Process.State, n.Assigned, len(n.SetAside), n.Conflict)
+		fmt.Fprintln(&s, n.Name, n.Address, n.Reachable, n.Disk.State, n.Process.State, n.Assigned, len(n.SetAside),
+			n.Conflict)
 		fmt.Fprintln(&s, n.Storage.State, n.Process.NoReport)
 		if st := n.Staged; st != nil {
 			fmt.Fprintln(&s, st.Token, st.Ready, st.Problem, st.Done>>27) // each 128 MB
@@ -368,9 +373,10 @@ func changed(view *fleet.StoreView, done reconcile.Done) {
 // changesStore reports whether an operation changes what an observation reads from the
 // store.
 func changesStore(line string) bool {
-	return slices.ContainsFunc([]string{"etcdadm incarnation ", "etcdadm backup ", "etcdadm spec ", "etcdadm request "}, func(p string) bool {
-		return strings.HasPrefix(line, p)
-	})
+	return slices.ContainsFunc([]string{"etcdadm incarnation ", "etcdadm backup ", "etcdadm spec ", "etcdadm request "},
+		func(p string) bool {
+			return strings.HasPrefix(line, p)
+		})
 }
 
 // pollEvery returns how old the store's answer may be at the next observation: a spec

@@ -112,11 +112,20 @@ func (p *press) status() *reconcile.Report {
 // report is what a coordinator of three says when all is well.
 func report() reconcile.Report {
 	now := time.Now()
-	r := reconcile.Report{At: now, Coordinator: "a", Term: 4, Converged: true, Spec: cluster.Spec{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")}}
-	r.Observation = cluster.Observation{At: now, Leader: 1, Store: cluster.Store{Reachable: true, Backups: []cluster.Backup{{Name: "b1", At: now}}}}
+	r := reconcile.Report{At: now, Coordinator: "a", Term: 4, Converged: true, Spec: cluster.Spec{
+		MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16"),
+	}}
+	r.Observation = cluster.Observation{
+		At: now, Leader: 1, Store: cluster.Store{Reachable: true, Backups: []cluster.Backup{{Name: "b1", At: now}}},
+	}
 	for i, n := range []cluster.NodeName{"a", "b", "c"} {
-		r.Observation.Members = append(r.Observation.Members, cluster.Member{ID: cluster.MemberID(i + 1), Name: n, Healthy: true})
-		r.Observation.Nodes = append(r.Observation.Nodes, cluster.Node{Name: n, Address: string(n) + ":1", Reachable: true, Disk: cluster.Disk{State: cluster.DiskData}, Process: cluster.Process{State: cluster.ProcessRunning}, Assigned: &cluster.Assigned{Token: "t1"}})
+		r.Observation.Members = append(r.Observation.Members, cluster.Member{
+			ID: cluster.MemberID(i + 1), Name: n, Healthy: true,
+		})
+		r.Observation.Nodes = append(r.Observation.Nodes, cluster.Node{
+			Name: n, Address: string(n) + ":1", Reachable: true, Disk: cluster.Disk{State: cluster.DiskData},
+			Process: cluster.Process{State: cluster.ProcessRunning}, Assigned: &cluster.Assigned{Token: "t1"},
+		})
 	}
 	return r
 }
@@ -152,7 +161,10 @@ func TestHistoryAndStatusAreWritten(t *testing.T) {
 		p.pass(time.Second)
 		list, err := p.store.History(t.Context())
 		must(t, err)
-		want := store.HistoryEntry{At: r.At, Term: 4, By: "a", Line: "etcdadm backup take", Took: 3 * time.Second, Error: "bucket is full", Why: "3 of 3 wanted voters, 2 healthy; alarm"}
+		want := store.HistoryEntry{
+			At: r.At, Term: 4, By: "a", Line: "etcdadm backup take", Took: 3 * time.Second, Error: "bucket is full",
+			Why: "3 of 3 wanted voters, 2 healthy; alarm",
+		}
 		if len(list) != 1 || !list[0].At.Equal(want.At) {
 			t.Fatalf("the history is %+v", list)
 		}
@@ -421,7 +433,8 @@ func TestWhatTheLastCoordinatorPublishedIsTakenOver(t *testing.T) {
 	must(t, err)
 	must(t, s.PutStatus(t.Context(), b))
 	got := previous(t.Context(), s, now)
-	if got.Token != "t1" || len(got.Members) != 3 || !got.Members[1].UnhealthySince.Equal(now.Add(-20*time.Second)) || len(got.Nodes) != 0 {
+	if got.Token != "t1" || len(got.Members) != 3 || !got.Members[1].UnhealthySince.Equal(now.Add(-20*time.Second)) ||
+		len(got.Nodes) != 0 {
 		t.Errorf("it took %+v", got)
 	}
 	must(t, s.PutStatus(t.Context(), []byte(`"another program's"`)))

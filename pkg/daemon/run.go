@@ -163,7 +163,8 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 		return err
 	}
 	voter := election.NewVoter(election.VoterOptions{
-		Cluster: d.c.ClusterName, Self: d.name, Durable: durable(d.state), Persist: persist(d.state), Reload: reload(d.state), Now: d.now,
+		Cluster: d.c.ClusterName, Self: d.name, Durable: durable(d.state), Persist: persist(d.state), Reload: reload(d.state),
+		Now: d.now,
 	})
 	o := apply.LocalOptions{
 		Name: d.name, DataDir: d.c.DataDir, URLs: urls, ListenAddress: d.c.EtcdAddress, MetricsURLs: metricsURLs,
@@ -177,7 +178,8 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 	if !d.c.EtcdInsecure {
 		o.TLS = d.keys
 	}
-	d.node = &node{boot: observe.NewToken(), local: apply.NewLocal(o), voter: voter, state: d.state, keys: d.keys, now: d.now}
+	d.node = &node{boot: observe.NewToken(), local: apply.NewLocal(o), voter: voter, state: d.state, keys: d.keys,
+		now: d.now}
 	d.onClose(func(ctx context.Context) {
 		if err := d.node.local.Close(ctx); err != nil {
 			d.log.Error("etcd did not stop", "error", err)

@@ -34,7 +34,8 @@ func TestADaemonBootstrapsAClusterOfOfOneAndEnds(t *testing.T) {
 	}
 	must(t, status(t.Context(), url+"/readyz", http.StatusOK))
 	_, page := get(t, url+"/metrics")
-	wantLines(t, page, "etcdadm_coordinator 1", "etcdadm_etcd_running 1", `etcdadm_operations_total{kind="incarnation create",result="done"} 1`)
+	wantLines(t, page, "etcdadm_coordinator 1", "etcdadm_etcd_running 1",
+		`etcdadm_operations_total{kind="incarnation create",result="done"} 1`)
 
 	if list, err := v.open().Backups(t.Context()); err != nil || len(list) != 1 {
 		t.Errorf("a new cluster has the backups %+v, %v", list, err)
@@ -57,7 +58,8 @@ func TestADaemonBootstrapsAClusterOfOfOneAndEnds(t *testing.T) {
 		t.Error("it lacks lines of etcd, or its own")
 	}
 	v.stop(v.nodes[0])
-	if st, err := nodestate.Read(v.nodes[0].config.DataDir); err != nil || st.Assigned == nil || st.Assigned.Stopped || !st.Grant.Released {
+	if st, err := nodestate.Read(v.nodes[0].config.DataDir); err != nil || st.Assigned == nil || st.Assigned.Stopped ||
+		!st.Grant.Released {
 		t.Errorf("on the disk is %+v, %v", st, err)
 	}
 }
@@ -127,7 +129,9 @@ func TestADaemonWithTLSEverywhere(t *testing.T) {
 		t.Errorf("the nodes are %+v", r.Observation.Nodes)
 	}
 	var renewer certs.Renewer
-	id, err := renewer.Add(certs.Source{Name: "test", Dir: pki, CA: certs.ClientsCA, Pair: certs.Pair{Request: certs.EtcdClient("kube-apiserver")}}, time.Now())
+	id, err := renewer.Add(certs.Source{
+		Name: "test", Dir: pki, CA: certs.ClientsCA, Pair: certs.Pair{Request: certs.EtcdClient("kube-apiserver")},
+	}, time.Now())
 	must(t, err)
 	host := v.named(r.Observation.Members[0].Name) // whoever was ready first
 	o := etcdclient.Options{Endpoints: []string{"https://" + host.config.Address + ":4001"}, TLS: id.ClientTLS("")}
@@ -160,7 +164,8 @@ func TestADaemonThatCannotStartSaysWhy(t *testing.T) {
 		want   string
 	}{
 		{"the data directory is in use", func(c *Config) { c.DataDir = locked }, "read the data directory"},
-		{"the data directory is a file", func(c *Config) { c.DataDir = filepath.Join(locked, "etcdadm.lock") }, "read the data directory"},
+		{"the data directory is a file", func(c *Config) { c.DataDir = filepath.Join(locked, "etcdadm.lock") },
+			"read the data directory"},
 		{"a template that is unknown", func(c *Config) { c.PeerURLs = []string{"https://__rack__:1"} }, "--peer-urls"},
 		{"no CA", func(c *Config) { c.Insecure, c.PKIDir = false, t.TempDir() }, "load the certificates"},
 		{"no CA for etcd", func(c *Config) { c.EtcdInsecure, c.PKIDir = false, t.TempDir() }, "load the certificates"},
@@ -172,7 +177,9 @@ func TestADaemonThatCannotStartSaysWhy(t *testing.T) {
 			t.Parallel()
 			c := Config{
 				ClusterName: "main", BackupStore: t.TempDir(), DataDir: t.TempDir(), NodeName: "a", Address: "127.0.0.1",
-				Insecure: true, EtcdInsecure: true, PeerURLs: []string{"https://__address__:1"}, ClientURLs: []string{"https://__address__:2"},
+				Insecure: true, EtcdInsecure: true, PeerURLs: []string{"https://__address__:1"}, ClientURLs: []string{
+					"https://__address__:2",
+				},
 				QuarantineURLs: []string{"https://__address__:3"}, DiscoveryInterval: time.Second,
 			}
 			tc.change(&c)
@@ -198,14 +205,17 @@ func TestADaemonWithoutANameMakesOneUp(t *testing.T) {
 	dir := t.TempDir()
 	c := Config{
 		ClusterName: "main", BackupStore: t.TempDir(), DataDir: dir, Address: "127.0.0.1", Insecure: true, EtcdInsecure: true,
-		PeerURLs: []string{"https://__address__:1"}, ClientURLs: []string{"https://__address__:2"}, QuarantineURLs: []string{"https://__address__:3"},
+		PeerURLs: []string{"https://__address__:1"}, ClientURLs: []string{"https://__address__:2"}, QuarantineURLs: []string{
+			"https://__address__:3",
+		},
 		DiscoveryInterval: time.Second,
 	}
 	var out syncBuffer
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, c, slog.New(slog.NewTextHandler(&out, nil))) }()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(out.String(), "msg=running"); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(out.String(), "msg=running"); time.Sleep(
+		10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not run: %s", out.String())
 		}

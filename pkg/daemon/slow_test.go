@@ -40,7 +40,8 @@ func (s slow) ListPaged(ctx context.Context, o *driver.ListOptions) (*driver.Lis
 	return p, err
 }
 
-func (s slow) NewRangeReader(ctx context.Context, key string, _, _ int64, _ *driver.ReaderOptions) (driver.Reader, error) {
+func (s slow) NewRangeReader(ctx context.Context, key string, _, _ int64, _ *driver.ReaderOptions) (
+	driver.Reader, error) {
 	r, err := s.content.NewReader(ctx, key, nil)
 	if err != nil {
 		return nil, err
@@ -82,7 +83,8 @@ func TestABootstrapOrderWaitsForASlowStore(t *testing.T) {
 		}
 		must(t, b.content.WriteAll(t.Context(), "control/etcd-cluster-created", []byte(`{}`), nil))
 		// What was read for the first order does not do for this one.
-		if err := a.bootstrapped(t.Context(), op, nil); err == nil || !strings.Contains(err.Error(), "the store tells of a cluster") {
+		if err := a.bootstrapped(t.Context(), op, nil); err == nil ||
+			!strings.Contains(err.Error(), "the store tells of a cluster") {
 			t.Errorf("an order in a store with a cluster: %v", err)
 		}
 		// Nobody waits for ever.
@@ -105,7 +107,8 @@ func TestNodesAreFoundInASlowStore(t *testing.T) {
 		must(t, err)
 		defer d.state.Close()
 		s := store.New(blob.NewBucket(b))
-		must(t, b.content.WriteAll(t.Context(), "control/nodes/b", []byte(`{"name": "b", "address": "10.0.0.2:8000", "boot": "x", "at": "2026-11-20T12:00:00Z"}`), nil))
+		must(t, b.content.WriteAll(t.Context(), "control/nodes/b",
+			[]byte(`{"name": "b", "address": "10.0.0.2:8000", "boot": "x", "at": "2026-11-20T12:00:00Z"}`), nil))
 		nodes := func() ([]discovery.Record, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()

@@ -19,7 +19,9 @@ import (
 func withSpec(t *testing.T, change func(c *Config)) (*Daemon, *store.Store, *syncBuffer) {
 	t.Helper()
 	out := &syncBuffer{}
-	d := &Daemon{log: slog.New(slog.NewTextHandler(out, nil)), now: time.Now, c: Config{DataDir: t.TempDir(), Policy: cluster.Policy{Grace: 5 * time.Minute}}}
+	d := &Daemon{log: slog.New(slog.NewTextHandler(out, nil)), now: time.Now, c: Config{
+		DataDir: t.TempDir(), Policy: cluster.Policy{Grace: 5 * time.Minute},
+	}}
 	change(&d.c)
 	state, err := nodestate.Open(d.c.DataDir, nodestate.Self{Name: "a"})
 	must(t, err)

@@ -25,9 +25,11 @@ func TestLateReportsYieldToALaterTerm(t *testing.T) {
 		"a later term, long ago":                  {held: 0, there: 5, by: "b", age: time.Hour, want: "b"},
 		"a later term, and a clock that is ahead": {held: 0, there: 5, by: "b", age: -time.Hour, want: "b"},
 		"a later term, though a machine that was suspended believes in its own": {held: 4, there: 5, by: "b", want: "b"},
-		"a later term from before all disks were rolled back":                   {held: 4, there: 5, by: "b", age: time.Hour, want: "a"},
-		"a term before which the nodes were reset":                              {held: 4, there: 1 << 61, by: "b", want: "a"},
-		"its own name in a later term":                                          {held: 4, there: 5, by: "a", want: "a"},
+		"a later term from before all disks were rolled back": {
+			held: 4, there: 5, by: "b", age: time.Hour, want: "a",
+		},
+		"a term before which the nodes were reset": {held: 4, there: 1 << 61, by: "b", want: "a"},
+		"its own name in a later term":             {held: 4, there: 5, by: "a", want: "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			publish(t, func(t *testing.T, p *press) {

@@ -74,14 +74,18 @@ func newTestCluster(t *testing.T, names string, change ...func(c *Config)) *test
 	t.Parallel()
 	var b [2]byte
 	_, _ = rand.Read(b[:])
-	v := &testCluster{t: t, prefix: fmt.Sprintf("127.%d.%d.", 80+b[0]%100, b[1]), store: filepath.Join(t.TempDir(), "store"), change: change}
+	v := &testCluster{t: t, prefix: fmt.Sprintf("127.%d.%d.", 80+b[0]%100, b[1]),
+		store: filepath.Join(t.TempDir(), "store"), change: change}
 	for i, name := range strings.Fields(names) {
 		address := v.prefix + strconv.Itoa(10+i)
 		r := &testMember{name: name, config: Config{
 			ClusterName: "main", BackupStore: "file://" + v.store, DataDir: filepath.Join(t.TempDir(), name), NodeName: name,
 			Address: address, EtcdAddress: address, GRPCPort: 8000, Insecure: true, EtcdInsecure: true,
-			PeerURLs: []string{"https://__address__:2380"}, ClientURLs: []string{"https://__address__:4001"}, QuarantineURLs: []string{"https://__address__:8001"},
-			DiscoveryInterval: time.Second, EtcdDirs: finder.Dirs, UserEnv: map[string]string{"ETCD_UNSAFE_NO_FSYNC": "true", "ETCD_FEATURE_GATES": "InitialCorruptCheck=false"},
+			PeerURLs: []string{"https://__address__:2380"}, ClientURLs: []string{"https://__address__:4001"},
+			QuarantineURLs:    []string{"https://__address__:8001"},
+			DiscoveryInterval: time.Second, EtcdDirs: finder.Dirs, UserEnv: map[string]string{
+				"ETCD_UNSAFE_NO_FSYNC": "true", "ETCD_FEATURE_GATES": "InitialCorruptCheck=false",
+			},
 		}}
 		for _, f := range change {
 			f(&r.config)
@@ -122,7 +126,8 @@ func leaks() (left []string) {
 		b := make([]byte, 1<<20)
 		for _, g := range strings.Split(string(b[:runtime.Stack(b, true)]), "\n\n") {
 			// Libraries' goroutines name who started them.
-			if strings.Contains(g, "etcdadm/pkg/") && !strings.Contains(g, "TestMain") || strings.Contains(g, "memberlist") || strings.Contains(g, "grpc") {
+			if strings.Contains(g, "etcdadm/pkg/") && !strings.Contains(g, "TestMain") || strings.Contains(g, "memberlist") ||
+				strings.Contains(g, "grpc") {
 				left = append(left, g)
 			}
 		}
@@ -214,8 +219,10 @@ func (v *testCluster) converged(n int) reconcile.Report {
 	var r reconcile.Report
 	v.eventually(fmt.Sprintf("a cluster of %d", n), func(ctx context.Context) error {
 		v.decode(ctx, &r)
-		if !r.Converged || len(r.Observation.Members) != n || len(r.Holds) > 0 || r.Operation != "" || len(r.Observation.Store.Backups) == 0 {
-			return fmt.Errorf("converged %t, %d members, holds %v, doing %q, %d backups", r.Converged, len(r.Observation.Members), r.Holds, r.Operation, len(r.Observation.Store.Backups))
+		if !r.Converged || len(r.Observation.Members) != n || len(r.Holds) > 0 || r.Operation != "" ||
+			len(r.Observation.Store.Backups) == 0 {
+			return fmt.Errorf("converged %t, %d members, holds %v, doing %q, %d backups", r.Converged,
+				len(r.Observation.Members), r.Holds, r.Operation, len(r.Observation.Store.Backups))
 		}
 		return nil
 	})

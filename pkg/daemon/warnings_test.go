@@ -30,7 +30,9 @@ func TestWhatIsOpenToOthersIsSaidAtStart(t *testing.T) {
 	} {
 		must(t, os.Chmod(key, tc.mode))
 		var log bytes.Buffer
-		d := &Daemon{log: slog.New(slog.NewTextHandler(&log, nil)), now: time.Now, c: Config{Insecure: tc.insecure, EtcdInsecure: tc.etcdInsecure, PKIDir: dir}}
+		d := &Daemon{log: slog.New(slog.NewTextHandler(&log, nil)), now: time.Now, c: Config{
+			Insecure: tc.insecure, EtcdInsecure: tc.etcdInsecure, PKIDir: dir,
+		}}
 		_ = d.openKeys(t.Context()) // there is nothing to issue from
 		if n := strings.Count(log.String(), "level=WARN"); n != len(tc.want) {
 			t.Errorf("%s: it says %s", tc.name, log.String())

@@ -34,7 +34,8 @@ const (
 // description; one that is there and empty, or huge, is none.
 func (f *folder) complete() bool {
 	marker, description := f.backup.Files.Marker, f.backup.Files.Description
-	return f.data != "" && f.backup.Size > 0 && marker > 0 && marker <= maxMarker && (!f.described() || description > 0 && description <= maxDescription)
+	return f.data != "" && f.backup.Size > 0 && marker > 0 && marker <= maxMarker &&
+		(!f.described() || description > 0 && description <= maxDescription)
 }
 
 func (f *folder) described() bool { return f.backup.Files.Described }

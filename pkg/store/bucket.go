@@ -102,7 +102,8 @@ func (b *bucket) write(ctx context.Context, key string, r io.Reader, c condition
 		// Stores that deny overwriting may say so before they check the condition.
 		return errExists
 	case taken(err) && errors.Is(observeErr, ErrAbsent):
-		return fmt.Errorf("%w: it says that the key is taken and that there is no object, which was deleted just now, or is a version that was deleted: %w", ErrUnreachable, err)
+		return fmt.Errorf("%w: it says that the key is taken and that there is no object, which was deleted just now, or "+
+			"is a version that was deleted: %w", ErrUnreachable, err)
 	case observeErr == nil || errors.Is(observeErr, ErrAbsent):
 		return kind
 	case taken(err) && errors.Is(observeErr, ErrDenied):
@@ -159,7 +160,8 @@ func (b *bucket) probe(ctx context.Context, key string) error {
 			return fmt.Errorf("try a conditional write: %w", b.whole(err))
 		}
 	}
-	return fmt.Errorf("%w: its server ignores the condition of a conditional write (If-None-Match), so two daemons could both found the cluster; "+
+	return fmt.Errorf("%w: its server ignores the condition of a conditional write (If-None-Match), so two daemons "+
+		"could both found the cluster; "+
 		"use a server that has conditional writes", ErrDenied)
 }
 

@@ -34,7 +34,8 @@ func TestBucketThatFails(t *testing.T) {
 	for call, err := range map[string]error{
 		"poll": pollErr, "backups": backupsErr, "get": getErr, "exists": existsErr, "create": createErr, "open": openErr,
 		"put": s.Put(ctx, "a/b", nil), "delete": s.Delete(ctx, "a/b"), "delete backup": s.DeleteBackup(ctx, "a"),
-		"spec": s.PutSpec(ctx, SpecFile{}), "history": s.AppendHistory(ctx, HistoryEntry{}), "node": s.PutNode(ctx, NodeRecord{Name: "a"}),
+		"spec": s.PutSpec(ctx, SpecFile{}), "history": s.AppendHistory(ctx, HistoryEntry{}),
+		"node":    s.PutNode(ctx, NodeRecord{Name: "a"}),
 		"created": s.MarkCreated(ctx, time.Now()), "status": s.PutStatus(ctx, []byte("{}")),
 	} {
 		if !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrAbsent) {
@@ -124,7 +125,8 @@ func TestTheMarkerIsDeletedFirst(t *testing.T) {
 }
 
 func TestFields(t *testing.T) {
-	f, err := parseFields("k", []byte(`{"a":"1","b":2,"snake_case":"x","null":null,"object":{"c":1},"big":9223372036854775807,"bigger":9223372036854775808}`))
+	f, err := parseFields("k",
+		[]byte(`{"a":"1","b":2,"snake_case":"x","null":null,"object":{"c":1},"big":9223372036854775807,"bigger":9223372036854775808}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +161,8 @@ func FuzzPoll(f *testing.F) {
 	f.Add([]byte(`{"number":1,"token":"x","version":"3.6.16","voters":["a=https://a:2380"]}`))
 	f.Add([]byte(`{"name":"1","reason":"x","revision":12,"at":"2026-11-20T10:39:37Z"}`))
 	f.Add([]byte(`{"name":"1","kind":"pause","at":"2026-11-20T10:39:37Z"}`))
-	keys := []string{specKey, createdKey, "control/x/_command.json", "control/incarnations/1", "control/nodes/1", "control/requests/1", revisionKey, "control/closed/1"}
+	keys := []string{specKey, createdKey, "control/x/_command.json", "control/incarnations/1", "control/nodes/1",
+		"control/requests/1", revisionKey, "control/closed/1"}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, ctx := New(memblob.OpenBucket(nil)), t.Context()
 		for _, key := range keys {
@@ -195,7 +198,8 @@ func BenchmarkBackupsOfADirectory(b *testing.B) {
 	}
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range 1000 {
-		if err := s.Put(b.Context(), retention.Name(at.Add(time.Duration(i)*time.Second), 1)+"/"+retention.MarkerFile, nil); err != nil {
+		if err := s.Put(b.Context(), retention.Name(at.Add(time.Duration(i)*time.Second), 1)+"/"+retention.MarkerFile,
+			nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -133,7 +133,8 @@ func (s *Store) PutCommand(ctx context.Context, c Command) (Command, error) {
 			return c, nil
 		}
 	}
-	return Command{}, fmt.Errorf("queue command: there are %d of the second %s already", maxCommands, c.At.Format(time.RFC3339))
+	return Command{}, fmt.Errorf("queue command: there are %d of the second %s already", maxCommands,
+		c.At.Format(time.RFC3339))
 }
 
 // DeleteCommand removes a command. That there is none is success.

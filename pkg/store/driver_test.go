@@ -113,14 +113,15 @@ func TestOutcomeOfAConditionalWrite(t *testing.T) {
 	} {
 		b := memblob.OpenBucket(nil)
 		s := driven(t, func(context.Context) (*store.Bucket, error) {
-			return &store.Bucket{Blobs: b, Write: func(ctx context.Context, key string, r io.Reader, o store.WriteOptions) error {
-				if c.stores {
-					if err := b.Upload(ctx, key, r, &blob.WriterOptions{ContentType: "x", Metadata: o.Metadata}); err != nil {
-						return err
+			return &store.Bucket{Blobs: b,
+				Write: func(ctx context.Context, key string, r io.Reader, o store.WriteOptions) error {
+					if c.stores {
+						if err := b.Upload(ctx, key, r, &blob.WriterOptions{ContentType: "x", Metadata: o.Metadata}); err != nil {
+							return err
+						}
 					}
-				}
-				return c.answer
-			}}, nil
+					return c.answer
+				}}, nil
 		})
 		if c.present {
 			if err := b.WriteAll(t.Context(), "key", []byte("other"), nil); err != nil {
@@ -161,7 +162,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
 	s, ctx := open(t, dir), t.Context()
 	const name = "2026-11-20T10:39:37Z-000001"
-	if err := errors.Join(s.Put(ctx, name+"/"+retention.MarkerFile, []byte("{}")), s.Put(ctx, name+"/"+retention.DataFile, []byte("x"))); err != nil {
+	if err := errors.Join(s.Put(ctx, name+"/"+retention.MarkerFile, []byte("{}")),
+		s.Put(ctx, name+"/"+retention.DataFile, []byte("x"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
@@ -188,7 +190,9 @@ func TestDamageAndRepair(t *testing.T) {
 	s, ctx := open(t, dir), t.Context()
 	const name = "2026-11-20T10:39:37Z-000001"
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	for _, file := range []string{retention.DataFile, retention.MarkerFile, retention.VerifiedFile, retention.DrilledFile, retention.DamagedFile} {
+	for _, file := range []string{
+		retention.DataFile, retention.MarkerFile, retention.VerifiedFile, retention.DrilledFile, retention.DamagedFile,
+	} {
 		if err := s.Put(ctx, name+"/"+file, []byte("x")); err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +201,9 @@ func TestDamageAndRepair(t *testing.T) {
 		verified, drilled, damaged int
 		want                       bool
 	}{{1, 2, 3, true}, {1, 3, 2, false}, {3, 1, 2, false}, {2, 1, 2, true}} {
-		for file, hours := range map[string]int{retention.VerifiedFile: c.verified, retention.DrilledFile: c.drilled, retention.DamagedFile: c.damaged} {
+		for file, hours := range map[string]int{
+			retention.VerifiedFile: c.verified, retention.DrilledFile: c.drilled, retention.DamagedFile: c.damaged,
+		} {
 			when := at.Add(time.Duration(hours) * time.Hour)
 			if err := os.Chtimes(filepath.Join(dir, name, file), when, when); err != nil {
 				t.Fatal(err)
@@ -208,7 +214,8 @@ func TestDamageAndRepair(t *testing.T) {
 			t.Fatal(all, err)
 		}
 		b := all[0]
-		if b.Damaged != c.want || b.Verified != at.Add(time.Duration(c.verified)*time.Hour) || b.Drilled != at.Add(time.Duration(c.drilled)*time.Hour) || b.Size != 1 {
+		if b.Damaged != c.want || b.Verified != at.Add(time.Duration(c.verified)*time.Hour) ||
+			b.Drilled != at.Add(time.Duration(c.drilled)*time.Hour) || b.Size != 1 {
 			t.Errorf("%+v: %+v", c, b)
 		}
 	}

@@ -71,7 +71,8 @@ func kindOfError(what, key string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrAbsent), errors.Is(err, ErrGarbage), errors.Is(err, errExists), errors.Is(err, ErrUnreachable), errors.Is(err, ErrDenied),
+	case errors.Is(err, ErrAbsent), errors.Is(err, ErrGarbage), errors.Is(err, errExists), errors.Is(err, ErrUnreachable),
+		errors.Is(err, ErrDenied),
 		errors.Is(err, context.Canceled), errors.As(err, new(sourceError)):
 		return fmt.Errorf("%s: %w", what, err)
 	}

@@ -27,7 +27,9 @@ func TestEmptyDirectoriesOfClaimsGo(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ key, left string }{
-		{"control/backup-claims/k/2", "control/backup-claims/k"}, {"control/backup-claims/k/1", "control/backup-claims"}, {"other/k/1", "other/k"},
+		{"control/backup-claims/k/2", "control/backup-claims/k"}, {"control/backup-claims/k/1", "control/backup-claims"}, {
+			"other/k/1", "other/k",
+		},
 	} {
 		if err := s.Delete(ctx, c.key); err != nil || !there(c.left) {
 			t.Errorf("%s: %v, %s is there: %v", c.key, err, c.left, there(c.left))

@@ -45,7 +45,8 @@ func TestADirectoryThatGoesAwayIsNotMadeAnew(t *testing.T) {
 }
 
 func TestALocationWithOneSlashIsNoDirectory(t *testing.T) {
-	if _, err := store.Open(t.Context(), "s3:/bucket/x"); err == nil || !strings.Contains(err.Error(), "two slashes, s3://") {
+	if _, err := store.Open(t.Context(), "s3:/bucket/x"); err == nil ||
+		!strings.Contains(err.Error(), "two slashes, s3://") {
 		t.Errorf("it says %v", err)
 	}
 	if _, err := store.Open(t.Context(), "./s3:/bucket"); err != nil {

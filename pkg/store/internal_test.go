@@ -66,7 +66,8 @@ func TestHangingStore(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				err := call(ctx)
 				cancel()
-				if took := time.Since(began); took < time.Second || took > time.Second+lastWords || !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+				if took := time.Since(began); took < time.Second || took > time.Second+lastWords ||
+					!errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%s: %v after %s", name, err, took)
 				}
 			}

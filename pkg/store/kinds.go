@@ -33,17 +33,22 @@ const kib = 1 << 10
 // anybody needs: a cluster has seven voters, and one restore at a time. Together they
 // bound what a poll holds in memory, a few MiB, whatever the store holds.
 var kinds = []kind{
-	{key: specKey, has: is(specKey), size: 64 * kib, most: 1, parse: boxed(parseSpec), add: (*View).addSpec, over: func(v *View, err error) { v.SpecErr = err }},
-	{key: createdKey, has: is(createdKey), size: 64 * kib, most: 1, parse: boxed(parseCreated), add: (*View).addCreated, over: (*View).mayBeCreated},
-	{key: revisionKey, has: is(revisionKey), size: 4 * kib, most: 1, parse: boxed(parseRevision), add: (*View).addRevision, over: func(v *View, err error) { v.RevisionErr = err }},
+	{key: specKey, has: is(specKey), size: 64 * kib, most: 1, parse: boxed(parseSpec), add: (*View).addSpec,
+		over: func(v *View, err error) { v.SpecErr = err }},
+	{key: createdKey, has: is(createdKey), size: 64 * kib, most: 1, parse: boxed(parseCreated), add: (*View).addCreated,
+		over: (*View).mayBeCreated},
+	{key: revisionKey, has: is(revisionKey), size: 4 * kib, most: 1, parse: boxed(parseRevision), add: (*View).addRevision,
+		over: func(v *View, err error) { v.RevisionErr = err }},
 	{
 		key: incarnationPrefix, has: below(incarnationPrefix), size: 16 * kib, most: 256,
 		parse: boxed(parseIncarnationNamed), add: (*View).addIncarnation,
 		over: func(v *View, err error) { v.IncarnationsErr = errors.Join(v.IncarnationsErr, err) },
 	},
 	{key: nodePrefix, has: below(nodePrefix), size: 16 * kib, most: 128, parse: boxed(parseNode), add: (*View).addNode},
-	{key: requestPrefix, has: below(requestPrefix), size: 64 * kib, most: 64, parse: boxed(parseRequest), add: (*View).addRequest},
-	{key: closedPrefix, has: below(closedPrefix), size: 64 * kib, most: MaxClosed, parse: boxed(parseClosed), add: (*View).addClosed, over: func(*View, error) {}},
+	{key: requestPrefix, has: below(requestPrefix), size: 64 * kib, most: 64, parse: boxed(parseRequest),
+		add: (*View).addRequest},
+	{key: closedPrefix, has: below(closedPrefix), size: 64 * kib, most: MaxClosed, parse: boxed(parseClosed),
+		add: (*View).addClosed, over: func(*View, error) {}},
 	{
 		key: controlPrefix, has: func(key string) bool { _, ok := commandName(key); return ok }, size: 64 * kib, most: 64,
 		parse: boxed(parseCommand), add: (*View).addCommand,
@@ -90,7 +95,8 @@ func (s *Store) listControl(ctx context.Context, v *View) ([]object, error) {
 		s.crowded = crowdedPolls
 	}
 	s.crowded--
-	v.problem(fmt.Errorf("%s: %w: it holds too many objects, and commands that were queued by the existing etcd-manager-ctl are not looked for", controlPrefix, ErrGarbage))
+	v.problem(fmt.Errorf("%s: %w: it holds too many objects, and commands that were queued by the existing "+
+		"etcd-manager-ctl are not looked for", controlPrefix, ErrGarbage))
 	var listed []object
 	for _, k := range kinds {
 		if k.key == controlPrefix {
@@ -161,7 +167,9 @@ func (v *View) bound(listed []object) []object {
 		}
 		if len(mine) > k.most {
 			k.exceeded(v, fmt.Errorf("%s: %w: of %d objects the %d newest are checked", k.key, ErrGarbage, len(mine), k.most))
-			slices.SortFunc(mine, func(a, b object) int { return cmp.Or(b.modTime.Compare(a.modTime), cmp.Compare(b.key, a.key)) })
+			slices.SortFunc(mine, func(a, b object) int {
+				return cmp.Or(b.modTime.Compare(a.modTime), cmp.Compare(b.key, a.key))
+			})
 			mine = mine[:k.most]
 		}
 		kept = append(kept, mine...)

@@ -37,7 +37,11 @@ func newHostile(t *testing.T) hostile {
 	check(h.PutSpec(ctx, store.SpecFile{MemberCount: 3, EtcdVersion: version}))
 	check(h.MarkCreated(ctx, now))
 	check(h.PutRevision(ctx, 7, now))
-	check(h.CreateIncarnation(ctx, cluster.Incarnation{Number: 1, Token: "t1", Version: version, Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://a:1"}}}}))
+	check(h.CreateIncarnation(ctx, cluster.Incarnation{
+		Number: 1, Token: "t1", Version: version, Voters: []cluster.InitialMember{
+			{Name: "a", PeerURLs: []string{"http://a:1"}},
+		},
+	}))
 	check(h.PutNode(ctx, store.NodeRecord{Name: "a", Address: "a:1", Boot: "boot", At: now}))
 	_, err := h.PutRequest(ctx, cluster.Request{Name: "r1", Kind: cluster.RequestPause, At: now})
 	check(err)
@@ -168,7 +172,8 @@ func TestProblemsAreShort(t *testing.T) {
 	h := newHostile(t)
 	long := strings.Repeat("x", 10_000)
 	h.plant("control/requests/q", `{"name":"`+long+`","kind":"`+long+`"}`, 0)
-	h.plant("control/2026-11-20T10:00:00Z-000001/_command.json", `{"timestamp":"1","restoreBackup":{"backup":"`+long+`"}}`, 0)
+	h.plant("control/2026-11-20T10:00:00Z-000001/_command.json",
+		`{"timestamp":"1","restoreBackup":{"backup":"`+long+`"}}`, 0)
 	h.plant("control/nodes/n", `{"name":"`+long+`"}`, 0)
 	v := h.whole()
 	for _, p := range v.Problems {

@@ -33,7 +33,9 @@ func TestAPollGoesOnWhereTheLastOneEnded(t *testing.T) {
 		s := newStore(slow{&files{root: t.TempDir(), requests: requests}}, requests)
 		const nodes = 40
 		for i := range nodes {
-			if err := s.PutNode(t.Context(), NodeRecord{Name: cluster.NodeName(fmt.Sprint("n", i)), At: time.Now()}); err != nil {
+			if err := s.PutNode(t.Context(), NodeRecord{
+				Name: cluster.NodeName(fmt.Sprint("n", i)), At: time.Now(),
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}

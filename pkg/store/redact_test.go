@@ -10,11 +10,12 @@ func TestRedact(t *testing.T) {
 		"GET https://a.blob.core.windows.net/c?comp=list&sig=abc%2Bd%3D&se=2026": "GET https://a.blob.core.windows.net/c?comp=list&sig=REDACTED&se=2026",
 		`Put "https://b.s3/k?X-Amz-Credential=AK%2F1&X-Amz-Signature=ff00": EOF`: `Put "https://b.s3/k?X-Amz-Credential=REDACTED&X-Amz-Signature=REDACTED": EOF`,
 		"https://storage/k?GoogleAccessId=a@b&Signature=x%2By":                   "https://storage/k?GoogleAccessId=REDACTED&Signature=REDACTED",
-		"proxyconnect http://user:pass@proxy:3128: refused":                      "proxyconnect http://REDACTED@proxy:3128: refused",
-		"AccountName=a;AccountKey=a2V5==;EndpointSuffix=x":                       "AccountName=a;AccountKey=REDACTED;EndpointSuffix=x",
-		"Authorization: Bearer ey.J.x":                                           "Authorization: REDACTED",
-		"read control/etcd-cluster-spec: object is absent":                       "read control/etcd-cluster-spec: object is absent",
-		"token is for the account a of AZURE_STORAGE_ACCOUNT":                    "token is for the account a of AZURE_STORAGE_ACCOUNT",
+		"proxyconnect http://user:pass@proxy:3128: refused": "proxyconnect " +
+			"http://REDACTED@proxy:3128: refused",
+		"AccountName=a;AccountKey=a2V5==;EndpointSuffix=x":    "AccountName=a;AccountKey=REDACTED;EndpointSuffix=x",
+		"Authorization: Bearer ey.J.x":                        "Authorization: REDACTED",
+		"read control/etcd-cluster-spec: object is absent":    "read control/etcd-cluster-spec: object is absent",
+		"token is for the account a of AZURE_STORAGE_ACCOUNT": "token is for the account a of AZURE_STORAGE_ACCOUNT",
 	} {
 		if got := redact(text); got != want {
 			t.Errorf("%s\n got %s\nwant %s", text, got, want)

@@ -71,7 +71,8 @@ func build(ctx context.Context, folder, dir, program string) error {
 		return err
 	}
 	defer os.RemoveAll(partial)
-	cmd := exec.CommandContext(ctx, "go", "build", "-p", "2", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", partial+"/", "tool")
+	cmd := exec.CommandContext(ctx, "go", "build", "-p", "2", "-mod=readonly", "-buildvcs=false", "-trimpath",
+		"-ldflags=-s -w", "-o", partial+"/", "tool")
 	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=")
 	cmd.WaitDelay = 10 * time.Second

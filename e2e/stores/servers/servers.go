@@ -111,7 +111,8 @@ func RunS3(ctx context.Context, dir string) (*S3, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &S3{Region: "us-east-1", Key: "owner", Secret: "secret-of-the-owner", Bucket: "backups", Dir: filepath.Join(dir, "buckets")}
+	s := &S3{Region: "us-east-1", Key: "owner", Secret: "secret-of-the-owner", Bucket: "backups",
+		Dir: filepath.Join(dir, "buckets")}
 	versions := filepath.Join(dir, "versions")
 	for _, d := range []string{s.Dir, versions} {
 		if err := os.MkdirAll(d, 0o755); err != nil {

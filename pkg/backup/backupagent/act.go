@@ -63,7 +63,9 @@ func (a *Agent) claim(ctx context.Context, key string) (h *held, needless bool, 
 	if now := a.rules().key(a.state); now != key {
 		// The next one is due already, which is another claim.
 		h.release(ctx, false, listed)
-		return nil, false, &busyError{claim{By: "another agent", Until: a.state.Now.Add(min(minRetry, a.c.Schedule.Period(a.state.Now)/2))}}
+		return nil, false, &busyError{
+			claim{By: "another agent", Until: a.state.Now.Add(min(minRetry, a.c.Schedule.Period(a.state.Now)/2))},
+		}
 	}
 	return h, false, nil
 }
@@ -120,7 +122,8 @@ func (a *Agent) take(ctx context.Context, s Candidate, h *held) (cluster.Backup,
 	}
 	a.metrics.duration.Set(time.Since(began).Seconds())
 	a.metrics.revision.Set(float64(s.Report.Revision))
-	a.log.Info("took a backup", "backup", b.Name, "bytes", b.Size, "member", s.Endpoint, "revision", s.Report.Revision, "took", time.Since(began).Round(time.Millisecond))
+	a.log.Info("took a backup", "backup", b.Name, "bytes", b.Size, "member", s.Endpoint, "revision", s.Report.Revision,
+		"took", time.Since(began).Round(time.Millisecond))
 	return b, nil
 }
 

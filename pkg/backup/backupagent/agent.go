@@ -134,7 +134,10 @@ type Agent struct {
 func New(c Config) *Agent {
 	c = c.withDefaults()
 	fetch := backup.FetchOptions{Trusted: c.Trusted, Cluster: c.ClusterName}
-	a := &Agent{c: c, log: c.Log, vetter: &backup.Vetter{Store: c.Store, Fetch: fetch}, began: c.Clock(), bad: map[string]bool{}, owners: map[string]string{}, claims: claims{store: c.Store, id: c.Name, lease: c.Lease, clock: c.Clock}}
+	a := &Agent{c: c, log: c.Log, vetter: &backup.Vetter{Store: c.Store, Fetch: fetch}, began: c.Clock(),
+		bad: map[string]bool{}, owners: map[string]string{}, claims: claims{
+			store: c.Store, id: c.Name, lease: c.Lease, clock: c.Clock,
+		}}
 	a.metrics = newMetrics(c.Clock, c.Store.Requests, a.lastBackup, func() bool { return a.Health(c.Clock()) == nil })
 	return a
 }
@@ -255,7 +258,8 @@ func (a *Agent) newestOwn(ctx context.Context, backups []cluster.Backup) cluster
 	}
 	defer func() {
 		if last := a.foreign.Swap(&foreign); foreign != "" && (last == nil || *last != foreign) {
-			a.log.Error("the store has backups of another cluster: each needs a store of its own; nothing is deleted", "cluster", foreign)
+			a.log.Error("the store has backups of another cluster: each needs a store of its own; nothing is deleted", "cluster",
+				foreign)
 		}
 	}()
 	for range maxForeign {
@@ -365,5 +369,6 @@ func (a *Agent) Health(now time.Time) error {
 	case last.IsZero():
 		return fmt.Errorf("no backup is known, and this agent runs since %s", a.began.UTC().Format(time.RFC3339))
 	}
-	return fmt.Errorf("%d backups in a row are missing: the newest is of %s", missedBackups, last.UTC().Format(time.RFC3339))
+	return fmt.Errorf("%d backups in a row are missing: the newest is of %s", missedBackups,
+		last.UTC().Format(time.RFC3339))
 }

@@ -85,10 +85,13 @@ func TestThreeAgentsTakeOneBackupEachInterval(t *testing.T) {
 func TestAClaimIsForOneBackup(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *crew, s *store.Store) {
 		ctx := t.Context()
-		a := New(Config{ClusterName: "main", Store: s, Schedule: Schedule{Interval: 2 * time.Second}, Name: "a", Log: slog.New(slog.DiscardHandler)})
+		a := New(Config{ClusterName: "main", Store: s, Schedule: Schedule{Interval: 2 * time.Second}, Name: "a",
+			Log: slog.New(slog.DiscardHandler)})
 		a.list(ctx)
 		key := a.rules().key(a.state)
-		_, err := backup.Take(ctx, backup.TakeOptions{Source: fakeMember{c.f, 1}, Store: s, Info: backup.Info{EtcdVersion: version}})
+		_, err := backup.Take(ctx, backup.TakeOptions{
+			Source: fakeMember{c.f, 1}, Store: s, Info: backup.Info{EtcdVersion: version},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +130,9 @@ func TestAgentsThatSeeOnlyTheirOwnMember(t *testing.T) {
 // much, and the first one may be taken twice; none is missing.
 func TestClocksThatDiffer(t *testing.T) {
 	for _, tc := range []struct{ ahead, slow time.Duration }{
-		{7 * time.Second, 3 * time.Second}, {20 * time.Second, 20 * time.Second}, {2 * time.Minute, 3 * time.Second}, {2 * time.Minute, 20 * time.Second},
+		{7 * time.Second, 3 * time.Second}, {20 * time.Second, 20 * time.Second}, {2 * time.Minute, 3 * time.Second}, {
+			2 * time.Minute, 20 * time.Second,
+		},
 	} {
 		ahead, slow := tc.ahead, tc.slow
 		t.Run(fmt.Sprint(ahead, " ", slow), func(t *testing.T) {
@@ -291,7 +296,9 @@ func TestVerifyAndPruneAfterEachBackup(t *testing.T) {
 func TestOnce(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *crew, s *store.Store) {
 		once := func(ifDue bool, change func(*Config)) (Outcome, error) {
-			config := Config{ClusterName: "main", Store: s, Endpoints: []string{"http://m1"}, Dial: c.f.dial, Schedule: Schedule{Interval: 15 * time.Minute}, Name: "once", Tool: "test"}
+			config := Config{ClusterName: "main", Store: s, Endpoints: []string{"http://m1"}, Dial: c.f.dial, Schedule: Schedule{
+				Interval: 15 * time.Minute,
+			}, Name: "once", Tool: "test"}
 			if change != nil {
 				change(&config)
 			}
@@ -306,10 +313,13 @@ func TestOnce(t *testing.T) {
 		if o, err := once(true, nil); err != nil || o.Backup.Name != "" || !strings.Contains(o.Skipped, "due at") {
 			t.Errorf("%+v, %v", o, err)
 		}
-		if o, err := once(false, func(config *Config) { config.SkipUnchanged = true }); err != nil || !strings.Contains(o.Skipped, "as good as a new one") {
+		if o, err := once(false, func(config *Config) { config.SkipUnchanged = true }); err != nil ||
+			!strings.Contains(o.Skipped, "as good as a new one") {
 			t.Errorf("%+v, %v", o, err)
 		}
-		if o, err := once(false, func(config *Config) { config.Endpoints, config.Prefer = []string{"http://m2"}, LeaderOnly }); err != nil || !strings.Contains(o.Skipped, "not the leader") {
+		if o, err := once(false, func(config *Config) {
+			config.Endpoints, config.Prefer = []string{"http://m2"}, LeaderOnly
+		}); err != nil || !strings.Contains(o.Skipped, "not the leader") {
 			t.Errorf("%+v, %v", o, err)
 		}
 		c.f.set(func() { c.f.down[1] = true })
@@ -366,7 +376,9 @@ func TestTwoClustersInOneStore(t *testing.T) {
 func TestProgressIsTold(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *crew, s *store.Store) {
 		told := int64(0)
-		config := Config{ClusterName: "main", Store: s, Endpoints: []string{"http://m1"}, Dial: c.f.dial, Schedule: Schedule{Interval: time.Hour}, Name: "once",
+		config := Config{ClusterName: "main", Store: s, Endpoints: []string{"http://m1"}, Dial: c.f.dial, Schedule: Schedule{
+			Interval: time.Hour,
+		}, Name: "once",
 			Progress: func(done, _ int64) { told = done }}
 		if _, err := New(config).Once(t.Context(), false); err != nil || told != 16*512+32 {
 			t.Errorf("%d bytes, %v", told, err)

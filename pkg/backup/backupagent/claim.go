@@ -112,7 +112,8 @@ func (h *held) confirm(ctx context.Context, before claim) (*held, error) {
 	}
 	_, begins, err := h.read(ctx, h.key, 1)
 	now, there, err2 := h.read(ctx, h.key, h.links-1)
-	if err = errors.Join(err, err2); err == nil && begins && there && now.By == before.By && now.Until.Equal(before.Until) {
+	if err = errors.Join(err, err2); err == nil && begins && there && now.By == before.By &&
+		now.Until.Equal(before.Until) {
 		return h, nil
 	}
 	_ = h.store.Delete(context.WithoutCancel(ctx), h.link(h.key, h.links)) // else it runs out

@@ -74,7 +74,8 @@ func TestAClaimRunsOut(t *testing.T) {
 		t.Errorf("%+v, %v", h, err)
 	}
 	// The dead one comes back, and another with nothing to do with it.
-	if _, err := a.take(t.Context(), "k", now.Add(time.Minute+time.Second), true); !errors.As(err, &busy) || busy.By != "b" {
+	if _, err := a.take(t.Context(), "k", now.Add(time.Minute+time.Second), true); !errors.As(err, &busy) ||
+		busy.By != "b" {
 		t.Errorf("%v", err)
 	}
 	if _, err := a.take(t.Context(), "k2", now, true); err != nil {
@@ -195,7 +196,8 @@ func TestClaimsWithoutDeletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.release(t.Context(), true, false)
-	if _, err := b.take(t.Context(), "unseen", now.Add(time.Hour), false); !errors.As(err, &busy) || !busy.Done || !strings.Contains(err.Error(), "a has taken") {
+	if _, err := b.take(t.Context(), "unseen", now.Add(time.Hour), false); !errors.As(err, &busy) || !busy.Done ||
+		!strings.Contains(err.Error(), "a has taken") {
 		t.Errorf("%v", err)
 	}
 }
@@ -218,7 +220,9 @@ func (r *racing) Create(ctx context.Context, key string, b []byte) (bool, error)
 // its holder was deleting all of them, has nothing.
 func TestAClaimAddedToAChainThatIsBeingDeleted(t *testing.T) {
 	s, now := open(t, "mem://"), time.Now()
-	a, b, c := claims{s, "a", time.Minute, time.Now}, claims{s, "b", time.Minute, time.Now}, claims{s, "c", time.Minute, time.Now}
+	a, b, c := claims{s, "a", time.Minute, time.Now}, claims{s, "b", time.Minute, time.Now}, claims{
+		s, "c", time.Minute, time.Now,
+	}
 	h, err := a.take(t.Context(), "k", now, true)
 	if err != nil {
 		t.Fatal(err)

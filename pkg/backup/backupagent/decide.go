@@ -96,7 +96,8 @@ func Decide(r Rules, s State) Decision {
 		return Decision{Next: at, Why: fmt.Sprintf("others come first: %d", t.position)}
 	}
 	// An agent that stood still for minutes must not be the first again.
-	if at := s.Failed.Add(min(idleInterval+r.RankTimeout, r.Schedule.Period(s.Now))); s.Failures > 0 && t.others > 0 && s.Now.Before(at) {
+	if at := s.Failed.Add(min(idleInterval+r.RankTimeout, r.Schedule.Period(s.Now))); s.Failures > 0 && t.others > 0 &&
+		s.Now.Before(at) {
 		return Decision{Next: at, Why: "after a failure others come first"}
 	}
 	return Decision{Act: true, Candidate: t.candidate, Key: key}

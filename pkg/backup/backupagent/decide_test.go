@@ -51,15 +51,31 @@ func TestTurns(t *testing.T) {
 		{name: "the leader or nobody: the leader", prefer: LeaderOnly, n: 3, mine: 1, position: 0},
 		{name: "the leader or nobody: a follower", prefer: LeaderOnly, n: 3, mine: 2, err: "is not the leader"},
 		{name: "the leader or nobody: alone", prefer: LeaderOnly, n: 1, mine: 1, position: 0},
-		{name: "a learner is not read", prefer: Local, n: 3, mine: 3, err: "a learner", change: func(v *View) { v.Candidates[2].Learner = true }},
-		{name: "nor one without a leader", prefer: Local, n: 3, mine: 3, err: "no leader", change: func(v *View) { v.Candidates[2].Report.Leader = 0 }},
-		{name: "nor one that is corrupt", prefer: Local, n: 3, mine: 3, err: "CORRUPT", change: func(v *View) { v.Candidates[2].Report.Alarms = []string{"CORRUPT"} }},
-		{name: "one without space is", prefer: Local, n: 3, mine: 3, change: func(v *View) { v.Candidates[2].Report.Alarms = []string{"NOSPACE"} }},
-		{name: "nor one that is behind", prefer: Follower, n: 3, mine: 3, err: "5000 entries behind", change: func(v *View) { v.Candidates[2].Report.Applied -= 5000 }},
-		{name: "nor one that only answers", prefer: Local, n: 3, mine: 3, err: "no read through the quorum", change: func(v *View) { v.Candidates[2].Report.Read = cluster.ReadLate }},
-		{name: "nor one of an old term", prefer: Follower, n: 3, mine: 3, err: "in term 4, others are in 5", change: func(v *View) { v.Candidates[2].Report.RaftTerm = 4 }},
-		{name: "one that is a little behind is", prefer: Follower, n: 2, mine: 2, change: func(v *View) { v.Candidates[1].Report.Applied -= 500 }},
-		{name: "nor one that does not answer", prefer: Local, n: 3, mine: 3, err: "does not answer", change: func(v *View) { v.Candidates[2].Report = nil }},
+		{name: "a learner is not read", prefer: Local, n: 3, mine: 3, err: "a learner", change: func(v *View) {
+			v.Candidates[2].Learner = true
+		}},
+		{name: "nor one without a leader", prefer: Local, n: 3, mine: 3, err: "no leader", change: func(v *View) {
+			v.Candidates[2].Report.Leader = 0
+		}},
+		{name: "nor one that is corrupt", prefer: Local, n: 3, mine: 3, err: "CORRUPT", change: func(v *View) {
+			v.Candidates[2].Report.Alarms = []string{"CORRUPT"}
+		}},
+		{name: "one without space is", prefer: Local, n: 3, mine: 3, change: func(v *View) {
+			v.Candidates[2].Report.Alarms = []string{"NOSPACE"}
+		}},
+		{name: "nor one that is behind", prefer: Follower, n: 3, mine: 3, err: "5000 entries behind", change: func(v *View) {
+			v.Candidates[2].Report.Applied -= 5000
+		}},
+		{name: "nor one that only answers", prefer: Local, n: 3, mine: 3, err: "no read through the quorum",
+			change: func(v *View) { v.Candidates[2].Report.Read = cluster.ReadLate }},
+		{name: "nor one of an old term", prefer: Follower, n: 3, mine: 3, err: "in term 4, others are in 5",
+			change: func(v *View) { v.Candidates[2].Report.RaftTerm = 4 }},
+		{name: "one that is a little behind is", prefer: Follower, n: 2, mine: 2, change: func(v *View) {
+			v.Candidates[1].Report.Applied -= 500
+		}},
+		{name: "nor one that does not answer", prefer: Local, n: 3, mine: 3, err: "does not answer", change: func(v *View) {
+			v.Candidates[2].Report = nil
+		}},
 		{name: "an agent of nobody", prefer: Follower, n: 3, mine: 9, err: "none of this agent's"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,7 +129,8 @@ func TestFollowersTakeTurns(t *testing.T) {
 }
 
 func rules() Rules {
-	return Rules{Schedule: Schedule{Interval: 15 * time.Minute}, Prefer: Follower, RankTimeout: 15 * time.Second, Agent: "a"}
+	return Rules{Schedule: Schedule{Interval: 15 * time.Minute}, Prefer: Follower, RankTimeout: 15 * time.Second,
+		Agent: "a"}
 }
 
 func TestDecide(t *testing.T) {
@@ -125,19 +142,33 @@ func TestDecide(t *testing.T) {
 		want string // act, or the time to observe again
 	}{
 		{"not due", "2026-11-20T10:14:59Z", State{Listed: true, Newest: newest, View: world(2, 2)}, "2026-11-20T10:15:00Z"},
-		{"due", "2026-11-20T10:15:00Z", State{Listed: true, Newest: newest, View: world(2, 2)}, "act after-2026-11-20T10:00:00Z"},
-		{"long due", "2026-11-21T10:15:00Z", State{Listed: true, Newest: newest, View: world(2, 2)}, "act after-2026-11-20T10:00:00Z"},
-		{"due for others", "2026-11-20T10:15:00Z", State{Listed: true, Newest: newest, View: world(2, 1)}, "2026-11-20T10:15:15Z"},
-		{"the others did not act", "2026-11-20T10:15:15Z", State{Listed: true, Newest: newest, View: world(2, 1)}, "act after-2026-11-20T10:00:00Z"},
+		{"due", "2026-11-20T10:15:00Z", State{Listed: true, Newest: newest, View: world(2, 2)},
+			"act after-2026-11-20T10:00:00Z"},
+		{"long due", "2026-11-21T10:15:00Z", State{Listed: true, Newest: newest, View: world(2, 2)},
+			"act after-2026-11-20T10:00:00Z"},
+		{"due for others", "2026-11-20T10:15:00Z", State{Listed: true, Newest: newest, View: world(2, 1)},
+			"2026-11-20T10:15:15Z"},
+		{"the others did not act", "2026-11-20T10:15:15Z", State{Listed: true, Newest: newest, View: world(2, 1)},
+			"act after-2026-11-20T10:00:00Z"},
 		{"the first", "2026-11-20T10:15:16Z", State{Listed: true, View: world(2, 1)}, "act first"},
 		{"not listed", "2026-11-20T10:17:00Z", State{Newest: newest, View: world(2, 2)}, "act at-2026-11-20T10:15:00Z"},
-		{"not listed, and taken in this quarter", "2026-11-20T10:29:00Z", State{Newest: newest.Add(16 * time.Minute), View: world(2, 2)}, "2026-11-20T10:30:00Z"},
+		{"not listed, and taken in this quarter", "2026-11-20T10:29:00Z", State{
+			Newest: newest.Add(16 * time.Minute), View: world(2, 2),
+		}, "2026-11-20T10:30:00Z"},
 		{"never listed", "2026-11-20T10:17:00Z", State{View: world(2, 2)}, "act at-2026-11-20T10:15:00Z"},
-		{"found unchanged", "2026-11-20T10:17:00Z", State{Listed: true, Newest: newest, Confirmed: newest.Add(10 * time.Minute), View: world(2, 2)}, "2026-11-20T10:25:00Z"},
+		{"found unchanged", "2026-11-20T10:17:00Z", State{
+			Listed: true, Newest: newest, Confirmed: newest.Add(10 * time.Minute), View: world(2, 2),
+		}, "2026-11-20T10:25:00Z"},
 		{"no rank", "2026-11-20T10:15:00Z", State{Listed: true, Newest: newest, View: world(2, 9)}, "2026-11-20T10:15:30Z"},
-		{"failed, and others can", "2026-11-20T10:45:00Z", State{Listed: true, Newest: newest, Failures: 1, Failed: at(t, "2026-11-20T10:44:50Z"), View: world(2, 2)}, "2026-11-20T10:45:35Z"},
-		{"failed, and nobody else can", "2026-11-20T10:45:00Z", State{Listed: true, Newest: newest, Failures: 1, Failed: at(t, "2026-11-20T10:44:50Z"), View: world(1, 1)}, "act after-2026-11-20T10:00:00Z"},
-		{"failed long ago", "2026-11-20T10:45:00Z", State{Listed: true, Newest: newest, Failures: 9, Failed: at(t, "2026-11-20T10:30:00Z"), View: world(2, 2)}, "act after-2026-11-20T10:00:00Z"},
+		{"failed, and others can", "2026-11-20T10:45:00Z", State{
+			Listed: true, Newest: newest, Failures: 1, Failed: at(t, "2026-11-20T10:44:50Z"), View: world(2, 2),
+		}, "2026-11-20T10:45:35Z"},
+		{"failed, and nobody else can", "2026-11-20T10:45:00Z", State{
+			Listed: true, Newest: newest, Failures: 1, Failed: at(t, "2026-11-20T10:44:50Z"), View: world(1, 1),
+		}, "act after-2026-11-20T10:00:00Z"},
+		{"failed long ago", "2026-11-20T10:45:00Z", State{
+			Listed: true, Newest: newest, Failures: 9, Failed: at(t, "2026-11-20T10:30:00Z"), View: world(2, 2),
+		}, "act after-2026-11-20T10:00:00Z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.s.Now = at(t, c.now)
@@ -189,7 +220,8 @@ func TestDecideAlwaysGoesOn(t *testing.T) {
 		return now.Add(time.Duration(r.IntN(7200)-6000) * time.Second)
 	}
 	for i := range 1500 {
-		s := State{Now: now, Listed: r.IntN(2) == 0, Newest: some(), Confirmed: some(), View: world(1+r.IntN(5), cluster.MemberID(r.IntN(6)))}
+		s := State{Now: now, Listed: r.IntN(2) == 0, Newest: some(), Confirmed: some(),
+			View: world(1+r.IntN(5), cluster.MemberID(r.IntN(6)))}
 		if r.IntN(2) == 0 {
 			s.Failures, s.Failed = r.IntN(20), now.Add(-time.Duration(r.IntN(600))*time.Second)
 		}
@@ -210,7 +242,9 @@ func TestDecideAlwaysGoesOn(t *testing.T) {
 
 func TestWhatCountsAsTheNewest(t *testing.T) {
 	now := at(t, "2026-11-20T10:00:00Z")
-	old, good := cluster.Backup{Name: "old", At: now.Add(-time.Hour)}, cluster.Backup{Name: "good", At: now.Add(-time.Minute)}
+	old, good := cluster.Backup{Name: "old", At: now.Add(-time.Hour)}, cluster.Backup{
+		Name: "good", At: now.Add(-time.Minute),
+	}
 	ahead := cluster.Backup{Name: "ahead", At: now.Add(time.Minute)}
 	damaged := cluster.Backup{Name: "damaged", At: now, Damaged: true}
 	future := cluster.Backup{Name: "future", At: now.Add(time.Hour)}

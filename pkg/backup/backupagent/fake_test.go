@@ -82,10 +82,13 @@ func (m fakeMember) Report(context.Context) (cluster.Report, error) {
 	if f.down[m.id] || int(m.id) > f.n {
 		return cluster.Report{}, fmt.Errorf("http://m%d: nothing listens there", m.id)
 	}
-	r := cluster.Report{ID: m.id, ClusterID: 99, Version: version, Leader: f.leader, Revision: f.revision, Applied: 10, RaftTerm: 2}
+	r := cluster.Report{ID: m.id, ClusterID: 99, Version: version, Leader: f.leader, Revision: f.revision, Applied: 10,
+		RaftTerm: 2}
 	for i := range f.n {
 		id := cluster.MemberID(i + 1)
-		r.Members = append(r.Members, cluster.Member{ID: id, Name: cluster.NodeName(fmt.Sprintf("m%d", id)), ClientURLs: []string{fmt.Sprintf("http://m%d", id)}})
+		r.Members = append(r.Members, cluster.Member{
+			ID: id, Name: cluster.NodeName(fmt.Sprintf("m%d", id)), ClientURLs: []string{fmt.Sprintf("http://m%d", id)},
+		})
 	}
 	return r, nil
 }

@@ -156,7 +156,8 @@ func TestStoresThatDenyAlmostEverything(t *testing.T) {
 		for _, b := range backups(t, s) {
 			slots[b.At.Truncate(15*time.Minute).Unix()]++
 		}
-		for slot := began.Truncate(15 * time.Minute); slot.Before(time.Now().Add(-16 * time.Minute)); slot = slot.Add(15 * time.Minute) {
+		for slot := began.Truncate(15 * time.Minute); slot.Before(time.Now().Add(-16 * time.Minute)); slot = slot.Add(
+			15 * time.Minute) {
 			if slots[slot.Unix()] != 1 {
 				t.Errorf("%d backups at %s", slots[slot.Unix()], slot)
 			}

@@ -53,7 +53,10 @@ func newMetrics(clock func() time.Time, requests func() int64, last func() time.
 		takenTotal: counter("taken_total", "Backups that this agent took."),
 		skipped:    counter("skipped_total", "Backups that were not needed because nothing had changed."),
 		deleted:    counter("deleted_total", "Old backups that this agent deleted."),
-		failures:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_backup_failures_total", Help: "Failures by what failed: look (no member answers), list (of the store), take, verify, prune."}, []string{"what"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "etcd_backup_failures_total",
+			Help: "Failures by what failed: look (no member answers), list (of the store), take, verify, prune.",
+		}, []string{"what"}),
 	}
 	for _, what := range []string{observing, listing, taking, verifying, pruning} {
 		m.failures.WithLabelValues(what)
@@ -61,16 +64,21 @@ func newMetrics(clock func() time.Time, requests func() int64, last func() time.
 	now := func(name, help string, f func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "etcd_backup_" + name, Help: help}, f)
 	}
-	m.registry.MustRegister(m.size, m.duration, m.revision, m.count, m.bytes, m.takenTotal, m.skipped, m.deleted, m.failures,
+	m.registry.MustRegister(m.size, m.duration, m.revision, m.count, m.bytes, m.takenTotal, m.skipped, m.deleted,
+		m.failures,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "etcd_backup_store_requests_total", Help: "Requests made to the backup store."},
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "etcd_backup_store_requests_total", Help: "Requests made to the backup store.",
+		},
 			func() float64 { return float64(requests()) }),
-		now("last_timestamp_seconds", "Unix time of the newest backup, whoever took it, or of when it was last found to be as good as a new one; 0 for none.", func() float64 {
-			if at := last(); !at.IsZero() {
-				return float64(at.Unix())
-			}
-			return 0
-		}),
+		now("last_timestamp_seconds",
+			"Unix time of the newest backup, whoever took it, or of when it was last found to be as good as a new one; 0 "+
+				"for none.", func() float64 {
+				if at := last(); !at.IsZero() {
+					return float64(at.Unix())
+				}
+				return 0
+			}),
 		now("age_seconds", "Age of the newest backup, whoever took it; +Inf for none.", func() float64 {
 			if at := last(); !at.IsZero() {
 				return clock().Sub(at).Seconds()
@@ -118,7 +126,8 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
 	})
 	s := &http.Server{
 		Handler: mux, MaxHeaderBytes: 16 << 10,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: 30 * time.Second,
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
 	if err := s.Serve(listen.New(l, listen.Limits{Total: 128, PerSource: 32})); !errors.Is(err, http.ErrServerClosed) {

@@ -34,7 +34,8 @@ func TestTheViewHasAllMembers(t *testing.T) {
 func TestOneOfSeveralEndpointsIsEnough(t *testing.T) {
 	f := newFake(3)
 	f.down[1], f.down[2] = true, true
-	if v, err := Dial(f.dial).view(t.Context(), []string{"http://m1", "http://m2", "http://m3"}, true); err != nil || !v.Candidates[2].Mine {
+	if v, err := Dial(f.dial).view(t.Context(), []string{"http://m1", "http://m2", "http://m3"}, true); err != nil ||
+		!v.Candidates[2].Mine {
 		t.Errorf("%+v, %v", v, err)
 	}
 	f.down[3] = true
@@ -102,7 +103,8 @@ func TestTheFilesOfTLSAreReadEachTime(t *testing.T) {
 
 func TestServe(t *testing.T) {
 	s := open(t, "mem://")
-	a := New(Config{ClusterName: "main", Store: s, Endpoints: []string{"http://m1"}, Dial: newFake(1).dial, Schedule: Schedule{Interval: time.Hour}, Name: "a"})
+	a := New(Config{ClusterName: "main", Store: s, Endpoints: []string{"http://m1"}, Dial: newFake(1).dial,
+		Schedule: Schedule{Interval: time.Hour}, Name: "a"})
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -130,13 +132,17 @@ func TestServe(t *testing.T) {
 		t.Errorf("%d %s", code, text)
 	}
 	_, text := page("/metrics")
-	for _, line := range []string{"etcd_backup_age_seconds +Inf", "etcd_backup_healthy 1", "etcd_backup_last_timestamp_seconds 0", `etcd_backup_failures_total{what="take"} 0`} {
+	for _, line := range []string{
+		"etcd_backup_age_seconds +Inf", "etcd_backup_healthy 1", "etcd_backup_last_timestamp_seconds 0",
+		`etcd_backup_failures_total{what="take"} 0`,
+	} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("there is no %q in\n%s", line, text)
 		}
 	}
 	a.began = time.Now().Add(-4 * time.Hour)
-	if code, text := page("/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(text, "no backup is known") {
+	if code, text := page("/healthz"); code != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "no backup is known") {
 		t.Errorf("%d %s", code, text)
 	}
 	if _, err := a.Once(t.Context(), true); err != nil {
@@ -145,7 +151,8 @@ func TestServe(t *testing.T) {
 	if code, text := page("/healthz"); code != http.StatusOK {
 		t.Errorf("%d %s", code, text)
 	}
-	if _, text = page("/metrics"); !strings.Contains(text, "\netcd_backup_taken_total 1\n") || !strings.Contains(text, "\netcd_backup_last_revision 7\n") {
+	if _, text = page("/metrics"); !strings.Contains(text, "\netcd_backup_taken_total 1\n") ||
+		!strings.Contains(text, "\netcd_backup_last_revision 7\n") {
 		t.Errorf("in\n%s", text)
 	}
 	cancel()

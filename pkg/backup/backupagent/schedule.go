@@ -58,7 +58,8 @@ func (s Schedule) Validate() error {
 		return nil
 	}
 	if n := len(strings.Fields(s.Cron)); n != 5 && !strings.HasPrefix(s.Cron, "@") {
-		return fmt.Errorf("cron expression %q has %d fields, not the five for minute, hour, day, month and weekday", s.Cron, n)
+		return fmt.Errorf("cron expression %q has %d fields, not the five for minute, hour, day, month and weekday",
+			s.Cron, n)
 	}
 	if strings.HasPrefix(s.Cron, "@everysecond") || !gronx.IsValid(s.Cron) {
 		return fmt.Errorf("cron expression %q cannot be read", s.Cron)

@@ -20,16 +20,20 @@ func TestDue(t *testing.T) {
 		s            Schedule
 		newest, want string
 	}{
-		{"an interval counts from the newest", Schedule{Interval: 15 * time.Minute}, "2026-11-20T10:39:37Z", "2026-11-20T10:54:37Z"},
+		{"an interval counts from the newest", Schedule{Interval: 15 * time.Minute}, "2026-11-20T10:39:37Z",
+			"2026-11-20T10:54:37Z"},
 		{"cron", Schedule{Cron: "0 3 * * *"}, "2026-11-20T02:59:00Z", "2026-11-20T03:00:00Z"},
-		{"a backup at its time is that of the time", Schedule{Cron: "0 3 * * *"}, "2026-11-20T03:00:00Z", "2026-11-21T03:00:00Z"},
+		{"a backup at its time is that of the time", Schedule{Cron: "0 3 * * *"}, "2026-11-20T03:00:00Z",
+			"2026-11-21T03:00:00Z"},
 		{"and one a little later", Schedule{Cron: "0 3 * * *"}, "2026-11-20T03:07:11Z", "2026-11-21T03:00:00Z"},
 		{"and one by a clock that is ahead", Schedule{Cron: "0 3 * * *"}, "2026-11-20T02:59:50Z", "2026-11-21T03:00:00Z"},
 		{"every minute", Schedule{Cron: "* * * * *"}, "2026-11-20T03:00:01Z", "2026-11-20T03:01:00Z"},
 		{"on weekdays", Schedule{Cron: "30 22 * * 1-5"}, "2026-11-20T22:30:05Z", "2026-11-23T22:30:00Z"},
 		{"a name", Schedule{Cron: "@hourly"}, "2026-11-20T22:30:05Z", "2026-11-20T23:00:00Z"},
-		{"with an offset", Schedule{Cron: "0 * * * *", Offset: 7 * time.Minute}, "2026-11-20T10:05:00Z", "2026-11-20T10:07:00Z"},
-		{"after the offset", Schedule{Cron: "0 * * * *", Offset: 7 * time.Minute}, "2026-11-20T10:07:03Z", "2026-11-20T11:07:00Z"},
+		{"with an offset", Schedule{Cron: "0 * * * *", Offset: 7 * time.Minute}, "2026-11-20T10:05:00Z",
+			"2026-11-20T10:07:00Z"},
+		{"after the offset", Schedule{Cron: "0 * * * *", Offset: 7 * time.Minute}, "2026-11-20T10:07:03Z",
+			"2026-11-20T11:07:00Z"},
 		{"in UTC", Schedule{Cron: "0 3 * * *"}, "2026-11-20T04:30:00+02:00", "2026-11-20T03:00:00Z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -69,7 +73,9 @@ func TestSlotIsTheSameForAllAgents(t *testing.T) {
 func TestValidate(t *testing.T) {
 	for _, bad := range []Schedule{
 		{}, {Interval: -time.Minute}, {Interval: time.Millisecond},
-		{Cron: "x"}, {Cron: "* * * *"}, {Cron: "0 0 3 * * *"}, {Cron: "61 * * * *"}, {Cron: "0 0 30 2 *"}, {Cron: "@never"}, {Cron: "@everysecond"},
+		{Cron: "x"}, {Cron: "* * * *"}, {Cron: "0 0 3 * * *"}, {Cron: "61 * * * *"}, {Cron: "0 0 30 2 *"}, {Cron: "@never"}, {
+			Cron: "@everysecond",
+		},
 	} {
 		if err := bad.Validate(); err == nil {
 			t.Errorf("%+v is accepted; next %s", bad, bad.Due(at(t, "2026-11-20T10:39:37Z")))

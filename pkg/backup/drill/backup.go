@@ -329,7 +329,8 @@ func (o *Options) bound(dir string) error {
 	return nil
 }
 
-func (f *Fetched) fill(ctx context.Context, lib backup.Library, name string, o backup.FetchOptions) (backup.Description, error) {
+func (f *Fetched) fill(ctx context.Context, lib backup.Library, name string, o backup.FetchOptions) (
+	backup.Description, error) {
 	file, err := os.OpenFile(f.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return backup.Description{}, err

@@ -58,10 +58,15 @@ func TestTrials(t *testing.T) {
 			d.Compacted(50)
 			d.Values["meta"]["finishedCompactRev"] = "\x00\x00\x00\x00\x00\x00\x00\x02_\x00\x00\x00\x00\x00\x00\x00\x00"
 		},
-		"raised":                     func(d *snapshottest.DB) { d.Bump(1000) },
-		"raised twice, then changed": func(d *snapshottest.DB) { d.Bump(1000); d.Put("/x", "y", 0); d.Bump(10); d.Put("/x", "z", 0) },
-		"with users":                 func(d *snapshottest.DB) { d.Values["auth"]["authEnabled"] = "\x01" },
-		"several in one revision":    func(d *snapshottest.DB) { d.PutAt(1, "/y", "z", 0); d.PutAt(2, "/z", "z", 0) },
+		"raised": func(d *snapshottest.DB) { d.Bump(1000) },
+		"raised twice, then changed": func(d *snapshottest.DB) {
+			d.Bump(1000)
+			d.Put("/x", "y", 0)
+			d.Bump(10)
+			d.Put("/x", "z", 0)
+		},
+		"with users":              func(d *snapshottest.DB) { d.Values["auth"]["authEnabled"] = "\x01" },
+		"several in one revision": func(d *snapshottest.DB) { d.PutAt(1, "/y", "z", 0); d.PutAt(2, "/z", "z", 0) },
 	}
 	for version, minor := range map[string]string{"3.5.35": "3.5", "3.6.16": "3.6", "3.7.3": "3.7"} {
 		for name, change := range histories {
@@ -74,7 +79,8 @@ func TestTrials(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if r.Etcd.String() != version || int64(r.Revision) != d.Revision || r.Keys != int64(d.Keys()) || r.Restore <= 0 || r.Start <= 0 || r.Disk == 0 || r.Memory < 1<<20 {
+				if r.Etcd.String() != version || int64(r.Revision) != d.Revision || r.Keys != int64(d.Keys()) || r.Restore <= 0 ||
+					r.Start <= 0 || r.Disk == 0 || r.Memory < 1<<20 {
 					t.Errorf("%+v", r)
 				}
 				// After a raise etcd compacts when it starts, and answers the hash of that.
@@ -112,8 +118,9 @@ func TestTrialsThatFail(t *testing.T) {
 		damaged bool
 		want    string
 	}{
-		"damaged":         {Trial{File: snapshottest.Write(t, []byte("nonsense")), Finder: f}, true, "8 bytes"},
-		"no such etcd":    {Trial{File: good, Finder: f, Version: etcdversion.Must("3.2.1")}, false, "of etcd 3.2.1, and neither"},
+		"damaged": {Trial{File: snapshottest.Write(t, []byte("nonsense")), Finder: f}, true, "8 bytes"},
+		"no such etcd": {Trial{File: good, Finder: f, Version: etcdversion.Must("3.2.1")}, false,
+			"of etcd 3.2.1, and neither"},
 		"no etcd":         {Trial{File: good, Finder: etcdbin.Finder{Opt: t.TempDir()}}, false, "neither that minor version"},
 		"no version":      {Trial{File: versionless(t), Finder: f}, false, "name the version"},
 		"no room":         {Trial{File: huge(t), Finder: f}, true, ""},
@@ -217,11 +224,14 @@ func TestVerify(t *testing.T) {
 	d := story("3.6")
 	s := library(t, "3.6.16", d.Snapshot(t))
 	dir, stages := t.TempDir(), map[string]bool{}
-	v, err := Verify(t.Context(), s, when, Options{TempDir: dir, By: "ann@host", Tool: "test 1", Progress: func(stage string, _, _ int64) { stages[stage] = true }})
+	v, err := Verify(t.Context(), s, when, Options{
+		TempDir: dir, By: "ann@host", Tool: "test 1", Progress: func(stage string, _, _ int64) { stages[stage] = true },
+	})
 	if err != nil || v.Keys != int64(d.Keys()) || int64(v.Revision) != d.Revision || v.Name != when || v.Size == 0 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if got, ok := record[Verified](t, s, retention.VerifiedFile); !ok || got.By != "ann@host" || got.Tool != "test 1" || got.Revision != v.Revision || got.At.IsZero() {
+	if got, ok := record[Verified](t, s, retention.VerifiedFile); !ok || got.By != "ann@host" || got.Tool != "test 1" ||
+		got.Revision != v.Revision || got.At.IsZero() {
 		t.Errorf("the record is %+v, %t", got, ok)
 	}
 	if !stages["fetch"] || !stages["walk through the database"] {
@@ -241,7 +251,9 @@ func TestDamageIsRecorded(t *testing.T) {
 	// A right digest over what is no database of etcd.
 	odd := story("3.6")
 	odd.Raw(9999, []byte("\x0a\x7f"))
-	for name, content := range map[string][]byte{"one bit": broken, "cut off": good[:len(good)-4096], "no entry": odd.Snapshot(t)} {
+	for name, content := range map[string][]byte{
+		"one bit": broken, "cut off": good[:len(good)-4096], "no entry": odd.Snapshot(t),
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := library(t, "3.6.16", content)
 			dir := t.TempDir()
@@ -261,7 +273,8 @@ func TestDamageIsRecorded(t *testing.T) {
 			}
 			state := func(suspect, damaged bool) {
 				t.Helper()
-				if all, err := s.Backups(t.Context()); err != nil || len(all) != 1 || all[0].Suspect != suspect || all[0].Damaged != damaged {
+				if all, err := s.Backups(t.Context()); err != nil || len(all) != 1 || all[0].Suspect != suspect ||
+					all[0].Damaged != damaged {
 					t.Errorf("the store has %+v, %v", all, err)
 				}
 			}
@@ -284,13 +297,15 @@ func TestDamageIsRecorded(t *testing.T) {
 // What is not the backup's fault does not make it damaged.
 func TestFailuresAreNotRecorded(t *testing.T) {
 	s := library(t, "3.6.16", story("3.6").Snapshot(t))
-	if _, err := Verify(t.Context(), s, when, Options{TempDir: "/nonexistent"}); err == nil || errors.Is(err, backup.ErrDamaged) {
+	if _, err := Verify(t.Context(), s, when, Options{TempDir: "/nonexistent"}); err == nil ||
+		errors.Is(err, backup.ErrDamaged) {
 		t.Error(err)
 	}
 	if _, err := Verify(t.Context(), s, "2026-11-20T10:39:37Z-000009", Options{}); !errors.Is(err, store.ErrAbsent) {
 		t.Error(err)
 	}
-	if _, err := Verify(t.Context(), s, when, Options{Fetch: backup.FetchOptions{RequireSignature: true}}); !errors.Is(err, backup.ErrSigner) {
+	if _, err := Verify(t.Context(), s, when, Options{Fetch: backup.FetchOptions{RequireSignature: true}}); !errors.Is(err,
+		backup.ErrSigner) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -298,7 +313,8 @@ func TestFailuresAreNotRecorded(t *testing.T) {
 	if _, err := Verify(ctx, s, when, Options{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := Drill(t.Context(), s, when, Options{Finder: etcdbin.Finder{Opt: t.TempDir()}}); !errors.As(err, new(*VersionError)) {
+	if _, err := Drill(t.Context(), s, when, Options{Finder: etcdbin.Finder{Opt: t.TempDir()}}); !errors.As(err,
+		new(*VersionError)) {
 		t.Error(err)
 	}
 	if got, ok := record[backup.Finding](t, s, retention.SuspectFile); ok {
@@ -314,7 +330,9 @@ func (denying) Put(context.Context, string, []byte) error { return store.ErrDeni
 func TestAStoreThatDeniesRecords(t *testing.T) {
 	s := library(t, "3.6.16", story("3.6").Snapshot(t))
 	var told error
-	v, err := Verify(t.Context(), denying{s}, when, Options{TempDir: t.TempDir(), Unrecorded: func(err error) { told = err }})
+	v, err := Verify(t.Context(), denying{s}, when, Options{
+		TempDir: t.TempDir(), Unrecorded: func(err error) { told = err },
+	})
 	if err != nil || v.Keys == 0 || !errors.Is(told, store.ErrDenied) {
 		t.Errorf("%+v, %v, told of %v", v, err, told)
 	}
@@ -328,7 +346,8 @@ func TestDrill(t *testing.T) {
 	s := library(t, "3.6.3", d.Snapshot(t))
 	dir := t.TempDir()
 	r, err := Drill(t.Context(), s, when, Options{TempDir: dir, Finder: f, By: "ann@host"})
-	if err != nil || r.Version != etcdversion.Must("3.6.16") || !r.HashCompared || r.Keys != int64(d.Keys()) || r.Took != r.Fetch+r.Restore+r.Start || r.Fetch <= 0 {
+	if err != nil || r.Version != etcdversion.Must("3.6.16") || !r.HashCompared || r.Keys != int64(d.Keys()) ||
+		r.Took != r.Fetch+r.Restore+r.Start || r.Fetch <= 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	got, ok := record[Drilled](t, s, retention.DrilledFile)

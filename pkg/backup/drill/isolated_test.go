@@ -70,10 +70,12 @@ func TestWhatTheProcessSaysComesBack(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Repeat([]byte("garbage "), 1024), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := inspect(t.Context(), question{Path: path}, nil); !errors.Is(err, snapshot.ErrDamaged) || errors.As(err, new(*isolate.EndedError)) {
+	if _, err := inspect(t.Context(), question{Path: path}, nil); !errors.Is(err, snapshot.ErrDamaged) ||
+		errors.As(err, new(*isolate.EndedError)) {
 		t.Errorf("garbage is read with %v", err)
 	}
-	if _, err := inspect(t.Context(), question{Path: path + ".none"}, nil); !errors.Is(err, os.ErrNotExist) || errors.Is(err, snapshot.ErrDamaged) {
+	if _, err := inspect(t.Context(), question{Path: path + ".none"}, nil); !errors.Is(err, os.ErrNotExist) ||
+		errors.Is(err, snapshot.ErrDamaged) {
 		t.Errorf("what is not there is read with %v", err)
 	}
 }

@@ -31,7 +31,8 @@ func zipped(t *testing.T, b []byte) []byte {
 
 func TestChoiceOfTheVersion(t *testing.T) {
 	have := []etcdversion.Version{
-		etcdversion.Must("3.5.9"), etcdversion.Must("3.5.35"), etcdversion.Must("3.6.11"), etcdversion.Must("3.6.16"), etcdversion.Must("4.7.1"),
+		etcdversion.Must("3.5.9"), etcdversion.Must("3.5.35"), etcdversion.Must("3.6.11"), etcdversion.Must("3.6.16"),
+		etcdversion.Must("4.7.1"),
 	}
 	for want, expected := range map[string]string{
 		"3.5.9": "3.5.9", "3.5.10": "3.5.35", "3.5.40": "3.5.35", "3.6.0": "3.6.16", "3.4.3": "3.5.35", "3.6.16": "3.6.16",
@@ -75,7 +76,8 @@ func TestScratchDirectories(t *testing.T) {
 	}
 	empty(t, parent)
 	full := (*SpaceError)(nil)
-	if _, err := NewScratch(parent, 1<<60); !errors.As(err, &full) || full.Need != 1<<60 || !strings.Contains(full.Hint(), "--temp-dir") {
+	if _, err := NewScratch(parent, 1<<60); !errors.As(err, &full) || full.Need != 1<<60 ||
+		!strings.Contains(full.Hint(), "--temp-dir") {
 		t.Error(err)
 	}
 	if _, err := NewScratch(filepath.Join(parent, "none"), 0); !errors.Is(err, os.ErrNotExist) {
@@ -153,7 +155,9 @@ func TestMain(m *testing.M) {
 	}
 	if file := os.Getenv(trialVariable); file != "" {
 		_, err := Trial{
-			File: file, TempDir: filepath.Dir(file), Finder: etcdbin.Finder{Dirs: filepath.SplitList(os.Getenv(etcdbin.DirVariable)), Opt: "/nonexistent"},
+			File: file, TempDir: filepath.Dir(file), Finder: etcdbin.Finder{
+				Dirs: filepath.SplitList(os.Getenv(etcdbin.DirVariable)), Opt: "/nonexistent",
+			},
 			Progress: func(stage string) {
 				if stage == "compare its content" {
 					os.Stdout.WriteString("made\n")
@@ -290,7 +294,8 @@ func TestTook(t *testing.T) {
 
 func TestAMismatchIsDamage(t *testing.T) {
 	err := error(&MismatchError{"database", "number of keys", "5", "4"})
-	if !errors.Is(err, snapshot.ErrDamaged) || errors.Is(err, os.ErrNotExist) || err.Error() != "the database has the number of keys 4, it should be 5" {
+	if !errors.Is(err, snapshot.ErrDamaged) || errors.Is(err, os.ErrNotExist) ||
+		err.Error() != "the database has the number of keys 4, it should be 5" {
 		t.Error(err)
 	}
 }

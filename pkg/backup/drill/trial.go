@@ -174,12 +174,14 @@ func (t Trial) programs(ctx context.Context, sum keyspace.Summary) (etcdbin.Bina
 }
 
 // perform restores, starts and compares.
-func (t Trial) perform(ctx context.Context, r *Result, want expectation, bin etcdbin.Binaries, tool etcdutl.Tool, scratch *Scratch) error {
+func (t Trial) perform(ctx context.Context, r *Result, want expectation, bin etcdbin.Binaries, tool etcdutl.Tool,
+	scratch *Scratch) error {
 	t.stage("restore it")
 	data := scratch.Join("data")
 	began := time.Now()
 	err := tool.Restore(ctx, etcdutl.RestoreOptions{
-		Snapshot: t.File, SkipHashCheck: !want.Sum.Digest, DataDir: data, Name: memberName, PeerURLs: []string{peerURL}, Token: memberName,
+		Snapshot: t.File, SkipHashCheck: !want.Sum.Digest, DataDir: data, Name: memberName, PeerURLs: []string{peerURL},
+		Token: memberName,
 	})
 	if err != nil {
 		return err
@@ -200,7 +202,8 @@ func (t Trial) perform(ctx context.Context, r *Result, want expectation, bin etc
 }
 
 // compare waits until etcd serves and reads what it has.
-func (t Trial) compare(ctx context.Context, r *Result, want expectation, p *process, scratch *Scratch, began time.Time) error {
+func (t Trial) compare(ctx context.Context, r *Result, want expectation, p *process, scratch *Scratch,
+	began time.Time) error {
 	c, dir, err := dial(scratch.Path)
 	if err != nil {
 		return err
@@ -240,7 +243,8 @@ func (r *Result) ask(ctx context.Context, c *clientv3.Client, want expectation) 
 	}
 	r.Revision, r.Keys = want.Sum.Revision, keys.Count
 	if keys.Header.Revision < rev {
-		return &MismatchError{"restored etcd", "revision", strconv.FormatInt(rev, 10), strconv.FormatInt(keys.Header.Revision, 10)}
+		return &MismatchError{"restored etcd", "revision", strconv.FormatInt(rev, 10),
+			strconv.FormatInt(keys.Header.Revision, 10)}
 	}
 	if r.Keys != int64(want.Sum.Keys) {
 		return &MismatchError{"restored etcd", "number of keys", strconv.Itoa(want.Sum.Keys), strconv.FormatInt(r.Keys, 10)}

@@ -23,7 +23,8 @@ func (e *VersionError) Error() string {
 	if list == "" {
 		list = "none"
 	}
-	return fmt.Sprintf("the backup is of etcd %s, and neither that minor version nor the next one is on this machine (there is %s)", e.Want, list)
+	return fmt.Sprintf("the backup is of etcd %s, and neither that minor version nor the next one is on this machine "+
+		"(there is %s)", e.Want, list)
 }
 
 // Hint says how to get one.

@@ -77,10 +77,15 @@ func (s Stager) Restore(ctx context.Context, o apply.RestoreOptions) error {
 		return refuse(err)
 	}
 	if st.Revision >= o.Staged.Revision {
-		return &apply.RefusedError{Err: fmt.Errorf("the backup has revision %d, and the cluster was to begin with %d: ask for the restore again", st.Revision, o.Staged.Revision)}
+		return &apply.RefusedError{
+			Err: fmt.Errorf("the backup has revision %d, and the cluster was to begin with %d: ask for the restore again",
+				st.Revision, o.Staged.Revision),
+		}
 	}
 	if v, w := o.Staged.Version, st.StorageVersion; w.AtLeast(v.Major, v.Minor+1) {
-		return &apply.RefusedError{Err: fmt.Errorf("the snapshot is of etcd %d.%d, which etcd %s does not read", w.Major, w.Minor, v)}
+		return &apply.RefusedError{
+			Err: fmt.Errorf("the snapshot is of etcd %d.%d, which etcd %s does not read", w.Major, w.Minor, v),
+		}
 	}
 	var all []string
 	for _, v := range o.Staged.Voters {

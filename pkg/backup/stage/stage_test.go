@@ -58,7 +58,9 @@ func newWorld(t *testing.T, minor, version string, take func(*backup.TakeOptions
 	for range 20 {
 		db.Put("k", strings.Repeat("v", 1000), 0)
 	}
-	o := backup.TakeOptions{Source: stream(db.Snapshot(t)), Store: w.store, Info: backup.Info{EtcdVersion: etcdversion.Must(minor + ".0")}}
+	o := backup.TakeOptions{
+		Source: stream(db.Snapshot(t)), Store: w.store, Info: backup.Info{EtcdVersion: etcdversion.Must(minor + ".0")},
+	}
 	if take != nil {
 		take(&o)
 	}
@@ -72,7 +74,9 @@ func newWorld(t *testing.T, minor, version string, take func(*backup.TakeOptions
 		Name: "a", PeerURLs: []string{"http://127.0.0.1:2380"}, Bin: bin, Dir: dir, DataDir: filepath.Join(dir, "data"),
 		Staged: cluster.Staged{
 			Request: "r1", Backup: b.Name, Token: "t2", Version: v, Revision: 1_000_000_000,
-			Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://127.0.0.1:2380"}}, {Name: "b", PeerURLs: []string{"http://127.0.0.1:2381"}}},
+			Voters: []cluster.InitialMember{
+				{Name: "a", PeerURLs: []string{"http://127.0.0.1:2380"}}, {Name: "b", PeerURLs: []string{"http://127.0.0.1:2381"}},
+			},
 		},
 		Progress: func(done, _ int64) { w.told = done },
 	}
@@ -105,7 +109,9 @@ func (w *world) refused(s Stager, want string) {
 }
 
 func TestRestore(t *testing.T) {
-	for _, v := range []struct{ of, on string }{{"3.5", "3.5.35"}, {"3.6", "3.6.16"}, {"3.7", "3.7.3"}, {"3.5", "3.6.16"}, {"3.6", "3.7.3"}} {
+	for _, v := range []struct{ of, on string }{
+		{"3.5", "3.5.35"}, {"3.6", "3.6.16"}, {"3.7", "3.7.3"}, {"3.5", "3.6.16"}, {"3.6", "3.7.3"},
+	} {
 		t.Run(v.of+" on "+v.on, func(t *testing.T) {
 			w := newWorld(t, v.of, v.on, nil)
 			// What a killed restore left is not trusted.

@@ -27,36 +27,62 @@ func TestArgvOfEachKind(t *testing.T) {
 		op   plan.Operation
 		want string
 	}{
-		{&plan.MemberPrepare{Node: "a", Token: "t", Version: v, Voters: []cluster.InitialMember{initialMember}}, "etcdadm member prepare --node=a --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380"},
-		{&plan.IncarnationCreate{Number: 2, Token: "t", Version: v, Voters: []cluster.InitialMember{initialMember}}, "etcdadm incarnation create --number=2 --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380"},
-		{&plan.IncarnationCreate{Number: 2, Token: "t", Version: v, Voters: []cluster.InitialMember{initialMember}, Request: "r", Backup: "b", Revision: 1 << 40, Before: []cluster.NodeName{"a"}}, "etcdadm incarnation create --number=2 --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380 --request=r --backup=b --revision=1099511627776 --before=a"},
-		{&plan.RestoreStage{Node: "a", Request: "r", Backup: "b", Token: "t", Version: v, Revision: 7, Voters: []cluster.InitialMember{initialMember}, Lost: []cluster.NodeName{"b"}, Replaces: "s"}, "etcdadm restore stage --node=a --request=r --backup=b --token=t --version=3.6.16 --revision=7 --voter=a=https://a:2380,https://10.0.0.1:2380 --lost=b --replaces=s"},
-		{&plan.RestoreSwitch{Node: "a", Token: "t", ExpectToken: "s"}, "etcdadm restore switch --node=a --token=t --expect-token=s"},
+		{&plan.MemberPrepare{Node: "a", Token: "t", Version: v, Voters: []cluster.InitialMember{initialMember}},
+			"etcdadm member prepare --node=a --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380"},
+		{&plan.IncarnationCreate{Number: 2, Token: "t", Version: v, Voters: []cluster.InitialMember{initialMember}},
+			"etcdadm incarnation create --number=2 --token=t --version=3.6.16 --voter=a=https://a:2380,https://10.0.0.1:2380"},
+		{&plan.IncarnationCreate{
+			Number: 2, Token: "t", Version: v, Voters: []cluster.InitialMember{initialMember}, Request: "r", Backup: "b",
+			Revision: 1 << 40, Before: []cluster.NodeName{"a"},
+		}, "etcdadm incarnation create --number=2 --token=t --version=3.6.16 " +
+			"--voter=a=https://a:2380,https://10.0.0.1:2380 --request=r --backup=b --revision=1099511627776 --before=a"},
+		{&plan.RestoreStage{Node: "a", Request: "r", Backup: "b", Token: "t", Version: v, Revision: 7,
+			Voters: []cluster.InitialMember{initialMember}, Lost: []cluster.NodeName{"b"}, Replaces: "s"},
+			"etcdadm restore stage --node=a --request=r --backup=b --token=t --version=3.6.16 --revision=7 " +
+				"--voter=a=https://a:2380,https://10.0.0.1:2380 --lost=b --replaces=s"},
+		{&plan.RestoreSwitch{Node: "a", Token: "t", ExpectToken: "s"},
+			"etcdadm restore switch --node=a --token=t --expect-token=s"},
 		{&plan.RestoreDiscard{Node: "a", Token: "t"}, "etcdadm restore discard --node=a --token=t"},
-		{&plan.RequestClose{Name: "r", Outcome: plan.OutcomeRefused, Reason: "no such backup"}, "etcdadm request close --name=r --outcome=refused '--reason=no such backup'"},
+		{&plan.RequestClose{Name: "r", Outcome: plan.OutcomeRefused, Reason: "no such backup"},
+			"etcdadm request close --name=r --outcome=refused '--reason=no such backup'"},
 		{&plan.IncarnationMark{Token: "t"}, "etcdadm incarnation mark --token=t"},
-		{&plan.SpecWrite{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")}, "etcdadm spec write --member-count=3 --etcd-version=3.6.16"},
-		{&plan.MemberStart{Node: "a", Token: "t", Mode: plan.StartRestart, Version: v}, "etcdadm member start --node=a --token=t --mode=restart --version=3.6.16"},
-		{&plan.MemberStart{Node: "a", Token: "t", Mode: plan.StartRestart, Version: v, AcceptData: 10}, "etcdadm member start --node=a --token=t --mode=restart --version=3.6.16 --accept-data=a"},
+		{&plan.SpecWrite{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")},
+			"etcdadm spec write --member-count=3 --etcd-version=3.6.16"},
+		{&plan.MemberStart{Node: "a", Token: "t", Mode: plan.StartRestart, Version: v},
+			"etcdadm member start --node=a --token=t --mode=restart --version=3.6.16"},
+		{&plan.MemberStart{Node: "a", Token: "t", Mode: plan.StartRestart, Version: v, AcceptData: 10},
+			"etcdadm member start --node=a --token=t --mode=restart --version=3.6.16 --accept-data=a"},
 		{&plan.MemberChangeVersion{
-			Node: "b", ExpectToken: "t", ExpectMemberID: 2, ExpectVersion: etcdversion.Must("3.5.35"), To: etcdversion.Must("3.6.16"),
-		}, "etcdadm member change-version --node=b --expect-token=t --expect-member-id=2 --expect-version=3.5.35 --to=3.6.16"},
-		{&plan.MemberStop{Node: "a", ExpectToken: "t", ExpectMemberID: 0x8e9e05c52164694d}, "etcdadm member stop --node=a --expect-token=t --expect-member-id=8e9e05c52164694d"},
-		{&plan.AddLearner{Node: "a", PeerURLs: []string{"http://u1:1", "https://u2:2"}, ExpectVoters: 3}, "etcdadm member add-learner --node=a --peer-url=http://u1:1 --peer-url=https://u2:2 --expect-voters=3"},
+			Node: "b", ExpectToken: "t", ExpectMemberID: 2, ExpectVersion: etcdversion.Must("3.5.35"),
+			To: etcdversion.Must("3.6.16"),
+		}, "etcdadm member change-version --node=b --expect-token=t --expect-member-id=2 --expect-version=3.5.35 " +
+			"--to=3.6.16"},
+		{&plan.MemberStop{Node: "a", ExpectToken: "t", ExpectMemberID: 0x8e9e05c52164694d},
+			"etcdadm member stop --node=a --expect-token=t --expect-member-id=8e9e05c52164694d"},
+		{&plan.AddLearner{Node: "a", PeerURLs: []string{"http://u1:1", "https://u2:2"}, ExpectVoters: 3},
+			"etcdadm member add-learner --node=a --peer-url=http://u1:1 --peer-url=https://u2:2 --expect-voters=3"},
 		{&plan.Promote{Name: "a", ExpectVoters: 3}, "etcdadm member promote --name=a --expect-voters=3"},
 		{&plan.Remove{ID: 10, ExpectVoters: 3}, "etcdadm member remove --id=a --expect-voters=3"},
 		{&plan.MoveLeader{To: "a"}, "etcdadm member move-leader --to=a"},
-		{&plan.LeaseVotersWrite{Token: "t", Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}}, "etcdadm lease-voters write --token=t --name=a --name=b --expect=a"},
-		{&plan.LeaseVotersRecover{Node: "a", Token: "t", Term: 1 << 40, Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}, Lost: []cluster.NodeName{"c"}}, "etcdadm lease-voters recover --node=a --token=t --term=1099511627776 --name=a --name=b --expect=a --lost=c"},
-		{&plan.DataSetAside{Node: "a", Token: "t", ExpectMemberID: 1}, "etcdadm data set-aside --node=a --token=t --expect-member-id=1"},
-		{&plan.DataDiscard{Node: "a", Name: "x", ExpectAt: "2026-11-20T11:00:00.5Z"}, "etcdadm data discard --node=a --name=x --expect-at=2026-11-20T11:00:00.5Z"},
+		{&plan.LeaseVotersWrite{Token: "t", Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}},
+			"etcdadm lease-voters write --token=t --name=a --name=b --expect=a"},
+		{&plan.LeaseVotersRecover{
+			Node: "a", Token: "t", Term: 1 << 40, Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"},
+			Lost: []cluster.NodeName{"c"},
+		}, "etcdadm lease-voters recover --node=a --token=t --term=1099511627776 --name=a --name=b --expect=a --lost=c"},
+		{&plan.DataSetAside{Node: "a", Token: "t", ExpectMemberID: 1},
+			"etcdadm data set-aside --node=a --token=t --expect-member-id=1"},
+		{&plan.DataDiscard{Node: "a", Name: "x", ExpectAt: "2026-11-20T11:00:00.5Z"},
+			"etcdadm data discard --node=a --name=x --expect-at=2026-11-20T11:00:00.5Z"},
 		{&plan.QuarantineSet{Node: "a"}, "etcdadm quarantine set --node=a"},
 		{&plan.QuarantineLift{Node: "a"}, "etcdadm quarantine lift --node=a"},
 		{&plan.BackupTake{Node: "a", Reason: "it's time"}, `etcdadm backup take --node=a '--reason=it'\''s time'`},
 		{&plan.BackupVerify{Node: "a", Name: "b"}, "etcdadm backup verify --node=a --name=b"},
 		{&plan.BackupDrill{Node: "a", Name: "b"}, "etcdadm backup drill --node=a --name=b"},
-		{&plan.BackupPrune{Remove: []string{"2026-11-20T11:00:00Z-000001", "b"}}, "etcdadm backup prune --remove=2026-11-20T11:00:00Z-000001 --remove=b"},
-		{&plan.EndpointsWrite{Node: "a", Entries: []cluster.HostEntry{{Address: "10.0.0.1", Name: "a.x"}}}, "etcdadm endpoints write --node=a --entry=10.0.0.1=a.x"},
+		{&plan.BackupPrune{Remove: []string{"2026-11-20T11:00:00Z-000001", "b"}},
+			"etcdadm backup prune --remove=2026-11-20T11:00:00Z-000001 --remove=b"},
+		{&plan.EndpointsWrite{Node: "a", Entries: []cluster.HostEntry{{Address: "10.0.0.1", Name: "a.x"}}},
+			"etcdadm endpoints write --node=a --entry=10.0.0.1=a.x"},
 	}
 	kinds := map[string]bool{}
 	for _, tt := range tests {
@@ -118,8 +144,10 @@ func TestParseRefuses(t *testing.T) {
 		{"endpoints write --node=a --entry=ten=a", "--entry: "},
 		{"request close --name=r --outcome=maybe", "--outcome=maybe is not"},
 		{"request close --name=../r --outcome=done", "--name: "},
-		{"restore stage --node=a --request=r --backup=../b --token=t --version=3.6.16 --revision=1 --voter=a=https://a:2380", "--backup: "},
-		{"restore stage --node=a --request=r --backup=b --token=t --version=3.6.16 --revision=99999999999999999999 --voter=a=https://a:2380", "not a whole number"},
+		{"restore stage --node=a --request=r --backup=../b --token=t --version=3.6.16 --revision=1 --voter=a=https://a:2380",
+			"--backup: "},
+		{"restore stage --node=a --request=r --backup=b --token=t --version=3.6.16 --revision=99999999999999999999 " +
+			"--voter=a=https://a:2380", "not a whole number"},
 		{"endpoints write --node=a --entry=10.0.0.1=a#b", "--entry: "},
 	}
 	for _, tt := range tests {
@@ -181,7 +209,8 @@ func TestKindsAreComplete(t *testing.T) {
 
 // words are values that hurt careless quoting and parsing.
 var words = []string{
-	"a", "3", "", " ", "it's", `"`, `\`, "\n", "a\nb", "$HOME", "`id`", "$(id)", "--x", "-x --y", "=", "a=b=c", ",", "*", "~", "#", "!", ";", "&&", "|", ">", "\t", "ä", "\x00", "\xff", "'\\''", "%s", "{a,b}",
+	"a", "3", "", " ", "it's", `"`, `\`, "\n", "a\nb", "$HOME", "`id`", "$(id)", "--x", "-x --y", "=", "a=b=c", ",", "*",
+	"~", "#", "!", ";", "&&", "|", ">", "\t", "ä", "\x00", "\xff", "'\\''", "%s", "{a,b}",
 }
 
 // random fills an operation of a kind with values that are valid where the
@@ -222,7 +251,9 @@ func randomValue(r *rand.Rand, v reflect.Value) {
 	case etcdversion.Version:
 		v.Set(reflect.ValueOf(etcdversion.Version{Major: 3, Minor: r.IntN(9), Patch: r.IntN(99)}))
 	case cluster.InitialMember:
-		v.Set(reflect.ValueOf(cluster.InitialMember{Name: cluster.NodeName(name), PeerURLs: []string{"http://" + name + ":2380", "https://[::1]:2380"}}))
+		v.Set(reflect.ValueOf(cluster.InitialMember{
+			Name: cluster.NodeName(name), PeerURLs: []string{"http://" + name + ":2380", "https://[::1]:2380"},
+		}))
 	case cluster.HostEntry:
 		v.Set(reflect.ValueOf(cluster.HostEntry{Address: "10.0.0.1", Name: "n" + without(awkward, func(r rune) bool {
 			return r == '#' || unicode.IsSpace(r) || !unicode.IsPrint(r)

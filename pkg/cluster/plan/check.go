@@ -116,7 +116,8 @@ func (c checker) readLately(op Operation) error {
 	}
 	for _, n := range c.obs.Nodes {
 		if ok && n.Name == name && n.Reachable && n.FactsAge > time.Second {
-			return &StaleError{Want: "what " + string(name) + " has on its disk now", Got: fmt.Sprintf("what it had %s ago", n.FactsAge.Round(time.Second))}
+			return &StaleError{Want: "what " + string(name) + " has on its disk now",
+				Got: fmt.Sprintf("what it had %s ago", n.FactsAge.Round(time.Second))}
 		}
 	}
 	return nil
@@ -196,8 +197,10 @@ func (c checker) prepare(op *MemberPrepare) error {
 	if n.Prepared != nil && n.Prepared.Backup != "" {
 		return unsafe("bootstrap", "%s has restored %s as incarnation %s", op.Node, n.Prepared.Backup, n.Prepared.Token)
 	}
-	if n.Prepared != nil && n.Prepared.Token != op.Token && len(c.obs.Store.Incarnations) == 0 && c.strangersToStore() > 0 {
-		return unsafe("bootstrap", "%s has promised %s, which may have been decided on in another store", op.Node, n.Prepared.Token)
+	if n.Prepared != nil && n.Prepared.Token != op.Token && len(c.obs.Store.Incarnations) == 0 &&
+		c.strangersToStore() > 0 {
+		return unsafe("bootstrap", "%s has promised %s, which may have been decided on in another store", op.Node,
+			n.Prepared.Token)
 	}
 	if len(c.obs.Store.Incarnations) > 0 && n.Prepared == nil {
 		// When the record was made, every initial member had a promise. One without has
@@ -319,7 +322,8 @@ func (c checker) start(op *MemberStart) error {
 			return unsafe("bootstrap", "the incarnation has no record")
 		}
 		if n.Disk.State == cluster.DiskEmpty {
-			if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == op.Token && n.Prepared.Backup == "" {
+			if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == op.Token &&
+				n.Prepared.Backup == "" {
 				return unsafe("fresh-disk", "incarnation %s begins with restored data, which %s has not", op.Token, op.Node)
 			}
 			return c.initialMember(n, op.Token)
@@ -367,7 +371,8 @@ func (c checker) expectRunning(op *MemberStop) error {
 		token = n.Assigned.Token
 	}
 	if !c.policy.Unbacked && c.mayBeNewer(token) {
-		return unsafe("live-data", "%s runs incarnation %s, which may be newer than %s, and the store does not answer", op.Node, token, c.obs.Token)
+		return unsafe("live-data", "%s runs incarnation %s, which may be newer than %s, and the store does not answer",
+			op.Node, token, c.obs.Token)
 	}
 	if token != op.ExpectToken || n.Disk.MemberID != op.ExpectMemberID {
 		return &StaleError{

@@ -95,7 +95,8 @@ func (c checker) oneStore(op *IncarnationCreate) error {
 		}
 	}
 	if apart := c.strangersToStore(); apart > 0 && 2*listed <= len(c.policy.StaticNodes) {
-		return unsafe("bootstrap", "%d listed nodes may use another store, and %d of %d are initial members", apart, listed, len(c.policy.StaticNodes))
+		return unsafe("bootstrap", "%d listed nodes may use another store, and %d of %d are initial members", apart, listed,
+			len(c.policy.StaticNodes))
 	}
 	return nil
 }

@@ -126,7 +126,8 @@ func (c checker) setAside(op *DataSetAside) error {
 		return unsafe("live-data", "the member list is not known, so the data of %s may be needed", op.Node)
 	}
 	if !c.policy.Unbacked && c.mayBeNewer(n.Disk.Token) {
-		return unsafe("live-data", "%s has data of incarnation %s, which may be newer than %s, and the store does not answer", op.Node, n.Disk.Token, c.obs.Token)
+		return unsafe("live-data", "%s has data of incarnation %s, which may be newer than %s, and the store does not answer",
+			op.Node, n.Disk.Token, c.obs.Token)
 	}
 	m, member := c.owner(n)
 	if !member && n.Disk.MemberID == 0 && n.Disk.Token == c.obs.Token {

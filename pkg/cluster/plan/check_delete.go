@@ -27,7 +27,8 @@ func (c checker) prune(op *BackupPrune) error {
 			continue
 		}
 		if days := c.daysOfBackups(b.At); days < c.policy.DailyRetention-24*time.Hour {
-			return unsafe("aged", "%s is %s old, counted along the backups, and %s is kept", b.Name, days, c.policy.DailyRetention)
+			return unsafe("aged", "%s is %s old, counted along the backups, and %s is kept", b.Name, days,
+				c.policy.DailyRetention)
 		}
 	}
 	return nil
@@ -46,7 +47,8 @@ func (c checker) overLimits(at time.Time, remove []string) bool {
 		count++
 		bytes += b.Size
 	}
-	return c.policy.MaxBackups > 0 && count > c.policy.MaxBackups || c.policy.MaxBackupBytes > 0 && bytes > c.policy.MaxBackupBytes
+	return c.policy.MaxBackups > 0 && count > c.policy.MaxBackups || c.policy.MaxBackupBytes > 0 &&
+		bytes > c.policy.MaxBackupBytes
 }
 
 // goodOfDay reports whether a good backup of the day of a time stays.

@@ -61,7 +61,8 @@ func (c checker) recoverLeaseVoters(op *LeaseVotersRecover) error {
 		}
 	}
 	if len(op.Expect) > 0 && 2*could > len(op.Expect) {
-		return unsafe("lease-voters", "%d of the lease voters %s can grant the lease, or could as soon as their disks take writes", could, join(op.Expect))
+		return unsafe("lease-voters",
+			"%d of the lease voters %s can grant the lease, or could as soon as their disks take writes", could, join(op.Expect))
 	}
 	seen := c.highestTerm()
 	for _, n := range c.obs.Nodes {
@@ -122,7 +123,9 @@ func (c checker) follows(voters, leaseVoters []cluster.NodeName) error {
 	if before > 0 && after < before {
 		return nil
 	}
-	return unsafe("lease-voters", "with the voters %s and the lease voters %s, the loss of nodes that etcd can spare could leave no majority of the lease voters",
+	return unsafe("lease-voters",
+		"with the voters %s and the lease voters %s, the loss of nodes that etcd can spare could leave no majority of the "+
+			"lease voters",
 		join(voters), join(leaseVoters))
 }
 

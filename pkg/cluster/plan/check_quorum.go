@@ -33,7 +33,8 @@ func (c checker) reliable(m cluster.Member) bool {
 		if n.Name != m.Name || !n.Reachable || n.Disk.MemberID != 0 && n.Disk.MemberID != m.ID {
 			continue
 		}
-		if n.Storage.State == cluster.StorageHung || n.Storage.State == cluster.StorageFailing || n.Storage.Pending >= time.Second || n.Differs != "" {
+		if n.Storage.State == cluster.StorageHung || n.Storage.State == cluster.StorageFailing ||
+			n.Storage.Pending >= time.Second || n.Differs != "" {
 			return false
 		}
 	}
@@ -82,7 +83,8 @@ func (c checker) lift(op *QuarantineLift) error {
 		return nil // nothing to do
 	}
 	voters, healthy := c.count(0)
-	if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == c.obs.Token && n.Assigned.Token == rec.Token {
+	if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == c.obs.Token &&
+		n.Assigned.Token == rec.Token {
 		if serving := c.stillServing(*rec); len(serving) > 0 {
 			return unsafe("restore", "what ran before may still be served by %s", names(serving))
 		}

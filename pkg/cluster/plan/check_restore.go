@@ -22,7 +22,8 @@ func (c checker) stage(op *RestoreStage) error {
 		return unsafe("restore", "incarnation %s has a record already", op.Token)
 	}
 	if s := n.Staged; s != nil && s.Token != op.Token && s.Token != op.Replaces {
-		return &StaleError{Want: "staged data of incarnation " + strconv.Quote(string(op.Replaces)), Got: strconv.Quote(string(s.Token))}
+		return &StaleError{Want: "staged data of incarnation " + strconv.Quote(string(op.Replaces)),
+			Got: strconv.Quote(string(s.Token))}
 	}
 	if s := n.Staged; s != nil && c.needed(n, s.Token) {
 		return unsafe("restore", "what %s has staged is needed for incarnation %s", op.Node, s.Token)
@@ -94,7 +95,8 @@ func (c checker) createRestored(op *IncarnationCreate) error {
 		if err != nil {
 			return err
 		}
-		if s := n.Staged; !n.Reachable || s == nil || !s.Ready || s.Token != op.Token || s.Backup != op.Backup || s.Revision != op.Revision || s.Version != op.Version || !reflect.DeepEqual(s.Voters, op.Voters) {
+		if s := n.Staged; !n.Reachable || s == nil || !s.Ready || s.Token != op.Token || s.Backup != op.Backup ||
+			s.Revision != op.Revision || s.Version != op.Version || !reflect.DeepEqual(s.Voters, op.Voters) {
 			return unsafe("restore", "%s has not restored %s", initialMember.Name, op.Backup)
 		}
 	}
@@ -117,7 +119,8 @@ func (c checker) changeOver(op *RestoreSwitch) error {
 	staged := n.Staged != nil && n.Staged.Token == op.Token
 	if !staged && n.Assigned != nil && n.Assigned.Token != op.Token {
 		if c.obs.Store.RecordsProblem != "" || !c.recordedBefore(n.Assigned.Token, rec.Number) {
-			return unsafe("restore", "no record tells that incarnation %s, which %s runs, was before %s", n.Assigned.Token, op.Node, op.Token)
+			return unsafe("restore", "no record tells that incarnation %s, which %s runs, was before %s", n.Assigned.Token,
+				op.Node, op.Token)
 		}
 		if c.obs.Token != op.Token || c.obs.Leader == 0 {
 			return unsafe("restore", "nothing replaces what %s runs yet", op.Node)
@@ -140,11 +143,13 @@ func (c checker) recordAnew(op *IncarnationCreate) error {
 		return nil
 	}
 	if r := newest.Restored; r != nil && c.obs.Store.Revision >= r.Revision {
-		return unsafe("restore", "revision %d was seen, incarnation %s began with %d: it served", c.obs.Store.Revision, newest.Token, r.Revision)
+		return unsafe("restore", "revision %d was seen, incarnation %s began with %d: it served", c.obs.Store.Revision,
+			newest.Token, r.Revision)
 	}
 	for _, n := range c.obs.Nodes {
 		if r := newest.Restored; r != nil && n.Revision >= r.Revision {
-			return unsafe("restore", "%s has seen revision %d, incarnation %s began with %d: it served", n.Name, n.Revision, newest.Token, r.Revision)
+			return unsafe("restore", "%s has seen revision %d, incarnation %s began with %d: it served", n.Name, n.Revision,
+				newest.Token, r.Revision)
 		}
 		for _, s := range n.SetAside {
 			if s.Name == string(newest.Token) || strings.HasPrefix(s.Name, string(newest.Token)+".") {

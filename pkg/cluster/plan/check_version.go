@@ -106,7 +106,8 @@ func (c checker) spares(spec cluster.Spec, target cluster.Member) error {
 	}
 	for _, n := range c.obs.Nodes {
 		h, ok := c.hosted(n)
-		if ok && h.ID != target.ID && n.Change != nil && n.Change.Token == c.obs.Token && !(n.Change.Back && n.Change.Failed != "") {
+		if ok && h.ID != target.ID && n.Change != nil && n.Change.Token == c.obs.Token &&
+			!(n.Change.Back && n.Change.Failed != "") {
 			return unsafe("one-change", "%s is between etcd %s and %s", n.Name, n.Change.From, n.Change.To)
 		}
 	}

@@ -18,7 +18,8 @@ const (
 // these versions.
 func versioned(a, b, c string) string {
 	const has = " versions=3.4.25,3.5.31,3.5.35,3.6.16,3.7.3"
-	return "cluster a b c\nnode a version=" + a + has + "\nnode b version=" + b + has + "\nnode c version=" + c + has + "\n"
+	return "cluster a b c\nnode a version=" + a + has + "\nnode b version=" + b + has + "\nnode c version=" + c +
+		has + "\n"
 }
 
 // Every bug that somebody could make in the rule is found by Check, which shares
@@ -30,7 +31,8 @@ func TestCheckOfAChangeOfVersion(t *testing.T) {
 		{"what is done already", "", versioned("3.5.35", "3.6.16", "3.5.35") + "member c down=1m", changeB},
 		{"back while another runs the old one", "", versioned("3.5.35", "3.6.16", "3.6.16"), backB},
 		{"try again what has failed", "", all35 + "node b failed=3.6.16", changeB},
-		{"a later patch in an older directory", "", versioned("3.5.31", "3.5.35", "3.5.35") + "member a runs=3.5.35", changeB},
+		{"a later patch in an older directory", "", versioned("3.5.31", "3.5.35", "3.5.35") + "member a runs=3.5.35",
+			changeB},
 		{"the leader first", "version", all35 + "leader b", changeB},
 		{"two at once", "one-change", all35 + "node c changes=3.6.16", changeB},
 		{"a second one after one that hangs", "one-change", all35 + "node c stuck=3.6.16", changeB},
@@ -45,8 +47,10 @@ func TestCheckOfAChangeOfVersion(t *testing.T) {
 		{"two minors at once", "version", all35, strings.Replace(changeB, "--to=3.6.16", "--to=3.7.3", 1)},
 		{"away from a member two minors below", "version", versioned("3.4.25", "3.5.35", "3.5.35"), changeB},
 		{"back where nobody runs the old one", "version", versioned("3.6.16", "3.6.16", "3.6.16"), backB},
-		{"back after the cluster version has risen", "version", versioned("3.5.35", "3.6.16", "3.6.16") + "cluster-version 3.6.0", backB},
-		{"one of two where three are wanted", "quorum", "cluster a b\nnode b version=3.5.35 versions=3.5.35,3.6.16\nnode a version=3.5.35", changeB},
+		{"back after the cluster version has risen", "version",
+			versioned("3.5.35", "3.6.16", "3.6.16") + "cluster-version 3.6.0", backB},
+		{"one of two where three are wanted", "quorum",
+			"cluster a b\nnode b version=3.5.35 versions=3.5.35,3.6.16\nnode a version=3.5.35", changeB},
 		{"another member than expected", "stale", all35, strings.Replace(changeB, "member-id=2", "member-id=3", 1)},
 		{"another version than expected", "stale", all35, strings.Replace(changeB, "3.5.35", "3.5.31", 1)},
 		{"another incarnation", "stale", all35, strings.Replace(changeB, "t1", "t0", 1)},

@@ -31,7 +31,8 @@ func Done(obs cluster.Observation, op Operation) bool {
 		return n != nil && n.Process.State == cluster.ProcessStopped && (n.Assigned == nil || n.Assigned.Stopped)
 	case *MemberChangeVersion:
 		n := l.node(op.Node)
-		return n != nil && n.Assigned != nil && n.Assigned.Version == op.To && n.Change == nil && n.Process.State == cluster.ProcessRunning
+		return n != nil && n.Assigned != nil && n.Assigned.Version == op.To && n.Change == nil &&
+			n.Process.State == cluster.ProcessRunning
 	case *AddLearner:
 		return slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return overlap(m.PeerURLs, op.PeerURLs) })
 	case *Promote:
@@ -57,12 +58,14 @@ func doneRestore(l *view, op Operation) bool {
 		return n != nil && n.Staged != nil && n.Staged.Token == op.Token && n.Staged.Ready
 	case *RestoreSwitch:
 		n := l.node(op.Node)
-		return n != nil && n.Reachable && (n.Staged == nil || n.Staged.Token != op.Token) && (n.Assigned == nil || n.Assigned.Token == op.Token)
+		return n != nil && n.Reachable && (n.Staged == nil || n.Staged.Token != op.Token) &&
+			(n.Assigned == nil || n.Assigned.Token == op.Token)
 	case *RestoreDiscard:
 		n := l.node(op.Node)
 		return n != nil && n.Reachable && (n.Staged == nil || n.Staged.Token != op.Token)
 	case *RequestClose:
-		return l.obs.Store.Reachable && !slices.ContainsFunc(l.obs.Store.Requests, func(r cluster.Request) bool { return r.Name == op.Name })
+		return l.obs.Store.Reachable &&
+			!slices.ContainsFunc(l.obs.Store.Requests, func(r cluster.Request) bool { return r.Name == op.Name })
 	}
 	return doneUpkeep(l, op)
 }
@@ -86,7 +89,8 @@ func doneUpkeep(l *view, op Operation) bool {
 	case *DataDiscard:
 		// Other data of that name is nothing that was deleted: [Check] says so.
 		n := l.node(op.Node)
-		return n != nil && n.Reachable && !slices.ContainsFunc(n.SetAside, func(s cluster.SetAside) bool { return s.Name == op.Name })
+		return n != nil && n.Reachable &&
+			!slices.ContainsFunc(n.SetAside, func(s cluster.SetAside) bool { return s.Name == op.Name })
 	case *QuarantineSet:
 		n := l.node(op.Node)
 		return n != nil && n.Assigned != nil && n.Assigned.Quarantined

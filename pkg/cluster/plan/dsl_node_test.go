@@ -206,7 +206,10 @@ func (s *stage) defaults() {
 		store.Created = s.obs.At.Add(-24 * time.Hour)
 	}
 	if len(store.Incarnations) == 0 {
-		store.Incarnations = []cluster.Incarnation{{Number: 1, Token: s.obs.Token, Version: standard, Voters: s.initialMembers(list), At: s.obs.At.Add(-24 * time.Hour), By: "a"}}
+		store.Incarnations = []cluster.Incarnation{
+			{Number: 1, Token: s.obs.Token, Version: standard, Voters: s.initialMembers(list), At: s.obs.At.Add(-24 * time.Hour),
+				By: "a"},
+		}
 	}
 	if !says("lease-voters") && len(s.obs.LeaseVoters.Names) == 0 {
 		if err := s.leaseVoters([]string{list, "on=" + list}); err != nil {
@@ -253,7 +256,9 @@ func (s *stage) elect(named string) {
 
 func (s *stage) sort() {
 	slices.SortFunc(s.obs.Nodes, func(a, b cluster.Node) int { return strings.Compare(string(a.Name), string(b.Name)) })
-	slices.SortStableFunc(s.obs.Members, func(a, b cluster.Member) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortStableFunc(s.obs.Members, func(a, b cluster.Member) int {
+		return strings.Compare(string(a.Name), string(b.Name))
+	})
 	slices.SortStableFunc(s.obs.Store.Backups, func(a, b cluster.Backup) int { return b.At.Compare(a.At) })
 }
 

@@ -63,7 +63,9 @@ func (s *stage) request(args []string) error {
 	})
 	s.obs.Store.Requests = append(s.obs.Store.Requests, r)
 	if r.Kind == cluster.RequestRestore && s.obs.Store.Source == nil {
-		s.obs.Store.Source = &cluster.Source{Request: r.Name, Backup: r.Backup, Version: standard, Revision: 900, Size: 2 << 30}
+		s.obs.Store.Source = &cluster.Source{
+			Request: r.Name, Backup: r.Backup, Version: standard, Revision: 900, Size: 2 << 30,
+		}
 	}
 	return err
 }
@@ -116,7 +118,9 @@ func (s *stage) staged(n *cluster.Node, key, value string) (err error) {
 		n.Staged.Done <<= 20
 	case "restored": // it has changed over and has not started
 		s.staged(n, "staged", value) //nolint:errcheck // it has none
-		n.Prepared = &cluster.Prepared{Token: n.Staged.Token, Version: standard, Voters: n.Staged.Voters, Backup: n.Staged.Backup}
+		n.Prepared = &cluster.Prepared{
+			Token: n.Staged.Token, Version: standard, Voters: n.Staged.Voters, Backup: n.Staged.Backup,
+		}
 		n.Staged, n.Assigned, n.Disk = nil, nil, cluster.Disk{State: cluster.DiskEmpty}
 		n.LeaseVoters = cluster.LeaseVoters{Token: n.Prepared.Token, Names: cluster.InitialMemberNames(n.Prepared.Voters)}
 		n.Process = cluster.Process{State: cluster.ProcessStopped}

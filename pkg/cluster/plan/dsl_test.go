@@ -131,7 +131,9 @@ func (s *stage) fact(kind string, args []string) error {
 	case "spec-problem":
 		store.SpecProblem = strings.Join(args, " ")
 	case "failed":
-		s.obs.Failures = append(s.obs.Failures, cluster.Failure{Line: strings.Join(args, " "), Text: "it broke", Retry: s.obs.At.Add(time.Minute)})
+		s.obs.Failures = append(s.obs.Failures, cluster.Failure{
+			Line: strings.Join(args, " "), Text: "it broke", Retry: s.obs.At.Add(time.Minute),
+		})
 	default:
 		return s.storeFact(kind, args)
 	}
@@ -282,7 +284,8 @@ func (s *stage) leaseVoters(args []string) error {
 	for i := range s.obs.Nodes {
 		if on == "" || slices.Contains(strings.Split(on, ","), string(s.obs.Nodes[i].Name)) {
 			s.obs.Nodes[i].LeaseVoters = e
-		} else if n := &s.obs.Nodes[i]; n.Assigned != nil && (n.LeaseVoters.Token == "" || slices.Contains(n.LeaseVoters.Names, "older")) {
+		} else if n := &s.obs.Nodes[i]; n.Assigned != nil &&
+			(n.LeaseVoters.Token == "" || slices.Contains(n.LeaseVoters.Names, "older")) {
 			n.LeaseVoters = older(n.Assigned.Token, e.Names...)
 		}
 	}
@@ -303,7 +306,9 @@ func (s *stage) node(name cluster.NodeName) *cluster.Node {
 	s.obs.Nodes = append(s.obs.Nodes, cluster.Node{
 		Name: name, Address: fmt.Sprintf("10.0.0.%d:3996", len(s.obs.Nodes)+1), Reachable: true, LastSeen: s.obs.At,
 		Boot: "boot-" + cluster.Token(name), Published: true,
-		URLs:     cluster.URLs{Peer: []string{"https://" + string(name) + ":2380"}, Client: []string{"https://" + string(name) + ":4001"}},
+		URLs: cluster.URLs{Peer: []string{"https://" + string(name) + ":2380"}, Client: []string{
+			"https://" + string(name) + ":4001",
+		}},
 		Disk:     cluster.Disk{State: cluster.DiskEmpty},
 		Process:  cluster.Process{State: cluster.ProcessStopped},
 		Versions: []etcdversion.Version{standard},
@@ -319,7 +324,8 @@ func (s *stage) member(name cluster.NodeName) *cluster.Member {
 		}
 	}
 	s.obs.Members = append(s.obs.Members, cluster.Member{
-		Name: name, PeerURLs: []string{url}, ClientURLs: []string{"https://" + string(name) + ":4001"}, Healthy: true, Applied: 100,
+		Name: name, PeerURLs: []string{url}, ClientURLs: []string{"https://" + string(name) + ":4001"}, Healthy: true,
+		Applied: 100,
 	})
 	return &s.obs.Members[len(s.obs.Members)-1]
 }
@@ -336,7 +342,9 @@ func (s *stage) gone(kind string, name cluster.NodeName) {
 func (s *stage) initialMembers(list string) []cluster.InitialMember {
 	var initialMembers []cluster.InitialMember
 	for _, name := range strings.Split(list, ",") {
-		initialMembers = append(initialMembers, cluster.InitialMember{Name: cluster.NodeName(name), PeerURLs: []string{"https://" + name + ":2380"}})
+		initialMembers = append(initialMembers, cluster.InitialMember{
+			Name: cluster.NodeName(name), PeerURLs: []string{"https://" + name + ":2380"},
+		})
 	}
 	return initialMembers
 }
@@ -378,7 +386,8 @@ func (s *stage) memberAttribute(m *cluster.Member, key, value string) (err error
 	case "voter":
 		m.Learner, m.LearnerSince = false, time.Time{}
 	case "unnamed": // added and never started
-		m.Name, m.ClientURLs, m.Applied, m.Healthy, m.UnhealthySince, m.Condition = "", nil, 0, false, m.LearnerSince, cluster.Unstarted
+		m.Name, m.ClientURLs, m.Applied, m.Healthy, m.UnhealthySince, m.Condition = "", nil, 0, false, m.LearnerSince,
+			cluster.Unstarted
 	case "unstarted": // a bootstrap voter that has never started
 		m.ClientURLs, m.Applied = nil, 0
 	case "applied":

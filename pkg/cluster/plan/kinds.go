@@ -49,15 +49,18 @@ var kinds = []Kind{
 	},
 	{
 		Path: "restore stage", Short: "fetch a backup and make a data directory of it, beside what runs",
-		Needs: "The node has binaries of the version, is one of the voters, and has nothing else staged than --replaces says. With --lost, no majority of its lease voters is left without those nodes.",
-		Done:  "The restored data is on the node's disk, out of the way of what runs. It stays until an order replaces it by name.",
-		New:   func() Operation { return &RestoreStage{} },
+		Needs: "The node has binaries of the version, is one of the voters, and has nothing else staged than --replaces " +
+			"says. With --lost, no majority of its lease voters is left without those nodes.",
+		Done: "The restored data is on the node's disk, out of the way of what runs. It stays until an order replaces it " +
+			"by name.",
+		New: func() Operation { return &RestoreStage{} },
 	},
 	{
 		Path: "restore switch", Short: "leave the incarnation that runs for the restored one", Destructive: true,
 		Needs: "The incarnation has a record, and a voter of it has its data ready. The node runs the expected incarnation.",
-		Done:  "Etcd is stopped, its data is below data-trashcan/, and a voter has promised to take part in the restored incarnation.",
-		New:   func() Operation { return &RestoreSwitch{} },
+		Done: "Etcd is stopped, its data is below data-trashcan/, and a voter has promised to take part in the restored " +
+			"incarnation.",
+		New: func() Operation { return &RestoreSwitch{} },
 	},
 	{
 		Path: "restore discard", Short: "delete what was staged for a restore", Destructive: true,
@@ -79,9 +82,11 @@ var kinds = []Kind{
 	},
 	{
 		Path: "member start", Short: "start a node's etcd process",
-		Needs: "Mode new: the node has promised this token and has never started it. Mode join: the disk is empty. Mode restart: the data on the disk is of this token. Binaries of the version are there; data is started with the version that wrote it.",
-		Done:  "The etcd process runs with this token and version.",
-		New:   func() Operation { return &MemberStart{} },
+		Needs: "Mode new: the node has promised this token and has never started it. Mode join: the disk is empty. Mode " +
+			"restart: the data on the disk is of this token. Binaries of the version are there; data is started with the " +
+			"version that wrote it.",
+		Done: "The etcd process runs with this token and version.",
+		New:  func() Operation { return &MemberStart{} },
 	},
 	{
 		Path: "member stop", Short: "stop a node's etcd process and keep it stopped",
@@ -91,9 +96,13 @@ var kinds = []Kind{
 	},
 	{
 		Path: "member change-version", Short: "run a node's member with another etcd version",
-		Needs: "The node runs the expected incarnation as the expected member, with the expected version, and has binaries of the new one. All voters serve, without an alarm, the others are a majority without it, and no other member is between versions. The new version is a patch of the same minor, the next minor, or the one before while another voter still runs that. The member does not lead others.",
-		Done:  "The new version serves. Where it does not come up, the node runs the old one again, the order fails, and observe tells why.",
-		New:   func() Operation { return &MemberChangeVersion{} },
+		Needs: "The node runs the expected incarnation as the expected member, with the expected version, and has " +
+			"binaries of the new one. All voters serve, without an alarm, the others are a majority without it, and no other " +
+			"member is between versions. The new version is a patch of the same minor, the next minor, or the one before " +
+			"while another voter still runs that. The member does not lead others.",
+		Done: "The new version serves. Where it does not come up, the node runs the old one again, the order fails, and " +
+			"observe tells why.",
+		New: func() Operation { return &MemberChangeVersion{} },
 	},
 	{
 		Path: "member add-learner", Short: "add a node's member without a vote",
@@ -126,16 +135,20 @@ var kinds = []Kind{
 		New:   func() Operation { return &LeaseVotersWrite{} },
 	},
 	{
-		Path: "lease-voters recover", Short: "make the voters of a cluster that serves its lease voters, where the recorded ones are lost",
-		Needs: "Etcd's quorum, asked through the node, tells these voters. Without the lost nodes no majority of the recorded lease voters is left, the node has granted nobody a lease that still runs, and the term is above all that it has seen.",
-		Done:  "The node has the record on disk.",
-		New:   func() Operation { return &LeaseVotersRecover{} },
+		Path:  "lease-voters recover",
+		Short: "make the voters of a cluster that serves its lease voters, where the recorded ones are lost",
+		Needs: "Etcd's quorum, asked through the node, tells these voters. Without the lost nodes no majority of the " +
+			"recorded lease voters is left, the node has granted nobody a lease that still runs, and the term is above all " +
+			"that it has seen.",
+		Done: "The node has the record on disk.",
+		New:  func() Operation { return &LeaseVotersRecover{} },
 	},
 	{
 		Path: "data set-aside", Short: "move a node's etcd data out of the way", Destructive: true,
-		Needs: "No etcd process runs on the node; the data on the disk is of the expected incarnation and member, and of no current member.",
-		Done:  "The data is below data-trashcan/, and the node has no assignment.",
-		New:   func() Operation { return &DataSetAside{} },
+		Needs: "No etcd process runs on the node; the data on the disk is of the expected incarnation and member, and of " +
+			"no current member.",
+		Done: "The data is below data-trashcan/, and the node has no assignment.",
+		New:  func() Operation { return &DataSetAside{} },
 	},
 	{
 		Path: "data discard", Short: "delete data that was set aside", Destructive: true,
@@ -151,9 +164,10 @@ var kinds = []Kind{
 	},
 	{
 		Path: "quarantine lift", Short: "open a member to clients",
-		Needs: "The node has an assignment. Its restart does not take the quorum away, or all voters are healthy. With --expect-revision, all members have the same data at the same revision, and at least that one.",
-		Done:  "The member listens on its client URLs.",
-		New:   func() Operation { return &QuarantineLift{} },
+		Needs: "The node has an assignment. Its restart does not take the quorum away, or all voters are healthy. With " +
+			"--expect-revision, all members have the same data at the same revision, and at least that one.",
+		Done: "The member listens on its client URLs.",
+		New:  func() Operation { return &QuarantineLift{} },
 	},
 	{
 		Path: "backup take", Short: "write a backup to the store",
@@ -249,7 +263,8 @@ func validateFlag(name string, f Flag, v reflect.Value) error {
 		return nil // it is only compared: a member may have been named by others
 	case "member add-learner peer-url":
 		return cluster.ValidatePeerURL(v.String())
-	case "backup prune remove", "backup verify name", "backup drill name", "data discard name", "restore stage backup", "restore stage request", "request close name",
+	case "backup prune remove", "backup verify name", "backup drill name", "data discard name", "restore stage backup",
+		"restore stage request", "request close name",
 		"incarnation create backup", "incarnation create request", "spec write request":
 		return validateComponent(v.String())
 	}

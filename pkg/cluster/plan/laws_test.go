@@ -74,7 +74,8 @@ func TestPredictLeavesItsArgumentAlone(t *testing.T) {
 func show(obs cluster.Observation) string {
 	text := fmt.Sprintf("token %s leader %s lease voters %v store %+v", obs.Token, obs.Leader, obs.LeaseVoters, obs.Store)
 	for _, n := range obs.Nodes {
-		text += fmt.Sprintf("\nnode %s reachable=%v disk=%+v prepared=%v assigned=%+v process=%s", n.Name, n.Reachable, n.Disk, n.Prepared, n.Assigned, n.Process.State)
+		text += fmt.Sprintf("\nnode %s reachable=%v disk=%+v prepared=%v assigned=%+v process=%s", n.Name, n.Reachable,
+			n.Disk, n.Prepared, n.Assigned, n.Process.State)
 	}
 	for _, m := range obs.Members {
 		text += fmt.Sprintf("\nmember %s %q learner=%v healthy=%v %v", m.ID, m.Name, m.Learner, m.Healthy, m.PeerURLs)
@@ -113,7 +114,9 @@ func randomWorld(r *rand.Rand) (cluster.Spec, cluster.Observation) {
 		s.obs.LeaseVoters.Names = s.obs.LeaseVoters.Names[:len(s.obs.LeaseVoters.Names)/2]
 	}
 	if one(3) {
-		store.Incarnations = []cluster.Incarnation{{Number: 1, Token: "n1", Version: standard, Voters: s.initialMembers("a,b,c")}}
+		store.Incarnations = []cluster.Incarnation{
+			{Number: 1, Token: "n1", Version: standard, Voters: s.initialMembers("a,b,c")},
+		}
 	}
 	return s.spec, s.obs
 }
@@ -123,16 +126,22 @@ func randomNode(r *rand.Rand, s *stage, n *cluster.Node, id cluster.MemberID) {
 	tokens := []cluster.Token{"t1", "t1", "t1", "t0", "n1"}
 	n.Reachable, n.Published = !one(5), !one(5)
 	if one(3) {
-		n.Disk = cluster.Disk{State: cluster.DiskData, Token: tokens[r.IntN(5)], MemberID: []cluster.MemberID{id, id, 0, 7}[r.IntN(4)]}
+		n.Disk = cluster.Disk{State: cluster.DiskData, Token: tokens[r.IntN(5)], MemberID: []cluster.MemberID{
+			id, id, 0, 7,
+		}[r.IntN(4)]}
 	} else if one(10) {
 		n.Disk = cluster.Disk{State: cluster.DiskUnreadable, Problem: "rust"}
 	}
 	if one(2) {
 		n.Assigned = &cluster.Assigned{Token: tokens[r.IntN(5)], Version: standard, Stopped: one(4), Quarantined: one(4)}
-		n.Process.State = []cluster.ProcessState{cluster.ProcessRunning, cluster.ProcessRunning, cluster.ProcessCrashing, cluster.ProcessStopped}[r.IntN(4)]
+		n.Process.State = []cluster.ProcessState{
+			cluster.ProcessRunning, cluster.ProcessRunning, cluster.ProcessCrashing, cluster.ProcessStopped,
+		}[r.IntN(4)]
 	}
 	if one(4) {
-		n.Prepared = &cluster.Prepared{Token: tokens[r.IntN(5)], Version: standard, Voters: s.initialMembers([]string{"a", "a,b", "a,b,c"}[r.IntN(3)])}
+		n.Prepared = &cluster.Prepared{
+			Token: tokens[r.IntN(5)], Version: standard, Voters: s.initialMembers([]string{"a", "a,b", "a,b,c"}[r.IntN(3)]),
+		}
 	}
 	if one(12) {
 		n.Conflict = "10.0.0.9:3996"

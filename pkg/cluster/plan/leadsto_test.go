@@ -23,9 +23,12 @@ func TestWhichFailuresStandInTheWay(t *testing.T) {
 		{"3.6.16", "3.5.35", "3.5.35", true}, // back
 		{"3.6.16", "3.5.35", "3.6.16", false},
 	} {
-		change := cluster.VersionChange{From: etcdversion.Must(c.from), To: etcdversion.Must(c.to), Failed: "it broke", Back: true}
+		change := cluster.VersionChange{
+			From: etcdversion.Must(c.from), To: etcdversion.Must(c.to), Failed: "it broke", Back: true,
+		}
 		if got := leadsTo(change, etcdversion.Must(c.spec)); got != c.want {
-			t.Errorf("a change from %s to %s failed, the spec asks for %s: in the way %t, want %t", c.from, c.to, c.spec, got, c.want)
+			t.Errorf("a change from %s to %s failed, the spec asks for %s: in the way %t, want %t", c.from, c.to, c.spec, got,
+				c.want)
 		}
 	}
 }

@@ -137,7 +137,8 @@ func TestCheckKeepsLeaseVotersWithVoters(t *testing.T) {
 				}{
 					{&plan.Promote{Name: "h", ExpectVoters: n}, voters | 1<<7, leaseVoters},
 					{&plan.Remove{ID: cluster.MemberID(i + 1), ExpectName: name, ExpectVoters: n}, voters &^ (1 << i), leaseVoters},
-					{&plan.LeaseVotersWrite{Token: "t1", Names: nodeNames(leaseVoters ^ 1<<i), Expect: nodeNames(leaseVoters)}, voters, leaseVoters ^ 1<<i},
+					{&plan.LeaseVotersWrite{Token: "t1", Names: nodeNames(leaseVoters ^ 1<<i), Expect: nodeNames(leaseVoters)}, voters,
+						leaseVoters ^ 1<<i},
 				} {
 					_, found := wedge(c.voters, c.write)
 					var unsafe *plan.UnsafeError
@@ -147,7 +148,8 @@ func TestCheckKeepsLeaseVotersWithVoters(t *testing.T) {
 						continue
 					}
 					if tried++; refused != found {
-						t.Errorf("voters %v, lease voters %v: %s: refused is %v (%v), a wedge is %v", voters.names(), leaseVoters.names(), plan.Line(c.op), refused, err, found)
+						t.Errorf("voters %v, lease voters %v: %s: refused is %v (%v), a wedge is %v", voters.names(), leaseVoters.names(),
+							plan.Line(c.op), refused, err, found)
 					}
 				}
 			}

@@ -39,7 +39,9 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 	case *MemberChangeVersion:
 		w.changeVersion(op)
 	case *AddLearner:
-		w.Members = append(w.Members, cluster.Member{ID: w.nextID(), PeerURLs: op.PeerURLs, Learner: true, LearnerSince: w.At})
+		w.Members = append(w.Members, cluster.Member{
+			ID: w.nextID(), PeerURLs: op.PeerURLs, Learner: true, LearnerSince: w.At,
+		})
 	case *Promote:
 		for i := range w.Members {
 			if w.Members[i].Name == op.Name {
@@ -87,14 +89,17 @@ func (w *world) predictRestore(op Operation) {
 	switch op := op.(type) {
 	case *RestoreStage:
 		w.node(op.Node).Staged = &cluster.Staged{
-			Request: op.Request, Backup: op.Backup, Token: op.Token, Version: op.Version, Voters: op.Voters, Revision: op.Revision, Ready: true,
+			Request: op.Request, Backup: op.Backup, Token: op.Token, Version: op.Version, Voters: op.Voters,
+			Revision: op.Revision, Ready: true,
 		}
 	case *RestoreSwitch:
 		w.changeOver(op)
 	case *RestoreDiscard:
 		w.node(op.Node).Staged = nil
 	case *RequestClose:
-		w.Store.Requests = slices.DeleteFunc(slices.Clone(w.Store.Requests), func(r cluster.Request) bool { return r.Name == op.Name })
+		w.Store.Requests = slices.DeleteFunc(slices.Clone(w.Store.Requests), func(r cluster.Request) bool {
+			return r.Name == op.Name
+		})
 	}
 }
 
@@ -147,8 +152,12 @@ func (w *world) predictUpkeep(op Operation) {
 	case *BackupDrill:
 		w.checked(op.Name, true)
 	case *BackupPrune:
-		w.Store.Backups = slices.DeleteFunc(w.Store.Backups, func(b cluster.Backup) bool { return slices.Contains(op.Remove, b.Name) })
-		w.Store.Leftovers = slices.DeleteFunc(slices.Clone(w.Store.Leftovers), func(name string) bool { return slices.Contains(op.Remove, name) })
+		w.Store.Backups = slices.DeleteFunc(w.Store.Backups, func(b cluster.Backup) bool {
+			return slices.Contains(op.Remove, b.Name)
+		})
+		w.Store.Leftovers = slices.DeleteFunc(slices.Clone(w.Store.Leftovers), func(name string) bool {
+			return slices.Contains(op.Remove, name)
+		})
 	case *EndpointsWrite:
 		w.node(op.Node).Hosts = op.Entries
 	}
@@ -233,7 +242,9 @@ func (w *world) start(op *MemberStart) {
 		n.Differs = ""
 	}
 	if n.LeaseVoters.Token != op.Token || op.Mode != StartNew && w.LeaseVoters.Token == op.Token {
-		n.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Term: w.LeaseVoters.Term, Seq: w.LeaseVoters.Seq, Names: w.LeaseVoters.Names}
+		n.LeaseVoters = cluster.LeaseVoters{
+			Token: op.Token, Term: w.LeaseVoters.Term, Seq: w.LeaseVoters.Seq, Names: w.LeaseVoters.Names,
+		}
 	}
 	if op.Mode == StartNew {
 		w.found(op)
@@ -291,7 +302,9 @@ func (w *world) found(op *MemberStart) {
 		return
 	}
 	for _, s := range op.Peers {
-		w.Members = append(w.Members, cluster.Member{ID: w.nextID(), Name: s.Name, PeerURLs: s.PeerURLs, UnhealthySince: w.At})
+		w.Members = append(w.Members, cluster.Member{
+			ID: w.nextID(), Name: s.Name, PeerURLs: s.PeerURLs, UnhealthySince: w.At,
+		})
 	}
 }
 
@@ -341,7 +354,9 @@ func (w *world) remove(id cluster.MemberID) {
 }
 
 func (w *world) writeLeaseVoters(op *LeaseVotersWrite) {
-	w.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Term: w.LeaseVoters.Term, Seq: w.LeaseVoters.Seq + 1, Names: op.Names}
+	w.LeaseVoters = cluster.LeaseVoters{
+		Token: op.Token, Term: w.LeaseVoters.Term, Seq: w.LeaseVoters.Seq + 1, Names: op.Names,
+	}
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
 		// One that leaves is told too, if it has a record to compare with.

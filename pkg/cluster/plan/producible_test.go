@@ -17,22 +17,30 @@ import (
 // story. A story that settles it otherwise proves nothing.
 func producible(obs cluster.Observation) error {
 	merged := observe.Of(
-		observe.Sources{Cluster: obs.Cluster, Observer: obs.Observer, Since: obs.Since, Nonce: func() cluster.Token { return obs.Nonce }},
+		observe.Sources{Cluster: obs.Cluster, Observer: obs.Observer, Since: obs.Since, Nonce: func() cluster.Token {
+			return obs.Nonce
+		}},
 		obs.At, rawStore(obs), rawAnswers(obs), rawDirect(obs), rawBefore(obs))
 	switch {
 	case merged.Token != obs.Token && obs.Token != "":
 		return fmt.Errorf("the present incarnation is %q, an observation of it would say %q", obs.Token, merged.Token)
 	case merged.Leader != obs.Leader:
 		return fmt.Errorf("the leader is %s, an observation of it would say %s", obs.Leader, merged.Leader)
-	case !slices.EqualFunc(merged.Members, obs.Members, func(a, b cluster.Member) bool { return a.ID == b.ID && a.Name == b.Name && a.Learner == b.Learner }):
+	case !slices.EqualFunc(merged.Members, obs.Members, func(a, b cluster.Member) bool {
+		return a.ID == b.ID && a.Name == b.Name && a.Learner == b.Learner
+	}):
 		return fmt.Errorf("the members are %v, an observation of it would say %v", obs.Members, merged.Members)
-	case len(obs.Members) > 0 && len(obs.LeaseVoters.Names) > 0 && !slices.Equal(merged.LeaseVoters.Names, obs.LeaseVoters.Names):
-		return fmt.Errorf("the lease voters are %v, an observation of it would say %v", obs.LeaseVoters.Names, merged.LeaseVoters.Names)
+	case len(obs.Members) > 0 && len(obs.LeaseVoters.Names) > 0 &&
+		!slices.Equal(merged.LeaseVoters.Names, obs.LeaseVoters.Names):
+		return fmt.Errorf("the lease voters are %v, an observation of it would say %v", obs.LeaseVoters.Names,
+			merged.LeaseVoters.Names)
 	}
 	for i, m := range obs.Members {
 		seen := merged.Members[i]
-		if seen.Healthy != m.Healthy || m.Condition != "" && m.Condition != seen.Condition || m.Condition == "" && m.Healthy && !seen.Condition.Serves() {
-			return fmt.Errorf("member %s %s is %q, healthy: %t; an observation of it would say %q (%s), healthy: %t", m.ID, m.Name, m.Condition, m.Healthy, seen.Condition, seen.Why, seen.Healthy)
+		if seen.Healthy != m.Healthy || m.Condition != "" && m.Condition != seen.Condition || m.Condition == "" &&
+			m.Healthy && !seen.Condition.Serves() {
+			return fmt.Errorf("member %s %s is %q, healthy: %t; an observation of it would say %q (%s), healthy: %t", m.ID,
+				m.Name, m.Condition, m.Healthy, seen.Condition, seen.Why, seen.Healthy)
 		}
 	}
 	return nil
@@ -107,7 +115,9 @@ func rawAnswers(obs cluster.Observation) []observe.Heard {
 // rawDirect are the answers of members whose nodes are unreachable, or denied.
 func rawDirect(obs cluster.Observation) (list []cluster.Report) {
 	for _, m := range obs.Members {
-		unreachable := !slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Name == m.Name && n.Reachable && n.Process.NoReport == nil })
+		unreachable := !slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool {
+			return n.Name == m.Name && n.Reachable && n.Process.NoReport == nil
+		})
 		if unreachable && (m.Healthy || m.Condition == cluster.Stuck) && !m.Learner {
 			read, leader := rawRead(obs, m)
 			list = append(list, cluster.Report{
@@ -120,10 +130,12 @@ func rawDirect(obs cluster.Observation) (list []cluster.Report) {
 }
 
 func rawReport(obs cluster.Observation, n cluster.Node) *cluster.Report {
-	if n.Assigned == nil || n.Process.State != cluster.ProcessRunning || n.Process.NoReport != nil || n.Disk.State != cluster.DiskData {
+	if n.Assigned == nil || n.Process.State != cluster.ProcessRunning || n.Process.NoReport != nil ||
+		n.Disk.State != cluster.DiskData {
 		return nil
 	}
-	r := &cluster.Report{ID: n.Disk.MemberID, ClusterID: cluster.ClusterID(len(n.Disk.Token)), RaftTerm: 2, Revision: obs.Revision}
+	r := &cluster.Report{ID: n.Disk.MemberID, ClusterID: cluster.ClusterID(len(n.Disk.Token)), RaftTerm: 2,
+		Revision: obs.Revision}
 	if n.Disk.Token == obs.Token {
 		// Where no member is known, those that run do not answer (yet).
 		i := slices.IndexFunc(obs.Members, func(m cluster.Member) bool { return m.ID == r.ID })

@@ -23,7 +23,8 @@ func ruleAddress(l *view) (Operation, verdict) {
 		what := fmt.Sprintf("etcd has %s on record for %s, and its node serves %s",
 			strings.Join(m.PeerURLs, ","), m.Name, strings.Join(n.URLs.Peer, ","))
 		if !settled {
-			l.hold(PeerURLDiffers, "%s; etcd changes its record only with a healthy majority: give the machine its old address back", what)
+			l.hold(PeerURLDiffers, "%s; etcd changes its record only with a healthy majority: give the machine its old "+
+				"address back", what)
 			continue
 		}
 		l.hold(PeerURLDiffers, "%s; run: etcdctl --endpoints=%s member update %s --peer-urls=%s",

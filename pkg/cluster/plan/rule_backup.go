@@ -51,7 +51,8 @@ func ruleGone(l *view) (Operation, verdict) {
 	if newest == nil {
 		l.hold(BackupsGone, "the store holds no backup; %s was there", l.obs.Store.NewestSeen)
 	} else {
-		l.hold(BackupsGone, "the newest backup is %s; %s was there, which is %s newer", newest.Name, l.obs.Store.NewestSeen, seen.Sub(newest.At).Round(time.Second))
+		l.hold(BackupsGone, "the newest backup is %s; %s was there, which is %s newer", newest.Name, l.obs.Store.NewestSeen,
+			seen.Sub(newest.At).Round(time.Second))
 	}
 	return nil, goOn
 }
@@ -68,7 +69,9 @@ func ruleUncounted(l *view) (Operation, verdict) {
 		count += " or more"
 	}
 	newest := s.Uncounted[0]
-	l.hold(BackupsUncounted, "none of the %s folders in the store that observation like backups counts as one; the newest is %s: %s", count, newest.Name, newest.Why)
+	l.hold(BackupsUncounted,
+		"none of the %s folders in the store that observation like backups counts as one; the newest is %s: %s", count,
+		newest.Name, newest.Why)
 	return nil, goOn
 }
 
@@ -126,7 +129,8 @@ func rulePrune(l *view) (Operation, verdict) {
 		return nil, goOn
 	}
 	policy := retention.Policy{
-		Hourly: l.policy.HourlyRetention, Daily: l.policy.DailyRetention, MaxCount: l.policy.MaxBackups, MaxBytes: l.policy.MaxBackupBytes,
+		Hourly: l.policy.HourlyRetention, Daily: l.policy.DailyRetention, MaxCount: l.policy.MaxBackups,
+		MaxBytes: l.policy.MaxBackupBytes,
 	}
 	expired := retention.Expired(policy, l.obs.At, l.obs.Store.Backups)
 	var remove []string

@@ -11,7 +11,8 @@ import (
 // ruleBootstrap brings the first members into being, or finishes a bootstrap
 // that was cut short.
 func ruleBootstrap(l *view) (Operation, verdict) {
-	begun := len(l.obs.Members) > 0 || slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool { return n.Assigned != nil })
+	begun := len(l.obs.Members) > 0 ||
+		slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool { return n.Assigned != nil })
 	if rec := l.record(); rec != nil && l.obs.Store.RecordsProblem == "" {
 		op, waiting := l.finishBootstrap(*rec)
 		if op != nil {
@@ -55,7 +56,9 @@ func (l *view) finishBootstrap(rec cluster.Incarnation) (op Operation, waiting b
 	}
 	for _, n := range nodes {
 		if n.Prepared.Token == rec.Token {
-			ops = append(ops, &MemberStart{Node: n.Name, Token: rec.Token, Mode: StartNew, Version: rec.Version, Peers: rec.Voters})
+			ops = append(ops, &MemberStart{
+				Node: n.Name, Token: rec.Token, Mode: StartNew, Version: rec.Version, Peers: rec.Voters,
+			})
 		}
 	}
 	for _, op := range ops {
@@ -108,7 +111,8 @@ func (l *view) stillInitialMember(n *cluster.Node, rec cluster.Incarnation) bool
 	// removal may have been cut short there. Where it was not, the list is old, and a
 	// member that never voted, in a place that it lost, does no harm.
 	voters := l.voterNodes()
-	return len(l.obs.Members) > 0 && len(voters)%2 == 0 && slices.Equal(without(voters, e.Names), []cluster.NodeName{n.Name}) && len(e.Names) == len(voters)-1
+	return len(l.obs.Members) > 0 && len(voters)%2 == 0 &&
+		slices.Equal(without(voters, e.Names), []cluster.NodeName{n.Name}) && len(e.Names) == len(voters)-1
 }
 
 // found bootstraps the cluster, where nothing says that one existed.
@@ -170,12 +174,15 @@ func (l *view) storeDecides(initialMembers []cluster.InitialMember, token cluste
 			listed++
 		}
 		if p := l.node(initialMember.Name).Prepared; p != nil && p.Token != token {
-			l.hold(StoreNotShared, "%s has promised the bootstrap %s, and %s may have a store of its own in which that was decided; start what is missing, or delete the data directory of %s, if nothing runs, to have the promise forgotten", initialMember.Name, p.Token, names(apart), initialMember.Name)
+			l.hold(StoreNotShared, "%s has promised the bootstrap %s, and %s may have a store of its own in which that was "+
+				"decided; start what is missing, or delete the data directory of %s, if nothing runs, to have the promise "+
+				"forgotten", initialMember.Name, p.Token, names(apart), initialMember.Name)
 			return false
 		}
 	}
 	if need := cluster.Quorum(len(list)); listed < need {
-		l.hold(StoreNotShared, "%s may have a store of its own: as long as that is not known, %d of the listed nodes have to be initial members, and %d are", names(apart), need, listed)
+		l.hold(StoreNotShared, "%s may have a store of its own: as long as that is not known, %d of the listed nodes have "+
+			"to be initial members, and %d are", names(apart), need, listed)
 		return false
 	}
 	return true
@@ -202,17 +209,20 @@ func (l *view) evidence() []string {
 		case n.Disk.State == cluster.DiskUnreadable:
 			ev = append(ev, fmt.Sprintf("node %s has an unreadable disk: %s", n.Name, n.Disk.Problem))
 		case n.Prepared != nil && n.Prepared.Backup != "":
-			ev = append(ev, fmt.Sprintf("node %s has restored %s as incarnation %s", n.Name, n.Prepared.Backup, n.Prepared.Token))
+			ev = append(ev, fmt.Sprintf("node %s has restored %s as incarnation %s", n.Name, n.Prepared.Backup,
+				n.Prepared.Token))
 		}
 	}
 	if problem := l.obs.Store.RecordsProblem; problem != "" {
 		ev = append(ev, fmt.Sprintf("the store has incarnation records that cannot be understood: %s", problem))
 	}
 	if rec := l.record(); rec != nil {
-		ev = append(ev, fmt.Sprintf("the store has the record of incarnation %d, bootstrapped by %s on %s", rec.Number, orUnknown(string(rec.By)), voterNames(rec.Voters)))
+		ev = append(ev, fmt.Sprintf("the store has the record of incarnation %d, bootstrapped by %s on %s", rec.Number,
+			orUnknown(string(rec.By)), voterNames(rec.Voters)))
 	}
 	if t := l.obs.Store.Created; !t.IsZero() {
-		ev = append(ev, fmt.Sprintf("the store has the marker etcd-cluster-created of %s", t.UTC().Format("2006-01-02 15:04:05Z")))
+		ev = append(ev, fmt.Sprintf("the store has the marker etcd-cluster-created of %s",
+			t.UTC().Format("2006-01-02 15:04:05Z")))
 	}
 	if n := len(l.obs.Store.Backups); n > 0 {
 		ev = append(ev, fmt.Sprintf("the store has %d backups, the newest is %s", n, l.obs.Store.Backups[0].Name))
@@ -264,7 +274,8 @@ func (l *view) able() []*cluster.Node {
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
 		shared := n.Published || len(l.policy.StaticNodes) > 0
-		if n.Reachable && n.Conflict == "" && n.Disk.State == cluster.DiskEmpty && !n.Storage.Bad() && shared && slices.Contains(n.Versions, l.spec.EtcdVersion) {
+		if n.Reachable && n.Conflict == "" && n.Disk.State == cluster.DiskEmpty && !n.Storage.Bad() && shared &&
+			slices.Contains(n.Versions, l.spec.EtcdVersion) {
 			able = append(able, n)
 		}
 	}
@@ -321,7 +332,8 @@ func (l *view) staticMajority() bool {
 		}
 	}
 	if need := cluster.Quorum(len(l.policy.StaticNodes)); there < need {
-		l.hold(WaitingForNodes, "%d of the %d listed nodes answer, bootstrap needs %d", there, len(l.policy.StaticNodes), need)
+		l.hold(WaitingForNodes, "%d of the %d listed nodes answer, bootstrap needs %d", there,
+			len(l.policy.StaticNodes), need)
 		return false
 	}
 	return true

@@ -56,7 +56,8 @@ func ruleLearner(l *view) (Operation, verdict) {
 		l.hold(LearnerBehind, "%s has applied %d of %d entries (process %s)", name, m.Applied, l.applied(), n.Process.State)
 		return nil, goOn
 	case l.serving+1 < cluster.Quorum(len(l.voters)+1):
-		l.hold(QuorumMargin, "promoting %s needs %d healthy voters, %d are", name, cluster.Quorum(len(l.voters)+1)-1, l.serving)
+		l.hold(QuorumMargin, "promoting %s needs %d healthy voters, %d are", name, cluster.Quorum(len(l.voters)+1)-1,
+			l.serving)
 		return nil, goOn
 	case len(l.leaseVoters()) > 0 && n.LeaseVoters.Token != l.obs.Token:
 		return l.joinLeaseVoters(n, m)
@@ -76,7 +77,8 @@ func (l *view) join(n *cluster.Node) (Operation, verdict) {
 	case n.Disk.State == cluster.DiskData && n.Disk.Token != l.obs.Token:
 		return nil, goOn // ruleEvicted has said why that is still there
 	}
-	return &MemberStart{Node: n.Name, Token: l.obs.Token, Mode: StartJoin, Version: version, Peers: l.initialMembers()}, goOn
+	return &MemberStart{Node: n.Name, Token: l.obs.Token, Mode: StartJoin, Version: version,
+		Peers: l.initialMembers()}, goOn
 }
 
 func (l *view) applied() uint64 {
@@ -114,7 +116,8 @@ func ruleShrink(l *view) (Operation, verdict) {
 		left--
 	}
 	if need := cluster.Quorum(len(l.voters) - 1); left < need {
-		l.hold(QuorumMargin, "removing %s would leave %d healthy voters, a majority of the rest is %d", victim.Name, left, need)
+		l.hold(QuorumMargin, "removing %s would leave %d healthy voters, a majority of the rest is %d", victim.Name,
+			left, need)
 		return nil, goOn
 	}
 	if victim.ID == l.obs.Leader {
@@ -184,7 +187,8 @@ func ruleReplace(l *view) (Operation, verdict) {
 			continue
 		}
 		if l.serving < cluster.Quorum(len(l.voters)-1) {
-			l.hold(QuorumMargin, "removing %s would leave %d healthy voters, a majority of the rest is %d", l.called(m), l.serving, cluster.Quorum(len(l.voters)-1))
+			l.hold(QuorumMargin, "removing %s would leave %d healthy voters, a majority of the rest is %d", l.called(m),
+				l.serving, cluster.Quorum(len(l.voters)-1))
 			continue
 		}
 		free, why := l.free(l.version())

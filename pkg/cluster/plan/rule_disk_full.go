@@ -34,12 +34,15 @@ func full(n *cluster.Node) bool {
 
 // holdShort tells of a disk on which etcd will end.
 func (l *view) holdShort(n *cluster.Node) {
-	l.hold(DiskFull, "%s (%s): its disk has %d MB free, and etcd ends when it cannot make its next log file (%d MB, and %d MB beside it); "+
-		"make room there, or start a spare node and stop this one", n.Name, n.Address, n.FreeBytes>>20, logFile>>20, (logRoom-logFile)>>20)
+	l.hold(DiskFull, "%s (%s): its disk has %d MB free, and etcd ends when it cannot make its next log file (%d MB, "+
+		"and %d MB beside it); "+
+		"make room there, or start a spare node and stop this one", n.Name, n.Address, n.FreeBytes>>20, logFile>>20,
+		(logRoom-logFile)>>20)
 }
 
 // holdFull tells of a disk on which etcd has ended.
 func (l *view) holdFull(n *cluster.Node) {
-	l.hold(DiskFull, "%s (%s): etcd crashes, and its disk has %d bytes free of the %d that a file of its log takes; make room there, "+
+	l.hold(DiskFull, "%s (%s): etcd crashes, and its disk has %d bytes free of the %d that a file of its log takes; "+
+		"make room there, "+
 		"and etcd starts again on the data that it has", n.Name, n.Address, n.FreeBytes, int64(logFile))
 }

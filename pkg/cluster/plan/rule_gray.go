@@ -29,7 +29,8 @@ func (l *view) gray() bool {
 			continue
 		}
 		m := l.memberOf(n)
-		ill := n.Process.NoReport != nil || n.Storage.Bad() || m != nil && (m.Condition == cluster.Stuck || m.Condition == cluster.Late)
+		ill := n.Process.NoReport != nil || n.Storage.Bad() || m != nil &&
+			(m.Condition == cluster.Stuck || m.Condition == cluster.Late)
 		if ill || m != nil && m.Healthy {
 			alive++
 		}

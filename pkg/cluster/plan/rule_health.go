@@ -27,7 +27,8 @@ func ruleHealth(l *view) (Operation, verdict) {
 			l.hold(NotServing, "%s: %s", l.called(m), m.Why)
 		case cluster.Unstarted:
 			if neverStarted(m) {
-				l.hold(NeverStarted, "voter %s was added by somebody else and has never started; it is removed when the grace time is over, if the rest has a majority", l.called(m))
+				l.hold(NeverStarted, "voter %s was added by somebody else and has never started; it is removed when the grace "+
+					"time is over, if the rest has a majority", l.called(m))
 			}
 		}
 		if l.short(m) {
@@ -72,7 +73,8 @@ func (l *view) holdHung(n *cluster.Node) {
 
 // diskTrouble names the machine, the disk, and what to do.
 func (l *view) diskTrouble(n *cluster.Node) string {
-	return fmt.Sprintf("%s (%s): %s; check the disk (dmesg, the cloud's console) and restart the machine, or start a spare node to take its place", n.Name, n.Address, n.Storage)
+	return fmt.Sprintf("%s (%s): %s; check the disk (dmesg, the cloud's console) and restart the machine, or start a "+
+		"spare node to take its place", n.Name, n.Address, n.Storage)
 }
 
 // unreported tells why etcds that run gave their daemons no report.
@@ -83,7 +85,8 @@ func (l *view) unreported() {
 		switch {
 		case !n.Reachable || why == nil:
 		case why.Cause == cluster.CauseAuth && why.User == "":
-			l.hold(AccessDenied, "%s: authentication is on, and the daemon has no certificate by which etcd could know it; backups from there stop. Turn it off (etcdctl auth disable), or use TLS", n.Name)
+			l.hold(AccessDenied, "%s: authentication is on, and the daemon has no certificate by which etcd could know it; "+
+				"backups from there stop. Turn it off (etcdctl auth disable), or use TLS", n.Name)
 		case why.Cause == cluster.CauseAuth:
 			l.hold(AccessDenied, "%s: authentication is on, and user %s may not ask; backups from there stop. "+
 				"Run, as etcd's user root: etcdctl --user=root user add %s --no-password; "+
@@ -113,7 +116,9 @@ func (l *view) waitsForUnstarted() bool {
 	if len(missing) == 0 || running < cluster.Quorum(started) {
 		return false
 	}
-	l.hold(NeverStarted, "%d of %d voters are healthy, a majority is %d, and these were added by somebody else and have never started: %s. Start an etcd there, "+
-		"with --initial-cluster-state=existing and that peer URL; without a majority etcd removes nobody", l.healthy, len(l.voters), cluster.Quorum(len(l.voters)), strings.Join(missing, ", "))
+	l.hold(NeverStarted, "%d of %d voters are healthy, a majority is %d, and these were added by somebody else and "+
+		"have never started: %s. Start an etcd there, "+
+		"with --initial-cluster-state=existing and that peer URL; without a majority etcd removes nobody", l.healthy,
+		len(l.voters), cluster.Quorum(len(l.voters)), strings.Join(missing, ", "))
 	return true
 }

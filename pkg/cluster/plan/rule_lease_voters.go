@@ -62,7 +62,8 @@ func ruleLeaseVoters(l *view) (Operation, verdict) {
 			l.frozen, l.unrecorded = true, added
 			return nil, goOn
 		}
-		if n, self := l.node(added), l.obs.Observer; slices.Contains(have, self) && !slices.Contains(n.LeaseVoters.Names, self) {
+		if n, self := l.node(added), l.obs.Observer; slices.Contains(have, self) &&
+			!slices.Contains(n.LeaseVoters.Names, self) {
 			// Its record is an old one, by which it refuses who coordinates now.
 			l.frozen = true
 			return l.rejoin(n), goOn
@@ -70,7 +71,8 @@ func ruleLeaseVoters(l *view) (Operation, verdict) {
 	}
 	for _, list := range [][]cluster.NodeName{have, next} {
 		if unreachable := l.unreachable(list); len(list)-len(unreachable) < cluster.Quorum(len(list)) {
-			l.hold(LeaseVotersDiffer, "to record %s, %d of the nodes %s have to answer; unreachable: %s", names(next), cluster.Quorum(len(list)), names(list), names(unreachable))
+			l.hold(LeaseVotersDiffer, "to record %s, %d of the nodes %s have to answer; unreachable: %s", names(next),
+				cluster.Quorum(len(list)), names(list), names(unreachable))
 			l.frozen = true
 			return nil, goOn
 		}
@@ -193,7 +195,8 @@ func (l *view) blank() []cluster.NodeName {
 	var blank []cluster.NodeName
 	for _, m := range l.voters {
 		n := l.nodeOf(m)
-		if n != nil && n.Reachable && l.runsMember(n, m) && n.Disk.Token == l.obs.Token && n.Process.State == cluster.ProcessRunning && n.LeaseVoters.Token != l.obs.Token {
+		if n != nil && n.Reachable && l.runsMember(n, m) && n.Disk.Token == l.obs.Token &&
+			n.Process.State == cluster.ProcessRunning && n.LeaseVoters.Token != l.obs.Token {
 			blank = append(blank, n.Name)
 		}
 	}
@@ -214,7 +217,8 @@ func without(list, other []cluster.NodeName) []cluster.NodeName {
 func (l *view) settled(voters []cluster.NodeName) bool {
 	count := 0
 	for _, name := range voters {
-		if n := l.node(name); n != nil && n.Reachable && n.LeaseVoters.Token == l.obs.Token && slices.Equal(n.LeaseVoters.Names, voters) {
+		if n := l.node(name); n != nil && n.Reachable && n.LeaseVoters.Token == l.obs.Token &&
+			slices.Equal(n.LeaseVoters.Names, voters) {
 			count++
 		}
 	}

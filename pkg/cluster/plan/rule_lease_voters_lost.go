@@ -37,7 +37,8 @@ func ruleLeaseVotersLost(l *view) (Operation, verdict) {
 		if r == nil || !l.obs.Store.Reachable {
 			return nil, goOn
 		}
-		return &RequestClose{Name: r.Name, Outcome: OutcomeDone, Reason: "a majority of the lease voters " + names(have) + " can grant the coordinator's lease"}, goOn
+		return &RequestClose{Name: r.Name, Outcome: OutcomeDone,
+			Reason: "a majority of the lease voters " + names(have) + " can grant the coordinator's lease"}, goOn
 	}
 	if first := l.beforeRecovery(have); first != "" {
 		l.hold(LeaseVotersLost, "%s; %s", l.whyLost(have), first)
@@ -48,7 +49,8 @@ func ruleLeaseVotersLost(l *view) (Operation, verdict) {
 		if len(l.absent(have)) == 0 {
 			when = "to make the voters the lease voters"
 		}
-		l.hold(LeaseVotersLost, "%s; %s: etcd-manager-ctl --backup-store=STORE recover-lease-voters%s", l.whyLost(have), when, lostFlag(l.absent(have)))
+		l.hold(LeaseVotersLost, "%s; %s: etcd-manager-ctl --backup-store=STORE recover-lease-voters%s", l.whyLost(have), when,
+			lostFlag(l.absent(have)))
 		return nil, goOn
 	}
 	return l.recoverLeaseVoters(*r, have), goOn
@@ -65,7 +67,8 @@ func (l *view) beforeRecovery(have []cluster.NodeName) string {
 	}
 	for _, m := range l.voters {
 		if neverStarted(m) {
-			return fmt.Sprintf("voter %s has never started: start its etcd, or remove it with etcdctl member remove %s; a lease voter needs a node", l.called(m), m.ID)
+			return fmt.Sprintf("voter %s has never started: start its etcd, or remove it with etcdctl member remove %s; a "+
+				"lease voter needs a node", l.called(m), m.ID)
 		}
 	}
 	if len(l.healthyHosts()) < cluster.Quorum(len(l.voters)) {
@@ -122,7 +125,8 @@ func (l *view) whyLost(have []cluster.NodeName) string {
 			why = append(why, fmt.Sprintf("%s has lost its record", name))
 		}
 	}
-	return fmt.Sprintf("etcd serves, but no majority of the lease voters %s can grant the coordinator's lease: %s", names(have), strings.Join(why, ", "))
+	return fmt.Sprintf("etcd serves, but no majority of the lease voters %s can grant the coordinator's lease: %s",
+		names(have), strings.Join(why, ", "))
 }
 
 func lostFlag(lost []cluster.NodeName) string {
@@ -147,12 +151,14 @@ func (l *view) declaredLost() *cluster.Request {
 func (l *view) recoverLeaseVoters(r cluster.Request, have []cluster.NodeName) Operation {
 	absent := l.absent(have)
 	if missing := without(absent, r.Lost); len(missing) > 0 {
-		l.hold(LeaseVotersLost, "%s; %s %s neither there nor declared to be gone: etcd-manager-ctl --backup-store=STORE delete-command %s, then recover-lease-voters%s",
+		l.hold(LeaseVotersLost, "%s; %s %s neither there nor declared to be gone: etcd-manager-ctl --backup-store=STORE "+
+			"delete-command %s, then recover-lease-voters%s",
 			l.whyLost(have), names(missing), are(missing), r.Name, lostFlag(absent))
 		return nil
 	}
 	if back := l.answering(r.Lost); len(back) > 0 {
-		l.hold(LeaseVotersLost, "%s %s declared to be gone for good and answers: etcd-manager-ctl --backup-store=STORE delete-command %s", names(back), are(back), r.Name)
+		l.hold(LeaseVotersLost, "%s %s declared to be gone for good and answers: etcd-manager-ctl --backup-store=STORE "+
+			"delete-command %s", names(back), are(back), r.Name)
 		return nil
 	}
 	voters := l.voterNodes()

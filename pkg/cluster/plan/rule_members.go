@@ -34,7 +34,8 @@ func ruleQuorum(l *view) (Operation, verdict) {
 		rule = Restoring
 	}
 	if len(l.voters) > 0 {
-		l.hold(rule, "%d of %d voters are healthy, a majority is %d: %s", l.healthy, len(l.voters), cluster.Quorum(len(l.voters)), l.describe())
+		l.hold(rule, "%d of %d voters are healthy, a majority is %d: %s", l.healthy, len(l.voters),
+			cluster.Quorum(len(l.voters)), l.describe())
 	} else {
 		l.hold(rule, "no member answers: %s", l.describe())
 	}
@@ -92,15 +93,18 @@ func (l *view) restoredAbsent() bool {
 		switch {
 		case !n.Reachable:
 			unreachable = append(unreachable, n.Name)
-		case n.Staged != nil && n.Staged.Token == rec.Token, n.Prepared != nil && n.Prepared.Token == rec.Token, l.tokenOn(&n) == rec.Token:
+		case n.Staged != nil && n.Staged.Token == rec.Token, n.Prepared != nil && n.Prepared.Token == rec.Token,
+			l.tokenOn(&n) == rec.Token:
 			return false
 		}
 	}
 	if len(unreachable) == 0 {
-		l.hold(QuorumLost, "incarnation %d began with restored data on %s, and no node has data of it any more", rec.Number, voterNames(rec.Voters))
+		l.hold(QuorumLost, "incarnation %d began with restored data on %s, and no node has data of it any more", rec.Number,
+			voterNames(rec.Voters))
 		return true
 	}
-	l.hold(Restoring, "incarnation %d was to begin with restored data on %s, and no node that answers has it: bring back %s, or have what is gone for good forgotten with etcd-manager-ctl --backup-store=STORE forget-node NAME",
+	l.hold(Restoring, "incarnation %d was to begin with restored data on %s, and no node that answers has it: bring "+
+		"back %s, or have what is gone for good forgotten with etcd-manager-ctl --backup-store=STORE forget-node NAME",
 		rec.Number, voterNames(rec.Voters), names(unreachable))
 	return true
 }
@@ -171,7 +175,8 @@ func ruleEvicted(l *view) (Operation, verdict) {
 			continue // the lease voters' record may be needed until the new one is written
 		}
 		if token := l.tokenOn(n); !superseded(l.obs, token) {
-			l.hold(StoreUnreachable, "%s has data of incarnation %s, which may be newer than this one: %s", n.Name, token, l.storeSilence())
+			l.hold(StoreUnreachable, "%s has data of incarnation %s, which may be newer than this one: %s", n.Name, token,
+				l.storeSilence())
 			continue
 		}
 		var op Operation = &DataSetAside{Node: n.Name, Token: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}
@@ -294,7 +299,9 @@ func ruleRecord(l *view) (Operation, verdict) {
 		}
 	}
 	if !known {
-		return &IncarnationCreate{Number: l.nextNumber(), Token: l.obs.Token, Version: l.version(), Voters: l.initialMembers()}, goOn
+		return &IncarnationCreate{
+			Number: l.nextNumber(), Token: l.obs.Token, Version: l.version(), Voters: l.initialMembers(),
+		}, goOn
 	}
 	if s.Created.IsZero() {
 		return &IncarnationMark{Token: l.obs.Token}, goOn

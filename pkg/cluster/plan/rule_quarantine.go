@@ -40,7 +40,8 @@ func ruleQuarantine(l *view) (Operation, verdict) {
 func (l *view) lift(n *cluster.Node) (Operation, verdict) {
 	if rec := l.restored(); rec != nil && rec.Token == l.obs.Token {
 		if serving := servedBefore(l.obs, *rec); len(serving) > 0 {
-			l.hold(Restoring, "clients come in when what ran before cannot serve them any more: %s may; what is gone for good is forgotten with etcd-manager-ctl --backup-store=STORE forget-node NAME", names(serving))
+			l.hold(Restoring, "clients come in when what ran before cannot serve them any more: %s may; what is gone for "+
+				"good is forgotten with etcd-manager-ctl --backup-store=STORE forget-node NAME", names(serving))
 			return nil, goOn
 		}
 		if l.serving < cluster.Quorum(len(l.voters)) {

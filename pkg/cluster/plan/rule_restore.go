@@ -189,7 +189,8 @@ func (l *view) closeRestored(r cluster.Request) Operation {
 	if i := l.uncommittedFor(r.Name); i != nil {
 		return &RequestClose{
 			Name: r.Name, Outcome: OutcomeRefused,
-			Reason: fmt.Sprintf("incarnation %d, which was to begin with it, never began: nobody has what was restored; ask again", i.Number),
+			Reason: fmt.Sprintf("incarnation %d, which was to begin with it, never began: nobody has what was restored; "+
+				"ask again", i.Number),
 		}
 	}
 	if rec == nil || rec.Restored == nil || rec.Restored.Request != r.Name {
@@ -207,7 +208,8 @@ func (l *view) closeRestored(r cluster.Request) Operation {
 	}
 	return &RequestClose{
 		Name: r.Name, Outcome: OutcomeDone,
-		Reason: fmt.Sprintf("restored %s on %s, from revision %d on", rec.Restored.Backup, voterNames(rec.Voters), rec.Restored.Revision),
+		Reason: fmt.Sprintf("restored %s on %s, from revision %d on", rec.Restored.Backup, voterNames(rec.Voters),
+			rec.Restored.Revision),
 	}
 }
 
@@ -277,7 +279,8 @@ func (l *view) restore(r cluster.Request) (Operation, verdict) {
 	}
 	staged := l.stagedFor(r)
 	if missing := l.unreachableElsewhere(r); len(l.obs.LeaseVoters.Names) == 0 && len(missing) > 0 {
-		l.hold(WaitingForNodes, "%s did not answer and may run the cluster; what is gone for good is named with --lost, or forgotten with etcd-manager-ctl --backup-store=STORE forget-node NAME", names(missing))
+		l.hold(WaitingForNodes, "%s did not answer and may run the cluster; what is gone for good is named with --lost, "+
+			"or forgotten with etcd-manager-ctl --backup-store=STORE forget-node NAME", names(missing))
 		return nil, goOn
 	}
 	if staged == nil {
@@ -318,7 +321,8 @@ func (l *view) refusal(r cluster.Request) string {
 		return err.Error()
 	}
 	if !version.AtLeast(3, 5) || version.Compare(firstBump) < 0 {
-		return fmt.Sprintf("etcd %s cannot raise the revision of what it restores, which %s is the first to do", version, firstBump)
+		return fmt.Sprintf("etcd %s cannot raise the revision of what it restores, which %s is the first to do", version,
+			firstBump)
 	}
 	if age := l.obs.At.Sub(r.At); age > maxRequestAge && l.stagedFor(r) == nil {
 		return fmt.Sprintf("it was queued %s ago: ask again if it is still meant", age.Round(time.Minute))
@@ -331,7 +335,8 @@ func (l *view) refusal(r cluster.Request) string {
 	}
 	src := l.obs.Store.Source
 	described := src != nil && src.Request == r.Name
-	if !slices.ContainsFunc(l.obs.Store.Backups, func(b cluster.Backup) bool { return b.Name == r.Backup }) && l.stagedFor(r) == nil {
+	if !slices.ContainsFunc(l.obs.Store.Backups, func(b cluster.Backup) bool { return b.Name == r.Backup }) &&
+		l.stagedFor(r) == nil {
 		for _, u := range l.obs.Store.Uncounted {
 			if u.Name == r.Backup {
 				return fmt.Sprintf("%s does not count as a backup: %s", r.Backup, u.Why)

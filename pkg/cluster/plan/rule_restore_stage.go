@@ -59,7 +59,8 @@ func (l *view) stagedFor(r cluster.Request) *cluster.Staged {
 		}
 		fits := !slices.ContainsFunc(s.Voters, func(initialMember cluster.InitialMember) bool {
 			v := l.node(initialMember.Name)
-			return v == nil || !v.Reachable || v.Storage.Bad() || v.Conflict != "" || !slices.Equal(v.URLs.Peer, initialMember.PeerURLs)
+			return v == nil || !v.Reachable || v.Storage.Bad() || v.Conflict != "" ||
+				!slices.Equal(v.URLs.Peer, initialMember.PeerURLs)
 		})
 		if fits {
 			return s
@@ -124,10 +125,12 @@ func (l *view) chooseStage(r cluster.Request) *cluster.Staged {
 	count, version := wanted(l.spec, r)
 	able := l.ableToRestore(r, version)
 	if len(able) < count && !(oneShortOf(len(able), count) && l.age(r.At) >= l.policy.BootstrapGrace) {
-		l.hold(WaitingForNodes, "restoring %d members, %d nodes are ready; a smaller cluster is restored with --member-count", count, len(able))
+		l.hold(WaitingForNodes, "restoring %d members, %d nodes are ready; a smaller cluster is restored with --member-count",
+			count, len(able))
 		return nil
 	}
-	s := &cluster.Staged{Request: r.Name, Backup: r.Backup, Token: l.obs.Nonce, Version: version, Revision: l.obs.HighWater() + aboveAll}
+	s := &cluster.Staged{Request: r.Name, Backup: r.Backup, Token: l.obs.Nonce, Version: version,
+		Revision: l.obs.HighWater() + aboveAll}
 	for _, n := range able[:min(count, len(able))] {
 		s.Voters = append(s.Voters, cluster.InitialMember{Name: n.Name, PeerURLs: n.URLs.Peer})
 	}
@@ -167,7 +170,8 @@ func (l *view) unableToRestore(r cluster.Request, n *cluster.Node, version etcdv
 	case !n.Reachable:
 		return because(NodeUnreachable, "%s does not answer", n.Name)
 	case l.awaitsSwitch(n):
-		return because(Restoring, "%s has yet to change over to incarnation %s, which was restored before", n.Name, n.Staged.Token)
+		return because(Restoring, "%s has yet to change over to incarnation %s, which was restored before", n.Name,
+			n.Staged.Token)
 	case n.Storage.Bad():
 		return because(DiskHung, "%s", l.diskTrouble(n))
 	case n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable:

@@ -76,7 +76,9 @@ func (l *view) versionFailed() bool {
 		case !c.Back:
 			l.hold(VersionFailed, "%s does not come up with etcd %s, and is tried again and again: %s", n.Name, c.To, c.Failed)
 		default:
-			again := &MemberChangeVersion{Node: n.Name, ExpectToken: l.obs.Token, ExpectMemberID: m.ID, ExpectVersion: n.Assigned.Version, To: c.To}
+			again := &MemberChangeVersion{
+				Node: n.Name, ExpectToken: l.obs.Token, ExpectMemberID: m.ID, ExpectVersion: n.Assigned.Version, To: c.To,
+			}
 			l.hold(VersionFailed, "%s did not come up with etcd %s: %s; to try again: %s", n.Name, c.To, c.Failed, Line(again))
 		}
 		found = true
@@ -96,7 +98,8 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 		}
 	}
 	if len(lacking) > 0 {
-		l.hold(BinaryMissing, "%s waits: %s have no binaries of it; on each: etcdadm download --version=%s", change, strings.Join(lacking, ", "), next)
+		l.hold(BinaryMissing, "%s waits: %s have no binaries of it; on each: etcdadm download --version=%s", change,
+			strings.Join(lacking, ", "), next)
 	}
 	for _, m := range l.obs.Members {
 		n := l.nodeOf(m)
@@ -121,7 +124,8 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 	}
 	spare := len(l.voters)-1 >= cluster.Quorum(len(l.voters))
 	if !spare && l.spec.MemberCount > len(l.voters) {
-		l.hold(QuorumMargin, "%s waits until there are %d voters: of %d none can be spared", change, l.spec.MemberCount, len(l.voters))
+		l.hold(QuorumMargin, "%s waits until there are %d voters: of %d none can be spared", change, l.spec.MemberCount,
+			len(l.voters))
 	}
 	return len(l.holds) == before && !l.frozen
 }

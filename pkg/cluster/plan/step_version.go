@@ -82,7 +82,8 @@ func between(members []Runner, want, seen, low, high etcdversion.Version) (etcdv
 	}
 	if !seen.IsZero() && seen.AtLeast(high.Major, high.Minor) {
 		return want, &NoWay{
-			fmt.Sprintf("the cluster version is %d.%d already, and no member can run etcd %s any more", seen.Major, seen.Minor, want),
+			fmt.Sprintf("the cluster version is %d.%d already, and no member can run etcd %s any more", seen.Major,
+				seen.Minor, want),
 			fmt.Sprintf("set the spec to %s", high),
 		}
 	}
@@ -101,7 +102,8 @@ func between(members []Runner, want, seen, low, high etcdversion.Version) (etcdv
 func up(members []Runner, want, seen, low etcdversion.Version) (etcdversion.Version, *NoWay) {
 	if !seen.IsZero() && !seen.AtLeast(low.Major, low.Minor) {
 		return want, &NoWay{
-			fmt.Sprintf("the cluster version is still %d.%d, and all members run %d.%d", seen.Major, seen.Minor, low.Major, low.Minor),
+			fmt.Sprintf("the cluster version is still %d.%d, and all members run %d.%d", seen.Major, seen.Minor, low.Major,
+				low.Minor),
 			"wait: etcd's leader raises it within seconds",
 		}
 	}
@@ -110,8 +112,10 @@ func up(members []Runner, want, seen, low etcdversion.Version) (etcdversion.Vers
 		var ok bool
 		if next, ok = newestOf(members, low.Minor+1); !ok {
 			return want, &NoWay{
-				fmt.Sprintf("the way from %s to %s leads through %d.%d, and no version of that is on every node (%s)", low, want, low.Major, low.Minor+1, holdings(members)),
-				fmt.Sprintf("put binaries of one %d.%d on every node: etcdadm download --version=3.%d.PATCH", low.Major, low.Minor+1, low.Minor+1),
+				fmt.Sprintf("the way from %s to %s leads through %d.%d, and no version of that is on every node (%s)", low, want,
+					low.Major, low.Minor+1, holdings(members)),
+				fmt.Sprintf("put binaries of one %d.%d on every node: etcdadm download --version=3.%d.PATCH", low.Major,
+					low.Minor+1, low.Minor+1),
 			}
 		}
 	}

@@ -11,8 +11,10 @@ import (
 // not hold the lease: only where an operator has declared so many lease voters to be
 // gone that nobody can, and nothing contradicts it.
 func TestUnfenced(t *testing.T) {
-	const lost = "cluster a b c\nleader none\nmember a down=1h\nnode b down\nmember b down=1h\nnode c down\nmember c down=1h\nbackup age=1h\n"
-	const stage = "restore stage --node=a --request=r1 --backup=b --token=n1 --version=3.6.16 --revision=7 --voter=a=https://a:2380 --lost=b --lost=c"
+	const lost = "cluster a b c\nleader none\nmember a down=1h\nnode b down\nmember b down=1h\nnode c down\nmember c " +
+		"down=1h\nbackup age=1h\n"
+	const stage = "restore stage --node=a --request=r1 --backup=b --token=n1 --version=3.6.16 --revision=7 " +
+		"--voter=a=https://a:2380 --lost=b --lost=c"
 	tests := []struct {
 		name, world, line string
 		want              bool
@@ -21,9 +23,11 @@ func TestUnfenced(t *testing.T) {
 		{"nobody has asked", lost, stage, false},
 		{"a minority is gone", lost + "request r1 kind=restore backup=1h lost=b", stage, false},
 		{"one that is called lost answers", lost + "node c up\nrequest r1 kind=restore backup=1h lost=b,c", stage, false},
-		{"one that is not called lost is unreachable", lost + "node z down\nrequest r1 kind=restore backup=1h lost=b,c", stage, false},
+		{"one that is not called lost is unreachable", lost + "node z down\nrequest r1 kind=restore backup=1h lost=b,c",
+			stage, false},
 		{"a cluster that has a leader", lost + "leader a\nrequest r1 kind=restore backup=1h lost=b,c", stage, false},
-		{"another step", lost + "request r1 kind=restore backup=1h lost=b,c", "data discard --node=a --name=x --expect-at=2026-11-20T11:00:00Z", false},
+		{"another step", lost + "request r1 kind=restore backup=1h lost=b,c",
+			"data discard --node=a --name=x --expect-at=2026-11-20T11:00:00Z", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -168,7 +168,8 @@ func (l *view) lacks(n *cluster.Node, version etcdversion.Version) string {
 	case l.tooSmall(n):
 		return fmt.Sprintf("%s has %d MB free and needs %d MB", n.Name, n.FreeBytes>>20, l.room()>>20)
 	case l.resting(n) > 0:
-		return fmt.Sprintf("%s has failed to join again and again, and is tried in %s", n.Name, l.resting(n).Round(time.Second))
+		return fmt.Sprintf("%s has failed to join again and again, and is tried in %s", n.Name,
+			l.resting(n).Round(time.Second))
 	}
 	return ""
 }
@@ -241,10 +242,12 @@ func (l *view) take(reason string) Operation {
 	switch {
 	case len(sources) > 0:
 	case len(apart) > 0:
-		l.hold(StoreNotShared, "the backup %s would not come to this store: the records of %s are not in it", reason, names(apart))
+		l.hold(StoreNotShared, "the backup %s would not come to this store: the records of %s are not in it", reason,
+			names(apart))
 		return nil
 	default:
-		l.hold(NodeUnreachable, "no node that answers, with a healthy voter that is up to date and the right time, can take the backup %s", reason)
+		l.hold(NodeUnreachable, "no node that answers, with a healthy voter that is up to date and the right time, can "+
+			"take the backup %s", reason)
 		return nil
 	}
 	for _, node := range sources {
@@ -334,5 +337,7 @@ func (l *view) initialMembers() []cluster.InitialMember {
 }
 
 func sortInitialMembers(initialMembers []cluster.InitialMember) {
-	slices.SortFunc(initialMembers, func(a, b cluster.InitialMember) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(initialMembers, func(a, b cluster.InitialMember) int {
+		return strings.Compare(string(a.Name), string(b.Name))
+	})
 }

@@ -79,7 +79,8 @@ type reader struct {
 // read returns the Unix time in a name; ok is false where ParseName has to be
 // asked.
 func (r *reader) read(name string) (unix int64, ok bool) {
-	if len(name) < len("2026-11-20T10:39:37Z-") || name[10] != 'T' || name[13] != ':' || name[16] != ':' || name[19] != 'Z' || name[20] != '-' {
+	if len(name) < len("2026-11-20T10:39:37Z-") || name[10] != 'T' || name[13] != ':' || name[16] != ':' ||
+		name[19] != 'Z' || name[20] != '-' {
 		return 0, false
 	}
 	hour, a := twoDigits(name[11:])

@@ -183,7 +183,9 @@ func BenchmarkKeep(b *testing.B) {
 		for i := range backups {
 			backups[i].Size, backups[i].Damaged = 1<<20, i%100 == 0
 		}
-		for name, policy := range map[string]Policy{"ages": {}, "limits": {Hourly: year, Daily: 3 * year, MaxCount: 1000, MaxBytes: 500 << 20}} {
+		for name, policy := range map[string]Policy{
+			"ages": {}, "limits": {Hourly: year, Daily: 3 * year, MaxCount: 1000, MaxBytes: 500 << 20},
+		} {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

@@ -209,7 +209,8 @@ type sieve struct {
 func sift(policy Policy, now time.Time, backups []cluster.Backup) sieve {
 	policy = policy.withDefaults()
 	n := len(backups)
-	s := sieve{all: make([]judged, n), reasons: make([]reason, n), first: make(map[bucket]int32, n/4), newest: -1, newestGood: -1}
+	s := sieve{all: make([]judged, n), reasons: make([]reason, n), first: make(map[bucket]int32, n/4), newest: -1,
+		newestGood: -1}
 	all := make([]parsed, n)
 	var names reader
 	for i, b := range backups {
@@ -243,7 +244,8 @@ func (s *sieve) note(backups []cluster.Backup, i int) {
 		return
 	}
 	if in.dated() {
-		if j, ok := s.first[in]; !ok || backups[j].Damaged && !damaged || backups[j].Damaged == damaged && earlier(i, int(j)) {
+		if j, ok := s.first[in]; !ok || backups[j].Damaged && !damaged || backups[j].Damaged == damaged &&
+			earlier(i, int(j)) {
 			s.first[in] = int32(i)
 		}
 	}

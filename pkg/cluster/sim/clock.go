@@ -56,7 +56,10 @@ func (n *node) mono(now time.Time) time.Time {
 func (w *world) injectClock(n *node, f Fault) {
 	switch f.Kind {
 	case ClockJumps:
-		ahead := []time.Duration{time.Minute, -time.Minute, 20 * time.Second, 10 * time.Minute, -10 * time.Minute, 3 * time.Hour, -3 * time.Hour, 400 * 24 * time.Hour}
+		ahead := []time.Duration{
+			time.Minute, -time.Minute, 20 * time.Second, 10 * time.Minute, -10 * time.Minute, 3 * time.Hour, -3 * time.Hour,
+			400 * 24 * time.Hour,
+		}
 		w.setClock(n, ahead[f.N%len(ahead)])
 		for _, o := range w.nodes {
 			w.drift(o)

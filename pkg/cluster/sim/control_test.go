@@ -22,43 +22,47 @@ var controls = []struct {
 	checked, trusting string
 	next              planner
 }{
-	{"changes members without a backup", "check", "backup", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
-		if len(obs.Members) > 0 {
-			obs.Store.Backups = append([]cluster.Backup{{Name: "dream", At: obs.At}}, obs.Store.Backups...)
-		}
-		return plan.Next(spec, obs)
-	}},
-	{"removes a healthy voter at the edge of the quorum", "check", "quorum grace", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
-		voters, sick := 0, 0
-		var victim cluster.Member
-		for _, m := range obs.Members {
-			if m.Learner {
-				return plan.Next(spec, obs)
+	{"changes members without a backup", "check", "backup",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+			if len(obs.Members) > 0 {
+				obs.Store.Backups = append([]cluster.Backup{{Name: "dream", At: obs.At}}, obs.Store.Backups...)
 			}
-			voters++
-			if !m.Healthy {
-				sick++
-			} else if m.ID != obs.Leader {
-				victim = m
+			return plan.Next(spec, obs)
+		}},
+	{"removes a healthy voter at the edge of the quorum", "check", "quorum grace",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+			voters, sick := 0, 0
+			var victim cluster.Member
+			for _, m := range obs.Members {
+				if m.Learner {
+					return plan.Next(spec, obs)
+				}
+				voters++
+				if !m.Healthy {
+					sick++
+				} else if m.ID != obs.Leader {
+					victim = m
+				}
 			}
-		}
-		if sick == 1 && voters == 3 && obs.Leader != 0 && victim.ID != 0 && len(obs.Store.Backups) > 0 {
-			return &plan.Remove{ID: victim.ID, ExpectName: victim.Name, ExpectVoters: voters}, nil
-		}
-		return plan.Next(spec, obs)
-	}},
-	{"takes a member that answers for healthy", "check", "quorum", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
-		obs.Members, obs.Nodes = append([]cluster.Member(nil), obs.Members...), append([]cluster.Node(nil), obs.Nodes...)
-		for i := range obs.Members {
-			if m := &obs.Members[i]; m.Condition == cluster.Hung || m.Condition == cluster.Late || m.Condition == cluster.Stuck {
-				m.Healthy, m.Condition, m.UnhealthySince = true, cluster.Serving, time.Time{}
+			if sick == 1 && voters == 3 && obs.Leader != 0 && victim.ID != 0 && len(obs.Store.Backups) > 0 {
+				return &plan.Remove{ID: victim.ID, ExpectName: victim.Name, ExpectVoters: voters}, nil
 			}
-		}
-		for i := range obs.Nodes {
-			obs.Nodes[i].Storage = cluster.Storage{}
-		}
-		return plan.Next(spec, obs)
-	}},
+			return plan.Next(spec, obs)
+		}},
+	{"takes a member that answers for healthy", "check", "quorum",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+			obs.Members, obs.Nodes = append([]cluster.Member(nil), obs.Members...), append([]cluster.Node(nil), obs.Nodes...)
+			for i := range obs.Members {
+				if m := &obs.Members[i]; m.Condition == cluster.Hung || m.Condition == cluster.Late ||
+					m.Condition == cluster.Stuck {
+					m.Healthy, m.Condition, m.UnhealthySince = true, cluster.Serving, time.Time{}
+				}
+			}
+			for i := range obs.Nodes {
+				obs.Nodes[i].Storage = cluster.Storage{}
+			}
+			return plan.Next(spec, obs)
+		}},
 	{"removes the leader", "check", "", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
 		op, holds := plan.Next(spec, obs)
 		if _, ok := op.(*plan.MoveLeader); ok {
@@ -70,85 +74,93 @@ var controls = []struct {
 		}
 		return op, holds
 	}},
-	{"bootstraps without looking for evidence", "check", "bootstrap two-clusters fresh-disk data-lost", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
-		number := len(obs.Store.Incarnations) + 1
-		if len(obs.Members) == 0 {
-			obs.Store = cluster.Store{Reachable: true, BackupsKnown: true}
-			obs.Nodes = append([]cluster.Node(nil), obs.Nodes...)
-			for i := range obs.Nodes {
-				n := &obs.Nodes[i]
-				if !n.Reachable || n.Disk.State == cluster.DiskData {
-					n.Disk, n.Assigned = cluster.Disk{State: "ignored"}, nil
+	{"bootstraps without looking for evidence", "check", "bootstrap two-clusters fresh-disk data-lost",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+			number := len(obs.Store.Incarnations) + 1
+			if len(obs.Members) == 0 {
+				obs.Store = cluster.Store{Reachable: true, BackupsKnown: true}
+				obs.Nodes = append([]cluster.Node(nil), obs.Nodes...)
+				for i := range obs.Nodes {
+					n := &obs.Nodes[i]
+					if !n.Reachable || n.Disk.State == cluster.DiskData {
+						n.Disk, n.Assigned = cluster.Disk{State: "ignored"}, nil
+					}
 				}
 			}
-		}
-		op, holds := plan.Next(spec, obs)
-		if c, ok := op.(*plan.IncarnationCreate); ok {
-			c.Number = number
-		}
-		return op, holds
-	}},
-	{"starts a voter that has lost its disk", "check", "fresh-disk", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
-		for _, n := range obs.Nodes {
-			for _, m := range obs.Members {
-				if m.Name == n.Name && n.Reachable && !m.Learner && len(m.ClientURLs) > 0 && n.Disk.State == cluster.DiskEmpty && n.Process.State == cluster.ProcessStopped && n.Assigned == nil {
-					return &plan.MemberStart{Node: n.Name, Token: obs.Token, Mode: plan.StartJoin, Version: spec.EtcdVersion}, nil
+			op, holds := plan.Next(spec, obs)
+			if c, ok := op.(*plan.IncarnationCreate); ok {
+				c.Number = number
+			}
+			return op, holds
+		}},
+	{"starts a voter that has lost its disk", "check", "fresh-disk",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+			for _, n := range obs.Nodes {
+				for _, m := range obs.Members {
+					if m.Name == n.Name && n.Reachable && !m.Learner && len(m.ClientURLs) > 0 && n.Disk.State == cluster.DiskEmpty &&
+						n.Process.State == cluster.ProcessStopped && n.Assigned == nil {
+						return &plan.MemberStart{Node: n.Name, Token: obs.Token, Mode: plan.StartJoin, Version: spec.EtcdVersion}, nil
+					}
 				}
 			}
-		}
-		return plan.Next(spec, obs)
-	}},
+			return plan.Next(spec, obs)
+		}},
 	{"knows no grace", "grace", "grace", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
 		spec.Policy.Grace = time.Nanosecond
 		return plan.Next(spec, obs)
 	}},
-	{"clears a dead voter's disk before it is removed", "check", "live-data", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
-		for _, n := range obs.Nodes {
-			for _, m := range obs.Members {
-				if m.ID != n.Disk.MemberID || m.Learner || m.Healthy || !n.Reachable || n.Assigned == nil {
-					continue
-				}
-				if n.Process.State == cluster.ProcessCrashing {
-					return &plan.MemberStop{Node: n.Name, ExpectToken: n.Disk.Token, ExpectMemberID: m.ID}, nil
-				}
-				if n.Assigned.Stopped {
-					return &plan.DataSetAside{Node: n.Name, Token: n.Disk.Token, ExpectMemberID: m.ID}, nil
-				}
-			}
-		}
-		return plan.Next(spec, obs)
-	}},
-	{"prunes the newest backup", "check", "newest", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
-		op, holds := plan.Next(spec, obs)
-		if op == nil && len(obs.Store.Backups) > 1 {
-			return &plan.BackupPrune{Remove: []string{obs.Store.Backups[0].Name}}, nil
-		}
-		return op, holds
-	}},
-	{"adds two learners at once", "check", "", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
-		op, holds := plan.Next(spec, obs)
-		if s, ok := op.(*plan.MemberStart); ok && s.Mode == plan.StartJoin {
+	{"clears a dead voter's disk before it is removed", "check", "live-data",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
 			for _, n := range obs.Nodes {
-				if n.Reachable && n.Disk.State == cluster.DiskEmpty && n.Assigned == nil && n.Name != s.Node {
-					return &plan.AddLearner{Node: n.Name, PeerURLs: n.URLs.Peer, ExpectVoters: len(obs.Members) - 1}, nil
+				for _, m := range obs.Members {
+					if m.ID != n.Disk.MemberID || m.Learner || m.Healthy || !n.Reachable || n.Assigned == nil {
+						continue
+					}
+					if n.Process.State == cluster.ProcessCrashing {
+						return &plan.MemberStop{Node: n.Name, ExpectToken: n.Disk.Token, ExpectMemberID: m.ID}, nil
+					}
+					if n.Assigned.Stopped {
+						return &plan.DataSetAside{Node: n.Name, Token: n.Disk.Token, ExpectMemberID: m.ID}, nil
+					}
 				}
 			}
-		}
-		return op, holds
-	}},
-	{"moves the lease voters in one leap", "check", "", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
-		op, holds := plan.Next(spec, obs)
-		if w, ok := op.(*plan.LeaseVotersWrite); ok && len(w.Expect) > 1 {
-			leap := *w
-			leap.Names = append([]cluster.NodeName{"z"}, w.Names[1:]...)
-			return &leap, nil
-		}
-		return op, holds
-	}},
-	{"says nothing where it holds", "unexplained", "unexplained", func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
-		op, _ := plan.Next(spec, obs)
-		return op, nil
-	}},
+			return plan.Next(spec, obs)
+		}},
+	{"prunes the newest backup", "check", "newest",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+			op, holds := plan.Next(spec, obs)
+			if op == nil && len(obs.Store.Backups) > 1 {
+				return &plan.BackupPrune{Remove: []string{obs.Store.Backups[0].Name}}, nil
+			}
+			return op, holds
+		}},
+	{"adds two learners at once", "check", "",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+			op, holds := plan.Next(spec, obs)
+			if s, ok := op.(*plan.MemberStart); ok && s.Mode == plan.StartJoin {
+				for _, n := range obs.Nodes {
+					if n.Reachable && n.Disk.State == cluster.DiskEmpty && n.Assigned == nil && n.Name != s.Node {
+						return &plan.AddLearner{Node: n.Name, PeerURLs: n.URLs.Peer, ExpectVoters: len(obs.Members) - 1}, nil
+					}
+				}
+			}
+			return op, holds
+		}},
+	{"moves the lease voters in one leap", "check", "",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+			op, holds := plan.Next(spec, obs)
+			if w, ok := op.(*plan.LeaseVotersWrite); ok && len(w.Expect) > 1 {
+				leap := *w
+				leap.Names = append([]cluster.NodeName{"z"}, w.Names[1:]...)
+				return &leap, nil
+			}
+			return op, holds
+		}},
+	{"says nothing where it holds", "unexplained", "unexplained",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+			op, _ := plan.Next(spec, obs)
+			return op, nil
+		}},
 	{"never promotes", "stuck", "stuck", without[*plan.Promote]()},
 	{"never replaces", "stuck", "stuck", without[*plan.Remove]()},
 	{"never restarts", "stuck", "stuck", without[*plan.MemberStart]()},

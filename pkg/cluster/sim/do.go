@@ -87,7 +87,9 @@ func (w *world) createIncarnation(by *node, op *plan.IncarnationCreate) error {
 	w.checkBootstrap(op)
 	w.resurrect(op.Token)
 	list := slices.Clone(w.store.incarnations)
-	w.store.incarnations = append(list, cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.now})
+	w.store.incarnations = append(list, cluster.Incarnation{
+		Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.now,
+	})
 	return nil
 }
 
@@ -98,7 +100,9 @@ func (w *world) prune(by *node, op *plan.BackupPrune) error {
 	if len(w.store.backups) > 0 && slices.Contains(op.Remove, w.store.backups[0].Name) {
 		w.violate("newest", "the newest backup %s was pruned", w.store.backups[0].Name)
 	}
-	w.store.backups = slices.DeleteFunc(slices.Clone(w.store.backups), func(b cluster.Backup) bool { return slices.Contains(op.Remove, b.Name) })
+	w.store.backups = slices.DeleteFunc(slices.Clone(w.store.backups), func(b cluster.Backup) bool {
+		return slices.Contains(op.Remove, b.Name)
+	})
 	return nil
 }
 

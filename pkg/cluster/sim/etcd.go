@@ -67,7 +67,8 @@ func (g *group) voters() int {
 // runs reports whether m's process runs on m's own data.
 func (g *group) runs(m *member) bool {
 	n := m.host
-	return n.awake() && n.process == cluster.ProcessRunning && n.disk.data && !n.disk.corrupt && !n.disk.behind && n.disk.token == g.token && n.disk.id == m.id
+	return n.awake() && n.process == cluster.ProcessRunning && n.disk.data && !n.disk.corrupt && !n.disk.behind &&
+		n.disk.token == g.token && n.disk.id == m.id
 }
 
 // leaders returns the members of g that can lead it.
@@ -146,7 +147,8 @@ func (w *world) tickGroup(g *group) bool {
 		}
 	}
 	if best.host.disk.index < g.commit {
-		w.violate("data-lost", "incarnation %s has a quorum that knows %d of %d acknowledged writes", g.token, best.host.disk.index, g.commit)
+		w.violate("data-lost", "incarnation %s has a quorum that knows %d of %d acknowledged writes", g.token,
+			best.host.disk.index, g.commit)
 	}
 	g.leader = best.id
 	g.commit += 1 + uint64(w.rand.IntN(8))

@@ -75,10 +75,13 @@ const (
 
 var mild = []FaultKind{
 	ProcessDies, DaemonDies, NodeDown, NodeDown, Partition, Partition, StoreDown, MarkerLost, SlowLearner, SpecChanges,
-	PauseFor, RestoreAsked, RestoreAsked, BackupAsked, Quarantined, StoppedByHand, TimePasses, NodeFails, NodeFails, OpFails, OpFails, OpLost, OpHalf, OpDelayed, DiesBefore, DiesAfter, Rival, Rival,
+	PauseFor, RestoreAsked, RestoreAsked, BackupAsked, Quarantined, StoppedByHand, TimePasses, NodeFails, NodeFails,
+	OpFails, OpFails, OpLost, OpHalf, OpDelayed, DiesBefore, DiesAfter, Rival, Rival,
 }
 
-var harsh = []FaultKind{DiskLost, DiskLost, DataLost, StateLost, DataCorrupt, NodeGone, StoreEmptied, PromotedGone, RecordBehind}
+var harsh = []FaultKind{
+	DiskLost, DiskLost, DataLost, StateLost, DataCorrupt, NodeGone, StoreEmptied, PromotedGone, RecordBehind,
+}
 
 // Faults returns the faults of a seed, by step, and the number of steps in
 // which they happen.
@@ -224,7 +227,8 @@ func (w *world) injectStore(f Fault) {
 // unsettled reports whether the store alone tells of something.
 func (w *world) unsettled() bool {
 	return slices.ContainsFunc(w.nodes, func(n *node) bool {
-		return !n.awake() || n.side != w.nodes[0].side || w.network.calls[n.index()] != 0 || n.staged != nil || n.restored != "" || w.leaving(n)
+		return !n.awake() || n.side != w.nodes[0].side || w.network.calls[n.index()] != 0 || n.staged != nil ||
+			n.restored != "" || w.leaving(n)
 	})
 }
 

@@ -31,7 +31,8 @@ func (w *world) justify(holds []plan.Hold) {
 	case g == nil:
 		w.justifyNotBootstrapped(usable, says, holds)
 	case w.startable(g) < cluster.Quorum(g.voters()):
-		if !says(plan.QuorumLost, plan.Bootstrap, plan.Restoring, plan.ClusterLost, plan.WaitingForNodes, plan.NoCoordinator, plan.DiskHung) && !(w.store.specMissing && says(plan.SpecMissing)) {
+		if !says(plan.QuorumLost, plan.Bootstrap, plan.Restoring, plan.ClusterLost, plan.WaitingForNodes, plan.NoCoordinator,
+			plan.DiskHung) && !(w.store.specMissing && says(plan.SpecMissing)) {
 			w.violate("stuck", "the quorum is lost, but it says %v", holds)
 		}
 	case usable < w.spec.MemberCount:
@@ -87,7 +88,8 @@ func (w *world) startable(g *group) int {
 	for i := range g.members {
 		m := &g.members[i]
 		n := m.host
-		own := n.disk.data && n.disk.token == g.token && n.disk.id == m.id && n.assigned != nil && !n.disk.corrupt && !n.disk.behind
+		own := n.disk.data && n.disk.token == g.token && n.disk.id == m.id && n.assigned != nil && !n.disk.corrupt &&
+			!n.disk.behind
 		promised := !n.disk.data && !g.hasRun(m.id) && n.prepared != nil && n.prepared.Token == g.token && w.recorded(g.token)
 		if !m.learner && n.usable() && (own || promised) {
 			count++
@@ -132,7 +134,8 @@ func (w *world) justifyNotBootstrapped(usable int, says func(...plan.Reason) boo
 		}
 	case usable < len(w.nodes):
 		if !says(plan.WaitingForNodes) {
-			w.violate("stuck", "%d of %d nodes are left to bootstrap %d members, but it says %v", usable, len(w.nodes), want, holds)
+			w.violate("stuck", "%d of %d nodes are left to bootstrap %d members, but it says %v", usable, len(w.nodes),
+				want, holds)
 		}
 	case usable >= want || oneShort:
 		w.violate("stuck", "%d nodes could bootstrap %d members, but it says %v", usable, want, holds)

@@ -337,7 +337,8 @@ func (w *world) recoverLeaseVoters(n *node, op *plan.LeaseVotersRecover) error {
 	if !slices.Equal(voters, op.Names) {
 		return errRefuse
 	}
-	r := lease.Recovery{Record: cluster.LeaseVoters{Token: op.Token, Term: op.Term, Names: op.Names}, Expect: op.Expect, Lost: op.Lost}
+	r := lease.Recovery{Record: cluster.LeaseVoters{Token: op.Token, Term: op.Term, Names: op.Names}, Expect: op.Expect,
+		Lost: op.Lost}
 	if !w.config.Trusting {
 		var declared [][]cluster.NodeName
 		for _, q := range w.store.requests {
@@ -368,7 +369,8 @@ func (w *world) electable(by *node, obs *cluster.Observation) bool {
 	}
 	granted := 0
 	for _, name := range record.Names {
-		if n := w.node(name); n != nil && w.reaches(by, n) && !n.hangs() && n.leaseVoters().Token == record.Token && len(n.leaseVoters().Names) > 0 {
+		if n := w.node(name); n != nil && w.reaches(by, n) && !n.hangs() && n.leaseVoters().Token == record.Token &&
+			len(n.leaseVoters().Names) > 0 {
 			granted++
 		}
 	}

@@ -68,7 +68,8 @@ func TestALateRequestArrives(t *testing.T) {
 	}
 	w.now = w.now.Add(time.Minute)
 	w.deliver()
-	if got := w.nodes[2].grantor.Durable; got.Term != r.Request.Term || got.Grant.Holder != b.name || len(w.network.late) > 0 {
+	if got := w.nodes[2].grantor.Durable; got.Term != r.Request.Term || got.Grant.Holder != b.name ||
+		len(w.network.late) > 0 {
 		t.Errorf("the late request left %+v", got)
 	}
 }

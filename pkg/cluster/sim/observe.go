@@ -61,8 +61,9 @@ func (w *world) hear(o, n *node, i int) observe.Heard {
 		return h
 	}
 	c := cluster.Node{
-		Boot: n.boot, URLs: n.urls, Prepared: n.prepared, Assigned: n.assigned, LeaseVoters: n.leaseVoters(), Lease: n.lease(),
-		Disk: cluster.Disk{State: cluster.DiskEmpty}, Process: cluster.Process{State: n.process},
+		Boot: n.boot, URLs: n.urls, Prepared: n.prepared, Assigned: n.assigned, LeaseVoters: n.leaseVoters(),
+		Lease: n.lease(),
+		Disk:  cluster.Disk{State: cluster.DiskEmpty}, Process: cluster.Process{State: n.process},
 		Storage: w.storage(n), Versions: versions, SetAside: n.setAside, Staged: n.staged,
 	}
 	if n.disk.data {
@@ -94,7 +95,8 @@ func (w *world) report(n *node) *cluster.Report {
 		if g.token != n.disk.token {
 			continue
 		}
-		r := &cluster.Report{ID: n.disk.id, ClusterID: cluster.ClusterID(i + 1), RaftTerm: 1, Applied: n.disk.index, Committed: n.disk.index, Read: cluster.ReadServed}
+		r := &cluster.Report{ID: n.disk.id, ClusterID: cluster.ClusterID(i + 1), RaftTerm: 1, Applied: n.disk.index,
+			Committed: n.disk.index, Read: cluster.ReadServed}
 		if n.hangs() && w.now.Sub(n.hung) >= n.unseen {
 			r.Read = cluster.ReadLate // there is always something to write
 		}

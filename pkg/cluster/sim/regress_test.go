@@ -15,27 +15,83 @@ func TestRegressions(t *testing.T) {
 		steps  int
 		faults []Fault
 	}{
-		{"the lease voters' record moves before the evicted node is cleared", 16, 45, []Fault{{14, SpecChanges, 5, 9}, {44, SpecChanges, 7, 20}}},
-		{"a void promise does not start while no member answers", 14221, 20, []Fault{{4, OpFails, 0, 21}, {5, SpecChanges, 0, 13}, {6, NodeDown, 7, 5}, {10, NodeDown, 2, 14}, {19, StoppedByHand, 3, 3}}},
-		{"a token of which some initial member lost its promise is not used again", 16953, 59, []Fault{{4, Partition, 4, 22}, {26, StoreEmptied, 6, 19}, {58, DiskLost, 2, 10}}},
-		{"a late promise does not replace the one that went with the disk", 210587, 20, []Fault{{2, StateLost, 6, 11}, {5, NodeDown, 0, 17}, {7, OpDelayed, 7, 14}, {8, OpFails, 6, 1}, {14, DiskLost, 3, 4}}},
-		{"a second promise arrives after the disk was lost", 297603, 17, []Fault{{3, Rival, 2, 20}, {12, DiskLost, 7, 8}, {16, NodeGone, 5, 25}}},
-		{"pause between a promotion and the lease voters' record", 664, 26, []Fault{{10, Partition, 2, 12}, {11, OpHalf, 2, 22}, {12, StoreDown, 1, 11}, {16, PauseFor, 3, 18}, {25, DiskLost, 5, 14}}},
-		{"the store is emptied when an initial member is half started", 1207, 4, []Fault{{2, OpHalf, 1, 6}, {3, StoreEmptied, 1, 22}}},
-		{"a coordinator that may not act keeps looking", 390015, 43, []Fault{{0, OpDelayed, 4, 20}, {6, DiskLost, 2, 8}, {9, StoreEmptied, 6, 14}, {15, SpecChanges, 5, 18}, {41, Partition, 3, 10}}},
-		{"a member with corrupt data is not well when it was told to start", 16810535984111829, 20, []Fault{{9, OpDelayed, 3, 10}, {11, StoppedByHand, 4, 22}, {12, DataCorrupt, 7, 9}, {17, MarkerLost, 4, 5}, {18, SpecChanges, 4, 3}}},
-		{"an old member list does not bring an initial member back", 55249936205956422, 77, []Fault{{8, Partition, 7, 17}, {44, SpecChanges, 7, 10}, {76, DataLost, 1, 4}}},
-		{"a record of lease voters without names is none", 33572029950263030, 113, []Fault{{2, NodeDown, 4, 18}, {9, NodeDown, 7, 18}, {33, Partition, 0, 19}, {83, NodeGone, 7, 8}, {112, DiskLost, 3, 2}}},
-		{"what was staged for a place that is gone is not needed", 5200355399482351, 77, []Fault{{13, RestoreAsked, 6, 13}, {23, OpFails, 2, 14}, {25, DiesBefore, 3, 18}, {26, StoreDown, 1, 8}, {28, StoreDown, 3, 15}, {41, NodeFails, 1, 23}, {45, NodeDown, 6, 12}, {64, NodeFails, 6, 16}, {76, RestoreAsked, 4, 25}}},
-		{"a second restore leaves alone what the first is still to change over to", 9020818, 76, []Fault{{12, RestoreAsked, 0, 4}, {14, NodeFails, 6, 25}, {43, Rival, 7, 21}, {49, Rival, 1, 12}, {50, NodeDown, 6, 15}, {56, NodeFails, 1, 25}, {72, RestoreAsked, 1, 25}}},
-		{"a second restore before the last node has changed over to the first", 20001569, 53, []Fault{{16, OpFails, 6, 10}, {23, RestoreAsked, 5, 17}, {28, OpDelayed, 7, 8}, {34, NodeDown, 4, 16}, {47, NodeFails, 4, 14}, {48, RestoreAsked, 5, 19}}},
-		{"an initial member that was to leave makes the majority", 33659032559872826, 40, []Fault{{2, DiskHung, 1, 21}, {4, RestoreAsked, 4, 13}, {13, DiskHangs, 0, 14}, {16, StoreDown, 4, 12}, {22, NodeFails, 3, 18}, {34, Partition, 7, 22}, {39, DiskLost, 2, 13}}},
-		{"a restore whose data is lost never began", 33659032559876750, 43, []Fault{{24, RestoreAsked, 2, 12}, {25, DiesAfter, 1, 18}, {42, DiskLost, 0, 12}}},
-		{"without lease voters the spec of a restore is not written", 1795349144072953309, 77, []Fault{{5, DataLost, 0, 1}, {13, DataCorrupt, 5, 6}, {20, RestoreAsked, 5, 4}, {26, NodeGone, 4, 18}, {58, DiskLost, 6, 12}, {60, DiskLost, 1, 23}, {76, SpecChanges, 1, 11}}},
-		{"the lease of what a restore ended is kept while its lease voters cannot grant one", 1795349144072956240, 89, []Fault{{30, RestoreAsked, 6, 16}, {33, DiskHangs, 1, 22}, {75, NodeGone, 7, 10}, {88, StoreDown, 1, 19}}},
-		{"a voter with an old record takes the present one before it is recorded", 900959, 75, []Fault{{3, StoreDown, 6, 4}, {7, OpFails, 1, 9}, {10, OrderLate, 4, 5}, {38, DiesAfter, 2, 12}, {40, OpLost, 3, 6}, {45, DiesAfter, 6, 15}, {57, SpecChanges, 4, 17}, {72, DiesAfter, 4, 22}}},
-		{"nothing is bootstrapped over data that was restored", 374, 27, []Fault{{3, StoreStale, 4, 12}, {7, DiskHangs, 1, 4}, {21, RestoreAsked, 0, 16}, {26, StoreApart, 3, 1}}},
-		{"a crashing member is not well between two observations", 2767, 45, []Fault{{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22}}},
+		{"the lease voters' record moves before the evicted node is cleared", 16, 45, []Fault{
+			{14, SpecChanges, 5, 9}, {44, SpecChanges, 7, 20},
+		}},
+		{"a void promise does not start while no member answers", 14221, 20, []Fault{
+			{4, OpFails, 0, 21}, {5, SpecChanges, 0, 13}, {6, NodeDown, 7, 5}, {10, NodeDown, 2, 14}, {19, StoppedByHand, 3, 3},
+		}},
+		{"a token of which some initial member lost its promise is not used again", 16953, 59, []Fault{
+			{4, Partition, 4, 22}, {26, StoreEmptied, 6, 19}, {58, DiskLost, 2, 10},
+		}},
+		{"a late promise does not replace the one that went with the disk", 210587, 20, []Fault{
+			{2, StateLost, 6, 11}, {5, NodeDown, 0, 17}, {7, OpDelayed, 7, 14}, {8, OpFails, 6, 1}, {14, DiskLost, 3, 4},
+		}},
+		{"a second promise arrives after the disk was lost", 297603, 17, []Fault{
+			{3, Rival, 2, 20}, {12, DiskLost, 7, 8}, {16, NodeGone, 5, 25},
+		}},
+		{"pause between a promotion and the lease voters' record", 664, 26, []Fault{
+			{10, Partition, 2, 12}, {11, OpHalf, 2, 22}, {12, StoreDown, 1, 11}, {16, PauseFor, 3, 18}, {25, DiskLost, 5, 14},
+		}},
+		{"the store is emptied when an initial member is half started", 1207, 4, []Fault{
+			{2, OpHalf, 1, 6}, {3, StoreEmptied, 1, 22},
+		}},
+		{"a coordinator that may not act keeps looking", 390015, 43, []Fault{
+			{0, OpDelayed, 4, 20}, {6, DiskLost, 2, 8}, {9, StoreEmptied, 6, 14}, {15, SpecChanges, 5, 18}, {
+				41, Partition, 3, 10,
+			},
+		}},
+		{"a member with corrupt data is not well when it was told to start", 16810535984111829, 20, []Fault{
+			{9, OpDelayed, 3, 10}, {11, StoppedByHand, 4, 22}, {12, DataCorrupt, 7, 9}, {17, MarkerLost, 4, 5}, {
+				18, SpecChanges, 4, 3,
+			},
+		}},
+		{"an old member list does not bring an initial member back", 55249936205956422, 77, []Fault{
+			{8, Partition, 7, 17}, {44, SpecChanges, 7, 10}, {76, DataLost, 1, 4},
+		}},
+		{"a record of lease voters without names is none", 33572029950263030, 113, []Fault{
+			{2, NodeDown, 4, 18}, {9, NodeDown, 7, 18}, {33, Partition, 0, 19}, {83, NodeGone, 7, 8}, {112, DiskLost, 3, 2},
+		}},
+		{"what was staged for a place that is gone is not needed", 5200355399482351, 77, []Fault{
+			{13, RestoreAsked, 6, 13}, {23, OpFails, 2, 14}, {25, DiesBefore, 3, 18}, {26, StoreDown, 1, 8}, {
+				28, StoreDown, 3, 15,
+			}, {41, NodeFails, 1, 23}, {45, NodeDown, 6, 12}, {64, NodeFails, 6, 16}, {76, RestoreAsked, 4, 25},
+		}},
+		{"a second restore leaves alone what the first is still to change over to", 9020818, 76, []Fault{
+			{12, RestoreAsked, 0, 4}, {14, NodeFails, 6, 25}, {43, Rival, 7, 21}, {49, Rival, 1, 12}, {50, NodeDown, 6, 15}, {
+				56, NodeFails, 1, 25,
+			}, {72, RestoreAsked, 1, 25},
+		}},
+		{"a second restore before the last node has changed over to the first", 20001569, 53, []Fault{
+			{16, OpFails, 6, 10}, {23, RestoreAsked, 5, 17}, {28, OpDelayed, 7, 8}, {34, NodeDown, 4, 16}, {
+				47, NodeFails, 4, 14,
+			}, {48, RestoreAsked, 5, 19},
+		}},
+		{"an initial member that was to leave makes the majority", 33659032559872826, 40, []Fault{
+			{2, DiskHung, 1, 21}, {4, RestoreAsked, 4, 13}, {13, DiskHangs, 0, 14}, {16, StoreDown, 4, 12}, {
+				22, NodeFails, 3, 18,
+			}, {34, Partition, 7, 22}, {39, DiskLost, 2, 13},
+		}},
+		{"a restore whose data is lost never began", 33659032559876750, 43, []Fault{
+			{24, RestoreAsked, 2, 12}, {25, DiesAfter, 1, 18}, {42, DiskLost, 0, 12},
+		}},
+		{"without lease voters the spec of a restore is not written", 1795349144072953309, 77, []Fault{
+			{5, DataLost, 0, 1}, {13, DataCorrupt, 5, 6}, {20, RestoreAsked, 5, 4}, {26, NodeGone, 4, 18}, {58, DiskLost, 6, 12},
+			{60, DiskLost, 1, 23}, {76, SpecChanges, 1, 11},
+		}},
+		{"the lease of what a restore ended is kept while its lease voters cannot grant one", 1795349144072956240, 89,
+			[]Fault{{30, RestoreAsked, 6, 16}, {33, DiskHangs, 1, 22}, {75, NodeGone, 7, 10}, {88, StoreDown, 1, 19}}},
+		{"a voter with an old record takes the present one before it is recorded", 900959, 75, []Fault{
+			{3, StoreDown, 6, 4}, {7, OpFails, 1, 9}, {10, OrderLate, 4, 5}, {38, DiesAfter, 2, 12}, {40, OpLost, 3, 6}, {
+				45, DiesAfter, 6, 15,
+			}, {57, SpecChanges, 4, 17}, {72, DiesAfter, 4, 22},
+		}},
+		{"nothing is bootstrapped over data that was restored", 374, 27, []Fault{
+			{3, StoreStale, 4, 12}, {7, DiskHangs, 1, 4}, {21, RestoreAsked, 0, 16}, {26, StoreApart, 3, 1},
+		}},
+		{"a crashing member is not well between two observations", 2767, 45, []Fault{
+			{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22},
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -32,13 +32,17 @@ func (w *world) ask(f Fault) {
 
 // resume ends a pause.
 func (w *world) resume() {
-	w.store.requests = slices.DeleteFunc(slices.Clone(w.store.requests), func(r cluster.Request) bool { return r.Kind == cluster.RequestPause })
+	w.store.requests = slices.DeleteFunc(slices.Clone(w.store.requests), func(r cluster.Request) bool {
+		return r.Kind == cluster.RequestPause
+	})
 }
 
 // wanted is what the store says of the backup that is to be restored.
 func (w *world) wanted() *cluster.Source {
 	for _, r := range w.store.requests {
-		decided := slices.ContainsFunc(w.store.incarnations, func(i cluster.Incarnation) bool { return i.Restored != nil && i.Restored.Request == r.Name })
+		decided := slices.ContainsFunc(w.store.incarnations, func(i cluster.Incarnation) bool {
+			return i.Restored != nil && i.Restored.Request == r.Name
+		})
 		if r.Kind == cluster.RequestRestore && !decided {
 			return &cluster.Source{Request: r.Name, Backup: r.Backup, Version: version}
 		}
@@ -50,7 +54,9 @@ func (w *world) closeRequest(by *node, op *plan.RequestClose) error {
 	if w.unreadable(by) {
 		return errUnreachable
 	}
-	w.store.requests = slices.DeleteFunc(slices.Clone(w.store.requests), func(r cluster.Request) bool { return r.Name == op.Name })
+	w.store.requests = slices.DeleteFunc(slices.Clone(w.store.requests), func(r cluster.Request) bool {
+		return r.Name == op.Name
+	})
 	return nil
 }
 
@@ -65,7 +71,8 @@ func (w *world) decideRestore(op *plan.IncarnationCreate) error {
 	}
 	for _, i := range w.store.incarnations {
 		if i.Restored != nil && i.Restored.Revision >= op.Revision {
-			w.violate("restore", "%s begins with revision %d, %s began with %d", op.Token, op.Revision, i.Token, i.Restored.Revision)
+			w.violate("restore", "%s begins with revision %d, %s began with %d", op.Token, op.Revision, i.Token,
+				i.Restored.Revision)
 		}
 		if i.Restored != nil && i.Restored.Request == op.Request {
 			w.violate("restore", "request %s is carried out twice", op.Request)
@@ -94,7 +101,8 @@ func (w *world) restore(n *node, op plan.Operation) error {
 			return &plan.StaleError{Want: string(op.Replaces), Got: string(n.staged.Token)}
 		}
 		n.staged = &cluster.Staged{
-			Request: op.Request, Backup: op.Backup, Token: op.Token, Version: op.Version, Voters: op.Voters, Revision: op.Revision,
+			Request: op.Request, Backup: op.Backup, Token: op.Token, Version: op.Version, Voters: op.Voters,
+			Revision: op.Revision,
 		}
 	case *plan.RestoreDiscard:
 		if n.staged != nil && n.staged.Token == op.Token {
@@ -127,7 +135,9 @@ func (w *world) changeOver(n *node, op *plan.RestoreSwitch) error {
 	}
 	if n.disk.data && n.disk.token != op.Token {
 		w.checkMoved(n)
-		n.setAside = append(slices.Clone(n.setAside), cluster.SetAside{Name: string(n.disk.token) + ".r" + strconv.Itoa(w.step), At: n.wall(w.now)})
+		n.setAside = append(slices.Clone(n.setAside), cluster.SetAside{
+			Name: string(n.disk.token) + ".r" + strconv.Itoa(w.step), At: n.wall(w.now),
+		})
 	}
 	if n.disk.token != op.Token {
 		n.disk = disk{}

@@ -234,7 +234,8 @@ func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 			w.carryOut(by, &obs, op)
 			return op, holds, true
 		}
-		return nil, append([]plan.Hold{{Reason: plan.NoCoordinator, Text: "no majority of the lease voters"}}, holds...), false
+		return nil, append([]plan.Hold{{Reason: plan.NoCoordinator, Text: "no majority of the lease voters"}},
+			holds...), false
 	}
 	if by != w.lastActor {
 		w.lastActor, by.failures = by, nil
@@ -333,7 +334,9 @@ func (w *world) note(by *node, op plan.Operation, err error) {
 		f.wait = min(2*f.wait, time.Minute)
 		f.retry = by.wall(w.now).Add(f.wait)
 	default:
-		by.failures = append(by.failures, failure{line: line, text: err.Error(), wait: time.Second, retry: by.wall(w.now).Add(time.Second)})
+		by.failures = append(by.failures, failure{
+			line: line, text: err.Error(), wait: time.Second, retry: by.wall(w.now).Add(time.Second),
+		})
 	}
 }
 

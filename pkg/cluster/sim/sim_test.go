@@ -15,7 +15,8 @@ import (
 
 var (
 	histories = flag.Int("sim.histories", 400, "histories to play at least")
-	firstSeed = flag.Uint64("sim.seed", 0, "first seed; 0 is the same one each time, and a fresh one where ETCDADM_SIM_FOR is set")
+	firstSeed = flag.Uint64("sim.seed", 0,
+		"first seed; 0 is the same one each time, and a fresh one where ETCDADM_SIM_FOR is set")
 )
 
 // TestHistories plays histories: at least as many as -sim.histories, the same
@@ -47,7 +48,8 @@ func TestHistories(t *testing.T) {
 			converged++
 		}
 	}
-	t.Logf("%d histories, %d operations, %d converged, %.0f a minute", played, operations, converged, float64(played)/time.Since(began).Minutes())
+	t.Logf("%d histories, %d operations, %d converged, %.0f a minute", played, operations, converged,
+		float64(played)/time.Since(began).Minutes())
 	if converged < played/2 {
 		t.Errorf("only %d of %d histories converged: the faults are too many to prove anything", converged, played)
 	}
@@ -110,7 +112,8 @@ func TestReach(t *testing.T) {
 
 // reachable are the holds that this world can bring about.
 var reachable = []plan.Reason{
-	plan.Paused, plan.StoreUnreachable, plan.WaitingForNodes, plan.ClusterLost, plan.Bootstrap, plan.QuorumLost, plan.MemberStarting,
+	plan.Paused, plan.StoreUnreachable, plan.WaitingForNodes, plan.ClusterLost, plan.Bootstrap, plan.QuorumLost,
+	plan.MemberStarting,
 	plan.Grace, plan.NoSpare, plan.LearnerBehind, plan.OperationFailed, plan.DiskUnreadable,
 	plan.DiskHung, plan.DiskSlow, plan.NotServing,
 }

@@ -10,7 +10,8 @@ import (
 // start starts n's member. A daemon holds the operation to what is on its own
 // disk; one that trusts does as it is told, and so does etcd.
 func (w *world) start(n *node, op *plan.MemberStart, leaseVoters cluster.LeaseVoters) error {
-	if n.disk.data && (n.disk.token != op.Token || n.assigned == nil) || n.assigned != nil && n.assigned.Token != op.Token {
+	if n.disk.data && (n.disk.token != op.Token || n.assigned == nil) || n.assigned != nil &&
+		n.assigned.Token != op.Token {
 		return errRefuse
 	}
 	if !n.disk.data && !w.config.Trusting && !n.mayBegin(op) {

@@ -106,7 +106,9 @@ func (w *world) takeImages() {
 	}
 	w.past = append(w.past, *w.shared.copy())
 	for _, n := range w.nodes {
-		n.images = append(n.images, image{n.disk, n.prepared, n.staged, n.restored, n.assigned, n.setAside, n.grantor.Durable})
+		n.images = append(n.images, image{
+			n.disk, n.prepared, n.staged, n.restored, n.assigned, n.setAside, n.grantor.Durable,
+		})
 	}
 }
 

@@ -169,7 +169,9 @@ var names = []cluster.NodeName{"a", "b", "c", "d", "e", "f", "g", "h"}
 var urls = func() []cluster.URLs {
 	list := make([]cluster.URLs, len(names))
 	for i, n := range names {
-		list[i] = cluster.URLs{Peer: []string{"https://" + string(n) + ":2380"}, Client: []string{"https://" + string(n) + ":4001"}}
+		list[i] = cluster.URLs{Peer: []string{"https://" + string(n) + ":2380"}, Client: []string{
+			"https://" + string(n) + ":4001",
+		}}
 	}
 	return list
 }()
@@ -191,7 +193,10 @@ func newWorld(seed uint64, c Config) *world {
 	sizes := []int{1, 2, 3, 3, 3, 3, 4, 5, 5, 7}
 	w.spec = cluster.Spec{MemberCount: sizes[w.rand.IntN(len(sizes))], EtcdVersion: version}
 	// Short enough that histories see the end of them.
-	w.spec.Policy = cluster.Policy{SetAsideMax: 1, SetAsideKeep: time.Hour, HourlyRetention: 70 * time.Minute, DailyRetention: 80 * time.Minute, VerifyInterval: 40 * time.Minute, DrillInterval: 3 * time.Hour}
+	w.spec.Policy = cluster.Policy{
+		SetAsideMax: 1, SetAsideKeep: time.Hour, HourlyRetention: 70 * time.Minute, DailyRetention: 80 * time.Minute,
+		VerifyInterval: 40 * time.Minute, DrillInterval: 3 * time.Hour,
+	}
 	if w.spec.MemberCount > count {
 		w.spec.MemberCount = count
 	}

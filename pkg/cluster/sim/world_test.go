@@ -85,7 +85,8 @@ func TestTheMinoritySeesNoLeader(t *testing.T) {
 	w.partition(0b100)
 	w.steps(2)
 	obs := w.observe(w.nodes[2])
-	if obs.Leader != 0 || len(obs.Members) != 3 || slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.Healthy }) {
+	if obs.Leader != 0 || len(obs.Members) != 3 ||
+		slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.Healthy }) {
 		t.Errorf("the minority sees %+v", obs.Members)
 	}
 	if w.lead(w.nodes[2], &obs) {
@@ -177,14 +178,20 @@ func TestARemovedMemberCrashes(t *testing.T) {
 func TestAnIncarnationIsCreatedOnce(t *testing.T) {
 	w := running(t, 3, 0)
 	token := w.groups[0].token
-	if err := w.createIncarnation(w.nodes[0], &plan.IncarnationCreate{Number: 1, Token: "other", Version: version}); err == nil {
+	if err := w.createIncarnation(w.nodes[0], &plan.IncarnationCreate{
+		Number: 1, Token: "other", Version: version,
+	}); err == nil {
 		t.Error("a second record of number 1 was made")
 	}
-	if err := w.createIncarnation(w.nodes[0], &plan.IncarnationCreate{Number: 1, Token: token, Version: version}); err != nil {
+	if err := w.createIncarnation(w.nodes[0], &plan.IncarnationCreate{
+		Number: 1, Token: token, Version: version,
+	}); err != nil {
 		t.Errorf("the same record again: %v", err)
 	}
 	w.store.down = true
-	if err := w.createIncarnation(w.nodes[0], &plan.IncarnationCreate{Number: 2, Token: token, Version: version}); err == nil {
+	if err := w.createIncarnation(w.nodes[0], &plan.IncarnationCreate{
+		Number: 2, Token: token, Version: version,
+	}); err == nil {
 		t.Error("a record was made in a store that does not answer")
 	}
 }

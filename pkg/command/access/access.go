@@ -42,7 +42,8 @@ func Add(cmd *cobra.Command) *Access {
 	a := &Access{cmd: cmd}
 	paths := machine.Defaults().Paths
 	fs := cmd.PersistentFlags()
-	fs.StringSliceVar(&a.endpoints, "endpoints", nil, "client `URLs` or host:port of etcd; default: what etcd.env advertises, or https://127.0.0.1:2379")
+	fs.StringSliceVar(&a.endpoints, "endpoints", nil,
+		"client `URLs` or host:port of etcd; default: what etcd.env advertises, or https://127.0.0.1:2379")
 	fs.StringVar(&a.Certs, "certs-dir", paths.Certificates, "`directory` with ca.crt and a client's certificate and key")
 	fs.StringVar(&a.caCert, "cacert", "", "`file` with the CA of etcd's servers, in place of --certs-dir")
 	fs.StringVar(&a.cert, "cert", "", "`file` with the client's certificate, in place of --certs-dir")
@@ -55,7 +56,9 @@ func Add(cmd *cobra.Command) *Access {
 
 // variables are flags that the commands on the machine have too, and read from
 // the environment under the same names.
-var variables = map[string]string{"endpoints": "ETCDADM_ENDPOINTS", "certs-dir": "ETCDADM_CERTS_DIR", "environment-dir": "ETCDADM_ENVIRONMENT_DIR"}
+var variables = map[string]string{
+	"endpoints": "ETCDADM_ENDPOINTS", "certs-dir": "ETCDADM_CERTS_DIR", "environment-dir": "ETCDADM_ENVIRONMENT_DIR",
+}
 
 // environment takes from the environment what no flag says.
 func (a *Access) environment() error {

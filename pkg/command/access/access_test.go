@@ -41,7 +41,8 @@ func run(t *testing.T, f func(ctx context.Context, a *Access) error, args ...str
 	root.SetErr(&stderr)
 	// Nothing of the machine's own.
 	none := t.TempDir()
-	code := cli.Run(t.Context(), root, append([]string{"look", "--certs-dir=" + none, "--environment-dir=" + none}, args...))
+	code := cli.Run(t.Context(), root,
+		append([]string{"look", "--certs-dir=" + none, "--environment-dir=" + none}, args...))
 	return result{code, stdout.String(), stderr.String()}
 }
 
@@ -98,7 +99,8 @@ func TestEndpointsOfTheMachine(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "etcd.env"), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := endpoints(t, "--environment-dir="+dir); got != want && !(strings.HasPrefix(got, "error: ") && strings.Contains(got, want)) {
+		if got := endpoints(t, "--environment-dir="+dir); got != want &&
+			!(strings.HasPrefix(got, "error: ") && strings.Contains(got, want)) {
 			t.Errorf("%q: endpoints are %s, want %s", content, got, want)
 		}
 		if got := endpoints(t, "--environment-dir="+dir, "--endpoints=a:1"); got != "https://a:1" {
@@ -111,7 +113,8 @@ func TestEndpointsOfTheMachine(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "etcd.env"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if got := endpoints(t, "--environment-dir="+dir); !strings.Contains(got, "is a directory") || !strings.Contains(got, "hint: name the endpoints") {
+	if got := endpoints(t, "--environment-dir="+dir); !strings.Contains(got, "is a directory") ||
+		!strings.Contains(got, "hint: name the endpoints") {
 		t.Errorf("a file that cannot be read: %s", got)
 	}
 }
@@ -131,7 +134,9 @@ func newPKI(t *testing.T, pairs ...string) pki {
 	}
 	p.write(t, "ca.crt", p.ca.PEM())
 	for _, name := range pairs {
-		leaf, err := p.ca.Issue(certs.Request{CommonName: name, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Client: true, Server: true, Lifetime: time.Hour}, time.Now())
+		leaf, err := p.ca.Issue(certs.Request{
+			CommonName: name, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Client: true, Server: true, Lifetime: time.Hour,
+		}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +180,8 @@ func shown(t *testing.T, args ...string) (string, int) {
 }
 
 func TestCertificates(t *testing.T) {
-	both, one, none := newPKI(t, "etcdctl-etcd-client", "apiserver-etcd-client"), newPKI(t, "apiserver-etcd-client"), newPKI(t)
+	both, one, none := newPKI(t, "etcdctl-etcd-client", "apiserver-etcd-client"), newPKI(t, "apiserver-etcd-client"),
+		newPKI(t)
 	bad := newPKI(t, "etcdctl-etcd-client")
 	bad.write(t, "ca.crt", []byte("hello"))
 	noKey := newPKI(t, "etcdctl-etcd-client")
@@ -194,15 +200,18 @@ func TestCertificates(t *testing.T) {
 	}{
 		{"etcdctl's", []string{"--certs-dir=" + both.dir}, "etcdctl-etcd-client", 0},
 		{"the API server's", []string{"--certs-dir=" + one.dir}, "apiserver-etcd-client", 0},
-		{"by file", []string{"--cacert=" + one.file("ca.crt"), "--cert=" + one.file("apiserver-etcd-client.crt"), "--key=" + one.file("apiserver-etcd-client.key")}, "apiserver-etcd-client", 0},
+		{"by file", []string{"--cacert=" + one.file("ca.crt"), "--cert=" + one.file("apiserver-etcd-client.crt"),
+			"--key=" + one.file("apiserver-etcd-client.key")}, "apiserver-etcd-client", 0},
 		{"not needed", []string{"--insecure"}, "plain", 0},
 		{"not all three", []string{"--cacert=" + one.file("ca.crt")}, "given together", 2},
-		{"none", []string{"--certs-dir=" + none.dir}, "neither " + none.file("etcdctl-etcd-client.crt") + " nor " + none.file("apiserver-etcd-client.crt"), 1},
+		{"none", []string{"--certs-dir=" + none.dir},
+			"neither " + none.file("etcdctl-etcd-client.crt") + " nor " + none.file("apiserver-etcd-client.crt"), 1},
 		{"no CA", []string{"--certs-dir=" + noCA.dir}, noCA.file("ca.crt") + ": no such file", 1},
 		{"no key", []string{"--certs-dir=" + noKey.dir}, noKey.file("etcdctl-etcd-client.key") + ": no such file", 1},
 		{"a CA that is none", []string{"--certs-dir=" + bad.dir}, "ca.crt has no certificate in PEM form", 1},
 		{"a key of another", []string{
-			"--cacert=" + one.file("ca.crt"), "--cert=" + one.file("apiserver-etcd-client.crt"), "--key=" + both.file("apiserver-etcd-client.key"),
+			"--cacert=" + one.file("ca.crt"), "--cert=" + one.file("apiserver-etcd-client.crt"),
+			"--key=" + both.file("apiserver-etcd-client.key"),
 		}, "are not a certificate and its key", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -260,13 +269,15 @@ func TestReachingARealEtcd(t *testing.T) {
 		defer l.Close()
 		began := time.Now()
 		r := run(t, member, certs, "--endpoints=https://"+l.Addr().String()+","+up)
-		if r.code != 0 || !strings.HasPrefix(r.stderr, "warning: https://"+l.Addr().String()) || time.Since(began) > 10*stragglers {
+		if r.code != 0 || !strings.HasPrefix(r.stderr, "warning: https://"+l.Addr().String()) ||
+			time.Since(began) > 10*stragglers {
 			t.Errorf("after %s: %+v", time.Since(began), r)
 		}
 	})
 	t.Run("a certificate of another CA", func(t *testing.T) {
 		r := run(t, member, "--certs-dir="+newPKI(t, "etcdctl-etcd-client").dir, "--endpoints="+up)
-		if r.code == 0 || !strings.Contains(r.stderr, up+": its certificate was issued by \"etcd\", which the CA file") || !strings.Contains(r.stderr, "hint: use the ca.crt") {
+		if r.code == 0 || !strings.Contains(r.stderr, up+": its certificate was issued by \"etcd\", which the CA file") ||
+			!strings.Contains(r.stderr, "hint: use the ca.crt") {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -278,7 +289,8 @@ func TestReachingARealEtcd(t *testing.T) {
 	})
 	t.Run("a certificate that etcd does not know", func(t *testing.T) {
 		other := newPKI(t, "etcdctl-etcd-client")
-		r := run(t, member, "--cacert="+p.file("ca.crt"), "--cert="+other.file("etcdctl-etcd-client.crt"), "--key="+other.file("etcdctl-etcd-client.key"), "--endpoints="+up)
+		r := run(t, member, "--cacert="+p.file("ca.crt"), "--cert="+other.file("etcdctl-etcd-client.crt"),
+			"--key="+other.file("etcdctl-etcd-client.key"), "--endpoints="+up)
 		if r.code != 7 || !strings.Contains(r.stderr, "does not accept the client certificate") {
 			t.Errorf("%+v", r)
 		}
@@ -288,11 +300,14 @@ func TestReachingARealEtcd(t *testing.T) {
 func TestNobodyAnswers(t *testing.T) {
 	a, b := testport.Address(t), testport.Address(t)
 	r := run(t, member, "--insecure", "--endpoints="+a)
-	if want := "error: etcd does not answer: http://" + a + ": nothing listens there: the connection is refused\nhint: is etcd running"; r.code != 1 || !strings.HasPrefix(r.stderr, want) {
+	if want := "error: etcd does not answer: http://" + a +
+		": nothing listens there: the connection is refused\nhint: is etcd running"; r.code != 1 ||
+		!strings.HasPrefix(r.stderr, want) {
 		t.Errorf("%+v, want %s", r, want)
 	}
 	r = run(t, member, "--insecure", "--endpoints="+a+","+b)
-	if r.code != 1 || !strings.Contains(r.stderr, "none of the endpoints answers: http://"+a+": nothing") || !strings.Contains(r.stderr, "; http://"+b+": nothing") || !strings.Contains(r.stderr, "hint: is etcd running") {
+	if r.code != 1 || !strings.Contains(r.stderr, "none of the endpoints answers: http://"+a+": nothing") ||
+		!strings.Contains(r.stderr, "; http://"+b+": nothing") || !strings.Contains(r.stderr, "hint: is etcd running") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -305,7 +320,8 @@ func TestAnEndpointThatHangsEndsInTime(t *testing.T) {
 	defer l.Close()
 	began := time.Now()
 	r := run(t, member, "--insecure", "--endpoints="+l.Addr().String(), "--timeout=300ms")
-	if r.code != 1 || !strings.Contains(r.stderr, "http://"+l.Addr().String()+": it accepts connections and does not answer") {
+	if r.code != 1 || !strings.Contains(r.stderr,
+		"http://"+l.Addr().String()+": it accepts connections and does not answer") {
 		t.Errorf("%+v", r)
 	}
 	if took := time.Since(began); took > 30*time.Second {
@@ -321,13 +337,15 @@ func TestErrorsOfCallsAreExplained(t *testing.T) {
 		{context.DeadlineExceeded, "nothing listens there"},
 		{errors.New("disk full"), "disk full"},
 	} {
-		r := run(t, func(ctx context.Context, a *Access) error { return a.Explain(ctx, tc.err) }, "--insecure", "--endpoints="+testport.Address(t))
+		r := run(t, func(ctx context.Context, a *Access) error { return a.Explain(ctx, tc.err) }, "--insecure",
+			"--endpoints="+testport.Address(t))
 		if r.code != 1 || !strings.Contains(r.stderr, tc.want) {
 			t.Errorf("%+v", r)
 		}
 	}
 	// Flags that are wrong explain nothing.
-	r := run(t, func(ctx context.Context, a *Access) error { return a.Explain(ctx, context.DeadlineExceeded) }, "--endpoints=ftp://x")
+	r := run(t, func(ctx context.Context, a *Access) error { return a.Explain(ctx, context.DeadlineExceeded) },
+		"--endpoints=ftp://x")
 	if !strings.Contains(r.stderr, "deadline") {
 		t.Errorf("%+v", r)
 	}
@@ -381,13 +399,18 @@ func TestAtIsOneEndpoint(t *testing.T) {
 	if r.code != 1 {
 		t.Errorf("%+v", r)
 	}
-	if r := run(t, func(_ context.Context, a *Access) error { _, err := a.At("https://x:1"); return err }); !strings.Contains(r.stderr, "there is no client certificate") {
+	if r := run(t, func(_ context.Context, a *Access) error {
+		_, err := a.At("https://x:1")
+		return err
+	}); !strings.Contains(r.stderr, "there is no client certificate") {
 		t.Errorf("%+v", r)
 	}
 	var names []string
 	cmd := &cobra.Command{Use: "x"}
 	Add(cmd)
-	for _, n := range []string{"endpoints", "certs-dir", "cacert", "cert", "key", "insecure", "timeout", "environment-dir"} {
+	for _, n := range []string{
+		"endpoints", "certs-dir", "cacert", "cert", "key", "insecure", "timeout", "environment-dir",
+	} {
 		if cmd.PersistentFlags().Lookup(n) == nil {
 			names = append(names, n)
 		}

@@ -105,7 +105,10 @@ func (a *Access) fromEnvironment() ([]string, error) {
 	}
 	env, err := initfiles.ParseEnvFile(string(b))
 	if err != nil {
-		return nil, cli.WithHint(fmt.Errorf("%s: %w", filepath.Join(a.Environment, envFile), err), "name the endpoints: --endpoints=https://HOST:2379")
+		return nil, cli.WithHint(fmt.Errorf("%s: %w", filepath.Join(a.Environment, envFile), err),
+			"name the endpoints: --endpoints=https://HOST:2379")
 	}
-	return slices.DeleteFunc(strings.Split(env[advertised], ","), func(u string) bool { return strings.TrimSpace(u) == "" }), nil
+	return slices.DeleteFunc(strings.Split(env[advertised], ","), func(u string) bool {
+		return strings.TrimSpace(u) == ""
+	}), nil
 }

@@ -39,10 +39,12 @@ func (a *Access) files() (files, error) {
 		}
 		tried = append(tried, f.cert)
 	}
-	return files{}, cli.WithHint(fmt.Errorf("there is no client certificate for etcd: neither %s", strings.Join(tried, " nor ")), getCertificates)
+	return files{}, cli.WithHint(
+		fmt.Errorf("there is no client certificate for etcd: neither %s", strings.Join(tried, " nor ")), getCertificates)
 }
 
-const getCertificates = "on a machine of the cluster \"etcdadm init phase certificates\" and \"etcdadm join phase certificates\" make it; " +
+const getCertificates = "on a machine of the cluster \"etcdadm init phase certificates\" and \"etcdadm join phase " +
+	"certificates\" make it; " +
 	"elsewhere copy it and use --certs-dir, or --cacert, --cert and --key; --insecure is for an etcd without TLS"
 
 func (f files) load() (*tls.Config, error) {

@@ -48,7 +48,8 @@ var other = map[string]string{"name": "node-name", "bind-address": "address"}
 func newAuto(run manager.Run) *cobra.Command {
 	cmd := daemonCommand("auto STORE-URL", true, func(*cobra.Command) manager.Run { return run })
 	cmd.Short = "run this machine's member of a cluster that runs itself"
-	cmd.Long = "auto runs this machine's member, finds the other machines through the store, and does with them whatever the\n" +
+	cmd.Long = "auto runs this machine's member, finds the other machines through the store, and does with them " +
+		"whatever the\n" +
 		"spec in the store asks for: it bootstraps the cluster, replaces members, backs up. It runs until it is\n" +
 		"stopped, and stops etcd then. \"auto unit\" and \"auto manifest\" print what starts it with the machine.\n\n" +
 		"The daemons trust each other by three CAs in --pki-dir, the same on all machines: \"auto pki\" makes them once."
@@ -61,7 +62,9 @@ func newAuto(run manager.Run) *cobra.Command {
 // Where it is here that it is to run, what the machine knows is filled in.
 func daemonCommand(use string, here bool, run func(cmd *cobra.Command) manager.Run) *cobra.Command {
 	var cmd *cobra.Command
-	cmd = manager.Command(func(ctx context.Context, c daemon.Config, log *slog.Logger) error { return run(cmd)(ctx, c, log) })
+	cmd = manager.Command(func(ctx context.Context, c daemon.Config, log *slog.Logger) error {
+		return run(cmd)(ctx, c, log)
+	})
 	start := cmd.RunE
 	flags := cmd.Flags()
 	for name, value := range defaults {
@@ -72,7 +75,8 @@ func daemonCommand(use string, here bool, run func(cmd *cobra.Command) manager.R
 		flags.Var(f.Value, name, f.Usage)
 		f.Hidden = true
 	}
-	flags.Lookup("bind-address").Usage = "IP `address` to listen on and to be known by (default: that of the default route)"
+	flags.Lookup("bind-address").Usage = "IP `address` to listen on and to be known by (default: that of the " +
+		"default route)"
 	flags.Lookup("name").Usage = "`name` of this machine and of its member (default: the host name)"
 	clientPort := flags.Uint16("client-port", 2379, "etcd's port for clients")
 	peerPort := flags.Uint16("peer-port", 2380, "etcd's port for its peers")

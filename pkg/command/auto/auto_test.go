@@ -97,7 +97,9 @@ func TestDefaultsOfAuto(t *testing.T) {
 		t.Skip(err)
 	}
 	got := fmt.Sprint(c.ClusterName, c.BackupStore, c.NodeName, c.Address, c.PKIDir, c.GRPCPort, c.ClientURLs, c.PeerURLs)
-	want := fmt.Sprint("etcd", "/store", host, address, "/etc/etcd-manager/pki", 8000, []string{"https://__address__:2379"}, []string{"https://__address__:2380"})
+	want := fmt.Sprint("etcd", "/store", host, address, "/etc/etcd-manager/pki", 8000, []string{
+		"https://__address__:2379",
+	}, []string{"https://__address__:2380"})
 	if got != want {
 		t.Errorf("the configuration is\n%s, want\n%s", got, want)
 	}
@@ -114,14 +116,17 @@ func TestDefaultsOfAuto(t *testing.T) {
 
 func TestFlagsOfAuto(t *testing.T) {
 	base := []string{"auto", "file:///store", "--data-dir=" + t.TempDir(), "--bind-address=10.0.0.1"}
-	c := started(t, append(base, "--name=a", "--cluster-name=main", "--client-port=4001", "--peer-port=4002", "--grpc-port=7000",
+	c := started(t, append(base, "--name=a", "--cluster-name=main", "--client-port=4001", "--peer-port=4002",
+		"--grpc-port=7000",
 		"--pki-dir=/pki", "--seeds=b=10.0.0.2:7000", "--backup-interval=1h")...)
-	got := fmt.Sprint(c.NodeName, c.Address, c.ClusterName, c.ClientURLs, c.PeerURLs, c.GRPCPort, c.PKIDir, c.Seeds, c.Policy.BackupInterval)
+	got := fmt.Sprint(c.NodeName, c.Address, c.ClusterName, c.ClientURLs, c.PeerURLs, c.GRPCPort, c.PKIDir, c.Seeds,
+		c.Policy.BackupInterval)
 	if want := "a10.0.0.1main[https://__address__:4001] [https://__address__:4002] 7000/pki[b=10.0.0.2:7000] 1h0m0s"; got != want {
 		t.Errorf("the configuration is\n%s, want\n%s", got, want)
 	}
 	// The daemon's own names do it too.
-	c = started(t, "auto", "/store", "--data-dir="+t.TempDir(), "--address=10.0.0.3", "--node-name=c", "--client-urls=https://__name__:1")
+	c = started(t, "auto", "/store", "--data-dir="+t.TempDir(), "--address=10.0.0.3", "--node-name=c",
+		"--client-urls=https://__name__:1")
 	if c.Address != "10.0.0.3" || c.NodeName != "c" || c.ClientURLs[0] != "https://__name__:1" {
 		t.Errorf("the configuration is %+v", c)
 	}
@@ -136,7 +141,8 @@ func TestFlagsOfAuto(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"auto"}, {"auto", "a", "b"}, {"auto", "unit"}, {"auto", "manifest"}} {
-		if r := run(t, args...); r.code != 2 || !strings.Contains(r.stderr, "needs the location of the store") || !strings.Contains(r.stderr, "hint: ") {
+		if r := run(t, args...); r.code != 2 || !strings.Contains(r.stderr, "needs the location of the store") ||
+			!strings.Contains(r.stderr, "hint: ") {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
@@ -157,14 +163,17 @@ func TestTheDaemonsFailureIsTheCommands(t *testing.T) {
 	root := tree(func(context.Context, daemon.Config, *slog.Logger) error { return errors.New("the port is taken") })
 	var stderr bytes.Buffer
 	root.SetErr(&stderr)
-	if code := cli.Run(t.Context(), root, []string{"auto", "/store", "--bind-address=10.0.0.1"}); code != 1 || stderr.String() != "error: the port is taken\n" {
+	if code := cli.Run(t.Context(), root, []string{"auto", "/store", "--bind-address=10.0.0.1"}); code != 1 ||
+		stderr.String() != "error: the port is taken\n" {
 		t.Errorf("exit code %d, %s", code, stderr.String())
 	}
 }
 
 func TestHelpShowsWhatIsMeantToBeUsed(t *testing.T) {
 	help := printed(t, "auto", "--help")
-	for _, want := range []string{"--name", "--bind-address", "--data-dir", "--pki-dir", "--cluster-name", "--client-port", "--seeds"} {
+	for _, want := range []string{
+		"--name", "--bind-address", "--data-dir", "--pki-dir", "--cluster-name", "--client-port", "--seeds",
+	} {
 		if !strings.Contains(help, want+" ") {
 			t.Errorf("%s is not in the help", want)
 		}
@@ -182,21 +191,27 @@ func TestHelpShowsWhatIsMeantToBeUsed(t *testing.T) {
 }
 
 func TestUnit(t *testing.T) {
-	text := printed(t, "auto", "unit", "s3://bucket/etcd?region=eu", "--program=/usr/local/bin/etcdadm", "--cluster-name=100% main", "--seeds=b=10.0.0.2:8000,c=10.0.0.3:8000", "--etcd-dir=/a", "--etcd-dir=/b $HOME")
+	text := printed(t, "auto", "unit", "s3://bucket/etcd?region=eu", "--program=/usr/local/bin/etcdadm",
+		"--cluster-name=100% main", "--seeds=b=10.0.0.2:8000,c=10.0.0.3:8000", "--etcd-dir=/a", "--etcd-dir=/b $HOME")
 	want := `ExecStart=/usr/local/bin/etcdadm auto "s3://bucket/etcd?region=eu" "--cluster-name=100%% main" --etcd-dir=/a "--etcd-dir=/b $$HOME" --seeds=b=10.0.0.2:8000 --seeds=c=10.0.0.3:8000`
 	if !strings.Contains(text, want+"\n") {
 		t.Errorf("%s is not in\n%s", want, text)
 	}
-	for _, line := range []string{"Description=etcd cluster 100%% main (etcdadm auto)", "RequiresMountsFor=/var/lib/etcd-manager", "KillMode=mixed", "WantedBy=multi-user.target"} {
+	for _, line := range []string{
+		"Description=etcd cluster 100%% main (etcdadm auto)", "RequiresMountsFor=/var/lib/etcd-manager", "KillMode=mixed",
+		"WantedBy=multi-user.target",
+	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("%s is not in\n%s", line, text)
 		}
 	}
 	text = printed(t, "auto", "unit", "file:///backups/etcd", "--data-dir=/data")
-	if !strings.Contains(text, "RequiresMountsFor=/data /backups/etcd\n") || !strings.Contains(text, " --data-dir=/data\n") {
+	if !strings.Contains(text, "RequiresMountsFor=/data /backups/etcd\n") ||
+		!strings.Contains(text, " --data-dir=/data\n") {
 		t.Errorf("%s", text)
 	}
-	if self, err := os.Executable(); err != nil || !strings.Contains(text, "ExecStart="+self+" auto file:///backups/etcd ") {
+	if self, err := os.Executable(); err != nil ||
+		!strings.Contains(text, "ExecStart="+self+" auto file:///backups/etcd ") {
 		t.Errorf("%v: %s", err, text)
 	}
 	if r := run(t, "auto", "unit", "backups"); r.code != 2 || !strings.Contains(r.stderr, "must be absolute") {
@@ -209,7 +224,8 @@ func TestUnit(t *testing.T) {
 
 // What a unit says is what the daemon gets.
 func TestTheWordsOfAUnitAreThoseOfTheCommandLine(t *testing.T) {
-	flags := []string{"--data-dir=/data", "--name=a", "--bind-address=10.0.0.1", "--seeds=b=10.0.0.2:8000,10.0.0.3:8000", "--etcd-dir=/a,b", "--insecure", "--v=6", "--replace-grace=2m"}
+	flags := []string{"--data-dir=/data", "--name=a", "--bind-address=10.0.0.1", "--seeds=b=10.0.0.2:8000,10.0.0.3:8000",
+		"--etcd-dir=/a,b", "--insecure", "--v=6", "--replace-grace=2m"}
 	want := started(t, append([]string{"auto", "/store"}, flags...)...)
 	text := printed(t, append([]string{"auto", "unit", "/store", "--program=etcdadm"}, flags...)...)
 	_, line, _ := strings.Cut(text, "ExecStart=etcdadm ")
@@ -223,7 +239,8 @@ func TestTheWordsOfAUnitAreThoseOfTheCommandLine(t *testing.T) {
 
 func TestManifest(t *testing.T) {
 	t.Setenv(etcdbin.DirVariable, "") // of the machine that prints
-	text := printed(t, "auto", "manifest", "/backups", "--image=example.com/etcdadm:v1", "--etcd-manager-metrics-port=8081", "--etcd-dir=/etcds", "--dns-suffix=internal")
+	text := printed(t, "auto", "manifest", "/backups", "--image=example.com/etcdadm:v1",
+		"--etcd-manager-metrics-port=8081", "--etcd-dir=/etcds", "--dns-suffix=internal")
 	var p struct {
 		Kind     string
 		Metadata struct{ Name, Namespace string }
@@ -266,14 +283,16 @@ func TestManifest(t *testing.T) {
 		got = append(got, fmt.Sprint(m.MountPath, " ", v.HostPath.Type, " ", m.ReadOnly))
 	}
 	want := []string{
-		"/var/lib/etcd-manager DirectoryOrCreate false", "/etc/etcd-manager/pki Directory true", "/etcds Directory true", "/opt Directory true",
+		"/var/lib/etcd-manager DirectoryOrCreate false", "/etc/etcd-manager/pki Directory true", "/etcds Directory true",
+		"/opt Directory true",
 		"/backups DirectoryOrCreate false", "/etc/hosts File false",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("mounts are\n%q, want\n%q", got, want)
 	}
 	text = printed(t, "auto", "manifest", "s3://bucket", "--image=x", "--insecure", "--etcd-insecure", "--pki-dir=")
-	if strings.Contains(text, "pki") && !strings.Contains(text, "--pki-dir=") || strings.Contains(text, "name: store") || strings.Contains(text, "livenessProbe") {
+	if strings.Contains(text, "pki") && !strings.Contains(text, "--pki-dir=") || strings.Contains(text, "name: store") ||
+		strings.Contains(text, "livenessProbe") {
 		t.Errorf("%s", text)
 	}
 	if r := run(t, "auto", "manifest", "s3://bucket"); r.code != 2 || !strings.Contains(r.stderr, "--image") {
@@ -305,7 +324,8 @@ func TestPKI(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	var list []authority
 	r := run(t, "auto", "pki", "--pki-dir="+dir, "-o", "json")
-	if err := json.Unmarshal([]byte(r.stdout), &list); r.code != 0 || err != nil || len(list) != 3 || !strings.Contains(r.stderr, "copy "+dir) {
+	if err := json.Unmarshal([]byte(r.stdout), &list); r.code != 0 || err != nil || len(list) != 3 ||
+		!strings.Contains(r.stderr, "copy "+dir) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for _, a := range list {
@@ -323,7 +343,8 @@ func TestPKI(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r := run(t, "auto", "pki", "--pki-dir="+dir); r.code != 0 || strings.Count(r.stdout, "true") != 1 || strings.Count(r.stdout, "false") != 2 {
+	if r := run(t, "auto", "pki", "--pki-dir="+dir); r.code != 0 || strings.Count(r.stdout, "true") != 1 ||
+		strings.Count(r.stdout, "false") != 2 {
 		t.Errorf("%+v", r)
 	}
 	if after, _ := os.ReadFile(filepath.Join(dir, "etcd-peers-ca.crt")); !bytes.Equal(before, after) {
@@ -357,8 +378,10 @@ func TestAutoRunsACluster(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		ended <- cli.Run(ctx, root, []string{
-			"auto", location, "--name=a", "--bind-address=127.0.0.1", "--data-dir=" + filepath.Join(dir, "data"), "--pki-dir=" + pki,
-			"--etcd-address=127.0.0.1", "--client-port=" + client, "--peer-port=" + strconv.Itoa(testport.Free(t)), "--grpc-port=" + strconv.Itoa(testport.Free(t)),
+			"auto", location, "--name=a", "--bind-address=127.0.0.1", "--data-dir=" + filepath.Join(dir, "data"),
+			"--pki-dir=" + pki,
+			"--etcd-address=127.0.0.1", "--client-port=" + client, "--peer-port=" + strconv.Itoa(testport.Free(t)),
+			"--grpc-port=" + strconv.Itoa(testport.Free(t)),
 			"--quarantine-client-urls=https://__address__:" + strconv.Itoa(testport.Free(t)), "--backup-interval=1h",
 		})
 	}()

@@ -36,9 +36,11 @@ func newManifest() *cobra.Command {
 		}
 	})
 	cmd.Short = "print a static pod that runs auto"
-	cmd.Long = "manifest prints a static pod for the kubelet that runs auto with the same store and flags. The binaries of etcd\n" +
+	cmd.Long = "manifest prints a static pod for the kubelet that runs auto with the same store and flags. The " +
+		"binaries of etcd\n" +
 		"are those of the machine: below /opt, or where --etcd-dir says."
-	cmd.Example = "  etcdadm auto manifest file:///mnt/etcd-store --image=registry.example.com/etcdadm:v1 >/etc/kubernetes/manifests/etcdadm.yaml"
+	cmd.Example = "  etcdadm auto manifest file:///mnt/etcd-store --image=registry.example.com/etcdadm:v1 " +
+		">/etc/kubernetes/manifests/etcdadm.yaml"
 	cmd.Flags().StringVar(&image, "image", "", "`image` with etcdadm in it (required)")
 	cmd.Flags().StringVar(&namespace, "namespace", "kube-system", "`namespace` of the pod")
 	return cmd
@@ -63,7 +65,9 @@ func mounts(c daemon.Config) []mount {
 		list = append(list, mount{name: fmt.Sprintf("etcd-%d", i), path: d, kind: "Directory", readOnly: true})
 	}
 	if local(c.BackupStore) {
-		list = append(list, mount{name: "store", path: strings.TrimPrefix(c.BackupStore, "file://"), kind: "DirectoryOrCreate"})
+		list = append(list, mount{
+			name: "store", path: strings.TrimPrefix(c.BackupStore, "file://"), kind: "DirectoryOrCreate",
+		})
 	}
 	if c.HostsFile != "" {
 		list = append(list, mount{name: "hosts", path: c.HostsFile, kind: "File"})

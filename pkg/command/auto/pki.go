@@ -21,7 +21,8 @@ func newPKI() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pki",
 		Short: "make the three CAs by which the daemons and etcd trust each other",
-		Long: "pki makes the three CAs that auto needs, on one machine, once. Copy the directory to the others: each daemon\n" +
+		Long: "pki makes the three CAs that auto needs, on one machine, once. Copy the directory to the others: each " +
+			"daemon\n" +
 			"issues its own certificates from it. CAs that are there are kept.",
 		Example: "  etcdadm auto pki && scp -rp /etc/etcd-manager/pki other:/etc/etcd-manager/",
 		Args:    cobra.NoArgs,

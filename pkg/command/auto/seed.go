@@ -77,17 +77,20 @@ func (s *seed) run(ctx context.Context, location string, words []string) error {
 	if err != nil {
 		return err
 	}
-	result := seeded{Store: location, MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion, Written: written, Command: s.command(location)}
+	result := seeded{Store: location, MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion, Written: written,
+		Command: s.command(location)}
 	if local(location) && spec.MemberCount > 1 {
-		fmt.Fprintln(s.cmd.ErrOrStderr(), "note: a directory must be one and the same on all machines (NFS); where it is not, "+
-			"each needs --seeds=NAME=ADDRESS:8000,... with all of them")
+		fmt.Fprintln(s.cmd.ErrOrStderr(),
+			"note: a directory must be one and the same on all machines (NFS); where it is not, "+
+				"each needs --seeds=NAME=ADDRESS:8000,... with all of them")
 	}
 	return s.out.Print(s.cmd.OutOrStdout(), result, func(w io.Writer) error {
 		verb := "the spec is"
 		if !written {
 			verb = "the spec was there already:"
 		}
-		_, err := fmt.Fprintf(w, "%s %d nodes of etcd %s\nrun on each of the machines:\n\n\t%s\n", verb, spec.MemberCount, spec.EtcdVersion, cli.Plain(result.Command))
+		_, err := fmt.Fprintf(w, "%s %d nodes of etcd %s\nrun on each of the machines:\n\n\t%s\n", verb, spec.MemberCount,
+			spec.EtcdVersion, cli.Plain(result.Command))
 		return err
 	})
 }
@@ -126,11 +129,14 @@ func (s *seed) write(ctx context.Context, st *store.Store, spec cluster.Spec) (b
 	case s.force:
 		return true, st.PutSpec(ctx, file)
 	case err != nil:
-		return false, &cli.RefusedError{Text: fmt.Sprintf("the store has a spec that cannot be understood: %v", err), Next: "--force replaces it"}
+		return false, &cli.RefusedError{
+			Text: fmt.Sprintf("the store has a spec that cannot be understood: %v", err), Next: "--force replaces it",
+		}
 	}
 	return false, &cli.RefusedError{
 		Text: fmt.Sprintf("the store has another spec: %d nodes of etcd %s", present.MemberCount, present.EtcdVersion),
-		Next: "is it the store of another cluster? To change this one's spec use --force, or etcd-manager-ctl configure-cluster",
+		Next: "is it the store of another cluster? To change this one's spec use --force, or etcd-manager-ctl " +
+			"configure-cluster",
 	}
 }
 
@@ -146,7 +152,10 @@ func parseSpec(words []string) (cluster.Spec, error) {
 		case "version":
 			spec.EtcdVersion, err = etcdversion.Parse(value)
 		default:
-			return spec, &cli.UsageError{Text: fmt.Sprintf("%q is not known", w), Next: "etcdadm seed STORE-URL nodes=3 version=" + machine.DefaultVersion.String()}
+			return spec, &cli.UsageError{
+				Text: fmt.Sprintf("%q is not known", w),
+				Next: "etcdadm seed STORE-URL nodes=3 version=" + machine.DefaultVersion.String(),
+			}
 		}
 		if err != nil {
 			return spec, cli.Usagef("%s: %v", w, err)

@@ -35,22 +35,26 @@ func TestSeed(t *testing.T) {
 		if err := json.Unmarshal([]byte(r.stdout), &s); r.code != 0 || err != nil {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		want := seeded{Store: dir, MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16"), Command: "etcdadm auto " + dir + ` '--cluster-name=it'\''s mine'`}
+		want := seeded{Store: dir, MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16"),
+			Command: "etcdadm auto " + dir + ` '--cluster-name=it'\''s mine'`}
 		if s != want {
 			t.Errorf("%+v, want %+v", s, want)
 		}
-		if r := run(t, "seed", dir, "nodes=3", "version=3.6.16"); !strings.HasPrefix(r.stdout, "the spec was there already: 3 nodes") {
+		if r := run(t, "seed", dir, "nodes=3", "version=3.6.16"); !strings.HasPrefix(r.stdout,
+			"the spec was there already: 3 nodes") {
 			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("something else", func(t *testing.T) {
 		for _, words := range [][]string{{"nodes=1", "version=3.6.16"}, {"nodes=3", "version=3.5.21"}} {
 			r := run(t, append([]string{"seed", dir}, words...)...)
-			if r.code != 7 || !strings.Contains(r.stderr, "another spec: 3 nodes of etcd 3.6.16") || !strings.Contains(r.stderr, "--force") {
+			if r.code != 7 || !strings.Contains(r.stderr, "another spec: 3 nodes of etcd 3.6.16") ||
+				!strings.Contains(r.stderr, "--force") {
 				t.Errorf("%+v", r)
 			}
 		}
-		if r := run(t, "seed", dir, "nodes=5", "version=3.5.21", "--force"); r.code != 0 || !strings.HasPrefix(r.stdout, "the spec is 5 nodes of etcd 3.5.21\n") {
+		if r := run(t, "seed", dir, "nodes=5", "version=3.5.21", "--force"); r.code != 0 ||
+			!strings.HasPrefix(r.stdout, "the spec is 5 nodes of etcd 3.5.21\n") {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -83,7 +87,8 @@ func TestSeedsThatCannotBe(t *testing.T) {
 		{"nodes=3 version=2.2.1", 2, "cannot be run by auto"},
 		{"nodes=3 color=red", 2, `"color=red" is not known`},
 	} {
-		if r := run(t, append([]string{"seed", dir}, strings.Fields(tc.words)...)...); r.code != tc.code || !strings.Contains(r.stderr, tc.want) {
+		if r := run(t, append([]string{"seed", dir}, strings.Fields(tc.words)...)...); r.code != tc.code ||
+			!strings.Contains(r.stderr, tc.want) {
 			t.Errorf("%s: %+v", tc.words, r)
 		}
 	}

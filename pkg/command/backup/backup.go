@@ -123,7 +123,9 @@ func (f *flags) runOnce(cmd *cobra.Command, c backupagent.Config, out *cli.Outpu
 			_, err := fmt.Fprintf(w, "no backup: %s\n", cli.Plain(o.Skipped))
 			return err
 		}
-		return cli.Rows(w, []string{"BACKUP", o.Backup.Name}, []string{"STORE", shown(f.backupStore)}, []string{"SIZE", render.Bytes(o.Backup.Size)})
+		return cli.Rows(w, []string{"BACKUP", o.Backup.Name}, []string{"STORE", shown(f.backupStore)}, []string{
+			"SIZE", render.Bytes(o.Backup.Size),
+		})
 	})
 }
 
@@ -150,7 +152,8 @@ func (f *flags) runOn(ctx context.Context, c backupagent.Config) error {
 			served <- err
 		}()
 	}
-	c.Log.Info("backing up", slog.String("cluster", c.ClusterName), slog.String("store", shown(f.backupStore)), slog.Any("endpoints", c.Endpoints), slog.String("agent", c.Name))
+	c.Log.Info("backing up", slog.String("cluster", c.ClusterName), slog.String("store", shown(f.backupStore)),
+		slog.Any("endpoints", c.Endpoints), slog.String("agent", c.Name))
 	a.Run(ctx)
 	cancel()
 	return <-served

@@ -74,7 +74,8 @@ func TestWrongCommandLines(t *testing.T) {
 			t.Errorf("%q: exit code %d, stdout %q, stderr %q, want %q", args, code, stdout, stderr, want)
 		}
 	}
-	if code, _, stderr := run(t, "--cluster-name=x", "--listen-metrics=nowhere:x", "--backup-store="+t.TempDir()); code != 2 || !strings.Contains(stderr, "--listen-metrics") {
+	if code, _, stderr := run(t, "--cluster-name=x", "--listen-metrics=nowhere:x",
+		"--backup-store="+t.TempDir()); code != 2 || !strings.Contains(stderr, "--listen-metrics") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }
@@ -104,7 +105,8 @@ func TestDefaultsAreThoseOfTheExistingTool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.backupStore != "/backups" || f.dataDir != "/data" || len(c.Endpoints) != 1 || c.Endpoints[0] != "http://127.0.0.1:4001" ||
+	if f.backupStore != "/backups" || f.dataDir != "/data" || len(c.Endpoints) != 1 ||
+		c.Endpoints[0] != "http://127.0.0.1:4001" ||
 		c.Schedule.Interval != 15*time.Minute || c.Retention == nil || f.ifDue {
 		t.Errorf("%+v %+v", c, f)
 	}
@@ -122,21 +124,26 @@ func TestFlagsAndVariables(t *testing.T) {
 		"ETCD_MANAGER_HOURLY_BACKUPS_RETENTION": "36h",
 		"ETCD_MANAGER_DAILY_BACKUPS_RETENTION":  "90d",
 	}
-	c, f, err := parse(t, env, "--interval=6h", "--prefer=local", "--compression=zstd", "--daily-retention=30d", "--skip-unchanged")
+	c, f, err := parse(t, env, "--interval=6h", "--prefer=local", "--compression=zstd", "--daily-retention=30d",
+		"--skip-unchanged")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.ClusterName != "from-env" || len(c.Endpoints) != 2 || c.Schedule.Interval != 6*time.Hour || !c.Verify || f.backupStore != "/elsewhere" ||
+	if c.ClusterName != "from-env" || len(c.Endpoints) != 2 || c.Schedule.Interval != 6*time.Hour || !c.Verify ||
+		f.backupStore != "/elsewhere" ||
 		c.Prefer != backupagent.Local || c.Compression != "zstd" || !c.SkipUnchanged || !f.ifDue {
 		t.Errorf("%+v %+v", c, f)
 	}
 	if p := c.Retention; p.Hourly != 36*time.Hour || p.Daily != 30*24*time.Hour || p.MaxBytes != 1<<30 {
 		t.Errorf("%+v", *p)
 	}
-	if c, _, err = parse(t, nil, "--cluster-name=x", "--no-prune", "--leader-only", "--cron=0 3 * * *", "--cron-spread=1h"); err != nil || c.Retention != nil || c.Prefer != backupagent.LeaderOnly || c.Schedule.Cron == "" || c.Schedule.Offset == 0 {
+	if c, _, err = parse(t, nil, "--cluster-name=x", "--no-prune", "--leader-only", "--cron=0 3 * * *",
+		"--cron-spread=1h"); err != nil || c.Retention != nil || c.Prefer != backupagent.LeaderOnly ||
+		c.Schedule.Cron == "" || c.Schedule.Offset == 0 {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if _, _, err = parse(t, map[string]string{"ETCD_BACKUP_VERIFY": "perhaps"}, "--cluster-name=x"); err == nil || !strings.Contains(err.Error(), "ETCD_BACKUP_VERIFY") {
+	if _, _, err = parse(t, map[string]string{"ETCD_BACKUP_VERIFY": "perhaps"}, "--cluster-name=x"); err == nil ||
+		!strings.Contains(err.Error(), "ETCD_BACKUP_VERIFY") {
 		t.Errorf("%v", err)
 	}
 }
@@ -171,10 +178,12 @@ func write(t *testing.T, path, text string) {
 }
 
 func TestVersionAndPruneAreThere(t *testing.T) {
-	if code, stdout, _ := run(t, "version", "-o", "json"); code != 0 || !strings.Contains(stdout, `"program": "etcd-backup"`) {
+	if code, stdout, _ := run(t, "version", "-o", "json"); code != 0 ||
+		!strings.Contains(stdout, `"program": "etcd-backup"`) {
 		t.Errorf("exit code %d, %s", code, stdout)
 	}
-	if code, stdout, stderr := run(t, "prune", "--backup-store="+t.TempDir(), "--dry-run"); code != 0 || stdout != "0 stay (0 B)\n" {
+	if code, stdout, stderr := run(t, "prune", "--backup-store="+t.TempDir(), "--dry-run"); code != 0 ||
+		stdout != "0 stay (0 B)\n" {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 	t.Setenv("ETCD_BACKUP_BACKUP_STORE", t.TempDir())
@@ -185,7 +194,8 @@ func TestVersionAndPruneAreThere(t *testing.T) {
 }
 
 func TestOnceWithoutEtcd(t *testing.T) {
-	code, _, stderr := run(t, "--cluster-name=x", "--once", "--client-url=http://127.0.0.1:1", "--backup-store="+t.TempDir())
+	code, _, stderr := run(t, "--cluster-name=x", "--once", "--client-url=http://127.0.0.1:1",
+		"--backup-store="+t.TempDir())
 	if code != 1 || !strings.Contains(stderr, "nothing listens there") || !strings.Contains(stderr, "hint: ") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}

@@ -46,28 +46,38 @@ type flags struct {
 }
 
 func (f *flags) add(root *cobra.Command) {
-	root.PersistentFlags().StringVar(&f.backupStore, "backup-store", "/backups", "`location` of the backup store: a path, file://, s3://, gs://, azblob:// and others")
+	root.PersistentFlags().StringVar(&f.backupStore, "backup-store", "/backups",
+		"`location` of the backup store: a path, file://, s3://, gs://, azblob:// and others")
 	f.verbosity = cli.AddKlogFlags(root.PersistentFlags())
 	fs := root.Flags()
 	fs.StringVar(&f.clusterName, "cluster-name", "", "`name` of the etcd cluster (required)")
 	fs.StringVar(&f.dataDir, "data-dir", "/data", "has no effect: nothing is staged on disk")
-	fs.StringSliceVar(&f.clientURLs, "client-url", []string{"http://127.0.0.1:4001"}, "client `URL` of the member to read from (repeated for several)")
+	fs.StringSliceVar(&f.clientURLs, "client-url", []string{"http://127.0.0.1:4001"},
+		"client `URL` of the member to read from (repeated for several)")
 	fs.StringVar(&f.caFile, "client-ca-file", "", "`file` of the CA of etcd's certificate; this and the next two together")
-	fs.StringVar(&f.certFile, "client-cert-file", "", "`file` of the certificate to show to etcd, read again when it is renewed")
+	fs.StringVar(&f.certFile, "client-cert-file", "",
+		"`file` of the certificate to show to etcd, read again when it is renewed")
 	fs.StringVar(&f.keyFile, "client-key-file", "", "`file` of the key of that")
-	fs.StringVar(&f.interval, "interval", "15m", "`time` between two backups; with --once none is taken while the newest is younger")
+	fs.StringVar(&f.interval, "interval", "15m",
+		"`time` between two backups; with --once none is taken while the newest is younger")
 	fs.StringVar(&f.cron, "cron", "", "cron `expression` of five fields, in UTC, in place of an interval")
-	fs.DurationVar(&f.spread, "cron-spread", 0, "put the times of --cron off by up to this, always by the same for a cluster name")
+	fs.DurationVar(&f.spread, "cron-spread", 0,
+		"put the times of --cron off by up to this, always by the same for a cluster name")
 	fs.BoolVar(&f.once, "once", false, "take one backup and end")
-	f.prefer = cli.Choice([]string{string(backupagent.Follower), string(backupagent.Leader), string(backupagent.Local)}, string(backupagent.Follower))
-	fs.Var(f.prefer, "prefer", "member to read from: follower, leader, or local for agents that each have a store of their own")
+	f.prefer = cli.Choice([]string{string(backupagent.Follower), string(backupagent.Leader), string(backupagent.Local)},
+		string(backupagent.Follower))
+	fs.Var(f.prefer, "prefer",
+		"member to read from: follower, leader, or local for agents that each have a store of their own")
 	fs.BoolVar(&f.leaderOnly, "leader-only", false, "read from the leader or not at all, as the existing etcd-backup")
 	fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long one backup may take")
 	f.compression = cli.Choice([]string{backup.Gzip, backup.Zstd}, backup.Gzip)
 	fs.Var(f.compression, "compression", "gzip, which the existing tools can restore, or zstd")
-	fs.StringSliceVar(&f.encryptTo, "encrypt-to", nil, "age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backups (repeated)")
+	fs.StringSliceVar(&f.encryptTo, "encrypt-to", nil,
+		"age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backups (repeated)")
 	fs.StringVar(&f.signKey, "sign-key", "", "`file` of an ed25519 private key (PEM) to sign the backups with")
-	fs.StringArrayVar(&f.trusted, "backup-trusted-signers", nil, "`file` with public keys (PEM, ed25519) of signers: only what one of them signed, for this cluster, counts; --sign-key is one of them (repeated)")
+	fs.StringArrayVar(&f.trusted, "backup-trusted-signers", nil,
+		"`file` with public keys (PEM, ed25519) of signers: only what one of them signed, for this cluster, counts; "+
+			"--sign-key is one of them (repeated)")
 	fs.BoolVar(&f.skipUnchanged, "skip-unchanged", false, "take no backup while etcd's revision is that of the newest one")
 	fs.BoolVar(&f.verify, "verify", false, "read each backup back and check it")
 	fs.BoolVar(&f.noPrune, "no-prune", false, "never delete old backups")
@@ -86,7 +96,8 @@ func fromEnvironment(fs *pflag.FlagSet, env func(string) string) error {
 	var wrong error
 	fs.VisitAll(func(flag *pflag.Flag) {
 		value := env(variable(flag.Name))
-		if flag.Changed || flag.Hidden || value == "" || flag.Name == "help" || flag.Name == "help-all" || flag.Name == "version" {
+		if flag.Changed || flag.Hidden || value == "" || flag.Name == "help" || flag.Name == "help-all" ||
+			flag.Name == "version" {
 			return
 		}
 		if err := fs.Set(flag.Name, value); err != nil && wrong == nil {
@@ -134,7 +145,9 @@ func (f *flags) schedule(c *backupagent.Config) error {
 	if err != nil {
 		return cli.Usagef("--interval: it is not of a form such as 15m, 6h or 1d")
 	}
-	c.Schedule = backupagent.Schedule{Interval: interval, Cron: strings.TrimSpace(f.cron), Offset: backupagent.Spread(f.clusterName, f.spread)}
+	c.Schedule = backupagent.Schedule{
+		Interval: interval, Cron: strings.TrimSpace(f.cron), Offset: backupagent.Spread(f.clusterName, f.spread),
+	}
 	if err := c.Schedule.Validate(); err != nil {
 		flag := "--interval"
 		if f.cron != "" {
@@ -171,11 +184,15 @@ func (f *flags) etcd(c *backupagent.Config) error {
 		c.Dial = backupagent.DialEtcd(nil)
 		return nil
 	case len(missing) > 0:
-		return &cli.UsageError{Text: "TLS needs all three files: " + strings.Join(missing, " and ") + " is missing", Next: "give --client-ca-file, --client-cert-file and --client-key-file, or none of them"}
+		return &cli.UsageError{Text: "TLS needs all three files: " + strings.Join(missing, " and ") + " is missing",
+			Next: "give --client-ca-file, --client-cert-file and --client-key-file, or none of them"}
 	case !secure:
-		return &cli.UsageError{Text: "the client files are given, and no --client-url is https", Next: "use --client-url=https://..., or leave the files out"}
+		return &cli.UsageError{Text: "the client files are given, and no --client-url is https",
+			Next: "use --client-url=https://..., or leave the files out"}
 	}
-	c.Dial = backupagent.DialEtcd(func() (*tls.Config, error) { return certs.ClientTLSFromFiles(f.caFile, f.certFile, f.keyFile) })
+	c.Dial = backupagent.DialEtcd(func() (*tls.Config, error) {
+		return certs.ClientTLSFromFiles(f.caFile, f.certFile, f.keyFile)
+	})
 	return nil
 }
 
@@ -205,7 +222,8 @@ func (f *flags) keys(c *backupagent.Config) error {
 		return cli.Usagef("--backup-trusted-signers: %v", err)
 	}
 	if len(c.Trusted) > 0 && (c.Signer == nil || !slices.Contains(c.Trusted.IDs(), c.Signer.ID())) {
-		return &cli.UsageError{Text: "--backup-trusted-signers does not have the key of --sign-key: this agent's own backups would not count", Next: "give --sign-key, and its public key among the trusted ones"}
+		return &cli.UsageError{Text: "--backup-trusted-signers does not have the key of --sign-key: this agent's own " +
+			"backups would not count", Next: "give --sign-key, and its public key among the trusted ones"}
 	}
 	return nil
 }

@@ -170,12 +170,18 @@ func wantMetrics(t *testing.T, address string) {
 	if age := value("etcd_backup_age_seconds"); age < 0 || age > 30 {
 		t.Errorf("the age is %g", age)
 	}
-	for _, name := range []string{"etcd_backup_last_timestamp_seconds", "etcd_backup_last_size_bytes", "etcd_backup_stored_backups", "etcd_backup_stored_bytes", "etcd_backup_store_requests_total"} {
+	for _, name := range []string{
+		"etcd_backup_last_timestamp_seconds", "etcd_backup_last_size_bytes", "etcd_backup_stored_backups",
+		"etcd_backup_stored_bytes", "etcd_backup_store_requests_total",
+	} {
 		if value(name) < 1 {
 			t.Errorf("%s is %g", name, value(name))
 		}
 	}
-	for _, name := range []string{`etcd_backup_failures_total{what="take"}`, `etcd_backup_failures_total{what="verify"}`, "etcd_backup_taken_total", "etcd_backup_last_duration_seconds", "etcd_backup_last_revision"} {
+	for _, name := range []string{
+		`etcd_backup_failures_total{what="take"}`, `etcd_backup_failures_total{what="verify"}`, "etcd_backup_taken_total",
+		"etcd_backup_last_duration_seconds", "etcd_backup_last_revision",
+	} {
 		value(name)
 	}
 }
@@ -187,7 +193,8 @@ func (w *world) check() {
 	list := w.backups()
 	for _, b := range list {
 		d, err := backup.Verify(t.Context(), s, b.Name, backup.FetchOptions{})
-		if err != nil || d.Revision == 0 || d.Cluster != "test" || d.MemberName == "" || d.EtcdVersion != v36 || d.MemberCount != 3 {
+		if err != nil || d.Revision == 0 || d.Cluster != "test" || d.MemberName == "" || d.EtcdVersion != v36 ||
+			d.MemberCount != 3 {
 			t.Errorf("%+v, %v", d, err)
 		}
 		if b.Damaged {
@@ -204,7 +211,8 @@ func (w *world) check() {
 	_, err = backup.Fetch(t.Context(), s, list[len(list)-1].Name, f, backup.FetchOptions{})
 	must(t, err)
 	must(t, f.Close())
-	out, err := exec.CommandContext(t.Context(), etcdtest.Binaries(t, etcdtest.V36).Etcdutl, "snapshot", "restore", path, "--data-dir", filepath.Join(w.dir, "restored")).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), etcdtest.Binaries(t, etcdtest.V36).Etcdutl, "snapshot", "restore", path,
+		"--data-dir", filepath.Join(w.dir, "restored")).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -217,14 +225,17 @@ func TestOnceOnARealMember(t *testing.T) {
 	if code, stdout, stderr := run("--once"); code != 0 || !strings.Contains(stdout, "BACKUP") || len(w.backups()) != 1 {
 		t.Fatalf("exit code %d, %s%s", code, stdout, stderr)
 	}
-	if code, stdout, stderr := run("--once", "--interval=1h"); code != 0 || !strings.Contains(stdout, "no backup: the next backup is due at") || len(w.backups()) != 1 {
+	if code, stdout, stderr := run("--once", "--interval=1h"); code != 0 ||
+		!strings.Contains(stdout, "no backup: the next backup is due at") || len(w.backups()) != 1 {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
-	if code, stdout, stderr := run("--once", "--skip-unchanged", "-o=json"); code != 0 || !strings.Contains(stdout, `"skipped": "the newest backup`) {
+	if code, stdout, stderr := run("--once", "--skip-unchanged", "-o=json"); code != 0 ||
+		!strings.Contains(stdout, `"skipped": "the newest backup`) {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 	w.fill(1)
-	if code, stdout, stderr := run("--once", "--skip-unchanged", "--compression=zstd", "--encrypt-to="+recipient, "--verify", "--leader-only"); code != 0 || len(w.backups()) != 2 {
+	if code, stdout, stderr := run("--once", "--skip-unchanged", "--compression=zstd", "--encrypt-to="+recipient,
+		"--verify", "--leader-only"); code != 0 || len(w.backups()) != 2 {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 	// What is inside of an encrypted one was not seen, and is not said to be good.
@@ -249,7 +260,9 @@ func TestCertificatesThatAreRenewedAreUsed(t *testing.T) {
 	cert := w.file("client.crt")
 	write(t, cert, string(wrong))
 	a := start(t, slices.Concat(w.args(0, "--interval=3s"), []string{"--client-cert-file=" + cert})...)
-	eventually(t, 2*time.Minute, "the wrong certificate to be told of", func() bool { return strings.Contains(a.said(), cert) })
+	eventually(t, 2*time.Minute, "the wrong certificate to be told of", func() bool {
+		return strings.Contains(a.said(), cert)
+	})
 	write(t, cert, string(good))
 	eventually(t, 2*time.Minute, "a backup", func() bool { return len(w.backups()) > 0 })
 	if code := a.stop(syscall.SIGTERM); code != 0 {

@@ -47,12 +47,15 @@ func authority(t *testing.T, dir string) {
 		return key
 	}
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "pair"}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{
+			x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth,
+		}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	caKey := newKey()
 	sign("ca", ca, ca, caKey, caKey)
@@ -114,7 +117,8 @@ func (w *world) fill(megabytes int) {
 func (w *world) args(i int, more ...string) []string {
 	return append([]string{
 		"--cluster-name=test", "--backup-store=" + w.store, "--client-url=" + w.urls[i],
-		"--client-ca-file=" + w.file("ca.crt"), "--client-cert-file=" + w.file("pair.crt"), "--client-key-file=" + w.file("pair.key"),
+		"--client-ca-file=" + w.file("ca.crt"), "--client-cert-file=" + w.file("pair.crt"),
+		"--client-key-file=" + w.file("pair.key"),
 	}, more...)
 }
 

@@ -87,7 +87,9 @@ func (a *archive) file(key string, value []byte) error {
 	if err := a.makeDir(path.Dir(name)); err != nil {
 		return err
 	}
-	err := a.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(value)), ModTime: epoch, Format: tar.FormatPAX})
+	err := a.w.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(value)), ModTime: epoch, Format: tar.FormatPAX,
+	})
 	if err == nil {
 		_, err = a.w.Write(value)
 	}
@@ -103,7 +105,9 @@ func (a *archive) makeDir(dir string) error {
 		return err
 	}
 	a.dirs[dir] = true
-	return a.w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: epoch, Format: tar.FormatPAX})
+	return a.w.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: epoch, Format: tar.FormatPAX,
+	})
 }
 
 // The parts of names that keys have no way to say: a percent sign in a key is

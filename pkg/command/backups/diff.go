@@ -41,8 +41,9 @@ func NewDiff(o Options) *cobra.Command {
 	d := &diff{reader: newReader(o)}
 	cmd := &cobra.Command{
 		Use: "diff A B", Short: "compare what is in two backups", Long: diffLong,
-		Example: "  diff 2026-11-20T10:39:37Z-000001 2026-11-20T11:39:37Z-000005\n  diff before.db after.db --keys --prefix=/registry/secrets/",
-		Args:    cobra.ExactArgs(2), RunE: d.run,
+		Example: "  diff 2026-11-20T10:39:37Z-000001 2026-11-20T11:39:37Z-000005\n  diff before.db after.db --keys " +
+			"--prefix=/registry/secrets/",
+		Args: cobra.ExactArgs(2), RunE: d.run,
 	}
 	f := cmd.Flags()
 	f.StringVar(&d.prefix, "prefix", "", "only keys that begin with this `text`")
@@ -143,7 +144,8 @@ func (d *diff) run(cmd *cobra.Command, args []string) (err error) {
 		err = w.Flush()
 	}
 	if err == nil && d.exitCode && c.Total.differs() {
-		err = fmt.Errorf("the backups differ: %d keys added, %d removed, %d changed", c.Total.Added, c.Total.Removed, c.Total.Changed)
+		err = fmt.Errorf("the backups differ: %d keys added, %d removed, %d changed", c.Total.Added, c.Total.Removed,
+			c.Total.Changed)
 	}
 	return err
 }
@@ -173,7 +175,8 @@ func (d *diff) printer(w io.Writer, terminal bool) func(op string, a, b *keyspac
 }
 
 // compare goes through the keys of both in order, and tells each that differs.
-func (d *diff) compare(ctx context.Context, a, b *keyspace.Space, tell func(op string, a, b *keyspace.Key) error) (comparison, error) {
+func (d *diff) compare(ctx context.Context, a, b *keyspace.Space, tell func(op string, a, b *keyspace.Key) error) (
+	comparison, error) {
 	c := comparison{A: a.Summary(), B: b.Summary()}
 	r := newRegistry(a, b)
 	tallies := map[string]*tally{}
@@ -225,7 +228,8 @@ func sorted(tallies map[string]*tally) []tally {
 		list = append(list, *t)
 	}
 	slices.SortFunc(list, func(a, b tally) int {
-		return cmp.Or(cmp.Compare(b.Added+b.Removed+b.Changed, a.Added+a.Removed+a.Changed), cmp.Compare(a.Resource, b.Resource))
+		return cmp.Or(cmp.Compare(b.Added+b.Removed+b.Changed, a.Added+a.Removed+a.Changed),
+			cmp.Compare(a.Resource, b.Resource))
 	})
 	return list
 }
@@ -269,12 +273,14 @@ func (c comparison) write(w io.Writer) error {
 	total.Resource = "total"
 	for _, t := range append(slices.Clone(c.Resources), total) {
 		table = append(table, []string{
-			t.Resource, fmt.Sprint(t.Added), fmt.Sprint(t.Removed), fmt.Sprint(t.Changed), fmt.Sprint(t.Rewritten), fmt.Sprint(t.Same),
+			t.Resource, fmt.Sprint(t.Added), fmt.Sprint(t.Removed), fmt.Sprint(t.Changed), fmt.Sprint(t.Rewritten),
+			fmt.Sprint(t.Same),
 		})
 	}
 	if err := cli.Rows(w, table...); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nA is at revision %d with %d keys, B at %d with %d\n", c.A.Revision, c.A.Keys, c.B.Revision, c.B.Keys)
+	_, err := fmt.Fprintf(w, "\nA is at revision %d with %d keys, B at %d with %d\n", c.A.Revision, c.A.Keys, c.B.Revision,
+		c.B.Keys)
 	return err
 }

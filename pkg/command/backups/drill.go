@@ -47,7 +47,8 @@ func NewDrill(o Options) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVar(&d.latest, "latest", false, "the newest backup in the store")
-	f.TextVar(&d.version, "version", etcdversion.Version{}, "etcd `version` that the backup is of (default what the backup says)")
+	f.TextVar(&d.version, "version", etcdversion.Version{},
+		"etcd `version` that the backup is of (default what the backup says)")
 	d.addFlags(f)
 	d.addEtcdFlags(f)
 	d.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
@@ -56,7 +57,8 @@ func NewDrill(o Options) *cobra.Command {
 
 func (d *drillCommand) run(cmd *cobra.Command, args []string) error {
 	if d.latest == (len(args) == 1) {
-		return &cli.UsageError{Text: "name one backup, or give --latest", Next: "etcd-manager-ctl list-backups prints the names"}
+		return &cli.UsageError{Text: "name one backup, or give --latest",
+			Next: "etcd-manager-ctl list-backups prints the names"}
 	}
 	err := d.prepare()
 	if err != nil {
@@ -116,7 +118,8 @@ func writeDrilled(w io.Writer, r drill.Drilled) error {
 	if !r.HashCompared {
 		hash = "not compared"
 	}
-	if _, err := fmt.Fprintf(w, "%s can be restored; a restore would take %s\n", cli.Plain(r.Name), span(r.Took)); err != nil {
+	if _, err := fmt.Fprintf(w, "%s can be restored; a restore would take %s\n", cli.Plain(r.Name),
+		span(r.Took)); err != nil {
 		return err
 	}
 	return cli.Rows(w,

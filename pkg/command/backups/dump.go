@@ -77,7 +77,8 @@ func (d *dump) check(args []string) error {
 	lines := format == string(JSONLines)
 	switch {
 	case named != 1:
-		return &cli.UsageError{Text: "name one backup or file, or give --latest", Next: "etcd-manager-ctl list-backups prints the names"}
+		return &cli.UsageError{Text: "name one backup or file, or give --latest",
+			Next: "etcd-manager-ctl list-backups prints the names"}
 	case d.summary && (d.keysOnly || d.archive != "" || lines):
 		return cli.Usagef("--summary is with -o table, json or yaml, and without --keys-only or --out")
 	case d.archive != "" && (d.keysOnly || !d.out.Text()):
@@ -207,7 +208,8 @@ type line struct {
 
 func newLine(k keyspace.Key, value []byte, withValue bool) line {
 	l := line{
-		CreateRevision: int64(k.CreateRevision), ModRevision: int64(k.ModRevision), Version: k.Version, Lease: k.Lease, Size: k.Size,
+		CreateRevision: int64(k.CreateRevision), ModRevision: int64(k.ModRevision), Version: k.Version, Lease: k.Lease,
+		Size: k.Size,
 	}
 	l.Key, l.KeyBase64 = text([]byte(k.Key))
 	if withValue {

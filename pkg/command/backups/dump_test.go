@@ -30,13 +30,16 @@ func TestDump(t *testing.T) {
 	golden(t, "summary.txt", l.must("dump", file, "--summary"))
 	golden(t, "summary.json", l.must("dump", file, "--summary", "-o", "json", "--prefix=/registry/pods/"))
 	for _, args := range [][]string{
-		{"--latest"}, {"--data-dir=" + l.dir + "/" + first}, {"--data-dir=file://" + l.dir + "/" + first}, {file}, {filepath.Join(l.dir, first)},
+		{"--latest"}, {"--data-dir=" + l.dir + "/" + first}, {"--data-dir=file://" + l.dir + "/" + first}, {file}, {
+			filepath.Join(l.dir, first),
+		},
 	} {
 		if out := l.must(append([]string{"dump", "--prefix=plain"}, args...)...); out != "plain => text\n" {
 			t.Errorf("%v: %q", args, out)
 		}
 	}
-	if out := l.must("dump", file, "--prefix=/registry/pods/default", "--keys-only", "--revision=6"); out != "/registry/pods/default/web-1\n/registry/pods/default/web-2\n" {
+	if out := l.must("dump", file, "--prefix=/registry/pods/default", "--keys-only",
+		"--revision=6"); out != "/registry/pods/default/web-1\n/registry/pods/default/web-2\n" {
 		t.Error(out)
 	}
 	l.fails(1, "its history goes from 1 to 17", "dump", file, "--revision=99")
@@ -159,9 +162,12 @@ func TestArchive(t *testing.T) {
 
 // hostile are keys that would do harm as names of files.
 var hostile = []string{
-	"../../etc/passwd", "/../x", "/a/../../x", "/./x", "/", "//", "//x", "/a//b", "/a/", "/a", "a", "/a/b", "a/b", "a/c", "/dir/f", "dir",
-	"/b\x00c", "/back\\slash", "/c:/x", "/new\nline", "/per%cent", "/per%25cent", "/%-", "/%+", "/%", "/.", "/..", "..", ".", "/\xff\xfe",
-	"/" + strings.Repeat("l", 255), "/" + strings.Repeat("l", 1000), "/" + strings.Repeat("l", 999) + "m", "/é", "/%2E%2E/x", "%+/a", "/\x1b[2J",
+	"../../etc/passwd", "/../x", "/a/../../x", "/./x", "/", "//", "//x", "/a//b", "/a/", "/a", "a", "/a/b", "a/b", "a/c",
+	"/dir/f", "dir",
+	"/b\x00c", "/back\\slash", "/c:/x", "/new\nline", "/per%cent", "/per%25cent", "/%-", "/%+", "/%", "/.", "/..", "..",
+	".", "/\xff\xfe",
+	"/" + strings.Repeat("l", 255), "/" + strings.Repeat("l", 1000), "/" + strings.Repeat("l", 999) + "m", "/é",
+	"/%2E%2E/x", "%+/a", "/\x1b[2J",
 }
 
 func TestHostileKeysInAnArchive(t *testing.T) {
@@ -282,7 +288,8 @@ func TestPrefixesAreFound(t *testing.T) {
 	l := newLibrary(t)
 	out := l.must("dump", d.File(t), "--summary", "-o", "json")
 	var got digest
-	if err := json.Unmarshal([]byte(out), &got); err != nil || fmt.Sprint(got.Prefixes) != "[/my/k8s/ /second/]" || got.Keys != 4 {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || fmt.Sprint(got.Prefixes) != "[/my/k8s/ /second/]" ||
+		got.Keys != 4 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if !strings.Contains(out, `"resource": "pods"`) {

@@ -132,7 +132,8 @@ func newDigest(s *keyspace.Space, prefix string) digest {
 }
 
 func larger(a, b count) int {
-	return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Namespace, b.Namespace))
+	return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Resource, b.Resource),
+		cmp.Compare(a.Namespace, b.Namespace))
 }
 
 // by adds up the places with the same name.
@@ -167,7 +168,8 @@ func (d digest) write(w io.Writer) error {
 	if s.Compacted > 0 {
 		compacted = fmt.Sprintf("history from %d on", s.Compacted)
 	}
-	_, err := fmt.Fprintf(w, "revision %d, %s; %d keys, %d entries of history, %d leases; %s, %s of it keys and values\n\n",
+	_, err := fmt.Fprintf(w,
+		"revision %d, %s; %d keys, %d entries of history, %d leases; %s, %s of it keys and values\n\n",
 		s.Revision, compacted, s.Keys, s.Changes, s.Leases, render.Bytes(s.Size), render.Bytes(s.Bytes))
 	if err != nil {
 		return err
@@ -176,7 +178,8 @@ func (d digest) write(w io.Writer) error {
 	table := [][]string{{"RESOURCE", "NAMESPACES", "KEYS", "WITH LEASE", "SIZE", "SHARE"}}
 	for _, c := range resources {
 		table = append(table, []string{
-			c.Resource, fmt.Sprint(spaces[c.Resource]), fmt.Sprint(c.Keys), fmt.Sprint(c.Leased), render.Bytes(c.Bytes), share(c.Bytes, s.Bytes),
+			c.Resource, fmt.Sprint(spaces[c.Resource]), fmt.Sprint(c.Keys), fmt.Sprint(c.Leased), render.Bytes(c.Bytes),
+			share(c.Bytes, s.Bytes),
 		})
 	}
 	if err := cli.Rows(w, table...); err != nil {
@@ -195,7 +198,9 @@ func (d digest) write(w io.Writer) error {
 	}
 	table = [][]string{{"LARGEST", "IN NAMESPACE", "KEYS", "SIZE", "SHARE"}}
 	for _, c := range d.Places[:min(len(d.Places), largestPlaces)] {
-		table = append(table, []string{c.Resource, cmp.Or(c.Namespace, "(none)"), fmt.Sprint(c.Keys), render.Bytes(c.Bytes), share(c.Bytes, s.Bytes)})
+		table = append(table, []string{
+			c.Resource, cmp.Or(c.Namespace, "(none)"), fmt.Sprint(c.Keys), render.Bytes(c.Bytes), share(c.Bytes, s.Bytes),
+		})
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err

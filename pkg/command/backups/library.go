@@ -75,15 +75,20 @@ type reader struct {
 func newReader(o Options) *reader { return &reader{Options: o.withDefaults()} }
 
 func (r *reader) addFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&r.keys, "decrypt-key", nil, "`file` with secret keys of age, or an ssh private key, for encrypted backups (repeated)")
-	f.StringArrayVar(&r.signers, "trusted-signers", nil, "`file` with public keys (PEM, ed25519) of those whose signatures count (repeated)")
+	f.StringArrayVar(&r.keys, "decrypt-key", nil,
+		"`file` with secret keys of age, or an ssh private key, for encrypted backups (repeated)")
+	f.StringArrayVar(&r.signers, "trusted-signers", nil,
+		"`file` with public keys (PEM, ed25519) of those whose signatures count (repeated)")
 	f.BoolVar(&r.signature, "require-signature", false, "refuse a backup that no trusted signer has signed")
-	f.StringVar(&r.cluster, "cluster-name", "", "`name` of the cluster that a signed backup, or the newest one, must be of")
-	f.StringVar(&r.tempDir, "temp-dir", "", "`directory` for the fetched snapshot, which needs room there (default $TMPDIR, or /tmp)")
+	f.StringVar(&r.cluster, "cluster-name", "",
+		"`name` of the cluster that a signed backup, or the newest one, must be of")
+	f.StringVar(&r.tempDir, "temp-dir", "",
+		"`directory` for the fetched snapshot, which needs room there (default $TMPDIR, or /tmp)")
 }
 
 func (r *reader) addEtcdFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&r.etcdDirs, "etcd-dir", nil, "`directory` to look for etcd binaries in, before $"+etcdbin.DirVariable+" and /opt (repeated)")
+	f.StringArrayVar(&r.etcdDirs, "etcd-dir", nil,
+		"`directory` to look for etcd binaries in, before $"+etcdbin.DirVariable+" and /opt (repeated)")
 }
 
 // prepare reads the keys.
@@ -177,7 +182,8 @@ func (o Options) with(ctx context.Context, location string, f func(s *store.Stor
 		return err
 	}
 	err = f(s)
-	if away := errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrDenied); away && location == "" && o.Location != nil {
+	if away := errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrDenied); away && location == "" &&
+		o.Location != nil {
 		err = fmt.Errorf("store %s: %w", o.Location(), err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)

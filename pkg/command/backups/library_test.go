@@ -42,7 +42,8 @@ type library struct {
 
 func newLibrary(t *testing.T) *library {
 	t.Helper()
-	l := &library{t: t, dir: filepath.Join(t.TempDir(), "store"), temp: t.TempDir(), now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	l := &library{t: t, dir: filepath.Join(t.TempDir(), "store"), temp: t.TempDir(),
+		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	var err error
 	if l.store, err = store.Open(t.Context(), l.dir); err != nil {
 		t.Fatal(err)
@@ -179,12 +180,17 @@ func TestUsage(t *testing.T) {
 		{"verify"}, {"verify", "--latest", "--all"}, {"verify", first, "--latest"}, {"verify", first, "--require-signature"},
 		{"verify", first, "--decrypt-key=/nonexistent"}, {"verify", first, "--trusted-signers=/nonexistent"}, {"verify", ""},
 		{"drill"}, {"drill", first, second}, {"drill", first, "--latest"}, {"drill", first, "--version=x"},
-		{"dump"}, {"dump", first, "--latest"}, {"dump", first, "--data-dir=/x/y"}, {"dump", first, "--summary", "--keys-only"},
+		{"dump"}, {"dump", first, "--latest"}, {"dump", first, "--data-dir=/x/y"}, {
+			"dump", first, "--summary", "--keys-only",
+		},
 		{"dump", first, "--summary", "-o", "jsonl"}, {"dump", first, "-o", "json"}, {"dump", first, "--out=x", "-o", "jsonl"},
-		{"dump", first, "--revision=-1"}, {"dump", "s3://bucket"}, {"dump", "nodriver://bucket/" + first}, {"dump", "--data-dir=/dev/null"},
+		{"dump", first, "--revision=-1"}, {"dump", "s3://bucket"}, {"dump", "nodriver://bucket/" + first}, {
+			"dump", "--data-dir=/dev/null",
+		},
 		{"diff", first}, {"diff", first, second, third},
 	} {
-		if r := l.run(args...); r.code != 2 || !strings.Contains(r.errors, "error: ") && !strings.Contains(r.errors, `"kind":"usage"`) {
+		if r := l.run(args...); r.code != 2 || !strings.Contains(r.errors, "error: ") &&
+			!strings.Contains(r.errors, `"kind":"usage"`) {
 			t.Errorf("%v: %d %s", args, r.code, r.errors)
 		}
 	}
@@ -214,7 +220,8 @@ func TestListOfNames(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	// As the flags of the existing tool, before the command.
-	if out := l.must("-o", "json", "list-backups"); strings.Count(out, `"name"`) != 2 || strings.Contains(out, "Backup Store") {
+	if out := l.must("-o", "json", "list-backups"); strings.Count(out, `"name"`) != 2 ||
+		strings.Contains(out, "Backup Store") {
 		t.Error(out)
 	}
 }

@@ -55,8 +55,11 @@ func NewList(o Options) *cobra.Command {
 		Use: "list-backups", Short: "print the names of the backups, and how they are", Long: listLong,
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd) },
 	}
-	cmd.Flags().IntVar(&l.limit, "limit", 100, "of how many of the newest backups version and revision are read; 0 for none")
-	cmd.Flags().StringArrayVar(&l.signers, "trusted-signers", nil, "`file` with public keys (PEM, ed25519): only backups that count are printed, those that one of these has signed (repeated)")
+	cmd.Flags().IntVar(&l.limit, "limit", 100,
+		"of how many of the newest backups version and revision are read; 0 for none")
+	cmd.Flags().StringArrayVar(&l.signers, "trusted-signers", nil,
+		"`file` with public keys (PEM, ed25519): only backups that count are printed, those that one of these has signed "+
+			"(repeated)")
 	cmd.Flags().StringVar(&l.cluster, "cluster-name", "", "`name` of the cluster that signed backups must be of")
 	l.out = cli.AddOutput(cmd, cli.Table, Wide, cli.JSON, cli.YAML)
 	return cmd
@@ -116,7 +119,8 @@ func (l *list) run(cmd *cobra.Command) error {
 
 // counted returns the backups that count: all, or those that a trusted signer has signed,
 // where signers are trusted. It says on standard error how many do not.
-func (l *list) counted(ctx context.Context, cmd *cobra.Command, s *store.Store, all []cluster.Backup) ([]cluster.Backup, error) {
+func (l *list) counted(ctx context.Context, cmd *cobra.Command, s *store.Store, all []cluster.Backup) (
+	[]cluster.Backup, error) {
 	if len(l.signers) == 0 {
 		return all, nil
 	}
@@ -124,7 +128,8 @@ func (l *list) counted(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 	if err != nil {
 		return nil, cli.Usagef("--trusted-signers: %v", err)
 	}
-	good, bad, err := (&backup.Vetter{Store: s, Fetch: backup.FetchOptions{Trusted: trusted, Cluster: l.cluster}}).Vet(ctx, all)
+	good, bad, err := (&backup.Vetter{Store: s, Fetch: backup.FetchOptions{Trusted: trusted, Cluster: l.cluster}}).Vet(
+		ctx, all)
 	if err == nil && len(bad) > 0 {
 		warn(cmd, "%d backups do not count, such as %s: %s", len(all)-len(good), bad[0].Name, bad[0].Why)
 	}
@@ -168,7 +173,8 @@ func (r *listed) describe(ctx context.Context, lib backup.Library) {
 		r.Problem = err.Error()
 		return
 	}
-	r.EtcdVersion, r.Revision, r.Signer, r.Tool, r.ContentSize = d.EtcdVersion, d.Revision, d.Signer, d.Tool, d.Content.Size
+	r.EtcdVersion, r.Revision, r.Signer, r.Tool, r.ContentSize = d.EtcdVersion, d.Revision, d.Signer, d.Tool,
+		d.Content.Size
 	r.Keys = max(d.Keys, 0)
 }
 
@@ -215,5 +221,6 @@ func (r listed) cells(now time.Time) []string {
 	case !r.Verified.IsZero() || !r.Drilled.IsZero():
 		state = "good"
 	}
-	return []string{r.Name, ago(r.At), version, revision, render.Bytes(r.Size), encrypted, ago(r.Verified), ago(r.Drilled), state}
+	return []string{r.Name, ago(r.At), version, revision, render.Bytes(r.Size), encrypted, ago(r.Verified),
+		ago(r.Drilled), state}
 }

@@ -43,7 +43,9 @@ func parseSource(text string) (source, error) {
 		at := strings.LastIndex(strings.TrimSuffix(place, "/"), "/")
 		s := source{location: place[:at], name: strings.Trim(place[at:], "/")}
 		if strings.HasSuffix(s.location, ":/") || s.name == "" {
-			return source{}, &cli.UsageError{Text: text + " does not name a backup", Next: "STORE-URL/NAME; etcd-manager-ctl list-backups prints the names"}
+			return source{}, &cli.UsageError{
+				Text: text + " does not name a backup", Next: "STORE-URL/NAME; etcd-manager-ctl list-backups prints the names",
+			}
 		}
 		if options != "" {
 			s.location += "?" + options
@@ -58,7 +60,8 @@ func parseSource(text string) (source, error) {
 	case !strings.Contains(text, "/") && (notBackup == nil || err != nil):
 		return source{name: text}, nil
 	case err != nil:
-		return source{}, cli.WithHint(err, "name a backup (etcd-manager-ctl list-backups prints them), STORE-URL/NAME, or a file")
+		return source{}, cli.WithHint(err,
+			"name a backup (etcd-manager-ctl list-backups prints them), STORE-URL/NAME, or a file")
 	case st.IsDir():
 		path, err := filepath.Abs(text)
 		return source{location: filepath.Dir(path), name: filepath.Base(path)}, err
@@ -103,7 +106,9 @@ func (r *reader) ours(ctx context.Context, lib *store.Store, name string) error 
 	if err != nil || d.Cluster == "" || d.Cluster == r.cluster {
 		return err
 	}
-	return cli.WithHint(refused{fmt.Errorf("the newest backup, %s, is of the cluster %q, not of %q", name, d.Cluster, r.cluster)},
+	return cli.WithHint(refused{
+		fmt.Errorf("the newest backup, %s, is of the cluster %q, not of %q", name, d.Cluster, r.cluster),
+	},
 		"one store belongs to one cluster; name the backup that you mean")
 }
 

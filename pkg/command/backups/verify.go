@@ -49,14 +49,16 @@ func NewVerify(o Options) *cobra.Command {
 	v := &verify{reader: newReader(o)}
 	cmd := &cobra.Command{
 		Use: "verify [NAME...|--latest|--all]", Short: "check that backups are whole", Long: verifyLong,
-		Example: "  verify --latest\n  verify --all --object-only\n  verify 2026-11-20T10:39:37Z-000001 --decrypt-key=key.txt",
-		RunE:    v.run,
+		Example: "  verify --latest\n  verify --all --object-only\n  verify 2026-11-20T10:39:37Z-000001 " +
+			"--decrypt-key=key.txt",
+		RunE: v.run,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&v.latest, "latest", false, "the newest backup in the store")
 	f.BoolVar(&v.all, "all", false, "all backups in the store, the newest first")
 	f.BoolVar(&v.objectOnly, "object-only", false, "compare only the digest of the stored object, which needs no key")
-	f.BoolVar(&v.condemn, "declare-damaged", false, "have a backup that is found damaged count as such for all, by your word")
+	f.BoolVar(&v.condemn, "declare-damaged", false,
+		"have a backup that is found damaged count as such for all, by your word")
 	v.addFlags(f)
 	v.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
 	return cmd
@@ -88,7 +90,8 @@ func (v *verify) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	if given != 1 {
-		return &cli.UsageError{Text: "name backups, or give --latest or --all", Next: "etcd-manager-ctl list-backups prints the names"}
+		return &cli.UsageError{Text: "name backups, or give --latest or --all",
+			Next: "etcd-manager-ctl list-backups prints the names"}
 	}
 	if err := v.prepare(); err != nil {
 		return err
@@ -191,7 +194,8 @@ func write(w io.Writer, verdicts []verdict) error {
 	for _, d := range verdicts {
 		row := []string{d.Name, d.Result, "-", "-", "-", "-"}
 		if d.Result == whole {
-			row = []string{d.Name, d.Result, fmt.Sprint(d.Revision), fmt.Sprint(d.Keys), render.Bytes(d.Size), time.Duration(d.Took).Round(time.Millisecond).String()}
+			row = []string{d.Name, d.Result, fmt.Sprint(d.Revision), fmt.Sprint(d.Keys), render.Bytes(d.Size),
+				time.Duration(d.Took).Round(time.Millisecond).String()}
 		}
 		table = append(table, row)
 	}
@@ -221,7 +225,8 @@ func conclude(verdicts []verdict) error {
 	if bad == 0 {
 		return fmt.Errorf("%d of %d backups could not be checked; the first: %w", len(errs), len(verdicts), first)
 	}
-	return &severalError{fmt.Sprintf("%d of %d backups are damaged, %d could not be checked; the first: ", bad, len(verdicts), len(errs)-bad), first}
+	return &severalError{fmt.Sprintf("%d of %d backups are damaged, %d could not be checked; the first: ", bad,
+		len(verdicts), len(errs)-bad), first}
 }
 
 // A severalError is damage among other errors, whose kinds do not count.

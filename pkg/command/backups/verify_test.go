@@ -38,16 +38,19 @@ func TestVerify(t *testing.T) {
 	l.fails(1, "1 of 2 backups are damaged, 0 could not be checked", "verify", first, second)
 	l.fails(1, "1 of 2 backups could not be checked", "verify", first, "2026-01-01T00:00:00Z-000001")
 	var verdicts []map[string]any
-	if err := json.Unmarshal([]byte(l.must("verify", first, "-o", "json")), &verdicts); err != nil || len(verdicts) != 1 || verdicts[0]["result"] != whole || verdicts[0]["keys"] != 14.0 {
+	if err := json.Unmarshal([]byte(l.must("verify", first, "-o", "json")), &verdicts); err != nil || len(verdicts) != 1 ||
+		verdicts[0]["result"] != whole || verdicts[0]["keys"] != 14.0 {
 		t.Errorf("%v, %v", verdicts, err)
 	}
 	out := l.must("list-backups", "-o", "json")
-	if strings.Count(out, `"verified"`) != 2 || strings.Count(out, `"suspect": true`) != 1 || strings.Contains(out, `"damaged"`) {
+	if strings.Count(out, `"verified"`) != 2 || strings.Count(out, `"suspect": true`) != 1 ||
+		strings.Contains(out, `"damaged"`) {
 		t.Error(out)
 	}
 	// The operator's word needs no second machine.
 	l.fails(1, "another backup may be whole", "verify", second, "--declare-damaged")
-	if out := l.must("list-backups", "-o", "json"); strings.Count(out, `"damaged": true`) != 1 || strings.Contains(out, `"suspect"`) {
+	if out := l.must("list-backups", "-o", "json"); strings.Count(out, `"damaged": true`) != 1 ||
+		strings.Contains(out, `"suspect"`) {
 		t.Error(out)
 	}
 }
@@ -56,7 +59,9 @@ func TestVerifyOfFiles(t *testing.T) {
 	l := newLibrary(t)
 	good := kubernetes().File(t)
 	l.add(first, kubernetes().Snapshot(t))
-	for _, name := range []string{good, filepath.Join(l.dir, first), filepath.Join(l.dir, first, retention.DataFile), "file://" + l.dir + "/" + first} {
+	for _, name := range []string{
+		good, filepath.Join(l.dir, first), filepath.Join(l.dir, first, retention.DataFile), "file://" + l.dir + "/" + first,
+	} {
 		if out := l.must("verify", name); !strings.Contains(out, whole) {
 			t.Errorf("%s: %s", name, out)
 		}
@@ -114,9 +119,10 @@ func encrypted(t *testing.T, l *library) (name, key, signers string) {
 		t.Fatal(err)
 	}
 	b, err := backup.Take(t.Context(), backup.TakeOptions{
-		Source: etcd(kubernetes().Snapshot(t)), Store: l.store, Recipients: []backup.Recipient{to}, Signer: by, Compression: backup.Zstd,
-		Info:  backup.Info{EtcdVersion: etcdversion.Must("3.6.16"), At: l.now},
-		Facts: backup.Facts{Revision: 17},
+		Source: etcd(kubernetes().Snapshot(t)), Store: l.store, Recipients: []backup.Recipient{to}, Signer: by,
+		Compression: backup.Zstd,
+		Info:        backup.Info{EtcdVersion: etcdversion.Must("3.6.16"), At: l.now},
+		Facts:       backup.Facts{Revision: 17},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -135,33 +141,39 @@ func TestEncryptedAndSigned(t *testing.T) {
 	l := newLibrary(t)
 	name, key, signers := encrypted(t, l)
 	l.fails(7, "--decrypt-key", "verify", name)
-	l.fails(7, "--trusted-signers", "verify", name, "--decrypt-key="+key, "--require-signature", "--trusted-signers="+signer(t))
+	l.fails(7, "--trusted-signers", "verify", name, "--decrypt-key="+key, "--require-signature",
+		"--trusted-signers="+signer(t))
 	l.fails(7, "no backup in the store counts", "verify", "--latest", "--decrypt-key="+key, "--trusted-signers="+signer(t))
 	if got := l.must("list-backups", "--trusted-signers="+signers); !strings.Contains(got, name) {
 		t.Errorf("with the signer the list is %q", got)
 	}
-	if got := l.run("list-backups", "--trusted-signers="+signer(t)); strings.Contains(got.out, name) || !strings.Contains(got.errors, "do not count") {
+	if got := l.run("list-backups", "--trusted-signers="+signer(t)); strings.Contains(got.out, name) ||
+		!strings.Contains(got.errors, "do not count") {
 		t.Errorf("with another signer the list is %+v", got)
 	}
 	if out := l.must("verify", name, "--object-only"); !strings.Contains(out, objectGood) {
 		t.Error(out)
 	}
-	if out := l.must("list-backups", "-o", "json"); strings.Contains(out, `"verified"`) || !strings.Contains(out, `"encrypted": true`) || !strings.Contains(out, `"revision": 17`) {
+	if out := l.must("list-backups", "-o", "json"); strings.Contains(out, `"verified"`) ||
+		!strings.Contains(out, `"encrypted": true`) || !strings.Contains(out, `"revision": 17`) {
 		t.Error(out)
 	}
 	out := l.must("verify", name, "--decrypt-key="+key, "--require-signature", "--trusted-signers="+signers, "-o", "json")
 	if !strings.Contains(out, `"signer"`) || !strings.Contains(out, `"result": "whole"`) {
 		t.Error(out)
 	}
-	if out := l.must("verify", "--latest", "--decrypt-key="+key, "--trusted-signers="+signers); !strings.Contains(out, name) {
+	if out := l.must("verify", "--latest", "--decrypt-key="+key, "--trusted-signers="+signers); !strings.Contains(out,
+		name) {
 		t.Error(out)
 	}
-	if out := l.must("dump", name, "--decrypt-key="+key, "--keys-only", "--prefix=/coreos"); out != "/coreos.com/network/config\n" {
+	if out := l.must("dump", name, "--decrypt-key="+key, "--keys-only",
+		"--prefix=/coreos"); out != "/coreos.com/network/config\n" {
 		t.Error(out)
 	}
 	// The data alone says what it is, too.
 	file := filepath.Join(l.dir, name, retention.ZstdFile+retention.EncryptedSuffix)
-	if out := l.must("dump", file, "--decrypt-key="+key, "--keys-only", "--prefix=/coreos"); out != "/coreos.com/network/config\n" {
+	if out := l.must("dump", file, "--decrypt-key="+key, "--keys-only",
+		"--prefix=/coreos"); out != "/coreos.com/network/config\n" {
 		t.Error(out)
 	}
 	l.fails(7, "--decrypt-key", "dump", file)
@@ -191,7 +203,8 @@ func TestDrill(t *testing.T) {
 		t.Error(out)
 	}
 	file := kubernetes().File(t)
-	if out := l.must("drill", file, "-o", "json"); !strings.Contains(out, `"keys": 14`) || !strings.Contains(out, `"hashCompared": true`) || !strings.Contains(out, file) {
+	if out := l.must("drill", file, "-o", "json"); !strings.Contains(out, `"keys": 14`) ||
+		!strings.Contains(out, `"hashCompared": true`) || !strings.Contains(out, file) {
 		t.Error(out)
 	}
 	l.fails(1, "etcdadm download --version=3.2.987654", "drill", file, "--version=3.2.987654")

@@ -35,10 +35,12 @@ func bundleCommand() *cobra.Command {
 		Use: "bundle --out FILE.tar.gz|DIR|-", Short: "pack the files that kubeadm needs",
 		Long: "bundle packs three files under the names that they have on a control plane:\n\n" +
 			"  " + KubeadmCA + "\n  " + KubeadmCert + "\n  " + KubeadmKey + "\n\n" +
-			"Into an archive for \"tar xzf FILE -C /\", or below a directory that exists or whose name ends in a slash, or, as\n" +
+			"Into an archive for \"tar xzf FILE -C /\", or below a directory that exists or whose name ends in a slash, " +
+			"or, as\n" +
 			"an archive, to the standard output. It has a private key in it.",
-		Example: "  etcdadm kubeadm bundle --out=/root/etcd-client.tar.gz\n  etcdadm kubeadm bundle --out=- | ssh cp1 tar xzf - -C /",
-		Args:    cobra.NoArgs,
+		Example: "  etcdadm kubeadm bundle --out=/root/etcd-client.tar.gz\n  etcdadm kubeadm bundle --out=- | ssh cp1 tar " +
+			"xzf - -C /",
+		Args: cobra.NoArgs,
 	}
 	flags := machineflags.Add(cmd, machineflags.Paths)
 	cmd.Flags().StringVar(&out, "out", "", "`where` to: a file, a directory, or - (required)")
@@ -73,7 +75,8 @@ func bundle(dir string, now time.Time) ([]bundled, error) {
 		}
 		switch {
 		case e.Missing:
-			return nil, cli.WithHint(fmt.Errorf("there is no %s", e.File), "etcdadm init phase certificates"+dirFlag(dir)+" issues what is missing")
+			return nil, cli.WithHint(fmt.Errorf("there is no %s", e.File),
+				"etcdadm init phase certificates"+dirFlag(dir)+" issues what is missing")
 		case e.Problem != "":
 			return nil, cli.WithHint(fmt.Errorf("%s cannot be used: %s", e.File, e.Problem), renew)
 		case e.Left() < 0:
@@ -125,7 +128,8 @@ func archive(w io.Writer, files []bundled) error {
 	t := tar.NewWriter(z)
 	now := time.Now().Truncate(time.Second)
 	for _, f := range files {
-		h := &tar.Header{Name: f.path, Mode: int64(f.mode), Size: int64(len(f.text)), ModTime: now, Uname: "root", Gname: "root", Format: tar.FormatUSTAR}
+		h := &tar.Header{Name: f.path, Mode: int64(f.mode), Size: int64(len(f.text)), ModTime: now, Uname: "root",
+			Gname: "root", Format: tar.FormatUSTAR}
 		if err := t.WriteHeader(h); err != nil {
 			return fmt.Errorf("archive: %w", err)
 		}

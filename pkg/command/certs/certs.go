@@ -22,8 +22,10 @@ import (
 // New returns the command certs with those below it.
 func New() *cobra.Command {
 	cmd := cli.Group("certs", "check, renew and replace the certificates of this machine")
-	cmd.Long = "The commands work on the files in --certs-dir alone, and make no network connection; only rotate-ca asks the\n" +
-		"other members whether they are ready. person is for machines that daemons run, and has its own directories. What they do not find on the command line they take from the\n" +
+	cmd.Long = "The commands work on the files in --certs-dir alone, and make no network connection; only rotate-ca " +
+		"asks the\n" +
+		"other members whether they are ready. person is for machines that daemons run, and has its own directories. What " +
+		"they do not find on the command line they take from the\n" +
 		"certificates that are there."
 	out := cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
 	cmd.AddCommand(checkCommand(out), renewCommand(out), csrCommand(out), rotateCommand(out), personCommand(out))
@@ -35,8 +37,9 @@ func New() *cobra.Command {
 func spec(cfg machine.Config) pki.MachineSpec {
 	c := cfg.Certificates
 	s := pki.MachineSpec{
-		Dir: cfg.Paths.Certificates, Name: cfg.Name, Address: cfg.Listen.Address, ServerSANs: c.ServerSANs, PeerSANs: c.PeerSANs,
-		RSA: c.KeyAlgorithm == machine.RSA, Lifetime: time.Duration(c.Lifetime), CALifetime: time.Duration(c.CALifetime),
+		Dir: cfg.Paths.Certificates, Name: cfg.Name, Address: cfg.Listen.Address, ServerSANs: c.ServerSANs,
+		PeerSANs: c.PeerSANs,
+		RSA:      c.KeyAlgorithm == machine.RSA, Lifetime: time.Duration(c.Lifetime), CALifetime: time.Duration(c.CALifetime),
 	}
 	if ip, err := netip.ParseAddr(s.Address); err == nil && ip.IsUnspecified() {
 		s.Address = "" // it stands for the address of the default route
@@ -56,7 +59,8 @@ func checkCommand(out *cli.Output) *cobra.Command {
 	var within days
 	cmd := &cobra.Command{
 		Use: "check-expiration", Short: "print when the certificates of this machine end",
-		Long: "check-expiration prints the certificates in --certs-dir and when they end. It exits with 1 if one has expired,\n" +
+		Long: "check-expiration prints the certificates in --certs-dir and when they end. It exits with 1 if one has " +
+			"expired,\n" +
 			"or will within the time of --within, or cannot be used; certificates that are not there are only listed.\n" +
 			"With --within=30d it is a check for a timer or a monitor.",
 		Args: cobra.NoArgs,
@@ -72,7 +76,9 @@ func checkCommand(out *cli.Output) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := out.Print(cmd.OutOrStdout(), listing(all), func(w io.Writer) error { return printExpiries(w, all) }); err != nil {
+		if err := out.Print(cmd.OutOrStdout(), listing(all), func(w io.Writer) error {
+			return printExpiries(w, all)
+		}); err != nil {
 			return err
 		}
 		return tooLate(all, time.Duration(within), cfg.Paths.Certificates)
@@ -105,7 +111,9 @@ func printExpiries(w io.Writer, all []pki.Expiry) error {
 	for _, e := range list.Certificates {
 		rows = append(rows, []string{e.Name, expires(e), residual(e), orDash(e.CA), yesNo(e.External)})
 	}
-	rows = append(rows, nil, []string{"CERTIFICATE AUTHORITY", "EXPIRES", "RESIDUAL TIME", "FINGERPRINT", "EXTERNALLY MANAGED"})
+	rows = append(rows, nil, []string{
+		"CERTIFICATE AUTHORITY", "EXPIRES", "RESIDUAL TIME", "FINGERPRINT", "EXTERNALLY MANAGED",
+	})
 	for _, e := range list.Authorities {
 		rows = append(rows, []string{e.Name, expires(e), residual(e), orDash(e.Fingerprint), yesNo(e.External)})
 	}
@@ -198,7 +206,8 @@ func remedy(e pki.Expiry, dir string) string {
 	case e.IsCA() && e.Problem != "":
 		return "compare ca.crt and ca.key with those of another machine of the cluster"
 	case e.IsCA() && e.Left() < 0:
-		return "nothing that it issued is accepted any more: a new authority has to be made on one machine, with etcdadm init phase certificates, and copied to the others"
+		return "nothing that it issued is accepted any more: a new authority has to be made on one machine, with etcdadm " +
+			"init phase certificates, and copied to the others"
 	case e.IsCA():
 		return "etcdadm certs rotate-ca prepare" + dirFlag(dir) + " begins to replace the certificate authority"
 	case e.External:
@@ -242,7 +251,8 @@ func (d *days) Type() string { return "duration" }
 func pairNames(names []string) error {
 	for _, n := range names {
 		if !slices.Contains(pki.MachinePairs(), n) {
-			return &cli.UsageError{Text: fmt.Sprintf("there is no certificate %q", n), Next: "the certificates are " + strings.Join(pki.MachinePairs(), ", ")}
+			return &cli.UsageError{Text: fmt.Sprintf("there is no certificate %q", n),
+				Next: "the certificates are " + strings.Join(pki.MachinePairs(), ", ")}
 		}
 	}
 	return nil

@@ -46,7 +46,8 @@ func words(line, dir string, more ...string) []string {
 func (r run) want(t *testing.T, code int, stdout, stderr string) {
 	t.Helper()
 	if r.code != code || !strings.Contains(r.stdout, stdout) || !strings.Contains(r.stderr, stderr) {
-		t.Errorf("exit code %d, want %d\nstdout: %s\nwant %q\nstderr: %s\nwant %q", r.code, code, r.stdout, stdout, r.stderr, stderr)
+		t.Errorf("exit code %d, want %d\nstdout: %s\nwant %q\nstderr: %s\nwant %q", r.code, code, r.stdout, stdout, r.stderr,
+			stderr)
 	}
 }
 
@@ -120,8 +121,10 @@ func TestCheckExpiration(t *testing.T) {
 	for _, format := range []string{"json", "yaml"} {
 		r := do(t, words("certs check-expiration -o "+format, s.Dir)...)
 		var got expirations
-		if err := yaml.Unmarshal([]byte(r.stdout), &got); err != nil || r.code != 0 || len(got.Certificates) != 4 || len(got.Authorities) != 1 ||
-			got.Certificates[0].Name != "server" || got.Certificates[0].Residual < 99*24*3600 || got.Authorities[0].Fingerprint == "" {
+		if err := yaml.Unmarshal([]byte(r.stdout), &got); err != nil || r.code != 0 || len(got.Certificates) != 4 ||
+			len(got.Authorities) != 1 ||
+			got.Certificates[0].Name != "server" || got.Certificates[0].Residual < 99*24*3600 ||
+			got.Authorities[0].Fingerprint == "" {
 			t.Errorf("%s: %v %+v", format, err, got)
 		}
 	}
@@ -140,16 +143,23 @@ func TestCheckExpirationOfWhatIsWrong(t *testing.T) {
 		stderr, tip      string
 		expired, nothing bool
 	}{
-		"expired": {expired: true, code: 1, stdout: `server .* expired 60m ago`, stderr: "server expired on", tip: "etcdadm certs renew all"},
-		"missing": {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "peer.crt")) }, stdout: `peer +missing +- +- +no`},
+		"expired": {expired: true, code: 1, stdout: `server .* expired 60m ago`, stderr: "server expired on",
+			tip: "etcdadm certs renew all"},
+		"missing": {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "peer.crt")) },
+			stdout: `peer +missing +- +- +no`},
 		"garbage": {change: func(t *testing.T, s pki.MachineSpec) {
 			os.WriteFile(filepath.Join(s.Dir, "peer.crt"), []byte("x"), 0o644)
 		}, code: 1, stdout: `peer +unreadable`, stderr: "peer cannot be read", tip: "renew all"},
-		"half a pair": {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "peer.key")) }, code: 1, stdout: `peer +20`, stderr: "peer cannot be used: the certificate is there, but not its key", tip: "renew all"},
-		"external":    {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "ca.key")) }, stdout: `server .* yes`},
-		"external, expired": {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "ca.key")) }, expired: true, code: 1, stdout: `server .* yes`, stderr: "server expired",
+		"half a pair": {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "peer.key")) },
+			code: 1, stdout: `peer +20`, stderr: "peer cannot be used: the certificate is there, but not its key",
+			tip: "renew all"},
+		"external": {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "ca.key")) },
+			stdout: `server .* yes`},
+		"external, expired": {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "ca.key")) },
+			expired: true, code: 1, stdout: `server .* yes`, stderr: "server expired",
 			tip: "etcdadm certs generate-csr"},
-		"no directory": {change: func(t *testing.T, s pki.MachineSpec) { os.RemoveAll(s.Dir) }, code: 1, stderr: "there is no certificate in", tip: "--certs-dir", nothing: true},
+		"no directory": {change: func(t *testing.T, s pki.MachineSpec) { os.RemoveAll(s.Dir) }, code: 1,
+			stderr: "there is no certificate in", tip: "--certs-dir", nothing: true},
 		"CA garbage": {change: func(t *testing.T, s pki.MachineSpec) {
 			os.WriteFile(filepath.Join(s.Dir, "ca.crt"), []byte("x"), 0o644)
 		}, code: 1, stdout: `ca +unreadable`, stderr: "ca cannot be read",
@@ -176,7 +186,9 @@ func TestCheckExpirationOfWhatIsWrong(t *testing.T) {
 
 func TestRemediesOfTheCA(t *testing.T) {
 	for want, e := range map[string]pki.Expiry{
-		"rotate-ca prepare --certs-dir=/x": {Name: "ca", Residual: 1}, "a new authority has to be made": {Name: "ca", Residual: -1}, "rotate-ca prepare": {Name: "ca-next", Residual: 1},
+		"rotate-ca prepare --certs-dir=/x": {Name: "ca", Residual: 1}, "a new authority has to be made": {
+			Name: "ca", Residual: -1,
+		}, "rotate-ca prepare": {Name: "ca-next", Residual: 1},
 	} {
 		if got := remedy(e, "/x"); !strings.Contains(got, want) {
 			t.Errorf("%q for %+v", got, e)
@@ -188,7 +200,9 @@ func TestRemediesOfTheCA(t *testing.T) {
 }
 
 func TestFlagWithin(t *testing.T) {
-	for text, want := range map[string]time.Duration{"30d": 720 * time.Hour, "0d": 0, "1.5d": 36 * time.Hour, "90m": 90 * time.Minute, "0": 0} {
+	for text, want := range map[string]time.Duration{
+		"30d": 720 * time.Hour, "0d": 0, "1.5d": 36 * time.Hour, "90m": 90 * time.Minute, "0": 0,
+	} {
 		var d days
 		if err := d.Set(text); err != nil || time.Duration(d) != want {
 			t.Errorf("%s is %s, %v", text, d.String(), err)
@@ -204,7 +218,8 @@ func TestFlagWithin(t *testing.T) {
 
 func TestResidualTimes(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		3650 * 24 * time.Hour: "10y", 729 * 24 * time.Hour: "729d", 49 * time.Hour: "2d", 47 * time.Hour: "47h", 119 * time.Minute: "119m", 0: "0m",
+		3650 * 24 * time.Hour: "10y", 729 * 24 * time.Hour: "729d", 49 * time.Hour: "2d", 47 * time.Hour: "47h",
+		119 * time.Minute: "119m", 0: "0m",
 	} {
 		if got := span(d); got != want {
 			t.Errorf("%s: %s", d, got)
@@ -216,16 +231,20 @@ func TestRenew(t *testing.T) {
 	s := made(t, "a", time.Hour)
 	r := do(t, words("certs renew all", s.Dir)...)
 	r.want(t, 0, "apiserver-etcd-client  20", "etcdadm kubeadm bundle --certs-dir="+s.Dir)
-	if pkis := pki.ObserveMachine(pki.MachineSpec{Dir: s.Dir, Name: "a", Address: "127.0.0.1"}, time.Now()); !pkis.Complete() {
+	if pkis := pki.ObserveMachine(pki.MachineSpec{Dir: s.Dir, Name: "a", Address: "127.0.0.1"},
+		time.Now()); !pkis.Complete() {
 		t.Errorf("%+v", pkis)
 	}
-	r = do(t, words("certs renew server peer --cert-lifetime=48h --server-cert-extra-sans=lb.example.com,10.1.1.1 -o json", s.Dir)...)
+	r = do(t, words("certs renew server peer --cert-lifetime=48h --server-cert-extra-sans=lb.example.com,10.1.1.1 -o json",
+		s.Dir)...)
 	var renewed []pki.Renewed
-	if err := json.Unmarshal([]byte(r.stdout), &renewed); err != nil || len(renewed) != 2 || time.Until(renewed[0].NotAfter) > 48*time.Hour {
+	if err := json.Unmarshal([]byte(r.stdout), &renewed); err != nil || len(renewed) != 2 ||
+		time.Until(renewed[0].NotAfter) > 48*time.Hour {
 		t.Errorf("%v %+v", err, r)
 	}
 	all, err := pki.Expiries(s.Dir, time.Now())
-	if err != nil || !slices.Contains(all[0].SANs, "lb.example.com") || !slices.Contains(all[0].SANs, "10.1.1.1") || slices.Contains(all[1].SANs, "10.1.1.1") {
+	if err != nil || !slices.Contains(all[0].SANs, "lb.example.com") || !slices.Contains(all[0].SANs, "10.1.1.1") ||
+		slices.Contains(all[1].SANs, "10.1.1.1") {
 		t.Errorf("%v %+v", err, all)
 	}
 }
@@ -243,10 +262,17 @@ func TestRenewFailures(t *testing.T) {
 		"all and one":   {args: "renew all server", code: 2, err: `no certificate "all"`},
 		"other name":    {args: "renew all --name=b", code: 1, err: "is of \"a\", not of \"b\"", tip: "leave --name out"},
 		"bad name":      {args: "renew server --server-cert-extra-sans=a:1", code: 2, err: "a:1"},
-		"external":      {args: "renew all", change: func(t *testing.T, dir string) { move(t, dir+"/ca.key", dir+"/x") }, code: 1, err: "ca.key is not on this machine", tip: "etcdadm certs generate-csr --certs-dir="},
-		"no CA": {args: "renew all", change: func(t *testing.T, dir string) { move(t, dir+"/ca.key", dir+"/x"); move(t, dir+"/ca.crt", dir+"/y") }, code: 1, err: "there is no CA in",
+		"external": {args: "renew all", change: func(t *testing.T, dir string) { move(t, dir+"/ca.key", dir+"/x") },
+			code: 1, err: "ca.key is not on this machine", tip: "etcdadm certs generate-csr --certs-dir="},
+		"no CA": {args: "renew all", change: func(t *testing.T, dir string) {
+			move(t, dir+"/ca.key", dir+"/x")
+			move(t, dir+"/ca.crt", dir+"/y")
+		}, code: 1, err: "there is no CA in",
 			tip: "copy ca.crt and ca.key"},
-		"nothing to copy from": {args: "renew peer", change: func(t *testing.T, dir string) { move(t, dir+"/peer.crt", dir+"/x") }, code: 1, err: "machine's address is missing", tip: "--bind-address=IP"},
+		"nothing to copy from": {
+			args: "renew peer", change: func(t *testing.T, dir string) { move(t, dir+"/peer.crt", dir+"/x") }, code: 1,
+			err: "machine's address is missing", tip: "--bind-address=IP",
+		},
 		"no name to copy": {args: "renew peer --bind-address=127.0.0.1", change: func(t *testing.T, dir string) {
 			for _, name := range pki.MachinePairs() {
 				move(t, dir+"/"+name+".crt", dir+"/"+name+".x")
@@ -279,7 +305,8 @@ func TestRenewFailures(t *testing.T) {
 func TestGenerateCSR(t *testing.T) {
 	dir, csrs := filepath.Join(t.TempDir(), "pki"), filepath.Join(t.TempDir(), "csr")
 	do(t, words("certs generate-csr", dir)...).want(t, 1, "", "hint: name the member: --name=NAME")
-	do(t, words("certs generate-csr --name=a", dir)...).want(t, 1, "", "hint: name the machine's address: --bind-address=IP")
+	do(t, words("certs generate-csr --name=a", dir)...).want(t, 1, "",
+		"hint: name the machine's address: --bind-address=IP")
 	do(t, words("certs generate-csr --name=a --bind-address=0.0.0.0", dir)...).want(t, 1, "", "--bind-address=IP")
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("something was written")
@@ -291,7 +318,8 @@ func TestGenerateCSR(t *testing.T) {
 
 	r = do(t, words("certs generate-csr server -o json --name=Node_1 --bind-address=10.0.0.1", dir)...)
 	var list []pki.CSR
-	if err := json.Unmarshal([]byte(r.stdout), &list); err != nil || len(list) != 1 || list[0].NewKey || list[0].File != filepath.Join(dir, "server.csr") {
+	if err := json.Unmarshal([]byte(r.stdout), &list); err != nil || len(list) != 1 || list[0].NewKey ||
+		list[0].File != filepath.Join(dir, "server.csr") {
 		t.Errorf("%v %+v", err, r)
 	}
 	do(t, words("certs generate-csr ca", dir)...).want(t, 2, "", `no certificate "ca"`)
@@ -308,7 +336,8 @@ func TestSomebodyElseIsAtWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"renew all", "generate-csr", "rotate-ca prepare"} {
-		do(t, words("certs "+line, s.Dir)...).want(t, 1, "", fmt.Sprintf("hint: another etcdadm is at work; when process %d is done", os.Getpid()))
+		do(t, words("certs "+line, s.Dir)...).want(t, 1, "",
+			fmt.Sprintf("hint: another etcdadm is at work; when process %d is done", os.Getpid()))
 	}
 	// Looking does not wait for anybody.
 	for _, line := range []string{"check-expiration", "rotate-ca status"} {
@@ -333,7 +362,8 @@ func TestConfigurationFile(t *testing.T) {
 	}
 	do(t, "certs", "renew", "server", "--config="+file).want(t, 0, "server", "")
 	all, err := pki.Expiries(s.Dir, time.Now())
-	if err != nil || !slices.Contains(all[0].SANs, "from-file.example.com") || all[0].Left() > 100*time.Hour || all[0].Left() < 99*time.Hour {
+	if err != nil || !slices.Contains(all[0].SANs, "from-file.example.com") || all[0].Left() > 100*time.Hour ||
+		all[0].Left() < 99*time.Hour {
 		t.Errorf("%v %+v", err, all[0])
 	}
 	if key := read(t, s.Dir, "server.key"); !strings.Contains(key, "RSA PRIVATE KEY") {
@@ -343,7 +373,9 @@ func TestConfigurationFile(t *testing.T) {
 	if all, err := pki.Expiries(s.Dir, time.Now()); err != nil || all[0].Left() > 50*time.Hour {
 		t.Errorf("%v %+v", err, all[0])
 	}
-	for _, line := range []string{"check-expiration", "renew all", "generate-csr", "rotate-ca prepare", "rotate-ca status"} {
+	for _, line := range []string{
+		"check-expiration", "renew all", "generate-csr", "rotate-ca prepare", "rotate-ca status",
+	} {
 		do(t, append(strings.Fields("certs "+line), "--config=/nowhere.yaml")...).want(t, 1, "", "/nowhere.yaml")
 	}
 	for _, line := range []string{"config", "bundle --out=-"} {

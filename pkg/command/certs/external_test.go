@@ -29,7 +29,8 @@ func TestExternalAuthority(t *testing.T) {
 	if !matches(`server +20.* etcd +yes\n`, r.stdout) || !matches(`ca +20.* yes\n`, r.stdout) {
 		t.Error(r.stdout)
 	}
-	if issued, err := pki.IssueMachine(pki.MachineSpec{Dir: dir, Name: "a", Address: "10.0.0.1"}, time.Now()); err != nil || len(issued) > 0 {
+	if issued, err := pki.IssueMachine(pki.MachineSpec{Dir: dir, Name: "a", Address: "10.0.0.1"},
+		time.Now()); err != nil || len(issued) > 0 {
 		t.Errorf("issued %q, %v", issued, err)
 	}
 	do(t, words("certs renew all", dir)...).want(t, 1, "", "hint: etcdadm certs generate-csr --certs-dir="+dir)
@@ -57,13 +58,16 @@ func sign(t *testing.T, caDir, dir, name string) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: csr.Subject,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour * 24), ExtraExtensions: csr.Extensions, // the names are among them
+		// the names are among them
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(1000 * time.Hour * 24),
+		ExtraExtensions: csr.Extensions,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, csr.PublicKey, ca.PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name+".crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name+".crt"),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -32,7 +32,8 @@ const (
 // NewKubeadm returns the command kubeadm with those below it.
 func NewKubeadm() *cobra.Command {
 	cmd := cli.Group("kubeadm", "give kubeadm what it needs for this etcd")
-	cmd.Long = "kubeadm uses an etcd that it does not run itself as external etcd. On the first control plane it needs three\n" +
+	cmd.Long = "kubeadm uses an etcd that it does not run itself as external etcd. On the first control plane it needs " +
+		"three\n" +
 		"files, which bundle packs, and a stanza in its configuration, which config prints."
 	cmd.AddCommand(kubeadmConfig(), bundleCommand())
 	return cmd
@@ -78,7 +79,9 @@ func KubeadmConfig(endpoints []string, version string, files KubeadmFiles) ([]by
 		return nil, errors.New("kubeadm needs at least one endpoint of etcd")
 	}
 	c := clusterConfiguration{APIVersion: api, Kind: "ClusterConfiguration", KubernetesVersion: version}
-	c.Etcd.External = externalEtcd{CAFile: or(files.CA, KubeadmCA), CertFile: or(files.Cert, KubeadmCert), KeyFile: or(files.Key, KubeadmKey)}
+	c.Etcd.External = externalEtcd{
+		CAFile: or(files.CA, KubeadmCA), CertFile: or(files.Cert, KubeadmCert), KeyFile: or(files.Key, KubeadmKey),
+	}
 	for _, text := range endpoints {
 		u, err := clientURL(text)
 		if err != nil {
@@ -139,11 +142,13 @@ func kubernetes(version string) (api, normal string, err error) {
 	} else if m := label.FindStringSubmatch(version); m != nil {
 		minor = m[1]
 	} else {
-		return "", "", fmt.Errorf("%q is neither a version of Kubernetes, as in 1.34.1, nor a label such as stable-1.34", version)
+		return "", "", fmt.Errorf("%q is neither a version of Kubernetes, as in 1.34.1, nor a label such as stable-1.34",
+			version)
 	}
 	switch n, err := strconv.Atoi(minor); {
 	case err == nil && n < 22:
-		return "", "", fmt.Errorf("the kubeadm of Kubernetes %s does not know this form of configuration; 1.22 and later do", version)
+		return "", "", fmt.Errorf("the kubeadm of Kubernetes %s does not know this form of configuration; 1.22 and later do",
+			version)
 	case err == nil && n < 31:
 		return kubeadmOldAPI, normal, nil
 	}
@@ -158,10 +163,12 @@ func kubeadmConfig() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use: "config", Short: "print kubeadm's configuration for this etcd",
-		Long: "config prints a ClusterConfiguration for kubeadm init with this etcd as external etcd. The endpoints are those of\n" +
+		Long: "config prints a ClusterConfiguration for kubeadm init with this etcd as external etcd. The endpoints are " +
+			"those of\n" +
 			"the running cluster; if it does not answer, those that etcd.env tells of.",
-		Example: "  etcdadm kubeadm config > kubeadm.yaml\n  etcdadm kubeadm config --endpoints=https://10.0.0.1:2379,https://10.0.0.2:2379",
-		Args:    cobra.NoArgs,
+		Example: "  etcdadm kubeadm config > kubeadm.yaml\n  etcdadm kubeadm config " +
+			"--endpoints=https://10.0.0.1:2379,https://10.0.0.2:2379",
+		Args: cobra.NoArgs,
 	}
 	flags := machineflags.Add(cmd, machineflags.Paths)
 	cmd.Flags().StringSliceVar(&endpoints, "endpoints", nil, "client `URLs` of etcd (default: those of all members)")
@@ -203,6 +210,8 @@ func found(cmd *cobra.Command, cfg machine.Config, timeout time.Duration) ([]str
 	if kerr != nil {
 		return nil, kerr
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "warning: the cluster does not tell its members (%s); the endpoints are those that this machine was started with\n", cli.Plain(err.Error()))
+	fmt.Fprintf(cmd.ErrOrStderr(),
+		"warning: the cluster does not tell its members (%s); the endpoints are those that this machine was started with\n",
+		cli.Plain(err.Error()))
 	return list, nil
 }

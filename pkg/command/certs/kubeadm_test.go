@@ -16,7 +16,9 @@ import (
 func matches(pattern, text string) bool { return regexp.MustCompile(pattern).MatchString(text) }
 
 func TestKubeadmConfig(t *testing.T) {
-	got, err := KubeadmConfig([]string{"https://10.0.0.1:2379", "https://[fd00::1]:2379/", "https://etcd.example.com:2379", "https://10.0.0.1:2379"}, "1.34.1", KubeadmFiles{})
+	got, err := KubeadmConfig([]string{
+		"https://10.0.0.1:2379", "https://[fd00::1]:2379/", "https://etcd.example.com:2379", "https://10.0.0.1:2379",
+	}, "1.34.1", KubeadmFiles{})
 	want := `apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
 kubernetesVersion: v1.34.1
@@ -34,7 +36,8 @@ etcd:
 		t.Errorf("%v\n%s", err, got)
 	}
 	got, err = KubeadmConfig([]string{"https://10.0.0.1:2379"}, "", KubeadmFiles{CA: "/a", Cert: "/b: c", Key: "/d"})
-	if err != nil || strings.Contains(string(got), "kubernetesVersion") || !strings.Contains(string(got), "caFile: /a\n    certFile: '/b: c'\n    keyFile: /d\n") {
+	if err != nil || strings.Contains(string(got), "kubernetesVersion") ||
+		!strings.Contains(string(got), "caFile: /a\n    certFile: '/b: c'\n    keyFile: /d\n") {
 		t.Errorf("%v\n%s", err, got)
 	}
 }
@@ -62,7 +65,10 @@ func TestKubernetesVersions(t *testing.T) {
 }
 
 func TestKubeadmEndpointsAreChecked(t *testing.T) {
-	for _, text := range []string{"", "10.0.0.1:2379", "http://10.0.0.1:2379", "https://10.0.0.1", "https://:2379", "https://a:0", "https://a:99999", "https://a:2379/x", "https://u:p@a:2379", "https://a:2379?x", "https://a:x", "https://[::1:2379"} {
+	for _, text := range []string{
+		"", "10.0.0.1:2379", "http://10.0.0.1:2379", "https://10.0.0.1", "https://:2379", "https://a:0", "https://a:99999",
+		"https://a:2379/x", "https://u:p@a:2379", "https://a:2379?x", "https://a:x", "https://[::1:2379",
+	} {
 		if got, err := KubeadmConfig([]string{text}, "", KubeadmFiles{}); err == nil {
 			t.Errorf("%q gives\n%s", text, got)
 		}
@@ -84,10 +90,12 @@ func env(t *testing.T, text string) string {
 
 func TestKubeadmConfigCommand(t *testing.T) {
 	s := made(t, "a", 0)
-	do(t, words("kubeadm config --endpoints=https://10.0.0.1:2379,https://10.0.0.2:2379 --kubernetes-version=v1.30.1", s.Dir)...).
+	do(t, words("kubeadm config --endpoints=https://10.0.0.1:2379,https://10.0.0.2:2379 --kubernetes-version=v1.30.1",
+		s.Dir)...).
 		want(t, 0, "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\nkubernetesVersion: v1.30.1\n", "")
 	do(t, words("kubeadm config --endpoints=10.0.0.1", s.Dir)...).want(t, 2, "", "does not begin with https://")
-	do(t, words("kubeadm config --environment-dir="+t.TempDir(), s.Dir)...).want(t, 1, "", "hint: name the members: --endpoints=https://HOST:2379,...")
+	do(t, words("kubeadm config --environment-dir="+t.TempDir(), s.Dir)...).want(t, 1, "",
+		"hint: name the members: --endpoints=https://HOST:2379,...")
 	do(t, words("kubeadm config", s.Dir, env(t, "ETCD_NAME=a\n"))...).want(t, 1, "", "has no ETCD_ADVERTISE_CLIENT_URLS")
 	do(t, words("kubeadm config", s.Dir, env(t, "ETCD_NAME='a\n"))...).want(t, 1, "", "is not closed")
 
@@ -136,7 +144,8 @@ func TestBundle(t *testing.T) {
 	s := made(t, "a", 0)
 	want := map[string]string{}
 	for name, from := range map[string]string{
-		"etc/kubernetes/pki/etcd/ca.crt -rw-r--r--": "ca.crt", "etc/kubernetes/pki/apiserver-etcd-client.crt -rw-r--r--": "apiserver-etcd-client.crt",
+		"etc/kubernetes/pki/etcd/ca.crt -rw-r--r--":               "ca.crt",
+		"etc/kubernetes/pki/apiserver-etcd-client.crt -rw-r--r--": "apiserver-etcd-client.crt",
 		"etc/kubernetes/pki/apiserver-etcd-client.key -rw-------": "apiserver-etcd-client.key",
 	} {
 		text, err := os.ReadFile(filepath.Join(s.Dir, from))
@@ -197,13 +206,23 @@ func TestBundleFailures(t *testing.T) {
 		err    string
 		tip    string
 	}{
-		"no out":       {code: 2, err: "--out is missing", tip: "--out="},
-		"no directory": {args: "--out=-", change: func(t *testing.T, dir string) { os.RemoveAll(dir) }, code: 1, err: "no certificate in"},
-		"no pair":      {args: "--out=-", change: func(t *testing.T, dir string) { move(t, dir+"/apiserver-etcd-client.crt", dir+"/x") }, code: 1, err: "there is no ", tip: "init phase certificates"},
-		"no key": {args: "--out=-", change: func(t *testing.T, dir string) { move(t, dir+"/apiserver-etcd-client.key", dir+"/x") }, code: 1, err: "but not its key",
+		"no out": {code: 2, err: "--out is missing", tip: "--out="},
+		"no directory": {args: "--out=-", change: func(t *testing.T, dir string) { os.RemoveAll(dir) }, code: 1,
+			err: "no certificate in"},
+		"no pair": {args: "--out=-", change: func(t *testing.T, dir string) {
+			move(t, dir+"/apiserver-etcd-client.crt", dir+"/x")
+		}, code: 1, err: "there is no ", tip: "init phase certificates"},
+		"no key": {args: "--out=-", change: func(t *testing.T, dir string) {
+			move(t, dir+"/apiserver-etcd-client.key", dir+"/x")
+		}, code: 1, err: "but not its key",
 			tip: "certs renew apiserver-etcd-client"},
-		"no CA":         {args: "--out=-", change: func(t *testing.T, dir string) { move(t, dir+"/ca.crt", dir+"/x"); os.Remove(dir + "/ca.key") }, code: 1, err: "there is no "},
-		"other CA":      {args: "--out=-", change: func(t *testing.T, dir string) { copied(t, made(t, "b", 0).Dir, dir, "ca.crt", "ca.key") }, code: 1, err: "no CA in ca.crt has issued it"},
+		"no CA": {args: "--out=-", change: func(t *testing.T, dir string) {
+			move(t, dir+"/ca.crt", dir+"/x")
+			os.Remove(dir + "/ca.key")
+		}, code: 1, err: "there is no "},
+		"other CA": {args: "--out=-", change: func(t *testing.T, dir string) {
+			copied(t, made(t, "b", 0).Dir, dir, "ca.crt", "ca.key")
+		}, code: 1, err: "no CA in ca.crt has issued it"},
 		"nowhere to go": {args: "--out=/nowhere/x.tar.gz", code: 1, err: "/nowhere/x.tar.gz"},
 		"no tree":       {args: "--out=/proc/nothing/", code: 1, err: "create directory"},
 	} {

@@ -43,7 +43,8 @@ func personCommand(out *cli.Output) *cobra.Command {
 	f := personFlags{lifetime: days(personLifetime)}
 	cmd := &cobra.Command{
 		Use: "person NAME", Short: "issue the certificate of a person who works with the daemons",
-		Long: "person issues a certificate with which NAME calls etcd-manager's daemons, from the authorities in --pki-dir, and\n" +
+		Long: "person issues a certificate with which NAME calls etcd-manager's daemons, from the authorities in " +
+			"--pki-dir, and\n" +
 			"writes it with its key to --out-dir. There are two kinds. An operator may take the coordinator's lease and give\n" +
 			"orders, and gets a certificate for etcd too. With read-only, the daemons answer observe, plan and status, and\n" +
 			"refuse everything else. The name is in the daemons' logs and in the history of what was done.",
@@ -51,7 +52,8 @@ func personCommand(out *cli.Output) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.role, "role", string(pki.ReadOnly), "`kind` of the certificate: operator or read-only")
-	fs.StringVar(&f.pkiDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "`directory` with the daemons' certificate authorities and their keys")
+	fs.StringVar(&f.pkiDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager",
+		"`directory` with the daemons' certificate authorities and their keys")
 	fs.StringVar(&f.outDir, "out-dir", ".", "`directory` to write the files to")
 	fs.Var(&f.lifetime, "lifetime", "how `long` the certificate is valid, as in 720h or 30d")
 	fs.BoolVar(&f.etcdInsecure, "etcd-insecure", false, "etcd speaks plain text: issue no certificate for it")
@@ -94,7 +96,8 @@ func (f personFlags) issue(name string, now time.Time) (person, error) {
 }
 
 // write issues one certificate and writes it, its key and its authority.
-func (f personFlags) write(authority string, r pki.Request, cert, key, caCert string, now time.Time) (time.Time, error) {
+func (f personFlags) write(authority string, r pki.Request, cert, key, caCert string, now time.Time) (
+	time.Time, error) {
 	ca, err := pki.LoadCA(f.pkiDir, authority, now)
 	if err != nil {
 		return time.Time{}, cli.WithHint(err, "--pki-dir names the directory with "+authority+".crt and "+authority+".key")
@@ -124,6 +127,7 @@ func printPerson(w io.Writer, p person) error {
 	if p.EtcdCert != "" {
 		flags += fmt.Sprintf(" --etcd-cert=%s --etcd-key=%s --etcd-cacert=%s", p.EtcdCert, p.EtcdKey, p.EtcdCACert)
 	}
-	_, err := fmt.Fprintf(w, "issued to %s, %s, valid until %s; the flags of etcdadm are\n%s\n", p.Name, p.Role, stamp(p.NotAfter), flags)
+	_, err := fmt.Fprintf(w, "issued to %s, %s, valid until %s; the flags of etcdadm are\n%s\n", p.Name, p.Role,
+		stamp(p.NotAfter), flags)
 	return err
 }

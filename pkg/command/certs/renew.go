@@ -31,7 +31,8 @@ func renewCommand(out *cli.Output) *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return &cli.UsageError{Text: "say which certificates: all, or " + strings.Join(pki.MachinePairs(), ", "), Next: "etcdadm certs renew all"}
+				return &cli.UsageError{Text: "say which certificates: all, or " + strings.Join(pki.MachinePairs(), ", "),
+					Next: "etcdadm certs renew all"}
 			case slices.Contains(args, allPairs) && len(args) == 1:
 				return nil
 			}
@@ -83,7 +84,8 @@ func afterRenewal(w io.Writer, renewed []pki.Renewed, dir string) {
 		}
 	}
 	if slices.ContainsFunc(renewed, func(r pki.Renewed) bool { return r.Name == pki.APIServerPair }) {
-		fmt.Fprintf(w, "The API servers have their own copy of %s: etcdadm kubeadm bundle%s packs it for them.\n", pki.APIServerPair, dirFlag(dir))
+		fmt.Fprintf(w, "The API servers have their own copy of %s: etcdadm kubeadm bundle%s packs it for them.\n",
+			pki.APIServerPair, dirFlag(dir))
 	}
 }
 
@@ -93,7 +95,8 @@ func hinted(err error) error {
 	var locked *hostfs.LockedError
 	switch {
 	case errors.As(err, &locked):
-		return cli.WithHint(err, fmt.Sprintf("another etcdadm is at work; when process %d is done, run the command again", locked.Holder))
+		return cli.WithHint(err,
+			fmt.Sprintf("another etcdadm is at work; when process %d is done, run the command again", locked.Holder))
 	case errors.Is(err, pki.ErrNoAddress):
 		return cli.WithHint(err, "name the machine's address: --bind-address=IP")
 	case errors.Is(err, pki.ErrNoName):
@@ -106,7 +109,8 @@ func csrCommand(out *cli.Output) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: "generate-csr [NAME...]", Short: "write requests for an external certificate authority",
-		Long: "generate-csr writes a certificate signing request (NAME.csr) for each pair, or for those that are named. The keys\n" +
+		Long: "generate-csr writes a certificate signing request (NAME.csr) for each pair, or for those that are named. " +
+			"The keys\n" +
 			"are made in --certs-dir where they are not there already, and never leave it. What a request says is what the\n" +
 			"present certificate says, or what the flags say.\n\n" +
 			"The authority signs the requests; the certificates go into --certs-dir as NAME.crt, and its own certificate as\n" +
@@ -133,7 +137,9 @@ func csrCommand(out *cli.Output) *cobra.Command {
 		if err := out.Print(cmd.OutOrStdout(), csrs, func(w io.Writer) error { return printCSRs(w, csrs) }); err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "Have the requests signed, and put each certificate where the last column says. Then: etcdadm certs check-expiration%s\n", dirFlag(s.Dir))
+		fmt.Fprintf(cmd.ErrOrStderr(),
+			"Have the requests signed, and put each certificate where the last column says. Then: etcdadm certs "+
+				"check-expiration%s\n", dirFlag(s.Dir))
 		return nil
 	}
 	return cmd
@@ -146,7 +152,9 @@ func printCSRs(w io.Writer, csrs []pki.CSR) error {
 		for _, o := range c.Organization {
 			subject += ",O=" + o
 		}
-		rows = append(rows, []string{c.File, subject, orDash(strings.Join(c.SANs, ",")), strings.Join(c.Usages, ","), c.CertFile})
+		rows = append(rows, []string{
+			c.File, subject, orDash(strings.Join(c.SANs, ",")), strings.Join(c.Usages, ","), c.CertFile,
+		})
 	}
 	return cli.Rows(w, rows...)
 }

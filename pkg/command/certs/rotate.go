@@ -44,7 +44,8 @@ func stepCommand(out *cli.Output, step pki.RotationStep, short string) *cobra.Co
 	cmd := &cobra.Command{Use: string(step), Short: short, Args: cobra.NoArgs}
 	flags := machineflags.Add(cmd, machineflags.Certificates, machineflags.Paths)
 	expect := ""
-	cmd.Flags().StringVar(&expect, "expect-ca", "", "`fingerprint` of the new authority: refuse any other, and never make one")
+	cmd.Flags().StringVar(&expect, "expect-ca", "",
+		"`fingerprint` of the new authority: refuse any other, and never make one")
 	check := trustCheck{step: step}
 	if step != pki.StepPrepare {
 		check.addFlags(cmd.Flags())
@@ -78,7 +79,10 @@ func stepCommand(out *cli.Output, step pki.RotationStep, short string) *cobra.Co
 func fingerprint(text string) (string, error) {
 	f := strings.ToLower(strings.ReplaceAll(text, ":", ""))
 	if f != "" && (len(f) != 64 || strings.Trim(f, "0123456789abcdef") != "") {
-		return "", &cli.UsageError{Text: fmt.Sprintf("--expect-ca %q is not the SHA-256 of a certificate", text), Next: "etcdadm certs rotate-ca status prints it"}
+		return "", &cli.UsageError{
+			Text: fmt.Sprintf("--expect-ca %q is not the SHA-256 of a certificate", text),
+			Next: "etcdadm certs rotate-ca status prints it",
+		}
 	}
 	return f, nil
 }
@@ -111,7 +115,8 @@ func next(r pki.Rotated, cfg machine.Config) []string {
 	case r.Step == pki.StepPrepare && r.State == pki.RotationPrepared:
 		return []string{
 			restart,
-			fmt.Sprintf("on each other machine: copy ca-next.crt and ca-next.key from %s of this one; then %s, and restart etcd, one machine at a time", dir, again(pki.StepPrepare)),
+			fmt.Sprintf("on each other machine: copy ca-next.crt and ca-next.key from %s of this one; then %s, and restart "+
+				"etcd, one machine at a time", dir, again(pki.StepPrepare)),
 			"give the new ca.crt to the clients, and restart them: for API servers " + bundle,
 			"then on each machine: " + again(pki.StepIssue),
 		}
@@ -156,7 +161,9 @@ func rotationStatus(out *cli.Output) *cobra.Command {
 		return out.Print(cmd.OutOrStdout(), r, func(w io.Writer) error {
 			return cli.Rows(w,
 				[]string{"rotation:", string(r.State)}, []string{"issuing:", r.Issuing}, []string{"next:", orDash(r.Next)},
-				[]string{"to be dropped:", orDash(strings.Join(r.Old, ", "))}, []string{"not issued by the newest:", orDash(strings.Join(r.OldLeaves, ", "))},
+				[]string{"to be dropped:", orDash(strings.Join(r.Old, ", "))}, []string{
+					"not issued by the newest:", orDash(strings.Join(r.OldLeaves, ", ")),
+				},
 				[]string{"step that is due:", orDash(due(r.State))})
 		})
 	}

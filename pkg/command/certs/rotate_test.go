@@ -33,30 +33,38 @@ func TestRotateCA(t *testing.T) {
 
 	r := step("prepare")
 	r.want(t, 0, "changed:    ca-next.key, ca-next.crt, ca.crt\n", "")
-	for _, text := range []string{"systemctl restart etcd", "copy ca-next.crt and ca-next.key from " + s.Dir, "etcdadm kubeadm bundle", "rotate-ca issue --certs-dir=" + s.Dir + " --expect-ca="} {
+	for _, text := range []string{
+		"systemctl restart etcd", "copy ca-next.crt and ca-next.key from " + s.Dir, "etcdadm kubeadm bundle",
+		"rotate-ca issue --certs-dir=" + s.Dir + " --expect-ca=",
+	} {
 		r.want(t, 0, text, "")
 	}
 	ca := read(t, s.Dir, "ca-next.crt")
 	r = step("status -o json")
 	var status pki.Rotation
-	if err := json.Unmarshal([]byte(r.stdout), &status); err != nil || status.State != pki.RotationPrepared || len(status.Next) != 64 || len(status.OldLeaves) != 4 {
+	if err := json.Unmarshal([]byte(r.stdout), &status); err != nil || status.State != pki.RotationPrepared ||
+		len(status.Next) != 64 || len(status.OldLeaves) != 4 {
 		t.Errorf("%v %+v", err, r)
 	}
 	step("status").want(t, 0, "step that is due:          issue", "")
 	r = step("prepare -o json --init-system=kubelet --expect-ca=" + colons(status.Next)) // as openssl writes it
 	var result rotated
-	if err := json.Unmarshal([]byte(r.stdout), &result); err != nil || len(result.Changed) > 0 || !result.Restart || len(result.Next) != 4 || result.Fingerprint != status.Next ||
+	if err := json.Unmarshal([]byte(r.stdout), &result); err != nil || len(result.Changed) > 0 || !result.Restart ||
+		len(result.Next) != 4 || result.Fingerprint != status.Next ||
 		!strings.Contains(result.Next[0], "etcd.manifest out of /etc/kubernetes/manifests") {
 		t.Errorf("%v %+v", err, r)
 	}
 	step("finish --skip-trust-check").want(t, 1, "", "finish is not possible, the rotation on this machine is prepared")
-	step("issue --environment-dir="+t.TempDir()).want(t, 1, "", "name them with --endpoints, or leave the question out with --skip-trust-check")
-	step("issue --skip-trust-check --expect-ca="+strings.Repeat("0", 64)).want(t, 1, "", "hint: copy ca-next.crt and ca-next.key")
+	step("issue --environment-dir="+t.TempDir()).want(t, 1, "",
+		"name them with --endpoints, or leave the question out with --skip-trust-check")
+	step("issue --skip-trust-check --expect-ca="+strings.Repeat("0", 64)).want(t, 1, "",
+		"hint: copy ca-next.crt and ca-next.key")
 	step("issue --skip-trust-check --expect-ca="+status.Next).want(t, 0, "rotation:   issued\n", "")
 	step("status").want(t, 0, "step that is due:          finish", "")
 	// Done already: nobody needs to be asked.
 	step("issue").want(t, 0, "nothing, it was done already", "")
-	step("finish --skip-trust-check --init-system=process --expect-ca="+status.Next).want(t, 0, "until then it trusts the old authority", "")
+	step("finish --skip-trust-check --init-system=process --expect-ca="+status.Next).want(t, 0,
+		"until then it trusts the old authority", "")
 	if read(t, s.Dir, "ca.crt") != ca {
 		t.Error("ca.crt is not the new authority")
 	}
@@ -192,7 +200,8 @@ type member struct {
 func newMember(t *testing.T, name cluster.NodeName) *member {
 	t.Helper()
 	dir := t.TempDir()
-	m := &member{MachineSpec: pki.MachineSpec{Dir: filepath.Join(dir, "pki"), Name: name, Address: testport.Local}, dir: dir, etcd: etcdtest.New(t, string(name))}
+	m := &member{MachineSpec: pki.MachineSpec{Dir: filepath.Join(dir, "pki"), Name: name, Address: testport.Local},
+		dir: dir, etcd: etcdtest.New(t, string(name))}
 	file := func(name string) string { return filepath.Join(m.Dir, name) }
 	m.etcd.SecurePeers(etcdtest.Pair{Cert: file("peer.crt"), Key: file("peer.key"), CA: file("ca.crt")})
 	m.etcd.SecureClients(etcdtest.Pair{Cert: file("server.crt"), Key: file("server.key"), CA: file("ca.crt")})

@@ -30,7 +30,8 @@ type trustCheck struct {
 }
 
 func (c *trustCheck) addFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&c.endpoints, "endpoints", nil, "client `URLs` of the members to ask (default: all members of the cluster)")
+	fs.StringSliceVar(&c.endpoints, "endpoints", nil,
+		"client `URLs` of the members to ask (default: all members of the cluster)")
 	fs.BoolVar(&c.skip, "skip-trust-check", false, "do not ask the members whether they are ready")
 	fs.DurationVar(&c.timeout, "timeout", 10*time.Second, "how long the members may take to answer")
 }

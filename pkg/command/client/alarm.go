@@ -27,7 +27,8 @@ func newDisarm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "disarm",
 		Short: "take alarms back whose reason is gone",
-		Long: "disarm takes alarms back whose reason is gone. It looks: NOSPACE is disarmed when the member's database has\n" +
+		Long: "disarm takes alarms back whose reason is gone. It looks: NOSPACE is disarmed when the member's " +
+			"database has\n" +
 			"a tenth of its quota free again, CORRUPT when all members hold the same data.",
 		Args: cobra.NoArgs,
 	}
@@ -132,7 +133,10 @@ func (d *disarm) gone(ctx context.Context, v view, a raised) error {
 		return nil // the member was removed, and its alarm means nothing
 	}
 	if m.endpoint == "" {
-		return &cli.RefusedError{Text: m.err.Error(), Next: "whether the reason of the alarm is gone can only be seen there; --force disarms without looking"}
+		return &cli.RefusedError{
+			Text: m.err.Error(), Next: "whether the reason of the alarm is gone can only be seen there; --force disarms " +
+				"without looking",
+		}
 	}
 	ctx, cancel := d.access.Limit(ctx)
 	defer cancel()
@@ -142,7 +146,9 @@ func (d *disarm) gone(ctx context.Context, v view, a raised) error {
 	case etcdclient.Corrupt:
 		return d.equal(ctx, v)
 	}
-	return &cli.RefusedError{Text: fmt.Sprintf("nothing is known of the alarm %s", a.Kind), Next: "--force disarms without looking"}
+	return &cli.RefusedError{
+		Text: fmt.Sprintf("nothing is known of the alarm %s", a.Kind), Next: "--force disarms without looking",
+	}
 }
 
 // room reports whether a member's database has room below its quota: a tenth,
@@ -150,14 +156,18 @@ func (d *disarm) gone(ctx context.Context, v view, a raised) error {
 func (d *disarm) room(ctx context.Context, m member) error {
 	s, err := d.space(ctx, m)
 	if err != nil {
-		return &cli.RefusedError{Text: err.Error(), Next: "--force disarms without looking; etcd raises the alarm again at the next write if there is no space"}
+		return &cli.RefusedError{
+			Text: err.Error(), Next: "--force disarms without looking; etcd raises the alarm again at the next write if " +
+				"there is no space",
+		}
 	}
 	if s.Size <= s.Quota/10*9 {
 		return nil
 	}
 	return &cli.RefusedError{
 		Text: fmt.Sprintf("the database of %s has %s, its quota is %s", m, render.Bytes(s.Size), render.Bytes(s.Quota)),
-		Next: fmt.Sprintf("delete what is not needed and compact the history (etcdctl compact %d), then etcdadm defrag --cluster, then disarm; "+
+		Next: fmt.Sprintf("delete what is not needed and compact the history (etcdctl compact %d), then etcdadm defrag "+
+			"--cluster, then disarm; "+
 			"or run etcd with a larger --quota-backend-bytes", m.report.Revision),
 	}
 }
@@ -183,7 +193,8 @@ func (d *disarm) space(ctx context.Context, m member) (etcdclient.Space, error) 
 
 // equal reports whether all members hold the same data.
 func (d *disarm) equal(ctx context.Context, v view) error {
-	const next = "the member whose data differs is to be removed and joined again: etcdadm remove; --force disarms without looking"
+	const next = "the member whose data differs is to be removed and joined again: etcdadm remove; --force disarms " +
+		"without looking"
 	rev := cluster.Revision(0)
 	for _, m := range v.members {
 		if m.endpoint == "" {
@@ -203,7 +214,9 @@ func (d *disarm) equal(ctx context.Context, v view) error {
 			first = h
 		}
 		if h != first {
-			return &cli.RefusedError{Text: fmt.Sprintf("%s and %s hold different data at revision %d", v.members[0], m, rev), Next: next}
+			return &cli.RefusedError{
+				Text: fmt.Sprintf("%s and %s hold different data at revision %d", v.members[0], m, rev), Next: next,
+			}
 		}
 	}
 	return nil

@@ -45,20 +45,25 @@ func (s source) hold(t *tool, accepted bool) (release func(), err error) {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		err = &cli.RefusedError{
 			Text: "an etcd runs on " + s.dataDir,
-			Next: "take a snapshot of it, which loses nothing: etcdadm snapshot save FILE --endpoints=URL; if it cannot answer because the others are lost, stop it and start it alone, with --force-new-cluster",
+			Next: "take a snapshot of it, which loses nothing: etcdadm snapshot save FILE --endpoints=URL; if it cannot " +
+				"answer because the others are lost, stop it and start it alone, with --force-new-cluster",
 		}
 	case err != nil:
 		err = fmt.Errorf("lock %s: %w", s.file, err)
 	case !accepted:
 		err = &cli.RefusedError{
-			Text: fmt.Sprintf("%s is a data directory: its database has no digest, and the last writes may be in its write-ahead log alone, which a restore leaves behind", s.dataDir),
-			Next: fmt.Sprintf("what loses nothing: start that member alone (etcd --data-dir=%s --force-new-cluster, with a copy of the directory kept), and take a snapshot of it; to go without the last writes: --skip-hash-check", s.dataDir),
+			Text: fmt.Sprintf("%s is a data directory: its database has no digest, and the last writes may be in its "+
+				"write-ahead log alone, which a restore leaves behind", s.dataDir),
+			Next: fmt.Sprintf("what loses nothing: start that member alone (etcd --data-dir=%s --force-new-cluster, with a "+
+				"copy of the directory kept), and take a snapshot of it; to go without the last writes: --skip-hash-check",
+				s.dataDir),
 		}
 	}
 	if err != nil {
 		release()
 		return nil, err
 	}
-	t.say("%s: the last writes, of some hundred milliseconds, may be missing in its database; nothing but that is used", s.dataDir)
+	t.say("%s: the last writes, of some hundred milliseconds, may be missing in its database; nothing but that is used",
+		s.dataDir)
 	return release, nil
 }

@@ -18,7 +18,8 @@ func newDefrag() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "defrag",
 		Short: "give the free space in members' databases back to the disk",
-		Long: "defrag has the members at --endpoints, or all voters with --cluster, write their databases anew without the free\n" +
+		Long: "defrag has the members at --endpoints, or all voters with --cluster, write their databases anew without " +
+			"the free\n" +
 			"space in them. A member answers nothing else meanwhile. So they go one after the other, the leader last, and\n" +
 			"the next one begins when the one before is healthy again.",
 		Args: cobra.NoArgs,
@@ -76,7 +77,9 @@ func (d *defrag) run(ctx context.Context) error {
 	table := [][]string{{"MEMBER", "ID", "ENDPOINT", "BEFORE", "AFTER", "TOOK"}}
 	for _, r := range done {
 		took := time.Duration(r.Seconds * float64(time.Second)).Round(time.Millisecond)
-		table = append(table, []string{string(r.Name), r.ID.String(), r.Endpoint, render.Bytes(r.Before), render.Bytes(r.After), took.String()})
+		table = append(table, []string{
+			string(r.Name), r.ID.String(), r.Endpoint, render.Bytes(r.Before), render.Bytes(r.After), took.String(),
+		})
 	}
 	return errors.Join(err, d.print(done, rows(table...)))
 }
@@ -152,7 +155,8 @@ func (d *defrag) do(ctx context.Context, m member) error {
 	defer cancel()
 	err = c.Defragment(ctx, m.endpoint)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = cli.WithHint(fmt.Errorf("not done within %s: %w", limit, err), "it may still go on there; give it more time with --timeout")
+		err = cli.WithHint(fmt.Errorf("not done within %s: %w", limit, err),
+			"it may still go on there; give it more time with --timeout")
 	}
 	return err
 }
@@ -161,7 +165,10 @@ func (d *defrag) do(ctx context.Context, m member) error {
 func (d *defrag) safe(v view, m member) error {
 	switch {
 	case m.Learner:
-		return &cli.RefusedError{Text: fmt.Sprintf("%s is a learner, which etcd does not defragment", m), Next: "promote it first, or leave it out of --endpoints"}
+		return &cli.RefusedError{
+			Text: fmt.Sprintf("%s is a learner, which etcd does not defragment", m),
+			Next: "promote it first, or leave it out of --endpoints",
+		}
 	case m.endpoint == "":
 		return &cli.RefusedError{Text: m.err.Error(), Next: "leave it out: --endpoints of the others, without --cluster"}
 	}
@@ -179,7 +186,8 @@ func (d *defrag) safe(v view, m member) error {
 		}
 		text := "a member is unhealthy: " + why.Error()
 		if voters > 2 && healthy < voters/2+1 {
-			return &quorumError{fmt.Sprintf("%s; without %s only %d of %d voters are healthy, and %d are needed", text, m, healthy, voters, voters/2+1),
+			return &quorumError{fmt.Sprintf("%s; without %s only %d of %d voters are healthy, and %d are needed", text, m,
+				healthy, voters, voters/2+1),
 				"fix it first; --force defragments all the same, and the cluster takes no writes meanwhile"}
 		}
 		return &cli.RefusedError{Text: text, Next: "fix it first; --force defragments the others all the same"}

@@ -28,7 +28,8 @@ func tlsOf(t *testing.T, pki string) *tls.Config {
 	if err != nil || !pool.AppendCertsFromPEM(ca) {
 		t.Fatal("no CA")
 	}
-	pair, err := tls.LoadX509KeyPair(filepath.Join(pki, "etcdctl-etcd-client.crt"), filepath.Join(pki, "etcdctl-etcd-client.key"))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(pki, "etcdctl-etcd-client.crt"),
+		filepath.Join(pki, "etcdctl-etcd-client.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,8 @@ func TestALifeOfThree(t *testing.T) {
 func movesTheLeader(t *testing.T, w *testCluster) {
 	was, id := w.leader(t)
 	to := w.another(was).Name
-	if r := fails(t, 2, `there is no member "z"`, w.with("move-leader", "z")...); !strings.Contains(r.stderr, "the members are a (") {
+	if r := fails(t, 2, `there is no member "z"`, w.with("move-leader", "z")...); !strings.Contains(r.stderr,
+		"the members are a (") {
 		t.Errorf("the members are not named: %s", r.stderr)
 	}
 	if r := ok(t, w.with("move-leader", was)...); r.stdout != was+" is the leader: nothing to do\n" {
@@ -82,7 +84,8 @@ func movesTheLeader(t *testing.T, w *testCluster) {
 		t.Errorf("%s leads, want %s", now, to)
 	}
 	// Back by id, and then to whoever is best.
-	if r := ok(t, w.with("move-leader", cluster.MemberID(id).String())...); r.stdout != "the leader was "+to+" and is "+was+"\n" {
+	if r := ok(t, w.with("move-leader", cluster.MemberID(id).String())...); r.stdout != "the leader was "+to+" and is "+
+		was+"\n" {
 		t.Errorf("%+v", r)
 	}
 	l = decoded[leadership](t, w.with("move-leader")...)
@@ -115,7 +118,8 @@ func defragmentsAll(t *testing.T, w *testCluster) {
 		}
 	}
 	r := ok(t, w.with("defrag", "--cluster")...)
-	if lines := strings.Split(r.stdout, "\n"); len(lines) != 5 || !strings.HasPrefix(lines[0], "MEMBER  ID") || strings.Count(r.stderr, "defragmenting ") != 3 {
+	if lines := strings.Split(r.stdout, "\n"); len(lines) != 5 || !strings.HasPrefix(lines[0], "MEMBER  ID") ||
+		strings.Count(r.stderr, "defragmenting ") != 3 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -126,13 +130,16 @@ func disarmsCorrupt(t *testing.T, w *testCluster) {
 	id := w.id(t, name)
 	w.raise(t, id, etcdserverpb.AlarmType_CORRUPT)
 	list := decoded[[]raised](t, w.with("alarm", "list")...)
-	if len(list) != 1 || list[0].Kind != "CORRUPT" || list[0].Member != cluster.MemberID(id) || string(list[0].Name) != name {
+	if len(list) != 1 || list[0].Kind != "CORRUPT" || list[0].Member != cluster.MemberID(id) ||
+		string(list[0].Name) != name {
 		t.Fatalf("alarms are %+v", list)
 	}
-	if r := ok(t, w.with("alarm", "list")...); !strings.Contains(r.stdout, name+"       "+cluster.MemberID(id).String()+"  CORRUPT\n") {
+	if r := ok(t, w.with("alarm", "list")...); !strings.Contains(r.stdout,
+		name+"       "+cluster.MemberID(id).String()+"  CORRUPT\n") {
 		t.Errorf("%s", r.stdout)
 	}
-	fails(t, 5, "a member is unhealthy: "+name+" has raised the alarm CORRUPT; without ", append([]string{"defrag"}, w.flagsFor(w.named(leader).ClientURL)...)...)
+	fails(t, 5, "a member is unhealthy: "+name+" has raised the alarm CORRUPT; without ",
+		append([]string{"defrag"}, w.flagsFor(w.named(leader).ClientURL)...)...)
 	fails(t, 7, "has raised the alarm CORRUPT", w.with("move-leader", name)...)
 	if r := ok(t, w.with("alarm", "disarm", "--member="+leader)...); !strings.Contains(r.stderr, "nothing to do") {
 		t.Errorf("the alarm of another was meant: %+v", r)
@@ -154,7 +161,8 @@ func hangs(t *testing.T, w *testCluster) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	fails(t, 5, victim.Name+" does not answer: "+victim.ClientURL+": it accepts connections and does not answer", append([]string{"defrag"}, w.flagsFor(w.named(was).ClientURL)...)...)
+	fails(t, 5, victim.Name+" does not answer: "+victim.ClientURL+": it accepts connections and does not answer",
+		append([]string{"defrag"}, w.flagsFor(w.named(was).ClientURL)...)...)
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("it took %s", took)
 	}
@@ -171,16 +179,19 @@ func isDown(t *testing.T, w *testCluster) {
 	was, _ := w.leader(t)
 	victim := w.another(was)
 	victim.Kill()
-	r := fails(t, 5, "a member is unhealthy: "+victim.Name+" does not answer", append([]string{"defrag"}, w.flagsFor(w.named(was).ClientURL)...)...)
+	r := fails(t, 5, "a member is unhealthy: "+victim.Name+" does not answer",
+		append([]string{"defrag"}, w.flagsFor(w.named(was).ClientURL)...)...)
 	if !strings.Contains(r.stderr, "nothing listens there") || strings.Contains(r.stderr, "defragmenting") {
 		t.Errorf("%s", r.stderr)
 	}
-	fails(t, 5, "; without "+was+" only 1 of 3 voters are healthy, and 2 are needed", append([]string{"defrag"}, w.flagsFor(w.named(was).ClientURL)...)...)
+	fails(t, 5, "; without "+was+" only 1 of 3 voters are healthy, and 2 are needed",
+		append([]string{"defrag"}, w.flagsFor(w.named(was).ClientURL)...)...)
 	ok(t, append([]string{"defrag", "--force"}, w.flagsFor(w.named(was).ClientURL)...)...)
 	fails(t, 7, "does not answer", w.with("defrag", "--cluster", "--force")...) // it cannot be defragmented
 	fails(t, 7, victim.Name+" does not answer", w.with("move-leader", victim.Name)...)
 	// The one that is left can lead.
-	if l := decoded[leadership](t, w.with("move-leader")...); !l.Moved || string(l.To) == victim.Name || string(l.To) == was {
+	if l := decoded[leadership](t, w.with("move-leader")...); !l.Moved || string(l.To) == victim.Name ||
+		string(l.To) == was {
 		t.Errorf("%+v", l)
 	}
 }
@@ -232,15 +243,18 @@ func TestALearnerDoesNotLead(t *testing.T) {
 	})
 	fails(t, 7, "b is a learner", w.with("move-leader", "b")...)
 	// etcd does not defragment learners, and there is only one voter.
-	fails(t, 7, "b is a learner, which etcd does not defragment", append([]string{"defrag"}, w.flagsFor(b.ClientURL, a.ClientURL)...)...)
+	fails(t, 7, "b is a learner, which etcd does not defragment",
+		append([]string{"defrag"}, w.flagsFor(b.ClientURL, a.ClientURL)...)...)
 	fails(t, 1, "rpc not supported for learner", append([]string{"defrag"}, w.flagsFor(b.ClientURL)...)...)
 	r := ok(t, w.with("defrag", "--cluster")...)
-	if !strings.Contains(r.stderr, "warning: b is a learner, which") || !strings.Contains(r.stderr, "warning: the cluster has 1 voting member(s)") ||
+	if !strings.Contains(r.stderr, "warning: b is a learner, which") ||
+		!strings.Contains(r.stderr, "warning: the cluster has 1 voting member(s)") ||
 		strings.Count(r.stderr, "defragmenting ") != 1 {
 		t.Errorf("%+v", r)
 	}
 	// A snapshot is of a voter, whatever the order of the endpoints is.
-	s := decoded[saved](t, append([]string{"snapshot", "save", filepath.Join(t.TempDir(), "s.db")}, w.flagsFor(b.ClientURL, a.ClientURL)...)...)
+	s := decoded[saved](t, append([]string{"snapshot", "save", filepath.Join(t.TempDir(), "s.db")},
+		w.flagsFor(b.ClientURL, a.ClientURL)...)...)
 	if s.Member.String() == id {
 		t.Error("the snapshot is the learner's")
 	}
@@ -266,14 +280,16 @@ func TestNoSpace(t *testing.T) {
 				return nil
 			})
 			r := fails(t, 7, "the database of a has ", w.with("alarm", "disarm")...)
-			if !strings.Contains(r.stderr, "its quota is 1.9 MiB") || !strings.Contains(r.stderr, "compact the history (etcdctl compact ") {
+			if !strings.Contains(r.stderr, "its quota is 1.9 MiB") ||
+				!strings.Contains(r.stderr, "compact the history (etcdctl compact ") {
 				t.Errorf("%s", r.stderr)
 			}
 			if _, err := api.Compact(t.Context(), rev, clientv3.WithCompactPhysical()); err != nil {
 				t.Fatal(err)
 			}
 			ok(t, w.with("defrag")...)
-			if r := ok(t, w.with("alarm", "disarm")...); !strings.Contains(r.stderr, "disarmed NOSPACE of a\n") || !strings.Contains(r.stdout, "NOSPACE") {
+			if r := ok(t, w.with("alarm", "disarm")...); !strings.Contains(r.stderr, "disarmed NOSPACE of a\n") ||
+				!strings.Contains(r.stdout, "NOSPACE") {
 				t.Errorf("%+v", r)
 			}
 			if _, err := api.Put(t.Context(), "k", "v"); err != nil {
@@ -287,7 +303,8 @@ func TestAlarmsByForceAndOfMembersThatAreGone(t *testing.T) {
 	t.Parallel()
 	w := newTestCluster(t, "3.6.16", 1, "")
 	w.raise(t, 4711, etcdserverpb.AlarmType_NOSPACE)
-	if list := decoded[[]raised](t, w.with("alarm", "list")...); len(list) != 1 || list[0].Name != "" || list[0].Member != 4711 {
+	if list := decoded[[]raised](t, w.with("alarm", "list")...); len(list) != 1 || list[0].Name != "" ||
+		list[0].Member != 4711 {
 		t.Errorf("alarms are %+v", list)
 	}
 	if r := ok(t, w.with("alarm", "disarm")...); !strings.Contains(r.stderr, "disarmed NOSPACE of 1267\n") {
@@ -303,7 +320,9 @@ func TestAlarmsByForceAndOfMembersThatAreGone(t *testing.T) {
 func TestAnEndpointThatIsDown(t *testing.T) {
 	at := testport.Address(t)
 	for _, words := range [][]string{
-		{"defrag"}, {"defrag", "--cluster"}, {"alarm", "list"}, {"alarm", "disarm"}, {"move-leader"}, {"snapshot", "save", filepath.Join(t.TempDir(), "s.db")},
+		{"defrag"}, {"defrag", "--cluster"}, {"alarm", "list"}, {"alarm", "disarm"}, {"move-leader"}, {
+			"snapshot", "save", filepath.Join(t.TempDir(), "s.db"),
+		},
 	} {
 		fails(t, 1, "http://"+at+": nothing listens there", append(words, "--insecure", "--endpoints="+at)...)
 		fails(t, 2, "neither http:// nor https://", append(words, "--endpoints=x://y")...)

@@ -55,7 +55,8 @@ func (t *tool) moveLeader(ctx context.Context, word string) error {
 		return t.print(result, text(fmt.Sprintf("%s is the leader: nothing to do", to)))
 	}
 	if from.endpoint == "" {
-		return cli.WithHint(fmt.Errorf("the leader must be asked to go: %w", from.err), "where the leader is down, the others elect a new one by themselves")
+		return cli.WithHint(fmt.Errorf("the leader must be asked to go: %w", from.err),
+			"where the leader is down, the others elect a new one by themselves")
 	}
 	if err := t.transfer(ctx, from, to); err != nil {
 		return err
@@ -81,7 +82,9 @@ func (v view) successor(word string) (member, error) {
 	}
 	switch unwell := m.healthy(); {
 	case m.Learner:
-		return m, &cli.RefusedError{Text: fmt.Sprintf("%s is a learner, and has no vote", m), Next: "promote it first: etcdadm member promote"}
+		return m, &cli.RefusedError{
+			Text: fmt.Sprintf("%s is a learner, and has no vote", m), Next: "promote it first: etcdadm member promote",
+		}
 	case unwell != nil:
 		return m, &cli.RefusedError{Text: unwell.Error(), Next: "name another member, or none for the best one"}
 	}
@@ -100,7 +103,9 @@ func (v view) nearest() (member, error) {
 		}
 	}
 	if best == nil {
-		return member{}, &cli.RefusedError{Text: "there is no other healthy voter that could lead", Next: "etcdadm info shows the members"}
+		return member{}, &cli.RefusedError{
+			Text: "there is no other healthy voter that could lead", Next: "etcdadm info shows the members",
+		}
 	}
 	return *best, nil
 }
@@ -161,7 +166,8 @@ func (t *tool) wait(ctx context.Context, m member, ok func(r cluster.Report) err
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return cli.WithHint(fmt.Errorf("waited %s for %s: %w", t.access.Timeout, m, last), "etcdadm info shows how it is now")
+			return cli.WithHint(fmt.Errorf("waited %s for %s: %w", t.access.Timeout, m, last),
+				"etcdadm info shows how it is now")
 		}
 	}
 }

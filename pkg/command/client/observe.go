@@ -124,7 +124,9 @@ func (v view) find(word string) (member, error) {
 		}
 		names = append(names, fmt.Sprintf("%s (%s)", m, m.ID))
 	}
-	return member{}, &cli.UsageError{Text: fmt.Sprintf("there is no member %q", word), Next: "the members are " + strings.Join(names, ", ")}
+	return member{}, &cli.UsageError{
+		Text: fmt.Sprintf("there is no member %q", word), Next: "the members are " + strings.Join(names, ", "),
+	}
 }
 
 // name returns how a person knows the member of an id.

@@ -72,7 +72,8 @@ func TestWhoIsHealthy(t *testing.T) {
 
 func TestVotersAreCounted(t *testing.T) {
 	v := view{leader: 1, members: []member{
-		testNode(1, "a"), testNode(2, "b", "down"), testNode(3, "c", "full"), testNode(4, "d", "learner"), testNode(5, "e", "corrupt"), testNode(6, "f"),
+		testNode(1, "a"), testNode(2, "b", "down"), testNode(3, "c", "full"), testNode(4, "d", "learner"),
+		testNode(5, "e", "corrupt"), testNode(6, "f"),
 	}}
 	for other, want := range map[cluster.MemberID]int{0: 3, 1: 2, 2: 3, 4: 3} {
 		if all, healthy := v.voters(other); all != 5 || healthy != want {
@@ -87,12 +88,19 @@ func TestTheSuccessor(t *testing.T) {
 		word    string
 		want    string
 	}{
-		"the nearest":           {[]member{testNode(1, "a"), testNode(2, "b"), testNode(3, "c", "ahead")}, "", "c"},
-		"the first of equals":   {[]member{testNode(1, "a"), testNode(2, "b"), testNode(3, "c")}, "", "b"},
-		"no learner":            {[]member{testNode(1, "a"), testNode(2, "b", "learner", "ahead"), testNode(3, "c")}, "", "c"},
-		"nobody who is ill":     {[]member{testNode(1, "a"), testNode(2, "b", "down"), testNode(3, "c", "corrupt", "ahead"), testNode(4, "d")}, "", "d"},
-		"one that is full":      {[]member{testNode(1, "a"), testNode(2, "b", "full")}, "", "b"},
-		"nobody":                {[]member{testNode(1, "a"), testNode(2, "b", "down")}, "", "there is no other healthy voter"},
+		"the nearest":         {[]member{testNode(1, "a"), testNode(2, "b"), testNode(3, "c", "ahead")}, "", "c"},
+		"the first of equals": {[]member{testNode(1, "a"), testNode(2, "b"), testNode(3, "c")}, "", "b"},
+		"no learner": {
+			[]member{testNode(1, "a"), testNode(2, "b", "learner", "ahead"), testNode(3, "c")}, "", "c",
+		},
+		"nobody who is ill": {
+			[]member{testNode(1, "a"), testNode(2, "b", "down"), testNode(3, "c", "corrupt", "ahead"), testNode(4, "d")},
+			"", "d",
+		},
+		"one that is full": {[]member{testNode(1, "a"), testNode(2, "b", "full")}, "", "b"},
+		"nobody": {
+			[]member{testNode(1, "a"), testNode(2, "b", "down")}, "", "there is no other healthy voter",
+		},
 		"by name":               {[]member{testNode(1, "a"), testNode(2, "b"), testNode(3, "c")}, "c", "c"},
 		"by id":                 {[]member{testNode(1, "a"), testNode(0xb0b, "b"), testNode(3, "c")}, "b0b", "b"},
 		"the name goes first":   {[]member{testNode(1, "a"), testNode(2, "3"), testNode(4, "c")}, "3", "3"},
@@ -114,7 +122,8 @@ func TestTheSuccessor(t *testing.T) {
 		})
 	}
 	var lost *quorumError
-	if _, err := (view{members: []member{testNode(1, "a")}}).successor(""); !errors.As(err, &lost) || lost.Kind() != "quorum-lost" {
+	if _, err := (view{members: []member{testNode(1, "a")}}).successor(""); !errors.As(err, &lost) ||
+		lost.Kind() != "quorum-lost" {
 		t.Errorf("without a leader: %v", err)
 	}
 }
@@ -135,18 +144,30 @@ func TestWhenAMemberMayBeBusy(t *testing.T) {
 		want    string // of the error's type and text
 		warning string
 	}{
-		"all are well":           {five[:3], false, "<nil>", ""},
-		"one alone":              {five[:1], false, "<nil>", "1 voting member(s)"},
-		"two":                    {five[:2], false, "<nil>", "2 voting member(s)"},
-		"one of five is down":    {five, false, "*cli.RefusedError a member is unhealthy: e does not answer", ""},
-		"one of three is down":   {[]member{five[0], five[1], five[4]}, false, "*client.quorumError a member is unhealthy: e does not answer; without a only 1 of 3", ""},
-		"one is down, by force":  {[]member{five[0], five[1], five[4]}, true, "<nil>", ""},
-		"itself, by force":       {[]member{five[4], five[1], five[2]}, true, "*cli.RefusedError e does not answer", ""},
-		"a learner is down":      {[]member{five[0], five[1], five[2], testNode(9, "l", "learner", "down")}, false, "*cli.RefusedError a member is unhealthy: l", ""},
-		"a learner":              {[]member{testNode(9, "l", "learner"), five[0]}, true, "*cli.RefusedError l is a learner", ""},
-		"another is full":        {[]member{five[0], five[1], testNode(9, "l", "full")}, false, "<nil>", ""},
-		"it is full itself":      {[]member{testNode(9, "l", "full"), five[0], five[1]}, false, "<nil>", ""},
-		"a member has not begun": {[]member{five[0], five[1], five[2], {Member: cluster.Member{ID: 7, Learner: true}, err: errors.New("7 has not started yet")}}, false, "*cli.RefusedError a member is unhealthy: 7", ""},
+		"all are well":        {five[:3], false, "<nil>", ""},
+		"one alone":           {five[:1], false, "<nil>", "1 voting member(s)"},
+		"two":                 {five[:2], false, "<nil>", "2 voting member(s)"},
+		"one of five is down": {five, false, "*cli.RefusedError a member is unhealthy: e does not answer", ""},
+		"one of three is down": {
+			[]member{five[0], five[1], five[4]}, false,
+			"*client.quorumError a member is unhealthy: e does not answer; without a only 1 of 3", "",
+		},
+		"one is down, by force": {[]member{five[0], five[1], five[4]}, true, "<nil>", ""},
+		"itself, by force":      {[]member{five[4], five[1], five[2]}, true, "*cli.RefusedError e does not answer", ""},
+		"a learner is down": {
+			[]member{five[0], five[1], five[2], testNode(9, "l", "learner", "down")}, false,
+			"*cli.RefusedError a member is unhealthy: l", "",
+		},
+		"a learner": {
+			[]member{testNode(9, "l", "learner"), five[0]}, true, "*cli.RefusedError l is a learner", "",
+		},
+		"another is full":   {[]member{five[0], five[1], testNode(9, "l", "full")}, false, "<nil>", ""},
+		"it is full itself": {[]member{testNode(9, "l", "full"), five[0], five[1]}, false, "<nil>", ""},
+		"a member has not begun": {
+			[]member{five[0], five[1], five[2], {
+				Member: cluster.Member{ID: 7, Learner: true}, err: errors.New("7 has not started yet"),
+			}}, false, "*cli.RefusedError a member is unhealthy: 7", "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tool, stderr := toolFor(t)
@@ -173,16 +194,22 @@ func TestStrangersAreNotTakenForMembers(t *testing.T) {
 	tool, _ := toolFor(t, w.flags()...)
 	_, id := w.leader(t)
 	down := "http://" + testport.Address(t)
-	m := ask(t.Context(), tool.access, cluster.Member{ID: cluster.MemberID(id), Name: "a", ClientURLs: []string{other.members[0].ClientURL, down}})
-	if err := m.healthy(); err == nil || !strings.Contains(err.Error(), "another member answers") || !strings.Contains(err.Error(), "nothing listens there") {
+	m := ask(t.Context(), tool.access, cluster.Member{
+		ID: cluster.MemberID(id), Name: "a", ClientURLs: []string{other.members[0].ClientURL, down},
+	})
+	if err := m.healthy(); err == nil || !strings.Contains(err.Error(), "another member answers") ||
+		!strings.Contains(err.Error(), "nothing listens there") {
 		t.Errorf("it is healthy: %v", err)
 	}
-	m = ask(t.Context(), tool.access, cluster.Member{ID: cluster.MemberID(id), Name: "a", ClientURLs: []string{other.members[0].ClientURL, down, w.members[0].ClientURL}})
+	m = ask(t.Context(), tool.access, cluster.Member{
+		ID: cluster.MemberID(id), Name: "a", ClientURLs: []string{other.members[0].ClientURL, down, w.members[0].ClientURL},
+	})
 	if err := m.healthy(); err != nil || m.endpoint != w.members[0].ClientURL {
 		t.Errorf("at %s: %v", m.endpoint, err)
 	}
 	// An endpoint of another cluster is not defragmented.
-	fails(t, 2, "is not of this cluster", append([]string{"defrag"}, w.flagsFor(w.members[0].ClientURL, other.members[0].ClientURL)...)...)
+	fails(t, 2, "is not of this cluster",
+		append([]string{"defrag"}, w.flagsFor(w.members[0].ClientURL, other.members[0].ClientURL)...)...)
 }
 
 // Members that hold different data at one revision are told apart.
@@ -198,16 +225,20 @@ func TestDifferentDataIsSeen(t *testing.T) {
 	d := &disarm{tool: tool}
 	observe := func(testCluster *testCluster, name string) member {
 		_, id := testCluster.leader(t)
-		return ask(t.Context(), tool.access, cluster.Member{ID: cluster.MemberID(id), Name: cluster.NodeName(name), ClientURLs: []string{testCluster.members[0].ClientURL}})
+		return ask(t.Context(), tool.access, cluster.Member{
+			ID: cluster.MemberID(id), Name: cluster.NodeName(name), ClientURLs: []string{testCluster.members[0].ClientURL},
+		})
 	}
 	a, b := observe(w, "a"), observe(other, "b")
 	if err := d.equal(t.Context(), view{members: []member{a, a}}); err != nil {
 		t.Errorf("a differs from itself: %v", err)
 	}
-	if err := d.equal(t.Context(), view{members: []member{a, b}}); err == nil || !strings.Contains(err.Error(), "a and b hold different data at revision 3") {
+	if err := d.equal(t.Context(), view{members: []member{a, b}}); err == nil ||
+		!strings.Contains(err.Error(), "a and b hold different data at revision 3") {
 		t.Errorf("the error is %v", err)
 	}
-	if err := d.equal(t.Context(), view{members: []member{a, testNode(9, "c", "down")}}); err == nil || !strings.Contains(err.Error(), "cannot be seen: c does not answer") {
+	if err := d.equal(t.Context(), view{members: []member{a, testNode(9, "c", "down")}}); err == nil ||
+		!strings.Contains(err.Error(), "cannot be seen: c does not answer") {
 		t.Errorf("the error is %v", err)
 	}
 	for _, tc := range []struct {
@@ -217,7 +248,8 @@ func TestDifferentDataIsSeen(t *testing.T) {
 		{raised{Alarm: etcdclient.Alarm{Member: 9, Kind: etcdclient.NoSpace}}, "c does not answer"},
 		{raised{Alarm: etcdclient.Alarm{Member: a.ID, Kind: "FIRE"}}, "nothing is known of the alarm FIRE"},
 	} {
-		if err := d.gone(t.Context(), view{members: []member{a, testNode(9, "c", "down")}}, tc.alarm); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if err := d.gone(t.Context(), view{members: []member{a, testNode(9, "c", "down")}}, tc.alarm); err == nil ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("the error is %v, want %s", err, tc.want)
 		}
 	}
@@ -249,7 +281,9 @@ func TestWaitingEnds(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := tool.led(t.Context(), member{Member: cluster.Member{Name: "b", ID: 4711}, endpoint: w.members[0].ClientURL}); err == nil || !strings.Contains(err.Error(), "a says that") && !strings.Contains(err.Error(), "b says that") {
+	if _, err := tool.led(t.Context(), member{
+		Member: cluster.Member{Name: "b", ID: 4711}, endpoint: w.members[0].ClientURL,
+	}); err == nil || !strings.Contains(err.Error(), "a says that") && !strings.Contains(err.Error(), "b says that") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -257,7 +291,8 @@ func TestWaitingEnds(t *testing.T) {
 func TestStoresThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	w := newTestCluster(t, "3.6.16", 1, "")
-	if r := run(t, w.with("snapshot", "save", "x://bucket")...); r.code != 2 || !strings.Contains(r.stderr, "no driver for x://") {
+	if r := run(t, w.with("snapshot", "save", "x://bucket")...); r.code != 2 ||
+		!strings.Contains(r.stderr, "no driver for x://") {
 		t.Errorf("%+v", r)
 	}
 	file := filepath.Join(t.TempDir(), "s.db")

@@ -29,16 +29,23 @@ func newRestore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE|DIRECTORY|STORE-URL/BACKUP-NAME",
 		Short: "make a data directory of a snapshot or a backup",
-		Long: "restore makes a new data directory of a snapshot file, of a backup in a store, of the data of one (.gz, .zst, .age),\n" +
-			"or of the database in another data directory. It checks everything first: that the snapshot is whole, that etcd's\n" +
-			"own tool of the right version is there, that the disk has room, and that the data directory is missing or empty.\n" +
+		Long: "restore makes a new data directory of a snapshot file, of a backup in a store, of the data of one (.gz, " +
+			".zst, .age),\n" +
+			"or of the database in another data directory. It checks everything first: that the snapshot is whole, that " +
+			"etcd's\n" +
+			"own tool of the right version is there, that the disk has room, and that the data directory is missing or " +
+			"empty.\n" +
 			"Data that is there is never replaced. Leases are kept.\n\n" +
 			"A cluster of several members is restored by the same command on each machine, with the same file and the same\n" +
-			"--initial-cluster. Its clients may have seen later revisions than the snapshot has (a Kubernetes API server has):\n" +
-			"the revision is raised above the highest that the store of a backup knows of, or above that of --above-revision.\n\n" +
-			"Where a member still runs, a snapshot of it loses less. Where all are stopped and quorum is lost, starting one of them\n" +
+			"--initial-cluster. Its clients may have seen later revisions than the snapshot has (a Kubernetes API server " +
+			"has):\n" +
+			"the revision is raised above the highest that the store of a backup knows of, or above that of " +
+			"--above-revision.\n\n" +
+			"Where a member still runs, a snapshot of it loses less. Where all are stopped and quorum is lost, starting one " +
+			"of them\n" +
 			"with --force-new-cluster loses less, too.",
-		Example: "  etcdadm snapshot restore etcd.db --data-dir=/var/lib/etcd --initial-advertise-peer-urls=https://10.0.0.1:2380\n" +
+		Example: "  etcdadm snapshot restore etcd.db --data-dir=/var/lib/etcd " +
+			"--initial-advertise-peer-urls=https://10.0.0.1:2380\n" +
 			"  etcdadm snapshot restore file:///mnt/etcd-store/main/2026-11-20T10:39:37Z-000001 --dry-run\n" +
 			"  etcdadm snapshot restore etcd.backup.zst.age --decrypt-key=key.txt --above-revision=123456",
 		Args: cobra.ExactArgs(1),
@@ -48,16 +55,25 @@ func newRestore() *cobra.Command {
 	f.StringVar(&r.dataDir, "data-dir", paths.Data, "data `directory` to make")
 	f.StringVar(&r.name, "name", "", "member's name; default: that of etcd.env, or the host name")
 	f.StringSliceVar(&r.peerURLs, "initial-advertise-peer-urls", nil, "member's peer `URLs`; default: those of etcd.env")
-	f.StringVar(&r.initialCluster, "initial-cluster", "", "all members, as `a=https://10.0.0.1:2380,b=...`; default: this one alone")
-	f.StringVar(&r.token, "initial-cluster-token", "", "`token` that makes the ids of the new cluster; default: one made of the snapshot")
-	f.BoolVar(&r.skipHashCheck, "skip-hash-check", false, "take a database that was copied from a data directory and has no digest")
-	f.Uint64Var(&r.above, "above-revision", 0, "raise the `revision` to more than 1,000,000,000 above this one; default for a backup in a store: the highest that is known there")
+	f.StringVar(&r.initialCluster, "initial-cluster", "",
+		"all members, as `a=https://10.0.0.1:2380,b=...`; default: this one alone")
+	f.StringVar(&r.token, "initial-cluster-token", "",
+		"`token` that makes the ids of the new cluster; default: one made of the snapshot")
+	f.BoolVar(&r.skipHashCheck, "skip-hash-check", false,
+		"take a database that was copied from a data directory and has no digest")
+	f.Uint64Var(&r.above, "above-revision", 0,
+		"raise the `revision` to more than 1,000,000,000 above this one; default for a backup in a store: the highest "+
+			"that is known there")
 	f.Uint64Var(&r.bump, "bump-revision", 0, "by how `much` to raise the revision, 0 for not at all")
-	f.StringArrayVar(&r.keys, "decrypt-key", nil, "`file` with secret keys of age, or an ssh private key, for an encrypted backup (repeated)")
-	f.StringArrayVar(&r.signers, "trusted-signers", nil, "`file` with public keys (PEM, ed25519) of those whose signatures count (repeated)")
+	f.StringArrayVar(&r.keys, "decrypt-key", nil,
+		"`file` with secret keys of age, or an ssh private key, for an encrypted backup (repeated)")
+	f.StringArrayVar(&r.signers, "trusted-signers", nil,
+		"`file` with public keys (PEM, ed25519) of those whose signatures count (repeated)")
 	f.BoolVar(&r.fetch.RequireSignature, "require-signature", false, "refuse a backup that no trusted signer has signed")
-	f.BoolVar(&r.markCompacted, "mark-compacted", false, "mark all before the raised revision as compacted, which --bump-revision always does")
-	f.StringVar(&r.version, "version", "", "etcd `version` that will run on the data; default: that of the etcd in --install-dir")
+	f.BoolVar(&r.markCompacted, "mark-compacted", false,
+		"mark all before the raised revision as compacted, which --bump-revision always does")
+	f.StringVar(&r.version, "version", "",
+		"etcd `version` that will run on the data; default: that of the etcd in --install-dir")
 	f.StringVar(&r.installDir, "install-dir", paths.Install, "`directory` of the binaries")
 	f.StringArrayVar(&r.etcdDirs, "etcd-dir", nil, "`directory` to look for the binaries of --version in (repeated)")
 	f.StringVar(&r.environment, "environment-dir", paths.Environment, "`directory` of etcd.env")
@@ -198,7 +214,8 @@ func (r *restore) make(ctx context.Context, from source, k known, tool etcdutl.T
 		r.say("restoring %s (%s, revision %d) into %s ...", from, render.Bytes(s.Size), s.Revision, r.dataDir)
 		err = tool.Restore(ctx, etcdutl.RestoreOptions{
 			Snapshot: file, SkipHashCheck: r.skipHashCheck && !s.Digest, DataDir: r.dataDir,
-			Name: cluster.NodeName(result.Name), PeerURLs: result.PeerURLs, InitialCluster: result.InitialCluster, Token: result.Token,
+			Name: cluster.NodeName(result.Name), PeerURLs: result.PeerURLs, InitialCluster: result.InitialCluster,
+			Token:        result.Token,
 			BumpRevision: result.BumpRevision,
 		})
 		if err != nil {
@@ -237,7 +254,8 @@ func (r *restore) identity(x *restored) error {
 		x.PeerURLs = strings.Split(known, ",")
 	}
 	if len(x.PeerURLs) == 0 {
-		return &cli.UsageError{Text: "the member's peer URLs are not known", Next: "--initial-advertise-peer-urls=https://ADDRESS:2380"}
+		return &cli.UsageError{Text: "the member's peer URLs are not known",
+			Next: "--initial-advertise-peer-urls=https://ADDRESS:2380"}
 	}
 	if x.InitialCluster == "" {
 		var own []string
@@ -246,7 +264,8 @@ func (r *restore) identity(x *restored) error {
 		}
 		x.InitialCluster = strings.Join(own, ",")
 	} else if len(urlsOf(x.Name, x.InitialCluster)) == 0 {
-		return &cli.UsageError{Text: fmt.Sprintf("--initial-cluster has no member %q", x.Name), Next: "--name is this member's name in it"}
+		return &cli.UsageError{Text: fmt.Sprintf("--initial-cluster has no member %q", x.Name),
+			Next: "--name is this member's name in it"}
 	}
 	return nil
 }
@@ -305,7 +324,8 @@ func fits(s snapshot.Status, v etcdversion.Version) error {
 	if w := s.StorageVersion; v.AtLeast(3, 6) && w.AtLeast(v.Major, v.Minor+1) {
 		return &cli.RefusedError{
 			Text: fmt.Sprintf("the snapshot is of etcd %d.%d, and etcd %s would not start on it", w.Major, w.Minor, v),
-			Next: fmt.Sprintf("restore with the binaries of %d.%d: --version and --etcd-dir, or --install-dir", w.Major, w.Minor),
+			Next: fmt.Sprintf("restore with the binaries of %d.%d: --version and --etcd-dir, or --install-dir", w.Major,
+				w.Minor),
 		}
 	}
 	return nil

@@ -60,7 +60,8 @@ func TestEncryptedAndSigned(t *testing.T) {
 	}
 	place := t.TempDir()
 	location := "file://" + place
-	b := decoded[stored](t, w.with("snapshot", "save", location, "--compression=zstd", "--encrypt-to="+key.Recipient().String(), "--sign-key="+write(t, string(private)), "--cluster-name=main")...)
+	b := decoded[stored](t, w.with("snapshot", "save", location, "--compression=zstd",
+		"--encrypt-to="+key.Recipient().String(), "--sign-key="+write(t, string(private)), "--cluster-name=main")...)
 	trusted, err := backup.ReadTrusted(write(t, string(public)))
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,8 @@ func TestEncryptedAndSigned(t *testing.T) {
 		t.Errorf("%s", plain.stdout)
 	}
 	parent := t.TempDir()
-	from := append([]string{"snapshot", "restore", location + "/" + b.Name}, restoreFlags(w, filepath.Join(parent, "data"))...)
+	from := append([]string{"snapshot", "restore", location + "/" + b.Name},
+		restoreFlags(w, filepath.Join(parent, "data"))...)
 	secret, signers := "--decrypt-key="+write(t, key.String()), "--trusted-signers="+write(t, string(public))
 	fails(t, 7, "no given key decrypts it", from...)
 	fails(t, 7, "no given key decrypts it", append(from, "--decrypt-key="+write(t, other.String()))...)
@@ -111,10 +113,15 @@ func TestEncryptedAndSigned(t *testing.T) {
 	if r := decoded[restored](t, append(from, secret)...); r.Revision != 7 || r.RevisionAfter != 7 {
 		t.Errorf("restored %+v", r)
 	}
-	for _, wrong := range [][]string{{"--encrypt-to=age1nothing"}, {"--sign-key=" + recipients, "--cluster-name=main"}, {"--sign-key=" + write(t, string(private))}, {"--compression=lzma"}} {
+	for _, wrong := range [][]string{
+		{"--encrypt-to=age1nothing"}, {"--sign-key=" + recipients, "--cluster-name=main"}, {
+			"--sign-key=" + write(t, string(private)),
+		}, {"--compression=lzma"},
+	} {
 		fails(t, 2, strings.Split(wrong[0], "=")[0], w.with(append([]string{"snapshot", "save", location}, wrong...)...)...)
 	}
-	fails(t, 2, "is for a backup in a store", w.with("snapshot", "save", filepath.Join(parent, "s.db"), "--compression=zstd")...)
+	fails(t, 2, "is for a backup in a store",
+		w.with("snapshot", "save", filepath.Join(parent, "s.db"), "--compression=zstd")...)
 }
 
 // A directory of data is the last resort, and the command says what is better.
@@ -143,7 +150,8 @@ func TestDataDirectories(t *testing.T) {
 			time.Sleep(200 * time.Millisecond) // for the last batch
 			w.members[0].Kill()
 			for i, source := range []string{dir, dir + "/member", dir + "/member/snap/db"} {
-				refused := fails(t, 7, "the last writes may be in its write-ahead log alone", append([]string{"snapshot", "restore", source}, restoreFlags(w, filepath.Join(parent, "data"))...)...)
+				refused := fails(t, 7, "the last writes may be in its write-ahead log alone",
+					append([]string{"snapshot", "restore", source}, restoreFlags(w, filepath.Join(parent, "data"))...)...)
 				if !strings.Contains(refused.stderr, "--force-new-cluster") {
 					t.Error(refused.stderr)
 				}
@@ -151,7 +159,8 @@ func TestDataDirectories(t *testing.T) {
 				target := filepath.Join(t.TempDir(), "data")
 				flags := append(restoreFlags(w, target), "--skip-hash-check", "--above-revision=5000000000")
 				r := decoded[restored](t, append([]string{"snapshot", "restore", source}, flags...)...)
-				if r.Revision < 2 || r.RevisionAfter != 6_000_000_000 || r.From != "data directory "+dir || r.LostRevisions != 5_000_000_000-r.Revision {
+				if r.Revision < 2 || r.RevisionAfter != 6_000_000_000 || r.From != "data directory "+dir ||
+					r.LostRevisions != 5_000_000_000-r.Revision {
 					t.Errorf("%s: restored %+v", source, r)
 				}
 				if after := tree(t, dir); after != before {
@@ -161,7 +170,8 @@ func TestDataDirectories(t *testing.T) {
 					t.Error("the key is not there")
 				}
 			}
-			fails(t, 1, "is not empty", append([]string{"snapshot", "restore", dir, "--skip-hash-check"}, restoreFlags(w, dir)...)...)
+			fails(t, 1, "is not empty",
+				append([]string{"snapshot", "restore", dir, "--skip-hash-check"}, restoreFlags(w, dir)...)...)
 		})
 	}
 }
@@ -232,9 +242,12 @@ func TestRevisionsOnlyGrow(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "data")
 		from := append([]string{"snapshot", "restore", location + "/" + name}, restoreFlags(w, dir)...)
 		dry := ok(t, append(from, "--dry-run")...)
-		for _, want := range []string{"LOST ", fmt.Sprintf("revisions up to %d, the highest that is known", revision), " needed, ", "(in the", "TAKEN  "} {
+		for _, want := range []string{
+			"LOST ", fmt.Sprintf("revisions up to %d, the highest that is known", revision), " needed, ", "(in the", "TAKEN  ",
+		} {
 			// The newest backup has lost nothing that is known of.
-			if strings.Contains(want, "revisions up to") && round == 1 && name == names[1] && revision == 22 || want == "(in the" {
+			if strings.Contains(want, "revisions up to") && round == 1 && name == names[1] && revision == 22 ||
+				want == "(in the" {
 				continue
 			}
 			if !strings.Contains(dry.stdout, want) {
@@ -268,7 +281,8 @@ func TestWarningsOfRevisions(t *testing.T) {
 	place := t.TempDir()
 	location := "file://" + place
 	b := decoded[stored](t, w.with("snapshot", "save", location)...)
-	from := append([]string{"snapshot", "restore", location + "/" + b.Name}, restoreFlags(w, filepath.Join(t.TempDir(), "data"))...)
+	from := append([]string{"snapshot", "restore", location + "/" + b.Name},
+		restoreFlags(w, filepath.Join(t.TempDir(), "data"))...)
 	st, err := store.Open(t.Context(), location)
 	if err != nil {
 		t.Fatal(err)
@@ -288,14 +302,18 @@ func TestWarningsOfRevisions(t *testing.T) {
 	fails(t, 2, "no room", append(from, "--above-revision=9223372036854775807")...)
 	// On several machines each must come to the same revision.
 	several := append(from, "--dry-run", "--initial-cluster=a="+w.members[0].PeerURL+",b=http://127.0.0.1:1")
-	if r := ok(t, several...); !strings.Contains(r.stdout, "REVISION         3000000000 (2 in the snapshot; all before is compacted)\n") || !strings.Contains(r.stderr, "the other machines must come to revision 3000000000, too") {
+	if r := ok(t, several...); !strings.Contains(r.stdout,
+		"REVISION         3000000000 (2 in the snapshot; all before is compacted)\n") ||
+		!strings.Contains(r.stderr, "the other machines must come to revision 3000000000, too") {
 		t.Errorf("%+v", r)
 	}
 	// A store of the existing tool knows nothing of revisions.
-	if err := errors.Join(os.Remove(filepath.Join(place, b.Name, retention.DescriptionFile)), st.Delete(t.Context(), "control/revision")); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(place, b.Name, retention.DescriptionFile)),
+		st.Delete(t.Context(), "control/revision")); err != nil {
 		t.Fatal(err)
 	}
-	if r := ok(t, append(from, "--dry-run")...); !strings.Contains(r.stderr, "does not say which revisions clients have seen") || strings.Contains(r.stdout, "REVISION") {
+	if r := ok(t, append(from, "--dry-run")...); !strings.Contains(r.stderr,
+		"does not say which revisions clients have seen") || strings.Contains(r.stdout, "REVISION") {
 		t.Errorf("%+v", r)
 	}
 	if err := os.WriteFile(filepath.Join(place, "control/revision"), []byte("{"), 0o600); err != nil {
@@ -311,7 +329,8 @@ func TestWarningsOfRevisions(t *testing.T) {
 
 func TestAbove(t *testing.T) {
 	for known, want := range map[cluster.Revision]cluster.Revision{
-		0: margin, 1: 2 * margin, margin - 1: 2 * margin, margin: 2 * margin, margin + 1: 3 * margin, 7*margin + 5: 9 * margin,
+		0: margin, 1: 2 * margin, margin - 1: 2 * margin, margin: 2 * margin, margin + 1: 3 * margin,
+		7*margin + 5: 9 * margin,
 	} {
 		if got := above(known); got != want || got < known+margin {
 			t.Errorf("above %d is %d, want %d", known, got, want)
@@ -342,7 +361,8 @@ func TestWatchesAndLeases(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if again := decoded[stored](t, w.with("snapshot", "save", location)...); again.Revision < cluster.Revision(seen.Header.Revision) {
+			if again := decoded[stored](t, w.with("snapshot", "save", location)...); again.Revision < cluster.Revision(
+				seen.Header.Revision) {
 				t.Errorf("saved %+v", again)
 			}
 			w.members[0].Kill()

@@ -59,7 +59,10 @@ func (r *restore) report(x restored) error {
 	}
 	table := [][]string{{"FROM", x.From}}
 	if !x.Taken.IsZero() {
-		table = append(table, []string{"TAKEN", fmt.Sprintf("%s (%s ago) of etcd %s", x.Taken.Format(time.RFC3339), render.Age(time.Since(x.Taken)), x.TakenOf)})
+		table = append(table, []string{
+			"TAKEN", fmt.Sprintf("%s (%s ago) of etcd %s", x.Taken.Format(time.RFC3339), render.Age(time.Since(x.Taken)),
+				x.TakenOf),
+		})
 	}
 	if x.Signer != "" {
 		table = append(table, []string{"SIGNED", "with the trusted key " + x.Signer})
@@ -106,7 +109,8 @@ func (x restored) disk() string {
 func (x restored) lost() string {
 	switch {
 	case x.LostRevisions > 0 && !x.Taken.IsZero():
-		return fmt.Sprintf("all since %s: %d revisions up to %d, the highest that is known", x.Taken.Format(time.RFC3339), x.LostRevisions, x.Highest)
+		return fmt.Sprintf("all since %s: %d revisions up to %d, the highest that is known", x.Taken.Format(time.RFC3339),
+			x.LostRevisions, x.Highest)
 	case x.LostRevisions > 0:
 		return fmt.Sprintf("%d revisions up to %d, the highest that is known", x.LostRevisions, x.Highest)
 	case !x.Taken.IsZero():

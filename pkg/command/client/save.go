@@ -28,20 +28,25 @@ func newSave() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "save FILE|STORE-URL",
 		Short: "save a snapshot to a file, or as a backup to a store",
-		Long: "save reads the database of the first of the endpoints that answers, checks it by etcd's own digest, and writes\n" +
+		Long: "save reads the database of the first of the endpoints that answers, checks it by etcd's own digest, and " +
+			"writes\n" +
 			"it to a file of mode 0600, as etcdctl snapshot save does. What has :// in it is a backup store: the snapshot\n" +
 			"becomes a backup there, as those that etcd-manager takes; it can be encrypted and signed on its way.",
-		Example: "  etcdadm snapshot save /var/backups/etcd.db\n  etcdadm snapshot save file:///mnt/etcd-store/backups/etcd/main\n" +
-			"  etcdadm snapshot save s3://bucket/etcd/main --compression=zstd --encrypt-to=age1... --sign-key=/etc/etcd/backup-signing.pem --cluster-name=main",
+		Example: "  etcdadm snapshot save /var/backups/etcd.db\n  etcdadm snapshot save " +
+			"file:///mnt/etcd-store/backups/etcd/main\n" +
+			"  etcdadm snapshot save s3://bucket/etcd/main --compression=zstd --encrypt-to=age1... " +
+			"--sign-key=/etc/etcd/backup-signing.pem --cluster-name=main",
 		Args: cobra.ExactArgs(1),
 	}
 	s := save{tool: newTool(cmd), compression: cli.Choice([]string{backup.Gzip, backup.Zstd}, backup.Gzip)}
 	f := cmd.Flags()
 	f.BoolVar(&s.force, "force", false, "replace a file that is there")
 	f.Var(s.compression, "compression", "of a backup in a store: gzip, which the existing tools can restore, or zstd")
-	f.StringArrayVar(&s.encryptTo, "encrypt-to", nil, "age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backup (repeated)")
+	f.StringArrayVar(&s.encryptTo, "encrypt-to", nil,
+		"age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backup (repeated)")
 	f.StringVar(&s.signKey, "sign-key", "", "`file` of an ed25519 private key (PEM) to sign the backup with")
-	f.StringVar(&s.cluster, "cluster-name", "", "`name` of the cluster that the backup is of, as the daemons have it; a signed one counts for no other")
+	f.StringVar(&s.cluster, "cluster-name", "",
+		"`name` of the cluster that the backup is of, as the daemons have it; a signed one counts for no other")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) }
 	return cmd
 }
@@ -60,7 +65,10 @@ func (s *save) options(target string) (o backup.TakeOptions, err error) {
 	if !isStore(target) {
 		for _, name := range []string{"compression", "encrypt-to", "sign-key", "cluster-name"} {
 			if s.cmd.Flags().Changed(name) {
-				return o, &cli.UsageError{Text: "--" + name + " is for a backup in a store", Next: "a file of \"snapshot save\" is what etcdctl writes; name a store: file:///DIRECTORY"}
+				return o, &cli.UsageError{
+					Text: "--" + name + " is for a backup in a store",
+					Next: "a file of \"snapshot save\" is what etcdctl writes; name a store: file:///DIRECTORY",
+				}
 			}
 		}
 	}
@@ -70,7 +78,10 @@ func (s *save) options(target string) (o backup.TakeOptions, err error) {
 	}
 	if s.signKey != "" {
 		if s.cluster == "" {
-			return o, &cli.UsageError{Text: "--sign-key needs --cluster-name: where signers are trusted, a backup counts only for the cluster that it is signed for", Next: "--cluster-name=NAME, as the daemons have it"}
+			return o, &cli.UsageError{
+				Text: "--sign-key needs --cluster-name: where signers are trusted, a backup counts only for the cluster that it " +
+					"is signed for", Next: "--cluster-name=NAME, as the daemons have it",
+			}
 		}
 		if o.Signer, err = backup.ReadSigner(s.signKey); err != nil {
 			return o, cli.Usagef("--sign-key: %v", err)
@@ -106,9 +117,11 @@ func (s *save) run(ctx context.Context, target string) error {
 	}
 	switch {
 	case r.Leader == 0:
-		s.access.Warn("%s sees no leader: the snapshot has what this member has, which may not be all that was written", endpoints[0])
+		s.access.Warn("%s sees no leader: the snapshot has what this member has, which may not be all that was written",
+			endpoints[0])
 	case r.Read == cluster.ReadLate:
-		s.access.Warn("%s serves no read through the quorum: its disk may hang, and the snapshot may lack what was written last", endpoints[0])
+		s.access.Warn("%s serves no read through the quorum: its disk may hang, and the snapshot may lack what was "+
+			"written last", endpoints[0])
 	case r.Learner:
 		s.access.Warn("%s is a learner: the snapshot has what it has got so far", endpoints[0])
 	}
@@ -158,7 +171,8 @@ func (s *save) toFile(ctx context.Context, c *etcdclient.Client, r cluster.Repor
 	if result.Status, err = snapshot.Read(ctx, path); err != nil {
 		return err
 	}
-	return s.print(result, rows(append([][]string{{"FILE", path}, {"MEMBER", r.ID.String()}}, statusRows(result.Status)...)...))
+	return s.print(result, rows(
+		append([][]string{{"FILE", path}, {"MEMBER", r.ID.String()}}, statusRows(result.Status)...)...))
 }
 
 // room reports whether there is space for size bytes below dir.
@@ -169,7 +183,8 @@ func room(dir string, size int64) error {
 		return nil //nolint:nilerr
 	}
 	if free < size {
-		return cli.WithHint(fmt.Errorf("%s has %s free, and %s are needed: %w", dir, render.Bytes(free), render.Bytes(size), syscall.ENOSPC),
+		return cli.WithHint(fmt.Errorf("%s has %s free, and %s are needed: %w", dir, render.Bytes(free), render.Bytes(size),
+			syscall.ENOSPC),
 			"make room there, or use another disk")
 	}
 	return nil
@@ -187,7 +202,8 @@ type stored struct {
 	Seconds  float64          `json:"seconds"`
 }
 
-func (s *save) toStore(ctx context.Context, c *etcdclient.Client, r cluster.Report, location string, o backup.TakeOptions) error {
+func (s *save) toStore(ctx context.Context, c *etcdclient.Client, r cluster.Report, location string,
+	o backup.TakeOptions) error {
 	began := time.Now()
 	o.Source, o.Stall = c, s.access.Timeout
 	o.Info = backup.Info{EtcdVersion: r.Version, SpecVersion: r.Version}
@@ -222,7 +238,8 @@ func (s *save) toStore(ctx context.Context, c *etcdclient.Client, r cluster.Repo
 	if err != nil {
 		return s.access.Explain(ctx, err)
 	}
-	result := stored{Store: location, Backup: b, EtcdVersion: r.Version.String(), Member: r.ID, Revision: r.Revision, Seconds: time.Since(began).Seconds()}
+	result := stored{Store: location, Backup: b, EtcdVersion: r.Version.String(), Member: r.ID, Revision: r.Revision,
+		Seconds: time.Since(began).Seconds()}
 	table := [][]string{
 		{"STORE", location}, {"BACKUP", b.Name}, {"MEMBER", r.ID.String()}, {"ETCD", result.EtcdVersion},
 		{"REVISION", fmt.Sprint(r.Revision)}, {"SIZE", render.Bytes(b.Size)},

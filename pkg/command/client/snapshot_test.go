@@ -80,7 +80,9 @@ func TestSnapshots(t *testing.T) {
 
 func status(t *testing.T, file string, w *testCluster) {
 	r := ok(t, "snapshot", "status", file)
-	for _, want := range []string{"REVISION", " 22\n", "KEYS", " 21\n", "CLUSTER VERSION  " + fmt.Sprintf("3.%d.0\n", w.bin.Version.Minor)} {
+	for _, want := range []string{
+		"REVISION", " 22\n", "KEYS", " 21\n", "CLUSTER VERSION  " + fmt.Sprintf("3.%d.0\n", w.bin.Version.Minor),
+	} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("%q is not in\n%s", want, r.stdout)
 		}
@@ -98,13 +100,15 @@ func status(t *testing.T, file string, w *testCluster) {
 		t.Fatal(err)
 	}
 	fails(t, 1, "snapshot is damaged: its digest is wrong", "snapshot", "status", bad)
-	fails(t, 1, "digest is wrong", append([]string{"snapshot", "restore", bad}, restoreFlags(w, filepath.Join(t.TempDir(), "data"))...)...)
+	fails(t, 1, "digest is wrong",
+		append([]string{"snapshot", "restore", bad}, restoreFlags(w, filepath.Join(t.TempDir(), "data"))...)...)
 }
 
 // restoreFlags are those of a restore of the one member of w.
 func restoreFlags(w *testCluster, dir string) []string {
 	return []string{
-		"--data-dir=" + dir, "--name=a", "--initial-advertise-peer-urls=" + w.members[0].PeerURL, "--install-dir=" + w.bin.Dir,
+		"--data-dir=" + dir, "--name=a", "--initial-advertise-peer-urls=" + w.members[0].PeerURL,
+		"--install-dir=" + w.bin.Dir,
 		"--environment-dir=" + filepath.Dir(dir),
 	}
 }
@@ -126,8 +130,10 @@ func restores(t *testing.T, file string, w *testCluster) {
 	if files(t, parent) != "" {
 		t.Errorf("a dry run made %s", files(t, parent))
 	}
-	r := decoded[restored](t, append([]string{"snapshot", "restore", file, "--bump-revision=1000", "--mark-compacted"}, flags...)...)
-	if r.Revision != 22 || r.BumpRevision != 1000 || r.Keys != 21 || r.Version != w.bin.Version || r.Token == "" || r.InitialCluster != "a="+w.members[0].PeerURL {
+	r := decoded[restored](t,
+		append([]string{"snapshot", "restore", file, "--bump-revision=1000", "--mark-compacted"}, flags...)...)
+	if r.Revision != 22 || r.BumpRevision != 1000 || r.Keys != 21 || r.Version != w.bin.Version || r.Token == "" ||
+		r.InitialCluster != "a="+w.members[0].PeerURL {
 		t.Errorf("restored %+v", r)
 	}
 	if dry.RevisionAfter != 22 || dry.Needed < dry.Size || dry.Free < dry.Needed {
@@ -154,9 +160,13 @@ func restores(t *testing.T, file string, w *testCluster) {
 		t.Errorf("%s", refused.stderr)
 	}
 	// A copied database has no digest.
-	fails(t, 7, "has no digest", append([]string{"snapshot", "restore", raw(t, file)}, restoreFlags(w, filepath.Join(parent, "data2"))...)...)
-	ok(t, append([]string{"snapshot", "restore", raw(t, file), "--skip-hash-check"}, restoreFlags(w, filepath.Join(parent, "data2"))...)...)
-	if r := ok(t, append([]string{"snapshot", "restore", file}, restoreFlags(w, filepath.Join(parent, "data3"))...)...); !strings.Contains(r.stdout, "REVISION         22\n") || !strings.Contains(r.stderr, "restored:\n") {
+	fails(t, 7, "has no digest",
+		append([]string{"snapshot", "restore", raw(t, file)}, restoreFlags(w, filepath.Join(parent, "data2"))...)...)
+	ok(t, append([]string{"snapshot", "restore", raw(t, file), "--skip-hash-check"},
+		restoreFlags(w, filepath.Join(parent, "data2"))...)...)
+	if r := ok(t, append([]string{"snapshot", "restore", file},
+		restoreFlags(w, filepath.Join(parent, "data3"))...)...); !strings.Contains(r.stdout, "REVISION         22\n") ||
+		!strings.Contains(r.stderr, "restored:\n") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -190,11 +200,13 @@ func stores(t *testing.T, w *testCluster) {
 	if err != nil || info.EtcdVersion != w.bin.Version || info.MemberCount != 1 || info.SpecVersion != w.bin.Version {
 		t.Errorf("the marker says %+v, %v", info, err)
 	}
-	if r := ok(t, w.with("snapshot", "save", location)...); !strings.Contains(r.stdout, "BACKUP    20") || !strings.Contains(r.stdout, "REVISION  22\n") {
+	if r := ok(t, w.with("snapshot", "save", location)...); !strings.Contains(r.stdout, "BACKUP    20") ||
+		!strings.Contains(r.stdout, "REVISION  22\n") {
 		t.Errorf("%+v", r)
 	}
 	for i, source := range []string{
-		location + "/" + b.Name, location + "/" + b.Name + "/", filepath.Join(place, b.Name), filepath.Join(place, b.Name, "etcd.backup.gz"),
+		location + "/" + b.Name, location + "/" + b.Name + "/", filepath.Join(place, b.Name),
+		filepath.Join(place, b.Name, "etcd.backup.gz"),
 	} {
 		dir := filepath.Join(t.TempDir(), "data")
 		r := decoded[restored](t, append([]string{"snapshot", "restore", source}, restoreFlags(w, dir)...)...)
@@ -203,7 +215,8 @@ func stores(t *testing.T, w *testCluster) {
 		if source == filepath.Join(place, b.Name, "etcd.backup.gz") {
 			after = 22
 		}
-		if r.Revision != 22 || r.Keys != 21 || r.RevisionAfter != after || r.RevisionAfter != r.Revision+cluster.Revision(r.BumpRevision) {
+		if r.Revision != 22 || r.Keys != 21 || r.RevisionAfter != after ||
+			r.RevisionAfter != r.Revision+cluster.Revision(r.BumpRevision) {
 			t.Errorf("%s: restored %+v", source, r)
 		}
 		if got := files(t, filepath.Dir(dir)); got != "data" {
@@ -216,7 +229,8 @@ func stores(t *testing.T, w *testCluster) {
 	parent := t.TempDir()
 	flags := restoreFlags(w, filepath.Join(parent, "data"))
 	r := ok(t, append([]string{"snapshot", "restore", "--dry-run", location + "/" + b.Name}, flags...)...)
-	if !strings.Contains(r.stderr, "is of etcd "+w.bin.Version.String()+"; it would be fetched and checked first") || !strings.Contains(r.stderr, "would restore:") {
+	if !strings.Contains(r.stderr, "is of etcd "+w.bin.Version.String()+"; it would be fetched and checked first") ||
+		!strings.Contains(r.stderr, "would restore:") {
 		t.Errorf("%+v", r)
 	}
 	fails(t, 1, "has no backup none", append([]string{"snapshot", "restore", location + "/none"}, flags...)...)
@@ -281,13 +295,19 @@ func TestWhatARestoreNeeds(t *testing.T) {
 		args []string
 	}{
 		{"a binary", 1, "which etcd will run on the data?", []string{me, "--install-dir=" + parent}},
-		{"its tool", 1, "no executable file etcdutl in " + parent, []string{me, "--install-dir=" + parent, "--version=3.6.99"}},
-		{"the right version", 1, "is of version 3.7.3; a snapshot for etcd 3.6.99", []string{me, "--install-dir=" + w.bin.Dir, "--version=3.6.99"}},
+		{"its tool", 1, "no executable file etcdutl in " + parent, []string{
+			me, "--install-dir=" + parent, "--version=3.6.99",
+		}},
+		{"the right version", 1, "is of version 3.7.3; a snapshot for etcd 3.6.99", []string{
+			me, "--install-dir=" + w.bin.Dir, "--version=3.6.99",
+		}},
 		{"a version", 2, "--version", []string{me, "--version=new"}},
 		{"peer URLs", 2, "peer URLs are not known", []string{"--install-dir=" + w.bin.Dir}},
 		{"a name", 2, "--name", []string{me, "--name=a b"}},
 		{"to be in the cluster", 2, `has no member "z"`, []string{me, "--name=z", "--initial-cluster=a=http://127.0.0.1:1"}},
-		{"a version that can read it", 7, "is of etcd 3.7, and etcd 3.6.16 would not start on it", []string{me, "--version=3.6.16", "--etcd-dir=" + etcds}},
+		{"a version that can read it", 7, "is of etcd 3.7, and etcd 3.6.16 would not start on it", []string{
+			me, "--version=3.6.16", "--etcd-dir=" + etcds,
+		}},
 		{"both flags", 2, "--mark-compacted is for --bump-revision", []string{me, "--mark-compacted"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -299,7 +319,8 @@ func TestWhatARestoreNeeds(t *testing.T) {
 	}
 	fails(t, 1, "no such file", "snapshot", "restore", file+"x", me)
 	fails(t, 2, "does not name a backup", "snapshot", "restore", "s3://bucket", me)
-	fails(t, 2, "no driver for", "snapshot", "restore", "x://bucket/backup", me, "--install-dir="+w.bin.Dir, "--data-dir="+dir, "--environment-dir="+parent)
+	fails(t, 2, "no driver for", "snapshot", "restore", "x://bucket/backup", me, "--install-dir="+w.bin.Dir,
+		"--data-dir="+dir, "--environment-dir="+parent)
 	fails(t, 1, "is a directory", "snapshot", "restore", file, "--environment-dir="+badEnv(t, true))
 	fails(t, 1, "is not closed", "snapshot", "restore", file, "--environment-dir="+badEnv(t, false))
 	t.Run("room on the disk", func(t *testing.T) {
@@ -308,7 +329,8 @@ func TestWhatARestoreNeeds(t *testing.T) {
 			t.Skipf("cannot mount a small file system: %v", err)
 		}
 		t.Cleanup(func() { _ = syscall.Unmount(small, 0) })
-		fails(t, 1, "no space left on device", "snapshot", "restore", file, me, "--install-dir="+w.bin.Dir, "--data-dir="+small, "--environment-dir="+parent)
+		fails(t, 1, "no space left on device", "snapshot", "restore", file, me, "--install-dir="+w.bin.Dir,
+			"--data-dir="+small, "--environment-dir="+parent)
 		if got := files(t, small); got != "" {
 			t.Errorf("it left %s", got)
 		}
@@ -355,9 +377,12 @@ func TestIdentityOfTheMachine(t *testing.T) {
 	}{
 		{restore{environment: dir}, "m1 [https://10.0.0.1:2380] m1=https://10.0.0.1:2380"},
 		{restore{environment: dir, name: "x"}, "x [https://10.0.0.1:2380] x=https://10.0.0.1:2380"},
-		{restore{environment: dir, peerURLs: []string{"http://h:1", "http://i:2"}}, "m1 [http://h:1 http://i:2] m1=http://h:1,m1=http://i:2"},
-		{restore{environment: dir, initialCluster: "m1=http://h:1,m2=http://i:2"}, "m1 [http://h:1] m1=http://h:1,m2=http://i:2"},
-		{restore{environment: dir + "/none", peerURLs: []string{"http://h:1"}}, host + " [http://h:1] " + host + "=http://h:1"},
+		{restore{environment: dir, peerURLs: []string{"http://h:1", "http://i:2"}},
+			"m1 [http://h:1 http://i:2] m1=http://h:1,m1=http://i:2"},
+		{restore{environment: dir, initialCluster: "m1=http://h:1,m2=http://i:2"},
+			"m1 [http://h:1] m1=http://h:1,m2=http://i:2"},
+		{restore{environment: dir + "/none", peerURLs: []string{"http://h:1"}},
+			host + " [http://h:1] " + host + "=http://h:1"},
 	} {
 		var x restored
 		if err := tc.r.identity(&x); err != nil {
@@ -371,7 +396,8 @@ func TestIdentityOfTheMachine(t *testing.T) {
 
 func TestWhereASnapshotComesFrom(t *testing.T) {
 	dir := t.TempDir()
-	backupDir, plain, zipped, empty := filepath.Join(dir, "b-1"), filepath.Join(dir, "s.db"), filepath.Join(dir, "s.gz"), filepath.Join(dir, "empty")
+	backupDir, plain, zipped, empty := filepath.Join(dir, "b-1"), filepath.Join(dir, "s.db"), filepath.Join(dir, "s.gz"),
+		filepath.Join(dir, "empty")
 	if err := os.Mkdir(backupDir, 0o700); err != nil {
 		t.Fatal(err)
 	}

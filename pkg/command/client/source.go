@@ -38,7 +38,10 @@ func parseSource(text string) (source, error) {
 		at := strings.LastIndex(strings.TrimSuffix(place, "/"), "/")
 		s := source{location: place[:at], name: strings.TrimSuffix(place[at+1:], "/")}
 		if strings.HasSuffix(s.location, ":/") || s.name == "" {
-			return source{}, &cli.UsageError{Text: text + " does not name a backup", Next: "STORE-URL/BACKUP-NAME; etcd-manager-ctl list-backups prints the names"}
+			return source{}, &cli.UsageError{
+				Text: text + " does not name a backup",
+				Next: "STORE-URL/BACKUP-NAME; etcd-manager-ctl list-backups prints the names",
+			}
 		}
 		if options != "" {
 			s.location += "?" + options
@@ -116,7 +119,8 @@ func (s source) observe(ctx context.Context, o backup.FetchOptions) (k known, er
 	err = withStore(ctx, s.location, func(st *store.Store) error {
 		k.Description, err = backup.Inspect(ctx, st, s.name, o)
 		if errors.Is(err, store.ErrAbsent) {
-			return cli.WithHint(fmt.Errorf("the store %s has no backup %s", s.location, s.name), "etcd-manager-ctl --backup-store="+s.location+" list-backups")
+			return cli.WithHint(fmt.Errorf("the store %s has no backup %s", s.location, s.name),
+				"etcd-manager-ctl --backup-store="+s.location+" list-backups")
 		}
 		if err != nil {
 			return explained(err)
@@ -129,7 +133,8 @@ func (s source) observe(ctx context.Context, o backup.FetchOptions) (k known, er
 
 // fetch makes a file of the snapshot in dir, uncompressed, decrypted and checked,
 // unless it is one. The caller calls remove in any case.
-func (s source) fetch(ctx context.Context, t *tool, dir string, o backup.FetchOptions, total int64) (file string, remove func(), err error) {
+func (s source) fetch(ctx context.Context, t *tool, dir string, o backup.FetchOptions, total int64) (
+	file string, remove func(), err error) {
 	if s.file != "" {
 		return s.file, func() {}, nil
 	}

@@ -60,7 +60,8 @@ func ok(t *testing.T, args ...string) result {
 func fails(t *testing.T, code int, want string, args ...string) result {
 	t.Helper()
 	r := run(t, args...)
-	if r.code != code || !strings.Contains(r.stderr, want) || code != 2 && !strings.Contains(r.stderr, "hint: ") && !strings.Contains(r.stderr, `"hint":`) {
+	if r.code != code || !strings.Contains(r.stderr, want) || code != 2 && !strings.Contains(r.stderr, "hint: ") &&
+		!strings.Contains(r.stderr, `"hint":`) {
 		t.Errorf("%v: exit code %d, want %d, and %q in\n%s", args, r.code, code, want, r.stderr)
 	}
 	return r
@@ -209,7 +210,9 @@ func (w *testCluster) eventually(t *testing.T, what string, ok func(ctx context.
 func (w *testCluster) raise(t *testing.T, id uint64, kind etcdserverpb.AlarmType) {
 	t.Helper()
 	m := etcdserverpb.NewMaintenanceClient(w.api(t).ActiveConnection())
-	_, err := m.Alarm(t.Context(), &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: id, Alarm: kind})
+	_, err := m.Alarm(t.Context(), &etcdserverpb.AlarmRequest{
+		Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: id, Alarm: kind,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +234,9 @@ func newPKI(t *testing.T) string {
 	}
 	write("ca.crt", ca.PEM())
 	for _, name := range []string{"server", "etcdctl-etcd-client"} {
-		leaf, err := ca.Issue(certs.Request{CommonName: name, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Client: true, Server: true, Lifetime: time.Hour}, now)
+		leaf, err := ca.Issue(certs.Request{
+			CommonName: name, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Client: true, Server: true, Lifetime: time.Hour,
+		}, now)
 		if err != nil {
 			t.Fatal(err)
 		}

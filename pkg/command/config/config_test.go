@@ -55,7 +55,8 @@ func TestPrintDefaults(t *testing.T) {
 	if err != nil || code != 0 || f.Config.Paths != machine.Defaults().Paths || !json.Valid([]byte(out)) {
 		t.Errorf("as JSON: code %d, %v\n%s", code, err, out)
 	}
-	if code, _, errs = run(t, "", "print", "--defaults", "--name=x"); code != 2 || !strings.Contains(errs, "--defaults and --name do not go together") {
+	if code, _, errs = run(t, "", "print", "--defaults", "--name=x"); code != 2 ||
+		!strings.Contains(errs, "--defaults and --name do not go together") {
 		t.Errorf("with a flag: code %d, %s", code, errs)
 	}
 }
@@ -71,7 +72,8 @@ func TestPrintWhatIsInEffect(t *testing.T) {
 	if err != nil {
 		t.Fatalf("it is not a configuration: %v\n%s", err, out)
 	}
-	if c := f.Config; c.Name != "b" || c.Listen.ClientPort != 4001 || c.Listen.PeerPort != 7001 || c.Snapshot.File != "s.db" || c.Paths.Data != "/var/lib/etcd" {
+	if c := f.Config; c.Name != "b" || c.Listen.ClientPort != 4001 || c.Listen.PeerPort != 7001 ||
+		c.Snapshot.File != "s.db" || c.Paths.Data != "/var/lib/etcd" {
 		t.Errorf("got %s", out)
 	}
 	// Printed and read, it is the same.
@@ -114,7 +116,8 @@ func TestValidateFiles(t *testing.T) {
 			t.Errorf("line %d lacks %q:\n%s", i+1, want, out)
 		}
 	}
-	if code, _, errs = run(t, "", "validate", typo); code != 2 || !strings.Contains(errs, "the configuration is not valid") {
+	if code, _, errs = run(t, "", "validate", typo); code != 2 ||
+		!strings.Contains(errs, "the configuration is not valid") {
 		t.Errorf("one: code %d, %s", code, errs)
 	}
 }
@@ -132,15 +135,18 @@ func TestValidateAsJSON(t *testing.T) {
 }
 
 func TestValidateTheFlags(t *testing.T) {
-	if code, out, _ := run(t, "", "validate", "--etcd-flag=corrupt-check-time=1h"); code != 0 || out != "configuration: valid\n" {
+	if code, out, _ := run(t, "", "validate", "--etcd-flag=corrupt-check-time=1h"); code != 0 ||
+		out != "configuration: valid\n" {
 		t.Errorf("code %d, %s", code, out)
 	}
 	code, out, _ := run(t, "", "validate", "--etcd-flag=corrupt-check-time=1h", "--version=3.5.35")
-	if code != 2 || !strings.Contains(out, "--etcd-flag corrupt-check-time is not known to etcd 3.5.35 (it came with 3.6), use experimental-corrupt-check-time") {
+	if code != 2 || !strings.Contains(out,
+		"--etcd-flag corrupt-check-time is not known to etcd 3.5.35 (it came with 3.6), use experimental-corrupt-check-time") {
 		t.Errorf("code %d, %s", code, out)
 	}
 	path := file(t, "member.yaml", head+"etcd: {flags: {corrupt-check-time: 1h}}\n")
-	if code, out, _ = run(t, "", "validate", "--config", path, "--version=3.5.35"); code != 2 || !strings.Contains(out, path+":3:36: etcd.flags.corrupt-check-time: is not known") {
+	if code, out, _ = run(t, "", "validate", "--config", path, "--version=3.5.35"); code != 2 ||
+		!strings.Contains(out, path+":3:36: etcd.flags.corrupt-check-time: is not known") {
 		t.Errorf("code %d, %s", code, out)
 	}
 	t.Setenv("ETCDADM_CONFIG", path)
@@ -150,13 +156,16 @@ func TestValidateTheFlags(t *testing.T) {
 }
 
 func TestValidateNothing(t *testing.T) {
-	if code, _, errs := run(t, "", "validate"); code != 2 || !strings.Contains(errs, "hint: etcdadm config validate FILE") {
+	if code, _, errs := run(t, "", "validate"); code != 2 ||
+		!strings.Contains(errs, "hint: etcdadm config validate FILE") {
 		t.Errorf("code %d, %s", code, errs)
 	}
-	if code, _, errs := run(t, "", "validate", "x", "--name=a"); code != 2 || !strings.Contains(errs, "files and --name do not go together") {
+	if code, _, errs := run(t, "", "validate", "x", "--name=a"); code != 2 ||
+		!strings.Contains(errs, "files and --name do not go together") {
 		t.Errorf("code %d, %s", code, errs)
 	}
-	if code, _, errs := run(t, ""); code != 2 || !strings.Contains(errs, "config needs a command: migrate, print, validate") {
+	if code, _, errs := run(t, ""); code != 2 ||
+		!strings.Contains(errs, "config needs a command: migrate, print, validate") {
 		t.Errorf("code %d, %s", code, errs)
 	}
 }
@@ -172,7 +181,8 @@ func retired(t *testing.T) (dir string) {
 		"INITIAL_ADVERTISE_PEER_URLS=https://10.0.0.1:2380", "LISTEN_PEER_URLS=https://10.0.0.1:2380",
 		"ADVERTISE_CLIENT_URLS=https://10.0.0.1:2379", "LISTEN_CLIENT_URLS=https://10.0.0.1:2379,https://127.0.0.1:2379",
 		"CERT_FILE=/pki/server.crt", "KEY_FILE=/pki/server.key", "TRUSTED_CA_FILE=/pki/ca.crt",
-		"PEER_CERT_FILE=/pki/peer.crt", "PEER_KEY_FILE=/pki/peer.key", "PEER_TRUSTED_CA_FILE=/pki/ca.crt", "EXPERIMENTAL_CORRUPT_CHECK_TIME=1h",
+		"PEER_CERT_FILE=/pki/peer.crt", "PEER_KEY_FILE=/pki/peer.key", "PEER_TRUSTED_CA_FILE=/pki/ca.crt",
+		"EXPERIMENTAL_CORRUPT_CHECK_TIME=1h",
 	} {
 		env.WriteString("ETCD_" + line + "\n")
 	}
@@ -200,22 +210,26 @@ func TestMigrateFromTheMachine(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	c := f.Config
-	if c.Name != "node-1" || c.Version.String() != "3.5.35" || c.Listen.Address != "10.0.0.1" || c.Paths.Install != dir || c.Paths.Units != dir || c.Paths.Environment != dir ||
+	if c.Name != "node-1" || c.Version.String() != "3.5.35" || c.Listen.Address != "10.0.0.1" || c.Paths.Install != dir ||
+		c.Paths.Units != dir || c.Paths.Environment != dir ||
 		c.Etcd.Flags["experimental-corrupt-check-time"] != "1h" || len(c.Service.Priorities) != 1 {
 		t.Errorf("got %s", out)
 	}
-	if !strings.Contains(errs, "note: GOMAXPROCS is left out") || strings.Contains(errs, "set version") || strings.Contains(errs, "correct before") {
+	if !strings.Contains(errs, "note: GOMAXPROCS is left out") || strings.Contains(errs, "set version") ||
+		strings.Contains(errs, "correct before") {
 		t.Errorf("notes: %s", errs)
 	}
 
-	if code, out, errs = run(t, "", append(args, "--version=v3.7.3", "-o=json")...); code != 0 || !strings.Contains(out, `"version": "3.7.3"`) ||
+	if code, out, errs = run(t, "", append(args, "--version=v3.7.3", "-o=json")...); code != 0 ||
+		!strings.Contains(out, `"version": "3.7.3"`) ||
 		!strings.Contains(errs, "correct before use: etcd.flags.experimental-corrupt-check-time is gone from etcd 3.7.3") {
 		t.Errorf("for another version: code %d, %s%s", code, out, errs)
 	}
 	if err := os.Remove(dir + "/etcd"); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs = run(t, "", args...); code != 0 || strings.Contains(out, "\nversion:") || !strings.Contains(errs, "note: set version to the one that runs") {
+	if code, out, errs = run(t, "", args...); code != 0 || strings.Contains(out, "\nversion:") ||
+		!strings.Contains(errs, "note: set version to the one that runs") {
 		t.Errorf("without a binary: code %d, %s%s", code, out, errs)
 	}
 }
@@ -239,8 +253,10 @@ spec:
 }
 
 func TestMigrateAFile(t *testing.T) {
-	path := file(t, "member.json", `{"kind": "Member", "etcd": {"quotaBytes": "1Gi"}, "name": "a", "apiVersion": "etcdadm.dev/v1"}`)
-	if code, out, errs := run(t, "", "migrate", path); code != 0 || out != head+"name: a\netcd:\n  quotaBytes: 1073741824\n" || errs != "" {
+	path := file(t, "member.json",
+		`{"kind": "Member", "etcd": {"quotaBytes": "1Gi"}, "name": "a", "apiVersion": "etcdadm.dev/v1"}`)
+	if code, out, errs := run(t, "", "migrate", path); code != 0 ||
+		out != head+"name: a\netcd:\n  quotaBytes: 1073741824\n" || errs != "" {
 		t.Errorf("code %d, %s%s", code, out, errs)
 	}
 	if code, _, errs := run(t, "x: 1", "migrate", "-"); code != 2 || !strings.Contains(errs, "apiVersion: is missing") {
@@ -250,17 +266,21 @@ func TestMigrateAFile(t *testing.T) {
 
 func TestMigrateNothing(t *testing.T) {
 	absent := filepath.Join(t.TempDir(), "absent")
-	if code, _, errs := run(t, "", "migrate", "--env-file", absent); code != 1 || !strings.Contains(errs, absent) || !strings.Contains(errs, "hint: --env-file, --unit and --manifest") {
+	if code, _, errs := run(t, "", "migrate", "--env-file", absent); code != 1 || !strings.Contains(errs, absent) ||
+		!strings.Contains(errs, "hint: --env-file, --unit and --manifest") {
 		t.Errorf("code %d, %s", code, errs)
 	}
-	if code, _, errs := run(t, "", "migrate", "--manifest="); code != 2 || !strings.Contains(errs, "there is no /etc/etcd/etcd.env") {
+	if code, _, errs := run(t, "", "migrate", "--manifest="); code != 2 ||
+		!strings.Contains(errs, "there is no /etc/etcd/etcd.env") {
 		t.Errorf("code %d, %s", code, errs)
 	}
 	env := file(t, "etcd.env", "X=1\n")
-	if code, _, errs := run(t, "", "migrate", "--env-file", env); code != 1 || !strings.Contains(errs, "it does not set ETCD_NAME") {
+	if code, _, errs := run(t, "", "migrate", "--env-file", env); code != 1 ||
+		!strings.Contains(errs, "it does not set ETCD_NAME") {
 		t.Errorf("code %d, %s", code, errs)
 	}
-	if code, _, errs := run(t, "", "migrate", "--env-file", filepath.Dir(env)); code != 1 || !strings.Contains(errs, "is a directory") {
+	if code, _, errs := run(t, "", "migrate", "--env-file", filepath.Dir(env)); code != 1 ||
+		!strings.Contains(errs, "is a directory") {
 		t.Errorf("code %d, %s", code, errs)
 	}
 }

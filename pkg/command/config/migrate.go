@@ -28,18 +28,22 @@ func newMigrate() *cobra.Command {
 	d, m := machine.Defaults().Paths, migrate{}
 	cmd := &cobra.Command{
 		Use: "migrate [FILE]", Short: "make a configuration of an older one, or of the files on this machine",
-		Long: "migrate prints a configuration file. With FILE, it is what that file says, in the present version. Without, it is\n" +
+		Long: "migrate prints a configuration file. With FILE, it is what that file says, in the present version. " +
+			"Without, it is\n" +
 			"what the files say from which etcd is run on this machine, as the retired etcdadm or this one wrote them: the\n" +
 			"environment file and the unit of systemd, or the kubelet's manifest. Nothing is changed. What has no place in a\n" +
 			"configuration is told on the error output.",
-		Example: "  etcdadm config migrate > member.yaml\n  etcdadm config migrate --manifest=/etc/kubernetes/manifests/etcd.manifest",
-		Args:    cobra.MaximumNArgs(1),
+		Example: "  etcdadm config migrate > member.yaml\n  etcdadm config migrate " +
+			"--manifest=/etc/kubernetes/manifests/etcd.manifest",
+		Args: cobra.MaximumNArgs(1),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&m.envFile, "env-file", filepath.Join(d.Environment, initfiles.EnvName), "etcd's environment `file`")
 	flags.StringVar(&m.unit, "unit", filepath.Join(d.Units, initfiles.UnitName), "the `unit` of systemd")
-	flags.StringVar(&m.manifest, "manifest", filepath.Join(d.Manifests, initfiles.ManifestName), "the static `pod`, which is read in place of the others")
-	flags.TextVar(&m.version, "version", etcdversion.Version{}, "`version` of etcd (default: what the binary or the image says)")
+	flags.StringVar(&m.manifest, "manifest", filepath.Join(d.Manifests, initfiles.ManifestName),
+		"the static `pod`, which is read in place of the others")
+	flags.TextVar(&m.version, "version", etcdversion.Version{},
+		"`version` of etcd (default: what the binary or the image says)")
 	out := cli.AddOutput(cmd, cli.YAML, cli.JSON)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, notes, err := m.run(cmd, args)
@@ -91,7 +95,8 @@ func (m *migrate) read(cmd *cobra.Command) (configfile.Written, error) {
 		into       *configfile.Source
 	}{{"manifest", m.manifest, &w.Manifest}, {"env-file", m.envFile, &w.Env}, {"unit", m.unit, &w.Unit}}
 	for _, s := range sources {
-		if s.flag == "manifest" && !given(s.flag) && (given("env-file") || given("unit") || present(m.envFile)) || s.path == "" {
+		if s.flag == "manifest" && !given(s.flag) && (given("env-file") || given("unit") || present(m.envFile)) ||
+			s.path == "" {
 			continue
 		}
 		b, err := os.ReadFile(s.path)

@@ -27,7 +27,8 @@ type verdict struct {
 func newValidate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "validate [FILE...]", Short: "check configurations without changing anything",
-		Long: "validate checks that files are well formed, that what they say is possible, and that the version of etcd knows the\n" +
+		Long: "validate checks that files are well formed, that what they say is possible, and that the version of etcd " +
+			"knows the\n" +
 			"flags that it is given. Without a file it checks what --config, the environment and the flags say together.\n" +
 			"Nothing on the machine is checked: etcdadm preflight does that.",
 		Example: "  etcdadm config validate member.yaml\n  etcdadm config validate --config member.yaml --version 3.7.3",
@@ -93,7 +94,9 @@ func judge(file string, c machine.Config, err error) verdict {
 	case err != nil:
 		v.Errors = append(v.Errors, err.Error())
 	case len(c.Etcd.Flags) > 0 && !etcdconf.FlagsKnown(c.Version):
-		v.Warnings = append(v.Warnings, fmt.Sprintf("the flags of etcd %s are not known; they were checked as those of the nearest version that is", c.Version))
+		v.Warnings = append(v.Warnings,
+			fmt.Sprintf("the flags of etcd %s are not known; they were checked as those of the nearest version that is",
+				c.Version))
 	}
 	return v
 }
@@ -129,7 +132,9 @@ func summary(verdicts []verdict) error {
 	case bad == 0:
 		return nil
 	case len(verdicts) == 1:
-		return &cli.UsageError{Text: "the configuration is not valid", Next: "etcdadm config print --defaults shows a whole one"}
+		return &cli.UsageError{Text: "the configuration is not valid",
+			Next: "etcdadm config print --defaults shows a whole one"}
 	}
-	return &cli.UsageError{Text: fmt.Sprintf("%d of %d configurations are not valid", bad, len(verdicts)), Next: "etcdadm config print --defaults shows a whole one"}
+	return &cli.UsageError{Text: fmt.Sprintf("%d of %d configurations are not valid", bad, len(verdicts)),
+		Next: "etcdadm config print --defaults shows a whole one"}
 }

@@ -43,15 +43,17 @@ type tool struct {
 func New() *cobra.Command {
 	t := &tool{now: time.Now}
 	root := &cobra.Command{
-		Use:     "etcd-manager-ctl",
-		Short:   "read and queue requests in the control store of an etcd cluster",
-		Long:    "etcd-manager-ctl reads and queues requests in the control store of an etcd cluster.\nWithout a command it prints the spec, as get does.\n\nExit codes:\n" + cli.CodeLines(),
+		Use:   "etcd-manager-ctl",
+		Short: "read and queue requests in the control store of an etcd cluster",
+		Long: "etcd-manager-ctl reads and queues requests in the control store of an etcd cluster.\nWithout a command " +
+			"it prints the spec, as get does.\n\nExit codes:\n" + cli.CodeLines(),
 		Version: cli.BuildVersion(),
 		Args:    cli.Known,
 		RunE:    t.legacy(t.get),
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&t.location, "backup-store", "/backups", "`location` of the backup and control store, before $"+storeVariable)
+	flags.StringVar(&t.location, "backup-store", "/backups",
+		"`location` of the backup and control store, before $"+storeVariable)
 	if location := os.Getenv(storeVariable); location != "" {
 		t.location = location
 	}

@@ -23,7 +23,8 @@ import (
 
 // dryRestore says what a restore would mean, and prints the plan to it, from
 // what the coordinator published last.
-func (t *tool) dryRestore(ctx context.Context, cmd *cobra.Command, s *store.Store, spec store.SpecFile, r cluster.Request) error {
+func (t *tool) dryRestore(ctx context.Context, cmd *cobra.Command, s *store.Store, spec store.SpecFile,
+	r cluster.Request) error {
 	report, err := t.need(ctx, cmd, s)
 	if err != nil {
 		return err
@@ -52,7 +53,9 @@ func (t *tool) dryRestore(ctx context.Context, cmd *cobra.Command, s *store.Stor
 	}
 	if op, _ := plan.Next(report.Spec, *obs); op != nil {
 		if c, ok := op.(*plan.RequestClose); ok && c.Name == r.Name && c.Outcome == plan.OutcomeRefused {
-			return &cli.RefusedError{Text: "it would be refused: " + c.Reason, Next: "etcd-manager-ctl list-backups -o wide shows which there are"}
+			return &cli.RefusedError{
+				Text: "it would be refused: " + c.Reason, Next: "etcd-manager-ctl list-backups -o wide shows which there are",
+			}
 		}
 	}
 	return nil
@@ -115,7 +118,8 @@ func (d dry) write(w io.Writer) error {
 		[]string{"REVISION", known(int64(d.Source.Revision), fmt.Sprint(d.Source.Revision))},
 		[]string{"SNAPSHOT", known(d.Source.Size, render.Bytes(d.Source.Size))},
 		[]string{"LOST", lost},
-		[]string{"DISK", known(d.Needed, render.Bytes(d.Needed)+" on each node, besides the old data") + "; free: " + cmp.Or(strings.Join(free, ", "), "not known")},
+		[]string{"DISK", known(d.Needed, render.Bytes(d.Needed)+" on each node, besides the old data") + "; free: " + cmp.Or(
+			strings.Join(free, ", "), "not known")},
 		[]string{"TOOL", "etcdutl of the version to run, on each node"},
 	)
 }

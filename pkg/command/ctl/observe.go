@@ -25,9 +25,12 @@ import (
 const oldAfter = 3 * time.Minute
 
 func (t *tool) observeCommands() []*cobra.Command {
-	history := &cobra.Command{Use: "history", Short: "print what the coordinators did", GroupID: "look", Args: cobra.NoArgs}
+	history := &cobra.Command{
+		Use: "history", Short: "print what the coordinators did", GroupID: "look", Args: cobra.NoArgs,
+	}
 	last := history.Flags().IntP("last", "n", 20, "how many of the newest operations; 0 for all")
-	history.Long = "history prints what the coordinators did, and what was done by hand. With --orders it prints what the nodes\n" +
+	history.Long = "history prints what the coordinators did, and what was done by hand. With --orders it prints what " +
+		"the nodes\n" +
 		"themselves have written down: who ordered what of which node, and what was refused."
 	orders := history.Flags().Bool("orders", false, "print what was ordered of the nodes, as each has written it down")
 	history.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
@@ -63,7 +66,8 @@ func (t *tool) observeCommands() []*cobra.Command {
 
 // published reads what the coordinator published, with its raw text. The
 // report is nil if there is none; note says why, or that it is old.
-func (t *tool) published(ctx context.Context, s *store.Store) (r *reconcile.Report, raw json.RawMessage, note string, err error) {
+func (t *tool) published(ctx context.Context, s *store.Store) (
+	r *reconcile.Report, raw json.RawMessage, note string, err error) {
 	raw, err = s.Status(ctx)
 	switch {
 	case errors.Is(err, store.ErrAbsent):
@@ -114,7 +118,8 @@ func (t *tool) explain(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 
 func (t *tool) explainRule(cmd *cobra.Command, r plan.Reason) error {
 	if _, ok := plan.Explain(r); !ok {
-		return &cli.UsageError{Text: fmt.Sprintf("there is no rule %q", r), Next: "the rules are " + strings.Join(rules(), ", ")}
+		return &cli.UsageError{Text: fmt.Sprintf("there is no rule %q", r),
+			Next: "the rules are " + strings.Join(rules(), ", ")}
 	}
 	list := render.Explain([]plan.Hold{{Reason: r}})
 	return t.print(cmd, list, func(w io.Writer) error { return render.WriteExplanations(w, list) })
@@ -222,7 +227,9 @@ func (t *tool) orders(ctx context.Context, cmd *cobra.Command, s *store.Store, l
 			if o.Error != "" {
 				result = "failed: " + o.Error
 			}
-			rows = append(rows, []string{o.At.UTC().Format(time.RFC3339), string(o.Node), fmt.Sprint(o.Term), string(o.By), o.Line, result})
+			rows = append(rows, []string{
+				o.At.UTC().Format(time.RFC3339), string(o.Node), fmt.Sprint(o.Term), string(o.By), o.Line, result,
+			})
 		}
 		return cli.Rows(w, rows...)
 	})

@@ -48,8 +48,9 @@ func (t *tool) queueCommands() []*cobra.Command {
 			Args: cobra.NoArgs, RunE: t.legacy(t.listCommands),
 		},
 		{
-			Use: "delete-command NAME", Short: "delete queued commands and requests by their name, or by their backup's", GroupID: "queue",
-			Args: cobra.ExactArgs(1), RunE: t.legacy(t.deleteCommand),
+			Use: "delete-command NAME", Short: "delete queued commands and requests by their name, or by their backup's",
+			GroupID: "queue",
+			Args:    cobra.ExactArgs(1), RunE: t.legacy(t.deleteCommand),
 		},
 		forget,
 		t.recoverCommand(),
@@ -88,7 +89,9 @@ func (t *tool) pause(ctx context.Context, cmd *cobra.Command, s *store.Store, re
 	verb := "already paused"
 	if len(list) == 0 {
 		verb = "paused"
-		r, err := s.PutRequest(ctx, cluster.Request{Kind: cluster.RequestPause, At: t.now().UTC(), Reason: reason, By: operator()})
+		r, err := s.PutRequest(ctx, cluster.Request{
+			Kind: cluster.RequestPause, At: t.now().UTC(), Reason: reason, By: operator(),
+		})
 		if err != nil {
 			return err
 		}
@@ -215,7 +218,8 @@ func (t *tool) deleteCommand(ctx context.Context, cmd *cobra.Command, s *store.S
 	return t.print(cmd, deleted, func(io.Writer) error { return nil })
 }
 
-func (t *tool) forget(ctx context.Context, cmd *cobra.Command, s *store.Store, name cluster.NodeName, force bool) error {
+func (t *tool) forget(ctx context.Context, cmd *cobra.Command, s *store.Store, name cluster.NodeName,
+	force bool) error {
 	if err := name.Validate(); err != nil {
 		return cli.Usagef("%v", err)
 	}
@@ -237,7 +241,8 @@ func (t *tool) forget(ctx context.Context, cmd *cobra.Command, s *store.Store, n
 		for _, n := range r.Observation.Nodes {
 			if n.Name == name && n.Reachable {
 				return &cli.RefusedError{
-					Text: fmt.Sprintf("node %s answered %s; its daemon would write the record again", name, render.Age(t.now().Sub(r.At))),
+					Text: fmt.Sprintf("node %s answered %s; its daemon would write the record again", name,
+						render.Age(t.now().Sub(r.At))),
 					Next: "stop its daemon first, or use --force",
 				}
 			}

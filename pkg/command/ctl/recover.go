@@ -12,8 +12,10 @@ import (
 
 func (t *tool) recoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "recover-lease-voters", Short: "make the voters the lease voters, where the recorded ones are lost", GroupID: "queue",
-		Long: "recover-lease-voters ends the hold lease-voters-lost: etcd serves, and no majority of the nodes that may grant the coordinator's lease is left. " +
+		Use: "recover-lease-voters", Short: "make the voters the lease voters, where the recorded ones are lost",
+		GroupID: "queue",
+		Long: "recover-lease-voters ends the hold lease-voters-lost: etcd serves, and no majority of the nodes that may " +
+			"grant the coordinator's lease is left. " +
 			"The nodes of etcd's present voters become the lease voters. Name with --lost every machine that does not answer: " +
 			"one that is only cut off may still coordinate on its side.",
 		Args: cobra.NoArgs,
@@ -26,7 +28,8 @@ func (t *tool) recoverCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r := cluster.Request{Kind: cluster.RequestLeaseVoters, At: t.now().UTC(), Reason: *reason, By: operator(), Lost: names}
+		r := cluster.Request{Kind: cluster.RequestLeaseVoters, At: t.now().UTC(), Reason: *reason, By: operator(),
+			Lost: names}
 		if err := t.reallyLost(ctx, s, r); err != nil {
 			return err
 		}

@@ -33,7 +33,8 @@ func (t *tool) restoreCommand() *cobra.Command {
 		Use: "restore-backup NAME", Short: "ask for a restore of a backup", GroupID: "queue",
 		Long: "restore-backup asks the coordinator to restore a backup. It is acted on within seconds:\n\n" +
 			"  a last backup is taken of what still runs,\n" +
-			"  every node that is to have a member fetches the backup, checks it and makes a data directory of it, beside what runs,\n" +
+			"  every node that is to have a member fetches the backup, checks it and makes a data directory of it, beside " +
+			"what runs,\n" +
 			"  the record of the new incarnation decides, and the nodes change over; their old data is set aside,\n" +
 			"  the members are compared while clients are kept away, and then opened one by one.\n\n" +
 			"The revision goes on above every one that was ever seen, so that Kubernetes notices. Until the record is\n" +
@@ -41,7 +42,8 @@ func (t *tool) restoreCommand() *cobra.Command {
 			"is refused, with the reason in control/closed/ and in the history.\n\n" +
 			"--member-count and --etcd-version restore into another size, or another version of etcd (not an older minor).",
 		Example: "  etcd-manager-ctl --backup-store=s3://etcd/main restore-backup 2026-11-20T10:39:37Z-000001 --dry-run\n" +
-			"  etcd-manager-ctl --backup-store=s3://etcd/main --member-count=1 restore-backup 2026-11-20T10:39:37Z-000001 --lost=b,c",
+			"  etcd-manager-ctl --backup-store=s3://etcd/main --member-count=1 restore-backup 2026-11-20T10:39:37Z-000001 " +
+			"--lost=b,c",
 		Args: cobra.ExactArgs(1),
 	}
 	var w asked
@@ -66,7 +68,9 @@ func (t *tool) backupCommand() *cobra.Command {
 	cmd.Flags().StringVar(&w.reason, "reason", "", "why, for others to read")
 	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until it is there")
 	cmd.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
-		r, err := s.PutRequest(ctx, cluster.Request{Kind: cluster.RequestBackup, At: t.now().UTC(), Reason: w.reason, By: operator()})
+		r, err := s.PutRequest(ctx, cluster.Request{
+			Kind: cluster.RequestBackup, At: t.now().UTC(), Reason: w.reason, By: operator(),
+		})
 		if err != nil {
 			return err
 		}
@@ -138,7 +142,9 @@ func (t *tool) restorable(ctx context.Context, s *store.Store, r cluster.Request
 		return store.SpecFile{}, fmt.Errorf("look for backup %s: %w", r.Backup, err)
 	}
 	if !there {
-		return store.SpecFile{}, cli.WithHint(fmt.Errorf("the store has no backup %s", r.Backup), "etcd-manager-ctl --backup-store="+t.location+" list-backups")
+		return store.SpecFile{},
+			cli.WithHint(fmt.Errorf("the store has no backup %s", r.Backup),
+				"etcd-manager-ctl --backup-store="+t.location+" list-backups")
 	}
 	spec, err := s.Spec(ctx)
 	if err != nil && !errors.Is(err, store.ErrAbsent) {
@@ -213,7 +219,8 @@ func (t *tool) await(ctx context.Context, cmd *cobra.Command, s *store.Store, r 
 				return ended(cmd, v.Closed[i])
 			}
 			if !slices.ContainsFunc(fleet.Requests(v), func(q cluster.Request) bool { return q.Name == r.Name }) {
-				return cli.WithHint(errors.New("the request was deleted before it was carried out"), "etcd-manager-ctl history shows what was done")
+				return cli.WithHint(errors.New("the request was deleted before it was carried out"),
+					"etcd-manager-ctl history shows what was done")
 			}
 			if text := t.progress(ctx, s); text != said {
 				said = text

@@ -48,7 +48,8 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ctl": func(ts *testscript.TestScript, _ bool, args []string) {
-				exits(ts, append([]string{args[0], "etcd-manager-ctl", "--backup-store=file://" + ts.Getenv("WORK") + "/store"}, args[1:]...))
+				exits(ts, append([]string{args[0], "etcd-manager-ctl", "--backup-store=file://" + ts.Getenv("WORK") + "/store"},
+					args[1:]...))
 			},
 			"exits": func(ts *testscript.TestScript, _ bool, args []string) { exits(ts, args) },
 			"stamp": stamp,

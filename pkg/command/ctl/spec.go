@@ -49,7 +49,8 @@ func (t *tool) get(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []
 	switch {
 	case errors.Is(err, store.ErrAbsent):
 		return cli.WithHint(fmt.Errorf("no spec found in store %s", t.location),
-			"etcd-manager-ctl --backup-store="+t.location+" --member-count=3 --etcd-version="+defaultVersion+" configure-cluster")
+			"etcd-manager-ctl --backup-store="+t.location+" --member-count=3 --etcd-version="+defaultVersion+
+				" configure-cluster")
 	case errors.Is(err, store.ErrGarbage):
 		return cli.WithHint(fmt.Errorf("read the spec: %w", err), rewrite)
 	case err != nil:
@@ -74,7 +75,9 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 		}
 	}
 	if counted {
-		if err := (cluster.Spec{MemberCount: t.memberCount, EtcdVersion: etcdversion.Must(defaultVersion)}).Validate(); err != nil {
+		if err := (cluster.Spec{
+			MemberCount: t.memberCount, EtcdVersion: etcdversion.Must(defaultVersion),
+		}).Validate(); err != nil {
 			return cli.Usagef("--member-count: %v", err)
 		}
 	}

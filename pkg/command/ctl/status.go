@@ -29,9 +29,10 @@ func (t *tool) statusCommand() *cobra.Command {
 		case *watch && *interval <= 0:
 			return cli.Usagef("--interval is %s, it must be more than nothing", *interval)
 		case *watch:
-			return t.open(cmd.Context(), cmd, args, func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
-				return t.watch(ctx, cmd, s, *interval)
-			})
+			return t.open(cmd.Context(), cmd, args,
+				func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+					return t.watch(ctx, cmd, s, *interval)
+				})
 		}
 		return t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
 			v, err := t.view(ctx, s)
@@ -67,7 +68,8 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 		st.Age = t.now().Sub(report.At).Seconds()
 	}
 	if spec := control.Spec; spec != nil && (report == nil || store.SpecFileOf(report.Spec) != *spec) {
-		st.Notes = append(st.Notes, fmt.Sprintf("the spec in the store is %s; no coordinator has published that it saw it", specText(*spec)))
+		st.Notes = append(st.Notes,
+			fmt.Sprintf("the spec in the store is %s; no coordinator has published that it saw it", specText(*spec)))
 	}
 	st.Notes = append(st.Notes, control.Problems...)
 	for _, n := range control.Nodes {

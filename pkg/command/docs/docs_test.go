@@ -19,9 +19,12 @@ import (
 
 // tree is a program with commands as etcdadm has them.
 func tree() *cobra.Command {
-	root := &cobra.Command{Use: "etcdadm", Short: "change an etcd cluster", Args: cli.Known, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	root := &cobra.Command{Use: "etcdadm", Short: "change an etcd cluster", Args: cli.Known,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
-	initial := &cobra.Command{Use: "init", Short: "begin a cluster", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
+	initial := &cobra.Command{
+		Use: "init", Short: "begin a cluster", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return nil },
+	}
 	machineflags.Add(initial, machineflags.Member, machineflags.Snapshot)
 	secret := &cobra.Command{Use: "secret", Hidden: true, RunE: func(*cobra.Command, []string) error { return nil }}
 	root.AddCommand(initial, secret, config.New(), New())
@@ -44,7 +47,9 @@ func TestManualPages(t *testing.T) {
 	if code, _, errs := run("docs", "man", "--dir", dir); code != 0 {
 		t.Fatal(errs)
 	}
-	for _, name := range []string{"etcdadm", "etcdadm-init", "etcdadm-config", "etcdadm-config-validate", "etcdadm-docs-man", "etcdadm-completion-bash"} {
+	for _, name := range []string{
+		"etcdadm", "etcdadm-init", "etcdadm-config", "etcdadm-config-validate", "etcdadm-docs-man", "etcdadm-completion-bash",
+	} {
 		if _, err := os.Stat(filepath.Join(dir, name+".1")); err != nil {
 			t.Error(err)
 		}
@@ -57,7 +62,9 @@ func TestManualPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(page)
-	for _, want := range []string{`.TH "ETCDADM-INIT" "1" "Jan 1970"`, "begin a cluster", `\fB--init-system\fP="systemd"`, `etcdadm(1)`} {
+	for _, want := range []string{
+		`.TH "ETCDADM-INIT" "1" "Jan 1970"`, "begin a cluster", `\fB--init-system\fP="systemd"`, `etcdadm(1)`,
+	} {
 		if !strings.Contains(strings.ReplaceAll(text, `\-`, "-"), want) {
 			t.Errorf("the page lacks %s", want)
 		}

@@ -61,7 +61,8 @@ func New(open Opener, parts ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "etcdadm",
 		Short: "run etcd: make, grow, fix, back up and check a cluster",
-		Long: "etcdadm runs etcd on machines: it makes a cluster, adds and removes members, issues certificates, and looks.\n" +
+		Long: "etcdadm runs etcd on machines: it makes a cluster, adds and removes members, issues certificates, and " +
+			"looks.\n" +
 			"The commands of the first group work on the machine they run on. Those of the last two are for a cluster that\n" +
 			"etcd-manager runs: every change that the daemon can make is one of them; \"etcdadm plan\" prints the steps that\n" +
 			"lead to the spec, and sh -e can run them.\n\n" +
@@ -72,7 +73,8 @@ func New(open Opener, parts ...*cobra.Command) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	level := cli.Choice(levels, "info")
-	root.PersistentFlags().VarP(level, "log-level", "l", "how much to tell on the error output: "+strings.Join(levels, ", "))
+	root.PersistentFlags().VarP(level, "log-level", "l",
+		"how much to tell on the error output: "+strings.Join(levels, ", "))
 	cli.AddKlogFlags(root.PersistentFlags())
 	root.AddGroup(
 		&cobra.Group{ID: "machine", Title: "On this machine:"}, &cobra.Group{ID: "etcd", Title: "On a running etcd:"},
@@ -82,7 +84,8 @@ func New(open Opener, parts ...*cobra.Command) *cobra.Command {
 	t.out = cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
 	root.AddCommand(parts...)
 	root.SetCompletionCommandGroupID("look")
-	root.AddCommand(t.connected(t.observeCommand()), t.connected(t.planCommand()), t.statusCommand(), versionCommand(t.out))
+	root.AddCommand(t.connected(t.observeCommand()), t.connected(t.planCommand()), t.statusCommand(),
+		versionCommand(t.out))
 	t.addOperations(root)
 	cli.Fold(root, "do", "operations", "the single steps that a plan is made of")
 	return root

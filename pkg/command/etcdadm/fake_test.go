@@ -105,8 +105,13 @@ func emptyWorld(now time.Time) fakeWorld {
 	for i, name := range []cluster.NodeName{"a", "b", "c"} {
 		host := fmt.Sprintf("10.0.0.%d", i+1)
 		obs.Nodes = append(obs.Nodes, cluster.Node{
-			Name: name, Address: host + ":8000", Reachable: true, LastSeen: now, Boot: cluster.Token("boot-" + name), Published: true,
-			URLs:     cluster.URLs{Peer: []string{"http://" + host + ":2380"}, Client: []string{"http://" + host + ":4001"}, Quarantine: []string{"http://" + host + ":8001"}},
+			Name: name, Address: host + ":8000", Reachable: true, LastSeen: now, Boot: cluster.Token("boot-" + name),
+			Published: true,
+			URLs: cluster.URLs{
+				Peer: []string{"http://" + host + ":2380"}, Client: []string{"http://" + host + ":4001"}, Quarantine: []string{
+					"http://" + host + ":8001",
+				},
+			},
 			Disk:     cluster.Disk{State: cluster.DiskEmpty},
 			Process:  cluster.Process{State: cluster.ProcessStopped},
 			Versions: []etcdversion.Version{version}, FreeBytes: 10 << 30,

@@ -21,7 +21,8 @@ import (
 func (t *tool) observeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "observe", Short: "observe once and print all that is seen", GroupID: "look",
-		Long: "observe observes once and prints all that is seen of this machine and its cluster. With --backup-store or --nodes it\n" +
+		Long: "observe observes once and prints all that is seen of this machine and its cluster. With --backup-store or " +
+			"--nodes it\n" +
 			"asks the daemons of a managed cluster instead; plan --observation reads that.",
 		Args: cobra.NoArgs,
 	}
@@ -45,7 +46,8 @@ func (t *tool) observeCommand() *cobra.Command {
 func (t *tool) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "observe once and print how the member and its cluster are", GroupID: "machine",
-		Long: "status observes once, by itself, and prints how this machine's member and its cluster are. With --backup-store or\n" +
+		Long: "status observes once, by itself, and prints how this machine's member and its cluster are. With " +
+			"--backup-store or\n" +
 			"--nodes it asks the daemons of a managed cluster instead; etcd-manager-ctl status prints what their coordinator\n" +
 			"saw last.",
 		Args: cobra.NoArgs,
@@ -70,7 +72,9 @@ func (t *tool) statusCommand() *cobra.Command {
 func (t *tool) status(cmd *cobra.Command, spec cluster.Spec, obs cluster.Observation) error {
 	op, holds := plan.Next(spec, obs)
 	st := render.Status{
-		Report:   &reconcile.Report{At: obs.At, Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs)},
+		Report: &reconcile.Report{
+			At: obs.At, Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs),
+		},
 		Requests: obs.Store.Requests,
 	}
 	for _, n := range obs.Nodes {
@@ -101,10 +105,12 @@ func (t *tool) planCommand() *cobra.Command {
 		Long: "plan prints the steps from what is to what the spec says, as command lines that sh -e can run, and what\n" +
 			"holds them back as comments. It changes nothing. It exits with 3 when the cluster is not what the spec says\n" +
 			"and there is no step to take.",
-		Example: "  etcdadm plan | sh -e\n  etcdadm plan --spec-member-count=5\n  etcdadm observe >o.json; etcdadm plan --observation=o.json --spec-member-count=3 --spec-etcd-version=3.6.16",
-		Args:    cobra.NoArgs,
+		Example: "  etcdadm plan | sh -e\n  etcdadm plan --spec-member-count=5\n  etcdadm observe >o.json; etcdadm plan " +
+			"--observation=o.json --spec-member-count=3 --spec-etcd-version=3.6.16",
+		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&f.file, "observation", "", "`file` with an observation, or a published status, to plan on; - for the standard input")
+	cmd.Flags().StringVar(&f.file, "observation", "",
+		"`file` with an observation, or a published status, to plan on; - for the standard input")
 	cmd.Flags().IntVar(&f.count, "spec-member-count", 0, "plan as if the spec said so")
 	cmd.Flags().StringVar(&f.version, "spec-etcd-version", "", "plan as if the spec said this `version`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -194,7 +200,9 @@ func (f *planFlags) spec(cmd *cobra.Command, spec cluster.Spec) (cluster.Spec, b
 	}
 	if counted || versioned {
 		if err := spec.Validate(); err != nil {
-			return spec, false, &cli.UsageError{Text: "spec: " + err.Error(), Next: "--spec-member-count and --spec-etcd-version make one"}
+			return spec, false, &cli.UsageError{
+				Text: "spec: " + err.Error(), Next: "--spec-member-count and --spec-etcd-version make one",
+			}
 		}
 	}
 	return spec, counted || versioned, nil

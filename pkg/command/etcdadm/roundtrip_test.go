@@ -196,7 +196,8 @@ func TestTreeIsTheListOfOperations(t *testing.T) {
 			continue
 		}
 		delete(leaves, k.Path)
-		if !strings.Contains(leaf.Long, k.Needs) || !strings.Contains(leaf.Long, k.Done) || strings.Contains(leaf.Long, "Destructive") != k.Destructive {
+		if !strings.Contains(leaf.Long, k.Needs) || !strings.Contains(leaf.Long, k.Done) ||
+			strings.Contains(leaf.Long, "Destructive") != k.Destructive {
 			t.Errorf("the help of %s is %q", k.Path, leaf.Long)
 		}
 		for _, f := range k.Flags() {

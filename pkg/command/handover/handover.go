@@ -25,8 +25,10 @@ type Program func() ([]string, error)
 // New returns the command handover.
 func New(program Program) *cobra.Command {
 	cmd := cli.Group("handover", "hand this machine's etcd to etcd-manager, or back")
-	cmd.Long = "handover changes who runs the etcd of this machine: etcdadm, by hand, or the daemon etcd-manager. The data stays\n" +
-		"where its file system is, and the cluster goes on: machines are handed over one at a time, each when the one before\n" +
+	cmd.Long = "handover changes who runs the etcd of this machine: etcdadm, by hand, or the daemon etcd-manager. The " +
+		"data stays\n" +
+		"where its file system is, and the cluster goes on: machines are handed over one at a time, each when the one " +
+		"before\n" +
 		"it serves again."
 	cmd.AddCommand(toManager(program), fromManager(program))
 	return cmd
@@ -46,8 +48,10 @@ type task struct {
 func newTask(cmd *cobra.Command, program Program, dir handover.Direction) *task {
 	t := &task{cmd: cmd, program: program, dir: dir, flags: machineflags.Add(cmd, machineflags.Member)}
 	fs := cmd.Flags()
-	fs.StringVar(&t.o.ManagerDir, "manager-data-dir", "/var/lib/etcd-manager", "etcd-manager's data `directory`, on the file system of --data-dir")
-	fs.StringVar(&t.o.PKIDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "`directory` of etcd-manager's certificate authorities")
+	fs.StringVar(&t.o.ManagerDir, "manager-data-dir", "/var/lib/etcd-manager",
+		"etcd-manager's data `directory`, on the file system of --data-dir")
+	fs.StringVar(&t.o.PKIDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager",
+		"`directory` of etcd-manager's certificate authorities")
 	fs.StringVar(&t.o.EtcdDir, "etcd-dir", "/opt", "`directory` with the binaries of etcd-manager, in etcd-v<version>")
 	fs.BoolVar(&t.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	t.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
@@ -58,26 +62,32 @@ func newTask(cmd *cobra.Command, program Program, dir handover.Direction) *task 
 func toManager(program Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "to-manager", Short: "hand this machine's etcd to etcd-manager",
-		Long: "to-manager stops the etcd that etcdadm runs on this machine, moves its data to where etcd-manager has it, and tells\n" +
+		Long: "to-manager stops the etcd that etcdadm runs on this machine, moves its data to where etcd-manager has it, " +
+			"and tells\n" +
 			"etcd-manager to run it. It prints the command line of etcd-manager; the member is away until that runs.\n\n" +
 			"All members must be healthy voters. The first machine decides, in the control store, by which nodes the daemons\n" +
-			"elect their coordinator; the others follow. So hand over all machines before you change members by hand again, and\n" +
+			"elect their coordinator; the others follow. So hand over all machines before you change members by hand " +
+			"again, and\n" +
 			"write the spec when all are handed over.\n\n" +
 			"Killed at any point, it goes on when it is run again; from-manager takes it back.",
-		Example: "  etcdadm handover to-manager --backup-store s3://bucket/etcd --dry-run\n  etcdadm handover to-manager --backup-store s3://bucket/etcd",
+		Example: "  etcdadm handover to-manager --backup-store s3://bucket/etcd --dry-run\n  etcdadm handover to-manager " +
+			"--backup-store s3://bucket/etcd",
 	}
 	t := newTask(cmd, program, handover.ToManager)
 	fs := cmd.Flags()
-	fs.StringVar(&t.o.BackupStore, "backup-store", "", "`URL` of the control and backup store, the same one for all machines (required)")
+	fs.StringVar(&t.o.BackupStore, "backup-store", "",
+		"`URL` of the control and backup store, the same one for all machines (required)")
 	fs.StringVar(&t.o.ClusterName, "cluster-name", "etcd", "`name` of the cluster, for etcd-manager")
 	fs.IntVar(&t.o.GRPCPort, "grpc-port", 8000, "`port` of etcd-manager")
-	fs.BoolVar(&t.o.NewIncarnation, "new-incarnation", false, "let the daemons begin anew: none of them runs a member of this cluster any more")
+	fs.BoolVar(&t.o.NewIncarnation, "new-incarnation", false,
+		"let the daemons begin anew: none of them runs a member of this cluster any more")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := environment(fs); err != nil {
 			return err
 		}
 		if t.o.BackupStore == "" {
-			return &cli.UsageError{Text: "--backup-store is missing", Next: "etcd-manager keeps there what the cluster should be, and its backups"}
+			return &cli.UsageError{Text: "--backup-store is missing",
+				Next: "etcd-manager keeps there what the cluster should be, and its backups"}
 		}
 		return t.run(cmd, t.sayDaemon)
 	}
@@ -87,18 +97,23 @@ func toManager(program Program) *cobra.Command {
 func fromManager(program Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "from-manager", Short: "take this machine's etcd back from etcd-manager",
-		Long: "from-manager takes the member of a machine, on which etcd-manager is stopped, back: it takes the order to run it away\n" +
+		Long: "from-manager takes the member of a machine, on which etcd-manager is stopped, back: it takes the order to " +
+			"run it away\n" +
 			"from etcd-manager, moves the data to where etcdadm has it, and goes on as \"etcdadm join\" does.\n\n" +
-			"While the other daemons run, pause them first (etcd-manager-ctl pause): a member that is away for longer than their\n" +
-			"grace time is replaced where a spare machine is there. Keep etcd-manager from being started on this machine again.\n\n" +
-			"etcdadm has one certificate authority, so those of etcd-manager for peers and for clients must be the same one, as\n" +
+			"While the other daemons run, pause them first (etcd-manager-ctl pause): a member that is away for longer than " +
+			"their\n" +
+			"grace time is replaced where a spare machine is there. Keep etcd-manager from being started on this machine " +
+			"again.\n\n" +
+			"etcdadm has one certificate authority, so those of etcd-manager for peers and for clients must be the same " +
+			"one, as\n" +
 			"they are where to-manager has made them.",
 		Example: "  etcd-manager-ctl pause; systemctl disable --now etcd-manager\n  etcdadm handover from-manager",
 	}
 	t := newTask(cmd, program, handover.FromManager)
 	var given string
 	fs := cmd.Flags()
-	fs.StringVar(&given, "endpoints", "", "client `URLs` of other members (default: as seen before, or as their peer URLs tell)")
+	fs.StringVar(&given, "endpoints", "",
+		"client `URLs` of other members (default: as seen before, or as their peer URLs tell)")
 	fs.BoolVar(&t.o.Alone, "alone", false, "start the member even if no other one answers")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := environment(fs); err != nil {
@@ -227,7 +242,8 @@ func (t *task) say(format string, args ...any) {
 // sayDaemon says what is to be done next.
 func (t *task) sayDaemon(w io.Writer, r handover.Result) {
 	d := r.Daemon
-	fmt.Fprintf(w, "Member %s is etcd-manager's. Until that runs, the member is away; start it on this machine:\n\n\t%s\n", d.Node, cli.Plain(d.Line))
+	fmt.Fprintf(w, "Member %s is etcd-manager's. Until that runs, the member is away; start it on this machine:\n\n\t%s\n",
+		d.Node, cli.Plain(d.Line))
 	if len(d.LeaseVoters) == 0 {
 		fmt.Fprintf(w, "\nThis machine begins without a record of the lease voters: %s.\n", cli.Plain(d.LeaseVotersWhy))
 	}

@@ -19,7 +19,8 @@ func run(t *testing.T, dir string, args ...string) (stdout, stderr string, code 
 	t.Helper()
 	for name, value := range map[string]string{
 		"name": "a", "bind-address": "127.0.0.1", "client-port": "1", "peer-port": "2", "init-system": "process",
-		"data-dir": "etcd", "certs-dir": "pki", "install-dir": "bin", "cache-dir": "cache", "environment-dir": "etc", "unit-dir": "units",
+		"data-dir": "etcd", "certs-dir": "pki", "install-dir": "bin", "cache-dir": "cache", "environment-dir": "etc",
+		"unit-dir": "units",
 	} {
 		if strings.HasSuffix(name, "-dir") {
 			value = filepath.Join(dir, value)
@@ -41,10 +42,12 @@ func TestWhatIsRefused(t *testing.T) {
 		code int
 		says string
 	}{
-		"no store":            {[]string{"to-manager"}, 2, "--backup-store is missing"},
-		"an argument":         {[]string{"from-manager", "now"}, 2, "now"},
-		"a store of no kind":  {[]string{"to-manager", "--backup-store=ftp://x", "--dry-run"}, 3, "no member in"},
-		"no member":           {[]string{"to-manager", "--backup-store=file:///nowhere"}, 3, "not-running: there is no member in"},
+		"no store":           {[]string{"to-manager"}, 2, "--backup-store is missing"},
+		"an argument":        {[]string{"from-manager", "now"}, 2, "now"},
+		"a store of no kind": {[]string{"to-manager", "--backup-store=ftp://x", "--dry-run"}, 3, "no member in"},
+		"no member": {
+			[]string{"to-manager", "--backup-store=file:///nowhere"}, 3, "not-running: there is no member in",
+		},
 		"nothing to be back":  {[]string{"from-manager"}, 3, "has no member to be handed back"},
 		"not even dry":        {[]string{"from-manager", "--dry-run", "-o", "json"}, 3, "manager-state"},
 		"a port that is none": {[]string{"to-manager", "--backup-store=x", "--peer-port=70000"}, 2, "70000"},
@@ -73,10 +76,12 @@ func TestTheJournalNamesTheDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, complaint, _ := run(t, dir, "to-manager", "--backup-store="+filepath.Join(dir, "store")); !strings.Contains(complaint, manager) {
+	if _, complaint, _ := run(t, dir, "to-manager", "--backup-store="+filepath.Join(dir, "store")); !strings.Contains(
+		complaint, manager) {
 		t.Error(complaint)
 	}
-	if _, complaint, _ := run(t, dir, "to-manager", "--backup-store=x", "--manager-data-dir="+manager+"-other"); !strings.Contains(complaint, "--manager-data-dir="+manager+"\n") {
+	if _, complaint, _ := run(t, dir, "to-manager", "--backup-store=x",
+		"--manager-data-dir="+manager+"-other"); !strings.Contains(complaint, "--manager-data-dir="+manager+"\n") {
 		t.Error(complaint)
 	}
 }
@@ -100,7 +105,10 @@ func TestWhatIsSaidAtTheEnd(t *testing.T) {
 	(&task{}).sayDaemon(&w, handover.Result{Daemon: &handover.Daemon{
 		Node: "a", Line: "etcd-manager --x", LeaseVotersWhy: "because", Configure: "etcd-manager-ctl y",
 	}})
-	for _, want := range []string{"Member a is etcd-manager's", "\n\tetcd-manager --x\n", "without a record of the lease voters: because.", "\n\tetcd-manager-ctl y\n"} {
+	for _, want := range []string{
+		"Member a is etcd-manager's", "\n\tetcd-manager --x\n", "without a record of the lease voters: because.",
+		"\n\tetcd-manager-ctl y\n",
+	} {
 		if !strings.Contains(w.String(), want) {
 			t.Errorf("it lacks %q:\n%s", want, &w)
 		}

@@ -22,12 +22,14 @@ import (
 func NewInit(program Program) *cobra.Command {
 	return initialMember(program, machine.Init, &cobra.Command{
 		Use: "init", Short: "make this machine's member the first one of a new cluster",
-		Long: "init installs etcd on this machine, makes a certificate authority unless there is one, issues certificates and\n" +
+		Long: "init installs etcd on this machine, makes a certificate authority unless there is one, issues " +
+			"certificates and\n" +
 			"starts etcd as the first member of a new cluster; with --snapshot the cluster begins with what is in it.\n\n" +
 			"It never touches data that is there: over a member it refuses. Run again, it goes on where it was, and says\n" +
 			"so when there is nothing left to do.\n\n" + phaseList(machine.Init),
-		Example: "  etcdadm init --version 3.6.16\n  etcdadm init --snapshot /root/etcd.db\n  etcdadm init --init-system kubelet --dry-run",
-		Args:    cobra.NoArgs,
+		Example: "  etcdadm init --version 3.6.16\n  etcdadm init --snapshot /root/etcd.db\n  etcdadm init --init-system " +
+			"kubelet --dry-run",
+		Args: cobra.NoArgs,
 	})
 }
 
@@ -35,13 +37,15 @@ func NewInit(program Program) *cobra.Command {
 func NewJoin(program Program) *cobra.Command {
 	return initialMember(program, machine.Join, &cobra.Command{
 		Use: "join ENDPOINT[,ENDPOINT...]", Short: "make this machine's member one more of a running cluster",
-		Long: "join installs etcd on this machine, issues certificates with the certificate authority that was copied here,\n" +
+		Long: "join installs etcd on this machine, issues certificates with the certificate authority that was copied " +
+			"here,\n" +
 			"adds the member to the cluster as a learner, starts it, and gives it its vote when it has caught up. The\n" +
 			"endpoints are client URLs of members; one that answers is enough.\n\n" +
 			"On a machine whose member runs already it changes what differs: another --version upgrades it in place. A join\n" +
 			"that cannot finish is taken back. Run again, it goes on where it was.\n\n" + phaseList(machine.Join),
-		Example: "  etcdadm join https://10.0.0.1:2379\n  etcdadm join https://10.0.0.1:2379,https://10.0.0.2:2379 --version 3.6.16",
-		Args:    endpointArgs,
+		Example: "  etcdadm join https://10.0.0.1:2379\n  etcdadm join https://10.0.0.1:2379,https://10.0.0.2:2379 " +
+			"--version 3.6.16",
+		Args: endpointArgs,
 	})
 }
 
@@ -91,8 +95,10 @@ func builder(cmd *cobra.Command, program Program, a machine.Action, set func(*ta
 		groups = append(groups, machineflags.Snapshot)
 	} else {
 		groups = append(groups, machineflags.Join)
-		cmd.Flags().BoolVar(&t.goal.SetAsideData, "set-aside-data", false, "move data that is of another cluster, or of a removed member, out of the way")
-		cmd.Flags().BoolVar(&t.goal.ReplaceMember, "replace-member", false, "remove the member that had this machine's address and whose data is gone, and add it again")
+		cmd.Flags().BoolVar(&t.goal.SetAsideData, "set-aside-data", false,
+			"move data that is of another cluster, or of a removed member, out of the way")
+		cmd.Flags().BoolVar(&t.goal.ReplaceMember, "replace-member", false,
+			"remove the member that had this machine's address and whose data is gone, and add it again")
 	}
 	t.flags = machineflags.Add(cmd, groups...)
 	t.addRun()
@@ -131,7 +137,9 @@ func endpoints(text string, unused bool) ([]string, error) {
 			return nil, &cli.UsageError{Text: fmt.Sprintf("%q is not an endpoint", word), Next: "https://HOST:2379"}
 		}
 		if u.Scheme != "https" {
-			return nil, &cli.UsageError{Text: fmt.Sprintf("endpoint %s is not https", word), Next: "members that etcdadm makes speak TLS only"}
+			return nil, &cli.UsageError{
+				Text: fmt.Sprintf("endpoint %s is not https", word), Next: "members that etcdadm makes speak TLS only",
+			}
 		}
 		if u.Port() == "" {
 			u.Host = net.JoinHostPort(u.Hostname(), "2379")
@@ -167,7 +175,8 @@ func (t *task) build(ctx context.Context) error {
 	return t.out.Print(t.cmd.OutOrStdout(), v, func(w io.Writer) error {
 		t.sayBuilt(w, cfg, r)
 		if v.Join != "" {
-			fmt.Fprintf(w, "To add a machine, copy %s from %s to the same directory there, and run on it:\n\n\t%s\n", authority(cfg), cfg.Paths.Certificates, v.Join)
+			fmt.Fprintf(w, "To add a machine, copy %s from %s to the same directory there, and run on it:\n\n\t%s\n",
+				authority(cfg), cfg.Paths.Certificates, v.Join)
 		}
 		return nil
 	})

@@ -54,7 +54,8 @@ func (t *task) addRun() {
 
 func (t *task) addChecks() {
 	t.checked = true
-	t.cmd.Flags().StringSliceVar(&t.ignore, "ignore-preflight-errors", nil, "`IDs` of checks whose errors become warnings, or all")
+	t.cmd.Flags().StringSliceVar(&t.ignore, "ignore-preflight-errors", nil,
+		"`IDs` of checks whose errors become warnings, or all")
 }
 
 // open returns the machine.

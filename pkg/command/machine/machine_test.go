@@ -49,15 +49,18 @@ func below(t *testing.T) string {
 
 func TestDryRunIsAScriptAndChangesNothing(t *testing.T) {
 	dir := below(t)
-	out, errs, code := call(t, "init", "--dry-run", "--quota-backend-bytes=8Gi", "--etcd-env=A=b c", "--ignore-preflight-errors=all")
+	out, errs, code := call(t, "init", "--dry-run", "--quota-backend-bytes=8Gi", "--etcd-env=A=b c",
+		"--ignore-preflight-errors=all")
 	if code != 0 {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	for _, want := range []string{
-		"# install: install etcd ", "etcdadm init phase install --etcd-env='A=b c'", "# certificates: create a certificate authority in " + dir + "/pki",
+		"# install: install etcd ", "etcdadm init phase install --etcd-env='A=b c'",
+		"# certificates: create a certificate authority in " + dir + "/pki",
 		"etcdadm init phase health ", "--quota-backend-bytes=8589934592",
 	} {
-		if !strings.Contains(out, want) && !strings.Contains(out, strings.ReplaceAll(want, "--etcd-env='A=b c'", "'--etcd-env=A=b c'")) {
+		if !strings.Contains(out, want) &&
+			!strings.Contains(out, strings.ReplaceAll(want, "--etcd-env='A=b c'", "'--etcd-env=A=b c'")) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
@@ -77,7 +80,8 @@ func TestDryRunIsAScriptAndChangesNothing(t *testing.T) {
 func TestDryRunSaysWhatHolds(t *testing.T) {
 	below(t)
 	out, errs, code := call(t, "join", "--dry-run", "https://127.0.0.1:3", "--ignore-preflight-errors=all")
-	if code != 3 || !strings.Contains(out, "# hold ca-missing: ") || !strings.Contains(errs, "hint: copy ca.crt and ca.key") {
+	if code != 3 || !strings.Contains(out, "# hold ca-missing: ") ||
+		!strings.Contains(errs, "hint: copy ca.crt and ca.key") {
 		t.Errorf("code %d, %s, %s", code, out, errs)
 	}
 }
@@ -126,13 +130,18 @@ func TestEndpoints(t *testing.T) {
 }
 
 func TestPreflightErrorsCanBeIgnoredOneByOne(t *testing.T) {
-	found := []machine.Finding{{ID: "Port-2379", Fatal: true, Text: "port 2379 is taken", Next: "look"}, {ID: "DiskSync", Text: "slow"}, {ID: "OS", Fatal: true, Text: "odd"}}
+	found := []machine.Finding{
+		{ID: "Port-2379", Fatal: true, Text: "port 2379 is taken", Next: "look"}, {ID: "DiskSync", Text: "slow"}, {
+			ID: "OS", Fatal: true, Text: "odd",
+		},
+	}
 	var errs bytes.Buffer
 	cmd := &cobra.Command{Use: "x"}
 	cmd.SetErr(&errs)
 	task := &task{cmd: cmd, ignore: []string{"port-2379"}}
 	var bad *preflightError
-	if err := task.judge(found); !errors.As(err, &bad) || len(bad.found) != 1 || !strings.Contains(bad.Hint(), "--ignore-preflight-errors=OS") || cli.Classify(err).Number != 3 {
+	if err := task.judge(found); !errors.As(err, &bad) || len(bad.found) != 1 ||
+		!strings.Contains(bad.Hint(), "--ignore-preflight-errors=OS") || cli.Classify(err).Number != 3 {
 		t.Errorf("error is %v", err)
 	}
 	for _, want := range []string{"[WARNING Port-2379]: port 2379 is taken (look)", "[WARNING DiskSync]: slow"} {

@@ -17,7 +17,8 @@ import (
 )
 
 // see looks from a command that changes nothing.
-func (t *task) see(observe func(*operate.Machine) (machine.Observation, error)) (*operate.Machine, machine.Observation, error) {
+func (t *task) see(observe func(*operate.Machine) (machine.Observation, error)) (
+	*operate.Machine, machine.Observation, error) {
 	m, err := t.open()
 	if err != nil {
 		return nil, machine.Observation{}, err
@@ -42,13 +43,16 @@ type memberInfo struct {
 func NewInfo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "info", Short: "print this machine's member",
-		Long: "info prints this machine's member as one JSON object. ID is its decimal number, idHex the form that etcdctl writes.",
+		Long: "info prints this machine's member as one JSON object. ID is its decimal number, idHex the form that " +
+			"etcdctl writes.",
 		Args: cobra.NoArgs,
 	}
 	t := &task{cmd: cmd, goal: machine.Goal{Action: machine.Reset}, flags: machineflags.Add(cmd, machineflags.Paths)}
 	out := cli.AddOutput(cmd, cli.JSON, cli.YAML)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		_, obs, err := t.see(func(m *operate.Machine) (machine.Observation, error) { return m.Observe(cmd.Context(), t.goal) })
+		_, obs, err := t.see(func(m *operate.Machine) (machine.Observation, error) {
+			return m.Observe(cmd.Context(), t.goal)
+		})
 		if err != nil {
 			return err
 		}
@@ -57,10 +61,13 @@ func NewInfo() *cobra.Command {
 		}
 		for _, e := range obs.Remote.Members {
 			if e.ID == obs.Local.ID {
-				return out.Print(cmd.OutOrStdout(), memberInfo{uint64(e.ID), string(e.Name), e.PeerURLs, e.ClientURLs, e.Learner, e.ID.String()}, nil)
+				return out.Print(cmd.OutOrStdout(), memberInfo{
+					uint64(e.ID), string(e.Name), e.PeerURLs, e.ClientURLs, e.Learner, e.ID.String(),
+				}, nil)
 			}
 		}
-		return cli.WithHint(fmt.Errorf("the member list does not have this machine's member %s", obs.Local.ID), "etcdadm status")
+		return cli.WithHint(fmt.Errorf("the member list does not have this machine's member %s", obs.Local.ID),
+			"etcdadm status")
 	}
 	return cmd
 }
@@ -78,27 +85,35 @@ type Status struct{ t *task }
 
 // AddStatus gives a command the flags of Status.
 func AddStatus(cmd *cobra.Command, out *cli.Output) *Status {
-	return &Status{&task{cmd: cmd, goal: machine.Goal{Action: machine.Reset}, flags: machineflags.Add(cmd, machineflags.Paths), out: out}}
+	return &Status{&task{cmd: cmd, goal: machine.Goal{Action: machine.Reset},
+		flags: machineflags.Add(cmd, machineflags.Paths), out: out}}
 }
 
 // Run looks and prints. The error says that the member does not serve.
 func (s *Status) Run(cmd *cobra.Command) error {
-	m, obs, err := s.t.see(func(m *operate.Machine) (machine.Observation, error) { return m.Observe(cmd.Context(), s.t.goal) })
+	m, obs, err := s.t.see(func(m *operate.Machine) (machine.Observation, error) {
+		return m.Observe(cmd.Context(), s.t.goal)
+	})
 	if err != nil {
 		return err
 	}
-	if err := s.t.out.Print(cmd.OutOrStdout(), obs, func(w io.Writer) error { return writeStatus(w, m.Config(), obs) }); err != nil {
+	if err := s.t.out.Print(cmd.OutOrStdout(), obs, func(w io.Writer) error {
+		return writeStatus(w, m.Config(), obs)
+	}); err != nil {
 		return err
 	}
 	if obs.Local == nil || obs.Local.Leader == 0 {
-		return cli.WithHint(fmt.Errorf("this machine's etcd does not serve: %s", cli.Plain(why(obs))), "journalctl -u etcd; etcdadm preflight")
+		return cli.WithHint(fmt.Errorf("this machine's etcd does not serve: %s", cli.Plain(why(obs))),
+			"journalctl -u etcd; etcdadm preflight")
 	}
 	return nil
 }
 
 // Observe looks and prints all that is seen.
 func (s *Status) Observe(cmd *cobra.Command) error {
-	_, obs, err := s.t.see(func(m *operate.Machine) (machine.Observation, error) { return m.Inspect(cmd.Context(), s.t.goal) })
+	_, obs, err := s.t.see(func(m *operate.Machine) (machine.Observation, error) {
+		return m.Inspect(cmd.Context(), s.t.goal)
+	})
 	if err != nil {
 		return err
 	}
@@ -110,7 +125,8 @@ func writeStatus(w io.Writer, cfg machine.Config, obs machine.Observation) error
 		{"machine", string(cfg.Name), cfg.Listen.Address},
 		{"service", string(obs.Service.State), obs.Service.Detail},
 		{"etcd", orDash(obs.Binaries.Etcd.String()), obs.Binaries.Problem},
-		{"data", string(obs.Data.State), fmt.Sprintf("member %s, cluster %s%s", obs.Data.MemberID, obs.Data.ClusterID, behind(obs.Data.Problem))},
+		{"data", string(obs.Data.State),
+			fmt.Sprintf("member %s, cluster %s%s", obs.Data.MemberID, obs.Data.ClusterID, behind(obs.Data.Problem))},
 		{"certificates", string(obs.PKI.CA), certificates(obs)},
 	}
 	for _, dir := range obs.Data.SetAside {
@@ -178,7 +194,8 @@ func NewPreflight() *cobra.Command {
 	var given string
 	cmd := &cobra.Command{
 		Use: "preflight", Short: "look for what would stand in the way of init or join",
-		Long: "preflight looks for what would stand in the way of init, or with --endpoints of join, or go wrong later, and\n" +
+		Long: "preflight looks for what would stand in the way of init, or with --endpoints of join, or go wrong " +
+			"later, and\n" +
 			"changes nothing. init and join do the same before anything else.",
 		Args: cobra.NoArgs,
 	}
@@ -197,7 +214,9 @@ func NewPreflight() *cobra.Command {
 				return err
 			}
 		}
-		m, obs, err := t.see(func(m *operate.Machine) (machine.Observation, error) { return m.Inspect(cmd.Context(), t.goal) })
+		m, obs, err := t.see(func(m *operate.Machine) (machine.Observation, error) {
+			return m.Inspect(cmd.Context(), t.goal)
+		})
 		if err != nil {
 			return err
 		}

@@ -14,14 +14,17 @@ import (
 // NewReset returns the command reset, also called leave.
 func NewReset(program Program) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "reset", Aliases: []string{"leave"}, Short: "take this machine's member out of its cluster, and its traces off the machine",
-		Long: "reset, or leave, takes this machine's member out of its cluster, stops its etcd, moves its data aside and deletes\n" +
+		Use: "reset", Aliases: []string{"leave"},
+		Short: "take this machine's member out of its cluster, and its traces off the machine",
+		Long: "reset, or leave, takes this machine's member out of its cluster, stops its etcd, moves its data aside and " +
+			"deletes\n" +
 			"what init and join have written: configuration, certificates and binaries. The certificate authority stays, and\n" +
 			"so does the cache of releases.\n\n" +
 			"It refuses where the cluster would lose its quorum, or does not answer. The last member is not taken out: it is\n" +
 			"the cluster, and its data is moved aside.",
-		Example: "  etcdadm reset\n  etcdadm reset --skip-remove-member   # the cluster is gone, or another machine removes the member",
-		Args:    cobra.NoArgs,
+		Example: "  etcdadm reset\n  etcdadm reset --skip-remove-member   # the cluster is gone, or another machine " +
+			"removes the member",
+		Args: cobra.NoArgs,
 	}
 	t := &task{cmd: cmd, goal: machine.Goal{Action: machine.Reset}, flags: machineflags.Add(cmd, machineflags.Paths)}
 	var given string
@@ -71,7 +74,8 @@ type changed struct {
 func NewRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "remove MEMBER", Short: "take a member whose machine is gone out of the cluster",
-		Long: "remove takes a member out of the cluster that this machine's member is in: one whose machine is dead. MEMBER is its\n" +
+		Long: "remove takes a member out of the cluster that this machine's member is in: one whose machine is dead. " +
+			"MEMBER is its\n" +
 			"name, its id or its peer URL. On a machine that lives, etcdadm leave is better.\n\n" +
 			"It refuses where the cluster would lose its quorum, and for a healthy member unless --force is given.",
 		Example: "  etcdadm remove node3\n  etcdadm remove 8e9e05c52164694d",

@@ -27,16 +27,20 @@ func written(t *testing.T, text string) string {
 
 func TestWhoGoesFirst(t *testing.T) {
 	file := written(t, "name: file\nlisten: {clientPort: 1001, peerPort: 1002}\npaths: {data: /file, cache: /file/}\n"+
-		"certificates: {serverSANs: [file]}\netcd: {flags: {log-level: info, snapshot-count: 1, metrics: basic}}\nservice: {hardeningOff: true}\n")
+		"certificates: {serverSANs: [file]}\netcd: {flags: {log-level: info, snapshot-count: 1, metrics: "+
+		"basic}}\nservice: {hardeningOff: true}\n")
 	t.Setenv("ETCDADM_NAME", "variable")
 	t.Setenv("ETCDADM_DATA_DIR", "/variable")
 	t.Setenv("ETCDADM_CLIENT_PORT", "2001")
 	t.Setenv("ETCDADM_CERTS_DIR", "")
 	t.Setenv("ETCDADM_ETCD_FLAG", "log-level=warn\nsnapshot-count=2\n")
-	c := must(t, "--config", file, "--name=flag", "--etcd-flag", "log-level=debug", "--server-cert-extra-sans=flag", "--no-hardening=false")
+	c := must(t, "--config", file, "--name=flag", "--etcd-flag", "log-level=debug", "--server-cert-extra-sans=flag",
+		"--no-hardening=false")
 	got := map[string]any{
-		"name": string(c.Name), "data": c.Paths.Data, "client": c.Listen.ClientPort, "peer": c.Listen.PeerPort, "cache": c.Paths.Cache,
-		"certs": c.Paths.Certificates, "flags": c.Etcd.Flags, "sans": c.Certificates.ServerSANs, "open": c.Service.HardeningOff,
+		"name": string(c.Name), "data": c.Paths.Data, "client": c.Listen.ClientPort, "peer": c.Listen.PeerPort,
+		"cache": c.Paths.Cache,
+		"certs": c.Paths.Certificates, "flags": c.Etcd.Flags, "sans": c.Certificates.ServerSANs,
+		"open": c.Service.HardeningOff,
 	}
 	want := map[string]any{
 		"name": "flag", "data": "/variable", "client": 2001, "peer": 1002, "cache": "/file", "certs": "/etc/etcd/pki",
@@ -76,9 +80,12 @@ func TestConfigFromStandardInput(t *testing.T) {
 // An empty value of a flag is the default, also where the file says something
 // else: scripts write --bind-address "$ADDRESS".
 func TestEmptyValuesAreTheDefaults(t *testing.T) {
-	file := written(t, "listen: {address: 10.0.0.1, clientPort: 1}\npaths: {data: /x}\ntimeouts: {start: 1s}\nversion: 3.5.35\netcd: {quotaBytes: 1Gi}\n")
-	c := must(t, "--config", file, "--bind-address", " ", "--client-port=", "--data-dir=", "--start-timeout=", "--version=", "--quota-backend-bytes=", "--etcd-flag=")
-	if c.Listen.Address != "" || c.Listen.ClientPort != 2379 || c.Paths.Data != "/var/lib/etcd" || c.Timeouts.Start.String() != "2m0s" || c.Version.String() != "3.6.16" || c.Etcd.QuotaBytes != 0 {
+	file := written(t, "listen: {address: 10.0.0.1, clientPort: 1}\npaths: {data: /x}\ntimeouts: {start: 1s}\nversion: "+
+		"3.5.35\netcd: {quotaBytes: 1Gi}\n")
+	c := must(t, "--config", file, "--bind-address", " ", "--client-port=", "--data-dir=", "--start-timeout=",
+		"--version=", "--quota-backend-bytes=", "--etcd-flag=")
+	if c.Listen.Address != "" || c.Listen.ClientPort != 2379 || c.Paths.Data != "/var/lib/etcd" ||
+		c.Timeouts.Start.String() != "2m0s" || c.Version.String() != "3.6.16" || c.Etcd.QuotaBytes != 0 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -118,16 +125,20 @@ func TestErrorsSayWhoIsWrong(t *testing.T) {
 	}{
 		{args: "--bind-address=example.com", want: `--bind-address is "example.com" and not an IP address`},
 		{args: "--client-port=2380", want: "--peer-port is 2380, as the port for clients is"},
-		{args: "--server-cert-extra-sans=a,-b", want: `--server-cert-extra-sans is "-b" and neither a host name nor an IP address`},
+		{args: "--server-cert-extra-sans=a,-b",
+			want: `--server-cert-extra-sans is "-b" and neither a host name nor an IP address`},
 		{args: "--data-dir=data", want: `--data-dir is "data" and not an absolute path`},
 		{args: "--init-system=runit", want: `--init-system is "runit", and there are systemd, kubelet and process`},
 		{args: "--etcd-flag=name=x", want: "--etcd-flag name decides who the member is"},
-		{args: "--etcd-flag=corrupt-check-time=1h --version=3.5.35", want: "--etcd-flag corrupt-check-time is not known to etcd 3.5.35 (it came with 3.6), use experimental-corrupt-check-time"},
+		{args: "--etcd-flag=corrupt-check-time=1h --version=3.5.35",
+			want: "--etcd-flag corrupt-check-time is not known to etcd 3.5.35 (it came with 3.6), use " +
+				"experimental-corrupt-check-time"},
 		{args: "--etcd-env=ETCD_NAME=x", want: "--etcd-env ETCD_NAME decides who the member is"},
 		{args: "--cipher-suites=RC4", want: `--cipher-suites is "RC4", which is not a cipher suite`},
 		{args: "--version=3.3.27", want: "--version is 3.3.27, and etcdadm runs etcd from 3.4 on"},
 		{args: "", want: "ETCDADM_PROMOTION_TIMEOUT is -1s"},
-		{args: "--config " + file + " --client-port=4001", want: "member.yaml:3:20: listen.peerPort: is 4001, as the port for clients is"},
+		{args: "--config " + file + " --client-port=4001",
+			want: "member.yaml:3:20: listen.peerPort: is 4001, as the port for clients is"},
 		{args: "--config " + unchecked, want: "member.yaml:5:16: etcd.flags.enable-v2: is gone from etcd 3.6.16"},
 	} {
 		if tt.args != "" {
@@ -169,7 +180,8 @@ func TestValuesThatCannotBeRead(t *testing.T) {
 func TestFileThatIsWrong(t *testing.T) {
 	file := written(t, "nmae: a\n")
 	_, err := parse(t, []string{"--config", file}, Member)
-	if err == nil || !strings.Contains(err.Error(), file+":3:1: nmae: unknown field, did you mean name?") || cli.Classify(err).Kind != cli.KindUsage {
+	if err == nil || !strings.Contains(err.Error(), file+":3:1: nmae: unknown field, did you mean name?") ||
+		cli.Classify(err).Kind != cli.KindUsage {
 		t.Errorf("got %v", err)
 	}
 	if _, err = parse(t, []string{"--config", file + "x"}, Member); !errors.Is(err, os.ErrNotExist) {

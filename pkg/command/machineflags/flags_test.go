@@ -57,9 +57,15 @@ func TestEachFlagSetsItsField(t *testing.T) {
 		{"bind-address", "", func(c machine.Config) any { return c.Listen.Address }, ""},
 		{"client-port", "4001", func(c machine.Config) any { return c.Listen.ClientPort }, 4001},
 		{"peer-port", "7001", func(c machine.Config) any { return c.Listen.PeerPort }, 7001},
-		{"listen-client-urls", "https://127.0.0.1:1,https://[::1]:1", func(c machine.Config) any { return c.Listen.ClientURLs }, []string{"https://127.0.0.1:1", "https://[::1]:1"}},
-		{"listen-peer-urls", "https://0.0.0.0:2", func(c machine.Config) any { return c.Listen.PeerURLs }, []string{"https://0.0.0.0:2"}},
-		{"listen-metrics-urls", "http://127.0.0.1:3", func(c machine.Config) any { return c.Listen.MetricsURLs }, []string{"http://127.0.0.1:3"}},
+		{"listen-client-urls", "https://127.0.0.1:1,https://[::1]:1", func(c machine.Config) any {
+			return c.Listen.ClientURLs
+		}, []string{"https://127.0.0.1:1", "https://[::1]:1"}},
+		{"listen-peer-urls", "https://0.0.0.0:2", func(c machine.Config) any { return c.Listen.PeerURLs }, []string{
+			"https://0.0.0.0:2",
+		}},
+		{"listen-metrics-urls", "http://127.0.0.1:3", func(c machine.Config) any { return c.Listen.MetricsURLs }, []string{
+			"http://127.0.0.1:3",
+		}},
 		{"data-dir", "/d/", func(c machine.Config) any { return c.Paths.Data }, "/d"},
 		{"certs-dir", "/c", func(c machine.Config) any { return c.Paths.Certificates }, "/c"},
 		{"install-dir", "/opt/bin/", func(c machine.Config) any { return c.Paths.Install }, "/opt/bin"},
@@ -67,7 +73,8 @@ func TestEachFlagSetsItsField(t *testing.T) {
 		{"environment-dir", "/e", func(c machine.Config) any { return c.Paths.Environment }, "/e"},
 		{"unit-dir", "/u", func(c machine.Config) any { return c.Paths.Units }, "/u"},
 		{"kubelet-pod-manifest-path", "./manifests", func(c machine.Config) any { return c.Paths.Manifests }, "./manifests"},
-		{"server-cert-extra-sans", " a, 10.0.0.1,,", func(c machine.Config) any { return c.Certificates.ServerSANs }, []string{"a", "10.0.0.1"}},
+		{"server-cert-extra-sans", " a, 10.0.0.1,,", func(c machine.Config) any { return c.Certificates.ServerSANs },
+			[]string{"a", "10.0.0.1"}},
 		{"peer-cert-extra-sans", "b", func(c machine.Config) any { return c.Certificates.PeerSANs }, []string{"b"}},
 		{"key-algorithm", "RSA-2048", func(c machine.Config) any { return c.Certificates.KeyAlgorithm }, machine.RSA},
 		{"cert-lifetime", "2160h", func(c machine.Config) any { return c.Certificates.Lifetime.String() }, "2160h0m0s"},
@@ -75,7 +82,8 @@ func TestEachFlagSetsItsField(t *testing.T) {
 		{"binaries-dir", "bin", func(c machine.Config) any { return c.Binaries.Dir }, "bin"},
 		{"binaries-archive", "x.tar.gz", func(c machine.Config) any { return c.Binaries.Archive }, "x.tar.gz"},
 		{"binaries-image", "r/e@sha256:" + sum, func(c machine.Config) any { return c.Binaries.Image }, "r/e@sha256:" + sum},
-		{"release-url", "https://x/y.tar.gz", func(c machine.Config) any { return c.Binaries.ReleaseURL }, "https://x/y.tar.gz"},
+		{"release-url", "https://x/y.tar.gz", func(c machine.Config) any { return c.Binaries.ReleaseURL },
+			"https://x/y.tar.gz"},
 		{"binaries-sha256", sum, func(c machine.Config) any { return c.Binaries.SHA256 }, sum},
 		{"skip-checksum", "true", func(c machine.Config) any { return c.Binaries.SkipChecksum }, true},
 		{"allow-http", "true", func(c machine.Config) any { return c.Binaries.AllowHTTP }, true},
@@ -83,17 +91,24 @@ func TestEachFlagSetsItsField(t *testing.T) {
 		{"init-system", "kubelet", func(c machine.Config) any { return c.Service.InitSystem }, machine.Kubelet},
 		{"user", "etcd", func(c machine.Config) any { return c.Service.User }, "etcd"},
 		{"group", "etcd", func(c machine.Config) any { return c.Service.Group }, "etcd"},
-		{"disk-priorities", `Nice=1,"CPUAffinity=0,1"`, func(c machine.Config) any { return c.Service.Priorities }, []string{"Nice=1", "CPUAffinity=0,1"}},
+		{"disk-priorities", `Nice=1,"CPUAffinity=0,1"`, func(c machine.Config) any { return c.Service.Priorities }, []string{
+			"Nice=1", "CPUAffinity=0,1",
+		}},
 		{"disk-priorities", "", func(c machine.Config) any { return c.Service.Priorities }, []string{}},
 		{"no-hardening", "true", func(c machine.Config) any { return c.Service.HardeningOff }, true},
-		{"image-repository", "r.example.com/etcd", func(c machine.Config) any { return c.Service.ImageRepository }, "r.example.com/etcd"},
+		{"image-repository", "r.example.com/etcd", func(c machine.Config) any { return c.Service.ImageRepository },
+			"r.example.com/etcd"},
 		{"pod-cpu", "1", func(c machine.Config) any { return c.Service.CPU }, "1"},
 		{"pod-memory", "1Gi", func(c machine.Config) any { return c.Service.Memory }, "1Gi"},
 		{"cipher-suites", ciphers, func(c machine.Config) any { return c.Etcd.CipherSuites }, strings.Split(ciphers, ",")},
 		{"quota-backend-bytes", "8Gi", func(c machine.Config) any { return c.Etcd.QuotaBytes }, int64(8 << 30)},
 		{"quota-backend-bytes", "8589934592", func(c machine.Config) any { return c.Etcd.QuotaBytes }, int64(8 << 30)},
-		{"etcd-flag", "--snapshot-count=5000", func(c machine.Config) any { return c.Etcd.Flags }, map[string]string{"snapshot-count": "5000"}},
-		{"etcd-env", "GODEBUG=a=1,b=2", func(c machine.Config) any { return c.Etcd.Environment }, map[string]string{"GODEBUG": "a=1,b=2"}},
+		{"etcd-flag", "--snapshot-count=5000", func(c machine.Config) any { return c.Etcd.Flags }, map[string]string{
+			"snapshot-count": "5000",
+		}},
+		{"etcd-env", "GODEBUG=a=1,b=2", func(c machine.Config) any { return c.Etcd.Environment }, map[string]string{
+			"GODEBUG": "a=1,b=2",
+		}},
 		{"snapshot", "s.db", func(c machine.Config) any { return c.Snapshot.File }, "s.db"},
 		{"skip-hash-check", "true", func(c machine.Config) any { return c.Snapshot.SkipHashCheck }, true},
 		{"start-timeout", "1s", func(c machine.Config) any { return c.Timeouts.Start.String() }, "1s"},
@@ -207,7 +222,8 @@ func TestSwitchesNeedNoValue(t *testing.T) {
 }
 
 func TestFlagsThatAreRepeated(t *testing.T) {
-	c := must(t, "--server-cert-extra-sans=a,b", "--server-cert-extra-sans", "c", "--etcd-flag=log-level=debug", "--etcd-flag=snapshot-count=5", "--etcd-flag=log-level=warn", "--name=a", "--name=b")
+	c := must(t, "--server-cert-extra-sans=a,b", "--server-cert-extra-sans", "c", "--etcd-flag=log-level=debug",
+		"--etcd-flag=snapshot-count=5", "--etcd-flag=log-level=warn", "--name=a", "--name=b")
 	if got := c.Certificates.ServerSANs; !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("names: %v", got)
 	}
@@ -235,7 +251,8 @@ func TestRetry(t *testing.T) {
 		}
 	}
 	t.Setenv("ETCDADM_RETRY", "often")
-	if _, err := parse(t, nil, Join); err == nil || !strings.Contains(err.Error(), `ETCDADM_RETRY: "often" is not true or false`) {
+	if _, err := parse(t, nil, Join); err == nil ||
+		!strings.Contains(err.Error(), `ETCDADM_RETRY: "often" is not true or false`) {
 		t.Errorf("got %v", err)
 	}
 	f := Add(&cobra.Command{Use: "init"}, Member)
@@ -252,10 +269,14 @@ func TestGroups(t *testing.T) {
 		group      Group
 		has, lacks string
 	}{
-		{Member, "name version certs-dir install-dir data-dir init-system cipher-suites disk-priorities etcd-flag start-timeout config kubelet-pod-manifest-path release-url", "snapshot skip-hash-check retry"},
-		{Certificates, "name bind-address certs-dir server-cert-extra-sans peer-cert-extra-sans key-algorithm cert-lifetime ca-lifetime config", "release-url cipher-suites data-dir"},
-		{Binaries, "version release-url download-connect-timeout install-dir cache-dir binaries-sha256 config", "name data-dir"},
-		{Paths, "data-dir certs-dir install-dir init-system kubelet-pod-manifest-path bind-address unit-dir environment-dir config", "version cipher-suites snapshot"},
+		{Member, "name version certs-dir install-dir data-dir init-system cipher-suites disk-priorities etcd-flag " +
+			"start-timeout config kubelet-pod-manifest-path release-url", "snapshot skip-hash-check retry"},
+		{Certificates, "name bind-address certs-dir server-cert-extra-sans peer-cert-extra-sans key-algorithm " +
+			"cert-lifetime ca-lifetime config", "release-url cipher-suites data-dir"},
+		{Binaries, "version release-url download-connect-timeout install-dir cache-dir binaries-sha256 config",
+			"name data-dir"},
+		{Paths, "data-dir certs-dir install-dir init-system kubelet-pod-manifest-path bind-address unit-dir " +
+			"environment-dir config", "version cipher-suites snapshot"},
 		{Snapshot, "snapshot skip-hash-check config", "name"},
 		{Join, "retry promotion-timeout config", "name"},
 	} {
@@ -279,7 +300,8 @@ func TestHelpShowsTheDefaults(t *testing.T) {
 	Add(cmd, all...)
 	usage := cmd.Flags().FlagUsages()
 	for _, want := range []string{
-		`--certs-dir directory `, `(default "/etc/etcd/pki")`, "--init-system string", `systemd|kubelet|process (default "systemd")`,
+		`--certs-dir directory `, `(default "/etc/etcd/pki")`, "--init-system string",
+		`systemd|kubelet|process (default "systemd")`,
 		"(default Nice=-10,IOSchedulingClass=best-effort,IOSchedulingPriority=2)", "(default 2379)", "(default 2m0s)",
 		`(default "` + machine.DefaultVersion.String() + `")`, "--skip-hash-check ", "--etcd-flag KEY=VALUE",
 	} {
@@ -327,23 +349,34 @@ func TestCallsOfOthers(t *testing.T) {
 		groups []Group
 		check  func(c machine.Config) bool
 	}{
-		{"--init-system systemd  --version 3.5.8-eks-1-26-16  --release-url https://d/etcd-linux-amd64-v3.5.8.tar.gz --install-dir /usr/bin --cipher-suites " + ciphers,
+		{"--init-system systemd  --version 3.5.8-eks-1-26-16  --release-url https://d/etcd-linux-amd64-v3.5.8.tar.gz " +
+			"--install-dir /usr/bin --cipher-suites " + ciphers,
 			[]Group{Member, Snapshot}, func(c machine.Config) bool {
 				return c.Paths.Install == "/usr/bin" && c.Version.Pre == "eks-1-26-16" && len(c.Etcd.CipherSuites) == 2
 			}},
 		{"https://10.0.0.1:2379,https://10.0.0.2:2379 --init-system systemd --cipher-suites " + ciphers,
 			[]Group{Member, Join}, func(c machine.Config) bool { return len(c.Etcd.CipherSuites) == 2 }},
-		{"--version 3.5.8 --init-system kubelet --image-repository r/etcd --certs-dir /var/lib/etcd/pki --data-dir /var/lib/etcd/data --kubelet-pod-manifest-path ./manifests --cipher-suites " + ciphers,
+		{"--version 3.5.8 --init-system kubelet --image-repository r/etcd --certs-dir /var/lib/etcd/pki --data-dir " +
+			"/var/lib/etcd/data --kubelet-pod-manifest-path ./manifests --cipher-suites " + ciphers,
 			[]Group{Member, Snapshot}, func(c machine.Config) bool {
-				return c.Service.InitSystem == machine.Kubelet && c.Paths.Manifests == "./manifests" && c.Paths.Data == "/var/lib/etcd/data"
+				return c.Service.InitSystem == machine.Kubelet && c.Paths.Manifests == "./manifests" &&
+					c.Paths.Data == "/var/lib/etcd/data"
 			}},
-		{"http://eks-a-etcd-dumb-url --init-system kubelet", []Group{Certificates, Member, Join}, func(c machine.Config) bool { return c.Service.InitSystem == machine.Kubelet }},
-		{"https://10.0.0.1:2379 --name node-2 --version 3.4.13 --release-url https://github.com/coreos/etcd/releases/download", []Group{Member, Join}, func(c machine.Config) bool { return c.Name == "node-2" }},
-		{"--certs-dir /etc/kubernetes/pki/etcd --server-cert-extra-sans etcd,192.168.0.9,10.0.0.1 --bind-address 0.0.0.0", []Group{Member}, func(c machine.Config) bool {
-			return len(c.Certificates.ServerSANs) == 3
+		{"http://eks-a-etcd-dumb-url --init-system kubelet", []Group{Certificates, Member, Join},
+			func(c machine.Config) bool { return c.Service.InitSystem == machine.Kubelet }},
+		{"https://10.0.0.1:2379 --name node-2 --version 3.4.13 --release-url " +
+			"https://github.com/coreos/etcd/releases/download", []Group{Member, Join}, func(c machine.Config) bool {
+			return c.Name == "node-2"
 		}},
-		{"--install-dir /opt/bin/ --certs-dir /etc/etcd/pki", []Group{Paths}, func(c machine.Config) bool { return c.Paths.Install == "/opt/bin" }},
-		{"--version 3.5.9 --release-url https://x/y --download-connect-timeout 5s", []Group{Binaries}, func(c machine.Config) bool { return c.Timeouts.Connect.String() == "5s" }},
+		{"--certs-dir /etc/kubernetes/pki/etcd --server-cert-extra-sans etcd,192.168.0.9,10.0.0.1 --bind-address 0.0.0.0",
+			[]Group{Member}, func(c machine.Config) bool {
+				return len(c.Certificates.ServerSANs) == 3
+			}},
+		{"--install-dir /opt/bin/ --certs-dir /etc/etcd/pki", []Group{Paths}, func(c machine.Config) bool {
+			return c.Paths.Install == "/opt/bin"
+		}},
+		{"--version 3.5.9 --release-url https://x/y --download-connect-timeout 5s", []Group{Binaries},
+			func(c machine.Config) bool { return c.Timeouts.Connect.String() == "5s" }},
 	} {
 		if c, err := parse(t, strings.Fields(tt.line), tt.groups...); err != nil || !tt.check(c) {
 			t.Errorf("%s: %v, %+v", tt.line, err, c)

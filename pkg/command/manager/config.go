@@ -25,8 +25,9 @@ func (f *flags) config(environ []string) (daemon.Config, error) {
 	c := daemon.Config{
 		ClusterName: f.clusterName, BackupStore: f.backupStore, DataDir: f.dataDir, NodeName: f.nodeName,
 		Address: f.address, EtcdAddress: f.etcdAddress, GRPCPort: f.grpcPort,
-		PeerURLs: list(f.peerURLs), ClientURLs: list(f.clientURLs), QuarantineURLs: list(f.quarantineURLs), MetricsURLs: list(f.metricsURLs),
-		PKIDir: f.pkiDir, Insecure: f.insecure, EtcdInsecure: f.etcdInsecure,
+		PeerURLs: list(f.peerURLs), ClientURLs: list(f.clientURLs), QuarantineURLs: list(f.quarantineURLs),
+		MetricsURLs: list(f.metricsURLs),
+		PKIDir:      f.pkiDir, Insecure: f.insecure, EtcdInsecure: f.etcdInsecure,
 		Seeds: f.seeds, MetricsPort: f.metricsPort, MetricsAddress: f.metricsAddress,
 		EtcdDirs: append(f.etcdDirs, filepath.SplitList(env(etcdbin.DirVariable))...),
 		UserEnv:  etcdconf.User(environ),
@@ -121,7 +122,8 @@ func (f *flags) volume(c *daemon.Config) error {
 	}
 	for _, p := range providers {
 		if f.volumeProvider == p {
-			return fmt.Errorf("--volume-provider=%s is not built yet; mount the volume and use --data-dir, or --volume-provider=external", p)
+			return fmt.Errorf("--volume-provider=%s is not built yet; mount the volume and use --data-dir, or "+
+				"--volume-provider=external", p)
 		}
 	}
 	switch f.volumeProvider {
@@ -129,7 +131,8 @@ func (f *flags) volume(c *daemon.Config) error {
 		return nil
 	case "external":
 	default:
-		return fmt.Errorf("--volume-provider=%s is not known; the known ones are external and %s", f.volumeProvider, strings.Join(providers, ", "))
+		return fmt.Errorf("--volume-provider=%s is not known; the known ones are external and %s", f.volumeProvider,
+			strings.Join(providers, ", "))
 	}
 	if len(f.volumeTags) != 1 {
 		return fmt.Errorf("provider external needs exactly one --volume-tag, %d are given", len(f.volumeTags))

@@ -46,7 +46,9 @@ func TestRetentionAndCertificatesByVariable(t *testing.T) {
 	equal(t, "hourly", c.Policy.HourlyRetention.Hours(), 36)
 	equal(t, "daily", c.Policy.DailyRetention.Hours(), 90*24)
 	equal(t, "certificates", c.CertLifetime.Hours(), 365*24)
-	for _, name := range []string{"ETCD_MANAGER_HOURLY_BACKUPS_RETENTION", "ETCD_MANAGER_DAILY_BACKUPS_RETENTION", "ETCD_MANAGER_CERT_DURATION"} {
+	for _, name := range []string{
+		"ETCD_MANAGER_HOURLY_BACKUPS_RETENTION", "ETCD_MANAGER_DAILY_BACKUPS_RETENTION", "ETCD_MANAGER_CERT_DURATION",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "a while")
 			usage(t, name)
@@ -64,7 +66,8 @@ func TestDirectoriesOfBinaries(t *testing.T) {
 }
 
 func TestAnEnvFileSetsVariables(t *testing.T) {
-	c := with(t, envFile(t, "# comment\n\n  ETCD_METRICS=extensive \nETCD_LOG_LEVEL=a=b c\nETCD_MANAGER_DAILY_BACKUPS_RETENTION=5d\n"))
+	c := with(t, envFile(t, "# comment\n\n  ETCD_METRICS=extensive \nETCD_LOG_LEVEL=a=b "+
+		"c\nETCD_MANAGER_DAILY_BACKUPS_RETENTION=5d\n"))
 	equal(t, "metrics", c.UserEnv["ETCD_METRICS"], "extensive")
 	equal(t, "everything after the first =", c.UserEnv["ETCD_LOG_LEVEL"], "a=b c")
 	equal(t, "daily", c.Policy.DailyRetention.Hours(), 5*24)
@@ -80,11 +83,13 @@ func TestAnEnvFileThatCannotBeUnderstood(t *testing.T) {
 
 func TestAStaticConfigIsSpecAndSeeds(t *testing.T) {
 	// What kops writes for metal.
-	c := with(t, "--grpc-port=3996", `--static-config={"etcdVersion":"3.5.21","nodes":[{"id":"c.example.com--main--0","ip":["node0.main.c.example.com"]},{"id":"b","ip":["fd00::b","10.0.0.2"]},{"id":"a","ip":["10.0.0.1"]}]}`)
+	c := with(t, "--grpc-port=3996",
+		`--static-config={"etcdVersion":"3.5.21","nodes":[{"id":"c.example.com--main--0","ip":["node0.main.c.example.com"]},{"id":"b","ip":["fd00::b","10.0.0.2"]},{"id":"a","ip":["10.0.0.1"]}]}`)
 	if c.Static == nil || c.Static.MemberCount != 3 || c.Static.EtcdVersion.String() != "3.5.21" {
 		t.Fatalf("the spec is %+v", c.Static)
 	}
-	same(t, "seeds", c.Seeds, "c.example.com--main--0=node0.main.c.example.com:3996", "b=[fd00::b]:3996", "a=10.0.0.1:3996")
+	same(t, "seeds", c.Seeds, "c.example.com--main--0=node0.main.c.example.com:3996", "b=[fd00::b]:3996",
+		"a=10.0.0.1:3996")
 	same(t, "static nodes", c.Policy.StaticNodes, "c.example.com--main--0", "b", "a")
 }
 
@@ -115,7 +120,8 @@ func TestVolumeProviders(t *testing.T) {
 func TestNetworkCIDRIsForOpenStackOnly(t *testing.T) {
 	// The existing daemon's words, which its users look for.
 	usage(t, "network-cidr is only supported with provider 'openstack'", "--network-cidr=10.0.0.0/8")
-	usage(t, "network-cidr is only supported with provider 'openstack'", "--network-cidr=10.0.0.0/8", "--volume-provider=aws")
+	usage(t, "network-cidr is only supported with provider 'openstack'", "--network-cidr=10.0.0.0/8",
+		"--volume-provider=aws")
 	usage(t, "--volume-provider=openstack is not built yet", "--network-cidr=10.0.0.0/8", "--volume-provider=openstack")
 }
 

@@ -40,36 +40,47 @@ type flags struct {
 func (f *flags) add(fs *pflag.FlagSet) {
 	d := cluster.DefaultPolicy()
 	fs.StringVar(&f.clusterName, "cluster-name", "", "name of the etcd cluster (required)")
-	fs.StringVar(&f.backupStore, "backup-store", "", "control and backup store: file:///path, s3://bucket/path, gs://..., azblob://... (required)")
+	fs.StringVar(&f.backupStore, "backup-store", "",
+		"control and backup store: file:///path, s3://bucket/path, gs://..., azblob://... (required)")
 	fs.StringVar(&f.dataDir, "data-dir", "", "directory for the node's data, where no volume provider gives one")
-	fs.StringVar(&f.nodeName, "node-name", "", "name of this node and of its member; default: the content of the file myid in the data directory")
+	fs.StringVar(&f.nodeName, "node-name", "",
+		"name of this node and of its member; default: the content of the file myid in the data directory")
 	fs.StringVar(&f.address, "address", "", "IP address to listen on and to be known by (default 127.0.0.1)")
-	fs.StringVar(&f.etcdAddress, "etcd-address", "0.0.0.0", "address that etcd listens on, in place of the host in its URLs")
+	fs.StringVar(&f.etcdAddress, "etcd-address", "0.0.0.0",
+		"address that etcd listens on, in place of the host in its URLs")
 	fs.IntVar(&f.grpcPort, "grpc-port", 8000, "port of this daemon")
-	fs.StringVar(&f.peerURLs, "peer-urls", "https://__address__:2380", "etcd's peer URLs; __address__ and __name__ are replaced")
-	fs.StringVar(&f.clientURLs, "client-urls", "https://__address__:4001", "etcd's client URLs; __address__ and __name__ are replaced")
-	fs.StringVar(&f.quarantineURLs, "quarantine-client-urls", "https://__address__:8001", "client URLs while clients are kept away")
+	fs.StringVar(&f.peerURLs, "peer-urls", "https://__address__:2380",
+		"etcd's peer URLs; __address__ and __name__ are replaced")
+	fs.StringVar(&f.clientURLs, "client-urls", "https://__address__:4001",
+		"etcd's client URLs; __address__ and __name__ are replaced")
+	fs.StringVar(&f.quarantineURLs, "quarantine-client-urls", "https://__address__:8001",
+		"client URLs while clients are kept away")
 	fs.StringVar(&f.metricsURLs, "listen-metrics-urls", "", "URLs at which etcd serves its metrics")
 	fs.StringVar(&f.backupInterval, "backup-interval", "15m", "time between two backups")
-	fs.StringVar(&f.discoveryInterval, "discovery-poll-interval", "60s", "time between two observations for other nodes, once all are known")
+	fs.StringVar(&f.discoveryInterval, "discovery-poll-interval", "60s",
+		"time between two observations for other nodes, once all are known")
 	fs.StringVar(&f.pkiDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "directory with the three CAs")
 	fs.BoolVar(&f.insecure, "insecure", false, "no TLS between daemons")
 	fs.BoolVar(&f.etcdInsecure, "etcd-insecure", false, "no TLS for etcd")
 	fs.BoolVar(&f.containerized, "containerized", false, "the host's file system is at /rootfs")
-	fs.StringVar(&f.volumeProvider, "volume-provider", "", "who mounts the data directory: none or external (others are not built yet)")
+	fs.StringVar(&f.volumeProvider, "volume-provider", "",
+		"who mounts the data directory: none or external (others are not built yet)")
 	fs.StringArrayVar(&f.volumeTags, "volume-tag", nil, "tag of the volumes to use (repeated)")
 	fs.StringVar(&f.volumeNameTag, "volume-name-tag", "", "tag whose value names the node")
 	fs.StringVar(&f.dnsSuffix, "dns-suffix", "", "suffix of node names in the hosts file; empty leaves the file alone")
 	fs.StringVar(&f.hostsFile, "hosts-file", "/etc/hosts", "hosts file to maintain when --dns-suffix is set")
 	fs.StringVar(&f.networkCIDR, "network-cidr", "", "network of the nodes (OpenStack only)")
-	fs.StringVar(&f.staticConfig, "static-config", "", `JSON: {"etcdVersion":"3.6.16","nodes":[{"id":"a","ip":["10.0.0.1"]}]}`)
+	fs.StringVar(&f.staticConfig, "static-config", "",
+		`JSON: {"etcdVersion":"3.6.16","nodes":[{"id":"a","ip":["10.0.0.1"]}]}`)
 	fs.IntVar(&f.metricsPort, "etcd-manager-metrics-port", 0, "port of /metrics, /healthz and /readyz; 0 for none")
-	fs.StringVar(&f.metricsAddress, "etcd-manager-metrics-address", "", "IP address of that port, 0.0.0.0 for all (default: that of --address, and 127.0.0.1)")
+	fs.StringVar(&f.metricsAddress, "etcd-manager-metrics-address", "",
+		"IP address of that port, 0.0.0.0 for all (default: that of --address, and 127.0.0.1)")
 	fs.StringVar(&f.envFile, "env-file", "", "file of KEY=VALUE lines to set as environment")
 	fs.StringArrayVar(&f.etcdDirs, "etcd-dir", nil, "directory to look for etcd binaries in, before /opt (repeated)")
 	fs.StringSliceVar(&f.seeds, "seeds", nil, "other daemons, host:port or name=host:port; named ones make a static list")
 	fs.DurationVar(&f.grace, "replace-grace", d.Grace, "how long a voter may be unhealthy before it is replaced")
-	fs.DurationVar(&f.bootstrapGrace, "bootstrap-grace", d.BootstrapGrace, "how long bootstrap waits for the last missing node")
+	fs.DurationVar(&f.bootstrapGrace, "bootstrap-grace", d.BootstrapGrace,
+		"how long bootstrap waits for the last missing node")
 	fs.DurationVar(&f.learnerTimeout, "learner-timeout", d.LearnerTimeout, "how long a learner may take to catch up")
 	fs.DurationVar(&f.backupFresh, "backup-fresh", d.BackupFresh, "how old the newest backup may be for a risky step")
 	f.backups.add(fs)

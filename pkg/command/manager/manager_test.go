@@ -146,7 +146,8 @@ func TestEveryFlagIsExplained(t *testing.T) {
 
 func TestFlagsOfKlogAreTakenAndIgnored(t *testing.T) {
 	for _, arg := range []string{
-		"--v=6", "-v=6", "-v6", "--logtostderr", "-logtostderr=true", "--alsologtostderr", "--alsologtostderrthreshold=2", "--stderrthreshold=2",
+		"--v=6", "-v=6", "-v6", "--logtostderr", "-logtostderr=true", "--alsologtostderr", "--alsologtostderrthreshold=2",
+		"--stderrthreshold=2",
 		"--vmodule=a=1", "--log_dir=/tmp", "--log_file=/x", "--log_file_max_size=1800", "--add_dir_header", "--skip_headers",
 		"--skip_log_headers", "--one_output", "--log_backtrace_at=a:1", "-legacy_stderr_threshold_behavior=true",
 	} {
@@ -171,7 +172,8 @@ func TestTheCommandLineOfKops(t *testing.T) {
 }
 
 func TestOneDashIsEnough(t *testing.T) {
-	r := run(t, "-cluster-name=main", "-backup-store", "/store", "-data-dir=/data", "-insecure", "-etcd-insecure=true", "-volume-tag", "x", "-v", "6")
+	r := run(t, "-cluster-name=main", "-backup-store", "/store", "-data-dir=/data", "-insecure", "-etcd-insecure=true",
+		"-volume-tag", "x", "-v", "6")
 	if r.code != 0 || r.config == nil {
 		t.Fatalf("exit code %d, %s", r.code, r.stderr)
 	}
@@ -197,7 +199,8 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestListsAreSeparatedByCommas(t *testing.T) {
-	c := with(t, "--client-urls=https://a:1, https://b:2,", "--listen-metrics-urls=http://0.0.0.0:8081", "--seeds=b=10.0.0.2:1,10.0.0.3:1", "--seeds=d=10.0.0.4:1")
+	c := with(t, "--client-urls=https://a:1, https://b:2,", "--listen-metrics-urls=http://0.0.0.0:8081",
+		"--seeds=b=10.0.0.2:1,10.0.0.3:1", "--seeds=d=10.0.0.4:1")
 	same(t, "client URLs", c.ClientURLs, "https://a:1", "https://b:2")
 	same(t, "metrics URLs", c.MetricsURLs, "http://0.0.0.0:8081")
 	same(t, "seeds", c.Seeds, "b=10.0.0.2:1", "10.0.0.3:1", "d=10.0.0.4:1")

@@ -35,7 +35,9 @@ type trust struct {
 
 // add gives a command the flags, named as those of the daemons.
 func (f *trust) add(fs *pflag.FlagSet) {
-	fs.StringArrayVar(&f.signers, "backup-trusted-signers", nil, "`file` with public keys (PEM, ed25519) of signers: only what one of them signed counts, and is kept or deleted (repeated)")
+	fs.StringArrayVar(&f.signers, "backup-trusted-signers", nil,
+		"`file` with public keys (PEM, ed25519) of signers: only what one of them signed counts, and is kept or deleted "+
+			"(repeated)")
 	fs.StringVar(&f.cluster, "cluster-name", "", "`name` of the cluster that a signed backup must be of; empty for any")
 }
 
@@ -53,10 +55,15 @@ func (f *trust) options() (o backup.FetchOptions, err error) {
 func (f *Flags) Add(fs *pflag.FlagSet, suffix string) {
 	d := cluster.DefaultPolicy()
 	f.names = [4]string{"hourly" + suffix, "daily" + suffix, "max-count", "max-size"}
-	fs.StringVar(&f.hourly, f.names[0], "", fmt.Sprintf("`age` up to which one backup an hour is kept, such as 36h or 7d (default $%s, or %s)", HourlyVariable, days(d.HourlyRetention)))
-	fs.StringVar(&f.daily, f.names[1], "", fmt.Sprintf("`age` up to which one backup a day is kept, such as 90d or 2y (default $%s, or %s)", DailyVariable, days(d.DailyRetention)))
+	fs.StringVar(&f.hourly, f.names[0], "",
+		fmt.Sprintf("`age` up to which one backup an hour is kept, such as 36h or 7d (default $%s, or %s)", HourlyVariable,
+			days(d.HourlyRetention)))
+	fs.StringVar(&f.daily, f.names[1], "",
+		fmt.Sprintf("`age` up to which one backup a day is kept, such as 90d or 2y (default $%s, or %s)", DailyVariable,
+			days(d.DailyRetention)))
 	fs.IntVar(&f.maxCount, f.names[2], 0, "`number` of backups over which the oldest go; 0 for no limit")
-	fs.StringVar(&f.maxSize, f.names[3], "", "`size` of all backups in the store over which the oldest go, such as 20GiB; empty for no limit")
+	fs.StringVar(&f.maxSize, f.names[3], "",
+		"`size` of all backups in the store over which the oldest go, such as 20GiB; empty for no limit")
 }
 
 func days(d time.Duration) string { return fmt.Sprintf("%dd", d/(24*time.Hour)) }

@@ -76,7 +76,8 @@ func New(o Options) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.BoolVar(&c.dryRun, "dry-run", false, "delete nothing, only say what would be")
-	fs.BoolVar(&c.byClock, "by-clock", false, "take ages from this machine's clock alone: also where there are not that many days of backups to tell of them")
+	fs.BoolVar(&c.byClock, "by-clock", false,
+		"take ages from this machine's clock alone: also where there are not that many days of backups to tell of them")
 	c.flags.Add(fs, "")
 	c.trust.add(fs)
 	return cmd
@@ -163,7 +164,9 @@ func (c *command) prune(ctx context.Context, cmd *cobra.Command, s sweep.Store, 
 		return err
 	}
 	if err := result.Err(); err != nil {
-		return cli.WithHint(fmt.Errorf("prune: %w", err), "nothing else is lost; the store must let these credentials delete, or a rule of the store (lifecycle, object lock) does the deleting")
+		return cli.WithHint(fmt.Errorf("prune: %w", err),
+			"nothing else is lost; the store must let these credentials delete, or a rule of the store (lifecycle, object "+
+				"lock) does the deleting")
 	}
 	return nil
 }
@@ -200,7 +203,8 @@ func (c *command) report(plan sweep.Plan, done sweep.Result) report {
 	}
 	for _, name := range plan.Leftovers {
 		at, _ := retention.ParseName(name)
-		add(entry{Backup: cluster.Backup{Name: name, At: at}, Result: goes, Reason: "broken off, and never a whole backup", Leftover: true})
+		add(entry{Backup: cluster.Backup{Name: name, At: at}, Result: goes, Reason: "broken off, and never a whole backup",
+			Leftover: true})
 	}
 	return r
 }
@@ -234,7 +238,9 @@ func (r report) summary() string {
 		if !ok {
 			continue
 		}
-		verb := map[string]string{goes: "would go", deleted: "are deleted", failed: "could not be deleted", untried: "were not tried"}[word]
+		verb := map[string]string{
+			goes: "would go", deleted: "are deleted", failed: "could not be deleted", untried: "were not tried",
+		}[word]
 		text += fmt.Sprintf(", %d %s (%s)", t.Count, verb, render.Bytes(t.Bytes))
 	}
 	return text

@@ -27,7 +27,9 @@ func fill(t *testing.T, names ...string) (dir string) {
 	dir = t.TempDir()
 	s := open(t, dir)
 	for _, name := range names {
-		for file, text := range map[string]string{retention.DataFile: "1234567890", retention.MarkerFile: `{"etcdVersion":"3.6.16"}`} {
+		for file, text := range map[string]string{
+			retention.DataFile: "1234567890", retention.MarkerFile: `{"etcdVersion":"3.6.16"}`,
+		} {
 			if err := s.Put(t.Context(), name+"/"+file, []byte(text)); err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +111,8 @@ func TestPruneSaysWhyAndDeletes(t *testing.T) {
 	}
 
 	code, stdout, stderr = run(t, tree(dir, nil), "--dry-run")
-	if line := "2020-01-01T00:00:00Z-000001 stays old by the clock alone"; code != 0 || stderr != "" || !hasLine(stdout, line) {
+	if line := "2020-01-01T00:00:00Z-000001 stays old by the clock alone"; code != 0 || stderr != "" ||
+		!hasLine(stdout, line) {
 		t.Errorf("exit code %d, %s: there is no line %q in\n%s", code, stderr, line, stdout)
 	}
 
@@ -161,7 +164,8 @@ func TestPolicyOfFlagsAndVariables(t *testing.T) {
 		dir := fill(t, some...)
 		code, stdout, stderr := run(t, tree(dir, c.env), c.args)
 		if code != 0 || left(t, dir) != c.left && !strings.Contains(c.args, "max-size=1B") {
-			t.Errorf("%q %v: exit code %d, %d are left, want %d\n%s%s", c.args, c.env, code, left(t, dir), c.left, stdout, stderr)
+			t.Errorf("%q %v: exit code %d, %d are left, want %d\n%s%s", c.args, c.env, code, left(t, dir), c.left, stdout,
+				stderr)
 		}
 	}
 	for args, want := range map[string]string{
@@ -173,11 +177,13 @@ func TestPolicyOfFlagsAndVariables(t *testing.T) {
 		"name":           "unknown command",
 	} {
 		dir := fill(t, some...)
-		if code, _, stderr := run(t, tree(dir, nil), args); code != 2 || !strings.Contains(stderr, want) || left(t, dir) != 5 {
+		if code, _, stderr := run(t, tree(dir, nil), args); code != 2 || !strings.Contains(stderr, want) ||
+			left(t, dir) != 5 {
 			t.Errorf("%s: exit code %d, %s", args, code, stderr)
 		}
 	}
-	if code, _, stderr := run(t, tree(fill(t), map[string]string{HourlyVariable: "x"}), ""); code != 2 || !strings.Contains(stderr, HourlyVariable) {
+	if code, _, stderr := run(t, tree(fill(t), map[string]string{HourlyVariable: "x"}), ""); code != 2 ||
+		!strings.Contains(stderr, HourlyVariable) {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }
@@ -194,7 +200,8 @@ func TestPruneCountsWhatIsSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := fill(t, some...)
-	if code, out, stderr := run(t, tree(dir, nil), "--backup-trusted-signers="+key+" --max-count=1"); code != 0 || !strings.HasPrefix(out, "0 stay (") || strings.Contains(out, "deleted") {
+	if code, out, stderr := run(t, tree(dir, nil), "--backup-trusted-signers="+key+" --max-count=1"); code != 0 ||
+		!strings.HasPrefix(out, "0 stay (") || strings.Contains(out, "deleted") {
 		t.Errorf("code %d: %s%s", code, out, stderr)
 	}
 	if code, _, stderr := run(t, tree(dir, nil), "--backup-trusted-signers=/no/way"); code != 2 {
@@ -209,7 +216,8 @@ func TestPruneAsJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
 		t.Fatalf("%v in %s", err, stdout)
 	}
-	if !r.DryRun || len(r.Backups) != 5 || r.Totals[goes].Count != 2 || r.Totals[stays].Count != 3 || r.Backups[0].Result != goes || r.Backups[0].Reason == "" {
+	if !r.DryRun || len(r.Backups) != 5 || r.Totals[goes].Count != 2 || r.Totals[stays].Count != 3 ||
+		r.Backups[0].Result != goes || r.Backups[0].Reason == "" {
 		t.Errorf("%+v", r)
 	}
 	_, stdout, _ = run(t, tree(t.TempDir(), nil), "-o json")
@@ -255,7 +263,10 @@ func TestDeniedDeletionWarnsAndFails(t *testing.T) {
 			t.Errorf("%q is not in\n%s", text, stdout)
 		}
 	}
-	for _, text := range []string{"warning: delete backup: 2020-01-01T00:00:00Z-000001: access", "error: prune: 3 of 3 could not be deleted", "hint: nothing else is lost"} {
+	for _, text := range []string{
+		"warning: delete backup: 2020-01-01T00:00:00Z-000001: access", "error: prune: 3 of 3 could not be deleted",
+		"hint: nothing else is lost",
+	} {
 		if !strings.Contains(stderr, text) {
 			t.Errorf("%q is not in\n%s", text, stderr)
 		}
@@ -272,7 +283,8 @@ func TestFlagsHaveASuffix(t *testing.T) {
 	if err := fs.Parse([]string{"--hourly-retention=0"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Policy(func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), "--hourly-retention") {
+	if _, err := f.Policy(func(string) string { return "" }); err == nil ||
+		!strings.Contains(err.Error(), "--hourly-retention") {
 		t.Errorf("%v", err)
 	}
 }

@@ -83,7 +83,8 @@ func download(cmd *cobra.Command, c machine.Config) (Result, error) {
 		if _, err := os.Stat(b.Image); err != nil {
 			return r, &cli.UsageError{
 				Text: fmt.Sprintf("images are not kept in the cache: %s is pulled when etcd is installed", cli.Plain(b.Image)),
-				Next: "to be without a network then, give --binaries-image the path of an archive of docker save or of an OCI layout",
+				Next: "to be without a network then, give --binaries-image the path of an archive of docker save or of an " +
+					"OCI layout",
 			}
 		}
 		r.Source = b.Image
@@ -124,7 +125,8 @@ func (r Result) text(w io.Writer) error {
 	case r.Source != "":
 		_, err = fmt.Fprintf(w, "nothing to do: etcd %s comes from %s\n", r.Version, cli.Plain(r.Source))
 	case r.Fetched:
-		_, err = fmt.Fprintf(w, "downloaded etcd %s to %s (%.1f MiB, sha256 %s)\n", r.Version, cli.Plain(r.Path), float64(r.Bytes)/(1<<20), r.SHA256)
+		_, err = fmt.Fprintf(w, "downloaded etcd %s to %s (%.1f MiB, sha256 %s)\n", r.Version, cli.Plain(r.Path),
+			float64(r.Bytes)/(1<<20), r.SHA256)
 	default:
 		_, err = fmt.Fprintf(w, "nothing to do: etcd %s is at %s (sha256 %s)\n", r.Version, cli.Plain(r.Path), r.SHA256)
 	}

@@ -159,9 +159,14 @@ func TestDownloadFails(t *testing.T) {
 		words []string
 		args  []string
 	}{
-		"no such release": {1, []string{"error: download etcd 3.6.17: no archive of etcd 3.6.17", url + "/v3.6.17/", "404", "hint: check --version and --release-url"},
+		"no such release": {1, []string{
+			"error: download etcd 3.6.17: no archive of etcd 3.6.17", url + "/v3.6.17/", "404",
+			"hint: check --version and --release-url",
+		},
 			[]string{"--version=3.6.17", "--release-url=" + url}},
-		"wrong checksum": {1, []string{"error: ", "--binaries-sha256 says " + strings.Repeat("0", 64), "hint: do not use this archive"},
+		"wrong checksum": {1, []string{
+			"error: ", "--binaries-sha256 says " + strings.Repeat("0", 64), "hint: do not use this archive",
+		},
 			[]string{"--version=3.6.16", "--release-url=" + url, "--binaries-sha256=" + strings.Repeat("0", 64)}},
 		"image of a registry": {2, []string{"images are not kept", "hint: ", "docker save"},
 			[]string{"--binaries-image=registry.example/etcd@sha256:" + strings.Repeat("0", 64)}},
@@ -172,9 +177,11 @@ func TestDownloadFails(t *testing.T) {
 			want(t, c.code, nil, c.words, append([]string{"download", "--cache-dir", cache}, c.args...)...)
 		})
 	}
-	code, out, stderr := etcdadm(t, "download", "--cache-dir", cache, "--version=3.6.17", "--release-url", url, "-o", "json")
+	code, out, stderr := etcdadm(t, "download", "--cache-dir", cache, "--version=3.6.17", "--release-url", url, "-o",
+		"json")
 	var failure struct{ Kind, Message, Hint string }
-	if err := json.Unmarshal([]byte(stderr), &failure); err != nil || code != 1 || out != "" || failure.Kind != "failed" || failure.Hint == "" {
+	if err := json.Unmarshal([]byte(stderr), &failure); err != nil || code != 1 || out != "" || failure.Kind != "failed" ||
+		failure.Hint == "" {
 		t.Errorf("for programs it ends with %d, %v: %s%s", code, err, out, stderr)
 	}
 }

@@ -11,19 +11,32 @@ import (
 
 // Who published last is named as the coordinator only while it may still be one.
 func TestWhoCoordinates(t *testing.T) {
-	voted := cluster.Observation{Nodes: []cluster.Node{{Name: "b", Lease: cluster.Lease{Term: 3, Holder: "b"}}, {Name: "c", Lease: cluster.Lease{Term: 4, Holder: "a"}}}}
+	voted := cluster.Observation{
+		Nodes: []cluster.Node{{Name: "b", Lease: cluster.Lease{Term: 3, Holder: "b"}}, {
+			Name: "c", Lease: cluster.Lease{Term: 4, Holder: "a"},
+		}},
+	}
 	none := []plan.Hold{{Reason: plan.NoCoordinator}}
 	for name, tt := range map[string]struct {
 		r    reconcile.Report
 		age  time.Duration
 		want string
 	}{
-		"one that holds the lease":             {reconcile.Report{Coordinator: "a", Term: 4}, silentAfter, "a (term 4)"},
-		"one that bootstraps":                  {reconcile.Report{Coordinator: "a"}, time.Second, "a"},
-		"one that has gone":                    {reconcile.Report{Coordinator: "a", Term: 4}, silentAfter + 1, "nobody (last seen: a)"},
-		"one with a long operation":            {reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, silentAfter + operationTime, "a (term 4)"},
-		"one that has gone in an operation":    {reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, silentAfter + operationTime + 1, "nobody (last seen: a)"},
-		"one that is told no lease":            {reconcile.Report{Coordinator: "b", Holds: none, Observation: voted}, time.Second, "nobody (last seen: a)"},
+		"one that holds the lease": {reconcile.Report{Coordinator: "a", Term: 4}, silentAfter, "a (term 4)"},
+		"one that bootstraps":      {reconcile.Report{Coordinator: "a"}, time.Second, "a"},
+		"one that has gone": {
+			reconcile.Report{Coordinator: "a", Term: 4}, silentAfter + 1, "nobody (last seen: a)",
+		},
+		"one with a long operation": {
+			reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, silentAfter + operationTime, "a (term 4)",
+		},
+		"one that has gone in an operation": {
+			reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, silentAfter + operationTime + 1,
+			"nobody (last seen: a)",
+		},
+		"one that is told no lease": {
+			reconcile.Report{Coordinator: "b", Holds: none, Observation: voted}, time.Second, "nobody (last seen: a)",
+		},
 		"one that is told no lease, of nobody": {reconcile.Report{Coordinator: "b", Holds: none}, time.Second, "nobody"},
 		"nothing":                              {reconcile.Report{}, time.Hour, "nobody"},
 	} {

@@ -30,7 +30,9 @@ type Steps struct {
 func NewSteps(spec cluster.Spec, obs cluster.Observation) (Steps, error) {
 	_, held := plan.Next(spec, obs)
 	held = slices.DeleteFunc(held, func(h plan.Hold) bool { return h.Reason != plan.Paused })
-	obs.Store.Requests = slices.DeleteFunc(slices.Clone(obs.Store.Requests), func(r cluster.Request) bool { return r.Kind == cluster.RequestPause })
+	obs.Store.Requests = slices.DeleteFunc(slices.Clone(obs.Store.Requests), func(r cluster.Request) bool {
+		return r.Kind == cluster.RequestPause
+	})
 	p, err := plan.Make(spec, obs)
 	if err != nil {
 		return Steps{}, fmt.Errorf("plan: %w", err)

@@ -42,7 +42,8 @@ func TestAges(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	for n, want := range map[int64]string{
-		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 10 << 20: "10.0 MiB", 8 << 30: "8.0 GiB", 1 << 62: "4.0 EiB",
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 10 << 20: "10.0 MiB", 8 << 30: "8.0 GiB",
+		1 << 62: "4.0 EiB",
 	} {
 		if got := Bytes(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
@@ -82,13 +83,17 @@ func TestStatusShowsRequests(t *testing.T) {
 
 func TestStatusOfUnreadableDisk(t *testing.T) {
 	s := Status{Report: &reconcile.Report{At: now, Observation: cluster.Observation{
-		Nodes: []cluster.Node{{Name: "a", Reachable: true, Disk: cluster.Disk{State: cluster.DiskUnreadable, Problem: "state file is torn"}, Process: cluster.Process{State: cluster.ProcessCrashing}}},
+		Nodes: []cluster.Node{{Name: "a", Reachable: true, Disk: cluster.Disk{
+			State: cluster.DiskUnreadable, Problem: "state file is torn",
+		}, Process: cluster.Process{State: cluster.ProcessCrashing}}},
 	}}}
 	var b strings.Builder
 	if err := s.Write(&b, now); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"unreadable: state file is torn", "etcd on a ended: unknown", "last backup  not known", "spec         none"} {
+	for _, want := range []string{
+		"unreadable: state file is torn", "etcd on a ended: unknown", "last backup  not known", "spec         none",
+	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("status lacks %q:\n%s", want, b.String())
 		}
@@ -110,11 +115,14 @@ func (s *small) Write(b []byte) (int, error) {
 func TestWritingReportsWhatFails(t *testing.T) {
 	s := Status{
 		Notes: []string{"a note"},
-		Report: &reconcile.Report{At: now, Holds: []plan.Hold{{Reason: plan.Grace, Text: "x"}}, Observation: cluster.Observation{
-			Nodes:   []cluster.Node{{Name: "a", Process: cluster.Process{State: cluster.ProcessCrashing, LastLines: []string{"panic"}}}},
-			Members: []cluster.Member{{ID: 1}},
-			Gaps:    []cluster.Gap{{Source: "store", Text: "away"}},
-		}},
+		Report: &reconcile.Report{At: now, Holds: []plan.Hold{{Reason: plan.Grace, Text: "x"}},
+			Observation: cluster.Observation{
+				Nodes: []cluster.Node{
+					{Name: "a", Process: cluster.Process{State: cluster.ProcessCrashing, LastLines: []string{"panic"}}},
+				},
+				Members: []cluster.Member{{ID: 1}},
+				Gaps:    []cluster.Gap{{Source: "store", Text: "away"}},
+			}},
 	}
 	var all strings.Builder
 	if err := s.Write(&all, now); err != nil {
@@ -192,8 +200,11 @@ func TestPauseHoldsTheCoordinatorOnly(t *testing.T) {
 		Requests: []cluster.Request{{Name: "x", Kind: cluster.RequestPause, At: now, By: "ann"}},
 	}}
 	obs.Nodes = []cluster.Node{{
-		Name: "a", Reachable: true, Published: true, URLs: cluster.URLs{Peer: []string{"http://10.0.0.1:2380"}, Client: []string{"http://10.0.0.1:4001"}},
-		Disk: cluster.Disk{State: cluster.DiskEmpty}, Process: cluster.Process{State: cluster.ProcessStopped}, Versions: []etcdversion.Version{etcdversion.Must("3.6.16")},
+		Name: "a", Reachable: true, Published: true, URLs: cluster.URLs{
+			Peer: []string{"http://10.0.0.1:2380"}, Client: []string{"http://10.0.0.1:4001"},
+		},
+		Disk: cluster.Disk{State: cluster.DiskEmpty}, Process: cluster.Process{State: cluster.ProcessStopped},
+		Versions: []etcdversion.Version{etcdversion.Must("3.6.16")},
 	}}
 	steps, err := NewSteps(cluster.Spec{MemberCount: 1, EtcdVersion: etcdversion.Must("3.6.16")}, obs)
 	if err != nil {

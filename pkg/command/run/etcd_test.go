@@ -38,7 +38,8 @@ func (r realEtcd) healthy(t *testing.T) bool {
 
 func newRealEtcd(t *testing.T, bin etcdbin.Binaries, data string) realEtcd {
 	t.Helper()
-	r := realEtcd{place: place{dir: t.TempDir(), etcd: bin.Etcd, env: filepath.Join(t.TempDir(), "etcd.env")}, data: data, client: "http://" + testport.Address(t)}
+	r := realEtcd{place: place{dir: t.TempDir(), etcd: bin.Etcd, env: filepath.Join(t.TempDir(), "etcd.env")}, data: data,
+		client: "http://" + testport.Address(t)}
 	peer := "http://" + testport.Address(t)
 	env, err := etcdconf.Env(etcdconf.Member{
 		Name: "a", Version: bin.Version, Token: "t", State: etcdconf.StateNew, DataDir: data,

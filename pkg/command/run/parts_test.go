@@ -54,7 +54,9 @@ func TestLogRotates(t *testing.T) {
 		l.line("line number " + itoa(i)) // 14 bytes
 	}
 	l.close()
-	for name, want := range map[string]string{path: "line number 9\n", path + ".1": "line number 6\nline number 7\nline number 8\n"} {
+	for name, want := range map[string]string{
+		path: "line number 9\n", path + ".1": "line number 6\nline number 7\nline number 8\n",
+	} {
 		if b, err := os.ReadFile(name); string(b) != want {
 			t.Errorf("%s: %q, %v, want %q", name, b, err, want)
 		}

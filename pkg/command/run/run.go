@@ -68,12 +68,17 @@ func New() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&o.envFile, "env-file", "/etc/etcd/etcd.env", "file with etcd's whole environment; nothing else is handed on to it")
+	fs.StringVar(&o.envFile, "env-file", "/etc/etcd/etcd.env",
+		"file with etcd's whole environment; nothing else is handed on to it")
 	fs.StringVar(&o.etcd, "etcd", "/opt/bin/etcd", "the program")
-	fs.StringVar(&o.dir, "dir", "/var/lib/etcdadm", "directory for the state of this command; of two with the same, the second refuses")
-	fs.StringVar(&o.logFile, "log-file", "", "file for the output of etcd and of this command, instead of stdout and stderr")
-	fs.StringVar(&o.require, "require", "", "file without which etcd is not started: it is missing where the disk of the data is not mounted")
-	fs.Int64Var(&o.logSize, "log-size", 32<<20, "size in bytes at which the log file is renamed to end in .1 and begun anew")
+	fs.StringVar(&o.dir, "dir", "/var/lib/etcdadm",
+		"directory for the state of this command; of two with the same, the second refuses")
+	fs.StringVar(&o.logFile, "log-file", "",
+		"file for the output of etcd and of this command, instead of stdout and stderr")
+	fs.StringVar(&o.require, "require", "",
+		"file without which etcd is not started: it is missing where the disk of the data is not mounted")
+	fs.Int64Var(&o.logSize, "log-size", 32<<20,
+		"size in bytes at which the log file is renamed to end in .1 and begun anew")
 	fs.DurationVar(&o.stopTimeout, "stop-timeout", 30*time.Second, "time for etcd to end before it is killed")
 	return cmd
 }
@@ -157,7 +162,8 @@ func (o options) run(ctx context.Context, out, errOut io.Writer) (err error) {
 func (o options) environment() ([]string, error) {
 	text, err := os.ReadFile(o.envFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.WithHint(fmt.Errorf("environment of etcd: %w", err), "etcdadm init or etcdadm join writes it; or name another one in --env-file")
+		return nil, cli.WithHint(fmt.Errorf("environment of etcd: %w", err),
+			"etcdadm init or etcdadm join writes it; or name another one in --env-file")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("environment of etcd: %w", err)
@@ -221,7 +227,9 @@ func (r *runner) keep(ctx context.Context, cfg etcdproc.Config) error {
 // post says how etcd does, to the status file and to people.
 func (r *runner) post() error {
 	st := r.sup.Status()
-	p := initsystem.Progress{State: initsystem.Starting, PID: st.PID, Detail: fmt.Sprintf("etcd (process %d) is not ready yet", st.PID)}
+	p := initsystem.Progress{
+		State: initsystem.Starting, PID: st.PID, Detail: fmt.Sprintf("etcd (process %d) is not ready yet", st.PID),
+	}
 	switch {
 	case st.State == cluster.ProcessCrashing && st.Restarts == 0:
 		// It may have been killed by somebody, and is started again at once.

@@ -54,7 +54,8 @@ func TestEtcdGetsTheFileAndNothingElse(t *testing.T) {
 			env = append(env, strings.TrimSpace(v))
 		}
 	}
-	if len(env) != 3 || env[0] != "ETCD_TEST=environ stay" || env[1] != "GORACE=atexit_sleep_ms=0" || !strings.HasPrefix(env[2], "NOTIFY_SOCKET=@etcdadm/") {
+	if len(env) != 3 || env[0] != "ETCD_TEST=environ stay" || env[1] != "GORACE=atexit_sleep_ms=0" ||
+		!strings.HasPrefix(env[2], "NOTIFY_SOCKET=@etcdadm/") {
 		t.Errorf("%q", env)
 	}
 }
@@ -90,7 +91,8 @@ func TestSecondOneInADirectoryRefuses(t *testing.T) {
 	first := run(t, nil, p.args()...)
 	first.awaits(t, "is ready")
 	second := run(t, nil, p.args()...)
-	if code := second.wait(t); code != 1 || !strings.Contains(second.err.String(), "another process supervises etcd here\nhint: it is running already") {
+	if code := second.wait(t); code != 1 ||
+		!strings.Contains(second.err.String(), "another process supervises etcd here\nhint: it is running already") {
 		t.Errorf("code %d", code)
 	}
 	if gone(first.etcdPID(t)) {
@@ -147,7 +149,8 @@ func TestOutputGoesToAFileOfBoundedSize(t *testing.T) {
 		return string(b)
 	}
 	eventually(t, "the end of it", func() bool { return strings.Contains(read(file)+read(file+".1"), "stays") })
-	if n := len(read(file)) + len(read(file+".1")); n > 2*2048+200 || !strings.Contains(read(file)+read(file+".1"), "line 999\n") {
+	if n := len(read(file)) + len(read(file+".1")); n > 2*2048+200 ||
+		!strings.Contains(read(file)+read(file+".1"), "line 999\n") {
 		t.Errorf("%d bytes:\n%s", n, read(file))
 	}
 	f.signal(t, syscall.SIGTERM)
@@ -180,11 +183,19 @@ func TestWhatItCannotRun(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"no environment file", func(p place) []string { p.env += "x"; return p.args() }, 1, []string{"environment of etcd: open", "hint: etcdadm init or etcdadm join"}},
-		{"a directory for it", func(p place) []string { p.env = filepath.Dir(p.env); return p.args() }, 1, []string{"is a directory"}},
-		{"no etcd", func(p place) []string { p.etcd += "x"; return p.args() }, 1, []string{"start etcd: fork/exec", "hint: etcdadm download"}},
+		{"no environment file", func(p place) []string { p.env += "x"; return p.args() }, 1, []string{
+			"environment of etcd: open", "hint: etcdadm init or etcdadm join",
+		}},
+		{"a directory for it", func(p place) []string { p.env = filepath.Dir(p.env); return p.args() }, 1, []string{
+			"is a directory",
+		}},
+		{"no etcd", func(p place) []string { p.etcd += "x"; return p.args() }, 1, []string{
+			"start etcd: fork/exec", "hint: etcdadm download",
+		}},
 		{"a file for a directory", func(p place) []string { p.dir = p.env; return p.args() }, 1, []string{"file exists"}},
-		{"no place for the log", func(p place) []string { return p.args("--log-file=" + p.dir + "/x/y") }, 1, []string{"log file: open", "hint: name a file"}},
+		{"no place for the log", func(p place) []string { return p.args("--log-file=" + p.dir + "/x/y") }, 1, []string{
+			"log file: open", "hint: name a file",
+		}},
 		{"an argument", func(p place) []string { return p.args("now") }, 2, []string{"etcdadm run --help"}},
 		{"no directory", func(p place) []string { p.dir = ""; return p.args() }, 2, []string{"must not be empty"}},
 		{"a small log", func(p place) []string { return p.args("--log-size=1") }, 2, []string{"less than 1024"}},

@@ -36,12 +36,17 @@ func reset() *cobra.Command {
 	var to uint64
 	cmd := &cobra.Command{
 		Use: "reset", Short: "lower the highest term that this node has seen",
-		Long: "reset is for a node on whose disk is a term that no campaign can follow: it votes for nobody and obeys nobody, and\n" +
-			"says so in its log and in etcdadm status. It lowers the term on the disk; what else the node remembers stays. A node\n" +
+		Long: "reset is for a node on whose disk is a term that no campaign can follow: it votes for nobody and obeys " +
+			"nobody, and\n" +
+			"says so in its log and in etcdadm status. It lowers the term on the disk; what else the node remembers stays. " +
+			"A node\n" +
 			"whose term can be followed from --to is refused: it would only forget what it has promised.\n\n" +
-			"Do it on one node at a time: stop etcd-manager there (its etcd stops with it), run this, start it again, wait until\n" +
-			"its member is healthy, go on to the next node that has the term. Give all of them the same --to: the highest term of\n" +
-			"the nodes that are not affected (lease.term in etcdadm observe -o json); where all are, any number from 1, such as\n" +
+			"Do it on one node at a time: stop etcd-manager there (its etcd stops with it), run this, start it again, wait " +
+			"until\n" +
+			"its member is healthy, go on to the next node that has the term. Give all of them the same --to: the highest " +
+			"term of\n" +
+			"the nodes that are not affected (lease.term in etcdadm observe -o json); where all are, any number from 1, " +
+			"such as\n" +
 			"1000, that is not below the term in the last lines of etcd-manager-ctl history.",
 		Example: "  systemctl stop etcd-manager\n  etcdadm term reset --to=1000\n  systemctl start etcd-manager",
 		Args:    cobra.NoArgs,
@@ -71,11 +76,15 @@ func explain(err error) error {
 	case errors.As(err, &locked):
 		return cli.WithHint(err, "stop etcd-manager on this node first")
 	case errors.Is(err, lease.ErrResetTarget):
-		return &cli.UsageError{Text: "--to: " + err.Error(), Next: "give the highest term of the nodes that are not affected: lease.term in etcdadm observe -o json"}
+		return &cli.UsageError{Text: "--to: " + err.Error(),
+			Next: "give the highest term of the nodes that are not affected: lease.term in etcdadm observe -o json"}
 	case errors.Is(err, lease.ErrInReach):
-		return &cli.RefusedError{Text: err.Error(), Next: "nothing needs to be reset here: start etcd-manager, and check etcdadm status"}
+		return &cli.RefusedError{
+			Text: err.Error(), Next: "nothing needs to be reset here: start etcd-manager, and check etcdadm status",
+		}
 	case errors.Is(err, fs.ErrNotExist):
-		return cli.WithHint(err, "--data-dir is the data directory of etcd-manager on this machine; a node without the file has seen no term")
+		return cli.WithHint(err,
+			"--data-dir is the data directory of etcd-manager on this machine; a node without the file has seen no term")
 	}
 	return err
 }

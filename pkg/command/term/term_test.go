@@ -88,7 +88,8 @@ func TestResetRefuses(t *testing.T) {
 	} {
 		out, err := run("--data-dir", tc.dir, "--to", tc.to)
 		var hinted interface{ Hint() string }
-		if err == nil || cli.Classify(err).Kind != tc.kind || !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), tc.hint) {
+		if err == nil || cli.Classify(err).Kind != tc.kind || !errors.As(err, &hinted) ||
+			!strings.Contains(hinted.Hint(), tc.hint) {
 			t.Errorf("--to=%s in %s: %q, %v", tc.to, tc.dir, out, err)
 		}
 	}

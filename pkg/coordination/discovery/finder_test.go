@@ -163,7 +163,8 @@ func TestPublishingIsTriedAgain(t *testing.T) {
 		o.Interval = 400 * time.Millisecond
 	}, func(w *world, f *Finder) {
 		later(1200 * time.Millisecond)
-		want(t, w.take("publish"), "0s publish boot1", "100ms publish boot1", "300ms publish boot1", "700ms publish boot1", "1.1s publish boot1")
+		want(t, w.take("publish"), "0s publish boot1", "100ms publish boot1", "300ms publish boot1", "700ms publish boot1",
+			"1.1s publish boot1")
 		want(t, f.Problems(), "own record: no permission")
 		w.set(func() { w.publishErr = nil })
 		later(time.Second)

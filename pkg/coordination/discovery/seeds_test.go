@@ -58,7 +58,8 @@ func TestParseSeedsRefuses(t *testing.T) {
 		"10.0.0.1:1,10.0.0.2:2": "needs brackets",
 	} {
 		got, err := ParseSeeds([]string{"10.0.0.9", text}, 3996)
-		if err == nil || got != nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), `seed "`+text) {
+		if err == nil || got != nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), `seed "`+text) {
 			t.Errorf("%q: %v, %v, want %q", text, got, err, want)
 		}
 	}
@@ -106,7 +107,8 @@ func TestSeedsDirThatIsNone(t *testing.T) {
 		t.Errorf("missing: %v, %v", got, err)
 	}
 	touch(t, dir, "file")
-	if got, err := SeedsDir(filepath.Join(dir, "file"), 3996); err == nil || got != nil || !strings.Contains(err.Error(), "read seeds") {
+	if got, err := SeedsDir(filepath.Join(dir, "file"), 3996); err == nil || got != nil ||
+		!strings.Contains(err.Error(), "read seeds") {
 		t.Errorf("a file: %v, %v", got, err)
 	}
 }

@@ -47,7 +47,8 @@ const self = "10.0.0.1:3996"
 func at(i int) string { return fmt.Sprintf("10.0.0.%d:3996", i) }
 
 func newWorld() *world {
-	return &world{begin: time.Now(), nodes: map[string]cluster.NodeName{}, joined: map[cluster.NodeName]bool{}, hang: map[string]bool{}}
+	return &world{begin: time.Now(), nodes: map[string]cluster.NodeName{}, joined: map[cluster.NodeName]bool{},
+		hang: map[string]bool{}}
 }
 
 func (w *world) note(format string, args ...any) {

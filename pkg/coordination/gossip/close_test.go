@@ -13,7 +13,8 @@ func TestCloseEndsEverything(t *testing.T) {
 		n.crash()
 	}
 	eventually(t, leftovers)
-	if n, err := nodes[0].Join(t.Context(), []string{nodes[1].address}); n != 0 || err == nil || !strings.Contains(err.Error(), "closed") {
+	if n, err := nodes[0].Join(t.Context(), []string{nodes[1].address}); n != 0 || err == nil ||
+		!strings.Contains(err.Error(), "closed") {
 		t.Errorf("join after close: %d, %v", n, err)
 	}
 	if err := nodes[0].Leave(t.Context()); err == nil || !strings.Contains(err.Error(), "closed") {

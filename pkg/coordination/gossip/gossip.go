@@ -95,7 +95,8 @@ func New(ctx context.Context, o Options) (*Gossip, error) {
 	}
 	meta := o.Meta()
 	if len(meta) > memberlist.MetaMaxSize {
-		return nil, fmt.Errorf("start gossip: %d bytes of metadata, at most %d are allowed", len(meta), memberlist.MetaMaxSize)
+		return nil, fmt.Errorf("start gossip: %d bytes of metadata, at most %d are allowed", len(meta),
+			memberlist.MetaMaxSize)
 	}
 	g := &Gossip{o: o, joining: make(map[string]*attempt)}
 	g.table = newTable(o.Name, o.OnConflict)

@@ -222,7 +222,8 @@ func TestANamelessCallerIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, method := range []string{packetsMethod, streamMethod} {
-		s, err := cc.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/"+serviceName+"/"+method)
+		s, err := cc.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+			"/"+serviceName+"/"+method)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +236,8 @@ func TestANamelessCallerIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = other.Close() }()
-	s, err := other.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/"+serviceName+"/"+packetsMethod)
+	s, err := other.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+		"/"+serviceName+"/"+packetsMethod)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,8 @@ func start(t *testing.T, name cluster.NodeName, s setup) *node {
 	if err != nil {
 		t.Skipf("this machine cannot listen on %s: %v", s.listen, err)
 	}
-	n := &node{t: t, name: name, address: l.Addr().String(), listening: l.Addr().String(), server: grpc.NewServer(), conns: map[string]*grpc.ClientConn{}}
+	n := &node{t: t, name: name, address: l.Addr().String(), listening: l.Addr().String(), server: grpc.NewServer(),
+		conns: map[string]*grpc.ClientConn{}}
 	if s.advertise != "" {
 		n.address = s.advertise
 	}
@@ -113,13 +114,18 @@ func (n *node) dial(address string, proof cluster.NodeName) (grpc.ClientConnInte
 	if cc := n.conns[address]; cc != nil {
 		return cc, nil
 	}
-	prove := func(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+	prove := func(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+		o ...grpc.CallOption) (grpc.ClientStream, error) {
 		return open(metadata.AppendToOutgoingContext(ctx, proofKey, string(proof)), d, cc, method, o...)
 	}
 	cc, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithStreamInterceptor(prove),
-		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 5 * time.Second, Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1, MaxDelay: 50 * time.Millisecond}}))
+		grpc.WithConnectParams(grpc.ConnectParams{
+			MinConnectTimeout: 5 * time.Second, Backoff: backoff.Config{
+				BaseDelay: 50 * time.Millisecond, Multiplier: 1, MaxDelay: 50 * time.Millisecond,
+			},
+		}))
 	if err == nil {
 		n.conns[address] = cc
 	}
@@ -257,7 +263,8 @@ func leftovers() string {
 	buf := make([]byte, 1<<20)
 	var left []string
 	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if strings.Contains(g, "memberlist.") || strings.Contains(g, "gossip.(*") || strings.Contains(g, "google.golang.org/grpc") {
+		if strings.Contains(g, "memberlist.") || strings.Contains(g, "gossip.(*") ||
+			strings.Contains(g, "google.golang.org/grpc") {
 			left = append(left, g)
 		}
 	}

@@ -43,5 +43,6 @@ const maxClaimed = 32
 
 // Grants reports whether the one who stands so has given its vote to the claim.
 func (c Claim) Grants(s Standing) bool {
-	return c.Term > 0 && s.Term == c.Term && s.Holder == c.Holder && s.Remaining > 0 && s.LeaseVoters.Token == c.LeaseVoters.Token
+	return c.Term > 0 && s.Term == c.Term && s.Holder == c.Holder && s.Remaining > 0 &&
+		s.LeaseVoters.Token == c.LeaseVoters.Token
 }

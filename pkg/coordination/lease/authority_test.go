@@ -71,32 +71,55 @@ func TestWhatProvesAClaim(t *testing.T) {
 		{"a majority of the known lease voters", abc, abc, Evidence{}, nil, stands(abc, "a", "b c"), true},
 		{"one of them", abc, abc, Evidence{}, nil, stands(abc, "a b", "c"), false},
 		{"all of lease voters made up", xyz, abc, Evidence{}, nil, stands(xyz, "", "x y z"), false},
-		{"the same, where the known ones say otherwise", xyz, abc, Evidence{}, nil, join(stands(abc, "a b c", ""), stands(xyz, "", "x y z")), false},
-		{"lease voters that came later, as one of the known says", moved, abc, Evidence{}, nil, join(stands(abc, "a", ""), stands(moved, "b", "c d")), true},
-		{"lease voters of a change under way", moved, abc, Evidence{}, nil, join(stands(abc, "a", ""), stands(rec("t1", 5, 2, "b", "c", "d", "e"), "", "b c d e")), true},
-		{"the same, with one vote", moved, abc, Evidence{}, nil, join(stands(abc, "a", ""), stands(moved, "b c", "d")), false},
-		{"lease voters made up, to a node that is behind", xyz, abc, Evidence{}, nil, join(stands(moved, "b c d", ""), stands(xyz, "", "x y z")), false},
-		{"the same, to one that does not know them all", mine, abc, Evidence{}, nil, join(stands(grown, "a b d", ""), stands(mine, "", "x")), false},
-		{"the same, of whom one is away", mine, abc, Evidence{}, nil, join(stands(grown, "a b", ""), stands(mine, "", "x")), false},
-		{"lease voters that only those tell of who came later", rec("t1", 6, 0, "d", "e"), abc, Evidence{}, nil, join(stands(rec("t1", 5, 1, "c", "d"), "c", ""), stands(rec("t1", 6, 0, "d", "e"), "", "d e")), true},
+		{"the same, where the known ones say otherwise", xyz, abc, Evidence{}, nil,
+			join(stands(abc, "a b c", ""), stands(xyz, "", "x y z")), false},
+		{"lease voters that came later, as one of the known says", moved, abc, Evidence{}, nil,
+			join(stands(abc, "a", ""), stands(moved, "b", "c d")), true},
+		{"lease voters of a change under way", moved, abc, Evidence{}, nil,
+			join(stands(abc, "a", ""), stands(rec("t1", 5, 2, "b", "c", "d", "e"), "", "b c d e")), true},
+		{"the same, with one vote", moved, abc, Evidence{}, nil, join(stands(abc, "a", ""), stands(moved, "b c", "d")),
+			false},
+		{"lease voters made up, to a node that is behind", xyz, abc, Evidence{}, nil,
+			join(stands(moved, "b c d", ""), stands(xyz, "", "x y z")), false},
+		{"the same, to one that does not know them all", mine, abc, Evidence{}, nil,
+			join(stands(grown, "a b d", ""), stands(mine, "", "x")), false},
+		{"the same, of whom one is away", mine, abc, Evidence{}, nil, join(stands(grown, "a b", ""), stands(mine, "", "x")),
+			false},
+		{"lease voters that only those tell of who came later", rec("t1", 6, 0, "d", "e"), abc, Evidence{}, nil,
+			join(stands(rec("t1", 5, 1, "c", "d"), "c", ""), stands(rec("t1", 6, 0, "d", "e"), "", "d e")), true},
 
-		{"the newest incarnation", other, abc, Evidence{Newest: "t2"}, nil, join(stands(abc, "a b c", ""), stands(other, "", "x y")), true},
-		{"another incarnation", other, abc, Evidence{Newest: "t1"}, nil, join(stands(abc, "a b c", ""), stands(other, "", "x y")), false},
+		{"the newest incarnation", other, abc, Evidence{Newest: "t2"}, nil,
+			join(stands(abc, "a b c", ""), stands(other, "", "x y")), true},
+		{"another incarnation", other, abc, Evidence{Newest: "t1"}, nil,
+			join(stands(abc, "a b c", ""), stands(other, "", "x y")), false},
 		{"another incarnation, and the store does not answer", other, abc, Evidence{}, nil, stands(other, "", "x y"), false},
 		{"another incarnation, to which most have gone", abx, abc, Evidence{}, nil, stands(abx, "", "a b"), true},
-		{"one made up, while most have gone to another", t9, abc, Evidence{}, nil, join(stands(abx, "a b x", ""), stands(t9, "", "x")), false},
-		{"lease voters made up of the newest incarnation", rec("t2", 9, 0, "s"), abc, Evidence{Newest: "t2", InitialMembers: list("a", "b", "x")}, nil, join(stands(abx, "a b x", ""), stands(rec("t2", 9, 0, "s"), "", "s")), false},
-		{"the same, and those published do not answer", rec("t2", 9, 0, "s"), abc, Evidence{Newest: "t2", LeaseVoters: list("a", "b", "x")}, nil, stands(rec("t2", 9, 0, "s"), "", "s"), false},
+		{"one made up, while most have gone to another", t9, abc, Evidence{}, nil,
+			join(stands(abx, "a b x", ""), stands(t9, "", "x")), false},
+		{"lease voters made up of the newest incarnation", rec("t2", 9, 0, "s"), abc, Evidence{
+			Newest: "t2", InitialMembers: list("a", "b", "x"),
+		}, nil, join(stands(abx, "a b x", ""), stands(rec("t2", 9, 0, "s"), "", "s")), false},
+		{"the same, and those published do not answer", rec("t2", 9, 0, "s"), abc, Evidence{
+			Newest: "t2", LeaseVoters: list("a", "b", "x"),
+		}, nil, stands(rec("t2", 9, 0, "s"), "", "s"), false},
 
 		{"no lease voters are known", abc, none, Evidence{}, nil, stands(abc, "", "a b"), true},
-		{"no lease voters are known, and others are", xyz, none, Evidence{}, list("a", "b"), join(stands(abc, "a b", ""), stands(xyz, "", "x y z")), false},
-		{"the same, of another incarnation", t9, none, Evidence{}, list("a"), join(stands(abc, "a b", ""), stands(t9, "", "x")), false},
+		{"no lease voters are known, and others are", xyz, none, Evidence{}, list("a", "b"),
+			join(stands(abc, "a b", ""), stands(xyz, "", "x y z")), false},
+		{"the same, of another incarnation", t9, none, Evidence{}, list("a"),
+			join(stands(abc, "a b", ""), stands(t9, "", "x")), false},
 		{"the same, and the store tells of it", t9, none, Evidence{Newest: "t1"}, nil, stands(t9, "", "x"), false},
-		{"the same, in the incarnation of the store", mine, none, Evidence{Newest: "t1", LeaseVoters: list("a", "b", "c")}, nil, stands(mine, "", "x"), false},
-		{"those of the store, which have moved on", moved, none, Evidence{Newest: "t1", LeaseVoters: list("a", "b", "c")}, nil, stands(moved, "", "b c d"), true},
-		{"those after the ones that bootstrapped", rec("t1", 9, 0, "e", "f", "g"), none, Evidence{Newest: "t1", InitialMembers: list("a", "b", "c")}, nil, join(stands(abc, "a", ""), stands(rec("t1", 9, 0, "e", "f", "g"), "", "e f g")), true},
-		{"no lease voters are known, and an old record is about", moved, none, Evidence{}, list("a"), join(stands(abc, "a", ""), stands(moved, "", "b c d")), true},
-		{"votes of another incarnation", abc, abc, Evidence{}, nil, stands(rec("t0", 5, 0, "a", "b", "c"), "", "a b c"), false},
+		{"the same, in the incarnation of the store", mine, none, Evidence{Newest: "t1", LeaseVoters: list("a", "b", "c")},
+			nil, stands(mine, "", "x"), false},
+		{"those of the store, which have moved on", moved, none, Evidence{Newest: "t1", LeaseVoters: list("a", "b", "c")},
+			nil, stands(moved, "", "b c d"), true},
+		{"those after the ones that bootstrapped", rec("t1", 9, 0, "e", "f", "g"), none, Evidence{
+			Newest: "t1", InitialMembers: list("a", "b", "c"),
+		}, nil, join(stands(abc, "a", ""), stands(rec("t1", 9, 0, "e", "f", "g"), "", "e f g")), true},
+		{"no lease voters are known, and an old record is about", moved, none, Evidence{}, list("a"),
+			join(stands(abc, "a", ""), stands(moved, "", "b c d")), true},
+		{"votes of another incarnation", abc, abc, Evidence{}, nil, stands(rec("t0", 5, 0, "a", "b", "c"), "", "a b c"),
+			false},
 		{"no names", rec("t1", 5, 0), abc, Evidence{}, nil, nil, false},
 		{"names out of order", rec("t1", 5, 0, "b", "a", "c"), none, Evidence{}, nil, stands(abc, "", "a b c"), false},
 	} {
@@ -145,7 +168,8 @@ func TestTheFirstTermIsNearThoseThatWereSeen(t *testing.T) {
 
 func TestAStandingIsOfARunningGrant(t *testing.T) {
 	own := rec("t1", 5, 0, "a", "b", "c")
-	g := Grantor{Cluster: "c", Durable: Durable{Term: 7, Grant: Grant{Term: 7, Holder: "x"}, LeaseVoters: own}, Until: t0.Add(time.Second)}
+	g := Grantor{Cluster: "c", Durable: Durable{Term: 7, Grant: Grant{Term: 7, Holder: "x"}, LeaseVoters: own},
+		Until: t0.Add(time.Second)}
 	claim := Claim{Holder: "x", Term: 7, LeaseVoters: own}
 	if s := g.Standing(t0); !claim.Grants(s) || s.Remaining != time.Second {
 		t.Errorf("it says %+v", s)
@@ -188,7 +212,8 @@ func TestWhoMayBeGranted(t *testing.T) {
 		{"the same, in a new term", "old", "o", 6, own, false, false},
 		{"the same, started again", "old", "p", 5, own, false, false},
 	} {
-		req := Request{Cluster: "c", Token: "t1", Term: tc.term, Holder: tc.holder, Boot: tc.boot, TTL: DefaultTTL, LeaseVoters: tc.record, Entitled: tc.entitle}
+		req := Request{Cluster: "c", Token: "t1", Term: tc.term, Holder: tc.holder, Boot: tc.boot, TTL: DefaultTTL,
+			LeaseVoters: tc.record, Entitled: tc.entitle}
 		next, reply := Grantor{Cluster: "c", Durable: d}.Decide(t0, req)
 		if reply.Granted != tc.want {
 			t.Errorf("%s: granted %t, %s", tc.name, reply.Granted, reply.Reason)

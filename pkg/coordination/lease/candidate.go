@@ -160,7 +160,8 @@ func (c *Candidate) Change(now time.Time, names []cluster.NodeName) error {
 	case len(c.before.Names) > 0:
 		return fmt.Errorf("the change to the lease voters %v is not finished", c.record.Names)
 	case steps > 1:
-		return fmt.Errorf("lease voters %v differ from %v by %d names, one at a time is safe", next.Names, c.record.Names, steps)
+		return fmt.Errorf("lease voters %v differ from %v by %d names, one at a time is safe", next.Names,
+			c.record.Names, steps)
 	}
 	c.before, c.record = c.record, next
 	c.Learn(next, c.term)

@@ -337,11 +337,17 @@ func TestWhatIsOverIsNotRenewed(t *testing.T) {
 		at    time.Duration
 		want  bool
 	}{
-		"a lease that runs":           {func(t *testing.T, c *Candidate, es leaseVoters) { win(t, c, es, t0, "") }, hold - 1, true},
-		"a lease that is over":        {func(t *testing.T, c *Candidate, es leaseVoters) { win(t, c, es, t0, "") }, hold, false},
-		"an election":                 {won, hold - 1, true},
-		"an election of long ago":     {won, hold, false},
-		"a lease that was given back": {func(t *testing.T, c *Candidate, es leaseVoters) { win(t, c, es, t0, ""); c.Release() }, 0, false},
+		"a lease that runs": {
+			func(t *testing.T, c *Candidate, es leaseVoters) { win(t, c, es, t0, "") }, hold - 1, true,
+		},
+		"a lease that is over": {
+			func(t *testing.T, c *Candidate, es leaseVoters) { win(t, c, es, t0, "") }, hold, false,
+		},
+		"an election":             {won, hold - 1, true},
+		"an election of long ago": {won, hold, false},
+		"a lease that was given back": {
+			func(t *testing.T, c *Candidate, es leaseVoters) { win(t, c, es, t0, ""); c.Release() }, 0, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := record(0, 0, "a b c")

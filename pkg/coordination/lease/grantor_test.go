@@ -49,7 +49,8 @@ func refused(t *testing.T, g Grantor, now time.Time, req Request, why string) Re
 	t.Helper()
 	next, reply := g.Decide(now, req)
 	if reply.Granted || !strings.Contains(reply.Reason, why) {
-		t.Fatalf("%s in term %d: granted=%v reason=%q, want a refusal with %q", req.Holder, req.Term, reply.Granted, reply.Reason, why)
+		t.Fatalf("%s in term %d: granted=%v reason=%q, want a refusal with %q", req.Holder, req.Term, reply.Granted,
+			reply.Reason, why)
 	}
 	if !reflect.DeepEqual(next, g) {
 		t.Errorf("a refusal changed the grantor from %+v to %+v", g, next)
@@ -111,7 +112,9 @@ func TestRequestsThatAreNotForThisNode(t *testing.T) {
 	}{
 		{"other cluster", `belongs to cluster "c"`, func(r *Request) { r.Cluster = "events" }},
 		{"other incarnation", "incarnation tok, not old", func(r *Request) { r.Token, r.LeaseVoters.Token = "old", "old" }},
-		{"record of another incarnation", "lease voter record is of incarnation old", func(r *Request) { r.LeaseVoters.Token = "old" }},
+		{"record of another incarnation", "lease voter record is of incarnation old", func(r *Request) {
+			r.LeaseVoters.Token = "old"
+		}},
 		{"no term", "term is missing", func(r *Request) { r.Term = 0 }},
 		{"no holder", "name is empty", func(r *Request) { r.Holder = "" }},
 		{"no lease voters", "no names", func(r *Request) { r.LeaseVoters.Names = nil }},
@@ -133,7 +136,8 @@ func TestRequestsThatAreNotForThisNode(t *testing.T) {
 func TestAFreshDiskGrantsNothingBeforeItJoins(t *testing.T) {
 	fresh := Start(t0, "c", Durable{})
 	refused(t, fresh, t0, ask("a", 1), "no lease voter record")
-	if _, err := (Durable{}).Join("c", record(4, 1, "a b c")); err == nil || !strings.Contains(err.Error(), "removed from the lease voters first") {
+	if _, err := (Durable{}).Join("c", record(4, 1, "a b c")); err == nil ||
+		!strings.Contains(err.Error(), "removed from the lease voters first") {
 		t.Errorf("a lease voter that lost its disk joins: %v", err)
 	}
 	d, err := Durable{}.Join("c", record(4, 2, "a b"))
@@ -300,7 +304,8 @@ func TestRecover(t *testing.T) {
 		{"while it grants the lease", held, t0, next, expect, lost, "has the lease of term 3"},
 		{"in a term that it has seen", held, later, record(3, 0, "b c d"), expect, lost, "term 3 is over"},
 		{"in a term out of reach", voter(), t0, record(MaxTerm+1, 0, "b c d"), expect, lost, "out of reach"},
-		{"in another incarnation", voter(), t0, cluster.LeaseVoters{Token: "other", Term: 5, Names: names("b")}, expect, lost, "incarnation tok"},
+		{"in another incarnation", voter(), t0, cluster.LeaseVoters{Token: "other", Term: 5, Names: names("b")}, expect, lost,
+			"incarnation tok"},
 		{"from another record", voter(), t0, next, names("a b"), lost, "names [a b c] here"},
 		{"with a majority left", voter(), t0, next, expect, names("a"), "a majority of the lease voters"},
 		{"to nobody", voter(), t0, record(5, 0, ""), expect, lost, "no names"},

@@ -155,7 +155,8 @@ func (d Durable) Prepare(token cluster.Token, names []cluster.NodeName) (Durable
 		return d, nil
 	}
 	if own.Term == 0 && !slices.Equal(own.Names, record.Names) {
-		return d, fmt.Errorf("incarnation %s is already prepared with the lease voters %v, not %v", token, own.Names, record.Names)
+		return d, fmt.Errorf("incarnation %s is already prepared with the lease voters %v, not %v", token, own.Names,
+			record.Names)
 	}
 	return d, nil
 }
@@ -183,7 +184,8 @@ func (d Durable) Join(self cluster.NodeName, record cluster.LeaseVoters) (Durabl
 		}
 	} else {
 		if slices.Contains(record.Names, self) {
-			return d, fmt.Errorf("%s is a lease voter in record %s, but that record is not on its disk; it must be removed from the lease voters first", self, stamp(record))
+			return d, fmt.Errorf("%s is a lease voter in record %s, but that record is not on its disk; it must be removed "+
+				"from the lease voters first", self, stamp(record))
 		}
 		d.LeaseVoters = cloneRecord(record)
 	}

@@ -89,7 +89,8 @@ func (c Claim) Proven(e Evidence) error {
 	}
 	names := c.LeaseVoters.Names
 	if n, need := c.granted(names, e.Answers), cluster.Quorum(len(names)); n < need {
-		return fmt.Errorf("%d of the lease voters %v confirm that %s holds the lease of term %d, %d are needed", n, names, c.Holder, c.Term, need)
+		return fmt.Errorf("%d of the lease voters %v confirm that %s holds the lease of term %d, %d are needed", n, names,
+			c.Holder, c.Term, need)
 	}
 	if c.known(e) {
 		return nil
@@ -106,11 +107,14 @@ func (c Claim) Proven(e Evidence) error {
 	switch {
 	case named:
 	case len(own.Names) > 0 && own.Token == c.LeaseVoters.Token:
-		return fmt.Errorf("no majority of the lease voters %v, which this node knows, confirms the lease of %s", own.Names, c.Holder)
+		return fmt.Errorf("no majority of the lease voters %v, which this node knows, confirms the lease of %s", own.Names,
+			c.Holder)
 	case len(own.Names) > 0 && e.Newest == "":
-		return fmt.Errorf("none of the lease voters %v, which this node knows, tells of the lease voters %v", own.Names, names)
+		return fmt.Errorf("none of the lease voters %v, which this node knows, tells of the lease voters %v",
+			own.Names, names)
 	case len(e.LeaseVoters) > 0:
-		return fmt.Errorf("none of the lease voters %v, which the store tells of, tells of the lease voters %v", e.LeaseVoters, names)
+		return fmt.Errorf("none of the lease voters %v, which the store tells of, tells of the lease voters %v",
+			e.LeaseVoters, names)
 	default:
 		if err := c.near(e); err != nil {
 			return err
@@ -122,7 +126,8 @@ func (c Claim) Proven(e Evidence) error {
 // known reports whether the lease voters in the node's own record confirm the claim.
 func (c Claim) known(e Evidence) bool {
 	own := e.Own.LeaseVoters
-	return own.Token == c.LeaseVoters.Token && c.majority(own.Names, e.Answers) && c.majority(c.LeaseVoters.Names, e.Answers)
+	return own.Token == c.LeaseVoters.Token && c.majority(own.Names, e.Answers) &&
+		c.majority(c.LeaseVoters.Names, e.Answers)
 }
 
 // current reports why the claim's incarnation is not the present one.
@@ -134,9 +139,11 @@ func (c Claim) current(e Evidence) error {
 	case e.Newest == c.LeaseVoters.Token:
 		return nil
 	case e.Newest != "":
-		return fmt.Errorf("the newest incarnation in the store is %s, and the order is of incarnation %s", e.Newest, c.LeaseVoters.Token)
+		return fmt.Errorf("the newest incarnation in the store is %s, and the order is of incarnation %s", e.Newest,
+			c.LeaseVoters.Token)
 	case len(own.Names) > 0 && !c.followed(e):
-		return fmt.Errorf("this node is in incarnation %s, which nothing says has ended, and the order is of incarnation %s", own.Token, c.LeaseVoters.Token)
+		return fmt.Errorf("this node is in incarnation %s, which nothing says has ended, and the order is of incarnation %s",
+			own.Token, c.LeaseVoters.Token)
 	}
 	return nil
 }

@@ -49,7 +49,8 @@ func (r Recovery) Supported(own Standing, declared [][]cluster.NodeName, answers
 		}
 	}
 	if !slices.ContainsFunc(declared, func(list []cluster.NodeName) bool { return covers(list, unexplained) }) {
-		return fmt.Errorf("no request in the store declares %v to be lost, and they do not say that they have lost their record", unexplained)
+		return fmt.Errorf("no request in the store declares %v to be lost, and they do not say that they have lost "+
+			"their record", unexplained)
 	}
 	newest, high := own.LeaseVoters, max(own.Seen, own.LeaseVoters.Term)
 	if blank(own) {

@@ -22,17 +22,35 @@ func TestWhatSupportsARecovery(t *testing.T) {
 		answers      map[cluster.NodeName]Standing
 		why          string
 	}{
-		{"those that are gone are declared", new, old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{list("b", "x")}, nil, ""},
-		{"one is declared, one has lost its record", new, old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{list("x")}, map[cluster.NodeName]Standing{"b": none}, ""},
-		{"one is not declared", new, old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{list("x"), list("b")}, nil, "declares [b x]"},
+		{"those that are gone are declared", new, old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{
+			list("b", "x"),
+		}, nil, ""},
+		{"one is declared, one has lost its record", new, old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{
+			list("x"),
+		}, map[cluster.NodeName]Standing{"b": none}, ""},
+		{"one is not declared", new, old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{list("x"), list("b")}, nil,
+			"declares [b x]"},
 		{"nobody asked", new, old.Names, nil, none, nil, nil, "no request"},
-		{"one answers", new, old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{list("b", "x")}, map[cluster.NodeName]Standing{"x": seen(old, 7)}, "x answers"},
-		{"a node without a record, to which another tells of a majority", new, nil, list("b"), none, [][]cluster.NodeName{list("b")}, map[cluster.NodeName]Standing{"a": seen(old, 7)}, "names [a b x], not []"},
-		{"the same, where enough are lost", new, old.Names, list("b", "x"), none, [][]cluster.NodeName{list("b", "x")}, map[cluster.NodeName]Standing{"a": seen(old, 7)}, ""},
-		{"the same, where too few are", new, old.Names, list("x"), none, [][]cluster.NodeName{list("x")}, map[cluster.NodeName]Standing{"a": seen(old, 7)}, "a majority"},
-		{"a term far away", rec("t1", 1<<28, 0, "a", "b", "c"), old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{list("b", "x")}, nil, "far beyond 7"},
-		{"a term as far as another voter has seen", rec("t1", 5200, 0, "a", "b", "c"), old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{list("b", "x")}, map[cluster.NodeName]Standing{"c": seen(cluster.LeaseVoters{}, 5000)}, ""},
-		{"a term as far as somebody lost says", rec("t1", 5200, 0, "a", "b", "c"), old.Names, list("b", "x", "y"), seen(old, 7), [][]cluster.NodeName{list("b", "x", "y")}, map[cluster.NodeName]Standing{"y": seen(cluster.LeaseVoters{}, 5000)}, "far beyond"},
+		{"one answers", new, old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{list("b", "x")},
+			map[cluster.NodeName]Standing{"x": seen(old, 7)}, "x answers"},
+		{"a node without a record, to which another tells of a majority", new, nil, list("b"), none, [][]cluster.NodeName{
+			list("b"),
+		}, map[cluster.NodeName]Standing{"a": seen(old, 7)}, "names [a b x], not []"},
+		{"the same, where enough are lost", new, old.Names, list("b", "x"), none, [][]cluster.NodeName{list("b", "x")},
+			map[cluster.NodeName]Standing{"a": seen(old, 7)}, ""},
+		{"the same, where too few are", new, old.Names, list("x"), none, [][]cluster.NodeName{list("x")},
+			map[cluster.NodeName]Standing{"a": seen(old, 7)}, "a majority"},
+		{"a term far away", rec("t1", 1<<28, 0, "a", "b", "c"), old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{
+			list("b", "x"),
+		}, nil, "far beyond 7"},
+		{"a term as far as another voter has seen", rec("t1", 5200, 0, "a", "b", "c"), old.Names, list("b", "x"),
+			seen(old, 7), [][]cluster.NodeName{list("b", "x")}, map[cluster.NodeName]Standing{
+				"c": seen(cluster.LeaseVoters{}, 5000),
+			}, ""},
+		{"a term as far as somebody lost says", rec("t1", 5200, 0, "a", "b", "c"), old.Names, list("b", "x", "y"),
+			seen(old, 7), [][]cluster.NodeName{list("b", "x", "y")}, map[cluster.NodeName]Standing{
+				"y": seen(cluster.LeaseVoters{}, 5000),
+			}, "far beyond"},
 	} {
 		r := Recovery{Record: tc.record, Expect: tc.expect, Lost: tc.lost}
 		answers := map[cluster.NodeName]Standing{}

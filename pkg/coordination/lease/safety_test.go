@@ -35,7 +35,8 @@ func TestNeverTwoHolders(t *testing.T) {
 	}
 	t.Logf("%d rounds of holders, %d changes of lease voters", leases, passed)
 	if leases < int(*seeds)*10 || passed < int(*seeds) {
-		t.Errorf("only %d rounds of holders and %d changes of lease voters in %d runs: the simulation does too little", leases, passed, *seeds)
+		t.Errorf("only %d rounds of holders and %d changes of lease voters in %d runs: the simulation does too little",
+			leases, passed, *seeds)
 	}
 }
 

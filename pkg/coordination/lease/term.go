@@ -57,13 +57,15 @@ func (e *BadTermError) Hint() string {
 	if e.To > 0 {
 		to = fmt.Sprint(e.To)
 	} else {
-		which = "; TERM is the highest lease.term of the other nodes (etcdadm observe -o json), and where all have seen this one, " +
+		which = "; TERM is the highest lease.term of the other nodes (etcdadm observe -o json), and where all have seen " +
+			"this one, " +
 			"1000 or any other that is not below those in etcd-manager-ctl history"
 	}
 	if e.Dir != "" {
 		dir = " --data-dir=" + e.Dir
 	}
-	return "on each node that has seen this term, one node at a time: stop etcd-manager, run \"etcdadm term reset --to=" + to + dir +
+	return "on each node that has seen this term, one node at a time: stop etcd-manager, run \"etcdadm term reset --to=" +
+		to + dir +
 		"\", start etcd-manager, and wait until its member is healthy" + which
 }
 

@@ -63,7 +63,8 @@ func TestWhatIsInReachIsTakenOver(t *testing.T) {
 func TestAtTheHighestTermNobodyCampaigns(t *testing.T) {
 	c := candidate(record(MaxTerm, 0, "a b c"))
 	var bad *BadTermError
-	if _, err := c.Campaign(t0); !errors.As(err, &bad) || bad.Term != MaxTerm || !strings.Contains(bad.Hint(), "etcdadm term reset") {
+	if _, err := c.Campaign(t0); !errors.As(err, &bad) || bad.Term != MaxTerm ||
+		!strings.Contains(bad.Hint(), "etcdadm term reset") {
 		t.Errorf("campaign: %v", err)
 	}
 }
@@ -110,9 +111,11 @@ func TestResetKeepsTheOrderOfRecordsAndRefusesNonsense(t *testing.T) {
 	if err != nil || !Newer(d.LeaseVoters, record(7, 1<<31, "a b c")) {
 		t.Errorf("the record is %+v, older than one of the term it was reset to: %v", d.LeaseVoters, err)
 	}
-	kept := Durable{Term: math.MaxUint64, Grant: Grant{Term: 4, Holder: "a", Released: true}, LeaseVoters: record(4, 2, "a b")}
+	kept := Durable{Term: math.MaxUint64, Grant: Grant{Term: 4, Holder: "a", Released: true},
+		LeaseVoters: record(4, 2, "a b")}
 	d, err = kept.Reset(7)
-	if want := (Durable{Term: 7, Grant: kept.Grant, LeaseVoters: kept.LeaseVoters}); err != nil || !reflect.DeepEqual(d, want) {
+	if want := (Durable{Term: 7, Grant: kept.Grant, LeaseVoters: kept.LeaseVoters}); err != nil ||
+		!reflect.DeepEqual(d, want) {
 		t.Errorf("reset changed more than the term: %+v, %v", d, err)
 	}
 	for _, term := range []cluster.Term{0, MaxTerm, math.MaxUint64} {

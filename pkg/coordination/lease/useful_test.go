@@ -9,7 +9,9 @@ import (
 
 func TestOvertaken(t *testing.T) {
 	node := func(reachable bool, term cluster.Term, holder cluster.NodeName) cluster.Observation {
-		return cluster.Observation{Nodes: []cluster.Node{{Name: "c", Reachable: reachable, Lease: cluster.Lease{Term: term, Holder: holder}}}}
+		return cluster.Observation{
+			Nodes: []cluster.Node{{Name: "c", Reachable: reachable, Lease: cluster.Lease{Term: term, Holder: holder}}},
+		}
 	}
 	equal(t, "the same term", overtaken(3, "a", node(true, 3, "a")), false)
 	equal(t, "the same term, in which it has not voted", overtaken(3, "a", node(true, 3, "")), false)
@@ -31,12 +33,15 @@ func TestMoved(t *testing.T) {
 		}
 		return obs
 	}
-	next := cluster.Observation{Token: "t2", LeaseVoters: cluster.LeaseVoters{Token: "t2", Names: []cluster.NodeName{"b", "c", "d"}}}
+	next := cluster.Observation{
+		Token: "t2", LeaseVoters: cluster.LeaseVoters{Token: "t2", Names: []cluster.NodeName{"b", "c", "d"}},
+	}
 	serving := next
 	serving.Leader = 7
 	unreachable := there(next, "b", "c")
 	unreachable.Nodes[1].Reachable = false
-	equal(t, "the same incarnation", moved(record, cluster.Observation{Token: "t1", Leader: 1, LeaseVoters: record}), false)
+	equal(t, "the same incarnation",
+		moved(record, cluster.Observation{Token: "t1", Leader: 1, LeaseVoters: record}), false)
 	equal(t, "one of its lease voters has gone on", moved(record, there(next, "b")), false)
 	equal(t, "one of them does not answer", moved(record, unreachable), false)
 	equal(t, "one that is no lease voter there", moved(record, there(next, "a", "b")), false)

@@ -101,7 +101,8 @@ func (g *gate) enter(ctx context.Context, method string) (context.Context, error
 	}
 	if !Permits(caller.Role, method) {
 		return nil, toStatus(&Error{
-			Kind: Refused, Text: fmt.Sprintf("%s has a certificate of the kind %s, which does not permit %s", caller, caller.Role, method),
+			Kind: Refused, Text: fmt.Sprintf("%s has a certificate of the kind %s, which does not permit %s", caller,
+				caller.Role, method),
 			Hint: "etcdadm certs person --role=operator issues a certificate that permits orders",
 		})
 	}

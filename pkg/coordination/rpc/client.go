@@ -43,7 +43,8 @@ func (p *Pool) Hello(ctx context.Context, address string) (HelloResponse, error)
 		return resp, fmt.Errorf("hello %s: %w", address, err)
 	}
 	if proven != resp.Name {
-		return resp, &Error{Kind: Refused, Text: fmt.Sprintf("hello %s: it says that it is %s, its certificate is of %s", address, resp.Name, proven)}
+		return resp, &Error{Kind: Refused,
+			Text: fmt.Sprintf("hello %s: it says that it is %s, its certificate is of %s", address, resp.Name, proven)}
 	}
 	return resp, nil
 }
@@ -70,7 +71,8 @@ func (p *Pool) Standing(ctx context.Context, n Node, req StandingRequest) (lease
 }
 
 // invoke calls a method. Errors are [*Error], wrapped.
-func invoke[Req, Resp any](ctx context.Context, p *Pool, n Node, method string, req Req, opts ...grpc.CallOption) (Resp, error) {
+func invoke[Req, Resp any](ctx context.Context, p *Pool, n Node, method string, req Req, opts ...grpc.CallOption) (
+	Resp, error) {
 	var resp Resp
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

@@ -138,11 +138,13 @@ func (p *Pool) dialOptions(name cluster.NodeName) []grpc.DialOption {
 }
 
 // nameUnary and nameStream say who calls where no certificate does.
-func (p *Pool) nameUnary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (p *Pool) nameUnary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	return call(p.named(ctx), method, req, reply, cc, opts...)
 }
 
-func (p *Pool) nameStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (p *Pool) nameStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	return open(p.named(ctx), desc, cc, method, opts...)
 }
 
@@ -167,7 +169,8 @@ type freshTLS struct {
 	config func() *tls.Config
 }
 
-func (f *freshTLS) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (f *freshTLS) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (
+	net.Conn, credentials.AuthInfo, error) {
 	conf := f.config()
 	if conf.ServerName != "" {
 		authority = conf.ServerName // gRPC takes the expected name from here

@@ -84,7 +84,9 @@ func (h *handler) last(t *testing.T) rpc.Caller {
 
 func answer() rpc.ObserveResponse {
 	return rpc.ObserveResponse{
-		Node:   cluster.Node{Name: "b", Address: "127.0.0.1:1", Disk: cluster.Disk{State: cluster.DiskData, MemberID: 0xfedcba9876543210}},
+		Node: cluster.Node{Name: "b", Address: "127.0.0.1:1", Disk: cluster.Disk{
+			State: cluster.DiskData, MemberID: 0xfedcba9876543210,
+		}},
 		Report: &cluster.Report{ID: 1<<63 + 1, Revision: 7},
 		Now:    time.Unix(1e9, 1).UTC(),
 	}
@@ -159,16 +161,20 @@ func TestCallsOverTLS(t *testing.T) {
 	}
 
 	record := cluster.LeaseVoters{Token: "tok", Term: 4, Names: []cluster.NodeName{"a", "b"}}
-	done, err := p.Execute(ctx, b, rpc.ExecuteRequest{Cluster: "main", Argv: plan.Argv(remove), Term: 4, Holder: "a", LeaseVoters: record})
+	done, err := p.Execute(ctx, b, rpc.ExecuteRequest{
+		Cluster: "main", Argv: plan.Argv(remove), Term: 4, Holder: "a", LeaseVoters: record,
+	})
 	if err != nil || done.Result != "done" {
 		t.Errorf("execute: %+v, %v", done, err)
 	}
-	if want := (rpc.Execution{Operation: remove, Term: 4, Holder: "a", LeaseVoters: record}); !reflect.DeepEqual(h.ran[0], want) {
+	if want := (rpc.Execution{Operation: remove, Term: 4, Holder: "a", LeaseVoters: record}); !reflect.DeepEqual(h.ran[0],
+		want) {
 		t.Errorf("the handler got %+v, want %+v", h.ran[0], want)
 	}
 
 	reply, err := p.Lease(ctx, b, lease.Request{Cluster: "main", Term: 5, Holder: "a", LeaseVoters: record})
-	if err != nil || !reply.Granted || reply.Term != 5 || !reflect.DeepEqual(reply.LeaseVoters, record) || reply.Remaining != time.Second {
+	if err != nil || !reply.Granted || reply.Term != 5 || !reflect.DeepEqual(reply.LeaseVoters, record) ||
+		reply.Remaining != time.Second {
 		t.Errorf("lease: %+v, %v", reply, err)
 	}
 }
@@ -188,7 +194,9 @@ func TestNobodyActsForAnother(t *testing.T) {
 	wantKind(t, execute(node, "main", "", argv...), rpc.Refused, "a cannot act")
 	wantKind(t, execute(node, "events", "a", argv...), rpc.Refused, "node b belongs to cluster main, not \"events\"")
 	wantKind(t, execute(operator, "main", "a", argv...), rpc.Refused, "operator-alice cannot act as a")
-	for _, bad := range [][]string{nil, {"member"}, {"sh", "-c", "id"}, {"member", "remove", "--id=3", "--force=1"}, append(argv, "; id")} {
+	for _, bad := range [][]string{
+		nil, {"member"}, {"sh", "-c", "id"}, {"member", "remove", "--id=3", "--force=1"}, append(argv, "; id"),
+	} {
 		wantKind(t, execute(node, "main", "a", bad...), rpc.Invalid, "")
 	}
 	_, err := node.Lease(ctx, b, lease.Request{Cluster: "main", Holder: "c"})
@@ -300,7 +308,9 @@ func TestCertificatesDecideWhoGetsIn(t *testing.T) {
 		"server whose name is not known":  {ours.client(clientPrefix + "a"), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := pool(t, c.o).Observe(short(t), rpc.Node{Name: c.node, Address: address}, rpc.ObserveRequest{Cluster: "main"})
+			_, err := pool(t, c.o).Observe(short(t), rpc.Node{Name: c.node, Address: address}, rpc.ObserveRequest{
+				Cluster: "main",
+			})
 			if rpc.KindOf(err) != c.kind {
 				t.Errorf("error %v is of kind %q, want %q", err, rpc.KindOf(err), c.kind)
 			}
@@ -368,7 +378,8 @@ func TestErrorsArriveAsTheyWereMade(t *testing.T) {
 		h.err = c.err
 		_, err := p.Observe(short(t), b, rpc.ObserveRequest{Cluster: "main"})
 		var got *rpc.Error
-		if !errors.As(err, &got) || got.Kind != c.kind || got.Text != c.err.Error() || got.Hint != c.hint || rpc.HintOf(err) != c.hint {
+		if !errors.As(err, &got) || got.Kind != c.kind || got.Text != c.err.Error() || got.Hint != c.hint ||
+			rpc.HintOf(err) != c.hint {
 			t.Errorf("%v arrived as %+v", c.err, got)
 		}
 	}
@@ -409,11 +420,12 @@ func TestAnotherVersionIsToldFromAFailure(t *testing.T) {
 
 func TestAPanicIsAnError(t *testing.T) {
 	h := &handler{panic: "index out of range"}
-	s, err := rpc.NewServer(rpc.ServerOptions{Name: "b", Cluster: "main", Handler: h, Panicked: func(method string, v any, stack []byte) {
-		if method != "/etcdadm.v1.Node/Observe" || v != "index out of range" || len(stack) == 0 {
-			t.Errorf("panic of %s: %v", method, v)
-		}
-	}})
+	s, err := rpc.NewServer(rpc.ServerOptions{Name: "b", Cluster: "main", Handler: h,
+		Panicked: func(method string, v any, stack []byte) {
+			if method != "/etcdadm.v1.Node/Observe" || v != "index out of range" || len(stack) == 0 {
+				t.Errorf("panic of %s: %v", method, v)
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -478,7 +490,9 @@ func TestStopCutsOffWhatDoesNotEnd(t *testing.T) {
 func TestALostConnectionIsMadeAgain(t *testing.T) {
 	ca := newCA(t)
 	serve := func(address string) (*rpc.Server, string) {
-		s, err := rpc.NewServer(rpc.ServerOptions{Name: "b", Cluster: "main", Handler: &handler{}, TLS: ca.server("b"), Identify: identify})
+		s, err := rpc.NewServer(rpc.ServerOptions{
+			Name: "b", Cluster: "main", Handler: &handler{}, TLS: ca.server("b"), Identify: identify,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -539,16 +553,18 @@ func TestProtoServicesLiveBesideOurs(t *testing.T) {
 	ca := newCA(t)
 	desc := &grpc.ServiceDesc{
 		ServiceName: "privateapi.ClusterService", HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{{MethodName: "Ping", Handler: func(_ any, ctx context.Context, read func(any) error, through grpc.UnaryServerInterceptor) (any, error) {
-			req := &emptypb.Empty{}
-			if err := read(req); err != nil {
-				return nil, err
-			}
-			return through(ctx, req, &grpc.UnaryServerInfo{FullMethod: "/privateapi.ClusterService/Ping"}, func(ctx context.Context, _ any) (any, error) {
-				from, _ := rpc.CallerFrom(ctx)
-				return wrapperspb.String(from.String()), nil
-			})
-		}}},
+		Methods: []grpc.MethodDesc{{MethodName: "Ping",
+			Handler: func(_ any, ctx context.Context, read func(any) error, through grpc.UnaryServerInterceptor) (any, error) {
+				req := &emptypb.Empty{}
+				if err := read(req); err != nil {
+					return nil, err
+				}
+				return through(ctx, req, &grpc.UnaryServerInfo{FullMethod: "/privateapi.ClusterService/Ping"},
+					func(ctx context.Context, _ any) (any, error) {
+						from, _ := rpc.CallerFrom(ctx)
+						return wrapperspb.String(from.String()), nil
+					})
+			}}},
 	}
 	address := listen(t, ca.server("b"), &handler{}, func(s *rpc.Server) { s.RegisterService(desc, nil) })
 	conn, err := pool(t, ca.client(clientPrefix+"a")).Conn("b", address)
@@ -556,7 +572,8 @@ func TestProtoServicesLiveBesideOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := &wrapperspb.StringValue{}
-	if err := conn.Invoke(short(t), "/privateapi.ClusterService/Ping", &emptypb.Empty{}, got); err != nil || got.Value != "a" {
+	if err := conn.Invoke(short(t), "/privateapi.ClusterService/Ping", &emptypb.Empty{}, got); err != nil ||
+		got.Value != "a" {
 		t.Errorf("ping: %v, %v", got, err)
 	}
 }

@@ -93,7 +93,9 @@ func (n *node) execute(ctx context.Context, from Caller, req ExecuteRequest) (Ex
 			Hint: "where the nodes run different versions of etcd-manager, upgrade the older ones; the order is tried again",
 		}
 	}
-	return n.h.Execute(ctx, from, Execution{Operation: op, Term: req.Term, Holder: req.Holder, LeaseVoters: req.LeaseVoters})
+	return n.h.Execute(ctx, from, Execution{
+		Operation: op, Term: req.Term, Holder: req.Holder, LeaseVoters: req.LeaseVoters,
+	})
 }
 
 func (n *node) lease(ctx context.Context, from Caller, req lease.Request) (lease.Reply, error) {

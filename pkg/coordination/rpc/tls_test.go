@@ -118,7 +118,9 @@ func nameIn(s tls.ConnectionState, prefix string) (cluster.NodeName, error) {
 func TestAFloodOfStrangersLeavesRoomForPeers(t *testing.T) {
 	ca := newCA(t)
 	h := &handler{}
-	s, err := rpc.NewServer(rpc.ServerOptions{Name: "b", Cluster: "main", Handler: h, TLS: ca.server("b"), Identify: identify})
+	s, err := rpc.NewServer(rpc.ServerOptions{
+		Name: "b", Cluster: "main", Handler: h, TLS: ca.server("b"), Identify: identify,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

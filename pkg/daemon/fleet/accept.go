@@ -30,7 +30,9 @@ func valid(leaf *x509.Certificate, now time.Time) error {
 	case now.After(leaf.NotAfter):
 		return &CertificateError{"the certificate ended at " + leaf.NotAfter.UTC().Format(time.RFC3339), issue}
 	case now.Before(leaf.NotBefore):
-		return &CertificateError{"the certificate begins at " + leaf.NotBefore.UTC().Format(time.RFC3339), "check this machine's clock"}
+		return &CertificateError{
+			"the certificate begins at " + leaf.NotBefore.UTC().Format(time.RFC3339), "check this machine's clock",
+		}
 	}
 	return nil
 }
@@ -64,7 +66,9 @@ func accepted(obs cluster.Observation) error {
 // handshake reports whether a call failed for a certificate, its own or the
 // other end's: crypto/tls, crypto/x509 and the daemon's gate say so in text only.
 func handshake(text string) bool {
-	return slices.ContainsFunc([]string{"tls: ", "x509: ", "the certificate is of nobody"}, func(s string) bool { return strings.Contains(text, s) })
+	return slices.ContainsFunc([]string{"tls: ", "x509: ", "the certificate is of nobody"}, func(s string) bool {
+		return strings.Contains(text, s)
+	})
 }
 
 func notAccepted(text string) error {

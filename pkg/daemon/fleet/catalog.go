@@ -210,7 +210,9 @@ func (c *catalog) readPart(ctx context.Context) {
 		}
 		c.again, c.stale, c.deleted = nil, false, nil
 		s, vet := c.store, c.vet
-		c.partial = begin(ctx, c.quit, pollTime, func(ctx context.Context) ([]part, error) { return readParts(ctx, s, vet, prefixes) })
+		c.partial = begin(ctx, c.quit, pollTime, func(ctx context.Context) ([]part, error) {
+			return readParts(ctx, s, vet, prefixes)
+		})
 	}
 	if c.partial == nil || !c.partial.over(ctx) {
 		return

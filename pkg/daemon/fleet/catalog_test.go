@@ -62,7 +62,8 @@ func (s *slow) ListPaged(ctx context.Context, o *driver.ListOptions) (*driver.Li
 	return p, err
 }
 
-func (s *slow) NewRangeReader(ctx context.Context, key string, _, _ int64, _ *driver.ReaderOptions) (driver.Reader, error) {
+func (s *slow) NewRangeReader(ctx context.Context, key string, _, _ int64, _ *driver.ReaderOptions) (
+	driver.Reader, error) {
 	r, err := s.content.NewReader(ctx, key, nil)
 	if err != nil {
 		return nil, err
@@ -315,7 +316,9 @@ func TestWhatIsNotABackupDoesNotCount(t *testing.T) {
 		t.Errorf("told are %+v", a.Store.Uncounted)
 	}
 	// Nor is it restored.
-	_, err = h.s.PutRequest(t.Context(), cluster.Request{Name: "r1", Kind: cluster.RequestRestore, Backup: foreign, At: h.now})
+	_, err = h.s.PutRequest(t.Context(), cluster.Request{
+		Name: "r1", Kind: cluster.RequestRestore, Backup: foreign, At: h.now,
+	})
 	must(t, err)
 	h.view.Stale()
 	if src := h.answer().Store.Source; src == nil || !strings.Contains(src.Problem, `a backup of "events"`) {

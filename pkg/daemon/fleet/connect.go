@@ -69,7 +69,9 @@ func Connect(ctx context.Context, o ConnectOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.pool = rpc.NewPool(rpc.PoolOptions{Self: name, Role: rpc.RoleOperator, ClientTLS: identity, NameOf: certs.ServerNode})
+	c.pool = rpc.NewPool(rpc.PoolOptions{
+		Self: name, Role: rpc.RoleOperator, ClientTLS: identity, NameOf: certs.ServerNode,
+	})
 	if o.BackupStore != "" {
 		if c.store, err = store.Open(ctx, o.BackupStore); err != nil {
 			return nil, errors.Join(err, c.pool.Close())
@@ -113,7 +115,8 @@ func operatorName(env func(string) string) cluster.NodeName {
 
 // credentials returns how to call daemons and etcd. With certificate files,
 // name becomes the one in the certificate.
-func (c *Client) credentials(name *cluster.NodeName) (daemons func(cluster.NodeName) *tls.Config, etcd func() *tls.Config, err error) {
+func (c *Client) credentials(name *cluster.NodeName) (
+	daemons func(cluster.NodeName) *tls.Config, etcd func() *tls.Config, err error) {
 	var renewer certs.Renewer
 	issue := func(ca string, r certs.Request) (*certs.Identity, error) {
 		r.Lifetime = certLifetime
@@ -185,7 +188,8 @@ func fileCredentials(o ConnectOptions) (func(cluster.NodeName) *tls.Config, cert
 		return nil, certs.Owner{}, fmt.Errorf("--cert %s: %w", o.Cert, err)
 	}
 	return func(n cluster.NodeName) *tls.Config {
-		conf := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: pool, ServerName: certs.ManagerServerName(n)}
+		conf := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: pool,
+			ServerName: certs.ManagerServerName(n)}
 		if n == "" {
 			// Whose address it is, is not known before its certificate says so.
 			conf.ServerName, conf.InsecureSkipVerify = "", true

@@ -62,9 +62,11 @@ func TestNodesAreFoundInTheStore(t *testing.T) {
 	must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")}))
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	must(t, s.PutStatus(t.Context(), []byte(asJSON(t, published{
-		Term:        3,
-		Spec:        cluster.Spec{Policy: cluster.Policy{Grace: 7 * time.Minute}},
-		Observation: cluster.Observation{At: at.Add(time.Minute), Token: "t1", Members: []cluster.Member{{ID: 3, Name: "c", UnhealthySince: at}}},
+		Term: 3,
+		Spec: cluster.Spec{Policy: cluster.Policy{Grace: 7 * time.Minute}},
+		Observation: cluster.Observation{
+			At: at.Add(time.Minute), Token: "t1", Members: []cluster.Member{{ID: 3, Name: "c", UnhealthySince: at}},
+		},
 	}))))
 	w.change("c", func(d *daemon) { d.report = nil })
 
@@ -117,10 +119,14 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		{"no CA there", ConnectOptions{PKIDir: dir}, "etcd-manager-ca"},
 		{"no such certificate", ConnectOptions{Cert: "none.crt", Key: "none.key"}, "load --cert and --key"},
 		{"no such bundle", ConnectOptions{Cert: node.Cert, Key: node.Key, CACert: "none.crt"}, "load --cacert"},
-		{"an empty bundle", ConnectOptions{Cert: node.Cert, Key: node.Key, CACert: file("empty", "\n")}, "has no certificate"},
-		{"a certificate of nobody", ConnectOptions{Cert: stranger.Cert, Key: stranger.Key, CACert: node.CACert}, "--cert " + stranger.Cert},
-		{"a node without a port", ConnectOptions{Insecure: true, EtcdInsecure: true, Nodes: []string{"10.0.0.1"}}, "host:port"},
-		{"nobody answers", ConnectOptions{Insecure: true, EtcdInsecure: true, Nodes: []string{"127.0.0.1:1", "127.0.0.1:2"}}, "none of 127.0.0.1:1, 127.0.0.1:2 answers"},
+		{"an empty bundle", ConnectOptions{Cert: node.Cert, Key: node.Key, CACert: file("empty", "\n")},
+			"has no certificate"},
+		{"a certificate of nobody", ConnectOptions{Cert: stranger.Cert, Key: stranger.Key, CACert: node.CACert},
+			"--cert " + stranger.Cert},
+		{"a node without a port", ConnectOptions{Insecure: true, EtcdInsecure: true, Nodes: []string{"10.0.0.1"}},
+			"host:port"},
+		{"nobody answers", ConnectOptions{Insecure: true, EtcdInsecure: true, Nodes: []string{"127.0.0.1:1", "127.0.0.1:2"}},
+			"none of 127.0.0.1:1, 127.0.0.1:2 answers"},
 		{"no such store", ConnectOptions{Insecure: true, EtcdInsecure: true, BackupStore: "ftp://x"}, "ftp"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -156,7 +162,8 @@ func issueFiles(t *testing.T, ca *certs.CA, dir, name string, r certs.Request) C
 	must(t, err)
 	key, err := leaf.KeyPEM()
 	must(t, err)
-	o := ConnectOptions{Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"), CACert: filepath.Join(dir, name+"-ca.crt")}
+	o := ConnectOptions{Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"),
+		CACert: filepath.Join(dir, name+"-ca.crt")}
 	for path, content := range map[string][]byte{o.Cert: leaf.CertPEM(), o.Key: key, o.CACert: ca.PEM()} {
 		must(t, os.WriteFile(path, content, 0o600))
 	}
@@ -168,7 +175,9 @@ func TestAPersonIsKnownByTheirCertificate(t *testing.T) {
 	ca := newPKI(t, dir)
 	var renewer certs.Renewer
 	w := newTestCluster(t, func(n cluster.NodeName) *tls.Config {
-		id, err := renewer.Add(certs.Source{Name: string(n), Dir: dir, CA: certs.ManagerCA, Pair: certs.Pair{Request: certs.ManagerServer(n)}}, time.Now())
+		id, err := renewer.Add(certs.Source{
+			Name: string(n), Dir: dir, CA: certs.ManagerCA, Pair: certs.Pair{Request: certs.ManagerServer(n)},
+		}, time.Now())
 		must(t, err)
 		return id.ServerTLS()
 	})
@@ -216,7 +225,9 @@ func TestAPersonIsKnownByTheirCertificate(t *testing.T) {
 	// A certificate of another CA opens nothing, also where nothing is to be done.
 	other := newPKI(t, filepath.Join(t.TempDir(), "other"))
 	files = issueFiles(t, other, t.TempDir(), "op", certs.ManagerClient("op"))
-	_, err := Connect(within(t, 5*time.Second), ConnectOptions{Cluster: "main", Nodes: w.addresses(), Cert: files.Cert, Key: files.Key, CACert: files.CACert})
+	_, err := Connect(within(t, 5*time.Second), ConnectOptions{
+		Cluster: "main", Nodes: w.addresses(), Cert: files.Cert, Key: files.Key, CACert: files.CACert,
+	})
 	isRefused(t, err, "no daemon accepts")
 	var named []string
 	for _, n := range abc {
@@ -233,7 +244,9 @@ func TestAPersonIsKnownByTheirCertificate(t *testing.T) {
 	// Nor does one that has ended, or has not begun.
 	for age, want := range map[time.Duration]string{-time.Hour: "begins at", 48 * time.Hour: "ended at"} {
 		files = agedFiles(t, age)
-		_, err = Connect(t.Context(), ConnectOptions{Cluster: "main", Nodes: w.addresses(), Cert: files.Cert, Key: files.Key, CACert: files.CACert})
+		_, err = Connect(t.Context(), ConnectOptions{
+			Cluster: "main", Nodes: w.addresses(), Cert: files.Cert, Key: files.Key, CACert: files.CACert,
+		})
 		isRefused(t, err, want)
 	}
 }
@@ -251,7 +264,8 @@ func agedFiles(t *testing.T, age time.Duration) ConnectOptions {
 	key, err := leaf.KeyPEM()
 	must(t, err)
 	dir := t.TempDir()
-	o := ConnectOptions{Cert: filepath.Join(dir, "op.crt"), Key: filepath.Join(dir, "op.key"), CACert: filepath.Join(dir, "ca.crt")}
+	o := ConnectOptions{Cert: filepath.Join(dir, "op.crt"), Key: filepath.Join(dir, "op.key"),
+		CACert: filepath.Join(dir, "ca.crt")}
 	for path, content := range map[string][]byte{o.Cert: leaf.CertPEM(), o.Key: key, o.CACert: ca.PEM()} {
 		must(t, os.WriteFile(path, content, 0o600))
 	}
@@ -261,13 +275,16 @@ func agedFiles(t *testing.T, age time.Duration) ConnectOptions {
 func isRefused(t *testing.T, err error, want string) {
 	t.Helper()
 	var refused *CertificateError
-	if !errors.As(err, &refused) || refused.Kind() != "refused" || refused.Hint() == "" || !strings.Contains(err.Error(), want) {
+	if !errors.As(err, &refused) || refused.Kind() != "refused" || refused.Hint() == "" ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want a refusal that says %q", err, want)
 	}
 }
 
 func TestAnOperatorsNameIsAValidNodeName(t *testing.T) {
-	for _, env := range []map[string]string{nil, {"USER": "root", "SUDO_USER": "Jörg Müller"}, {"USER": strings.Repeat("x", 300)}} {
+	for _, env := range []map[string]string{
+		nil, {"USER": "root", "SUDO_USER": "Jörg Müller"}, {"USER": strings.Repeat("x", 300)},
+	} {
 		name := operatorName(func(key string) string { return env[key] })
 		if err := name.Validate(); err != nil {
 			t.Error(err)

@@ -87,7 +87,8 @@ func (c *Client) record(ctx context.Context, op plan.Operation, at time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_ = c.store.AppendHistory(ctx, store.HistoryEntry{
-		At: at, Term: c.fleet.Lease().LeaseVoters().Term, By: c.fleet.o.Name, Line: plan.Line(op), Why: "by hand", Took: time.Since(at),
+		At: at, Term: c.fleet.Lease().LeaseVoters().Term, By: c.fleet.o.Name, Line: plan.Line(op), Why: "by hand",
+		Took: time.Since(at),
 	})
 }
 

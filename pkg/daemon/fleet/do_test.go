@@ -56,7 +56,8 @@ func TestWhatIsUnsafeIsRefusedAtOnce(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	var unsafe *plan.UnsafeError
-	if err := c.Do(within(t, 10*time.Second), &plan.DataSetAside{Node: "c", Token: "t1", ExpectMemberID: 3}); !errors.As(err, &unsafe) {
+	if err := c.Do(within(t, 10*time.Second), &plan.DataSetAside{Node: "c", Token: "t1", ExpectMemberID: 3}); !errors.As(
+		err, &unsafe) {
 		t.Errorf("error %v", err)
 	}
 	if took := time.Since(began); took > 5*time.Second {
@@ -91,7 +92,8 @@ func TestQuorumIsWaitedFor(t *testing.T) {
 	c := w.connect()
 	err := c.Do(within(t, time.Second), stopC)
 	var unsafe *plan.UnsafeError
-	if !errors.As(err, &unsafe) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "gave up waiting") {
+	if !errors.As(err, &unsafe) || !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "gave up waiting") {
 		t.Errorf("error %v", err)
 	}
 	back := time.AfterFunc(300*time.Millisecond, func() {
@@ -117,7 +119,8 @@ func TestACoordinatorIsNotPushedAside(t *testing.T) {
 	if !errors.As(err, &refused) || !errors.As(err, &held) || held.Holder != "a" {
 		t.Fatalf("error %v", err)
 	}
-	if refused.Kind() != "refused" || !strings.Contains(refused.Hint(), "pause") || !strings.Contains(err.Error(), "a coordinates") {
+	if refused.Kind() != "refused" || !strings.Contains(refused.Hint(), "pause") ||
+		!strings.Contains(err.Error(), "a coordinates") {
 		t.Errorf("kind %s, hint %q, error %v", refused.Kind(), refused.Hint(), err)
 	}
 	if took := time.Since(began); took > 5*time.Second || w.ran() != "" {
@@ -128,7 +131,8 @@ func TestACoordinatorIsNotPushedAside(t *testing.T) {
 // coordinate has a hold the lease until the returned function is called.
 func (w *testCluster) coordinate() func() {
 	w.t.Helper()
-	l := NewLease(election.New(election.Options{Cluster: "main", Self: "a", Boot: "boot", Voters: direct{w}}), time.Now, nil, nil)
+	l := NewLease(election.New(election.Options{Cluster: "main", Self: "a", Boot: "boot", Voters: direct{w}}), time.Now,
+		nil, nil)
 	must(w.t, l.Acquire(w.t.Context(), record()))
 	return func() {
 		l.Release(w.t.Context())
@@ -147,7 +151,9 @@ func TestACoordinatorThatIsAskedToPauseIsWaitedFor(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(t.Context(), dir)
 	must(t, err)
-	_, err = s.PutRequest(t.Context(), cluster.Request{Kind: cluster.RequestPause, At: time.Now(), By: "eve", Reason: "repair"})
+	_, err = s.PutRequest(t.Context(), cluster.Request{
+		Kind: cluster.RequestPause, At: time.Now(), By: "eve", Reason: "repair",
+	})
 	must(t, err)
 	release := w.coordinate()
 	yields := time.AfterFunc(500*time.Millisecond, release) // it sees the request, and gives the lease back
@@ -169,7 +175,8 @@ func TestWhatIsDoneByHandIsInTheHistory(t *testing.T) {
 	must(t, c.Do(within(t, time.Minute), liftB)) // done already
 	list, err := s.History(t.Context())
 	must(t, err)
-	if len(list) != 1 || list[0].Line != plan.Line(liftB) || list[0].Why != "by hand" || !strings.HasPrefix(string(list[0].By), "operator-") || list[0].At.IsZero() {
+	if len(list) != 1 || list[0].Line != plan.Line(liftB) || list[0].Why != "by hand" ||
+		!strings.HasPrefix(string(list[0].By), "operator-") || list[0].At.IsZero() {
 		t.Errorf("the history is %+v", list)
 	}
 }
@@ -178,7 +185,8 @@ func TestANodesRefusalIsTheAnswer(t *testing.T) {
 	w := quarantined(t)
 	w.change("b", func(d *daemon) { d.fail = &rpc.Error{Kind: rpc.Refused, Text: "no assignment", Hint: "observe again"} })
 	err := w.connect().Do(within(t, 10*time.Second), liftB)
-	if rpc.KindOf(err) != rpc.Refused || rpc.HintOf(err) != "observe again" || !strings.Contains(err.Error(), "no assignment") {
+	if rpc.KindOf(err) != rpc.Refused || rpc.HintOf(err) != "observe again" ||
+		!strings.Contains(err.Error(), "no assignment") {
 		t.Errorf("error %v", err)
 	}
 	if !w.holder().Released {

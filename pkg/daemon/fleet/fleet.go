@@ -212,7 +212,8 @@ func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Ter
 	if rpc.KindOf(err) == rpc.Invalid {
 		// Both sides know the same orders unless their versions differ.
 		return &rpc.Error{
-			Kind: rpc.Invalid, Text: fmt.Sprintf("order not understood by node %s, which may run another version of etcd-manager: %v", node, err),
+			Kind: rpc.Invalid, Text: fmt.Sprintf(
+				"order not understood by node %s, which may run another version of etcd-manager: %v", node, err),
 			Hint: "upgrade the older nodes; the order is tried again",
 		}
 	}

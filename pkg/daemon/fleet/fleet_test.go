@@ -45,7 +45,9 @@ func (w *testCluster) fleetOf(change ...func(*Options)) *Fleet {
 		Cluster: "main", Name: "a", Boot: "boot-a", Self: home{w.nodes["a"]}, Pool: pool, Now: time.Now,
 		View: NewStoreView(nil, time.Second, time.Now),
 		Peers: func() []observe.Peer {
-			return []observe.Peer{{Name: "a", Address: "127.0.0.1:1"}, {Name: "b", Address: w.nodes["b"].address}, {Name: "c", Address: w.nodes["c"].address}}
+			return []observe.Peer{{Name: "a", Address: "127.0.0.1:1"}, {Name: "b", Address: w.nodes["b"].address}, {
+				Name: "c", Address: w.nodes["c"].address,
+			}}
 		},
 	}
 	for _, f := range change {
@@ -160,7 +162,11 @@ func TestAServerThatIsNoNodeIsNotAsked(t *testing.T) {
 	ca := newPKI(t, dir)
 	var renewer certs.Renewer
 	w := newTestCluster(t, func(n cluster.NodeName) *tls.Config {
-		id, err := renewer.Add(certs.Source{Name: string(n), Dir: dir, CA: certs.ManagerCA, Pair: certs.Pair{Request: certs.Request{CommonName: "web", DNSNames: []string{"web"}, Server: true}}}, time.Now())
+		id, err := renewer.Add(certs.Source{
+			Name: string(n), Dir: dir, CA: certs.ManagerCA, Pair: certs.Pair{
+				Request: certs.Request{CommonName: "web", DNSNames: []string{"web"}, Server: true},
+			},
+		}, time.Now())
 		must(t, err)
 		return id.ServerTLS()
 	})

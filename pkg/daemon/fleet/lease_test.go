@@ -34,7 +34,9 @@ func bootstrapped(t *testing.T) *parliament {
 	t.Helper()
 	p := &parliament{t: t, voters: map[cluster.NodeName]*election.Voter{}}
 	for _, n := range append(abc, "d") {
-		v := election.NewVoter(election.VoterOptions{Cluster: "main", Self: n, Persist: func(lease.Durable) error { return nil }})
+		v := election.NewVoter(election.VoterOptions{
+			Cluster: "main", Self: n, Persist: func(lease.Durable) error { return nil },
+		})
 		var err error
 		if n == "d" {
 			err = v.Join(t.Context(), record())
@@ -71,7 +73,9 @@ func (p *parliament) hang(list ...cluster.NodeName) {
 // lease is a lease of the daemon name. Nothing of it is left when the test
 // ends; the bubble would say so.
 func (p *parliament) lease(name cluster.NodeName) *Lease {
-	l := NewLease(election.New(election.Options{Cluster: "main", Self: name, Boot: cluster.Token("boot-" + name), Voters: p}), time.Now, nil, nil)
+	l := NewLease(election.New(election.Options{
+		Cluster: "main", Self: name, Boot: cluster.Token("boot-" + name), Voters: p,
+	}), time.Now, nil, nil)
 	p.t.Cleanup(l.Close)
 	return l
 }

@@ -120,7 +120,8 @@ func TestWhoeverWaitsForAPollGivesUpWithItsContext(t *testing.T) {
 		defer v.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := v.Since(ctx, time.Now()); !errors.Is(err, store.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := v.Since(ctx, time.Now()); !errors.Is(err, store.ErrUnreachable) ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("it ends with %v", err)
 		}
 		if _, err := NewStoreView(nil, time.Second, time.Now).Since(ctx, time.Now()); !errors.Is(err, errNoStore) {

@@ -302,7 +302,9 @@ func Requests(view store.View) []cluster.Request {
 // Decided reports whether an incarnation was restored for a request: it is
 // queued until that serves its clients.
 func Decided(records []cluster.Incarnation, r cluster.Request) bool {
-	return slices.ContainsFunc(records, func(i cluster.Incarnation) bool { return i.Restored != nil && i.Restored.Request == r.Name })
+	return slices.ContainsFunc(records, func(i cluster.Incarnation) bool {
+		return i.Restored != nil && i.Restored.Request == r.Name
+	})
 }
 
 // readSource learns what is to be restored, once for each request, in the

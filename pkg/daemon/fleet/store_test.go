@@ -125,7 +125,10 @@ func TestAnAnswerHasWhatTheStoreHolds(t *testing.T) {
 		t.Errorf("an empty store says %+v", a)
 	}
 	h.put("control/etcd-cluster-spec", specText)
-	inc := cluster.Incarnation{Number: 1, Token: "t1", Version: v, Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://a:1"}}}, At: h.now, By: "a"}
+	inc := cluster.Incarnation{
+		Number: 1, Token: "t1", Version: v, Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://a:1"}}},
+		At: h.now, By: "a",
+	}
 	must(t, h.s.CreateIncarnation(ctx, inc))
 	must(t, h.s.MarkCreated(ctx, h.now))
 	must(t, h.s.PutNode(ctx, store.NodeRecord{Name: "a", Address: "a:1", Boot: "boot", At: h.now}))
@@ -134,7 +137,8 @@ func TestAnAnswerHasWhatTheStoreHolds(t *testing.T) {
 	if a.Err != nil || a.Store.SpecMissing || len(a.Store.Incarnations) != 1 || !a.Store.Created.Equal(h.now) {
 		t.Errorf("the answer is %+v", a)
 	}
-	if want := (observe.Record{Name: "a", Address: "a:1", Boot: "boot"}); len(a.Records) != 1 || a.Records[0] != want || len(h.view.Records()) != 1 {
+	if want := (observe.Record{Name: "a", Address: "a:1", Boot: "boot"}); len(a.Records) != 1 || a.Records[0] != want ||
+		len(h.view.Records()) != 1 {
 		t.Errorf("records are %+v", a.Records)
 	}
 	if s := h.view.Spec(); s == nil || s.MemberCount != 3 || s.EtcdVersion != v {
@@ -146,7 +150,8 @@ func TestASpecThatIsGarbageIsAProblemAndNotMissing(t *testing.T) {
 	h := newShop(t)
 	h.put("control/etcd-cluster-spec", "three, please")
 	a := h.answer()
-	if a.Err != nil || a.Store.SpecProblem == "" || a.Store.SpecMissing || h.view.Spec() != nil || len(a.Store.Problems) != 1 {
+	if a.Err != nil || a.Store.SpecProblem == "" || a.Store.SpecMissing || h.view.Spec() != nil ||
+		len(a.Store.Problems) != 1 {
 		t.Errorf("the answer is %+v", a)
 	}
 }
@@ -162,9 +167,11 @@ func TestARecordThatCannotBeReadIsAProblemOfItsOwn(t *testing.T) {
 
 func TestTheExistingToolsRestoreCommandIsARequest(t *testing.T) {
 	h := newShop(t)
-	h.put("control/2026-11-20T11:00:00Z-000001/_command.json", `{"timestamp": 1795172400000000000, "restoreBackup": {"clusterSpec": {"memberCount": 1, "etcdVersion": "3.6.16"}, "backup": "b7"}}`)
+	h.put("control/2026-11-20T11:00:00Z-000001/_command.json",
+		`{"timestamp": 1795172400000000000, "restoreBackup": {"clusterSpec": {"memberCount": 1, "etcdVersion": "3.6.16"}, "backup": "b7"}}`)
 	a := h.answer()
-	if len(a.Store.Requests) != 1 || a.Store.Requests[0].Kind != cluster.RequestRestore || a.Store.Requests[0].Backup != "b7" {
+	if len(a.Store.Requests) != 1 || a.Store.Requests[0].Kind != cluster.RequestRestore ||
+		a.Store.Requests[0].Backup != "b7" {
 		t.Errorf("requests are %+v, problems %v", a.Store.Requests, a.Store.Problems)
 	}
 }
@@ -197,7 +204,11 @@ func TestAfterAFailureTheLastAnswerStays(t *testing.T) {
 func TestWhatIsGoneFromTheStoreMakesTheBackupsUncertain(t *testing.T) {
 	marked := func(h *shop) { must(h.t, h.s.MarkCreated(h.t.Context(), h.now)) }
 	bootstrapped := func(h *shop) {
-		must(h.t, h.s.CreateIncarnation(h.t.Context(), cluster.Incarnation{Number: 1, Token: "t1", Version: etcdversion.Must("3.6.16"), Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://a:1"}}}}))
+		must(h.t, h.s.CreateIncarnation(h.t.Context(), cluster.Incarnation{
+			Number: 1, Token: "t1", Version: etcdversion.Must("3.6.16"), Voters: []cluster.InitialMember{
+				{Name: "a", PeerURLs: []string{"http://a:1"}},
+			},
+		}))
 	}
 	for key, make := range map[string]func(h *shop){
 		"control/etcd-cluster-created": marked,
@@ -280,12 +291,20 @@ func TestWhatIsRememberedOfAnEarlierCoordinator(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	obs := cluster.Observation{
 		At: at, Token: "t1", Leader: 1, Nodes: []cluster.Node{{Name: "a", Disk: cluster.Disk{State: cluster.DiskEmpty}}},
-		Members: []cluster.Member{{ID: 7, Name: "a", ClientURLs: []string{"u"}, PeerURLs: []string{"p"}, Learner: true, Healthy: true, UnhealthySince: at, LearnerSince: at.Add(1), Applied: 5}},
-		Store:   cluster.Store{Reachable: true}, Gaps: []cluster.Gap{{Source: "store"}},
+		Members: []cluster.Member{
+			{ID: 7, Name: "a", ClientURLs: []string{"u"}, PeerURLs: []string{"p"}, Learner: true, Healthy: true,
+				UnhealthySince: at, LearnerSince: at.Add(1), Applied: 5},
+		},
+		Store: cluster.Store{Reachable: true}, Gaps: []cluster.Gap{{Source: "store"}},
 	}
 	obs.Members[0].UnhealthySince, obs.Members[0].LearnerSince = at.Add(-time.Minute), at.Add(-time.Hour)
 	now := at.Add(12 * time.Hour) // all machines were off for a night
-	want := cluster.Observation{Token: "t1", Members: []cluster.Member{{ID: 7, Name: "a", ClientURLs: []string{"u"}, UnhealthySince: now.Add(-time.Minute), LearnerSince: now.Add(-time.Hour)}}}
+	want := cluster.Observation{
+		Token: "t1", Members: []cluster.Member{
+			{ID: 7, Name: "a", ClientURLs: []string{"u"}, UnhealthySince: now.Add(-time.Minute),
+				LearnerSince: now.Add(-time.Hour)},
+		},
+	}
 	if got := observe.Remembered(obs, 3, now); asJSON(t, got) != asJSON(t, want) {
 		t.Errorf("remembered is %s", asJSON(t, got))
 	}

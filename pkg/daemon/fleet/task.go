@@ -16,7 +16,8 @@ type task[T any] struct {
 
 // begin runs f until it ends, the limit is over or quit is closed. It outlives
 // ctx.
-func begin[T any](ctx context.Context, quit <-chan struct{}, limit time.Duration, f func(context.Context) (T, error)) *task[T] {
+func begin[T any](ctx context.Context, quit <-chan struct{}, limit time.Duration,
+	f func(context.Context) (T, error)) *task[T] {
 	t := &task[T]{done: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	go func() {

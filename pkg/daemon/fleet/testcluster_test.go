@@ -46,15 +46,23 @@ func newTestCluster(t *testing.T, serverTLS func(cluster.NodeName) *tls.Config) 
 	w := &testCluster{t: t, nodes: map[cluster.NodeName]*daemon{}}
 	var members []cluster.Member
 	for i, n := range abc {
-		members = append(members, cluster.Member{ID: cluster.MemberID(i + 1), Name: n, PeerURLs: []string{"http://" + string(n)}, ClientURLs: []string{"http://127.0.0.1:1"}})
+		members = append(members, cluster.Member{
+			ID: cluster.MemberID(i + 1), Name: n, PeerURLs: []string{"http://" + string(n)}, ClientURLs: []string{
+				"http://127.0.0.1:1",
+			},
+		})
 	}
 	for i, n := range abc {
-		v := election.NewVoter(election.VoterOptions{Cluster: "main", Self: n, Persist: func(lease.Durable) error { return nil }})
+		v := election.NewVoter(election.VoterOptions{
+			Cluster: "main", Self: n, Persist: func(lease.Durable) error { return nil },
+		})
 		must(t, v.Prepare(t.Context(), "t1", abc))
 		d := &daemon{name: n, voter: v}
 		d.node = cluster.Node{
 			Name: n, Boot: cluster.Token("boot-" + n), LeaseVoters: record(),
-			URLs:     cluster.URLs{Peer: members[i].PeerURLs, Client: members[i].ClientURLs, Quarantine: []string{"http://127.0.0.1:2"}},
+			URLs: cluster.URLs{Peer: members[i].PeerURLs, Client: members[i].ClientURLs, Quarantine: []string{
+				"http://127.0.0.1:2",
+			}},
 			Disk:     cluster.Disk{State: cluster.DiskData, Token: "t1", MemberID: members[i].ID},
 			Assigned: &cluster.Assigned{Token: "t1", Version: etcdversion.Must("3.6.16")},
 			Process:  cluster.Process{State: cluster.ProcessRunning},

@@ -29,17 +29,24 @@ func TestWhoseRecordCounts(t *testing.T) {
 		w    *world
 		want cluster.LeaseVoters
 	}{
-		{"a far term of a node that is no member", recordedThree(1).node("x", assigned("t1"), keeps("t1", 1<<60, 0, "x")), own},
+		{"a far term of a node that is no member",
+			recordedThree(1).node("x", assigned("t1"), keeps("t1", 1<<60, 0, "x")), own},
 		{"the next term of one", recordedThree(1).node("x", assigned("t1"), keeps("t1", 5, 0, "x")), own},
 		{"told first", newWorldOf(recordedThree(1), "0", assigned("t1"), keeps("t1", 5, 0, "0")), own},
-		{"where no majority follows, the observer's record names who is asked", recordedThree(0).node("x", assigned("t1"), keeps("t1", 5, 0, "x")), own},
+		{"where no majority follows, the observer's record names who is asked",
+			recordedThree(0).node("x", assigned("t1"), keeps("t1", 5, 0, "x")), own},
 		{"nobody who names others is asked unless somebody names it", recordedThree(0).
-			node("d", assigned("t1"), keeps("t1", 5, 2, "b", "c", "d")).node("e", assigned("t1"), keeps("t1", 5, 3, "c", "d", "e")), own},
+			node("d", assigned("t1"), keeps("t1", 5, 2, "b", "c", "d")).node("e", assigned("t1"),
+			keeps("t1", 5, 3, "c", "d", "e")), own},
 		{"a chain of records", newWorld().incarnations("t1").node("a", assigned("t1"), keeps("t1", 4, 1, "a", "b", "c")).
-			node("c", assigned("t1"), keeps("t1", 5, 2, "b", "c", "d")).node("d", assigned("t1"), keeps("t1", 5, 3, "c", "d", "e")).
+			node("c", assigned("t1"), keeps("t1", 5, 2, "b", "c", "d")).node("d", assigned("t1"),
+			keeps("t1", 5, 3, "c", "d", "e")).
 			node("x", assigned("t1"), keeps("t1", 6, 0, "x")), leaseVoters("t1", 5, 3, "c", "d", "e")},
-		{"an observer without a record asks the members", spare().node("x", assigned("t1"), keeps("t1", 5, 0, "x")), leaseVoters("t1", 4, 1, "b", "c")},
-		{"or everybody where there are none", newWorld().incarnations("t1").node("a").node("d", assigned("t1"), keeps("t1", 5, 0, "d")), leaseVoters("t1", 5, 0, "d")},
+		{"an observer without a record asks the members", spare().node("x", assigned("t1"), keeps("t1", 5, 0, "x")),
+			leaseVoters("t1", 4, 1, "b", "c")},
+		{"or everybody where there are none",
+			newWorld().incarnations("t1").node("a").node("d", assigned("t1"), keeps("t1", 5, 0, "d")),
+			leaseVoters("t1", 5, 0, "d")},
 		{"a far term of a member", newWorld().incarnations("t1").
 			node("a", runs("t1", report(1, 1, 3)), keeps("t1", 0, 0, "a", "b", "c")).
 			node("b", runs("t1", report(2, 1, 3)), keeps("t1", 0, 1, "a", "b")).
@@ -82,9 +89,10 @@ func TestWhoseMemberListCounts(t *testing.T) {
 		{"a list of its own", three("t1").node("x", liar(report(x, x, 0, late, list("x")))), "a b c"},
 		{"a list with others", three("t1").node("x", liar(report(x, 1, 0, late, list("abx")))), "a b c"},
 		{"in the name of a member", three("t1").node("x", liar(report(1, 1, 0, late, list("ab")))), "a b c"},
-		{"in the name of a member that is its own in its list", three("t1").node("x", liar(report(1, 1, 0, late, func(r *cluster.Report) {
-			r.Members = []cluster.Member{{ID: 1, Name: "x"}}
-		}))), "a b c"},
+		{"in the name of a member that is its own in its list",
+			three("t1").node("x", liar(report(1, 1, 0, late, func(r *cluster.Report) {
+				r.Members = []cluster.Member{{ID: 1, Name: "x"}}
+			}))), "a b c"},
 		{"against a single member", one().node("x", liar(report(x, x, 0, late, list("x")))), "a"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

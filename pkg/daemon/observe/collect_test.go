@@ -125,7 +125,8 @@ func TestOnlyMembersOfUnreachableNodesAreProbed(t *testing.T) {
 				if p.Name != "a" {
 					return Answer{}, errors.New("refused")
 				}
-				return Answer{Node: cluster.Node{Assigned: &cluster.Assigned{Token: "t1"}}, Report: report(1, 1, 2), Now: time.Now()}, nil
+				return Answer{Node: cluster.Node{Assigned: &cluster.Assigned{Token: "t1"}}, Report: report(1, 1, 2),
+					Now: time.Now()}, nil
 			}
 			s.Probe = func(_ context.Context, u []string) (cluster.Report, error) {
 				if urls.Swap(u[0]) != nil {
@@ -171,7 +172,9 @@ func TestHangingProbesEndAtTheirDeadlineTogether(t *testing.T) {
 			s.Ask = func(ctx context.Context, _ Peer) (Answer, error) { return Answer{}, hang(ctx) }
 			s.Probe = func(ctx context.Context, _ []string) (cluster.Report, error) { return cluster.Report{}, hang(ctx) }
 		})
-		_, took := collect(t, s, cluster.Observation{Members: []cluster.Member{member(1, "a", "http://a"), member(2, "b", "http://b")}})
+		_, took := collect(t, s, cluster.Observation{
+			Members: []cluster.Member{member(1, "a", "http://a"), member(2, "b", "http://b")},
+		})
 		equal(t, "time", took, timeout)
 	})
 }

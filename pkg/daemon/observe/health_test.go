@@ -67,10 +67,16 @@ func TestAMemberThatAnswersIsNotForThatHealthy(t *testing.T) {
 		{"the reads of ten seconds came late", times(11, late), cluster.Late, true},
 		{"those of more", times(12, late), cluster.Stuck, false},
 		{"one of them came in time", append(append(times(8, late), well), times(8, late)...), cluster.Late, true},
-		{"a write takes longer than an election", []gray{disk(cluster.Storage{State: cluster.StorageGood, Pending: time.Second})}, cluster.Late, true},
-		{"and one that is shorter", []gray{disk(cluster.Storage{State: cluster.StorageGood, Pending: 900 * time.Millisecond})}, cluster.Serving, true},
+		{"a write takes longer than an election", []gray{
+			disk(cluster.Storage{State: cluster.StorageGood, Pending: time.Second}),
+		}, cluster.Late, true},
+		{"and one that is shorter", []gray{
+			disk(cluster.Storage{State: cluster.StorageGood, Pending: 900 * time.Millisecond}),
+		}, cluster.Serving, true},
 		{"its disk is slow", []gray{disk(cluster.Storage{State: cluster.StorageSlow})}, cluster.Slow, true},
-		{"its disk hangs, and nothing was to be written: it serves reads", []gray{disk(cluster.Storage{State: cluster.StorageHung})}, cluster.Hung, false},
+		{"its disk hangs, and nothing was to be written: it serves reads", []gray{
+			disk(cluster.Storage{State: cluster.StorageHung}),
+		}, cluster.Hung, false},
 		{"its disk fails", []gray{disk(cluster.Storage{State: cluster.StorageFailing})}, cluster.Hung, false},
 		{"it stands still while others move, and was not asked for a read", times(14, learnerStands), cluster.Stuck, false},
 		{"it has stood still for a moment", times(5, learnerStands), cluster.Late, true},
@@ -116,7 +122,8 @@ func TestALeaderWithAHungDiskIsSeen(t *testing.T) {
 
 func TestAMemberThatNeverStartedIsToldFromOneThatIsDown(t *testing.T) {
 	strange := func(r *cluster.Report) { r.Members = append(r.Members, cluster.Member{ID: 9}) }
-	obs := newWorld().node("a", runs("t1", report(1, 1, 2, strange))).node("b", runs("t1", report(2, 1, 2, strange))).merge(cluster.Observation{})
+	obs := newWorld().node("a", runs("t1", report(1, 1, 2, strange))).node("b",
+		runs("t1", report(2, 1, 2, strange))).merge(cluster.Observation{})
 	equal(t, "condition", memberOf(t, obs, 9).Condition, cluster.Unstarted)
 }
 

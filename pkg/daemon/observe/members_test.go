@@ -27,7 +27,8 @@ func TestAHealthyCluster(t *testing.T) {
 	equal(t, "revision", obs.Revision, cluster.Revision(44))
 	equal(t, "healthy", healthyNames(obs), "a b c")
 	equal(t, "member c", memberOf(t, obs, 3), cluster.Member{
-		ID: 3, Name: "c", ClientURLs: []string{"http://c"}, Healthy: true, Condition: cluster.Serving, Applied: 99, DBSize: 1234,
+		ID: 3, Name: "c", ClientURLs: []string{"http://c"}, Healthy: true, Condition: cluster.Serving, Applied: 99,
+		DBSize: 1234,
 	})
 	equal(t, "view of b", obs.Views[1], cluster.View{
 		Member: 2, ClusterID: 77, Leader: 1, RaftTerm: 5, Members: []cluster.MemberID{1, 2, 3}, Revision: 44,
@@ -49,14 +50,19 @@ func TestWhichIncarnationIsThePresentOne(t *testing.T) {
 		want cluster.Token
 	}{
 		{"nothing is known", newWorld().node("a"), ""},
-		{"a quorum wins over the newest record: a restore was recorded and not begun", three("t1").incarnations("t1", "t2"), "t1"},
-		{"of two quorums the recorded one", three("t1").incarnations("t1", "t2").node("d", runs("t2", report(8, 8, 1, alone("d", 8)))), "t2"},
-		{"of two quorums without a record the lower token, so that all observers agree", three("t2").node("d", runs("t1", report(8, 8, 1, alone("d", 8)))), "t1"},
+		{"a quorum wins over the newest record: a restore was recorded and not begun",
+			three("t1").incarnations("t1", "t2"), "t1"},
+		{"of two quorums the recorded one",
+			three("t1").incarnations("t1", "t2").node("d", runs("t2", report(8, 8, 1, alone("d", 8)))), "t2"},
+		{"of two quorums without a record the lower token, so that all observers agree",
+			three("t2").node("d", runs("t1", report(8, 8, 1, alone("d", 8)))), "t1"},
 		{"a stale machine of an old incarnation cannot outvote the record", stale(newWorld().incarnations("t0", "t1")), "t1"},
 		{"nor the lease voters", stale(newWorld().node("a", assigned("t1"), keeps("t1", 4, 0, "a"))), "t1"},
 		{"alone it is all that is known", stale(newWorld()), "t0"},
-		{"a minority of the present one is not quorate, and recorded", newWorld().incarnations("t1").node("a", runs("t1", report(1, 1, 3))), "t1"},
-		{"learners do not make a quorum", newWorld().node("a", runs("t1", report(1, 1, 3, learners(2, 3)))).node("z", assigned("t0")), "t1"},
+		{"a minority of the present one is not quorate, and recorded",
+			newWorld().incarnations("t1").node("a", runs("t1", report(1, 1, 3))), "t1"},
+		{"learners do not make a quorum",
+			newWorld().node("a", runs("t1", report(1, 1, 3, learners(2, 3)))).node("z", assigned("t0")), "t1"},
 		{"those who follow another leader do not count", newWorld().incarnations("t9").
 			node("a", runs("t1", report(1, 1, 3))).node("b", runs("t1", report(2, 2, 3))), "t9"},
 	} {
@@ -80,7 +86,8 @@ func learners(ids ...cluster.MemberID) func(*cluster.Report) {
 }
 
 func TestMembersOfOtherIncarnationsAreLeftOut(t *testing.T) {
-	w := three("t2").incarnations("t1", "t2").node("z", runs("t1", report(9, 9, 1, alone("z", 9), func(r *cluster.Report) { r.Revision, r.RaftTerm = 1e6, 99 })))
+	w := three("t2").incarnations("t1", "t2").node("z",
+		runs("t1", report(9, 9, 1, alone("z", 9), func(r *cluster.Report) { r.Revision, r.RaftTerm = 1e6, 99 })))
 	obs := w.merge(cluster.Observation{})
 	equal(t, "healthy", healthyNames(obs), "a b c")
 	equal(t, "members", len(obs.Members), 3)
@@ -97,11 +104,15 @@ func TestTheBestInformedMemberTellsTheList(t *testing.T) {
 		reports []*cluster.Report
 		members int
 	}{
-		{"one with a leader before one of a later term without", []*cluster.Report{report(1, 0, 3, list(2), term(9)), report(2, 2, 3)}, 3},
+		{"one with a leader before one of a later term without", []*cluster.Report{
+			report(1, 0, 3, list(2), term(9)), report(2, 2, 3),
+		}, 3},
 		{"the later raft term", []*cluster.Report{report(1, 1, 3, list(2), applied(900)), report(2, 2, 3, term(6))}, 3},
 		{"the most entries applied", []*cluster.Report{report(1, 1, 3, applied(101)), report(2, 1, 3, list(4))}, 3},
 		{"of equals the lowest id", []*cluster.Report{report(2, 1, 3, list(4)), report(1, 1, 3)}, 3},
-		{"a learner, which tells no list, is passed over", []*cluster.Report{report(4, 1, 3, list(0), applied(999)), report(1, 1, 3)}, 3},
+		{"a learner, which tells no list, is passed over", []*cluster.Report{
+			report(4, 1, 3, list(0), applied(999)), report(1, 1, 3),
+		}, 3},
 		{"nobody tells a list", []*cluster.Report{report(4, 1, 3, list(0))}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -127,8 +138,11 @@ func TestWhichMembersAreHealthy(t *testing.T) {
 			r := w.in.nodes[1].answer.Report
 			r.Leader, r.RaftTerm = 2, 4
 		}, "a c"},
-		{"NOSPACE stops writes, not the member", func(w *world) { w.in.nodes[2].answer.Report.Alarms = []string{"NOSPACE"} }, "a b c"},
-		{"CORRUPT is no member to build on", func(w *world) { w.in.nodes[2].answer.Report.Alarms = []string{"CORRUPT", "NOSPACE"} }, "a b"},
+		{"NOSPACE stops writes, not the member", func(w *world) { w.in.nodes[2].answer.Report.Alarms = []string{"NOSPACE"} },
+			"a b c"},
+		{"CORRUPT is no member to build on", func(w *world) {
+			w.in.nodes[2].answer.Report.Alarms = []string{"CORRUPT", "NOSPACE"}
+		}, "a b"},
 		{"one whose node is unreachable", func(w *world) { w.in.nodes[1].err = errors.New("no route") }, "a c"},
 		{"one whose node is assigned to nothing", func(w *world) { w.in.nodes[1].answer.Node.Assigned = nil }, "a c"},
 		{"no leader at all", func(w *world) {

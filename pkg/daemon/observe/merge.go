@@ -28,7 +28,8 @@ type Heard struct {
 // Of returns the observation that an observation of the time at makes of raw answers, all
 // of that moment. direct are reports of members that were asked directly, because
 // their nodes are unreachable. It is what [Collect] returns, without the asking.
-func Of(s Sources, at time.Time, store StoreAnswer, nodes []Heard, direct []cluster.Report, prev cluster.Observation) cluster.Observation {
+func Of(s Sources, at time.Time, store StoreAnswer, nodes []Heard, direct []cluster.Report,
+	prev cluster.Observation) cluster.Observation {
 	in := inputs{sources: s, at: at, store: store, nodes: make([]asked, len(nodes))}
 	for i, h := range nodes {
 		in.nodes[i] = asked{peer: h.Peer, answer: h.Answer, err: h.Err, sent: at, got: at}
@@ -186,14 +187,18 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 			obs.ClusterVersion = r.Cluster
 		}
 		obs.Views = append(obs.Views, cluster.View{
-			Member: r.ID, ClusterID: r.ClusterID, Leader: r.Leader, RaftTerm: r.RaftTerm, Members: ids(r.Members), Revision: r.Revision,
+			Member: r.ID, ClusterID: r.ClusterID, Leader: r.Leader, RaftTerm: r.RaftTerm, Members: ids(r.Members),
+			Revision: r.Revision,
 		})
 	}
-	slices.SortFunc(obs.Views, func(a, b cluster.View) int { return strings.Compare(a.Member.String(), b.Member.String()) })
+	slices.SortFunc(obs.Views, func(a, b cluster.View) int {
+		return strings.Compare(a.Member.String(), b.Member.String())
+	})
 }
 
 // evidence collects what is known of one member, now and before.
-func (in inputs) evidence(obs *cluster.Observation, voices []voice, m cluster.Member, prev cluster.Observation) cluster.Evidence {
+func (in inputs) evidence(obs *cluster.Observation, voices []voice, m cluster.Member,
+	prev cluster.Observation) cluster.Evidence {
 	e := cluster.Evidence{Leader: obs.Leader, At: obs.At}
 	if !prev.At.IsZero() {
 		e.Passed = obs.At.Sub(prev.At)
@@ -214,7 +219,8 @@ func (in inputs) evidence(obs *cluster.Observation, voices []voice, m cluster.Me
 	for _, n := range obs.Nodes {
 		// A node that does not answer told of its disk long ago, and one that has
 		// other data tells of another member.
-		if n.Name == m.Name && n.Reachable && n.Assigned != nil && n.Assigned.Token == obs.Token && (n.Disk.MemberID == 0 || n.Disk.MemberID == m.ID) {
+		if n.Name == m.Name && n.Reachable && n.Assigned != nil && n.Assigned.Token == obs.Token &&
+			(n.Disk.MemberID == 0 || n.Disk.MemberID == m.ID) {
 			e.Storage, e.NoReport = n.Storage, n.Process.NoReport
 		}
 	}

@@ -116,7 +116,9 @@ func Collect(ctx context.Context, s Sources, prev cluster.Observation) cluster.O
 
 func (s Sources) ask(ctx context.Context, p Peer, prev cluster.Observation) asked {
 	wait := timeout
-	if p.Unreachable || slices.ContainsFunc(prev.Nodes, func(n cluster.Node) bool { return n.Name == p.Name && !n.Reachable }) {
+	if p.Unreachable || slices.ContainsFunc(prev.Nodes, func(n cluster.Node) bool {
+		return n.Name == p.Name && !n.Reachable
+	}) {
 		wait = unreachableTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
@@ -133,7 +135,9 @@ func (s Sources) ask(ctx context.Context, p Peer, prev cluster.Observation) aske
 func unreachable(prev cluster.Observation) []cluster.Member {
 	var list []cluster.Member
 	for _, m := range prev.Members {
-		answered := slices.ContainsFunc(prev.Nodes, func(n cluster.Node) bool { return n.Name == m.Name && n.Reachable && n.Process.NoReport == nil })
+		answered := slices.ContainsFunc(prev.Nodes, func(n cluster.Node) bool {
+			return n.Name == m.Name && n.Reachable && n.Process.NoReport == nil
+		})
 		if !answered && len(m.ClientURLs) > 0 {
 			list = append(list, m)
 		}

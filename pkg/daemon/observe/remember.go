@@ -23,7 +23,8 @@ func Remembered(obs cluster.Observation, term cluster.Term, now time.Time) clust
 	}
 	for _, m := range obs.Members {
 		kept.Members = append(kept.Members, cluster.Member{
-			ID: m.ID, Name: m.Name, ClientURLs: m.ClientURLs, UnhealthySince: shift(m.UnhealthySince), LearnerSince: shift(m.LearnerSince),
+			ID: m.ID, Name: m.Name, ClientURLs: m.ClientURLs, UnhealthySince: shift(m.UnhealthySince),
+			LearnerSince: shift(m.LearnerSince),
 		})
 	}
 	return kept

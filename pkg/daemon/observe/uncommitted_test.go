@@ -18,8 +18,12 @@ func TestARestoreThatNeverBegan(t *testing.T) {
 		name := members[i].Name
 		return Heard{Peer: Peer{Name: name}, Answer: Answer{
 			Node: cluster.Node{
-				Name: name, Assigned: &cluster.Assigned{Token: "t1"}, Disk: cluster.Disk{State: cluster.DiskData, Token: "t1", MemberID: members[i].ID},
-				Process: cluster.Process{State: cluster.ProcessRunning}, LeaseVoters: cluster.LeaseVoters{Token: "t1", Names: []cluster.NodeName{"a", "b", "c"}},
+				Name: name, Assigned: &cluster.Assigned{Token: "t1"}, Disk: cluster.Disk{
+					State: cluster.DiskData, Token: "t1", MemberID: members[i].ID,
+				},
+				Process: cluster.Process{State: cluster.ProcessRunning}, LeaseVoters: cluster.LeaseVoters{
+					Token: "t1", Names: []cluster.NodeName{"a", "b", "c"},
+				},
 			},
 			Report: &cluster.Report{ID: members[i].ID, ClusterID: 7, Leader: 1, RaftTerm: 2, Members: members},
 		}}
@@ -30,10 +34,16 @@ func TestARestoreThatNeverBegan(t *testing.T) {
 		return h
 	}
 	store := StoreAnswer{Store: cluster.Store{Incarnations: []cluster.Incarnation{
-		{Number: 1, Token: "t1", Voters: initialMembers}, {Number: 2, Token: "t2", Voters: initialMembers, Restored: &cluster.Restored{Request: "r", Backup: "b", Revision: 1_000_000_900}},
+		{Number: 1, Token: "t1", Voters: initialMembers}, {
+			Number: 2, Token: "t2", Voters: initialMembers, Restored: &cluster.Restored{
+				Request: "r", Backup: "b", Revision: 1_000_000_900,
+			},
+		},
 	}}}
 	later := store
-	later.Store.Incarnations = append(later.Store.Incarnations[:2:2], cluster.Incarnation{Number: 3, Token: "t1", Voters: initialMembers})
+	later.Store.Incarnations = append(later.Store.Incarnations[:2:2], cluster.Incarnation{
+		Number: 3, Token: "t1", Voters: initialMembers,
+	})
 	marked := func(r cluster.Revision) StoreAnswer {
 		s := store
 		s.Store.Revision = r
@@ -54,21 +64,31 @@ func TestARestoreThatNeverBegan(t *testing.T) {
 		{"one of its voters is unreachable", store, []Heard{node(0), node(1), unreachable("c")}, "t1"},
 		{"a node that may be its member is unreachable", store, []Heard{node(0), node(1), node(2), unreachable("d")}, "t2"},
 		{"the store is unreachable", down, []Heard{node(0), node(1), node(2)}, "t2"},
-		{"one has staged it", store, []Heard{node(0), node(1), with(node(2), func(n *cluster.Node) { n.Staged = &cluster.Staged{Token: "t2"} })}, "t2"},
-		{"one has promised it", store, []Heard{node(0), node(1), with(node(2), func(n *cluster.Node) { n.Prepared = &cluster.Prepared{Token: "t2"} })}, "t2"},
+		{"one has staged it", store, []Heard{
+			node(0), node(1), with(node(2), func(n *cluster.Node) { n.Staged = &cluster.Staged{Token: "t2"} }),
+		}, "t2"},
+		{"one has promised it", store, []Heard{
+			node(0), node(1), with(node(2), func(n *cluster.Node) { n.Prepared = &cluster.Prepared{Token: "t2"} }),
+		}, "t2"},
 		{"the store's mark is as high as its beginning", marked(1_000_000_900), []Heard{node(0), node(1), node(2)}, "t2"},
 		{"the store's mark is lower", marked(1_000_000_899), []Heard{node(0), node(1), node(2)}, "t1"},
-		{"a node's mark is as high", store, []Heard{node(0), with(node(1), func(n *cluster.Node) { n.Revision = 1_000_000_900 }), node(2)}, "t2"},
+		{"a node's mark is as high", store, []Heard{
+			node(0), with(node(1), func(n *cluster.Node) { n.Revision = 1_000_000_900 }), node(2),
+		}, "t2"},
 		{"one has set data of it aside", store, []Heard{node(0), node(1), with(node(2), aside("t2.1"))}, "t2"},
 		{"one has set data of another aside", store, []Heard{node(0), node(1), with(node(2), aside("t21"))}, "t1"},
-		{"a later record settles it, whoever is unreachable", later, []Heard{node(0), node(1), unreachable("c"), unreachable("d")}, "t1"},
+		{"a later record settles it, whoever is unreachable", later, []Heard{
+			node(0), node(1), unreachable("c"), unreachable("d"),
+		}, "t1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			obs := Of(Sources{Nonce: func() cluster.Token { return "n" }}, time.Unix(1e9, 0), tt.store, tt.heard, nil, cluster.Observation{})
+			obs := Of(Sources{Nonce: func() cluster.Token { return "n" }}, time.Unix(1e9, 0), tt.store, tt.heard, nil,
+				cluster.Observation{})
 			if obs.Token != tt.want {
 				t.Errorf("the present incarnation is %q, want %q", obs.Token, tt.want)
 			}
-			if want := tt.want == "t1"; want != (obs.Leader != 0) || want != (obs.LeaseVoters.Token == "t1" && len(obs.Members) == 3) {
+			if want := tt.want == "t1"; want != (obs.Leader != 0) ||
+				want != (obs.LeaseVoters.Token == "t1" && len(obs.Members) == 3) {
 				t.Errorf("leader %s, members %v, lease voters %v", obs.Leader, obs.Members, obs.LeaseVoters)
 			}
 		})

@@ -20,16 +20,20 @@ type world struct{ in inputs }
 // newWorld is a reachable store and no node.
 func newWorld() *world {
 	return &world{inputs{
-		sources: Sources{Cluster: "main", Observer: "a", Since: noon.Add(-time.Hour), Nonce: func() cluster.Token { return "nonce" }},
-		at:      noon,
+		sources: Sources{Cluster: "main", Observer: "a", Since: noon.Add(-time.Hour), Nonce: func() cluster.Token {
+			return "nonce"
+		}},
+		at: noon,
 	}}
 }
 
 // node answers the observation of once.
 func (w *world) node(name cluster.NodeName, change ...func(*Answer)) *world {
 	a := asked{peer: Peer{Name: name, Address: string(name) + ":1"}, sent: noon, got: noon, answer: Answer{
-		Node: cluster.Node{Name: name, Address: string(name) + ":1", Boot: cluster.Token("boot-" + name), Disk: cluster.Disk{State: cluster.DiskEmpty}},
-		Now:  noon,
+		Node: cluster.Node{Name: name, Address: string(name) + ":1", Boot: cluster.Token("boot-" + name), Disk: cluster.Disk{
+			State: cluster.DiskEmpty,
+		}},
+		Now: noon,
 	}}
 	for _, c := range change {
 		c(&a.answer)
@@ -40,7 +44,9 @@ func (w *world) node(name cluster.NodeName, change ...func(*Answer)) *world {
 
 // unreachable is a node that does not answer.
 func (w *world) unreachable(name cluster.NodeName) *world {
-	w.in.nodes = append(w.in.nodes, asked{peer: Peer{Name: name, Address: string(name) + ":1"}, sent: noon, got: noon.Add(timeout), err: errors.New("no route")})
+	w.in.nodes = append(w.in.nodes, asked{
+		peer: Peer{Name: name, Address: string(name) + ":1"}, sent: noon, got: noon.Add(timeout), err: errors.New("no route"),
+	})
 	return w
 }
 
@@ -94,7 +100,9 @@ func voters(n int) []cluster.Member {
 	var list []cluster.Member
 	for i := range n {
 		name := cluster.NodeName(string(rune('a' + i)))
-		list = append(list, cluster.Member{ID: cluster.MemberID(i + 1), Name: name, ClientURLs: []string{"http://" + string(name)}})
+		list = append(list, cluster.Member{
+			ID: cluster.MemberID(i + 1), Name: name, ClientURLs: []string{"http://" + string(name)},
+		})
 	}
 	return list
 }
@@ -102,7 +110,8 @@ func voters(n int) []cluster.Member {
 // report is what member id of n voters says while it follows a leader in raft
 // term 5.
 func report(id, leader cluster.MemberID, n int, change ...func(*cluster.Report)) *cluster.Report {
-	r := &cluster.Report{ID: id, ClusterID: 77, Leader: leader, RaftTerm: 5, Applied: 100, Revision: 40, DBSize: 9, Members: voters(n)}
+	r := &cluster.Report{ID: id, ClusterID: 77, Leader: leader, RaftTerm: 5, Applied: 100, Revision: 40, DBSize: 9,
+		Members: voters(n)}
 	for _, c := range change {
 		c(r)
 	}

@@ -13,7 +13,9 @@ import (
 func TestAPoisonedTermNamesTheWayBack(t *testing.T) {
 	names := []cluster.NodeName{"a", "b", "c"}
 	node := func(name cluster.NodeName, term cluster.Term) cluster.Node {
-		return cluster.Node{Name: name, Reachable: true, Lease: cluster.Lease{Term: term}, LeaseVoters: cluster.LeaseVoters{Token: "t1", Names: names}}
+		return cluster.Node{Name: name, Reachable: true, Lease: cluster.Lease{Term: term}, LeaseVoters: cluster.LeaseVoters{
+			Token: "t1", Names: names,
+		}}
 	}
 	unreachable := node("c", 9)
 	unreachable.Reachable = false
@@ -23,8 +25,12 @@ func TestAPoisonedTermNamesTheWayBack(t *testing.T) {
 		nodes []cluster.Node
 		want  string
 	}{
-		"one lease voter knows":  {[]cluster.Node{node("a", math.MaxUint64), node("b", math.MaxUint64), node("c", 9), spare}, "--to=9"},
-		"it does not answer":     {[]cluster.Node{node("a", math.MaxUint64), node("b", math.MaxUint64), unreachable}, "--to=TERM"},
+		"one lease voter knows": {
+			[]cluster.Node{node("a", math.MaxUint64), node("b", math.MaxUint64), node("c", 9), spare}, "--to=9",
+		},
+		"it does not answer": {
+			[]cluster.Node{node("a", math.MaxUint64), node("b", math.MaxUint64), unreachable}, "--to=TERM",
+		},
 		"all have seen the term": {[]cluster.Node{node("a", math.MaxUint64), node("b", math.MaxUint64), spare}, "--to=TERM"},
 	} {
 		t.Run(name, func(t *testing.T) {

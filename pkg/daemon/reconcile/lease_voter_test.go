@@ -21,7 +21,9 @@ func TestANodeThatIsNoLeaseVoterDoesNotCampaign(t *testing.T) {
 		// Nor does one that has voted for one that has gone.
 		before := len(w.reports)
 		w.change(func() {
-			w.obs.Nodes = append(w.obs.Nodes, cluster.Node{Name: "b", Reachable: true, Lease: cluster.Lease{Term: 4, Holder: "c"}})
+			w.obs.Nodes = append(w.obs.Nodes, cluster.Node{
+				Name: "b", Reachable: true, Lease: cluster.Lease{Term: 4, Holder: "c"},
+			})
 		})
 		w.pass(time.Minute)
 		if len(w.reports) == before {

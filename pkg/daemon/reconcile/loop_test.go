@@ -95,12 +95,14 @@ func TestWithoutLeaseVotersNoLeaseIsAskedFor(t *testing.T) {
 		w.obs.LeaseVoters, w.obs.Members, w.obs.Leader, w.obs.Token = cluster.LeaseVoters{}, nil, 0, ""
 		w.obs.Store = cluster.Store{Reachable: true, BackupsKnown: true}
 		n := &w.obs.Nodes[0]
-		n.Disk, n.Assigned, n.LeaseVoters, n.Process = cluster.Disk{State: cluster.DiskEmpty}, nil, cluster.LeaseVoters{}, cluster.Process{State: cluster.ProcessStopped}
+		n.Disk, n.Assigned, n.LeaseVoters, n.Process = cluster.Disk{State: cluster.DiskEmpty}, nil, cluster.LeaseVoters{},
+			cluster.Process{State: cluster.ProcessStopped}
 		w.obs.Nonce = "t7"
 		w.pass(time.Minute)
 		// The record of the bootstrap is what makes lease voters; from then on a lease is
 		// needed.
-		equal(t, "done", w.done(), "previous; member prepare; incarnation create; acquire from [a]; member start; incarnation mark; backup take")
+		equal(t, "done", w.done(),
+			"previous; member prepare; incarnation create; acquire from [a]; member start; incarnation mark; backup take")
 		equal(t, "term of the bootstrap", w.reports[0].Term, 0)
 	})
 }
@@ -254,7 +256,8 @@ func TestThePauseFitsTheSituation(t *testing.T) {
 		want   time.Duration
 	}{
 		{"idle", func(*world) {}, pauseIdle},
-		{"held by what only a person can change", func(w *world) { w.obs.Members[0].Alarms = []string{"NOSPACE"} }, pauseHeld},
+		{"held by what only a person can change", func(w *world) { w.obs.Members[0].Alarms = []string{"NOSPACE"} },
+			pauseHeld},
 		{"paused", pause, pauseHeld},
 		{"waiting for what was started", func(w *world) {
 			w.obs.Store.Created = time.Time{}

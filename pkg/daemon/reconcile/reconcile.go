@@ -263,7 +263,8 @@ func pauseAfter(r Report) time.Duration {
 		switch h.Reason {
 		case plan.Bootstrap, plan.LearnerBehind, plan.MemberStarting:
 			return pauseSoon
-		case plan.WaitingForNodes, plan.StoreNotShared, plan.QuorumLost, plan.LeaseVotersDiffer, plan.SpecMissing, plan.Grace, plan.NotYet, plan.Restoring:
+		case plan.WaitingForNodes, plan.StoreNotShared, plan.QuorumLost, plan.LeaseVotersDiffer, plan.SpecMissing, plan.Grace,
+			plan.NotYet, plan.Restoring:
 			return pauseWaiting
 		}
 	}

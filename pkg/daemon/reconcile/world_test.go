@@ -74,14 +74,25 @@ func newWorld() *world {
 	w := &world{
 		candidate: true,
 		wake:      make(chan struct{}),
-		spec:      cluster.Spec{MemberCount: 1, EtcdVersion: version, Policy: cluster.Policy{BackupInterval: time.Hour, SetAsideKeep: 24 * 365 * time.Hour}},
+		spec: cluster.Spec{
+			MemberCount: 1, EtcdVersion: version, Policy: cluster.Policy{
+				BackupInterval: time.Hour, SetAsideKeep: 24 * 365 * time.Hour,
+			},
+		},
 		obs: cluster.Observation{
 			Cluster: "main", Observer: "a", Token: "t1", Leader: 1, Revision: 5, Since: now,
 			LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}},
-			Members:     []cluster.Member{{ID: 1, Name: "a", PeerURLs: []string{"http://10.0.0.1:2380"}, ClientURLs: []string{"http://10.0.0.1:4001"}, Healthy: true}},
+			Members: []cluster.Member{
+				{ID: 1, Name: "a", PeerURLs: []string{"http://10.0.0.1:2380"}, ClientURLs: []string{"http://10.0.0.1:4001"},
+					Healthy: true},
+			},
 			Store: cluster.Store{Reachable: true, BackupsKnown: true, Created: now,
-				Incarnations: []cluster.Incarnation{{Number: 1, Token: "t1", Version: version, Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://10.0.0.1:2380"}}}}},
-				Backups:      []cluster.Backup{{Name: "b0", At: now}}},
+				Incarnations: []cluster.Incarnation{
+					{Number: 1, Token: "t1", Version: version, Voters: []cluster.InitialMember{
+						{Name: "a", PeerURLs: []string{"http://10.0.0.1:2380"}},
+					}},
+				},
+				Backups: []cluster.Backup{{Name: "b0", At: now}}},
 			Nodes: []cluster.Node{{
 				Name: "a", Address: "10.0.0.1:8000", Reachable: true, Published: true, Boot: "boot",
 				URLs:        cluster.URLs{Peer: []string{"http://10.0.0.1:2380"}, Client: []string{"http://10.0.0.1:4001"}},

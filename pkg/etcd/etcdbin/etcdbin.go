@@ -59,7 +59,8 @@ type NotFoundError struct {
 }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("no etcd %s on this machine: no executable file etcd in %s", e.Version, strings.Join(e.Places, ", "))
+	return fmt.Sprintf("no etcd %s on this machine: no executable file etcd in %s", e.Version,
+		strings.Join(e.Places, ", "))
 }
 
 // Hint says what to do about it.

@@ -100,7 +100,10 @@ func TestNotFoundNamesAllPlacesAndANextStep(t *testing.T) {
 	if !ok {
 		t.Fatalf("error is %T: %v", err, err)
 	}
-	for _, place := range []string{"/x/etcd-v3.6.987654,", "/x/etcd-v3.6.987654/usr/local/bin", "/x/3.6.987654", "/opt/etcd-v3.6.987654,", "/opt/etcd-v3.6.987654/usr/local/bin", "/opt/etcd-v3.6.987654-linux-"} {
+	for _, place := range []string{
+		"/x/etcd-v3.6.987654,", "/x/etcd-v3.6.987654/usr/local/bin", "/x/3.6.987654", "/opt/etcd-v3.6.987654,",
+		"/opt/etcd-v3.6.987654/usr/local/bin", "/opt/etcd-v3.6.987654-linux-",
+	} {
 		if !strings.Contains(err.Error(), place) {
 			t.Errorf("%q does not name %s", err, place)
 		}
@@ -148,9 +151,11 @@ func TestProbe(t *testing.T) {
 		{name: "a pre-release", want: "3.7.0-beta.0", path: script("pre", `echo "etcd Version: 3.7.0-beta.0"`)},
 		{name: "our environment is not for it", want: "3.6.0", path: script("env", `echo "etcd Version: 3.6.0$ETCD_NAME"`)},
 		{name: "another program", fails: `it printed "hello"`, path: script("other", `echo hello`)},
-		{name: "another program that says Version", fails: "not of the form", path: script("word", `echo "etcd Version: new"`)},
+		{name: "another program that says Version", fails: "not of the form",
+			path: script("word", `echo "etcd Version: new"`)},
 		{name: "nothing", fails: "it printed", path: script("mute", ``)},
-		{name: "it fails", fails: "exit status 3: no such library", path: script("broken", `echo no such library >&2; exit 3`)},
+		{name: "it fails", fails: "exit status 3: no such library",
+			path: script("broken", `echo no such library >&2; exit 3`)},
 		{name: "missing", fails: "no such file", path: filepath.Join(root, "missing")},
 		{name: "not for this machine", fails: "exec format error", path: install(t, root, "elf", "etcd", "\x7fELF", 0o755)},
 	}

@@ -108,7 +108,9 @@ func Open(o Options) (*Client, error) {
 			// An etcd that has come back is to be seen at once; gRPC's own back-off
 			// grows to two minutes.
 			grpc.WithConnectParams(grpc.ConnectParams{
-				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
+				Backoff: backoff.Config{
+					BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond,
+				},
 				MinConnectTimeout: cmp.Or(o.ConnectTimeout, time.Second),
 			}),
 		},
@@ -295,7 +297,8 @@ func plain(err error) error {
 	case errors.Is(err, rpctypes.ErrUnhealthy), errors.Is(err, rpctypes.ErrMemberNotEnoughStarted):
 		return ErrUnhealthy
 	case Denied(err):
-		return fmt.Errorf("%w (authentication is on: etcd takes the common name of the client's certificate for its user, who needs the role root: etcdctl user add NAME --no-password; etcdctl user grant-role NAME root)", err)
+		return fmt.Errorf("%w (authentication is on: etcd takes the common name of the client's certificate for its user, "+
+			"who needs the role root: etcdctl user add NAME --no-password; etcdctl user grant-role NAME root)", err)
 	}
 	return err
 }

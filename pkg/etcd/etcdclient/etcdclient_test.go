@@ -39,7 +39,8 @@ func TestAMemberReportsItself(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.ID == 0 || r.ClusterID == 0 || r.Leader != r.ID || r.RaftTerm < 2 || r.Applied == 0 || r.Revision != 2 || r.DBSize == 0 {
+		if r.ID == 0 || r.ClusterID == 0 || r.Leader != r.ID || r.RaftTerm < 2 || r.Applied == 0 || r.Revision != 2 ||
+			r.DBSize == 0 {
 			t.Errorf("the report is %+v", r)
 		}
 		if r.Version != bin.Version || r.Learner || len(r.Alarms) > 0 {
@@ -74,7 +75,8 @@ func TestTheLifeOfALearner(t *testing.T) {
 		})
 		t.Run("has no name before it starts", func(t *testing.T) {
 			list, err := ca.Members(short(t))
-			if err != nil || len(list) != 2 || list[0].ID != id || list[0].Name != "" || !list[0].Learner || list[1].Name != "a" {
+			if err != nil || len(list) != 2 || list[0].ID != id || list[0].Name != "" || !list[0].Learner ||
+				list[1].Name != "a" {
 				t.Errorf("members are %+v, %v", list, err)
 			}
 		})
@@ -275,7 +277,9 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unreachable.Close()
-	for where, url := range map[string]string{"nobody listens": "http://" + testport.Address(t), "nobody answers": "http://" + unreachable.Addr().String()} {
+	for where, url := range map[string]string{
+		"nobody listens": "http://" + testport.Address(t), "nobody answers": "http://" + unreachable.Addr().String(),
+	} {
 		for name, call := range calls {
 			t.Run(where+"/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -313,9 +317,12 @@ func TestAlarmsAreThoseOfTheMemberAskedFor(t *testing.T) {
 		{"none", nil, nil},
 		{"its own", []string{"memberID:10501334649042878790 alarm:NOSPACE "}, []string{"NOSPACE"}},
 		{"another's", []string{"memberID:1 alarm:NOSPACE "}, nil},
-		{"of a member whose id begins or ends alike", []string{"memberID:105013346490428787901 alarm:CORRUPT ", "memberID:210501334649042878790 alarm:CORRUPT "}, nil},
+		{"of a member whose id begins or ends alike", []string{
+			"memberID:105013346490428787901 alarm:CORRUPT ", "memberID:210501334649042878790 alarm:CORRUPT ",
+		}, nil},
 		{"two, sorted, and each once", []string{
-			"memberID:10501334649042878790 alarm:NOSPACE ", "memberID:10501334649042878790 alarm:CORRUPT ", "memberID:10501334649042878790 alarm:NOSPACE ",
+			"memberID:10501334649042878790 alarm:NOSPACE ", "memberID:10501334649042878790 alarm:CORRUPT ",
+			"memberID:10501334649042878790 alarm:NOSPACE ",
 		}, []string{"CORRUPT", "NOSPACE"}},
 		{"other errors", []string{"etcdserver: no leader"}, nil},
 	} {
@@ -343,7 +350,9 @@ func TestErrorsThatCallersDecideBy(t *testing.T) {
 
 func TestMembersAreSortedByNameAndThenID(t *testing.T) {
 	list := members([]*etcdserverpb.Member{
-		{ID: 3, Name: "b"}, {ID: 0x11, IsLearner: true}, {ID: 0x9}, {ID: 1, Name: "a", PeerURLs: []string{"p"}, ClientURLs: []string{"c"}},
+		{ID: 3, Name: "b"}, {ID: 0x11, IsLearner: true}, {ID: 0x9}, {
+			ID: 1, Name: "a", PeerURLs: []string{"p"}, ClientURLs: []string{"c"},
+		},
 	})
 	var got []string
 	for _, m := range list {

@@ -210,7 +210,8 @@ func (e *EndpointError) ask(ctx context.Context, config *tls.Config) {
 	switch {
 	case err != nil:
 		e.Text = "it accepts connections and does not answer"
-		e.Next = "etcd hangs there, or waits for the other members before it serves for the first time: check its log (journalctl -u etcd)"
+		e.Next = "etcd hangs there, or waits for the other members before it serves for the first time: check its log " +
+			"(journalctl -u etcd)"
 	case s.Leader == 0:
 		e.Text = "the cluster has no leader: fewer voters run and see each other than a majority needs"
 		e.Next = "bring the other members back first; etcdadm info shows what one member knows of them"

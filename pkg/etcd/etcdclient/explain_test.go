@@ -96,20 +96,25 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 	}{
 		{"nobody listens", "https://" + free, ours.client(client), "refused", "is etcd running", ""},
 		{"nobody answers", "http://" + unreachable.Addr().String(), nil, "does not answer", "hangs", ""},
-		{"nobody answers a handshake", "https://" + unreachable.Addr().String(), ours.client(client), "does not answer", "hangs", ""},
+		{"nobody answers a handshake", "https://" + unreachable.Addr().String(), ours.client(client), "does not answer",
+			"hangs", ""},
 		{"no such name", "https://a..b:2379", ours.client(client), "the name a..b cannot be resolved", "/etc/hosts", ""},
 		{"no URL", "https://", nil, "not a client URL", "", ""},
 		{"unknown CA", "https://" + good, theirs.client(client), `was issued by "ours"`, "--cacert", ""},
-		{"server expired", "https://" + ours.serve(t, ours.issue(t, "old", local, -time.Hour), tls.NoClientCert), ours.client(client),
+		{"server expired", "https://" + ours.serve(t, ours.issue(t, "old", local, -time.Hour), tls.NoClientCert),
+			ours.client(client),
 			"its certificate is expired since", "certs renew", ""},
-		{"server for another host", "https://" + ours.serve(t, ours.issue(t, "x", "192.0.2.7", day), tls.NoClientCert), ours.client(client),
+		{"server for another host", "https://" + ours.serve(t, ours.issue(t, "x", "192.0.2.7", day), tls.NoClientCert),
+			ours.client(client),
 			"is not for 127.0.0.1, but for 192.0.2.7", "issue the server's certificate again", ""},
-		{"server without TLS", "https://" + open.Listener.Addr().String(), ours.client(client), "does not speak TLS", "--insecure", ""},
+		{"server without TLS", "https://" + open.Listener.Addr().String(), ours.client(client), "does not speak TLS",
+			"--insecure", ""},
 		{"server with TLS", "http://" + good, nil, "expects TLS", "https://", ""},
 		{"no client certificate", "https://" + good, ours.client(), "none is given", "--cert", "refused"},
 		{"client of another CA", "https://" + good, ours.client(theirs.issue(t, "stranger", local, day)),
 			`does not accept the client certificate "stranger" of the CA "theirs"`, "--cert", "refused"},
-		{"client expired", "https://" + good, ours.client(ours.issue(t, "late", local, -time.Hour)), "which is expired since", "check-expiration", "refused"},
+		{"client expired", "https://" + good, ours.client(ours.issue(t, "late", local, -time.Hour)), "which is expired since",
+			"check-expiration", "refused"},
 		{"not etcd", "https://" + good, ours.client(client), "does not answer", "check its log", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -133,7 +138,8 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 				t.Errorf("it took %s", took)
 			}
 			probed := Probe(t.Context(), tc.endpoint, tc.config)
-			if unreachable := strings.Contains(tc.text, "not answer"); unreachable != (probed == nil) || !unreachable && probed.Error() != err.Error() {
+			if unreachable := strings.Contains(tc.text, "not answer"); unreachable != (probed == nil) || !unreachable &&
+				probed.Error() != err.Error() {
 				t.Errorf("the probe says %v, and the explanation %v", probed, err)
 			}
 		})
@@ -162,7 +168,8 @@ func TestAProbeEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	for _, scheme := range []string{"http://", "https://"} {
-		if err := Probe(ctx, scheme+unreachable.Addr().String(), nil); err != nil && !strings.Contains(err.Error(), "no connection within 0s") {
+		if err := Probe(ctx, scheme+unreachable.Addr().String(), nil); err != nil &&
+			!strings.Contains(err.Error(), "no connection within 0s") {
 			t.Error(err)
 		}
 	}
@@ -188,7 +195,8 @@ func TestWhatNeedsNoExplanation(t *testing.T) {
 		"what is explained":  {t.Context(), known},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Explain(tc.ctx, "https://127.0.0.1:1", nil, tc.err); !errors.Is(got, tc.err) || got != nil && got.Error() != tc.err.Error() {
+			if got := Explain(tc.ctx, "https://127.0.0.1:1", nil, tc.err); !errors.Is(got, tc.err) || got != nil &&
+				got.Error() != tc.err.Error() {
 				t.Errorf("it became %v", got)
 			}
 		})
@@ -219,7 +227,9 @@ func TestACertificateWithoutHosts(t *testing.T) {
 	if got := names(&x509.Certificate{}); got != "no host at all" {
 		t.Errorf("it is for %s", got)
 	}
-	if got := names(&x509.Certificate{DNSNames: []string{"a", "b"}, IPAddresses: []net.IP{net.IPv6loopback}}); got != "a, b, ::1" {
+	if got := names(&x509.Certificate{
+		DNSNames: []string{"a", "b"}, IPAddresses: []net.IP{net.IPv6loopback},
+	}); got != "a, b, ::1" {
 		t.Errorf("it is for %s", got)
 	}
 }
@@ -231,10 +241,14 @@ func TestTheCertificateThatIsShown(t *testing.T) {
 		config *tls.Config
 		want   string
 	}{
-		"none":    {&tls.Config{}, ""},
-		"fixed":   {ours.client(pair), "client"},
-		"by call": {&tls.Config{GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }}, "client"},
-		"refused": {&tls.Config{GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return nil, errTime }}, ""},
+		"none":  {&tls.Config{}, ""},
+		"fixed": {ours.client(pair), "client"},
+		"by call": {&tls.Config{
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
+		}, "client"},
+		"refused": {&tls.Config{
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return nil, errTime },
+		}, ""},
 		"garbage": {ours.client(tls.Certificate{Certificate: [][]byte{{1, 2}}}), ""},
 	} {
 		got := ""

@@ -62,7 +62,8 @@ func (e *EndpointError) theirs(err error, config *tls.Config) bool {
 		e.Next = "use the ca.crt of that cluster: --cacert, or --certs-dir"
 	case errors.As(err, &name):
 		e.Text = fmt.Sprintf("its certificate is not for %s, but for %s", name.Host, names(name.Certificate))
-		e.Next = "use one of these names, or issue the server's certificate again with the missing one: etcdadm certs renew server"
+		e.Next = "use one of these names, or issue the server's certificate again with the missing one: etcdadm certs " +
+			"renew server"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		e.Text = "its certificate is " + validity(invalid.Cert, config)
 		e.Next = "check the clocks of both machines; on that machine: etcdadm certs check-expiration, etcdadm certs renew"
@@ -85,7 +86,8 @@ func (e *EndpointError) ours(err error, config *tls.Config) bool {
 		return false
 	}
 	e.Code = "refused"
-	e.Next = "the client's certificate must be of the cluster's CA: --cert and --key, or --certs-dir; etcdadm certs check-expiration"
+	e.Next = "the client's certificate must be of the cluster's CA: --cert and --key, or --certs-dir; etcdadm certs " +
+		"check-expiration"
 	leaf := shown(config)
 	switch {
 	case leaf == nil:

@@ -121,7 +121,8 @@ const healthKey = "health"
 // CountKeys returns how many keys the member had at a revision that it has not
 // compacted. It counts in its index and reads no values.
 func (c *Client) CountKeys(ctx context.Context, at cluster.Revision) (int64, error) {
-	r, err := c.c.Get(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithCountOnly(), clientv3.WithSerializable(), clientv3.WithRev(int64(at)))
+	r, err := c.c.Get(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithCountOnly(), clientv3.WithSerializable(),
+		clientv3.WithRev(int64(at)))
 	if err != nil {
 		return 0, fmt.Errorf("count keys: %w", plain(err))
 	}

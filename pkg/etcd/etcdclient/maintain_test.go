@@ -209,7 +209,8 @@ func TestQuotasThatMetricsDoNotTell(t *testing.T) {
 			t.Errorf("%.60q: %d, %v", text, q, err)
 		}
 	}
-	if q, err := readQuota(strings.NewReader("# HELP x\netcd_server_quota_backend_bytes 2.147483648e+09\n")); err != nil || q != 2<<30 {
+	if q, err := readQuota(strings.NewReader("# HELP x\netcd_server_quota_backend_bytes 2.147483648e+09\n")); err != nil ||
+		q != 2<<30 {
 		t.Errorf("%d, %v", q, err)
 	}
 }

@@ -65,7 +65,8 @@ func (p *Peer) Members(ctx context.Context, peerURL string) ([]cluster.Member, e
 	members := make([]cluster.Member, 0, len(list))
 	for _, m := range list {
 		members = append(members, cluster.Member{
-			ID: cluster.MemberID(m.ID), Name: cluster.NodeName(m.Name), PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.Learner,
+			ID: cluster.MemberID(m.ID), Name: cluster.NodeName(m.Name), PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs,
+			Learner: m.Learner,
 		})
 	}
 	return members, nil
@@ -106,7 +107,8 @@ func (p *Peer) HashKV(ctx context.Context, peerURL string, revision cluster.Revi
 const maxPeerAnswer = 1 << 20
 
 func (p *Peer) get(ctx context.Context, peerURL, path string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(peerURL, "/")+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(peerURL, "/")+path,
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,8 @@ func TestNoProxyIsUsed(t *testing.T) {
 	}
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoProxyIsUsed$")
 	url := "http://" + proxy.Addr().String()
-	child.Env = append(os.Environ(), "HTTPS_PROXY="+url, "HTTP_PROXY="+url, "NO_PROXY=", "no_proxy=", childEndpoint+"=http://"+etcd.Addr().String())
+	child.Env = append(os.Environ(), "HTTPS_PROXY="+url, "HTTP_PROXY="+url, "NO_PROXY=", "no_proxy=",
+		childEndpoint+"=http://"+etcd.Addr().String())
 	if out, err := child.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

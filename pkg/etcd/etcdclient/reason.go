@@ -49,7 +49,8 @@ func Denied(err error) bool {
 	}
 	// A stream of etcd 3.5 has the error of the store, without a code.
 	text := clean(err)
-	return code(err) != codes.OK && about(text, "auth: user name is empty", "auth: permission denied", "auth: user not found")
+	return code(err) != codes.OK &&
+		about(text, "auth: user name is empty", "auth: permission denied", "auth: user not found")
 }
 
 func about(text string, parts ...string) bool {

@@ -26,7 +26,8 @@ import (
 func (r realm) keep(t *testing.T, leaf tls.Certificate) etcdtest.Pair {
 	t.Helper()
 	dir := t.TempDir()
-	p := etcdtest.Pair{Cert: filepath.Join(dir, "c.crt"), Key: filepath.Join(dir, "c.key"), CA: filepath.Join(dir, "ca.crt")}
+	p := etcdtest.Pair{Cert: filepath.Join(dir, "c.crt"), Key: filepath.Join(dir, "c.key"),
+		CA: filepath.Join(dir, "ca.crt")}
 	cert, key := pemOf(t, leaf)
 	for path, data := range map[string][]byte{p.Cert: cert, p.Key: key, p.CA: r.ca.PEM()} {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -139,12 +140,24 @@ func TestWhyAMemberGivesNoReport(t *testing.T) {
 		o    Options
 		want cluster.Cause
 	}{
-		"nothing listens":              {Options{Endpoints: []string{"http://" + testport.Address(t)}}, cluster.CauseRefused},
-		"a client of another CA":       {Options{Endpoints: []string{secure.ClientURL}, TLS: &tls.Config{RootCAs: r.ca.Pool(), Certificates: []tls.Certificate{other.issue(t, "x", "127.0.0.1", time.Hour)}}}, cluster.CauseTLS},
-		"a server of another CA":       {Options{Endpoints: []string{secure.ClientURL}, TLS: other.client(r.issue(t, "x", "127.0.0.1", time.Hour))}, cluster.CauseTLS},
-		"no certificate":               {Options{Endpoints: []string{secure.ClientURL}, TLS: r.client()}, cluster.CauseTLS},
-		"TLS where none is spoken":     {Options{Endpoints: []string{strings.Replace(open.ClientURL, "http:", "https:", 1)}, TLS: r.client()}, cluster.CauseTLS},
-		"somebody listens and is mute": {Options{Endpoints: []string{"http://" + mute.Addr().String()}}, cluster.CauseTimeout},
+		"nothing listens": {Options{Endpoints: []string{"http://" + testport.Address(t)}}, cluster.CauseRefused},
+		"a client of another CA": {
+			Options{Endpoints: []string{secure.ClientURL}, TLS: &tls.Config{
+				RootCAs: r.ca.Pool(), Certificates: []tls.Certificate{other.issue(t, "x", "127.0.0.1", time.Hour)},
+			}}, cluster.CauseTLS,
+		},
+		"a server of another CA": {
+			Options{Endpoints: []string{secure.ClientURL}, TLS: other.client(r.issue(t, "x", "127.0.0.1", time.Hour))},
+			cluster.CauseTLS,
+		},
+		"no certificate": {Options{Endpoints: []string{secure.ClientURL}, TLS: r.client()}, cluster.CauseTLS},
+		"TLS where none is spoken": {
+			Options{Endpoints: []string{strings.Replace(open.ClientURL, "http:", "https:", 1)}, TLS: r.client()},
+			cluster.CauseTLS,
+		},
+		"somebody listens and is mute": {
+			Options{Endpoints: []string{"http://" + mute.Addr().String()}}, cluster.CauseTimeout,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := within(t, tc.o)
@@ -224,5 +237,6 @@ func pemOf(t *testing.T, leaf tls.Certificate) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Certificate[0]}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Certificate[0]}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }

@@ -51,7 +51,8 @@ func reading(t *testing.T, m *messages) *snapshot {
 func TestASnapshotIsTheBlobsOfItsMessages(t *testing.T) {
 	var all [][]byte
 	for _, r := range []*etcdserverpb.SnapshotResponse{
-		{Header: &etcdserverpb.ResponseHeader{ClusterId: 1 << 60, Revision: 7}, RemainingBytes: 1 << 40, Blob: []byte("the "), Version: "3.6.0"},
+		{Header: &etcdserverpb.ResponseHeader{ClusterId: 1 << 60, Revision: 7}, RemainingBytes: 1 << 40, Blob: []byte("the "),
+			Version: "3.6.0"},
 		{},
 		{RemainingBytes: 1, Blob: []byte(strings.Repeat("x", 1000))},
 		{Blob: []byte(" end")},

@@ -193,7 +193,9 @@ func (t TLS) client(env map[string]string, urls []string) {
 // two URLs is in it twice.
 func initialCluster(initialMembers []cluster.InitialMember) string {
 	sorted := slices.Clone(initialMembers)
-	slices.SortFunc(sorted, func(a, b cluster.InitialMember) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(sorted, func(a, b cluster.InitialMember) int {
+		return strings.Compare(string(a.Name), string(b.Name))
+	})
 	var words []string
 	for _, s := range sorted {
 		for _, u := range s.PeerURLs {

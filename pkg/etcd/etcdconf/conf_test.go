@@ -18,7 +18,9 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // tlsMember is a bootstrap voter of three, as kops would have it.
 func tlsMember(v string) Member {
 	initialMember := func(n string) cluster.InitialMember {
-		return cluster.InitialMember{Name: cluster.NodeName("etcd-" + n), PeerURLs: []string{"https://etcd-" + n + ".internal.example.com:2380"}}
+		return cluster.InitialMember{
+			Name: cluster.NodeName("etcd-" + n), PeerURLs: []string{"https://etcd-" + n + ".internal.example.com:2380"},
+		}
 	}
 	return Member{
 		Name:    "etcd-a",
@@ -102,7 +104,8 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if b.String() != string(want) {
-				t.Errorf("%s differs; if that is meant, run go test ./etcdconf -update\ngot:\n%s\nwant:\n%s", file, b.String(), want)
+				t.Errorf("%s differs; if that is meant, run go test ./etcdconf -update\ngot:\n%s\nwant:\n%s", file,
+					b.String(), want)
 			}
 		})
 	}
@@ -200,9 +203,11 @@ func TestUserVariables(t *testing.T) {
 			user: "ETCD_LISTEN_METRICS_URLS= ETCD_CLIENT_CERT_AUTH=",
 			want: "ETCD_LISTEN_METRICS_URLS ETCD_CLIENT_CERT_AUTH=true"},
 		{name: "identity stays", version: "3.6.16",
-			user:    "ETCD_NAME=x ETCD_WAL_DIR=/w ETCD_INITIAL_CLUSTER_TOKEN=t ETCD_FORCE_NEW_CLUSTER=true ETCD_DISCOVERY_SRV=d ETCD_CONFIG_FILE=/f",
-			want:    "ETCD_NAME=etcd-a ETCD_WAL_DIR ETCD_FORCE_NEW_CLUSTER ETCD_DISCOVERY_SRV ETCD_CONFIG_FILE",
-			ignored: "ETCD_CONFIG_FILE ETCD_DISCOVERY_SRV ETCD_FORCE_NEW_CLUSTER ETCD_INITIAL_CLUSTER_TOKEN ETCD_NAME ETCD_WAL_DIR"},
+			user: "ETCD_NAME=x ETCD_WAL_DIR=/w ETCD_INITIAL_CLUSTER_TOKEN=t ETCD_FORCE_NEW_CLUSTER=true " +
+				"ETCD_DISCOVERY_SRV=d ETCD_CONFIG_FILE=/f",
+			want: "ETCD_NAME=etcd-a ETCD_WAL_DIR ETCD_FORCE_NEW_CLUSTER ETCD_DISCOVERY_SRV ETCD_CONFIG_FILE",
+			ignored: "ETCD_CONFIG_FILE ETCD_DISCOVERY_SRV ETCD_FORCE_NEW_CLUSTER ETCD_INITIAL_CLUSTER_TOKEN ETCD_NAME " +
+				"ETCD_WAL_DIR"},
 		{name: "identity stays under a translated name", version: "3.7.3",
 			user: "ETCD_EXPERIMENTAL_DATA_DIR=/x", want: "ETCD_EXPERIMENTAL_DATA_DIR",
 			ignored: "ETCD_EXPERIMENTAL_DATA_DIR"},
@@ -225,9 +230,11 @@ func TestUserVariables(t *testing.T) {
 			want: "ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK=false ETCD_EXPERIMENTAL_CORRUPT_CHECK_TIME=1h ETCD_FEATURE_GATES"},
 		{name: "later minors translate them", version: "3.7.3",
 			user: "ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK=false ETCD_EXPERIMENTAL_CORRUPT_CHECK_TIME=1h",
-			want: "ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK ETCD_EXPERIMENTAL_CORRUPT_CHECK_TIME ETCD_FEATURE_GATES=InitialCorruptCheck=false ETCD_CORRUPT_CHECK_TIME=1h"},
+			want: "ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK ETCD_EXPERIMENTAL_CORRUPT_CHECK_TIME " +
+				"ETCD_FEATURE_GATES=InitialCorruptCheck=false ETCD_CORRUPT_CHECK_TIME=1h"},
 		{name: "the new name wins over the old", version: "3.6.16",
-			user: "ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK=false ETCD_FEATURE_GATES=InitialCorruptCheck=true ETCD_CORRUPT_CHECK_TIME=2h ETCD_EXPERIMENTAL_CORRUPT_CHECK_TIME=1h",
+			user: "ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK=false ETCD_FEATURE_GATES=InitialCorruptCheck=true " +
+				"ETCD_CORRUPT_CHECK_TIME=2h ETCD_EXPERIMENTAL_CORRUPT_CHECK_TIME=1h",
 			want: "ETCD_FEATURE_GATES=InitialCorruptCheck=true ETCD_CORRUPT_CHECK_TIME=2h"},
 		{name: "what is not etcd's", version: "3.6.16",
 			user: "ETCD_MANAGER_HOURLY_BACKUPS_RETENTION=1d HOME=/root ETCDCTL_API=3",
@@ -271,14 +278,17 @@ func TestUncompared(t *testing.T) {
 	for _, v := range []string{"3.5.35", "3.6.16", "3.7.3"} {
 		m := Member{
 			Name: "a", Version: etcdversion.Must(v), Token: "t", DataDir: "/d", State: StateExisting, Quarantined: true,
-			URLs: cluster.URLs{Peer: []string{"http://10.0.0.1:1"}, Client: []string{"http://10.0.0.1:2"}, Quarantine: []string{"http://10.0.0.1:3"}},
+			URLs: cluster.URLs{Peer: []string{"http://10.0.0.1:1"}, Client: []string{"http://10.0.0.1:2"}, Quarantine: []string{
+				"http://10.0.0.1:3",
+			}},
 		}
 		for _, m.Uncompared = range []bool{false, true} {
 			env, err := Env(m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if text := strings.ToLower(strings.ReplaceAll(strings.Join(env, "\n"), "_", "")); strings.Contains(text, "corruptcheck") == m.Uncompared {
+			if text := strings.ToLower(strings.ReplaceAll(strings.Join(env, "\n"), "_", "")); strings.Contains(text,
+				"corruptcheck") == m.Uncompared {
 				t.Errorf("etcd %s, uncompared %t: %s", v, m.Uncompared, text)
 			}
 		}

@@ -16,7 +16,8 @@ import (
 // which it takes few.
 var samples = map[string]string{
 	"text": "x", "bool": "true", "int": "5", "uint": "5", "duration": "5s", "urls": "https://10.0.0.1:1",
-	"cors": "*", "discovery-fallback": "exit", "initial-cluster-state": "new", "proxy": "off", "v2-deprecation": "write-only",
+	"cors": "*", "discovery-fallback": "exit", "initial-cluster-state": "new", "proxy": "off",
+	"v2-deprecation": "write-only",
 }
 
 // inHelpOnly are flags that etcd's help of a minor version names and its
@@ -96,16 +97,21 @@ func takesAll(t *testing.T, etcd string, flags map[string]knownFlag) {
 // refuses gives etcd's parser some flags that only other minor versions have.
 func refuses(t *testing.T, etcd string, minor int) {
 	t.Helper()
-	for _, name := range []string{"enable-v2", "corrupt-check-time", "experimental-corrupt-check-time", "feature-gates", "discovery", "debug"} {
+	for _, name := range []string{
+		"enable-v2", "corrupt-check-time", "experimental-corrupt-check-time", "feature-gates", "discovery", "debug",
+	} {
 		_, known := flagsOf(minor)[name]
 		undefined := strings.Contains(output(t, etcd, "--"+name+"=x", "--version"), "not defined")
 		if known == undefined {
 			t.Errorf("%s: known by the table: %t, and by etcd: %t", name, known, !undefined)
 		}
 	}
-	for kind, bad := range map[string]string{"snapshot-count": "lots", "pre-vote": "yes", "max-snapshots": "-1", "grpc-keepalive-timeout": "10"} {
+	for kind, bad := range map[string]string{
+		"snapshot-count": "lots", "pre-vote": "yes", "max-snapshots": "-1", "grpc-keepalive-timeout": "10",
+	} {
 		k := flagsOf(minor)[kind]
-		if badValue(k.kind, bad, minor) == "" || !strings.Contains(output(t, etcd, "--"+kind+"="+bad, "--version"), "invalid") {
+		if badValue(k.kind, bad, minor) == "" ||
+			!strings.Contains(output(t, etcd, "--"+kind+"="+bad, "--version"), "invalid") {
 			t.Errorf("%s=%s is taken", kind, bad)
 		}
 	}

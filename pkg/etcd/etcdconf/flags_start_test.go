@@ -25,11 +25,15 @@ func TestRealEtcdStartsWithCheckedFlags(t *testing.T) {
 				t.Fatal(err)
 			}
 			flags := map[string]string{
-				"snapshot-count": "5000", "quota-backend-bytes": "1073741824", "pre-vote": "true", "auto-compaction-mode": "periodic",
-				"auto-compaction-retention": "5m", "heartbeat-interval": "50", "election-timeout": "500", "grpc-keepalive-timeout": "30s", "max-request-bytes": "0x200000",
+				"snapshot-count": "5000", "quota-backend-bytes": "1073741824", "pre-vote": "true",
+				"auto-compaction-mode":      "periodic",
+				"auto-compaction-retention": "5m", "heartbeat-interval": "50", "election-timeout": "500",
+				"grpc-keepalive-timeout": "30s", "max-request-bytes": "0x200000",
 			}
 			newer := map[string]string{"corrupt-check-time": "1h", "feature-gates": "CompactHashCheck=true", "max-learners": "2"}
-			older := map[string]string{"experimental-corrupt-check-time": "1h", "experimental-compact-hash-check-enabled": "true"}
+			older := map[string]string{
+				"experimental-corrupt-check-time": "1h", "experimental-compact-hash-check-enabled": "true",
+			}
 			these, others := newer, older
 			if !v.AtLeast(3, 6) {
 				these, others = older, newer

@@ -62,8 +62,10 @@ func TestFlagsThatEtcdTakes(t *testing.T) {
 
 func TestFlagsThatEtcdRefuses(t *testing.T) {
 	for _, tt := range []struct{ version, flag, value, reason, instead string }{
-		{"3.7.3", "experimental-corrupt-check-time", "1h", "gone from etcd 3.7.3 (3.6 was the last with it)", "corrupt-check-time"},
-		{"3.7.3", "experimental-initial-corrupt-check", "true", "gone from etcd 3.7.3", "feature-gates=InitialCorruptCheck=true"},
+		{"3.7.3", "experimental-corrupt-check-time", "1h", "gone from etcd 3.7.3 (3.6 was the last with it)",
+			"corrupt-check-time"},
+		{"3.7.3", "experimental-initial-corrupt-check", "true", "gone from etcd 3.7.3",
+			"feature-gates=InitialCorruptCheck=true"},
 		{"3.5.35", "corrupt-check-time", "1h", "it came with 3.6", "experimental-corrupt-check-time"},
 		{"3.5.35", "feature-gates", "CompactHashCheck=true,LeaseCheckpoint=false", "it came with 3.6",
 			"experimental-compact-hash-check-enabled=true and experimental-enable-lease-checkpoint=false"},
@@ -71,7 +73,8 @@ func TestFlagsThatEtcdRefuses(t *testing.T) {
 		{"3.6.16", "enable-v2", "true", "gone from etcd 3.6.16 (3.5 was the last with it)", ""},
 		{"3.5.35", "debug", "true", "gone", "log-level=debug"},
 		{"3.6.16", "log-output", "stdout", "gone", "log-outputs"},
-		{"3.4.25", "experimental-backend-bbolt-freelist-typ", "map", "not known to etcd 3.4.25", "experimental-backend-bbolt-freelist-type"},
+		{"3.4.25", "experimental-backend-bbolt-freelist-typ", "map", "not known to etcd 3.4.25",
+			"experimental-backend-bbolt-freelist-type"},
 		{"3.7.3", "experimental-backend-bbolt-freelist-type", "map", "gone", "backend-bbolt-freelist-type"},
 		{"3.6.16", "snapshot-cuont", "1", "is not known to etcd 3.6.16", "snapshot-count"},
 		{"3.6.16", "qqqqq", "1", "is not known to etcd 3.6.16", ""},
@@ -94,7 +97,8 @@ func TestFlagsThatEtcdRefuses(t *testing.T) {
 		{"3.6.16", "pre-vote", "yes", "not true or false", ""},
 		{"3.6.16", "corrupt-check-time", "10", "not a duration", ""},
 		{"3.6.16", "listen-client-http-urls", "10.0.0.1:1", "not a list of URLs", ""},
-		{"3.6.16", "feature-gates", "FastLeaseKeepAlive=true", "the gate FastLeaseKeepAlive, which etcd 3.6 does not have", ""},
+		{"3.6.16", "feature-gates", "FastLeaseKeepAlive=true",
+			"the gate FastLeaseKeepAlive, which etcd 3.6 does not have", ""},
 		{"3.6.16", "feature-gates", "Nope=true", "the gate Nope", ""},
 		{"3.6.16", "feature-gates", "AllAlpha", "not of the form Gate=true", ""},
 	} {
@@ -105,19 +109,23 @@ func TestFlagsThatEtcdRefuses(t *testing.T) {
 			t.Errorf("%s, %s=%s: error %v", tt.version, tt.flag, tt.value, err)
 			continue
 		}
-		if e := wrong[0]; e.Flag != tt.flag || e.Version != v || !strings.Contains(e.Reason, tt.reason) || e.Instead != tt.instead {
+		if e := wrong[0]; e.Flag != tt.flag || e.Version != v || !strings.Contains(e.Reason, tt.reason) ||
+			e.Instead != tt.instead {
 			t.Errorf("%s, %s=%s: got %q instead %q", tt.version, tt.flag, tt.value, e.Reason, e.Instead)
 		}
 	}
 }
 
 func TestAllWrongFlagsAreNamedInOrder(t *testing.T) {
-	err := CheckFlags(etcdversion.Must("3.7.3"), map[string]string{"snapshot-count": "1", "name": "x", "enable-v2": "true", "experimental-memory-mlock": "true"})
+	err := CheckFlags(etcdversion.Must("3.7.3"), map[string]string{
+		"snapshot-count": "1", "name": "x", "enable-v2": "true", "experimental-memory-mlock": "true",
+	})
 	if err == nil {
 		t.Fatal("no error")
 	}
 	got := err.Error()
-	a, b, c := strings.Index(got, "enable-v2"), strings.Index(got, "experimental-memory-mlock"), strings.Index(got, "flag name")
+	a, b, c := strings.Index(got, "enable-v2"), strings.Index(got, "experimental-memory-mlock"),
+		strings.Index(got, "flag name")
 	if a < 0 || b < a || c < b || strings.Contains(got, "snapshot-count") || !strings.Contains(got, "use memory-mlock") {
 		t.Errorf("got %s", got)
 	}
@@ -129,7 +137,8 @@ func TestVersionsWhoseFlagsAreKnown(t *testing.T) {
 			t.Errorf("%s: got %t", v, got)
 		}
 	}
-	if listed(etcdversion.Must("3.3.27")) != 4 || listed(etcdversion.Must("4.0.0")) != 7 || listed(etcdversion.Must("3.5.1")) != 5 {
+	if listed(etcdversion.Must("3.3.27")) != 4 || listed(etcdversion.Must("4.0.0")) != 7 ||
+		listed(etcdversion.Must("3.5.1")) != 5 {
 		t.Error("a version stands for another one than itself")
 	}
 }
@@ -187,7 +196,9 @@ func TestListenURLsAreTakenAsTheyAre(t *testing.T) {
 }
 
 func TestListenURLsThatEtcdCannotBind(t *testing.T) {
-	for _, u := range []string{"https://a.example.com:2379", "https://10.0.0.1", "10.0.0.1:2379", "https://[fe80::1%25eth0]:2379", "unix://x:1"} {
+	for _, u := range []string{
+		"https://a.example.com:2379", "https://10.0.0.1", "10.0.0.1:2379", "https://[fe80::1%25eth0]:2379", "unix://x:1",
+	} {
 		if CheckListenURL(u) == nil {
 			t.Errorf("%s is taken", u)
 		}

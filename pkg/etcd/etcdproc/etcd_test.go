@@ -53,7 +53,8 @@ func TestRealEtcdThatIsKilledServesAgain(t *testing.T) {
 	if err := s.Stop(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if st := s.Status(); !strings.HasPrefix(st.LastExit, "signal: terminated") && !strings.HasPrefix(st.LastExit, "exit status 0") {
+	if st := s.Status(); !strings.HasPrefix(st.LastExit, "signal: terminated") &&
+		!strings.HasPrefix(st.LastExit, "exit status 0") {
 		t.Errorf("etcd did not end in good order: %s", st.LastExit)
 	}
 	if healthy() {

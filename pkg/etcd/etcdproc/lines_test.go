@@ -20,7 +20,9 @@ func TestLineWriter(t *testing.T) {
 		{"carriage returns", []string{"a\r\nb\r"}, []string{"a", "b"}},
 		{"nothing", []string{""}, nil},
 		{"the longest line", []string{strings.Repeat("x", maxLine) + "\n"}, []string{strings.Repeat("x", maxLine)}},
-		{"one byte longer", []string{strings.Repeat("x", maxLine), "y", "\nz\n"}, []string{strings.Repeat("x", maxLine) + " [cut]", "z"}},
+		{"one byte longer", []string{strings.Repeat("x", maxLine), "y", "\nz\n"}, []string{
+			strings.Repeat("x", maxLine) + " [cut]", "z",
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -32,7 +34,8 @@ func TestLineWriter(t *testing.T) {
 				}
 			}
 			w.flush()
-			if fmt.Sprintf("%.40q", got) != fmt.Sprintf("%.40q", tt.want) || len(strings.Join(got, "")) != len(strings.Join(tt.want, "")) {
+			if fmt.Sprintf("%.40q", got) != fmt.Sprintf("%.40q", tt.want) ||
+				len(strings.Join(got, "")) != len(strings.Join(tt.want, "")) {
 				t.Errorf("got %.40q, want %.40q", got, tt.want)
 			}
 		})
@@ -44,7 +47,8 @@ func TestOutputIsBounded(t *testing.T) {
 	start(t, s, does("count:50 long:100000 stay"))
 	eventually(t, "the end of the output", func() bool { return out.has("ready") })
 	lines := s.Status().LastLines
-	if len(lines) != keptLines || lines[0] != "line 32" || lines[keptLines-1] != "ready" || len(lines[keptLines-2]) != keptLineLen {
+	if len(lines) != keptLines || lines[0] != "line 32" || lines[keptLines-1] != "ready" ||
+		len(lines[keptLines-2]) != keptLineLen {
 		t.Errorf("kept %d lines from %q to %.40q", len(lines), lines[0], lines[len(lines)-1])
 	}
 	logged := out.all()

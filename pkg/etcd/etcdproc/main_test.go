@@ -49,7 +49,8 @@ func childMain(words []string) {
 			}
 		case "environ":
 			wd, _ := os.Getwd()
-			fmt.Println("environ", len(os.Environ()), "wd", wd, "group", syscall.Getpgrp() == os.Getpid(), "args", strings.Join(os.Args[1:], " "))
+			fmt.Println("environ", len(os.Environ()), "wd", wd, "group", syscall.Getpgrp() == os.Getpid(), "args",
+				strings.Join(os.Args[1:], " "))
 		case "stubborn":
 			signal.Ignore(syscall.SIGTERM)
 		case "alone": // complain if another child with the same file lives

@@ -146,9 +146,10 @@ func (r *run) spawn(ctx context.Context) (*child, error) {
 	}
 	out := &lineWriter{emit: r.s.statusFile.line(r.s.opts.Log)}
 	cmd := &exec.Cmd{
-		Path:      r.cfg.Path,
-		Args:      append([]string{r.cfg.Path}, r.cfg.Args...),
-		Env:       append(append([]string{}, r.cfg.Env...), more...), // nil would mean the daemon's; of two by one name, the last counts
+		Path: r.cfg.Path,
+		Args: append([]string{r.cfg.Path}, r.cfg.Args...),
+		// nil would mean the daemon's; of two by one name, the last counts
+		Env:       append(append([]string{}, r.cfg.Env...), more...),
 		Dir:       r.cfg.WorkDir,
 		Stdout:    out,
 		Stderr:    out,

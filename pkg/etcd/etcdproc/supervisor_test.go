@@ -112,7 +112,8 @@ func TestStopKillsWhoIgnoresIt(t *testing.T) {
 	if alive(pid) {
 		t.Fatal("Stop returned before the process was gone")
 	}
-	if got := s.Status().LastExit; !strings.HasPrefix(got, "signal: killed after ") || !strings.HasSuffix(got, "as it had not ended 50ms after SIGTERM") {
+	if got := s.Status().LastExit; !strings.HasPrefix(got, "signal: killed after ") ||
+		!strings.HasSuffix(got, "as it had not ended 50ms after SIGTERM") {
 		t.Errorf("last exit %q", got)
 	}
 }
@@ -147,7 +148,8 @@ func TestCallsWaitForTheirTurnAsLongAsTheyMay(t *testing.T) {
 	eventually(t, "Stop to have its turn", func() bool { return len(s.semaphore) == 0 })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Start(ctx, does("stay")); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "earlier start or stop") {
+	if err := s.Start(ctx, does("stay")); !errors.Is(err, context.Canceled) ||
+		!strings.Contains(err.Error(), "earlier start or stop") {
 		t.Errorf("Start: %v", err)
 	}
 	if err := <-stopped; err != nil {
@@ -246,7 +248,9 @@ func TestProgramsThatCannotRun(t *testing.T) {
 	if err := os.WriteFile(text, []byte("not a program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{dir: "permission denied", text: "exec format error", "etcd": "not absolute"} {
+	for path, want := range map[string]string{
+		dir: "permission denied", text: "exec format error", "etcd": "not absolute",
+	} {
 		if err := s.Start(t.Context(), Config{Path: path}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}

@@ -29,7 +29,9 @@ func TestCrashAndInstallAgain(t *testing.T) {
 				t.Fatalf("it was not killed: %v", err)
 			}
 			now := Present(soon(t), dir).Etcd.Version
-			if want := map[bool]string{true: version, false: "3.5.1"}[point == "install.after-etcd"]; now != etcdversion.Must(want) {
+			if want := map[bool]string{
+				true: version, false: "3.5.1",
+			}[point == "install.after-etcd"]; now != etcdversion.Must(want) {
 				t.Errorf("etcd is of version %s", now)
 			}
 			done := mustInstallOver(t, o, dir)

@@ -165,7 +165,8 @@ func (o Options) find(ctx context.Context, w *web, part string) (digest string, 
 
 // published returns the digest that an archive should have, and who says so;
 // "" if nobody does. sums remembers the files that were read.
-func (o Options) published(ctx context.Context, w *web, c candidate, sums map[string]string) (want, from string, err error) {
+func (o Options) published(ctx context.Context, w *web, c candidate, sums map[string]string) (
+	want, from string, err error) {
 	if o.Sources.SHA256 != "" {
 		return o.Sources.SHA256, "--binaries-sha256", nil
 	}

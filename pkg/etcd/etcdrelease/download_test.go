@@ -103,7 +103,8 @@ func TestDownloadReplacesABadArchive(t *testing.T) {
 		{name: "other than recorded", cached: other, recorded: digest(good)},
 		{name: "record damaged", cached: good, recorded: "nonsense"},
 		{name: "other than given", cached: other, sha256: digest(good)},
-		{name: "as recorded, other than given", cached: other, recorded: digest(other), sha256: strings.ToUpper(digest(good))},
+		{name: "as recorded, other than given", cached: other, recorded: digest(other),
+			sha256: strings.ToUpper(digest(good))},
 	} {
 		for _, op := range []string{"download", "install"} {
 			t.Run(op+" over "+c.name, func(t *testing.T) {
@@ -277,7 +278,8 @@ func TestDownloadFromEKSDistro(t *testing.T) {
 		o.Sources.ReleaseURL = s.URL + u
 		mustDownload(t, o, archive)
 		done := mustInstall(t, o, t.TempDir())
-		if done.Version.String() != "3.5.8" || !strings.HasSuffix(done.Source, "/etcd/v"+v+"/etcd-v"+v+"-linux-"+arch+".tar.gz") {
+		if done.Version.String() != "3.5.8" ||
+			!strings.HasSuffix(done.Source, "/etcd/v"+v+"/etcd-v"+v+"-linux-"+arch+".tar.gz") {
 			t.Errorf("installed %+v", done)
 		}
 	}
@@ -378,7 +380,9 @@ func TestDownloadOverTLS(t *testing.T) {
 		{plain, plain, true}, {plain, secure.URL, true}, {secure.URL, secure.URL, true},
 		{secure.URL, plain, false}, {plain, "file:///etc/passwd", false}, {secure.URL, "file:///etc/passwd", false},
 	} {
-		err := checkRedirect(httptest.NewRequest(http.MethodGet, c.to, nil), []*http.Request{httptest.NewRequest(http.MethodGet, c.from, nil)})
+		err := checkRedirect(httptest.NewRequest(http.MethodGet, c.to, nil), []*http.Request{
+			httptest.NewRequest(http.MethodGet, c.from, nil),
+		})
 		if (err == nil) != c.follow {
 			t.Errorf("redirect from %s to %s: %v", c.from, c.to, err)
 		}

@@ -40,7 +40,8 @@ func (e *ChecksumError) Error() string {
 
 // Hint says what to do about it.
 func (e *ChecksumError) Hint() string {
-	return "do not use this archive; compare the digest with the one that etcd publishes, and check what stands between (proxy, mirror)"
+	return "do not use this archive; compare the digest with the one that etcd publishes, and check what stands " +
+		"between (proxy, mirror)"
 }
 
 // A NoChecksumError says that nobody tells what an archive should be.
@@ -78,7 +79,8 @@ func (e *VersionError) Error() string {
 
 // Hint says what to do about it.
 func (e *VersionError) Hint() string {
-	return "check that --version and the source of the binaries are of the same release, and of this machine's architecture (linux/" + arch + ")"
+	return "check that --version and the source of the binaries are of the same release, and of this machine's " +
+		"architecture (linux/" + arch + ")"
 }
 
 // A SpaceError says that a disk is full.
@@ -102,7 +104,8 @@ func (e *SpaceError) Unwrap() error { return e.Err }
 
 // Hint says what to do about it.
 func (e *SpaceError) Hint() string {
-	return "make room: an archive of etcd takes about 25 MiB, its binaries about 70 MiB, twice while a new version replaces an old one"
+	return "make room: an archive of etcd takes about 25 MiB, its binaries about 70 MiB, twice while a new version " +
+		"replaces an old one"
 }
 
 // onDisk returns err, as a [SpaceError] if it comes from a full disk.

@@ -38,7 +38,8 @@ func (o Options) fromImage(ctx context.Context, stage string) error {
 		return o.fromLayout(ctx, image, stage)
 	case err == nil:
 		return o.fromSaved(ctx, image, stage)
-	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) || strings.HasPrefix(image, "/") || strings.HasPrefix(image, "."):
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) || strings.HasPrefix(image, "/") ||
+		strings.HasPrefix(image, "."):
 		return err
 	}
 	return o.fromRegistry(ctx, image, stage)
@@ -95,11 +96,14 @@ func fromServer(image string, err error) error {
 func notByDigest(image string, err error) error {
 	tag, terr := name.NewTag(image)
 	if terr != nil {
-		return &adviceError{text: fmt.Sprintf("image %q is neither a file or directory here nor a reference: %v", image, err), err: err,
-			next: "--binaries-image takes REPOSITORY@sha256:DIGEST, or the path of an archive of docker save or of an OCI layout"}
+		return &adviceError{text: fmt.Sprintf("image %q is neither a file or directory here nor a reference: %v", image, err),
+			err: err,
+			next: "--binaries-image takes REPOSITORY@sha256:DIGEST, or the path of an archive of docker save or of an " +
+				"OCI layout"}
 	}
 	return &adviceError{text: fmt.Sprintf("image %s has no digest; what is behind a tag can change", image), err: err,
-		next: fmt.Sprintf("name it as %s@sha256:DIGEST; `docker buildx imagetools inspect %s` or `crane digest %s` print the digest", tag.Context(), image, image)}
+		next: fmt.Sprintf("name it as %s@sha256:DIGEST; `docker buildx imagetools inspect %s` or `crane digest %s` print "+
+			"the digest", tag.Context(), image, image)}
 }
 
 // layerBytes returns the compressed size of an image's layers, -1 if unknown.

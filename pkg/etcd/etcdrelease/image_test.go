@@ -168,7 +168,9 @@ func TestImageFromARegistry(t *testing.T) {
 	s := newRegistry(t)
 	mine := imageOf(t, arch, layerOf(t, binaries("usr/local/bin/", v)...))
 	theirs := imageOf(t, otherArch(), layerOf(t, binaries("usr/local/bin/", "3.5.1")...))
-	index := indexOf(t, map[string]v1.Image{"linux/" + otherArch(): theirs, "linux/" + arch: mine, "unknown/unknown": empty.Image})
+	index := indexOf(t, map[string]v1.Image{
+		"linux/" + otherArch(): theirs, "linux/" + arch: mine, "unknown/unknown": empty.Image,
+	})
 	for name, what := range map[string]remote.Taggable{"one platform": mine, "several platforms": index} {
 		t.Run(name, func(t *testing.T) {
 			repository, digest := s.push(t, what)
@@ -259,7 +261,9 @@ func TestImageOnDisk(t *testing.T) {
 	const v = "3.6.16"
 	mine := imageOf(t, arch, layerOf(t, binaries("usr/local/bin/", v)...))
 	theirs := imageOf(t, otherArch(), layerOf(t, binaries("usr/local/bin/", "3.5.1")...))
-	index := indexOf(t, map[string]v1.Image{"linux/" + otherArch(): theirs, "linux/" + arch: mine, "unknown/unknown": empty.Image})
+	index := indexOf(t, map[string]v1.Image{
+		"linux/" + otherArch(): theirs, "linux/" + arch: mine, "unknown/unknown": empty.Image,
+	})
 	nested := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: index})
 	bare := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: mine})
 	saved := filepath.Join(t.TempDir(), "saved.tar")
@@ -292,12 +296,18 @@ func TestImageOnDisk(t *testing.T) {
 		mustInstall(t, fromImage(t, "saved.tar"), t.TempDir())
 	})
 	for name, c := range map[string]struct{ image, word string }{
-		"layout without this platform": {saveLayout(t, indexOf(t, map[string]v1.Image{"linux/" + otherArch(): theirs})), "0 images for linux/" + arch},
-		"directory of something else":  {t.TempDir(), "index.json"},
-		"tar of something else":        {file("other.tar", tarOf(t, binaries("", v)...)), "neither of docker save"},
-		"no tar":                       {file("other.txt", noise(5000)), "other.txt"},
-		"cut off":                      {file("cut.tar", b[:len(b)/2]), "cut.tar"},
-		"without etcd":                 {saveLayout(t, mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: imageOf(t, arch, layerOf(t, file1("bin/sh")))})), "no file etcd"},
+		"layout without this platform": {
+			saveLayout(t, indexOf(t, map[string]v1.Image{"linux/" + otherArch(): theirs})), "0 images for linux/" + arch,
+		},
+		"directory of something else": {t.TempDir(), "index.json"},
+		"tar of something else":       {file("other.tar", tarOf(t, binaries("", v)...)), "neither of docker save"},
+		"no tar":                      {file("other.txt", noise(5000)), "other.txt"},
+		"cut off":                     {file("cut.tar", b[:len(b)/2]), "cut.tar"},
+		"without etcd": {
+			saveLayout(t, mutate.AppendManifests(empty.Index, mutate.IndexAddendum{
+				Add: imageOf(t, arch, layerOf(t, file1("bin/sh"))),
+			})), "no file etcd",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -347,11 +357,15 @@ func TestImageFindsTheBinaries(t *testing.T) {
 		"replaced by a later layer": {
 			binaries("usr/local/bin/", "3.5.1"), binaries("usr/local/bin/", v)},
 		"removed by a later layer": {
-			binaries("usr/local/bin/", "3.5.1"), {{name: "usr/local/bin/.wh.etcd"}, {name: "usr/local/bin/.wh.etcdctl"}, {name: "usr/local/bin/.wh.etcdutl"}}, binaries("usr/bin/", v)},
+			binaries("usr/local/bin/", "3.5.1"), {
+				{name: "usr/local/bin/.wh.etcd"}, {name: "usr/local/bin/.wh.etcdctl"}, {name: "usr/local/bin/.wh.etcdutl"},
+			}, binaries("usr/bin/", v)},
 		"directory emptied by a later layer": {
 			binaries("usr/local/bin/", "3.5.1"), append([]file{{name: "usr/local/bin/.wh..wh..opq"}}, binaries("opt/", v)...)},
 		"others of the same name": {
-			{{name: "etc/etcd/", kind: tar.TypeDir}, {name: "usr/share/bash-completion/completions/etcdctl", body: []byte("#"), mode: 0o644}},
+			{{name: "etc/etcd/", kind: tar.TypeDir}, {
+				name: "usr/share/bash-completion/completions/etcdctl", body: []byte("#"), mode: 0o644,
+			}},
 			binaries("usr/local/bin/", v), binaries("opt/old/bin/", "3.5.1")},
 		"with a link to them": {
 			binaries("opt/etcd/", v), {{name: "usr/local/bin/etcd", kind: tar.TypeSymlink, link: "/opt/etcd/etcd"}}},

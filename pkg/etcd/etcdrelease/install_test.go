@@ -183,11 +183,21 @@ func TestInstallLeavesOldSetWhenNewIsWrong(t *testing.T) {
 			func(t *testing.T) machine.Binaries { return machine.Binaries{Dir: dirOf(t, "3.6.16", "etcd")} },
 			[]string{"etcdctl", "no such file"},
 		},
-		"no directory":   {func(*testing.T) machine.Binaries { return machine.Binaries{Dir: "/none"} }, []string{"/none/etcd", "no such file"}},
-		"no archive":     {func(*testing.T) machine.Binaries { return machine.Binaries{Archive: "/none.gz"} }, []string{"/none.gz", "no such file"}},
-		"no image":       {func(*testing.T) machine.Binaries { return machine.Binaries{Image: "/none.tar"} }, []string{"/none.tar", "no such file"}},
-		"dir is archive": {func(t *testing.T) machine.Binaries { return machine.Binaries{Archive: t.TempDir()} }, []string{"is not a file"}},
-		"bad checksum":   {func(*testing.T) machine.Binaries { return machine.Binaries{SHA256: "abc"} }, []string{`"abc" is not a SHA-256`}},
+		"no directory": {func(*testing.T) machine.Binaries { return machine.Binaries{Dir: "/none"} }, []string{
+			"/none/etcd", "no such file",
+		}},
+		"no archive": {func(*testing.T) machine.Binaries { return machine.Binaries{Archive: "/none.gz"} }, []string{
+			"/none.gz", "no such file",
+		}},
+		"no image": {func(*testing.T) machine.Binaries { return machine.Binaries{Image: "/none.tar"} }, []string{
+			"/none.tar", "no such file",
+		}},
+		"dir is archive": {func(t *testing.T) machine.Binaries { return machine.Binaries{Archive: t.TempDir()} }, []string{
+			"is not a file",
+		}},
+		"bad checksum": {func(*testing.T) machine.Binaries { return machine.Binaries{SHA256: "abc"} }, []string{
+			`"abc" is not a SHA-256`,
+		}},
 		"other architecture": {
 			func(t *testing.T) machine.Binaries {
 				dir := dirOf(t, "3.6.16", tools...)
@@ -308,7 +318,9 @@ func TestInstallOnAFullDisk(t *testing.T) {
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	from := dirOf(t, "3.6.16", tools...)
 	write(t, from+"/etcdctl", slices.Concat(script("etcdctl", "3.6.16"), []byte("exit\n"), noise(100<<10)))
-	archive := packed(t, tarOf(t, file{name: "etcd", body: script("etcd", "3.6.16")}, file{name: "etcdctl", body: noise(100 << 10)}))
+	archive := packed(t, tarOf(t, file{name: "etcd", body: script("etcd", "3.6.16")}, file{
+		name: "etcdctl", body: noise(100 << 10),
+	}))
 	for name, set := range map[string]func(*Options){
 		"directory": func(o *Options) { o.Sources.Dir = from },
 		"cache":     func(o *Options) { seed(t, *o, archive) },

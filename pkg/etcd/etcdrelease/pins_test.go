@@ -46,7 +46,8 @@ func TestPinsAreOfReleases(t *testing.T) {
 			continue
 		}
 		words := strings.Fields(line)
-		if len(words) != 2 || !isDigest(words[0]) || !strings.HasPrefix(words[1], "etcd-v") || !strings.HasSuffix(words[1], ".tar.gz") {
+		if len(words) != 2 || !isDigest(words[0]) || !strings.HasPrefix(words[1], "etcd-v") ||
+			!strings.HasSuffix(words[1], ".tar.gz") {
 			t.Errorf("%q is neither", line)
 		}
 	}

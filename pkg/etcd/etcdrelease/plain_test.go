@@ -12,7 +12,9 @@ import (
 // that anybody knows: without leave it is not asked, and its checksums count for
 // nothing.
 func TestPlainHTTPProvesNothing(t *testing.T) {
-	o := Options{Version: etcdversion.Must("3.6.16"), CacheDir: t.TempDir(), Sources: machine.Binaries{ReleaseURL: "http://mirror.example.com/etcd"}}
+	o := Options{Version: etcdversion.Must("3.6.16"), CacheDir: t.TempDir(), Sources: machine.Binaries{
+		ReleaseURL: "http://mirror.example.com/etcd",
+	}}
 	_, _, err := Download(soon(t), o)
 	wantError(t, err, "plain http")
 	wantHint(t, err, "https", "--allow-http", "--binaries-sha256")
@@ -25,14 +27,16 @@ func TestPlainHTTPProvesNothing(t *testing.T) {
 		t.Fatalf("%v, %v", places, err)
 	}
 	// There is no web to ask.
-	if want, from, err := o.published(t.Context(), nil, places[0], map[string]string{}); want != "" || from != "" || err != nil {
+	if want, from, err := o.published(t.Context(), nil, places[0], map[string]string{}); want != "" || from != "" ||
+		err != nil {
 		t.Errorf("it is to have the digest %q, says %q, %v", want, from, err)
 	}
 	none := &NoChecksumError{URL: places[0].url, Plain: true}
 	wantError(t, none, "prove nothing")
 	wantHint(t, none, "--binaries-sha256")
 	o.Sources.SHA256 = strings.Repeat("a", 64)
-	if want, from, err := o.published(t.Context(), nil, places[0], map[string]string{}); want != o.Sources.SHA256 || from != "--binaries-sha256" || err != nil {
+	if want, from, err := o.published(t.Context(), nil, places[0], map[string]string{}); want != o.Sources.SHA256 ||
+		from != "--binaries-sha256" || err != nil {
 		t.Errorf("it is to have the digest %q, says %q, %v", want, from, err)
 	}
 	for text, want := range map[string]bool{

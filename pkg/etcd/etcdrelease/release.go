@@ -129,15 +129,18 @@ type candidate struct {
 // in a file beside it, and its users give the full URL of the archive.
 func (o Options) candidates() ([]candidate, error) {
 	base, err := url.Parse(o.Sources.ReleaseURL)
-	if err != nil || base.Scheme != "file" && base.Host == "" || !strings.Contains(" http https file ", " "+base.Scheme+" ") {
+	if err != nil || base.Scheme != "file" && base.Host == "" ||
+		!strings.Contains(" http https file ", " "+base.Scheme+" ") {
 		return nil, &adviceError{
 			text: fmt.Sprintf("release URL %q is not an http, https or file URL", o.Sources.ReleaseURL),
-			next: "--release-url takes what is before /v" + o.Version.String() + " in the URL of the archive, or the URL of a .tar.gz",
+			next: "--release-url takes what is before /v" + o.Version.String() +
+				" in the URL of the archive, or the URL of a .tar.gz",
 		}
 	}
 	if machine.PlainHTTP(o.Sources.ReleaseURL) && !o.Sources.AllowHTTP {
 		return nil, &adviceError{
-			text: fmt.Sprintf("release URL %q is plain http, over which anybody in between can answer", shown(o.Sources.ReleaseURL)),
+			text: fmt.Sprintf("release URL %q is plain http, over which anybody in between can answer",
+				shown(o.Sources.ReleaseURL)),
 			next: "use https, or --allow-http together with --binaries-sha256",
 		}
 	}

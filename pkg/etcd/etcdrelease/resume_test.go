@@ -48,7 +48,8 @@ func TestDownloadGoesOnWhereItBroke(t *testing.T) {
 	mustDownload(t, o, s.get(where))
 	size := len(s.get(where))
 	half := size / 2
-	want := []string{where, fmt.Sprintf("%s bytes=%d-", where, half), fmt.Sprintf("%s bytes=%d-", where, half+(size-half)/2)}
+	want := []string{where, fmt.Sprintf("%s bytes=%d-", where, half),
+		fmt.Sprintf("%s bytes=%d-", where, half+(size-half)/2)}
 	if got := s.archiveRequests(); !slices.Equal(got, want) {
 		t.Errorf("requests: %q, want %q", got, want)
 	}
@@ -62,12 +63,18 @@ func TestDownloadGoesOnInALaterRun(t *testing.T) {
 		resumed bool
 		tries   int
 	}{
-		"same archive":       {etag: true, resumed: true, tries: 1},
-		"without validator":  {etag: false, resumed: false, tries: 1},
-		"another archive":    {etag: true, between: func(s *site, _ Options) { s.publish(version, packedAgain(t, version)) }, resumed: true, tries: 1},
-		"part was damaged":   {etag: true, between: func(_ *site, o Options) { damage(t, o.cachePath()+".part") }, resumed: true, tries: 2},
-		"part is too long":   {etag: true, between: func(_ *site, o Options) { appendTo(t, o.cachePath()+".part", noise(200<<10)) }, resumed: true, tries: 2},
-		"part is nearly all": {etag: true, between: func(s *site, o Options) { write(t, o.cachePath()+".part", s.get(where)[:100]) }, resumed: true, tries: 1},
+		"same archive":      {etag: true, resumed: true, tries: 1},
+		"without validator": {etag: false, resumed: false, tries: 1},
+		"another archive": {etag: true, between: func(s *site, _ Options) { s.publish(version, packedAgain(t, version)) },
+			resumed: true, tries: 1},
+		"part was damaged": {etag: true, between: func(_ *site, o Options) { damage(t, o.cachePath()+".part") },
+			resumed: true, tries: 2},
+		"part is too long": {etag: true, between: func(_ *site, o Options) {
+			appendTo(t, o.cachePath()+".part", noise(200<<10))
+		}, resumed: true, tries: 2},
+		"part is nearly all": {etag: true, between: func(s *site, o Options) {
+			write(t, o.cachePath()+".part", s.get(where)[:100])
+		}, resumed: true, tries: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, version)

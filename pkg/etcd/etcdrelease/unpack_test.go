@@ -58,7 +58,9 @@ func TestUnpackTakes(t *testing.T) {
 		"binaries at the top":     binaries("", version),
 		"names that begin with .": append([]file{{name: "./", kind: tar.TypeDir}}, binaries("./etcd-v3.6.16/", version)...),
 		"directory named etcd":    append([]file{{name: "etcd/", kind: tar.TypeDir}}, binaries("etcd/", version)...),
-		"a link among the documentation": append([]file{{name: "x/Documentation/README", kind: tar.TypeSymlink, link: "/etc/shadow"}},
+		"a link among the documentation": append([]file{
+			{name: "x/Documentation/README", kind: tar.TypeSymlink, link: "/etc/shadow"},
+		},
 			binaries("x/", version)...),
 		"files that may not be run": func() []file {
 			files := binaries("x/", version)
@@ -176,7 +178,8 @@ func TestForTakesWhatAConfigurationSays(t *testing.T) {
 	if o.Sources != want.Sources || o.CacheDir != want.CacheDir || o.ConnectTimeout != want.ConnectTimeout {
 		t.Errorf("the defaults are %+v, of the configuration %+v", o, want)
 	}
-	if !strings.HasPrefix(want.cachePath(), "/var/cache/etcdadm/etcd/v"+want.Version.String()+"/etcd-v"+want.Version.String()+"-linux-") {
+	if !strings.HasPrefix(want.cachePath(),
+		"/var/cache/etcdadm/etcd/v"+want.Version.String()+"/etcd-v"+want.Version.String()+"-linux-") {
 		t.Errorf("the cache is at %s", want.cachePath())
 	}
 }

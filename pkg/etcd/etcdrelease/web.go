@@ -231,7 +231,8 @@ func (e *lineError) Timeout() bool {
 
 // Hint says what to check.
 func (e *lineError) Hint() string {
-	return "check the network and HTTPS_PROXY; without a network, put the archive into the cache or give it with --binaries-archive"
+	return "check the network and HTTPS_PROXY; without a network, put the archive into the cache or give it with " +
+		"--binaries-archive"
 }
 
 // onLine returns err as a [lineError], unless it would be the same next time.

@@ -153,7 +153,8 @@ func newSite(t *testing.T, versions ...string) *site {
 func (s *site) publish(version string, archive []byte) {
 	name := fmt.Sprintf("etcd-v%s-linux-%s.tar.gz", version, arch)
 	s.put("/v"+version+"/"+name, archive)
-	s.put("/v"+version+"/SHA256SUMS", fmt.Appendf(nil, "%s  etcd-v%s-darwin-amd64.zip\n%s  %s\n", digest(nil), version, digest(archive), name))
+	s.put("/v"+version+"/SHA256SUMS",
+		fmt.Appendf(nil, "%s  etcd-v%s-darwin-amd64.zip\n%s  %s\n", digest(nil), version, digest(archive), name))
 }
 
 func (s *site) put(path string, b []byte) {
@@ -204,7 +205,9 @@ func (s *site) requests() []string {
 
 // archiveRequests are those of them that are for archives.
 func (s *site) archiveRequests() []string {
-	return slices.DeleteFunc(s.requests(), func(r string) bool { return !strings.Contains(r, ".tar.gz") || strings.Contains(r, ".sha256") })
+	return slices.DeleteFunc(s.requests(), func(r string) bool {
+		return !strings.Contains(r, ".tar.gz") || strings.Contains(r, ".sha256")
+	})
 }
 
 // from returns options for a version from the site, with an empty cache.

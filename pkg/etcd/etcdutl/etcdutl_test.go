@@ -71,7 +71,8 @@ func TestBothReadTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ours.Revision != 13 || ours.Keys != 10 || !ours.Digest || ours.Size != theirs.TotalSize+32 || ours.Revision != theirs.Revision {
+		if ours.Revision != 13 || ours.Keys != 10 || !ours.Digest || ours.Size != theirs.TotalSize+32 ||
+			ours.Revision != theirs.Revision {
 			t.Errorf("we read %+v, the tool %+v", ours, theirs)
 		}
 		if bin.Version.AtLeast(3, 6) && (ours.Keys != theirs.TotalKey || ours.StorageVersion.String() != theirs.Version) {
@@ -98,7 +99,9 @@ func TestRestore(t *testing.T) {
 			{"into an empty directory", 0, func(dir string) error { return os.Mkdir(dir, 0o750) }},
 			{"onto a new disk", 0, func(dir string) error { return os.MkdirAll(filepath.Join(dir, "lost+found"), 0o750) }},
 			{"after a crash", 0, func(dir string) error { return os.MkdirAll(dir+".restore/data/member", 0o700) }},
-			{"after a crash in the directory", 0, func(dir string) error { return os.MkdirAll(dir+"/.restore/data/member", 0o700) }},
+			{"after a crash in the directory", 0, func(dir string) error {
+				return os.MkdirAll(dir+"/.restore/data/member", 0o700)
+			}},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "data")
@@ -107,7 +110,8 @@ func TestRestore(t *testing.T) {
 				}
 				m := etcdtest.New(t, "a")
 				m.DataDir = dir
-				o := RestoreOptions{Snapshot: file, DataDir: dir + "/", Name: "a", PeerURLs: []string{m.PeerURL}, Token: "tok", BumpRevision: tc.bump}
+				o := RestoreOptions{Snapshot: file, DataDir: dir + "/", Name: "a", PeerURLs: []string{m.PeerURL}, Token: "tok",
+					BumpRevision: tc.bump}
 				if err := find(t, bin).Restore(t.Context(), o); err != nil {
 					t.Fatal(err)
 				}
@@ -165,7 +169,9 @@ func TestRestoreOntoAMountPoint(t *testing.T) {
 			t.Skipf("cannot mount: %v", err)
 		}
 		t.Cleanup(func() { _ = syscall.Unmount(dir, 0) })
-		if err := find(t, bin).Restore(t.Context(), RestoreOptions{Snapshot: file, DataDir: dir, Name: "a", PeerURLs: []string{"http://127.0.0.1:1"}}); err != nil {
+		if err := find(t, bin).Restore(t.Context(), RestoreOptions{
+			Snapshot: file, DataDir: dir, Name: "a", PeerURLs: []string{"http://127.0.0.1:1"},
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "member", "snap", "db")); err != nil {
@@ -190,10 +196,20 @@ func TestRestoresThatFailLeaveNothing(t *testing.T) {
 			o    RestoreOptions
 			want string
 		}{
-			"no file":              {RestoreOptions{Snapshot: raw + "x", Name: "a", PeerURLs: []string{"http://127.0.0.1:1"}}, "no such file"},
-			"no digest":            {RestoreOptions{Snapshot: raw, Name: "a", PeerURLs: []string{"http://127.0.0.1:1"}}, "--skip-hash-check"},
-			"not in the cluster":   {RestoreOptions{Snapshot: file, Name: "a", PeerURLs: []string{"http://127.0.0.1:1"}, InitialCluster: "b=http://127.0.0.1:1"}, ""},
-			"another peer address": {RestoreOptions{Snapshot: file, Name: "a", PeerURLs: []string{"http://127.0.0.1:1"}, InitialCluster: "a=http://127.0.0.1:2"}, ""},
+			"no file": {
+				RestoreOptions{Snapshot: raw + "x", Name: "a", PeerURLs: []string{"http://127.0.0.1:1"}}, "no such file",
+			},
+			"no digest": {
+				RestoreOptions{Snapshot: raw, Name: "a", PeerURLs: []string{"http://127.0.0.1:1"}}, "--skip-hash-check",
+			},
+			"not in the cluster": {
+				RestoreOptions{Snapshot: file, Name: "a", PeerURLs: []string{"http://127.0.0.1:1"},
+					InitialCluster: "b=http://127.0.0.1:1"}, "",
+			},
+			"another peer address": {
+				RestoreOptions{Snapshot: file, Name: "a", PeerURLs: []string{"http://127.0.0.1:1"},
+					InitialCluster: "a=http://127.0.0.1:2"}, "",
+			},
 		} {
 			parent := t.TempDir()
 			tc.o.DataDir = filepath.Join(parent, "data")
@@ -206,7 +222,8 @@ func TestRestoresThatFailLeaveNothing(t *testing.T) {
 			}
 		}
 		parent := t.TempDir()
-		o := RestoreOptions{Snapshot: raw, SkipHashCheck: true, DataDir: filepath.Join(parent, "deep", "data"), Name: "a", PeerURLs: []string{"http://127.0.0.1:1"}}
+		o := RestoreOptions{Snapshot: raw, SkipHashCheck: true, DataDir: filepath.Join(parent, "deep", "data"), Name: "a",
+			PeerURLs: []string{"http://127.0.0.1:1"}}
 		if err := tool.Restore(t.Context(), o); err != nil {
 			t.Errorf("a copied database: %v", err)
 		}
@@ -226,7 +243,8 @@ func TestDataDirectoriesInUse(t *testing.T) {
 	}
 	var used *NotEmptyError
 	err := Tool{Path: "/bin/false"}.Restore(t.Context(), RestoreOptions{DataDir: dir})
-	if !errors.As(err, &used) || used.Entry != "member" || used.Dir != dir || !strings.Contains(err.Error(), "not empty: it has member") {
+	if !errors.As(err, &used) || used.Entry != "member" || used.Dir != dir ||
+		!strings.Contains(err.Error(), "not empty: it has member") {
 		t.Error(err)
 	}
 	file := filepath.Join(dir, "file")
@@ -248,7 +266,8 @@ func script(t *testing.T, dir, name, text string) {
 
 func TestTheRightTool(t *testing.T) {
 	v34, v35, v36 := etcdversion.Must("3.4.39"), etcdversion.Must("3.5.21"), etcdversion.Must("3.6.16")
-	const utl, ctl = `[ "$1" = version ] && echo "etcdutl version: 3.6.16"; exit 0`, `[ "$1" = version ] && echo "etcdctl version: 3.5.21"; exit 0`
+	const utl, ctl = `[ "$1" = version ] && echo "etcdutl version: 3.6.16"; exit 0`,
+		`[ "$1" = version ] && echo "etcdctl version: 3.5.21"; exit 0`
 	old := strings.ReplaceAll(ctl, "3.5.21", "3.4.39") + "\n"
 	for name, tc := range map[string]struct {
 		scripts map[string]string
@@ -256,18 +275,29 @@ func TestTheRightTool(t *testing.T) {
 		want    string // a part of the path, or of the error
 		err     any
 	}{
-		"etcdutl":                     {map[string]string{"etcdutl": utl, "etcdctl": ctl}, v36, "/etcdutl", nil},
-		"none":                        {nil, v36, "no executable file etcdutl in", new(*MissingError)},
-		"etcdctl cannot from 3.6":     {map[string]string{"etcdctl": ctl}, v36, "no executable file etcdutl in", new(*MissingError)},
-		"etcdctl of 3.5":              {map[string]string{"etcdctl": ctl}, v35, "/etcdctl", nil},
-		"etcdctl of 3.4":              {map[string]string{"etcdctl": old, "etcdutl": utl}, v34, "/etcdctl", nil},
-		"nothing for 3.5":             {nil, v35, "no executable file etcdutl or etcdctl in", new(*MissingError)},
-		"another minor":               {map[string]string{"etcdutl": utl}, v35, "is of version 3.6.16; a snapshot for etcd 3.5.21 is restored by the tool of 3.5", new(*VersionError)},
-		"something else":              {map[string]string{"etcdutl": "echo hello"}, v36, `it printed "hello"`, nil},
-		"a version that is none":      {map[string]string{"etcdutl": "echo 'etcdutl version: new'"}, v36, "not of the form", nil},
-		"one that fails":              {map[string]string{"etcdutl": "echo 'Error: out of luck' >&2; exit 1"}, v36, "out of luck (exit status 1)", nil},
+		"etcdutl": {map[string]string{"etcdutl": utl, "etcdctl": ctl}, v36, "/etcdutl", nil},
+		"none":    {nil, v36, "no executable file etcdutl in", new(*MissingError)},
+		"etcdctl cannot from 3.6": {
+			map[string]string{"etcdctl": ctl}, v36, "no executable file etcdutl in", new(*MissingError),
+		},
+		"etcdctl of 3.5":  {map[string]string{"etcdctl": ctl}, v35, "/etcdctl", nil},
+		"etcdctl of 3.4":  {map[string]string{"etcdctl": old, "etcdutl": utl}, v34, "/etcdctl", nil},
+		"nothing for 3.5": {nil, v35, "no executable file etcdutl or etcdctl in", new(*MissingError)},
+		"another minor": {
+			map[string]string{"etcdutl": utl}, v35,
+			"is of version 3.6.16; a snapshot for etcd 3.5.21 is restored by the tool of 3.5", new(*VersionError),
+		},
+		"something else": {map[string]string{"etcdutl": "echo hello"}, v36, `it printed "hello"`, nil},
+		"a version that is none": {
+			map[string]string{"etcdutl": "echo 'etcdutl version: new'"}, v36, "not of the form", nil,
+		},
+		"one that fails": {
+			map[string]string{"etcdutl": "echo 'Error: out of luck' >&2; exit 1"}, v36, "out of luck (exit status 1)", nil,
+		},
 		"one that fails without word": {map[string]string{"etcdutl": "exit 3"}, v36, "exit status 3", nil},
-		"one that fails in many words": {map[string]string{"etcdutl": "for i in 1 2 3 4 5; do echo line $i; done >&2; exit 1"}, v36,
+		"one that fails in many words": {map[string]string{
+			"etcdutl": "for i in 1 2 3 4 5; do echo line $i; done >&2; exit 1",
+		}, v36,
 			"exit status 1: line 3; line 4; line 5", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -283,7 +313,8 @@ func TestTheRightTool(t *testing.T) {
 				return
 			}
 			var hinted interface{ Hint() string }
-			if !errors.As(err, tc.err) || !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "etcdadm download --version="+tc.version.String()) {
+			if !errors.As(err, tc.err) || !errors.As(err, &hinted) ||
+				!strings.Contains(hinted.Hint(), "etcdadm download --version="+tc.version.String()) {
 				t.Errorf("the error is a %T", err)
 			}
 		})
@@ -301,7 +332,9 @@ mkdir -p "${4#--data-dir=}/member"`)
 	if err != nil || tool.Bumps {
 		t.Fatalf("%+v, %v", tool, err)
 	}
-	o := RestoreOptions{Snapshot: "/s", DataDir: filepath.Join(dir, "data"), Name: "a", PeerURLs: []string{"http://h:1", "http://i:2"}, BumpRevision: 1}
+	o := RestoreOptions{Snapshot: "/s", DataDir: filepath.Join(dir, "data"), Name: "a", PeerURLs: []string{
+		"http://h:1", "http://i:2",
+	}, BumpRevision: 1}
 	if err := tool.Restore(t.Context(), o); err == nil || !strings.Contains(err.Error(), "3.5.10") {
 		t.Error(err)
 	}
@@ -324,7 +357,8 @@ func TestAllOptionsReachTheTool(t *testing.T) {
 	}.args("/d.restore/data")
 	want := []string{
 		"snapshot", "restore", "/s", "--data-dir=/d.restore/data", "--name=a", "--initial-advertise-peer-urls=http://h:1",
-		"--initial-cluster=a=http://h:1,b=http://i:1", "--initial-cluster-token=tok", "--skip-hash-check", "--bump-revision=7", "--mark-compacted",
+		"--initial-cluster=a=http://h:1,b=http://i:1", "--initial-cluster-token=tok", "--skip-hash-check",
+		"--bump-revision=7", "--mark-compacted",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the arguments are\n%q, want\n%q", got, want)
@@ -338,7 +372,9 @@ func TestAToolThatHangsEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	tool := Tool{Path: filepath.Join(dir, "etcdutl")}
-	if err := tool.Restore(ctx, RestoreOptions{DataDir: filepath.Join(dir, "data"), Name: cluster.NodeName("a")}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := tool.Restore(ctx, RestoreOptions{
+		DataDir: filepath.Join(dir, "data"), Name: cluster.NodeName("a"),
+	}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	if _, err := tool.Status(ctx, "/s"); !errors.Is(err, context.DeadlineExceeded) {
@@ -356,7 +392,9 @@ func TestAToolThatHangsEndsWithItsContext(t *testing.T) {
 func TestAToolThatMakesNothing(t *testing.T) {
 	dir := t.TempDir()
 	script(t, dir, "etcdutl", "exit 0")
-	if err := (Tool{Path: filepath.Join(dir, "etcdutl")}).Restore(t.Context(), RestoreOptions{DataDir: filepath.Join(dir, "data")}); !errors.Is(err, os.ErrNotExist) {
+	if err := (Tool{Path: filepath.Join(dir, "etcdutl")}).Restore(t.Context(), RestoreOptions{
+		DataDir: filepath.Join(dir, "data"),
+	}); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	if _, err := (Tool{Path: filepath.Join(dir, "etcdutl")}).Status(t.Context(), "/s"); err == nil {

@@ -39,12 +39,14 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("no tool to restore a snapshot for etcd %s: no executable file %s in %s", e.Version, strings.Join(e.Names, " or "), e.Dir)
+	return fmt.Sprintf("no tool to restore a snapshot for etcd %s: no executable file %s in %s", e.Version,
+		strings.Join(e.Names, " or "), e.Dir)
 }
 
 // Hint says how to get one.
 func (e *MissingError) Hint() string {
-	return fmt.Sprintf("put %s of etcd %s into %s; etcd's own release has it: etcdadm download --version=%s", e.Names[0], e.Version, e.Dir, e.Version)
+	return fmt.Sprintf("put %s of etcd %s into %s; etcd's own release has it: etcdadm download --version=%s", e.Names[0],
+		e.Version, e.Dir, e.Version)
 }
 
 // A VersionError says that the tool is of another minor version than the etcd

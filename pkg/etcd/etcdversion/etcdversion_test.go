@@ -35,7 +35,8 @@ func TestParseAndString(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for _, text := range []string{
-		"", "v", "3", "3.6", "3.6.1.2", "3.6.x", "3.6.-1", "3.6.01", "3..1", " 3.6.1", "3.6.1 ", "3.6.1-", "3.6.1-a/b", "3.6.1-ä",
+		"", "v", "3", "3.6", "3.6.1.2", "3.6.x", "3.6.-1", "3.6.01", "3..1", " 3.6.1", "3.6.1 ", "3.6.1-", "3.6.1-a/b",
+		"3.6.1-ä",
 		"vv3.6.1", "+3.6.1", "3.6.99999999999999999999", "latest",
 	} {
 		if v, err := Parse(text); err == nil {
@@ -45,7 +46,8 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	sorted := []string{"2.3.8", "3.4.25", "3.5.9", "3.5.21", "3.6.0-alpha.0", "3.6.0-rc.1", "3.6.0", "3.6.16", "3.10.0", "4.0.0"}
+	sorted := []string{"2.3.8", "3.4.25", "3.5.9", "3.5.21", "3.6.0-alpha.0", "3.6.0-rc.1", "3.6.0", "3.6.16", "3.10.0",
+		"4.0.0"}
 	for i, a := range sorted {
 		for j, b := range sorted {
 			want := 0
@@ -71,7 +73,9 @@ func TestAtLeastAndManaged(t *testing.T) {
 		text             string
 		atLeast, managed bool // 3.5 or later; can be run by the daemon
 	}{
-		{"2.3.8", false, false}, {"3.3.27", false, false}, {"3.4.0", false, true}, {"3.5.0", true, true}, {"3.10.0", true, true}, {"4.0.0", true, false},
+		{"2.3.8", false, false}, {"3.3.27", false, false}, {"3.4.0", false, true}, {"3.5.0", true, true}, {
+			"3.10.0", true, true,
+		}, {"4.0.0", true, false},
 	}
 	for _, tt := range tests {
 		v := Must(tt.text)

@@ -38,7 +38,9 @@ func TestASavedSnapshotIsTheStream(t *testing.T) {
 		dir, want, told := t.TempDir(), stream(size), 0
 		path := filepath.Join(dir, "s.db")
 		n, err := Save(t.Context(), SaveOptions{
-			Source: of(iotest.HalfReader(bytes.NewReader(want))), Path: path, Stall: time.Minute, Progress: func(n int) { told += n },
+			Source: of(iotest.HalfReader(bytes.NewReader(want))), Path: path, Stall: time.Minute, Progress: func(n int) {
+				told += n
+			},
 		})
 		if err != nil || n != int64(len(want)) || told != len(want) {
 			t.Fatalf("saved %d bytes, told of %d, %v", n, told, err)
@@ -103,7 +105,9 @@ func TestAFileIsReplacedOnlyByForce(t *testing.T) {
 	if b, err := os.ReadFile(path); string(b) != "mine" {
 		t.Errorf("the file is %q, %v", b, err)
 	}
-	if _, err := Save(t.Context(), SaveOptions{Path: path, Force: true, Source: of(bytes.NewReader(stream(512)))}); err != nil {
+	if _, err := Save(t.Context(), SaveOptions{
+		Path: path, Force: true, Source: of(bytes.NewReader(stream(512))),
+	}); err != nil {
 		t.Error(err)
 	}
 	if st, err := os.Stat(path); err != nil || st.Size() != 544 || st.Mode() != 0o600 {
@@ -198,7 +202,8 @@ func TestAStreamThatStalls(t *testing.T) {
 	h := newHanging(stream(4096)[:1000])
 	began := time.Now()
 	_, err := Save(t.Context(), SaveOptions{
-		Source: source(func(context.Context) (io.ReadCloser, error) { return h, nil }), Path: filepath.Join(dir, "s.db"), Stall: 50 * time.Millisecond,
+		Source: source(func(context.Context) (io.ReadCloser, error) { return h, nil }), Path: filepath.Join(dir, "s.db"),
+		Stall: 50 * time.Millisecond,
 	})
 	if err == nil || !strings.Contains(err.Error(), "sent nothing for 50ms") || time.Since(began) > 5*time.Second {
 		t.Errorf("after %s: %v", time.Since(began), err)
@@ -210,10 +215,11 @@ func TestACancelledSave(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	h := newHanging(nil)
-	_, err := Save(ctx, SaveOptions{Path: filepath.Join(dir, "s.db"), Source: source(func(context.Context) (io.ReadCloser, error) {
-		time.AfterFunc(10*time.Millisecond, cancel)
-		return h, nil
-	})})
+	_, err := Save(ctx, SaveOptions{Path: filepath.Join(dir, "s.db"),
+		Source: source(func(context.Context) (io.ReadCloser, error) {
+			time.AfterFunc(10*time.Millisecond, cancel)
+			return h, nil
+		})})
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
@@ -242,9 +248,10 @@ func TestADirectoryThatVanishes(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Save(t.Context(), SaveOptions{Path: filepath.Join(dir, "s.db"), Source: source(func(context.Context) (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(stream(512))), os.RemoveAll(dir)
-	})})
+	_, err := Save(t.Context(),
+		SaveOptions{Path: filepath.Join(dir, "s.db"), Source: source(func(context.Context) (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(stream(512))), os.RemoveAll(dir)
+		})})
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}

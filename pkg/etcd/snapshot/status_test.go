@@ -159,7 +159,8 @@ func TestCircles(t *testing.T) {
 		circles++
 		b[at+headerSize+8] = byte(page) // the first page below is the page itself
 		b[at+headerSize+9] = byte(page >> 8)
-		if _, err := Read(t.Context(), write(t, b)); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "below itself") {
+		if _, err := Read(t.Context(), write(t, b)); !errors.Is(err, ErrDamaged) ||
+			!strings.Contains(err.Error(), "below itself") {
 			t.Errorf("page %d: %v", page, err)
 		}
 	}

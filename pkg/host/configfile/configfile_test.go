@@ -55,11 +55,15 @@ func TestWhole(t *testing.T) {
 	}
 	want := machine.Config{
 		Name: "a", Version: etcdversion.Must("3.6.16"),
-		Listen:       machine.Listen{Address: "fd00::1", ClientPort: 4001, ClientURLs: []string{"https://[fd00::1]:4001", "https://[::1]:4001"}},
-		Paths:        machine.Paths{Data: "/data"},
-		Certificates: machine.Certificates{ServerSANs: []string{"etcd.example.com", "10.0.0.1"}, Lifetime: machine.Duration(90 * 24 * time.Hour)},
-		Binaries:     machine.Binaries{SkipChecksum: true},
-		Service:      machine.Service{InitSystem: machine.Kubelet, Priorities: []string{}},
+		Listen: machine.Listen{
+			Address: "fd00::1", ClientPort: 4001, ClientURLs: []string{"https://[fd00::1]:4001", "https://[::1]:4001"},
+		},
+		Paths: machine.Paths{Data: "/data"},
+		Certificates: machine.Certificates{
+			ServerSANs: []string{"etcd.example.com", "10.0.0.1"}, Lifetime: machine.Duration(90 * 24 * time.Hour),
+		},
+		Binaries: machine.Binaries{SkipChecksum: true},
+		Service:  machine.Service{InitSystem: machine.Kubelet, Priorities: []string{}},
 		Etcd: machine.Etcd{
 			QuotaBytes: 8 << 30, Flags: map[string]string{"snapshot-count": "5000", "pre-vote": "true", "log-level": "debug"},
 			Environment: map[string]string{"GOGC": "50"},
@@ -80,9 +84,11 @@ func TestWhole(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	for name, in := range map[string]string{
-		"short":   `{"apiVersion":"etcdadm.dev/v1","kind":"Member","name":"a","etcd":{"flags":{"snapshot-count":5}}}`,
-		"indents": "{\n  \"apiVersion\": \"etcdadm.dev/v1\",\n  \"kind\": \"Member\",\n  \"name\": \"a\",\n  \"etcd\": {\n    \"flags\": {\"snapshot-count\": \"5\"}\n  }\n}\n",
-		"tabs":    "{\n\t\"apiVersion\": \"etcdadm.dev/v1\",\n\t\"kind\": \"Member\",\n\t\"name\": \"\\u0061\",\n\t\"etcd\": {\n\t\t\"flags\": {\"snapshot-count\": \"5\"}\n\t}\n}\n",
+		"short": `{"apiVersion":"etcdadm.dev/v1","kind":"Member","name":"a","etcd":{"flags":{"snapshot-count":5}}}`,
+		"indents": "{\n  \"apiVersion\": \"etcdadm.dev/v1\",\n  \"kind\": \"Member\",\n  \"name\": \"a\",\n  \"etcd\": " +
+			"{\n    \"flags\": {\"snapshot-count\": \"5\"}\n  }\n}\n",
+		"tabs": "{\n\t\"apiVersion\": \"etcdadm.dev/v1\",\n\t\"kind\": \"Member\",\n\t\"name\": \"\\u0061\",\n\t\"etcd\": " +
+			"{\n\t\t\"flags\": {\"snapshot-count\": \"5\"}\n\t}\n}\n",
 	} {
 		f, err := Parse("x.json", []byte(in))
 		if err != nil {
@@ -116,19 +122,28 @@ func TestErrorsNameLineAndField(t *testing.T) {
 		{"field of another place", head + "data: /x\n", "m.yaml:3:1: data: unknown field"},
 		{"field in other case", head + "Name: x\n", "m.yaml:3:1: Name: unknown field, did you mean name?"},
 		{"twice", head + "name: a\npaths: {}\nname: b\n", "m.yaml:5:1: name: is there twice, first in line 3"},
-		{"twice in a map", head + "etcd: {flags: {a: 1, a: 2}}\n", "m.yaml:3:22: etcd.flags.a: is there twice, first in line 3"},
+		{"twice in a map", head + "etcd: {flags: {a: 1, a: 2}}\n",
+			"m.yaml:3:22: etcd.flags.a: is there twice, first in line 3"},
 		{"second document", head + "---\n" + head, "m.yaml:3:1: there is a second document, and only one is allowed"},
 		{"number for text", head + "name: 12\n", "m.yaml:3:7: name: is the number 12 and not text (put it in quotes)"},
-		{"half a version", head + "version: 3.6\n", `m.yaml:3:10: version: is the number 3.6 and not text (put it in quotes), as "3.6.16"`},
+		{"half a version", head + "version: 3.6\n",
+			`m.yaml:3:10: version: is the number 3.6 and not text (put it in quotes), as "3.6.16"`},
 		{"no version", head + "version: latest\n", `m.yaml:3:10: version: etcd version "latest" is not of the form 3.6.16`},
-		{"text for number", head + "listen:\n  clientPort: \"2379\"\n", `m.yaml:4:15: listen.clientPort: is "2379" and not a whole number`},
-		{"fraction", head + "listen: {clientPort: 2.5}\n", "m.yaml:3:22: listen.clientPort: is the number 2.5 and not a whole number"},
-		{"text for truth", head + "binaries: {skipChecksum: \"true\"}\n", `m.yaml:3:26: binaries.skipChecksum: is "true" and not true or false`},
-		{"truth of old YAML", head + "binaries: {skipChecksum: yes}\n", `m.yaml:3:26: binaries.skipChecksum: is "yes" and not true or false`},
-		{"number for duration", head + "timeouts: {start: 10}\n", "m.yaml:3:19: timeouts.start: is the number 10 and not a duration, as 1m30s"},
+		{"text for number", head + "listen:\n  clientPort: \"2379\"\n",
+			`m.yaml:4:15: listen.clientPort: is "2379" and not a whole number`},
+		{"fraction", head + "listen: {clientPort: 2.5}\n",
+			"m.yaml:3:22: listen.clientPort: is the number 2.5 and not a whole number"},
+		{"text for truth", head + "binaries: {skipChecksum: \"true\"}\n",
+			`m.yaml:3:26: binaries.skipChecksum: is "true" and not true or false`},
+		{"truth of old YAML", head + "binaries: {skipChecksum: yes}\n",
+			`m.yaml:3:26: binaries.skipChecksum: is "yes" and not true or false`},
+		{"number for duration", head + "timeouts: {start: 10}\n",
+			"m.yaml:3:19: timeouts.start: is the number 10 and not a duration, as 1m30s"},
 		{"no duration", head + "timeouts: {start: soon}\n", `m.yaml:3:19: timeouts.start: is "soon" and not a duration`},
-		{"text for list", head + "certificates: {serverSANs: a}\n", `m.yaml:3:28: certificates.serverSANs: is "a" and not a list`},
-		{"list in list", head + "certificates: {serverSANs: [a, [b]]}\n", "m.yaml:3:32: certificates.serverSANs[1]: is a list and not text"},
+		{"text for list", head + "certificates: {serverSANs: a}\n",
+			`m.yaml:3:28: certificates.serverSANs: is "a" and not a list`},
+		{"list in list", head + "certificates: {serverSANs: [a, [b]]}\n",
+			"m.yaml:3:32: certificates.serverSANs[1]: is a list and not text"},
 		{"text for section", head + "paths: /x\n", `m.yaml:3:8: paths: is "/x" and not fields with values`},
 		{"list for section", head + "paths: [a]\n", "m.yaml:3:8: paths: is a list and not fields with values"},
 		{"list for map", head + "etcd: {flags: [a=b]}\n", "m.yaml:3:15: etcd.flags: is a list and not names with values"},
@@ -140,8 +155,10 @@ func TestErrorsNameLineAndField(t *testing.T) {
 		{"alias", head + "name: &n a\nservice: {user: *n}\n", "m.yaml:3:7: name: is or has an anchor"},
 		{"merge", head + "<<: {name: a}\n", "m.yaml:3:1: has"},
 		{"own type", head + "name: !x a\n", `m.yaml:3:7: name: is "a" of the type !x and not text`},
-		{"other version", "apiVersion: etcdadm.dev/v9\nkind: Member\nnew: 1\n", `m.yaml:1:13: apiVersion: is "etcdadm.dev/v9", and this etcdadm reads etcdadm.dev/v1`},
-		{"other kind", "apiVersion: etcdadm.dev/v1\nkind: Pod\n", `m.yaml:2:7: kind: is "Pod", and this etcdadm reads Member`},
+		{"other version", "apiVersion: etcdadm.dev/v9\nkind: Member\nnew: 1\n",
+			`m.yaml:1:13: apiVersion: is "etcdadm.dev/v9", and this etcdadm reads etcdadm.dev/v1`},
+		{"other kind", "apiVersion: etcdadm.dev/v1\nkind: Pod\n",
+			`m.yaml:2:7: kind: is "Pod", and this etcdadm reads Member`},
 		{"no version of the file", "kind: Member\n", "m.yaml:1:1: apiVersion: is missing; write apiVersion: etcdadm.dev/v1"},
 		{"no kind", "apiVersion: etcdadm.dev/v1\n", "m.yaml:1:1: kind: is missing; write kind: Member"},
 		{"kind twice", head + "kind: Member\n", "m.yaml:3:1: kind: is there twice"},
@@ -154,11 +171,14 @@ func TestErrorsNameLineAndField(t *testing.T) {
 		{"broken JSON", `{"apiVersion": "etcdadm.dev/v1", `, "it is not YAML"},
 		{"broken second document", head + "---\n{", "it is not YAML"},
 
-		{"impossible value", head + "listen:\n  address: example.com\n", `m.yaml:4:12: listen.address: is "example.com" and not an IP address`},
-		{"impossible element", head + "certificates:\n  serverSANs:\n  - a\n  - b c\n", "m.yaml:6:5: certificates.serverSANs[1]: is \"b c\" and neither"},
+		{"impossible value", head + "listen:\n  address: example.com\n",
+			`m.yaml:4:12: listen.address: is "example.com" and not an IP address`},
+		{"impossible element", head + "certificates:\n  serverSANs:\n  - a\n  - b c\n",
+			"m.yaml:6:5: certificates.serverSANs[1]: is \"b c\" and neither"},
 		{"impossible pair", head + "etcd:\n  environment:\n    A: \"x\\ny\"\n", "m.yaml:5:8: etcd.environment.A: is wrong"},
 		{"flag that the version lacks", head + "version: 3.7.3\netcd:\n  flags:\n    experimental-corrupt-check-time: 1h\n",
-			"m.yaml:6:38: etcd.flags.experimental-corrupt-check-time: is gone from etcd 3.7.3 (3.6 was the last with it), use corrupt-check-time"},
+			"m.yaml:6:38: etcd.flags.experimental-corrupt-check-time: is gone from etcd 3.7.3 (3.6 was the last with it), " +
+				"use corrupt-check-time"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, err := Parse("m.yaml", []byte(tt.in))
@@ -179,7 +199,8 @@ func TestErrorsNameLineAndField(t *testing.T) {
 // A flag is judged by the version that is installed in the end, which a file
 // that names none does not know.
 func TestFlagsWithoutAVersionAreNotJudged(t *testing.T) {
-	if _, err := Parse("m.yaml", []byte(head+"etcd: {flags: {experimental-corrupt-check-time: 1h, new-in-3-9: x}}\n")); err != nil {
+	if _, err := Parse("m.yaml",
+		[]byte(head+"etcd: {flags: {experimental-corrupt-check-time: 1h, new-in-3-9: x}}\n")); err != nil {
 		t.Error(err)
 	}
 }

@@ -39,7 +39,9 @@ type decoder struct {
 }
 
 func (d *decoder) wrong(n *yaml.Node, path, format string, args ...any) {
-	d.found = append(d.found, &Error{File: d.file.Name, Line: max(1, n.Line), Column: n.Column, Path: path, Text: fmt.Sprintf(format, args...)})
+	d.found = append(d.found, &Error{
+		File: d.file.Name, Line: max(1, n.Line), Column: n.Column, Path: path, Text: fmt.Sprintf(format, args...),
+	})
 }
 
 // syntaxLine is where the library's errors say what line they are about.

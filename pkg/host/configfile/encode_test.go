@@ -95,7 +95,8 @@ func TestDefaultsAreAFile(t *testing.T) {
 		t.Errorf("got %+v, %v", f, err)
 	}
 	text := string(b)
-	if !strings.HasPrefix(text, head+"version: "+machine.DefaultVersion.String()+"\nlisten:\n  clientPort: 2379\n  peerPort: 2380\npaths:\n") {
+	if !strings.HasPrefix(text,
+		head+"version: "+machine.DefaultVersion.String()+"\nlisten:\n  clientPort: 2379\n  peerPort: 2380\npaths:\n") {
 		t.Errorf("the fields are not in their order:\n%s", text)
 	}
 	if again, err := Marshal(machine.Defaults()); err != nil || string(again) != text {

@@ -152,9 +152,11 @@ func (m *migration) listen(take func(string) string) {
 		m.note("the member is at %s for clients and at %s for the others: it will be at listen.address for both", host2, host)
 	}
 	// These are what is listened on where nothing is said.
-	local := []string{"https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(l.ClientPort)), "https://" + net.JoinHostPort("::1", strconv.Itoa(l.ClientPort))}
+	local := []string{"https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(l.ClientPort)),
+		"https://" + net.JoinHostPort("::1", strconv.Itoa(l.ClientPort))}
 	urls := list(take("ETCD_LISTEN_CLIENT_URLS"))
-	if !slices.ContainsFunc(local, func(u string) bool { return slices.Equal(urls, append(slices.Clone(client), u)) }) && !slices.Equal(urls, client) {
+	if !slices.ContainsFunc(local, func(u string) bool { return slices.Equal(urls, append(slices.Clone(client), u)) }) &&
+		!slices.Equal(urls, client) {
 		l.ClientURLs = urls
 	}
 	if urls = list(take("ETCD_LISTEN_PEER_URLS")); !slices.Equal(urls, peer) {

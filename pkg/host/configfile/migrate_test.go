@@ -98,7 +98,9 @@ func TestMigrateFromTheRetired(t *testing.T) {
 			Environment: "/etc/etcd", Units: "/etc/systemd/system",
 		},
 		Service: machine.Service{InitSystem: machine.Systemd},
-		Etcd:    machine.Etcd{CipherSuites: []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"}},
+		Etcd: machine.Etcd{CipherSuites: []string{
+			"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+		}},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
@@ -139,14 +141,17 @@ func TestMigrateFromAStaticPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Version != etcdversion.Must("3.5.8-eks-1-26-16") || c.Service.ImageRepository != "public.ecr.aws/eks-distro/etcd-io/etcd" {
+	if c.Version != etcdversion.Must("3.5.8-eks-1-26-16") ||
+		c.Service.ImageRepository != "public.ecr.aws/eks-distro/etcd-io/etcd" {
 		t.Errorf("the image is %s of %s", c.Version, c.Service.ImageRepository)
 	}
-	if c.Service.InitSystem != machine.Kubelet || c.Service.CPU != "100m" || c.Service.Memory != "100Mi" || c.Paths.Manifests != "/etc/kubernetes/manifests" ||
+	if c.Service.InitSystem != machine.Kubelet || c.Service.CPU != "100m" || c.Service.Memory != "100Mi" ||
+		c.Paths.Manifests != "/etc/kubernetes/manifests" ||
 		c.Paths.Certificates != "/var/lib/etcd/pki" || c.Name != "node-1" || len(notes) != 1 {
 		t.Errorf("got %+v, %v", c, notes)
 	}
-	if _, notes, err = Migrate(Written{Manifest: Source{"/m/etcd.yaml", podOf(env)}}); err != nil || !strings.Contains(strings.Join(notes, "\n"), "remove etcd.yaml") {
+	if _, notes, err = Migrate(Written{Manifest: Source{"/m/etcd.yaml", podOf(env)}}); err != nil ||
+		!strings.Contains(strings.Join(notes, "\n"), "remove etcd.yaml") {
 		t.Errorf("a manifest with another name: %v, %v", notes, err)
 	}
 }
@@ -207,12 +212,22 @@ func TestMigrateFromOwnFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := machine.Config{
-			Name:    "a",
-			Listen:  machine.Listen{Address: "fd00::1", ClientPort: 4001, PeerPort: 7001, PeerURLs: []string{"https://[::]:7001"}, MetricsURLs: []string{"http://127.0.0.1:2381"}},
-			Paths:   machine.Paths{Data: "/d/x y", Certificates: "/pki", Install: "/opt/x y/100%", Environment: "/e", Units: "/u"},
-			Service: machine.Service{InitSystem: machine.Systemd, User: "etcd", Group: "1000", Priorities: []string{"CPUWeight=900", "LimitNOFILE=1000000"}},
+			Name: "a",
+			Listen: machine.Listen{
+				Address: "fd00::1", ClientPort: 4001, PeerPort: 7001, PeerURLs: []string{"https://[::]:7001"},
+				MetricsURLs: []string{"http://127.0.0.1:2381"},
+			},
+			Paths: machine.Paths{Data: "/d/x y", Certificates: "/pki", Install: "/opt/x y/100%", Environment: "/e",
+				Units: "/u"},
+			Service: machine.Service{
+				InitSystem: machine.Systemd, User: "etcd", Group: "1000", Priorities: []string{
+					"CPUWeight=900", "LimitNOFILE=1000000",
+				},
+			},
 			Etcd: machine.Etcd{
-				QuotaBytes: 1 << 30, Flags: map[string]string{"snapshot-count": "5000"}, Environment: map[string]string{"GODEBUG": "a b"},
+				QuotaBytes: 1 << 30, Flags: map[string]string{"snapshot-count": "5000"}, Environment: map[string]string{
+					"GODEBUG": "a b",
+				},
 			},
 		}
 		if !reflect.DeepEqual(c, want) || len(notes) != 0 {
@@ -222,7 +237,9 @@ func TestMigrateFromOwnFiles(t *testing.T) {
 }
 
 func TestUnits(t *testing.T) {
-	bare, err := initfiles.Unit(initfiles.UnitOptions{Etcd: "/opt/bin/etcd", EnvFile: "/e", DataDir: "/d", HardeningOff: true})
+	bare, err := initfiles.Unit(initfiles.UnitOptions{
+		Etcd: "/opt/bin/etcd", EnvFile: "/e", DataDir: "/d", HardeningOff: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,12 +248,21 @@ func TestUnits(t *testing.T) {
 		want              machine.Service
 		install           string
 	}{
-		{name: "own without protections", unit: bare, want: machine.Service{HardeningOff: true, Priorities: []string{}}, install: "/opt/bin"},
-		{name: "continued lines", unit: "[Service]\nExecStart=\\\n  /a/etcd\nNice=\\\n 5\n", want: machine.Service{Priorities: []string{"Nice=5"}}, install: "/a", notes: "protections"},
-		{name: "arguments", unit: "[Service]\nExecStart=/a/etcd --snapshot-count=5\n", want: machine.Service{Priorities: []string{}}, install: "/a", notes: "--snapshot-count=5; they belong to etcd.flags"},
-		{name: "another program", unit: "[Service]\nExecStart=/bin/sh -c etcd\n", want: machine.Service{Priorities: []string{}}, notes: "ExecStart is /bin/sh -c etcd"},
-		{name: "a command before", unit: "[Service]\nExecStartPre=/bin/true\n", want: machine.Service{Priorities: []string{}}, notes: "ExecStartPre=/bin/true is left out"},
-		{name: "other sections", unit: "[Unit]\nNice=1\n[Service]\n# Nice=2\n;Nice=3\nNice = 4\n[Install]\nNice=5\n", want: machine.Service{Priorities: []string{"Nice=4"}}, notes: "protections"},
+		{name: "own without protections", unit: bare, want: machine.Service{HardeningOff: true, Priorities: []string{}},
+			install: "/opt/bin"},
+		{name: "continued lines", unit: "[Service]\nExecStart=\\\n  /a/etcd\nNice=\\\n 5\n", want: machine.Service{
+			Priorities: []string{"Nice=5"},
+		}, install: "/a", notes: "protections"},
+		{name: "arguments", unit: "[Service]\nExecStart=/a/etcd --snapshot-count=5\n", want: machine.Service{
+			Priorities: []string{},
+		}, install: "/a", notes: "--snapshot-count=5; they belong to etcd.flags"},
+		{name: "another program", unit: "[Service]\nExecStart=/bin/sh -c etcd\n", want: machine.Service{
+			Priorities: []string{},
+		}, notes: "ExecStart is /bin/sh -c etcd"},
+		{name: "a command before", unit: "[Service]\nExecStartPre=/bin/true\n", want: machine.Service{Priorities: []string{}},
+			notes: "ExecStartPre=/bin/true is left out"},
+		{name: "other sections", unit: "[Unit]\nNice=1\n[Service]\n# Nice=2\n;Nice=3\nNice = 4\n[Install]\nNice=5\n",
+			want: machine.Service{Priorities: []string{"Nice=4"}}, notes: "protections"},
 	} {
 		m := &migration{}
 		m.unit(Source{"/etc/systemd/system/etcd.service", tt.unit})
@@ -259,31 +285,52 @@ func TestEnvironmentsThatAreOdd(t *testing.T) {
 		{"another listener", edit("https://127.0.0.1:2379", "https://192.168.0.1:2379"), "", func(c machine.Config) bool {
 			return reflect.DeepEqual(c.Listen.ClientURLs, []string{"https://10.0.0.1:2379", "https://192.168.0.1:2379"})
 		}},
-		{"a name instead of an address", edit("10.0.0.1", "a.example.com"), "listen.address must be its IP address", func(c machine.Config) bool { return c.Listen.Address == "" }},
-		{"IPv6 without brackets", edit("10.0.0.1", "::1"), "which is not of the form", func(c machine.Config) bool { return c.Listen.Address == "" }},
-		{"plain text", edit("https", "http"), "speak https only", func(c machine.Config) bool { return c.Listen.Address == "10.0.0.1" }},
-		{"two peer URLs", edit("ADVERTISE_PEER_URLS=", "ADVERTISE_PEER_URLS=https://10.0.0.1:2380,"), "has 2 URLs", func(c machine.Config) bool { return c.Listen.PeerPort == 2380 }},
-		{"no client URL", edit("ETCD_ADVERTISE_CLIENT_URLS", "X"), "ETCD_ADVERTISE_CLIENT_URLS is not set", func(c machine.Config) bool { return c.Listen.ClientPort == 0 }},
-		{"clients elsewhere", edit("ADVERTISE_CLIENT_URLS=https://10.0.0.1", "ADVERTISE_CLIENT_URLS=https://10.9.9.9"), "10.9.9.9 for clients", func(c machine.Config) bool { return c.Listen.ClientPort == 0 }},
-		{"certificates elsewhere", edit("pki/server.crt", "pki/tls.crt"), `ETCD_CERT_FILE is "/etc/etcd/pki/tls.crt"`, func(c machine.Config) bool { return c.Paths.Certificates == "/etc/etcd/pki" }},
-		{"certificates in two places", edit("/etc/etcd/pki/peer", "/x/peer"), "reads all in one directory", func(c machine.Config) bool { return c.Paths.Certificates != "" }},
-		{"v2", retiredEnv + "ETCD_ENABLE_V2=true\n", "no v2 API from 3.6", func(c machine.Config) bool { return len(c.Etcd.Flags) == 0 }},
+		{"a name instead of an address", edit("10.0.0.1", "a.example.com"), "listen.address must be its IP address",
+			func(c machine.Config) bool { return c.Listen.Address == "" }},
+		{"IPv6 without brackets", edit("10.0.0.1", "::1"), "which is not of the form", func(c machine.Config) bool {
+			return c.Listen.Address == ""
+		}},
+		{"plain text", edit("https", "http"), "speak https only", func(c machine.Config) bool {
+			return c.Listen.Address == "10.0.0.1"
+		}},
+		{"two peer URLs", edit("ADVERTISE_PEER_URLS=", "ADVERTISE_PEER_URLS=https://10.0.0.1:2380,"), "has 2 URLs",
+			func(c machine.Config) bool { return c.Listen.PeerPort == 2380 }},
+		{"no client URL", edit("ETCD_ADVERTISE_CLIENT_URLS", "X"), "ETCD_ADVERTISE_CLIENT_URLS is not set",
+			func(c machine.Config) bool { return c.Listen.ClientPort == 0 }},
+		{"clients elsewhere", edit("ADVERTISE_CLIENT_URLS=https://10.0.0.1", "ADVERTISE_CLIENT_URLS=https://10.9.9.9"),
+			"10.9.9.9 for clients", func(c machine.Config) bool { return c.Listen.ClientPort == 0 }},
+		{"certificates elsewhere", edit("pki/server.crt", "pki/tls.crt"), `ETCD_CERT_FILE is "/etc/etcd/pki/tls.crt"`,
+			func(c machine.Config) bool { return c.Paths.Certificates == "/etc/etcd/pki" }},
+		{"certificates in two places", edit("/etc/etcd/pki/peer", "/x/peer"), "reads all in one directory",
+			func(c machine.Config) bool { return c.Paths.Certificates != "" }},
+		{"v2", retiredEnv + "ETCD_ENABLE_V2=true\n", "no v2 API from 3.6", func(c machine.Config) bool {
+			return len(c.Etcd.Flags) == 0
+		}},
 		{"v2 off", retiredEnv + "ETCD_ENABLE_V2=false\n", "", func(c machine.Config) bool { return len(c.Etcd.Flags) == 0 }},
-		{"usual log", retiredEnv + "ETCD_LOGGER=zap\nETCD_LOG_OUTPUTS=stdout\n", "", func(c machine.Config) bool { return c.Etcd.Flags == nil }},
-		{"unusual log", retiredEnv + "ETCD_LOG_OUTPUTS=stderr\n", "", func(c machine.Config) bool { return c.Etcd.Flags["log-outputs"] == "stderr" }},
-		{"no client certificates", edit("ETCD_CLIENT_CERT_AUTH=true", "ETCD_CLIENT_CERT_AUTH=false"), "", func(c machine.Config) bool { return c.Etcd.Flags["client-cert-auth"] == "false" }},
-		{"a log of its own", retiredEnv + "ETCD_WAL_DIR=/wal\n", "ETCD_WAL_DIR is left out: it decides who the member is", func(c machine.Config) bool { return c.Etcd.Flags == nil }},
+		{"usual log", retiredEnv + "ETCD_LOGGER=zap\nETCD_LOG_OUTPUTS=stdout\n", "", func(c machine.Config) bool {
+			return c.Etcd.Flags == nil
+		}},
+		{"unusual log", retiredEnv + "ETCD_LOG_OUTPUTS=stderr\n", "", func(c machine.Config) bool {
+			return c.Etcd.Flags["log-outputs"] == "stderr"
+		}},
+		{"no client certificates", edit("ETCD_CLIENT_CERT_AUTH=true", "ETCD_CLIENT_CERT_AUTH=false"), "",
+			func(c machine.Config) bool { return c.Etcd.Flags["client-cert-auth"] == "false" }},
+		{"a log of its own", retiredEnv + "ETCD_WAL_DIR=/wal\n", "ETCD_WAL_DIR is left out: it decides who the member is",
+			func(c machine.Config) bool { return c.Etcd.Flags == nil }},
 		{"other variables", retiredEnv + "HTTPS_PROXY=http://p:1\nEMPTY=\n", "", func(c machine.Config) bool {
 			return reflect.DeepEqual(c.Etcd.Environment, map[string]string{"HTTPS_PROXY": "http://p:1"})
 		}},
-		{"a size that is none", retiredEnv + "ETCD_QUOTA_BACKEND_BYTES=x\n", "is not a size", func(c machine.Config) bool { return c.Etcd.QuotaBytes == 0 }},
+		{"a size that is none", retiredEnv + "ETCD_QUOTA_BACKEND_BYTES=x\n", "is not a size", func(c machine.Config) bool {
+			return c.Etcd.QuotaBytes == 0
+		}},
 	} {
 		c, notes, err := Migrate(Written{Env: Source{"/etc/etcd/etcd.env", tt.env}})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		if text := strings.Join(notes, "\n"); !tt.check(c) || !strings.Contains(text, tt.note) || tt.note == "" && len(notes) != 1 {
+		if text := strings.Join(notes, "\n"); !tt.check(c) || !strings.Contains(text, tt.note) || tt.note == "" &&
+			len(notes) != 1 {
 			t.Errorf("%s: got %+v, notes %s", tt.name, c, text)
 		}
 	}
@@ -295,8 +342,10 @@ func TestNothingToMigrate(t *testing.T) {
 		"it does not set ETCD_NAME":                  {Env: Source{"/e", "X=1\n"}},
 		"the quote in line 1 is not closed":          {Env: Source{"/e", "X='1\n"}},
 		"/m: yaml":                                   {Manifest: Source{"/m", "{"}},
-		"is not a pod with the container etcd":       {Manifest: Source{"/m", "kind: Pod\nspec: {containers: [{name: x}]}\n"}},
-		"/m: it does not set ETCD_NAME":              {Manifest: Source{"/m", "kind: Pod\nspec: {containers: [{name: etcd}]}\n"}},
+		"is not a pod with the container etcd": {
+			Manifest: Source{"/m", "kind: Pod\nspec: {containers: [{name: x}]}\n"},
+		},
+		"/m: it does not set ETCD_NAME": {Manifest: Source{"/m", "kind: Pod\nspec: {containers: [{name: etcd}]}\n"}},
 	} {
 		if c, _, err := Migrate(w); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %+v, %v, want %q", c, err, want)
@@ -309,7 +358,8 @@ func TestNothingToMigrate(t *testing.T) {
 func FuzzMigrate(f *testing.F) {
 	f.Add(retiredEnv, retiredUnit, "")
 	f.Add("", "", podOf(retiredEnv))
-	f.Add("ETCD_NAME=a\nETCD_INITIAL_ADVERTISE_PEER_URLS=https://[::1%25x]:99999,x\n", "[Service]\nExecStart=\"/a b/etcd\" -x\n=\n", "")
+	f.Add("ETCD_NAME=a\nETCD_INITIAL_ADVERTISE_PEER_URLS=https://[::1%25x]:99999,x\n",
+		"[Service]\nExecStart=\"/a b/etcd\" -x\n=\n", "")
 	f.Fuzz(func(t *testing.T, env, unit, manifest string) {
 		w := Written{Unit: Source{"/u/etcd.service", unit}}
 		if manifest != "" {

@@ -46,13 +46,15 @@ func agree(q question) (Agreement, *Hold) {
 	records := q.control.Incarnations
 	if len(records) == 0 {
 		if !q.control.Created.IsZero() {
-			return Agreement{}, hold(StoreForeign, "choose another --backup-store", "the store says that a cluster was created on %s, and not which one", q.control.Created.UTC().Format(time.RFC3339))
+			return Agreement{}, hold(StoreForeign, "choose another --backup-store",
+				"the store says that a cluster was created on %s, and not which one", q.control.Created.UTC().Format(time.RFC3339))
 		}
 		return q.begin(1), nil
 	}
 	last := records[len(records)-1]
 	if !q.ours(last.Token) {
-		return Agreement{}, hold(StoreForeign, "choose another --backup-store; backups in the old one stay readable", "the store is that of incarnation %s, and this cluster is %s", last.Token, q.id)
+		return Agreement{}, hold(StoreForeign, "choose another --backup-store; backups in the old one stay readable",
+			"the store is that of incarnation %s, and this cluster is %s", last.Token, q.id)
 	}
 	if q.renew && !sameNames(last.Voters, q.voters) {
 		return q.begin(last.Number + 1), nil
@@ -74,8 +76,10 @@ func (q question) begin(number int) Agreement {
 		token += fmt.Sprintf("-%d", number)
 	}
 	return Agreement{
-		Create:      true,
-		Record:      cluster.Incarnation{Number: number, Token: cluster.Token(token), Version: q.version, Voters: q.voters, At: q.now, By: q.self},
+		Create: true,
+		Record: cluster.Incarnation{
+			Number: number, Token: cluster.Token(token), Version: q.version, Voters: q.voters, At: q.now, By: q.self,
+		},
 		LeaseVoters: cluster.InitialMemberNames(q.voters),
 	}
 }
@@ -90,7 +94,8 @@ func (q question) follow(r cluster.Incarnation) (Agreement, *Hold) {
 		names = own.Names
 		a.Why = fmt.Sprintf("the machine has a record of %s already", text(names))
 	case !slices.Contains(names, q.self):
-		a.Why = fmt.Sprintf("the first machine that was handed over has recorded %s; the coordinator takes this one in", text(names))
+		a.Why = fmt.Sprintf("the first machine that was handed over has recorded %s; the coordinator takes this one in",
+			text(names))
 	case !q.control.Created.IsZero() && !q.control.Created.Before(r.At):
 		a.Why = "a coordinator has been at work, and the lease voters may have changed; it takes this machine in"
 	default:
@@ -103,8 +108,11 @@ func (q question) follow(r cluster.Incarnation) (Agreement, *Hold) {
 		}
 	}
 	if left < cluster.Quorum(len(names)) {
-		return a, hold(LeaseVotersLost, "hand back the machines that a daemon runs, and then say --new-incarnation on the first one that is handed over again",
-			"the daemons' lease voters are on record as %s, and of these %d are voters; no coordinator can come of them", text(names), left)
+		return a, hold(LeaseVotersLost,
+			"hand back the machines that a daemon runs, and then say --new-incarnation on the first one that is handed "+
+				"over again",
+			"the daemons' lease voters are on record as %s, and of these %d are voters; no coordinator can come of them",
+			text(names), left)
 	}
 	return a, nil
 }

@@ -39,39 +39,66 @@ func TestAgree(t *testing.T) {
 		rule        Reason
 	}{
 		"the first machine decides": {question{voters: initialMembers("a", "b", "c")}, true, "c1", "a, b, c", ""},
-		"the second follows":        {question{voters: initialMembers("a", "b", "c"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "a, b, c", ""},
+		"the second follows": {
+			question{voters: initialMembers("a", "b", "c"), control: store.View{Incarnations: []cluster.Incarnation{first}}},
+			false, "c1", "a, b, c", "",
+		},
 		"by the record and not the list": {
-			question{voters: initialMembers("a", "b", "d"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "a, b, c", "",
+			question{voters: initialMembers("a", "b", "d"), control: store.View{Incarnations: []cluster.Incarnation{first}}},
+			false, "c1", "a, b, c", "",
 		},
 		"who is not in it has none": {
-			question{self: "d", voters: initialMembers("a", "b", "d"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "", "",
+			question{self: "d", voters: initialMembers("a", "b", "d"), control: store.View{
+				Incarnations: []cluster.Incarnation{first},
+			}}, false, "c1", "", "",
 		},
 		"what is on the disk is kept": {
-			question{voters: initialMembers("a", "b", "c"), kept: kept("c1", "a", "b", "c", "d"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "", "",
+			question{voters: initialMembers("a", "b", "c"), kept: kept("c1", "a", "b", "c", "d"), control: store.View{
+				Incarnations: []cluster.Incarnation{first},
+			}}, false, "c1", "", "",
 		},
 		"of another incarnation it is not": {
-			question{voters: initialMembers("a", "b", "c"), kept: kept("c0", "a"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "c1", "a, b, c", "",
+			question{voters: initialMembers("a", "b", "c"), kept: kept("c0", "a"), control: store.View{
+				Incarnations: []cluster.Incarnation{first},
+			}}, false, "c1", "a, b, c", "",
 		},
 		"a coordinator has been at work": {
-			question{voters: initialMembers("a", "b", "c"), control: store.View{Created: t0, Incarnations: []cluster.Incarnation{first}}}, false, "c1", "", "",
+			question{voters: initialMembers("a", "b", "c"), control: store.View{
+				Created: t0, Incarnations: []cluster.Incarnation{first},
+			}}, false, "c1", "", "",
 		},
 		"one of an earlier incarnation": {
-			question{voters: initialMembers("a", "b"), control: store.View{Created: t0.Add(-1), Incarnations: []cluster.Incarnation{first, incarnation(2, "c1-2", "a", "b")}}}, false, "c1-2", "a, b", "",
+			question{voters: initialMembers("a", "b"), control: store.View{
+				Created: t0.Add(-1), Incarnations: []cluster.Incarnation{first, incarnation(2, "c1-2", "a", "b")},
+			}}, false, "c1-2", "a, b", "",
 		},
 		"no majority of the record is left": {
-			question{voters: initialMembers("a", "d", "e"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "", "", LeaseVotersLost,
+			question{voters: initialMembers("a", "d", "e"), control: store.View{Incarnations: []cluster.Incarnation{first}}},
+			false, "", "", LeaseVotersLost,
 		},
 		"nor of the one on the disk": {
-			question{voters: initialMembers("a", "b", "c"), kept: kept("c1", "a", "x", "y"), control: store.View{Incarnations: []cluster.Incarnation{first}}}, false, "", "", LeaseVotersLost,
+			question{voters: initialMembers("a", "b", "c"), kept: kept("c1", "a", "x", "y"), control: store.View{
+				Incarnations: []cluster.Incarnation{first},
+			}}, false, "", "", LeaseVotersLost,
 		},
 		"a new incarnation": {
-			question{renew: true, voters: initialMembers("a", "d", "e"), kept: kept("c1", "a", "b", "c"), control: store.View{Created: t0, Incarnations: []cluster.Incarnation{first}}}, true, "c1-2", "a, d, e", "",
+			question{renew: true, voters: initialMembers("a", "d", "e"), kept: kept("c1", "a", "b", "c"), control: store.View{
+				Created: t0, Incarnations: []cluster.Incarnation{first},
+			}}, true, "c1-2", "a, d, e", "",
 		},
 		"is made once": {
-			question{renew: true, voters: initialMembers("a", "d", "e"), control: store.View{Incarnations: []cluster.Incarnation{first, incarnation(2, "c1-2", "e", "d", "a")}}}, false, "c1-2", "a, d, e", "",
+			question{renew: true, voters: initialMembers("a", "d", "e"), control: store.View{
+				Incarnations: []cluster.Incarnation{first, incarnation(2, "c1-2", "e", "d", "a")},
+			}}, false, "c1-2", "a, d, e", "",
 		},
-		"another cluster's store": {question{voters: initialMembers("a"), control: store.View{Incarnations: []cluster.Incarnation{incarnation(1, "c12", "a")}}}, false, "", "", StoreForeign},
-		"the existing tool's":     {question{voters: initialMembers("a"), control: store.View{Created: t0}}, false, "", "", StoreForeign},
+		"another cluster's store": {
+			question{voters: initialMembers("a"), control: store.View{
+				Incarnations: []cluster.Incarnation{incarnation(1, "c12", "a")},
+			}}, false, "", "", StoreForeign,
+		},
+		"the existing tool's": {
+			question{voters: initialMembers("a"), control: store.View{Created: t0}}, false, "", "", StoreForeign,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := c.q
@@ -86,7 +113,8 @@ func TestAgree(t *testing.T) {
 				}
 				return
 			}
-			if why != nil || a.Create != c.create || a.Record.Token != c.token || text(a.LeaseVoters) != c.leaseVoters || (a.Why == "") == (c.leaseVoters == "") {
+			if why != nil || a.Create != c.create || a.Record.Token != c.token || text(a.LeaseVoters) != c.leaseVoters ||
+				(a.Why == "") == (c.leaseVoters == "") {
 				t.Errorf("%+v, %v", a, why)
 			}
 			if a.Create && (a.Record.By != q.self || !a.Record.At.Equal(t0) || a.Record.Version != v36) {
@@ -100,7 +128,9 @@ func TestAgree(t *testing.T) {
 // machines come: two lease voters' records of different names that both have a
 // majority among the nodes that hold them would be two coordinators.
 func TestNoTwoMajorities(t *testing.T) {
-	lists := [][]string{{"a", "b", "c"}, {"a", "b"}, {"a", "b", "d"}, {"a", "d", "e"}, {"d", "e", "f"}, {"a", "b", "c", "d", "e"}, {"c"}}
+	lists := [][]string{{"a", "b", "c"}, {"a", "b"}, {"a", "b", "d"}, {"a", "d", "e"}, {"d", "e", "f"}, {
+		"a", "b", "c", "d", "e",
+	}, {"c"}}
 	var walk func(control store.View, held map[cluster.NodeName]cluster.LeaseVoters, depth int)
 	seen := 0
 	walk = func(control store.View, held map[cluster.NodeName]cluster.LeaseVoters, depth int) {
@@ -131,7 +161,9 @@ func TestNoTwoMajorities(t *testing.T) {
 				if _, come := held[name]; come {
 					continue
 				}
-				a, why := agree(question{now: t0, self: name, id: clusterID, version: v36, voters: initialMembers(list...), control: control})
+				a, why := agree(question{
+					now: t0, self: name, id: clusterID, version: v36, voters: initialMembers(list...), control: control,
+				})
 				if why != nil {
 					continue
 				}
@@ -160,7 +192,8 @@ func TestDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	j, why := described(h.cfg, obs)
-	if why != nil || j.Node != "a" || j.MemberID != idOf("a") || j.Version != v36 || len(j.Peers) != 3 || len(j.Others) != 2 || j.EtcdAddress != "0.0.0.0" {
+	if why != nil || j.Node != "a" || j.MemberID != idOf("a") || j.Version != v36 || len(j.Peers) != 3 ||
+		len(j.Others) != 2 || j.EtcdAddress != "0.0.0.0" {
 		t.Fatalf("%+v, %v", j, why)
 	}
 	if want := []string{"ETCD_QUOTA_BACKEND_BYTES=8589934592"}; !slices.Equal(j.Environment, want) {
@@ -176,18 +209,24 @@ func TestDescribed(t *testing.T) {
 		"one that never started": {MembersUnsettled, "62 (https://10.0.0.98:2380) has never started", func(h *host) {
 			obs.Remote.Members[1].Name = ""
 		}},
-		"one that is ill":     {QuorumMargin, "b is not healthy", func(h *host) { obs.Remote.Members[1].Healthy = false }},
-		"one name for two":    {NameUnfit, "two members are called a", func(h *host) { obs.Remote.Members[1].Name = "a" }},
-		"a strange name":      {NameUnfit, "has the character", func(h *host) { obs.Remote.Members[1].Name = "a b" }},
-		"plain text":          {NameUnfit, "speaks TLS", func(h *host) { obs.Remote.Members[0].PeerURLs = []string{"http://10.0.0.97:2380"} }},
-		"another address":     {NameUnfit, "10.0.0.9:2380", func(h *host) { h.cfg.Listen.Address = "10.0.0.9" }},
-		"a log apart":         {DataApart, "/fast", func(h *host) { obs.Written["ETCD_WAL_DIR"] = "/fast" }},
-		"no quorum":           {ClusterUnreachable, "hangs", func(h *host) { obs.Remote.Answered, obs.Remote.Problem = false, "hangs" }},
+		"one that is ill":  {QuorumMargin, "b is not healthy", func(h *host) { obs.Remote.Members[1].Healthy = false }},
+		"one name for two": {NameUnfit, "two members are called a", func(h *host) { obs.Remote.Members[1].Name = "a" }},
+		"a strange name":   {NameUnfit, "has the character", func(h *host) { obs.Remote.Members[1].Name = "a b" }},
+		"plain text": {
+			NameUnfit, "speaks TLS", func(h *host) { obs.Remote.Members[0].PeerURLs = []string{"http://10.0.0.97:2380"} },
+		},
+		"another address": {NameUnfit, "10.0.0.9:2380", func(h *host) { h.cfg.Listen.Address = "10.0.0.9" }},
+		"a log apart":     {DataApart, "/fast", func(h *host) { obs.Written["ETCD_WAL_DIR"] = "/fast" }},
+		"no quorum": {
+			ClusterUnreachable, "hangs", func(h *host) { obs.Remote.Answered, obs.Remote.Problem = false, "hangs" },
+		},
 		"two clusters":        {DataForeign, "of cluster c2", func(h *host) { obs.Remote.ClusterID = 0xc2 }},
 		"etcd is unreachable": {NotRunning, "does not answer", func(h *host) { obs.Local = nil }},
-		"not in the list":     {NotVoter, "61 is not in the list", func(h *host) { obs.Remote.Members = obs.Remote.Members[1:] }},
-		"no data, but etcd":   {DataForeign, "does not hold", func(h *host) { obs.Data.State = cluster.DiskEmpty }},
-		"tells no URL":        {NameUnfit, "no client URL", func(h *host) { obs.Remote.Members[0].ClientURLs = nil }},
+		"not in the list": {
+			NotVoter, "61 is not in the list", func(h *host) { obs.Remote.Members = obs.Remote.Members[1:] },
+		},
+		"no data, but etcd": {DataForeign, "does not hold", func(h *host) { obs.Data.State = cluster.DiskEmpty }},
+		"tells no URL":      {NameUnfit, "no client URL", func(h *host) { obs.Remote.Members[0].ClientURLs = nil }},
 	} {
 		if obs, err = h.Observe(t.Context(), goal); err != nil {
 			t.Fatal(err)
@@ -202,7 +241,9 @@ func TestDescribed(t *testing.T) {
 
 func TestWhereEtcdListens(t *testing.T) {
 	h := hostAt(t, t.TempDir(), "a")
-	for address, want := range map[string]string{"10.0.0.1": "0.0.0.0", "fd00::1": "::", "127.0.0.2": "127.0.0.2", "::1": "::1"} {
+	for address, want := range map[string]string{
+		"10.0.0.1": "0.0.0.0", "fd00::1": "::", "127.0.0.2": "127.0.0.2", "::1": "::1",
+	} {
 		h.cfg.Listen.Address = address
 		if got := listenAt(h.cfg); got != want {
 			t.Errorf("%s: %s", address, got)
@@ -219,15 +260,18 @@ func TestTheDaemonsLine(t *testing.T) {
 	h.o.ClusterName = "it's mine"
 	d := h.ok(ToManager).Daemon
 	for _, want := range []string{
-		"ETCD_QUOTA_BACKEND_BYTES=8589934592 etcd-manager ", `'--cluster-name=it'\''s mine'`, " --backup-store=" + h.o.BackupStore, " --data-dir=" + h.o.ManagerDir + " ",
-		" --node-name=a ", " --address=10.0.0.97 ", " --etcd-address=0.0.0.0 ", " --grpc-port=8000 ", " --peer-urls=https://10.0.0.97:2380 ", " --client-urls=https://10.0.0.97:2379 ",
+		"ETCD_QUOTA_BACKEND_BYTES=8589934592 etcd-manager ", `'--cluster-name=it'\''s mine'`,
+		" --backup-store=" + h.o.BackupStore, " --data-dir=" + h.o.ManagerDir + " ",
+		" --node-name=a ", " --address=10.0.0.97 ", " --etcd-address=0.0.0.0 ", " --grpc-port=8000 ",
+		" --peer-urls=https://10.0.0.97:2380 ", " --client-urls=https://10.0.0.97:2379 ",
 		" --pki-dir=" + h.o.PKIDir + " ", " --etcd-dir=" + h.o.EtcdDir + " ", " --seeds=10.0.0.98:8000,10.0.0.99:8000",
 	} {
 		if !strings.Contains(d.Line, want) {
 			t.Errorf("the line lacks %q: %s", want, d.Line)
 		}
 	}
-	if want := "etcd-manager-ctl --backup-store=" + h.o.BackupStore + " --member-count=3 --etcd-version=3.6.16 configure-cluster"; d.Configure != want {
+	if want := "etcd-manager-ctl --backup-store=" + h.o.BackupStore +
+		" --member-count=3 --etcd-version=3.6.16 configure-cluster"; d.Configure != want {
 		t.Errorf("the spec is to be written by %s", d.Configure)
 	}
 	if got := line([]string{"ETCD_CIPHER_SUITES=a b", "x"}); got != "ETCD_CIPHER_SUITES='a b' x" {

@@ -52,7 +52,9 @@ func (b *back) prepare(ctx context.Context) error {
 		return err
 	}
 	if state.Assigned != nil && (state.Assigned.Token != j.Token || state.Assigned.Version != j.Version) {
-		return hold(ManagerState, "etcdadm handover from-manager", "what etcd-manager runs has changed meanwhile: incarnation %s, etcd %s", state.Assigned.Token, state.Assigned.Version)
+		return hold(ManagerState, "etcdadm handover from-manager",
+			"what etcd-manager runs has changed meanwhile: incarnation %s, etcd %s", state.Assigned.Token,
+			state.Assigned.Version)
 	}
 	if b.j = j; !b.resumed {
 		if why := b.mayGoBack(state); why != nil {
@@ -119,11 +121,14 @@ func (b *back) mayGoBack(state nodestate.State) *Hold {
 	i := slices.IndexFunc(b.j.Peers, func(s cluster.InitialMember) bool { return s.Name == b.cfg.Name })
 	switch {
 	case state.Assigned != nil && state.Assigned.Quarantined:
-		return hold(ManagerState, "etcd-manager-ctl status", "the member is quarantined: clients are kept away from it, and etcdadm would let them in")
+		return hold(ManagerState, "etcd-manager-ctl status",
+			"the member is quarantined: clients are kept away from it, and etcdadm would let them in")
 	case i < 0:
-		return hold(NameUnfit, "--name", "etcd-manager runs one of the members %s on this machine, and none is called %s", text(cluster.InitialMemberNames(b.j.Peers)), b.cfg.Name)
+		return hold(NameUnfit, "--name", "etcd-manager runs one of the members %s on this machine, and none is called %s",
+			text(cluster.InitialMemberNames(b.j.Peers)), b.cfg.Name)
 	case !overlap(b.j.Peers[i].PeerURLs, machine.URLs(b.cfg).Peer):
-		return hold(NameUnfit, "--bind-address and --peer-port", "member %s is found at %s, and the machine's peer URL is %s", b.cfg.Name, strings.Join(b.j.Peers[i].PeerURLs, ", "), machine.URLs(b.cfg).Peer[0])
+		return hold(NameUnfit, "--bind-address and --peer-port", "member %s is found at %s, and the machine's peer URL is %s",
+			b.cfg.Name, strings.Join(b.j.Peers[i].PeerURLs, ", "), machine.URLs(b.cfg).Peer[0])
 	}
 	b.j.Node = b.cfg.Name
 	return nil
@@ -144,7 +149,8 @@ func (b *back) whereabouts() error {
 	dir := from
 	switch {
 	case here && away:
-		return hold(DataForeign, "check which one is the member's, and move the other one away", "there is data in %s and in %s", to, from)
+		return hold(DataForeign, "check which one is the member's, and move the other one away",
+			"there is data in %s and in %s", to, from)
 	case !here && !away:
 		return hold(DataForeign, flag+" and --data-dir", "there is no data in %s and none in %s", from, to)
 	case here:
@@ -179,11 +185,14 @@ func (b *back) steps() []Step {
 	from := b.dataOf(j.Token)
 	fresh := func() (bool, error) { return !b.resumed, nil }
 	return []Step{
-		b.step("certificates", fmt.Sprintf("make the certificate authority in %s of the one in %s", cfg.Paths.Certificates, b.o.PKIDir),
+		b.step("certificates", fmt.Sprintf("make the certificate authority in %s of the one in %s", cfg.Paths.Certificates,
+			b.o.PKIDir),
 			func() (bool, error) { return b.ca.crt != nil, nil },
 			func(context.Context) error { return b.ca.write(cfg.Paths.Certificates, "ca", 0o755) }),
 		b.step("ask", "ask the other members whether they wait for this one", fresh, b.ask),
-		b.step("journal", "write down what was decided, in "+JournalPath(cfg), fresh, func(context.Context) error { return j.write(cfg) }),
+		b.step("journal", "write down what was decided, in "+JournalPath(cfg), fresh, func(context.Context) error {
+			return j.write(cfg)
+		}),
 		b.step("unassign", fmt.Sprintf("tell etcd-manager in %s to run nothing", b.o.ManagerDir), b.assigned,
 			func(context.Context) error { return b.state.Update(unassign) }),
 		b.step("move", fmt.Sprintf("move the data of member %s from %s to %s", j.MemberID, from, cfg.Paths.Data),
@@ -210,14 +219,16 @@ func (b *back) ask(ctx context.Context) error {
 	}
 	switch known := slices.ContainsFunc(obs.Remote.Members, func(m cluster.Member) bool { return m.ID == b.j.MemberID }); {
 	case obs.Remote.Answered && (!known || obs.Remote.ClusterID != b.j.ClusterID):
-		return hold(DataForeign, "etcdadm join --set-aside-data makes it a new member", "the other members are of cluster %s and do not know member %s", obs.Remote.ClusterID, b.j.MemberID)
+		return hold(DataForeign, "etcdadm join --set-aside-data makes it a new member",
+			"the other members are of cluster %s and do not know member %s", obs.Remote.ClusterID, b.j.MemberID)
 	case obs.Remote.Answered:
 		return nil
 	case others < cluster.Quorum(len(b.j.Peers)):
 		b.j.Alone = true
 		return nil
 	}
-	return hold(ClusterUnreachable, "--endpoints names other members; --alone starts this one all the same", "the other members do not answer: %s", obs.Remote.Problem)
+	return hold(ClusterUnreachable, "--endpoints names other members; --alone starts this one all the same",
+		"the other members do not answer: %s", obs.Remote.Problem)
 }
 
 func (b *back) assigned() (bool, error) {

@@ -61,7 +61,8 @@ func points(steps ...string) []string {
 func TestCrashThereAndBack(t *testing.T) {
 	ways := map[Direction][]string{
 		ToManager: append(points("certificates", "record", "journal", "stop", "files", "move", "assign", "done"),
-			"handover.certificates.between:1", "handover.certificates.between:2", "handover.record.between", "handover.files.between:1"),
+			"handover.certificates.between:1", "handover.certificates.between:2", "handover.record.between",
+			"handover.files.between:1"),
 		FromManager: points("certificates", "ask", "journal", "unassign", "move", "start", "done"),
 	}
 	for d, points := range ways {

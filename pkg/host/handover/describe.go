@@ -18,14 +18,18 @@ func described(cfg machine.Config, obs machine.Observation) (*Journal, *Hold) {
 	local, remote := obs.Local, obs.Remote
 	switch {
 	case local == nil:
-		return nil, hold(NotRunning, "etcdadm status", "this machine's etcd does not answer: its service is %s", obs.Service.State)
+		return nil, hold(NotRunning, "etcdadm status", "this machine's etcd does not answer: its service is %s",
+			obs.Service.State)
 	case obs.Data.State != cluster.DiskData || obs.Data.MemberID != local.ID || obs.Data.ClusterID != local.ClusterID:
-		return nil, hold(DataForeign, "--data-dir names the member's directory", "%s does not hold the data of member %s, which answers at %s",
+		return nil, hold(DataForeign, "--data-dir names the member's directory",
+			"%s does not hold the data of member %s, which answers at %s",
 			cfg.Paths.Data, local.ID, strings.Join(machine.URLs(cfg).Client, ", "))
 	case !remote.Answered:
-		return nil, hold(ClusterUnreachable, "etcdadm status", "nobody tells the member list through the quorum: %s", remote.Problem)
+		return nil, hold(ClusterUnreachable, "etcdadm status", "nobody tells the member list through the quorum: %s",
+			remote.Problem)
 	case remote.ClusterID != local.ClusterID:
-		return nil, hold(DataForeign, "etcdadm status", "the members that answer are of cluster %s, and this machine's is of %s", remote.ClusterID, local.ClusterID)
+		return nil, hold(DataForeign, "etcdadm status",
+			"the members that answer are of cluster %s, and this machine's is of %s", remote.ClusterID, local.ClusterID)
 	}
 	if why := settled(remote.Members); why != nil {
 		return nil, why
@@ -40,7 +44,8 @@ func described(cfg machine.Config, obs machine.Observation) (*Journal, *Hold) {
 	}
 	j := &Journal{
 		Direction: ToManager, Node: self.Name, MemberID: local.ID, ClusterID: local.ClusterID, Version: local.Version,
-		URLs: cluster.URLs{Peer: self.PeerURLs, Client: self.ClientURLs}, MetricsURLs: split(obs.Written["ETCD_LISTEN_METRICS_URLS"]),
+		URLs:        cluster.URLs{Peer: self.PeerURLs, Client: self.ClientURLs},
+		MetricsURLs: split(obs.Written["ETCD_LISTEN_METRICS_URLS"]),
 		Environment: operators(obs.Written, local), EtcdAddress: listenAt(cfg),
 	}
 	for _, m := range remote.Members {
@@ -49,7 +54,9 @@ func described(cfg machine.Config, obs machine.Observation) (*Journal, *Hold) {
 			j.Others = append(j.Others, m.ClientURLs...)
 		}
 	}
-	slices.SortFunc(j.Peers, func(a, b cluster.InitialMember) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(j.Peers, func(a, b cluster.InitialMember) int {
+		return strings.Compare(string(a.Name), string(b.Name))
+	})
 	return j, nil
 }
 
@@ -61,15 +68,20 @@ func settled(members []cluster.Member) *Hold {
 	for _, m := range members {
 		switch {
 		case m.Learner:
-			return hold(MembersUnsettled, "wait until it has its vote, or etcdadm remove "+m.ID.String(), "member %s is a learner", m.ID)
+			return hold(MembersUnsettled, "wait until it has its vote, or etcdadm remove "+m.ID.String(),
+				"member %s is a learner", m.ID)
 		case m.Name == "":
-			return hold(MembersUnsettled, "start it, or etcdadm remove "+m.ID.String(), "member %s (%s) has never started", m.ID, strings.Join(m.PeerURLs, ", "))
+			return hold(MembersUnsettled, "start it, or etcdadm remove "+m.ID.String(), "member %s (%s) has never started", m.ID,
+				strings.Join(m.PeerURLs, ", "))
 		case m.Name.Validate() != nil:
-			return hold(NameUnfit, "remove the member, and add it again under another --name", "member %s: %v", m.ID, m.Name.Validate())
+			return hold(NameUnfit, "remove the member, and add it again under another --name", "member %s: %v", m.ID,
+				m.Name.Validate())
 		case names[m.Name]:
-			return hold(NameUnfit, "remove one of them, and add it again under another --name", "two members are called %s, and the daemons know members by their names", m.Name)
+			return hold(NameUnfit, "remove one of them, and add it again under another --name",
+				"two members are called %s, and the daemons know members by their names", m.Name)
 		case !m.Healthy:
-			return hold(QuorumMargin, "bring it back first, or take it out: etcdadm remove "+m.ID.String(), "member %s is not healthy; with this machine's member away too the cluster may lose its quorum", m.Name)
+			return hold(QuorumMargin, "bring it back first, or take it out: etcdadm remove "+m.ID.String(),
+				"member %s is not healthy; with this machine's member away too the cluster may lose its quorum", m.Name)
 		}
 		names[m.Name] = true
 	}
@@ -80,16 +92,19 @@ func settled(members []cluster.Member) *Hold {
 func fit(cfg machine.Config, self cluster.Member, written map[string]string) *Hold {
 	for _, u := range slices.Concat(self.PeerURLs, self.ClientURLs) {
 		if !strings.HasPrefix(u, "https://") {
-			return hold(NameUnfit, "etcdadm join with https URLs", "member %s is found at %s, and what etcdadm hands over speaks TLS", self.Name, u)
+			return hold(NameUnfit, "etcdadm join with https URLs",
+				"member %s is found at %s, and what etcdadm hands over speaks TLS", self.Name, u)
 		}
 	}
 	switch {
 	case len(self.ClientURLs) == 0 || len(self.PeerURLs) == 0:
 		return hold(NameUnfit, "etcdadm status", "member %s tells no client URL", self.Name)
 	case !overlap(self.PeerURLs, machine.URLs(cfg).Peer):
-		return hold(NameUnfit, "--bind-address and --peer-port", "member %s is found at %s, and the machine's peer URL is %s", self.Name, strings.Join(self.PeerURLs, ", "), machine.URLs(cfg).Peer[0])
+		return hold(NameUnfit, "--bind-address and --peer-port", "member %s is found at %s, and the machine's peer URL is %s",
+			self.Name, strings.Join(self.PeerURLs, ", "), machine.URLs(cfg).Peer[0])
 	case written["ETCD_WAL_DIR"] != "":
-		return hold(DataApart, "etcdadm reset and etcdadm join make a member with all of its data in one place", "the write-ahead log is apart from the data, in %s, and the daemon keeps both in one place", written["ETCD_WAL_DIR"])
+		return hold(DataApart, "etcdadm reset and etcdadm join make a member with all of its data in one place",
+			"the write-ahead log is apart from the data, in %s, and the daemon keeps both in one place", written["ETCD_WAL_DIR"])
 	}
 	return nil
 }
@@ -105,7 +120,8 @@ func split(list string) []string {
 // decided are the variables, or beginnings and ends of them, that the daemon
 // sets itself.
 var decided = struct{ equal, begin, end []string }{
-	[]string{"ETCD_NAME", "ETCD_DATA_DIR", "ETCD_STRICT_RECONFIG_CHECK", "ETCD_LOGGER", "ETCD_LOG_OUTPUTS", "ETCD_ENABLE_V2"},
+	[]string{"ETCD_NAME", "ETCD_DATA_DIR", "ETCD_STRICT_RECONFIG_CHECK", "ETCD_LOGGER", "ETCD_LOG_OUTPUTS",
+		"ETCD_ENABLE_V2"},
 	[]string{"ETCD_INITIAL_", "ETCD_ADVERTISE_", "ETCD_LISTEN_", "ETCD_MANAGER_"},
 	[]string{"_CERT_FILE", "_KEY_FILE", "_TRUSTED_CA_FILE", "CLIENT_CERT_AUTH"},
 }
@@ -129,7 +145,8 @@ func operators(written map[string]string, local *cluster.Report) []string {
 			return slices.ContainsFunc(list, func(part string) bool { return f(k, part) })
 		}
 		if !strings.HasPrefix(k, "ETCD_") || written[k] == common[k] ||
-			slices.Contains(decided.equal, k) || match(decided.begin, strings.HasPrefix) || match(decided.end, strings.HasSuffix) {
+			slices.Contains(decided.equal, k) || match(decided.begin, strings.HasPrefix) ||
+			match(decided.end, strings.HasSuffix) {
 			continue
 		}
 		list = append(list, k+"="+written[k])

@@ -224,7 +224,8 @@ func (s *side) lockManager(self nodestate.Self) (nodestate.State, error) {
 const managerLock = "etcdadm.lock"
 
 func (s *side) managerRuns() *Hold {
-	return hold(ManagerRuns, "stop etcd-manager on this machine, and keep it from being started until the handover is done",
+	return hold(ManagerRuns,
+		"stop etcd-manager on this machine, and keep it from being started until the handover is done",
 		"an etcd-manager, or another handover, has %s open", s.o.ManagerDir)
 }
 

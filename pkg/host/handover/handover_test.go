@@ -31,10 +31,13 @@ func TestThereAndBack(t *testing.T) {
 		if want := (cluster.Assigned{Token: "c1", Version: v36}); s.Assigned == nil || *s.Assigned != want {
 			t.Errorf("%s: assigned %+v", h.name, s.Assigned)
 		}
-		if s.MemberID != idOf(h.name) || s.ClusterID != clusterID || s.MemberToken != "c1" || len(s.Peers) != 3 || s.Bootstrap {
+		if s.MemberID != idOf(h.name) || s.ClusterID != clusterID || s.MemberToken != "c1" || len(s.Peers) != 3 ||
+			s.Bootstrap {
 			t.Errorf("%s: the state is %+v", h.name, s)
 		}
-		if want := (cluster.LeaseVoters{Token: "c1", Names: []cluster.NodeName{"a", "b", "c"}}); s.LeaseVoters.Token != want.Token || s.LeaseVoters.Term != 0 || !slices.Equal(s.LeaseVoters.Names, want.Names) {
+		if want := (cluster.LeaseVoters{
+			Token: "c1", Names: []cluster.NodeName{"a", "b", "c"},
+		}); s.LeaseVoters.Token != want.Token || s.LeaseVoters.Term != 0 || !slices.Equal(s.LeaseVoters.Names, want.Names) {
 			t.Errorf("%s: the lease voters are %+v", h.name, s.LeaseVoters)
 		}
 		if d := nodestate.Disk(h.o.ManagerDir, s); d.State != cluster.DiskData || d.MemberID != idOf(h.name) {
@@ -52,7 +55,8 @@ func TestThereAndBack(t *testing.T) {
 		}
 		wantSteps(t, h.ok(ToManager)) // again: nothing
 	}
-	if got := hosts[0].records(); len(got) != 1 || got[0].Token != "c1" || !sameNames(got[0].Voters, hosts[0].state().Peers) || got[0].By != "a" {
+	if got := hosts[0].records(); len(got) != 1 || got[0].Token != "c1" ||
+		!sameNames(got[0].Voters, hosts[0].state().Peers) || got[0].By != "a" {
 		t.Errorf("the records are %+v", got)
 	}
 	for _, h := range hosts {
@@ -125,8 +129,12 @@ func TestWhatHolds(t *testing.T) {
 		says  string
 		spoil func(t *testing.T, h *host)
 	}{
-		"etcd does not run": {ToManager, NotRunning, "service is stopped", func(t *testing.T, h *host) { h.must(os.Remove(h.runPath())) }},
-		"no data":           {ToManager, NotRunning, "no member in", func(t *testing.T, h *host) { h.must(os.RemoveAll(h.cfg.Paths.Data)) }},
+		"etcd does not run": {ToManager, NotRunning, "service is stopped", func(t *testing.T, h *host) {
+			h.must(os.Remove(h.runPath()))
+		}},
+		"no data": {ToManager, NotRunning, "no member in", func(t *testing.T, h *host) {
+			h.must(os.RemoveAll(h.cfg.Paths.Data))
+		}},
 		"another's data": {ToManager, DataForeign, "does not hold the data of member 61", func(t *testing.T, h *host) {
 			write(t, filepath.Join(h.cfg.Paths.Data, "member", "wal", "0.wal"), string(wal(99, clusterID)))
 		}},
@@ -153,26 +161,36 @@ func TestWhatHolds(t *testing.T) {
 			t.Cleanup(func() { f.Close() })
 			h.must(unix.Flock(int(f.Fd()), unix.LOCK_EX))
 		}},
-		"another CA in the daemon's directory": {ToManager, CADiffers, "peers-ca", func(t *testing.T, h *host) { newCA(t, h.o.PKIDir, certs.PeersCA) }},
-		"the CA's key is elsewhere":            {ToManager, CADiffers, "ca.key", func(t *testing.T, h *host) { h.must(os.Remove(filepath.Join(h.cfg.Paths.Certificates, "ca.key"))) }},
-		"a store of another cluster": {ToManager, StoreForeign, "store is that of incarnation c2", func(t *testing.T, h *host) {
-			h.create(cluster.Incarnation{Number: 1, Token: "c2", Version: v36, Voters: initialMembers("a")})
-		}},
+		"another CA in the daemon's directory": {
+			ToManager, CADiffers, "peers-ca", func(t *testing.T, h *host) { newCA(t, h.o.PKIDir, certs.PeersCA) },
+		},
+		"the CA's key is elsewhere": {
+			ToManager, CADiffers, "ca.key", func(t *testing.T, h *host) {
+				h.must(os.Remove(filepath.Join(h.cfg.Paths.Certificates, "ca.key")))
+			},
+		},
+		"a store of another cluster": {ToManager, StoreForeign, "store is that of incarnation c2",
+			func(t *testing.T, h *host) {
+				h.create(cluster.Incarnation{Number: 1, Token: "c2", Version: v36, Voters: initialMembers("a")})
+			}},
 		"a store of the existing tool's cluster": {ToManager, StoreForeign, "was created on", func(t *testing.T, h *host) {
 			s, err := store.Open(t.Context(), h.o.BackupStore)
 			h.must(err)
 			h.must(s.MarkCreated(t.Context(), time.Now()))
 			h.must(s.Close(t.Context()))
 		}},
-		"nothing to hand back": {FromManager, ManagerState, "has no member", func(t *testing.T, h *host) { h.must(os.RemoveAll(h.cfg.Paths.Data)) }},
+		"nothing to hand back": {
+			FromManager, ManagerState, "has no member", func(t *testing.T, h *host) { h.must(os.RemoveAll(h.cfg.Paths.Data)) },
+		},
 		"two CAs": {FromManager, CADiffers, "different ones", func(t *testing.T, h *host) {
 			h.ok(ToManager)
 			newCA(t, h.o.PKIDir, certs.PeersCA)
 		}},
-		"another CA in etcdadm's directory": {FromManager, CADiffers, "another certificate authority", func(t *testing.T, h *host) {
-			h.ok(ToManager)
-			newCA(t, h.cfg.Paths.Certificates, "ca")
-		}},
+		"another CA in etcdadm's directory": {FromManager, CADiffers, "another certificate authority",
+			func(t *testing.T, h *host) {
+				h.ok(ToManager)
+				newCA(t, h.cfg.Paths.Certificates, "ca")
+			}},
 		"the daemon still runs": {FromManager, ManagerRuns, "an etcd-manager", func(t *testing.T, h *host) {
 			h.ok(ToManager)
 			f, err := nodestate.Open(h.o.ManagerDir, nodestate.Self{Name: "a"})
@@ -252,14 +270,16 @@ func TestLateMachinesGoByTheRecord(t *testing.T) {
 		t.Errorf("b's lease voters are %v", got)
 	}
 	r := d.ok(ToManager)
-	if s := d.state(); s.Assigned == nil || len(s.LeaseVoters.Names) > 0 || !strings.Contains(r.Daemon.LeaseVotersWhy, "takes this one in") {
+	if s := d.state(); s.Assigned == nil || len(s.LeaseVoters.Names) > 0 ||
+		!strings.Contains(r.Daemon.LeaseVotersWhy, "takes this one in") {
 		t.Errorf("d begins with %+v: %s", s.LeaseVoters, r.Daemon.LeaseVotersWhy)
 	}
 	e := newHost(t, shared, "e", "d", "e")
 	e.held(ToManager, LeaseVotersLost)
 	e.o.NewIncarnation = true
 	r = e.ok(ToManager)
-	if s := e.state(); s.Assigned.Token != "c1-2" || s.LeaseVoters.Token != "c1-2" || !slices.Equal(s.LeaseVoters.Names, []cluster.NodeName{"d", "e"}) {
+	if s := e.state(); s.Assigned.Token != "c1-2" || s.LeaseVoters.Token != "c1-2" ||
+		!slices.Equal(s.LeaseVoters.Names, []cluster.NodeName{"d", "e"}) {
 		t.Errorf("e begins with %+v", s)
 	}
 	if got := e.records(); len(got) != 2 || got[1].Number != 2 || r.Daemon.Incarnation != "c1-2" {
@@ -354,7 +374,8 @@ func TestAnIncarnationThatEndedMeanwhile(t *testing.T) {
 	h := newCluster(t, "a", "b", "c")[0]
 	h.runUntil(ToManager, "stop")
 	h.create(cluster.Incarnation{Number: 2, Token: "c1-2", Version: v36, Voters: initialMembers("b", "c")})
-	if why := h.held(ToManager, StoreForeign); !strings.Contains(why.Text, "c1, in which the handover was begun, is not the newest") {
+	if why := h.held(ToManager, StoreForeign); !strings.Contains(why.Text,
+		"c1, in which the handover was begun, is not the newest") {
 		t.Error(why)
 	}
 	h.ok(FromManager)

@@ -137,14 +137,17 @@ func wal(id cluster.MemberID, c cluster.ClusterID) []byte {
 		return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
 	}
 	record := number(nil, 1, 1)
-	record = protowire.AppendBytes(protowire.AppendTag(record, 3, protowire.BytesType), number(number(nil, 1, uint64(id)), 2, uint64(c)))
+	record = protowire.AppendBytes(protowire.AppendTag(record, 3, protowire.BytesType),
+		number(number(nil, 1, uint64(id)), 2, uint64(c)))
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(record))), record...)
 }
 
 func initialMembers(names ...string) []cluster.InitialMember {
 	var list []cluster.InitialMember
 	for _, n := range names {
-		list = append(list, cluster.InitialMember{Name: cluster.NodeName(n), PeerURLs: []string{"https://" + addressOf(n) + ":2380"}})
+		list = append(list, cluster.InitialMember{
+			Name: cluster.NodeName(n), PeerURLs: []string{"https://" + addressOf(n) + ":2380"},
+		})
 	}
 	return list
 }
@@ -185,7 +188,11 @@ func (h *host) Config() machine.Config { return h.cfg }
 func (h *host) Lock(machine.Goal) (func(), error) { return func() {}, nil }
 
 func (h *host) Observe(_ context.Context, goal machine.Goal) (machine.Observation, error) {
-	obs := machine.Observation{At: time.Now(), Data: machine.Data{State: cluster.DiskEmpty}, Service: machine.ServiceStatus{State: machine.ServiceStopped}}
+	obs := machine.Observation{
+		At: time.Now(), Data: machine.Data{State: cluster.DiskEmpty}, Service: machine.ServiceStatus{
+			State: machine.ServiceStopped,
+		},
+	}
 	if id, c, err := nodestate.DiskMember(h.cfg.Paths.Data); err == nil {
 		obs.Data = machine.Data{State: cluster.DiskData, MemberID: id, ClusterID: c}
 	}
@@ -263,7 +270,8 @@ func (h *host) at() (here, there bool) {
 	case here == there || len(dirs) > 1:
 		h.t.Errorf("there is data here: %t, there: %v", here, dirs)
 	case h.running() && (!here || assigned), startable && assigned, assigned && here, startable && there && !h.running():
-		h.t.Errorf("data here %t, there %t; running %t, startable %t, assigned %t", here, there, h.running(), startable, assigned)
+		h.t.Errorf("data here %t, there %t; running %t, startable %t, assigned %t", here, there, h.running(), startable,
+			assigned)
 	}
 	for _, db := range append(dirs, filepath.Join(h.cfg.Paths.Data, "member", "snap", "db")) {
 		if b, err := os.ReadFile(db); err == nil && string(b) != "the data of "+h.name {

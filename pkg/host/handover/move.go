@@ -73,7 +73,8 @@ func moveMember(from, to string) error {
 		return err
 	}
 	if there {
-		return hold(DataForeign, "check which one is the member's, and move the other one away", "there is data in %s and in %s", from, to)
+		return hold(DataForeign, "check which one is the member's, and move the other one away",
+			"there is data in %s and in %s", from, to)
 	}
 	// An empty directory in the way is replaced.
 	return apart(hostfs.Rename(filepath.Join(from, memberDir), filepath.Join(to, memberDir)), from, to)

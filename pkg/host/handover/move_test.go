@@ -26,7 +26,8 @@ func TestDataOnAnotherFileSystem(t *testing.T) {
 	from := filepath.Join(dir, "etcd")
 	write(t, filepath.Join(from, "member", "snap", "db"), "x")
 	var why *Hold
-	if err := mayMove(from, filepath.Join(other, "m")); !errors.As(err, &why) || why.Reason != DataApart || !strings.Contains(why.Next, flag) {
+	if err := mayMove(from, filepath.Join(other, "m")); !errors.As(err, &why) || why.Reason != DataApart ||
+		!strings.Contains(why.Next, flag) {
 		t.Errorf("before anything is stopped: %v", err)
 	}
 	if err := moveMember(from, filepath.Join(other, "m")); !errors.As(err, &why) || why.Reason != DataApart {
@@ -38,7 +39,8 @@ func TestDataOnAnotherFileSystem(t *testing.T) {
 	// A data directory that is a mount point of its own is no trouble: what is in
 	// it moves.
 	write(t, filepath.Join(other, "etcd", "member", "snap", "db"), "y")
-	if err := errors.Join(mayMove(other, filepath.Join(other, "manager")), moveMember(filepath.Join(other, "etcd"), filepath.Join(other, "manager"))); err != nil {
+	if err := errors.Join(mayMove(other, filepath.Join(other, "manager")),
+		moveMember(filepath.Join(other, "etcd"), filepath.Join(other, "manager"))); err != nil {
 		t.Error(err)
 	}
 }

@@ -72,7 +72,10 @@ var managerCAs = []string{certs.ManagerCA, certs.PeersCA, certs.ClientsCA}
 func missingCAs(certsDir, pkiDir string, now time.Time) ([]string, pair, error) {
 	own, err := certs.LoadCA(certsDir, certs.MachineCA, now)
 	if err != nil {
-		return nil, pair{}, &Hold{CADiffers, fmt.Sprintf("put ca.crt and ca.key into %s: etcd-manager issues its certificates itself", certsDir), err.Error()}
+		return nil, pair{}, &Hold{
+			CADiffers, fmt.Sprintf("put ca.crt and ca.key into %s: etcd-manager issues its certificates itself", certsDir),
+			err.Error(),
+		}
 	}
 	source, err := readPair(certsDir, certs.MachineCA)
 	if err != nil {
@@ -93,7 +96,8 @@ func missingCAs(certsDir, pkiDir string, now time.Time) ([]string, pair, error) 
 			return nil, pair{}, hold(CADiffers, "move it away, or choose another --pki-dir", "%v", err)
 		}
 		if !sameCA(own, ca) {
-			return nil, pair{}, hold(CADiffers, "move it away, or choose another --pki-dir", "%s is another certificate authority than the %s that the members trust",
+			return nil, pair{}, hold(CADiffers, "move it away, or choose another --pki-dir",
+				"%s is another certificate authority than the %s that the members trust",
 				have.crtPath(), source.crtPath())
 		}
 	}
@@ -112,8 +116,11 @@ func ownCA(certsDir, pkiDir string, now time.Time) (pair, error) {
 		return pair{}, hold(CADiffers, "--pki-dir names the directory of etcd-manager's certificate authorities", "%v", err)
 	}
 	if !sameCA(peers, clients) {
-		return pair{}, hold(CADiffers, "a cluster whose daemons have several authorities stays with them; etcdadm snapshot save and etcdadm init --snapshot make a new cluster of its data",
-			"etcd-manager's authorities for peers and for clients are different ones (%s and %s in %s), and etcdadm has one for both, so that its members and the others would not trust each other",
+		return pair{}, hold(CADiffers,
+			"a cluster whose daemons have several authorities stays with them; etcdadm snapshot save and etcdadm init "+
+				"--snapshot make a new cluster of its data",
+			"etcd-manager's authorities for peers and for clients are different ones (%s and %s in %s), and etcdadm has one "+
+				"for both, so that its members and the others would not trust each other",
 			certs.PeersCA, certs.ClientsCA, pkiDir)
 	}
 	source, err := readPair(pkiDir, certs.ClientsCA)
@@ -135,7 +142,8 @@ func ownCA(certsDir, pkiDir string, now time.Time) (pair, error) {
 		return pair{}, hold(CADiffers, "move it away, or choose another --certs-dir", "%v", err)
 	}
 	if !sameCA(ca, clients) {
-		return pair{}, hold(CADiffers, "move it away, or choose another --certs-dir", "%s is another certificate authority than the %s that the members trust", have.crtPath(), source.crtPath())
+		return pair{}, hold(CADiffers, "move it away, or choose another --certs-dir",
+			"%s is another certificate authority than the %s that the members trust", have.crtPath(), source.crtPath())
 	}
 	return pair{}, nil
 }

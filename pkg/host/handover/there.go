@@ -36,7 +36,8 @@ func (t *there) prepare(ctx context.Context) error {
 		return err
 	}
 	if t.j != nil && t.j.Direction == FromManager {
-		return hold(Unfinished, "etcdadm handover from-manager", "a handover from etcd-manager was begun, and is not finished")
+		return hold(Unfinished, "etcdadm handover from-manager",
+			"a handover from etcd-manager was begun, and is not finished")
 	}
 	here, err := hasMember(t.cfg.Paths.Data)
 	if err != nil {
@@ -61,7 +62,8 @@ func (t *there) prepare(ctx context.Context) error {
 	case began:
 		err = t.resume(ctx)
 	default:
-		return hold(NotRunning, "start it where it was (etcdadm join ENDPOINT), so that its cluster can be asked", "the member in %s does not run: its service is %s", t.cfg.Paths.Data, obs.Service.State)
+		return hold(NotRunning, "start it where it was (etcdadm join ENDPOINT), so that its cluster can be asked",
+			"the member in %s does not run: its service is %s", t.cfg.Paths.Data, obs.Service.State)
 	}
 	if err != nil {
 		return err
@@ -83,7 +85,8 @@ func (t *there) finished(ctx context.Context) error {
 		return err
 	}
 	if s.Assigned == nil {
-		return hold(ManagerState, "etcd-manager-ctl status", "the member was handed over to %s, which does not tell of it any more", t.o.ManagerDir)
+		return hold(ManagerState, "etcd-manager-ctl status",
+			"the member was handed over to %s, which does not tell of it any more", t.o.ManagerDir)
 	}
 	return nil
 }
@@ -121,14 +124,16 @@ func (t *there) decide(ctx context.Context, obs machine.Observation) error {
 	}
 	j.Token = j.Agreement.Record.Token
 	if s.Assigned != nil {
-		return hold(ManagerState, "etcdadm handover from-manager, or another "+flag, "the etcd-manager of %s has a member of incarnation %s already", t.o.ManagerDir, s.Assigned.Token)
+		return hold(ManagerState, "etcdadm handover from-manager, or another "+flag,
+			"the etcd-manager of %s has a member of incarnation %s already", t.o.ManagerDir, s.Assigned.Token)
 	}
 	if _, err := t.q.kept.Prepare(j.Token, t.leaseVoters()); len(t.leaseVoters()) > 0 && err != nil {
 		return hold(LeaseVotersLost, "", "%v", err)
 	}
 	twice, err := hasMember(t.dataOf(j.Token))
 	if err == nil && twice {
-		return hold(DataForeign, "check which one is the member's, and move the other one away", "there is data in %s and in %s", t.cfg.Paths.Data, t.dataOf(j.Token))
+		return hold(DataForeign, "check which one is the member's, and move the other one away",
+			"there is data in %s and in %s", t.cfg.Paths.Data, t.dataOf(j.Token))
 	}
 	return err
 }
@@ -151,7 +156,8 @@ func (t *there) control(ctx context.Context) error {
 		return fmt.Errorf("read the control store: %w", err)
 	}
 	if err := view.IncarnationsErr; err != nil {
-		return hold(StoreForeign, "check control/incarnations in the store", "the store has an incarnation record that cannot be understood: %v", err)
+		return hold(StoreForeign, "check control/incarnations in the store",
+			"the store has an incarnation record that cannot be understood: %v", err)
 	}
 	t.q.control, t.seeded = view, view.Spec != nil
 	return nil
@@ -183,8 +189,10 @@ func (t *there) nobodyCoordinates(ctx context.Context) error {
 		return fmt.Errorf("read the coordinator's status: %w", err)
 	}
 	if age := t.now.Sub(s.At); s.Coordinator != "" && age < coordinated {
-		return hold(ManagerState, "etcdadm handover from-manager on the machines that a daemon runs, and wait until the status is old",
-			"%s coordinates the cluster, or did %s ago; a new incarnation would begin while it is at work", s.Coordinator, age.Round(time.Second))
+		return hold(ManagerState,
+			"etcdadm handover from-manager on the machines that a daemon runs, and wait until the status is old",
+			"%s coordinates the cluster, or did %s ago; a new incarnation would begin while it is at work", s.Coordinator,
+			age.Round(time.Second))
 	}
 	return nil
 }
@@ -197,7 +205,8 @@ func (t *there) resume(ctx context.Context) error {
 		return err
 	}
 	if s.Assigned != nil && s.Assigned.Token != t.j.Token {
-		return hold(ManagerState, "another "+flag, "the etcd-manager of %s has a member of incarnation %s", t.o.ManagerDir, s.Assigned.Token)
+		return hold(ManagerState, "another "+flag, "the etcd-manager of %s has a member of incarnation %s", t.o.ManagerDir,
+			s.Assigned.Token)
 	}
 	for _, dir := range []string{t.cfg.Paths.Data, t.dataOf(t.j.Token)} {
 		there, err := hasMember(dir)
@@ -213,7 +222,8 @@ func (t *there) resume(ctx context.Context) error {
 	}
 	records := t.q.control.Incarnations
 	if len(records) == 0 || records[len(records)-1].Token != t.j.Token {
-		return hold(StoreForeign, "etcdadm handover from-manager", "incarnation %s, in which the handover was begun, is not the newest in the store", t.j.Token)
+		return hold(StoreForeign, "etcdadm handover from-manager",
+			"incarnation %s, in which the handover was begun, is not the newest in the store", t.j.Token)
 	}
 	return nil
 }

@@ -23,22 +23,30 @@ func (t *there) steps() []Step {
 	cfg, j := t.cfg, t.j
 	begun := func() (bool, error) { return t.fresh, nil }
 	return []Step{
-		t.step("certificates", fmt.Sprintf("make %s in %s, each of the one in %s", strings.Join(t.noCA, ", "), t.o.PKIDir, cfg.Paths.Certificates),
+		t.step("certificates", fmt.Sprintf("make %s in %s, each of the one in %s", strings.Join(t.noCA, ", "), t.o.PKIDir,
+			cfg.Paths.Certificates),
 			func() (bool, error) { return len(t.noCA) > 0, nil }, t.makeCAs),
 		t.step("binaries", fmt.Sprintf("install etcd %s into %s", j.Version, t.binDir()), t.noBinaries, t.installBinaries),
-		t.step("record", fmt.Sprintf("record in the store: incarnation %d, %s, of %s", j.Agreement.Record.Number, j.Token, text(cluster.InitialMemberNames(j.Agreement.Record.Voters))),
+		t.step("record", fmt.Sprintf("record in the store: incarnation %d, %s, of %s", j.Agreement.Record.Number, j.Token,
+			text(cluster.InitialMemberNames(j.Agreement.Record.Voters))),
 			func() (bool, error) { return t.fresh && j.Agreement.Create, nil }, t.record),
-		t.step("journal", "write down what was decided, in "+JournalPath(cfg), begun, func(context.Context) error { return j.write(cfg) }),
-		t.step("stop", "stop etcd, and have the init system leave it alone", func() (bool, error) { return t.serving, nil }, t.stop),
+		t.step("journal", "write down what was decided, in "+JournalPath(cfg), begun, func(context.Context) error {
+			return j.write(cfg)
+		}),
+		t.step("stop", "stop etcd, and have the init system leave it alone", func() (bool, error) { return t.serving, nil },
+			t.stop),
 		t.step("files", "delete what starts etcd: "+strings.Join(t.starters(), ", "), t.anyStarter, t.removeStarters),
 		t.step("move", fmt.Sprintf("move the data of member %s from %s to %s", j.MemberID, cfg.Paths.Data, t.dataOf(j.Token)),
 			func() (bool, error) { return hasMember(cfg.Paths.Data) }, t.move),
-		t.step("assign", fmt.Sprintf("tell etcd-manager in %s to run it", t.o.ManagerDir), func() (bool, error) { return !t.over(), nil },
+		t.step("assign", fmt.Sprintf("tell etcd-manager in %s to run it", t.o.ManagerDir), func() (bool, error) {
+			return !t.over(), nil
+		},
 			func(context.Context) error { return t.state.Update(t.assign) }),
-		t.step("done", "write down that it is done", func() (bool, error) { return !t.over(), nil }, func(context.Context) error {
-			j.Done = true
-			return j.write(cfg)
-		}),
+		t.step("done", "write down that it is done", func() (bool, error) { return !t.over(), nil },
+			func(context.Context) error {
+				j.Done = true
+				return j.write(cfg)
+			}),
 	}
 }
 

@@ -176,7 +176,8 @@ func (w *DiskWatch) next(took time.Duration) cluster.StorageState {
 // either. A full disk is not broken: etcd writes into files that it has made
 // beforehand.
 func broken(err error) bool {
-	return errors.Is(err, unix.EIO) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO)
+	return errors.Is(err, unix.EIO) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENODEV) ||
+		errors.Is(err, unix.ENXIO)
 }
 
 // write writes a few bytes and waits until they are on the disk. The bytes are

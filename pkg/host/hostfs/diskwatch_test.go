@@ -35,15 +35,21 @@ func TestHowADisksStateFollowsFromItsWrites(t *testing.T) {
 		{"the first write", []time.Duration{2 * ms}, good},
 		{"two slow ones, behind a large backup", []time.Duration{2 * ms, 3000 * ms, 3000 * ms}, good},
 		{"three slow ones", []time.Duration{2 * ms, 600 * ms, 600 * ms, 600 * ms}, slow},
-		{"between the bounds it stays what it was", []time.Duration{600 * ms, 600 * ms, 600 * ms, 300 * ms, 300 * ms, 300 * ms, 300 * ms}, slow},
+		{"between the bounds it stays what it was", []time.Duration{
+			600 * ms, 600 * ms, 600 * ms, 300 * ms, 300 * ms, 300 * ms, 300 * ms,
+		}, slow},
 		{"and good where it was good", []time.Duration{2 * ms, 300 * ms, 300 * ms, 300 * ms}, good},
 		{"three quick ones end it", []time.Duration{600 * ms, 600 * ms, 600 * ms, 2 * ms, 2 * ms, 2 * ms}, good},
 		{"one that took very long", []time.Duration{2 * ms, 10 * time.Second}, hung},
 		{"is not over with one quick one", []time.Duration{2 * ms, 10 * time.Second, 2 * ms, 2 * ms}, hung},
 		{"but with three", []time.Duration{2 * ms, 10 * time.Second, 2 * ms, 2 * ms, 2 * ms}, good},
-		{"nor is it hung for ever where each takes a quarter of a second", []time.Duration{2 * ms, 10 * time.Second, 300 * ms, 300 * ms, 300 * ms}, slow},
+		{"nor is it hung for ever where each takes a quarter of a second", []time.Duration{
+			2 * ms, 10 * time.Second, 300 * ms, 300 * ms, 300 * ms,
+		}, slow},
 		{"nor where each takes seconds", []time.Duration{2 * ms, 10 * time.Second, 2000 * ms, 2000 * ms, 2000 * ms}, slow},
-		{"but where it hangs again", []time.Duration{2 * ms, 10 * time.Second, 2 * ms, 2 * ms, 11 * time.Second, 2 * ms, 2 * ms}, hung},
+		{"but where it hangs again", []time.Duration{
+			2 * ms, 10 * time.Second, 2 * ms, 2 * ms, 11 * time.Second, 2 * ms, 2 * ms,
+		}, hung},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			all := states(tc.took...)

@@ -52,16 +52,21 @@ func TestWriteHosts(t *testing.T) {
 		{"old lines replaced", localhost + "\n" + guarded("10.0.0.9\tz.x\n"), ab, localhost + "\n" + block},
 		{"names of one address share a line", localhost, entries("10.0.0.1=b", "10.0.0.1=a", "10.0.0.1=b", "fd00::1=a"),
 			localhost + "\n" + guarded("10.0.0.1\ta b\nfd00::1\ta\n")},
-		{"moved to the end", localhost + "\n" + guarded("") + "10.9.9.9\tuser\n", ab, localhost + "10.9.9.9\tuser\n\n" + block},
+		{"moved to the end", localhost + "\n" + guarded("") + "10.9.9.9\tuser\n", ab,
+			localhost + "10.9.9.9\tuser\n\n" + block},
 		{"duplicate blocks", localhost + "\n" + block + "\n" + guarded("10.0.0.7\told\n"), ab, localhost + "\n" + block},
-		{"block inside a block", localhost + begin + "10.0.0.7\told\n" + block + "10.0.0.8\told\n" + end, ab, localhost + "\n" + block},
+		{"block inside a block", localhost + begin + "10.0.0.7\told\n" + block + "10.0.0.8\told\n" + end, ab,
+			localhost + "\n" + block},
 		{"end without beginning", localhost + end, ab, localhost + "\n" + block},
-		{"beginning without end", localhost + begin + "10.0.0.7\told\n\n10.9.9.9\tuser\n", ab, localhost + "\n10.9.9.9\tuser\n\n" + block},
-		{"beginning without end before localhost", begin + "10.0.0.7\told\n" + localhost + "::1\tlocalhost\n", ab, localhost + "::1\tlocalhost\n\n" + block},
+		{"beginning without end", localhost + begin + "10.0.0.7\told\n\n10.9.9.9\tuser\n", ab,
+			localhost + "\n10.9.9.9\tuser\n\n" + block},
+		{"beginning without end before localhost", begin + "10.0.0.7\told\n" + localhost + "::1\tlocalhost\n", ab,
+			localhost + "::1\tlocalhost\n\n" + block},
 		{"torn block before a whole one", localhost + begin + "10.0.0.7\told\n" + block, ab, localhost + "\n" + block},
 		{"other keys stay", localhost + "\n" + strings.ReplaceAll(block, "[etcd]", "[etcd-events]"), ab,
 			localhost + "\n" + strings.ReplaceAll(block, "[etcd]", "[etcd-events]") + "\n" + block},
-		{"right in the middle stays", localhost + "\n" + block + "10.9.9.9\tuser\n", ab, localhost + "\n" + block + "10.9.9.9\tuser\n"},
+		{"right in the middle stays", localhost + "\n" + block + "10.9.9.9\tuser\n", ab,
+			localhost + "\n" + block + "10.9.9.9\tuser\n"},
 		{"right but without a blank line", localhost + block, ab, localhost + "\n" + block},
 		{"windows line ends stay", "127.0.0.1\tlocalhost\r\n", ab, "127.0.0.1\tlocalhost\r\n\n" + block},
 		{"no entries removes the block", localhost + "\n" + block, nil, localhost},
@@ -153,7 +158,8 @@ func TestWriteHostsOfManyWritersKeepsAllBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 6 {
-		if changed, err := WriteHosts(path, fmt.Sprintf("key-%d", i), entries(fmt.Sprintf("10.0.%d.2=a", i))); changed || err != nil {
+		if changed, err := WriteHosts(path, fmt.Sprintf("key-%d", i), entries(fmt.Sprintf("10.0.%d.2=a", i))); changed ||
+			err != nil {
 			t.Errorf("key %d does not leave the right file alone: %v, %v", i, changed, err)
 		}
 		got, err := ReadHosts(path, fmt.Sprintf("key-%d", i))

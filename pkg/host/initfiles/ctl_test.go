@@ -21,7 +21,8 @@ func control() ControlOptions {
 func TestControlEnv(t *testing.T) {
 	golden(t, "etcdctl.env", must[string](t)(ControlEnv(control())))
 	o := control()
-	o.Version, o.Endpoints, o.CA = etcdversion.Must("3.5.35"), []string{"https://[::1]:12379", "https://10.0.0.1:12379"}, "/etc/my etcd/ca.crt"
+	o.Version, o.Endpoints, o.CA = etcdversion.Must("3.5.35"), []string{"https://[::1]:12379", "https://10.0.0.1:12379"},
+		"/etc/my etcd/ca.crt"
 	golden(t, "etcdctl-3.5.env", must[string](t)(ControlEnv(o)))
 }
 
@@ -34,7 +35,8 @@ func TestControlEnvLeavesOutWhatEtcdctlKnows(t *testing.T) {
 		}
 	}
 	o.Endpoints = []string{"http://127.0.0.1:2379"}
-	if text := must[string](t)(ControlEnv(o)); !strings.Contains(text, "\nexport ETCDCTL_ENDPOINTS=http://127.0.0.1:2379\n") {
+	if text := must[string](t)(ControlEnv(o)); !strings.Contains(text,
+		"\nexport ETCDCTL_ENDPOINTS=http://127.0.0.1:2379\n") {
 		t.Errorf("no endpoints in %s", text)
 	}
 }
@@ -62,7 +64,8 @@ func runScript(t *testing.T, env string, args ...string) (string, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	etcdctl, script, file := filepath.Join(dir, "etcdctl"), filepath.Join(dir, ScriptName), filepath.Join(dir, ControlEnvName)
+	etcdctl, script, file := filepath.Join(dir, "etcdctl"), filepath.Join(dir, ScriptName),
+		filepath.Join(dir, ControlEnvName)
 	for path, text := range map[string]string{
 		etcdctl: "#!/bin/sh\nenv | grep ^ETCDCTL_ | sort\nfor a; do echo \"<$a>\"; done\nexit 3\n",
 		script:  ControlScript(file, etcdctl),

@@ -17,7 +17,8 @@ import (
 func member(t *testing.T) []string {
 	t.Helper()
 	files := func(name string) etcdconf.Files {
-		return etcdconf.Files{CA: "/etc/etcd/pki/ca.crt", Cert: "/etc/etcd/pki/" + name + ".crt", Key: "/etc/etcd/pki/" + name + ".key"}
+		return etcdconf.Files{CA: "/etc/etcd/pki/ca.crt", Cert: "/etc/etcd/pki/" + name + ".crt",
+			Key: "/etc/etcd/pki/" + name + ".key"}
 	}
 	urls := cluster.URLs{Peer: []string{"https://10.0.0.1:2380"}, Client: []string{"https://10.0.0.1:2379"}}
 	return must[[]string](t)(etcdconf.Env(etcdconf.Member{

@@ -138,7 +138,8 @@ func (o PodOptions) root() bool { return o.UID == nil || *o.UID == 0 }
 func (o PodOptions) validate() error {
 	switch {
 	case o.LowPort && !o.root():
-		return errors.New("etcd cannot listen on a port below 1024 there without being root: pods have no ambient capabilities")
+		return errors.New("etcd cannot listen on a port below 1024 there without being root: pods have no ambient " +
+			"capabilities")
 	case !repositoryForm.MatchString(o.Repository):
 		return fmt.Errorf("image repository %q is not one", o.Repository)
 	case o.Version.IsZero():

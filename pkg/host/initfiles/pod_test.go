@@ -127,7 +127,8 @@ func TestManifestKeepsWhatOthersRelyOn(t *testing.T) {
 	p := read(t, must[string](t)(Manifest(usualPod(t))))
 	c := p.Spec.Containers[0]
 	if p.APIVersion != "v1" || p.Kind != "Pod" || p.Metadata.Name != "etcd" || p.Metadata.Namespace != "kube-system" ||
-		p.Metadata.Labels["k8s-app"] != "etcd" || !p.Spec.HostNetwork || p.Spec.PriorityClassName != "system-cluster-critical" ||
+		p.Metadata.Labels["k8s-app"] != "etcd" || !p.Spec.HostNetwork ||
+		p.Spec.PriorityClassName != "system-cluster-critical" ||
 		len(p.Spec.Containers) != 1 || c.Name != "etcd" || len(c.Command) != 1 || c.Command[0] != "etcd" {
 		t.Errorf("%+v", p)
 	}
@@ -138,7 +139,8 @@ func TestManifestKeepsWhatOthersRelyOn(t *testing.T) {
 	if strings.Join(env, "\n") != strings.Join(member(t), "\n") {
 		t.Errorf("environment %q, want %q", env, member(t))
 	}
-	if *c.SecurityContext.Privileged || c.Resources.Requests["cpu"] != "100m" || c.Resources.Requests["memory"] != "100Mi" {
+	if *c.SecurityContext.Privileged || c.Resources.Requests["cpu"] != "100m" ||
+		c.Resources.Requests["memory"] != "100Mi" {
 		t.Errorf("%+v", c)
 	}
 	for i, v := range p.Spec.Volumes {
@@ -158,7 +160,8 @@ func TestValuesReachEtcdUnchanged(t *testing.T) {
 	p := read(t, must[string](t)(Manifest(o)))
 	for i, v := range p.Spec.Containers[0].Env {
 		// The kubelet takes $$ for $, and there is no other $ in it.
-		if got := v.Name + "=" + strings.ReplaceAll(v.Value, "$$", "$"); got != o.Env[i] || strings.Count(v.Value, "$") != 2*strings.Count(o.Env[i], "$") {
+		if got := v.Name + "=" + strings.ReplaceAll(v.Value, "$$", "$"); got != o.Env[i] ||
+			strings.Count(v.Value, "$") != 2*strings.Count(o.Env[i], "$") {
 			t.Errorf("%q becomes %q", o.Env[i], got)
 		}
 	}
@@ -233,7 +236,10 @@ func TestPodAsksForItsMarker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"path: /var/lib/etcd/.etcdadm\n      type: File", "path: /var/lib/etcd\n      type: Directory", "mountPath: /run/etcdadm-marker\n      readOnly: true"} {
+	for _, want := range []string{
+		"path: /var/lib/etcd/.etcdadm\n      type: File", "path: /var/lib/etcd\n      type: Directory",
+		"mountPath: /run/etcdadm-marker\n      readOnly: true",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
@@ -246,13 +252,17 @@ func TestPodAsksForItsMarker(t *testing.T) {
 func TestManifestForPeopleWithGrep(t *testing.T) {
 	o := usualPod(t)
 	o.Env = []string{
-		"ETCD_NAME=10-0-0-1", "ETCD_INITIAL_ADVERTISE_PEER_URLS=https://10.0.0.1:2380", "ETCD_LISTEN_PEER_URLS=https://[fd00::1]:2380",
-		"ETCD_INITIAL_CLUSTER=a-1=https://10.0.0.1:2380,b=https://10.0.0.2:2380", "ETCD_A=true", "ETCD_B=1e3", "ETCD_C=2001-01-01", "ETCD_D=a: b", "ETCD_E=a:",
+		"ETCD_NAME=10-0-0-1", "ETCD_INITIAL_ADVERTISE_PEER_URLS=https://10.0.0.1:2380",
+		"ETCD_LISTEN_PEER_URLS=https://[fd00::1]:2380",
+		"ETCD_INITIAL_CLUSTER=a-1=https://10.0.0.1:2380,b=https://10.0.0.2:2380", "ETCD_A=true", "ETCD_B=1e3",
+		"ETCD_C=2001-01-01", "ETCD_D=a: b", "ETCD_E=a:",
 	}
 	text := must[string](t)(Manifest(o))
 	for _, want := range []string{
-		"image: registry.k8s.io/etcd:3.6.16-0", "name: ETCD_NAME\n      value: 10-0-0-1\n", "value: https://10.0.0.1:2380\n", "value: https://[fd00::1]:2380\n",
-		"value: a-1=https://10.0.0.1:2380,b=https://10.0.0.2:2380\n", "value: \"true\"\n", "value: \"1e3\"\n", "value: \"2001-01-01\"\n", "value: \"a: b\"\n", "value: \"a:\"\n",
+		"image: registry.k8s.io/etcd:3.6.16-0", "name: ETCD_NAME\n      value: 10-0-0-1\n", "value: https://10.0.0.1:2380\n",
+		"value: https://[fd00::1]:2380\n",
+		"value: a-1=https://10.0.0.1:2380,b=https://10.0.0.2:2380\n", "value: \"true\"\n", "value: \"1e3\"\n",
+		"value: \"2001-01-01\"\n", "value: \"a: b\"\n", "value: \"a:\"\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -77,7 +77,8 @@ func TestUnitKeepsWhatOthersRelyOn(t *testing.T) {
 		"ExecStart=/opt/bin/etcd", "Type=notify", "Restart=on-failure", "RestartSec=5s", "LimitNOFILE=65536",
 		"Nice=-10", "IOSchedulingClass=best-effort", "IOSchedulingPriority=2", "MemoryLow=200M", "WantedBy=multi-user.target",
 		// and what the retired etcdadm lacked
-		"After=network-online.target", "Wants=network-online.target", "RequiresMountsFor=/var/lib/etcd", "NoNewPrivileges=yes",
+		"After=network-online.target", "Wants=network-online.target", "RequiresMountsFor=/var/lib/etcd",
+		"NoNewPrivileges=yes",
 	} {
 		if !strings.Contains(unit, "\n"+line+"\n") {
 			t.Errorf("the unit has no line %s", line)
@@ -94,15 +95,20 @@ func TestHardeningFollowsThePaths(t *testing.T) {
 	}{
 		{"nothing at home", func(*UnitOptions) {}, "ProtectHome=yes", "ProtectHome=read-only"},
 		{"data at home", func(o *UnitOptions) { o.DataDir = "/home" }, "ProtectHome=read-only", "ProtectHome=yes"},
-		{"program at root's home", func(o *UnitOptions) { o.Etcd = "/root/bin/etcd" }, "ProtectHome=read-only", "ProtectHome=yes"},
+		{"program at root's home", func(o *UnitOptions) { o.Etcd = "/root/bin/etcd" }, "ProtectHome=read-only",
+			"ProtectHome=yes"},
 		{"homework is no home", func(o *UnitOptions) { o.DataDir = "/homework" }, "ProtectHome=yes", "read-only"},
 		{"nothing in /tmp", func(*UnitOptions) {}, "PrivateTmp=yes", "?"},
-		{"certificates in /tmp", func(o *UnitOptions) { o.ReadDirs = []string{"/tmp"} }, "ProtectSystem=strict", "PrivateTmp"},
-		{"logs in /var/tmp", func(o *UnitOptions) { o.WriteDirs = []string{"/var/tmp/x"} }, "ReadWritePaths=/var/lib/etcd /var/tmp/x", "PrivateTmp"},
+		{"certificates in /tmp", func(o *UnitOptions) { o.ReadDirs = []string{"/tmp"} }, "ProtectSystem=strict",
+			"PrivateTmp"},
+		{"logs in /var/tmp", func(o *UnitOptions) { o.WriteDirs = []string{"/var/tmp/x"} },
+			"ReadWritePaths=/var/lib/etcd /var/tmp/x", "PrivateTmp"},
 		{"root reads what is not its own", func(*UnitOptions) {}, "CapabilityBoundingSet=CAP_DAC_OVERRIDE\n", "Ambient"},
 		{"another user has no capabilities", func(o *UnitOptions) { o.User = "etcd" }, "CapabilityBoundingSet=\n", "Ambient"},
-		{"except for a low port", func(o *UnitOptions) { o.User, o.LowPort = "etcd", true }, "\nAmbientCapabilities=CAP_NET_BIND_SERVICE\n", "DAC"},
-		{"also without hardening", func(o *UnitOptions) { o.User, o.LowPort, o.HardeningOff = "etcd", true, true }, "\nAmbientCapabilities=CAP_NET_BIND_SERVICE\n", "Bounding"},
+		{"except for a low port", func(o *UnitOptions) { o.User, o.LowPort = "etcd", true },
+			"\nAmbientCapabilities=CAP_NET_BIND_SERVICE\n", "DAC"},
+		{"also without hardening", func(o *UnitOptions) { o.User, o.LowPort, o.HardeningOff = "etcd", true, true },
+			"\nAmbientCapabilities=CAP_NET_BIND_SERVICE\n", "Bounding"},
 		{"off", func(o *UnitOptions) { o.HardeningOff = true }, "OOMScoreAdjust=-997", "Protect"},
 	}
 	for _, tt := range tests {
@@ -133,7 +139,8 @@ func TestUnitRefuses(t *testing.T) {
 		{"no program", func(o *UnitOptions) { o.Etcd = "" }, "etcd is missing"},
 		{"relative program", func(o *UnitOptions) { o.Etcd = "bin/etcd" }, "not an absolute path"},
 		{"a path with a quote", func(o *UnitOptions) { o.DataDir = `/var/"x` }, `has the character '"'`},
-		{"a path with a new line", func(o *UnitOptions) { o.EnvFile = "/etc/x\nExecStartPre=/bin/rm" }, `has the character '\n'`},
+		{"a path with a new line", func(o *UnitOptions) { o.EnvFile = "/etc/x\nExecStartPre=/bin/rm" },
+			`has the character '\n'`},
 		{"a path that is a glob", func(o *UnitOptions) { o.EnvFile = "/etc/*.env" }, "has the character '*'"},
 		{"another directory's path", func(o *UnitOptions) { o.ReadDirs = []string{"pki"} }, "not an absolute path"},
 		{"a user that is a specifier", func(o *UnitOptions) { o.User = "%H" }, "not a name that systemd takes"},
@@ -155,7 +162,8 @@ func TestUnitRefuses(t *testing.T) {
 }
 
 func TestUnitAsksForItsMarker(t *testing.T) {
-	o := UnitOptions{Etcd: "/opt/bin/etcd", EnvFile: "/etc/etcd/etcd.env", DataDir: "/var/lib/etcd", Marker: "/var/lib/etcd/50% full/.etcdadm"}
+	o := UnitOptions{Etcd: "/opt/bin/etcd", EnvFile: "/etc/etcd/etcd.env", DataDir: "/var/lib/etcd",
+		Marker: "/var/lib/etcd/50% full/.etcdadm"}
 	text, err := Unit(o)
 	if err != nil || !strings.Contains(text, "\nAssertPathExists=/var/lib/etcd/50%% full/.etcdadm\n") {
 		t.Errorf("%v in\n%s", err, text)

@@ -120,7 +120,8 @@ func New(o Options) (System, error) {
 	case machine.Process:
 		s, err = newProcess(o)
 	default:
-		err = fmt.Errorf("there is no init system %q: it is %s, %s or %s", o.Kind, machine.Systemd, machine.Kubelet, machine.Process)
+		err = fmt.Errorf("there is no init system %q: it is %s, %s or %s", o.Kind, machine.Systemd, machine.Kubelet,
+			machine.Process)
 	}
 	if err != nil {
 		return nil, err

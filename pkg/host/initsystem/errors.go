@@ -2,7 +2,8 @@ package initsystem
 
 import "fmt"
 
-const otherKinds = "use --init-system=kubelet on a machine with a kubelet, or --init-system=process where there is neither"
+const otherKinds = "use --init-system=kubelet on a machine with a kubelet, or --init-system=process where there is " +
+	"neither"
 
 // A MissingError says that this machine has no systemd: no systemctl, or one
 // that finds no systemd running.

@@ -126,7 +126,8 @@ func (k *kubelet) await(ctx context.Context, mayReturn bool) error {
 		}
 		// When ctx ends, gone may say so for want of an answer.
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("wait for the end of the static pod (does the kubelet run, and watch %s?): %w", filepath.Dir(k.manifest.Path), err)
+			return fmt.Errorf("wait for the end of the static pod (does the kubelet run, and watch %s?): %w",
+				filepath.Dir(k.manifest.Path), err)
 		}
 		if !since.IsZero() && (!mayReturn || time.Since(since) >= k.settle) {
 			return nil

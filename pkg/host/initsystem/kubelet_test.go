@@ -28,7 +28,8 @@ type node struct {
 func newNode(t *testing.T) (*node, initsystem.System) {
 	t.Helper()
 	dir := t.TempDir()
-	n := &node{manifest: filepath.Join(dir, "manifests", "etcd.manifest"), logs: filepath.Join(dir, "pods"), onObserve: func(int64) {}}
+	n := &node{manifest: filepath.Join(dir, "manifests", "etcd.manifest"), logs: filepath.Join(dir, "pods"),
+		onObserve: func(int64) {}}
 	s := newSystem(t, initsystem.Options{
 		Kind: "kubelet", Manifest: initfiles.File{Path: n.manifest, Mode: 0o600, Content: "kind: Pod\n"}, PodLogs: n.logs,
 		Gone: func(context.Context) bool {
@@ -98,7 +99,8 @@ func TestStaticPodThatStays(t *testing.T) {
 	n.answers.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := s.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "does the kubelet run") {
+	if err := s.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "does the kubelet run") {
 		t.Error(err)
 	}
 	if st := status(t, s); st.State != initsystem.Running || st.Enabled {
@@ -138,7 +140,8 @@ func TestStaticPodThatCrashes(t *testing.T) {
 	}
 	says("2", lines.String(), time.Minute)
 	st := status(t, s)
-	if st.State != initsystem.Crashing || !strings.Contains(st.Detail, "more than once") || len(st.LastLines) != 20 || st.LastLines[19] != "line 1999 of etcd" {
+	if st.State != initsystem.Crashing || !strings.Contains(st.Detail, "more than once") || len(st.LastLines) != 20 ||
+		st.LastLines[19] != "line 1999 of etcd" {
 		t.Errorf("second start: %+v", st)
 	}
 	n.answers.Store(true)

@@ -78,7 +78,9 @@ func newHost(t *testing.T, words string) *host {
 		t.Fatal(err)
 	}
 	h.does(t, words)
-	h.options = initsystem.Options{Kind: "process", Dir: h.dir, Etcd: filepath.Join(base, "etcd"), EnvFile: h.env, Run: []string{self, "run"}}
+	h.options = initsystem.Options{
+		Kind: "process", Dir: h.dir, Etcd: filepath.Join(base, "etcd"), EnvFile: h.env, Run: []string{self, "run"},
+	}
 	h.sys = newSystem(t, h.options)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -281,14 +283,16 @@ func TestStatusFileOfTheDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, process := range map[string]string{
-		"its number is used again": fmt.Sprintf(`{"pid":%d,"start":1,"boot":%q}`, os.Getpid(), strings.TrimSpace(string(boot))),
-		"of another boot":          fmt.Sprintf(`{"pid":%d,"start":1,"boot":"x"}`, os.Getpid()),
-		"no such process":          `{"pid":4194304,"start":1,"boot":"x"}`,
-		"no process":               `{"pid":0}`,
-		"a group":                  `{"pid":-1}`,
+		"its number is used again": fmt.Sprintf(`{"pid":%d,"start":1,"boot":%q}`, os.Getpid(),
+			strings.TrimSpace(string(boot))),
+		"of another boot": fmt.Sprintf(`{"pid":%d,"start":1,"boot":"x"}`, os.Getpid()),
+		"no such process": `{"pid":4194304,"start":1,"boot":"x"}`,
+		"no process":      `{"pid":0}`,
+		"a group":         `{"pid":-1}`,
 	} {
 		h := newHost(t, "ready stay")
-		write(t, filepath.Join(h.dir, "run.json"), fmt.Sprintf(`{"supervisor":%s,"etcd":%s,"state":"running"}`, process, process), 0o600)
+		write(t, filepath.Join(h.dir, "run.json"),
+			fmt.Sprintf(`{"supervisor":%s,"etcd":%s,"state":"running"}`, process, process), 0o600)
 		if st := status(t, h.sys); st.State != initsystem.Stopped {
 			t.Errorf("%s: %+v", name, st)
 		}
@@ -303,7 +307,8 @@ func TestStatusFileThatCannotBeRead(t *testing.T) {
 	h := newHost(t, "ready stay")
 	path := filepath.Join(h.dir, "run.json")
 	write(t, path, "nonsense", 0o600)
-	for name, do := range map[string]func(context.Context) error{"Start": h.sys.Start, "Stop": h.sys.Stop, "Restart": h.sys.Restart} {
+	for name, do := range map[string]func(context.Context) error{
+		"Start": h.sys.Start, "Stop": h.sys.Stop, "Restart": h.sys.Restart} {
 		if err := do(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}

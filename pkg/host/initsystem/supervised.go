@@ -40,7 +40,9 @@ type supervised struct {
 }
 
 func newProcess(o Options) (*supervised, error) {
-	for what, path := range map[string]string{"supervisor's directory": o.Dir, "path of etcd": o.Etcd, "path of the environment file": o.EnvFile} {
+	for what, path := range map[string]string{
+		"supervisor's directory": o.Dir, "path of etcd": o.Etcd, "path of the environment file": o.EnvFile,
+	} {
 		if !filepath.IsAbs(path) {
 			return nil, fmt.Errorf("%s %q is not absolute", what, path)
 		}
@@ -110,7 +112,8 @@ func (s *supervised) Status(context.Context) (Status, error) {
 	case len(l.left) > 0 && l.status != nil && l.status.Etcd != nil && l.left[0] == *l.status.Etcd:
 		// The kernel is about to kill it: it dies with its supervisor.
 		pid := l.left[0].PID
-		return Status{State: Running, PID: pid, Detail: fmt.Sprintf("etcd (process %d) runs without its supervisor", pid)}, nil
+		return Status{State: Running, PID: pid,
+			Detail: fmt.Sprintf("etcd (process %d) runs without its supervisor", pid)}, nil
 	case len(l.left) > 0:
 		return Status{State: Starting, Detail: "the supervisor starts"}, nil
 	}

@@ -299,7 +299,8 @@ func (s *systemd) journal(ctx context.Context) []string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	out, err := s.output(ctx, path, "--quiet", "--no-pager", "--output=cat", fmt.Sprintf("--lines=%d", kept), "--unit="+s.unit)
+	out, err := s.output(ctx, path, "--quiet", "--no-pager", "--output=cat", fmt.Sprintf("--lines=%d", kept),
+		"--unit="+s.unit)
 	if err != nil {
 		return nil
 	}

@@ -138,7 +138,8 @@ func (f *fake) show(args []string) {
 	}
 	values := map[string]string{
 		"Id": id, "LoadState": load, "ActiveState": f.Active, "SubState": f.Sub, "UnitFileState": fileState,
-		"FragmentPath": fragment, "NeedDaemonReload": "no", "NRestarts": f.Restarts, "Job": f.Job, "MainPID": f.PID, "Result": f.Result, "ExecMainStatus": f.Exit,
+		"FragmentPath": fragment, "NeedDaemonReload": "no", "NRestarts": f.Restarts, "Job": f.Job, "MainPID": f.PID,
+		"Result": f.Result, "ExecMainStatus": f.Exit,
 		"ExecMainStartTimestampMonotonic": fmt.Sprint((time.Duration(ts.Nano()) - f.Age).Microseconds()),
 	}
 	if b, _ := os.ReadFile(f.File); string(b) != f.Unit && f.Unit != "" {
@@ -230,20 +231,30 @@ func TestSystemdStates(t *testing.T) {
 		{"no unit", fake{}, initsystem.Absent, "there is no unit etcd.service"},
 		{"not started", fake{Unit: "x"}, initsystem.Stopped, "inactive (dead)"},
 		{"waits for a mount", fake{Unit: "x", Job: "4711"}, initsystem.Starting, "waits for what it needs"},
-		{"waits for a quorum", fake{Unit: "x", Active: "activating", Sub: "start", Restarts: "0"}, initsystem.Starting, "activating (start)"},
-		{"systemd without NRestarts", fake{Unit: "x", Active: "activating", Sub: "start"}, initsystem.Starting, "activating (start)"},
+		{"waits for a quorum", fake{Unit: "x", Active: "activating", Sub: "start", Restarts: "0"}, initsystem.Starting,
+			"activating (start)"},
+		{"systemd without NRestarts", fake{Unit: "x", Active: "activating", Sub: "start"}, initsystem.Starting,
+			"activating (start)"},
 		{"ready", fake{Unit: "x", Active: "active", Sub: "running", Restarts: "3"}, initsystem.Running, "restarted 3 times"},
 		{
-			"between two starts", fake{Unit: "x", Active: "activating", Sub: "auto-restart", Restarts: "2", Result: "exit-code", Exit: "7"},
+			"between two starts", fake{
+				Unit: "x", Active: "activating", Sub: "auto-restart", Restarts: "2", Result: "exit-code", Exit: "7",
+			},
 			initsystem.Crashing, "last result exit-code 7, restarted 2 times",
 		},
-		{"just started again", fake{Unit: "x", Active: "activating", Sub: "start", Restarts: "2", Age: time.Second}, initsystem.Crashing, "activating (start)"},
-		{"a crash long ago", fake{Unit: "x", Active: "activating", Sub: "start", Restarts: "2", Age: time.Minute}, initsystem.Starting, "activating (start)"},
-		{"given up", fake{Unit: "x", Active: "failed", Sub: "failed", Result: "signal"}, initsystem.Crashing, "last result signal"},
-		{"being stopped", fake{Unit: "x", Active: "deactivating", Sub: "stop-sigterm", Stuck: 5}, initsystem.Running, "deactivating (stop-sigterm)"},
+		{"just started again", fake{Unit: "x", Active: "activating", Sub: "start", Restarts: "2", Age: time.Second},
+			initsystem.Crashing, "activating (start)"},
+		{"a crash long ago", fake{Unit: "x", Active: "activating", Sub: "start", Restarts: "2", Age: time.Minute},
+			initsystem.Starting, "activating (start)"},
+		{"given up", fake{Unit: "x", Active: "failed", Sub: "failed", Result: "signal"}, initsystem.Crashing,
+			"last result signal"},
+		{"being stopped", fake{Unit: "x", Active: "deactivating", Sub: "stop-sigterm", Stuck: 5}, initsystem.Running,
+			"deactivating (stop-sigterm)"},
 		{"runs without its file", fake{Active: "active", Sub: "running"}, initsystem.Running, "active (running)"},
-		{"of a package", fake{Unit: "x", Active: "active", Fragment: "/lib/systemd/system/etcd.service"}, initsystem.Running, "the unit is /lib/systemd/system/etcd.service and not"},
-		{"an alias", fake{Unit: "x", Active: "active", ID: "etcd-member.service"}, initsystem.Running, "the unit is an alias of etcd-member.service"},
+		{"of a package", fake{Unit: "x", Active: "active", Fragment: "/lib/systemd/system/etcd.service"}, initsystem.Running,
+			"the unit is /lib/systemd/system/etcd.service and not"},
+		{"an alias", fake{Unit: "x", Active: "active", ID: "etcd-member.service"}, initsystem.Running,
+			"the unit is an alias of etcd-member.service"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -302,8 +313,10 @@ func TestSystemdDoesNotStartSomethingElse(t *testing.T) {
 	}{
 		{"no file", fake{}, "does not exist", "UnitPath"},
 		{"masked", fake{Unit: "x", Load: "masked"}, "is masked", "systemctl unmask etcd.service"},
-		{"nonsense", fake{Unit: "x", Load: "bad-setting"}, "cannot be read by systemd (bad-setting)", "systemd-analyze verify"},
-		{"a package's", fake{Unit: "x", Fragment: "/lib/systemd/system/etcd.service"}, "is /lib/systemd/system/etcd.service and not", "package"},
+		{"nonsense", fake{Unit: "x", Load: "bad-setting"}, "cannot be read by systemd (bad-setting)",
+			"systemd-analyze verify"},
+		{"a package's", fake{Unit: "x", Fragment: "/lib/systemd/system/etcd.service"},
+			"is /lib/systemd/system/etcd.service and not", "package"},
 		{"an alias", fake{Unit: "x", ID: "etcd2.service"}, "is an alias of etcd2.service", "mask"},
 	}
 	for _, tt := range tests {
@@ -349,8 +362,11 @@ func TestSystemdStop(t *testing.T) {
 }
 
 func TestSystemdStopsAlsoWhatItCannotDisable(t *testing.T) {
-	s, observe := machineWith(t, fake{Unit: "x", Active: "active", FileState: "enabled", Fail: map[string]string{"disable": "Read-only file system"}})
-	if err := s.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "systemctl --no-ask-password disable etcd.service: exit status 1: Read-only") {
+	s, observe := machineWith(t, fake{
+		Unit: "x", Active: "active", FileState: "enabled", Fail: map[string]string{"disable": "Read-only file system"},
+	})
+	if err := s.Stop(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "systemctl --no-ask-password disable etcd.service: exit status 1: Read-only") {
 		t.Error(err)
 	}
 	if f := observe(nil); f.Active != "inactive" {

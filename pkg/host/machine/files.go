@@ -87,7 +87,8 @@ func Endpoints(vars map[string]string) []string {
 		return list
 	}
 	for _, initialMember := range InitialMembers(vars["ETCD_INITIAL_CLUSTER"]) {
-		if u, err := url.Parse(initialMember.PeerURLs[0]); err == nil && u.Hostname() != "" && string(initialMember.Name) != vars["ETCD_NAME"] {
+		if u, err := url.Parse(initialMember.PeerURLs[0]); err == nil && u.Hostname() != "" &&
+			string(initialMember.Name) != vars["ETCD_NAME"] {
 			add(own.Scheme + "://" + net.JoinHostPort(u.Hostname(), own.Port()))
 		}
 	}
@@ -150,7 +151,9 @@ func InitialMembers(initialCluster string) []cluster.InitialMember {
 		if !ok {
 			continue
 		}
-		if i := slices.IndexFunc(initialMembers, func(s cluster.InitialMember) bool { return string(s.Name) == name }); i >= 0 {
+		if i := slices.IndexFunc(initialMembers, func(s cluster.InitialMember) bool {
+			return string(s.Name) == name
+		}); i >= 0 {
 			initialMembers[i].PeerURLs = append(initialMembers[i].PeerURLs, u)
 			continue
 		}
@@ -176,7 +179,8 @@ func (w *world) member() (etcdconf.Member, *Hold) {
 	}
 	// Once there is data, etcd no longer checks how it began, so what is
 	// written stays as it is.
-	if initialMembers := InitialMembers(w.obs.Written["ETCD_INITIAL_CLUSTER"]); len(initialMembers) > 0 && w.obs.Data.State == cluster.DiskData {
+	if initialMembers := InitialMembers(w.obs.Written["ETCD_INITIAL_CLUSTER"]); len(initialMembers) > 0 &&
+		w.obs.Data.State == cluster.DiskData {
 		m.Peers, m.State = initialMembers, etcdconf.State(w.obs.Written["ETCD_INITIAL_CLUSTER_STATE"])
 		m.Token = cluster.Token(w.obs.Written["ETCD_INITIAL_CLUSTER_TOKEN"])
 		if own := initialMemberOf(initialMembers, cfg.Name); own == nil || m.Token.Validate() != nil {
@@ -195,7 +199,8 @@ func (w *world) member() (etcdconf.Member, *Hold) {
 	}
 	m.State, m.Token, m.Peers = etcdconf.StateExisting, cluster.Token(w.obs.Remote.ClusterID.String()), w.peers()
 	if initialMemberOf(m.Peers, cfg.Name) == nil {
-		return m, hold(NotConfigured, "etcdadm join phase membership", "the cluster has no member with the peer URL %s", m.URLs.Peer[0])
+		return m, hold(NotConfigured, "etcdadm join phase membership", "the cluster has no member with the peer URL %s",
+			m.URLs.Peer[0])
 	}
 	return m, nil
 }
@@ -287,8 +292,9 @@ func (w *world) files() ([]initfiles.File, *Hold) {
 	s := w.cfg.Service
 	unit, err := initfiles.Unit(initfiles.UnitOptions{
 		Etcd: filepath.Join(w.cfg.Paths.Install, "etcd"), EnvFile: envPath(w.cfg), DataDir: w.cfg.Paths.Data,
-		Marker: Marker(w.cfg.Paths.Data), ReadDirs: []string{w.cfg.Paths.Certificates}, User: s.User, Group: s.Group, Priorities: s.Priorities,
-		LowPort: lowPort(w.cfg), HardeningOff: s.HardeningOff,
+		Marker: Marker(w.cfg.Paths.Data), ReadDirs: []string{w.cfg.Paths.Certificates}, User: s.User, Group: s.Group,
+		Priorities: s.Priorities,
+		LowPort:    lowPort(w.cfg), HardeningOff: s.HardeningOff,
 	})
 	if err != nil {
 		return nil, invalid(err)
@@ -310,8 +316,9 @@ func (w *world) manifest() (string, *Hold) {
 	s := w.cfg.Service
 	pod, err := initfiles.Manifest(initfiles.PodOptions{
 		Repository: s.ImageRepository, Version: w.cfg.Version, Env: env,
-		CertsDir: w.cfg.Paths.Certificates, DataDir: w.cfg.Paths.Data, Marker: Marker(w.cfg.Paths.Data), ProbeURL: metrics(w.cfg)[0],
-		CPU: s.CPU, Memory: s.Memory, UID: w.obs.Host.UID, GID: w.obs.Host.GID,
+		CertsDir: w.cfg.Paths.Certificates, DataDir: w.cfg.Paths.Data, Marker: Marker(w.cfg.Paths.Data),
+		ProbeURL: metrics(w.cfg)[0],
+		CPU:      s.CPU, Memory: s.Memory, UID: w.obs.Host.UID, GID: w.obs.Host.GID,
 		LowPort: lowPort(w.cfg), HardeningOff: s.HardeningOff,
 	})
 	if err != nil {
@@ -333,7 +340,8 @@ func (w *world) controlFiles() ([]initfiles.File, *Hold) {
 	}
 	return []initfiles.File{
 		{Path: controlPath(cfg), Mode: initfiles.ControlEnvMode, Content: env},
-		{Path: scriptPath(cfg), Mode: initfiles.ScriptMode, Content: initfiles.ControlScript(controlPath(cfg), filepath.Join(cfg.Paths.Install, "etcdctl"))},
+		{Path: scriptPath(cfg), Mode: initfiles.ScriptMode,
+			Content: initfiles.ControlScript(controlPath(cfg), filepath.Join(cfg.Paths.Install, "etcdctl"))},
 	}, nil
 }
 

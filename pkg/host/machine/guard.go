@@ -27,19 +27,24 @@ func (w *world) untouched() *Hold {
 	case w.obs.Record.Action == Reset && w.goal.Action != Reset:
 		return hold(ResetUnfinished, "etcdadm reset", "a reset of this machine was begun and not finished")
 	case d.State == cluster.DiskEmpty && w.goal.Action == Init && w.hadMember():
-		return hold(DataLost, "check whether a volume is missing; if the data is gone: etcdadm reset, then join the other members or init again",
-			"a member has run on this machine, and %s is empty: a second cluster beside what is left of its own would be the result", w.cfg.Paths.Data)
+		return hold(DataLost, "check whether a volume is missing; if the data is gone: etcdadm reset, then join the other "+
+			"members or init again",
+			"a member has run on this machine, and %s is empty: a second cluster beside what is left of its own would be "+
+				"the result", w.cfg.Paths.Data)
 	case w.neverCommitted() && !w.obs.Service.Active():
 		return nil
-	case d.State == cluster.DiskUnreadable && w.obs.Service.State == ServiceCrashing && w.obs.Record.Action == w.goal.Action:
+	case d.State == cluster.DiskUnreadable && w.obs.Service.State == ServiceCrashing &&
+		w.obs.Record.Action == w.goal.Action:
 		return nil // etcd cannot even begin; it says why itself
 	case d.State == cluster.DiskUnreadable:
-		h := hold(DataUnreadable, "check the directory; etcdadm reset moves what is in it aside", "%s cannot be understood: %s", w.cfg.Paths.Data, d.Problem)
+		h := hold(DataUnreadable, "check the directory; etcdadm reset moves what is in it aside",
+			"%s cannot be understood: %s", w.cfg.Paths.Data, d.Problem)
 		h.Wait = w.obs.Service.Active() // etcd may be about to write its first log
 		return h
 	case d.State == cluster.DiskData && w.goal.Action == Init && !w.bootstrapped():
 		return hold(DataPresent, "if the member is not needed any more: etcdadm reset, which moves its data aside",
-			"%s holds the data of %s of cluster %s, and a new cluster would begin without it", w.cfg.Paths.Data, ofMember(d.MemberID), d.ClusterID)
+			"%s holds the data of %s of cluster %s, and a new cluster would begin without it", w.cfg.Paths.Data,
+			ofMember(d.MemberID), d.ClusterID)
 	}
 	return nil
 }
@@ -62,11 +67,14 @@ func (w *world) elsewhere() *Hold {
 	case name != "" && name != string(w.cfg.Name) && w.obs.Data.State == cluster.DiskData:
 		return hold(DataPresent, "--name="+name, "this machine's member is called %s, and not %s", name, w.cfg.Name)
 	case dir != "" && dir != w.cfg.Paths.Data:
-		return hold(DataElsewhere, "--data-dir="+dir, "this machine's etcd has its data in %s, and not in %s", dir, w.cfg.Paths.Data)
+		return hold(DataElsewhere, "--data-dir="+dir, "this machine's etcd has its data in %s, and not in %s", dir,
+			w.cfg.Paths.Data)
 	case s.Foreign != "" && (s.Active() || s.Enabled):
-		return hold(ServiceForeign, "systemctl disable --now etcd.service, if it is not needed", "an etcd runs on this machine that etcdadm did not set up: the unit %s", s.Foreign)
+		return hold(ServiceForeign, "systemctl disable --now etcd.service, if it is not needed",
+			"an etcd runs on this machine that etcdadm did not set up: the unit %s", s.Foreign)
 	case w.goal.Action == Init && w.obs.Data.State == cluster.DiskEmpty && w.obs.Local != nil:
-		return hold(DataElsewhere, "ss -ltnp shows who it is", "an etcd answers at %s, and %s is empty", strings.Join(urls(w.cfg).Client, ","), w.cfg.Paths.Data)
+		return hold(DataElsewhere, "ss -ltnp shows who it is", "an etcd answers at %s, and %s is empty",
+			strings.Join(urls(w.cfg).Client, ","), w.cfg.Paths.Data)
 	}
 	return nil
 }
@@ -76,7 +84,8 @@ func (w *world) running() *Hold {
 	if w.obs.Local == nil {
 		return nil
 	}
-	h := hold(StillRunning, "check who it is: ss -ltnp", "an etcd still answers at %s", strings.Join(urls(w.cfg).Client, ","))
+	h := hold(StillRunning, "check who it is: ss -ltnp", "an etcd still answers at %s",
+		strings.Join(urls(w.cfg).Client, ","))
 	h.Wait = true // it may be about to end
 	return h
 }

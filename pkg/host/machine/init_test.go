@@ -108,30 +108,44 @@ health: wait until etcd serves
 		}), `
 hold data-present: /var/lib/etcd holds the data of member b of cluster c1, and a new cluster would begin without it
 `},
-		{"what the retired etcdadm bootstrapped here under this name goes on", machine.Goal{Action: machine.Init, Phase: "start"}, desired(), change(func(o *machine.Observation) {
+		{"what the retired etcdadm bootstrapped here under this name goes on", machine.Goal{
+			Action: machine.Init, Phase: "start",
+		}, desired(), change(func(o *machine.Observation) {
 			o.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1, Ready: true}
 			o.Written = map[string]string{"ETCD_NAME": "b", "ETCD_INITIAL_CLUSTER_STATE": "new"}
 		}), "start: remember that the member has data\nstart: start etcd\n"},
-		{"data that cannot be understood stays", machine.Goal{Action: machine.Init, Phase: "configure"}, desired(), change(func(o *machine.Observation) {
-			o.Data = machine.Data{State: cluster.DiskUnreadable, Problem: "no log file"}
-		}), "hold data-unreadable: /var/lib/etcd cannot be understood: no log file\n"},
-		{"a snapshot is not restored over a member", machine.Goal{Action: machine.Init, Phase: "snapshot"}, desired(snap), change(func(o *machine.Observation) {
-			o.Data, o.Record = machine.Data{State: cluster.DiskData}, machine.Record{Action: machine.Init, Token: "t"}
-		}), "hold snapshot-restored: /var/lib/etcd holds data that does not come from /root/etcd.db\n"},
-		{"a CA without its key cannot issue", machine.Goal{Action: machine.Init, Phase: "certificates"}, desired(), change(func(o *machine.Observation) {
-			o.PKI.CA = machine.CAExternal
-		}), "hold external-ca: the certificate authority in /etc/etcd/pki has no key here, and server must be issued (missing)\n"},
-		{"a CA without its key is enough where all is issued", machine.Goal{Action: machine.Init, Phase: "certificates"}, desired(), change(func(o *machine.Observation) {
-			o.PKI = machine.PKI{CA: machine.CAExternal}
-		}), ""},
-		{"an etcd-manager is at work", initGoal, desired(), change(func(o *machine.Observation) { o.Host.Manager = "/var/lib/etcd-manager" }),
+		{"data that cannot be understood stays", machine.Goal{Action: machine.Init, Phase: "configure"}, desired(),
+			change(func(o *machine.Observation) {
+				o.Data = machine.Data{State: cluster.DiskUnreadable, Problem: "no log file"}
+			}), "hold data-unreadable: /var/lib/etcd cannot be understood: no log file\n"},
+		{"a snapshot is not restored over a member", machine.Goal{Action: machine.Init, Phase: "snapshot"}, desired(snap),
+			change(func(o *machine.Observation) {
+				o.Data, o.Record = machine.Data{State: cluster.DiskData}, machine.Record{Action: machine.Init, Token: "t"}
+			}), "hold snapshot-restored: /var/lib/etcd holds data that does not come from /root/etcd.db\n"},
+		{"a CA without its key cannot issue", machine.Goal{Action: machine.Init, Phase: "certificates"}, desired(),
+			change(func(o *machine.Observation) {
+				o.PKI.CA = machine.CAExternal
+			}), "hold external-ca: the certificate authority in /etc/etcd/pki has no key here, and server must be issued " +
+				"(missing)\n"},
+		{"a CA without its key is enough where all is issued", machine.Goal{Action: machine.Init, Phase: "certificates"},
+			desired(), change(func(o *machine.Observation) {
+				o.PKI = machine.PKI{CA: machine.CAExternal}
+			}), ""},
+		{"an etcd-manager is at work", initGoal, desired(),
+			change(func(o *machine.Observation) { o.Host.Manager = "/var/lib/etcd-manager" }),
 			"hold managed: an etcd-manager with its data in /var/lib/etcd-manager runs the etcd of this machine\n"},
-		{"an initial member that lost its data bootstraps no second cluster", machine.Goal{Action: machine.Init, Phase: "configure"}, desired(), change(func(o *machine.Observation) {
+		{"an initial member that lost its data bootstraps no second cluster", machine.Goal{
+			Action: machine.Init, Phase: "configure",
+		}, desired(), change(func(o *machine.Observation) {
 			o.Record = machine.Record{Action: machine.Init, Token: "t", Served: true}
-		}), "hold data-lost: a member has run on this machine, and /var/lib/etcd is empty: a second cluster beside what is left of its own would be the result\n"},
+		}), "hold data-lost: a member has run on this machine, and /var/lib/etcd is empty: a second cluster beside what " +
+			"is left of its own would be the result\n"},
 		{"nor does one of the retired etcdadm", initGoal, desired(), change(func(o *machine.Observation) {
-			o.Written = map[string]string{"ETCD_NAME": "b", "ETCD_INITIAL_CLUSTER_STATE": "new", "ETCD_DATA_DIR": "/var/lib/etcd"}
-		}), "hold data-lost: a member has run on this machine, and /var/lib/etcd is empty: a second cluster beside what is left of its own would be the result\n"},
+			o.Written = map[string]string{
+				"ETCD_NAME": "b", "ETCD_INITIAL_CLUSTER_STATE": "new", "ETCD_DATA_DIR": "/var/lib/etcd",
+			}
+		}), "hold data-lost: a member has run on this machine, and /var/lib/etcd is empty: a second cluster beside what " +
+			"is left of its own would be the result\n"},
 		{"a member whose data is elsewhere stays", initGoal, desired(), change(func(o *machine.Observation) {
 			o.Written = map[string]string{"ETCD_DATA_DIR": "/data/etcd"}
 		}), "hold data-elsewhere: this machine's etcd has its data in /data/etcd, and not in /var/lib/etcd\n"},
@@ -139,38 +153,62 @@ hold data-present: /var/lib/etcd holds the data of member b of cluster c1, and a
 			o.Local = &cluster.Report{ID: 1}
 		}), "hold data-elsewhere: an etcd answers at https://10.0.0.2:2379, and /var/lib/etcd is empty\n"},
 		{"the etcd of a distribution stays", initGoal, desired(), change(func(o *machine.Observation) {
-			o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true, Foreign: "/lib/systemd/system/etcd.service"}
-		}), "hold service-foreign: an etcd runs on this machine that etcdadm did not set up: the unit /lib/systemd/system/etcd.service\n"},
+			o.Service = machine.ServiceStatus{
+				State: machine.ServiceRunning, Enabled: true, Foreign: "/lib/systemd/system/etcd.service",
+			}
+		}), "hold service-foreign: an etcd runs on this machine that etcdadm did not set up: the unit " +
+			"/lib/systemd/system/etcd.service\n"},
 		{"a member without its CA gets no other one", initGoal, desired(), change(func(o *machine.Observation) {
-			o.Data, o.Record = machine.Data{State: cluster.DiskData, Ready: true}, machine.Record{Action: machine.Init, Token: "t", Served: true}
+			o.Data, o.Record = machine.Data{State: cluster.DiskData, Ready: true}, machine.Record{
+				Action: machine.Init, Token: "t", Served: true,
+			}
 			o.Binaries = machine.Binary{Etcd: v36, Etcdctl: v36, Etcdutl: v36}
 		}), "hold ca-missing: there is no certificate authority in /etc/etcd/pki\n"},
-		{"a bootstrap that was cut off before it committed anything begins anew", machine.Goal{Action: machine.Init, Phase: "start"}, desired(), change(func(o *machine.Observation) {
-			o.Data, o.Record = machine.Data{State: cluster.DiskData, Uncommitted: true, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
+		{"a bootstrap that was cut off before it committed anything begins anew", machine.Goal{
+			Action: machine.Init, Phase: "start",
+		}, desired(), change(func(o *machine.Observation) {
+			o.Data, o.Record = machine.Data{State: cluster.DiskData, Uncommitted: true, Ready: true}, machine.Record{
+				Action: machine.Init, Token: "t",
+			}
 			o.Service.State = machine.ServiceStopped
-		}), "start: delete the data of an unknown member in /var/lib/etcd\nstart: make the data directory /var/lib/etcd\nstart: start etcd\nstart: remember that the member has data\n"},
-		{"so does one that was started again on what was cut off", machine.Goal{Action: machine.Init, Phase: "start"}, desired(), change(func(o *machine.Observation) {
-			o.Data, o.Record = machine.Data{State: cluster.DiskData, Uncommitted: true, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
-			o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true, Uptime: time.Minute}
-		}), "start: stop etcd\nstart: delete the data of an unknown member in /var/lib/etcd\nstart: make the data directory /var/lib/etcd\nstart: start etcd\nstart: remember that the member has data\n"},
-		{"one that has just been started is left alone", machine.Goal{Action: machine.Init, Phase: "start"}, desired(), change(func(o *machine.Observation) {
-			o.Data, o.Record = machine.Data{State: cluster.DiskData, Uncommitted: true, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
-			o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true, Uptime: 19 * time.Second}
-		}), ""},
-		{"nor does one that had joined", machine.Goal{Action: machine.Init, Phase: "start"}, desired(), change(func(o *machine.Observation) {
-			o.Record = machine.Record{Action: machine.Join}
-		}), "hold data-lost: a member has run on this machine, and /var/lib/etcd is empty: a second cluster beside what is left of its own would be the result\n"},
-		{"a reset is finished first", machine.Goal{Action: machine.Init, Phase: "start"}, desired(), change(func(o *machine.Observation) {
-			o.Record = machine.Record{Action: machine.Reset}
-		}), "hold reset-unfinished: a reset of this machine was begun and not finished\n"},
-		{"init goes no further than a join: one minor version at a time", initGoal, desired(func(c *machine.Config) { c.Version = etcdversion.Must("3.7.3") }), change(func(o *machine.Observation) {
-			v := etcdversion.Must("3.5.35")
-			o.Binaries = machine.Binary{Etcd: v, Etcdctl: v, Etcdutl: v}
-			o.Data, o.Record = machine.Data{State: cluster.DiskData, Ready: true}, machine.Record{Action: machine.Init, Token: "t"}
-		}), "hold version-step: etcd 3.7.3 cannot follow the cluster's 3.5.35\n"},
-		{"the token of an earlier phase is kept", machine.Goal{Action: machine.Init, Phase: "configure"}, desired(), change(func(o *machine.Observation) {
-			o.Record = machine.Record{Action: machine.Init, Token: "earlier"}
-		}), "configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service\n"},
+		}), "start: delete the data of an unknown member in /var/lib/etcd\nstart: make the data directory " +
+			"/var/lib/etcd\nstart: start etcd\nstart: remember that the member has data\n"},
+		{"so does one that was started again on what was cut off", machine.Goal{Action: machine.Init, Phase: "start"},
+			desired(), change(func(o *machine.Observation) {
+				o.Data, o.Record = machine.Data{State: cluster.DiskData, Uncommitted: true, Ready: true}, machine.Record{
+					Action: machine.Init, Token: "t",
+				}
+				o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true, Uptime: time.Minute}
+			}), "start: stop etcd\nstart: delete the data of an unknown member in /var/lib/etcd\nstart: make the data " +
+				"directory /var/lib/etcd\nstart: start etcd\nstart: remember that the member has data\n"},
+		{"one that has just been started is left alone", machine.Goal{Action: machine.Init, Phase: "start"}, desired(),
+			change(func(o *machine.Observation) {
+				o.Data, o.Record = machine.Data{State: cluster.DiskData, Uncommitted: true, Ready: true}, machine.Record{
+					Action: machine.Init, Token: "t",
+				}
+				o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true, Uptime: 19 * time.Second}
+			}), ""},
+		{"nor does one that had joined", machine.Goal{Action: machine.Init, Phase: "start"}, desired(),
+			change(func(o *machine.Observation) {
+				o.Record = machine.Record{Action: machine.Join}
+			}), "hold data-lost: a member has run on this machine, and /var/lib/etcd is empty: a second cluster beside what " +
+				"is left of its own would be the result\n"},
+		{"a reset is finished first", machine.Goal{Action: machine.Init, Phase: "start"}, desired(),
+			change(func(o *machine.Observation) {
+				o.Record = machine.Record{Action: machine.Reset}
+			}), "hold reset-unfinished: a reset of this machine was begun and not finished\n"},
+		{"init goes no further than a join: one minor version at a time", initGoal,
+			desired(func(c *machine.Config) { c.Version = etcdversion.Must("3.7.3") }), change(func(o *machine.Observation) {
+				v := etcdversion.Must("3.5.35")
+				o.Binaries = machine.Binary{Etcd: v, Etcdctl: v, Etcdutl: v}
+				o.Data, o.Record = machine.Data{State: cluster.DiskData, Ready: true}, machine.Record{
+					Action: machine.Init, Token: "t",
+				}
+			}), "hold version-step: etcd 3.7.3 cannot follow the cluster's 3.5.35\n"},
+		{"the token of an earlier phase is kept", machine.Goal{Action: machine.Init, Phase: "configure"}, desired(),
+			change(func(o *machine.Observation) {
+				o.Record = machine.Record{Action: machine.Init, Token: "earlier"}
+			}), "configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service\n"},
 	} {
 		s.run(t)
 	}
@@ -181,14 +219,16 @@ func TestInitAgainChangesWhatDiffers(t *testing.T) {
 	done := bootstrapped(t, desired())
 	done.Remote = answering(healthy("b", 0xb, "10.0.0.2"))
 	quota := desired(func(c *machine.Config) { c.Etcd.QuotaBytes = 8 << 30 })
-	if got := steps(t, goal, quota, done); got != "configure: write /etc/etcd/etcd.env\nstart: restart etcd\nhealth: wait until etcd serves\n" {
+	if got := steps(t, goal, quota,
+		done); got != "configure: write /etc/etcd/etcd.env\nstart: restart etcd\nhealth: wait until etcd serves\n" {
 		t.Errorf("another quota: %s", got)
 	}
 	// A process of another user is stopped before its data changes hands.
 	user := desired(func(c *machine.Config) { c.Service.User = "etcd" })
 	other := done
 	other.Data.Ready, other.Data.Foreign = false, true
-	want := "configure: write /etc/systemd/system/etcd.service\nstart: stop etcd\nstart: make the data directory /var/lib/etcd\nstart: start etcd\nhealth: wait until etcd serves\n"
+	want := "configure: write /etc/systemd/system/etcd.service\nstart: stop etcd\nstart: make the data directory " +
+		"/var/lib/etcd\nstart: start etcd\nhealth: wait until etcd serves\n"
 	if got := steps(t, goal, user, other); got != want {
 		t.Errorf("another user: %s", got)
 	}
@@ -215,7 +255,10 @@ func TestInitTokenReachesTheFiles(t *testing.T) {
 		t.Fatal(why)
 	}
 	env := step.Do.(*machine.WriteFiles).Files[0].Content
-	for _, line := range []string{"ETCD_INITIAL_CLUSTER_TOKEN=earlier", "ETCD_INITIAL_CLUSTER_STATE=new", "ETCD_NAME=b", "ETCD_INITIAL_ADVERTISE_PEER_URLS=https://10.0.0.2:2380"} {
+	for _, line := range []string{
+		"ETCD_INITIAL_CLUSTER_TOKEN=earlier", "ETCD_INITIAL_CLUSTER_STATE=new", "ETCD_NAME=b",
+		"ETCD_INITIAL_ADVERTISE_PEER_URLS=https://10.0.0.2:2380",
+	} {
 		if !strings.Contains("\n"+env, "\n"+line+"\n") {
 			t.Errorf("no line %s in\n%s", line, env)
 		}
@@ -224,7 +267,8 @@ func TestInitTokenReachesTheFiles(t *testing.T) {
 
 func TestIPv6IsBracketed(t *testing.T) {
 	six := desired(func(c *machine.Config) { c.Listen.Address = "2001:db8::2" })
-	if got := machine.URLs(six); got.Client[0] != "https://[2001:db8::2]:2379" || got.Peer[0] != "https://[2001:db8::2]:2380" {
+	if got := machine.URLs(six); got.Client[0] != "https://[2001:db8::2]:2379" ||
+		got.Peer[0] != "https://[2001:db8::2]:2380" {
 		t.Errorf("URLs are %v", got)
 	}
 	step, why := machine.Next(machine.Goal{Action: machine.Init, Phase: "start"}, six, func() machine.Observation {
@@ -252,7 +296,8 @@ func TestVendorVersionIsTheSameRelease(t *testing.T) {
 	}
 	cfg.Version = etcdversion.Must("3.5.8-eks-1-26-16")
 	obs.Binaries.Etcd = etcdversion.Must("3.5.10")
-	if got := steps(t, machine.Goal{Action: machine.Init, Phase: "install"}, cfg, obs); !strings.HasPrefix(got, "install: install etcd 3.5.8-eks-1-26-16") {
+	if got := steps(t, machine.Goal{Action: machine.Init, Phase: "install"}, cfg, obs); !strings.HasPrefix(got,
+		"install: install etcd 3.5.8-eks-1-26-16") {
 		t.Errorf("3.5.10 passes for 3.5.8: %s", got)
 	}
 }

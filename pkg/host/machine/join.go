@@ -49,7 +49,8 @@ func (w *world) unreachable() *Hold {
 	if w.obs.Remote.Differ {
 		return hold(EndpointsDiffer, "name endpoints of one cluster", "%s", problem)
 	}
-	h := hold(ClusterUnreachable, "check the endpoints, ca.crt and the clocks; a learner does not answer for its cluster", "the cluster does not answer: %s", problem)
+	h := hold(ClusterUnreachable, "check the endpoints, ca.crt and the clocks; a learner does not answer for its cluster",
+		"the cluster does not answer: %s", problem)
 	// Who does not trust the other side will not begin to.
 	h.Wait, h.Others = true, !w.obs.Remote.Untrusted
 	return h
@@ -64,7 +65,8 @@ func (w *world) foreign() string {
 	}
 	switch _, current := r.member(d.MemberID); {
 	case d.ClusterID != r.ClusterID:
-		return fmt.Sprintf("%s holds data of cluster %s, and the endpoints are of cluster %s", w.cfg.Paths.Data, d.ClusterID, r.ClusterID)
+		return fmt.Sprintf("%s holds data of cluster %s, and the endpoints are of cluster %s", w.cfg.Paths.Data, d.ClusterID,
+			r.ClusterID)
 	case !current:
 		return fmt.Sprintf("%s holds data of %s, which was removed from the cluster", w.cfg.Paths.Data, ofMember(d.MemberID))
 	}
@@ -107,7 +109,8 @@ func (w *world) membership() (Operation, *Hold) {
 	}
 	if why := w.foreign(); why != "" {
 		if !w.goal.SetAsideData {
-			return nil, hold(DataForeign, "if it is not needed any more: the same command with --set-aside-data, which moves it aside", "%s", why)
+			return nil, hold(DataForeign,
+				"if it is not needed any more: the same command with --set-aside-data, which moves it aside", "%s", why)
 		}
 		if w.obs.Service.Active() {
 			return &StopService{}, nil
@@ -134,7 +137,8 @@ func (w *world) membership() (Operation, *Hold) {
 // to join, has been run with; zero where nobody knows.
 func (w *world) before() etcdversion.Version {
 	low := w.obs.Remote.Lowest
-	if installed := w.obs.Binaries.Etcd; w.obs.Data.State == cluster.DiskData && !installed.IsZero() && (low.IsZero() || installed.Compare(low) < 0) {
+	if installed := w.obs.Binaries.Etcd; w.obs.Data.State == cluster.DiskData && !installed.IsZero() &&
+		(low.IsZero() || installed.Compare(low) < 0) {
 		low = installed
 	}
 	return low
@@ -145,7 +149,8 @@ func (w *world) before() etcdversion.Version {
 // down, none of them answers before that is done.
 func (w *world) comesBack() bool {
 	r := w.obs.Record
-	return w.goal.Phase == "" && w.obs.Data.State == cluster.DiskData && r.Served && !r.Undoing && w.obs.Written["ETCD_INITIAL_CLUSTER"] != "" && w.untouched() == nil
+	return w.goal.Phase == "" && w.obs.Data.State == cluster.DiskData && r.Served && !r.Undoing &&
+		w.obs.Written["ETCD_INITIAL_CLUSTER"] != "" && w.untouched() == nil
 }
 
 // mayRun holds a member of a version that its data or its cluster cannot take.
@@ -155,7 +160,8 @@ func (w *world) comesBack() bool {
 func (w *world) mayRun() *Hold {
 	want, low := w.cfg.Version.Release(), w.before()
 	if w.obs.Data.OldEntries && want.AtLeast(3, 7) && !low.AtLeast(3, 7) {
-		return hold(VersionStep, fmt.Sprintf("the same command with --version=%s --etcd-flag=snapshot-count=10, some twenty writes, and again", low),
+		return hold(VersionStep,
+			fmt.Sprintf("the same command with --version=%s --etcd-flag=snapshot-count=10, some twenty writes, and again", low),
 			"the log of this member still has entries of etcd 3.5, which %s cannot read; they go with the next raft snapshot", want)
 	}
 	if low.IsZero() {
@@ -166,7 +172,8 @@ func (w *world) mayRun() *Hold {
 	case !want.AtLeast(low.Major, low.Minor):
 		return hold(VersionStep, "--version="+low.String(), "etcd %s is older than the cluster's %s", want, low)
 	case want.Major != low.Major || want.Minor > low.Minor+1:
-		return hold(VersionStep, "upgrade one minor version at a time, with --version", "etcd %s cannot follow the cluster's %s", want, low)
+		return hold(VersionStep, "upgrade one minor version at a time, with --version",
+			"etcd %s cannot follow the cluster's %s", want, low)
 	case want.Minor > low.Minor && low.Compare(floor) < 0:
 		return hold(VersionStep, fmt.Sprintf("upgrade every member to %s or a later patch first", floor),
 			"etcd %s can only follow %s, and a member runs %s", want, floor, low)
@@ -176,7 +183,8 @@ func (w *world) mayRun() *Hold {
 
 // lost holds what would start a member again without its data.
 func (w *world) lost(m cluster.Member) *Hold {
-	return hold(DataLost, "check whether a volume is missing; if the data is gone: the same command with --replace-member, which removes the member and adds it again",
+	return hold(DataLost, "check whether a volume is missing; if the data is gone: the same command with "+
+		"--replace-member, which removes the member and adds it again",
 		"member %s has run on this machine, and %s is empty", named(m), w.cfg.Paths.Data)
 }
 
@@ -210,7 +218,8 @@ func (w *world) add() (Operation, *Hold) {
 	}
 	for _, m := range w.obs.Remote.Members {
 		if m.Learner {
-			h := hold(LearnerPending, "if it does not come: etcdadm remove "+m.ID.String(), "another member is joining: %s", named(m))
+			h := hold(LearnerPending, "if it does not come: etcdadm remove "+m.ID.String(), "another member is joining: %s",
+				named(m))
 			h.Wait, h.Others = true, true
 			return nil, h
 		}

@@ -69,26 +69,33 @@ certificates: issue certificates in /etc/etcd/pki: server (missing), peer (missi
 install: install etcd 3.6.16 into /opt/bin
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
-		{"no CA is ever made", join, desired(), fresh(), "hold ca-missing: there is no certificate authority in /etc/etcd/pki\n"},
-		{"the cluster does not answer", join, desired(), with(ready(a), func(o *machine.Observation) { o.Remote = machine.Remote{Problem: "connection refused"} }),
+		{"no CA is ever made", join, desired(), fresh(),
+			"hold ca-missing: there is no certificate authority in /etc/etcd/pki\n"},
+		{"the cluster does not answer", join, desired(),
+			with(ready(a), func(o *machine.Observation) { o.Remote = machine.Remote{Problem: "connection refused"} }),
 			"hold cluster-unreachable: the cluster does not answer: connection refused\n"},
 		{"a learner of an interrupted join goes on", join, desired(), ready(a, unstarted(0xb, "10.0.0.2", true)),
 			joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
-		{"a voter that an older tool added starts too", join, desired(), ready(a, unstarted(0xb, "10.0.0.2", false)), joinRest},
+		{"a voter that an older tool added starts too", join, desired(), ready(a, unstarted(0xb, "10.0.0.2", false)),
+			joinRest},
 		{"two machines at once take turns", join, desired(), ready(a, unstarted(0xc, "10.0.0.3", true)),
 			"hold learner-pending: another member is joining: c (https://10.0.0.3:2380)\n"},
 		{"the name is taken", join, desired(), ready(a, healthy("b", 0xb, "10.0.0.9")),
 			"hold name-taken: the cluster has a member b at https://10.0.0.9:2380 already\n"},
-		{"a cluster without quorum is not joined", join, desired(), ready(a, sick(c)), "hold quorum-margin: 1 of 2 voters are healthy\n"},
+		{"a cluster without quorum is not joined", join, desired(), ready(a, sick(c)),
+			"hold quorum-margin: 1 of 2 voters are healthy\n"},
 		{"a member that lost its data is not started empty", join, desired(), ready(a, c, sick(self)),
 			"hold data-lost: member b has run on this machine, and /var/lib/etcd is empty\n"},
-		{"it is removed and added again when told so", machine.Goal{Action: machine.Join, ReplaceMember: true}, desired(), ready(a, c, sick(self)), `
+		{"it is removed and added again when told so", machine.Goal{Action: machine.Join, ReplaceMember: true}, desired(),
+			ready(a, c, sick(self)), `
 membership: etcdadm member remove --id=b --expect-name=b --expect-voters=3
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=2
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=2\n"},
-		{"a healthy member at this address is another machine", machine.Goal{Action: machine.Join, ReplaceMember: true}, desired(), ready(a, c, self),
+		{"a healthy member at this address is another machine", machine.Goal{Action: machine.Join, ReplaceMember: true},
+			desired(), ready(a, c, self),
 			"hold member-healthy: member b, which has this machine's peer URL, is healthy\n"},
-		{"the quorum cannot spare it", machine.Goal{Action: machine.Join, ReplaceMember: true}, desired(), ready(a, sick(c), sick(self)),
+		{"the quorum cannot spare it", machine.Goal{Action: machine.Join, ReplaceMember: true}, desired(),
+			ready(a, sick(c), sick(self)),
 			"hold quorum-margin: removing b would leave 1 healthy voters of 2\n"},
 		{"data of another cluster stays", join, desired(), with(ready(a), data(0xb, 0xc2)),
 			"hold data-foreign: /var/lib/etcd holds data of cluster c2, and the endpoints are of cluster c1\n"},
@@ -105,33 +112,42 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 		{"one minor version up, from the floor", join, desired(at("3.7.3")), with(ready(a, c, d), binaries("3.7.3")), `
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=3
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=3\n"},
-		{"not from below the floor", join, desired(), with(ready(a), func(o *machine.Observation) { o.Remote.Lowest = etcdversion.Must("3.5.31") }),
+		{"not from below the floor", join, desired(),
+			with(ready(a), func(o *machine.Observation) { o.Remote.Lowest = etcdversion.Must("3.5.31") }),
 			"hold version-step: etcd 3.6.16 can only follow 3.5.32, and a member runs 3.5.31\n"},
-		{"not two minor versions up", join, desired(at("3.7.3")), with(with(ready(a), binaries("3.7.3")), func(o *machine.Observation) { o.Remote.Lowest = etcdversion.Must("3.5.35") }),
+		{"not two minor versions up", join, desired(at("3.7.3")),
+			with(with(ready(a), binaries("3.7.3")), func(o *machine.Observation) {
+				o.Remote.Lowest = etcdversion.Must("3.5.35")
+			}),
 			"hold version-step: etcd 3.7.3 cannot follow the cluster's 3.5.35\n"},
-		{"nothing is installed that the data cannot run with", join, desired(at("3.5.35")), with(ready(a, c, self), data(0xb, 0xc1)),
+		{"nothing is installed that the data cannot run with", join, desired(at("3.5.35")),
+			with(ready(a, c, self), data(0xb, 0xc1)),
 			"hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
-		{"not down", join, desired(at("3.5.35")), with(ready(a), binaries("3.5.35")), "hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
-		{"the old version while an upgrade is under way", join, desired(at("3.5.35")), with(with(ready(a), binaries("3.5.35")), func(o *machine.Observation) {
-			o.Remote.Lowest = etcdversion.Must("3.5.35")
-		}), `
+		{"not down", join, desired(at("3.5.35")), with(ready(a), binaries("3.5.35")),
+			"hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
+		{"the old version while an upgrade is under way", join, desired(at("3.5.35")),
+			with(with(ready(a), binaries("3.5.35")), func(o *machine.Observation) {
+				o.Remote.Lowest = etcdversion.Must("3.5.35")
+			}), `
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
-		{"a join that was being taken back is taken back first", join, desired(), with(ready(a, unstarted(0xb, "10.0.0.2", true)), func(o *machine.Observation) {
-			o.Record = machine.Record{Action: machine.Join, Undoing: true}
-			o.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1, Ready: true}
-			o.Service = machine.ServiceStatus{State: machine.ServiceCrashing, Enabled: true}
-		}), `
+		{"a join that was being taken back is taken back first", join, desired(),
+			with(ready(a, unstarted(0xb, "10.0.0.2", true)), func(o *machine.Observation) {
+				o.Record = machine.Record{Action: machine.Join, Undoing: true}
+				o.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1, Ready: true}
+				o.Service = machine.ServiceStatus{State: machine.ServiceCrashing, Enabled: true}
+			}), `
 remove-member: etcdadm member remove --id=b --expect-voters=1
 stop: stop etcd
 data: delete the data of member b in /var/lib/etcd
 record: forget the member
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
-		{"a first start that was cut off begins anew", join, desired(), with(ready(a, unstarted(0xb, "10.0.0.2", true)), func(o *machine.Observation) {
-			o.Record = machine.Record{Action: machine.Join}
-			o.Data = machine.Data{State: cluster.DiskUnreadable, Problem: "no log file", Uncommitted: true, Ready: true}
-		}), `
+		{"a first start that was cut off begins anew", join, desired(),
+			with(ready(a, unstarted(0xb, "10.0.0.2", true)), func(o *machine.Observation) {
+				o.Record = machine.Record{Action: machine.Join}
+				o.Data = machine.Data{State: cluster.DiskUnreadable, Problem: "no log file", Uncommitted: true, Ready: true}
+			}), `
 membership: delete the data of an unknown member in /var/lib/etcd
 configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service
 start: make the data directory /var/lib/etcd
@@ -141,17 +157,20 @@ etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
 health: wait until etcd serves
 health: etcdadm member promote --name=b --expect-voters=1
 `},
-		{"an unstarted voter beside it is no reason to wait", machine.Goal{Action: machine.Join, Phase: "certificates"}, desired(), func() machine.Observation {
-			o := withCA()
-			o.Remote = machine.Remote{Problem: "nobody was asked"}
-			return o
-		}(), "certificates: issue certificates in /etc/etcd/pki: server (missing), peer (missing)\n"},
-		{"phase stop stops whatever runs", machine.Goal{Action: machine.Join, Phase: "stop"}, desired(), with(ready(a), func(o *machine.Observation) {
-			o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true}
-		}), "stop: stop etcd\n"},
-		{"phase start without membership", machine.Goal{Action: machine.Join, Phase: "start"}, desired(), with(ready(a), func(o *machine.Observation) {
-			o.Record.Action = machine.Join
-		}), "hold not-configured: the cluster has no member with the peer URL https://10.0.0.2:2380\n"},
+		{"an unstarted voter beside it is no reason to wait", machine.Goal{Action: machine.Join, Phase: "certificates"},
+			desired(), func() machine.Observation {
+				o := withCA()
+				o.Remote = machine.Remote{Problem: "nobody was asked"}
+				return o
+			}(), "certificates: issue certificates in /etc/etcd/pki: server (missing), peer (missing)\n"},
+		{"phase stop stops whatever runs", machine.Goal{Action: machine.Join, Phase: "stop"}, desired(),
+			with(ready(a), func(o *machine.Observation) {
+				o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true}
+			}), "stop: stop etcd\n"},
+		{"phase start without membership", machine.Goal{Action: machine.Join, Phase: "start"}, desired(),
+			with(ready(a), func(o *machine.Observation) {
+				o.Record.Action = machine.Join
+			}), "hold not-configured: the cluster has no member with the peer URL https://10.0.0.2:2380\n"},
 	} {
 		s.run(t)
 	}
@@ -167,7 +186,10 @@ func TestJoinAgainUpgrades(t *testing.T) {
 	obs.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1, Ready: true}
 	obs.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true}
 	obs.Local = &cluster.Report{ID: 0xb, Leader: 0xa}
-	obs.Written = map[string]string{"ETCD_INITIAL_CLUSTER": "a=https://10.0.0.1:2380,b=https://10.0.0.2:2380", "ETCD_INITIAL_CLUSTER_STATE": "existing", "ETCD_INITIAL_CLUSTER_TOKEN": "c1"}
+	obs.Written = map[string]string{
+		"ETCD_INITIAL_CLUSTER": "a=https://10.0.0.1:2380,b=https://10.0.0.2:2380", "ETCD_INITIAL_CLUSTER_STATE": "existing",
+		"ETCD_INITIAL_CLUSTER_TOKEN": "c1",
+	}
 	story{"upgrade", machine.Goal{Action: machine.Join}, cfg, obs, `
 install: install etcd 3.6.16 into /opt/bin
 configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service
@@ -197,7 +219,9 @@ func TestHoldsThatClear(t *testing.T) {
 	for _, w := range []struct {
 		obs  machine.Observation
 		want bool
-	}{{ready(a, unstarted(0xc, "10.0.0.3", true)), true}, {unreachable, true}, {ready(a, healthy("b", 1, "10.0.0.9")), false}} {
+	}{{ready(a, unstarted(0xc, "10.0.0.3", true)), true}, {unreachable, true}, {
+		ready(a, healthy("b", 1, "10.0.0.9")), false,
+	}} {
 		_, why := machine.Next(join, desired(), w.obs)
 		if why == nil || why.Wait != w.want || why.Hint() == "" {
 			t.Errorf("%v: waiting is %v", why, !w.want)
@@ -248,7 +272,8 @@ func TestEndpointsOfTwoClustersAreRefused(t *testing.T) {
 		}
 	}
 	two.PKI.CA = machine.CAReady
-	if !strings.Contains(fmt.Sprint(machine.Preflight(machine.Goal{Action: machine.Join}, desired(), two)), "{Cluster true the endpoints are of different clusters") {
+	if !strings.Contains(fmt.Sprint(machine.Preflight(machine.Goal{Action: machine.Join}, desired(), two)),
+		"{Cluster true the endpoints are of different clusters") {
 		t.Error("the checks before it do not fail")
 	}
 }

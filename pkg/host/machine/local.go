@@ -47,11 +47,13 @@ func (w *world) certificates() (Operation, *Hold) {
 		return nil, hold(CAMissing, fmt.Sprintf("copy ca.crt and ca.key from %s of a member to %s of this machine", dir, dir),
 			"there is no certificate authority in %s", dir)
 	case CABad:
-		return nil, hold(CABroken, "put the right ca.crt and ca.key there", "the certificate authority in %s cannot be used: %s", dir, w.obs.PKI.Problem)
+		return nil, hold(CABroken, "put the right ca.crt and ca.key there",
+			"the certificate authority in %s cannot be used: %s", dir, w.obs.PKI.Problem)
 	case CAExternal:
 		if len(w.obs.PKI.Wrong) > 0 {
 			p := w.obs.PKI.Wrong[0]
-			return nil, hold(ExternalCA, "etcdadm certs generate-csr; have the requests signed, and put the certificates beside the keys",
+			return nil, hold(ExternalCA,
+				"etcdadm certs generate-csr; have the requests signed, and put the certificates beside the keys",
 				"the certificate authority in %s has no key here, and %s must be issued (%s)", dir, p.Name, p.Why)
 		}
 	}
@@ -73,7 +75,8 @@ func (w *world) snapshot() (Operation, *Hold) {
 		return nil, why
 	}
 	if w.obs.Data.State == cluster.DiskData {
-		return nil, hold(SnapshotRestored, "leave out --snapshot to go on with the data that is there; etcdadm reset moves it aside",
+		return nil, hold(SnapshotRestored,
+			"leave out --snapshot to go on with the data that is there; etcdadm reset moves it aside",
 			"%s holds data that does not come from %s", w.cfg.Paths.Data, file)
 	}
 	if op, why := w.binaries(); op != nil || why != nil {
@@ -84,8 +87,9 @@ func (w *world) snapshot() (Operation, *Hold) {
 		return &Remember{Record{Token: w.token(), Action: Init, Restored: from}}, nil
 	}
 	return &RestoreSnapshot{
-		File: file, DataDir: w.cfg.Paths.Data, Token: w.obs.Record.Token, InitialMember: initialMember(w.cfg), SkipHashCheck: w.cfg.Snapshot.SkipHashCheck,
-		BumpRevision: w.cfg.Snapshot.BumpRevision,
+		File: file, DataDir: w.cfg.Paths.Data, Token: w.obs.Record.Token, InitialMember: initialMember(w.cfg),
+		SkipHashCheck: w.cfg.Snapshot.SkipHashCheck,
+		BumpRevision:  w.cfg.Snapshot.BumpRevision,
 	}, nil
 }
 
@@ -256,7 +260,8 @@ func (w *world) mayStartEmpty() *Hold {
 	}
 	m, ok := w.self()
 	if !ok {
-		return hold(NotConfigured, "etcdadm join phase membership", "the cluster has no member with the peer URL %s", urls(w.cfg).Peer[0])
+		return hold(NotConfigured, "etcdadm join phase membership", "the cluster has no member with the peer URL %s",
+			urls(w.cfg).Peer[0])
 	}
 	if started(m) {
 		return w.lost(m)
@@ -293,7 +298,8 @@ func (w *world) etcdctl() (Operation, *Hold) {
 func (w *world) health() (Operation, *Hold) {
 	if !healthy(w.obs.Local) {
 		r := w.obs.Record
-		return &AwaitHealth{Bootstrap: w.goal.Action == Init && w.goal.Phase == "" && r.Action == Init && !r.Served && r.Restored == ""}, nil
+		return &AwaitHealth{Bootstrap: w.goal.Action == Init && w.goal.Phase == "" && r.Action == Init && !r.Served &&
+			r.Restored == ""}, nil
 	}
 	if op := w.served(); op != nil {
 		return op, nil

@@ -22,7 +22,8 @@ type world struct {
 func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 	w := &world{goal: goal, cfg: cfg, obs: obs}
 	if obs.Host.Manager != "" && goal.Action != Remove {
-		return nil, hold(Managed, "etcd-manager-ctl status", "an etcd-manager with its data in %s runs the etcd of this machine", obs.Host.Manager)
+		return nil, hold(Managed, "etcd-manager-ctl status",
+			"an etcd-manager with its data in %s runs the etcd of this machine", obs.Host.Manager)
 	}
 	if goal.Action == Join && obs.Remote.Differ {
 		return nil, w.unreachable()
@@ -83,7 +84,8 @@ func Plan(goal Goal, cfg Config, obs Observation) ([]Step, *Hold, error) {
 		steps = append(steps, *step)
 		obs = Predict(cfg, obs, step.Do)
 	}
-	return steps, nil, fmt.Errorf("the plan does not come to an end: after %d steps it still says %q", maxSteps, steps[len(steps)-1].Text())
+	return steps, nil, fmt.Errorf("the plan does not come to an end: after %d steps it still says %q", maxSteps,
+		steps[len(steps)-1].Text())
 }
 
 // change returns an operation on the member list when it is safe, and the hold

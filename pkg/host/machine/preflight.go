@@ -86,13 +86,15 @@ var checks = []Check{
 		if w.obs.Host.InitSystem {
 			return nil
 		}
-		return fatal("--init-system=kubelet or --init-system=process", "the machine has no %s: %s", w.cfg.Service.InitSystem, w.obs.Service.Detail)
+		return fatal("--init-system=kubelet or --init-system=process", "the machine has no %s: %s", w.cfg.Service.InitSystem,
+			w.obs.Service.Detail)
 	}},
 	{"Account", "etcd can run as the user that is wanted", func(w *world) []Finding {
 		if w.cfg.Service.InitSystem != Process || w.cfg.Service.User == "" && w.cfg.Service.Group == "" {
 			return nil
 		}
-		return fatal("run the command as that user, or choose another --init-system", "with the init system process, etcd runs as whoever starts it")
+		return fatal("run the command as that user, or choose another --init-system",
+			"with the init system process, etcd runs as whoever starts it")
 	}},
 	{"ReleaseURL", "etcd comes over an encrypted connection", func(w *world) []Finding {
 		if !PlainHTTP(w.cfg.Binaries.ReleaseURL) {
@@ -133,7 +135,8 @@ var checks = []Check{
 		if w.obs.Host.SnapshotProblem == "" {
 			return nil
 		}
-		return fatal("etcdadm snapshot status FILE; --skip-hash-check takes a database file that was copied", "%s", w.obs.Host.SnapshotProblem)
+		return fatal("etcdadm snapshot status FILE; --skip-hash-check takes a database file that was copied", "%s",
+			w.obs.Host.SnapshotProblem)
 	}},
 	{"DiskSpace", "there is space for the data", func(w *world) []Finding {
 		free := w.obs.Host.FreeBytes
@@ -149,7 +152,9 @@ var checks = []Check{
 		if w.obs.Host.SyncTime <= slowSync {
 			return nil
 		}
-		return warning("give etcd a disk of its own, and a fast one", "a write to the disk of %s takes %s; above %s etcd is slow, or loses its leader", w.cfg.Paths.Data, w.obs.Host.SyncTime.Round(time.Millisecond), slowSync)
+		return warning("give etcd a disk of its own, and a fast one",
+			"a write to the disk of %s takes %s; above %s etcd is slow, or loses its leader", w.cfg.Paths.Data,
+			w.obs.Host.SyncTime.Round(time.Millisecond), slowSync)
 	}},
 	{"Mem", "there is enough memory", func(w *world) []Finding {
 		if m := w.obs.Host.MemoryBytes; m == 0 || m >= leastMemory {
@@ -182,26 +187,32 @@ var checks = []Check{
 		if len(w.cfg.Etcd.Flags) == 0 || etcdconf.FlagsKnown(w.cfg.Version) {
 			return nil
 		}
-		return warning("", "the flags of etcd %s are not known here; they were checked against those of an earlier version", w.cfg.Version)
+		return warning("", "the flags of etcd %s are not known here; they were checked against those of an earlier version",
+			w.cfg.Version)
 	}},
 	{"CipherSuites", "the cipher suites go with the keys", func(w *world) []Finding {
 		ecdsa := func(s string) bool { return strings.Contains(s, "_ECDSA_") }
-		if suites := w.cfg.Etcd.CipherSuites; len(suites) == 0 || w.cfg.Certificates.KeyAlgorithm == RSA || slices.ContainsFunc(suites, ecdsa) {
+		if suites := w.cfg.Etcd.CipherSuites; len(suites) == 0 || w.cfg.Certificates.KeyAlgorithm == RSA ||
+			slices.ContainsFunc(suites, ecdsa) {
 			return nil
 		}
-		return warning("--key-algorithm=RSA-2048", "none of the cipher suites is for ECDSA keys, so that only clients with TLS 1.3 can connect")
+		return warning("--key-algorithm=RSA-2048",
+			"none of the cipher suites is for ECDSA keys, so that only clients with TLS 1.3 can connect")
 	}},
 	{"CAValidity", "the certificate authority can be used, and lives long enough", func(w *world) []Finding {
 		end := w.obs.PKI.NotAfter
 		switch left := end.Sub(w.obs.At); {
 		case w.obs.PKI.CA == CABad:
-			return fatal("put the right ca.crt and ca.key there, or set the machine's clock", "the certificate authority in %s cannot be used: %s", w.cfg.Paths.Certificates, w.obs.PKI.Problem)
+			return fatal("put the right ca.crt and ca.key there, or set the machine's clock",
+				"the certificate authority in %s cannot be used: %s", w.cfg.Paths.Certificates, w.obs.PKI.Problem)
 		case end.IsZero():
 			return nil
 		case left < 0:
-			return fatal("etcdadm certs rotate-ca", "the certificate authority has expired on %s", end.UTC().Format(time.DateOnly))
+			return fatal("etcdadm certs rotate-ca", "the certificate authority has expired on %s",
+				end.UTC().Format(time.DateOnly))
 		case left < time.Duration(w.cfg.Certificates.Lifetime):
-			return warning("etcdadm certs rotate-ca", "the certificate authority ends on %s, and all certificates with it", end.UTC().Format(time.DateOnly))
+			return warning("etcdadm certs rotate-ca", "the certificate authority ends on %s, and all certificates with it",
+				end.UTC().Format(time.DateOnly))
 		}
 		return nil
 	}},
@@ -210,7 +221,8 @@ var checks = []Check{
 		if skew.Abs() <= largeSkew {
 			return nil
 		}
-		return warning("run a time daemon on every machine", "the machine's clock differs from the cluster's by %s", skew.Round(time.Millisecond))
+		return warning("run a time daemon on every machine", "the machine's clock differs from the cluster's by %s",
+			skew.Round(time.Millisecond))
 	}},
 	{"MemberCount", "the number of members makes sense", func(w *world) []Finding {
 		voters, healthy := w.obs.Remote.voters()
@@ -221,7 +233,8 @@ var checks = []Check{
 		case healthy < voters:
 			return warning("etcdadm status", "%d of %d voters are healthy", healthy, voters)
 		case voters%2 == 1 && voters > 1 && !member:
-			return warning("join one more", "with this member there are %d, which bears no more failures than %d", voters+1, voters)
+			return warning("join one more", "with this member there are %d, which bears no more failures than %d", voters+1,
+				voters)
 		}
 		return nil
 	}},

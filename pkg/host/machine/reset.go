@@ -18,12 +18,15 @@ func (w *world) leave() (Operation, *Hold) {
 	}
 	if !w.obs.Remote.Answered {
 		h := w.unreachable()
-		h.Next = "--endpoints names other members; --skip-remove-member leaves the member list as it is (etcdadm remove does it from another machine)"
+		h.Next = "--endpoints names other members; --skip-remove-member leaves the member list as it is (etcdadm remove " +
+			"does it from another machine)"
 		return nil, h
 	}
 	if d := w.obs.Data; d.State == cluster.DiskData && d.ClusterID != w.obs.Remote.ClusterID {
-		return nil, hold(DataForeign, "--endpoints names members of its own cluster; --skip-remove-member leaves the member list as it is",
-			"%s holds data of cluster %s, and the endpoints are of cluster %s", w.cfg.Paths.Data, d.ClusterID, w.obs.Remote.ClusterID)
+		return nil, hold(DataForeign,
+			"--endpoints names members of its own cluster; --skip-remove-member leaves the member list as it is",
+			"%s holds data of cluster %s, and the endpoints are of cluster %s", w.cfg.Paths.Data, d.ClusterID,
+			w.obs.Remote.ClusterID)
 	}
 	r := w.obs.Record
 	if w.goal.KeepFiles && !r.Undoing {
@@ -163,7 +166,8 @@ func (w *world) removeOther() (Operation, *Hold) {
 		return nil, nil
 	}
 	if m.Healthy && !w.goal.Force {
-		return nil, hold(MemberHealthy, "on its machine: etcdadm leave; or here, all the same: --force", "member %s is healthy", named(m))
+		return nil, hold(MemberHealthy, "on its machine: etcdadm leave; or here, all the same: --force",
+			"member %s is healthy", named(m))
 	}
 	return w.removeSafely(m)
 }
@@ -186,7 +190,8 @@ func Settle(goal Goal, obs Observation) (Goal, *Hold) {
 	case len(found) == 1:
 		goal.TargetID = found[0].ID
 	case len(found) > 1:
-		return goal, hold(MemberUnknown, "name it by its id: etcdadm status", "%d members are called %s", len(found), goal.Target)
+		return goal, hold(MemberUnknown, "name it by its id: etcdadm status", "%d members are called %s", len(found),
+			goal.Target)
 	case err == nil && len(goal.Target) > 8: // hardly a name
 		goal.TargetID = id
 	default:

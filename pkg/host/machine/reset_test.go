@@ -45,17 +45,26 @@ func TestReset(t *testing.T) {
 	unreachable := running(a)
 	unreachable.Remote = machine.Remote{Problem: "connection refused"}
 	for _, s := range []story{
-		{"one of three", reset, desired(), running(a, self, c), others + "remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3\n" + left + resetRest},
+		{"one of three", reset, desired(), running(a, self, c),
+			others + "remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3\n" + left + resetRest},
 		{"the leader hands over first", reset, desired(), lead(running(a, self, c)),
-			others + "remove-member: etcdadm member move-leader --to=a\nremove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3\n" + left + resetRest},
+			others + "remove-member: etcdadm member move-leader --to=a\nremove-member: etcdadm member remove --id=b " +
+				"--expect-name=b --expect-voters=3\n" + left + resetRest},
 		{"the last one stays in the list, and its data is moved", reset, desired(), running(self), left + resetRest},
-		{"found by its data, whatever address it had", reset, desired(), running(a, moved, c), others + "remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3\n" + left + resetRest},
-		{"a member that crashes is removed and stopped", reset, desired(), stopped, others + "remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3\n" + left + resetRest},
-		{"a member that the quorum needs stays", reset, desired(), running(a, self, sick(c)), "hold quorum-margin: removing b would leave 1 healthy voters of 2\n"},
-		{"a leader that the quorum needs stays", reset, desired(), lead(running(a, self, sick(c))), "hold quorum-margin: removing b would leave 1 healthy voters of 2\n"},
-		{"a cluster that does not answer", reset, desired(), unreachable, "hold cluster-unreachable: the cluster does not answer: connection refused\n"},
+		{"found by its data, whatever address it had", reset, desired(), running(a, moved, c),
+			others + "remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3\n" + left + resetRest},
+		{"a member that crashes is removed and stopped", reset, desired(), stopped,
+			others + "remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3\n" + left + resetRest},
+		{"a member that the quorum needs stays", reset, desired(), running(a, self, sick(c)),
+			"hold quorum-margin: removing b would leave 1 healthy voters of 2\n"},
+		{"a leader that the quorum needs stays", reset, desired(), lead(running(a, self, sick(c))),
+			"hold quorum-margin: removing b would leave 1 healthy voters of 2\n"},
+		{"a cluster that does not answer", reset, desired(), unreachable,
+			"hold cluster-unreachable: the cluster does not answer: connection refused\n"},
 		{"and is not asked", machine.Goal{Action: machine.Reset, SkipRemoveMember: true}, desired(), unreachable, resetRest},
-		{"data goes only when told so", machine.Goal{Action: machine.Reset, SkipRemoveMember: true, DiscardData: true, RemoveCA: true}, desired(), unreachable, `
+		{"data goes only when told so", machine.Goal{
+			Action: machine.Reset, SkipRemoveMember: true, DiscardData: true, RemoveCA: true,
+		}, desired(), unreachable, `
 stop: stop etcd
 data: delete the data of member b in /var/lib/etcd
 files: delete /etc/etcd/etcd.env, /etc/etcd/pki/ca.crt, /etc/etcd/pki/ca.key, /etc/etcd/pki/peer.crt, /etc/etcd/pki/peer.key, /etc/systemd/system/etcd.service
@@ -74,24 +83,28 @@ record: forget the member
 			o.Remote.ClusterID = 0xc2
 			return o
 		}(), "hold data-foreign: /var/lib/etcd holds data of cluster c1, and the endpoints are of cluster c2\n"},
-		{"data that an etcd may be writing stays", machine.Goal{Action: machine.Reset, SkipRemoveMember: true}, desired(), func() machine.Observation {
-			o := running(self)
-			o.Service, o.Local = machine.ServiceStatus{State: machine.ServiceAbsent}, &cluster.Report{ID: 0xb}
-			return o
-		}(), "hold still-running: an etcd still answers at https://10.0.0.2:2379\n"},
+		{"data that an etcd may be writing stays", machine.Goal{Action: machine.Reset, SkipRemoveMember: true}, desired(),
+			func() machine.Observation {
+				o := running(self)
+				o.Service, o.Local = machine.ServiceStatus{State: machine.ServiceAbsent}, &cluster.Report{ID: 0xb}
+				return o
+			}(), "hold still-running: an etcd still answers at https://10.0.0.2:2379\n"},
 		{"a deletion that was begun is finished", reset, desired(), func() machine.Observation {
 			o := fresh()
 			o.Data.Discarded = true
 			return o
 		}(), "data: delete the data of an unknown member in /var/lib/etcd\n"},
-		{"an init system that does not answer is asked", machine.Goal{Action: machine.Reset, SkipRemoveMember: true}, desired(), func() machine.Observation {
-			o := fresh()
-			o.Service = machine.ServiceStatus{State: machine.ServiceUnknown}
-			return o
-		}(), "stop: stop etcd\n"},
+		{"an init system that does not answer is asked", machine.Goal{Action: machine.Reset, SkipRemoveMember: true},
+			desired(), func() machine.Observation {
+				o := fresh()
+				o.Service = machine.ServiceStatus{State: machine.ServiceUnknown}
+				return o
+			}(), "stop: stop etcd\n"},
 		{"and that is the end of it", machine.Undo, desired(), func() machine.Observation {
 			o := running(a, c)
-			o.Data, o.Service, o.Record = machine.Data{State: cluster.DiskEmpty}, machine.ServiceStatus{State: machine.ServiceStopped}, machine.Record{}
+			o.Data, o.Service, o.Record = machine.Data{State: cluster.DiskEmpty}, machine.ServiceStatus{
+				State: machine.ServiceStopped,
+			}, machine.Record{}
 			o.Written = map[string]string{"ETCD_NAME": "b"}
 			return o
 		}(), ""},
@@ -108,21 +121,28 @@ record: forget the member
 
 func TestRemove(t *testing.T) {
 	remove := func(target string) machine.Goal { return machine.Goal{Action: machine.Remove, Target: target} }
-	a, self, c := healthy("a", 0xa, "10.0.0.1"), healthy("b", 0xb, "10.0.0.2"), healthy("c", 0x8e9e05c52164694d, "10.0.0.3")
+	a, self, c := healthy("a", 0xa, "10.0.0.1"), healthy("b", 0xb, "10.0.0.2"),
+		healthy("c", 0x8e9e05c52164694d, "10.0.0.3")
 	force := remove("c")
 	force.Force = true
 	leads := running(a, self, c)
 	leads.Remote.Leader = c.ID
 	for _, s := range []story{
-		{"a dead one by name", remove("c"), desired(), running(a, self, sick(c)), "remove-member: etcdadm member remove --id=8e9e05c52164694d --expect-name=c --expect-voters=3\n"},
-		{"by id", remove("8e9e05c52164694d"), desired(), running(a, self, sick(c)), "remove-member: etcdadm member remove --id=8e9e05c52164694d --expect-name=c --expect-voters=3\n"},
-		{"by peer URL", remove("https://10.0.0.3:2380"), desired(), running(a, self, sick(c)), "remove-member: etcdadm member remove --id=8e9e05c52164694d --expect-name=c --expect-voters=3\n"},
+		{"a dead one by name", remove("c"), desired(), running(a, self, sick(c)),
+			"remove-member: etcdadm member remove --id=8e9e05c52164694d --expect-name=c --expect-voters=3\n"},
+		{"by id", remove("8e9e05c52164694d"), desired(), running(a, self, sick(c)),
+			"remove-member: etcdadm member remove --id=8e9e05c52164694d --expect-name=c --expect-voters=3\n"},
+		{"by peer URL", remove("https://10.0.0.3:2380"), desired(), running(a, self, sick(c)),
+			"remove-member: etcdadm member remove --id=8e9e05c52164694d --expect-name=c --expect-voters=3\n"},
 		{"an id that is gone is done", remove("8e9e05c52164694e"), desired(), running(a, self), ""},
-		{"a name that is not there is a mistake", remove("x"), desired(), running(a, self), "hold member-unknown: the cluster has no member x\n"},
+		{"a name that is not there is a mistake", remove("x"), desired(), running(a, self),
+			"hold member-unknown: the cluster has no member x\n"},
 		{"a healthy one stays", remove("c"), desired(), running(a, self, c), "hold member-healthy: member c is healthy\n"},
 		{"unless forced, and from the lead first", force, desired(), leads,
-			"remove-member: etcdadm member move-leader --to=a\nremove-member: etcdadm member remove --id=8e9e05c52164694d --expect-name=c --expect-voters=3\n"},
-		{"the quorum needs it", remove("c"), desired(), running(sick(a), self, sick(c)), "hold quorum-margin: removing c would leave 1 healthy voters of 2\n"},
+			"remove-member: etcdadm member move-leader --to=a\nremove-member: etcdadm member remove --id=8e9e05c52164694d " +
+				"--expect-name=c --expect-voters=3\n"},
+		{"the quorum needs it", remove("c"), desired(), running(sick(a), self, sick(c)),
+			"hold quorum-margin: removing c would leave 1 healthy voters of 2\n"},
 	} {
 		s.run(t)
 	}

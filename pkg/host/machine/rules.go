@@ -12,30 +12,38 @@ func Reasons() []ReasonDoc { return ruleDocs }
 
 var ruleDocs = []ReasonDoc{
 	{Managed, "An etcd-manager has a member to run on this machine, and two programs would work on one etcd.",
-		"Tell the daemons what you want (`etcd-manager-ctl`), or take the machine from them: `etcdadm handover from-manager`."},
+		"Tell the daemons what you want (`etcd-manager-ctl`), or take the machine from them: `etcdadm handover " +
+			"from-manager`."},
 	{DataPresent, "`init` found the data of a member that no `init` made here.",
 		"`etcdadm reset`, if it is not needed any more. It moves the data aside."},
 	{DataForeign, "`join` found the data of another cluster, or of a member that was removed from this one.",
 		"The same command with `--set-aside-data`, if it is not needed any more."},
-	{DataLost, "A member has run on this machine and its data is gone. Started empty it would vote again on what it has forgotten, or found a second cluster.",
+	{DataLost, "A member has run on this machine and its data is gone. Started empty it would vote again on what it " +
+		"has forgotten, or found a second cluster.",
 		"Check whether a volume is missing. If not: `join` with `--replace-member`; for `init`, `etcdadm reset` first."},
 	{DataUnreadable, "There are files in the data directory and no write-ahead log that says whose they are.",
 		"check the directory. `etcdadm reset` moves it aside."},
 	{CAMissing, "A machine that joins has no `ca.crt`. `join` never makes a certificate authority: nobody would trust it.",
 		"Copy `ca.crt` and `ca.key` from a member."},
-	{CABroken, "The certificate authority's files cannot be used: they are of different pairs, have expired, or are something else.",
+	{CABroken, "The certificate authority's files cannot be used: they are of different pairs, have expired, or are " +
+		"something else.",
 		"Put the right ones there."},
 	{ExternalCA, "There is a `ca.crt` without its key, and a certificate must be issued.",
 		"`etcdadm certs generate-csr`, have the requests signed, and put the certificates beside the keys."},
-	{ClusterUnreachable, "No endpoint told the member list: nobody listens, TLS fails, or there is no leader. The text says which.",
-		"check the endpoints, `ca.crt` and the clocks. `join` asks again until `--membership-timeout`, and says once a minute why it waits; with `--retry=false` it asks once. Where certificates are not accepted, it ends after two minutes."},
+	{ClusterUnreachable, "No endpoint told the member list: nobody listens, TLS fails, or there is no leader. The text " +
+		"says which.",
+		"check the endpoints, `ca.crt` and the clocks. `join` asks again until `--membership-timeout`, and says once a " +
+			"minute why it waits; with `--retry=false` it asks once. Where certificates are not accepted, it ends after two " +
+			"minutes."},
 	{EndpointsDiffer, "The endpoints that were named are of different clusters, so that nobody knows which one is meant.",
 		"Name endpoints of one cluster."},
 	{NameTaken, "The cluster has a member of this name at another address.",
 		"Another `--name`, or `etcdadm remove` the old member."},
 	{LearnerPending, "Another machine is joining; etcd has one learner at a time.",
 		"Nothing, it clears by itself. If the other machine does not come: `etcdadm remove`."},
-	{QuorumMargin, "The step would leave fewer healthy voters than a majority, or the cluster has not enough of them now. A command waits 15 s at most for it to clear, and not longer than `--membership-timeout`: it may be an election.",
+	{QuorumMargin, "The step would leave fewer healthy voters than a majority, or the cluster has not enough of them " +
+		"now. A command waits 15 s at most for it to clear, and not longer than `--membership-timeout`: it may be an " +
+		"election.",
 		"Bring the unhealthy members back first; `etcdadm status` names them."},
 	{MemberHealthy, "`remove` was asked to take out a healthy member, or another machine has this machine's address.",
 		"`etcdadm leave` on its machine, or `--force`."},
@@ -51,9 +59,11 @@ var ruleDocs = []ReasonDoc{
 		"Leave `--snapshot` out to go on with the data, or `etcdadm reset`."},
 	{ResetUnfinished, "A `reset` was begun on this machine and not finished.",
 		"`etcdadm reset`."},
-	{DataElsewhere, "This machine's etcd has its data in another directory than the one that was named, or answers while the directory is empty.",
+	{DataElsewhere, "This machine's etcd has its data in another directory than the one that was named, or answers " +
+		"while the directory is empty.",
 		"Name the directory that it has: `--data-dir`."},
-	{ServiceForeign, "A unit `etcd.service` that etcdadm did not write, as that of a distribution's package, runs or is enabled.",
+	{ServiceForeign, "A unit `etcd.service` that etcdadm did not write, as that of a distribution's package, runs or " +
+		"is enabled.",
 		"Disable it, if it is not needed."},
 	{StillRunning, "The data is about to be moved or deleted, and an etcd still answers.",
 		"Nothing, if it is about to end. Otherwise check who started it."},

@@ -210,7 +210,8 @@ func (k *checker) certificates(c Certificates) {
 	k.positive("certificates.lifetime", c.Lifetime)
 	k.positive("certificates.caLifetime", c.CALifetime)
 	if c.Lifetime > 0 && c.CALifetime > 0 && c.Lifetime > c.CALifetime {
-		k.wrong("certificates.lifetime", "is %s, longer than that of the certificate authority (%s)", c.Lifetime, c.CALifetime)
+		k.wrong("certificates.lifetime", "is %s, longer than that of the certificate authority (%s)", c.Lifetime,
+			c.CALifetime)
 	}
 }
 
@@ -257,7 +258,9 @@ func (k *checker) binaries(b Binaries) {
 		k.wrong("binaries.sha256", "is %q and not 64 hexadecimal digits", b.SHA256)
 	}
 	if PlainHTTP(b.ReleaseURL) && !b.AllowHTTP {
-		k.wrong("binaries.releaseURL", "is plain http, over which anybody in between can answer: use https, or allow it (--allow-http) and give the archive's digest (--binaries-sha256)")
+		k.wrong("binaries.releaseURL",
+			"is plain http, over which anybody in between can answer: use https, or allow it (--allow-http) and give the "+
+				"archive's digest (--binaries-sha256)")
 	}
 	if b.SHA256 != "" && b.SkipChecksum {
 		k.wrong("binaries.skipChecksum", "is set, and so is the checksum to compare with")
@@ -317,7 +320,9 @@ func (k *checker) etcd(e Etcd) {
 	for _, own := range []struct {
 		flag, field string
 		set         bool
-	}{{"quota-backend-bytes", "etcd.quotaBytes", e.QuotaBytes != 0}, {"cipher-suites", "etcd.cipherSuites", len(e.CipherSuites) > 0}} {
+	}{{"quota-backend-bytes", "etcd.quotaBytes", e.QuotaBytes != 0}, {
+		"cipher-suites", "etcd.cipherSuites", len(e.CipherSuites) > 0,
+	}} {
 		if _, both := e.Flags[own.flag]; both && own.set {
 			k.wrong("etcd.flags."+own.flag, "is set, and so is %s, which says the same", own.field)
 		}

@@ -22,16 +22,20 @@ func TestWhatIsFine(t *testing.T) {
 		"names": func(c *Config) {
 			c.Certificates.ServerSANs = []string{"etcd", "Node_1.example.com", "*.example.com", "10.0.0.1", "fd00::1", "a.b."}
 		},
-		"relative manifests":   func(c *Config) { c.Paths.Manifests = "./manifests" },
-		"archive itself":       func(c *Config) { c.Binaries.ReleaseURL = "https://x/etcd.tar.gz" },
-		"relative archive":     func(c *Config) { c.Binaries.Archive = "etcd.tar.gz" },
-		"checksum":             func(c *Config) { c.Binaries.SHA256 = strings.Repeat("0aF9", 16) },
-		"image":                func(c *Config) { c.Binaries.Image = "r/etcd@sha256:" + strings.Repeat("a", 64) },
-		"priorities":           func(c *Config) { c.Service.Priorities = []string{"CPUWeight=900", ""} },
-		"number as user":       func(c *Config) { c.Service.User, c.Service.Group = "1000", "etcd" },
-		"ciphers":              func(c *Config) { c.Etcd.CipherSuites = []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"} },
-		"environment":          func(c *Config) { c.Etcd.Environment = map[string]string{"GOGC": "50", "ETCD_METRICS": "extensive"} },
-		"metrics in plain":     func(c *Config) { c.Listen.MetricsURLs = []string{"http://127.0.0.1:2381", "https://[::]:2381"} },
+		"relative manifests": func(c *Config) { c.Paths.Manifests = "./manifests" },
+		"archive itself":     func(c *Config) { c.Binaries.ReleaseURL = "https://x/etcd.tar.gz" },
+		"relative archive":   func(c *Config) { c.Binaries.Archive = "etcd.tar.gz" },
+		"checksum":           func(c *Config) { c.Binaries.SHA256 = strings.Repeat("0aF9", 16) },
+		"image":              func(c *Config) { c.Binaries.Image = "r/etcd@sha256:" + strings.Repeat("a", 64) },
+		"priorities":         func(c *Config) { c.Service.Priorities = []string{"CPUWeight=900", ""} },
+		"number as user":     func(c *Config) { c.Service.User, c.Service.Group = "1000", "etcd" },
+		"ciphers":            func(c *Config) { c.Etcd.CipherSuites = []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"} },
+		"environment": func(c *Config) {
+			c.Etcd.Environment = map[string]string{"GOGC": "50", "ETCD_METRICS": "extensive"}
+		},
+		"metrics in plain": func(c *Config) {
+			c.Listen.MetricsURLs = []string{"http://127.0.0.1:2381", "https://[::]:2381"}
+		},
 		"bound to other names": func(c *Config) { c.Listen.ClientURLs = []string{"https://localhost:2379"} },
 		"pod":                  func(c *Config) { c.Service.CPU, c.Service.Memory = "0.5", "1Gi" },
 	} {
@@ -57,7 +61,9 @@ func TestWhatIsWrong(t *testing.T) {
 		{"listen.clientPort", "from 1 to 65535", func(c *Config) { c.Listen.ClientPort = 65536 }},
 		{"listen.peerPort", "from 1 to 65535", func(c *Config) { c.Listen.PeerPort = -1 }},
 		{"listen.peerPort", "as the port for clients", func(c *Config) { c.Listen.ClientPort = 2380 }},
-		{"listen.clientURLs[1]", "must begin with https://", func(c *Config) { c.Listen.ClientURLs = []string{"https://10.0.0.1:1", "http://10.0.0.1:2"} }},
+		{"listen.clientURLs[1]", "must begin with https://", func(c *Config) {
+			c.Listen.ClientURLs = []string{"https://10.0.0.1:1", "http://10.0.0.1:2"}
+		}},
 		{"listen.peerURLs[0]", "not an IP address", func(c *Config) { c.Listen.PeerURLs = []string{"https://a:2380"} }},
 		{"listen.metricsURLs[0]", "not of the form", func(c *Config) { c.Listen.MetricsURLs = []string{"http://10.0.0.1"} }},
 		{"paths.data", "not an absolute path", func(c *Config) { c.Paths.Data = "data" }},
@@ -65,38 +71,60 @@ func TestWhatIsWrong(t *testing.T) {
 		{"paths.cache", "not UTF-8", func(c *Config) { c.Paths.Cache = "/a\xff" }},
 		{"paths.data", "for it alone", func(c *Config) { c.Paths.Data = "/x/.." }},
 		{"paths.certificates", "as the data directory is", func(c *Config) { c.Paths.Certificates = "/var/lib/etcd/" }},
-		{"certificates.serverSANs[0]", "neither a host name nor", func(c *Config) { c.Certificates.ServerSANs = []string{"a b"} }},
-		{"certificates.peerSANs[1]", "neither a host name nor", func(c *Config) { c.Certificates.PeerSANs = []string{"a", "-a"} }},
-		{"certificates.peerSANs[0]", "neither a host name nor", func(c *Config) { c.Certificates.PeerSANs = []string{"a.*"} }},
+		{"certificates.serverSANs[0]", "neither a host name nor", func(c *Config) {
+			c.Certificates.ServerSANs = []string{"a b"}
+		}},
+		{"certificates.peerSANs[1]", "neither a host name nor", func(c *Config) {
+			c.Certificates.PeerSANs = []string{"a", "-a"}
+		}},
+		{"certificates.peerSANs[0]", "neither a host name nor", func(c *Config) {
+			c.Certificates.PeerSANs = []string{"a.*"}
+		}},
 		{"certificates.peerSANs[0]", "neither a host name nor", func(c *Config) { c.Certificates.PeerSANs = []string{""} }},
-		{"certificates.peerSANs[0]", "neither a host name nor", func(c *Config) { c.Certificates.PeerSANs = []string{"https://a"} }},
-		{"certificates.keyAlgorithm", "there are ECDSA-P256 and RSA-2048", func(c *Config) { c.Certificates.KeyAlgorithm = "RSA" }},
+		{"certificates.peerSANs[0]", "neither a host name nor", func(c *Config) {
+			c.Certificates.PeerSANs = []string{"https://a"}
+		}},
+		{"certificates.keyAlgorithm", "there are ECDSA-P256 and RSA-2048", func(c *Config) {
+			c.Certificates.KeyAlgorithm = "RSA"
+		}},
 		{"certificates.lifetime", "more than nothing", func(c *Config) { c.Certificates.Lifetime = -1 }},
-		{"certificates.lifetime", "longer than that of the certificate authority", func(c *Config) { c.Certificates.CALifetime = Duration(time.Hour) }},
+		{"certificates.lifetime", "longer than that of the certificate authority", func(c *Config) {
+			c.Certificates.CALifetime = Duration(time.Hour)
+		}},
 		{"binaries.releaseURL", "not of the form", func(c *Config) { c.Binaries.ReleaseURL = "ftp://x" }},
 		{"binaries.releaseURL", "not of the form", func(c *Config) { c.Binaries.ReleaseURL = "https:///x" }},
 		{"binaries.sha256", "64 hexadecimal digits", func(c *Config) { c.Binaries.SHA256 = "sha256:abc" }},
 		{"binaries.releaseURL", "plain http", func(c *Config) { c.Binaries.ReleaseURL = "http://mirror.example.com/etcd" }},
-		{"binaries.skipChecksum", "so is the checksum", func(c *Config) { c.Binaries.SkipChecksum, c.Binaries.SHA256 = true, strings.Repeat("a", 64) }},
+		{"binaries.skipChecksum", "so is the checksum", func(c *Config) {
+			c.Binaries.SkipChecksum, c.Binaries.SHA256 = true, strings.Repeat("a", 64)
+		}},
 		{"binaries.image", "a blank", func(c *Config) { c.Binaries.Image = "a b" }},
 		{"binaries.dir", "control characters", func(c *Config) { c.Binaries.Dir = "\x00" }},
 		{"service.initSystem", "there are systemd, kubelet and process", func(c *Config) { c.Service.InitSystem = "openrc" }},
 		{"service.user", "not a name that systemd takes", func(c *Config) { c.Service.User = "a:b" }},
 		{"service.group", "not a name that systemd takes", func(c *Config) { c.Service.Group = "a b" }},
 		{"service.priorities[0]", "not of the form KEY=VALUE", func(c *Config) { c.Service.Priorities = []string{"Nice"} }},
-		{"service.priorities[1]", "says what is run", func(c *Config) { c.Service.Priorities = []string{"Nice=1", "ExecStart=/x"} }},
+		{"service.priorities[1]", "says what is run", func(c *Config) {
+			c.Service.Priorities = []string{"Nice=1", "ExecStart=/x"}
+		}},
 		{"service.imageRepository", "is not one", func(c *Config) { c.Service.ImageRepository = "a b" }},
 		{"service.cpu", "not quantities", func(c *Config) { c.Service.CPU = "some" }},
 		{"service.memory", "not quantities", func(c *Config) { c.Service.Memory = "1GiB" }},
-		{"etcd.cipherSuites[0]", "did you mean TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256?", func(c *Config) { c.Etcd.CipherSuites = []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA265"} }},
+		{"etcd.cipherSuites[0]", "did you mean TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256?", func(c *Config) {
+			c.Etcd.CipherSuites = []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA265"}
+		}},
 		{"etcd.quotaBytes", "more than nothing", func(c *Config) { c.Etcd.QuotaBytes = -1 }},
 		{"etcd.flags.quota-backend-bytes", "so is etcd.quotaBytes", func(c *Config) {
 			c.Etcd.QuotaBytes, c.Etcd.Flags = 1<<30, map[string]string{"quota-backend-bytes": "1"}
 		}},
 		{"etcd.flags.metrics", "control characters", func(c *Config) { c.Etcd.Flags = map[string]string{"metrics": "a\nb"} }},
-		{"etcd.environment.a-b", "not of the form KEY=VALUE", func(c *Config) { c.Etcd.Environment = map[string]string{"a-b": "x"} }},
+		{"etcd.environment.a-b", "not of the form KEY=VALUE", func(c *Config) {
+			c.Etcd.Environment = map[string]string{"a-b": "x"}
+		}},
 		{"etcd.environment.A", "has the character", func(c *Config) { c.Etcd.Environment = map[string]string{"A": "x\ny"} }},
-		{"etcd.environment.ETCD_NAME", "decides who the member is", func(c *Config) { c.Etcd.Environment = map[string]string{"ETCD_NAME": "x"} }},
+		{"etcd.environment.ETCD_NAME", "decides who the member is", func(c *Config) {
+			c.Etcd.Environment = map[string]string{"ETCD_NAME": "x"}
+		}},
 		{"etcd.environment.ETCD_METRICS", "so is the flag", func(c *Config) {
 			c.Etcd.Environment = map[string]string{"ETCD_METRICS": "basic"}
 			c.Etcd.Flags = map[string]string{"metrics": "extensive"}
@@ -107,7 +135,8 @@ func TestWhatIsWrong(t *testing.T) {
 		c := Defaults()
 		tt.edit(&c)
 		var wrong FieldErrors
-		if err := c.Validate(); !errors.As(err, &wrong) || len(wrong) != 1 || wrong[0].Path != tt.path || !strings.Contains(wrong[0].Text, tt.text) {
+		if err := c.Validate(); !errors.As(err, &wrong) || len(wrong) != 1 || wrong[0].Path != tt.path ||
+			!strings.Contains(wrong[0].Text, tt.text) {
 			t.Errorf("%s: got %v, want %q", tt.path, err, tt.text)
 		}
 	}
@@ -144,7 +173,8 @@ func TestFlagsAreCheckedForTheVersion(t *testing.T) {
 	}
 	c.Version = etcdversion.Must("3.5.35")
 	var wrong FieldErrors
-	if err := c.CheckFlags(); !errors.As(err, &wrong) || len(wrong) != 1 || wrong[0].Path != "etcd.flags.corrupt-check-time" ||
+	if err := c.CheckFlags(); !errors.As(err, &wrong) || len(wrong) != 1 ||
+		wrong[0].Path != "etcd.flags.corrupt-check-time" ||
 		!strings.Contains(wrong[0].Text, "use experimental-corrupt-check-time") {
 		t.Errorf("got %v", err)
 	}

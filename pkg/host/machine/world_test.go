@@ -25,7 +25,9 @@ func desired(change ...func(*machine.Config)) machine.Config {
 func fresh() machine.Observation {
 	return machine.Observation{
 		At: time.Unix(1000, 0), Nonce: "tok", Host: machine.Host{Root: true, InitSystem: true},
-		PKI:     machine.PKI{CA: machine.CAAbsent, Wrong: []machine.WrongPair{{Name: "server", Why: "missing"}, {Name: "peer", Why: "missing"}}},
+		PKI: machine.PKI{CA: machine.CAAbsent, Wrong: []machine.WrongPair{
+			{Name: "server", Why: "missing"}, {Name: "peer", Why: "missing"},
+		}},
 		Data:    machine.Data{State: cluster.DiskEmpty},
 		Service: machine.ServiceStatus{State: machine.ServiceAbsent},
 	}
@@ -50,7 +52,8 @@ func healthy(name string, id cluster.MemberID, host string) cluster.Member {
 
 // answering returns a cluster of the members, led by the first.
 func answering(members ...cluster.Member) machine.Remote {
-	return machine.Remote{Answered: true, ClusterID: 0xc1, Leader: members[0].ID, Members: members, Lowest: v36, Highest: v36}
+	return machine.Remote{Answered: true, ClusterID: 0xc1, Leader: members[0].ID, Members: members, Lowest: v36,
+		Highest: v36}
 }
 
 // steps returns the plan, a line for each step, and the hold behind it.

@@ -27,7 +27,8 @@ func onDisk(t *testing.T) machine.Config {
 func live(t *testing.T, cfg machine.Config, who string) {
 	t.Helper()
 	dir := filepath.Join(cfg.Paths.Data, "member", "wal")
-	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "who"), []byte(who), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o700),
+		os.WriteFile(filepath.Join(dir, "who"), []byte(who), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -94,14 +95,16 @@ func TestSetAsideKeepsTheLast(t *testing.T) {
 func TestAsidesOfBothKinds(t *testing.T) {
 	cfg := onDisk(t)
 	for _, name := range []string{
-		asideDir(cfg) + "/20260101T000000.000000000Z", cfg.Paths.Data + "/set-aside-20250101T000000.000000000Z", asideDir(cfg) + "/20240101T000000.000000000Z",
+		asideDir(cfg) + "/20260101T000000.000000000Z", cfg.Paths.Data + "/set-aside-20250101T000000.000000000Z",
+		asideDir(cfg) + "/20240101T000000.000000000Z",
 	} {
 		if err := os.MkdirAll(name, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got := asides(cfg)
-	if len(got) != 3 || !strings.Contains(got[0], "2024") || !strings.Contains(got[1], "2025") || !strings.Contains(got[2], "2026") {
+	if len(got) != 3 || !strings.Contains(got[0], "2024") || !strings.Contains(got[1], "2025") ||
+		!strings.Contains(got[2], "2026") {
 		t.Errorf("%q", got)
 	}
 }

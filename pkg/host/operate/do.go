@@ -262,7 +262,8 @@ func (m *Machine) tail(lines []string) []string {
 		return lines
 	}
 	said := strings.Split(strings.TrimSpace(string(b)), "\n")
-	return slices.DeleteFunc(said, func(line string) bool { return strings.Contains(line, "Z etcdadm: ") }) // the supervisor's own
+	// the supervisor's own
+	return slices.DeleteFunc(said, func(line string) bool { return strings.Contains(line, "Z etcdadm: ") })
 }
 
 // log is where etcd's log is.
@@ -315,7 +316,8 @@ func (e *UnhealthyError) Error() string {
 
 // Hint says what to do about it.
 func (e *UnhealthyError) Hint() string {
-	return "check etcd's log (" + e.Log + ") and the network to the other members (peer port); --start-timeout sets how long to wait"
+	return "check etcd's log (" + e.Log +
+		") and the network to the other members (peer port); --start-timeout sets how long to wait"
 }
 
 // last returns the log line that says most: the reason of a panic or a fatal

@@ -127,7 +127,9 @@ func ExampleMachine_Run_hold() {
 	}
 	defer os.RemoveAll(dir)
 
-	m, err := operate.New(context.Background(), operate.Options{Config: below(dir), Endpoints: []string{"https://127.0.0.1:22389"}})
+	m, err := operate.New(context.Background(), operate.Options{
+		Config: below(dir), Endpoints: []string{"https://127.0.0.1:22389"},
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -175,7 +177,9 @@ func Example_release() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	for name, says := range map[string]string{"etcd": "etcd Version: 3.6.16", "etcdctl": "etcdctl version: 3.6.16", "etcdutl": "etcdutl version: 3.6.16"} {
+	for name, says := range map[string]string{
+		"etcd": "etcd Version: 3.6.16", "etcdctl": "etcdctl version: 3.6.16", "etcdutl": "etcdutl version: 3.6.16",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho "+says+"\n"), 0o755); err != nil {
 			log.Fatal(err)
 		}
@@ -209,7 +213,8 @@ func Example_files() {
 		log.Fatal(err)
 	}
 	for line := range strings.Lines(unit) {
-		if strings.HasPrefix(line, "User=") || strings.HasPrefix(line, "ExecStart=") || strings.HasPrefix(line, "CapabilityBoundingSet=") {
+		if strings.HasPrefix(line, "User=") || strings.HasPrefix(line, "ExecStart=") ||
+			strings.HasPrefix(line, "CapabilityBoundingSet=") {
 			fmt.Print(line)
 		}
 	}

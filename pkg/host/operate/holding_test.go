@@ -23,11 +23,17 @@ func TestMomentaryHoldsAreWaitedForAndNoLonger(t *testing.T) {
 	}
 	const limit = time.Minute
 	for name, observations := range map[string][]observed{
-		"final":                                  {{0, final, false}},
-		"an election":                            {{0, lacks, true}, {settling - 1, lacks, true}, {settling, lacks, false}},
-		"an election that was unreachable first": {{0, unreachable, true}, {30 * time.Second, lacks, true}, {35 * time.Second, unreachable, true}, {45 * time.Second, lacks, false}},
-		"two, with another reason between":       {{0, lacks, true}, {time.Second, joining, true}, {40 * time.Second, lacks, true}},
-		"what clears by itself has the limit":    {{0, joining, true}, {limit - 1, joining, true}, {limit, joining, false}},
+		"final":       {{0, final, false}},
+		"an election": {{0, lacks, true}, {settling - 1, lacks, true}, {settling, lacks, false}},
+		"an election that was unreachable first": {
+			{0, unreachable, true}, {30 * time.Second, lacks, true}, {35 * time.Second, unreachable, true}, {
+				45 * time.Second, lacks, false,
+			},
+		},
+		"two, with another reason between": {
+			{0, lacks, true}, {time.Second, joining, true}, {40 * time.Second, lacks, true},
+		},
+		"what clears by itself has the limit": {{0, joining, true}, {limit - 1, joining, true}, {limit, joining, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h holding
@@ -112,7 +118,9 @@ func TestPausesGrowAndDiffer(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for range 50 {
 		seen[backoff(time.Hour)] = true
-		for waited, most := range map[time.Duration]time.Duration{0: 2 * pause, time.Minute: 8 * time.Second, time.Hour: longest * 5 / 4} {
+		for waited, most := range map[time.Duration]time.Duration{
+			0: 2 * pause, time.Minute: 8 * time.Second, time.Hour: longest * 5 / 4,
+		} {
 			if d := backoff(waited); d < pause/2 || d > most {
 				t.Errorf("after %s the pause is %s", waited, d)
 			}

@@ -16,18 +16,22 @@ func TestKeysAreOfTheKindThatTheCipherSuitesAllow(t *testing.T) {
 		given   machine.KeyAlgorithm
 		want    machine.KeyAlgorithm
 	}{
-		"nothing is said":               {want: machine.ECDSA},
-		"RSA alone":                     {suites: []string{rsa}, want: machine.RSA},
-		"both":                          {suites: []string{rsa, ecdsa}, want: machine.ECDSA},
-		"a kind is given":               {suites: []string{rsa}, given: machine.ECDSA, want: machine.ECDSA},
-		"RSA alone when it was made":    {written: "ETCD_CIPHER_SUITES=" + rsa + "\n", want: machine.RSA},
-		"both when it was made":         {written: "ETCD_CIPHER_SUITES=" + rsa + "," + ecdsa + "\n", want: machine.ECDSA},
-		"other suites than it was made": {suites: []string{ecdsa}, written: "ETCD_CIPHER_SUITES=" + rsa + "\n", want: machine.ECDSA},
+		"nothing is said":            {want: machine.ECDSA},
+		"RSA alone":                  {suites: []string{rsa}, want: machine.RSA},
+		"both":                       {suites: []string{rsa, ecdsa}, want: machine.ECDSA},
+		"a kind is given":            {suites: []string{rsa}, given: machine.ECDSA, want: machine.ECDSA},
+		"RSA alone when it was made": {written: "ETCD_CIPHER_SUITES=" + rsa + "\n", want: machine.RSA},
+		"both when it was made":      {written: "ETCD_CIPHER_SUITES=" + rsa + "," + ecdsa + "\n", want: machine.ECDSA},
+		"other suites than it was made": {
+			suites: []string{ecdsa}, written: "ETCD_CIPHER_SUITES=" + rsa + "\n", want: machine.ECDSA,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			cfg := machine.Config{Name: "a", Listen: machine.Listen{Address: "127.0.0.1"}}
-			cfg.Paths = machine.Paths{Data: dir + "/data", Environment: dir, Manifests: dir, Install: dir, Certificates: dir + "/pki"}
+			cfg.Paths = machine.Paths{
+				Data: dir + "/data", Environment: dir, Manifests: dir, Install: dir, Certificates: dir + "/pki",
+			}
 			cfg.Etcd.CipherSuites, cfg.Certificates.KeyAlgorithm = c.suites, c.given
 			if c.written != "" {
 				if err := os.WriteFile(filepath.Join(dir, "etcd.env"), []byte(c.written), 0o600); err != nil {

@@ -64,7 +64,8 @@ func (m *Machine) snapshotProblem(ctx context.Context) string {
 		return err.Error()
 	case !status.Digest && !s.SkipHashCheck:
 		return fmt.Sprintf("%s has no digest: it was copied, not saved", s.File)
-	case !status.StorageVersion.IsZero() && !m.cfg.Version.AtLeast(status.StorageVersion.Major, status.StorageVersion.Minor):
+	case !status.StorageVersion.IsZero() &&
+		!m.cfg.Version.AtLeast(status.StorageVersion.Major, status.StorageVersion.Minor):
 		return fmt.Sprintf("%s is of etcd %s, and %s does not start on it", s.File, status.StorageVersion, m.cfg.Version)
 	}
 	return ""

@@ -122,7 +122,8 @@ type hearing struct {
 
 // hear asks the endpoints until it is known which cluster they are of, or until
 // each has failed to tell.
-func (m *Machine) hear(ctx context.Context, endpoints []string, known cluster.ClusterID, ask func(context.Context, string) answer) hearing {
+func (m *Machine) hear(ctx context.Context, endpoints []string, known cluster.ClusterID,
+	ask func(context.Context, string) answer) hearing {
 	h := hearing{last: map[string]answer{}}
 	endpoints = slices.Compact(slices.Sorted(slices.Values(endpoints)))
 	ctx, cancel := context.WithCancel(ctx)
@@ -205,7 +206,8 @@ func (m *Machine) giveUp(open []string, id cluster.ClusterID) {
 	m.unreachable = append(m.unreachable, open...)
 	for _, e := range open {
 		if slices.Contains(m.o.Endpoints, e) && m.o.Warned != nil {
-			m.o.Warned(fmt.Sprintf("%s does not tell which cluster it is of; the others are of cluster %s, and are taken", e, id))
+			m.o.Warned(fmt.Sprintf("%s does not tell which cluster it is of; the others are of cluster %s, and are taken",
+				e, id))
 		}
 	}
 }

@@ -34,7 +34,9 @@ func asking(list map[string]*fakeEtcd) func(context.Context, string) answer {
 		if err := wait.For(ctx, f.after); err != nil {
 			return answer{endpoint: e, err: err}
 		}
-		return answer{endpoint: e, id: f.id, members: []cluster.Member{{ID: 1, ClientURLs: []string{e, "https://other-member"}}}}
+		return answer{endpoint: e, id: f.id, members: []cluster.Member{
+			{ID: 1, ClientURLs: []string{e, "https://other-member"}},
+		}}
 	}
 }
 
@@ -51,12 +53,16 @@ func TestEndpointsThatAreNamedGetAFairTime(t *testing.T) {
 	}{
 		{"one cluster", map[string]*fakeEtcd{x: {id: 1}, y: {id: 1}}, y, 0, false, "", 0},
 		{"two", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2}}, y, 0, true, "", 0},
-		{"the other is slow", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: 2900 * time.Millisecond}}, y, 0, true, "", askTimeout},
-		{"the other is slower than one question", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: 4 * time.Second}}, y, 0, true, "", named},
+		{"the other is slow", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: 2900 * time.Millisecond}}, y, 0, true, "",
+			askTimeout},
+		{"the other is slower than one question", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: 4 * time.Second}}, y, 0,
+			true, "", named},
 		{"the other starts", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, from: 10}}, y, 0, true, "", named},
-		{"the other hangs", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: time.Hour}}, y, 0, false, "https://y does not tell", named},
+		{"the other hangs", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: time.Hour}}, y, 0, false,
+			"https://y does not tell", named},
 		{"the other is not there", map[string]*fakeEtcd{x: {id: 1}}, y, 0, false, "https://y does not tell", named},
-		{"a member hangs", map[string]*fakeEtcd{x: {id: 1}, "https://other-member": {after: time.Hour}}, "https://other-member", 0, false, "", late},
+		{"a member hangs", map[string]*fakeEtcd{x: {id: 1}, "https://other-member": {after: time.Hour}},
+			"https://other-member", 0, false, "", late},
 		{"the data tells which", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2}}, y, 1, false, "", late},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -29,7 +29,9 @@ import (
 // does not answer is a part of what is seen; an error means that the machine
 // itself cannot be checked.
 func (m *Machine) Observe(ctx context.Context, goal machine.Goal) (machine.Observation, error) {
-	obs := machine.Observation{At: time.Now(), Nonce: m.nonce, Files: map[string]string{}, Snapshot: identity(m.cfg.Snapshot.File)}
+	obs := machine.Observation{
+		At: time.Now(), Nonce: m.nonce, Files: map[string]string{}, Snapshot: identity(m.cfg.Snapshot.File),
+	}
 	obs.Host = machine.Host{
 		Name: string(m.cfg.Name), OS: runtime.GOOS, Arch: runtime.GOARCH, Root: os.Geteuid() == 0,
 		Addresses: addresses(), Manager: m.managed(), InitSystem: m.initSystemErr == nil,
@@ -78,7 +80,8 @@ func (m *Machine) managed() string {
 		Direction, ManagerDir string
 		Done                  bool
 	}
-	if b, err := os.ReadFile(m.cfg.Paths.Data + ".handover.json"); err == nil && json.Unmarshal(b, &journal) == nil && journal.ManagerDir != "" {
+	if b, err := os.ReadFile(m.cfg.Paths.Data + ".handover.json"); err == nil && json.Unmarshal(b, &journal) == nil &&
+		journal.ManagerDir != "" {
 		dir = journal.ManagerDir
 	}
 	s, err := nodestate.Read(dir)
@@ -258,21 +261,27 @@ func (m *Machine) certSpec() certs.MachineSpec {
 	c := m.cfg
 	return certs.MachineSpec{
 		Dir: c.Paths.Certificates, Name: c.Name, Address: c.Listen.Address,
-		ServerSANs: c.Certificates.ServerSANs, PeerSANs: c.Certificates.PeerSANs, RSA: c.Certificates.KeyAlgorithm == machine.RSA,
-		Lifetime: time.Duration(c.Certificates.Lifetime), CALifetime: time.Duration(c.Certificates.CALifetime), Owner: m.owner,
+		ServerSANs: c.Certificates.ServerSANs, PeerSANs: c.Certificates.PeerSANs,
+		RSA:      c.Certificates.KeyAlgorithm == machine.RSA,
+		Lifetime: time.Duration(c.Certificates.Lifetime), CALifetime: time.Duration(c.Certificates.CALifetime),
+		Owner: m.owner,
 	}
 }
 
 // service asks the init system, and compares what runs with what is written.
 func (m *Machine) service(ctx context.Context, written map[string]string, mark string) machine.ServiceStatus {
 	if m.initSystem == nil {
-		return machine.ServiceStatus{State: machine.ServiceAbsent, Detail: m.initSystemErr.Error()} // nothing can have started it
+		// nothing can have started it
+		return machine.ServiceStatus{State: machine.ServiceAbsent, Detail: m.initSystemErr.Error()}
 	}
 	s, err := m.initSystem.Status(ctx)
 	if err != nil {
 		return machine.ServiceStatus{State: machine.ServiceUnknown, Detail: err.Error()}
 	}
-	k := machine.ServiceStatus{State: machine.ServiceState(s.State), Enabled: s.Enabled, Uptime: s.Uptime, Detail: s.Detail, LastLines: s.LastLines, Foreign: s.Foreign}
+	k := machine.ServiceStatus{
+		State: machine.ServiceState(s.State), Enabled: s.Enabled, Uptime: s.Uptime, Detail: s.Detail, LastLines: s.LastLines,
+		Foreign: s.Foreign,
+	}
 	if s.State == initsystem.Running || s.State == initsystem.Starting {
 		k.Outdated = outdated(s.PID, written, mark, filepath.Join(m.cfg.Paths.Install, "etcd"))
 	}

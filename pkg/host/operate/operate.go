@@ -99,8 +99,10 @@ func (m *Machine) Config() machine.Config { return m.cfg }
 func (m *Machine) initSystemOptions(manifest string) initsystem.Options {
 	return initsystem.Options{
 		Kind: m.cfg.Service.InitSystem, UnitPath: machine.UnitPath(m.cfg),
-		Manifest: initfiles.File{Path: machine.ManifestPath(m.cfg), Mode: initfiles.ManifestMode, Content: manifest}, Gone: m.gone,
-		Dir: processDir(m.cfg), Require: machine.Marker(m.cfg.Paths.Data), Etcd: filepath.Join(m.cfg.Paths.Install, "etcd"), EnvFile: machine.EnvPath(m.cfg), Run: m.o.Program,
+		Manifest: initfiles.File{Path: machine.ManifestPath(m.cfg), Mode: initfiles.ManifestMode, Content: manifest},
+		Gone:     m.gone,
+		Dir:      processDir(m.cfg), Require: machine.Marker(m.cfg.Paths.Data),
+		Etcd: filepath.Join(m.cfg.Paths.Install, "etcd"), EnvFile: machine.EnvPath(m.cfg), Run: m.o.Program,
 	}
 }
 
@@ -315,11 +317,13 @@ func (m *Machine) later(err error, step machine.Step) bool {
 	if errors.Is(err, rpctypes.ErrNotLeader) {
 		return true // another one leads since the observation
 	}
-	again := apply.NotYet(err) || tooFewServe(err) || errors.Is(err, etcdclient.ErrLearnerPending) || etcdclient.Unanswered(err)
+	again := apply.NotYet(err) || tooFewServe(err) || errors.Is(err, etcdclient.ErrLearnerPending) ||
+		etcdclient.Unanswered(err)
 	return again && (!m.o.OneTry || machine.Promotes(op))
 }
 
 // once says whether a hold that may clear is not waited for.
 func (m *Machine) once(why *machine.Hold) bool {
-	return m.o.OneTry && (why.Reason == machine.ClusterUnreachable || why.Reason == machine.LearnerPending || why.Momentary)
+	return m.o.OneTry && (why.Reason == machine.ClusterUnreachable || why.Reason == machine.LearnerPending ||
+		why.Momentary)
 }

@@ -106,7 +106,9 @@ func TestOutdated(t *testing.T) {
 		{"another binary", env, written, "", other, true},
 		{"no binary", env, written, "", filepath.Join(t.TempDir(), sleeper), false},
 		{"nothing written", env, nil, "", binary, false},
-		{"an empty value", with("ETCD_LOG_LEVEL="), map[string]string{"ETCD_NAME": "a", "ETCD_DATA_DIR": "/d", "ETCD_LOG_LEVEL": ""}, "", binary, false},
+		{"an empty value", with("ETCD_LOG_LEVEL="), map[string]string{
+			"ETCD_NAME": "a", "ETCD_DATA_DIR": "/d", "ETCD_LOG_LEVEL": "",
+		}, "", binary, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -224,7 +226,9 @@ func TestListening(t *testing.T) {
 	}
 	defer l.Close()
 	good := "https://" + l.Addr().String()
-	for urls, want := range map[string]bool{"": false, "%": false, "https://127.0.0.1:1": false, good: true, "https://127.0.0.1:1," + good: true} {
+	for urls, want := range map[string]bool{
+		"": false, "%": false, "https://127.0.0.1:1": false, good: true, "https://127.0.0.1:1," + good: true,
+	} {
 		if got := listening(t.Context(), strings.Split(urls, ",")); got != want {
 			t.Errorf("%s: %v", urls, got)
 		}

@@ -8,7 +8,9 @@ import (
 )
 
 func TestAMomentWithoutAnAnswerIsNotTheReason(t *testing.T) {
-	joining, unreachable := &machine.Hold{Reason: machine.LearnerPending}, &machine.Hold{Reason: machine.ClusterUnreachable}
+	joining, unreachable := &machine.Hold{Reason: machine.LearnerPending}, &machine.Hold{
+		Reason: machine.ClusterUnreachable,
+	}
 	var r reason
 	if got := r.of(unreachable); got != unreachable {
 		t.Errorf("of a cluster that has told nothing: %v", got)

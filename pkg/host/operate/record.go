@@ -51,7 +51,8 @@ func (e *RecordError) Unwrap() error { return e.Err }
 
 // Hint says what to do about it.
 func (e *RecordError) Hint() string {
-	return "if the member's data is in place, the file can be deleted: it is made anew; never delete it where data is missing"
+	return "if the member's data is in place, the file can be deleted: it is made anew; never delete it where data is " +
+		"missing"
 }
 
 func writeRecord(cfg machine.Config, r machine.Record) error {
@@ -79,7 +80,8 @@ func ignoreMissing(err error) error {
 // sweep removes what earlier runs left that were killed. What cannot be removed
 // does no harm.
 func (m *Machine) sweep() {
-	for _, path := range append(machine.WrittenPaths(m.cfg), recordPath(m.cfg), marker(m.cfg.Paths.Data), filepath.Join(processDir(m.cfg), "launch.json")) {
+	for _, path := range append(machine.WrittenPaths(m.cfg), recordPath(m.cfg), marker(m.cfg.Paths.Data),
+		filepath.Join(processDir(m.cfg), "launch.json")) {
 		_ = hostfs.RemoveTemp(path)
 	}
 	for _, pattern := range []string{

@@ -39,11 +39,16 @@ func (m *Machine) credentials() (*tls.Config, error) {
 		if caErr != nil {
 			return nil, err
 		}
-		leaf, caErr := ca.Issue(certs.Request{CommonName: string(m.cfg.Name) + "-etcdctl", Organization: []string{"system:masters"}, Client: true, Lifetime: time.Hour}, time.Now())
+		leaf, caErr := ca.Issue(certs.Request{
+			CommonName: string(m.cfg.Name) + "-etcdctl", Organization: []string{"system:masters"}, Client: true,
+			Lifetime: time.Hour,
+		}, time.Now())
 		if caErr != nil {
 			return nil, err
 		}
-		m.fallback = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: ca.Pool(), Certificates: []tls.Certificate{leaf.TLS()}}
+		m.fallback = &tls.Config{
+			MinVersion: tls.VersionTLS12, RootCAs: ca.Pool(), Certificates: []tls.Certificate{leaf.TLS()},
+		}
 	}
 	return m.fallback.Clone(), nil
 }
@@ -146,7 +151,8 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 		r.Answered, r.Problem = false, "the members are of different clusters"
 	}
 	if len(ids) == 0 {
-		r.Answered, r.Problem = false, "the members' client URLs do not answer from here: "+strings.Join(clientURLs(members), ", ")
+		r.Answered, r.Problem = false,
+			"the members' client URLs do not answer from here: "+strings.Join(clientURLs(members), ", ")
 	}
 	if len(lows) > 0 {
 		r.Lowest = slices.MinFunc(lows, etcdversion.Version.Compare)

@@ -23,17 +23,20 @@ func TestAMachineKeepsItsNameAndAddress(t *testing.T) {
 	if err != nil || got.Name != "node-7" || got.Listen.Address != "2001:db8::7" || got.Listen.ClientPort != 2379 {
 		t.Errorf("building: %+v, %v", got, err)
 	}
-	if got, err = complete(t.Context(), cfg, true); err != nil || got.Listen.ClientPort != 3379 || got.Listen.PeerPort != 3380 || got.Service.InitSystem != machine.Systemd {
+	if got, err = complete(t.Context(), cfg, true); err != nil || got.Listen.ClientPort != 3379 ||
+		got.Listen.PeerPort != 3380 || got.Service.InitSystem != machine.Systemd {
 		t.Errorf("as written: %+v, %v", got, err)
 	}
 	// What is wanted goes first.
 	cfg.Name, cfg.Listen.Address = "other", "127.0.0.1"
-	if got, err = complete(t.Context(), cfg, false); err != nil || got.Name != "other" || got.Listen.Address != "127.0.0.1" {
+	if got, err = complete(t.Context(), cfg, false); err != nil || got.Name != "other" ||
+		got.Listen.Address != "127.0.0.1" {
 		t.Errorf("wanted: %+v, %v", got, err)
 	}
 	// The retired tool's file, cut off in the middle, decides nothing.
 	cfg.Name, cfg.Listen.Address = "b", ""
-	if err := os.WriteFile(filepath.Join(dir, "etcd.env"), []byte("ETCD_NAME=\nETCD_INITIAL_ADVERTISE_PEER_URLS=https://"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "etcd.env"), []byte("ETCD_NAME=\nETCD_INITIAL_ADVERTISE_PEER_URLS=https://"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got = asWritten(cfg, true); got.Name != "b" || got.Listen.Address != "" || got.Listen.PeerPort != 2380 {

@@ -7,7 +7,8 @@ import (
 
 func TestQuoteIsOneWordToSh(t *testing.T) {
 	for _, word := range []string{
-		"", "a", "--a=b", "--a=b c", "--a='", "'", "''", `--a="$HOME"`, "--a=[x]*", "--a=\\", "--a=#;&|", "~", "a\nb", "^a", "{a,b}", "%@+", "é",
+		"", "a", "--a=b", "--a=b c", "--a='", "'", "''", `--a="$HOME"`, "--a=[x]*", "--a=\\", "--a=#;&|", "~", "a\nb", "^a",
+		"{a,b}", "%@+", "é",
 	} {
 		out, err := exec.Command("sh", "-c", "printf '<%s>' "+Quote(word)).Output()
 		if err != nil || string(out) != "<"+word+">" {

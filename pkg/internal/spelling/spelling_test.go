@@ -31,7 +31,9 @@ func TestDistance(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "abd", 1}, {"ab", "ba", 2}, {"kitten", "sitting", 3}} {
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "abd", 1}, {"ab", "ba", 2}, {
+		"kitten", "sitting", 3,
+	}} {
 		if got := distance(tt.a, tt.b); got != tt.want {
 			t.Errorf("%q and %q: got %d, want %d", tt.a, tt.b, got, tt.want)
 		}

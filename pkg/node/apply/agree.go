@@ -86,7 +86,8 @@ func (c *Coordinator) with(obs cluster.Observation, m cluster.Member, f func(etc
 }
 
 // each asks all members at the same time.
-func each[T any](ctx context.Context, members []cluster.Member, ask func(context.Context, cluster.Member) (T, error)) ([]T, error) {
+func each[T any](ctx context.Context, members []cluster.Member, ask func(context.Context, cluster.Member) (T, error)) (
+	[]T, error) {
 	if len(members) == 0 {
 		return nil, &DisagreeError{"none is healthy"}
 	}

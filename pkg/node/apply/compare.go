@@ -144,7 +144,9 @@ const inconsistent = "found data inconsistency with peers"
 
 // refusedByEtcd reports whether that ended the last process.
 func (l *Local) refusedByEtcd() bool {
-	return slices.ContainsFunc(l.o.Proc.Status().LastLines, func(line string) bool { return strings.Contains(line, inconsistent) })
+	return slices.ContainsFunc(l.o.Proc.Status().LastLines, func(line string) bool {
+		return strings.Contains(line, inconsistent)
+	})
 }
 
 // refusal is asked where etcd has found twice that the member's data is not that
@@ -301,7 +303,8 @@ func (l *Local) compareAt(ctx context.Context, at cluster.Revision) (comparison,
 	}
 	c, err := l.collect(ctx, s, at)
 	if err == nil && c.agreement == cluster.Differs {
-		l.comparer.dispute(fmt.Sprintf("its data is not that of %s, a majority, at revision %d; it is stopped if that is still so in %s",
+		l.comparer.dispute(fmt.Sprintf("its data is not that of %s, a majority, at revision %d; it is stopped if that is "+
+			"still so in %s",
 			list(c.unlike), c.own.Revision, l.o.recheck))
 		_ = wait.For(ctx, l.o.recheck)
 		first := c
@@ -316,7 +319,8 @@ func (l *Local) compareAt(ctx context.Context, at cluster.Revision) (comparison,
 		l.comparer.dispute("")
 		return c, true
 	case cluster.Disputed:
-		l.comparer.dispute(fmt.Sprintf("its data is not that of %s at revision %d, and no majority of the %d voters with the same etcd version says which is right",
+		l.comparer.dispute(fmt.Sprintf("its data is not that of %s at revision %d, and no majority of the %d voters with "+
+			"the same etcd version says which is right",
 			list(c.unlike), c.own.Revision, c.voters))
 	case cluster.Differs:
 		return c, l.fence(ctx, s, c)

@@ -122,7 +122,8 @@ func (l *Local) leader(ctx context.Context, s nodestate.State, members []cluster
 // before. Until it has read its log to the end, etcd 3.5 tells of some only, and of
 // few a minority may be a majority. One that has left is in the way until the
 // node has checked its member anew.
-func (l *Local) voters(s nodestate.State, told []cluster.Member) (voters []cluster.InitialMember, counts bool, err error) {
+func (l *Local) voters(s nodestate.State, told []cluster.Member) (
+	voters []cluster.InitialMember, counts bool, err error) {
 	voters, known := slices.Clone(s.Voters), false
 	for _, m := range told {
 		own := m.Name == l.o.Name || m.ID == s.MemberID
@@ -220,7 +221,9 @@ func (l *Local) peer() (*etcdclient.Peer, error) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
-	return etcdclient.OpenPeer(&tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, MinVersion: tls.VersionTLS12}), nil
+	return etcdclient.OpenPeer(&tls.Config{
+		Certificates: []tls.Certificate{pair}, RootCAs: pool, MinVersion: tls.VersionTLS12,
+	}), nil
 }
 
 // ask calls f for all at the same time, and returns what came without an error,

@@ -47,7 +47,10 @@ func TestAPersonMayAcceptTheData(t *testing.T) {
 	f.set(wrong, "a")
 	f.found()
 	// Its fake etcd tells nobody its id.
-	if err := f.state.Update(func(s *nodestate.State) error { s.MemberID, s.MemberToken = 1, "t1"; return nil }); err != nil {
+	if err := f.state.Update(func(s *nodestate.State) error {
+		s.MemberID, s.MemberToken = 1, "t1"
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	f.fenced("b and c")
@@ -128,7 +131,8 @@ func TestNoMoreMembersReadThanAMajorityNeeds(t *testing.T) {
 	if !settled || c.compacted != 4 {
 		t.Errorf("%+v, settled %t", c, settled)
 	}
-	if a, b, c := f.asked("a"), f.asked("b"), f.asked("c"); !slices.Equal(a, []cluster.Revision{0}) || !slices.Equal(b, []cluster.Revision{9}) || len(c) != 0 {
+	if a, b, c := f.asked("a"), f.asked("b"), f.asked("c"); !slices.Equal(a, []cluster.Revision{0}) ||
+		!slices.Equal(b, []cluster.Revision{9}) || len(c) != 0 {
 		t.Errorf("asked for revisions %d, %d, %d", a, b, c)
 	}
 }
@@ -234,7 +238,9 @@ func TestARefusalThatNobodyCanSettle(t *testing.T) {
 type fileTLS struct{ files etcdconf.TLS }
 
 func (f *fileTLS) Ensure(cluster.Token, cluster.URLs) (*etcdconf.TLS, error) { return &f.files, nil }
-func (f *fileTLS) Client() *tls.Config                                       { return &tls.Config{MinVersion: tls.VersionTLS12} }
+func (f *fileTLS) Client() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12}
+}
 
 // TestMembersAreAskedWithTheCertificateOfTheMember also when the disk takes no new
 // one.
@@ -250,16 +256,21 @@ func TestMembersAreAskedWithTheCertificateOfTheMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	request.Lifetime = time.Hour
-	files := etcdconf.Files{CA: filepath.Join(dir, "ca.crt"), Cert: filepath.Join(dir, "me.crt"), Key: filepath.Join(dir, "me.key")}
-	if _, _, err := (certs.Pair{CertFile: files.Cert, KeyFile: files.Key, CAFile: files.CA, Request: request}).Ensure(ca, time.Now()); err != nil {
+	files := etcdconf.Files{
+		CA: filepath.Join(dir, "ca.crt"), Cert: filepath.Join(dir, "me.crt"), Key: filepath.Join(dir, "me.key"),
+	}
+	if _, _, err := (certs.Pair{CertFile: files.Cert, KeyFile: files.Key, CAFile: files.CA, Request: request}).Ensure(ca,
+		time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"etcdserver":"3.6.16"}`)) }))
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: ca.Pool(), ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}
+	s := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"etcdserver":"3.6.16"}`)) }))
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: ca.Pool(),
+		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}
 	s.StartTLS()
 	defer s.Close()
 

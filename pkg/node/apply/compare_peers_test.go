@@ -72,7 +72,9 @@ func (f *fakeTrio) members() []map[string]any {
 	var list []map[string]any
 	for i, name := range []cluster.NodeName{"a", "b", "c"} {
 		if !f.alone || name == "a" {
-			list = append(list, map[string]any{"id": i + 1, "name": name, "peerURLs": []string{f.peers[name].url}, "isLearner": name == f.learner})
+			list = append(list, map[string]any{
+				"id": i + 1, "name": name, "peerURLs": []string{f.peers[name].url}, "isLearner": name == f.learner,
+			})
 		}
 	}
 	return list

@@ -58,7 +58,9 @@ func newMixedTrio(t *testing.T, versions ...etcdversion.Version) *trio {
 		h.must(&plan.MemberPrepare{Node: h.o.Name, Token: "t1", Version: versions[i], Voters: voters})
 	}
 	c.each(func(h *host) {
-		h.must(&plan.MemberStart{Node: h.o.Name, Token: "t1", Mode: plan.StartNew, Version: h.disk().Prepared.Version, Peers: voters})
+		h.must(&plan.MemberStart{
+			Node: h.o.Name, Token: "t1", Mode: plan.StartNew, Version: h.disk().Prepared.Version, Peers: voters,
+		})
 	})
 	c.each(func(h *host) { h.reports() })
 	c.put(spoiledKey, rightValue)
@@ -190,7 +192,8 @@ func (h *host) fenced(by string) {
 	h.t.Helper()
 	h.eventually("the member to be fenced", func() bool {
 		n := h.observe()
-		return n.Differs != "" && n.Process.State == cluster.ProcessCrashing && strings.Contains(n.Process.LastExit, n.Differs)
+		return n.Differs != "" && n.Process.State == cluster.ProcessCrashing &&
+			strings.Contains(n.Process.LastExit, n.Differs)
 	})
 	if n := h.observe(); !strings.Contains(n.Differs, by) || h.disk().Differs == nil {
 		h.t.Errorf("it says %q, want %q; on the disk is %v", n.Differs, by, h.disk().Differs)
@@ -321,7 +324,9 @@ func TestTheFirstMemberOfAnUpgradeIsNotCondemned(t *testing.T) {
 	first.down()
 	first.spoil()
 	first.up()
-	first.eventually("a dispute", func() bool { return strings.Contains(first.observe().Differs, "with the same etcd version") })
+	first.eventually("a dispute", func() bool {
+		return strings.Contains(first.observe().Differs, "with the same etcd version")
+	})
 	if first.disk().Differs != nil || first.pid() == 0 {
 		t.Errorf("it was condemned: %+v", first.disk().Differs)
 	}

@@ -231,12 +231,14 @@ func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan
 
 // ErrNoTerm is returned for an operation on a cluster whose lease voters are not
 // known: without them nobody can tell whether another acts.
-var ErrNoTerm = errors.New("no lease voters are known, so no lease can be had: the daemons of the voters' nodes do not answer")
+var ErrNoTerm = errors.New(
+	"no lease voters are known, so no lease can be had: the daemons of the voters' nodes do not answer")
 
 // confirm proves the lease, unless the operation needs none. Without a term only
 // a bootstrap goes on, up to its record: there the create-only-if-absent of the
 // store decides.
-func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op plan.Operation) (context.Context, context.CancelFunc, cluster.Term, error) {
+func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op plan.Operation) (
+	context.Context, context.CancelFunc, cluster.Term, error) {
 	if unleased(obs, op) {
 		proven, done := context.WithCancel(ctx)
 		return proven, done, 0, nil
@@ -288,7 +290,9 @@ func (c *Coordinator) effect(ctx context.Context, obs cluster.Observation, op pl
 }
 
 func (c *Coordinator) incarnation(op *plan.IncarnationCreate) cluster.Incarnation {
-	i := cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: c.Now(), By: c.Self}
+	i := cluster.Incarnation{
+		Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: c.Now(), By: c.Self,
+	}
 	if op.Backup != "" {
 		i.Restored = &cluster.Restored{Request: op.Request, Backup: op.Backup, Revision: op.Revision, Before: op.Before}
 	}
@@ -324,7 +328,8 @@ func (c *Coordinator) membership(ctx context.Context, obs cluster.Observation, o
 // Membership carries out an operation on the member list, or on who leads: it
 // reads the list through the quorum once more, compares it with the one in obs,
 // against which the invariants were checked, and makes the one request.
-func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, error), obs cluster.Observation, op plan.Operation) error {
+func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, error), obs cluster.Observation,
+	op plan.Operation) error {
 	urls := clientURLs(obs)
 	if _, ok := op.(*plan.MoveLeader); ok {
 		urls = leaderURLs(obs)

@@ -54,18 +54,29 @@ func newStage() *stage {
 		At: noon, Token: "t1", Leader: 1,
 		LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 3, Names: []cluster.NodeName{"a", "b", "c"}},
 		Store: cluster.Store{Reachable: true, BackupsKnown: true,
-			Backups: []cluster.Backup{{Name: "new", At: noon}, {Name: "old", At: noon.Add(-time.Hour)}, {Name: "older", At: noon.Add(-2 * time.Hour)}}},
+			Backups: []cluster.Backup{
+				{Name: "new", At: noon}, {Name: "old", At: noon.Add(-time.Hour)}, {Name: "older", At: noon.Add(-2 * time.Hour)},
+			}},
 	}
 	for i, name := range []cluster.NodeName{"a", "b", "c"} {
 		url := "http://" + string(name)
-		st.obs.Members = append(st.obs.Members, cluster.Member{ID: cluster.MemberID(i + 1), Name: name, PeerURLs: []string{url + ":2380"}, ClientURLs: []string{url + ":4001"}, Healthy: true})
+		st.obs.Members = append(st.obs.Members, cluster.Member{
+			ID: cluster.MemberID(i + 1), Name: name, PeerURLs: []string{url + ":2380"}, ClientURLs: []string{url + ":4001"},
+			Healthy: true,
+		})
 		st.obs.Nodes = append(st.obs.Nodes, cluster.Node{
 			Name: name, Reachable: true, Assigned: &cluster.Assigned{Token: "t1", Version: version},
-			URLs: cluster.URLs{Peer: []string{url + ":2380"}, Client: []string{url + ":4001"}, Quarantine: []string{url + ":8001"}},
+			URLs: cluster.URLs{Peer: []string{url + ":2380"}, Client: []string{url + ":4001"}, Quarantine: []string{
+				url + ":8001",
+			}},
 			Disk: cluster.Disk{State: cluster.DiskData, Token: "t1", MemberID: cluster.MemberID(i + 1)},
 		})
 	}
-	st.obs.Nodes = append(st.obs.Nodes, cluster.Node{Name: "d", Reachable: true, Disk: cluster.Disk{State: cluster.DiskEmpty}, URLs: cluster.URLs{Peer: []string{"http://d:2380"}}})
+	st.obs.Nodes = append(st.obs.Nodes, cluster.Node{
+		Name: "d", Reachable: true, Disk: cluster.Disk{State: cluster.DiskEmpty}, URLs: cluster.URLs{
+			Peer: []string{"http://d:2380"},
+		},
+	})
 	st.members = slices.Clone(st.obs.Members)
 	return st
 }
@@ -180,7 +191,8 @@ func (e fakeEtcd) MoveLeader(ctx context.Context, id cluster.MemberID) error {
 
 // Report and HashKV tell of the member at the URL that was connected to last.
 func (e fakeEtcd) Report(context.Context) (cluster.Report, error) {
-	r := cluster.Report{Leader: 1, Read: cluster.ReadServed, Revision: e.revisions[e.urls[0]], Applied: e.applied[e.urls[0]]}
+	r := cluster.Report{Leader: 1, Read: cluster.ReadServed, Revision: e.revisions[e.urls[0]],
+		Applied: e.applied[e.urls[0]]}
 	for _, m := range e.obs.Members {
 		if strings.HasPrefix(e.urls[0], "http://"+string(m.Name)+":") {
 			r.ID = m.ID
@@ -218,10 +230,12 @@ func TestEffectsOfTheCoordinator(t *testing.T) {
 		op   plan.Operation
 		want []string
 	}{
-		{&plan.IncarnationCreate{Number: 1, Token: "t1", Version: etcdversion.Must("3.6.16"), Voters: initialMembers}, []string{"incarnation 1 t1 by a at 12:00:00"}},
+		{&plan.IncarnationCreate{Number: 1, Token: "t1", Version: etcdversion.Must("3.6.16"), Voters: initialMembers},
+			[]string{"incarnation 1 t1 by a at 12:00:00"}},
 		{mark, []string{"marker of 12:00:00"}},
 		{&plan.SpecWrite{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")}, []string{"spec 3 3.6.16"}},
-		{&plan.LeaseVotersWrite{Token: "t1", Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a", "b", "c"}}, []string{"lease voters [a b]"}},
+		{&plan.LeaseVotersWrite{Token: "t1", Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a", "b", "c"}},
+			[]string{"lease voters [a b]"}},
 		{&plan.BackupPrune{Remove: []string{"old", "older"}}, []string{"delete old", "delete older"}},
 		{addD, []string{"add [http://d:2380]", "close"}},
 		{removeC, []string{"close", "close", "remove 3", "close"}}, // a and b are asked whether they serve

@@ -74,7 +74,9 @@ var crashes = map[string]crash{
 		done:   func(h *host) bool { p := h.disk().Prepared; return p != nil && p.Token == "t1" },
 	},
 	"start new": {
-		op: start(plan.StartNew), points: []string{"member-start.before-assign", "member-start.before-spawn", "member-start.after-spawn"},
+		op: start(plan.StartNew), points: []string{
+			"member-start.before-assign", "member-start.before-spawn", "member-start.after-spawn",
+		},
 		before: func(h *host) { h.must(prepare()) },
 		booted: func(t *testing.T, h *host, point string) {
 			if point != "member-start.after-spawn" {
@@ -84,7 +86,9 @@ var crashes = map[string]crash{
 		done: func(h *host) bool { h.hasData(); return running(h) && h.disk().Prepared == nil },
 	},
 	"start join": {
-		op: start(plan.StartJoin), points: []string{"member-start.before-assign", "member-start.before-spawn", "member-start.after-spawn"},
+		op: start(plan.StartJoin), points: []string{
+			"member-start.before-assign", "member-start.before-spawn", "member-start.after-spawn",
+		},
 		// An assignment without data cannot be told from lost data: it is cleared,
 		// and the member, which has no vote yet, joins anew.
 		again: func(h *host) {
@@ -98,7 +102,9 @@ var crashes = map[string]crash{
 		done: func(h *host) bool { h.hasData(); return running(h) },
 	},
 	"start restart": {
-		op: start(plan.StartRestart), points: []string{"member-start.before-assign", "member-start.before-spawn", "member-start.after-spawn"},
+		op: start(plan.StartRestart), points: []string{
+			"member-start.before-assign", "member-start.before-spawn", "member-start.after-spawn",
+		},
 		before: isStopped, done: running,
 	},
 	"stop": {
@@ -127,7 +133,9 @@ var crashes = map[string]crash{
 		},
 	},
 	"stage": {
-		op: stageOp(), points: []string{"restore-stage.before", "restore-stage.after", "restore-stage.before-restore", "restore-stage.before-ready"},
+		op: stageOp(), points: []string{
+			"restore-stage.before", "restore-stage.after", "restore-stage.before-restore", "restore-stage.before-ready",
+		},
 		before: isBootstrapped, beside: (*host).ready,
 		done: func(h *host) bool { h.ready(); return running(h) && h.disk().Assigned.Token == "t1" },
 	},
@@ -157,7 +165,9 @@ var crashes = map[string]crash{
 		},
 	},
 	"discard": {
-		op: &plan.RestoreDiscard{Node: "a", Token: "t2"}, points: []string{"restore-discard.before", "restore-discard.after-record"},
+		op: &plan.RestoreDiscard{Node: "a", Token: "t2"}, points: []string{
+			"restore-discard.before", "restore-discard.after-record",
+		},
 		before: isStaged,
 		done: func(h *host) bool {
 			has, err := nodestate.Staged(h.o.DataDir, "t2")
@@ -183,7 +193,8 @@ func killedAt(t *testing.T, test, story, point, dir string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+test+"$", "-test.v")
-	cmd.Env = append(os.Environ(), inChild+"="+story, childDir+"="+dir, crashpoint.Variable+"="+point, "TMPDIR="+t.TempDir())
+	cmd.Env = append(os.Environ(), inChild+"="+story, childDir+"="+dir, crashpoint.Variable+"="+point,
+		"TMPDIR="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL || ctx.Err() != nil {

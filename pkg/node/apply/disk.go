@@ -50,7 +50,8 @@ type reading struct {
 // read returns the facts of a reading that began after the call, or, where that
 // takes longer than diskTimeout, the last ones and for how long the present
 // reading has been under way.
-func (r *diskReader) read(ctx context.Context, now func() time.Time, do func() facts) (f facts, known bool, pending time.Duration) {
+func (r *diskReader) read(ctx context.Context, now func() time.Time, do func() facts) (
+	f facts, known bool, pending time.Duration) {
 	r.mu.Lock()
 	mine := r.next
 	switch {
@@ -103,7 +104,8 @@ func (l *Local) disk(ctx context.Context) (cluster.Node, nodestate.State) {
 	f, known, pending := l.reader.read(ctx, l.o.Now, l.read)
 	if !known {
 		f.node = cluster.Node{Name: l.o.Name, URLs: l.o.URLs, Disk: cluster.Disk{
-			State: cluster.DiskUnreadable, Problem: "it has not been read yet: reading takes longer than " + diskTimeout.String(),
+			State:   cluster.DiskUnreadable,
+			Problem: "it has not been read yet: reading takes longer than " + diskTimeout.String(),
 		}}
 	}
 	if known && pending > 0 {

@@ -34,7 +34,8 @@ func TestAReadingThatHangsIsNotWaitedFor(t *testing.T) {
 		for i := range 3 {
 			began := time.Now()
 			got, known, pending := told(&r, do)
-			if took := time.Since(began); got != 1 || !known || took != diskTimeout || pending != time.Duration(i+1)*diskTimeout {
+			if took := time.Since(began); got != 1 || !known || took != diskTimeout ||
+				pending != time.Duration(i+1)*diskTimeout {
 				t.Errorf("while the disk hangs it tells %d (%t), pending for %s, after %s", got, known, pending, took)
 			}
 		}

@@ -103,7 +103,8 @@ func TestARealMembersLife(t *testing.T) {
 			h.must(&plan.MemberStop{Node: "a", ExpectToken: "t1", ExpectMemberID: r.ID})
 			isStale(t, h.do(setAside()), "expected data of member 0")
 			h.must(&plan.DataSetAside{Node: "a", Token: "t1", ExpectMemberID: r.ID})
-			if n := h.observe(); n.Disk.State != cluster.DiskEmpty || n.Disk.MemberID != 0 || len(n.SetAside) != 1 || n.SetAside[0].Bytes == 0 {
+			if n := h.observe(); n.Disk.State != cluster.DiskEmpty || n.Disk.MemberID != 0 || len(n.SetAside) != 1 ||
+				n.SetAside[0].Bytes == 0 {
 				t.Errorf("disk %+v, set aside %+v", n.Disk, n.SetAside)
 			}
 		})
@@ -255,7 +256,11 @@ func TestALearnerOfARealCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	join := &plan.MemberStart{Node: "b", Token: "t1", Mode: plan.StartJoin, Version: v, Peers: []cluster.InitialMember{initialMember(a), initialMember(b)}}
+	join := &plan.MemberStart{
+		Node: "b", Token: "t1", Mode: plan.StartJoin, Version: v, Peers: []cluster.InitialMember{
+			initialMember(a), initialMember(b),
+		},
+	}
 	order := Order{Operation: join, LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}}}
 	if err := b.Do(t.Context(), order); err != nil {
 		t.Fatal(err)
@@ -310,7 +315,10 @@ func TestLeaseVotersAreComparedWithTheQuorum(t *testing.T) {
 	h.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: v, Voters: voters},
 		&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: v, Peers: voters})
 	h.reports()
-	op := &plan.LeaseVotersRecover{Node: "a", Token: "t1", Term: 7, Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}, Lost: []cluster.NodeName{"a"}}
+	op := &plan.LeaseVotersRecover{
+		Node: "a", Token: "t1", Term: 7, Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"},
+		Lost: []cluster.NodeName{"a"},
+	}
 	var stale *plan.StaleError
 	if err := h.do(op); !errors.As(err, &stale) || h.disk().LeaseVoters.Term != 0 {
 		t.Errorf("voters that the quorum does not tell: %v", err)

@@ -83,7 +83,9 @@ func TestWithoutATermOnlyABootstrapGoesOn(t *testing.T) {
 		n := st.obs.Nodes[3]
 		n.Address = "10.0.0.4:8000"
 		n.Prepared = &cluster.Prepared{Token: "t1", Version: writes, Voters: initialMember}
-		st.obs = cluster.Observation{At: noon, Nodes: []cluster.Node{n}, Store: cluster.Store{Reachable: true, BackupsKnown: true, SpecMissing: true}}
+		st.obs = cluster.Observation{
+			At: noon, Nodes: []cluster.Node{n}, Store: cluster.Store{Reachable: true, BackupsKnown: true, SpecMissing: true},
+		}
 		return st
 	}
 	for _, tc := range []struct {
@@ -101,7 +103,8 @@ func TestWithoutATermOnlyABootstrapGoesOn(t *testing.T) {
 		c := st.coordinator()
 		c.Fence = unproven{st}
 		err := c.Do(t.Context(), cluster.Spec{}, st.obs, tc.op)
-		if tc.goes && (err != nil || len(st.protocol) != 1) || !tc.goes && (!errors.Is(err, ErrNoTerm) || len(st.protocol) != 0) {
+		if tc.goes && (err != nil || len(st.protocol) != 1) || !tc.goes &&
+			(!errors.Is(err, ErrNoTerm) || len(st.protocol) != 0) {
 			t.Errorf("%s: error %v, it did %v", plan.Line(tc.op), err, st.protocol)
 		}
 		if Bootstraps(tc.op) != tc.goes {

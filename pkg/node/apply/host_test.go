@@ -38,12 +38,14 @@ var (
 const bootstraps = `mkdir -p "$ETCD_DATA_DIR/member/wal" && printf '\010\000\000\000\000\000\000\000\010\003\020\000\032\002\030\001' >"$ETCD_DATA_DIR/member/wal/0.wal" && exec sleep 600`
 
 var scripts = map[etcdversion.Version]string{
-	writes:   bootstraps,
-	newer:    bootstraps,
-	cutOff:   `if [ -e again ]; then [ -e "$ETCD_DATA_DIR/member" ] || ` + bootstraps + `; exec sleep 600; fi; : >again; mkdir -p "$ETCD_DATA_DIR/member/wal" && : >"$ETCD_DATA_DIR/member/wal/0.wal"; exit 3`,
+	writes: bootstraps,
+	newer:  bootstraps,
+	cutOff: `if [ -e again ]; then [ -e "$ETCD_DATA_DIR/member" ] || ` + bootstraps +
+		`; exec sleep 600; fi; : >again; mkdir -p "$ETCD_DATA_DIR/member/wal" && : >"$ETCD_DATA_DIR/member/wal/0.wal"; exit 3`,
 	dataless: `exec sleep 600`,
-	refuses:  `if env | grep -q InitialCorruptCheck=true; then echo found data inconsistency with peers; exit 1; fi; ` + bootstraps,
-	dies:     `echo no luck; exit 3`,
+	refuses: `if env | grep -q InitialCorruptCheck=true; then echo found data inconsistency with peers; exit 1; fi; ` +
+		bootstraps,
+	dies: `echo no luck; exit 3`,
 }
 
 // fakes installs the scripts as binaries below dir.
@@ -59,7 +61,8 @@ func fakes(t *testing.T, dir string) etcdbin.Finder {
 			t.Fatal(err)
 		}
 		// Each run leaves its environment behind, for the test to check.
-		script := "#!/bin/sh\nif [ \"$1\" = --version ]; then echo etcd Version: " + v.String() + "; exit; fi\nenv >" + filepath.Join(dir, "env") + "\n" + body + "\n"
+		script := "#!/bin/sh\nif [ \"$1\" = --version ]; then echo etcd Version: " + v.String() + "; exit; fi\nenv >" +
+			filepath.Join(dir, "env") + "\n" + body + "\n"
 		if err := os.WriteFile(filepath.Join(place, "etcd"), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +98,9 @@ func newHost(t *testing.T, change ...func(*LocalOptions)) *host {
 	h.o = LocalOptions{
 		Name: "a", DataDir: filepath.Join(t.TempDir(), "data dir"), Bin: fakes(t, h.bins), Now: time.Now,
 		URLs: cluster.URLs{
-			Peer: []string{"http://127.0.0.1:1"}, Client: []string{"http://127.0.0.1:2"}, Quarantine: []string{"http://127.0.0.1:3"},
+			Peer: []string{"http://127.0.0.1:1"}, Client: []string{"http://127.0.0.1:2"}, Quarantine: []string{
+				"http://127.0.0.1:3",
+			},
 		},
 	}
 	for _, c := range change {
@@ -166,7 +171,9 @@ func (h *host) restart() {
 func (h *host) do(op plan.Operation) error {
 	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
-	return h.Do(ctx, Order{Operation: op, LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 4, Names: []cluster.NodeName{"b", "c"}}})
+	return h.Do(ctx, Order{Operation: op, LeaseVoters: cluster.LeaseVoters{
+		Token: "t1", Term: 4, Names: []cluster.NodeName{"b", "c"},
+	}})
 }
 
 // must does ops, which must succeed.

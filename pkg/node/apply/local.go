@@ -117,7 +117,9 @@ type Local struct {
 func NewLocal(o LocalOptions) *Local {
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
 	o.comesUp = cmp.Or(o.comesUp, defaultComesUp)
-	l := &Local{o: o, semaphore: make(chan struct{}, 1), sizes: sizes{of: map[string]int64{}, ahead: map[aheadOfTime]time.Time{}}}
+	l := &Local{o: o, semaphore: make(chan struct{}, 1), sizes: sizes{
+		of: map[string]int64{}, ahead: map[aheadOfTime]time.Time{},
+	}}
 	l.watch = hostfs.NewDiskWatch(l.logDir, o.Now)
 	return l
 }

@@ -68,7 +68,9 @@ func TestDataIsSetAsideAndTheAssignmentWithIt(t *testing.T) {
 	// The node is free for another life.
 	op := start(plan.StartJoin)
 	op.Token = "t2"
-	err := h.Do(t.Context(), Order{Operation: op, LeaseVoters: cluster.LeaseVoters{Token: "t2", Term: 1, Names: []cluster.NodeName{"b"}}})
+	err := h.Do(t.Context(), Order{
+		Operation: op, LeaseVoters: cluster.LeaseVoters{Token: "t2", Term: 1, Names: []cluster.NodeName{"b"}},
+	})
 	if err != nil {
 		t.Error(err)
 	}
@@ -311,8 +313,12 @@ func TestEndpointsAreWritten(t *testing.T) {
 		o.HostsFile, o.HostsKey, o.Bounds.DNSSuffix = file, "key", "internal"
 	})
 	for _, bad := range []cluster.HostEntry{
-		{Address: "10.0.0.1", Name: "registry.example.com"}, {Address: "10.0.0.1", Name: "internal"}, {Address: "10.0.0.1", Name: ".internal"},
-		{Address: "10.0.0.1", Name: "ainternal"}, {Address: "10.0.0.1", Name: "a b.internal"}, {Address: "10.0.0.1 evil", Name: "a.internal"},
+		{Address: "10.0.0.1", Name: "registry.example.com"}, {Address: "10.0.0.1", Name: "internal"}, {
+			Address: "10.0.0.1", Name: ".internal",
+		},
+		{Address: "10.0.0.1", Name: "ainternal"}, {Address: "10.0.0.1", Name: "a b.internal"}, {
+			Address: "10.0.0.1 evil", Name: "a.internal",
+		},
 	} {
 		if err := h.do(&plan.EndpointsWrite{Node: "a", Entries: []cluster.HostEntry{bad}}); err == nil {
 			t.Errorf("%+v was written", bad)
@@ -340,7 +346,8 @@ func TestEndpointsAreWritten(t *testing.T) {
 func TestObserveAnEmptyNode(t *testing.T) {
 	h := newHost(t)
 	n, report := h.Observe(t.Context())
-	if report != nil || n.Disk.State != cluster.DiskEmpty || n.Assigned != nil || n.Process.State != cluster.ProcessStopped {
+	if report != nil || n.Disk.State != cluster.DiskEmpty || n.Assigned != nil ||
+		n.Process.State != cluster.ProcessStopped {
 		t.Errorf("it is %+v, report %+v", n, report)
 	}
 	if n.FreeBytes <= 0 || len(n.Versions) < len(scripts) || n.URLs.Client[0] != "http://127.0.0.1:2" {

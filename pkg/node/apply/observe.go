@@ -66,7 +66,8 @@ func (l *Local) Observe(ctx context.Context) (cluster.Node, *cluster.Report) {
 func (l *Local) read() facts {
 	s := l.o.State.State()
 	disk := nodestate.Disk(l.o.DataDir, s)
-	if s.Prepared != nil && s.Assigned != nil && disk.State == cluster.DiskData && (!initialMember(s) || l.begun(disk.Token)) {
+	if s.Prepared != nil && s.Assigned != nil && disk.State == cluster.DiskData &&
+		(!initialMember(s) || l.begun(disk.Token)) {
 		s = l.keepPromise(s)
 	}
 	n := cluster.Node{
@@ -137,7 +138,8 @@ func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) 
 		r.Alarms = append(r.Alarms, etcdclient.Corrupt)
 	}
 	mark := nodestate.Mark(s.Revision, r.Revision)
-	if newVersion := !r.Cluster.IsZero() && r.Cluster != s.DataVersion(); newVersion || r.ID != s.MemberID || mark != s.Revision || !sameInitialMembers(votersOf(r), s.Voters) {
+	if newVersion := !r.Cluster.IsZero() && r.Cluster != s.DataVersion(); newVersion || r.ID != s.MemberID ||
+		mark != s.Revision || !sameInitialMembers(votersOf(r), s.Voters) {
 		if l.remember(ctx, s.Assigned.Token, r, mark) {
 			n.Disk.MemberID, n.Revision = r.ID, mark
 		}
@@ -216,7 +218,9 @@ func votersOf(r cluster.Report) []cluster.InitialMember {
 }
 
 func sameInitialMembers(a, b []cluster.InitialMember) bool {
-	return slices.EqualFunc(a, b, func(a, b cluster.InitialMember) bool { return a.Name == b.Name && slices.Equal(a.PeerURLs, b.PeerURLs) })
+	return slices.EqualFunc(a, b, func(a, b cluster.InitialMember) bool {
+		return a.Name == b.Name && slices.Equal(a.PeerURLs, b.PeerURLs)
+	})
 }
 
 // ours reports why what answers at the member's URL cannot be the member whose
@@ -225,11 +229,14 @@ func sameInitialMembers(a, b []cluster.InitialMember) bool {
 func ours(disk cluster.Disk, s nodestate.State, r cluster.Report) error {
 	switch {
 	case disk.State != cluster.DiskData || disk.Token != s.Assigned.Token:
-		return fmt.Errorf("member %s of cluster %s answers at this node's client URL, and the disk has no data of it", r.ID, r.ClusterID)
+		return fmt.Errorf("member %s of cluster %s answers at this node's client URL, and the disk has no data of it", r.ID,
+			r.ClusterID)
 	case disk.MemberID != 0 && disk.MemberID != r.ID:
-		return fmt.Errorf("member %s of cluster %s answers at this node's client URL, the data on the disk is of %s", r.ID, r.ClusterID, disk.MemberID)
+		return fmt.Errorf("member %s of cluster %s answers at this node's client URL, the data on the disk is of %s", r.ID,
+			r.ClusterID, disk.MemberID)
 	case s.MemberToken == s.Assigned.Token && s.ClusterID != 0 && s.ClusterID != r.ClusterID:
-		return fmt.Errorf("a member of cluster %s answers at this node's client URL, the data on the disk is of cluster %s", r.ClusterID, s.ClusterID)
+		return fmt.Errorf("a member of cluster %s answers at this node's client URL, the data on the disk is of cluster %s",
+			r.ClusterID, s.ClusterID)
 	}
 	return nil
 }

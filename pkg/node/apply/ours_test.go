@@ -20,10 +20,15 @@ func TestWhatAnswersAtTheMembersURLMustBeTheMember(t *testing.T) {
 		{"on its first day", func(d *cluster.Disk, s *nodestate.State, _ *cluster.Report) {
 			d.MemberID, s.MemberID, s.ClusterID, s.MemberToken = 0, 0, 0, ""
 		}, ""},
-		{"another member", func(_ *cluster.Disk, _ *nodestate.State, r *cluster.Report) { r.ID = 8 }, "the data on the disk is of 7"},
-		{"another cluster", func(d *cluster.Disk, _ *nodestate.State, r *cluster.Report) { r.ClusterID = 71; d.MemberID = 0 }, "the data on the disk is of cluster 46"},
-		{"somebody, and there is no data", func(d *cluster.Disk, _ *nodestate.State, _ *cluster.Report) { d.State = cluster.DiskEmpty }, "has no data of it"},
-		{"somebody, and the data is old", func(d *cluster.Disk, _ *nodestate.State, _ *cluster.Report) { d.Token = "t0" }, "has no data of it"},
+		{"another member", func(_ *cluster.Disk, _ *nodestate.State, r *cluster.Report) { r.ID = 8 },
+			"the data on the disk is of 7"},
+		{"another cluster", func(d *cluster.Disk, _ *nodestate.State, r *cluster.Report) { r.ClusterID = 71; d.MemberID = 0 },
+			"the data on the disk is of cluster 46"},
+		{"somebody, and there is no data", func(d *cluster.Disk, _ *nodestate.State, _ *cluster.Report) {
+			d.State = cluster.DiskEmpty
+		}, "has no data of it"},
+		{"somebody, and the data is old", func(d *cluster.Disk, _ *nodestate.State, _ *cluster.Report) { d.Token = "t0" },
+			"has no data of it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d, s, r := disk, state, cluster.Report{ID: 7, ClusterID: 70}

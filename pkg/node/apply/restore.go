@@ -69,12 +69,15 @@ func (l *Local) stage(ctx context.Context, op *plan.RestoreStage) error {
 		return refuse("the node has changed over to incarnation %s already", op.Token)
 	}
 	if s.Staged != nil && s.Staged.Token != op.Replaces {
-		return &plan.StaleError{Want: "staged data of incarnation " + strconv.Quote(string(op.Replaces)), Got: strconv.Quote(string(s.Staged.Token))}
+		return &plan.StaleError{
+			Want: "staged data of incarnation " + strconv.Quote(string(op.Replaces)), Got: strconv.Quote(string(s.Staged.Token)),
+		}
 	}
 	l.stager.end(ctx)
 	crashpoint.Hit("restore-stage.before")
 	err := l.o.State.Update(nodestate.Stage(cluster.Staged{
-		Request: op.Request, Backup: op.Backup, Token: op.Token, Version: op.Version, Voters: op.Voters, Revision: op.Revision,
+		Request: op.Request, Backup: op.Backup, Token: op.Token, Version: op.Version, Voters: op.Voters,
+		Revision: op.Revision,
 	}))
 	if err != nil {
 		return err

@@ -39,7 +39,10 @@ func staging(r *restorer) func(*LocalOptions) {
 }
 
 func stageOp() *plan.RestoreStage {
-	return &plan.RestoreStage{Node: "a", Request: "r1", Backup: "b1", Token: "t2", Version: writes, Revision: 2_000_000_000, Voters: initialMembers("a", "b")}
+	return &plan.RestoreStage{
+		Node: "a", Request: "r1", Backup: "b1", Token: "t2", Version: writes, Revision: 2_000_000_000,
+		Voters: initialMembers("a", "b"),
+	}
 }
 
 func switchOp() *plan.RestoreSwitch {
@@ -58,7 +61,8 @@ func (h *host) ready() {
 
 func TestRestoreBesideWhatRuns(t *testing.T) {
 	h := bootstrapped(t, staging(&restorer{step: func(_ context.Context, _ int32, o RestoreOptions) error {
-		if o.Name != "a" || !reflect.DeepEqual(o.PeerURLs, []string{"http://127.0.0.1:1"}) || o.Staged.Backup != "b1" || o.Bin.Version != writes {
+		if o.Name != "a" || !reflect.DeepEqual(o.PeerURLs, []string{"http://127.0.0.1:1"}) || o.Staged.Backup != "b1" ||
+			o.Bin.Version != writes {
 			t.Errorf("it is to restore %+v", o)
 		}
 		o.Progress(3, 9)
@@ -75,10 +79,12 @@ func TestRestoreBesideWhatRuns(t *testing.T) {
 	}
 	h.must(switchOp(), switchOp())
 	n := h.observe()
-	if n.Assigned != nil || n.Staged != nil || n.Disk.State != cluster.DiskEmpty || len(n.SetAside) != 1 || n.Revision != 2_000_000_000 {
+	if n.Assigned != nil || n.Staged != nil || n.Disk.State != cluster.DiskEmpty || len(n.SetAside) != 1 ||
+		n.Revision != 2_000_000_000 {
 		t.Errorf("after it, the node is %+v", n)
 	}
-	if p := n.Prepared; p == nil || p.Token != "t2" || p.Backup != "b1" || n.LeaseVoters.Token != "t2" || len(n.LeaseVoters.Names) != 2 {
+	if p := n.Prepared; p == nil || p.Token != "t2" || p.Backup != "b1" || n.LeaseVoters.Token != "t2" ||
+		len(n.LeaseVoters.Names) != 2 {
 		t.Errorf("it has promised %+v as one of %+v", p, n.LeaseVoters)
 	}
 	first := startRestored()
@@ -211,9 +217,20 @@ func TestMembersAgreeBeforeClientsComeIn(t *testing.T) {
 		hashes    map[string]uint32
 		want      string
 	}{
-		"all the same":         {map[string]cluster.Revision{"http://a:8001": 900, "http://b:8001": 901, "http://c:8001": 900}, map[string]uint32{"http://a:8001": 7, "http://b:8001": 7, "http://c:8001": 7}, ""},
-		"one differs":          {map[string]cluster.Revision{"http://a:8001": 900, "http://b:8001": 900, "http://c:8001": 900}, map[string]uint32{"http://a:8001": 7, "http://b:8001": 8, "http://c:8001": 7}, "b has 8"},
-		"one is not so far on": {map[string]cluster.Revision{"http://a:8001": 900, "http://b:8001": 12, "http://c:8001": 900}, nil, "one has revision 12"},
+		"all the same": {
+			map[string]cluster.Revision{"http://a:8001": 900, "http://b:8001": 901, "http://c:8001": 900}, map[string]uint32{
+				"http://a:8001": 7, "http://b:8001": 7, "http://c:8001": 7,
+			}, "",
+		},
+		"one differs": {
+			map[string]cluster.Revision{"http://a:8001": 900, "http://b:8001": 900, "http://c:8001": 900}, map[string]uint32{
+				"http://a:8001": 7, "http://b:8001": 8, "http://c:8001": 7,
+			}, "b has 8",
+		},
+		"one is not so far on": {
+			map[string]cluster.Revision{"http://a:8001": 900, "http://b:8001": 12, "http://c:8001": 900}, nil,
+			"one has revision 12",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := newStage()

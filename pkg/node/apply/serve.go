@@ -26,7 +26,8 @@ const servesTime = 2 * time.Second
 // It does not find every disk that hangs: while nobody writes, a member serves
 // such reads from memory. The nodes measure their disks for that, see
 // [plan.Check].
-func newVotersServe(ctx context.Context, connect func(clientURLs []string) (Etcd, error), obs cluster.Observation, op plan.Operation) error {
+func newVotersServe(ctx context.Context, connect func(clientURLs []string) (Etcd, error), obs cluster.Observation,
+	op plan.Operation) error {
 	var voters, learner []cluster.Member
 	changes := false
 	for _, m := range obs.Members {
@@ -67,7 +68,10 @@ func newVotersServe(ctx context.Context, connect func(clientURLs []string) (Etcd
 		})
 	}
 	if count < need {
-		return &plan.UnsafeError{Invariant: "quorum", Text: fmt.Sprintf("of the %d voters that there would be, %d serve now, a majority is %d", total, count, need)}
+		return &plan.UnsafeError{
+			Invariant: "quorum", Text: fmt.Sprintf("of the %d voters that there would be, %d serve now, a majority is %d", total,
+				count, need),
+		}
 	}
 	return nil
 }
@@ -93,7 +97,8 @@ func passing(obs cluster.Observation, list []cluster.Member, pass func(urls []st
 }
 
 // followsUp reports whether a member applies an index before ctx ends.
-func followsUp(ctx context.Context, connect func(clientURLs []string) (Etcd, error), urls []string, id cluster.MemberID, index uint64) bool {
+func followsUp(ctx context.Context, connect func(clientURLs []string) (Etcd, error), urls []string, id cluster.MemberID,
+	index uint64) bool {
 	for {
 		r, err := reportOf(ctx, connect, urls, id)
 		if err == nil && r.Leader != 0 && r.Applied >= index {
@@ -106,7 +111,8 @@ func followsUp(ctx context.Context, connect func(clientURLs []string) (Etcd, err
 }
 
 // reportOf asks one member about itself.
-func reportOf(ctx context.Context, connect func(clientURLs []string) (Etcd, error), urls []string, id cluster.MemberID) (cluster.Report, error) {
+func reportOf(ctx context.Context, connect func(clientURLs []string) (Etcd, error), urls []string,
+	id cluster.MemberID) (cluster.Report, error) {
 	etcd, err := connect(urls)
 	if err != nil {
 		return cluster.Report{}, err

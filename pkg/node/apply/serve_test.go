@@ -34,7 +34,9 @@ func TestNoVoterIsRemovedWhileTheOthersDoNotServe(t *testing.T) {
 func TestNoLearnerIsPromotedWhoseVoteIsNeededAndThatDoesNotFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStage()
-		st.obs.Members = append(st.obs.Members[:1:1], cluster.Member{ID: 9, Name: "d", Learner: true, Healthy: true, ClientURLs: []string{"http://d:4001"}})
+		st.obs.Members = append(st.obs.Members[:1:1], cluster.Member{
+			ID: 9, Name: "d", Learner: true, Healthy: true, ClientURLs: []string{"http://d:4001"},
+		})
 		st.obs.Nodes[3].URLs.Client = []string{"http://d:4001"}
 		st.obs.LeaseVoters.Names = []cluster.NodeName{"a", "d"}
 		st.members = slices.Clone(st.obs.Members)

@@ -39,7 +39,8 @@ func (l *Local) Boot(ctx context.Context) error {
 // initialMember says that the node may still have to bootstrap its cluster: its promise
 // lasts until its member has committed that.
 func initialMember(s nodestate.State) bool {
-	return s.Bootstrap && s.Assigned != nil && s.Prepared != nil && s.Prepared.Token == s.Assigned.Token && s.Prepared.Backup == ""
+	return s.Bootstrap && s.Assigned != nil && s.Prepared != nil && s.Prepared.Token == s.Assigned.Token &&
+		s.Prepared.Backup == ""
 }
 
 // clearCutOff removes what etcd has made where it was cut off before it committed

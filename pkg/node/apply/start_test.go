@@ -415,7 +415,9 @@ func TestALearnerKeepsNoPromise(t *testing.T) {
 // promise: it would let the node start on an empty disk as a voter.
 func TestAJoinEndsAnOldPromise(t *testing.T) {
 	h := newHost(t)
-	h.must(&plan.MemberPrepare{Node: "a", Token: "t0", Version: writes, Voters: []cluster.InitialMember{{Name: "a", PeerURLs: h.o.URLs.Peer}}})
+	h.must(&plan.MemberPrepare{
+		Node: "a", Token: "t0", Version: writes, Voters: []cluster.InitialMember{{Name: "a", PeerURLs: h.o.URLs.Peer}},
+	})
 	if h.disk().Prepared == nil {
 		t.Fatal("it has not promised")
 	}

@@ -26,10 +26,14 @@ func (c *Coordinator) mayChangeVersion(ctx context.Context, obs cluster.Observat
 	defer cancel()
 	serve := passing(obs, others, func(urls []string, m cluster.Member) bool {
 		r, err := reportOf(ctx, c.Etcd, urls, m.ID)
-		return err == nil && r.Leader != 0 && r.Leader != change.ExpectMemberID && r.Read == cluster.ReadServed && len(r.Alarms) == 0
+		return err == nil && r.Leader != 0 && r.Leader != change.ExpectMemberID && r.Read == cluster.ReadServed &&
+			len(r.Alarms) == 0
 	})
 	if serve < len(others) {
-		return &plan.UnsafeError{Invariant: "quorum", Text: fmt.Sprintf("of the %d other voters, %d serve now without %s leading", len(others), serve, change.Node)}
+		return &plan.UnsafeError{
+			Invariant: "quorum", Text: fmt.Sprintf("of the %d other voters, %d serve now without %s leading", len(others), serve,
+				change.Node),
+		}
 	}
 	return nil
 }

@@ -191,7 +191,9 @@ func TestARealMemberChangesItsVersion(t *testing.T) {
 	h.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: old, Voters: voters},
 		&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: old, Peers: voters})
 	n, r := h.reports()
-	op := &plan.MemberChangeVersion{Node: "a", ExpectToken: "t1", ExpectMemberID: n.Disk.MemberID, ExpectVersion: old, To: next}
+	op := &plan.MemberChangeVersion{
+		Node: "a", ExpectToken: "t1", ExpectMemberID: n.Disk.MemberID, ExpectVersion: old, To: next,
+	}
 	h.eventually("3.5 has a cluster version", func() bool { _, r = h.reports(); return r.Cluster.Minor == 5 })
 	h.must(op)
 	if s := h.disk(); s.Change != nil || s.Assigned.Version != next {

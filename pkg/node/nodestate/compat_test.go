@@ -65,7 +65,8 @@ func TestAssignmentGoesToTheirFile(t *testing.T) {
 	path := filepath.Join(f.dir, compatName)
 	update(t, f, func(s *State) { s.Term = 3 })
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("a node without an assignment has a state file, which tells the existing etcd-manager that its disk is used: %v", err)
+		t.Fatalf("a node without an assignment has a state file, which tells the existing etcd-manager that its disk is "+
+			"used: %v", err)
 	}
 	update(t, f, func(s *State) {
 		s.Assigned = &cluster.Assigned{Token: "tok-1", Version: etcdversion.Must("3.6.16")}
@@ -132,9 +133,13 @@ func TestTheirFileWinsIfTheyWereInCharge(t *testing.T) {
 		want    *cluster.Assigned
 		peers   []cluster.InitialMember
 	}{
-		"another incarnation": {theirs("tok-9", "3.5.35", false), &cluster.Assigned{Token: "tok-9", Version: etcdversion.Must("3.5.35")}, initialMembers()},
-		"stopped":             {"", nil, nil},
-		"upgraded":            {theirs("tok-1", "3.7.3", false), &cluster.Assigned{Token: "tok-1", Version: etcdversion.Must("3.7.3")}, initialMembers()},
+		"another incarnation": {
+			theirs("tok-9", "3.5.35", false), &cluster.Assigned{Token: "tok-9", Version: etcdversion.Must("3.5.35")},
+			initialMembers(),
+		},
+		"stopped": {"", nil, nil},
+		"upgraded": {theirs("tok-1", "3.7.3", false), &cluster.Assigned{Token: "tok-1", Version: etcdversion.Must("3.7.3")},
+			initialMembers()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := open(t, t.TempDir())
@@ -248,8 +253,14 @@ func TestGarbageStopsAndStays(t *testing.T) {
 		"theirs has no token":       {compatName, theirs("", "3.6.16", false), "token is empty"},
 		"theirs has no version":     {compatName, theirs("tok", "", false), "version"},
 		"theirs has a bad version":  {compatName, theirs("tok", "new", false), `"new"`},
-		"theirs has no nodes":       {compatName, string(etcdState{cluster: &etcdCluster{token: "tok"}, version: "3.6.16"}.encode()), "no nodes"},
-		"theirs has no peer URL":    {compatName, string(etcdState{cluster: &etcdCluster{token: "tok", nodes: []etcdNode{{Name: "a"}}}, version: "3.6.16"}.encode()), "no peer URL"},
+		"theirs has no nodes": {
+			compatName, string(etcdState{cluster: &etcdCluster{token: "tok"}, version: "3.6.16"}.encode()), "no nodes",
+		},
+		"theirs has no peer URL": {
+			compatName, string(etcdState{
+				cluster: &etcdCluster{token: "tok", nodes: []etcdNode{{Name: "a"}}}, version: "3.6.16",
+			}.encode()), "no peer URL",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -260,13 +271,15 @@ func TestGarbageStopsAndStays(t *testing.T) {
 			before := fmt.Sprint(slurp(t, filepath.Join(dir, ownName)), slurp(t, filepath.Join(dir, compatName)))
 			_, err := Open(dir, self)
 			var corrupt *CorruptError
-			if !errors.As(err, &corrupt) || corrupt.Path != path || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+			if !errors.As(err, &corrupt) || corrupt.Path != path || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), path) {
 				t.Fatalf("got %v, want a CorruptError of %s that says %q", err, path, c.want)
 			}
 			if _, err := Read(dir); !errors.As(err, &corrupt) {
 				t.Errorf("Read: %v", err)
 			}
-			if after := fmt.Sprint(slurp(t, filepath.Join(dir, ownName)), slurp(t, filepath.Join(dir, compatName))); after != before {
+			if after := fmt.Sprint(slurp(t, filepath.Join(dir, ownName)),
+				slurp(t, filepath.Join(dir, compatName))); after != before {
 				t.Error("a file was changed")
 			}
 		})

@@ -32,33 +32,49 @@ func TestDisk(t *testing.T) {
 		state State
 		want  cluster.Disk
 	}{
-		"nothing":                  {nil, assigned, empty},
-		"no data directories":      {[]string{"data/"}, assigned, empty},
-		"what does not count":      {[]string{"lost+found/", "data/lost+found/", "myid", "pki/tok-1/peers/ca.crt", "data-trashcan/tok-0/" + wal, "state"}, assigned, empty},
-		"empty token directory":    {[]string{"data/tok-1/"}, assigned, empty},
-		"etcd did not get far":     {[]string{"data/tok-1/member/snap/", "data/tok-1/member/wal/", "data/tok-1/.touch", "data/tok-1/member/wal/.touch"}, assigned, empty},
-		"a log":                    {[]string{"data/tok-1/" + wal}, assigned, data("tok-1", 0xabc)},
-		"a database":               {[]string{"data/tok-1/" + db}, assigned, data("tok-1", 0xabc)},
-		"of nobody assigned":       {[]string{"data/tok-1/" + db}, left, data("tok-1", 0xabc)},
-		"of nobody known":          {[]string{"data/tok-1/" + db}, State{}, data("tok-1", 0)},
-		"of another incarnation":   {[]string{"data/tok-0/" + db}, assigned, data("tok-0", 0)},
-		"the assigned one first":   {[]string{"data/tok-0/" + db, "data/tok-1/" + db}, assigned, data("tok-1", 0xabc)},
-		"else the first name":      {[]string{"data/tok-3/" + db, "data/tok-2/" + db, "data/tok-1/"}, assigned, data("tok-2", 0)},
-		"behind a link":            {[]string{"disk/member/snap/db", "data/tok-1 -> ../disk"}, assigned, data("tok-1", 0xabc)},
-		"junk beside the assigned": {[]string{"data/notes.txt", "data/tok-0/junk", "data/tok-1/" + db}, assigned, data("tok-1", 0xabc)},
+		"nothing":             {nil, assigned, empty},
+		"no data directories": {[]string{"data/"}, assigned, empty},
+		"what does not count": {
+			[]string{"lost+found/", "data/lost+found/", "myid", "pki/tok-1/peers/ca.crt", "data-trashcan/tok-0/" + wal, "state"},
+			assigned, empty,
+		},
+		"empty token directory": {[]string{"data/tok-1/"}, assigned, empty},
+		"etcd did not get far": {
+			[]string{"data/tok-1/member/snap/", "data/tok-1/member/wal/", "data/tok-1/.touch", "data/tok-1/member/wal/.touch"},
+			assigned, empty,
+		},
+		"a log":                  {[]string{"data/tok-1/" + wal}, assigned, data("tok-1", 0xabc)},
+		"a database":             {[]string{"data/tok-1/" + db}, assigned, data("tok-1", 0xabc)},
+		"of nobody assigned":     {[]string{"data/tok-1/" + db}, left, data("tok-1", 0xabc)},
+		"of nobody known":        {[]string{"data/tok-1/" + db}, State{}, data("tok-1", 0)},
+		"of another incarnation": {[]string{"data/tok-0/" + db}, assigned, data("tok-0", 0)},
+		"the assigned one first": {[]string{"data/tok-0/" + db, "data/tok-1/" + db}, assigned, data("tok-1", 0xabc)},
+		"else the first name": {
+			[]string{"data/tok-3/" + db, "data/tok-2/" + db, "data/tok-1/"}, assigned, data("tok-2", 0),
+		},
+		"behind a link": {
+			[]string{"disk/member/snap/db", "data/tok-1 -> ../disk"}, assigned, data("tok-1", 0xabc),
+		},
+		"junk beside the assigned": {
+			[]string{"data/notes.txt", "data/tok-0/junk", "data/tok-1/" + db}, assigned, data("tok-1", 0xabc),
+		},
 
-		"data is a file":              {[]string{"data"}, State{}, bad("not a directory")},
-		"data is a file, assigned":    {[]string{"data"}, assigned, bad("not a directory")},
-		"token is a file":             {[]string{"data/tok-1"}, assigned, bad("tok-1 is not a directory")},
-		"other token is a file":       {[]string{"data/tok-0"}, assigned, bad("tok-0 is not a directory")},
-		"not a token":                 {[]string{"data/a b/" + db}, assigned, bad("has the character ' '")},
-		"link to nowhere":             {[]string{"data/tok-1 -> none"}, State{}, bad("no such file")},
-		"stray file":                  {[]string{"data/tok-1/notes.txt"}, assigned, bad("notes.txt but neither")},
-		"stray file elsewhere":        {[]string{"data/tok-0/notes.txt", "data/tok-2/" + db}, assigned, bad("notes.txt but neither")},
-		"member is a file":            {[]string{"data/tok-1/member"}, assigned, bad("member but neither")},
-		"log directory is a file":     {[]string{"data/tok-1/member/wal"}, assigned, bad("wal is not what etcd makes")},
-		"database is a directory":     {[]string{"data/tok-1/member/snap/db/"}, assigned, bad("db is not what etcd makes")},
-		"unfinished log, no database": {[]string{"data/tok-1/member/wal.tmp/0.wal"}, assigned, bad("neither a log nor a database")},
+		"data is a file":           {[]string{"data"}, State{}, bad("not a directory")},
+		"data is a file, assigned": {[]string{"data"}, assigned, bad("not a directory")},
+		"token is a file":          {[]string{"data/tok-1"}, assigned, bad("tok-1 is not a directory")},
+		"other token is a file":    {[]string{"data/tok-0"}, assigned, bad("tok-0 is not a directory")},
+		"not a token":              {[]string{"data/a b/" + db}, assigned, bad("has the character ' '")},
+		"link to nowhere":          {[]string{"data/tok-1 -> none"}, State{}, bad("no such file")},
+		"stray file":               {[]string{"data/tok-1/notes.txt"}, assigned, bad("notes.txt but neither")},
+		"stray file elsewhere": {
+			[]string{"data/tok-0/notes.txt", "data/tok-2/" + db}, assigned, bad("notes.txt but neither"),
+		},
+		"member is a file":        {[]string{"data/tok-1/member"}, assigned, bad("member but neither")},
+		"log directory is a file": {[]string{"data/tok-1/member/wal"}, assigned, bad("wal is not what etcd makes")},
+		"database is a directory": {[]string{"data/tok-1/member/snap/db/"}, assigned, bad("db is not what etcd makes")},
+		"unfinished log, no database": {
+			[]string{"data/tok-1/member/wal.tmp/0.wal"}, assigned, bad("neither a log nor a database"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

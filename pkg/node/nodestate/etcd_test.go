@@ -75,7 +75,8 @@ func TestOldEntriesOfRealEtcd(t *testing.T) {
 			t.Errorf("begun: %v, %v", begun, err)
 		}
 		// Behind a raft snapshot they do not count.
-		if err := os.WriteFile(filepath.Join(data, "member", "snap", "0000000000000002-00000000000fffff.snap"), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(data, "member", "snap", "0000000000000002-00000000000fffff.snap"), nil,
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		if old, err := OldEntries(data); err != nil || old {

@@ -29,7 +29,8 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("%s cannot be understood: %v; it was left as it is, put back a good copy or move it away", e.Path, e.Err)
+	return fmt.Sprintf("%s cannot be understood: %v; it was left as it is, put back a good copy or move it away",
+		e.Path, e.Err)
 }
 
 func (e *CorruptError) Unwrap() error { return e.Err }
@@ -78,7 +79,8 @@ func Open(dir string, self Self) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open node state: %w", err)
 	}
-	f := &File{dir: dir, self: self, lock: lock, semaphore: make(chan struct{}, 1), write: hostfs.WriteFile, limit: writeLimit}
+	f := &File{dir: dir, self: self, lock: lock, semaphore: make(chan struct{}, 1), write: hostfs.WriteFile,
+		limit: writeLimit}
 	if err := f.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open node state: %w", err), lock.unlock())
 	}

@@ -44,18 +44,24 @@ func full() State {
 		Bootstrap: true,
 		Peers:     initialMembers(),
 		MemberID:  0xdeadbeefdeadbeef, ClusterID: 0xfeedfeedfeedfeed, MemberToken: "tok-1",
-		Voters:   []cluster.InitialMember{{Name: "a", PeerURLs: []string{"https://a:2380"}}},
-		Change:   &cluster.VersionChange{Token: "tok-1", From: etcdversion.Must("3.5.35"), To: etcdversion.Must("3.6.16"), Failed: "it died", Back: true},
+		Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"https://a:2380"}}},
+		Change: &cluster.VersionChange{
+			Token: "tok-1", From: etcdversion.Must("3.5.35"), To: etcdversion.Must("3.6.16"), Failed: "it died", Back: true,
+		},
 		Seen:     &SeenVersion{Token: "tok-1", Version: etcdversion.Must("3.5.0")},
 		Differs:  &Differs{Token: "tok-1", MemberID: 0xdeadbeefdeadbeef, Text: "its data is not that of b and c"},
 		Prepared: &cluster.Prepared{Token: "tok-2", Version: v, Voters: initialMembers()},
-		Staged:   &cluster.Staged{Request: "r", Backup: "b", Token: "tok-3", Version: v, Voters: initialMembers(), Revision: 9, Ready: true},
+		Staged: &cluster.Staged{
+			Request: "r", Backup: "b", Token: "tok-3", Version: v, Voters: initialMembers(), Revision: 9, Ready: true,
+		},
 		Revision: 1_000_000, NewestBackup: "2026-11-20T11:00:00Z-000001",
 		LeaseVoters: cluster.LeaseVoters{Token: "tok-1", Term: 3, Seq: 2, Names: []cluster.NodeName{"a", "b"}},
 		Term:        7,
 		Grant:       lease.Grant{Term: 6, Holder: "b"},
-		Spec:        &cluster.Spec{MemberCount: 3, EtcdVersion: v, Policy: cluster.Policy{StaticNodes: []cluster.NodeName{"a"}}},
-		Pause:       &cluster.Request{Name: "p", Kind: cluster.RequestPause, By: "ann", Reason: "repair"},
+		Spec: &cluster.Spec{
+			MemberCount: 3, EtcdVersion: v, Policy: cluster.Policy{StaticNodes: []cluster.NodeName{"a"}},
+		},
+		Pause: &cluster.Request{Name: "p", Kind: cluster.RequestPause, By: "ann", Reason: "repair"},
 	}
 }
 

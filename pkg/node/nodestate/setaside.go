@@ -169,7 +169,8 @@ type AsideError struct {
 }
 
 func (e *AsideError) Error() string {
-	return fmt.Sprintf("%s was set aside at %s, not at %s", e.Name, e.Got.Format(time.RFC3339Nano), e.Want.Format(time.RFC3339Nano))
+	return fmt.Sprintf("%s was set aside at %s, not at %s", e.Name, e.Got.Format(time.RFC3339Nano),
+		e.Want.Format(time.RFC3339Nano))
 }
 
 // Discard deletes one directory of data-trashcan/, which was set aside at the

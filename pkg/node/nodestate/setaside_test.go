@@ -130,7 +130,8 @@ func TestSetAsideOnFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	withData(t, dir, "tok", "")
-	if err := os.WriteFile(filepath.Join(DataDir(dir, "tok"), "member", "snap", "db"), make([]byte, 128<<10), 0o600); err == nil {
+	if err := os.WriteFile(filepath.Join(DataDir(dir, "tok"), "member", "snap", "db"), make([]byte, 128<<10),
+		0o600); err == nil {
 		t.Fatal("the disk is not full")
 	}
 	before := time.Now().Add(-time.Minute)
@@ -220,7 +221,8 @@ func TestDiscardStaysInTheTrashcan(t *testing.T) {
 	lay(t, dir, "data-trashcan/link -> ../outside")
 	lay(t, dir, "data-trashcan/dir/member/link -> ../../../outside")
 	for _, name := range []string{"", ".", "..", "../data", "a/b", "/etc", "a\x00b"} {
-		if err := Discard(dir, name, when(t, dir, name)); err == nil || !strings.Contains(err.Error(), "not the name of one directory") {
+		if err := Discard(dir, name, when(t, dir, name)); err == nil ||
+			!strings.Contains(err.Error(), "not the name of one directory") {
 			t.Errorf("%q: got %v", name, err)
 		}
 	}

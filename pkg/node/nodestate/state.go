@@ -146,7 +146,8 @@ func (s State) checkStep(next State) error {
 	case next.Grant.Term != s.Grant.Term || s.Grant.Holder == "":
 		// a first grant, or one in a later term
 	case next.Grant.Holder != s.Grant.Holder, next.Grant.Boot != s.Grant.Boot:
-		return fmt.Errorf("the lease of term %d is granted to %s already, not to %q", s.Grant.Term, s.Grant.Holder, string(next.Grant.Holder))
+		return fmt.Errorf("the lease of term %d is granted to %s already, not to %q", s.Grant.Term, s.Grant.Holder,
+			string(next.Grant.Holder))
 	case s.Grant.Released && !next.Grant.Released:
 		return fmt.Errorf("the lease of term %d was given back by %s", s.Grant.Term, s.Grant.Holder)
 	}

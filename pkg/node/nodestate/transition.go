@@ -150,7 +150,8 @@ func Unstage(token cluster.Token) Transition {
 // Recognize records who the node's member is, who its voters are, of which version
 // its data is, and how far the revisions have come. Of a member that the node runs no more only the last
 // counts.
-func Recognize(token cluster.Token, r cluster.Report, voters []cluster.InitialMember, mark cluster.Revision) Transition {
+func Recognize(token cluster.Token, r cluster.Report, voters []cluster.InitialMember,
+	mark cluster.Revision) Transition {
 	return func(s *State) error {
 		if s.Assigned != nil && s.Assigned.Token == token {
 			if !r.Cluster.IsZero() {

@@ -89,7 +89,9 @@ func TestTransitions(t *testing.T) {
 		},
 		"assign with peers": {
 			nil,
-			Assign(Assignment{Token: "t1", Version: v, Bootstrap: true, Peers: []cluster.InitialMember{{Name: "b", PeerURLs: []string{"https://b:2380"}}}}),
+			Assign(Assignment{Token: "t1", Version: v, Bootstrap: true, Peers: []cluster.InitialMember{
+				{Name: "b", PeerURLs: []string{"https://b:2380"}},
+			}}),
 			func(s *State) {
 				s.Assigned.Version, s.Peers = v, []cluster.InitialMember{{Name: "b", PeerURLs: []string{"https://b:2380"}}}
 			},

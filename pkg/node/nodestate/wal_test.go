@@ -39,7 +39,8 @@ func TestMemberIDInTheLog(t *testing.T) {
 		content []byte
 		want    cluster.MemberID
 	}{
-		"as etcd writes it":  {append(append(crc, frame(1, metadata(0xfedcba9876543210, 7))...), make([]byte, 100)...), 0xfedcba9876543210},
+		"as etcd writes it": {append(append(crc, frame(1, metadata(0xfedcba9876543210, 7))...), make([]byte, 100)...),
+			0xfedcba9876543210},
 		"metadata first":     {frame(1, metadata(5, 7)), 5},
 		"no member id":       {append(crc, frame(1, metadata(0, 7))...), 0},
 		"no metadata":        {append(append(append(append(crc, crc...), crc...), crc...), frame(1, metadata(5, 7))...), 0},

@@ -22,7 +22,8 @@ func schema(t *testing.T) protoreflect.MessageDescriptor {
 	one, many := descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL, descriptorpb.FieldDescriptorProto_LABEL_REPEATED
 	text, flag := descriptorpb.FieldDescriptorProto_TYPE_STRING, descriptorpb.FieldDescriptorProto_TYPE_BOOL
 	number, message := descriptorpb.FieldDescriptorProto_TYPE_INT32, descriptorpb.FieldDescriptorProto_TYPE_MESSAGE
-	field := func(n int32, name string, typ descriptorpb.FieldDescriptorProto_Type, label descriptorpb.FieldDescriptorProto_Label, of string) *f {
+	field := func(n int32, name string, typ descriptorpb.FieldDescriptorProto_Type,
+		label descriptorpb.FieldDescriptorProto_Label, of string) *f {
 		d := &f{Name: proto.String(name), Number: proto.Int32(n), Type: typ.Enum(), Label: label.Enum()}
 		if of != "" {
 			d.TypeName = proto.String(".etcd." + of)
@@ -62,12 +63,17 @@ var states = []struct {
 	   "cluster":{"clusterToken":"-6pEK7bJ4mOAVp_wqWxs1A","nodes":[
 	     {"name":"a","peerUrls":["https://10.0.0.1:2380"],"clientUrls":["https://10.0.0.1:4001","https://a.x:4001"],"quarantinedClientUrls":["https://10.0.0.1:3994"],"tlsEnabled":true},
 	     {"name":"b","peerUrls":["http://10.0.0.2:2380"]}]}}`,
-		etcdState{newCluster: true, version: "3.6.16", quarantined: true, cluster: &etcdCluster{token: "-6pEK7bJ4mOAVp_wqWxs1A", nodes: []etcdNode{
-			{Name: "a", PeerURLs: []string{"https://10.0.0.1:2380"}, ClientURLs: []string{"https://10.0.0.1:4001", "https://a.x:4001"}, QuarantineURLs: []string{"https://10.0.0.1:3994"}, TLS: true},
-			{Name: "b", PeerURLs: []string{"http://10.0.0.2:2380"}},
-		}}}},
+		etcdState{newCluster: true, version: "3.6.16", quarantined: true,
+			cluster: &etcdCluster{token: "-6pEK7bJ4mOAVp_wqWxs1A", nodes: []etcdNode{
+				{Name: "a", PeerURLs: []string{"https://10.0.0.1:2380"}, ClientURLs: []string{
+					"https://10.0.0.1:4001", "https://a.x:4001",
+				}, QuarantineURLs: []string{"https://10.0.0.1:3994"}, TLS: true},
+				{Name: "b", PeerURLs: []string{"http://10.0.0.2:2380"}},
+			}}}},
 	{`{"cluster":{"clusterToken":"etcd-cluster-token-etcd","nodes":[{"name":"a"}]},"etcdVersion":"3.3.27"}`,
-		etcdState{version: "3.3.27", cluster: &etcdCluster{token: "etcd-cluster-token-etcd", nodes: []etcdNode{{Name: "a"}}}}},
+		etcdState{version: "3.3.27", cluster: &etcdCluster{
+			token: "etcd-cluster-token-etcd", nodes: []etcdNode{{Name: "a"}},
+		}}},
 	{`{"cluster":{}}`, etcdState{cluster: &etcdCluster{}}},
 }
 
@@ -106,7 +112,8 @@ func TestDecodeSkipsUnknownFields(t *testing.T) {
 
 	node := append(etcdNode{Name: "a"}.encode(), unknown...)
 	members := append(appendBytes(nil, 7, node), unknown...)
-	members = append(members, protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 3)...) // desired size
+	// desired size
+	members = append(members, protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 3)...)
 	b := append(appendBytes(nil, 2, members), unknown...)
 	got, err := decodeState(b)
 	if err != nil || got.cluster == nil || len(got.cluster.nodes) != 1 || got.cluster.nodes[0].Name != "a" {

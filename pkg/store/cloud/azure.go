@@ -67,7 +67,8 @@ func parseAzure(u *url.URL) (*azureConfig, error) {
 		c.options.Set(optAccount, name)
 		c.container, c.dir, _ = strings.Cut(path, "/")
 	default:
-		return nil, fmt.Errorf("the storage account is missing: set AZURE_STORAGE_ACCOUNT, or the option %s, or write azureblob://ACCOUNT/CONTAINER/PATH", optAccount)
+		return nil, fmt.Errorf("the storage account is missing: set AZURE_STORAGE_ACCOUNT, or the option %s, or write "+
+			"azureblob://ACCOUNT/CONTAINER/PATH", optAccount)
 	}
 	// The account becomes a part of a host name, to which credentials are sent.
 	if account := c.options.Get(optAccount); account != "" && !azureAccount.MatchString(account) {
@@ -101,7 +102,8 @@ func (c *azureConfig) dial(ctx context.Context) (*store.Bucket, error) {
 // AZURE_STORAGE_..., or Azure's default chain. gocloud.dev's own opener (v0.47.0)
 // takes a key and a token only for the account that the environment names.
 func (c *azureConfig) open(ctx context.Context) (*blob.Bucket, error) {
-	service, account, key := azureblob.NewDefaultServiceURLOptions(), c.options.Get(optAccount), os.Getenv("AZURE_STORAGE_KEY")
+	service, account, key := azureblob.NewDefaultServiceURLOptions(), c.options.Get(optAccount),
+		os.Getenv("AZURE_STORAGE_KEY")
 	if key != "" && account != "" {
 		service.SASToken = "" // it is not needed
 	}
@@ -111,32 +113,36 @@ func (c *azureConfig) open(ctx context.Context) (*blob.Bucket, error) {
 		// The token is a part of the URL: a location must not lead it elsewhere.
 		for _, o := range []string{optDomain, optProtocol, optCDN, optEmulator} {
 			if c.options.Has(o) {
-				return nil, fmt.Errorf("AZURE_STORAGE_SAS_TOKEN is set, so that the option %s is not allowed: set AZURE_STORAGE_DOMAIN, AZURE_STORAGE_PROTOCOL, AZURE_STORAGE_IS_CDN or AZURE_STORAGE_IS_LOCAL_EMULATOR", o)
+				return nil, fmt.Errorf("AZURE_STORAGE_SAS_TOKEN is set, so that the option %s is not allowed: set "+
+					"AZURE_STORAGE_DOMAIN, AZURE_STORAGE_PROTOCOL, AZURE_STORAGE_IS_CDN or AZURE_STORAGE_IS_LOCAL_EMULATOR", o)
 			}
 		}
 		if account != "" && service.AccountName != "" && account != service.AccountName {
-			return nil, fmt.Errorf("AZURE_STORAGE_SAS_TOKEN is for the account %s of AZURE_STORAGE_ACCOUNT, and the location names %s", service.AccountName, account)
+			return nil, fmt.Errorf("AZURE_STORAGE_SAS_TOKEN is for the account %s of AZURE_STORAGE_ACCOUNT, and the location "+
+				"names %s", service.AccountName, account)
 		}
 	case key == "" && connection != "" && account != "" && account != service.AccountName:
-		return nil, fmt.Errorf("the connection string is for the account %s, and the location names %s", service.AccountName, account)
+		return nil, fmt.Errorf("the connection string is for the account %s, and the location names %s", service.AccountName,
+			account)
 	}
 	if account != "" {
 		service.AccountName = account
 	}
-	opener := azureblob.URLOpener{ServiceURLOptions: *service, MakeClient: func(at azureblob.ServiceURL, name azureblob.ContainerName) (*container.Client, error) {
-		if key == "" || account == "" {
-			return azureblob.NewDefaultClient(at, name)
-		}
-		where, err := url.JoinPath(string(at), string(name))
-		if err != nil {
-			return nil, err
-		}
-		shared, err := azblob.NewSharedKeyCredential(account, key)
-		if err != nil {
-			return nil, fmt.Errorf("AZURE_STORAGE_KEY: %w", err)
-		}
-		return container.NewClientWithSharedKeyCredential(where, shared, nil)
-	}}
+	opener := azureblob.URLOpener{ServiceURLOptions: *service,
+		MakeClient: func(at azureblob.ServiceURL, name azureblob.ContainerName) (*container.Client, error) {
+			if key == "" || account == "" {
+				return azureblob.NewDefaultClient(at, name)
+			}
+			where, err := url.JoinPath(string(at), string(name))
+			if err != nil {
+				return nil, err
+			}
+			shared, err := azblob.NewSharedKeyCredential(account, key)
+			if err != nil {
+				return nil, fmt.Errorf("AZURE_STORAGE_KEY: %w", err)
+			}
+			return container.NewClientWithSharedKeyCredential(where, shared, nil)
+		}}
 	return opener.OpenBucketURL(ctx, &url.URL{Scheme: azureblob.Scheme, Host: c.container, RawQuery: c.options.Encode()})
 }
 
@@ -169,7 +175,9 @@ func writeAzure(ctx context.Context, client *blockblob.Client, r io.Reader, o st
 		set.Metadata[name] = &value
 	}
 	if o.OnlyAbsent {
-		set.AccessConditions = &azblob.AccessConditions{ModifiedAccessConditions: &azblob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}
+		set.AccessConditions = &azblob.AccessConditions{
+			ModifiedAccessConditions: &azblob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)},
+		}
 	}
 	_, err := client.UploadStream(ctx, r, set)
 	if bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet, bloberror.TargetConditionNotMet) {

@@ -183,15 +183,18 @@ func TestAzureCredentialsForTheAccountOfTheLocation(t *testing.T) {
 		return f.authorization, f.query.Get("sig"), err
 	}
 	t.Setenv("AZURE_STORAGE_ACCOUNT", "")
-	if auth, _, err := put("azureblob://account/container/x" + options); err != nil || !strings.HasPrefix(auth, "SharedKey account:") {
+	if auth, _, err := put("azureblob://account/container/x" + options); err != nil ||
+		!strings.HasPrefix(auth, "SharedKey account:") {
 		t.Errorf("with a key: %v, %q", err, auth)
 	}
 	t.Setenv("AZURE_STORAGE_ACCOUNT", "other")
-	if auth, _, err := put("azblob://container/x" + options + "&storage_account=account"); err != nil || !strings.HasPrefix(auth, "SharedKey account:") {
+	if auth, _, err := put("azblob://container/x" + options + "&storage_account=account"); err != nil ||
+		!strings.HasPrefix(auth, "SharedKey account:") {
 		t.Errorf("with a key, against the environment: %v, %q", err, auth)
 	}
 	t.Setenv("AZURE_STORAGE_KEY", "no base64")
-	if _, _, err := put("azblob://container/x" + options + "&storage_account=account"); err == nil || !strings.Contains(err.Error(), "AZURE_STORAGE_KEY: ") {
+	if _, _, err := put("azblob://container/x" + options + "&storage_account=account"); err == nil ||
+		!strings.Contains(err.Error(), "AZURE_STORAGE_KEY: ") {
 		t.Errorf("with half a key: %v", err)
 	}
 
@@ -200,11 +203,13 @@ func TestAzureCredentialsForTheAccountOfTheLocation(t *testing.T) {
 	t.Setenv("AZURE_STORAGE_PROTOCOL", "http")
 	_, server, _ := strings.Cut(options, "domain=")
 	t.Setenv("AZURE_STORAGE_DOMAIN", server)
-	if _, _, err := put("azblob://container/x?storage_account=account"); err == nil || !strings.Contains(err.Error(), "for the account other of AZURE_STORAGE_ACCOUNT, and the location names account") {
+	if _, _, err := put("azblob://container/x?storage_account=account"); err == nil ||
+		!strings.Contains(err.Error(), "for the account other of AZURE_STORAGE_ACCOUNT, and the location names account") {
 		t.Errorf("a token of another account: %v", err)
 	}
 	for _, account := range []string{"evil.example/", "evil.example#", "a?b", "u@evil.example", "AB", "ab"} {
-		if _, _, err := put("azblob://container/x?storage_account=" + url.QueryEscape(account)); err == nil || !strings.Contains(err.Error(), "is not the name of a storage account") {
+		if _, _, err := put("azblob://container/x?storage_account=" + url.QueryEscape(account)); err == nil ||
+			!strings.Contains(err.Error(), "is not the name of a storage account") {
 			t.Errorf("the account %s: %v", account, err)
 		}
 	}
@@ -212,12 +217,15 @@ func TestAzureCredentialsForTheAccountOfTheLocation(t *testing.T) {
 	if auth, signature, err := put("azureblob://account/container/x"); err != nil || signature != "abc" || auth != "" {
 		t.Errorf("with a token: %v, %q, %q", err, signature, auth)
 	}
-	if _, _, err := put("azureblob://account/container/x?domain=elsewhere"); err == nil || !strings.Contains(err.Error(), "set AZURE_STORAGE_DOMAIN") {
+	if _, _, err := put("azureblob://account/container/x?domain=elsewhere"); err == nil ||
+		!strings.Contains(err.Error(), "set AZURE_STORAGE_DOMAIN") {
 		t.Errorf("a token that is led elsewhere: %v", err)
 	}
 	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "")
-	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "DefaultEndpointsProtocol=https;AccountName=other;AccountKey=a2V5;EndpointSuffix=core.windows.net")
-	if _, _, err := put("azblob://container/x?storage_account=account"); err == nil || !strings.Contains(err.Error(), "the connection string is for the account other") {
+	t.Setenv("AZURE_STORAGE_CONNECTION_STRING",
+		"DefaultEndpointsProtocol=https;AccountName=other;AccountKey=a2V5;EndpointSuffix=core.windows.net")
+	if _, _, err := put("azblob://container/x?storage_account=account"); err == nil ||
+		!strings.Contains(err.Error(), "the connection string is for the account other") {
 		t.Errorf("a connection string of another account: %v", err)
 	}
 }

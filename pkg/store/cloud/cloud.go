@@ -37,7 +37,8 @@ func init() {
 	store.Register("azblob", openAzure)
 	store.Register("azureblob", openAzure)
 	store.Register("swift", func(*url.URL) (store.Dial, error) {
-		return nil, errors.New("there is no driver for the protocol of Swift; use its S3 gateway (s3api): s3://CONTAINER/PATH, " +
+		return nil, errors.New("there is no driver for the protocol of Swift; use its S3 gateway (s3api): " +
+			"s3://CONTAINER/PATH, " +
 			"with S3_ENDPOINT, S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY (openstack ec2 credentials create)")
 	})
 }
@@ -58,7 +59,8 @@ func parseOptions(u *url.URL, known ...string) (options, error) {
 	slices.Sort(known)
 	for name, all := range values {
 		if !slices.Contains(known, name) {
-			return options{}, fmt.Errorf("option %q is not known; the options of %s:// are %s", name, u.Scheme, strings.Join(known, ", "))
+			return options{}, fmt.Errorf("option %q is not known; the options of %s:// are %s", name, u.Scheme,
+				strings.Join(known, ", "))
 		}
 		if len(all) != 1 || all[0] == "" {
 			return options{}, fmt.Errorf("option %s has %d values, or an empty one", name, len(all))

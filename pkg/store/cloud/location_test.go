@@ -14,8 +14,10 @@ func clean(t *testing.T) {
 	for _, name := range []string{
 		"S3_ENDPOINT", "S3_REGION", "S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY", "KOPS_STATE_S3_ACL",
 		"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE",
-		"AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGEBLOB_CONNECTIONSTRING", "STORAGE_EMULATOR_HOST",
-		"AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_DOMAIN", "AZURE_STORAGE_PROTOCOL", "AZURE_STORAGE_IS_CDN", "AZURE_STORAGE_IS_LOCAL_EMULATOR",
+		"AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGEBLOB_CONNECTIONSTRING",
+		"STORAGE_EMULATOR_HOST",
+		"AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_DOMAIN", "AZURE_STORAGE_PROTOCOL",
+		"AZURE_STORAGE_IS_CDN", "AZURE_STORAGE_IS_LOCAL_EMULATOR",
 	} {
 		t.Setenv(name, "")
 	}
@@ -35,26 +37,30 @@ func TestLocationsThatCannotBe(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		"s3://":                                  {nil, "bucket is missing"},
-		"s3:///path":                             {nil, "bucket is missing"},
-		"s3://key:secret@bucket/x":               {nil, "environment"},
-		"s3://b/x#y":                             {nil, "#"},
-		"s3://b/x?colour=red":                    {nil, `"colour" is not known; the options of s3:// are acl, anonymous`},
-		"s3://b/x?region=a&region=b":             {nil, "region has 2 values"},
-		"s3://b/x?region=":                       {nil, "empty"},
-		"s3://b/x?%zz":                           {nil, "cannot be read"},
-		"s3://b/x?anonymous=maybe":               {nil, "true or false"},
-		"s3://b/x?use_path_style=maybe":          {nil, "one of true, false"},
-		"s3://b/x?ssetype=rot13":                 {nil, "one of AES256"},
-		"s3://b/x?kmskeyid=k":                    {nil, "ssetype=aws:kms"},
-		"s3://b/x?kmskeyid=k&ssetype=AES256":     {nil, "ssetype=aws:kms"},
-		"s3://b/x?acl=everyone":                  {nil, "option acl"},
-		"s3://b/env-acl":                         {map[string]string{"KOPS_STATE_S3_ACL": "everyone"}, "KOPS_STATE_S3_ACL"},
-		"s3://b/x?conditional_writes=sometimes":  {nil, "one of on, off"},
-		"s3://b/x?endpoint=ftp://host":           {nil, "https://HOST:PORT"},
-		"s3://b/x?endpoint=https://a:b@host":     {nil, "https://HOST:PORT"},
-		"s3://b/no-keys":                         {map[string]string{"S3_ENDPOINT": "minio:9000"}, "S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY must both be set"},
-		"s3://b/half-the-keys":                   {map[string]string{"S3_ENDPOINT": "minio:9000", "S3_ACCESS_KEY_ID": "a"}, "must both be set"},
+		"s3://":                                 {nil, "bucket is missing"},
+		"s3:///path":                            {nil, "bucket is missing"},
+		"s3://key:secret@bucket/x":              {nil, "environment"},
+		"s3://b/x#y":                            {nil, "#"},
+		"s3://b/x?colour=red":                   {nil, `"colour" is not known; the options of s3:// are acl, anonymous`},
+		"s3://b/x?region=a&region=b":            {nil, "region has 2 values"},
+		"s3://b/x?region=":                      {nil, "empty"},
+		"s3://b/x?%zz":                          {nil, "cannot be read"},
+		"s3://b/x?anonymous=maybe":              {nil, "true or false"},
+		"s3://b/x?use_path_style=maybe":         {nil, "one of true, false"},
+		"s3://b/x?ssetype=rot13":                {nil, "one of AES256"},
+		"s3://b/x?kmskeyid=k":                   {nil, "ssetype=aws:kms"},
+		"s3://b/x?kmskeyid=k&ssetype=AES256":    {nil, "ssetype=aws:kms"},
+		"s3://b/x?acl=everyone":                 {nil, "option acl"},
+		"s3://b/env-acl":                        {map[string]string{"KOPS_STATE_S3_ACL": "everyone"}, "KOPS_STATE_S3_ACL"},
+		"s3://b/x?conditional_writes=sometimes": {nil, "one of on, off"},
+		"s3://b/x?endpoint=ftp://host":          {nil, "https://HOST:PORT"},
+		"s3://b/x?endpoint=https://a:b@host":    {nil, "https://HOST:PORT"},
+		"s3://b/no-keys": {
+			map[string]string{"S3_ENDPOINT": "minio:9000"}, "S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY must both be set",
+		},
+		"s3://b/half-the-keys": {
+			map[string]string{"S3_ENDPOINT": "minio:9000", "S3_ACCESS_KEY_ID": "a"}, "must both be set",
+		},
 		"do://b/x":                               {nil, "S3_ENDPOINT is not set"},
 		"linode://b/x":                           {nil, "S3_ENDPOINT is not set"},
 		"hos://b/x":                              {nil, "S3_ENDPOINT is not set"},
@@ -90,17 +96,34 @@ func TestS3Locations(t *testing.T) {
 		env  map[string]string
 		want s3Config
 	}{
-		"s3://b":                   {nil, s3Config{}},
-		"s3://b/a/path":            {map[string]string{"S3_REGION": "eu-west-1", "KOPS_STATE_S3_ACL": "bucket-owner-full-control", "S3_ACCESS_KEY_ID": "not-for-aws"}, s3Config{dir: "/a/path", region: "eu-west-1", acl: "bucket-owner-full-control"}},
-		"s3://b?region=eu-north-1": {map[string]string{"S3_REGION": "eu-west-1"}, s3Config{region: "eu-north-1", fixed: true}},
-		"s3://b?ssetype=aws:KMS&kmskeyid=alias/x&acl=private": {map[string]string{"KOPS_STATE_S3_ACL": "public-read"}, s3Config{encryption: "aws:kms", encryptionKey: "alias/x", acl: "private"}},
-		"s3://b?profile=p&role=arn:x&dualstack=true&fips=1":   {nil, s3Config{profile: "p", role: "arn:x", dualStack: true, fips: true}},
-		"s3://b/own":                {keys, s3Config{dir: "/own", endpoint: "https://minio:9000", key: "a", secret: "b", region: "us-east-1"}},
-		"do://b/own":                {keys, s3Config{dir: "/own", endpoint: "https://minio:9000", key: "a", secret: "b", region: "us-east-1"}},
+		"s3://b": {nil, s3Config{}},
+		"s3://b/a/path": {
+			map[string]string{"S3_REGION": "eu-west-1", "KOPS_STATE_S3_ACL": "bucket-owner-full-control",
+				"S3_ACCESS_KEY_ID": "not-for-aws"}, s3Config{dir: "/a/path", region: "eu-west-1", acl: "bucket-owner-full-control"},
+		},
+		"s3://b?region=eu-north-1": {
+			map[string]string{"S3_REGION": "eu-west-1"}, s3Config{region: "eu-north-1", fixed: true},
+		},
+		"s3://b?ssetype=aws:KMS&kmskeyid=alias/x&acl=private": {
+			map[string]string{"KOPS_STATE_S3_ACL": "public-read"}, s3Config{
+				encryption: "aws:kms", encryptionKey: "alias/x", acl: "private",
+			},
+		},
+		"s3://b?profile=p&role=arn:x&dualstack=true&fips=1": {
+			nil, s3Config{profile: "p", role: "arn:x", dualStack: true, fips: true},
+		},
+		"s3://b/own": {
+			keys, s3Config{dir: "/own", endpoint: "https://minio:9000", key: "a", secret: "b", region: "us-east-1"},
+		},
+		"do://b/own": {
+			keys, s3Config{dir: "/own", endpoint: "https://minio:9000", key: "a", secret: "b", region: "us-east-1"},
+		},
 		"s3://b?endpoint=http://x":  {nil, s3Config{endpoint: "http://x", region: "us-east-1"}},
 		"scw://b?endpoint=http://x": {keys, s3Config{endpoint: "http://x", key: "a", secret: "b", region: "us-east-1"}},
 		"s3://b?anonymous=true":     {keys, s3Config{endpoint: "https://minio:9000", anonymous: true, region: "us-east-1"}},
-		"s3://b?conditional_writes=off&use_path_style=false&request_checksum_calculation=when_supported": {nil, s3Config{unconditional: true, virtualHost: true, checksums: "when_supported"}},
+		"s3://b?conditional_writes=off&use_path_style=false&request_checksum_calculation=when_supported": {
+			nil, s3Config{unconditional: true, virtualHost: true, checksums: "when_supported"},
+		},
 	} {
 		t.Run(location, func(t *testing.T) {
 			clean(t)
@@ -145,7 +168,8 @@ func TestAzureLocations(t *testing.T) {
 		if account == "" {
 			account = c.account
 		}
-		if text := "https://" + account + ".blob.core.windows.net/" + got.container + " " + strings.Trim(got.dir, "/"); text != c.want {
+		if text := "https://" + account + ".blob.core.windows.net/" + got.container + " " + strings.Trim(got.dir,
+			"/"); text != c.want {
 			t.Errorf("%s is %s, want %s", location, text, c.want)
 		}
 	}

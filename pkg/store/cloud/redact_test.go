@@ -35,7 +35,8 @@ func TestNoErrorShowsASecret(t *testing.T) {
 			clean(t)
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusForbidden)
-				_, _ = w.Write([]byte("<Error><Code>AccessDenied</Code><Message>" + strings.ReplaceAll(answer, "&", "&amp;") + "</Message></Error>"))
+				_, _ = w.Write([]byte("<Error><Code>AccessDenied</Code><Message>" + strings.ReplaceAll(answer, "&", "&amp;") +
+					"</Message></Error>"))
 			}))
 			defer server.Close()
 			for k, v := range c.env(strings.TrimPrefix(server.URL, "http://")) {

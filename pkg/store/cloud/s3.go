@@ -157,7 +157,8 @@ func (c *s3Config) parseServer(scheme string, o options) error {
 		c.endpoint = os.Getenv("S3_ENDPOINT")
 	}
 	if c.endpoint == "" && scheme != "s3" {
-		return fmt.Errorf("the environment variable S3_ENDPOINT is not set; %s:// needs it, and S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY", scheme)
+		return fmt.Errorf("the environment variable S3_ENDPOINT is not set; %s:// needs it, and S3_ACCESS_KEY_ID and "+
+			"S3_SECRET_ACCESS_KEY", scheme)
 	}
 	c.key, c.secret = os.Getenv("S3_ACCESS_KEY_ID"), os.Getenv("S3_SECRET_ACCESS_KEY")
 	c.region = o.text(optRegion)
@@ -176,7 +177,8 @@ func (c *s3Config) parseServer(scheme string, o options) error {
 	if !strings.Contains(c.endpoint, "://") {
 		c.endpoint = "https://" + c.endpoint
 	}
-	if e, err := url.Parse(c.endpoint); err != nil || e.Host == "" || e.Scheme != "https" && e.Scheme != "http" || e.User != nil || e.RawQuery != "" {
+	if e, err := url.Parse(c.endpoint); err != nil || e.Host == "" || e.Scheme != "https" && e.Scheme != "http" ||
+		e.User != nil || e.RawQuery != "" {
 		return errors.New("the S3 endpoint must be like https://HOST:PORT")
 	}
 	switch {

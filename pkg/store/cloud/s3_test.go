@@ -160,7 +160,8 @@ func TestPartsGrow(t *testing.T) {
 			t.Errorf("%d bytes: parts of %v, %d at once, %v, want %v", size, s.sizes(), s.most.Load(), err, want)
 		}
 		var sent bytes.Buffer
-		if _, err := io.Copy(&sent, storetest.Content(size)); err != nil || sha256.Sum256(sent.Bytes()) != sha256.Sum256(s.whole) {
+		if _, err := io.Copy(&sent, storetest.Content(size)); err != nil ||
+			sha256.Sum256(sent.Bytes()) != sha256.Sum256(s.whole) {
 			t.Errorf("%d bytes: stored are %d, %v", size, len(s.whole), err)
 		}
 	}
@@ -193,7 +194,8 @@ func TestUploadThatFails(t *testing.T) {
 	}
 	cause := errors.New("etcd is gone")
 	s = &partServer{parts: map[int][]byte{}}
-	err = uploaderOf(t, s, "").write(t.Context(), "key", io.MultiReader(storetest.Content(450), brokenReader{cause}), store.WriteOptions{Size: -1})
+	err = uploaderOf(t, s, "").write(t.Context(), "key", io.MultiReader(storetest.Content(450), brokenReader{cause}),
+		store.WriteOptions{Size: -1})
 	if !errors.Is(err, cause) || !s.aborted || s.whole != nil {
 		t.Errorf("a reader that fails: %v, aborted %t", err, s.aborted)
 	}
@@ -208,13 +210,16 @@ func TestHeadersOfObjects(t *testing.T) {
 	for _, size := range []int64{10, 250} {
 		s := &partServer{parts: map[int][]byte{}}
 		u := uploaderOf(t, s, "?ssetype=aws:kms&kmskeyid=k&acl=private&request_checksum_calculation=when_supported")
-		err := u.write(t.Context(), "key", storetest.Content(size), store.WriteOptions{Size: -1, OnlyAbsent: true, Metadata: map[string]string{"writer": "me"}})
+		err := u.write(t.Context(), "key", storetest.Content(size), store.WriteOptions{
+			Size: -1, OnlyAbsent: true, Metadata: map[string]string{"writer": "me"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		first, last := s.headers[0], s.headers[len(s.headers)-1]
 		for name, want := range map[string]string{
-			"X-Amz-Server-Side-Encryption": "aws:kms", "X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id": "k", "X-Amz-Acl": "private", "X-Amz-Meta-Writer": "me",
+			"X-Amz-Server-Side-Encryption": "aws:kms", "X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id": "k",
+			"X-Amz-Acl": "private", "X-Amz-Meta-Writer": "me",
 		} {
 			if got := first.Get(name); got != want {
 				t.Errorf("%d bytes: %s is %q, want %q", size, name, got, want)

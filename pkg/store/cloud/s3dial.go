@@ -217,8 +217,10 @@ func (c *s3Config) explain(err error) error {
 	case code == "NoSuchBucket":
 		return fmt.Errorf("%w: there is no bucket %s: %w", store.ErrUnreachable, c.bucket, err)
 	case code == "NotImplemented" || status == http.StatusNotImplemented:
-		return fmt.Errorf("%w: the S3 server does not implement this; if it is the condition of a write (If-None-Match), use a server that has "+
-			"conditional writes, or, for a store that holds backups only, the option ?%s=off: %w", store.ErrDenied, optConditional, err)
+		return fmt.Errorf("%w: the S3 server does not implement this; if it is the condition of a write (If-None-Match), "+
+			"use a server that has "+
+			"conditional writes, or, for a store that holds backups only, the option ?%s=off: %w", store.ErrDenied,
+			optConditional, err)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)
 	case code == "NoSuchKey" || code == "NotFound":

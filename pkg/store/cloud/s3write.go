@@ -117,8 +117,10 @@ func ended(err error) bool {
 func (u *uploader) put(ctx context.Context, key string, body []byte, o store.WriteOptions) error {
 	_, err := u.client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &u.config.bucket, Key: &key, Body: bytes.NewReader(body), ContentLength: aws.Int64(int64(len(body))),
-		ContentType: aws.String(contentType), Metadata: o.Metadata, IfNoneMatch: condition(o), ChecksumAlgorithm: u.algorithm(),
-		ACL: u.config.acl, ServerSideEncryption: u.config.encryption, SSEKMSKeyId: optional(u.config.encryptionKey),
+		ContentType: aws.String(contentType), Metadata: o.Metadata, IfNoneMatch: condition(o),
+		ChecksumAlgorithm: u.algorithm(),
+		ACL:               u.config.acl, ServerSideEncryption: u.config.encryption,
+		SSEKMSKeyId: optional(u.config.encryptionKey),
 	}, within(partTime))
 	return whether(err)
 }
@@ -141,8 +143,10 @@ func (u *uploader) remove(ctx context.Context, key string) error {
 // the parts back before it returns.
 func (u *uploader) multipart(ctx context.Context, key string, first []byte, r io.Reader, o store.WriteOptions) error {
 	created, err := u.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{
-		Bucket: &u.config.bucket, Key: &key, ContentType: aws.String(contentType), Metadata: o.Metadata, ChecksumAlgorithm: u.algorithm(),
-		ACL: u.config.acl, ServerSideEncryption: u.config.encryption, SSEKMSKeyId: optional(u.config.encryptionKey),
+		Bucket: &u.config.bucket, Key: &key, ContentType: aws.String(contentType), Metadata: o.Metadata,
+		ChecksumAlgorithm: u.algorithm(),
+		ACL:               u.config.acl, ServerSideEncryption: u.config.encryption,
+		SSEKMSKeyId: optional(u.config.encryptionKey),
 	})
 	if err != nil {
 		return fmt.Errorf("begin a multipart upload: %w", err)
@@ -160,9 +164,12 @@ func (u *uploader) multipart(ctx context.Context, key string, first []byte, r io
 	err = whether(err)
 	aborting, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
 	defer cancel()
-	_, abortErr := u.client.AbortMultipartUpload(aborting, &s3.AbortMultipartUploadInput{Bucket: &u.config.bucket, Key: &key, UploadId: m.id})
+	_, abortErr := u.client.AbortMultipartUpload(aborting, &s3.AbortMultipartUploadInput{
+		Bucket: &u.config.bucket, Key: &key, UploadId: m.id,
+	})
 	if abortErr != nil && !isGone(abortErr) {
-		return fmt.Errorf("%w; and its parts are left behind, until a lifecycle rule of the bucket deletes them: %w", err, abortErr)
+		return fmt.Errorf("%w; and its parts are left behind, until a lifecycle rule of the bucket deletes them: %w", err,
+			abortErr)
 	}
 	return err
 }
@@ -267,6 +274,8 @@ func (m *multipart) sendPart(ctx context.Context, number int, content []byte) er
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.done = append(m.done, types.CompletedPart{PartNumber: aws.Int32(int32(number)), ETag: sent.ETag, ChecksumCRC32: sent.ChecksumCRC32})
+	m.done = append(m.done, types.CompletedPart{
+		PartNumber: aws.Int32(int32(number)), ETag: sent.ETag, ChecksumCRC32: sent.ChecksumCRC32,
+	})
 	return nil
 }

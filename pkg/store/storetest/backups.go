@@ -23,9 +23,12 @@ func backupStates(t *testing.T, open func() *store.Store) {
 		"2026-11-20T10:00:00Z-000002": {zst, cluster.Backup{Size: int64(len(zst))}},
 		"2026-11-20T10:00:00Z-000003": {gz + ".age", cluster.Backup{Size: int64(len(gz)) + 4, Encrypted: true}},
 		"2026-11-20T10:00:00Z-000004": {zst + ".age", cluster.Backup{Size: int64(len(zst)) + 4, Encrypted: true}},
-		"2026-11-20T10:00:00Z-000005": {gz + " " + retention.DescriptionFile + " " + retention.SignatureFile + " " + retention.VerifiedFile + " " + retention.DrilledFile,
+		"2026-11-20T10:00:00Z-000005": {gz + " " + retention.DescriptionFile + " " + retention.SignatureFile + " " +
+			retention.VerifiedFile + " " + retention.DrilledFile,
 			cluster.Backup{Size: int64(len(gz)), Verified: at, Drilled: at}},
-		"2026-11-20T10:00:00Z-000006": {gz + " " + retention.DamagedFile, cluster.Backup{Size: int64(len(gz)), Damaged: true}},
+		"2026-11-20T10:00:00Z-000006": {
+			gz + " " + retention.DamagedFile, cluster.Backup{Size: int64(len(gz)), Damaged: true},
+		},
 		"2026-11-20T10:00:00Z-000007": {gz + " " + zst + ".age other", cluster.Backup{Size: int64(len(gz))}},
 		"2026-11-20T10:00:00Z-000008": {gz, cluster.Backup{Size: int64(len(gz))}},
 	} {
@@ -40,7 +43,9 @@ func backupStates(t *testing.T, open func() *store.Store) {
 			t.Fatalf("%s is not listed", name)
 		}
 		got, want := all[i], c.want
-		for field, times := range map[string][2]time.Time{"verified": {got.Verified, want.Verified}, "drilled": {got.Drilled, want.Drilled}} {
+		for field, times := range map[string][2]time.Time{
+			"verified": {got.Verified, want.Verified}, "drilled": {got.Drilled, want.Drilled},
+		} {
 			if times[0].IsZero() != times[1].IsZero() || !times[0].IsZero() && time.Since(times[0]).Abs() > time.Minute {
 				t.Errorf("%s: %s is %s", name, field, times[0])
 			}
@@ -80,7 +85,8 @@ func notBackups(t *testing.T, open func() *store.Store) {
 		}
 		return l
 	}
-	if strange := listed("").Strange(); len(strange) != 5 || strange[4].Name != name(2) || !strings.Contains(strange[4].Why, "no data") {
+	if strange := listed("").Strange(); len(strange) != 5 || strange[4].Name != name(2) ||
+		!strings.Contains(strange[4].Why, "no data") {
 		t.Errorf("told are %+v", strange)
 	}
 	if got := listed(name(1)[:10]).Backups(); len(got) != 1 {
@@ -101,7 +107,8 @@ func leftovers(t *testing.T, open func() *store.Store) {
 	const name = "2026-11-20T10:39:37Z-000001"
 	for _, file := range []string{
 		retention.DataFile, retention.DataFile + ".age", retention.ZstdFile, retention.ZstdFile + ".age",
-		retention.DescriptionFile, retention.SignatureFile, retention.VerifiedFile, retention.DrilledFile, retention.DamagedFile,
+		retention.DescriptionFile, retention.SignatureFile, retention.VerifiedFile, retention.DrilledFile,
+		retention.DamagedFile,
 	} {
 		put(t, s, name+"/"+file, "x")
 		put(t, s, name+"/extra", "x")

@@ -20,8 +20,10 @@ func commands(t *testing.T, open func() *store.Store) {
 		`{"timestamp":1795171177000000000,"restore_backup":{"cluster_spec":{"member_count":3},"backup":"b1"},"new_field":1}`)
 	for name, text := range map[string]string{
 		"empty": "", "unknown": `{"timestamp":"1","dance":{}}`, "no-backup": `{"timestamp":1,"restoreBackup":{}}`,
-		"bad-time": `{"timestamp":"x","restoreBackup":{"backup":"b"}}`, "bad-spec": `{"restoreBackup":{"backup":"b","clusterSpec":3}}`,
-		"bad-count": `{"restoreBackup":{"backup":"b","clusterSpec":{"memberCount":"x"}}}`, "escape": `{"restoreBackup":{"backup":"../b"}}`,
+		"bad-time":  `{"timestamp":"x","restoreBackup":{"backup":"b"}}`,
+		"bad-spec":  `{"restoreBackup":{"backup":"b","clusterSpec":3}}`,
+		"bad-count": `{"restoreBackup":{"backup":"b","clusterSpec":{"memberCount":"x"}}}`,
+		"escape":    `{"restoreBackup":{"backup":"../b"}}`,
 	} {
 		put(t, s, "control/"+name+"/_command.json", text)
 	}
@@ -30,7 +32,8 @@ func commands(t *testing.T, open func() *store.Store) {
 		t.Fatalf("commands are %+v, problems %q", v.Commands, v.Problems)
 	}
 	first, second := v.Commands[0], v.Commands[1]
-	if first.Backup != "b1" || !first.At.Equal(at) || first.Spec.MemberCount != 3 || first.Name != "2026-11-20T10:39:37Z-000000" {
+	if first.Backup != "b1" || !first.At.Equal(at) || first.Spec.MemberCount != 3 ||
+		first.Name != "2026-11-20T10:39:37Z-000000" {
 		t.Errorf("the first is %+v", first)
 	}
 	if second.Backup != "b2" || second.Spec.EtcdVersion.String() != "3.5.30" {
@@ -45,7 +48,9 @@ func commands(t *testing.T, open func() *store.Store) {
 
 func putCommands(t *testing.T, open func() *store.Store) {
 	s, ctx := open(), t.Context()
-	c := store.Command{At: at, Backup: "2026-11-20T10:00:00Z-000001", Spec: store.SpecFile{MemberCount: 3, EtcdVersion: etcdversion.Must("3.5.30")}}
+	c := store.Command{At: at, Backup: "2026-11-20T10:00:00Z-000001", Spec: store.SpecFile{
+		MemberCount: 3, EtcdVersion: etcdversion.Must("3.5.30"),
+	}}
 	first, err := s.PutCommand(ctx, c)
 	must(t, err)
 	const text = `{"timestamp":"1795171177000000000","restoreBackup":{"clusterSpec":{"memberCount":3,"etcdVersion":"3.5.30"},"backup":"2026-11-20T10:00:00Z-000001"}}`
@@ -63,7 +68,8 @@ func putCommands(t *testing.T, open func() *store.Store) {
 	if second.Name != "2026-11-20T10:39:37Z-000002" {
 		t.Errorf("the second of its second is %s", second.Name)
 	}
-	if got := get(t, s, "control/"+second.Name+"/_command.json"); got != `{"timestamp":"1795171177001000000","restoreBackup":{"backup":"b"}}` {
+	if got := get(t, s, "control/"+second.Name+
+		"/_command.json"); got != `{"timestamp":"1795171177001000000","restoreBackup":{"backup":"b"}}` {
 		t.Errorf("a command without a spec is %s", got)
 	}
 	if v := poll(t, s); len(v.Commands) != 2 || v.Commands[0] != first || v.Commands[1] != second {
@@ -85,7 +91,9 @@ func putCommandRace(t *testing.T, open func() *store.Store) {
 	var group sync.WaitGroup
 	for i := range racers {
 		group.Go(func() {
-			if _, err := stores[i%2].PutCommand(t.Context(), store.Command{At: at.Add(time.Duration(i)), Backup: fmt.Sprint("b", i)}); err != nil {
+			if _, err := stores[i%2].PutCommand(t.Context(), store.Command{
+				At: at.Add(time.Duration(i)), Backup: fmt.Sprint("b", i),
+			}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -106,7 +114,9 @@ func revision(t *testing.T, open func() *store.Store) {
 	s, other, ctx := open(), open(), t.Context()
 	_, err := s.Revision(ctx)
 	is(t, err, store.ErrAbsent)
-	for _, c := range []struct{ put, want cluster.Revision }{{100, 100}, {99, 100}, {100, 100}, {1 << 56, 1 << 56}, {1, 1 << 56}, {1<<56 + 1, 1 << 56}} {
+	for _, c := range []struct{ put, want cluster.Revision }{
+		{100, 100}, {99, 100}, {100, 100}, {1 << 56, 1 << 56}, {1, 1 << 56}, {1<<56 + 1, 1 << 56},
+	} {
 		must(t, s.PutRevision(ctx, c.put, at))
 		if got, err := other.Revision(ctx); got != c.want || err != nil {
 			t.Errorf("after %d the revision is %d, %v", c.put, got, err)
@@ -136,7 +146,8 @@ func revision(t *testing.T, open func() *store.Store) {
 
 func closed(t *testing.T, open func() *store.Store) {
 	s, other, ctx := open(), open(), t.Context()
-	r := store.Closed{Name: "2026-11-20T10:39:37Z-000000", Kind: "restore", Backup: "b", Reason: "there is no backup b", At: at, By: "a"}
+	r := store.Closed{Name: "2026-11-20T10:39:37Z-000000", Kind: "restore", Backup: "b", Reason: "there is no backup b",
+		At: at, By: "a"}
 	must(t, s.PutClosed(ctx, store.Closed{Name: r.Name, Reason: "an earlier one", At: at.Add(-time.Hour)}))
 	must(t, s.PutClosed(ctx, r))
 	got, err := other.Closed(ctx)
@@ -163,7 +174,9 @@ func closed(t *testing.T, open func() *store.Store) {
 func closedBound(t *testing.T, open func() *store.Store) {
 	s, ctx := open(), t.Context()
 	for i := range store.MaxClosed + 10 {
-		must(t, s.PutClosed(ctx, store.Closed{Name: fmt.Sprintf("r%03d", i), Reason: "x", At: at.Add(time.Duration(i) * time.Second)}))
+		must(t, s.PutClosed(ctx, store.Closed{
+			Name: fmt.Sprintf("r%03d", i), Reason: "x", At: at.Add(time.Duration(i) * time.Second),
+		}))
 	}
 	got, err := s.Closed(ctx)
 	must(t, err)

@@ -157,7 +157,9 @@ func incarnations(t *testing.T, open func() *store.Store) {
 			t.Errorf("incarnation %d is %+v", i+1, inc)
 		}
 	}
-	for _, bad := range []cluster.Incarnation{{}, incarnation(0, "x"), incarnation(1, ""), incarnation(1, "../x"), {Number: 1, Token: "x", Version: version}} {
+	for _, bad := range []cluster.Incarnation{
+		{}, incarnation(0, "x"), incarnation(1, ""), incarnation(1, "../x"), {Number: 1, Token: "x", Version: version},
+	} {
 		if err := s.CreateIncarnation(ctx, bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
@@ -210,7 +212,8 @@ func nodes(t *testing.T, open func() *store.Store) {
 	}
 	must(t, s.PutNode(ctx, store.NodeRecord{Name: "b", Address: "10.0.0.2:3996", Boot: "second", At: at}))
 	got := poll(t, other).Nodes
-	if len(got) != 3 || got[0].Name != "a" || got[1] != (store.NodeRecord{Name: "b", Address: "10.0.0.2:3996", Boot: "second", At: at}) {
+	if len(got) != 3 || got[0].Name != "a" ||
+		got[1] != (store.NodeRecord{Name: "b", Address: "10.0.0.2:3996", Boot: "second", At: at}) {
 		t.Errorf("nodes are %+v", got)
 	}
 	if s.PutNode(ctx, store.NodeRecord{Name: "../x"}) == nil || s.PutNode(ctx, store.NodeRecord{}) == nil {
@@ -222,7 +225,9 @@ func requests(t *testing.T, open func() *store.Store) {
 	s, other, ctx := open(), open(), t.Context()
 	later, err := s.PutRequest(ctx, cluster.Request{Kind: cluster.RequestBackup, At: at.Add(time.Nanosecond), By: "ops"})
 	must(t, err)
-	first, err := s.PutRequest(ctx, cluster.Request{Kind: cluster.RequestRestore, At: at, Backup: "2026-11-20T10:39:37Z-000001", Reason: "lost it"})
+	first, err := s.PutRequest(ctx, cluster.Request{
+		Kind: cluster.RequestRestore, At: at, Backup: "2026-11-20T10:39:37Z-000001", Reason: "lost it",
+	})
 	must(t, err)
 	pause, err := s.PutRequest(ctx, cluster.Request{Name: "pause", Kind: cluster.RequestPause, At: at.Add(time.Hour)})
 	must(t, err)
@@ -257,10 +262,14 @@ func history(t *testing.T, open func() *store.Store) {
 	must(t, s.AppendHistory(ctx))
 	var batch []store.HistoryEntry
 	for i := range store.MaxHistory - 1 {
-		batch = append(batch, store.HistoryEntry{At: at, Term: 3, By: "a", Line: fmt.Sprint("etcdadm step ", i), Took: time.Second})
+		batch = append(batch, store.HistoryEntry{
+			At: at, Term: 3, By: "a", Line: fmt.Sprint("etcdadm step ", i), Took: time.Second,
+		})
 	}
 	must(t, s.AppendHistory(ctx, batch...))
-	must(t, other.AppendHistory(ctx, store.HistoryEntry{At: at, Line: "x"}, store.HistoryEntry{At: at, Line: "y", Why: "because", Error: "quorum lost"}))
+	must(t, other.AppendHistory(ctx, store.HistoryEntry{At: at, Line: "x"}, store.HistoryEntry{
+		At: at, Line: "y", Why: "because", Error: "quorum lost",
+	}))
 	got, err := s.History(ctx)
 	must(t, err)
 	if len(got) != store.MaxHistory || got[0] != batch[1] || got[store.MaxHistory-1].Error != "quorum lost" {

@@ -81,7 +81,9 @@ func createRace(t *testing.T, open func() *store.Store) {
 // largeUpload stores more than one part of any cloud's upload.
 func largeUpload(t *testing.T, open func() *store.Store) {
 	s, ctx := open(), t.Context()
-	for _, size := range []int64{0, 1, 64<<10 - 1, 64 << 10, 5<<20 - 1, 5 << 20, 5<<20 + 1, 8<<20 - 1, 8 << 20, 8<<20 + 1, 16 << 20, 68<<20 + 12345} {
+	for _, size := range []int64{
+		0, 1, 64<<10 - 1, 64 << 10, 5<<20 - 1, 5 << 20, 5<<20 + 1, 8<<20 - 1, 8 << 20, 8<<20 + 1, 16 << 20, 68<<20 + 12345,
+	} {
 		key := fmt.Sprint("size/", size)
 		if made, err := s.Upload(ctx, key, Content(size)); !made || err != nil {
 			t.Fatalf("upload of %d bytes: %t, %v", size, made, err)
@@ -138,7 +140,8 @@ func manyObjects(t *testing.T, open func() *store.Store) {
 		name := retention.Name(at.Add(time.Duration(-i)*time.Hour), 1)
 		names = append(names, name)
 		group.Go(func() error {
-			return errors.Join(s.Put(ctx, name+"/"+retention.DataFile, []byte("data")), s.Put(ctx, name+"/"+retention.MarkerFile, []byte("{}")))
+			return errors.Join(s.Put(ctx, name+"/"+retention.DataFile, []byte("data")),
+				s.Put(ctx, name+"/"+retention.MarkerFile, []byte("{}")))
 		})
 	}
 	must(t, group.Wait())

@@ -24,7 +24,8 @@ func orders(t *testing.T, open func() *store.Store) {
 	put(t, s, "control/orders/c", "torn")
 	all, err := other.Orders(ctx)
 	must(t, err)
-	if a := all["a"]; len(all) != 2 || len(a) != store.MaxOrders || a[0] != batch[1] || a[len(a)-1].Error != "no lease" || len(all["b"]) != 1 {
+	if a := all["a"]; len(all) != 2 || len(a) != store.MaxOrders || a[0] != batch[1] || a[len(a)-1].Error != "no lease" ||
+		len(all["b"]) != 1 {
 		t.Errorf("%d nodes: a has %d, b %+v", len(all), len(all["a"]), all["b"])
 	}
 	// What cannot be read is begun anew.
@@ -40,7 +41,9 @@ func orders(t *testing.T, open func() *store.Store) {
 	for i := range 4 {
 		must(t, s.AppendOrders(ctx, "b", store.HistoryEntry{At: at, Line: fmt.Sprint(i), Error: long}))
 	}
-	must(t, s.AppendOrders(ctx, "b", store.HistoryEntry{At: at, Line: strings.Repeat("x", 3<<20)}, store.HistoryEntry{At: at, Line: "last"}))
+	must(t, s.AppendOrders(ctx, "b", store.HistoryEntry{At: at, Line: strings.Repeat("x", 3<<20)}, store.HistoryEntry{
+		At: at, Line: "last",
+	}))
 	all, err = s.Orders(ctx)
 	must(t, err)
 	if b := all["b"]; len(b) != 3 || b[0].Line != "2" || b[2].Line != "last" {

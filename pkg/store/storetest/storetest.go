@@ -173,7 +173,10 @@ func objects(t *testing.T, open func() *store.Store) {
 
 func keysStayInside(t *testing.T, open func() *store.Store) {
 	s, ctx := open(), t.Context()
-	for _, key := range []string{"", "/", "/etc/passwd", "a//b", "a/", "../a", "a/../b", ".", ".tmp-1", "a/.hidden", "a\\b", "a\x00b", "a\nb", "\xff", strings.Repeat("x", 256)} {
+	for _, key := range []string{
+		"", "/", "/etc/passwd", "a//b", "a/", "../a", "a/../b", ".", ".tmp-1", "a/.hidden", "a\\b", "a\x00b", "a\nb", "\xff",
+		strings.Repeat("x", 256),
+	} {
 		_, getErr := s.Get(ctx, key)
 		_, openErr := s.Open(ctx, key)
 		_, existsErr := s.Exists(ctx, key)
@@ -222,7 +225,8 @@ func backups(t *testing.T, open func() *store.Store) {
 		}
 	}
 	// The one without a time in its name has been written just now.
-	want := []string{"2026-11-20T10:39:37Z-000002", "2026-11-20T10:39:37Z-000001", "2026-11-20T12:00:00+02:00", "2025-01-01T00:00:00Z-000009"}
+	want := []string{"2026-11-20T10:39:37Z-000002", "2026-11-20T10:39:37Z-000001", "2026-11-20T12:00:00+02:00",
+		"2025-01-01T00:00:00Z-000009"}
 	if i := slices.Index(names, "by-hand"); i < 0 {
 		t.Error("the backup without a time is missing")
 	} else if names = slices.Delete(names, i, i+1); !slices.Equal(names, want) {
@@ -245,7 +249,10 @@ func backups(t *testing.T, open func() *store.Store) {
 func deleteBackup(t *testing.T, open func() *store.Store) {
 	s, ctx := open(), t.Context()
 	const name, broken, other = "2026-11-20T10:39:37Z-000001", "2026-11-19T00:00:00Z-000001", "photos"
-	for _, key := range []string{name + "/" + retention.DataFile, name + "/" + retention.MarkerFile, name + "/extra", broken + "/" + retention.DataFile, other + "/cat.jpg"} {
+	for _, key := range []string{
+		name + "/" + retention.DataFile, name + "/" + retention.MarkerFile, name + "/extra",
+		broken + "/" + retention.DataFile, other + "/cat.jpg",
+	} {
 		put(t, s, key, "x")
 	}
 	for _, n := range []string{name, broken} {
@@ -270,9 +277,12 @@ func endedContext(t *testing.T, open func() *store.Store) {
 	_, openErr := s.Open(ctx, "a")
 	_, backupsErr := s.Backups(ctx)
 	_, createErr := s.Create(ctx, "a", nil)
-	for i, err := range []error{pollErr, getErr, openErr, backupsErr, createErr, s.Put(ctx, "a", nil), s.Delete(ctx, "a")} {
+	for i, err := range []error{
+		pollErr, getErr, openErr, backupsErr, createErr, s.Put(ctx, "a", nil), s.Delete(ctx, "a"),
+	} {
 		// A call that is quicker than its check the context may succeed.
-		if err != nil && !errors.Is(err, store.ErrAbsent) && (!errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnreachable)) {
+		if err != nil && !errors.Is(err, store.ErrAbsent) &&
+			(!errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnreachable)) {
 			t.Errorf("call %d with a cancelled context: %v", i, err)
 		}
 	}

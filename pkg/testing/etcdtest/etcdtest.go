@@ -104,7 +104,8 @@ func (m *Member) SecureClients(p Pair) {
 // SecurePeers makes the member talk to its peers with certificates.
 func (m *Member) SecurePeers(p Pair) {
 	m.PeerURL = "https://" + strings.TrimPrefix(m.PeerURL, "http://")
-	m.Flags = append(m.Flags, "--peer-client-cert-auth", "--peer-trusted-ca-file="+p.CA, "--peer-cert-file="+p.Cert, "--peer-key-file="+p.Key)
+	m.Flags = append(m.Flags, "--peer-client-cert-auth", "--peer-trusted-ca-file="+p.CA, "--peer-cert-file="+p.Cert,
+		"--peer-key-file="+p.Key)
 }
 
 // Initial returns the value of --initial-cluster for members.

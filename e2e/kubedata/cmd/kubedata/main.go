@@ -18,7 +18,8 @@ func main() {
 	var o kubedata.Options
 	mib := flag.Int64("mib", 64, "about how large the file becomes, in MiB")
 	flag.Uint64Var(&o.Seed, "seed", 1, "another seed makes another database of the same size")
-	flag.TextVar(&o.StorageVersion, "storage-version", etcdversion.Version{Major: 3, Minor: 5}, "form of the data: `version` 3.5, which all later ones read, 3.6 or 3.7")
+	flag.TextVar(&o.StorageVersion, "storage-version", etcdversion.Version{Major: 3, Minor: 5},
+		"form of the data: `version` 3.5, which all later ones read, 3.6 or 3.7")
 	flag.BoolVar(&o.Raw, "raw", false, "leave out the digest: a database as in a data directory")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: kubedata [flags] FILE")

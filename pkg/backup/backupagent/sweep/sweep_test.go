@@ -55,7 +55,9 @@ func TestOldBackupsAndLeftoversGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What was written just now is no leftover yet, whatever its name says.
-	p, err := Observe(t.Context(), s, retention.Policy{Hourly: 9 * 24 * time.Hour, Daily: 100 * 24 * time.Hour, ByClock: true}, now)
+	p, err := Observe(t.Context(), s, retention.Policy{
+		Hourly: 9 * 24 * time.Hour, Daily: 100 * 24 * time.Hour, ByClock: true,
+	}, now)
 	if err != nil || len(p.Leftovers) > 0 {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -132,7 +134,8 @@ func TestAStoreThatDeniesAllIsNotAskedForAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := p.Run(t.Context(), s)
-	if len(r.Deleted) != 0 || len(r.Failed) != s.asked || s.asked < maxFailures || s.asked >= maxFailures+deleters || len(r.Untried) != 45-s.asked {
+	if len(r.Deleted) != 0 || len(r.Failed) != s.asked || s.asked < maxFailures || s.asked >= maxFailures+deleters ||
+		len(r.Untried) != 45-s.asked {
 		t.Errorf("asked %d times, %d failed, %d untried", s.asked, len(r.Failed), len(r.Untried))
 	}
 	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "were not tried: access denied") {

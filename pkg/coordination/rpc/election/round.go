@@ -106,7 +106,8 @@ func (s *Session) note(r *lease.Round, a response, lost *LostError) bool {
 // ask calls each node in its own goroutine. The calls do not end with ctx: a
 // round that is won early leaves the others the time to hear of it. They end
 // by their deadline, and nobody has to read the channel.
-func (s *Session) ask(ctx context.Context, req lease.Request, nodes []cluster.NodeName, within time.Duration) <-chan response {
+func (s *Session) ask(ctx context.Context, req lease.Request, nodes []cluster.NodeName,
+	within time.Duration) <-chan response {
 	answers := make(chan response, len(nodes))
 	for _, node := range nodes {
 		if !s.begin(node) {

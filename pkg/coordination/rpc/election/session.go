@@ -203,7 +203,8 @@ func (s *Session) SetLeaseVoters(ctx context.Context, token cluster.Token, names
 	present, _ := s.c.Record()
 	s.mu.Unlock()
 	if present.Token != token {
-		return fmt.Errorf("change the lease voters of incarnation %s: the lease is of incarnation %s", token, cmp.Or(present.Token, "none"))
+		return fmt.Errorf("change the lease voters of incarnation %s: the lease is of incarnation %s", token,
+			cmp.Or(present.Token, "none"))
 	}
 	for _, n := range names {
 		if slices.Contains(present.Names, n) {

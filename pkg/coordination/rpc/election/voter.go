@@ -180,7 +180,9 @@ func (v *Voter) Join(ctx context.Context, record cluster.LeaseVoters) error {
 // Recover makes the node a lease voter by a record whose predecessor has no majority
 // left, see [lease.Grantor.Recover].
 func (v *Voter) Recover(ctx context.Context, record cluster.LeaseVoters, expect, lost []cluster.NodeName) error {
-	return v.change(ctx, func(lease.Durable) (lease.Durable, error) { return v.g.Recover(v.o.Now(), record, expect, lost) })
+	return v.change(ctx, func(lease.Durable) (lease.Durable, error) {
+		return v.g.Recover(v.o.Now(), record, expect, lost)
+	})
 }
 
 // Durable returns what is on disk.

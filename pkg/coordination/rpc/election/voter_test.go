@@ -50,7 +50,8 @@ func TestAStandingDoesNotWaitForTheDisk(t *testing.T) {
 // also where it is no lease voter any more and nobody asks it for another grant.
 func TestAGrantThatLandsLate(t *testing.T) {
 	record := cluster.LeaseVoters{Token: "t1", Term: 1, Names: []cluster.NodeName{"a", "b"}}
-	disk, slow := lease.Durable{Term: 1, LeaseVoters: record, Grant: lease.Grant{Term: 1, Holder: "b", Released: true}}, errors.New("the disk hangs")
+	disk, slow := lease.Durable{Term: 1, LeaseVoters: record, Grant: lease.Grant{Term: 1, Holder: "b", Released: true}},
+		errors.New("the disk hangs")
 	hangs, open := true, true
 	var pending lease.Durable
 	now := time.Now()

@@ -118,7 +118,8 @@ func run(ctx context.Context, r []byte, memory int64, progress func(done, total 
 	return x.m, x.err
 }
 
-func process(ctx context.Context, r []byte, memory int64, progress func(done, total int64), fault error) (message, error) {
+func process(ctx context.Context, r []byte, memory int64, progress func(done, total int64), fault error) (message,
+	error) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", command)
 	// The name under which a program was started may tell it what it is.
 	cmd.Args[0] = os.Args[0]
@@ -166,7 +167,9 @@ func faulty(s *os.ProcessState) bool {
 		return false
 	}
 	return w.Exited() && w.ExitStatus() == 2 ||
-		w.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGABRT, syscall.SIGILL, syscall.SIGFPE}, w.Signal())
+		w.Signaled() && slices.Contains([]syscall.Signal{
+			syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGABRT, syscall.SIGILL, syscall.SIGFPE,
+		}, w.Signal())
 }
 
 // listen reads the answer of the process.

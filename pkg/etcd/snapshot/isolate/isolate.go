@@ -55,7 +55,8 @@ var tasks = map[string]*task{}
 
 // Define makes f a function that runs in a process of its own. It is for variables of
 // packages: the process must know the same functions.
-func Define[In, Out any](name string, o Options, f func(ctx context.Context, in In, progress func(done, total int64)) (Out, error)) Func[In, Out] {
+func Define[In, Out any](name string, o Options,
+	f func(ctx context.Context, in In, progress func(done, total int64)) (Out, error)) Func[In, Out] {
 	if tasks[name] != nil {
 		panic("isolate: " + name + " is defined twice")
 	}
@@ -77,7 +78,8 @@ const command = "isolated-task"
 var served atomic.Bool
 
 // errNoCommand is a mistake in the program.
-var errNoCommand = errors.New("this program cannot start itself to read data: its main function does not call isolate.Main")
+var errNoCommand = errors.New(
+	"this program cannot start itself to read data: its main function does not call isolate.Main")
 
 // A request is what the process reads from its standard input.
 type request struct {

@@ -76,12 +76,15 @@ func TestMain(m *testing.M) {
 func TestAnAnswerComesBack(t *testing.T) {
 	t.Setenv("ETCDADM_ISOLATE_SECRET", "hidden")
 	told := 0
-	got, err := try.Call(t.Context(), Input[question]{Value: question{"answer", "x"}, Progress: func(_, _ int64) { told++ }})
+	got, err := try.Call(t.Context(), Input[question]{
+		Value: question{"answer", "x"}, Progress: func(_, _ int64) { told++ },
+	})
 	if err != nil || got["arg"] != "x" || got["secret"] != "" || told != 1 {
 		t.Errorf("it says %v, %v, and told %d times", got, err, told)
 	}
 	_, err = try.Call(t.Context(), Input[question]{Value: question{"bad", "y"}})
-	if !errors.Is(err, errBad) || errors.Is(err, errOther) || errors.Is(err, errFault) || err.Error() != "read y: it is bad" {
+	if !errors.Is(err, errBad) || errors.Is(err, errOther) || errors.Is(err, errFault) ||
+		err.Error() != "read y: it is bad" {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -101,7 +104,8 @@ func TestOnlyTheProcessEnds(t *testing.T) {
 			if do == "eat" && errors.As(err, &ended) && strings.Contains(err.Error(), "ThreadSanitizer failed to allocate") {
 				return // with -race, that is who has no memory first
 			}
-			if !errors.As(err, &ended) || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "cannot allocate memory") {
+			if !errors.As(err, &ended) || !strings.Contains(err.Error(), want) &&
+				!strings.Contains(err.Error(), "cannot allocate memory") {
 				t.Fatalf("it ended with %v, want %q", err, want)
 			}
 			byItself := do != "chatter" && do != "killed"

@@ -38,7 +38,8 @@ func compare(t *testing.T, c *clientv3.Client, when string) {
 			t.Fatal(err)
 		}
 		if int64(h.CompactRevision) == live.CompactRevision && h.Hash != live.Hash {
-			t.Errorf("%s: at %d the hash is %08x, etcd's %08x (compacted to %d)", when, rev, h.Hash, live.Hash, h.CompactRevision)
+			t.Errorf("%s: at %d the hash is %08x, etcd's %08x (compacted to %d)", when, rev, h.Hash, live.Hash,
+				h.CompactRevision)
 		}
 		if int64(h.CompactRevision) != live.CompactRevision && rev != newest.Compacted {
 			t.Errorf("%s: at %d the compaction is %d, etcd's %d", when, rev, h.CompactRevision, live.CompactRevision)
@@ -61,7 +62,8 @@ func same(t *testing.T, c *clientv3.Client, s *Space, rev cluster.Revision, when
 	for i, kv := range all.Kvs {
 		k := keys[i]
 		v, err := s.Value(k, nil)
-		if err != nil || k.Key != string(kv.Key) || !bytes.Equal(v, kv.Value) || int64(k.CreateRevision) != kv.CreateRevision ||
+		if err != nil || k.Key != string(kv.Key) || !bytes.Equal(v, kv.Value) ||
+			int64(k.CreateRevision) != kv.CreateRevision ||
 			int64(k.ModRevision) != kv.ModRevision || k.Version != kv.Version || k.Lease != kv.Lease {
 			t.Fatalf("%s: at %d a key is %+v, in etcd %+v, %v", when, rev, k, kv, err)
 		}
@@ -118,7 +120,8 @@ func churn(t *testing.T, c *clientv3.Client, r *rand.Rand, n int) {
 		case 2:
 			_, err = c.Put(t.Context(), key(), "leased", clientv3.WithLease(lease.ID))
 		case 3:
-			_, err = c.Txn(t.Context()).Then(clientv3.OpPut("/t/1", fmt.Sprint(r.IntN(9))), clientv3.OpPut(key(), ""), clientv3.OpDelete("/t/2")).Commit()
+			_, err = c.Txn(t.Context()).Then(clientv3.OpPut("/t/1", fmt.Sprint(r.IntN(9))), clientv3.OpPut(key(), ""),
+				clientv3.OpDelete("/t/2")).Commit()
 		default:
 			_, err = c.Put(t.Context(), key(), string(make([]byte, r.IntN(9000))))
 		}

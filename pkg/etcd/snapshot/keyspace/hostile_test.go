@@ -100,7 +100,8 @@ func TestElementsThatOverlap(t *testing.T) {
 	tried := 0
 	for at := 2 * 4096; at < len(db); at += 4096 {
 		page := db[at:][:4096]
-		if binary.LittleEndian.Uint16(page[8:]) != 2 || binary.LittleEndian.Uint16(page[10:]) < 2 || binary.LittleEndian.Uint64(page) != uint64(at/4096) {
+		if binary.LittleEndian.Uint16(page[8:]) != 2 || binary.LittleEndian.Uint16(page[10:]) < 2 ||
+			binary.LittleEndian.Uint64(page) != uint64(at/4096) {
 			continue
 		}
 		b := slices.Clone(db)

@@ -40,7 +40,8 @@ type Options struct {
 type RevisionError struct{ Revision, Compacted, Newest cluster.Revision }
 
 func (e *RevisionError) Error() string {
-	return fmt.Sprintf("revision %d is not in it: its history goes from %d to %d", e.Revision, max(e.Compacted, 1), e.Newest)
+	return fmt.Sprintf("revision %d is not in it: its history goes from %d to %d", e.Revision, max(e.Compacted, 1),
+		e.Newest)
 }
 
 // A Summary is what a file holds on the whole.

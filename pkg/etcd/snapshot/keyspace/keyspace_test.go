@@ -187,16 +187,19 @@ func TestFilesThatAreDamaged(t *testing.T) {
 		"no revision":       {with(func(d *snapshottest.DB) { d.Values["key"]["abc"] = "" }), "is not a revision"},
 		"a negative one":    {with(func(d *snapshottest.DB) { d.Values["key"]["\xff1234567_12345678"] = "" }), "negative"},
 		"no message":        {with(func(d *snapshottest.DB) { d.Raw(8, []byte("\x0a\x7fk")) }), "revision 8.0"},
-		"another revision":  {with(func(d *snapshottest.DB) { d.Raw(8, []byte("\x0a\x01k\x10\x02\x18\x05\x20\x01")) }), "says to be 5"},
-		"made later":        {with(func(d *snapshottest.DB) { d.Raw(8, []byte("\x0a\x01k\x10\x09\x18\x08\x20\x01")) }), "made at 9"},
-		"another lease":     {with(func(d *snapshottest.DB) { d.Values["lease"]["12345678"] = "\x08\x01" }), "says to be 1"},
-		"no lease":          {with(func(d *snapshottest.DB) { d.Values["lease"]["12345678"] = "\x08" }), "lease 3132"},
-		"no compaction":     {with(func(d *snapshottest.DB) { d.Values["meta"]["finishedCompactRev"] = "x" }), "not a revision"},
+		"another revision": {with(func(d *snapshottest.DB) { d.Raw(8, []byte("\x0a\x01k\x10\x02\x18\x05\x20\x01")) }),
+			"says to be 5"},
+		"made later": {with(func(d *snapshottest.DB) { d.Raw(8, []byte("\x0a\x01k\x10\x09\x18\x08\x20\x01")) }),
+			"made at 9"},
+		"another lease": {with(func(d *snapshottest.DB) { d.Values["lease"]["12345678"] = "\x08\x01" }), "says to be 1"},
+		"no lease":      {with(func(d *snapshottest.DB) { d.Values["lease"]["12345678"] = "\x08" }), "lease 3132"},
+		"no compaction": {with(func(d *snapshottest.DB) { d.Values["meta"]["finishedCompactRev"] = "x" }), "not a revision"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := snapshottest.Write(t, tc.content)
 			_, err := Open(t.Context(), path, Options{})
-			if !errors.Is(err, snapshot.ErrDamaged) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path) {
+			if !errors.Is(err, snapshot.ErrDamaged) || !strings.Contains(err.Error(), tc.want) ||
+				!strings.Contains(err.Error(), path) {
 				t.Error(err)
 			}
 		})
@@ -216,7 +219,8 @@ func TestFilesThatCannotBeOpened(t *testing.T) {
 	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "none"), Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if _, err := Open(t.Context(), t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, err := Open(t.Context(), t.TempDir(), Options{}); err == nil ||
+		!strings.Contains(err.Error(), "not a regular file") {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -45,8 +45,9 @@ type state struct{ create, version int64 }
 func New(minor string) *DB {
 	d := &DB{Revision: 1, live: map[string]state{}, Values: map[string]map[string]string{
 		"meta": {"confState": `{"voters":[1],"auto_leave":false}`, "term": number(2), "consistent_index": number(9)},
-		"key":  {}, "lease": {}, "alarm": {}, "members": {}, "members_removed": {}, "auth": {}, "authUsers": {}, "authRoles": {},
-		"cluster": {"clusterVersion": minor + ".0"},
+		"key":  {}, "lease": {}, "alarm": {}, "members": {}, "members_removed": {}, "auth": {}, "authUsers": {},
+		"authRoles": {},
+		"cluster":   {"clusterVersion": minor + ".0"},
 	}}
 	if minor != "3.4" && minor != "3.5" {
 		d.Values["meta"]["storageVersion"] = minor + ".0"

@@ -60,7 +60,9 @@ func TestLowestAddress(t *testing.T) {
 		}
 		return &net.IPNet{IP: ip, Mask: n.Mask}
 	}
-	got, err := lowest([]net.Addr{addr("127.0.0.1/8"), addr("fe80::1/64"), addr("fd00::5/64"), addr("10.0.0.9/24"), addr("10.0.0.4/24")})
+	got, err := lowest([]net.Addr{
+		addr("127.0.0.1/8"), addr("fe80::1/64"), addr("fd00::5/64"), addr("10.0.0.9/24"), addr("10.0.0.4/24"),
+	})
 	if err != nil || got != "10.0.0.4" {
 		t.Errorf("got %q, %v", got, err)
 	}

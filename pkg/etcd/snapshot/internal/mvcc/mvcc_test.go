@@ -16,11 +16,13 @@ func at(main, sub byte, tail string) []byte {
 
 func TestEntries(t *testing.T) {
 	e, err := Parse(at(5, 1, ""), []byte("\x0a\x01k\x10\x02\x18\x05\x20\x03\x2a\x03abc\x30\x07"))
-	if err != nil || e.Revision != (Revision{5, 1}) || string(e.Key) != "k" || e.Create != 2 || e.Mod != 5 || e.Version != 3 || string(e.Value) != "abc" || e.ValueAt != 11 || e.Lease != 7 {
+	if err != nil || e.Revision != (Revision{5, 1}) || string(e.Key) != "k" || e.Create != 2 || e.Mod != 5 ||
+		e.Version != 3 || string(e.Value) != "abc" || e.ValueAt != 11 || e.Lease != 7 {
 		t.Errorf("%+v, %v", e, err)
 	}
 	// Unknown fields are nothing, and the last of a number counts.
-	e, err = Parse(at(5, 0, ""), []byte("\x52\x02xx\x0a\x01a\x0a\x01k\x10\x05\x18\x05\x20\x01\x59\x00\x00\x00\x00\x00\x00\x00\x00"))
+	e, err = Parse(at(5, 0, ""),
+		[]byte("\x52\x02xx\x0a\x01a\x0a\x01k\x10\x05\x18\x05\x20\x01\x59\x00\x00\x00\x00\x00\x00\x00\x00"))
 	if err != nil || string(e.Key) != "k" {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -46,7 +48,8 @@ func TestWhatIsNoEntry(t *testing.T) {
 		"cut off unknown":    {string(at(5, 0, "")), "\x59\x00", "5.0"},
 		"no version":         {string(at(5, 0, "")), "\x0a\x01k\x10\x02\x18\x05", "version 0"},
 	} {
-		if _, err := Parse([]byte(tc.k), []byte(tc.v)); !errors.Is(err, pages.ErrDamaged) || !strings.Contains(err.Error(), tc.want) {
+		if _, err := Parse([]byte(tc.k), []byte(tc.v)); !errors.Is(err, pages.ErrDamaged) ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -203,7 +203,8 @@ func (w *Walk) items(p page, least []byte, any *bool) error {
 		}
 		*any = true
 		w.last = append(w.last[:0], key...)
-		item := Item{Key: key, Value: data[keySize:], At: p.at + int64(end) - int64(valueSize), bucket: order.Uint32(e)&bucketFlag != 0}
+		item := Item{Key: key, Value: data[keySize:], At: p.at + int64(end) - int64(valueSize),
+			bucket: order.Uint32(e)&bucketFlag != 0}
 		if err := w.visit(item); err != nil {
 			return err
 		}
