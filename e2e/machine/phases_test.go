@@ -220,7 +220,8 @@ etcd:
   flags: {snapshot-count: 5000, heartbeat-interval: 200, election-timeout: 2000}
   environment: {GOMAXPROCS: 2}
 timeouts: {start: 60s}
-`, v36, b.address, b.clientPort, b.peerPort, b.path("data"), b.path("pki"), b.path("bin"), b.path("cache"), b.path("etc"), b.binaries), 0o644)
+`, v36, b.address, b.clientPort, b.peerPort, b.path("data"), b.path("pki"), b.path("bin"),
+		b.path("cache"), b.path("etc"), b.binaries), 0o644)
 	b.bare()
 	b.ok("config", "validate", "--config", file)
 	b.ok("init", "--config", file)

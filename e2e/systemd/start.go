@@ -76,12 +76,17 @@ func Start(t testing.TB, n int) []*Machine {
 		t.Fatal(err)
 	}
 	// The context of the test ends before its cleanups run.
-	t.Cleanup(func() { docker(context.WithoutCancel(ctx), "network", "rm", net.name) }) //nolint:errcheck // sweep tries again
+	t.Cleanup(func() {
+		docker(context.WithoutCancel(ctx), "network", "rm", net.name) //nolint:errcheck // sweep tries again
+	})
 	machines := make([]*Machine, n)
 	for i := range machines {
 		machines[i] = &Machine{t: t, Name: "m" + strconv.Itoa(i+1), IP: net.ip4(i + 11), IP6: net.ip6(i + 11)}
 		machines[i].id = net.name + "-" + machines[i].Name
-		t.Cleanup(func() { docker(context.WithoutCancel(ctx), "rm", "--force", "--volumes", machines[i].id) }) //nolint:errcheck // sweep tries again
+		t.Cleanup(func() {
+			//nolint:errcheck // sweep tries again
+			docker(context.WithoutCancel(ctx), "rm", "--force", "--volumes", machines[i].id)
+		})
 		if _, err := docker(ctx, create(machines[i], net, image)...); err != nil {
 			t.Fatal(err)
 		}

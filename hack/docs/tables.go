@@ -43,8 +43,8 @@ func renderHolds(rules []plan.ReasonDoc) []byte {
 
 A hold is a reason for not acting. While a cluster is not what its spec says, there is always a next step or at
 least one hold; "stuck without a reason" does not exist. Holds are shown by `+"`etcd-manager-ctl status`"+`, by
-`+"`etcdadm status`"+` and, as comments, by `+"`etcdadm plan`; `etcd-manager-ctl explain`"+` prints what is below for those that
-are there now.
+`+"`etcdadm status`"+` and, as comments, by `+"`etcdadm plan`; `etcd-manager-ctl explain`"+` prints what is below
+for those that are there now.
 
 | rule | means |
 | --- | --- |

@@ -2,6 +2,8 @@ package hygiene
 
 import (
 	"fmt"
+	"go/scanner"
+	"go/token"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -11,6 +13,15 @@ import (
 // be wider.
 const MaxProseColumns = 104
 
+const (
+	// MaxGoColumns is the width of a line of Go, a tab counted as one.
+	MaxGoColumns = 120
+	// longString are the columns from which a string makes a line an exception: it
+	// cannot always be broken. What else is on the line has besideString columns.
+	longString   = 40
+	besideString = 80
+)
+
 // wide are the pages whose prose is not wrapped: those that are generated, and
 // those that were written before the rule.
 var wide = regexp.MustCompile(`^docs/(backup-format|backups|coordinator|etcd-backup|etcdadm-go|etcdadm|exit-codes|holds|` +
@@ -19,10 +30,16 @@ var wide = regexp.MustCompile(`^docs/(backup-format|backups|coordinator|etcd-bac
 // fence begins and ends code in a page.
 var fence = regexp.MustCompile("^ *(```|~~~)")
 
-// CheckColumns returns the lines of prose below root that are too long.
+// CheckColumns returns the lines of prose and of Go below root that are too long.
 func CheckColumns(root string) ([]string, error) {
 	var wrong []string
 	err := Text(root, func(name string, content []byte) error {
+		if strings.HasSuffix(name, ".go") {
+			for _, l := range longGoLines(content) {
+				wrong = append(wrong, name+":"+l)
+			}
+			return nil
+		}
 		if !strings.HasSuffix(name, ".md") || wide.MatchString(name) || strings.Contains(name, "/testdata/") {
 			return nil
 		}
@@ -40,4 +57,34 @@ func CheckColumns(root string) ([]string, error) {
 		return nil
 	})
 	return wrong, err
+}
+
+// longGoLines returns the lines of a Go file that are too long, by number.
+func longGoLines(content []byte) []string {
+	lines := strings.Split(string(content), "\n")
+	free := make([]int, len(lines)+1)
+	file := token.NewFileSet().AddFile("", -1, len(content))
+	var s scanner.Scanner
+	s.Init(file, content, nil, scanner.ScanComments)
+	for pos, tok, text := s.Scan(); tok != token.EOF; pos, tok, text = s.Scan() {
+		if tok != token.STRING && !strings.HasPrefix(text, "//nolint") && !strings.HasPrefix(text, "//go:") {
+			continue
+		}
+		for i, part := range strings.Split(text, "\n") {
+			if n := utf8.RuneCountInString(part); n > longString || tok == token.COMMENT {
+				free[file.Line(pos)+i-1] += n
+			}
+		}
+	}
+	var wrong []string
+	for i, line := range lines {
+		limit := MaxGoColumns
+		if free[i] > 0 {
+			limit = besideString
+		}
+		if n := utf8.RuneCountInString(line); n > MaxGoColumns && n-free[i] > limit {
+			wrong = append(wrong, fmt.Sprintf("%d: %d columns, at most %d", i+1, n, MaxGoColumns))
+		}
+	}
+	return wrong
 }

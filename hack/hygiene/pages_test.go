@@ -24,13 +24,31 @@ func page(t *testing.T, name string) string {
 	return string(content)
 }
 
-func TestProseIsWrapped(t *testing.T) {
+func TestLinesAreWrapped(t *testing.T) {
 	wrong, err := CheckColumns(treeRoot)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range wrong {
 		t.Error(w)
+	}
+}
+
+func TestLongLinesOfGoAreFound(t *testing.T) {
+	args, long := strings.Repeat("argument, ", 12), strings.Repeat("string ", 20)
+	for line, want := range map[string]int{
+		"x := f(" + args + "1)":                   1,
+		"// " + args:                              1,
+		"x := f(1)":                               0,
+		"x := \"" + long + "\"":                   0,
+		"x := f(`" + long + "\n" + long + "`)":    0,
+		"x := f(" + args + "\"" + long + "\")":    1,
+		"f() //nolint:errcheck // " + args:        0,
+		"x := f(" + args + "1) //nolint:errcheck": 1,
+	} {
+		if got := longGoLines([]byte("package p\n" + line + "\n")); len(got) != want {
+			t.Errorf("%s: found %q, want %d", line, got, want)
+		}
 	}
 }
 

@@ -103,7 +103,8 @@ func TestKubeadmConfigCommand(t *testing.T) {
 	// that is said. The retired etcdadm did not put IPv6 addresses in brackets.
 	for text, want := range map[string]string{
 		"ETCD_NAME=a\nETCD_ADVERTISE_CLIENT_URLS=https://127.0.0.1:1\nETCD_INITIAL_CLUSTER=a=https://127.0.0.1:2,b=https://127.0.0.2:2,c=https://[::1]:2\n": "      - https://127.0.0.1:1\n      - https://127.0.0.2:1\n      - https://[::1]:1\n",
-		"# comment\nETCD_ADVERTISE_CLIENT_URLS=https://127.0.0.1:1\n":                                                                                       "      - https://127.0.0.1:1\n    caFile",
+
+		"# comment\nETCD_ADVERTISE_CLIENT_URLS=https://127.0.0.1:1\n": "      - https://127.0.0.1:1\n    caFile",
 	} {
 		r := do(t, words("kubeadm config --timeout=1s", s.Dir, env(t, text))...)
 		r.want(t, 0, want, "warning: the cluster does not tell its members")
