@@ -268,9 +268,9 @@ func TestManifest(t *testing.T) {
 		t.Fatalf("%s", text)
 	}
 	c := p.Spec.Containers[0]
-	want := "etcdadm auto /backups --dns-suffix=internal --etcd-dir=/etcds --etcd-manager-metrics-port=8081"
-	if strings.Join(c.Command, " ") != want || c.Image != "example.com/etcdadm:v1" {
-		t.Errorf("it runs %q of %s, want %s", c.Command, c.Image, want)
+	line := "etcdadm auto /backups --dns-suffix=internal --etcd-dir=/etcds --etcd-manager-metrics-port=8081"
+	if strings.Join(c.Command, " ") != line || c.Image != "example.com/etcdadm:v1" {
+		t.Errorf("it runs %q of %s, want %s", c.Command, c.Image, line)
 	}
 	if c.LivenessProbe.HTTPGet.Path != "/healthz" || c.LivenessProbe.HTTPGet.Host != "127.0.0.1" {
 		t.Errorf("the probe is %+v", c.LivenessProbe)
