@@ -30,8 +30,8 @@ type stranger struct {
 
 var errStranger = errors.New("a stranger does nothing")
 
-func (s *stranger) Observe(context.Context, rpc.Caller) (rpc.ObserveResponse, error) {
-	return rpc.ObserveResponse{}, errStranger
+func (s *stranger) Observe(context.Context, rpc.Caller) (cluster.Answer, error) {
+	return cluster.Answer{}, errStranger
 }
 
 func (s *stranger) Execute(context.Context, rpc.Caller, rpc.Execution) (rpc.ExecuteResponse, error) {

@@ -7,6 +7,16 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
+// An Answer is what a daemon knows about its own machine: one node's part of an
+// observation.
+type Answer struct {
+	Node Node `json:"node"`
+	// Report is what the node's etcd says, nil where none answers.
+	Report *Report `json:"report,omitempty"`
+	// Now is the node's clock when it answered.
+	Now time.Time `json:"now"`
+}
+
 // An Observation is one observation of everything, at one time, by one node. Slices
 // are sorted as their comments say, so that equal worlds are equal values.
 type Observation struct {

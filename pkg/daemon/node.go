@@ -11,7 +11,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc/election"
-	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
@@ -35,7 +34,7 @@ type node struct {
 }
 
 // Observe tells what the node knows about itself.
-func (n *node) Observe(ctx context.Context) observe.Answer {
+func (n *node) Observe(ctx context.Context) cluster.Answer {
 	c, report := n.local.Observe(ctx)
 	c.Address, c.Boot, c.CertNotAfter = n.address, n.boot, n.keys.renewer.NotAfter()
 	s := n.state.State()
@@ -48,7 +47,7 @@ func (n *node) Observe(ctx context.Context) observe.Answer {
 	if g, err := n.voter.Standing(ctx); err == nil && g.Holder != "" {
 		c.Lease.Running = g.Term == c.Lease.Term && g.Holder == c.Lease.Holder && g.Remaining > 0
 	}
-	return observe.Answer{Node: c, Report: report, Now: n.now()}
+	return cluster.Answer{Node: c, Report: report, Now: n.now()}
 }
 
 // Execute carries out an order, if its term is not over: neither when it comes,
@@ -159,9 +158,8 @@ func (v *vote) lapsed(now time.Time) cluster.NodeName {
 // handler is the node as the port serves it.
 type handler struct{ n *node }
 
-func (h handler) Observe(ctx context.Context, _ rpc.Caller) (rpc.ObserveResponse, error) {
-	a := h.n.Observe(ctx)
-	return rpc.ObserveResponse{Node: a.Node, Report: a.Report, Now: a.Now}, nil
+func (h handler) Observe(ctx context.Context, _ rpc.Caller) (cluster.Answer, error) {
+	return h.n.Observe(ctx), nil
 }
 
 func (h handler) Execute(ctx context.Context, from rpc.Caller, e rpc.Execution) (rpc.ExecuteResponse, error) {

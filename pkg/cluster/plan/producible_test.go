@@ -105,7 +105,7 @@ func rawAnswers(obs cluster.Observation) []observe.Heard {
 		if !n.Reachable {
 			h.Err = errors.New("no answer")
 		} else {
-			h.Answer = observe.Answer{Node: n, Report: rawReport(obs, n), Now: obs.At.Add(n.ClockSkew)}
+			h.Answer = cluster.Answer{Node: n, Report: rawReport(obs, n), Now: obs.At.Add(n.ClockSkew)}
 		}
 		list = append(list, h)
 	}

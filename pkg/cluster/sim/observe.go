@@ -72,7 +72,7 @@ func (w *world) hear(o, n *node, i int) observe.Heard {
 			c.Disk.MemberID = n.disk.id
 		}
 	}
-	h.Answer = observe.Answer{Node: c, Report: w.report(n), Now: n.wall(w.now)}
+	h.Answer = cluster.Answer{Node: c, Report: w.report(n), Now: n.wall(w.now)}
 	return h
 }
 

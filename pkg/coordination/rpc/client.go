@@ -50,8 +50,8 @@ func (p *Pool) Hello(ctx context.Context, address string) (HelloResponse, error)
 }
 
 // Observe asks a node for its part of an observation.
-func (p *Pool) Observe(ctx context.Context, n Node, req ObserveRequest) (ObserveResponse, error) {
-	return invoke[ObserveRequest, ObserveResponse](ctx, p, n, "Observe", req)
+func (p *Pool) Observe(ctx context.Context, n Node, req ObserveRequest) (cluster.Answer, error) {
+	return invoke[ObserveRequest, cluster.Answer](ctx, p, n, "Observe", req)
 }
 
 // Execute has a node carry out an operation. When it returns an error of kind

@@ -1,8 +1,6 @@
 package rpc
 
 import (
-	"time"
-
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
@@ -21,15 +19,6 @@ type ObserveRequest struct {
 	// Cluster is the cluster that the caller means. A daemon of another one
 	// refuses.
 	Cluster string `json:"cluster"`
-}
-
-// An ObserveResponse is what a daemon knows about its own machine.
-type ObserveResponse struct {
-	Node cluster.Node `json:"node"`
-	// Report is what the node's etcd says, nil where none answers.
-	Report *cluster.Report `json:"report,omitempty"`
-	// Now is the node's clock when it answered.
-	Now time.Time `json:"now"`
 }
 
 // An ExecuteRequest asks a daemon to carry out one operation on its machine.

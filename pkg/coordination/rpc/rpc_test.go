@@ -47,7 +47,7 @@ func (h *handler) note(from rpc.Caller) error {
 	return h.err
 }
 
-func (h *handler) Observe(ctx context.Context, from rpc.Caller) (rpc.ObserveResponse, error) {
+func (h *handler) Observe(ctx context.Context, from rpc.Caller) (cluster.Answer, error) {
 	if h.block {
 		<-ctx.Done()
 	}
@@ -82,8 +82,8 @@ func (h *handler) last(t *testing.T) rpc.Caller {
 	return h.from[len(h.from)-1]
 }
 
-func answer() rpc.ObserveResponse {
-	return rpc.ObserveResponse{
+func answer() cluster.Answer {
+	return cluster.Answer{
 		Node: cluster.Node{Name: "b", Address: "127.0.0.1:1", Disk: cluster.Disk{
 			State: cluster.DiskData, MemberID: 0xfedcba9876543210,
 		}},

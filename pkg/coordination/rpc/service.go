@@ -17,7 +17,7 @@ const serviceName = "etcdadm.v1.Node"
 // A Handler answers the calls. Its errors reach the caller as [*Error], with
 // the kind that [KindOf] tells. Its methods are called from many goroutines.
 type Handler interface {
-	Observe(ctx context.Context, from Caller) (ObserveResponse, error)
+	Observe(ctx context.Context, from Caller) (cluster.Answer, error)
 	// Execute is called for operations only. The execution's Holder is the caller.
 	Execute(ctx context.Context, from Caller, e Execution) (ExecuteResponse, error)
 	// Lease is called with requests whose Holder is the caller.
@@ -72,9 +72,9 @@ func (n *node) hello(context.Context, Caller, HelloRequest) (HelloResponse, erro
 	return HelloResponse{Name: n.name, Cluster: n.cluster}, nil
 }
 
-func (n *node) observe(ctx context.Context, from Caller, req ObserveRequest) (ObserveResponse, error) {
+func (n *node) observe(ctx context.Context, from Caller, req ObserveRequest) (cluster.Answer, error) {
 	if err := n.mine(req.Cluster); err != nil {
-		return ObserveResponse{}, err
+		return cluster.Answer{}, err
 	}
 	return n.h.Observe(ctx, from)
 }

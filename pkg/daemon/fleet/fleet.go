@@ -22,7 +22,7 @@ import (
 // Self is what a fleet reaches without the network: the node that it runs on.
 // A person's command has none.
 type Self interface {
-	Observe(ctx context.Context) observe.Answer
+	Observe(ctx context.Context) cluster.Answer
 	Execute(ctx context.Context, e rpc.Execution) error
 	Lease(ctx context.Context, req lease.Request) (lease.Reply, error)
 }
@@ -122,24 +122,20 @@ func (f *Fleet) learn(obs cluster.Observation) {
 	}
 }
 
-func (f *Fleet) ask(ctx context.Context, p observe.Peer) (observe.Answer, error) {
+func (f *Fleet) ask(ctx context.Context, p observe.Peer) (cluster.Answer, error) {
 	if f.o.Self != nil && p.Name == f.o.Name {
 		return f.askSelf(ctx)
 	}
-	r, err := f.o.Pool.Observe(ctx, rpc.Node{Name: p.Name, Address: p.Address}, rpc.ObserveRequest{Cluster: f.o.Cluster})
-	if err != nil {
-		return observe.Answer{}, err
-	}
-	return observe.Answer{Node: r.Node, Report: r.Report, Now: r.Now}, nil
+	return f.o.Pool.Observe(ctx, rpc.Node{Name: p.Name, Address: p.Address}, rpc.ObserveRequest{Cluster: f.o.Cluster})
 }
 
 // askSelf checks the own machine, and gives up when ctx ends: a disk that
 // hangs makes this node silent, as it would to others, and stops no observation.
-func (f *Fleet) askSelf(ctx context.Context) (observe.Answer, error) {
+func (f *Fleet) askSelf(ctx context.Context) (cluster.Answer, error) {
 	if !f.observing.CompareAndSwap(false, true) {
-		return observe.Answer{}, errors.New("the last observation of this machine has not ended; its disk may hang")
+		return cluster.Answer{}, errors.New("the last observation of this machine has not ended; its disk may hang")
 	}
-	answers := make(chan observe.Answer, 1)
+	answers := make(chan cluster.Answer, 1)
 	go func() {
 		defer f.observing.Store(false)
 		answers <- f.o.Self.Observe(ctx)
@@ -148,7 +144,7 @@ func (f *Fleet) askSelf(ctx context.Context) (observe.Answer, error) {
 	case a := <-answers:
 		return a, nil
 	case <-ctx.Done():
-		return observe.Answer{}, fmt.Errorf("check this machine: %w", context.Cause(ctx))
+		return cluster.Answer{}, fmt.Errorf("check this machine: %w", context.Cause(ctx))
 	}
 }
 

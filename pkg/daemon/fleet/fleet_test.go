@@ -22,9 +22,9 @@ import (
 // home is daemon a of a cluster, as its own loop reaches it: without a port.
 type home struct{ *daemon }
 
-func (h home) Observe(ctx context.Context) observe.Answer {
+func (h home) Observe(ctx context.Context) cluster.Answer {
 	r, _ := h.daemon.Observe(ctx, rpc.Caller{})
-	return observe.Answer{Node: r.Node, Report: r.Report, Now: r.Now}
+	return cluster.Answer{Node: r.Node, Report: r.Report, Now: r.Now}
 }
 
 func (h home) Execute(ctx context.Context, e rpc.Execution) error {
@@ -108,9 +108,9 @@ type frozen struct {
 	release chan struct{}
 }
 
-func (f frozen) Observe(context.Context) observe.Answer {
+func (f frozen) Observe(context.Context) cluster.Answer {
 	<-f.release
-	return observe.Answer{Now: time.Now()}
+	return cluster.Answer{Now: time.Now()}
 }
 
 func TestADiskThatHangsMakesTheOwnNodeUnreachableAndStopsNoObservation(t *testing.T) {

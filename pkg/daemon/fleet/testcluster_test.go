@@ -149,7 +149,7 @@ func (w *testCluster) holder() lease.Grant {
 	return last
 }
 
-func (d *daemon) Observe(context.Context, rpc.Caller) (rpc.ObserveResponse, error) {
+func (d *daemon) Observe(context.Context, rpc.Caller) (cluster.Answer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked++
@@ -158,7 +158,7 @@ func (d *daemon) Observe(context.Context, rpc.Caller) (rpc.ObserveResponse, erro
 		a := *n.Assigned
 		n.Assigned = &a
 	}
-	return rpc.ObserveResponse{Node: n, Report: d.report, Now: time.Now()}, nil
+	return cluster.Answer{Node: n, Report: d.report, Now: time.Now()}, nil
 }
 
 // Execute knows two operations: to open a member to clients, and to stop it.

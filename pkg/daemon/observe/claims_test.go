@@ -59,7 +59,7 @@ func TestWhoseRecordCounts(t *testing.T) {
 }
 
 // newWorldOf is w with a node that answers before all others.
-func newWorldOf(w *world, name cluster.NodeName, change ...func(*Answer)) *world {
+func newWorldOf(w *world, name cluster.NodeName, change ...func(*cluster.Answer)) *world {
 	first := newWorld().node(name, change...)
 	first.in.store = w.in.store
 	first.in.nodes = append(first.in.nodes, w.in.nodes...)
@@ -79,7 +79,7 @@ func TestWhoseMemberListCounts(t *testing.T) {
 		}
 	}
 	x := cluster.MemberID('x' - 'a' + 1)
-	liar := func(r *cluster.Report) func(*Answer) { return runs("t1", r) }
+	liar := func(r *cluster.Report) func(*cluster.Answer) { return runs("t1", r) }
 	one := func() *world { return newWorld().incarnations("t1").node("a", runs("t1", report(1, 1, 1))) }
 	for _, tc := range []struct {
 		name string

@@ -17,8 +17,8 @@ func sources(change func(*Sources)) Sources {
 	s := Sources{
 		Cluster: "main", Observer: "a", Now: time.Now, Nonce: func() cluster.Token { return "nonce" },
 		Peers: func() []Peer { return []Peer{{Name: "a"}, {Name: "b"}, {Name: "c"}} },
-		Ask: func(_ context.Context, p Peer) (Answer, error) {
-			return Answer{Node: cluster.Node{Name: p.Name}, Now: time.Now()}, nil
+		Ask: func(_ context.Context, p Peer) (cluster.Answer, error) {
+			return cluster.Answer{Node: cluster.Node{Name: p.Name}, Now: time.Now()}, nil
 		},
 		Store: func(context.Context) StoreAnswer { return StoreAnswer{} },
 		Probe: func(context.Context, []string) (cluster.Report, error) {
@@ -51,9 +51,9 @@ func TestAHangingSourceIsAGapAtItsDeadline(t *testing.T) {
 	}{
 		{"one node", func(s *Sources) {
 			ask := s.Ask
-			s.Ask = func(ctx context.Context, p Peer) (Answer, error) {
+			s.Ask = func(ctx context.Context, p Peer) (cluster.Answer, error) {
 				if p.Name == "b" {
-					return Answer{}, hang(ctx)
+					return cluster.Answer{}, hang(ctx)
 				}
 				return ask(ctx, p)
 			}
@@ -62,7 +62,7 @@ func TestAHangingSourceIsAGapAtItsDeadline(t *testing.T) {
 			s.Store = func(ctx context.Context) StoreAnswer { return StoreAnswer{Err: hang(ctx)} }
 		}, "store"},
 		{"everything", func(s *Sources) {
-			s.Ask = func(ctx context.Context, _ Peer) (Answer, error) { return Answer{}, hang(ctx) }
+			s.Ask = func(ctx context.Context, _ Peer) (cluster.Answer, error) { return cluster.Answer{}, hang(ctx) }
 			s.Store = func(ctx context.Context) StoreAnswer { return StoreAnswer{Err: hang(ctx)} }
 		}, "node a, node b, node c, store"},
 	} {
@@ -80,9 +80,9 @@ func TestAHangingSourceIsAGapAtItsDeadline(t *testing.T) {
 func TestASlowAnswerInTimeIsAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		obs, took := collect(t, sources(func(s *Sources) {
-			s.Ask = func(_ context.Context, p Peer) (Answer, error) {
+			s.Ask = func(_ context.Context, p Peer) (cluster.Answer, error) {
 				time.Sleep(timeout - time.Millisecond)
-				return Answer{Now: time.Now()}, nil
+				return cluster.Answer{Now: time.Now()}, nil
 			}
 		}), cluster.Observation{})
 		equal(t, "gaps", gapSources(obs), "")
@@ -100,7 +100,10 @@ func TestAllSourcesAreAskedAtTheSameTime(t *testing.T) {
 			<-release
 		}
 		s := sources(func(s *Sources) {
-			s.Ask = func(context.Context, Peer) (Answer, error) { wait(); return Answer{Now: time.Now()}, nil }
+			s.Ask = func(context.Context, Peer) (cluster.Answer, error) {
+				wait()
+				return cluster.Answer{Now: time.Now()}, nil
+			}
 			s.Store = func(context.Context) StoreAnswer { wait(); return StoreAnswer{} }
 		})
 		done := make(chan cluster.Observation)
@@ -121,11 +124,11 @@ func TestOnlyMembersOfUnreachableNodesAreProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var urls atomic.Value
 		s := sources(func(s *Sources) {
-			s.Ask = func(_ context.Context, p Peer) (Answer, error) {
+			s.Ask = func(_ context.Context, p Peer) (cluster.Answer, error) {
 				if p.Name != "a" {
-					return Answer{}, errors.New("refused")
+					return cluster.Answer{}, errors.New("refused")
 				}
-				return Answer{Node: cluster.Node{Assigned: &cluster.Assigned{Token: "t1"}}, Report: report(1, 1, 2),
+				return cluster.Answer{Node: cluster.Node{Assigned: &cluster.Assigned{Token: "t1"}}, Report: report(1, 1, 2),
 					Now: time.Now()}, nil
 			}
 			s.Probe = func(_ context.Context, u []string) (cluster.Report, error) {
@@ -169,7 +172,7 @@ func TestMembersWithoutAKnownNodeAreProbedToo(t *testing.T) {
 func TestHangingProbesEndAtTheirDeadlineTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sources(func(s *Sources) {
-			s.Ask = func(ctx context.Context, _ Peer) (Answer, error) { return Answer{}, hang(ctx) }
+			s.Ask = func(ctx context.Context, _ Peer) (cluster.Answer, error) { return cluster.Answer{}, hang(ctx) }
 			s.Probe = func(ctx context.Context, _ []string) (cluster.Report, error) { return cluster.Report{}, hang(ctx) }
 		})
 		_, took := collect(t, s, cluster.Observation{
@@ -193,7 +196,7 @@ func TestNodesThatWereUnreachableAreWaitedForLessLong(t *testing.T) {
 				var prev cluster.Observation
 				s := sources(func(s *Sources) {
 					s.Peers = func() []Peer { return []Peer{{Name: "a"}} }
-					s.Ask = func(ctx context.Context, _ Peer) (Answer, error) { return Answer{}, hang(ctx) }
+					s.Ask = func(ctx context.Context, _ Peer) (cluster.Answer, error) { return cluster.Answer{}, hang(ctx) }
 					change(s, &prev)
 				})
 				_, took := collect(t, s, prev)
@@ -215,7 +218,7 @@ func TestAnObservationThatIsCalledOffEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := sources(func(s *Sources) {
-			s.Ask = func(ctx context.Context, _ Peer) (Answer, error) { return Answer{}, hang(ctx) }
+			s.Ask = func(ctx context.Context, _ Peer) (cluster.Answer, error) { return cluster.Answer{}, hang(ctx) }
 		})
 		time.AfterFunc(300*time.Millisecond, cancel)
 		began := time.Now()

@@ -14,7 +14,7 @@ func TestALearnerIsNoVoice(t *testing.T) {
 	members := []cluster.Member{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}, {ID: 3, Name: "c", Learner: true}}
 	says := func(i int, list []cluster.Member) Heard {
 		m := members[i]
-		return Heard{Peer: Peer{Name: m.Name}, Answer: Answer{
+		return Heard{Peer: Peer{Name: m.Name}, Answer: cluster.Answer{
 			Node: cluster.Node{Name: m.Name, Assigned: &cluster.Assigned{Token: "t1"}, Disk: cluster.Disk{
 				State: cluster.DiskData, Token: "t1", MemberID: m.ID,
 			}},

@@ -21,7 +21,7 @@ type inputs struct {
 // A Heard answer is what came of one question to a node.
 type Heard struct {
 	Peer   Peer
-	Answer Answer
+	Answer cluster.Answer
 	Err    error
 }
 

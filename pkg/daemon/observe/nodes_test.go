@@ -18,7 +18,7 @@ func TestWhatTheObserverIsIsPartOfTheObservation(t *testing.T) {
 }
 
 func TestAnUnreachableNodeKeepsWhatItSaidLast(t *testing.T) {
-	before := newWorld().node("b", assigned("t1"), func(a *Answer) {
+	before := newWorld().node("b", assigned("t1"), func(a *cluster.Answer) {
 		a.Now = noon.Add(3 * time.Second)
 		a.Node.FreeBytes = 1000
 		a.Node.SetAside = []cluster.SetAside{{Name: "old"}}
@@ -59,7 +59,7 @@ func TestAnUnreachableNodeThatHasMovedIsAskedAtItsNewAddress(t *testing.T) {
 }
 
 func TestANodeCannotNameItself(t *testing.T) {
-	obs := newWorld().node("b", func(a *Answer) { a.Node.Name = "c" }).merge(cluster.Observation{})
+	obs := newWorld().node("b", func(a *cluster.Answer) { a.Node.Name = "c" }).merge(cluster.Observation{})
 	equal(t, "nodes", nodeNames(obs), "b")
 }
 
@@ -111,7 +111,7 @@ func TestPublishedNeedsTheRecordOfThisBoot(t *testing.T) {
 		{"neither says a boot", "", []Record{{Name: "b"}}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			obs := newWorld().node("b", func(a *Answer) { a.Node.Boot = tc.boot; a.Node.Published = !tc.want }).
+			obs := newWorld().node("b", func(a *cluster.Answer) { a.Node.Boot = tc.boot; a.Node.Published = !tc.want }).
 				records(tc.records...).merge(cluster.Observation{})
 			equal(t, "published", nodeOf(t, obs, "b").Published, tc.want)
 		})
@@ -131,7 +131,7 @@ func TestClockSkewIsMeasuredInTheMiddleOfTheQuestion(t *testing.T) {
 		{"same clock, slow way back", 2 * time.Second, 0, -time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld().node("b", func(a *Answer) { a.Now = noon.Add(tc.says) })
+			w := newWorld().node("b", func(a *cluster.Answer) { a.Now = noon.Add(tc.says) })
 			w.in.nodes[0].got = noon.Add(tc.took)
 			equal(t, "skew", nodeOf(t, w.merge(cluster.Observation{}), "b").ClockSkew, tc.want)
 		})

@@ -25,15 +25,6 @@ type Peer struct {
 	Unreachable bool
 }
 
-// An Answer is what a node says about itself.
-type Answer struct {
-	Node cluster.Node `json:"node"`
-	// Report is nil where no etcd process answers on the node.
-	Report *cluster.Report `json:"report,omitempty"`
-	// Now is the node's clock when it answered.
-	Now time.Time `json:"now"`
-}
-
 // A StoreAnswer is what the control store says, or said last.
 type StoreAnswer struct {
 	Store cluster.Store
@@ -61,7 +52,7 @@ type Sources struct {
 
 	Peers func() []Peer
 	// Ask asks one node.
-	Ask func(ctx context.Context, p Peer) (Answer, error)
+	Ask func(ctx context.Context, p Peer) (cluster.Answer, error)
 	// Store returns the store's answer; it may be a recent one.
 	Store func(ctx context.Context) StoreAnswer
 	// Probe asks a member whose node did not answer.
@@ -79,7 +70,7 @@ const (
 // An asked node is one question's outcome.
 type asked struct {
 	peer   Peer
-	answer Answer
+	answer cluster.Answer
 	err    error
 	// sent and got enclose the answer, by the observer's clock.
 	sent, got time.Time

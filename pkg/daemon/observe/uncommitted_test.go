@@ -16,7 +16,7 @@ func TestARestoreThatNeverBegan(t *testing.T) {
 	members := []cluster.Member{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}, {ID: 3, Name: "c"}}
 	node := func(i int) Heard {
 		name := members[i].Name
-		return Heard{Peer: Peer{Name: name}, Answer: Answer{
+		return Heard{Peer: Peer{Name: name}, Answer: cluster.Answer{
 			Node: cluster.Node{
 				Name: name, Assigned: &cluster.Assigned{Token: "t1"}, Disk: cluster.Disk{
 					State: cluster.DiskData, Token: "t1", MemberID: members[i].ID,

@@ -28,8 +28,8 @@ func newWorld() *world {
 }
 
 // node answers the observation of once.
-func (w *world) node(name cluster.NodeName, change ...func(*Answer)) *world {
-	a := asked{peer: Peer{Name: name, Address: string(name) + ":1"}, sent: noon, got: noon, answer: Answer{
+func (w *world) node(name cluster.NodeName, change ...func(*cluster.Answer)) *world {
+	a := asked{peer: Peer{Name: name, Address: string(name) + ":1"}, sent: noon, got: noon, answer: cluster.Answer{
 		Node: cluster.Node{Name: name, Address: string(name) + ":1", Boot: cluster.Token("boot-" + name), Disk: cluster.Disk{
 			State: cluster.DiskEmpty,
 		}},
@@ -74,8 +74,8 @@ func (w *world) merge(prev cluster.Observation) cluster.Observation { return Mer
 
 // runs makes a node one that is assigned to an incarnation, with a member that
 // reports.
-func runs(token cluster.Token, r *cluster.Report) func(*Answer) {
-	return func(a *Answer) {
+func runs(token cluster.Token, r *cluster.Report) func(*cluster.Answer) {
+	return func(a *cluster.Answer) {
 		a.Node.Assigned = &cluster.Assigned{Token: token}
 		a.Node.Disk = cluster.Disk{State: cluster.DiskData, Token: token}
 		a.Report = r
@@ -83,16 +83,16 @@ func runs(token cluster.Token, r *cluster.Report) func(*Answer) {
 }
 
 // keeps puts a record of lease voters on a node's disk.
-func keeps(token cluster.Token, term cluster.Term, seq uint64, names ...cluster.NodeName) func(*Answer) {
-	return func(a *Answer) {
+func keeps(token cluster.Token, term cluster.Term, seq uint64, names ...cluster.NodeName) func(*cluster.Answer) {
+	return func(a *cluster.Answer) {
 		a.Node.LeaseVoters = cluster.LeaseVoters{Token: token, Term: term, Seq: seq, Names: names}
 	}
 }
 
-func assigned(token cluster.Token) func(*Answer) { return runs(token, nil) }
+func assigned(token cluster.Token) func(*cluster.Answer) { return runs(token, nil) }
 
-func promised(token cluster.Token) func(*Answer) {
-	return func(a *Answer) { a.Node.Prepared = &cluster.Prepared{Token: token} }
+func promised(token cluster.Token) func(*cluster.Answer) {
+	return func(a *cluster.Answer) { a.Node.Prepared = &cluster.Prepared{Token: token} }
 }
 
 // voters is a member list of a, b, c and so on, with the ids 1, 2, 3.
