@@ -15,6 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
@@ -34,7 +35,7 @@ func (s *stranger) Observe(context.Context, rpc.Caller) (cluster.Answer, error) 
 	return cluster.Answer{}, errStranger
 }
 
-func (s *stranger) Execute(context.Context, rpc.Caller, rpc.Execution) (rpc.ExecuteResponse, error) {
+func (s *stranger) Execute(context.Context, rpc.Caller, plan.Order) (rpc.ExecuteResponse, error) {
 	return rpc.ExecuteResponse{}, errStranger
 }
 

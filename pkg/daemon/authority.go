@@ -41,7 +41,7 @@ const maxAsked = 64
 // It is asked for nothing where this node has given its vote, and that runs. spare
 // says that the node has neither a member nor a promise: then it is no lease voter, and
 // a record that it has kept may be so old that nobody named in it is left.
-func (a *authority) holds(ctx context.Context, e rpc.Execution, spare bool) error {
+func (a *authority) holds(ctx context.Context, e plan.Order, spare bool) error {
 	claim := lease.Claim{Holder: e.Holder, Term: e.Term, LeaseVoters: e.LeaseVoters}
 	own, err := a.voter.Standing(ctx)
 	if err != nil {

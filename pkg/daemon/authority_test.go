@@ -32,7 +32,7 @@ func (s *site) confirmed(term cluster.Term, holder cluster.NodeName, names ...cl
 }
 
 // signed is an order that names as its lease voters those who confirm it.
-func (s *site) signed(term cluster.Term, holder cluster.NodeName, op plan.Operation) rpc.Execution {
+func (s *site) signed(term cluster.Term, holder cluster.NodeName, op plan.Operation) plan.Order {
 	e := order(term, holder, op)
 	for _, x := range s.standings {
 		e.LeaseVoters = x.LeaseVoters
@@ -68,14 +68,14 @@ func (s *site) aside() string {
 }
 
 // madeUp is an order of a stranger by lease voters of its own making, who confirm it.
-func (s *site) madeUp(record cluster.LeaseVoters) rpc.Execution {
+func (s *site) madeUp(record cluster.LeaseVoters) plan.Order {
 	e := order(1000, "stranger", discardA)
 	e.LeaseVoters = record
 	s.standings["stranger"] = lease.Standing{Term: 1000, Holder: "stranger", Remaining: time.Second, LeaseVoters: record}
 	return e
 }
 
-func obey(s *site, e rpc.Execution) error {
+func obey(s *site, e plan.Order) error {
 	_, err := handler{s.node}.Execute(s.t.Context(), rpc.Caller{
 		Name: e.Holder, Role: rpc.RoleNode, Authenticated: true,
 	}, e)
@@ -86,13 +86,13 @@ func obey(s *site, e rpc.Execution) error {
 func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		do   func(s *site) rpc.Execution
+		do   func(s *site) plan.Order
 	}{
-		{"a lease voter is given a huge term", func(s *site) rpc.Execution {
+		{"a lease voter is given a huge term", func(s *site) plan.Order {
 			s.leaseVoter("a", "b", "c")
 			return order(1000, "stranger", discardA)
 		}},
-		{"with lease voters made up", func(s *site) rpc.Execution {
+		{"with lease voters made up", func(s *site) plan.Order {
 			s.leaseVoter("a", "b", "c")
 			e := order(1000, "stranger", discardA)
 			e.LeaseVoters = leaseVoters("t1", 1000, "stranger")
@@ -101,7 +101,7 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			}
 			return e
 		}},
-		{"and the true ones cut off", func(s *site) rpc.Execution {
+		{"and the true ones cut off", func(s *site) plan.Order {
 			s.leaseVoter("a", "b", "c")
 			e := order(2, "stranger", discardA)
 			e.LeaseVoters = leaseVoters("t1", 1000, "stranger")
@@ -110,7 +110,7 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			}
 			return e
 		}},
-		{"in an incarnation made up", func(s *site) rpc.Execution {
+		{"in an incarnation made up", func(s *site) plan.Order {
 			s.leaseVoter("a", "b", "c")
 			e := order(2, "stranger", discardA)
 			e.LeaseVoters = leaseVoters("t2", 2, "stranger")
@@ -119,7 +119,7 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			}
 			return e
 		}},
-		{"to a spare that remembers lease voters, while others are", func(s *site) rpc.Execution {
+		{"to a spare that remembers lease voters, while others are", func(s *site) plan.Order {
 			s.remembers(nil, "z")
 			s.confirmed(5, "b", "b", "c", "d")
 			e := order(1000, "stranger", discardA)
@@ -129,7 +129,7 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			}
 			return e
 		}},
-		{"to a node that knows no lease voters, while others are", func(s *site) rpc.Execution {
+		{"to a node that knows no lease voters, while others are", func(s *site) plan.Order {
 			s.confirmed(5, "b", "b", "c", "d")
 			e := order(1000, "stranger", discardA)
 			e.LeaseVoters = leaseVoters("t1", 1000, "stranger")
@@ -138,7 +138,7 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			}
 			return e
 		}},
-		{"a lease that is over", func(s *site) rpc.Execution {
+		{"a lease that is over", func(s *site) plan.Order {
 			s.confirmed(5, "b", "b", "c", "d")
 			for n, x := range s.standings {
 				x.Remaining = 0
@@ -146,46 +146,46 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			}
 			return s.signed(5, "b", discardA)
 		}},
-		{"a lease that a minority confirms", func(s *site) rpc.Execution {
+		{"a lease that a minority confirms", func(s *site) plan.Order {
 			s.confirmed(5, "b", "b", "c", "d")
 			e := s.signed(5, "b", discardA)
 			delete(s.standings, "c")
 			delete(s.standings, "d")
 			return e
 		}},
-		{"another's lease", func(s *site) rpc.Execution {
+		{"another's lease", func(s *site) plan.Order {
 			s.confirmed(5, "b", "b", "c", "d")
 			return s.signed(5, "c", discardA)
 		}},
-		{"in an incarnation made up, to a node that knows no lease voters", func(s *site) rpc.Execution {
+		{"in an incarnation made up, to a node that knows no lease voters", func(s *site) plan.Order {
 			s.confirmed(5, "b", "b", "c", "d")
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
 			return s.madeUp(leaseVoters("t9", 2, "stranger"))
 		}},
-		{"the same, whose store is away", func(s *site) rpc.Execution {
+		{"the same, whose store is away", func(s *site) plan.Order {
 			s.confirmed(5, "b", "b", "c", "d")
 			s.viewErr = errors.New("the store is away")
 			return s.madeUp(leaseVoters("t9", 2, "stranger"))
 		}},
-		{"with lease voters made up, where nobody answers that the store tells of", func(s *site) rpc.Execution {
+		{"with lease voters made up, where nobody answers that the store tells of", func(s *site) plan.Order {
 			s.confirmed(5, "b")
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
 			s.published = leaseVoters("t1", 1, "b", "c", "d")
 			delete(s.standings, "b")
 			return s.madeUp(leaseVoters("t1", 1000, "stranger"))
 		}},
-		{"to a node without a record that nobody answers but the stranger", func(s *site) rpc.Execution {
+		{"to a node without a record that nobody answers but the stranger", func(s *site) plan.Order {
 			s.confirmed(5, "b")
 			s.viewErr = errors.New("the store is away")
 			delete(s.standings, "b")
 			return s.madeUp(leaseVoters("t1", 1000, "stranger"))
 		}},
-		{"to a node that does not know all of the lease voters", func(s *site) rpc.Execution {
+		{"to a node that does not know all of the lease voters", func(s *site) plan.Order {
 			s.confirmed(5, "b", "b", "c", "d", "e")
 			s.leaseVoter("a", "b", "c")
 			return s.madeUp(leaseVoters("t1", 1000, "stranger"))
 		}},
-		{"to a node that others have left", func(s *site) rpc.Execution {
+		{"to a node that others have left", func(s *site) plan.Order {
 			s.confirmed(5, "b", "b", "c")
 			for n, x := range s.standings {
 				x.LeaseVoters.Token = "t2"
@@ -195,7 +195,7 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			s.viewErr = errors.New("the store is away")
 			return s.madeUp(leaseVoters("t3", 1, "stranger"))
 		}},
-		{"no lease voters at all", func(*site) rpc.Execution { return order(5, "b", discardA) }},
+		{"no lease voters at all", func(*site) plan.Order { return order(5, "b", discardA) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newSite(t)
@@ -227,9 +227,9 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 func TestWhoHasTheLeaseIsObeyed(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		do   func(s *site) rpc.Execution
+		do   func(s *site) plan.Order
 	}{
-		{"by this node's own vote", func(s *site) rpc.Execution {
+		{"by this node's own vote", func(s *site) plan.Order {
 			s.leaseVoter("a", "b", "c")
 			r, err := s.Lease(s.t.Context(), lease.Request{
 				Cluster: "main", Token: "t1", Term: 5, Holder: "b", Boot: "x", TTL: lease.DefaultTTL,
@@ -242,14 +242,14 @@ func TestWhoHasTheLeaseIsObeyed(t *testing.T) {
 			e.LeaseVoters = leaseVoters("t1", 1, "a", "b", "c")
 			return e
 		}},
-		{"by those of the others", func(s *site) rpc.Execution {
+		{"by those of the others", func(s *site) plan.Order {
 			s.leaseVoter("a", "b", "c")
 			s.confirmed(5, "b", "b", "c")
 			e := order(5, "b", discardA)
 			e.LeaseVoters = leaseVoters("t1", 1, "a", "b", "c")
 			return e
 		}},
-		{"by those of lease voters that came after the node's own", func(s *site) rpc.Execution {
+		{"by those of lease voters that came after the node's own", func(s *site) plan.Order {
 			s.leaseVoter("a", "b", "c")
 			s.confirmed(5, "d", "c", "d", "e")
 			for n, x := range s.standings {
@@ -258,7 +258,7 @@ func TestWhoHasTheLeaseIsObeyed(t *testing.T) {
 			}
 			return s.signed(5, "d", discardA)
 		}},
-		{"by those of a restored cluster", func(s *site) rpc.Execution {
+		{"by those of a restored cluster", func(s *site) plan.Order {
 			s.leaseVoter("a", "b", "c")
 			s.confirmed(5, "d", "d", "e")
 			for n, x := range s.standings {
@@ -268,19 +268,19 @@ func TestWhoHasTheLeaseIsObeyed(t *testing.T) {
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}, {Number: 2, Token: "t2"}}
 			return s.signed(5, "d", discardA)
 		}},
-		{"of a spare that remembers lease voters of whom nobody is left", func(s *site) rpc.Execution {
+		{"of a spare that remembers lease voters of whom nobody is left", func(s *site) plan.Order {
 			s.remembers(nil, "z")
 			s.confirmed(5, "b", "b", "c", "d")
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
 			return s.signed(5, "b", discardA)
 		}},
-		{"of a node that knows no lease voters", func(s *site) rpc.Execution {
+		{"of a node that knows no lease voters", func(s *site) plan.Order {
 			s.confirmed(5, "b", "b", "c", "d")
 			delete(s.standings, "d")
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
 			return s.signed(5, "b", discardA)
 		}},
-		{"of a node that knows no lease voters, and whose store knows those before", func(s *site) rpc.Execution {
+		{"of a node that knows no lease voters, and whose store knows those before", func(s *site) plan.Order {
 			s.confirmed(5, "d", "c", "d", "e")
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
 			s.published = leaseVoters("t1", 1, "b", "c", "d")

@@ -52,17 +52,17 @@ func (n *node) Observe(ctx context.Context) cluster.Answer {
 
 // Execute carries out an order, if its term is not over: neither when it comes,
 // nor when its turn has come.
-func (n *node) Execute(ctx context.Context, e rpc.Execution) error {
+func (n *node) Execute(ctx context.Context, e plan.Order) error {
 	still := func(ctx context.Context) error { return n.witness(ctx, e) }
 	if err := still(ctx); err != nil {
 		return err
 	}
-	return n.local.Do(ctx, apply.Order{Operation: e.Operation, LeaseVoters: e.LeaseVoters, Still: still})
+	return n.local.Do(ctx, e, still)
 }
 
 // Obey carries out an order of another, if the caller is entitled to it, and
 // writes it down either way.
-func (n *node) Obey(ctx context.Context, from rpc.Caller, e rpc.Execution) error {
+func (n *node) Obey(ctx context.Context, from rpc.Caller, e plan.Order) error {
 	began := n.now()
 	if err := n.entitled(ctx, e); err != nil {
 		n.orders.note(ctx, from, e, began, err, true)
@@ -76,7 +76,7 @@ func (n *node) Obey(ctx context.Context, from rpc.Caller, e rpc.Execution) error
 
 // entitled reports why an order of another is not obeyed. The node's own
 // coordinator has just proven its lease, and read the store.
-func (n *node) entitled(ctx context.Context, e rpc.Execution) error {
+func (n *node) entitled(ctx context.Context, e plan.Order) error {
 	s := n.state.State()
 	if e.Term > 0 {
 		// What is stale is said to be so, and nobody is asked for it.
@@ -99,7 +99,7 @@ func (n *node) entitled(ctx context.Context, e rpc.Execution) error {
 // only a node that runs nothing takes orders, and only those that found: a
 // cluster that is to be bootstrapped has no lease voters yet, and its record in the
 // store decides.
-func (n *node) witness(ctx context.Context, e rpc.Execution) error {
+func (n *node) witness(ctx context.Context, e plan.Order) error {
 	if e.Term > 0 {
 		return n.voter.Witness(ctx, e.Term, e.Holder)
 	}
@@ -162,7 +162,7 @@ func (h handler) Observe(ctx context.Context, _ rpc.Caller) (cluster.Answer, err
 	return h.n.Observe(ctx), nil
 }
 
-func (h handler) Execute(ctx context.Context, from rpc.Caller, e rpc.Execution) (rpc.ExecuteResponse, error) {
+func (h handler) Execute(ctx context.Context, from rpc.Caller, e plan.Order) (rpc.ExecuteResponse, error) {
 	return rpc.ExecuteResponse{}, wireError(h.n.Obey(ctx, from, e))
 }
 

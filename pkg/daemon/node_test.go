@@ -118,8 +118,8 @@ func (s *site) assign(peers ...cluster.NodeName) {
 	}))
 }
 
-func order(term cluster.Term, holder cluster.NodeName, op plan.Operation) rpc.Execution {
-	return rpc.Execution{Operation: op, Term: term, Holder: holder}
+func order(term cluster.Term, holder cluster.NodeName, op plan.Operation) plan.Order {
+	return plan.Order{Operation: op, Term: term, Holder: holder}
 }
 
 var (
@@ -313,11 +313,11 @@ func (s *site) busy() (free func()) {
 	s.t.Helper()
 	begun, end := make(chan struct{}), make(chan struct{})
 	go func() {
-		_ = s.local.Do(context.Background(), apply.Order{Operation: discardA, Still: func(context.Context) error {
+		_ = s.local.Do(context.Background(), plan.Order{Operation: discardA}, func(context.Context) error {
 			close(begun)
 			<-end
 			return errors.New("it was only to take time")
-		}})
+		})
 	}()
 	<-begun
 	return func() { close(end) }

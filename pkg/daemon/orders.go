@@ -47,11 +47,11 @@ func cut(s string) string {
 
 // accepted says that an order is being carried out: what a daemon was doing
 // when it died must be known.
-func (b *orderBook) accepted(ctx context.Context, from rpc.Caller, e rpc.Execution) {
+func (b *orderBook) accepted(ctx context.Context, from rpc.Caller, e plan.Order) {
 	b.log.Log(ctx, slog.LevelInfo, "order accepted", about(from, e)...)
 }
 
-func about(from rpc.Caller, e rpc.Execution) []any {
+func about(from rpc.Caller, e plan.Order) []any {
 	return []any{
 		"from", cut(from.String()), "role", string(from.Role), "proven", from.Authenticated, "term", e.Term,
 		"line", cut(plan.Line(e.Operation)),
@@ -59,7 +59,7 @@ func about(from rpc.Caller, e rpc.Execution) []any {
 }
 
 // note writes an order down. refused says that the caller was not entitled to it.
-func (b *orderBook) note(ctx context.Context, from rpc.Caller, e rpc.Execution, began time.Time, err error,
+func (b *orderBook) note(ctx context.Context, from rpc.Caller, e plan.Order, began time.Time, err error,
 	refused bool) {
 	level, text := slog.LevelInfo, "order obeyed"
 	var more []any

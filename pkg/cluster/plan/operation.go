@@ -18,6 +18,17 @@ type Operation interface {
 	kind() string
 }
 
+// An Order is an operation for one node, with what shows that its sender may give it.
+type Order struct {
+	Operation Operation
+	// Term is the term of the coordinator's lease. Holder is the coordinator, or the
+	// person who has the lease.
+	Term   cluster.Term
+	Holder cluster.NodeName
+	// LeaseVoters is the finished record of that lease. A node that joins begins with it.
+	LeaseVoters cluster.LeaseVoters
+}
+
 // StartMode says on what ground a member may start.
 type StartMode string
 

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
 // A HelloRequest asks a daemon who it is.
@@ -45,12 +44,4 @@ type ExecuteResponse struct {
 // A StandingRequest asks a lease voter to whom it has given its vote.
 type StandingRequest struct {
 	Cluster string `json:"cluster"`
-}
-
-// An Execution is an [ExecuteRequest] whose arguments have been read.
-type Execution struct {
-	Operation   plan.Operation
-	Term        cluster.Term
-	Holder      cluster.NodeName
-	LeaseVoters cluster.LeaseVoters
 }

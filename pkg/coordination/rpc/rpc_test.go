@@ -26,7 +26,7 @@ import (
 type handler struct {
 	mu   sync.Mutex
 	from []rpc.Caller
-	ran  []rpc.Execution
+	ran  []plan.Order
 
 	err   error
 	panic any
@@ -57,7 +57,7 @@ func (h *handler) Observe(ctx context.Context, from rpc.Caller) (cluster.Answer,
 	return answer(), h.note(from)
 }
 
-func (h *handler) Execute(_ context.Context, from rpc.Caller, e rpc.Execution) (rpc.ExecuteResponse, error) {
+func (h *handler) Execute(_ context.Context, from rpc.Caller, e plan.Order) (rpc.ExecuteResponse, error) {
 	h.mu.Lock()
 	h.ran = append(h.ran, e)
 	h.mu.Unlock()
@@ -167,7 +167,7 @@ func TestCallsOverTLS(t *testing.T) {
 	if err != nil || done.Result != "done" {
 		t.Errorf("execute: %+v, %v", done, err)
 	}
-	if want := (rpc.Execution{Operation: remove, Term: 4, Holder: "a", LeaseVoters: record}); !reflect.DeepEqual(h.ran[0],
+	if want := (plan.Order{Operation: remove, Term: 4, Holder: "a", LeaseVoters: record}); !reflect.DeepEqual(h.ran[0],
 		want) {
 		t.Errorf("the handler got %+v, want %+v", h.ran[0], want)
 	}

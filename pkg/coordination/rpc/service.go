@@ -19,7 +19,7 @@ const serviceName = "etcdadm.v1.Node"
 type Handler interface {
 	Observe(ctx context.Context, from Caller) (cluster.Answer, error)
 	// Execute is called for operations only. The execution's Holder is the caller.
-	Execute(ctx context.Context, from Caller, e Execution) (ExecuteResponse, error)
+	Execute(ctx context.Context, from Caller, e plan.Order) (ExecuteResponse, error)
 	// Lease is called with requests whose Holder is the caller.
 	Lease(ctx context.Context, from Caller, req lease.Request) (lease.Reply, error)
 	// Standing tells to whom the node has given its vote, if that still runs.
@@ -93,7 +93,7 @@ func (n *node) execute(ctx context.Context, from Caller, req ExecuteRequest) (Ex
 			Hint: "where the nodes run different versions of etcd-manager, upgrade the older ones; the order is tried again",
 		}
 	}
-	return n.h.Execute(ctx, from, Execution{
+	return n.h.Execute(ctx, from, plan.Order{
 		Operation: op, Term: req.Term, Holder: req.Holder, LeaseVoters: req.LeaseVoters,
 	})
 }

@@ -23,7 +23,7 @@ import (
 // A person's command has none.
 type Self interface {
 	Observe(ctx context.Context) cluster.Answer
-	Execute(ctx context.Context, e rpc.Execution) error
+	Execute(ctx context.Context, e plan.Order) error
 	Lease(ctx context.Context, req lease.Request) (lease.Reply, error)
 }
 
@@ -196,7 +196,7 @@ func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Ter
 	node, _ := plan.Target(op)
 	leaseVoters := f.lease.LeaseVoters()
 	if f.o.Self != nil && node == f.o.Name {
-		return f.executeHere(ctx, rpc.Execution{Operation: op, Term: term, Holder: f.o.Name, LeaseVoters: leaseVoters})
+		return f.executeHere(ctx, plan.Order{Operation: op, Term: term, Holder: f.o.Name, LeaseVoters: leaseVoters})
 	}
 	address, err := f.address(node)
 	if err != nil {
@@ -218,7 +218,7 @@ func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Ter
 
 // executeHere has the own node carry an order out, and gives up when ctx ends, as
 // with any other node: a disk that hangs must not hold up the loop.
-func (f *Fleet) executeHere(ctx context.Context, e rpc.Execution) error {
+func (f *Fleet) executeHere(ctx context.Context, e plan.Order) error {
 	done := make(chan error, 1)
 	go func() { done <- f.o.Self.Execute(ctx, e) }()
 	select {

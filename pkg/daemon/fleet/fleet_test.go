@@ -27,7 +27,7 @@ func (h home) Observe(ctx context.Context) cluster.Answer {
 	return cluster.Answer{Node: r.Node, Report: r.Report, Now: r.Now}
 }
 
-func (h home) Execute(ctx context.Context, e rpc.Execution) error {
+func (h home) Execute(ctx context.Context, e plan.Order) error {
 	_, err := h.daemon.Execute(ctx, rpc.Caller{}, e)
 	return err
 }

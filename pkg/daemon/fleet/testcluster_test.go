@@ -162,7 +162,7 @@ func (d *daemon) Observe(context.Context, rpc.Caller) (cluster.Answer, error) {
 }
 
 // Execute knows two operations: to open a member to clients, and to stop it.
-func (d *daemon) Execute(ctx context.Context, _ rpc.Caller, e rpc.Execution) (rpc.ExecuteResponse, error) {
+func (d *daemon) Execute(ctx context.Context, _ rpc.Caller, e plan.Order) (rpc.ExecuteResponse, error) {
 	if err := d.voter.Witness(ctx, e.Term, e.Holder); err != nil {
 		return rpc.ExecuteResponse{}, err
 	}

@@ -261,8 +261,8 @@ func TestALearnerOfARealCluster(t *testing.T) {
 			initialMember(a), initialMember(b),
 		},
 	}
-	order := Order{Operation: join, LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}}}
-	if err := b.Do(t.Context(), order); err != nil {
+	order := plan.Order{Operation: join, LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}}}
+	if err := b.Do(t.Context(), order, nil); err != nil {
 		t.Fatal(err)
 	}
 	n, r := b.reports()

@@ -171,9 +171,9 @@ func (h *host) restart() {
 func (h *host) do(op plan.Operation) error {
 	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
-	return h.Do(ctx, Order{Operation: op, LeaseVoters: cluster.LeaseVoters{
+	return h.Do(ctx, plan.Order{Operation: op, LeaseVoters: cluster.LeaseVoters{
 		Token: "t1", Term: 4, Names: []cluster.NodeName{"b", "c"},
-	}})
+	}}, nil)
 }
 
 // must does ops, which must succeed.

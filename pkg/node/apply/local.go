@@ -154,28 +154,21 @@ func (l *Local) Close(ctx context.Context) error {
 	return l.o.Proc.Close(ctx)
 }
 
-// An Order is an operation with what its sender knows.
-type Order struct {
-	Operation plan.Operation
-	// LeaseVoters is the record of the coordinator that gives the order.
-	LeaseVoters cluster.LeaseVoters
-	// Still reports why the order does not count any more; nil for one that always
-	// does. It is asked right before the effect: other orders may have been waited
-	// for, and the machine may have stood still.
-	Still func(ctx context.Context) error
-}
-
 // Do carries out an order for this node. Errors that wrap [ErrPrecondition]
 // say that nothing was done. An order whose ctx ends before it begins is not
 // carried out; one that has begun is finished, within its [Deadline]: whoever
 // gave it may have hung up, and does so with each renewal of the lease.
-func (l *Local) Do(ctx context.Context, order Order) error {
+//
+// Still says why an order does not count any more. It is asked right before the
+// effect: other orders may have been waited for, and the machine may have stood
+// still. Nil is for an order that always counts.
+func (l *Local) Do(ctx context.Context, order plan.Order, still func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, Deadline(order.Operation))
 	defer cancel()
 	if op, ok := order.Operation.(*plan.MemberChangeVersion); ok && l.changing(op) {
 		return l.settled(ctx, op)
 	}
-	if err := l.do(ctx, order); err != nil {
+	if err := l.do(ctx, order, still); err != nil {
 		return err
 	}
 	if op, ok := order.Operation.(*plan.MemberChangeVersion); ok {
@@ -192,7 +185,7 @@ func (l *Local) changing(op *plan.MemberChangeVersion) bool {
 	return op.Node == l.o.Name && c.Pending() && c.Token == op.ExpectToken && c.To == op.To
 }
 
-func (l *Local) do(ctx context.Context, order Order) error {
+func (l *Local) do(ctx context.Context, order plan.Order, still func(context.Context) error) error {
 	op := order.Operation
 	if err := plan.Validate(op); err != nil {
 		return err
@@ -209,8 +202,8 @@ func (l *Local) do(ctx context.Context, order Order) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("the order is too old: %w", context.Cause(ctx))
 	}
-	if order.Still != nil {
-		if err := order.Still(ctx); err != nil {
+	if still != nil {
+		if err := still(ctx); err != nil {
 			return err
 		}
 	}
@@ -220,7 +213,7 @@ func (l *Local) do(ctx context.Context, order Order) error {
 }
 
 // effect does what the order says.
-func (l *Local) effect(ctx context.Context, order Order) error {
+func (l *Local) effect(ctx context.Context, order plan.Order) error {
 	switch op := order.Operation.(type) {
 	case *plan.BackupTake:
 		return l.backup(ctx)

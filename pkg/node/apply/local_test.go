@@ -68,9 +68,9 @@ func TestDataIsSetAsideAndTheAssignmentWithIt(t *testing.T) {
 	// The node is free for another life.
 	op := start(plan.StartJoin)
 	op.Token = "t2"
-	err := h.Do(t.Context(), Order{
+	err := h.Do(t.Context(), plan.Order{
 		Operation: op, LeaseVoters: cluster.LeaseVoters{Token: "t2", Term: 1, Names: []cluster.NodeName{"b"}},
-	})
+	}, nil)
 	if err != nil {
 		t.Error(err)
 	}
@@ -189,7 +189,7 @@ func TestAQuarantineThatFailsIsNotTakenForDone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	h.o.TLS = failingTLS(func() error { cancel(); return errors.New("disk full") })
 	h.Local = NewLocal(h.o)
-	err := h.Do(ctx, Order{Operation: &plan.QuarantineSet{Node: "a"}})
+	err := h.Do(ctx, plan.Order{Operation: &plan.QuarantineSet{Node: "a"}}, nil)
 	wantError(t, err, "issue etcd's certificates: disk full")
 	if h.disk().Assigned.Quarantined {
 		t.Error("the disk says that clients are kept away, and they are not")
@@ -291,7 +291,7 @@ func TestALongBackupHoldsUpNothing(t *testing.T) {
 	h := bootstrapped(t, func(o *LocalOptions) { o.Backups = b })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- h.Do(ctx, Order{Operation: takeBackup}) }()
+	go func() { done <- h.Do(ctx, plan.Order{Operation: takeBackup}, nil) }()
 	<-began
 	if n := h.observe(); n.Process.State != cluster.ProcessRunning {
 		t.Errorf("the process is %+v", n.Process)

@@ -180,10 +180,10 @@ func TestAFormerLeaseVoterTakesTheNewerRecord(t *testing.T) {
 
 func TestALearnerThatLostItsDiskAsALeaseVoterDoesNotJoin(t *testing.T) {
 	h := newHost(t)
-	err := h.Do(t.Context(), Order{
+	err := h.Do(t.Context(), plan.Order{
 		Operation:   start(plan.StartJoin),
 		LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 2, Names: []cluster.NodeName{"a", "b", "c"}},
-	})
+	}, nil)
 	wantError(t, err, "join the lease voters")
 	wantError(t, err, "must be removed from the lease voters first")
 	if s := h.disk(); s.Assigned != nil || s.LeaseVoters.Token != "" || h.pid() != 0 {
@@ -389,7 +389,7 @@ func TestBootWaitsItsTurnWithADeadline(t *testing.T) {
 	cancel()
 	for name, err := range map[string]error{
 		"boot":  h.Boot(ctx),
-		"do":    h.Do(ctx, Order{Operation: prepare()}),
+		"do":    h.Do(ctx, plan.Order{Operation: prepare()}, nil),
 		"close": h.Local.Close(ctx),
 	} {
 		if !errors.Is(err, context.Canceled) {
