@@ -26,7 +26,9 @@ func grayWorld(g gray, committed uint64) *world {
 	if g.why != nil {
 		r = nil
 	}
-	return w.node("c", runs("t1", r), func(a *cluster.Answer) { a.Node.Storage, a.Node.Process.NoReport = g.storage, g.why })
+	return w.node("c", runs("t1", r), func(a *cluster.Answer) {
+		a.Node.Storage, a.Node.Process.NoReport = g.storage, g.why
+	})
 }
 
 // seen observes once a second, and returns how c does in the last observation.

@@ -261,7 +261,9 @@ func TestALearnerOfARealCluster(t *testing.T) {
 			initialMember(a), initialMember(b),
 		},
 	}
-	order := plan.Order{Operation: join, LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}}}
+	order := plan.Order{Operation: join, LeaseVoters: cluster.LeaseVoters{
+		Token: "t1", Term: 1, Names: []cluster.NodeName{"a"},
+	}}
 	if err := b.Do(t.Context(), order, nil); err != nil {
 		t.Fatal(err)
 	}
