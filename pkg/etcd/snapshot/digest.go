@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"hash"
 
-	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/pages"
+	"github.com/etcdadm/etcdadm/pkg/etcd/internal/pages"
 )
 
 // ErrDamaged is returned when a snapshot is not what etcd sent: cut off, or

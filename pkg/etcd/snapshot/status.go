@@ -9,8 +9,8 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/internal/pages"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/mvcc"
-	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/pages"
 )
 
 // A Status is what a snapshot file holds.

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/internal/pages"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/mvcc"
-	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/pages"
 )
 
 // A Hash is the digest of keys that etcd's call HashKV answers. Two members

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/internal/pages"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/mvcc"
-	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/pages"
 )
 
 // tellEvery is after how many entries progress is told and the context is

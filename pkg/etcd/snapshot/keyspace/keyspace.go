@@ -18,9 +18,9 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/internal/pages"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/mvcc"
-	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/pages"
 )
 
 // Options say how [Open] checks a file.

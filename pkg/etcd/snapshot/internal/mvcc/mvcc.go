@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/pages"
+	"github.com/etcdadm/etcdadm/pkg/etcd/internal/pages"
 )
 
 // The buckets of etcd's database (server/storage/schema/bucket.go), and the

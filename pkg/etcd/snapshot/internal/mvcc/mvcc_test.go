@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/pages"
+	"github.com/etcdadm/etcdadm/pkg/etcd/internal/pages"
 )
 
 // at is a revision as a key.

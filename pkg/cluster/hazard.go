@@ -1,0 +1,97 @@
+package cluster
+
+import "github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+
+// A HazardKind is something in a member's data that a later minor version of etcd
+// does not stand.
+type HazardKind string
+
+// The hazards.
+const (
+	// HazardV2Content: keys of the v2 store, which etcd 3.6 refuses or loses.
+	HazardV2Content HazardKind = "v2-content"
+	// HazardMembers: the database tells of other members than the log does. Up to
+	// 3.5 the log counts, from 3.6 on the database: members that were removed come
+	// back (etcd issue 20967).
+	HazardMembers HazardKind = "members"
+	// HazardV2Log: requests of the v2 store in the log that 3.6 cannot carry out.
+	HazardV2Log HazardKind = "v2-log"
+	// HazardOldLog: requests of the v2 store in the log, 3.5's own among them, which
+	// 3.7 cannot read.
+	HazardOldLog HazardKind = "old-log"
+)
+
+// A HazardState says whether a hazard is there.
+type HazardState string
+
+// The states. A hazard that nobody has looked for is unknown.
+const (
+	HazardAbsent  HazardState = "absent"
+	HazardPresent HazardState = "present"
+	HazardUnknown HazardState = "unknown"
+)
+
+// A Hazard is what was found of one kind in a member's data.
+type Hazard struct {
+	Kind  HazardKind  `json:"kind"`
+	State HazardState `json:"state"`
+	// What says what is there, or why nobody can tell.
+	What string `json:"what,omitempty"`
+}
+
+// HazardsBefore returns the kinds that a member may not have when it changes to a
+// version from the minor version before.
+func HazardsBefore(to etcdversion.Version) []HazardKind {
+	switch {
+	case to.Major == 3 && to.Minor == 6:
+		return []HazardKind{HazardV2Content, HazardMembers, HazardV2Log}
+	case to.Major == 3 && to.Minor == 7:
+		return []HazardKind{HazardMembers, HazardOldLog}
+	}
+	return nil
+}
+
+// HazardOf returns what a list says of a kind.
+func HazardOf(list []Hazard, kind HazardKind) Hazard {
+	for _, h := range list {
+		if h.Kind == kind {
+			return h
+		}
+	}
+	return Hazard{Kind: kind, State: HazardUnknown, What: "nobody has looked"}
+}
+
+// HazardsIn returns the hazards that keep a member from changing to a version:
+// those of its data that are not proved absent.
+func HazardsIn(list []Hazard, to etcdversion.Version) []Hazard {
+	var found []Hazard
+	for _, kind := range HazardsBefore(to) {
+		if h := HazardOf(list, kind); h.State != HazardAbsent {
+			found = append(found, h)
+		}
+	}
+	return found
+}
+
+// Cure says what a person can do about the hazard before a change to a version.
+func (h Hazard) Cure(to etcdversion.Version) string {
+	floor := to.UpgradeFloor().String()
+	switch {
+	case h.State == HazardUnknown:
+		return "look at the data of the member: etcdadm upgrade check; or run " + floor + " or a later patch first"
+	case h.Kind == HazardV2Content:
+		return "move or delete those keys with etcdctl of 3.5 (ETCDCTL_API=2 etcdctl rm --recursive), and wait for a raft snapshot"
+	case h.Kind == HazardMembers && to.Minor == 6:
+		return "run " + floor + " or a later patch on this member first: it repairs the list when it starts"
+	case h.Kind == HazardMembers:
+		return "remove this member from the cluster, and let it join again with an empty data directory"
+	}
+	return "a raft snapshot on this member, with --snapshot-count=10 and some twenty writes"
+}
+
+func (h Hazard) String() string {
+	if h.What == "" {
+		return string(h.Kind) + " " + string(h.State)
+	}
+	return string(h.Kind) + " " + string(h.State) + ": " + h.What
+}

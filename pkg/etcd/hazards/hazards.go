@@ -1,0 +1,200 @@
+// Package hazards looks into a member's data directory for what the next minor
+// version of etcd does not stand.
+//
+// It reads files and changes none, neither those of a stopped member nor those of
+// a running one. What is read of a running one is a state that has been on its disk:
+// the database is read by one of its transactions, and then the log, which is
+// written before the database and may end within a record.
+//
+// What is proved absent is absent at the time of the look. A running 3.5 may take
+// new keys into its v2 store if it was told to (--enable-v2).
+package hazards
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// tries is how often data is read that changes meanwhile.
+const tries = 3
+
+// A Dir is where a member keeps its data.
+type Dir struct {
+	// Data is etcd's --data-dir.
+	Data string
+	// WAL is its --wal-dir, empty for none.
+	WAL string
+}
+
+func (d Dir) snap() string { return filepath.Join(d.Data, "member", "snap") }
+
+func (d Dir) wal() string {
+	if d.WAL != "" {
+		return d.WAL
+	}
+	return filepath.Join(d.Data, "member", "wal")
+}
+
+// Examine returns what there is of each kind of hazard. What cannot be read is
+// unknown, and never an error.
+func Examine(d Dir) []cluster.Hazard {
+	var f findings
+	var err error
+	for range tries {
+		if f, err = examine(d); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return unknown(err)
+	}
+	return f.hazards()
+}
+
+func unknown(err error) []cluster.Hazard {
+	var list []cluster.Hazard
+	for _, kind := range kinds {
+		list = append(list, cluster.Hazard{Kind: kind, State: cluster.HazardUnknown, What: err.Error()})
+	}
+	return list
+}
+
+var kinds = []cluster.HazardKind{
+	cluster.HazardMembers, cluster.HazardOldLog, cluster.HazardV2Content, cluster.HazardV2Log,
+}
+
+// findings are what was read of a directory.
+type findings struct {
+	// keys are keys of the v2 store, content how many there are.
+	keys    []string
+	content int
+	// differ says how the lists of members differ.
+	differ []string
+	// refused and old are requests in the log behind the last snapshot.
+	refused, old []request
+}
+
+func (f findings) hazards() []cluster.Hazard {
+	var list []cluster.Hazard
+	add := func(kind cluster.HazardKind, present bool, format string, args ...any) {
+		h := cluster.Hazard{Kind: kind, State: cluster.HazardAbsent}
+		if present {
+			h.State, h.What = cluster.HazardPresent, fmt.Sprintf(format, args...)
+		}
+		list = append(list, h)
+	}
+	add(cluster.HazardV2Content, f.content > 0, "%d keys of the v2 store: %s", f.content, some(f.keys, f.content))
+	add(cluster.HazardMembers, len(f.differ) > 0, "%s", some(f.differ, len(f.differ)))
+	for kind, log := range map[cluster.HazardKind][]request{
+		cluster.HazardV2Log: f.refused, cluster.HazardOldLog: f.old,
+	} {
+		var words []string
+		for _, r := range log[:min(len(log), named)] {
+			words = append(words, r.String())
+		}
+		add(kind, len(log) > 0, "%d requests of the v2 store behind the last raft snapshot: %s", len(log),
+			some(words, len(log)))
+	}
+	slices.SortFunc(list, func(a, b cluster.Hazard) int { return cmp.Compare(a.Kind, b.Kind) })
+	return list
+}
+
+// named is how many things of a kind are told by name.
+const named = 3
+
+func some(list []string, of int) string {
+	text := ""
+	for i, s := range list[:min(len(list), named)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += s
+	}
+	if of > named {
+		text += ", ..."
+	}
+	return text
+}
+
+// examine reads everything once. The database comes first: what it has applied is
+// in the log by then.
+func examine(d Dir) (findings, error) {
+	b, err := readBackend(filepath.Join(d.snap(), "db"))
+	if err != nil {
+		return findings{}, fmt.Errorf("read the database: %w", err)
+	}
+	snaps, err := listSnaps(d.snap())
+	if err != nil {
+		return findings{}, fmt.Errorf("list the raft snapshots: %w", err)
+	}
+	l, err := readLog(d.wal(), from(snaps))
+	if err != nil {
+		return findings{}, fmt.Errorf("read the log: %w", err)
+	}
+	s, err := newest(snaps, l)
+	if err != nil {
+		return findings{}, fmt.Errorf("read the raft snapshot: %w", err)
+	}
+	switch {
+	case l.first > s.index+1 && l.last > s.index:
+		return findings{}, fmt.Errorf("the log begins at %d, and the raft snapshot is of %d", l.first, s.index)
+	case b.applied < s.index:
+		return findings{}, fmt.Errorf("the database is of %d, and the raft snapshot of %d", b.applied, s.index)
+	case l.last < b.applied:
+		return findings{}, fmt.Errorf("the log ends at %d, and the database is of %d", l.last, b.applied)
+	}
+	f := findings{keys: s.keys, content: s.content}
+	for _, r := range l.requests {
+		if r.index <= s.index {
+			continue
+		}
+		f.old = append(f.old, r)
+		if r.refused() {
+			f.refused = append(f.refused, r)
+		}
+	}
+	f.differ = compare(s, l, b)
+	return f, nil
+}
+
+// from returns the index from which the log is needed: that of the newest snapshot
+// but one, in case the newest was not finished.
+func from(snaps []snapFile) uint64 {
+	if len(snaps) < 2 {
+		return 0
+	}
+	return snaps[1].index
+}
+
+// newest reads the newest snapshot that the log tells of too: another one was cut
+// off, and etcd does not use it. A log that tells of none begins with nothing.
+func newest(snaps []snapFile, l log) (snapshot, error) {
+	var told bool
+	var problem error
+	for _, f := range snaps {
+		if !slices.Contains(l.snapshots, f.index) {
+			continue
+		}
+		told = true
+		s, err := readSnap(f.path)
+		if err == nil {
+			return s, nil
+		}
+		if problem == nil && !errors.Is(err, fs.ErrNotExist) {
+			problem = err
+		}
+	}
+	switch {
+	case problem != nil:
+		return snapshot{}, problem
+	case told || slices.ContainsFunc(l.snapshots, func(i uint64) bool { return i > 0 }):
+		return snapshot{}, errors.New("the log tells of one that is not there")
+	}
+	return snapshot{state: newState()}, nil
+}

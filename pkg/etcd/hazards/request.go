@@ -1,0 +1,66 @@
+package hazards
+
+import (
+	"fmt"
+	"regexp"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// A request is one of the v2 store in the log.
+type request struct {
+	index        uint64
+	method, path string
+}
+
+// own are the paths that etcd up to 3.5 writes itself: a member's name and client
+// URLs, and the cluster version. 3.6 carries out no others.
+var own = regexp.MustCompile(`^(/0/members/[[:xdigit:]]{1,16}/attributes|/0/version)$`)
+
+// refused says whether etcd 3.6 ends with a panic at the request.
+func (r request) refused() bool { return r.method != "PUT" || !own.MatchString(r.path) }
+
+func (r request) String() string {
+	return fmt.Sprintf("%s %s at %d", r.method, r.path, r.index)
+}
+
+// v2Request reads an entry's data: the message InternalRaftRequest, whose field 2
+// is a request of the v2 store, or, in what etcd 2 has written, such a request
+// itself, whose field 2 is its method. ok is false where it is of the v3 store.
+func v2Request(data []byte) (r request, ok bool) {
+	var inner []byte
+	err := each(data, func(f field) error {
+		if f.num == 2 && f.typ == protowire.BytesType {
+			inner, ok = f.bytes, true
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return request{method: "unreadable"}, true
+	case !ok:
+		return request{}, false
+	}
+	if r, err := parseRequest(inner); err == nil && r.method != "" {
+		return r, true
+	}
+	r, err = parseRequest(data)
+	if err != nil {
+		r.method = "unreadable"
+	}
+	return r, true
+}
+
+// parseRequest reads a Request: 2 method, 3 path.
+func parseRequest(b []byte) (r request, err error) {
+	err = each(b, func(f field) error {
+		switch {
+		case f.num == 2 && f.typ == protowire.BytesType:
+			r.method = string(f.bytes)
+		case f.num == 3 && f.typ == protowire.BytesType:
+			r.path = string(f.bytes)
+		}
+		return nil
+	})
+	return r, err
+}
