@@ -80,7 +80,8 @@ func (h Hazard) Cure(to etcdversion.Version) string {
 	case h.State == HazardUnknown:
 		return "look at the data of the member: etcdadm upgrade check; or run " + floor + " or a later patch first"
 	case h.Kind == HazardV2Content:
-		return "move or delete those keys with etcdctl of 3.5 (ETCDCTL_API=2 etcdctl rm --recursive), and wait for a raft snapshot"
+		return "move or delete those keys with etcdctl of 3.5 (ETCDCTL_API=2 etcdctl rm --recursive), and wait for a raft " +
+			"snapshot"
 	case h.Kind == HazardMembers && to.Minor == 6:
 		return "run " + floor + " or a later patch on this member first: it repairs the list when it starts"
 	case h.Kind == HazardMembers:
