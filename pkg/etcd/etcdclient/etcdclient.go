@@ -144,7 +144,10 @@ func readContext(ctx context.Context) (context.Context, context.CancelFunc) {
 // quorum, and for learners. At the same time it asks the member for a read
 // through the quorum, because etcd tells the rest from memory, also where its
 // disk hangs; so it takes up to a second where the member does not serve, and
-// not longer than the rest where the member knows of no leader. The client must
+// not longer than the rest where the member knows of no leader. While there is a
+// learner it proposes an entry that changes nothing: a learner that got a snapshot
+// serves only after the next entry, which may be hours away where nobody writes (seen
+// with 3.6 and 3.7). The client must
 // be one of a single endpoint.
 func (c *Client) Report(ctx context.Context) (cluster.Report, error) {
 	rctx, cancel := readContext(ctx)
@@ -181,6 +184,9 @@ func (c *Client) Report(ctx context.Context) (cluster.Report, error) {
 		return cluster.Report{}, fmt.Errorf("member list of %s: %w", c.endpoints[0], plain(err))
 	}
 	r.Members = members(l.Members)
+	if r.Leader != 0 && slices.ContainsFunc(r.Members, func(m cluster.Member) bool { return m.Learner }) {
+		c.propose(rctx)
+	}
 	if r.Leader != 0 {
 		answer := <-read
 		r.Read, r.Denied = answer.read, answer.denied
@@ -266,16 +272,22 @@ func (c *Client) Remove(ctx context.Context, id cluster.MemberID) error {
 // settle has the members write to disk that the removal is committed. Of two
 // members the one that stays knows this only in memory; killed now, it would
 // come back and ask the one that went for its vote, for ever. The next entry of
-// raft's log takes the knowledge to disk: the revocation of a lease that does
-// not exist.
+// raft's log takes the knowledge to disk.
 func (c *Client) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for range 5 {
-		if _, err := c.c.Revoke(ctx, math.MaxInt64); errors.Is(err, rpctypes.ErrLeaseNotFound) || ctx.Err() != nil {
+		if c.propose(ctx) || ctx.Err() != nil {
 			return
 		}
 	}
+}
+
+// propose appends an entry to raft's log that changes nothing: the revocation of a
+// lease that does not exist. It reports whether the entry was committed.
+func (c *Client) propose(ctx context.Context) bool {
+	_, err := c.c.Revoke(ctx, math.MaxInt64)
+	return errors.Is(err, rpctypes.ErrLeaseNotFound)
 }
 
 // MoveLeader makes another voter the raft leader. etcd takes the call on the

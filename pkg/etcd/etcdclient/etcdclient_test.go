@@ -15,6 +15,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
@@ -362,4 +363,45 @@ func TestMembersAreSortedByNameAndThenID(t *testing.T) {
 	if strings.Join(got, " ") != want {
 		t.Errorf("members are %v, want %s", got, want)
 	}
+}
+
+// The log before the snapshot is gone, so the learner gets the snapshot; nobody writes
+// afterwards.
+func TestALearnerOfAnIdleClusterServes(t *testing.T) {
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		flags := []string{"--snapshot-count=100", "--experimental-snapshot-catchup-entries=100"}
+		if bin.Version.AtLeast(3, 6) {
+			flags[1] = "--snapshot-catchup-entries=100"
+		}
+		a, voter := initialMember(t, bin, flags...)
+		writers := new(errgroup.Group)
+		kv := etcdtest.Dial(t, a)
+		for range 16 { // 6,000 entries: a member that is 5,000 behind takes no requests, its own neither
+			writers.Go(func() (err error) {
+				for i := 0; i < 375 && err == nil; i++ {
+					_, err = kv.Put(t.Context(), "k", "v")
+				}
+				return err
+			})
+		}
+		if err := writers.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		b := etcdtest.New(t, "b")
+		if _, err := voter.AddLearner(t.Context(), []string{b.PeerURL}); err != nil {
+			t.Fatal(err)
+		}
+		b.Start(t, bin, "--initial-cluster="+etcdtest.Initial(a, b), "--initial-cluster-state=existing")
+		learner := open(t, b)
+		eventually(t, "the learner to serve", func(ctx context.Context) error {
+			if _, err := voter.Report(ctx); err != nil {
+				return err
+			}
+			r, err := learner.Report(ctx)
+			if err == nil && r.Applied == 0 {
+				err = errors.New("it has applied nothing")
+			}
+			return err
+		})
+	})
 }
