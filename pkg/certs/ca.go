@@ -205,3 +205,14 @@ func sumOf(texts ...[]byte) [sha256.Size]byte {
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }
+
+// CAIsRSA reports whether the CA of a machine has an RSA key. Those who made it
+// may know no other kind, and neither may their clients; false without a CA.
+func CAIsRSA(dir string) bool {
+	text, err := os.ReadFile(pairFile(dir, MachineCA, ".crt"))
+	if err != nil {
+		return false
+	}
+	bundle, err := parseCerts(text)
+	return err == nil && bundle[0].PublicKeyAlgorithm == x509.RSA
+}

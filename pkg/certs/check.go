@@ -65,8 +65,6 @@ type LeafCheck struct {
 
 	// reissue is false where only the key's owner or mode is wrong.
 	reissue bool
-	// surplus are names in the certificate that the spec does not ask for.
-	surplus []string
 }
 
 // Usable reports whether etcd can work with the pair for now.
@@ -102,9 +100,10 @@ func (p MachinePKI) Complete() bool {
 // spec. It changes nothing and makes no connection. A spec that is wrong
 // ([MachineSpec.Validate]) makes every pair wrong.
 //
-// Names that a certificate has beyond the spec are no fault. A certificate of
-// an external CA may lack the names that are there for comfort: the host name,
-// localhost, and loopback addresses that etcd does not need.
+// Names that a certificate has beyond the spec are no fault, and neither is
+// another subject. It may lack the names that are there for comfort, unless the
+// spec asks for them: the host name, localhost, and loopback addresses that etcd
+// does not need.
 func ObserveMachine(spec MachineSpec, now time.Time) MachinePKI {
 	ca, check := checkCA(spec.Dir, now)
 	pki := MachinePKI{CA: check}
@@ -120,13 +119,7 @@ func ObserveMachine(spec MachineSpec, now time.Time) MachinePKI {
 		pki.Warnings = append(pki.Warnings, why)
 	}
 	for _, r := range requests {
-		l := r.check(spec, ca, now)
-		pki.Leaves = append(pki.Leaves, l)
-		if l.State != PairOK && check.State == PairOK && l.reissue && len(l.surplus) > 0 {
-			pki.Warnings = append(pki.Warnings,
-				fmt.Sprintf("the new certificate %s will not have the names %s of the present one", r.name,
-					strings.Join(l.surplus, ", ")))
-		}
+		pki.Leaves = append(pki.Leaves, r.check(spec, ca, now))
 	}
 	return pki
 }
@@ -231,7 +224,6 @@ func (r machineRequest) check(spec MachineSpec, ca caFiles, now time.Time) LeafC
 	chain, state, why := readPair(spec.Dir, r.name)
 	if len(chain) > 0 {
 		l.CommonName, l.Fingerprint, l.NotAfter = chain[0].Subject.CommonName, Fingerprint(chain[0]), chain[0].NotAfter
-		l.surplus = surplus(chain[0], r.Request)
 	}
 	if why != "" {
 		return bad(state, "%s", why)
@@ -246,7 +238,7 @@ func (r machineRequest) check(spec MachineSpec, ca caFiles, now time.Time) LeafC
 	if now.Before(cert.NotBefore) {
 		return bad(PairWrong, "it is not valid before %s; is this machine's clock right?", day(cert.NotBefore))
 	}
-	if why := r.lacks(cert, ca.ca == nil); why != "" {
+	if why := r.lacks(cert); why != "" {
 		return bad(PairWrong, "%s", why)
 	}
 	l.reissue = false
@@ -332,7 +324,8 @@ func (f caFiles) refuses(chain []*x509.Certificate, now time.Time) string {
 // isDue reports whether a certificate is in the last third of its life and a
 // new one would live longer.
 func (r machineRequest) isDue(c *x509.Certificate, ca caFiles, now time.Time) bool {
-	then := now.Add(r.lifetime() / 3)
+	// Who made it may have given it a shorter life than ours.
+	then := now.Add(min(r.lifetime(), c.NotAfter.Sub(c.NotBefore)) / 3)
 	if ca.ca == nil {
 		return then.After(c.NotAfter)
 	}

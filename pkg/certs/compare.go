@@ -7,30 +7,14 @@ import (
 	"strings"
 )
 
-// lacks says what a certificate does not say although the request asks for it,
-// empty if nothing. With external, the desired names may be missing.
-func (r machineRequest) lacks(c *x509.Certificate, external bool) string {
-	if c.Subject.CommonName != r.CommonName {
-		return fmt.Sprintf("its common name is %q instead of %q", c.Subject.CommonName, r.CommonName)
-	}
-	for _, o := range r.Organization {
-		if !slices.Contains(c.Subject.Organization, o) {
-			return fmt.Sprintf("its organization is %q instead of %q", strings.Join(c.Subject.Organization, ", "), o)
-		}
-	}
-	if !external && !sameSet(c.Subject.Organization, r.Organization) {
-		return fmt.Sprintf("its organization is %q instead of %q", strings.Join(c.Subject.Organization, ", "),
-			strings.Join(r.Organization, ", "))
-	}
+// lacks says what a certificate does not say although etcd, or the request, needs
+// it; empty if nothing. Whose name it has does not matter to etcd, and names that
+// only we add may be missing: a certificate that somebody else made is used.
+func (r machineRequest) lacks(c *x509.Certificate) string {
 	if why := lacksUsage(c, r.Request); why != "" {
 		return why
 	}
-	var missing []string
-	for _, name := range missingSANs(c, r.Request) {
-		if !external || !slices.Contains(r.desired, name) {
-			missing = append(missing, name)
-		}
-	}
+	missing := without(missingSANs(c, r.Request), r.desired)
 	switch len(missing) {
 	case 0:
 		return ""
@@ -56,11 +40,6 @@ func lacksUsage(c *x509.Certificate, r Request) string {
 // missingSANs returns the names that r asks for and c does not have.
 func missingSANs(c *x509.Certificate, r Request) []string {
 	return without(sanTexts(r.DNSNames, ipStrings(r.IPs)), sanTexts(c.DNSNames, ipStrings(c.IPAddresses)))
-}
-
-// surplus returns the names that c has and r does not ask for.
-func surplus(c *x509.Certificate, r Request) []string {
-	return without(sanTexts(c.DNSNames, ipStrings(c.IPAddresses)), sanTexts(r.DNSNames, ipStrings(r.IPs)))
 }
 
 // sanTexts returns names in the form in which they are compared.

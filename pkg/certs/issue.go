@@ -189,7 +189,7 @@ func (s MachineSpec) issue(ca caFiles, requests []machineRequest, now time.Time)
 			external = append(external, r.name+": "+l.Why)
 			continue
 		default:
-			_, err = s.issueOne(ca.ca, r.name, r.Request, now)
+			_, err = s.issueOne(ca.ca, r.name, s.keeping(r, ca, now), now)
 		}
 		if err != nil {
 			return issued, err
@@ -200,6 +200,23 @@ func (s MachineSpec) issue(ca caFiles, requests []machineRequest, now time.Time)
 		return issued, &ExternalCAError{Dir: s.Dir, Problems: external}
 	}
 	return issued, nil
+}
+
+// keeping returns the request for a certificate in place of the present one,
+// whose names stay in it. The subject stays where a CA that is trusted has issued
+// it: somebody may know the machine, or its clients, by that.
+func (s MachineSpec) keeping(r machineRequest, ca caFiles, now time.Time) Request {
+	request := r.Request
+	chain, _, _ := readPair(s.Dir, r.name)
+	if len(chain) == 0 {
+		return request
+	}
+	present := chain[0]
+	request = request.plus(present.DNSNames, present.IPAddresses)
+	if (caFiles{bundle: ca.bundle}).refuses(chain, now) == "" && present.Subject.CommonName != "" {
+		request.like = present
+	}
+	return request
 }
 
 // issueOne replaces the certificate of a pair, and its key if that is not

@@ -96,8 +96,8 @@ func (s MachineSpec) Warnings() []string {
 type machineRequest struct {
 	Request
 	name string
-	// desired are names that a certificate issued here has, but which one that
-	// somebody else has issued may lack.
+	// desired are names that a certificate issued here has, but which one that is
+	// there may lack.
 	desired []string
 }
 
@@ -126,11 +126,25 @@ func (s MachineSpec) requests() ([]machineRequest, []string, error) {
 			RSA: s.RSA}
 	}
 	return []machineRequest{
-		{server, ServerPair, []string{strings.ToLower(name), "localhost", "::1"}},
-		{peer, PeerPair, []string{strings.ToLower(name), "127.0.0.1", "::1"}},
+		{server, ServerPair, comfort(s.ServerSANs, s.Address, name, "localhost", "::1")},
+		{peer, PeerPair, comfort(s.PeerSANs, s.Address, name, "127.0.0.1", "::1")},
 		{client(etcdctlSuffix), EtcdctlPair, nil},
 		{client(apiServerSuffix), APIServerPair, nil},
 	}, names.warnings, nil
+}
+
+// comfort returns which of some names nobody has asked for.
+func comfort(asked []string, address string, names ...string) []string {
+	var n sans
+	dns, ips, err := n.split("", append([]string{address}, asked...))
+	if err != nil { // which another split tells
+		return nil
+	}
+	var own []string
+	for _, name := range names {
+		own = append(own, strings.ToLower(name))
+	}
+	return without(own, sanTexts(dns, ipStrings(ips)))
 }
 
 func (s MachineSpec) check() error {

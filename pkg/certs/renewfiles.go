@@ -36,6 +36,16 @@ func (s MachineSpec) FromFiles() MachineSpec {
 	return s
 }
 
+// NamesIn returns the host names and addresses in the certificate of a pair in a
+// directory, none where none can be read.
+func NamesIn(dir, pair string) []string {
+	chain, _, _ := readPair(dir, pair)
+	if len(chain) == 0 {
+		return nil
+	}
+	return slices.Concat(chain[0].DNSNames, ipStrings(chain[0].IPAddresses))
+}
+
 // clientSuffix is what the common name of a pair has after the machine's name.
 func clientSuffix(pair string) string {
 	switch pair {
@@ -78,7 +88,7 @@ func (s MachineSpec) copied(pair string) (Request, error) {
 		return Request{}, &FileError{
 			File:    pairFile(s.Dir, pair, ".crt"),
 			Problem: fmt.Sprintf("%s is of %q, not of %q", pairFile(s.Dir, pair, ".crt"), cert.Subject.CommonName, want),
-			Do:      "leave --name out, or issue certificates for the new name with etcdadm init phase certificates",
+			Do:      "leave --name out; for a new name, move the pair away and run etcdadm init phase certificates",
 		}
 	}
 	dns, ips, err := s.further(pair)
@@ -92,8 +102,13 @@ func (s MachineSpec) copied(pair string) (Request, error) {
 	// etcd's gateway calls the member with the server's certificate.
 	r.Client = true
 	r.Server = pair == ServerPair || pair == PeerPair || slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	return r.plus(dns, ips), nil
+}
+
+// plus returns the request with further names.
+func (r Request) plus(dns []string, ips []net.IP) Request {
 	for _, d := range dns {
-		if !slices.Contains(r.DNSNames, d) {
+		if !slices.ContainsFunc(r.DNSNames, func(have string) bool { return strings.EqualFold(have, d) }) {
 			r.DNSNames = append(slices.Clip(r.DNSNames), d)
 		}
 	}
@@ -102,7 +117,7 @@ func (s MachineSpec) copied(pair string) (Request, error) {
 			r.IPs = append(slices.Clip(r.IPs), ip)
 		}
 	}
-	return r, nil
+	return r
 }
 
 // further returns the names that the spec says of a pair.

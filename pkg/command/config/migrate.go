@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
@@ -70,6 +71,7 @@ func (m *migrate) run(cmd *cobra.Command, args []string) (machine.Config, []stri
 	if err != nil {
 		return machine.Config{}, nil, err
 	}
+	written.SANs = certs.NamesIn
 	c, notes, err := configfile.Migrate(written)
 	if err != nil {
 		return c, nil, err

@@ -26,6 +26,9 @@ type Source struct{ Path, Text string }
 // there; what is not has no path.
 type Written struct {
 	Env, Unit, Manifest Source
+	// SANs, if not nil, returns the names in the certificate of a pair in a
+	// directory, none where there is no certificate.
+	SANs func(dir, pair string) []string
 }
 
 // Migrate returns the configuration that says what the files say, and notes for
@@ -57,6 +60,7 @@ func Migrate(w Written) (machine.Config, []string, error) {
 		m.unit(w.Unit)
 	}
 	m.environment(vars)
+	m.sans(w.SANs)
 	return m.c, m.notes, nil
 }
 
@@ -208,6 +212,20 @@ func (m *migration) certificates(take func(string) string) {
 	if len(dirs) > 0 {
 		m.c.Paths.Certificates = dirs[0]
 	}
+}
+
+// sans takes over the names in the certificates that no other field is for.
+func (m *migration) sans(read func(dir, pair string) []string) {
+	if read == nil || m.c.Paths.Certificates == "" {
+		return
+	}
+	known := []string{strings.ToLower(string(m.c.Name)), m.c.Listen.Address, "localhost", "127.0.0.1", "::1"}
+	extra := func(pair string) []string {
+		return slices.DeleteFunc(read(m.c.Paths.Certificates, pair), func(name string) bool {
+			return slices.Contains(known, strings.ToLower(name))
+		})
+	}
+	m.c.Certificates.ServerSANs, m.c.Certificates.PeerSANs = extra("server"), extra("peer")
 }
 
 // list reads what etcd writes with commas.

@@ -2,6 +2,7 @@ package configfile
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -390,4 +391,22 @@ func FuzzMigrate(f *testing.F) {
 			t.Errorf("%+v\nis written as %s\nand read as %+v", c, b, again.Config)
 		}
 	})
+}
+
+// The names in the certificates that follow from nothing else are taken over.
+func TestMigrateTakesExtraNamesOver(t *testing.T) {
+	env := "ETCD_NAME=Node1\nETCD_DATA_DIR=/var/lib/etcd\n" +
+		"ETCD_INITIAL_ADVERTISE_PEER_URLS=https://10.0.0.1:2380\nETCD_ADVERTISE_CLIENT_URLS=https://10.0.0.1:2379\n" +
+		"ETCD_CERT_FILE=/pki/server.crt\nETCD_KEY_FILE=/pki/server.key\n"
+	c, _, err := Migrate(Written{Env: Source{Path: "/etc/etcd/etcd.env", Text: env},
+		SANs: func(dir, pair string) []string {
+			if dir != "/pki" {
+				t.Errorf("asked for %s in %s", pair, dir)
+			}
+			return []string{"node1", "localhost", pair + ".example.com", "10.0.0.1", "127.0.0.1", "::1", "10.0.0.9"}
+		}})
+	if err != nil || !slices.Equal(c.Certificates.ServerSANs, []string{"server.example.com", "10.0.0.9"}) ||
+		!slices.Equal(c.Certificates.PeerSANs, []string{"peer.example.com", "10.0.0.9"}) {
+		t.Errorf("%+v, %v", c.Certificates, err)
+	}
 }

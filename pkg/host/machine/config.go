@@ -94,7 +94,8 @@ type Certificates struct {
 	// the peer's certificate, besides those that follow from the rest.
 	ServerSANs []string `json:"serverSANs,omitempty"`
 	PeerSANs   []string `json:"peerSANs,omitempty"`
-	// KeyAlgorithm is ECDSA-P256 by default.
+	// KeyAlgorithm is ECDSA-P256 by default; RSA-2048 where the CA's key is RSA, or
+	// the cipher suites are for RSA alone.
 	KeyAlgorithm KeyAlgorithm `json:"keyAlgorithm,omitempty"`
 	// Lifetime and CALifetime are one year and ten years by default.
 	Lifetime   Duration `json:"lifetime,omitempty"`

@@ -28,10 +28,10 @@ func complete(ctx context.Context, cfg machine.Config, all bool) (machine.Config
 	if start == 0 && cfg.Service.InitSystem == machine.Kubelet {
 		cfg.Timeouts.Start = machine.Duration(machine.PodStart)
 	}
-	if keys == "" && rsaOnly(cfg) {
+	cfg = asWritten(cfg, all)
+	if keys == "" && wantsRSA(cfg) {
 		cfg.Certificates.KeyAlgorithm = machine.RSA
 	}
-	cfg = asWritten(cfg, all)
 	if dir := dataDirWritten(cfg); dataDir == "" && dir != "" {
 		cfg.Paths.Data = dir
 	}
@@ -61,9 +61,11 @@ func complete(ctx context.Context, cfg machine.Config, all bool) (machine.Config
 	return cfg, cfg.CheckFlags()
 }
 
-// rsaOnly reports whether etcd is, or was, told to use cipher suites for RSA keys
-// alone. Those who renew certificates name no cipher suites.
-func rsaOnly(cfg machine.Config) bool {
+// wantsRSA reports whether new keys are RSA where nobody has said: where etcd is, or
+// was, told to use cipher suites for RSA keys alone, and under an authority with an
+// RSA key, as the existing tools make it. Those who renew certificates name no cipher
+// suites.
+func wantsRSA(cfg machine.Config) bool {
 	suites := cfg.Etcd.CipherSuites
 	vars, err := variables(cfg)
 	if text := vars["ETCD_CIPHER_SUITES"]; err == nil && len(suites) == 0 && text != "" {
@@ -72,7 +74,10 @@ func rsaOnly(cfg machine.Config) bool {
 	some := func(keys string) bool {
 		return slices.ContainsFunc(suites, func(s string) bool { return strings.Contains(s, keys) })
 	}
-	return some("_RSA_") && !some("_ECDSA_")
+	if rsa, ecdsa := some("_RSA_"), some("_ECDSA_"); rsa != ecdsa {
+		return rsa
+	}
+	return certs.CAIsRSA(cfg.Paths.Certificates)
 }
 
 // DefaultAddress returns the machine's address on the way to everywhere else:

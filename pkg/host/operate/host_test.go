@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
@@ -13,6 +15,7 @@ func TestKeysAreOfTheKindThatTheCipherSuitesAllow(t *testing.T) {
 	for name, c := range map[string]struct {
 		suites  []string
 		written string
+		rsaCA   bool
 		given   machine.KeyAlgorithm
 		want    machine.KeyAlgorithm
 	}{
@@ -25,6 +28,10 @@ func TestKeysAreOfTheKindThatTheCipherSuitesAllow(t *testing.T) {
 		"other suites than it was made": {
 			suites: []string{ecdsa}, written: "ETCD_CIPHER_SUITES=" + rsa + "\n", want: machine.ECDSA,
 		},
+		"an RSA authority":                  {rsaCA: true, want: machine.RSA},
+		"an RSA authority and both":         {rsaCA: true, suites: []string{rsa, ecdsa}, want: machine.RSA},
+		"an RSA authority and ECDSA alone":  {rsaCA: true, suites: []string{ecdsa}, want: machine.ECDSA},
+		"an RSA authority and a given kind": {rsaCA: true, given: machine.ECDSA, want: machine.ECDSA},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -35,6 +42,12 @@ func TestKeysAreOfTheKindThatTheCipherSuitesAllow(t *testing.T) {
 			cfg.Etcd.CipherSuites, cfg.Certificates.KeyAlgorithm = c.suites, c.given
 			if c.written != "" {
 				if err := os.WriteFile(filepath.Join(dir, "etcd.env"), []byte(c.written), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.rsaCA {
+				spec := certs.MachineSpec{Dir: cfg.Paths.Certificates, Name: "a", Address: "127.0.0.1", RSA: true}
+				if err := certs.CreateMachineCA(spec, time.Now()); err != nil {
 					t.Fatal(err)
 				}
 			}
