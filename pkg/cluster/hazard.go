@@ -51,6 +51,14 @@ func HazardsBefore(to etcdversion.Version) []HazardKind {
 	return nil
 }
 
+// NoHazards is what is found in data that has none.
+func NoHazards() []Hazard {
+	return []Hazard{
+		{Kind: HazardMembers, State: HazardAbsent}, {Kind: HazardOldLog, State: HazardAbsent},
+		{Kind: HazardV2Content, State: HazardAbsent}, {Kind: HazardV2Log, State: HazardAbsent},
+	}
+}
+
 // HazardOf returns what a list says of a kind.
 func HazardOf(list []Hazard, kind HazardKind) Hazard {
 	for _, h := range list {

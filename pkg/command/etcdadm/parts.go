@@ -24,7 +24,7 @@ func Parts() []*cobra.Command {
 	return slices.Concat(
 		group("machine",
 			machine.NewInit(program), machine.NewJoin(program), machine.NewReset(program), machine.NewRemove(),
-			machine.NewInfo(), machine.NewPreflight(),
+			machine.NewInfo(), machine.NewPreflight(), machine.NewUpgrade(),
 			certs.New(), certs.NewKubeadm(), config.New(), release.New(), run.New(), handover.New(program), term.New(),
 		),
 		group("etcd", client.New()...),

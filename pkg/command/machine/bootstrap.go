@@ -100,6 +100,8 @@ func builder(cmd *cobra.Command, program Program, a machine.Action, set func(*ta
 		cmd.Flags().BoolVar(&t.goal.ReplaceMember, "replace-member", false,
 			"remove the member that had this machine's address and whose data is gone, and add it again")
 	}
+	cmd.Flags().StringVar(&t.goal.AcceptVersionRisk, "accept-version-risk", "",
+		"go on where the data has, or may have, what the version does not stand; the `REASON` is recorded")
 	t.flags = machineflags.Add(cmd, groups...)
 	t.addRun()
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {

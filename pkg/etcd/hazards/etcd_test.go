@@ -26,8 +26,8 @@ import (
 func want(t *testing.T, m *etcdtest.Member, present ...cluster.HazardKind) []cluster.Hazard {
 	t.Helper()
 	found := Examine(Dir{Data: m.DataDir})
-	for _, kind := range kinds {
-		state := cluster.HazardAbsent
+	for _, h := range cluster.NoHazards() {
+		kind, state := h.Kind, h.State
 		if slices.Contains(present, kind) {
 			state = cluster.HazardPresent
 		}

@@ -59,14 +59,10 @@ func Examine(d Dir) []cluster.Hazard {
 
 func unknown(err error) []cluster.Hazard {
 	var list []cluster.Hazard
-	for _, kind := range kinds {
-		list = append(list, cluster.Hazard{Kind: kind, State: cluster.HazardUnknown, What: err.Error()})
+	for _, h := range cluster.NoHazards() {
+		list = append(list, cluster.Hazard{Kind: h.Kind, State: cluster.HazardUnknown, What: err.Error()})
 	}
 	return list
-}
-
-var kinds = []cluster.HazardKind{
-	cluster.HazardMembers, cluster.HazardOldLog, cluster.HazardV2Content, cluster.HazardV2Log,
 }
 
 // findings are what was read of a directory.

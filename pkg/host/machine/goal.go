@@ -33,6 +33,9 @@ type Goal struct {
 	// ReplaceMember lets Join remove the member that had this machine's address
 	// and whose data is gone.
 	ReplaceMember bool
+	// AcceptVersionRisk is why a person lets Init or Join go on in spite of what a newer
+	// version may not stand in the data; empty for not.
+	AcceptVersionRisk string
 	// SkipRemoveMember makes Reset leave the cluster's member list alone.
 	SkipRemoveMember bool
 	// DiscardData makes Reset delete the data instead of moving it aside.
@@ -72,6 +75,7 @@ const (
 	MemberUnknown      Reason = "member-unknown"
 	MemberStarting     Reason = "member-starting"
 	VersionStep        Reason = "version-step"
+	VersionHazard      Reason = "version-hazard"
 	SettingsInvalid    Reason = "settings-invalid"
 	SnapshotRestored   Reason = "snapshot-restored"
 	ResetUnfinished    Reason = "reset-unfinished"

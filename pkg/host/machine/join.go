@@ -154,29 +154,21 @@ func (w *world) comesBack() bool {
 }
 
 // mayRun holds a member of a version that its data or its cluster cannot take.
-// etcd goes up one minor version at a time, from a patch release that is new
-// enough, and not down. (3.0 to 3.4 would even take newer data silently, and
-// write to it.)
+// etcd goes up one minor version at a time, and not down. (3.0 to 3.4 would even
+// take newer data silently, and write to it.)
 func (w *world) mayRun() *Hold {
 	want, low := w.cfg.Version.Release(), w.before()
-	if w.obs.Data.OldEntries && want.AtLeast(3, 7) && !low.AtLeast(3, 7) {
-		return hold(VersionStep,
-			fmt.Sprintf("the same command with --version=%s --etcd-flag=snapshot-count=10, some twenty writes, and again", low),
-			"the log of this member still has entries of etcd 3.5, which %s cannot read; they go with the next raft snapshot", want)
-	}
 	if low.IsZero() {
-		return nil
+		return w.stepsUp(want, low)
 	}
-	floor := want.UpgradeFloor()
 	switch {
 	case !want.AtLeast(low.Major, low.Minor):
 		return hold(VersionStep, "--version="+low.String(), "etcd %s is older than the cluster's %s", want, low)
 	case want.Major != low.Major || want.Minor > low.Minor+1:
 		return hold(VersionStep, "upgrade one minor version at a time, with --version",
 			"etcd %s cannot follow the cluster's %s", want, low)
-	case want.Minor > low.Minor && low.Compare(floor) < 0:
-		return hold(VersionStep, fmt.Sprintf("upgrade every member to %s or a later patch first", floor),
-			"etcd %s can only follow %s, and a member runs %s", want, floor, low)
+	case want.Minor > low.Minor:
+		return w.stepsUp(want, low)
 	}
 	return nil
 }
@@ -253,6 +245,9 @@ func (w *world) healthAndVote() (Operation, *Hold) {
 		return nil, h
 	} else if !self.Learner {
 		return nil, w.knowsItsVote()
+	}
+	if why := w.mayVote(); why != nil {
+		return nil, why
 	}
 	voters, _ := w.obs.Remote.voters()
 	return w.change(&plan.Promote{Name: w.cfg.Name, ExpectVoters: voters})

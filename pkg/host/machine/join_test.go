@@ -112,9 +112,9 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 		{"one minor version up, from the floor", join, desired(at("3.7.3")), with(ready(a, c, d), binaries("3.7.3")), `
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=3
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=3\n"},
-		{"not from below the floor", join, desired(),
-			with(ready(a), func(o *machine.Observation) { o.Remote.Lowest = etcdversion.Must("3.5.31") }),
-			"hold version-step: etcd 3.6.16 can only follow 3.5.32, and a member runs 3.5.31\n"},
+		{"from below the floor, to be checked before the vote", join, desired(), with(ready(a), below), `
+membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
+` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
 		{"not two minor versions up", join, desired(at("3.7.3")),
 			with(with(ready(a), binaries("3.7.3")), func(o *machine.Observation) {
 				o.Remote.Lowest = etcdversion.Must("3.5.35")

@@ -14,6 +14,9 @@ import (
 // install makes the binaries be those of the version. A static pod brings its
 // own; only the tool that restores a snapshot is needed for it.
 func (w *world) install() (Operation, *Hold) {
+	if w.obs.VersionOpen {
+		return nil, w.unreachable() // nobody has said which, and the cluster does not tell
+	}
 	// Before the new ones are there: the next restart would take them.
 	if why := w.mayRun(); why != nil {
 		return nil, why
@@ -126,8 +129,13 @@ func (w *world) remembered() Operation {
 // the retired etcdadm or of etcd-manager, get a record so, too.
 func (w *world) served() Operation {
 	r := w.obs.Record
-	if w.obs.Data.State != cluster.DiskData || r.Served || r.Action == Reset || w.neverCommitted() {
+	risk := w.goal.AcceptVersionRisk
+	told := r.Served && (risk == "" || risk == r.VersionRisk)
+	if w.obs.Data.State != cluster.DiskData || told || r.Action == Reset || w.neverCommitted() {
 		return nil
+	}
+	if risk != "" {
+		r.VersionRisk = risk
 	}
 	if r.Served = true; r.Action == "" {
 		r.Action = w.goal.Action

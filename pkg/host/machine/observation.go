@@ -29,6 +29,9 @@ type Observation struct {
 	// Snapshot is the file to begin with, with its size and time, empty where it is
 	// not there.
 	Snapshot string `json:"snapshot,omitempty"`
+	// VersionOpen says that nobody has said which version is wanted, and that the
+	// cluster, whose version is taken then, did not tell its.
+	VersionOpen bool `json:"versionOpen,omitempty"`
 	// Local is what this machine's etcd says, nil if it does not answer.
 	Local  *cluster.Report `json:"local,omitempty"`
 	Remote Remote          `json:"remote"`
@@ -86,6 +89,8 @@ type Record struct {
 	Served bool `json:"served,omitempty"`
 	// Restored is the snapshot that the data came from; see Observation.Snapshot.
 	Restored string `json:"restored,omitempty"`
+	// VersionRisk is why a person accepted the risk of a change of the version.
+	VersionRisk string `json:"versionRisk,omitempty"`
 	// Undoing says that a join is being taken back.
 	Undoing bool `json:"undoing,omitempty"`
 	// Others are client URLs of the other members, with commas in between, while
@@ -152,8 +157,9 @@ type Data struct {
 	// Uncommitted says that the member was cut off in its first start, before it had
 	// bootstrapped its cluster.
 	Uncommitted bool `json:"uncommitted,omitempty"`
-	// OldEntries says that the log has entries that etcd 3.7 cannot read.
-	OldEntries bool `json:"oldEntries,omitempty"`
+	// Hazards is what the version that is wanted may not stand in the data, empty where
+	// nobody has looked.
+	Hazards []cluster.Hazard `json:"hazards,omitempty"`
 	// Ready says that the directory exists with the right owner and mode.
 	Ready bool `json:"ready"`
 	// Foreign says that it exists and belongs to somebody else.

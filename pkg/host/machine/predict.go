@@ -64,6 +64,9 @@ func predictHealth(cfg Config, obs Observation) Observation {
 		return obs
 	}
 	obs.Local.Learner = self.Learner
+	if self.Learner {
+		obs.Data.Hazards = cluster.NoHazards()
+	}
 	obs.Remote.Members = slices.Clone(obs.Remote.Members)
 	for i, m := range obs.Remote.Members {
 		if m.ID == self.ID {

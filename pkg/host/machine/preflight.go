@@ -190,6 +190,7 @@ var checks = []Check{
 		return warning("", "the flags of etcd %s are not known here; they were checked against those of an earlier version",
 			w.cfg.Version)
 	}},
+	{"EtcdPatch", "the cluster runs the patch that etcd advises before the wanted version", (*world).belowFloor},
 	{"CipherSuites", "the cipher suites go with the keys", func(w *world) []Finding {
 		ecdsa := func(s string) bool { return strings.Contains(s, "_ECDSA_") }
 		if suites := w.cfg.Etcd.CipherSuites; len(suites) == 0 || w.cfg.Certificates.KeyAlgorithm == RSA ||

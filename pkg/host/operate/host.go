@@ -18,7 +18,8 @@ import (
 
 // complete fills in what the machine decides, and checks the whole. A machine
 // that has a member already keeps its name and address, whatever the host name
-// and the routes are now, and its version, whatever the default has become.
+// and the routes are now, and its version, whatever the default has become. The
+// version is zero where neither says one.
 func complete(ctx context.Context, cfg machine.Config, all bool) (machine.Config, error) {
 	version, dataDir, start, keys := cfg.Version, cfg.Paths.Data, cfg.Timeouts.Start, cfg.Certificates.KeyAlgorithm
 	cfg = configfile.Overlay(machine.Defaults(), cfg)
@@ -35,8 +36,8 @@ func complete(ctx context.Context, cfg machine.Config, all bool) (machine.Config
 	if dir := dataDirWritten(cfg); dataDir == "" && dir != "" {
 		cfg.Paths.Data = dir
 	}
-	if had := running(ctx, cfg); version.IsZero() && !had.IsZero() {
-		cfg.Version = had
+	if version.IsZero() {
+		cfg.Version = running(ctx, cfg)
 	}
 	if cfg.Name == "" {
 		name, err := os.Hostname()
@@ -55,10 +56,14 @@ func complete(ctx context.Context, cfg machine.Config, all bool) (machine.Config
 		}
 		cfg.Listen.Address = address
 	}
-	if err := cfg.Validate(); err != nil {
+	whole := cfg
+	if whole.Version.IsZero() {
+		whole.Version = machine.DefaultVersion
+	}
+	if err := whole.Validate(); err != nil {
 		return cfg, err
 	}
-	return cfg, cfg.CheckFlags()
+	return cfg, whole.CheckFlags()
 }
 
 // wantsRSA reports whether new keys are RSA where nobody has said: where etcd is, or

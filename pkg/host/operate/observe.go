@@ -56,7 +56,7 @@ func (m *Machine) Observe(ctx context.Context, goal machine.Goal) (machine.Obser
 		wg.Go(func() { obs.Service = m.service(ctx, written, mark) })
 		wg.Go(func() { obs.Local = m.local(ctx) })
 		alone := goal.SkipRemoveMember || goal.Action == machine.Reset && obs.Record.Action == machine.Reset
-		if (!one || phase.Network) && !alone {
+		if (!one || phase.Network || m.versionOpen && goal.Phase == "install") && !alone {
 			// A machine that leaves may know addresses that are others' by now.
 			known := cluster.ClusterID(0)
 			if goal.Action == machine.Reset && len(m.o.Endpoints) == 0 {
@@ -68,6 +68,8 @@ func (m *Machine) Observe(ctx context.Context, goal machine.Goal) (machine.Obser
 	wg.Wait()
 	// Last, so that a member that the cluster knows to have started has data.
 	obs.Data = m.data()
+	obs.VersionOpen = m.adopt(goal, obs)
+	obs.Data.Hazards = m.hazards(goal, obs)
 	return obs, ctx.Err()
 }
 
@@ -125,9 +127,6 @@ func (m *Machine) data() machine.Data {
 		// What cannot be read now is etcd's to complain of.
 		begun, err := nodestate.Begun(dir)
 		d.Uncommitted = err == nil && !begun
-		if m.cfg.Version.AtLeast(3, 7) {
-			d.OldEntries, _ = nodestate.OldEntries(dir)
-		}
 		return d
 	}
 	// etcd makes its directories before it writes: that is no data yet.

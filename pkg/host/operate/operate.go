@@ -59,7 +59,12 @@ type Machine struct {
 	// initSystemErr is why there is no init system: it matters when one is needed.
 	initSystemErr error
 
+	// versionOpen says that nobody has said which version is wanted: a machine that
+	// joins takes that of the cluster, as soon as it is known.
+	versionOpen bool
+
 	versions versions
+	looked   look
 	mu       sync.Mutex
 	fallback *tls.Config
 	nonce    cluster.Token
@@ -83,7 +88,10 @@ func New(ctx context.Context, o Options) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{o: o, cfg: cfg, nonce: observe.NewToken()}
+	m := &Machine{o: o, cfg: cfg, nonce: observe.NewToken(), versionOpen: cfg.Version.IsZero()}
+	if m.versionOpen {
+		m.cfg.Version = machine.DefaultVersion
+	}
 	if m.owner, err = owner(cfg.Service); err != nil {
 		return nil, err
 	}
@@ -197,7 +205,8 @@ func (m *Machine) Run(ctx context.Context, goal machine.Goal) (Result, error) {
 // the cluster may have done what it did not answer.
 func (m *Machine) mustUndo(ctx context.Context, goal machine.Goal, err error) bool {
 	var why *machine.Hold
-	if errors.As(err, &why) && (!why.Wait || why.Reason == machine.ClusterUnreachable) {
+	if errors.As(err, &why) && why.Reason != machine.VersionHazard &&
+		(!why.Wait || why.Reason == machine.ClusterUnreachable) {
 		return false // a person decides, or there is nobody to undo it
 	}
 	obs, observeErr := m.Observe(ctx, goal)

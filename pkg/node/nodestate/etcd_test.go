@@ -60,27 +60,14 @@ func runEtcd(t *testing.T, bin etcdbin.Binaries, path string) cluster.MemberID {
 	return cluster.MemberID(s.Header.MemberId)
 }
 
-// An etcd 3.5 begins its log with requests of the v2 store, which 3.7 cannot
-// read; later ones do not.
-func TestOldEntriesOfRealEtcd(t *testing.T) {
+// An etcd that has served has begun.
+func TestBegunOfRealEtcd(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		dir := t.TempDir()
 		runEtcd(t, bin, DataDir(dir, "tok-1"))
 		data := DataDir(dir, "tok-1")
-		old, err := OldEntries(data)
-		if want := !bin.Version.AtLeast(3, 6); err != nil || old != want {
-			t.Errorf("old entries: %v, want %v (%v)", old, want, err)
-		}
 		if begun, err := Begun(data); err != nil || !begun {
 			t.Errorf("begun: %v, %v", begun, err)
-		}
-		// Behind a raft snapshot they do not count.
-		if err := os.WriteFile(filepath.Join(data, "member", "snap", "0000000000000002-00000000000fffff.snap"), nil,
-			0o600); err != nil {
-			t.Fatal(err)
-		}
-		if old, err := OldEntries(data); err != nil || old {
-			t.Errorf("behind a snapshot: %v, %v", old, err)
 		}
 	})
 }
@@ -88,8 +75,5 @@ func TestOldEntriesOfRealEtcd(t *testing.T) {
 func TestWithoutDataNothingHasBegun(t *testing.T) {
 	if begun, err := Begun(t.TempDir()); err != nil || begun {
 		t.Errorf("without data it has begun: %v, %v", begun, err)
-	}
-	if old, err := OldEntries(t.TempDir()); err != nil || old {
-		t.Errorf("without data: %v, %v", old, err)
 	}
 }

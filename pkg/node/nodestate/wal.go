@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,23 +119,6 @@ func numberAndBytes(b []byte, number, bytes protowire.Number) (n uint64, v []byt
 	return n, v, err
 }
 
-// OldEntries says whether the write-ahead log of the etcd data directory path
-// has entries, behind the last raft snapshot, in the form of the v2 store: 3.5
-// and earlier write them at their start, 3.6 reads them, and 3.7 ends with the
-// panic "unmarshal should never fail".
-func OldEntries(path string) (bool, error) {
-	taken, err := lastSnapshot(path)
-	if err != nil {
-		return false, err
-	}
-	old := false
-	err = eachRecord(path, math.MaxInt64, func(kind uint64, data []byte) bool {
-		old = kind == 2 && oldEntry(data, taken)
-		return !old
-	})
-	return old, err
-}
-
 // Begun says whether the member whose etcd data directory is path has committed
 // anything. One that was cut off in its first start has a log without the entries
 // that found its cluster: it never elects a leader, and nothing is lost with it.
@@ -243,21 +225,4 @@ func lastSnapshot(path string) (uint64, error) {
 		}
 	}
 	return newest, err
-}
-
-// oldEntry checks a raft entry: 1 type (0 for data), 3 index, 4 data. The data
-// is the message InternalRaftRequest, whose field 2 is a request of the v2 store,
-// or such a request itself, whose field 2 is its method.
-func oldEntry(entry []byte, taken uint64) bool {
-	index, data, err := numberAndBytes(entry, 3, 4)
-	kind, _, err2 := numberAndBytes(entry, 1, 4)
-	if err != nil || err2 != nil || kind != 0 || index <= taken || len(data) == 0 {
-		return false
-	}
-	old := false
-	err = eachField(data, func(f field) error {
-		old = old || f.num == 2 && f.typ == protowire.BytesType
-		return nil
-	})
-	return old || err != nil
 }

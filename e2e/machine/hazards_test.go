@@ -1,0 +1,88 @@
+//go:build e2e
+
+package machine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+)
+
+// v3521 is the patch from which EKS Distro goes to 3.6, far below the one that etcd
+// advises.
+const v3521 = "3.5.21"
+
+// patch returns a version where it has been built, and otherwise the nearest one that
+// is always there.
+func patch(version, otherwise string) string {
+	if _, err := harness.EtcdBinary(os.Getenv("ETCDADM_ETCD_DIR"), version, "etcd"); err != nil {
+		return otherwise
+	}
+	return version
+}
+
+// A rollout by new machines: each joins the older cluster, is checked, and votes. A
+// machine that names no version gets that of the cluster.
+func TestNewMachinesOfTheNextMinorVersion(t *testing.T) {
+	t.Parallel()
+	old := patch(v3521, v35)
+	hosts := newHosts(func(name string) *host { return newHost(t, name, old) }, 4)
+	hosts[1].version, hosts[1].binaries = "", etcdDir(t, old)
+	found(hosts[:2]...)
+	if got := hosts[1].serves(); got != old {
+		t.Errorf("without a version, etcd %s joined", got)
+	}
+	hosts[0].put("kept", "x")
+	for _, h := range hosts[2:] {
+		h.version, h.binaries = v36, etcdDir(t, v36)
+		h.copyCA(hosts[0])
+		r := h.run("join", hosts[0].clientURL())
+		if r.code != 0 || old == v3521 && !strings.Contains(r.stderr, "EtcdPatch") {
+			t.Fatalf("it does not join with a warning: %s", r)
+		}
+	}
+	for _, h := range hosts[:2] {
+		h.ok("reset")
+	}
+	hosts[2].wantVoters("c", "d")
+	wantKeys(map[string]string{"kept": "x"}, hosts[2:]...)
+}
+
+// A member that only the database knows would come back with 3.6: the upgrade in
+// place is refused before anything is installed, also from a patch that is new
+// enough, and done for who accepts it.
+func TestZombieHoldsTheUpgrade(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "a", patch(v3521, v35))
+	h.ok("init")
+	h.put("kept", "x")
+	h.kill()
+	bury(t, h)
+	h.version, h.binaries = v36, etcdDir(t, v36)
+	h.fails(3, []string{"version-hazard", "zombie", "--accept-version-risk"}, "init")
+	h.fails(3, []string{"members", "present", "zombie"}, "upgrade", "check", "--to="+v36)
+	h.ok("init", "--version="+patch(v3521, v35), "--binaries-dir="+etcdDir(t, patch(v3521, v35)))
+}
+
+func bury(t *testing.T, h *host) {
+	t.Helper()
+	db, err := bbolt.Open(filepath.Join(h.path("data"), "member", "snap", "db"), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("members")).Put([]byte("dead"),
+			[]byte(`{"id":57005,"peerURLs":["http://127.0.0.1:1"],"name":"zombie"}`))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,121 @@
+package machine
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
+)
+
+// NewUpgrade returns the command upgrade with those below it.
+func NewUpgrade() *cobra.Command {
+	cmd := cli.Group("upgrade", "look whether this machine's member can be upgraded")
+	cmd.AddCommand(newUpgradeCheck())
+	return cmd
+}
+
+// A hazardLine is what was found of a kind of hazard, for people and programs.
+type hazardLine struct {
+	cluster.Hazard
+	// Before are the minor versions that do not stand it.
+	Before []string `json:"before"`
+	// Cure is what to do about it, empty where it is absent.
+	Cure string `json:"cure,omitempty"`
+}
+
+// steps are the changes that data can stand in the way of.
+var steps = []etcdversion.Version{{Major: 3, Minor: 6}, {Major: 3, Minor: 7}}
+
+func newUpgradeCheck() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "check", Short: "look into the member's data for what the next minor version does not stand",
+		Long: "check looks into this machine's data directory, whether etcd runs or not, and changes nothing: for keys of\n" +
+			"the v2 store, for members that only the database knows, and for old entries in the log. Each is present, proved\n" +
+			"absent, or unknown, and comes with its cure. The same look is taken before an upgrade: by join and init before a\n" +
+			"new minor version is installed, by etcd-manager before a member changes its version.\n\n" +
+			"With --to it fails, with exit code 3, where something is not proved absent that this version does not stand.",
+		Example: "  etcdadm upgrade check --to 3.6.16\n  etcdadm upgrade check --data-dir /mnt/copy-of-data -o json",
+		Args:    cobra.NoArgs,
+	}
+	t := &task{cmd: cmd, goal: machine.Goal{Action: machine.Reset}, flags: machineflags.Add(cmd, machineflags.Paths)}
+	var to string
+	cmd.Flags().StringVar(&to, "to", "", "the `version` that the member is to run")
+	out := cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return t.checkUpgrade(cmd, out, to) }
+	return cmd
+}
+
+func (t *task) checkUpgrade(cmd *cobra.Command, out *cli.Output, to string) error {
+	var want etcdversion.Version
+	if to != "" {
+		v, err := etcdversion.Parse(to)
+		if err != nil {
+			return &cli.UsageError{Text: err.Error(), Next: "--to=3.6.16"}
+		}
+		want = v
+	}
+	m, err := t.open()
+	if err != nil {
+		return err
+	}
+	lines := hazardLines(m, want)
+	if err := out.Print(cmd.OutOrStdout(), lines, func(w io.Writer) error { return printHazards(w, lines) }); err != nil {
+		return err
+	}
+	for _, l := range lines {
+		if l.State != cluster.HazardAbsent && to != "" {
+			return &machine.Hold{
+				Reason: machine.VersionHazard, Next: l.Cure,
+				Text: fmt.Sprintf("etcd %s does not stand this data: %s", want, l.Hazard),
+			}
+		}
+	}
+	return nil
+}
+
+// hazardLines looks, and returns what matters before a version; all, before none.
+func hazardLines(m *operate.Machine, want etcdversion.Version) []hazardLine {
+	var lines []hazardLine
+	for _, h := range m.Hazards() {
+		l := hazardLine{Hazard: h}
+		for _, v := range steps {
+			if !slices.Contains(cluster.HazardsBefore(v), h.Kind) || !want.IsZero() && v.Minor != want.Minor {
+				continue
+			}
+			l.Before = append(l.Before, fmt.Sprintf("%d.%d", v.Major, v.Minor))
+			if h.State != cluster.HazardAbsent && l.Cure == "" {
+				l.Cure = h.Cure(v)
+			}
+		}
+		if len(l.Before) > 0 {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+func printHazards(w io.Writer, lines []hazardLine) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "HAZARD\tBEFORE\tSTATE\tWHAT")
+	for _, l := range lines {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", l.Kind, cli.Plain(fmt.Sprint(l.Before)), l.State, cli.Plain(l.What))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, l := range lines {
+		if l.Cure != "" {
+			fmt.Fprintf(w, "%s: %s\n", l.Kind, l.Cure)
+		}
+	}
+	return nil
+}

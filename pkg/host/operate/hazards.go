@@ -1,0 +1,90 @@
+package operate
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+)
+
+// A look is what was found in a member's data, as long as its files are the same.
+type look struct {
+	files string
+	found []cluster.Hazard
+}
+
+// hazards looks into the data for what the wanted version does not stand, where
+// that version is not what runs it already. A learner is looked at in any case: its
+// data came from another member.
+func (m *Machine) hazards(goal machine.Goal, obs machine.Observation) []cluster.Hazard {
+	want := m.cfg.Version.Release()
+	builds := goal.Action == machine.Join || goal.Action == machine.Init
+	if !builds || obs.Data.State != cluster.DiskData || len(cluster.HazardsBefore(want)) == 0 {
+		return nil
+	}
+	if l := obs.Local; l != nil && !l.Learner && !l.Version.IsZero() && l.Version.AtLeast(want.Major, want.Minor) {
+		return nil
+	}
+	files := m.dataFiles()
+	if files == m.looked.files {
+		return m.looked.found
+	}
+	found := hazards.Examine(m.dataDirs())
+	unknown := func(h cluster.Hazard) bool { return h.State == cluster.HazardUnknown }
+	if !slices.ContainsFunc(found, unknown) {
+		m.looked = look{files, found}
+	}
+	return found
+}
+
+// adopt takes the version of the cluster that the machine joins, where nobody has
+// said another: the newest patch of the oldest minor version, which all members
+// stand. It reports whether the version is still open.
+func (m *Machine) adopt(goal machine.Goal, obs machine.Observation) bool {
+	if !m.versionOpen || goal.Action != machine.Join {
+		return false
+	}
+	low := obs.Remote.Lowest
+	if low.IsZero() {
+		return true
+	}
+	m.cfg.Version, m.versionOpen = low, false
+	for _, o := range obs.Remote.Members {
+		v := o.Version
+		if v.Major == low.Major && v.Minor == low.Minor && v.Compare(m.cfg.Version) > 0 {
+			m.cfg.Version = v
+		}
+	}
+	return false
+}
+
+// Hazards looks into the data of the machine's member.
+func (m *Machine) Hazards() []cluster.Hazard { return hazards.Examine(m.dataDirs()) }
+
+// dataDirs are where the member has its data.
+func (m *Machine) dataDirs() hazards.Dir {
+	return hazards.Dir{Data: m.cfg.Paths.Data, WAL: walDir(m.cfg)}
+}
+
+// walDir is where the log is, empty for the usual place.
+func walDir(cfg machine.Config) string {
+	vars, err := variables(cfg)
+	if dir := vars["ETCD_WAL_DIR"]; err == nil && filepath.IsAbs(dir) {
+		return filepath.Clean(dir)
+	}
+	return ""
+}
+
+// dataFiles names the files of the log and of the raft snapshots. Each snapshot, and
+// each 64 MB of the log, is a new one.
+func (m *Machine) dataFiles() string {
+	var all []string
+	for _, pattern := range []string{"member/wal/*.wal", "member/snap/*.snap"} {
+		names, _ := filepath.Glob(filepath.Join(m.cfg.Paths.Data, pattern))
+		all = append(all, names...)
+	}
+	return strings.Join(all, " ")
+}
