@@ -40,7 +40,8 @@ func newUpgradeCheck() *cobra.Command {
 		Use: "check", Short: "look into the member's data for what the next minor version does not stand",
 		Long: "check looks into this machine's data directory, whether etcd runs or not, and changes nothing: for keys of\n" +
 			"the v2 store, for members that only the database knows, and for old entries in the log. Each is present, proved\n" +
-			"absent, or unknown, and comes with its cure. The same look is taken before an upgrade: by join and init before a\n" +
+			"absent, or unknown, and comes with its cure. The same look is taken before an upgrade: by join and init " +
+			"before a\n" +
 			"new minor version is installed, by etcd-manager before a member changes its version.\n\n" +
 			"With --to it fails, with exit code 3, where something is not proved absent that this version does not stand.",
 		Example: "  etcdadm upgrade check --to 3.6.16\n  etcdadm upgrade check --data-dir /mnt/copy-of-data -o json",

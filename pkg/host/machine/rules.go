@@ -54,7 +54,8 @@ var ruleDocs = []ReasonDoc{
 	{VersionStep, "etcd goes up one minor version at a time, and not down.",
 		"Choose another `--version`."},
 	{VersionHazard, "The data has something that the wanted minor version does not stand: keys of the v2 store, members " +
-		"that only the database knows, or old entries in the log. Or the patch that wrote it is older than etcd advises, and " +
+		"that only the database knows, or old entries in the log. Or the patch that wrote it is older than etcd " +
+		"advises, and " +
 		"nobody can tell. A member that joins is checked before it has its vote, and the join is taken back.",
 		"What the hold says; `etcdadm upgrade check` looks again. `--accept-version-risk=REASON` goes on."},
 	{SettingsInvalid, "etcd, or the init system, would not take a setting.",
