@@ -25,6 +25,10 @@ func (c checker) changeVersion(spec cluster.Spec, op *MemberChangeVersion) error
 		return nil // nothing to do
 	case n.Assigned.Version != op.ExpectVersion:
 		return &StaleError{Want: "etcd " + op.ExpectVersion.String(), Got: n.Assigned.Version.String()}
+	case spec.EtcdVersion.Minor > op.To.Minor && op.To.Minor == op.ExpectVersion.Minor &&
+		op.To.Compare(op.ExpectVersion) < 0:
+		return unsafe("version", "etcd %s is an earlier patch than %s, and the spec asks for %s", op.To, op.ExpectVersion,
+			spec.EtcdVersion)
 	case !hasVersion(n, op.To):
 		return unsafe("version", "%s has no binaries of etcd %s", op.Node, op.To)
 	}

@@ -51,6 +51,7 @@ func TestCheckOfAChangeOfVersion(t *testing.T) {
 			versioned("3.5.35", "3.6.16", "3.6.16") + "cluster-version 3.6.0", backB},
 		{"one of two where three are wanted", "quorum",
 			"cluster a b\nnode b version=3.5.35 versions=3.5.35,3.6.16\nnode a version=3.5.35", changeB},
+		{"an earlier patch on the way up", "version", all35, strings.Replace(changeB, "3.6.16", "3.5.31", 1)},
 		{"another member than expected", "stale", all35, strings.Replace(changeB, "member-id=2", "member-id=3", 1)},
 		{"another version than expected", "stale", all35, strings.Replace(changeB, "3.5.35", "3.5.31", 1)},
 		{"another incarnation", "stale", all35, strings.Replace(changeB, "t1", "t0", 1)},

@@ -131,11 +131,13 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 }
 
 // nextToChange returns the member that changes to next now: the first follower by
-// name, at last the leader; nil for none.
+// name, at last the leader; nil for none. On the way to a later minor version, no
+// member is changed to an earlier patch.
 func (l *view) nextToChange(next etcdversion.Version) *cluster.Member {
 	var leader *cluster.Member
 	for i, m := range l.voters {
-		if n := l.nodeOf(m); n == nil || n.Assigned == nil || n.Assigned.Version == next {
+		if n := l.nodeOf(m); n == nil || n.Assigned == nil || n.Assigned.Version == next ||
+			onTheWay(n.Assigned.Version, next, l.spec.EtcdVersion) {
 			continue
 		}
 		if m.ID != l.obs.Leader {
@@ -144,6 +146,12 @@ func (l *view) nextToChange(next etcdversion.Version) *cluster.Member {
 		leader = &l.voters[i]
 	}
 	return leader
+}
+
+// onTheWay reports whether a member that runs has next behind it on the way to a
+// later minor version.
+func onTheWay(runs, next, want etcdversion.Version) bool {
+	return want.Minor > next.Minor && runs.Minor == next.Minor && runs.Compare(next) > 0
 }
 
 // changeVersion predicts a change that succeeds.

@@ -125,8 +125,9 @@ func up(members []Runner, want, seen, low etcdversion.Version) (etcdversion.Vers
 	}
 	least := next.UpgradeFloor()
 	patch, ok := newestOf(members, low.Minor)
-	assigned := func(m Runner) bool { return m.Assigned == patch }
-	if !ok || patch.Compare(least) < 0 || !slices.ContainsFunc(members, func(m Runner) bool { return !assigned(m) }) {
+	// Those that are at least there stay as they are: see [view.nextToChange].
+	moves := func(m Runner) bool { return m.runs().Compare(least) < 0 && m.Assigned.Compare(patch) < 0 }
+	if !ok || patch.Compare(least) < 0 || !slices.ContainsFunc(members, moves) {
 		return next, lack
 	}
 	return patch, nil

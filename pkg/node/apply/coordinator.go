@@ -151,9 +151,6 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 		if err := c.stillEvicted(ctx, obs, op); err != nil {
 			return err
 		}
-		if err := c.mayChangeVersion(ctx, obs, op); err != nil {
-			return err
-		}
 		if err := c.agree(ctx, obs, op); err != nil {
 			return err
 		}
@@ -214,6 +211,10 @@ func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan
 			return err
 		}
 		if err := c.fresh(obs, op); err != nil {
+			done()
+			return err
+		}
+		if err := c.mayChangeVersion(proven, obs, op); err != nil {
 			done()
 			return err
 		}

@@ -41,6 +41,8 @@ type stage struct {
 	hashes    map[string]uint32
 	// late are the client URLs of members that serve no reads now.
 	late []string
+	// versions are what the members run, by client URL.
+	versions map[string]etcdversion.Version
 	// applied are the indexes of the members, by client URL.
 	applied map[string]uint64
 	mu      sync.Mutex
@@ -192,7 +194,7 @@ func (e fakeEtcd) MoveLeader(ctx context.Context, id cluster.MemberID) error {
 // Report and HashKV tell of the member at the URL that was connected to last.
 func (e fakeEtcd) Report(context.Context) (cluster.Report, error) {
 	r := cluster.Report{Leader: 1, Read: cluster.ReadServed, Revision: e.revisions[e.urls[0]],
-		Applied: e.applied[e.urls[0]]}
+		Applied: e.applied[e.urls[0]], Version: e.versions[e.urls[0]]}
 	for _, m := range e.obs.Members {
 		if strings.HasPrefix(e.urls[0], "http://"+string(m.Name)+":") {
 			r.ID = m.ID

@@ -25,6 +25,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
@@ -87,6 +88,9 @@ type LocalOptions struct {
 
 	// recheck is defaultRecheck, where no test has less time.
 	recheck time.Duration
+	// record writes a change of version down: [nodestate.File.Update], where no test
+	// has a disk that hangs.
+	record func(*nodestate.File, nodestate.Transition) error
 	// comesUp is defaultComesUp, where no test has less time.
 	comesUp time.Duration
 }
@@ -105,6 +109,9 @@ type Local struct {
 	stager   stager
 	comparer comparer
 	settler  settler
+	late     settler
+	// spawned is the version that was started last.
+	spawned atomic.Pointer[etcdversion.Version]
 	// files is the key material of the member that was started last.
 	files  atomic.Pointer[etcdconf.TLS]
 	reader diskReader
@@ -117,6 +124,9 @@ type Local struct {
 func NewLocal(o LocalOptions) *Local {
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
 	o.comesUp = cmp.Or(o.comesUp, defaultComesUp)
+	if o.record == nil {
+		o.record = (*nodestate.File).Update
+	}
 	l := &Local{o: o, semaphore: make(chan struct{}, 1), sizes: sizes{
 		of: map[string]int64{}, ahead: map[aheadOfTime]time.Time{},
 	}}
@@ -144,6 +154,7 @@ func (l *Local) Close(ctx context.Context) error {
 	defer l.leave()
 	l.stager.end(ctx)
 	l.settler.end(ctx)
+	l.late.end(ctx)
 	l.comparer.end(ctx)
 	l.clientMu.Lock()
 	if l.client != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 // Operations for a node, valid on a new stage.
@@ -127,4 +128,40 @@ func TestABackupIsSentOnceAndMayOutliveTheLease(t *testing.T) {
 			t.Errorf("it took %s, want %s", took, backupDeadline)
 		}
 	})
+}
+
+// A node may obey late: by then the other voters have to serve still.
+func TestAChangeOfVersionIsSentAgainOnlyWhileTheOthersServe(t *testing.T) {
+	for _, began := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			st := newStage()
+			old, to := etcdversion.Must("3.6.16"), etcdversion.Must("3.6.17")
+			st.obs.Nodes[2].Versions = []etcdversion.Version{old, to}
+			for i := range st.obs.Members {
+				st.obs.Members[i].Version = old
+			}
+			sent := 0
+			st.execute = func(ctx context.Context, _ cluster.Term) error {
+				if sent++; sent == 3 {
+					return nil
+				}
+				st.late = []string{"http://b:4001"}
+				if began {
+					st.versions = map[string]etcdversion.Version{"http://c:4001": to}
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			err := st.do(t, &plan.MemberChangeVersion{
+				Node: "c", ExpectToken: "t1", ExpectMemberID: 3, ExpectVersion: old, To: to,
+			})
+			var unsafe *plan.UnsafeError
+			switch {
+			case began && (err != nil || sent != 3):
+				t.Errorf("a change that has begun was sent %d times, and ended with %v", sent, err)
+			case !began && (!errors.As(err, &unsafe) || sent != 1):
+				t.Errorf("it was sent %d times, and ended with %v", sent, err)
+			}
+		})
+	}
 }

@@ -27,11 +27,26 @@ const settleTick = 100 * time.Millisecond
 // free yet.
 const diesAt = 2
 
-// A settler sees a change of version to its end, in the background.
+// A settler sees something to its end in the background, as a change of version.
 type settler struct {
 	mu   sync.Mutex
 	stop context.CancelFunc
 	done chan struct{}
+}
+
+// begin does f in the background, until it returns or is broken off. What was begun
+// before is broken off.
+func (s *settler) begin(ctx context.Context, f func(context.Context)) {
+	s.end(ctx)
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	s.mu.Lock()
+	s.stop, s.done = stop, done
+	s.mu.Unlock()
+	go func() {
+		defer close(done)
+		f(ctx)
+	}()
 }
 
 // end breaks it off, and waits for it until ctx ends. The change stays recorded.
@@ -60,18 +75,12 @@ func (l *Local) settle(ctx context.Context, s nodestate.State) {
 	if c := s.Changing(); c == nil || c.Back {
 		return
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	l.settler.mu.Lock()
-	l.settler.stop, l.settler.done = stop, done
-	l.settler.mu.Unlock()
-	go func() {
-		defer close(done)
+	l.settler.begin(ctx, func(ctx context.Context) {
 		begun := time.Now()
 		for ctx.Err() == nil && l.unsettled(ctx, time.Since(begun) > l.o.comesUp) {
 			_ = wait.For(ctx, settleTick)
 		}
-	}()
+	})
 }
 
 // unsettled observes once how the new version does, and does what follows from it. It
@@ -90,7 +99,7 @@ func (l *Local) unsettled(ctx context.Context, overdue bool) bool {
 		return l.inTurn(ctx, l.forgetChange)
 	case !c.Pending():
 		return true
-	case status.State == cluster.ProcessCrashing && status.Restarts >= diesAt, overdue && !l.needed(ctx, s):
+	case status.State == cluster.ProcessCrashing && status.Restarts >= diesAt, overdue && !l.excused(ctx, s):
 		return l.inTurn(ctx, func() bool { return l.takeBack(ctx, lastWords(status)) })
 	}
 	return true
@@ -126,14 +135,29 @@ func (l *Local) newServes(ctx context.Context, s nodestate.State) bool {
 	return right && r.Leader != 0 && (r.Read == cluster.ReadServed || r.Learner)
 }
 
-// needed reports whether the others cannot serve without this member: then it is
-// no wonder that it does not.
-func (l *Local) needed(ctx context.Context, s nodestate.State) bool {
+// excused reports whether it is no wonder that this member does not serve: those
+// that answer, and it, are no majority. Where they would be one, as of two voters
+// the other and it, it is the new version that keeps the cluster from serving.
+func (l *Local) excused(ctx context.Context, s nodestate.State) bool {
 	voters := s.Voters
 	if len(voters) == 0 {
 		voters = s.Peers
 	}
-	return len(l.others(voters)) > 0 && !l.servedWithout(ctx, s)
+	others := l.others(voters)
+	p, err := l.peer()
+	if err != nil || len(others) == 0 {
+		return err != nil
+	}
+	defer p.Close()
+	ctx, cancel := context.WithTimeout(ctx, servesTimeout)
+	defer cancel()
+	answers := ask(others, func(m cluster.InitialMember) (struct{}, error) {
+		return struct{}{}, anyURL(m.PeerURLs, func(u string) error {
+			_, err := p.Versions(ctx, u)
+			return err
+		})
+	})
+	return len(answers)+1 < cluster.Quorum(len(voters))
 }
 
 // forgetChange ends a change that has succeeded. It is called in turn, and so is

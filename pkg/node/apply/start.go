@@ -170,6 +170,7 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 	if err != nil {
 		return err
 	}
+	l.spawned.Store(&s.Assigned.Version)
 	return l.o.Proc.Start(ctx, cfg)
 }
 

@@ -39,12 +39,13 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion)
 	if err := l.mayChange(ctx, op, s); err != nil {
 		return err
 	}
-	err := l.o.State.Update(func(s *nodestate.State) error {
+	err := l.o.record(l.o.State, func(s *nodestate.State) error {
 		s.Change = &cluster.VersionChange{Token: op.ExpectToken, From: s.Assigned.Version, To: op.To}
 		s.Assigned.Version = op.To
 		return nil
 	})
 	if err != nil {
+		l.forgetLate(ctx, op)
 		return err
 	}
 	s = l.o.State.State()
@@ -57,6 +58,28 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion)
 	// What keeps the new version from starting is found, and told, by who settles it.
 	_ = l.run(ctx, s, etcdconf.StateExisting)
 	return nil
+}
+
+// forgetLate takes a record of op back that lands after its order has failed, as it
+// may where the disk hangs. The old version runs on, and nobody knows how the other
+// voters do by then: who wants the change orders it again. Killed meanwhile, the node
+// finds either.
+func (l *Local) forgetLate(ctx context.Context, op *plan.MemberChangeVersion) {
+	l.late.begin(ctx, func(ctx context.Context) {
+		forget := func() bool {
+			return l.o.State.Update(func(s *nodestate.State) error {
+				runs := l.spawned.Load()
+				c := s.Changing()
+				if c.Pending() && c.Token == op.ExpectToken && c.To == op.To && (runs == nil || *runs != op.To) {
+					s.Change, s.Assigned.Version = nil, c.From
+				}
+				return nil // where there is none, what the disk has is made certain
+			}) != nil
+		}
+		for ctx.Err() == nil && l.inTurn(ctx, forget) {
+			_ = wait.For(ctx, settleTick)
+		}
+	})
 }
 
 // mayChange compares what is expected with this node, and its etcd with the new

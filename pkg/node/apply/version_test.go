@@ -206,3 +206,77 @@ func TestARealMemberChangesItsVersion(t *testing.T) {
 	op.ExpectVersion, op.To = next, old
 	h.refused(op, "is older")
 }
+
+// A record that lands after its order has failed is taken back: the old version runs
+// on, and the change can be ordered again.
+func TestAChangeThatIsRecordedLateIsTakenBack(t *testing.T) {
+	landing, thaw := make(chan struct{}), make(chan struct{})
+	hangs := true
+	h := known(t, func(o *LocalOptions) {
+		o.record = func(f *nodestate.File, change nodestate.Transition) error {
+			if !hangs {
+				return f.Update(change)
+			}
+			go func() {
+				_ = f.Update(func(s *nodestate.State) error {
+					close(landing)
+					<-thaw
+					return change(s)
+				})
+			}()
+			<-landing
+			return &nodestate.SlowError{}
+		}
+	})
+	pid := h.pid()
+	wantError(t, h.do(change(newer)), "the disk has not taken a write")
+	hangs = false
+	close(thaw)
+	h.late.mu.Lock()
+	done := h.late.done
+	h.late.mu.Unlock()
+	<-done
+	h.eventually("the record is gone", func() bool {
+		s := h.disk()
+		return s.Change == nil && s.Assigned.Version == writes
+	})
+	if h.pid() != pid {
+		t.Error("the process is another one")
+	}
+}
+
+// Of two voters, the one with the new version does not serve, and so neither does the
+// other: it answers, and the two would be a majority, so it is the version's fault.
+func TestAVersionThatHangsIsTakenBackWhereItsVoteIsNeeded(t *testing.T) {
+	f := newFakeTrio(t, func(o *LocalOptions) { o.comesUp = 300 * time.Millisecond })
+	f.found()
+	if err := f.state.Update(func(s *nodestate.State) error {
+		s.MemberID, s.ClusterID, s.MemberToken = 1, 1, "t1"
+		for _, name := range []cluster.NodeName{"a", "b"} {
+			s.Voters = append(s.Voters, cluster.InitialMember{Name: name, PeerURLs: []string{f.peers[name].url}})
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	f.set(func(p *fakePeer) { p.hangs = make(chan struct{}) }, "b")
+	wantError(t, f.do(change(newer)), "did not come up")
+	if s := f.disk(); s.Assigned.Version != writes || s.Change == nil || !s.Change.Back {
+		t.Errorf("assigned %+v, change %+v", s.Assigned, s.Change)
+	}
+}
+
+// Where too few others answer, it is no wonder that the new version does not serve.
+func TestAVersionThatLacksItsPeersIsGivenTime(t *testing.T) {
+	f := newFakeTrio(t)
+	f.found()
+	s := f.disk()
+	s.Voters = []cluster.InitialMember{{Name: "a", PeerURLs: []string{f.peers["a"].url}}}
+	if f.excused(t.Context(), s) {
+		t.Error("one that is alone is excused")
+	}
+	s.Voters = append(s.Voters, cluster.InitialMember{Name: "b", PeerURLs: []string{"http://127.0.0.1:1"}})
+	if !f.excused(t.Context(), s) {
+		t.Error("one whose only peer is down is not excused")
+	}
+}
