@@ -114,6 +114,7 @@ func TestEachFlagSetsItsField(t *testing.T) {
 		{"start-timeout", "1s", func(c machine.Config) any { return c.Timeouts.Start.String() }, "1s"},
 		{"membership-timeout", "2s", func(c machine.Config) any { return c.Timeouts.Membership.String() }, "2s"},
 		{"promotion-timeout", "3s", func(c machine.Config) any { return c.Timeouts.Promotion.String() }, "3s"},
+		{"orphan-timeout", "3s", func(c machine.Config) any { return c.Timeouts.Orphan.String() }, "3s"},
 	} {
 		t.Run(tt.flag+"="+tt.value, func(t *testing.T) {
 			flag := "--" + tt.flag + "=" + tt.value
@@ -278,7 +279,7 @@ func TestGroups(t *testing.T) {
 		{Paths, "data-dir certs-dir install-dir init-system kubelet-pod-manifest-path bind-address unit-dir " +
 			"environment-dir config", "version cipher-suites snapshot"},
 		{Snapshot, "snapshot skip-hash-check config", "name"},
-		{Join, "retry promotion-timeout config", "name"},
+		{Join, "retry promotion-timeout orphan-timeout config", "name"},
 	} {
 		cmd := &cobra.Command{Use: "x"}
 		Add(cmd, tt.group)

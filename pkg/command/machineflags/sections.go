@@ -39,6 +39,6 @@ var sections = []cli.FlagSection{
 	},
 	{
 		Title: "Waiting",
-		More:  []string{"start-timeout", "membership-timeout", "promotion-timeout", "retry"},
+		More:  []string{"start-timeout", "membership-timeout", "promotion-timeout", "orphan-timeout", "retry"},
 	},
 }

@@ -144,4 +144,6 @@ var table = []entry{
 		usage: "how long the cluster may take to answer and accept a change"},
 	{name: "promotion-timeout", groups: groups{Join}, field: func(c *config) any { return &c.Timeouts.Promotion },
 		usage: "how long a learner may take to catch up"},
+	{name: "orphan-timeout", groups: groups{Join}, field: func(c *config) any { return &c.Timeouts.Orphan },
+		usage: "how long nobody may listen at another machine's learner until it is taken out"},
 }

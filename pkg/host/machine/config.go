@@ -192,6 +192,9 @@ type Timeouts struct {
 	Membership Duration `json:"membership,omitempty"`
 	// Promotion is for a learner to catch up (10m).
 	Promotion Duration `json:"promotion,omitempty"`
+	// Orphan is for how long nobody may listen at the addresses of another machine's
+	// learner until a join takes it out (30m: longer than an image is pulled).
+	Orphan Duration `json:"orphan,omitempty"`
 }
 
 // A Duration is written as in "1m30s".
@@ -240,6 +243,7 @@ func Defaults() Config {
 		Timeouts: Timeouts{
 			Connect: Duration(10 * time.Second), Start: Duration(2 * time.Minute),
 			Membership: Duration(6 * time.Hour), Promotion: Duration(10 * time.Minute),
+			Orphan: Duration(30 * time.Minute),
 		},
 	}
 }

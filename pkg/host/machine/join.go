@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -210,14 +211,46 @@ func (w *world) add() (Operation, *Hold) {
 	}
 	for _, m := range w.obs.Remote.Members {
 		if m.Learner {
-			h := hold(LearnerPending, "if it does not come: etcdadm remove "+m.ID.String(), "another member is joining: %s",
-				named(m))
-			h.Wait, h.Others = true, true
-			return nil, h
+			return w.afterLearner(m)
 		}
 	}
 	voters, _ := w.obs.Remote.voters()
 	return w.change(&plan.AddLearner{Node: w.cfg.Name, PeerURLs: urls(w.cfg).Peer, ExpectVoters: voters})
+}
+
+// ownTurn is how long a learner that serves may take to get its vote from the machine
+// that it is of.
+const ownTurn = 10 * time.Second
+
+// afterLearner waits for the learner of another machine. If that machine does not end
+// what it has begun, this one does: it promotes a learner that has caught up, and takes
+// out one at whose addresses nobody listens for as long as an orphan may be waited for.
+// A learner has no vote, so that the quorum does not depend on it.
+func (w *world) afterLearner(m cluster.Member) (Operation, *Hold) {
+	voters, _ := w.obs.Remote.voters()
+	seen := w.obs.Remote.Learner
+	var op Operation
+	switch {
+	case seen.ID != m.ID:
+	case seen.Ready >= ownTurn && m.Healthy && m.Name != "":
+		op, _ = w.change(&plan.Promote{Name: m.Name, ExpectVoters: voters})
+	case seen.Absent >= time.Duration(w.cfg.Timeouts.Orphan) && !m.Healthy:
+		op, _ = w.change(&plan.Remove{ID: m.ID, ExpectName: m.Name, ExpectVoters: voters})
+	}
+	if op != nil {
+		return op, nil
+	}
+	h := hold(LearnerPending, "if it does not come: etcdadm remove "+m.ID.String()+", or wait for --orphan-timeout",
+		"another member is joining: %s", named(m))
+	h.Wait, h.Others = true, true
+	return nil, h
+}
+
+// Helps says whether op ends what another machine has begun. Where it does not go
+// through, there is nothing wrong with this one.
+func Helps(cfg Config, op *Membership) bool {
+	promote, ok := op.Operation.(*plan.Promote)
+	return ok && promote.Name != cfg.Name
 }
 
 // knowsItsVote waits until a member serves as a voter. The list is read through

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
@@ -21,6 +22,11 @@ func ready(members ...cluster.Member) machine.Observation {
 
 func unstarted(id cluster.MemberID, host string, learner bool) cluster.Member {
 	return cluster.Member{ID: id, PeerURLs: []string{"https://" + host + ":2380"}, Learner: learner}
+}
+
+func learner(m cluster.Member) cluster.Member {
+	m.Learner = true
+	return m
 }
 
 func sick(m cluster.Member) cluster.Member {
@@ -80,6 +86,36 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 			joinRest},
 		{"two machines at once take turns", join, desired(), ready(a, unstarted(0xc, "10.0.0.3", true)),
 			"hold learner-pending: another member is joining: c (https://10.0.0.3:2380)\n"},
+		{"a learner that serves gets its vote", join, desired(), with(ready(a, learner(c)), func(o *machine.Observation) {
+			o.Remote.Learner = machine.Learner{ID: c.ID, Ready: 10 * time.Second}
+		}), `
+membership: etcdadm member promote --name=c --expect-voters=1
+membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=2
+` + joinRest + "health: etcdadm member promote --name=b --expect-voters=2\n"},
+		{"its own machine comes first", join, desired(), with(ready(a, learner(c)), func(o *machine.Observation) {
+			o.Remote.Learner = machine.Learner{ID: c.ID, Ready: 9 * time.Second}
+		}), "hold learner-pending: another member is joining: c\n"},
+		{"a learner that never comes is taken out", join, desired(),
+			with(ready(a, unstarted(0xc, "10.0.0.3", true)), func(o *machine.Observation) {
+				o.Remote.Learner = machine.Learner{ID: 0xc, Absent: 30 * time.Minute}
+			}), `
+membership: etcdadm member remove --id=c --expect-voters=1
+membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
+` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
+		{"not before", join, desired(),
+			with(ready(a, unstarted(0xc, "10.0.0.3", true)), func(o *machine.Observation) {
+				o.Remote.Learner = machine.Learner{ID: 0xc, Absent: 30*time.Minute - 1}
+			}), "hold learner-pending: another member is joining: c (https://10.0.0.3:2380)\n"},
+		{"another learner is another one", join, desired(),
+			with(ready(a, unstarted(0xc, "10.0.0.3", true)), func(o *machine.Observation) {
+				o.Remote.Learner = machine.Learner{ID: 0xd, Absent: time.Hour}
+			}), "hold learner-pending: another member is joining: c (https://10.0.0.3:2380)\n"},
+		{"a voter is never taken out", join, desired(),
+			with(ready(a, healthy("d", 0xd, "10.0.0.4"), unstarted(0xc, "10.0.0.3", false)), func(o *machine.Observation) {
+				o.Remote.Learner = machine.Learner{ID: 0xc, Absent: time.Hour}
+			}), `
+membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=3
+` + joinRest + "health: etcdadm member promote --name=b --expect-voters=3\n"},
 		{"the name is taken", join, desired(), ready(a, healthy("b", 0xb, "10.0.0.9")),
 			"hold name-taken: the cluster has a member b at https://10.0.0.9:2380 already\n"},
 		{"a cluster without quorum is not joined", join, desired(), ready(a, sick(c)),

@@ -223,9 +223,20 @@ type Remote struct {
 	// Lowest and Highest are the versions that the members run.
 	Lowest  etcdversion.Version `json:"lowest,omitzero"`
 	Highest etcdversion.Version `json:"highest,omitzero"`
+	// Learner is what this command has seen so far of the cluster's learner.
+	Learner Learner `json:"learner,omitzero"`
 	// ClockSkew is the cluster's clock minus the machine's, as far as a TLS
 	// handshake or a response tells; zero where nothing does.
 	ClockSkew time.Duration `json:"clockSkew,omitempty"`
+}
+
+// A Learner is how a learner has done for as long as one command has watched it.
+type Learner struct {
+	ID cluster.MemberID `json:"id,omitzero"`
+	// Ready is for how long it has served, Absent for how long nobody has listened at
+	// any of its addresses, while the voters had a quorum.
+	Ready  time.Duration `json:"ready,omitempty"`
+	Absent time.Duration `json:"absent,omitempty"`
 }
 
 // voters returns how many voters there are, and how many of them are healthy.

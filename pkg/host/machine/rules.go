@@ -40,7 +40,9 @@ var ruleDocs = []ReasonDoc{
 	{NameTaken, "The cluster has a member of this name at another address.",
 		"Another `--name`, or `etcdadm remove` the old member."},
 	{LearnerPending, "Another machine is joining; etcd has one learner at a time.",
-		"Nothing, it clears by itself. If the other machine does not come: `etcdadm remove`."},
+		"Nothing, it clears by itself. A learner that has caught up gets its vote from any `join` that waits for it; one " +
+			"at whose addresses nobody listens for `--orphan-timeout` (30m) is taken out. To have it sooner: `etcdadm " +
+			"remove`."},
 	{QuorumMargin, "The step would leave fewer healthy voters than a majority, or the cluster has not enough of them " +
 		"now. A command waits 15 s at most for it to clear, and not longer than `--membership-timeout`: it may be an " +
 		"election.",

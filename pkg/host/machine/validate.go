@@ -355,4 +355,5 @@ func (k *checker) timeouts(t Timeouts) {
 	k.positive("timeouts.start", t.Start)
 	k.positive("timeouts.membership", t.Membership)
 	k.positive("timeouts.promotion", t.Promotion)
+	k.positive("timeouts.orphan", t.Orphan)
 }

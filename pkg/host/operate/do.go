@@ -203,7 +203,7 @@ func (m *Machine) limit(op machine.Operation, err error) time.Duration {
 	if tooFewServe(err) {
 		return min(settling, time.Duration(m.cfg.Timeouts.Membership))
 	}
-	if change, ok := op.(*machine.Membership); ok && machine.Promotes(change) {
+	if change, ok := op.(*machine.Membership); ok && machine.Promotes(change) && !machine.Helps(m.cfg, change) {
 		return time.Duration(m.cfg.Timeouts.Promotion)
 	}
 	return time.Duration(m.cfg.Timeouts.Membership)

@@ -62,7 +62,12 @@ func (m *Machine) Observe(ctx context.Context, goal machine.Goal) (machine.Obser
 			if goal.Action == machine.Reset && len(m.o.Endpoints) == 0 {
 				known = m.data().ClusterID
 			}
-			wg.Go(func() { obs.Remote = m.remote(ctx, endpoints, known) })
+			wg.Go(func() {
+				obs.Remote = m.remote(ctx, endpoints, known)
+				if goal.Action == machine.Join {
+					obs.Remote.Learner = m.watchLearner(ctx, obs.Remote, time.Now())
+				}
+			})
 		}
 	}
 	wg.Wait()

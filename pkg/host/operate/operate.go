@@ -78,6 +78,8 @@ type Machine struct {
 	// clusters are those that the endpoints that a person has named were ever of,
 	// with one endpoint of each.
 	clusters map[cluster.ClusterID]string
+	// learner is what was seen of the learner that another machine has in the cluster.
+	learner learnerWatch
 	// said is when the reasons to wait were told last.
 	said map[machine.Reason]time.Time
 }
@@ -320,7 +322,7 @@ func (m *Machine) later(err error, step machine.Step) bool {
 	// etcd makes ids of the peer URL and the second: for a moment that of a member
 	// which was just removed is taken.
 	_, adds := op.Operation.(*plan.AddLearner)
-	if adds && errors.Is(err, rpctypes.ErrMemberNotFound) {
+	if adds && errors.Is(err, rpctypes.ErrMemberNotFound) || machine.Helps(m.cfg, op) {
 		return true
 	}
 	if errors.Is(err, rpctypes.ErrNotLeader) {

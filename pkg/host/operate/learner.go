@@ -1,0 +1,68 @@
+package operate
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+)
+
+// A learnerWatch is what one command has seen of a learner, observation after
+// observation.
+type learnerWatch struct {
+	id cluster.MemberID
+	// last is the time of the last observation; ready and absent are since when the
+	// learner has served, and since when nobody has listened at its addresses. They
+	// are zero where that is not so.
+	last, ready, absent time.Time
+}
+
+// longestGap is the longest time between two observations of which nothing happened in
+// between is known: after more, the machine has slept.
+const longestGap = 4 * longest
+
+// see notes an observation.
+func (w *learnerWatch) see(id cluster.MemberID, serves, listens bool, now time.Time) {
+	// The wall clock goes on where the machine is suspended, the other one may not.
+	gap := max(now.Sub(w.last), now.Round(0).Sub(w.last.Round(0)))
+	if w.id != id || gap > longestGap || gap < 0 {
+		*w = learnerWatch{id: id}
+	}
+	w.last = now
+	since := func(t time.Time, so bool) time.Time {
+		switch {
+		case !so:
+			return time.Time{}
+		case t.IsZero():
+			return now
+		}
+		return t
+	}
+	w.ready, w.absent = since(w.ready, serves), since(w.absent, !listens)
+}
+
+// watchLearner says how the cluster's learner has done since this command began to
+// watch it. While the voters have no quorum nobody can catch up, and nothing is said
+// about anybody.
+func (m *Machine) watchLearner(ctx context.Context, r machine.Remote, now time.Time) machine.Learner {
+	i := slices.IndexFunc(r.Members, func(m cluster.Member) bool { return m.Learner })
+	if i < 0 || !r.Answered || r.Leader == 0 {
+		m.learner = learnerWatch{}
+		return machine.Learner{}
+	}
+	learner, w := r.Members[i], &m.learner
+	serves := learner.Healthy && learner.Condition.Serves()
+	// An etcd that lives listens to its peers, also where it is busy with a snapshot.
+	listens := serves || listening(ctx, slices.Concat(learner.PeerURLs, learner.ClientURLs))
+	w.see(learner.ID, serves, listens, now)
+	seen := machine.Learner{ID: learner.ID}
+	if !w.ready.IsZero() {
+		seen.Ready = now.Sub(w.ready)
+	}
+	if !w.absent.IsZero() {
+		seen.Absent = now.Sub(w.absent)
+	}
+	return seen
+}

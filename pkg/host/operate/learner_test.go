@@ -1,0 +1,50 @@
+package operate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A learner is absent for as long as nobody has listened, without a moment in which
+// somebody did, another learner, or a time in which nothing was seen.
+func TestALearnerIsAbsentOnlyWithoutAGap(t *testing.T) {
+	var w learnerWatch
+	now := time.Unix(1e9, 0)
+	see := func(after time.Duration, id cluster.MemberID, serves, listens bool) (ready, absent time.Duration) {
+		now = now.Add(after)
+		w.see(id, serves, listens, now)
+		if !w.ready.IsZero() {
+			ready = now.Sub(w.ready)
+		}
+		if !w.absent.IsZero() {
+			absent = now.Sub(w.absent)
+		}
+		return ready, absent
+	}
+	for i, s := range []struct {
+		after           time.Duration
+		id              cluster.MemberID
+		serves, listens bool
+		ready, absent   time.Duration
+	}{
+		{0, 7, false, false, 0, 0},
+		{10 * time.Second, 7, false, false, 0, 10 * time.Second},
+		{10 * time.Second, 7, false, false, 0, 20 * time.Second},
+		{time.Second, 7, false, true, 0, 0}, // it copies a snapshot
+		{time.Second, 7, false, false, 0, 0},
+		{10 * time.Second, 7, false, false, 0, 10 * time.Second},
+		{10 * time.Second, 8, false, false, 0, 0}, // another one
+		{10 * time.Second, 8, false, false, 0, 10 * time.Second},
+		{longestGap + 1, 8, false, false, 0, 0}, // this machine has slept
+		{10 * time.Second, 8, true, true, 0, 0},
+		{10 * time.Second, 8, true, true, 10 * time.Second, 0},
+		{time.Second, 8, false, true, 0, 0},
+		{-time.Hour, 8, false, false, 0, 0}, // a clock that was set
+	} {
+		if ready, absent := see(s.after, s.id, s.serves, s.listens); ready != s.ready || absent != s.absent {
+			t.Errorf("%d: ready for %s, absent for %s", i, ready, absent)
+		}
+	}
+}
