@@ -110,6 +110,10 @@ type Node struct {
 	// Change is a change of the etcd version that the node is carrying out, or that
 	// has failed; nil for none.
 	Change *VersionChange `json:"change,omitempty"`
+	// OldLog says whether its member's log has entries behind the last raft snapshot
+	// that the next minor version cannot read: see [HazardOldLog]. It is looked for as
+	// soon as all members run the minor version before that, and empty until then.
+	OldLog HazardState `json:"oldLog,omitempty"`
 	// Differs says how the data of the node's member differs from that of the
 	// others, "" where that is not known. Where a majority of the voters holds
 	// other data, the node does not start the member again.

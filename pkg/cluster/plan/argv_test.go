@@ -57,6 +57,8 @@ func TestArgvOfEachKind(t *testing.T) {
 			To: etcdversion.Must("3.6.16"),
 		}, "etcdadm member change-version --node=b --expect-token=t --expect-member-id=2 --expect-version=3.5.35 " +
 			"--to=3.6.16"},
+		{&plan.MemberForceSnapshot{Node: "b", ExpectToken: "t", ExpectMemberID: 2},
+			"etcdadm member force-snapshot --node=b --expect-token=t --expect-member-id=2"},
 		{&plan.MemberStop{Node: "a", ExpectToken: "t", ExpectMemberID: 0x8e9e05c52164694d},
 			"etcdadm member stop --node=a --expect-token=t --expect-member-id=8e9e05c52164694d"},
 		{&plan.AddLearner{Node: "a", PeerURLs: []string{"http://u1:1", "https://u2:2"}, ExpectVoters: 3},

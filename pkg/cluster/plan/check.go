@@ -71,6 +71,8 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return c.stop(op.Node)
 	case *MemberChangeVersion:
 		return c.changeVersion(spec, op)
+	case *MemberForceSnapshot:
+		return c.forceSnapshot(op)
 	case *AddLearner:
 		return c.addLearner(op)
 	case *Promote:

@@ -35,10 +35,32 @@ func (c checker) changeVersion(spec cluster.Spec, op *MemberChangeVersion) error
 	if err := c.mixes(m, op); err != nil {
 		return err
 	}
+	if op.To.Minor > op.ExpectVersion.Minor && n.OldLog == cluster.HazardPresent && readsNoOldLog(op.To) {
+		return unsafe("version", "the log of %s has entries that etcd %s cannot read, behind its last raft snapshot; "+
+			"etcdadm member force-snapshot", op.Node, op.To)
+	}
 	if err := c.spares(spec, m); err != nil {
 		return err
 	}
 	return c.backup("changing the version of a member")
+}
+
+// forceSnapshot makes sure that the node is the one that is meant.
+func (c checker) forceSnapshot(op *MemberForceSnapshot) error {
+	n, err := c.node(op.Node)
+	if err != nil {
+		return err
+	}
+	m, member := c.hosted(n)
+	switch {
+	case !n.Reachable || n.Assigned == nil || !member:
+		return unsafe("version", "%s runs no member", op.Node)
+	case n.Disk.Token != op.ExpectToken || n.Assigned.Token != op.ExpectToken:
+		return &StaleError{Want: "incarnation " + string(op.ExpectToken), Got: string(n.Disk.Token)}
+	case n.Disk.MemberID != op.ExpectMemberID || m.ID != op.ExpectMemberID:
+		return &StaleError{Want: "member " + op.ExpectMemberID.String(), Got: n.Disk.MemberID.String()}
+	}
+	return nil
 }
 
 func hasVersion(n cluster.Node, v etcdversion.Version) bool {

@@ -33,6 +33,9 @@ func Done(obs cluster.Observation, op Operation) bool {
 		n := l.node(op.Node)
 		return n != nil && n.Assigned != nil && n.Assigned.Version == op.To && n.Change == nil &&
 			n.Process.State == cluster.ProcessRunning
+	case *MemberForceSnapshot:
+		n := l.node(op.Node)
+		return n != nil && n.OldLog == cluster.HazardAbsent
 	case *AddLearner:
 		return slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return overlap(m.PeerURLs, op.PeerURLs) })
 	case *Promote:

@@ -18,6 +18,7 @@ import (
 //	halted                 an operation stopped it
 //	assigned, unassigned   its state file
 //	version=3.5.21         of its assignment; versions=... of its binaries
+//	log=present            entries that 3.7 cannot read are in it (absent where all run 3.6)
 //	changes=3.6.16         from the version of its assignment; failed=... and back again, stuck=... and not back
 //	promised=n1:a,b,c      a promise to bootstrap
 //	down, down=unknown     it does not answer (and never did); up
@@ -67,6 +68,11 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 		n.Assigned.Quarantined = true
 	case "version":
 		n.Assigned.Version = etcdversion.Must(value)
+		if n.OldLog = ""; n.Assigned.Version.Minor == 6 {
+			n.OldLog = cluster.HazardAbsent
+		}
+	case "log":
+		n.OldLog = cluster.HazardState(value)
 	case "changes", "failed", "stuck": // to the version, from the one that it is assigned, or back to that
 		n.Change = &cluster.VersionChange{Token: n.Assigned.Token, From: n.Assigned.Version, To: etcdversion.Must(value)}
 		if key == "failed" || key == "stuck" {

@@ -105,6 +105,14 @@ var kinds = []Kind{
 		New: func() Operation { return &MemberChangeVersion{} },
 	},
 	{
+		Path:  "member force-snapshot",
+		Short: "have a member take a raft snapshot, by entries that change nothing",
+		Needs: "The node runs the expected incarnation as the expected member, and the member serves. All members run its " +
+			"minor version.",
+		Done: "The member's log has no requests of etcd 3.5 behind its last raft snapshot, which 3.7 could not read.",
+		New:  func() Operation { return &MemberForceSnapshot{} },
+	},
+	{
 		Path: "member add-learner", Short: "add a node's member without a vote",
 		Needs: "The cluster has quorum, the expected number of voters and no other learner.",
 		Done:  "The member list has a learner with these peer URLs.",

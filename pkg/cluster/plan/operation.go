@@ -156,6 +156,14 @@ type MemberChangeVersion struct {
 	To             etcdversion.Version `flag:"to" doc:"etcd version to run"`
 }
 
+// MemberForceSnapshot has a node's member take a raft snapshot, so that its log has
+// no entries left behind it that the next minor version cannot read.
+type MemberForceSnapshot struct {
+	Node           cluster.NodeName `flag:"node" doc:"node whose member takes a raft snapshot"`
+	ExpectToken    cluster.Token    `flag:"expect-token" doc:"incarnation that the node must be running"`
+	ExpectMemberID cluster.MemberID `flag:"expect-member-id" doc:"member that the node must be"`
+}
+
 // AddLearner adds a node's member to the cluster, without a vote.
 type AddLearner struct {
 	Node         cluster.NodeName `flag:"node" doc:"node that will run the member"`
@@ -285,6 +293,7 @@ func (*RequestClose) kind() string        { return "request close" }
 func (*MemberStart) kind() string         { return "member start" }
 func (*MemberStop) kind() string          { return "member stop" }
 func (*MemberChangeVersion) kind() string { return "member change-version" }
+func (*MemberForceSnapshot) kind() string { return "member force-snapshot" }
 func (*AddLearner) kind() string          { return "member add-learner" }
 func (*Promote) kind() string             { return "member promote" }
 func (*Remove) kind() string              { return "member remove" }

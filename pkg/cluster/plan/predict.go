@@ -38,6 +38,8 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 		w.stop(op.Node)
 	case *MemberChangeVersion:
 		w.changeVersion(op)
+	case *MemberForceSnapshot:
+		w.node(op.Node).OldLog = cluster.HazardAbsent
 	case *AddLearner:
 		w.Members = append(w.Members, cluster.Member{
 			ID: w.nextID(), PeerURLs: op.PeerURLs, Learner: true, LearnerSince: w.At,

@@ -35,6 +35,9 @@ func ruleVersion(l *view) (Operation, verdict) {
 	if op, ok := l.covered("version"); !ok {
 		return op, goOn
 	}
+	if op, wait := l.snapshotFirst(next); wait {
+		return op, goOn
+	}
 	if m.ID == l.obs.Leader && len(l.voters) > 1 {
 		return l.moveLeader(*m), goOn
 	}
@@ -130,6 +133,48 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 	return len(l.holds) == before && !l.frozen
 }
 
+// snapshotFirst returns what has to be done before the first member is changed to a
+// version that cannot read the entries of a version before the last: each member
+// takes a raft snapshot. It holds where a node has not looked yet.
+func (l *view) snapshotFirst(next etcdversion.Version) (op Operation, wait bool) {
+	if !readsNoOldLog(next) {
+		return nil, false
+	}
+	for _, m := range l.voters {
+		n := l.nodeOf(m)
+		if n == nil || n.Assigned == nil || n.Assigned.Version.AtLeast(next.Major, next.Minor) {
+			continue
+		}
+		switch n.OldLog {
+		case cluster.HazardAbsent:
+		case cluster.HazardPresent:
+			return &MemberForceSnapshot{Node: n.Name, ExpectToken: l.obs.Token, ExpectMemberID: m.ID}, true
+		default:
+			l.hold(NotYet, "the change to etcd %s waits until %s has looked into its member's log", next, n.Name)
+			wait = true
+		}
+	}
+	return nil, wait
+}
+
+// readsNoOldLog reports whether a version cannot read what etcd two minor versions
+// before it has written into the log.
+func readsNoOldLog(v etcdversion.Version) bool {
+	return slices.Contains(cluster.HazardsBefore(v), cluster.HazardOldLog)
+}
+
+// oldLogOf is what the log of a member has after it has changed from a version.
+func oldLogOf(from, to etcdversion.Version) cluster.HazardState {
+	next := etcdversion.Version{Major: to.Major, Minor: to.Minor + 1}
+	switch {
+	case !readsNoOldLog(next):
+		return ""
+	case from.Minor < to.Minor:
+		return cluster.HazardPresent
+	}
+	return cluster.HazardAbsent
+}
+
 // nextToChange returns the member that changes to next now: the first follower by
 // name, at last the leader; nil for none. On the way to a later minor version, no
 // member is changed to an earlier patch.
@@ -159,6 +204,9 @@ func (w *world) changeVersion(op *MemberChangeVersion) {
 	n := w.node(op.Node)
 	if n.Assigned == nil {
 		return
+	}
+	if n.Assigned.Version.Minor != op.To.Minor {
+		n.OldLog = oldLogOf(n.Assigned.Version, op.To)
 	}
 	n.Assigned.Version, n.Process.Version, n.Change = op.To, op.To, nil
 	all := true

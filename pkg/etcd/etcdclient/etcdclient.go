@@ -20,6 +20,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
@@ -282,6 +283,25 @@ func (c *Client) settle(ctx context.Context) {
 		}
 	}
 }
+
+// Propose appends n entries to raft's log that change nothing. It returns early where
+// ctx ends, or an entry is not committed.
+func (c *Client) Propose(ctx context.Context, n int) error {
+	const together = 16 // etcd writes them to its disk in batches
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(together)
+	for range n {
+		group.Go(func() error {
+			if !c.propose(ctx) {
+				return cmp.Or(context.Cause(ctx), errNotCommitted)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+var errNotCommitted = errors.New("an entry that changes nothing was not committed")
 
 // propose appends an entry to raft's log that changes nothing: the revocation of a
 // lease that does not exist. It reports whether the entry was committed.

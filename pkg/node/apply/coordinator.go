@@ -100,6 +100,8 @@ func Deadline(op plan.Operation) time.Duration {
 	switch op := op.(type) {
 	case *plan.MemberChangeVersion:
 		return changeDeadline
+	case *plan.MemberForceSnapshot:
+		return snapshotDeadline
 	case *plan.BackupTake, *plan.BackupVerify, *plan.BackupDrill:
 		return backupDeadline
 	case *plan.QuarantineLift:

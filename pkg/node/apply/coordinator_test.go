@@ -424,6 +424,9 @@ func TestEveryOperationHasADeadline(t *testing.T) {
 		if _, ok := k.New().(*plan.MemberChangeVersion); ok {
 			want = changeDeadline
 		}
+		if _, ok := k.New().(*plan.MemberForceSnapshot); ok {
+			want = snapshotDeadline
+		}
 		if got := Deadline(k.New()); got != want {
 			t.Errorf("%s has %s, want %s", k.Path, got, want)
 		}

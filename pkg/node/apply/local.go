@@ -106,6 +106,7 @@ type Local struct {
 	clientTo string
 
 	sizes    sizes
+	logs     logWatch
 	stager   stager
 	comparer comparer
 	settler  settler
@@ -238,6 +239,8 @@ func (l *Local) effect(ctx context.Context, order plan.Order) error {
 		return l.stop(ctx, op)
 	case *plan.MemberChangeVersion:
 		return l.changeVersion(ctx, op)
+	case *plan.MemberForceSnapshot:
+		return l.forceSnapshot(ctx, op)
 	case *plan.RestoreStage:
 		return l.stage(ctx, op)
 	case *plan.RestoreSwitch:

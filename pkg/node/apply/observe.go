@@ -76,6 +76,7 @@ func (l *Local) read() facts {
 		Versions: l.o.Bin.Versions(), Change: s.Changing(),
 		Staged: l.stager.describe(s.Staged), Revision: s.Revision,
 	}
+	n.OldLog = l.oldLog(s)
 	// Space and hosts are for people and for bounded upkeep: an error there is
 	// an unknown, not a failed look.
 	if free, err := hostfs.FreeBytes(l.o.DataDir); err == nil {

@@ -280,3 +280,43 @@ func TestAVersionThatLacksItsPeersIsGivenTime(t *testing.T) {
 		t.Error("one whose only peer is down is not excused")
 	}
 }
+
+// A real member that was born on 3.5 runs 3.6, and takes a raft snapshot by order:
+// 3.7 can read its log then, and its revision is what it was.
+func TestARealMemberForcesASnapshot(t *testing.T) {
+	v35, v36, v37 := etcdversion.Must("3.5.35"), etcdversion.Must("3.6.16"), etcdversion.Must("3.7.3")
+	h := realHost(t, v35)
+	for _, v := range []etcdversion.Version{v36, v37} {
+		if _, err := h.o.Bin.Find(v); err != nil {
+			t.Skip(err)
+		}
+	}
+	voters := []cluster.InitialMember{{Name: "a", PeerURLs: h.o.URLs.Peer}}
+	h.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: v35, Voters: voters},
+		&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: v35, Peers: voters})
+	n, r := h.reports()
+	force := &plan.MemberForceSnapshot{Node: "a", ExpectToken: "t1", ExpectMemberID: n.Disk.MemberID}
+	h.eventually("3.5 has a cluster version", func() bool { _, r = h.reports(); return r.Cluster.Minor == 5 })
+	h.refused(force, "do not all run the minor version")
+	up := &plan.MemberChangeVersion{
+		Node: "a", ExpectToken: "t1", ExpectMemberID: n.Disk.MemberID, ExpectVersion: v35, To: v36,
+	}
+	h.must(up)
+	h.eventually("the node tells of old entries in the log", func() bool {
+		n, r = h.reports()
+		return n.OldLog == cluster.HazardPresent
+	})
+	revision := r.Revision
+	stale := *force
+	stale.ExpectMemberID++
+	isStale(t, h.do(&stale), "member")
+	h.must(force, force)
+	if n, r = h.reports(); n.OldLog != cluster.HazardAbsent || r.Revision != revision {
+		t.Errorf("old entries are %s, the revision is %d and was %d", n.OldLog, r.Revision, revision)
+	}
+	up.ExpectVersion, up.To = v36, v37
+	h.must(up)
+	if n, r = h.reports(); n.OldLog != "" || r.Version != v37 {
+		t.Errorf("it runs %s, and tells of its log that old entries are %q", r.Version, n.OldLog)
+	}
+}
