@@ -81,6 +81,24 @@ func HazardsIn(list []Hazard, to etcdversion.Version) []Hazard {
 	return found
 }
 
+// HazardsFrom returns what keeps a member that runs one version from changing to
+// another of the next minor version: what is there, and, where its patch is below
+// the floor, what is not proved absent. [HazardOldLog] is not among them: a step
+// takes it away.
+func HazardsFrom(list []Hazard, from, to etcdversion.Version) []Hazard {
+	if from.Minor+1 != to.Minor {
+		return nil
+	}
+	below := from.Compare(to.UpgradeFloor()) < 0
+	var found []Hazard
+	for _, h := range HazardsIn(list, to) {
+		if h.Kind != HazardOldLog && (below || h.State == HazardPresent) {
+			found = append(found, h)
+		}
+	}
+	return found
+}
+
 // Cure says what a person can do about the hazard before a change to a version.
 func (h Hazard) Cure(to etcdversion.Version) string {
 	floor := to.UpgradeFloor().String()

@@ -118,6 +118,9 @@ type Node struct {
 	// others, "" where that is not known. Where a majority of the voters holds
 	// other data, the node does not start the member again.
 	Differs string `json:"differs,omitempty"`
+	// Hazards is what the node has found in its member's data that a later minor
+	// version does not stand, or has proved absent; empty where it has not looked.
+	Hazards []Hazard `json:"hazards,omitempty"`
 	// LeaseVoters is the lease voter record on the node's disk.
 	LeaseVoters LeaseVoters `json:"leaseVoters"`
 	// Lease is the last coordinator's lease that the node granted or was told of.

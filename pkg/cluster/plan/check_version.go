@@ -95,12 +95,23 @@ func (c checker) mixes(target cluster.Member, op *MemberChangeVersion) error {
 		if m.ID != target.ID && !m.Learner && v.Minor <= to.Minor {
 			older++
 		}
-		if least := to.UpgradeFloor(); step == 1 && v.Minor < to.Minor && v.Compare(least) < 0 {
-			return unsafe("version", "%s runs etcd %s, and %s is safe to reach from %s on", m.Name, v, to, least)
+		if found := cluster.HazardsFrom(c.hazardsOf(m), v, to); step == 1 && len(found) > 0 {
+			return unsafe("version", "%s runs etcd %s, and %s is safe to reach from %s on, or from data without %s", m.Name, v, to,
+				to.UpgradeFloor(), found[0])
 		}
 	}
 	if step == -1 && older == 0 {
 		return unsafe("version", "no other voter runs etcd %d.%d any more", to.Major, to.Minor)
+	}
+	return nil
+}
+
+// hazardsOf returns what is known of a member's data.
+func (c checker) hazardsOf(m cluster.Member) []cluster.Hazard {
+	for _, n := range c.obs.Nodes {
+		if h, ok := c.hosted(n); ok && h.ID == m.ID {
+			return n.Hazards
+		}
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ import (
 //	denied=USER            its etcd denies the daemon; denied without a certificate
 //	refused, timeout       its etcd runs and gives no report
 //	differs                its data is not that of the others
+//	hazard=members         its data has that, and nothing else; hazard=none, hazard=unknown
 func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 	switch key {
 	case "data":
@@ -145,6 +146,16 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseAuth, Text: "etcd denies it", User: value}
 	case "timeout":
 		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseTimeout, Text: "it did not answer in time"}
+	case "hazard":
+		n.Hazards = cluster.NoHazards()
+		for i, h := range n.Hazards {
+			switch value {
+			case string(h.Kind):
+				n.Hazards[i].State, n.Hazards[i].What = cluster.HazardPresent, "it is there"
+			case "unknown":
+				n.Hazards[i].State, n.Hazards[i].What = cluster.HazardUnknown, "the log is damaged"
+			}
+		}
 	case "differs":
 		n.Differs = "its data is not that of a and b, a majority, at revision 7"
 	case "term":

@@ -38,6 +38,7 @@ const (
 	LearnerBehind     Reason = "learner-behind"
 	BinaryMissing     Reason = "binary-missing"
 	VersionDiffers    Reason = "version-differs"
+	VersionHazard     Reason = "version-hazard"
 	VersionFailed     Reason = "version-failed"
 	DiskUnreadable    Reason = "disk-unreadable"
 	DiskFull          Reason = "disk-full"
@@ -182,6 +183,10 @@ var ruleDocs = []ReasonDoc{
 			"no way for a running cluster, or something has to be right first. The text says what.",
 		"The text says what is in the way. docs/versions.md has what can become what, and how. Setting the spec back to " +
 			"the version that runs ends it."},
+	{VersionHazard,
+		"The data of a member has something that the next minor version of etcd does not stand: keys of the v2 store, " +
+			"members that only the database knows, or old entries in the log. docs/versions.md says what each is.",
+		"The text has the cure. The node looks again with each raft snapshot; etcdadm upgrade check looks at once."},
 	{VersionFailed,
 		"A member did not come up with the new etcd version. Its node has gone back to the old one where that was still " +
 			"possible, and no other member is changed.",

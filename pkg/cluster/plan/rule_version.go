@@ -55,7 +55,8 @@ func (l *view) runners() (list []Runner, differs bool) {
 		if n == nil || n.Assigned == nil {
 			continue
 		}
-		list = append(list, Runner{Name: n.Name, Assigned: n.Assigned.Version, Real: m.Version, Has: n.Versions})
+		list = append(list, Runner{Name: n.Name, Assigned: n.Assigned.Version, Real: m.Version, Has: n.Versions,
+			Hazards: n.Hazards})
 		differs = differs || n.Assigned.Version != l.spec.EtcdVersion || n.Change.Pending()
 	}
 	return list, differs
@@ -103,6 +104,11 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 	if len(lacking) > 0 {
 		l.hold(BinaryMissing, "%s waits: %s have no binaries of it; on each: etcdadm download --version=%s", change,
 			strings.Join(lacking, ", "), next)
+	}
+	for _, m := range members {
+		for _, h := range cluster.HazardsFrom(m.Hazards, m.runs(), next) {
+			l.hold(VersionHazard, "%s waits: the data of %s has what it does not stand, %s; %s", change, m.Name, h, h.Cure(next))
+		}
 	}
 	for _, m := range l.obs.Members {
 		n := l.nodeOf(m)
@@ -208,7 +214,7 @@ func (w *world) changeVersion(op *MemberChangeVersion) {
 	if n.Assigned.Version.Minor != op.To.Minor {
 		n.OldLog = oldLogOf(n.Assigned.Version, op.To)
 	}
-	n.Assigned.Version, n.Process.Version, n.Change = op.To, op.To, nil
+	n.Assigned.Version, n.Process.Version, n.Change, n.Hazards = op.To, op.To, nil, nil
 	all := true
 	for i := range w.Members {
 		m := &w.Members[i]

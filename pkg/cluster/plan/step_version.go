@@ -16,6 +16,8 @@ type Runner struct {
 	// says that it is: directories may hold a later patch than their names say. Real
 	// is zero where that is not known.
 	Assigned, Real etcdversion.Version
+	// Hazards is what its node knows of its data.
+	Hazards []cluster.Hazard
 	// Has are the versions that its node has binaries of, ascending.
 	Has []etcdversion.Version
 }
@@ -133,14 +135,24 @@ func up(members []Runner, want, seen, low etcdversion.Version) (etcdversion.Vers
 	return patch, nil
 }
 
-// floor says which members are below the oldest patch from which they may be
-// changed to next, nil for none.
+// floor says which members are below the oldest patch that etcd advises before
+// next, nil for none. Where what that guards against is proved absent in a member's
+// data, its patch does not matter.
 func floor(members []Runner, next etcdversion.Version) *NoWay {
 	least := next.UpgradeFloor()
 	var below []string
 	for _, m := range members {
-		if r := m.runs(); r.Minor < next.Minor && r.Compare(least) < 0 {
+		r := m.runs()
+		if r.Minor >= next.Minor || r.Compare(least) >= 0 {
+			continue
+		}
+		found := cluster.HazardsFrom(m.Hazards, r, next)
+		switch {
+		case len(found) == 0 && r.Minor+1 == next.Minor:
+		case len(m.Hazards) == 0:
 			below = append(below, fmt.Sprintf("%s runs %s", m.Name, r))
+		default:
+			below = append(below, fmt.Sprintf("%s runs %s (%s)", m.Name, r, found[0]))
 		}
 	}
 	if len(below) == 0 {

@@ -105,6 +105,7 @@ type Local struct {
 	client   *etcdclient.Client
 	clientTo string
 
+	hazards  looker
 	sizes    sizes
 	logs     logWatch
 	stager   stager
@@ -157,6 +158,7 @@ func (l *Local) Close(ctx context.Context) error {
 	l.settler.end(ctx)
 	l.late.end(ctx)
 	l.comparer.end(ctx)
+	l.hazards.wait()
 	l.clientMu.Lock()
 	if l.client != nil {
 		_ = l.client.Close()

@@ -162,12 +162,13 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, s nod
 			voters++
 		}
 	}
-	least := op.To.UpgradeFloor()
 	switch {
 	case err == nil && r.Leader == r.ID && voters > 1:
 		return refuse("the member leads; move its leadership first: etcdadm member move-leader --to=OTHER")
-	case r.Version.Minor < op.To.Minor && r.Version.Compare(least) < 0:
-		return refuse("the member runs etcd %s, and %s is safe to reach from %s on", r.Version, op.To, least)
+	case r.Version.Minor < op.To.Minor:
+		if err := l.stands(r.Version, op); err != nil {
+			return err
+		}
 	}
 	if seen := l.clusterVersion(ctx, s); !seen.IsZero() && !op.To.AtLeast(seen.Major, seen.Minor) {
 		return refuse("the cluster version is %d.%d, and etcd %s is older", seen.Major, seen.Minor, op.To)
