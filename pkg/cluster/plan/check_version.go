@@ -96,7 +96,8 @@ func (c checker) mixes(target cluster.Member, op *MemberChangeVersion) error {
 			older++
 		}
 		if found := cluster.HazardsFrom(c.hazardsOf(m), v, to); step == 1 && len(found) > 0 {
-			return unsafe("version", "%s runs etcd %s, and %s is safe to reach from %s on, or from data without %s", m.Name, v, to,
+			return unsafe("version", "%s runs etcd %s, and %s is safe to reach from %s on, or from data without %s",
+				m.Name, v, to,
 				to.UpgradeFloor(), found[0])
 		}
 	}
