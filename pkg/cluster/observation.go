@@ -113,7 +113,7 @@ type Node struct {
 	// OldLog says whether its member's log has entries behind the last raft snapshot
 	// that the next minor version cannot read: see [HazardOldLog]. It is looked for as
 	// soon as all members run the minor version before that, and empty until then.
-	OldLog HazardState `json:"oldLog,omitempty"`
+	OldLog Hazard `json:"oldLog,omitzero"`
 	// Differs says how the data of the node's member differs from that of the
 	// others, "" where that is not known. Where a majority of the voters holds
 	// other data, the node does not start the member again.

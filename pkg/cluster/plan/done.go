@@ -35,7 +35,7 @@ func Done(obs cluster.Observation, op Operation) bool {
 			n.Process.State == cluster.ProcessRunning
 	case *MemberForceSnapshot:
 		n := l.node(op.Node)
-		return n != nil && n.OldLog == cluster.HazardAbsent
+		return n != nil && n.OldLog.State == cluster.HazardAbsent
 	case *AddLearner:
 		return slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return overlap(m.PeerURLs, op.PeerURLs) })
 	case *Promote:

@@ -69,11 +69,14 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 		n.Assigned.Quarantined = true
 	case "version":
 		n.Assigned.Version = etcdversion.Must(value)
-		if n.OldLog = ""; n.Assigned.Version.Minor == 6 {
-			n.OldLog = cluster.HazardAbsent
+		if n.OldLog = (cluster.Hazard{}); n.Assigned.Version.Minor == 6 {
+			n.OldLog.State = cluster.HazardAbsent
 		}
 	case "log":
-		n.OldLog = cluster.HazardState(value)
+		n.OldLog = cluster.Hazard{Kind: cluster.HazardOldLog, State: cluster.HazardState(value)}
+		if n.OldLog.State == cluster.HazardUnknown {
+			n.OldLog.What = "read the log: bad checksum"
+		}
 	case "changes", "failed", "stuck": // to the version, from the one that it is assigned, or back to that
 		n.Change = &cluster.VersionChange{Token: n.Assigned.Token, From: n.Assigned.Version, To: etcdversion.Must(value)}
 		if key == "failed" || key == "stuck" {

@@ -39,7 +39,7 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 	case *MemberChangeVersion:
 		w.changeVersion(op)
 	case *MemberForceSnapshot:
-		w.node(op.Node).OldLog = cluster.HazardAbsent
+		w.node(op.Node).OldLog = noOldLog
 	case *AddLearner:
 		w.Members = append(w.Members, cluster.Member{
 			ID: w.nextID(), PeerURLs: op.PeerURLs, Learner: true, LearnerSince: w.At,

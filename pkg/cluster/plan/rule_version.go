@@ -151,12 +151,18 @@ func (l *view) snapshotFirst(next etcdversion.Version) (op Operation, wait bool)
 		if n == nil || n.Assigned == nil || n.Assigned.Version.AtLeast(next.Major, next.Minor) {
 			continue
 		}
-		switch n.OldLog {
+		switch n.OldLog.State {
 		case cluster.HazardAbsent:
 		case cluster.HazardPresent:
 			return &MemberForceSnapshot{Node: n.Name, ExpectToken: l.obs.Token, ExpectMemberID: m.ID}, true
+		case cluster.HazardUnknown:
+			// What cannot be read may be damaged, or is being written.
+			l.hold(NotYet, "the change to etcd %s waits until the log of %s can be read: %s; if that stays so, have it "+
+				"write a new one: remove the member, and let it join again", next, n.Name, n.OldLog.What)
+			wait = true
 		default:
-			l.hold(NotYet, "the change to etcd %s waits until %s has looked into its member's log", next, n.Name)
+			l.hold(NotYet, "the change to etcd %s waits until the daemon of %s has looked into its member's log, which it "+
+				"does by itself if it is of the same release as this one", next, n.Name)
 			wait = true
 		}
 	}
@@ -170,16 +176,18 @@ func readsNoOldLog(v etcdversion.Version) bool {
 }
 
 // oldLogOf is what the log of a member has after it has changed from a version.
-func oldLogOf(from, to etcdversion.Version) cluster.HazardState {
+func oldLogOf(from, to etcdversion.Version) cluster.Hazard {
 	next := etcdversion.Version{Major: to.Major, Minor: to.Minor + 1}
 	switch {
 	case !readsNoOldLog(next):
-		return ""
+		return cluster.Hazard{}
 	case from.Minor < to.Minor:
-		return cluster.HazardPresent
+		return cluster.Hazard{Kind: cluster.HazardOldLog, State: cluster.HazardPresent}
 	}
-	return cluster.HazardAbsent
+	return noOldLog
 }
+
+var noOldLog = cluster.Hazard{Kind: cluster.HazardOldLog, State: cluster.HazardAbsent}
 
 // nextToChange returns the member that changes to next now: the first follower by
 // name, at last the leader; nil for none. On the way to a later minor version, no

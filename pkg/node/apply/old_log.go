@@ -30,7 +30,7 @@ const (
 type logWatch struct {
 	mu    sync.Mutex
 	token cluster.Token
-	found cluster.HazardState
+	found cluster.Hazard
 	at    time.Time
 	busy  bool
 }
@@ -38,18 +38,18 @@ type logWatch struct {
 // oldLog returns what is known of the member's log, and has it read where that is
 // due. Nobody looks before all members run the minor version: until then others still
 // write such entries. What is absent then stays so.
-func (l *Local) oldLog(s nodestate.State) cluster.HazardState {
+func (l *Local) oldLog(s nodestate.State) cluster.Hazard {
 	w := &l.logs
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !settledBefore(s) {
-		w.token, w.found, w.at = "", "", time.Time{}
-		return ""
+		w.token, w.found, w.at = "", cluster.Hazard{}, time.Time{}
+		return w.found
 	}
 	if w.token != s.Assigned.Token {
-		w.token, w.found, w.at = s.Assigned.Token, "", time.Time{}
+		w.token, w.found, w.at = s.Assigned.Token, cluster.Hazard{}, time.Time{}
 	}
-	if w.found == cluster.HazardAbsent || w.busy || time.Since(w.at) < logPeriod {
+	if w.found.State == cluster.HazardAbsent || w.busy || time.Since(w.at) < logPeriod {
 		return w.found
 	}
 	w.busy = true
@@ -77,9 +77,9 @@ func settledBefore(s nodestate.State) bool {
 		slices.Contains(cluster.HazardsBefore(next), cluster.HazardOldLog)
 }
 
-func (l *Local) examineLog(s nodestate.State) cluster.HazardState {
+func (l *Local) examineLog(s nodestate.State) cluster.Hazard {
 	found := hazards.Examine(hazards.Dir{Data: nodestate.DataDir(l.o.DataDir, s.Assigned.Token)})
-	return cluster.HazardOf(found, cluster.HazardOldLog).State
+	return cluster.HazardOf(found, cluster.HazardOldLog)
 }
 
 // forceSnapshot has the member take a raft snapshot: etcd does by itself, after so many
@@ -104,7 +104,7 @@ func (l *Local) forceSnapshot(ctx context.Context, op *plan.MemberForceSnapshot)
 	}
 	for {
 		found := l.examineLog(s)
-		switch found {
+		switch found.State {
 		case cluster.HazardAbsent:
 			l.logs.mu.Lock()
 			defer l.logs.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *Local) forceSnapshot(ctx context.Context, op *plan.MemberForceSnapshot)
 			err = wait.For(ctx, settleTick)
 		}
 		if err != nil {
-			return fmt.Errorf("have the member take a raft snapshot: old entries are %s: %w", found, err)
+			return fmt.Errorf("have the member take a raft snapshot: %s: %w", found, err)
 		}
 	}
 }

@@ -304,19 +304,19 @@ func TestARealMemberForcesASnapshot(t *testing.T) {
 	h.must(up)
 	h.eventually("the node tells of old entries in the log", func() bool {
 		n, r = h.reports()
-		return n.OldLog == cluster.HazardPresent
+		return n.OldLog.State == cluster.HazardPresent
 	})
 	revision := r.Revision
 	stale := *force
 	stale.ExpectMemberID++
 	isStale(t, h.do(&stale), "member")
 	h.must(force, force)
-	if n, r = h.reports(); n.OldLog != cluster.HazardAbsent || r.Revision != revision {
-		t.Errorf("old entries are %s, the revision is %d and was %d", n.OldLog, r.Revision, revision)
+	if n, r = h.reports(); n.OldLog.State != cluster.HazardAbsent || r.Revision != revision {
+		t.Errorf("its log: %s; the revision is %d and was %d", n.OldLog, r.Revision, revision)
 	}
 	up.ExpectVersion, up.To = v36, v37
 	h.must(up)
-	if n, r = h.reports(); n.OldLog != "" || r.Version != v37 {
-		t.Errorf("it runs %s, and tells of its log that old entries are %q", r.Version, n.OldLog)
+	if n, r = h.reports(); n.OldLog.State != "" || r.Version != v37 {
+		t.Errorf("it runs %s, and tells of its log: %s", r.Version, n.OldLog)
 	}
 }
