@@ -37,7 +37,7 @@ func (t *tool) observeCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("observe: %w", err)
 			}
-			return out.Print(cmd.OutOrStdout(), obs, nil)
+			return out.Print(cmd.OutOrStdout(), cli.Versioned("ClusterObservation", obs), nil)
 		})
 	}
 	return cmd
@@ -88,7 +88,7 @@ func (t *tool) status(cmd *cobra.Command, spec cluster.Spec, obs cluster.Observa
 	if op != nil {
 		st.Notes = append(st.Notes, "the next step is: "+plan.Line(op))
 	}
-	return t.out.Print(cmd.OutOrStdout(), st, func(w io.Writer) error { return st.Write(w, obs.At) })
+	return t.out.Print(cmd.OutOrStdout(), cli.Versioned("ClusterStatus", st), func(w io.Writer) error { return st.Write(w, obs.At) })
 }
 
 // A planFlags holds the flags of plan.
@@ -145,7 +145,7 @@ func (t *tool) plan(cmd *cobra.Command, f *planFlags, spec cluster.Spec, obs clu
 	if err != nil {
 		return err
 	}
-	if err := t.out.Print(cmd.OutOrStdout(), steps, steps.Write); err != nil {
+	if err := t.out.Print(cmd.OutOrStdout(), cli.Versioned("Plan", steps), steps.Write); err != nil {
 		return err
 	}
 	return steps.Err()

@@ -174,7 +174,7 @@ func (t *task) build(ctx context.Context) error {
 	if t.goal.Action == machine.Init && (t.goal.Phase == "" || t.goal.Phase == machine.PostInit) {
 		v.Join = "etcdadm join " + machine.URLs(cfg).Client[0]
 	}
-	return t.out.Print(t.cmd.OutOrStdout(), v, func(w io.Writer) error {
+	return t.out.Print(t.cmd.OutOrStdout(), cli.Versioned("MemberResult", v), func(w io.Writer) error {
 		t.sayBuilt(w, cfg, r)
 		if v.Join != "" {
 			fmt.Fprintf(w, "To add a machine, copy %s from %s to the same directory there, and run on it:\n\n\t%s\n",

@@ -34,6 +34,8 @@ type task struct {
 	ignore    []string
 	// program is how this program is called again, to supervise etcd.
 	program []string
+	// looks says that nothing is changed: etcd is looked for where the unit has it.
+	looks bool
 	// checked says that the preflight checks come first.
 	checked bool
 }
@@ -66,6 +68,9 @@ func (t *task) open() (*operate.Machine, error) {
 	}
 	if cfg.Timeouts.Membership == 0 && t.goal.Action != machine.Init && t.goal.Action != machine.Join {
 		cfg.Timeouts.Membership = machine.Duration(shortWait)
+	}
+	if t.looks && cfg.Paths.Install == "" {
+		cfg.Paths.Install = operate.InstallWritten(cfg)
 	}
 	bar, done := progress.Bar(t.cmd.ErrOrStderr(), "download etcd")
 	m, err := operate.New(t.cmd.Context(), operate.Options{
@@ -219,7 +224,7 @@ func (t *task) printSteps(ctx context.Context, m *operate.Machine) error {
 	if err != nil {
 		return err
 	}
-	err = t.out.Print(t.cmd.OutOrStdout(), stepsView{stepLines(steps), why}, func(w io.Writer) error {
+	err = t.out.Print(t.cmd.OutOrStdout(), cli.Versioned("Steps", stepsView{stepLines(steps), why}), func(w io.Writer) error {
 		if len(steps) == 0 && why == nil {
 			fmt.Fprintln(w, "# nothing is to be done")
 		}

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -61,9 +62,9 @@ func NewInfo() *cobra.Command {
 		}
 		for _, e := range obs.Remote.Members {
 			if e.ID == obs.Local.ID {
-				return out.Print(cmd.OutOrStdout(), memberInfo{
+				return out.Print(cmd.OutOrStdout(), cli.Versioned("Member", memberInfo{
 					uint64(e.ID), string(e.Name), e.PeerURLs, e.ClientURLs, e.Learner, e.ID.String(),
-				}, nil)
+				}), nil)
 			}
 		}
 		return cli.WithHint(fmt.Errorf("the member list does not have this machine's member %s", obs.Local.ID),
@@ -86,7 +87,7 @@ type Status struct{ t *task }
 // AddStatus gives a command the flags of Status.
 func AddStatus(cmd *cobra.Command, out *cli.Output) *Status {
 	return &Status{&task{cmd: cmd, goal: machine.Goal{Action: machine.Reset},
-		flags: machineflags.Add(cmd, machineflags.Paths), out: out}}
+		flags: machineflags.Add(cmd, machineflags.Paths), out: out, looks: true}}
 }
 
 // Run looks and prints. The error says that the member does not serve.
@@ -97,14 +98,14 @@ func (s *Status) Run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := s.t.out.Print(cmd.OutOrStdout(), obs, func(w io.Writer) error {
+	if err := s.t.out.Print(cmd.OutOrStdout(), cli.Versioned("MachineStatus", obs), func(w io.Writer) error {
 		return writeStatus(w, m.Config(), obs)
 	}); err != nil {
 		return err
 	}
 	if obs.Local == nil || obs.Local.Leader == 0 {
 		return cli.WithHint(fmt.Errorf("this machine's etcd does not serve: %s", cli.Plain(why(obs))),
-			"journalctl -u etcd; etcdadm preflight")
+			"journalctl -u etcd")
 	}
 	return nil
 }
@@ -117,7 +118,7 @@ func (s *Status) Observe(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return s.t.out.Print(cmd.OutOrStdout(), obs, nil)
+	return s.t.out.Print(cmd.OutOrStdout(), cli.Versioned("MachineStatus", obs), nil)
 }
 
 func writeStatus(w io.Writer, cfg machine.Config, obs machine.Observation) error {
@@ -220,18 +221,55 @@ func NewPreflight() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		found := machine.Preflight(t.goal, m.Config(), obs)
-		if err := t.out.Print(cmd.OutOrStdout(), found, func(w io.Writer) error {
-			if len(found) == 0 {
-				fmt.Fprintln(w, "Nothing stands in the way.")
-			}
-			return nil
-		}); err != nil {
-			return err
-		}
-		return t.judge(found)
+		return t.reportPreflight(m, obs)
 	}
 	return cmd
+}
+
+// A preflightReport is all that would stop init or join on this machine.
+type preflightReport struct {
+	Action machine.Action `json:"action"`
+	Member string         `json:"member"`
+	// Ready says that the command would go on, as far as can be foreseen; Wait that it
+	// would wait for others first.
+	Ready bool `json:"ready"`
+	Wait  bool `json:"wait"`
+	// Findings are those of the checks, Hold is what would hold the command back.
+	Findings []machine.Finding `json:"findings"`
+	Hold     *machine.Hold     `json:"hold,omitempty"`
+	Steps    []stepLine        `json:"steps"`
+}
+
+// reportPreflight prints the report, and returns an error if the command would not go
+// on.
+func (t *task) reportPreflight(m *operate.Machine, obs machine.Observation) error {
+	found := machine.Preflight(t.goal, m.Config(), obs)
+	steps, why, err := machine.Plan(t.goal, m.Config(), obs)
+	if err != nil {
+		return err
+	}
+	waits := why != nil && (why.Wait || why.Momentary)
+	judged := t.judge(found)
+	r := preflightReport{
+		Action: t.goal.Action, Member: string(m.Config().Name), Ready: judged == nil && (why == nil || waits), Wait: waits,
+		Findings: append([]machine.Finding{}, found...), Hold: why, Steps: stepLines(steps),
+	}
+	err = t.out.Print(t.cmd.OutOrStdout(), cli.Versioned("Preflight", r), func(w io.Writer) error {
+		switch {
+		case why != nil && waits:
+			fmt.Fprintf(w, "%s would wait: %s\n", t.goal.Action, cli.Plain(why.Text))
+		case len(found) == 0 && why == nil:
+			fmt.Fprintln(w, "Nothing stands in the way.")
+		}
+		return nil
+	})
+	switch {
+	case err != nil || judged != nil:
+		return cmp.Or(err, judged)
+	case why != nil && !waits:
+		return why
+	}
+	return nil
 }
 
 func printChecks(cmd *cobra.Command, out *cli.Output) error {

@@ -48,7 +48,7 @@ func NewReset(program Program) *cobra.Command {
 			return err
 		}
 		v := changed{len(r.Steps) > 0, stepLines(r.Steps), r.Last.Data.SetAside}
-		return t.out.Print(cmd.OutOrStdout(), v, func(w io.Writer) error {
+		return t.out.Print(cmd.OutOrStdout(), cli.Versioned("MemberResult", v), func(w io.Writer) error {
 			if !v.Changed {
 				fmt.Fprintln(w, "Nothing was to be done.")
 				return nil
@@ -98,7 +98,7 @@ func NewRemove() *cobra.Command {
 			return err
 		}
 		v := changed{Changed: len(r.Steps) > 0, Steps: stepLines(r.Steps)}
-		return t.out.Print(cmd.OutOrStdout(), v, func(w io.Writer) error {
+		return t.out.Print(cmd.OutOrStdout(), cli.Versioned("MemberResult", v), func(w io.Writer) error {
 			if v.Changed {
 				fmt.Fprintf(w, "Member %s is removed; %d are left.\n", cli.Plain(args[0]), len(r.Last.Remote.Members))
 			} else {

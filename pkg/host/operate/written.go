@@ -55,6 +55,26 @@ func asWritten(cfg machine.Config, all bool) machine.Config {
 	return cfg
 }
 
+// InstallWritten returns the directory of the etcd that the machine's unit runs, "" if
+// there is no unit or it names none.
+func InstallWritten(cfg machine.Config) string {
+	if cfg.Paths.Units == "" {
+		cfg.Paths.Units = machine.Defaults().Paths.Units
+	}
+	b, err := os.ReadFile(machine.UnitPath(cfg))
+	if err != nil {
+		return ""
+	}
+	found := execStart.FindSubmatch(b)
+	if found == nil {
+		return ""
+	}
+	return filepath.Dir(string(found[1]))
+}
+
+// execStart finds the program in a unit, which may be in quotes.
+var execStart = regexp.MustCompile(`(?m)^ExecStart=[-@:+!]*"?(/[^\s"]*/etcd)"?(?:\s|$)`)
+
 // dataDirWritten returns where the machine's etcd has its data, "" if there is
 // none.
 func dataDirWritten(cfg machine.Config) string {

@@ -72,3 +72,23 @@ func TestInitSystemIsTheOneWhoseFilesAreThere(t *testing.T) {
 		}
 	}
 }
+
+// The binary is where the unit says, whoever wrote that.
+func TestInstallWritten(t *testing.T) {
+	for unit, want := range map[string]string{
+		"[Service]\nExecStart=/usr/bin/etcd\n":                    "/usr/bin",
+		"[Service]\nExecStart=\"/opt/x/etcd\" --name a\n":         "/opt/x",
+		"[Service]\nExecStart=-/usr/local/bin/etcd --name a\n":    "/usr/local/bin",
+		"[Service]\nExecStart=/usr/bin/bash -c '/usr/bin/etcd'\n": "",
+		"[Service]\nExecStart=etcd\n":                             "",
+		"[Unit]\n":                                                "",
+	} {
+		cfg := machine.Config{Paths: machine.Paths{Units: t.TempDir()}}
+		if err := os.WriteFile(machine.UnitPath(cfg), []byte(unit), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := InstallWritten(cfg); got != want {
+			t.Errorf("%q: %q, want %q", unit, got, want)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+//go:build e2e
+
+package machine
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// What programs parse is what docs/cluster-api.md says, of real commands on a real
+// member.
+func TestOutputForPrograms(t *testing.T) {
+	t.Parallel()
+	a, b := newHost(t, "a", v36), newHost(t, "b", v36)
+	documented := kinds(t)
+	var checked []string
+	check := func(out, kind string) map[string]json.RawMessage {
+		t.Helper()
+		var object map[string]json.RawMessage
+		a.unmarshal(out, &object)
+		if string(object["apiVersion"]) != `"etcdadm.dev/v1"` || string(object["kind"]) != `"`+kind+`"` {
+			t.Errorf("it is a %s of %s, want %s", object["kind"], object["apiVersion"], kind)
+		}
+		if len(documented[kind]) == 0 {
+			t.Errorf("%s is not documented", kind)
+		}
+		for _, field := range documented[kind] {
+			if _, there := object[field]; !there {
+				t.Errorf("%s has no %s", kind, field)
+			}
+		}
+		checked = append(checked, kind)
+		return object
+	}
+	want := func(object map[string]json.RawMessage, field, value string) {
+		t.Helper()
+		if got := string(object[field]); got != value {
+			t.Errorf("%s is %s, want %s", field, got, value)
+		}
+	}
+	object := check(a.ok("preflight", "-o", "json"), "Preflight")
+	want(object, "ready", "true")
+	want(object, "wait", "false")
+	check(a.ok("init", "--dry-run", "-o", "json"), "Steps")
+	check(a.ok("init", "-o", "json"), "MemberResult")
+	check(a.ok("info"), "Member")
+	check(a.ok("status", "-o", "json"), "MachineStatus")
+	check(a.ok("observe"), "MachineStatus")
+
+	// What stops a join is told at once, before anything is done.
+	r := b.fails(3, []string{"ca-missing"}, "preflight", "-o", "json", "--endpoints", a.clientURL())
+	object = check(r.stdout, "Preflight")
+	want(object, "ready", "false")
+	want(object, "action", `"join"`)
+	var failure struct {
+		Kind string
+		Code int
+	}
+	if lines := strings.Split(strings.TrimSpace(r.stderr), "\n"); json.Unmarshal([]byte(lines[len(lines)-1]), &failure) != nil ||
+		failure.Kind != "held" || failure.Code != 3 {
+		t.Errorf("the error is %s", r.stderr)
+	}
+	b.copyCA(a)
+	want(check(b.ok("preflight", "-o", "json", "--endpoints", a.clientURL()), "Preflight"), "ready", "true")
+	late := check(b.ok("preflight", "-o", "json", "--endpoints", "https://127.0.0.1:1"), "Preflight")
+	want(late, "ready", "true")
+	want(late, "wait", "true")
+	b.nothing()
+	check(b.ok("join", a.clientURL(), "-o", "json"), "MemberResult")
+}
+
+// kinds reads the table of docs/cluster-api.md: the fields of each kind that are
+// always there.
+func kinds(t *testing.T) map[string][]string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "cluster-api.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string][]string{}
+	row := regexp.MustCompile("(?m)^\\|[^|]*\\| `([A-Z][A-Za-z]+)` \\| ([^;|]*)")
+	for _, line := range row.FindAllStringSubmatch(string(page), -1) {
+		for _, word := range strings.Split(line[2], ",") {
+			fields[line[1]] = append(fields[line[1]], strings.Trim(word, " `"))
+		}
+	}
+	return fields
+}
