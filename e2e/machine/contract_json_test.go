@@ -60,7 +60,8 @@ func TestOutputForPrograms(t *testing.T) {
 		Kind string
 		Code int
 	}
-	if lines := strings.Split(strings.TrimSpace(r.stderr), "\n"); json.Unmarshal([]byte(lines[len(lines)-1]), &failure) != nil ||
+	if lines := strings.Split(strings.TrimSpace(r.stderr), "\n"); json.Unmarshal([]byte(lines[len(lines)-1]),
+		&failure) != nil ||
 		failure.Kind != "held" || failure.Code != 3 {
 		t.Errorf("the error is %s", r.stderr)
 	}

@@ -88,7 +88,9 @@ func (t *tool) status(cmd *cobra.Command, spec cluster.Spec, obs cluster.Observa
 	if op != nil {
 		st.Notes = append(st.Notes, "the next step is: "+plan.Line(op))
 	}
-	return t.out.Print(cmd.OutOrStdout(), cli.Versioned("ClusterStatus", st), func(w io.Writer) error { return st.Write(w, obs.At) })
+	return t.out.Print(cmd.OutOrStdout(), cli.Versioned("ClusterStatus", st), func(w io.Writer) error {
+		return st.Write(w, obs.At)
+	})
 }
 
 // A planFlags holds the flags of plan.

@@ -224,23 +224,24 @@ func (t *task) printSteps(ctx context.Context, m *operate.Machine) error {
 	if err != nil {
 		return err
 	}
-	err = t.out.Print(t.cmd.OutOrStdout(), cli.Versioned("Steps", stepsView{stepLines(steps), why}), func(w io.Writer) error {
-		if len(steps) == 0 && why == nil {
-			fmt.Fprintln(w, "# nothing is to be done")
-		}
-		for i, s := range steps {
-			fmt.Fprintf(w, "# %s: %s\n", s.Phase, cli.Plain(s.Text()))
-			if i+1 == len(steps) || steps[i+1].Phase != s.Phase {
-				if line := t.phaseLine(s.Phase); line != "" {
-					fmt.Fprintln(w, line)
+	err = t.out.Print(t.cmd.OutOrStdout(), cli.Versioned("Steps", stepsView{stepLines(steps), why}),
+		func(w io.Writer) error {
+			if len(steps) == 0 && why == nil {
+				fmt.Fprintln(w, "# nothing is to be done")
+			}
+			for i, s := range steps {
+				fmt.Fprintf(w, "# %s: %s\n", s.Phase, cli.Plain(s.Text()))
+				if i+1 == len(steps) || steps[i+1].Phase != s.Phase {
+					if line := t.phaseLine(s.Phase); line != "" {
+						fmt.Fprintln(w, line)
+					}
 				}
 			}
-		}
-		if why != nil {
-			fmt.Fprintf(w, "# hold %s: %s\n", why.Reason, cli.Plain(why.Text))
-		}
-		return nil
-	})
+			if why != nil {
+				fmt.Fprintf(w, "# hold %s: %s\n", why.Reason, cli.Plain(why.Text))
+			}
+			return nil
+		})
 	if err == nil && why != nil {
 		return why
 	}
