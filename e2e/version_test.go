@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -223,5 +224,37 @@ func TestAVersionTwoMinorsUp(t *testing.T) {
 	}
 	if len(forced) == 0 {
 		t.Error("the history tells of no raft snapshot")
+	}
+}
+
+// A minor up from a patch far below the one that etcd advises, as EKS Distro goes:
+// nothing is in the members' data that it guards against, so that no other patch
+// comes first.
+func TestAMinorUpFromAnOldPatch(t *testing.T) {
+	t.Parallel()
+	const old = "3.5.21"
+	c := start(t, quick...)
+	built := func(dir string) bool {
+		_, err := os.Stat(filepath.Join(dir, "etcd-v"+old, "etcd"))
+		return err == nil
+	}
+	if !slices.ContainsFunc(filepath.SplitList(c.EtcdDirs), built) {
+		t.Skipf("etcd %s has not been built", old)
+	}
+	c.Found(3, old, "a", "b", "c")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	c.SetSpec(3, v36)
+	allRun(t, c, v36)
+	answers(t, c, v36)
+	w.WaitMore(harness.Soon, 10)
+	entries, err := c.History()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Line, "etcdadm member change-version") && !strings.Contains(e.Line, "--to="+v36) {
+			t.Errorf("another patch came first: %s", e.Line)
+		}
 	}
 }
