@@ -20,32 +20,33 @@ import (
 func TestContract(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name string
-		run  func(t *testing.T)
+		name, caller string
+		run          func(t *testing.T)
 	}{
-		{"cloud-init calls of the bootstrap provider", cloudInit},
-		{"Bottlerocket phase calls", bottlerocket},
-		{"flags of the retired etcdadm", oldFlags},
-		{"release URL of EKS Distro", eksDistro},
-		{"release URL that is the archive", gzURL},
-		{"archives without etcdutl", withoutEtcdutl},
-		{"snapshot and no etcdutl", snapshotWithoutEtcdutl},
-		{"archive in the cache needs no network", cachedArchive},
-		{"files that scripts read", scripts},
-		{"info for programs", info},
-		{"version for goss", version},
-		{"join hint whatever the log level", joinHint},
-		{"health over HTTPS", health},
-		{"exit codes", exitCodes},
-		{"recovery by cctl", recovery},
-		{"upgrade by replacing machines", replacedMachines},
-		{"calls of a playbook", playbook},
-		{"manifest that somebody has changed", changedManifest},
-		{"certificates for kubeadm", kubeadmCertificates},
-		{"file names and modes", fileModes},
+		{"cloud-init calls of the bootstrap provider", "aws/etcdadm-bootstrap-provider, cloudinit.go", cloudInit},
+		{"Bottlerocket phase calls", "bottlerocket-bootstrap of EKS Anywhere, init.go and join.go", bottlerocket},
+		{"flags of the retired etcdadm", "scripts", oldFlags},
+		{"release URL of EKS Distro", "EKS Anywhere, --release-url", eksDistro},
+		{"release URL that is the archive", "EKS Anywhere, --release-url", gzURL},
+		{"archives without etcdutl", "EKS Distro, projects/etcd-io/etcd", withoutEtcdutl},
+		{"snapshot and no etcdutl", "EKS Distro with cctl", snapshotWithoutEtcdutl},
+		{"archive in the cache needs no network", "image-builder", cachedArchive},
+		{"files that scripts read", "restore and renewal pages of EKS Anywhere", scripts},
+		{"info for programs", "platform9/cctl, ssh-provider", info},
+		{"version for goss", "image-builder", version},
+		{"join hint whatever the log level", "scripts, blogs", joinHint},
+		{"health over HTTPS", "aws/etcdadm-controller, healthcheck.go", health},
+		{"exit codes", "cloud-init", exitCodes},
+		{"recovery by cctl", "platform9/cctl", recovery},
+		{"upgrade by replacing machines", "aws/etcdadm-controller, upgrade.go", replacedMachines},
+		{"calls of a playbook", "kerlabs/etcdadm-ansible", playbook},
+		{"manifest that somebody has changed", "kube-vip", changedManifest},
+		{"certificates for kubeadm", "kubeadm, external etcd", kubeadmCertificates},
+		{"file names and modes", "image builders, scripts", fileModes},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			t.Logf("called by %s", tt.caller)
 			tt.run(t)
 		})
 	}
