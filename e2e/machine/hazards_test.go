@@ -3,34 +3,22 @@
 package machine
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"go.etcd.io/bbolt"
 
-	"github.com/etcdadm/etcdadm/e2e/harness"
+	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
 
-// v3521 is the patch from which EKS Distro goes to 3.6, far below the one that etcd
-// advises.
-const v3521 = "3.5.21"
-
-// patch returns a version where it has been built, and otherwise the nearest one that
-// is always there.
-func patch(version, otherwise string) string {
-	if _, err := harness.EtcdBinary(os.Getenv("ETCDADM_ETCD_DIR"), version, "etcd"); err != nil {
-		return otherwise
-	}
-	return version
-}
+const v3521 = etcdtest.V3521
 
 // A rollout by new machines: each joins the older cluster, is checked, and votes. A
 // machine that names no version gets that of the cluster.
 func TestNewMachinesOfTheNextMinorVersion(t *testing.T) {
 	t.Parallel()
-	old := patch(v3521, v35)
+	const old = v3521
 	hosts := newHosts(func(name string) *host { return newHost(t, name, old) }, 4)
 	hosts[1].version, hosts[1].binaries = "", etcdDir(t, old)
 	found(hosts[:2]...)
@@ -42,7 +30,7 @@ func TestNewMachinesOfTheNextMinorVersion(t *testing.T) {
 		h.version, h.binaries = v36, etcdDir(t, v36)
 		h.copyCA(hosts[0])
 		r := h.run("join", hosts[0].clientURL())
-		if r.code != 0 || old == v3521 && !strings.Contains(r.stderr, "EtcdPatch") {
+		if r.code != 0 || !strings.Contains(r.stderr, "EtcdPatch") {
 			t.Fatalf("it does not join with a warning: %s", r)
 		}
 	}
@@ -58,7 +46,7 @@ func TestNewMachinesOfTheNextMinorVersion(t *testing.T) {
 // enough, and done for who accepts it.
 func TestZombieHoldsTheUpgrade(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, "a", patch(v3521, v35))
+	h := newHost(t, "a", v3521)
 	h.ok("init")
 	h.put("kept", "x")
 	h.kill()
@@ -66,7 +54,7 @@ func TestZombieHoldsTheUpgrade(t *testing.T) {
 	h.version, h.binaries = v36, etcdDir(t, v36)
 	h.fails(3, []string{"version-hazard", "zombie", "--accept-version-risk"}, "init")
 	h.fails(3, []string{"members", "present", "zombie"}, "upgrade", "check", "--to="+v36)
-	h.ok("init", "--version="+patch(v3521, v35), "--binaries-dir="+etcdDir(t, patch(v3521, v35)))
+	h.ok("init", "--version="+v3521, "--binaries-dir="+etcdDir(t, v3521))
 }
 
 func bury(t *testing.T, h *host) {
