@@ -183,3 +183,49 @@ func TestTries(t *testing.T) {
 	tr.note("c", nil, false, now)
 	equal(t, "failures after a success", len(tr.failures()), 0)
 }
+
+// TestTwoOperationsThatAlternateAreTriedAtGrowingDistances plays one that
+// succeeds beside one that fails, and two that undo each other.
+func TestTwoOperationsThatAlternateAreTriedAtGrowingDistances(t *testing.T) {
+	for name, second := range map[string]error{"the other fails": errBroken, "the other succeeds": nil} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+			now, tr, tried := began, tries{}, map[string]int{}
+			for now.Sub(began) < 10*time.Minute {
+				for line, err := range map[string]error{"a": nil, "b": second} {
+					if f, ok := tr.failed[line]; !ok || !now.Before(f.retry()) {
+						tr.note(line, err, false, now)
+						tried[line]++
+					}
+				}
+				now = now.Add(firstRetry)
+			}
+			for _, line := range []string{"a", "b"} {
+				if tried[line] > 40 {
+					t.Errorf("%s was tried %d times in ten minutes", line, tried[line])
+				}
+			}
+			list := tr.failures()
+			if len(list) != 2 {
+				t.Fatalf("failures are %+v, want both", list)
+			}
+			for _, f := range list {
+				if d := f.Retry.Sub(tr.failed[f.Line].at); d != lastRetry {
+					t.Errorf("%s waits %s at the end, want %s", f.Line, d, lastRetry)
+				}
+			}
+			tr.note("c", nil, false, now)
+			equal(t, "failures after the world has changed", len(tr.failures()), 0)
+		})
+	}
+}
+
+func TestWhatRecursNowAndThenIsNoFailure(t *testing.T) {
+	now, tr := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), tries{}
+	for range 100 {
+		tr.note("a", nil, false, now)
+		tr.note("b", nil, false, now)
+		equal(t, "failures", len(tr.failures()), 0)
+		now = now.Add(apart + time.Second)
+	}
+}

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,14 +12,21 @@ import (
 
 // tries remembers which operations failed, so that one that fails again and
 // again is tried at growing distances. One that succeeds again and again counts
-// as failing too: its effect does not show, and doing it for ever helps nobody.
+// as failing too: its effect does not show, or another operation undoes it, and
+// doing it for ever helps nobody.
 type tries struct {
 	failed map[string]failure
-	// last is the operation that succeeded last, at doneAt, and times how often
-	// in a row.
-	last   string
-	doneAt time.Time
-	times  int
+	// done are the operations that succeeded a short time ago, by line.
+	done map[string]success
+	// last is the operation that succeeded last.
+	last string
+}
+
+type success struct {
+	at time.Time
+	// row is how often it succeeded with no success of another one in between,
+	// all how often with or without.
+	row, all int
 }
 
 type failure struct {
@@ -35,6 +43,9 @@ const (
 	// maxInARow is how often one operation may succeed in a row before it has to
 	// wait like one that fails.
 	maxInARow = 3
+	// maxInAll is the same where others succeed in between. Writing the hosts
+	// file of a node, for example, is due after each change of a growing cluster.
+	maxInAll = 10
 	// apart is the time after which doing it again is no longer in a row: a
 	// quiet cluster does nothing but one backup every quarter of an hour.
 	apart = 2 * lastRetry
@@ -70,25 +81,42 @@ func (t *tries) next(now time.Time) time.Duration {
 	return wait
 }
 
-// note records how a try ended. A success forgets that it ever failed, and
-// lets everything else be tried at once: the world has changed.
+// note records how a try ended. A success forgets that anything ever failed,
+// and lets everything else be tried at once: the world has changed. One that was
+// done too often forgets nothing: it alone would keep one that fails, or undoes
+// it, from ever having to wait.
 func (t *tries) note(line string, err error, transient bool, now time.Time) {
 	if err == nil {
-		if t.last != line || now.Sub(t.doneAt) > apart {
-			t.last, t.times = line, 0
-		}
-		t.doneAt = now
-		t.times++
-		if t.times <= maxInARow {
+		s := t.succeeded(line, now)
+		switch {
+		case s.row > maxInARow:
+			err = fmt.Errorf("it was done %d times in a row, and its effect does not show", s.row)
+		case s.all > maxInAll:
+			err = fmt.Errorf("it was done %d times in a short time, and its effect does not last", s.all)
+		default:
 			clear(t.failed)
 			return
 		}
-		err = fmt.Errorf("it was done %d times in a row, and its effect does not show", t.times)
 	}
 	if t.failed == nil {
 		t.failed = map[string]failure{}
 	}
 	t.failed[line] = failure{count: t.failed[line].count + 1, at: now, err: err, transient: transient}
+}
+
+// succeeded counts a success.
+func (t *tries) succeeded(line string, now time.Time) success {
+	maps.DeleteFunc(t.done, func(_ string, s success) bool { return now.Sub(s.at) > apart })
+	if t.done == nil {
+		t.done = map[string]success{}
+	}
+	s := t.done[line]
+	if t.last != line {
+		s.row = 0
+	}
+	s.at, s.row, s.all = now, s.row+1, s.all+1
+	t.done[line], t.last = s, line
+	return s
 }
 
 func (t *tries) forget() { *t = tries{} }
