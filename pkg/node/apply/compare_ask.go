@@ -258,9 +258,11 @@ func anyURL(urls []string, f func(string) error) error {
 	return err
 }
 
+// list returns names as text, in their order: the same members make the same text,
+// whoever answered first.
 func list(names []cluster.NodeName) string {
 	words := make([]string, len(names))
-	for i, n := range names {
+	for i, n := range slices.Sorted(slices.Values(names)) {
 		words[i] = string(n)
 	}
 	return strings.Join(words, " and ")

@@ -225,6 +225,7 @@ func TestARefusalThatNobodyCanSettle(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.must(&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: refuses, Peers: voters})
+	f.comparer.end(t.Context()) // which asks c, too, and more often on a slow machine
 	f.hasData()
 	if s := f.disk(); s.Differs != nil {
 		t.Errorf("it was condemned: %+v", s.Differs)
