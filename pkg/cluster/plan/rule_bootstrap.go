@@ -118,6 +118,12 @@ func (l *view) stillInitialMember(n *cluster.Node, rec cluster.Incarnation) bool
 // found bootstraps the cluster, where nothing says that one existed.
 func (l *view) found() Operation {
 	if ev := l.evidence(); len(ev) > 0 {
+		if waiting := l.unknown(); len(waiting) > 0 && len(waiting) == len(l.obs.Nodes) {
+			// A person's command may ask from a wrong place, or with a wrong port: whether
+			// anything is lost, only a machine can tell.
+			l.hold(WaitingForNodes, "no node answered (%s), and there is a cluster: %s", names(waiting), ev[0])
+			return nil
+		}
 		for _, e := range ev {
 			l.hold(ClusterLost, "%s", e)
 		}
