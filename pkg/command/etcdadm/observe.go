@@ -77,12 +77,10 @@ func (t *tool) status(cmd *cobra.Command, spec cluster.Spec, obs cluster.Observa
 		},
 		Requests: obs.Store.Requests,
 	}
+	// A term whose lease runs nowhere any more has no coordinator, however high it is.
 	for _, n := range obs.Nodes {
-		if n.Lease.Term > st.Report.Term {
+		if n.Reachable && n.Lease.Running && n.Lease.Term > st.Report.Term {
 			st.Report.Term, st.Report.Coordinator = n.Lease.Term, n.Lease.Holder
-			if n.Lease.Released {
-				st.Report.Coordinator = ""
-			}
 		}
 	}
 	if op != nil {

@@ -137,7 +137,7 @@ func coordinator(r reconcile.Report, age time.Duration) string {
 	none := slices.ContainsFunc(r.Holds, func(h plan.Hold) bool { return h.Reason == plan.NoCoordinator })
 	last := r.Coordinator
 	switch {
-	case none:
+	case none, last == "":
 		last = lastHolder(r.Observation)
 	case last != "" && age <= limit && r.Term != 0:
 		return fmt.Sprintf("%s (term %d)", last, r.Term)

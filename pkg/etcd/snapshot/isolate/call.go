@@ -153,7 +153,7 @@ func process(ctx context.Context, r []byte, memory int64, progress func(done, to
 	if bad != nil && e.Said == "" {
 		e.Said = bad.Error()
 	}
-	if faulty(cmd.ProcessState) {
+	if faulty(cmd.ProcessState) && !said.noThread() {
 		e.fault = fault
 	}
 	return message{}, e
@@ -197,6 +197,14 @@ type head struct{ b []byte }
 func (h *head) Write(b []byte) (int, error) {
 	h.b = append(h.b, b[:min(len(b), maxSaid-len(h.b))]...)
 	return len(b), nil
+}
+
+// noThread reports whether the process died because the machine gave it no thread:
+// of what it read that says nothing. The words are those of Go's runtime, and of the
+// runtime with cgo.
+func (h *head) noThread() bool {
+	return bytes.Contains(h.b, []byte("failed to create new OS thread")) ||
+		bytes.Contains(h.b, []byte("pthread_create failed"))
 }
 
 // reason is the line that says why a Go program died, or the first one.

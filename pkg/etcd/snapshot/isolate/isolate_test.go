@@ -7,11 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
 )
@@ -47,6 +50,16 @@ var try = Define("try", Options{Fault: errFault, Errors: []error{errBad, errOthe
 				all = append(all, b)
 			}
 			return nil, fmt.Errorf("it got %d pieces", len(all))
+		case "threads":
+			// The limit of threads counts for everybody but root.
+			limit := unix.Rlimit{Cur: 1, Max: 1}
+			if err := errors.Join(unix.Setrlimit(unix.RLIMIT_NPROC, &limit), syscall.Setuid(65534)); err != nil {
+				return nil, err
+			}
+			for range 100 {
+				go func() { runtime.LockOSThread(); select {} }()
+			}
+			time.Sleep(time.Hour)
 		case "chatter":
 			os.Stdout.WriteString(strings.Repeat("x", 2*maxMessage))
 		case "killed":
@@ -86,6 +99,18 @@ func TestAnAnswerComesBack(t *testing.T) {
 	if !errors.Is(err, errBad) || errors.Is(err, errOther) || errors.Is(err, errFault) ||
 		err.Error() != "read y: it is bad" {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// A machine that has no thread left says nothing of the data.
+func TestNoThreadIsNoFaultOfTheData(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can become somebody who may have no thread")
+	}
+	_, err := try.Call(t.Context(), Input[question]{Value: question{Do: "threads"}, Size: 1 << 20})
+	var ended *EndedError
+	if !errors.As(err, &ended) || errors.Is(err, errFault) {
+		t.Errorf("it ended with %v", err)
 	}
 }
 
