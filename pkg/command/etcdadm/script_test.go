@@ -75,6 +75,10 @@ func world(ts *testscript.TestScript, _ bool, args []string) {
 	case "bootstrapped":
 	case "empty":
 		w = emptyWorld(time.Now().UTC())
+	case "coordinated", "uncoordinated":
+		for i := range w.Observation.Nodes {
+			w.Observation.Nodes[i].Lease = cluster.Lease{Term: 4, Holder: "b", Running: args[0] == "coordinated"}
+		}
 	case "one-down":
 		down(&w, 2)
 	case "lost":
