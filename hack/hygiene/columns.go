@@ -22,10 +22,8 @@ const (
 	besideString = 80
 )
 
-// wide are the pages whose prose is not wrapped: those that are generated, and
-// those that were written before the rule.
-var wide = regexp.MustCompile(`^docs/(backup-format|backups|coordinator|etcd-backup|etcdadm-go|etcdadm|exit-codes|holds|` +
-	`migrating-from-etcdadm|operations|performance|phases|restore|security|stores|versions)\.md$`)
+// wide are the generated pages whose prose is not wrapped.
+var wide = regexp.MustCompile(`^docs/(exit-codes|holds|operations|phases)\.md$`)
 
 // fence begins and ends code in a page.
 var fence = regexp.MustCompile("^ *(```|~~~)")
