@@ -49,8 +49,10 @@ func (l *view) finishBootstrap(rec cluster.Incarnation) (op Operation, waiting b
 	nodes := l.notStarted(rec)
 	for _, n := range nodes {
 		// The promise was given to an initial member that lost the race. It proves as
-		// well as the right one that the node has never voted.
-		if n.Prepared.Token != rec.Token && n.Assigned == nil && l.obs.Store.Created.IsZero() && rec.Restored == nil {
+		// well as the right one that the node has never voted. That of a restore
+		// proves nothing of the kind: the node was a member of what the restore ended.
+		if n.Prepared.Token != rec.Token && n.Prepared.Backup == "" && n.Assigned == nil &&
+			l.obs.Store.Created.IsZero() && rec.Restored == nil {
 			ops = append(ops, &MemberPrepare{Node: n.Name, Token: rec.Token, Version: rec.Version, Voters: rec.Voters})
 		}
 	}

@@ -89,6 +89,9 @@ func TestRegressions(t *testing.T) {
 		{"nothing is bootstrapped over data that was restored", 374, 27, []Fault{
 			{3, StoreStale, 4, 12}, {7, DiskHangs, 1, 4}, {21, RestoreAsked, 0, 16}, {26, StoreApart, 3, 1},
 		}},
+		{"the promise of a restore is not taken for one that the node never voted", 1795403906449, 21, []Fault{
+			{10, RestoreAsked, 3, 23}, {16, StoreCut, 4, 21},
+		}},
 		{"a crashing member is not well between two observations", 2767, 45, []Fault{
 			{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22},
 		}},
