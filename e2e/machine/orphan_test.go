@@ -84,9 +84,9 @@ func (h *host) probed(path string, code int, words string) {
 		}
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
-		if resp.StatusCode != code || !strings.Contains(string(text), words) {
-			return fmt.Errorf("%d: %s (%v)", resp.StatusCode, text, err)
+		if err == nil && (resp.StatusCode != code || !strings.Contains(string(text), words)) {
+			err = fmt.Errorf("%d: %s", resp.StatusCode, text)
 		}
-		return nil
+		return err
 	})
 }
