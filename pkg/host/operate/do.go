@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
@@ -58,7 +59,7 @@ func (m *Machine) effect(ctx context.Context, obs machine.Observation, op machin
 	case *machine.Membership:
 		return m.membership(ctx, obs, op)
 	case *machine.AwaitHealth:
-		return m.awaitHealth(ctx, op.Bootstrap)
+		return m.awaitHealth(ctx, obs.Remote, op.Bootstrap)
 	}
 	return m.keep(ctx, op)
 }
@@ -215,10 +216,13 @@ const answerTimeout = 8 * time.Second
 
 // awaitHealth waits until this machine's etcd has a leader. One that crashes
 // again and again is not waited for, nor one that cannot bootstrap its cluster.
-func (m *Machine) awaitHealth(ctx context.Context, bootstrap bool) error {
+func (m *Machine) awaitHealth(ctx context.Context, remote machine.Remote, bootstrap bool) error {
 	limit := time.Duration(m.cfg.Timeouts.Start)
 	ctx, cancel := context.WithTimeout(ctx, limit)
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	defer cancel()
+	wg.Go(func() { m.askVoters(ctx, remote) })
 	var crashing time.Time
 	for {
 		if r := m.local(ctx); r != nil && r.Leader != 0 {
@@ -239,6 +243,23 @@ func (m *Machine) awaitHealth(ctx context.Context, bootstrap bool) error {
 		if err := wait.For(ctx, pause/5); err != nil {
 			return &UnhealthyError{Limit: limit, Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.log()}
 		}
+	}
+}
+
+// askVoters asks a voter for its report again and again until ctx ends. A learner of
+// a cluster that nobody writes to serves only because somebody does: see
+// [etcdclient.Client.Report].
+func (m *Machine) askVoters(ctx context.Context, remote machine.Remote) {
+	for ctx.Err() == nil {
+		for _, member := range remote.Members {
+			if member.Learner || member.Name == m.cfg.Name {
+				continue
+			}
+			if _, err := m.report(ctx, member.ClientURLs); err == nil {
+				break
+			}
+		}
+		_ = wait.For(ctx, pause)
 	}
 }
 
