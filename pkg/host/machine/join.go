@@ -240,10 +240,41 @@ func (w *world) afterLearner(m cluster.Member) (Operation, *Hold) {
 	if op != nil {
 		return op, nil
 	}
-	h := hold(LearnerPending, "if it does not come: etcdadm remove "+m.ID.String()+", or wait for --orphan-timeout",
-		"another member is joining: %s", named(m))
+	h := w.pending(m)
 	h.Wait, h.Others = true, true
 	return nil, h
+}
+
+// stuck is how long a learner may run without serving before those that wait for it
+// say what a person can do. A large copy takes longer, and is not stuck.
+const stuck = time.Minute
+
+// pending is the hold of a learner that another machine has in the cluster. One that
+// runs and does not serve is neither promoted nor taken out: it may be copying, or may
+// not reach the voters, and only its own join can tell.
+func (w *world) pending(m cluster.Member) *Hold {
+	seen := w.obs.Remote.Learner
+	if seen.ID != m.ID || seen.Behind < stuck {
+		return hold(LearnerPending, "if it does not come: etcdadm remove "+m.ID.String()+", or wait for --orphan-timeout",
+			"another member is joining: %s", named(m))
+	}
+	return hold(LearnerPending, "see the log of etcd on its machine: it copies the data, or does not reach the voters",
+		"another member is joining: %s, whose etcd runs and has not caught up for %s; if its own join has ended, go on "+
+			"with it on its machine: etcdadm join %s; or give it up, on a voter's machine: etcdadm remove %s",
+		named(m), seen.Behind.Truncate(time.Second), w.voterURL(), m.ID)
+}
+
+// voterURL is a client URL of a voter, of one that is healthy if there is one.
+func (w *world) voterURL() string {
+	url := ""
+	for _, m := range w.obs.Remote.Members {
+		if !m.Learner && len(m.ClientURLs) > 0 && (url == "" || m.Healthy) {
+			if url = m.ClientURLs[0]; m.Healthy {
+				return url
+			}
+		}
+	}
+	return url
 }
 
 // Helps says whether op ends what another machine has begun. Where it does not go

@@ -110,6 +110,16 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 			with(ready(a, unstarted(0xc, "10.0.0.3", true)), func(o *machine.Observation) {
 				o.Remote.Learner = machine.Learner{ID: 0xd, Absent: time.Hour}
 			}), "hold learner-pending: another member is joining: c (https://10.0.0.3:2380)\n"},
+		{"a learner that runs and does not catch up is for a person", join, desired(),
+			with(ready(a, sick(learner(c))), func(o *machine.Observation) {
+				o.Remote.Learner = machine.Learner{ID: c.ID, Behind: 90*time.Second + 1}
+			}), "hold learner-pending: another member is joining: c, whose etcd runs and has not caught up for 1m30s; if " +
+				"its own join has ended, go on with it on its machine: etcdadm join https://10.0.0.1:2379; or give it up, on a " +
+				"voter's machine: etcdadm remove c\n"},
+		{"one that has just begun is left alone", join, desired(),
+			with(ready(a, sick(learner(c))), func(o *machine.Observation) {
+				o.Remote.Learner = machine.Learner{ID: c.ID, Behind: 59 * time.Second}
+			}), "hold learner-pending: another member is joining: c\n"},
 		{"a voter is never taken out", join, desired(),
 			with(ready(a, healthy("d", 0xd, "10.0.0.4"), unstarted(0xc, "10.0.0.3", false)), func(o *machine.Observation) {
 				o.Remote.Learner = machine.Learner{ID: 0xc, Absent: time.Hour}

@@ -234,9 +234,11 @@ type Remote struct {
 type Learner struct {
 	ID cluster.MemberID `json:"id,omitzero"`
 	// Ready is for how long it has served, Absent for how long nobody has listened at
-	// any of its addresses, while the voters had a quorum.
+	// any of its addresses, Behind for how long somebody has who does not serve, while
+	// the voters had a quorum.
 	Ready  time.Duration `json:"ready,omitempty"`
 	Absent time.Duration `json:"absent,omitempty"`
+	Behind time.Duration `json:"behind,omitempty"`
 }
 
 // voters returns how many voters there are, and how many of them are healthy.

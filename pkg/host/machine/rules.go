@@ -42,7 +42,7 @@ var ruleDocs = []ReasonDoc{
 	{LearnerPending, "Another machine is joining; etcd has one learner at a time.",
 		"Nothing, it clears by itself. A learner that has caught up gets its vote from any `join` that waits for it; one " +
 			"at whose addresses nobody listens for `--orphan-timeout` (30m) is taken out. To have it sooner: `etcdadm " +
-			"remove`."},
+			"remove`. Of one whose etcd runs and does not catch up the text says what to run."},
 	{QuorumMargin, "The step would leave fewer healthy voters than a majority, or the cluster has not enough of them " +
 		"now. A command waits 15 s at most for it to clear, and not longer than `--membership-timeout`: it may be an " +
 		"election.",

@@ -13,10 +13,10 @@ import (
 // observation.
 type learnerWatch struct {
 	id cluster.MemberID
-	// last is the time of the last observation; ready and absent are since when the
-	// learner has served, and since when nobody has listened at its addresses. They
-	// are zero where that is not so.
-	last, ready, absent time.Time
+	// last is the time of the last observation; ready, absent and behind are since when
+	// the learner has served, since when nobody has listened at its addresses, and since
+	// when somebody has who does not serve. They are zero where that is not so.
+	last, ready, absent, behind time.Time
 }
 
 // longestGap is the longest time between two observations of which nothing happened in
@@ -40,7 +40,7 @@ func (w *learnerWatch) see(id cluster.MemberID, serves, listens bool, now time.T
 		}
 		return t
 	}
-	w.ready, w.absent = since(w.ready, serves), since(w.absent, !listens)
+	w.ready, w.absent, w.behind = since(w.ready, serves), since(w.absent, !listens), since(w.behind, listens && !serves)
 }
 
 // watchLearner says how the cluster's learner has done since this command began to
@@ -57,12 +57,16 @@ func (m *Machine) watchLearner(ctx context.Context, r machine.Remote, now time.T
 	// An etcd that lives listens to its peers, also where it is busy with a snapshot.
 	listens := serves || listening(ctx, slices.Concat(learner.PeerURLs, learner.ClientURLs))
 	w.see(learner.ID, serves, listens, now)
-	seen := machine.Learner{ID: learner.ID}
-	if !w.ready.IsZero() {
-		seen.Ready = now.Sub(w.ready)
+	return w.told(now)
+}
+
+// told returns what was seen, as of now.
+func (w *learnerWatch) told(now time.Time) machine.Learner {
+	lasted := func(since time.Time) time.Duration {
+		if since.IsZero() {
+			return 0
+		}
+		return now.Sub(since)
 	}
-	if !w.absent.IsZero() {
-		seen.Absent = now.Sub(w.absent)
-	}
-	return seen
+	return machine.Learner{ID: w.id, Ready: lasted(w.ready), Absent: lasted(w.absent), Behind: lasted(w.behind)}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 // A learner is absent for as long as nobody has listened, without a moment in which
@@ -12,39 +13,36 @@ import (
 func TestALearnerIsAbsentOnlyWithoutAGap(t *testing.T) {
 	var w learnerWatch
 	now := time.Unix(1e9, 0)
-	see := func(after time.Duration, id cluster.MemberID, serves, listens bool) (ready, absent time.Duration) {
+	see := func(after time.Duration, id cluster.MemberID, serves, listens bool) machine.Learner {
 		now = now.Add(after)
 		w.see(id, serves, listens, now)
-		if !w.ready.IsZero() {
-			ready = now.Sub(w.ready)
-		}
-		if !w.absent.IsZero() {
-			absent = now.Sub(w.absent)
-		}
-		return ready, absent
+		return w.told(now)
 	}
 	for i, s := range []struct {
 		after           time.Duration
 		id              cluster.MemberID
 		serves, listens bool
 		ready, absent   time.Duration
+		behind          time.Duration
 	}{
-		{0, 7, false, false, 0, 0},
-		{10 * time.Second, 7, false, false, 0, 10 * time.Second},
-		{10 * time.Second, 7, false, false, 0, 20 * time.Second},
-		{time.Second, 7, false, true, 0, 0}, // it copies a snapshot
-		{time.Second, 7, false, false, 0, 0},
-		{10 * time.Second, 7, false, false, 0, 10 * time.Second},
-		{10 * time.Second, 8, false, false, 0, 0}, // another one
-		{10 * time.Second, 8, false, false, 0, 10 * time.Second},
-		{longestGap + 1, 8, false, false, 0, 0}, // this machine has slept
-		{10 * time.Second, 8, true, true, 0, 0},
-		{10 * time.Second, 8, true, true, 10 * time.Second, 0},
-		{time.Second, 8, false, true, 0, 0},
-		{-time.Hour, 8, false, false, 0, 0}, // a clock that was set
+		{0, 7, false, false, 0, 0, 0},
+		{10 * time.Second, 7, false, false, 0, 10 * time.Second, 0},
+		{10 * time.Second, 7, false, false, 0, 20 * time.Second, 0},
+		{time.Second, 7, false, true, 0, 0, 0}, // it copies a snapshot
+		{20 * time.Second, 7, false, true, 0, 0, 20 * time.Second},
+		{time.Second, 7, false, false, 0, 0, 0},
+		{10 * time.Second, 7, false, false, 0, 10 * time.Second, 0},
+		{10 * time.Second, 8, false, false, 0, 0, 0}, // another one
+		{10 * time.Second, 8, false, false, 0, 10 * time.Second, 0},
+		{longestGap + 1, 8, false, false, 0, 0, 0}, // this machine has slept
+		{10 * time.Second, 8, true, true, 0, 0, 0},
+		{10 * time.Second, 8, true, true, 10 * time.Second, 0, 0},
+		{time.Second, 8, false, true, 0, 0, 0},
+		{-time.Hour, 8, false, false, 0, 0, 0}, // a clock that was set
 	} {
-		if ready, absent := see(s.after, s.id, s.serves, s.listens); ready != s.ready || absent != s.absent {
-			t.Errorf("%d: ready for %s, absent for %s", i, ready, absent)
+		want := machine.Learner{ID: s.id, Ready: s.ready, Absent: s.absent, Behind: s.behind}
+		if got := see(s.after, s.id, s.serves, s.listens); got != want {
+			t.Errorf("%d: %+v, want %+v", i, got, want)
 		}
 	}
 }
