@@ -17,7 +17,8 @@ func TestOutputForPrograms(t *testing.T) {
 	t.Parallel()
 	a, b := newHost(t, "a", v36), newHost(t, "b", v36)
 	documented := kinds(t)
-	var checked []string
+	// These need daemons: see observe.txt and the tests of certs.
+	checked := map[string]bool{"ClusterObservation": true, "ClusterStatus": true, "PersonCertificate": true}
 	check := func(out, kind string) map[string]json.RawMessage {
 		t.Helper()
 		var object map[string]json.RawMessage
@@ -33,7 +34,7 @@ func TestOutputForPrograms(t *testing.T) {
 				t.Errorf("%s has no %s", kind, field)
 			}
 		}
-		checked = append(checked, kind)
+		checked[kind] = true
 		return object
 	}
 	want := func(object map[string]json.RawMessage, field, value string) {
@@ -47,7 +48,7 @@ func TestOutputForPrograms(t *testing.T) {
 	want(object, "wait", "false")
 	check(a.ok("init", "--dry-run", "-o", "json"), "Steps")
 	check(a.ok("init", "-o", "json"), "MemberResult")
-	check(a.ok("info"), "Member")
+	check(a.ok("info"), "MemberInfo")
 	check(a.ok("status", "-o", "json"), "MachineStatus")
 	check(a.ok("observe"), "MachineStatus")
 
@@ -72,6 +73,20 @@ func TestOutputForPrograms(t *testing.T) {
 	want(late, "wait", "true")
 	b.nothing()
 	check(b.ok("join", a.clientURL(), "-o", "json"), "MemberResult")
+	check(a.ok("upgrade", "check", "-o", "json"), "UpgradeCheck")
+	check(a.ok("certs", "check-expiration", "-o", "json"), "CertificateExpiration")
+	check(a.ok("certs", "renew", "all", "-o", "json"), "CertificateRenewal")
+	check(a.ok("certs", "generate-csr", "-o", "json"), "CertificateRequests")
+	check(a.ok("certs", "rotate-ca", "prepare", "-o", "json"), "AuthorityRotation")
+	check(a.ok("certs", "rotate-ca", "status", "-o", "json"), "AuthorityRotationStatus")
+	check(a.ok("config", "validate", "--name=a", "-o", "json"), "ConfigValidation")
+	check(a.ok("download", "-o", "json"), "Release")
+	a.write(a.path("o.json"), `{"at": "2026-01-02T03:04:05Z"}`, 0o600)
+	plan := []string{"plan", "--observation", a.path("o.json"), "--spec-member-count=1", "--spec-etcd-version=" + v36}
+	check(a.fails(3, nil, append(plan, "-o", "json")...).stdout, "Plan")
+	if len(documented) != len(checked) {
+		t.Errorf("checked are %d kinds, and %d are documented: %v", len(checked), len(documented), checked)
+	}
 }
 
 // kinds reads the table of docs/cluster-api.md: the fields of each kind that are

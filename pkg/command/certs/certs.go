@@ -76,7 +76,7 @@ func checkCommand(out *cli.Output) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := out.Print(cmd.OutOrStdout(), listing(all), func(w io.Writer) error {
+		if err := out.Print(cmd.OutOrStdout(), cli.Versioned("CertificateExpiration", listing(all)), func(w io.Writer) error {
 			return printExpiries(w, all)
 		}); err != nil {
 			return err

@@ -237,9 +237,9 @@ func TestRenew(t *testing.T) {
 	}
 	r = do(t, words("certs renew server peer --cert-lifetime=48h --server-cert-extra-sans=lb.example.com,10.1.1.1 -o json",
 		s.Dir)...)
-	var renewed []pki.Renewed
-	if err := json.Unmarshal([]byte(r.stdout), &renewed); err != nil || len(renewed) != 2 ||
-		time.Until(renewed[0].NotAfter) > 48*time.Hour {
+	var list renewal
+	if err := json.Unmarshal([]byte(r.stdout), &list); err != nil || len(list.Renewed) != 2 ||
+		time.Until(list.Renewed[0].NotAfter) > 48*time.Hour {
 		t.Errorf("%v %+v", err, r)
 	}
 	all, err := pki.Expiries(s.Dir, time.Now())
@@ -317,9 +317,9 @@ func TestGenerateCSR(t *testing.T) {
 	r.want(t, 0, "node_1,localhost,10.0.0.1,127.0.0.1,::1  serverAuth,clientAuth  "+filepath.Join(dir, "server.crt"), "")
 
 	r = do(t, words("certs generate-csr server -o json --name=Node_1 --bind-address=10.0.0.1", dir)...)
-	var list []pki.CSR
-	if err := json.Unmarshal([]byte(r.stdout), &list); err != nil || len(list) != 1 || list[0].NewKey ||
-		list[0].File != filepath.Join(dir, "server.csr") {
+	var list requests
+	if err := json.Unmarshal([]byte(r.stdout), &list); err != nil || len(list.Requests) != 1 ||
+		list.Requests[0].NewKey || list.Requests[0].File != filepath.Join(dir, "server.csr") {
 		t.Errorf("%v %+v", err, r)
 	}
 	do(t, words("certs generate-csr ca", dir)...).want(t, 2, "", `no certificate "ca"`)

@@ -62,7 +62,9 @@ func personCommand(out *cli.Output) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return out.Print(cmd.OutOrStdout(), p, func(w io.Writer) error { return printPerson(w, p) })
+		return out.Print(cmd.OutOrStdout(), cli.Versioned("PersonCertificate", p), func(w io.Writer) error {
+			return printPerson(w, p)
+		})
 	}
 	return cmd
 }

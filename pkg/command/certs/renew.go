@@ -53,13 +53,24 @@ func renewCommand(out *cli.Output) *cobra.Command {
 			return hinted(err)
 		}
 		text := func(w io.Writer) error { return printRenewed(w, renewed) }
-		if perr := out.Print(cmd.OutOrStdout(), renewed, text); perr != nil {
+		list := renewal{append([]pki.Renewed{}, renewed...)}
+		if perr := out.Print(cmd.OutOrStdout(), cli.Versioned("CertificateRenewal", list), text); perr != nil {
 			return perr
 		}
 		afterRenewal(cmd.ErrOrStderr(), renewed, cfg.Paths.Certificates)
 		return hinted(err)
 	}
 	return cmd
+}
+
+// A renewal is what renew prints for programs.
+type renewal struct {
+	Renewed []pki.Renewed `json:"renewed"`
+}
+
+// A requests is what generate-csr prints for programs.
+type requests struct {
+	Requests []pki.CSR `json:"requests"`
 }
 
 func printRenewed(w io.Writer, renewed []pki.Renewed) error {
@@ -134,7 +145,8 @@ func csrCommand(out *cli.Output) *cobra.Command {
 		if err != nil {
 			return hinted(err)
 		}
-		if err := out.Print(cmd.OutOrStdout(), csrs, func(w io.Writer) error { return printCSRs(w, csrs) }); err != nil {
+		list := cli.Versioned("CertificateRequests", requests{append([]pki.CSR{}, csrs...)})
+		if err := out.Print(cmd.OutOrStdout(), list, func(w io.Writer) error { return printCSRs(w, csrs) }); err != nil {
 			return err
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(),

@@ -69,7 +69,9 @@ func stepCommand(out *cli.Output, step pki.RotationStep, short string) *cobra.Co
 			return hinted(err)
 		}
 		result := rotated{r, next(r, cfg)}
-		return out.Print(cmd.OutOrStdout(), result, func(w io.Writer) error { return printRotated(w, result) })
+		return out.Print(cmd.OutOrStdout(), cli.Versioned("AuthorityRotation", result), func(w io.Writer) error {
+			return printRotated(w, result)
+		})
 	}
 	return cmd
 }
@@ -158,7 +160,7 @@ func rotationStatus(out *cli.Output) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return out.Print(cmd.OutOrStdout(), r, func(w io.Writer) error {
+		return out.Print(cmd.OutOrStdout(), cli.Versioned("AuthorityRotationStatus", r), func(w io.Writer) error {
 			return cli.Rows(w,
 				[]string{"rotation:", string(r.State)}, []string{"issuing:", r.Issuing}, []string{"next:", orDash(r.Next)},
 				[]string{"to be dropped:", orDash(strings.Join(r.Old, ", "))}, []string{

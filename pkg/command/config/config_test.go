@@ -125,10 +125,11 @@ func TestValidateFiles(t *testing.T) {
 func TestValidateAsJSON(t *testing.T) {
 	bad := file(t, "bad.yaml", head+"name: [a]\nx: 1\n")
 	code, out, errs := run(t, "", "validate", "-o", "json", bad)
-	var got []verdict
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 2 {
+	var all validation
+	if err := json.Unmarshal([]byte(out), &all); err != nil || code != 2 || all.Valid {
 		t.Fatalf("code %d, %v: %s", code, err, out)
 	}
+	got := all.Results
 	if len(got) != 1 || got[0].Valid || got[0].File != bad || len(got[0].Errors) != 2 || !json.Valid([]byte(errs)) {
 		t.Errorf("got %+v, %s", got, errs)
 	}

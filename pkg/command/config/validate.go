@@ -24,6 +24,12 @@ type verdict struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
+// A validation is what validate prints for programs.
+type validation struct {
+	Valid   bool      `json:"valid"`
+	Results []verdict `json:"results"`
+}
+
 func newValidate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "validate [FILE...]", Short: "check configurations without changing anything",
@@ -54,10 +60,12 @@ func newValidate() *cobra.Command {
 			}
 			verdicts = append(verdicts, judge(name, configfile.Overlay(machine.Defaults(), f.Config), complete(f)))
 		}
-		if err := out.Print(cmd.OutOrStdout(), verdicts, func(w io.Writer) error { return lines(w, verdicts) }); err != nil {
+		failed := summary(verdicts)
+		all := cli.Versioned("ConfigValidation", validation{failed == nil, verdicts})
+		if err := out.Print(cmd.OutOrStdout(), all, func(w io.Writer) error { return lines(w, verdicts) }); err != nil {
 			return err
 		}
-		return summary(verdicts)
+		return failed
 	}
 	return cmd
 }

@@ -62,7 +62,7 @@ func NewInfo() *cobra.Command {
 		}
 		for _, e := range obs.Remote.Members {
 			if e.ID == obs.Local.ID {
-				return out.Print(cmd.OutOrStdout(), cli.Versioned("Member", memberInfo{
+				return out.Print(cmd.OutOrStdout(), cli.Versioned("MemberInfo", memberInfo{
 					uint64(e.ID), string(e.Name), e.PeerURLs, e.ClientURLs, e.Learner, e.ID.String(),
 				}), nil)
 			}

@@ -69,7 +69,10 @@ func (t *task) checkUpgrade(cmd *cobra.Command, out *cli.Output, to string) erro
 		return err
 	}
 	lines := hazardLines(m, want)
-	if err := out.Print(cmd.OutOrStdout(), lines, func(w io.Writer) error { return printHazards(w, lines) }); err != nil {
+	found := cli.Versioned("UpgradeCheck", struct {
+		Hazards []hazardLine `json:"hazards"`
+	}{append([]hazardLine{}, lines...)})
+	if err := out.Print(cmd.OutOrStdout(), found, func(w io.Writer) error { return printHazards(w, lines) }); err != nil {
 		return err
 	}
 	for _, l := range lines {

@@ -67,7 +67,7 @@ func New() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return out.Print(cmd.OutOrStdout(), r, r.text)
+		return out.Print(cmd.OutOrStdout(), cli.Versioned("Release", r), r.text)
 	}
 	return cmd
 }

@@ -130,10 +130,14 @@ func TestDownloadPrintsForPrograms(t *testing.T) {
 		{"yaml", func(b []byte, v any) error { return yaml.UnmarshalStrict(b, v) }},
 	} {
 		code, out, stderr := etcdadm(t, append(line, c.format)...)
-		var got Result
-		if err := c.read([]byte(out), &got); code != 0 || err != nil || stderr != "" {
+		var all struct {
+			APIVersion, Kind string
+			Result
+		}
+		if err := c.read([]byte(out), &all); code != 0 || err != nil || stderr != "" || all.Kind != "Release" {
 			t.Fatalf("it ended with %d, %v: %s%s", code, err, out, stderr)
 		}
+		got := all.Result
 		expect.Version = got.Version
 		if got != expect || got.Version.String() != "3.6.16" {
 			t.Errorf("got %+v, want %+v", got, expect)
