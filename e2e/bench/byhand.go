@@ -106,6 +106,27 @@ func (b *bench) byHandInit(ctx context.Context, t harness.T) time.Duration {
 	return time.Since(began)
 }
 
+// preflightInit is etcdadm preflight on a machine with the binaries there.
+func (b *bench) preflightInit(_ context.Context, t harness.T) time.Duration {
+	h := b.hand(t, b.root(t), "a")
+	began := time.Now()
+	h.run(t, "preflight", "-o", "json")
+	return time.Since(began)
+}
+
+// preflightJoin is the same for a machine that is to join, with a member on
+// loopback to ask.
+func (b *bench) preflightJoin(ctx context.Context, t harness.T) time.Duration {
+	root := b.root(t)
+	first, h := b.hand(t, root, "a"), b.hand(t, root, "b")
+	first.run(t, "init")
+	first.serving(ctx, t)
+	h.copyCA(t, first)
+	began := time.Now()
+	h.run(t, "preflight", "-o", "json", "--endpoints", first.url())
+	return time.Since(began)
+}
+
 // initFloor is one bare etcd that bootstraps a cluster of one.
 func (b *bench) initFloor(ctx context.Context, t harness.T) time.Duration {
 	f := b.bare(t)

@@ -72,6 +72,8 @@ func (b *bench) run(ctx context.Context) error {
 		{"the disk of the coordinator's machine hangs to another one acting", "10 s", b.hungDisk, nil},
 		{"`etcdadm init` to the first acknowledged write", "1 s over the floor", b.byHandInit, b.initFloor},
 		{"`etcdadm join` to a voter that takes writes", "1 s over the floor", b.byHandJoin, b.joinFloor},
+		{"`etcdadm preflight` before init", "1 s", b.preflightInit, nil},
+		{"`etcdadm preflight --endpoints` before join", "1 s", b.preflightJoin, nil},
 		{"disk lost: end of the grace time to three healthy voters", "2 s over the floor", b.disk, b.diskFloor},
 	} {
 		if !strings.Contains(m.what, b.only) {
