@@ -2,37 +2,18 @@
 
 package systemd
 
-import "strings"
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
 
-// cloudFinal is the unit in which cloud-init runs its last stage, and so
-// runcmd: while the machine boots, without a terminal, with HOME unset.
-const cloudFinal = `[Unit]
-Description=Execute cloud user/final scripts
-After=network-online.target multi-user.target
-Wants=network-online.target
-
-[Service]
-Type=oneshot
-ExecStart=/var/lib/cloud/instance/scripts/runcmd
-RemainAfterExit=yes
-TimeoutSec=0
-KillMode=process
-TasksMax=infinity
-StandardOutput=file:/var/log/cloud-init-output.log
-StandardError=file:/var/log/cloud-init-errors.log
-
-[Install]
-WantedBy=cloud-init.target
-`
-
-// cloudInit is the target that the system's start waits for.
-const cloudInit = `[Unit]
-Description=Cloud-init target
-After=multi-user.target
-
-[Install]
-WantedBy=multi-user.target
-`
+// The two logs of cloud-init's last stage, in which runcmd is.
+const (
+	cloudOutput = "/var/log/cloud-init-output.log"
+	cloudErrors = "/var/log/cloud-init-errors.log"
+)
 
 // CloudInit gives the machine a script for its next boot, boots it, and waits
 // for the script to end. The script runs as cloud-init runs the commands of
@@ -44,23 +25,43 @@ func (m *Machine) CloudInit(script string) Result {
 	return m.CloudInitResult()
 }
 
-// PrepareCloudInit gives the machine a script for its next boot.
-func (m *Machine) PrepareCloudInit(script string) {
+// A cloudFile is a file that cloud-init writes before runcmd.
+type cloudFile struct {
+	Path        string `json:"path"`
+	Owner       string `json:"owner"`
+	Permissions string `json:"permissions"`
+	Content     string `json:"content"`
+}
+
+// PrepareCloudInit gives the machine user data for its next boot, in which
+// cloud-init has it run for the first time: files to write, and each line of the
+// script as a command. It is in the form in which Cluster API providers have it.
+func (m *Machine) PrepareCloudInit(script string, files ...cloudFile) {
 	m.t.Helper()
-	m.Write("/etc/systemd/system/cloud-final.service", cloudFinal, 0o644)
-	m.Write("/etc/systemd/system/cloud-init.target", cloudInit, 0o644)
-	m.Write("/var/lib/cloud/instance/scripts/runcmd", "#!/bin/sh\n"+script+"\n", 0o700)
-	m.Do("rm -f /var/log/cloud-init-*.log\nsystemctl --quiet enable cloud-init.target cloud-final.service")
+	commands, err := json.Marshal(strings.Split(script, "\n"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	written, err := json.Marshal(append([]cloudFile{}, files...))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	// JSON is YAML.
+	data := "## template: jinja\n#cloud-config\n\nwrite_files: " + string(written) + "\nruncmd: " + string(commands) + "\n"
+	instance := fmt.Sprintf("instance-id: i-%.8x\n", sha256.Sum256([]byte(data)))
+	m.Write("/var/lib/cloud/seed/nocloud/user-data", data, 0o600)
+	m.Write("/var/lib/cloud/seed/nocloud/meta-data", instance, 0o644)
+	m.Do("rm -f /var/log/cloud-init*.log /etc/cloud/cloud-init.disabled")
 }
 
 // CloudInitResult returns what the script left. No later boot runs it again.
 func (m *Machine) CloudInitResult() Result {
 	m.t.Helper()
 	code := m.Do("systemctl show --property=ExecMainStatus --value cloud-final.service")
-	r := Result{Stdout: m.Read("/var/log/cloud-init-output.log"), Stderr: m.Read("/var/log/cloud-init-errors.log")}
+	r := Result{Stdout: m.Read(cloudOutput), Stderr: m.Read(cloudErrors)}
 	for _, c := range strings.TrimSpace(code) {
 		r.Code = r.Code*10 + int(c-'0')
 	}
-	m.Do("systemctl --quiet disable cloud-final.service cloud-init.target")
+	m.Do(": >/etc/cloud/cloud-init.disabled")
 	return r
 }

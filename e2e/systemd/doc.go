@@ -5,6 +5,8 @@
 // their own in a network that leads nowhere, a disk that survives a reboot and
 // a power cut, and nothing that Docker does for ordinary containers.
 //
+// cloud-init is in the machines, and off until a test gives it user data.
+//
 // [Start] makes machines for one test, with etcdadm installed and release
 // archives of etcd in etcdadm's cache, as an image of a machine would have
 // them. The archive that the machines come from is made by setup.sh; where it

@@ -123,7 +123,7 @@ func pack(ctx context.Context, w io.Writer) error {
 	}
 	for _, v := range Versions {
 		file := filepath.Join(dir, "release.tar.gz")
-		if err := release(file, v); err != nil {
+		if err := release(file, v, releaseName(v)+"/", "etcd", "etcdctl", "etcdutl"); err != nil {
 			return fmt.Errorf("pack etcd %s: %w", v, err)
 		}
 		if err := add(out, file, "var/cache/etcdadm/etcd/v"+v+"/"+releaseName(v)+".tar.gz"); err != nil {
@@ -152,9 +152,9 @@ func releaseName(version string) string {
 	return "etcd-v" + version + "-linux-" + runtime.GOARCH
 }
 
-// release writes a release archive of etcd, from the binaries in
-// ETCDADM_ETCD_DIR.
-func release(file, version string) error {
+// release writes a release archive of etcd with these programs below prefix, from
+// the binaries in ETCDADM_ETCD_DIR.
+func release(file, version, prefix string, programs ...string) error {
 	f, err := os.Create(file)
 	if err != nil {
 		return err
@@ -165,12 +165,12 @@ func release(file, version string) error {
 		return err
 	}
 	t := tar.NewWriter(z)
-	for _, p := range []string{"etcd", "etcdctl", "etcdutl"} {
+	for _, p := range programs {
 		path, err := harness.EtcdBinary(os.Getenv("ETCDADM_ETCD_DIR"), version, p)
 		if err != nil {
 			return err
 		}
-		if err := add(t, path, releaseName(version)+"/"+p); err != nil {
+		if err := add(t, path, prefix+p); err != nil {
 			return err
 		}
 	}
