@@ -10,9 +10,15 @@ func TestEnded(t *testing.T) {
 	first, second := Incarnation{Number: 1, Token: "t1", Voters: initialMembers}, Incarnation{
 		Number: 2, Token: "t2", Voters: initialMembers, Restored: restored,
 	}
-	staged := []Node{{Name: "a", Reachable: true}, {Name: "b", Reachable: true}, {
-		Name: "c", Reachable: true, Staged: &Staged{Token: "t2"},
+	has := &Staged{Token: "t2"}
+	staged := []Node{{Name: "a", Reachable: true}, {Name: "b", Reachable: true, Staged: has}, {
+		Name: "c", Reachable: true, Staged: has,
 	}}
+	alone := []Node{staged[0], {Name: "b", Reachable: true}, staged[2]}
+	empty := Node{Name: "d", Reachable: true}
+	four := Incarnation{
+		Number: 2, Token: "t2", Voters: append(initialMembers, InitialMember{Name: "d"}), Restored: restored,
+	}
 	observed := func(problem string, nodes []Node, list ...Incarnation) Observation {
 		return Observation{Nodes: nodes, Store: Store{Reachable: true, RecordsProblem: problem, Incarnations: list}}
 	}
@@ -30,7 +36,11 @@ func TestEnded(t *testing.T) {
 		{"it is the later one", observed("", staged, second, Incarnation{
 			Number: 3, Token: "t1", Restored: restored, Voters: initialMembers,
 		}), false},
-		{"the later one never began", observed("", staged[:2], first, second), false},
+		{"the later one never began", observed("", []Node{alone[0], alone[1]}, first, second), false},
+		{"too few of its voters have what it was to begin with", observed("", alone, first, second), false},
+		{"half of four voters have lost it", observed("", append(staged, empty), first, four), false},
+		{"half of four voters have lost it, and one may have begun",
+			observed("", append(staged[:2:2], Node{Name: "c", Staged: has}, empty), first, four), true},
 		{"the later one has gone on without its initial members",
 			observed("", []Node{{Name: "a", Reachable: true}, {Name: "b", Reachable: true}, {
 				Name: "d", Assigned: &Assigned{Token: "t2"},

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -197,6 +198,42 @@ type Prepared struct {
 	// for a cluster that begins with nothing. The restored data takes the place
 	// of the empty disk: without it the node never starts.
 	Backup string `json:"backup,omitempty"`
+	// Earlier are the incarnations that the node promised before, and never began, the
+	// oldest first. They go with the promise, and with the disk.
+	Earlier []Token `json:"earlier,omitempty"`
+}
+
+// maxEarlier is how many earlier promises a node remembers.
+const maxEarlier = 16
+
+// After returns the promise p as one that takes the place of another, nil for none.
+// That of a restore is not remembered: the node may have voted before it.
+func (p Prepared) After(before *Prepared) Prepared {
+	p.Earlier = nil
+	if before == nil || before.Backup != "" || p.Backup != "" {
+		return p
+	}
+	for _, token := range append(slices.Clone(before.Earlier), before.Token) {
+		if token != p.Token {
+			p.Earlier = append(p.Earlier, token)
+		}
+	}
+	p.Earlier = p.Earlier[max(0, len(p.Earlier)-maxEarlier):]
+	return p
+}
+
+// Of reports whether the node promised the incarnation, with this promise or with
+// one that it took the place of, and has not lost its disk since.
+func (p *Prepared) Of(token Token) bool {
+	return p != nil && (p.Token == token || slices.Contains(p.Earlier, token))
+}
+
+// Same reports whether two promises are of the same, whatever came before.
+func (p *Prepared) Same(o Prepared) bool {
+	return p != nil && p.Token == o.Token && p.Version == o.Version && p.Backup == o.Backup &&
+		slices.EqualFunc(p.Voters, o.Voters, func(a, b InitialMember) bool {
+			return a.Name == b.Name && slices.Equal(a.PeerURLs, b.PeerURLs)
+		})
 }
 
 // An InitialMember is a voter of a new incarnation: a name and where its peers find it.

@@ -124,10 +124,12 @@ func (o Observation) Present() *Incarnation {
 
 // Uncommitted reports whether an incarnation that was to begin with restored data
 // never did, and never can. Its voters stage that data before the record is
-// written, and only the data lets them start. So if a majority of them answers
-// and has nothing of it, there will never be a quorum; if nobody else has
-// anything of it, there never was one. A node that does not answer may be a
-// member that was added later, unless it is one of those voters.
+// written, and only the data lets them start. So if so many of them answer and have
+// nothing of it that the rest is no majority, there will never be a quorum; if nobody
+// has run it, there never was one: what was staged and never started took no part
+// in any. Where fewer than a majority of them answer, nothing is known. A node that
+// does not answer may be a member that was added later, unless it is one of those
+// voters, or so many of them have never started that nobody could add one.
 //
 // One that served and lost all its disks looks the same but for what it left
 // behind: marks as high as the revision that it began with, which is far above all
@@ -136,26 +138,43 @@ func (o Observation) Uncommitted(i Incarnation) bool {
 	if i.Restored == nil || !o.Store.Reachable || o.Store.Revision >= i.Restored.Revision {
 		return false
 	}
-	without := 0
+	without, waiting, unheard := 0, 0, false
 	for _, n := range o.Nodes {
 		voter := slices.ContainsFunc(i.Voters, func(s InitialMember) bool { return s.Name == n.Name })
-		switch {
-		case n.has(i.Token), n.Revision >= i.Restored.Revision, !n.Reachable && !voter:
+		switch waits := n.Reachable && n.Awaits(i.Token); {
+		case n.ran(i.Token), n.Revision > i.Restored.Revision, n.Revision == i.Restored.Revision && !waits:
 			return false
+		case !n.Reachable && n.Awaits(i.Token):
+			return false // it may have begun since
+		case !n.Reachable && !voter:
+			unheard = true
+		case waits && voter:
+			waiting++
 		case n.Reachable && voter:
 			without++
 		}
 	}
-	return without >= Quorum(len(i.Voters))
+	majority := Quorum(len(i.Voters))
+	if unheard && len(i.Voters)-waiting >= majority {
+		return false
+	}
+	return len(i.Voters)-without < majority && without+waiting >= majority
 }
 
-// has reports whether the node has anything of an incarnation: staged, promised,
-// run, or set aside. What cannot be read may be of any.
-func (n Node) has(token Token) bool {
+// Awaits reports whether the node has what an incarnation is to begin with, and has
+// not begun.
+func (n Node) Awaits(token Token) bool {
+	return n.Staged != nil && n.Staged.Token == token || n.Prepared != nil && n.Prepared.Token == token
+}
+
+// ran reports whether the node may have run an incarnation: its data is there, was to
+// be, or was set aside, or it is a lease voter of it without a promise. What cannot
+// be read may be of any.
+func (n Node) ran(token Token) bool {
 	aside := slices.ContainsFunc(n.SetAside, func(s SetAside) bool { return s.Of(token) })
-	return aside || n.Staged != nil && n.Staged.Token == token || n.Prepared != nil && n.Prepared.Token == token ||
-		n.Assigned != nil && n.Assigned.Token == token || n.Disk.Token == token || n.LeaseVoters.Token == token ||
-		n.Disk.State == DiskUnreadable
+	promised := n.Prepared != nil && n.Prepared.Token == token
+	return aside || n.Assigned != nil && n.Assigned.Token == token || n.Disk.Token == token ||
+		n.LeaseVoters.Token == token && !promised || n.Disk.State == DiskUnreadable
 }
 
 // Lost reports whether no majority of the lease voters is left without those that

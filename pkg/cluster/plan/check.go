@@ -209,6 +209,11 @@ func (c checker) prepare(op *MemberPrepare) error {
 		// lost its disk, and perhaps a vote that it gave.
 		return unsafe("fresh-disk", "%s has no promise to change", op.Node)
 	}
+	if p := n.Prepared; len(c.obs.Store.Incarnations) > 0 && p.Token != op.Token &&
+		!slices.Contains(p.Earlier, op.Token) {
+		// As above: it has lost its disk, and made another promise since.
+		return unsafe("fresh-disk", "%s has promised %s, and never %s", op.Node, p.Token, op.Token)
+	}
 	if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == op.Token {
 		return unsafe("fresh-disk", "incarnation %s begins with restored data, which %s has not", op.Token, op.Node)
 	}
@@ -250,6 +255,9 @@ func (c checker) create(op *IncarnationCreate) error {
 		if op.Token != c.obs.Token {
 			return unsafe("bootstrap", "a cluster with another token is running")
 		}
+		return c.recordAnew(op)
+	}
+	if c.followsNothing(op.Token) {
 		return c.recordAnew(op)
 	}
 	if err := c.untouched(op.Token); err != nil {

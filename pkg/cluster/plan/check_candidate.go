@@ -38,7 +38,7 @@ func (c checker) needed(n cluster.Node, token cluster.Token) bool {
 		return false
 	}
 	if c.obs.Token != token || c.obs.Leader == 0 {
-		return newestRecord(c.obs).Token == token
+		return newestRecord(c.obs).Token == token && !c.hopeless(*newestRecord(c.obs))
 	}
 	for _, m := range c.obs.Members {
 		initialMember := m.Name == n.Name || cluster.SharePeerURL(m.PeerURLs, n.URLs.Peer)
@@ -47,6 +47,60 @@ func (c checker) needed(n cluster.Node, token cluster.Token) bool {
 		}
 	}
 	return false
+}
+
+// hopeless reports whether a restored incarnation has never run anywhere, as far as is
+// known, and will never have a majority: too few of its voters have, or may have, what
+// it is to begin with.
+func (c checker) hopeless(rec cluster.Incarnation) bool {
+	if rec.Restored == nil || !c.obs.Store.Reachable || c.obs.Store.Revision >= rec.Restored.Revision {
+		return false
+	}
+	possible, answers, waiting, unheard := len(rec.Voters), 0, 0, 0
+	for _, n := range c.obs.Nodes {
+		voter := slices.ContainsFunc(rec.Voters, func(s cluster.InitialMember) bool { return s.Name == n.Name })
+		if began(n, rec) || !n.Reachable && holds(n, rec.Token) {
+			return false
+		}
+		switch {
+		case !n.Reachable && !voter:
+			unheard++
+		case n.Reachable && voter && holds(n, rec.Token):
+			answers, waiting = answers+1, waiting+1
+		case n.Reachable && voter:
+			answers, possible = answers+1, possible-1
+		}
+	}
+	if 2*(len(rec.Voters)-waiting) > len(rec.Voters) && unheard > 0 {
+		return false // it may have had a majority, and got more members
+	}
+	return 2*possible <= len(rec.Voters) && 2*answers > len(rec.Voters)
+}
+
+// holds reports whether n has staged what an incarnation is to begin with, or has
+// promised to begin it.
+func holds(n cluster.Node, token cluster.Token) bool {
+	return n.Staged != nil && n.Staged.Token == token || n.Prepared != nil && n.Prepared.Token == token
+}
+
+// began reports whether n may have taken part in a restored incarnation.
+func began(n cluster.Node, rec cluster.Incarnation) bool {
+	for _, s := range n.SetAside {
+		if s.Of(rec.Token) {
+			return true
+		}
+	}
+	promised := n.Prepared != nil && n.Prepared.Token == rec.Token
+	switch {
+	case n.Disk.State == cluster.DiskUnreadable, n.Disk.Token == rec.Token:
+		return true
+	case n.Assigned != nil && n.Assigned.Token == rec.Token:
+		return true
+	case n.LeaseVoters.Token == rec.Token && !promised:
+		return true
+	}
+	// The promise is made with the mark that the incarnation begins with.
+	return n.Revision > rec.Restored.Revision || n.Revision == rec.Restored.Revision && !promised
 }
 
 // stillServing returns the nodes that may serve clients of what ran before rec:

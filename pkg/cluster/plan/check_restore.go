@@ -135,19 +135,46 @@ func (c checker) changeOver(op *RestoreSwitch) error {
 	return nil
 }
 
+// followsNothing reports whether an incarnation has a record, and those after it are of
+// restores that never began, and never can.
+func (c checker) followsNothing(token cluster.Token) bool {
+	list := c.obs.Store.Incarnations
+	if c.obs.Store.RecordsProblem != "" || len(list) == 0 || list[len(list)-1].Token == token {
+		return false
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Token == token {
+			return true
+		}
+		if !c.hopeless(list[i]) {
+			return false
+		}
+	}
+	return false
+}
+
 // recordAnew makes sure that a second record of what runs replaces nothing that
 // ever began.
 func (c checker) recordAnew(op *IncarnationCreate) error {
 	newest := newestRecord(c.obs)
-	if newest == nil || newest.Token == op.Token || !recordedToken(c.obs, op.Token) {
+	if newest == nil || newest.Token == op.Token {
+		return nil
+	}
+	if !recordedToken(c.obs, op.Token) {
+		for _, n := range c.obs.Nodes {
+			if newest.Restored != nil && holds(n, newest.Token) && !c.hopeless(*newest) {
+				return unsafe("restore", "%s has what incarnation %s is to begin with", n.Name, newest.Token)
+			}
+		}
 		return nil
 	}
 	if r := newest.Restored; r != nil && c.obs.Store.Revision >= r.Revision {
 		return unsafe("restore", "revision %d was seen, incarnation %s began with %d: it served", c.obs.Store.Revision,
 			newest.Token, r.Revision)
 	}
+	lost := c.hopeless(*newest)
 	for _, n := range c.obs.Nodes {
-		if r := newest.Restored; r != nil && n.Revision >= r.Revision {
+		if r := newest.Restored; r != nil && n.Revision >= r.Revision && !(lost && holds(n, newest.Token)) {
 			return unsafe("restore", "%s has seen revision %d, incarnation %s began with %d: it served", n.Name, n.Revision,
 				newest.Token, r.Revision)
 		}
@@ -156,10 +183,8 @@ func (c checker) recordAnew(op *IncarnationCreate) error {
 				return unsafe("restore", "%s has set data of incarnation %s aside, which has a later record", n.Name, newest.Token)
 			}
 		}
-		staged := n.Staged != nil && n.Staged.Token == newest.Token
-		promised := n.Prepared != nil && n.Prepared.Token == newest.Token
 		runs := n.Assigned != nil && n.Assigned.Token == newest.Token || n.Disk.Token == newest.Token
-		if staged || promised || runs {
+		if runs || holds(n, newest.Token) && !lost {
 			return unsafe("restore", "%s has incarnation %s, which has a later record", n.Name, newest.Token)
 		}
 	}

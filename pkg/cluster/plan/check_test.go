@@ -32,7 +32,7 @@ const lostLeaseVoter = "cluster a b c\nlease-voters a,b on=a,c\nnode b down\nmem
 var refused = []struct{ name, invariant, world, line string }{
 	{"record anew what a restore has ended", "restore",
 		"cluster a b c\ncreated\nincarnation 1 token=t1 voters=a,b,c\nincarnation 2 token=n1 voters=a,b,c " +
-			"restored=r1\nnode c staged=n1/r1:a,b,c",
+			"restored=r1\nnode b staged=n1/r1:a,b,c\nnode c staged=n1/r1:a,b,c",
 		"incarnation create --number=3 --token=t1 --version=3.6.16 " + threeInitialMembers},
 	{"write lease voters where nobody knows any", "lease-voters", "cluster a b c\nbare",
 		"lease-voters write --token=t1 --name=a --name=b --name=c"},
@@ -284,7 +284,7 @@ func TestCheckAllows(t *testing.T) {
 		{"record the running cluster", "cluster a b c\nstore emptied",
 			"incarnation create --number=1 --token=t1 --version=3.6.16 " + threeInitialMembers},
 		{"promise", "nodes a b c", "member prepare --node=a --token=n1 --version=3.6.16 " + threeInitialMembers},
-		{"promise the winner", recordOf + "node a data=1/n1\nnode b promised=n2:a,b,c",
+		{"promise the winner", recordOf + "node a data=1/n1\nnode b promised=n2:a,b,c earlier=n1",
 			"member prepare --node=b --token=n1 --version=3.6.16 " + threeInitialMembers},
 		{"mark", "cluster a b c\nbare", "incarnation mark --token=t1"},
 		{"prune", "cluster a b c\nbackups every=1h for=3h", "backup prune --remove=2026-11-20T10:00:00Z-000001"},

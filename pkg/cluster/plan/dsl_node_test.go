@@ -100,6 +100,8 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 		if len(s.obs.LeaseVoters.Names) == 0 {
 			s.obs.LeaseVoters = n.LeaseVoters
 		}
+	case "earlier":
+		n.Prepared.Earlier = append(n.Prepared.Earlier, cluster.Token(value))
 	default:
 		return s.nodeCircumstance(n, key, value)
 	}

@@ -130,7 +130,8 @@ var ruleDocs = []ReasonDoc{
 	{StoreNotShared,
 		"A cluster is about to be bootstrapped or a backup to be taken, but the records of the nodes that it needs do not " +
 			"appear in the store that the coordinator reads. Each node seems to have a store of its own, so the store cannot " +
-			"decide between two initial members, and a backup would not be found.",
+			"decide between two initial members, and a backup would not be found. Or a node has promised a bootstrap that may " +
+			"have been decided in another store.",
 		"Point every node's --backup-store to the same place. For bootstrap it is also enough to name all nodes with " +
 			"--seeds, so that a majority of the list can decide."},
 	{RecordInvalid,

@@ -21,7 +21,8 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 	switch op := op.(type) {
 	case *MemberPrepare:
 		n := w.node(op.Node)
-		n.Prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
+		p := cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}.After(n.Prepared)
+		n.Prepared = &p
 		n.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Names: cluster.InitialMemberNames(op.Voters)}
 		if w.LeaseVoters.Term == 0 && w.LeaseVoters.Seq == 0 {
 			w.LeaseVoters = n.LeaseVoters

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -49,9 +48,11 @@ func (l *view) finishBootstrap(rec cluster.Incarnation) (op Operation, waiting b
 	nodes := l.notStarted(rec)
 	for _, n := range nodes {
 		// The promise was given to an initial member that lost the race. It proves as
-		// well as the right one that the node has never voted. That of a restore
-		// proves nothing of the kind: the node was a member of what the restore ended.
-		if n.Prepared.Token != rec.Token && n.Prepared.Backup == "" && n.Assigned == nil &&
+		// well as the right one that the node has never voted, if it tells that the right
+		// one was given before: a node that has lost its disk may have promised anything
+		// since. That of a restore proves nothing of the kind: the node was a member of
+		// what the restore ended.
+		if n.Prepared.Token != rec.Token && n.Prepared.Of(rec.Token) && n.Prepared.Backup == "" && n.Assigned == nil &&
 			l.obs.Store.Created.IsZero() && rec.Restored == nil {
 			ops = append(ops, &MemberPrepare{Node: n.Name, Token: rec.Token, Version: rec.Version, Voters: rec.Voters})
 		}
@@ -143,7 +144,7 @@ func (l *view) found() Operation {
 		l.hold(WaitingForNodes, "%s did not answer and may hold data", names(waiting))
 		return nil
 	}
-	if !l.staticMajority() {
+	if !l.staticMajority() || !l.promisesHere() {
 		return nil
 	}
 	initialMembers, token := l.promised()
@@ -158,11 +159,38 @@ func (l *view) found() Operation {
 	}
 	want := cluster.Prepared{Token: token, Version: l.spec.EtcdVersion, Voters: initialMembers}
 	for _, initialMember := range initialMembers {
-		if n := l.node(initialMember.Name); n.Prepared == nil || !reflect.DeepEqual(*n.Prepared, want) {
+		if n := l.node(initialMember.Name); !n.Prepared.Same(want) {
 			return &MemberPrepare{Node: n.Name, Token: token, Version: l.spec.EtcdVersion, Voters: initialMembers}
 		}
 	}
 	return &IncarnationCreate{Number: 1, Token: token, Version: l.spec.EtcdVersion, Voters: initialMembers}
+}
+
+// promisesHere reports whether each bootstrap that was promised is one that this store
+// decides: who promised uses it, and it knows of all those with whom.
+func (l *view) promisesHere() bool {
+	if len(l.policy.StaticNodes) > 0 {
+		return true // see storeDecides
+	}
+	for _, n := range l.obs.Nodes {
+		switch {
+		case n.Prepared == nil || !n.Reachable:
+			continue
+		case !n.Published && n.Name != l.obs.Observer:
+			l.hold(StoreNotShared, "%s has promised the bootstrap %s, and the record of %s is not in this store: it may have "+
+				"begun by another store", n.Name, n.Prepared.Token, n.Name)
+			return false
+		}
+		for _, initialMember := range n.Prepared.Voters {
+			if l.node(initialMember.Name) == nil {
+				l.hold(StoreNotShared, "%s has promised the bootstrap %s with %s, of which this store knows nothing: it may have "+
+					"begun by another store; start what is missing, or delete the data directory of %s, if nothing runs, to have "+
+					"the promise forgotten", n.Name, n.Prepared.Token, initialMember.Name, n.Name)
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // storeDecides reports whether this bootstrap and one that is decided on in another
@@ -224,7 +252,8 @@ func (l *view) evidence() []string {
 	if problem := l.obs.Store.RecordsProblem; problem != "" {
 		ev = append(ev, fmt.Sprintf("the store has incarnation records that cannot be understood: %s", problem))
 	}
-	if rec := l.record(); rec != nil {
+	// Also that of a restore that never began: the cluster before it was lost.
+	if rec := newestRecord(l.obs); rec != nil {
 		ev = append(ev, fmt.Sprintf("the store has the record of incarnation %d, bootstrapped by %s on %s", rec.Number,
 			orUnknown(string(rec.By)), voterNames(rec.Voters)))
 	}
@@ -238,12 +267,14 @@ func (l *view) evidence() []string {
 	return ev
 }
 
-// unknown returns the known nodes that never told this observer what is on
-// their disks.
+// unknown returns the known nodes that do not answer and may hold data: those that
+// never told this observer what is on their disks, and those that told, but are not
+// known to use this store. They may have begun since, by the record in another one.
 func (l *view) unknown() []cluster.NodeName {
 	var list []cluster.NodeName
 	for _, n := range l.obs.Nodes {
-		if !n.Reachable && n.Disk.State == "" {
+		apart := !n.Published && len(l.policy.StaticNodes) == 0
+		if !n.Reachable && (n.Disk.State == "" || apart) {
 			list = append(list, n.Name)
 		}
 	}

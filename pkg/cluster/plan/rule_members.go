@@ -298,6 +298,12 @@ func ruleRecord(l *view) (Operation, verdict) {
 			return nil, goOn
 		}
 	}
+	if rec := newestRecord(l.obs); rec != nil && !known && rec.Restored != nil && !l.obs.Uncommitted(*rec) &&
+		slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool { return n.Awaits(rec.Token) }) {
+		l.hold(Restoring, "incarnation %d, which was restored, has yet to take the place of %s, of which there is no record",
+			rec.Number, l.obs.Token)
+		return nil, goOn
+	}
 	if !known {
 		return &IncarnationCreate{
 			Number: l.nextNumber(), Token: l.obs.Token, Version: l.version(), Voters: l.initialMembers(),

@@ -46,6 +46,9 @@ func ruleRestore(l *view) (Operation, verdict) {
 	if request == nil {
 		return nil, goOn
 	}
+	if op := l.recordAgain(); op != nil {
+		return op, goOn
+	}
 	return l.restore(*request)
 }
 
@@ -167,22 +170,6 @@ func wanted(spec cluster.Spec, r cluster.Request) (count int, version etcdversio
 	return count, version
 }
 
-// uncommittedFor returns the record of a restore for the request that never began.
-// Of one that a later incarnation has followed nothing is left either, so only
-// the newest are asked.
-func (l *view) uncommittedFor(name string) *cluster.Incarnation {
-	for i := len(l.obs.Store.Incarnations) - 1; i >= 0; i-- {
-		rec := &l.obs.Store.Incarnations[i]
-		if !l.obs.Uncommitted(*rec) {
-			return nil
-		}
-		if rec.Restored.Request == name {
-			return rec
-		}
-	}
-	return nil
-}
-
 // closeRestored ends a request whose cluster serves its clients.
 func (l *view) closeRestored(r cluster.Request) Operation {
 	rec := l.record()
@@ -236,10 +223,13 @@ func (l *view) discardStaged(request *cluster.Request) Operation {
 
 // initialMemberGone reports whether what n has staged for incarnation token is of no more
 // use: the node runs a member of it already, or came too late, and its place was
-// given to another.
+// given to another; or the incarnation can never begin.
 func initialMemberGone(obs cluster.Observation, n cluster.Node, token cluster.Token) bool {
 	if n.Assigned != nil && n.Assigned.Token == token {
 		return true
+	}
+	if rec := newestRecord(obs); rec != nil && rec.Token == token && obs.Uncommitted(*rec) {
+		return true // so many others have lost it that it never begins
 	}
 	if obs.Token != token || obs.Leader == 0 {
 		return newestRecord(obs) != nil && newestRecord(obs).Token != token
@@ -327,7 +317,7 @@ func (l *view) refusal(r cluster.Request) string {
 	if age := l.obs.At.Sub(r.At); age > maxRequestAge && l.stagedFor(r) == nil {
 		return fmt.Sprintf("it was queued %s ago: ask again if it is still meant", age.Round(time.Minute))
 	}
-	if rec := l.record(); rec != nil && rec.At.After(r.At) {
+	if rec := l.record(); rec != nil && l.firstRecord(rec.Token).At.After(r.At) {
 		return fmt.Sprintf("it was queued before incarnation %d began: ask again if it is still meant", rec.Number)
 	}
 	if !l.obs.Store.Reachable || !l.obs.Store.BackupsKnown {

@@ -52,6 +52,11 @@ func TestARestoreThatNeverBegan(t *testing.T) {
 	aside := func(name string) func(*cluster.Node) {
 		return func(n *cluster.Node) { n.SetAside = []cluster.SetAside{{Name: name}} }
 	}
+	stages := func(n *cluster.Node) { n.Staged = &cluster.Staged{Token: "t2"} }
+	promises := func(n *cluster.Node) {
+		n.Assigned, n.Disk = nil, cluster.Disk{State: cluster.DiskEmpty}
+		n.Prepared, n.Revision = &cluster.Prepared{Token: "t2", Backup: "b"}, 1_000_000_900
+	}
 	down := store
 	down.Err = errors.New("timeout")
 	for _, tt := range []struct {
@@ -64,11 +69,16 @@ func TestARestoreThatNeverBegan(t *testing.T) {
 		{"one of its voters is unreachable", store, []Heard{node(0), node(1), unreachable("c")}, "t1"},
 		{"a node that may be its member is unreachable", store, []Heard{node(0), node(1), node(2), unreachable("d")}, "t2"},
 		{"the store is unreachable", down, []Heard{node(0), node(1), node(2)}, "t2"},
-		{"one has staged it", store, []Heard{
-			node(0), node(1), with(node(2), func(n *cluster.Node) { n.Staged = &cluster.Staged{Token: "t2"} }),
+		{"a majority has staged it", store, []Heard{node(0), with(node(1), stages), with(node(2), stages)}, "t2"},
+		{"one has staged it, and the others have lost it", store, []Heard{node(0), node(1), with(node(2), stages)}, "t1"},
+		{"one has staged it, and one does not answer", store, []Heard{
+			node(0), unreachable("b"), with(node(2), stages),
 		}, "t2"},
-		{"one has promised it", store, []Heard{
-			node(0), node(1), with(node(2), func(n *cluster.Node) { n.Prepared = &cluster.Prepared{Token: "t2"} }),
+		{"one has promised it, and the others have lost it", store, []Heard{
+			node(0), node(1), with(node(2), promises),
+		}, "t1"},
+		{"one is its lease voter, and has no promise", store, []Heard{
+			node(0), node(1), with(node(2), func(n *cluster.Node) { n.LeaseVoters.Token = "t2" }),
 		}, "t2"},
 		{"the store's mark is as high as its beginning", marked(1_000_000_900), []Heard{node(0), node(1), node(2)}, "t2"},
 		{"the store's mark is lower", marked(1_000_000_899), []Heard{node(0), node(1), node(2)}, "t1"},

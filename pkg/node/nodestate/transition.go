@@ -17,10 +17,12 @@ type Transition func(*State) error
 // errUnassigned says that the node has nothing to run any more.
 var errUnassigned = errors.New("the node has no assignment")
 
-// Promise makes the promise to take part in a bootstrap.
+// Promise makes the promise to take part in a bootstrap. What was promised before
+// and never begun is remembered with it.
 func Promise(p cluster.Prepared) Transition {
 	return func(s *State) error {
-		s.Prepared = &p
+		promise := p.After(s.Prepared)
+		s.Prepared = &promise
 		return nil
 	}
 }

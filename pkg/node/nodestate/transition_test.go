@@ -51,6 +51,14 @@ func TestTransitions(t *testing.T) {
 			},
 			false,
 		},
+		"promise anew": {
+			func(s *State) { s.Prepared = &cluster.Prepared{Token: "t8", Earlier: []cluster.Token{"t7"}} },
+			Promise(cluster.Prepared{Token: "t9"}),
+			func(s *State) {
+				s.Prepared = &cluster.Prepared{Token: "t9", Earlier: []cluster.Token{"t7", "t8"}}
+			},
+			false,
+		},
 		"fulfil the promise": {
 			nil,
 			FulfilPromise("t1"),

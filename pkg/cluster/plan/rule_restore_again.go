@@ -1,0 +1,53 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// What is left of a restore that was decided, and never began.
+
+// uncommittedFor returns the record of a restore for the request that never began.
+// Of one that a later incarnation has followed nothing is left either, so only
+// the newest are asked.
+func (l *view) uncommittedFor(name string) *cluster.Incarnation {
+	for i := len(l.obs.Store.Incarnations) - 1; i >= 0; i-- {
+		rec := &l.obs.Store.Incarnations[i]
+		if !l.obs.Uncommitted(*rec) {
+			return nil
+		}
+		if rec.Restored.Request == name {
+			return rec
+		}
+	}
+	return nil
+}
+
+// recordAgain returns the operation that writes a newer record of what was there before
+// a restore that never began, nil where it is not needed. Nodes that know nothing
+// themselves hold a coordinator to the newest record: by that of such a restore nobody
+// can be it, and they would stage nothing for another one.
+func (l *view) recordAgain() Operation {
+	newest, present := newestRecord(l.obs), l.record()
+	if newest == nil || present == nil || newest.Number == present.Number || l.obs.Store.RecordsProblem != "" {
+		return nil
+	}
+	op := &IncarnationCreate{
+		Number: l.nextNumber(), Token: present.Token, Version: l.version(), Voters: l.initialMembers(),
+	}
+	switch {
+	case len(l.obs.Members) == 0:
+		op.Voters, op.Version = present.Voters, present.Version
+	case l.obs.Token != present.Token:
+		return nil
+	}
+	return op
+}
+
+// firstRecord returns the first record of an incarnation that has one. A later one does
+// not tell when it began.
+func (l *view) firstRecord(token cluster.Token) cluster.Incarnation {
+	i := slices.IndexFunc(l.obs.Store.Incarnations, func(i cluster.Incarnation) bool { return i.Token == token })
+	return l.obs.Store.Incarnations[i]
+}
