@@ -32,7 +32,8 @@ func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error 
 		}
 		o := order{by: by, term: term, leaseVoters: w.claim(by), op: op}
 		if w.late {
-			w.late, w.orders = false, append(w.orders, lateOrder{to: n, order: o, due: w.step + 1 + w.rand.IntN(20)})
+			l := lateOrder{to: n, run: n.runs, order: o, due: w.step + 1 + w.rand.IntN(20)}
+			w.late, w.orders = false, append(w.orders, l)
 			return errUnreachable
 		}
 		return w.obey(n, o)
@@ -119,7 +120,7 @@ func (w *world) reconfigure(by *node, g *group, op plan.Operation) error {
 				return fmt.Errorf("too many learners: %w", errRefuse)
 			}
 		}
-		w.checkBackup("member added")
+		w.checkBackup(by, "member added")
 		g.members = append(slices.Clone(g.members), member{id: w.nextMember, host: host, learner: true, healthy: w.now})
 		w.nextMember++
 	case *plan.Promote:
@@ -195,7 +196,8 @@ func (w *world) obey(n *node, o order) error {
 			return err
 		}
 		n.grantor.Durable = d
-		n.prepared = &cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}
+		p := cluster.Prepared{Token: op.Token, Version: op.Version, Voters: op.Voters}.After(n.prepared)
+		n.prepared = &p
 	case *plan.MemberStart:
 		return w.start(n, op, o.leaseVoters)
 	case *plan.MemberChangeVersion:

@@ -37,7 +37,11 @@ func (w *world) holdIsTrue(r plan.Reason) bool {
 	case plan.DiskHung, plan.NotServing:
 		return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.up && n.hangs() })
 	case plan.DiskUnreadable:
-		return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.up && (n.disk.corrupt || n.disk.behind) })
+		return slices.ContainsFunc(w.nodes, func(n *node) bool {
+			// Data without a state file is set aside, but not on a disk that hangs.
+			stray := n.disk.data && n.assigned == nil && n.hangs()
+			return n.up && (n.disk.corrupt || n.disk.behind || stray)
+		})
 	case plan.SpecMissing:
 		return w.store.specMissing
 	case plan.BackupsGone:

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -52,13 +53,18 @@ func (w *world) checkBootstrap(op *plan.IncarnationCreate) {
 // observeInterval is how long a member may be well without an observation that sees it.
 const observeInterval = 30 * time.Second
 
-func (w *world) checkBackup(what string) {
+func (w *world) checkBackup(by *node, what string) {
 	fresh := w.spec.Policy.WithDefaults().BackupFresh
-	// The planner may work from what the store said last. A clock that is wrong
-	// is not seen to be by the node that has it.
-	for _, b := range w.store.backups {
-		if w.now.Sub(w.store.made[b.Name]) <= fresh+w.skew {
-			return
+	// The planner may work from what the store said last. The backup that it told of
+	// lies in that store, also where the node has been given another one since, which
+	// does not answer. A clock that is wrong is not seen to be by the node that has it.
+	for _, s := range slices.Concat(w.apart, []*store{w.shared}) {
+		for _, b := range s.backups {
+			told := s == w.store || w.unreadable(by) && by.read != nil &&
+				slices.ContainsFunc(by.read.Backups, func(r cluster.Backup) bool { return r.Name == b.Name })
+			if told && w.now.Sub(s.made[b.Name]) <= fresh+w.skew {
+				return
+			}
 		}
 	}
 	if !w.store.emptied {
@@ -68,7 +74,7 @@ func (w *world) checkBackup(what string) {
 
 // checkRemoval is asked before m goes.
 func (w *world) checkRemoval(by *node, g *group, m *member) {
-	w.checkBackup("voter removed")
+	w.checkBackup(by, "voter removed")
 	if g.voters() <= w.spec.MemberCount && len(w.delayed) == 0 {
 		if down, grace := max(w.now.Sub(m.healthy), w.unreachableFor(by, m.host)),
 			w.spec.Policy.WithDefaults().Grace; down+observeInterval < grace {

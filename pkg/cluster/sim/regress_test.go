@@ -92,6 +92,59 @@ func TestRegressions(t *testing.T) {
 		{"the promise of a restore is not taken for one that the node never voted", 1795403906449, 21, []Fault{
 			{10, RestoreAsked, 3, 23}, {16, StoreCut, 4, 21},
 		}},
+		{"a promise that was given beside another store does not tell that the node never voted", 1795403905421, 24, []Fault{
+			{3, DiskLost, 2, 13}, {15, StoreCut, 7, 8}, {17, StoresApart, 0, 8},
+		}},
+		{"a node of which the store knows nothing may have begun by another", 1795403906250, 32, []Fault{
+			{3, StoreDown, 6, 9}, {4, OpLost, 6, 8}, {13, Partition, 2, 1}, {22, StoresApart, 6, 17}, {29, SpecChanges, 6, 6},
+		}},
+		{"the same, and who begins has promised nothing", 1795700047968, 22, []Fault{
+			{1, MessagesLost, 4, 14}, {10, Partition, 7, 23}, {19, StoresApart, 2, 8},
+		}},
+		{"a node that answers has promised beside another store", 1795700070688, 39, []Fault{
+			{0, OpDelayed, 5, 23}, {1, NodeFails, 5, 17}, {7, DiskHangs, 6, 15}, {23, OneWay, 4, 4}, {27, StoresApart, 6, 10}, {
+				33, DiesAfter, 7, 13,
+			},
+		}},
+		{"a backup lies where it was written, whatever store the node has since", 1795403905901, 70, []Fault{
+			{12, SpecChanges, 6, 4}, {15, Freezes, 3, 12}, {16, OpDelayed, 1, 11}, {19, DataLost, 2, 18}, {28, DiskHangs, 1, 11},
+			{37, DiesBefore, 0, 23}, {54, Freezes, 4, 16}, {63, StoreCut, 5, 18}, {68, StoresApart, 1, 16},
+		}},
+		{"half of four voters have lost what was restored", 1795403906069, 49, []Fault{
+			{35, NodeDown, 4, 25}, {36, NodeDown, 7, 10}, {37, RestoreAsked, 4, 16}, {47, StoresApart, 1, 2},
+		}},
+		{"one of three voters has what was restored", 1795500006188, 32, []Fault{
+			{11, RestoreAsked, 1, 18}, {15, StoreStale, 6, 23}, {16, CutOff, 5, 23},
+		}},
+		{"after a restore that was lost nothing is bootstrapped", 1795500001705, 28, []Fault{
+			{0, RestoreAsked, 4, 18}, {3, NodeFails, 3, 15}, {5, OneWay, 3, 15}, {25, DiskLost, 5, 3}, {26, DiskLost, 2, 8},
+		}},
+		{"nor after one that had begun", 1795500006609, 31, []Fault{
+			{0, RestoreAsked, 0, 18}, {2, StoreDown, 6, 13}, {16, OrderLate, 7, 14}, {19, MessagesLost, 6, 25}, {
+				29, DiskLost, 1, 11,
+			},
+		}},
+		{"after a restore that never began another one can be asked for", 1795700032083, 71, []Fault{
+			{25, OpHalf, 1, 23}, {27, OpHalf, 0, 5}, {35, DataCorrupt, 7, 9}, {39, RestoreAsked, 4, 12}, {42, DiskLost, 0, 14},
+			{49, Partition, 3, 12}, {69, RestoreAsked, 2, 7},
+		}},
+		{"what runs without a record gets none over a restore that is yet to begin", 1795700013412, 33, []Fault{
+			{1, StoreApart, 3, 23}, {12, SpecChanges, 5, 24}, {22, StoreCut, 0, 5}, {26, StoreApart, 6, 2}, {
+				28, RestoreAsked, 5, 6,
+			}, {30, NodeFails, 3, 10},
+		}},
+		{"what is started after a restore was decided has ended before", 1795700059056, 9, []Fault{
+			{4, RestoreAsked, 5, 10}, {8, StoreDown, 5, 24},
+		}},
+		{"an order does not outlive the daemon that was to obey", 1795700013453, 25, []Fault{
+			{0, OrderLate, 4, 21}, {7, OrderLate, 2, 7}, {15, DiskLost, 3, 25},
+		}},
+		{"an order that comes late finds its place taken away", 1795700062224, 32, []Fault{
+			{7, DiskHangs, 3, 10}, {16, NodeGone, 5, 9}, {20, OpDelayed, 5, 18}, {23, OrderLate, 0, 4},
+		}},
+		{"data without a state file stays where the disk hangs", 1795700018761, 53, []Fault{
+			{17, DiskHung, 3, 10}, {52, StateLost, 3, 21},
+		}},
 		{"a crashing member is not well between two observations", 2767, 45, []Fault{
 			{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22},
 		}},

@@ -173,7 +173,8 @@ func (w *world) leaving(n *node) bool {
 }
 
 // resurrect is a second record of what runs: the restore that had ended it never
-// began.
+// began, and never can. Fewer of its voters than a majority may still have what it was
+// to begin with: it is of no use to them.
 func (w *world) resurrect(token cluster.Token) {
 	g := w.group(token)
 	if g == nil || !g.ended {
@@ -182,13 +183,19 @@ func (w *world) resurrect(token cluster.Token) {
 	if len(w.store.incarnations) == 0 {
 		return
 	}
-	newest := w.store.incarnations[len(w.store.incarnations)-1].Token
+	rec := w.store.incarnations[len(w.store.incarnations)-1]
+	newest, waiting := rec.Token, 0
 	for _, n := range w.nodes {
-		staged := n.staged != nil && n.staged.Token == newest
-		promised := n.prepared != nil && n.prepared.Token == newest
-		if staged || promised || n.disk.data && n.disk.token == newest {
-			w.violate("restore", "%s has what was restored as %s when %s gets a newer record", n.name, newest, token)
+		if n.disk.data && n.disk.token == newest {
+			w.violate("restore", "%s has data of %s, which was restored, when %s gets a newer record", n.name, newest, token)
 		}
+		if n.staged != nil && n.staged.Token == newest || n.prepared != nil && n.prepared.Token == newest {
+			waiting++
+		}
+	}
+	if waiting >= cluster.Quorum(len(rec.Voters)) {
+		w.violate("restore", "%d of %d have what was restored as %s when %s gets a newer record", waiting, len(rec.Voters),
+			newest, token)
 	}
 	g.ended = false
 }

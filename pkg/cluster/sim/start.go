@@ -109,7 +109,8 @@ func (w *world) firstData(n *node, op *plan.MemberStart) (disk, bool) {
 			return disk{}, false
 		}
 		// It does no harm, since nobody lets it vote. But a leader could have told.
-		if g.leader != 0 && w.hearsOf(g, n) {
+		// Only who gave an order that comes late could not.
+		if !w.arriving && g.leader != 0 && w.hearsOf(g, n) {
 			w.violate("void-place", "%s starts as an initial member after its place was taken away", n.name)
 		}
 		m = &g.initialMembers[i]
@@ -135,9 +136,18 @@ func (g *group) memberOn(n *node) *member {
 	return nil
 }
 
-// bootstrap makes the group of a new incarnation.
+// bootstrap makes the group of a new incarnation. One that is started after a restore
+// of a later one was decided has come to its end before.
 func (w *world) bootstrap(op *plan.MemberStart) *group {
 	g := &group{token: op.Token}
+	for _, s := range slices.Concat(w.apart, []*store{w.shared}) {
+		recorded, ended := false, false
+		for _, i := range s.incarnations {
+			recorded = recorded || i.Token == op.Token
+			ended = i.Token != op.Token && (ended || recorded && i.Restored != nil)
+		}
+		g.ended = g.ended || ended
+	}
 	for _, s := range op.Peers {
 		if host := w.node(s.Name); host != nil {
 			g.members = append(g.members, member{id: w.nextMember, name: s.Name, host: host, healthy: w.now})

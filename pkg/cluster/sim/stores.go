@@ -51,10 +51,10 @@ func (w *world) at(n *node) func() {
 func (w *world) injectStores(n *node, f Fault) {
 	switch f.Kind {
 	case StoreApart:
-		n.own, n.ownTo = &store{specMissing: f.N%2 == 0}, w.step+f.N
+		w.giveOwn(n, &store{specMissing: f.N%2 == 0}, f.N)
 	case StoresApart:
 		for _, n := range w.nodes {
-			n.own, n.ownTo = &store{}, w.step+f.N
+			w.giveOwn(n, &store{}, f.N)
 		}
 	case StoreCut:
 		n.cut = w.step + f.N
@@ -68,6 +68,11 @@ func (w *world) injectStores(n *node, f Fault) {
 		old.emptied, old.down, old.downTo = true, w.shared.down, w.shared.downTo
 		*w.shared = *old.copy()
 	}
+}
+
+// giveOwn exchanges n's store for some steps.
+func (w *world) giveOwn(n *node, s *store, steps int) {
+	n.own, n.ownTo, w.apart = s, w.step+steps, append(w.apart, s)
 }
 
 // copy returns what the store says now.
@@ -133,9 +138,11 @@ func (w *world) rollBack(n *node, f Fault) {
 	}
 }
 
-// A lateOrder has been sent and is still to arrive.
+// A lateOrder has been sent and is still to arrive. It has come by a connection, and
+// ends with that when the daemon that was to obey ends.
 type lateOrder struct {
 	to    *node
+	run   int // of to's daemon
 	order order
 	due   int
 }
@@ -147,9 +154,11 @@ func (w *world) deliverOrders() {
 		if l.due > w.step {
 			return false
 		}
-		if l.to.usable() {
+		if l.to.usable() && l.to.runs == l.run {
 			before := w.quorate()
+			w.arriving = true
 			err := w.obey(l.to, l.order)
+			w.arriving = false
 			w.logf("an order of %s arrives late: %s   %v", l.order.by.name, plan.Line(l.order.op), err)
 			w.checkQuorum(before, l.order.op)
 		}

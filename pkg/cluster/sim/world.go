@@ -29,6 +29,7 @@ type world struct {
 	shared *store
 	store  *store // that of the node whose turn it is, as a rule the shared one
 	past   []store
+	apart  []*store // those that nodes have, or had, of their own
 	groups []*group
 
 	nextMember cluster.MemberID
@@ -49,8 +50,10 @@ type world struct {
 	skew   time.Duration // the most that a clock was wrong
 	orders []lateOrder
 	late   bool // the next order comes late
-	broken *violation
-	log    []string
+	// arriving says that what is obeyed is an order that comes late.
+	arriving bool
+	broken   *violation
+	log      []string
 }
 
 // A node is a machine. What is on its disk goes with the disk.
