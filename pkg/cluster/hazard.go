@@ -24,11 +24,13 @@ const (
 // A HazardState says whether a hazard is there.
 type HazardState string
 
-// The states. A hazard that nobody has looked for is unknown.
+// The states. A hazard that nobody has looked for is unknown; one that is being looked
+// for the first time is pending.
 const (
 	HazardAbsent  HazardState = "absent"
 	HazardPresent HazardState = "present"
 	HazardUnknown HazardState = "unknown"
+	HazardPending HazardState = "pending"
 )
 
 // A Hazard is what was found of one kind in a member's data.
@@ -103,7 +105,7 @@ func HazardsFrom(list []Hazard, from, to etcdversion.Version) []Hazard {
 func (h Hazard) Cure(to etcdversion.Version) string {
 	floor := to.UpgradeFloor().String()
 	switch {
-	case h.State == HazardUnknown:
+	case h.State == HazardUnknown || h.State == HazardPending:
 		return "look at the data of the member: etcdadm upgrade check; or run " + floor + " or a later patch first"
 	case h.Kind == HazardV2Content:
 		return "move or delete those keys with etcdctl of 3.5 (ETCDCTL_API=2 etcdctl rm --recursive), and wait for a raft " +

@@ -36,7 +36,8 @@ import (
 //	denied=USER            its etcd denies the daemon; denied without a certificate
 //	refused, timeout       its etcd runs and gives no report
 //	differs                its data is not that of the others
-//	hazard=members         its data has that, and nothing else; hazard=none, hazard=unknown
+//	hazard=members         its data has that, and nothing else; hazard=none, hazard=unknown,
+//	                       hazard=pending
 func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 	switch key {
 	case "data":
@@ -159,6 +160,8 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 				n.Hazards[i].State, n.Hazards[i].What = cluster.HazardPresent, "it is there"
 			case "unknown":
 				n.Hazards[i].State, n.Hazards[i].What = cluster.HazardUnknown, "the log is damaged"
+			case "pending":
+				n.Hazards[i].State, n.Hazards[i].What = cluster.HazardPending, "the node is looking"
 			}
 		}
 	case "differs":

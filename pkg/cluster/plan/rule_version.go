@@ -20,6 +20,9 @@ func ruleVersion(l *view) (Operation, verdict) {
 	if l.versionFailed() {
 		return nil, goOn
 	}
+	if l.looking(members) {
+		return nil, goOn
+	}
 	next, lack := NextVersion(members, l.spec.EtcdVersion, l.obs.ClusterVersion)
 	if lack != nil {
 		l.hold(VersionDiffers, "etcd %s cannot be reached: %s", l.spec.EtcdVersion, lack)
@@ -88,6 +91,20 @@ func (l *view) versionFailed() bool {
 		found = true
 	}
 	return found
+}
+
+// looking holds, and reports true, where a node is still looking into the data that a
+// later minor version is to run: a patch that is not needed would come first otherwise.
+func (l *view) looking(members []Runner) bool {
+	before := len(l.holds)
+	for _, m := range members {
+		pending := slices.ContainsFunc(m.Hazards, func(h cluster.Hazard) bool { return h.State == cluster.HazardPending })
+		if pending && m.runs().Minor < l.spec.EtcdVersion.Minor {
+			l.hold(NotYet, "the change to etcd %s waits until the daemon of %s has looked into its member's data",
+				l.spec.EtcdVersion, m.Name)
+		}
+	}
+	return len(l.holds) > before
 }
 
 // versionGates holds, and reports false, where something has to be right before a

@@ -109,7 +109,7 @@ func differs(s nodestate.State) string {
 // serves anybody, however long that takes. Where the cluster needs it, etcd would
 // wait seven seconds for each other one that waits in the same way, and then
 // serve uncompared: the node compares it while etcd looks for a leader.
-func (l *Local) before(compared []string) func(context.Context) ([]string, error) {
+func (l *Local) before(path string, compared []string) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		if err := l.clearCutOff(); err != nil {
 			return nil, err
@@ -117,6 +117,9 @@ func (l *Local) before(compared []string) func(context.Context) ([]string, error
 		s := l.o.State.State()
 		if text := differs(s); text != "" {
 			return nil, &DiffersError{text}
+		}
+		if err := l.rightBinary(ctx, path, s); err != nil {
+			return nil, err
 		}
 		byEtcd := l.servedWithout(ctx, s)
 		refused := byEtcd && l.refusedByEtcd()

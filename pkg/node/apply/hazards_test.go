@@ -2,6 +2,7 @@ package apply
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
@@ -29,9 +31,9 @@ func TestHazardsOfARealMember(t *testing.T) {
 	var l looker
 	now := time.Unix(1000, 0)
 	var found []cluster.Hazard
-	for len(found) == 0 && t.Context().Err() == nil {
-		found = l.of(dir, s, disk, now)
-		l.wait()
+	for (len(found) == 0 || found[0].State == cluster.HazardPending) && t.Context().Err() == nil {
+		found = l.of(dir, s, disk, now, hazards.Examine)
+		l.wait(t.Context())
 		now = now.Add(lookAgain)
 	}
 	from, to := etcdversion.Must("3.5.21"), etcdversion.Must("3.6.16")
@@ -39,27 +41,76 @@ func TestHazardsOfARealMember(t *testing.T) {
 		t.Errorf("a clean member has %v", held)
 	}
 	at := l.at
-	l.of(dir, s, disk, now.Add(time.Hour))
-	if l.wait(); l.at != at {
+	l.of(dir, s, disk, now.Add(time.Hour), hazards.Examine)
+	if l.wait(t.Context()); l.at != at {
 		t.Error("it looks again at the same files")
 	}
 	s.Assigned.Token = "t2"
-	if got := l.of(dir, s, disk, now); got != nil {
+	if got := l.of(dir, s, disk, now, hazards.Examine); got != nil {
 		t.Errorf("of the data of another incarnation it tells %v", got)
 	}
 	m.Kill()
-	local := &Local{o: LocalOptions{DataDir: dir}}
+	local := &Local{o: LocalOptions{DataDir: dir, examine: hazards.Examine}}
+	stands := func(from etcdversion.Version, op *plan.MemberChangeVersion) error {
+		local.lastLook.forget()
+		return local.stands(t.Context(), from, op)
+	}
 	op := &plan.MemberChangeVersion{ExpectToken: "t1", To: to}
-	if err := local.stands(from, op); err != nil {
+	if err := stands(from, op); err != nil {
 		t.Errorf("clean data: %v", err)
 	}
 	zombie(t, m.DataDir)
-	wantError(t, local.stands(from, op), "members present")
-	wantError(t, local.stands(etcdversion.Must("3.5.35"), op), "members present")
+	wantError(t, stands(from, op), "members present")
+	wantError(t, stands(etcdversion.Must("3.5.35"), op), "members present")
 	op.ExpectToken = "t3"
-	wantError(t, local.stands(from, op), "unknown")
-	if err := local.stands(etcdversion.Must("3.5.35"), op); err != nil {
+	wantError(t, stands(from, op), "unknown")
+	if err := stands(etcdversion.Must("3.5.35"), op); err != nil {
 		t.Errorf("a patch that is new enough: %v", err)
+	}
+}
+
+// etcd repairs its list of members when it starts, and makes no new file then: what was
+// found is not found for ever. What nobody has found yet is no reason to look again.
+func TestWhatIsRepairedIsSeen(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(nodestate.DataDir(dir, "t1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := nodestate.State{Assigned: &cluster.Assigned{Token: "t1", Version: etcdversion.Must("3.5.35")}}
+	disk := cluster.Disk{State: cluster.DiskData, Token: "t1", MemberID: 1}
+	data := []cluster.Hazard{{Kind: cluster.HazardMembers, State: cluster.HazardPresent}}
+	looks := 0
+	examine := func(hazards.Dir) []cluster.Hazard {
+		looks++
+		return data
+	}
+	var l looker
+	now := time.Unix(1000, 0)
+	state := func() cluster.HazardState {
+		found := l.of(dir, s, disk, now, examine)
+		l.wait(t.Context())
+		return cluster.HazardOf(found, cluster.HazardMembers).State
+	}
+	if got := state(); got != cluster.HazardPending {
+		t.Errorf("before the first look it is %s", got)
+	}
+	if got := state(); got != cluster.HazardPresent {
+		t.Errorf("what is there is %s", got)
+	}
+	data = cluster.NoHazards()
+	now = now.Add(lookPresent)
+	state()
+	if got := state(); got != cluster.HazardAbsent {
+		t.Errorf("what was repaired is %s", got)
+	}
+	seen := looks
+	now = now.Add(time.Hour)
+	if state(); looks != seen {
+		t.Error("it looks again where nothing was found")
+	}
+	disk.MemberID = 2 // it has joined again
+	if got := state(); got != cluster.HazardPending {
+		t.Errorf("of another member it is %s", got)
 	}
 }
 

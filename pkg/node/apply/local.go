@@ -26,6 +26,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
@@ -93,6 +94,8 @@ type LocalOptions struct {
 	record func(*nodestate.File, nodestate.Transition) error
 	// comesUp is defaultComesUp, where no test has less time.
 	comesUp time.Duration
+	// examine is [hazards.Examine], where no test has another one.
+	examine examiner
 }
 
 // Local carries out operations on its own node.
@@ -106,6 +109,7 @@ type Local struct {
 	clientTo string
 
 	hazards  looker
+	lastLook lastLook
 	sizes    sizes
 	logs     logWatch
 	stager   stager
@@ -128,6 +132,9 @@ func NewLocal(o LocalOptions) *Local {
 	o.comesUp = cmp.Or(o.comesUp, defaultComesUp)
 	if o.record == nil {
 		o.record = (*nodestate.File).Update
+	}
+	if o.examine == nil {
+		o.examine = hazards.Examine
 	}
 	l := &Local{o: o, semaphore: make(chan struct{}, 1), sizes: sizes{
 		of: map[string]int64{}, ahead: map[aheadOfTime]time.Time{},
@@ -158,7 +165,7 @@ func (l *Local) Close(ctx context.Context) error {
 	l.settler.end(ctx)
 	l.late.end(ctx)
 	l.comparer.end(ctx)
-	l.hazards.wait()
+	l.hazards.wait(ctx)
 	l.clientMu.Lock()
 	if l.client != nil {
 		_ = l.client.Close()
@@ -179,8 +186,10 @@ func (l *Local) Close(ctx context.Context) error {
 func (l *Local) Do(ctx context.Context, order plan.Order, still func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, Deadline(order.Operation))
 	defer cancel()
-	if op, ok := order.Operation.(*plan.MemberChangeVersion); ok && l.changing(op) {
-		return l.settled(ctx, op)
+	if op, ok := order.Operation.(*plan.MemberChangeVersion); ok {
+		if begun, err := l.ahead(ctx, op); begun || err != nil {
+			return err
+		}
 	}
 	if err := l.do(ctx, order, still); err != nil {
 		return err
@@ -189,14 +198,6 @@ func (l *Local) Do(ctx context.Context, order plan.Order, still func(context.Con
 		return l.settled(ctx, op) // others have their turn meanwhile
 	}
 	return nil
-}
-
-// changing reports whether op is under way already. An order that is given again does
-// not wait for its turn: by then the change may have been taken back, and would begin
-// again with nobody having checked the other voters.
-func (l *Local) changing(op *plan.MemberChangeVersion) bool {
-	c := l.o.State.State().Changing()
-	return op.Node == l.o.Name && c.Pending() && c.Token == op.ExpectToken && c.To == op.To
 }
 
 func (l *Local) do(ctx context.Context, order plan.Order, still func(context.Context) error) error {

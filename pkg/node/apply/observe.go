@@ -83,7 +83,7 @@ func (l *Local) read() facts {
 		n.FreeBytes = max(free, 1) // zero is: not known
 	}
 	n.SetAside = l.sizes.fill(l.o.DataDir, l.o.Now())
-	n.Hazards = l.hazards.of(l.o.DataDir, s, disk, l.o.Now())
+	n.Hazards = l.hazards.of(l.o.DataDir, s, disk, l.o.Now(), l.o.examine)
 	if l.o.HostsFile != "" {
 		n.Hosts, _ = hostfs.ReadHosts(l.o.HostsFile, l.o.HostsKey)
 	}

@@ -65,6 +65,13 @@ func (l *Local) oldLog(s nodestate.State) cluster.Hazard {
 	return w.found
 }
 
+// forget has the log read again: what was found has turned out to be old.
+func (w *logWatch) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.token = ""
+}
+
 // settledBefore reports whether all members run this one's minor version, and the next
 // one cannot read what the one before has written.
 func settledBefore(s nodestate.State) bool {
@@ -78,7 +85,7 @@ func settledBefore(s nodestate.State) bool {
 }
 
 func (l *Local) examineLog(s nodestate.State) cluster.Hazard {
-	found := hazards.Examine(hazards.Dir{Data: nodestate.DataDir(l.o.DataDir, s.Assigned.Token)})
+	found := l.o.examine(hazards.Dir{Data: nodestate.DataDir(l.o.DataDir, s.Assigned.Token)})
 	return cluster.HazardOf(found, cluster.HazardOldLog)
 }
 

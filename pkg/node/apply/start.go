@@ -201,5 +201,5 @@ func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Con
 	if err != nil {
 		return etcdproc.Config{}, err
 	}
-	return etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, Before: l.before(compared)}, nil
+	return etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, Before: l.before(bin.Etcd, compared)}, nil
 }

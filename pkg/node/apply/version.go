@@ -24,6 +24,23 @@ const (
 	changeDeadline = 2*stopTimeout + defaultComesUp + time.Minute
 )
 
+// ahead does what a change does not wait for its turn with, and reports whether it is
+// under way already, and how it ended.
+func (l *Local) ahead(ctx context.Context, op *plan.MemberChangeVersion) (begun bool, err error) {
+	if l.changing(op) {
+		return true, l.settled(ctx, op)
+	}
+	return false, l.lookFirst(ctx, op)
+}
+
+// changing reports whether op is under way already. An order that is given again does
+// not wait for its turn: by then the change may have been taken back, and would begin
+// again with nobody having checked the other voters.
+func (l *Local) changing(op *plan.MemberChangeVersion) bool {
+	c := l.o.State.State().Changing()
+	return op.Node == l.o.Name && c.Pending() && c.Token == op.ExpectToken && c.To == op.To
+}
+
 // changeVersion records the change, stops the old version and starts the new one.
 // Killed before the record, nothing has happened. Killed after it, the node starts
 // the new version when its daemon starts, and sees the change to its end: what it
@@ -118,6 +135,28 @@ func (l *Local) mayChange(ctx context.Context, op *plan.MemberChangeVersion, s n
 	return err
 }
 
+// rightBinary holds a start to what the binary says that it is, whatever its directory
+// is called: none that is older than the data is started, and none of a later minor
+// version than the member is to run, to which nobody has let it change.
+func (l *Local) rightBinary(ctx context.Context, path string, s nodestate.State) error {
+	seen := s.DataVersion()
+	if s.Assigned == nil || seen.IsZero() {
+		return nil
+	}
+	is, err := etcdbin.Probe(ctx, path)
+	if err != nil {
+		return nil // what cannot be asked cannot be started either, which says why
+	}
+	want := s.Assigned.Version
+	switch {
+	case !is.AtLeast(seen.Major, seen.Minor):
+		return refuse("%s is etcd %s, and the data is of cluster version %d.%d", path, is, seen.Major, seen.Minor)
+	case is.Minor > want.Minor && is.Minor > seen.Minor:
+		return refuse("%s is etcd %s, not %s", path, is, want)
+	}
+	return nil
+}
+
 // neighbours makes sure that two versions are at most a minor version apart.
 func neighbours(from, to etcdversion.Version) error {
 	if d := to.Minor - from.Minor; from.Major != to.Major || d < -1 || d > 1 {
@@ -166,7 +205,7 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, s nod
 	case err == nil && r.Leader == r.ID && voters > 1:
 		return refuse("the member leads; move its leadership first: etcdadm member move-leader --to=OTHER")
 	case r.Version.Minor < op.To.Minor:
-		if err := l.stands(r.Version, op); err != nil {
+		if err := l.stands(ctx, r.Version, op); err != nil {
 			return err
 		}
 	}
