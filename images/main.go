@@ -1,5 +1,5 @@
-// Command images builds the etcd releases that this project is tested with,
-// from the Go modules in its etcd folder. See etcdbuild.
+// Command images builds the etcd releases that this project is tested with, from the Go
+// modules in its etcd folder, and container images. See etcdbuild and imagebuild.
 package main
 
 import (
@@ -9,11 +9,16 @@ import (
 	"syscall"
 
 	"github.com/etcdadm/etcdadm/images/etcdbuild"
+	"github.com/etcdadm/etcdadm/images/imagebuild"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := etcdbuild.Main(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	run, args := etcdbuild.Main, os.Args[1:]
+	if len(args) > 0 && args[0] == "build" {
+		run, args = imagebuild.Main, args[1:]
+	}
+	code := run(ctx, args, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

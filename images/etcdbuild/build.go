@@ -28,6 +28,9 @@ type Builder struct {
 	Progress io.Writer
 	// Parallel is how many packages the go command compiles at once, 2 if 0.
 	Parallel int
+	// Arch is the processor of the Linux machines to build for; "" builds for what the go
+	// command builds for.
+	Arch string
 }
 
 // Bin returns the search path that leads to the builds for this machine.
@@ -50,7 +53,7 @@ func (b *Builder) build(ctx context.Context, version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	g, err := readGoEnv(ctx, folder)
+	g, err := b.readGoEnv(ctx, folder)
 	if err != nil {
 		return "", err
 	}
@@ -95,7 +98,7 @@ func (b *Builder) make(ctx context.Context, folder, dir string) (err error) {
 			err = errors.Join(err, os.RemoveAll(partial))
 		}
 	}()
-	tools, err := readTools(ctx, folder)
+	tools, err := b.readTools(ctx, folder)
 	if err != nil {
 		return err
 	}
@@ -118,7 +121,7 @@ func (b *Builder) compile(ctx context.Context, folder string, t tool, out string
 		parallel = 2
 	}
 	args := append([]string{"build", "-p", fmt.Sprint(parallel)}, buildFlags...)
-	cmd := goCommand(ctx, folder, append(args, "-o", out, t.pkg)...)
+	cmd := b.goCommand(ctx, folder, append(args, "-o", out, t.pkg)...)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 

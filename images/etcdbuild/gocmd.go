@@ -26,7 +26,7 @@ var buildFlags = []string{"-mod=readonly", "-buildvcs=false", "-trimpath", "-ldf
 // apart from the workspace, which would replace the pinned versions, and from
 // the caller's GOFLAGS (-race, -tags, -mod=vendor), which would change what is
 // built. -modcacherw only says how downloads are stored, and is kept.
-func goCommand(ctx context.Context, folder string, args ...string) *exec.Cmd {
+func (b *Builder) goCommand(ctx context.Context, folder string, args ...string) *exec.Cmd {
 	flags := "-mod=readonly"
 	if strings.Contains(os.Getenv("GOFLAGS"), "-modcacherw") {
 		flags += " -modcacherw"
@@ -34,13 +34,16 @@ func goCommand(ctx context.Context, folder string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS="+flags)
+	if b.Arch != "" {
+		cmd.Env = append(cmd.Env, "GOOS=linux", "GOARCH="+b.Arch)
+	}
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }
 
 // runGo runs the go command and returns what it printed on stdout.
-func runGo(ctx context.Context, folder string, args ...string) ([]byte, error) {
-	cmd := goCommand(ctx, folder, args...)
+func (b *Builder) runGo(ctx context.Context, folder string, args ...string) ([]byte, error) {
+	cmd := b.goCommand(ctx, folder, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -65,8 +68,8 @@ var settings = []string{
 	"GORISCV64",
 }
 
-func readGoEnv(ctx context.Context, folder string) (goEnv, error) {
-	out, err := runGo(ctx, folder, append([]string{"env", "-json"}, settings...)...)
+func (b *Builder) readGoEnv(ctx context.Context, folder string) (goEnv, error) {
+	out, err := b.runGo(ctx, folder, append([]string{"env", "-json"}, settings...)...)
 	if err != nil {
 		return goEnv{}, fmt.Errorf("ask the go command for its settings: %w", err)
 	}
@@ -86,7 +89,7 @@ func (b *Builder) Key(ctx context.Context, version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	g, err := readGoEnv(ctx, folder)
+	g, err := b.readGoEnv(ctx, folder)
 	if err != nil {
 		return "", err
 	}
@@ -134,8 +137,8 @@ var majorSuffix = regexp.MustCompile(`/v[0-9]+$`)
 // readTools returns the packages that the folder's go.mod names as tools.
 // The binary has the last element of the package's path, without the module's
 // major version; etcd's server package gives the binary etcd.
-func readTools(ctx context.Context, folder string) ([]tool, error) {
-	out, err := runGo(ctx, folder, "mod", "edit", "-json")
+func (b *Builder) readTools(ctx context.Context, folder string) ([]tool, error) {
+	out, err := b.runGo(ctx, folder, "mod", "edit", "-json")
 	if err != nil {
 		return nil, fmt.Errorf("read go.mod: %w", err)
 	}

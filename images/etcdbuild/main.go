@@ -16,6 +16,7 @@ const usage = `usage:
   images [flags] etcd all          build every known version
   images [flags] versions          list the known versions
   images [flags] path              print the directory to give as --etcd-dir
+  images build [flags] [NAME...]   build container images; see images build -help
 
 flags:
 `

@@ -130,7 +130,7 @@ func TestEveryFolderPinsTheVersionOfItsName(t *testing.T) {
 	}
 	for _, v := range known {
 		folder := filepath.Join(b.Modules, v)
-		out, err := runGo(t.Context(), folder, "mod", "edit", "-json")
+		out, err := new(Builder).runGo(t.Context(), folder, "mod", "edit", "-json")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestEveryFolderPinsTheVersionOfItsName(t *testing.T) {
 		if server := got["go.etcd.io/etcd/server/v3"]; server != "v"+v {
 			t.Errorf("folder %s has server %q", v, server)
 		}
-		tools, err := readTools(t.Context(), folder)
+		tools, err := new(Builder).readTools(t.Context(), folder)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,208 @@
+package imagebuild
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	cyclonedx "github.com/CycloneDX/cyclonedx-go"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+)
+
+// The files and the configuration of each image are what manifests rely on.
+func TestImages(t *testing.T) {
+	b := newFixture(t, amd64)
+	below := []string{
+		"drwxr-xr-x /etc", "-rw-r--r-- /etc/group", "-rw-r--r-- /etc/passwd", "drwxr-xr-x /etc/ssl",
+		"drwxr-xr-x /etc/ssl/certs", "-rw-r--r-- /etc/ssl/certs/ca-certificates.crt", "dtrwxrwxrwx /tmp",
+	}
+	local := []string{"drwxr-xr-x /usr", "drwxr-xr-x /usr/local", "drwxr-xr-x /usr/local/bin"}
+	link := func(at, to string) string { return "Lrwxrwxrwx " + at + " -> " + to }
+	const program = "-rwxr-xr-x "
+	for name, want := range map[string]struct {
+		user, entrypoint string
+		layers           int
+		files            []string
+	}{
+		"etcd-manager": {root, "/ko-app/etcd-manager", 3, slices.Concat(local, []string{
+			program + "/go-runner", "drwxr-xr-x /ko-app", program + "/ko-app/etcd-manager",
+			program + "/ko-app/etcd-manager-ctl", program + "/ko-app/etcdadm",
+			link("/etcd-manager", "/ko-app/etcd-manager"),
+			link("/usr/local/bin/etcd-manager", "/ko-app/etcd-manager"),
+			link("/usr/local/bin/etcd-manager-ctl", "/ko-app/etcd-manager-ctl"),
+			link("/usr/local/bin/etcdadm", "/ko-app/etcdadm"),
+		})},
+		"etcd-manager-ctl": {nonroot, "/ko-app/etcd-manager-ctl", 2, slices.Concat(local, []string{
+			"drwxr-xr-x /ko-app", program + "/ko-app/etcd-manager-ctl",
+			link("/usr/local/bin/etcd-manager-ctl", "/ko-app/etcd-manager-ctl"),
+		})},
+		"etcd-backup": {nonroot, "/ko-app/etcd-backup", 2, slices.Concat(local, []string{
+			"drwxr-xr-x /ko-app", program + "/ko-app/etcd-backup",
+			link("/usr/local/bin/etcd-backup", "/ko-app/etcd-backup"),
+		})},
+		"etcdadm": {root, "/usr/local/bin/etcdadm", 2, slices.Concat(local, []string{program + "/usr/local/bin/etcdadm"})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			img := b.must(t, name).Images[0].Image
+			got := files(t, img)
+			wanted := slices.Concat(below, want.files)
+			slices.Sort(got)
+			slices.Sort(wanted)
+			if !slices.Equal(got, wanted) {
+				t.Errorf("files are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(wanted, "\n"))
+			}
+			c, err := img.ConfigFile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Config.User != want.user || !slices.Equal(c.Config.Entrypoint, []string{want.entrypoint}) ||
+				len(c.RootFS.DiffIDs) != want.layers || c.OS != "linux" || c.Architecture != "amd64" ||
+				!c.Created.Equal(b.source.Time) {
+				t.Errorf("configuration %+v", c)
+			}
+		})
+	}
+}
+
+func TestTheImageOfEtcd(t *testing.T) {
+	r := etcdRecipe("3.6.16")
+	c := r.config()
+	want := map[string]string{
+		"etcd": "/usr/local/bin/etcd", "etcdctl": "/usr/local/bin/etcdctl", "etcdutl": "/usr/local/bin/etcdutl",
+	}
+	if r.ref("v1.2.3") != "etcd:v3.6.16" || !reflect.DeepEqual(r.Programs, want) || len(c.Entrypoint) > 0 ||
+		!slices.Equal(c.Cmd, []string{"/usr/local/bin/etcd"}) || !strings.Contains(c.Env[0], ":/usr/local/bin:") {
+		t.Errorf("%s: %+v", r.ref("v1.2.3"), c)
+	}
+}
+
+// A change of a program changes its layer alone.
+func TestLayersAreShared(t *testing.T) {
+	b := newFixture(t, amd64)
+	manager, ctl := b.must(t, "etcd-manager"), b.must(t, "etcd-manager-ctl")
+	digests := func(img v1.Image) (list []v1.Hash) {
+		m, err := img.Manifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range m.Layers {
+			list = append(list, l.Digest)
+		}
+		return list
+	}
+	first := digests(manager.Images[0].Image)
+	if digests(ctl.Images[0].Image)[0] != first[0] {
+		t.Error("the layers below the programs differ")
+	}
+	b.source.Version, b.source.Time = "v1.2.4", b.source.Time.Add(1)
+	if !slices.Equal(first, digests(b.must(t, "etcd-manager").Images[0].Image)) {
+		t.Error("a layer has the version or the time in it")
+	}
+}
+
+// The same source gives the same digest, in another directory and on another day.
+func TestDigestsAreReproducible(t *testing.T) {
+	var digests []v1.Hash
+	for range 2 {
+		d, err := newFixture(t, amd64).must(t, "etcd-backup").Index.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, d)
+	}
+	if digests[0] != digests[1] {
+		t.Errorf("digests are %v", digests)
+	}
+}
+
+func TestPublicRoots(t *testing.T) {
+	pem, err := publicRoots()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(pem)) || strings.Count(pem, "BEGIN CERTIFICATE") < 100 {
+		t.Errorf("%d roots", strings.Count(pem, "BEGIN CERTIFICATE"))
+	}
+}
+
+// Documents refer to the image of their platform, and say what is in it.
+func TestReferrers(t *testing.T) {
+	b := newFixture(t, amd64)
+	img := b.must(t, "etcd-manager").Images[0]
+	digest, err := img.Image.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	contents := map[string][]byte{}
+	for _, r := range img.Referrers {
+		m, err := r.Manifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Subject == nil || m.Subject.Digest != digest {
+			t.Errorf("the subject is %+v", m.Subject)
+		}
+		layers, err := r.Layers()
+		if err != nil || len(layers) != 1 {
+			t.Fatalf("%d layers, %v", len(layers), err)
+		}
+		body, err := layers[0].Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if contents[string(m.Config.MediaType)], err = io.ReadAll(body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var bom cyclonedx.BOM
+	doc := bytes.NewReader(contents[string(sbomType)])
+	if err := cyclonedx.NewBOMDecoder(doc, cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range *bom.Components {
+		names = append(names, c.Name)
+		if !slices.ContainsFunc(*c.Components, func(c cyclonedx.Component) bool {
+			return strings.HasPrefix(c.PackageURL, "pkg:golang/k8s.io/component-base@v")
+		}) {
+			t.Errorf("%s: its modules are missing", c.Name)
+		}
+	}
+	if !slices.Equal(names, []string{"go-runner", "etcd-manager", "etcd-manager-ctl", "etcdadm"}) {
+		t.Errorf("programs are %v", names)
+	}
+	var s statement
+	if err := json.Unmarshal(contents[string(provenanceType)], &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Subject[0].Digest["sha256"] != digest.Hex ||
+		s.Predicate.BuildDefinition.ResolvedDependencies[0].Digest["gitCommit"] != b.source.Commit {
+		t.Errorf("the statement is %+v", s)
+	}
+}
+
+// Nothing in a layer is the building user's, or of the time of building.
+func TestEntriesAreNobodys(t *testing.T) {
+	r := mutate.Extract(newFixture(t, amd64).must(t, "etcd-backup").Images[0].Image)
+	defer r.Close()
+	for tr := tar.NewReader(r); ; {
+		h, err := tr.Next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Uid != 0 || h.Gid != 0 || h.Uname != "" || h.ModTime.Unix() != 0 {
+			t.Errorf("%+v", h)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package imagebuild
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/etcdadm/etcdadm/images/etcdbuild"
+)
+
+// Build tags and linker flags of our programs. They are those of "make build".
+const (
+	buildTags = "disable_grpc_modules,grpcnotrace"
+	linkFlags = "-s -w"
+)
+
+// The program that kops starts the manager with is Kubernetes' own. It is pinned in
+// images/log-runner.
+const logRunnerPackage = "k8s.io/component-base/logs/kube-log-runner"
+
+// A builder builds images from one state of the source tree.
+type builder struct {
+	source    source
+	platforms []v1.Platform
+	// etcd has the cache and the modules of etcd's versions.
+	etcd etcdbuild.Builder
+	// work holds programs until the images are written.
+	work string
+	// base is the layer below all programs.
+	base v1.Layer
+	// level is that of layers' compression, of compress/gzip.
+	level    int
+	progress io.Writer
+	// done are the programs that are built already.
+	done map[string]bool
+}
+
+// programs builds the programs of a recipe, and returns the directory of each.
+func (b *builder) programs(ctx context.Context, r recipe, p v1.Platform) (map[string]string, error) {
+	dirs := map[string]string{}
+	if r.Etcd != "" {
+		etcd := b.etcd
+		etcd.Arch = p.Architecture
+		dir, err := etcd.Build(ctx, r.Etcd)
+		for name := range r.Programs {
+			dirs[name] = dir
+		}
+		return dirs, err
+	}
+	for _, name := range sorted(r.Programs) {
+		dirs[name] = filepath.Join(b.work, p.OS+"-"+p.Architecture)
+		if err := b.program(ctx, name, p, filepath.Join(dirs[name], name)); err != nil {
+			return nil, err
+		}
+	}
+	return dirs, nil
+}
+
+// program builds one program of ours, or the log runner, once.
+func (b *builder) program(ctx context.Context, name string, p v1.Platform, out string) error {
+	if b.done[out] {
+		return nil
+	}
+	start := time.Now()
+	args := []string{"build", "-p", "2", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", out}
+	dir, env := b.source.Root, []string{"GOFLAGS=", "CGO_ENABLED=0", "GOOS=" + p.OS, "GOARCH=" + p.Architecture}
+	if name == logRunner {
+		dir, env = filepath.Join(dir, "images", "log-runner"), append(env, "GOWORK=off")
+		args = append(args, "-ldflags="+linkFlags, logRunnerPackage)
+	} else {
+		args = append(args, "-tags="+buildTags,
+			"-ldflags="+linkFlags+" -X github.com/etcdadm/etcdadm/pkg/cli.Version="+b.source.Version, "./"+name)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, append(os.Environ(), env...), 10*time.Second
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	fmt.Fprintf(b.progress, "%s: build for %s ...\n", name, p)
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("build %s: %w\n%s", name, err, bytes.TrimSpace(output.Bytes()))
+	}
+	fmt.Fprintf(b.progress, "%s: built for %s, took %s\n", name, p, time.Since(start).Round(100*time.Millisecond))
+	b.done[out] = true
+	return nil
+}
