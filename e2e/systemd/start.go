@@ -52,10 +52,8 @@ var sweep = sync.OnceValue(func() error {
 	return nil
 })
 
-// Start boots n machines, m1 and so on, in a network of their own. They end with
-// the test; when it failed, their logs are shown before. Without Docker, or
-// without the archives that the machines are made from, the test is skipped.
-func Start(t testing.TB, n int) []*Machine {
+// prepare returns the image of a machine, and a network for one test.
+func prepare(t testing.TB) (string, subnet) {
 	t.Helper()
 	if os.Getenv("ETCDADM_ETCD_DIR") == "" {
 		t.Skip("ETCDADM_ETCD_DIR is not set: it lists the directories with etcd-v3.6.16 and so on; go run ./images path " +
@@ -79,6 +77,16 @@ func Start(t testing.TB, n int) []*Machine {
 	t.Cleanup(func() {
 		docker(context.WithoutCancel(ctx), "network", "rm", net.name) //nolint:errcheck // sweep tries again
 	})
+	return image, net
+}
+
+// Start boots n machines, m1 and so on, in a network of their own. They end with
+// the test; when it failed, their logs are shown before. Without Docker, or
+// without the archives that the machines are made from, the test is skipped.
+func Start(t testing.TB, n int) []*Machine {
+	t.Helper()
+	image, net := prepare(t)
+	ctx := t.Context()
 	machines := make([]*Machine, n)
 	for i := range machines {
 		machines[i] = &Machine{t: t, Name: "m" + strconv.Itoa(i+1), IP: net.ip4(i + 11), IP6: net.ip6(i + 11)}
