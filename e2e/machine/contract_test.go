@@ -42,6 +42,11 @@ func TestContract(t *testing.T) {
 		{"calls of a playbook", "kerlabs/etcdadm-ansible", playbook},
 		{"manifest that somebody has changed", "kube-vip", changedManifest},
 		{"certificates for kubeadm", "kubeadm, external etcd", kubeadmCertificates},
+		{"machine that the retired etcdadm set up", "scripts", takenOver},
+		{"certificates made before", "vik8s, etcd init", madeBefore},
+		{"TLS 1.2 and a suite for RSA", "EKS Anywhere, pkg/crypto/tls.go", olderTLS},
+		{"join with the flags of scripts", "scripts, issues", joinOfScripts},
+		{"restore in place", "ubuntu-rhel-etcd-backup.md of EKS Anywhere", restoreByThePage},
 		{"file names and modes", "image builders, scripts", fileModes},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
