@@ -168,13 +168,14 @@ func (n Node) Awaits(token Token) bool {
 }
 
 // ran reports whether the node may have run an incarnation: its data is there, was to
-// be, or was set aside, or it is a lease voter of it without a promise. What cannot
-// be read may be of any.
+// be, or was set aside, or it is a lease voter of it without a promise. A promise on an
+// empty disk tells that it has not, also where a start was cut short. What cannot be
+// read may be of any.
 func (n Node) ran(token Token) bool {
 	aside := slices.ContainsFunc(n.SetAside, func(s SetAside) bool { return s.Of(token) })
-	promised := n.Prepared != nil && n.Prepared.Token == token
-	return aside || n.Assigned != nil && n.Assigned.Token == token || n.Disk.Token == token ||
-		n.LeaseVoters.Token == token && !promised || n.Disk.State == DiskUnreadable
+	promised := n.Prepared != nil && n.Prepared.Token == token && n.Disk.State == DiskEmpty
+	of := n.LeaseVoters.Token == token || n.Assigned != nil && n.Assigned.Token == token
+	return aside || of && !promised || n.Disk.Token == token || n.Disk.State == DiskUnreadable
 }
 
 // Lost reports whether no majority of the lease voters is left without those that

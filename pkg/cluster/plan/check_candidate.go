@@ -90,11 +90,11 @@ func began(n cluster.Node, rec cluster.Incarnation) bool {
 			return true
 		}
 	}
-	promised := n.Prepared != nil && n.Prepared.Token == rec.Token
+	promised := n.Prepared != nil && n.Prepared.Token == rec.Token && n.Disk.State == cluster.DiskEmpty
 	switch {
 	case n.Disk.State == cluster.DiskUnreadable, n.Disk.Token == rec.Token:
 		return true
-	case n.Assigned != nil && n.Assigned.Token == rec.Token:
+	case n.Assigned != nil && n.Assigned.Token == rec.Token && !promised:
 		return true
 	case n.LeaseVoters.Token == rec.Token && !promised:
 		return true

@@ -184,7 +184,7 @@ func (c checker) recordAnew(op *IncarnationCreate) error {
 			}
 		}
 		runs := n.Assigned != nil && n.Assigned.Token == newest.Token || n.Disk.Token == newest.Token
-		if runs || holds(n, newest.Token) && !lost {
+		if (runs || holds(n, newest.Token)) && !lost {
 			return unsafe("restore", "%s has incarnation %s, which has a later record", n.Name, newest.Token)
 		}
 	}

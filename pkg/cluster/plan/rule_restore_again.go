@@ -38,6 +38,9 @@ func (l *view) recordAgain() Operation {
 	}
 	switch {
 	case len(l.obs.Members) == 0:
+		if l.obs.LeaseVoters.Token != present.Token {
+			return nil // nobody could coordinate by it, either
+		}
 		op.Voters, op.Version = present.Voters, present.Version
 	case l.obs.Token != present.Token:
 		return nil

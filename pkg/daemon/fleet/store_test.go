@@ -298,7 +298,7 @@ func TestWhatIsRememberedOfAnEarlierCoordinator(t *testing.T) {
 		Store: cluster.Store{Reachable: true}, Gaps: []cluster.Gap{{Source: "store"}},
 	}
 	obs.Members[0].UnhealthySince, obs.Members[0].LearnerSince = at.Add(-time.Minute), at.Add(-time.Hour)
-	now := at.Add(12 * time.Hour) // all machines were off for a night
+	now := at.Add(2 * time.Minute) // how often a status is written that stays the same
 	want := cluster.Observation{
 		Token: "t1", Members: []cluster.Member{
 			{ID: 7, Name: "a", ClientURLs: []string{"u"}, UnhealthySince: now.Add(-time.Minute),
@@ -312,6 +312,10 @@ func TestWhatIsRememberedOfAnEarlierCoordinator(t *testing.T) {
 	want.Members[0].UnhealthySince, want.Members[0].LearnerSince = time.Time{}, time.Time{}
 	if got := observe.Remembered(obs, 0, now); asJSON(t, got) != asJSON(t, want) {
 		t.Errorf("remembered is %s", asJSON(t, got))
+	}
+	// All machines were off for a night. Who was down when it began may be up again.
+	if got := observe.Remembered(obs, 3, at.Add(12*time.Hour)); asJSON(t, got) != asJSON(t, want) {
+		t.Errorf("remembered after a night is %s", asJSON(t, got))
 	}
 }
 

@@ -7,16 +7,22 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
+// maxSilence is how old an earlier coordinator's observation may be for its times to
+// count: one that coordinates publishes more often, see statusEvery in package daemon.
+// If nobody did for longer, who was unhealthy then may have been well since.
+const maxSilence = 3 * time.Minute
+
 // Remembered keeps of an earlier coordinator's observation what stays true: for
 // how long members had been unhealthy or learners when it looked last, and where
 // they serve. It counts from now on, because the clocks of two coordinators may
 // differ, and because nobody looked in between: machines that were all off for
-// a night were not unhealthy for a night. What nodes said to another is not what
+// a night were not unhealthy for a night, and the one that comes up last is not for that
+// replaced. What nodes said to another is not what
 // they said to us, and an observation without the lease (term zero) proves nothing.
 func Remembered(obs cluster.Observation, term cluster.Term, now time.Time) cluster.Observation {
 	kept := cluster.Observation{Token: obs.Token}
 	shift := func(t time.Time) time.Time {
-		if term == 0 || t.IsZero() {
+		if term == 0 || t.IsZero() || now.Sub(obs.At) > maxSilence {
 			return time.Time{}
 		}
 		return now.Add(-max(0, obs.At.Sub(t)))
