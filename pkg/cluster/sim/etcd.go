@@ -14,7 +14,9 @@ type group struct {
 	token   cluster.Token
 	members []member // copied when changed
 	commit  uint64   // acknowledged to clients
-	leader  cluster.MemberID
+	// base is the revision that it was restored with, zero where it was not.
+	base   cluster.Revision
+	leader cluster.MemberID
 	// ended says that another incarnation was restored in its place. It may run
 	// on where nobody can be told.
 	ended bool

@@ -125,7 +125,9 @@ func (w *world) justifyNotBootstrapped(usable int, says func(...plan.Reason) boo
 			w.violate("stuck", "there is no spec, but it says %v", holds)
 		}
 	case assigned:
-		if !says(plan.QuorumLost, plan.ClusterLost, plan.Restoring) {
+		// By the record in the store a bootstrap is under way where there is no marker.
+		begun := len(w.store.incarnations) > 0 && w.store.created.IsZero()
+		if !says(plan.QuorumLost, plan.ClusterLost, plan.Restoring) && !(begun && says(plan.Bootstrap)) {
 			w.violate("stuck", "only state files tell of a cluster, but it says %v", holds)
 		}
 	case evidence:

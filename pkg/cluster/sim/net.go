@@ -116,11 +116,15 @@ func (w *world) injectNetwork(n *node, f Fault) {
 
 func (w *world) cut(a, b *node, both bool) {
 	net, i, j := &w.network, a.index(), b.index()
-	net.calls[i] |= 1 << j
-	net.since[i][j] = w.now
+	stop := func(i, j int) {
+		if net.calls[i]>>j&1 == 0 { // otherwise it has been so for longer
+			net.calls[i] |= 1 << j
+			net.since[i][j] = w.now
+		}
+	}
+	stop(i, j)
 	if both {
-		net.calls[j] |= 1 << i
-		net.since[j][i] = w.now
+		stop(j, i)
 		net.links[i] |= 1 << j
 		net.links[j] |= 1 << i
 	}

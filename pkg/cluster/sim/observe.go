@@ -96,7 +96,7 @@ func (w *world) report(n *node) *cluster.Report {
 			continue
 		}
 		r := &cluster.Report{ID: n.disk.id, ClusterID: cluster.ClusterID(i + 1), RaftTerm: 1, Applied: n.disk.index,
-			Committed: n.disk.index, Read: cluster.ReadServed}
+			Committed: n.disk.index, Read: cluster.ReadServed, Revision: g.base + cluster.Revision(n.disk.index)}
 		if n.hangs() && w.now.Sub(n.hung) >= n.unseen {
 			r.Read = cluster.ReadLate // there is always something to write
 		}
@@ -139,7 +139,7 @@ func (w *world) readStore(o *node) observe.StoreAnswer {
 		w.store = o.stale
 	}
 	a.Store = cluster.Store{
-		BackupsKnown: true, SpecMissing: w.store.specMissing, Created: w.store.created,
+		BackupsKnown: true, SpecMissing: w.store.specMissing, Created: w.store.created, Revision: w.store.mark,
 		Incarnations: w.store.incarnations, Backups: w.store.backups, Requests: w.store.requests, Source: w.wanted(),
 	}
 	o.read = &a.Store

@@ -145,6 +145,25 @@ func TestRegressions(t *testing.T) {
 		{"data without a state file stays where the disk hangs", 1795700018761, 53, []Fault{
 			{17, DiskHung, 3, 10}, {52, StateLost, 3, 21},
 		}},
+		{"a node that is cut off twice has been so since the first time", 1795700009771, 25, []Fault{
+			{13, CutOff, 0, 12}, {18, NodeDown, 0, 2}, {21, CutOff, 6, 4},
+		}},
+		{"who was unhealthy when somebody coordinated last may have been well since", 1795900005594, 45, []Fault{
+			{16, NodeDown, 7, 14}, {20, MessagesLost, 3, 25}, {43, DataCorrupt, 7, 15},
+		}},
+		{"of what was before a restore nothing is left, and the restore had begun", 1795900010157, 52, []Fault{
+			{3, Freezes, 6, 23}, {8, RestoreAsked, 7, 8}, {49, DiskLost, 1, 14}, {50, RestoreAsked, 2, 16},
+		}},
+		{"a restored voter whose start was cut short has run nothing", 1795900030813, 53, []Fault{
+			{9, RestoreAsked, 5, 4}, {11, Partition, 7, 14}, {14, Partition, 0, 23}, {24, Rival, 6, 18}, {27, DiesBefore, 7, 1},
+			{28, StoresApart, 1, 16}, {52, OpHalf, 3, 16},
+		}},
+		{"the store that told of a backup was emptied unseen", 1795900043192, 36, []Fault{
+			{15, StoreCut, 6, 21}, {19, StoreEmptied, 3, 24}, {21, StoresApart, 3, 16}, {31, NodeDown, 7, 14},
+		}},
+		{"by the record in the store a bootstrap is under way", 1795900033593, 30, []Fault{
+			{1, Freezes, 6, 25}, {9, NodeFails, 5, 13}, {18, RestoreAsked, 2, 19}, {24, StoresApart, 2, 7}, {29, DataLost, 0, 23},
+		}},
 		{"a crashing member is not well between two observations", 2767, 45, []Fault{
 			{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22},
 		}},

@@ -245,6 +245,7 @@ func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 		term, _, _ := by.candidate.Held(by.mono(w.now))
 		if w.published == nil || term >= w.published.term {
 			w.published = &published{obs: obs, term: term}
+			w.mark(by, obs.Revision)
 		}
 	}
 	op, holds := w.config.Next(w.spec, obs)
@@ -257,6 +258,15 @@ func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 	}
 	w.carryOut(by, &obs, op)
 	return op, holds, true
+}
+
+// mark raises the mark in the store of who coordinates above a revision that it has
+// seen, with room for more.
+func (w *world) mark(by *node, seen cluster.Revision) {
+	const step = 1_000_000
+	if s := w.storeOf(by); seen > s.mark {
+		s.mark = (seen/step + 1) * step
+	}
 }
 
 // carryOut does op with the faults that wait for an operation.

@@ -145,6 +145,9 @@ func (w *world) bootstrap(op *plan.MemberStart) *group {
 		for _, i := range s.incarnations {
 			recorded = recorded || i.Token == op.Token
 			ended = i.Token != op.Token && (ended || recorded && i.Restored != nil)
+			if i.Token == op.Token && i.Restored != nil {
+				g.base = i.Restored.Revision
+			}
 		}
 		g.ended = g.ended || ended
 	}

@@ -129,6 +129,7 @@ type store struct {
 	backups       []cluster.Backup // newest first
 	made          map[string]time.Time
 	requests      []cluster.Request
+	mark          cluster.Revision // no member has told a coordinator of one above it
 }
 
 // A failure is an operation that has failed, and when it may be tried again.
