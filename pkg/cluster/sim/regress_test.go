@@ -162,7 +162,9 @@ func TestRegressions(t *testing.T) {
 			{15, StoreCut, 6, 21}, {19, StoreEmptied, 3, 24}, {21, StoresApart, 3, 16}, {31, NodeDown, 7, 14},
 		}},
 		{"by the record in the store a bootstrap is under way", 1795900033593, 30, []Fault{
-			{1, Freezes, 6, 25}, {9, NodeFails, 5, 13}, {18, RestoreAsked, 2, 19}, {24, StoresApart, 2, 7}, {29, DataLost, 0, 23},
+			{1, Freezes, 6, 25}, {9, NodeFails, 5, 13}, {18, RestoreAsked, 2, 19}, {24, StoresApart, 2, 7}, {
+				29, DataLost, 0, 23,
+			},
 		}},
 		{"a crashing member is not well between two observations", 2767, 45, []Fault{
 			{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22},
