@@ -228,7 +228,8 @@ func (l *view) fits(n *cluster.Node) bool {
 	case (owner != nil || young) && assigned:
 		return true
 	case (owner != nil || young) && m.Name != "":
-		l.hold(DiskUnreadable, "%s has the data of a member and no state file for it", n.Name)
+		l.hold(DiskUnreadable, "%s has the data of a member and no state file for it: put back its file state or "+
+			"etcdadm.json; or, to have the member replaced, stop its daemon, move the directory data away and start it", n.Name)
 		return true
 	case m == nil:
 		return false

@@ -12,6 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 )
 
 // The names of the files in the data directory.
@@ -29,8 +30,8 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("%s cannot be understood: %v; it was left as it is, put back a good copy or move it away",
-		e.Path, e.Err)
+	return fmt.Sprintf("%s cannot be understood: %v; it was left as it is; put back a good copy, or set it aside: mv %s %s",
+		e.Path, e.Err, shell.Quote(e.Path), shell.Quote(e.Path+".damaged"))
 }
 
 func (e *CorruptError) Unwrap() error { return e.Err }
