@@ -24,7 +24,10 @@ import (
 // around it make it: RSA, the key as PKCS #1, the number 0.
 type oldCA struct{ cert, key string }
 
-func newOldCA(t *testing.T) oldCA {
+func newOldCA(t *testing.T) oldCA { return newOldCAFrom(t, time.Now().Add(-time.Minute)) }
+
+// newOldCAFrom returns one that is valid from a time.
+func newOldCAFrom(t *testing.T, from time.Time) oldCA {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -32,7 +35,7 @@ func newOldCA(t *testing.T) oldCA {
 	}
 	template := &x509.Certificate{
 		SerialNumber: new(big.Int), Subject: pkix.Name{CommonName: "etcd"}, DNSNames: []string{"etcd"},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().AddDate(10, 0, 0), BasicConstraintsValid: true,
+		NotBefore: from, NotAfter: from.AddDate(10, 0, 0), BasicConstraintsValid: true,
 		IsCA:     true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageCertSign,
 	}

@@ -222,6 +222,21 @@ func joinOfScripts(t *testing.T) {
 	}
 }
 
+// User data runs before the time daemon has set the clock, and the authority was made
+// a moment ago by another machine: it is not valid yet.
+func clockIsBehind(t *testing.T) {
+	h := newMachine(t, "a", v36)
+	h.fakeSystemd()
+	h.seed(v36, archive(t, v36))
+	newOldCAFrom(t, time.Now().Add(5*time.Second)).install(h)
+	if r := h.run("preflight", "--bind-address", "127.0.0.1", "-o", "json"); r.code != 0 ||
+		!strings.Contains(r.stdout, `"wait": true`) {
+		t.Errorf("%s", r)
+	}
+	h.ran("etcdadm init --bind-address 127.0.0.1")
+	h.put("k", "v")
+}
+
 // The page of the restore takes values out of etcd.env and swaps the directory
 // member under a stopped service.
 func restoreByThePage(t *testing.T) {

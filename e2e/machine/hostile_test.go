@@ -119,7 +119,7 @@ func TestBadCA(t *testing.T) {
 			if err := certs.CreateMachineCA(spec, time.Now().Add(tt.shift)); err != nil {
 				t.Fatal(err)
 			}
-			for _, args := range [][]string{{"init"}, quick("https://127.0.0.1:1")} {
+			for _, args := range [][]string{{"init", "--membership-timeout=3s"}, quick("https://127.0.0.1:1")} {
 				h.unchanged(args[0], func() {
 					h.fails(3, []string{"CAValidity", tt.words, "hint: "}, args...)
 				})

@@ -46,6 +46,9 @@ type CACheck struct {
 	Fingerprint string    `json:"fingerprint,omitempty"`
 	KeyHash     string    `json:"keyHash,omitempty"`
 	NotAfter    time.Time `json:"notAfter,omitzero"`
+	// ValidFrom is when the CA will be valid by this machine's clock, zero if it is or
+	// never will be.
+	ValidFrom time.Time `json:"validFrom,omitzero"`
 	// Trusted are the fingerprints of all certificates in the file, sorted by
 	// their DER bytes: more than one in a rotation.
 	Trusted []string `json:"trusted,omitempty"`
@@ -163,8 +166,8 @@ func checkCA(dir string, now time.Time) (caFiles, CACheck) {
 		check.State, check.Fingerprint, check.KeyHash, check.NotAfter = PairOK, Fingerprint(ca.Cert), KeyHash(ca.Cert),
 			ca.Cert.NotAfter
 		return caFiles{ca, bundle}, check
-	case errors.As(err, &invalid) && invalid.Expired():
-		check.State = PairExpired
+	case errors.As(err, &invalid):
+		check.outside(invalid)
 	default:
 		check.State = PairBroken
 	}
@@ -199,10 +202,17 @@ func observeExternal(check CACheck, bundle []*x509.Certificate, file string, now
 	}
 	check.State, check.Problem = PairBroken, first.Error()
 	var invalid *ValidityError
-	if errors.As(first, &invalid) && invalid.Expired() {
-		check.State = PairExpired
+	if errors.As(first, &invalid) {
+		check.outside(invalid)
 	}
 	return caFiles{bundle: bundle}, check
+}
+
+// outside notes that now is not in the time of the CA.
+func (c *CACheck) outside(e *ValidityError) {
+	if c.State = PairExpired; !e.Expired() {
+		c.State, c.ValidFrom = PairBroken, e.NotBefore
+	}
 }
 
 // cause returns the text of an error about a file, without the file's name.

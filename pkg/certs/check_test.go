@@ -356,6 +356,24 @@ func withSerialZero(t *testing.T, der []byte) []byte {
 	return out
 }
 
+// A CA that is not valid yet says from when it will be, with its key and without.
+func TestCAThatIsNotValidYet(t *testing.T) {
+	s := made(t)
+	early := now.Add(-time.Hour)
+	for _, what := range []string{"with its key", "without"} {
+		if what == "without" {
+			remove(t, s.at("ca.key"))
+		}
+		got := ObserveMachine(s, early).CA
+		if got.State != PairBroken || got.ValidFrom.IsZero() || !got.ValidFrom.After(early) || got.ValidFrom.After(now) {
+			t.Errorf("%s: %+v", what, got)
+		}
+		if got := ObserveMachine(s, now.AddDate(20, 0, 0)).CA; got.State != PairExpired || !got.ValidFrom.IsZero() {
+			t.Errorf("%s, expired: %+v", what, got)
+		}
+	}
+}
+
 // Without the CA's key, pairs that others issued are held against what etcd
 // needs, and what is not there is asked for.
 func TestExternalCA(t *testing.T) {

@@ -281,6 +281,23 @@ func TestIPv6IsBracketed(t *testing.T) {
 	}
 }
 
+// A machine that boots may not have set its clock: nothing is done before it is.
+func TestClockThatIsBehind(t *testing.T) {
+	obs := fresh()
+	obs.PKI = machine.PKI{CA: machine.CABad, Problem: "not valid before noon", ValidFrom: obs.At.Add(time.Hour)}
+	for _, phase := range []string{"", "certificates"} {
+		step, why := machine.Next(machine.Goal{Action: machine.Init, Phase: phase}, desired(), obs)
+		if step != nil || why == nil || why.Reason != machine.CABroken || !why.Wait || why.Others {
+			t.Errorf("phase %q: %+v, %+v", phase, step, why)
+		}
+	}
+	obs.PKI.ValidFrom = time.Time{}
+	goal := machine.Goal{Action: machine.Init, Phase: "certificates"}
+	if _, why := machine.Next(goal, desired(), obs); why == nil || why.Wait {
+		t.Errorf("one that will never be valid: %+v", why)
+	}
+}
+
 func TestVendorVersionIsTheSameRelease(t *testing.T) {
 	cfg := desired(func(c *machine.Config) { c.Version = etcdversion.Must("3.5.8-eks-1-26-16") })
 	obs := withCA()

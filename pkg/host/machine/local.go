@@ -37,6 +37,18 @@ func (w *world) binaries() (Operation, *Hold) {
 	return &InstallBinaries{Version: w.cfg.Version, Dir: w.cfg.Paths.Install}, nil
 }
 
+// clock holds while the certificate authority is not valid yet: a machine that boots may
+// not have set its clock.
+func (w *world) clock() *Hold {
+	if w.obs.PKI.CA != CABad || w.obs.PKI.ValidFrom.IsZero() {
+		return nil
+	}
+	h := hold(CABroken, "set the machine's clock, or put the right ca.crt and ca.key there",
+		"the certificate authority in %s cannot be used yet: %s", w.cfg.Paths.Certificates, w.obs.PKI.Problem)
+	h.Wait = true
+	return h
+}
+
 // certificates makes the key pairs. Only a bootstrap makes a certificate
 // authority: one that a joining machine made would be trusted by nobody, and one
 // beside a member that runs neither.
@@ -50,6 +62,9 @@ func (w *world) certificates() (Operation, *Hold) {
 		return nil, hold(CAMissing, fmt.Sprintf("copy ca.crt and ca.key from %s of a member to %s of this machine", dir, dir),
 			"there is no certificate authority in %s", dir)
 	case CABad:
+		if why := w.clock(); why != nil {
+			return nil, why
+		}
 		return nil, hold(CABroken, "put the right ca.crt and ca.key there",
 			"the certificate authority in %s cannot be used: %s", dir, w.obs.PKI.Problem)
 	case CAExternal:

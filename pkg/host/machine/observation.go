@@ -130,6 +130,8 @@ type PKI struct {
 	Fingerprint string `json:"fingerprint,omitempty"`
 	// NotAfter is when the CA ends.
 	NotAfter time.Time `json:"notAfter,omitzero"`
+	// ValidFrom is when a CA that cannot be used yet will be valid.
+	ValidFrom time.Time `json:"validFrom,omitzero"`
 	// Wrong are the pairs that are missing or not what they must be, with why.
 	Wrong []WrongPair `json:"wrong,omitempty"`
 	// Paths are the files that are there, without the CA's.

@@ -203,8 +203,11 @@ var checks = []Check{
 	{"CAValidity", "the certificate authority can be used, and lives long enough", func(w *world) []Finding {
 		end := w.obs.PKI.NotAfter
 		switch left := end.Sub(w.obs.At); {
+		case w.obs.PKI.CA == CABad && !w.obs.PKI.ValidFrom.IsZero():
+			return warning("set the machine's clock", "the certificate authority in %s cannot be used yet: %s",
+				w.cfg.Paths.Certificates, w.obs.PKI.Problem)
 		case w.obs.PKI.CA == CABad:
-			return fatal("put the right ca.crt and ca.key there, or set the machine's clock",
+			return fatal("put the right ca.crt and ca.key there",
 				"the certificate authority in %s cannot be used: %s", w.cfg.Paths.Certificates, w.obs.PKI.Problem)
 		case end.IsZero():
 			return nil

@@ -27,7 +27,8 @@ var ruleDocs = []ReasonDoc{
 		"Copy `ca.crt` and `ca.key` from a member."},
 	{CABroken, "The certificate authority's files cannot be used: they are of different pairs, have expired, or are " +
 		"something else.",
-		"Put the right ones there."},
+		"Put the right ones there. For one that is not valid yet, as where a machine has just booted and its clock is " +
+			"behind, the command waits two minutes."},
 	{ExternalCA, "There is a `ca.crt` without its key, and a certificate must be issued.",
 		"`etcdadm certs generate-csr`, have the requests signed, and put the certificates beside the keys."},
 	{ClusterUnreachable, "No endpoint told the member list: nobody listens, TLS fails, or there is no leader. The text " +

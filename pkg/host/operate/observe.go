@@ -209,7 +209,7 @@ func (m *Machine) pki() machine.PKI {
 	seen := certs.ObserveMachine(spec, time.Now())
 	p := machine.PKI{
 		CA: caState(seen.CA.State), Problem: seen.CA.Problem, Fingerprint: seen.CA.Fingerprint,
-		NotAfter: seen.CA.NotAfter, Warnings: seen.Warnings,
+		NotAfter: seen.CA.NotAfter, ValidFrom: seen.CA.ValidFrom, Warnings: seen.Warnings,
 	}
 	wrong := seen.ToIssue()
 	for _, leaf := range seen.Leaves {
