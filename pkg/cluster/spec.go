@@ -17,6 +17,9 @@ type Spec struct {
 	MemberCount int `json:"memberCount"`
 	// EtcdVersion is the version every member runs.
 	EtcdVersion etcdversion.Version `json:"etcdVersion"`
+	// Risk is what an operator has accepted, the zero value for nothing: see
+	// [Spec.AcceptsRisk].
+	Risk VersionRisk `json:"acceptVersionRisk,omitzero"`
 	// Policy holds the waits and ages that the rules use.
 	Policy Policy `json:"policy"`
 }
@@ -121,6 +124,15 @@ func (s Spec) Validate() error {
 		return fmt.Errorf("etcd version is missing")
 	}
 	return nil
+}
+
+// AcceptsRisk reports why members may change to the version of s in spite of what is in
+// their data. A word for another version does not count: it was left behind.
+func (s Spec) AcceptsRisk() (reason string, ok bool) {
+	if s.Risk.Reason == "" || s.Risk.Version != s.EtcdVersion {
+		return "", false
+	}
+	return s.Risk.Reason, true
 }
 
 // Quorum returns how many of n voters make a majority.

@@ -1,6 +1,40 @@
 package cluster
 
-import "github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// A VersionRisk is an operator's word that members may change to a version in spite of
+// what is in their data. It counts as long as the spec asks for exactly that version.
+type VersionRisk struct {
+	Version etcdversion.Version `json:"version"`
+	Reason  string              `json:"reason"`
+}
+
+// maxReason bounds a reason: it stands in each command line of the change.
+const maxReason = 200
+
+// Validate reports what is wrong with r; the zero value is no word at all.
+func (r VersionRisk) Validate() error {
+	switch {
+	case r == VersionRisk{}:
+		return nil
+	case r.Version.IsZero():
+		return errors.New("it is for no version")
+	case strings.TrimSpace(r.Reason) == "":
+		return errors.New("it has no reason")
+	case len(r.Reason) > maxReason:
+		return fmt.Errorf("the reason has %d bytes, at most %d are allowed", len(r.Reason), maxReason)
+	case strings.ContainsFunc(r.Reason, func(c rune) bool { return !unicode.IsPrint(c) }):
+		return errors.New("the reason is not one line of printable characters")
+	}
+	return nil
+}
 
 // A VersionChange is one node's change of the etcd version of its member. It is
 // on the node's disk from before the member is stopped until the new version

@@ -289,7 +289,7 @@ func bootstrapped(r reconcile.Report) bool {
 // the passing of time or the growth of a number.
 func material(r reconcile.Report) string {
 	var s strings.Builder
-	fmt.Fprintln(&s, r.Coordinator, r.Term, r.Spec.MemberCount, r.Spec.EtcdVersion, r.Operation, r.Converged,
+	fmt.Fprintln(&s, r.Coordinator, r.Term, r.Spec.MemberCount, r.Spec.EtcdVersion, r.Spec.Risk, r.Operation, r.Converged,
 		r.Observation.Leader)
 	for _, h := range r.Holds {
 		fmt.Fprintln(&s, h.Reason)

@@ -36,7 +36,7 @@ func (d *Daemon) withPolicy(s cluster.Spec) cluster.Spec {
 // remember keeps the spec on disk, for a start without the store.
 func (d *Daemon) remember(s cluster.Spec) {
 	if kept := d.state.State().Spec; kept != nil && kept.MemberCount == s.MemberCount &&
-		kept.EtcdVersion == s.EtcdVersion {
+		kept.EtcdVersion == s.EtcdVersion && kept.Risk == s.Risk {
 		return
 	}
 	d.keep("the spec", nodestate.Wanted(s))

@@ -18,16 +18,18 @@ type SpecFile struct {
 	// MemberCount and EtcdVersion are zero where the file does not say.
 	MemberCount int
 	EtcdVersion etcdversion.Version
+	// Risk is zero where nothing was accepted.
+	Risk cluster.VersionRisk
 }
 
 // SpecFileOf returns what the file says of a spec.
 func SpecFileOf(spec cluster.Spec) SpecFile {
-	return SpecFile{MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion}
+	return SpecFile{MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion, Risk: spec.Risk}
 }
 
 // Over returns spec with what the file says of it: all but the policy.
 func (f SpecFile) Over(spec cluster.Spec) cluster.Spec {
-	spec.MemberCount, spec.EtcdVersion = f.MemberCount, f.EtcdVersion
+	spec.MemberCount, spec.EtcdVersion, spec.Risk = f.MemberCount, f.EtcdVersion, f.Risk
 	return spec
 }
 
@@ -47,6 +49,9 @@ func (f fields) spec() (s SpecFile, err error) {
 	if s.MemberCount, err = f.count("memberCount"); err != nil {
 		return SpecFile{}, err
 	}
+	if s.Risk, err = f.risk(); err != nil {
+		return SpecFile{}, err
+	}
 	text, err := f.text("etcdVersion")
 	if err != nil || text == "" {
 		return s, err
@@ -56,6 +61,25 @@ func (f fields) spec() (s SpecFile, err error) {
 	}
 	return s, nil
 }
+
+// risk is the field acceptVersionRisk. Nothing else of the spec counts where it cannot
+// be understood: what somebody has accepted is not guessed.
+func (f fields) risk() (r cluster.VersionRisk, err error) {
+	v := f.get(riskField)
+	if v == nil {
+		return r, nil
+	}
+	if err = json.Unmarshal(v, &r); err == nil {
+		err = r.Validate()
+	}
+	if err != nil {
+		return cluster.VersionRisk{}, garbage(f.key, "the field %s: %v", riskField, err)
+	}
+	return r, nil
+}
+
+// riskField is the one field of the spec that only this program knows.
+const riskField = "acceptVersionRisk"
 
 // Spec reads the spec; the error is ErrAbsent when there is none.
 func (s *Store) Spec(ctx context.Context) (SpecFile, error) {
@@ -98,9 +122,15 @@ func formatSpec(spec SpecFile, present []byte) []byte {
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"memberCount":%d,"etcdVersion":%q`, spec.MemberCount, spec.EtcdVersion)
+	if spec.Risk != (cluster.VersionRisk{}) {
+		risk, _ := json.Marshal(spec.Risk) // strings always marshal
+		fmt.Fprintf(&b, ",%q:%s", riskField, risk)
+	}
 	var names []string
 	for name := range f.raw {
-		if name != "memberCount" && name != "etcdVersion" && name != "member_count" && name != "etcd_version" {
+		if own := []string{"memberCount", "etcdVersion", riskField}; !slices.ContainsFunc(own, func(n string) bool {
+			return name == n || name == snake(n)
+		}) {
 			names = append(names, name)
 		}
 	}

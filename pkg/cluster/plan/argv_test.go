@@ -57,6 +57,12 @@ func TestArgvOfEachKind(t *testing.T) {
 			To: etcdversion.Must("3.6.16"),
 		}, "etcdadm member change-version --node=b --expect-token=t --expect-member-id=2 --expect-version=3.5.35 " +
 			"--to=3.6.16"},
+		{&plan.MemberChangeVersion{
+			Node: "b", ExpectToken: "t", ExpectMemberID: 2, ExpectVersion: etcdversion.Must("3.5.35"),
+			To: etcdversion.Must("3.6.16"), AcceptRisk: "tried on a copy",
+			AcceptHazards: []cluster.HazardKind{cluster.HazardMembers, cluster.HazardV2Log},
+		}, "etcdadm member change-version --node=b --expect-token=t --expect-member-id=2 --expect-version=3.5.35 " +
+			"--to=3.6.16 '--accept-version-risk=tried on a copy' --accept-hazard=members --accept-hazard=v2-log"},
 		{&plan.MemberForceSnapshot{Node: "b", ExpectToken: "t", ExpectMemberID: 2},
 			"etcdadm member force-snapshot --node=b --expect-token=t --expect-member-id=2"},
 		{&plan.MemberStop{Node: "a", ExpectToken: "t", ExpectMemberID: 0x8e9e05c52164694d},

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
@@ -31,6 +33,9 @@ func (c checker) changeVersion(spec cluster.Spec, op *MemberChangeVersion) error
 			spec.EtcdVersion)
 	case !hasVersion(n, op.To):
 		return unsafe("version", "%s has no binaries of etcd %s", op.Node, op.To)
+	}
+	if reason, ok := spec.AcceptsRisk(); op.AcceptRisk != "" && (!ok || reason != op.AcceptRisk) {
+		return unsafe("version", "the spec does not accept the risk of etcd %s for that reason", spec.EtcdVersion)
 	}
 	if err := c.mixes(m, op); err != nil {
 		return err
@@ -95,7 +100,8 @@ func (c checker) mixes(target cluster.Member, op *MemberChangeVersion) error {
 		if m.ID != target.ID && !m.Learner && v.Minor <= to.Minor {
 			older++
 		}
-		if found := cluster.HazardsFrom(c.hazardsOf(m), v, to); step == 1 && len(found) > 0 {
+		found := slices.DeleteFunc(cluster.HazardsFrom(c.hazardsOf(m), v, to), op.accepts)
+		if step == 1 && len(found) > 0 {
 			return unsafe("version", "%s runs etcd %s, and %s is safe to reach from %s on, or from data without %s",
 				m.Name, v, to,
 				to.UpgradeFloor(), found[0])
@@ -105,6 +111,11 @@ func (c checker) mixes(target cluster.Member, op *MemberChangeVersion) error {
 		return unsafe("version", "no other voter runs etcd %d.%d any more", to.Major, to.Minor)
 	}
 	return nil
+}
+
+// accepts reports whether the operator has accepted a hazard.
+func (op *MemberChangeVersion) accepts(h cluster.Hazard) bool {
+	return slices.Contains(op.AcceptHazards, h.Kind)
 }
 
 // hazardsOf returns what is known of a member's data.

@@ -187,7 +187,9 @@ var ruleDocs = []ReasonDoc{
 	{VersionHazard,
 		"The data of a member has something that the next minor version of etcd does not stand: keys of the v2 store, " +
 			"members that only the database knows, or old entries in the log. docs/versions.md says what each is.",
-		"The text has the cure. The node looks again with each raft snapshot; etcdadm upgrade check looks at once."},
+		"The text has the cure. The node looks again within half a minute; etcdadm upgrade check looks at once. To go on " +
+			"in spite of it: etcd-manager-ctl --backup-store=STORE --etcd-version=VERSION --accept-version-risk=REASON " +
+			"configure-cluster."},
 	{VersionFailed,
 		"A member did not come up with the new etcd version. Its node has gone back to the old one where that was still " +
 			"possible, and no other member is changed.",

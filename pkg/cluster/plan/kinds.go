@@ -248,6 +248,9 @@ func Validate(op Operation) error {
 			return fail("--mode=%s is not new, join or restart", s.Mode)
 		}
 	}
+	if c, ok := op.(*MemberChangeVersion); ok && (c.AcceptRisk == "") != (len(c.AcceptHazards) == 0) {
+		return fail("--accept-version-risk and --accept-hazard go together")
+	}
 	if c, ok := op.(*RequestClose); ok && c.Outcome != OutcomeDone && c.Outcome != OutcomeRefused {
 		return fail("--outcome=%s is not done or refused", c.Outcome)
 	}
@@ -300,18 +303,21 @@ var optional = map[string]bool{
 	"data set-aside token":            true,
 	"member start peer":               true,
 	"member start accept-data":        true,
-	"endpoints write entry":           true,
-	"lease-voters write expect":       true,
-	"lease-voters recover expect":     true,
-	"lease-voters recover lost":       true,
-	"incarnation create request":      true,
-	"incarnation create backup":       true,
-	"incarnation create revision":     true,
-	"incarnation create before":       true,
-	"restore stage lost":              true,
-	"restore stage replaces":          true,
-	"restore switch expect-token":     true,
-	"request close reason":            true,
-	"spec write request":              true,
-	"quarantine lift expect-revision": true,
+
+	"member change-version accept-version-risk": true,
+	"member change-version accept-hazard":       true,
+	"endpoints write entry":                     true,
+	"lease-voters write expect":                 true,
+	"lease-voters recover expect":               true,
+	"lease-voters recover lost":                 true,
+	"incarnation create request":                true,
+	"incarnation create backup":                 true,
+	"incarnation create revision":               true,
+	"incarnation create before":                 true,
+	"restore stage lost":                        true,
+	"restore stage replaces":                    true,
+	"restore switch expect-token":               true,
+	"request close reason":                      true,
+	"spec write request":                        true,
+	"quarantine lift expect-revision":           true,
 }

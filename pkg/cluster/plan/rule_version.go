@@ -17,7 +17,7 @@ func ruleVersion(l *view) (Operation, verdict) {
 	if !differs {
 		return nil, goOn
 	}
-	if l.versionFailed() {
+	if l.versionFailed(members) {
 		return nil, goOn
 	}
 	if l.looking(members) {
@@ -25,7 +25,7 @@ func ruleVersion(l *view) (Operation, verdict) {
 	}
 	next, lack := NextVersion(members, l.spec.EtcdVersion, l.obs.ClusterVersion)
 	if lack != nil {
-		l.hold(VersionDiffers, "etcd %s cannot be reached: %s", l.spec.EtcdVersion, lack)
+		l.hold(VersionDiffers, "etcd %s cannot be reached: %s%s", l.spec.EtcdVersion, lack, l.acceptance(lack.Risk))
 		return nil, goOn
 	}
 	if !l.versionGates(members, next) {
@@ -44,22 +44,56 @@ func ruleVersion(l *view) (Operation, verdict) {
 	if m.ID == l.obs.Leader && len(l.voters) > 1 {
 		return l.moveLeader(*m), goOn
 	}
-	n := l.nodeOf(*m)
-	return &MemberChangeVersion{
+	return l.changeTo(next, *m, members), goOn
+}
+
+// changeTo returns the change of a member, with the hazards that were accepted.
+func (l *view) changeTo(next etcdversion.Version, m cluster.Member, members []Runner) *MemberChangeVersion {
+	n := l.nodeOf(m)
+	op := &MemberChangeVersion{
 		Node: n.Name, ExpectToken: l.obs.Token, ExpectMemberID: m.ID, ExpectVersion: n.Assigned.Version, To: next,
-	}, goOn
+	}
+	if reason, ok := l.spec.AcceptsRisk(); ok {
+		if op.AcceptHazards = hazardous(members, next); len(op.AcceptHazards) > 0 {
+			op.AcceptRisk = reason
+		}
+	}
+	return op
+}
+
+// hazardous returns what the members' data has that a version does not stand, or may
+// have, in order. What is left of it behind the gates has been accepted.
+func hazardous(members []Runner, next etcdversion.Version) (kinds []cluster.HazardKind) {
+	for _, m := range members {
+		for _, h := range cluster.HazardsFrom(m.Hazards, m.runs(), next) {
+			kinds = append(kinds, h.Kind)
+		}
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}
+
+// acceptance is how the operator accepts a hazard, behind what else can be done. A spec
+// that is given by flags has no place for it.
+func (l *view) acceptance(can bool) string {
+	if !can || l.policy.FixedSpec {
+		return ""
+	}
+	return fmt.Sprintf("; or, to go on in spite of it: etcd-manager-ctl --backup-store=STORE --etcd-version=%s "+
+		"--accept-version-risk=REASON configure-cluster", l.spec.EtcdVersion)
 }
 
 // runners returns the members with their versions, and whether one has another
 // than the spec says. Members whose node is not known have none.
 func (l *view) runners() (list []Runner, differs bool) {
+	_, accepted := l.spec.AcceptsRisk()
 	for _, m := range l.obs.Members {
 		n := l.nodeOf(m)
 		if n == nil || n.Assigned == nil {
 			continue
 		}
 		list = append(list, Runner{Name: n.Name, Assigned: n.Assigned.Version, Real: m.Version, Has: n.Versions,
-			Hazards: n.Hazards})
+			Hazards: n.Hazards, Accepted: accepted})
 		differs = differs || n.Assigned.Version != l.spec.EtcdVersion || n.Change.Pending()
 	}
 	return list, differs
@@ -67,7 +101,7 @@ func (l *view) runners() (list []Runner, differs bool) {
 
 // versionFailed holds, and reports true, where a change to the version that is
 // wanted has failed on a node, or has not come to its end.
-func (l *view) versionFailed() bool {
+func (l *view) versionFailed(members []Runner) bool {
 	found := false
 	for _, m := range l.obs.Members {
 		n := l.nodeOf(m)
@@ -83,10 +117,8 @@ func (l *view) versionFailed() bool {
 		case !c.Back:
 			l.hold(VersionFailed, "%s does not come up with etcd %s, and is tried again and again: %s", n.Name, c.To, c.Failed)
 		default:
-			again := &MemberChangeVersion{
-				Node: n.Name, ExpectToken: l.obs.Token, ExpectMemberID: m.ID, ExpectVersion: n.Assigned.Version, To: c.To,
-			}
-			l.hold(VersionFailed, "%s did not come up with etcd %s: %s; to try again: %s", n.Name, c.To, c.Failed, Line(again))
+			l.hold(VersionFailed, "%s did not come up with etcd %s: %s; to try again: %s", n.Name, c.To, c.Failed,
+				Line(l.changeTo(c.To, m, members)))
 		}
 		found = true
 	}
@@ -124,7 +156,10 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 	}
 	for _, m := range members {
 		for _, h := range cluster.HazardsFrom(m.Hazards, m.runs(), next) {
-			l.hold(VersionHazard, "%s waits: the data of %s has what it does not stand, %s; %s", change, m.Name, h, h.Cure(next))
+			if !m.Accepted {
+				l.hold(VersionHazard, "%s waits: the data of %s has what it does not stand, %s; %s%s", change, m.Name, h,
+					h.Cure(next), l.acceptance(true))
+			}
 		}
 	}
 	for _, m := range l.obs.Members {

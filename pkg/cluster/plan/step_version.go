@@ -20,6 +20,8 @@ type Runner struct {
 	Hazards []cluster.Hazard
 	// Has are the versions that its node has binaries of, ascending.
 	Has []etcdversion.Version
+	// Accepted says that an operator has accepted what may come of the hazards.
+	Accepted bool
 }
 
 // runs returns the version that the member runs, by its own word.
@@ -32,7 +34,11 @@ func (r Runner) runs() etcdversion.Version {
 
 // A NoWay says why a running cluster cannot get nearer to a version, and what a
 // person can do.
-type NoWay struct{ Why, Do string }
+type NoWay struct {
+	Why, Do string
+	// Risk says that an operator can accept it.
+	Risk bool
+}
 
 func (n *NoWay) String() string { return n.Why + "; " + n.Do }
 
@@ -56,8 +62,8 @@ func NextVersion(members []Runner, want, seen etcdversion.Version) (etcdversion.
 	switch {
 	case low.Major != want.Major || high.Major != want.Major || high.Minor-low.Minor > 1:
 		return want, &NoWay{
-			fmt.Sprintf("members run etcd %s and %s", low, high),
-			"etcd mixes neighbouring minor versions only; remove the members that are apart, and let new ones join",
+			Why: fmt.Sprintf("members run etcd %s and %s", low, high),
+			Do:  "etcd mixes neighbouring minor versions only; remove the members that are apart, and let new ones join",
 		}
 	case high.Minor > low.Minor:
 		return between(members, want, seen, low, high)
@@ -67,8 +73,8 @@ func NextVersion(members []Runner, want, seen etcdversion.Version) (etcdversion.
 		return up(members, want, seen, low)
 	}
 	return want, &NoWay{
-		fmt.Sprintf("members run etcd %s, and %s is an older minor version", low, want),
-		fmt.Sprintf("set the spec back to %s, or restore a backup with %s: "+
+		Why: fmt.Sprintf("members run etcd %s, and %s is an older minor version", low, want),
+		Do: fmt.Sprintf("set the spec back to %s, or restore a backup with %s: "+
 			"etcd-manager-ctl --backup-store=STORE restore-backup", low, want),
 	}
 }
@@ -78,15 +84,15 @@ func NextVersion(members []Runner, want, seen etcdversion.Version) (etcdversion.
 func between(members []Runner, want, seen, low, high etcdversion.Version) (etcdversion.Version, *NoWay) {
 	if want.Minor >= high.Minor {
 		if want.Minor == high.Minor {
-			return want, floor(members, want)
+			return want, unaccepted(members, want)
 		}
-		return high, floor(members, high)
+		return high, unaccepted(members, high)
 	}
 	if !seen.IsZero() && seen.AtLeast(high.Major, high.Minor) {
 		return want, &NoWay{
-			fmt.Sprintf("the cluster version is %d.%d already, and no member can run etcd %s any more", seen.Major,
+			Why: fmt.Sprintf("the cluster version is %d.%d already, and no member can run etcd %s any more", seen.Major,
 				seen.Minor, want),
-			fmt.Sprintf("set the spec to %s", high),
+			Do: fmt.Sprintf("set the spec to %s", high),
 		}
 	}
 	if want.Minor == low.Minor {
@@ -104,9 +110,9 @@ func between(members []Runner, want, seen, low, high etcdversion.Version) (etcdv
 func up(members []Runner, want, seen, low etcdversion.Version) (etcdversion.Version, *NoWay) {
 	if !seen.IsZero() && !seen.AtLeast(low.Major, low.Minor) {
 		return want, &NoWay{
-			fmt.Sprintf("the cluster version is still %d.%d, and all members run %d.%d", seen.Major, seen.Minor, low.Major,
+			Why: fmt.Sprintf("the cluster version is still %d.%d, and all members run %d.%d", seen.Major, seen.Minor, low.Major,
 				low.Minor),
-			"wait: etcd's leader raises it within seconds",
+			Do: "wait: etcd's leader raises it within seconds",
 		}
 	}
 	next := want
@@ -114,9 +120,9 @@ func up(members []Runner, want, seen, low etcdversion.Version) (etcdversion.Vers
 		var ok bool
 		if next, ok = newestOf(members, low.Minor+1); !ok {
 			return want, &NoWay{
-				fmt.Sprintf("the way from %s to %s leads through %d.%d, and no version of that is on every node (%s)", low, want,
+				Why: fmt.Sprintf("the way from %s to %s leads through %d.%d, and no version of that is on every node (%s)", low, want,
 					low.Major, low.Minor+1, holdings(members)),
-				fmt.Sprintf("put binaries of one %d.%d on every node: etcdadm download --version=3.%d.PATCH", low.Major,
+				Do: fmt.Sprintf("put binaries of one %d.%d on every node: etcdadm download --version=3.%d.PATCH", low.Major,
 					low.Minor+1, low.Minor+1),
 			}
 		}
@@ -130,9 +136,17 @@ func up(members []Runner, want, seen, low etcdversion.Version) (etcdversion.Vers
 	// Those that are at least there stay as they are: see [view.nextToChange].
 	moves := func(m Runner) bool { return m.runs().Compare(least) < 0 && m.Assigned.Compare(patch) < 0 }
 	if !ok || patch.Compare(least) < 0 || !slices.ContainsFunc(members, moves) {
-		return next, lack
+		return next, unaccepted(members, next)
 	}
 	return patch, nil
+}
+
+// unaccepted is floor, unless an operator has accepted what it says.
+func unaccepted(members []Runner, next etcdversion.Version) *NoWay {
+	if members[0].Accepted {
+		return nil
+	}
+	return floor(members, next)
 }
 
 // floor says which members are below the oldest patch that etcd advises before
@@ -159,8 +173,8 @@ func floor(members []Runner, next etcdversion.Version) *NoWay {
 		return nil
 	}
 	return &NoWay{
-		fmt.Sprintf("etcd %s is safe to reach from %s on, and %s", next, least, strings.Join(below, ", ")),
-		fmt.Sprintf("put binaries of %s or a later patch on every node: etcdadm download --version=%s", least, least),
+		Why: fmt.Sprintf("etcd %s is safe to reach from %s on, and %s", next, least, strings.Join(below, ", ")),
+		Do:  fmt.Sprintf("put binaries of %s or a later patch on every node: etcdadm download --version=%s", least, least), Risk: true,
 	}
 }
 

@@ -98,6 +98,8 @@ func (s *stage) setSpec(args []datadriven.CmdArg) error {
 			_, err = fmt.Sscan(v, &s.spec.MemberCount)
 		case "version":
 			s.spec.EtcdVersion, err = etcdversion.Parse(v)
+		case "risk": // of the version that stands before it
+			s.spec.Risk = cluster.VersionRisk{Version: s.spec.EtcdVersion, Reason: v}
 		case "none":
 			s.spec = cluster.Spec{}
 		case "fixed":

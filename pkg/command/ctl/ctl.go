@@ -36,6 +36,7 @@ type tool struct {
 	// memberCount and etcdVersion are configure-cluster's. They may stand before
 	// the command, as in the existing tool, and so belong to all.
 	memberCount int
+	risk        string
 	etcdVersion string
 }
 

@@ -23,17 +23,21 @@ const (
 )
 
 func (t *tool) specCommands() []*cobra.Command {
+	configure := &cobra.Command{
+		Use: "configure-cluster", Short: "write the spec", GroupID: "spec",
+		Long: "configure-cluster writes the spec. What no flag says stays as it is in the store;\n" +
+			"a new spec has 1 member of etcd " + defaultVersion + ".",
+		Example: "  etcd-manager-ctl --backup-store=STORE --member-count=3 --etcd-version=3.6.16 configure-cluster",
+		Args:    cobra.NoArgs, RunE: t.legacy(t.configure),
+	}
+	configure.Flags().StringVar(&t.risk, "accept-version-risk", "",
+		"`reason` why members may change to the etcd version of the spec in spite of hazards in their data; "+
+			"empty takes it back")
 	return []*cobra.Command{
+		configure,
 		{
 			Use: "get", Short: "print the spec", GroupID: "spec",
 			Args: cobra.NoArgs, RunE: t.legacy(t.get),
-		},
-		{
-			Use: "configure-cluster", Short: "write the spec", GroupID: "spec",
-			Long: "configure-cluster writes the spec. What no flag says stays as it is in the store;\n" +
-				"a new spec has 1 member of etcd " + defaultVersion + ".",
-			Example: "  etcd-manager-ctl --backup-store=STORE --member-count=3 --etcd-version=3.6.16 configure-cluster",
-			Args:    cobra.NoArgs, RunE: t.legacy(t.configure),
 		},
 	}
 }
@@ -42,6 +46,7 @@ func (t *tool) specCommands() []*cobra.Command {
 type desired struct {
 	MemberCount int                 `json:"memberCount"`
 	EtcdVersion etcdversion.Version `json:"etcdVersion"`
+	Risk        cluster.VersionRisk `json:"acceptVersionRisk,omitzero"`
 }
 
 func (t *tool) get(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
@@ -102,6 +107,9 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 		spec.EtcdVersion = etcdversion.Must(defaultVersion)
 		note(cmd, "no --etcd-version is given; it is %s", defaultVersion)
 	}
+	if err := t.accept(cmd, &spec); err != nil {
+		return err
+	}
 	if err := possible(spec); err != nil {
 		return cli.Usagef("%v", err)
 	}
@@ -112,6 +120,24 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 		_, err := fmt.Fprintf(w, "set cluster spec to %s\n", specText(spec))
 		return err
 	})
+}
+
+// accept writes down, or takes back, what the operator accepts. It is bound to the
+// version that the spec asks for now: what was accepted for another one goes.
+func (t *tool) accept(cmd *cobra.Command, spec *store.SpecFile) error {
+	switch {
+	case cmd.Flags().Changed("accept-version-risk") && t.risk == "":
+		spec.Risk = cluster.VersionRisk{}
+	case cmd.Flags().Changed("accept-version-risk"):
+		spec.Risk = cluster.VersionRisk{Version: spec.EtcdVersion, Reason: t.risk}
+		if err := spec.Risk.Validate(); err != nil {
+			return cli.Usagef("--accept-version-risk: %v", err)
+		}
+	case spec.Risk != cluster.VersionRisk{} && spec.Risk.Version != spec.EtcdVersion:
+		note(cmd, "the risk of etcd %s was accepted, and that of %s is not", spec.Risk.Version, spec.EtcdVersion)
+		spec.Risk = cluster.VersionRisk{}
+	}
+	return nil
 }
 
 // possible reports why no cluster can be managed as the spec says.
@@ -134,6 +160,9 @@ func specText(s store.SpecFile) string {
 	}
 	if !s.EtcdVersion.IsZero() {
 		words = append(words, fmt.Sprintf("etcd_version:%q", s.EtcdVersion))
+	}
+	if s.Risk != (cluster.VersionRisk{}) {
+		words = append(words, fmt.Sprintf("accept_version_risk:{version:%q reason:%q}", s.Risk.Version, s.Risk.Reason))
 	}
 	return strings.Join(words, " ")
 }

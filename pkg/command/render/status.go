@@ -180,7 +180,11 @@ func spec(s cluster.Spec) string {
 	if s.MemberCount == 0 && s.EtcdVersion.IsZero() {
 		return "none"
 	}
-	return fmt.Sprintf("%d of etcd %s", s.MemberCount, s.EtcdVersion)
+	text := fmt.Sprintf("%d of etcd %s", s.MemberCount, s.EtcdVersion)
+	if reason, ok := s.AcceptsRisk(); ok {
+		text += ", its risk accepted: " + reason
+	}
+	return text
 }
 
 func (p *page) backups(s cluster.Store) string {

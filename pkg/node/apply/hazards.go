@@ -216,7 +216,8 @@ func (l *Local) stands(ctx context.Context, from etcdversion.Version, op *plan.M
 	}
 	held := cluster.HazardsFrom(found, from, op.To)
 	held = slices.DeleteFunc(held, func(h cluster.Hazard) bool {
-		return h.State == cluster.HazardPresent && h.Kind == cluster.HazardV2Log
+		inLog := h.State == cluster.HazardPresent && h.Kind == cluster.HazardV2Log
+		return inLog || slices.Contains(op.AcceptHazards, h.Kind)
 	})
 	if old := cluster.HazardOf(found, cluster.HazardOldLog); old.State == cluster.HazardPresent &&
 		slices.Contains(cluster.HazardsIn(found, op.To), old) {

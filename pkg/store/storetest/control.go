@@ -54,6 +54,24 @@ func spec(t *testing.T, open func() *store.Store) {
 }` {
 		t.Errorf("fields of others are not kept:\n%s", got)
 	}
+	risky := want
+	risky.Risk = cluster.VersionRisk{Version: want.EtcdVersion, Reason: `it was "tried"`}
+	must(t, s.PutSpec(ctx, risky))
+	if got, err := s.Spec(ctx); err != nil || got != risky {
+		t.Errorf("what was accepted is read as %+v, %v", got, err)
+	}
+	must(t, s.PutSpec(ctx, want))
+	if got, err := s.Spec(ctx); err != nil || got != want {
+		t.Errorf("what was taken back is read as %+v, %v", got, err)
+	}
+	for _, text := range []string{
+		`"yes"`, `{"version":"3.5.30"}`, `{"reason":"x"}`, `{"version":"3.5.30","reason":"a\nb"}`,
+	} {
+		put(t, s, specKey, `{"memberCount":1,"etcdVersion":"3.5.30","acceptVersionRisk":`+text+`}`)
+		if got, err := s.Spec(ctx); !errors.Is(err, store.ErrGarbage) {
+			t.Errorf("%s is read as %+v, %v", text, got, err)
+		}
+	}
 	put(t, s, specKey, `{"memberCount":1}`)
 	if got, err := s.Spec(ctx); err != nil || got.MemberCount != 1 || !got.EtcdVersion.IsZero() {
 		t.Errorf("a spec without a version is read as %+v, %v", got, err)
