@@ -9,6 +9,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/certs"
 )
 
 // What programs parse is what docs/cluster-api.md says, of real commands on a real
@@ -17,8 +20,8 @@ func TestOutputForPrograms(t *testing.T) {
 	t.Parallel()
 	a, b := newHost(t, "a", v36), newHost(t, "b", v36)
 	documented := kinds(t)
-	// These need daemons: see observe.txt and the tests of certs.
-	checked := map[string]bool{"ClusterObservation": true, "ClusterStatus": true, "PersonCertificate": true}
+	// These need daemons: see observe.txt of the program.
+	checked := map[string]bool{"ClusterObservation": true, "ClusterStatus": true}
 	check := func(out, kind string) map[string]json.RawMessage {
 		t.Helper()
 		var object map[string]json.RawMessage
@@ -81,6 +84,14 @@ func TestOutputForPrograms(t *testing.T) {
 	check(a.ok("certs", "rotate-ca", "status", "-o", "json"), "AuthorityRotationStatus")
 	check(a.ok("config", "validate", "--name=a", "-o", "json"), "ConfigValidation")
 	check(a.ok("download", "-o", "json"), "Release")
+	ca, err := certs.NewCA(certs.CASpec{CommonName: certs.ManagerCA, Lifetime: time.Hour}, time.Now())
+	if err == nil {
+		err = ca.Write(a.path("manager"), certs.ManagerCA)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(a.ok("certs", "person", "anna", "--pki-dir", a.path("manager"), "-o", "json"), "PersonCertificate")
 	a.write(a.path("o.json"), `{"at": "2026-01-02T03:04:05Z"}`, 0o600)
 	plan := []string{"plan", "--observation", a.path("o.json"), "--spec-member-count=1", "--spec-etcd-version=" + v36}
 	check(a.fails(3, nil, append(plan, "-o", "json")...).stdout, "Plan")

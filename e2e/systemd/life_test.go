@@ -106,6 +106,7 @@ func checkFiles(t *testing.T, m *Machine) {
 		"loopback":         `curl -sS --cacert /etc/etcd/pki/ca.crt --cert /etc/etcd/pki/etcdctl-etcd-client.crt --key /etc/etcd/pki/etcdctl-etcd-client.key https://localhost:2379/health | grep -F '"health":"true"'`,
 		"no certificate":   `! curl -sS --cacert /etc/etcd/pki/ca.crt ` + url(m) + `/health`,
 		"info":             `etcdadm info | grep -F '"name"' | grep -F ` + m.Name,
+		"status":           `etcdadm status | grep -E '^etcd +` + newer + `$'`,
 		"version":          `test -z "$(etcdadm version --short 2>&1 >/dev/null)"; test $(etcdadm version --short | wc -l) = 1`,
 		"tools":            `etcdutl version; etcdctl version`,
 		"no expired pairs": `etcdadm certs check-expiration`,
