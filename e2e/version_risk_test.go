@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,9 +32,9 @@ func only(t *testing.T, dirs string, versions ...string) string {
 	return dir
 }
 
-// misdirect adds a peer URL to the members in the database of a stopped node, of which
-// its log does not know. etcd 3.5 goes by the log, and 3.6 by the database.
-func misdirect(t *testing.T, n *harness.Node) {
+// amend changes the members in the database of a stopped node, of which its log does
+// not know. etcd 3.5 goes by the log, and 3.6 by the database.
+func amend(t *testing.T, n *harness.Node, change func(members *bbolt.Bucket) error) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(n.Dir, "data", "*", "member", "snap", "db"))
 	if err != nil || len(files) != 1 {
@@ -43,14 +44,54 @@ func misdirect(t *testing.T, n *harness.Node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		members := tx.Bucket([]byte("members"))
-		id, value := members.Cursor().First()
-		changed := strings.Replace(string(value), `"peerURLs":[`, `"peerURLs":["https://127.0.0.1:1",`, 1)
-		return members.Put(bytes.Clone(id), []byte(changed))
-	})
+	err = db.Update(func(tx *bbolt.Tx) error { return change(tx.Bucket([]byte("members"))) })
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// misdirect adds a peer URL to the first member.
+func misdirect(members *bbolt.Bucket) error {
+	id, value := members.Cursor().First()
+	changed := strings.Replace(string(value), `"peerURLs":[`, `"peerURLs":["https://127.0.0.1:1",`, 1)
+	return members.Put(bytes.Clone(id), []byte(changed))
+}
+
+// bury adds a learner.
+func bury(members *bbolt.Bucket) error {
+	return members.Put([]byte("dead"),
+		[]byte(`{"id":57005,"peerURLs":["https://127.0.0.1:1"],"name":"zombie","isLearner":true}`))
+}
+
+// A member that would come back with 3.6 is taken out by a later patch of 3.5 when that
+// starts, which makes no new file: the node sees that it is gone, and the change goes on.
+func TestAPatchThatRepairsComesFirst(t *testing.T) {
+	t.Parallel()
+	const old, repairs = "3.5.21", "3.5.35"
+	o := options(t, quick...)
+	o.EtcdDirs = only(t, o.EtcdDirs, old, repairs, v36)
+	c := harness.New(t.Context(), t, o)
+	c.Found(1, old, "a")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	c.Node("a").Stop()
+	amend(t, c.Node("a"), bury)
+	c.Node("a").Start()
+	c.SetSpec(1, v36)
+	allRun(t, c, v36)
+	w.WaitMore(harness.Soon, 10)
+	entries, err := c.History()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var to []string
+	for _, e := range entries {
+		if _, v, ok := strings.Cut(e.Line, "--to="); ok && e.Error == "" {
+			to = append(to, v)
+		}
+	}
+	if !slices.Equal(to, []string{repairs, v36}) {
+		t.Errorf("it has become %q", to)
 	}
 }
 
@@ -67,7 +108,7 @@ func TestAnAcceptedHazard(t *testing.T) {
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	c.Node("a").Stop()
-	misdirect(t, c.Node("a"))
+	amend(t, c.Node("a"), misdirect)
 	c.Node("a").Start()
 	c.SetSpec(1, v36)
 	text := c.WaitHold(harness.Soon, "version-differs")

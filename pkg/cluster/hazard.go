@@ -1,6 +1,10 @@
 package cluster
 
-import "github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+import (
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
 
 // A HazardKind is something in a member's data that a later minor version of etcd
 // does not stand.
@@ -99,6 +103,17 @@ func HazardsFrom(list []Hazard, from, to etcdversion.Version) []Hazard {
 		}
 	}
 	return found
+}
+
+// HazardsAhead returns what a list says that matters before the next minor version
+// after the one that the member runs: what is there, and what nobody can tell.
+// [HazardOldLog] is not among them.
+func HazardsAhead(list []Hazard, runs etcdversion.Version) []Hazard {
+	if len(list) == 0 {
+		return nil
+	}
+	found := HazardsIn(list, etcdversion.Version{Major: runs.Major, Minor: runs.Minor + 1})
+	return slices.DeleteFunc(found, func(h Hazard) bool { return h.Kind == HazardOldLog || h.State == HazardPending })
 }
 
 // Cure says what a person can do about the hazard before a change to a version.

@@ -298,6 +298,11 @@ func material(r reconcile.Report) string {
 		fmt.Fprintln(&s, m.ID, m.Name, m.Learner, m.Healthy, m.Condition, m.Alarms)
 	}
 	for _, n := range r.Observation.Nodes {
+		if n.Assigned != nil {
+			for _, h := range cluster.HazardsAhead(n.Hazards, n.Assigned.Version) {
+				fmt.Fprintln(&s, n.Name, h.Kind, h.State)
+			}
+		}
 		fmt.Fprintln(&s, n.Name, n.Address, n.Reachable, n.Disk.State, n.Process.State, n.Assigned, len(n.SetAside),
 			n.Conflict)
 		fmt.Fprintln(&s, n.Storage.State, n.Process.NoReport)

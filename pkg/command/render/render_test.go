@@ -100,6 +100,39 @@ func TestStatusOfUnreadableDisk(t *testing.T) {
 	}
 }
 
+// What the next minor version does not stand is told before anybody wants it, and what
+// is in every log of 3.5, or not looked for yet, is not.
+func TestStatusTellsOfHazards(t *testing.T) {
+	found := cluster.NoHazards()
+	found[0] = cluster.Hazard{Kind: cluster.HazardMembers, State: cluster.HazardPresent, What: "only the database has it"}
+	found[1].State = cluster.HazardPresent // old-log
+	found[2].State = cluster.HazardPending // v2-content
+	spec := cluster.Spec{MemberCount: 1, EtcdVersion: etcdversion.Must("3.6.16")}
+	spec.Risk = cluster.VersionRisk{Version: spec.EtcdVersion, Reason: "tried"}
+	s := Status{Report: &reconcile.Report{At: now, Spec: spec, Observation: cluster.Observation{Nodes: []cluster.Node{
+		{Name: "a", Assigned: &cluster.Assigned{Version: etcdversion.Must("3.5.35")}, Hazards: found},
+		{Name: "b", Hazards: found}, {Name: "c", Assigned: &cluster.Assigned{Version: etcdversion.Must("3.4.25")}},
+	}}}}
+	var b strings.Builder
+	if err := s.Write(&b, now); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	for _, want := range []string{"1 of etcd 3.6.16, its risk accepted: tried", "members", "only the database has it"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("status lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "old-log") || strings.Contains(text, "v2-content") || strings.Count(text, "only the") != 1 {
+		t.Errorf("status tells too much:\n%s", text)
+	}
+	s.Report.Spec.EtcdVersion = etcdversion.Must("3.6.15")
+	b.Reset()
+	if err := s.Write(&b, now); err != nil || strings.Contains(b.String(), "tried") {
+		t.Errorf("what was accepted for another version is told: %v\n%s", err, b.String())
+	}
+}
+
 // A small writer takes so many bytes and then fails.
 type small struct{ left int }
 

@@ -75,6 +75,7 @@ func (p *page) report(r reconcile.Report, requests []cluster.Request) {
 	p.section([]string{"NODE", "ADDRESS", "ANSWERS", "ETCD", "VERSION", "DATA", "FREE"}, p.nodes(r.Observation))
 	p.section([]string{"RESTORING", "BACKUP", "STATE"}, staged(r.Observation))
 	p.section([]string{"SET ASIDE", "ON", "SINCE", "SIZE"}, p.aside(r.Observation))
+	p.section([]string{"HAZARD", "ON", "STATE", "BECAUSE"}, hazards(r.Observation))
 	var holds, gaps [][]string
 	for _, h := range r.Holds {
 		holds = append(holds, []string{string(h.Reason), h.Text})
@@ -320,6 +321,20 @@ func (p *page) aside(obs cluster.Observation) (rows [][]string) {
 	for _, n := range obs.Nodes {
 		for _, a := range n.SetAside {
 			rows = append(rows, []string{a.Name, string(n.Name), stamp(a.At), Bytes(a.Bytes)})
+		}
+	}
+	return rows
+}
+
+// hazards are what the members' data has that the next minor version of etcd does not
+// stand, whether one is wanted or not.
+func hazards(obs cluster.Observation) (rows [][]string) {
+	for _, n := range obs.Nodes {
+		if n.Assigned == nil {
+			continue
+		}
+		for _, h := range cluster.HazardsAhead(n.Hazards, n.Assigned.Version) {
+			rows = append(rows, []string{string(h.Kind), string(n.Name), string(h.State), cli.Plain(h.What)})
 		}
 	}
 	return rows
