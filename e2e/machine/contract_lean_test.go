@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -94,5 +95,39 @@ func snapshotWithoutEtcdutl(t *testing.T) {
 			h.ok(args...)
 			wantKeys(map[string]string{"k": "v"}, h)
 		})
+	}
+}
+
+// A server that many machines ask at once says so for a while. The command is run
+// once.
+func overloadedServer(t *testing.T) {
+	h := newMachine(t, "a", v36)
+	path := archive(t, v36)
+	var mu sync.Mutex
+	left := 12 // more than the tries of one download
+	overloaded := func(answer http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			left--
+			refuse := left >= 0
+			mu.Unlock()
+			if refuse {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			answer(w, r)
+		}
+	}
+	url, _ := h.serve(map[string]http.HandlerFunc{
+		"/etcd.tar.gz":        overloaded(fileAnswer(path)),
+		"/etcd.tar.gz.sha256": overloaded(textAnswer(digest(t, path) + "\n")),
+	})
+	args := []string{"init", "--init-system=process", "--bind-address=127.0.0.1", "--version", v36, "--release-url",
+		url + "/etcd.tar.gz"}
+	if r := h.run(args...); r.code != 0 || !strings.Contains(r.stderr, "waiting: ") {
+		t.Errorf("%s", r)
+	}
+	if got := h.serves(); got != v36 {
+		t.Errorf("etcd %s runs", got)
 	}
 }

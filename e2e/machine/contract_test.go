@@ -45,6 +45,7 @@ func TestContract(t *testing.T) {
 		{"machine that the retired etcdadm set up", "scripts", takenOver},
 		{"certificates made before", "vik8s, etcd init", madeBefore},
 		{"TLS 1.2 and a suite for RSA", "EKS Anywhere, pkg/crypto/tls.go", olderTLS},
+		{"server of releases that is overloaded", "cloud-init, on many machines at once", overloadedServer},
 		{"clock that is behind", "cloud-init, before the clock is set", clockIsBehind},
 		{"join with the flags of scripts", "scripts, issues", joinOfScripts},
 		{"restore in place", "ubuntu-rhel-etcd-backup.md of EKS Anywhere", restoreByThePage},

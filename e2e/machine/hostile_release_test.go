@@ -190,7 +190,8 @@ func TestBadReleases(t *testing.T) {
 			h.binaries = ""
 			s := newShop(t, good)
 			tt.spoil(s)
-			h.fails(1, append(tt.words, "hint: "), "init", "--release-url", s.URL)
+			h.fails(1, append(tt.words, "hint: "), "init", "--release-url", s.URL,
+				"--membership-timeout=3s")
 			if left := glob(t, h.path("bin", "*")); len(left) > 0 {
 				t.Errorf("something is installed: %q", left)
 			}

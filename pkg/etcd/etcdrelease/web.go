@@ -170,6 +170,10 @@ func (w *web) retry(ctx context.Context, do func() (int64, error)) error {
 	}
 }
 
+// Passing reports whether what failed with err may succeed later, as where a server
+// does not answer, or is overloaded.
+func Passing(err error) bool { return passing(err) }
+
 // passing reports whether an error may be gone at the next try.
 func passing(err error) bool {
 	var status *statusError

@@ -204,6 +204,9 @@ func (m *Machine) limit(op machine.Operation, err error) time.Duration {
 	if tooFewServe(err) {
 		return min(settling, time.Duration(m.cfg.Timeouts.Membership))
 	}
+	if _, installs := op.(*machine.InstallBinaries); installs {
+		return min(soon, time.Duration(m.cfg.Timeouts.Membership))
+	}
 	if change, ok := op.(*machine.Membership); ok && machine.Promotes(change) && !machine.Helps(m.cfg, change) {
 		return time.Duration(m.cfg.Timeouts.Promotion)
 	}

@@ -15,7 +15,7 @@ import (
 const settling = 15 * time.Second
 
 // soon is how long a hold may last that this machine clears by itself, or that nobody
-// will.
+// will, and how long a server of releases may fail.
 const soon = 2 * time.Minute
 
 // A holding is a run that is held back, step after step.

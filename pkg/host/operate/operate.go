@@ -16,6 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdrelease"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
@@ -311,6 +312,9 @@ func (e *StepError) Hint() string {
 
 // later reports whether err says that a step may succeed after another observation.
 func (m *Machine) later(err error, step machine.Step) bool {
+	if _, installs := step.Do.(*machine.InstallBinaries); installs {
+		return !m.o.OneTry && etcdrelease.Passing(err)
+	}
 	op, ok := step.Do.(*machine.Membership)
 	var stale *plan.StaleError
 	switch {
