@@ -384,6 +384,10 @@ func (c checker) expectRunning(op *MemberStop) error {
 		return unsafe("live-data", "%s runs incarnation %s, which may be newer than %s, and the store does not answer",
 			op.Node, token, c.obs.Token)
 	}
+	if !c.policy.Unbacked && c.later(n, token) {
+		return unsafe("live-data", "%s runs incarnation %s, which began above all that %s has reached, and has no record",
+			op.Node, token, c.obs.Token)
+	}
 	if token != op.ExpectToken || n.Disk.MemberID != op.ExpectMemberID {
 		return &StaleError{
 			Want: fmt.Sprintf("member %s of incarnation %s", op.ExpectMemberID, op.ExpectToken),

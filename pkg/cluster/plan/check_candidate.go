@@ -30,6 +30,22 @@ func (c checker) mayBeNewer(token cluster.Token) bool {
 	return theirs == 0 || theirs >= ours
 }
 
+// later reports whether n has data of an incarnation without a record whose mark shows
+// that it was restored after what runs: half of what a restore adds is more than any
+// mark is ahead of what was seen.
+func (c checker) later(n cluster.Node, token cluster.Token) bool {
+	if token == "" || token == c.obs.Token || c.number(token) > 0 {
+		return false
+	}
+	for _, o := range c.obs.Nodes {
+		ours := o.Disk.Token == c.obs.Token || o.Assigned != nil && o.Assigned.Token == c.obs.Token
+		if ours && o.Name != n.Name && n.Revision-o.Revision < aboveAll/2 {
+			return false
+		}
+	}
+	return n.Revision-c.obs.Revision >= aboveAll/2
+}
+
 // needed reports whether what n has staged for an incarnation that has a record
 // may still become its member: it has not begun, and its place is not known to be
 // another's.

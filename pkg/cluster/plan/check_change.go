@@ -125,6 +125,10 @@ func (c checker) setAside(op *DataSetAside) error {
 	if len(c.obs.Members) == 0 {
 		return unsafe("live-data", "the member list is not known, so the data of %s may be needed", op.Node)
 	}
+	if !c.policy.Unbacked && c.later(n, n.Disk.Token) {
+		return unsafe("live-data", "%s has data of incarnation %s, which began above all that %s has reached, and has no record",
+			op.Node, n.Disk.Token, c.obs.Token)
+	}
 	if !c.policy.Unbacked && c.mayBeNewer(n.Disk.Token) {
 		return unsafe("live-data", "%s has data of incarnation %s, which may be newer than %s, and the store does not answer",
 			op.Node, n.Disk.Token, c.obs.Token)

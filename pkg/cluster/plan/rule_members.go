@@ -179,6 +179,12 @@ func ruleEvicted(l *view) (Operation, verdict) {
 				l.storeSilence())
 			continue
 		}
+		if !l.policy.Unbacked && l.beganAbove(n) {
+			l.hold(StoreNotShared, "%s has data of incarnation %s, of which there is no record in this store, and which began "+
+				"above all revisions of this one: it was restored by another store, or the record is lost; what is of no use "+
+				"is deleted by hand", n.Name, l.tokenOn(n))
+			continue
+		}
 		var op Operation = &DataSetAside{Node: n.Name, Token: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}
 		if n.Process.State != cluster.ProcessStopped {
 			op = &MemberStop{Node: n.Name, ExpectToken: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}
@@ -188,6 +194,23 @@ func ruleEvicted(l *view) (Operation, verdict) {
 		}
 	}
 	return nil, goOn
+}
+
+// beganAbove reports whether what n has is of a later incarnation than what runs,
+// though no record tells of it: its mark is as far above all that was seen here as a
+// restore begins above what was there before.
+func (l *view) beganAbove(n *cluster.Node) bool {
+	token := l.tokenOn(n)
+	if token == "" || token == l.obs.Token || recordedToken(l.obs, token) {
+		return false
+	}
+	high := l.obs.Revision
+	for i := range l.obs.Nodes {
+		if o := &l.obs.Nodes[i]; o.Name != n.Name && l.tokenOn(o) == l.obs.Token {
+			high = max(high, o.Revision)
+		}
+	}
+	return n.Revision-high >= aboveAll/2
 }
 
 // superseded reports whether data of incarnation token is known not to be of a

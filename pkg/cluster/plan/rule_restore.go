@@ -28,7 +28,11 @@ const restoreRoom = 256 << 20
 // between finds in the record what to do; until the record is there, the
 // restore can be given up without a trace.
 func ruleRestore(l *view) (Operation, verdict) {
-	if rec := l.restored(); rec != nil {
+	again := l.recordAgain()
+	if again != nil && !l.failing(again) {
+		return again, goOn
+	}
+	if rec := l.restored(); rec != nil && again == nil { // by an older record nobody changes over
 		if op := l.changeOver(*rec); op != nil {
 			return op, stop
 		}
@@ -45,9 +49,6 @@ func ruleRestore(l *view) (Operation, verdict) {
 	}
 	if request == nil {
 		return nil, goOn
-	}
-	if op := l.recordAgain(); op != nil {
-		return op, goOn
 	}
 	return l.restore(*request)
 }
@@ -116,6 +117,10 @@ func (l *view) changeOver(rec cluster.Incarnation) Operation {
 		case staged && initialMemberGone(l.obs, *n, rec.Token):
 			// It came too late: what it staged must not be taken for a place.
 			ranks[2] = append(ranks[2], &RestoreDiscard{Node: n.Name, Token: rec.Token})
+		case staged && !n.Staged.Ready:
+			// All were ready when the record was written: it has lost that, and was told anew
+			// by who could not see the record.
+			l.hold(Restoring, "%s", progress(n))
 		case !staged:
 			// Nothing of its own replaces what it runs: what does must be there.
 			if l.obs.Ended(n.Assigned.Token) && l.obs.Token == rec.Token && l.obs.Leader != 0 {
@@ -213,6 +218,9 @@ func (l *view) discardStaged(request *cluster.Request) Operation {
 		}
 		if recordedToken(l.obs, s.Token) && !initialMemberGone(l.obs, n, s.Token) {
 			continue
+		}
+		if rec := newestRecord(l.obs); rec != nil && rec.Token == s.Token && l.obs.Uncommitted(*rec) {
+			continue // it proves that this never began, until there is a newer record
 		}
 		if op := (&RestoreDiscard{Node: n.Name, Token: s.Token}); !l.failing(op) {
 			return op

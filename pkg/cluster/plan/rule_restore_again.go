@@ -8,17 +8,22 @@ import (
 
 // What is left of a restore that was decided, and never began.
 
-// uncommittedFor returns the record of a restore for the request that never began.
-// Of one that a later incarnation has followed nothing is left either, so only
-// the newest are asked.
+// uncommittedFor returns the record of a restore for the request that never began: one
+// of the newest, of which too little is left, or one after which what was there before
+// got a newer record.
 func (l *view) uncommittedFor(name string) *cluster.Incarnation {
-	for i := len(l.obs.Store.Incarnations) - 1; i >= 0; i-- {
-		rec := &l.obs.Store.Incarnations[i]
-		if !l.obs.Uncommitted(*rec) {
-			return nil
+	list := l.obs.Store.Incarnations
+	newest := true
+	for i := len(list) - 1; i >= 0; i-- {
+		newest = newest && l.obs.Uncommitted(list[i])
+		if list[i].Restored == nil || list[i].Restored.Request != name {
+			continue
 		}
-		if rec.Restored.Request == name {
-			return rec
+		again := slices.ContainsFunc(list[i+1:], func(later cluster.Incarnation) bool {
+			return slices.ContainsFunc(list[:i], func(e cluster.Incarnation) bool { return e.Token == later.Token })
+		})
+		if newest || again {
+			return &list[i]
 		}
 	}
 	return nil
@@ -27,7 +32,7 @@ func (l *view) uncommittedFor(name string) *cluster.Incarnation {
 // recordAgain returns the operation that writes a newer record of what was there before
 // a restore that never began, nil where it is not needed. Nodes that know nothing
 // themselves hold a coordinator to the newest record: by that of such a restore nobody
-// can be it, and they would stage nothing for another one.
+// can be it, and they would stage nothing for another one, and discard nothing.
 func (l *view) recordAgain() Operation {
 	newest, present := newestRecord(l.obs), l.record()
 	if newest == nil || present == nil || newest.Number == present.Number || l.obs.Store.RecordsProblem != "" {
