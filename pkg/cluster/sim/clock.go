@@ -112,22 +112,28 @@ func (w *world) thaw() {
 		if c.frozen.IsZero() || !w.quiet && w.step < c.frozenTo {
 			continue
 		}
-		stood := w.now.Sub(c.frozen)
-		c.frozen = time.Time{}
-		if !n.up {
-			continue
-		}
-		if c.stops {
-			// For the daemon no time has passed, but its clock on the wall is right again.
-			c.told = n.mono(w.now).Add(-stood - stood*time.Duration(c.rate)/1000)
-			c.since = w.now
-			n.shift(stood)
-		} else {
-			c.stood = true
-		}
-		c.doubt = true
-		w.logf("%s goes on after %s", n.name, stood.Round(time.Second))
+		w.goOn(n)
 	}
+}
+
+// goOn ends a machine's standing still.
+func (w *world) goOn(n *node) {
+	c := &n.clock
+	stood := w.now.Sub(c.frozen)
+	c.frozen = time.Time{}
+	if !n.up {
+		return
+	}
+	if c.stops {
+		// For the daemon no time has passed, but its clock on the wall is right again.
+		c.told = n.mono(w.now).Add(-stood - stood*time.Duration(c.rate)/1000)
+		c.since = w.now
+		n.shift(stood)
+	} else {
+		c.stood = true
+	}
+	c.doubt = true
+	w.logf("%s goes on after %s", n.name, stood.Round(time.Second))
 }
 
 // awake reports whether n's machine is up and does not stand still.

@@ -109,6 +109,9 @@ func (w *world) tickNode(n *node) {
 	}
 	if n.disk.data && n.process == cluster.ProcessRunning {
 		n.disk.known = true
+		if g := w.group(n.disk.token); g != nil {
+			n.mark = ahead(n.mark, g.base+cluster.Revision(n.disk.index))
+		}
 		if n.assigned != nil {
 			n.prepared = nil
 		}

@@ -248,7 +248,7 @@ func (w *world) destroy(n *node, f Fault) {
 		n.assigned, n.prepared, n.process = nil, nil, cluster.ProcessStopped
 		n.grantor.Durable = lease.Durable{}
 		n.runDaemon(w)
-		n.staged, n.restored = nil, "" // what is on the disk of it is deleted
+		n.staged, n.restored, n.mark = nil, "", 0 // what is on the disk of it is deleted
 		n.disk.known = false
 	case DataCorrupt:
 		n.disk.corrupt = n.disk.data

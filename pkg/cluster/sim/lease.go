@@ -24,6 +24,9 @@ func (n *node) leaseVoters() cluster.LeaseVoters { return n.grantor.Durable.Leas
 // runDaemon starts n's daemon: it has what is on the disk, and remembers nothing
 // else.
 func (n *node) runDaemon(w *world) {
+	if !n.awake() && n.up {
+		w.goOn(n) // nothing starts on a machine that stands still
+	}
 	n.since = n.wall(w.now)
 	n.memory, n.read, n.failures = nil, nil, nil
 	n.runs++

@@ -64,7 +64,7 @@ func (w *world) hear(o, n *node, i int) observe.Heard {
 		Boot: n.boot, URLs: n.urls, Prepared: n.prepared, Assigned: n.assigned, LeaseVoters: n.leaseVoters(),
 		Lease: n.lease(),
 		Disk:  cluster.Disk{State: cluster.DiskEmpty}, Process: cluster.Process{State: n.process},
-		Storage: w.storage(n), Versions: versions, SetAside: n.setAside, Staged: n.staged,
+		Storage: w.storage(n), Versions: versions, SetAside: n.setAside, Staged: n.staged, Revision: n.mark,
 	}
 	if n.disk.data {
 		c.Disk = cluster.Disk{State: cluster.DiskData, Token: n.disk.token}

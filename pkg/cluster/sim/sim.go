@@ -263,10 +263,17 @@ func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 // mark raises the mark in the store of who coordinates above a revision that it has
 // seen, with room for more.
 func (w *world) mark(by *node, seen cluster.Revision) {
+	s := w.storeOf(by)
+	s.mark = ahead(s.mark, seen)
+}
+
+// ahead is the mark for what was seen.
+func ahead(mark, seen cluster.Revision) cluster.Revision {
 	const step = 1_000_000
-	if s := w.storeOf(by); seen > s.mark {
-		s.mark = (seen/step + 1) * step
+	if seen <= mark {
+		return mark
 	}
+	return (seen/step + 1) * step
 }
 
 // carryOut does op with the faults that wait for an operation.

@@ -75,6 +75,7 @@ type node struct {
 	restored cluster.Token
 	assigned *cluster.Assigned
 	setAside []cluster.SetAside
+	mark     cluster.Revision // no revision above it was seen here
 	// grantor is the node's vote for the coordinator, candidate the daemon that asks
 	// for it, in its runs-th run.
 	grantor   lease.Grantor
@@ -249,6 +250,6 @@ func (n *node) shutdown() { n.up, n.process = false, cluster.ProcessStopped }
 func (n *node) loseDisk() {
 	n.disk, n.prepared, n.assigned, n.setAside = disk{}, nil, nil, nil
 	n.grantor.Durable = lease.Durable{}
-	n.staged, n.restored = nil, ""
+	n.staged, n.restored, n.mark = nil, "", 0
 	n.process = cluster.ProcessStopped
 }
