@@ -421,7 +421,7 @@ func TestWhatTheLastCoordinatorPublishedIsTakenOver(t *testing.T) {
 	s, err := store.Open(t.Context(), t.TempDir())
 	must(t, err)
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	now := at.Add(12 * time.Hour)
+	now := at.Add(2 * time.Minute)
 	if got := previous(t.Context(), s, now); got.Token != "" || len(got.Members) != 0 {
 		t.Errorf("of nothing it took %+v", got)
 	}
@@ -436,6 +436,10 @@ func TestWhatTheLastCoordinatorPublishedIsTakenOver(t *testing.T) {
 	if got.Token != "t1" || len(got.Members) != 3 || !got.Members[1].UnhealthySince.Equal(now.Add(-20*time.Second)) ||
 		len(got.Nodes) != 0 {
 		t.Errorf("it took %+v", got)
+	}
+	if got := previous(t.Context(), s, at.Add(12*time.Hour)); got.Token != "t1" || len(got.Members) != 3 ||
+		!got.Members[1].UnhealthySince.IsZero() {
+		t.Errorf("after a night it took %+v", got)
 	}
 	must(t, s.PutStatus(t.Context(), []byte(`"another program's"`)))
 	if got := previous(t.Context(), s, now); got.Token != "" {
