@@ -49,6 +49,10 @@ func TestRealEtcdThatIsKilledServesAgain(t *testing.T) {
 	}
 	eventually(t, "a new process", func() bool { pid := s.Status().PID; return pid != 0 && pid != old })
 	eventually(t, "etcd to serve again", healthy)
+	// It serves before it takes signals, and says this after it does.
+	eventually(t, "etcd to take signals", func() bool {
+		return strings.Count(strings.Join(out.all(), "\n"), "notifying init daemon") == 2
+	})
 
 	if err := s.Stop(context.Background()); err != nil {
 		t.Fatal(err)

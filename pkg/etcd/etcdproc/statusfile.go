@@ -152,8 +152,9 @@ func (b *statusFile) line(log func(string)) func(string) {
 	b.mu.Lock()
 	b.tail = nil
 	b.mu.Unlock()
+	flood := newFlood(time.Now)
 	return func(line string) {
-		log(line)
+		flood.pass(line, log)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if len(b.tail) == keptLines {

@@ -27,7 +27,8 @@ type Options struct {
 	// of the daemon. Whoever must not run etcd at the same time shares it.
 	Dir string
 	// Log gets each line that the process prints, without the line end. Lines
-	// longer than 16 KiB are cut. It is called from one goroutine at a time; as
+	// longer than 16 KiB are cut, and of very many of one kind only some are given to
+	// it, with the number of the others. It is called from one goroutine at a time; as
 	// long as it does not return, the process waits with its output. It must not
 	// call methods of the Supervisor.
 	Log func(line string)
