@@ -41,7 +41,15 @@ func TestRealEtcdThatIsKilledServesAgain(t *testing.T) {
 		defer resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	}
+	// It serves before it takes signals, and says this after it does.
+	takesSignals := func(processes int) {
+		t.Helper()
+		eventually(t, "etcd to take signals", func() bool {
+			return strings.Count(strings.Join(out.all(), "\n"), `"notifying init daemon"`) == processes
+		})
+	}
 	eventually(t, "etcd to serve", healthy)
+	takesSignals(1)
 
 	old := s.Status().PID
 	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
@@ -49,10 +57,7 @@ func TestRealEtcdThatIsKilledServesAgain(t *testing.T) {
 	}
 	eventually(t, "a new process", func() bool { pid := s.Status().PID; return pid != 0 && pid != old })
 	eventually(t, "etcd to serve again", healthy)
-	// It serves before it takes signals, and says this after it does.
-	eventually(t, "etcd to take signals", func() bool {
-		return strings.Count(strings.Join(out.all(), "\n"), "notifying init daemon") == 2
-	})
+	takesSignals(2)
 
 	if err := s.Stop(context.Background()); err != nil {
 		t.Fatal(err)
