@@ -32,8 +32,8 @@ import (
 
 // checkBootstrap looks for anything that tells of another cluster.
 func (w *world) checkBootstrap(op *plan.IncarnationCreate) {
-	if g := w.group(op.Token); g != nil {
-		return // a running one gets its record
+	if g := w.group(op.Token); g != nil || w.recorded(op.Token) {
+		return // a running one gets its record, or one that has a record a newer one
 	}
 	for _, n := range w.nodes {
 		if n.disk.data && n.disk.token != op.Token {

@@ -177,14 +177,14 @@ func (w *world) leaving(n *node) bool {
 // to begin with: it is of no use to them.
 func (w *world) resurrect(token cluster.Token) {
 	g := w.group(token)
-	if g == nil || !g.ended {
-		return
-	}
-	if len(w.store.incarnations) == 0 {
+	if g != nil && !g.ended || g == nil && !w.recorded(token) || len(w.store.incarnations) == 0 {
 		return
 	}
 	rec := w.store.incarnations[len(w.store.incarnations)-1]
 	newest, waiting := rec.Token, 0
+	if newest == token {
+		return
+	}
 	for _, n := range w.nodes {
 		if n.disk.data && n.disk.token == newest {
 			w.violate("restore", "%s has data of %s, which was restored, when %s gets a newer record", n.name, newest, token)
@@ -197,5 +197,7 @@ func (w *world) resurrect(token cluster.Token) {
 		w.violate("restore", "%d of %d have what was restored as %s when %s gets a newer record", waiting, len(rec.Voters),
 			newest, token)
 	}
-	g.ended = false
+	if g != nil {
+		g.ended = false
+	}
 }
