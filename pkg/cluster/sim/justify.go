@@ -121,7 +121,9 @@ func (w *world) justifyNotBootstrapped(usable int, says func(...plan.Reason) boo
 	assigned := slices.ContainsFunc(w.nodes, func(n *node) bool { return n.up && n.assigned != nil })
 	switch {
 	case w.store.specMissing:
-		if !says(plan.SpecMissing, plan.ClusterLost, plan.QuorumLost, plan.NoCoordinator) {
+		// Who is gone may serve clients of what was restored: nobody knows.
+		waits := usable < len(w.nodes) && says(plan.Restoring)
+		if !says(plan.SpecMissing, plan.ClusterLost, plan.QuorumLost, plan.NoCoordinator) && !waits {
 			w.violate("stuck", "there is no spec, but it says %v", holds)
 		}
 	case assigned:

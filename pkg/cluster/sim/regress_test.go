@@ -190,6 +190,10 @@ func TestRegressions(t *testing.T) {
 			{15, RestoreAsked, 4, 10}, {19, OpDelayed, 2, 14}, {21, StoresApart, 4, 7}, {25, DiesBefore, 2, 12},
 			{39, NodeFails, 0, 2}, {41, PauseFor, 1, 17}, {66, StoresApart, 4, 16},
 		}},
+		{"who is gone may run what was restored, with and without a spec", 1796100021896, 44, []Fault{
+			{13, StoreEmptied, 3, 9}, {15, StoreCut, 6, 18}, {22, DiskHangs, 0, 8}, {29, Partition, 2, 5},
+			{35, NodeGone, 2, 4}, {36, RestoreAsked, 1, 7}, {43, StoresApart, 3, 23},
+		}},
 		{"a crashing member is not well between two observations", 2767, 45, []Fault{
 			{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22},
 		}},
