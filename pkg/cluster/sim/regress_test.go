@@ -185,7 +185,7 @@ func TestRegressions(t *testing.T) {
 			{8, Partition, 4, 14}, {10, DiesAfter, 6, 16}, {44, RestoreAsked, 4, 9}, {60, RestoreAsked, 4, 4},
 			{70, StoreDown, 5, 20}, {81, StoresApart, 6, 23},
 		}},
-		{"a newer record of what was promised founds nothing", 1796100008515, 68, []Fault{
+		{"a newer record of what was promised bootstraps nothing", 1796100008515, 68, []Fault{
 			{3, StoreStale, 6, 25}, {9, StoresApart, 7, 25}, {10, Rival, 3, 14}, {13, Partition, 3, 20},
 			{15, RestoreAsked, 4, 10}, {19, OpDelayed, 2, 14}, {21, StoresApart, 4, 7}, {25, DiesBefore, 2, 12},
 			{39, NodeFails, 0, 2}, {41, PauseFor, 1, 17}, {66, StoresApart, 4, 16},
