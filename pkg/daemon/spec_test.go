@@ -67,14 +67,21 @@ func TestTheSpecOfTheStoreIsRememberedOnTheDisk(t *testing.T) {
 
 func TestANewerSpecReplacesTheRememberedOne(t *testing.T) {
 	d, s, _ := withSpec(t, func(*Config) {})
-	for _, members := range []int{3, 5} {
-		must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: members, EtcdVersion: version}))
+	tried := cluster.VersionRisk{Version: version, Reason: "tried"}
+	for _, f := range []store.SpecFile{
+		{MemberCount: 3, EtcdVersion: version}, {MemberCount: 5, EtcdVersion: version},
+		{MemberCount: 5, EtcdVersion: version, Risk: tried}, {MemberCount: 5, EtcdVersion: version},
+	} {
+		must(t, s.PutSpec(t.Context(), f))
 		d.view.Stale()
 		d.view.Answer(t.Context())
-		wantSpec(t, d.spec(), members, "3.6.16")
+		wantSpec(t, d.spec(), f.MemberCount, "3.6.16")
 		kept, err := nodestate.Read(d.c.DataDir)
 		must(t, err)
-		wantSpec(t, *kept.Spec, members, "3.6.16")
+		wantSpec(t, *kept.Spec, f.MemberCount, "3.6.16")
+		if kept.Spec.Risk != f.Risk {
+			t.Errorf("what is accepted is kept as %+v, want %+v", kept.Spec.Risk, f.Risk)
+		}
 	}
 }
 

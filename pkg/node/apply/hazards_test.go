@@ -62,6 +62,13 @@ func TestHazardsOfARealMember(t *testing.T) {
 	zombie(t, m.DataDir)
 	wantError(t, stands(from, op), "members present")
 	wantError(t, stands(etcdversion.Must("3.5.35"), op), "members present")
+	op.AcceptRisk, op.AcceptHazards = "tried", []cluster.HazardKind{cluster.HazardV2Content}
+	wantError(t, stands(from, op), "members present") // more than was accepted
+	op.AcceptHazards = append(op.AcceptHazards, cluster.HazardMembers)
+	if err := stands(from, op); err != nil {
+		t.Errorf("what was accepted: %v", err)
+	}
+	op.AcceptRisk, op.AcceptHazards = "", nil
 	op.ExpectToken = "t3"
 	wantError(t, stands(from, op), "unknown")
 	if err := stands(etcdversion.Must("3.5.35"), op); err != nil {
