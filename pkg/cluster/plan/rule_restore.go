@@ -265,9 +265,10 @@ func (l *view) restore(r cluster.Request) (Operation, verdict) {
 		l.hold(RecordInvalid, "%s", problem)
 		return nil, goOn
 	}
-	if l.obs.Leader != 0 && len(l.obs.Store.Incarnations) > 0 && !recordedToken(l.obs, l.obs.Token) {
-		// The store may be a copy from before what runs began, and the request with
-		// it. The record of what runs, which comes next, settles which is older.
+	if l.obs.Leader != 0 && !recordedToken(l.obs, l.obs.Token) {
+		// The store may be a copy from before what runs began, or have been emptied, and
+		// the record of a restore ends only what has one. The request may be as old as the
+		// copy. The record of what runs, which comes next, settles which is older.
 		l.hold(Restoring, "the store does not tell of incarnation %s, which runs: its record is written first", l.obs.Token)
 		return nil, goOn
 	}

@@ -194,6 +194,10 @@ func TestRegressions(t *testing.T) {
 			{13, StoreEmptied, 3, 9}, {15, StoreCut, 6, 18}, {22, DiskHangs, 0, 8}, {29, Partition, 2, 5},
 			{35, NodeGone, 2, 4}, {36, RestoreAsked, 1, 7}, {43, StoresApart, 3, 23},
 		}},
+		{"no restore is decided before what runs has a record", 1796200016918, 61, []Fault{
+			{13, StoresApart, 1, 25}, {20, StoreEmptied, 1, 3}, {33, OpFails, 3, 9}, {36, OpFails, 0, 6},
+			{40, Partition, 3, 21}, {60, RestoreAsked, 0, 16},
+		}},
 		{"a crashing member is not well between two observations", 2767, 45, []Fault{
 			{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22},
 		}},
