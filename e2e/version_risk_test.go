@@ -100,7 +100,7 @@ func TestAPatchThatRepairsComesFirst(t *testing.T) {
 // who wanted what, and why.
 func TestAnAcceptedHazard(t *testing.T) {
 	t.Parallel()
-	const old = "3.5.21"
+	const old = "3.5.35" // no later patch is at hand, on whatever machine
 	o := options(t, quick...)
 	o.EtcdDirs = only(t, o.EtcdDirs, old, v36)
 	c := harness.New(t.Context(), t, o)
@@ -111,7 +111,7 @@ func TestAnAcceptedHazard(t *testing.T) {
 	amend(t, c.Node("a"), misdirect)
 	c.Node("a").Start()
 	c.SetSpec(1, v36)
-	text := c.WaitHold(harness.Soon, "version-differs")
+	text := c.WaitHold(harness.Soon, "version-hazard")
 	if !strings.Contains(text, "members present") {
 		t.Errorf("the hold does not name what is there: %s", text)
 	}
