@@ -46,6 +46,22 @@ func NamesIn(dir, pair string) []string {
 	return slices.Concat(chain[0].DNSNames, ipStrings(chain[0].IPAddresses))
 }
 
+// Strangers returns the names of those pairs (of all, where none is named) whose
+// certificate is valid now, and which no CA in ca.crt has issued. Where ca.crt is of
+// another cluster, certificates that are issued in their place are accepted by no member
+// of this one.
+func (s MachineSpec) Strangers(pairs []string, now time.Time) []string {
+	if len(pairs) == 0 {
+		pairs = MachinePairs()
+	}
+	ca, _ := checkCA(s.Dir, now)
+	return slices.DeleteFunc(slices.Clone(pairs), func(name string) bool {
+		chain, _, _ := readPair(s.Dir, name)
+		return len(chain) == 0 || now.Before(chain[0].NotBefore) || now.After(chain[0].NotAfter) ||
+			ca.distrusts(chain, now) == ""
+	})
+}
+
 // clientSuffix is what the common name of a pair has after the machine's name.
 func clientSuffix(pair string) string {
 	switch pair {

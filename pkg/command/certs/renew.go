@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +41,8 @@ func renewCommand(out *cli.Output) *cobra.Command {
 		},
 	}
 	flags := machineflags.Add(cmd, machineflags.Certificates)
+	var force bool
+	cmd.Flags().BoolVar(&force, "force", false, "replace valid certificates that no CA in ca.crt has issued")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := flags.Config()
 		if err != nil {
@@ -47,6 +50,12 @@ func renewCommand(out *cli.Output) *cobra.Command {
 		}
 		if args[0] == allPairs {
 			args = nil
+		}
+		if strangers := spec(cfg).Strangers(args, time.Now()); len(strangers) > 0 && !force {
+			return cli.WithHint(
+				fmt.Errorf("no CA in %s has issued what is there and valid: %s; the other members would not accept new ones",
+					filepath.Join(cfg.Paths.Certificates, "ca.crt"), strings.Join(strangers, ", ")),
+				"compare ca.crt and ca.key with those of another machine; --force replaces the certificates all the same")
 		}
 		renewed, err := pki.RenewFiles(spec(cfg), args, time.Now())
 		if len(renewed) == 0 && err != nil {
