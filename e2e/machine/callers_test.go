@@ -86,20 +86,7 @@ func TestAControllerRemovesMembersWhileOthersJoin(t *testing.T) {
 	defer cancel()
 	client := a.client(a)
 	for _, old := range hosts[1:3] {
-		// By the one peer URL, as soon as etcd takes it.
-		eventually(t, commandTime, "the removal of "+old.name, func() error {
-			list, err := client.MemberList(ctx)
-			if err != nil {
-				return err
-			}
-			for _, m := range list.Members {
-				if len(m.PeerURLs) == 1 && m.PeerURLs[0] == old.peerURL() {
-					_, err = client.MemberRemove(ctx, m.ID)
-					return err
-				}
-			}
-			return nil
-		})
+		remove(ctx, t, client, old)
 		old.kill()
 	}
 	for _, j := range joins {

@@ -248,7 +248,8 @@ func (t *task) reportPreflight(m *operate.Machine, obs machine.Observation) erro
 	if err != nil {
 		return err
 	}
-	waits := why != nil && (why.Wait || why.Momentary)
+	// A cluster that does not trust this machine, or the other way round, is not waited for.
+	waits := why != nil && (why.Wait || why.Momentary) && (why.Others || why.Reason != machine.ClusterUnreachable)
 	judged := t.judge(found)
 	r := preflightReport{
 		Action: t.goal.Action, Member: string(m.Config().Name), Ready: judged == nil && (why == nil || waits), Wait: waits,

@@ -43,11 +43,11 @@ func NewReset(program Program) *cobra.Command {
 				return err
 			}
 		}
-		_, r, err := t.run(cmd.Context())
+		m, r, err := t.run(cmd.Context())
 		if err != nil || t.dryRun {
 			return err
 		}
-		v := changed{len(r.Steps) > 0, stepLines(r.Steps), r.Last.Data.SetAside}
+		v := changed{string(m.Config().Name), len(r.Steps) > 0, stepLines(r.Steps), r.Last.Data.SetAside}
 		return t.out.Print(cmd.OutOrStdout(), cli.Versioned("MemberResult", v), func(w io.Writer) error {
 			if !v.Changed {
 				fmt.Fprintln(w, "Nothing was to be done.")
@@ -65,6 +65,7 @@ func NewReset(program Program) *cobra.Command {
 
 // A changed is what reset and remove print for programs.
 type changed struct {
+	Member   string     `json:"member"`
 	Changed  bool       `json:"changed"`
 	Steps    []stepLine `json:"steps"`
 	SetAside []string   `json:"setAside,omitempty"`
@@ -97,7 +98,7 @@ func NewRemove() *cobra.Command {
 		if err != nil || t.dryRun {
 			return err
 		}
-		v := changed{Changed: len(r.Steps) > 0, Steps: stepLines(r.Steps)}
+		v := changed{Member: args[0], Changed: len(r.Steps) > 0, Steps: stepLines(r.Steps)}
 		return t.out.Print(cmd.OutOrStdout(), cli.Versioned("MemberResult", v), func(w io.Writer) error {
 			if v.Changed {
 				fmt.Fprintf(w, "Member %s is removed; %d are left.\n", cli.Plain(args[0]), len(r.Last.Remote.Members))

@@ -50,6 +50,10 @@ func (w *world) unreachable() *Hold {
 	if w.obs.Remote.Differ {
 		return hold(EndpointsDiffer, "name endpoints of one cluster", "%s", problem)
 	}
+	if w.obs.PKI.CA == CAAbsent && w.goal.Action == Join {
+		_, why := w.certificates() // nobody can be asked, and none will come by waiting
+		return why
+	}
 	h := hold(ClusterUnreachable, "check the endpoints, ca.crt and the clocks; a learner does not answer for its cluster",
 		"the cluster does not answer: %s", problem)
 	// Who does not trust the other side will not begin to.
@@ -232,7 +236,7 @@ func (w *world) afterLearner(m cluster.Member) (Operation, *Hold) {
 	var op Operation
 	switch {
 	case seen.ID != m.ID:
-	case seen.Ready >= ownTurn && m.Healthy && m.Name != "":
+	case seen.Ready >= ownTurn && m.Healthy && m.Name != "" && !w.leads(m):
 		op, _ = w.change(&plan.Promote{Name: m.Name, ExpectVoters: voters})
 	case seen.Absent >= time.Duration(w.cfg.Timeouts.Orphan) && !m.Healthy:
 		op, _ = w.change(&plan.Remove{ID: m.ID, ExpectName: m.Name, ExpectVoters: voters})
@@ -243,6 +247,13 @@ func (w *world) afterLearner(m cluster.Member) (Operation, *Hold) {
 	h := w.pending(m)
 	h.Wait, h.Others = true, true
 	return nil, h
+}
+
+// leads says that a learner is of a later minor version than a voter. Its own join looks
+// into the copy of the data before it has it vote.
+func (w *world) leads(m cluster.Member) bool {
+	low := w.obs.Remote.Lowest
+	return !m.Version.IsZero() && !low.IsZero() && !low.AtLeast(m.Version.Major, m.Version.Minor)
 }
 
 // stuck is how long a learner may run without serving before those that wait for it

@@ -24,7 +24,24 @@ func (w *world) install() (Operation, *Hold) {
 	if w.cfg.Service.InitSystem == Kubelet && w.cfg.Snapshot.File == "" {
 		return nil, nil
 	}
-	return w.binaries()
+	op, why := w.binaries()
+	if op != nil {
+		if why := w.mayRestart(); why != nil {
+			return nil, why
+		}
+	}
+	return op, why
+}
+
+// mayRestart holds what a running etcd is restarted for, before any of it is written:
+// the next restart, for whatever reason, would take it. A phase of init does not ask
+// the cluster.
+func (w *world) mayRestart() *Hold {
+	s := w.obs.Service.State
+	if s != ServiceRunning && s != ServiceStarting || w.goal.Action == Init && w.goal.Phase != "" {
+		return nil
+	}
+	return w.spared()
 }
 
 func (w *world) binaries() (Operation, *Hold) {
@@ -210,7 +227,13 @@ func (w *world) configure() (Operation, *Hold) {
 	if why != nil {
 		return nil, why
 	}
-	return w.write(files)
+	op, why := w.write(files)
+	if op != nil {
+		if why := w.mayRestart(); why != nil {
+			return nil, why
+		}
+	}
+	return op, why
 }
 
 // write returns the operation that makes the files be what they must.
@@ -231,6 +254,9 @@ func (w *world) start() (Operation, *Hold) {
 	if why := w.untouched(); why != nil {
 		return nil, why
 	}
+	if why := w.mayStartEmpty(); why != nil {
+		return nil, why
+	}
 	if op := w.remembered(); op != nil {
 		return op, nil
 	}
@@ -242,9 +268,6 @@ func (w *world) start() (Operation, *Hold) {
 	}
 	manifest, why := w.manifest()
 	if why != nil {
-		return nil, why
-	}
-	if why := w.mayStartEmpty(); why != nil {
 		return nil, why
 	}
 	s := w.obs.Service
@@ -297,8 +320,11 @@ func (w *world) mayStartEmpty() *Hold {
 // for, also where there are only one or two members.
 func (w *world) spared() *Hold {
 	if !w.obs.Remote.Answered {
-		if w.obs.Local == nil && w.obs.Service.State == ServiceRunning {
+		switch l := w.obs.Local; {
+		case l == nil && w.obs.Service.State == ServiceRunning:
 			return w.unreachable() // it serves, and not us: who knows how the others do
+		case healthy(l) && !l.Learner:
+			return w.unreachable() // there is a quorum, and the endpoints are not of it
 		}
 		return nil // no quorum to lose
 	}
@@ -320,7 +346,11 @@ func (w *world) etcdctl() (Operation, *Hold) {
 
 func (w *world) health() (Operation, *Hold) {
 	if !healthy(w.obs.Local) {
-		r := w.obs.Record
+		r, s := w.obs.Record, w.obs.Service
+		if w.goal.Phase == "health" && r.Action == "" && w.obs.Data.State == cluster.DiskEmpty && !s.Active() && !s.Enabled {
+			return nil, hold(NotConfigured, fmt.Sprintf("etcdadm %s phase start", w.goal.Action),
+				"no etcd has been started on this machine")
+		}
 		return &AwaitHealth{Bootstrap: w.goal.Action == Init && w.goal.Phase == "" && r.Action == Init && !r.Served &&
 			r.Restored == ""}, nil
 	}

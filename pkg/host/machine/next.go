@@ -43,9 +43,16 @@ func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 			return nil, why
 		}
 	}
-	if goal.Action == Init && goal.Phase == "" {
+	if goal.Phase == "" {
 		// Before anything is done: what is in the way stays as it is.
-		if why := w.untouched(); why != nil {
+		var why *Hold
+		switch goal.Action {
+		case Init:
+			why = w.untouched()
+		case Join:
+			why = w.elsewhere()
+		}
+		if why != nil {
 			return nil, why
 		}
 	}

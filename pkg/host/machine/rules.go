@@ -34,8 +34,8 @@ var ruleDocs = []ReasonDoc{
 	{ClusterUnreachable, "No endpoint told the member list: nobody listens, TLS fails, or there is no leader. The text " +
 		"says which.",
 		"check the endpoints, `ca.crt` and the clocks. `join` asks again until `--membership-timeout`, and says once a " +
-			"minute why it waits; with `--retry=false` it asks once. Where certificates are not accepted, it ends after two " +
-			"minutes."},
+			"minute why it waits; with `--retry=false` it asks once. Where no endpoint accepts the certificates, it ends after " +
+			"two minutes. A member that serves is not changed while the endpoints do not answer."},
 	{EndpointsDiffer, "The endpoints that were named are of different clusters, so that nobody knows which one is meant.",
 		"Name endpoints of one cluster."},
 	{NameTaken, "The cluster has a member of this name at another address.",

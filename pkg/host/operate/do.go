@@ -28,12 +28,12 @@ import (
 func (m *Machine) do(ctx context.Context, goal machine.Goal, obs machine.Observation, step machine.Step) error {
 	name := string(goal.Action) + "." + step.Phase
 	crashpoint.Hit(name + ".before")
-	err := m.effect(ctx, obs, step.Do)
+	err := m.effect(ctx, goal, obs, step.Do)
 	crashpoint.Hit(name + ".after")
 	return err
 }
 
-func (m *Machine) effect(ctx context.Context, obs machine.Observation, op machine.Operation) error {
+func (m *Machine) effect(ctx context.Context, goal machine.Goal, obs machine.Observation, op machine.Operation) error {
 	switch op := op.(type) {
 	case *machine.Remember:
 		return writeRecord(m.cfg, op.Record)
@@ -53,13 +53,14 @@ func (m *Machine) effect(ctx context.Context, obs machine.Observation, op machin
 	case *machine.DiscardData:
 		return discard(m.cfg)
 	case *machine.WriteFiles:
+		m.rewritten = true
 		return m.writeFiles(ctx, op.Files)
 	case *machine.RemoveFiles:
 		return m.removeFiles(ctx, op.Paths)
 	case *machine.Membership:
 		return m.membership(ctx, obs, op)
 	case *machine.AwaitHealth:
-		return m.awaitHealth(ctx, obs.Remote, op.Bootstrap)
+		return m.awaitHealth(ctx, goal, obs.Remote, op.Bootstrap)
 	}
 	return m.keep(ctx, op)
 }
@@ -73,6 +74,7 @@ func (m *Machine) keep(ctx context.Context, op machine.Operation) error {
 	case *machine.StopService:
 		return m.initSystem.Stop(ctx)
 	case *machine.StartService:
+		m.rewritten = false
 		initSystem := m.initSystem
 		if op.Manifest != "" {
 			var err error
@@ -201,14 +203,15 @@ func (m *Machine) reload(ctx context.Context, needed bool) error {
 // limit is how long a change of the member list may be refused for reasons
 // that clear by themselves.
 func (m *Machine) limit(op machine.Operation, err error) time.Duration {
+	change, ok := op.(*machine.Membership)
+	if ok && machine.Promotes(change) && !machine.Helps(m.cfg, change) {
+		return time.Duration(m.cfg.Timeouts.Promotion)
+	}
 	if tooFewServe(err) {
 		return min(settling, time.Duration(m.cfg.Timeouts.Membership))
 	}
 	if _, installs := op.(*machine.InstallBinaries); installs {
 		return min(soon, time.Duration(m.cfg.Timeouts.Membership))
-	}
-	if change, ok := op.(*machine.Membership); ok && machine.Promotes(change) && !machine.Helps(m.cfg, change) {
-		return time.Duration(m.cfg.Timeouts.Promotion)
 	}
 	return time.Duration(m.cfg.Timeouts.Membership)
 }
@@ -218,15 +221,22 @@ func (m *Machine) limit(op machine.Operation, err error) time.Duration {
 const answerTimeout = 8 * time.Second
 
 // awaitHealth waits until this machine's etcd has a leader. One that crashes
-// again and again is not waited for, nor one that cannot bootstrap its cluster.
-func (m *Machine) awaitHealth(ctx context.Context, remote machine.Remote, bootstrap bool) error {
+// again and again is not waited for, nor one that cannot bootstrap its cluster. A
+// learner that copies the data serves only after it: while its files grow, it may take
+// as long as a promotion may.
+func (m *Machine) awaitHealth(ctx context.Context, goal machine.Goal, remote machine.Remote, bootstrap bool) error {
 	limit := time.Duration(m.cfg.Timeouts.Start)
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	most := limit
+	if goal.Action == machine.Join {
+		most = max(limit, time.Duration(m.cfg.Timeouts.Promotion))
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { m.askVoters(ctx, remote) })
 	var crashing time.Time
+	size, grown := m.copied(), time.Now()
 	for {
 		if r := m.local(ctx); r != nil && r.Leader != 0 {
 			return nil
@@ -240,13 +250,54 @@ func (m *Machine) awaitHealth(ctx context.Context, remote machine.Remote, bootst
 			crashing = time.Time{}
 		case crashing.IsZero():
 			crashing = time.Now()
+		case time.Since(crashing) > answerTimeout && m.startsDifferently(ctx, goal):
+			return nil
 		case time.Since(crashing) > answerTimeout:
 			return &CrashError{Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.log()}
 		}
-		if err := wait.For(ctx, pause/5); err != nil {
+		if now := m.copied(); now != size {
+			size, grown = now, time.Now()
+		}
+		err = wait.For(ctx, pause/5)
+		if err != nil || time.Since(grown) > limit {
 			return &UnhealthyError{Limit: limit, Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.log()}
 		}
 	}
+}
+
+// startsDifferently says that an etcd which crashes would be started with other files
+// by now: a member was removed after they were written, and etcd does not begin with a
+// list that is not the cluster's.
+func (m *Machine) startsDifferently(ctx context.Context, goal machine.Goal) bool {
+	if goal.Action != machine.Join || goal.Phase != "" {
+		return false
+	}
+	obs, err := m.Observe(ctx, goal)
+	if err != nil {
+		return false
+	}
+	step, _ := machine.Next(goal, m.cfg, obs)
+	if step == nil {
+		return false
+	}
+	_, waits := step.Do.(*machine.AwaitHealth)
+	return !waits
+}
+
+// copied returns the size in bytes of the files of this machine's member.
+func (m *Machine) copied() (size int64) {
+	for _, dir := range []string{"snap", "wal"} {
+		entries, err := os.ReadDir(filepath.Join(m.cfg.Paths.Data, "member", dir))
+		if err != nil {
+			continue // not there yet
+		}
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil {
+				size += info.Size()
+			}
+		}
+	}
+	return size
 }
 
 // askVoters asks a voter for its report again and again until ctx ends. A learner of

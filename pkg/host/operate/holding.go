@@ -22,6 +22,8 @@ const soon = 2 * time.Minute
 type holding struct {
 	// since is when it began; momentary, when the momentary holds of now did.
 	since, momentary time.Time
+	// unreachable is since when the cluster has not answered.
+	unreachable time.Time
 	// own is since when the hold is one that no other machine clears.
 	own   time.Time
 	heard reason
@@ -38,9 +40,17 @@ func (h *holding) clears(why *machine.Hold, limit time.Duration, now time.Time) 
 		h.since = now
 	}
 	switch {
+	case why.Reason != machine.ClusterUnreachable:
+		h.unreachable = time.Time{}
+	case h.unreachable.IsZero():
+		h.unreachable = now
+	}
+	// An election is a moment without an answer, too; a machine that is restarted is not.
+	election := why.Reason == machine.ClusterUnreachable && now.Sub(h.unreachable) < settling
+	switch {
 	case why.Momentary && h.momentary.IsZero():
 		h.momentary = now
-	case !why.Momentary && why.Reason != machine.ClusterUnreachable: // which an election is, too
+	case !why.Momentary && !election:
 		h.momentary = time.Time{}
 	}
 	h.heard.note(why)
@@ -76,6 +86,26 @@ const longest = 15 * time.Second
 func tooFewServe(err error) bool {
 	var unsafe *plan.UnsafeError
 	return errors.As(err, &unsafe) && unsafe.Invariant == "quorum"
+}
+
+// Refusals are since when a change has been refused, for each kind of reason: that too
+// few members serve is over in a moment, or not at all.
+type refusals struct{ few, others spell }
+
+// A spell is a time in which something was seen again and again.
+type spell struct{ began, last time.Time }
+
+// note returns for how long the change has been refused for reasons of err's kind.
+func (r *refusals) note(err error, now time.Time) time.Duration {
+	s := &r.others
+	if tooFewServe(err) {
+		s = &r.few
+	}
+	if s.began.IsZero() || now.Sub(s.last) > 2*longest {
+		s.began = now
+	}
+	s.last = now
+	return now.Sub(s.began)
 }
 
 // sayAgain is the time between two lines about one reason to wait. Its text may

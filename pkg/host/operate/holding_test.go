@@ -30,6 +30,10 @@ func TestMomentaryHoldsAreWaitedForAndNoLonger(t *testing.T) {
 				45 * time.Second, lacks, false,
 			},
 		},
+		"a machine that was restarted between two": {
+			{0, lacks, true}, {time.Second, unreachable, true}, {30 * time.Second, unreachable, true},
+			{40 * time.Second, lacks, true},
+		},
 		"two, with another reason between": {
 			{0, lacks, true}, {time.Second, joining, true}, {40 * time.Second, lacks, true},
 		},
@@ -142,5 +146,24 @@ func TestAReasonIsToldOnceAMinute(t *testing.T) {
 	}
 	if len(lines) != 4 || lines[1] != "another member is joining" {
 		t.Errorf("said were %q", lines)
+	}
+}
+
+// Each kind of refusal has a time of its own, which ends where it is not seen for a while.
+func TestRefusalsOfTwoKinds(t *testing.T) {
+	few, behind := error(&plan.UnsafeError{Invariant: "quorum"}), error(rpctypes.ErrMemberLearnerNotReady)
+	var r refusals
+	for i, n := range []struct {
+		at   time.Duration
+		err  error
+		want time.Duration
+	}{
+		{0, behind, 0}, {20 * time.Second, behind, 20 * time.Second}, {40 * time.Second, behind, 40 * time.Second},
+		{41 * time.Second, few, 0}, {45 * time.Second, few, 4 * time.Second}, {60 * time.Second, behind, time.Minute},
+		{80 * time.Second, few, 0},
+	} {
+		if got := r.note(n.err, time.Unix(1000, 0).Add(n.at)); got != n.want {
+			t.Errorf("%d: %s, want %s", i, got, n.want)
+		}
 	}
 }

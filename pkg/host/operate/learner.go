@@ -17,7 +17,13 @@ type learnerWatch struct {
 	// the learner has served, since when nobody has listened at its addresses, and since
 	// when somebody has who does not serve. They are zero where that is not so.
 	last, ready, absent, behind time.Time
+	// listened is since when somebody has listened without a break.
+	listened time.Time
 }
+
+// steady is how long somebody has to listen to be no longer absent: an etcd that ends
+// again and again listens for a moment each time.
+const steady = 30 * time.Second
 
 // longestGap is the longest time between two observations of which nothing happened in
 // between is known: after more, the machine has slept.
@@ -40,7 +46,10 @@ func (w *learnerWatch) see(id cluster.MemberID, serves, listens bool, now time.T
 		}
 		return t
 	}
-	w.ready, w.absent, w.behind = since(w.ready, serves), since(w.absent, !listens), since(w.behind, listens && !serves)
+	w.ready, w.behind, w.listened = since(w.ready, serves), since(w.behind, listens && !serves), since(w.listened, listens)
+	if !listens || !w.absent.IsZero() && now.Sub(w.listened) >= steady {
+		w.absent = since(w.absent, !listens)
+	}
 }
 
 // watchLearner says how the cluster's learner has done since this command began to
@@ -68,5 +77,9 @@ func (w *learnerWatch) told(now time.Time) machine.Learner {
 		}
 		return now.Sub(since)
 	}
-	return machine.Learner{ID: w.id, Ready: lasted(w.ready), Absent: lasted(w.absent), Behind: lasted(w.behind)}
+	told := machine.Learner{ID: w.id, Ready: lasted(w.ready), Behind: lasted(w.behind)}
+	if w.listened.IsZero() {
+		told.Absent = lasted(w.absent)
+	}
+	return told
 }

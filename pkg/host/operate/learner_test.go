@@ -30,7 +30,10 @@ func TestALearnerIsAbsentOnlyWithoutAGap(t *testing.T) {
 		{10 * time.Second, 7, false, false, 0, 20 * time.Second, 0},
 		{time.Second, 7, false, true, 0, 0, 0}, // it copies a snapshot
 		{20 * time.Second, 7, false, true, 0, 0, 20 * time.Second},
-		{time.Second, 7, false, false, 0, 0, 0},
+		{time.Second, 7, false, false, 0, 42 * time.Second, 0}, // it has ended again
+		{time.Second, 7, false, true, 0, 0, 0},
+		{steady, 7, false, true, 0, 0, steady},
+		{time.Second, 7, false, false, 0, 0, 0}, // it had stayed
 		{10 * time.Second, 7, false, false, 0, 10 * time.Second, 0},
 		{10 * time.Second, 8, false, false, 0, 0, 0}, // another one
 		{10 * time.Second, 8, false, false, 0, 10 * time.Second, 0},

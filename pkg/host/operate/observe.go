@@ -62,6 +62,9 @@ func (m *Machine) Observe(ctx context.Context, goal machine.Goal) (machine.Obser
 			if goal.Action == machine.Reset && len(m.o.Endpoints) == 0 {
 				known = m.data().ClusterID
 			}
+			if goal.Action == machine.Join && goal.Phase == "health" {
+				known = m.data().ClusterID
+			}
 			wg.Go(func() {
 				obs.Remote = m.remote(ctx, endpoints, known)
 				if goal.Action == machine.Join {
@@ -288,6 +291,9 @@ func (m *Machine) service(ctx context.Context, written map[string]string, mark s
 	}
 	if s.State == initsystem.Running || s.State == initsystem.Starting {
 		k.Outdated = outdated(s.PID, written, mark, filepath.Join(m.cfg.Paths.Install, "etcd"))
+	}
+	if s.State == initsystem.Crashing { // its process is there for a moment only
+		k.Outdated = m.rewritten
 	}
 	return k
 }

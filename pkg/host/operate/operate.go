@@ -81,6 +81,9 @@ type Machine struct {
 	clusters map[cluster.ClusterID]string
 	// learner is what was seen of the learner that another machine has in the cluster.
 	learner learnerWatch
+	// rewritten says that files were written since this command last had the init system
+	// start etcd.
+	rewritten bool
 	// said is when the reasons to wait were told last.
 	said map[machine.Reason]time.Time
 }
@@ -229,7 +232,7 @@ func (e *UndoneError) Unwrap() error { return e.error }
 func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 	var r Result
 	var held holding
-	var refused time.Time
+	var refused refusals
 	repeated := 0
 	for {
 		obs, err := m.Observe(ctx, goal)
@@ -265,24 +268,24 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 		} else {
 			repeated = 0
 		}
-		if m.o.Began != nil && refused.IsZero() {
+		if m.o.Began != nil && refused == (refusals{}) {
 			m.o.Began(*step)
 		}
 		err = m.do(ctx, goal, obs, *step)
-		if m.later(err, *step) && (refused.IsZero() || time.Since(refused) < m.limit(step.Do, err)) {
+		if m.later(err, *step) {
 			// The world has changed since the observation, or etcd does not take the change yet.
-			if refused.IsZero() {
-				refused = time.Now()
+			lasted := refused.note(err, time.Now())
+			if lasted == 0 || lasted < m.limit(step.Do, err) {
+				if lasted > 4*pause {
+					m.say("", err.Error(), time.Now())
+				}
+				if err := wait.For(ctx, backoff(lasted)); err != nil {
+					return r, err
+				}
+				continue
 			}
-			if time.Since(refused) > 4*pause {
-				m.say("", err.Error(), time.Now())
-			}
-			if err := wait.For(ctx, backoff(time.Since(refused))); err != nil {
-				return r, err
-			}
-			continue
 		}
-		refused = time.Time{}
+		refused = refusals{}
 		r.Steps = append(r.Steps, *step)
 		if err != nil {
 			return r, &StepError{Phase: step.Phase, Err: err}

@@ -176,7 +176,13 @@ func (m *Machine) endpoints(goal machine.Goal, obs machine.Observation) []string
 	case machine.Init:
 		return own
 	case machine.Join:
-		return m.o.Endpoints
+		// Who was named may be removed while this machine joins.
+		all := slices.Concat(m.o.Endpoints, m.known)
+		if goal.Phase == "health" { // the phases before it were other processes
+			all = append(all, machine.Endpoints(obs.Written)...)
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
 	}
 	if goal.Action == machine.Remove && len(m.o.Endpoints) > 0 {
 		return m.o.Endpoints
@@ -195,7 +201,7 @@ func (m *Machine) membership(ctx context.Context, obs machine.Observation, op *m
 	defer cancel()
 	connect := func(urls []string) (apply.Etcd, error) {
 		if len(urls) == 0 {
-			urls = m.o.Endpoints
+			urls = slices.Concat(m.o.Endpoints, m.known)
 		}
 		return m.connect(urls)
 	}

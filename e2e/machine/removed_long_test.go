@@ -1,0 +1,80 @@
+//go:build e2e
+
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// holdBack puts an etcd on the machine that begins only when release is called.
+func (h *host) holdBack() (release func()) {
+	h.t.Helper()
+	gate := filepath.Join(h.root, "gate")
+	real := func(tool string) string { return filepath.Join(h.binaries, tool) }
+	h.write(h.path("bin", "etcd"), fmt.Sprintf(`#!/bin/sh
+if [ "$1" = --version ]; then exec %[1]s --version; fi
+while [ ! -e %[2]s ]; do sleep 0.05; done
+exec %[1]s "$@"
+`, real("etcd"), gate), 0o755)
+	for _, tool := range []string{"etcdctl", "etcdutl"} {
+		if err := os.Symlink(real(tool), h.path("bin", tool)); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	return func() {
+		h.t.Helper()
+		// What runs is compared with what is installed.
+		link := h.path("bin", "real")
+		if err := errors.Join(os.Symlink(real("etcd"), link), os.Rename(link, h.path("bin", "etcd"))); err != nil {
+			h.t.Fatal(err)
+		}
+		h.write(gate, "", 0o644)
+	}
+}
+
+// The one endpoint that a join was given is removed before its etcd begins: others are
+// asked, and etcd is started with the list as it is then.
+func TestTheEndpointIsRemovedWhileAMachineJoins(t *testing.T) {
+	t.Parallel()
+	hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 4)
+	a, b, d := hosts[0], hosts[1], hosts[3]
+	found(hosts[:3]...)
+	d.copyCA(a)
+	release := d.holdBack()
+	join := d.begin("join", a.clientURL())
+	join.says("start etcd")
+	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
+	defer cancel()
+	remove(ctx, t, b.client(b), a)
+	a.kill()
+	release()
+	if err := join.cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, join.said())
+	}
+	b.wantVoters("b", "c", "d")
+}
+
+// remove takes the member of a machine out, by its peer URL, as soon as etcd takes it.
+func remove(ctx context.Context, t *testing.T, by *clientv3.Client, gone *host) {
+	t.Helper()
+	eventually(t, commandTime, "the removal of "+gone.name, func() error {
+		list, err := by.MemberList(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range list.Members {
+			if len(m.PeerURLs) == 1 && m.PeerURLs[0] == gone.peerURL() {
+				_, err = by.MemberRemove(ctx, m.ID)
+				return err
+			}
+		}
+		return nil
+	})
+}
