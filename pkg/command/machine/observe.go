@@ -77,7 +77,13 @@ func why(obs machine.Observation) string {
 	if obs.Service.State != machine.ServiceRunning {
 		return "its service is " + string(obs.Service.State) + behind(obs.Service.Detail)
 	}
-	return obs.Remote.Problem
+	switch {
+	case obs.Remote.Problem != "":
+		return obs.Remote.Problem
+	case obs.PKI.Problem != "" || len(obs.PKI.Wrong) > 0:
+		return "it cannot be asked with the certificates of this machine: " + certificates(obs)
+	}
+	return "no answer at its client URL, and the other members do answer"
 }
 
 // Status prints how this machine's member and its cluster are; the command
@@ -105,9 +111,20 @@ func (s *Status) Run(cmd *cobra.Command) error {
 	}
 	if obs.Local == nil || obs.Local.Leader == 0 {
 		return cli.WithHint(fmt.Errorf("this machine's etcd does not serve: %s", cli.Plain(why(obs))),
-			"journalctl -u etcd")
+			next(m, obs))
 	}
 	return nil
+}
+
+// next is what to do where this machine's etcd does not serve.
+func next(m *operate.Machine, obs machine.Observation) string {
+	switch {
+	case obs.Service.Active():
+		return "etcd's log: " + m.Log()
+	case obs.Data.State == cluster.DiskEmpty && obs.Record.Action == "":
+		return "no member has run on this machine: etcdadm init makes a cluster, etcdadm join joins one"
+	}
+	return "the etcdadm init or join that made the member, once more, starts it; etcd's log: " + m.Log()
 }
 
 // Observe looks and prints all that is seen.
@@ -128,7 +145,7 @@ func writeStatus(w io.Writer, cfg machine.Config, obs machine.Observation) error
 		{"etcd", orDash(obs.Binaries.Etcd.String()), obs.Binaries.Problem},
 		{"data", string(obs.Data.State),
 			fmt.Sprintf("member %s, cluster %s%s", obs.Data.MemberID, obs.Data.ClusterID, behind(obs.Data.Problem))},
-		{"certificates", string(obs.PKI.CA), certificates(obs)},
+		{"certificates", certificatesState(obs), certificates(obs)},
 	}
 	for _, dir := range obs.Data.SetAside {
 		rows = append(rows, []string{"set aside", dir})
@@ -179,7 +196,17 @@ func orDash(s string) string {
 	return s
 }
 
+func certificatesState(obs machine.Observation) string {
+	if len(obs.PKI.Wrong) > 0 {
+		return "wrong"
+	}
+	return string(obs.PKI.CA)
+}
+
 func certificates(obs machine.Observation) string {
+	if obs.PKI.Problem != "" {
+		return obs.PKI.Problem
+	}
 	if n := len(obs.PKI.Wrong); n > 0 {
 		return fmt.Sprintf("%s: %s (etcdadm certs renew all)", obs.PKI.Wrong[0].Name, obs.PKI.Wrong[0].Why)
 	}

@@ -253,14 +253,14 @@ func (m *Machine) awaitHealth(ctx context.Context, goal machine.Goal, remote mac
 		case time.Since(crashing) > answerTimeout && m.startsDifferently(ctx, goal):
 			return nil
 		case time.Since(crashing) > answerTimeout:
-			return &CrashError{Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.log()}
+			return &CrashError{Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.Log()}
 		}
 		if now := m.copied(); now != size {
 			size, grown = now, time.Now()
 		}
 		err = wait.For(ctx, pause/5)
 		if err != nil || time.Since(grown) > limit {
-			return &UnhealthyError{Limit: limit, Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.log()}
+			return &UnhealthyError{Limit: limit, Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.Log()}
 		}
 	}
 }
@@ -323,7 +323,7 @@ func (m *Machine) tail(lines []string) []string {
 	if m.cfg.Service.InitSystem != machine.Process {
 		return lines
 	}
-	f, err := os.Open(m.log())
+	f, err := os.Open(m.Log())
 	if err != nil {
 		return lines
 	}
@@ -341,8 +341,8 @@ func (m *Machine) tail(lines []string) []string {
 	return slices.DeleteFunc(said, func(line string) bool { return strings.Contains(line, "Z etcdadm: ") })
 }
 
-// log is where etcd's log is.
-func (m *Machine) log() string {
+// Log says where etcd's log is: a file, or the command that shows it.
+func (m *Machine) Log() string {
 	switch m.cfg.Service.InitSystem {
 	case machine.Kubelet:
 		return "crictl logs, or /var/log/pods"

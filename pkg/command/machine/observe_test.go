@@ -1,0 +1,62 @@
+package machine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
+)
+
+// The status names a reason and a next step whatever is wrong.
+func TestWhyItDoesNotServe(t *testing.T) {
+	cfg := machine.Defaults()
+	cfg.Name, cfg.Listen.Address, cfg.Service.InitSystem = "node1", "127.0.0.1", machine.Process
+	cfg.Paths.Data = t.TempDir()
+	m, err := operate.New(t.Context(), operate.Options{Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := machine.ServiceStatus{State: machine.ServiceRunning}
+	garbage := machine.PKI{CA: machine.CAReady, Wrong: []machine.WrongPair{{Name: "server", Why: "no private key"}}}
+	for name, tc := range map[string]struct {
+		obs                 machine.Observation
+		state, reason, next string
+	}{
+		"certificates cannot be read": {
+			machine.Observation{Service: running, PKI: garbage},
+			"wrong", "server: no private key", cfg.Paths.Data + ".run/etcd.log",
+		},
+		"the authority cannot be read": {
+			machine.Observation{Service: running, PKI: machine.PKI{CA: machine.CABad, Problem: "ca.crt is no certificate"}},
+			string(machine.CABad), "ca.crt is no certificate", "etcd.log",
+		},
+		"others answer": {
+			machine.Observation{Service: running, PKI: machine.PKI{CA: machine.CAReady}},
+			string(machine.CAReady), "no answer at its client URL", "etcd.log",
+		},
+		"it was stopped": {
+			machine.Observation{Service: machine.ServiceStatus{State: machine.ServiceStopped},
+				Data: machine.Data{State: cluster.DiskData}, Record: machine.Record{Action: machine.Join}},
+			"", "its service is stopped", "once more",
+		},
+		"nothing was ever here": {
+			machine.Observation{Service: machine.ServiceStatus{State: machine.ServiceAbsent},
+				Data: machine.Data{State: cluster.DiskEmpty}},
+			"", "its service is absent", "etcdadm init makes a cluster",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := certificatesState(tc.obs); got != tc.state {
+				t.Errorf("certificates are %q", got)
+			}
+			if got := why(tc.obs); !strings.Contains(got, tc.reason) {
+				t.Errorf("the reason is %q", got)
+			}
+			if got := next(m, tc.obs); !strings.Contains(got, tc.next) {
+				t.Errorf("the next step is %q", got)
+			}
+		})
+	}
+}
