@@ -265,6 +265,12 @@ const stuck = time.Minute
 // not reach the voters, and only its own join can tell.
 func (w *world) pending(m cluster.Member) *Hold {
 	seen := w.obs.Remote.Learner
+	if w.leads(m) {
+		return hold(LearnerPending, "see whether its own join still runs",
+			"another member is joining: %s, which runs etcd %s, and only its own join gives it its vote; if that has ended, "+
+				"run it again on its machine: etcdadm join %s; or give it up, on a voter's machine: etcdadm remove %s",
+			named(m), m.Version, w.voterURL(), m.ID)
+	}
 	if seen.ID != m.ID || seen.Behind < stuck {
 		return hold(LearnerPending, "if it does not come: etcdadm remove "+m.ID.String()+", or wait for --orphan-timeout",
 			"another member is joining: %s", named(m))

@@ -25,7 +25,7 @@ func (w *world) install() (Operation, *Hold) {
 		return nil, nil
 	}
 	op, why := w.binaries()
-	if op != nil {
+	if have := w.obs.Binaries.Etcd; op != nil && !have.IsZero() && have != w.cfg.Version.Release() {
 		if why := w.mayRestart(); why != nil {
 			return nil, why
 		}
@@ -33,12 +33,13 @@ func (w *world) install() (Operation, *Hold) {
 	return op, why
 }
 
-// mayRestart holds what a running etcd is restarted for, before any of it is written:
-// the next restart, for whatever reason, would take it. A phase of init does not ask
-// the cluster.
+// mayRestart holds what a running etcd is restarted for, before any of it is written: the
+// next restart, for whatever reason, would take it. Init may have certificates to renew
+// before anybody answers it, and install by itself asks nobody.
 func (w *world) mayRestart() *Hold {
 	s := w.obs.Service.State
-	if s != ServiceRunning && s != ServiceStarting || w.goal.Action == Init && w.goal.Phase != "" {
+	asksNobody := w.goal.Action == Init || w.goal.Phase == "install"
+	if s != ServiceRunning && s != ServiceStarting || !w.obs.Remote.Answered && asksNobody {
 		return nil
 	}
 	return w.spared()
@@ -227,13 +228,20 @@ func (w *world) configure() (Operation, *Hold) {
 	if why != nil {
 		return nil, why
 	}
-	op, why := w.write(files)
-	if op != nil {
+	if w.replaces(files) {
 		if why := w.mayRestart(); why != nil {
 			return nil, why
 		}
 	}
-	return op, why
+	return w.write(files)
+}
+
+// replaces says that one of the files is there, with another content.
+func (w *world) replaces(files []initfiles.File) bool {
+	return slices.ContainsFunc(files, func(f initfiles.File) bool {
+		have, ok := w.obs.Files[f.Path]
+		return ok && have != f.Content
+	})
 }
 
 // write returns the operation that makes the files be what they must.
@@ -323,7 +331,7 @@ func (w *world) spared() *Hold {
 		switch l := w.obs.Local; {
 		case l == nil && w.obs.Service.State == ServiceRunning:
 			return w.unreachable() // it serves, and not us: who knows how the others do
-		case healthy(l) && !l.Learner:
+		case w.goal.Action == Join && healthy(l) && !l.Learner:
 			return w.unreachable() // there is a quorum, and the endpoints are not of it
 		}
 		return nil // no quorum to lose
@@ -347,7 +355,8 @@ func (w *world) etcdctl() (Operation, *Hold) {
 func (w *world) health() (Operation, *Hold) {
 	if !healthy(w.obs.Local) {
 		r, s := w.obs.Record, w.obs.Service
-		if w.goal.Phase == "health" && r.Action == "" && w.obs.Data.State == cluster.DiskEmpty && !s.Active() && !s.Enabled {
+		if w.goal.Phase == "health" && r.Action == "" && w.obs.Data.State == cluster.DiskEmpty && !w.obs.Data.Ready &&
+			!s.Active() && !s.Enabled {
 			return nil, hold(NotConfigured, fmt.Sprintf("etcdadm %s phase start", w.goal.Action),
 				"no etcd has been started on this machine")
 		}

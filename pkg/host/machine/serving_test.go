@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ func TestAMemberThatServesIsLeftAlone(t *testing.T) {
 		o.Local = &cluster.Report{ID: self.ID, Leader: a.ID}
 		o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true}
 		o.Record = machine.Record{Action: machine.Join, Served: true}
+		o.Files = map[string]string{machine.EnvPath(desired()): "ETCD_NAME=b"}
 		o.Written = map[string]string{
 			"ETCD_NAME": "b", "ETCD_INITIAL_CLUSTER": "b=https://10.0.0.2:2380", "ETCD_INITIAL_CLUSTER_STATE": "existing",
 			"ETCD_INITIAL_CLUSTER_TOKEN": "tok",
@@ -50,6 +52,24 @@ func TestAMemberThatServesIsLeftAlone(t *testing.T) {
 				t.Errorf("the plan is\n%s\nwant\n%s", got, s.want)
 			}
 		})
+	}
+	// What is gone is put back, so that the member comes back from its next crash.
+	bare := serving(nobody)
+	bare.Files = nil
+	if got := steps(t, join, desired(), bare); !strings.HasPrefix(got, "configure: write ") {
+		t.Errorf("files that are gone: %s", got)
+	}
+	// A member that was initialized is asked itself, and has nobody else to ask.
+	for _, goal := range []machine.Goal{{Action: machine.Init}, {Action: machine.Init, Phase: "configure"}} {
+		alone := serving(nobody)
+		alone.Record.Action = machine.Init
+		if got := steps(t, goal, desired(), alone); strings.HasPrefix(got, "hold") {
+			t.Errorf("%+v: %s", goal, got)
+		}
+	}
+	install := machine.Goal{Action: machine.Join, Phase: "install"}
+	if got := steps(t, install, newer, serving(nobody)); got != "install: install etcd 3.6.17 into /opt/bin\n" {
+		t.Errorf("install by itself: %s", got)
 	}
 	stopped := serving(nobody)
 	stopped.Local, stopped.Service = nil, machine.ServiceStatus{State: machine.ServiceStopped, Enabled: true}
@@ -85,7 +105,9 @@ func TestALearnerOfALaterVersionIsForItsOwnJoin(t *testing.T) {
 	obs := ready(a, c)
 	obs.Remote.Learner = machine.Learner{ID: c.ID, Ready: time.Hour}
 	obs.Remote.Members[1].Version, obs.Remote.Highest = etcdversion.Must("3.7.3"), etcdversion.Must("3.7.3")
-	want := "hold learner-pending: another member is joining: c\n"
+	want := "hold learner-pending: another member is joining: c, which runs etcd 3.7.3, and only its own join gives it its " +
+		"vote; if that has ended, run it again on its machine: etcdadm join https://10.0.0.1:2379; or give it up, on a " +
+		"voter's machine: etcdadm remove c\n"
 	if got := steps(t, machine.Goal{Action: machine.Join}, desired(), obs); got != want {
 		t.Errorf("the plan is\n%s", got)
 	}

@@ -53,7 +53,9 @@ func (m *Machine) effect(ctx context.Context, goal machine.Goal, obs machine.Obs
 	case *machine.DiscardData:
 		return discard(m.cfg)
 	case *machine.WriteFiles:
-		m.rewritten = true
+		for _, f := range op.Files {
+			m.rewritten = m.rewritten || f.Path == machine.EnvPath(m.cfg) || f.Path == machine.UnitPath(m.cfg)
+		}
 		return m.writeFiles(ctx, op.Files)
 	case *machine.RemoveFiles:
 		return m.removeFiles(ctx, op.Paths)

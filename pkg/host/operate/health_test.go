@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,7 +71,8 @@ func TestACopyThatGrowsIsWaitedFor(t *testing.T) {
 				}
 				m := &Machine{cfg: cfg, initSystemErr: errors.New("no init system")}
 				began, done := time.Now(), make(chan struct{})
-				go func() {
+				var growing sync.WaitGroup
+				growing.Go(func() {
 					for n := 1; time.Since(began) < tc.grows; n++ {
 						if err := os.WriteFile(filepath.Join(dir, "tmp1"), make([]byte, n), 0o600); err != nil {
 							t.Error(err)
@@ -81,11 +83,13 @@ func TestACopyThatGrowsIsWaitedFor(t *testing.T) {
 						case <-time.After(30 * time.Second):
 						}
 					}
-				}()
+				})
 				var unhealthy *UnhealthyError
 				err := m.awaitHealth(t.Context(), machine.Goal{Action: machine.Join}, machine.Remote{}, false)
+				took := time.Since(began)
 				close(done)
-				if took := time.Since(began); !errors.As(err, &unhealthy) || took < tc.least || took > tc.most {
+				growing.Wait()
+				if !errors.As(err, &unhealthy) || took < tc.least || took > tc.most {
 					t.Errorf("it takes %s, %v", took, err)
 				}
 			})

@@ -95,13 +95,14 @@ type refusals struct{ few, others spell }
 // A spell is a time in which something was seen again and again.
 type spell struct{ began, last time.Time }
 
-// note returns for how long the change has been refused for reasons of err's kind.
-func (r *refusals) note(err error, now time.Time) time.Duration {
+// note returns for how long the change has been refused for reasons of err's kind. began
+// is when it was tried: a try may take longer than the pauses.
+func (r *refusals) note(err error, began, now time.Time) time.Duration {
 	s := &r.others
 	if tooFewServe(err) {
 		s = &r.few
 	}
-	if s.began.IsZero() || now.Sub(s.last) > 2*longest {
+	if s.began.IsZero() || began.Sub(s.last) > 2*longest {
 		s.began = now
 	}
 	s.last = now

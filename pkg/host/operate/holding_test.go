@@ -154,15 +154,21 @@ func TestRefusalsOfTwoKinds(t *testing.T) {
 	few, behind := error(&plan.UnsafeError{Invariant: "quorum"}), error(rpctypes.ErrMemberLearnerNotReady)
 	var r refusals
 	for i, n := range []struct {
-		at   time.Duration
-		err  error
-		want time.Duration
+		at, took time.Duration
+		err      error
+		want     time.Duration
 	}{
-		{0, behind, 0}, {20 * time.Second, behind, 20 * time.Second}, {40 * time.Second, behind, 40 * time.Second},
-		{41 * time.Second, few, 0}, {45 * time.Second, few, 4 * time.Second}, {60 * time.Second, behind, time.Minute},
-		{80 * time.Second, few, 0},
+		{0, 0, behind, 0},
+		{20 * time.Second, 0, behind, 20 * time.Second},
+		{80 * time.Second, 45 * time.Second, behind, 80 * time.Second}, // each try may take long
+		{140 * time.Second, 45 * time.Second, behind, 140 * time.Second},
+		{141 * time.Second, 0, few, 0},
+		{145 * time.Second, 0, few, 4 * time.Second},
+		{160 * time.Second, 0, behind, 160 * time.Second},
+		{180 * time.Second, 0, few, 0},
 	} {
-		if got := r.note(n.err, time.Unix(1000, 0).Add(n.at)); got != n.want {
+		now := time.Unix(1000, 0).Add(n.at)
+		if got := r.note(n.err, now.Add(-n.took), now); got != n.want {
 			t.Errorf("%d: %s, want %s", i, got, n.want)
 		}
 	}

@@ -271,10 +271,11 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 		if m.o.Began != nil && refused == (refusals{}) {
 			m.o.Began(*step)
 		}
+		began := time.Now()
 		err = m.do(ctx, goal, obs, *step)
 		if m.later(err, *step) {
 			// The world has changed since the observation, or etcd does not take the change yet.
-			lasted := refused.note(err, time.Now())
+			lasted := refused.note(err, began, time.Now())
 			if lasted == 0 || lasted < m.limit(step.Do, err) {
 				if lasted > 4*pause {
 					m.say("", err.Error(), time.Now())
