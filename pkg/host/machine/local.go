@@ -24,13 +24,13 @@ func (w *world) install() (Operation, *Hold) {
 	if w.cfg.Service.InitSystem == Kubelet && w.cfg.Snapshot.File == "" {
 		return nil, nil
 	}
-	op, why := w.binaries()
+	op := w.binaries()
 	if have := w.obs.Binaries.Etcd; op != nil && !have.IsZero() && have != w.cfg.Version.Release() {
 		if why := w.mayRestart(); why != nil {
 			return nil, why
 		}
 	}
-	return op, why
+	return op, nil
 }
 
 // mayRestart holds what a running etcd is restarted for, before any of it is written: the
@@ -45,14 +45,14 @@ func (w *world) mayRestart() *Hold {
 	return w.spared()
 }
 
-func (w *world) binaries() (Operation, *Hold) {
+func (w *world) binaries() Operation {
 	b, want := w.obs.Binaries, w.cfg.Version.Release()
 	// Archives of distributors have no etcdutl: what needs it says so.
 	tools := b.Etcdctl == want && (b.Etcdutl == want || b.Etcdutl.IsZero())
 	if b.Problem == "" && b.Etcd == want && tools {
-		return nil, nil
+		return nil
 	}
-	return &InstallBinaries{Version: w.cfg.Version, Dir: w.cfg.Paths.Install}, nil
+	return &InstallBinaries{Version: w.cfg.Version, Dir: w.cfg.Paths.Install}
 }
 
 // clock holds while the certificate authority is not valid yet: a machine that boots may
@@ -115,8 +115,8 @@ func (w *world) snapshot() (Operation, *Hold) {
 			"leave out --snapshot to go on with the data that is there; etcdadm reset moves it aside",
 			"%s holds data that does not come from %s", w.cfg.Paths.Data, file)
 	}
-	if op, why := w.binaries(); op != nil || why != nil {
-		return op, why
+	if op := w.binaries(); op != nil {
+		return op, nil
 	}
 	from := cmp.Or(w.obs.Snapshot, file+" ")
 	if w.obs.Record.Action != Init || w.obs.Record.Restored != from {
