@@ -1,0 +1,160 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A cloud answers from a script: look says what each look finds.
+type cloud struct {
+	look     func(n int) ([]Volume, error)
+	attach   func(n int, v Volume) (Volume, error)
+	looks    int
+	attached []string
+}
+
+func (c *cloud) Find(context.Context) ([]Volume, error) {
+	c.looks++
+	return c.look(c.looks)
+}
+
+func (c *cloud) Attach(_ context.Context, v Volume) (Volume, error) {
+	c.attached = append(c.attached, v.ID)
+	return c.attach(len(c.attached), v)
+}
+
+func (c *cloud) Address(context.Context) (string, error) { return "10.0.0.1", nil }
+func (c *cloud) Nodes(context.Context) ([]Node, error)   { return nil, nil }
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+func here(v Volume) Volume {
+	v.Machine, v.Here = "self", true
+	return v
+}
+
+func acquired(t *testing.T, c *cloud, want string, attached ...string) (told []string, took time.Duration) {
+	t.Helper()
+	begin := time.Now()
+	v, err := Acquire(t.Context(), c, quiet(), func(why string) { told = append(told, why) })
+	if err != nil || v.ID != want || !v.Here {
+		t.Fatalf("acquired %+v, %v; want %s", v, err, want)
+	}
+	if !slices.Equal(c.attached, attached) {
+		t.Fatalf("attached %q, want %q", c.attached, attached)
+	}
+	return told, time.Since(begin)
+}
+
+func TestTheAttachedVolumeIsPreferred(t *testing.T) {
+	c := &cloud{look: func(int) ([]Volume, error) {
+		return []Volume{{ID: "1", Node: "a"}, here(Volume{ID: "3", Node: "c"}), here(Volume{ID: "2", Node: "b"})}, nil
+	}}
+	told, _ := acquired(t, c, "2")
+	if !slices.Equal(told, []string{""}) {
+		t.Errorf("told %q", told)
+	}
+}
+
+func TestALostRaceLeadsToTheNextVolume(t *testing.T) {
+	c := &cloud{
+		look: func(int) ([]Volume, error) {
+			return []Volume{{ID: "1", Node: "a"}, {ID: "2", Node: "b", Machine: "other"}, {ID: "3", Node: "c"}}, nil
+		},
+		attach: func(n int, v Volume) (Volume, error) {
+			if n == 1 {
+				return v, ErrTaken
+			}
+			return here(v), nil
+		},
+	}
+	acquired(t, c, "3", "1", "3")
+}
+
+func TestAVolumeOfADyingMachineIsTakenWithinSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		const dying = 4 * time.Minute
+		c := &cloud{
+			look: func(int) ([]Volume, error) {
+				v := Volume{ID: "vol-1", Node: "a", Machine: "i-old"}
+				if time.Since(begin) >= dying {
+					v.Machine = ""
+				}
+				return []Volume{v}, nil
+			},
+			attach: func(_ int, v Volume) (Volume, error) { return here(v), nil },
+		}
+		told, took := acquired(t, c, "vol-1", "vol-1")
+		if took < dying || took > dying+8*time.Second {
+			t.Errorf("taken after %s", took)
+		}
+		if c.looks > 130 {
+			t.Errorf("%d looks in four minutes", c.looks)
+		}
+		if len(told) != 2 || !strings.Contains(told[0], "vol-1 is attached to i-old") || told[1] != "" {
+			t.Errorf("told %q", told)
+		}
+	})
+}
+
+func TestAThrottlingCloudIsAskedRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		c := &cloud{look: func(int) ([]Volume, error) {
+			if time.Since(begin) < 10*time.Minute {
+				return nil, errors.New("RequestLimitExceeded")
+			}
+			return []Volume{here(Volume{ID: "1", Node: "a"})}, nil
+		}}
+		told, took := acquired(t, c, "1")
+		if c.looks > 50 || took > 11*time.Minute {
+			t.Errorf("%d looks in %s", c.looks, took)
+		}
+		if len(told) != 2 || !strings.Contains(told[0], "RequestLimitExceeded") {
+			t.Errorf("told %q", told)
+		}
+	})
+}
+
+// An attachment that ended in an error may have been made: another volume is
+// not attached before the cloud has been asked.
+func TestNeverMoreThanOneAfterAnUnclearAttachment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cloud{
+			look: func(n int) ([]Volume, error) {
+				v := Volume{ID: "1", Node: "b"}
+				if n > 2 {
+					v = here(v)
+				}
+				if n == 2 { // a volume that sorts first comes meanwhile
+					return []Volume{v, {ID: "0", Node: "a"}}, nil
+				}
+				return []Volume{v, {ID: "2", Node: "c"}}, nil
+			},
+			attach: func(int, Volume) (Volume, error) { return Volume{}, errors.New("connection reset") },
+		}
+		acquired(t, c, "1", "1", "1")
+	})
+}
+
+func TestWaitingEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		reason := errors.New("enough")
+		time.AfterFunc(time.Minute, func() { cancel(reason) })
+		c := &cloud{look: func(int) ([]Volume, error) { return nil, nil }}
+		var told []string
+		_, err := Acquire(ctx, c, quiet(), func(why string) { told = append(told, why) })
+		if !errors.Is(err, reason) || !strings.Contains(told[0], "--volume-tag") {
+			t.Errorf("%v, told %q", err, told)
+		}
+	})
+}
