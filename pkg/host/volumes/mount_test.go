@@ -272,7 +272,7 @@ func TestUnknownContentIsNotFormatted(t *testing.T) {
 func TestACorruptFileSystemIsNeitherMountedNorFormatted(t *testing.T) {
 	w := newWorld(t, 64)
 	w.command("mkfs.ext4", "-q", "-F", w.device)
-	// The root directory is no directory, which fsck does not mend unasked.
+	// The root directory is no directory, which fsck does not repair unasked.
 	w.command("debugfs", "-w", "-R", "set_inode_field / mode 0100644", w.device)
 	w.command("tune2fs", "-E", "force_fsck", w.device)
 	out, err := w.mount()
