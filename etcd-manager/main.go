@@ -10,10 +10,14 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/manager"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	_ "github.com/etcdadm/etcdadm/pkg/store/cloud" // s3://, gs://, azblob:// and others
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == volumes.HostExecCommand {
+		volumes.HostExec(os.Args[2:])
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Run(ctx, manager.New(daemon.Run), os.Args[1:])
 	stop()

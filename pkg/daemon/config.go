@@ -4,6 +4,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +46,8 @@ type Config struct {
 	// SeedsDir is a directory of files named by the addresses of other daemons,
 	// empty for none.
 	SeedsDir string
+	// Lookup asks the cloud where other daemons are, nil for no cloud.
+	Lookup func(ctx context.Context) ([]discovery.Seed, error)
 	// Static is the spec that a static configuration implies, nil for none.
 	Static *cluster.Spec
 	Policy cluster.Policy

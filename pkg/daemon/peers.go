@@ -53,6 +53,7 @@ func newPeerGroup(ctx context.Context, d *Daemon, l net.Listener) (*peerGroup, e
 		Self:      discovery.Record{Name: d.name, Address: d.node.address, Boot: d.node.boot},
 		Seeds:     c.seeds,
 		Directory: directory{d, d.store},
+		Lookup:    d.c.Lookup,
 		Interval:  d.c.DiscoveryInterval,
 		Join:      c.gossip.Join,
 		Alive:     c.alive,

@@ -44,7 +44,10 @@ func Command(run Run) *cobra.Command {
 			if err := f.readEnvFile(); err != nil {
 				return cli.Usagef("%v", err)
 			}
-			c, err := f.config(os.Environ())
+			c, err := f.config(cmd.Context(), os.Environ(), f.logger(cmd.ErrOrStderr()))
+			if err != nil && cmd.Context().Err() != nil {
+				return nil // it was ended while it waited for its volume
+			}
 			if err != nil {
 				return cli.Usagef("%v", err)
 			}

@@ -1,9 +1,11 @@
 package manager
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -16,11 +18,12 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/external"
 )
 
 // config turns flags and environment into what the daemon runs by.
-func (f *flags) config(environ []string) (daemon.Config, error) {
+func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) (daemon.Config, error) {
 	env := lookup(environ)
 	c := daemon.Config{
 		ClusterName: f.clusterName, BackupStore: f.backupStore, DataDir: f.dataDir, NodeName: f.nodeName,
@@ -49,7 +52,7 @@ func (f *flags) config(environ []string) (daemon.Config, error) {
 	if err := f.backups.policy(&c.Policy); err != nil {
 		return c, err
 	}
-	if err := f.volume(&c); err != nil {
+	if err := f.volume(ctx, &c, log); err != nil {
 		return c, err
 	}
 	if err := f.static(&c); err != nil {
@@ -116,9 +119,12 @@ func (f *flags) durations(c *daemon.Config, env func(string) string) error {
 // a cloud.
 var providers = []string{"aws", "gce", "openstack", "do", "hetzner", "linode", "azure", "scaleway"}
 
-func (f *flags) volume(c *daemon.Config) error {
+func (f *flags) volume(ctx context.Context, c *daemon.Config, log *slog.Logger) error {
 	if f.networkCIDR != "" && f.volumeProvider != "openstack" {
 		return errors.New("--network-cidr is only supported with provider 'openstack'")
+	}
+	if factory := volumes.Lookup(f.volumeProvider); factory != nil {
+		return f.cloudVolume(ctx, c, factory, log)
 	}
 	for _, p := range providers {
 		if f.volumeProvider == p {

@@ -46,6 +46,8 @@ type Options struct {
 	Port     int
 	// Directory is the control store, nil for none.
 	Directory Directory
+	// Lookup asks who else knows where nodes are, such as a cloud, and may be nil.
+	Lookup func(ctx context.Context) ([]Seed, error)
 	// Interval is the longest time between two observations while something is
 	// missing.
 	Interval time.Duration
@@ -92,8 +94,11 @@ type Finder struct {
 
 	mu sync.Mutex
 	// records and dirSeeds are what the sources said last.
-	records  []Record
-	dirSeeds []Seed
+	records            []Record
+	dirSeeds, machines []Seed
+	// looking says that the lookup is being asked, looked when it was last.
+	looking bool
+	looked  time.Time
 	// read says that the directory could be read last time, with the own record
 	// in it, and published that the own record is there.
 	read, published bool
@@ -205,6 +210,7 @@ func (f *Finder) observe(ctx context.Context) {
 		f.dirSeeds = seeds
 		f.mu.Unlock()
 	}
+	f.lookup(ctx)
 	f.mu.Lock()
 	begin := f.o.Directory != nil && !f.reading
 	if begin {
@@ -273,7 +279,7 @@ func (f *Finder) seeds() []Seed {
 	for _, s := range f.o.Seeds {
 		add(s)
 	}
-	for _, s := range f.dirSeeds {
+	for _, s := range slices.Concat(f.dirSeeds, f.machines) {
 		add(s)
 	}
 	maps.DeleteFunc(all, func(s Seed, _ bool) bool { return s.Name == "" && named[s.Address] })

@@ -1,0 +1,126 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/discovery"
+	"github.com/etcdadm/etcdadm/pkg/daemon"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes"
+)
+
+// cloudVolume waits for the volume that a cloud has for this node, and mounts
+// it. The volume says who the node is.
+func (f *flags) cloudVolume(ctx context.Context, c *daemon.Config, factory volumes.Factory, log *slog.Logger) error {
+	// What is wrong with the flags is told at once, not when there is a volume.
+	check := *c
+	check.DataDir = "/"
+	if check.Address == "" {
+		check.Address = "127.0.0.1"
+	}
+	if err := check.Validate(); err != nil {
+		return err
+	}
+	p, err := factory(ctx, volumes.Options{
+		ClusterName: f.clusterName, Tags: f.volumeTags, NameTag: f.volumeNameTag, Log: log,
+	})
+	if err == nil && c.Address == "" {
+		c.Address, err = p.Address(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("--volume-provider=%s: %w", f.volumeProvider, err)
+	}
+	var why atomic.Value
+	why.Store("")
+	stop, err := f.serveWaiting(c, &why)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	waiting := func(s string) { why.Store(s) }
+	v, err := volumes.Acquire(ctx, p, log, waiting)
+	if err != nil {
+		return fmt.Errorf("--volume-provider=%s: %w", f.volumeProvider, err)
+	}
+	host := volumes.Host{Root: "/"}
+	if f.containerized {
+		host.Root = "/rootfs"
+	}
+	if c.DataDir, err = host.Mount(ctx, v, log, waiting); err != nil {
+		return fmt.Errorf("volume %s: %w", v.ID, err)
+	}
+	if c.NodeName == "" {
+		c.NodeName = v.Node
+	}
+	c.Lookup = lookupNodes(p, f.grpcPort)
+	return nil
+}
+
+// lookupNodes asks a cloud for nodes, which are at this daemon's port.
+func lookupNodes(p volumes.Provider, port int) func(context.Context) ([]discovery.Seed, error) {
+	return func(ctx context.Context) ([]discovery.Seed, error) {
+		nodes, err := p.Nodes(ctx)
+		var seeds []discovery.Seed
+		for _, n := range nodes {
+			for _, a := range n.Addresses {
+				seeds = append(seeds, discovery.Seed{
+					Name: cluster.NodeName(n.Name), Address: net.JoinHostPort(a, strconv.Itoa(port)),
+				})
+			}
+		}
+		return seeds, err
+	}
+}
+
+// serveWaiting answers on the daemon's port for metrics before the daemon does.
+func (f *flags) serveWaiting(c *daemon.Config, why *atomic.Value) (stop func(), err error) {
+	if c.MetricsPort == 0 {
+		return func() {}, nil
+	}
+	host := c.MetricsAddress
+	if host == "" {
+		host = c.Address
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(c.MetricsPort)))
+	if err != nil {
+		return nil, fmt.Errorf("--etcd-manager-metrics-port: %w", err)
+	}
+	s := &http.Server{
+		Handler: waitingPages(why), ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
+		MaxHeaderBytes: 16 << 10,
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(l) // it ends with Close
+	}()
+	return func() { _ = s.Close(); <-done }, nil
+}
+
+func waitingPages(why *atomic.Value) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		text := why.Load().(string)
+		if text == "" {
+			text = "the volume is being mounted"
+		}
+		http.Error(w, text, http.StatusServiceUnavailable)
+	})
+	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
+		waits := 0
+		if why.Load().(string) != "" {
+			waits = 1
+		}
+		fmt.Fprintf(w, "# HELP etcd_manager_volume_waiting Whether the daemon waits for its volume.\n"+
+			"# TYPE etcd_manager_volume_waiting gauge\netcd_manager_volume_waiting %d\n", waits)
+	})
+	return mux
+}

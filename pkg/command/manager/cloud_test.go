@@ -1,0 +1,107 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/coordination/discovery"
+	"github.com/etcdadm/etcdadm/pkg/daemon"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+)
+
+// elsewhere is a cloud whose only volume is attached to another machine.
+type elsewhere struct{ asked chan struct{} }
+
+func (c elsewhere) Find(context.Context) ([]volumes.Volume, error) {
+	select {
+	case c.asked <- struct{}{}:
+	default:
+	}
+	return []volumes.Volume{{ID: "vol-1", Node: "etcd-a", Machine: "i-old"}}, nil
+}
+
+func (elsewhere) Attach(_ context.Context, v volumes.Volume) (volumes.Volume, error) {
+	return v, errors.New("it is not free")
+}
+
+func (elsewhere) Address(context.Context) (string, error) { return "127.0.0.1", nil }
+
+func (elsewhere) Nodes(context.Context) ([]volumes.Node, error) {
+	return []volumes.Node{{Name: "etcd-b", Addresses: []string{"10.0.0.2", "fd00::2"}}}, nil
+}
+
+func TestWaitingForAVolumeIsTold(t *testing.T) {
+	cloud := elsewhere{make(chan struct{})}
+	volumes.Register("elsewhere", func(_ context.Context, o volumes.Options) (volumes.Provider, error) {
+		if o.ClusterName != "etcd" || !reflect.DeepEqual(o.Tags, []string{"a=b", "c"}) || o.NameTag != "c" {
+			t.Errorf("options %+v", o)
+		}
+		return cloud, nil
+	})
+	port := testport.Free(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := Command(func(context.Context, daemon.Config, *slog.Logger) error {
+		t.Error("the daemon runs without its volume")
+		return nil
+	})
+	cmd.SetErr(io.Discard)
+	cmd.SetArgs([]string{
+		"--cluster-name=etcd", "--backup-store=file:///tmp/x", "--volume-provider=elsewhere", "--volume-tag=a=b",
+		"--volume-tag=c", "--volume-name-tag=c", fmt.Sprintf("--etcd-manager-metrics-port=%d", port),
+	})
+	done := make(chan error, 1)
+	go func() { done <- cmd.ExecuteContext(ctx) }()
+	<-cloud.asked
+	<-cloud.asked // the second look comes after the first one was told
+	url := "http://" + net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
+	for page, want := range map[string]string{
+		"/readyz": "vol-1 is attached to i-old", "/metrics": "etcd_manager_volume_waiting 1", "/healthz": "ok",
+	} {
+		r, err := http.Get(url + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		if !strings.Contains(string(text), want) || (r.StatusCode == http.StatusOK) == (page == "/readyz") {
+			t.Errorf("%s: %d %s", page, r.StatusCode, text)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("ended while it waited: %v", err)
+	}
+	if l, err := net.Listen("tcp", strings.TrimPrefix(url, "http://")); err != nil {
+		t.Errorf("the port is not free for the daemon: %v", err)
+	} else {
+		l.Close()
+	}
+}
+
+func TestNodesOfTheCloudAreSeeds(t *testing.T) {
+	got, err := lookupNodes(elsewhere{}, 3996)(t.Context())
+	want := []discovery.Seed{
+		{Name: "etcd-b", Address: "10.0.0.2:3996"}, {Name: "etcd-b", Address: "[fd00::2]:3996"},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestFlagsOfACloudAreCheckedBeforeItIsAsked(t *testing.T) {
+	volumes.Register("unasked", func(context.Context, volumes.Options) (volumes.Provider, error) {
+		t.Error("the cloud is asked")
+		return nil, errors.New("asked")
+	})
+	usage(t, "--grpc-port", "--volume-provider=unasked", "--grpc-port=99999")
+}
