@@ -26,9 +26,9 @@ test: ## run the tests of all modules, with every version of etcd; whole cluster
 verify: ## lint, check what is generated, build each module alone
 	@GO=$(GO) hack/verify
 
-e2e: build ## run the end-to-end tests with the long stories, those on real systemd where Docker is there
+e2e: build ## run the long end-to-end tests, those on real systemd where Docker is there; the short ones are in "make test"
 	@$(GO) run ./images etcd all >/dev/null
-	$(ETCD) $(TEST) -tags e2e -count=1 -p 1 -timeout=60m $(or $(E2E),./e2e/...)
+	$(ETCD) $(subst runtests,runtests -only-tag=e2e,$(TEST)) -count=1 -p=1 -timeout=60m $(or $(E2E),./e2e/...)
 
 bench: build ## run the benchmarks; the table of docs/performance.md comes last
 	$(ETCD) $(GO) test -run '^$$' -bench . -benchmem work && $(ETCD) $(GO) run ./e2e/bench -bin ./bin

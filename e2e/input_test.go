@@ -40,7 +40,8 @@ func TestBadSpec(t *testing.T) {
 		`{"memberCount":`:                          "spec-invalid",
 		`{"memberCount":0,"etcdVersion":"3.6.16"}`: "spec-invalid",
 		`{"memberCount":8,"etcdVersion":"3.6.16"}`: "spec-invalid",
-		`{"memberCount":3,"etcdVersion":"3.6.99"}`: "",
+		// With more members another node may become the coordinator, which never held.
+		`{"memberCount":1,"etcdVersion":"3.6.99"}`: "",
 	} {
 		coordinator := c.Coordinator()
 		said := coordinator.LogSize()

@@ -57,7 +57,7 @@ setpriv --reuid=etcd --regid=etcd --clear-groups test -r /etc/etcd/pki/server.ke
 }
 
 // All addresses are of IPv6.
-func TestIPv6(t *testing.T) {
+func TestClusterOverIPv6(t *testing.T) {
 	t.Parallel()
 	machines := Start(t, 2)
 	m1, m2 := machines[0], machines[1]

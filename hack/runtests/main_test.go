@@ -66,3 +66,31 @@ func TestReadExpected(t *testing.T) {
 		t.Errorf("the list of the tree: %v, %v", list, err)
 	}
 }
+
+func TestSkipOthers(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module example.com/p\n")
+	write("a_test.go", "package p\nfunc TestMain(m *testing.M) {}\nfunc TestA(t *testing.T) {}\nfunc TestB(t *testing.T) {}\n")
+	t.Chdir(dir)
+	t.Setenv("GOWORK", "off")
+	if skip, err := skipOthers("go", "long", []string{"./..."}); err == nil {
+		t.Errorf("no test has the tag, and %q", skip)
+	}
+	write("long_test.go", "//go:build long\n\npackage p\nfunc TestC(t *testing.T) {}\n")
+	if skip, err := skipOthers("go", "long", []string{"./..."}); err != nil || skip != "^(TestA|TestB)$" {
+		t.Errorf("%q, %v", skip, err)
+	}
+	if err := os.Mkdir("q", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("q/q_test.go", "//go:build long\n\npackage q\nfunc TestA(t *testing.T) {}\n")
+	if skip, err := skipOthers("go", "long", []string{"./..."}); err == nil || !strings.Contains(err.Error(), "TestA") {
+		t.Errorf("two packages have TestA: %q, %v", skip, err)
+	}
+}
