@@ -14,6 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
@@ -76,9 +77,9 @@ func TestACertificateIsNoLease(t *testing.T) {
 				{"restore", "switch", "--node=b", "--token=another", "--expect-token=" + string(token)},
 			} {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-				_, err := p.Execute(ctx, to, rpc.ExecuteRequest{
-					Cluster: "test", Argv: argv, Term: term, Holder: "stranger", LeaseVoters: e,
-				})
+				op, err := plan.Parse(argv)
+				must(t, err)
+				err = p.Execute(ctx, to, "test", plan.Order{Operation: op, Term: term, Holder: "stranger", LeaseVoters: e})
 				cancel()
 				if err == nil || rpc.KindOf(err) == rpc.Unreachable {
 					t.Errorf("%v in term %d with the lease voters %v: %v", argv, term, e.Names, err)

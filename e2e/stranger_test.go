@@ -35,8 +35,8 @@ func (s *stranger) Observe(context.Context, rpc.Caller) (cluster.Answer, error) 
 	return cluster.Answer{}, errStranger
 }
 
-func (s *stranger) Execute(context.Context, rpc.Caller, plan.Order) (rpc.ExecuteResponse, error) {
-	return rpc.ExecuteResponse{}, errStranger
+func (s *stranger) Execute(context.Context, rpc.Caller, plan.Order) error {
+	return errStranger
 }
 
 func (s *stranger) Lease(context.Context, rpc.Caller, lease.Request) (lease.Reply, error) {
@@ -130,10 +130,9 @@ func TestAStrangerIsNobodysLeaseVoter(t *testing.T) {
 		defer cancel()
 		s.says(term, e)
 		to := rpc.Node{Name: cluster.NodeName(n.Name), Address: n.Endpoint()}
-		_, err := p.Execute(ctx, to, rpc.ExecuteRequest{
-			Cluster: "test", Argv: argv, Term: term, Holder: "stranger", LeaseVoters: e,
-		})
-		return err
+		op, err := plan.Parse(argv)
+		must(t, err)
+		return p.Execute(ctx, to, "test", plan.Order{Operation: op, Term: term, Holder: "stranger", LeaseVoters: e})
 	}
 	for _, n := range []*harness.Node{forgetful, c.Node("d")} {
 		was, err := nodestate.Read(n.Dir)

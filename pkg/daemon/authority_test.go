@@ -76,10 +76,7 @@ func (s *site) madeUp(record cluster.LeaseVoters) plan.Order {
 }
 
 func obey(s *site, e plan.Order) error {
-	_, err := handler{s.node}.Execute(s.t.Context(), rpc.Caller{
-		Name: e.Holder, Role: rpc.RoleNode, Authenticated: true,
-	}, e)
-	return err
+	return handler{s.node}.Execute(s.t.Context(), rpc.Caller{Name: e.Holder, Role: rpc.RoleNode, Authenticated: true}, e)
 }
 
 // Whoever has a certificate can name a term, and lease voters of their own making.

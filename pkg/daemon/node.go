@@ -162,8 +162,8 @@ func (h handler) Observe(ctx context.Context, _ rpc.Caller) (cluster.Answer, err
 	return h.n.Observe(ctx), nil
 }
 
-func (h handler) Execute(ctx context.Context, from rpc.Caller, e plan.Order) (rpc.ExecuteResponse, error) {
-	return rpc.ExecuteResponse{}, wireError(h.n.Obey(ctx, from, e))
+func (h handler) Execute(ctx context.Context, from rpc.Caller, e plan.Order) error {
+	return wireError(h.n.Obey(ctx, from, e))
 }
 
 func (h handler) Lease(ctx context.Context, from rpc.Caller, req lease.Request) (lease.Reply, error) {

@@ -241,7 +241,7 @@ func TestThePortAnswersAsTheNode(t *testing.T) {
 		t.Errorf("it says %+v, %v", r, err)
 	}
 	s.confirmed(2, "b", "b", "c")
-	_, err = h.Execute(t.Context(), rpc.Caller{Name: "b"},
+	err = h.Execute(t.Context(), rpc.Caller{Name: "b"},
 		s.signed(2, "b", &plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartRestart, Version: version}))
 	if rpc.KindOf(err) != rpc.Refused || !strings.Contains(err.Error(), "no data to start from") {
 		t.Errorf("error %v of kind %s", err, rpc.KindOf(err))

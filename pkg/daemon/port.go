@@ -73,14 +73,14 @@ func (d *Daemon) askStanding(ctx context.Context, name cluster.NodeName) (lease.
 		return lease.Standing{}, fmt.Errorf("no address of node %s is known", name)
 	}
 	n := rpc.Node{Name: name, Address: address}
-	s, err := d.pool.Standing(ctx, n, rpc.StandingRequest{Cluster: d.c.ClusterName})
+	s, err := d.pool.Standing(ctx, n, d.c.ClusterName)
 	if !errors.Is(err, rpc.ErrUnimplemented) {
 		return s, err
 	}
 	// An observation is slower: the node asks its etcd.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), olderTimeout)
 	defer cancel()
-	r, err := d.pool.Observe(ctx, n, rpc.ObserveRequest{Cluster: d.c.ClusterName})
+	r, err := d.pool.Observe(ctx, n, d.c.ClusterName)
 	return standingOf(r.Node), err
 }
 

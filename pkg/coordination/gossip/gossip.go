@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 )
 
 // Options says who this node is and how it reaches others.
@@ -107,7 +108,7 @@ func New(ctx context.Context, o Options) (*Gossip, error) {
 		return nil, fmt.Errorf("start gossip: %w", err)
 	}
 	// Streams are served only from here on: nobody reads them earlier.
-	o.Server.RegisterService(&service, g.transport)
+	nodepb.RegisterGossipServer(o.Server, g.transport)
 	return g, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 )
 
 func TestFiveNodesFindEachOtherThroughOne(t *testing.T) {
@@ -221,14 +222,17 @@ func TestANamelessCallerIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, method := range []string{packetsMethod, streamMethod} {
-		s, err := cc.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
-			"/"+serviceName+"/"+method)
-		if err != nil {
-			t.Fatal(err)
-		}
+	packets, err := nodepb.NewGossipClient(cc).Packets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := nodepb.NewGossipClient(cc).Stream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []frames{packets, stream} {
 		if _, err := receive(s); err == nil || !strings.Contains(err.Error(), "b does not say its name") {
-			t.Errorf("%s: %v", method, err)
+			t.Errorf("it was told %v", err)
 		}
 	}
 	other, err := grpc.NewClient("passthrough:///"+a.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -236,8 +240,7 @@ func TestANamelessCallerIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = other.Close() }()
-	s, err := other.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
-		"/"+serviceName+"/"+packetsMethod)
+	s, err := nodepb.NewGossipClient(other).Packets(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

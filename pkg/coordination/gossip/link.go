@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 )
 
 const (
@@ -36,7 +37,7 @@ type link struct {
 	last, done chan struct{}
 
 	// The rest belongs to run.
-	stream grpc.ClientStream
+	stream frames
 	cancel context.CancelFunc
 	retry  time.Time
 	failed bool
@@ -120,7 +121,7 @@ func (l *link) send(b []byte) error {
 func (l *link) open() error {
 	ctx, cancel := context.WithCancel(l.t.ctx)
 	limit := time.AfterFunc(linkLimit, cancel)
-	stream, err := l.t.open(ctx, l.to, packetsMethod)
+	stream, err := l.t.open(ctx, l.to, nodepb.GossipClient.Packets)
 	if !limit.Stop() && l.t.ctx.Err() == nil {
 		err = fmt.Errorf("no connection within %v", linkLimit)
 	}

@@ -4,53 +4,26 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 )
 
 // NameKey is the metadata in which a caller says its name. With TLS its
 // certificate has to say the same.
 const NameKey = "etcdadm-name"
 
-const (
-	serviceName   = "etcdadm.v1.Gossip"
-	packetsMethod = "Packets"
-	streamMethod  = "Stream"
-	// frameCodec is named on every stream, so that a connection whose calls use
-	// another codec by default carries frames too.
-	frameCodec = "proto"
-)
+// frameCodec is named on every stream, so that a connection whose calls use
+// another codec by default carries frames too.
+const frameCodec = "proto"
 
-// A server serves the two methods.
-type server interface {
-	servePackets(grpc.ServerStream) error
-	serveStream(grpc.ServerStream) error
-}
-
-var service = grpc.ServiceDesc{
-	ServiceName: serviceName,
-	HandlerType: (*server)(nil),
-	Streams: []grpc.StreamDesc{{
-		StreamName:    packetsMethod,
-		Handler:       func(srv any, s grpc.ServerStream) error { return srv.(server).servePackets(s) },
-		ServerStreams: true,
-		ClientStreams: true,
-	}, {
-		StreamName:    streamMethod,
-		Handler:       func(srv any, s grpc.ServerStream) error { return srv.(server).serveStream(s) },
-		ServerStreams: true,
-		ClientStreams: true,
-	}},
-}
-
-// servePackets takes packets until the caller ends the stream. It sends
+// Packets takes packets until the caller ends the stream. It sends
 // nothing; its end tells the caller that all packets have come.
-func (t *transport) servePackets(s grpc.ServerStream) error {
+func (t *transport) Packets(s nodepb.Gossip_PacketsServer) error {
 	from, err := t.identify(s.Context())
 	if err != nil {
 		return err
@@ -68,8 +41,8 @@ func (t *transport) servePackets(s grpc.ServerStream) error {
 	}
 }
 
-// serveStream hands one connection to memberlist and stays until it is closed.
-func (t *transport) serveStream(s grpc.ServerStream) error {
+// Stream hands one connection to memberlist and stays until it is closed.
+func (t *transport) Stream(s nodepb.Gossip_StreamServer) error {
 	from, err := t.identify(s.Context())
 	if err != nil {
 		return err
@@ -126,22 +99,19 @@ func (t *transport) identify(ctx context.Context) (cluster.NodeName, error) {
 	return proved, nil
 }
 
-// A stream is either end of a gRPC stream.
+// A stream is either end of a gRPC stream of frames.
 type stream interface {
-	SendMsg(m any) error
-	RecvMsg(m any) error
+	Send(frame *wrapperspb.BytesValue) error
+	Recv() (*wrapperspb.BytesValue, error)
 }
 
 // transmit sends one frame.
 func transmit(s stream, b []byte) error {
-	return s.SendMsg(wrapperspb.Bytes(b))
+	return s.Send(wrapperspb.Bytes(b))
 }
 
 // receive returns the next frame, io.EOF after the last.
 func receive(s stream) ([]byte, error) {
-	var frame wrapperspb.BytesValue
-	if err := s.RecvMsg(&frame); err != nil {
-		return nil, err
-	}
-	return frame.GetValue(), nil
+	frame, err := s.Recv()
+	return frame.GetValue(), err
 }

@@ -14,8 +14,10 @@ import (
 	"github.com/hashicorp/memberlist"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 )
 
 var errClosed = errors.New("the gossip is closed")
@@ -33,6 +35,8 @@ const (
 // A transport carries memberlist's packets and connections. It is a
 // [memberlist.NodeAwareTransport].
 type transport struct {
+	nodepb.UnimplementedGossipServer
+
 	o    Options
 	at   netip.AddrPort
 	seen func(cluster.NodeName)
@@ -158,15 +162,19 @@ func (t *transport) flush(ctx context.Context) {
 	}
 }
 
-// open opens a stream to a node. The stream lives as long as ctx.
-func (t *transport) open(ctx context.Context, to memberlist.Address, method string) (grpc.ClientStream, error) {
+// A frames is the caller's end of a stream.
+type frames = grpc.BidiStreamingClient[wrapperspb.BytesValue, wrapperspb.BytesValue]
+
+// open opens a stream to a node by one of the methods of [nodepb.GossipClient]. The
+// stream lives as long as ctx.
+func (t *transport) open(ctx context.Context, to memberlist.Address,
+	method func(nodepb.GossipClient, context.Context, ...grpc.CallOption) (frames, error)) (frames, error) {
 	cc, err := t.o.Dial(ctx, to.Addr, cluster.NodeName(to.Name))
 	if err != nil {
 		return nil, err
 	}
 	ctx = metadata.AppendToOutgoingContext(ctx, NameKey, string(t.o.Name))
-	desc := grpc.StreamDesc{StreamName: method, ServerStreams: true, ClientStreams: true}
-	return cc.NewStream(ctx, &desc, "/"+serviceName+"/"+method, grpc.CallContentSubtype(frameCodec))
+	return method(nodepb.NewGossipClient(cc), ctx, grpc.CallContentSubtype(frameCodec))
 }
 
 // DialTimeout connects to whoever is at an address.
@@ -178,7 +186,7 @@ func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, e
 func (t *transport) DialAddressTimeout(to memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(t.ctx, streamLife)
 	limit := time.AfterFunc(timeout, cancel)
-	stream, err := t.open(ctx, to, streamMethod)
+	stream, err := t.open(ctx, to, nodepb.GossipClient.Stream)
 	if !limit.Stop() && t.ctx.Err() == nil {
 		err = fmt.Errorf("no connection within %v", timeout)
 	}
@@ -208,7 +216,7 @@ func (t *transport) DialAddressTimeout(to memberlist.Address, timeout time.Durat
 }
 
 // receivePackets hands over the packets of one stream until it ends.
-func (t *transport) receivePackets(s grpc.ServerStream, from cluster.NodeName) error {
+func (t *transport) receivePackets(s nodepb.Gossip_PacketsServer, from cluster.NodeName) error {
 	for {
 		b, err := receive(s)
 		if errors.Is(err, io.EOF) {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 )
 
 // A Role is what a caller may ask for, see [Permits].
@@ -36,11 +37,11 @@ var (
 // permitted are the roles that may call a method. What is not named here, such
 // as gossip, is for nodes only.
 var permitted = map[string][]Role{
-	"/" + serviceName + "/Hello":    everybody,
-	"/" + serviceName + "/Observe":  everybody,
-	"/" + serviceName + "/Standing": everybody,
-	"/" + serviceName + "/Execute":  actors,
-	"/" + serviceName + "/Lease":    actors,
+	nodepb.Node_Hello_FullMethodName:    everybody,
+	nodepb.Node_Observe_FullMethodName:  everybody,
+	nodepb.Node_Standing_FullMethodName: everybody,
+	nodepb.Node_Execute_FullMethodName:  actors,
+	nodepb.Node_Lease_FullMethodName:    actors,
 }
 
 // Permits reports whether a caller of the role may call the method, such as

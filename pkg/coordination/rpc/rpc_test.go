@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 )
 
@@ -57,11 +58,11 @@ func (h *handler) Observe(ctx context.Context, from rpc.Caller) (cluster.Answer,
 	return answer(), h.note(from)
 }
 
-func (h *handler) Execute(_ context.Context, from rpc.Caller, e plan.Order) (rpc.ExecuteResponse, error) {
+func (h *handler) Execute(_ context.Context, from rpc.Caller, e plan.Order) error {
 	h.mu.Lock()
 	h.ran = append(h.ran, e)
 	h.mu.Unlock()
-	return rpc.ExecuteResponse{Result: "done"}, h.note(from)
+	return h.note(from)
 }
 
 func (h *handler) Lease(_ context.Context, from rpc.Caller, req lease.Request) (lease.Reply, error) {
@@ -142,6 +143,17 @@ func wantKind(t *testing.T, err error, kind rpc.Kind, text string) {
 
 var remove = &plan.Remove{ID: 3, ExpectName: "c", ExpectVoters: 3}
 
+// send sends an order as it is on the wire, whether it makes sense or not.
+func send(t *testing.T, p *rpc.Pool, to rpc.Node, req *nodepb.ExecuteRequest) error {
+	t.Helper()
+	conn, err := p.Conn(to.Name, to.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = nodepb.NewNodeClient(conn).Execute(short(t), req)
+	return rpc.FromStatus(err)
+}
+
 func TestCallsOverTLS(t *testing.T) {
 	ca, h := newCA(t), &handler{}
 	b := rpc.Node{Name: "b", Address: listen(t, ca.server("b"), h)}
@@ -149,10 +161,10 @@ func TestCallsOverTLS(t *testing.T) {
 	ctx := short(t)
 
 	hello, err := p.Hello(ctx, b.Address)
-	if err != nil || hello != (rpc.HelloResponse{Name: "b", Cluster: "main"}) {
+	if err != nil || hello != (rpc.Identity{Name: "b", Cluster: "main"}) {
 		t.Errorf("hello: %+v, %v", hello, err)
 	}
-	seen, err := p.Observe(ctx, b, rpc.ObserveRequest{Cluster: "main"})
+	seen, err := p.Observe(ctx, b, "main")
 	if err != nil || !reflect.DeepEqual(seen, answer()) {
 		t.Errorf("observe: %+v, %v", seen, err)
 	}
@@ -161,15 +173,12 @@ func TestCallsOverTLS(t *testing.T) {
 	}
 
 	record := cluster.LeaseVoters{Token: "tok", Term: 4, Names: []cluster.NodeName{"a", "b"}}
-	done, err := p.Execute(ctx, b, rpc.ExecuteRequest{
-		Cluster: "main", Argv: plan.Argv(remove), Term: 4, Holder: "a", LeaseVoters: record,
-	})
-	if err != nil || done.Result != "done" {
-		t.Errorf("execute: %+v, %v", done, err)
+	order := plan.Order{Operation: remove, Term: 4, Holder: "a", LeaseVoters: record}
+	if err := p.Execute(ctx, b, "main", order); err != nil {
+		t.Errorf("execute: %v", err)
 	}
-	if want := (plan.Order{Operation: remove, Term: 4, Holder: "a", LeaseVoters: record}); !reflect.DeepEqual(h.ran[0],
-		want) {
-		t.Errorf("the handler got %+v, want %+v", h.ran[0], want)
+	if !reflect.DeepEqual(h.ran[0], order) {
+		t.Errorf("the handler got %+v, want %+v", h.ran[0], order)
 	}
 
 	reply, err := p.Lease(ctx, b, lease.Request{Cluster: "main", Term: 5, Holder: "a", LeaseVoters: record})
@@ -186,8 +195,7 @@ func TestNobodyActsForAnother(t *testing.T) {
 	node, operator := pool(t, ca.client(clientPrefix+"a")), pool(t, ca.client("operator"))
 
 	execute := func(p *rpc.Pool, cluster string, holder cluster.NodeName, argv ...string) error {
-		_, err := p.Execute(ctx, b, rpc.ExecuteRequest{Cluster: cluster, Holder: holder, Argv: argv})
-		return err
+		return send(t, p, b, &nodepb.ExecuteRequest{Cluster: cluster, Holder: string(holder), Argv: argv})
 	}
 	argv := plan.Argv(remove)
 	wantKind(t, execute(node, "main", "c", argv...), rpc.Refused, "a cannot act as c")
@@ -201,7 +209,7 @@ func TestNobodyActsForAnother(t *testing.T) {
 	}
 	_, err := node.Lease(ctx, b, lease.Request{Cluster: "main", Holder: "c"})
 	wantKind(t, err, rpc.Refused, "a cannot act as c")
-	_, err = node.Observe(ctx, b, rpc.ObserveRequest{Cluster: "events"})
+	_, err = node.Observe(ctx, b, "events")
 	wantKind(t, err, rpc.Refused, "belongs to cluster main")
 	var refused *rpc.Error
 	if !errors.As(err, &refused) || refused.OtherCluster() != "main" {
@@ -237,7 +245,7 @@ func TestWhatAKindOfCertificatePermits(t *testing.T) {
 		}}}, h)
 	})
 	b := rpc.Node{Name: "b", Address: address}
-	argv := []string{"member", "stop", "--node=b", "--expect-token=t"}
+	stop := &plan.MemberStop{Node: "b", ExpectToken: "t"}
 	for _, tc := range []struct {
 		cn             string
 		name           cluster.NodeName
@@ -249,12 +257,12 @@ func TestWhatAKindOfCertificatePermits(t *testing.T) {
 	} {
 		p := pool(t, ca.client(tc.cn))
 		_, err := p.Hello(short(t), address)
-		_, err2 := p.Observe(short(t), b, rpc.ObserveRequest{Cluster: "main"})
-		s, err3 := p.Standing(short(t), b, rpc.StandingRequest{Cluster: "main"})
+		_, err2 := p.Observe(short(t), b, "main")
+		s, err3 := p.Standing(short(t), b, "main")
 		if err := errors.Join(err, err2, err3); err != nil || s.Term != 7 {
 			t.Errorf("%s may not look: %v", tc.cn, err)
 		}
-		_, err = p.Execute(short(t), b, rpc.ExecuteRequest{Cluster: "main", Argv: argv, Term: 1, Holder: tc.name})
+		err = p.Execute(short(t), b, "main", plan.Order{Operation: stop, Term: 1, Holder: tc.name})
 		_, err2 = p.Lease(short(t), b, lease.Request{Cluster: "main", Holder: tc.name})
 		for _, err := range []error{err, err2} {
 			if !tc.acts {
@@ -308,9 +316,7 @@ func TestCertificatesDecideWhoGetsIn(t *testing.T) {
 		"server whose name is not known":  {ours.client(clientPrefix + "a"), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := pool(t, c.o).Observe(short(t), rpc.Node{Name: c.node, Address: address}, rpc.ObserveRequest{
-				Cluster: "main",
-			})
+			_, err := pool(t, c.o).Observe(short(t), rpc.Node{Name: c.node, Address: address}, "main")
 			if rpc.KindOf(err) != c.kind {
 				t.Errorf("error %v is of kind %q, want %q", err, rpc.KindOf(err), c.kind)
 			}
@@ -376,7 +382,7 @@ func TestErrorsArriveAsTheyWereMade(t *testing.T) {
 		{errors.New("boom"), rpc.Internal, ""},
 	} {
 		h.err = c.err
-		_, err := p.Observe(short(t), b, rpc.ObserveRequest{Cluster: "main"})
+		_, err := p.Observe(short(t), b, "main")
 		var got *rpc.Error
 		if !errors.As(err, &got) || got.Kind != c.kind || got.Text != c.err.Error() || got.Hint != c.hint ||
 			rpc.HintOf(err) != c.hint {
@@ -404,12 +410,12 @@ func TestAnotherVersionIsToldFromAFailure(t *testing.T) {
 	go func() { _ = old.Serve(l) }()
 	t.Cleanup(old.Stop)
 	p := pool(t, rpc.PoolOptions{Self: "a"})
-	_, err = p.Standing(short(t), rpc.Node{Name: "b", Address: l.Addr().String()}, rpc.StandingRequest{Cluster: "main"})
+	_, err = p.Standing(short(t), rpc.Node{Name: "b", Address: l.Addr().String()}, "main")
 	wantKind(t, err, rpc.Invalid, "runs an older version")
 	if !errors.Is(err, rpc.ErrUnimplemented) {
 		t.Errorf("it is not told from other errors: %v", err)
 	}
-	_, err = p.Execute(short(t), rpc.Node{Name: "b", Address: listen(t, nil, &handler{})}, rpc.ExecuteRequest{
+	err = send(t, p, rpc.Node{Name: "b", Address: listen(t, nil, &handler{})}, &nodepb.ExecuteRequest{
 		Cluster: "main", Argv: []string{"data", "discard", "--node=b", "--name=x"}, Term: 1, Holder: "a",
 	})
 	wantKind(t, err, rpc.Invalid, "order not understood by node b")
@@ -439,7 +445,7 @@ func TestAPanicIsAnError(t *testing.T) {
 	defer s.Stop(short(t))
 	p := pool(t, rpc.PoolOptions{Self: "a"})
 	for range 2 {
-		_, err = p.Observe(short(t), rpc.Node{Name: "b", Address: l.Addr().String()}, rpc.ObserveRequest{Cluster: "main"})
+		_, err = p.Observe(short(t), rpc.Node{Name: "b", Address: l.Addr().String()}, "main")
 		wantKind(t, err, rpc.Internal, "index out of range")
 	}
 	_ = p.Close()
@@ -451,7 +457,7 @@ func TestCallsEndWithTheirDeadline(t *testing.T) {
 	defer close(h.hold)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := pool(t, rpc.PoolOptions{Self: "a"}).Observe(ctx, b, rpc.ObserveRequest{Cluster: "main"})
+	_, err := pool(t, rpc.PoolOptions{Self: "a"}).Observe(ctx, b, "main")
 	wantKind(t, err, rpc.Unreachable, "b: ")
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v is not the context's error", err)
@@ -475,7 +481,7 @@ func TestStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() {
-		_, err := p.Observe(short(t), rpc.Node{Address: l.Addr().String()}, rpc.ObserveRequest{Cluster: "main"})
+		_, err := p.Observe(short(t), rpc.Node{Address: l.Addr().String()}, "main")
 		called <- err
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -506,17 +512,17 @@ func TestALostConnectionIsMadeAgain(t *testing.T) {
 	p := pool(t, ca.client(clientPrefix+"a"))
 	s, address := serve("127.0.0.1:0")
 	b := rpc.Node{Name: "b", Address: address}
-	if _, err := p.Observe(short(t), b, rpc.ObserveRequest{Cluster: "main"}); err != nil {
+	if _, err := p.Observe(short(t), b, "main"); err != nil {
 		t.Fatal(err)
 	}
 	s.Stop(short(t))
-	_, err := p.Observe(short(t), b, rpc.ObserveRequest{Cluster: "main"})
+	_, err := p.Observe(short(t), b, "main")
 	wantKind(t, err, rpc.Unreachable, "b: ")
 	s, _ = serve(address)
 	defer s.Stop(short(t))
 	begin := time.Now()
 	for {
-		if _, err = p.Observe(short(t), b, rpc.ObserveRequest{Cluster: "main"}); err == nil {
+		if _, err = p.Observe(short(t), b, "main"); err == nil {
 			break
 		}
 		if time.Since(begin) > 20*time.Second {
@@ -581,7 +587,7 @@ func TestProtoServicesLiveBesideOurs(t *testing.T) {
 func TestMessagesHaveASizeLimit(t *testing.T) {
 	h := &handler{}
 	b := rpc.Node{Name: "b", Address: listen(t, nil, h)}
-	_, err := pool(t, rpc.PoolOptions{Self: "a"}).Execute(short(t), b, rpc.ExecuteRequest{
+	err := send(t, pool(t, rpc.PoolOptions{Self: "a"}), b, &nodepb.ExecuteRequest{
 		Cluster: "main", Holder: "a", Argv: []string{"member", "remove", strings.Repeat("x", 5<<20)},
 	})
 	wantKind(t, err, rpc.Invalid, "larger than max")

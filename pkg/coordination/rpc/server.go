@@ -15,6 +15,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/coordination/listen"
+	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 )
 
 // Sizes and times of both ends of a connection. An idle daemon has to fit into
@@ -88,7 +89,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * pingEvery, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery / 2, PermitWithoutStream: true}),
 	)
-	s.RegisterService(&serviceDesc, &node{name: o.Name, cluster: o.Cluster, h: o.Handler})
+	nodepb.RegisterNodeServer(s, &node{name: o.Name, cluster: o.Cluster, h: o.Handler})
 	return &Server{s: s}, nil
 }
 

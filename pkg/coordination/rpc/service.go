@@ -2,24 +2,21 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-
-	"google.golang.org/grpc"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 )
-
-// serviceName is the service's name on the wire.
-const serviceName = "etcdadm.v1.Node"
 
 // A Handler answers the calls. Its errors reach the caller as [*Error], with
 // the kind that [KindOf] tells. Its methods are called from many goroutines.
 type Handler interface {
 	Observe(ctx context.Context, from Caller) (cluster.Answer, error)
-	// Execute is called for operations only. The execution's Holder is the caller.
-	Execute(ctx context.Context, from Caller, e plan.Order) (ExecuteResponse, error)
+	// Execute is called for operations only. The order's Holder is the caller.
+	Execute(ctx context.Context, from Caller, e plan.Order) error
 	// Lease is called with requests whose Holder is the caller.
 	Lease(ctx context.Context, from Caller, req lease.Request) (lease.Reply, error)
 	// Standing tells to whom the node has given its vote, if that still runs.
@@ -28,107 +25,93 @@ type Handler interface {
 
 // node is the service.
 type node struct {
+	nodepb.UnimplementedNodeServer
 	name    cluster.NodeName
 	cluster string
 	h       Handler
 }
 
-var serviceDesc = grpc.ServiceDesc{
-	ServiceName: serviceName,
-	HandlerType: (*any)(nil),
-	Methods: []grpc.MethodDesc{
-		method("Hello", (*node).hello),
-		method("Observe", (*node).observe),
-		method("Execute", (*node).execute),
-		method("Lease", (*node).lease),
-		method("Standing", (*node).standing),
-	},
+func (n *node) Hello(context.Context, *nodepb.HelloRequest) (*nodepb.HelloResponse, error) {
+	return &nodepb.HelloResponse{Name: string(n.name), Cluster: n.cluster}, nil
 }
 
-// method describes a method of the service, as generated code would.
-func method[Req, Resp any](name string, call func(*node, context.Context, Caller, Req) (Resp, error)) grpc.MethodDesc {
-	full := "/" + serviceName + "/" + name
-	return grpc.MethodDesc{
-		MethodName: name,
-		Handler: func(srv any, ctx context.Context, read func(any) error, through grpc.UnaryServerInterceptor) (any, error) {
-			var req Req
-			if err := read(&req); err != nil {
-				return nil, err
-			}
-			handle := func(ctx context.Context, req any) (any, error) {
-				from, _ := CallerFrom(ctx)
-				resp, err := call(srv.(*node), ctx, from, *req.(*Req))
-				if err != nil {
-					return nil, toStatus(err)
-				}
-				return &resp, nil
-			}
-			return through(ctx, &req, &grpc.UnaryServerInfo{Server: srv, FullMethod: full}, handle)
-		},
-	}
-}
-
-func (n *node) hello(context.Context, Caller, HelloRequest) (HelloResponse, error) {
-	return HelloResponse{Name: n.name, Cluster: n.cluster}, nil
-}
-
-func (n *node) observe(ctx context.Context, from Caller, req ObserveRequest) (cluster.Answer, error) {
-	if err := n.mine(req.Cluster); err != nil {
-		return cluster.Answer{}, err
-	}
-	return n.h.Observe(ctx, from)
-}
-
-func (n *node) execute(ctx context.Context, from Caller, req ExecuteRequest) (ExecuteResponse, error) {
-	if err := n.mine(req.Cluster); err != nil {
-		return ExecuteResponse{}, err
-	}
-	if err := holds(from, req.Holder); err != nil {
-		return ExecuteResponse{}, err
-	}
-	op, err := plan.Parse(req.Argv)
+func (n *node) Observe(ctx context.Context, req *nodepb.ObserveRequest) (*nodepb.ObserveResponse, error) {
+	from, err := n.from(ctx, req)
 	if err != nil {
-		return ExecuteResponse{}, &Error{
+		return nil, toStatus(err)
+	}
+	answer, err := n.h.Observe(ctx, from)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	b, err := json.Marshal(answer)
+	if err != nil {
+		return nil, toStatus(fmt.Errorf("write the answer: %w", err))
+	}
+	return &nodepb.ObserveResponse{Answer: b}, nil
+}
+
+func (n *node) Execute(ctx context.Context, req *nodepb.ExecuteRequest) (*nodepb.ExecuteResponse, error) {
+	from, err := n.from(ctx, req)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	op, err := plan.Parse(req.GetArgv())
+	if err != nil {
+		return nil, toStatus(&Error{
 			Kind: Invalid, Text: "order not understood by node " + string(n.name) + ": " + err.Error(),
 			Hint: "where the nodes run different versions of etcd-manager, upgrade the older ones; the order is tried again",
-		}
+		})
 	}
-	return n.h.Execute(ctx, from, plan.Order{
-		Operation: op, Term: req.Term, Holder: req.Holder, LeaseVoters: req.LeaseVoters,
-	})
+	if err := n.h.Execute(ctx, from, plan.Order{
+		Operation: op, Term: cluster.Term(req.GetTerm()), Holder: cluster.NodeName(req.GetHolder()),
+		LeaseVoters: leaseVoters(req.GetLeaseVoters()),
+	}); err != nil {
+		return nil, toStatus(err)
+	}
+	return &nodepb.ExecuteResponse{}, nil
 }
 
-func (n *node) lease(ctx context.Context, from Caller, req lease.Request) (lease.Reply, error) {
-	if err := n.mine(req.Cluster); err != nil {
-		return lease.Reply{}, err
+func (n *node) Lease(ctx context.Context, req *nodepb.LeaseRequest) (*nodepb.LeaseResponse, error) {
+	from, err := n.from(ctx, req)
+	if err != nil {
+		return nil, toStatus(err)
 	}
-	if err := holds(from, req.Holder); err != nil {
-		return lease.Reply{}, err
+	reply, err := n.h.Lease(ctx, from, leaseRequest(req))
+	if err != nil {
+		return nil, toStatus(err)
 	}
-	return n.h.Lease(ctx, from, req)
+	return leaseResponse(reply), nil
 }
 
-func (n *node) standing(ctx context.Context, from Caller, req StandingRequest) (lease.Standing, error) {
-	if err := n.mine(req.Cluster); err != nil {
-		return lease.Standing{}, err
+func (n *node) Standing(ctx context.Context, req *nodepb.StandingRequest) (*nodepb.StandingResponse, error) {
+	from, err := n.from(ctx, req)
+	if err != nil {
+		return nil, toStatus(err)
 	}
-	return n.h.Standing(ctx, from)
+	s, err := n.h.Standing(ctx, from)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return standingResponse(s), nil
 }
 
-func (n *node) mine(name string) error {
-	if name != n.cluster {
-		return &Error{
+// from returns who makes a call. It is an error if the call is for another cluster, or acts in somebody else's
+// name.
+func (n *node) from(ctx context.Context, req interface{ GetCluster() string }) (Caller, error) {
+	from, _ := CallerFrom(ctx)
+	if req.GetCluster() != n.cluster {
+		return from, &Error{
 			Kind: Refused, Cluster: n.cluster,
-			Text: fmt.Sprintf("node %s belongs to cluster %s, not %q", n.name, n.cluster, name),
+			Text: fmt.Sprintf("node %s belongs to cluster %s, not %q", n.name, n.cluster, req.GetCluster()),
 		}
 	}
-	return nil
-}
-
-// holds makes sure that a caller acts in nobody else's name.
-func holds(from Caller, holder cluster.NodeName) error {
-	if from.Name != holder || from.Name == "" {
-		return &Error{Kind: Refused, Text: from.String() + " cannot act as " + Caller{Name: holder}.String()}
+	acts, ok := req.(interface{ GetHolder() string })
+	if !ok {
+		return from, nil
 	}
-	return nil
+	if holder := cluster.NodeName(acts.GetHolder()); from.Name != holder || from.Name == "" {
+		return from, &Error{Kind: Refused, Text: from.String() + " cannot act as " + Caller{Name: holder}.String()}
+	}
+	return from, nil
 }

@@ -126,7 +126,7 @@ func (f *Fleet) ask(ctx context.Context, p observe.Peer) (cluster.Answer, error)
 	if f.o.Self != nil && p.Name == f.o.Name {
 		return f.askSelf(ctx)
 	}
-	return f.o.Pool.Observe(ctx, rpc.Node{Name: p.Name, Address: p.Address}, rpc.ObserveRequest{Cluster: f.o.Cluster})
+	return f.o.Pool.Observe(ctx, rpc.Node{Name: p.Name, Address: p.Address}, f.o.Cluster)
 }
 
 // askSelf checks the own machine, and gives up when ctx ends: a disk that
@@ -194,17 +194,15 @@ func (f *Fleet) Coordinator() *apply.Coordinator {
 // execute has op's node carry it out, in the name of the term.
 func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Term) error {
 	node, _ := plan.Target(op)
-	leaseVoters := f.lease.LeaseVoters()
+	order := plan.Order{Operation: op, Term: term, Holder: f.o.Name, LeaseVoters: f.lease.LeaseVoters()}
 	if f.o.Self != nil && node == f.o.Name {
-		return f.executeHere(ctx, plan.Order{Operation: op, Term: term, Holder: f.o.Name, LeaseVoters: leaseVoters})
+		return f.executeHere(ctx, order)
 	}
 	address, err := f.address(node)
 	if err != nil {
 		return err
 	}
-	_, err = f.o.Pool.Execute(ctx, rpc.Node{Name: node, Address: address}, rpc.ExecuteRequest{
-		Cluster: f.o.Cluster, Argv: plan.Argv(op), Term: term, Holder: f.o.Name, LeaseVoters: leaseVoters,
-	})
+	err = f.o.Pool.Execute(ctx, rpc.Node{Name: node, Address: address}, f.o.Cluster, order)
 	if rpc.KindOf(err) == rpc.Invalid {
 		// Both sides know the same orders unless their versions differ.
 		return &rpc.Error{

@@ -28,8 +28,7 @@ func (h home) Observe(ctx context.Context) cluster.Answer {
 }
 
 func (h home) Execute(ctx context.Context, e plan.Order) error {
-	_, err := h.daemon.Execute(ctx, rpc.Caller{}, e)
-	return err
+	return h.daemon.Execute(ctx, rpc.Caller{}, e)
 }
 
 func (h home) Lease(ctx context.Context, req lease.Request) (lease.Reply, error) {

@@ -162,15 +162,15 @@ func (d *daemon) Observe(context.Context, rpc.Caller) (cluster.Answer, error) {
 }
 
 // Execute knows two operations: to open a member to clients, and to stop it.
-func (d *daemon) Execute(ctx context.Context, _ rpc.Caller, e plan.Order) (rpc.ExecuteResponse, error) {
+func (d *daemon) Execute(ctx context.Context, _ rpc.Caller, e plan.Order) error {
 	if err := d.voter.Witness(ctx, e.Term, e.Holder); err != nil {
-		return rpc.ExecuteResponse{}, err
+		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ran = append(d.ran, string(d.name)+": "+plan.KindOf(e.Operation).Path)
 	if d.fail != nil || d.deaf {
-		return rpc.ExecuteResponse{}, d.fail
+		return d.fail
 	}
 	switch e.Operation.(type) {
 	case *plan.QuarantineLift:
@@ -178,7 +178,7 @@ func (d *daemon) Execute(ctx context.Context, _ rpc.Caller, e plan.Order) (rpc.E
 	case *plan.MemberStop:
 		d.node.Assigned.Stopped, d.node.Process.State, d.report = true, cluster.ProcessStopped, nil
 	}
-	return rpc.ExecuteResponse{}, nil
+	return nil
 }
 
 func (d *daemon) Standing(ctx context.Context, _ rpc.Caller) (lease.Standing, error) {
