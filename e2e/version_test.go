@@ -87,31 +87,45 @@ func withLater(t *testing.T, o harness.Options) (harness.Options, func(c *harnes
 	}
 }
 
-// A minor up: member by member, while clients write.
-func TestAVersionAMinorUp(t *testing.T) {
+// A minor down, by etcd's own downgrade, and up again: member by member, while clients
+// write. Every acknowledged write is found.
+func TestAVersionAMinorDownAndUp(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v35, "a", "b", "c")
+	c.Found(3, v36, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
-	c.SetSpec(3, v36)
-	allRun(t, c, v36)
-	answers(t, c, v36)
-	w.WaitMore(harness.Soon, 10)
+	for _, version := range []string{v35, v36} {
+		c.SetSpec(3, version)
+		allRun(t, c, version)
+		answers(t, c, version)
+		w.WaitMore(harness.Soon, 10)
+	}
 	entries, err := c.History()
 	if err != nil {
 		t.Fatal(err)
 	}
 	changed := map[string]int{}
 	for _, e := range entries {
-		if line, ok := strings.CutPrefix(e.Line, "etcdadm member change-version --node="); ok {
-			changed[line[:1]]++
+		if line, ok := strings.CutPrefix(e.Line, "etcdadm member change-version --node="); ok && e.Error == "" {
+			changed[line[:1]+" to "+line[len(line)-len(v36):]]++
+		}
+		if line, ok := strings.CutPrefix(e.Line, "etcdadm downgrade "); ok {
+			changed[line]++
+		}
+		if strings.Contains(e.Error, "did not come up") {
+			t.Errorf("%s: %s", e.Line, e.Error)
 		}
 	}
-	if len(changed) != 3 {
-		t.Errorf("the history tells of changes %v", changed)
+	for _, done := range []string{
+		"enable --to=3.5.0 --expect-cluster-version=3.6.0", "a to " + v35, "b to " + v35, "c to " + v35, "a to " + v36,
+		"b to " + v36, "c to " + v36,
+	} {
+		if changed[done] == 0 {
+			t.Errorf("the history does not tell of %s: %v", done, changed)
+		}
 	}
-	c.SetSpec(3, v35)
+	c.SetSpec(3, "3.4.25")
 	c.WaitHold(harness.Soon, "version-differs")
 	answers(t, c, v36)
 }

@@ -47,6 +47,9 @@ type Observation struct {
 	// ClusterVersion is the highest cluster version that a member told of, zero where
 	// none did.
 	ClusterVersion etcdversion.Version `json:"clusterVersion,omitzero"`
+	// Downgrade is the version to which etcd lets the cluster be downgraded now, zero
+	// where it does not. Only members of 3.6 and later tell.
+	Downgrade etcdversion.Version `json:"downgrade,omitzero"`
 	// Views holds what each answering member says by itself, by member id.
 	Views []View `json:"views,omitempty"`
 
@@ -311,6 +314,9 @@ type Member struct {
 	Alarms []string `json:"alarms,omitempty"`
 	// Version is what its process says that it is, zero where it did not answer.
 	Version etcdversion.Version `json:"version,omitzero"`
+	// Storage is the version of its storage format, zero where it does not tell:
+	// before etcd 3.6.
+	Storage etcdversion.Version `json:"storage,omitzero"`
 }
 
 // A View is what one member says by itself about its cluster.

@@ -11,11 +11,14 @@ type Report struct {
 	Storage etcdversion.Version `json:"storage,omitzero"`
 	// Cluster is the cluster version as the member knows it: the minor version that
 	// all members are known to run. It is zero where that is not known.
-	Cluster  etcdversion.Version `json:"cluster,omitzero"`
-	Learner  bool                `json:"learner,omitempty"`
-	Leader   MemberID            `json:"leader,omitempty"`
-	RaftTerm uint64              `json:"raftTerm"`
-	Applied  uint64              `json:"applied"`
+	Cluster etcdversion.Version `json:"cluster,omitzero"`
+	// Downgrade is the version to which etcd lets the cluster be downgraded now, zero
+	// where it does not, and where the member does not tell: before etcd 3.6.
+	Downgrade etcdversion.Version `json:"downgrade,omitzero"`
+	Learner   bool                `json:"learner,omitempty"`
+	Leader    MemberID            `json:"leader,omitempty"`
+	RaftTerm  uint64              `json:"raftTerm"`
+	Applied   uint64              `json:"applied"`
 	// Committed is the raft index that the member knows to be committed.
 	Committed uint64 `json:"committed,omitempty"`
 	// Read is how a read through the quorum ended that was asked of this member.
@@ -29,6 +32,17 @@ type Report struct {
 	// Members is the member list as this member has applied it. A learner does
 	// not tell it (etcd refuses the call).
 	Members []Member `json:"members,omitempty"`
+}
+
+// DataVersion is the version that the member's data is known to be of: the cluster
+// version, or the version of the storage format, where that is later. While etcd
+// prepares a downgrade, the first is earlier for some seconds. It is zero where the
+// cluster version is not known.
+func (r Report) DataVersion() etcdversion.Version {
+	if r.Cluster.IsZero() || r.Cluster.AtLeast(r.Storage.Major, r.Storage.Minor) {
+		return r.Cluster
+	}
+	return r.Storage
 }
 
 // MaxBehind is by how many raft entries a member may trail the one that has

@@ -73,6 +73,10 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return c.changeVersion(spec, op)
 	case *MemberForceSnapshot:
 		return c.forceSnapshot(op)
+	case *DowngradeEnable:
+		return c.enableDowngrade(spec, op)
+	case *DowngradeCancel:
+		return c.cancelDowngrade(op)
 	case *AddLearner:
 		return c.addLearner(op)
 	case *Promote:

@@ -107,8 +107,8 @@ func (c checker) mixes(target cluster.Member, op *MemberChangeVersion) error {
 				to.UpgradeFloor(), found[0])
 		}
 	}
-	if step == -1 && older == 0 {
-		return unsafe("version", "no other voter runs etcd %d.%d any more", to.Major, to.Minor)
+	if step == -1 {
+		return c.older(target, to, older)
 	}
 	return nil
 }

@@ -64,17 +64,22 @@ func TestCheckOfAChangeOfVersion(t *testing.T) {
 		{"a node without a member", "version", all35 + "nodes d", strings.Replace(changeB, "node=b", "node=d", 1)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := checkLine(t, tt.world, tt.line)
-			var unsafe *plan.UnsafeError
-			var stale *plan.StaleError
-			switch {
-			case tt.invariant == "" && err == nil:
-			case tt.invariant == "stale" && errors.As(err, &stale):
-			case errors.As(err, &unsafe) && unsafe.Invariant == tt.invariant:
-			default:
-				t.Errorf("Check returned %v, want a breach of %q", err, tt.invariant)
-			}
+			breaches(t, checkLine(t, tt.world, tt.line), tt.invariant)
 		})
+	}
+}
+
+// breaches makes sure that err is of an invariant, of "stale", or nil for "".
+func breaches(t *testing.T, err error, invariant string) {
+	t.Helper()
+	var unsafe *plan.UnsafeError
+	var stale *plan.StaleError
+	switch {
+	case invariant == "" && err == nil:
+	case invariant == "stale" && errors.As(err, &stale):
+	case errors.As(err, &unsafe) && unsafe.Invariant == invariant:
+	default:
+		t.Errorf("Check returned %v, want a breach of %q", err, invariant)
 	}
 }
 
@@ -108,14 +113,15 @@ func TestNextVersionComesToAnEnd(t *testing.T) {
 					break
 				}
 			}
-			if up := want.Minor >= from.Minor; up && (len(steps) == 0 || members[1].Assigned != want) {
+			// Down as far as etcd's own downgrade goes.
+			if can := want.Minor >= min(5, from.Minor); can && (len(steps) == 0 || members[1].Assigned != want) {
 				t.Errorf("from %s to %s there is no way: %v", from, want, steps)
-			} else if !up && len(steps) > 0 {
+			} else if !can && len(steps) > 0 {
 				t.Errorf("from %s to %s it goes by %v", from, want, steps)
 			}
 		}
 	}
-	if ways < 40 {
+	if ways != 64-7 {
 		t.Errorf("%d ways", ways)
 	}
 }

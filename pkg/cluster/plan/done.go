@@ -36,6 +36,10 @@ func Done(obs cluster.Observation, op Operation) bool {
 	case *MemberForceSnapshot:
 		n := l.node(op.Node)
 		return n != nil && n.OldLog.State == cluster.HazardAbsent
+	case *DowngradeEnable:
+		return doneDowngrade(obs, op)
+	case *DowngradeCancel:
+		return obs.Downgrade.IsZero()
 	case *AddLearner:
 		return slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return overlap(m.PeerURLs, op.PeerURLs) })
 	case *Promote:
@@ -52,6 +56,14 @@ func Done(obs cluster.Observation, op Operation) bool {
 		return n != nil && n.LeaseVoters.Token == op.Token && slices.Equal(n.LeaseVoters.Names, op.Names)
 	}
 	return doneRestore(l, op)
+}
+
+// doneDowngrade reports whether etcd has prepared all data.
+func doneDowngrade(obs cluster.Observation, op *DowngradeEnable) bool {
+	if obs.Downgrade != op.To || minorOf(obs.ClusterVersion) != op.To {
+		return false
+	}
+	return !slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return minorOf(m.Storage).Compare(op.To) > 0 })
 }
 
 func doneRestore(l *view, op Operation) bool {

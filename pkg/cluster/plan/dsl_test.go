@@ -114,7 +114,7 @@ func (s *stage) fact(kind string, args []string) error {
 		return each(args[1:], func(k, v string) error { return s.memberAttribute(m, k, v) })
 	case "gone":
 		s.gone(args[0], cluster.NodeName(args[1]))
-	case "leader", "observer", "nonce", "token", "later", "cluster-version":
+	case "leader", "observer", "nonce", "token", "later", "cluster-version", "downgrade":
 		return s.circumstance(kind, args)
 	case "lease-voters":
 		return s.leaseVoters(args)
@@ -156,6 +156,8 @@ func (s *stage) circumstance(kind string, args []string) (err error) {
 		s.obs.Token = cluster.Token(args[0])
 	case "cluster-version":
 		s.obs.ClusterVersion, err = etcdversion.Parse(args[0])
+	case "downgrade": // that etcd has enabled
+		s.obs.Downgrade, err = etcdversion.Parse(args[0])
 	case "later":
 		d, err = time.ParseDuration(args[0])
 		s.obs.At = s.obs.At.Add(d)
@@ -394,6 +396,8 @@ func (s *stage) memberAttribute(m *cluster.Member, key, value string) (err error
 		m.Applied, err = strconv.ParseUint(value, 10, 64)
 	case "runs": // by its own word
 		m.Version, err = etcdversion.Parse(value)
+	case "storage": // its data is of that version
+		m.Storage, err = etcdversion.Parse(value)
 	case "alarm":
 		m.Alarms = append(m.Alarms, value)
 	default:

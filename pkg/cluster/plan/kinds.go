@@ -98,8 +98,8 @@ var kinds = []Kind{
 		Path: "member change-version", Short: "run a node's member with another etcd version",
 		Needs: "The node runs the expected incarnation as the expected member, with the expected version, and has " +
 			"binaries of the new one. All voters serve, without an alarm, the others are a majority without it, and no other " +
-			"member is between versions. The new version is a patch of the same minor, the next minor, or the one before " +
-			"while another voter still runs that. The member does not lead others.",
+			"member is between versions. The new version is a patch of the same minor, the next minor, or the one before, " +
+			"while another voter still runs that, or etcd has prepared all data for it. The member does not lead others.",
 		Done: "The new version serves. Where it does not come up, the node runs the old one again, the order fails, and " +
 			"observe tells why.",
 		New: func() Operation { return &MemberChangeVersion{} },
@@ -111,6 +111,20 @@ var kinds = []Kind{
 			"minor version.",
 		Done: "The member's log has no requests of etcd 3.5 behind its last raft snapshot, which 3.7 could not read.",
 		New:  func() Operation { return &MemberForceSnapshot{} },
+	},
+	{
+		Path: "downgrade enable", Short: "have etcd prepare the cluster for the minor version before",
+		Needs: "The cluster version is the expected one, all members run it, serve, and have raised no alarm, all nodes have " +
+			"binaries of the version before, and the spec asks for that or an earlier one. It is 3.5 or later.",
+		Done: "The cluster version is the earlier one, and so is the version of each member's data.",
+		New:  func() Operation { return &DowngradeEnable{} },
+	},
+	{
+		Path: "downgrade cancel", Short: "end a downgrade that is under way",
+		Needs: "The downgrade is to the expected version, and no member is between two versions.",
+		Done: "No downgrade is enabled. Where all members run the later version, etcd raises the cluster version again " +
+			"within seconds.",
+		New: func() Operation { return &DowngradeCancel{} },
 	},
 	{
 		Path: "member add-learner", Short: "add a node's member without a vote",

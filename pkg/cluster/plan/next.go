@@ -176,7 +176,7 @@ func Converged(spec cluster.Spec, obs cluster.Observation) bool {
 		}
 		voters++
 	}
-	if voters != spec.MemberCount || obs.Leader == 0 {
+	if voters != spec.MemberCount || obs.Leader == 0 || !obs.Downgrade.IsZero() {
 		return false
 	}
 	for _, n := range obs.Nodes {

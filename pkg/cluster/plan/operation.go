@@ -168,6 +168,19 @@ type MemberForceSnapshot struct {
 	ExpectMemberID cluster.MemberID `flag:"expect-member-id" doc:"member that the node must be"`
 }
 
+// DowngradeEnable has etcd prepare the cluster, and each member's data, for an earlier
+// minor version.
+type DowngradeEnable struct {
+	To                   etcdversion.Version `flag:"to" doc:"minor version to go down to, as 3.5.0"`
+	ExpectClusterVersion etcdversion.Version `flag:"expect-cluster-version" doc:"cluster version that there must be, as 3.6.0"`
+}
+
+// DowngradeCancel ends a downgrade that is under way: members of the earlier version
+// change to the later one again.
+type DowngradeCancel struct {
+	ExpectTo etcdversion.Version `flag:"expect-to" doc:"minor version that the downgrade under way must be to, as 3.5.0"`
+}
+
 // AddLearner adds a node's member to the cluster, without a vote.
 type AddLearner struct {
 	Node         cluster.NodeName `flag:"node" doc:"node that will run the member"`
@@ -298,6 +311,8 @@ func (*MemberStart) kind() string         { return "member start" }
 func (*MemberStop) kind() string          { return "member stop" }
 func (*MemberChangeVersion) kind() string { return "member change-version" }
 func (*MemberForceSnapshot) kind() string { return "member force-snapshot" }
+func (*DowngradeEnable) kind() string     { return "downgrade enable" }
+func (*DowngradeCancel) kind() string     { return "downgrade cancel" }
 func (*AddLearner) kind() string          { return "member add-learner" }
 func (*Promote) kind() string             { return "member promote" }
 func (*Remove) kind() string              { return "member remove" }

@@ -41,6 +41,10 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 		w.changeVersion(op)
 	case *MemberForceSnapshot:
 		w.node(op.Node).OldLog = noOldLog
+	case *DowngradeEnable:
+		w.enableDowngrade(op)
+	case *DowngradeCancel:
+		w.cancelDowngrade()
 	case *AddLearner:
 		w.Members = append(w.Members, cluster.Member{
 			ID: w.nextID(), PeerURLs: op.PeerURLs, Learner: true, LearnerSince: w.At,

@@ -14,6 +14,9 @@ import (
 // to be well before each step, so a second one is never risked after a failure.
 func ruleVersion(l *view) (Operation, verdict) {
 	members, differs := l.runners()
+	if op, wait := l.endDowngrade(members); wait {
+		return op, goOn
+	}
 	if !differs {
 		return nil, goOn
 	}
@@ -39,6 +42,9 @@ func ruleVersion(l *view) (Operation, verdict) {
 		return op, goOn
 	}
 	if op, wait := l.snapshotFirst(next); wait {
+		return op, goOn
+	}
+	if op, wait := l.enableFirst(next, members); wait {
 		return op, goOn
 	}
 	if m.ID == l.obs.Leader && len(l.voters) > 1 {
@@ -275,27 +281,28 @@ func (w *world) changeVersion(op *MemberChangeVersion) {
 		n.OldLog = oldLogOf(n.Assigned.Version, op.To)
 	}
 	n.Assigned.Version, n.Process.Version, n.Change, n.Hazards = op.To, op.To, nil, nil
-	all := true
+	finished := true
 	for i := range w.Members {
 		m := &w.Members[i]
 		if m.Name == op.Node && !m.Version.IsZero() {
 			m.Version = op.To
 		}
+		if m.Name == op.Node && !op.To.AtLeast(3, 6) {
+			m.Storage = etcdversion.Version{} // it does not tell
+		}
 		h := w.node(m.Name)
-		all = all && h.Assigned != nil && h.Assigned.Version.AtLeast(op.To.Major, op.To.Minor)
+		finished = finished && h.Assigned != nil && minorOf(h.Assigned.Version) == w.Downgrade
 	}
-	if all && !w.ClusterVersion.IsZero() && !w.ClusterVersion.AtLeast(op.To.Major, op.To.Minor) {
-		w.ClusterVersion = etcdversion.Version{Major: op.To.Major, Minor: op.To.Minor}
+	if finished {
+		w.Downgrade = etcdversion.Version{} // by etcd's leader
 	}
+	w.raiseClusterVersion()
 }
 
 // leadsTo reports whether the version of a change that failed is want, or on the way
 // to it: of a minor between.
 func leadsTo(c cluster.VersionChange, want etcdversion.Version) bool {
-	minor := func(v etcdversion.Version) etcdversion.Version {
-		return etcdversion.Version{Major: v.Major, Minor: v.Minor}
-	}
-	further := minor(want).Compare(minor(c.To))
+	further := minorOf(want).Compare(minorOf(c.To))
 	if c.To.Compare(c.From) > 0 {
 		return want == c.To || further > 0
 	}

@@ -72,11 +72,7 @@ func NextVersion(members []Runner, want, seen etcdversion.Version) (etcdversion.
 	case want.Minor > low.Minor:
 		return up(members, want, seen, low)
 	}
-	return want, &NoWay{
-		Why: fmt.Sprintf("members run etcd %s, and %s is an older minor version", low, want),
-		Do: fmt.Sprintf("set the spec back to %s, or restore a backup with %s: "+
-			"etcd-manager-ctl --backup-store=STORE restore-backup", low, want),
-	}
+	return down(members, want, low)
 }
 
 // between is for members of two minor versions: the step that has begun is
@@ -119,12 +115,7 @@ func up(members []Runner, want, seen, low etcdversion.Version) (etcdversion.Vers
 	if want.Minor > low.Minor+1 {
 		var ok bool
 		if next, ok = newestOf(members, low.Minor+1); !ok {
-			return want, &NoWay{
-				Why: fmt.Sprintf("the way from %s to %s leads through %d.%d, and no version of that is on every node (%s)", low, want,
-					low.Major, low.Minor+1, holdings(members)),
-				Do: fmt.Sprintf("put binaries of one %d.%d on every node: etcdadm download --version=3.%d.PATCH", low.Major,
-					low.Minor+1, low.Minor+1),
-			}
+			return want, missingBetween(members, low, want, low.Minor+1)
 		}
 	}
 	lack := floor(members, next)

@@ -39,6 +39,9 @@ func wayTo(from, to etcdversion.Version) string {
 		members[0].Has = append(members[0].Has, etcdversion.Must(w))
 	}
 	words := []string{"rolling"}
+	if to.Minor < from.Minor {
+		words[0] = "downgrade"
+	}
 	for range waysOf {
 		next, lack := NextVersion(members, to, etcdversion.Version{})
 		if lack != nil {

@@ -16,6 +16,7 @@ import (
 // groups are the first words of the operations' paths.
 var groups = map[string]string{
 	"member":       "start, stop, add, promote and remove members",
+	"downgrade":    "have etcd prepare for the minor version before",
 	"data":         "move old etcd data out of the way, and delete it",
 	"incarnation":  "record that a cluster was bootstrapped",
 	"spec":         "write a spec that the store has lost, or that of a restore",

@@ -114,13 +114,15 @@ func clears(err error, op plan.Operation, obs cluster.Observation, waited time.D
 	var held *lease.HeldError
 	var lost *election.LostError
 	_, promote := op.(*plan.Promote)
+	// etcd ends a downgrade, and changes the cluster version, by itself within seconds.
+	_, downgrade := op.(*plan.DowngradeEnable)
 	switch {
 	case apply.NotYet(err):
 		return true
 	case errors.As(err, &unsafe):
 		return unsafe.Invariant == "quorum"
 	case errors.As(err, &stale):
-		return promote && waited < nameTime
+		return (promote || downgrade) && waited < nameTime
 	case errors.As(err, &held):
 		_, asked := obs.Store.Pause()
 		return asked && waited < yieldTime

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 // inputs are the answers of one observation.
@@ -174,12 +175,13 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 		e := in.evidence(obs, members, m, prev)
 		if r := e.Report; r != nil {
 			m.Applied, m.Committed, m.DBSize, m.Alarms = r.Applied, r.Committed, r.DBSize, r.Alarms
-			m.Version = r.Version
+			m.Version, m.Storage = r.Version, r.Storage
 		}
 		m.Judge(e)
 		carry(&m, obs.At, prev, quorate)
 		obs.Members = append(obs.Members, m)
 	}
+	obs.Downgrade = downgrade(members)
 	for _, v := range members {
 		r := v.report
 		obs.Revision = max(obs.Revision, r.Revision)
@@ -194,6 +196,18 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 	slices.SortFunc(obs.Views, func(a, b cluster.View) int {
 		return strings.Compare(a.Member.String(), b.Member.String())
 	})
+}
+
+// downgrade returns the version to which etcd lets the cluster be downgraded, by the
+// word of who has applied most of those that can tell.
+func downgrade(members []voice) (to etcdversion.Version) {
+	applied := uint64(0)
+	for _, v := range members {
+		if r := v.report; r.Version.AtLeast(3, 6) && r.Applied >= applied {
+			to, applied = r.Downgrade, r.Applied
+		}
+	}
+	return to
 }
 
 // evidence collects what is known of one member, now and before.

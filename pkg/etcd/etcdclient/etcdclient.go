@@ -176,6 +176,7 @@ func (c *Client) Report(ctx context.Context) (cluster.Report, error) {
 	// A version that does not parse is left unknown: it decides nothing here.
 	r.Version, _ = etcdversion.Parse(s.Version)
 	r.Storage, _ = etcdversion.Parse(s.StorageVersion)
+	r.Downgrade = downgradeIn(s)
 	r.Cluster = <-version
 	if s.IsLearner {
 		return r, nil

@@ -46,6 +46,7 @@ type Fence interface {
 // Etcd is what the coordinator asks of the cluster.
 type Etcd interface {
 	etcdclient.Membership
+	etcdclient.Downgrader
 	// Report asks the first endpoint about itself, HashKV one for the digest of
 	// its keys at a revision.
 	Report(ctx context.Context) (cluster.Report, error)
@@ -328,7 +329,8 @@ func (c *Coordinator) membership(ctx context.Context, obs cluster.Observation, o
 	return Membership(ctx, c.Etcd, obs, op)
 }
 
-// Membership carries out an operation on the member list, or on who leads: it
+// Membership carries out an operation on the member list, on who leads, or on the
+// cluster version: it
 // reads the list through the quorum once more, compares it with the one in obs,
 // against which the invariants were checked, and makes the one request.
 func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, error), obs cluster.Observation,
@@ -381,6 +383,10 @@ func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, er
 			return err
 		}
 		return etcd.MoveLeader(ctx, id)
+	case *plan.DowngradeEnable:
+		return etcd.EnableDowngrade(ctx, op.To)
+	case *plan.DowngradeCancel:
+		return etcd.CancelDowngrade(ctx)
 	}
 	return fmt.Errorf("%s cannot be carried out", plan.KindOf(op).Path)
 }

@@ -191,6 +191,13 @@ func (e fakeEtcd) MoveLeader(ctx context.Context, id cluster.MemberID) error {
 	return e.change(ctx, "move to %s", id)
 }
 
+func (e fakeEtcd) EnableDowngrade(ctx context.Context, to etcdversion.Version) error {
+	return e.change(ctx, "prepare %s", to)
+}
+func (e fakeEtcd) CancelDowngrade(ctx context.Context) error {
+	return e.change(ctx, "cancel the downgrade")
+}
+
 // Report and HashKV tell of the member at the URL that was connected to last.
 func (e fakeEtcd) Report(context.Context) (cluster.Report, error) {
 	r := cluster.Report{Leader: 1, Read: cluster.ReadServed, Revision: e.revisions[e.urls[0]],
@@ -242,6 +249,7 @@ func TestEffectsOfTheCoordinator(t *testing.T) {
 		{addD, []string{"add [http://d:2380]", "close"}},
 		{removeC, []string{"close", "close", "remove 3", "close"}}, // a and b are asked whether they serve
 		{moveB, []string{"move to 2", "close"}},
+		{&plan.DowngradeCancel{ExpectTo: etcdversion.Must("3.5.0")}, []string{"cancel the downgrade", "close"}},
 	} {
 		t.Run(plan.KindOf(tc.op).Path, func(t *testing.T) {
 			st := newStage()

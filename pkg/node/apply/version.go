@@ -208,6 +208,11 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, s nod
 		if err := l.stands(ctx, r.Version, op); err != nil {
 			return err
 		}
+	case err != nil && s.Assigned.Version.Minor > op.To.Minor:
+		return refuse("the member does not tell of which etcd its data is, and etcd %s is older than %s: %v", op.To,
+			s.Assigned.Version, err)
+	case !op.To.AtLeast(r.Storage.Major, r.Storage.Minor):
+		return refuse("the member's data is of etcd %d.%d, and etcd %s is older", r.Storage.Major, r.Storage.Minor, op.To)
 	}
 	if seen := l.clusterVersion(ctx, s); !seen.IsZero() && !op.To.AtLeast(seen.Major, seen.Minor) {
 		return refuse("the cluster version is %d.%d, and etcd %s is older", seen.Major, seen.Minor, op.To)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
@@ -205,6 +206,45 @@ func TestARealMemberChangesItsVersion(t *testing.T) {
 	})
 	op.ExpectVersion, op.To = next, old
 	h.refused(op, "is older")
+	h.downgrades(op)
+}
+
+// downgrades has etcd prepare the data of a real member, and changes it to the minor
+// version before, and back.
+func (h *host) downgrades(op *plan.MemberChangeVersion) {
+	h.t.Helper()
+	t := h.t
+	etcd, err := etcdclient.Open(etcdclient.Options{Endpoints: h.o.URLs.Client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer etcd.Close()
+	low := etcdversion.Must("3.5.0")
+	for range 2 { // the second time it is done
+		if err := etcd.EnableDowngrade(t.Context(), low); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.eventually("the data is of 3.5, and that is remembered", func() bool {
+		_, r := h.reports()
+		return r.Downgrade == low && r.Storage == low && h.disk().DataVersion() == low
+	})
+	if err := etcd.EnableDowngrade(t.Context(), low); err != nil {
+		t.Errorf("enabled once more: %v", err)
+	}
+	h.must(op)
+	h.eventually("3.5 runs", func() bool { _, r := h.reports(); return r.Version == op.To && r.Cluster == low })
+	op.ExpectVersion, op.To = op.To, op.ExpectVersion
+	h.must(op)
+	for range 2 { // where none is enabled it is success
+		if err := etcd.CancelDowngrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.eventually("the cluster version rises again", func() bool {
+		_, r := h.reports()
+		return r.Version == op.To && r.Downgrade.IsZero() && h.disk().DataVersion().Minor == 6
+	})
 }
 
 // A record that lands after its order has failed is taken back: the old version runs

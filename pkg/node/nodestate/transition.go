@@ -156,8 +156,8 @@ func Recognize(token cluster.Token, r cluster.Report, voters []cluster.InitialMe
 	mark cluster.Revision) Transition {
 	return func(s *State) error {
 		if s.Assigned != nil && s.Assigned.Token == token {
-			if !r.Cluster.IsZero() {
-				s.Seen = &SeenVersion{Token: token, Version: r.Cluster}
+			if v := r.DataVersion(); !v.IsZero() {
+				s.Seen = &SeenVersion{Token: token, Version: v}
 			}
 			s.MemberID, s.ClusterID, s.MemberToken, s.Voters = r.ID, r.ClusterID, token, voters
 		}

@@ -203,6 +203,21 @@ func TestTransitions(t *testing.T) {
 			func(s *State) { s.Seen = &SeenVersion{Token: "t1", Version: v} },
 			false,
 		},
+		"recognize data that is being made older": {
+			nil,
+			Recognize("t1", cluster.Report{ID: 1, ClusterID: 2, Cluster: etcdversion.Must("3.5.0"), Storage: v},
+				running().Voters, 500),
+			func(s *State) { s.Seen = &SeenVersion{Token: "t1", Version: v} },
+			false,
+		},
+		"recognize older data": {
+			nil,
+			Recognize("t1", cluster.Report{
+				ID: 1, ClusterID: 2, Cluster: etcdversion.Must("3.5.0"), Storage: etcdversion.Must("3.5.0"),
+			}, running().Voters, 500),
+			func(s *State) { s.Seen = &SeenVersion{Token: "t1", Version: etcdversion.Must("3.5.0")} },
+			false,
+		},
 		"recognize an old one": {
 			nil,
 			Recognize("t0", cluster.Report{ID: 8, ClusterID: 9}, nil, 400),

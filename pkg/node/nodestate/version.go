@@ -7,8 +7,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// A SeenVersion is the cluster version that a member has told of. The data of its
-// incarnation is of that version: an older etcd must not be started on it.
+// A SeenVersion is the version that a member has told its data to be of
+// ([cluster.Report.DataVersion]): an older etcd must not be started on it. It becomes
+// an earlier one only where etcd itself has made the data so, for a downgrade.
 type SeenVersion struct {
 	Token   cluster.Token       `json:"token"`
 	Version etcdversion.Version `json:"version"`
@@ -27,8 +28,8 @@ func (s State) Changing() *cluster.VersionChange {
 	return c
 }
 
-// DataVersion returns the cluster version that the data of the assigned
-// incarnation is known to be of, zero where that is not known.
+// DataVersion returns the version that the data of the assigned incarnation is known
+// to be of, zero where that is not known.
 func (s State) DataVersion() etcdversion.Version {
 	if s.Seen == nil || s.Assigned == nil || s.Seen.Token != s.Assigned.Token {
 		return etcdversion.Version{}

@@ -1,0 +1,155 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// oldestDowngrade is the oldest minor version to which etcd can downgrade a cluster
+// that runs: its downgrade API turns data of 3.6 into data of 3.5.
+var oldestDowngrade = etcdversion.Version{Major: 3, Minor: 5}
+
+// minorOf returns v without its patch.
+func minorOf(v etcdversion.Version) etcdversion.Version {
+	return etcdversion.Version{Major: v.Major, Minor: v.Minor}
+}
+
+// down is for members of one minor version that are to run an earlier one.
+func down(members []Runner, want, low etcdversion.Version) (etcdversion.Version, *NoWay) {
+	if want.Compare(oldestDowngrade) < 0 {
+		return want, &NoWay{
+			Why: fmt.Sprintf("members run etcd %s, and no etcd is downgraded to %d.%d while it runs", low, want.Major, want.Minor),
+			Do: fmt.Sprintf("set the spec back to %s, or restore a backup with %s: "+
+				"etcd-manager-ctl --backup-store=STORE restore-backup", low, want),
+		}
+	}
+	if want.Minor == low.Minor-1 {
+		return want, nil
+	}
+	next, ok := newestOf(members, low.Minor-1)
+	if !ok {
+		return want, missingBetween(members, low, want, low.Minor-1)
+	}
+	return next, nil
+}
+
+// missingBetween says that no patch of a minor version on the way is on every node.
+func missingBetween(members []Runner, low, want etcdversion.Version, minor int) *NoWay {
+	return &NoWay{
+		Why: fmt.Sprintf("the way from %s to %s leads through %d.%d, and no version of that is on every node (%s)", low, want,
+			low.Major, minor, holdings(members)),
+		Do: fmt.Sprintf("put binaries of one %d.%d on every node: etcdadm download --version=%d.%d.PATCH", low.Major, minor,
+			low.Major, minor),
+	}
+}
+
+// endDowngrade is for a downgrade that etcd has enabled. It reports wait where nothing
+// else may be done about versions: the members all run its version, and etcd ends it by
+// itself, or the spec asks for a later version, and it is cancelled.
+func (l *view) endDowngrade(members []Runner) (op Operation, wait bool) {
+	to := l.obs.Downgrade
+	if to.IsZero() {
+		return nil, false
+	}
+	above, changing := false, false
+	for _, m := range members {
+		above = above || m.Assigned.Compare(to) > 0 && m.Assigned.Minor != to.Minor
+	}
+	for _, n := range l.obs.Nodes {
+		changing = changing || n.Change.Pending() && n.Change.Token == l.obs.Token
+	}
+	switch {
+	case l.spec.EtcdVersion.Minor <= to.Minor && above:
+		return nil, false
+	case l.spec.EtcdVersion.Minor <= to.Minor:
+		l.hold(NotYet, "the downgrade to etcd %d.%d is finished, and etcd takes note of that within seconds", to.Major, to.Minor)
+	case changing:
+		l.hold(NotYet, "the downgrade to etcd %d.%d is cancelled when no member is between two versions", to.Major, to.Minor)
+	default:
+		return &DowngradeCancel{ExpectTo: to}, true
+	}
+	return nil, true
+}
+
+// enableFirst returns what has to be done before the first member is changed to an
+// earlier minor version: etcd prepares the data for it. It holds while etcd does.
+func (l *view) enableFirst(next etcdversion.Version, members []Runner) (op Operation, wait bool) {
+	low, high := members[0].Assigned, members[0].Assigned
+	for _, m := range members {
+		if m.Assigned.Compare(low) < 0 {
+			low = m.Assigned
+		}
+		if m.Assigned.Compare(high) > 0 {
+			high = m.Assigned
+		}
+	}
+	if high.Minor <= next.Minor {
+		return nil, false
+	}
+	seen, first := l.obs.ClusterVersion, low.Minor > next.Minor
+	to := minorOf(next)
+	switch {
+	case first && seen.IsZero():
+		l.hold(NotYet, "the change to etcd %s waits until a member tells the cluster version", next)
+		return nil, true
+	case first && l.obs.Downgrade.IsZero() && minorOf(seen) == minorOf(low):
+		return &DowngradeEnable{To: to, ExpectClusterVersion: minorOf(seen)}, true
+	case first && l.obs.Downgrade != to:
+		l.hold(NotYet, "the change to etcd %s waits: the cluster version is %d.%d, and etcd's leader changes it within seconds",
+			next, seen.Major, seen.Minor)
+		return nil, true
+	}
+	for _, m := range l.obs.Members {
+		n := l.nodeOf(m)
+		if n == nil || n.Assigned == nil || n.Assigned.Version.Minor <= next.Minor {
+			continue
+		}
+		if seen.AtLeast(high.Major, high.Minor) || minorOf(m.Storage) != to && (first || !m.Storage.IsZero()) {
+			l.hold(NotYet, "the change to etcd %s waits until etcd has made the data of %s data of %d.%d, which takes some "+
+				"seconds", next, n.Name, to.Major, to.Minor)
+			wait = true
+		}
+	}
+	return nil, wait
+}
+
+// enableDowngrade predicts that etcd has prepared all data.
+func (w *world) enableDowngrade(op *DowngradeEnable) {
+	w.Downgrade, w.ClusterVersion = op.To, op.To
+	for i := range w.Members {
+		w.Members[i].Storage = op.To
+	}
+}
+
+// cancelDowngrade predicts that the leader raises the cluster version, where all
+// members run a later one.
+func (w *world) cancelDowngrade() {
+	w.Downgrade = etcdversion.Version{}
+	w.raiseClusterVersion()
+}
+
+// raiseClusterVersion predicts what the leader does: the cluster version becomes the
+// lowest minor version that a member runs, if that is later, and each member follows
+// with its data.
+func (w *world) raiseClusterVersion() {
+	var low etcdversion.Version
+	for i, m := range w.Members {
+		h := w.node(m.Name)
+		if h.Assigned == nil {
+			return
+		}
+		if v := minorOf(h.Assigned.Version); i == 0 || v.Compare(low) < 0 {
+			low = v
+		}
+	}
+	if w.ClusterVersion.IsZero() || w.ClusterVersion.Compare(low) >= 0 || !w.Downgrade.IsZero() {
+		return
+	}
+	w.ClusterVersion = low
+	for i := range w.Members {
+		if m := &w.Members[i]; !m.Storage.IsZero() {
+			m.Storage = low
+		}
+	}
+}
