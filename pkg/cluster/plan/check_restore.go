@@ -39,6 +39,13 @@ func (c checker) discardStaged(op *RestoreDiscard) error {
 	if c.needed(n, op.Token) {
 		return unsafe("restore", "incarnation %s has a record: its data is needed", op.Token)
 	}
+	for _, o := range c.obs.Nodes {
+		promised := o.Prepared != nil && o.Prepared.Token == op.Token && o.Prepared.Backup != ""
+		runs := o.Assigned != nil && o.Assigned.Token == op.Token || o.Disk.Token == op.Token
+		if c.number(op.Token) == 0 && (promised || runs) {
+			return unsafe("restore", "%s has changed over to incarnation %s, whose record is in another store", o.Name, op.Token)
+		}
+	}
 	return nil
 }
 

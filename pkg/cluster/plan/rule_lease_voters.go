@@ -49,11 +49,13 @@ func ruleLeaseVoters(l *view) (Operation, verdict) {
 		return nil, goOn
 	}
 	for _, added := range without(next, have) {
-		// It became a voter, and went away or lost its state. To record it would not
-		// succeed.
+		// It became a voter, and went away or lost its state, or its disk hangs. To
+		// record it would not succeed.
 		why := ""
 		if n := l.node(added); n == nil || !n.Reachable {
 			why = "does not answer"
+		} else if n.Storage.Bad() {
+			why = "cannot write it down: " + n.Storage.String()
 		} else if n.LeaseVoters.Token != l.obs.Token {
 			why = "has no record of this incarnation"
 		}

@@ -147,6 +147,9 @@ func (l *view) describe() string {
 			words = append(words, fmt.Sprintf("%s has never started", n.Name))
 		case n.Disk.State == cluster.DiskEmpty:
 			words = append(words, fmt.Sprintf("%s has lost its data", n.Name))
+		case n.Disk.State == cluster.DiskData && n.Assigned == nil:
+			words = append(words, fmt.Sprintf("%s has the data of a member and no state file for it (put back its file state "+
+				"or etcdadm.json)", n.Name))
 		default:
 			words = append(words, fmt.Sprintf("%s is %s", n.Name, n.Process.State))
 		}

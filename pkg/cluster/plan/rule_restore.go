@@ -222,11 +222,46 @@ func (l *view) discardStaged(request *cluster.Request) Operation {
 		if rec := newestRecord(l.obs); rec != nil && rec.Token == s.Token && l.obs.Uncommitted(*rec) {
 			continue // it proves that this never began, until there is a newer record
 		}
+		if !recordedToken(l.obs, s.Token) && l.decidedElsewhere(n.Name, s.Token) {
+			continue
+		}
 		if op := (&RestoreDiscard{Node: n.Name, Token: s.Token}); !l.failing(op) {
 			return op
 		}
 	}
 	return nil
+}
+
+// decidedElsewhere holds, and reports true, where another store may have the record of
+// what n has staged: a node has changed over to it, or one that has staged it too does
+// not share this store.
+func (l *view) decidedElsewhere(name cluster.NodeName, token cluster.Token) bool {
+	if by := l.changedOver(token); by != "" {
+		l.hold(StoreNotShared, "%s has staged incarnation %s, to which %s has changed over by a record that is not in "+
+			"this store", name, token, by)
+		return true
+	}
+	for _, n := range l.obs.Nodes {
+		if n.Reachable && n.Staged != nil && n.Staged.Token == token && !n.Published && n.Name != l.obs.Observer &&
+			len(l.policy.StaticNodes) == 0 {
+			l.hold(StoreNotShared, "%s has staged incarnation %s, which nobody asks for in this store, and the record of %s, "+
+				"which has staged it too, is not in it", name, token, n.Name)
+			return true
+		}
+	}
+	return false
+}
+
+// changedOver returns a node that has changed over to an incarnation, which no node does
+// before its record is written; empty for none.
+func (l *view) changedOver(token cluster.Token) cluster.NodeName {
+	for _, n := range l.obs.Nodes {
+		promised := n.Prepared != nil && n.Prepared.Token == token && n.Prepared.Backup != ""
+		if promised || n.Disk.Token == token || n.Assigned != nil && n.Assigned.Token == token {
+			return n.Name
+		}
+	}
+	return ""
 }
 
 // initialMemberGone reports whether what n has staged for incarnation token is of no more

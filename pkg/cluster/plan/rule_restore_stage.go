@@ -135,6 +135,7 @@ func (l *view) chooseStage(r cluster.Request) *cluster.Staged {
 		s.Voters = append(s.Voters, cluster.InitialMember{Name: n.Name, PeerURLs: n.URLs.Peer})
 	}
 	sortInitialMembers(s.Voters)
+	s.Token = l.triedToken(*s)
 	return s
 }
 
@@ -186,6 +187,9 @@ func (l *view) unableToRestore(r cluster.Request, n *cluster.Node, version etcdv
 	if why := l.cannotStage(r, n); why != "" {
 		return because(Restoring, "%s cannot restore %s: %s", n.Name, r.Backup, why)
 	}
+	if why := l.disobeys(r, n); why != "" {
+		return because(Restoring, "%s", why)
+	}
 	return nil
 }
 
@@ -227,10 +231,7 @@ func (l *view) stage(r cluster.Request, want cluster.Staged) Operation {
 			continue
 		}
 		if n.Staged == nil || n.Staged.Token != want.Token {
-			op := &RestoreStage{
-				Node: n.Name, Request: r.Name, Backup: r.Backup, Token: want.Token, Version: want.Version,
-				Revision: want.Revision, Voters: want.Voters, Lost: r.Lost,
-			}
+			op := stageOn(n.Name, r, want)
 			if n.Staged != nil {
 				op.Replaces = n.Staged.Token
 			}

@@ -34,6 +34,10 @@ type member struct {
 	learner bool
 	client  bool      // has published its client URLs
 	healthy time.Time // when it was last well
+	// since is when the last time in which it was well began, before when the one
+	// before that ended, seen the last step in which it was well.
+	since, before time.Time
+	seen          int
 }
 
 func (w *world) group(token cluster.Token) *group {
@@ -185,12 +189,29 @@ func (w *world) replicate(g *group) {
 		} else if !m.host.slow {
 			d.index += (g.commit-d.index)/2 + 1
 		}
-		m.healthy = w.now
+		m.well(w)
 		d.members = g.members
 	}
 	if changed {
 		sortMembers(g.members)
 	}
+}
+
+// well notes that m is well in this step.
+func (m *member) well(w *world) {
+	if m.seen < w.step-1 {
+		m.since, m.before = w.now, m.healthy
+	}
+	m.healthy, m.seen = w.now, w.step
+}
+
+// lastWell is when m was last well for longer than a moment: what passes before
+// anybody has looked is no reason to count anew.
+func (m *member) lastWell() time.Time {
+	if m.since.Equal(m.healthy) && !m.before.IsZero() {
+		return m.before
+	}
+	return m.healthy
 }
 
 func sortMembers(list []member) {

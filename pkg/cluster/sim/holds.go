@@ -54,7 +54,12 @@ func (w *world) holdIsTrue(r plan.Reason) bool {
 		return led && w.spares(g) == 0
 	case plan.LeaseVotersLost, plan.NoCoordinator:
 		return !led || w.coordinatorImpossible()
-	case plan.WaitingForNodes, plan.NodeUnreachable, plan.OperationFailed, plan.LeaseVotersDiffer:
+	case plan.WaitingForNodes:
+		// Where the newest incarnation has lost its state files, who takes no orders but
+		// by its lease takes part in no restore.
+		stateLost := slices.ContainsFunc(w.nodes, func(n *node) bool { return n.disk.data && n.assigned == nil })
+		return missing || !led && stateLost
+	case plan.NodeUnreachable, plan.OperationFailed, plan.LeaseVotersDiffer:
 		return missing
 	case plan.Restoring:
 		return missing || !led

@@ -109,7 +109,9 @@ func (w *world) coordinatorImpossible() bool {
 	}
 	old := w.claim(by)
 	g := w.group(old.Token)
-	kept := w.holds(by) && old.Token != obs.LeaseVoters.Token && g != nil && g.ended && obs.Leader == 0
+	// What is observed may be an older record than that of the lease: who has the newer
+	// one may be spares by now.
+	kept := w.holds(by) && g != nil && g.ended && obs.Leader == 0
 	obs.LeaseVoters = old
 	return !kept || !w.electable(by, &obs)
 }
@@ -133,7 +135,9 @@ func (w *world) justifyNotBootstrapped(usable int, says func(...plan.Reason) boo
 			w.violate("stuck", "only state files tell of a cluster, but it says %v", holds)
 		}
 	case evidence:
-		if !says(plan.ClusterLost, plan.NoCoordinator) {
+		// By the record a bootstrap is under way, on nodes of which one's disk hangs.
+		hung := len(w.store.backups) == 0 && w.store.created.IsZero() && says(plan.DiskHung)
+		if !says(plan.ClusterLost, plan.NoCoordinator) && !hung {
 			w.violate("stuck", "only the store tells of a cluster, but it says %v", holds)
 		}
 	case usable < len(w.nodes):

@@ -198,6 +198,31 @@ func TestRegressions(t *testing.T) {
 			{13, StoresApart, 1, 25}, {20, StoreEmptied, 1, 3}, {33, OpFails, 3, 9}, {36, OpFails, 0, 6},
 			{40, Partition, 3, 21}, {60, RestoreAsked, 0, 16},
 		}},
+		{"who takes no orders by an older lease stages nothing for it", 1796200039477, 42, []Fault{
+			{19, RestoreAsked, 2, 12}, {23, Partition, 6, 24}, {31, DiesBefore, 6, 10}, {34, RestoreAsked, 7, 17},
+			{41, StateLost, 4, 25},
+		}},
+		{"nor does one whose promise never got a record", 1796200097283, 45, []Fault{
+			{0, RestoreAsked, 4, 8}, {9, DataLost, 0, 8}, {28, StoreEmptied, 5, 24}, {31, SpecChanges, 2, 2},
+			{44, RestoreAsked, 0, 21},
+		}},
+		{"a bootstrap waits for a disk that hangs", 1796200146171, 36, []Fault{
+			{0, NodeDown, 7, 8}, {1, Rival, 7, 6}, {3, StoreStale, 6, 23}, {10, DiskHangs, 5, 15}, {13, StoreCut, 6, 15},
+			{18, OpHalf, 6, 16}, {20, DiskHangs, 2, 18}, {26, StoreApart, 0, 8}, {35, DiskHung, 0, 23},
+		}},
+		{"a voter whose disk hangs before it is recorded is removed", 1796200167520, 34, []Fault{
+			{15, DiskHangs, 3, 1}, {20, StateLost, 4, 20}, {33, DiskHung, 4, 2},
+		}},
+		{"the record of the lease is newer than what is observed", 1796300096198, 68, []Fault{
+			{30, DiskHung, 0, 3}, {53, RestoreAsked, 4, 15}, {56, SpecChanges, 2, 8}, {67, StateLost, 1, 17},
+		}},
+		{"to be well for a moment that nobody sees begins no grace", 1796300085925, 41, []Fault{
+			{37, Freezes, 2, 8}, {40, CutOff, 2, 6},
+		}},
+		{"what is staged is not given up by a store that not all share", 1797100013387, 74, []Fault{
+			{13, Freezes, 0, 25}, {14, NodeGone, 3, 9}, {17, StoreCut, 7, 25}, {21, RestoreAsked, 1, 16},
+			{57, RestoreAsked, 1, 19}, {65, Rival, 2, 11}, {67, StoresApart, 7, 16}, {73, Freezes, 7, 15},
+		}},
 		{"a crashing member is not well between two observations", 2767, 45, []Fault{
 			{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22},
 		}},
