@@ -4,9 +4,12 @@ package e2e
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
 // A downgrade that is taken back when the first member has changed, with that member's
@@ -45,5 +48,55 @@ func TestADowngradeIsTakenBack(t *testing.T) {
 	}
 	if o := r.Observation; !o.Downgrade.IsZero() {
 		t.Errorf("the downgrade to %s is still enabled", o.Downgrade)
+	}
+}
+
+// versionCrash are the points that a downgrade comes to, or its cancellation.
+var versionCrash = regexp.MustCompile(`^(downgrade|member-change-version)`)
+
+// The daemon kills itself at each effect of a downgrade, which is also that of the
+// coordinator: started again, it brings the member to the version that the spec asks
+// for.
+func TestCrashesInADowngrade(t *testing.T) {
+	t.Parallel()
+	bin := crashPrograms(t)
+	for _, point := range crashPoints(t) {
+		if !versionCrash.MatchString(point) {
+			continue
+		}
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			o := options(t, quick...)
+			o.Bin = bin
+			c := harness.New(t.Context(), t, o)
+			c.SetSpec(1, v36)
+			n := c.Node("a")
+			n.MayEnd, n.Env = true, []string{crashpoint.Variable + "=" + point}
+			n.Start()
+			converge(t, c, 1)
+			w := c.Write()
+			writes(t, c, w)
+			crashed, want := 0, v35
+			c.SetSpec(1, want)
+			if strings.HasPrefix(point, "downgrade-cancel") {
+				eventually(t, c, "a downgrade is enabled", func() error {
+					if r, err := c.Status(); err != nil || r.Observation.Downgrade.IsZero() {
+						return fmt.Errorf("holds %v, %w", r.Holds, err)
+					}
+					return nil
+				})
+				want = v36
+				c.SetSpec(1, want)
+			}
+			eventually(t, c, "a daemon comes to "+point, func() error {
+				if crashed += restart(t, c); crashed == 0 {
+					return fmt.Errorf("none has crashed")
+				}
+				return nil
+			})
+			allRun(t, c, want)
+			answers(t, c, want)
+			writes(t, c, w)
+		})
 	}
 }

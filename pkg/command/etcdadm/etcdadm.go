@@ -86,6 +86,7 @@ func New(open Opener, parts ...*cobra.Command) *cobra.Command {
 	root.SetCompletionCommandGroupID("look")
 	root.AddCommand(t.connected(t.observeCommand()), t.connected(t.planCommand()), t.statusCommand(),
 		versionCommand(t.out))
+	t.addUpgradePlan(root)
 	t.addOperations(root)
 	cli.Fold(root, "do", "operations", "the single steps that a plan is made of")
 	return root

@@ -15,6 +15,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 func TestMain(m *testing.M) {
@@ -88,6 +89,13 @@ func world(ts *testscript.TestScript, _ bool, args []string) {
 		w.Spec.MemberCount = 5
 	case "no-spec":
 		w.Spec = cluster.Spec{}
+	case "versions": // of which all nodes have binaries
+		for i := range w.Observation.Nodes {
+			w.Observation.Nodes[i].Versions = []etcdversion.Version{
+				etcdversion.Must("3.5.35"), etcdversion.Must("3.6.16"), etcdversion.Must("3.7.3"),
+			}
+		}
+		w.Observation.ClusterVersion = etcdversion.Must("3.6.0")
 	case "locked":
 		w.Holder = "b"
 	case "hanging":

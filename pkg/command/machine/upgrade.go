@@ -18,7 +18,7 @@ import (
 
 // NewUpgrade returns the command upgrade with those below it.
 func NewUpgrade() *cobra.Command {
-	cmd := cli.Group("upgrade", "look whether this machine's member can be upgraded")
+	cmd := cli.Group("upgrade", "look whether, and how, the etcd version can be changed")
 	cmd.AddCommand(newUpgradeCheck())
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 // Steps is a plan as programs read it.
@@ -21,7 +22,12 @@ type Steps struct {
 	// Operations are command lines, Holds the reasons for going no further.
 	Operations []string    `json:"operations"`
 	Holds      []plan.Hold `json:"holds"`
+
+	versions []etcdversion.Version
 }
+
+// Versions are the etcd versions to which members are changed, one after the other.
+func (r Steps) Versions() []etcdversion.Version { return r.versions }
 
 // NewSteps plans the whole plan from obs to spec. A pause keeps the coordinator
 // from going it, not the person who asks: it is one of the holds, and the plan
@@ -37,9 +43,15 @@ func NewSteps(spec cluster.Spec, obs cluster.Observation) (Steps, error) {
 	if err != nil {
 		return Steps{}, fmt.Errorf("plan: %w", err)
 	}
-	r := Steps{Spec: spec, Converged: plan.Converged(spec, obs), Operations: []string{}, Holds: []plan.Hold{}}
+	r := Steps{
+		Spec: spec, Converged: plan.Converged(spec, obs), Operations: []string{}, Holds: []plan.Hold{},
+		versions: []etcdversion.Version{},
+	}
 	for _, op := range p.Operations {
 		r.Operations = append(r.Operations, plan.Line(op))
+		if c, ok := op.(*plan.MemberChangeVersion); ok && !slices.Contains(r.versions, c.To) {
+			r.versions = append(r.versions, c.To)
+		}
 	}
 	r.Holds = append(append(r.Holds, held...), p.Holds...)
 	return r, nil

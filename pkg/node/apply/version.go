@@ -12,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
 const (
@@ -56,6 +57,7 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion)
 	if err := l.mayChange(ctx, op, s); err != nil {
 		return err
 	}
+	crashpoint.Hit("member-change-version.before-record")
 	err := l.o.record(l.o.State, func(s *nodestate.State) error {
 		s.Change = &cluster.VersionChange{Token: op.ExpectToken, From: s.Assigned.Version, To: op.To}
 		s.Assigned.Version = op.To
@@ -65,6 +67,7 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion)
 		l.forgetLate(ctx, op)
 		return err
 	}
+	crashpoint.Hit("member-change-version.before-signal")
 	s = l.o.State.State()
 	l.settler.end(ctx)
 	l.comparer.end(ctx)
@@ -72,8 +75,10 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion)
 		l.settle(ctx, s) // it goes on when the process has ended
 		return err
 	}
+	crashpoint.Hit("member-change-version.before-spawn")
 	// What keeps the new version from starting is found, and told, by who settles it.
 	_ = l.run(ctx, s, etcdconf.StateExisting)
+	crashpoint.Hit("member-change-version.after-spawn")
 	return nil
 }
 

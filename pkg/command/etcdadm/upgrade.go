@@ -1,0 +1,153 @@
+package etcdadm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// addUpgradePlan puts the plan of a change of version beside the look at this
+// machine's member.
+func (t *tool) addUpgradePlan(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if c.Name() == "upgrade" {
+			c.AddCommand(t.connected(t.upgradePlanCommand()))
+			return
+		}
+	}
+	group := cli.Group("upgrade", "look whether, and how, the etcd version can be changed")
+	group.GroupID = "machine"
+	group.AddCommand(t.connected(t.upgradePlanCommand()))
+	root.AddCommand(group)
+}
+
+// An upgradePlan is the plan of a change of version, for programs.
+type upgradePlan struct {
+	// Members are what runs now, To is what is to run; Versions are what all members
+	// run one after the other, To the last of them.
+	Members  []memberVersion       `json:"members"`
+	To       etcdversion.Version   `json:"to"`
+	Versions []etcdversion.Version `json:"versions"`
+	// InSpec says that the spec asks for it: the daemons take these steps.
+	InSpec bool `json:"inSpec"`
+	render.Steps
+}
+
+// A memberVersion is a member with what it runs, and what its node could run.
+type memberVersion struct {
+	Name     cluster.NodeName      `json:"name"`
+	Version  etcdversion.Version   `json:"version"`
+	Binaries []etcdversion.Version `json:"binaries"`
+}
+
+func (t *tool) upgradePlanCommand() *cobra.Command {
+	f := &planFlags{}
+	cmd := &cobra.Command{
+		Use: "plan", Short: "print the steps to another etcd version, up or down",
+		Long: "plan prints which version each member of a cluster with daemons runs, which ones come in between, and the steps,\n" +
+			"those of the daemons themselves, as command lines that sh -e can run. What holds them back is printed as comments.\n" +
+			"It changes nothing. It exits with 3 where there is something to do, and no step to take.",
+		Example: "  etcdadm upgrade plan --to=3.7.3\n  etcdadm upgrade plan --to=3.5.35 -o json", Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&f.file, "observation", "",
+		"`file` with an observation, or a published status, to plan on; - for the standard input")
+	cmd.Flags().StringVar(&f.version, "to", "", "the `version` that the members are to run; by default what the spec says")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if f.file != "" {
+			spec, obs, err := f.read(cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			return t.upgradePlan(cmd, f.version, spec, obs)
+		}
+		return t.run(cmd, func(ctx context.Context, c Cluster) error {
+			spec, obs, err := c.Observe(ctx)
+			if err != nil {
+				return fmt.Errorf("observe: %w", err)
+			}
+			return t.upgradePlan(cmd, f.version, spec, obs)
+		})
+	}
+	return cmd
+}
+
+func (t *tool) upgradePlan(cmd *cobra.Command, to string, spec cluster.Spec, obs cluster.Observation) error {
+	said := spec.EtcdVersion
+	if to != "" {
+		v, err := etcdversion.Parse(to)
+		if err != nil {
+			return &cli.UsageError{Text: err.Error(), Next: "--to=3.6.16"}
+		}
+		spec.EtcdVersion = v
+		if v != said {
+			spec.Risk = cluster.VersionRisk{} // it is for exactly the version that the spec asks for
+		}
+	}
+	if spec.MemberCount == 0 {
+		for _, m := range obs.Members {
+			if !m.Learner {
+				spec.MemberCount++ // an observation alone has no spec
+			}
+		}
+	}
+	steps, err := render.NewSteps(spec, obs)
+	if err != nil {
+		return err
+	}
+	p := upgradePlan{
+		Members: memberVersions(obs), To: spec.EtcdVersion, Versions: steps.Versions(),
+		InSpec: said == spec.EtcdVersion, Steps: steps,
+	}
+	if err := t.out.Print(cmd.OutOrStdout(), cli.Versioned("UpgradePlan", p), p.write); err != nil {
+		return err
+	}
+	return steps.Err()
+}
+
+func memberVersions(obs cluster.Observation) []memberVersion {
+	list := []memberVersion{}
+	for _, m := range obs.Members {
+		v := memberVersion{Name: m.Name, Version: m.Version, Binaries: []etcdversion.Version{}}
+		for _, n := range obs.Nodes {
+			if n.Name == m.Name {
+				v.Binaries = append(v.Binaries, n.Versions...)
+				if v.Version.IsZero() && n.Assigned != nil {
+					v.Version = n.Assigned.Version
+				}
+			}
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// write writes the plan as a shell script.
+func (p upgradePlan) write(w io.Writer) error {
+	var b strings.Builder
+	for _, m := range p.Members {
+		fmt.Fprintf(&b, "# %s runs etcd %s\n", cli.Plain(string(m.Name)), m.Version)
+	}
+	for i, v := range p.Versions {
+		word := "all are to run"
+		if i > 0 {
+			word = "and then"
+		}
+		fmt.Fprintf(&b, "# %s etcd %s\n", word, v)
+	}
+	if !p.InSpec {
+		fmt.Fprintf(&b, "# the spec does not ask for it; to have the daemons do it: etcd-manager-ctl --backup-store=STORE "+
+			"--etcd-version=%s configure-cluster\n", p.To)
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	return p.Steps.Write(w)
+}
