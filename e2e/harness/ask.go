@@ -50,13 +50,13 @@ func (c *Cluster) NewClient(nodes ...*Node) (*clientv3.Client, error) {
 // dial connects to a node from within its own network namespace, so that it
 // answers whatever its network is like.
 func (c *Cluster) dial(ctx context.Context, addr string) (net.Conn, error) {
-	host, _, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
 	for _, n := range c.Nodes() {
-		if n.Address == host {
-			return n.space.dial(ctx, addr)
+		if n.Address == host || n.Host == host {
+			return n.space.dial(ctx, net.JoinHostPort(n.Address, port))
 		}
 	}
 	return nil, fmt.Errorf("no node has the address %s", host)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -116,7 +117,8 @@ func (n *Net) close() {
 	for _, s := range n.spaces {
 		// Deleting one end of the pair deletes the other, while the kernel may
 		// take its time with the namespace.
-		if err := errors.Join(ip("link del "+s.link), ip("netns del "+s.name)); err != nil {
+		if err := errors.Join(ip("link del "+s.link), ip("netns del "+s.name),
+			os.RemoveAll("/etc/netns/"+s.name)); err != nil {
 			n.t.Errorf("%v", err)
 		}
 	}

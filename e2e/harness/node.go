@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -27,6 +28,8 @@ const (
 // exported fields may be changed while it does not run.
 type Node struct {
 	Name, Address string
+	// Host is what clients call the member, Address where it is empty.
+	Host string
 	// Dir is the data directory.
 	Dir string
 	// Store is the value of --backup-store, Cluster that of --cluster-name.
@@ -63,7 +66,7 @@ func (n *Node) scheme() string {
 
 // ClientURL returns where the member serves its clients.
 func (n *Node) ClientURL() string {
-	return fmt.Sprintf("%s://%s:%d", n.scheme(), n.Address, ClientPort)
+	return fmt.Sprintf("%s://%s:%d", n.scheme(), cmp.Or(n.Host, n.Address), ClientPort)
 }
 
 // Endpoint returns host and port of the daemon.
@@ -100,10 +103,27 @@ func (n *Node) pki() string {
 // Start starts the daemon, which must not run.
 func (n *Node) Start() {
 	n.c.t.Helper()
+	n.InstallPKI()
+	n.Run(n.Args()...)
+}
+
+// InstallPKI gives the node its copy of the CAs, and returns where that is.
+func (n *Node) InstallPKI() string {
+	n.c.t.Helper()
 	if n.c.PKI != nil && n.PKIDir == "" {
 		n.c.must(n.c.PKI.Install(n.pki()), "install the CAs on "+n.Name)
 	}
-	n.Run(n.Args()...)
+	return n.pki()
+}
+
+// NewHosts gives the node a new hosts file, as a new container gets one, and
+// returns its path. The node has a network of its own.
+func (n *Node) NewHosts() string {
+	n.c.t.Helper()
+	path := filepath.Join("/etc/netns", n.space.name, "hosts")
+	n.c.must(os.MkdirAll(filepath.Dir(path), 0o755), "make a directory for the hosts file of "+n.Name)
+	n.c.must(os.WriteFile(path, []byte("127.0.0.1\tlocalhost\n"), 0o644), "make the hosts file of "+n.Name)
+	return path
 }
 
 // Run starts the daemon with a command line of its own.

@@ -3,6 +3,7 @@ package certs
 import (
 	"bytes"
 	"crypto"
+	"crypto/rsa"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -30,6 +31,12 @@ type Pair struct {
 	// zero is a third of the request's lifetime. One that is longer than the
 	// lifetime means a new certificate each time.
 	RenewBefore time.Duration
+	// KeepNames adds the host names of the certificate in the file to those of the
+	// request: whoever looks for the member by one of them still finds it.
+	KeepNames bool
+	// KeyOfCA makes the key an RSA key where that of the CA is one: the existing
+	// etcd-manager reads nothing else, and has no other CAs.
+	KeyOfCA bool
 	// WriteFile writes the files; nil is a temporary file and a rename.
 	WriteFile WriteFunc
 }
@@ -57,6 +64,13 @@ func (p Pair) ensure(ca *CA, now time.Time, fresh bool) (Leaf, bool, error) {
 	if err != nil {
 		return Leaf{}, false, err
 	}
+	if p.KeyOfCA && isRSA(ca.key) {
+		p.Request.RSA = true
+		if key != nil && !isRSA(key) {
+			key = nil
+		}
+	}
+	p.keepNames()
 	if key != nil {
 		if leaf, ok := p.current(ca, key, now); ok && !fresh {
 			return leaf, false, nil
@@ -79,6 +93,36 @@ func (p Pair) ensure(ca *CA, now time.Time, fresh bool) (Leaf, bool, error) {
 		return Leaf{}, false, err
 	}
 	return leaf, true, nil
+}
+
+// maxKeptNames bounds the names that a certificate takes over from the last one.
+const maxKeptNames = 32
+
+// keepNames adds the names of the certificate in the file to the request.
+func (p *Pair) keepNames() {
+	if !p.KeepNames {
+		return
+	}
+	text, err := os.ReadFile(p.CertFile)
+	if err != nil {
+		return
+	}
+	certs, err := parseCerts(text)
+	if err != nil || certs[0].Subject.CommonName != p.Request.CommonName {
+		return
+	}
+	names := slices.Clone(p.Request.DNSNames)
+	for _, name := range certs[0].DNSNames {
+		if !slices.Contains(names, name) && len(names) < maxKeptNames {
+			names = append(names, name)
+		}
+	}
+	p.Request.DNSNames = names
+}
+
+func isRSA(key crypto.Signer) bool {
+	_, ok := key.(*rsa.PrivateKey)
+	return ok
 }
 
 // readKey returns the key in the file, nil if there is none or no usable one.

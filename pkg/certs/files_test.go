@@ -209,3 +209,46 @@ func TestEnsureFailures(t *testing.T) {
 		t.Error("wrote below a file")
 	}
 }
+
+func TestNamesOfTheLastCertificateAreKept(t *testing.T) {
+	ca, p := newCA(t, "ca"), pair(t)
+	p.Request.DNSNames = []string{"a", "a.old"}
+	ensure(t, p, ca, now)
+	p.Request.DNSNames, p.KeepNames = []string{"a", "a.new"}, true
+	leaf, issued := ensure(t, p, ca, now)
+	if got := strings.Join(leaf.Cert.DNSNames, " "); !issued || got != "a a.new a.old" {
+		t.Errorf("issued %t with the names %s", issued, got)
+	}
+	if _, again := ensure(t, p, ca, now); again {
+		t.Error("it is issued again for nothing")
+	}
+	// Those of somebody else are not.
+	p.Request.CommonName, p.Request.DNSNames = "b", []string{"b"}
+	if leaf, _ := ensure(t, p, ca, now); strings.Join(leaf.Cert.DNSNames, " ") != "b" {
+		t.Errorf("b has the names %v", leaf.Cert.DNSNames)
+	}
+}
+
+func TestAKeyLikeThatOfTheCA(t *testing.T) {
+	elliptic, err := NewCA(CASpec{CommonName: "ca"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := NewCA(CASpec{CommonName: "ca", RSA: true}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pair(t)
+	p.KeyOfCA = true
+	if leaf, _ := ensure(t, p, elliptic, now); isRSA(leaf.key) {
+		t.Error("an ECDSA CA has an RSA leaf")
+	}
+	// A key that the existing tool cannot read is replaced where its CA is there.
+	leaf, _ := ensure(t, p, old, now)
+	if !isRSA(leaf.key) {
+		t.Errorf("the key is a %T", leaf.key)
+	}
+	if again, issued := ensure(t, p, old, now); issued || !samePublicKey(again.Cert, leaf.key) {
+		t.Error("the RSA key is replaced too")
+	}
+}

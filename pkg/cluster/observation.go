@@ -151,9 +151,6 @@ type Node struct {
 	// Revision is the node's high-water mark: its member has told of no revision
 	// above it, in any incarnation.
 	Revision Revision `json:"revision,omitempty"`
-	// Hosts are the entries of the hosts-file block that the node maintains, by
-	// address and name.
-	Hosts []HostEntry `json:"hosts,omitempty"`
 }
 
 // URLs are the addresses that a member on a node has or would have.

@@ -66,9 +66,6 @@ type Policy struct {
 	StaticNodes []NodeName `json:"staticNodes,omitempty"`
 	// FixedSpec says that the spec is given by flags, and not by the store.
 	FixedSpec bool `json:"fixedSpec,omitempty"`
-	// DNSSuffix is appended to node names in the hosts file; empty leaves hosts
-	// files alone.
-	DNSSuffix string `json:"dnsSuffix,omitempty"`
 }
 
 // DefaultPolicy returns the durations used where the operator says nothing.

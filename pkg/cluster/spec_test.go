@@ -45,7 +45,7 @@ func TestDefaultsFillEveryField(t *testing.T) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		optional := slices.Contains([]string{
-			"StaticNodes", "DNSSuffix", "Unbacked", "MaxBackups", "MaxBackupBytes", "VerifyInterval", "DrillInterval",
+			"StaticNodes", "Unbacked", "MaxBackups", "MaxBackupBytes", "VerifyInterval", "DrillInterval",
 			"FixedSpec",
 		}, f.Name)
 		if v.Field(i).IsZero() != optional {
@@ -80,7 +80,7 @@ func TestQuorum(t *testing.T) {
 
 func TestSpecJSON(t *testing.T) {
 	spec := Spec{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16"), Policy: DefaultPolicy()}
-	spec.Policy.StaticNodes, spec.Policy.DNSSuffix = []NodeName{"a", "b"}, ".internal"
+	spec.Policy.StaticNodes = []NodeName{"a", "b"}
 	b, err := json.Marshal(spec)
 	if err != nil {
 		t.Fatal(err)

@@ -119,9 +119,6 @@ func (a *authority) gather(ctx context.Context, c lease.Claim, e *lease.Evidence
 // neither a record of its own nor the store has a word: who gives it may have
 // made them up, so data is not touched.
 func (a *authority) harmless(op plan.Operation) error {
-	if _, ok := op.(*plan.EndpointsWrite); ok {
-		return nil
-	}
 	if _, discards := op.(*plan.DataDiscard); discards || a.hasData() {
 		return errors.New("this node has data but no lease voter record, and its store does not say who the lease voters are")
 	}

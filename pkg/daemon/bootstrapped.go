@@ -20,9 +20,6 @@ import (
 // node that obeys reads the store too, and takes nobody's word for it. It waits for the
 // store as long as such an order may take.
 func (a *authority) bootstrapped(ctx context.Context, op plan.Operation, leaseVoters []cluster.NodeName) error {
-	if _, ok := op.(*plan.EndpointsWrite); ok {
-		return nil // it is bounded by what names it may write
-	}
 	waiting, cancel := context.WithTimeout(ctx, apply.BootstrapDeadline)
 	defer cancel()
 	view, err := a.records(waiting, recordsEvery)

@@ -55,8 +55,11 @@ type Config struct {
 	// Backups say how backups are written and read.
 	Backups Backups
 
-	EtcdDirs    []string
-	UserEnv     map[string]string
+	EtcdDirs []string
+	UserEnv  map[string]string
+	// DNSSuffix stands behind the names of nodes in URLs, and in the hosts file, which
+	// without one is left alone.
+	DNSSuffix   string
 	HostsFile   string
 	MetricsPort int
 	// MetricsAddress is the IP address that the metrics are served on, empty for
@@ -172,6 +175,9 @@ func (c Config) ListenMetrics() []string {
 	return hosts
 }
 
+// host returns what __name__ stands for in URLs.
+func (c Config) host(name cluster.NodeName) string { return cluster.HostName(name, c.DNSSuffix) }
+
 // URLs returns the addresses of the node's member.
 func (c Config) URLs(name cluster.NodeName) (cluster.URLs, error) {
 	var urls cluster.URLs
@@ -184,7 +190,7 @@ func (c Config) URLs(name cluster.NodeName) (cluster.URLs, error) {
 		{"client-urls", c.ClientURLs, &urls.Client},
 		{"quarantine-client-urls", c.QuarantineURLs, &urls.Quarantine},
 	} {
-		list, err := etcdconf.Expand(u.templates, c.Address, string(name))
+		list, err := etcdconf.Expand(u.templates, c.Address, c.host(name))
 		if err != nil {
 			return cluster.URLs{}, fmt.Errorf("--%s: %w", u.flag, err)
 		}

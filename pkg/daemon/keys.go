@@ -55,7 +55,7 @@ func newKeys(c Config, name cluster.NodeName, now func() time.Time) (*keys, erro
 func (k *keys) manager(role string, r certs.Request) (*certs.Identity, error) {
 	base := filepath.Join(k.c.PKIDir, "etcd-manager-"+role+"-"+string(k.name))
 	return k.add("etcd-manager-"+role, certs.ManagerCA, certs.Pair{
-		CertFile: base + ".crt", KeyFile: base + ".key", Request: r,
+		CertFile: base + ".crt", KeyFile: base + ".key", Request: r, KeyOfCA: true,
 	})
 }
 
@@ -102,7 +102,8 @@ func (k *keys) Ensure(token cluster.Token, urls cluster.URLs) (*etcdconf.TLS, er
 		{"etcd-server", certs.ClientsCA, t.Client, server},
 	} {
 		if _, err := k.add(s.name, s.ca, certs.Pair{
-			CertFile: s.files.Cert, KeyFile: s.files.Key, CAFile: s.files.CA, Request: s.request,
+			CertFile: s.files.Cert, KeyFile: s.files.Key, CAFile: s.files.CA, Request: s.request, KeepNames: true,
+			KeyOfCA: true,
 		}); err != nil {
 			return nil, err
 		}

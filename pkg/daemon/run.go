@@ -20,7 +20,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -39,6 +38,7 @@ type Daemon struct {
 
 	state     *nodestate.File
 	keys      *keys
+	hosts     hostsFile
 	store     *store.Store
 	proc      *etcdproc.Supervisor
 	node      *node
@@ -63,6 +63,7 @@ type Daemon struct {
 // the reason where the daemon could not start or its port failed.
 func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	d := &Daemon{c: c, log: log, now: time.Now}
+	d.hosts.d = d
 	defer d.close(context.WithoutCancel(ctx))
 	if err := d.open(ctx); err != nil {
 		return err
@@ -158,7 +159,7 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	metricsURLs, err := etcdconf.Expand(d.c.MetricsURLs, d.c.Address, string(d.name))
+	metricsURLs, err := etcdconf.Expand(d.c.MetricsURLs, d.c.Address, d.c.host(d.name))
 	if err != nil {
 		return err
 	}
@@ -168,9 +169,8 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 	})
 	o := apply.LocalOptions{
 		Name: d.name, DataDir: d.c.DataDir, URLs: urls, ListenAddress: d.c.EtcdAddress, MetricsURLs: metricsURLs,
-		UserEnv: d.c.UserEnv, HostsFile: d.c.HostsFile, HostsKey: hostfs.HostsKey(d.c.ClusterName),
-		Bounds: apply.Bounds{DNSSuffix: d.c.Policy.DNSSuffix},
-		State:  d.state, LeaseVoter: voter, Proc: d.proc, Bin: etcdbin.Finder{Dirs: d.c.EtcdDirs},
+		UserEnv: d.c.UserEnv, Names: d.hosts.write,
+		State: d.state, LeaseVoter: voter, Proc: d.proc, Bin: etcdbin.Finder{Dirs: d.c.EtcdDirs},
 		Backups:   backupTaker{store: d.store, cluster: d.c.ClusterName, how: d.c.Backups, spec: d.spec},
 		Inspector: inspector{d.store, d.c.Backups, string(d.name), d.c.EtcdDirs, d.c.Backups.TempDir, d.log},
 		Restorer:  stage.Stager{Store: d.store, Fetch: d.c.Backups.Fetch}, Now: d.now,
@@ -247,6 +247,7 @@ func (d *Daemon) run(ctx context.Context) error {
 	}
 	wg.Go(func() { fatal("serve the port", d.server.Serve(listen.New(d.peerGroup.listener, d.portLimits()))) })
 	wg.Go(func() { d.keys.run(ctx, d.log) })
+	wg.Go(func() { d.hosts.run(ctx) })
 	wg.Go(func() { d.node.local.Watch(ctx) })
 	wg.Go(func() { d.keepLock(ctx) })
 	wg.Go(func() { d.peerGroup.run(ctx) })

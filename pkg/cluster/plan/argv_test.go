@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -92,8 +91,6 @@ func TestArgvOfEachKind(t *testing.T) {
 		{&plan.BackupDrill{Node: "a", Name: "b"}, "etcdadm backup drill --node=a --name=b"},
 		{&plan.BackupPrune{Remove: []string{"2026-11-20T11:00:00Z-000001", "b"}},
 			"etcdadm backup prune --remove=2026-11-20T11:00:00Z-000001 --remove=b"},
-		{&plan.EndpointsWrite{Node: "a", Entries: []cluster.HostEntry{{Address: "10.0.0.1", Name: "a.x"}}},
-			"etcdadm endpoints write --node=a --entry=10.0.0.1=a.x"},
 	}
 	kinds := map[string]bool{}
 	for _, tt := range tests {
@@ -140,7 +137,6 @@ func TestParseRefuses(t *testing.T) {
 		{"member start --node=a/b --token=t --mode=new --version=3.6.16", "--node: "},
 		{"member prepare --node=a --token=t --version=3.6.16 --voter=a", "is not of the form NAME=URL"},
 		{"member prepare --node=a --token=t --version=3.6.16", "--voter is missing"},
-		{"endpoints write --node=a --entry=10.0.0.1", "is not of the form ADDRESS=NAME"},
 		{"backup prune", "--remove is missing"},
 		{"backup prune --remove=a --remove=../a", "--remove: "},
 		{"backup prune --remove=..", "--remove: "},
@@ -152,14 +148,12 @@ func TestParseRefuses(t *testing.T) {
 		{"member add-learner --node=a --expect-voters=3 --peer-url=https://a", "--peer-url: "},
 		{"member prepare --node=a --token=t --version=3.6.16 --voter=a=ftp://a:2380", "--voter: "},
 		{"member start --node=a --token=t --mode=restart --version=3.6.16 --peer=a=https://a:2380,", "--peer: "},
-		{"endpoints write --node=a --entry=ten=a", "--entry: "},
 		{"request close --name=r --outcome=maybe", "--outcome=maybe is not"},
 		{"request close --name=../r --outcome=done", "--name: "},
 		{"restore stage --node=a --request=r --backup=../b --token=t --version=3.6.16 --revision=1 --voter=a=https://a:2380",
 			"--backup: "},
 		{"restore stage --node=a --request=r --backup=b --token=t --version=3.6.16 --revision=99999999999999999999 " +
 			"--voter=a=https://a:2380", "not a whole number"},
-		{"endpoints write --node=a --entry=10.0.0.1=a#b", "--entry: "},
 	}
 	for _, tt := range tests {
 		op, err := plan.Parse(strings.Fields(tt.line))
@@ -265,10 +259,6 @@ func randomValue(r *rand.Rand, v reflect.Value) {
 		v.Set(reflect.ValueOf(cluster.InitialMember{
 			Name: cluster.NodeName(name), PeerURLs: []string{"http://" + name + ":2380", "https://[::1]:2380"},
 		}))
-	case cluster.HostEntry:
-		v.Set(reflect.ValueOf(cluster.HostEntry{Address: "10.0.0.1", Name: "n" + without(awkward, func(r rune) bool {
-			return r == '#' || unicode.IsSpace(r) || !unicode.IsPrint(r)
-		})}))
 	case plan.Outcome:
 		v.SetString(string([]plan.Outcome{plan.OutcomeDone, plan.OutcomeRefused}[r.IntN(2)]))
 	case int, cluster.Revision:

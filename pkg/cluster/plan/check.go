@@ -107,7 +107,7 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return nil // a request is a spec
 	case *DataDiscard:
 		return c.discard(op)
-	case *BackupTake, *BackupVerify, *BackupDrill, *EndpointsWrite:
+	case *BackupTake, *BackupVerify, *BackupDrill:
 		return nil // nothing of the cluster's can be lost by these
 	}
 	return unsafe("unknown", "%T has no check", op)

@@ -305,7 +305,6 @@ func TestCheckAllows(t *testing.T) {
 			"data discard --node=a --name=old-3 --expect-at=2026-11-20T09:00:00Z"},
 		{"discard what is gone", "cluster a b c\nnode a aside=4h",
 			"data discard --node=a --name=old-9 --expect-at=2026-11-20T08:00:00Z"},
-		{"hosts", "cluster a b c", "endpoints write --node=a"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

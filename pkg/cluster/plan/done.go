@@ -120,9 +120,6 @@ func doneUpkeep(l *view, op Operation) bool {
 		there := func(name string) bool { return slices.Contains(op.Remove, name) }
 		return l.obs.Store.BackupsKnown && !slices.ContainsFunc(l.obs.Store.Leftovers, there) &&
 			!slices.ContainsFunc(l.obs.Store.Backups, func(b cluster.Backup) bool { return there(b.Name) })
-	case *EndpointsWrite:
-		n := l.node(op.Node)
-		return n != nil && slices.Equal(n.Hosts, op.Entries)
 	}
 	return false
 }

@@ -124,10 +124,6 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		n.Conflict = value
 	case "skew":
 		n.ClockSkew, err = time.ParseDuration(value)
-	case "hosts":
-		var e cluster.HostEntry
-		err = e.UnmarshalText([]byte(value))
-		n.Hosts = append(n.Hosts, e)
 	case "address":
 		n.Address = value
 	case "foreign":

@@ -215,12 +215,6 @@ var kinds = []Kind{
 		Done:  "The backups are gone from the store.",
 		New:   func() Operation { return &BackupPrune{} },
 	},
-	{
-		Path: "endpoints write", Short: "write a node's block in its hosts file",
-		Needs: "The node maintains a hosts file (--dns-suffix is set).",
-		Done:  "The block has exactly these entries.",
-		New:   func() Operation { return &EndpointsWrite{} },
-	},
 }
 
 // KindOf returns the description of op.
@@ -320,7 +314,6 @@ var optional = map[string]bool{
 
 	"member change-version accept-version-risk": true,
 	"member change-version accept-hazard":       true,
-	"endpoints write entry":                     true,
 	"lease-voters write expect":                 true,
 	"lease-voters recover expect":               true,
 	"lease-voters recover lost":                 true,

@@ -97,7 +97,6 @@ var rules = []func(*view) (Operation, verdict){
 	ruleSpec,
 	rulePaused,
 	ruleConflict,
-	ruleEndpoints,
 	ruleLeaseVotersLost,
 	ruleRestore,
 	ruleBootstrap,

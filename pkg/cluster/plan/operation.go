@@ -293,12 +293,6 @@ type BackupPrune struct {
 	Remove []string `flag:"remove" doc:"backup to delete (repeated)"`
 }
 
-// EndpointsWrite writes a node's block in its hosts file.
-type EndpointsWrite struct {
-	Node    cluster.NodeName    `flag:"node" doc:"node whose hosts file is written"`
-	Entries []cluster.HostEntry `flag:"entry" doc:"host, ADDRESS=NAME (repeated)"`
-}
-
 func (*MemberPrepare) kind() string       { return "member prepare" }
 func (*IncarnationCreate) kind() string   { return "incarnation create" }
 func (*IncarnationMark) kind() string     { return "incarnation mark" }
@@ -327,4 +321,3 @@ func (*BackupTake) kind() string          { return "backup take" }
 func (*BackupVerify) kind() string        { return "backup verify" }
 func (*BackupDrill) kind() string         { return "backup drill" }
 func (*BackupPrune) kind() string         { return "backup prune" }
-func (*EndpointsWrite) kind() string      { return "endpoints write" }

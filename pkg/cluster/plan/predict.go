@@ -165,8 +165,6 @@ func (w *world) predictUpkeep(op Operation) {
 		w.Store.Leftovers = slices.DeleteFunc(slices.Clone(w.Store.Leftovers), func(name string) bool {
 			return slices.Contains(op.Remove, name)
 		})
-	case *EndpointsWrite:
-		w.node(op.Node).Hosts = op.Entries
 	}
 }
 

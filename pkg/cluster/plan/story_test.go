@@ -104,8 +104,6 @@ func (s *stage) setSpec(args []datadriven.CmdArg) error {
 			s.spec = cluster.Spec{}
 		case "fixed":
 			p.FixedSpec = true
-		case "dns":
-			p.DNSSuffix = v
 		case "static":
 			for _, name := range a.Vals {
 				p.StaticNodes = append(p.StaticNodes, cluster.NodeName(name))

@@ -74,7 +74,7 @@ func TestReach(t *testing.T) {
 		var list []string
 		for _, k := range plan.Kinds() {
 			switch k.Path {
-			case "quarantine set", "endpoints write": // asked for by people and by policy
+			case "quarantine set": // asked for by people
 			case "member change-version", "member force-snapshot", "downgrade enable", "downgrade cancel":
 				// all nodes here have one version
 			default:

@@ -36,10 +36,10 @@ func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) 
 		UserEnv:  etcdconf.User(environ),
 		Policy: cluster.Policy{
 			Grace: f.grace, BootstrapGrace: f.bootstrapGrace, LearnerTimeout: f.learnerTimeout,
-			BackupFresh: f.backupFresh, DNSSuffix: strings.TrimPrefix(f.dnsSuffix, "."),
+			BackupFresh: f.backupFresh,
 		},
 	}
-	if f.dnsSuffix != "" {
+	if c.DNSSuffix = strings.Trim(f.dnsSuffix, "."); c.DNSSuffix != "" {
 		c.HostsFile = f.hostsFile
 	}
 	if err := f.durations(&c, env); err != nil {

@@ -128,7 +128,7 @@ func TestNetworkCIDRIsForOpenStackOnly(t *testing.T) {
 func TestSuffixWithAndWithoutDot(t *testing.T) {
 	for _, arg := range []string{"--dns-suffix=internal", "--dns-suffix=.internal"} {
 		c := with(t, arg, "--hosts-file=/tmp/hosts")
-		equal(t, "suffix", c.Policy.DNSSuffix, "internal")
+		equal(t, "suffix", c.DNSSuffix, "internal")
 		equal(t, "hosts file", c.HostsFile, "/tmp/hosts")
 	}
 }

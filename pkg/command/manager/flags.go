@@ -50,9 +50,9 @@ func (f *flags) add(fs *pflag.FlagSet) {
 		"address that etcd listens on, in place of the host in its URLs")
 	fs.IntVar(&f.grpcPort, "grpc-port", 8000, "port of this daemon")
 	fs.StringVar(&f.peerURLs, "peer-urls", "https://__address__:2380",
-		"etcd's peer URLs; __address__ and __name__ are replaced")
+		"etcd's peer URLs; __address__ and __name__ (with --dns-suffix) are replaced")
 	fs.StringVar(&f.clientURLs, "client-urls", "https://__address__:4001",
-		"etcd's client URLs; __address__ and __name__ are replaced")
+		"etcd's client URLs; __address__ and __name__ (with --dns-suffix) are replaced")
 	fs.StringVar(&f.quarantineURLs, "quarantine-client-urls", "https://__address__:8001",
 		"client URLs while clients are kept away")
 	fs.StringVar(&f.metricsURLs, "listen-metrics-urls", "", "URLs at which etcd serves its metrics")
@@ -67,7 +67,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 		"who mounts the data directory: none or external (others are not built yet)")
 	fs.StringArrayVar(&f.volumeTags, "volume-tag", nil, "tag of the volumes to use (repeated)")
 	fs.StringVar(&f.volumeNameTag, "volume-name-tag", "", "tag whose value names the node")
-	fs.StringVar(&f.dnsSuffix, "dns-suffix", "", "suffix of node names in the hosts file; empty leaves the file alone")
+	fs.StringVar(&f.dnsSuffix, "dns-suffix", "", "suffix of node names, in URLs and in the hosts file; empty leaves the file alone")
 	fs.StringVar(&f.hostsFile, "hosts-file", "/etc/hosts", "hosts file to maintain when --dns-suffix is set")
 	fs.StringVar(&f.networkCIDR, "network-cidr", "", "network of the nodes (OpenStack only)")
 	fs.StringVar(&f.staticConfig, "static-config", "",

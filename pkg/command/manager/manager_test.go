@@ -164,7 +164,7 @@ func TestTheCommandLineOfKops(t *testing.T) {
 	equal(t, "port", c.GRPCPort, 3996)
 	equal(t, "backup interval", c.Policy.BackupInterval.String(), "1h0m0s")
 	equal(t, "discovery interval", c.DiscoveryInterval.String(), "2m0s")
-	equal(t, "suffix", c.Policy.DNSSuffix, "internal.example.com")
+	equal(t, "suffix", c.DNSSuffix, "internal.example.com")
 	equal(t, "hosts file", c.HostsFile, "/etc/hosts")
 	same(t, "peer URLs", c.PeerURLs, "https://__name__:2380")
 	same(t, "client URLs", c.ClientURLs, "https://__name__:4001")

@@ -20,10 +20,10 @@ func TestALongBackupHoldsUpNothing(t *testing.T) {
 			return nil
 		}
 		w.pass(time.Second)
-		w.change(w.endpointsDue)
+		w.change(w.unmarked)
 		w.pass(5 * time.Second)
 		equal(t, "backups begun", w.count("backup take"), 1)
-		equal(t, "hosts files written", w.count("endpoints write"), 1)
+		equal(t, "markers written", w.count("incarnation mark"), 1)
 		if got := w.last(t).Observation.BackingUp; got != "etcdadm backup take --node=a --reason=interval" {
 			t.Errorf("under way is %q", got)
 		}

@@ -18,10 +18,9 @@ import (
 func TestOneOperationThenAnObservationAgain(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.backupDue()
-		w.endpointsDue()
 		w.unmarked()
 		w.pass(time.Second)
-		want := "previous; look; acquire from [a]; endpoints write; look; incarnation mark; look; backup take; look; look"
+		want := "previous; look; acquire from [a]; incarnation mark; look; backup take; look; look"
 		equal(t, "protocol", strings.Join(w.protocol, "; "), want)
 		r := w.last(t)
 		if !r.Converged || len(r.Holds) > 0 || r.Operation != "" {

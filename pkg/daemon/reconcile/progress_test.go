@@ -58,7 +58,7 @@ func TestTheLoopSaysUntilWhenItTurns(t *testing.T) {
 		w.change(func() {
 			w.candidate = true
 			w.fail = func(plan.Operation) error { <-hung; return nil }
-			w.endpointsDue()
+			w.unmarked()
 		})
 		w.pass(5 * time.Second)
 		if late() {

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,15 +68,15 @@ func TestBetweenTwoTriesTheLoopGoesOnObserving(t *testing.T) {
 
 func TestUpkeepThatFailsBlocksNothing(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
-		w.endpointsDue()
+		w.unmarked()
 		w.backupDue()
-		at := tried(w, func(kind string) bool { return kind == "endpoints write" })
+		at := tried(w, func(kind string) bool { return kind == "incarnation mark" })
 		w.pass(5 * time.Second)
 		equal(t, "backups", len(at["backup take"]), 1)
-		if n := len(at["endpoints write"]); n < 2 {
-			t.Errorf("the hosts file was tried %d times", n)
+		if n := len(at["incarnation mark"]); n < 2 {
+			t.Errorf("the marker was tried %d times", n)
 		}
-		if r := w.last(t); rules(r) != "operation-failed" || !strings.Contains(r.Holds[0].Text, "endpoints write") {
+		if r := w.last(t); rules(r) != "operation-failed" || !strings.Contains(r.Holds[0].Text, "incarnation mark") {
 			t.Errorf("holds are %v", r.Holds)
 		}
 	})
@@ -95,7 +94,7 @@ func TestAnythingElseThatFailsHoldsTheRulesAfterIt(t *testing.T) {
 
 func TestWhatEtcdRefusesForTheMomentIsNoFailure(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
-		w.endpointsDue()
+		w.unmarked()
 		refused := 20
 		w.fail = func(plan.Operation) error {
 			if refused--; refused >= 0 {
@@ -104,22 +103,21 @@ func TestWhatEtcdRefusesForTheMomentIsNoFailure(t *testing.T) {
 			return nil
 		}
 		w.pass(4*time.Second + pauseWaiting/2)
-		if n := w.count("endpoints write"); n < 16 || n > 18 {
+		if n := w.count("incarnation mark"); n < 16 || n > 18 {
 			t.Errorf("in four seconds it was tried %d times, want one each quarter", n)
 		}
 		w.pass(4 * time.Second)
-		equal(t, "tries", w.count("endpoints write"), 21)
+		equal(t, "tries", w.count("incarnation mark"), 21)
 		golden(t, w, "not-yet.log")
 	})
 }
 
 func TestAnOperationWhoseEffectDoesNotShowIsGivenUpForLonger(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
-		w.endpointsDue()
+		w.unmarked()
 		done := 0
 		w.show = func(obs *cluster.Observation) {
-			obs.Nodes = slices.Clone(obs.Nodes)
-			obs.Nodes[0].Hosts = nil // somebody else writes the file
+			obs.Store.Created = time.Time{} // somebody else deletes it
 		}
 		w.fail = func(plan.Operation) error { done++; return nil }
 		w.pass(10 * time.Minute)
@@ -134,14 +132,14 @@ func TestAnOperationWhoseEffectDoesNotShowIsGivenUpForLonger(t *testing.T) {
 
 func TestASuccessForgetsAllFailures(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
-		w.endpointsDue()
-		at := tried(w, func(kind string) bool { return kind == "endpoints write" })
+		w.unmarked()
+		at := tried(w, func(kind string) bool { return kind == "incarnation mark" })
 		w.pass(3 * time.Minute) // the next try is up to a minute away
-		before := w.count("endpoints write")
+		before := w.count("incarnation mark")
 		w.change(func() { w.obs.Store.Backups = nil })
 		w.pass(pauseHeld)
 		equal(t, "backups", len(at["backup take"]), 1)
-		equal(t, "tries of the hosts file", len(at["endpoints write"]), before+1)
+		equal(t, "tries of the marker", len(at["incarnation mark"]), before+1)
 	})
 }
 

@@ -111,9 +111,6 @@ func newWorld() *world {
 // backupDue makes the periodic backup the only thing to do.
 func (w *world) backupDue() { w.obs.Store.Backups = nil }
 
-// endpointsDue makes a line of the hosts file, and nothing else, be missing.
-func (w *world) endpointsDue() { w.spec.Policy.DNSSuffix = "example.com" }
-
 // unmarked makes the marker of a bootstrapped cluster be missing.
 func (w *world) unmarked() { w.obs.Store.Created = time.Time{} }
 

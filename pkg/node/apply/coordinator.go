@@ -262,7 +262,7 @@ func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op p
 // anyone can hold a lease of it, or make such a lease possible again.
 func Bootstraps(op plan.Operation) bool {
 	switch op.(type) {
-	case *plan.MemberPrepare, *plan.IncarnationCreate, *plan.EndpointsWrite,
+	case *plan.MemberPrepare, *plan.IncarnationCreate,
 		*plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard, *plan.RequestClose, *plan.LeaseVotersRecover:
 		return true
 	}

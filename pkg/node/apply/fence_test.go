@@ -94,7 +94,6 @@ func TestWithoutATermOnlyABootstrapGoesOn(t *testing.T) {
 	}{
 		{&plan.MemberPrepare{Node: "d", Token: "t1", Version: writes, Voters: initialMember}, true},
 		{&plan.IncarnationCreate{Number: 1, Token: "t1", Version: writes, Voters: initialMember}, true},
-		{&plan.EndpointsWrite{Node: "d"}, true},
 		{&plan.SpecWrite{MemberCount: 1, EtcdVersion: writes}, false},
 		{&plan.DataDiscard{Node: "d", Name: "old", ExpectAt: "2026-01-01T00:00:00Z"}, false},
 		{mark, false},
@@ -121,7 +120,8 @@ func TestWithoutATermOnlyABootstrapGoesOn(t *testing.T) {
 	st = newStage()
 	c := st.coordinator()
 	c.Fence = unproven{st}
-	if err := c.Do(t.Context(), cluster.Spec{}, st.obs, &plan.EndpointsWrite{Node: "d"}); !errors.Is(err, ErrNoTerm) {
+	op := &plan.RequestClose{Name: "r", Outcome: plan.OutcomeDone}
+	if err := c.Do(t.Context(), cluster.Spec{}, st.obs, op); !errors.Is(err, ErrNoTerm) {
 		t.Errorf("error %v", err)
 	}
 	st.said(t)

@@ -70,8 +70,9 @@ type LocalOptions struct {
 	MetricsURLs   []string
 	// UserEnv holds the operator's ETCD_* variables.
 	UserEnv map[string]string
-	// HostsFile is the hosts file to maintain, empty for none.
-	HostsFile, HostsKey string
+	// Names, if not nil, makes the names of nodes known to this machine. It is called
+	// before a process is started.
+	Names func()
 	// Bounds hold whoever orders to what this node's own flags say.
 	Bounds Bounds
 
@@ -260,15 +261,6 @@ func (l *Local) effect(ctx context.Context, order plan.Order) error {
 		return l.quarantine(ctx, true)
 	case *plan.QuarantineLift:
 		return l.quarantine(ctx, false)
-	case *plan.EndpointsWrite:
-		if l.o.HostsFile == "" {
-			return refuse("this node maintains no hosts file (--dns-suffix is not set)")
-		}
-		if err := l.mayWrite(op); err != nil {
-			return err
-		}
-		_, err := hostfs.WriteHosts(l.o.HostsFile, l.o.HostsKey, op.Entries)
-		return err
 	}
 	return fmt.Errorf("%s is not done by a node", plan.KindOf(order.Operation).Path)
 }

@@ -187,7 +187,7 @@ func TestQuarantineMovesTheMemberToOtherURLs(t *testing.T) {
 func TestAQuarantineThatFailsIsNotTakenForDone(t *testing.T) {
 	h := bootstrapped(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	h.o.TLS = failingTLS(func() error { cancel(); return errors.New("disk full") })
+	h.o.TLS = failingTLS(func(cluster.URLs) error { cancel(); return errors.New("disk full") })
 	h.Local = NewLocal(h.o)
 	err := h.Do(ctx, plan.Order{Operation: &plan.QuarantineSet{Node: "a"}}, nil)
 	wantError(t, err, "issue etcd's certificates: disk full")
@@ -226,15 +226,17 @@ func TestQuarantineWithoutAMemberIsRefused(t *testing.T) {
 }
 
 // failingTLS fails to issue certificates.
-type failingTLS func() error
+type failingTLS func(cluster.URLs) error
 
-func (f failingTLS) Ensure(cluster.Token, cluster.URLs) (*etcdconf.TLS, error) { return nil, f() }
-func (f failingTLS) Client() *tls.Config                                       { return nil }
+func (f failingTLS) Ensure(_ cluster.Token, urls cluster.URLs) (*etcdconf.TLS, error) {
+	return nil, f(urls)
+}
+func (f failingTLS) Client() *tls.Config { return nil }
 
 func TestAStartWithoutCertificatesCanBeDoneAgain(t *testing.T) {
 	h := newHost(t)
 	h.must(prepare())
-	h.o.TLS = failingTLS(func() error { return errors.New("the CA is gone") })
+	h.o.TLS = failingTLS(func(cluster.URLs) error { return errors.New("the CA is gone") })
 	h.Local = NewLocal(h.o)
 	wantError(t, h.do(start(plan.StartNew)), "issue etcd's certificates: the CA is gone")
 	h.o.TLS = nil
@@ -302,45 +304,6 @@ func TestALongBackupHoldsUpNothing(t *testing.T) {
 	if err := <-done; !errors.Is(err, over) || errors.Is(err, context.Canceled) {
 		t.Errorf("the backup ended with %v", err)
 	}
-}
-
-func TestEndpointsAreWritten(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "hosts")
-	if err := os.WriteFile(file, []byte("127.0.0.1 localhost\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	h := newHost(t, func(o *LocalOptions) {
-		o.HostsFile, o.HostsKey, o.Bounds.DNSSuffix = file, "key", "internal"
-	})
-	for _, bad := range []cluster.HostEntry{
-		{Address: "10.0.0.1", Name: "registry.example.com"}, {Address: "10.0.0.1", Name: "internal"}, {
-			Address: "10.0.0.1", Name: ".internal",
-		},
-		{Address: "10.0.0.1", Name: "ainternal"}, {Address: "10.0.0.1", Name: "a b.internal"}, {
-			Address: "10.0.0.1 evil", Name: "a.internal",
-		},
-	} {
-		if err := h.do(&plan.EndpointsWrite{Node: "a", Entries: []cluster.HostEntry{bad}}); err == nil {
-			t.Errorf("%+v was written", bad)
-		}
-	}
-	op := &plan.EndpointsWrite{Node: "a", Entries: []cluster.HostEntry{{Address: "10.0.0.1", Name: "a.internal"}}}
-	h.must(op, op)
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(b), "a.internal"); n != 1 || !strings.HasPrefix(string(b), "127.0.0.1 localhost\n") {
-		t.Errorf("the file is\n%s", b)
-	}
-	if got := h.observe().Hosts; len(got) != 1 || got[0] != op.Entries[0] {
-		t.Errorf("an observation finds %+v", got)
-	}
-	h.must(&plan.EndpointsWrite{Node: "a"})
-	if got := h.observe().Hosts; len(got) != 0 {
-		t.Errorf("after writing none, an observation finds %+v", got)
-	}
-	newHost(t).refused(op, "no hosts file")
 }
 
 func TestObserveAnEmptyNode(t *testing.T) {

@@ -84,9 +84,6 @@ func (l *Local) read() facts {
 	}
 	n.SetAside = l.sizes.fill(l.o.DataDir, l.o.Now())
 	n.Hazards = l.hazards.of(l.o.DataDir, s, disk, l.o.Now(), l.o.examine)
-	if l.o.HostsFile != "" {
-		n.Hosts, _ = hostfs.ReadHosts(l.o.HostsFile, l.o.HostsKey)
-	}
 	return facts{node: n, state: s}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -170,8 +171,23 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 	if err != nil {
 		return err
 	}
+	if l.o.Names != nil {
+		l.o.Names()
+	}
 	l.spawned.Store(&s.Assigned.Version)
 	return l.o.Proc.Start(ctx, cfg)
+}
+
+// named returns the URLs under which a member is looked for: its own, and those that
+// its peers have on record or were told at its start.
+func named(own cluster.URLs, s nodestate.State, name cluster.NodeName) cluster.URLs {
+	own.Peer = slices.Clone(own.Peer)
+	for _, m := range slices.Concat(s.Voters, s.Peers) {
+		if m.Name == name {
+			own.Peer = append(own.Peer, m.PeerURLs...)
+		}
+	}
+	return own
 }
 
 // command returns what runs the member that the state asks for.
@@ -187,7 +203,7 @@ func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Con
 		Address: l.o.ListenAddress, MetricsURLs: l.o.MetricsURLs, User: l.o.UserEnv,
 	}
 	if l.o.TLS != nil {
-		if m.TLS, err = l.o.TLS.Ensure(s.Assigned.Token, l.o.URLs); err != nil {
+		if m.TLS, err = l.o.TLS.Ensure(s.Assigned.Token, named(l.o.URLs, s, l.o.Name)); err != nil {
 			return etcdproc.Config{}, fmt.Errorf("issue etcd's certificates: %w", err)
 		}
 		l.files.Store(m.TLS)

@@ -426,3 +426,32 @@ func TestAJoinEndsAnOldPromise(t *testing.T) {
 		t.Errorf("it runs a member of t1, and still promises %+v", p)
 	}
 }
+
+func TestMembersAreNamedByTheirRecord(t *testing.T) {
+	own := cluster.URLs{Peer: []string{"https://a.new:2380"}, Client: []string{"https://a.new:4001"}}
+	s := nodestate.State{
+		Voters: []cluster.InitialMember{
+			{Name: "a", PeerURLs: []string{"https://10.0.0.1:2380"}}, {Name: "b", PeerURLs: []string{"https://b.old:2380"}},
+		},
+		Peers: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"https://a.old:2380"}}},
+	}
+	got := named(own, s, "a")
+	want := []string{"https://a.new:2380", "https://10.0.0.1:2380", "https://a.old:2380"}
+	if !slices.Equal(got.Peer, want) || !slices.Equal(got.Client, own.Client) || len(own.Peer) != 1 {
+		t.Errorf("the URLs are %+v", got)
+	}
+	// It is what the certificates are issued for.
+	var asked cluster.URLs
+	h := newHost(t, func(o *LocalOptions) {
+		o.TLS = failingTLS(func(urls cluster.URLs) error { asked = urls; return errors.New("no CA") })
+	})
+	h.must(prepare())
+	op := start(plan.StartNew)
+	op.Peers = []cluster.InitialMember{{Name: "a", PeerURLs: []string{"https://a.told:2380"}}}
+	if err := h.do(op); err == nil {
+		t.Error("it was started without certificates")
+	}
+	if !slices.Contains(asked.Peer, "https://a.told:2380") {
+		t.Errorf("certificates were asked for %+v", asked)
+	}
+}

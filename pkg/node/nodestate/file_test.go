@@ -61,6 +61,7 @@ func full() State {
 		Spec: &cluster.Spec{
 			MemberCount: 3, EtcdVersion: v, Policy: cluster.Policy{StaticNodes: []cluster.NodeName{"a"}},
 		},
+		Hosts: []cluster.HostEntry{{Address: "10.0.0.1", Name: "a.internal"}},
 		Pause: &cluster.Request{Name: "p", Kind: cluster.RequestPause, By: "ann", Reason: "repair"},
 	}
 }

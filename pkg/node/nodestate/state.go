@@ -56,6 +56,8 @@ type State struct {
 	// Spec is the last spec that the node saw, nil for none: it is known when
 	// the store is not reachable.
 	Spec *cluster.Spec `json:"spec,omitempty"`
+	// Hosts is what the node's hosts file says of the nodes.
+	Hosts []cluster.HostEntry `json:"hosts,omitempty"`
 	// Pause is the request by which the daemons are paused, as the node last saw
 	// it, nil for none.
 	Pause *cluster.Request `json:"pause,omitempty"`

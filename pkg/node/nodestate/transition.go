@@ -193,6 +193,14 @@ func Wanted(spec cluster.Spec) Transition {
 	}
 }
 
+// Found remembers where the nodes were found.
+func Found(hosts []cluster.HostEntry) Transition {
+	return func(s *State) error {
+		s.Hosts = hosts
+		return nil
+	}
+}
+
 // Paused keeps the request by which the daemons are paused, nil for none.
 func Paused(r *cluster.Request) Transition {
 	return func(s *State) error {

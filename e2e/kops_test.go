@@ -1,0 +1,187 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+)
+
+const kopsSuffix = "internal.prod.example.com"
+
+// kopsArgs is the command line that kops writes, but for what says where the
+// volume, the CAs and etcd's binaries are.
+func kopsArgs(n *harness.Node) []string {
+	return append([]string{
+		"--backup-store=" + n.Store, "--client-urls=https://__name__:4001", "--cluster-name=" + n.Cluster,
+		"--containerized=true", "--dns-suffix=." + kopsSuffix, "--grpc-port=3996", "--peer-urls=https://__name__:2380",
+		"--quarantine-client-urls=https://__name__:3994", "--v=6",
+		"--data-dir=" + n.Dir, "--node-name=" + n.Name, "--address=" + n.Address, "--pki-dir=" + n.InstallPKI(),
+		"--etcd-dir=" + n.EtcdDirs,
+	}, n.Flags...)
+}
+
+// kopsStart starts the daemon in a container that is new.
+func kopsStart(nodes ...*harness.Node) {
+	for _, n := range nodes {
+		n.NewHosts()
+		n.Run(kopsArgs(n)...)
+	}
+}
+
+// kopsCluster returns three machines, none of which runs.
+func kopsCluster(t *testing.T) (*harness.Cluster, []*harness.Node) {
+	t.Helper()
+	if err := harness.NetError(); err != nil {
+		t.Skipf("network namespaces need root and iproute2: %v", err)
+	}
+	o := options(t)
+	o.RSA, o.Net, o.Unwatched = true, harness.NewNet(t), true
+	c := harness.New(t.Context(), t, o)
+	var nodes []*harness.Node
+	for _, m := range []string{"a", "b", "c"} {
+		n := c.Node("etcd-" + m)
+		n.Host, n.Cluster = n.Name+"."+kopsSuffix, "etcd"
+		nodes = append(nodes, n)
+	}
+	return c, nodes
+}
+
+// With the command line of kops, daemons bootstrap a cluster whose members find each
+// other by names that nothing but their own hosts files resolves, and each comes
+// back on a machine with another hosts file, alone or with the others.
+func TestKopsNames(t *testing.T) {
+	t.Parallel()
+	c, nodes := kopsCluster(t)
+	c.SetSpec(3, v36)
+	kopsStart(nodes...)
+	c.WaitNames(time.Minute, "etcd-a", "etcd-b", "etcd-c")
+	members, err := c.Members(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members {
+		host := "https://" + m.Name + "." + kopsSuffix
+		if !slices.Equal(m.PeerURLs, []string{host + ":2380"}) || !slices.Equal(m.ClientURLs, []string{host + ":4001"}) {
+			t.Errorf("etcd has %v and %v of %s", m.PeerURLs, m.ClientURLs, m.Name)
+		}
+	}
+	for _, n := range nodes {
+		kopsKeys(t, n)
+	}
+
+	w := c.Write()
+	w.WaitMore(harness.Soon, 5)
+	for _, n := range nodes {
+		n.Kill()
+		path := n.NewHosts()
+		n.Run(kopsArgs(n)...)
+		c.WaitNames(time.Minute, "etcd-a", "etcd-b", "etcd-c")
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range nodes {
+			if line := other.Address + "\t" + other.Host + "\n"; !bytes.Contains(b, []byte(line)) {
+				t.Errorf("the hosts file of %s lacks %q:\n%s", n.Name, line, b)
+			}
+		}
+	}
+	w.WaitMore(harness.Soon, 5)
+
+	// All at once, without the store: what the disks remember is enough.
+	for _, n := range nodes {
+		n.Kill()
+	}
+	if err := os.Rename(c.Store, c.Store+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(c.Store, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	kopsStart(nodes...)
+	c.WaitNames(time.Minute, "etcd-a", "etcd-b", "etcd-c")
+	w.WaitMore(harness.Soon, 5)
+	if err := os.Remove(c.Store); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(c.Store+".away", c.Store); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kopsKeys holds the certificates to what the existing etcd-manager reads, and to the
+// names by which the member is called.
+func kopsKeys(t *testing.T, n *harness.Node) {
+	t.Helper()
+	pairs, err := filepath.Glob(filepath.Join(n.Dir, "pki/*/*/*.key"))
+	if err != nil || len(pairs) != 2 {
+		t.Fatalf("the keys of %s are %v, %v", n.Name, pairs, err)
+	}
+	for _, role := range []string{"server", "client"} {
+		pairs = append(pairs, filepath.Join(n.Dir+"-pki", "etcd-manager-"+role+"-"+n.Name+".key"))
+	}
+	for _, key := range pairs {
+		text, err := os.ReadFile(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(string(text), "-----BEGIN RSA PRIVATE KEY-----") {
+			t.Errorf("%s is no RSA key", key)
+		}
+		pair, err := tls.LoadX509KeyPair(strings.TrimSuffix(key, ".key")+".crt", key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(key, "etcd-manager-") {
+			continue
+		}
+		names := []string{n.Name, n.Host, "127.0.0.1", "::1"}
+		if filepath.Base(key) == "me.key" {
+			names = append(names, n.Address)
+		}
+		for _, name := range names {
+			if err := pair.Leaf.VerifyHostname(name); err != nil {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+	}
+}
+
+// Nobody else is needed for a hosts file: a daemon that is alone, with a disk that
+// remembers nothing and whom a seed tells of others that do not answer, writes theirs.
+func TestKopsHostsAlone(t *testing.T) {
+	t.Parallel()
+	c, nodes := kopsCluster(t)
+	n := nodes[0]
+	path := n.NewHosts()
+	n.Flags = []string{"--seeds=etcd-b=" + nodes[1].Address + ":3996"}
+	n.Run(kopsArgs(n)...)
+	wait := func(lines ...string) {
+		t.Helper()
+		c.Eventually(harness.Soon, "the hosts file", func(context.Context) error {
+			b, err := os.ReadFile(path)
+			for _, line := range lines {
+				if !bytes.Contains(b, []byte(line+"\n")) {
+					err = fmt.Errorf("it lacks %q:\n%s", line, b)
+				}
+			}
+			return err
+		})
+	}
+	own, other := n.Address+"\t"+n.Host, nodes[1].Address+"\t"+nodes[1].Host
+	wait("127.0.0.1\tlocalhost", "# Begin host entries managed by etcd-manager[etcd] - do not edit", own, other,
+		"# End host entries managed by etcd-manager[etcd]")
+	n.NewHosts() // somebody else writes the file
+	wait("127.0.0.1\tlocalhost", own, other)
+}

@@ -1,0 +1,28 @@
+package discovery
+
+import (
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// Known returns where the nodes are whose names are known: by whoever knows the
+// machines, and by all other sources, of which the configured seeds come first and
+// the records last.
+func (f *Finder) Known() (machines, others []cluster.Whereabout) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	named := func(seeds []Seed) (list []cluster.Whereabout) {
+		for _, s := range seeds {
+			if s.Name != "" {
+				list = append(list, cluster.Whereabout{Node: s.Name, Address: s.Address})
+			}
+		}
+		return list
+	}
+	others = named(slices.Concat(f.o.Seeds, f.dirSeeds))
+	for _, r := range f.records {
+		others = append(others, cluster.Whereabout{Node: r.Name, Address: r.Address})
+	}
+	return named(f.machines), others
+}

@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+)
+
+// hostsEvery is how often the hosts file is compared with what is known: it is the
+// container's own, and new with each container.
+const hostsEvery = 500 * time.Millisecond
+
+// A hostsFile is the node's own hosts file. Members find each other by its names, so
+// nobody else is needed to write it: neither a lease, nor the answer of another
+// daemon.
+type hostsFile struct {
+	d *Daemon
+	// mu is held while it is written: by its own goroutine, and before a member starts.
+	mu      sync.Mutex
+	failing string
+}
+
+// write makes the file say what is known now. What it says is remembered on the
+// data volume: the next container begins with it.
+func (h *hostsFile) write() {
+	d := h.d
+	if d.c.HostsFile == "" {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := d.state.State()
+	entries := h.known(s).Entries()
+	_, err := hostfs.WriteHosts(d.c.HostsFile, hostfs.HostsKey(d.c.ClusterName), entries)
+	if err == nil && !slices.Equal(entries, s.Hosts) {
+		err = d.state.Update(nodestate.Found(entries))
+	}
+	switch {
+	case err == nil && h.failing != "":
+		h.failing = ""
+		d.log.Info("the hosts file is written again", "file", d.c.HostsFile)
+	case err != nil && err.Error() != h.failing:
+		h.failing = err.Error()
+		d.log.Error("the hosts file cannot be written; members do not find each other by name", "file", d.c.HostsFile,
+			"error", err)
+	}
+}
+
+// known is what the file is written from. Live nodes have proved who and where they
+// are; the cloud knows better where a machine is than who heard of it last.
+func (h *hostsFile) known(s nodestate.State) cluster.Hosts {
+	d := h.d
+	known := cluster.Hosts{
+		Suffix: d.c.DNSSuffix, Before: s.Hosts, Keep: s.LeaseVoters.Names,
+		Members: slices.Concat(s.Voters, s.Peers),
+	}
+	alive := []cluster.Whereabout{{Node: d.name, Address: d.c.Address}}
+	var machines, gone, others []cluster.Whereabout
+	if g := d.peerGroup; g != nil {
+		for _, p := range g.known() {
+			w := cluster.Whereabout{Node: p.Name, Address: p.Address}
+			if p.Alive {
+				alive = append(alive, w)
+			} else {
+				gone = append(gone, w)
+			}
+		}
+		machines, others = g.finder.Known()
+	}
+	known.Sources = [][]cluster.Whereabout{alive, machines, gone, others}
+	return known
+}
+
+// run keeps the file right until ctx ends.
+func (h *hostsFile) run(ctx context.Context) {
+	tick := time.NewTicker(hostsEvery)
+	defer tick.Stop()
+	for {
+		h.write()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
