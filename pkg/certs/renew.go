@@ -30,8 +30,10 @@ type Source struct {
 // A Renewer holds certificates, and issues them again in time while they are
 // in use. It is safe for concurrent use.
 type Renewer struct {
-	mu   sync.Mutex
-	held []*Identity // by name
+	// renewing is held while files are read and written, on a disk that may hang; mu never is.
+	renewing sync.Mutex
+	mu       sync.Mutex
+	held     []*Identity // by name
 }
 
 // An Identity is a certificate of a [Renewer] with the certificates that it
@@ -92,10 +94,10 @@ func (r *Renewer) drop(name string) {
 // A certificate that cannot be renewed stays in use; the others are renewed
 // nevertheless, and the error says which failed.
 func (r *Renewer) Renew(now time.Time) (renewed []string, next time.Time, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.renewing.Lock()
+	defer r.renewing.Unlock()
 	var errs []error
-	for _, id := range r.held {
+	for _, id := range r.identities() {
 		changed, err := id.renew(now)
 		at := id.renewAt(now)
 		if err != nil {
@@ -112,13 +114,18 @@ func (r *Renewer) Renew(now time.Time) (renewed []string, next time.Time, err er
 	return renewed, next, errors.Join(errs...)
 }
 
-// NotAfter returns when the first of the held certificates ends, zero if none
-// is held.
-func (r *Renewer) NotAfter() time.Time {
+// identities returns what is held now.
+func (r *Renewer) identities() []*Identity {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return slices.Clone(r.held)
+}
+
+// NotAfter returns when the first of the held certificates ends, zero if none
+// is held. It waits for no disk.
+func (r *Renewer) NotAfter() time.Time {
 	var first time.Time
-	for _, id := range r.held {
+	for _, id := range r.identities() {
 		if end := id.Leaf().Cert.NotAfter; first.IsZero() || end.Before(first) {
 			first = end
 		}

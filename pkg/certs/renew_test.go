@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func add(t *testing.T, r *Renewer, s Source) *Identity {
@@ -254,5 +256,46 @@ func TestAddTwiceAndAddFailures(t *testing.T) {
 	}
 	if renewed, _ := renew(t, &r, now.Add(2*time.Minute)); slices.Contains(renewed, "files") {
 		t.Error("issued again while it runs")
+	}
+}
+
+// A disk that hangs while certificates are renewed holds up nobody who asks when they end: the daemon tells that in
+// each observation.
+func TestNotAfterWaitsForNoDisk(t *testing.T) {
+	dir := t.TempDir()
+	write(t, newCA(t, "ca"), dir, ManagerCA)
+	var r Renewer
+	end := add(t, &r, inMemory(dir, "memory")).Leaf().Cert.NotAfter
+	cert := filepath.Join(dir, ManagerCA+".crt")
+	if err := os.Remove(cert); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(cert, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	renewed := make(chan error, 1)
+	go func() {
+		_, _, err := r.Renew(now)
+		renewed <- err
+	}()
+	pipe, err := os.OpenFile(cert, os.O_WRONLY, 0) // opens when it is being read
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan time.Time, 1)
+	go func() { answered <- r.NotAfter() }()
+	select {
+	case got := <-answered:
+		if !got.Equal(end) {
+			t.Errorf("it ends %s, want %s", got, end)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for the disk")
+	}
+	if err := pipe.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-renewed; err == nil {
+		t.Error("an empty CA was taken")
 	}
 }
