@@ -150,18 +150,21 @@ func Unstage(token cluster.Token) Transition {
 }
 
 // Recognize records who the node's member is, who its voters are, of which version
-// its data is, and how far the revisions have come. Of a member that the node runs no more only the last
+// its data is, and how far the revisions have come. Of a member that the node runs no
+// more, and of a report that comes later than one of a later raft index, only the last
 // counts.
 func Recognize(token cluster.Token, r cluster.Report, voters []cluster.InitialMember,
 	mark cluster.Revision) Transition {
 	return func(s *State) error {
-		if s.Assigned != nil && s.Assigned.Token == token {
-			if v := r.DataVersion(); !v.IsZero() {
-				s.Seen = &SeenVersion{Token: token, Version: v}
-			}
-			s.MemberID, s.ClusterID, s.MemberToken, s.Voters = r.ID, r.ClusterID, token, voters
-		}
 		s.Revision = max(s.Revision, mark)
+		late := s.Seen != nil && s.Seen.Token == token && r.Applied < s.Seen.Applied
+		if s.Assigned == nil || s.Assigned.Token != token || late {
+			return nil
+		}
+		if v := r.DataVersion(); !v.IsZero() {
+			s.Seen = &SeenVersion{Token: token, Version: v, Applied: r.Applied}
+		}
+		s.MemberID, s.ClusterID, s.MemberToken, s.Voters = r.ID, r.ClusterID, token, voters
 		return nil
 	}
 }

@@ -218,6 +218,14 @@ func TestTransitions(t *testing.T) {
 			func(s *State) { s.Seen = &SeenVersion{Token: "t1", Version: etcdversion.Must("3.5.0")} },
 			false,
 		},
+		"recognize by a report that comes late": {
+			func(s *State) { s.Seen = &SeenVersion{Token: "t1", Version: v, Applied: 9} },
+			Recognize("t1", cluster.Report{
+				ID: 8, ClusterID: 9, Applied: 8, Cluster: etcdversion.Must("3.5.0"), Storage: etcdversion.Must("3.5.0"),
+			}, nil, 700),
+			func(s *State) { s.Revision = 700 },
+			false,
+		},
 		"recognize an old one": {
 			nil,
 			Recognize("t0", cluster.Report{ID: 8, ClusterID: 9}, nil, 400),

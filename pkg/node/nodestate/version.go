@@ -13,6 +13,9 @@ import (
 type SeenVersion struct {
 	Token   cluster.Token       `json:"token"`
 	Version etcdversion.Version `json:"version"`
+	// Applied is the raft index that the member had applied then. Of two reports that are
+	// recorded in the wrong order the later one counts.
+	Applied uint64 `json:"applied,omitempty"`
 }
 
 // Changing returns the change of version of the assigned incarnation, nil for none.
