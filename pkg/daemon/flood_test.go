@@ -10,14 +10,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
 // numbers serves metrics and health, and returns where.
 func numbers(t *testing.T) (address string, m *metrics) {
 	t.Helper()
-	m = newMetrics(func() int64 { return 0 }, func() cluster.ProcessState { return "" }, func() int { return 0 })
+	m = newMetrics(quiet())
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -6,91 +6,107 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/coordination/listen"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 )
 
-// metrics are the numbers that the daemon serves.
+// sources are what the metrics of a daemon are read from, each time that they are asked for. None of them waits for
+// a disk or the network.
+type sources struct {
+	Cluster  string
+	Requests func() int64
+	Process  func() cluster.ProcessState
+	Restarts func() int
+	Storage  func() cluster.Storage
+	Paused   func() bool
+	// CertNotAfter is when the first of the certificates ends.
+	CertNotAfter func() time.Time
+}
+
+// metrics are the numbers that the daemon serves: of itself, and of the cluster while it coordinates.
 type metrics struct {
-	registry    *prometheus.Registry
-	coordinator prometheus.Gauge
-	term        prometheus.Gauge
-	converged   prometheus.Gauge
+	registry *prometheus.Registry
+	cluster  *clusterMetrics
+	elected  prometheus.Counter
 	// missing says that nobody coordinates, missed how often that began.
 	missing    prometheus.Gauge
 	missed     prometheus.Counter
-	members    *prometheus.GaugeVec
-	holds      *prometheus.GaugeVec
 	operations *prometheus.CounterVec
 	seconds    *prometheus.CounterVec
-	backupTime prometheus.Gauge
-	// verifyTime and drillTime are when a backup was last found to be good.
-	verifyTime, drillTime prometheus.Gauge
 	// drops are connections over the bounds, by port.
 	drops *prometheus.CounterVec
 }
 
-func newMetrics(requests func() int64, process func() cluster.ProcessState, restarts func() int) *metrics {
-	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "etcdadm_" + name, Help: help})
+func newMetrics(from sources) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	m := &metrics{
-		registry:    prometheus.NewRegistry(),
-		coordinator: gauge("coordinator", "1 while this daemon holds the coordinator's lease."),
-		term:        gauge("coordinator_term", "Term in which this daemon coordinates, 0 while it does not."),
-		missing:     gauge("coordinator_missing", "1 while no daemon has asked for this lease voter's vote for 20 seconds."),
-		missed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "etcdadm_coordinator_missing_total",
-			Help: "How often no daemon has asked for this lease voter's vote for 20 seconds.",
+		registry: prometheus.NewRegistry(),
+		cluster:  &clusterMetrics{},
+		elected:  counter("etcdadm_coordinator_elected_total", "How often this daemon became the coordinator."),
+		missing: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "etcdadm_coordinator_missing", Help: "1 while no daemon has asked for this lease voter's vote for 20 seconds.",
 		}),
-		converged: gauge("converged", "1 while the cluster is what the spec says. Served by the coordinator."),
-		members: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "etcdadm_members", Help: "Members by role and health. Served by the coordinator.",
-		}, []string{"role", "healthy"}),
-		holds: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "etcdadm_hold", Help: "Reasons for not acting, by reason. Served by the coordinator.",
-		}, []string{"reason"}),
-		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "etcdadm_operations_total", Help: "Operations by kind and result.",
-		}, []string{"kind", "result"}),
-		seconds: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "etcdadm_operation_seconds_total", Help: "Time spent on operations, by kind.",
-		}, []string{"kind"}),
-		verifyTime: gauge("last_backup_verified_timestamp_seconds",
-			"Unix time of the last successful verification of a backup, 0 for none. Served by the coordinator."),
-		drillTime: gauge("last_backup_drill_timestamp_seconds",
-			"Unix time of the last successful trial restore of a backup, 0 for none. Served by the coordinator."),
-		backupTime: gauge("last_backup_timestamp_seconds",
-			"Unix time of the newest backup, 0 for none. Served by the coordinator."),
+		missed: counter("etcdadm_coordinator_missing_total",
+			"How often no daemon has asked for this lease voter's vote for 20 seconds."),
+		operations: counters("etcdadm_operations_total", "Operations that this daemon ordered, by kind and result.",
+			"kind", "result"),
+		seconds: counters("etcdadm_operation_seconds_total", "Time spent on these operations, by kind.", "kind"),
+		drops: counters("etcdadm_connections_dropped_total", "Connections closed because there were too many, by port.",
+			"port"),
 	}
-	m.drops = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "etcdadm_connections_dropped_total", Help: "Connections closed because there were too many, by port.",
-	}, []string{"port"})
-	m.registry.MustRegister(m.drops, m.coordinator, m.missing, m.missed, m.term, m.converged, m.members, m.holds,
-		m.operations, m.seconds, m.backupTime, m.verifyTime, m.drillTime,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "etcdadm_store_requests_total", Help: "Requests made to the control and backup store.",
-		},
-			func() float64 { return float64(requests()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "etcdadm_etcd_restarts_total", Help: "Restarts of the etcd process after it died by itself.",
-		},
-			func() float64 { return float64(restarts()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "etcdadm_etcd_running", Help: "1 while this node's etcd process runs.",
-		},
-			func() float64 { return one(process() == cluster.ProcessRunning) }))
+	named := prometheus.WrapRegistererWith(prometheus.Labels{"cluster": from.Cluster}, m.registry)
+	named.MustRegister(m.cluster, m.elected, m.missing, m.missed, m.operations, m.seconds, m.drops)
+	named.MustRegister(from.collectors()...)
+	m.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// collectors are the metrics that are read when they are asked for.
+func (from sources) collectors() []prometheus.Collector {
+	gauge := func(name, help string, f func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
+	}
+	counter := func(name, help string, f func() float64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, f)
+	}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "etcdadm_build_info", Help: "1, with the version of the program and of Go.",
+	}, []string{"version", "goversion"})
+	build.WithLabelValues(cli.BuildVersion(), runtime.Version()).Set(1)
+	return []prometheus.Collector{
+		build,
+		counter("etcdadm_store_requests_total", "Requests made to the control and backup store.",
+			func() float64 { return float64(from.Requests()) }),
+		counter("etcdadm_etcd_restarts_total", "Restarts of this node's etcd process after it died by itself.",
+			func() float64 { return float64(from.Restarts()) }),
+		gauge("etcdadm_etcd_running", "1 while this node's etcd process runs.",
+			func() float64 { return one(from.Process() == cluster.ProcessRunning) }),
+		gauge("etcdadm_disk_healthy", "0 while the disk of this node's etcd hangs or fails.",
+			func() float64 { return one(!from.Storage().Bad()) }),
+		gauge("etcdadm_disk_write_seconds", "How long the last write to that disk took.",
+			func() float64 { return from.Storage().Latency.Seconds() }),
+		gauge("etcdadm_paused", "1 while an operator has paused changes, as this node last read it in the store.",
+			func() float64 { return one(from.Paused()) }),
+		gauge("etcdadm_certificate_expiry_timestamp_seconds",
+			"Unix time at which the first of this node's certificates ends, 0 without TLS.",
+			func() float64 { return seconds(from.CertNotAfter()) }),
+	}
 }
 
 // seconds is a time as Prometheus has it, 0 for none.
@@ -118,27 +134,9 @@ func (m *metrics) noteMissing(now bool) {
 
 // note takes in what the loop reports.
 func (m *metrics) note(r reconcile.Report) {
-	m.coordinator.Set(one(r.Term > 0))
-	m.term.Set(float64(r.Term))
-	m.converged.Set(one(r.Converged))
-	m.members.Reset()
-	for _, x := range r.Observation.Members {
-		role := "voter"
-		if x.Learner {
-			role = "learner"
-		}
-		m.members.WithLabelValues(role, strconv.FormatBool(x.Healthy)).Inc()
+	if before := m.cluster.last.Swap(&r); r.Term > 0 && (before == nil || before.Term != r.Term) {
+		m.elected.Inc()
 	}
-	m.holds.Reset()
-	for _, h := range r.Holds {
-		m.holds.WithLabelValues(string(h.Reason)).Set(1)
-	}
-	if b := r.Observation.Store.Backups; len(b) > 0 {
-		m.backupTime.Set(float64(b[0].At.Unix()))
-	}
-	verified, drilled := r.Observation.Store.Inspected()
-	m.verifyTime.Set(seconds(verified))
-	m.drillTime.Set(seconds(drilled))
 	if d := r.Done; d != nil {
 		result := "done"
 		if d.Err != nil {

@@ -6,10 +6,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -31,9 +37,21 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// wantLines checks that a page of metrics has each of the lines.
+// quiet are sources that tell of nothing.
+func quiet() sources {
+	return sources{
+		Cluster: "main", Requests: func() int64 { return 0 }, Restarts: func() int { return 0 },
+		Process: func() cluster.ProcessState { return "" }, Storage: func() cluster.Storage { return cluster.Storage{} },
+		Paused: func() bool { return false }, CertNotAfter: func() time.Time { return time.Time{} },
+	}
+}
+
+var clusterLabel = regexp.MustCompile(`(?m)^(etcdadm_\w+\{)cluster="\w+"(,?)`)
+
+// wantLines checks that a page of metrics has each of the lines, which leave out the label cluster.
 func wantLines(t *testing.T, page string, lines ...string) {
 	t.Helper()
+	page = strings.ReplaceAll(clusterLabel.ReplaceAllString(page, "$1"), "{}", "")
 	for _, l := range lines {
 		if !strings.Contains("\n"+page, "\n"+l+"\n") {
 			name, _, _ := strings.Cut(l, " ")
@@ -52,7 +70,10 @@ func wantLines(t *testing.T, page string, lines ...string) {
 func TestMetricsAndHealthOverHTTP(t *testing.T) {
 	var alive, ready atomic.Bool
 	state := cluster.ProcessStopped
-	m := newMetrics(func() int64 { return 17 }, func() cluster.ProcessState { return state }, func() int { return 3 })
+	from := quiet()
+	from.Requests, from.Restarts = func() int64 { return 17 }, func() int { return 3 }
+	from.Process = func() cluster.ProcessState { return state }
+	m := newMetrics(from)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -92,8 +113,10 @@ func TestMetricsAndHealthOverHTTP(t *testing.T) {
 		"etcdadm_etcd_running 1",
 		`etcdadm_members{healthy="true",role="voter"} 2`, `etcdadm_members{healthy="false",role="voter"} 1`,
 		`etcdadm_members{healthy="false",role="learner"} 1`, `etcdadm_hold{reason="learner-behind"} 1`)
-	if strings.Contains(page, "etcdadm_last_backup_timestamp_seconds 0\n") {
-		t.Error("the newest backup is missing")
+	wantLines(t, page, "etcdadm_wanted_members 3", "etcdadm_backups 1", "etcdadm_store_reachable 1",
+		`etcdadm_node_reachable{node="b"} 1`, "etcdadm_last_backup_timestamp_seconds "+number(r.At.Unix()))
+	if strings.Contains(page, "etcdadm_last_backup_verified") || strings.Contains(page, "etcdadm_node_free") {
+		t.Error("it tells of what is not known")
 	}
 
 	cancel()
@@ -102,8 +125,49 @@ func TestMetricsAndHealthOverHTTP(t *testing.T) {
 	}
 }
 
+// number is how a page of metrics has a large number.
+func number(n int64) string {
+	return strings.TrimSuffix(strconv.FormatFloat(float64(n), 'g', -1, 64), "\n")
+}
+
+// What a daemon that does not coordinate cannot know it does not serve: a zero would be an alert.
+func TestADaemonTellsOfItself(t *testing.T) {
+	from := quiet()
+	from.Paused = func() bool { return true }
+	from.Storage = func() cluster.Storage {
+		return cluster.Storage{State: cluster.StorageHung, Latency: 250 * time.Millisecond}
+	}
+	from.CertNotAfter = func() time.Time { return time.Unix(1e6, 0) }
+	page := gathered(t, newMetrics(from))
+	wantLines(t, page, "etcdadm_paused 1", "etcdadm_disk_healthy 0", "etcdadm_disk_write_seconds 0.25",
+		"etcdadm_certificate_expiry_timestamp_seconds 1e+06", "etcdadm_coordinator 0", "etcdadm_etcd_running 0")
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "etcdadm_") && !strings.Contains(line, `{cluster="main"`) {
+			t.Errorf("no cluster: %s", line)
+		}
+		for _, of := range []string{"converged", "members", "hold", "backup", "node", "store_reachable", "failing"} {
+			if strings.HasPrefix(line, "etcdadm_"+of) {
+				t.Errorf("it has observed nothing, and serves %s", line)
+			}
+		}
+	}
+	if !strings.Contains(page, `etcdadm_build_info{cluster="main",goversion="go1.`) {
+		t.Error("it does not say what was built")
+	}
+}
+
+func TestTwoHoldsOfOneReason(t *testing.T) {
+	m := newMetrics(quiet())
+	r := report()
+	r.Holds = []plan.Hold{{Reason: plan.Grace}, {Reason: plan.Grace, Text: "another"}}
+	r.Observation.Members[0].DBSize, r.Observation.Nodes[0].FreeBytes = 4096, 1<<20
+	m.note(r)
+	wantLines(t, gathered(t, m), `etcdadm_hold{reason="grace"} 1`, `etcdadm_member_db_size_bytes{member="a"} 4096`,
+		`etcdadm_node_free_bytes{node="a"} 1.048576e+06`)
+}
+
 func TestWhatIsOverIsNotCountedOn(t *testing.T) {
-	m := newMetrics(func() int64 { return 0 }, func() cluster.ProcessState { return "" }, func() int { return 0 })
+	m := newMetrics(quiet())
 	r := report()
 	r.Holds = []plan.Hold{{Reason: plan.Grace}}
 	m.note(r)
@@ -117,8 +181,10 @@ func TestWhatIsOverIsNotCountedOn(t *testing.T) {
 		`etcdadm_operations_total{kind="member start",result="done"} 2`,
 		`etcdadm_operations_total{kind="member start",result="failed"} 1`,
 		`etcdadm_operation_seconds_total{kind="member start"} 9`, `etcdadm_operations_total{kind="unknown",result="done"} 1`,
-		"etcdadm_coordinator 0", "etcdadm_coordinator_term 0", "etcdadm_converged 0")
-	for _, gone := range []string{"etcdadm_hold{", "etcdadm_members{"} {
+		"etcdadm_coordinator 0", "etcdadm_coordinator_term 0", "etcdadm_coordinator_elected_total 1")
+	for _, gone := range []string{
+		"etcdadm_hold{", "etcdadm_members{", "etcdadm_converged", "etcdadm_last_backup", "etcdadm_backups",
+	} {
 		if strings.Contains(page, gone) {
 			t.Errorf("%s is still there", gone)
 		}
@@ -141,7 +207,7 @@ func gathered(t *testing.T, m *metrics) string {
 }
 
 func TestAPortThatFailsIsSaid(t *testing.T) {
-	m := newMetrics(func() int64 { return 0 }, func() cluster.ProcessState { return "" }, func() int { return 0 })
+	m := newMetrics(quiet())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	must(t, l.Close())
@@ -160,5 +226,44 @@ func TestTheKindOfEveryOperationIsKnown(t *testing.T) {
 		if got := kindOf(line); got != "unknown" {
 			t.Errorf("%q is counted as %s", line, got)
 		}
+	}
+}
+
+var described = regexp.MustCompile(`fqName: "(etcdadm_\w+)", help: "([^"]*)", .*variableLabels: \{([^}]*)\}`)
+
+// The page names each metric with its labels and what it means, and no other.
+func TestThePageHasEachMetric(t *testing.T) {
+	text, err := os.ReadFile("../../docs/metrics.md")
+	must(t, err)
+	var rows []string
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "| `etcdadm_") {
+			rows = append(rows, strings.TrimSpace(line))
+		}
+	}
+	descs := make(chan *prometheus.Desc)
+	go func() {
+		defer close(descs)
+		newMetrics(quiet()).registry.Describe(descs)
+	}()
+	for d := range descs {
+		m := described.FindStringSubmatch(d.String())
+		if m == nil {
+			continue // of Go, or of the process
+		}
+		name := m[1]
+		if m[3] != "" {
+			name += "{" + m[3] + "}"
+		}
+		row := "| `" + name + "` | " + m[2] + " |"
+		i := slices.Index(rows, row)
+		if i < 0 {
+			t.Errorf("docs/metrics.md lacks the row\n%s", row)
+			continue
+		}
+		rows = slices.Delete(rows, i, i+1)
+	}
+	for _, row := range rows {
+		t.Errorf("docs/metrics.md has a row that is of no metric:\n%s", row)
 	}
 }

@@ -93,7 +93,7 @@ func TestWhenACoordinatorIsMissing(t *testing.T) {
 			t.Errorf("%s: %t", tc.name, got)
 		}
 	}
-	m := newMetrics(func() int64 { return 0 }, func() cluster.ProcessState { return "" }, func() int { return 0 })
+	m := newMetrics(quiet())
 	m.noteMissing(true)
 	m.noteMissing(false)
 	m.noteMissing(true)

@@ -224,9 +224,13 @@ func (d *Daemon) openFleet(context.Context) error {
 		hasData: func() bool { return nodestate.Disk(d.c.DataDir, d.state.State()).State != cluster.DiskEmpty },
 	}
 	status := d.proc.Status
-	d.nums = newMetrics(d.store.Requests,
-		func() cluster.ProcessState { return status().State },
-		func() int { return status().Restarts })
+	d.nums = newMetrics(sources{
+		Cluster: d.c.ClusterName, Requests: d.store.Requests, Storage: d.node.local.Storage,
+		Process:      func() cluster.ProcessState { return status().State },
+		Restarts:     func() int { return status().Restarts },
+		Paused:       func() bool { return d.state.State().Pause != nil },
+		CertNotAfter: d.keys.renewer.NotAfter,
+	})
 	d.progress.within(d.now(), stuckAfter)
 	return nil
 }

@@ -40,7 +40,7 @@ func (t *tool) queueCommands() []*cobra.Command {
 	return []*cobra.Command{
 		pause,
 		{
-			Use: "resume", Short: "take back pause", GroupID: "queue",
+			Use: "resume", Short: "end a pause", GroupID: "queue",
 			Args: cobra.NoArgs, RunE: t.run(t.resume),
 		},
 		{
