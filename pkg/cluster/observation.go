@@ -151,6 +151,9 @@ type Node struct {
 	// Revision is the node's high-water mark: its member has told of no revision
 	// above it, in any incarnation.
 	Revision Revision `json:"revision,omitempty"`
+	// NewCluster says that an operator has left word on its disk that a new cluster
+	// is wanted.
+	NewCluster bool `json:"newCluster,omitempty"`
 }
 
 // URLs are the addresses that a member on a node has or would have.

@@ -66,6 +66,9 @@ type Policy struct {
 	StaticNodes []NodeName `json:"staticNodes,omitempty"`
 	// FixedSpec says that the spec is given by flags, and not by the store.
 	FixedSpec bool `json:"fixedSpec,omitempty"`
+	// OnRequest says that a new cluster is bootstrapped only where a node's disk asks
+	// for one (Node.NewCluster): the store may forget what there was.
+	OnRequest bool `json:"onRequest,omitempty"`
 }
 
 // DefaultPolicy returns the durations used where the operator says nothing.

@@ -46,7 +46,7 @@ func TestDefaultsFillEveryField(t *testing.T) {
 		f := v.Type().Field(i)
 		optional := slices.Contains([]string{
 			"StaticNodes", "Unbacked", "MaxBackups", "MaxBackupBytes", "VerifyInterval", "DrillInterval",
-			"FixedSpec",
+			"FixedSpec", "OnRequest",
 		}, f.Name)
 		if v.Field(i).IsZero() != optional {
 			t.Errorf("the default of %s is %v", f.Name, v.Field(i))

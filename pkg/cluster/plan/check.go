@@ -247,6 +247,8 @@ func (c checker) untouched(token cluster.Token) error {
 		return unsafe("bootstrap", "the store has backups of an earlier cluster")
 	case !c.obs.Store.Reachable || !c.obs.Store.BackupsKnown:
 		return unsafe("bootstrap", "the store cannot be read")
+	case c.policy.OnRequest && !asked(c.obs):
+		return unsafe("bootstrap", "no node's disk asks for a new cluster")
 	}
 	return nil
 }

@@ -118,6 +118,8 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		}
 	case "up":
 		n.Reachable, n.LastSeen = true, s.obs.At
+	case "newcluster":
+		n.NewCluster = true
 	case "unpublished":
 		n.Published = false
 	case "conflict":

@@ -29,6 +29,7 @@ const (
 	RecordInvalid     Reason = "record-invalid"
 	WaitingForNodes   Reason = "waiting-for-nodes"
 	ClusterLost       Reason = "cluster-lost"
+	NewCluster        Reason = "new-cluster"
 	Bootstrap         Reason = "bootstrap"
 	QuorumLost        Reason = "quorum-lost"
 	QuorumMargin      Reason = "quorum-margin"
@@ -148,6 +149,12 @@ var ruleDocs = []ReasonDoc{
 			"data. A new cluster is never made over the remains of another by itself.",
 		"Bring back a node that has the data. If all are lost, request a restore: etcd-manager-ctl --backup-store=STORE " +
 			"restore-backup NAME; if the remains are of no value, use an empty store."},
+	{NewCluster,
+		"No node has data, and none is asked for a new cluster. The daemons were started with --static-config or " +
+			"--volume-provider=external, where an empty store does not tell that there never was a cluster: an empty disk may " +
+			"be all that is left of one.",
+		"Mount the disk that has the data. If there never was any, make the empty file please-create-new-cluster in the data " +
+			"directory of one node; it is removed when the cluster has begun."},
 	{Bootstrap,
 		"The initial member have been started, or are about to be, and are not healthy yet.",
 		"Wait; if it stays, check the log lines of the members that the text names. An initial member that never comes " +

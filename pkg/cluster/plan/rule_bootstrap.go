@@ -144,6 +144,10 @@ func (l *view) found() Operation {
 		l.hold(WaitingForNodes, "%s did not answer and may hold data", names(waiting))
 		return nil
 	}
+	if l.policy.OnRequest && !asked(l.obs) {
+		l.hold(NewCluster, "no node has data, nor the file please-create-new-cluster that asks for a new cluster")
+		return nil
+	}
 	if !l.staticMajority() || !l.promisesHere() {
 		return nil
 	}
@@ -164,6 +168,11 @@ func (l *view) found() Operation {
 		}
 	}
 	return &IncarnationCreate{Number: 1, Token: token, Version: l.spec.EtcdVersion, Voters: initialMembers}
+}
+
+// asked reports whether a node's disk asks for a new cluster.
+func asked(obs cluster.Observation) bool {
+	return slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Reachable && n.NewCluster })
 }
 
 // promisesHere reports whether each bootstrap that was promised is one that this store

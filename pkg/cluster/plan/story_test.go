@@ -104,6 +104,8 @@ func (s *stage) setSpec(args []datadriven.CmdArg) error {
 			s.spec = cluster.Spec{}
 		case "fixed":
 			p.FixedSpec = true
+		case "onrequest":
+			p.OnRequest = true
 		case "static":
 			for _, name := range a.Vals {
 				p.StaticNodes = append(p.StaticNodes, cluster.NodeName(name))

@@ -58,6 +58,7 @@ func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) 
 	if err := f.static(&c); err != nil {
 		return c, err
 	}
+	c.Policy.OnRequest = f.staticConfig != "" || f.volumeProvider == "external"
 	if c.Address == "" {
 		c.Address = "127.0.0.1"
 	}
@@ -89,16 +90,30 @@ func list(s string) []string {
 	return out
 }
 
+// The existing etcd-manager takes a backup in each round, of ten seconds, where the
+// interval is zero, and looks for others without a pause, which helps nobody. A
+// retention of zero keeps nothing for its age.
+const (
+	leastInterval = 10 * time.Second
+	leastPoll     = time.Second
+	noTime        = time.Nanosecond
+)
+
 func (f *flags) durations(c *daemon.Config, env func(string) string) error {
 	for _, d := range []struct {
 		name, text string
 		to         *time.Duration
+		// zero is what zero means, which others take for the default; nothing where it
+		// makes no sense.
+		zero time.Duration
 	}{
-		{"--backup-interval", f.backupInterval, &c.Policy.BackupInterval},
-		{"--discovery-poll-interval", f.discoveryInterval, &c.DiscoveryInterval},
-		{"ETCD_MANAGER_HOURLY_BACKUPS_RETENTION", env("ETCD_MANAGER_HOURLY_BACKUPS_RETENTION"), &c.Policy.HourlyRetention},
-		{"ETCD_MANAGER_DAILY_BACKUPS_RETENTION", env("ETCD_MANAGER_DAILY_BACKUPS_RETENTION"), &c.Policy.DailyRetention},
-		{"ETCD_MANAGER_CERT_DURATION", env("ETCD_MANAGER_CERT_DURATION"), &c.CertLifetime},
+		{"--backup-interval", f.backupInterval, &c.Policy.BackupInterval, leastInterval},
+		{"--discovery-poll-interval", f.discoveryInterval, &c.DiscoveryInterval, leastPoll},
+		{"ETCD_MANAGER_HOURLY_BACKUPS_RETENTION", env("ETCD_MANAGER_HOURLY_BACKUPS_RETENTION"), &c.Policy.HourlyRetention,
+			noTime},
+		{"ETCD_MANAGER_DAILY_BACKUPS_RETENTION", env("ETCD_MANAGER_DAILY_BACKUPS_RETENTION"), &c.Policy.DailyRetention,
+			noTime},
+		{"ETCD_MANAGER_CERT_DURATION", env("ETCD_MANAGER_CERT_DURATION"), &c.CertLifetime, 0},
 	} {
 		if d.text == "" {
 			continue
@@ -106,6 +121,9 @@ func (f *flags) durations(c *daemon.Config, env func(string) string) error {
 		v, err := retention.ParseDuration(d.text)
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.name, err)
+		}
+		if v == 0 {
+			v = d.zero
 		}
 		if v <= 0 {
 			return fmt.Errorf("%s: %s is not a positive duration", d.name, d.text)

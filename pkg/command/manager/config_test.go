@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // envFile writes a file for --env-file, whose variables are unset when the
@@ -52,12 +53,32 @@ func TestRetentionAndCertificatesByVariable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "a while")
 			usage(t, name)
-			t.Setenv(name, "0h")
-			usage(t, name+": 0h is not a positive duration")
 			t.Setenv(name, "")
 			with(t)
 		})
 	}
+}
+
+// kops checks none of these, and the existing tool takes zero for all but certificates.
+func TestZeroDurations(t *testing.T) {
+	for _, zero := range []string{"0", "0d", "0s"} {
+		t.Setenv("ETCD_MANAGER_HOURLY_BACKUPS_RETENTION", zero)
+		t.Setenv("ETCD_MANAGER_DAILY_BACKUPS_RETENTION", zero)
+		c := with(t, "--backup-interval=0s", "--discovery-poll-interval=0s")
+		p := c.Policy.WithDefaults()
+		equal(t, "hourly", p.HourlyRetention, time.Nanosecond)
+		equal(t, "daily", p.DailyRetention, time.Nanosecond)
+		equal(t, "backups", p.BackupInterval, 10*time.Second)
+		equal(t, "looks", c.DiscoveryInterval, time.Second)
+	}
+	t.Setenv("ETCD_MANAGER_CERT_DURATION", "0h")
+	usage(t, "ETCD_MANAGER_CERT_DURATION: 0h is not a positive duration")
+}
+
+func TestWhereTheStoreMayForgetAClusterIsMadeOnRequest(t *testing.T) {
+	equal(t, "without either flag", with(t).Policy.OnRequest, false)
+	nodes := `{"etcdVersion":"3.5.21","nodes":[{"id":"a","ip":["10.0.0.1"]}]}`
+	equal(t, "with a static configuration", with(t, "--static-config="+nodes).Policy.OnRequest, true)
 }
 
 func TestDirectoriesOfBinaries(t *testing.T) {

@@ -245,7 +245,7 @@ func TestUsageErrorsNameTheirFlag(t *testing.T) {
 		{"--node-name", "--node-name=a b"},
 		{"--backup-interval", "--backup-interval=soon"},
 		{"--backup-interval: ", "--backup-interval=-1h"},
-		{"--discovery-poll-interval: 0s is not a positive duration", "--discovery-poll-interval=0s"},
+		{"--discovery-poll-interval: ", "--discovery-poll-interval=-1s"},
 		{"--replace-grace", "--replace-grace=soon"},
 		{"--replace-grace -1m0s is not a duration to wait", "--replace-grace=-1m"},
 		{"--bootstrap-grace -1m0s", "--bootstrap-grace=-1m"},

@@ -76,6 +76,11 @@ func (l *Local) read() facts {
 		Versions: l.o.Bin.Versions(), Change: s.Changing(),
 		Staged: l.stager.describe(s.Staged), Revision: s.Revision,
 	}
+	n.NewCluster = nodestate.AsksForCluster(l.o.DataDir)
+	if n.NewCluster && disk.State == cluster.DiskData && s.Assigned != nil && s.Prepared == nil {
+		// What cannot be removed asks for nothing as long as there is data.
+		_ = nodestate.HasCluster(l.o.DataDir)
+	}
 	n.OldLog = l.oldLog(s)
 	// Space and hosts are for people and for bounded upkeep: an error there is
 	// an unknown, not a failed look.
