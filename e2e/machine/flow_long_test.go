@@ -3,7 +3,11 @@
 package machine
 
 import (
+	"context"
 	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Rolling upgrades by join --version, as people did it with the retired etcdadm:
@@ -42,7 +46,49 @@ func TestRollingUpgrade(t *testing.T) {
 		}
 		a.wantVoters("a", "b", "c")
 	}
+	a.fails(3, []string{"is older than the cluster's", "etcdctl.sh downgrade enable 3.6"}, "join", "--version", v36,
+		"--binaries-dir", etcdDir(t, v36), hosts[1].clientURL())
+	downgrade(t, "3.6.0", w, hosts)
+	for i, h := range hosts {
+		h.version, h.binaries = v36, etcdDir(t, v36)
+		id := h.id()
+		h.report("join", "--version", v36, hosts[(i+1)%len(hosts)].clientURL())
+		if got := h.serves(); got != v36 || h.id() != id {
+			t.Errorf("%s runs etcd %s as member %d, before it was %d", h.name, got, h.id(), id)
+		}
+		w.more(30)
+	}
+	a.wantVoters("a", "b", "c")
 	w.finish(hosts...)
-	a.fails(3, []string{"is older than the cluster's"}, "join", "--version", v36, "--binaries-dir", etcdDir(t, v36),
-		hosts[1].clientURL())
+}
+
+// downgrade has etcd prepare the data of all members for a minor version, as etcdctl does,
+// and waits until it has. Right after an upgrade the cluster version is still too low.
+func downgrade(t *testing.T, to string, w *writer, hosts []*host) {
+	t.Helper()
+	c := hosts[0].client(hosts...)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for {
+		_, err := c.Downgrade(ctx, clientv3.DowngradeEnable, to)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		w.more(1)
+	}
+	for _, h := range hosts {
+		for {
+			s, err := c.Status(ctx, h.clientURL())
+			if err == nil && s.StorageVersion == to {
+				break
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("%s does not prepare its data: %v, %v", h.name, s, err)
+			}
+			w.more(1)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -159,16 +160,22 @@ func (w *world) comesBack() bool {
 }
 
 // mayRun holds a member of a version that its data or its cluster cannot take.
-// etcd goes up one minor version at a time, and not down. (3.0 to 3.4 would even
-// take newer data silently, and write to it.)
+// etcd goes up one minor version at a time, and down only where it has prepared the
+// member's data for that. (3.0 to 3.4 would even take newer data silently, and write
+// to it.)
 func (w *world) mayRun() *Hold {
 	want, low := w.cfg.Version.Release(), w.before()
+	if data := w.obs.Local; data != nil && !want.AtLeast(data.DataVersion().Major, data.DataVersion().Minor) {
+		return w.older(want, data.DataVersion())
+	}
 	if low.IsZero() {
 		return w.stepsUp(want, low)
 	}
 	switch {
+	case !want.AtLeast(low.Major, low.Minor) && w.prepared(want):
+		return nil
 	case !want.AtLeast(low.Major, low.Minor):
-		return hold(VersionStep, "--version="+low.String(), "etcd %s is older than the cluster's %s", want, low)
+		return w.older(want, low)
 	case want.Major != low.Major || want.Minor > low.Minor+1:
 		return hold(VersionStep, "upgrade one minor version at a time, with --version",
 			"etcd %s cannot follow the cluster's %s", want, low)
@@ -176,6 +183,32 @@ func (w *world) mayRun() *Hold {
 		return w.stepsUp(want, low)
 	}
 	return nil
+}
+
+// prepared reports whether etcd has made this member's data that of an earlier minor
+// version, and keeps it so.
+func (w *world) prepared(want etcdversion.Version) bool {
+	r := w.obs.Local
+	if r == nil {
+		return false
+	}
+	for _, v := range []etcdversion.Version{r.Downgrade, r.Cluster, r.Storage} {
+		if v.Major != want.Major || v.Minor != want.Minor {
+			return false
+		}
+	}
+	return true
+}
+
+// older holds a version that is older than the data, and says how etcd is made to
+// prepare it, where it can.
+func (w *world) older(want, runs etcdversion.Version) *Hold {
+	next := "--version=" + runs.String()
+	if r := w.obs.Local; r != nil && r.Version.Minor-1 == want.Minor && want.AtLeast(3, 5) {
+		next = fmt.Sprintf("to go down, once for the cluster: %s downgrade enable %d.%d; some seconds later the same command "+
+			"again, on one machine after the other", filepath.Join(w.cfg.Paths.Install, "etcdctl.sh"), want.Major, want.Minor)
+	}
+	return hold(VersionStep, next, "etcd %s is older than the cluster's %s", want, runs)
 }
 
 // lost holds what would start a member again without its data.

@@ -34,6 +34,23 @@ func sick(m cluster.Member) cluster.Member {
 	return m
 }
 
+// tells has this machine's etcd tell of a downgrade, of the cluster version, and of the
+// version of its data.
+func tells(downgrade, cluster, storage string) func(*machine.Observation) {
+	return func(o *machine.Observation) {
+		o.Local = report("3.6.16", downgrade, cluster, storage)
+	}
+}
+
+func report(version, downgrade, seen, storage string) *cluster.Report {
+	r := &cluster.Report{ID: 0xb, ClusterID: 0xc1, Leader: 0xa, Version: etcdversion.Must(version),
+		Cluster: etcdversion.Must(seen), Storage: etcdversion.Must(storage)}
+	if downgrade != "" {
+		r.Downgrade = etcdversion.Must(downgrade)
+	}
+	return r
+}
+
 const joinRest = `configure: remember that the member joins
 configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service
 start: make the data directory /var/lib/etcd
@@ -171,6 +188,18 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 			"hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
 		{"not down", join, desired(at("3.5.35")), with(ready(a), binaries("3.5.35")),
 			"hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
+		{"not down while etcd prepares the data for it", join, desired(at("3.5.35")),
+			with(with(ready(a, c, self), data(0xb, 0xc1)), tells("3.5.0", "3.5.0", "3.6.0")),
+			"hold version-step: etcd 3.5.35 is older than the cluster's 3.6.0\n"},
+		{"not down where the downgrade was cancelled", join, desired(at("3.5.35")),
+			with(with(ready(a, c, self), data(0xb, 0xc1)), tells("", "3.5.0", "3.5.0")),
+			"hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
+		{"not down although older binaries are there", join, desired(at("3.5.35")),
+			with(with(with(ready(a, c, self), data(0xb, 0xc1)), binaries("3.5.35")), tells("", "3.6.0", "3.6.0")),
+			"hold version-step: etcd 3.5.35 is older than the cluster's 3.6.0\n"},
+		{"down where etcd has prepared the data", machine.Goal{Action: machine.Join, Phase: "install"}, desired(at("3.5.35")),
+			with(with(ready(a, c, self), data(0xb, 0xc1)), tells("3.5.0", "3.5.0", "3.5.0")),
+			"install: install etcd 3.5.35 into /opt/bin\n"},
 		{"the old version while an upgrade is under way", join, desired(at("3.5.35")),
 			with(with(ready(a), binaries("3.5.35")), func(o *machine.Observation) {
 				o.Remote.Lowest = etcdversion.Must("3.5.35")

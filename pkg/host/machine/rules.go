@@ -54,8 +54,9 @@ var ruleDocs = []ReasonDoc{
 		"`etcdadm status` lists the members with their ids."},
 	{MemberStarting, "The member runs, and has not published itself to the cluster yet.",
 		"Nothing, it clears by itself."},
-	{VersionStep, "etcd goes up one minor version at a time, and not down.",
-		"Choose another `--version`."},
+	{VersionStep, "etcd goes up one minor version at a time, and down only where it has prepared the data for that.",
+		"Choose another `--version`. From 3.6 or 3.7 one down: `etcdctl.sh downgrade enable 3.5` (3.6), once for the cluster; " +
+			"then `etcdadm join --version`, on one machine after the other."},
 	{VersionHazard, "The data has something that the wanted minor version does not stand: keys of the v2 store, members " +
 		"that only the database knows, or old entries in the log. Or the patch that wrote it is older than etcd " +
 		"advises, and " +
