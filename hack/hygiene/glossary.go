@@ -37,6 +37,10 @@ func Glossary() []Term {
 
 // In reports where content has the word: the offsets of its first bytes.
 func (t Term) In(content []byte) []int {
+	// The pattern has all but the first letter as it stands; to look for that alone is much faster.
+	if !bytes.Contains(content, []byte(t.Word[1:])) {
+		return nil
+	}
 	var at []int
 	for _, m := range t.pattern.FindAllIndex(content, -1) {
 		at = append(at, m[0])
