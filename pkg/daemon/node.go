@@ -129,7 +129,12 @@ func unfenced(s nodestate.State, op plan.Operation) bool {
 func (n *node) Lease(ctx context.Context, req lease.Request) (lease.Reply, error) {
 	reply, err := n.voter.Lease(ctx, req)
 	switch {
-	case err != nil || !reply.Granted:
+	case err != nil:
+	case !reply.Granted:
+		own := n.authority != nil && req.Holder == n.authority.self
+		if v := n.voted.Load(); v != nil && v.started && !req.Release && !own {
+			n.voted.CompareAndSwap(v, &vote{at: v.at, started: true, heard: true})
+		}
 	case req.Release:
 		// Nobody has to wait for the end of what was given back.
 		n.voted.Store(&vote{at: n.now(), from: req.Holder})
@@ -144,6 +149,21 @@ func (n *node) Lease(ctx context.Context, req lease.Request) (lease.Reply, error
 type vote struct {
 	at       time.Time
 	to, from cluster.NodeName
+	// started says that it is the daemon's start, and no vote. heard is that another has
+	// asked for a vote since, and was refused: this grantor keeps quiet after its start.
+	started, heard bool
+}
+
+// listen is for how long a daemon that has just started asks for no lease. Who has it
+// renews it in this time, and would need another term if this node had seen a later one.
+func (v *vote) listen() time.Duration {
+	switch {
+	case !v.started:
+		return 0
+	case v.heard:
+		return lease.MaxTTL + 2*lease.RenewEvery
+	}
+	return 2 * lease.RenewEvery
 }
 
 // lapsed returns who let its lease run out, empty for nobody: it may be gone, and

@@ -359,3 +359,16 @@ func TestLeaseVotersAreRecoveredWithoutATermWhereTheyAreLost(t *testing.T) {
 		t.Errorf("nobody asked etcd, and the record is %+v", e)
 	}
 }
+
+// Who has just started and refuses another knows that there is one, and asks for no lease
+// before that one's renewals are granted. Its own request is none of another.
+func TestARefusalAfterTheStartIsHeard(t *testing.T) {
+	s := newSite(t)
+	s.voted.Store(&vote{at: time.Now(), started: true})
+	if r, err := s.Lease(t.Context(), ask(3, "a")); err != nil || r.Granted || s.voted.Load().heard {
+		t.Errorf("to itself it answers %+v, %v, and notes %+v", r, err, s.voted.Load())
+	}
+	if r, err := s.Lease(t.Context(), ask(3, "b")); err != nil || r.Granted || !s.voted.Load().heard {
+		t.Errorf("it answers %+v, %v, and notes %+v", r, err, s.voted.Load())
+	}
+}

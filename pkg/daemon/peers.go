@@ -216,7 +216,7 @@ func inLine(self cluster.NodeName, alive, leaseVoters []cluster.NodeName) []clus
 // another does not. Otherwise the lowest live name does, not counting one that
 // let its lease run out: it is gone, and gossip has only not noticed yet. Nor
 // does one count for long that gave the lease back and lives: it has a reason,
-// such as a disk that hangs.
+// such as a disk that hangs. One that has just started listens first.
 // Another lease voter does when nobody has had the lease for a while, because the
 // lowest may be alive and cut off from the lease voters: also one that has voted for
 // itself, and lost that campaign.
@@ -228,7 +228,7 @@ func shouldTry(self cluster.NodeName, alive []cluster.NodeName, v *vote, now tim
 		v = &vote{at: v.at}
 	}
 	since := now.Sub(v.at)
-	if v.to != "" && since < lease.DefaultTTL {
+	if v.to != "" && since < lease.DefaultTTL || since < v.listen() {
 		return false
 	}
 	alive = slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return n == v.to })

@@ -14,6 +14,9 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 	alive := []cluster.NodeName{"a", "b", "c"}
 	back := func(from cluster.NodeName, ago time.Duration) *vote { return &vote{at: now.Add(-ago), from: from} }
 	voted := func(to cluster.NodeName, ago time.Duration) *vote { return &vote{at: now.Add(-ago), to: to} }
+	started := func(ago time.Duration, heard bool) *vote {
+		return &vote{at: now.Add(-ago), started: true, heard: heard}
+	}
 	for _, tc := range []struct {
 		name  string
 		self  cluster.NodeName
@@ -43,6 +46,10 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 		{"another that voted for itself long ago, and nobody has the lease", "b", alive, voted("b", orphaned+apart+1), true},
 		{"the third one later than the second", "c", alive, voted("", orphaned+apart+1), false},
 		{"the third", "c", alive, voted("", orphaned+2*apart+1), true},
+		{"not the lowest that has just started", "a", alive, started(time.Second-1, false), false},
+		{"the lowest that heard nobody", "a", alive, started(time.Second, false), true},
+		{"not where another asked and was refused", "a", alive, started(lease.MaxTTL, true), false},
+		{"when that one can have no grant that is older than the start", "a", alive, started(4*time.Second, true), true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := shouldTry(tc.self, tc.alive, tc.vote, now); got != tc.want {

@@ -188,9 +188,9 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 	if bad := (&lease.BadTermError{Term: durable(d.state).Term, Dir: d.c.DataDir}); bad.Term > lease.MaxTerm {
 		d.log.Error("this node cannot vote or obey", "error", bad, "hint", bad.Hint())
 	}
-	if len(durable(d.state).LeaseVoters.Names) > 0 {
+	if names := durable(d.state).LeaseVoters.Names; len(names) > 0 {
 		// A lease voter knows of no vote since it started, and counts from now.
-		d.node.voted.Store(&vote{at: d.now()})
+		d.node.voted.Store(&vote{at: d.now(), started: len(names) > 1})
 	}
 	if err := d.node.local.Boot(ctx); err != nil {
 		// The daemon is of use without its etcd: it tells the others why.

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -151,6 +153,11 @@ func (f *Fleet) askSelf(ctx context.Context) (cluster.Answer, error) {
 // probe asks a member whose daemon is unreachable. The connection is made for the
 // one question: it is needed rarely.
 func (f *Fleet) probe(ctx context.Context, clientURLs []string) (cluster.Report, error) {
+	// The client tries until its context ends, also where nobody listens: each
+	// observation would take that long, the first one of a new coordinator too.
+	if err := listening(ctx, clientURLs[0]); err != nil {
+		return cluster.Report{}, err
+	}
 	// Of one URL: a read that another member answers says nothing about this one.
 	c, err := f.etcd(clientURLs[:1])
 	if err != nil {
@@ -158,6 +165,19 @@ func (f *Fleet) probe(ctx context.Context, clientURLs []string) (cluster.Report,
 	}
 	defer func() { _ = c.Close() }()
 	return c.Report(ctx)
+}
+
+// listening reports why no connection to a client URL can be made.
+func listening(ctx context.Context, clientURL string) error {
+	u, err := url.Parse(clientURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return err // for etcd's client to judge
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.Host)
+	if err != nil {
+		return fmt.Errorf("ask the member: %w", err)
+	}
+	return conn.Close()
 }
 
 func (f *Fleet) etcd(clientURLs []string) (*etcdclient.Client, error) {

@@ -3,7 +3,10 @@ package fleet
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,4 +237,22 @@ func TestARememberedPauseHoldsUntilTheStoreIsRead(t *testing.T) {
 
 func newTestLease() *Lease {
 	return NewLease(election.New(election.Options{Cluster: "main", Self: "a", Boot: "boot"}), time.Now, nil, nil)
+}
+
+// A member whose process is gone is no reason to wait: the first observation of a new
+// coordinator would take as long as the deadline of that question.
+func TestNobodyListensAtAMember(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := "http://" + l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f := &Fleet{}
+	// The test ends it, not a deadline.
+	if _, err := f.probe(t.Context(), []string{gone}); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("the error is %v", err)
+	}
 }
