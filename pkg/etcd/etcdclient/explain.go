@@ -33,6 +33,9 @@ type EndpointError struct {
 	Code string
 	// Cause is the kind of reason, as far as the connection shows it.
 	Cause cluster.Cause
+	// Refused says that one side has told why it does not accept the other: waiting does
+	// not change that. A connection that just ends tells nothing.
+	Refused bool
 	// Err is the error of the call that failed.
 	Err error
 }

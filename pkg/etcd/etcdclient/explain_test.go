@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +132,11 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 			if !strings.Contains(e.Hint(), tc.next) || tc.next == "" && e.Hint() != "" {
 				t.Errorf("the hint is %q, want %q in it", e.Hint(), tc.next)
 			}
+			trusts := []string{"nobody listens", "nobody answers", "nobody answers a handshake", "no such name", "no URL",
+				"server with TLS", "not etcd"}
+			if e.Refused == slices.Contains(trusts, tc.name) {
+				t.Errorf("refused is %v", e.Refused)
+			}
 			if e.Kind() != tc.code {
 				t.Errorf("the kind is %q, want %q", e.Kind(), tc.code)
 			}
@@ -143,6 +149,29 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 				t.Errorf("the probe says %v, and the explanation %v", probed, err)
 			}
 		})
+	}
+}
+
+// A load balancer accepts connections for servers that are still to come, and ends them.
+func TestAConnectionThatEndsRefusesNobody(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	r := newRealm(t, "ours")
+	var e *EndpointError
+	if err := Probe(t.Context(), "https://"+l.Addr().String(), r.client()); !errors.As(err, &e) || e.Refused {
+		t.Errorf("the probe says %v, %+v", err, e)
 	}
 }
 

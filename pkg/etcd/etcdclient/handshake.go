@@ -37,6 +37,7 @@ func (e *EndpointError) handshake(ctx context.Context, conn net.Conn, u *url.URL
 	case err == nil, isTimeout(err):
 		return false
 	case e.theirs(err, config), e.ours(err, config):
+		e.Refused = true
 		return true
 	}
 	e.Text = "the TLS handshake fails: " + err.Error()

@@ -55,10 +55,17 @@ func (w *world) unreachable() *Hold {
 		_, why := w.certificates() // nobody can be asked, and none will come by waiting
 		return why
 	}
+	if w.obs.Remote.Untrusted {
+		// Who does not trust the other side will not begin to, unless it is for a clock.
+		h := hold(ClusterUnreachable, "put the cluster's ca.crt and ca.key into "+w.cfg.Paths.Certificates+
+			", or set the clocks; then run the command again",
+			"this machine and the cluster do not accept each other's certificates: %s", problem)
+		h.Wait = true
+		return h
+	}
 	h := hold(ClusterUnreachable, "check the endpoints, ca.crt and the clocks; a learner does not answer for its cluster",
 		"the cluster does not answer: %s", problem)
-	// Who does not trust the other side will not begin to.
-	h.Wait, h.Others = true, !w.obs.Remote.Untrusted
+	h.Wait, h.Others = true, true
 	return h
 }
 

@@ -213,8 +213,8 @@ type Remote struct {
 	// Differ says that the endpoints that were named are of different clusters, now
 	// or earlier in the same run.
 	Differ bool `json:"differ,omitempty"`
-	// Untrusted says that every endpoint was reached, and that it and this machine do
-	// not accept each other's certificates.
+	// Untrusted says that an endpoint and this machine do not accept each other's
+	// certificates, and that no other one was found to.
 	Untrusted bool `json:"untrusted,omitempty"`
 	// Answered says that a member list was read through the quorum.
 	Answered  bool              `json:"answered"`

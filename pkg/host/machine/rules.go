@@ -34,8 +34,8 @@ var ruleDocs = []ReasonDoc{
 	{ClusterUnreachable, "No endpoint told the member list: nobody listens, TLS fails, or there is no leader. The text " +
 		"says which.",
 		"check the endpoints, `ca.crt` and the clocks. `join` asks again until `--membership-timeout`, and says once a " +
-			"minute why it waits; with `--retry=false` it asks once. Where no endpoint accepts the certificates, it ends after " +
-			"two minutes. A member that serves is not changed while the endpoints do not answer."},
+			"minute why it waits; with `--retry=false` it asks once. Where an endpoint refuses the certificates, and none is " +
+			"found to accept them, it ends after two minutes, also where others are dead. A member that serves is not changed while the endpoints do not answer."},
 	{EndpointsDiffer, "The endpoints that were named are of different clusters, so that nobody knows which one is meant.",
 		"Name endpoints of one cluster."},
 	{NameTaken, "The cluster has a member of this name at another address.",
@@ -76,6 +76,7 @@ var ruleDocs = []ReasonDoc{
 		"Disable it, if it is not needed."},
 	{StillRunning, "The data is about to be moved or deleted, and an etcd still answers.",
 		"Nothing, if it is about to end. Otherwise check who started it."},
-	{NotConfigured, "A phase came before the one that adds the member to the cluster.",
-		"`etcdadm join phase membership`."},
+	{NotConfigured, "A phase came before the one that adds the member to the cluster, or the cluster's members have " +
+		"changed between the phase `configure` and etcd's first start.",
+		"The phases that the hint names, or the whole `etcdadm join`."},
 }

@@ -56,28 +56,43 @@ func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.Cl
 	if h.found != nil {
 		return h.found.members, nil
 	}
-	texts, failed := make([]string, 0, len(h.last)), &unreachableError{untrusted: len(h.last) > 0}
+	return nil, unreachable(h, known, func(a answer) error {
+		return etcdclient.Explain(context.WithoutCancel(ctx), a.endpoint, conf, a.err)
+	})
+}
+
+// unreachable says why none of the endpoints has told. A refusal for certificates counts
+// more than an endpoint that is dead: that one may come up, and all are of one cluster,
+// which one authority has issued certificates for.
+func unreachable(h hearing, known cluster.ClusterID, explain func(answer) error) *unreachableError {
+	var refused, others []string
+	trusted := false
 	for _, a := range h.last {
 		if known != 0 && a.id != 0 && a.id != known {
-			failed.untrusted = false
-			texts = append(texts, fmt.Sprintf("%s: it is of cluster %s, and the data here of %s", a.endpoint, a.id, known))
+			trusted = true
+			others = append(others, fmt.Sprintf("%s: it is of cluster %s, and the data here of %s", a.endpoint, a.id, known))
 			continue
 		}
-		why := etcdclient.Explain(context.WithoutCancel(ctx), a.endpoint, conf, a.err)
+		why := explain(a)
 		var seen *etcdclient.EndpointError
-		failed.untrusted = failed.untrusted && errors.As(why, &seen) && seen.Cause == cluster.CauseTLS
-		texts = append(texts, why.Error())
+		if errors.As(why, &seen) && seen.Refused {
+			refused = append(refused, why.Error())
+			continue
+		}
+		trusted = trusted || a.id != 0
+		others = append(others, why.Error())
 	}
-	slices.Sort(texts)
-	failed.text = strings.Join(slices.Compact(texts), "; ")
-	return nil, failed
+	slices.Sort(refused)
+	slices.Sort(others)
+	texts := append(slices.Compact(refused), slices.Compact(others)...)
+	return &unreachableError{text: strings.Join(texts, "; "), untrusted: len(refused) > 0 && !trusted}
 }
 
 // An unreachableError says why no endpoint has told the member list.
 type unreachableError struct {
 	text string
-	// untrusted says that all were reached, and refused for their certificates or
-	// refused ours.
+	// untrusted says that some refused our certificates, or we theirs, and that none
+	// of the others was reached over TLS.
 	untrusted bool
 }
 

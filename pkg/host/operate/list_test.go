@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
@@ -108,4 +109,29 @@ func TestEndpointsOfWhichNoneAnswersAreAskedOnce(t *testing.T) {
 			t.Errorf("%+v after %s", h, took)
 		}
 	})
+}
+
+func TestARefusedCertificateCountsMoreThanADeadEndpoint(t *testing.T) {
+	refuses, dead := &etcdclient.EndpointError{Text: "refuses", Refused: true}, &etcdclient.EndpointError{Text: "dead"}
+	ended := &etcdclient.EndpointError{Text: "ended", Cause: cluster.CauseTLS}
+	for _, tc := range []struct {
+		name      string
+		answers   map[string]answer
+		known     cluster.ClusterID
+		untrusted bool
+		text      string
+	}{
+		{"refused", map[string]answer{"x": {err: refuses}}, 0, true, "refuses"},
+		{"one is dead", map[string]answer{"x": {err: dead}, "y": {err: refuses}}, 0, true, "refuses; : dead"},
+		{"all are dead", map[string]answer{"x": {err: dead}, "y": {err: dead}}, 0, false, "dead"},
+		{"a connection that ends", map[string]answer{"x": {err: ended}}, 0, false, "ended"},
+		{"another one trusts us", map[string]answer{"x": {err: refuses}, "y": {id: 1, err: dead}}, 0, false, "refuses; : dead"},
+		{"of another cluster", map[string]answer{"x": {err: refuses}, "y": {id: 1}}, 2, false, "refuses; "},
+		{"nobody was asked", nil, 0, false, ""},
+	} {
+		got := unreachable(hearing{last: tc.answers}, tc.known, func(a answer) error { return a.err })
+		if got.untrusted != tc.untrusted || !strings.HasPrefix(strings.TrimPrefix(got.text, ": "), tc.text) {
+			t.Errorf("%s: untrusted is %v, %q", tc.name, got.untrusted, got.text)
+		}
+	}
 }
