@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -59,6 +60,43 @@ func TestTheEndpointIsRemovedWhileAMachineJoins(t *testing.T) {
 		t.Errorf("%v: %s", err, join.said())
 	}
 	b.wantVoters("b", "c", "d")
+}
+
+// Phases one by one: a voter is removed after configure, and another one after start,
+// before etcd has begun. The error has the lines that go on.
+func TestAVoterIsRemovedBetweenThePhases(t *testing.T) {
+	t.Parallel()
+	hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 4)
+	a, d := hosts[0], hosts[3]
+	found(hosts[:3]...)
+	d.copyCA(a)
+	release := d.holdBack()
+	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
+	defer cancel()
+	gone := func(h *host) {
+		remove(ctx, t, a.client(a), h)
+		h.kill()
+	}
+	goOn := func(r result) {
+		t.Helper()
+		_, lines, ok := strings.Cut(r.stderr, "hint: ")
+		if !ok || !strings.Contains(lines, " phase configure ") || !strings.Contains(lines, " phase start ") {
+			t.Fatalf("it does not say how to go on: %s", r)
+		}
+		if r := d.shell(strings.TrimSpace(lines)); r.code != 0 {
+			t.Fatal(r)
+		}
+	}
+	for _, p := range []string{"certificates", "install", "stop", "membership", "configure"} {
+		d.ok("join", "phase", p, a.clientURL())
+	}
+	gone(hosts[1])
+	goOn(d.fails(3, []string{"not-configured", "have changed since"}, "join", "phase", "start", a.clientURL()))
+	gone(hosts[2])
+	release()
+	goOn(d.fails(3, []string{"not-configured", "have changed since"}, "join", "phase", "health", a.clientURL()))
+	d.ok("join", "phase", "health", a.clientURL())
+	a.wantVoters("a", "d")
 }
 
 // remove takes the member of a machine out, by its peer URL, as soon as etcd takes it.

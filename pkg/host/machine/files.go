@@ -199,7 +199,7 @@ func (w *world) member() (etcdconf.Member, *Hold) {
 	}
 	m.State, m.Token, m.Peers = etcdconf.StateExisting, cluster.Token(w.obs.Remote.ClusterID.String()), w.peers()
 	if initialMemberOf(m.Peers, cfg.Name) == nil {
-		return m, hold(NotConfigured, "etcdadm join phase membership", "the cluster has no member with the peer URL %s",
+		return m, hold(NotConfigured, w.again("membership"), "the cluster has no member with the peer URL %s",
 			m.URLs.Peer[0])
 	}
 	return m, nil

@@ -295,7 +295,8 @@ func (w *world) start() (Operation, *Hold) {
 			return nil, why
 		}
 		return &StartService{Restart: true, Manifest: manifest}, nil
-	case s.State == ServiceCrashing && changed:
+	case s.State == ServiceCrashing && (changed || w.goal.Phase == "start"):
+		// As a phase by itself it does not know what the one before has written.
 		return &StartService{Restart: true, Manifest: manifest}, nil
 	case !s.Active() || !s.Enabled || s.State == ServiceUnknown:
 		return &StartService{Manifest: manifest}, nil
@@ -314,11 +315,14 @@ func (w *world) mayStartEmpty() *Hold {
 	}
 	m, ok := w.self()
 	if !ok {
-		return hold(NotConfigured, "etcdadm join phase membership", "the cluster has no member with the peer URL %s",
+		return hold(NotConfigured, w.again("membership", "configure", "start"), "the cluster has no member with the peer URL %s",
 			urls(w.cfg).Peer[0])
 	}
 	if started(m) {
 		return w.lost(m)
+	}
+	if w.goal.Phase == "start" && w.cfg.Service.InitSystem != Kubelet {
+		return w.outlived() // the manifest of a static pod is written by this phase
 	}
 	return nil
 }
