@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -70,7 +71,10 @@ func endpointArgs(_ *cobra.Command, args []string) error {
 // initialMember gives a command that builds a member its flags and its phases.
 func initialMember(program Program, a machine.Action, cmd *cobra.Command) *cobra.Command {
 	var skip []string
-	t := builder(cmd, program, a, func(t *task) { t.goal.Skip = skip })
+	t := builder(cmd, program, a, func(t *task) {
+		t.goal.Skip = skip
+		t.warnUnknown()
+	})
 	t.addChecks()
 	cmd.Flags().StringSliceVar(&skip, "skip-phases", nil, "`names` of phases to leave out")
 	phase := cli.Group("phase", "carry out one phase of "+string(a))
@@ -110,6 +114,9 @@ func builder(cmd *cobra.Command, program Program, a machine.Action, set func(*ta
 			return err
 		}
 		if a == machine.Join {
+			if len(args) > 1 {
+				t.warn("only the first argument is taken; ignored: %s", strings.Join(args[1:], " "))
+			}
 			if t.endpoints, err = endpoints(args[0], t.goal.Phase == "certificates"); err != nil {
 				return err
 			}
@@ -193,12 +200,17 @@ func authority(cfg machine.Config) string {
 }
 
 func (t *task) sayBuilt(w io.Writer, cfg machine.Config, r operate.Result) {
+	left := slices.Contains(t.goal.Skip, "health")
 	switch {
 	case len(r.Steps) == 0 && t.goal.Phase == machine.PostInit:
 	case len(r.Steps) == 0:
 		fmt.Fprintln(w, "Nothing was to be done.")
 	case t.goal.Phase != "":
 		fmt.Fprintf(w, "Phase %s is done.\n", t.goal.Phase)
+	case left:
+		fmt.Fprintf(w, "All phases are done but %s; etcdadm %s phase health waits until the member %s.\n",
+			strings.Join(t.goal.Skip, ", "), t.goal.Action, map[machine.Action]string{
+				machine.Init: "serves", machine.Join: "serves, and gives it its vote"}[t.goal.Action])
 	case t.goal.Action == machine.Join:
 		fmt.Fprintf(w, "Member %s is a voter of the cluster, at %s.\n", cfg.Name, machine.URLs(cfg).Client[0])
 	default:

@@ -160,11 +160,39 @@ func (t *task) preflight(ctx context.Context, m *operate.Machine) error {
 	return t.judge(machine.Preflight(t.goal, m.Config(), obs))
 }
 
+// warnUnknown tells of names that would have no effect: a word that is written in another
+// way must not be taken for what it was meant to be.
+func (t *task) warnUnknown() {
+	var phases, checks []string
+	for _, p := range machine.Phases(t.goal.Action) {
+		phases = append(phases, p.Name)
+	}
+	for _, c := range machine.Checks() {
+		checks = append(checks, c.ID)
+	}
+	for _, name := range t.goal.Skip {
+		if !slices.Contains(phases, name) {
+			t.warn("--skip-phases: %s has no phase %q, and nothing is left out for it; there are %s", t.goal.Action, name,
+				strings.Join(phases, ", "))
+		}
+	}
+	for _, id := range t.ignore {
+		if !machine.IsCheck(id) {
+			t.warn("--ignore-preflight-errors: there is no check %q; there are all, %s", id, strings.Join(checks, ", "))
+		}
+	}
+}
+
+// warn tells of what is odd in the command line, whatever --log-level says of progress.
+func (t *task) warn(format string, args ...any) {
+	fmt.Fprintln(t.cmd.ErrOrStderr(), "warning: "+cli.Plain(fmt.Sprintf(format, args...)))
+}
+
 // judge prints the findings, and returns an error if some are errors.
 func (t *task) judge(found []machine.Finding) error {
 	var bad []machine.Finding
 	for _, f := range found {
-		ignored := slices.ContainsFunc(t.ignore, func(id string) bool { return id == "all" || strings.EqualFold(id, f.ID) })
+		ignored := slices.ContainsFunc(t.ignore, f.Named)
 		if f.Fatal && !ignored {
 			bad = append(bad, f)
 			continue
@@ -174,7 +202,7 @@ func (t *task) judge(found []machine.Finding) error {
 	if len(bad) == 0 {
 		return nil
 	}
-	return &preflightError{bad}
+	return &preflightError{bad, t.ignore}
 }
 
 func behind(next string) string {
@@ -185,7 +213,11 @@ func behind(next string) string {
 }
 
 // A preflightError says what stands in the way.
-type preflightError struct{ found []machine.Finding }
+type preflightError struct {
+	found []machine.Finding
+	// ignored are the names that are ignored already.
+	ignored []string
+}
 
 func (e *preflightError) Error() string {
 	texts := make([]string, len(e.found))
@@ -200,11 +232,13 @@ func (e *preflightError) Kind() string { return cli.KindHeld }
 
 // Hint says how to go on in spite of it.
 func (e *preflightError) Hint() string {
-	ids := make([]string, len(e.found))
-	for i, f := range e.found {
-		ids[i] = f.ID
+	ids := slices.Clone(e.ignored)
+	for _, f := range e.found {
+		if !slices.Contains(ids, f.ID) {
+			ids = append(ids, f.ID)
+		}
 	}
-	return "fix it, or go on in spite of it with --ignore-preflight-errors=" + strings.Join(slices.Compact(ids), ",")
+	return "fix it, or go on in spite of it with --ignore-preflight-errors=" + strings.Join(ids, ",")
 }
 
 // A stepsView is what --dry-run prints for programs.

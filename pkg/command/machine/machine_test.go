@@ -141,7 +141,7 @@ func TestPreflightErrorsCanBeIgnoredOneByOne(t *testing.T) {
 	task := &task{cmd: cmd, ignore: []string{"port-2379"}}
 	var bad *preflightError
 	if err := task.judge(found); !errors.As(err, &bad) || len(bad.found) != 1 ||
-		!strings.Contains(bad.Hint(), "--ignore-preflight-errors=OS") || cli.Classify(err).Number != 3 {
+		!strings.Contains(bad.Hint(), "--ignore-preflight-errors=port-2379,OS") || cli.Classify(err).Number != 3 {
 		t.Errorf("error is %v", err)
 	}
 	for _, want := range []string{"[WARNING Port-2379]: port 2379 is taken (look)", "[WARNING DiskSync]: slow"} {
@@ -149,9 +149,33 @@ func TestPreflightErrorsCanBeIgnoredOneByOne(t *testing.T) {
 			t.Errorf("no %q in %s", want, errs.String())
 		}
 	}
+	task.ignore = []string{"Port", "os"}
+	if err := task.judge(found); err != nil {
+		t.Error(err)
+	}
 	task.ignore = []string{"all"}
 	if err := task.judge(found); err != nil {
 		t.Error(err)
+	}
+}
+
+// A word that has no effect is named, with those that have one. What is known is not.
+func TestWordsWithoutEffectAreTold(t *testing.T) {
+	below(t)
+	for _, c := range []struct{ args, want string }{
+		{"init --dry-run --ignore-preflight-errors=all --skip-phases=helth", `warning: --skip-phases: init has no phase "helth"`},
+		{"init --dry-run --ignore-preflight-errors=all --skip-phases=membership", "there are install, certificates, snapshot,"},
+		{"init --dry-run --ignore-preflight-errors=NumCPU,all -l error", `there is no check "NumCPU"; there are all, IsPriv`},
+		{"preflight --ignore-preflight-errors=Port-x", `no check "Port-x"`},
+		{"join https://127.0.0.1:3 more --dry-run", "warning: only the first argument is taken; ignored: more"},
+		{"join phase stop https://127.0.0.1:3 more", "warning: only the first argument is taken; ignored: more"},
+		{"init --dry-run --ignore-preflight-errors=all,port-2379,Port,isprivilegeduser --skip-phases=health,etcdctl", ""},
+		{"join https://127.0.0.1:3 --dry-run --skip-phases=membership,stop", ""},
+	} {
+		_, errs, _ := call(t, strings.Fields(c.args)...)
+		if !strings.Contains(errs, c.want) || c.want == "" && strings.Contains(errs, "warning: ") {
+			t.Errorf("%s: %s", c.args, errs)
+		}
 	}
 }
 

@@ -242,6 +242,7 @@ func NewPreflight() *cobra.Command {
 				return err
 			}
 		}
+		t.warnUnknown()
 		m, obs, err := t.see(func(m *operate.Machine) (machine.Observation, error) {
 			return m.Inspect(cmd.Context(), t.goal)
 		})

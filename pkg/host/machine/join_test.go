@@ -352,3 +352,30 @@ func TestEndpointsOfTwoClustersAreRefused(t *testing.T) {
 		t.Error("the checks before it do not fail")
 	}
 }
+
+// A machine that was killed between its first start and its vote would go on by itself.
+func TestALearnerThatWasKilledWouldGetItsVote(t *testing.T) {
+	obs := withCA()
+	obs.Remote = answering(healthy("a", 1, "10.0.0.1"), cluster.Member{ID: 2, Name: "b", Learner: true,
+		PeerURLs: []string{"https://10.0.0.2:2380"}, ClientURLs: []string{"https://10.0.0.2:2379"}, Condition: cluster.Stuck})
+	obs.Data = machine.Data{State: cluster.DiskData, Ready: true, MemberID: 2, ClusterID: 0xc1}
+	obs.Record = machine.Record{Action: machine.Join, Served: true}
+	if got := steps(t, machine.Goal{Action: machine.Join}, desired(), obs); strings.Contains(got, "hold") ||
+		!strings.Contains(got, "health: etcdadm member promote --name=b --expect-voters=1") {
+		t.Errorf("it would %s", got)
+	}
+}
+
+func TestTheLoopbackIsTheMachinesOwn(t *testing.T) {
+	obs := withCA()
+	obs.Host.Addresses = []string{"10.0.0.1", "127.0.0.1"}
+	for address, own := range map[string]bool{
+		"10.0.0.1": true, "127.0.0.1": true, "127.0.0.7": true, "10.0.0.2": false, "::1": false,
+	} {
+		cfg := desired(func(c *machine.Config) { c.Listen.Address = address })
+		found := fmt.Sprint(machine.Preflight(machine.Goal{Action: machine.Init}, cfg, obs))
+		if strings.Contains(found, "BindAddress") == own {
+			t.Errorf("%s: %s", address, found)
+		}
+	}
+}

@@ -70,7 +70,7 @@ func predictHealth(cfg Config, obs Observation) Observation {
 	obs.Remote.Members = slices.Clone(obs.Remote.Members)
 	for i, m := range obs.Remote.Members {
 		if m.ID == self.ID {
-			m.Name, m.ClientURLs, m.Healthy = cfg.Name, urls(cfg).Client, true
+			m.Name, m.ClientURLs, m.Healthy, m.Condition = cfg.Name, urls(cfg).Client, true, cluster.Serving
 			obs.Remote.Members[i] = m
 		}
 	}

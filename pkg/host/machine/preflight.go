@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,6 +24,13 @@ type Finding struct {
 	Next  string `json:"next,omitempty"`
 }
 
+// Named says whether a name of --ignore-preflight-errors means the finding. Port means
+// each port.
+func (f Finding) Named(id string) bool {
+	return strings.EqualFold(id, "all") || strings.EqualFold(id, f.ID) ||
+		strings.EqualFold(id, "Port") && strings.HasPrefix(f.ID, "Port-")
+}
+
 // A Check is one thing that is checked before a machine is changed.
 type Check struct {
 	ID string
@@ -33,6 +41,17 @@ type Check struct {
 
 // Checks returns everything that is checked.
 func Checks() []Check { return checks }
+
+// IsCheck says whether --ignore-preflight-errors knows a name: that of a check, of a port,
+// or all.
+func IsCheck(id string) bool {
+	id = strings.ToLower(id)
+	if port, ok := strings.CutPrefix(id, "port-"); ok {
+		_, err := strconv.ParseUint(port, 10, 16)
+		return err == nil
+	}
+	return id == "all" || slices.ContainsFunc(checks, func(c Check) bool { return strings.ToLower(c.ID) == id })
+}
 
 // Preflight returns what would stand in the way, or go wrong later.
 func Preflight(goal Goal, cfg Config, obs Observation) []Finding {
@@ -109,7 +128,9 @@ var checks = []Check{
 		return warning("--name", "the name %s is no host name, so the certificates hold it in another form", w.cfg.Name)
 	}},
 	{"BindAddress", "the address is one of the machine's own", func(w *world) []Finding {
-		if slices.Contains(w.obs.Host.Addresses, w.cfg.Listen.Address) {
+		at, err := netip.ParseAddr(w.cfg.Listen.Address)
+		// All of 127.0.0.0/8 is the machine's own, and an interface has one address of it.
+		if slices.Contains(w.obs.Host.Addresses, w.cfg.Listen.Address) || err == nil && at.Is4() && at.IsLoopback() {
 			return nil
 		}
 		return fatal("--bind-address", "no interface of this machine has the address %s", w.cfg.Listen.Address)
