@@ -125,7 +125,8 @@ func TestARefusedCertificateCountsMoreThanADeadEndpoint(t *testing.T) {
 		{"one is dead", map[string]answer{"x": {err: dead}, "y": {err: refuses}}, 0, true, "refuses; : dead"},
 		{"all are dead", map[string]answer{"x": {err: dead}, "y": {err: dead}}, 0, false, "dead"},
 		{"a connection that ends", map[string]answer{"x": {err: ended}}, 0, false, "ended"},
-		{"another one trusts us", map[string]answer{"x": {err: refuses}, "y": {id: 1, err: dead}}, 0, false, "refuses; : dead"},
+		{"another one trusts us", map[string]answer{"x": {err: refuses}, "y": {id: 1, err: dead}}, 0, false,
+			"refuses; : dead"},
 		{"of another cluster", map[string]answer{"x": {err: refuses}, "y": {id: 1}}, 2, false, "refuses; "},
 		{"nobody was asked", nil, 0, false, ""},
 	} {
