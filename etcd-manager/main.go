@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,7 +17,8 @@ import (
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == volumes.HostExecCommand {
-		volumes.HostExec(os.Args[2:])
+		fmt.Fprintln(os.Stderr, volumes.HostExec(os.Args[2:]))
+		os.Exit(volumes.HostExecFailed)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Run(ctx, manager.New(daemon.Run), os.Args[1:])

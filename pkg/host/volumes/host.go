@@ -61,27 +61,22 @@ func (h Host) run(ctx context.Context, name string, args ...string) (string, int
 	if code != 0 {
 		text += problems.String()
 	}
-	if code == hostExecFailed {
+	if code == HostExecFailed {
 		return text, code, fmt.Errorf("run %s on the host: %s", name, strings.TrimSpace(text))
 	}
 	return text, code, nil
 }
 
-// hostExecFailed is the exit code that says that no command was run.
-const hostExecFailed = 125
+// HostExecFailed is the exit code that says that no command was run.
+const HostExecFailed = 125
 
 // HostExec joins the mount namespace args[0] and becomes the command args[1]
 // found there, with the arguments that follow. A program calls it first of
-// all if its first argument is [HostExecCommand]. It never returns.
-func HostExec(args []string) {
-	err := hostExec(args)
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(hostExecFailed)
-}
-
-func hostExec(args []string) error {
+// all if its first argument is [HostExecCommand]. It returns only with an error:
+// the program says it and exits with [HostExecFailed].
+func HostExec(args []string) error {
 	if len(args) < 2 {
-		return errors.New("usage: " + HostExecCommand + " NAMESPACE COMMAND [ARGUMENT]...")
+		return errors.New(HostExecCommand + " takes a mount namespace and a command")
 	}
 	// A thread that shares its root directory with others cannot change its
 	// mount namespace. Exec keeps what this thread has.

@@ -19,7 +19,8 @@ import (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == HostExecCommand {
-		HostExec(os.Args[2:])
+		fmt.Fprintln(os.Stderr, HostExec(os.Args[2:]))
+		os.Exit(HostExecFailed)
 	}
 	if len(os.Args) > 1 && os.Args[1] == "container" {
 		inContainer(os.Args[2:])
