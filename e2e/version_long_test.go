@@ -100,3 +100,32 @@ func TestCrashesInADowngrade(t *testing.T) {
 		})
 	}
 }
+
+// Two minors down are two downgrades, each finished before the next.
+func TestAVersionTwoMinorsDown(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	c.Found(3, v37, "a", "b", "c")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	c.SetSpec(3, v35)
+	allRun(t, c, v35)
+	answers(t, c, v35)
+	w.WaitMore(harness.Soon, 10)
+	entries, err := c.History()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var enabled []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Line, "etcdadm downgrade ") {
+			enabled = append(enabled, e.Line)
+		}
+		if strings.Contains(e.Error, "did not come up") {
+			t.Errorf("%s: %s", e.Line, e.Error)
+		}
+	}
+	if len(enabled) != 2 {
+		t.Errorf("the history tells of %q", enabled)
+	}
+}

@@ -129,8 +129,10 @@ type Node struct {
 	LeaseVoters LeaseVoters `json:"leaseVoters"`
 	// Lease is the last coordinator's lease that the node granted or was told of.
 	Lease Lease `json:"lease"`
-	// Versions are the etcd versions that the node has binaries of, ascending.
+	// Versions are the etcd versions that the node has binaries of, ascending. Broken are
+	// those whose binaries are there, and are not what they are called.
 	Versions []etcdversion.Version `json:"versions,omitempty"`
+	Broken   []BrokenBinary        `json:"broken,omitempty"`
 	// Storage is how the disk below its data directory takes writes.
 	Storage Storage `json:"storage,omitzero"`
 	// FreeBytes is the free space below its data directory, zero where that is not

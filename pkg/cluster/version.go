@@ -50,5 +50,12 @@ type VersionChange struct {
 	Back bool `json:"back,omitempty"`
 }
 
+// A BrokenBinary is a binary of etcd that cannot run, or is another minor version than
+// it is called after.
+type BrokenBinary struct {
+	Version etcdversion.Version `json:"version"`
+	Why     string              `json:"why"`
+}
+
 // Pending reports whether the change is under way.
 func (c *VersionChange) Pending() bool { return c != nil && c.Failed == "" }

@@ -18,6 +18,7 @@ import (
 //	halted                 an operation stopped it
 //	assigned, unassigned   its state file
 //	version=3.5.21         of its assignment; versions=... of its binaries
+//	broken=3.6.16          a binary that cannot run
 //	log=present            entries that 3.7 cannot read are in it (absent where all run 3.6)
 //	changes=3.6.16         from the version of its assignment; failed=... and back again, stuck=... and not back
 //	promised=n1:a,b,c      a promise to bootstrap
@@ -91,6 +92,8 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 		for _, v := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' }) {
 			n.Versions = append(n.Versions, etcdversion.Must(v))
 		}
+	case "broken": // a binary that is there
+		n.Broken = append(n.Broken, cluster.BrokenBinary{Version: etcdversion.Must(value), Why: "/opt/etcd cannot run: no luck"})
 	case "promised":
 		token, voters, _ := strings.Cut(value, ":")
 		n.Prepared = &cluster.Prepared{Token: cluster.Token(token), Version: standard, Voters: s.initialMembers(voters)}

@@ -153,7 +153,7 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 	var lacking []string
 	for _, m := range members {
 		if !slices.Contains(m.Has, next) {
-			lacking = append(lacking, string(m.Name))
+			lacking = append(lacking, string(m.Name)+l.broken(m.Name, next))
 		}
 	}
 	if len(lacking) > 0 {
@@ -195,6 +195,16 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 			len(l.voters))
 	}
 	return len(l.holds) == before && !l.frozen
+}
+
+// broken says what is wrong with a node's binary of a version, empty for nothing.
+func (l *view) broken(name cluster.NodeName, v etcdversion.Version) string {
+	for _, b := range l.node(name).Broken {
+		if b.Version == v {
+			return fmt.Sprintf(" (%s)", b.Why)
+		}
+	}
+	return ""
 }
 
 // snapshotFirst returns what has to be done before the first member is changed to a

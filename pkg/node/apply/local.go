@@ -113,6 +113,7 @@ type Local struct {
 	lastLook lastLook
 	sizes    sizes
 	logs     logWatch
+	binaries binaryWatch
 	stager   stager
 	comparer comparer
 	settler  settler

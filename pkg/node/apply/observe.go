@@ -73,9 +73,10 @@ func (l *Local) read() facts {
 	n := cluster.Node{
 		Name: l.o.Name, URLs: l.o.URLs,
 		Disk: disk, Prepared: s.Prepared, Assigned: s.Assigned, LeaseVoters: s.LeaseVoters,
-		Versions: l.o.Bin.Versions(), Change: s.Changing(),
+		Change: s.Changing(),
 		Staged: l.stager.describe(s.Staged), Revision: s.Revision,
 	}
+	n.Versions, n.Broken = l.binaries.of(l.o.Bin, l.o.Now())
 	n.NewCluster = nodestate.AsksForCluster(l.o.DataDir)
 	if n.NewCluster && disk.State == cluster.DiskData && s.Assigned != nil && s.Prepared == nil {
 		// What cannot be removed asks for nothing as long as there is data.
