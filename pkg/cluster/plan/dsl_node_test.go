@@ -93,7 +93,9 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 			n.Versions = append(n.Versions, etcdversion.Must(v))
 		}
 	case "broken": // a binary that is there
-		n.Broken = append(n.Broken, cluster.BrokenBinary{Version: etcdversion.Must(value), Why: "/opt/etcd cannot run: no luck"})
+		n.Broken = append(n.Broken, cluster.BrokenBinary{
+			Version: etcdversion.Must(value), Why: "/opt/etcd cannot run: no luck",
+		})
 	case "promised":
 		token, voters, _ := strings.Cut(value, ":")
 		n.Prepared = &cluster.Prepared{Token: cluster.Token(token), Version: standard, Voters: s.initialMembers(voters)}

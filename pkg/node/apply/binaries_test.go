@@ -47,5 +47,8 @@ func TestBinariesThatAreNotWhatTheyAreCalled(t *testing.T) {
 		t.Errorf("%s: %q", broken, w)
 	}
 	h.fake(broken, broken.String(), "")
-	h.eventually("it is put right", func() bool { n := h.observe(); return why(n, broken) == "" && slices.Contains(n.Versions, broken) })
+	h.eventually("it is put right", func() bool {
+		n := h.observe()
+		return why(n, broken) == "" && slices.Contains(n.Versions, broken)
+	})
 }
