@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -128,4 +130,38 @@ func TestAVersionTwoMinorsDown(t *testing.T) {
 	if len(enabled) != 2 {
 		t.Errorf("the history tells of %q", enabled)
 	}
+}
+
+// The lines that upgrade plan prints, run by a shell without a look in between, end where
+// the daemons end: each waits for what etcd does by itself.
+func TestADowngradeByHand(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	c.Found(3, v37, "a", "b", "c")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	env := byHand(t, c)
+	if _, err := c.Ctl("pause", "--reason=by hand"); err != nil {
+		t.Fatal(err)
+	}
+	c.WaitHold(harness.Soon, "paused")
+	c.SetSpec(3, v35)
+	lines, err := shell(t, env, "etcdadm upgrade plan --to="+v35)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(lines)
+	path := filepath.Join(c.Dir, "plan.sh")
+	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shell(t, env, "sh -e "+path); err != nil {
+		t.Error(err)
+	}
+	answers(t, c, v35)
+	if _, err := c.Ctl("resume"); err != nil {
+		t.Fatal(err)
+	}
+	allRun(t, c, v35)
+	w.WaitMore(harness.Soon, 10)
 }

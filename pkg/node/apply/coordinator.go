@@ -225,12 +225,19 @@ func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan
 			proven = ctx
 		}
 		err = c.Execute(proven, op, term)
-		over := proven.Err() != nil && ctx.Err() == nil
+		over := !once && ended(proven) && ctx.Err() == nil
 		done()
 		if err == nil || !over {
 			return err
 		}
 	}
+}
+
+// ended reports whether a context has ended, or should have: its timer may be late, and
+// the other side of a connection has broken off at its deadline already.
+func ended(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(end)
 }
 
 // ErrNoTerm is returned for an operation on a cluster whose lease voters are not

@@ -27,7 +27,9 @@ type stage struct {
 	protocol []string
 
 	// proof is how long a confirmed lease lasts.
-	proof     time.Duration
+	proof time.Duration
+	// confirms stands in for the context of a proof.
+	confirms  func(context.Context) context.Context
 	lost      error // of Confirm
 	confirmed int
 
@@ -119,6 +121,9 @@ func (st *stage) Confirm(ctx context.Context) (context.Context, context.CancelFu
 		return nil, nil, 0, st.lost
 	}
 	ctx, cancel := context.WithTimeout(ctx, st.proof)
+	if st.confirms != nil {
+		ctx = st.confirms(ctx)
+	}
 	return ctx, cancel, cluster.Term(st.confirmed), nil
 }
 

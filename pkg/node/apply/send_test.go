@@ -55,6 +55,35 @@ func TestALongOperationIsSentAgainUnderANewProof(t *testing.T) {
 	})
 }
 
+// lateContext is one whose deadline is over, and whose timer has not run yet.
+type lateContext struct{ context.Context }
+
+func (c lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
+func TestAnOrderThatIsBrokenOffAtTheEndOfTheProofIsSentAgain(t *testing.T) {
+	st := newStage()
+	st.confirms = func(ctx context.Context) context.Context { return lateContext{ctx} }
+	st.execute = func(context.Context, cluster.Term) error {
+		if st.confirmed == 1 {
+			return errors.New("the stream was terminated")
+		}
+		return nil
+	}
+	if err := st.do(t, stopC); err != nil {
+		t.Fatal(err)
+	}
+	st.said(t, "send in term 1: member stop", "send in term 2: member stop")
+	// A backup is not.
+	st = newStage()
+	broken := errors.New("the stream was terminated")
+	st.confirms = func(ctx context.Context) context.Context { return lateContext{ctx} }
+	st.execute = func(context.Context, cluster.Term) error { return broken }
+	if err := st.do(t, backupB); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	st.said(t, "send in term 1: backup take")
+}
+
 func TestSendingEndsWhenTheLeaseIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStage()
