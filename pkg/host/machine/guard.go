@@ -59,22 +59,30 @@ func (w *world) hadMember() bool {
 // elsewhere holds a member beside another one of the same machine: one whose
 // data is in another directory, or one that somebody else keeps running.
 func (w *world) elsewhere() *Hold {
-	dir, name, s := w.obs.Written["ETCD_DATA_DIR"], w.obs.Written["ETCD_NAME"], w.obs.Service
+	name, s := w.obs.Written["ETCD_NAME"], w.obs.Service
 	if m, ok := w.self(); ok && m.Name != "" {
 		name = string(m.Name) // whatever somebody has made of the file
 	}
 	switch {
 	case name != "" && name != string(w.cfg.Name) && w.obs.Data.State == cluster.DiskData:
 		return hold(DataPresent, "--name="+name, "this machine's member is called %s, and not %s", name, w.cfg.Name)
-	case dir != "" && dir != w.cfg.Paths.Data:
-		return hold(DataElsewhere, "--data-dir="+dir, "this machine's etcd has its data in %s, and not in %s", dir,
-			w.cfg.Paths.Data)
+	case w.dataElsewhere() != nil:
+		return w.dataElsewhere()
 	case s.Foreign != "" && (s.Active() || s.Enabled):
 		return hold(ServiceForeign, "systemctl disable --now etcd.service, if it is not needed",
 			"an etcd runs on this machine that etcdadm did not set up: the unit %s", s.Foreign)
 	case w.goal.Action == Init && w.obs.Data.State == cluster.DiskEmpty && w.obs.Local != nil:
 		return hold(DataElsewhere, "ss -ltnp shows who it is", "an etcd answers at %s, and %s is empty",
 			strings.Join(urls(w.cfg).Client, ","), w.cfg.Paths.Data)
+	}
+	return nil
+}
+
+// dataElsewhere holds what is done to another directory than that of this machine's etcd.
+func (w *world) dataElsewhere() *Hold {
+	if dir := w.obs.Written["ETCD_DATA_DIR"]; dir != "" && dir != w.cfg.Paths.Data {
+		return hold(DataElsewhere, "--data-dir="+dir, "this machine's etcd has its data in %s, and not in %s", dir,
+			w.cfg.Paths.Data)
 	}
 	return nil
 }

@@ -51,6 +51,8 @@ func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 			why = w.untouched()
 		case Join:
 			why = w.elsewhere()
+		case Reset:
+			why = w.dataElsewhere()
 		}
 		if why != nil {
 			return nil, why

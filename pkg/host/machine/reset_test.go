@@ -42,6 +42,8 @@ func TestReset(t *testing.T) {
 	moved.PeerURLs = []string{"https://10.9.9.9:2380"}
 	stopped := running(a, sick(self), c)
 	stopped.Service = machine.ServiceStatus{State: machine.ServiceCrashing, Enabled: true}
+	elsewhere := running(a, self, c)
+	elsewhere.Written = map[string]string{"ETCD_DATA_DIR": "/data/etcd"}
 	unreachable := running(a)
 	unreachable.Remote = machine.Remote{Problem: "connection refused"}
 	for _, s := range []story{
@@ -55,6 +57,8 @@ func TestReset(t *testing.T) {
 			others + "remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3\n" + left + resetRest},
 		{"a member that crashes is removed and stopped", reset, desired(), stopped,
 			others + "remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3\n" + left + resetRest},
+		{"another directory than that of its etcd is left alone", reset, desired(), elsewhere,
+			"hold data-elsewhere: this machine's etcd has its data in /data/etcd, and not in /var/lib/etcd\n"},
 		{"a member that the quorum needs stays", reset, desired(), running(a, self, sick(c)),
 			"hold quorum-margin: removing b would leave 1 healthy voters of 2\n"},
 		{"a leader that the quorum needs stays", reset, desired(), lead(running(a, self, sick(c))),
