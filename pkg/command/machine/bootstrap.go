@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -142,7 +143,8 @@ func endpoints(text string, unused bool) ([]string, error) {
 			word = "https://" + word
 		}
 		u, err := url.Parse(word)
-		if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
+		if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.User != nil || u.RawQuery != "" ||
+			u.Fragment != "" || !validPort(u.Port()) {
 			return nil, &cli.UsageError{Text: fmt.Sprintf("%q is not an endpoint", word), Next: "https://HOST:2379"}
 		}
 		if u.Scheme != "https" {
@@ -159,6 +161,12 @@ func endpoints(text string, unused bool) ([]string, error) {
 		return nil, &cli.UsageError{Text: "an endpoint is missing", Next: "etcdadm join https://10.0.0.1:2379"}
 	}
 	return list, nil
+}
+
+// validPort says whether a port can be connected to, or is left open.
+func validPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return text == "" || err == nil && port > 0
 }
 
 // A built is what init and join print for programs.

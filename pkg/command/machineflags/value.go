@@ -145,6 +145,9 @@ func (e *entry) assign(c *machine.Config, text string) (err error) {
 		if *p, err = strconv.Atoi(text); err != nil {
 			return fmt.Errorf("%q is not a whole number", text)
 		}
+		if *p == 0 && strings.HasSuffix(e.name, "-port") { // which a field has that nobody has set
+			return fmt.Errorf("%q is not a port", text)
+		}
 	case *int64:
 		if text == "" {
 			*p = 0
@@ -159,6 +162,9 @@ func (e *entry) assign(c *machine.Config, text string) (err error) {
 	case *machine.Duration:
 		if err = p.UnmarshalText([]byte(text)); err != nil {
 			return fmt.Errorf("%q is not a duration, as 1m30s", text)
+		}
+		if *p == 0 && e.name != "download-connect-timeout" { // of which curl took none for its own
+			return fmt.Errorf("%q is no time at all, as 1s is", text)
 		}
 	case *etcdversion.Version:
 		return p.UnmarshalText([]byte(text))
