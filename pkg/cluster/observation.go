@@ -153,6 +153,9 @@ type Node struct {
 	// Revision is the node's high-water mark: its member has told of no revision
 	// above it, in any incarnation.
 	Revision Revision `json:"revision,omitempty"`
+	// Serving are the peer URLs that its member was last started for, nil where that is
+	// not known: those that etcd has on record, which may be older than the node's own.
+	Serving []string `json:"serving,omitempty"`
 	// NewCluster says that an operator has left word on its disk that a new cluster
 	// is wanted.
 	NewCluster bool `json:"newCluster,omitempty"`

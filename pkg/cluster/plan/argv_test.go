@@ -73,6 +73,8 @@ func TestArgvOfEachKind(t *testing.T) {
 			"etcdadm member add-learner --node=a --peer-url=http://u1:1 --peer-url=https://u2:2 --expect-voters=3"},
 		{&plan.Promote{Name: "a", ExpectVoters: 3}, "etcdadm member promote --name=a --expect-voters=3"},
 		{&plan.Remove{ID: 10, ExpectVoters: 3}, "etcdadm member remove --id=a --expect-voters=3"},
+		{&plan.MemberUpdate{ID: 10, PeerURLs: []string{"https://a:2380"}, ExpectPeerURLs: []string{"http://a:2380"}},
+			"etcdadm member update --id=a --peer-url=https://a:2380 --expect-peer-url=http://a:2380"},
 		{&plan.MoveLeader{To: "a"}, "etcdadm member move-leader --to=a"},
 		{&plan.LeaseVotersWrite{Token: "t", Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"}},
 			"etcdadm lease-voters write --token=t --name=a --name=b --expect=a"},

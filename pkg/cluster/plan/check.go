@@ -83,6 +83,8 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return c.promote(op)
 	case *Remove:
 		return c.remove(op)
+	case *MemberUpdate:
+		return c.update(op)
 	case *MoveLeader:
 		return c.moveLeader(op)
 	case *LeaseVotersWrite:
@@ -351,6 +353,9 @@ func (c checker) start(op *MemberStart) error {
 	case StartRestart:
 		if n.Disk.State != cluster.DiskData {
 			return unsafe("fresh-disk", "%s has no data to start from", op.Node)
+		}
+		if member && n.Process.State == cluster.ProcessRunning && follows(n, m) != nil {
+			return c.restart(m)
 		}
 	}
 	return nil

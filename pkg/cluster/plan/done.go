@@ -46,6 +46,10 @@ func Done(obs cluster.Observation, op Operation) bool {
 		return slices.ContainsFunc(l.voters, func(m cluster.Member) bool { return m.Name == op.Name })
 	case *Remove:
 		return len(obs.Members) > 0 && !slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.ID == op.ID })
+	case *MemberUpdate:
+		return slices.ContainsFunc(obs.Members, func(m cluster.Member) bool {
+			return m.ID == op.ID && slices.Equal(m.PeerURLs, op.PeerURLs)
+		})
 	case *MoveLeader:
 		return slices.ContainsFunc(obs.Members, func(m cluster.Member) bool { return m.ID == obs.Leader && m.Name == op.To })
 	case *LeaseVotersWrite:

@@ -123,6 +123,8 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		}
 	case "up":
 		n.Reachable, n.LastSeen = true, s.obs.At
+	case "serving":
+		n.Serving = strings.Split(value, ",")
 	case "newcluster":
 		n.NewCluster = true
 	case "unpublished":

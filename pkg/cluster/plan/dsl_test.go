@@ -374,6 +374,8 @@ func (s *stage) memberAttribute(m *cluster.Member, key, value string) (err error
 		}
 	case "up":
 		m.Healthy, m.UnhealthySince, m.Condition, m.Why = true, time.Time{}, "", ""
+	case "peer":
+		m.PeerURLs = strings.Split(value, ",")
 	case "served": // a read through the quorum
 		m.Served = true
 	case "hung", "stuck", "late", "slow":

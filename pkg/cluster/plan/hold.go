@@ -237,8 +237,10 @@ var ruleDocs = []ReasonDoc{
 	{PeerURLDiffers,
 		"etcd's member list has another peer URL for a member than the one that its node serves: the machine has another " +
 			"address than when the member was added. The other members look for it in the wrong place; it may reach them, " +
-			"or not.",
-		"Give the machine its old address back, or change the record with the command that the text has, on a machine " +
+			"or not. The record follows by itself, one member at a time, when all voters are healthy and no learner is there; " +
+			"not where TLS would be given up.",
+		"Bring the unhealthy voters back. Or give the machine its old address back, or change the record with the command that " +
+			"the text has, on a machine " +
 			"that can reach etcd and with its certificates. One member at a time, and only while a majority is healthy."},
 	{AccessDenied,
 		"etcd runs, has authentication on, and denies the daemon, which cannot tell how its member does, nor take backups " +

@@ -145,6 +145,13 @@ var kinds = []Kind{
 		New:   func() Operation { return &Remove{} },
 	},
 	{
+		Path: "member update", Short: "have etcd look for a member where its node serves it",
+		Needs: "etcd has the expected peer URLs on record for the member, all voters are healthy, there is no learner, and " +
+			"no other member waits to be started for its new URLs. TLS is not given up. The names in the URLs resolve.",
+		Done: "etcd has these peer URLs on record for the member.",
+		New:  func() Operation { return &MemberUpdate{} },
+	},
+	{
 		Path: "member move-leader", Short: "make another voter the raft leader",
 		Needs: "The member is a healthy voter.",
 		Done:  "The member is the raft leader.",

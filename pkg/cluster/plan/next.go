@@ -73,7 +73,7 @@ func (l *view) blocks(op Operation) bool {
 	switch op.(type) {
 	case *BackupTake:
 		return true
-	case *AddLearner, *Promote, *Remove, *MoveLeader, *LeaseVotersWrite:
+	case *AddLearner, *Promote, *Remove, *MemberUpdate, *MoveLeader, *LeaseVotersWrite:
 		l.frozen = true
 	}
 	return false
@@ -111,6 +111,7 @@ var rules = []func(*view) (Operation, verdict){
 	ruleRecord,
 	ruleQuarantine,
 	ruleAlarm,
+	ruleMoved,
 	ruleLearner,
 	ruleShrink,
 	ruleReplace,

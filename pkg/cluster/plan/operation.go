@@ -201,6 +201,13 @@ type Remove struct {
 	ExpectVoters int              `flag:"expect-voters" doc:"number of voters that the cluster must have"`
 }
 
+// MemberUpdate has etcd look for a member at other peer URLs.
+type MemberUpdate struct {
+	ID             cluster.MemberID `flag:"id" doc:"member to look for elsewhere"`
+	PeerURLs       []string         `flag:"peer-url" doc:"peer URL of its node (repeated)"`
+	ExpectPeerURLs []string         `flag:"expect-peer-url" doc:"peer URL that etcd has on record (repeated)"`
+}
+
 // MoveLeader makes another voter the raft leader.
 type MoveLeader struct {
 	To cluster.NodeName `flag:"to" doc:"voter to lead"`
@@ -310,6 +317,7 @@ func (*DowngradeCancel) kind() string     { return "downgrade cancel" }
 func (*AddLearner) kind() string          { return "member add-learner" }
 func (*Promote) kind() string             { return "member promote" }
 func (*Remove) kind() string              { return "member remove" }
+func (*MemberUpdate) kind() string        { return "member update" }
 func (*MoveLeader) kind() string          { return "member move-leader" }
 func (*LeaseVotersWrite) kind() string    { return "lease-voters write" }
 func (*LeaseVotersRecover) kind() string  { return "lease-voters recover" }

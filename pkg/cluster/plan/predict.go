@@ -57,6 +57,12 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 		}
 	case *Remove:
 		w.remove(op.ID)
+	case *MemberUpdate:
+		for i := range w.Members {
+			if w.Members[i].ID == op.ID {
+				w.Members[i].PeerURLs = op.PeerURLs
+			}
+		}
 	case *MoveLeader:
 		for _, m := range w.Members {
 			if m.Name == op.To {
@@ -259,7 +265,7 @@ func (w *world) start(op *MemberStart) {
 		if m.Name != n.Name && (m.Name != "" || !overlap(m.PeerURLs, n.URLs.Peer)) {
 			continue
 		}
-		m.Name, m.ClientURLs = n.Name, n.URLs.Client
+		m.Name, m.ClientURLs, n.Serving = n.Name, n.URLs.Client, m.PeerURLs
 		if w.Leader != 0 {
 			well(m)
 		}

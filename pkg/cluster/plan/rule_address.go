@@ -20,6 +20,9 @@ func ruleAddress(l *view) (Operation, verdict) {
 		if len(n.URLs.Peer) == 0 || cluster.SharePeerURL(n.URLs.Peer, m.PeerURLs) {
 			continue
 		}
+		if l.moves(n, m) && (checker{policy: l.policy, obs: l.obs}).settled("") == nil {
+			continue // see ruleMoved
+		}
 		what := fmt.Sprintf("etcd has %s on record for %s, and its node serves %s",
 			strings.Join(m.PeerURLs, ","), m.Name, strings.Join(n.URLs.Peer, ","))
 		if !settled {

@@ -39,6 +39,7 @@ type Membership interface {
 	AddLearner(ctx context.Context, peerURLs []string) (cluster.MemberID, error)
 	Promote(ctx context.Context, id cluster.MemberID) error
 	Remove(ctx context.Context, id cluster.MemberID) error
+	Update(ctx context.Context, id cluster.MemberID, peerURLs []string) error
 	MoveLeader(ctx context.Context, to cluster.MemberID) error
 }
 
@@ -257,6 +258,14 @@ func (c *Client) AddLearner(ctx context.Context, peerURLs []string) (cluster.Mem
 func (c *Client) Promote(ctx context.Context, id cluster.MemberID) error {
 	if _, err := c.c.MemberPromote(ctx, uint64(id)); err != nil {
 		return fmt.Errorf("promote %s: %w", id, plain(err))
+	}
+	return nil
+}
+
+// Update has etcd look for a member at other peer URLs.
+func (c *Client) Update(ctx context.Context, id cluster.MemberID, peerURLs []string) error {
+	if _, err := c.c.MemberUpdate(ctx, uint64(id), peerURLs); err != nil {
+		return fmt.Errorf("update %s to %s: %w", id, strings.Join(peerURLs, ","), plain(err))
 	}
 	return nil
 }

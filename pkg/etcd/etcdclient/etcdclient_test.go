@@ -112,12 +112,39 @@ func TestTheLifeOfALearner(t *testing.T) {
 				t.Errorf("error %v, want ErrUnhealthy", err)
 			}
 		})
+		t.Run("can be looked for elsewhere", func(t *testing.T) { update(t, ca, id) })
 		t.Run("can lead", func(t *testing.T) { moveLeader(t, ca, cb, id) })
 		if bin.Version == etcdversion.Must(etcdtest.Versions[len(etcdtest.Versions)-1]) {
 			// etcd lets a voter go when all have been connected for five seconds.
 			t.Run("can go as a voter", func(t *testing.T) { removeMembers(t, ca, id) })
 		}
 	})
+}
+
+// update has etcd look for a member by another URL of the same address, and by the
+// first one again.
+func update(t *testing.T, c *Client, id cluster.MemberID) {
+	of := func() []string {
+		list, err := c.Members(short(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(list, func(m cluster.Member) bool { return m.ID == id })
+		return list[i].PeerURLs
+	}
+	before := of()
+	other := []string{strings.Replace(before[0], "127.0.0.1", "localhost", 1)}
+	for _, urls := range [][]string{other, before} {
+		if err := c.Update(short(t), id, urls); err != nil {
+			t.Fatal(err)
+		}
+		if got := of(); !slices.Equal(got, urls) {
+			t.Errorf("etcd has %v on record, want %v", got, urls)
+		}
+	}
+	if err := c.Update(short(t), id+1, other); err == nil {
+		t.Error("a member that is not there was updated")
+	}
 }
 
 // moveLeader moves the leader from a, of ca, to b and back.
@@ -260,6 +287,7 @@ var calls = map[string]func(ctx context.Context, c *Client) error{
 	},
 	"promote":     func(ctx context.Context, c *Client) error { return c.Promote(ctx, 1) },
 	"remove":      func(ctx context.Context, c *Client) error { return c.Remove(ctx, 1) },
+	"update":      func(ctx context.Context, c *Client) error { return c.Update(ctx, 1, []string{"http://x:1"}) },
 	"move leader": func(ctx context.Context, c *Client) error { return c.MoveLeader(ctx, 1) },
 	"snapshot": func(ctx context.Context, c *Client) error {
 		s, err := c.Snapshot(ctx)

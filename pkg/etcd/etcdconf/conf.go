@@ -114,7 +114,7 @@ func Env(m Member) ([]string, error) {
 		return nil, err
 	}
 	if m.TLS != nil {
-		m.TLS.peer(env, slices.Concat(m.URLs.Peer, m.ListenPeerURLs))
+		m.TLS.peer(env)
 		m.TLS.client(env, slices.Concat(metrics, m.clientURLs(), m.listenClientURLs()))
 	}
 	if err := m.overlay(env); err != nil {
@@ -167,18 +167,17 @@ func (m Member) listenClientURLs() []string {
 	return m.ListenClientURLs
 }
 
-// peer and client leave key material out where no URL uses it: etcd would
-// only warn about it.
-func (t TLS) peer(env map[string]string, urls []string) {
-	if !anySecure(urls) {
-		return
-	}
+// peer gives a member keys for its peers also where it has no https URL itself: the
+// others may have one already, while TLS is being switched on.
+func (t TLS) peer(env map[string]string) {
 	env["ETCD_PEER_CLIENT_CERT_AUTH"] = "true"
 	env["ETCD_PEER_TRUSTED_CA_FILE"] = t.Peer.CA
 	env["ETCD_PEER_CERT_FILE"] = t.Peer.Cert
 	env["ETCD_PEER_KEY_FILE"] = t.Peer.Key
 }
 
+// client leaves key material out where no URL uses it: etcd would only warn about
+// it.
 func (t TLS) client(env map[string]string, urls []string) {
 	if !anySecure(urls) {
 		return

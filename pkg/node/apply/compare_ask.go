@@ -43,7 +43,7 @@ func (l *Local) collect(ctx context.Context, s nodestate.State, at cluster.Revis
 	defer p.Close()
 	quick, cancel := context.WithTimeout(ctx, lastCompare/2)
 	defer cancel()
-	self := cluster.InitialMember{Name: l.o.Name, PeerURLs: []string{localURL(l.o.URLs.Peer[0], l.o.ListenAddress)}}
+	self := cluster.InitialMember{Name: l.o.Name, PeerURLs: []string{localURL(l.served(s).Peer[0], l.o.ListenAddress)}}
 	members, err := p.Members(quick, self.PeerURLs[0])
 	if err != nil {
 		return c, err

@@ -64,7 +64,10 @@ func newFakeTrio(t *testing.T, change ...func(*LocalOptions)) *fakeTrio {
 // found has the host's member run, with the voters that it was told of.
 func (f *fakeTrio) found() {
 	f.t.Helper()
-	f.must(prepare(), start(plan.StartNew))
+	promise, first := prepare(), start(plan.StartNew)
+	promise.Voters = []cluster.InitialMember{{Name: "a", PeerURLs: f.o.URLs.Peer}} // where it serves its peers
+	first.Peers = promise.Voters
+	f.must(promise, first)
 	f.hasData()
 }
 

@@ -384,6 +384,11 @@ func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, er
 			return err
 		}
 		return etcd.Remove(ctx, op.ID)
+	case *plan.MemberUpdate:
+		if err := resolve(ctx, op.PeerURLs); err != nil {
+			return err
+		}
+		return etcd.Update(ctx, op.ID, op.PeerURLs)
 	case *plan.MoveLeader:
 		id, err := idOf(list, op.To)
 		if err != nil {

@@ -192,6 +192,9 @@ func (e fakeEtcd) Promote(ctx context.Context, id cluster.MemberID) error {
 func (e fakeEtcd) Remove(ctx context.Context, id cluster.MemberID) error {
 	return e.change(ctx, "remove %s", id)
 }
+func (e fakeEtcd) Update(ctx context.Context, id cluster.MemberID, urls []string) error {
+	return e.change(ctx, "update %s to %v", id, urls)
+}
 func (e fakeEtcd) MoveLeader(ctx context.Context, id cluster.MemberID) error {
 	return e.change(ctx, "move to %s", id)
 }

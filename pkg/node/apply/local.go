@@ -120,6 +120,8 @@ type Local struct {
 	late     settler
 	// spawned is the version that was started last.
 	spawned atomic.Pointer[etcdversion.Version]
+	// serving are the peer URLs that the member was started for.
+	serving atomic.Pointer[[]string]
 	// files is the key material of the member that was started last.
 	files  atomic.Pointer[etcdconf.TLS]
 	reader diskReader

@@ -41,6 +41,9 @@ func (l *Local) Observe(ctx context.Context) (cluster.Node, *cluster.Report) {
 		State: status.State, Since: status.Since, LastExit: status.LastExit, Problem: status.Problem,
 	}
 	if s.Assigned != nil && status.State != cluster.ProcessStopped {
+		if urls := l.serving.Load(); urls != nil {
+			n.Serving = *urls
+		}
 		n.Process.Version = s.Assigned.Version
 	}
 	if status.State == cluster.ProcessCrashing {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -190,6 +191,19 @@ func named(own cluster.URLs, s nodestate.State, name cluster.NodeName) cluster.U
 	return own
 }
 
+// served returns the URLs that the member is started for. Its peers look for it where
+// etcd has it on record, which may be older than this node's flags: it is served
+// there until the record has followed. A node without keys cannot serve TLS.
+func (l *Local) served(s nodestate.State) cluster.URLs {
+	urls := l.o.URLs
+	record := s.PeerURLs(l.o.Name)
+	tls := slices.ContainsFunc(record, func(u string) bool { return strings.HasPrefix(u, "https:") })
+	if len(record) > 0 && (l.o.TLS != nil || !tls) {
+		urls.Peer = record
+	}
+	return urls
+}
+
 // command returns what runs the member that the state asks for.
 func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Config, error) {
 	bin, err := l.o.Bin.Find(s.Assigned.Version)
@@ -199,7 +213,7 @@ func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Con
 	m := etcdconf.Member{
 		Name: l.o.Name, Version: s.Assigned.Version, Token: s.Assigned.Token,
 		DataDir: nodestate.DataDir(l.o.DataDir, s.Assigned.Token), State: initial, Peers: s.Peers,
-		URLs: l.o.URLs, Quarantined: s.Assigned.Quarantined,
+		URLs: l.served(s), Quarantined: s.Assigned.Quarantined,
 		Address: l.o.ListenAddress, MetricsURLs: l.o.MetricsURLs, User: l.o.UserEnv,
 	}
 	if l.o.TLS != nil {
@@ -208,6 +222,7 @@ func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Con
 		}
 		l.files.Store(m.TLS)
 	}
+	l.serving.Store(&m.URLs.Peer)
 	compared, err := etcdconf.Env(m)
 	if err != nil {
 		return etcdproc.Config{}, err

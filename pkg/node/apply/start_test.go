@@ -455,3 +455,31 @@ func TestMembersAreNamedByTheirRecord(t *testing.T) {
 		t.Errorf("certificates were asked for %+v", asked)
 	}
 }
+
+func TestAMemberIsStartedForItsRecord(t *testing.T) {
+	own := cluster.URLs{Peer: []string{"https://a.new:2390"}, Client: []string{"https://a.new:4001"}}
+	keys := failingTLS(func(cluster.URLs) error { return nil })
+	for _, c := range []struct {
+		what string
+		tls  EtcdTLS
+		s    nodestate.State
+		want string
+	}{
+		{"nothing is known", keys, nodestate.State{}, "https://a.new:2390"},
+		{"what it was told at its start", keys, nodestate.State{Peers: initialMembers("a", "b")}, "http://127.0.0.1:1"},
+		{"what its member told last", keys, nodestate.State{Peers: initialMembers("a", "b"),
+			Voters: []cluster.InitialMember{
+				{Name: "b", PeerURLs: []string{"https://b:1"}}, {Name: "a", PeerURLs: []string{"https://a:1"}},
+			},
+		}, "https://a:1"},
+		{"without keys no TLS", nil, nodestate.State{
+			Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"https://a:1"}}},
+		}, "https://a.new:2390"},
+	} {
+		l := NewLocal(LocalOptions{Name: "a", URLs: own, TLS: c.tls})
+		got := l.served(c.s)
+		if !slices.Equal(got.Peer, []string{c.want}) || !slices.Equal(got.Client, own.Client) {
+			t.Errorf("%s: it is started for %+v, want %s", c.what, got, c.want)
+		}
+	}
+}

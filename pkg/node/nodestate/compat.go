@@ -76,5 +76,6 @@ func adopt(s State, b []byte) (State, []etcdNode, error) {
 		}
 		s.Peers = append(s.Peers, cluster.InitialMember{Name: cluster.NodeName(n.Name), PeerURLs: n.PeerURLs})
 	}
+	s.Voters = moved(s.Voters, s.Peers) // it may have moved them
 	return s, e.cluster.nodes, s.check()
 }

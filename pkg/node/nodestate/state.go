@@ -3,6 +3,7 @@ package nodestate
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
@@ -78,6 +79,36 @@ type Self struct {
 	URLs cluster.URLs
 	// TLS says that the node's etcd uses TLS.
 	TLS bool
+}
+
+// PeerURLs returns where the members look for the one of that name, as far as it is
+// known: where its own member told last that it is, or was told to be.
+func (s State) PeerURLs(name cluster.NodeName) []string {
+	for _, list := range [][]cluster.InitialMember{s.Voters, s.Peers} {
+		for _, m := range list {
+			if m.Name == name && len(m.PeerURLs) > 0 {
+				return m.PeerURLs
+			}
+		}
+	}
+	return nil
+}
+
+// follow takes the peer URLs of voters over into what the node was told: the existing
+// etcd-manager starts its member for those.
+func (s *State) follow(voters []cluster.InitialMember) { s.Peers = moved(s.Peers, voters) }
+
+// moved returns members with the peer URLs that those of the same name have in to.
+func moved(members, to []cluster.InitialMember) []cluster.InitialMember {
+	list := slices.Clone(members)
+	for i, m := range list {
+		for _, t := range to {
+			if t.Name == m.Name && len(t.PeerURLs) > 0 {
+				list[i].PeerURLs = t.PeerURLs
+			}
+		}
+	}
+	return list
 }
 
 // clone copies s deeply. It goes through the form on the disk, so what cannot

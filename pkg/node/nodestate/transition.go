@@ -165,6 +165,7 @@ func Recognize(token cluster.Token, r cluster.Report, voters []cluster.InitialMe
 			s.Seen = &SeenVersion{Token: token, Version: v, Applied: r.Applied}
 		}
 		s.MemberID, s.ClusterID, s.MemberToken, s.Voters = r.ID, r.ClusterID, token, voters
+		s.follow(voters)
 		return nil
 	}
 }

@@ -3,6 +3,7 @@ package nodestate
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -301,5 +302,28 @@ func TestTransitions(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// The existing etcd-manager starts its member for what the node was told.
+func TestWhatANodeWasToldFollowsTheVoters(t *testing.T) {
+	s := running()
+	s.Peers = initialMembers()
+	voters := []cluster.InitialMember{{Name: s.Peers[0].Name, PeerURLs: []string{"https://moved:2381"}}}
+	if err := Recognize(s.Assigned.Token, cluster.Report{ID: 1, ClusterID: 2}, voters, 0)(&s); err != nil {
+		t.Fatal(err)
+	}
+	want := initialMembers()
+	want[0].PeerURLs = voters[0].PeerURLs
+	if !reflect.DeepEqual(s.Peers, want) || !slices.Equal(s.PeerURLs(want[0].Name), voters[0].PeerURLs) {
+		t.Errorf("it was told %+v", s.Peers)
+	}
+	// And what it has changed meanwhile counts for us.
+	theirs := etcdState{version: "3.6.16", cluster: &etcdCluster{token: "tok", nodes: []etcdNode{
+		{Name: string(want[0].Name), PeerURLs: []string{"https://theirs:2380"}},
+	}}}
+	s, _, err := adopt(s, theirs.encode())
+	if err != nil || !slices.Equal(s.PeerURLs(want[0].Name), []string{"https://theirs:2380"}) {
+		t.Errorf("after it was in charge: %v, %v", s.PeerURLs(want[0].Name), err)
 	}
 }

@@ -1,0 +1,59 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// update makes sure that a member that is looked for elsewhere is the only one that
+// others may not find for a while.
+func (c checker) update(op *MemberUpdate) error {
+	i := slices.IndexFunc(c.obs.Members, func(m cluster.Member) bool { return m.ID == op.ID })
+	if i < 0 {
+		return &StaleError{Want: "member " + op.ID.String(), Got: "none"}
+	}
+	m := c.obs.Members[i]
+	if slices.Equal(m.PeerURLs, op.PeerURLs) {
+		return nil // nothing to do
+	}
+	if !slices.Equal(m.PeerURLs, op.ExpectPeerURLs) {
+		return &StaleError{Want: "peer URLs " + strings.Join(op.ExpectPeerURLs, ","), Got: strings.Join(m.PeerURLs, ",")}
+	}
+	if secure(m.PeerURLs) && !secure(op.PeerURLs) {
+		return unsafe("quorum", "%s would give up TLS, and others would not find it", m.Name)
+	}
+	for _, o := range c.obs.Members {
+		if o.ID != op.ID && cluster.SharePeerURL(o.PeerURLs, op.PeerURLs) {
+			return unsafe("quorum", "etcd looks for %s there", fmt.Sprintf("%s (%s)", o.Name, o.ID))
+		}
+	}
+	return c.settled(op.ID.String())
+}
+
+// restart makes sure that the others are a majority without a member that is started
+// again, or that there are none.
+func (c checker) restart(m cluster.Member) error { return c.settled(m.ID.String()) }
+
+// settled makes sure that all voters are healthy, and that no member but the one of
+// that id waits to be started for the URLs on record.
+func (c checker) settled(id string) error {
+	if c.obs.Leader == 0 {
+		return unsafe("quorum", "there is no leader")
+	}
+	for _, m := range c.obs.Members {
+		switch {
+		case m.Learner:
+			return unsafe("one-change", "member %s is still a learner", m.ID)
+		case !m.Healthy:
+			return unsafe("quorum", "%s is not healthy", m.Name)
+		}
+		n, err := c.node(m.Name)
+		if id != "" && m.ID.String() != id && err == nil && follows(n, m) != nil {
+			return unsafe("one-change", "%s waits to be started for its new peer URLs", m.Name)
+		}
+	}
+	return nil
+}
