@@ -120,6 +120,35 @@ func TestKopsNames(t *testing.T) {
 	}
 }
 
+// All members have one client URL, which leads nowhere: that of cilium's etcd, before
+// anybody has made its record.
+func TestKopsClientURLOfAll(t *testing.T) {
+	t.Parallel()
+	c, nodes := kopsCluster(t)
+	for _, n := range nodes {
+		n.Flags = []string{"--client-urls=https://api.internal.prod.example.com:4001"}
+	}
+	c.SetSpec(3, v36)
+	kopsStart(nodes...)
+	c.WaitNames(time.Minute, "etcd-a", "etcd-b", "etcd-c")
+	eventually(t, c, "a backup", func() error {
+		out, err := c.Ctl("list-backups")
+		if err == nil && !strings.Contains(out, "Z-") {
+			err = fmt.Errorf("the backups are %q", out)
+		}
+		return err
+	})
+	// Shrinking changes the member list and removes data, through whoever coordinates.
+	c.SetSpec(1, v36)
+	eventually(t, c, "one member", func() error {
+		members, err := c.Members(t.Context())
+		if err == nil && len(members) != 1 {
+			err = fmt.Errorf("%d members", len(members))
+		}
+		return err
+	})
+}
+
 // kopsKeys holds the certificates to what the existing etcd-manager reads, and to the
 // names by which the member is called.
 func kopsKeys(t *testing.T, n *harness.Node) {

@@ -108,6 +108,28 @@ func (h Hosts) addresses() []Whereabout {
 	return list
 }
 
+// URLsAt returns client URLs as they lead to the machine at an address, which may have
+// a port: those with a name may lead to any member, to none, or resolve nowhere. Those
+// with an address, and all where the machine's is not known, stay as they are.
+func URLsAt(urls []string, address string) []string {
+	ip, err := netip.ParseAddr(hostOf(address))
+	if err != nil || ip.IsUnspecified() {
+		return urls
+	}
+	list := slices.Clone(urls)
+	for i, text := range list {
+		u, err := url.Parse(text)
+		if err != nil || u.Port() == "" {
+			continue
+		}
+		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
+			u.Host = net.JoinHostPort(ip.Unmap().String(), u.Port())
+			list[i] = u.String()
+		}
+	}
+	return list
+}
+
 // hostOf returns the host of what may have a port.
 func hostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {

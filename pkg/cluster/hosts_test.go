@@ -77,3 +77,19 @@ func TestHostsAreBounded(t *testing.T) {
 		t.Errorf("%d entries", n)
 	}
 }
+
+func TestURLsAt(t *testing.T) {
+	urls := []string{"https://api.internal.x:4003", "http://10.0.0.9:4001", "https://[fd00::9]:4001", "https://name"}
+	for address, want := range map[string]string{
+		"10.0.0.1:3996":   "https://10.0.0.1:4003 http://10.0.0.9:4001 https://[fd00::9]:4001 https://name",
+		"[fd00::1]:3996":  "https://[fd00::1]:4003 http://10.0.0.9:4001 https://[fd00::9]:4001 https://name",
+		"":                strings.Join(urls, " "),
+		"node0.main:3996": strings.Join(urls, " "),
+		"0.0.0.0:3996":    strings.Join(urls, " "),
+		"203.0.113.1":     "https://203.0.113.1:4003 http://10.0.0.9:4001 https://[fd00::9]:4001 https://name",
+	} {
+		if got := strings.Join(URLsAt(urls, address), " "); got != want {
+			t.Errorf("at %q: %s", address, got)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
@@ -89,9 +90,12 @@ func (k *keys) Ensure(token cluster.Token, urls cluster.URLs) (*etcdconf.TLS, er
 	if err != nil {
 		return nil, err
 	}
-	// This node reaches its own etcd at the address that etcd listens on.
-	if ip := net.ParseIP(k.c.EtcdAddress); ip != nil && !ip.IsUnspecified() {
-		server.IPs = append(server.IPs, ip)
+	// This node reaches its own etcd at the address that etcd listens on, and others
+	// reach it at the node's.
+	for _, address := range []string{k.c.EtcdAddress, k.c.Address} {
+		if ip := net.ParseIP(address); ip != nil && !ip.IsUnspecified() && !slices.ContainsFunc(server.IPs, ip.Equal) {
+			server.IPs = append(server.IPs, ip)
+		}
 	}
 	for _, s := range []struct {
 		name, ca string

@@ -71,7 +71,7 @@ func TestAMembersKeysAreWhereTheExistingToolHasThem(t *testing.T) {
 	}
 	// Clients, peers and this daemon itself reach the member by these.
 	server, peer := readCert(t, files.Client.Cert), readCert(t, files.Peer.Cert)
-	for _, host := range []string{"a.client", "127.0.0.1", "10.0.0.7"} {
+	for _, host := range []string{"a.client", "127.0.0.1", "10.0.0.7", "10.0.0.1"} {
 		must(t, server.VerifyHostname(host))
 	}
 	for _, host := range []string{"a.peer", "10.0.0.1"} {

@@ -100,7 +100,7 @@ func Collect(ctx context.Context, s Sources, prev cluster.Observation) cluster.O
 		wg.Go(func() { nodes[i] = s.ask(ctx, p, prev) })
 	}
 	var probes []probed
-	wg.Go(func() { probes = s.probe(ctx, unreachable(prev)) })
+	wg.Go(func() { probes = s.probe(ctx, unreachable(prev), prev.Nodes) })
 	wg.Wait()
 	return Merge(inputs{sources: s, at: s.Now(), store: st, nodes: nodes, probes: probes}, prev)
 }
@@ -136,7 +136,7 @@ func unreachable(prev cluster.Observation) []cluster.Member {
 	return list
 }
 
-func (s Sources) probe(ctx context.Context, members []cluster.Member) []probed {
+func (s Sources) probe(ctx context.Context, members []cluster.Member, nodes []cluster.Node) []probed {
 	if s.Probe == nil {
 		return nil
 	}
@@ -147,7 +147,13 @@ func (s Sources) probe(ctx context.Context, members []cluster.Member) []probed {
 			ctx, cancel := context.WithTimeout(ctx, unreachableTimeout)
 			defer cancel()
 			out[i].member = m
-			out[i].report, out[i].err = s.Probe(ctx, m.ClientURLs)
+			urls := m.ClientURLs
+			for _, n := range nodes {
+				if n.Name == m.Name {
+					urls = cluster.URLsAt(urls, n.Address)
+				}
+			}
+			out[i].report, out[i].err = s.Probe(ctx, urls)
 		})
 	}
 	wg.Wait()

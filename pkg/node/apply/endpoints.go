@@ -45,9 +45,9 @@ func servedURLs(obs cluster.Observation, m cluster.Member) []string {
 			continue
 		}
 		if n.Assigned.Quarantined {
-			return n.URLs.Quarantine
+			return cluster.URLsAt(n.URLs.Quarantine, n.Address)
 		}
-		return n.URLs.Client
+		return cluster.URLsAt(n.URLs.Client, n.Address)
 	}
 	return m.ClientURLs
 }
