@@ -95,6 +95,8 @@ func TestOutputForPrograms(t *testing.T) {
 	a.write(a.path("o.json"), `{"at": "2026-01-02T03:04:05Z"}`, 0o600)
 	plan := []string{"plan", "--observation", a.path("o.json"), "--spec-member-count=1", "--spec-etcd-version=" + v36}
 	check(a.fails(3, nil, append(plan, "-o", "json")...).stdout, "Plan")
+	plan = []string{"upgrade", "plan", "--observation", a.path("o.json"), "--to=" + v36}
+	check(a.fails(3, nil, append(plan, "-o", "json")...).stdout, "UpgradePlan")
 	if len(documented) != len(checked) {
 		t.Errorf("checked are %d kinds, and %d are documented: %v", len(checked), len(documented), checked)
 	}
