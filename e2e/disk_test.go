@@ -5,6 +5,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,4 +125,44 @@ func TestHungDiskAndASpare(t *testing.T) {
 		}
 	}
 	w.WaitMore(harness.Soon, 10)
+}
+
+// A spare without room for the database is not tried again and again: it is named with
+// what it lacks, and keeps what it has. One with room takes the place.
+func TestASpareWithASmallDisk(t *testing.T) {
+	if err := harness.DiskError(); err != nil {
+		t.Skipf("no small disk can be made: %v", err)
+	}
+	c := start(t, "--learner-timeout=5s")
+	small := c.Node("c")
+	c.NewDisk(small, 40)
+	c.Found(2, v36, "a", "b")
+	w := c.Write()
+	small.Start()
+	small.WaitSaid(harness.Soon, 0, "msg=running")
+	c.SetSpec(3, v36)
+	c.Eventually(harness.Soon, "the hold names c", func(context.Context) error {
+		if text := c.WaitHold(harness.Soon, "no-spare"); !strings.Contains(text, "c has ") || !strings.Contains(text, "MB free and needs ") {
+			return fmt.Errorf("it says: %s", text)
+		}
+		return nil
+	})
+	w.WaitMore(harness.Soon, 200)
+	c.Start("d")
+	c.WaitNames(harness.Soon, "a", "b", "d")
+	w.WaitMore(harness.Soon, 10)
+	history, err := c.History()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range history {
+		if strings.Contains(e.Line, "--node=c") {
+			t.Errorf("c was tried: %s", e.Line)
+		}
+	}
+	if left, err := os.ReadDir(small.Dir); err != nil || slices.ContainsFunc(left, func(d os.DirEntry) bool {
+		return strings.Contains(d.Name(), "trash") || strings.Contains(d.Name(), "aside")
+	}) {
+		t.Errorf("on c are %v, %v", left, err)
+	}
 }

@@ -192,7 +192,12 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 		// A lease voter knows of no vote since it started, and counts from now.
 		d.node.voted.Store(&vote{at: d.now(), started: len(names) > 1})
 	}
-	if err := d.node.local.Boot(ctx); err != nil {
+	err = d.node.local.Boot(ctx)
+	if twin := new(apply.TwinError); errors.As(err, &twin) {
+		// Nor are there two lease voters of one name. Whoever starts the daemon again finds out
+		// whether the other machine is gone.
+		return err
+	} else if err != nil {
 		// The daemon is of use without its etcd: it tells the others why.
 		d.log.Error("etcd cannot be started from this disk", "error", err)
 	}

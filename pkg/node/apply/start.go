@@ -172,6 +172,9 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 	if err != nil {
 		return err
 	}
+	if err := l.twin(ctx, s); err != nil {
+		return err
+	}
 	if l.o.Names != nil {
 		l.o.Names()
 	}
