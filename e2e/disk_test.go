@@ -142,7 +142,8 @@ func TestASpareWithASmallDisk(t *testing.T) {
 	small.WaitSaid(harness.Soon, 0, "msg=running")
 	c.SetSpec(3, v36)
 	c.Eventually(harness.Soon, "the hold names c", func(context.Context) error {
-		if text := c.WaitHold(harness.Soon, "no-spare"); !strings.Contains(text, "c has ") || !strings.Contains(text, "MB free and needs ") {
+		text := c.WaitHold(harness.Soon, "no-spare")
+		if !strings.Contains(text, "c has ") || !strings.Contains(text, "MB free and needs ") {
 			return fmt.Errorf("it says: %s", text)
 		}
 		return nil
