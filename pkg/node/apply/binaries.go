@@ -42,7 +42,8 @@ type probed struct {
 
 // of returns the versions that can be run, and those whose binaries have turned out to
 // be broken. Those that have not been asked yet are taken for right.
-func (w *binaryWatch) of(f etcdbin.Finder, now time.Time) (good []etcdversion.Version, broken []cluster.BrokenBinary) {
+func (w *binaryWatch) of(ctx context.Context, f etcdbin.Finder, now time.Time) (
+	good []etcdversion.Version, broken []cluster.BrokenBinary) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ask := map[binaryID]string{}
@@ -64,15 +65,15 @@ func (w *binaryWatch) of(f etcdbin.Finder, now time.Time) (good []etcdversion.Ve
 	}
 	if len(ask) > 0 && !w.busy {
 		w.busy = true
-		go w.ask(ask, now)
+		go w.ask(ctx, ask, now)
 	}
 	return good, broken
 }
 
 // ask probes binaries, one after the other.
-func (w *binaryWatch) ask(list map[binaryID]string, now time.Time) {
+func (w *binaryWatch) ask(ctx context.Context, list map[binaryID]string, now time.Time) {
 	for id, path := range list {
-		v, err := etcdbin.Probe(context.Background(), path)
+		v, err := etcdbin.Probe(ctx, path)
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = nil // a slow disk says nothing about what is on it
 		}

@@ -101,7 +101,7 @@ func (r *diskReader) run(mine *reading, now func() time.Time, do func() facts) {
 // had when they were last read, and how long ago that was; the state that is told
 // with it is empty where they never were.
 func (l *Local) disk(ctx context.Context) (cluster.Node, nodestate.State) {
-	f, known, pending := l.reader.read(ctx, l.o.Now, l.read)
+	f, known, pending := l.reader.read(ctx, l.o.Now, func() facts { return l.read(context.WithoutCancel(ctx)) })
 	if !known {
 		f.node = cluster.Node{Name: l.o.Name, URLs: l.o.URLs, Disk: cluster.Disk{
 			State:   cluster.DiskUnreadable,

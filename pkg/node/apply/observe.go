@@ -66,7 +66,7 @@ func (l *Local) Observe(ctx context.Context) (cluster.Node, *cluster.Report) {
 }
 
 // read reads what the node has on its disks. It may take as long as they do.
-func (l *Local) read() facts {
+func (l *Local) read(ctx context.Context) facts {
 	s := l.o.State.State()
 	disk := nodestate.Disk(l.o.DataDir, s)
 	if s.Prepared != nil && s.Assigned != nil && disk.State == cluster.DiskData &&
@@ -79,7 +79,7 @@ func (l *Local) read() facts {
 		Change: s.Changing(),
 		Staged: l.stager.describe(s.Staged), Revision: s.Revision,
 	}
-	n.Versions, n.Broken = l.binaries.of(l.o.Bin, l.o.Now())
+	n.Versions, n.Broken = l.binaries.of(ctx, l.o.Bin, l.o.Now())
 	n.NewCluster = nodestate.AsksForCluster(l.o.DataDir)
 	if n.NewCluster && disk.State == cluster.DiskData && s.Assigned != nil && s.Prepared == nil {
 		// What cannot be removed asks for nothing as long as there is data.
