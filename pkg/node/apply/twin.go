@@ -45,7 +45,10 @@ func (l *Local) twin(ctx context.Context, s nodestate.State) error {
 	defer cancel()
 	for _, u := range s.Voters[i].PeerURLs {
 		members, err := peer.Members(ctx, u)
-		if err == nil && slices.ContainsFunc(members, func(m cluster.Member) bool { return m.ID == s.MemberID }) {
+		// Whoever answers does not say which member it is. etcd gives an address to one member only.
+		if err == nil && slices.ContainsFunc(members, func(m cluster.Member) bool {
+			return m.ID == s.MemberID && cluster.SharePeerURL(m.PeerURLs, []string{u})
+		}) {
 			return &TwinError{l.o.Name, s.MemberID, u}
 		}
 	}
