@@ -311,3 +311,27 @@ func TestWhileTheLeaseIsRefusedThePastIsKept(t *testing.T) {
 		}
 	})
 }
+
+// A daemon that was killed in a bootstrap may have lease voters on its disk that nobody else knows, and ask them
+// before it observes. What it does in the next bootstrap it does not do as a coordinator: another may do so too.
+func TestALeaseOfNoClusterIsNoTerm(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.early = cluster.LeaseVoters{Token: "never", Names: []cluster.NodeName{"a"}}
+		w.show = func(obs *cluster.Observation) {
+			obs.LeaseVoters, obs.Members, obs.Leader, obs.Token = cluster.LeaseVoters{}, nil, 0, ""
+			obs.Store.Incarnations, obs.Store.Created = nil, time.Time{}
+		}
+		w.pass(5 * time.Second)
+		if !w.lease.held || w.count("acquire from [a]") == 0 {
+			t.Fatal("it has no lease")
+		}
+		for _, r := range w.reports {
+			if r.Term != 0 {
+				t.Fatalf("it reports term %d: %+v", r.Term, r.Holds)
+			}
+		}
+		if len(w.reports) == 0 {
+			t.Error("it reports nothing")
+		}
+	})
+}

@@ -288,7 +288,11 @@ func (l *Loop) standby() {
 
 func (l *Loop) report(ctx context.Context, r Report) {
 	r.At, r.Coordinator = l.o.Now(), l.o.Self
-	r.Term, _ = l.o.Lease.Held()
+	// Without lease voters there is a bootstrap, in which the store decides: a lease that is held then is of an
+	// incarnation that never began, and nothing is done under it.
+	if len(r.Observation.LeaseVoters.Names) > 0 {
+		r.Term, _ = l.o.Lease.Held()
+	}
 	l.events.note(r)
 	l.o.Report(ctx, r)
 }
