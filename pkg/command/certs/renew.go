@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -54,7 +53,7 @@ func renewCommand(out *cli.Output) *cobra.Command {
 		if strangers := spec(cfg).Strangers(args, time.Now()); len(strangers) > 0 && !force {
 			return cli.WithHint(
 				fmt.Errorf("no CA in %s has issued what is there and valid: %s; the other members would not accept new ones",
-					filepath.Join(cfg.Paths.Certificates, "ca.crt"), strings.Join(strangers, ", ")),
+					cfg.Paths.Certificate("ca.crt"), strings.Join(strangers, ", ")),
 				"compare ca.crt and ca.key with those of another machine; --force replaces the certificates all the same")
 		}
 		renewed, err := pki.RenewFiles(spec(cfg), args, time.Now())

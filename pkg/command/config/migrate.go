@@ -138,7 +138,7 @@ func (m *migrate) installed(ctx context.Context, c machine.Config) etcdversion.V
 		return m.version
 	}
 	// Without a binary that answers, a person has to say it.
-	v, err := etcdbin.Probe(ctx, filepath.Join(c.Paths.Install, "etcd"))
+	v, err := etcdbin.Probe(ctx, c.Paths.Binary("etcd"))
 	if err != nil {
 		return etcdversion.Version{}
 	}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -201,7 +200,7 @@ func (t *task) build(ctx context.Context) error {
 
 // authority says what the next machine needs to have certificates.
 func authority(cfg machine.Config) string {
-	if _, err := os.Stat(filepath.Join(cfg.Paths.Certificates, "ca.key")); err != nil {
+	if _, err := os.Stat(cfg.Paths.Certificate("ca.key")); err != nil {
 		return "ca.crt, and certificates that were signed for it,"
 	}
 	return "ca.crt and ca.key"

@@ -26,7 +26,7 @@ func TestWhyItDoesNotServe(t *testing.T) {
 	}{
 		"certificates cannot be read": {
 			machine.Observation{Service: running, PKI: garbage},
-			"wrong", "server: no private key", cfg.Paths.Data + ".run/etcd.log",
+			"wrong", "server: no private key", cfg.Paths.ProcessLog(),
 		},
 		"the authority cannot be read": {
 			machine.Observation{Service: running, PKI: machine.PKI{CA: machine.CABad, Problem: "ca.crt is no certificate"}},

@@ -190,7 +190,7 @@ func (b *back) steps() []Step {
 			func() (bool, error) { return b.ca.crt != nil, nil },
 			func(context.Context) error { return b.ca.write(cfg.Paths.Certificates, "ca", 0o755) }),
 		b.step("ask", "ask the other members whether they wait for this one", fresh, b.ask),
-		b.step("journal", "write down what was decided, in "+JournalPath(cfg), fresh, func(context.Context) error {
+		b.step("journal", "write down what was decided, in "+cfg.Paths.Journal(), fresh, func(context.Context) error {
 			return j.write(cfg)
 		}),
 		b.step("unassign", fmt.Sprintf("tell etcd-manager in %s to run nothing", b.o.ManagerDir), b.assigned,
@@ -198,9 +198,9 @@ func (b *back) steps() []Step {
 		b.step("move", fmt.Sprintf("move the data of member %s from %s to %s", j.MemberID, from, cfg.Paths.Data),
 			func() (bool, error) { return hasMember(from) }, func(context.Context) error { return b.locking(b.move) }),
 		b.step("start", "have etcdadm configure and start etcd "+j.Version.String(), always, b.start),
-		b.step("done", "delete "+JournalPath(cfg), always, func(context.Context) error {
+		b.step("done", "delete "+cfg.Paths.Journal(), always, func(context.Context) error {
 			_ = os.Remove(from) // empty, or of no use
-			return removeFile(JournalPath(cfg))
+			return removeFile(cfg.Paths.Journal())
 		}),
 	}
 }
@@ -267,7 +267,7 @@ func (b *back) start(ctx context.Context) error {
 		goal.Action = machine.Init
 		r, err := json.Marshal(machine.Record{Token: b.j.Token, Action: machine.Init})
 		if err == nil {
-			err = hostfs.WriteFile(recordPath(b.cfg), append(r, '\n'), 0o600)
+			err = hostfs.WriteFile(b.cfg.Paths.Record(), append(r, '\n'), 0o600)
 		}
 		if err != nil {
 			return err

@@ -136,7 +136,7 @@ func TestWhatHolds(t *testing.T) {
 			h.must(os.RemoveAll(h.cfg.Paths.Data))
 		}},
 		"another's data": {ToManager, DataForeign, "does not hold the data of member 61", func(t *testing.T, h *host) {
-			write(t, filepath.Join(h.cfg.Paths.Data, "member", "wal", "0.wal"), string(wal(99, clusterID)))
+			write(t, filepath.Join(h.cfg.Paths.Member(), "wal", "0.wal"), string(wal(99, clusterID)))
 		}},
 		"a daemon runs": {ToManager, ManagerRuns, "an etcd-manager", func(t *testing.T, h *host) {
 			f, err := nodestate.Open(h.o.ManagerDir, nodestate.Self{Name: "a"})
@@ -156,7 +156,7 @@ func TestWhatHolds(t *testing.T) {
 			write(t, filepath.Join(h.o.ManagerDir, "data", "c1", "member", "snap", "db"), "old")
 		}},
 		"a process has the database": {ToManager, DataBusy, "open", func(t *testing.T, h *host) {
-			f, err := os.Open(filepath.Join(h.cfg.Paths.Data, "member", "snap", "db"))
+			f, err := os.Open(filepath.Join(h.cfg.Paths.Member(), "snap", "db"))
 			h.must(err)
 			t.Cleanup(func() { f.Close() })
 			h.must(unix.Flock(int(f.Fd()), unix.LOCK_EX))
@@ -166,7 +166,7 @@ func TestWhatHolds(t *testing.T) {
 		},
 		"the CA's key is elsewhere": {
 			ToManager, CADiffers, "ca.key", func(t *testing.T, h *host) {
-				h.must(os.Remove(filepath.Join(h.cfg.Paths.Certificates, "ca.key")))
+				h.must(os.Remove(h.cfg.Paths.Certificate("ca.key")))
 			},
 		},
 		"a store of another cluster": {ToManager, StoreForeign, "store is that of incarnation c2",

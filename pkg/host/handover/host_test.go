@@ -43,10 +43,10 @@ func newHost(t testing.TB, shared, name string, names ...string) *host {
 	t.Helper()
 	h := hostAt(t, shared, name)
 	h.must(os.MkdirAll(h.root, 0o755))
-	write(t, filepath.Join(h.cfg.Paths.Data, "member", "wal", "0.wal"), string(wal(idOf(name), clusterID)))
-	write(t, filepath.Join(h.cfg.Paths.Data, "member", "snap", "db"), "the data of "+name)
-	write(t, machine.EnvPath(h.cfg), "ETCD_NAME="+name+"\n")
-	write(t, recordPath(h.cfg), `{"token":"t","action":"init"}`)
+	write(t, filepath.Join(h.cfg.Paths.Member(), "wal", "0.wal"), string(wal(idOf(name), clusterID)))
+	write(t, filepath.Join(h.cfg.Paths.Member(), "snap", "db"), "the data of "+name)
+	write(t, h.cfg.Paths.EnvFile(), "ETCD_NAME="+name+"\n")
+	write(t, h.cfg.Paths.Record(), `{"token":"t","action":"init"}`)
 	for _, f := range []string{"ca.crt", "ca.key"} {
 		b, err := os.ReadFile(filepath.Join(shared, f))
 		h.must(err)
@@ -217,11 +217,11 @@ func (h *host) Run(_ context.Context, goal machine.Goal) (operate.Result, error)
 		return operate.Result{}, fmt.Errorf("started on an empty disk: %w", err)
 	}
 	if goal.Action == machine.Init {
-		if b, _ := os.ReadFile(recordPath(h.cfg)); len(b) == 0 {
+		if b, _ := os.ReadFile(h.cfg.Paths.Record()); len(b) == 0 {
 			return operate.Result{}, errors.New("an init over data that it did not make")
 		}
 	}
-	write(h.t, machine.EnvPath(h.cfg), "ETCD_NAME="+h.name+"\n")
+	write(h.t, h.cfg.Paths.EnvFile(), "ETCD_NAME="+h.name+"\n")
 	h.run()
 	return operate.Result{}, nil
 }
@@ -264,7 +264,7 @@ func (h *host) at() (here, there bool) {
 	h.must(err)
 	dirs, _ := filepath.Glob(filepath.Join(h.o.ManagerDir, "data", "*", "member", "snap", "db"))
 	there = len(dirs) > 0
-	_, envErr := os.Stat(machine.EnvPath(h.cfg))
+	_, envErr := os.Stat(h.cfg.Paths.EnvFile())
 	startable, assigned := envErr == nil, h.state().Assigned != nil
 	switch {
 	case here == there || len(dirs) > 1:
@@ -273,7 +273,7 @@ func (h *host) at() (here, there bool) {
 		h.t.Errorf("data here %t, there %t; running %t, startable %t, assigned %t", here, there, h.running(), startable,
 			assigned)
 	}
-	for _, db := range append(dirs, filepath.Join(h.cfg.Paths.Data, "member", "snap", "db")) {
+	for _, db := range append(dirs, filepath.Join(h.cfg.Paths.Member(), "snap", "db")) {
 		if b, err := os.ReadFile(db); err == nil && string(b) != "the data of "+h.name {
 			h.t.Errorf("%s has %q", db, b)
 		}

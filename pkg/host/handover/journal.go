@@ -58,12 +58,9 @@ type Journal struct {
 	Alone bool `json:"alone,omitempty"`
 }
 
-// JournalPath returns where the journal of a machine is.
-func JournalPath(cfg machine.Config) string { return cfg.Paths.Data + ".handover.json" }
-
 // ReadJournal returns the machine's journal, nil if there is none.
 func ReadJournal(cfg machine.Config) (*Journal, error) {
-	path := JournalPath(cfg)
+	path := cfg.Paths.Journal()
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -89,7 +86,7 @@ func (j *Journal) write(cfg machine.Config) error {
 	if err != nil {
 		return err
 	}
-	path := JournalPath(cfg)
+	path := cfg.Paths.Journal()
 	if err := hostfs.MakeDir(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}

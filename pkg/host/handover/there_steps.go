@@ -30,7 +30,7 @@ func (t *there) steps() []Step {
 		t.step("record", fmt.Sprintf("record in the store: incarnation %d, %s, of %s", j.Agreement.Record.Number, j.Token,
 			text(cluster.InitialMemberNames(j.Agreement.Record.Voters))),
 			func() (bool, error) { return t.fresh && j.Agreement.Create, nil }, t.record),
-		t.step("journal", "write down what was decided, in "+JournalPath(cfg), begun, func(context.Context) error {
+		t.step("journal", "write down what was decided, in "+cfg.Paths.Journal(), begun, func(context.Context) error {
 			return j.write(cfg)
 		}),
 		t.step("stop", "stop etcd, and have the init system leave it alone", func() (bool, error) { return t.serving, nil },
@@ -144,23 +144,20 @@ func (t *there) move(ctx context.Context) error {
 // cluster anew.
 func (t *there) starters() []string {
 	cfg := t.cfg
-	paths := []string{recordPath(cfg)}
+	paths := []string{cfg.Paths.Record()}
 	switch cfg.Service.InitSystem {
 	case machine.Systemd:
-		paths = append(paths, machine.EnvPath(cfg), machine.UnitPath(cfg))
+		paths = append(paths, cfg.Paths.EnvFile(), cfg.Paths.Unit())
 	case machine.Kubelet:
-		paths = append(paths, machine.ManifestPath(cfg))
+		paths = append(paths, cfg.Paths.Manifest())
 	default:
-		paths = append(paths, machine.EnvPath(cfg))
+		paths = append(paths, cfg.Paths.EnvFile())
 	}
 	return slices.DeleteFunc(paths, func(p string) bool {
 		_, err := os.Lstat(p)
 		return os.IsNotExist(err)
 	})
 }
-
-// recordPath is where package operate keeps a machine's record.
-func recordPath(cfg machine.Config) string { return cfg.Paths.Data + ".etcdadm.json" }
 
 func (t *there) anyStarter() (bool, error) { return !t.over() && len(t.starters()) > 0, nil }
 
@@ -175,7 +172,7 @@ func (t *there) removeStarters(ctx context.Context) error {
 		if t.cfg.Service.InitSystem != machine.Systemd {
 			return nil
 		}
-		s, err := initsystem.New(initsystem.Options{Kind: machine.Systemd, UnitPath: machine.UnitPath(t.cfg)})
+		s, err := initsystem.New(initsystem.Options{Kind: machine.Systemd, UnitPath: t.cfg.Paths.Unit()})
 		if err != nil {
 			return err
 		}

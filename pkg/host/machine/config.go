@@ -59,26 +59,6 @@ type Listen struct {
 	MetricsURLs []string `json:"metricsURLs,omitempty"`
 }
 
-// Paths say where things are on the machine. All are absolute, except that
-// Manifests may be relative.
-type Paths struct {
-	// Data is etcd's data directory, /var/lib/etcd.
-	Data string `json:"data,omitempty"`
-	// Certificates is the directory of the key pairs, /etc/etcd/pki.
-	Certificates string `json:"certificates,omitempty"`
-	// Install is where the binaries go, /opt/bin.
-	Install string `json:"install,omitempty"`
-	// Cache keeps release archives, /var/cache/etcdadm.
-	Cache string `json:"cache,omitempty"`
-	// Environment is where etcd.env and etcdctl.env are, /etc/etcd.
-	Environment string `json:"environment,omitempty"`
-	// Units is the directory of systemd units, /etc/systemd/system.
-	Units string `json:"units,omitempty"`
-	// Manifests is the kubelet's directory of static pods,
-	// /etc/kubernetes/manifests.
-	Manifests string `json:"manifests,omitempty"`
-}
-
 // A KeyAlgorithm is the kind of keys that certificates are issued for.
 type KeyAlgorithm string
 

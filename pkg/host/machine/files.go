@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,9 +16,7 @@ import (
 
 // URLs returns the addresses at which the machine's member is found. The
 // scheme is always https.
-func URLs(cfg Config) cluster.URLs { return urls(cfg) }
-
-func urls(cfg Config) cluster.URLs {
+func URLs(cfg Config) cluster.URLs {
 	at := func(port int) []string {
 		return []string{"https://" + net.JoinHostPort(cfg.Listen.Address, strconv.Itoa(port))}
 	}
@@ -27,7 +24,7 @@ func urls(cfg Config) cluster.URLs {
 }
 
 func initialMember(cfg Config) cluster.InitialMember {
-	return cluster.InitialMember{Name: cfg.Name, PeerURLs: urls(cfg).Peer}
+	return cluster.InitialMember{Name: cfg.Name, PeerURLs: URLs(cfg).Peer}
 }
 
 // listenClient returns what etcd binds to for clients: its address, and
@@ -36,7 +33,7 @@ func listenClient(cfg Config) []string {
 	if len(cfg.Listen.ClientURLs) > 0 {
 		return cfg.Listen.ClientURLs
 	}
-	list := urls(cfg).Client
+	list := URLs(cfg).Client
 	loopback := "127.0.0.1"
 	if strings.Contains(cfg.Listen.Address, ":") {
 		loopback = "::1"
@@ -51,7 +48,7 @@ func listenClient(cfg Config) []string {
 func Listeners(cfg Config) []netip.AddrPort {
 	peers := cfg.Listen.PeerURLs
 	if len(peers) == 0 {
-		peers = urls(cfg).Peer
+		peers = URLs(cfg).Peer
 	}
 	var list []netip.AddrPort
 	for _, text := range slices.Concat(listenClient(cfg), peers, metrics(cfg)) {
@@ -105,43 +102,6 @@ func metrics(cfg Config) []string {
 	return cfg.Listen.MetricsURLs
 }
 
-// The paths of the files that etcdadm writes.
-func envPath(cfg Config) string { return filepath.Join(cfg.Paths.Environment, initfiles.EnvName) }
-func controlPath(cfg Config) string {
-	return filepath.Join(cfg.Paths.Environment, initfiles.ControlEnvName)
-}
-func scriptPath(cfg Config) string { return filepath.Join(cfg.Paths.Install, initfiles.ScriptName) }
-func unitPath(cfg Config) string   { return filepath.Join(cfg.Paths.Units, initfiles.UnitName) }
-
-// Marker returns the path of the file that says that a data directory is the one
-// that was made for etcd, and not what is below the mount point of its disk.
-func Marker(dataDir string) string { return filepath.Join(dataDir, ".etcdadm") }
-
-// UnitPath returns the path of systemd's unit.
-func UnitPath(cfg Config) string { return unitPath(cfg) }
-
-// ManifestPath returns the path of the static pod.
-func ManifestPath(cfg Config) string { return manifestPath(cfg) }
-
-func manifestPath(cfg Config) string {
-	return filepath.Join(cfg.Paths.Manifests, initfiles.ManifestName)
-}
-
-// WrittenPaths returns the files that etcdadm writes on this machine.
-func WrittenPaths(cfg Config) []string {
-	paths := []string{controlPath(cfg), scriptPath(cfg)}
-	switch cfg.Service.InitSystem {
-	case Kubelet:
-		return append(paths, manifestPath(cfg))
-	case Systemd:
-		return append(paths, envPath(cfg), unitPath(cfg))
-	}
-	return append(paths, envPath(cfg))
-}
-
-// EnvPath returns the path of the environment file of etcd.
-func EnvPath(cfg Config) string { return envPath(cfg) }
-
 // InitialMembers reads etcd's list name=url,name=url; what is not of that form is left
 // out.
 func InitialMembers(initialCluster string) []cluster.InitialMember {
@@ -166,11 +126,11 @@ func InitialMembers(initialCluster string) []cluster.InitialMember {
 func (w *world) member() (etcdconf.Member, *Hold) {
 	cfg := w.cfg
 	file := func(pair string) etcdconf.Files {
-		at := func(name string) string { return filepath.Join(cfg.Paths.Certificates, name) }
+		at := cfg.Paths.Certificate
 		return etcdconf.Files{CA: at("ca.crt"), Cert: at(pair + ".crt"), Key: at(pair + ".key")}
 	}
 	m := etcdconf.Member{
-		Name: cfg.Name, Version: cfg.Version, DataDir: cfg.Paths.Data, URLs: urls(cfg),
+		Name: cfg.Name, Version: cfg.Version, DataDir: cfg.Paths.Data, URLs: URLs(cfg),
 		ListenClientURLs: listenClient(cfg), ListenPeerURLs: cfg.Listen.PeerURLs, MetricsURLs: metrics(cfg),
 		TLS: &etcdconf.TLS{Peer: file("peer"), Client: file("server")}, User: userVariables(cfg),
 	}
@@ -285,21 +245,21 @@ func (w *world) files() ([]initfiles.File, *Hold) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	files := []initfiles.File{{Path: envPath(w.cfg), Mode: initfiles.EnvMode, Content: content}}
+	files := []initfiles.File{{Path: w.cfg.Paths.EnvFile(), Mode: initfiles.EnvMode, Content: content}}
 	if w.cfg.Service.InitSystem != Systemd {
 		return files, nil
 	}
 	s := w.cfg.Service
 	unit, err := initfiles.Unit(initfiles.UnitOptions{
-		Etcd: filepath.Join(w.cfg.Paths.Install, "etcd"), EnvFile: envPath(w.cfg), DataDir: w.cfg.Paths.Data,
-		Marker: Marker(w.cfg.Paths.Data), ReadDirs: []string{w.cfg.Paths.Certificates}, User: s.User, Group: s.Group,
+		Etcd: w.cfg.Paths.Binary("etcd"), EnvFile: w.cfg.Paths.EnvFile(), DataDir: w.cfg.Paths.Data,
+		Marker: w.cfg.Paths.Marker(), ReadDirs: []string{w.cfg.Paths.Certificates}, User: s.User, Group: s.Group,
 		Priorities: s.Priorities,
 		LowPort:    lowPort(w.cfg), HardeningOff: s.HardeningOff,
 	})
 	if err != nil {
 		return nil, invalid(err)
 	}
-	return append(files, initfiles.File{Path: unitPath(w.cfg), Mode: initfiles.UnitMode, Content: unit}), nil
+	return append(files, initfiles.File{Path: w.cfg.Paths.Unit(), Mode: initfiles.UnitMode, Content: unit}), nil
 }
 
 func lowPort(cfg Config) bool { return cfg.Listen.ClientPort < 1024 || cfg.Listen.PeerPort < 1024 }
@@ -316,7 +276,7 @@ func (w *world) manifest() (string, *Hold) {
 	s := w.cfg.Service
 	pod, err := initfiles.Manifest(initfiles.PodOptions{
 		Repository: s.ImageRepository, Version: w.cfg.Version, Env: env,
-		CertsDir: w.cfg.Paths.Certificates, DataDir: w.cfg.Paths.Data, Marker: Marker(w.cfg.Paths.Data),
+		CertsDir: w.cfg.Paths.Certificates, DataDir: w.cfg.Paths.Data, Marker: w.cfg.Paths.Marker(),
 		ProbeURL: metrics(w.cfg)[0],
 		CPU:      s.CPU, Memory: s.Memory, UID: w.obs.Host.UID, GID: w.obs.Host.GID,
 		LowPort: lowPort(w.cfg), HardeningOff: s.HardeningOff,
@@ -330,7 +290,7 @@ func (w *world) manifest() (string, *Hold) {
 // controlFiles returns the environment and the wrapper of etcdctl.
 func (w *world) controlFiles() ([]initfiles.File, *Hold) {
 	cfg := w.cfg
-	at := func(name string) string { return filepath.Join(cfg.Paths.Certificates, name) }
+	at := cfg.Paths.Certificate
 	env, err := initfiles.ControlEnv(initfiles.ControlOptions{
 		Version: cfg.Version, CA: at("ca.crt"), Cert: at("etcdctl-etcd-client.crt"), Key: at("etcdctl-etcd-client.key"),
 		Endpoints: listenClient(cfg)[len(listenClient(cfg))-1:],
@@ -339,9 +299,9 @@ func (w *world) controlFiles() ([]initfiles.File, *Hold) {
 		return nil, invalid(err)
 	}
 	return []initfiles.File{
-		{Path: controlPath(cfg), Mode: initfiles.ControlEnvMode, Content: env},
-		{Path: scriptPath(cfg), Mode: initfiles.ScriptMode,
-			Content: initfiles.ControlScript(controlPath(cfg), filepath.Join(cfg.Paths.Install, "etcdctl"))},
+		{Path: cfg.Paths.ControlEnv(), Mode: initfiles.ControlEnvMode, Content: env},
+		{Path: cfg.Paths.ControlScript(), Mode: initfiles.ScriptMode,
+			Content: initfiles.ControlScript(cfg.Paths.ControlEnv(), cfg.Paths.Binary("etcdctl"))},
 	}, nil
 }
 

@@ -73,7 +73,7 @@ func (w *world) elsewhere() *Hold {
 			"an etcd runs on this machine that etcdadm did not set up: the unit %s", s.Foreign)
 	case w.goal.Action == Init && w.obs.Data.State == cluster.DiskEmpty && w.obs.Local != nil:
 		return hold(DataElsewhere, "ss -ltnp shows who it is", "an etcd answers at %s, and %s is empty",
-			strings.Join(urls(w.cfg).Client, ","), w.cfg.Paths.Data)
+			strings.Join(URLs(w.cfg).Client, ","), w.cfg.Paths.Data)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (w *world) running() *Hold {
 		return nil
 	}
 	h := hold(StillRunning, "check who it is: ss -ltnp", "an etcd still answers at %s",
-		strings.Join(urls(w.cfg).Client, ","))
+		strings.Join(URLs(w.cfg).Client, ","))
 	h.Wait = true // it may be about to end
 	return h
 }

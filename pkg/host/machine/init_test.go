@@ -50,7 +50,7 @@ func bootstrapped(t *testing.T, cfg machine.Config) machine.Observation {
 func withEnv(t *testing.T, cfg machine.Config, obs machine.Observation) machine.Observation {
 	t.Helper()
 	obs.Written = map[string]string{}
-	for line := range strings.Lines(obs.Files[machine.EnvPath(cfg)]) {
+	for line := range strings.Lines(obs.Files[cfg.Paths.EnvFile()]) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && strings.HasPrefix(k, "ETCD") {
 			obs.Written[k] = v
 		}

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +30,7 @@ func (w *world) self() (cluster.Member, bool) {
 
 // addressed returns the member that the list has at this machine's peer URLs.
 func (w *world) addressed() (cluster.Member, bool) {
-	mine := urls(w.cfg).Peer
+	mine := URLs(w.cfg).Peer
 	if w.goal.Action == Reset && w.obs.Written["ETCD_INITIAL_ADVERTISE_PEER_URLS"] != "" {
 		mine = strings.Split(w.obs.Written["ETCD_INITIAL_ADVERTISE_PEER_URLS"], ",")
 	}
@@ -213,7 +212,7 @@ func (w *world) older(want, runs etcdversion.Version) *Hold {
 	next := "--version=" + runs.String()
 	if r := w.obs.Local; r != nil && r.Version.Minor-1 == want.Minor && want.AtLeast(3, 5) {
 		next = fmt.Sprintf("to go down, once for the cluster: %s downgrade enable %d.%d; some seconds later the same command "+
-			"again, on one machine after the other", filepath.Join(w.cfg.Paths.Install, "etcdctl.sh"), want.Major, want.Minor)
+			"again, on one machine after the other", w.cfg.Paths.ControlScript(), want.Major, want.Minor)
 	}
 	return hold(VersionStep, next, "etcd %s is older than the cluster's %s", want, runs)
 }
@@ -259,7 +258,7 @@ func (w *world) add() (Operation, *Hold) {
 		}
 	}
 	voters, _ := w.obs.Remote.voters()
-	return w.change(&plan.AddLearner{Node: w.cfg.Name, PeerURLs: urls(w.cfg).Peer, ExpectVoters: voters})
+	return w.change(&plan.AddLearner{Node: w.cfg.Name, PeerURLs: URLs(w.cfg).Peer, ExpectVoters: voters})
 }
 
 // ownTurn is how long a learner that serves may take to get its vote from the machine

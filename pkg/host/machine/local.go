@@ -280,7 +280,7 @@ func (w *world) start() (Operation, *Hold) {
 	}
 	s := w.obs.Service
 	running := s.State == ServiceRunning || s.State == ServiceStarting
-	changed := s.Outdated || manifest != "" && w.obs.Files[manifestPath(w.cfg)] != manifest
+	changed := s.Outdated || manifest != "" && w.obs.Files[w.cfg.Paths.Manifest()] != manifest
 	switch {
 	case !w.obs.Data.Ready && w.obs.Data.Foreign && s.Active():
 		// The one who runs etcd now would go on making files of his own.
@@ -316,7 +316,7 @@ func (w *world) mayStartEmpty() *Hold {
 	m, ok := w.self()
 	if !ok {
 		return hold(NotConfigured, w.again("membership", "configure", "start"), "the cluster has no member with the peer URL %s",
-			urls(w.cfg).Peer[0])
+			URLs(w.cfg).Peer[0])
 	}
 	if started(m) {
 		return w.lost(m)

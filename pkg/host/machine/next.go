@@ -128,7 +128,7 @@ func (o Observation) cluster(cfg Config) cluster.Observation {
 	return cluster.Observation{
 		At: o.At, Members: o.Remote.Members, Leader: o.Remote.Leader,
 		Nodes: []cluster.Node{{
-			Name: cfg.Name, Reachable: true, URLs: urls(cfg),
+			Name: cfg.Name, Reachable: true, URLs: URLs(cfg),
 			Disk: cluster.Disk{State: o.Data.State, MemberID: o.Data.MemberID},
 		}},
 	}

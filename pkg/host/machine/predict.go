@@ -39,7 +39,7 @@ func Predict(cfg Config, obs Observation, op Operation) Observation {
 		return predictWritten(cfg, obs, op.Files)
 	case *RemoveFiles:
 		obs = without(obs, op.Paths)
-		if slices.Contains(op.Paths, envPath(cfg)) || slices.Contains(op.Paths, manifestPath(cfg)) {
+		if slices.Contains(op.Paths, cfg.Paths.EnvFile()) || slices.Contains(op.Paths, cfg.Paths.Manifest()) {
 			obs.Written = nil
 		}
 	case *StartService:
@@ -70,7 +70,7 @@ func predictHealth(cfg Config, obs Observation) Observation {
 	obs.Remote.Members = slices.Clone(obs.Remote.Members)
 	for i, m := range obs.Remote.Members {
 		if m.ID == self.ID {
-			m.Name, m.ClientURLs, m.Healthy, m.Condition = cfg.Name, urls(cfg).Client, true, cluster.Serving
+			m.Name, m.ClientURLs, m.Healthy, m.Condition = cfg.Name, URLs(cfg).Client, true, cluster.Serving
 			obs.Remote.Members[i] = m
 		}
 	}
@@ -81,11 +81,11 @@ func predictHealth(cfg Config, obs Observation) Observation {
 func predictWritten(cfg Config, obs Observation, files []initfiles.File) Observation {
 	for _, f := range files {
 		switch f.Path {
-		case envPath(cfg):
+		case cfg.Paths.EnvFile():
 			// What was just rendered can be read.
 			obs.Written, _ = initfiles.ParseEnvFile(f.Content)
 			obs.Service.Outdated = obs.Service.Active()
-		case unitPath(cfg):
+		case cfg.Paths.Unit():
 			obs.Service.Outdated = obs.Service.Active()
 		}
 	}
@@ -123,7 +123,7 @@ func predictStart(cfg Config, obs Observation, op *StartService) Observation {
 	obs.Data.State, obs.Data.Ready = cluster.DiskData, true
 	obs.Local = nil // it has to become healthy first
 	if op.Manifest != "" {
-		obs.Files = map[string]string{manifestPath(cfg): op.Manifest}
+		obs.Files = map[string]string{cfg.Paths.Manifest(): op.Manifest}
 	}
 	w := &world{cfg: cfg, obs: obs}
 	if m, ok := w.addressed(); ok {

@@ -23,7 +23,7 @@ func TestAMemberThatServesIsLeftAlone(t *testing.T) {
 		o.Local = &cluster.Report{ID: self.ID, Leader: a.ID}
 		o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true}
 		o.Record = machine.Record{Action: machine.Join, Served: true}
-		o.Files = map[string]string{machine.EnvPath(desired()): "ETCD_NAME=b"}
+		o.Files = map[string]string{desired().Paths.EnvFile(): "ETCD_NAME=b"}
 		o.Written = map[string]string{
 			"ETCD_NAME": "b", "ETCD_INITIAL_CLUSTER": "b=https://10.0.0.2:2380", "ETCD_INITIAL_CLUSTER_STATE": "existing",
 			"ETCD_INITIAL_CLUSTER_TOKEN": "tok",

@@ -26,7 +26,7 @@ func onDisk(t *testing.T) machine.Config {
 // live makes the data of a member that says who it is.
 func live(t *testing.T, cfg machine.Config, who string) {
 	t.Helper()
-	dir := filepath.Join(cfg.Paths.Data, "member", "wal")
+	dir := filepath.Join(cfg.Paths.Member(), "wal")
 	if err := errors.Join(os.MkdirAll(dir, 0o700),
 		os.WriteFile(filepath.Join(dir, "who"), []byte(who), 0o600)); err != nil {
 		t.Fatal(err)
@@ -95,8 +95,8 @@ func TestSetAsideKeepsTheLast(t *testing.T) {
 func TestAsidesOfBothKinds(t *testing.T) {
 	cfg := onDisk(t)
 	for _, name := range []string{
-		asideDir(cfg) + "/20260101T000000.000000000Z", cfg.Paths.Data + "/set-aside-20250101T000000.000000000Z",
-		asideDir(cfg) + "/20240101T000000.000000000Z",
+		cfg.Paths.SetAside() + "/20260101T000000.000000000Z", cfg.Paths.Data + "/set-aside-20250101T000000.000000000Z",
+		cfg.Paths.SetAside() + "/20240101T000000.000000000Z",
 	} {
 		if err := os.MkdirAll(name, 0o700); err != nil {
 			t.Fatal(err)
@@ -129,10 +129,10 @@ func TestSetAsideNothing(t *testing.T) {
 func TestSetAsideThatCannot(t *testing.T) {
 	cfg := onDisk(t)
 	live(t, cfg, "a")
-	if err := os.WriteFile(asideDir(cfg), nil, 0o600); err != nil {
+	if err := os.WriteFile(cfg.Paths.SetAside(), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := setAside(cfg, at(0)); err == nil || !strings.Contains(err.Error(), asideDir(cfg)) {
+	if err := setAside(cfg, at(0)); err == nil || !strings.Contains(err.Error(), cfg.Paths.SetAside()) {
 		t.Errorf("with a file in the way: %v", err)
 	}
 	if who(cfg.Paths.Data) != "a" {
@@ -151,7 +151,7 @@ func TestDiscard(t *testing.T) {
 			if err := discard(cfg); err != nil {
 				t.Fatal(err)
 			}
-			if exists(cfg.Paths.Data) != (place == "a mount point") || exists(filepath.Join(cfg.Paths.Data, "member")) {
+			if exists(cfg.Paths.Data) != (place == "a mount point") || exists(cfg.Paths.Member()) {
 				t.Error("the data is still there")
 			}
 			if err := discard(cfg); err != nil {
@@ -183,7 +183,7 @@ func TestDiscardOnlyTheMember(t *testing.T) {
 // since: that one is deleted too, because it is what was asked for.
 func TestDiscardGoesOn(t *testing.T) {
 	cfg := onDisk(t)
-	half := filepath.Join(discarded(cfg), "wal")
+	half := filepath.Join(cfg.Paths.Discarded(), "wal")
 	if err := os.MkdirAll(half, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestFullDisk(t *testing.T) {
 	if err := discard(cfg); err != nil {
 		t.Errorf("discard: %v", err)
 	}
-	if exists(filepath.Join(cfg.Paths.Data, "member")) || !exists(ballast) {
+	if exists(cfg.Paths.Member()) || !exists(ballast) {
 		t.Error("something else is deleted")
 	}
 }
@@ -228,19 +228,19 @@ func TestRecord(t *testing.T) {
 	if r, err := readRecord(cfg); err != nil || r != want {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if info, err := os.Stat(recordPath(cfg)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(cfg.Paths.Record()); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
 	for range 2 {
-		if err := writeRecord(cfg, machine.Record{}); err != nil || exists(recordPath(cfg)) {
+		if err := writeRecord(cfg, machine.Record{}); err != nil || exists(cfg.Paths.Record()) {
 			t.Errorf("forgotten: %v", err)
 		}
 	}
 	for _, text := range []string{"", "{", `"x"`, `{"action":7}`} {
-		if err := os.WriteFile(recordPath(cfg), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(cfg.Paths.Record(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readRecord(cfg); err == nil || !strings.Contains(err.Error(), recordPath(cfg)) {
+		if _, err := readRecord(cfg); err == nil || !strings.Contains(err.Error(), cfg.Paths.Record()) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

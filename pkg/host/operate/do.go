@@ -54,7 +54,7 @@ func (m *Machine) effect(ctx context.Context, goal machine.Goal, obs machine.Obs
 		return discard(m.cfg)
 	case *machine.WriteFiles:
 		for _, f := range op.Files {
-			m.rewritten = m.rewritten || f.Path == machine.EnvPath(m.cfg) || f.Path == machine.UnitPath(m.cfg)
+			m.rewritten = m.rewritten || f.Path == m.cfg.Paths.EnvFile() || f.Path == m.cfg.Paths.Unit()
 		}
 		return m.writeFiles(ctx, op.Files)
 	case *machine.RemoveFiles:
@@ -139,16 +139,11 @@ func (m *Machine) makeDataDir(path string) error {
 	if err := os.Chmod(path, 0o700); err != nil {
 		return err
 	}
-	if err := hostfs.WriteFile(marker(path), []byte(markerText), 0o600); err != nil {
+	if err := hostfs.WriteFile(m.cfg.Paths.Marker(), []byte(markerText), 0o600); err != nil {
 		return err
 	}
 	return m.own(path)
 }
-
-// marker is a file in the data directory without which systemd does not start
-// etcd: where the disk of the data is not mounted, etcd would begin anew in the
-// empty directory below, under the name of a member that others remember.
-func marker(dataDir string) string { return machine.Marker(dataDir) }
 
 const markerText = "etcd is not started where this file is missing: its disk is not there.\n"
 
@@ -295,7 +290,7 @@ func (m *Machine) startsDifferently(ctx context.Context, goal machine.Goal) bool
 // copied returns the size in bytes of the files of this machine's member.
 func (m *Machine) copied() (size int64) {
 	for _, dir := range []string{"snap", "wal"} {
-		entries, err := os.ReadDir(filepath.Join(m.cfg.Paths.Data, "member", dir))
+		entries, err := os.ReadDir(filepath.Join(m.cfg.Paths.Member(), dir))
 		if err != nil {
 			continue // not there yet
 		}
@@ -355,7 +350,7 @@ func (m *Machine) Log() string {
 	case machine.Kubelet:
 		return "crictl logs, or /var/log/pods"
 	case machine.Process:
-		return filepath.Join(processDir(m.cfg), "etcd.log")
+		return m.cfg.Paths.ProcessLog()
 	}
 	return "journalctl -u etcd"
 }

@@ -65,7 +65,7 @@ func TestACopyThatGrowsIsWaitedFor(t *testing.T) {
 				cfg := machine.Defaults()
 				cfg.Name, cfg.Paths.Data = "node1", t.TempDir()
 				cfg.Timeouts.Start, cfg.Timeouts.Promotion = machine.Duration(time.Minute), machine.Duration(10*time.Minute)
-				dir := filepath.Join(cfg.Paths.Data, "member", "snap")
+				dir := filepath.Join(cfg.Paths.Member(), "snap")
 				if err := os.MkdirAll(dir, 0o700); err != nil {
 					t.Fatal(err)
 				}

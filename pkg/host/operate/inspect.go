@@ -145,7 +145,7 @@ func leftovers(cfg machine.Config) []string {
 	if cfg.Service.InitSystem == machine.Kubelet {
 		candidates = append(candidates, filepath.Join(cfg.Paths.Units, "etcd.service"))
 	} else {
-		candidates = append(candidates, machine.ManifestPath(cfg))
+		candidates = append(candidates, cfg.Paths.Manifest())
 	}
 	var found []string
 	for _, path := range candidates {

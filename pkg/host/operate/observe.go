@@ -52,7 +52,7 @@ func (m *Machine) Observe(ctx context.Context, goal machine.Goal) (machine.Obser
 	wg.Go(func() { obs.PKI = m.pki() })
 	certificatesOnly := one && goal.Phase == "certificates"
 	if !certificatesOnly {
-		mark := initfiles.UnitMark(obs.Files[machine.UnitPath(m.cfg)])
+		mark := initfiles.UnitMark(obs.Files[m.cfg.Paths.Unit()])
 		wg.Go(func() { obs.Service = m.service(ctx, written, mark) })
 		wg.Go(func() { obs.Local = m.local(ctx) })
 		alone := goal.SkipRemoveMember || goal.Action == machine.Reset && obs.Record.Action == machine.Reset
@@ -90,7 +90,7 @@ func (m *Machine) managed() string {
 		Direction, ManagerDir string
 		Done                  bool
 	}
-	if b, err := os.ReadFile(m.cfg.Paths.Data + ".handover.json"); err == nil && json.Unmarshal(b, &journal) == nil &&
+	if b, err := os.ReadFile(m.cfg.Paths.Journal()); err == nil && json.Unmarshal(b, &journal) == nil &&
 		journal.ManagerDir != "" {
 		dir = journal.ManagerDir
 	}
@@ -114,7 +114,7 @@ func identity(path string) string {
 // data looks into etcd's data directory.
 func (m *Machine) data() machine.Data {
 	dir := m.cfg.Paths.Data
-	d := machine.Data{State: cluster.DiskEmpty, Discarded: exists(discarded(m.cfg)), SetAside: asides(m.cfg)}
+	d := machine.Data{State: cluster.DiskEmpty, Discarded: exists(m.cfg.Paths.Discarded()), SetAside: asides(m.cfg)}
 	d.Ready, d.Foreign = m.ready(dir)
 	entries, err := os.ReadDir(filepath.Join(dir, "member"))
 	switch {
@@ -161,7 +161,7 @@ func (m *Machine) ready(dir string) (ready, foreign bool) {
 		return false, false
 	}
 	foreign = !ownedBy(info, m.owner)
-	return !foreign && info.Mode().Perm() == 0o700 && exists(marker(dir)), foreign
+	return !foreign && info.Mode().Perm() == 0o700 && exists(m.cfg.Paths.Marker()), foreign
 }
 
 // readFiles reads what earlier runs have written.
@@ -175,9 +175,9 @@ func (m *Machine) readFiles(obs *machine.Observation) {
 	}
 	var err error
 	if m.cfg.Service.InitSystem == machine.Kubelet {
-		obs.Written, err = podEnv(obs.Files[machine.ManifestPath(m.cfg)])
+		obs.Written, err = podEnv(obs.Files[m.cfg.Paths.Manifest()])
 	} else {
-		obs.Written, err = initfiles.ParseEnvFile(obs.Files[machine.EnvPath(m.cfg)])
+		obs.Written, err = initfiles.ParseEnvFile(obs.Files[m.cfg.Paths.EnvFile()])
 	}
 	if err != nil {
 		// That it is there says something; what it says will be written anew.
@@ -290,7 +290,7 @@ func (m *Machine) service(ctx context.Context, written map[string]string, mark s
 		Foreign: s.Foreign,
 	}
 	if s.State == initsystem.Running || s.State == initsystem.Starting {
-		k.Outdated = outdated(s.PID, written, mark, filepath.Join(m.cfg.Paths.Install, "etcd"))
+		k.Outdated = outdated(s.PID, written, mark, m.cfg.Paths.Binary("etcd"))
 	}
 	if s.State == initsystem.Crashing { // its process is there for a moment only
 		k.Outdated = m.rewritten

@@ -112,24 +112,21 @@ func (m *Machine) Config() machine.Config { return m.cfg }
 // to be given, if it is to be given anything.
 func (m *Machine) initSystemOptions(manifest string) initsystem.Options {
 	return initsystem.Options{
-		Kind: m.cfg.Service.InitSystem, UnitPath: machine.UnitPath(m.cfg),
-		Manifest: initfiles.File{Path: machine.ManifestPath(m.cfg), Mode: initfiles.ManifestMode, Content: manifest},
+		Kind: m.cfg.Service.InitSystem, UnitPath: m.cfg.Paths.Unit(),
+		Manifest: initfiles.File{Path: m.cfg.Paths.Manifest(), Mode: initfiles.ManifestMode, Content: manifest},
 		Gone:     m.gone,
-		Dir:      processDir(m.cfg), Require: machine.Marker(m.cfg.Paths.Data),
-		Etcd: filepath.Join(m.cfg.Paths.Install, "etcd"), EnvFile: machine.EnvPath(m.cfg), Run: m.o.Program,
+		Dir:      m.cfg.Paths.Process(), Require: m.cfg.Paths.Marker(),
+		Etcd: m.cfg.Paths.Binary("etcd"), EnvFile: m.cfg.Paths.EnvFile(), Run: m.o.Program,
 	}
 }
-
-// processDir is where a supervised process keeps its pid file and log.
-func processDir(cfg machine.Config) string { return cfg.Paths.Data + ".run" }
 
 // Lock makes sure that no other command works on this machine's member at the
 // same time. The error of a second one names the process.
 func (m *Machine) Lock(goal machine.Goal) (unlock func(), err error) {
-	path := m.cfg.Paths.Data + ".lock"
+	path := m.cfg.Paths.Lock()
 	if goal.Phase == "certificates" {
 		// It needs no more than the directory of the certificates.
-		path = filepath.Join(m.cfg.Paths.Certificates, ".lock")
+		path = m.cfg.Paths.Certificate(".lock")
 	}
 	if err := hostfs.MakeDir(filepath.Dir(path), 0o755); err != nil {
 		return nil, &PlaceError{fmt.Errorf("lock the machine: %w", err)}

@@ -17,13 +17,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
-// recordPath is where the machine's record is: beside the data, so that it
-// goes where the data goes, also where /etc is made anew at each start.
-func recordPath(cfg machine.Config) string { return cfg.Paths.Data + ".etcdadm.json" }
-
 func readRecord(cfg machine.Config) (machine.Record, error) {
 	var r machine.Record
-	b, err := os.ReadFile(recordPath(cfg))
+	b, err := os.ReadFile(cfg.Paths.Record())
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
@@ -31,7 +27,7 @@ func readRecord(cfg machine.Config) (machine.Record, error) {
 		err = json.Unmarshal(b, &r)
 	}
 	if err != nil {
-		return r, &RecordError{recordPath(cfg), err}
+		return r, &RecordError{cfg.Paths.Record(), err}
 	}
 	return r, nil
 }
@@ -56,7 +52,7 @@ func (e *RecordError) Hint() string {
 }
 
 func writeRecord(cfg machine.Config, r machine.Record) error {
-	path := recordPath(cfg)
+	path := cfg.Paths.Record()
 	if r == (machine.Record{}) {
 		return errors.Join(ignoreMissing(os.Remove(path)), hostfs.SyncDir(filepath.Dir(path)))
 	}
@@ -80,8 +76,8 @@ func ignoreMissing(err error) error {
 // sweep removes what earlier runs left that were killed. What cannot be removed
 // does no harm.
 func (m *Machine) sweep() {
-	for _, path := range append(machine.WrittenPaths(m.cfg), recordPath(m.cfg), marker(m.cfg.Paths.Data),
-		filepath.Join(processDir(m.cfg), "launch.json")) {
+	for _, path := range append(machine.WrittenPaths(m.cfg), m.cfg.Paths.Record(), m.cfg.Paths.Marker(),
+		filepath.Join(m.cfg.Paths.Process(), "launch.json")) {
 		_ = hostfs.RemoveTemp(path)
 	}
 	for _, pattern := range []string{
@@ -95,9 +91,6 @@ func (m *Machine) sweep() {
 	}
 }
 
-// asideDir keeps data that was moved out of the way.
-func asideDir(cfg machine.Config) string { return cfg.Paths.Data + ".set-aside" }
-
 // keepAside is how many directories of old data the machine keeps.
 const keepAside = 3
 
@@ -107,7 +100,7 @@ const inAside = "set-aside-"
 
 // asides returns the data that was moved aside, oldest first.
 func asides(cfg machine.Config) []string {
-	beside, _ := filepath.Glob(filepath.Join(asideDir(cfg), "*"))
+	beside, _ := filepath.Glob(filepath.Join(cfg.Paths.SetAside(), "*"))
 	inside, _ := filepath.Glob(filepath.Join(cfg.Paths.Data, inAside+"*"))
 	all := append(beside, inside...)
 	slices.SortFunc(all, func(a, b string) int {
@@ -127,21 +120,21 @@ func isLink(path string) bool {
 // point, or a link, which cannot be renamed, what is in it moves into a directory of it
 // that etcd does not check.
 func setAside(cfg machine.Config, now time.Time) error {
-	if err := hostfs.MakeDir(asideDir(cfg), 0o700); err != nil {
+	if err := hostfs.MakeDir(cfg.Paths.SetAside(), 0o700); err != nil {
 		return err
 	}
 	name := now.UTC().Format("20060102T150405.000000000Z")
 	crashpoint.Hit("set-aside.before")
 	var err error = syscall.EXDEV
 	if !isLink(cfg.Paths.Data) {
-		err = hostfs.Rename(cfg.Paths.Data, filepath.Join(asideDir(cfg), name))
+		err = hostfs.Rename(cfg.Paths.Data, filepath.Join(cfg.Paths.SetAside(), name))
 	}
 	if errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.EXDEV) {
 		inside := filepath.Join(cfg.Paths.Data, inAside+name)
 		if err := hostfs.MakeDir(inside, 0o700); err != nil {
 			return err
 		}
-		err = hostfs.Rename(filepath.Join(cfg.Paths.Data, "member"), filepath.Join(inside, "member"))
+		err = hostfs.Rename(cfg.Paths.Member(), filepath.Join(inside, "member"))
 	}
 	crashpoint.Hit("set-aside.after")
 	if err := ignoreMissing(err); err != nil {
@@ -157,14 +150,10 @@ func setAside(cfg machine.Config, now time.Time) error {
 	return nil
 }
 
-// discarded is where data is on its way to deletion, so that a half-deleted
-// member is never taken for one.
-func discarded(cfg machine.Config) string { return filepath.Join(cfg.Paths.Data, "discarded") }
-
 // discard deletes the data, and the directory if there is nothing else in it.
 func discard(cfg machine.Config) error {
-	going := discarded(cfg)
-	if member := filepath.Join(cfg.Paths.Data, "member"); exists(member) {
+	going := cfg.Paths.Discarded()
+	if member := cfg.Paths.Member(); exists(member) {
 		if err := os.RemoveAll(going); err != nil {
 			return err
 		}
@@ -176,7 +165,7 @@ func discard(cfg machine.Config) error {
 	if err := os.RemoveAll(going); err != nil {
 		return err
 	}
-	if err := ignoreMissing(os.Remove(marker(cfg.Paths.Data))); err != nil {
+	if err := ignoreMissing(os.Remove(cfg.Paths.Marker())); err != nil {
 		return err
 	}
 	if isLink(cfg.Paths.Data) {

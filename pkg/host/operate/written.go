@@ -21,11 +21,11 @@ import (
 // wanted one if there are none.
 func written(cfg machine.Config) machine.InitSystem {
 	switch {
-	case exists(machine.UnitPath(cfg)):
+	case exists(cfg.Paths.Unit()):
 		return machine.Systemd
-	case exists(machine.ManifestPath(cfg)):
+	case exists(cfg.Paths.Manifest()):
 		return machine.Kubelet
-	case exists(filepath.Join(processDir(cfg), "etcd.log")):
+	case exists(cfg.Paths.ProcessLog()):
 		return machine.Process
 	}
 	return cfg.Service.InitSystem
@@ -61,7 +61,7 @@ func InstallWritten(cfg machine.Config) string {
 	if cfg.Paths.Units == "" {
 		cfg.Paths.Units = machine.Defaults().Paths.Units
 	}
-	b, err := os.ReadFile(machine.UnitPath(cfg))
+	b, err := os.ReadFile(cfg.Paths.Unit())
 	if err != nil {
 		return ""
 	}
@@ -88,13 +88,13 @@ func dataDirWritten(cfg machine.Config) string {
 // running returns the version of the member that is on the machine, zero if
 // there is none or nobody knows.
 func running(ctx context.Context, cfg machine.Config) etcdversion.Version {
-	if !exists(filepath.Join(cfg.Paths.Data, "member")) {
+	if !exists(cfg.Paths.Member()) {
 		return etcdversion.Version{}
 	}
 	if cfg.Service.InitSystem != machine.Kubelet {
 		return etcdrelease.Present(ctx, cfg.Paths.Install).Etcd.Version
 	}
-	manifest, err := os.ReadFile(machine.ManifestPath(cfg))
+	manifest, err := os.ReadFile(cfg.Paths.Manifest())
 	if err != nil {
 		return etcdversion.Version{}
 	}
@@ -121,9 +121,9 @@ func Variables(cfg machine.Config) (map[string]string, error) {
 
 // variables reads what the machine's etcd is told.
 func variables(cfg machine.Config) (map[string]string, error) {
-	path, parse := machine.EnvPath(cfg), initfiles.ParseEnvFile
+	path, parse := cfg.Paths.EnvFile(), initfiles.ParseEnvFile
 	if cfg.Service.InitSystem == machine.Kubelet {
-		path, parse = machine.ManifestPath(cfg), podEnv
+		path, parse = cfg.Paths.Manifest(), podEnv
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {

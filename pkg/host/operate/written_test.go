@@ -84,7 +84,7 @@ func TestInstallWritten(t *testing.T) {
 		"[Unit]\n":                                                "",
 	} {
 		cfg := machine.Config{Paths: machine.Paths{Units: t.TempDir()}}
-		if err := os.WriteFile(machine.UnitPath(cfg), []byte(unit), 0o600); err != nil {
+		if err := os.WriteFile(cfg.Paths.Unit(), []byte(unit), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if got := InstallWritten(cfg); got != want {
