@@ -20,14 +20,14 @@ demo: build ## show a cluster's life on this machine; KEEP=1 leaves it running
 	@$(GO) run ./e2e/demo -bin ./bin -etcd-dir "$$($(GO) run ./images path)" $(if $(KEEP),-keep)
 
 test: ## run the tests of all modules, with every version of etcd; whole clusters come last, one package at a time
-	@$(GO) run ./images etcd all >/dev/null
+	@$(GO) run ./images etcd test >/dev/null
 	@$(ETCD) sh -c 'd=0; $(TEST) $(RACE) -shuffle=on -timeout=40m $$($(GO) list work | grep -v /e2e) || d=1; $(TEST) $(RACE) -shuffle=on -timeout=40m -p 1 ./e2e/... || d=1; exit $$d'
 
 verify: ## lint, check what is generated, build each module alone
 	@GO=$(GO) hack/verify
 
 e2e: build ## run the long end-to-end tests, those on real systemd where Docker is there; the short ones are in "make test"
-	@$(GO) run ./images etcd all >/dev/null
+	@$(GO) run ./images etcd e2e >/dev/null
 	$(ETCD) $(subst runtests,runtests -only-tag=e2e,$(TEST)) -count=1 -p=1 -timeout=60m $(or $(E2E),./e2e/...)
 
 bench: build ## run the benchmarks; the table of docs/performance.md comes last

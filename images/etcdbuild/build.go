@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -57,7 +58,7 @@ func (b *Builder) build(ctx context.Context, version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key, err := b.key(folder, g)
+	key, err := b.key(ctx, folder, g)
 	if err != nil {
 		return "", err
 	}
@@ -98,12 +99,18 @@ func (b *Builder) make(ctx context.Context, folder, dir string) (err error) {
 			err = errors.Join(err, os.RemoveAll(partial))
 		}
 	}()
-	tools, err := b.readTools(ctx, folder)
+	free, err := b.slot(ctx)
 	if err != nil {
 		return err
 	}
-	for _, t := range tools {
-		if err := b.compile(ctx, folder, t, filepath.Join(partial, t.binary)); err != nil {
+	defer free()
+	r, err := b.prepare(ctx, folder, dir+".source")
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err != nil {
+		return err
+	}
+	for _, t := range r.tools {
+		if err := b.compile(ctx, filepath.Base(folder), r, t, filepath.Join(partial, t.binary)); err != nil {
 			return err
 		}
 	}
@@ -115,17 +122,17 @@ func (b *Builder) make(ctx context.Context, folder, dir string) (err error) {
 
 // compile builds one binary. The go command's output becomes part of the
 // error, and is not shown otherwise.
-func (b *Builder) compile(ctx context.Context, folder string, t tool, out string) error {
+func (b *Builder) compile(ctx context.Context, version string, r recipe, t tool, out string) error {
 	parallel := b.Parallel
 	if parallel == 0 {
 		parallel = 2
 	}
-	args := append([]string{"build", "-p", fmt.Sprint(parallel)}, buildFlags...)
-	cmd := b.goCommand(ctx, folder, append(args, "-o", out, t.pkg)...)
+	args := slices.Concat([]string{"build", "-p", fmt.Sprint(parallel)}, buildFlags, r.flags)
+	cmd := b.goCommand(ctx, r.folder, append(args, "-o", out, t.pkg)...)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 
-	done := b.step(filepath.Base(folder), "build "+t.binary)
+	done := b.step(version, "build "+t.binary)
 	err := cmd.Run()
 	done()
 	if err != nil {

@@ -204,6 +204,14 @@ func TestKeyChangesWithWhatDecidesTheBuild(t *testing.T) {
 	}{
 		{"nothing", func(*testing.T, *fixture) {}},
 		{"content", func(t *testing.T, f *fixture) { f.write(t, "1.2.3/server/main.go", program("two")) }},
+		{"what stands in for a module", func(t *testing.T, f *fixture) {
+			f.write(t, "1.2.3/go.mod", fixtureMod+"\nreplace example.com/other => ../other\n")
+			f.write(t, "other/go.mod", "module example.com/other\n")
+		}},
+		{"the content of what stands in for a module", func(t *testing.T, f *fixture) {
+			f.write(t, "1.2.3/go.mod", fixtureMod+"\nreplace example.com/other => ../other\n")
+			f.write(t, "other/go.mod", "module example.com/other\n\ngo 1.26\n")
+		}},
 		{"a new file", func(t *testing.T, f *fixture) { f.write(t, "1.2.3/extra.txt", "") }},
 		{"a new file of another name", func(t *testing.T, f *fixture) { f.write(t, "1.2.3/other.txt", "") }},
 		{"go.sum", func(t *testing.T, f *fixture) { f.write(t, "1.2.3/go.sum", "\n") }},

@@ -16,6 +16,9 @@ type fixture struct {
 	log *log
 }
 
+const fixtureMod = "module example.com/fixture/v3\n\ngo 1.26.0\n\ntool " +
+	"(\n\texample.com/fixture/v3/etcdctl\n\texample.com/fixture/v3/server\n)\n"
+
 // newFixture makes a fixture whose version 1.2.3 has the binaries etcd and
 // etcdctl, as a module without dependencies, and keeps the go command off the
 // network.
@@ -24,9 +27,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Setenv("GOPROXY", "off")
 	l := &log{}
 	f := &fixture{log: l, Builder: Builder{Modules: t.TempDir(), Cache: t.TempDir(), Progress: l}}
-	f.write(t, "1.2.3/go.mod",
-		"module example.com/fixture/v3\n\ngo 1.26.0\n\ntool "+
-			"(\n\texample.com/fixture/v3/etcdctl\n\texample.com/fixture/v3/server\n)\n")
+	f.write(t, "1.2.3/go.mod", fixtureMod)
 	f.write(t, "1.2.3/server/main.go", program("server one"))
 	f.write(t, "1.2.3/etcdctl/main.go", program("ctl one"))
 	return f

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash"
 	"os"
 	"os/exec"
 	"path"
@@ -82,7 +83,7 @@ func (b *Builder) readGoEnv(ctx context.Context, folder string) (goEnv, error) {
 }
 
 // Key returns the digest of all that decides what a build of version gives:
-// the files of the version's folder, the build flags, and the go command's
+// the files of the version's folder and of those that stand in for modules, the build flags, and the go command's
 // version and target.
 func (b *Builder) Key(ctx context.Context, version string) (string, error) {
 	folder, err := b.folder(version)
@@ -93,10 +94,10 @@ func (b *Builder) Key(ctx context.Context, version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return b.key(folder, g)
+	return b.key(ctx, folder, g)
 }
 
-func (b *Builder) key(folder string, g goEnv) (string, error) {
+func (b *Builder) key(ctx context.Context, folder string, g goEnv) (string, error) {
 	// Marshalling a map writes its keys in order.
 	head, err := json.Marshal(map[string]any{"flags": buildFlags, "go": g.Settings})
 	if err != nil {
@@ -104,7 +105,21 @@ func (b *Builder) key(folder string, g goEnv) (string, error) {
 	}
 	digest := sha256.New()
 	digest.Write(head)
-	err = filepath.WalkDir(folder, func(file string, d os.DirEntry, err error) error {
+	mod, err := b.readMod(ctx, folder)
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range append([]string{folder}, mod.standIns(folder)...) {
+		if err := digestFiles(digest, dir); err != nil {
+			return "", fmt.Errorf("digest %s: %w", dir, err)
+		}
+	}
+	return hex.EncodeToString(digest.Sum(nil))[:12], nil
+}
+
+// digestFiles adds the names and the content of a folder's files.
+func digestFiles(digest hash.Hash, folder string) error {
+	return filepath.WalkDir(folder, func(file string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -120,10 +135,35 @@ func (b *Builder) key(folder string, g goEnv) (string, error) {
 		digest.Write(content)
 		return nil
 	})
-	if err != nil {
-		return "", fmt.Errorf("digest %s: %w", folder, err)
+}
+
+// A goMod is what a version's go.mod says.
+type goMod struct {
+	Tool    []struct{ Path string }
+	Replace []struct {
+		New struct{ Path, Version string }
 	}
-	return hex.EncodeToString(digest.Sum(nil))[:12], nil
+}
+
+func (b *Builder) readMod(ctx context.Context, folder string) (mod goMod, err error) {
+	out, err := b.runGo(ctx, folder, "mod", "edit", "-json")
+	if err == nil {
+		err = json.Unmarshal(out, &mod)
+	}
+	if err != nil {
+		return goMod{}, fmt.Errorf("read go.mod: %w", err)
+	}
+	return mod, nil
+}
+
+// standIns are the folders of the tree that stand in for a module.
+func (m goMod) standIns(folder string) (dirs []string) {
+	for _, r := range m.Replace {
+		if r.New.Version == "" {
+			dirs = append(dirs, filepath.Join(folder, filepath.FromSlash(r.New.Path)))
+		}
+	}
+	return dirs
 }
 
 // A tool is a main package to build.
@@ -138,13 +178,9 @@ var majorSuffix = regexp.MustCompile(`/v[0-9]+$`)
 // The binary has the last element of the package's path, without the module's
 // major version; etcd's server package gives the binary etcd.
 func (b *Builder) readTools(ctx context.Context, folder string) ([]tool, error) {
-	out, err := b.runGo(ctx, folder, "mod", "edit", "-json")
+	mod, err := b.readMod(ctx, folder)
 	if err != nil {
-		return nil, fmt.Errorf("read go.mod: %w", err)
-	}
-	var mod struct{ Tool []struct{ Path string } }
-	if err := json.Unmarshal(out, &mod); err != nil {
-		return nil, fmt.Errorf("read go.mod: %w", err)
+		return nil, err
 	}
 	if len(mod.Tool) == 0 {
 		return nil, fmt.Errorf("%s has no tool line, which would name a package to build", filepath.Join(folder, "go.mod"))

@@ -8,12 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
+	"sync"
 )
 
 const usage = `usage:
   images [flags] etcd VERSION...   build the versions, print their directories
-  images [flags] etcd all          build every known version
+  images [flags] etcd SET          build a set: all known versions, or those that "make test" or
+                                   "make e2e" runs (all, test, e2e)
   images [flags] versions          list the known versions
   images [flags] path              print the directory to give as --etcd-dir
   images build [flags] [NAME...]   build container images; see images build -help
@@ -97,27 +98,46 @@ func (b *Builder) locate() (err error) {
 	return err
 }
 
-// buildAll builds the versions one after the other, as the go command uses
-// all the machine by itself. It checks all the names before it builds any.
+// buildAll builds versions, [atOnce] at the same time, and prints their directories in the
+// order in which they are asked for. It checks all the names before it builds any.
 func (b *Builder) buildAll(ctx context.Context, versions []string, stdout io.Writer) error {
-	if slices.Equal(versions, []string{"all"}) {
-		known, err := b.Versions()
-		if err != nil {
-			return err
-		}
-		versions = known
+	versions, err := b.resolve(versions)
+	if err != nil {
+		return err
 	}
-	for _, v := range versions {
-		if _, err := b.folder(v); err != nil {
-			return err
+	dirs, errs := make([]string, len(versions)), make([]error, len(versions))
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	slots := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i, v := range versions {
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		all.Go(func() {
+			if dirs[i], errs[i] = b.Build(ctx, v); errs[i] != nil {
+				stop()
+			}
+			<-slots
+		})
+	}
+	all.Wait()
+	for _, dir := range dirs {
+		if dir != "" {
+			fmt.Fprintln(stdout, dir)
 		}
 	}
-	for _, v := range versions {
-		dir, err := b.Build(ctx, v)
-		if err != nil {
-			return err
+	return firstCause(errs)
+}
+
+// firstCause returns the error that ended the others.
+func firstCause(errs []error) error {
+	var first error
+	for _, err := range errs {
+		if err != nil && (first == nil || errors.Is(first, context.Canceled)) {
+			first = err
 		}
-		fmt.Fprintln(stdout, dir)
 	}
-	return nil
+	return first
 }

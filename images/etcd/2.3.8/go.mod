@@ -1,0 +1,12 @@
+module etcdbuild
+
+go 1.26
+
+godebug httpmuxgo121=1
+
+require github.com/coreos/etcd v2.3.8+incompatible
+
+tool (
+	github.com/coreos/etcd
+	github.com/coreos/etcd/etcdctl
+)
