@@ -16,8 +16,12 @@ import (
 // and the cluster is what the spec says.
 func allRun(t *testing.T, c *harness.Cluster, version string) {
 	t.Helper()
+	c.Eventually(harness.Soon, "all members run etcd "+version, settledOn(c, version))
+}
+
+func settledOn(c *harness.Cluster, version string) func(context.Context) error {
 	want := etcdversion.Must(version)
-	eventually(t, c, "all members run etcd "+version, func() error {
+	return func(context.Context) error {
 		r, err := c.Status()
 		if err != nil {
 			return err
@@ -31,7 +35,7 @@ func allRun(t *testing.T, c *harness.Cluster, version string) {
 			return fmt.Errorf("holds: %v", r.Holds)
 		}
 		return nil
-	})
+	}
 }
 
 // answers makes sure that the processes are what their nodes say.

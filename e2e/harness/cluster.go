@@ -50,12 +50,13 @@ type Cluster struct {
 	ctx   context.Context
 	block string // the first three numbers of the nodes' addresses
 
-	mu      sync.Mutex
-	nodes   []*Node
-	watch   *watch
-	writers []*Writer
-	disks   []*Disk
-	closed  bool
+	mu       sync.Mutex
+	nodes    []*Node
+	watch    *watch
+	writers  []*Writer
+	watchers []*Watcher
+	disks    []*Disk
+	closed   bool
 }
 
 // New returns a cluster without nodes. The end of ctx ends every wait; the
@@ -207,6 +208,11 @@ func (c *Cluster) Close() {
 	if c.watch != nil {
 		c.watch.stop()
 	}
+	defer func() {
+		for _, v := range c.watchers {
+			v.stop()
+		}
+	}()
 	if c.Keep && !c.t.Failed() {
 		return
 	}

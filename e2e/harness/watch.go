@@ -133,6 +133,11 @@ func (c *Cluster) check() {
 			c.t.Errorf("acknowledged writes: %v", err)
 		}
 	}
+	for _, v := range c.watchers {
+		if err := v.check(); err != nil {
+			c.t.Errorf("watched writes: %v", err)
+		}
+	}
 	if ids := c.ClusterIDs(); len(ids) > 1 && !c.Restored {
 		c.t.Errorf("there are %d clusters: %v", len(ids), ids)
 	}

@@ -24,6 +24,9 @@ type Writer struct {
 	acked map[string]int64 // the revision of each key
 	last  int64
 	wrong []string
+	// at is when the last write was acknowledged, gap the longest time between two.
+	at  time.Time
+	gap time.Duration
 }
 
 // Write begins to write, to any of the members. At its end the cluster must
@@ -80,6 +83,21 @@ func (w *Writer) note(key string, revision int64) {
 		w.wrong = append(w.wrong, fmt.Sprintf("the revision went from %d to %d with %s", w.last, revision, key))
 	}
 	w.acked[key], w.last = revision, revision
+	now := time.Now()
+	if !w.at.IsZero() {
+		w.gap = max(w.gap, now.Sub(w.at))
+	}
+	w.at = now
+}
+
+// LongestGap returns the longest time between two acknowledged writes since it was
+// asked for last.
+func (w *Writer) LongestGap() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	gap := w.gap
+	w.gap = 0
+	return gap
 }
 
 // Acked returns how many writes have been acknowledged.

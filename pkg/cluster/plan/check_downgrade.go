@@ -36,7 +36,7 @@ func (c checker) enableDowngrade(spec cluster.Spec, op *DowngradeEnable) error {
 			return unsafe("version", "%s has no binaries of etcd %d.%d", m.Name, op.To.Major, op.To.Minor)
 		}
 	}
-	if err := c.spares(spec, cluster.Member{}); err != nil {
+	if err := c.spares(spec, cluster.Member{}, etcdversion.Version{}); err != nil {
 		return err
 	}
 	return c.backup("a downgrade")
@@ -52,7 +52,7 @@ func (c checker) cancelDowngrade(op *DowngradeCancel) error {
 		return &StaleError{Want: "a downgrade to etcd " + op.ExpectTo.String(), Got: "one to " + c.obs.Downgrade.String()}
 	}
 	for _, n := range c.obs.Nodes {
-		if n.Change.Pending() && n.Change.Token == c.obs.Token {
+		if _, ok := c.hosted(n); ok && n.Change.Pending() && n.Change.Token == c.obs.Token {
 			return unsafe("one-change", "%s is between etcd %s and %s", n.Name, n.Change.From, n.Change.To)
 		}
 	}

@@ -44,7 +44,7 @@ func (c checker) changeVersion(spec cluster.Spec, op *MemberChangeVersion) error
 		return unsafe("version", "the log of %s has entries that etcd %s cannot read, behind its last raft snapshot; "+
 			"etcdadm member force-snapshot", op.Node, op.To)
 	}
-	if err := c.spares(spec, m); err != nil {
+	if err := c.spares(spec, m, op.To); err != nil {
 		return err
 	}
 	return c.backup("changing the version of a member")
@@ -141,8 +141,9 @@ func (c checker) versionOf(m cluster.Member) etcdversion.Version {
 	return etcdversion.Version{}
 }
 
-// spares makes sure that the cluster is well, and stays so without m.
-func (c checker) spares(spec cluster.Spec, target cluster.Member) error {
+// spares makes sure that the cluster is well, and stays so without m, and that no other
+// member has failed with the version that m is to run, zero for none.
+func (c checker) spares(spec cluster.Spec, target cluster.Member, to etcdversion.Version) error {
 	voters, reliable := c.count(0)
 	_, left := c.count(target.ID)
 	for _, m := range c.obs.Members {
@@ -158,6 +159,9 @@ func (c checker) spares(spec cluster.Spec, target cluster.Member) error {
 		if ok && h.ID != target.ID && n.Change != nil && n.Change.Token == c.obs.Token &&
 			!(n.Change.Back && n.Change.Failed != "") {
 			return unsafe("one-change", "%s is between etcd %s and %s", n.Name, n.Change.From, n.Change.To)
+		}
+		if ok && h.ID != target.ID && n.Change != nil && n.Change.Token == c.obs.Token && n.Change.To == to {
+			return unsafe("version", "%s did not come up with etcd %s: %s", n.Name, to, n.Change.Failed)
 		}
 	}
 	switch {

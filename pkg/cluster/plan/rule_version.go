@@ -27,6 +27,10 @@ func ruleVersion(l *view) (Operation, verdict) {
 		return nil, goOn
 	}
 	next, lack := NextVersion(members, l.spec.EtcdVersion, l.obs.ClusterVersion)
+	if lack != nil && lack.Wait {
+		l.waitForAll(lack)
+		return nil, goOn
+	}
 	if lack != nil {
 		l.hold(VersionDiffers, "etcd %s cannot be reached: %s%s", l.spec.EtcdVersion, lack, l.acceptance(lack.Risk))
 		return nil, goOn
@@ -51,6 +55,20 @@ func ruleVersion(l *view) (Operation, verdict) {
 		return l.moveLeader(*m), goOn
 	}
 	return l.changeTo(next, *m, members), goOn
+}
+
+// waitForAll holds for what etcd's leader does by itself, as soon as it has heard of all
+// members.
+func (l *view) waitForAll(lack *NoWay) {
+	before := len(l.holds)
+	for _, m := range l.obs.Members {
+		if !l.serves(m) && !m.Learner {
+			l.hold(QuorumMargin, "%s; for that %s has to answer", lack, l.called(m))
+		}
+	}
+	if len(l.holds) == before {
+		l.hold(NotYet, "%s", lack)
+	}
 }
 
 // changeTo returns the change of a member, with the hazards that were accepted.
@@ -124,11 +142,27 @@ func (l *view) versionFailed(members []Runner) bool {
 			l.hold(VersionFailed, "%s does not come up with etcd %s, and is tried again and again: %s", n.Name, c.To, c.Failed)
 		default:
 			l.hold(VersionFailed, "%s did not come up with etcd %s: %s; to try again: %s", n.Name, c.To, c.Failed,
-				Line(l.changeTo(c.To, m, members)))
+				l.tryAgain(c.To, m, members))
 		}
 		found = true
 	}
 	return found
+}
+
+// tryAgain are the command lines that change a member once more to the version that it
+// did not come up with: also where it leads by now, or the downgrade has been cancelled.
+func (l *view) tryAgain(to etcdversion.Version, m cluster.Member, members []Runner) string {
+	var lines []string
+	runs := l.nodeOf(m).Assigned.Version
+	if seen := minorOf(l.obs.ClusterVersion); to.Minor < runs.Minor && seen == minorOf(runs) && l.obs.Downgrade.IsZero() {
+		lines = append(lines, Line(&DowngradeEnable{To: minorOf(to), ExpectClusterVersion: seen}))
+	}
+	if m.ID == l.obs.Leader && len(l.voters) > 1 {
+		if op := l.moveLeader(m); op != nil {
+			lines = append(lines, Line(op))
+		}
+	}
+	return strings.Join(append(lines, Line(l.changeTo(to, m, members))), " && ")
 }
 
 // looking holds, and reports true, where a node is still looking into the data that a
@@ -137,7 +171,11 @@ func (l *view) looking(members []Runner) bool {
 	before := len(l.holds)
 	for _, m := range members {
 		pending := slices.ContainsFunc(m.Hazards, func(h cluster.Hazard) bool { return h.State == cluster.HazardPending })
-		if pending && m.runs().Minor < l.spec.EtcdVersion.Minor {
+		switch {
+		case !pending || m.runs().Minor >= l.spec.EtcdVersion.Minor:
+		case !l.node(m.Name).Reachable:
+			l.hold(NodeUnreachable, "the change to etcd %s waits for the daemon of %s", l.spec.EtcdVersion, m.Name)
+		default:
 			l.hold(NotYet, "the change to etcd %s waits until the daemon of %s has looked into its member's data",
 				l.spec.EtcdVersion, m.Name)
 		}
@@ -181,6 +219,8 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 			l.hold(Alarm, "%s waits until the alarm on %s is over", change, l.called(m))
 		case n.Process.State != cluster.ProcessRunning || n.Differs != "" || n.Process.NoReport != nil:
 			l.hold(QuorumMargin, "%s waits until %s is well", change, l.called(m))
+		case n.Disk.MemberID != m.ID:
+			l.hold(NotYet, "%s waits until the daemon of %s has recorded which member it runs", change, l.called(m))
 		case l.applied() > m.Applied+cluster.MaxBehind:
 			l.hold(QuorumMargin, "%s waits until %s has caught up", change, l.called(m))
 		case n.Assigned.Quarantined:

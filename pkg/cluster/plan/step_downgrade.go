@@ -56,8 +56,9 @@ func (l *view) endDowngrade(members []Runner) (op Operation, wait bool) {
 	for _, m := range members {
 		above = above || m.Assigned.Compare(to) > 0 && m.Assigned.Minor != to.Minor
 	}
-	for _, n := range l.obs.Nodes {
-		changing = changing || n.Change.Pending() && n.Change.Token == l.obs.Token
+	for _, m := range l.obs.Members {
+		n := l.nodeOf(m)
+		changing = changing || n != nil && n.Change.Pending() && n.Change.Token == l.obs.Token
 	}
 	switch {
 	case l.spec.EtcdVersion.Minor <= to.Minor && above:

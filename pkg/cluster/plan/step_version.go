@@ -36,8 +36,8 @@ func (r Runner) runs() etcdversion.Version {
 // person can do.
 type NoWay struct {
 	Why, Do string
-	// Risk says that an operator can accept it.
-	Risk bool
+	// Risk says that an operator can accept it. Wait says that etcd does it by itself.
+	Risk, Wait bool
 }
 
 func (n *NoWay) String() string { return n.Why + "; " + n.Do }
@@ -108,7 +108,8 @@ func up(members []Runner, want, seen, low etcdversion.Version) (etcdversion.Vers
 		return want, &NoWay{
 			Why: fmt.Sprintf("the cluster version is still %d.%d, and all members run %d.%d", seen.Major, seen.Minor, low.Major,
 				low.Minor),
-			Do: "wait: etcd's leader raises it within seconds",
+			Do:   "etcd's leader raises it within seconds after all members answer",
+			Wait: true,
 		}
 	}
 	next := want
@@ -146,6 +147,7 @@ func unaccepted(members []Runner, next etcdversion.Version) *NoWay {
 func floor(members []Runner, next etcdversion.Version) *NoWay {
 	least := next.UpgradeFloor()
 	var below []string
+	var cure string
 	for _, m := range members {
 		r := m.runs()
 		if r.Minor >= next.Minor || r.Compare(least) >= 0 {
@@ -158,14 +160,20 @@ func floor(members []Runner, next etcdversion.Version) *NoWay {
 			below = append(below, fmt.Sprintf("%s runs %s", m.Name, r))
 		default:
 			below = append(below, fmt.Sprintf("%s runs %s (%s)", m.Name, r, found[0]))
+			if h := found[0]; h.State == cluster.HazardPresent && h.Kind != cluster.HazardMembers {
+				cure = h.Cure(next) // no patch takes it away
+			}
 		}
 	}
 	if len(below) == 0 {
 		return nil
 	}
+	if cure == "" {
+		cure = fmt.Sprintf("put binaries of %s or a later patch on every node: etcdadm download --version=%s", least, least)
+	}
 	return &NoWay{
 		Why: fmt.Sprintf("etcd %s is safe to reach from %s on, and %s", next, least, strings.Join(below, ", ")),
-		Do:  fmt.Sprintf("put binaries of %s or a later patch on every node: etcdadm download --version=%s", least, least), Risk: true,
+		Do:  cure, Risk: true,
 	}
 }
 

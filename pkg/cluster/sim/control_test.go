@@ -207,7 +207,8 @@ func catch(t *testing.T, c Config, first uint64, invariants string) {
 		_, err := Run(first+i, c)
 		var f *Failure
 		if errors.As(err, &f) {
-			if strings.Contains(" "+invariants+" ", " "+f.Invariant+" ") {
+			if containsWord(invariants, f.Invariant) {
+				t.Logf("trusting=%v: seed %d", c.Trusting, first+i)
 				return
 			}
 			other[f.Invariant]++
@@ -247,3 +248,6 @@ func TestShrinkOfNothing(t *testing.T) {
 		t.Errorf("a history without failure shrank to %v", f)
 	}
 }
+
+// containsWord reports whether a list of words, separated by spaces, has one.
+func containsWord(list, word string) bool { return strings.Contains(" "+list+" ", " "+word+" ") }

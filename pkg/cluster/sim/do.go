@@ -30,6 +30,9 @@ func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error 
 		if n == nil || !w.reaches(by, n) || n.hangs() || !w.quiet && w.step < n.failsTo {
 			return errUnreachable
 		}
+		if c, ok := op.(*plan.MemberChangeVersion); ok && !w.othersServe(by, c) {
+			return fmt.Errorf("not all other voters serve: %w", errRefuse)
+		}
 		o := order{by: by, term: term, leaseVoters: w.claim(by), op: op}
 		if w.late {
 			l := lateOrder{to: n, run: n.runs, order: o, due: w.step + 1 + w.rand.IntN(20)}
@@ -138,6 +141,8 @@ func (w *world) reconfigure(by *node, g *group, op plan.Operation) error {
 		if g.leader == id {
 			g.leader = 0
 		}
+	case *plan.DowngradeEnable, *plan.DowngradeCancel:
+		return w.downgrade(g, op)
 	case *plan.MoveLeader:
 		for _, m := range g.members {
 			if m.name == op.To && !m.learner && w.follows(g, &m) && w.mayLead(g, &m) {
@@ -202,6 +207,8 @@ func (w *world) obey(n *node, o order) error {
 		return w.start(n, op, o.leaseVoters)
 	case *plan.MemberChangeVersion:
 		return w.changeVersion(n, op)
+	case *plan.MemberForceSnapshot:
+		return w.forceSnapshot(n, op)
 	case *plan.MemberStop:
 		if n.assigned == nil {
 			n.process = cluster.ProcessStopped
@@ -299,6 +306,6 @@ func (w *world) moveAside(n *node, op *plan.DataSetAside) error {
 		aside := cluster.SetAside{Name: string(op.Token) + "." + strconv.FormatInt(w.now.UnixNano(), 36), At: n.wall(w.now)}
 		n.setAside = append(slices.Clone(n.setAside), aside)
 	}
-	n.disk, n.assigned, n.prepared = disk{}, nil, nil
+	n.disk, n.assigned, n.prepared, n.change, n.seen = disk{}, nil, nil, nil, nil
 	return nil
 }

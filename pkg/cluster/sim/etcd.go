@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 // A group is the raft group of one incarnation. There is one member list, the
@@ -24,6 +25,9 @@ type group struct {
 	initialMembers []member
 	// ran are the members that have ever written to a disk.
 	ran []cluster.MemberID
+	// version is the cluster version, downgrade the one to which etcd lets the cluster be
+	// downgraded, zero for none.
+	version, downgrade etcdversion.Version
 }
 
 // A member is an entry of the member list.
@@ -132,8 +136,9 @@ func (w *world) tickNode(n *node) {
 	case g.find(n.disk.id) == nil && g.leader != 0 && w.hearsOf(g, n):
 		n.process = cluster.ProcessCrashing // "the member has been permanently removed"
 	default:
-		n.process = cluster.ProcessRunning
+		w.boot(n)
 	}
+	w.settleChange(n)
 }
 
 // tickGroup elects, writes and replicates. It reports whether the group has a
@@ -162,6 +167,9 @@ func (w *world) tickGroup(g *group) bool {
 	g.leader = best.id
 	g.commit += 1 + uint64(w.rand.IntN(8))
 	w.replicate(g)
+	if w.config.Versions {
+		w.monitor(g)
+	}
 	return true
 }
 
@@ -191,6 +199,9 @@ func (w *world) replicate(g *group) {
 		}
 		m.well(w)
 		d.members = g.members
+		if w.config.Versions {
+			w.follow(g, m)
+		}
 	}
 	if changed {
 		sortMembers(g.members)

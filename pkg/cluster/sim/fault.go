@@ -157,6 +157,10 @@ func (w *world) inject(f Fault) {
 		w.rollBack(n, f)
 	case OrderLate:
 		w.armed = append(w.armed, f.Kind)
+	case VersionWanted, VersionBack, RiskAccepted, VersionCrashes, BinaryGone, BinariesCome, BinaryLies:
+		w.injectVersion(n, f)
+	case V2Content, V2Log, Zombies, Blind, DowngradeByHand:
+		w.injectData(n, f)
 	case ClockJumps, Freezes:
 		w.injectClock(n, f)
 	case OneWay, CutOff, MessagesLate, MessagesLost, AllRestart:
@@ -248,7 +252,7 @@ func (w *world) destroy(n *node, f Fault) {
 		n.assigned, n.prepared, n.process = nil, nil, cluster.ProcessStopped
 		n.grantor.Durable = lease.Durable{}
 		n.runDaemon(w)
-		n.staged, n.restored, n.mark = nil, "", 0 // what is on the disk of it is deleted
+		n.staged, n.restored, n.mark, n.change, n.seen = nil, "", 0, nil, nil // what is on the disk of it is deleted
 		n.disk.known = false
 	case DataCorrupt:
 		n.disk.corrupt = n.disk.data
@@ -299,6 +303,7 @@ func (w *world) calm() {
 	w.resume()
 	w.partition(0)
 	w.calmClocks()
+	w.calmVersions()
 	w.logf("QUIET")
 	w.heal()
 }

@@ -67,7 +67,7 @@ func (w *world) holdIsTrue(r plan.Reason) bool {
 		// A voter that cannot be replaced stays unhealthy.
 		return led && w.spares(g) == 0
 	}
-	return false
+	return w.versionHeld(r)
 }
 
 // spares counts the nodes that could take a new member of g.

@@ -45,7 +45,7 @@ func diskFaults(seed uint64, faults []Fault) []Fault {
 func (n *node) hangs() bool { return !n.hung.IsZero() }
 
 // commits reports whether m's process runs on m's own data and can write.
-func (g *group) commits(m *member) bool { return g.runs(m) && !m.host.hangs() }
+func (g *group) commits(m *member) bool { return g.runs(m) && !m.host.hangs() && !m.host.etcd.stalls }
 
 // usable reports whether n is up and can write.
 func (n *node) usable() bool { return n.awake() && !n.hangs() }

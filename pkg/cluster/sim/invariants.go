@@ -22,6 +22,11 @@ import (
 //	backup         a fresh backup covers each removal of a voter and each addition
 //	grace          no voter is replaced before its grace time
 //	newest         the newest backup is never pruned
+//	version        members of one minor version apart at most, and the leader last
+//	older-data     no etcd starts on data of a later one
+//	between        one member at a time is between two versions
+//	risk           no second member is tried with what one did not come up with
+//	zombies        no removed member comes back, unless the operator has accepted it
 //	restore        nothing is given up before what replaces it is ready
 //
 // and of the planner:
@@ -138,7 +143,8 @@ func (w *world) settled() bool {
 		return false
 	}
 	for i := range g.members {
-		if m := &g.members[i]; m.learner || !g.commits(m) || m.host.assigned.Quarantined {
+		m := &g.members[i]
+		if m.learner || !g.commits(m) || m.host.assigned.Quarantined || !w.hasVersion(m.host) {
 			return false
 		}
 	}

@@ -35,6 +35,7 @@ func (w *world) justify(holds []plan.Hold) {
 			plan.DiskHung) && !(w.store.specMissing && says(plan.SpecMissing)) {
 			w.violate("stuck", "the quorum is lost, but it says %v", holds)
 		}
+	case slices.ContainsFunc(holds, func(h plan.Hold) bool { return w.versionHeld(h.Reason) }):
 	case usable < w.spec.MemberCount:
 		if !says(plan.NoSpare) {
 			w.violate("stuck", "there are %d nodes for %d members, but it says %v", usable, w.spec.MemberCount, holds)
@@ -49,6 +50,9 @@ func (w *world) justify(holds []plan.Hold) {
 // operatorHelps does what a hold asks a person to do, once. It reports whether
 // there was anything.
 func (w *world) operatorHelps(holds []plan.Hold) bool {
+	if w.helpWithVersions(holds) {
+		return true
+	}
 	asks := slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Reason == plan.LeaseVotersLost })
 	if !asks || w.helped {
 		return false

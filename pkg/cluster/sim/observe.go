@@ -64,7 +64,8 @@ func (w *world) hear(o, n *node, i int) observe.Heard {
 		Boot: n.boot, URLs: n.urls, Prepared: n.prepared, Assigned: n.assigned, LeaseVoters: n.leaseVoters(),
 		Lease: n.lease(),
 		Disk:  cluster.Disk{State: cluster.DiskEmpty}, Process: cluster.Process{State: n.process},
-		Storage: w.storage(n), Versions: versions, SetAside: n.setAside, Staged: n.staged, Revision: n.mark,
+		Change: n.changing(), Hazards: w.hazards(n), OldLog: w.oldLog(n),
+		Storage: w.storage(n), Versions: n.shown(), SetAside: n.setAside, Staged: n.staged, Revision: n.mark,
 	}
 	if n.disk.data {
 		c.Disk = cluster.Disk{State: cluster.DiskData, Token: n.disk.token}
@@ -88,7 +89,7 @@ func (n *node) lease() cluster.Lease {
 
 // report is what the member on n says of itself, nil where none answers.
 func (w *world) report(n *node) *cluster.Report {
-	if n.process != cluster.ProcessRunning || !n.disk.data || n.assigned == nil {
+	if n.process != cluster.ProcessRunning || n.etcd.stalls || !n.disk.data || n.assigned == nil {
 		return nil
 	}
 	for i, g := range w.groups {
@@ -104,6 +105,7 @@ func (w *world) report(n *node) *cluster.Report {
 		if m != nil && w.follows(g, m) || g.leader != 0 && m != nil && n.hangs() && w.hearsOf(g, n) {
 			r.Leader, r.Committed = g.leader, g.commit
 		}
+		n.tellVersion(r)
 		if r.Learner = m != nil && m.learner; !r.Learner { // a learner does not tell
 			r.Members = told(n.disk.members)
 		}

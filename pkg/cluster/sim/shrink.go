@@ -6,7 +6,7 @@ import "errors"
 // breaks the same invariant, and returns the failure with its log. It returns
 // nil if the history breaks none.
 func Shrink(seed uint64, c Config) *Failure {
-	faults, steps := Faults(seed)
+	faults, steps := c.history(seed)
 	worst := fails(seed, c, faults, steps)
 	if worst == nil {
 		return nil

@@ -19,14 +19,19 @@ type Config struct {
 	// state on a node's disk is asked. What is left are the invariants of the
 	// world.
 	Trusting bool
+	// Versions has machines with several versions of etcd, and a spec that asks for one
+	// after the other.
+	Versions bool
 	// Record keeps the log of the run.
 	Record bool
 }
 
 // A History is what happened in a run.
 type History struct {
-	Seed   uint64
-	Faults []Fault
+	Seed uint64
+	// Versions is that of [Config].
+	Versions bool
+	Faults   []Fault
 	// Steps and Operations are how many there were.
 	Steps, Operations int
 	// Converged says that the cluster was what the spec asks for at the end;
@@ -46,7 +51,11 @@ type Failure struct {
 
 func (f *Failure) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, step %d: %s: %s", f.History.Seed, f.History.Steps, f.Invariant, f.Text)
+	kind := ""
+	if f.History.Versions {
+		kind = " with versions"
+	}
+	fmt.Fprintf(&b, "seed %d%s, step %d: %s: %s", f.History.Seed, kind, f.History.Steps, f.Invariant, f.Text)
 	for _, fault := range f.History.Faults {
 		fmt.Fprintf(&b, "\n  %s", fault)
 	}
@@ -70,14 +79,14 @@ const (
 
 // Run plays the history of a seed. The error, if any, is a [*Failure].
 func Run(seed uint64, c Config) (History, error) {
-	faults, steps := Faults(seed)
+	faults, steps := c.history(seed)
 	return Replay(seed, c, faults, steps)
 }
 
 // Replay plays the history of a seed with other faults, in a number of steps.
 func Replay(seed uint64, c Config, faults []Fault, steps int) (History, error) {
 	w := newWorld(seed, c)
-	h := History{Seed: seed, Faults: faults}
+	h := History{Seed: seed, Versions: c.Versions, Faults: faults}
 	for w.step < steps && w.broken == nil {
 		w.cycle(faults)
 	}
@@ -321,7 +330,9 @@ func (w *world) die(n *node) {
 func (w *world) effect(by *node, obs *cluster.Observation, op plan.Operation, lost bool) {
 	before := w.quorate()
 	err := w.do(by, obs, op)
-	w.checkQuorum(before, op)
+	if !w.mayWait(op) {
+		w.checkQuorum(before, op)
+	}
 	if p, ok := op.(*plan.Promote); ok && err == nil && w.promotedGone {
 		w.takeAway(w.node(p.Name))
 	} else if ok && err == nil && w.recordBehind {

@@ -22,7 +22,10 @@ var (
 // TestHistories plays histories: at least as many as -sim.histories, the same
 // ones each time; or new ones, for as long as ETCDADM_SIM_FOR says. What those
 // find belongs into TestRegressions.
-func TestHistories(t *testing.T) {
+func TestHistories(t *testing.T) { play(t, Config{}) }
+
+func play(t *testing.T, c Config) {
+	t.Helper()
 	budget, seed := time.Duration(0), *firstSeed
 	if seed == 0 {
 		seed = 1 << 32 // others than those of the tests below
@@ -38,10 +41,14 @@ func TestHistories(t *testing.T) {
 	}
 	t.Logf("first seed %d", seed)
 	began, played, converged, operations := time.Now(), 0, 0, 0
-	for played < *histories || time.Since(began) < budget {
-		h, err := Run(seed, Config{})
+	least := *histories
+	if c.Versions {
+		least /= 2 // each takes longer
+	}
+	for played < least || time.Since(began) < budget {
+		h, err := Run(seed, c)
 		if err != nil {
-			t.Fatalf("%v\nshrunk: %v", err, Shrink(seed, Config{}))
+			t.Fatalf("%v\nshrunk: %v", err, Shrink(seed, c))
 		}
 		played, seed, operations = played+1, seed+1, operations+h.Operations
 		if h.Converged {
@@ -77,7 +84,7 @@ func TestReach(t *testing.T) {
 			case "quarantine set": // asked for by people
 			case "member update": // nodes here stay where they are
 			case "member change-version", "member force-snapshot", "downgrade enable", "downgrade cancel":
-				// all nodes here have one version
+				// all nodes here have one version: see TestVersionReach
 			default:
 				if done[k.Path] == 0 {
 					list = append(list, "operation "+k.Path)

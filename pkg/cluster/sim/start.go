@@ -17,6 +17,9 @@ func (w *world) start(n *node, op *plan.MemberStart, leaseVoters cluster.LeaseVo
 	if !n.disk.data && !w.config.Trusting && !n.mayBegin(op) {
 		return errRefuse
 	}
+	if n.disk.data && !w.config.Trusting && n.assigned != nil && n.assigned.Version != op.Version {
+		return errRefuse
+	}
 	var fresh disk
 	if !n.disk.data {
 		var ok bool
@@ -42,7 +45,7 @@ func (w *world) start(n *node, op *plan.MemberStart, leaseVoters cluster.LeaseVo
 	if op.Mode != plan.StartNew {
 		n.prepared = nil
 	}
-	n.process = cluster.ProcessRunning
+	w.boot(n)
 	if n.disk.corrupt || n.disk.behind {
 		n.process = cluster.ProcessCrashing
 	}
@@ -124,7 +127,11 @@ func (w *world) firstData(n *node, op *plan.MemberStart) (disk, bool) {
 		}
 		w.violate("fresh-disk", "voter %s (%s) starts on a disk that has lost its data", n.name, m.id)
 	}
-	return disk{data: true, token: op.Token, id: m.id, members: g.members}, true
+	d := disk{data: true, token: op.Token, id: m.id, members: g.members}
+	if leader := g.find(g.leader); leader != nil {
+		d.v2content = leader.host.disk.v2content // its snapshot has it
+	}
+	return d, true
 }
 
 func (g *group) memberOn(n *node) *member {

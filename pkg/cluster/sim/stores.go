@@ -160,7 +160,9 @@ func (w *world) deliverOrders() {
 			err := w.obey(l.to, l.order)
 			w.arriving = false
 			w.logf("an order of %s arrives late: %s   %v", l.order.by.name, plan.Line(l.order.op), err)
-			w.checkQuorum(before, l.order.op)
+			if !w.mayWait(l.order.op) {
+				w.checkQuorum(before, l.order.op)
+			}
 		}
 		return true
 	})

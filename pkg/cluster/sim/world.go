@@ -53,7 +53,10 @@ type world struct {
 	// arriving says that what is obeyed is an order that comes late.
 	arriving bool
 	broken   *violation
-	log      []string
+	// before is the version that the spec asked for before, done what an operator has done.
+	before etcdversion.Version
+	done   map[plan.Reason]int
+	log    []string
 }
 
 // A node is a machine. What is on its disk goes with the disk.
@@ -105,6 +108,7 @@ type node struct {
 	// which; slowDiskTo is that up to which it is slow.
 	hung               time.Time
 	hungTo, slowDiskTo int
+	versioned
 }
 
 // A disk is the etcd data on a node.
@@ -118,6 +122,7 @@ type disk struct {
 	index   uint64
 	// members is the member list as this member has applied it last.
 	members []member
+	content
 }
 
 // A store is the control store.
@@ -205,11 +210,19 @@ func newWorld(seed uint64, c Config) *world {
 	if w.spec.MemberCount > count {
 		w.spec.MemberCount = count
 	}
+	if c.Versions {
+		w.spec.EtcdVersion = universe[w.dice().IntN(len(universe))]
+		w.before = w.spec.EtcdVersion
+	}
 	return w
 }
 
 func (w *world) addNode(i int) {
 	n := &node{name: names[i], urls: urls[i], up: true, boot: "boot", process: cluster.ProcessStopped}
+	n.has = versions
+	if w.config.Versions {
+		n.has = universe
+	}
 	n.runDaemon(w)
 	w.nodes = append(w.nodes, n)
 }
@@ -250,6 +263,6 @@ func (n *node) shutdown() { n.up, n.process = false, cluster.ProcessStopped }
 func (n *node) loseDisk() {
 	n.disk, n.prepared, n.assigned, n.setAside = disk{}, nil, nil, nil
 	n.grantor.Durable = lease.Durable{}
-	n.staged, n.restored, n.mark = nil, "", 0
+	n.staged, n.restored, n.mark, n.change, n.seen = nil, "", 0, nil, nil
 	n.process = cluster.ProcessStopped
 }

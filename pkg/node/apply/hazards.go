@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -206,23 +205,13 @@ func (l *Local) lookFirst(ctx context.Context, op *plan.MemberChangeVersion) err
 	return err
 }
 
-// stands holds a change to what is in the data now. Requests of the v2 store in the
-// log are not refused here: a raft snapshot takes them away, and a version that does
-// not come up is taken back.
+// stands holds a change to what is in the data now: see [cluster.Barred].
 func (l *Local) stands(ctx context.Context, from etcdversion.Version, op *plan.MemberChangeVersion) error {
 	found, err := l.lastLook.of(ctx, op, nodestate.DataDir(l.o.DataDir, op.ExpectToken), l.o.examine)
 	if err != nil {
 		return err
 	}
-	held := cluster.HazardsFrom(found, from, op.To)
-	held = slices.DeleteFunc(held, func(h cluster.Hazard) bool {
-		inLog := h.State == cluster.HazardPresent && h.Kind == cluster.HazardV2Log
-		return inLog || slices.Contains(op.AcceptHazards, h.Kind)
-	})
-	if old := cluster.HazardOf(found, cluster.HazardOldLog); old.State == cluster.HazardPresent &&
-		slices.Contains(cluster.HazardsIn(found, op.To), old) {
-		held = append(held, old)
-	}
+	held := cluster.Barred(found, from, op.To, op.AcceptHazards)
 	if len(held) == 0 {
 		return nil
 	}

@@ -22,11 +22,6 @@ import (
 // settleTick is how often it is looked whether a new version serves.
 const settleTick = 100 * time.Millisecond
 
-// diesAt is how often the new version's process may have been started again before
-// it is taken for one that cannot start: once and twice may be a port that is not
-// free yet.
-const diesAt = 2
-
 // A settler sees something to its end in the background, as a change of version.
 type settler struct {
 	mu   sync.Mutex
@@ -92,14 +87,14 @@ func (l *Local) unsettled(ctx context.Context, overdue bool) bool {
 		return false
 	}
 	status := l.o.Proc.Status()
-	switch {
-	case c.Back, status.State == cluster.ProcessStopped:
+	now := cluster.Attempt{Process: status.State, Restarts: status.Restarts, Serves: l.newServes(ctx, s)}
+	now.Overdue = overdue && !now.Serves && !l.excused(ctx, s)
+	switch c.Judge(now) {
+	case cluster.VerdictStart:
 		return l.inTurn(ctx, func() bool { return l.startAgain(ctx) })
-	case l.newServes(ctx, s):
+	case cluster.VerdictDone:
 		return l.inTurn(ctx, l.forgetChange)
-	case !c.Pending():
-		return true
-	case status.State == cluster.ProcessCrashing && status.Restarts >= diesAt, overdue && !l.excused(ctx, s):
+	case cluster.VerdictBack:
 		return l.inTurn(ctx, func() bool { return l.takeBack(ctx, lastWords(status)) })
 	}
 	return true
@@ -233,10 +228,7 @@ func (l *Local) noWayBack(ctx context.Context, s nodestate.State, c cluster.Vers
 	if own.ClusterVersion.Compare(seen) > 0 {
 		seen = own.ClusterVersion
 	}
-	if seen.IsZero() || c.From.AtLeast(seen.Major, seen.Minor) {
-		return ""
-	}
-	return fmt.Sprintf("the cluster version is %d.%d already", seen.Major, seen.Minor)
+	return c.NoWayBack(seen)
 }
 
 // lastWords are what etcd said at its end, in one line.

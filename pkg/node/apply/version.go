@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -123,8 +124,8 @@ func (l *Local) mayChange(ctx context.Context, op *plan.MemberChangeVersion, s n
 	if c := s.Changing(); c != nil && !c.Back {
 		return refuse("the member is between etcd %s and %s", c.From, c.To)
 	}
-	if err := neighbours(s.Assigned.Version, op.To); err != nil {
-		return err
+	if why := cluster.TooFar(s.Assigned.Version, op.To); why != "" {
+		return refuse("%s", why)
 	}
 	if err := s.TooOld(op.To); err != nil {
 		return refuse("%v", err)
@@ -152,20 +153,8 @@ func (l *Local) rightBinary(ctx context.Context, path string, s nodestate.State)
 	if err != nil {
 		return nil // what cannot be asked cannot be started either, which says why
 	}
-	want := s.Assigned.Version
-	switch {
-	case !is.AtLeast(seen.Major, seen.Minor):
-		return refuse("%s is etcd %s, and the data is of cluster version %d.%d", path, is, seen.Major, seen.Minor)
-	case is.Minor > want.Minor && is.Minor > seen.Minor:
-		return refuse("%s is etcd %s, not %s", path, is, want)
-	}
-	return nil
-}
-
-// neighbours makes sure that two versions are at most a minor version apart.
-func neighbours(from, to etcdversion.Version) error {
-	if d := to.Minor - from.Minor; from.Major != to.Major || d < -1 || d > 1 {
-		return refuse("etcd %s and %s are more than one minor version apart", from, to)
+	if why := cluster.WrongBinary(is, s.Assigned.Version, seen); why != "" {
+		return refuse("%s %s", path, why)
 	}
 	return nil
 }
@@ -196,31 +185,22 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, s nod
 	}
 	asking, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
+	now := cluster.Standing{Runs: s.Assigned.Version, Seen: l.clusterVersion(ctx, s)}
 	r, err := c.Report(asking)
-	if err != nil {
-		r = cluster.Report{Version: s.Assigned.Version}
+	if err == nil {
+		now.Answers, now.Runs, now.Storage = true, r.Version, r.Storage
+		now.Leads = r.Leader == r.ID && slices.ContainsFunc(r.Members, func(m cluster.Member) bool {
+			return !m.Learner && m.ID != r.ID
+		})
 	}
-	voters := 0
-	for _, m := range r.Members {
-		if !m.Learner {
-			voters++
+	if why := now.Refusal(s.Assigned.Version, op.To); why != "" {
+		if err != nil {
+			why = fmt.Sprintf("%s (%v)", why, err)
 		}
+		return refuse("%s", why)
 	}
-	switch {
-	case err == nil && r.Leader == r.ID && voters > 1:
-		return refuse("the member leads; move its leadership first: etcdadm member move-leader --to=OTHER")
-	case r.Version.Minor < op.To.Minor:
-		if err := l.stands(ctx, r.Version, op); err != nil {
-			return err
-		}
-	case err != nil && s.Assigned.Version.Minor > op.To.Minor:
-		return refuse("the member does not tell of which etcd its data is, and etcd %s is older than %s: %v", op.To,
-			s.Assigned.Version, err)
-	case !op.To.AtLeast(r.Storage.Major, r.Storage.Minor):
-		return refuse("the member's data is of etcd %d.%d, and etcd %s is older", r.Storage.Major, r.Storage.Minor, op.To)
-	}
-	if seen := l.clusterVersion(ctx, s); !seen.IsZero() && !op.To.AtLeast(seen.Major, seen.Minor) {
-		return refuse("the cluster version is %d.%d, and etcd %s is older", seen.Major, seen.Minor, op.To)
+	if now.Runs.Minor < op.To.Minor {
+		return l.stands(ctx, now.Runs, op)
 	}
 	return nil
 }

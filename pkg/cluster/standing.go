@@ -1,0 +1,149 @@
+package cluster
+
+import (
+	"fmt"
+
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// A Standing is what a node knows of its member right before it changes the version:
+// from the member itself, from its own disk, and from the other members.
+type Standing struct {
+	// Answers says that the member answers. Leads says that it leads others; Runs is
+	// what it is, Storage the version of its storage format, zero before etcd 3.6.
+	Answers, Leads bool
+	Runs, Storage  etcdversion.Version
+	// Seen is the highest cluster version that is known here, or told by the others.
+	Seen etcdversion.Version
+}
+
+// Refusal says why a node does not change its member from one version to another, empty
+// where it does. What is in the data is looked for apart from this: see [HazardsFrom].
+func (s Standing) Refusal(from, to etcdversion.Version) string {
+	runs := s.Runs
+	if !s.Answers {
+		runs = from
+	}
+	switch {
+	case s.Answers && s.Leads:
+		return "the member leads; move its leadership first: etcdadm member move-leader --to=OTHER"
+	case !s.Answers && from.Minor > to.Minor:
+		return fmt.Sprintf("the member does not tell of which etcd its data is, and etcd %s is older than %s", to, from)
+	case runs.Minor >= to.Minor && !to.AtLeast(s.Storage.Major, s.Storage.Minor):
+		return fmt.Sprintf("the member's data is of etcd %d.%d, and etcd %s is older", s.Storage.Major, s.Storage.Minor, to)
+	case !s.Seen.IsZero() && !to.AtLeast(s.Seen.Major, s.Seen.Minor):
+		return fmt.Sprintf("the cluster version is %d.%d, and etcd %s is older", s.Seen.Major, s.Seen.Minor, to)
+	}
+	return ""
+}
+
+// TooFar says why a member cannot change from one version to another in one step, empty
+// where it can.
+func TooFar(from, to etcdversion.Version) string {
+	if d := to.Minor - from.Minor; from.Major != to.Major || d < -1 || d > 1 {
+		return fmt.Sprintf("etcd %s and %s are more than one minor version apart", from, to)
+	}
+	return ""
+}
+
+// WrongBinary says why a node does not start a binary that says it is one version for a
+// member that is to run another, empty where it does. seen is the version that the
+// member's data is known to be of, zero where it is not known: nothing older is started
+// on it, and nothing of a later minor version than the member is to run, to which nobody
+// has let it change.
+func WrongBinary(is, want, seen etcdversion.Version) string {
+	switch {
+	case seen.IsZero():
+		return ""
+	case !is.AtLeast(seen.Major, seen.Minor):
+		return fmt.Sprintf("is etcd %s, and the data is of cluster version %d.%d", is, seen.Major, seen.Minor)
+	case is.Minor > want.Minor && is.Minor > seen.Minor:
+		return fmt.Sprintf("is etcd %s, not %s", is, want)
+	}
+	return ""
+}
+
+// An Attempt is how the new version of a change does.
+type Attempt struct {
+	// Process is the state of its process, Restarts how often it has died since it was
+	// started first.
+	Process  ProcessState
+	Restarts int
+	// Serves says that it answers a read through the quorum as the new version.
+	Serves bool
+	// Overdue says that it should have served by now: its time is over, and it, and
+	// those that answer, would be a majority.
+	Overdue bool
+}
+
+// A Verdict is what a node does about a change of its member's version.
+type Verdict string
+
+// The verdicts.
+const (
+	// VerdictWait: nothing yet.
+	VerdictWait Verdict = "wait"
+	// VerdictStart: what the record says is started.
+	VerdictStart Verdict = "start"
+	// VerdictDone: the new version serves, and the record goes.
+	VerdictDone Verdict = "done"
+	// VerdictBack: the old version is started again, if [VersionChange.NoWayBack] lets it.
+	VerdictBack Verdict = "back"
+)
+
+// diesAt is how often the new version's process may have been started again before
+// it is taken for one that cannot start: once and twice may be a port that is not
+// free yet.
+const diesAt = 2
+
+// Judge says what a node does about a change of its member's version.
+func (c VersionChange) Judge(a Attempt) Verdict {
+	switch {
+	case c.Back, a.Process == ProcessStopped:
+		return VerdictStart
+	case a.Serves:
+		return VerdictDone
+	case !c.Pending():
+		return VerdictWait
+	case a.Process == ProcessCrashing && a.Restarts >= diesAt, a.Overdue:
+		return VerdictBack
+	}
+	return VerdictWait
+}
+
+// NoWayBack says why the old version must not be started on the data, empty where it
+// may. seen is the highest cluster version that the data, the node and the other members
+// tell of, zero where none does.
+func (c VersionChange) NoWayBack(seen etcdversion.Version) string {
+	if c.From.AtLeast(c.To.Major, c.To.Minor) || seen.IsZero() || c.From.AtLeast(seen.Major, seen.Minor) {
+		return ""
+	}
+	return fmt.Sprintf("the cluster version is %d.%d already", seen.Major, seen.Minor)
+}
+
+// Barred returns what in its data, by a look into it right now, keeps a node from
+// changing its member from one version to another: what [HazardsFrom] says and the order
+// does not accept, and entries in the log that the new version cannot read. Requests of
+// the v2 store in the log are not among them: a raft snapshot takes them away, and a
+// version that does not come up is taken back.
+func Barred(found []Hazard, from, to etcdversion.Version, accepted []HazardKind) (held []Hazard) {
+	accepts := func(kind HazardKind) bool {
+		for _, k := range accepted {
+			if k == kind {
+				return true
+			}
+		}
+		return false
+	}
+	for _, h := range HazardsFrom(found, from, to) {
+		if (h.State != HazardPresent || h.Kind != HazardV2Log) && !accepts(h.Kind) {
+			held = append(held, h)
+		}
+	}
+	for _, h := range HazardsIn(found, to) {
+		if h.Kind == HazardOldLog && h.State == HazardPresent {
+			held = append(held, h)
+		}
+	}
+	return held
+}

@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+func TestStandingRefuses(t *testing.T) {
+	v := etcdversion.Must
+	old, later := v("3.5.35"), v("3.6.16")
+	tests := []struct {
+		name     string
+		standing Standing
+		from, to etcdversion.Version
+		refusal  string // part of it, empty for none
+	}{
+		{"a minor up", Standing{Answers: true, Runs: old, Seen: v("3.5.0")}, old, later, ""},
+		{"a leader", Standing{Answers: true, Leads: true, Runs: old}, old, later, "leads"},
+		{"back while mixed", Standing{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.5.0")}, later, old, ""},
+		{"the data is later", Standing{Answers: true, Runs: later, Storage: v("3.6.0"), Seen: v("3.5.0")}, later, old,
+			"data is of etcd 3.6"},
+		{"others know a later version", Standing{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.6.0")},
+			later, old, "cluster version is 3.6"},
+		{"back, and it does not tell", Standing{Seen: v("3.5.0")}, later, old, "does not tell"},
+		{"up, and it is down", Standing{Seen: v("3.5.0")}, old, later, ""},
+		{"a patch back", Standing{Answers: true, Runs: later, Storage: v("3.6.0"), Seen: v("3.6.0")}, later, v("3.6.0"), ""},
+		{"its directory lies", Standing{Answers: true, Runs: later, Storage: v("3.6.0")}, old, old, "data is of etcd 3.6"},
+	}
+	for _, tt := range tests {
+		got := tt.standing.Refusal(tt.from, tt.to)
+		if (got == "") != (tt.refusal == "") || !strings.Contains(got, tt.refusal) {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+	}
+}
+
+func TestTooFar(t *testing.T) {
+	for pair, far := range map[[2]string]bool{
+		{"3.5.35", "3.6.16"}: false, {"3.6.16", "3.5.0"}: false, {"3.5.0", "3.5.35"}: false,
+		{"3.5.35", "3.7.3"}: true, {"3.7.3", "3.5.35"}: true, {"3.5.35", "4.5.0"}: true,
+	} {
+		if why := TooFar(etcdversion.Must(pair[0]), etcdversion.Must(pair[1])); (why != "") != far {
+			t.Errorf("%v: %q", pair, why)
+		}
+	}
+}
+
+func TestWrongBinary(t *testing.T) {
+	tests := []struct {
+		is, want, seen string
+		wrong          bool
+	}{
+		{"3.5.35", "3.5.21", "3.5.0", false}, // directories lie about patches
+		{"3.6.16", "3.6.16", "3.5.0", false},
+		{"3.5.35", "3.6.16", "3.6.0", true},
+		{"3.4.25", "3.4.25", "3.6.0", true},
+		{"3.7.3", "3.6.16", "3.6.0", true},
+		{"3.6.16", "3.5.35", "3.6.0", false}, // the data is of it
+		{"3.4.25", "3.6.16", "", false},
+	}
+	for _, tt := range tests {
+		var seen etcdversion.Version
+		if tt.seen != "" {
+			seen = etcdversion.Must(tt.seen)
+		}
+		if why := WrongBinary(etcdversion.Must(tt.is), etcdversion.Must(tt.want), seen); (why != "") != tt.wrong {
+			t.Errorf("%+v: %q", tt, why)
+		}
+	}
+}
+
+func TestJudgeAChange(t *testing.T) {
+	under := VersionChange{From: etcdversion.Must("3.5.35"), To: etcdversion.Must("3.6.16")}
+	back, stuck := under, under
+	back.Back, back.Failed, stuck.Failed = true, "panic", "panic"
+	tests := []struct {
+		name    string
+		change  VersionChange
+		attempt Attempt
+		verdict Verdict
+	}{
+		{"it serves", under, Attempt{Process: ProcessRunning, Serves: true}, VerdictDone},
+		{"it starts", under, Attempt{Process: ProcessRunning}, VerdictWait},
+		{"its time is over", under, Attempt{Process: ProcessRunning, Overdue: true}, VerdictBack},
+		{"it has died once", under, Attempt{Process: ProcessCrashing, Restarts: 1}, VerdictWait},
+		{"it dies again and again", under, Attempt{Process: ProcessCrashing, Restarts: 2}, VerdictBack},
+		{"nothing runs", under, Attempt{Process: ProcessStopped}, VerdictStart},
+		{"it has gone back", back, Attempt{Process: ProcessRunning}, VerdictStart},
+		{"it cannot go back", stuck, Attempt{Process: ProcessCrashing, Restarts: 9}, VerdictWait},
+		{"it could not go back, and serves", stuck, Attempt{Process: ProcessRunning, Serves: true}, VerdictDone},
+	}
+	for _, tt := range tests {
+		if got := tt.change.Judge(tt.attempt); got != tt.verdict {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.verdict)
+		}
+	}
+}
+
+func TestNoWayBack(t *testing.T) {
+	v := etcdversion.Must
+	up := VersionChange{From: v("3.5.35"), To: v("3.6.16")}
+	if why := up.NoWayBack(v("3.6.0")); !strings.Contains(why, "3.6 already") {
+		t.Errorf("of a cluster version that has risen it says %q", why)
+	}
+	for _, seen := range []etcdversion.Version{{}, v("3.5.0")} {
+		if why := up.NoWayBack(seen); why != "" {
+			t.Errorf("cluster version %s: %s", seen, why)
+		}
+	}
+	down := VersionChange{From: v("3.6.16"), To: v("3.5.35")}
+	if why := down.NoWayBack(v("3.6.0")); why != "" {
+		t.Errorf("a later version is not started again: %s", why)
+	}
+}
+
+func TestBarred(t *testing.T) {
+	found := func(kind HazardKind, state HazardState) []Hazard {
+		list := NoHazards()
+		for i := range list {
+			if list[i].Kind == kind {
+				list[i].State = state
+			}
+		}
+		return list
+	}
+	v := etcdversion.Must
+	tests := []struct {
+		name     string
+		found    []Hazard
+		from, to string
+		accepted []HazardKind
+		barred   bool
+	}{
+		{"nothing", NoHazards(), "3.5.21", "3.6.16", nil, false},
+		{"nobody has looked, below the floor", nil, "3.5.21", "3.6.16", nil, true},
+		{"nobody has looked, at the floor", nil, "3.5.35", "3.6.16", nil, false},
+		{"keys of the v2 store", found(HazardV2Content, HazardPresent), "3.5.35", "3.6.16", nil, true},
+		{"accepted", found(HazardV2Content, HazardPresent), "3.5.35", "3.6.16", []HazardKind{HazardV2Content}, false},
+		{"another one is accepted", found(HazardV2Content, HazardPresent), "3.5.35", "3.6.16",
+			[]HazardKind{HazardMembers}, true},
+		{"requests of the v2 store in the log", found(HazardV2Log, HazardPresent), "3.5.35", "3.6.16", nil, false},
+		{"old entries before 3.7", found(HazardOldLog, HazardPresent), "3.6.16", "3.7.3", nil, true},
+		{"and accepted, which helps nothing", found(HazardOldLog, HazardPresent), "3.6.16", "3.7.3",
+			[]HazardKind{HazardOldLog}, true},
+	}
+	for _, tt := range tests {
+		if held := Barred(tt.found, v(tt.from), v(tt.to), tt.accepted); (len(held) > 0) != tt.barred {
+			t.Errorf("%s: %v", tt.name, held)
+		}
+	}
+}
