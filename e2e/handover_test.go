@@ -406,7 +406,7 @@ func TestHandoverKilled(t *testing.T) {
 	there := []string{"handover", "to-manager", "--backup-store=" + c.StoreURL(), "--cluster-name=" + h.node.Cluster, "-o",
 		"json"}
 	back := []string{"handover", "from-manager"}
-	ends := [][2]string{{"record", "ask"}, {"journal", "journal"}, {"stop", "unassign"}, {"files", "move"}, {
+	ends := [][2]string{{"record", "journal"}, {"stop", "unassign"}, {"files", "move"}, {
 		"move", "start",
 	}, {"assign", "configure"}, {"done", "start"}, {"journal", "done"}}
 	for _, step := range ends {

@@ -23,7 +23,10 @@ func phases() ([]byte, error) {
 		Checks  []machine.Check
 		Reasons []machine.ReasonDoc
 	}
-	for _, a := range []machine.Action{machine.Init, machine.Join, machine.Reset, machine.Remove} {
+	actions := []machine.Action{
+		machine.Init, machine.Join, machine.Reset, machine.Remove, machine.ToManager, machine.FromManager,
+	}
+	for _, a := range actions {
 		view.Actions = append(view.Actions, action{a, machine.Phases(a)})
 	}
 	view.Checks, view.Reasons = machine.Checks(), machine.Reasons()

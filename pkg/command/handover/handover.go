@@ -41,11 +41,11 @@ type task struct {
 	out     *cli.Output
 	program Program
 	o       handover.Options
-	dir     handover.Direction
+	dir     machine.Action
 	dryRun  bool
 }
 
-func newTask(cmd *cobra.Command, program Program, dir handover.Direction) *task {
+func newTask(cmd *cobra.Command, program Program, dir machine.Action) *task {
 	t := &task{cmd: cmd, program: program, dir: dir, flags: machineflags.Add(cmd, machineflags.Member)}
 	fs := cmd.Flags()
 	fs.StringVar(&t.o.ManagerDir, "manager-data-dir", "/var/lib/etcd-manager",
@@ -73,7 +73,7 @@ func toManager(program Program) *cobra.Command {
 		Example: "  etcdadm handover to-manager --backup-store s3://bucket/etcd --dry-run\n  etcdadm handover to-manager " +
 			"--backup-store s3://bucket/etcd",
 	}
-	t := newTask(cmd, program, handover.ToManager)
+	t := newTask(cmd, program, machine.ToManager)
 	fs := cmd.Flags()
 	fs.StringVar(&t.o.BackupStore, "backup-store", "",
 		"`URL` of the control and backup store, the same one for all machines (required)")
@@ -109,7 +109,7 @@ func fromManager(program Program) *cobra.Command {
 			"they are where to-manager has made them.",
 		Example: "  etcd-manager-ctl pause; systemctl disable --now etcd-manager\n  etcdadm handover from-manager",
 	}
-	t := newTask(cmd, program, handover.FromManager)
+	t := newTask(cmd, program, machine.FromManager)
 	var given string
 	fs := cmd.Flags()
 	fs.StringVar(&given, "endpoints", "",
@@ -151,9 +151,15 @@ func environment(fs *pflag.FlagSet) error {
 
 // A view is what is printed for programs.
 type view struct {
-	Changed bool             `json:"changed"`
-	Steps   []handover.Step  `json:"steps"`
-	Daemon  *handover.Daemon `json:"daemon,omitempty"`
+	Changed bool            `json:"changed"`
+	Steps   []step          `json:"steps"`
+	Daemon  *machine.Daemon `json:"daemon,omitempty"`
+}
+
+// A step is printed for programs.
+type step struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
 }
 
 // run hands over, or prints how.
@@ -172,14 +178,14 @@ func (t *task) run(cmd *cobra.Command, done func(io.Writer, handover.Result)) er
 		}
 		return usage(err)
 	}
-	v := view{Changed: len(r.Steps) > 0 && !t.dryRun, Steps: r.Steps, Daemon: r.Daemon}
-	if v.Steps == nil {
-		v.Steps = []handover.Step{}
+	v := view{Changed: len(r.Steps) > 0 && !t.dryRun, Steps: []step{}, Daemon: r.Daemon}
+	for _, s := range r.Steps {
+		v.Steps = append(v.Steps, step{s.Phase, s.Text()})
 	}
 	return t.out.Print(cmd.OutOrStdout(), v, func(w io.Writer) error {
 		switch {
 		case t.dryRun:
-			for _, s := range r.Steps {
+			for _, s := range v.Steps {
 				fmt.Fprintf(w, "# %s: %s\n", s.Name, cli.Plain(s.Text))
 			}
 			if len(r.Steps) == 0 {
@@ -211,7 +217,7 @@ func (t *task) complete(cmd *cobra.Command) error {
 	if j, err := handover.ReadJournal(cfg); err == nil && j != nil && !cmd.Flags().Changed("manager-data-dir") {
 		t.o.ManagerDir = j.ManagerDir
 	}
-	t.o.Began = func(s handover.Step) { t.say("[%s] %s", s.Name, s.Text) }
+	t.o.Began = func(s machine.Step) { t.say("[%s] %s", s.Phase, s.Text()) }
 	t.o.Open = func(cfg machine.Config, endpoints []string) (handover.Machine, error) {
 		return operate.New(cmd.Context(), operate.Options{
 			Config: cfg, Endpoints: endpoints, Program: program,

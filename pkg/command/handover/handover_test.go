@@ -11,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/host/handover"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 // run runs the command on a machine below dir, with nothing of the test's
@@ -69,7 +70,7 @@ func TestWhatIsRefused(t *testing.T) {
 func TestTheJournalNamesTheDirectory(t *testing.T) {
 	dir := t.TempDir()
 	manager := filepath.Join(dir, "somewhere")
-	j, err := json.Marshal(handover.Journal{Direction: handover.ToManager, Done: true, ManagerDir: manager, Token: "c1"})
+	j, err := json.Marshal(machine.Journal{Direction: machine.ToManager, Done: true, ManagerDir: manager, Token: "c1"})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "etcd.handover.json"), j, 0o600)
 	}
@@ -102,7 +103,7 @@ func TestFlagsFromTheEnvironment(t *testing.T) {
 
 func TestWhatIsSaidAtTheEnd(t *testing.T) {
 	var w strings.Builder
-	(&task{}).sayDaemon(&w, handover.Result{Daemon: &handover.Daemon{
+	(&task{}).sayDaemon(&w, handover.Result{Daemon: &machine.Daemon{
 		Node: "a", Line: "etcd-manager --x", LeaseVotersWhy: "because", Configure: "etcd-manager-ctl y",
 	}})
 	for _, want := range []string{

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
@@ -21,7 +22,7 @@ const hostVariable, directionVariable = "HANDOVER_TEST_HOST", "HANDOVER_TEST_DIR
 func TestMain(m *testing.M) {
 	if root := os.Getenv(hostVariable); root != "" {
 		h := hostAt(&testing.T{}, filepath.Dir(root), filepath.Base(root))
-		if _, err := Run(context.Background(), h.o, Direction(os.Getenv(directionVariable))); err != nil {
+		if _, err := Run(context.Background(), h.o, machine.Action(os.Getenv(directionVariable))); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 // crash hands h over and is killed at a point. It reports whether it came there.
-func crash(h *host, d Direction, point string) bool {
+func crash(h *host, d machine.Action, point string) bool {
 	h.t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), crashpoint.Variable+"="+point, hostVariable+"="+h.root, directionVariable+"="+string(d))
@@ -59,19 +60,18 @@ func points(steps ...string) []string {
 // Killed at any point, and then at any other one, the machine is handed over in
 // the end, and at no time can both sides run the member.
 func TestCrashThereAndBack(t *testing.T) {
-	ways := map[Direction][]string{
-		ToManager: append(points("certificates", "record", "journal", "stop", "files", "move", "assign", "done"),
-			"handover.certificates.between:1", "handover.certificates.between:2", "handover.record.between",
-			"handover.files.between:1"),
-		FromManager: points("certificates", "ask", "journal", "unassign", "move", "start", "done"),
+	ways := map[machine.Action][]string{
+		machine.ToManager: append(points("certificates", "record", "journal", "stop", "files", "move", "assign", "done"),
+			"handover.certificates.between:1", "handover.certificates.between:2", "handover.files.between:1"),
+		machine.FromManager: points("certificates", "journal", "unassign", "move", "start", "done"),
 	}
 	for d, points := range ways {
 		for i, point := range points {
 			t.Run(string(d)+" "+point, func(t *testing.T) {
 				t.Parallel()
 				h := newCluster(t, "a", "b", "c")[0]
-				if d == FromManager {
-					h.ok(ToManager)
+				if d == machine.FromManager {
+					h.ok(machine.ToManager)
 					h.must(os.RemoveAll(h.cfg.Paths.Certificates))
 				}
 				if !crash(h, d, point) {
@@ -83,10 +83,10 @@ func TestCrashThereAndBack(t *testing.T) {
 				}
 				h.ok(d)
 				here, there := h.at()
-				if s := h.state(); there != (d == ToManager) || here != h.running() || (s.Assigned != nil) != there {
+				if s := h.state(); there != (d == machine.ToManager) || here != h.running() || (s.Assigned != nil) != there {
 					t.Errorf("data here %t, there %t; running %t, assigned %+v", here, there, h.running(), s.Assigned)
 				}
-				if d == ToManager && (h.state().LeaseVoters.Token != "c1" || len(h.records()) != 1) {
+				if d == machine.ToManager && (h.state().LeaseVoters.Token != "c1" || len(h.records()) != 1) {
 					t.Errorf("the lease voters are %+v, of %+v", h.state().LeaseVoters, h.records())
 				}
 				wantSteps(t, h.ok(d))
@@ -109,13 +109,13 @@ func TestCrashAndTakeBack(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			h := newCluster(t, "a", "b", "c")[0]
-			if !crash(h, ToManager, point) {
+			if !crash(h, machine.ToManager, point) {
 				t.Fatal("it was not killed")
 			}
 			if point == "handover.journal.before" {
 				return // there is nothing to take back
 			}
-			h.ok(FromManager)
+			h.ok(machine.FromManager)
 			if here, _ := h.at(); !here || !h.running() {
 				t.Errorf("data here %t, running %t", here, h.running())
 			}

@@ -3,9 +3,11 @@
 //
 // Machines are handed over one by one, while the others serve. The data is not
 // copied: the directory "member", which holds all of it, is renamed, and for a
-// moment the machine's member is away, as in a restart. What is to be done is a
-// list of steps ([Step]); each is done only where it is needed, so that a
-// handover that was killed anywhere is simply run again.
+// moment the machine's member is away, as in a restart. What is to be done is
+// decided by package machine, of which the two directions are goals, as it is for
+// etcdadm join: this package observes both sides of the machine ([machine.Handover]),
+// carries out the first step, and observes again, until nothing is left. So a
+// handover that was killed anywhere is simply run again, and a dry run is the plan.
 //
 // # Never two processes on one data directory
 //

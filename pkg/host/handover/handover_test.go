@@ -1,6 +1,7 @@
 package handover
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"maps"
@@ -23,7 +24,7 @@ import (
 func TestThereAndBack(t *testing.T) {
 	hosts := newCluster(t, "a", "b", "c")
 	for _, h := range hosts {
-		r := h.ok(ToManager)
+		r := h.ok(machine.ToManager)
 		if _, there := h.at(); !there || h.running() {
 			t.Errorf("%s: data there %t, running %t", h.name, there, h.running())
 		}
@@ -53,16 +54,16 @@ func TestThereAndBack(t *testing.T) {
 		} else {
 			wantSteps(t, r, "certificates", "record", "journal", "stop", "files", "move", "assign", "done")
 		}
-		wantSteps(t, h.ok(ToManager)) // again: nothing
+		wantSteps(t, h.ok(machine.ToManager)) // again: nothing
 	}
 	if got := hosts[0].records(); len(got) != 1 || got[0].Token != "c1" ||
-		!sameNames(got[0].Voters, hosts[0].state().Peers) || got[0].By != "a" {
+		!slices.EqualFunc(got[0].Voters, hosts[0].state().Peers, func(a, b cluster.InitialMember) bool { return a.Name == b.Name }) || got[0].By != "a" {
 		t.Errorf("the records are %+v", got)
 	}
 	for _, h := range hosts {
 		h.must(os.RemoveAll(h.cfg.Paths.Certificates))
-		r := h.ok(FromManager)
-		wantSteps(t, r, "certificates", "ask", "journal", "unassign", "move", "start", "done")
+		r := h.ok(machine.FromManager)
+		wantSteps(t, r, "certificates", "journal", "unassign", "move", "start", "done")
 		if here, _ := h.at(); !here || !h.running() {
 			t.Errorf("%s: data here %t, running %t", h.name, here, h.running())
 		}
@@ -70,13 +71,13 @@ func TestThereAndBack(t *testing.T) {
 		if s.Assigned != nil || s.Peers != nil || s.MemberID != 0 || s.LeaseVoters.Token != "c1" {
 			t.Errorf("%s: afterwards the state is %+v", h.name, s)
 		}
-		wantSteps(t, h.ok(FromManager))
+		wantSteps(t, h.ok(machine.FromManager))
 		if j, err := ReadJournal(h.cfg); j != nil || err != nil {
 			t.Errorf("the journal is still there: %+v, %v", j, err)
 		}
 	}
 	// And once more: what a node has promised is kept.
-	r := hosts[1].ok(ToManager)
+	r := hosts[1].ok(machine.ToManager)
 	if s := hosts[1].state(); s.Assigned == nil || s.LeaseVoters.Token != "c1" || r.Daemon.LeaseVotersWhy == "" {
 		t.Errorf("the second time: %+v, %+v", s, r.Daemon)
 	}
@@ -103,7 +104,7 @@ func tree(t *testing.T, dir string) map[string]string {
 
 func TestADryRunChangesNothing(t *testing.T) {
 	h := newCluster(t, "a", "b", "c")[0]
-	for _, d := range []Direction{ToManager, FromManager} {
+	for _, d := range []machine.Action{machine.ToManager, machine.FromManager} {
 		before := tree(t, filepath.Dir(h.root))
 		plan, err := Plan(t.Context(), h.o, d)
 		if err != nil {
@@ -115,8 +116,8 @@ func TestADryRunChangesNothing(t *testing.T) {
 		done := h.ok(d)
 		wantSteps(t, done, stepNames(plan.Steps)...)
 		for i, s := range done.Steps {
-			if i < len(plan.Steps) && s.Text != plan.Steps[i].Text {
-				t.Errorf("planned %q, done %q", plan.Steps[i].Text, s.Text)
+			if i < len(plan.Steps) && s.Text() != plan.Steps[i].Text() {
+				t.Errorf("planned %q, done %q", plan.Steps[i].Text(), s.Text())
 			}
 		}
 	}
@@ -124,26 +125,26 @@ func TestADryRunChangesNothing(t *testing.T) {
 
 func TestWhatHolds(t *testing.T) {
 	for name, c := range map[string]struct {
-		d     Direction
-		rule  Reason
+		d     machine.Action
+		rule  machine.Reason
 		says  string
 		spoil func(t *testing.T, h *host)
 	}{
-		"etcd does not run": {ToManager, NotRunning, "service is stopped", func(t *testing.T, h *host) {
+		"etcd does not run": {machine.ToManager, machine.NotRunning, "service is stopped", func(t *testing.T, h *host) {
 			h.must(os.Remove(h.runPath()))
 		}},
-		"no data": {ToManager, NotRunning, "no member in", func(t *testing.T, h *host) {
+		"no data": {machine.ToManager, machine.NotRunning, "no member in", func(t *testing.T, h *host) {
 			h.must(os.RemoveAll(h.cfg.Paths.Data))
 		}},
-		"another's data": {ToManager, DataForeign, "does not hold the data of member 61", func(t *testing.T, h *host) {
+		"another's data": {machine.ToManager, machine.DataForeign, "does not hold the data of member 61", func(t *testing.T, h *host) {
 			write(t, filepath.Join(h.cfg.Paths.Member(), "wal", "0.wal"), string(wal(99, clusterID)))
 		}},
-		"a daemon runs": {ToManager, ManagerRuns, "an etcd-manager", func(t *testing.T, h *host) {
+		"a daemon runs": {machine.ToManager, machine.ManagerRuns, "an etcd-manager", func(t *testing.T, h *host) {
 			f, err := nodestate.Open(h.o.ManagerDir, nodestate.Self{Name: "a"})
 			h.must(err)
 			t.Cleanup(func() { _ = f.Close() })
 		}},
-		"the daemon has a member": {ToManager, ManagerState, "incarnation other", func(t *testing.T, h *host) {
+		"the daemon has a member": {machine.ToManager, machine.ManagerState, "incarnation other", func(t *testing.T, h *host) {
 			f, err := nodestate.Open(h.o.ManagerDir, nodestate.Self{Name: "a"})
 			h.must(err)
 			h.must(f.Update(func(s *nodestate.State) error {
@@ -152,76 +153,76 @@ func TestWhatHolds(t *testing.T) {
 			}))
 			h.must(f.Close())
 		}},
-		"data on both sides": {ToManager, DataForeign, "there is data in", func(t *testing.T, h *host) {
+		"data on both sides": {machine.ToManager, machine.DataForeign, "there is data in", func(t *testing.T, h *host) {
 			write(t, filepath.Join(h.o.ManagerDir, "data", "c1", "member", "snap", "db"), "old")
 		}},
-		"a process has the database": {ToManager, DataBusy, "open", func(t *testing.T, h *host) {
+		"a process has the database": {machine.ToManager, machine.DataBusy, "open", func(t *testing.T, h *host) {
 			f, err := os.Open(filepath.Join(h.cfg.Paths.Member(), "snap", "db"))
 			h.must(err)
 			t.Cleanup(func() { f.Close() })
 			h.must(unix.Flock(int(f.Fd()), unix.LOCK_EX))
 		}},
 		"another CA in the daemon's directory": {
-			ToManager, CADiffers, "peers-ca", func(t *testing.T, h *host) { newCA(t, h.o.PKIDir, certs.PeersCA) },
+			machine.ToManager, machine.CADiffers, "peers-ca", func(t *testing.T, h *host) { newCA(t, h.o.PKIDir, certs.PeersCA) },
 		},
 		"the CA's key is elsewhere": {
-			ToManager, CADiffers, "ca.key", func(t *testing.T, h *host) {
+			machine.ToManager, machine.CADiffers, "ca.key", func(t *testing.T, h *host) {
 				h.must(os.Remove(h.cfg.Paths.Certificate("ca.key")))
 			},
 		},
-		"a store of another cluster": {ToManager, StoreForeign, "store is that of incarnation c2",
+		"a store of another cluster": {machine.ToManager, machine.StoreForeign, "store is that of incarnation c2",
 			func(t *testing.T, h *host) {
 				h.create(cluster.Incarnation{Number: 1, Token: "c2", Version: v36, Voters: initialMembers("a")})
 			}},
-		"a store of the existing tool's cluster": {ToManager, StoreForeign, "was created on", func(t *testing.T, h *host) {
+		"a store of the existing tool's cluster": {machine.ToManager, machine.StoreForeign, "was created on", func(t *testing.T, h *host) {
 			s, err := store.Open(t.Context(), h.o.BackupStore)
 			h.must(err)
 			h.must(s.MarkCreated(t.Context(), time.Now()))
 			h.must(s.Close(t.Context()))
 		}},
 		"nothing to hand back": {
-			FromManager, ManagerState, "has no member", func(t *testing.T, h *host) { h.must(os.RemoveAll(h.cfg.Paths.Data)) },
+			machine.FromManager, machine.ManagerState, "has no member", func(t *testing.T, h *host) { h.must(os.RemoveAll(h.cfg.Paths.Data)) },
 		},
-		"two CAs": {FromManager, CADiffers, "different ones", func(t *testing.T, h *host) {
-			h.ok(ToManager)
+		"two CAs": {machine.FromManager, machine.CADiffers, "different ones", func(t *testing.T, h *host) {
+			h.ok(machine.ToManager)
 			newCA(t, h.o.PKIDir, certs.PeersCA)
 		}},
-		"another CA in etcdadm's directory": {FromManager, CADiffers, "another certificate authority",
+		"another CA in etcdadm's directory": {machine.FromManager, machine.CADiffers, "another certificate authority",
 			func(t *testing.T, h *host) {
-				h.ok(ToManager)
+				h.ok(machine.ToManager)
 				newCA(t, h.cfg.Paths.Certificates, "ca")
 			}},
-		"the daemon still runs": {FromManager, ManagerRuns, "an etcd-manager", func(t *testing.T, h *host) {
-			h.ok(ToManager)
+		"the daemon still runs": {machine.FromManager, machine.ManagerRuns, "an etcd-manager", func(t *testing.T, h *host) {
+			h.ok(machine.ToManager)
 			f, err := nodestate.Open(h.o.ManagerDir, nodestate.Self{Name: "a"})
 			h.must(err)
 			t.Cleanup(func() { _ = f.Close() })
 		}},
-		"its data is gone": {FromManager, DataForeign, "there is no data", func(t *testing.T, h *host) {
-			h.ok(ToManager)
+		"its data is gone": {machine.FromManager, machine.DataForeign, "there is no data", func(t *testing.T, h *host) {
+			h.ok(machine.ToManager)
 			h.must(os.RemoveAll(filepath.Join(h.o.ManagerDir, "data")))
 		}},
-		"the member was removed meanwhile": {FromManager, DataForeign, "do not know member 61", func(t *testing.T, h *host) {
-			h.ok(ToManager)
+		"the member was removed meanwhile": {machine.FromManager, machine.DataForeign, "do not know member 61", func(t *testing.T, h *host) {
+			h.ok(machine.ToManager)
 			h.setMembers("b", "c", "d")
 		}},
-		"another name": {FromManager, NameUnfit, "none is called z", func(t *testing.T, h *host) {
-			h.ok(ToManager)
+		"another name": {machine.FromManager, machine.NameUnfit, "none is called z", func(t *testing.T, h *host) {
+			h.ok(machine.ToManager)
 			h.o.Config.Name = "z"
 		}},
-		"another port": {FromManager, NameUnfit, "12380", func(t *testing.T, h *host) {
-			h.ok(ToManager)
+		"another port": {machine.FromManager, machine.NameUnfit, "12380", func(t *testing.T, h *host) {
+			h.ok(machine.ToManager)
 			h.o.Config.Listen.PeerPort = 12380
 		}},
-		"quarantined": {FromManager, ManagerState, "quarantined", func(t *testing.T, h *host) {
-			h.ok(ToManager)
+		"quarantined": {machine.FromManager, machine.ManagerState, "quarantined", func(t *testing.T, h *host) {
+			h.ok(machine.ToManager)
 			f, err := nodestate.Open(h.o.ManagerDir, nodestate.Self{Name: "a"})
 			h.must(err)
 			h.must(f.Update(func(s *nodestate.State) error { s.Assigned.Quarantined = true; return nil }))
 			h.must(f.Close())
 		}},
-		"handed over elsewhere": {FromManager, ManagerState, "was handed over to", func(t *testing.T, h *host) {
-			h.ok(ToManager)
+		"handed over elsewhere": {machine.FromManager, machine.ManagerState, "was handed over to", func(t *testing.T, h *host) {
+			h.ok(machine.ToManager)
 			h.o.ManagerDir += "-other"
 		}},
 	} {
@@ -254,7 +255,7 @@ func TestAStoreThatIsNotThere(t *testing.T) {
 	link := filepath.Join(h.root, "not-mounted")
 	h.must(os.Symlink(link+"-target", link))
 	h.o.BackupStore = "file://" + link
-	if _, err := h.over(ToManager); !errors.Is(err, store.ErrUnreachable) || !h.running() {
+	if _, err := h.over(machine.ToManager); !errors.Is(err, store.ErrUnreachable) || !h.running() {
 		t.Errorf("%v, running %t", err, h.running())
 	}
 }
@@ -263,21 +264,21 @@ func TestAStoreThatIsNotThere(t *testing.T) {
 func TestLateMachinesGoByTheRecord(t *testing.T) {
 	hosts := newCluster(t, "a", "b", "c")
 	a, b, shared := hosts[0], hosts[1], filepath.Dir(hosts[0].root)
-	a.ok(ToManager)
+	a.ok(machine.ToManager)
 	d := newHost(t, shared, "d", "a", "b", "d") // in the place of c
-	b.ok(ToManager)
+	b.ok(machine.ToManager)
 	if got := b.state().LeaseVoters.Names; !slices.Equal(got, []cluster.NodeName{"a", "b", "c"}) {
 		t.Errorf("b's lease voters are %v", got)
 	}
-	r := d.ok(ToManager)
+	r := d.ok(machine.ToManager)
 	if s := d.state(); s.Assigned == nil || len(s.LeaseVoters.Names) > 0 ||
 		!strings.Contains(r.Daemon.LeaseVotersWhy, "takes this one in") {
 		t.Errorf("d begins with %+v: %s", s.LeaseVoters, r.Daemon.LeaseVotersWhy)
 	}
 	e := newHost(t, shared, "e", "d", "e")
-	e.held(ToManager, LeaseVotersLost)
+	e.held(machine.ToManager, machine.LeaseVotersLost)
 	e.o.NewIncarnation = true
-	r = e.ok(ToManager)
+	r = e.ok(machine.ToManager)
 	if s := e.state(); s.Assigned.Token != "c1-2" || s.LeaseVoters.Token != "c1-2" ||
 		!slices.Equal(s.LeaseVoters.Names, []cluster.NodeName{"d", "e"}) {
 		t.Errorf("e begins with %+v", s)
@@ -287,11 +288,11 @@ func TestLateMachinesGoByTheRecord(t *testing.T) {
 	}
 	// d goes back and comes again, in the incarnation of e, with the flag or
 	// without.
-	d.held(FromManager, ClusterUnreachable)
+	d.held(machine.FromManager, machine.ClusterUnreachable)
 	d.o.Alone = true
-	d.ok(FromManager)
+	d.ok(machine.FromManager)
 	d.o.NewIncarnation = true
-	d.ok(ToManager)
+	d.ok(machine.ToManager)
 	if s := d.state(); s.LeaseVoters.Token != "c1-2" || len(d.records()) != 2 {
 		t.Errorf("d begins with %+v", s.LeaseVoters)
 	}
@@ -311,8 +312,8 @@ func TestNoNewIncarnationUnderACoordinator(t *testing.T) {
 		}
 		h := hosts[0]
 		h.o.NewIncarnation = true
-		_, err := Plan(t.Context(), h.o, ToManager)
-		var why *Hold
+		_, err := Plan(t.Context(), h.o, machine.ToManager)
+		var why *machine.Hold
 		if errors.As(err, &why) != want {
 			t.Errorf("a status of %s ago: %v", age, err)
 		}
@@ -323,8 +324,8 @@ func TestNoNewIncarnationUnderACoordinator(t *testing.T) {
 func TestSmallClusters(t *testing.T) {
 	for _, names := range [][]string{{"a"}, {"a", "b"}} {
 		h := newCluster(t, names...)[0]
-		h.ok(ToManager)
-		h.ok(FromManager)
+		h.ok(machine.ToManager)
+		h.ok(machine.FromManager)
 		if here, _ := h.at(); !here || !h.running() {
 			t.Errorf("a cluster of %d: here %t, running %t", len(names), here, h.running())
 		}
@@ -335,8 +336,8 @@ func TestSmallClusters(t *testing.T) {
 func TestTakingBackWhatWasNotFinished(t *testing.T) {
 	for _, after := range []string{"journal", "stop", "files", "move", "assign"} {
 		h := newCluster(t, "a", "b", "c")[0]
-		h.runUntil(ToManager, after)
-		h.ok(FromManager)
+		h.runUntil(machine.ToManager, after)
+		h.ok(machine.FromManager)
 		if here, _ := h.at(); !here || !h.running() {
 			t.Errorf("after %s: here %t, running %t", after, here, h.running())
 		}
@@ -344,57 +345,55 @@ func TestTakingBackWhatWasNotFinished(t *testing.T) {
 }
 
 // runUntil does the steps up to one of them.
-func (h *host) runUntil(d Direction, last string) {
+func (h *host) runUntil(d machine.Action, last string) {
 	h.t.Helper()
-	w, err := open(h.t.Context(), h.o, d, false)
-	h.must(err)
-	defer w.close(h.t.Context())
-	for _, s := range w.steps() {
-		needed, err := s.needed()
-		h.must(err)
-		if needed {
-			h.must(s.do(h.t.Context()))
+	ctx, cancel := context.WithCancel(h.t.Context())
+	defer cancel()
+	o := h.o
+	o.Began = func(s machine.Step) {
+		if s.Phase == last {
+			cancel() // after a step the run ends
 		}
-		if s.Name == last {
-			return
-		}
+	}
+	if _, err := Run(ctx, o, d); !errors.Is(err, context.Canceled) {
+		h.t.Fatalf("up to %s: %v", last, err)
 	}
 }
 
 func TestNoWayThereWhileTheWayBackIsUnfinished(t *testing.T) {
 	h := newCluster(t, "a", "b", "c")[0]
-	h.ok(ToManager)
-	h.runUntil(FromManager, "move")
-	h.held(ToManager, Unfinished)
-	h.ok(FromManager)
+	h.ok(machine.ToManager)
+	h.runUntil(machine.FromManager, "move")
+	h.held(machine.ToManager, machine.Unfinished)
+	h.ok(machine.FromManager)
 	h.at()
 }
 
 func TestAnIncarnationThatEndedMeanwhile(t *testing.T) {
 	h := newCluster(t, "a", "b", "c")[0]
-	h.runUntil(ToManager, "stop")
+	h.runUntil(machine.ToManager, "stop")
 	h.create(cluster.Incarnation{Number: 2, Token: "c1-2", Version: v36, Voters: initialMembers("b", "c")})
-	if why := h.held(ToManager, StoreForeign); !strings.Contains(why.Text,
+	if why := h.held(machine.ToManager, machine.StoreForeign); !strings.Contains(why.Text,
 		"c1, in which the handover was begun, is not the newest") {
 		t.Error(why)
 	}
-	h.ok(FromManager)
+	h.ok(machine.FromManager)
 }
 
 // Somebody starts etcd again between the stop and the move.
 func TestStartedAgainMeanwhile(t *testing.T) {
 	h := newCluster(t, "a", "b", "c")[0]
-	h.o.Began = func(s Step) {
-		if s.Name == "move" {
+	h.o.Began = func(s machine.Step) {
+		if s.Phase == "move" {
 			h.run()
 		}
 	}
-	h.held(ToManager, DataBusy)
+	h.held(machine.ToManager, machine.DataBusy)
 	if here, _ := h.at(); !here {
 		t.Error("the data was moved from under a running etcd")
 	}
 	h.o.Began = nil
-	h.ok(ToManager)
+	h.ok(machine.ToManager)
 	h.at()
 }
 
@@ -402,9 +401,9 @@ func TestStartedAgainMeanwhile(t *testing.T) {
 func TestDataOfAUserIsGivenBack(t *testing.T) {
 	h := newCluster(t, "a", "b", "c")[0]
 	h.o.Config.Service.User = "etcd"
-	h.ok(ToManager)
+	h.ok(machine.ToManager)
 	h.must(os.Chmod(h.cfg.Paths.Data, 0o700))
-	h.ok(FromManager)
+	h.ok(machine.FromManager)
 	// By this mode etcdadm sees that the owner is to be set.
 	if st, err := os.Stat(h.cfg.Paths.Data); err != nil || st.Mode().Perm() == 0o700 {
 		t.Errorf("%v, %v", st.Mode(), err)
@@ -414,7 +413,7 @@ func TestDataOfAUserIsGivenBack(t *testing.T) {
 func TestTheVersionThatRunsStays(t *testing.T) {
 	h := newCluster(t, "a", "b", "c")[0]
 	h.o.Config.Version.Minor, h.o.Config.Version.Patch = 7, 3
-	h.ok(ToManager)
+	h.ok(machine.ToManager)
 	var opened machine.Config
 	open := h.o.Open
 	h.o.Open = func(cfg machine.Config, endpoints []string) (Machine, error) {
@@ -424,7 +423,7 @@ func TestTheVersionThatRunsStays(t *testing.T) {
 		}
 		return open(cfg, endpoints)
 	}
-	h.ok(FromManager)
+	h.ok(machine.FromManager)
 	if opened.Version != v36 || opened.Binaries.Dir != filepath.Join(h.o.EtcdDir, "etcd-v3.6.16") {
 		t.Errorf("etcdadm is to run %s of %q", opened.Version, opened.Binaries.Dir)
 	}

@@ -73,8 +73,11 @@ func hostAt(t testing.TB, shared, name string) *host {
 		Environment: at("etc"), Units: at("units"), Manifests: at("manifests"),
 	}
 	h.o = Options{
-		Config: h.cfg, ManagerDir: at("manager"), PKIDir: at("manager-pki"), EtcdDir: at("opt"),
-		ClusterName: "main", BackupStore: "file://" + filepath.Join(shared, "store"), GRPCPort: 8000,
+		Config: h.cfg,
+		Manager: machine.Manager{
+			ManagerDir: at("manager"), PKIDir: at("manager-pki"), EtcdDir: at("opt"),
+			ClusterName: "main", BackupStore: "file://" + filepath.Join(shared, "store"), GRPCPort: 8000,
+		},
 		Open: func(cfg machine.Config, _ []string) (Machine, error) { h.cfg = cfg; return h, nil },
 	}
 	return h
@@ -226,9 +229,9 @@ func (h *host) Run(_ context.Context, goal machine.Goal) (operate.Result, error)
 	return operate.Result{}, nil
 }
 
-func (h *host) over(d Direction) (Result, error) { return Run(h.t.Context(), h.o, d) }
+func (h *host) over(d machine.Action) (Result, error) { return Run(h.t.Context(), h.o, d) }
 
-func (h *host) ok(d Direction) Result {
+func (h *host) ok(d machine.Action) Result {
 	h.t.Helper()
 	r, err := h.over(d)
 	if err != nil {
@@ -238,10 +241,10 @@ func (h *host) ok(d Direction) Result {
 }
 
 // held hands over, which must not be done for this reason.
-func (h *host) held(d Direction, rule Reason) *Hold {
+func (h *host) held(d machine.Action, rule machine.Reason) *machine.Hold {
 	h.t.Helper()
 	_, err := h.over(d)
-	var why *Hold
+	var why *machine.Hold
 	if !errors.As(err, &why) || why.Reason != rule {
 		h.t.Fatalf("%s: %s: %v, want a hold %s", h.name, d, err, rule)
 	}
@@ -291,10 +294,10 @@ func (h *host) records() []cluster.Incarnation {
 	return v.Incarnations
 }
 
-func stepNames(steps []Step) []string {
+func stepNames(steps []machine.Step) []string {
 	var names []string
 	for _, s := range steps {
-		names = append(names, s.Name)
+		names = append(names, s.Phase)
 	}
 	return names
 }

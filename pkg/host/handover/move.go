@@ -2,6 +2,7 @@ package handover
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 // memberDir is what etcd has in its data directory: everything. It is moved
@@ -51,8 +53,10 @@ func mayMove(from, to string) error {
 // apart explains why a rename is impossible.
 func apart(err error, from, to string) error {
 	if errors.Is(err, syscall.EXDEV) {
-		return hold(DataApart, flag+" names a directory on the file system of "+from,
-			"%s and %s are on different file systems, so the data would have to be copied", from, to)
+		return &machine.Hold{
+			Reason: machine.DataApart, Next: "--manager-data-dir names a directory on the file system of " + from,
+			Text: fmt.Sprintf("%s and %s are on different file systems, so the data would have to be copied", from, to),
+		}
 	}
 	return err
 }
@@ -73,8 +77,7 @@ func moveMember(from, to string) error {
 		return err
 	}
 	if there {
-		return hold(DataForeign, "check which one is the member's, and move the other one away",
-			"there is data in %s and in %s", from, to)
+		return machine.DataTwice(from, to)
 	}
 	// An empty directory in the way is replaced.
 	return apart(hostfs.Rename(filepath.Join(from, memberDir), filepath.Join(to, memberDir)), from, to)
@@ -83,20 +86,11 @@ func moveMember(from, to string) error {
 // idle makes sure that no etcd has its database in dir open: etcd locks it as
 // long as it lives (bbolt, by flock). A missing database is nobody's.
 func idle(dir string) error {
-	path := filepath.Join(dir, memberDir, "snap", "db")
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	busy, err := locked(machine.Paths{Data: dir}.Database())
+	if err == nil && busy {
+		return machine.DatabaseOpen(dir)
 	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return hold(DataBusy, "fuser "+path+" shows who it is", "a process has the database in %s open", dir)
-	}
-	return errors.Join(err, hostfs.Unflock(f))
+	return err
 }
 
 // locked says whether a process has the lock on a file. It takes it for a

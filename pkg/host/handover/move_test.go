@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 func TestDataOnAnotherFileSystem(t *testing.T) {
@@ -25,12 +27,12 @@ func TestDataOnAnotherFileSystem(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Unmount(other, unix.MNT_DETACH) })
 	from := filepath.Join(dir, "etcd")
 	write(t, filepath.Join(from, "member", "snap", "db"), "x")
-	var why *Hold
-	if err := mayMove(from, filepath.Join(other, "m")); !errors.As(err, &why) || why.Reason != DataApart ||
-		!strings.Contains(why.Next, flag) {
+	var why *machine.Hold
+	if err := mayMove(from, filepath.Join(other, "m")); !errors.As(err, &why) || why.Reason != machine.DataApart ||
+		!strings.Contains(why.Next, "--manager-data-dir") {
 		t.Errorf("before anything is stopped: %v", err)
 	}
-	if err := moveMember(from, filepath.Join(other, "m")); !errors.As(err, &why) || why.Reason != DataApart {
+	if err := moveMember(from, filepath.Join(other, "m")); !errors.As(err, &why) || why.Reason != machine.DataApart {
 		t.Errorf("when the data is to be moved: %v", err)
 	}
 	if there, err := hasMember(from); !there || err != nil {
@@ -69,47 +71,62 @@ func TestTryingToMoveLeavesNothing(t *testing.T) {
 func TestCAs(t *testing.T) {
 	dir, pki := t.TempDir(), filepath.Join(t.TempDir(), "pki")
 	newCA(t, dir, "ca")
-	now := time.Now()
-	missing, source, err := missingCAs(dir, pki, now)
-	if err != nil || len(missing) != 3 {
-		t.Fatal(missing, err)
+	want := func(direction machine.Action, source machine.CAState, others ...machine.CAState) {
+		t.Helper()
+		var h machine.Handover
+		cfg := machine.Config{Paths: machine.Paths{Certificates: dir}}
+		r := newRunner(Options{Manager: machine.Manager{PKIDir: pki}}, direction)
+		if err := r.authorities(&h, cfg, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		var got []machine.CAState
+		for _, a := range h.Others {
+			got = append(got, a.State)
+			if a.State == machine.CABad && a.Problem == "" {
+				t.Errorf("nobody says what is wrong with %+v", a)
+			}
+		}
+		if h.Source.State != source || !slices.Equal(got, others) {
+			t.Errorf("%s: the source is %s, the others are %s", direction, h.Source.State, got)
+		}
 	}
-	if err := source.write(pki, certs.PeersCA, 0o700); err != nil {
+	const absent, ok, external, bad, other = machine.CAAbsent, machine.CAReady, machine.CAExternal, machine.CABad,
+		machine.CAOther
+	want(machine.ToManager, ok, absent, absent, absent)
+	source, err := readPair(dir, "ca")
+	if err == nil {
+		err = source.write(pki, certs.PeersCA, 0o700)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Remove(filepath.Join(pki, certs.PeersCA+".crt"))); err != nil {
+	want(machine.ToManager, ok, absent, ok, absent)
+	if err := os.Remove(filepath.Join(pki, certs.PeersCA+".crt")); err != nil {
 		t.Fatal(err)
 	}
-	if missing, _, err = missingCAs(dir, pki, now); err != nil || len(missing) != 3 {
-		t.Errorf("with half a pair: %v, %v", missing, err)
-	}
-	for _, name := range missing {
+	want(machine.ToManager, ok, absent, absent, absent) // half a pair
+	for _, name := range managerCAs {
 		if err := source.write(pki, name, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if missing, _, err = missingCAs(dir, pki, now); err != nil || len(missing) != 0 {
-		t.Errorf("with all of them: %v, %v", missing, err)
-	}
+	want(machine.ToManager, ok, ok, ok, ok)
 	for path, mode := range map[string]os.FileMode{".key": 0o600, ".crt": 0o644} {
 		if st, err := os.Stat(filepath.Join(pki, certs.ManagerCA+path)); err != nil || st.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", path, st.Mode(), err)
 		}
 	}
-	if got, err := ownCA(dir, pki, now); err != nil || got.crt != nil {
-		t.Errorf("on the way back, the same CA is there: %v", err)
-	}
+	want(machine.FromManager, ok, ok, ok)
 	if err := os.Remove(filepath.Join(dir, "ca.key")); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := ownCA(dir, pki, now); err != nil || got.crt != nil {
-		t.Errorf("its key is kept elsewhere: %v", err)
-	}
-	if err := os.Rename(filepath.Join(pki, certs.PeersCA+".key"), filepath.Join(pki, "away")); err != nil {
+	want(machine.FromManager, ok, ok, external) // its key is kept elsewhere
+	want(machine.ToManager, bad, other, other, other)
+	newCA(t, dir, "ca")
+	want(machine.FromManager, ok, ok, other)
+	want(machine.ToManager, ok, other, other, other)
+	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var why *Hold
-	if _, _, err := missingCAs(dir, pki, now); !errors.As(err, &why) {
-		t.Errorf("a certificate without its key: %v", err)
-	}
+	want(machine.FromManager, ok, ok, bad)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 // A pair is the files of a certificate authority.
@@ -66,84 +66,60 @@ func sameCA(a, b *certs.CA) bool {
 // managerCAs are the authorities of the daemon.
 var managerCAs = []string{certs.ManagerCA, certs.PeersCA, certs.ClientsCA}
 
-// missingCAs returns which of the daemon's authorities are to be made of
-// etcdadm's one. One that is there and differs is not replaced: other machines
-// may go by it.
-func missingCAs(certsDir, pkiDir string, now time.Time) ([]string, pair, error) {
-	own, err := certs.LoadCA(certsDir, certs.MachineCA, now)
+// authorities observes the certificate authorities of both sides.
+func (r *runner) authorities(h *machine.Handover, cfg machine.Config, now time.Time) (err error) {
+	own := pair{dir: cfg.Paths.Certificates, name: certs.MachineCA}
+	source, others := own, []pair{}
+	if r.goal.Action == machine.FromManager {
+		source = pair{dir: r.o.PKIDir, name: certs.ClientsCA}
+		others = []pair{{dir: r.o.PKIDir, name: certs.PeersCA}, own}
+	} else {
+		for _, name := range managerCAs {
+			others = append(others, pair{dir: r.o.PKIDir, name: name})
+		}
+	}
+	if source, err = readPair(source.dir, source.name); err != nil {
+		return err
+	}
+	h.Source = machine.Authority{Dir: source.dir, Name: source.name, State: machine.CAReady}
+	ca, err := certs.LoadCA(source.dir, source.name, now)
 	if err != nil {
-		return nil, pair{}, &Hold{
-			CADiffers, fmt.Sprintf("put ca.crt and ca.key into %s: etcd-manager issues its certificates itself", certsDir),
-			err.Error(),
-		}
+		h.Source.State, h.Source.Problem = machine.CABad, err.Error()
 	}
-	source, err := readPair(certsDir, certs.MachineCA)
-	if err != nil {
-		return nil, pair{}, err
-	}
-	var missing []string
-	for _, name := range managerCAs {
-		have, err := readPair(pkiDir, name)
+	h.Others = nil
+	for _, o := range others {
+		a, err := compared(o, source, ca, now)
 		if err != nil {
-			return nil, pair{}, err
+			return err
 		}
-		if have.absent(source) {
-			missing = append(missing, name)
-			continue
-		}
-		ca, err := certs.LoadCA(pkiDir, name, now)
-		if err != nil {
-			return nil, pair{}, hold(CADiffers, "move it away, or choose another --pki-dir", "%v", err)
-		}
-		if !sameCA(own, ca) {
-			return nil, pair{}, hold(CADiffers, "move it away, or choose another --pki-dir",
-				"%s is another certificate authority than the %s that the members trust",
-				have.crtPath(), source.crtPath())
-		}
+		h.Others = append(h.Others, a)
 	}
-	return missing, source, nil
+	return nil
 }
 
-// ownCA returns the authority that etcdadm is to have, of those of the daemon;
-// the pair is empty where etcdadm has it already.
-func ownCA(certsDir, pkiDir string, now time.Time) (pair, error) {
-	peers, err := certs.LoadCA(pkiDir, certs.PeersCA, now)
+// compared observes the authority in the place of p, beside that of the source, which
+// is ca, nil where it cannot be used.
+func compared(p, source pair, ca *certs.CA, now time.Time) (machine.Authority, error) {
+	a := machine.Authority{Dir: p.dir, Name: p.name}
+	p, err := readPair(p.dir, p.name)
 	if err != nil {
-		return pair{}, hold(CADiffers, "--pki-dir names the directory of etcd-manager's certificate authorities", "%v", err)
+		return a, err
 	}
-	clients, err := certs.LoadCA(pkiDir, certs.ClientsCA, now)
+	have, err := certs.LoadCA(p.dir, p.name, now)
 	if err != nil {
-		return pair{}, hold(CADiffers, "--pki-dir names the directory of etcd-manager's certificate authorities", "%v", err)
+		a.Problem = err.Error()
 	}
-	if !sameCA(peers, clients) {
-		return pair{}, hold(CADiffers,
-			"a cluster whose daemons have several authorities stays with them; etcdadm snapshot save and etcdadm init "+
-				"--snapshot make a new cluster of its data",
-			"etcd-manager's authorities for peers and for clients are different ones (%s and %s in %s), and etcdadm has one "+
-				"for both, so that its members and the others would not trust each other",
-			certs.PeersCA, certs.ClientsCA, pkiDir)
+	switch {
+	case p.absent(source):
+		a.State = machine.CAAbsent
+	case p.key == nil && bytes.Equal(p.crt, source.crt):
+		a.State = machine.CAExternal
+	case err != nil:
+		a.State = machine.CABad
+	case ca == nil || !sameCA(ca, have):
+		a.State = machine.CAOther
+	default:
+		a.State = machine.CAReady
 	}
-	source, err := readPair(pkiDir, certs.ClientsCA)
-	if err != nil {
-		return pair{}, err
-	}
-	have, err := readPair(certsDir, certs.MachineCA)
-	if err != nil {
-		return pair{}, err
-	}
-	if have.absent(source) {
-		return source, nil
-	}
-	if have.key == nil && bytes.Equal(have.crt, source.crt) {
-		return pair{}, nil // the key is kept elsewhere
-	}
-	ca, err := certs.LoadCA(certsDir, certs.MachineCA, now)
-	if err != nil {
-		return pair{}, hold(CADiffers, "move it away, or choose another --certs-dir", "%v", err)
-	}
-	if !sameCA(ca, clients) {
-		return pair{}, hold(CADiffers, "move it away, or choose another --certs-dir",
-			"%s is another certificate authority than the %s that the members trust", have.crtPath(), source.crtPath())
-	}
-	return pair{}, nil
+	return a, nil
 }

@@ -19,6 +19,10 @@ const (
 	Reset Action = "reset"
 	// Remove takes another member, which is dead, out of the cluster.
 	Remove Action = "remove"
+	// ToManager hands the member over to the daemon etcd-manager.
+	ToManager Action = "to-manager"
+	// FromManager takes it back.
+	FromManager Action = "from-manager"
 )
 
 // A Goal is what a command is to achieve, with what it may do for it.
@@ -51,6 +55,8 @@ type Goal struct {
 	TargetID cluster.MemberID
 	// Force lets Remove take a member out that is healthy.
 	Force bool
+	// Manager is the other side of a handover.
+	Manager Manager
 }
 
 // A Reason names a kind of [Hold]. Scripts may depend on it.
@@ -83,6 +89,20 @@ const (
 	ServiceForeign     Reason = "service-foreign"
 	StillRunning       Reason = "still-running"
 	NotConfigured      Reason = "not-configured"
+
+	NotRunning       Reason = "not-running"
+	NotVoter         Reason = "not-voter"
+	MembersUnsettled Reason = "members-unsettled"
+	NameUnfit        Reason = "name-unfit"
+	DataApart        Reason = "data-apart"
+	DataBusy         Reason = "data-busy"
+	ManagerRuns      Reason = "manager-runs"
+	ManagerState     Reason = "manager-state"
+	CADiffers        Reason = "ca-differs"
+	StoreUnreachable Reason = "store-unreachable"
+	StoreForeign     Reason = "store-foreign"
+	LeaseVotersLost  Reason = "lease-voters-lost"
+	Unfinished       Reason = "unfinished"
 )
 
 // A Hold is a reason for not going on, with what a person can do about it. It
@@ -128,6 +148,8 @@ func (h *Hold) Kind() string {
 		return "usage"
 	case ClusterUnreachable:
 		return "failed"
+	case StoreUnreachable:
+		return "store-unreachable"
 	}
 	return "held"
 }

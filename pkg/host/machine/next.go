@@ -14,6 +14,8 @@ type world struct {
 	goal Goal
 	cfg  Config
 	obs  Observation
+	// handing is what was decided about a handover.
+	handing handing
 }
 
 // Next returns the first step towards the goal, or what holds it back. Neither
@@ -21,6 +23,12 @@ type world struct {
 // [Settle].
 func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 	w := &world{goal: goal, cfg: cfg, obs: obs}
+	if goal.Action == ToManager || goal.Action == FromManager {
+		if why := w.hand(); why != nil {
+			return nil, why
+		}
+		return w.first()
+	}
 	if obs.Host.Manager != "" && goal.Action != Remove {
 		return nil, hold(Managed, "etcd-manager-ctl status",
 			"an etcd-manager with its data in %s runs the etcd of this machine", obs.Host.Manager)
@@ -58,6 +66,12 @@ func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 			return nil, why
 		}
 	}
+	return w.first()
+}
+
+// first returns the first step of the phases that is to be done.
+func (w *world) first() (*Step, *Hold) {
+	goal := w.goal
 	for _, p := range Phases(goal.Action) {
 		if goal.Phase != "" && p.Name != goal.Phase || slices.Contains(goal.Skip, p.Name) {
 			continue

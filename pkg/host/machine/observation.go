@@ -35,6 +35,8 @@ type Observation struct {
 	// Local is what this machine's etcd says, nil if it does not answer.
 	Local  *cluster.Report `json:"local,omitempty"`
 	Remote Remote          `json:"remote"`
+	// Handover is the daemon's side, nil where nothing is handed over.
+	Handover *Handover `json:"-"`
 }
 
 // A Host is the machine.
@@ -120,6 +122,8 @@ const (
 	// CAExternal: the certificate without its key.
 	CAExternal CAState = "external"
 	CABad      CAState = "broken"
+	// CAOther: one that is not the same as where it is compared with.
+	CAOther CAState = "other"
 )
 
 // A PKI is the key pairs on the machine.

@@ -51,6 +51,9 @@ func (p Paths) Certificate(name string) string { return filepath.Join(p.Certific
 // Member is what etcd has in its data directory: everything.
 func (p Paths) Member() string { return filepath.Join(p.Data, "member") }
 
+// Database is the file of etcd's keys.
+func (p Paths) Database() string { return filepath.Join(p.Member(), "snap", "db") }
+
 // Marker is the file that says that the data directory is the one that was made
 // for etcd, and not what is below the mount point of its disk.
 func (p Paths) Marker() string { return filepath.Join(p.Data, ".etcdadm") }
@@ -80,13 +83,17 @@ func (p Paths) ProcessLog() string { return filepath.Join(p.Process(), "etcd.log
 
 // WrittenPaths returns the files that etcdadm writes on this machine to have etcd run.
 func WrittenPaths(cfg Config) []string {
-	p := cfg.Paths
-	paths := []string{p.ControlEnv(), p.ControlScript()}
-	switch cfg.Service.InitSystem {
+	return append([]string{cfg.Paths.ControlEnv(), cfg.Paths.ControlScript()}, starterPaths(cfg)...)
+}
+
+// starterPaths returns those of them from which etcd is started.
+func starterPaths(cfg Config) []string {
+	switch p := cfg.Paths; cfg.Service.InitSystem {
 	case Kubelet:
-		return append(paths, p.Manifest())
+		return []string{p.Manifest()}
 	case Systemd:
-		return append(paths, p.EnvFile(), p.Unit())
+		return []string{p.EnvFile(), p.Unit()}
+	default:
+		return []string{p.EnvFile()}
 	}
-	return append(paths, p.EnvFile())
 }

@@ -65,6 +65,25 @@ var phases = map[Action][]Phase{
 	Remove: {
 		{Name: "remove-member", Short: "take the member out of the cluster", Network: true, next: (*world).removeOther},
 	},
+	ToManager: {
+		{Name: "certificates", Short: "make the daemon's certificate authorities", next: (*world).copyAuthorities},
+		{Name: "binaries", Short: "install etcd where the daemon finds it", next: (*world).managerBinaries},
+		{Name: "record", Short: "record the incarnation in the control store", next: (*world).recordIncarnation},
+		{Name: "journal", Short: "write down what was decided", next: (*world).writeJournal},
+		{Name: "stop", Short: "stop etcd", next: (*world).stopForManager},
+		{Name: "files", Short: "delete what starts etcd", next: (*world).dropStarters},
+		{Name: "move", Short: "move the data to the daemon", next: (*world).moveToManager},
+		{Name: "assign", Short: "tell the daemon to run the member", next: (*world).assign},
+		{Name: "done", Short: "write down that it is done", next: (*world).journalDone},
+	},
+	FromManager: {
+		{Name: "certificates", Short: "make the certificate authority", next: (*world).copyAuthorities},
+		{Name: "journal", Short: "write down what was decided", next: (*world).writeJournal},
+		{Name: "unassign", Short: "tell the daemon to run nothing", next: (*world).unassign},
+		{Name: "move", Short: "move the data to etcdadm", next: (*world).moveFromManager},
+		{Name: "start", Short: "have etcdadm configure and start etcd", next: (*world).runMember},
+		{Name: "done", Short: "delete the traces of the handover", next: (*world).endHandover},
+	},
 }
 
 func nothing(*world) (Operation, *Hold) { return nil, nil }

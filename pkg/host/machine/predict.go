@@ -14,6 +14,9 @@ const learnerID cluster.MemberID = 1
 // Predict returns how the next observation will be when op has been done and all goes
 // well.
 func Predict(cfg Config, obs Observation, op Operation) Observation {
+	if obs.Handover != nil {
+		return predictHandover(cfg, obs, op)
+	}
 	switch op := op.(type) {
 	case *Remember:
 		obs.Record = op.Record

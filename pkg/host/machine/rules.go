@@ -79,4 +79,28 @@ var ruleDocs = []ReasonDoc{
 	{NotConfigured, "A phase came before the one that adds the member to the cluster, or the cluster's members have " +
 		"changed between the phase `configure` and etcd's first start.",
 		"The phases that the hint names, or the whole `etcdadm join`."},
+	{NotRunning, "`handover` found no member on this machine that answers.",
+		"Start it: `etcdadm join` with an endpoint."},
+	{NotVoter, "The member to be handed over is not in the list of its cluster.", "`etcdadm status`."},
+	{MembersUnsettled, "The member list has a learner, or a member that has never started: no list to name the lease " +
+		"voters by.",
+		"Wait until it has its vote, or remove it."},
+	{NameUnfit, "A member's name or URLs are not what the other side of the handover can have.",
+		"What the hint says."},
+	{DataApart, "The data cannot be renamed from one side to the other, because the directories are on different file " +
+		"systems, or because its log is in a directory of its own.",
+		"Choose a directory on the same file system: `--manager-data-dir`."},
+	{DataBusy, "A process has the database open that is about to be moved.", "`fuser` on the file shows who it is."},
+	{ManagerRuns, "etcd-manager, or another handover, has its data directory open.",
+		"Stop etcd-manager on this machine."},
+	{ManagerState, "etcd-manager's data directory tells of another member, or of none; or a coordinator is at work.",
+		"What the hint says."},
+	{CADiffers, "The certificate authorities of the two sides of a handover do not go together.",
+		"Move the one that is not the cluster's away."},
+	{StoreUnreachable, "The control store does not answer.", "Check `--backup-store`."},
+	{StoreForeign, "The control store is that of another cluster, or its incarnations have gone on.",
+		"Choose another `--backup-store`."},
+	{LeaseVotersLost, "No majority of the lease voters on record runs members of this cluster any more.",
+		"Hand back the machines that a daemon runs, then `--new-incarnation` on the first one."},
+	{Unfinished, "A handover in the other direction was begun.", "`etcdadm handover from-manager`."},
 }

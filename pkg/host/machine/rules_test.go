@@ -30,7 +30,8 @@ func TestEveryReasonIsExplained(t *testing.T) {
 }
 
 func TestEveryPhaseAndCheckSaysWhatItIs(t *testing.T) {
-	for _, a := range []machine.Action{machine.Init, machine.Join, machine.Reset, machine.Remove} {
+	for _, a := range []machine.Action{machine.Init, machine.Join, machine.Reset, machine.Remove,
+		machine.ToManager, machine.FromManager} {
 		if len(machine.Phases(a)) == 0 {
 			t.Errorf("%s has no phases", a)
 		}

@@ -1,4 +1,4 @@
-package handover
+package machine
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // A question is all by which a machine decides about incarnation and lease voters.
@@ -21,7 +20,7 @@ type question struct {
 	version etcdversion.Version
 	voters  []cluster.InitialMember
 	// control is what the control store says.
-	control store.View
+	control Control
 	// kept is what the machine has promised when it was run by a daemon before.
 	kept lease.Durable
 	// renew begins a new incarnation where the lease voters on record are of no use.
@@ -29,11 +28,11 @@ type question struct {
 }
 
 // An Agreement is what all machines of a cluster have in common, and what this
-// one makes of it. See the package comment for why it is safe.
+// one makes of it. See package handover for why it is safe.
 type Agreement struct {
 	// Record is the incarnation; Create says that it is yet to be written.
 	Record cluster.Incarnation `json:"record"`
-	Create bool                `json:"create,omitempty"`
+	Create bool                `json:"-"`
 	// LeaseVoters are those that this machine begins with, none for it to begin
 	// without a record, or with the one that it has.
 	LeaseVoters []cluster.NodeName `json:"leaseVoters,omitempty"`
@@ -92,10 +91,10 @@ func (q question) follow(r cluster.Incarnation) (Agreement, *Hold) {
 	switch {
 	case own.Token == r.Token && len(own.Names) > 0:
 		names = own.Names
-		a.Why = fmt.Sprintf("the machine has a record of %s already", text(names))
+		a.Why = fmt.Sprintf("the machine has a record of %s already", namesOf(names))
 	case !slices.Contains(names, q.self):
 		a.Why = fmt.Sprintf("the first machine that was handed over has recorded %s; the coordinator takes this one in",
-			text(names))
+			namesOf(names))
 	case !q.control.Created.IsZero() && !q.control.Created.Before(r.At):
 		a.Why = "a coordinator has been at work, and the lease voters may have changed; it takes this machine in"
 	default:
@@ -112,7 +111,7 @@ func (q question) follow(r cluster.Incarnation) (Agreement, *Hold) {
 			"hand back the machines that a daemon runs, and then say --new-incarnation on the first one that is handed "+
 				"over again",
 			"the daemons' lease voters are on record as %s, and of these %d are voters; no coordinator can come of them",
-			text(names), left)
+			namesOf(names), left)
 	}
 	return a, nil
 }
@@ -121,7 +120,7 @@ func sameNames(a, b []cluster.InitialMember) bool {
 	return slices.Equal(cluster.InitialMemberNames(a), cluster.InitialMemberNames(b))
 }
 
-func text(names []cluster.NodeName) string {
+func namesOf(names []cluster.NodeName) string {
 	words := make([]string, len(names))
 	for i, n := range names {
 		words[i] = string(n)

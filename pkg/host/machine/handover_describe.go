@@ -1,4 +1,4 @@
-package handover
+package machine
 
 import (
 	"maps"
@@ -9,12 +9,11 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
-	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 // described holds a member that etcdadm runs to what a handover needs, and
 // describes it. It is a function of values.
-func described(cfg machine.Config, obs machine.Observation) (*Journal, *Hold) {
+func described(cfg Config, obs Observation) (*Journal, *Hold) {
 	local, remote := obs.Local, obs.Remote
 	switch {
 	case local == nil:
@@ -23,7 +22,7 @@ func described(cfg machine.Config, obs machine.Observation) (*Journal, *Hold) {
 	case obs.Data.State != cluster.DiskData || obs.Data.MemberID != local.ID || obs.Data.ClusterID != local.ClusterID:
 		return nil, hold(DataForeign, "--data-dir names the member's directory",
 			"%s does not hold the data of member %s, which answers at %s",
-			cfg.Paths.Data, local.ID, strings.Join(machine.URLs(cfg).Client, ", "))
+			cfg.Paths.Data, local.ID, strings.Join(URLs(cfg).Client, ", "))
 	case !remote.Answered:
 		return nil, hold(ClusterUnreachable, "etcdadm status", "nobody tells the member list through the quorum: %s",
 			remote.Problem)
@@ -89,7 +88,7 @@ func settled(members []cluster.Member) *Hold {
 }
 
 // fit holds what the daemon could not run as it is.
-func fit(cfg machine.Config, self cluster.Member, written map[string]string) *Hold {
+func fit(cfg Config, self cluster.Member, written map[string]string) *Hold {
 	for _, u := range slices.Concat(self.PeerURLs, self.ClientURLs) {
 		if !strings.HasPrefix(u, "https://") {
 			return hold(NameUnfit, "etcdadm join with https URLs",
@@ -99,9 +98,9 @@ func fit(cfg machine.Config, self cluster.Member, written map[string]string) *Ho
 	switch {
 	case len(self.ClientURLs) == 0 || len(self.PeerURLs) == 0:
 		return hold(NameUnfit, "etcdadm status", "member %s tells no client URL", self.Name)
-	case !overlap(self.PeerURLs, machine.URLs(cfg).Peer):
+	case !overlap(self.PeerURLs, URLs(cfg).Peer):
 		return hold(NameUnfit, "--bind-address and --peer-port", "member %s is found at %s, and the machine's peer URL is %s",
-			self.Name, strings.Join(self.PeerURLs, ", "), machine.URLs(cfg).Peer[0])
+			self.Name, strings.Join(self.PeerURLs, ", "), URLs(cfg).Peer[0])
 	case written["ETCD_WAL_DIR"] != "":
 		return hold(DataApart, "etcdadm reset and etcdadm join make a member with all of its data in one place",
 			"the write-ahead log is apart from the data, in %s, and the daemon keeps both in one place", written["ETCD_WAL_DIR"])
@@ -157,7 +156,7 @@ func operators(written map[string]string, local *cluster.Report) []string {
 // listenAt returns the address that etcd is to listen on: on all of the
 // machine, as the daemon has it by default and as loopback needs it, unless the
 // operator has chosen the addresses or there is loopback alone.
-func listenAt(cfg machine.Config) string {
+func listenAt(cfg Config) string {
 	address, err := netip.ParseAddr(cfg.Listen.Address)
 	switch {
 	case err != nil || address.IsLoopback() || len(cfg.Listen.ClientURLs) > 0 || len(cfg.Listen.PeerURLs) > 0:

@@ -1,4 +1,4 @@
-package handover
+package machine
 
 import (
 	"fmt"
@@ -31,11 +31,12 @@ type Daemon struct {
 	Configure string `json:"configure,omitempty"`
 }
 
-func (t *there) daemon() *Daemon {
-	j, o := t.j, t.o
+// Daemon says how the daemon is to be started for a member that was handed over to it.
+// seeded says that the store has a spec.
+func (o Manager) Daemon(cfg Config, j Journal, seeded bool) *Daemon {
 	argv := []string{
 		"etcd-manager", "--cluster-name=" + o.ClusterName, "--backup-store=" + o.BackupStore, "--data-dir=" + o.ManagerDir,
-		"--node-name=" + string(j.Node), "--address=" + t.address(), "--etcd-address=" + j.EtcdAddress,
+		"--node-name=" + string(j.Node), "--address=" + address(cfg, j), "--etcd-address=" + j.EtcdAddress,
 		fmt.Sprintf("--grpc-port=%d", o.GRPCPort),
 		"--peer-urls=" + strings.Join(j.URLs.Peer, ","), "--client-urls=" + strings.Join(j.URLs.Client, ","),
 		"--pki-dir=" + o.PKIDir, "--etcd-dir=" + o.EtcdDir,
@@ -43,14 +44,14 @@ func (t *there) daemon() *Daemon {
 	if len(j.MetricsURLs) > 0 {
 		argv = append(argv, "--listen-metrics-urls="+strings.Join(j.MetricsURLs, ","))
 	}
-	if seeds := t.seeds(); len(seeds) > 0 {
+	if seeds := o.seeds(j); len(seeds) > 0 {
 		argv = append(argv, "--seeds="+strings.Join(seeds, ","))
 	}
 	d := &Daemon{
 		Node: j.Node, Incarnation: j.Token, Environment: j.Environment, Argv: argv,
 		Line: line(slices.Concat(j.Environment, argv)), LeaseVoters: j.Agreement.LeaseVoters, LeaseVotersWhy: j.Agreement.Why,
 	}
-	if !t.seeded {
+	if !seeded {
 		d.Configure = line([]string{
 			"etcd-manager-ctl", "--backup-store=" + o.BackupStore,
 			fmt.Sprintf("--member-count=%d", len(j.Peers)), "--etcd-version=" + j.Version.String(), "configure-cluster",
@@ -60,11 +61,11 @@ func (t *there) daemon() *Daemon {
 }
 
 // address is where the machine is to be found: where its member is.
-func (t *there) address() string {
-	if a := hostOf(t.j.URLs.Peer[0]); isAddress(a) {
-		return a
+func address(cfg Config, j Journal) string {
+	if len(j.URLs.Peer) > 0 && isAddress(hostOf(j.URLs.Peer[0])) {
+		return hostOf(j.URLs.Peer[0])
 	}
-	return t.cfg.Listen.Address
+	return cfg.Listen.Address
 }
 
 func isAddress(s string) bool {
@@ -74,10 +75,10 @@ func isAddress(s string) bool {
 
 // seeds are the addresses of the other daemons, without names: hints, for the
 // time until all have met in the store.
-func (t *there) seeds() []string {
+func (o Manager) seeds(j Journal) []string {
 	var list []string
-	for _, u := range t.j.Others {
-		s := net.JoinHostPort(hostOf(u), strconv.Itoa(t.o.GRPCPort))
+	for _, u := range j.Others {
+		s := net.JoinHostPort(hostOf(u), strconv.Itoa(o.GRPCPort))
 		if !slices.Contains(list, s) {
 			list = append(list, s)
 		}
