@@ -24,6 +24,8 @@ const hungRead = 10 * time.Second
 type facts struct {
 	node  cluster.Node
 	state nodestate.State
+	// begun says that the member of a node that bootstraps has committed something.
+	begun bool
 	// at is when the reading began: what was changed later may be missing.
 	at time.Time
 }
@@ -100,7 +102,7 @@ func (r *diskReader) run(mine *reading, now func() time.Time, do func() facts) {
 // disk returns what the node has on its disks. Where they hang it is what they
 // had when they were last read, and how long ago that was; the state that is told
 // with it is empty where they never were.
-func (l *Local) disk(ctx context.Context) (cluster.Node, nodestate.State) {
+func (l *Local) disk(ctx context.Context) facts {
 	f, known, pending := l.reader.read(ctx, l.o.Now, func() facts { return l.read(context.WithoutCancel(ctx)) })
 	if !known {
 		f.node = cluster.Node{Name: l.o.Name, URLs: l.o.URLs, Disk: cluster.Disk{
@@ -114,7 +116,7 @@ func (l *Local) disk(ctx context.Context) (cluster.Node, nodestate.State) {
 	if pending >= hungRead {
 		f.node.Storage = cluster.Storage{State: cluster.StorageHung, Path: l.o.DataDir, Pending: pending}
 	}
-	return f.node, f.state
+	return f
 }
 
 // storage returns what the watch of writes tells, or, where only reading hangs,
@@ -146,26 +148,4 @@ func (l *Local) logDir() string {
 		return l.o.DataDir
 	}
 	return wal
-}
-
-// remember writes down who the member is, and how far its revisions have come.
-// It reports whether that is on the disk; one that hangs is not waited for.
-func (l *Local) remember(ctx context.Context, token cluster.Token, r cluster.Report, mark cluster.Revision) bool {
-	if !l.remembering.TryLock() {
-		return false
-	}
-	done := make(chan error, 1)
-	go func() {
-		defer l.remembering.Unlock()
-		done <- l.o.State.Update(nodestate.Recognize(token, r, votersOf(r), mark))
-	}()
-	timer := time.NewTimer(diskTimeout)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		return err == nil
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return false
 }

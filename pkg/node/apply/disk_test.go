@@ -77,7 +77,7 @@ func TestOldFactsSayHowOldTheyAre(t *testing.T) {
 		hang := make(chan struct{})
 		go l.reader.read(t.Context(), time.Now, func() facts { <-hang; return facts{} })
 		synctest.Wait()
-		if n, _ := l.disk(t.Context()); n.FactsAge != 3*time.Second+diskTimeout {
+		if n := l.disk(t.Context()).node; n.FactsAge != 3*time.Second+diskTimeout {
 			t.Errorf("they are %s old", n.FactsAge)
 		}
 		close(hang)
@@ -90,7 +90,8 @@ func TestADiskThatNeverAnsweredIsNotTakenForAnEmptyOne(t *testing.T) {
 		hang := make(chan struct{})
 		go l.reader.read(t.Context(), time.Now, func() facts { <-hang; return facts{} })
 		time.Sleep(hungRead)
-		n, s := l.disk(t.Context())
+		f := l.disk(t.Context())
+		n, s := f.node, f.state
 		if n.Disk.State != cluster.DiskUnreadable || s.Assigned != nil || l.storage(n.Storage).State != cluster.StorageHung {
 			t.Errorf("it is told as %+v, %+v", n.Disk, n.Storage)
 		}

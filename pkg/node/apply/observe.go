@@ -28,12 +28,19 @@ const (
 	starting        = 5 * time.Second
 )
 
-// Observe returns what the node knows about itself. report is nil where no etcd
-// answers. It takes no lock that an operation holds: a long backup does not
-// keep anyone from looking. Nor does a disk that hangs: then it tells what was
-// last read of it, with how the disk does now.
+// Observe returns what the node knows about itself, and then writes down what it
+// has learned by that. report is nil where no etcd answers. It takes no lock that an
+// operation holds: a long backup does not keep anyone from looking. Nor does a disk
+// that hangs: then it tells what was last read of it, with how the disk does now.
 func (l *Local) Observe(ctx context.Context) (cluster.Node, *cluster.Report) {
-	n, s := l.disk(ctx)
+	f, r := l.look(ctx)
+	return l.learn(ctx, f, r), r
+}
+
+// look observes the node, and changes nothing.
+func (l *Local) look(ctx context.Context) (facts, *cluster.Report) {
+	f := l.disk(ctx)
+	n, s := &f.node, f.state
 	n.Storage = l.storage(n.Storage)
 	n.Differs = cmp.Or(differs(s), l.comparer.disputes())
 	status := l.o.Proc.Status()
@@ -50,29 +57,25 @@ func (l *Local) Observe(ctx context.Context) (cluster.Node, *cluster.Report) {
 		n.Process.LastLines = status.LastLines
 	}
 	if s.Assigned == nil || status.State != cluster.ProcessRunning {
-		return n, nil
+		return f, nil
 	}
 	young := l.o.Now().Sub(status.Since) < starting
 	asking, cancel := context.WithTimeout(ctx, l.timeout(ctx, young))
 	defer cancel()
-	r, err := l.report(asking, s, &n)
+	r, err := l.report(asking, s, n)
 	if err != nil && !young {
 		n.Process.NoReport = l.noReport(ctx, s, err)
 	}
 	if err == nil && r.Denied != "" {
 		n.Process.NoReport = l.denied(r.Denied)
 	}
-	return n, r
+	return f, r
 }
 
 // read reads what the node has on its disks. It may take as long as they do.
 func (l *Local) read(ctx context.Context) facts {
 	s := l.o.State.State()
 	disk := nodestate.Disk(l.o.DataDir, s)
-	if s.Prepared != nil && s.Assigned != nil && disk.State == cluster.DiskData &&
-		(!initialMember(s) || l.begun(disk.Token)) {
-		s = l.keepPromise(s)
-	}
 	n := cluster.Node{
 		Name: l.o.Name, URLs: l.o.URLs,
 		Disk: disk, Prepared: s.Prepared, Assigned: s.Assigned, LeaseVoters: s.LeaseVoters,
@@ -81,10 +84,6 @@ func (l *Local) read(ctx context.Context) facts {
 	}
 	n.Versions, n.Broken = l.binaries.of(ctx, l.o.Bin, l.o.Now())
 	n.NewCluster = nodestate.AsksForCluster(l.o.DataDir)
-	if n.NewCluster && disk.State == cluster.DiskData && s.Assigned != nil && s.Prepared == nil {
-		// What cannot be removed asks for nothing as long as there is data.
-		_ = nodestate.HasCluster(l.o.DataDir)
-	}
 	n.OldLog = l.oldLog(s)
 	// Space and hosts are for people and for bounded upkeep: an error there is
 	// an unknown, not a failed look.
@@ -93,7 +92,8 @@ func (l *Local) read(ctx context.Context) facts {
 	}
 	n.SetAside = l.sizes.fill(l.o.DataDir, l.o.Now())
 	n.Hazards = l.hazards.of(l.o.DataDir, s, disk, l.o.Now(), l.o.examine)
-	return facts{node: n, state: s}
+	begun := s.Bootstrapping() && disk.State == cluster.DiskData && l.begun(disk.Token)
+	return facts{node: n, state: s, begun: begun}
 }
 
 // timeout is how long the node's own etcd is waited for: less than whoever
@@ -116,18 +116,7 @@ func (l *Local) begun(token cluster.Token) bool {
 	return begun || err != nil
 }
 
-// keepPromise ends the promise of a bootstrap voter that has begun: from now on
-// an empty disk means lost data.
-func (l *Local) keepPromise(s nodestate.State) nodestate.State {
-	if err := l.o.State.Update(nodestate.FulfilPromise(s.Assigned.Token)); err != nil {
-		return s
-	}
-	return l.o.State.State()
-}
-
-// report asks the node's own etcd, and remembers its ids on disk the first
-// time: they tell whose data is on the disk when etcd does not run. Without a
-// report it says why.
+// report asks the node's own etcd. Without a report it says why.
 func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) (*cluster.Report, error) {
 	c, err := l.etcd(s)
 	if err != nil {
@@ -144,13 +133,6 @@ func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) 
 	if n.Differs != "" && !slices.Contains(r.Alarms, etcdclient.Corrupt) {
 		// Nobody may build on it, nor back it up.
 		r.Alarms = append(r.Alarms, etcdclient.Corrupt)
-	}
-	mark := nodestate.Mark(s.Revision, r.Revision)
-	if newVersion := !r.Cluster.IsZero() && r.Cluster != s.DataVersion(); newVersion || r.ID != s.MemberID ||
-		mark != s.Revision || !sameInitialMembers(votersOf(r), s.Voters) {
-		if l.remember(ctx, s.Assigned.Token, r, mark) {
-			n.Disk.MemberID, n.Revision = r.ID, mark
-		}
 	}
 	return &r, nil
 }
@@ -210,25 +192,6 @@ func clientName(c *tls.Config) string {
 		return ""
 	}
 	return leaf.Subject.CommonName
-}
-
-// votersOf returns the voters that a member tells of, by name. A learner tells of
-// none.
-func votersOf(r cluster.Report) []cluster.InitialMember {
-	var list []cluster.InitialMember
-	for _, m := range r.Members {
-		if !m.Learner && m.Name != "" {
-			list = append(list, cluster.InitialMember{Name: m.Name, PeerURLs: m.PeerURLs})
-		}
-	}
-	slices.SortFunc(list, func(a, b cluster.InitialMember) int { return cmp.Compare(a.Name, b.Name) })
-	return list
-}
-
-func sameInitialMembers(a, b []cluster.InitialMember) bool {
-	return slices.EqualFunc(a, b, func(a, b cluster.InitialMember) bool {
-		return a.Name == b.Name && slices.Equal(a.PeerURLs, b.PeerURLs)
-	})
 }
 
 // ours reports why what answers at the member's URL cannot be the member whose

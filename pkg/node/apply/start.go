@@ -32,24 +32,17 @@ func (l *Local) Boot(ctx context.Context) error {
 	if disk.State != cluster.DiskData || disk.Token != s.Assigned.Token {
 		return nil
 	}
-	if initialMember(s) {
+	if s.Bootstrapping() {
 		return l.run(ctx, s, etcdconf.StateNew)
 	}
 	return l.run(ctx, s, etcdconf.StateExisting)
-}
-
-// initialMember says that the node may still have to bootstrap its cluster: its promise
-// lasts until its member has committed that.
-func initialMember(s nodestate.State) bool {
-	return s.Bootstrap && s.Assigned != nil && s.Prepared != nil && s.Prepared.Token == s.Assigned.Token &&
-		s.Prepared.Backup == ""
 }
 
 // clearCutOff removes what etcd has made where it was cut off before it committed
 // the bootstrap of its cluster: started on that, it would wait for itself for ever.
 func (l *Local) clearCutOff() error {
 	s := l.o.State.State()
-	if !initialMember(s) {
+	if !s.Bootstrapping() {
 		return nil
 	}
 	return nodestate.DropUncommitted(l.o.DataDir, s.Assigned.Token)
