@@ -35,34 +35,58 @@ func TestDescribed(t *testing.T) {
 		says  string
 		spoil func(h *host)
 	}{
-		"a learner":       {machine.MembersUnsettled, "63 is a learner", func(h *host) { obs.Remote.Members[2].Learner = true }},
-		"it is a learner": {machine.MembersUnsettled, "61 is a learner", func(h *host) { obs.Remote.Members[0].Learner = true }},
+		"a learner": {
+			machine.MembersUnsettled, "63 is a learner", func(h *host) { obs.Remote.Members[2].Learner = true },
+		},
+		"it is a learner": {
+			machine.MembersUnsettled, "61 is a learner", func(h *host) { obs.Remote.Members[0].Learner = true },
+		},
 		"one that never started": {machine.MembersUnsettled, "62 (https://10.0.0.98:2380) has never started", func(h *host) {
 			obs.Remote.Members[1].Name = ""
 		}},
-		"one that is ill":  {machine.QuorumMargin, "b is not healthy", func(h *host) { obs.Remote.Members[1].Healthy = false }},
-		"one name for two": {machine.NameUnfit, "two members are called a", func(h *host) { obs.Remote.Members[1].Name = "a" }},
-		"a strange name":   {machine.NameUnfit, "has the character", func(h *host) { obs.Remote.Members[1].Name = "a b" }},
-		"plain text": {
-			machine.NameUnfit, "speaks TLS", func(h *host) { obs.Remote.Members[0].PeerURLs = []string{"http://10.0.0.97:2380"} },
+		"one that is ill": {
+			machine.QuorumMargin, "b is not healthy", func(h *host) { obs.Remote.Members[1].Healthy = false },
 		},
-		"another address": {machine.NameUnfit, "10.0.0.9:2380", func(h *host) { h.cfg.Listen.Address = "10.0.0.9" }},
-		"a log apart":     {machine.DataApart, "/fast", func(h *host) { obs.Written["ETCD_WAL_DIR"] = "/fast" }},
+		"one name for two": {
+			machine.NameUnfit, "two members are called a", func(h *host) { obs.Remote.Members[1].Name = "a" },
+		},
+		"a strange name": {
+			machine.NameUnfit, "has the character", func(h *host) { obs.Remote.Members[1].Name = "a b" },
+		},
+		"plain text": {
+			machine.NameUnfit, "speaks TLS",
+			func(h *host) { obs.Remote.Members[0].PeerURLs = []string{"http://10.0.0.97:2380"} },
+		},
+		"another address": {
+			machine.NameUnfit, "10.0.0.9:2380", func(h *host) { h.cfg.Listen.Address = "10.0.0.9" },
+		},
+		"a log apart": {
+			machine.DataApart, "/fast", func(h *host) { obs.Written["ETCD_WAL_DIR"] = "/fast" },
+		},
 		"no quorum": {
 			machine.ClusterUnreachable, "hangs", func(h *host) { obs.Remote.Answered, obs.Remote.Problem = false, "hangs" },
 		},
-		"two clusters":        {machine.DataForeign, "of cluster c2", func(h *host) { obs.Remote.ClusterID = 0xc2 }},
-		"etcd is unreachable": {machine.NotRunning, "does not answer", func(h *host) { obs.Local = nil }},
+		"two clusters": {
+			machine.DataForeign, "of cluster c2", func(h *host) { obs.Remote.ClusterID = 0xc2 },
+		},
+		"etcd is unreachable": {
+			machine.NotRunning, "does not answer", func(h *host) { obs.Local = nil },
+		},
 		"not in the list": {
 			machine.NotVoter, "61 is not in the list", func(h *host) { obs.Remote.Members = obs.Remote.Members[1:] },
 		},
-		"no data, but etcd": {machine.DataForeign, "does not hold", func(h *host) { obs.Data.State = cluster.DiskEmpty }},
-		"tells no URL":      {machine.NameUnfit, "no client URL", func(h *host) { obs.Remote.Members[0].ClientURLs = nil }},
+		"no data, but etcd": {
+			machine.DataForeign, "does not hold", func(h *host) { obs.Data.State = cluster.DiskEmpty },
+		},
+		"tells no URL": {
+			machine.NameUnfit, "no client URL", func(h *host) { obs.Remote.Members[0].ClientURLs = nil },
+		},
 	} {
 		obs = observed()
 		changed := *h
 		c.spoil(&changed)
-		if _, why := machine.Handing(goal, changed.cfg, obs); why == nil || why.Reason != c.rule || !strings.Contains(why.Text, c.says) {
+		_, why := machine.Handing(goal, changed.cfg, obs)
+		if why == nil || why.Reason != c.rule || !strings.Contains(why.Text, c.says) {
 			t.Errorf("%s: %v", name, why)
 		}
 	}

@@ -56,8 +56,9 @@ func TestThereAndBack(t *testing.T) {
 		}
 		wantSteps(t, h.ok(machine.ToManager)) // again: nothing
 	}
+	names := cluster.InitialMemberNames
 	if got := hosts[0].records(); len(got) != 1 || got[0].Token != "c1" ||
-		!slices.EqualFunc(got[0].Voters, hosts[0].state().Peers, func(a, b cluster.InitialMember) bool { return a.Name == b.Name }) || got[0].By != "a" {
+		!slices.Equal(names(got[0].Voters), names(hosts[0].state().Peers)) || got[0].By != "a" {
 		t.Errorf("the records are %+v", got)
 	}
 	for _, h := range hosts {
@@ -124,27 +125,28 @@ func TestADryRunChangesNothing(t *testing.T) {
 }
 
 func TestWhatHolds(t *testing.T) {
+	const to, from = machine.ToManager, machine.FromManager
 	for name, c := range map[string]struct {
 		d     machine.Action
 		rule  machine.Reason
 		says  string
 		spoil func(t *testing.T, h *host)
 	}{
-		"etcd does not run": {machine.ToManager, machine.NotRunning, "service is stopped", func(t *testing.T, h *host) {
+		"etcd does not run": {to, machine.NotRunning, "service is stopped", func(t *testing.T, h *host) {
 			h.must(os.Remove(h.runPath()))
 		}},
-		"no data": {machine.ToManager, machine.NotRunning, "no member in", func(t *testing.T, h *host) {
+		"no data": {to, machine.NotRunning, "no member in", func(t *testing.T, h *host) {
 			h.must(os.RemoveAll(h.cfg.Paths.Data))
 		}},
-		"another's data": {machine.ToManager, machine.DataForeign, "does not hold the data of member 61", func(t *testing.T, h *host) {
+		"another's data": {to, machine.DataForeign, "does not hold the data of member 61", func(t *testing.T, h *host) {
 			write(t, filepath.Join(h.cfg.Paths.Member(), "wal", "0.wal"), string(wal(99, clusterID)))
 		}},
-		"a daemon runs": {machine.ToManager, machine.ManagerRuns, "an etcd-manager", func(t *testing.T, h *host) {
+		"a daemon runs": {to, machine.ManagerRuns, "an etcd-manager", func(t *testing.T, h *host) {
 			f, err := nodestate.Open(h.o.ManagerDir, nodestate.Self{Name: "a"})
 			h.must(err)
 			t.Cleanup(func() { _ = f.Close() })
 		}},
-		"the daemon has a member": {machine.ToManager, machine.ManagerState, "incarnation other", func(t *testing.T, h *host) {
+		"the daemon has a member": {to, machine.ManagerState, "incarnation other", func(t *testing.T, h *host) {
 			f, err := nodestate.Open(h.o.ManagerDir, nodestate.Self{Name: "a"})
 			h.must(err)
 			h.must(f.Update(func(s *nodestate.State) error {
@@ -153,76 +155,77 @@ func TestWhatHolds(t *testing.T) {
 			}))
 			h.must(f.Close())
 		}},
-		"data on both sides": {machine.ToManager, machine.DataForeign, "there is data in", func(t *testing.T, h *host) {
+		"data on both sides": {to, machine.DataForeign, "there is data in", func(t *testing.T, h *host) {
 			write(t, filepath.Join(h.o.ManagerDir, "data", "c1", "member", "snap", "db"), "old")
 		}},
-		"a process has the database": {machine.ToManager, machine.DataBusy, "open", func(t *testing.T, h *host) {
+		"a process has the database": {to, machine.DataBusy, "open", func(t *testing.T, h *host) {
 			f, err := os.Open(filepath.Join(h.cfg.Paths.Member(), "snap", "db"))
 			h.must(err)
 			t.Cleanup(func() { f.Close() })
 			h.must(unix.Flock(int(f.Fd()), unix.LOCK_EX))
 		}},
 		"another CA in the daemon's directory": {
-			machine.ToManager, machine.CADiffers, "peers-ca", func(t *testing.T, h *host) { newCA(t, h.o.PKIDir, certs.PeersCA) },
+			to, machine.CADiffers, "peers-ca", func(t *testing.T, h *host) { newCA(t, h.o.PKIDir, certs.PeersCA) },
 		},
 		"the CA's key is elsewhere": {
-			machine.ToManager, machine.CADiffers, "ca.key", func(t *testing.T, h *host) {
+			to, machine.CADiffers, "ca.key", func(t *testing.T, h *host) {
 				h.must(os.Remove(h.cfg.Paths.Certificate("ca.key")))
 			},
 		},
-		"a store of another cluster": {machine.ToManager, machine.StoreForeign, "store is that of incarnation c2",
+		"a store of another cluster": {to, machine.StoreForeign, "store is that of incarnation c2",
 			func(t *testing.T, h *host) {
 				h.create(cluster.Incarnation{Number: 1, Token: "c2", Version: v36, Voters: initialMembers("a")})
 			}},
-		"a store of the existing tool's cluster": {machine.ToManager, machine.StoreForeign, "was created on", func(t *testing.T, h *host) {
+		"a store of the existing tool's cluster": {to, machine.StoreForeign, "was created on", func(t *testing.T, h *host) {
 			s, err := store.Open(t.Context(), h.o.BackupStore)
 			h.must(err)
 			h.must(s.MarkCreated(t.Context(), time.Now()))
 			h.must(s.Close(t.Context()))
 		}},
 		"nothing to hand back": {
-			machine.FromManager, machine.ManagerState, "has no member", func(t *testing.T, h *host) { h.must(os.RemoveAll(h.cfg.Paths.Data)) },
+			from, machine.ManagerState, "has no member",
+			func(t *testing.T, h *host) { h.must(os.RemoveAll(h.cfg.Paths.Data)) },
 		},
-		"two CAs": {machine.FromManager, machine.CADiffers, "different ones", func(t *testing.T, h *host) {
-			h.ok(machine.ToManager)
+		"two CAs": {from, machine.CADiffers, "different ones", func(t *testing.T, h *host) {
+			h.ok(to)
 			newCA(t, h.o.PKIDir, certs.PeersCA)
 		}},
-		"another CA in etcdadm's directory": {machine.FromManager, machine.CADiffers, "another certificate authority",
+		"another CA in etcdadm's directory": {from, machine.CADiffers, "another certificate authority",
 			func(t *testing.T, h *host) {
-				h.ok(machine.ToManager)
+				h.ok(to)
 				newCA(t, h.cfg.Paths.Certificates, "ca")
 			}},
-		"the daemon still runs": {machine.FromManager, machine.ManagerRuns, "an etcd-manager", func(t *testing.T, h *host) {
-			h.ok(machine.ToManager)
+		"the daemon still runs": {from, machine.ManagerRuns, "an etcd-manager", func(t *testing.T, h *host) {
+			h.ok(to)
 			f, err := nodestate.Open(h.o.ManagerDir, nodestate.Self{Name: "a"})
 			h.must(err)
 			t.Cleanup(func() { _ = f.Close() })
 		}},
-		"its data is gone": {machine.FromManager, machine.DataForeign, "there is no data", func(t *testing.T, h *host) {
-			h.ok(machine.ToManager)
+		"its data is gone": {from, machine.DataForeign, "there is no data", func(t *testing.T, h *host) {
+			h.ok(to)
 			h.must(os.RemoveAll(filepath.Join(h.o.ManagerDir, "data")))
 		}},
-		"the member was removed meanwhile": {machine.FromManager, machine.DataForeign, "do not know member 61", func(t *testing.T, h *host) {
-			h.ok(machine.ToManager)
+		"the member was removed meanwhile": {from, machine.DataForeign, "do not know member 61", func(t *testing.T, h *host) {
+			h.ok(to)
 			h.setMembers("b", "c", "d")
 		}},
-		"another name": {machine.FromManager, machine.NameUnfit, "none is called z", func(t *testing.T, h *host) {
-			h.ok(machine.ToManager)
+		"another name": {from, machine.NameUnfit, "none is called z", func(t *testing.T, h *host) {
+			h.ok(to)
 			h.o.Config.Name = "z"
 		}},
-		"another port": {machine.FromManager, machine.NameUnfit, "12380", func(t *testing.T, h *host) {
-			h.ok(machine.ToManager)
+		"another port": {from, machine.NameUnfit, "12380", func(t *testing.T, h *host) {
+			h.ok(to)
 			h.o.Config.Listen.PeerPort = 12380
 		}},
-		"quarantined": {machine.FromManager, machine.ManagerState, "quarantined", func(t *testing.T, h *host) {
-			h.ok(machine.ToManager)
+		"quarantined": {from, machine.ManagerState, "quarantined", func(t *testing.T, h *host) {
+			h.ok(to)
 			f, err := nodestate.Open(h.o.ManagerDir, nodestate.Self{Name: "a"})
 			h.must(err)
 			h.must(f.Update(func(s *nodestate.State) error { s.Assigned.Quarantined = true; return nil }))
 			h.must(f.Close())
 		}},
-		"handed over elsewhere": {machine.FromManager, machine.ManagerState, "was handed over to", func(t *testing.T, h *host) {
-			h.ok(machine.ToManager)
+		"handed over elsewhere": {from, machine.ManagerState, "was handed over to", func(t *testing.T, h *host) {
+			h.ok(to)
 			h.o.ManagerDir += "-other"
 		}},
 	} {
