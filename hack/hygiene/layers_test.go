@@ -46,6 +46,8 @@ func TestImportRules(t *testing.T) {
 		{"end-to-end tests may use all", "e2e/demo", Prefix + "pkg/coordination/gossip", ""},
 		{"cloud drivers are not for the library", "pkg/store", "gocloud.dev/blob/s3blob", "cloud drivers"},
 		{"cloud drivers are for programs", "etcd-backup", "gocloud.dev/blob/s3blob", ""},
+		{"templates make programs large", "pkg/host/initfiles", "text/template", "keeps every exported method"},
+		{"templates are for tools", "images/imagebuild", "text/template", ""},
 		{"a program's name is not a prefix", "etcd-manager-ctl", Prefix + "etcd-manager/x", "do not import each other"},
 		{"tools may not use the product", "images/etcdbuild", Prefix + "pkg/cluster", "stands apart"},
 		{"the documentation uses the operations", "hack/docs", Prefix + "pkg/cluster/plan", ""},

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
@@ -82,11 +81,7 @@ func Manifest(o PodOptions) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("static pod: %w", err)
 	}
-	var b strings.Builder
-	if err := manifest.Execute(&b, data); err != nil {
-		return "", fmt.Errorf("static pod: %w", err)
-	}
-	return b.String(), nil
+	return data.yaml(), nil
 }
 
 type podVariable struct{ Name, Value string }
@@ -208,146 +203,3 @@ func scalar(s string) string {
 	}
 	return strconv.QuoteToASCII(s)
 }
-
-// manifest is the pod. The names, the label k8s-app and the paths are those of
-// the retired etcdadm; the labels component and tier, the annotation and the
-// numbers of the probes are those of kubeadm.
-var manifest = template.Must(template.New(ManifestName).Funcs(template.FuncMap{
-	"q": scalar,
-}).Parse(podParts + header + `apiVersion: v1
-kind: Pod
-metadata:
-  name: etcd
-  namespace: kube-system
-{{- if .Advertised}}
-  annotations:
-    kubeadm.kubernetes.io/etcd.advertise-client-urls: {{q .Advertised}}
-{{- end}}
-  labels:
-    k8s-app: etcd
-    component: etcd
-    tier: control-plane
-spec:
-  hostNetwork: true
-  priorityClassName: system-cluster-critical
-  priority: 2000000000
-  enableServiceLinks: false
-  tolerations:
-  - operator: Exists
-{{- if or .UID .GID (not .HardeningOff)}}
-  securityContext:
-{{- if .UID}}
-    runAsUser: {{.UID}}
-{{- end}}
-{{- if .GID}}
-    runAsGroup: {{.GID}}
-{{- end}}
-{{- if not .HardeningOff}}
-    seccompProfile:
-      type: RuntimeDefault
-{{- end}}
-{{- end}}
-  containers:
-  - name: etcd
-    image: {{q .Image}}
-    imagePullPolicy: IfNotPresent
-    command:
-    - etcd
-    env:
-{{- range .Variables}}
-    - name: {{q .Name}}
-      value: {{q .Value}}
-{{- end}}
-    resources:
-      requests:
-        cpu: {{q .CPU}}
-        memory: {{q .Memory}}
-{{- if not .HardeningOff}}
-    securityContext:
-      privileged: false
-      allowPrivilegeEscalation: false
-      capabilities:
-        drop:
-        - ALL
-{{- if .AddCaps}}
-        add:
-{{- range .AddCaps}}
-        - {{q .}}
-{{- end}}
-{{- end}}
-{{- end}}
-{{- with .Probe}}
-    startupProbe:
-      {{- template "check" .}}
-{{- template "livez" .}}
-      initialDelaySeconds: 2
-      periodSeconds: 5
-      timeoutSeconds: 15
-      failureThreshold: 120
-    readinessProbe:
-      {{- template "check" .}}
-{{- template "readyz" .}}
-      periodSeconds: 5
-      timeoutSeconds: 15
-      failureThreshold: 3
-{{- end}}
-    volumeMounts:
-    - name: etcd-certs
-      mountPath: {{q .CertsDir}}
-      readOnly: true
-    - name: etcd-data
-      mountPath: {{q .DataDir}}
-{{- if .Marker}}
-    - name: etcd-marker
-      mountPath: /run/etcdadm-marker
-      readOnly: true
-{{- end}}
-{{- if .LogFile}}
-    - name: etcd-log
-      mountPath: {{q .LogFile}}
-{{- end}}
-  volumes:
-  - name: etcd-certs
-    hostPath:
-      path: {{q .CertsDir}}
-      type: Directory
-  - name: etcd-data
-    hostPath:
-      path: {{q .DataDir}}
-      type: Directory
-{{- if .Marker}}
-  - name: etcd-marker
-    hostPath:
-      path: {{q .Marker}}
-      type: File
-{{- end}}
-{{- if .LogFile}}
-  - name: etcd-log
-    hostPath:
-      path: {{q .LogFile}}
-      type: FileOrCreate
-{{- end}}
-`))
-
-// podParts are the parts that come more than once.
-const podParts = `{{define "check"}}
-{{- if .Live}}
-      httpGet:
-        scheme: HTTP
-{{- else}}
-      tcpSocket:
-{{- end}}
-        host: {{q .Host}}
-        port: {{.Port}}
-{{- end -}}
-{{define "livez"}}
-{{- if .Live}}
-        path: {{q .Live}}
-{{- end}}
-{{- end -}}
-{{define "readyz"}}
-{{- if .Ready}}
-        path: {{q .Ready}}
-{{- end}}
-{{- end -}}
-`
