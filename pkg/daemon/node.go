@@ -31,6 +31,8 @@ type node struct {
 	orders    *orderBook
 	// voted is the node's last vote, nil for none.
 	voted atomic.Pointer[vote]
+	// released is called when the lease was released.
+	released func()
 }
 
 // Observe tells what the node knows about itself.
@@ -136,8 +138,11 @@ func (n *node) Lease(ctx context.Context, req lease.Request) (lease.Reply, error
 			n.voted.CompareAndSwap(v, &vote{at: v.at, started: true, heard: true})
 		}
 	case req.Release:
-		// Nobody has to wait for the end of what was given back.
+		// Nobody has to wait for the end of what was released.
 		n.voted.Store(&vote{at: n.now(), from: req.Holder})
+		if n.released != nil {
+			n.released()
+		}
 	default:
 		n.voted.Store(&vote{at: n.now(), to: req.Holder})
 	}
@@ -164,6 +169,15 @@ func (v *vote) listen() time.Duration {
 		return lease.MaxTTL + 2*lease.RenewEvery
 	}
 	return 2 * lease.RenewEvery
+}
+
+// quiet returns for how long a node does not try for the lease, whatever else happens: as
+// long as its vote for another runs.
+func (v *vote) quiet(self cluster.NodeName, now time.Time) time.Duration {
+	if v == nil || v.to == "" || v.to == self {
+		return 0
+	}
+	return max(0, v.at.Add(lease.DefaultTTL).Sub(now))
 }
 
 // lapsed returns who let its lease run out, empty for nobody: it may be gone, and

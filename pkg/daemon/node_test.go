@@ -212,19 +212,21 @@ func TestAVoteIsOnTheDiskAndInTheAnswer(t *testing.T) {
 		a.Node.Address != "10.0.0.1:8000" || a.Now.Before(began) {
 		t.Errorf("it says %+v at %s", a.Node, a.Now)
 	}
+	woken := 0
+	s.released = func() { woken++ }
 	if r, err := s.Lease(t.Context(), lease.Request{
 		Cluster: "main", Token: "t1", Term: 3, Holder: "b", Boot: "boot-b", Release: true,
-	}); err != nil || !r.Granted {
-		t.Fatalf("giving it back: %+v, %v", r, err)
+	}); err != nil || !r.Granted || woken != 1 {
+		t.Fatalf("giving it back: %+v, %v; the loop was woken %d times", r, err, woken)
 	}
 	if v := s.voted.Load(); v == nil || v.to != "" || v.at.Before(began) {
-		t.Errorf("others would wait for the end of a lease that was given back: %+v", v)
+		t.Errorf("others would wait for the end of a lease that was released: %+v", v)
 	}
 	if err := s.Execute(t.Context(), order(3, "c", discardA)); err == nil {
-		t.Error("another's order in the term that was given back was obeyed")
+		t.Error("another's order in the term that was released was obeyed")
 	}
 	if l := s.Observe(t.Context()).Node.Lease; l != (cluster.Lease{Term: 3, Holder: "b", Released: true}) {
-		t.Errorf("of a lease that was given back it says %+v", l)
+		t.Errorf("of a lease that was released it says %+v", l)
 	}
 	// What is remembered is what the next run starts from.
 	if d := durable(s.state); d.Term != 3 || d.Grant.Holder != "b" ||

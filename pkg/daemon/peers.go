@@ -190,6 +190,10 @@ func (c *peerGroup) candidate() bool {
 		c.d.now())
 }
 
+// quiet returns for how long this daemon is no candidate. That ends early when the lease is
+// released, which wakes the loop.
+func (d *Daemon) quiet() time.Duration { return d.node.voted.Load().quiet(d.name, d.now()) }
+
 // early returns the lease voters to ask for the lease before an observation: those that this
 // node knows, if it is one of them, and the daemons are not paused.
 func (d *Daemon) early() cluster.LeaseVoters {

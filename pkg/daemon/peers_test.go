@@ -34,9 +34,9 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 		{"the next, when the lowest let its lease run out", "b", alive, voted("a", lease.DefaultTTL), true},
 		{"not the one after the next", "c", alive, voted("a", lease.DefaultTTL), false},
 		{"the one after the next, when the next does not come", "c", alive, voted("a", orphaned+apart+1), true},
-		{"the lowest at once, when the lease was given back", "a", alive, voted("", 0), true},
-		{"not another, when the lease was given back", "b", alive, voted("", time.Second), false},
-		{"another, when the lowest does not take what was given back", "b", alive, voted("", orphaned+apart+1), true},
+		{"the lowest at once, when the lease was released", "a", alive, voted("", 0), true},
+		{"not another, when the lease was released", "b", alive, voted("", time.Second), false},
+		{"another, when the lowest does not take what was released", "b", alive, voted("", orphaned+apart+1), true},
 		{"the one that gave the lease back, when it can", "a", alive, back("a", time.Second), true},
 		{"not the next at once, when the lowest gave the lease back", "b", alive, back("a", ahead), false},
 		{"the next, when the lowest gave the lease back and lives", "b", alive, back("a", ahead+1), true},
@@ -59,6 +59,33 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 				t.Errorf("the list of live nodes was changed to %v", tc.alive)
 			}
 		})
+	}
+}
+
+// While a daemon is quiet it is no candidate, whoever else is alive.
+func TestAVoteForAnotherKeepsQuiet(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, tc := range []struct {
+		name string
+		v    *vote
+		want time.Duration
+	}{
+		{"no vote", nil, 0},
+		{"a vote for itself", &vote{at: now, to: "b"}, 0},
+		{"a released lease", &vote{at: now, from: "a"}, 0},
+		{"a vote a moment ago", &vote{at: now, to: "a"}, lease.DefaultTTL},
+		{"a vote that has run for a while", &vote{at: now.Add(-time.Second), to: "a"}, lease.DefaultTTL - time.Second},
+		{"a vote that is over", &vote{at: now.Add(-lease.DefaultTTL), to: "a"}, 0},
+	} {
+		got := tc.v.quiet("b", now)
+		if got != tc.want {
+			t.Errorf("%s: quiet for %s, want %s", tc.name, got, tc.want)
+		}
+		for _, alive := range [][]cluster.NodeName{{"b"}, {"b", "c"}, {"a", "b", "c"}} {
+			if got > 0 && shouldTry("b", alive, tc.v, now.Add(got-1)) {
+				t.Errorf("%s, with %v alive: a candidate while it is quiet", tc.name, alive)
+			}
+		}
 	}
 }
 

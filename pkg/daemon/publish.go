@@ -386,10 +386,10 @@ func changesStore(line string) bool {
 
 // pollEvery returns how old the store's answer may be at the next observation: a spec
 // that is changed shall be seen within seconds, and an idle cluster shall cost
-// ten requests a minute.
+// few requests. Most changes are seen earlier, see watchStore.
 func pollEvery(r reconcile.Report) time.Duration {
 	if r.Converged && len(r.Holds) == 0 {
-		return 6 * time.Second
+		return 10 * time.Second
 	}
 	for _, h := range r.Holds {
 		switch h.Reason {

@@ -469,7 +469,7 @@ func TestHowOftenTheStoreIsRead(t *testing.T) {
 		r    reconcile.Report
 		want time.Duration
 	}{
-		{with(true), 6 * time.Second},
+		{with(true), 10 * time.Second},
 		{with(true, plan.Alarm), 2 * time.Second},
 		{with(false), 2 * time.Second},
 		{with(false, plan.Grace, plan.WaitingForNodes), 200 * time.Millisecond},

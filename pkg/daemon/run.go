@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/backup/stage"
@@ -52,6 +53,10 @@ type Daemon struct {
 	// keeping is held while something is written that the node remembers of the
 	// store.
 	keeping sync.Mutex
+	// reported is when this daemon last reported an observation, in nanoseconds since 1970.
+	reported atomic.Int64
+	// news wakes the loop.
+	news chan struct{}
 	// progress says whether the loop turns.
 	progress progress
 
@@ -62,7 +67,7 @@ type Daemon struct {
 // Run runs a daemon until ctx ends. It returns nil after an orderly end, and
 // the reason where the daemon could not start or its port failed.
 func Run(ctx context.Context, c Config, log *slog.Logger) error {
-	d := &Daemon{c: c, log: log, now: time.Now}
+	d := &Daemon{c: c, log: log, now: time.Now, news: make(chan struct{}, 1)}
 	d.hosts.d = d
 	defer d.close(context.WithoutCancel(ctx))
 	if err := d.open(ctx); err != nil {
@@ -179,7 +184,7 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 		o.TLS = d.keys
 	}
 	d.node = &node{boot: observe.NewToken(), local: apply.NewLocal(o), voter: voter, state: d.state, keys: d.keys,
-		now: d.now}
+		now: d.now, released: d.wake}
 	d.onClose(func(ctx context.Context) {
 		if err := d.node.local.Close(ctx); err != nil {
 			d.log.Error("etcd did not stop", "error", err)
@@ -259,6 +264,7 @@ func (d *Daemon) run(ctx context.Context) error {
 	wg.Go(func() { d.hosts.run(ctx) })
 	wg.Go(func() { d.node.local.Watch(ctx) })
 	wg.Go(func() { d.keepLock(ctx) })
+	wg.Go(func() { d.watchStore(ctx) })
 	wg.Go(func() { d.peerGroup.run(ctx) })
 	// What is ordered and done while the others stop is published too.
 	published, publish := context.WithCancel(context.WithoutCancel(ctx))
@@ -295,7 +301,7 @@ func (d *Daemon) ready() error {
 
 func (d *Daemon) loop() *reconcile.Loop {
 	return reconcile.New(reconcile.Options{
-		Self: d.name, Candidate: d.peerGroup.candidate, Lease: d.fleet.Lease(), Observe: d.observe, Spec: d.spec,
+		Self: d.name, Candidate: d.peerGroup.candidate, Quiet: d.quiet, Lease: d.fleet.Lease(), Observe: d.observe, Spec: d.spec,
 		Do:       d.fleet.Coordinator().Do,
 		NotYet:   apply.NotYet,
 		Previous: func(ctx context.Context) cluster.Observation { return previous(ctx, d.store, d.now()) },
@@ -303,7 +309,7 @@ func (d *Daemon) loop() *reconcile.Loop {
 		Fit:      d.fit,
 		Progress: func(within time.Duration) { d.progress.within(d.now(), within) },
 		Deadline: apply.Timeout,
-		Report:   d.report, Wake: d.peerGroup.changed(), Log: d.log, Now: d.now,
+		Report:   d.report, Wake: d.peerGroup.changed(), News: d.news, Log: d.log, Now: d.now,
 	})
 }
 
@@ -326,6 +332,7 @@ func (d *Daemon) holds(term cluster.Term) bool {
 }
 
 func (d *Daemon) report(_ context.Context, r reconcile.Report) {
+	d.reported.Store(d.now().UnixNano())
 	d.nums.note(r)
 	d.pub.note(r)
 	d.view.Every(pollEvery(r))

@@ -130,6 +130,7 @@ func (s *Store) PutCommand(ctx context.Context, c Command) (Command, error) {
 			return Command{}, fmt.Errorf("queue command: %w", err)
 		}
 		if made {
+			s.announce(ctx)
 			return c, nil
 		}
 	}

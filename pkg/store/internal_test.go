@@ -41,6 +41,11 @@ func (h hung) remove(ctx context.Context, key string) error {
 	return h.objects.remove(ctx, key)
 }
 
+func (h hung) versions(ctx context.Context, now time.Time) (map[string]string, error) {
+	<-h.release
+	return h.objects.versions(ctx, now)
+}
+
 func hungStore(t *testing.T) (*Store, hung) {
 	requests := new(atomic.Int64)
 	h := hung{&files{root: t.TempDir(), requests: requests}, make(chan struct{})}
@@ -244,4 +249,34 @@ func TestFullDisk(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("left behind are %v, %v", entries, err)
 	}
+}
+
+// A check for changes costs no request in a directory and four cheap ones in a bucket, and of a
+// store that hangs one check hangs.
+func TestWhatACheckForChangesCosts(t *testing.T) {
+	for want, location := range map[int64]string{0: t.TempDir(), 4: "mem://"} {
+		s, err := Open(t.Context(), location)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.NewWatcher().Changed(t.Context(), time.Now()); err != nil || s.Requests() != want {
+			t.Errorf("%s: %d requests, %v", location, s.Requests(), err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s, h := hungStore(t)
+		w := s.NewWatcher()
+		for range 5 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if changed, err := w.Changed(ctx, time.Now()); changed || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("changed: %t, %v", changed, err)
+			}
+			cancel()
+		}
+		if len(s.calls) != 0 {
+			t.Errorf("%d calls hang", len(s.calls))
+		}
+		close(h.release)
+		synctest.Wait()
+	})
 }

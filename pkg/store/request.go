@@ -77,6 +77,7 @@ func (s *Store) PutRequest(ctx context.Context, r cluster.Request) (cluster.Requ
 	if err != nil {
 		return cluster.Request{}, fmt.Errorf("queue %s request: %w", r.Kind, err)
 	}
+	s.announce(ctx)
 	return r, nil
 }
 
@@ -85,7 +86,11 @@ func (s *Store) DeleteRequest(ctx context.Context, name string) error {
 	if err := checkName(name); err != nil {
 		return fmt.Errorf("delete request: %w", err)
 	}
-	return s.Delete(ctx, requestPrefix+name)
+	if err := s.Delete(ctx, requestPrefix+name); err != nil {
+		return err
+	}
+	s.announce(ctx)
+	return nil
 }
 
 func sortRequests(all []cluster.Request) {

@@ -110,6 +110,7 @@ func (s *Store) PutSpec(ctx context.Context, spec SpecFile) error {
 	if err := s.Put(ctx, specKey, formatSpec(spec, present)); err != nil {
 		return fmt.Errorf("write spec: %w", err)
 	}
+	s.announce(ctx)
 	return nil
 }
 

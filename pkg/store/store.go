@@ -68,6 +68,11 @@ type objects interface {
 	remove(ctx context.Context, key string) error
 	// prune removes what deleting all objects below a directory leaves behind.
 	prune(ctx context.Context, dir string) error
+	// versions returns, by key, what tells the versions apart of what changes when a request,
+	// a command or a spec is written: cheaply, and empty for what is not there.
+	versions(ctx context.Context, now time.Time) (map[string]string, error)
+	// announce makes versions return something new, where it would not by itself.
+	announce(ctx context.Context) error
 	close() error
 }
 

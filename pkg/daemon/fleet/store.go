@@ -127,6 +127,13 @@ func (v *StoreView) Stale() {
 	v.catalog.stale = true
 }
 
+// Expire makes the next observation read the store.
+func (v *StoreView) Expire() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.polled, v.after = time.Time{}, v.polls.begun()
+}
+
 // Changed is Stale for who has changed backups: they are checked again.
 func (v *StoreView) Changed(names ...string) {
 	v.Stale()

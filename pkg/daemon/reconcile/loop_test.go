@@ -68,6 +68,21 @@ func TestStandbyDoesNothing(t *testing.T) {
 	})
 }
 
+func TestADaemonThatStandsByTurnsRarely(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.candidate = false
+		w.quiet = 10 * time.Second
+		w.pass(time.Minute)
+		if w.asked > 8 {
+			t.Errorf("it asked %d times in a minute whether it is a candidate", w.asked)
+		}
+		w.change(func() { w.candidate = true })
+		w.wake <- struct{}{}
+		synctest.Wait()
+		equal(t, "done", strings.Join(w.protocol, "; "), "previous; look; acquire from [a]")
+	})
+}
+
 func TestARefusedLeaseIsAHoldAndNothingIsDone(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.backupDue()

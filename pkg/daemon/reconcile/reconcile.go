@@ -37,7 +37,10 @@ type Options struct {
 	// Candidate says whether this daemon should try to coordinate. It is a hint
 	// that saves work; the lease decides.
 	Candidate func() bool
-	Lease     Lease
+	// Quiet returns for how long at least Candidate will say no, unless Wake ends that; nil
+	// means that nobody knows. Each turn of a daemon that stands by costs processor time.
+	Quiet func() time.Duration
+	Lease Lease
 	// Early returns the lease voters to ask for the lease before the first observation, none
 	// where that is not worth it; nil means never. An observation may have to wait for an
 	// etcd that has lost its leader together with the last coordinator.
@@ -64,10 +67,10 @@ type Options struct {
 	Progress func(within time.Duration)
 	// Deadline says how long an operation may take; nil for no time worth telling.
 	Deadline func(obs cluster.Observation, op plan.Operation) time.Duration
-	// Wake ends a pause early.
-	Wake <-chan struct{}
-	Log  *slog.Logger
-	Now  func() time.Time
+	// Wake ends a pause early, as does News.
+	Wake, News <-chan struct{}
+	Log        *slog.Logger
+	Now        func() time.Time
 }
 
 // A Report says what the coordinator sees and does.
@@ -138,6 +141,9 @@ func New(o Options) *Loop {
 	if o.Early == nil {
 		o.Early = func() cluster.LeaseVoters { return cluster.LeaseVoters{} }
 	}
+	if o.Quiet == nil {
+		o.Quiet = func() time.Duration { return 0 }
+	}
 	if o.Progress == nil {
 		o.Progress = func(time.Duration) {}
 	}
@@ -163,6 +169,7 @@ func (l *Loop) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 		case <-l.o.Wake:
+		case <-l.o.News:
 		case <-l.backupEnded():
 		}
 		l.o.Progress(turnLimit)
@@ -180,7 +187,7 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 	}
 	if !held && !l.o.Candidate() {
 		l.standby()
-		return pauseStandby
+		return max(pauseStandby, l.o.Quiet())
 	}
 	if !held && !l.seen && l.lost == 0 {
 		if pause, over := l.early(ctx); over {

@@ -27,7 +27,10 @@ type world struct {
 	obs       cluster.Observation
 	spec      cluster.Spec
 	candidate bool
-	previous  cluster.Observation
+	// quiet is for how long it is no candidate, asked how often it was asked.
+	quiet    time.Duration
+	asked    int
+	previous cluster.Observation
 	// fail says how an operation ends; it is done if fail is nil or returns nil.
 	fail func(op plan.Operation) error
 	// failContext does so too, and comes first.
@@ -132,7 +135,13 @@ func (w *world) options() Options {
 		Candidate: func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
+			w.asked++
 			return w.candidate
+		},
+		Quiet: func() time.Duration {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.quiet
 		},
 		Observe: func(_ context.Context, prev cluster.Observation) cluster.Observation {
 			w.mu.Lock()
