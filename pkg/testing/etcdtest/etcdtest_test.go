@@ -3,7 +3,6 @@ package etcdtest
 import (
 	"context"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
