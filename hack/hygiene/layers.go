@@ -86,6 +86,7 @@ var layers = map[string]Layer{
 	"pkg/backup/drill":       Join,
 	"pkg/testing/etcdtest":   Join,
 	"pkg/daemon/observe":     Join,
+	"pkg/etcd/migrate":       Join,
 
 	"pkg/store/cloud": Join,
 

@@ -50,6 +50,9 @@ type Facts struct {
 	// Keys is how many keys there were at Revision. What is not known is -1 in a description;
 	// a backup taker may leave it zero.
 	Keys int64 `json:"-"`
+	// Source is the SHA-256 of the files that the backup was made of, empty where it is of
+	// a running member.
+	Source string `json:"source,omitempty"`
 }
 
 // A Description says all that is known of a backup.

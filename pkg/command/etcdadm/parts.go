@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/command/docs"
 	"github.com/etcdadm/etcdadm/pkg/command/handover"
 	"github.com/etcdadm/etcdadm/pkg/command/machine"
+	"github.com/etcdadm/etcdadm/pkg/command/migrate"
 	"github.com/etcdadm/etcdadm/pkg/command/release"
 	"github.com/etcdadm/etcdadm/pkg/command/run"
 	"github.com/etcdadm/etcdadm/pkg/command/term"
@@ -25,7 +26,8 @@ func Parts() []*cobra.Command {
 		group("machine",
 			machine.NewInit(program), machine.NewJoin(program), machine.NewReset(program), machine.NewRemove(),
 			machine.NewInfo(), machine.NewPreflight(), machine.NewUpgrade(),
-			certs.New(), certs.NewKubeadm(), config.New(), release.New(), run.New(), handover.New(program), term.New(),
+			certs.New(), certs.NewKubeadm(), config.New(), release.New(), run.New(), handover.New(program), migrate.New(),
+			term.New(),
 		),
 		group("etcd", client.New()...),
 		group("auto", auto.New(daemon.Run)...),

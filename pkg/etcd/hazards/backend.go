@@ -16,6 +16,8 @@ type backend struct {
 	// applied is the raft index that it has reached.
 	applied uint64
 	members map[cluster.MemberID]member
+	// version is the cluster version, empty where it does not say.
+	version string
 }
 
 // readBackend reads a few pages of the database of a member, which may run.
@@ -72,6 +74,14 @@ func read(db *pages.File) (backend, error) {
 		if err := walk.Bucket(bucket, visit); err != nil {
 			return b, err
 		}
+	}
+	if bucket, ok := db.Bucket("cluster"); ok {
+		return b, walk.Bucket(bucket, func(i pages.Item) error {
+			if string(i.Key) == "clusterVersion" {
+				b.version = string(i.Value)
+			}
+			return nil
+		})
 	}
 	return b, nil
 }

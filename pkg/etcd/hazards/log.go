@@ -46,6 +46,8 @@ type log struct {
 	snapshots []uint64
 	requests  []request
 	changes   []change
+	// tail are the entries that may change keys and are behind commit.
+	tail []uint64
 }
 
 // readLog reads the files that have entries behind from.
@@ -187,6 +189,7 @@ func (l *log) record(kind uint64, data []byte) error {
 		return each(data, func(f field) error {
 			if f.num == 3 {
 				l.commit = max(l.commit, f.number)
+				l.tail = slices.DeleteFunc(l.tail, func(i uint64) bool { return i <= l.commit })
 			}
 			return nil
 		})
@@ -231,14 +234,19 @@ func (l *log) entry(b []byte) error {
 	if index <= l.last {
 		l.requests = slices.DeleteFunc(l.requests, func(r request) bool { return r.index >= index })
 		l.changes = slices.DeleteFunc(l.changes, func(c change) bool { return c.index >= index })
+		l.tail = slices.DeleteFunc(l.tail, func(i uint64) bool { return i >= index })
 	}
 	l.last = index
 	switch {
 	case len(data) == 0:
 	case kind == entryNormal:
-		if r, ok := v2Request(data); ok {
+		r, ok := v2Request(data)
+		if ok {
 			r.index = index
 			l.requests = append(l.requests, r)
+		}
+		if !ok || r.method != "SYNC" && r.method != "QGET" {
+			l.tail = append(l.tail, index)
 		}
 	case kind == entryChange:
 		c, err := readChange(data)

@@ -11,6 +11,8 @@ import (
 type request struct {
 	index        uint64
 	method, path string
+	// version is the cluster version that it sets, empty for none.
+	version string
 }
 
 // own are the paths that etcd up to 3.5 writes itself: a member's name and client
@@ -51,7 +53,10 @@ func v2Request(data []byte) (r request, ok bool) {
 	return r, true
 }
 
-// parseRequest reads a Request: 2 method, 3 path.
+// versionPath is where the v2 store has the cluster version.
+const versionPath = "/0/version"
+
+// parseRequest reads a Request: 2 method, 3 path, 4 value.
 func parseRequest(b []byte) (r request, err error) {
 	err = each(b, func(f field) error {
 		switch {
@@ -59,6 +64,8 @@ func parseRequest(b []byte) (r request, err error) {
 			r.method = string(f.bytes)
 		case f.num == 3 && f.typ == protowire.BytesType:
 			r.path = string(f.bytes)
+		case f.num == 4 && f.typ == protowire.BytesType && r.path == versionPath:
+			r.version = string(f.bytes)
 		}
 		return nil
 	})

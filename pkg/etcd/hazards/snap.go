@@ -57,23 +57,38 @@ type snapshot struct {
 	// keys are some keys that clients have written, content is how many there are.
 	keys    []string
 	content int
+	// version is the cluster version that it tells of, empty for none.
+	version string
 }
 
-// readSnap reads a file: a message of 1 checksum, 2 data. The data is raft's
-// Snapshot: 1 data, 2 metadata.
+// readSnap reads a file with a raft snapshot.
 func readSnap(path string) (snapshot, error) {
-	info, err := os.Stat(path)
+	store, meta, err := splitSnap(path)
 	if err != nil {
 		return snapshot{}, err
 	}
+	s := snapshot{state: newState()}
+	if err := errors.Join(s.metadata(meta), s.store(store)); err != nil {
+		return snapshot{}, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return s, nil
+}
+
+// splitSnap reads a file: a message of 1 checksum, 2 data. The data is raft's
+// Snapshot: 1 data, 2 metadata.
+func splitSnap(path string) (store, meta []byte, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
 	if info.Size() > maxSnap {
-		return snapshot{}, fmt.Errorf("%s has %d bytes", filepath.Base(path), info.Size())
+		return nil, nil, fmt.Errorf("%s has %d bytes", filepath.Base(path), info.Size())
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return snapshot{}, err
+		return nil, nil, err
 	}
-	var sum, data, meta field
+	var sum, data field
 	err = each(b, func(f field) error {
 		switch f.num {
 		case 1:
@@ -86,24 +101,21 @@ func readSnap(path string) (snapshot, error) {
 	if err == nil && crc32.Checksum(data.bytes, castagnoli) != uint32(sum.number) {
 		err = errors.New("the checksum is wrong")
 	}
+	if err == nil {
+		err = each(data.bytes, func(f field) error {
+			switch f.num {
+			case 1:
+				store = f.bytes
+			case 2:
+				meta = f.bytes
+			}
+			return nil
+		})
+	}
 	if err != nil {
-		return snapshot{}, fmt.Errorf("%s: %w", filepath.Base(path), err)
+		return nil, nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
-	var store []byte
-	err = each(data.bytes, func(f field) error {
-		switch f.num {
-		case 1:
-			store = f.bytes
-		case 2:
-			meta = f
-		}
-		return nil
-	})
-	s := snapshot{state: newState()}
-	if err = errors.Join(err, s.metadata(meta.bytes), s.store(store)); err != nil {
-		return snapshot{}, fmt.Errorf("%s: %w", filepath.Base(path), err)
-	}
-	return s, nil
+	return store, meta, nil
 }
 
 // metadata reads 1 raft's list of members, 2 the index.
@@ -180,6 +192,9 @@ func (s *snapshot) store(b []byte) error {
 
 // own reads what etcd keeps for itself.
 func (s *snapshot) own(top *node) error {
+	if n := top.Children["version"]; n != nil {
+		s.version = n.Value
+	}
 	for _, dir := range []string{"members", "removed_members"} {
 		n := top.Children[dir]
 		if n == nil {

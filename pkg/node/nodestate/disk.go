@@ -22,7 +22,13 @@ const lostFound = "lost+found"
 // An incarnation has data if it has a file of etcd's write-ahead log or a
 // database. Directories without a file in them are empty: etcd makes them
 // before it writes.
+//
+// Data of an etcd that no daemon has started, or that is too old for one, is never
+// started on and never taken for an empty disk.
 func Disk(dir string, s State) cluster.Disk {
+	if s.Assigned != nil && !s.Assigned.Version.IsZero() && !s.Assigned.Version.Managed() {
+		return unreadable(&oldDataError{DataDir(dir, s.Assigned.Token), s.Assigned.Version.String()})
+	}
 	names, err := subdirs(filepath.Join(dir, dataName))
 	if s.Assigned != nil && (err != nil || slices.Contains(names, string(s.Assigned.Token))) {
 		// Junk beside the assigned data must not stop a running member.
@@ -32,6 +38,11 @@ func Disk(dir string, s State) cluster.Disk {
 		}
 		if has {
 			return dataOf(dir, s.Assigned.Token, s)
+		}
+	}
+	for _, place := range []string{dir, filepath.Join(dir, dataName)} {
+		if logs, _ := filepath.Glob(filepath.Join(place, "member", "wal", "*.wal")); len(logs) > 0 {
+			return unreadable(&oldDataError{place, "before 3.4"})
 		}
 	}
 	if err != nil {
@@ -64,6 +75,14 @@ func dataOf(dir string, token cluster.Token, s State) cluster.Disk {
 		d.MemberID = s.MemberID
 	}
 	return d
+}
+
+// An oldDataError says that there is data that is not for a daemon to start on.
+type oldDataError struct{ dir, version string }
+
+func (e *oldDataError) Error() string {
+	return fmt.Sprintf("%s has data of an etcd that no daemon runs; of etcd %s it becomes a backup with: etcdadm migrate "+
+		"--data-dir=%s --backup-store=STORE", e.dir, e.version, e.dir)
 }
 
 func unreadable(err error) cluster.Disk {

@@ -16,6 +16,8 @@ func TestDisk(t *testing.T) {
 		Assigned: &cluster.Assigned{Token: "tok-1", Version: etcdversion.Must("3.6.16")},
 		MemberID: 0xabc, MemberToken: "tok-1",
 	}
+	etcd2 := assigned
+	etcd2.Assigned = &cluster.Assigned{Token: "tok-1", Version: etcdversion.Must("2.2.1")}
 	left := assigned
 	left.Assigned = nil
 	empty := cluster.Disk{State: cluster.DiskEmpty}
@@ -57,6 +59,20 @@ func TestDisk(t *testing.T) {
 		},
 		"junk beside the assigned": {
 			[]string{"data/notes.txt", "data/tok-0/junk", "data/tok-1/" + db}, assigned, data("tok-1", 0xabc),
+		},
+
+		"data of before": {[]string{"member/wal/0.wal", "member/snap/"}, State{}, bad("etcdadm migrate --data-dir=/")},
+		"data of before, assigned nothing": {
+			[]string{"member/wal/0.wal", "data/tok-1/"}, assigned, bad("has data of an etcd that no daemon runs"),
+		},
+		"data of before beside the assigned": {
+			[]string{"member/wal/0.wal", "data/tok-1/" + db}, assigned, data("tok-1", 0xabc),
+		},
+		"data of before in the directory of incarnations": {
+			[]string{"data/member/wal/0.wal"}, State{}, bad("of etcd before 3.4 it becomes a backup"),
+		},
+		"an etcd 2 that the existing manager ran": {
+			[]string{"data/tok-1/" + wal}, etcd2, bad("data/tok-1 --backup-store=STORE"),
 		},
 
 		"data is a file":           {[]string{"data"}, State{}, bad("not a directory")},

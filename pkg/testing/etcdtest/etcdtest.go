@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -154,7 +155,16 @@ func (m *Member) Start(t testing.TB, bin etcdbin.Binaries, flags ...string) {
 // started.
 func (m *Member) Signal(s os.Signal) error { return m.cmd.Process.Signal(s) }
 
-// Killed tells whether a member that was started has gone by [Member.Kill].
+// Stop asks the member to end, and waits until it has.
+func (m *Member) Stop(t testing.TB) {
+	t.Helper()
+	if err := m.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = m.cmd.Wait() // "signal: terminated"
+}
+
+// Killed tells whether a member that was started has gone by [Member.Kill] or [Member.Stop].
 func (m *Member) Killed() bool { return m.cmd.ProcessState != nil }
 
 // Kill kills the member, also one that is halted, and waits until it has gone.

@@ -1,0 +1,223 @@
+// Package migrate is the command that makes a backup of the data directory of an etcd 2,
+// or of an early etcd 3.
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/migrate"
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// readable is the version that a backup is said to be of: the oldest one of those that
+// restore it, whatever the data was of.
+var readable = etcdversion.Must("3.5.0")
+
+const long = `migrate makes a backup in a store of what a stopped member of etcd 2.2, 2.3 or 3.0 to 3.3 has in its
+data directory. Every etcd that is supported can restore it. The keys of the v2 store become v3 keys of the same
+names, their times to live leases, and directories are dropped; v3 keys stay as they are, with their revisions.
+
+The directory is only read. The etcd of the data's own version has to be on this machine: it runs on a copy, in a
+network of its own. A migration that was interrupted can be run again; one that was done is found in the store.`
+
+// New returns the command.
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "migrate --data-dir=DIR --backup-store=STORE-URL",
+		Short: "make a backup of the data directory of an etcd 2 or an early etcd 3",
+		Long:  long,
+		Example: "  etcdadm migrate --data-dir=/var/etcd/data --backup-store=file:///mnt/etcd-store/main " +
+			"--etcd-dir=/opt/old --dry-run\n" +
+			"  etcdadm migrate --data-dir=/var/lib/etcd --wal-dir=/wal --backup-store=s3://bucket/etcd/main -o json",
+		Args: cobra.NoArgs,
+	}
+	m := &migration{cmd: cmd, keep: cli.Choice([]string{"none", migrate.KeepV2, migrate.KeepV3}, "none")}
+	f := cmd.Flags()
+	f.StringVar(&m.o.Dir.Data, "data-dir", "", "`directory` of the stopped member's data")
+	f.StringVar(&m.o.Dir.WAL, "wal-dir", "", "`directory` of its write-ahead log, where etcd had --wal-dir")
+	f.StringVar(&m.store, "backup-store", "", "`URL` of the store that gets the backup")
+	f.StringVar(&m.cluster, "cluster-name", "", "`name` of the cluster, for the description of the backup")
+	f.StringArrayVar(&m.dirs, "etcd-dir", nil,
+		"`directory` that has etcd binaries, as etcd-v2.3.8/etcd (repeated; default: $"+etcdbin.DirVariable+", then /opt)")
+	f.StringVar(&m.version, "etcd-version", "",
+		"`version` of etcd to read the data with (default: the newest there is of the data's minor version)")
+	f.StringVar(&m.o.Work, "work-dir", "",
+		"`directory` to make for the copy (default: the data directory's name and .migrate)")
+	f.Var(m.keep, "keep",
+		"which of two keys of one name stays, where both stores have it: none, v2 or v3; with none that is refused")
+	f.BoolVar(&m.o.DiscardTail, "discard-uncommitted", false,
+		"leave out entries at the log's end that were not known to be committed")
+	f.BoolVar(&m.o.ShareNetwork, "share-network", false,
+		"run the copy on this machine's loopback; only where no other member of that cluster runs")
+	f.BoolVar(&m.dry, "dry-run", false, "say what would be done")
+	m.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return m.run(cmd.Context()) }
+	return cmd
+}
+
+type migration struct {
+	cmd                     *cobra.Command
+	out                     *cli.Output
+	o                       migrate.Options
+	keep                    pflag.Value
+	store, cluster, version string
+	dirs                    []string
+	dry                     bool
+}
+
+// A report is the result of the command.
+type report struct {
+	Store  string `json:"store"`
+	Backup string `json:"backup,omitempty"`
+	// Before says that the backup was made by an earlier run.
+	Before bool `json:"before,omitempty"`
+	DryRun bool `json:"dryRun,omitempty"`
+	migrate.Result
+}
+
+func (m *migration) complete() (err error) {
+	switch {
+	case m.o.Dir.Data == "":
+		return cli.Usagef("--data-dir is missing")
+	case m.store == "":
+		return cli.Usagef("--backup-store is missing")
+	}
+	if m.o.Dir.Data, err = filepath.Abs(m.o.Dir.Data); err != nil {
+		return err
+	}
+	if m.o.Work == "" {
+		m.o.Work = m.o.Dir.Data + ".migrate"
+	}
+	if m.version != "" {
+		if m.o.Version, err = etcdversion.Parse(m.version); err != nil {
+			return cli.Usagef("--etcd-version: %v", err)
+		}
+	}
+	if keep := m.keep.String(); keep != "none" {
+		m.o.Keep = keep
+	}
+	m.o.Finder.Dirs = m.dirs
+	if len(m.dirs) == 0 {
+		m.o.Finder.Dirs = filepath.SplitList(os.Getenv(etcdbin.DirVariable))
+	}
+	m.o.Say = func(format string, args ...any) {
+		fmt.Fprintln(m.cmd.ErrOrStderr(), cli.Plain(fmt.Sprintf(format, args...)))
+	}
+	return nil
+}
+
+func (m *migration) run(ctx context.Context) error {
+	if err := m.complete(); err != nil {
+		return err
+	}
+	if m.dry {
+		p, err := migrate.Examine(ctx, m.o)
+		if err != nil {
+			return err
+		}
+		return m.print(report{Store: m.store, DryRun: true, Result: migrate.Result{Plan: p}})
+	}
+	st, err := store.Open(ctx, m.store)
+	if err != nil {
+		return cli.Usagef("--backup-store: %v", err)
+	}
+	defer st.Close(context.WithoutCancel(ctx))
+	r := report{Store: m.store}
+	file := m.o.Work + ".db"
+	defer os.Remove(file)
+	r.Result, r.Before, err = migrate.Make(ctx, m.o, file, func(source string) (bool, error) {
+		r.Backup, err = made(ctx, st, source)
+		return r.Backup != "", err
+	})
+	if err != nil {
+		return err
+	}
+	if !r.Before {
+		if r.Backup, err = m.upload(ctx, st, r.Result, file); err != nil {
+			return err
+		}
+	}
+	return m.print(r)
+}
+
+// made returns the name of the backup that was made of a source, "" for none.
+func made(ctx context.Context, st *store.Store, source string) (string, error) {
+	all, err := st.Backups(ctx)
+	if err != nil {
+		return "", fmt.Errorf("look for an earlier migration: %w", err)
+	}
+	for _, b := range all {
+		// What cannot be read is not one of this command.
+		if d, err := backup.Inspect(ctx, st, b.Name, backup.FetchOptions{}); err == nil && d.Source == source {
+			return b.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// A snapshotFile streams a file.
+type snapshotFile string
+
+func (f snapshotFile) Snapshot(context.Context) (io.ReadCloser, error) { return os.Open(string(f)) }
+
+func (m *migration) upload(ctx context.Context, st *store.Store, r migrate.Result, file string) (string, error) {
+	b, err := backup.Take(ctx, backup.TakeOptions{
+		Source: snapshotFile(file), Store: st, Tool: "etcdadm " + cli.BuildVersion(),
+		Info: backup.Info{EtcdVersion: readable, MemberCount: r.Members},
+		Facts: backup.Facts{
+			Revision: r.Revision, Cluster: m.cluster, Keys: int64(r.V2Keys + r.V3Keys), Source: r.Source,
+		},
+	})
+	return b.Name, err
+}
+
+func (m *migration) print(r report) error {
+	return m.out.Print(m.cmd.OutOrStdout(), r, func(w io.Writer) error { return cli.Rows(w, rows(r)...) })
+}
+
+func rows(r report) [][]string {
+	list := [][]string{
+		{"STORE", r.Store}, {"READ WITH", fmt.Sprintf("etcd %s (%s)", r.Version, r.Binary)},
+		{"SIZE", render.Bytes(r.Bytes)}, {"MEMBERS", fmt.Sprint(r.Members)},
+	}
+	if r.Uncommitted > 0 {
+		list = append(list, []string{"LEFT OUT",
+			fmt.Sprintf("%d entries that were not known to be committed", r.Uncommitted)})
+	}
+	switch {
+	case r.DryRun:
+		return append(list, []string{"DRY RUN", "nothing was written"})
+	case r.Before:
+		return append(list, []string{"BACKUP", r.Backup + ", made of this data before"})
+	}
+	list = append(list, []string{"BACKUP", r.Backup}, []string{"V2 KEYS", fmt.Sprint(r.V2Keys)},
+		[]string{"V3 KEYS", fmt.Sprint(r.V3Keys)}, []string{"LEASES", fmt.Sprintf("%d made of times to live", r.Leases)},
+		[]string{"DIRECTORIES", fmt.Sprintf("%d dropped", r.Directories)},
+		[]string{"REVISION", fmt.Sprint(cluster.Revision(r.Revision))})
+	for _, extra := range []struct {
+		n    int
+		text string
+	}{
+		{r.Expired, "keys whose time had passed were left out"},
+		{r.Users, "users and roles of v2's authentication were left out"},
+		{r.Replaced, "v3 keys were replaced by v2 keys"}, {r.Dropped, "v2 keys were left out for v3 keys"},
+	} {
+		if extra.n > 0 {
+			list = append(list, []string{"NOTE", fmt.Sprintf("%d %s", extra.n, extra.text)})
+		}
+	}
+	return list
+}

@@ -1,0 +1,124 @@
+package migrate
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/store"
+	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+)
+
+// etcd2 is the data directory of an etcd 2 with one key.
+func etcd2(t *testing.T) string {
+	t.Helper()
+	m := etcdtest.New(t, "a")
+	m.Flags = nil
+	m.Start(t, etcdtest.Binaries(t, "2.3.8"))
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(etcdtest.Timeout); ; <-again.C {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, m.ClientURL+"/v2/keys/registry/a",
+			strings.NewReader("value=x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r, err := http.DefaultClient.Do(req)
+		if err == nil {
+			_ = r.Body.Close()
+			if r.StatusCode < 300 {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	m.Stop(t)
+	return m.DataDir
+}
+
+func call(t *testing.T, args ...string) (r report, text string, err error) {
+	t.Helper()
+	cmd := New()
+	var out strings.Builder
+	cmd.SetOut(&out)
+	cmd.SetErr(t.Output())
+	cmd.SetArgs(args)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	err = cmd.ExecuteContext(t.Context())
+	if err == nil && strings.HasPrefix(out.String(), "{") {
+		err = json.Unmarshal([]byte(out.String()), &r)
+	}
+	return r, out.String(), err
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	dir, at := etcd2(t), t.TempDir()
+	etcdtest.Finder(t)
+	// The version is named: the directory may be of before the cluster had one.
+	line := []string{"--data-dir=" + dir, "--backup-store=file://" + at, "--etcd-version=2.3.8", "--cluster-name=main"}
+	if _, text, err := call(t, append(line, "--dry-run")...); err != nil || !strings.Contains(text, "nothing was written") {
+		t.Fatalf("%s, %v", text, err)
+	}
+	if files, err := os.ReadDir(at); err != nil || len(files) > 0 {
+		t.Errorf("the store has %v, %v", files, err)
+	}
+	r, _, err := call(t, append(line, "-o", "json")...)
+	if err != nil || r.V2Keys != 1 || r.V3Keys != 0 || r.Backup == "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	again, _, err := call(t, append(line, "-o", "json")...)
+	if err != nil || !again.Before || again.Backup != r.Backup {
+		t.Errorf("run again: %+v, %v", again, err)
+	}
+	st, err := store.Open(t.Context(), "file://"+at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close(t.Context())
+	file, err := os.Create(filepath.Join(t.TempDir(), "snapshot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := backup.Fetch(t.Context(), st, r.Backup, file, backup.FetchOptions{})
+	if err = errors.Join(err, file.Close()); err != nil || d.Source != r.Source {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if s, err := snapshot.Read(t.Context(), file.Name()); err != nil || s.Keys != 1 || !s.Digest {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := os.Stat(dir + ".migrate.db"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("left behind: %v", err)
+	}
+}
+
+func TestLinesThatAreWrong(t *testing.T) {
+	for _, c := range []struct {
+		args       []string
+		want, kind string
+	}{
+		{nil, "--data-dir is missing", cli.KindUsage},
+		{[]string{"--data-dir=/x"}, "--backup-store is missing", cli.KindUsage},
+		{[]string{"--data-dir=/x", "--backup-store=file:///y", "--etcd-version=2"}, "--etcd-version", cli.KindUsage},
+		{
+			[]string{"--data-dir=" + t.TempDir(), "--backup-store=file:///y", "--dry-run"}, "is not a data directory of etcd",
+			cli.KindRefused,
+		},
+	} {
+		_, _, err := call(t, c.args...)
+		if err == nil || !strings.Contains(err.Error(), c.want) || cli.Classify(err).Kind != c.kind {
+			t.Errorf("%v: %v", c.args, err)
+		}
+	}
+}
