@@ -31,6 +31,12 @@ type bare struct {
 
 func (b *bench) bare(t harness.T) *bare {
 	t.Helper()
+	return b.bareOf(t, version)
+}
+
+// bareOf is bare with another version of etcd.
+func (b *bench) bareOf(t harness.T, version string) *bare {
+	t.Helper()
 	etcd, err := harness.EtcdBinary(b.etcdDirs, version, "etcd")
 	must(t, err)
 	dir, err := os.MkdirTemp("", "etcdadm-bench-")

@@ -30,6 +30,9 @@ func main() {
 	flag.StringVar(&b.only, "only", "", "measure only what has this `text` in its name")
 	flag.IntVar(&b.rounds, "rounds", 5, "how often each time is measured; the table has the median and the slowest")
 	flag.Int64Var(&b.mib, "mib", 2048, "size of the database that is backed up and restored, in MiB")
+	flag.Int64Var(&b.versionMiB, "version-mib", 1400, "size of the database whose version is changed, in MiB")
+	flag.IntVar(&b.rate, "rate", 500, "puts a second while the version is changed")
+	flag.BoolVar(&b.far, "far", false, "change the version from 3.4.25 to 3.7.3 as well")
 	flag.DurationVar(&b.idle, "idle", time.Minute, "how long the cluster at rest is measured")
 	flag.Parse()
 	runtime.LockOSThread() // see bare.start
@@ -52,6 +55,9 @@ type bench struct {
 	rounds        int
 	idle          time.Duration
 	mib           int64
+	versionMiB    int64
+	rate          int
+	far           bool
 }
 
 // A measurement is one figure of the table.
@@ -96,6 +102,9 @@ func (b *bench) run(ctx context.Context) error {
 		if err := b.rest(ctx); err != nil {
 			return err
 		}
+	}
+	if err := b.versions(ctx); err != nil {
+		return err
 	}
 	return b.large(ctx)
 }

@@ -32,6 +32,7 @@ func versions() ([]byte, error) {
 		}
 	}
 	var out bytes.Buffer
-	err = t.Execute(&out, map[string]any{"Table": table.String(), "Floor36": floors["3.6"], "Floor37": floors["3.7"]})
+	err = t.Execute(&out, map[string]any{"Table": table.String(), "Floor36": floors["3.6"], "Floor37": floors["3.7"],
+		"Bench": "change of version of"})
 	return out.Bytes(), err
 }
