@@ -27,10 +27,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 	_ "github.com/etcdadm/etcdadm/pkg/store/cloud"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
-
-// timeout is for machines that do other things.
-const timeout = 2 * time.Minute
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -41,20 +39,7 @@ func must(t *testing.T, err error) {
 
 func eventually(t *testing.T, what string, cond func() error) {
 	t.Helper()
-	deadline := time.After(timeout)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := cond()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline:
-			t.Fatalf("waited %s for %s: %v", timeout, what, err)
-		case <-tick.C:
-		}
-	}
+	testwait.For(t, what, func(context.Context) error { return cond() })
 }
 
 // program builds the program whose main is in a folder.

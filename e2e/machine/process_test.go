@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // eventually waits until ok returns nil.
@@ -26,16 +29,7 @@ func eventually(t *testing.T, within time.Duration, what string, ok func() error
 // poll calls ok until it returns nil, and returns its last error when the time
 // is over.
 func poll(within time.Duration, ok func() error) error {
-	deadline := time.Now().Add(within)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := ok()
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-		<-tick.C
-	}
+	return testwait.Try(context.Background(), within, func(context.Context) error { return ok() })
 }
 
 // onStatusFile returns the processes that the host's status files tell of: the supervisor

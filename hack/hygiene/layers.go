@@ -46,6 +46,7 @@ var layers = map[string]Layer{
 	"pkg/coordination/listen": Leaf,
 	"pkg/testing/testchild":   Leaf,
 	"pkg/testing/testport":    Leaf,
+	"pkg/testing/testwait":    Leaf,
 	"pkg/internal/wait":       Leaf,
 
 	"pkg/internal/bytesize":  Pure,

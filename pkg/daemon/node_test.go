@@ -26,6 +26,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 var version = etcdversion.Must("3.6.16")
@@ -290,7 +291,7 @@ func TestAnOrderIsHeldToItsTermWhenItsTurnHasCome(t *testing.T) {
 	free := s.busy()
 	results := make(chan error, 2)
 	go func() { results <- s.Execute(t.Context(), order(5, "b", discard)) }()
-	until(t, func() bool { return s.disk().Term == 5 }) // it has been let in
+	testwait.Until(t, "a term on the disk", func() bool { return s.disk().Term == 5 }) // it has been let in
 	must(t, s.voter.Witness(t.Context(), 6, "c"))
 	gone, hangUp := context.WithCancel(t.Context())
 	free()
@@ -323,19 +324,6 @@ func (s *site) busy() (free func()) {
 	}()
 	<-begun
 	return func() { close(end) }
-}
-
-// until waits until ok says so.
-func until(t *testing.T, ok func() bool) {
-	t.Helper()
-	limit := time.After(10 * time.Second)
-	for !ok() {
-		select {
-		case <-limit:
-			t.Fatal("not within 10s")
-		case <-time.After(time.Millisecond):
-		}
-	}
 }
 
 // A node that runs a member takes the order to recover its lease voters without a

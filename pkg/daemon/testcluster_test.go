@@ -25,6 +25,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/isolate"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // A cluster is machines on one: each node has a loopback address of its own,
@@ -189,13 +190,10 @@ func (v *testCluster) stop(r *testMember) {
 // eventually waits for a condition, and fails when a daemon ends by itself.
 func (v *testCluster) eventually(what string, ok func(ctx context.Context) error) {
 	v.t.Helper()
-	deadline := time.Now().Add(45 * time.Second)
-	for {
-		ctx, cancel := context.WithTimeout(v.t.Context(), 2*time.Second)
+	testwait.For(v.t, what, func(ctx context.Context) error {
 		err := ok(ctx)
-		cancel()
 		if err == nil {
-			return
+			return nil
 		}
 		for _, r := range v.nodes {
 			select {
@@ -205,11 +203,8 @@ func (v *testCluster) eventually(what string, ok func(ctx context.Context) error
 			default:
 			}
 		}
-		if time.Now().After(deadline) {
-			v.t.Fatalf("waited 45 s for %s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err
+	})
 }
 
 // converged waits for the coordinator to publish that all is well with n

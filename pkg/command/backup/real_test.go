@@ -21,6 +21,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func (w *world) open() *store.Store {
@@ -73,17 +74,17 @@ func TestThreeAgentsOfARealCluster(t *testing.T) {
 	for i := range 3 {
 		agents = append(agents, begin(i))
 	}
-	eventually(t, 2*time.Minute, "four backups", func() bool { return len(w.backups()) >= 4 })
+	testwait.Until(t, "four backups", func() bool { return len(w.backups()) >= 4 })
 	wantOneEach(t, w.backups(), interval)
 	wantMetrics(t, metrics)
 
 	// Whoever is at it dies; another takes over when the claim has run out.
 	before := len(w.backups())
 	victim := w.killInTheMiddle(agents)
-	eventually(t, 2*time.Minute, "a backup by another agent", func() bool { return len(w.backups()) > before })
+	testwait.Until(t, "a backup by another agent", func() bool { return len(w.backups()) > before })
 	agents[victim] = begin(victim)
 	after := len(w.backups())
-	eventually(t, 2*time.Minute, "three backups more", func() bool { return len(w.backups()) >= after+3 })
+	testwait.Until(t, "three backups more", func() bool { return len(w.backups()) >= after+3 })
 	wantOneEach(t, w.backups(), interval)
 
 	for i, a := range agents {
@@ -99,7 +100,7 @@ func TestThreeAgentsOfARealCluster(t *testing.T) {
 func (w *world) killInTheMiddle(agents []*agent) int {
 	w.t.Helper()
 	for range 50 {
-		eventually(w.t, 2*time.Minute, "a backup to begin", w.writing)
+		testwait.Until(w.t, "a backup to begin", w.writing)
 		by := -1
 		chains, err := filepath.Glob(filepath.Join(w.store, "control/backup-claims/*/1"))
 		must(w.t, err)
@@ -151,7 +152,7 @@ func wantMetrics(t *testing.T, address string) {
 		return answer.StatusCode, string(b)
 	}
 	// On a busy machine three backups may be late.
-	eventually(t, 2*time.Minute, "health", func() bool {
+	testwait.Until(t, "health", func() bool {
 		code, text := page("/healthz")
 		return code == http.StatusOK && text == "ok\n"
 	})
@@ -260,11 +261,11 @@ func TestCertificatesThatAreRenewedAreUsed(t *testing.T) {
 	cert := w.file("client.crt")
 	write(t, cert, string(wrong))
 	a := start(t, slices.Concat(w.args(0, "--interval=3s"), []string{"--client-cert-file=" + cert})...)
-	eventually(t, 2*time.Minute, "the wrong certificate to be told of", func() bool {
+	testwait.Until(t, "the wrong certificate to be told of", func() bool {
 		return strings.Contains(a.said(), cert)
 	})
 	write(t, cert, string(good))
-	eventually(t, 2*time.Minute, "a backup", func() bool { return len(w.backups()) > 0 })
+	testwait.Until(t, "a backup", func() bool { return len(w.backups()) > 0 })
 	if code := a.stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("it ends with %d", code)
 	}

@@ -175,17 +175,3 @@ func (a *agent) stop(sig syscall.Signal) int {
 	}
 	return a.cmd.ProcessState.ExitCode()
 }
-
-func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(within)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited %s for: %s", within, what)
-		}
-	}
-}

@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func tlsOf(t *testing.T, pki string) *tls.Config {
@@ -169,7 +170,7 @@ func hangs(t *testing.T, w *testCluster) {
 	if err := victim.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually(t, "its return", func(ctx context.Context) error {
+	testwait.For(t, "its return", func(ctx context.Context) error {
 		_, err := w.api(t).Status(ctx, victim.ClientURL)
 		return err
 	})
@@ -205,7 +206,7 @@ func noQuorum(t *testing.T, w *testCluster) {
 			left = c.Name
 		}
 	}
-	w.eventually(t, "the loss of the leader", func(ctx context.Context) error {
+	testwait.For(t, "the loss of the leader", func(ctx context.Context) error {
 		s, err := w.api(t).Status(ctx, w.named(left).ClientURL)
 		if err == nil && s.Leader != 0 {
 			err = fmt.Errorf("it still has a leader")
@@ -237,7 +238,7 @@ func TestALearnerDoesNotLead(t *testing.T) {
 	fails(t, 7, id+" is a learner", w.with("move-leader", id)...)
 	fails(t, 7, "a member is unhealthy: "+id+" has not started yet", w.with("defrag")...)
 	b.Start(t, w.bin, "--initial-cluster="+etcdtest.Initial(a, b), "--initial-cluster-state=existing")
-	w.eventually(t, "the learner", func(ctx context.Context) error {
+	testwait.For(t, "the learner", func(ctx context.Context) error {
 		_, err := w.api(t).Status(ctx, b.ClientURL)
 		return err
 	})
@@ -268,7 +269,7 @@ func TestNoSpace(t *testing.T) {
 			w := newTestCluster(t, version, 1, newPKI(t), "--quota-backend-bytes=2000000")
 			api := w.api(t)
 			var rev int64
-			w.eventually(t, "a full database", func(ctx context.Context) error {
+			testwait.For(t, "a full database", func(ctx context.Context) error {
 				r, err := api.Put(ctx, "k", strings.Repeat("v", 200_000))
 				if err == nil {
 					rev = r.Header.Revision

@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/store"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // write makes a file and returns its path.
@@ -133,7 +134,7 @@ func TestDataDirectories(t *testing.T) {
 			w.put(t, 20, "v")
 			dir := w.members[0].DataDir
 			// Etcd writes to its database every 100 ms.
-			w.eventually(t, "the keys in the database", func(context.Context) error {
+			testwait.For(t, "the keys in the database", func(context.Context) error {
 				if r, err := w.api(t).Status(t.Context(), w.members[0].ClientURL); err != nil || r.DbSizeInUse == 0 {
 					return fmt.Errorf("%v, %w", r, err)
 				}
@@ -369,7 +370,7 @@ func TestWatchesAndLeases(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			decoded[restored](t, append([]string{"snapshot", "restore", location + "/" + b.Name}, restoreFlags(w, dir)...)...)
 			n := on(t, w, dir)
-			n.eventually(t, "the restored etcd", func(ctx context.Context) error {
+			testwait.For(t, "the restored etcd", func(ctx context.Context) error {
 				_, err := n.api(t).Get(ctx, "leased")
 				return err
 			})
@@ -380,7 +381,7 @@ func TestWatchesAndLeases(t *testing.T) {
 			if !errors.Is(answer.Err(), rpctypes.ErrCompacted) || len(answer.Events) > 0 {
 				t.Errorf("the watcher gets %+v, %v", answer, answer.Err())
 			}
-			n.eventually(t, "the end of the lease", func(ctx context.Context) error {
+			testwait.For(t, "the end of the lease", func(ctx context.Context) error {
 				r, err := n.api(t).Get(ctx, "leased")
 				if err == nil && len(r.Kvs) > 0 {
 					err = errors.New("it is still there")

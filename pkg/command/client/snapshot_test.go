@@ -14,12 +14,13 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // value reads a key of the cluster, "" if it is not there.
 func (w *testCluster) value(t *testing.T, key string) (value string) {
 	t.Helper()
-	w.eventually(t, "an answer", func(ctx context.Context) error {
+	testwait.For(t, "an answer", func(ctx context.Context) error {
 		r, err := w.api(t).Get(ctx, key)
 		if err == nil && len(r.Kvs) == 1 {
 			value = string(r.Kvs[0].Value)

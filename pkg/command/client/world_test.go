@@ -20,6 +20,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // A result is what became of a command line.
@@ -100,7 +101,7 @@ func newTestCluster(t *testing.T, version string, size int, pki string, args ...
 	for _, m := range w.members {
 		m.Start(t, w.bin, append([]string{"--initial-cluster=" + etcdtest.Initial(w.members...)}, args...)...)
 	}
-	w.eventually(t, "a leader", func(ctx context.Context) error {
+	testwait.For(t, "a leader", func(ctx context.Context) error {
 		_, err := w.api(t).Put(ctx, "ready", "yes")
 		return err
 	})
@@ -144,7 +145,7 @@ func (w *testCluster) api(t *testing.T) *clientv3.Client {
 func (w *testCluster) leader(t *testing.T) (name string, id uint64) {
 	t.Helper()
 	api := w.api(t)
-	w.eventually(t, "a leader", func(ctx context.Context) error {
+	testwait.For(t, "a leader", func(ctx context.Context) error {
 		for _, c := range w.members {
 			// The client waits for one that is down.
 			one, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
@@ -187,23 +188,6 @@ func (w *testCluster) id(t *testing.T, name string) uint64 {
 		t.Fatal(err)
 	}
 	return s.Header.MemberId
-}
-
-func (w *testCluster) eventually(t *testing.T, what string, ok func(ctx context.Context) error) {
-	t.Helper()
-	deadline := time.Now().Add(etcdtest.Timeout)
-	for {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		err := ok(ctx)
-		cancel()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %s for %s: %v", etcdtest.Timeout, what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 // raise has a member raise an alarm.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // The test binary is also "etcdadm run", and an etcd through a link of that
@@ -175,29 +176,15 @@ func run(t *testing.T, env []string, args ...string) *foreground {
 	return f
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited 20 s for: %s", what)
-		}
-	}
-}
-
 func (f *foreground) awaits(t *testing.T, text string) {
 	t.Helper()
-	eventually(t, text, func() bool { return strings.Contains(f.out.String()+f.err.String(), text) })
+	testwait.Until(t, text, func() bool { return strings.Contains(f.out.String()+f.err.String(), text) })
 }
 
 // etcdPID is the process that a playing etcd which stays has printed last.
 func (f *foreground) etcdPID(t *testing.T) (pid int) {
 	t.Helper()
-	eventually(t, "etcd to stay", func() bool {
+	testwait.Until(t, "etcd to stay", func() bool {
 		out := f.out.String()
 		n, _ := fmt.Sscanf(out[max(0, strings.LastIndex(out, "stays ")):], "stays %d\n", &pid)
 		return n == 1

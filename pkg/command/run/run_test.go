@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func gone(pid int) bool {
@@ -69,8 +71,8 @@ func TestEtcdThatDiesIsStartedAgain(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "another one to be ready", func() bool { return strings.Count(f.err.String(), "is ready\n") == 2 })
-	eventually(t, "another one to stay", func() bool { return f.etcdPID(t) != pid })
+	testwait.Until(t, "another one to be ready", func() bool { return strings.Count(f.err.String(), "is ready\n") == 2 })
+	testwait.Until(t, "another one to stay", func() bool { return f.etcdPID(t) != pid })
 }
 
 func TestCrashesAreTold(t *testing.T) {
@@ -148,7 +150,7 @@ func TestOutputGoesToAFileOfBoundedSize(t *testing.T) {
 		b, _ := os.ReadFile(name)
 		return string(b)
 	}
-	eventually(t, "the end of it", func() bool { return strings.Contains(read(file)+read(file+".1"), "stays") })
+	testwait.Until(t, "the end of it", func() bool { return strings.Contains(read(file)+read(file+".1"), "stays") })
 	if n := len(read(file)) + len(read(file+".1")); n > 2*2048+200 ||
 		!strings.Contains(read(file)+read(file+".1"), "line 999\n") {
 		t.Errorf("%d bytes:\n%s", n, read(file))

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // proofKey stands for a certificate: what a caller proves, whatever it says.
@@ -245,17 +246,12 @@ func await(t *testing.T, want string, nodes ...*node) time.Duration {
 // eventually waits until f has nothing to complain about.
 func eventually(t *testing.T, f func() string) {
 	t.Helper()
-	deadline := time.Now().Add(12 * time.Second)
-	for {
-		complaint := f()
-		if complaint == "" {
-			return
+	testwait.For(t, "gossip", func(context.Context) error {
+		if complaint := f(); complaint != "" {
+			return errors.New(complaint)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(complaint)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return nil
+	})
 }
 
 // leftovers returns the goroutines of gossip and of what it uses.

@@ -9,6 +9,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // open returns a client of a member.
@@ -26,32 +27,11 @@ func open(t *testing.T, m *etcdtest.Member) *Client {
 	return c
 }
 
-// eventually repeats ok until it says true, each time with a deadline of its
-// own.
-func eventually(t *testing.T, what string, ok func(ctx context.Context) error) {
-	t.Helper()
-	deadline := time.Now().Add(etcdtest.Timeout)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		err := ok(ctx)
-		cancel()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %s for %s: %v", etcdtest.Timeout, what, err)
-		}
-		<-tick.C
-	}
-}
-
 // serving waits for a member that follows a leader, and returns its report.
 func serving(t *testing.T, c *Client) cluster.Report {
 	t.Helper()
 	var r cluster.Report
-	eventually(t, "a leader", func(ctx context.Context) (err error) {
+	testwait.For(t, "a leader", func(ctx context.Context) (err error) {
 		if r, err = c.Report(ctx); err == nil && r.Leader == 0 {
 			err = fmt.Errorf("no leader")
 		}

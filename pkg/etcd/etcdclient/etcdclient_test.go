@@ -22,6 +22,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 var (
@@ -89,7 +90,7 @@ func TestTheLifeOfALearner(t *testing.T) {
 		t.Run("can go before it starts", func(t *testing.T) { removeMembers(t, ca, id) })
 		// An id is made of the peer URLs and the present second, and an id that was
 		// removed never comes back: etcd may refuse until the second is over.
-		eventually(t, "its return", func(ctx context.Context) error {
+		testwait.For(t, "its return", func(ctx context.Context) error {
 			id, err = ca.AddLearner(ctx, []string{b.PeerURL})
 			return err
 		})
@@ -97,7 +98,7 @@ func TestTheLifeOfALearner(t *testing.T) {
 		started := time.Now()
 		cb := open(t, b)
 		t.Run("reports without a list", func(t *testing.T) {
-			eventually(t, "the learner's own view", func(ctx context.Context) error {
+			testwait.For(t, "the learner's own view", func(ctx context.Context) error {
 				r, err := cb.Report(ctx)
 				if err == nil && (!r.Learner || r.ID != id || len(r.Members) != 0) {
 					err = fmt.Errorf("the report is %+v", r)
@@ -105,7 +106,7 @@ func TestTheLifeOfALearner(t *testing.T) {
 				return err
 			})
 		})
-		eventually(t, "the promotion", func(ctx context.Context) error { return ca.Promote(ctx, id) })
+		testwait.For(t, "the promotion", func(ctx context.Context) error { return ca.Promote(ctx, id) })
 		t.Run("is waited for before the next change", func(t *testing.T) {
 			_, err := ca.AddLearner(short(t), []string{"http://" + testport.Address(t)})
 			if !errors.Is(err, ErrUnhealthy) && time.Since(started) < 4*time.Second {
@@ -157,7 +158,7 @@ func moveLeader(t *testing.T, ca, cb *Client, b cluster.MemberID) {
 		t.Fatal(err)
 	}
 	follows := func(c *Client, leader cluster.MemberID) {
-		eventually(t, "the new leader", func(ctx context.Context) error {
+		testwait.For(t, "the new leader", func(ctx context.Context) error {
 			r, err := c.Report(ctx)
 			if err == nil && r.Leader != leader {
 				err = fmt.Errorf("the leader is %s", r.Leader)
@@ -178,7 +179,7 @@ func removeMembers(t *testing.T, c *Client, id cluster.MemberID) {
 	if err := c.Remove(short(t), 0xdead); err != nil {
 		t.Errorf("remove a member that is not there: %v", err)
 	}
-	eventually(t, "the removal", func(ctx context.Context) error { return c.Remove(ctx, id) })
+	testwait.For(t, "the removal", func(ctx context.Context) error { return c.Remove(ctx, id) })
 	if err := c.Remove(short(t), id); err != nil {
 		t.Errorf("remove it again: %v", err)
 	}
@@ -241,7 +242,7 @@ func TestAFullMemberReportsItsAlarm(t *testing.T) {
 		if _, err := c.c.Put(short(t), "k", "v"); !errors.Is(err, rpctypes.ErrNoSpace) {
 			t.Fatalf("a write over the quota ended with %v", err)
 		}
-		eventually(t, "the alarm", func(ctx context.Context) error {
+		testwait.For(t, "the alarm", func(ctx context.Context) error {
 			r, err := c.Report(ctx)
 			if err == nil && !slices.Equal(r.Alarms, []string{"NOSPACE"}) {
 				err = fmt.Errorf("alarms are %v", r.Alarms)
@@ -260,9 +261,9 @@ func TestAReportNeedsNoQuorumAndAListDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Start(t, bin, "--initial-cluster="+etcdtest.Initial(a, b), "--initial-cluster-state=existing")
-		eventually(t, "the promotion", func(ctx context.Context) error { return ca.Promote(ctx, id) })
+		testwait.For(t, "the promotion", func(ctx context.Context) error { return ca.Promote(ctx, id) })
 		b.Kill()
-		eventually(t, "the loss of the leader", func(ctx context.Context) error {
+		testwait.For(t, "the loss of the leader", func(ctx context.Context) error {
 			r, err := ca.Report(ctx)
 			if err == nil && (r.Leader != 0 || len(r.Members) != 2) {
 				err = fmt.Errorf("the report is %+v", r)
@@ -421,7 +422,7 @@ func TestALearnerOfAnIdleClusterServes(t *testing.T) {
 		}
 		b.Start(t, bin, "--initial-cluster="+etcdtest.Initial(a, b), "--initial-cluster-state=existing")
 		learner := open(t, b)
-		eventually(t, "the learner to serve", func(ctx context.Context) error {
+		testwait.For(t, "the learner to serve", func(ctx context.Context) error {
 			if _, err := voter.Report(ctx); err != nil {
 				return err
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // A realm is a CA with what it issues.
@@ -295,7 +296,7 @@ func TestAClusterWithoutALeader(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		a, c := half(t, bin)
 		var err error
-		eventually(t, "the refusal of a read", func(context.Context) error {
+		testwait.For(t, "the refusal of a read", func(context.Context) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			err = Explain(ctx, a.ClientURL, nil, c.Healthy(ctx))

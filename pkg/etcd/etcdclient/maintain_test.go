@@ -18,6 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func discard() *log.Logger { return log.New(io.Discard, "", 0) }
@@ -42,7 +43,7 @@ func TestAlarmsAreListedAndDisarmed(t *testing.T) {
 		}
 		want := []Alarm{{serving(t, c).ID, NoSpace}}
 		var list []Alarm
-		eventually(t, "the alarm", func(ctx context.Context) (err error) {
+		testwait.For(t, "the alarm", func(ctx context.Context) (err error) {
 			if list, err = c.Alarms(ctx); err == nil && !slices.Equal(list, want) {
 				err = fmt.Errorf("alarms are %v, want %v", list, want)
 			}

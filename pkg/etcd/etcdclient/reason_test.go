@@ -20,6 +20,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // keep writes a certificate, its key and the CA to files, as etcd wants them.
@@ -186,7 +187,7 @@ func TestAReadThroughTheQuorumIsAskedOfTheMember(t *testing.T) {
 		m.Start(t, bin, "--initial-cluster="+etcdtest.Initial(members...))
 	}
 	c, _ := within(t, Options{Endpoints: []string{members[0].ClientURL}})
-	eventually(t, "a read through the quorum", func(ctx context.Context) error {
+	testwait.For(t, "a read through the quorum", func(ctx context.Context) error {
 		if r, err := c.Report(ctx); err != nil || r.Read != cluster.ReadServed {
 			return fmt.Errorf("it tells %+v, %w", r, err)
 		}

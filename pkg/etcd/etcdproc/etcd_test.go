@@ -12,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func TestRealEtcdThatIsKilledServesAgain(t *testing.T) {
@@ -44,19 +45,19 @@ func TestRealEtcdThatIsKilledServesAgain(t *testing.T) {
 	// It serves before it takes signals, and says this after it does.
 	takesSignals := func(processes int) {
 		t.Helper()
-		eventually(t, "etcd to take signals", func() bool {
+		testwait.Until(t, "etcd to take signals", func() bool {
 			return strings.Count(strings.Join(out.all(), "\n"), `"notifying init daemon"`) == processes
 		})
 	}
-	eventually(t, "etcd to serve", healthy)
+	testwait.Until(t, "etcd to serve", healthy)
 	takesSignals(1)
 
 	old := s.Status().PID
 	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a new process", func() bool { pid := s.Status().PID; return pid != 0 && pid != old })
-	eventually(t, "etcd to serve again", healthy)
+	testwait.Until(t, "a new process", func() bool { pid := s.Status().PID; return pid != 0 && pid != old })
+	testwait.Until(t, "etcd to serve again", healthy)
 	takesSignals(2)
 
 	if err := s.Stop(context.Background()); err != nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // entry is a line as etcd writes them.
@@ -62,7 +64,7 @@ func TestKindOf(t *testing.T) {
 func TestAFloodOfOneProcess(t *testing.T) {
 	s, out := supervise(t, Options{Backoff: Backoff{Step: time.Hour}})
 	start(t, s, does(fmt.Sprintf("count:%d stay", 3*plainBurst)))
-	eventually(t, "the last line", func() bool {
+	testwait.Until(t, "the last line", func() bool {
 		lines := s.Status().LastLines
 		return len(lines) > 0 && lines[len(lines)-1] == "ready"
 	})

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func TestLineWriter(t *testing.T) {
@@ -45,7 +47,7 @@ func TestLineWriter(t *testing.T) {
 func TestOutputIsBounded(t *testing.T) {
 	s, out := supervise(t, Options{Backoff: Backoff{Step: time.Hour}})
 	start(t, s, does("count:50 long:100000 stay"))
-	eventually(t, "the end of the output", func() bool { return out.has("ready") })
+	testwait.Until(t, "the end of the output", func() bool { return out.has("ready") })
 	lines := s.Status().LastLines
 	if len(lines) != keptLines || lines[0] != "line 32" || lines[keptLines-1] != "ready" ||
 		len(lines[keptLines-2]) != keptLineLen {

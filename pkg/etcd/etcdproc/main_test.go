@@ -162,21 +162,6 @@ func start(t *testing.T, s *Supervisor, cfg Config) {
 	}
 }
 
-// eventually waits until ok says true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited 20 s for: %s", what)
-		}
-	}
-}
-
 // alive reports whether a process does anything.
 func alive(pid int) bool {
 	_, ok, err := observeAt(pid)

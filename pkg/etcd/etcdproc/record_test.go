@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // stray starts a child that no supervisor knows.
@@ -190,7 +191,7 @@ func TestTheProcessDiesWithAKilledDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = daemon.Wait() // it was killed
-	eventually(t, "the end of the child", func() bool { return !alive(pid) })
+	testwait.Until(t, "the end of the child", func() bool { return !alive(pid) })
 	// The next daemon begins where this one was cut off.
 	s, _ := supervise(t, Options{Dir: dir})
 	start(t, s, does("stay"))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func TestStartIsIdempotent(t *testing.T) {
@@ -30,7 +31,7 @@ func TestStartIsIdempotent(t *testing.T) {
 	if again := s.Status(); again.PID != first.PID {
 		t.Errorf("the second Start made pid %d of %d", again.PID, first.PID)
 	}
-	eventually(t, "the child's word", func() bool { return out.has("ready") })
+	testwait.Until(t, "the child's word", func() bool { return out.has("ready") })
 }
 
 func TestAnotherConfigurationReplacesTheProcess(t *testing.T) {
@@ -82,7 +83,7 @@ func TestRestartMakesANewProcessOfTheSameConfiguration(t *testing.T) {
 func TestStopIsGraceful(t *testing.T) {
 	s, out := supervise(t, Options{StopTimeout: time.Minute})
 	start(t, s, does("stay"))
-	eventually(t, "the child's word", func() bool { return out.has("ready") })
+	testwait.Until(t, "the child's word", func() bool { return out.has("ready") })
 	pid := s.Status().PID
 	for range 2 { // stopping twice is fine
 		if err := s.Stop(t.Context()); err != nil {
@@ -104,7 +105,7 @@ func TestStopIsGraceful(t *testing.T) {
 func TestStopKillsWhoIgnoresIt(t *testing.T) {
 	s, out := supervise(t, Options{StopTimeout: 50 * time.Millisecond})
 	start(t, s, does("stubborn stay"))
-	eventually(t, "the child's word", func() bool { return out.has("ready") })
+	testwait.Until(t, "the child's word", func() bool { return out.has("ready") })
 	pid := s.Status().PID
 	if err := s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -122,7 +123,7 @@ func TestStopThatIsCutShortGoesOnByItself(t *testing.T) {
 	s, out := supervise(t, Options{StopTimeout: 300 * time.Millisecond})
 	cfg := does("stubborn stay")
 	start(t, s, cfg)
-	eventually(t, "the child's word", func() bool { return out.has("ready") })
+	testwait.Until(t, "the child's word", func() bool { return out.has("ready") })
 	pid := s.Status().PID
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -142,10 +143,10 @@ func TestStopThatIsCutShortGoesOnByItself(t *testing.T) {
 func TestCallsWaitForTheirTurnAsLongAsTheyMay(t *testing.T) {
 	s, out := supervise(t, Options{StopTimeout: 300 * time.Millisecond})
 	start(t, s, does("stubborn stay"))
-	eventually(t, "the child's word", func() bool { return out.has("ready") })
+	testwait.Until(t, "the child's word", func() bool { return out.has("ready") })
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Stop(context.Background()) }()
-	eventually(t, "Stop to have its turn", func() bool { return len(s.semaphore) == 0 })
+	testwait.Until(t, "Stop to have its turn", func() bool { return len(s.semaphore) == 0 })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Start(ctx, does("stay")); !errors.Is(err, context.Canceled) ||
@@ -164,7 +165,7 @@ func TestWhatDiesComesBack(t *testing.T) {
 	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a new process", func() bool { pid := s.Status().PID; return pid != 0 && pid != old })
+	testwait.Until(t, "a new process", func() bool { pid := s.Status().PID; return pid != 0 && pid != old })
 	st := s.Status()
 	if st.State != cluster.ProcessRunning || st.Restarts != 1 || !strings.HasPrefix(st.LastExit, "signal: killed after ") {
 		t.Errorf("status %+v", st)
@@ -175,7 +176,7 @@ func TestACrashLoopSlowsDownAndShowsWhy(t *testing.T) {
 	s, out := supervise(t, Options{Backoff: Backoff{Step: time.Hour}})
 	start(t, s, does("print:hello complain:panic mutter:last-words exit:3"))
 	// The first death costs no wait, the second an hour.
-	eventually(t, "the second death", func() bool { st := s.Status(); return st.Restarts == 1 && st.PID == 0 })
+	testwait.Until(t, "the second death", func() bool { st := s.Status(); return st.Restarts == 1 && st.PID == 0 })
 	st := s.Status()
 	if st.State != cluster.ProcessCrashing || !strings.HasPrefix(st.LastExit, "exit status 3 after ") {
 		t.Errorf("status %+v", st)
@@ -199,7 +200,7 @@ func TestAProcessOfManyDeathsIsCrashingUntilItHasStayedUp(t *testing.T) {
 	counter := filepath.Join(t.TempDir(), "deaths")
 	s, out := supervise(t, Options{Backoff: Backoff{Step: time.Millisecond, Stable: 4 * time.Second}})
 	start(t, s, does("fail-times:"+counter+"=3 stay"))
-	eventually(t, "the process that stays", func() bool { return out.has("ready") && s.Status().PID != 0 })
+	testwait.Until(t, "the process that stays", func() bool { return out.has("ready") && s.Status().PID != 0 })
 	st := s.Status()
 	if st.State != cluster.ProcessCrashing || st.PID == 0 || st.Restarts != 3 {
 		t.Errorf("when it is up: %+v", st)
@@ -207,7 +208,7 @@ func TestAProcessOfManyDeathsIsCrashingUntilItHasStayedUp(t *testing.T) {
 	if len(st.LastLines) != 1 || st.LastLines[0] != "failure 3" {
 		t.Errorf("last lines %q, want those of the last failure", st.LastLines)
 	}
-	eventually(t, "the process to be trusted", func() bool { return s.Status().State == cluster.ProcessRunning })
+	testwait.Until(t, "the process to be trusted", func() bool { return s.Status().State == cluster.ProcessRunning })
 	later := s.Status()
 	if later.PID != st.PID || !later.Since.After(st.Since) || later.LastLines[0] != "ready" {
 		t.Errorf("when it has stayed up: %+v", later)
@@ -218,7 +219,7 @@ func TestDeathsAreForgottenAfterAWhile(t *testing.T) {
 	// Each process stays up for longer than Stable, so that none waits the hour.
 	s, _ := supervise(t, Options{Backoff: Backoff{Step: time.Hour, Stable: 20 * time.Millisecond}})
 	start(t, s, does("for:60ms exit:1"))
-	eventually(t, "many restarts", func() bool { return s.Status().Restarts >= 4 })
+	testwait.Until(t, "many restarts", func() bool { return s.Status().Restarts >= 4 })
 }
 
 func TestAMissingProgramIsAnErrorAndIsTriedAgain(t *testing.T) {
@@ -237,7 +238,7 @@ func TestAMissingProgramIsAnErrorAndIsTriedAgain(t *testing.T) {
 	if err := os.Symlink(program, cfg.Path); err != nil { // the mount appears
 		t.Fatal(err)
 	}
-	eventually(t, "the process", func() bool { return out.has("ready") && s.Status().PID != 0 })
+	testwait.Until(t, "the process", func() bool { return out.has("ready") && s.Status().PID != 0 })
 	start(t, s, cfg)
 }
 
@@ -264,7 +265,7 @@ func TestTheProcessGetsNothingButWhatItIsGiven(t *testing.T) {
 	cfg.Args = []string{"--one", "two"}
 	cfg.WorkDir = "/"
 	start(t, s, cfg)
-	eventually(t, "one variable, the directory and an own process group", func() bool {
+	testwait.Until(t, "one variable, the directory and an own process group", func() bool {
 		return out.has("environ 1 wd / group true args --one two")
 	})
 }

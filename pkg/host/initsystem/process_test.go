@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // etcd plays an etcd that does what the words say.
@@ -110,7 +111,7 @@ func (h *host) log() string {
 func (h *host) await(t *testing.T, want initsystem.State) initsystem.Status {
 	t.Helper()
 	var st initsystem.Status
-	eventually(t, string(want), func() bool {
+	testwait.Until(t, string(want), func() bool {
 		st = status(t, h.sys)
 		return st.State == want
 	})
@@ -120,7 +121,7 @@ func (h *host) await(t *testing.T, want initsystem.State) initsystem.Status {
 // pids returns the supervisor and its etcd, as the status file has them.
 func (h *host) pids(t *testing.T) (supervisor, etcd int) {
 	t.Helper()
-	eventually(t, "both processes on the status file", func() bool {
+	testwait.Until(t, "both processes on the status file", func() bool {
 		b, _ := os.ReadFile(filepath.Join(h.dir, "run.json"))
 		if n, _ := fmt.Sscanf(string(b), `{"supervisor":{"pid":%d,`, &supervisor); n != 1 {
 			return false
@@ -218,7 +219,7 @@ func TestProcessThatIsKilledIsBack(t *testing.T) {
 	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "another etcd", func() bool {
+	testwait.Until(t, "another etcd", func() bool {
 		st := status(t, h.sys)
 		return st.State == initsystem.Running && st.PID != before.PID && st.PID != 0
 	})
@@ -233,7 +234,7 @@ func TestKilledSupervisorTakesItsEtcdAlong(t *testing.T) {
 	// What an etcd prints comes by way of its supervisor, later than that it is
 	// ready.
 	said := func(etcd int) {
-		eventually(t, "etcd to say whether it is alone", func() bool {
+		testwait.Until(t, "etcd to say whether it is alone", func() bool {
 			return strings.Contains(h.log(), fmt.Sprintf("alone %d\n", etcd)) || strings.Contains(h.log(), "DOUBLED")
 		})
 	}
@@ -243,7 +244,7 @@ func TestKilledSupervisorTakesItsEtcdAlong(t *testing.T) {
 		if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the supervisor's end", func() bool { return !alive(supervisor) })
+		testwait.Until(t, "the supervisor's end", func() bool { return !alive(supervisor) })
 		mustDo(t, h.sys.Start) // whether or not its etcd has ended
 		now, _ := h.pids(t)
 		if alive(etcd) || alive(supervisor) || now == supervisor {
@@ -384,7 +385,7 @@ func TestStartGivesUpOnASupervisorThatSaysNothing(t *testing.T) {
 	if err := s.Start(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
-	eventually(t, "its end", func() bool { return status(t, s).State == initsystem.Stopped })
+	testwait.Until(t, "its end", func() bool { return status(t, s).State == initsystem.Stopped })
 }
 
 func TestStopThatHasNoTime(t *testing.T) {

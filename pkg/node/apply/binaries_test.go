@@ -9,6 +9,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // What is called after a version and cannot run, or is another minor version, is not
@@ -33,7 +34,7 @@ func TestBinariesThatAreNotWhatTheyAreCalled(t *testing.T) {
 		}
 		return ""
 	}
-	h.eventually("two are found out", func() bool { return len(h.observe().Broken) == 2 })
+	testwait.Until(h.t, "two are found out", func() bool { return len(h.observe().Broken) == 2 })
 	n := h.observe()
 	for v, want := range map[etcdversion.Version]bool{lies: false, broken: false, patch: true, writes: true} {
 		if got := slices.Contains(n.Versions, v); got != want {
@@ -47,7 +48,7 @@ func TestBinariesThatAreNotWhatTheyAreCalled(t *testing.T) {
 		t.Errorf("%s: %q", broken, w)
 	}
 	h.fake(broken, broken.String(), "")
-	h.eventually("it is put right", func() bool {
+	testwait.Until(h.t, "it is put right", func() bool {
 		n := h.observe()
 		return why(n, broken) == "" && slices.Contains(n.Versions, broken)
 	})

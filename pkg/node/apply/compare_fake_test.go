@@ -17,6 +17,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func TestADifferenceThatPassesCondemnsNobody(t *testing.T) {
@@ -24,8 +25,8 @@ func TestADifferenceThatPassesCondemnsNobody(t *testing.T) {
 	f.set(func(p *fakePeer) { p.passes = 500 * time.Millisecond }, "a")
 	f.found()
 	pid := f.pid()
-	f.eventually("the suspicion", func() bool { return strings.Contains(f.observe().Differs, "if that is still so") })
-	f.eventually("its end", func() bool { return f.observe().Differs == "" })
+	testwait.Until(f.t, "the suspicion", func() bool { return strings.Contains(f.observe().Differs, "if that is still so") })
+	testwait.Until(f.t, "its end", func() bool { return f.observe().Differs == "" })
 	if s := f.disk(); s.Differs != nil || f.pid() != pid {
 		t.Errorf("%+v, process %d, was %d", s.Differs, f.pid(), pid)
 	}
@@ -76,7 +77,7 @@ func TestVersionsThatDigestDifferentlyCondemnNobody(t *testing.T) {
 	f := newFakeTrio(t)
 	f.set(func(p *fakePeer) { p.version, p.hash = newer.String(), 2 }, "a")
 	f.found()
-	f.eventually("the dispute", func() bool { return strings.Contains(f.observe().Differs, "with the same etcd version") })
+	testwait.Until(f.t, "the dispute", func() bool { return strings.Contains(f.observe().Differs, "with the same etcd version") })
 	if s := f.disk(); s.Differs != nil || f.pid() == 0 {
 		t.Errorf("it was condemned: %+v", s.Differs)
 	}
@@ -88,7 +89,7 @@ func TestAnOrderDuringAComparison(t *testing.T) {
 	f := newFakeTrio(t, func(o *LocalOptions) { o.recheck = time.Hour })
 	f.set(wrong, "a")
 	f.found()
-	f.eventually("a comparison", func() bool { return f.observe().Differs != "" })
+	testwait.Until(f.t, "a comparison", func() bool { return f.observe().Differs != "" })
 	was := f.disk()
 	c := comparison{own: cluster.Voice{Digest: cluster.Digest{Revision: 9}}, unlike: []cluster.NodeName{"b", "c"}}
 	untouched := func(after string) {
@@ -110,7 +111,7 @@ func TestASwitchEndsTheComparison(t *testing.T) {
 	f := newFakeTrio(t, func(o *LocalOptions) { o.recheck = time.Hour })
 	f.set(wrong, "a")
 	f.found()
-	f.eventually("a comparison", func() bool { return f.observe().Differs != "" })
+	testwait.Until(f.t, "a comparison", func() bool { return f.observe().Differs != "" })
 	was := f.disk()
 	f.must(&plan.RestoreSwitch{Node: "a", Token: "t2", ExpectToken: "t1"})
 	if f.fence(t.Context(), was, comparison{}) || f.pid() != 0 || f.observe().Differs != "" {

@@ -22,6 +22,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // The key that the tests of comparisons write, and what it is changed to on a disk.
@@ -66,7 +67,7 @@ func newMixedTrio(t *testing.T, versions ...etcdversion.Version) *trio {
 	c.put(spoiledKey, rightValue)
 	// Each has applied what was written, and remembers who the voters are.
 	c.each(func(h *host) {
-		h.eventually("the key and the voters", func() bool {
+		testwait.Until(h.t, "the key and the voters", func() bool {
 			_, r := h.Observe(t.Context())
 			return r != nil && r.Revision >= 2 && len(h.disk().Voters) == 3
 		})
@@ -157,7 +158,7 @@ func (h *host) spoil() {
 func (c *trio) flushed() {
 	c.t.Helper()
 	for _, h := range c.h {
-		h.eventually("the key in the database", func() bool {
+		testwait.Until(h.t, "the key in the database", func() bool {
 			b, err := os.ReadFile(h.database())
 			if err != nil {
 				c.t.Fatal(err)
@@ -190,7 +191,7 @@ func (h *host) database() string {
 // stopped it.
 func (h *host) fenced(by string) {
 	h.t.Helper()
-	h.eventually("the member to be fenced", func() bool {
+	testwait.Until(h.t, "the member to be fenced", func() bool {
 		n := h.observe()
 		return n.Differs != "" && n.Process.State == cluster.ProcessCrashing &&
 			strings.Contains(n.Process.LastExit, n.Differs)
@@ -211,7 +212,7 @@ func (c *trio) right(hosts ...*host) {
 			c.t.Errorf("%s: %v, %v", h.o.Name, r, err)
 		}
 		// As long as it had been compared with the bad one alone, there was a dispute.
-		h.eventually("agreement", func() bool { return h.observe().Differs == "" })
+		testwait.Until(h.t, "agreement", func() bool { return h.observe().Differs == "" })
 	}
 }
 
@@ -285,7 +286,7 @@ func TestAGoodMemberIsNotKeptDownByABadOne(t *testing.T) {
 		// for one that went bad while it ran.
 		bad.comparer.end(t.Context())
 		c.h[0].up()
-		c.h[0].eventually("a leader", func() bool {
+		testwait.Until(c.h[0].t, "a leader", func() bool {
 			_, r := c.h[0].Observe(t.Context())
 			return r != nil && r.Leader != 0
 		})
@@ -300,7 +301,7 @@ func TestAGoodMemberIsNotKeptDownByABadOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		var k compaction
-		bad.eventually("a comparison at the compaction", func() bool {
+		testwait.Until(bad.t, "a comparison at the compaction", func() bool {
 			bad.compareCompacted(ctx, &k)
 			return k.done == cluster.Revision(revision)
 		})
@@ -317,14 +318,14 @@ func TestTheFirstMemberOfAnUpgradeIsNotCondemned(t *testing.T) {
 	c.flushed()
 	first := c.h[2]
 	first.comparer.end(t.Context())
-	first.eventually("its data to count as that of the others", func() bool {
+	testwait.Until(first.t, "its data to count as that of the others", func() bool {
 		_, settled := first.compareAt(t.Context(), 0)
 		return settled
 	})
 	first.down()
 	first.spoil()
 	first.up()
-	first.eventually("a dispute", func() bool {
+	testwait.Until(first.t, "a dispute", func() bool {
 		return strings.Contains(first.observe().Differs, "with the same etcd version")
 	})
 	if first.disk().Differs != nil || first.pid() == 0 {

@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // realHost is a host with the real etcd binaries, whose member listens on free
@@ -42,7 +43,7 @@ func (h *host) reports() (cluster.Node, cluster.Report) {
 	h.t.Helper()
 	var n cluster.Node
 	var r cluster.Report
-	h.eventually("a report with a leader", func() bool {
+	testwait.Until(h.t, "a report with a leader", func() bool {
 		node, report := h.Observe(h.t.Context())
 		if report == nil || report.Leader == 0 {
 			return false
@@ -82,7 +83,7 @@ func TestARealMembersLife(t *testing.T) {
 			if n.Disk.State != cluster.DiskData || n.Disk.Token != "t1" || n.Disk.MemberID != r.ID || n.Prepared != nil {
 				t.Errorf("disk %+v, promise %+v, member %s", n.Disk, n.Prepared, r.ID)
 			}
-			h.eventually("the ids are on the disk", func() bool {
+			testwait.Until(h.t, "the ids are on the disk", func() bool {
 				h.observe() // writes them, unless the disk is slow
 				s := h.disk()
 				return s.MemberID == r.ID && s.ClusterID == r.ClusterID && s.MemberToken == "t1"
@@ -127,7 +128,7 @@ func realQuarantine(t *testing.T, h *host) {
 		t.Error("a client got in")
 	}
 	h.must(&plan.QuarantineLift{Node: "a"})
-	h.eventually("clients to get in", func() bool {
+	testwait.Until(h.t, "clients to get in", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := c.Report(ctx)
@@ -199,7 +200,7 @@ func TestARealBootstrapThatWasCutOff(t *testing.T) {
 			}
 			var is cluster.Report
 			// The disk may have been read just before the member committed its bootstrap.
-			h.eventually("the promise has ended", func() bool {
+			testwait.Until(h.t, "the promise has ended", func() bool {
 				var n cluster.Node
 				n, is = h.reports()
 				return n.Prepared == nil

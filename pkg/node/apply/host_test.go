@@ -20,6 +20,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // The versions that the fake etcds of a host have, by what they do.
@@ -220,31 +221,17 @@ func (h *host) observe() cluster.Node {
 // hasData waits for etcd's first data, and looks: that ends the promise.
 func (h *host) hasData() {
 	h.t.Helper()
-	h.eventually("data on the disk", func() bool {
+	testwait.Until(h.t, "data on the disk", func() bool {
 		n := h.observe()
 		return n.Disk.State == cluster.DiskData && n.Prepared == nil
 	})
-}
-
-func (h *host) eventually(what string, ok func() bool) {
-	h.t.Helper()
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			h.t.Fatalf("waited 20 s for %s", what)
-		}
-	}
 }
 
 // env waits for the environment of a process and returns its variable.
 func (h *host) env(key string) string {
 	h.t.Helper()
 	value := ""
-	h.eventually(key+" in the environment of the process", func() bool {
+	testwait.Until(h.t, key+" in the environment of the process", func() bool {
 		b, _ := os.ReadFile(filepath.Join(h.bins, "env"))
 		for line := range strings.Lines(string(b)) {
 			if v, ok := strings.CutPrefix(line, key+"="); ok && strings.HasSuffix(v, "\n") {

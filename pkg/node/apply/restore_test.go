@@ -12,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // restorer makes data directories of nothing, as it is told to.
@@ -56,7 +57,7 @@ func startRestored() *plan.MemberStart {
 // ready waits until what is staged is ready.
 func (h *host) ready() {
 	h.t.Helper()
-	h.eventually("it is ready", func() bool { s := h.observe().Staged; return s != nil && s.Ready })
+	testwait.Until(h.t, "it is ready", func() bool { s := h.observe().Staged; return s != nil && s.Ready })
 }
 
 func TestRestoreBesideWhatRuns(t *testing.T) {
@@ -89,7 +90,7 @@ func TestRestoreBesideWhatRuns(t *testing.T) {
 	}
 	first := startRestored()
 	h.must(first, first)
-	h.eventually("it runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
+	testwait.Until(h.t, "it runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
 	if n := h.observe(); !n.Assigned.Quarantined || n.Disk.Token != "t2" || n.Prepared != nil {
 		t.Errorf("the restored member is %+v", n)
 	}
@@ -144,10 +145,10 @@ func TestStagingIsTriedAgainUntilItIsRefused(t *testing.T) {
 	}}
 	h := bootstrapped(t, staging(r))
 	h.must(stageOp())
-	h.eventually("it failed", func() bool {
+	testwait.Until(h.t, "it failed", func() bool {
 		return h.observe().Staged.Problem == "the store does not answer" && !h.observe().Staged.Refused
 	})
-	h.eventually("it is refused", func() bool { return h.observe().Staged.Refused })
+	testwait.Until(h.t, "it is refused", func() bool { return h.observe().Staged.Refused })
 	if s := h.observe().Staged; s.Problem != "snapshot is damaged" || s.Ready {
 		t.Errorf("staged is %+v", s)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func TestAPromiseIsOnTheDisk(t *testing.T) {
@@ -285,8 +286,8 @@ func TestAProcessThatDiesIsReportedWithItsLastWords(t *testing.T) {
 	p, s := prepare(), start(plan.StartNew)
 	p.Version, s.Version = dies, dies
 	h.must(p, s)
-	h.eventually("three deaths", func() bool { return h.observe().Process.State == cluster.ProcessCrashing })
-	h.eventually("its last words", func() bool { return slices.Contains(h.observe().Process.LastLines, "no luck") })
+	testwait.Until(h.t, "three deaths", func() bool { return h.observe().Process.State == cluster.ProcessCrashing })
+	testwait.Until(h.t, "its last words", func() bool { return slices.Contains(h.observe().Process.LastLines, "no luck") })
 	if exit := h.observe().Process.LastExit; !strings.Contains(exit, "3") {
 		t.Errorf("its last exit is %q", exit)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // The look into the data takes as long as the log takes to be read. An order that does
@@ -91,12 +92,12 @@ func TestTheWrongBinaryUnderTheRightName(t *testing.T) {
 		h.close()
 		h.start()
 		_ = h.Boot(t.Context())
-		h.eventually("it says what is wrong", func() bool {
+		testwait.Until(h.t, "it says what is wrong", func() bool {
 			p := h.observe().Process
 			return p.State == cluster.ProcessCrashing && strings.Contains(p.LastExit, "is etcd "+says)
 		})
 		// What is put right comes up by itself.
 		h.fake(c.assigned, c.assigned.String(), scripts[writes])
-		h.eventually("it runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
+		testwait.Until(h.t, "it runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func change(to etcdversion.Version) *plan.MemberChangeVersion {
@@ -56,7 +57,7 @@ func TestAVersionThatDiesIsTakenBack(t *testing.T) {
 	if n.Assigned.Version != writes || n.Change == nil || !n.Change.Back || !strings.Contains(n.Change.Failed, "no luck") {
 		t.Errorf("assigned %+v, change %+v", n.Assigned, n.Change)
 	}
-	h.eventually("the old version runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
+	testwait.Until(h.t, "the old version runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
 	// It can be tried again: what has failed once may be put right.
 	wantError(t, h.do(change(dies)), "no luck")
 }
@@ -94,7 +95,7 @@ func TestABootGoesOnWithTheNewVersion(t *testing.T) {
 		h.close()
 		h.start()
 		_ = h.Boot(t.Context()) // its error is in what the node tells
-		h.eventually("the old version runs", func() bool {
+		testwait.Until(h.t, "the old version runs", func() bool {
 			s := h.disk()
 			return s.Assigned.Version == writes && s.Change.Back && h.observe().Process.State == cluster.ProcessRunning
 		})
@@ -126,7 +127,7 @@ func TestNobodyGoesBackBehindTheClusterVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.restart()
-	h.eventually("it says that there is no way back", func() bool {
+	testwait.Until(h.t, "it says that there is no way back", func() bool {
 		c := h.disk().Change
 		return c != nil && !c.Back && strings.Contains(c.Failed, "cannot go back: the cluster version is 3.6 already")
 	})
@@ -135,7 +136,7 @@ func TestNobodyGoesBackBehindTheClusterVersion(t *testing.T) {
 	}
 	// What is put right comes up, and nobody has to order it.
 	h.fake(dies, dies.String(), "exec sleep 600")
-	h.eventually("the new version runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
+	testwait.Until(h.t, "the new version runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
 }
 
 // A state that tells of older binaries than the data, whoever wrote it, starts
@@ -195,12 +196,12 @@ func TestARealMemberChangesItsVersion(t *testing.T) {
 	op := &plan.MemberChangeVersion{
 		Node: "a", ExpectToken: "t1", ExpectMemberID: n.Disk.MemberID, ExpectVersion: old, To: next,
 	}
-	h.eventually("3.5 has a cluster version", func() bool { _, r = h.reports(); return r.Cluster.Minor == 5 })
+	testwait.Until(h.t, "3.5 has a cluster version", func() bool { _, r = h.reports(); return r.Cluster.Minor == 5 })
 	h.must(op)
 	if s := h.disk(); s.Change != nil || s.Assigned.Version != next {
 		t.Errorf("assigned %+v, change %+v", s.Assigned, s.Change)
 	}
-	h.eventually("the cluster version rises, and is remembered", func() bool {
+	testwait.Until(h.t, "the cluster version rises, and is remembered", func() bool {
 		_, r = h.reports()
 		return r.Version == next && r.Cluster.Minor == 6 && h.disk().DataVersion().Minor == 6
 	})
@@ -225,7 +226,7 @@ func (h *host) downgrades(op *plan.MemberChangeVersion) {
 			t.Fatal(err)
 		}
 	}
-	h.eventually("the data is of 3.5, and that is remembered", func() bool {
+	testwait.Until(h.t, "the data is of 3.5, and that is remembered", func() bool {
 		_, r := h.reports()
 		return r.Downgrade == low && r.Storage == low && h.disk().DataVersion() == low
 	})
@@ -233,7 +234,7 @@ func (h *host) downgrades(op *plan.MemberChangeVersion) {
 		t.Errorf("enabled once more: %v", err)
 	}
 	h.must(op)
-	h.eventually("3.5 runs", func() bool { _, r := h.reports(); return r.Version == op.To && r.Cluster == low })
+	testwait.Until(h.t, "3.5 runs", func() bool { _, r := h.reports(); return r.Version == op.To && r.Cluster == low })
 	op.ExpectVersion, op.To = op.To, op.ExpectVersion
 	h.must(op)
 	for range 2 { // where none is enabled it is success
@@ -241,7 +242,7 @@ func (h *host) downgrades(op *plan.MemberChangeVersion) {
 			t.Fatal(err)
 		}
 	}
-	h.eventually("the cluster version rises again", func() bool {
+	testwait.Until(h.t, "the cluster version rises again", func() bool {
 		_, r := h.reports()
 		return r.Version == op.To && r.Downgrade.IsZero() && h.disk().DataVersion().Minor == 6
 	})
@@ -276,7 +277,7 @@ func TestAChangeThatIsRecordedLateIsTakenBack(t *testing.T) {
 	done := h.late.done
 	h.late.mu.Unlock()
 	<-done
-	h.eventually("the record is gone", func() bool {
+	testwait.Until(h.t, "the record is gone", func() bool {
 		s := h.disk()
 		return s.Change == nil && s.Assigned.Version == writes
 	})
@@ -336,13 +337,13 @@ func TestARealMemberForcesASnapshot(t *testing.T) {
 		&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: v35, Peers: voters})
 	n, r := h.reports()
 	force := &plan.MemberForceSnapshot{Node: "a", ExpectToken: "t1", ExpectMemberID: n.Disk.MemberID}
-	h.eventually("3.5 has a cluster version", func() bool { _, r = h.reports(); return r.Cluster.Minor == 5 })
+	testwait.Until(h.t, "3.5 has a cluster version", func() bool { _, r = h.reports(); return r.Cluster.Minor == 5 })
 	h.refused(force, "do not all run the minor version")
 	up := &plan.MemberChangeVersion{
 		Node: "a", ExpectToken: "t1", ExpectMemberID: n.Disk.MemberID, ExpectVersion: v35, To: v36,
 	}
 	h.must(up)
-	h.eventually("the node tells of old entries in the log", func() bool {
+	testwait.Until(h.t, "the node tells of old entries in the log", func() bool {
 		n, r = h.reports()
 		return n.OldLog.State == cluster.HazardPresent
 	})

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 var (
@@ -152,16 +153,6 @@ func alive(path string) bool {
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
-// eventually waits, for no longer than protects from hanging.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for until := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 func TestTheProcessEndsWithItsContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pid")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -170,7 +161,7 @@ func TestTheProcessEndsWithItsContext(t *testing.T) {
 		_, err := try.Call(ctx, Input[question]{Value: question{"hang", path}})
 		ended <- err
 	}()
-	eventually(t, "the process runs", func() bool { return alive(path) })
+	testwait.Until(t, "the process runs", func() bool { return alive(path) })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the call ends with %v", err)
@@ -187,10 +178,10 @@ func TestTheProcessEndsWithItsParent(t *testing.T) {
 	if err := testchild.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the process runs", func() bool { return alive(path) })
+	testwait.Until(t, "the process runs", func() bool { return alive(path) })
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	eventually(t, "the process has ended", func() bool { return !alive(path) })
+	testwait.Until(t, "the process has ended", func() bool { return !alive(path) })
 }
 
 func TestAProgramWithoutTheCommandSaysSo(t *testing.T) {

@@ -1,0 +1,55 @@
+// Package testwait waits in tests for what happens by itself.
+package testwait
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// Limit only keeps a test from hanging: machines that test are loaded.
+const Limit = 2 * time.Minute
+
+// asking bounds one question, so that one that hangs is asked again.
+const asking = 2 * time.Second
+
+// pause is the time between two questions.
+const pause = 5 * time.Millisecond
+
+// Until waits until ok says true, and ends the test if it never does.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	For(t, what, func(context.Context) error {
+		if ok() {
+			return nil
+		}
+		return errors.New("it is not so")
+	})
+}
+
+// For waits until ask returns nil. If it never does, the test ends with what it
+// returned last. Each time ask gets a context with a deadline of its own.
+func For(t testing.TB, what string, ask func(ctx context.Context) error) {
+	t.Helper()
+	if err := Try(t.Context(), Limit, ask); err != nil {
+		t.Fatalf("waited %s for %s: %v", Limit, what, err)
+	}
+}
+
+// Try is [For] with a limit of its own, and returns the last error. A context that
+// ends while ask is asked says nothing about what is waited for.
+func Try(ctx context.Context, limit time.Duration, ask func(ctx context.Context) error) error {
+	deadline := time.Now().Add(limit)
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		asked, cancel := context.WithTimeout(ctx, asking)
+		err := ask(asked)
+		cancel()
+		if err == nil || time.Now().After(deadline) || ctx.Err() != nil {
+			return err
+		}
+		<-tick.C
+	}
+}
