@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdrelease"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
@@ -41,9 +40,15 @@ func (r *runner) do(ctx context.Context, op machine.Operation) error {
 	case *machine.MoveData:
 		return r.locking(func() error { return r.move(ctx, op) })
 	case *machine.AssignMember:
-		return r.state.Update(func(s *nodestate.State) error { return assign(s, op.Journal) })
+		// With its lease voters: see the package comment.
+		j := op.Journal
+		return r.state.Update(nodestate.TakeOver(nodestate.Assignment{
+			Token: j.Token, Version: j.Version, Peers: j.Peers,
+		}, j.MemberID, j.ClusterID, j.Agreement.LeaseVoters))
 	case *machine.UnassignMember:
-		return r.state.Update(unassign)
+		// What the node has promised as a lease voter stays: it may be one until the
+		// coordinator has replaced it.
+		return r.state.Update(nodestate.Evict)
 	case *machine.RunMember:
 		return r.run(ctx, op)
 	case *machine.EndHandover:
@@ -156,30 +161,6 @@ func (r *runner) move(ctx context.Context, op *machine.MoveData) error {
 		}
 	}
 	return moveMember(op.From, op.To)
-}
-
-// assign is the daemon's order to run the member, and its lease voters: see the
-// package comment.
-func assign(s *nodestate.State, j machine.Journal) error {
-	if names := j.Agreement.LeaseVoters; len(names) > 0 {
-		d, err := s.Durable().Prepare(j.Token, names)
-		if err != nil {
-			return err
-		}
-		s.LeaseVoters = d.LeaseVoters
-	}
-	s.Assigned = &cluster.Assigned{Token: j.Token, Version: j.Version}
-	s.Bootstrap, s.Prepared, s.Peers = false, nil, j.Peers
-	s.MemberID, s.ClusterID, s.MemberToken = j.MemberID, j.ClusterID, j.Token
-	return nil
-}
-
-// unassign takes the daemon's order away. What the node has promised as a
-// lease voter stays: it may be one until the coordinator has replaced it.
-func unassign(s *nodestate.State) error {
-	s.Assigned, s.Bootstrap, s.Prepared, s.Peers = nil, false, nil, nil
-	s.MemberID, s.ClusterID, s.MemberToken = 0, 0, ""
-	return nil
 }
 
 // run has etcdadm do the rest: certificates, binaries, files, service, health. The

@@ -75,6 +75,25 @@ func Assign(a Assignment) Transition {
 	}
 }
 
+// TakeOver has the node run a member that has run on the machine without it, with
+// its data. The lease voters, if there are any, are those that the node begins with.
+func TakeOver(a Assignment, id cluster.MemberID, c cluster.ClusterID, voters []cluster.NodeName) Transition {
+	return func(s *State) error {
+		if len(voters) > 0 {
+			d, err := s.Durable().Prepare(a.Token, voters)
+			if err != nil {
+				return err
+			}
+			s.LeaseVoters = d.LeaseVoters
+		}
+		if err := Assign(a)(s); err != nil {
+			return err
+		}
+		s.MemberID, s.ClusterID, s.MemberToken = id, c, a.Token
+		return nil
+	}
+}
+
 // Stop has the member not run, also after a restart.
 func Stop(s *State) error {
 	if s.Assigned == nil {

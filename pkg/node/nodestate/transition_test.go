@@ -147,6 +147,24 @@ func TestTransitions(t *testing.T) {
 		},
 		"quarantine nothing": {evicted, Quarantine(true), nil, true},
 		"evict":              {nil, Evict, evicted, false},
+		"take a member over": {
+			blank,
+			TakeOver(Assignment{Token: "t3", Version: v, Peers: running().Peers}, 7, 8, []cluster.NodeName{"a", "b"}),
+			func(s *State) {
+				s.Assigned, s.Peers = &cluster.Assigned{Token: "t3", Version: v}, running().Peers
+				s.MemberID, s.ClusterID, s.MemberToken = 7, 8, "t3"
+				s.LeaseVoters = cluster.LeaseVoters{Token: "t3", Names: []cluster.NodeName{"a", "b"}}
+			},
+			false,
+		},
+		"take a member over, with the lease voters on record": {
+			func(s *State) { *s = State{LeaseVoters: running().LeaseVoters} },
+			TakeOver(Assignment{Token: "t1", Version: v}, 7, 8, nil),
+			func(s *State) {
+				s.Assigned, s.MemberID, s.ClusterID, s.MemberToken = &cluster.Assigned{Token: "t1", Version: v}, 7, 8, "t1"
+			},
+			false,
+		},
 		"switch": {
 			nil,
 			Switch(running().Staged),
