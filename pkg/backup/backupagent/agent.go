@@ -198,7 +198,7 @@ func (a *Agent) step(ctx context.Context) Decision {
 		return a.noMember(ctx, err)
 	}
 	a.observations, a.state.View = 0, view
-	d := Decide(a.rules(), a.state)
+	d := decide(a.rules(), a.state)
 	if !d.Act {
 		return d
 	}

@@ -69,7 +69,7 @@ func Wait(r Rules, s State) (Decision, bool) {
 	return Decision{}, false
 }
 
-// Decide says what an agent does.
+// decide says what an agent does.
 //
 //   - A backup is due when the schedule says so, counted from the newest one in
 //     the store, whoever took it.
@@ -78,7 +78,7 @@ func Wait(r Rules, s State) (Decision, bool) {
 //   - The agents beside the cluster's members act in an order that all of them
 //     know: each waits a little for those before it. So the work of a dead agent
 //     is taken over by the next.
-func Decide(r Rules, s State) Decision {
+func decide(r Rules, s State) Decision {
 	if d, wait := Wait(r, s); wait {
 		return d
 	}

@@ -172,7 +172,7 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.s.Now = at(t, c.now)
-			d := Decide(rules(), c.s)
+			d := decide(rules(), c.s)
 			got := d.Next.UTC().Format(time.RFC3339)
 			if d.Act {
 				got = "act " + d.Key
@@ -229,11 +229,11 @@ func TestDecideAlwaysGoesOn(t *testing.T) {
 			rules := rules()
 			rules.Schedule = schedule
 			rules.Prefer = []Prefer{Follower, Leader, Local, LeaderOnly}[r.IntN(4)]
-			d := Decide(rules, s)
+			d := decide(rules, s)
 			if d.Act == d.Next.After(now) || d.Act != (d.Key != "" && d.Candidate.Mine) {
 				t.Fatalf("case %d: %+v of %+v", i, d, s)
 			}
-			if again := Decide(rules, s); again.Act != d.Act || again.Key != d.Key || !again.Next.Equal(d.Next) {
+			if again := decide(rules, s); again.Act != d.Act || again.Key != d.Key || !again.Next.Equal(d.Next) {
 				t.Fatalf("case %d: %+v, then %+v", i, d, again)
 			}
 		}

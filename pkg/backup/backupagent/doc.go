@@ -4,6 +4,6 @@
 //
 // Any number of agents may work on one cluster and one store. What is due is
 // decided by the newest backup in the store, whoever took it; whose rank it is,
-// by [Decide]; and that no two work at the same time, by a claim in the store
+// by [decide]; and that no two work at the same time, by a claim in the store
 // (see claims).
 package backupagent

@@ -38,7 +38,7 @@ func TestChoiceOfTheVersion(t *testing.T) {
 		"3.5.9": "3.5.9", "3.5.10": "3.5.35", "3.5.40": "3.5.35", "3.6.0": "3.6.16", "3.4.3": "3.5.35", "3.6.16": "3.6.16",
 		"3.7.1": "", "3.3.1": "", "4.5.0": "", "2.5.0": "",
 	} {
-		got, err := Choose(have, etcdversion.Must(want))
+		got, err := choose(have, etcdversion.Must(want))
 		if expected == "" {
 			missing := (*VersionError)(nil)
 			if !errors.As(err, &missing) || missing.Want.String() != want || !strings.Contains(missing.Hint(), want) {
@@ -116,7 +116,7 @@ func TestSweepTakesOnlyItsOwn(t *testing.T) {
 		}
 		want = append(want, scratchPrefix+"theirs")
 	}
-	if err := Sweep(parent); err != nil {
+	if err := sweep(parent); err != nil {
 		t.Error(err)
 	}
 	entries, _ := os.ReadDir(parent)
@@ -226,7 +226,7 @@ func TestWhatAKilledTrialLeft(t *testing.T) {
 			t.Fatal("the etcd lives on")
 		}
 	}
-	if err := Sweep(dir); err != nil {
+	if err := sweep(dir); err != nil {
 		t.Error(err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
@@ -244,12 +244,12 @@ func TestWhatAKilledProcessLeft(t *testing.T) {
 		}
 		return len(entries)
 	}
-	if err := Sweep(parent); err != nil || count() != 1 {
+	if err := sweep(parent); err != nil || count() != 1 {
 		t.Errorf("while it lives: %v, %d entries", err, count())
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if err := Sweep(parent); err != nil || count() != 0 {
+	if err := sweep(parent); err != nil || count() != 0 {
 		t.Errorf("after it was killed: %v, %d entries", err, count())
 	}
 }

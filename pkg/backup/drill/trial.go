@@ -116,7 +116,7 @@ func (t Trial) stage(text string) {
 func (t Trial) run(ctx context.Context) (r Result, err error) {
 	if !t.Version.IsZero() {
 		// Reading the file takes a while.
-		if _, err := Choose(t.Finder.Versions(), t.Version); err != nil {
+		if _, err := choose(t.Finder.Versions(), t.Version); err != nil {
 			return r, err
 		}
 	}
@@ -161,7 +161,7 @@ func (t Trial) programs(ctx context.Context, sum keyspace.Summary) (etcdbin.Bina
 	if want.IsZero() {
 		return etcdbin.Binaries{}, etcdutl.Tool{}, errors.New("it does not say which etcd it is of; name the version")
 	}
-	v, err := Choose(t.Finder.Versions(), want)
+	v, err := choose(t.Finder.Versions(), want)
 	if err != nil {
 		return etcdbin.Binaries{}, etcdutl.Tool{}, err
 	}

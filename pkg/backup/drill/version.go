@@ -32,11 +32,11 @@ func (e *VersionError) Hint() string {
 	return fmt.Sprintf("etcdadm download --version=%s, or name the directory that has it: --etcd-dir", e.Want)
 }
 
-// Choose returns the version to restore a backup with that is of the version
+// choose returns the version to restore a backup with that is of the version
 // want: this very one, or else the latest patch of its minor version, or else
 // of the next one, which etcd's rules for upgrades allow. The error is a
 // [*VersionError].
-func Choose(have []etcdversion.Version, want etcdversion.Version) (etcdversion.Version, error) {
+func choose(have []etcdversion.Version, want etcdversion.Version) (etcdversion.Version, error) {
 	best := etcdversion.Version{}
 	rank := 0
 	for _, v := range have {

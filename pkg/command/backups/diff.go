@@ -36,8 +36,8 @@ type diff struct {
 	out            *cli.Output
 }
 
-// NewDiff returns the command diff.
-func NewDiff(o Options) *cobra.Command {
+// newDiff returns the command diff.
+func newDiff(o Options) *cobra.Command {
 	d := &diff{reader: newReader(o)}
 	cmd := &cobra.Command{
 		Use: "diff A B", Short: "compare what is in two backups", Long: diffLong,

@@ -37,8 +37,8 @@ type drillCommand struct {
 	out     *cli.Output
 }
 
-// NewDrill returns the command drill.
-func NewDrill(o Options) *cobra.Command {
+// newDrill returns the command drill.
+func newDrill(o Options) *cobra.Command {
 	d := &drillCommand{reader: newReader(o)}
 	cmd := &cobra.Command{
 		Use: "drill [NAME|FILE|--latest]", Short: "restore a backup for a trial", Long: drillLong,

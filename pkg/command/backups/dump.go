@@ -44,8 +44,8 @@ type dump struct {
 	out                       *cli.Output
 }
 
-// NewDump returns the command dump.
-func NewDump(o Options) *cobra.Command {
+// newDump returns the command dump.
+func newDump(o Options) *cobra.Command {
 	d := &dump{reader: newReader(o)}
 	cmd := &cobra.Command{
 		Use: "dump [NAME|FILE|--latest]", Short: "print what is in a backup", Long: dumpLong,

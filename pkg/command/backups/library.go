@@ -44,7 +44,7 @@ type Options struct {
 
 // Commands returns all commands of this package.
 func Commands(o Options) []*cobra.Command {
-	return []*cobra.Command{NewList(o), NewVerify(o), NewDrill(o), NewDump(o), NewDiff(o)}
+	return []*cobra.Command{newList(o), newVerify(o), newDrill(o), newDump(o), newDiff(o)}
 }
 
 func (o Options) withDefaults() Options {

@@ -48,8 +48,8 @@ type list struct {
 	out     *cli.Output
 }
 
-// NewList returns the command list-backups.
-func NewList(o Options) *cobra.Command {
+// newList returns the command list-backups.
+func newList(o Options) *cobra.Command {
 	l := &list{Options: o.withDefaults()}
 	cmd := &cobra.Command{
 		Use: "list-backups", Short: "print the names of the backups, and how they are", Long: listLong,

@@ -44,8 +44,8 @@ type verify struct {
 	out                     *cli.Output
 }
 
-// NewVerify returns the command verify.
-func NewVerify(o Options) *cobra.Command {
+// newVerify returns the command verify.
+func newVerify(o Options) *cobra.Command {
 	v := &verify{reader: newReader(o)}
 	cmd := &cobra.Command{
 		Use: "verify [NAME...|--latest|--all]", Short: "check that backups are whole", Long: verifyLong,

@@ -131,7 +131,7 @@ func TestACoordinatorIsNotPushedAside(t *testing.T) {
 // coordinate has a hold the lease until the returned function is called.
 func (w *testCluster) coordinate() func() {
 	w.t.Helper()
-	l := NewLease(election.New(election.Options{Cluster: "main", Self: "a", Boot: "boot", Voters: direct{w}}), time.Now,
+	l := newLease(election.New(election.Options{Cluster: "main", Self: "a", Boot: "boot", Voters: direct{w}}), time.Now,
 		nil, nil)
 	must(w.t, l.Acquire(w.t.Context(), record()))
 	return func() {

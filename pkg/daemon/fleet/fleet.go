@@ -46,7 +46,7 @@ type Options struct {
 	// Peers returns the nodes that are known to exist.
 	Peers func() []observe.Peer
 	Now   func() time.Time
-	// Fit and Progress are those of [NewLease]; nil for always.
+	// Fit and Progress are those of [newLease]; nil for always.
 	Fit, Progress func() error
 }
 
@@ -69,7 +69,7 @@ type Fleet struct {
 // New returns a fleet. It connects to nothing yet.
 func New(o Options) *Fleet {
 	f := &Fleet{o: o, since: o.Now(), addresses: map[cluster.NodeName]string{}}
-	f.lease = NewLease(election.New(election.Options{
+	f.lease = newLease(election.New(election.Options{
 		Cluster: o.Cluster, Self: o.Name, Boot: o.Boot, Voters: voters{f}, Now: o.Now,
 	}), o.Now, o.Fit, o.Progress)
 	return f

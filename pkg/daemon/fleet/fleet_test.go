@@ -236,7 +236,7 @@ func TestARememberedPauseHoldsUntilTheStoreIsRead(t *testing.T) {
 }
 
 func newTestLease() *Lease {
-	return NewLease(election.New(election.Options{Cluster: "main", Self: "a", Boot: "boot"}), time.Now, nil, nil)
+	return newLease(election.New(election.Options{Cluster: "main", Self: "a", Boot: "boot"}), time.Now, nil, nil)
 }
 
 // A member whose process is gone is no reason to wait: the first observation of a new

@@ -28,10 +28,10 @@ type Lease struct {
 	kept chan struct{}
 }
 
-// NewLease returns a lease that is not held. It is neither asked for nor proven
+// newLease returns a lease that is not held. It is neither asked for nor proven
 // while fit returns an error, and not renewed in the background while progress
 // does either: nil for always.
-func NewLease(s *election.Session, now func() time.Time, fit, progress func() error) *Lease {
+func newLease(s *election.Session, now func() time.Time, fit, progress func() error) *Lease {
 	always := func() error { return nil }
 	if fit == nil {
 		fit = always

@@ -73,7 +73,7 @@ func (p *parliament) hang(list ...cluster.NodeName) {
 // lease is a lease of the daemon name. Nothing of it is left when the test
 // ends; the bubble would say so.
 func (p *parliament) lease(name cluster.NodeName) *Lease {
-	l := NewLease(election.New(election.Options{
+	l := newLease(election.New(election.Options{
 		Cluster: "main", Self: name, Boot: cluster.Token("boot-" + name), Voters: p,
 	}), time.Now, nil, nil)
 	p.t.Cleanup(l.Close)
@@ -310,7 +310,7 @@ func TestALeaseOfADaemonThatDoesNotGetOnRunsOut(t *testing.T) {
 		}
 		p := bootstrapped(t)
 		s := election.New(election.Options{Cluster: "main", Self: "a", Boot: "boot-a", Voters: p})
-		l := NewLease(s, time.Now, says(&unfit, "the disk hangs"), says(&stuck, "the loop is stuck"))
+		l := newLease(s, time.Now, says(&unfit, "the disk hangs"), says(&stuck, "the loop is stuck"))
 		defer l.Close()
 		must(t, l.Acquire(t.Context(), record()))
 		held := func() bool { _, ok := l.Held(); return ok }

@@ -75,19 +75,6 @@ func writeHosts(path string, b block, entries []cluster.HostEntry, wait func()) 
 	}
 }
 
-// ReadHosts returns the entries of the blocks with the given key in the hosts
-// file at path, sorted by address and name, each once. A missing file has none.
-func ReadHosts(path, key string) ([]cluster.HostEntry, error) {
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read hosts file: %w", err)
-	}
-	return newBlock(key).entries(string(content)), nil
-}
-
 func isRight(path string, b block, entries []cluster.HostEntry) (bool, error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

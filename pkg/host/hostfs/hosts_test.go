@@ -84,7 +84,7 @@ func TestWriteHosts(t *testing.T) {
 			if changed, err := WriteHosts(path, key, c.entries); changed || err != nil {
 				t.Errorf("second write: changed %v, error %v", changed, err)
 			}
-			got, err := ReadHosts(path, key)
+			got, err := readHosts(path, key)
 			want := slices.Clone(c.entries)
 			slices.SortFunc(want, compareEntries)
 			want = slices.Compact(want)
@@ -162,7 +162,7 @@ func TestWriteHostsOfManyWritersKeepsAllBlocks(t *testing.T) {
 			err != nil {
 			t.Errorf("key %d does not leave the right file alone: %v, %v", i, changed, err)
 		}
-		got, err := ReadHosts(path, fmt.Sprintf("key-%d", i))
+		got, err := readHosts(path, fmt.Sprintf("key-%d", i))
 		if want := entries(fmt.Sprintf("10.0.%d.2=a", i)); err != nil || !slices.Equal(got, want) {
 			t.Errorf("key %d has %v, %v", i, got, err)
 		}
@@ -250,10 +250,10 @@ func TestHostsFileThatIsNoFile(t *testing.T) {
 	if _, err := WriteHosts(dir, key, entries("10.0.0.1=a")); !errors.Is(err, syscall.EISDIR) {
 		t.Errorf("got %v, want EISDIR", err)
 	}
-	if _, err := ReadHosts(dir, key); !errors.Is(err, syscall.EISDIR) {
+	if _, err := readHosts(dir, key); !errors.Is(err, syscall.EISDIR) {
 		t.Errorf("got %v, want EISDIR", err)
 	}
-	if got, err := ReadHosts(filepath.Join(dir, "none"), key); len(got) != 0 || err != nil {
+	if got, err := readHosts(filepath.Join(dir, "none"), key); len(got) != 0 || err != nil {
 		t.Errorf("missing file: %v, %v", got, err)
 	}
 	if _, err := WriteHosts(filepath.Join(dir, "no", "dir"), key, entries("10.0.0.1=a")); !errors.Is(err, fs.ErrNotExist) {
@@ -310,4 +310,17 @@ func FuzzRender(f *testing.F) {
 			}
 		}
 	})
+}
+
+// readHosts returns the entries of the blocks with the given key in the hosts
+// file at path, sorted by address and name, each once. A missing file has none.
+func readHosts(path, key string) ([]cluster.HostEntry, error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read hosts file: %w", err)
+	}
+	return newBlock(key).entries(string(content)), nil
 }

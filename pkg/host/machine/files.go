@@ -83,7 +83,7 @@ func Endpoints(vars map[string]string) []string {
 	if err != nil || own.Port() == "" {
 		return list
 	}
-	for _, initialMember := range InitialMembers(vars["ETCD_INITIAL_CLUSTER"]) {
+	for _, initialMember := range parseInitialMembers(vars["ETCD_INITIAL_CLUSTER"]) {
 		if u, err := url.Parse(initialMember.PeerURLs[0]); err == nil && u.Hostname() != "" &&
 			string(initialMember.Name) != vars["ETCD_NAME"] {
 			add(own.Scheme + "://" + net.JoinHostPort(u.Hostname(), own.Port()))
@@ -102,9 +102,9 @@ func metrics(cfg Config) []string {
 	return cfg.Listen.MetricsURLs
 }
 
-// InitialMembers reads etcd's list name=url,name=url; what is not of that form is left
+// parseInitialMembers reads etcd's list name=url,name=url; what is not of that form is left
 // out.
-func InitialMembers(initialCluster string) []cluster.InitialMember {
+func parseInitialMembers(initialCluster string) []cluster.InitialMember {
 	var initialMembers []cluster.InitialMember
 	for word := range strings.SplitSeq(initialCluster, ",") {
 		name, u, ok := strings.Cut(word, "=")
@@ -139,7 +139,7 @@ func (w *world) member() (etcdconf.Member, *Hold) {
 	}
 	// Once there is data, etcd no longer checks how it began, so what is
 	// written stays as it is.
-	if initialMembers := InitialMembers(w.obs.Written["ETCD_INITIAL_CLUSTER"]); len(initialMembers) > 0 &&
+	if initialMembers := parseInitialMembers(w.obs.Written["ETCD_INITIAL_CLUSTER"]); len(initialMembers) > 0 &&
 		w.obs.Data.State == cluster.DiskData {
 		m.Peers, m.State = initialMembers, etcdconf.State(w.obs.Written["ETCD_INITIAL_CLUSTER_STATE"])
 		m.Token = cluster.Token(w.obs.Written["ETCD_INITIAL_CLUSTER_TOKEN"])

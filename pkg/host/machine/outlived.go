@@ -16,7 +16,7 @@ func Outlived(goal Goal, cfg Config, obs Observation) *Hold {
 // outlived compares what etcd is told with the cluster's list: it does not begin with
 // another number of members, or with other URLs.
 func (w *world) outlived() *Hold {
-	told := InitialMembers(w.obs.Written["ETCD_INITIAL_CLUSTER"])
+	told := parseInitialMembers(w.obs.Written["ETCD_INITIAL_CLUSTER"])
 	if len(told) == 0 || !w.obs.Remote.Answered || w.obs.Data.State == cluster.DiskData {
 		return nil
 	}

@@ -6,7 +6,7 @@ import "strings"
 
 // Quote writes s as one word. A word that needs no quotes has none.
 func Quote(s string) string {
-	if s != "" && Plain(s) {
+	if s != "" && plain(s) {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
@@ -29,11 +29,11 @@ func Value(s string) string {
 	return Quote(s)
 }
 
-// Plain reports whether s is the same in quotes and without, to a shell and in
+// plain reports whether s is the same in quotes and without, to a shell and in
 // an environment file of systemd. The empty text is: KEY= is an assignment.
-func Plain(s string) bool { return only(s, "-_./:,=+@%") }
+func plain(s string) bool { return only(s, "-_./:,=+@%") }
 
-// PlainValue is Plain for the value of an assignment.
+// PlainValue is plain for the value of an assignment.
 func PlainValue(s string) bool { return only(s, "-_./:,=+@%^[]") }
 
 // only reports whether s has nothing but letters of ASCII, digits, and marks.
