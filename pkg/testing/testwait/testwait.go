@@ -29,10 +29,11 @@ func Until(t testing.TB, what string, ok func() bool) {
 }
 
 // For waits until ask returns nil. If it never does, the test ends with what it
-// returned last. Each time ask gets a context with a deadline of its own.
+// returned last. Each time ask gets a context with a deadline of its own. It may be used
+// while a test is cleaned up.
 func For(t testing.TB, what string, ask func(ctx context.Context) error) {
 	t.Helper()
-	if err := Try(t.Context(), Limit, ask); err != nil {
+	if err := Try(context.Background(), Limit, ask); err != nil {
 		t.Fatalf("waited %s for %s: %v", Limit, what, err)
 	}
 }
