@@ -1,6 +1,7 @@
 package etcdbuild
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,6 +45,9 @@ func (b *Builder) Versions() ([]string, error) {
 	return known, nil
 }
 
+// Supported are the versions that there are images of where nobody names one.
+var Supported = []string{"3.5.21", "3.5.35", "3.6.16", "3.7.3"}
+
 // sets are the versions that the tests run: an empty cache costs half a minute of two
 // cores for each. "make e2e" runs those of "make test", too.
 var sets = map[string][]string{
@@ -68,6 +72,21 @@ func (b *Builder) resolve(names []string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// Binaries returns the names of what is built of a version: etcdutl exists from 3.5 on,
+// and is not to be had of every patch.
+func (b *Builder) Binaries(ctx context.Context, version string) ([]string, error) {
+	folder, err := b.folder(version)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := b.readTools(ctx, folder)
+	var names []string
+	for _, t := range tools {
+		names = append(names, t.binary)
+	}
+	return names, err
 }
 
 // folder returns the folder of a version.

@@ -14,6 +14,8 @@ import (
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"github.com/etcdadm/etcdadm/images/etcdbuild"
 )
 
 // The files and the configuration of each image are what manifests rely on.
@@ -80,6 +82,28 @@ func TestTheImageOfEtcd(t *testing.T) {
 	if r.ref("v1.2.3") != "etcd:v3.6.16" || !reflect.DeepEqual(r.Programs, want) || len(c.Entrypoint) > 0 ||
 		!slices.Equal(c.Cmd, []string{"/usr/local/bin/etcd"}) || !strings.Contains(c.Env[0], ":/usr/local/bin:") {
 		t.Errorf("%s: %+v", r.ref("v1.2.3"), c)
+	}
+}
+
+// Images of all versions are those of the supported ones; an early one has no etcdutl.
+func TestImagesOfEarlyVersions(t *testing.T) {
+	b := &builder{etcd: etcdbuild.Builder{Modules: "../etcd"}}
+	versions, err := b.etcd.Versions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := choose([]string{"etcd"}, versions)
+	if err != nil || len(all) != len(etcdbuild.Supported) {
+		t.Errorf("%d images, %v", len(all), err)
+	}
+	for version, want := range map[string]int{"2.3.8": 2, "3.6.11": 2, "3.5.0": 3} {
+		chosen, err := choose([]string{"etcd:" + version}, versions)
+		if err == nil {
+			err = b.reduce(t.Context(), &chosen[0])
+		}
+		if err != nil || len(chosen[0].Programs) != want {
+			t.Errorf("%s: %+v, %v", version, chosen, err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -24,7 +25,7 @@ const usage = `usage:
 
 Builds container images from this source tree, without Docker and without root, and
 prints what it built: etcd-manager, etcd-manager-ctl, etcd-backup, etcdadm, and etcd for
-all versions, or etcd:VERSION for one. Without a name it builds all.
+all supported versions, or etcd:VERSION for one, of any version that is known here. Without a name it builds all.
 
 flags:
 `
@@ -109,6 +110,9 @@ func (o options) run(ctx context.Context, names []string, stdout, stderr io.Writ
 	}
 	var images []*built
 	for _, r := range recipes {
+		if err := b.reduce(ctx, &r); err != nil {
+			return err
+		}
 		img, err := b.image(ctx, r)
 		if err != nil {
 			return err
@@ -119,6 +123,16 @@ func (o options) run(ctx context.Context, names []string, stdout, stderr io.Writ
 		return err
 	}
 	return list(stdout, b.source.Version, images)
+}
+
+// reduce leaves out of a recipe the programs that its version of etcd does not have.
+func (b *builder) reduce(ctx context.Context, r *recipe) error {
+	if r.Etcd == "" {
+		return nil
+	}
+	names, err := b.etcd.Binaries(ctx, r.Etcd)
+	maps.DeleteFunc(r.Programs, func(name, _ string) bool { return !slices.Contains(names, name) })
+	return err
 }
 
 // check returns the platforms, and an error for flags that do not go together.

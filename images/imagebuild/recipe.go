@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/etcdadm/etcdadm/images/etcdbuild"
 )
 
 // Users of the images. Nonroot has the ids that distroless images use for it.
@@ -101,7 +103,8 @@ func etcdRecipe(version string) recipe {
 }
 
 // choose returns the recipes that args name: all of them where args is empty, an image of
-// ours by its name, all versions of etcd by "etcd", and one by "etcd:3.6.16".
+// ours by its name, the versions of etcd that are supported by "etcd", and one by
+// "etcd:3.6.16".
 func choose(args, versions []string) ([]recipe, error) {
 	if len(args) == 0 {
 		for _, r := range ours {
@@ -132,7 +135,7 @@ func matching(arg string, versions []string) []recipe {
 	}
 	var found []recipe
 	for _, v := range versions {
-		if arg == "etcd" || strings.TrimPrefix(arg, "etcd:") == v || strings.TrimPrefix(arg, "etcd:v") == v {
+		if arg == "etcd" && slices.Contains(etcdbuild.Supported, v) || strings.TrimPrefix(arg, "etcd:") == v || strings.TrimPrefix(arg, "etcd:v") == v {
 			found = append(found, etcdRecipe(v))
 		}
 	}
