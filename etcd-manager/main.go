@@ -1,4 +1,5 @@
 // Command etcd-manager is the daemon that runs on each control-plane machine.
+// Called etcdadm or etcd-manager-ctl it is that program.
 package main
 
 import (
@@ -9,8 +10,7 @@ import (
 	"syscall"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/manager"
-	"github.com/etcdadm/etcdadm/pkg/daemon"
+	"github.com/etcdadm/etcdadm/pkg/command/programs"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	_ "github.com/etcdadm/etcdadm/pkg/store/cloud" // s3://, gs://, azblob:// and others
 )
@@ -21,7 +21,7 @@ func main() {
 		os.Exit(volumes.HostExecFailed)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Run(ctx, manager.New(daemon.Run), os.Args[1:])
+	code := cli.Run(ctx, programs.Called(os.Args[0]), os.Args[1:])
 	stop()
 	os.Exit(code)
 }

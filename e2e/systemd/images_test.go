@@ -51,8 +51,9 @@ func TestImagesRun(t *testing.T) {
 		{[]string{"--volume=" + logs + ":/var/log", "--entrypoint=/go-runner", manager, "--log-file=/var/log/etcd.log",
 			"--also-stdout", "/ko-app/etcd-manager", "--version"}, version},
 		{[]string{"--entrypoint=/etcd-manager", manager, "--version"}, version},
-		{[]string{"--entrypoint=/ko-app/etcd-manager-ctl", manager, "version"}, version},
-		{[]string{"--entrypoint=etcdadm", manager, "version"}, version},
+		{[]string{"--entrypoint=/ko-app/etcd-manager-ctl", manager, "version"}, "etcd-manager-ctl " + version},
+		{[]string{"--entrypoint=etcdadm", manager, "version"}, "etcdadm " + version},
+		{[]string{"--entrypoint=/ko-app/etcdadm", manager, "version"}, "etcdadm " + version},
 		{[]string{backup, "--version"}, version},
 		{[]string{etcd, "etcd", "--version"}, "etcd Version: 3.6.16"},
 	} {

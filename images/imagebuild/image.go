@@ -68,6 +68,9 @@ func (b *builder) forPlatform(ctx context.Context, r recipe, p v1.Platform) (*pl
 			list = append(list, file{name: r.Programs[name], mode: 0o755, from: from})
 		}
 		if i == len(r.layers())-1 {
+			for at, program := range r.Names {
+				list = append(list, file{name: at, mode: 0o755, same: program})
+			}
 			for at, target := range r.Links {
 				list = append(list, file{name: at, link: target})
 			}

@@ -22,12 +22,13 @@ import (
 // public certificate authorities.
 const rootsFile = "/etc/ssl/certs/ca-certificates.crt"
 
-// A file is one entry of a layer: a directory, a symbolic link, content, or a file of
-// this machine.
+// A file is one entry of a layer: a directory, a symbolic link, another name of an entry
+// that sorts before it, content, or a file of this machine.
 type file struct {
 	name    string
 	mode    int64
 	link    string
+	same    string
 	content string
 	from    string
 }
@@ -84,6 +85,8 @@ func (f file) write(tw *tar.Writer) error {
 	switch {
 	case f.link != "":
 		h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, f.link, 0o777
+	case f.same != "":
+		h.Typeflag, h.Linkname = tar.TypeLink, strings.TrimPrefix(f.same, "/")
 	case f.from != "":
 		opened, err := os.Open(f.from)
 		if err != nil {

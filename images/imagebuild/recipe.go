@@ -27,6 +27,9 @@ type recipe struct {
 	// Programs has the place of each program in the image, by its name. Those of
 	// one's own and the log runner are in layers of their own.
 	Programs map[string]string
+	// Names has further places, each with that of the program whose file is there, too.
+	// It is the program that it is called.
+	Names map[string]string
 	// Links has the target of each symbolic link in the image.
 	Links map[string]string
 	// Dirs are directories for mounts.
@@ -51,7 +54,9 @@ var ours = []recipe{
 		Description: "keeps an etcd cluster as its spec says: one daemon on each machine",
 		Programs: map[string]string{
 			logRunner: "/go-runner", "etcd-manager": "/ko-app/etcd-manager",
-			"etcd-manager-ctl": "/ko-app/etcd-manager-ctl", "etcdadm": "/ko-app/etcdadm",
+		},
+		Names: map[string]string{
+			"/ko-app/etcd-manager-ctl": "/ko-app/etcd-manager", "/ko-app/etcdadm": "/ko-app/etcd-manager",
 		},
 		Links: map[string]string{
 			"/etcd-manager":                   "/ko-app/etcd-manager",
