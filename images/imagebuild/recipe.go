@@ -140,7 +140,8 @@ func matching(arg string, versions []string) []recipe {
 	}
 	var found []recipe
 	for _, v := range versions {
-		if arg == "etcd" && slices.Contains(etcdbuild.Supported, v) || strings.TrimPrefix(arg, "etcd:") == v || strings.TrimPrefix(arg, "etcd:v") == v {
+		named := strings.TrimPrefix(arg, "etcd:") == v || strings.TrimPrefix(arg, "etcd:v") == v
+		if named || arg == "etcd" && slices.Contains(etcdbuild.Supported, v) {
 			found = append(found, etcdRecipe(v))
 		}
 	}

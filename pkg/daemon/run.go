@@ -301,7 +301,8 @@ func (d *Daemon) ready() error {
 
 func (d *Daemon) loop() *reconcile.Loop {
 	return reconcile.New(reconcile.Options{
-		Self: d.name, Candidate: d.peerGroup.candidate, Quiet: d.quiet, Lease: d.fleet.Lease(), Observe: d.observe, Spec: d.spec,
+		Self: d.name, Candidate: d.peerGroup.candidate, Quiet: d.quiet, Lease: d.fleet.Lease(),
+		Observe: d.observe, Spec: d.spec,
 		Do:       d.fleet.Coordinator().Do,
 		NotYet:   apply.NotYet,
 		Previous: func(ctx context.Context) cluster.Observation { return previous(ctx, d.store, d.now()) },

@@ -68,7 +68,8 @@ func TestMigrate(t *testing.T) {
 	etcdtest.Finder(t)
 	// The version is named: the directory may be of before the cluster had one.
 	line := []string{"--data-dir=" + dir, "--backup-store=file://" + at, "--etcd-version=2.3.8", "--cluster-name=main"}
-	if _, text, err := call(t, append(line, "--dry-run")...); err != nil || !strings.Contains(text, "nothing was written") {
+	_, text, err := call(t, append(line, "--dry-run")...)
+	if err != nil || !strings.Contains(text, "nothing was written") {
 		t.Fatalf("%s, %v", text, err)
 	}
 	if files, err := os.ReadDir(at); err != nil || len(files) > 0 {

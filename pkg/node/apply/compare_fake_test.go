@@ -25,7 +25,9 @@ func TestADifferenceThatPassesCondemnsNobody(t *testing.T) {
 	f.set(func(p *fakePeer) { p.passes = 500 * time.Millisecond }, "a")
 	f.found()
 	pid := f.pid()
-	testwait.Until(f.t, "the suspicion", func() bool { return strings.Contains(f.observe().Differs, "if that is still so") })
+	testwait.Until(f.t, "the suspicion", func() bool {
+		return strings.Contains(f.observe().Differs, "if that is still so")
+	})
 	testwait.Until(f.t, "its end", func() bool { return f.observe().Differs == "" })
 	if s := f.disk(); s.Differs != nil || f.pid() != pid {
 		t.Errorf("%+v, process %d, was %d", s.Differs, f.pid(), pid)
@@ -77,7 +79,9 @@ func TestVersionsThatDigestDifferentlyCondemnNobody(t *testing.T) {
 	f := newFakeTrio(t)
 	f.set(func(p *fakePeer) { p.version, p.hash = newer.String(), 2 }, "a")
 	f.found()
-	testwait.Until(f.t, "the dispute", func() bool { return strings.Contains(f.observe().Differs, "with the same etcd version") })
+	testwait.Until(f.t, "the dispute", func() bool {
+		return strings.Contains(f.observe().Differs, "with the same etcd version")
+	})
 	if s := f.disk(); s.Differs != nil || f.pid() == 0 {
 		t.Errorf("it was condemned: %+v", s.Differs)
 	}
