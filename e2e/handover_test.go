@@ -177,7 +177,7 @@ func (h *byHandHost) fromManager() {
 	if h.inode(h.path("etcd")) != db {
 		h.t.Errorf("the data of %s was copied", h.node.Name)
 	}
-	if out := h.ok("handover", "from-manager"); !strings.Contains(out, "Nothing was to be done") {
+	if out := h.ok("handover", "from-manager"); !strings.Contains(out, "Nothing to do") {
 		h.t.Errorf("taken back twice: %s", out)
 	}
 }
@@ -290,7 +290,7 @@ func TestHandoverThereAndBack(t *testing.T) {
 // converged waits until the coordinator has nothing to do.
 func converged(t *testing.T, c *harness.Cluster) {
 	t.Helper()
-	c.Eventually(harness.Soon, "the cluster is what the spec says", func(context.Context) error {
+	c.Eventually(harness.Soon, "the cluster is as the spec says", func(context.Context) error {
 		r, err := c.Status()
 		if err == nil && (!r.Converged || len(r.Holds) > 0) {
 			err = fmt.Errorf("converged %t, holds %v", r.Converged, r.Holds)

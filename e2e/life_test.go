@@ -121,7 +121,7 @@ func TestShrinkStaysShrunk(t *testing.T) {
 // does nothing.
 func idle(t *testing.T, c *harness.Cluster) {
 	t.Helper()
-	c.Eventually(harness.Soon, "the cluster is what the spec says", func(context.Context) error {
+	c.Eventually(harness.Soon, "the cluster is as the spec says", func(context.Context) error {
 		r, err := c.Status()
 		if err == nil && !r.Converged {
 			err = fmt.Errorf("holds: %v", r.Holds)

@@ -115,7 +115,7 @@ func TestAnAcceptedHazard(t *testing.T) {
 	if !strings.Contains(text, "members present") {
 		t.Errorf("the hold does not name what is there: %s", text)
 	}
-	_, line, ok := strings.Cut(text, "in spite of it: etcd-manager-ctl --backup-store=STORE ")
+	_, line, ok := strings.Cut(text, "despite it: etcd-manager-ctl --backup-store=STORE ")
 	if !ok {
 		t.Fatalf("the hold does not say how to go on: %s", text)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // allRun waits until every member is assigned the version, none is between two,
-// and the cluster is what the spec says.
+// and the cluster is as the spec says.
 func allRun(t *testing.T, c *harness.Cluster, version string) {
 	t.Helper()
 	c.Eventually(harness.Soon, "all members run etcd "+version, settledOn(c, version))
@@ -165,7 +165,7 @@ func TestAVersionThatDoesNotComeUp(t *testing.T) {
 		t.Errorf("%d members were tried", tried)
 	}
 	c.SetSpec(3, v36)
-	eventually(t, c, "the cluster is what the spec says", func() error {
+	eventually(t, c, "the cluster is as the spec says", func() error {
 		if r, err := c.Status(); err != nil || !r.Converged {
 			return fmt.Errorf("converged: %t, holds %v, %w", r.Converged, r.Holds, err)
 		}

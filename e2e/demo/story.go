@@ -66,7 +66,7 @@ func (s *stage) tell(ctx context.Context, t harness.T) {
 	s.out.act("The key is still there")
 	s.ctl(t, "get", "greeting")
 	s.out.act("How it stands")
-	s.c.Eventually(harness.Soon, "the cluster is what the spec says", func(context.Context) error {
+	s.c.Eventually(harness.Soon, "the cluster is as the spec says", func(context.Context) error {
 		r, err := s.c.Status()
 		if err == nil && (!r.Converged || len(r.Observation.Members) != 3) {
 			err = fmt.Errorf("it has %d members, and holds: %v", len(r.Observation.Members), r.Holds)

@@ -49,7 +49,7 @@ func phasesFoundOneCluster(t *testing.T) {
 func phaseWithoutEndpoint(t *testing.T) {
 	h := newHost(t, "a", v36)
 	for _, p := range joinPhases {
-		if r := h.fails(2, []string{"an endpoint is missing"}, "join", "phase", p); strings.Contains(r.stderr, "goroutine") {
+		if r := h.fails(2, []string{"the endpoint is missing"}, "join", "phase", p); strings.Contains(r.stderr, "goroutine") {
 			t.Errorf("%s", r)
 		}
 	}

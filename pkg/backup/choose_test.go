@@ -36,7 +36,7 @@ func TestChoose(t *testing.T) {
 		},
 		"no learner": {
 			[]cluster.Report{report(1, 1, 5000), learner}, 1, "leader", []backup.Passed{
-				{ID: 4, Why: "it is a learner, which gives no snapshots"},
+				{ID: 4, Why: "it is a learner, which serves no snapshots"},
 			},
 		},
 		"no corrupt one": {
@@ -53,12 +53,12 @@ func TestChoose(t *testing.T) {
 		},
 		"none that only answers": {
 			[]cluster.Report{serves, hung}, 1, "leader", []backup.Passed{
-				{ID: 2, Why: "it serves no read through the quorum: its disk may hang"},
+				{ID: 2, Why: "it serves no linearizable read: its disk may hang"},
 			},
 		},
 		"a follower where a leader is gone": {
 			[]cluster.Report{report(2, 0, 5000), report(3, 1, 4999)}, 3, "follower", []backup.Passed{
-				{ID: 2, Why: "it sees no leader: what it has may be old"},
+				{ID: 2, Why: "it sees no leader: its data may be old"},
 			},
 		},
 	} {
@@ -84,7 +84,7 @@ func TestChoose(t *testing.T) {
 func TestChooseNone(t *testing.T) {
 	for want, reports := range map[string][]cluster.Report{
 		"none answers": nil,
-		"4: it is a learner, which gives no snapshots; 9: it sees no leader: what it has may be old": {
+		"4: it is a learner, which serves no snapshots; 9: it sees no leader: its data may be old": {
 			{ID: 9}, {ID: 4, Learner: true},
 		},
 	} {

@@ -193,7 +193,7 @@ func ExtractFile(path string, w io.Writer, o FetchOptions) (Description, error) 
 // Extract is ExtractFile for a reader.
 func Extract(r io.Reader, w io.Writer, o FetchOptions) (Description, error) {
 	if o.NeedsSignature() {
-		return Description{}, fmt.Errorf("%w: data in a file of its own has no signature", ErrSigner)
+		return Description{}, fmt.Errorf("%w: data in a single file has no signature", ErrSigner)
 	}
 	return o.unpack(r, func() {}, Description{Facts: Facts{Keys: -1}}, w)
 }

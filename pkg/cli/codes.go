@@ -35,19 +35,19 @@ func Codes() []Code { return codes }
 
 var codes = []Code{
 	{0, KindDone, "What was asked is done, or there was nothing to do."},
-	{1, KindFailed, "It failed in a way that has no code of its own. The message says how."},
-	{2, KindUsage, "The command line is wrong: an unknown command or flag, a missing or impossible value. Nothing " +
+	{1, KindFailed, "It failed, for a reason without a code of its own. The message says which."},
+	{2, KindUsage, "The command line is wrong: an unknown command or flag, a missing or invalid value. Nothing " +
 		"was tried."},
 	{3, KindHeld, "Nothing is safe to do: the cluster is not what the spec says and no step is known to be safe, or " +
-		"the step that was asked for is not. Nothing was changed."},
-	{4, KindStale, "The world is not what the command expects (--expect-...). Nothing was changed; observe again and " +
+		"the requested step is not. Nothing was changed."},
+	{4, KindStale, "The cluster is not as the command expects (--expect-...). Nothing was changed; observe again and " +
 		"plan again."},
 	{5, KindQuorumLost, "Fewer voters are healthy than a majority needs, or would be after the step."},
 	{6, KindStoreUnreachable,
-		"The control and backup store did not answer, or refused. Nothing is known about what it holds."},
-	{7, KindRefused, "Somebody may not do this: a certificate was not accepted, another holds the coordinator's lease, " +
+		"The control and backup store did not answer, or refused. What it holds is unknown."},
+	{7, KindRefused, "Not permitted: a certificate was not accepted, somebody else holds the coordinator's lease, " +
 		"or a safeguard needs --force."},
-	{130, KindInterrupted, "A signal ended it before it was done. What it had begun may be done or not; to run it " +
+	{130, KindInterrupted, "A signal ended it early. What it had begun may or may not be done; to run it " +
 		"again is safe."},
 }
 

@@ -170,11 +170,11 @@ func hintOf(err error) string {
 	case kind == KindStale:
 		return "observe again: etcdadm plan"
 	case errors.As(err, &unsafe) && unsafe.Invariant == "quorum":
-		return "bring the unhealthy voters back first; etcdadm status names them"
+		return "repair the unhealthy voters first; etcdadm status lists them"
 	case errors.As(err, &unsafe) && unsafe.Invariant == "backup":
 		return "etcdadm backup take --node=NODE --reason=request"
 	case errors.As(err, &unsafe):
-		return "etcdadm plan prints the steps that are safe now"
+		return "see the steps that are safe now: etcdadm plan"
 	case kind == KindStoreUnreachable:
 		return "check --backup-store and the network to the store"
 	}

@@ -89,7 +89,7 @@ func (h *helper) install(root *cobra.Command) {
 		printHelp(cmd.OutOrStdout(), cmd, h.all)
 	})
 	root.SetHelpCommand(&cobra.Command{
-		Use: "help [COMMAND]", Short: "help about any command",
+		Use: "help [COMMAND]", Short: "help for any command",
 		GroupID:           groupOf(root),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -173,7 +173,7 @@ func printTopic(w io.Writer, root *cobra.Command, g *cobra.Group, short string) 
 	for _, c := range list {
 		fmt.Fprintf(w, "  %-*s  %s\n", width, path(c), c.Short)
 	}
-	fmt.Fprintf(w, "\nHelp on one of them: %s help COMMAND\n", root.Name())
+	fmt.Fprintf(w, "\nHelp for one of them: %s help COMMAND\n", root.Name())
 }
 
 // printHelp prints the help of one command: what it is for, how it is called,
@@ -196,7 +196,7 @@ func printHelp(w io.Writer, cmd *cobra.Command, all bool) {
 	printCommands(w, cmd)
 	printFlags(w, cmd, all)
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(w, "\nHelp on a command: %s COMMAND --help\n", cmd.CommandPath())
+		fmt.Fprintf(w, "\nHelp for a command: %s COMMAND --help\n", cmd.CommandPath())
 	}
 }
 

@@ -44,7 +44,7 @@ func TestEveryCommandAnswersForItself(t *testing.T) {
 		has, not []string
 	}{
 		{"--help", 0, []string{"\nFirst:\n", "takes ", "\nSteps:\n  the single steps: tool help steps\n",
-			"help about any command"}, []string{"many steps"}},
+			"help for any command"}, []string{"many steps"}},
 		{"help", 0, []string{"\nFirst:\n"}, []string{"many steps"}},
 		{"help steps", 0, []string{"The single steps.\n\nSteps:\n  step one  step one\n  step two  step two\n"}, []string{
 			"First",

@@ -33,7 +33,7 @@ func (o versioned) MarshalJSON() ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(rest) < 2 || rest[0] != '{':
-		return nil, fmt.Errorf("%s is no object: %.20s", o.kind, rest)
+		return nil, fmt.Errorf("%s is not an object: %.20s", o.kind, rest)
 	case bytes.Equal(rest, []byte("{}")):
 		return head, nil
 	}

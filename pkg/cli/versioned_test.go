@@ -22,7 +22,7 @@ func TestVersionedPutsItsFieldsFirst(t *testing.T) {
 		}
 	}
 	for _, v := range []any{[]int{1}, 7, nil} {
-		if got, err := json.Marshal(Versioned("K", v)); err == nil || !strings.Contains(err.Error(), "no object") {
+		if got, err := json.Marshal(Versioned("K", v)); err == nil || !strings.Contains(err.Error(), "not an object") {
 			t.Errorf("%v: %s, %v", v, got, err)
 		}
 	}

@@ -95,9 +95,9 @@ func (s Storage) String() string {
 	case s.Pending >= time.Second:
 		return fmt.Sprintf("a write below %s has been under way for %s", s.Path, s.Pending.Round(time.Second))
 	case s.State == StorageHung:
-		return fmt.Sprintf("writes below %s hung until a moment ago", s.Path)
+		return fmt.Sprintf("writes below %s hung until just now", s.Path)
 	case s.State == "":
-		return "not known"
+		return "unknown"
 	}
 	return fmt.Sprintf("the last write below %s took %s", s.Path, s.Latency.Round(time.Millisecond))
 }
@@ -196,9 +196,9 @@ func (e Evidence) late() string {
 		e.BeforeCommitted < e.Committed
 	switch {
 	case r.Read == ReadLate:
-		return "it answers, but no read through the quorum"
+		return "it answers, but serves no linearizable read"
 	case stands && r.Read != ReadServed:
-		return fmt.Sprintf("it has applied %d entries and goes no further, %d are committed", r.Applied, e.Committed)
+		return fmt.Sprintf("it has applied %d entries and is stuck there, %d are committed", r.Applied, e.Committed)
 	}
 	return ""
 }

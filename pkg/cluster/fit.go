@@ -23,13 +23,13 @@ func (r Report) Unfit(among []Report) string {
 	}
 	switch {
 	case r.Learner:
-		return "it is a learner, which gives no snapshots"
+		return "it is a learner, which serves no snapshots"
 	case slices.Contains(r.Alarms, AlarmCorrupt):
 		return "it has raised the alarm " + AlarmCorrupt
 	case r.Leader == 0:
-		return "it sees no leader: what it has may be old"
+		return "it sees no leader: its data may be old"
 	case r.Read == ReadLate:
-		return "it serves no read through the quorum: its disk may hang"
+		return "it serves no linearizable read: its disk may hang"
 	case r.RaftTerm < term:
 		return fmt.Sprintf("it is in term %d, others are in %d", r.RaftTerm, term)
 	case r.Behind(applied):

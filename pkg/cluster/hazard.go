@@ -28,7 +28,7 @@ const (
 // A HazardState says whether a hazard is there.
 type HazardState string
 
-// The states. A hazard that nobody has looked for is unknown; one that is being looked
+// The states. A hazard that it has not been checked for is unknown; one that is being looked
 // for the first time is pending.
 const (
 	HazardAbsent  HazardState = "absent"
@@ -72,7 +72,7 @@ func HazardOf(list []Hazard, kind HazardKind) Hazard {
 			return h
 		}
 	}
-	return Hazard{Kind: kind, State: HazardUnknown, What: "nobody has looked"}
+	return Hazard{Kind: kind, State: HazardUnknown, What: "it has not been checked"}
 }
 
 // HazardsIn returns the hazards that keep a member from changing to a version:
@@ -121,7 +121,7 @@ func (h Hazard) Cure(to etcdversion.Version) string {
 	floor := to.UpgradeFloor().String()
 	switch {
 	case h.State == HazardUnknown || h.State == HazardPending:
-		return "look at the data of the member: etcdadm upgrade check; or run " + floor + " or a later patch first"
+		return "check the member's data: etcdadm upgrade check; or run " + floor + " or a later patch first"
 	case h.Kind == HazardV2Content:
 		return "move or delete those keys with etcdctl of 3.5 (ETCDCTL_API=2 etcdctl rm --recursive), and wait for a raft " +
 			"snapshot"

@@ -28,7 +28,7 @@ func (s Standing) Refusal(from, to etcdversion.Version) string {
 	case s.Answers && s.Leads:
 		return "the member leads; move its leadership first: etcdadm member move-leader --to=OTHER"
 	case !s.Answers && from.Minor > to.Minor:
-		return fmt.Sprintf("the member does not tell of which etcd its data is, and etcd %s is older than %s", to, from)
+		return fmt.Sprintf("the member does not report its data's etcd version, and etcd %s is older than %s", to, from)
 	case runs.Minor >= to.Minor && !to.AtLeast(s.Storage.Major, s.Storage.Minor):
 		return fmt.Sprintf("the member's data is of etcd %d.%d, and etcd %s is older", s.Storage.Major, s.Storage.Minor, to)
 	case !s.Seen.IsZero() && !to.AtLeast(s.Seen.Major, s.Seen.Minor):
@@ -118,7 +118,7 @@ func (c VersionChange) NoWayBack(seen etcdversion.Version) string {
 	if c.From.AtLeast(c.To.Major, c.To.Minor) || seen.IsZero() || c.From.AtLeast(seen.Major, seen.Minor) {
 		return ""
 	}
-	return fmt.Sprintf("the cluster version is %d.%d already", seen.Major, seen.Minor)
+	return fmt.Sprintf("the cluster version is already %d.%d", seen.Major, seen.Minor)
 }
 
 // Barred returns what in its data, by a look into it right now, keeps a node from

@@ -134,8 +134,8 @@ func TestBarred(t *testing.T) {
 		barred   bool
 	}{
 		{"nothing", NoHazards(), "3.5.21", "3.6.16", nil, false},
-		{"nobody has looked, below the floor", nil, "3.5.21", "3.6.16", nil, true},
-		{"nobody has looked, at the floor", nil, "3.5.35", "3.6.16", nil, false},
+		{"it has not been checked, below the floor", nil, "3.5.21", "3.6.16", nil, true},
+		{"it has not been checked, at the floor", nil, "3.5.35", "3.6.16", nil, false},
 		{"keys of the v2 store", found(HazardV2Content, HazardPresent), "3.5.35", "3.6.16", nil, true},
 		{"accepted", found(HazardV2Content, HazardPresent), "3.5.35", "3.6.16", []HazardKind{HazardV2Content}, false},
 		{"another one is accepted", found(HazardV2Content, HazardPresent), "3.5.35", "3.6.16",

@@ -27,7 +27,7 @@ var (
 	termDesc        = describe("etcdadm_coordinator_term",
 		"Term in which this daemon coordinates, 0 while it does not.")
 	convergedDesc = describe("etcdadm_converged",
-		"1 while the cluster is what the spec says. Served by the coordinator.")
+		"1 while the cluster is as the spec says. Served by the coordinator.")
 	wantedDesc = describe("etcdadm_wanted_members",
 		"Voters that the spec asks for. Served by the coordinator.")
 	membersDesc = describe("etcdadm_members", "Members by role and health. Served by the coordinator.",

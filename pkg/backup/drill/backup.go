@@ -196,7 +196,7 @@ func (o Options) verify(ctx context.Context, lib Library, name string) (v Verifi
 // it with what the backup says of itself. With hash that goes through it once more.
 func (o Options) walk(ctx context.Context, f *Fetched, hash bool) (got expectation, err error) {
 	got, err = inspect(ctx, question{Path: f.Path, SkipDigest: true, Hash: hash}, func(done, total int64) {
-		o.Progress("walk through the database", done, total)
+		o.Progress("read the whole database", done, total)
 	})
 	if err != nil {
 		return got, err

@@ -234,7 +234,7 @@ func TestVerify(t *testing.T) {
 		got.Revision != v.Revision || got.At.IsZero() {
 		t.Errorf("the record is %+v, %t", got, ok)
 	}
-	if !stages["fetch"] || !stages["walk through the database"] {
+	if !stages["fetch"] || !stages["read the whole database"] {
 		t.Errorf("the stages were %v", stages)
 	}
 	all, err := s.Backups(t.Context())

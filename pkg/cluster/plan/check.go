@@ -229,7 +229,7 @@ func (c checker) prepare(op *MemberPrepare) error {
 // untouched makes sure that nothing tells of an incarnation other than token.
 func (c checker) untouched(token cluster.Token) error {
 	if problem := c.obs.Store.RecordsProblem; problem != "" {
-		return unsafe("bootstrap", "the store has incarnation records that cannot be understood: %s", problem)
+		return unsafe("bootstrap", "the store has incarnation records that cannot be read: %s", problem)
 	}
 	if n := len(c.obs.Store.Incarnations); n > 0 {
 		if newest := c.obs.Store.Incarnations[n-1]; newest.Token != token {
@@ -364,7 +364,7 @@ func (c checker) start(op *MemberStart) error {
 // initialMember makes sure that n has not lost its place since it promised.
 func (c checker) initialMember(n cluster.Node, token cluster.Token) error {
 	if problem := c.obs.Store.RecordsProblem; problem != "" {
-		return unsafe("bootstrap", "the store has incarnation records that cannot be understood: %s", problem)
+		return unsafe("bootstrap", "the store has incarnation records that cannot be read: %s", problem)
 	}
 	if len(c.obs.Members) == 0 {
 		return nil

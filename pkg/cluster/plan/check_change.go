@@ -44,7 +44,7 @@ func (c checker) promote(op *Promote) error {
 			return err
 		}
 		if !c.reliable(m) {
-			return unsafe("quorum", "%s cannot be counted on for its vote", op.Name)
+			return unsafe("quorum", "%s cannot be relied on for its vote", op.Name)
 		}
 		if voters, healthy := c.count(0); healthy+1 < cluster.Quorum(voters+1) {
 			return unsafe("quorum", "promoting %s would leave %d healthy voters of %d", op.Name, healthy+1, voters+1)

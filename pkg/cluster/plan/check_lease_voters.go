@@ -18,11 +18,11 @@ func (c checker) leaseVoters(op *LeaseVotersWrite) error {
 		return &StaleError{Want: names(op.Expect), Got: names(have.Names)}
 	}
 	if have.Token != op.Token || len(have.Names) == 0 {
-		return unsafe("lease-voters", "no lease voters of incarnation %s are known, who alone could change", op.Token)
+		return unsafe("lease-voters", "the lease voters of incarnation %s, which alone can change the record, are unknown", op.Token)
 	}
 	changed := differing(have.Names, op.Names)
 	if len(changed) > 1 || len(op.Names) == 0 {
-		return unsafe("lease-voters", "the record may change by one name, not by %d", len(changed))
+		return unsafe("lease-voters", "the record may change by one name at a time, not by %d", len(changed))
 	}
 	// A node that has forgotten its votes is no lease voter, whatever the record says:
 	// it leaves, and comes back from the record without it.
@@ -62,7 +62,7 @@ func (c checker) recoverLeaseVoters(op *LeaseVotersRecover) error {
 	}
 	if len(op.Expect) > 0 && 2*could > len(op.Expect) {
 		return unsafe("lease-voters",
-			"%d of the lease voters %s can grant the lease, or could as soon as their disks take writes", could, join(op.Expect))
+			"%d of the lease voters %s can grant the lease, or will when their disks take writes again", could, join(op.Expect))
 	}
 	seen := c.highestTerm()
 	for _, n := range c.obs.Nodes {

@@ -23,7 +23,7 @@ func (c checker) update(op *MemberUpdate) error {
 		return &StaleError{Want: "peer URLs " + strings.Join(op.ExpectPeerURLs, ","), Got: strings.Join(m.PeerURLs, ",")}
 	}
 	if secure(m.PeerURLs) && !secure(op.PeerURLs) {
-		return unsafe("quorum", "%s would give up TLS, and others would not find it", m.Name)
+		return unsafe("quorum", "%s would give up TLS, and the others would not find it", m.Name)
 	}
 	for _, o := range c.obs.Members {
 		if o.ID != op.ID && cluster.SharePeerURL(o.PeerURLs, op.PeerURLs) {
@@ -52,7 +52,7 @@ func (c checker) settled(id string) error {
 		}
 		n, err := c.node(m.Name)
 		if id != "" && m.ID.String() != id && err == nil && follows(n, m) != nil {
-			return unsafe("one-change", "%s waits to be started for its new peer URLs", m.Name)
+			return unsafe("one-change", "%s has yet to be restarted with its new peer URLs", m.Name)
 		}
 	}
 	return nil

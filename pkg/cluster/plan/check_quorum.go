@@ -86,7 +86,7 @@ func (c checker) lift(op *QuarantineLift) error {
 	if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == c.obs.Token &&
 		n.Assigned.Token == rec.Token {
 		if serving := c.stillServing(*rec); len(serving) > 0 {
-			return unsafe("restore", "what ran before may still be served by %s", names(serving))
+			return unsafe("restore", "the old incarnation may still be served by %s", names(serving))
 		}
 		if healthy >= cluster.Quorum(voters) {
 			return nil

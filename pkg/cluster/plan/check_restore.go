@@ -26,7 +26,7 @@ func (c checker) stage(op *RestoreStage) error {
 			Got: strconv.Quote(string(s.Token))}
 	}
 	if s := n.Staged; s != nil && c.needed(n, s.Token) {
-		return unsafe("restore", "what %s has staged is needed for incarnation %s", op.Node, s.Token)
+		return unsafe("restore", "the data that %s has staged is needed for incarnation %s", op.Node, s.Token)
 	}
 	return c.above(op.Revision)
 }
@@ -43,7 +43,7 @@ func (c checker) discardStaged(op *RestoreDiscard) error {
 		promised := o.Prepared != nil && o.Prepared.Token == op.Token && o.Prepared.Backup != ""
 		runs := o.Assigned != nil && o.Assigned.Token == op.Token || o.Disk.Token == op.Token
 		if c.number(op.Token) == 0 && (promised || runs) {
-			return unsafe("restore", "%s has changed over to incarnation %s, whose record is in another store", o.Name, op.Token)
+			return unsafe("restore", "%s has switched to incarnation %s, whose record is in another store", o.Name, op.Token)
 		}
 	}
 	return nil
@@ -53,7 +53,7 @@ func (c checker) discardStaged(op *RestoreDiscard) error {
 // has seen.
 func (c checker) above(r cluster.Revision) error {
 	if problem := c.obs.Store.RevisionProblem; problem != "" {
-		return unsafe("restore", "which revisions were seen is not known: %s", problem)
+		return unsafe("restore", "it is unknown which revisions clients have seen: %s", problem)
 	}
 	if high := c.obs.HighWater(); r <= high {
 		return unsafe("restore", "revision %d was seen, the restored cluster would begin with %d", high, r)
@@ -74,7 +74,7 @@ func (c checker) recordedBefore(token cluster.Token, number int) bool {
 
 func (c checker) createRestored(op *IncarnationCreate) error {
 	if op.Backup == "" || op.Request == "" || op.Revision <= 0 {
-		return unsafe("restore", "request, backup and revision belong together")
+		return unsafe("restore", "request, backup and revision must be given together")
 	}
 	if Done(c.obs, op) {
 		return nil // it has decided
@@ -83,7 +83,7 @@ func (c checker) createRestored(op *IncarnationCreate) error {
 		return &StaleError{Want: "no record of incarnation " + string(op.Token), Got: "one of another number"}
 	}
 	if problem := c.obs.Store.RecordsProblem; problem != "" {
-		return unsafe("restore", "the store has incarnation records that cannot be understood: %s", problem)
+		return unsafe("restore", "the store has incarnation records that cannot be read: %s", problem)
 	}
 	next := 1
 	if rec := newestRecord(c.obs); rec != nil {
@@ -126,7 +126,7 @@ func (c checker) changeOver(op *RestoreSwitch) error {
 	staged := n.Staged != nil && n.Staged.Token == op.Token
 	if !staged && n.Assigned != nil && n.Assigned.Token != op.Token {
 		if c.obs.Store.RecordsProblem != "" || !c.recordedBefore(n.Assigned.Token, rec.Number) {
-			return unsafe("restore", "no record tells that incarnation %s, which %s runs, was before %s", n.Assigned.Token,
+			return unsafe("restore", "no record shows that incarnation %s, which %s runs, was before %s", n.Assigned.Token,
 				op.Node, op.Token)
 		}
 		if c.obs.Token != op.Token || c.obs.Leader == 0 {

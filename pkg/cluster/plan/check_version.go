@@ -41,7 +41,7 @@ func (c checker) changeVersion(spec cluster.Spec, op *MemberChangeVersion) error
 		return err
 	}
 	if op.To.Minor > op.ExpectVersion.Minor && n.OldLog.State == cluster.HazardPresent && readsNoOldLog(op.To) {
-		return unsafe("version", "the log of %s has entries that etcd %s cannot read, behind its last raft snapshot; "+
+		return unsafe("version", "the log of %s has entries that etcd %s cannot read, after its last raft snapshot; "+
 			"etcdadm member force-snapshot", op.Node, op.To)
 	}
 	if err := c.spares(spec, m, op.To); err != nil {
@@ -92,10 +92,10 @@ func (c checker) mixes(target cluster.Member, op *MemberChangeVersion) error {
 	for _, m := range c.obs.Members {
 		v := c.versionOf(m)
 		if v.IsZero() {
-			return unsafe("version", "nobody knows which etcd %s runs", m.ID)
+			return unsafe("version", "the etcd version of %s is unknown", m.ID)
 		}
 		if d := v.Minor - to.Minor; m.ID != target.ID && (d > 1 || d < -1) {
-			return unsafe("version", "%s runs etcd %s, which does not go together with %s", m.Name, v, to)
+			return unsafe("version", "%s runs etcd %s, which is not compatible with %s", m.Name, v, to)
 		}
 		if m.ID != target.ID && !m.Learner && v.Minor <= to.Minor {
 			older++
@@ -168,7 +168,7 @@ func (c checker) spares(spec cluster.Spec, target cluster.Member, to etcdversion
 	case c.obs.Leader == target.ID && voters > 1:
 		return unsafe("version", "%s leads, and its leadership has to be moved first", target.Name)
 	case reliable < voters:
-		return unsafe("quorum", "%d of %d voters serve, and all have to", reliable, voters)
+		return unsafe("quorum", "%d of %d voters serve, but all of them must", reliable, voters)
 	case left < cluster.Quorum(voters) && spec.MemberCount > voters:
 		return unsafe("quorum", "changing %s would leave %d healthy voters of %d", target.Name, left, voters)
 	}

@@ -194,7 +194,7 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 // gray makes m one that is neither well nor gone, for the given time.
 func (s *stage) gray(m *cluster.Member, c cluster.Condition, since string) error {
 	m.Condition, m.Healthy = c, c == cluster.Late || c == cluster.Slow
-	m.Why = "it answers, but no read through the quorum"
+	m.Why = "it answers, but serves no linearizable read"
 	if c == cluster.Hung || c == cluster.Slow {
 		n := s.node(m.Name)
 		if err := s.nodeCircumstance(n, "disk", string(c)); err != nil {

@@ -36,7 +36,7 @@ var kinds = []Kind{
 		New:   func() Operation { return &MemberPrepare{} },
 	},
 	{
-		Path: "incarnation create", Short: "write an incarnation record if there is none of that number",
+		Path: "incarnation create", Short: "write an incarnation record unless one has that number",
 		Needs: "The store can create an object only if it is absent. No record of that number with another token exists.",
 		Done:  "The record exists with this token. Of two initial members exactly one succeeds.",
 		New:   func() Operation { return &IncarnationCreate{} },
@@ -48,34 +48,34 @@ var kinds = []Kind{
 		New:   func() Operation { return &IncarnationMark{} },
 	},
 	{
-		Path: "restore stage", Short: "fetch a backup and make a data directory of it, beside what runs",
-		Needs: "The node has binaries of the version, is one of the voters, and has nothing else staged than --replaces " +
+		Path: "restore stage", Short: "fetch a backup and make a data directory from it, beside the one in use",
+		Needs: "The node has binaries of the version, is one of the voters, and has nothing staged but what --replaces " +
 			"says. With --lost, no majority of its lease voters is left without those nodes.",
-		Done: "The restored data is on the node's disk, out of the way of what runs. It stays until an order replaces it " +
+		Done: "The restored data is on the node's disk, beside the data in use. It stays until an order replaces it " +
 			"by name.",
 		New: func() Operation { return &RestoreStage{} },
 	},
 	{
-		Path: "restore switch", Short: "leave the incarnation that runs for the restored one", Destructive: true,
+		Path: "restore switch", Short: "switch from the running incarnation to the restored one", Destructive: true,
 		Needs: "The incarnation has a record, and a voter of it has its data ready. The node runs the expected incarnation.",
-		Done: "Etcd is stopped, its data is below data-trashcan/, and a voter has promised to take part in the restored " +
+		Done: "etcd is stopped, its data is below data-trashcan/, and a voter has promised to take part in the restored " +
 			"incarnation.",
 		New: func() Operation { return &RestoreSwitch{} },
 	},
 	{
 		Path: "restore discard", Short: "delete what was staged for a restore", Destructive: true,
-		Needs: "The incarnation has no record, or the node no place in it.",
+		Needs: "The incarnation has no record, or the node is not in it.",
 		Done:  "The staged data is gone.",
 		New:   func() Operation { return &RestoreDiscard{} },
 	},
 	{
-		Path: "request close", Short: "take a request out of the queue",
+		Path: "request close", Short: "remove a request from the queue",
 		Needs: "The store is reachable.",
 		Done:  "The request is not queued. One that was refused is in control/closed/ with the reason.",
 		New:   func() Operation { return &RequestClose{} },
 	},
 	{
-		Path: "spec write", Short: "write the spec that is remembered into a store that has lost it, or the one of a restore",
+		Path: "spec write", Short: "write the remembered spec into a store that has lost it, or the spec of a restore",
 		Needs: "The store is reachable and has no spec, or the running incarnation was restored for the request.",
 		Done:  "control/etcd-cluster-spec exists.",
 		New:   func() Operation { return &SpecWrite{} },
@@ -91,7 +91,7 @@ var kinds = []Kind{
 	{
 		Path: "member stop", Short: "stop a node's etcd process and keep it stopped",
 		Needs: "The node runs the expected incarnation as the expected member.",
-		Done:  "No etcd process runs on the node, and its daemon does not start one by itself.",
+		Done:  "No etcd process runs on the node, and its daemon starts none by itself.",
 		New:   func() Operation { return &MemberStop{} },
 	},
 	{
@@ -99,9 +99,9 @@ var kinds = []Kind{
 		Needs: "The node runs the expected incarnation as the expected member, with the expected version, and has " +
 			"binaries of the new one. All voters serve, without an alarm, the others are a majority without it, and no other " +
 			"member is between versions. The new version is a patch of the same minor, the next minor, or the one before, " +
-			"while another voter still runs that, or etcd has prepared all data for it. The member does not lead others.",
-		Done: "The new version serves. Where it does not come up, the node runs the old one again, the order fails, and " +
-			"observe tells why.",
+			"while another voter still runs that, or etcd has prepared all data for it. The member is not the leader of others.",
+		Done: "The new version serves. If it does not come up, the node runs the old one again, the order fails, and " +
+			"observe says why.",
 		New: func() Operation { return &MemberChangeVersion{} },
 	},
 	{
@@ -109,13 +109,13 @@ var kinds = []Kind{
 		Short: "have a member take a raft snapshot, by entries that change nothing",
 		Needs: "The node runs the expected incarnation as the expected member, and the member serves. All members run its " +
 			"minor version.",
-		Done: "The member's log has no requests of etcd 3.5 behind its last raft snapshot, which 3.7 could not read.",
+		Done: "The member's log has no requests of etcd 3.5 after its last raft snapshot, which 3.7 could not read.",
 		New:  func() Operation { return &MemberForceSnapshot{} },
 	},
 	{
-		Path: "downgrade enable", Short: "have etcd prepare the cluster for the minor version before",
+		Path: "downgrade enable", Short: "have etcd prepare the cluster for the previous minor version",
 		Needs: "The cluster version is the expected one, all members run it, serve, and have raised no alarm, all nodes have " +
-			"binaries of the version before, and the spec asks for that or an earlier one. It is 3.5 or later.",
+			"binaries of the previous minor version, and the spec asks for that or an earlier one. It is 3.5 or later.",
 		Done: "The cluster version is the earlier one, and so is the version of each member's data.",
 		New:  func() Operation { return &DowngradeEnable{} },
 	},
@@ -127,27 +127,27 @@ var kinds = []Kind{
 		New: func() Operation { return &DowngradeCancel{} },
 	},
 	{
-		Path: "member add-learner", Short: "add a node's member without a vote",
+		Path: "member add-learner", Short: "add a node's member as a learner",
 		Needs: "The cluster has quorum, the expected number of voters and no other learner.",
 		Done:  "The member list has a learner with these peer URLs.",
 		New:   func() Operation { return &AddLearner{} },
 	},
 	{
-		Path: "member promote", Short: "give a learner its vote",
+		Path: "member promote", Short: "promote a learner to a voter",
 		Needs: "The member is a started, healthy learner and has caught up; the cluster has the expected number of voters.",
 		Done:  "The member is a voter.",
 		New:   func() Operation { return &Promote{} },
 	},
 	{
-		Path: "member remove", Short: "take a member out of the cluster", Destructive: true,
+		Path: "member remove", Short: "remove a member from the cluster", Destructive: true,
 		Needs: "The member has the expected name, the cluster the expected number of voters, and those left have quorum.",
-		Done:  "The member list has no member of that id.",
+		Done:  "The member list has no member with that ID.",
 		New:   func() Operation { return &Remove{} },
 	},
 	{
-		Path: "member update", Short: "have etcd look for a member where its node serves it",
+		Path: "member update", Short: "change a member's peer URLs in etcd to those that its node serves",
 		Needs: "etcd has the expected peer URLs on record for the member, all voters are healthy, there is no learner, and " +
-			"no other member waits to be started for its new URLs. TLS is not given up. The names in the URLs resolve.",
+			"no other member has yet to be restarted with its new URLs. TLS is not given up. The names in the URLs resolve.",
 		Done: "etcd has these peer URLs on record for the member.",
 		New:  func() Operation { return &MemberUpdate{} },
 	},
@@ -165,15 +165,15 @@ var kinds = []Kind{
 	},
 	{
 		Path:  "lease-voters recover",
-		Short: "make the voters of a cluster that serves its lease voters, where the recorded ones are lost",
-		Needs: "Etcd's quorum, asked through the node, tells these voters. Without the lost nodes no majority of the " +
+		Short: "make the voters of a serving cluster its lease voters, if most of the recorded ones are lost",
+		Needs: "etcd's quorum, asked through the node, names these voters. Without the lost nodes no majority of the " +
 			"recorded lease voters is left, the node has granted nobody a lease that still runs, and the term is above all " +
 			"that it has seen.",
 		Done: "The node has the record on disk.",
 		New:  func() Operation { return &LeaseVotersRecover{} },
 	},
 	{
-		Path: "data set-aside", Short: "move a node's etcd data out of the way", Destructive: true,
+		Path: "data set-aside", Short: "move a node's etcd data aside", Destructive: true,
 		Needs: "No etcd process runs on the node; the data on the disk is of the expected incarnation and member, and of " +
 			"no current member.",
 		Done: "The data is below data-trashcan/, and the node has no assignment.",
@@ -193,7 +193,7 @@ var kinds = []Kind{
 	},
 	{
 		Path: "quarantine lift", Short: "open a member to clients",
-		Needs: "The node has an assignment. Its restart does not take the quorum away, or all voters are healthy. With " +
+		Needs: "The node has an assignment. Its restart does not break the quorum, or all voters are healthy. With " +
 			"--expect-revision, all members have the same data at the same revision, and at least that one.",
 		Done: "The member listens on its client URLs.",
 		New:  func() Operation { return &QuarantineLift{} },
@@ -205,19 +205,19 @@ var kinds = []Kind{
 		New:   func() Operation { return &BackupTake{} },
 	},
 	{
-		Path: "backup verify", Short: "read a backup to its end and check all of it",
+		Path: "backup verify", Short: "read a whole backup and check all of it",
 		Needs: "The store is reachable, and the node has room for the snapshot.",
 		Done:  "The backup's record in the store says when it was verified, or that it is damaged.",
 		New:   func() Operation { return &BackupVerify{} },
 	},
 	{
-		Path: "backup drill", Short: "restore a backup for a trial, into an etcd that nobody else sees",
+		Path: "backup drill", Short: "restore a backup as a trial, into a private etcd",
 		Needs: "The store is reachable, and the node has binaries of the backup's etcd and room for two snapshots.",
 		Done:  "The backup's record in the store says when it was restored, and how long that took, or that it is damaged.",
 		New:   func() Operation { return &BackupDrill{} },
 	},
 	{
-		Path: "backup prune", Short: "delete backups that the retention rules let go", Destructive: true,
+		Path: "backup prune", Short: "delete backups that the retention rules do not keep", Destructive: true,
 		Needs: "None of the names is the newest backup.",
 		Done:  "The backups are gone from the store.",
 		New:   func() Operation { return &BackupPrune{} },
@@ -303,7 +303,7 @@ func validateFlag(name string, f Flag, v reflect.Value) error {
 // validateComponent makes sure that a name below a directory does not leave it.
 func validateComponent(name string) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\\\x00") {
-		return fmt.Errorf("%q is not the name of something in a directory", name)
+		return fmt.Errorf("%q is not a plain file name", name)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (l *view) failing(op Operation) bool {
 			l.holdHung(n)
 			return true
 		} else if n != nil && n.Reachable && n.FactsAge > oldFacts {
-			l.hold(NotYet, "what %s has on its disk was read %s ago, and reading it again takes long", n.Name,
+			l.hold(NotYet, "the disk of %s was last read %s ago, and reading it again takes long", n.Name,
 				n.FactsAge.Round(time.Second))
 			return true
 		}

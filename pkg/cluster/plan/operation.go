@@ -47,7 +47,7 @@ type MemberPrepare struct {
 	Node    cluster.NodeName        `flag:"node" doc:"node that promises"`
 	Token   cluster.Token           `flag:"token" doc:"cluster token of the new incarnation"`
 	Version etcdversion.Version     `flag:"version" doc:"etcd version to run"`
-	Voters  []cluster.InitialMember `flag:"voter" doc:"bootstrap voter, NAME=PEER-URL,PEER-URL (repeated)"`
+	Voters  []cluster.InitialMember `flag:"voter" doc:"bootstrap voter, NAME=PEER-URL,PEER-URL (repeatable)"`
 }
 
 // IncarnationCreate writes an incarnation record, only if there is none of
@@ -56,12 +56,12 @@ type IncarnationCreate struct {
 	Number  int                     `flag:"number" doc:"number of the incarnation, from 1"`
 	Token   cluster.Token           `flag:"token" doc:"cluster token of the incarnation"`
 	Version etcdversion.Version     `flag:"version" doc:"etcd version at bootstrap"`
-	Voters  []cluster.InitialMember `flag:"voter" doc:"bootstrap voter, NAME=PEER-URL,PEER-URL (repeated)"`
+	Voters  []cluster.InitialMember `flag:"voter" doc:"bootstrap voter, NAME=PEER-URL,PEER-URL (repeatable)"`
 	// The rest is for an incarnation that begins with restored data.
 	Request  string             `flag:"request" doc:"request that asked for the restore"`
 	Backup   string             `flag:"backup" doc:"backup that the voters have restored"`
 	Revision cluster.Revision   `flag:"revision" doc:"revision that it begins with"`
-	Before   []cluster.NodeName `flag:"before" doc:"lease voter of what ran before and is not lost (repeated)"`
+	Before   []cluster.NodeName `flag:"before" doc:"lease voter of the previous incarnation that is not lost (repeatable)"`
 }
 
 // RestoreStage has a node fetch a backup and make a data directory of it,
@@ -73,8 +73,8 @@ type RestoreStage struct {
 	Token    cluster.Token           `flag:"token" doc:"cluster token of the new incarnation"`
 	Version  etcdversion.Version     `flag:"version" doc:"etcd version to run"`
 	Revision cluster.Revision        `flag:"revision" doc:"revision that the restored cluster begins with"`
-	Voters   []cluster.InitialMember `flag:"voter" doc:"bootstrap voter, NAME=PEER-URL,PEER-URL (repeated)"`
-	Lost     []cluster.NodeName      `flag:"lost" doc:"node that is gone for good (repeated)"`
+	Voters   []cluster.InitialMember `flag:"voter" doc:"bootstrap voter, NAME=PEER-URL,PEER-URL (repeatable)"`
+	Lost     []cluster.NodeName      `flag:"lost" doc:"node that is gone for good (repeatable)"`
 	// Replaces is empty where the node has nothing staged. An order that comes late
 	// must not take the place of what a later one has staged: its record may be there.
 	Replaces cluster.Token `flag:"replaces" doc:"incarnation whose staged data on the node is replaced"`
@@ -83,7 +83,7 @@ type RestoreStage struct {
 // RestoreSwitch has a node leave the incarnation that it runs for the restored
 // one.
 type RestoreSwitch struct {
-	Node        cluster.NodeName `flag:"node" doc:"node that changes over"`
+	Node        cluster.NodeName `flag:"node" doc:"node that switches"`
 	Token       cluster.Token    `flag:"token" doc:"cluster token of the restored incarnation"`
 	ExpectToken cluster.Token    `flag:"expect-token" doc:"incarnation that the node must be running"`
 }
@@ -110,7 +110,7 @@ const (
 type RequestClose struct {
 	Name    string  `flag:"name" doc:"request"`
 	Outcome Outcome `flag:"outcome" doc:"done or refused"`
-	Reason  string  `flag:"reason" doc:"what came of it"`
+	Reason  string  `flag:"reason" doc:"the outcome in words"`
 }
 
 // IncarnationMark writes the marker that says a cluster exists.
@@ -123,7 +123,7 @@ type IncarnationMark struct {
 type SpecWrite struct {
 	MemberCount int                 `flag:"member-count" doc:"number of voters"`
 	EtcdVersion etcdversion.Version `flag:"etcd-version" doc:"etcd version"`
-	Request     string              `flag:"request" doc:"restore that asks for it; without it the store must have none"`
+	Request     string              `flag:"request" doc:"restore that needs it; without this flag the store must have no spec"`
 }
 
 // MemberStart starts a node's etcd process.
@@ -132,10 +132,10 @@ type MemberStart struct {
 	Token   cluster.Token           `flag:"token" doc:"cluster token of the incarnation"`
 	Mode    StartMode               `flag:"mode" doc:"new (bootstrap voter), join (fresh learner) or restart (own data on disk)"`
 	Version etcdversion.Version     `flag:"version" doc:"etcd version to run"`
-	Peers   []cluster.InitialMember `flag:"peer" doc:"member of the cluster, NAME=PEER-URL,PEER-URL (repeated)"`
+	Peers   []cluster.InitialMember `flag:"peer" doc:"member of the cluster, NAME=PEER-URL,PEER-URL (repeatable)"`
 	// AcceptData is for a person: it forgets what a comparison found against the
 	// member's data. The member is compared anew.
-	AcceptData cluster.MemberID `flag:"accept-data" doc:"start the member with this id although its data was found to differ from that of the others; it is compared anew"`
+	AcceptData cluster.MemberID `flag:"accept-data" doc:"start the member with this ID although its data differs from that of the others; it is compared again"`
 }
 
 // MemberStop stops a node's etcd process and keeps it stopped.
@@ -157,7 +157,7 @@ type MemberChangeVersion struct {
 	// AcceptRisk is why the operator wants it in spite of AcceptHazards, which are in
 	// the members' data, or not proved absent. The spec has to say the same.
 	AcceptRisk    string               `flag:"accept-version-risk" doc:"why the hazards are accepted; the spec must accept the risk of its version"`
-	AcceptHazards []cluster.HazardKind `flag:"accept-hazard" doc:"hazard that is in the members' data, or not proved absent (repeated)"`
+	AcceptHazards []cluster.HazardKind `flag:"accept-hazard" doc:"hazard that is in the members' data, or not proved absent (repeatable)"`
 }
 
 // MemberForceSnapshot has a node's member take a raft snapshot, so that its log has
@@ -171,20 +171,20 @@ type MemberForceSnapshot struct {
 // DowngradeEnable has etcd prepare the cluster, and each member's data, for an earlier
 // minor version.
 type DowngradeEnable struct {
-	To                   etcdversion.Version `flag:"to" doc:"minor version to go down to, as 3.5.0"`
-	ExpectClusterVersion etcdversion.Version `flag:"expect-cluster-version" doc:"cluster version that there must be, as 3.6.0"`
+	To                   etcdversion.Version `flag:"to" doc:"minor version to downgrade to, such as 3.5.0"`
+	ExpectClusterVersion etcdversion.Version `flag:"expect-cluster-version" doc:"cluster version that is expected, such as 3.6.0"`
 }
 
 // DowngradeCancel ends a downgrade that is under way: members of the earlier version
 // change to the later one again.
 type DowngradeCancel struct {
-	ExpectTo etcdversion.Version `flag:"expect-to" doc:"minor version that the downgrade under way must be to, as 3.5.0"`
+	ExpectTo etcdversion.Version `flag:"expect-to" doc:"target that the running downgrade must have, such as 3.5.0"`
 }
 
 // AddLearner adds a node's member to the cluster, without a vote.
 type AddLearner struct {
 	Node         cluster.NodeName `flag:"node" doc:"node that will run the member"`
-	PeerURLs     []string         `flag:"peer-url" doc:"peer URL of the member (repeated)"`
+	PeerURLs     []string         `flag:"peer-url" doc:"peer URL of the member (repeatable)"`
 	ExpectVoters int              `flag:"expect-voters" doc:"number of voters that the cluster must have"`
 }
 
@@ -197,28 +197,28 @@ type Promote struct {
 // Remove takes a member out of the cluster.
 type Remove struct {
 	ID           cluster.MemberID `flag:"id" doc:"member to remove"`
-	ExpectName   cluster.NodeName `flag:"expect-name" doc:"name that the member must have, empty for one that never started"`
+	ExpectName   cluster.NodeName `flag:"expect-name" doc:"name that the member must have, empty if it never started"`
 	ExpectVoters int              `flag:"expect-voters" doc:"number of voters that the cluster must have"`
 }
 
 // MemberUpdate has etcd look for a member at other peer URLs.
 type MemberUpdate struct {
-	ID             cluster.MemberID `flag:"id" doc:"member to look for elsewhere"`
-	PeerURLs       []string         `flag:"peer-url" doc:"peer URL of its node (repeated)"`
-	ExpectPeerURLs []string         `flag:"expect-peer-url" doc:"peer URL that etcd has on record (repeated)"`
+	ID             cluster.MemberID `flag:"id" doc:"member whose peer URLs change"`
+	PeerURLs       []string         `flag:"peer-url" doc:"peer URL of its node (repeatable)"`
+	ExpectPeerURLs []string         `flag:"expect-peer-url" doc:"peer URL that etcd has on record (repeatable)"`
 }
 
 // MoveLeader makes another voter the raft leader.
 type MoveLeader struct {
-	To cluster.NodeName `flag:"to" doc:"voter to lead"`
+	To cluster.NodeName `flag:"to" doc:"voter that becomes the leader"`
 }
 
 // LeaseVotersWrite records on the lease voters' disks who they are, after the voters
 // have changed.
 type LeaseVotersWrite struct {
 	Token  cluster.Token      `flag:"token" doc:"cluster token of the incarnation"`
-	Names  []cluster.NodeName `flag:"name" doc:"node that hosts a voter (repeated)"`
-	Expect []cluster.NodeName `flag:"expect" doc:"node in the present record (repeated)"`
+	Names  []cluster.NodeName `flag:"name" doc:"node that hosts a voter (repeatable)"`
+	Expect []cluster.NodeName `flag:"expect" doc:"node in the present record (repeatable)"`
 }
 
 // LeaseVotersRecover makes the voters of a cluster that serves its lease voters, on one
@@ -226,10 +226,10 @@ type LeaseVotersWrite struct {
 type LeaseVotersRecover struct {
 	Node   cluster.NodeName   `flag:"node" doc:"voter's node that records it"`
 	Token  cluster.Token      `flag:"token" doc:"cluster token of the incarnation"`
-	Term   cluster.Term       `flag:"term" doc:"term of the new record, above all that were seen"`
-	Names  []cluster.NodeName `flag:"name" doc:"node that hosts a voter (repeated)"`
-	Expect []cluster.NodeName `flag:"expect" doc:"node in the newest record that is known (repeated)"`
-	Lost   []cluster.NodeName `flag:"lost" doc:"node that is gone for good, or has lost its record (repeated)"`
+	Term   cluster.Term       `flag:"term" doc:"term of the new record, above every term seen"`
+	Names  []cluster.NodeName `flag:"name" doc:"node that hosts a voter (repeatable)"`
+	Expect []cluster.NodeName `flag:"expect" doc:"node in the newest known record (repeatable)"`
+	Lost   []cluster.NodeName `flag:"lost" doc:"node that is gone for good, or has lost its record (repeatable)"`
 }
 
 // DataSetAside moves a node's etcd data out of the way, and clears the node's
@@ -273,7 +273,7 @@ type QuarantineSet struct {
 type QuarantineLift struct {
 	Node cluster.NodeName `flag:"node" doc:"node whose member is opened to clients"`
 	// ExpectRevision is for the first member of a restored cluster that is opened.
-	ExpectRevision cluster.Revision `flag:"expect-revision" doc:"all members must agree on all data and have at least this revision"`
+	ExpectRevision cluster.Revision `flag:"expect-revision" doc:"all members must have the same data, at this revision or later"`
 }
 
 // BackupTake writes a backup to the store.
@@ -297,7 +297,7 @@ type BackupDrill struct {
 // BackupPrune deletes backups that the retention rules let go, and what was left
 // of some that were broken off.
 type BackupPrune struct {
-	Remove []string `flag:"remove" doc:"backup to delete (repeated)"`
+	Remove []string `flag:"remove" doc:"backup to delete (repeatable)"`
 }
 
 func (*MemberPrepare) kind() string       { return "member prepare" }

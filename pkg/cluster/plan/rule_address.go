@@ -23,10 +23,10 @@ func ruleAddress(l *view) (Operation, verdict) {
 		if l.moves(n, m) && (checker{policy: l.policy, obs: l.obs}).settled("") == nil {
 			continue // see ruleMoved
 		}
-		what := fmt.Sprintf("etcd has %s on record for %s, and its node serves %s",
+		what := fmt.Sprintf("etcd has %s on record for %s, but its node serves %s",
 			strings.Join(m.PeerURLs, ","), m.Name, strings.Join(n.URLs.Peer, ","))
 		if !settled {
-			l.hold(PeerURLDiffers, "%s; etcd changes its record only with a healthy majority: give the machine its old "+
+			l.hold(PeerURLDiffers, "%s; etcd can change that only with a healthy majority: give the machine its old "+
 				"address back", what)
 			continue
 		}

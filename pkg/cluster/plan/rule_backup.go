@@ -25,7 +25,7 @@ func ruleClock(l *view) (Operation, verdict) {
 	}
 	for _, b := range l.obs.Store.Backups {
 		if ahead := b.At.Sub(l.obs.At); ahead > l.policy.MaxClockSkew {
-			l.hold(ClockSkew, "backup %s lies %s in the future", b.Name, ahead.Round(1e9))
+			l.hold(ClockSkew, "backup %s is dated %s in the future", b.Name, ahead.Round(1e9))
 			return nil, stop
 		}
 	}
@@ -70,7 +70,7 @@ func ruleUncounted(l *view) (Operation, verdict) {
 	}
 	newest := s.Uncounted[0]
 	l.hold(BackupsUncounted,
-		"none of the %s folders in the store that observation like backups counts as one; the newest is %s: %s", count,
+		"none of the %s folders in the store that look like backups counts as one; the newest is %s: %s", count,
 		newest.Name, newest.Why)
 	return nil, goOn
 }

@@ -124,7 +124,7 @@ func (l *view) found() Operation {
 		if waiting := l.unknown(); len(waiting) > 0 && len(waiting) == len(l.obs.Nodes) {
 			// A person's command may ask from a wrong place, or with a wrong port: whether
 			// anything is lost, only a machine can tell.
-			l.hold(WaitingForNodes, "no node answered (%s), and there is a cluster: %s", names(waiting), ev[0])
+			l.hold(WaitingForNodes, "no node answered (%s), but there is a cluster: %s", names(waiting), ev[0])
 			return nil
 		}
 		for _, e := range ev {
@@ -187,14 +187,14 @@ func (l *view) promisesHere() bool {
 			continue
 		case !n.Published && n.Name != l.obs.Observer:
 			l.hold(StoreNotShared, "%s has promised the bootstrap %s, and the record of %s is not in this store: it may have "+
-				"begun by another store", n.Name, n.Prepared.Token, n.Name)
+				"begun in another store", n.Name, n.Prepared.Token, n.Name)
 			return false
 		}
 		for _, initialMember := range n.Prepared.Voters {
 			if l.node(initialMember.Name) == nil {
-				l.hold(StoreNotShared, "%s has promised the bootstrap %s with %s, of which this store knows nothing: it may have "+
-					"begun by another store; start what is missing, or delete the data directory of %s, if nothing runs, to have "+
-					"the promise forgotten", n.Name, n.Prepared.Token, initialMember.Name, n.Name)
+				l.hold(StoreNotShared, "%s has promised the bootstrap %s with %s, which this store does not know: it may have "+
+					"begun in another store; start the missing nodes, or, if no etcd runs, delete the data directory of %s to drop "+
+					"the promise", n.Name, n.Prepared.Token, initialMember.Name, n.Name)
 				return false
 			}
 		}
@@ -220,13 +220,13 @@ func (l *view) storeDecides(initialMembers []cluster.InitialMember, token cluste
 		}
 		if p := l.node(initialMember.Name).Prepared; p != nil && p.Token != token {
 			l.hold(StoreNotShared, "%s has promised the bootstrap %s, and %s may have a store of its own in which that was "+
-				"decided; start what is missing, or delete the data directory of %s, if nothing runs, to have the promise "+
+				"decided; start the missing nodes, or, if no etcd runs, delete the data directory of %s to drop the promise "+
 				"forgotten", initialMember.Name, p.Token, names(apart), initialMember.Name)
 			return false
 		}
 	}
 	if need := cluster.Quorum(len(list)); listed < need {
-		l.hold(StoreNotShared, "%s may have a store of its own: as long as that is not known, %d of the listed nodes have "+
+		l.hold(StoreNotShared, "%s may have a store of its own: until that is known, %d of the listed nodes have "+
 			"to be initial members, and %d are", names(apart), need, listed)
 		return false
 	}
@@ -259,7 +259,7 @@ func (l *view) evidence() []string {
 		}
 	}
 	if problem := l.obs.Store.RecordsProblem; problem != "" {
-		ev = append(ev, fmt.Sprintf("the store has incarnation records that cannot be understood: %s", problem))
+		ev = append(ev, fmt.Sprintf("the store has incarnation records that cannot be read: %s", problem))
 	}
 	// Also that of a restore that never began: the cluster before it was lost.
 	if rec := newestRecord(l.obs); rec != nil {
@@ -352,7 +352,7 @@ func (l *view) oneShort(n int) bool {
 }
 
 func (l *view) holdBootstrap(have int) {
-	l.hold(WaitingForNodes, "bootstrap %d members, %d nodes are ready", l.spec.MemberCount, have)
+	l.hold(WaitingForNodes, "bootstrap needs %d nodes, %d are ready", l.spec.MemberCount, have)
 	for _, n := range l.obs.Nodes {
 		switch {
 		case n.Reachable && n.Storage.Bad():

@@ -38,7 +38,7 @@ func ruleLearner(l *view) (Operation, verdict) {
 		l.hold(LearnerBehind, "%s does not answer", orUnknown(string(name)))
 		return nil, goOn
 	case n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable:
-		l.hold(LearnerBehind, "%s cannot be used as it is", n.Name)
+		l.hold(LearnerBehind, "%s is not usable", n.Name)
 		return nil, goOn
 	case n.Storage.Bad():
 		l.holdHung(n)
@@ -50,7 +50,7 @@ func ruleLearner(l *view) (Operation, verdict) {
 	case n.Assigned == nil && m.Name == "":
 		return l.join(n)
 	case m.Condition == cluster.Late:
-		l.hold(LearnerBehind, "%s would have a vote that cannot be relied on: %s", name, m.Why)
+		l.hold(LearnerBehind, "the vote of %s could not be relied on: %s", name, m.Why)
 		return nil, goOn
 	case !l.serves(m) || m.Name == "" || l.behind(m):
 		l.hold(LearnerBehind, "%s has applied %d of %d entries (process %s)", name, m.Applied, l.applied(), n.Process.State)
@@ -107,7 +107,7 @@ func ruleShrink(l *view) (Operation, verdict) {
 	}
 	for _, m := range l.voters {
 		if m.Condition == cluster.Late {
-			l.hold(QuorumMargin, "no voter is removed before it is clear how %s does: %s", l.called(m), m.Why)
+			l.hold(QuorumMargin, "no voter is removed while the state of %s is unclear: %s", l.called(m), m.Why)
 			return nil, goOn
 		}
 	}
@@ -183,7 +183,7 @@ func ruleReplace(l *view) (Operation, verdict) {
 			l.holdFull(n)
 		}
 		if down, grace := l.down(m), l.grace(m); down < grace {
-			l.hold(Grace, "%s is unhealthy for %s, it is replaced after %s", l.called(m), down.Round(1e9), grace)
+			l.hold(Grace, "%s has been unhealthy for %s, it is replaced after %s", l.called(m), down.Round(1e9), grace)
 			continue
 		}
 		if l.serving < cluster.Quorum(len(l.voters)-1) {

@@ -34,15 +34,15 @@ func full(n *cluster.Node) bool {
 
 // holdShort tells of a disk on which etcd will end.
 func (l *view) holdShort(n *cluster.Node) {
-	l.hold(DiskFull, "%s (%s): its disk has %d MB free, and etcd ends when it cannot make its next log file (%d MB, "+
-		"and %d MB beside it); "+
+	l.hold(DiskFull, "%s (%s): its disk has %d MB free, and etcd ends if it cannot allocate its next log file (%d MB, "+
+		"plus a reserve of %d MB); "+
 		"make room there, or start a spare node and stop this one", n.Name, n.Address, n.FreeBytes>>20, logFile>>20,
 		(logRoom-logFile)>>20)
 }
 
 // holdFull tells of a disk on which etcd has ended.
 func (l *view) holdFull(n *cluster.Node) {
-	l.hold(DiskFull, "%s (%s): etcd crashes, and its disk has %d bytes free of the %d that a file of its log takes; "+
+	l.hold(DiskFull, "%s (%s): etcd crashes, and its disk has %d bytes free of the %d that a log file takes; "+
 		"make room there, "+
-		"and etcd starts again on the data that it has", n.Name, n.Address, n.FreeBytes, int64(logFile))
+		"and etcd starts again on its own data", n.Name, n.Address, n.FreeBytes, int64(logFile))
 }

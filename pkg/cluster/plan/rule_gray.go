@@ -79,9 +79,9 @@ func (l *view) graySays(nodes map[cluster.NodeName]bool) {
 			serve++
 		case why != nil && (why.Cause == cluster.CauseAuth || why.Cause == cluster.CauseTLS):
 			untold++
-			words = append(words, fmt.Sprintf("%s does not admit its daemon", name))
+			words = append(words, fmt.Sprintf("%s denies its daemon access", name))
 		case why != nil:
-			words = append(words, fmt.Sprintf("%s gives no report", name))
+			words = append(words, fmt.Sprintf("%s does not report its state", name))
 		case m != nil && m.Why != "":
 			words = append(words, fmt.Sprintf("%s: %s", name, m.Why))
 		default:
@@ -92,6 +92,6 @@ func (l *view) graySays(nodes map[cluster.NodeName]bool) {
 		return
 	}
 	l.hold(QuorumLost, "%d of %d voters are known to serve, a majority is %d: %s. "+
-		"What runs may serve again with all its data: see to each first, and restore nothing yet",
+		"What runs may serve again with all its data: look at each first, and restore nothing yet",
 		serve, total, cluster.Quorum(total), strings.Join(words, ", "))
 }

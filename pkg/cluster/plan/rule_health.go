@@ -27,8 +27,8 @@ func ruleHealth(l *view) (Operation, verdict) {
 			l.hold(NotServing, "%s: %s", l.called(m), m.Why)
 		case cluster.Unstarted:
 			if neverStarted(m) {
-				l.hold(NeverStarted, "voter %s was added by somebody else and has never started; it is removed when the grace "+
-					"time is over, if the rest has a majority", l.called(m))
+				l.hold(NeverStarted, "voter %s was added by somebody else and has never started; it is removed after the grace "+
+					"time, if the others are a majority", l.called(m))
 			}
 		}
 		if l.short(m) {
@@ -57,7 +57,7 @@ func (l *view) relieve(leader cluster.Member) Operation {
 func (l *view) moveLeader(leader cluster.Member) Operation {
 	to := l.heir(leader)
 	if to == "" {
-		l.hold(QuorumMargin, "%s leads, and no other voter serves that could take over", l.called(leader))
+		l.hold(QuorumMargin, "%s leads, and no other voter that serves could take over", l.called(leader))
 		return nil
 	}
 	return &MoveLeader{To: to}
@@ -85,14 +85,14 @@ func (l *view) unreported() {
 		switch {
 		case !n.Reachable || why == nil:
 		case why.Cause == cluster.CauseAuth && why.User == "":
-			l.hold(AccessDenied, "%s: authentication is on, and the daemon has no certificate by which etcd could know it; "+
-				"backups from there stop. Turn it off (etcdctl auth disable), or use TLS", n.Name)
+			l.hold(AccessDenied, "%s: authentication is on, and the daemon has no certificate by which etcd could recognise it; "+
+				"no backups are taken there. Turn it off (etcdctl auth disable), or use TLS", n.Name)
 		case why.Cause == cluster.CauseAuth:
-			l.hold(AccessDenied, "%s: authentication is on, and user %s may not ask; backups from there stop. "+
+			l.hold(AccessDenied, "%s: authentication is on, and user %s has no permission; no backups are taken there. "+
 				"Run, as etcd's user root: etcdctl --user=root user add %s --no-password; "+
 				"etcdctl --user=root user grant-role %s root", n.Name, why.User, why.User, why.User)
 		default:
-			l.hold(NoReport, "%s: its etcd runs and does not tell how it does: %s", n.Name, why.Text)
+			l.hold(NoReport, "%s: its etcd runs but does not report its state: %s", n.Name, why.Text)
 		}
 	}
 }

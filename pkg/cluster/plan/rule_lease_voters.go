@@ -55,12 +55,12 @@ func ruleLeaseVoters(l *view) (Operation, verdict) {
 		if n := l.node(added); n == nil || !n.Reachable {
 			why = "does not answer"
 		} else if n.Storage.Bad() {
-			why = "cannot write it down: " + n.Storage.String()
+			why = "cannot write it to disk: " + n.Storage.String()
 		} else if n.LeaseVoters.Token != l.obs.Token {
 			why = "has no record of this incarnation"
 		}
 		if why != "" {
-			l.hold(LeaseVotersDiffer, "%s votes and is not recorded as a lease voter: its node %s", added, why)
+			l.hold(LeaseVotersDiffer, "%s is a voter but not recorded as a lease voter: its node %s", added, why)
 			l.frozen, l.unrecorded = true, added
 			return nil, goOn
 		}

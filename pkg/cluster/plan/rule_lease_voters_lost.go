@@ -45,7 +45,7 @@ func ruleLeaseVotersLost(l *view) (Operation, verdict) {
 		return nil, goOn
 	}
 	if r = l.declaredLost(); r == nil {
-		when := "if what does not answer is gone for good"
+		when := "if the nodes that do not answer are gone for good"
 		if len(l.absent(have)) == 0 {
 			when = "to make the voters the lease voters"
 		}

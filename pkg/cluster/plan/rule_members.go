@@ -99,12 +99,12 @@ func (l *view) restoredAbsent() bool {
 		}
 	}
 	if len(unreachable) == 0 {
-		l.hold(QuorumLost, "incarnation %d began with restored data on %s, and no node has data of it any more", rec.Number,
+		l.hold(QuorumLost, "incarnation %d began with restored data on %s, but no node has its data any more", rec.Number,
 			voterNames(rec.Voters))
 		return true
 	}
-	l.hold(Restoring, "incarnation %d was to begin with restored data on %s, and no node that answers has it: bring "+
-		"back %s, or have what is gone for good forgotten with etcd-manager-ctl --backup-store=STORE forget-node NAME",
+	l.hold(Restoring, "incarnation %d was to begin with restored data on %s, but no node that answers has it: bring "+
+		"back %s, or remove nodes that are gone for good: etcd-manager-ctl --backup-store=STORE forget-node NAME",
 		rec.Number, voterNames(rec.Voters), names(unreachable))
 	return true
 }
@@ -148,7 +148,7 @@ func (l *view) describe() string {
 		case n.Disk.State == cluster.DiskEmpty:
 			words = append(words, fmt.Sprintf("%s has lost its data", n.Name))
 		case n.Disk.State == cluster.DiskData && n.Assigned == nil:
-			words = append(words, fmt.Sprintf("%s has the data of a member and no state file for it (put back its file state "+
+			words = append(words, fmt.Sprintf("%s has the data of a member but no state file for it (restore its file state "+
 				"or etcdadm.json)", n.Name))
 		default:
 			words = append(words, fmt.Sprintf("%s is %s", n.Name, n.Process.State))
@@ -160,7 +160,7 @@ func (l *view) describe() string {
 		}
 	}
 	if len(words) == 0 {
-		return "no node is known to run one"
+		return "no known node can run one"
 	}
 	return strings.Join(words, ", ")
 }
@@ -184,8 +184,8 @@ func ruleEvicted(l *view) (Operation, verdict) {
 		}
 		if !l.policy.Unbacked && l.beganAbove(n) {
 			l.hold(StoreNotShared, "%s has data of incarnation %s, of which there is no record in this store, and which began "+
-				"above all revisions of this one: it was restored by another store, or the record is lost; what is of no use "+
-				"is deleted by hand", n.Name, l.tokenOn(n))
+				"above all revisions of this one: it was restored by another store, or the record is lost; delete by hand "+
+				"what you do not need", n.Name, l.tokenOn(n))
 			continue
 		}
 		var op Operation = &DataSetAside{Node: n.Name, Token: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}
@@ -254,7 +254,7 @@ func (l *view) fits(n *cluster.Node) bool {
 	case (owner != nil || young) && assigned:
 		return true
 	case (owner != nil || young) && m.Name != "":
-		l.hold(DiskUnreadable, "%s has the data of a member and no state file for it: put back its file state or "+
+		l.hold(DiskUnreadable, "%s has the data of a member but no state file for it: restore its file state or "+
 			"etcdadm.json; or, to have the member replaced, stop its daemon, move the directory data away and start it", n.Name)
 		return true
 	case m == nil:
@@ -327,7 +327,7 @@ func ruleRecord(l *view) (Operation, verdict) {
 	}
 	if rec := newestRecord(l.obs); rec != nil && !known && rec.Restored != nil && !l.obs.Uncommitted(*rec) &&
 		slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool { return n.Awaits(rec.Token) }) {
-		l.hold(Restoring, "incarnation %d, which was restored, has yet to take the place of %s, of which there is no record",
+		l.hold(Restoring, "the restored incarnation %d has yet to replace %s, which has no record",
 			rec.Number, l.obs.Token)
 		return nil, goOn
 	}

@@ -20,7 +20,7 @@ func ruleQuarantine(l *view) (Operation, verdict) {
 			continue
 		}
 		if !m.Healthy {
-			l.hold(MemberStarting, "%s is opened to clients when it is healthy", n.Name)
+			l.hold(MemberStarting, "%s will be opened to clients when it is healthy", n.Name)
 			continue
 		}
 		if m.ID == l.obs.Leader {
@@ -40,12 +40,12 @@ func ruleQuarantine(l *view) (Operation, verdict) {
 func (l *view) lift(n *cluster.Node) (Operation, verdict) {
 	if rec := l.restored(); rec != nil && rec.Token == l.obs.Token {
 		if serving := servedBefore(l.obs, *rec); len(serving) > 0 {
-			l.hold(Restoring, "clients come in when what ran before cannot serve them any more: %s may; what is gone for "+
-				"good is forgotten with etcd-manager-ctl --backup-store=STORE forget-node NAME", names(serving))
+			l.hold(Restoring, "clients are let in when the old incarnation cannot serve them any more: %s may; remove nodes that are gone for "+
+				"good: etcd-manager-ctl --backup-store=STORE forget-node NAME", names(serving))
 			return nil, goOn
 		}
 		if l.serving < cluster.Quorum(len(l.voters)) {
-			l.hold(MemberStarting, "%s is opened to clients when a majority of the voters serves: %s", n.Name, l.describe())
+			l.hold(MemberStarting, "%s will be opened to clients when a majority of the voters serves: %s", n.Name, l.describe())
 			return nil, goOn
 		}
 		// Clients have waited until now, and one restart more is better than none let
@@ -53,7 +53,7 @@ func (l *view) lift(n *cluster.Node) (Operation, verdict) {
 		return &QuarantineLift{Node: n.Name, ExpectRevision: l.unopened()}, goOn
 	}
 	if l.serving < len(l.voters) && l.serving-1 < cluster.Quorum(len(l.voters)) {
-		l.hold(MemberStarting, "%s is opened to clients when all voters are healthy: %s", n.Name, l.describe())
+		l.hold(MemberStarting, "%s will be opened to clients when all voters are healthy: %s", n.Name, l.describe())
 		return nil, goOn
 	}
 	return &QuarantineLift{Node: n.Name}, goOn

@@ -181,12 +181,12 @@ func (l *view) closeRestored(r cluster.Request) Operation {
 	if i := l.uncommittedFor(r.Name); i != nil {
 		return &RequestClose{
 			Name: r.Name, Outcome: OutcomeRefused,
-			Reason: fmt.Sprintf("incarnation %d, which was to begin with it, never began: nobody has what was restored; "+
-				"ask again", i.Number),
+			Reason: fmt.Sprintf("incarnation %d, which was to begin with it, never began: no node has the restored data; "+
+				"request the restore again", i.Number),
 		}
 	}
 	if rec == nil || rec.Restored == nil || rec.Restored.Request != r.Name {
-		return &RequestClose{Name: r.Name, Outcome: OutcomeDone, Reason: "it was carried out before"}
+		return &RequestClose{Name: r.Name, Outcome: OutcomeDone, Reason: "it was already carried out"}
 	}
 	if l.obs.Token != rec.Token || l.obs.Leader == 0 || l.healthy < cluster.Quorum(len(l.voters)) {
 		l.hold(Restoring, "the cluster restored from %s is coming up: %s", r.Backup, l.describe())
@@ -237,14 +237,14 @@ func (l *view) discardStaged(request *cluster.Request) Operation {
 // not share this store.
 func (l *view) decidedElsewhere(name cluster.NodeName, token cluster.Token) bool {
 	if by := l.changedOver(token); by != "" {
-		l.hold(StoreNotShared, "%s has staged incarnation %s, to which %s has changed over by a record that is not in "+
+		l.hold(StoreNotShared, "%s has staged incarnation %s, to which %s has switched by a record that is not in "+
 			"this store", name, token, by)
 		return true
 	}
 	for _, n := range l.obs.Nodes {
 		if n.Reachable && n.Staged != nil && n.Staged.Token == token && !n.Published && n.Name != l.obs.Observer &&
 			len(l.policy.StaticNodes) == 0 {
-			l.hold(StoreNotShared, "%s has staged incarnation %s, which nobody asks for in this store, and the record of %s, "+
+			l.hold(StoreNotShared, "%s has staged incarnation %s, which no request in this store asks for, and the record of %s, "+
 				"which has staged it too, is not in it", name, token, n.Name)
 			return true
 		}
@@ -293,7 +293,7 @@ func (l *view) restore(r cluster.Request) (Operation, verdict) {
 		return &RequestClose{Name: r.Name, Outcome: OutcomeRefused, Reason: reason}, goOn
 	}
 	if src := l.obs.Store.Source; src == nil || src.Request != r.Name || !l.storeReady("the restore of "+r.Backup) {
-		l.hold(Restoring, "what the store says of %s is not known yet", r.Backup)
+		l.hold(Restoring, "what the store says about %s is not known yet", r.Backup)
 		return nil, goOn
 	}
 	if problem := cmp.Or(l.obs.Store.RecordsProblem, l.obs.Store.RevisionProblem); problem != "" {
@@ -304,17 +304,17 @@ func (l *view) restore(r cluster.Request) (Operation, verdict) {
 		// The store may be a copy from before what runs began, or have been emptied, and
 		// the record of a restore ends only what has one. The request may be as old as the
 		// copy. The record of what runs, which comes next, settles which is older.
-		l.hold(Restoring, "the store does not tell of incarnation %s, which runs: its record is written first", l.obs.Token)
+		l.hold(Restoring, "the store has no record of the running incarnation %s: it is written first", l.obs.Token)
 		return nil, goOn
 	}
 	if high := l.obs.HighWater(); high > cluster.MaxRevision-aboveAll {
-		l.hold(RecordInvalid, "revision %d is said to have been seen, and no cluster can begin above it", high)
+		l.hold(RecordInvalid, "revision %d is recorded as seen, and no cluster can begin above it", high)
 		return nil, goOn
 	}
 	staged := l.stagedFor(r)
 	if missing := l.unreachableElsewhere(r); len(l.obs.LeaseVoters.Names) == 0 && len(missing) > 0 {
-		l.hold(WaitingForNodes, "%s did not answer and may run the cluster; what is gone for good is named with --lost, "+
-			"or forgotten with etcd-manager-ctl --backup-store=STORE forget-node NAME", names(missing))
+		l.hold(WaitingForNodes, "%s did not answer and may run the cluster; name nodes that are gone for good with --lost, "+
+			"or remove them with etcd-manager-ctl --backup-store=STORE forget-node NAME", names(missing))
 		return nil, goOn
 	}
 	if staged == nil {
@@ -349,20 +349,20 @@ func (l *view) unreachableElsewhere(r cluster.Request) []cluster.NodeName {
 func (l *view) refusal(r cluster.Request) string {
 	count, version := wanted(l.spec, r)
 	if l.policy.FixedSpec && (count != l.spec.MemberCount || version != l.spec.EtcdVersion) {
-		return "the spec is given by flags (--static-config), and a restore cannot change it"
+		return "the spec comes from flags (--static-config), and a restore cannot change it"
 	}
 	if err := (cluster.Spec{MemberCount: count, EtcdVersion: version}).Validate(); err != nil {
 		return err.Error()
 	}
 	if !version.AtLeast(3, 5) || version.Compare(firstBump) < 0 {
-		return fmt.Sprintf("etcd %s cannot raise the revision of what it restores, which %s is the first to do", version,
+		return fmt.Sprintf("etcd %s cannot raise the revision of restored data; the first that can is %s", version,
 			firstBump)
 	}
 	if age := l.obs.At.Sub(r.At); age > maxRequestAge && l.stagedFor(r) == nil {
-		return fmt.Sprintf("it was queued %s ago: ask again if it is still meant", age.Round(time.Minute))
+		return fmt.Sprintf("it was queued %s ago: request it again if you still want it", age.Round(time.Minute))
 	}
 	if rec := l.record(); rec != nil && l.firstRecord(rec.Token).At.After(r.At) {
-		return fmt.Sprintf("it was queued before incarnation %d began: ask again if it is still meant", rec.Number)
+		return fmt.Sprintf("it was queued before incarnation %d began: request it again if you still want it", rec.Number)
 	}
 	if !l.obs.Store.Reachable || !l.obs.Store.BackupsKnown {
 		return ""
@@ -390,7 +390,7 @@ func (l *view) refusal(r cluster.Request) string {
 	}
 	for _, v := range []etcdversion.Version{src.Version, src.Storage} {
 		if !v.IsZero() && (v.Major != version.Major || v.Minor > version.Minor) {
-			return fmt.Sprintf("the backup is of etcd %d.%d, which etcd %s does not read", v.Major, v.Minor, version)
+			return fmt.Sprintf("the backup is of etcd %d.%d, which etcd %s cannot read", v.Major, v.Minor, version)
 		}
 	}
 	return l.refusedByNodes(r)

@@ -60,14 +60,14 @@ func (l *view) disobeys(r cluster.Request, n *cluster.Node) string {
 	case own.Token == claim.Token && len(own.Names) > 0, newest != nil && newest.Token == claim.Token:
 		return ""
 	case newest != nil && n.Assigned == nil && n.Disk.Token == newest.Token:
-		return fmt.Sprintf("%s has the data of incarnation %s, the newest in the store, and no state file for it, by which "+
-			"it would take part: put back its file state or etcdadm.json", n.Name, newest.Token)
+		return fmt.Sprintf("%s has the data of incarnation %s, the newest in the store, but not the state file by which "+
+			"it would take part: restore its file state or etcdadm.json", n.Name, newest.Token)
 	case newest != nil:
 		return fmt.Sprintf("%s takes orders by the lease of incarnation %s, the newest in the store, and not by that of %s",
 			n.Name, newest.Token, claim.Token)
 	case len(own.Names) > 0 && !l.followed(own, claim.Token):
-		return fmt.Sprintf("%s has promised to begin incarnation %s, and nothing says that it never began; if no cluster "+
-			"runs by it, stop its daemon, move its file state away and start it", n.Name, own.Token)
+		return fmt.Sprintf("%s has promised to begin incarnation %s, which may have begun; if no cluster "+
+			"runs with it, stop its daemon, move its file state away and start it", n.Name, own.Token)
 	}
 	return ""
 }

@@ -36,7 +36,7 @@ func (l *view) takeFor(r cluster.Request, reason string) Operation {
 		l.hold(NotYet, "a backup is under way: %s", l.obs.BackingUp)
 		return nil
 	case l.obs.At.Sub(r.At) < time.Second && l.obs.At.Sub(r.At) > -time.Minute:
-		l.hold(NotYet, "the backup %s is taken in the next second", reason)
+		l.hold(NotYet, "the backup %s will be taken in the next second", reason)
 		return nil
 	}
 	return l.take(reason)
@@ -171,12 +171,12 @@ func (l *view) unableToRestore(r cluster.Request, n *cluster.Node, version etcdv
 	case !n.Reachable:
 		return because(NodeUnreachable, "%s does not answer", n.Name)
 	case l.awaitsSwitch(n):
-		return because(Restoring, "%s has yet to change over to incarnation %s, which was restored before", n.Name,
+		return because(Restoring, "%s has yet to switch to incarnation %s, which was restored before", n.Name,
 			n.Staged.Token)
 	case n.Storage.Bad():
 		return because(DiskHung, "%s", l.diskTrouble(n))
 	case n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable:
-		return because(DiskUnreadable, "%s cannot be restored on: %s%s", n.Name, n.Conflict, n.Disk.Problem)
+		return because(DiskUnreadable, "%s cannot take a restore: %s%s", n.Name, n.Conflict, n.Disk.Problem)
 	case !slices.Contains(n.Versions, version):
 		return because(BinaryMissing, "%s has no binaries of etcd %s", n.Name, version)
 	case !n.Published && n.Name != l.obs.Observer && len(l.policy.StaticNodes) == 0:
@@ -227,7 +227,7 @@ func (l *view) stage(r cluster.Request, want cluster.Staged) Operation {
 	for _, initialMember := range want.Voters {
 		n := l.node(initialMember.Name)
 		if l.awaitsSwitch(n) {
-			l.hold(Restoring, "%s has yet to change over to incarnation %s, which was restored before", n.Name, n.Staged.Token)
+			l.hold(Restoring, "%s has yet to switch to incarnation %s, which was restored before", n.Name, n.Staged.Token)
 			continue
 		}
 		if n.Staged == nil || n.Staged.Token != want.Token {
@@ -265,9 +265,9 @@ func progress(n *cluster.Node) string {
 	s := n.Staged
 	switch {
 	case s.Problem != "":
-		return fmt.Sprintf("%s cannot restore %s and tries again: %s", n.Name, s.Backup, s.Problem)
+		return fmt.Sprintf("%s cannot restore %s and will retry: %s", n.Name, s.Backup, s.Problem)
 	case s.Total > 0 && s.Done < s.Total:
 		return fmt.Sprintf("%s fetches %s: %d of %d MB", n.Name, s.Backup, s.Done>>20, s.Total>>20)
 	}
-	return fmt.Sprintf("%s makes a data directory of %s", n.Name, s.Backup)
+	return fmt.Sprintf("%s makes a data directory from %s", n.Name, s.Backup)
 }

@@ -103,7 +103,7 @@ func (l *view) acceptance(can bool) string {
 	if !can || l.policy.FixedSpec {
 		return ""
 	}
-	return fmt.Sprintf("; or, to go on in spite of it: etcd-manager-ctl --backup-store=STORE --etcd-version=%s "+
+	return fmt.Sprintf("; or, to continue despite it: etcd-manager-ctl --backup-store=STORE --etcd-version=%s "+
 		"--accept-version-risk=REASON configure-cluster", l.spec.EtcdVersion)
 }
 
@@ -139,7 +139,7 @@ func (l *view) versionFailed(members []Runner) bool {
 		case c.Back && !leadsTo(*c, l.spec.EtcdVersion):
 			continue // nobody wants the version that failed any more
 		case !c.Back:
-			l.hold(VersionFailed, "%s does not come up with etcd %s, and is tried again and again: %s", n.Name, c.To, c.Failed)
+			l.hold(VersionFailed, "%s does not come up with etcd %s, and is retried: %s", n.Name, c.To, c.Failed)
 		default:
 			l.hold(VersionFailed, "%s did not come up with etcd %s: %s; to try again: %s", n.Name, c.To, c.Failed,
 				l.tryAgain(c.To, m, members))
@@ -176,7 +176,7 @@ func (l *view) looking(members []Runner) bool {
 		case !l.node(m.Name).Reachable:
 			l.hold(NodeUnreachable, "the change to etcd %s waits for the daemon of %s", l.spec.EtcdVersion, m.Name)
 		default:
-			l.hold(NotYet, "the change to etcd %s waits until the daemon of %s has looked into its member's data",
+			l.hold(NotYet, "the change to etcd %s waits until the daemon of %s has checked its member's data",
 				l.spec.EtcdVersion, m.Name)
 		}
 	}
@@ -201,7 +201,7 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 	for _, m := range members {
 		for _, h := range cluster.HazardsFrom(m.Hazards, m.runs(), next) {
 			if !m.Accepted {
-				l.hold(VersionHazard, "%s waits: the data of %s has what it does not stand, %s; %s%s", change, m.Name, h,
+				l.hold(VersionHazard, "%s waits: the data of %s has what it does not tolerate, %s; %s%s", change, m.Name, h,
 					h.Cure(next), l.acceptance(true))
 			}
 		}
@@ -212,13 +212,13 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 		case n == nil || !n.Reachable || n.Assigned == nil:
 			l.hold(NodeUnreachable, "%s waits for the daemon of %s", change, l.called(m))
 		case m.Learner:
-			l.hold(LearnerBehind, "%s waits until %s has its vote", change, l.called(m))
+			l.hold(LearnerBehind, "%s waits until %s is a voter", change, l.called(m))
 		case !l.serves(m):
 			l.hold(QuorumMargin, "%s waits until %s serves", change, l.called(m))
 		case len(m.Alarms) > 0:
-			l.hold(Alarm, "%s waits until the alarm on %s is over", change, l.called(m))
+			l.hold(Alarm, "%s waits until the alarm of %s is disarmed", change, l.called(m))
 		case n.Process.State != cluster.ProcessRunning || n.Differs != "" || n.Process.NoReport != nil:
-			l.hold(QuorumMargin, "%s waits until %s is well", change, l.called(m))
+			l.hold(QuorumMargin, "%s waits until %s is healthy", change, l.called(m))
 		case n.Disk.MemberID != m.ID:
 			l.hold(NotYet, "%s waits until the daemon of %s has recorded which member it runs", change, l.called(m))
 		case l.applied() > m.Applied+cluster.MaxBehind:
@@ -265,11 +265,11 @@ func (l *view) snapshotFirst(next etcdversion.Version) (op Operation, wait bool)
 			return &MemberForceSnapshot{Node: n.Name, ExpectToken: l.obs.Token, ExpectMemberID: m.ID}, true
 		case cluster.HazardUnknown:
 			// What cannot be read may be damaged, or is being written.
-			l.hold(NotYet, "the change to etcd %s waits until the log of %s can be read: %s; if that stays so, have it "+
+			l.hold(NotYet, "the change to etcd %s waits until the log of %s can be read: %s; if it cannot be read, have it "+
 				"write a new one: remove the member, and let it join again", next, n.Name, n.OldLog.What)
 			wait = true
 		default:
-			l.hold(NotYet, "the change to etcd %s waits until the daemon of %s has looked into its member's log, which it "+
+			l.hold(NotYet, "the change to etcd %s waits until the daemon of %s has checked its member's log, which it "+
 				"does by itself if it is of the same release as this one", next, n.Name)
 			wait = true
 		}

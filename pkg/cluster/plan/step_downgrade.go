@@ -19,7 +19,7 @@ func minorOf(v etcdversion.Version) etcdversion.Version {
 func down(members []Runner, want, low etcdversion.Version) (etcdversion.Version, *NoWay) {
 	if want.Compare(oldestDowngrade) < 0 {
 		return want, &NoWay{
-			Why: fmt.Sprintf("members run etcd %s, and no etcd is downgraded to %d.%d while it runs", low, want.Major, want.Minor),
+			Why: fmt.Sprintf("members run etcd %s, and a running etcd cannot be downgraded to %d.%d", low, want.Major, want.Minor),
 			Do: fmt.Sprintf("set the spec back to %s, or restore a backup with %s: "+
 				"etcd-manager-ctl --backup-store=STORE restore-backup", low, want),
 		}
@@ -64,9 +64,9 @@ func (l *view) endDowngrade(members []Runner) (op Operation, wait bool) {
 	case l.spec.EtcdVersion.Minor <= to.Minor && above:
 		return nil, false
 	case l.spec.EtcdVersion.Minor <= to.Minor:
-		l.hold(NotYet, "the downgrade to etcd %d.%d is finished, and etcd takes note of that within seconds", to.Major, to.Minor)
+		l.hold(NotYet, "the downgrade to etcd %d.%d is finished, and etcd will notice that within seconds", to.Major, to.Minor)
 	case changing:
-		l.hold(NotYet, "the downgrade to etcd %d.%d is cancelled when no member is between two versions", to.Major, to.Minor)
+		l.hold(NotYet, "the downgrade to etcd %d.%d will be cancelled when no member is between two versions", to.Major, to.Minor)
 	default:
 		return &DowngradeCancel{ExpectTo: to}, true
 	}
@@ -92,7 +92,7 @@ func (l *view) enableFirst(next etcdversion.Version, members []Runner) (op Opera
 	to := minorOf(next)
 	switch {
 	case first && seen.IsZero():
-		l.hold(NotYet, "the change to etcd %s waits until a member tells the cluster version", next)
+		l.hold(NotYet, "the change to etcd %s waits until a member reports the cluster version", next)
 		return nil, true
 	case first && l.obs.Downgrade.IsZero() && minorOf(seen) == minorOf(low):
 		return &DowngradeEnable{To: to, ExpectClusterVersion: minorOf(seen)}, true

@@ -63,7 +63,7 @@ func NextVersion(members []Runner, want, seen etcdversion.Version) (etcdversion.
 	case low.Major != want.Major || high.Major != want.Major || high.Minor-low.Minor > 1:
 		return want, &NoWay{
 			Why: fmt.Sprintf("members run etcd %s and %s", low, high),
-			Do:  "etcd mixes neighbouring minor versions only; remove the members that are apart, and let new ones join",
+			Do:  "only neighbouring minor versions of etcd run together; remove members that are too far apart, and let new ones join",
 		}
 	case high.Minor > low.Minor:
 		return between(members, want, seen, low, high)
@@ -86,7 +86,7 @@ func between(members []Runner, want, seen, low, high etcdversion.Version) (etcdv
 	}
 	if !seen.IsZero() && seen.AtLeast(high.Major, high.Minor) {
 		return want, &NoWay{
-			Why: fmt.Sprintf("the cluster version is %d.%d already, and no member can run etcd %s any more", seen.Major,
+			Why: fmt.Sprintf("the cluster version is already %d.%d, and no member can run etcd %s any more", seen.Major,
 				seen.Minor, want),
 			Do: fmt.Sprintf("set the spec to %s", high),
 		}

@@ -164,11 +164,11 @@ func (l *view) lacks(n *cluster.Node, version etcdversion.Version) string {
 	case n.FactsAge > oldFacts:
 		return fmt.Sprintf("%s has not been able to read its disk for %s", n.Name, n.FactsAge.Round(time.Second))
 	case n.Storage.Bad() || n.Storage.State == cluster.StorageSlow:
-		return fmt.Sprintf("%s has a disk that is no good: %s", n.Name, n.Storage)
+		return fmt.Sprintf("%s has a bad disk: %s", n.Name, n.Storage)
 	case l.tooSmall(n):
 		return fmt.Sprintf("%s has %d MB free and needs %d MB", n.Name, n.FreeBytes>>20, l.room()>>20)
 	case l.resting(n) > 0:
-		return fmt.Sprintf("%s has failed to join again and again, and is tried in %s", n.Name,
+		return fmt.Sprintf("%s has repeatedly failed to join, and is retried in %s", n.Name,
 			l.resting(n).Round(time.Second))
 	}
 	return ""
@@ -242,12 +242,12 @@ func (l *view) take(reason string) Operation {
 	switch {
 	case len(sources) > 0:
 	case len(apart) > 0:
-		l.hold(StoreNotShared, "the backup %s would not come to this store: the records of %s are not in it", reason,
+		l.hold(StoreNotShared, "the backup %s would not arrive in this store: the records of %s are not in it", reason,
 			names(apart))
 		return nil
 	default:
-		l.hold(NodeUnreachable, "no node that answers, with a healthy voter that is up to date and the right time, can "+
-			"take the backup %s", reason)
+		l.hold(NodeUnreachable, "cannot take the backup %s: no reachable node has a healthy, up-to-date voter and a "+
+			"correct clock", reason)
 		return nil
 	}
 	for _, node := range sources {

@@ -88,12 +88,12 @@ func texts(p Policy) []string {
 	count := fmt.Sprintf("over the limit of %d %s", p.MaxCount, backups)
 	bytes := "over the limit of " + bytesize.Format(p.MaxBytes)
 	return []string{
-		unparsable:          "the name has no time, so it is not ours to delete",
+		unparsable:          "the name has no time, so it is never deleted",
 		ahead:               "its time is in the future",
 		young:               "younger than an hour",
 		firstOfHour:         "the earliest of its hour",
 		firstOfDay:          "the earliest of its day",
-		oldByClock:          "old by the clock alone: there are not that many days of backups after it",
+		oldByClock:          "old by the clock alone: the later backups do not span that many days",
 		newest:              "the newest backup",
 		newestGood:          "the newest good backup",
 		notFirstOfHour:      "not the earliest of its hour",

@@ -48,8 +48,8 @@ func Add(cmd *cobra.Command) *Access {
 	fs.StringVar(&a.caCert, "cacert", "", "`file` with the CA of etcd's servers, in place of --certs-dir")
 	fs.StringVar(&a.cert, "cert", "", "`file` with the client's certificate, in place of --certs-dir")
 	fs.StringVar(&a.key, "key", "", "`file` with the client's key, in place of --certs-dir")
-	fs.BoolVar(&a.insecure, "insecure", false, "speak http, without certificates")
-	fs.DurationVar(&a.Timeout, "timeout", 30*time.Second, "how long etcd may take to answer")
+	fs.BoolVar(&a.insecure, "insecure", false, "use http, without certificates")
+	fs.DurationVar(&a.Timeout, "timeout", 30*time.Second, "how long to wait for etcd")
 	fs.StringVar(&a.Environment, "environment-dir", paths.Environment, "`directory` of etcd.env")
 	return a
 }
@@ -146,7 +146,7 @@ var notForLearners = rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner)
 // first of the endpoints about which there is something to say.
 func (a *Access) Explain(ctx context.Context, err error) error {
 	if err != nil && strings.Contains(err.Error(), notForLearners) {
-		return cli.WithHint(err, "only a learner answers, which does not know enough: name a voter in --endpoints")
+		return cli.WithHint(err, "only a learner answers, and it cannot tell what is needed: name a voter in --endpoints")
 	}
 	if !etcdclient.Unanswered(err) {
 		return err

@@ -68,7 +68,7 @@ func TestEndpoints(t *testing.T) {
 		"--insecure":                               "http://127.0.0.1:2379",
 		"--endpoints=http://10.0.0.1:2379":         "http://10.0.0.1:2379",
 		"--endpoints=http://a:1,https://b:1":       "cannot be mixed",
-		"--endpoints=https://a:1 --insecure":       "is not for --insecure",
+		"--endpoints=https://a:1 --insecure":       "does not go with --insecure",
 		"--endpoints=ftp://a:1":                    "neither http:// nor https://",
 		"--endpoints=https://a:1/path":             "is not of the form https://HOST:PORT",
 		"--endpoints=https://me:secret@a:1":        "is not of the form https://HOST:PORT",
@@ -402,7 +402,7 @@ func TestAtIsOneEndpoint(t *testing.T) {
 	if r := run(t, func(_ context.Context, a *Access) error {
 		_, err := a.At("https://x:1")
 		return err
-	}); !strings.Contains(r.stderr, "there is no client certificate") {
+	}); !strings.Contains(r.stderr, "no client certificate for etcd") {
 		t.Errorf("%+v", r)
 	}
 	var names []string

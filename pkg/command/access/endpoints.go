@@ -57,7 +57,7 @@ func (a *Access) Endpoints() ([]string, error) {
 		}
 	}
 	if a.insecure && isTLS(out) {
-		return nil, cli.Usagef("%s: %s is not for --insecure, which speaks http", from, out[0])
+		return nil, cli.Usagef("%s: %s does not go with --insecure, which uses http", from, out[0])
 	}
 	return out, nil
 }

@@ -40,7 +40,7 @@ func (a *Access) files() (files, error) {
 		tried = append(tried, f.cert)
 	}
 	return files{}, cli.WithHint(
-		fmt.Errorf("there is no client certificate for etcd: neither %s", strings.Join(tried, " nor ")), getCertificates)
+		fmt.Errorf("no client certificate for etcd: neither %s", strings.Join(tried, " nor ")), getCertificates)
 }
 
 const getCertificates = "on a machine of the cluster \"etcdadm init phase certificates\" and \"etcdadm join phase " +
@@ -54,7 +54,7 @@ func (f files) load() (*tls.Config, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(ca) {
-		return nil, cli.WithHint(fmt.Errorf("%s has no certificate in PEM form", f.ca), "copy the cluster's ca.crt anew")
+		return nil, cli.WithHint(fmt.Errorf("%s has no certificate in PEM form", f.ca), "copy the cluster's ca.crt again")
 	}
 	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 	if err != nil {
@@ -63,7 +63,7 @@ func (f files) load() (*tls.Config, error) {
 			return nil, unread("the client's key pair", err)
 		}
 		return nil, cli.WithHint(fmt.Errorf("%s and %s are not a certificate and its key: %w", f.cert, f.key, err),
-			"copy both anew, or issue them again: etcdadm certs renew")
+			"copy both again, or issue new ones: etcdadm certs renew")
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{pair}}, nil
 }

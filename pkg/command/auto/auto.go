@@ -48,11 +48,13 @@ var other = map[string]string{"name": "node-name", "bind-address": "address"}
 func newAuto(run manager.Run) *cobra.Command {
 	cmd := daemonCommand("auto STORE-URL", true, func(*cobra.Command) manager.Run { return run })
 	cmd.Short = "run this machine's member of a cluster that runs itself"
-	cmd.Long = "auto runs this machine's member, finds the other machines through the store, and does with them " +
-		"whatever the\n" +
-		"spec in the store asks for: it bootstraps the cluster, replaces members, backs up. It runs until it is\n" +
-		"stopped, and stops etcd then. \"auto unit\" and \"auto manifest\" print what starts it with the machine.\n\n" +
-		"The daemons trust each other by three CAs in --pki-dir, the same on all machines: \"auto pki\" makes them once."
+	cmd.Long = `auto runs this machine's member of etcd. It finds the other machines through the store, and together they
+keep the cluster as the spec in the store says: they bootstrap it, replace members and take backups. auto
+runs until it is stopped, and stops etcd then. "auto unit" and "auto manifest" print what starts it at boot.
+
+The daemons trust each other by three CAs in --pki-dir, the same on all machines. "auto pki" makes them, once.
+
+auto is etcd-manager with the defaults of a plain machine, in one program with etcdadm.`
 	cmd.Example = "  etcdadm seed file:///mnt/etcd-store version=3.6.16 nodes=3\n  etcdadm auto file:///mnt/etcd-store"
 	cmd.AddCommand(newUnit(), newManifest(), newPKI())
 	return cmd
@@ -75,7 +77,7 @@ func daemonCommand(use string, here bool, run func(cmd *cobra.Command) manager.R
 		flags.Var(f.Value, name, f.Usage)
 		f.Hidden = true
 	}
-	flags.Lookup("bind-address").Usage = "IP `address` to listen on and to be known by (default: that of the " +
+	flags.Lookup("bind-address").Usage = "IP `address` to listen on and to announce (default: that of the " +
 		"default route)"
 	flags.Lookup("name").Usage = "`name` of this machine and of its member (default: the host name)"
 	clientPort := flags.Uint16("client-port", 2379, "etcd's port for clients")
@@ -99,7 +101,7 @@ func daemonCommand(use string, here bool, run func(cmd *cobra.Command) manager.R
 				return err
 			}
 		case local(args[0]) && !filepath.IsAbs(strings.TrimPrefix(args[0], "file://")):
-			return cli.Usagef("the directory %s must be absolute: it is another one where the machine starts", args[0])
+			return cli.Usagef("the directory %s must be an absolute path: at boot a relative one is another directory", args[0])
 		}
 		return start(cmd, nil)
 	}
@@ -115,7 +117,7 @@ func setDefault(flags *pflag.FlagSet, name, value string) {
 func needStore(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return &cli.UsageError{
-			Text: fmt.Sprintf("%s needs the location of the store, and nothing else", cmd.CommandPath()),
+			Text: fmt.Sprintf("%s needs the URL of the store, and nothing else", cmd.CommandPath()),
 			Next: cmd.CommandPath() + " file:///mnt/etcd-store; etcdadm seed writes the spec into it",
 		}
 	}

@@ -141,7 +141,7 @@ func TestFlagsOfAuto(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"auto"}, {"auto", "a", "b"}, {"auto", "unit"}, {"auto", "manifest"}} {
-		if r := run(t, args...); r.code != 2 || !strings.Contains(r.stderr, "needs the location of the store") ||
+		if r := run(t, args...); r.code != 2 || !strings.Contains(r.stderr, "needs the URL of the store") ||
 			!strings.Contains(r.stderr, "hint: ") {
 			t.Errorf("%v: %+v", args, r)
 		}
@@ -214,7 +214,7 @@ func TestUnit(t *testing.T) {
 		!strings.Contains(text, "ExecStart="+self+" auto file:///backups/etcd ") {
 		t.Errorf("%v: %s", err, text)
 	}
-	if r := run(t, "auto", "unit", "backups"); r.code != 2 || !strings.Contains(r.stderr, "must be absolute") {
+	if r := run(t, "auto", "unit", "backups"); r.code != 2 || !strings.Contains(r.stderr, "must be an absolute path") {
 		t.Errorf("%+v", r)
 	}
 	if r := run(t, "auto", "unit", "/backups", "--grpc-port=99999"); r.code != 2 || r.stdout != "" {

@@ -22,7 +22,7 @@ func newManifest() *cobra.Command {
 	cmd := daemonCommand("manifest STORE-URL", false, func(cmd *cobra.Command) manager.Run {
 		return func(_ context.Context, c daemon.Config, _ *slog.Logger) error {
 			if image == "" {
-				return &cli.UsageError{Text: "--image is missing", Next: "--image names an image that has etcdadm in it"}
+				return &cli.UsageError{Text: "--image is missing", Next: "name an image that contains etcdadm: --image"}
 			}
 			words := append([]string{"etcdadm", "auto", c.BackupStore}, given(cmd, "image", "namespace")...)
 			text, err := yaml.Marshal(pod(c, image, namespace, words))
@@ -36,12 +36,11 @@ func newManifest() *cobra.Command {
 		}
 	})
 	cmd.Short = "print a static pod that runs auto"
-	cmd.Long = "manifest prints a static pod for the kubelet that runs auto with the same store and flags. The " +
-		"binaries of etcd\n" +
-		"are those of the machine: below /opt, or where --etcd-dir says."
+	cmd.Long = `manifest prints a static pod for the kubelet that runs auto with the given store and flags. The etcd binaries
+are those of the machine: below /opt, or in --etcd-dir.`
 	cmd.Example = "  etcdadm auto manifest file:///mnt/etcd-store --image=registry.example.com/etcdadm:v1 " +
 		">/etc/kubernetes/manifests/etcdadm.yaml"
-	cmd.Flags().StringVar(&image, "image", "", "`image` with etcdadm in it (required)")
+	cmd.Flags().StringVar(&image, "image", "", "`image` that contains etcdadm (required)")
 	cmd.Flags().StringVar(&namespace, "namespace", "kube-system", "`namespace` of the pod")
 	return cmd
 }

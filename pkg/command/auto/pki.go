@@ -20,10 +20,9 @@ const caLifetime = 10 * 365 * 24 * time.Hour
 func newPKI() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pki",
-		Short: "make the three CAs by which the daemons and etcd trust each other",
-		Long: "pki makes the three CAs that auto needs, on one machine, once. Copy the directory to the others: each " +
-			"daemon\n" +
-			"issues its own certificates from it. CAs that are there are kept.",
+		Short: "make the three CAs of the daemons and etcd",
+		Long: `pki makes the three CAs that auto needs. Run it once, on one machine, and copy the directory to the others:
+each daemon issues its own certificates from it. Existing CAs are kept.`,
 		Example: "  etcdadm auto pki && scp -rp /etc/etcd-manager/pki other:/etc/etcd-manager/",
 		Args:    cobra.NoArgs,
 	}
@@ -66,7 +65,7 @@ func makeCAs(dir string, now time.Time) ([]authority, error) {
 		a.Made = os.IsNotExist(noCert) && os.IsNotExist(noKey)
 		if !a.Made {
 			if _, err := certs.LoadCA(dir, name, now); err != nil {
-				return nil, cli.WithHint(err, "fix it, or use another --pki-dir: what is there is never replaced")
+				return nil, cli.WithHint(err, "fix it, or use another --pki-dir: an existing CA is never replaced")
 			}
 		}
 		list = append(list, a)

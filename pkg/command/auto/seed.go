@@ -22,17 +22,17 @@ import (
 func newSeed() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seed STORE-URL nodes=N [version=V]",
-		Short: "write into a store what a cluster should be, for auto to make it",
-		Long: "seed writes the spec of a cluster into its control and backup store: how many members it has, and of which\n" +
-			"version. It prints the command to run on each machine. A spec that is there and says something else is not\n" +
-			"changed without --force; \"etcd-manager-ctl configure-cluster\" changes single values of it.",
+		Short: "write the spec of a cluster into a store, for auto",
+		Long: `seed writes the spec of a cluster into its control and backup store: the number of members and the etcd
+version. It prints the command to run on each machine. An existing spec that differs is changed only with
+--force; "etcd-manager-ctl configure-cluster" changes single values of it.`,
 		Example: "  etcdadm seed file:///mnt/etcd-store version=3.6.16 nodes=3",
 		Args:    cobra.MinimumNArgs(1),
 	}
 	s := seed{cmd: cmd, out: cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)}
 	cmd.Flags().StringVar(&s.cluster, "cluster-name", defaults["cluster-name"], "`name` of the cluster")
-	cmd.Flags().DurationVar(&s.timeout, "timeout", 30*time.Second, "how long the store may take to answer")
-	cmd.Flags().BoolVar(&s.force, "force", false, "replace a spec that says something else")
+	cmd.Flags().DurationVar(&s.timeout, "timeout", 30*time.Second, "how long to wait for the store")
+	cmd.Flags().BoolVar(&s.force, "force", false, "replace a spec that differs")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0], args[1:]) }
 	return cmd
 }
@@ -81,13 +81,13 @@ func (s *seed) run(ctx context.Context, location string, words []string) error {
 		Command: s.command(location)}
 	if local(location) && spec.MemberCount > 1 {
 		fmt.Fprintln(s.cmd.ErrOrStderr(),
-			"note: a directory must be one and the same on all machines (NFS); where it is not, "+
-				"each needs --seeds=NAME=ADDRESS:8000,... with all of them")
+			"note: the directory must be shared by all machines (NFS); if it is not, "+
+				"each daemon needs --seeds=NAME=ADDRESS:8000,... with all machines")
 	}
 	return s.out.Print(s.cmd.OutOrStdout(), result, func(w io.Writer) error {
 		verb := "the spec is"
 		if !written {
-			verb = "the spec was there already:"
+			verb = "the spec already is:"
 		}
 		_, err := fmt.Fprintf(w, "%s %d nodes of etcd %s\nrun on each of the machines:\n\n\t%s\n", verb, spec.MemberCount,
 			spec.EtcdVersion, cli.Plain(result.Command))
@@ -130,12 +130,12 @@ func (s *seed) write(ctx context.Context, st *store.Store, spec cluster.Spec) (b
 		return true, st.PutSpec(ctx, file)
 	case err != nil:
 		return false, &cli.RefusedError{
-			Text: fmt.Sprintf("the store has a spec that cannot be understood: %v", err), Next: "--force replaces it",
+			Text: fmt.Sprintf("the spec in the store cannot be read: %v", err), Next: "--force replaces it",
 		}
 	}
 	return false, &cli.RefusedError{
 		Text: fmt.Sprintf("the store has another spec: %d nodes of etcd %s", present.MemberCount, present.EtcdVersion),
-		Next: "is it the store of another cluster? To change this one's spec use --force, or etcd-manager-ctl " +
+		Next: "is this the store of another cluster? To change the spec use --force, or etcd-manager-ctl " +
 			"configure-cluster",
 	}
 }
@@ -162,7 +162,7 @@ func parseSpec(words []string) (cluster.Spec, error) {
 		}
 	}
 	if spec.MemberCount == 0 {
-		return spec, &cli.UsageError{Text: "how many nodes is not said", Next: "nodes=3 tolerates the loss of one"}
+		return spec, &cli.UsageError{Text: "the number of nodes is missing", Next: "nodes=3 tolerates the loss of one"}
 	}
 	if err := spec.Validate(); err != nil {
 		return spec, cli.Usagef("%v", err)

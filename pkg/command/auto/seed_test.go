@@ -22,7 +22,7 @@ func TestSeed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	r := run(t, "seed", dir, "version=v3.6.16", "nodes=3")
 	want := "the spec is 3 nodes of etcd 3.6.16\nrun on each of the machines:\n\n\tetcdadm auto " + dir + "\n"
-	if r.code != 0 || r.stdout != want || !strings.Contains(r.stderr, "one and the same on all machines") {
+	if r.code != 0 || r.stdout != want || !strings.Contains(r.stderr, "shared by all machines") {
 		t.Fatalf("%+v, want %s", r, want)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "control", "etcd-cluster-spec"))
@@ -41,7 +41,7 @@ func TestSeed(t *testing.T) {
 			t.Errorf("%+v, want %+v", s, want)
 		}
 		if r := run(t, "seed", dir, "nodes=3", "version=3.6.16"); !strings.HasPrefix(r.stdout,
-			"the spec was there already: 3 nodes") {
+			"the spec already is: 3 nodes") {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -78,8 +78,8 @@ func TestSeedsThatCannotBe(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"", 2, "how many nodes is not said"},
-		{"version=3.6.16", 2, "how many nodes is not said"},
+		{"", 2, "the number of nodes is missing"},
+		{"version=3.6.16", 2, "the number of nodes is missing"},
 		{"nodes=many", 2, "nodes=many: "},
 		{"nodes", 2, "nodes: "},
 		{"nodes=-1", 2, "member count is -1"},

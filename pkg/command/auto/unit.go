@@ -26,9 +26,8 @@ func newUnit() *cobra.Command {
 		}
 	})
 	cmd.Short = "print a systemd unit that runs auto"
-	cmd.Long = "unit prints a systemd unit that runs auto with the same store and flags. Address and name of the " +
-		"machine are\n" +
-		"found when it starts, unless flags say them, so that all machines can have the same unit."
+	cmd.Long = `unit prints a systemd unit that runs auto with the given store and flags. Address and name of the machine are
+found at start unless flags give them, so all machines can have the same unit.`
 	cmd.Example = "  etcdadm auto unit file:///mnt/etcd-store >/etc/systemd/system/etcdadm.service && systemctl enable " +
 		"--now etcdadm"
 	self, err := os.Executable()

@@ -25,11 +25,11 @@ import (
 
 const long = `Back up an etcd cluster into a backup store, on a schedule or once.
 
-It runs beside any etcd: one agent for a cluster, or one on each of its
-machines. It changes nothing in etcd. Of several agents on one store, one takes
-each backup; a backup of the last interval by whoever is as good as its own.
+It runs beside any etcd, as one agent for a cluster or one on each of its
+machines, and changes nothing in etcd. If several agents share a store, one of
+them takes each backup; the others see it and wait for the next interval.
 
-Each flag can be given as a variable: --backup-store as ETCD_BACKUP_BACKUP_STORE.
+Each flag can be set in the environment: --backup-store as ETCD_BACKUP_BACKUP_STORE.
 
 Exit codes:
 `

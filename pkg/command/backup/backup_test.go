@@ -53,7 +53,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"--cluster-name=x --cron=daily":                 "--cron: cron expression",
 		"--cluster-name=x --client-url=":                "--client-url is empty",
 		"--cluster-name=x --client-url=m:1":             "--client-url: \"m:1\"",
-		"--cluster-name=x --timeout=0":                  "--timeout is not positive",
+		"--cluster-name=x --timeout=0":                  "--timeout must be positive",
 		"--cluster-name=x --prefer=nobody":              "not one of follower, leader, local",
 		"--cluster-name=x --compression=lz4":            "not one of gzip, zstd",
 		"--cluster-name=x --encrypt-to=age2":            "--encrypt-to:",

@@ -53,36 +53,36 @@ func (f *flags) add(root *cobra.Command) {
 	fs.StringVar(&f.clusterName, "cluster-name", "", "`name` of the etcd cluster (required)")
 	fs.StringVar(&f.dataDir, "data-dir", "/data", "has no effect: nothing is staged on disk")
 	fs.StringSliceVar(&f.clientURLs, "client-url", []string{"http://127.0.0.1:4001"},
-		"client `URL` of the member to read from (repeated for several)")
-	fs.StringVar(&f.caFile, "client-ca-file", "", "`file` of the CA of etcd's certificate; this and the next two together")
+		"client `URL` of the member to read from (repeatable)")
+	fs.StringVar(&f.caFile, "client-ca-file", "", "`file` of the CA of etcd's certificate; give this and the next two together")
 	fs.StringVar(&f.certFile, "client-cert-file", "",
-		"`file` of the certificate to show to etcd, read again when it is renewed")
-	fs.StringVar(&f.keyFile, "client-key-file", "", "`file` of the key of that")
+		"`file` of the client certificate for etcd, read again when it is renewed")
+	fs.StringVar(&f.keyFile, "client-key-file", "", "`file` of the client certificate's key")
 	fs.StringVar(&f.interval, "interval", "15m",
-		"`time` between two backups; with --once none is taken while the newest is younger")
-	fs.StringVar(&f.cron, "cron", "", "cron `expression` of five fields, in UTC, in place of an interval")
+		"`time` between two backups; --once takes none while the newest is younger than that")
+	fs.StringVar(&f.cron, "cron", "", "cron `expression` of five fields, in UTC, instead of an interval")
 	fs.DurationVar(&f.spread, "cron-spread", 0,
-		"put the times of --cron off by up to this, always by the same for a cluster name")
-	fs.BoolVar(&f.once, "once", false, "take one backup and end")
+		"delay the times of --cron by up to this, always by the same time for a cluster name")
+	fs.BoolVar(&f.once, "once", false, "take one backup and exit")
 	f.prefer = cli.Choice([]string{string(backupagent.Follower), string(backupagent.Leader), string(backupagent.Local)},
 		string(backupagent.Follower))
 	fs.Var(f.prefer, "prefer",
 		"member to read from: follower, leader, or local for agents that each have a store of their own")
-	fs.BoolVar(&f.leaderOnly, "leader-only", false, "read from the leader or not at all, as the existing etcd-backup")
-	fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long one backup may take")
+	fs.BoolVar(&f.leaderOnly, "leader-only", false, "read from the leader or not at all, as the existing etcd-backup does")
+	fs.DurationVar(&f.timeout, "timeout", time.Hour, "time limit of one backup")
 	f.compression = cli.Choice([]string{backup.Gzip, backup.Zstd}, backup.Gzip)
 	fs.Var(f.compression, "compression", "gzip, which the existing tools can restore, or zstd")
 	fs.StringSliceVar(&f.encryptTo, "encrypt-to", nil,
-		"age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backups (repeated)")
+		"age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backups (repeatable)")
 	fs.StringVar(&f.signKey, "sign-key", "", "`file` of an ed25519 private key (PEM) to sign the backups with")
 	fs.StringArrayVar(&f.trusted, "backup-trusted-signers", nil,
-		"`file` with public keys (PEM, ed25519) of signers: only what one of them signed, for this cluster, counts; "+
-			"--sign-key is one of them (repeated)")
-	fs.BoolVar(&f.skipUnchanged, "skip-unchanged", false, "take no backup while etcd's revision is that of the newest one")
+		"`file` with public keys (PEM, ed25519) of signers: only backups that one of them signed, for this cluster, count; "+
+			"--sign-key must be one of them (repeatable)")
+	fs.BoolVar(&f.skipUnchanged, "skip-unchanged", false, "take no backup while etcd's revision is that of the newest backup")
 	fs.BoolVar(&f.verify, "verify", false, "read each backup back and check it")
 	fs.BoolVar(&f.noPrune, "no-prune", false, "never delete old backups")
 	f.retention.Add(fs, "-retention")
-	fs.StringVar(&f.listenMetrics, "listen-metrics", "", "`host:port` to serve /metrics and /healthz at; empty for none")
+	fs.StringVar(&f.listenMetrics, "listen-metrics", "", "`host:port` to serve /metrics and /healthz on; empty for none")
 }
 
 // variable is the name of the variable of a flag.
@@ -131,7 +131,7 @@ func (f *flags) config(env func(string) string, intervalSet bool) (backupagent.C
 		c.Prefer = backupagent.LeaderOnly
 	}
 	if f.timeout <= 0 {
-		return c, cli.Usagef("--timeout is not positive")
+		return c, cli.Usagef("--timeout must be positive")
 	}
 	policy, err := f.retention.Policy(env)
 	if !f.noPrune {
@@ -187,8 +187,8 @@ func (f *flags) etcd(c *backupagent.Config) error {
 		return &cli.UsageError{Text: "TLS needs all three files: " + strings.Join(missing, " and ") + " is missing",
 			Next: "give --client-ca-file, --client-cert-file and --client-key-file, or none of them"}
 	case !secure:
-		return &cli.UsageError{Text: "the client files are given, and no --client-url is https",
-			Next: "use --client-url=https://..., or leave the files out"}
+		return &cli.UsageError{Text: "client certificate files are given, but no --client-url is https",
+			Next: "use --client-url=https://..., or omit the files"}
 	}
 	c.Dial = backupagent.DialEtcd(func() (*tls.Config, error) {
 		return certs.ClientTLSFromFiles(f.caFile, f.certFile, f.keyFile)
@@ -222,8 +222,8 @@ func (f *flags) keys(c *backupagent.Config) error {
 		return cli.Usagef("--backup-trusted-signers: %v", err)
 	}
 	if len(c.Trusted) > 0 && (c.Signer == nil || !slices.Contains(c.Trusted.IDs(), c.Signer.ID())) {
-		return &cli.UsageError{Text: "--backup-trusted-signers does not have the key of --sign-key: this agent's own " +
-			"backups would not count", Next: "give --sign-key, and its public key among the trusted ones"}
+		return &cli.UsageError{Text: "--backup-trusted-signers lacks the public key of --sign-key: this agent's own " +
+			"backups would not count", Next: "give --sign-key, and add its public key to the trusted ones"}
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ var sections = []cli.FlagSection{
 		More:   []string{"cron-spread", "skip-unchanged", "timeout"},
 	},
 	{
-		Title:  "What a backup is like",
+		Title:  "How backups are stored",
 		Common: []string{"verify"},
 		More:   []string{"compression", "encrypt-to", "sign-key", "backup-trusted-signers"},
 	},

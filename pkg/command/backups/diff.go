@@ -19,15 +19,15 @@ import (
 )
 
 const diffLong = `Compare two backups: which keys were added, removed and changed from A to B, by
-resource of Kubernetes.
+Kubernetes resource.
 
-A key is changed if its value is another; one that was only written again, with the
+A key is changed if its value differs. A key that was only written again, with the
 same value, counts as rewritten. With --keys each key is printed, with + (added),
 - (removed), ~ (changed) or = (rewritten) before it, and with -o jsonl as an object
 with the revisions on both sides.
 
 Backups are named as for dump. Exits with 0 whether they differ or not; with
---exit-code it exits with 1 if they do.`
+--exit-code it exits with 1 if they differ.`
 
 type diff struct {
 	*reader
@@ -46,8 +46,8 @@ func newDiff(o Options) *cobra.Command {
 		Args: cobra.ExactArgs(2), RunE: d.run,
 	}
 	f := cmd.Flags()
-	f.StringVar(&d.prefix, "prefix", "", "only keys that begin with this `text`")
-	f.BoolVar(&d.keys, "keys", false, "print each key that differs")
+	f.StringVar(&d.prefix, "prefix", "", "only keys with this `prefix`")
+	f.BoolVar(&d.keys, "keys", false, "print every key that differs")
 	f.BoolVar(&d.exitCode, "exit-code", false, "exit with 1 if a key was added, removed or changed")
 	d.addFlags(f)
 	d.out = cli.AddOutput(cmd, cli.Table, JSONLines, cli.JSON, cli.YAML)

@@ -16,19 +16,19 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-const drillLong = `Restore a backup for a trial: fetch and verify it, restore it with etcd's own tool
-into a throw-away directory, start a real etcd on that, and compare revision, number
-of keys and hash of what it serves with what the file holds. Everything is removed
+const drillLong = `Try to restore a backup: fetch and verify it, restore it with etcd's own tool into a
+temporary directory, start a real etcd on that, and compare the revision, number of
+keys and hash that it serves with those of the file. Everything is removed
 afterwards.
 
-The etcd is of the version that the backup is of, or else of the latest patch of its
-minor version or the next one that is on this machine. It listens on unix sockets in
-its own directory only, runs at the lowest priority, and touches no member. Prints how
-long a restore would take. The result is recorded in the store beside the backup,
-where list-backups -o wide shows it.
+The etcd is of the backup's version if that is on this machine, or else the latest
+patch of its minor version, or of the next one. It listens on unix sockets in the
+temporary directory only, runs at the lowest priority, and touches no member. The
+command prints how long a restore would take. The result is recorded in the store
+beside the backup, where list-backups -o wide shows it.
 
-Needs room for two snapshots in --temp-dir, and as much memory as an etcd with this
-data.`
+It needs room for two snapshots in --temp-dir, and as much memory as an etcd with
+this data.`
 
 type drillCommand struct {
 	*reader
@@ -41,14 +41,14 @@ type drillCommand struct {
 func newDrill(o Options) *cobra.Command {
 	d := &drillCommand{reader: newReader(o)}
 	cmd := &cobra.Command{
-		Use: "drill [NAME|FILE|--latest]", Short: "restore a backup for a trial", Long: drillLong,
+		Use: "drill [NAME|FILE|--latest]", Short: "restore a backup as a trial", Long: drillLong,
 		Example: "  drill --latest\n  drill 2026-11-20T10:39:37Z-000001 --etcd-dir=/opt/etcd --temp-dir=/var/tmp",
 		Args:    cobra.MaximumNArgs(1), RunE: d.run,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&d.latest, "latest", false, "the newest backup in the store")
 	f.TextVar(&d.version, "version", etcdversion.Version{},
-		"etcd `version` that the backup is of (default what the backup says)")
+		"etcd `version` of the backup (default: that of its description)")
 	d.addFlags(f)
 	d.addEtcdFlags(f)
 	d.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)

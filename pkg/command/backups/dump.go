@@ -20,21 +20,23 @@ import (
 
 const dumpLong = `Print what is in a backup, straight from the file, without an etcd.
 
-By default each key with its value, as "key => value" and without the key's first
-slash, in the order of the keys. Values are printed as they are, which is binary for
-most of Kubernetes; at a terminal, control characters are replaced. With
+By default it prints each key with its value, as "key => value" and without the
+key's first slash, in the order of the keys. Values are printed as they are, which
+is binary for most of Kubernetes; at a terminal, control characters are replaced.
+With
 
   -o jsonl     an object for each key, with its revisions, version and lease. What is
                not UTF-8 is in keyBase64 and valueBase64
   --keys-only  only the keys, one on each line
-  --summary    how many keys and bytes there are of each resource of Kubernetes and
-               in each namespace (also -o json)
-  --out FILE   a tar.gz with one file for each key. What cannot be in the name of a
-               file is written as %XX; no name leads out of where it is unpacked
+  --summary    the number of keys and bytes of each Kubernetes resource, in each
+               namespace (also with -o json)
+  --out FILE   a tar.gz with one file for each key. Characters that a file name
+               cannot have are written as %XX; no name leads out of the directory
+               that it is unpacked into
 
-The backup is named by its name, by STORE-URL/NAME, or as a file: a snapshot, the
-database of a data directory, or the data of a backup. --data-dir=STORE/NAME is the
-way in which etcd-dump names it. One in a store is fetched to --temp-dir.`
+Name the backup by its name, by STORE-URL/NAME, or as a file: a snapshot, the
+database of a data directory, or the data file of a backup. --data-dir=STORE/NAME
+is etcd-dump's way to name it. A backup in a store is fetched to --temp-dir.`
 
 type dump struct {
 	*reader
@@ -55,11 +57,11 @@ func newDump(o Options) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&d.dataDir, "data-dir", "", "the backup as `STORE/NAME`")
 	f.BoolVar(&d.latest, "latest", false, "the newest backup in the store")
-	f.StringVar(&d.prefix, "prefix", "", "only keys that begin with this `text`")
+	f.StringVar(&d.prefix, "prefix", "", "only keys with this `prefix`")
 	f.BoolVar(&d.keysOnly, "keys-only", false, "print no values")
 	f.BoolVar(&d.summary, "summary", false, "print counts and bytes by resource and namespace")
 	f.StringVar(&d.archive, "out", "", "write a tar.gz `file` with one file for each key")
-	f.Int64Var(&d.revision, "revision", 0, "as of a `revision` in the backup's history, the newest for 0")
+	f.Int64Var(&d.revision, "revision", 0, "show the data as of this `revision` in the backup's history; 0 for the newest")
 	d.addFlags(f)
 	d.out = cli.AddOutput(cmd, cli.Table, JSONLines, cli.JSON, cli.YAML)
 	return cmd
@@ -80,11 +82,11 @@ func (d *dump) check(args []string) error {
 		return &cli.UsageError{Text: "name one backup or file, or give --latest",
 			Next: "etcd-manager-ctl list-backups prints the names"}
 	case d.summary && (d.keysOnly || d.archive != "" || lines):
-		return cli.Usagef("--summary is with -o table, json or yaml, and without --keys-only or --out")
+		return cli.Usagef("--summary goes with -o table, json or yaml, and without --keys-only and --out")
 	case d.archive != "" && (d.keysOnly || !d.out.Text()):
-		return cli.Usagef("--out is without --keys-only and -o")
+		return cli.Usagef("--out goes without --keys-only and -o")
 	case !d.summary && !lines && !d.out.Text():
-		return &cli.UsageError{Text: "-o " + format + " is for --summary", Next: "-o jsonl has one JSON object for each key"}
+		return &cli.UsageError{Text: "-o " + format + " needs --summary", Next: "-o jsonl has one JSON object for each key"}
 	case d.revision < 0:
 		return cli.Usagef("--revision is %d, it must not be negative", d.revision)
 	}

@@ -76,14 +76,14 @@ func newReader(o Options) *reader { return &reader{Options: o.withDefaults()} }
 
 func (r *reader) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.keys, "decrypt-key", nil,
-		"`file` with secret keys of age, or an ssh private key, for encrypted backups (repeated)")
+		"`file` with secret keys of age, or an ssh private key, for encrypted backups (repeatable)")
 	f.StringArrayVar(&r.signers, "trusted-signers", nil,
-		"`file` with public keys (PEM, ed25519) of those whose signatures count (repeated)")
+		"`file` with public keys (PEM, ed25519) of trusted signers (repeatable)")
 	f.BoolVar(&r.signature, "require-signature", false, "refuse a backup that no trusted signer has signed")
 	f.StringVar(&r.cluster, "cluster-name", "",
-		"`name` of the cluster that a signed backup, or the newest one, must be of")
+		"`name` of the cluster that a signed backup, or the newest one, must belong to")
 	f.StringVar(&r.tempDir, "temp-dir", "",
-		"`directory` for the fetched snapshot, which needs room there (default $TMPDIR, or /tmp)")
+		"`directory` with room for the fetched snapshot (default $TMPDIR, or /tmp)")
 }
 
 func (r *reader) addEtcdFlags(f *pflag.FlagSet) {
@@ -94,7 +94,7 @@ func (r *reader) addEtcdFlags(f *pflag.FlagSet) {
 // prepare reads the keys.
 func (r *reader) prepare() (err error) {
 	if r.signature && len(r.signers) == 0 {
-		return &cli.UsageError{Text: "--require-signature needs to know whose signature", Next: "--trusted-signers=FILE"}
+		return &cli.UsageError{Text: "--require-signature needs trusted signers", Next: "--trusted-signers=FILE"}
 	}
 	if r.fetch.Keys, err = backup.ReadIdentities(r.keys...); err != nil {
 		return cli.Usagef("--decrypt-key: %v", err)
@@ -148,11 +148,11 @@ func explained(err error) error {
 	case errors.Is(err, backup.ErrKey):
 		return cli.WithHint(refused{err}, "name the file with the secret key: --decrypt-key")
 	case errors.Is(err, backup.ErrSigner):
-		return cli.WithHint(refused{err}, "is the key of the one who signed it in --trusted-signers?")
+		return cli.WithHint(refused{err}, "is the signer's public key in --trusted-signers?")
 	case errors.Is(err, backup.ErrFormat):
 		return cli.WithHint(err, "use a later release of this program")
 	case errors.Is(err, backup.ErrDamaged):
-		return cli.WithHint(err, "another backup may be whole: etcd-manager-ctl list-backups -o wide")
+		return cli.WithHint(err, "find a good backup: etcd-manager-ctl list-backups -o wide")
 	case errors.Is(err, store.ErrAbsent):
 		return cli.WithHint(err, "etcd-manager-ctl list-backups prints the names")
 	}
@@ -175,7 +175,7 @@ func (o Options) with(ctx context.Context, location string, f func(s *store.Stor
 			return s, nil
 		}
 	case open == nil:
-		return &cli.UsageError{Text: "it is not known in which store the backup is", Next: "STORE-URL/NAME"}
+		return &cli.UsageError{Text: "no store is named for the backup", Next: "STORE-URL/NAME"}
 	}
 	s, err := open(ctx)
 	if err != nil {

@@ -33,12 +33,13 @@ const describers = 16
 
 const listLong = `Print the names of the backups in the store, sorted, one on each line.
 
-With -o wide, json or yaml also their time, age, etcd version, revision, size,
-whether they are encrypted, when they were last verified and drilled with success
-and whether they are damaged (or suspect: one machine found it, see verify). All of it but version and revision comes from the
-listing of the store, which takes one request for each thousand objects (a backup
-is two to six objects). Version and revision are read from the newest --limit
-backups only: two small objects of each, 16 at a time.`
+With -o wide, json or yaml it also prints their time, age, etcd version, revision,
+size, whether they are encrypted, when they were last verified and drilled with
+success, and whether they are damaged (or suspect: found by one machine only, see
+verify). Everything but version and revision comes from the listing of the store,
+which takes one request for each thousand objects (a backup is two to six objects).
+Version and revision are read for the newest --limit backups only: two small objects
+of each, 16 at a time.`
 
 type list struct {
 	Options
@@ -52,15 +53,15 @@ type list struct {
 func newList(o Options) *cobra.Command {
 	l := &list{Options: o.withDefaults()}
 	cmd := &cobra.Command{
-		Use: "list-backups", Short: "print the names of the backups, and how they are", Long: listLong,
+		Use: "list-backups", Short: "print the names of the backups, and their state", Long: listLong,
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd) },
 	}
 	cmd.Flags().IntVar(&l.limit, "limit", 100,
-		"of how many of the newest backups version and revision are read; 0 for none")
+		"read version and revision of this many of the newest backups; 0 for none")
 	cmd.Flags().StringArrayVar(&l.signers, "trusted-signers", nil,
-		"`file` with public keys (PEM, ed25519): only backups that count are printed, those that one of these has signed "+
+		"`file` with public keys (PEM, ed25519): print only backups that one of them has signed "+
 			"(repeated)")
-	cmd.Flags().StringVar(&l.cluster, "cluster-name", "", "`name` of the cluster that signed backups must be of")
+	cmd.Flags().StringVar(&l.cluster, "cluster-name", "", "`name` of the cluster that signed backups must belong to")
 	l.out = cli.AddOutput(cmd, cli.Table, Wide, cli.JSON, cli.YAML)
 	return cmd
 }
@@ -131,7 +132,7 @@ func (l *list) counted(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 	good, bad, err := (&backup.Vetter{Store: s, Fetch: backup.FetchOptions{Trusted: trusted, Cluster: l.cluster}}).Vet(
 		ctx, all)
 	if err == nil && len(bad) > 0 {
-		warn(cmd, "%d backups do not count, such as %s: %s", len(all)-len(good), bad[0].Name, bad[0].Why)
+		warn(cmd, "%d backups do not count, among them %s: %s", len(all)-len(good), bad[0].Name, bad[0].Why)
 	}
 	return good, err
 }

@@ -107,9 +107,9 @@ func (r *reader) ours(ctx context.Context, lib *store.Store, name string) error 
 		return err
 	}
 	return cli.WithHint(refused{
-		fmt.Errorf("the newest backup, %s, is of the cluster %q, not of %q", name, d.Cluster, r.cluster),
+		fmt.Errorf("the newest backup, %s, belongs to the cluster %q, not to %q", name, d.Cluster, r.cluster),
 	},
-		"one store belongs to one cluster; name the backup that you mean")
+		"a store holds the backups of one cluster; name the backup that you mean")
 }
 
 // stages tells a person at a terminal what is being done.
@@ -189,7 +189,7 @@ func (r *reader) unpack(ctx context.Context, path string, o drill.Options) (*sna
 	}
 	if backup.Form(head[:n]) == "" {
 		if r.signature {
-			return nil, fmt.Errorf("%s: %w: a file of its own has no signature", path, backup.ErrSigner)
+			return nil, fmt.Errorf("%s: %w: a single file has no signature", path, backup.ErrSigner)
 		}
 		return &snap{path: path}, nil
 	}

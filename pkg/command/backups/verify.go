@@ -18,22 +18,22 @@ import (
 )
 
 const verifyLong = `Fetch backups and check all that is known of them: the digests of the stored object
-and of the snapshot, etcd's own digest, the signature if signers are trusted, and
-that the two descriptions of a backup belong together. Then open the database,
-walk through every page and entry of it, and compare revision and number of keys
-with what the backup says of itself.
+and of the snapshot, etcd's own digest, the signature if there are trusted signers,
+and that the two descriptions of a backup belong together. Then open the database,
+read every page and entry of it, and compare the revision and number of keys with
+those in the backup's description.
 
 A backup is named by its name, by STORE-URL/NAME, or as a file. The result is
-recorded in the store beside the backup, where list-backups -o wide shows it; a
-store that denies that gives a warning. Needs room for one snapshot in --temp-dir.
+recorded in the store beside the backup, where list-backups -o wide shows it; if the
+store denies that, there is a warning. Needs room for one snapshot in --temp-dir.
 
 A backup that one machine finds damaged is suspect: that machine may be to blame. It
-counts as damaged, for the daemons too, when another machine finds it as well, or
-with --declare-damaged.
+counts as damaged, for the daemons too, when another machine also finds it damaged,
+or with --declare-damaged.
 
-With --object-only the data is not decrypted, uncompressed or opened, only the
-digest of the stored object is compared: for a machine that has no keys. That is
-not recorded as a success.
+With --object-only only the digest of the stored object is compared; the data is not
+decrypted, uncompressed or opened. That is for a machine without the keys, and is not
+recorded as a success.
 
 Exits with 0 if all are whole, and with 1 if one is damaged or could not be read.`
 
@@ -55,10 +55,10 @@ func newVerify(o Options) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVar(&v.latest, "latest", false, "the newest backup in the store")
-	f.BoolVar(&v.all, "all", false, "all backups in the store, the newest first")
-	f.BoolVar(&v.objectOnly, "object-only", false, "compare only the digest of the stored object, which needs no key")
+	f.BoolVar(&v.all, "all", false, "all backups in the store, newest first")
+	f.BoolVar(&v.objectOnly, "object-only", false, "compare only the digest of the stored object; needs no key")
 	f.BoolVar(&v.condemn, "declare-damaged", false,
-		"have a backup that is found damaged count as such for all, by your word")
+		"declare a backup that is found damaged to be damaged for all daemons")
 	v.addFlags(f)
 	v.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
 	return cmd
@@ -177,7 +177,7 @@ func (v *verify) file(ctx context.Context, from source, o drill.Options) (d dril
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	s.Space, err = keyspace.Open(ctx, s.path, keyspace.Options{Progress: func(done, total int64) {
-		o.Progress("walk through the database", done, total)
+		o.Progress("read the whole database", done, total)
 	}})
 	if err != nil {
 		return d, err
@@ -242,5 +242,5 @@ func (e *severalError) Kind() string { return cli.KindFailed }
 
 // Hint says what to do next.
 func (e *severalError) Hint() string {
-	return "etcd-manager-ctl list-backups -o wide shows which are good"
+	return "find a good one: etcd-manager-ctl list-backups -o wide"
 }

@@ -34,7 +34,7 @@ func TestVerify(t *testing.T) {
 	if r.code != 1 {
 		t.Errorf("the exit code is %d", r.code)
 	}
-	l.fails(1, "another backup may be whole", "verify", second)
+	l.fails(1, "find a good backup", "verify", second)
 	l.fails(1, "1 of 2 backups are damaged, 0 could not be checked", "verify", first, second)
 	l.fails(1, "1 of 2 backups could not be checked", "verify", first, "2026-01-01T00:00:00Z-000001")
 	var verdicts []map[string]any
@@ -48,7 +48,7 @@ func TestVerify(t *testing.T) {
 		t.Error(out)
 	}
 	// The operator's word needs no second machine.
-	l.fails(1, "another backup may be whole", "verify", second, "--declare-damaged")
+	l.fails(1, "find a good backup", "verify", second, "--declare-damaged")
 	if out := l.must("list-backups", "-o", "json"); strings.Count(out, `"damaged": true`) != 1 ||
 		strings.Contains(out, `"suspect"`) {
 		t.Error(out)

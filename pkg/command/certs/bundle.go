@@ -35,9 +35,8 @@ func bundleCommand() *cobra.Command {
 		Use: "bundle --out FILE.tar.gz|DIR|-", Short: "pack the files that kubeadm needs",
 		Long: "bundle packs three files under the names that they have on a control plane:\n\n" +
 			"  " + KubeadmCA + "\n  " + KubeadmCert + "\n  " + KubeadmKey + "\n\n" +
-			"Into an archive for \"tar xzf FILE -C /\", or below a directory that exists or whose name ends in a slash, " +
-			"or, as\n" +
-			"an archive, to the standard output. It has a private key in it.",
+			`It writes an archive for "tar xzf FILE -C /" (- for standard output). If --out is an existing directory, or ends
+in a slash, the files go below it. They include a private key.`,
 		Example: "  etcdadm kubeadm bundle --out=/root/etcd-client.tar.gz\n  etcdadm kubeadm bundle --out=- | ssh cp1 tar " +
 			"xzf - -C /",
 		Args: cobra.NoArgs,
@@ -116,7 +115,7 @@ func give(cmd *cobra.Command, out string, files []bundled) error {
 			return err
 		}
 		tell("Copy %s to the first control plane, and there: tar xzf %s -C /", out, filepath.Base(out))
-		tell("It has a private key in it: remove it afterwards.")
+		tell("It contains a private key: delete it afterwards.")
 	}
 	tell("etcdadm kubeadm config prints the configuration for kubeadm init --config.")
 	return nil

@@ -22,11 +22,9 @@ import (
 // New returns the command certs with those below it.
 func New() *cobra.Command {
 	cmd := cli.Group("certs", "check, renew and replace the certificates of this machine")
-	cmd.Long = "The commands work on the files in --certs-dir alone, and make no network connection; only rotate-ca " +
-		"asks the\n" +
-		"other members whether they are ready. person is for machines that daemons run, and has its own directories. What " +
-		"they do not find on the command line they take from the\n" +
-		"certificates that are there."
+	cmd.Long = `The commands work on the files in --certs-dir only and make no network connection, except for rotate-ca, which
+asks the other members whether they are ready. Names and addresses that no flag gives are taken from the
+existing certificates. person is for machines that run etcd-manager, and has its own directories.`
 	out := cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
 	cmd.AddCommand(checkCommand(out), renewCommand(out), csrCommand(out), rotateCommand(out), personCommand(out))
 	return cmd
@@ -58,15 +56,14 @@ func dirFlag(dir string) string {
 func checkCommand(out *cli.Output) *cobra.Command {
 	var within days
 	cmd := &cobra.Command{
-		Use: "check-expiration", Short: "print when the certificates of this machine end",
-		Long: "check-expiration prints the certificates in --certs-dir and when they end. It exits with 1 if one has " +
-			"expired,\n" +
-			"or will within the time of --within, or cannot be used; certificates that are not there are only listed.\n" +
-			"With --within=30d it is a check for a timer or a monitor.",
+		Use: "check-expiration", Short: "print when the certificates of this machine expire",
+		Long: `check-expiration prints the certificates in --certs-dir and when they expire. It exits with 1 if one has
+expired, expires within the time of --within, or cannot be used. Missing certificates are listed only.
+With --within=30d it serves as a check for a timer or a monitoring system.`,
 		Args: cobra.NoArgs,
 	}
 	flags := machineflags.Add(cmd, machineflags.Certificates)
-	cmd.Flags().Var(&within, "within", "fail if less than this `time` is left, as in 720h or 30d")
+	cmd.Flags().Var(&within, "within", "fail if a certificate expires within this `time`, such as 720h or 30d")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.Config()
 		if err != nil {
@@ -186,7 +183,7 @@ func tooLate(all []pki.Expiry, within time.Duration, dir string) error {
 		case e.Problem != "":
 			errs = append(errs, fmt.Errorf("%s cannot be used: %s", e.Name, e.Problem))
 		case e.Left() < within:
-			errs = append(errs, fmt.Errorf("%s ends on %s, in %s", e.Name, stamp(e.NotAfter), span(e.Left())))
+			errs = append(errs, fmt.Errorf("%s expires on %s, in %s", e.Name, stamp(e.NotAfter), span(e.Left())))
 		default:
 			continue
 		}
@@ -206,8 +203,8 @@ func remedy(e pki.Expiry, dir string) string {
 	case e.IsCA() && e.Problem != "":
 		return "compare ca.crt and ca.key with those of another machine of the cluster"
 	case e.IsCA() && e.Left() < 0:
-		return "nothing that it issued is accepted any more: a new authority has to be made on one machine, with etcdadm " +
-			"init phase certificates, and copied to the others"
+		return "nothing that it issued is accepted any more: make a new authority on one machine, with etcdadm " +
+			"init phase certificates, and copy it to the others"
 	case e.IsCA():
 		return "etcdadm certs rotate-ca prepare" + dirFlag(dir) + " begins to replace the certificate authority"
 	case e.External:
@@ -238,7 +235,7 @@ func (d *days) Set(text string) error {
 		}
 	}
 	if v < 0 {
-		return fmt.Errorf("%q is less than nothing", text)
+		return fmt.Errorf("%q is negative", text)
 	}
 	*d = days(v)
 	return nil

@@ -115,7 +115,7 @@ func TestCheckExpiration(t *testing.T) {
 	do(t, words("certs check-expiration --within=90d", s.Dir)...).want(t, 0, "server", "")
 	do(t, words("certs check-expiration --within=2376h", s.Dir)...).want(t, 0, "server", "")
 	r = do(t, words("certs check-expiration --within=100d", s.Dir)...)
-	r.want(t, 1, "server", "error: server ends on 20")
+	r.want(t, 1, "server", "error: server expires on 20")
 	r.want(t, 1, "", "hint: etcdadm certs renew all --certs-dir="+s.Dir)
 
 	for _, format := range []string{"json", "yaml"} {
@@ -186,7 +186,7 @@ func TestCheckExpirationOfWhatIsWrong(t *testing.T) {
 
 func TestRemediesOfTheCA(t *testing.T) {
 	for want, e := range map[string]pki.Expiry{
-		"rotate-ca prepare --certs-dir=/x": {Name: "ca", Residual: 1}, "a new authority has to be made": {
+		"rotate-ca prepare --certs-dir=/x": {Name: "ca", Residual: 1}, "make a new authority": {
 			Name: "ca", Residual: -1,
 		}, "rotate-ca prepare": {Name: "ca-next", Residual: 1},
 	} {
@@ -337,7 +337,7 @@ func TestSomebodyElseIsAtWork(t *testing.T) {
 	}
 	for _, line := range []string{"renew all", "generate-csr", "rotate-ca prepare"} {
 		do(t, words("certs "+line, s.Dir)...).want(t, 1, "",
-			fmt.Sprintf("hint: another etcdadm is at work; when process %d is done", os.Getpid()))
+			fmt.Sprintf("hint: another etcdadm is running; when process %d is done", os.Getpid()))
 	}
 	// Looking does not wait for anybody.
 	for _, line := range []string{"check-expiration", "rotate-ca status"} {

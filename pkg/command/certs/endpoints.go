@@ -15,7 +15,7 @@ import (
 )
 
 // errNoEndpoint says that nothing on the machine tells where etcd is.
-var errNoEndpoint = errors.New("nothing on this machine says where etcd is")
+var errNoEndpoint = errors.New("no file on this machine says where etcd is")
 
 // known returns the client URLs that the machine's etcd was told: its own, and
 // those of the members that it was started with.

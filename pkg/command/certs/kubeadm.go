@@ -31,10 +31,9 @@ const (
 
 // NewKubeadm returns the command kubeadm with those below it.
 func NewKubeadm() *cobra.Command {
-	cmd := cli.Group("kubeadm", "give kubeadm what it needs for this etcd")
-	cmd.Long = "kubeadm uses an etcd that it does not run itself as external etcd. On the first control plane it needs " +
-		"three\n" +
-		"files, which bundle packs, and a stanza in its configuration, which config prints."
+	cmd := cli.Group("kubeadm", "print what kubeadm needs to use this etcd")
+	cmd.Long = `An etcd that kubeadm does not run itself is an external etcd to it. On the first control plane kubeadm needs
+three files, which bundle packs, and a section in its configuration, which config prints.`
 	cmd.AddCommand(kubeadmConfig(), bundleCommand())
 	return cmd
 }
@@ -147,7 +146,7 @@ func kubernetes(version string) (api, normal string, err error) {
 	}
 	switch n, err := strconv.Atoi(minor); {
 	case err == nil && n < 22:
-		return "", "", fmt.Errorf("the kubeadm of Kubernetes %s does not know this form of configuration; 1.22 and later do",
+		return "", "", fmt.Errorf("the kubeadm of Kubernetes %s cannot read this configuration; 1.22 and later can",
 			version)
 	case err == nil && n < 31:
 		return kubeadmOldAPI, normal, nil
@@ -163,17 +162,16 @@ func kubeadmConfig() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use: "config", Short: "print kubeadm's configuration for this etcd",
-		Long: "config prints a ClusterConfiguration for kubeadm init with this etcd as external etcd. The endpoints are " +
-			"those of\n" +
-			"the running cluster; if it does not answer, those that etcd.env tells of.",
+		Long: `config prints a ClusterConfiguration for kubeadm init that uses this etcd as external etcd. The endpoints are
+those of the running cluster, or those in etcd.env if it does not answer.`,
 		Example: "  etcdadm kubeadm config > kubeadm.yaml\n  etcdadm kubeadm config " +
 			"--endpoints=https://10.0.0.1:2379,https://10.0.0.2:2379",
 		Args: cobra.NoArgs,
 	}
 	flags := machineflags.Add(cmd, machineflags.Paths)
 	cmd.Flags().StringSliceVar(&endpoints, "endpoints", nil, "client `URLs` of etcd (default: those of all members)")
-	cmd.Flags().StringVar(&version, "kubernetes-version", "", "`version` of Kubernetes to write down (default: none)")
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long the cluster may take to tell its members")
+	cmd.Flags().StringVar(&version, "kubernetes-version", "", "`version` of Kubernetes in the configuration (default: none)")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the member list")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.Config()
 		if err != nil {
@@ -211,7 +209,7 @@ func found(cmd *cobra.Command, cfg machine.Config, timeout time.Duration) ([]str
 		return nil, kerr
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(),
-		"warning: the cluster does not tell its members (%s); the endpoints are those that this machine was started with\n",
+		"warning: the cluster does not answer (%s); the endpoints are those in this machine's files\n",
 		cli.Plain(err.Error()))
 	return list, nil
 }

@@ -107,7 +107,7 @@ func TestKubeadmConfigCommand(t *testing.T) {
 		"# comment\nETCD_ADVERTISE_CLIENT_URLS=https://127.0.0.1:1\n": "      - https://127.0.0.1:1\n    caFile",
 	} {
 		r := do(t, words("kubeadm config --timeout=1s", s.Dir, env(t, text))...)
-		r.want(t, 0, want, "warning: the cluster does not tell its members")
+		r.want(t, 0, want, "warning: the cluster does not answer")
 	}
 	// Without usable certificates nobody can be asked either.
 	do(t, words("kubeadm config", t.TempDir(), env(t, "ETCD_ADVERTISE_CLIENT_URLS=https://127.0.0.1:1\n"))...).

@@ -42,12 +42,11 @@ type personFlags struct {
 func personCommand(out *cli.Output) *cobra.Command {
 	f := personFlags{lifetime: days(personLifetime)}
 	cmd := &cobra.Command{
-		Use: "person NAME", Short: "issue the certificate of a person who works with the daemons",
-		Long: "person issues a certificate with which NAME calls etcd-manager's daemons, from the authorities in " +
-			"--pki-dir, and\n" +
-			"writes it with its key to --out-dir. There are two kinds. An operator may take the coordinator's lease and give\n" +
-			"orders, and gets a certificate for etcd too. With read-only, the daemons answer observe, plan and status, and\n" +
-			"refuse everything else. The name is in the daemons' logs and in the history of what was done.",
+		Use: "person NAME", Short: "issue a person's client certificate for the daemons",
+		Long: `person issues a client certificate for etcd-manager's daemons to NAME, from the authorities in --pki-dir, and
+writes it and its key to --out-dir. There are two kinds. An operator may take the coordinator's lease and give
+orders, and gets a certificate for etcd, too. With a read-only certificate the daemons answer observe, plan and
+status, and refuse everything else. NAME appears in the daemons' logs and in the history of operations.`,
 		Args: cobra.ExactArgs(1),
 	}
 	fs := cmd.Flags()
@@ -55,8 +54,8 @@ func personCommand(out *cli.Output) *cobra.Command {
 	fs.StringVar(&f.pkiDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager",
 		"`directory` with the daemons' certificate authorities and their keys")
 	fs.StringVar(&f.outDir, "out-dir", ".", "`directory` to write the files to")
-	fs.Var(&f.lifetime, "lifetime", "how `long` the certificate is valid, as in 720h or 30d")
-	fs.BoolVar(&f.etcdInsecure, "etcd-insecure", false, "etcd speaks plain text: issue no certificate for it")
+	fs.Var(&f.lifetime, "lifetime", "how `long` the certificate is valid, such as 720h or 30d")
+	fs.BoolVar(&f.etcdInsecure, "etcd-insecure", false, "etcd runs without TLS: issue no certificate for it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := f.issue(args[0], time.Now())
 		if err != nil {

@@ -21,11 +21,10 @@ const allPairs = "all"
 
 func renewCommand(out *cli.Output) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "renew all|NAME...", Short: "issue the certificates of this machine again",
-		Long: "renew issues certificates for the keys that are there: " + strings.Join(pki.MachinePairs(), ", ") + ".\n" +
-			"Subject and names are those of the present certificates; --server-cert-extra-sans, --peer-cert-extra-sans and\n" +
-			"--bind-address come to them. A running etcd shows the new certificates from the next connection on, without a\n" +
-			"restart.",
+		Use: "renew all|NAME...", Short: "issue new certificates for this machine",
+		Long: "renew issues new certificates for the existing keys: " + strings.Join(pki.MachinePairs(), ", ") + `.
+Subject and names stay as they are; --server-cert-extra-sans, --peer-cert-extra-sans and --bind-address add to
+them. A running etcd uses the new certificates from the next connection on, without a restart.`,
 		Example:   "  etcdadm certs renew all\n  etcdadm certs renew server --server-cert-extra-sans=etcd.example.com",
 		ValidArgs: append([]string{allPairs}, pki.MachinePairs()...),
 		Args: func(_ *cobra.Command, args []string) error {
@@ -41,7 +40,7 @@ func renewCommand(out *cli.Output) *cobra.Command {
 	}
 	flags := machineflags.Add(cmd, machineflags.Certificates)
 	var force bool
-	cmd.Flags().BoolVar(&force, "force", false, "replace valid certificates that no CA in ca.crt has issued")
+	cmd.Flags().BoolVar(&force, "force", false, "replace valid certificates even if no CA in ca.crt has issued them")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := flags.Config()
 		if err != nil {
@@ -52,9 +51,9 @@ func renewCommand(out *cli.Output) *cobra.Command {
 		}
 		if strangers := spec(cfg).Strangers(args, time.Now()); len(strangers) > 0 && !force {
 			return cli.WithHint(
-				fmt.Errorf("no CA in %s has issued what is there and valid: %s; the other members would not accept new ones",
+				fmt.Errorf("no CA in %s has issued these valid certificates: %s; the other members would not accept new ones from it",
 					cfg.Paths.Certificate("ca.crt"), strings.Join(strangers, ", ")),
-				"compare ca.crt and ca.key with those of another machine; --force replaces the certificates all the same")
+				"compare ca.crt and ca.key with those of another machine; --force replaces the certificates anyway")
 		}
 		renewed, err := pki.RenewFiles(spec(cfg), args, time.Now())
 		if len(renewed) == 0 && err != nil {
@@ -115,7 +114,7 @@ func hinted(err error) error {
 	switch {
 	case errors.As(err, &locked):
 		return cli.WithHint(err,
-			fmt.Sprintf("another etcdadm is at work; when process %d is done, run the command again", locked.Holder))
+			fmt.Sprintf("another etcdadm is running; when process %d is done, run the command again", locked.Holder))
 	case errors.Is(err, pki.ErrNoAddress):
 		return cli.WithHint(err, "name the machine's address: --bind-address=IP")
 	case errors.Is(err, pki.ErrNoName):
@@ -128,18 +127,18 @@ func csrCommand(out *cli.Output) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: "generate-csr [NAME...]", Short: "write requests for an external certificate authority",
-		Long: "generate-csr writes a certificate signing request (NAME.csr) for each pair, or for those that are named. " +
-			"The keys\n" +
-			"are made in --certs-dir where they are not there already, and never leave it. What a request says is what the\n" +
-			"present certificate says, or what the flags say.\n\n" +
-			"The authority signs the requests; the certificates go into --certs-dir as NAME.crt, and its own certificate as\n" +
-			"ca.crt. Its key does not have to be on this machine.",
+		Long: `generate-csr writes a certificate signing request (NAME.csr) for each pair, or for the named ones. Missing keys
+are made in --certs-dir, and never leave it. Subject and names are those of the present certificate, or of the
+flags.
+
+The authority signs the requests. Its certificates go into --certs-dir as NAME.crt, and its own certificate as
+ca.crt. Its key does not have to be on this machine.`,
 		Example:   "  etcdadm certs generate-csr --name=a --bind-address=10.0.0.1 --csr-dir=/root/requests",
 		ValidArgs: pki.MachinePairs(),
 		Args:      func(_ *cobra.Command, args []string) error { return pairNames(args) },
 	}
 	flags := machineflags.Add(cmd, machineflags.Certificates)
-	cmd.Flags().StringVar(&dir, "csr-dir", "", "`directory` for the requests (default: that of --certs-dir)")
+	cmd.Flags().StringVar(&dir, "csr-dir", "", "`directory` for the requests (default: --certs-dir)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := flags.Config()
 		if err != nil {

@@ -15,17 +15,19 @@ import (
 )
 
 func rotateCommand(out *cli.Output) *cobra.Command {
-	cmd := cli.Group("rotate-ca", "replace the certificate authority, in steps between which everything works")
-	cmd.Long = "A rotation has three steps. Each is done on all machines before the next one begins on any:\n\n" +
-		"  prepare  makes the next authority on the first machine; ca-next.crt and ca-next.key are copied to the others.\n" +
-		"           Both authorities are trusted then. etcd has to be restarted: it reads ca.crt only when it starts.\n" +
-		"  issue    issues the machine's certificates from the next authority, which becomes the authority. No restart.\n" +
-		"  finish   drops the old authority. etcd has to be restarted to forget it.\n\n" +
-		"Each step can be repeated, and is refused when it is not its turn. Before issue and finish the members are asked\n" +
-		"whether they are ready. Clients outside (the API servers) get the new ca.crt after prepare, and their new pair\n" +
-		"after issue."
+	cmd := cli.Group("rotate-ca", "replace the certificate authority in steps, while everything keeps working")
+	cmd.Long = `A rotation has three steps. Finish each step on all machines before you begin the next one:
+
+  prepare  Makes the next authority on the first machine. Copy ca-next.crt and ca-next.key to the others.
+           Both authorities are trusted then. Restart etcd: it reads ca.crt only when it starts.
+  issue    Issues the machine's certificates from the next authority, which becomes the authority. No restart.
+  finish   Drops the old authority. Restart etcd, so that it stops trusting it.
+
+Each step can be repeated, and is refused out of order. Before issue and finish the members are asked whether
+they are ready. Clients elsewhere (the API servers) need the new ca.crt after prepare, and a new key pair after
+issue.`
 	cmd.AddCommand(
-		stepCommand(out, pki.StepPrepare, "make or take the next authority, and trust both"),
+		stepCommand(out, pki.StepPrepare, "make or adopt the next authority, and trust both"),
 		stepCommand(out, pki.StepIssue, "issue the certificates of this machine from the next authority"),
 		stepCommand(out, pki.StepFinish, "drop the old authority"),
 		rotationStatus(out),
@@ -92,7 +94,7 @@ func fingerprint(text string) (string, error) {
 func printRotated(w io.Writer, r rotated) error {
 	changed := strings.Join(r.Changed, ", ")
 	if changed == "" {
-		changed = "nothing, it was done already"
+		changed = "nothing, it is done already"
 	}
 	rows := [][]string{{"rotation:", string(r.State)}, {"authority:", r.Fingerprint}, {"changed:", changed}}
 	if err := cli.Rows(w, rows...); err != nil || len(r.Next) == 0 {
@@ -112,7 +114,7 @@ func next(r pki.Rotated, cfg machine.Config) []string {
 		return fmt.Sprintf("etcdadm certs rotate-ca %s%s --expect-ca=%s", step, dirFlag(dir), r.Fingerprint)
 	}
 	bundle := "etcdadm kubeadm bundle" + dirFlag(dir)
-	restart := "restart etcd on this machine, unless it was since ca.crt changed: " + restartLine(cfg)
+	restart := "restart etcd on this machine, unless it was restarted after ca.crt changed: " + restartLine(cfg)
 	switch {
 	case r.Step == pki.StepPrepare && r.State == pki.RotationPrepared:
 		return []string{
@@ -149,7 +151,7 @@ func restartLine(cfg machine.Config) string {
 }
 
 func rotationStatus(out *cli.Output) *cobra.Command {
-	cmd := &cobra.Command{Use: "status", Short: "print how far a rotation is on this machine", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "status", Short: "print the progress of a rotation on this machine", Args: cobra.NoArgs}
 	flags := machineflags.Add(cmd, machineflags.Certificates, machineflags.Paths)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.Config()

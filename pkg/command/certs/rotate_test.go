@@ -29,7 +29,7 @@ func TestRotateCA(t *testing.T) {
 	step := func(line string) run { return do(t, words("certs rotate-ca "+line, s.Dir)...) }
 	step("status").want(t, 0, "rotation:                  idle\n", "")
 	step("issue --skip-trust-check").want(t, 1, "", "hint: etcdadm certs rotate-ca prepare, on all machines")
-	step("finish").want(t, 0, "changed:    nothing, it was done already\n", "")
+	step("finish").want(t, 0, "changed:    nothing, it is done already\n", "")
 
 	r := step("prepare")
 	r.want(t, 0, "changed:    ca-next.key, ca-next.crt, ca.crt\n", "")
@@ -56,19 +56,19 @@ func TestRotateCA(t *testing.T) {
 	}
 	step("finish --skip-trust-check").want(t, 1, "", "finish is not possible, the rotation on this machine is prepared")
 	step("issue --environment-dir="+t.TempDir()).want(t, 1, "",
-		"name them with --endpoints, or leave the question out with --skip-trust-check")
+		"name them with --endpoints, or skip the check with --skip-trust-check")
 	step("issue --skip-trust-check --expect-ca="+strings.Repeat("0", 64)).want(t, 1, "",
 		"hint: copy ca-next.crt and ca-next.key")
 	step("issue --skip-trust-check --expect-ca="+status.Next).want(t, 0, "rotation:   issued\n", "")
 	step("status").want(t, 0, "step that is due:          finish", "")
 	// Done already: nobody needs to be asked.
-	step("issue").want(t, 0, "nothing, it was done already", "")
+	step("issue").want(t, 0, "nothing, it is done already", "")
 	step("finish --skip-trust-check --init-system=process --expect-ca="+status.Next).want(t, 0,
 		"until then it trusts the old authority", "")
 	if read(t, s.Dir, "ca.crt") != ca {
 		t.Error("ca.crt is not the new authority")
 	}
-	step("prepare --expect-ca="+status.Next).want(t, 0, "nothing, it was done already", "")
+	step("prepare --expect-ca="+status.Next).want(t, 0, "nothing, it is done already", "")
 	step("issue --expect-ca=abc").want(t, 2, "", "is not the SHA-256 of a certificate")
 	step("prepare --endpoints=x").want(t, 2, "", "unknown flag --endpoints")
 
@@ -120,7 +120,7 @@ func TestTrustCheckNamesWhoIsNotReady(t *testing.T) {
 		args := append(words("certs rotate-ca issue --timeout=1s", s.Dir), "--endpoints="+c.endpoint)
 		r := do(t, args...)
 		r.want(t, 1, "", c.want)
-		r.want(t, 1, "", "hint: do etcdadm certs rotate-ca prepare on all machines, and restart etcd on each")
+		r.want(t, 1, "", "hint: run etcdadm certs rotate-ca prepare on all machines, and restart etcd on each")
 	}
 	do(t, words("certs rotate-ca status", s.Dir)...).want(t, 0, "prepared", "")
 }

@@ -33,7 +33,7 @@ func (c *trustCheck) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.endpoints, "endpoints", nil,
 		"client `URLs` of the members to ask (default: all members of the cluster)")
 	fs.BoolVar(&c.skip, "skip-trust-check", false, "do not ask the members whether they are ready")
-	fs.DurationVar(&c.timeout, "timeout", 10*time.Second, "how long the members may take to answer")
+	fs.DurationVar(&c.timeout, "timeout", 10*time.Second, "how long to wait for the members")
 }
 
 func (c *trustCheck) run(ctx context.Context, cfg machine.Config, warn io.Writer) error {
@@ -54,7 +54,7 @@ func (c *trustCheck) run(ctx context.Context, cfg machine.Config, warn io.Writer
 	if len(ask) == 0 {
 		if ask, err = live(ctx, cfg); err != nil {
 			return cli.WithHint(fmt.Errorf("find the members to ask whether they are ready: %w", err),
-				"name them with --endpoints, or leave the question out with --skip-trust-check")
+				"name them with --endpoints, or skip the check with --skip-trust-check")
 		}
 	}
 	probe, err := pki.TrustProbe(dir, c.step, time.Now())
@@ -75,11 +75,11 @@ func (c *trustCheck) run(ctx context.Context, cfg machine.Config, warn io.Writer
 }
 
 func (c *trustCheck) hint() string {
-	first := "do etcdadm certs rotate-ca prepare on all machines, and restart etcd on each"
+	first := "run etcdadm certs rotate-ca prepare on all machines, and restart etcd on each"
 	if c.step == pki.StepFinish {
-		first = "do etcdadm certs rotate-ca issue on all machines"
+		first = "run etcdadm certs rotate-ca issue on all machines"
 	}
-	return first + "; members that are gone for good: name the others with --endpoints"
+	return first + "; if members are gone for good, name the others with --endpoints"
 }
 
 // ask makes a connection with the probe. In TLS 1.3 a server's refusal arrives

@@ -15,7 +15,7 @@ import (
 )
 
 func newAlarm() *cobra.Command {
-	group := cli.Group("alarm", "list and disarm the alarms of members")
+	group := cli.Group("alarm", "list and disarm alarms")
 	list := &cobra.Command{Use: "list", Short: "print the alarms", Args: cobra.NoArgs}
 	t := newTool(list)
 	list.RunE = func(cmd *cobra.Command, _ []string) error { return t.listAlarms(cmd.Context()) }
@@ -26,16 +26,15 @@ func newAlarm() *cobra.Command {
 func newDisarm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "disarm",
-		Short: "take alarms back whose reason is gone",
-		Long: "disarm takes alarms back whose reason is gone. It looks: NOSPACE is disarmed when the member's " +
-			"database has\n" +
-			"a tenth of its quota free again, CORRUPT when all members hold the same data.",
+		Short: "clear alarms whose cause is gone",
+		Long: `disarm clears alarms whose cause is gone. It checks that first: NOSPACE is disarmed when a tenth of the quota
+of the member's database is free again, CORRUPT when all members hold the same data.`,
 		Args: cobra.NoArgs,
 	}
 	t := newTool(cmd)
 	d := disarm{tool: t}
-	cmd.Flags().StringVar(&d.member, "member", "", "`name` or id of the member whose alarms are meant; all without it")
-	cmd.Flags().BoolVar(&d.force, "force", false, "disarm without looking whether the reason is gone")
+	cmd.Flags().StringVar(&d.member, "member", "", "`name` or ID of the member (default: all members)")
+	cmd.Flags().BoolVar(&d.force, "force", false, "disarm without checking that the cause is gone")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) }
 	return cmd
 }
@@ -134,8 +133,8 @@ func (d *disarm) gone(ctx context.Context, v view, a raised) error {
 	}
 	if m.endpoint == "" {
 		return &cli.RefusedError{
-			Text: m.err.Error(), Next: "whether the reason of the alarm is gone can only be seen there; --force disarms " +
-				"without looking",
+			Text: m.err.Error(), Next: "only that member can tell whether the cause of the alarm is gone; --force disarms " +
+				"without this check",
 		}
 	}
 	ctx, cancel := d.access.Limit(ctx)
@@ -147,7 +146,7 @@ func (d *disarm) gone(ctx context.Context, v view, a raised) error {
 		return d.equal(ctx, v)
 	}
 	return &cli.RefusedError{
-		Text: fmt.Sprintf("nothing is known of the alarm %s", a.Kind), Next: "--force disarms without looking",
+		Text: fmt.Sprintf("%s is not an alarm that etcdadm knows", a.Kind), Next: "--force disarms without this check",
 	}
 }
 
@@ -157,7 +156,7 @@ func (d *disarm) room(ctx context.Context, m member) error {
 	s, err := d.space(ctx, m)
 	if err != nil {
 		return &cli.RefusedError{
-			Text: err.Error(), Next: "--force disarms without looking; etcd raises the alarm again at the next write if " +
+			Text: err.Error(), Next: "--force disarms without this check; etcd raises the alarm again at the next write if " +
 				"there is no space",
 		}
 	}
@@ -165,8 +164,8 @@ func (d *disarm) room(ctx context.Context, m member) error {
 		return nil
 	}
 	return &cli.RefusedError{
-		Text: fmt.Sprintf("the database of %s has %s, its quota is %s", m, render.Bytes(s.Size), render.Bytes(s.Quota)),
-		Next: fmt.Sprintf("delete what is not needed and compact the history (etcdctl compact %d), then etcdadm defrag "+
+		Text: fmt.Sprintf("the database of %s takes %s of its quota of %s", m, render.Bytes(s.Size), render.Bytes(s.Quota)),
+		Next: fmt.Sprintf("delete unneeded keys and compact the history (etcdctl compact %d), then etcdadm defrag "+
 			"--cluster, then disarm; "+
 			"or run etcd with a larger --quota-backend-bytes", m.report.Revision),
 	}
@@ -193,12 +192,12 @@ func (d *disarm) space(ctx context.Context, m member) (etcdclient.Space, error) 
 
 // equal reports whether all members hold the same data.
 func (d *disarm) equal(ctx context.Context, v view) error {
-	const next = "the member whose data differs is to be removed and joined again: etcdadm remove; --force disarms " +
-		"without looking"
+	const next = "remove the member whose data differs (etcdadm remove) and join it again; --force disarms " +
+		"without this check"
 	rev := cluster.Revision(0)
 	for _, m := range v.members {
 		if m.endpoint == "" {
-			return &cli.RefusedError{Text: "whether all members hold the same data cannot be seen: " + m.err.Error(), Next: next}
+			return &cli.RefusedError{Text: "cannot tell whether all members hold the same data: " + m.err.Error(), Next: next}
 		}
 		if rev == 0 || m.report.Revision < rev {
 			rev = m.report.Revision
@@ -230,7 +229,7 @@ func (d *disarm) hash(ctx context.Context, m member, rev cluster.Revision) (etcd
 	defer c.Close()
 	h, err := c.HashKV(ctx, m.endpoint, rev)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = cli.WithHint(err, "the whole database is read; give it more time with --timeout")
+		err = cli.WithHint(err, "the whole database has to be read; allow more time with --timeout")
 	}
 	return h, err
 }

@@ -37,7 +37,7 @@ func (s source) hold(t *tool, accepted bool) (release func(), err error) {
 	}
 	f, err := os.Open(s.file)
 	if err != nil {
-		return nil, cli.WithHint(err, "name a data directory whose database can be read")
+		return nil, cli.WithHint(err, "name a data directory with a readable database")
 	}
 	release = func() { _ = f.Close() } // nothing was written
 	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
@@ -52,10 +52,10 @@ func (s source) hold(t *tool, accepted bool) (release func(), err error) {
 		err = fmt.Errorf("lock %s: %w", s.file, err)
 	case !accepted:
 		err = &cli.RefusedError{
-			Text: fmt.Sprintf("%s is a data directory: its database has no digest, and the last writes may be in its "+
-				"write-ahead log alone, which a restore leaves behind", s.dataDir),
-			Next: fmt.Sprintf("what loses nothing: start that member alone (etcd --data-dir=%s --force-new-cluster, with a "+
-				"copy of the directory kept), and take a snapshot of it; to go without the last writes: --skip-hash-check",
+			Text: fmt.Sprintf("%s is a data directory: its database has no digest, and the last writes may be only in its "+
+				"write-ahead log, which a restore does not read", s.dataDir),
+			Next: fmt.Sprintf("to lose nothing, start that member alone (etcd --data-dir=%s --force-new-cluster, with a "+
+				"copy of the directory kept) and take a snapshot of it; to do without the last writes: --skip-hash-check",
 				s.dataDir),
 		}
 	}
@@ -63,7 +63,7 @@ func (s source) hold(t *tool, accepted bool) (release func(), err error) {
 		release()
 		return nil, err
 	}
-	t.say("%s: the last writes, of some hundred milliseconds, may be missing in its database; nothing but that is used",
+	t.say("%s: only its database is read, which may lack the writes of the last few hundred milliseconds",
 		s.dataDir)
 	return release, nil
 }

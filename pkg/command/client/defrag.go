@@ -17,16 +17,15 @@ import (
 func newDefrag() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "defrag",
-		Short: "give the free space in members' databases back to the disk",
-		Long: "defrag has the members at --endpoints, or all voters with --cluster, write their databases anew without " +
-			"the free\n" +
-			"space in them. A member answers nothing else meanwhile. So they go one after the other, the leader last, and\n" +
-			"the next one begins when the one before is healthy again.",
+		Short: "release the free space in the members' databases",
+		Long: `defrag rewrites the databases of the members at --endpoints, or of all voters with --cluster, without the free
+space in them. A member serves nothing meanwhile. So members are defragmented one after the other, the leader
+last, and the next one only when the last one is healthy again.`,
 		Args: cobra.NoArgs,
 	}
 	d := defrag{tool: newTool(cmd)}
 	cmd.Flags().BoolVar(&d.all, "cluster", false, "all voting members of the cluster")
-	cmd.Flags().BoolVar(&d.force, "force", false, "also while a member is unhealthy")
+	cmd.Flags().BoolVar(&d.force, "force", false, "defragment even if a member is unhealthy")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) }
 	return cmd
 }
@@ -89,7 +88,7 @@ func (d *defrag) chosen(ctx context.Context, v view) ([]member, error) {
 	if d.all {
 		return slices.DeleteFunc(slices.Clone(v.members), func(m member) bool {
 			if m.Learner {
-				d.access.Warn("%s is a learner, which etcd does not defragment: it is left out", m)
+				d.access.Warn("%s is a learner, which etcd does not defragment: skipped", m)
 			}
 			return m.Learner
 		}), nil
@@ -156,7 +155,7 @@ func (d *defrag) do(ctx context.Context, m member) error {
 	err = c.Defragment(ctx, m.endpoint)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = cli.WithHint(fmt.Errorf("not done within %s: %w", limit, err),
-			"it may still go on there; give it more time with --timeout")
+			"it may still be running there; allow more time with --timeout")
 	}
 	return err
 }
@@ -167,14 +166,14 @@ func (d *defrag) safe(v view, m member) error {
 	case m.Learner:
 		return &cli.RefusedError{
 			Text: fmt.Sprintf("%s is a learner, which etcd does not defragment", m),
-			Next: "promote it first, or leave it out of --endpoints",
+			Next: "promote it first, or remove it from --endpoints",
 		}
 	case m.endpoint == "":
-		return &cli.RefusedError{Text: m.err.Error(), Next: "leave it out: --endpoints of the others, without --cluster"}
+		return &cli.RefusedError{Text: m.err.Error(), Next: "name the others with --endpoints, without --cluster"}
 	}
 	voters, healthy := v.voters(m.ID)
 	if voters < 3 {
-		d.access.Warn("the cluster has %d voting member(s): it does not answer while %s is defragmented", voters, m)
+		d.access.Warn("the cluster has %d voting member(s): it serves nothing while %s is defragmented", voters, m)
 	}
 	if d.force {
 		return nil
@@ -188,9 +187,9 @@ func (d *defrag) safe(v view, m member) error {
 		if voters > 2 && healthy < voters/2+1 {
 			return &quorumError{fmt.Sprintf("%s; without %s only %d of %d voters are healthy, and %d are needed", text, m,
 				healthy, voters, voters/2+1),
-				"fix it first; --force defragments all the same, and the cluster takes no writes meanwhile"}
+				"fix it first; --force defragments anyway, and the cluster takes no writes meanwhile"}
 		}
-		return &cli.RefusedError{Text: text, Next: "fix it first; --force defragments the others all the same"}
+		return &cli.RefusedError{Text: text, Next: "fix it first; --force defragments the others anyway"}
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ func newMoveLeader() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "move-leader [MEMBER]",
 		Short: "make another member the leader",
-		Long: "move-leader makes another member the leader: the one that is named, by its name or id, or else the healthy\n" +
-			"voter that is nearest to the leader. It changes nothing where that member is the leader already.",
+		Long: `move-leader makes another member the leader: the one that is named, by its name or ID, or else the healthy
+voter that is most up to date. It changes nothing if that member already is the leader.`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	t := newTool(cmd)
@@ -55,8 +55,8 @@ func (t *tool) moveLeader(ctx context.Context, word string) error {
 		return t.print(result, text(fmt.Sprintf("%s is the leader: nothing to do", to)))
 	}
 	if from.endpoint == "" {
-		return cli.WithHint(fmt.Errorf("the leader must be asked to go: %w", from.err),
-			"where the leader is down, the others elect a new one by themselves")
+		return cli.WithHint(fmt.Errorf("the leader has to be asked to step down: %w", from.err),
+			"if the leader is down, the others elect a new one by themselves")
 	}
 	if err := t.transfer(ctx, from, to); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (v view) successor(word string) (member, error) {
 			Text: fmt.Sprintf("%s is a learner, and has no vote", m), Next: "promote it first: etcdadm member promote",
 		}
 	case unwell != nil:
-		return m, &cli.RefusedError{Text: unwell.Error(), Next: "name another member, or none for the best one"}
+		return m, &cli.RefusedError{Text: unwell.Error(), Next: "name another member, or none to have the best one chosen"}
 	}
 	return m, nil
 }
@@ -104,7 +104,7 @@ func (v view) nearest() (member, error) {
 	}
 	if best == nil {
 		return member{}, &cli.RefusedError{
-			Text: "there is no other healthy voter that could lead", Next: "etcdadm info shows the members",
+			Text: "there is no other healthy voter that could lead", Next: "list the members: etcdadm info",
 		}
 	}
 	return *best, nil
@@ -167,7 +167,7 @@ func (t *tool) wait(ctx context.Context, m member, ok func(r cluster.Report) err
 				return ctx.Err()
 			}
 			return cli.WithHint(fmt.Errorf("waited %s for %s: %w", t.access.Timeout, m, last),
-				"etcdadm info shows how it is now")
+				"see the present state: etcdadm info")
 		}
 	}
 }

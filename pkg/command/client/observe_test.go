@@ -238,7 +238,7 @@ func TestDifferentDataIsSeen(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	if err := d.equal(t.Context(), view{members: []member{a, testNode(9, "c", "down")}}); err == nil ||
-		!strings.Contains(err.Error(), "cannot be seen: c does not answer") {
+		!strings.Contains(err.Error(), "hold the same data: c does not answer") {
 		t.Errorf("the error is %v", err)
 	}
 	for _, tc := range []struct {
@@ -246,7 +246,7 @@ func TestDifferentDataIsSeen(t *testing.T) {
 		want  string
 	}{
 		{raised{Alarm: etcdclient.Alarm{Member: 9, Kind: etcdclient.NoSpace}}, "c does not answer"},
-		{raised{Alarm: etcdclient.Alarm{Member: a.ID, Kind: "FIRE"}}, "nothing is known of the alarm FIRE"},
+		{raised{Alarm: etcdclient.Alarm{Member: a.ID, Kind: "FIRE"}}, "FIRE is not an alarm that etcdadm knows"},
 	} {
 		if err := d.gone(t.Context(), view{members: []member{a, testNode(9, "c", "down")}}, tc.alarm); err == nil ||
 			!strings.Contains(err.Error(), tc.want) {

@@ -28,22 +28,18 @@ import (
 func newRestore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE|DIRECTORY|STORE-URL/BACKUP-NAME",
-		Short: "make a data directory of a snapshot or a backup",
-		Long: "restore makes a new data directory of a snapshot file, of a backup in a store, of the data of one (.gz, " +
-			".zst, .age),\n" +
-			"or of the database in another data directory. It checks everything first: that the snapshot is whole, that " +
-			"etcd's\n" +
-			"own tool of the right version is there, that the disk has room, and that the data directory is missing or " +
-			"empty.\n" +
-			"Data that is there is never replaced. Leases are kept.\n\n" +
-			"A cluster of several members is restored by the same command on each machine, with the same file and the same\n" +
-			"--initial-cluster. Its clients may have seen later revisions than the snapshot has (a Kubernetes API server " +
-			"has):\n" +
-			"the revision is raised above the highest that the store of a backup knows of, or above that of " +
-			"--above-revision.\n\n" +
-			"Where a member still runs, a snapshot of it loses less. Where all are stopped and quorum is lost, starting one " +
-			"of them\n" +
-			"with --force-new-cluster loses less, too.",
+		Short: "make a data directory from a snapshot or a backup",
+		Long: `restore makes a new data directory from a snapshot file, from a backup in a store, from the data file of a
+backup (.gz, .zst, .age), or from the database in another data directory. It checks everything first: that the
+snapshot is whole, that etcd's own tool of the right version is there, that the disk has room, and that the
+data directory is missing or empty. Existing data is never replaced. Leases are kept.
+
+To restore a cluster of several members, run the same command on each machine, with the same file and the same
+--initial-cluster. Clients may have seen later revisions than the snapshot has (a Kubernetes API server has):
+the revision is raised above the highest one that the backup's store knows of, or above --above-revision.
+
+Restoring is the last resort. Where a member still runs, take a snapshot of it: it loses less. Where all are
+stopped and quorum is lost, starting one of them with --force-new-cluster loses less, too.`,
 		Example: "  etcdadm snapshot restore etcd.db --data-dir=/var/lib/etcd " +
 			"--initial-advertise-peer-urls=https://10.0.0.1:2380\n" +
 			"  etcdadm snapshot restore file:///mnt/etcd-store/main/2026-11-20T10:39:37Z-000001 --dry-run\n" +
@@ -52,15 +48,15 @@ func newRestore() *cobra.Command {
 	}
 	r := restore{tool: &tool{cmd: cmd, out: cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)}}
 	paths, f := machine.Defaults().Paths, cmd.Flags()
-	f.StringVar(&r.dataDir, "data-dir", paths.Data, "data `directory` to make")
+	f.StringVar(&r.dataDir, "data-dir", paths.Data, "data `directory` to create")
 	f.StringVar(&r.name, "name", "", "member's name; default: that of etcd.env, or the host name")
 	f.StringSliceVar(&r.peerURLs, "initial-advertise-peer-urls", nil, "member's peer `URLs`; default: those of etcd.env")
 	f.StringVar(&r.initialCluster, "initial-cluster", "",
-		"all members, as `a=https://10.0.0.1:2380,b=...`; default: this one alone")
+		"all members, as `a=https://10.0.0.1:2380,b=...`; default: only this one")
 	f.StringVar(&r.token, "initial-cluster-token", "",
-		"`token` that makes the ids of the new cluster; default: one made of the snapshot")
+		"`token` from which the new cluster's IDs are made; default: one made from the snapshot")
 	f.BoolVar(&r.skipHashCheck, "skip-hash-check", false,
-		"take a database that was copied from a data directory and has no digest")
+		"accept a database that was copied from a data directory and has no digest")
 	f.Uint64Var(&r.above, "above-revision", 0,
 		"raise the `revision` to more than 1,000,000,000 above this one; default for a backup in a store: the highest "+
 			"that is known there")
@@ -68,10 +64,10 @@ func newRestore() *cobra.Command {
 	f.StringArrayVar(&r.keys, "decrypt-key", nil,
 		"`file` with secret keys of age, or an ssh private key, for an encrypted backup (repeated)")
 	f.StringArrayVar(&r.signers, "trusted-signers", nil,
-		"`file` with public keys (PEM, ed25519) of those whose signatures count (repeated)")
+		"`file` with public keys (PEM, ed25519) of trusted signers (repeatable)")
 	f.BoolVar(&r.fetch.RequireSignature, "require-signature", false, "refuse a backup that no trusted signer has signed")
 	f.BoolVar(&r.markCompacted, "mark-compacted", false,
-		"mark all before the raised revision as compacted, which --bump-revision always does")
+		"mark everything before the raised revision as compacted, as --bump-revision always does")
 	f.StringVar(&r.version, "version", "",
 		"etcd `version` that will run on the data; default: that of the etcd in --install-dir")
 	f.StringVar(&r.installDir, "install-dir", paths.Install, "`directory` of the binaries")
@@ -100,11 +96,11 @@ func (r *restore) prepare(target string) (err error) {
 	case f.Changed("bump-revision") && f.Changed("above-revision"):
 		return cli.Usagef("--bump-revision and --above-revision exclude each other")
 	case r.above > math.MaxInt64-2*uint64(margin):
-		return cli.Usagef("--above-revision=%d leaves no room for a higher one", r.above)
+		return cli.Usagef("no revision can be above --above-revision=%d", r.above)
 	case r.markCompacted && r.bump == 0 && !f.Changed("above-revision") && !isStore(target):
-		return cli.Usagef("--mark-compacted is for --bump-revision")
+		return cli.Usagef("--mark-compacted needs --bump-revision")
 	case r.fetch.RequireSignature && len(r.signers) == 0:
-		return &cli.UsageError{Text: "--require-signature needs to know whose signature", Next: "--trusted-signers=FILE"}
+		return &cli.UsageError{Text: "--require-signature needs trusted signers", Next: "--trusted-signers=FILE"}
 	}
 	if r.fetch.Keys, err = backup.ReadIdentities(r.keys...); err != nil {
 		return cli.Usagef("--decrypt-key: %v", err)
@@ -233,7 +229,7 @@ const overhead = 70 << 20
 func (r *restore) identity(x *restored) error {
 	env, err := environment(filepath.Join(r.environment, "etcd.env"))
 	if err != nil {
-		return cli.WithHint(err, "it says who this member is: fix it, or name another --environment-dir")
+		return cli.WithHint(err, "it has the member's name and URLs: fix it, or name another --environment-dir")
 	}
 	if x.Name = r.name; x.Name == "" {
 		x.Name = env["ETCD_NAME"]
@@ -265,7 +261,7 @@ func (r *restore) identity(x *restored) error {
 		x.InitialCluster = strings.Join(own, ",")
 	} else if len(urlsOf(x.Name, x.InitialCluster)) == 0 {
 		return &cli.UsageError{Text: fmt.Sprintf("--initial-cluster has no member %q", x.Name),
-			Next: "--name is this member's name in it"}
+			Next: "add this member to it under the name of --name"}
 	}
 	return nil
 }
@@ -302,7 +298,7 @@ func (r *restore) find(ctx context.Context) (etcdutl.Tool, error) {
 	if r.version == "" {
 		v, err := etcdbin.Probe(ctx, filepath.Join(r.installDir, "etcd"))
 		if err != nil {
-			return etcdutl.Tool{}, cli.WithHint(fmt.Errorf("which etcd will run on the data? %w", err),
+			return etcdutl.Tool{}, cli.WithHint(fmt.Errorf("cannot tell which etcd version will run on the data: %w", err),
 				"install it (etcdadm download), or name it: --version with --etcd-dir, or --install-dir")
 		}
 		return etcdutl.Find(ctx, r.installDir, v)
@@ -323,7 +319,7 @@ func (r *restore) find(ctx context.Context) (etcdutl.Tool, error) {
 func fits(s snapshot.Status, v etcdversion.Version) error {
 	if w := s.StorageVersion; v.AtLeast(3, 6) && w.AtLeast(v.Major, v.Minor+1) {
 		return &cli.RefusedError{
-			Text: fmt.Sprintf("the snapshot is of etcd %d.%d, and etcd %s would not start on it", w.Major, w.Minor, v),
+			Text: fmt.Sprintf("the snapshot is of etcd %d.%d, and etcd %s does not start on it", w.Major, w.Minor, v),
 			Next: fmt.Sprintf("restore with the binaries of %d.%d: --version and --etcd-dir, or --install-dir", w.Major,
 				w.Minor),
 		}

@@ -121,7 +121,7 @@ func TestEncryptedAndSigned(t *testing.T) {
 	} {
 		fails(t, 2, strings.Split(wrong[0], "=")[0], w.with(append([]string{"snapshot", "save", location}, wrong...)...)...)
 	}
-	fails(t, 2, "is for a backup in a store",
+	fails(t, 2, "needs a backup store as target",
 		w.with("snapshot", "save", filepath.Join(parent, "s.db"), "--compression=zstd")...)
 }
 
@@ -151,7 +151,7 @@ func TestDataDirectories(t *testing.T) {
 			time.Sleep(200 * time.Millisecond) // for the last batch
 			w.members[0].Kill()
 			for i, source := range []string{dir, dir + "/member", dir + "/member/snap/db"} {
-				refused := fails(t, 7, "the last writes may be in its write-ahead log alone",
+				refused := fails(t, 7, "the last writes may be only in its write-ahead log",
 					append([]string{"snapshot", "restore", source}, restoreFlags(w, filepath.Join(parent, "data"))...)...)
 				if !strings.Contains(refused.stderr, "--force-new-cluster") {
 					t.Error(refused.stderr)
@@ -304,8 +304,8 @@ func TestWarningsOfRevisions(t *testing.T) {
 	// On several machines each must come to the same revision.
 	several := append(from, "--dry-run", "--initial-cluster=a="+w.members[0].PeerURL+",b=http://127.0.0.1:1")
 	if r := ok(t, several...); !strings.Contains(r.stdout,
-		"REVISION         3000000000 (2 in the snapshot; all before is compacted)\n") ||
-		!strings.Contains(r.stderr, "the other machines must come to revision 3000000000, too") {
+		"REVISION         3000000000 (2 in the snapshot; everything before is compacted)\n") ||
+		!strings.Contains(r.stderr, "the other machines must arrive at revision 3000000000, too") {
 		t.Errorf("%+v", r)
 	}
 	// A store of the existing tool knows nothing of revisions.

@@ -74,7 +74,7 @@ func (r *restore) report(x restored) error {
 	if x.Revision > 0 {
 		text := fmt.Sprint(x.RevisionAfter)
 		if x.BumpRevision > 0 {
-			text += fmt.Sprintf(" (%d in the snapshot; all before is compacted)", x.Revision)
+			text += fmt.Sprintf(" (%d in the snapshot; everything before is compacted)", x.Revision)
 		}
 		table = append(table, []string{"REVISION", text})
 	}
@@ -92,7 +92,7 @@ func (r *restore) report(x restored) error {
 	}
 	r.say("%s:", verb)
 	if x.BumpRevision > 0 && len(x.PeerURLs) < len(members(x.InitialCluster)) {
-		r.say("the other machines must come to revision %d, too: their tokens differ if they do not", x.RevisionAfter)
+		r.say("the other machines must arrive at revision %d, too: otherwise their tokens differ", x.RevisionAfter)
 	}
 	return r.print(x, rows(table...))
 }

@@ -75,7 +75,7 @@ func (r *restore) raise(snapshot cluster.Revision, k known, tool etcdutl.Tool, x
 	}
 	if x.BumpRevision > 0 && !tool.Bumps {
 		return &cli.RefusedError{
-			Text: fmt.Sprintf("%s cannot raise the revision to %d, above what clients have seen", tool.Path, x.RevisionAfter),
+			Text: fmt.Sprintf("%s cannot raise the revision to %d, which is above what clients have seen", tool.Path, x.RevisionAfter),
 			Next: "use etcd 3.5.10 or later, or accept that the revision goes back: --bump-revision=0",
 		}
 	}
@@ -90,7 +90,7 @@ func (r *restore) warnOfRevision(from source, k known, x restored) {
 		r.say("warning: revision %d is not above %d, which clients may have seen", x.RevisionAfter, x.Highest)
 	case x.BumpRevision > 0 || r.cmd.Flags().Changed("bump-revision"):
 	case k.highest.err != nil:
-		r.say("warning: which revisions clients have seen is not known: %v; raise the revision above them with "+
+		r.say("warning: cannot tell which revisions clients have seen: %v; raise the revision above them with "+
 			"--above-revision", k.highest.err)
 	case from.remote():
 		r.say("warning: the store does not say which revisions clients have seen; raise the revision above them with " +

@@ -27,11 +27,10 @@ import (
 func newSave() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "save FILE|STORE-URL",
-		Short: "save a snapshot to a file, or as a backup to a store",
-		Long: "save reads the database of the first of the endpoints that answers, checks it by etcd's own digest, and " +
-			"writes\n" +
-			"it to a file of mode 0600, as etcdctl snapshot save does. What has :// in it is a backup store: the snapshot\n" +
-			"becomes a backup there, as those that etcd-manager takes; it can be encrypted and signed on its way.",
+		Short: "save a snapshot to a file, or as a backup in a store",
+		Long: `save reads the database of the first endpoint that answers, checks it by etcd's own digest, and writes it to a
+file of mode 0600, as "etcdctl snapshot save" does. A target with :// in it is a backup store: the snapshot
+becomes a backup there, in the same format as etcd-manager's; it can be encrypted and signed on the way.`,
 		Example: "  etcdadm snapshot save /var/backups/etcd.db\n  etcdadm snapshot save " +
 			"file:///mnt/etcd-store/backups/etcd/main\n" +
 			"  etcdadm snapshot save s3://bucket/etcd/main --compression=zstd --encrypt-to=age1... " +
@@ -46,7 +45,7 @@ func newSave() *cobra.Command {
 		"age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backup (repeated)")
 	f.StringVar(&s.signKey, "sign-key", "", "`file` of an ed25519 private key (PEM) to sign the backup with")
 	f.StringVar(&s.cluster, "cluster-name", "",
-		"`name` of the cluster that the backup is of, as the daemons have it; a signed one counts for no other")
+		"`name` of the cluster, the same as the daemons'; a signed backup counts for this cluster only")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) }
 	return cmd
 }
@@ -66,7 +65,7 @@ func (s *save) options(target string) (o backup.TakeOptions, err error) {
 		for _, name := range []string{"compression", "encrypt-to", "sign-key", "cluster-name"} {
 			if s.cmd.Flags().Changed(name) {
 				return o, &cli.UsageError{
-					Text: "--" + name + " is for a backup in a store",
+					Text: "--" + name + " needs a backup store as target",
 					Next: "a file of \"snapshot save\" is what etcdctl writes; name a store: file:///DIRECTORY",
 				}
 			}
@@ -80,7 +79,7 @@ func (s *save) options(target string) (o backup.TakeOptions, err error) {
 		if s.cluster == "" {
 			return o, &cli.UsageError{
 				Text: "--sign-key needs --cluster-name: where signers are trusted, a backup counts only for the cluster that it " +
-					"is signed for", Next: "--cluster-name=NAME, as the daemons have it",
+					"is signed for", Next: "--cluster-name=NAME, the same as the daemons'",
 			}
 		}
 		if o.Signer, err = backup.ReadSigner(s.signKey); err != nil {
@@ -117,13 +116,13 @@ func (s *save) run(ctx context.Context, target string) error {
 	}
 	switch {
 	case r.Leader == 0:
-		s.access.Warn("%s sees no leader: the snapshot has what this member has, which may not be all that was written",
+		s.access.Warn("%s sees no leader: the snapshot has this member's data, which may lack the last writes",
 			endpoints[0])
 	case r.Read == cluster.ReadLate:
-		s.access.Warn("%s serves no read through the quorum: its disk may hang, and the snapshot may lack what was "+
-			"written last", endpoints[0])
+		s.access.Warn("%s serves no linearizable read: its disk may hang, and the snapshot may lack the last "+
+			"writes", endpoints[0])
 	case r.Learner:
-		s.access.Warn("%s is a learner: the snapshot has what it has got so far", endpoints[0])
+		s.access.Warn("%s is a learner: the snapshot has what it has received so far", endpoints[0])
 	}
 	if isStore(target) {
 		return s.toStore(ctx, c, r, target, options)
@@ -160,9 +159,9 @@ func (s *save) toFile(ctx context.Context, c *etcdclient.Client, r cluster.Repor
 	case errors.As(err, &exists):
 		return &cli.RefusedError{Text: err.Error(), Next: "choose another name, or replace it with --force"}
 	case errors.Is(err, syscall.ENOSPC):
-		return cli.WithHint(err, "make room, or save to another disk; nothing of it is left behind")
+		return cli.WithHint(err, "make room, or save to another disk; the partial file is removed")
 	case errors.As(err, new(*os.PathError)), errors.Is(err, snapshot.ErrBusy):
-		return cli.WithHint(err, "name a file that can be made, in a directory that exists")
+		return cli.WithHint(err, "name a file in an existing directory that can be written")
 	case err != nil:
 		return s.access.Explain(ctx, err)
 	}
@@ -183,7 +182,7 @@ func room(dir string, size int64) error {
 		return nil //nolint:nilerr
 	}
 	if free < size {
-		return cli.WithHint(fmt.Errorf("%s has %s free, and %s are needed: %w", dir, render.Bytes(free), render.Bytes(size),
+		return cli.WithHint(fmt.Errorf("%s has %s free, but %s are needed: %w", dir, render.Bytes(free), render.Bytes(size),
 			syscall.ENOSPC),
 			"make room there, or use another disk")
 	}
@@ -230,7 +229,7 @@ func (s *save) toStore(ctx context.Context, c *etcdclient.Client, r cluster.Repo
 		// A restore begins above what the store knows of. Some stores only take
 		// backups, which is no failure of this one.
 		if err := st.PutRevision(ctx, r.Revision, began); err != nil {
-			s.access.Warn("the store was not told of revision %d: %v", r.Revision, err)
+			s.access.Warn("revision %d could not be recorded in the store: %v", r.Revision, err)
 		}
 		return nil
 	})

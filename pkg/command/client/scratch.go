@@ -33,7 +33,7 @@ func newScratch(dir string) (*scratch, error) {
 		}
 		s.remove()
 	}
-	return nil, fmt.Errorf("%s: others remove what is made there", filepath.Join(dir, scratchPattern))
+	return nil, fmt.Errorf("%s: other programs delete files there", filepath.Join(dir, scratchPattern))
 }
 
 // lock reports whether the file is ours and still where it was made. Its owner

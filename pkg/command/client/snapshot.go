@@ -21,7 +21,7 @@ func newSnapshot() *cobra.Command {
 func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status FILE",
-		Short: "print what a snapshot file holds, and whether it is whole",
+		Short: "print what is in a snapshot file, and whether it is whole",
 		Args:  cobra.ExactArgs(1),
 	}
 	t := &tool{cmd: cmd, out: cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)}
@@ -38,15 +38,15 @@ func newStatus() *cobra.Command {
 // damaged adds what to do about a file that is no snapshot.
 func damaged(err error) error {
 	if errors.Is(err, snapshot.ErrDamaged) {
-		return cli.WithHint(err, "take another copy of it, or another snapshot; this one cannot be trusted")
+		return cli.WithHint(err, "copy it again, or take another snapshot; this one cannot be trusted")
 	}
 	return cli.WithHint(err, "name a file of \"etcdadm snapshot save\" that can be read")
 }
 
 func statusRows(s snapshot.Status) [][]string {
-	whole := "sha256 is right"
+	whole := "sha256 matches"
 	if !s.Digest {
-		whole = "no digest: a copied database, of which nothing says that it is whole"
+		whole = "no digest: a copied database that cannot be verified"
 	}
 	table := [][]string{
 		{"SIZE", fmt.Sprintf("%s (%d bytes)", render.Bytes(s.Size), s.Size)},

@@ -68,7 +68,7 @@ func TestSnapshots(t *testing.T) {
 			t.Run("is not overwritten", func(t *testing.T) {
 				fails(t, 7, file+" exists", w.with("snapshot", "save", file)...)
 				r := ok(t, w.with("snapshot", "save", "--force", file)...)
-				if !strings.Contains(r.stdout, "FILE ") || !strings.Contains(r.stdout, "sha256 is right") || r.stderr != "" {
+				if !strings.Contains(r.stdout, "FILE ") || !strings.Contains(r.stdout, "sha256 matches") || r.stderr != "" {
 					t.Errorf("%+v", r)
 				}
 			})
@@ -295,7 +295,7 @@ func TestWhatARestoreNeeds(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"a binary", 1, "which etcd will run on the data?", []string{me, "--install-dir=" + parent}},
+		{"a binary", 1, "cannot tell which etcd version will run on the data", []string{me, "--install-dir=" + parent}},
 		{"its tool", 1, "no executable file etcdutl in " + parent, []string{
 			me, "--install-dir=" + parent, "--version=3.6.99",
 		}},
@@ -306,10 +306,10 @@ func TestWhatARestoreNeeds(t *testing.T) {
 		{"peer URLs", 2, "peer URLs are not known", []string{"--install-dir=" + w.bin.Dir}},
 		{"a name", 2, "--name", []string{me, "--name=a b"}},
 		{"to be in the cluster", 2, `has no member "z"`, []string{me, "--name=z", "--initial-cluster=a=http://127.0.0.1:1"}},
-		{"a version that can read it", 7, "is of etcd 3.7, and etcd 3.6.16 would not start on it", []string{
+		{"a version that can read it", 7, "is of etcd 3.7, and etcd 3.6.16 does not start on it", []string{
 			me, "--version=3.6.16", "--etcd-dir=" + etcds,
 		}},
-		{"both flags", 2, "--mark-compacted is for --bump-revision", []string{me, "--mark-compacted"}},
+		{"both flags", 2, "--mark-compacted needs --bump-revision", []string{me, "--mark-compacted"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fails(t, tc.code, tc.want, append(base, tc.args...)...)

@@ -111,7 +111,7 @@ func (s source) observe(ctx context.Context, o backup.FetchOptions) (k known, er
 		if o.NeedsSignature() {
 			return k, &cli.RefusedError{
 				Text: s.String() + " has no signature: only a backup in a store can have one",
-				Next: "restore it from its store: STORE-URL/BACKUP-NAME, or the directory that it lies in with all its files",
+				Next: "restore it from its store, STORE-URL/BACKUP-NAME, or from the directory with all its files",
 			}
 		}
 		return k, nil
@@ -173,7 +173,7 @@ func explained(err error) error {
 	case errors.Is(err, backup.ErrKey):
 		return &cli.RefusedError{Text: err.Error(), Next: "name the file with the secret key: --decrypt-key"}
 	case errors.Is(err, backup.ErrSigner):
-		return &cli.RefusedError{Text: err.Error(), Next: "is the key of the one who signed it in --trusted-signers?"}
+		return &cli.RefusedError{Text: err.Error(), Next: "is the signer's public key in --trusted-signers?"}
 	case errors.Is(err, backup.ErrFormat):
 		return cli.WithHint(err, "use a later release of etcdadm")
 	case errors.Is(err, backup.ErrDamaged):
@@ -190,7 +190,7 @@ func read(ctx context.Context, file string, skipHashCheck bool) (snapshot.Status
 		return s, damaged(err)
 	case !s.Digest && !skipHashCheck:
 		return s, &cli.RefusedError{
-			Text: file + " has no digest: it is a copied database, of which nothing says that it is whole",
+			Text: file + " has no digest: it is a copied database that cannot be verified",
 			Next: "restore a file of \"snapshot save\", or accept this one with --skip-hash-check",
 		}
 	}

@@ -21,8 +21,9 @@ import (
 func New() *cobra.Command {
 	cmd := cli.Group("config", "print, check and migrate the configuration of a machine")
 	cmd.Long = "config works with configuration files (" + configfile.APIVersion + ", kind " + configfile.Kind +
-		"), which init, join and the other\n" +
-		"commands for one machine read with --config. A file can say all that flags say; flags go before it."
+		`), which init,
+join and the other commands for one machine read with --config. A file can set whatever flags can set; flags
+override the file.`
 	cmd.AddCommand(newPrint(), newValidate(), newMigrate())
 	return cmd
 }
@@ -33,17 +34,16 @@ var groups = []machineflags.Group{machineflags.Member, machineflags.Snapshot, ma
 func newPrint() *cobra.Command {
 	var defaults bool
 	cmd := &cobra.Command{
-		Use: "print", Short: "print the configuration that a command would work with",
-		Long: "print prints the configuration as init and join would have it: the defaults, over them the file of " +
-			"--config, the\n" +
-			"environment (ETCDADM_NAME for --name) and the flags. What they take from the machine (its name, its address) is\n" +
-			"left out. The output is a configuration file.",
+		Use: "print", Short: "print the configuration that a command would use",
+		Long: `print prints the configuration that init and join would use: the defaults, overridden by the file of --config,
+then by the environment (ETCDADM_NAME for --name), then by the flags. What they take from the machine (its
+name, its address) is left out. The output is a configuration file.`,
 		Example: "  etcdadm config print --defaults > member.yaml\n  etcdadm config print --config member.yaml " +
 			"--version 3.6.16",
 		Args: cobra.NoArgs,
 	}
 	flags := machineflags.Add(cmd, groups...)
-	cmd.Flags().BoolVar(&defaults, "defaults", false, "print the defaults, whatever else is set")
+	cmd.Flags().BoolVar(&defaults, "defaults", false, "print the defaults only")
 	out := cli.AddOutput(cmd, cli.YAML, cli.JSON)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if defaults {

@@ -223,7 +223,7 @@ func TestMigrateFromTheMachine(t *testing.T) {
 
 	if code, out, errs = run(t, "", append(args, "--version=v3.7.3", "-o=json")...); code != 0 ||
 		!strings.Contains(out, `"version": "3.7.3"`) ||
-		!strings.Contains(errs, "correct before use: etcd.flags.experimental-corrupt-check-time is gone from etcd 3.7.3") {
+		!strings.Contains(errs, "fix this before use: etcd.flags.experimental-corrupt-check-time is gone from etcd 3.7.3") {
 		t.Errorf("for another version: code %d, %s%s", code, out, errs)
 	}
 	if err := os.Remove(dir + "/etcd"); err != nil {

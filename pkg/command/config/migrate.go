@@ -28,12 +28,11 @@ type migrate struct {
 func newMigrate() *cobra.Command {
 	d, m := machine.Defaults().Paths, migrate{}
 	cmd := &cobra.Command{
-		Use: "migrate [FILE]", Short: "make a configuration of an older one, or of the files on this machine",
-		Long: "migrate prints a configuration file. With FILE, it is what that file says, in the present version. " +
-			"Without, it is\n" +
-			"what the files say from which etcd is run on this machine, as the retired etcdadm or this one wrote them: the\n" +
-			"environment file and the unit of systemd, or the kubelet's manifest. Nothing is changed. What has no place in a\n" +
-			"configuration is told on the error output.",
+		Use: "migrate [FILE]", Short: "make a configuration from an older one, or from the files on this machine",
+		Long: `migrate prints a configuration file. With FILE, it is that file in the present version. Without, it is derived
+from the files that run etcd on this machine, written by the retired etcdadm or by this one: the environment
+file and the systemd unit, or the kubelet's manifest. Nothing is changed. Settings that have no place in a
+configuration are reported on standard error.`,
 		Example: "  etcdadm config migrate > member.yaml\n  etcdadm config migrate " +
 			"--manifest=/etc/kubernetes/manifests/etcd.manifest",
 		Args: cobra.MaximumNArgs(1),
@@ -42,7 +41,7 @@ func newMigrate() *cobra.Command {
 	flags.StringVar(&m.envFile, "env-file", filepath.Join(d.Environment, initfiles.EnvName), "etcd's environment `file`")
 	flags.StringVar(&m.unit, "unit", filepath.Join(d.Units, initfiles.UnitName), "the `unit` of systemd")
 	flags.StringVar(&m.manifest, "manifest", filepath.Join(d.Manifests, initfiles.ManifestName),
-		"the static `pod`, which is read in place of the others")
+		"the static `pod`, which is read instead of the others")
 	flags.TextVar(&m.version, "version", etcdversion.Version{},
 		"`version` of etcd (default: what the binary or the image says)")
 	out := cli.AddOutput(cmd, cli.YAML, cli.JSON)
@@ -80,10 +79,10 @@ func (m *migrate) run(cmd *cobra.Command, args []string) (machine.Config, []stri
 		c.Version = v
 	}
 	if c.Version.IsZero() {
-		notes = append(notes, fmt.Sprintf("set version to the one that runs: without it, it is %s", machine.DefaultVersion))
+		notes = append(notes, fmt.Sprintf("set version to the one that runs; the default is %s", machine.DefaultVersion))
 	}
 	if err := errors.Join(c.Validate(), c.CheckFlags()); err != nil {
-		notes = append(notes, fmt.Sprintf("correct before use: %v", err))
+		notes = append(notes, fmt.Sprintf("fix this before use: %v", err))
 	}
 	return c, notes, nil
 }

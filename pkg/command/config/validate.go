@@ -33,10 +33,9 @@ type validation struct {
 func newValidate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "validate [FILE...]", Short: "check configurations without changing anything",
-		Long: "validate checks that files are well formed, that what they say is possible, and that the version of etcd " +
-			"knows the\n" +
-			"flags that it is given. Without a file it checks what --config, the environment and the flags say together.\n" +
-			"Nothing on the machine is checked: etcdadm preflight does that.",
+		Long: `validate checks that files are well formed, that their values are possible, and that this version of etcd knows
+the flags that are set. Without a file it checks the combination of --config, the environment and the flags.
+Nothing on the machine is checked; that is what etcdadm preflight does.`,
 		Example: "  etcdadm config validate member.yaml\n  etcdadm config validate --config member.yaml --version 3.7.3",
 	}
 	flags := machineflags.Add(cmd, groups...)
@@ -47,7 +46,7 @@ func newValidate() *cobra.Command {
 		case len(files) > 0 && other != "":
 			return cli.Usagef("files and --%s do not go together", other)
 		case len(files) == 0 && !hasSource(cmd):
-			return &cli.UsageError{Text: "there is nothing to check: no file and no flag", Next: cmd.CommandPath() + " FILE"}
+			return &cli.UsageError{Text: "nothing to check: no file and no flag is given", Next: cmd.CommandPath() + " FILE"}
 		case len(files) == 0:
 			c, err := flags.Config()
 			verdicts = append(verdicts, judge("", c, err))
@@ -103,7 +102,7 @@ func judge(file string, c machine.Config, err error) verdict {
 		v.Errors = append(v.Errors, err.Error())
 	case len(c.Etcd.Flags) > 0 && !etcdconf.FlagsKnown(c.Version):
 		v.Warnings = append(v.Warnings,
-			fmt.Sprintf("the flags of etcd %s are not known; they were checked as those of the nearest version that is",
+			fmt.Sprintf("the flags of etcd %s are not known; they were checked against the nearest known version",
 				c.Version))
 	}
 	return v
@@ -141,8 +140,8 @@ func summary(verdicts []verdict) error {
 		return nil
 	case len(verdicts) == 1:
 		return &cli.UsageError{Text: "the configuration is not valid",
-			Next: "etcdadm config print --defaults shows a whole one"}
+			Next: "for a complete one see: etcdadm config print --defaults"}
 	}
 	return &cli.UsageError{Text: fmt.Sprintf("%d of %d configurations are not valid", bad, len(verdicts)),
-		Next: "etcdadm config print --defaults shows a whole one"}
+		Next: "for a complete one see: etcdadm config print --defaults"}
 }

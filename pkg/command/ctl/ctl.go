@@ -46,26 +46,29 @@ func New() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "etcd-manager-ctl",
 		Short: "read and queue requests in the control store of an etcd cluster",
-		Long: "etcd-manager-ctl reads and queues requests in the control store of an etcd cluster.\nWithout a command " +
-			"it prints the spec, as get does.\n\nExit codes:\n" + cli.CodeLines(),
+		Long: `etcd-manager-ctl reads the control store of an etcd cluster, and queues requests in it.
+Without a command it prints the spec, as get does.
+
+Exit codes:
+` + cli.CodeLines(),
 		Version: cli.BuildVersion(),
 		Args:    cli.Known,
 		RunE:    t.legacy(t.get),
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&t.location, "backup-store", "/backups",
-		"`location` of the backup and control store, before $"+storeVariable)
+		"`URL` of the backup and control store, overrides $"+storeVariable)
 	if location := os.Getenv(storeVariable); location != "" {
 		t.location = location
 	}
 	flags.IntVar(&t.memberCount, "member-count", 0, "number of members, for configure-cluster and restore-backup")
 	flags.StringVar(&t.etcdVersion, "etcd-version", "", "etcd `version`, for configure-cluster and restore-backup")
-	flags.DurationVar(&t.timeout, "timeout", 30*time.Second, "how long the store may take to answer")
+	flags.DurationVar(&t.timeout, "timeout", 30*time.Second, "how long to wait for the store")
 	cli.AddKlogFlags(flags)
 	t.out = cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
 	root.AddGroup(
 		&cobra.Group{ID: "spec", Title: "Spec:"},
-		&cobra.Group{ID: "look", Title: "What is:"},
+		&cobra.Group{ID: "look", Title: "Showing:"},
 		&cobra.Group{ID: "queue", Title: "Requests:"},
 		&cobra.Group{ID: "backups", Title: "Backups:"},
 	)

@@ -54,7 +54,7 @@ func (t *tool) dryRestore(ctx context.Context, cmd *cobra.Command, s *store.Stor
 	if op, _ := plan.Next(report.Spec, *obs); op != nil {
 		if c, ok := op.(*plan.RequestClose); ok && c.Name == r.Name && c.Outcome == plan.OutcomeRefused {
 			return &cli.RefusedError{
-				Text: "it would be refused: " + c.Reason, Next: "etcd-manager-ctl list-backups -o wide shows which there are",
+				Text: "the restore would be refused: " + c.Reason, Next: "list the backups: etcd-manager-ctl list-backups -o wide",
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func newDry(now time.Time, r cluster.Request, src cluster.Source, obs cluster.Ob
 func (d dry) write(w io.Writer) error {
 	known := func(n int64, text string) string {
 		if n == 0 {
-			return "not known"
+			return "unknown"
 		}
 		return text
 	}
@@ -108,7 +108,7 @@ func (d dry) write(w io.Writer) error {
 		free = append(free, fmt.Sprintf("%s %s", name, render.Bytes(n)))
 	}
 	slices.Sort(free)
-	lost := fmt.Sprintf("what was written in the last %s", d.age.Round(time.Second))
+	lost := fmt.Sprintf("the writes of the last %s", d.age.Round(time.Second))
 	if d.Lost > 0 {
 		lost += fmt.Sprintf(", %d revisions", d.Lost)
 	}
@@ -119,7 +119,7 @@ func (d dry) write(w io.Writer) error {
 		[]string{"SNAPSHOT", known(d.Source.Size, render.Bytes(d.Source.Size))},
 		[]string{"LOST", lost},
 		[]string{"DISK", known(d.Needed, render.Bytes(d.Needed)+" on each node, besides the old data") + "; free: " + cmp.Or(
-			strings.Join(free, ", "), "not known")},
+			strings.Join(free, ", "), "unknown")},
 		[]string{"TOOL", "etcdutl of the version to run, on each node"},
 	)
 }

@@ -26,13 +26,12 @@ const oldAfter = 3 * time.Minute
 
 func (t *tool) observeCommands() []*cobra.Command {
 	history := &cobra.Command{
-		Use: "history", Short: "print what the coordinators did", GroupID: "look", Args: cobra.NoArgs,
+		Use: "history", Short: "print the operations of the past", GroupID: "look", Args: cobra.NoArgs,
 	}
 	last := history.Flags().IntP("last", "n", 20, "how many of the newest operations; 0 for all")
-	history.Long = "history prints what the coordinators did, and what was done by hand. With --orders it prints what " +
-		"the nodes\n" +
-		"themselves have written down: who ordered what of which node, and what was refused."
-	orders := history.Flags().Bool("orders", false, "print what was ordered of the nodes, as each has written it down")
+	history.Long = `history prints what the coordinators did, and what was done by hand. With --orders it prints what the nodes
+themselves have written down: who ordered what of which node, and what was refused.`
+	orders := history.Flags().Bool("orders", false, "print the orders that each node has recorded")
 	history.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
 		if *last < 0 {
 			return cli.Usagef("--last is %d, it must not be negative", *last)
@@ -45,7 +44,7 @@ func (t *tool) observeCommands() []*cobra.Command {
 	return []*cobra.Command{
 		t.statusCommand(),
 		{
-			Use: "explain [RULE]", Short: "explain what holds the coordinator back, or one rule", GroupID: "look",
+			Use: "explain [RULE]", Short: "explain what holds the coordinator back, or one hold", GroupID: "look",
 			Args: cobra.MaximumNArgs(1), ValidArgs: rules(),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				if len(args) == 1 {
@@ -55,9 +54,9 @@ func (t *tool) observeCommands() []*cobra.Command {
 			},
 		},
 		{
-			Use: "plan", Short: "print the steps from what is to what the spec says", GroupID: "look",
-			Long: "plan prints the steps from what the coordinator published last to what the spec in the store says,\n" +
-				"as etcdadm command lines, and what holds it back as comments.",
+			Use: "plan", Short: "print the steps from the present state to the spec", GroupID: "look",
+			Long: `plan prints the steps that lead from the status that the coordinator published last to the spec in the store,
+as etcdadm command lines, and what holds them back as comments.`,
 			Args: cobra.NoArgs, RunE: t.run(t.plan),
 		},
 		history,
@@ -73,16 +72,16 @@ func (t *tool) published(ctx context.Context, s *store.Store) (
 	case errors.Is(err, store.ErrAbsent):
 		return nil, nil, "no coordinator has published a status in this store", nil
 	case errors.Is(err, store.ErrGarbage):
-		return nil, nil, "the published status cannot be understood: " + err.Error(), nil
+		return nil, nil, "the published status cannot be read: " + err.Error(), nil
 	case err != nil:
 		return nil, nil, "", fmt.Errorf("read the published status: %w", err)
 	}
 	r = new(reconcile.Report)
 	if err := json.Unmarshal(raw, r); err != nil {
-		return nil, raw, "the published status cannot be understood: " + err.Error(), nil
+		return nil, raw, "the published status cannot be read: " + err.Error(), nil
 	}
 	if t.now().Sub(r.At) > oldAfter {
-		note = "the status is old: no coordinator has published since, and what is may differ"
+		note = "the status is old: no coordinator has published since, and the cluster may have changed"
 	}
 	return r, raw, note, nil
 }
@@ -118,8 +117,8 @@ func (t *tool) explain(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 
 func (t *tool) explainRule(cmd *cobra.Command, r plan.Reason) error {
 	if _, ok := plan.Explain(r); !ok {
-		return &cli.UsageError{Text: fmt.Sprintf("there is no rule %q", r),
-			Next: "the rules are " + strings.Join(rules(), ", ")}
+		return &cli.UsageError{Text: fmt.Sprintf("there is no hold %q", r),
+			Next: "the holds are " + strings.Join(rules(), ", ")}
 	}
 	list := render.Explain([]plan.Hold{{Reason: r}})
 	return t.print(cmd, list, func(w io.Writer) error { return render.WriteExplanations(w, list) })
@@ -170,7 +169,7 @@ func (t *tool) history(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 	}
 	return t.print(cmd, list, func(w io.Writer) error {
 		if len(list) == 0 {
-			note(cmd, "there is no history")
+			note(cmd, "the history is empty")
 			return nil
 		}
 		rows := [][]string{{"AT", "TERM", "BY", "TOOK", "OPERATION", "RESULT"}}
@@ -218,7 +217,7 @@ func (t *tool) orders(ctx context.Context, cmd *cobra.Command, s *store.Store, l
 	}
 	return t.print(cmd, list, func(w io.Writer) error {
 		if len(list) == 0 {
-			note(cmd, "no node has written down an order")
+			note(cmd, "no node has recorded an order")
 			return nil
 		}
 		rows := [][]string{{"AT", "NODE", "TERM", "BY", "OPERATION", "RESULT"}}

@@ -21,11 +21,12 @@ import (
 
 func (t *tool) queueCommands() []*cobra.Command {
 	pause := &cobra.Command{
-		Use: "pause", Short: "ask the coordinator to leave the cluster alone", GroupID: "queue",
-		Long: "pause asks the coordinator to leave the cluster alone. Nodes still restart their own etcd processes.",
+		Use: "pause", Short: "ask the coordinator to change nothing", GroupID: "queue",
+		Long: `pause asks the coordinator to change nothing until "etcd-manager-ctl resume". Nodes still restart their own
+etcd processes.`,
 		Args: cobra.NoArgs,
 	}
-	reason := pause.Flags().String("reason", "", "why, for others to read")
+	reason := pause.Flags().String("reason", "", "why, for the record")
 	pause.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
 		return t.pause(ctx, cmd, s, *reason)
 	})
@@ -33,7 +34,7 @@ func (t *tool) queueCommands() []*cobra.Command {
 		Use: "forget-node NAME", Short: "delete the record of a machine that is gone for good", GroupID: "queue",
 		Args: cobra.ExactArgs(1),
 	}
-	force := forget.Flags().Bool("force", false, "also if the published status says that the node answers")
+	force := forget.Flags().Bool("force", false, "delete it even if the published status says that the node answers")
 	forget.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, args []string) error {
 		return t.forget(ctx, cmd, s, cluster.NodeName(args[0]), *force)
 	})
@@ -48,7 +49,7 @@ func (t *tool) queueCommands() []*cobra.Command {
 			Args: cobra.NoArgs, RunE: t.legacy(t.listCommands),
 		},
 		{
-			Use: "delete-command NAME", Short: "delete queued commands and requests by their name, or by their backup's",
+			Use: "delete-command NAME", Short: "delete queued commands and requests, by their name or their backup's name",
 			GroupID: "queue",
 			Args:    cobra.ExactArgs(1), RunE: t.legacy(t.deleteCommand),
 		},
@@ -213,7 +214,7 @@ func (t *tool) deleteCommand(ctx context.Context, cmd *cobra.Command, s *store.S
 		}
 	}
 	if len(deleted) == 0 {
-		note(cmd, "nothing is queued under the name %s", name)
+		note(cmd, "nothing with the name %s is queued", name)
 	}
 	return t.print(cmd, deleted, func(io.Writer) error { return nil })
 }
@@ -229,7 +230,7 @@ func (t *tool) forget(ctx context.Context, cmd *cobra.Command, s *store.Store, n
 		return fmt.Errorf("look for the record of node %s: %w", name, err)
 	}
 	if !there {
-		return cli.WithHint(fmt.Errorf("there is no record of node %s", name), "etcd-manager-ctl status names the nodes")
+		return cli.WithHint(fmt.Errorf("there is no record of node %s", name), "list the nodes: etcd-manager-ctl status")
 	}
 	r, _, text, err := t.published(ctx, s)
 	if err != nil {

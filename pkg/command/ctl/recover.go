@@ -12,16 +12,15 @@ import (
 
 func (t *tool) recoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "recover-lease-voters", Short: "make the voters the lease voters, where the recorded ones are lost",
+		Use: "recover-lease-voters", Short: "make etcd's voters the lease voters, if most of the recorded ones are lost",
 		GroupID: "queue",
-		Long: "recover-lease-voters ends the hold lease-voters-lost: etcd serves, and no majority of the nodes that may " +
-			"grant the coordinator's lease is left. " +
-			"The nodes of etcd's present voters become the lease voters. Name with --lost every machine that does not answer: " +
-			"one that is only cut off may still coordinate on its side.",
+		Long: `recover-lease-voters ends the hold lease-voters-lost: etcd serves, but there is no majority left of the nodes
+that may grant the coordinator's lease. The nodes of etcd's present voters become the lease voters. Name with
+--lost every machine that does not answer: one that is only cut off may still coordinate on its side.`,
 		Args: cobra.NoArgs,
 	}
 	lost := cmd.Flags().StringSlice("lost", nil, "nodes that are gone for good")
-	reason := cmd.Flags().String("reason", "", "why, for others to read")
+	reason := cmd.Flags().String("reason", "", "why, for the record")
 	wait := cmd.Flags().Bool("wait", false, "wait until it is done")
 	cmd.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
 		names, err := nodeNames("--lost", *lost)

@@ -31,16 +31,21 @@ type asked struct {
 func (t *tool) restoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "restore-backup NAME", Short: "ask for a restore of a backup", GroupID: "queue",
-		Long: "restore-backup asks the coordinator to restore a backup. It is acted on within seconds:\n\n" +
-			"  a last backup is taken of what still runs,\n" +
-			"  every node that is to have a member fetches the backup, checks it and makes a data directory of it, beside " +
-			"what runs,\n" +
-			"  the record of the new incarnation decides, and the nodes change over; their old data is set aside,\n" +
-			"  the members are compared while clients are kept away, and then opened one by one.\n\n" +
-			"The revision goes on above every one that was ever seen, so that Kubernetes notices. Until the record is\n" +
-			"written, delete-command gives the restore up, and nothing has happened to the cluster. What cannot be restored\n" +
-			"is refused, with the reason in control/closed/ and in the history.\n\n" +
-			"--member-count and --etcd-version restore into another size, or another version of etcd (not an older minor).",
+		Long: `restore-backup asks the coordinator to restore a backup. It begins within seconds:
+
+  1. A last backup is taken of what still runs.
+  2. Every node that will have a member fetches the backup, checks it and makes a data directory from it, beside
+     the one in use.
+  3. The record of the new incarnation is written: from here on there is no way back. The nodes change over,
+     and keep their old data beside the new.
+  4. The members are compared while clients are kept away, and then opened one by one.
+
+The revision continues above every one that was ever seen, so that Kubernetes notices. Before step 3
+"etcd-manager-ctl delete-command" cancels the restore, and nothing has happened to the cluster. A restore that
+is not possible is refused; the reason is in control/closed/ and in the history.
+
+--member-count and --etcd-version restore into another size, or into another version of etcd (not an older
+minor version).`,
 		Example: "  etcd-manager-ctl --backup-store=s3://etcd/main restore-backup 2026-11-20T10:39:37Z-000001 --dry-run\n" +
 			"  etcd-manager-ctl --backup-store=s3://etcd/main --member-count=1 restore-backup 2026-11-20T10:39:37Z-000001 " +
 			"--lost=b,c",
@@ -48,9 +53,9 @@ func (t *tool) restoreCommand() *cobra.Command {
 	}
 	var w asked
 	f := cmd.Flags()
-	f.StringVar(&w.reason, "reason", "", "why, for others to read")
+	f.StringVar(&w.reason, "reason", "", "why, for the record")
 	f.BoolVar(&w.skipBackup, "skip-backup", false, "take no last backup of what still runs")
-	f.StringSliceVar(&w.lost, "lost", nil, "`nodes` that are gone for good: their votes are not waited for")
+	f.StringSliceVar(&w.lost, "lost", nil, "`nodes` that are gone for good; do not wait for their votes")
 	f.BoolVar(&w.dryRun, "dry-run", false, "print what would be done, and queue nothing")
 	f.BoolVar(&w.wait, "wait", false, "wait until it is done or refused")
 	cmd.RunE = t.legacy(func(ctx context.Context, cmd *cobra.Command, s *store.Store, args []string) error {
@@ -65,7 +70,7 @@ func (t *tool) backupCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	var w asked
-	cmd.Flags().StringVar(&w.reason, "reason", "", "why, for others to read")
+	cmd.Flags().StringVar(&w.reason, "reason", "", "why, for the record")
 	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until it is there")
 	cmd.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
 		r, err := s.PutRequest(ctx, cluster.Request{
@@ -151,7 +156,7 @@ func (t *tool) restorable(ctx context.Context, s *store.Store, r cluster.Request
 		return spec, fmt.Errorf("read the spec: %w", err)
 	}
 	if err != nil && (r.MemberCount == 0 || r.EtcdVersion.IsZero()) {
-		return spec, cli.WithHint(errors.New("the store has no spec, so it does not say what the cluster is to be"),
+		return spec, cli.WithHint(errors.New("the store has no spec, which a restore needs"),
 			"give --member-count and --etcd-version, or write one with configure-cluster")
 	}
 	if err := t.reallyLost(ctx, s, r); err != nil {
@@ -185,7 +190,7 @@ func (t *tool) reallyLost(ctx context.Context, s *store.Store, r cluster.Request
 		if n.Reachable && slices.Contains(r.Lost, n.Name) {
 			return &cli.RefusedError{
 				Text: fmt.Sprintf("%s answered %s: it is not lost", n.Name, render.Age(t.now().Sub(report.At))),
-				Next: "leave it out of --lost, or stop its daemon and its etcd for good first",
+				Next: "remove it from --lost, or stop its daemon and its etcd for good first",
 			}
 		}
 	}
@@ -220,7 +225,7 @@ func (t *tool) await(ctx context.Context, cmd *cobra.Command, s *store.Store, r 
 			}
 			if !slices.ContainsFunc(fleet.Requests(v), func(q cluster.Request) bool { return q.Name == r.Name }) {
 				return cli.WithHint(errors.New("the request was deleted before it was carried out"),
-					"etcd-manager-ctl history shows what was done")
+					"see what was done: etcd-manager-ctl history")
 			}
 			if text := t.progress(ctx, s); text != said {
 				said = text
@@ -238,7 +243,7 @@ func (t *tool) await(ctx context.Context, cmd *cobra.Command, s *store.Store, r 
 // ended says how a request ended.
 func ended(cmd *cobra.Command, c store.Closed) error {
 	if c.Outcome == string(plan.OutcomeRefused) {
-		return &cli.RefusedError{Text: "refused: " + c.Reason, Next: "etcd-manager-ctl history shows what was done"}
+		return &cli.RefusedError{Text: "refused: " + c.Reason, Next: "see what was done: etcd-manager-ctl history"}
 	}
 	note(cmd, "done: %s", c.Reason)
 	return nil

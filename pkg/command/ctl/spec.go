@@ -25,14 +25,14 @@ const (
 func (t *tool) specCommands() []*cobra.Command {
 	configure := &cobra.Command{
 		Use: "configure-cluster", Short: "write the spec", GroupID: "spec",
-		Long: "configure-cluster writes the spec. What no flag says stays as it is in the store;\n" +
+		Long: "configure-cluster writes the spec. Values that no flag gives stay as they are in the store;\n" +
 			"a new spec has 1 member of etcd " + defaultVersion + ".",
 		Example: "  etcd-manager-ctl --backup-store=STORE --member-count=3 --etcd-version=3.6.16 configure-cluster",
 		Args:    cobra.NoArgs, RunE: t.legacy(t.configure),
 	}
 	configure.Flags().StringVar(&t.risk, "accept-version-risk", "",
-		"`reason` why members may change to the etcd version of the spec in spite of hazards in their data; "+
-			"empty takes it back")
+		"`reason` why members may change to the etcd version of the spec despite hazards in their data; "+
+			"empty withdraws it")
 	return []*cobra.Command{
 		configure,
 		{
@@ -67,7 +67,7 @@ func (t *tool) get(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []
 	})
 }
 
-const rewrite = "give both --member-count and --etcd-version to configure-cluster, which writes a new one"
+const rewrite = "write a new one: etcd-manager-ctl configure-cluster with both --member-count and --etcd-version"
 
 func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
 	counted, versioned := cmd.Flags().Changed("member-count"), cmd.Flags().Changed("etcd-version")
@@ -91,7 +91,7 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 	case errors.Is(err, store.ErrAbsent):
 		spec = store.SpecFile{MemberCount: defaultCount}
 	case errors.Is(err, store.ErrGarbage) && counted && versioned:
-		note(cmd, "the spec in the store could not be understood and is replaced: %v", err)
+		note(cmd, "the spec in the store cannot be read and is replaced: %v", err)
 	case errors.Is(err, store.ErrGarbage):
 		return cli.WithHint(fmt.Errorf("read the spec: %w", err), rewrite)
 	case err != nil:
@@ -134,7 +134,7 @@ func (t *tool) accept(cmd *cobra.Command, spec *store.SpecFile) error {
 			return cli.Usagef("--accept-version-risk: %v", err)
 		}
 	case spec.Risk != cluster.VersionRisk{} && spec.Risk.Version != spec.EtcdVersion:
-		note(cmd, "the risk of etcd %s was accepted, and that of %s is not", spec.Risk.Version, spec.EtcdVersion)
+		note(cmd, "the risk of etcd %s was accepted, that of %s is not", spec.Risk.Version, spec.EtcdVersion)
 		spec.Risk = cluster.VersionRisk{}
 	}
 	return nil

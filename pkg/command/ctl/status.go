@@ -17,13 +17,13 @@ import (
 
 func (t *tool) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status", Short: "print how the cluster is", GroupID: "look",
-		Long: "status prints what the coordinator published last: members, nodes, the last backup, what is being done\n" +
-			"and what holds it back. It says so when that is old or absent.",
+		Use: "status", Short: "print the state of the cluster", GroupID: "look",
+		Long: `status prints what the coordinator published last: members, nodes, the last backup, what is being done and what
+holds it back. It says so if that is old or missing.`,
 		Args: cobra.NoArgs,
 	}
 	watch := cmd.Flags().Bool("watch", false, "print it again whenever it changes")
-	interval := cmd.Flags().Duration("interval", 2*time.Second, "how often --watch looks")
+	interval := cmd.Flags().Duration("interval", 2*time.Second, "how often --watch reads the status")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *watch && *interval <= 0:
@@ -69,7 +69,7 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 	}
 	if spec := control.Spec; spec != nil && (report == nil || store.SpecFileOf(report.Spec) != *spec) {
 		st.Notes = append(st.Notes,
-			fmt.Sprintf("the spec in the store is %s; no coordinator has published that it saw it", specText(*spec)))
+			fmt.Sprintf("the spec in the store is %s; no coordinator has published that it has seen it", specText(*spec)))
 	}
 	st.Notes = append(st.Notes, control.Problems...)
 	for _, n := range control.Nodes {

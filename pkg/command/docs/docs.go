@@ -24,8 +24,7 @@ func newMan() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: "man --dir=DIRECTORY", Short: "write the manual pages of all commands",
-		Long: "man writes a manual page for every command, for man(1). Their date is that of SOURCE_DATE_EPOCH, if it " +
-			"is set.",
+		Long: `man writes a manual page for every command, for man(1). The pages' date is SOURCE_DATE_EPOCH, if it is set.`,
 		Example: "  etcdadm docs man --dir=/usr/local/share/man/man1\n" +
 			"  man etcdadm-init",
 		Args: cobra.NoArgs,

@@ -58,9 +58,9 @@ func (o *ConnectOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.EtcdCert, "etcd-cert", "", "`file` with the client certificate for etcd, for operations on members")
 	fs.StringVar(&o.EtcdKey, "etcd-key", "", "`file` with the client key for etcd")
 	fs.StringVar(&o.EtcdCACert, "etcd-cacert", "", "`file` with the certificate authority of etcd's servers")
-	fs.BoolVar(&o.Insecure, "insecure", false, "speak plain text with the daemons")
-	fs.BoolVar(&o.EtcdInsecure, "etcd-insecure", false, "speak plain text with etcd")
-	fs.DurationVar(&o.Timeout, "timeout", time.Minute, "how long the command may take, waiting included")
+	fs.BoolVar(&o.Insecure, "insecure", false, "connect to the daemons without TLS")
+	fs.BoolVar(&o.EtcdInsecure, "etcd-insecure", false, "connect to etcd without TLS")
+	fs.DurationVar(&o.Timeout, "timeout", time.Minute, "time limit of the command, waiting included")
 }
 
 // variable returns the name of the variable that stands in for a flag.
@@ -93,12 +93,12 @@ func (o *ConnectOptions) complete(fs *pflag.FlagSet) error {
 	case o.Timeout <= 0:
 		return cli.Usagef("--timeout is %s, it must be more than nothing", o.Timeout)
 	case (o.Cert == "") != (o.Key == ""):
-		return cli.Usagef("--cert and --key belong together")
+		return cli.Usagef("--cert and --key must be given together")
 	case (o.EtcdCert == "") != (o.EtcdKey == "") || (o.EtcdCert == "") != (o.EtcdCACert == ""):
-		return cli.Usagef("--etcd-cert, --etcd-key and --etcd-cacert belong together")
+		return cli.Usagef("--etcd-cert, --etcd-key and --etcd-cacert must be given together")
 	case o.BackupStore == "" && len(o.Nodes) == 0:
 		return &cli.UsageError{
-			Text: "neither --backup-store nor --nodes says where the cluster is",
+			Text: "the location of the cluster is missing: give --backup-store or --nodes",
 			Next: "set the flag, or " + variable("backup-store") + " in the environment",
 		}
 	}
@@ -156,5 +156,5 @@ func (e *timeoutError) Hint() string {
 	if errors.As(e.error, &inner) {
 		return inner.Hint()
 	}
-	return "--timeout sets how long the command may take; what it began may still be under way"
+	return "allow more time with --timeout; what the command began may still be under way"
 }

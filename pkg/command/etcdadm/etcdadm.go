@@ -61,25 +61,28 @@ func New(open Opener, parts ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "etcdadm",
 		Short: "run etcd: make, grow, fix, back up and check a cluster",
-		Long: "etcdadm runs etcd on machines: it makes a cluster, adds and removes members, issues certificates, and " +
-			"looks.\n" +
-			"The commands of the first group work on the machine they run on. Those of the last two are for a cluster that\n" +
-			"etcd-manager runs: every change that the daemon can make is one of them; \"etcdadm plan\" prints the steps that\n" +
-			"lead to the spec, and sh -e can run them.\n\n" +
-			"What says how the machine's etcd is to be, or where the daemons are, is also read from the environment:\n" +
-			"--bind-address from ETCDADM_BIND_ADDRESS, and so on.\n\nExit codes:\n" + cli.CodeLines(),
+		Long: `etcdadm runs etcd on machines: it makes a cluster, adds and removes members, issues certificates, and shows the
+state of it all. The commands of the first group work on the machine that they run on. Those of the last two
+groups are for a cluster that etcd-manager runs: every change that the daemon can make is one of them.
+"etcdadm plan" prints the steps that lead to the spec, and "sh -e" can run them.
+
+Flags that describe the machine's etcd, or say where the daemons are, can also be set in the environment:
+--bind-address as ETCDADM_BIND_ADDRESS, and so on.
+
+Exit codes:
+` + cli.CodeLines(),
 		Version: cli.BuildVersion(),
 		Args:    cli.Known,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	level := cli.Choice(levels, "info")
 	root.PersistentFlags().VarP(level, "log-level", "l",
-		"how much to tell on the error output: "+strings.Join(levels, ", "))
+		"how much to log on standard error: "+strings.Join(levels, ", "))
 	cli.AddKlogFlags(root.PersistentFlags())
 	root.AddGroup(
 		&cobra.Group{ID: "machine", Title: "On this machine:"}, &cobra.Group{ID: "etcd", Title: "On a running etcd:"},
 		&cobra.Group{ID: "auto", Title: "Automatic:"},
-		&cobra.Group{ID: "look", Title: "Looking and planning:"}, &cobra.Group{ID: "do", Title: "Operations:"},
+		&cobra.Group{ID: "look", Title: "Showing and planning:"}, &cobra.Group{ID: "do", Title: "Operations:"},
 	)
 	t.out = cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
 	root.AddCommand(parts...)

@@ -20,10 +20,9 @@ import (
 
 func (t *tool) observeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "observe", Short: "observe once and print all that is seen", GroupID: "look",
-		Long: "observe observes once and prints all that is seen of this machine and its cluster. With --backup-store or " +
-			"--nodes it\n" +
-			"asks the daemons of a managed cluster instead; plan --observation reads that.",
+		Use: "observe", Short: "observe once and print the whole observation", GroupID: "look",
+		Long: `observe observes once and prints all that it sees of this machine and its cluster. With --backup-store or
+--nodes it asks the daemons of a managed cluster instead; plan --observation reads that.`,
 		Args: cobra.NoArgs,
 	}
 	out := cli.AddOutput(cmd, cli.JSON, cli.YAML)
@@ -45,11 +44,10 @@ func (t *tool) observeCommand() *cobra.Command {
 
 func (t *tool) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status", Short: "observe once and print how the member and its cluster are", GroupID: "machine",
-		Long: "status observes once, by itself, and prints how this machine's member and its cluster are. With " +
-			"--backup-store or\n" +
-			"--nodes it asks the daemons of a managed cluster instead; etcd-manager-ctl status prints what their coordinator\n" +
-			"saw last.",
+		Use: "status", Short: "observe once and print the state of the member and its cluster", GroupID: "machine",
+		Long: `status observes once, itself, and prints the state of this machine's member and its cluster. With
+--backup-store or --nodes it asks the daemons of a managed cluster instead; "etcd-manager-ctl status" prints
+what their coordinator published last.`,
 		Args: cobra.NoArgs,
 	}
 	here := machine.AddStatus(t.connected(cmd), t.out)
@@ -101,18 +99,18 @@ type planFlags struct {
 func (t *tool) planCommand() *cobra.Command {
 	f := &planFlags{}
 	cmd := &cobra.Command{
-		Use: "plan", Short: "print the steps from what is to what the spec says", GroupID: "look",
-		Long: "plan prints the steps from what is to what the spec says, as command lines that sh -e can run, and what\n" +
-			"holds them back as comments. It changes nothing. It exits with 3 when the cluster is not what the spec says\n" +
-			"and there is no step to take.",
+		Use: "plan", Short: "print the steps from the present state to the spec", GroupID: "look",
+		Long: `plan prints the steps that lead from the present state to the spec, as command lines that "sh -e" can run, and
+what holds them back as comments. It changes nothing. It exits with 3 when the cluster differs from the spec
+and there is no step to take.`,
 		Example: "  etcdadm plan | sh -e\n  etcdadm plan --spec-member-count=5\n  etcdadm observe >o.json; etcdadm plan " +
 			"--observation=o.json --spec-member-count=3 --spec-etcd-version=3.6.16",
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&f.file, "observation", "",
-		"`file` with an observation, or a published status, to plan on; - for the standard input")
-	cmd.Flags().IntVar(&f.count, "spec-member-count", 0, "plan as if the spec said so")
-	cmd.Flags().StringVar(&f.version, "spec-etcd-version", "", "plan as if the spec said this `version`")
+		"`file` with an observation, or a published status, to plan from; - for standard input")
+	cmd.Flags().IntVar(&f.count, "spec-member-count", 0, "plan as if the spec had this number of members")
+	cmd.Flags().StringVar(&f.version, "spec-etcd-version", "", "plan as if the spec had this etcd `version`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if f.file != "" {
 			spec, obs, err := f.read(cmd.InOrStdin())
@@ -176,7 +174,7 @@ func (f *planFlags) read(stdin io.Reader) (cluster.Spec, cluster.Observation, er
 		err = json.Unmarshal(b, &obs)
 	}
 	if err == nil && obs.At.IsZero() {
-		err = fmt.Errorf("it does not say when it was taken")
+		err = fmt.Errorf("it has no time")
 	}
 	if err != nil {
 		return cluster.Spec{}, cluster.Observation{}, fmt.Errorf("read the observation in %s: %w", f.file, err)
@@ -201,7 +199,7 @@ func (f *planFlags) spec(cmd *cobra.Command, spec cluster.Spec) (cluster.Spec, b
 	if counted || versioned {
 		if err := spec.Validate(); err != nil {
 			return spec, false, &cli.UsageError{
-				Text: "spec: " + err.Error(), Next: "--spec-member-count and --spec-etcd-version make one",
+				Text: "spec: " + err.Error(), Next: "set one with --spec-member-count and --spec-etcd-version",
 			}
 		}
 	}

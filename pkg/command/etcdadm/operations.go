@@ -16,14 +16,14 @@ import (
 // groups are the first words of the operations' paths.
 var groups = map[string]string{
 	"member":       "start, stop, add, promote and remove members",
-	"downgrade":    "have etcd prepare for the minor version before",
-	"data":         "move old etcd data out of the way, and delete it",
+	"downgrade":    "have etcd prepare to run the previous minor version",
+	"data":         "move old etcd data aside, and delete it",
 	"incarnation":  "record that a cluster was bootstrapped",
 	"spec":         "write a spec that the store has lost, or that of a restore",
-	"restore":      "restore a backup on all nodes, and change over to it",
+	"restore":      "restore a backup on all nodes, and switch to it",
 	"request":      "take requests out of the queue",
 	"lease-voters": "record who may grant the coordinator's lease",
-	"quarantine":   "keep clients away from members, and let them in",
+	"quarantine":   "keep clients away from members, and let them in again",
 	"backup":       "take, verify, try and delete backups",
 	"endpoints":    "write hosts files",
 }
@@ -50,7 +50,7 @@ func (t *tool) operation(name string, k plan.Kind) *cobra.Command {
 	op := k.New()
 	long := fmt.Sprintf("Purpose: %s.\n\nNeeds: %s\n\nDone: %s", k.Short, k.Needs, k.Done)
 	if k.Destructive {
-		long = "Destructive: it takes something away.\n\n" + long
+		long = "Destructive: it stops, removes or deletes something.\n\n" + long
 	}
 	cmd := &cobra.Command{
 		Use: name, Short: k.Short, Long: long, Args: cobra.NoArgs,

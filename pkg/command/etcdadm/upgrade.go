@@ -23,7 +23,7 @@ func (t *tool) addUpgradePlan(root *cobra.Command) {
 			return
 		}
 	}
-	group := cli.Group("upgrade", "look whether, and how, the etcd version can be changed")
+	group := cli.Group("upgrade", "check whether and how the etcd version can be changed")
 	group.GroupID = "machine"
 	group.AddCommand(t.connected(t.upgradePlanCommand()))
 	root.AddCommand(group)
@@ -52,14 +52,14 @@ func (t *tool) upgradePlanCommand() *cobra.Command {
 	f := &planFlags{}
 	cmd := &cobra.Command{
 		Use: "plan", Short: "print the steps to another etcd version, up or down",
-		Long: "plan prints which version each member of a cluster with daemons runs, which ones come in between, and the steps,\n" +
-			"those of the daemons themselves, as command lines that sh -e can run. What holds them back is printed as comments.\n" +
-			"It changes nothing. It exits with 3 where there is something to do, and no step to take.",
+		Long: `plan prints which etcd version each member of a managed cluster runs, the versions in between, and the steps,
+the same as the daemons', as command lines that "sh -e" can run. What holds them back is printed as comments.
+It changes nothing. It exits with 3 when there is something to do, but no step to take.`,
 		Example: "  etcdadm upgrade plan --to=3.7.3\n  etcdadm upgrade plan --to=3.5.35 -o json", Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&f.file, "observation", "",
-		"`file` with an observation, or a published status, to plan on; - for the standard input")
-	cmd.Flags().StringVar(&f.version, "to", "", "the `version` that the members are to run; by default what the spec says")
+		"`file` with an observation, or a published status, to plan from; - for standard input")
+	cmd.Flags().StringVar(&f.version, "to", "", "the `version` that the members are to run (default: that of the spec)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if f.file != "" {
 			spec, obs, err := f.read(cmd.InOrStdin())
@@ -143,7 +143,7 @@ func (p upgradePlan) write(w io.Writer) error {
 		fmt.Fprintf(&b, "# %s etcd %s\n", word, v)
 	}
 	if !p.InSpec {
-		fmt.Fprintf(&b, "# the spec does not ask for it; to have the daemons do it: etcd-manager-ctl --backup-store=STORE "+
+		fmt.Fprintf(&b, "# the spec has another version; to have the daemons do it: etcd-manager-ctl --backup-store=STORE "+
 			"--etcd-version=%s configure-cluster\n", p.To)
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {

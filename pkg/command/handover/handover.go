@@ -25,11 +25,9 @@ type Program func() ([]string, error)
 // New returns the command handover.
 func New(program Program) *cobra.Command {
 	cmd := cli.Group("handover", "hand this machine's etcd to etcd-manager, or back")
-	cmd.Long = "handover changes who runs the etcd of this machine: etcdadm, by hand, or the daemon etcd-manager. The " +
-		"data stays\n" +
-		"where its file system is, and the cluster goes on: machines are handed over one at a time, each when the one " +
-		"before\n" +
-		"it serves again."
+	cmd.Long = `handover changes who runs the etcd of this machine: a person, with etcdadm, or the daemon etcd-manager. The
+data stays on its file system, and the cluster keeps running. Hand over one machine at a time, and the next one
+only when the last one serves again.`
 	cmd.AddCommand(toManager(program), fromManager(program))
 	return cmd
 }
@@ -62,14 +60,14 @@ func newTask(cmd *cobra.Command, program Program, dir machine.Action) *task {
 func toManager(program Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "to-manager", Short: "hand this machine's etcd to etcd-manager",
-		Long: "to-manager stops the etcd that etcdadm runs on this machine, moves its data to where etcd-manager has it, " +
-			"and tells\n" +
-			"etcd-manager to run it. It prints the command line of etcd-manager; the member is away until that runs.\n\n" +
-			"All members must be healthy voters. The first machine decides, in the control store, by which nodes the daemons\n" +
-			"elect their coordinator; the others follow. So hand over all machines before you change members by hand " +
-			"again, and\n" +
-			"write the spec when all are handed over.\n\n" +
-			"Killed at any point, it goes on when it is run again; from-manager takes it back.",
+		Long: `to-manager stops the etcd that etcdadm runs on this machine, moves its data to where etcd-manager keeps it, and
+tells etcd-manager to run it. It prints etcd-manager's command line; the member is down until that runs.
+
+All members must be healthy voters. The first machine writes into the control store which nodes elect the
+coordinator of the daemons; the others follow it. So hand over all machines before you change members by hand
+again, and write the spec when all are handed over.
+
+If it is killed, run it again: it continues. from-manager undoes it.`,
 		Example: "  etcdadm handover to-manager --backup-store s3://bucket/etcd --dry-run\n  etcdadm handover to-manager " +
 			"--backup-store s3://bucket/etcd",
 	}
@@ -80,14 +78,14 @@ func toManager(program Program) *cobra.Command {
 	fs.StringVar(&t.o.ClusterName, "cluster-name", "etcd", "`name` of the cluster, for etcd-manager")
 	fs.IntVar(&t.o.GRPCPort, "grpc-port", 8000, "`port` of etcd-manager")
 	fs.BoolVar(&t.o.NewIncarnation, "new-incarnation", false,
-		"let the daemons begin anew: none of them runs a member of this cluster any more")
+		"start without the other daemons: none of them runs a member of this cluster any more")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := environment(fs); err != nil {
 			return err
 		}
 		if t.o.BackupStore == "" {
 			return &cli.UsageError{Text: "--backup-store is missing",
-				Next: "etcd-manager keeps there what the cluster should be, and its backups"}
+				Next: "etcd-manager keeps the spec and the backups there"}
 		}
 		return t.run(cmd, t.sayDaemon)
 	}
@@ -97,24 +95,22 @@ func toManager(program Program) *cobra.Command {
 func fromManager(program Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "from-manager", Short: "take this machine's etcd back from etcd-manager",
-		Long: "from-manager takes the member of a machine, on which etcd-manager is stopped, back: it takes the order to " +
-			"run it away\n" +
-			"from etcd-manager, moves the data to where etcdadm has it, and goes on as \"etcdadm join\" does.\n\n" +
-			"While the other daemons run, pause them first (etcd-manager-ctl pause): a member that is away for longer than " +
-			"their\n" +
-			"grace time is replaced where a spare machine is there. Keep etcd-manager from being started on this machine " +
-			"again.\n\n" +
-			"etcdadm has one certificate authority, so those of etcd-manager for peers and for clients must be the same " +
-			"one, as\n" +
-			"they are where to-manager has made them.",
+		Long: `from-manager takes this machine's member back from etcd-manager, which must be stopped here. It withdraws
+etcd-manager's order to run the member, moves the data to where etcdadm keeps it, and continues as
+"etcdadm join" does.
+
+While the other daemons run, pause them first (etcd-manager-ctl pause): a member that is down for longer than
+the grace time is replaced if there is a spare machine. Keep etcd-manager from starting on this machine again.
+etcdadm has one certificate authority, so etcd-manager's authorities for peers and for clients must be the same
+one; they are if to-manager made them.`,
 		Example: "  etcd-manager-ctl pause; systemctl disable --now etcd-manager\n  etcdadm handover from-manager",
 	}
 	t := newTask(cmd, program, machine.FromManager)
 	var given string
 	fs := cmd.Flags()
 	fs.StringVar(&given, "endpoints", "",
-		"client `URLs` of other members (default: as seen before, or as their peer URLs tell)")
-	fs.BoolVar(&t.o.Alone, "alone", false, "start the member even if no other one answers")
+		"client `URLs` of other members (default: those seen before, or derived from their peer URLs)")
+	fs.BoolVar(&t.o.Alone, "alone", false, "start the member even if no other member answers")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := environment(fs); err != nil {
 			return err
@@ -174,7 +170,7 @@ func (t *task) run(cmd *cobra.Command, done func(io.Writer, handover.Result)) er
 	r, err := do(cmd.Context(), t.o, t.dir)
 	if err != nil {
 		if cmd.Context().Err() != nil && len(r.Steps) > 0 {
-			err = cli.WithHint(err, "run the same command again to go on")
+			err = cli.WithHint(err, "run the same command again to continue")
 		}
 		return usage(err)
 	}
@@ -189,10 +185,10 @@ func (t *task) run(cmd *cobra.Command, done func(io.Writer, handover.Result)) er
 				fmt.Fprintf(w, "# %s: %s\n", s.Name, cli.Plain(s.Text))
 			}
 			if len(r.Steps) == 0 {
-				fmt.Fprintln(w, "# nothing is to be done")
+				fmt.Fprintln(w, "# nothing to do")
 			}
 		case len(r.Steps) == 0:
-			fmt.Fprintln(w, "Nothing was to be done.")
+			fmt.Fprintln(w, "Nothing to do.")
 			if r.Daemon != nil {
 				done(w, r)
 			}
@@ -248,10 +244,10 @@ func (t *task) say(format string, args ...any) {
 // sayDaemon says what is to be done next.
 func (t *task) sayDaemon(w io.Writer, r handover.Result) {
 	d := r.Daemon
-	fmt.Fprintf(w, "Member %s is etcd-manager's. Until that runs, the member is away; start it on this machine:\n\n\t%s\n",
+	fmt.Fprintf(w, "Member %s now belongs to etcd-manager, and is down until that runs. Start it on this machine:\n\n\t%s\n",
 		d.Node, cli.Plain(d.Line))
 	if len(d.LeaseVoters) == 0 {
-		fmt.Fprintf(w, "\nThis machine begins without a record of the lease voters: %s.\n", cli.Plain(d.LeaseVotersWhy))
+		fmt.Fprintf(w, "\nThis machine starts without a record of the lease voters: %s.\n", cli.Plain(d.LeaseVotersWhy))
 	}
 	if d.Configure != "" {
 		fmt.Fprintf(w, "\nWhen all machines are handed over, write the spec:\n\n\t%s\n", cli.Plain(d.Configure))

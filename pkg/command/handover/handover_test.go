@@ -107,7 +107,7 @@ func TestWhatIsSaidAtTheEnd(t *testing.T) {
 		Node: "a", Line: "etcd-manager --x", LeaseVotersWhy: "because", Configure: "etcd-manager-ctl y",
 	}})
 	for _, want := range []string{
-		"Member a is etcd-manager's", "\n\tetcd-manager --x\n", "without a record of the lease voters: because.",
+		"Member a now belongs to etcd-manager", "\n\tetcd-manager --x\n", "without a record of the lease voters: because.",
 		"\n\tetcd-manager-ctl y\n",
 	} {
 		if !strings.Contains(w.String(), want) {

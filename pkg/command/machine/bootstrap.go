@@ -22,12 +22,14 @@ import (
 // NewInit returns the command init with its phases.
 func NewInit(program Program) *cobra.Command {
 	return initialMember(program, machine.Init, &cobra.Command{
-		Use: "init", Short: "make this machine's member the first one of a new cluster",
-		Long: "init installs etcd on this machine, makes a certificate authority unless there is one, issues " +
-			"certificates and\n" +
-			"starts etcd as the first member of a new cluster; with --snapshot the cluster begins with what is in it.\n\n" +
-			"It never touches data that is there: over a member it refuses. Run again, it goes on where it was, and says\n" +
-			"so when there is nothing left to do.\n\n" + phaseList(machine.Init),
+		Use: "init", Short: "create a cluster with this machine's member as its first",
+		Long: `init installs etcd on this machine, makes a certificate authority unless there is one, issues certificates and
+starts etcd as the first member of a new cluster. With --snapshot the cluster begins with that data.
+
+init never touches existing data: where there is a member it refuses. Run again, it continues where it stopped,
+and says so when nothing is left to do.
+
+` + phaseList(machine.Init),
 		Example: "  etcdadm init --version 3.6.16\n  etcdadm init --snapshot /root/etcd.db\n  etcdadm init --init-system " +
 			"kubelet --dry-run",
 		Args: cobra.NoArgs,
@@ -37,13 +39,15 @@ func NewInit(program Program) *cobra.Command {
 // NewJoin returns the command join with its phases.
 func NewJoin(program Program) *cobra.Command {
 	return initialMember(program, machine.Join, &cobra.Command{
-		Use: "join ENDPOINT[,ENDPOINT...]", Short: "make this machine's member one more of a running cluster",
-		Long: "join installs etcd on this machine, issues certificates with the certificate authority that was copied " +
-			"here,\n" +
-			"adds the member to the cluster as a learner, starts it, and gives it its vote when it has caught up. The\n" +
-			"endpoints are client URLs of members; one that answers is enough.\n\n" +
-			"On a machine whose member runs already it changes what differs: another --version upgrades it in place. A join\n" +
-			"that cannot finish is taken back. Run again, it goes on where it was.\n\n" + phaseList(machine.Join),
+		Use: "join ENDPOINT[,ENDPOINT...]", Short: "add this machine's member to a running cluster",
+		Long: `join installs etcd on this machine, issues certificates with the certificate authority that was copied here,
+adds the member to the cluster as a learner, starts it, and promotes it to a voter when it has caught up. The
+endpoints are client URLs of members; one that answers is enough.
+
+On a machine whose member already runs it applies what differs: another --version upgrades the member in place.
+A join that cannot finish is undone. Run again, it continues where it stopped.
+
+` + phaseList(machine.Join),
 		Example: "  etcdadm join https://10.0.0.1:2379\n  etcdadm join https://10.0.0.1:2379,https://10.0.0.2:2379 " +
 			"--version 3.6.16",
 		Args: endpointArgs,
@@ -52,7 +56,7 @@ func NewJoin(program Program) *cobra.Command {
 
 func phaseList(a machine.Action) string {
 	var b strings.Builder
-	b.WriteString("Phases, each also a command (" + string(a) + " phase NAME):\n")
+	b.WriteString("Phases, each of them also a command (" + string(a) + " phase NAME):\n")
 	for _, p := range machine.Phases(a) {
 		fmt.Fprintf(&b, "  %-24s %s\n", p.Name, p.Short)
 	}
@@ -63,7 +67,7 @@ func phaseList(a machine.Action) string {
 // further ones.
 func endpointArgs(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return &cli.UsageError{Text: "an endpoint is missing", Next: "etcdadm join https://10.0.0.1:2379"}
+		return &cli.UsageError{Text: "the endpoint is missing", Next: "etcdadm join https://10.0.0.1:2379"}
 	}
 	return nil
 }
@@ -76,8 +80,8 @@ func initialMember(program Program, a machine.Action, cmd *cobra.Command) *cobra
 		t.warnUnknown()
 	})
 	t.addChecks()
-	cmd.Flags().StringSliceVar(&skip, "skip-phases", nil, "`names` of phases to leave out")
-	phase := cli.Group("phase", "carry out one phase of "+string(a))
+	cmd.Flags().StringSliceVar(&skip, "skip-phases", nil, "`names` of phases to skip")
+	phase := cli.Group("phase", "run one phase of "+string(a))
 	phase.Long = phaseList(a)
 	for _, p := range machine.Phases(a) {
 		c := &cobra.Command{Use: p.Name, Short: p.Short, Args: cobra.NoArgs}
@@ -100,12 +104,12 @@ func builder(cmd *cobra.Command, program Program, a machine.Action, set func(*ta
 	} else {
 		groups = append(groups, machineflags.Join)
 		cmd.Flags().BoolVar(&t.goal.SetAsideData, "set-aside-data", false,
-			"move data that is of another cluster, or of a removed member, out of the way")
+			"move data of another cluster, or of a removed member, aside")
 		cmd.Flags().BoolVar(&t.goal.ReplaceMember, "replace-member", false,
-			"remove the member that had this machine's address and whose data is gone, and add it again")
+			"replace the member at this machine's address, whose data is gone: remove it and add it again")
 	}
 	cmd.Flags().StringVar(&t.goal.AcceptVersionRisk, "accept-version-risk", "",
-		"go on where the data has, or may have, what the version does not stand; the `REASON` is recorded")
+		"go on even if the data has, or may have, what the version does not tolerate; the `REASON` is recorded")
 	t.flags = machineflags.Add(cmd, groups...)
 	t.addRun()
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -115,7 +119,7 @@ func builder(cmd *cobra.Command, program Program, a machine.Action, set func(*ta
 		}
 		if a == machine.Join {
 			if len(args) > 1 {
-				t.warn("only the first argument is taken; ignored: %s", strings.Join(args[1:], " "))
+				t.warn("only the first argument is used; ignored: %s", strings.Join(args[1:], " "))
 			}
 			if t.endpoints, err = endpoints(args[0], t.goal.Phase == "certificates"); err != nil {
 				return err
@@ -148,7 +152,7 @@ func endpoints(text string, unused bool) ([]string, error) {
 		}
 		if u.Scheme != "https" {
 			return nil, &cli.UsageError{
-				Text: fmt.Sprintf("endpoint %s is not https", word), Next: "members that etcdadm makes speak TLS only",
+				Text: fmt.Sprintf("endpoint %s is not https", word), Next: "etcdadm's members use TLS only",
 			}
 		}
 		if u.Port() == "" {
@@ -157,7 +161,7 @@ func endpoints(text string, unused bool) ([]string, error) {
 		list = append(list, "https://"+u.Host)
 	}
 	if len(list) == 0 {
-		return nil, &cli.UsageError{Text: "an endpoint is missing", Next: "etcdadm join https://10.0.0.1:2379"}
+		return nil, &cli.UsageError{Text: "the endpoint is missing", Next: "etcdadm join https://10.0.0.1:2379"}
 	}
 	return list, nil
 }
@@ -211,13 +215,13 @@ func (t *task) sayBuilt(w io.Writer, cfg machine.Config, r operate.Result) {
 	switch {
 	case len(r.Steps) == 0 && t.goal.Phase == machine.PostInit:
 	case len(r.Steps) == 0:
-		fmt.Fprintln(w, "Nothing was to be done.")
+		fmt.Fprintln(w, "Nothing to do.")
 	case t.goal.Phase != "":
 		fmt.Fprintf(w, "Phase %s is done.\n", t.goal.Phase)
 	case left:
-		fmt.Fprintf(w, "All phases are done but %s; etcdadm %s phase health waits until the member %s.\n",
+		fmt.Fprintf(w, "All phases but %s are done; etcdadm %s phase health waits until the member %s.\n",
 			strings.Join(t.goal.Skip, ", "), t.goal.Action, map[machine.Action]string{
-				machine.Init: "serves", machine.Join: "serves, and gives it its vote"}[t.goal.Action])
+				machine.Init: "serves", machine.Join: "serves, and promotes it to a voter"}[t.goal.Action])
 	case t.goal.Action == machine.Join:
 		fmt.Fprintf(w, "Member %s is a voter of the cluster, at %s.\n", cfg.Name, machine.URLs(cfg).Client[0])
 	default:

@@ -57,7 +57,7 @@ func (t *task) addRun() {
 func (t *task) addChecks() {
 	t.checked = true
 	t.cmd.Flags().StringSliceVar(&t.ignore, "ignore-preflight-errors", nil,
-		"`IDs` of checks whose errors become warnings, or all")
+		"`IDs` of checks whose errors are only warned about, or all")
 }
 
 // open returns the machine.
@@ -146,7 +146,7 @@ func (t *task) run(ctx context.Context) (*operate.Machine, operate.Result, error
 	}
 	r, err := m.Run(ctx, t.goal)
 	if err != nil && ctx.Err() != nil && len(r.Steps) > 0 {
-		err = cli.WithHint(err, "run the same command again to go on")
+		err = cli.WithHint(err, "run the same command again to continue")
 	}
 	return m, r, err
 }
@@ -172,13 +172,13 @@ func (t *task) warnUnknown() {
 	}
 	for _, name := range t.goal.Skip {
 		if !slices.Contains(phases, name) {
-			t.warn("--skip-phases: %s has no phase %q, and nothing is left out for it; there are %s", t.goal.Action, name,
+			t.warn("--skip-phases: %s has no phase %q to skip; its phases are %s", t.goal.Action, name,
 				strings.Join(phases, ", "))
 		}
 	}
 	for _, id := range t.ignore {
 		if !machine.IsCheck(id) {
-			t.warn("--ignore-preflight-errors: there is no check %q; there are all, %s", id, strings.Join(checks, ", "))
+			t.warn("--ignore-preflight-errors: there is no check %q; name all, or one of %s", id, strings.Join(checks, ", "))
 		}
 	}
 }
@@ -238,7 +238,7 @@ func (e *preflightError) Hint() string {
 			ids = append(ids, f.ID)
 		}
 	}
-	return "fix it, or go on in spite of it with --ignore-preflight-errors=" + strings.Join(ids, ",")
+	return "fix it, or continue despite it with --ignore-preflight-errors=" + strings.Join(ids, ",")
 }
 
 // A stepsView is what --dry-run prints for programs.
@@ -261,7 +261,7 @@ func (t *task) printSteps(ctx context.Context, m *operate.Machine) error {
 	err = t.out.Print(t.cmd.OutOrStdout(), cli.Versioned("Steps", stepsView{stepLines(steps), why}),
 		func(w io.Writer) error {
 			if len(steps) == 0 && why == nil {
-				fmt.Fprintln(w, "# nothing is to be done")
+				fmt.Fprintln(w, "# nothing to do")
 			}
 			for i, s := range steps {
 				fmt.Fprintf(w, "# %s: %s\n", s.Phase, cli.Plain(s.Text()))

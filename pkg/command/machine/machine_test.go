@@ -92,8 +92,8 @@ func TestUsageErrors(t *testing.T) {
 		args string
 		want string
 	}{
-		{"join", "an endpoint is missing"},
-		{"join phase start", "an endpoint is missing"},
+		{"join", "the endpoint is missing"},
+		{"join phase start", "the endpoint is missing"},
 		{"join http://10.0.0.1:2379", "is not https"},
 		{"join https://10.0.0.1:2379/v2", "is not an endpoint"},
 		{"join https://10.0.0.1:99999", "is not an endpoint"},
@@ -102,7 +102,7 @@ func TestUsageErrors(t *testing.T) {
 		{"join https://10.0.0.1:2379?x=y", "is not an endpoint"},
 		{"init --client-port=0", "client-port"},
 		{"join --membership-timeout=0 https://10.0.0.1:2379", "membership-timeout"},
-		{"join ,", "an endpoint is missing"},
+		{"join ,", "the endpoint is missing"},
 		{"init --init-system=openrc", "init-system"},
 		{"init --bind-address=host", "bind-address"},
 		{"init --etcd-flag=snapshot-cuont=1", "snapshot-count"},
@@ -170,11 +170,11 @@ func TestWordsWithoutEffectAreTold(t *testing.T) {
 	below(t)
 	for _, c := range []struct{ args, want string }{
 		{"init --dry-run --ignore-preflight-errors=all --skip-phases=helth", `warning: --skip-phases: init has no phase "helth"`},
-		{"init --dry-run --ignore-preflight-errors=all --skip-phases=membership", "there are install, certificates, snapshot,"},
-		{"init --dry-run --ignore-preflight-errors=NumCPU,all -l error", `there is no check "NumCPU"; there are all, IsPriv`},
+		{"init --dry-run --ignore-preflight-errors=all --skip-phases=membership", "its phases are install, certificates, snapshot,"},
+		{"init --dry-run --ignore-preflight-errors=NumCPU,all -l error", `there is no check "NumCPU"; name all, or one of IsPriv`},
 		{"preflight --ignore-preflight-errors=Port-x", `no check "Port-x"`},
-		{"join https://127.0.0.1:3 more --dry-run", "warning: only the first argument is taken; ignored: more"},
-		{"join phase stop https://127.0.0.1:3 more", "warning: only the first argument is taken; ignored: more"},
+		{"join https://127.0.0.1:3 more --dry-run", "warning: only the first argument is used; ignored: more"},
+		{"join phase stop https://127.0.0.1:3 more", "warning: only the first argument is used; ignored: more"},
 		{"init --dry-run --ignore-preflight-errors=all,port-2379,Port,isprivilegeduser --skip-phases=health,etcdctl", ""},
 		{"join https://127.0.0.1:3 --dry-run --skip-phases=membership,stop", ""},
 	} {
@@ -202,7 +202,7 @@ func TestObservingAnEmptyMachine(t *testing.T) {
 		}
 	}
 	out, _, code := call(t, "reset")
-	if code != 0 || out != "Nothing was to be done.\n" {
+	if code != 0 || out != "Nothing to do.\n" {
 		t.Errorf("reset: code %d, %q", code, out)
 	}
 }

@@ -44,8 +44,8 @@ type memberInfo struct {
 func NewInfo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "info", Short: "print this machine's member",
-		Long: "info prints this machine's member as one JSON object. ID is its decimal number, idHex the form that " +
-			"etcdctl writes.",
+		Long: `info prints this machine's member as one JSON object. ID is its ID as a decimal number, idHex as etcdctl
+writes it.`,
 		Args: cobra.NoArgs,
 	}
 	t := &task{cmd: cmd, goal: machine.Goal{Action: machine.Reset}, flags: machineflags.Add(cmd, machineflags.Paths)}
@@ -81,9 +81,9 @@ func why(obs machine.Observation) string {
 	case obs.Remote.Problem != "":
 		return obs.Remote.Problem
 	case obs.PKI.Problem != "" || len(obs.PKI.Wrong) > 0:
-		return "it cannot be asked with the certificates of this machine: " + certificates(obs)
+		return "this machine's certificates cannot be used to ask it: " + certificates(obs)
 	}
-	return "no answer at its client URL, and the other members do answer"
+	return "no answer at its client URL, while the other members answer"
 }
 
 // Status prints how this machine's member and its cluster are; the command
@@ -122,9 +122,9 @@ func next(m *operate.Machine, obs machine.Observation) string {
 	case obs.Service.Active():
 		return "etcd's log: " + m.Log()
 	case obs.Data.State == cluster.DiskEmpty && obs.Record.Action == "":
-		return "no member has run on this machine: etcdadm init makes a cluster, etcdadm join joins one"
+		return "this machine has no member yet: create a cluster with etcdadm init, or join one with etcdadm join"
 	}
-	return "the etcdadm init or join that made the member, once more, starts it; etcd's log: " + m.Log()
+	return "to start it, run the etcdadm init or join that made the member again; etcd's log: " + m.Log()
 }
 
 // Observe looks and prints all that is seen.
@@ -221,16 +221,15 @@ func NewPreflight() *cobra.Command {
 	var list bool
 	var given string
 	cmd := &cobra.Command{
-		Use: "preflight", Short: "look for what would stand in the way of init or join",
-		Long: "preflight looks for what would stand in the way of init, or with --endpoints of join, or go wrong " +
-			"later, and\n" +
-			"changes nothing. init and join do the same before anything else.",
+		Use: "preflight", Short: "check for what would stop init or join",
+		Long: `preflight checks for everything that would stop init (or join, with --endpoints), or that would go wrong later.
+It changes nothing. init and join make the same checks first.`,
 		Args: cobra.NoArgs,
 	}
 	t := &task{cmd: cmd, goal: machine.Goal{Action: machine.Init}, flags: machineflags.Add(cmd, machineflags.Member)}
 	t.addChecks()
 	t.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
-	cmd.Flags().BoolVar(&list, "list", false, "print the checks instead")
+	cmd.Flags().BoolVar(&list, "list", false, "list the checks instead of running them")
 	cmd.Flags().StringVar(&given, "endpoints", "", "client `URLs` of the cluster to join")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if list {
@@ -288,7 +287,7 @@ func (t *task) reportPreflight(m *operate.Machine, obs machine.Observation) erro
 		case why != nil && waits:
 			fmt.Fprintf(w, "%s would wait: %s\n", t.goal.Action, cli.Plain(why.Text))
 		case len(found) == 0 && why == nil:
-			fmt.Fprintln(w, "Nothing stands in the way.")
+			fmt.Fprintln(w, "All checks passed.")
 		}
 		return nil
 	})

@@ -39,12 +39,12 @@ func TestWhyItDoesNotServe(t *testing.T) {
 		"it was stopped": {
 			machine.Observation{Service: machine.ServiceStatus{State: machine.ServiceStopped},
 				Data: machine.Data{State: cluster.DiskData}, Record: machine.Record{Action: machine.Join}},
-			"", "its service is stopped", "once more",
+			"", "its service is stopped", "made the member again",
 		},
 		"nothing was ever here": {
 			machine.Observation{Service: machine.ServiceStatus{State: machine.ServiceAbsent},
 				Data: machine.Data{State: cluster.DiskEmpty}},
-			"", "its service is absent", "etcdadm init makes a cluster",
+			"", "its service is absent", "create a cluster with etcdadm init",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

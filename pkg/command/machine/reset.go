@@ -15,13 +15,13 @@ import (
 func NewReset(program Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reset", Aliases: []string{"leave"},
-		Short: "take this machine's member out of its cluster, and its traces off the machine",
-		Long: "reset, or leave, takes this machine's member out of its cluster, stops its etcd, moves its data aside and " +
-			"deletes\n" +
-			"what init and join have written: configuration, certificates and binaries. The certificate authority stays, and\n" +
-			"so does the cache of releases.\n\n" +
-			"It refuses where the cluster would lose its quorum, or does not answer. The last member is not taken out: it is\n" +
-			"the cluster, and its data is moved aside.",
+		Short: "remove this machine's member from its cluster, and clean up the machine",
+		Long: `reset, also called leave, takes this machine's member out of its cluster, stops its etcd, moves its data aside,
+and removes what init and join have written: configuration, certificates and binaries. The certificate
+authority stays, and so does the cache of releases.
+
+It refuses if the cluster would lose its quorum, or does not answer. The last member is not removed from the
+member list: it is the cluster, and its data is moved aside.`,
 		Example: "  etcdadm reset\n  etcdadm reset --skip-remove-member   # the cluster is gone, or another machine " +
 			"removes the member",
 		Args: cobra.NoArgs,
@@ -29,10 +29,10 @@ func NewReset(program Program) *cobra.Command {
 	t := &task{cmd: cmd, goal: machine.Goal{Action: machine.Reset}, flags: machineflags.Add(cmd, machineflags.Paths)}
 	var given string
 	fs := cmd.Flags()
-	fs.BoolVar(&t.goal.SkipRemoveMember, "skip-remove-member", false, "leave the cluster's member list as it is")
+	fs.BoolVar(&t.goal.SkipRemoveMember, "skip-remove-member", false, "do not change the cluster's member list")
 	fs.BoolVar(&t.goal.DiscardData, "discard-data", false, "delete the data instead of moving it aside")
 	fs.BoolVar(&t.goal.RemoveCA, "remove-ca", false, "delete the certificate authority too")
-	fs.StringVar(&given, "endpoints", "", "client `URLs` of other members, where this one does not run")
+	fs.StringVar(&given, "endpoints", "", "client `URLs` of other members, if this one does not run")
 	t.addRun()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if t.program, err = program(); err != nil {
@@ -50,10 +50,10 @@ func NewReset(program Program) *cobra.Command {
 		v := changed{string(m.Config().Name), len(r.Steps) > 0, stepLines(r.Steps), r.Last.Data.SetAside}
 		return t.out.Print(cmd.OutOrStdout(), cli.Versioned("MemberResult", v), func(w io.Writer) error {
 			if !v.Changed {
-				fmt.Fprintln(w, "Nothing was to be done.")
+				fmt.Fprintln(w, "Nothing to do.")
 				return nil
 			}
-			fmt.Fprintln(w, "This machine has no member any more.")
+			fmt.Fprintln(w, "This machine no longer has a member.")
 			if n := len(v.SetAside); n > 0 && !t.goal.DiscardData {
 				fmt.Fprintf(w, "Its data is in %s.\n", cli.Plain(v.SetAside[n-1]))
 			}
@@ -74,11 +74,11 @@ type changed struct {
 // NewRemove returns the command remove.
 func NewRemove() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "remove MEMBER", Short: "take a member whose machine is gone out of the cluster",
-		Long: "remove takes a member out of the cluster that this machine's member is in: one whose machine is dead. " +
-			"MEMBER is its\n" +
-			"name, its id or its peer URL. On a machine that lives, etcdadm leave is better.\n\n" +
-			"It refuses where the cluster would lose its quorum, and for a healthy member unless --force is given.",
+		Use: "remove MEMBER", Short: "remove a member whose machine is gone from the cluster",
+		Long: `remove takes a member whose machine is dead out of the cluster that this machine's member is in. MEMBER is its
+name, its ID or its peer URL. On a machine that is alive, run "etcdadm leave" there instead.
+
+It refuses if the cluster would lose its quorum, and to remove a healthy member without --force.`,
 		Example: "  etcdadm remove node3\n  etcdadm remove 8e9e05c52164694d",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -103,7 +103,7 @@ func NewRemove() *cobra.Command {
 			if v.Changed {
 				fmt.Fprintf(w, "Member %s is removed; %d are left.\n", cli.Plain(args[0]), len(r.Last.Remote.Members))
 			} else {
-				fmt.Fprintf(w, "Nothing was to be done. The cluster has no member %s.\n", cli.Plain(args[0]))
+				fmt.Fprintf(w, "Nothing to do: the cluster has no member %s.\n", cli.Plain(args[0]))
 			}
 			return nil
 		})

@@ -18,7 +18,7 @@ import (
 
 // NewUpgrade returns the command upgrade with those below it.
 func NewUpgrade() *cobra.Command {
-	cmd := cli.Group("upgrade", "look whether, and how, the etcd version can be changed")
+	cmd := cli.Group("upgrade", "check whether and how the etcd version can be changed")
 	cmd.AddCommand(newUpgradeCheck())
 	return cmd
 }
@@ -37,13 +37,14 @@ var steps = []etcdversion.Version{{Major: 3, Minor: 6}, {Major: 3, Minor: 7}}
 
 func newUpgradeCheck() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "check", Short: "look into the member's data for what the next minor version does not stand",
-		Long: "check looks into this machine's data directory, whether etcd runs or not, and changes nothing: for keys of\n" +
-			"the v2 store, for members that only the database knows, and for old entries in the log. Each is present, proved\n" +
-			"absent, or unknown, and comes with its cure. The same look is taken before an upgrade: by join and init " +
-			"before a\n" +
-			"new minor version is installed, by etcd-manager before a member changes its version.\n\n" +
-			"With --to it fails, with exit code 3, where something is not proved absent that this version does not stand.",
+		Use: "check", Short: "check the member's data for what the next minor version does not tolerate",
+		Long: `check searches this machine's data directory for what the next minor version of etcd does not tolerate: keys of
+the v2 store, members that only the database knows, and old entries in the log. Each of these is present, proved
+absent, or unknown, and is printed with its cure. It changes nothing, whether etcd runs or not. The same check
+is made before every upgrade: by join and init before they install a new minor version, and by etcd-manager
+before a member changes its version.
+
+With --to it exits with 3 unless everything that this version does not tolerate is proved absent.`,
 		Example: "  etcdadm upgrade check --to 3.6.16\n  etcdadm upgrade check --data-dir /mnt/copy-of-data -o json",
 		Args:    cobra.NoArgs,
 	}
@@ -79,7 +80,7 @@ func (t *task) checkUpgrade(cmd *cobra.Command, out *cli.Output, to string) erro
 		if l.State != cluster.HazardAbsent && to != "" {
 			return &machine.Hold{
 				Reason: machine.VersionHazard, Next: l.Cure,
-				Text: fmt.Sprintf("etcd %s does not stand this data: %s", want, l.Hazard),
+				Text: fmt.Sprintf("etcd %s does not tolerate this data: %s", want, l.Hazard),
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func (f *Flags) desired() (*desired, error) {
 	if path := f.path(); path != "" {
 		file, err := configfile.Read(path, f.cmd.InOrStdin())
 		if err != nil {
-			return nil, cli.WithHint(err, "etcdadm config print --defaults shows a whole configuration")
+			return nil, cli.WithHint(err, "for a complete configuration see: etcdadm config print --defaults")
 		}
 		w.file, w.given = file, file.Config
 	}
@@ -96,7 +96,7 @@ func (f *Flags) readRetry() error {
 	}
 	var err error
 	if f.retry, err = strconv.ParseBool(text); err != nil {
-		return cli.Usagef("%s: %q is not true or false", Variable(name), text)
+		return cli.Usagef("%s: %q is neither true nor false", Variable(name), text)
 	}
 	return nil
 }

@@ -155,13 +155,13 @@ func TestErrorsSayWhoIsWrong(t *testing.T) {
 func TestValuesThatCannotBeRead(t *testing.T) {
 	for _, tt := range []struct{ arg, want string }{
 		{"--client-port=x", `"x" is not a whole number`},
-		{"--start-timeout=10", `"10" is not a duration, as 1m30s`},
-		{"--no-hardening=maybe", `"maybe" is not true or false`},
+		{"--start-timeout=10", `"10" is not a duration such as 1m30s`},
+		{"--no-hardening=maybe", `"maybe" is neither true nor false`},
 		{"--quota-backend-bytes=8Gig", `"8Gig" is not a size`},
 		{"--version=3.6", "is not of the form 3.6.16"},
 		{"--etcd-flag=snapshot-count", `"snapshot-count" is not of the form KEY=VALUE`},
 		{"--etcd-flag==5", "is not of the form KEY=VALUE"},
-		{`--disk-priorities="Nice`, "is not a list with commas"},
+		{`--disk-priorities="Nice`, "is not a comma-separated list"},
 	} {
 		if _, err := parse(t, []string{tt.arg}, all...); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", tt.arg, err)

@@ -47,7 +47,7 @@ type Flags struct {
 func Add(cmd *cobra.Command, groups ...Group) *Flags {
 	f := &Flags{cmd: cmd, retry: true}
 	fs := cmd.Flags()
-	fs.StringVar(&f.config, "config", "", "`file` with the configuration, - for standard input; flags go before it")
+	fs.StringVar(&f.config, "config", "", "`file` with the configuration, - for standard input; flags override it")
 	// These fail only for a flag that does not exist.
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
 	for i := range table {
@@ -66,7 +66,7 @@ func Add(cmd *cobra.Command, groups ...Group) *Flags {
 		f.values = append(f.values, v)
 	}
 	if slices.Contains(groups, Join) {
-		fs.BoolVar(&f.retry, "retry", true, "try again until --membership-timeout when the cluster does not answer or accept")
+		fs.BoolVar(&f.retry, "retry", true, "retry until --membership-timeout if the cluster does not answer or accept the change")
 	}
 	cli.Sections(cmd, sections...)
 	return f

@@ -253,7 +253,7 @@ func TestRetry(t *testing.T) {
 	}
 	t.Setenv("ETCDADM_RETRY", "often")
 	if _, err := parse(t, nil, Join); err == nil ||
-		!strings.Contains(err.Error(), `ETCDADM_RETRY: "often" is not true or false`) {
+		!strings.Contains(err.Error(), `ETCDADM_RETRY: "often" is neither true nor false`) {
 		t.Errorf("got %v", err)
 	}
 	f := Add(&cobra.Command{Use: "init"}, Member)

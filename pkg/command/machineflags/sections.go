@@ -15,12 +15,12 @@ var sections = []cli.FlagSection{
 		},
 	},
 	{
-		Title:  "A snapshot to begin with",
+		Title:  "Starting from a snapshot",
 		Common: []string{"snapshot"},
 		More:   []string{"skip-hash-check", "bump-revision"},
 	},
 	{
-		Title:  "Where etcd comes from",
+		Title:  "Source of etcd's binaries",
 		Common: []string{"binaries-dir", "binaries-archive", "release-url"},
 		More: []string{
 			"binaries-image", "binaries-sha256", "skip-checksum", "allow-http", "install-dir", "cache-dir",

@@ -51,7 +51,7 @@ var table = []entry{
 	{name: "listen-peer-urls", groups: groups{Certificates}, field: func(c *config) any { return &c.Listen.PeerURLs },
 		usage: "`URLs` to bind to for the other members (default: the address)"},
 	{name: "listen-metrics-urls", groups: groups{Member}, field: func(c *config) any { return &c.Listen.MetricsURLs },
-		usage: "more `URLs` for /metrics and /health, http or https"},
+		usage: "additional `URLs` for /metrics and /health, http or https"},
 
 	{name: "data-dir", groups: groups{Paths}, field: func(c *config) any { return &c.Paths.Data },
 		usage: "etcd's data `directory`"},
@@ -60,7 +60,7 @@ var table = []entry{
 	{name: "install-dir", groups: groups{Binaries, Paths}, field: func(c *config) any { return &c.Paths.Install },
 		usage: "`directory` for etcd, etcdctl, etcdutl and etcdctl.sh"},
 	{name: "cache-dir", groups: groups{Binaries}, field: func(c *config) any { return &c.Paths.Cache },
-		usage: "`directory` that keeps release archives"},
+		usage: "`directory` for release archives"},
 	{name: "environment-dir", groups: groups{Paths}, field: func(c *config) any { return &c.Paths.Environment },
 		usage: "`directory` for etcd.env and etcdctl.env"},
 	{name: "unit-dir", groups: groups{Paths}, field: func(c *config) any { return &c.Paths.Units },
@@ -70,10 +70,10 @@ var table = []entry{
 
 	{name: "server-cert-extra-sans", groups: groups{Certificates}, field: func(c *config) any {
 		return &c.Certificates.ServerSANs
-	}, usage: "more host `names` and IP addresses in the server's certificate"},
+	}, usage: "additional host `names` and IP addresses in the server certificate"},
 	{name: "peer-cert-extra-sans", groups: groups{Certificates}, field: func(c *config) any {
 		return &c.Certificates.PeerSANs
-	}, usage: "more host `names` and IP addresses in the peer's certificate"},
+	}, usage: "additional host `names` and IP addresses in the peer certificate"},
 	{
 		name: "key-algorithm", groups: groups{Certificates}, field: func(c *config) any {
 			return &c.Certificates.KeyAlgorithm
@@ -92,19 +92,19 @@ var table = []entry{
 	{name: "binaries-image", groups: groups{Binaries}, field: func(c *config) any { return &c.Binaries.Image },
 		usage: "take etcd from this OCI `image`: a reference with a digest, or the path of a saved one"},
 	{name: "release-url", groups: groups{Binaries}, field: func(c *config) any { return &c.Binaries.ReleaseURL },
-		usage: "take etcd from the releases below this `URL`; one that ends in .gz is the archive itself"},
+		usage: "download etcd from the releases below this `URL`; if it ends in .gz it is the archive itself"},
 	{name: "binaries-sha256", groups: groups{Binaries}, field: func(c *config) any { return &c.Binaries.SHA256 },
 		usage: "the archive's SHA-256 `digest` (default: from the release's SHA256SUMS)"},
 	{name: "skip-checksum", groups: groups{Binaries}, field: func(c *config) any { return &c.Binaries.SkipChecksum },
-		usage: "take an archive of which no checksum is known"},
+		usage: "accept an archive without a known checksum"},
 	{name: "allow-http", groups: groups{Binaries}, field: func(c *config) any { return &c.Binaries.AllowHTTP },
-		usage: "take an archive over plain http from another machine, of the digest in --binaries-sha256"},
+		usage: "accept an archive over plain http from another machine, with the digest in --binaries-sha256"},
 	{name: "download-connect-timeout", groups: groups{Binaries}, field: func(c *config) any { return &c.Timeouts.Connect },
-		usage: "how long a download may take to begin"},
+		usage: "how long to wait until a download begins"},
 
 	{
 		name: "init-system", groups: groups{Paths}, field: func(c *config) any { return &c.Service.InitSystem },
-		usage:  "what keeps etcd running: systemd|kubelet|process",
+		usage:  "what runs etcd: systemd|kubelet|process",
 		choice: []string{string(machine.Systemd), string(machine.Kubelet), string(machine.Process)},
 	},
 	{name: "user", groups: groups{Member}, field: func(c *config) any { return &c.Service.User },
@@ -112,9 +112,9 @@ var table = []entry{
 	{name: "group", groups: groups{Member}, field: func(c *config) any { return &c.Service.Group },
 		usage: "`group` that runs etcd (default: that of the user)"},
 	{name: "disk-priorities", groups: groups{Member}, field: func(c *config) any { return &c.Service.Priorities },
-		usage: "`lines` for the section [Service] of the unit"},
+		usage: "additional `lines` for the [Service] section of the unit"},
 	{name: "no-hardening", groups: groups{Member}, field: func(c *config) any { return &c.Service.HardeningOff },
-		usage: "leave the unit's protections out"},
+		usage: "write the unit without its sandboxing"},
 	{name: "image-repository", groups: groups{Member}, field: func(c *config) any { return &c.Service.ImageRepository },
 		usage: "`repository` of the static pod's image"},
 	{name: "pod-cpu", groups: groups{Member}, field: func(c *config) any { return &c.Service.CPU },
@@ -123,27 +123,27 @@ var table = []entry{
 		usage: "`memory` that the static pod requests"},
 
 	{name: "cipher-suites", groups: groups{Member}, field: func(c *config) any { return &c.Etcd.CipherSuites },
-		usage: "the only cipher `suites` of TLS 1.2, by Go's names"},
+		usage: "cipher `suites` allowed for TLS 1.2, by Go's names"},
 	{name: "quota-backend-bytes", groups: groups{Member}, field: func(c *config) any { return &c.Etcd.QuotaBytes },
-		usage: "`size` at which the database takes no more writes, as 8Gi (default: etcd's own, 2Gi)"},
+		usage: "`size` at which the database takes no more writes, such as 8Gi (default: etcd's own, 2Gi)"},
 	{name: "etcd-flag", groups: groups{Member}, field: func(c *config) any { return &c.Etcd.Flags },
-		usage: "a flag of etcd without dashes, as `KEY=VALUE` (repeated)"},
+		usage: "a flag of etcd without dashes, as `KEY=VALUE` (repeatable)"},
 	{name: "etcd-env", groups: groups{Member}, field: func(c *config) any { return &c.Etcd.Environment },
-		usage: "a variable of etcd's environment, as `KEY=VALUE` (repeated)"},
+		usage: "a variable of etcd's environment, as `KEY=VALUE` (repeatable)"},
 
 	{name: "snapshot", groups: groups{Snapshot}, field: func(c *config) any { return &c.Snapshot.File },
-		usage: "begin with this snapshot, a `file`"},
+		usage: "start with the data of this snapshot `file`"},
 	{name: "skip-hash-check", groups: groups{Snapshot}, field: func(c *config) any { return &c.Snapshot.SkipHashCheck },
-		usage: "take a database file that was copied instead of saved"},
+		usage: "accept a database file that was copied instead of saved"},
 	{name: "bump-revision", groups: groups{Snapshot}, field: func(c *config) any { return &c.Snapshot.BumpRevision },
-		usage: "raise the snapshot's revision by this `number`, and mark all before as compacted"},
+		usage: "raise the snapshot's revision by this `number`, and mark everything before as compacted"},
 
 	{name: "start-timeout", groups: groups{Member}, field: func(c *config) any { return &c.Timeouts.Start },
-		usage: "how long etcd may take to start and be healthy"},
+		usage: "how long to wait until etcd is started and healthy"},
 	{name: "membership-timeout", groups: groups{Paths}, field: func(c *config) any { return &c.Timeouts.Membership },
-		usage: "how long the cluster may take to answer and accept a change"},
+		usage: "how long to wait until the cluster answers and accepts a change"},
 	{name: "promotion-timeout", groups: groups{Join}, field: func(c *config) any { return &c.Timeouts.Promotion },
-		usage: "how long a learner may take to catch up"},
+		usage: "how long to wait until a learner has caught up"},
 	{name: "orphan-timeout", groups: groups{Join}, field: func(c *config) any { return &c.Timeouts.Orphan },
-		usage: "how long nobody may listen at another machine's learner until it is taken out"},
+		usage: "how long another machine's learner may be unreachable before it is removed"},
 }

@@ -157,14 +157,14 @@ func (e *entry) assign(c *machine.Config, text string) (err error) {
 		return err
 	case *bool:
 		if *p, err = strconv.ParseBool(text); err != nil {
-			return fmt.Errorf("%q is not true or false", text)
+			return fmt.Errorf("%q is neither true nor false", text)
 		}
 	case *machine.Duration:
 		if err = p.UnmarshalText([]byte(text)); err != nil {
-			return fmt.Errorf("%q is not a duration, as 1m30s", text)
+			return fmt.Errorf("%q is not a duration such as 1m30s", text)
 		}
 		if *p == 0 && e.name != "download-connect-timeout" { // of which curl took none for its own
-			return fmt.Errorf("%q is no time at all, as 1s is", text)
+			return fmt.Errorf("%q is not a positive duration such as 1s", text)
 		}
 	case *etcdversion.Version:
 		return p.UnmarshalText([]byte(text))
@@ -182,7 +182,7 @@ func split(text string) ([]string, error) {
 	}
 	row, err := csv.NewReader(strings.NewReader(text)).Read()
 	if err != nil {
-		return nil, fmt.Errorf("%q is not a list with commas", text)
+		return nil, fmt.Errorf("%q is not a comma-separated list", text)
 	}
 	var out []string
 	for _, word := range row {

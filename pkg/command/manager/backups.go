@@ -32,19 +32,19 @@ func (f *backupFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.compression, "backup-compression", backup.Gzip,
 		"gzip, which the existing etcd-manager restores too, or zstd")
 	fs.StringArrayVar(&f.encryptTo, "backup-encrypt-to", nil,
-		"age `recipient`, or a file of them, that can decrypt backups (repeated)")
-	fs.StringArrayVar(&f.decrypt, "backup-decrypt-key", nil, "`file` of age identities to decrypt backups with (repeated)")
+		"age `recipient`, or a file of them, who can decrypt the backups (repeatable)")
+	fs.StringArrayVar(&f.decrypt, "backup-decrypt-key", nil, "`file` of age identities to decrypt backups with (repeatable)")
 	fs.StringVar(&f.signKey, "backup-sign-key", "", "`file` of the private key to sign backups with")
-	fs.StringArrayVar(&f.trusted, "backup-trusted-signers", nil, "`file` of public keys of signers (repeated)")
+	fs.StringArrayVar(&f.trusted, "backup-trusted-signers", nil, "`file` of public keys of trusted signers (repeatable)")
 	fs.BoolVar(&f.requireSignature, "backup-require-signature", false, "restore only what a trusted signer has signed")
-	fs.IntVar(&f.maxCount, "backup-max-count", 0, "keep at most so many backups; 0 for no limit besides their age")
-	fs.StringVar(&f.maxSize, "backup-max-size", "", "keep at most so much of backups, such as 200GiB; empty for no limit")
+	fs.IntVar(&f.maxCount, "backup-max-count", 0, "keep at most this many backups; 0 for no limit but their age")
+	fs.StringVar(&f.maxSize, "backup-max-size", "", "keep at most this much in backups, such as 200GiB; empty for no limit")
 	fs.StringVar(&f.verify, "backup-verify-interval", "",
 		"time between two verifications of the newest backup, such as 1d; empty for never")
 	fs.StringVar(&f.drill, "backup-drill-interval", "",
 		"time between two trial restores of the newest backup, such as 7d; empty for never")
 	fs.StringVar(&f.tempDir, "backup-temp-dir", "",
-		"`directory` for backups that are verified or restored for a trial, not on etcd's disk; default: $TMPDIR or /tmp")
+		"`directory` for backups that are verified or drilled, not on etcd's disk; default: $TMPDIR or /tmp")
 }
 
 // policy reads the limits and intervals.

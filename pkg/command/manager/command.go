@@ -36,7 +36,7 @@ func New(run Run) *cobra.Command {
 func Command(run Run) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
-		Short:         "run one member of an etcd cluster, and agree with the other daemons about the rest",
+		Short:         "run one member of an etcd cluster, and manage the cluster together with the other daemons",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

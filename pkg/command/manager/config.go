@@ -146,7 +146,7 @@ func (f *flags) volume(ctx context.Context, c *daemon.Config, log *slog.Logger) 
 	}
 	for _, p := range providers {
 		if f.volumeProvider == p {
-			return fmt.Errorf("--volume-provider=%s is not built yet; mount the volume and use --data-dir, or "+
+			return fmt.Errorf("--volume-provider=%s is not supported yet; mount the volume and use --data-dir, or "+
 				"--volume-provider=external", p)
 		}
 	}
@@ -155,7 +155,7 @@ func (f *flags) volume(ctx context.Context, c *daemon.Config, log *slog.Logger) 
 		return nil
 	case "external":
 	default:
-		return fmt.Errorf("--volume-provider=%s is not known; the known ones are external and %s", f.volumeProvider,
+		return fmt.Errorf("--volume-provider=%s is unknown; it is one of external and %s", f.volumeProvider,
 			strings.Join(providers, ", "))
 	}
 	if len(f.volumeTags) != 1 {

@@ -42,12 +42,12 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.clusterName, "cluster-name", "", "name of the etcd cluster (required)")
 	fs.StringVar(&f.backupStore, "backup-store", "",
 		"control and backup store: file:///path, s3://bucket/path, gs://..., azblob://... (required)")
-	fs.StringVar(&f.dataDir, "data-dir", "", "directory for the node's data, where no volume provider gives one")
+	fs.StringVar(&f.dataDir, "data-dir", "", "directory for the node's data, if no volume provider gives one")
 	fs.StringVar(&f.nodeName, "node-name", "",
 		"name of this node and of its member; default: the content of the file myid in the data directory")
-	fs.StringVar(&f.address, "address", "", "IP address to listen on and to be known by (default 127.0.0.1)")
+	fs.StringVar(&f.address, "address", "", "IP address to listen on and to announce (default 127.0.0.1)")
 	fs.StringVar(&f.etcdAddress, "etcd-address", "0.0.0.0",
-		"address that etcd listens on, in place of the host in its URLs")
+		"address that etcd listens on, instead of the host in its URLs")
 	fs.IntVar(&f.grpcPort, "grpc-port", 8000, "port of this daemon")
 	fs.StringVar(&f.peerURLs, "peer-urls", "https://__address__:2380",
 		"etcd's peer URLs; __address__ and __name__ (with --dns-suffix) are replaced")
@@ -64,25 +64,25 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.etcdInsecure, "etcd-insecure", false, "no TLS for etcd")
 	fs.BoolVar(&f.containerized, "containerized", false, "the host's file system is at /rootfs")
 	fs.StringVar(&f.volumeProvider, "volume-provider", "",
-		"who mounts the data directory: none or external (others are not built yet)")
-	fs.StringArrayVar(&f.volumeTags, "volume-tag", nil, "tag of the volumes to use (repeated)")
+		"who mounts the data directory: none or external (others are not supported yet)")
+	fs.StringArrayVar(&f.volumeTags, "volume-tag", nil, "tag of the volumes to use (repeatable)")
 	fs.StringVar(&f.volumeNameTag, "volume-name-tag", "", "tag whose value names the node")
 	fs.StringVar(&f.dnsSuffix, "dns-suffix", "", "suffix of node names, in URLs and in the hosts file; empty leaves the file alone")
 	fs.StringVar(&f.hostsFile, "hosts-file", "/etc/hosts", "hosts file to maintain when --dns-suffix is set")
 	fs.StringVar(&f.networkCIDR, "network-cidr", "", "network of the nodes (OpenStack only)")
 	fs.StringVar(&f.staticConfig, "static-config", "",
 		`JSON: {"etcdVersion":"3.6.16","nodes":[{"id":"a","ip":["10.0.0.1"]}]}`)
-	fs.IntVar(&f.metricsPort, "etcd-manager-metrics-port", 0, "port of /metrics, /healthz and /readyz; 0 for none")
+	fs.IntVar(&f.metricsPort, "etcd-manager-metrics-port", 0, "port for /metrics, /healthz and /readyz; 0 for none")
 	fs.StringVar(&f.metricsAddress, "etcd-manager-metrics-address", "",
 		"IP address of that port, 0.0.0.0 for all (default: that of --address, and 127.0.0.1)")
-	fs.StringVar(&f.envFile, "env-file", "", "file of KEY=VALUE lines to set as environment")
-	fs.StringArrayVar(&f.etcdDirs, "etcd-dir", nil, "directory to look for etcd binaries in, before /opt (repeated)")
-	fs.StringSliceVar(&f.seeds, "seeds", nil, "other daemons, host:port or name=host:port; named ones make a static list")
+	fs.StringVar(&f.envFile, "env-file", "", "file of KEY=VALUE lines to set in the environment")
+	fs.StringArrayVar(&f.etcdDirs, "etcd-dir", nil, "directory to search for etcd binaries, before /opt (repeatable)")
+	fs.StringSliceVar(&f.seeds, "seeds", nil, "other daemons, as host:port, or as name=host:port for a fixed list of nodes")
 	fs.DurationVar(&f.grace, "replace-grace", d.Grace, "how long a voter may be unhealthy before it is replaced")
 	fs.DurationVar(&f.bootstrapGrace, "bootstrap-grace", d.BootstrapGrace,
-		"how long bootstrap waits for the last missing node")
-	fs.DurationVar(&f.learnerTimeout, "learner-timeout", d.LearnerTimeout, "how long a learner may take to catch up")
-	fs.DurationVar(&f.backupFresh, "backup-fresh", d.BackupFresh, "how old the newest backup may be for a risky step")
+		"how long bootstrap waits for missing nodes")
+	fs.DurationVar(&f.learnerTimeout, "learner-timeout", d.LearnerTimeout, "how long to wait until a learner has caught up")
+	fs.DurationVar(&f.backupFresh, "backup-fresh", d.BackupFresh, "maximum age of the newest backup before a risky step")
 	f.backups.add(fs)
 	f.verbosity = cli.AddKlogFlags(fs)
 }

@@ -25,7 +25,7 @@ var sections = []cli.FlagSection{
 		More:   []string{"volume-name-tag", "containerized", "network-cidr"},
 	},
 	{
-		Title:  "When to act",
+		Title:  "Timing",
 		Common: []string{"replace-grace"},
 		More:   []string{"bootstrap-grace", "learner-timeout", "backup-fresh"},
 	},

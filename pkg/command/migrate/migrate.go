@@ -26,18 +26,19 @@ import (
 // restore it, whatever the data was of.
 var readable = etcdversion.Must("3.5.0")
 
-const long = `migrate makes a backup in a store of what a stopped member of etcd 2.2, 2.3 or 3.0 to 3.3 has in its
-data directory. Every etcd that is supported can restore it. The keys of the v2 store become v3 keys of the same
-names, their times to live leases, and directories are dropped; v3 keys stay as they are, with their revisions.
+const long = `migrate makes a backup in a store from the data directory of a stopped member of etcd 2.2, 2.3 or 3.0 to 3.3.
+Every supported etcd can restore it. The keys of the v2 store become v3 keys of the same names, their times to
+live become leases, and directories are dropped. v3 keys stay as they are, with their revisions.
 
 The directory is only read. The etcd of the data's own version has to be on this machine: it runs on a copy, in a
-network of its own. A migration that was interrupted can be run again; one that was done is found in the store.`
+network namespace of its own. An interrupted migration can be run again; one that is complete is found in the
+store.`
 
 // New returns the command.
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate --data-dir=DIR --backup-store=STORE-URL",
-		Short: "make a backup of the data directory of an etcd 2 or an early etcd 3",
+		Short: "make a backup from the data directory of etcd 2 or early etcd 3",
 		Long:  long,
 		Example: "  etcdadm migrate --data-dir=/var/etcd/data --backup-store=file:///mnt/etcd-store/main " +
 			"--etcd-dir=/opt/old --dry-run\n" +
@@ -51,18 +52,18 @@ func New() *cobra.Command {
 	f.StringVar(&m.store, "backup-store", "", "`URL` of the store that gets the backup")
 	f.StringVar(&m.cluster, "cluster-name", "", "`name` of the cluster, for the description of the backup")
 	f.StringArrayVar(&m.dirs, "etcd-dir", nil,
-		"`directory` that has etcd binaries, as etcd-v2.3.8/etcd (repeated; default: $"+etcdbin.DirVariable+", then /opt)")
+		"`directory` with etcd binaries, such as etcd-v2.3.8/etcd (repeatable; default: $"+etcdbin.DirVariable+", then /opt)")
 	f.StringVar(&m.version, "etcd-version", "",
-		"`version` of etcd to read the data with (default: the newest there is of the data's minor version)")
+		"`version` of etcd to read the data with (default: the newest on this machine of the data's minor version)")
 	f.StringVar(&m.o.Work, "work-dir", "",
-		"`directory` to make for the copy (default: the data directory's name and .migrate)")
+		"`directory` to create for the copy (default: the data directory's name and .migrate)")
 	f.Var(m.keep, "keep",
-		"which of two keys of one name stays, where both stores have it: none, v2 or v3; with none that is refused")
+		"which key to keep if both stores have one of the same name: v2, v3, or none to refuse")
 	f.BoolVar(&m.o.DiscardTail, "discard-uncommitted", false,
 		"leave out entries at the log's end that were not known to be committed")
 	f.BoolVar(&m.o.ShareNetwork, "share-network", false,
-		"run the copy on this machine's loopback; only where no other member of that cluster runs")
-	f.BoolVar(&m.dry, "dry-run", false, "say what would be done")
+		"run the copy on this machine's loopback; only if no other member of that cluster runs here")
+	f.BoolVar(&m.dry, "dry-run", false, "print what would be done, and do nothing")
 	m.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return m.run(cmd.Context()) }
 	return cmd
@@ -201,17 +202,17 @@ func rows(r report) [][]string {
 	case r.DryRun:
 		return append(list, []string{"DRY RUN", "nothing was written"})
 	case r.Before:
-		return append(list, []string{"BACKUP", r.Backup + ", made of this data before"})
+		return append(list, []string{"BACKUP", r.Backup + ", made from this data before"})
 	}
 	list = append(list, []string{"BACKUP", r.Backup}, []string{"V2 KEYS", fmt.Sprint(r.V2Keys)},
-		[]string{"V3 KEYS", fmt.Sprint(r.V3Keys)}, []string{"LEASES", fmt.Sprintf("%d made of times to live", r.Leases)},
+		[]string{"V3 KEYS", fmt.Sprint(r.V3Keys)}, []string{"LEASES", fmt.Sprintf("%d made from times to live", r.Leases)},
 		[]string{"DIRECTORIES", fmt.Sprintf("%d dropped", r.Directories)},
 		[]string{"REVISION", fmt.Sprint(cluster.Revision(r.Revision))})
 	for _, extra := range []struct {
 		n    int
 		text string
 	}{
-		{r.Expired, "keys whose time had passed were left out"},
+		{r.Expired, "expired keys were left out"},
 		{r.Users, "users and roles of v2's authentication were left out"},
 		{r.Replaced, "v3 keys were replaced by v2 keys"}, {r.Dropped, "v2 keys were left out for v3 keys"},
 	} {

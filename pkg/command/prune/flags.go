@@ -36,7 +36,7 @@ type trust struct {
 // add gives a command the flags, named as those of the daemons.
 func (f *trust) add(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.signers, "backup-trusted-signers", nil,
-		"`file` with public keys (PEM, ed25519) of signers: only what one of them signed counts, and is kept or deleted "+
+		"`file` with public keys (PEM, ed25519) of signers: only backups that one of them signed count, and are kept or deleted "+
 			"(repeated)")
 	fs.StringVar(&f.cluster, "cluster-name", "", "`name` of the cluster that a signed backup must be of; empty for any")
 }
@@ -91,7 +91,7 @@ func (f *Flags) Policy(env func(string) string) (retention.Policy, error) {
 		case err != nil:
 			return p, cli.Usagef("%s: %v", name, err)
 		case d == 0:
-			return p, cli.Usagef("%s must not be zero; 1s is as good as none", name)
+			return p, cli.Usagef("%s must not be zero; use 1s for none", name)
 		}
 		*a.to = d
 	}

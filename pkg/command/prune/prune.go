@@ -20,22 +20,22 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-const long = `Delete the backups that the retention rules let go, and say for each backup why
-it stays or goes.
+const long = `Delete the backups that the retention rules do not keep, and say for each backup
+why it stays or goes.
 
   * younger than an hour: all stay
   * up to --hourly: the earliest of each hour (UTC) stays
   * up to --daily: the earliest of each day (UTC) stays
-  * over --max-count or --max-size: of what is left the damaged go first, then the
+  * over --max-count or --max-size: of the rest the damaged go first, then the
     oldest
 
-Whatever the rules say, the newest backup stays, and the newest one that is not
-known to be damaged; and so does every one from the future, or without a time
-in its name. What backups that were broken off more than a day ago have left
-behind goes too.
+Whatever the rules say, the newest backup stays, the newest one that is not known to
+be damaged stays, and so does every backup that is dated in the future or has no
+time in its name. Leftovers of backups that were interrupted more than a day ago are
+deleted, too.
 
-Where the daemons trust signers, give their --backup-trusted-signers here too:
-what nobody trusted has signed is then neither counted nor deleted.`
+If the daemons trust signers, give their --backup-trusted-signers here, too: a backup
+without a trusted signature is then neither counted nor deleted.`
 
 // Options say where the command gets what it needs.
 type Options struct {
@@ -68,16 +68,16 @@ func New(o Options) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:     "prune",
-		Short:   "delete the backups that the retention rules let go, and say why",
+		Short:   "delete the backups that the retention rules do not keep",
 		Long:    long,
 		Example: "  prune --dry-run\n  prune --hourly=7d --daily=90d --max-size=200GiB",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	fs := cmd.Flags()
-	fs.BoolVar(&c.dryRun, "dry-run", false, "delete nothing, only say what would be")
+	fs.BoolVar(&c.dryRun, "dry-run", false, "print what would be deleted, and delete nothing")
 	fs.BoolVar(&c.byClock, "by-clock", false,
-		"take ages from this machine's clock alone: also where there are not that many days of backups to tell of them")
+		"compute ages from this machine's clock alone, even if the backups are too few to confirm it")
 	c.flags.Add(fs, "")
 	c.trust.add(fs)
 	return cmd
@@ -165,8 +165,8 @@ func (c *command) prune(ctx context.Context, cmd *cobra.Command, s sweep.Store, 
 	}
 	if err := result.Err(); err != nil {
 		return cli.WithHint(fmt.Errorf("prune: %w", err),
-			"nothing else is lost; the store must let these credentials delete, or a rule of the store (lifecycle, object "+
-				"lock) does the deleting")
+			"nothing else is lost; allow these credentials to delete, or have a rule of the store (lifecycle, object "+
+				"lock) delete the backups")
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func (c *command) report(plan sweep.Plan, done sweep.Result) report {
 	}
 	for _, name := range plan.Leftovers {
 		at, _ := retention.ParseName(name)
-		add(entry{Backup: cluster.Backup{Name: name, At: at}, Result: goes, Reason: "broken off, and never a whole backup",
+		add(entry{Backup: cluster.Backup{Name: name, At: at}, Result: goes, Reason: "interrupted, never a whole backup",
 			Leftover: true})
 	}
 	return r

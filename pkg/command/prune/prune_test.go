@@ -100,7 +100,7 @@ func TestPruneSaysWhyAndDeletes(t *testing.T) {
 		"2026-11-20T08:00:00Z-000001 stays the earliest of its hour",
 		"2026-11-20T08:15:00Z-000001 goes not the earliest of its hour",
 		"2026-11-20T10:30:00Z-000001 stays younger than an hour",
-		"by-hand stays the name has no time, so it is not ours to delete",
+		"by-hand stays the name has no time, so it is never deleted",
 	} {
 		if !hasLine(stdout, line) {
 			t.Errorf("there is no line %q in\n%s", line, stdout)
@@ -258,7 +258,7 @@ func TestDeniedDeletionWarnsAndFails(t *testing.T) {
 	if code != 1 || left(t, dir) != 5 {
 		t.Errorf("exit code %d, %d are left", code, left(t, dir))
 	}
-	for _, text := range []string{"could not be deleted", "2020-01-01T00:00:00Z-000007", "broken off"} {
+	for _, text := range []string{"could not be deleted", "2020-01-01T00:00:00Z-000007", "interrupted"} {
 		if !strings.Contains(stdout, text) {
 			t.Errorf("%q is not in\n%s", text, stdout)
 		}

@@ -20,16 +20,15 @@ import (
 
 const long = `Fetch the release archive of etcd into the cache, so that init and join need no
 network later. It is compared with the SHA256SUMS that etcd publishes, or with
---binaries-sha256; what an interrupted download left is continued. Proxies are
-those of HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+--binaries-sha256. An interrupted download is resumed. Proxies are taken from
+HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
 
-An archive that is in the cache is not fetched again. One that was put there by
-hand is taken as well:
+An archive that is in the cache is not fetched again. You can put one there by hand:
 
   /var/cache/etcdadm/etcd/v3.6.16/etcd-v3.6.16-linux-amd64.tar.gz
 
---release-url is what stands before /v3.6.16/ in the URL of the archive. A URL
-that ends in .gz is the archive itself; a file URL is a mirror on this machine.`
+--release-url is the part before /v3.6.16/ in the URL of the archive. A URL that ends
+in .gz is the archive itself; a file URL is a mirror on this machine.`
 
 // Result is what the command prints.
 type Result struct {
@@ -83,7 +82,7 @@ func download(cmd *cobra.Command, c machine.Config) (Result, error) {
 		if _, err := os.Stat(b.Image); err != nil {
 			return r, &cli.UsageError{
 				Text: fmt.Sprintf("images are not kept in the cache: %s is pulled when etcd is installed", cli.Plain(b.Image)),
-				Next: "to be without a network then, give --binaries-image the path of an archive of docker save or of an " +
+				Next: "to need no network then, give --binaries-image the path of a docker save archive or of an " +
 					"OCI layout",
 			}
 		}

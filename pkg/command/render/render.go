@@ -68,7 +68,7 @@ func (r Steps) Write(w io.Writer) error {
 		fmt.Fprintf(&b, "# %s\n", cli.Plain(h.String()))
 	}
 	if r.Converged && len(r.Operations) == 0 {
-		fmt.Fprintln(&b, "# the cluster is what the spec says")
+		fmt.Fprintln(&b, "# the cluster is as the spec says")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -99,7 +99,7 @@ func Explain(holds []plan.Hold) []Explanation {
 	for _, h := range holds {
 		doc, ok := plan.Explain(h.Reason)
 		if !ok {
-			doc.Means = "This release does not know the rule."
+			doc.Means = "This release does not know this hold."
 			doc.Do = "Use the etcd-manager-ctl of the release that the coordinator runs."
 		}
 		list = append(list, Explanation{Reason: h.Reason, Text: h.Text, Means: doc.Means, Do: doc.Do})

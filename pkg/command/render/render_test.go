@@ -54,11 +54,11 @@ func TestSizes(t *testing.T) {
 func TestStateSaysWhatIsGoingOn(t *testing.T) {
 	holds := []plan.Hold{{Reason: plan.Grace, Text: "x"}}
 	for want, r := range map[string]reconcile.Report{
-		"doing: etcdadm x":               {Operation: "etcdadm x", Converged: true},
-		"what the spec says":             {Converged: true},
-		"what the spec says, with holds": {Converged: true, Holds: holds},
-		"held":                           {Holds: holds},
-		"not yet what the spec says":     {},
+		"doing: etcdadm x":             {Operation: "etcdadm x", Converged: true},
+		"as the spec says":             {Converged: true},
+		"as the spec says, with holds": {Converged: true, Holds: holds},
+		"held":                         {Holds: holds},
+		"not yet as the spec says":     {},
 	} {
 		if got := state(r); got != want {
 			t.Errorf("%+v is %q, want %q", r, got, want)
@@ -92,7 +92,7 @@ func TestStatusOfUnreadableDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"unreadable: state file is torn", "etcd on a ended: unknown", "last backup  not known", "spec         none",
+		"unreadable: state file is torn", "etcd on a ended: unknown", "last backup  unknown", "spec         none",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("status lacks %q:\n%s", want, b.String())

@@ -168,13 +168,13 @@ func state(r reconcile.Report) string {
 	case r.Operation != "":
 		return "doing: " + r.Operation
 	case r.Converged && len(r.Holds) == 0:
-		return "what the spec says"
+		return "as the spec says"
 	case r.Converged:
-		return "what the spec says, with holds"
+		return "as the spec says, with holds"
 	case len(r.Holds) > 0:
 		return "held"
 	}
-	return "not yet what the spec says"
+	return "not yet as the spec says"
 }
 
 func spec(s cluster.Spec) string {
@@ -194,13 +194,13 @@ func (p *page) backups(s cluster.Store) string {
 		b := s.Backups[0]
 		return b.Name + ", " + Age(p.now.Sub(b.At))
 	case s.BackupsKnown && !s.BackupsRead.IsZero():
-		return "none, when the store was read " + Age(p.now.Sub(s.BackupsRead))
+		return "none when the store was last read " + Age(p.now.Sub(s.BackupsRead))
 	case s.BackupsKnown:
 		return "none"
 	case s.BackupsProblem != "":
-		return "not known: " + s.BackupsProblem
+		return "unknown: " + s.BackupsProblem
 	}
-	return "not known"
+	return "unknown"
 }
 
 func summaryRequests(requests []cluster.Request, now time.Time) (rows [][]string) {

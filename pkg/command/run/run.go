@@ -27,22 +27,22 @@ import (
 )
 
 const long = `Run etcd in the foreground with the environment of a file that "etcdadm init" or
-"etcdadm join" has written, and start it again when it dies, at once and then
-less and less often.
+"etcdadm join" has written, and restart it when it ends: at once the first time,
+then with growing delays.
 
-It ends when it gets SIGTERM, SIGINT or SIGHUP, after etcd has ended. etcd never
-outlives it, and there are never two for one --dir.
+The command ends on SIGTERM, SIGINT or SIGHUP, after etcd has ended. etcd never
+outlives it, and two of them never run with one --dir.
 
-With --init-system=process, init and join start it in the background; it is not
-started again after a reboot. To have it there, make it the command of a
-container, or of a service of an init system that etcdadm does not know:
+With --init-system=process, init and join start it in the background; nothing starts
+it after a reboot. For that, make it the command of a container, or of a service of
+an init system that etcdadm does not know:
 
   OpenRC     command=/usr/local/bin/etcdadm, command_args=run, command_background=true
   runit, s6  exec etcdadm run
   container  ENTRYPOINT ["etcdadm", "run", "--env-file=/etc/etcd/etcd.env"]
 
-Where NOTIFY_SOCKET is set, as systemd does for Type=notify, it says READY=1
-when etcd is ready.`
+If NOTIFY_SOCKET is set, as systemd does for Type=notify, it sends READY=1 when etcd
+is ready.`
 
 // options are the flags.
 type options struct {
@@ -69,17 +69,17 @@ func New() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.envFile, "env-file", "/etc/etcd/etcd.env",
-		"file with etcd's whole environment; nothing else is handed on to it")
+		"file with etcd's whole environment; etcd gets nothing else")
 	fs.StringVar(&o.etcd, "etcd", "/opt/bin/etcd", "the program")
 	fs.StringVar(&o.dir, "dir", "/var/lib/etcdadm",
-		"directory for the state of this command; of two with the same, the second refuses")
+		"directory for the state of this command; only one can use it at a time")
 	fs.StringVar(&o.logFile, "log-file", "",
 		"file for the output of etcd and of this command, instead of stdout and stderr")
 	fs.StringVar(&o.require, "require", "",
-		"file without which etcd is not started: it is missing where the disk of the data is not mounted")
+		"file that must exist for etcd to be started: it is missing if the data disk is not mounted")
 	fs.Int64Var(&o.logSize, "log-size", 32<<20,
-		"size in bytes at which the log file is renamed to end in .1 and begun anew")
-	fs.DurationVar(&o.stopTimeout, "stop-timeout", 30*time.Second, "time for etcd to end before it is killed")
+		"size in bytes at which the log file is renamed to end in .1 and a new one is begun")
+	fs.DurationVar(&o.stopTimeout, "stop-timeout", 30*time.Second, "how long to wait for etcd to end before it is killed")
 	return cmd
 }
 
@@ -101,7 +101,7 @@ func (o *options) validate() error {
 	case o.logSize < 1<<10:
 		return cli.Usagef("--log-size is less than 1024")
 	case o.stopTimeout <= 0:
-		return cli.Usagef("--stop-timeout is not positive")
+		return cli.Usagef("--stop-timeout must be positive")
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (o options) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	if o.logFile != "" {
 		log, err := openLog(o.logFile, o.logSize)
 		if err != nil {
-			return cli.WithHint(err, "name a file in a directory that exists in --log-file")
+			return cli.WithHint(err, "name a file in an existing directory with --log-file")
 		}
 		defer log.close()
 		lines, messages = log.line, log.line
@@ -134,7 +134,7 @@ func (o options) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	}
 	sup, err := etcdproc.New(ctx, etcdproc.Options{Dir: o.dir, Log: lines, StopTimeout: o.stopTimeout})
 	if errors.Is(err, etcdproc.ErrBusy) {
-		return cli.WithHint(err, "it is running already; give another --dir for another etcd")
+		return cli.WithHint(err, "it is already running; for another etcd give another --dir")
 	}
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (o options) environment() ([]string, error) {
 	text, err := os.ReadFile(o.envFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.WithHint(fmt.Errorf("environment of etcd: %w", err),
-			"etcdadm init or etcdadm join writes it; or name another one in --env-file")
+			"etcdadm init or etcdadm join writes it; or name another one with --env-file")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("environment of etcd: %w", err)
@@ -203,7 +203,7 @@ type runner struct {
 // keep runs etcd until ctx ends.
 func (r *runner) keep(ctx context.Context, cfg etcdproc.Config) error {
 	if err := r.sup.Start(ctx, cfg); err != nil {
-		return cli.WithHint(err, "etcdadm download fetches etcd; or name the program in --etcd")
+		return cli.WithHint(err, "fetch etcd with etcdadm download, or name the program with --etcd")
 	}
 	if err := r.post(); err != nil {
 		return err
@@ -233,7 +233,7 @@ func (r *runner) post() error {
 	switch {
 	case st.State == cluster.ProcessCrashing && st.Restarts == 0:
 		// It may have been killed by somebody, and is started again at once.
-		p.Detail = fmt.Sprintf("etcd ended (%s), and is started again", st.LastExit)
+		p.Detail = fmt.Sprintf("etcd ended (%s) and is restarted", st.LastExit)
 	case st.State == cluster.ProcessCrashing:
 		p.State, p.LastLines = initsystem.Crashing, st.LastLines
 		p.Detail = fmt.Sprintf("etcd ended (%s), restarted %d times", st.LastExit, st.Restarts)

@@ -94,7 +94,7 @@ func TestSecondOneInADirectoryRefuses(t *testing.T) {
 	first.awaits(t, "is ready")
 	second := run(t, nil, p.args()...)
 	if code := second.wait(t); code != 1 ||
-		!strings.Contains(second.err.String(), "another process supervises etcd here\nhint: it is running already") {
+		!strings.Contains(second.err.String(), "another process supervises etcd here\nhint: it is already running") {
 		t.Errorf("code %d", code)
 	}
 	if gone(first.etcdPID(t)) {
@@ -192,7 +192,7 @@ func TestWhatItCannotRun(t *testing.T) {
 			"is a directory",
 		}},
 		{"no etcd", func(p place) []string { p.etcd += "x"; return p.args() }, 1, []string{
-			"start etcd: fork/exec", "hint: etcdadm download",
+			"start etcd: fork/exec", "hint: fetch etcd with etcdadm download",
 		}},
 		{"a file for a directory", func(p place) []string { p.dir = p.env; return p.args() }, 1, []string{"file exists"}},
 		{"no place for the log", func(p place) []string { return p.args("--log-file=" + p.dir + "/x/y") }, 1, []string{
@@ -201,7 +201,7 @@ func TestWhatItCannotRun(t *testing.T) {
 		{"an argument", func(p place) []string { return p.args("now") }, 2, []string{"etcdadm run --help"}},
 		{"no directory", func(p place) []string { p.dir = ""; return p.args() }, 2, []string{"must not be empty"}},
 		{"a small log", func(p place) []string { return p.args("--log-size=1") }, 2, []string{"less than 1024"}},
-		{"no time", func(p place) []string { return p.args("--stop-timeout=0") }, 2, []string{"not positive"}},
+		{"no time", func(p place) []string { return p.args("--stop-timeout=0") }, 2, []string{"must be positive"}},
 	}
 	for _, tt := range tests {
 		f := run(t, nil, tt.args(newPlace(t, "stay"))...)

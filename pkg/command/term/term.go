@@ -20,7 +20,7 @@ import (
 // New returns the command term.
 func New() *cobra.Command {
 	cmd := cli.Group("term", "repair the coordinator's term on this machine")
-	cmd.Long = "term is about the number by which etcd-manager's daemons tell an old coordinator from a new one."
+	cmd.Long = `term repairs the number by which etcd-manager's daemons tell an old coordinator from a new one.`
 	cmd.AddCommand(reset())
 	return cmd
 }
@@ -36,18 +36,15 @@ func reset() *cobra.Command {
 	var to uint64
 	cmd := &cobra.Command{
 		Use: "reset", Short: "lower the highest term that this node has seen",
-		Long: "reset is for a node on whose disk is a term that no campaign can follow: it votes for nobody and obeys " +
-			"nobody, and\n" +
-			"says so in its log and in etcdadm status. It lowers the term on the disk; what else the node remembers stays. " +
-			"A node\n" +
-			"whose term can be followed from --to is refused: it would only forget what it has promised.\n\n" +
-			"Do it on one node at a time: stop etcd-manager there (its etcd stops with it), run this, start it again, wait " +
-			"until\n" +
-			"its member is healthy, go on to the next node that has the term. Give all of them the same --to: the highest " +
-			"term of\n" +
-			"the nodes that are not affected (lease.term in etcdadm observe -o json); where all are, any number from 1, " +
-			"such as\n" +
-			"1000, that is not below the term in the last lines of etcd-manager-ctl history.",
+		Long: `reset is for a node with a term on its disk that no candidate can exceed: the node votes for nobody and obeys
+nobody, and says so in its log and in etcdadm status. reset lowers the term; whatever else the node remembers
+stays. It refuses if the node's term can be exceeded from --to: then it would only forget the node's promises.
+
+Reset one node at a time: stop etcd-manager there (its etcd stops with it), run this, start etcd-manager again,
+and wait until its member is healthy before you go to the next node that has the term. Give all of them the
+same --to: the highest term of the nodes that are not affected (lease.term in etcdadm observe -o json). If all
+are affected, take any number from 1, such as 1000, that is not below the term in the last lines of
+etcd-manager-ctl history.`,
 		Example: "  systemctl stop etcd-manager\n  etcdadm term reset --to=1000\n  systemctl start etcd-manager",
 		Args:    cobra.NoArgs,
 	}
@@ -62,7 +59,7 @@ func reset() *cobra.Command {
 			return explain(err)
 		}
 		return out.Print(cmd.OutOrStdout(), view{before.Term, cluster.Term(to)}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "The highest term that this node has seen was %d, it is %d now.\n", before.Term, to)
+			_, err := fmt.Fprintf(w, "The highest term that this node has seen was %d and now is %d.\n", before.Term, to)
 			return err
 		})
 	}
@@ -80,7 +77,7 @@ func explain(err error) error {
 			Next: "give the highest term of the nodes that are not affected: lease.term in etcdadm observe -o json"}
 	case errors.Is(err, lease.ErrInReach):
 		return &cli.RefusedError{
-			Text: err.Error(), Next: "nothing needs to be reset here: start etcd-manager, and check etcdadm status",
+			Text: err.Error(), Next: "nothing has to be reset here: start etcd-manager, and check etcdadm status",
 		}
 	case errors.Is(err, fs.ErrNotExist):
 		return cli.WithHint(err,

@@ -49,7 +49,7 @@ func TestResetMakesAPoisonedDiskUsable(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := run("--data-dir", dir, "--to", "41")
-	if err != nil || !strings.Contains(out, "18446744073709551615, it is 41 now") {
+	if err != nil || !strings.Contains(out, "18446744073709551615 and now is 41") {
 		t.Fatalf("%q, %v", out, err)
 	}
 	if f, err = nodestate.Open(dir, self); err != nil {

@@ -43,7 +43,7 @@ func TestAnUnreachableNodeKeepsWhatItSaidLast(t *testing.T) {
 func TestAnUnreachableNodeThatNeverAnsweredIsKnownByNameOnly(t *testing.T) {
 	n := nodeOf(t, newWorld().unreachable("b").merge(cluster.Observation{}), "b")
 	equal(t, "node", n, cluster.Node{Name: "b", Address: "b:1"})
-	// An empty disk state is "not known", which bootstrap must not take for empty.
+	// An empty disk state is "unknown", which bootstrap must not take for empty.
 	if n.Disk.State == cluster.DiskEmpty {
 		t.Error("a node that never answered is said to have an empty disk")
 	}

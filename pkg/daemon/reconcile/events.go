@@ -42,7 +42,7 @@ func (e *events) note(r Report) {
 	e.noteGaps(r.Observation.Gaps)
 	e.noteHolds(r.Holds)
 	if r.Converged && !e.converged {
-		e.log.Info("the cluster is what the spec says", "members", len(r.Observation.Members), "version", r.Spec.EtcdVersion)
+		e.log.Info("the cluster is as the spec says", "members", len(r.Observation.Members), "version", r.Spec.EtcdVersion)
 	}
 	e.converged = r.Converged
 }

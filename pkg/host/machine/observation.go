@@ -164,7 +164,7 @@ type Data struct {
 	// bootstrapped its cluster.
 	Uncommitted bool `json:"uncommitted,omitempty"`
 	// Hazards is what the version that is wanted may not stand in the data, empty where
-	// nobody has looked.
+	// it has not been checked.
 	Hazards []cluster.Hazard `json:"hazards,omitempty"`
 	// Ready says that the directory exists with the right owner and mode.
 	Ready bool `json:"ready"`
