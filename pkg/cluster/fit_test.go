@@ -20,7 +20,7 @@ func TestUnfit(t *testing.T) {
 		"a learner":           {func(r *Report) { r.Learner = true }, "learner"},
 		"corrupt":             {func(r *Report) { r.Alarms = []string{"NOSPACE", AlarmCorrupt} }, "alarm CORRUPT"},
 		"no leader":           {func(r *Report) { r.Leader = 0 }, "no leader"},
-		"no read":             {func(r *Report) { r.Read = ReadLate }, "no read through the quorum"},
+		"no read":             {func(r *Report) { r.Read = ReadLate }, "no linearizable read"},
 	} {
 		r := good
 		c.change(&r)

@@ -23,7 +23,7 @@ func TestStandingRefuses(t *testing.T) {
 			"data is of etcd 3.6"},
 		{"others know a later version", Standing{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.6.0")},
 			later, old, "cluster version is 3.6"},
-		{"back, and it does not tell", Standing{Seen: v("3.5.0")}, later, old, "does not tell"},
+		{"back, and it does not tell", Standing{Seen: v("3.5.0")}, later, old, "does not report"},
 		{"up, and it is down", Standing{Seen: v("3.5.0")}, old, later, ""},
 		{"a patch back", Standing{Answers: true, Runs: later, Storage: v("3.6.0"), Seen: v("3.6.0")}, later, v("3.6.0"), ""},
 		{"its directory lies", Standing{Answers: true, Runs: later, Storage: v("3.6.0")}, old, old, "data is of etcd 3.6"},
@@ -101,7 +101,7 @@ func TestJudgeAChange(t *testing.T) {
 func TestNoWayBack(t *testing.T) {
 	v := etcdversion.Must
 	up := VersionChange{From: v("3.5.35"), To: v("3.6.16")}
-	if why := up.NoWayBack(v("3.6.0")); !strings.Contains(why, "3.6 already") {
+	if why := up.NoWayBack(v("3.6.0")); !strings.Contains(why, "already 3.6") {
 		t.Errorf("of a cluster version that has risen it says %q", why)
 	}
 	for _, seen := range []etcdversion.Version{{}, v("3.5.0")} {

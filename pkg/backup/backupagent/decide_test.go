@@ -66,7 +66,7 @@ func TestTurns(t *testing.T) {
 		{name: "nor one that is behind", prefer: Follower, n: 3, mine: 3, err: "5000 entries behind", change: func(v *View) {
 			v.Candidates[2].Report.Applied -= 5000
 		}},
-		{name: "nor one that only answers", prefer: Local, n: 3, mine: 3, err: "no read through the quorum",
+		{name: "nor one that only answers", prefer: Local, n: 3, mine: 3, err: "no linearizable read",
 			change: func(v *View) { v.Candidates[2].Report.Read = cluster.ReadLate }},
 		{name: "nor one of an old term", prefer: Follower, n: 3, mine: 3, err: "in term 4, others are in 5",
 			change: func(v *View) { v.Candidates[2].Report.RaftTerm = 4 }},

@@ -121,7 +121,7 @@ func TestPruneSaysWhyAndDeletes(t *testing.T) {
 		t.Errorf("exit code %d, %s, %d are left\n%s", code, stderr, left(t, dir), stdout)
 	}
 	code, stdout, _ = run(t, tree(dir, nil), "")
-	if code != 0 || left(t, dir) != 3 || strings.Contains(stdout, "deleted") {
+	if code != 0 || left(t, dir) != 3 || strings.Contains(stdout, "are deleted") {
 		t.Errorf("exit code %d, %d are left\n%s", code, left(t, dir), stdout)
 	}
 }

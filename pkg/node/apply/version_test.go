@@ -129,7 +129,7 @@ func TestNobodyGoesBackBehindTheClusterVersion(t *testing.T) {
 	h.restart()
 	testwait.Until(h.t, "it says that there is no way back", func() bool {
 		c := h.disk().Change
-		return c != nil && !c.Back && strings.Contains(c.Failed, "cannot go back: the cluster version is 3.6 already")
+		return c != nil && !c.Back && strings.Contains(c.Failed, "cannot go back: the cluster version is already 3.6")
 	})
 	if v := h.disk().Assigned.Version; v != dies {
 		t.Errorf("it is assigned %s", v)
