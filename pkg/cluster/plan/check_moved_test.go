@@ -18,7 +18,7 @@ func TestCheckOfAMemberThatMoves(t *testing.T) {
 		{"nobody has that id", "cluster a b c", strings.Replace(update, "--id=1", "--id=9", 1), "member 9"},
 		{"without TLS", "cluster a b c", strings.Replace(update, "https://a.new", "http://a.new", 1), "give up TLS"},
 		{"the place of another", "cluster a b c", strings.Replace(update, "a.new", "b", 1), "etcd looks for b"},
-		{"another waits", "cluster a b c\nnode b serving=http://b:2379", update, "b waits to be started"},
+		{"another waits", "cluster a b c\nnode b serving=http://b:2379", update, "b has yet to be restarted"},
 		{"the next start of it", "cluster a b c\nnode a serving=http://a:2379", restart, ""},
 		{"the next start beside one that is away", "cluster a b c\nnode a serving=http://a:2379\nmember c down=10s", restart,
 			"c is not healthy"},
