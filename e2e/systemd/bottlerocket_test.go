@@ -23,15 +23,7 @@ func TestBottlerocketWhileTheFirstMemberIsLate(t *testing.T) {
 	t.Parallel()
 	machines := startBottlerockets(t, 3, older)
 	m1 := machines[0]
-	files := providerFiles(t)
-	for _, m := range machines {
-		for _, f := range files[1:] {
-			name := filepath.Join(m.dir, "etcd", "pki", filepath.Base(f.Path))
-			if err := os.WriteFile(name, []byte(f.Content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	giveAuthority(t, machines)
 	endpoints := m1.IP[:strings.LastIndex(m1.IP, ".")] + ".250"
 	endpoints = "https://" + endpoints + ":2379," + m1.url()
 	membership := map[*Bottlerocket]string{}
@@ -122,4 +114,18 @@ func restorePage(t *testing.T, m *Bottlerocket) {
 	m.inPod(fmt.Sprintf("etcdctl snapshot restore /var/lib/etcd/data/backup.db --name=%[1]s --initial-cluster=%[1]s=%[2]s "+
 		"--initial-cluster-token=etcd-cluster-1 --initial-advertise-peer-urls=%[2]s; test -s /%[1]s.etcd/member/snap/db",
 		value("ETCD_NAME"), value("ETCD_INITIAL_ADVERTISE_PEER_URLS")))
+}
+
+// giveAuthority puts one certificate authority on the machines, as the provider does.
+func giveAuthority(t *testing.T, machines []*Bottlerocket) {
+	t.Helper()
+	files := providerFiles(t)
+	for _, m := range machines {
+		for _, f := range files[1:] {
+			name := filepath.Join(m.dir, "etcd", "pki", filepath.Base(f.Path))
+			if err := os.WriteFile(name, []byte(f.Content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }

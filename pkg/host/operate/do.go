@@ -60,9 +60,14 @@ func (m *Machine) effect(ctx context.Context, goal machine.Goal, obs machine.Obs
 	case *machine.RemoveFiles:
 		return m.removeFiles(ctx, op.Paths)
 	case *machine.Membership:
+		m.endVote()
 		return m.membership(ctx, obs, op)
 	case *machine.AwaitHealth:
+		m.beginVote(ctx, goal, obs)
 		return m.awaitHealth(ctx, goal, obs.Remote, op.Bootstrap)
+	}
+	if _, starts := op.(*machine.StartService); starts {
+		m.beginVote(ctx, goal, obs)
 	}
 	return m.keep(ctx, op)
 }

@@ -81,6 +81,8 @@ type Machine struct {
 	clusters map[cluster.ClusterID]string
 	// learner is what was seen of the learner that another machine has in the cluster.
 	learner learnerWatch
+	// vote is asked for beside the steps of a join, nil while it is not.
+	vote *earlyVote
 	// rewritten says that files were written since this command last had the init system
 	// start etcd.
 	rewritten bool
@@ -192,6 +194,7 @@ func (m *Machine) Run(ctx context.Context, goal machine.Goal) (Result, error) {
 		m.sweep()
 	}
 	r, err := m.run(ctx, goal)
+	m.endVote()
 	if err == nil || ctx.Err() != nil || goal.Action != machine.Join || goal.Phase != "" || !m.mustUndo(ctx, goal, err) {
 		return r, err
 	}
@@ -204,8 +207,9 @@ func (m *Machine) Run(ctx context.Context, goal machine.Goal) (Result, error) {
 }
 
 // mustUndo says whether a failed join left a learner behind: it has no vote,
-// but while it is there no other machine can join. It observes once more, because
-// the cluster may have done what it did not answer.
+// but while it is there no other machine can join. So it is with one that had its vote
+// early, and never served. It observes once more, because the cluster may have done what
+// it did not answer.
 func (m *Machine) mustUndo(ctx context.Context, goal machine.Goal, err error) bool {
 	var why *machine.Hold
 	if errors.As(err, &why) && why.Reason != machine.VersionHazard &&
@@ -213,7 +217,11 @@ func (m *Machine) mustUndo(ctx context.Context, goal machine.Goal, err error) bo
 		return false // a person decides, or there is nobody to undo it
 	}
 	obs, observeErr := m.Observe(ctx, goal)
-	return observeErr == nil && machine.IsLearner(m.cfg, obs)
+	if observeErr != nil {
+		return false
+	}
+	unserved := m.vote != nil && m.vote.op != nil && (obs.Local == nil || obs.Local.Leader == 0)
+	return unserved || machine.IsLearner(m.cfg, obs)
 }
 
 // An UndoneError is a join's error after the join was taken back.
@@ -237,6 +245,7 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 			return r, err
 		}
 		r.Last = obs
+		m.noteVote(&r)
 		settled, why := machine.Settle(goal, obs)
 		var step *machine.Step
 		if goal = settled; why == nil {

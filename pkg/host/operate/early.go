@@ -1,0 +1,148 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
+	"github.com/etcdadm/etcdadm/pkg/node/apply"
+)
+
+// An earlyVote asks for the vote of this machine's learner from the moment that its etcd
+// runs, beside the steps. etcd answers /health as soon as it serves, and who asks is to
+// find a voter.
+type earlyVote struct {
+	stop context.CancelFunc
+	done chan struct{}
+	// op is what was done, nil if nothing was; it is for who has seen the end of done.
+	op *plan.Promote
+	// told says that the step was told of.
+	told bool
+}
+
+// How often is asked for the vote: at first, and after some time, when much is copied.
+const (
+	often  = 20 * time.Millisecond
+	rarely = 100 * time.Millisecond
+	eager  = 10 * time.Second
+	// inTheAir is how long the answer to a promotion that was seen may take.
+	inTheAir = 2 * time.Second
+)
+
+// beginVote begins to ask, if it is this machine's to have a vote.
+func (m *Machine) beginVote(ctx context.Context, goal machine.Goal, obs machine.Observation) {
+	op, seen := machine.EarlyVote(goal, m.cfg, obs)
+	if op == nil || m.vote.lives() {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	v := &earlyVote{stop: cancel, done: make(chan struct{})}
+	m.vote = v
+	go func() {
+		defer close(v.done)
+		if m.voteEarly(ctx, seen, op) == nil {
+			v.op = op
+		}
+	}()
+}
+
+// lives says that it asks, or has done what it was for.
+func (v *earlyVote) lives() bool {
+	if v == nil {
+		return false
+	}
+	select {
+	case <-v.done:
+		return v.op != nil
+	default:
+		return true
+	}
+}
+
+// endVote ends the asking.
+func (m *Machine) endVote() {
+	if m.vote != nil {
+		m.vote.stop()
+		<-m.vote.done
+	}
+}
+
+// noteVote tells of the step that was done beside the others, once. Where the list has it
+// already, its own answer is waited for.
+func (m *Machine) noteVote(r *Result) {
+	v := m.vote
+	if v == nil || v.told {
+		return
+	}
+	if !r.Last.Remote.Answered || machine.IsLearner(m.cfg, r.Last) {
+		select {
+		case <-v.done:
+		default:
+			return
+		}
+	}
+	select {
+	case <-v.done:
+	case <-time.After(inTheAir):
+		m.endVote()
+	}
+	if v.told = true; v.op == nil {
+		return
+	}
+	step := machine.Step{Phase: "health", Do: &machine.Membership{Operation: v.op}}
+	r.Steps = append(r.Steps, step)
+	if m.o.Began != nil {
+		m.o.Began(step)
+	}
+}
+
+// voteEarly asks until the learner has its vote. Another error than that it has not
+// caught up leaves the vote to the step that is for it.
+func (m *Machine) voteEarly(ctx context.Context, obs cluster.Observation, op *plan.Promote) error {
+	connect := func(urls []string) (apply.Etcd, error) { return m.connect(urls) }
+	for !listening(ctx, machine.URLs(m.cfg).Peer) {
+		if err := wait.For(ctx, often); err != nil {
+			return err
+		}
+	}
+	pause, began := often, time.Now()
+	for {
+		err := apply.PromoteEarly(ctx, connect, obs, op, pause)
+		var needed *plan.UnsafeError
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &needed):
+			return m.voteWhenItServes(ctx, connect, obs, op)
+		case !errors.Is(err, etcdclient.ErrNotReady):
+			return err
+		case time.Since(began) > eager:
+			pause = rarely
+		}
+	}
+}
+
+// voteWhenItServes is for a vote that the majority will need, as the second of two: its
+// member serves before it has it. The questions wait in etcd until it does.
+func (m *Machine) voteWhenItServes(ctx context.Context, connect func([]string) (apply.Etcd, error),
+	obs cluster.Observation, op *plan.Promote) error {
+	for {
+		if r := m.local(ctx); r != nil && r.Leader != 0 {
+			break
+		}
+		if err := wait.For(ctx, often); err != nil {
+			return err
+		}
+	}
+	obs.Members = slices.Clone(obs.Members)
+	for i := range obs.Members {
+		obs.Members[i].Healthy = obs.Members[i].Healthy || obs.Members[i].Name == op.Name
+	}
+	return apply.Membership(ctx, connect, obs, op)
+}
