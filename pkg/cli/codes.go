@@ -39,7 +39,7 @@ var codes = []Code{
 	{2, KindUsage, "The command line is wrong: an unknown command or flag, a missing or invalid value. Nothing " +
 		"was tried."},
 	{3, KindHeld, "Nothing is safe to do: the cluster is not what the spec says and no step is known to be safe, or " +
-		"the requested step is not. Nothing was changed."},
+		"the requested step is not. That step was not begun."},
 	{4, KindStale, "The cluster is not as the command expects (--expect-...). Nothing was changed; observe again and " +
 		"plan again."},
 	{5, KindQuorumLost, "Fewer voters are healthy than a majority needs, or would be after the step."},

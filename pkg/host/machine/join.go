@@ -104,6 +104,18 @@ func (w *world) stopService() (Operation, *Hold) {
 	return nil, nil
 }
 
+// refused is what the phase membership would refuse, told before the ones that come before
+// it issue certificates and install etcd: a version or a name that cannot be.
+func (w *world) refused() *Hold {
+	if !w.obs.Remote.Answered || w.obs.VersionOpen || slices.Contains(w.goal.Skip, "membership") {
+		return nil
+	}
+	if _, why := w.membership(); why != nil && !why.Wait && !why.Momentary {
+		return why
+	}
+	return nil
+}
+
 // membership makes the cluster's list have this machine's member, as a
 // learner that has not started or with its own data on the disk.
 func (w *world) membership() (Operation, *Hold) {

@@ -145,6 +145,14 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=3\n"},
 		{"the name is taken", join, desired(), ready(a, healthy("b", 0xb, "10.0.0.9")),
 			"hold name-taken: the cluster has a member b at https://10.0.0.9:2380 already\n"},
+		{"nothing is issued or installed before that is said", join, desired(),
+			with(withCA(), func(o *machine.Observation) { o.Remote = answering(a, healthy("b", 0xb, "10.0.0.9")) }),
+			"hold name-taken: the cluster has a member b at https://10.0.0.9:2380 already\n"},
+		{"nor for a version that cannot be", join, desired(at("3.7.3")),
+			with(withCA(), func(o *machine.Observation) {
+				o.Remote = answering(a)
+				o.Remote.Lowest = etcdversion.Must("3.5.35")
+			}), "hold version-step: etcd 3.7.3 cannot follow the cluster's 3.5.35\n"},
 		{"a cluster without quorum is not joined", join, desired(), ready(a, sick(c)),
 			"hold quorum-margin: 1 of 2 voters are healthy\n"},
 		{"a member that lost its data is not started empty", join, desired(), ready(a, c, sick(self)),

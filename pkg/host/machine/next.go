@@ -58,7 +58,9 @@ func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 		case Init:
 			why = w.untouched()
 		case Join:
-			why = w.elsewhere()
+			if why = w.elsewhere(); why == nil {
+				why = w.refused()
+			}
 		case Reset:
 			why = w.dataElsewhere()
 		}
