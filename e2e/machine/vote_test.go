@@ -49,7 +49,7 @@ func TestTheVoteComesWithServing(t *testing.T) {
 			if err := json.Unmarshal([]byte("{"+out), &done); err != nil {
 				t.Fatalf("%v: %s", err, join.said())
 			}
-			if n := strings.Count(fmt.Sprint(done.Steps), "member promote c"); n != 1 {
+			if n := strings.Count(fmt.Sprint(done.Steps), "member promote --name=c"); n != 1 {
 				t.Errorf("it tells %d times of the vote: %+v", n, done.Steps)
 			}
 		})
@@ -86,7 +86,7 @@ func TestAVoterThatNeverServesIsTakenBack(t *testing.T) {
 	found(hosts[:2]...)
 	c.copyCA(a)
 	r := c.fails(1, []string{"the join was taken back"}, "join", a.clientURL(), "--start-timeout=5s", c.closedBy())
-	if !strings.Contains(r.stderr, "member promote c") {
+	if !strings.Contains(r.stderr, "member promote --name=c") {
 		t.Errorf("it had no vote: %s", r)
 	}
 	a.wantVoters("a", "b")
@@ -122,7 +122,13 @@ func TestAControllerThatActsAtOnce(t *testing.T) {
 				for _, h := range rest {
 					names = append(names, h.name)
 				}
-				last.put("after", "y")
+				by := last.client(rest...)
+				eventually(t, commandTime, "a leader", func() error {
+					ctx, cancel := context.WithTimeout(t.Context(), askTime)
+					defer cancel()
+					_, err := by.Put(ctx, "after", "y")
+					return err
+				})
 				for _, h := range rest {
 					h.wantVoters(names...)
 					wantKeys(map[string]string{"before": "x", "after": "y"}, h)
@@ -157,8 +163,10 @@ func (h *host) beginClosed(member *host) (join *running, open func()) {
 func (h *host) awaitHealth() (learner bool) {
 	h.t.Helper()
 	eventually(h.t, commandTime, "the health of "+h.name, func() error {
-		if !exists(h.path("pki", "etcdctl-etcd-client.key")) {
-			return errors.New("it has no certificates")
+		for _, file := range []string{"etcdctl-etcd-client.crt", "etcdctl-etcd-client.key"} {
+			if !exists(h.path("pki", file)) {
+				return errors.New("it has no certificates")
+			}
 		}
 		_, err := h.health()
 		return err
