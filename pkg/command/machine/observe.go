@@ -116,12 +116,17 @@ func (s *Status) Run(cmd *cobra.Command) error {
 	return nil
 }
 
+// unused says that no member is on the machine: none was, or it has left.
+func unused(obs machine.Observation) bool {
+	return !obs.Service.Active() && obs.Data.State == cluster.DiskEmpty && obs.Record.Action == ""
+}
+
 // next is what to do where this machine's etcd does not serve.
 func next(m *operate.Machine, obs machine.Observation) string {
 	switch {
 	case obs.Service.Active():
 		return "etcd's log: " + m.Log()
-	case obs.Data.State == cluster.DiskEmpty && obs.Record.Action == "":
+	case unused(obs):
 		return "this machine has no member yet: create a cluster with etcdadm init, or join one with etcdadm join"
 	}
 	return "to start it, run the etcdadm init or join that made the member again; etcd's log: " + m.Log()
@@ -208,7 +213,11 @@ func certificates(obs machine.Observation) string {
 		return obs.PKI.Problem
 	}
 	if n := len(obs.PKI.Wrong); n > 0 {
-		return fmt.Sprintf("%s: %s (etcdadm certs renew all)", obs.PKI.Wrong[0].Name, obs.PKI.Wrong[0].Why)
+		remedy := "etcdadm certs renew all"
+		if unused(obs) {
+			remedy = "etcdadm init and join issue certificates" // nothing tells of which name and address
+		}
+		return fmt.Sprintf("%s: %s (%s)", obs.PKI.Wrong[0].Name, obs.PKI.Wrong[0].Why, remedy)
 	}
 	if obs.PKI.NotAfter.IsZero() {
 		return ""

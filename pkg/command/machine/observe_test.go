@@ -60,3 +60,20 @@ func TestWhyItDoesNotServe(t *testing.T) {
 		})
 	}
 }
+
+// A machine without a member is not told to renew what only a member has.
+func TestWhoIssuesCertificates(t *testing.T) {
+	missing := machine.PKI{CA: machine.CAReady, Wrong: []machine.WrongPair{
+		{Name: "server", Why: "neither certificate nor key is there"},
+	}}
+	left := machine.Observation{Service: machine.ServiceStatus{State: machine.ServiceAbsent}, PKI: missing,
+		Data: machine.Data{State: cluster.DiskEmpty}}
+	if got := certificates(left); !strings.Contains(got, "init and join issue") {
+		t.Errorf("after leave: %s", got)
+	}
+	member := left
+	member.Data.State, member.Record.Action = cluster.DiskData, machine.Join
+	if got := certificates(member); !strings.Contains(got, "certs renew all") {
+		t.Errorf("of a member: %s", got)
+	}
+}
