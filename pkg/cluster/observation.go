@@ -133,6 +133,9 @@ type Node struct {
 	// those whose binaries are there, and are not what they are called.
 	Versions []etcdversion.Version `json:"versions,omitempty"`
 	Broken   []BrokenBinary        `json:"broken,omitempty"`
+	// Lost are the operator's settings that its member would lose with another minor
+	// version of which the node has binaries.
+	Lost []LostSettings `json:"lostSettings,omitempty"`
 	// Storage is how the disk below its data directory takes writes.
 	Storage Storage `json:"storage,omitzero"`
 	// FreeBytes is the free space below its data directory, zero where that is not

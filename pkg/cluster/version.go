@@ -57,5 +57,24 @@ type BrokenBinary struct {
 	Why     string              `json:"why"`
 }
 
+// LostSettings are settings of etcd that its member has from an operator, and that a
+// minor version does not know, under any name.
+type LostSettings struct {
+	// Version is the minor version.
+	Version etcdversion.Version `json:"version"`
+	// What is one text for each: the variable, its value, and why.
+	What []string `json:"what"`
+}
+
+// LostBefore returns what a node's member would lose of its settings with a version.
+func (n Node) LostBefore(v etcdversion.Version) []string {
+	for _, l := range n.Lost {
+		if l.Version.Major == v.Major && l.Version.Minor == v.Minor {
+			return l.What
+		}
+	}
+	return nil
+}
+
 // Pending reports whether the change is under way.
 func (c *VersionChange) Pending() bool { return c != nil && c.Failed == "" }

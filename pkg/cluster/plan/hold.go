@@ -40,6 +40,7 @@ const (
 	BinaryMissing     Reason = "binary-missing"
 	VersionDiffers    Reason = "version-differs"
 	VersionHazard     Reason = "version-hazard"
+	VersionSettings   Reason = "version-settings"
 	VersionFailed     Reason = "version-failed"
 	DiskUnreadable    Reason = "disk-unreadable"
 	DiskFull          Reason = "disk-full"
@@ -200,6 +201,12 @@ var ruleDocs = []ReasonDoc{
 		"The text has the cure. The node checks again within half a minute; etcdadm upgrade check checks at once. To " +
 			"continue despite the hazard: etcd-manager-ctl --backup-store=STORE --etcd-version=VERSION " +
 			"--accept-version-risk=REASON configure-cluster."},
+	{VersionSettings,
+		"A member has settings, from ETCD_* variables of its daemon, that the next etcd version does not know under " +
+			"any name: it would run without them, or not start. Settings that only have another name, or became " +
+			"feature gates, are translated and not listed.",
+		"Remove the variables that the text names from the environment of that node's daemon, or switch them off, and " +
+			"restart it; or set the spec back."},
 	{VersionFailed,
 		"A member did not come up with the new etcd version. Its node has returned to the old one if that was still " +
 			"possible, and no other member is changed.",

@@ -206,6 +206,7 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 			}
 		}
 	}
+	l.keepsSettings(change, next)
 	for _, m := range l.obs.Members {
 		n := l.nodeOf(m)
 		switch {
@@ -235,6 +236,18 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 			len(l.voters))
 	}
 	return len(l.holds) == before && !l.frozen
+}
+
+// keepsSettings holds for each member that would lose an operator's settings with next.
+func (l *view) keepsSettings(change string, next etcdversion.Version) {
+	for _, m := range l.obs.Members {
+		if n := l.nodeOf(m); n != nil && n.Assigned != nil && n.Assigned.Version.Minor != next.Minor {
+			if lost := n.LostBefore(next); len(lost) > 0 {
+				l.hold(VersionSettings, "%s waits: on %s %s; take it out of the environment of its daemon", change, n.Name,
+					strings.Join(lost, "; "))
+			}
+		}
+	}
 }
 
 // broken says what is wrong with a node's binary of a version, empty for nothing.

@@ -202,7 +202,7 @@ func gatesAsFlags(known map[string]knownFlag, value string) string {
 	for _, word := range nonEmpty(strings.Split(value, ",")) {
 		gate, state, _ := strings.Cut(word, "=")
 		for _, variable := range slices.Sorted(maps.Keys(gateOf)) {
-			flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(variable, "ETCD_"), "_", "-"))
+			flag := flagName(variable)
 			if _, ok := known[flag]; ok && gateOf[variable] == gate {
 				out = append(out, flag+"="+state)
 			}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 const (
@@ -103,7 +105,7 @@ func (m Member) overlay(env map[string]string) error {
 			if !forEtcd(k) || m.ignores(k) || m.User[k] == "" || strings.HasPrefix(k, experimental) != old {
 				continue
 			}
-			if err := row.set(env, gates, k, m.User[k]); err != nil {
+			if err := set(m.Version, env, gates, k, m.User[k]); err != nil {
 				return fmt.Errorf("etcd environment of %s: %w", m.Name, err)
 			}
 		}
@@ -118,25 +120,24 @@ func (m Member) overlay(env map[string]string) error {
 	return nil
 }
 
-// set carries one user variable over, under the name that the minor knows.
-func (r minor) set(env, gates map[string]string, key, value string) error {
-	if r.renamed {
-		if key == featureGates {
-			return addGates(gates, value)
-		}
-		if gate, ok := gateOf[key]; ok {
-			on, err := strconv.ParseBool(value)
+// set carries one user variable over, under the name that version v knows.
+func set(v etcdversion.Version, env, gates map[string]string, key, value string) error {
+	for _, t := range translate(v, key, value) {
+		switch {
+		case t.key == featureGates:
+			if err := addGates(gates, t.value); err != nil {
+				return err
+			}
+		case t.gate != "":
+			on, err := strconv.ParseBool(t.value)
 			if err != nil {
 				return fmt.Errorf("%s=%s is not true or false", key, value)
 			}
-			gates[gate] = strconv.FormatBool(on)
-			return nil
-		}
-		if rest, ok := strings.CutPrefix(key, experimental); ok {
-			key = "ETCD_" + rest
+			gates[t.gate] = strconv.FormatBool(on)
+		default:
+			env[t.key] = t.value
 		}
 	}
-	env[key] = value
 	return nil
 }
 

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
 // probePeriod is how often a binary that cannot run is tried again: what it lacks may
@@ -111,4 +114,23 @@ func identify(path string) (id binaryID, ok bool) {
 		return id, false
 	}
 	return binaryID{uint64(s.Dev), s.Ino, fi.Size(), fi.ModTime().UnixNano()}, true
+}
+
+// lostSettings returns which of the operator's ETCD_* variables the member would lose with
+// each other minor version that the node has.
+func (l *Local) lostSettings(s nodestate.State, has []etcdversion.Version) (list []cluster.LostSettings) {
+	if s.Assigned == nil || len(l.o.UserEnv) == 0 {
+		return nil
+	}
+	runs := s.Assigned.Version
+	for _, v := range has {
+		minor := etcdversion.Version{Major: v.Major, Minor: v.Minor}
+		if v.Minor == runs.Minor || slices.ContainsFunc(list, func(o cluster.LostSettings) bool { return o.Version == minor }) {
+			continue
+		}
+		if lost := etcdconf.Lost(l.o.UserEnv, runs, minor); len(lost) > 0 {
+			list = append(list, cluster.LostSettings{Version: minor, What: lost})
+		}
+	}
+	return list
 }
