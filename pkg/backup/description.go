@@ -42,6 +42,8 @@ type Facts struct {
 	Revision  cluster.Revision `json:"revision,omitempty"`
 	RaftTerm  uint64           `json:"raftTerm,omitempty"`
 	RaftIndex uint64           `json:"raftIndex,omitempty"`
+	// Reason is why it was taken, as the operation that took it says.
+	Reason string `json:"reason,omitempty"`
 	// Cluster is the name of the cluster, ClusterID etcd's number for it.
 	Cluster    string            `json:"cluster,omitempty"`
 	ClusterID  cluster.ClusterID `json:"clusterID,omitempty"`

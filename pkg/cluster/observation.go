@@ -446,6 +446,11 @@ type Request struct {
 	By     string `json:"by,omitempty"`
 	// Backup is the name of the backup to restore.
 	Backup string `json:"backup,omitempty"`
+	// Sealed is for a restore of what runs now, as EtcdVersion, for which nothing is
+	// acknowledged and then lost: clients are kept away from all members before the backup
+	// is taken, which has the reason [Request.BackupReason]. Backup is empty in the queue,
+	// and in a plan the name of that backup.
+	Sealed bool `json:"sealed,omitempty"`
 	// MemberCount and EtcdVersion are what the restored cluster is to be, zero for
 	// what the spec says.
 	MemberCount int                 `json:"memberCount,omitempty"`

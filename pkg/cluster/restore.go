@@ -46,6 +46,9 @@ type Restored struct {
 type Source struct {
 	Request string `json:"request"`
 	Backup  string `json:"backup"`
+	// Newest is, for a sealed restore, the newest backup when its own one was looked for.
+	// Backup is empty where there was none.
+	Newest string `json:"newest,omitempty"`
 	// Version is that of the etcd that it was taken from, Storage the version of
 	// the storage format, zero where nothing says.
 	Version etcdversion.Version `json:"version"`
@@ -57,6 +60,51 @@ type Source struct {
 	Size     int64    `json:"size,omitempty"`
 	// Problem says why it cannot be restored, whatever one waits for.
 	Problem string `json:"problem,omitempty"`
+}
+
+// FirstRaise is the first release whose tool can raise the revision of what it restores
+// (etcd issue 16028).
+var FirstRaise = etcdversion.Must("3.5.10")
+
+// Raiser returns the version whose tool raises the revision of a snapshot for an etcd whose
+// own tool cannot: the newest of some versions that is of 3.5 and can. It is zero for
+// none. What it writes is read by 3.4 too.
+func Raiser(has []etcdversion.Version) (best etcdversion.Version) {
+	for _, v := range has {
+		if v.Major == 3 && v.Minor == FirstRaise.Minor && v.Compare(FirstRaise) >= 0 && v.Compare(best) > 0 {
+			best = v
+		}
+	}
+	return best
+}
+
+// Reads reports whether a snapshot of one version can be restored as another: of the same
+// or an earlier minor version; and 3.4 reads those of 3.5, which has the same form.
+func Reads(v, of etcdversion.Version) bool {
+	return v.Major == of.Major && (of.Minor <= v.Minor || v.Minor == 4 && of.Minor == 5)
+}
+
+// BackupReason is why the backup is taken that a sealed restore begins with. It is
+// written down with the backup, so no other one is taken for it.
+func (r Request) BackupReason() string { return "sealed-" + r.Name }
+
+// SealedRequest returns the oldest restore in the queue for which clients are to be kept
+// away from the members that run: one that no incarnation was restored for yet; nil for
+// none.
+func (o Observation) SealedRequest() *Request {
+	for i := range o.Store.Requests {
+		r := &o.Store.Requests[i]
+		decided := slices.ContainsFunc(o.Store.Incarnations, func(i Incarnation) bool {
+			return i.Restored != nil && i.Restored.Request == r.Name
+		})
+		if r.Kind == RequestRestore && !decided {
+			if r.Sealed {
+				return r
+			}
+			return nil // it waits for its turn
+		}
+	}
+	return nil
 }
 
 // HighWater returns the highest revision that anything in the observation

@@ -35,7 +35,7 @@ func (t backupTaker) Take(ctx context.Context, source etcdclient.Snapshotter, of
 		Compression: t.how.Compression, Recipients: t.how.Recipients, Signer: t.how.Signer,
 		Info: backup.Info{EtcdVersion: of.Version, MemberCount: spec.MemberCount, SpecVersion: spec.EtcdVersion},
 		Facts: backup.Facts{
-			Cluster: t.cluster, ClusterID: r.ClusterID, MemberID: r.ID, MemberName: of.Node,
+			Reason: of.Reason, Cluster: t.cluster, ClusterID: r.ClusterID, MemberID: r.ID, MemberName: of.Node,
 			StorageVersion: r.Storage, Revision: r.Revision, RaftTerm: r.RaftTerm, RaftIndex: r.Applied,
 		},
 	})

@@ -37,6 +37,8 @@ func checkRequest(r cluster.Request) error {
 		return nil
 	case r.Kind != cluster.RequestRestore:
 		return fmt.Errorf("it asks for %q, which is not known", r.Kind)
+	case r.Sealed && r.Backup == "" && !r.EtcdVersion.IsZero():
+		return nil
 	case r.Backup == "":
 		return fmt.Errorf("it does not say which backup to restore")
 	}

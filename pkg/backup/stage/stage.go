@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdutl"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/isolate"
@@ -82,7 +83,7 @@ func (s Stager) Restore(ctx context.Context, o apply.RestoreOptions) error {
 				st.Revision, o.Staged.Revision),
 		}
 	}
-	if v, w := o.Staged.Version, st.StorageVersion; w.AtLeast(v.Major, v.Minor+1) {
+	if v, w := o.Staged.Version, st.StorageVersion; !w.IsZero() && !cluster.Reads(v, w) {
 		return &apply.RefusedError{
 			Err: fmt.Errorf("the snapshot is of etcd %d.%d, which etcd %s does not read", w.Major, w.Minor, v),
 		}
@@ -96,17 +97,46 @@ func (s Stager) Restore(ctx context.Context, o apply.RestoreOptions) error {
 	if _, err := space(o.Dir, st.Size); err != nil {
 		return err
 	}
-	err = tool.Restore(ctx, etcdutl.RestoreOptions{
+	how := etcdutl.RestoreOptions{
 		Snapshot: path, DataDir: o.DataDir, Name: o.Name, PeerURLs: o.PeerURLs, InitialCluster: strings.Join(all, ","),
 		Token: string(o.Staged.Token), BumpRevision: uint64(o.Staged.Revision - st.Revision),
 		// fetch has checked the digest of what it wrote. To read all of it once more
 		// would ask the page cache, not the disk.
 		SkipHashCheck: true,
-	})
+	}
+	if !tool.Bumps {
+		if err := raise(ctx, o, &how); err != nil {
+			return err
+		}
+	}
+	if err := tool.Restore(ctx, how); err != nil {
+		return err
+	}
+	return errors.Join(os.Remove(path), os.RemoveAll(filepath.Join(o.Dir, raisedName)))
+}
+
+// raisedName is the data directory in which a revision is raised.
+const raisedName = "raised"
+
+// raise has the tool of a later version raise the revision, in a data directory that is
+// for nothing else, where the own tool of the version to run cannot. The database of that
+// takes the place of the snapshot.
+func raise(ctx context.Context, o apply.RestoreOptions, how *etcdutl.RestoreOptions) error {
+	if o.Raiser.Dir == "" {
+		return fmt.Errorf("the tool of etcd %s cannot raise the revision, and there is no %s or later patch of 3.5 here "+
+			"that can", o.Staged.Version, cluster.FirstRaise)
+	}
+	tool, err := etcdutl.Find(ctx, o.Raiser.Dir, o.Raiser.Version)
 	if err != nil {
 		return err
 	}
-	return os.Remove(path)
+	raised := *how
+	raised.DataDir = filepath.Join(o.Dir, raisedName)
+	if err := tool.Restore(ctx, raised); err != nil {
+		return err
+	}
+	how.Snapshot, how.BumpRevision = filepath.Join(raised.DataDir, "member", "snap", "db"), 0
+	return os.Truncate(raised.Snapshot, 0) // its space is needed again
 }
 
 // fetch writes the checked snapshot to a file.

@@ -111,9 +111,11 @@ func (w *world) refused(s Stager, want string) {
 func TestRestore(t *testing.T) {
 	for _, v := range []struct{ of, on string }{
 		{"3.5", "3.5.35"}, {"3.6", "3.6.16"}, {"3.7", "3.7.3"}, {"3.5", "3.6.16"}, {"3.6", "3.7.3"},
+		{"3.5", "3.4.25"}, {"3.4", "3.4.25"}, {"3.5", "3.5.0"}, // by the tool of 3.5.35 first
 	} {
 		t.Run(v.of+" on "+v.on, func(t *testing.T) {
 			w := newWorld(t, v.of, v.on, nil)
+			w.o.Raiser = etcdtest.Binaries(t, "3.5.35")
 			// What a killed restore left is not trusted.
 			for _, junk := range []string{snapshotName, "data/member/wal/0.wal"} {
 				path := filepath.Join(w.o.Dir, junk)
@@ -195,6 +197,11 @@ func TestWhatCannotBeRestoredIsRefused(t *testing.T) {
 		w := newWorld(t, "3.7", "3.6.16", nil)
 		w.refused(Stager{Store: w.store}, "does not read")
 	})
+	t.Run("of a later etcd, by a tool that cannot raise", func(t *testing.T) {
+		w := newWorld(t, "3.6", "3.4.25", nil)
+		w.o.Raiser = etcdtest.Binaries(t, "3.5.35")
+		w.refused(Stager{Store: w.store}, "does not read")
+	})
 	t.Run("with a revision that was seen", func(t *testing.T) {
 		w := newWorld(t, "3.6", "3.6.16", nil)
 		w.o.Staged.Revision = 5
@@ -210,6 +217,11 @@ func TestATriedRestoreLeavesNoData(t *testing.T) {
 	err := (Stager{Store: w.store}).Restore(ctx, w.o)
 	if err == nil || errors.As(err, new(*apply.RefusedError)) {
 		t.Errorf("cancelled, it says %v", err)
+	}
+	none := newWorld(t, "3.5", "3.4.25", nil)
+	if err := (Stager{Store: none.store}).Restore(t.Context(), none.o); err == nil ||
+		errors.As(err, new(*apply.RefusedError)) || !strings.Contains(err.Error(), "cannot raise the revision") {
+		t.Errorf("without a tool that raises the revision, it says %v", err)
 	}
 	w.o.Bin.Dir = t.TempDir()
 	if err := (Stager{Store: w.store}).Restore(t.Context(), w.o); err == nil || errors.As(err, new(*apply.RefusedError)) {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -50,7 +51,7 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return err
 	}
 	c := checker{policy: spec.Policy.WithDefaults(), obs: obs}
-	if err := c.readLately(op); err != nil {
+	if err := cmp.Or(c.readLately(op), c.sealed(op)); err != nil {
 		return err
 	}
 	switch op := op.(type) {
@@ -94,7 +95,7 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 	case *DataSetAside:
 		return c.setAside(op)
 	case *QuarantineSet:
-		return c.stop(op.Node)
+		return c.seal(op)
 	case *QuarantineLift:
 		return c.lift(op)
 	case *BackupPrune:

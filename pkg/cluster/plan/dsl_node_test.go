@@ -68,6 +68,8 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 	case "halted":
 		n.Process = cluster.Process{State: cluster.ProcessStopped}
 		n.Assigned.Stopped = true
+	case "open":
+		n.Assigned.Quarantined = false
 	case "quarantined":
 		n.Assigned.Quarantined = true
 	case "version":

@@ -50,6 +50,8 @@ func (s *stage) request(args []string) error {
 			r.MemberCount, err = strconv.Atoi(v)
 		case "version":
 			r.EtcdVersion, err = etcdversion.Parse(v)
+		case "sealed":
+			r.Sealed = true
 		case "skip-backup":
 			r.SkipBackup = true
 		case "lost":
@@ -66,6 +68,9 @@ func (s *stage) request(args []string) error {
 		s.obs.Store.Source = &cluster.Source{
 			Request: r.Name, Backup: r.Backup, Version: standard, Revision: 900, Size: 2 << 30,
 		}
+	}
+	if r.Sealed { // nothing is taken yet, and the newest backup is the one of any cluster
+		s.obs.Store.Source = &cluster.Source{Request: r.Name, Newest: backupOf(s.obs.At, "5m"), Size: 2 << 30}
 	}
 	return err
 }
@@ -87,6 +92,10 @@ func (s *stage) source(args []string) error {
 		case "revision":
 			n, err = strconv.ParseInt(v, 10, 64)
 			src.Revision = cluster.Revision(n)
+		case "backup":
+			src.Backup = backupOf(s.obs.At, v)
+		case "newest":
+			src.Newest = backupOf(s.obs.At, v)
 		case "problem":
 			src.Problem = v
 		default:

@@ -188,13 +188,15 @@ var ruleDocs = []ReasonDoc{
 			"timeout.",
 		"Wait. If it happens again and again, check the node's disk and network."},
 	{BinaryMissing,
-		"A node has no binaries of the etcd version that it would have to run.",
+		"A node has no binaries of the etcd version that it would have to run, or none whose tool raises the revision " +
+			"of what it would have to restore.",
 		"Install the version on the node in one of the directories of --etcd-dir, or change the spec."},
 	{VersionDiffers,
 		"The members run another etcd version than the spec says, and the next step towards it is not possible: a " +
 			"running cluster cannot get there, or something has to be fixed first. The text says what.",
-		"Fix what the text names. docs/versions.md lists the possible changes of version, and how they are made. To " +
-			"give up the change, set the spec back to the version that runs."},
+		"Fix what the text names. Where a backup and a restore lead there, the text has the command that allows them. " +
+			"docs/versions.md lists the possible changes of version, and how they are made. To give up the change, set " +
+			"the spec back to the version that runs."},
 	{VersionHazard,
 		"A member's data has something that the next minor version of etcd does not tolerate: keys of the v2 store, " +
 			"members that only the database knows, or old entries in the log. docs/versions.md explains each.",

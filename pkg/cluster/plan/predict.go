@@ -160,6 +160,7 @@ func (w *world) predictUpkeep(op Operation) {
 	case *BackupTake:
 		b := cluster.Backup{Name: w.At.UTC().Format(time.RFC3339) + "-000001", At: w.At}
 		w.Store.Backups = append([]cluster.Backup{b}, w.Store.Backups...)
+		w.takeSealed(op, b.Name)
 	case *BackupVerify:
 		w.checked(op.Name, false)
 	case *BackupDrill:

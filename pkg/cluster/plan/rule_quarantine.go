@@ -9,6 +9,9 @@ import (
 // ruleQuarantine opens members to clients, one at a time and the leader last:
 // each is restarted by it.
 func ruleQuarantine(l *view) (Operation, verdict) {
+	if l.sealing {
+		return nil, goOn
+	}
 	var last *cluster.Node
 	for _, m := range l.voters {
 		n := l.nodeOf(m)

@@ -50,6 +50,9 @@ func ruleRestore(l *view) (Operation, verdict) {
 	if request == nil {
 		return nil, goOn
 	}
+	if request.Sealed {
+		return l.restoreSealed(*request)
+	}
 	return l.restore(*request)
 }
 
@@ -354,9 +357,8 @@ func (l *view) refusal(r cluster.Request) string {
 	if err := (cluster.Spec{MemberCount: count, EtcdVersion: version}).Validate(); err != nil {
 		return err.Error()
 	}
-	if !version.AtLeast(3, 5) || version.Compare(firstBump) < 0 {
-		return fmt.Sprintf("etcd %s cannot raise the revision of restored data; the first that can is %s", version,
-			firstBump)
+	if !version.Managed() {
+		return fmt.Sprintf("etcd %s is too old to be managed", version)
 	}
 	if age := l.obs.At.Sub(r.At); age > maxRequestAge && l.stagedFor(r) == nil {
 		return fmt.Sprintf("it was queued %s ago: request it again if you still want it", age.Round(time.Minute))
@@ -364,8 +366,8 @@ func (l *view) refusal(r cluster.Request) string {
 	if rec := l.record(); rec != nil && l.firstRecord(rec.Token).At.After(r.At) {
 		return fmt.Sprintf("it was queued before incarnation %d began: request it again if you still want it", rec.Number)
 	}
-	if !l.obs.Store.Reachable || !l.obs.Store.BackupsKnown {
-		return ""
+	if !l.obs.Store.Reachable || !l.obs.Store.BackupsKnown || r.Backup == "" {
+		return "" // a sealed one has no backup yet
 	}
 	src := l.obs.Store.Source
 	described := src != nil && src.Request == r.Name
@@ -389,7 +391,7 @@ func (l *view) refusal(r cluster.Request) string {
 		return src.Problem
 	}
 	for _, v := range []etcdversion.Version{src.Version, src.Storage} {
-		if !v.IsZero() && (v.Major != version.Major || v.Minor > version.Minor) {
+		if !v.IsZero() && !cluster.Reads(version, v) {
 			return fmt.Sprintf("the backup is of etcd %d.%d, which etcd %s cannot read", v.Major, v.Minor, version)
 		}
 	}
@@ -425,7 +427,3 @@ func (l *view) refusedByNodes(r cluster.Request) string {
 // that lay in a store for years, or came with a copy of another one, must not
 // take a cluster back.
 const maxRequestAge = 24 * time.Hour
-
-// firstBump is the first release whose tool can raise the revision
-// (etcd-io/etcd#16028).
-var firstBump = etcdversion.Must("3.5.10")

@@ -12,6 +12,9 @@ import (
 // lastBackup takes a backup of what still runs. ok says that there is one, or
 // that none can be had or is wanted.
 func (l *view) lastBackup(r cluster.Request) (op Operation, ok bool) {
+	if r.Sealed {
+		return nil, true // what is restored is what runs
+	}
 	running := len(l.voters) > 0 && l.obs.Leader != 0 && l.healthy >= cluster.Quorum(len(l.voters))
 	if r.SkipBackup || !running || l.backupSince(r) != nil {
 		return nil, true
@@ -179,6 +182,8 @@ func (l *view) unableToRestore(r cluster.Request, n *cluster.Node, version etcdv
 		return because(DiskUnreadable, "%s cannot take a restore: %s%s", n.Name, n.Conflict, n.Disk.Problem)
 	case !slices.Contains(n.Versions, version):
 		return because(BinaryMissing, "%s has no binaries of etcd %s", n.Name, version)
+	case l.raises(n, version) != "":
+		return because(BinaryMissing, "%s", l.raises(n, version))
 	case !n.Published && n.Name != l.obs.Observer && len(l.policy.StaticNodes) == 0:
 		return because(StoreNotShared, "the record of %s is not in this store", n.Name)
 	case n.FreeBytes > 0 && n.FreeBytes < room && (n.Staged == nil || n.Staged.Request != r.Name):
@@ -204,8 +209,15 @@ func (l *view) awaitsSwitch(n *cluster.Node) bool {
 const compressed = 8
 
 func (l *view) snapshotSize(r cluster.Request) int64 {
-	if src := l.obs.Store.Source; src != nil && src.Size > 0 {
+	if src := l.obs.Store.Source; src != nil && src.Request == r.Name && src.Size > 0 {
 		return src.Size
+	}
+	if r.Sealed {
+		var size int64
+		for _, m := range l.obs.Members {
+			size = max(size, m.DBSize)
+		}
+		return size
 	}
 	for _, b := range l.obs.Store.Backups {
 		if b.Name == r.Backup {

@@ -26,13 +26,17 @@ func ruleVersion(l *view) (Operation, verdict) {
 	if l.looking(members) {
 		return nil, goOn
 	}
+	if l.sealing {
+		return nil, goOn
+	}
 	next, lack := NextVersion(members, l.spec.EtcdVersion, l.obs.ClusterVersion)
 	if lack != nil && lack.Wait {
 		l.waitForAll(lack)
 		return nil, goOn
 	}
 	if lack != nil {
-		l.hold(VersionDiffers, "etcd %s cannot be reached: %s%s", l.spec.EtcdVersion, lack, l.acceptance(lack.Risk))
+		l.hold(VersionDiffers, "etcd %s cannot be reached: %s%s%s", l.spec.EtcdVersion, lack, l.acceptance(lack.Risk),
+			l.byRestore(lack))
 		return nil, goOn
 	}
 	if !l.versionGates(members, next) {
@@ -111,13 +115,14 @@ func (l *view) acceptance(can bool) string {
 // than the spec says. Members whose node is not known have none.
 func (l *view) runners() (list []Runner, differs bool) {
 	_, accepted := l.spec.AcceptsRisk()
+	sealed := l.obs.SealedRequest()
 	for _, m := range l.obs.Members {
 		n := l.nodeOf(m)
 		if n == nil || n.Assigned == nil {
 			continue
 		}
 		list = append(list, Runner{Name: n.Name, Assigned: n.Assigned.Version, Real: m.Version, Has: n.Versions,
-			Hazards: n.Hazards, Accepted: accepted})
+			Hazards: n.Hazards, Accepted: accepted, Restores: sealed != nil && sealed.EtcdVersion == l.spec.EtcdVersion})
 		differs = differs || n.Assigned.Version != l.spec.EtcdVersion || n.Change.Pending()
 	}
 	return list, differs

@@ -17,11 +17,12 @@ func minorOf(v etcdversion.Version) etcdversion.Version {
 
 // down is for members of one minor version that are to run an earlier one.
 func down(members []Runner, want, low etcdversion.Version) (etcdversion.Version, *NoWay) {
-	if want.Compare(oldestDowngrade) < 0 {
+	if restoresTo(want) && (!members[0].Restores || low.Minor == oldestDowngrade.Minor) {
 		return want, &NoWay{
-			Why: fmt.Sprintf("members run etcd %s, and a running etcd cannot be downgraded to %d.%d", low, want.Major, want.Minor),
-			Do: fmt.Sprintf("set the spec back to %s, or restore a backup with %s: "+
-				"etcd-manager-ctl --backup-store=STORE restore-backup", low, want),
+			Why: fmt.Sprintf("members run etcd %s, and a running etcd cannot be downgraded to %d.%d", low, want.Major,
+				want.Minor),
+			Do:      fmt.Sprintf("set the spec back to %s", low),
+			Restore: true,
 		}
 	}
 	if want.Minor == low.Minor-1 {

@@ -20,6 +20,8 @@ type Runner struct {
 	Hazards []cluster.Hazard
 	// Has are the versions that its node has binaries of, ascending.
 	Has []etcdversion.Version
+	// Restores says that an operator has allowed the last step to be a restore.
+	Restores bool
 	// Accepted says that an operator has accepted what may come of the hazards.
 	Accepted bool
 }
@@ -38,6 +40,8 @@ type NoWay struct {
 	Why, Do string
 	// Risk says that an operator can accept it. Wait says that etcd does it by itself.
 	Risk, Wait bool
+	// Restore says that a backup and a restore lead there.
+	Restore bool
 }
 
 func (n *NoWay) String() string { return n.Why + "; " + n.Do }

@@ -25,6 +25,8 @@ type view struct {
 	// frozen says that no membership change may begin: one is unfinished, or
 	// its ground is not firm.
 	frozen bool
+	// sealing says that clients are kept away for a restore that is under way.
+	sealing bool
 	// unrecorded is the one voter that may be removed even so: its node does not
 	// answer, and the lease voters' record does not have it yet.
 	unrecorded cluster.NodeName

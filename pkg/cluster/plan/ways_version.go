@@ -34,7 +34,7 @@ func wayTo(from, to etcdversion.Version) string {
 	if from == to {
 		return "-"
 	}
-	members := []Runner{{Name: "a", Assigned: from}}
+	members := []Runner{{Name: "a", Assigned: from, Restores: true}}
 	for _, w := range waysOf {
 		members[0].Has = append(members[0].Has, etcdversion.Must(w))
 	}
@@ -44,8 +44,11 @@ func wayTo(from, to etcdversion.Version) string {
 	}
 	for range waysOf {
 		next, lack := NextVersion(members, to, etcdversion.Version{})
+		if lack != nil && from.Minor == members[0].Assigned.Minor {
+			return "restore"
+		}
 		if lack != nil {
-			return "backup, restore"
+			return strings.Join(words, ", ") + ", then restore"
 		}
 		if next == to {
 			return strings.Join(words, ", ")

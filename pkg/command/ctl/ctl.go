@@ -37,7 +37,9 @@ type tool struct {
 	// the command, as in the existing tool, and so belong to all.
 	memberCount int
 	risk        string
-	etcdVersion string
+	// allowRestore is --allow-restore.
+	allowRestore bool
+	etcdVersion  string
 }
 
 // New returns the tree of commands.

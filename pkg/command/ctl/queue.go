@@ -163,6 +163,9 @@ func commandText(c store.Command) string {
 // requestText writes a request in the manner of the existing tool's commands.
 func requestText(r cluster.Request) string {
 	words := []string{fmt.Sprintf("name:%q", r.Name)}
+	if r.Sealed {
+		words = append(words, fmt.Sprintf("sealed:true etcd_version:%q", r.EtcdVersion))
+	}
 	for _, f := range [][2]string{{"backup", r.Backup}, {"by", r.By}, {"reason", r.Reason}} {
 		if f[1] != "" {
 			words = append(words, fmt.Sprintf("%s:%q", f[0], f[1]))

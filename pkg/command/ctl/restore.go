@@ -44,8 +44,9 @@ The revision continues above every one that was ever seen, so that Kubernetes no
 "etcd-manager-ctl delete-command" cancels the restore, and nothing has happened to the cluster. A restore that
 is not possible is refused; the reason is in control/closed/ and in the history.
 
---member-count and --etcd-version restore into another size, or into another version of etcd (not an older
-minor version).`,
+--member-count and --etcd-version restore into another size, or into another version of etcd (an
+older minor version: only 3.4 from 3.5). What was written since the backup is lost; "configure-cluster
+--allow-restore" takes what runs to another version without that.`,
 		Example: "  etcd-manager-ctl --backup-store=s3://etcd/main restore-backup 2026-11-20T10:39:37Z-000001 --dry-run\n" +
 			"  etcd-manager-ctl --backup-store=s3://etcd/main --member-count=1 restore-backup 2026-11-20T10:39:37Z-000001 " +
 			"--lost=b,c",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -33,6 +34,9 @@ func (t *tool) specCommands() []*cobra.Command {
 	configure.Flags().StringVar(&t.risk, "accept-version-risk", "",
 		"`reason` why members may change to the etcd version of the spec despite hazards in their data; "+
 			"empty withdraws it")
+	configure.Flags().BoolVar(&t.allowRestore, "allow-restore", false,
+		"let the etcd version of the spec be reached, once, by a backup and a restore where no running cluster can be "+
+			"changed to it: clients wait meanwhile, and nothing that was acknowledged is lost")
 	return []*cobra.Command{
 		configure,
 		{
@@ -47,6 +51,12 @@ type desired struct {
 	MemberCount int                 `json:"memberCount"`
 	EtcdVersion etcdversion.Version `json:"etcdVersion"`
 	Risk        cluster.VersionRisk `json:"acceptVersionRisk,omitzero"`
+	// Restore is the name of the request by which a restore is allowed, empty for none.
+	Restore string `json:"restoreRequest,omitempty"`
+}
+
+func desiredOf(s store.SpecFile) desired {
+	return desired{MemberCount: s.MemberCount, EtcdVersion: s.EtcdVersion, Risk: s.Risk}
 }
 
 func (t *tool) get(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
@@ -61,7 +71,7 @@ func (t *tool) get(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []
 	case err != nil:
 		return fmt.Errorf("read the spec: %w", err)
 	}
-	return t.print(cmd, desired(spec), func(w io.Writer) error {
+	return t.print(cmd, desiredOf(spec), func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, specText(spec))
 		return err
 	})
@@ -113,13 +123,56 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 	if err := possible(spec); err != nil {
 		return cli.Usagef("%v", err)
 	}
+	allowed, err := t.restoreAllowed(ctx, s, spec)
+	if err != nil {
+		return err
+	}
 	if err := s.PutSpec(ctx, spec); err != nil {
 		return err
 	}
-	return t.print(cmd, desired(spec), func(w io.Writer) error {
+	d := desiredOf(spec)
+	if allowed != nil {
+		if *allowed, err = s.PutRequest(ctx, *allowed); err != nil {
+			return err
+		}
+		d.Restore = allowed.Name
+	}
+	return t.print(cmd, d, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "set cluster spec to %s\n", specText(spec))
+		if err == nil && d.Restore != "" {
+			_, err = fmt.Fprintf(w, "allowed a restore to etcd %s, once: %s\n", spec.EtcdVersion, d.Restore)
+		}
 		return err
 	})
+}
+
+// restoreAllowed returns the request by which the operator allows the version of the spec
+// to be reached by a restore, as it is in the queue already, or as it will be; nil where
+// that is not allowed.
+func (t *tool) restoreAllowed(ctx context.Context, s *store.Store, spec store.SpecFile) (*cluster.Request, error) {
+	if !t.allowRestore {
+		return nil, nil
+	}
+	v, err := s.Poll(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the control store: %w", err)
+	}
+	for _, q := range fleet.Requests(v) {
+		switch {
+		case q.Kind != cluster.RequestRestore || fleet.Decided(v.Incarnations, q):
+		case q.Sealed && q.EtcdVersion == spec.EtcdVersion:
+			return &q, nil
+		case !q.Sealed: // another version's is refused as soon as the spec has changed
+			return nil, &cli.RefusedError{
+				Text: fmt.Sprintf("a restore of %s is queued already", q.Backup),
+				Next: "wait for it, or delete it: etcd-manager-ctl delete-command " + q.Name,
+			}
+		}
+	}
+	return &cluster.Request{
+		Kind: cluster.RequestRestore, At: t.now().UTC(), By: operator(), Reason: "--allow-restore",
+		Sealed: true, EtcdVersion: spec.EtcdVersion,
+	}, nil
 }
 
 // accept writes down, or takes back, what the operator accepts. It is bound to the

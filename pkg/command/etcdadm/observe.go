@@ -94,6 +94,8 @@ type planFlags struct {
 	file    string
 	count   int
 	version string
+	// restore is --allow-restore of upgrade plan.
+	restore bool
 }
 
 func (t *tool) planCommand() *cobra.Command {

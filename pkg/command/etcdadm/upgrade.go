@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -60,29 +62,32 @@ It changes nothing. It exits with 3 when there is something to do, but no step t
 	cmd.Flags().StringVar(&f.file, "observation", "",
 		"`file` with an observation, or a published status, to plan from; - for standard input")
 	cmd.Flags().StringVar(&f.version, "to", "", "the `version` that the members are to run (default: that of the spec)")
+	cmd.Flags().BoolVar(&f.restore, "allow-restore", false,
+		"plan as if an operator had allowed a restore with etcd-manager-ctl configure-cluster --allow-restore")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if f.file != "" {
 			spec, obs, err := f.read(cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
-			return t.upgradePlan(cmd, f.version, spec, obs)
+			return t.upgradePlan(cmd, f, spec, obs)
 		}
 		return t.run(cmd, func(ctx context.Context, c Cluster) error {
 			spec, obs, err := c.Observe(ctx)
 			if err != nil {
 				return fmt.Errorf("observe: %w", err)
 			}
-			return t.upgradePlan(cmd, f.version, spec, obs)
+			return t.upgradePlan(cmd, f, spec, obs)
 		})
 	}
 	return cmd
 }
 
-func (t *tool) upgradePlan(cmd *cobra.Command, to string, spec cluster.Spec, obs cluster.Observation) error {
+func (t *tool) upgradePlan(cmd *cobra.Command, f *planFlags, spec cluster.Spec,
+	obs cluster.Observation) error {
 	said := spec.EtcdVersion
-	if to != "" {
-		v, err := etcdversion.Parse(to)
+	if f.version != "" {
+		v, err := etcdversion.Parse(f.version)
 		if err != nil {
 			return &cli.UsageError{Text: err.Error(), Next: "--to=3.6.16"}
 		}
@@ -96,6 +101,17 @@ func (t *tool) upgradePlan(cmd *cobra.Command, to string, spec cluster.Spec, obs
 			if !m.Learner {
 				spec.MemberCount++ // an observation alone has no spec
 			}
+		}
+	}
+	if f.restore && obs.SealedRequest() == nil {
+		// As if it had been queued just before the observation.
+		obs.Store.Requests = append(slices.Clone(obs.Store.Requests), cluster.Request{
+			Name: "allowed", Kind: cluster.RequestRestore, At: obs.At.Add(-2 * time.Second), Sealed: true,
+			EtcdVersion: spec.EtcdVersion,
+		})
+		obs.Store.Source = &cluster.Source{Request: "allowed"}
+		if len(obs.Store.Backups) > 0 {
+			obs.Store.Source.Newest = obs.Store.Backups[0].Name
 		}
 	}
 	steps, err := render.NewSteps(spec, obs)

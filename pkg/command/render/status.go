@@ -209,6 +209,9 @@ func summaryRequests(requests []cluster.Request, now time.Time) (rows [][]string
 		if r.Backup != "" {
 			text += " of " + r.Backup
 		}
+		if r.Sealed {
+			text += " of what runs, as etcd " + r.EtcdVersion.String()
+		}
 		if r.By != "" {
 			text += " by " + r.By
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/snapshottest"
 	"github.com/etcdadm/etcdadm/pkg/store"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // A slow bucket has many backups, and takes its time for each page of a list.
@@ -330,4 +331,48 @@ type stream []byte
 
 func (s stream) Snapshot(context.Context) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(s)), nil
+}
+
+// The backup of a sealed restore is the oldest that was taken for it. Another one, however
+// new, is none, and none is no problem.
+func TestTheBackupOfASealedRestore(t *testing.T) {
+	h := newShop(t)
+	r, err := h.s.PutRequest(t.Context(), cluster.Request{
+		Name: "r1", Kind: cluster.RequestRestore, At: h.now, Sealed: true, EtcdVersion: etcdversion.Must("3.4.25"),
+	})
+	must(t, err)
+	take := func(reason string, after time.Duration) string {
+		t.Helper()
+		b, err := backup.Take(t.Context(), backup.TakeOptions{
+			Source: stream(snapshottest.New("3.5").Snapshot(t)), Store: h.s,
+			Info:  backup.Info{EtcdVersion: etcdversion.Must("3.5.35"), At: h.now.Add(after)},
+			Facts: backup.Facts{Reason: reason},
+		})
+		must(t, err)
+		h.view.Stale()
+		return b.Name
+	}
+	source := func() (src *cluster.Source) {
+		t.Helper()
+		testwait.Until(t, "the source is known", func() bool { // it is looked for beside the list
+			a := h.answer()
+			src = a.Store.Source
+			h.view.Stale()
+			return src != nil && (src.Backup != "" || len(a.Store.Backups) == 0 || src.Newest == a.Store.Backups[0].Name)
+		})
+		return src
+	}
+	if src := source(); src.Backup != "" || src.Problem != "" {
+		t.Errorf("without a backup the source is %+v", src)
+	}
+	other := take("interval", time.Second)
+	if src := source(); src.Backup != "" || src.Newest != other {
+		t.Errorf("with another backup the source is %+v", src)
+	}
+	own := take(r.BackupReason(), 2*time.Second)
+	take("interval", 3*time.Second)
+	take(r.BackupReason(), 4*time.Second)
+	if src := source(); src.Backup != own || src.Version != etcdversion.Must("3.5.35") {
+		t.Errorf("the source is %+v, want %s", src, own)
+	}
 }

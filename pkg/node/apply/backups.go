@@ -28,6 +28,8 @@ type Inspector interface {
 // BackupOf says what a backup is of.
 type BackupOf struct {
 	Node cluster.NodeName
+	// Reason is why it is taken.
+	Reason string
 	// Version is what the node runs.
 	Version etcdversion.Version
 	// Report asks the member about itself, and refuses any other that happens to
@@ -35,7 +37,7 @@ type BackupOf struct {
 	Report func(ctx context.Context) (cluster.Report, error)
 }
 
-func (l *Local) backup(ctx context.Context) error {
+func (l *Local) backup(ctx context.Context, op *plan.BackupTake) error {
 	if l.o.Backups == nil {
 		return refuse("this node has no backup store")
 	}
@@ -49,7 +51,9 @@ func (l *Local) backup(ctx context.Context) error {
 	}
 	own := ownMember{c, func(r cluster.Report) error { return ours(nodestate.Disk(l.o.DataDir, s), s, r) }}
 	crashpoint.Hit("backup-take.before")
-	_, err = l.o.Backups.Take(ctx, own, BackupOf{Node: l.o.Name, Version: s.Assigned.Version, Report: own.Report})
+	_, err = l.o.Backups.Take(ctx, own, BackupOf{
+		Node: l.o.Name, Reason: op.Reason, Version: s.Assigned.Version, Report: own.Report,
+	})
 	crashpoint.Hit("backup-take.after")
 	return err
 }

@@ -125,7 +125,8 @@ func (l *Local) lostSettings(s nodestate.State, has []etcdversion.Version) (list
 	runs := s.Assigned.Version
 	for _, v := range has {
 		minor := etcdversion.Version{Major: v.Major, Minor: v.Minor}
-		if v.Minor == runs.Minor || slices.ContainsFunc(list, func(o cluster.LostSettings) bool { return o.Version == minor }) {
+		known := slices.ContainsFunc(list, func(o cluster.LostSettings) bool { return o.Version == minor })
+		if v.Minor == runs.Minor || known {
 			continue
 		}
 		if lost := etcdconf.Lost(l.o.UserEnv, runs, minor); len(lost) > 0 {

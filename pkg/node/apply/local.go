@@ -235,7 +235,7 @@ func (l *Local) do(ctx context.Context, order plan.Order, still func(context.Con
 func (l *Local) effect(ctx context.Context, order plan.Order) error {
 	switch op := order.Operation.(type) {
 	case *plan.BackupTake:
-		return l.backup(ctx)
+		return l.backup(ctx, op)
 	case *plan.BackupVerify, *plan.BackupDrill:
 		return l.inspect(ctx, op)
 	case *plan.MemberPrepare:

@@ -32,6 +32,9 @@ type RestoreOptions struct {
 	PeerURLs []string
 	Staged   cluster.Staged
 	Bin      etcdbin.Binaries
+	// Raiser are the binaries whose tool raises the revision where that of Bin cannot, the
+	// zero value where the node has none.
+	Raiser etcdbin.Binaries
 	// Dir is for what is fetched, DataDir the directory to make; it lies in Dir.
 	Dir, DataDir string
 	// Progress is told how much of the snapshot has been fetched.
@@ -292,6 +295,7 @@ func (l *Local) restore(ctx context.Context, staged cluster.Staged) error {
 	if err != nil {
 		return err
 	}
+	raiser, _ := l.o.Bin.Find(cluster.Raiser(l.o.Bin.Versions())) // none is no error: see [RestoreOptions]
 	has, err := nodestate.Staged(l.o.DataDir, staged.Token)
 	if err != nil {
 		return err
@@ -299,7 +303,7 @@ func (l *Local) restore(ctx context.Context, staged cluster.Staged) error {
 	if !has {
 		crashpoint.Hit("restore-stage.before-restore")
 		err := l.o.Restorer.Restore(ctx, RestoreOptions{
-			Name: l.o.Name, PeerURLs: l.o.URLs.Peer, Staged: staged, Bin: bin, Progress: l.stager.progress,
+			Name: l.o.Name, PeerURLs: l.o.URLs.Peer, Staged: staged, Bin: bin, Raiser: raiser, Progress: l.stager.progress,
 			Dir: nodestate.RestoreDir(l.o.DataDir, staged.Token), DataDir: nodestate.RestoredDir(l.o.DataDir, staged.Token),
 		})
 		if err != nil {

@@ -1,0 +1,273 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// A version that no running cluster can be changed to is reached by a restore of what
+// runs, where an operator has queued that: a sealed request. Nothing that was
+// acknowledged is lost by it, since clients are kept away from all members first, and
+// then the backup is taken. So they wait for as long as the backup and its staging take.
+// Everything that can be known to fail is looked at while they are still served.
+
+// restoreSealed is [view.restore] for a sealed request.
+func (l *view) restoreSealed(r cluster.Request) (Operation, verdict) {
+	src := l.obs.Store.Source
+	if src != nil && src.Request == r.Name {
+		r.Backup = src.Backup
+	}
+	if reason := l.refusalSealed(r); reason != "" {
+		return &RequestClose{Name: r.Name, Outcome: OutcomeRefused, Reason: reason}, goOn
+	}
+	if r.EtcdVersion != l.spec.EtcdVersion {
+		l.hold(NotYet, "the restore as etcd %s begins when the spec, which is read anew, asks for it", r.EtcdVersion)
+		return nil, goOn
+	}
+	if l.rollsFirst(r) {
+		return nil, goOn // the rule about versions does it, or says what is in the way
+	}
+	l.frozen, l.sealing = true, true
+	if op, done := l.seal(r); !done {
+		return op, verdict(op != nil)
+	}
+	if src == nil || src.Request != r.Name || !l.storeReady("the restore as etcd "+r.EtcdVersion.String()) {
+		l.hold(Restoring, "what the store says of the restore as etcd %s is not known yet", r.EtcdVersion)
+		return nil, goOn
+	}
+	if r.Backup != "" {
+		return l.restore(r)
+	}
+	if newest := l.obs.Store.Backups; len(newest) > 0 && newest[0].Name != src.Newest {
+		l.hold(Restoring, "whether the newest backup is the one to restore is not known yet")
+		return nil, goOn
+	}
+	return l.takeFor(r, r.BackupReason()), goOn
+}
+
+// refusalSealed says why a sealed request cannot be carried out, or is not meant any
+// more, empty if nothing speaks against it.
+func (l *view) refusalSealed(r cluster.Request) string {
+	// The spec is written first, and may have been read before.
+	known := l.obs.Store.Reachable && !l.obs.Store.SpecMissing
+	if known && r.EtcdVersion != l.spec.EtcdVersion && l.age(r.At) > specTime {
+		return fmt.Sprintf("the spec asks for etcd %s, and no more for %s", l.spec.EtcdVersion, r.EtcdVersion)
+	}
+	if reason := l.refusal(r); reason != "" {
+		return reason
+	}
+	members, differs := l.runners()
+	if len(members) == 0 || !l.open(members) {
+		return "" // it has begun, or what runs is not known
+	}
+	if r.Backup != "" {
+		return "clients were let in after its backup was taken: ask again"
+	}
+	if !differs {
+		return fmt.Sprintf("all members run etcd %s", r.EtcdVersion)
+	}
+	if _, lack := NextVersion(members, r.EtcdVersion, l.obs.ClusterVersion); lack == nil || !lack.Restore {
+		if restoresTo(r.EtcdVersion) {
+			return "" // on the way to where it is needed
+		}
+		return fmt.Sprintf("members change to etcd %s without a restore", r.EtcdVersion)
+	}
+	return ""
+}
+
+// specTime is how old a request may be that the spec, as it was read, does not ask for yet.
+const specTime = 10 * time.Second
+
+// open reports whether clients are served by some of the members.
+func (l *view) open(members []Runner) bool {
+	return slices.ContainsFunc(members, func(m Runner) bool { return !l.node(m.Name).Assigned.Quarantined })
+}
+
+// rollsFirst reports whether the members have to come nearer to the version before the
+// restore: from 3.7 to 3.5 by downgrades, and then to 3.4.
+func (l *view) rollsFirst(r cluster.Request) bool {
+	members, _ := l.runners()
+	if len(members) == 0 || !l.open(members) {
+		return false
+	}
+	_, lack := NextVersion(members, r.EtcdVersion, l.obs.ClusterVersion)
+	return lack == nil || !lack.Restore || !l.obs.Downgrade.IsZero()
+}
+
+// seal keeps clients away from all members, one after the other and the leader last,
+// after it has looked at all that the restore needs. done says that it has.
+func (l *view) seal(r cluster.Request) (op Operation, done bool) {
+	if l.closed() {
+		return nil, true
+	}
+	members, _ := l.runners()
+	begun := slices.ContainsFunc(members, func(m Runner) bool { return l.node(m.Name).Assigned.Quarantined })
+	if !begun && !l.sealable(r, members) {
+		return nil, false
+	}
+	if begun && l.serving < len(l.voters) {
+		return l.unsealable(r), false
+	}
+	var leader *cluster.Node
+	for _, m := range l.voters {
+		n := l.nodeOf(m)
+		switch {
+		case n == nil || n.Assigned == nil:
+			l.hold(NodeUnreachable, "%s cannot be closed to clients: its daemon is not known", l.called(m))
+			return nil, false
+		case n.Assigned.Quarantined:
+		case m.ID == l.obs.Leader:
+			leader = n
+		default:
+			return &QuarantineSet{Node: n.Name}, false
+		}
+	}
+	if leader == nil {
+		return nil, false
+	}
+	return &QuarantineSet{Node: leader.Name}, false
+}
+
+// closed reports whether clients are kept away from all that runs, and from what does not
+// answer.
+func (l *view) closed() bool {
+	some := false
+	for _, n := range l.obs.Nodes {
+		if some = some || n.Assigned != nil; n.Assigned != nil && !n.Assigned.Quarantined {
+			return false
+		}
+	}
+	return some && !slices.ContainsFunc(l.obs.Members, func(m cluster.Member) bool {
+		n := l.nodeOf(m)
+		return n == nil || n.Assigned == nil
+	})
+}
+
+// sealable holds, and reports false, where the restore could not go on to its end.
+func (l *view) sealable(r cluster.Request, members []Runner) bool {
+	before := len(l.holds)
+	l.versionGates(members, r.EtcdVersion)
+	if !l.storeReady("the restore as etcd " + r.EtcdVersion.String()) {
+		return false
+	}
+	for _, m := range members {
+		why := l.unableToRestore(r, l.node(m.Name), r.EtcdVersion)
+		if why != nil && !slices.ContainsFunc(l.holds[before:], func(h Hold) bool { return h.Reason == why.Reason }) {
+			l.holds = append(l.holds, *why)
+		}
+	}
+	return len(l.holds) == before
+}
+
+// unsealable is for a voter that fails while clients are being kept away: it is waited for,
+// and then the restore is given up, so that clients come in again.
+func (l *view) unsealable(r cluster.Request) Operation {
+	for _, m := range l.voters {
+		if !l.serves(m) && !m.UnhealthySince.IsZero() && l.age(m.UnhealthySince) > l.policy.Grace {
+			return &RequestClose{Name: r.Name, Outcome: OutcomeRefused,
+				Reason: fmt.Sprintf("%s failed while clients were being kept away: ask again when it serves", l.called(m))}
+		}
+	}
+	l.hold(QuorumMargin, "clients are kept away from all members when all voters serve: %s", l.describe())
+	return nil
+}
+
+// restoresTo reports whether a version is reached from later ones by a restore only.
+func restoresTo(v etcdversion.Version) bool { return v.Compare(oldestDowngrade) < 0 }
+
+// raises says why a node cannot raise the revision of what it restores as a version,
+// empty where it can: with that version's own tool, or that of a later patch of 3.5.
+func (l *view) raises(n *cluster.Node, v etcdversion.Version) string {
+	if v.Compare(cluster.FirstRaise) >= 0 || cluster.Raiser(n.Versions) != (etcdversion.Version{}) {
+		return ""
+	}
+	return fmt.Sprintf("etcd %s cannot raise the revision of what it restores, and %s has no %s or later patch of 3.5 "+
+		"that can; on it: etcdadm download --version=3.5.PATCH", v, n.Name, cluster.FirstRaise)
+}
+
+// byRestore is the command line by which an operator has a version reached by a restore.
+func (l *view) byRestore(lack *NoWay) string {
+	if !lack.Restore || l.policy.FixedSpec || l.policy.Unbacked {
+		return ""
+	}
+	return fmt.Sprintf("; or, by a backup and a restore, in which clients wait and nothing that was acknowledged is "+
+		"lost: etcd-manager-ctl --backup-store=STORE --etcd-version=%s configure-cluster --allow-restore",
+		l.spec.EtcdVersion)
+}
+
+// sealed makes sure that what a sealed restore stands on is not taken away: as long as it
+// is queued and not decided, no member is opened to clients, and its backup is taken when
+// all are closed.
+func (c checker) sealed(op Operation) error {
+	r := c.obs.SealedRequest()
+	if r == nil {
+		return nil
+	}
+	switch op := op.(type) {
+	case *QuarantineLift:
+		if c.closed() == nil {
+			return unsafe("restore", "what clients wrote to %s would be lost in the restore that is queued; to give "+
+				"that up: etcd-manager-ctl --backup-store=STORE delete-command %s", op.Node, r.Name)
+		}
+	case *BackupTake:
+		if op.Reason == r.BackupReason() {
+			return c.closed()
+		}
+	case *IncarnationCreate:
+		if op.Request == r.Name {
+			return c.closed()
+		}
+	}
+	return nil
+}
+
+// closed makes sure that clients are kept away from all voters.
+func (c checker) closed() error {
+	var open []string
+	for _, n := range c.obs.Nodes {
+		if n.Assigned != nil && !n.Assigned.Quarantined {
+			open = append(open, string(n.Name))
+		}
+	}
+	for _, m := range c.obs.Members {
+		known := slices.ContainsFunc(c.obs.Nodes, func(n cluster.Node) bool {
+			h, ok := c.hosted(n)
+			return ok && h.ID == m.ID && n.Assigned != nil
+		})
+		if !known {
+			open = append(open, "member "+m.ID.String())
+		}
+	}
+	if len(open) > 0 {
+		return unsafe("restore", "clients may still write to %s, and what they write would be lost",
+			strings.Join(open, ", "))
+	}
+	return nil
+}
+
+// seal allows the restart that closes a member to clients, for a sealed restore, where all
+// voters are healthy: a cluster of one or two can be closed in no other way.
+func (c checker) seal(op *QuarantineSet) error {
+	if voters, healthy := c.count(0); c.obs.SealedRequest() != nil && healthy == voters {
+		return nil
+	}
+	return c.stop(op.Node)
+}
+
+// takeSealed predicts that the backup that was taken is the one of the sealed request.
+func (w *world) takeSealed(op *BackupTake, name string) {
+	r := w.SealedRequest()
+	if r == nil || op.Reason != r.BackupReason() {
+		return
+	}
+	src := cluster.Source{Request: r.Name, Backup: name, Newest: name, Revision: w.Revision}
+	if a := w.node(op.Node).Assigned; a != nil {
+		src.Version = a.Version
+	}
+	w.Store.Source = &src
+}
