@@ -262,7 +262,7 @@ func (d *Daemon) run(ctx context.Context) error {
 	wg.Go(func() { fatal("serve the port", d.server.Serve(listen.New(d.peerGroup.listener, d.portLimits()))) })
 	wg.Go(func() { d.keys.run(ctx, d.log) })
 	wg.Go(func() { d.hosts.run(ctx) })
-	wg.Go(func() { d.node.local.Watch(ctx) })
+	wg.Go(func() { fatal("run etcd", d.node.local.Watch(ctx)) })
 	wg.Go(func() { d.keepLock(ctx) })
 	wg.Go(func() { d.watchStore(ctx) })
 	wg.Go(func() { d.peerGroup.run(ctx) })

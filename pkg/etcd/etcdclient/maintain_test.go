@@ -206,13 +206,13 @@ func TestQuotasThatMetricsDoNotTell(t *testing.T) {
 		strings.Repeat("x", 100_000):                 "token too long",
 		"# TYPE etcd_server_quota_backend_bytes x\n": "do not have it",
 	} {
-		if q, err := readQuota(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.60q: %d, %v", text, q, err)
+		if q, err := readMetric(strings.NewReader(text), quotaMetric); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q: %f, %v", text, q, err)
 		}
 	}
-	if q, err := readQuota(strings.NewReader("# HELP x\netcd_server_quota_backend_bytes 2.147483648e+09\n")); err != nil ||
-		q != 2<<30 {
-		t.Errorf("%d, %v", q, err)
+	text := "# HELP x\netcd_server_quota_backend_bytes 2.147483648e+09\n"
+	if q, err := readMetric(strings.NewReader(text), quotaMetric); err != nil || q != 2<<30 {
+		t.Errorf("%f, %v", q, err)
 	}
 }
 

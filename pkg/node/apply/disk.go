@@ -132,9 +132,6 @@ func (l *Local) storage(reading cluster.Storage) cluster.Storage {
 // Storage tells how the member's disk takes writes. It takes no time.
 func (l *Local) Storage() cluster.Storage { return l.watch.Storage() }
 
-// Watch measures how the member's disk takes writes, until ctx ends.
-func (l *Local) Watch(ctx context.Context) { l.watch.Run(ctx) }
-
 // logDir returns a directory on the file system of the member's log: the log's
 // own where that is another disk than the data directory's.
 func (l *Local) logDir() string {

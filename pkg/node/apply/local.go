@@ -122,6 +122,8 @@ type Local struct {
 	spawned atomic.Pointer[etcdversion.Version]
 	// serving are the peer URLs that the member was started for.
 	serving atomic.Pointer[[]string]
+	// recorded is the member as etcd has it on record, nil where it has not told yet.
+	recorded atomic.Pointer[cluster.Member]
 	// files is the key material of the member that was started last.
 	files  atomic.Pointer[etcdconf.TLS]
 	reader diskReader

@@ -69,6 +69,10 @@ func (l *Local) look(ctx context.Context) (facts, *cluster.Report) {
 	if err == nil && r.Denied != "" {
 		n.Process.NoReport = l.denied(r.Denied)
 	}
+	if err != nil {
+		return f, r
+	}
+	l.remember(r)
 	return f, r
 }
 

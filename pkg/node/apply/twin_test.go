@@ -2,24 +2,31 @@ package apply
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
+
+// tells is an etcd that says where a member is: at its own address, if at is empty.
+func tells(id cluster.MemberID, at string) *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `[{"id":%d,"name":"b","peerURLs":[%q]}]`, uint64(id), cmp.Or(at, "http://"+r.Host))
+	}))
+}
 
 // A disk was moved, or copied: at the address that the member had, its etcd runs, another
 // one does, or nobody answers.
 func TestTheMemberRunsElsewhere(t *testing.T) {
-	// tells is an etcd that says where a member is: at its own address, if at is empty.
-	tells := func(id cluster.MemberID, at string) *httptest.Server {
-		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprintf(w, `[{"id":%d,"name":"b","peerURLs":[%q]}]`, uint64(id), cmp.Or(at, "http://"+r.Host))
-		}))
-	}
 	same, other, gone, moved := tells(7, ""), tells(8, ""), tells(7, ""), tells(7, "http://10.0.0.2:2380")
 	defer same.Close()
 	defer other.Close()
@@ -44,6 +51,122 @@ func TestTheMemberRunsElsewhere(t *testing.T) {
 			})
 			if (err != nil) != tc.want {
 				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
+const home = "http://10.0.0.1:2380"
+
+// A peerOf is another member, which says where member 7 is, and counts what it has had
+// from it.
+type peerOf struct {
+	at string
+	// grows is how many readings differ from the one before, the first ones.
+	grows int
+}
+
+func (p peerOf) serve(t *testing.T, id int) cluster.InitialMember {
+	t.Helper()
+	read := new(atomic.Int64)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			fmt.Fprintf(w, "etcd_network_peer_received_bytes_total{From=\"9\"} %d\n", read.Load()*5)
+			fmt.Fprintf(w, "etcd_network_peer_received_bytes_total{From=\"7\"} %d\n", min(read.Load(), int64(p.grows)))
+			read.Add(1)
+			return
+		}
+		fmt.Fprintf(w, `[{"id":7,"name":"b","peerURLs":[%q]},{"id":%d,"name":"m%d","clientURLs":["http://%s"]}]`,
+			p.at, id, id, r.Host)
+	}))
+	t.Cleanup(s.Close)
+	return cluster.InitialMember{Name: cluster.NodeName(fmt.Sprint("m", id)), PeerURLs: []string{s.URL}}
+}
+
+// The original of a copy starts while the copy runs, or has run: its own address has
+// nobody else, and the other members know.
+func TestOthersTellOfTheCopy(t *testing.T) {
+	there, gone := tells(7, ""), tells(7, "")
+	t.Cleanup(there.Close)
+	gone.Close()
+	still := peerOf{at: home}
+	for name, tc := range map[string]struct {
+		peers   []peerOf
+		running bool
+		want    string
+	}{
+		"they know nothing of it":                 {peers: []peerOf{still, still}},
+		"they hear from it":                       {peers: []peerOf{still, {home, 9}}, want: "runs on another machine, m2 hears from it"},
+		"its last words were still being counted": {peers: []peerOf{still, {home, 1}}},
+		"it has moved, and answers":               {peers: []peerOf{{there.URL, 0}, still}, want: "runs at " + there.URL},
+		"it has moved, and is off":                {peers: []peerOf{{gone.URL, 0}, {gone.URL, 0}}, want: "an older copy"},
+		"an old list says that it has moved":      {peers: []peerOf{{gone.URL, 0}, still}},
+		"it is this node's own that they hear":    {peers: []peerOf{{home, 9}, {home, 9}}, running: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := nodestate.State{MemberID: 7, Voters: []cluster.InitialMember{{Name: "b", PeerURLs: []string{home}}}}
+			for i, p := range tc.peers {
+				s.Voters = append(s.Voters, p.serve(t, i+1))
+			}
+			l := &Local{o: LocalOptions{Name: "b", URLs: cluster.URLs{Peer: []string{home}}}}
+			if tc.running {
+				l.o.Proc = runs(t)
+			}
+			err := l.twin(t.Context(), s)
+			if twin := new(TwinError); (err != nil) != (tc.want != "") ||
+				err != nil && (!errors.As(err, &twin) || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("the error is %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// runs returns a supervisor with a process.
+func runs(t *testing.T) *etcdproc.Supervisor {
+	t.Helper()
+	p, err := etcdproc.New(t.Context(), etcdproc.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close(context.WithoutCancel(t.Context())) })
+	if err := p.Start(t.Context(), etcdproc.Config{Path: "/bin/sleep", Args: []string{"600"}, WorkDir: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A node that was started while it saw nobody learns from etcd that its member has moved:
+// it stops its own.
+func TestAMemberThatHasMovedIsStopped(t *testing.T) {
+	there, gone := tells(7, ""), tells(7, "")
+	t.Cleanup(there.Close)
+	gone.Close()
+	for name, tc := range map[string]struct {
+		record, serving string
+		want            bool
+	}{
+		"another machine answers":          {there.URL, home, true},
+		"nobody answers there":             {gone.URL, home, false},
+		"it is served there by this node":  {there.URL, there.URL, false},
+		"the record says this node's home": {home, there.URL, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state, err := nodestate.Open(t.TempDir(), nodestate.Self{Name: "b"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := NewLocal(LocalOptions{Name: "b", URLs: cluster.URLs{Peer: []string{home}}, Proc: runs(t), Now: time.Now,
+				State: state})
+			l.serving.Store(&[]string{tc.serving})
+			l.remember(&cluster.Report{ID: 7, Members: []cluster.Member{{ID: 6}, {ID: 7, PeerURLs: []string{tc.record}}}})
+			err = l.replaced(t.Context())
+			process := l.o.Proc.Status().State
+			if (err != nil) != tc.want || (process != cluster.ProcessRunning) != tc.want {
+				t.Fatalf("%v, its process is %v", err, process)
+			}
+			if twin := new(TwinError); tc.want && !errors.As(l.Watch(t.Context()), &twin) {
+				t.Error("the watch goes on")
 			}
 		})
 	}
