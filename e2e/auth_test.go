@@ -64,3 +64,75 @@ func TestAuthenticationIsTurnedOn(t *testing.T) {
 		return err
 	})
 }
+
+// The users for authentication are made, and the daemons are forgotten, or may only read:
+// they say so before it is on, and before they are refused anything.
+func TestDaemonsWithoutTheRoleRoot(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	o.Unwatched = true
+	c := harness.New(t.Context(), t, o)
+	c.Found(1, v36, "a")
+	client, err := c.Node("a").Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(steps ...func(ctx context.Context) error) {
+		t.Helper()
+		for _, step := range steps {
+			if err := step(t.Context()); err != nil && !strings.Contains(err.Error(), "already exists") {
+				t.Fatal(err)
+			}
+		}
+	}
+	nothing := func() {
+		t.Helper()
+		c.Eventually(harness.Soon, "no hold", func(context.Context) error {
+			r, err := c.Status()
+			if err == nil && len(r.Holds) > 0 {
+				err = fmt.Errorf("the holds are %v", r.Holds)
+			}
+			return err
+		})
+	}
+	root := func(user string) func(ctx context.Context) error {
+		return func(ctx context.Context) error { _, err := client.UserGrantRole(ctx, user, "root"); return err }
+	}
+	do(func(ctx context.Context) error { _, err := client.UserAdd(ctx, "root", "secret"); return err },
+		func(ctx context.Context) error { _, err := client.RoleAdd(ctx, "root"); return err }, root("root"))
+	if text := c.WaitHold(harness.Soon, "access-denied"); !strings.Contains(text, "authentication is off") ||
+		!strings.Contains(text, "user add etcd-manager-a") {
+		t.Errorf("the hold says: %s", text)
+	}
+	do(func(ctx context.Context) error { _, err := client.UserAdd(ctx, "etcd-manager-a", "x"); return err },
+		root("etcd-manager-a"))
+	nothing()
+	do(func(ctx context.Context) error { _, err := client.RoleAdd(ctx, "reading"); return err },
+		func(ctx context.Context) error {
+			_, err := client.RoleGrantPermission(ctx, "reading", "\x00", "\x00", clientv3.PermissionType(clientv3.PermRead))
+			return err
+		},
+		func(ctx context.Context) error { _, err := client.AuthEnable(ctx); return err })
+	boss, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{c.Node("a").ClientURL()}, Username: "root", Password: "secret", TLS: c.PKI.ClientTLS(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer boss.Close()
+	client = boss
+	do(func(ctx context.Context) error {
+		_, err := boss.UserGrantRole(ctx, "etcd-manager-a", "reading")
+		return err
+	},
+		func(ctx context.Context) error {
+			_, err := boss.UserRevokeRole(ctx, "etcd-manager-a", "root")
+			return err
+		})
+	if text := c.WaitHold(harness.Soon, "access-denied"); !strings.Contains(text, "authentication is on") ||
+		!strings.Contains(text, "lacks the role root") {
+		t.Errorf("the hold says: %s", text)
+	}
+	do(root("etcd-manager-a"))
+	nothing()
+}

@@ -31,8 +31,19 @@ type Process struct {
 	// one, or need not yet. It is set beside a report where etcd tells its status and
 	// denies the daemon all else, as etcd 3.5 does.
 	NoReport *NoReport `json:"noReport,omitempty"`
+	// NoRoot is set where the daemon's user in etcd lacks the role root, and needs it, or
+	// will need it.
+	NoRoot *NoRoot `json:"noRoot,omitempty"`
 	// LastLines are the last log lines of a run that failed.
 	LastLines []string `json:"lastLines,omitempty"`
+}
+
+// NoRoot says that a daemon may not do everything in etcd that it has to.
+type NoRoot struct {
+	// User is as in [NoReport].
+	User string `json:"user,omitempty"`
+	// On says that authentication is on. Otherwise it can be turned on at any time.
+	On bool `json:"on,omitempty"`
 }
 
 // A Cause is a kind of reason for which an etcd gave its daemon no report.

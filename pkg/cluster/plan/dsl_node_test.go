@@ -162,6 +162,10 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		n.FactsAge, err = time.ParseDuration(value)
 	case "denied":
 		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseAuth, Text: "etcd denies it", User: value}
+	case "noroot": // authentication is on
+		n.Process.NoRoot = &cluster.NoRoot{User: value, On: true}
+	case "noroot-ahead":
+		n.Process.NoRoot = &cluster.NoRoot{User: value}
 	case "timeout":
 		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseTimeout, Text: "it did not answer in time"}
 	case "hazard":

@@ -258,7 +258,8 @@ var ruleDocs = []ReasonDoc{
 			"is healthy."},
 	{AccessDenied,
 		"etcd runs with authentication enabled and denies access to the daemon, which cannot tell the state of its " +
-			"member, nor take backups there. The cluster itself may be healthy: nothing is restored or replaced.",
+			"member, nor take backups there; or it will once authentication is enabled, since etcd already has the user " +
+			"root. The cluster itself may be healthy: nothing is restored or replaced.",
 		"Give the daemons' certificates the role root, by their common names: etcdctl --user=root user add " +
 			"etcd-manager-NODE --no-password and etcdctl --user=root user grant-role etcd-manager-NODE root, for each " +
 			"node (the text has the lines; root is etcd's user of that name). Without TLS, etcd cannot recognise the " +

@@ -82,6 +82,10 @@ func (l *view) unreported() {
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
 		why := n.Process.NoReport
+		if no := n.Process.NoRoot; n.Reachable && why == nil && no != nil {
+			l.hold(AccessDenied, "%s: %s", n.Name, noRoot(*no))
+			continue
+		}
 		switch {
 		case !n.Reachable || why == nil:
 		case why.Cause == cluster.CauseAuth && why.User == "":
@@ -95,6 +99,24 @@ func (l *view) unreported() {
 			l.hold(NoReport, "%s: its etcd runs but does not report its state: %s", n.Name, why.Text)
 		}
 	}
+}
+
+// noRoot says what a daemon may not do in etcd, and how it may.
+func noRoot(no cluster.NoRoot) string {
+	state := "authentication is on"
+	if !no.On {
+		state = "authentication is off, and can be turned on: etcd has the user root. From then on"
+	}
+	if no.User == "" {
+		return state + " the daemon has no certificate by which etcd could know it, and can take no backups and change no " +
+			"members. Leave it off, or use TLS"
+	}
+	if no.On {
+		state += ", and"
+	}
+	return fmt.Sprintf("%s user %s, who lacks the role root, can take no backups and change no members. "+
+		"Run, as etcd's user root: etcdctl --user=root user add %s --no-password; "+
+		"etcdctl --user=root user grant-role %s root", state, no.User, no.User, no.User)
 }
 
 // waitsForUnstarted holds, and reports true, where voters that somebody added

@@ -57,6 +57,57 @@ func within(t *testing.T, o Options) (*Client, context.Context) {
 	return c, ctx
 }
 
+// What a daemon may do is known before authentication is turned on, and before it is
+// refused a backup: a user that may read may not do everything.
+func TestRights(t *testing.T) {
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		r := newRealm(t, "main")
+		m := etcdtest.New(t, "a")
+		m.SecureClients(r.keep(t, r.issue(t, "a", "127.0.0.1", time.Hour)))
+		m.Start(t, bin)
+		boss, _ := r.as(t, m, "root")
+		serving(t, boss)
+		ctx := t.Context()
+		told := func(user string, want Rights) {
+			t.Helper()
+			c, ctx := r.as(t, m, user)
+			if got, err := c.Rights(ctx, user); err != nil || got != want {
+				t.Errorf("of user %q it says %+v, %v, want %+v", user, got, err, want)
+			}
+		}
+		add := func(user, role string) {
+			t.Helper()
+			if err := firstError(
+				second(boss.c.UserAddWithOptions(ctx, user, "", noPassword)),
+				ignoreExisting(second(boss.c.RoleAdd(ctx, role))),
+				second(boss.c.UserGrantRole(ctx, user, role)),
+			); err != nil {
+				t.Fatal(err)
+			}
+		}
+		told("etcd-manager-a", Rights{})
+		add("reader", "reading")
+		if _, err := boss.c.RoleGrantPermission(ctx, "reading", "\x00", "\x00", clientv3.PermissionType(clientv3.PermRead)); err != nil {
+			t.Fatal(err)
+		}
+		told("reader", Rights{})
+		add("root", "root")
+		told("etcd-manager-a", Rights{Ahead: true})
+		told("reader", Rights{Ahead: true})
+		if got, err := boss.Rights(ctx, ""); err != nil || got != (Rights{Ahead: true}) {
+			t.Errorf("without a certificate: %+v, %v", got, err)
+		}
+		add("etcd-manager-a", "root")
+		told("etcd-manager-a", Rights{Ahead: true, Root: true})
+		if _, err := boss.c.AuthEnable(ctx); err != nil {
+			t.Fatal(err)
+		}
+		told("etcd-manager-a", Rights{On: true, Root: true})
+		told("reader", Rights{On: true})
+		told("nobody", Rights{On: true})
+	})
+}
+
 // With authentication on, etcd takes the name in a client's certificate for its
 // user. A user of that name with the role root may ask all that a daemon asks;
 // others are denied, and are told so.

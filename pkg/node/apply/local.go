@@ -113,6 +113,7 @@ type Local struct {
 	lastLook lastLook
 	sizes    sizes
 	logs     logWatch
+	rights   rightsWatch
 	binaries binaryWatch
 	stager   stager
 	comparer comparer

@@ -73,6 +73,9 @@ func (l *Local) look(ctx context.Context) (facts, *cluster.Report) {
 		return f, r
 	}
 	l.remember(r)
+	if !r.Learner && r.Read == cluster.ReadServed {
+		n.Process.NoRoot = l.noRoot(s)
+	}
 	return f, r
 }
 

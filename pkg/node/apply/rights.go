@@ -1,0 +1,66 @@
+package apply
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+)
+
+const (
+	// rightsPeriod is how often etcd is asked what the daemon may do there. Each question
+	// is an entry of raft's log.
+	rightsPeriod  = time.Minute
+	rightsTimeout = 5 * time.Second
+)
+
+// A rightsWatch asks in the background what the daemon may do in etcd: reading may be
+// allowed, and a backup or a change of the members not.
+type rightsWatch struct {
+	mu    sync.Mutex
+	token cluster.Token
+	busy  bool
+	at    time.Time
+	got   *cluster.NoRoot
+}
+
+// noRoot returns what is known of the daemon's rights, and has it asked where that is due.
+func (l *Local) noRoot(s nodestate.State) *cluster.NoRoot {
+	w := &l.rights
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.token != s.Assigned.Token {
+		w.token, w.got, w.at = s.Assigned.Token, nil, time.Time{}
+	}
+	if w.busy || time.Since(w.at) < rightsPeriod {
+		return w.got
+	}
+	w.busy = true
+	go func() {
+		got, err := l.askRights(s)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.busy, w.at = false, time.Now()
+		if err == nil && w.token == s.Assigned.Token {
+			w.got = got
+		}
+	}()
+	return w.got
+}
+
+func (l *Local) askRights(s nodestate.State) (*cluster.NoRoot, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), rightsTimeout)
+	defer cancel()
+	c, err := l.etcd(s)
+	if err != nil {
+		return nil, err
+	}
+	user := clientName(l.clientTLS())
+	r, err := c.Rights(ctx, user)
+	if err != nil || r.Root || !r.On && !r.Ahead {
+		return nil, err
+	}
+	return &cluster.NoRoot{User: user, On: r.On}, nil
+}
