@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -92,7 +91,7 @@ func (p *publisher) note(r reconcile.Report) {
 	defer p.mu.Unlock()
 	if d := r.Done; d != nil {
 		e := store.HistoryEntry{
-			At: d.At, Term: cmp.Or(d.Term, r.Term), By: r.Coordinator, Line: d.Line, Why: why(r), Took: d.Took,
+			At: d.At, Term: d.Term, By: r.Coordinator, Line: d.Line, Why: why(r), Took: d.Took,
 		}
 		if d.Err != nil {
 			e.Error = cut(d.Err.Error())
@@ -290,7 +289,7 @@ func bootstrapped(r reconcile.Report) bool {
 func material(r reconcile.Report) string {
 	var s strings.Builder
 	fmt.Fprintln(&s, r.Coordinator, r.Term, r.Spec.MemberCount, r.Spec.EtcdVersion, r.Spec.Risk, r.Operation, r.Converged,
-		r.Observation.Leader)
+		r.Observation.Leader, r.Since.Unix())
 	for _, h := range r.Holds {
 		fmt.Fprintln(&s, h.Reason)
 	}
@@ -305,7 +304,7 @@ func material(r reconcile.Report) string {
 		}
 		fmt.Fprintln(&s, n.Name, n.Address, n.Reachable, n.Disk.State, n.Process.State, n.Assigned, len(n.SetAside),
 			n.Conflict)
-		fmt.Fprintln(&s, n.Storage.State, n.Process.NoReport)
+		fmt.Fprintln(&s, n.Storage.State, n.Process.NoReport, n.Process.NoRoot)
 		if st := n.Staged; st != nil {
 			fmt.Fprintln(&s, st.Token, st.Ready, st.Problem, st.Done>>27) // each 128 MB
 		}

@@ -133,7 +133,7 @@ func report() reconcile.Report {
 // done is a report of an operation that has ended.
 func done(line string, err error) reconcile.Report {
 	r := report()
-	r.Done = &reconcile.Done{At: r.At, Line: line, Took: 3 * time.Second, Err: err}
+	r.Done = &reconcile.Done{At: r.At, Term: r.Term, Line: line, Took: 3 * time.Second, Err: err}
 	return r
 }
 

@@ -55,6 +55,7 @@ func TestStateSaysWhatIsGoingOn(t *testing.T) {
 	holds := []plan.Hold{{Reason: plan.Grace, Text: "x"}}
 	for want, r := range map[string]reconcile.Report{
 		"doing: etcdadm x":             {Operation: "etcdadm x", Converged: true},
+		"doing: etcdadm x (for 1m2s)":  {Operation: "etcdadm x", At: now, Since: now.Add(-62 * time.Second)},
 		"as the spec says":             {Converged: true},
 		"as the spec says, with holds": {Converged: true, Holds: holds},
 		"held":                         {Holds: holds},

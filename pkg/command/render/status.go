@@ -119,30 +119,21 @@ func (p *page) summary(r reconcile.Report) [][]string {
 	return rows
 }
 
-const (
-	// silentAfter is the age of a report from which on nobody coordinates: each
-	// coordinator publishes every two minutes at least.
-	silentAfter = 3 * time.Minute
-	// operationTime is the longest time that a coordinator publishes nothing
-	// because it carries out an operation.
-	operationTime = 5 * time.Minute
-)
+// silentAfter is the age of a report from which on nobody coordinates: each
+// coordinator publishes every two minutes at least, also during an operation.
+const silentAfter = 3 * time.Minute
 
 // coordinator names who coordinates by a report of that age. Who only published
 // last is said to be just that.
 func coordinator(r reconcile.Report, age time.Duration) string {
-	limit := silentAfter
-	if r.Operation != "" {
-		limit += operationTime
-	}
 	none := slices.ContainsFunc(r.Holds, func(h plan.Hold) bool { return h.Reason == plan.NoCoordinator })
 	last := r.Coordinator
 	switch {
 	case none, last == "":
 		last = lastHolder(r.Observation)
-	case last != "" && age <= limit && r.Term != 0:
+	case last != "" && age <= silentAfter && r.Term != 0:
 		return fmt.Sprintf("%s (term %d)", last, r.Term)
-	case last != "" && age <= limit:
+	case last != "" && age <= silentAfter:
 		return string(last)
 	}
 	if last == "" {
@@ -166,7 +157,11 @@ func lastHolder(obs cluster.Observation) (name cluster.NodeName) {
 func state(r reconcile.Report) string {
 	switch {
 	case r.Operation != "":
-		return "doing: " + r.Operation
+		doing := "doing: " + r.Operation
+		if took := r.At.Sub(r.Since).Truncate(time.Second); !r.Since.IsZero() && took >= time.Second {
+			doing += fmt.Sprintf(" (for %s)", took)
+		}
+		return doing
 	case r.Converged && len(r.Holds) == 0:
 		return "as the spec says"
 	case r.Converged:

@@ -28,7 +28,7 @@ type backup struct {
 // knows of it and proposes no other.
 func (l *Loop) startBackup(ctx context.Context, r Report, op plan.Operation) {
 	b := &backup{line: plan.Line(op), began: l.o.Now(), done: make(chan struct{})}
-	b.term, _ = l.o.Lease.Held()
+	b.term = l.term(r.Observation)
 	b.node, _ = plan.Target(op)
 	ctx, b.cancel = context.WithCancelCause(ctx)
 	l.backup = b
@@ -62,6 +62,21 @@ func (b *backup) check(obs cluster.Observation) {
 	}
 }
 
+// show puts a backup that is under way into the observation, and reports whether it is.
+func (b *backup) show(obs *cluster.Observation) bool {
+	if b == nil {
+		return false
+	}
+	select {
+	case <-b.done:
+		return false
+	default:
+	}
+	obs.BackingUp = b.line
+	b.check(*obs)
+	return true
+}
+
 // collectBackup puts a backup that is under way into the observation, or
 // reports one that has ended. It returns true for that: the observation, which
 // may be older than the end, does not show the new backup.
@@ -70,11 +85,7 @@ func (l *Loop) collectBackup(ctx context.Context, obs *cluster.Observation) bool
 	if b == nil {
 		return false
 	}
-	select {
-	case <-b.done:
-	default:
-		obs.BackingUp = b.line
-		b.check(*obs)
+	if b.show(obs) {
 		return false
 	}
 	l.backup = nil

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,5 +89,64 @@ func TestTheLeaseIsAskedForBeforeAnObservationThatMayTakeLong(t *testing.T) {
 		if w.count("look") == observations || w.last(t).Holds[0].Reason != plan.NoCoordinator {
 			t.Errorf("without a majority: %d looks, %+v", w.count("look"), w.last(t).Holds)
 		}
+	})
+}
+
+// While an operation takes long the cluster is observed and reported, with what is done
+// and since when; not after another may have taken over.
+func TestALongOperationIsReported(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		long := make(chan struct{})
+		w.change(func() {
+			w.fail = func(plan.Operation) error { <-long; return nil }
+			w.unmarked()
+		})
+		w.pass(time.Second)
+		began := time.Now()
+		last := func() (r Report, n int) {
+			w.change(func() { r, n = w.reports[len(w.reports)-1], len(w.reports) })
+			return r, n
+		}
+		w.pass(time.Minute)
+		r, n := last()
+		if r.Operation == "" || r.Since.IsZero() || r.Since.After(began) {
+			t.Errorf("reported is %q since %s", r.Operation, r.Since)
+		}
+		if age := time.Since(r.At); age > pauseIdle || r.At.Sub(r.Observation.At) > pauseIdle {
+			t.Errorf("the last report is %s old, its observation is of %s", age, r.Observation.At)
+		}
+		w.change(func() { w.lease.held = false })
+		w.pass(time.Minute)
+		if _, now := last(); now != n {
+			t.Errorf("%d reports without the lease", now-n)
+		}
+		w.change(func() { w.lease.held = true })
+		close(long)
+		w.pass(time.Second)
+		if r, _ := last(); r.Operation != "" || !r.Since.IsZero() || !r.Converged {
+			t.Errorf("after its end it is reported as %q since %s, converged %t", r.Operation, r.Since, r.Converged)
+		}
+	})
+}
+
+// The history orders what was done by when it began, and so are its terms.
+func TestAnOperationIsOfTheTermInWhichItBegan(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		long := make(chan struct{})
+		w.change(func() {
+			w.fail = func(plan.Operation) error { <-long; return nil }
+			w.unmarked()
+		})
+		w.pass(time.Second)
+		began := w.lease.term
+		w.change(func() { w.lease.term += 3 })
+		close(long)
+		w.pass(time.Second)
+		w.change(func() {
+			if i := slices.IndexFunc(w.reports, func(r Report) bool { return r.Done != nil }); i < 0 ||
+				w.reports[i].Done.Term != began || w.reports[i].Term != began+3 {
+				t.Errorf("it began in term %d; the report of its end is number %d of %+v", began, i, w.reports)
+			}
+		})
 	})
 }

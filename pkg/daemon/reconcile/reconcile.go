@@ -80,8 +80,9 @@ type Report struct {
 	Term        cluster.Term        `json:"term"`
 	Spec        cluster.Spec        `json:"spec"`
 	Observation cluster.Observation `json:"observation"`
-	// Operation is the command line that is about to be carried out.
+	// Operation is the command line that is about to be carried out, or is since Since.
 	Operation string      `json:"operation,omitempty"`
+	Since     time.Time   `json:"since,omitzero"`
 	Holds     []plan.Hold `json:"holds,omitempty"`
 	Converged bool        `json:"converged"`
 	// Done is the operation that has just ended, nil for none.
@@ -91,8 +92,8 @@ type Report struct {
 // Done is an operation that has ended.
 type Done struct {
 	At time.Time
-	// Term is the one in which it began, zero where that is the report's: the lease may
-	// have been won again since a backup began.
+	// Term is the one in which it began, zero where the store decided: the lease may have
+	// been won again since.
 	Term cluster.Term
 	Line string
 	Took time.Duration
@@ -244,25 +245,53 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 
 // act carries out op.
 func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Duration {
-	line := plan.Line(op)
-	r.Operation = line
+	line, began, term := plan.Line(op), l.o.Now(), l.term(r.Observation)
+	r.Operation, r.Since = line, began
 	l.report(ctx, r)
 	if plan.Aside(op) {
 		l.startBackup(ctx, r, op)
 		return pauseActive
 	}
-	began := l.o.Now()
 	l.o.Progress(l.o.Deadline(r.Observation, op) + turnLimit)
-	err := l.o.Do(ctx, r.Spec, r.Observation, op)
+	err := l.do(ctx, r, op)
 	transient := l.o.NotYet != nil && l.o.NotYet(err)
 	l.tries.note(line, err, transient, l.o.Now())
-	r.Operation = ""
+	r.Operation, r.Since = "", time.Time{}
 	if transient {
 		return pauseWaiting
 	}
-	r.Done = &Done{At: began, Line: line, Took: l.o.Now().Sub(began), Err: err}
+	r.Done = &Done{At: began, Term: term, Line: line, Took: l.o.Now().Sub(began), Err: err}
 	l.report(ctx, r)
 	return pauseActive
+}
+
+// do carries out op. While it takes long the cluster is observed and reported as ever,
+// so that what is published, and what is known of grace times, does not grow old. What
+// was held before op began is held.
+func (l *Loop) do(ctx context.Context, r Report, op plan.Operation) error {
+	ended := make(chan error, 1)
+	go func() { ended <- l.o.Do(ctx, r.Spec, r.Observation, op) }()
+	beat := time.NewTicker(pauseIdle)
+	defer beat.Stop()
+	_, led := l.o.Lease.Held()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-beat.C:
+		}
+		obs := l.o.Observe(ctx, l.prev)
+		if ctx.Err() != nil {
+			return <-ended
+		}
+		l.prev = obs
+		obs.Failures = r.Observation.Failures
+		l.backup.show(&obs)
+		r.Observation = obs
+		if _, held := l.o.Lease.Held(); held || !led { // otherwise another may report
+			l.report(ctx, r)
+		}
+	}
 }
 
 func pauseAfter(r Report) time.Duration {
@@ -294,12 +323,17 @@ func (l *Loop) standby() {
 }
 
 func (l *Loop) report(ctx context.Context, r Report) {
-	r.At, r.Coordinator = l.o.Now(), l.o.Self
-	// Without lease voters there is a bootstrap, in which the store decides: a lease that is held then is of an
-	// incarnation that never began, and nothing is done under it.
-	if len(r.Observation.LeaseVoters.Names) > 0 {
-		r.Term, _ = l.o.Lease.Held()
-	}
+	r.At, r.Coordinator, r.Term = l.o.Now(), l.o.Self, l.term(r.Observation)
 	l.events.note(r)
 	l.o.Report(ctx, r)
+}
+
+// term is the one of the lease that counts for what was observed, zero for none. Without
+// lease voters there is a bootstrap, in which the store decides: a lease that is held
+// then is of an incarnation that never began, and nothing is done under it.
+func (l *Loop) term(obs cluster.Observation) (term cluster.Term) {
+	if len(obs.LeaseVoters.Names) > 0 {
+		term, _ = l.o.Lease.Held()
+	}
+	return term
 }
