@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
@@ -13,6 +14,8 @@ import (
 // order is.
 func TestLongOrdersAreCut(t *testing.T) {
 	s := newSite(t)
+	at := s.now()
+	s.orders.now = func() time.Time { return at } // with time, more are kept
 	long := &plan.BackupTake{Node: "a", Reason: strings.Repeat("ä", 2<<20)}
 	for range 2 * refusalBurst {
 		if err := s.Obey(t.Context(), rpc.Caller{Name: "stranger"}, order(9, "b", long)); err == nil {

@@ -183,13 +183,29 @@ func TestHangingProbesEndAtTheirDeadlineTogether(t *testing.T) {
 }
 
 func TestNodesThatWereUnreachableAreWaitedForLessLong(t *testing.T) {
-	for name, change := range map[string]func(s *Sources, prev *cluster.Observation){
-		"in the last observation": func(_ *Sources, prev *cluster.Observation) {
+	slow := func(s *Sources) {
+		s.Store = func(context.Context) StoreAnswer { time.Sleep(time.Second); return StoreAnswer{} }
+	}
+	for name, tc := range map[string]struct {
+		change func(s *Sources, prev *cluster.Observation)
+		want   time.Duration
+		text   string
+	}{
+		"in the last observation": {func(_ *Sources, prev *cluster.Observation) {
 			prev.Nodes = []cluster.Node{{Name: "a"}}
-		},
-		"to the gossip": func(s *Sources, _ *cluster.Observation) {
+		}, unreachableTimeout, context.DeadlineExceeded.Error()},
+		"to the gossip": {func(s *Sources, _ *cluster.Observation) {
 			s.Peers = func() []Peer { return []Peer{{Name: "a", Unreachable: true}} }
-		},
+		}, lateTime, errLate.Error()},
+		"to the gossip, and its member too": {func(s *Sources, prev *cluster.Observation) {
+			s.Peers = func() []Peer { return []Peer{{Name: "a", Unreachable: true}} }
+			s.Probe = func(ctx context.Context, _ []string) (cluster.Report, error) { return cluster.Report{}, hang(ctx) }
+			prev.Members = []cluster.Member{member(1, "a", "http://a")}
+		}, lateTime, errLate.Error()},
+		"to the gossip, while another source is slow": {func(s *Sources, _ *cluster.Observation) {
+			s.Peers = func() []Peer { return []Peer{{Name: "a", Unreachable: true}} }
+			slow(s)
+		}, time.Second, context.DeadlineExceeded.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -197,10 +213,11 @@ func TestNodesThatWereUnreachableAreWaitedForLessLong(t *testing.T) {
 				s := sources(func(s *Sources) {
 					s.Peers = func() []Peer { return []Peer{{Name: "a"}} }
 					s.Ask = func(ctx context.Context, _ Peer) (cluster.Answer, error) { return cluster.Answer{}, hang(ctx) }
-					change(s, &prev)
+					tc.change(s, &prev)
 				})
-				_, took := collect(t, s, prev)
-				equal(t, "time", took, unreachableTimeout)
+				obs, took := collect(t, s, prev)
+				equal(t, "time", took, tc.want)
+				equal(t, "text", obs.Gaps[0].Text, tc.text)
 			})
 		})
 	}

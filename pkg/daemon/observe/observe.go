@@ -7,6 +7,7 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -65,7 +66,14 @@ type Sources struct {
 const (
 	timeout            = 2 * time.Second
 	unreachableTimeout = 500 * time.Millisecond
+	// lateTime is for how long after all others those are waited for whom nobody expects
+	// to answer: the first observation of a new coordinator is not to wait for the machine
+	// that was switched off with the last one.
+	lateTime = 100 * time.Millisecond
 )
+
+// errLate is why a peer that was not expected to answer is not waited for any longer.
+var errLate = errors.New("it was not expected to answer, and did not when the others had")
 
 // An asked node is one question's outcome.
 type asked struct {
@@ -83,7 +91,8 @@ type probed struct {
 	err    error
 }
 
-// Collect observes once. It takes no longer than the slowest source's deadline,
+// Collect observes once. It takes no longer than the slowest source's deadline, waits
+// for those that are not expected to answer only a little longer than for all others,
 // and never fails: what did not answer is a gap. prev carries what was true
 // before (since when a member is unhealthy, what an unreachable node said last).
 func Collect(ctx context.Context, s Sources, prev cluster.Observation) cluster.Observation {
@@ -96,13 +105,38 @@ func Collect(ctx context.Context, s Sources, prev cluster.Observation) cluster.O
 	})
 	peers := s.Peers()
 	nodes := make([]asked, len(peers))
+	late, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var unexpected sync.WaitGroup
 	for i, p := range peers {
-		wg.Go(func() { nodes[i] = s.ask(ctx, p, prev) })
+		if p.Unreachable {
+			unexpected.Go(func() { nodes[i] = s.ask(late, p, prev) })
+		} else {
+			wg.Go(func() { nodes[i] = s.ask(ctx, p, prev) })
+		}
 	}
-	var probes []probed
-	wg.Go(func() { probes = s.probe(ctx, unreachable(prev), prev.Nodes) })
+	var gone, there []probed
+	off, others := split(unreachable(prev), peers)
+	unexpected.Go(func() { gone = s.probe(late, off, prev.Nodes) })
+	wg.Go(func() { there = s.probe(ctx, others, prev.Nodes) })
 	wg.Wait()
+	timer := time.AfterFunc(lateTime, func() { end(errLate) })
+	defer timer.Stop()
+	unexpected.Wait()
+	probes := slices.Concat(gone, there)
 	return Merge(inputs{sources: s, at: s.Now(), store: st, nodes: nodes, probes: probes}, prev)
+}
+
+// split returns the members on peers that are not expected to answer, and the others.
+func split(members []cluster.Member, peers []Peer) (off, others []cluster.Member) {
+	for _, m := range members {
+		if slices.ContainsFunc(peers, func(p Peer) bool { return p.Name == m.Name && p.Unreachable }) {
+			off = append(off, m)
+		} else {
+			others = append(others, m)
+		}
+	}
+	return off, others
 }
 
 func (s Sources) ask(ctx context.Context, p Peer, prev cluster.Observation) asked {
@@ -116,6 +150,9 @@ func (s Sources) ask(ctx context.Context, p Peer, prev cluster.Observation) aske
 	defer cancel()
 	a := asked{peer: p, sent: s.Now()}
 	a.answer, a.err = s.Ask(ctx, p)
+	if a.err != nil && errors.Is(context.Cause(ctx), errLate) {
+		a.err = errLate
+	}
 	a.got = s.Now()
 	return a
 }
