@@ -87,7 +87,8 @@ func TestRights(t *testing.T) {
 		}
 		told("etcd-manager-a", Rights{})
 		add("reader", "reading")
-		if _, err := boss.c.RoleGrantPermission(ctx, "reading", "\x00", "\x00", clientv3.PermissionType(clientv3.PermRead)); err != nil {
+		all := clientv3.PermissionType(clientv3.PermRead)
+		if _, err := boss.c.RoleGrantPermission(ctx, "reading", "\x00", "\x00", all); err != nil {
 			t.Fatal(err)
 		}
 		told("reader", Rights{})

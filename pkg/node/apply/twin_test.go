@@ -96,7 +96,9 @@ func TestOthersTellOfTheCopy(t *testing.T) {
 		want    string
 	}{
 		"they know nothing of it":                 {peers: []peerOf{still, still}},
-		"they hear from it":                       {peers: []peerOf{still, {home, 9}}, want: "runs on another machine, m2 hears from it"},
+		"they hear from it": {
+			peers: []peerOf{still, {home, 9}}, want: "runs on another machine, m2 hears from it",
+		},
 		"its last words were still being counted": {peers: []peerOf{still, {home, 1}}},
 		"it has moved, and answers":               {peers: []peerOf{{there.URL, 0}, still}, want: "runs at " + there.URL},
 		"it has moved, and is off":                {peers: []peerOf{{gone.URL, 0}, {gone.URL, 0}}, want: "an older copy"},
@@ -130,7 +132,8 @@ func runs(t *testing.T) *etcdproc.Supervisor {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Close(context.WithoutCancel(t.Context())) })
-	if err := p.Start(t.Context(), etcdproc.Config{Path: "/bin/sleep", Args: []string{"600"}, WorkDir: t.TempDir()}); err != nil {
+	c := etcdproc.Config{Path: "/bin/sleep", Args: []string{"600"}, WorkDir: t.TempDir()}
+	if err := p.Start(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	return p
