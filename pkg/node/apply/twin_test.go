@@ -95,7 +95,7 @@ func TestOthersTellOfTheCopy(t *testing.T) {
 		running bool
 		want    string
 	}{
-		"they know nothing of it":                 {peers: []peerOf{still, still}},
+		"they know nothing of it": {peers: []peerOf{still, still}},
 		"they hear from it": {
 			peers: []peerOf{still, {home, 9}}, want: "runs on another machine, m2 hears from it",
 		},
