@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -92,6 +94,55 @@ func checkPod(t *testing.T, pod corev1.Pod, o initfiles.PodOptions) {
 	for _, v := range pod.Spec.Volumes {
 		if v.HostPath == nil || !mounts[v.Name] {
 			t.Errorf("volume %s is no mounted host path", v.Name)
+		}
+	}
+}
+
+// TestManagerManifestsFollowTheSchema reads the static pods of the source tree,
+// which are what "etcdadm render" prints: each directory that a flag names has
+// to be mounted.
+func TestManagerManifestsFollowTheSchema(t *testing.T) {
+	files, err := filepath.Glob("../manifests/etcd-manager/*.yaml")
+	if err != nil || len(files) != 3 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pod corev1.Pod
+		if err := yaml.UnmarshalStrict(text, &pod); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		c := pod.Spec.Containers[0]
+		sources := map[string]corev1.VolumeSource{}
+		for _, v := range pod.Spec.Volumes {
+			sources[v.Name] = v.VolumeSource
+		}
+		mounts := map[string]corev1.VolumeSource{}
+		for _, m := range c.VolumeMounts {
+			mounts[m.MountPath] = sources[m.Name]
+			if s := sources[m.Name]; s.HostPath == nil && s.Image == nil && s.EmptyDir == nil {
+				t.Errorf("%s: there is no volume %s", file, m.Name)
+			}
+		}
+		for _, arg := range c.Args {
+			name, value, _ := strings.Cut(arg, "=")
+			if name == "--data-dir" && (mounts[value].HostPath == nil || mounts[value].HostPath.Path != value) {
+				t.Errorf("%s: %s is not mounted", file, arg)
+			}
+		}
+		if mounts["/etc/kubernetes/pki/etcd-manager"].HostPath == nil || !pod.Spec.HostNetwork {
+			t.Errorf("%s: the authorities or the network of the machine are missing", file)
+		}
+		kops := strings.Contains(file, "kops")
+		if kops != (mounts["/rootfs"].HostPath != nil) || kops != (mounts["/opt/etcd-v3.6.16"].Image != nil) ||
+			kops != pod.Spec.HostPID || kops != (c.SecurityContext.Privileged != nil) {
+			t.Errorf("%s is of another kind", file)
+		}
+		if c.LivenessProbe != nil {
+			t.Errorf("%s: a daemon that waits would be killed", file)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func pack(ctx context.Context, w io.Writer) error {
 	}
 	defer os.RemoveAll(dir)
 	out := tar.NewWriter(w)
-	for _, name := range []string{"etcdadm", "etcd-backup"} {
+	for _, name := range []string{"etcdadm", "etcd-backup", "etcd-manager", "etcd-manager-ctl"} {
 		bin, err := program(ctx, dir, name)
 		if err != nil {
 			return err

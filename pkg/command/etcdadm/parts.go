@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/command/docs"
 	"github.com/etcdadm/etcdadm/pkg/command/handover"
 	"github.com/etcdadm/etcdadm/pkg/command/machine"
+	"github.com/etcdadm/etcdadm/pkg/command/manifest"
 	"github.com/etcdadm/etcdadm/pkg/command/migrate"
 	"github.com/etcdadm/etcdadm/pkg/command/release"
 	"github.com/etcdadm/etcdadm/pkg/command/run"
@@ -31,7 +32,7 @@ func Parts() []*cobra.Command {
 		),
 		group("etcd", client.New()...),
 		group("auto", auto.New(daemon.Run)...),
-		group("look", docs.New()),
+		group("look", docs.New(), manifest.New()),
 	)
 }
 

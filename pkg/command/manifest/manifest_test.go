@@ -1,0 +1,119 @@
+package manifest
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the manifests of the source tree")
+
+// examples are the files of manifests/etcd-manager, each with the command line
+// that makes it.
+var examples = map[string][]string{
+	"static-pod.yaml": {
+		"--image=registry.example.com/etcdadm/etcd-manager:v1", "--", "--cluster-name=etcd",
+		"--backup-store=s3://my-bucket/etcd/main", "--data-dir=/var/lib/etcd-manager", "--node-name=node1",
+		"--address=10.0.0.1", "--etcd-manager-metrics-port=8080",
+	},
+	"etcd-manager.service": {
+		"--as=systemd-unit", "--", "--cluster-name=etcd", "--backup-store=file:///mnt/etcd-store",
+		"--data-dir=/var/lib/etcd-manager", "--address=10.0.0.1", "--etcd-manager-metrics-port=8080",
+	},
+	"kops-main.yaml":   kops("main", "etcd", "2380", "4001", "3996", "3994"),
+	"kops-events.yaml": kops("events", "etcd-events", "2381", "4002", "3997", "3995"),
+}
+
+// kops returns a command line with flags as kops writes them.
+func kops(key, cluster, peer, client, grpc, quarantine string) []string {
+	return []string{
+		"--as=kops-pod", "--image=registry.example.com/etcdadm/etcd-manager:v1",
+		"--etcd-image=3.5.35=registry.example.com/etcdadm/etcd:v3.5.35",
+		"--etcd-image=3.6.16=registry.example.com/etcdadm/etcd:v3.6.16",
+		"--env=ETCD_MANAGER_DAILY_BACKUPS_RETENTION=90d", "--",
+		"--backup-store=s3://kops-state/prod.example.com/backups/etcd/" + key, "--client-urls=https://__name__:" + client,
+		"--cluster-name=" + cluster, "--containerized=true", "--dns-suffix=.internal.prod.example.com",
+		"--grpc-port=" + grpc, "--peer-urls=https://__name__:" + peer,
+		"--quarantine-client-urls=https://__name__:" + quarantine, "--v=6", "--volume-name-tag=k8s.io/etcd/" + key,
+		"--volume-provider=aws", "--volume-tag=k8s.io/etcd/" + key, "--volume-tag=k8s.io/role/control-plane=1",
+		"--volume-tag=kubernetes.io/cluster/prod.example.com=owned",
+	}
+}
+
+func render(args ...string) (string, error) {
+	cmd := New()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(append([]string{"etcd-manager"}, args...))
+	err := cmd.Execute()
+	return out.String(), err
+}
+
+// TestExamples holds the files of the source tree to what the command prints.
+func TestExamples(t *testing.T) {
+	dir := filepath.Join("..", "..", "..", "manifests", "etcd-manager")
+	for name, args := range examples {
+		got, err := render(args...)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		file := filepath.Join(dir, name)
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s differs from what the command prints (go test ./pkg/command/manifest -update):\n%s", file, got)
+		}
+	}
+}
+
+func TestWrongInput(t *testing.T) {
+	daemon := []string{"--", "--cluster-name=etcd", "--backup-store=s3://b/p"}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{daemon, "--image is missing"},
+		{[]string{"--image=i", "--", "--cluster-name=etcd"}, "--backup-store of etcd-manager is missing"},
+		{[]string{"--image=i"}, "--cluster-name of etcd-manager is missing"},
+		{append(daemon[:3:3], "--no-such-flag"), "no-such-flag"},
+		{append([]string{"--image=i"}, append(daemon[:3:3], "stray")...), `not "stray"`},
+		{append([]string{"--image=i", "--etcd-image=3.6.16"}, daemon...), "not of the form VERSION=IMAGE"},
+		{append([]string{"--image=i", "--env=X"}, daemon...), "KEY=VALUE"},
+		{append([]string{"--image=two words"}, daemon...), "is not one"},
+		{append([]string{"--as=deployment", "--image=i"}, daemon...), "is not one of static-pod, kops-pod, systemd-unit"},
+		{append([]string{"--as=systemd-unit"}, append(daemon[:3:3], "--data-dir=relative")...), "not an absolute path"},
+		{append([]string{"--image=i"}, append(daemon[:3:3], "--data-dir=relative")...), "not an absolute path"},
+	} {
+		text, err := render(tt.args...)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q: %v, want %q\n%s", tt.args, err, tt.want, text)
+		}
+	}
+}
+
+// What the kubelet and systemd would replace reaches the daemon as it was given.
+func TestWhatIsReplacedIsEscaped(t *testing.T) {
+	args := []string{"--image=i", "--", "--cluster-name=etcd", "--backup-store=s3://b/$(HOME)/100%", "--node-name=a b"}
+	pod, err := render(args...)
+	if err != nil || !strings.Contains(pod, `--backup-store=s3://b/$$(HOME)/100%`) {
+		t.Errorf("%v\n%s", err, pod)
+	}
+	unit, err := render(append([]string{"--as=systemd-unit"}, args...)...)
+	if err != nil || !strings.Contains(unit, `--backup-store=s3://b/$$(HOME)/100%%`) ||
+		!strings.Contains(unit, `"--node-name=a b"`) {
+		t.Errorf("%v\n%s", err, unit)
+	}
+}

@@ -1,0 +1,185 @@
+package initfiles
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A ProgramPod is a static pod that runs one of this project's programs on the
+// network of its machine.
+type ProgramPod struct {
+	// Name is that of the pod, and its label k8s-app. Container is the name of the
+	// container.
+	Name, Container string
+	// Image runs Command, or its own entry point where Command is empty, with Args.
+	Image         string
+	Command, Args []string
+	// Env is the environment as KEY=VALUE; the pod has it sorted.
+	Env    []string
+	Mounts []Mount
+	// CPU and Memory are requested for the pod, 100m and 100Mi where empty.
+	CPU, Memory string
+	// ReadyURL is what the kubelet asks whether the program is ready, by plain HTTP.
+	// Empty means no probe.
+	ReadyURL string
+	// Host says that the program mounts file systems of the machine: it is
+	// privileged and sees the machine's processes. Others get nothing but the right
+	// to read the files of others, which keys are.
+	Host bool
+}
+
+// A Mount is a part of the pod's file system. It comes from HostPath, from Image,
+// or, where both are empty, is an empty directory that ends with the pod.
+type Mount struct {
+	Name, Path string
+	// HostPath is on the machine, HostType as the kubelet knows it (Directory,
+	// DirectoryOrCreate, FileOrCreate).
+	HostPath, HostType string
+	// Image is mounted read-only with all that is in it: an image volume, which
+	// Kubernetes has from 1.31 on.
+	Image    string
+	ReadOnly bool
+}
+
+// Manifest returns the pod as YAML. There is no liveness probe: a daemon that
+// waits (for its volume, for other nodes, for an operator) is not helped by a
+// restart, which would stop its etcd.
+func (p ProgramPod) Manifest() (string, error) {
+	p.CPU, p.Memory = cmp.Or(p.CPU, "100m"), cmp.Or(p.Memory, "100Mi")
+	y := yamlText{}
+	if err := errors.Join(p.validate(), p.write(&y)); err != nil {
+		return "", fmt.Errorf("static pod %s: %w", p.Name, err)
+	}
+	return y.String(), nil
+}
+
+func (p ProgramPod) validate() error {
+	switch {
+	case !repositoryForm.MatchString(p.Image):
+		return fmt.Errorf("image %q is not one", p.Image)
+	case !quantity.MatchString(p.CPU) || !quantity.MatchString(p.Memory):
+		return fmt.Errorf("requests %q (CPU) and %q (memory) are not quantities like 100m and 100Mi", p.CPU, p.Memory)
+	}
+	for _, word := range slices.Concat([]string{p.Name, p.Container}, p.Command, p.Args) {
+		if err := checkText("argument", word); err != nil {
+			return err
+		}
+	}
+	for _, m := range p.Mounts {
+		if err := checkPath("mount "+m.Name, m.Path); err != nil {
+			return err
+		}
+		if m.HostPath == "" {
+			continue
+		}
+		if err := checkPath("host path of "+m.Name, m.HostPath); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p ProgramPod) write(y *yamlText) error {
+	y.add("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %[1]s\n  namespace: kube-system\n  labels:\n"+
+		"    k8s-app: %[1]s\nspec:\n  hostNetwork: true\n", scalar(p.Name))
+	if p.Host {
+		y.add("  hostPID: true\n")
+	}
+	y.add("  priorityClassName: system-cluster-critical\n  priority: 2000000000\n  enableServiceLinks: false\n" +
+		"  # A member that stops hands its leadership over first.\n  terminationGracePeriodSeconds: 60\n" +
+		"  tolerations:\n  - operator: Exists\n")
+	if !p.Host {
+		y.add("  securityContext:\n    seccompProfile:\n      type: RuntimeDefault\n")
+	}
+	y.add("  containers:\n  - name: %s\n    image: %s\n    imagePullPolicy: IfNotPresent\n",
+		scalar(p.Container), scalar(p.Image))
+	y.words("command", p.Command)
+	y.words("args", p.Args)
+	if err := y.environment(p.Env); err != nil {
+		return err
+	}
+	y.add("    resources:\n      requests:\n        cpu: %s\n        memory: %s\n", scalar(p.CPU), scalar(p.Memory))
+	if err := y.readiness(p.ReadyURL); err != nil {
+		return err
+	}
+	if p.Host {
+		y.add("    securityContext:\n      privileged: true\n")
+	} else {
+		y.add("    securityContext:\n      allowPrivilegeEscalation: false\n      readOnlyRootFilesystem: true\n" +
+			"      capabilities:\n        drop:\n        - ALL\n        add:\n        - DAC_OVERRIDE\n")
+	}
+	p.mounts(y)
+	return nil
+}
+
+func (p ProgramPod) mounts(y *yamlText) {
+	if len(p.Mounts) == 0 {
+		return
+	}
+	y.add("    volumeMounts:\n")
+	for _, m := range p.Mounts {
+		y.add("    - name: %s\n      mountPath: %s\n", scalar(m.Name), scalar(m.Path))
+		if m.ReadOnly || m.Image != "" {
+			y.add("      readOnly: true\n")
+		}
+	}
+	y.add("  volumes:\n")
+	for _, m := range p.Mounts {
+		y.add("  - name: %s\n", scalar(m.Name))
+		switch {
+		case m.HostPath != "":
+			y.add("    hostPath:\n      path: %s\n      type: %s\n", scalar(m.HostPath), m.HostType)
+		case m.Image != "":
+			y.add("    image:\n      reference: %s\n      pullPolicy: IfNotPresent\n", scalar(m.Image))
+		default:
+			y.add("    emptyDir: {}\n")
+		}
+	}
+}
+
+// words writes a list of the container. The kubelet replaces $(NAME) in it, and
+// takes two $ for one.
+func (y *yamlText) words(name string, words []string) {
+	if len(words) > 0 {
+		y.add("    %s:\n", name)
+	}
+	for _, w := range words {
+		y.add("    - %s\n", scalar(strings.ReplaceAll(w, "$", "$$")))
+	}
+}
+
+func (y *yamlText) environment(env []string) error {
+	for i, line := range slices.Sorted(slices.Values(env)) {
+		key, value, err := assignment(line)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			y.add("    env:\n")
+		}
+		y.add("    - name: %s\n      value: %s\n", scalar(key), scalar(strings.ReplaceAll(value, "$", "$$")))
+	}
+	return nil
+}
+
+func (y *yamlText) readiness(ready string) error {
+	if ready == "" {
+		return nil
+	}
+	u, err := url.Parse(ready)
+	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Path == "" {
+		return fmt.Errorf("URL %q of the probe is not of the form http://127.0.0.1:8080/readyz", ready)
+	}
+	host := u.Hostname()
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	y.add("    readinessProbe:\n      httpGet:\n        scheme: HTTP\n        host: %s\n        port: %s\n        path: %s\n"+
+		"      periodSeconds: 5\n      timeoutSeconds: 5\n      failureThreshold: 3\n", scalar(host), u.Port(), scalar(u.Path))
+	return nil
+}

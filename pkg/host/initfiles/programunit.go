@@ -1,0 +1,128 @@
+package initfiles
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// A ProgramUnit is a systemd unit that runs one of this project's programs.
+type ProgramUnit struct {
+	// Description is a line about it, Page the address of its documentation.
+	Description, Page string
+	// Program is the path of the program, Args are its flags.
+	Program string
+	Args    []string
+	// EnvFile is a file of variables that need not exist.
+	EnvFile string
+	// StateDir is below /var/lib and is made by systemd, empty for none. WriteDirs
+	// have to exist when the unit starts: one of a disk that is not mounted keeps
+	// the program from starting.
+	StateDir  string
+	WriteDirs []string
+	// Host says that the program mounts file systems of the machine, so nothing of
+	// it is hidden from the program.
+	Host bool
+}
+
+// Unit returns the unit's text.
+//
+// KillMode=mixed: systemd's SIGTERM goes to the program alone, which hands over
+// what its children do and ends them itself. The rest gets SIGKILL when it has
+// ended, or after TimeoutStopSec.
+func (u ProgramUnit) Unit() (string, error) {
+	for what, p := range map[string]string{"program": u.Program, "environment file": u.EnvFile} {
+		if err := checkPath(what, p); err != nil {
+			return "", fmt.Errorf("unit: %w", err)
+		}
+	}
+	for _, p := range u.WriteDirs {
+		if err := checkPath("directory", p); err != nil {
+			return "", fmt.Errorf("unit: %w", err)
+		}
+	}
+	b := unitWriter{}
+	unit := []string{
+		"Description=" + percent(u.Description),
+		"Documentation=" + percent(u.Page),
+		"Wants=network-online.target",
+		"After=network-online.target",
+		"StartLimitIntervalSec=0",
+	}
+	if dirs := u.dirs(); len(dirs) > 0 {
+		unit = append(unit, "RequiresMountsFor="+pathWords(dirs))
+	}
+	b.WriteString("[Unit]\n")
+	b.lines(unit...)
+	start := []string{percent(u.Program)}
+	for _, arg := range u.Args {
+		if err := checkText("argument", arg); err != nil {
+			return "", fmt.Errorf("unit: %w", err)
+		}
+		start = append(start, execWord(arg))
+	}
+	b.section("Service",
+		"EnvironmentFile=-"+percent(u.EnvFile),
+		"ExecStart="+strings.Join(start, " \\\n  "),
+		"Restart=always",
+		"RestartSec=1s",
+		"KillMode=mixed",
+		"TimeoutStopSec=60s",
+		"LimitNOFILE=65536",
+		"OOMScoreAdjust="+oomScore,
+	)
+	if u.StateDir != "" {
+		b.lines("StateDirectory="+percent(strings.TrimPrefix(u.StateDir, stateRoot)), "StateDirectoryMode=0700")
+	}
+	if !u.Host {
+		b.lines(u.hardening()...)
+	}
+	b.section("Install", "WantedBy=multi-user.target")
+	return b.String(), nil
+}
+
+// stateRoot is where systemd makes the directories of StateDirectory.
+const stateRoot = "/var/lib/"
+
+// StateDir reports whether systemd can make dir as a StateDirectory.
+func StateDir(dir string) bool {
+	return strings.HasPrefix(dir, stateRoot) && path.Clean(dir) == dir && !strings.Contains(dir, " ")
+}
+
+func (u ProgramUnit) dirs() []string {
+	dirs := slices.Clone(u.WriteDirs)
+	if u.StateDir != "" {
+		dirs = append(dirs, u.StateDir)
+	}
+	return dirs
+}
+
+func (u ProgramUnit) hardening() []string {
+	lines := []string{"NoNewPrivileges=yes", "CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_NET_BIND_SERVICE", "ProtectSystem=strict"}
+	if len(u.WriteDirs) > 0 {
+		lines = append(lines, "ReadWritePaths="+pathWords(u.WriteDirs))
+	}
+	return append(lines,
+		"PrivateTmp=yes",
+		"PrivateDevices=yes",
+		"ProtectControlGroups=yes",
+		"ProtectKernelLogs=yes",
+		"ProtectKernelModules=yes",
+		"ProtectKernelTunables=yes",
+		"LockPersonality=yes",
+		"RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK",
+		"RestrictRealtime=yes",
+		"RestrictSUIDSGID=yes",
+		"SystemCallArchitectures=native",
+	)
+}
+
+// execWord writes a word of ExecStart, in which systemd replaces %x and $NAME.
+func execWord(s string) string {
+	s = strings.ReplaceAll(percent(s), "$", "$$")
+	if strings.ContainsAny(s, " \t\"'\\;") || s == "" {
+		s = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+	}
+	return s
+}
