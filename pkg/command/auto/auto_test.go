@@ -27,7 +27,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
-	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
@@ -193,12 +192,13 @@ func TestHelpShowsWhatIsMeantToBeUsed(t *testing.T) {
 func TestUnit(t *testing.T) {
 	text := printed(t, "auto", "unit", "s3://bucket/etcd?region=eu", "--program=/usr/local/bin/etcdadm",
 		"--cluster-name=100% main", "--seeds=b=10.0.0.2:8000,c=10.0.0.3:8000", "--etcd-dir=/a", "--etcd-dir=/b $HOME")
-	want := `ExecStart=/usr/local/bin/etcdadm auto "s3://bucket/etcd?region=eu" "--cluster-name=100%% main" --etcd-dir=/a "--etcd-dir=/b $$HOME" --seeds=b=10.0.0.2:8000 --seeds=c=10.0.0.3:8000`
-	if !strings.Contains(text, want+"\n") {
+	want := `ExecStart=/usr/local/bin/etcdadm auto s3://bucket/etcd?region=eu "--cluster-name=100%% main" --etcd-dir=/a "--etcd-dir=/b $$HOME" --seeds=b=10.0.0.2:8000 --seeds=c=10.0.0.3:8000`
+	if !strings.Contains(oneLine(text), want+"\n") {
 		t.Errorf("%s is not in\n%s", want, text)
 	}
 	for _, line := range []string{
-		"Description=etcd cluster 100%% main (etcdadm auto)", "RequiresMountsFor=/var/lib/etcd-manager", "KillMode=mixed",
+		"Description=etcd cluster 100%% main (etcdadm auto)", "RequiresMountsFor=/etc/etcd-manager/pki /var/lib/etcd-manager",
+		"KillMode=mixed", "StateDirectory=etcd-manager", "ReadWritePaths=/etc/etcd-manager/pki",
 		"WantedBy=multi-user.target",
 	} {
 		if !strings.Contains(text, line+"\n") {
@@ -206,12 +206,12 @@ func TestUnit(t *testing.T) {
 		}
 	}
 	text = printed(t, "auto", "unit", "file:///backups/etcd", "--data-dir=/data")
-	if !strings.Contains(text, "RequiresMountsFor=/data /backups/etcd\n") ||
+	if !strings.Contains(text, "RequiresMountsFor=/data /etc/etcd-manager/pki /backups/etcd\n") ||
 		!strings.Contains(text, " --data-dir=/data\n") {
 		t.Errorf("%s", text)
 	}
 	if self, err := os.Executable(); err != nil ||
-		!strings.Contains(text, "ExecStart="+self+" auto file:///backups/etcd ") {
+		!strings.Contains(oneLine(text), "ExecStart="+self+" auto file:///backups/etcd ") {
 		t.Errorf("%v: %s", err, text)
 	}
 	if r := run(t, "auto", "unit", "backups"); r.code != 2 || !strings.Contains(r.stderr, "must be an absolute path") {
@@ -222,13 +222,16 @@ func TestUnit(t *testing.T) {
 	}
 }
 
+// oneLine joins the lines that a backslash continues.
+func oneLine(unit string) string { return strings.ReplaceAll(unit, " \\\n  ", " ") }
+
 // What a unit says is what the daemon gets.
 func TestTheWordsOfAUnitAreThoseOfTheCommandLine(t *testing.T) {
 	flags := []string{"--data-dir=/data", "--name=a", "--bind-address=10.0.0.1", "--seeds=b=10.0.0.2:8000,10.0.0.3:8000",
 		"--etcd-dir=/a,b", "--insecure", "--v=6", "--replace-grace=2m"}
 	want := started(t, append([]string{"auto", "/store"}, flags...)...)
-	text := printed(t, append([]string{"auto", "unit", "/store", "--program=etcdadm"}, flags...)...)
-	_, line, _ := strings.Cut(text, "ExecStart=etcdadm ")
+	text := printed(t, append([]string{"auto", "unit", "/store", "--program=/bin/etcdadm"}, flags...)...)
+	_, line, _ := strings.Cut(oneLine(text), "ExecStart=/bin/etcdadm ")
 	line, _, _ = strings.Cut(line, "\n")
 	got := started(t, strings.Fields(line)...)
 	want.EtcdLog, got.EtcdLog = nil, nil
@@ -248,7 +251,7 @@ func TestManifest(t *testing.T) {
 			HostNetwork bool
 			Containers  []struct {
 				Image         string
-				Command       []string
+				Command, Args []string
 				LivenessProbe struct{ HTTPGet struct{ Path, Host string } }
 				VolumeMounts  []struct {
 					Name, MountPath string
@@ -257,7 +260,7 @@ func TestManifest(t *testing.T) {
 			}
 			Volumes []struct {
 				Name     string
-				HostPath struct{ Path, Type string }
+				HostPath *struct{ Path, Type string }
 			}
 		}
 	}
@@ -269,7 +272,7 @@ func TestManifest(t *testing.T) {
 	}
 	c := p.Spec.Containers[0]
 	line := "etcdadm auto /backups --dns-suffix=internal --etcd-dir=/etcds --etcd-manager-metrics-port=8081"
-	if strings.Join(c.Command, " ") != line || c.Image != "example.com/etcdadm:v1" {
+	if strings.Join(append(c.Command, c.Args...), " ") != line || c.Image != "example.com/etcdadm:v1" {
 		t.Errorf("it runs %q of %s, want %s", c.Command, c.Image, line)
 	}
 	if c.LivenessProbe.HTTPGet.Path != "/healthz" || c.LivenessProbe.HTTPGet.Host != "127.0.0.1" {
@@ -278,15 +281,18 @@ func TestManifest(t *testing.T) {
 	var got []string
 	for i, m := range c.VolumeMounts {
 		v := p.Spec.Volumes[i]
+		if v.HostPath == nil {
+			got = append(got, m.MountPath)
+			continue
+		}
 		if v.Name != m.Name || v.HostPath.Path != m.MountPath {
 			t.Errorf("%+v is mounted as %+v", v, m)
 		}
 		got = append(got, fmt.Sprint(m.MountPath, " ", v.HostPath.Type, " ", m.ReadOnly))
 	}
 	want := []string{
-		"/var/lib/etcd-manager DirectoryOrCreate false", "/etc/etcd-manager/pki Directory true", "/etcds Directory true",
-		"/opt Directory true",
-		"/backups DirectoryOrCreate false", "/etc/hosts File false",
+		"/tmp", "/var/lib/etcd-manager DirectoryOrCreate false", "/etc/etcd-manager/pki Directory false",
+		"/backups Directory false", "/etc/hosts File false", "/etcds Directory true", "/opt Directory true",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("mounts are\n%q, want\n%q", got, want)
@@ -298,26 +304,6 @@ func TestManifest(t *testing.T) {
 	}
 	if r := run(t, "auto", "manifest", "s3://bucket"); r.code != 2 || !strings.Contains(r.stderr, "--image") {
 		t.Errorf("%+v", r)
-	}
-}
-
-func TestWords(t *testing.T) {
-	for _, tc := range []struct{ in, shell, unit string }{
-		{"a", "a", "a"},
-		{"--x=/a/b:1,c@d", "--x=/a/b:1,c@d", "--x=/a/b:1,c@d"},
-		{"", "''", `""`},
-		{"a b", "'a b'", `"a b"`},
-		{"it's", `'it'\''s'`, `"it's"`},
-		{`a"b\c`, `'a"b\c'`, `"a\"b\\c"`},
-		{"100%$x", "'100%$x'", `"100%%$$x"`},
-		{"a\nb", "'a\nb'", `"a\nb"`},
-	} {
-		if got := shell.Quote(tc.in); got != tc.shell {
-			t.Errorf("%q is %s to a shell, want %s", tc.in, got, tc.shell)
-		}
-		if got := unitWord(tc.in); got != tc.unit {
-			t.Errorf("%q is %s to systemd, want %s", tc.in, got, tc.unit)
-		}
 	}
 }
 

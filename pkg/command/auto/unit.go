@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/manager"
+	"github.com/etcdadm/etcdadm/pkg/command/manifest"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 )
 
@@ -20,8 +19,12 @@ func newUnit() *cobra.Command {
 	program := ""
 	cmd := daemonCommand("unit STORE-URL", false, func(cmd *cobra.Command) manager.Run {
 		return func(_ context.Context, c daemon.Config, _ *slog.Logger) error {
-			words := append([]string{program, "auto", c.BackupStore}, given(cmd, "program")...)
-			_, err := fmt.Fprint(cmd.OutOrStdout(), unit(c, words))
+			words := append([]string{"auto", c.BackupStore}, given(cmd, "program")...)
+			text, err := manifest.Daemon{Flags: cmd.Flags(), Args: words}.Unit(
+				"etcd cluster "+c.ClusterName+" (etcdadm auto)", program)
+			if err == nil {
+				_, err = fmt.Fprint(cmd.OutOrStdout(), text)
+			}
 			return err
 		}
 	})
@@ -36,48 +39,4 @@ found at start unless flags give them, so all machines can have the same unit.`
 	}
 	cmd.Flags().StringVar(&program, "program", self, "`path` of etcdadm on the machine")
 	return cmd
-}
-
-// unit returns the text of the unit.
-func unit(c daemon.Config, words []string) string {
-	for i, w := range words {
-		words[i] = unitWord(w)
-	}
-	mounts := []string{unitWord(c.DataDir)}
-	if local(c.BackupStore) {
-		mounts = append(mounts, unitWord(strings.TrimPrefix(c.BackupStore, "file://")))
-	}
-	return strings.Join([]string{
-		"[Unit]",
-		"Description=etcd cluster " + strings.ReplaceAll(cli.Plain(c.ClusterName), "%", "%%") + " (etcdadm auto)",
-		"Wants=network-online.target",
-		"After=network-online.target",
-		"RequiresMountsFor=" + strings.Join(mounts, " "),
-		// It restarts for ever: the reason may be a store that is down.
-		"StartLimitIntervalSec=0",
-		"",
-		"[Service]",
-		"ExecStart=" + strings.Join(words, " "),
-		"Restart=always",
-		"RestartSec=5s",
-		// It stops etcd itself, and gives it the time.
-		"KillMode=mixed",
-		"TimeoutStopSec=90s",
-		"LimitNOFILE=65536",
-		"MemoryLow=200M",
-		"OOMScoreAdjust=-997",
-		// An etcd that is killed for memory is started again by its daemon at once;
-		// systemd would stop the daemon too.
-		"OOMPolicy=continue",
-		"NoNewPrivileges=yes",
-		"ProtectKernelModules=yes",
-		"ProtectKernelTunables=yes",
-		"ProtectControlGroups=yes",
-		"RestrictRealtime=yes",
-		"RestrictSUIDSGID=yes",
-		"",
-		"[Install]",
-		"WantedBy=multi-user.target",
-		"",
-	}, "\n")
 }

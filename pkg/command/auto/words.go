@@ -1,25 +1,11 @@
 package auto
 
 import (
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
-
-// plain is a word that means itself to a shell and to systemd.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_./:,=+@-]+$`)
-
-// unitWord returns a word as ExecStart= takes it (systemd.service, "Command
-// lines"): % begins a specifier and $ a variable also in quotes.
-func unitWord(s string) string {
-	if plain.MatchString(s) {
-		return s
-	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$", "\n", `\n`).Replace(s) + `"`
-}
 
 // given returns the flags of the command line as words, by name, without those
 // that only the command itself has.

@@ -4,6 +4,7 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -75,34 +76,39 @@ func newManager() *cobra.Command {
 	return cmd
 }
 
-// A daemon is etcd-manager with its flags.
-type daemon struct {
-	args  []string
-	flags *pflag.FlagSet
+// A Daemon is etcd-manager as a command line runs it.
+type Daemon struct {
+	// Flags are those of etcd-manager, as they were parsed.
+	Flags *pflag.FlagSet
+	// Args are the words behind the program.
+	Args []string
+	// EtcdImages are image volumes with etcd, for pods. Without any they have the
+	// machine's directories.
+	EtcdImages []initfiles.Mount
 }
 
 // parse reads flags of etcd-manager as it would itself.
-func parse(args []string) (daemon, error) {
+func parse(args []string) (Daemon, error) {
 	cmd := manager.Command(nil)
 	if err := cmd.ParseFlags(args); err != nil {
-		return daemon{}, cli.Usagef("etcd-manager: %v", err)
+		return Daemon{}, cli.Usagef("etcd-manager: %v", err)
 	}
-	d := daemon{args: args, flags: cmd.Flags()}
-	if rest := d.flags.Args(); len(rest) > 0 {
-		return daemon{}, cli.Usagef("etcd-manager takes flags alone, not %q", rest[0])
+	d := Daemon{Flags: cmd.Flags(), Args: args}
+	if rest := d.Flags.Args(); len(rest) > 0 {
+		return Daemon{}, cli.Usagef("etcd-manager takes flags alone, not %q", rest[0])
 	}
 	for _, name := range []string{"cluster-name", "backup-store"} {
 		if d.get(name) == "" {
-			return daemon{}, cli.Usagef("--%s of etcd-manager is missing; it comes after --", name)
+			return Daemon{}, cli.Usagef("--%s of etcd-manager is missing; it comes after --", name)
 		}
 	}
 	return d, nil
 }
 
-func (d daemon) get(name string) string { return d.flags.Lookup(name).Value.String() }
+func (d Daemon) get(name string) string { return d.Flags.Lookup(name).Value.String() }
 
 // cluster is the name by which kops calls the etcd cluster: main, events.
-func (d daemon) cluster() string {
+func (d Daemon) cluster() string {
 	switch name := d.get("cluster-name"); {
 	case name == "etcd":
 		return "main"
@@ -112,13 +118,13 @@ func (d daemon) cluster() string {
 }
 
 // mounts reports whether the daemon finds and mounts its volume itself.
-func (d daemon) mounts() bool {
+func (d Daemon) mounts() bool {
 	p := d.get("volume-provider")
 	return p != "" && p != "external"
 }
 
 // store returns the directory of a store on a file system, "" for others.
-func (d daemon) store() string {
+func (d Daemon) store() string {
 	s := strings.TrimPrefix(d.get("backup-store"), "file://")
 	if !strings.HasPrefix(s, "/") {
 		return ""
@@ -126,44 +132,45 @@ func (d daemon) store() string {
 	return s
 }
 
-func (o options) render(as string, d daemon) (string, error) {
+// podName is what kops calls the pod of the cluster.
+func (d Daemon) podName() string { return "etcd-manager-" + d.cluster() }
+
+func (o options) render(as string, d Daemon) (string, error) {
 	if as == "systemd-unit" {
-		return o.unit(d)
+		return d.Unit("etcd-manager of the etcd cluster "+d.get("cluster-name"), o.program)
 	}
 	if o.image == "" {
 		return "", cli.Usagef("--image is missing: the image of etcd-manager (docs/images.md says how to build it)")
 	}
-	pod, err := o.pod(d)
-	if as == "kops-pod" {
-		pod, err = o.kops(d)
-	}
-	if err != nil {
+	var err error
+	if d.EtcdImages, err = o.etcd(); err != nil {
 		return "", err
 	}
+	pod := d.Pod(d.podName(), o.image)
+	if as == "kops-pod" {
+		pod = o.kops(d)
+	}
+	pod.Env = o.env
 	if o.name != "" {
 		pod.Name = o.name
 	}
 	return pod.Manifest()
 }
 
-func (o options) unit(d daemon) (string, error) {
+// Unit returns a systemd unit that runs the daemon. It may write to the
+// directories that the flags name, and nowhere else.
+func (d Daemon) Unit(description, program string) (string, error) {
 	u := initfiles.ProgramUnit{
-		Description: "etcd-manager of the etcd cluster " + d.get("cluster-name"),
-		Page:        "https://github.com/etcdadm/etcdadm/blob/master/README.md",
-		Program:     o.program, Args: d.args, EnvFile: "/etc/etcd-manager/etcd-manager.env",
-		WriteDirs: []string{d.get("pki-dir")}, Host: d.mounts(),
+		Description: description, Page: "https://github.com/etcdadm/etcdadm/blob/master/README.md",
+		Program: program, Args: d.Args, EnvFile: "/etc/etcd-manager/etcd-manager.env", Host: d.mounts(),
 	}
-	switch dir := d.get("data-dir"); {
-	case initfiles.StateDir(dir):
-		u.StateDir = dir
-	case dir != "":
-		u.WriteDirs = append(u.WriteDirs, dir)
-	}
-	if s := d.store(); s != "" {
-		u.WriteDirs = append(u.WriteDirs, s)
+	dirs := []string{d.get("data-dir"), d.get("pki-dir"), d.store()}
+	if initfiles.StateDir(dirs[0]) {
+		u.StateDir, dirs = dirs[0], dirs[1:]
 	}
 	if d.get("dns-suffix") != "" {
-		u.WriteDirs = append(u.WriteDirs, d.get("hosts-file"))
+		dirs = append(dirs, d.get("hosts-file"))
 	}
+	u.WriteDirs = slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" })
 	return u.Unit()
 }

@@ -1,7 +1,10 @@
 package manifest
 
 import (
+	"fmt"
 	"net"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
@@ -9,30 +12,52 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 )
 
-// pod is etcd-manager on a machine of no particular kind.
-func (o options) pod(d daemon) (initfiles.ProgramPod, error) {
+// Pod returns a static pod of the daemon, with the directories of the machine
+// that its flags name, and /opt, for etcd. command is empty for the entry point of the image.
+func (d Daemon) Pod(name, image string, command ...string) initfiles.ProgramPod {
 	p := initfiles.ProgramPod{
-		Name: "etcd-manager-" + d.cluster(), Container: "etcd-manager", Image: o.image, Args: d.args, Env: o.env,
-		CPU: "200m", Host: d.mounts(), ReadyURL: d.readyURL(),
+		Name: name, Container: "etcd-manager", Image: image, Command: command, Args: d.Args,
+		CPU: "200m", Host: d.mounts(), ProbeURL: d.probeURL(),
 	}
 	if p.Host {
 		p.Mounts = append(p.Mounts, machine...)
 	}
-	p.Mounts = append(p.Mounts,
-		initfiles.Mount{Name: "pki", Path: d.get("pki-dir"), HostPath: d.get("pki-dir"), HostType: "Directory"},
-		initfiles.Mount{Name: "tmp", Path: "/tmp"},
-	)
-	for _, m := range []struct{ name, dir string }{{"data", d.get("data-dir")}, {"store", d.store()}} {
-		if m.dir != "" {
-			p.Mounts = append(p.Mounts, initfiles.Mount{Name: m.name, Path: m.dir, HostPath: m.dir, HostType: "Directory"})
+	p.Mounts = append(p.Mounts, initfiles.Mount{Name: "tmp", Path: "/tmp"})
+	hosts := ""
+	if d.get("dns-suffix") != "" {
+		hosts = d.get("hosts-file")
+	}
+	for _, m := range []struct{ name, path, kind string }{
+		{"data", d.get("data-dir"), "DirectoryOrCreate"},
+		{"pki", d.get("pki-dir"), "Directory"},
+		// One that is not mounted must not become an empty store.
+		{"store", d.store(), "Directory"},
+		{"hosts", hosts, "File"},
+	} {
+		if m.path != "" {
+			path := filepath.Clean(m.path)
+			p.Mounts = append(p.Mounts, initfiles.Mount{Name: m.name, Path: path, HostPath: path, HostType: m.kind})
 		}
 	}
-	etcd, err := o.etcd()
-	if len(etcd) == 0 {
-		etcd = []initfiles.Mount{{Name: "etcd", Path: "/opt", HostPath: "/opt", HostType: "Directory", ReadOnly: true}}
+	p.Mounts = append(p.Mounts, d.binaries()...)
+	return p
+}
+
+// binaries are the mounts of the images with etcd, or of the machine's
+// directories with it.
+func (d Daemon) binaries() []initfiles.Mount {
+	if len(d.EtcdImages) > 0 {
+		return d.EtcdImages
 	}
-	p.Mounts = append(p.Mounts, etcd...)
-	return p, err
+	dirs, _ := d.Flags.GetStringArray("etcd-dir") // a flag of that kind
+	var list []initfiles.Mount
+	for i, dir := range append(slices.Clone(dirs), "/opt") {
+		list = append(list, initfiles.Mount{
+			Name: fmt.Sprint("etcd-", i), Path: filepath.Clean(dir), HostPath: filepath.Clean(dir), HostType: "Directory",
+			ReadOnly: true,
+		})
+	}
+	return list
 }
 
 // machine are the mounts of a daemon that mounts volumes on the machine.
@@ -43,13 +68,13 @@ var machine = []initfiles.Mount{
 
 // kops is the pod that kops writes from 1.35 on, with what it gives to each
 // cluster apart: the directory of the authorities and the log file.
-func (o options) kops(d daemon) (initfiles.ProgramPod, error) {
+func (o options) kops(d Daemon) initfiles.ProgramPod {
 	const log = "/var/log/etcd.log"
 	key := d.cluster()
 	p := initfiles.ProgramPod{
-		Name: "etcd-manager-" + key, Container: "etcd-manager", Image: o.image, Env: o.env, CPU: "200m", Host: true,
+		Name: d.podName(), Container: "etcd-manager", Image: o.image, CPU: "200m", Host: true,
 		Command: []string{"/go-runner"},
-		Args:    append([]string{"--log-file=" + log, "--also-stdout", "/ko-app/etcd-manager"}, d.args...),
+		Args:    append([]string{"--log-file=" + log, "--also-stdout", "/ko-app/etcd-manager"}, d.Args...),
 	}
 	logs := map[bool]string{true: log, false: "/var/log/etcd-" + key + ".log"}[key == "main"]
 	p.Mounts = append(p.Mounts, machine...)
@@ -58,9 +83,8 @@ func (o options) kops(d daemon) (initfiles.ProgramPod, error) {
 			HostPath: "/etc/kubernetes/pki/etcd-manager-" + key, HostType: "DirectoryOrCreate"},
 		initfiles.Mount{Name: "varlogetcd", Path: log, HostPath: logs, HostType: "FileOrCreate"},
 	)
-	etcd, err := o.etcd()
-	p.Mounts = append(p.Mounts, etcd...)
-	return p, err
+	p.Mounts = append(p.Mounts, d.EtcdImages...)
+	return p
 }
 
 // etcd are the image volumes of etcd's versions, where kops puts them.
@@ -79,8 +103,8 @@ func (o options) etcd() ([]initfiles.Mount, error) {
 	return list, nil
 }
 
-// readyURL is where the daemon says whether it is ready, "" where it does not.
-func (d daemon) readyURL() string {
+// probeURL is where the daemon says how it is, "" where it does not.
+func (d Daemon) probeURL() string {
 	port := d.get("etcd-manager-metrics-port")
 	if port == "0" {
 		return ""
@@ -89,5 +113,5 @@ func (d daemon) readyURL() string {
 	if address := d.get("etcd-manager-metrics-address"); address != "" {
 		host = address
 	}
-	return "http://" + net.JoinHostPort(host, port) + "/readyz"
+	return "http://" + net.JoinHostPort(host, port)
 }

@@ -13,9 +13,9 @@ import (
 // A ProgramPod is a static pod that runs one of this project's programs on the
 // network of its machine.
 type ProgramPod struct {
-	// Name is that of the pod, and its label k8s-app. Container is the name of the
-	// container.
-	Name, Container string
+	// Name is that of the pod, and its label k8s-app. Namespace is kube-system where
+	// empty. Container is the name of the container.
+	Name, Namespace, Container string
 	// Image runs Command, or its own entry point where Command is empty, with Args.
 	Image         string
 	Command, Args []string
@@ -24,9 +24,9 @@ type ProgramPod struct {
 	Mounts []Mount
 	// CPU and Memory are requested for the pod, 100m and 100Mi where empty.
 	CPU, Memory string
-	// ReadyURL is what the kubelet asks whether the program is ready, by plain HTTP.
-	// Empty means no probe.
-	ReadyURL string
+	// ProbeURL is where the program answers /healthz, which says whether it is
+	// stuck, and /readyz, by plain HTTP. Empty means no probes.
+	ProbeURL string
 	// Host says that the program mounts file systems of the machine: it is
 	// privileged and sees the machine's processes. Others get nothing but the right
 	// to read the files of others, which keys are.
@@ -46,9 +46,8 @@ type Mount struct {
 	ReadOnly bool
 }
 
-// Manifest returns the pod as YAML. There is no liveness probe: a daemon that
-// waits (for its volume, for other nodes, for an operator) is not helped by a
-// restart, which would stop its etcd.
+// Manifest returns the pod as YAML. Its liveness probe is patient: a restart of
+// the program stops its etcd too, and helps only one that is stuck.
 func (p ProgramPod) Manifest() (string, error) {
 	p.CPU, p.Memory = cmp.Or(p.CPU, "100m"), cmp.Or(p.Memory, "100Mi")
 	y := yamlText{}
@@ -65,7 +64,7 @@ func (p ProgramPod) validate() error {
 	case !quantity.MatchString(p.CPU) || !quantity.MatchString(p.Memory):
 		return fmt.Errorf("requests %q (CPU) and %q (memory) are not quantities like 100m and 100Mi", p.CPU, p.Memory)
 	}
-	for _, word := range slices.Concat([]string{p.Name, p.Container}, p.Command, p.Args) {
+	for _, word := range slices.Concat([]string{p.Name, p.Namespace, p.Container}, p.Command, p.Args) {
 		if err := checkText("argument", word); err != nil {
 			return err
 		}
@@ -85,13 +84,13 @@ func (p ProgramPod) validate() error {
 }
 
 func (p ProgramPod) write(y *yamlText) error {
-	y.add("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %[1]s\n  namespace: kube-system\n  labels:\n"+
-		"    k8s-app: %[1]s\nspec:\n  hostNetwork: true\n", scalar(p.Name))
+	y.add("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %[1]s\n  namespace: %[2]s\n  labels:\n"+
+		"    k8s-app: %[1]s\nspec:\n  hostNetwork: true\n", scalar(p.Name), scalar(cmp.Or(p.Namespace, "kube-system")))
 	if p.Host {
 		y.add("  hostPID: true\n")
 	}
 	y.add("  priorityClassName: system-cluster-critical\n  priority: 2000000000\n  enableServiceLinks: false\n" +
-		"  # A member that stops hands its leadership over first.\n  terminationGracePeriodSeconds: 60\n" +
+		"  # A member that stops hands its leadership over first.\n  terminationGracePeriodSeconds: 90\n" +
 		"  tolerations:\n  - operator: Exists\n")
 	if !p.Host {
 		y.add("  securityContext:\n    seccompProfile:\n      type: RuntimeDefault\n")
@@ -104,7 +103,7 @@ func (p ProgramPod) write(y *yamlText) error {
 		return err
 	}
 	y.add("    resources:\n      requests:\n        cpu: %s\n        memory: %s\n", scalar(p.CPU), scalar(p.Memory))
-	if err := y.readiness(p.ReadyURL); err != nil {
+	if err := y.probes(p.ProbeURL); err != nil {
 		return err
 	}
 	if p.Host {
@@ -167,19 +166,25 @@ func (y *yamlText) environment(env []string) error {
 	return nil
 }
 
-func (y *yamlText) readiness(ready string) error {
-	if ready == "" {
+func (y *yamlText) probes(base string) error {
+	if base == "" {
 		return nil
 	}
-	u, err := url.Parse(ready)
-	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Path == "" {
-		return fmt.Errorf("URL %q of the probe is not of the form http://127.0.0.1:8080/readyz", ready)
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Path != "" {
+		return fmt.Errorf("URL %q of the probes is not of the form http://127.0.0.1:8080", base)
 	}
 	host := u.Hostname()
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	y.add("    readinessProbe:\n      httpGet:\n        scheme: HTTP\n        host: %s\n        port: %s\n        path: %s\n"+
-		"      periodSeconds: 5\n      timeoutSeconds: 5\n      failureThreshold: 3\n", scalar(host), u.Port(), scalar(u.Path))
+	for _, probe := range []struct{ name, path, times string }{
+		{"livenessProbe", "/healthz", "initialDelaySeconds: 15\n      periodSeconds: 10\n      timeoutSeconds: 15\n" +
+			"      failureThreshold: 8"},
+		{"readinessProbe", "/readyz", "periodSeconds: 5\n      timeoutSeconds: 5\n      failureThreshold: 3"},
+	} {
+		y.add("    %s:\n      httpGet:\n        scheme: HTTP\n        host: %s\n        port: %s\n        path: %s\n      %s\n",
+			probe.name, scalar(host), u.Port(), probe.path, probe.times)
+	}
 	return nil
 }

@@ -68,9 +68,13 @@ func (u ProgramUnit) Unit() (string, error) {
 		"Restart=always",
 		"RestartSec=1s",
 		"KillMode=mixed",
-		"TimeoutStopSec=60s",
+		"TimeoutStopSec=90s",
 		"LimitNOFILE=65536",
+		"MemoryLow=200M",
 		"OOMScoreAdjust="+oomScore,
+		"# An etcd that is killed for memory is started again by its daemon, which systemd",
+		"# would stop otherwise.",
+		"OOMPolicy=continue",
 	)
 	if u.StateDir != "" {
 		b.lines("StateDirectory="+percent(strings.TrimPrefix(u.StateDir, stateRoot)), "StateDirectoryMode=0700")
