@@ -36,7 +36,8 @@ func TestManagerAsAService(t *testing.T) {
 		m.Do("etcd-manager-ctl --backup-store=file://" + store + " -member-count=3 -etcd-version=" + newer +
 			" configure-cluster")
 		m.Do("etcdadm render etcd-manager --as=systemd-unit -- --cluster-name=etcd --backup-store=file://" + store +
-			" --data-dir=/var/lib/etcd-manager --node-name=" + m.Name + " --address=" + m.IP + " --seeds=" + strings.Join(seeds, ",") + " --etcd-manager-metrics-port=8080" +
+			" --data-dir=/var/lib/etcd-manager --node-name=" + m.Name + " --address=" + m.IP + " --seeds=" +
+			strings.Join(seeds, ",") + " --etcd-manager-metrics-port=8080" +
 			" > /etc/systemd/system/etcd-manager.service")
 		m.Do("systemd-analyze verify /etc/systemd/system/etcd-manager.service")
 		m.Do("systemctl enable --now etcd-manager")

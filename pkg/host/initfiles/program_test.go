@@ -29,10 +29,12 @@ func TestProgramsAreRefusedWhatFilesCannotCarry(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(*ProgramUnit, *ProgramPod){
-		"a line break":         func(u *ProgramUnit, p *ProgramPod) { u.Args, p.Args = []string{"a\nb"}, []string{"a\nb"} },
-		"what is not UTF-8":    func(u *ProgramUnit, p *ProgramPod) { u.Args, p.Args = []string{"\xff"}, []string{"\xff"} },
-		"a relative directory": func(u *ProgramUnit, p *ProgramPod) { u.WriteDirs, p.Mounts = []string{"a"}, []Mount{{Path: "a"}} },
-		"no program":           func(u *ProgramUnit, p *ProgramPod) { u.Program, p.Image = "", "" },
+		"a line break":      func(u *ProgramUnit, p *ProgramPod) { u.Args, p.Args = []string{"a\nb"}, []string{"a\nb"} },
+		"what is not UTF-8": func(u *ProgramUnit, p *ProgramPod) { u.Args, p.Args = []string{"\xff"}, []string{"\xff"} },
+		"a relative directory": func(u *ProgramUnit, p *ProgramPod) {
+			u.WriteDirs, p.Mounts = []string{"a"}, []Mount{{Path: "a"}}
+		},
+		"no program": func(u *ProgramUnit, p *ProgramPod) { u.Program, p.Image = "", "" },
 		"a wildcard": func(u *ProgramUnit, p *ProgramPod) {
 			u.WriteDirs, p.Mounts = []string{"/*"}, []Mount{{Path: "/a", HostPath: "/*"}}
 		},
