@@ -311,3 +311,9 @@ func IsLearner(cfg Config, obs Observation) bool {
 	m, ok := (&world{cfg: cfg, obs: obs}).self()
 	return ok && m.Learner
 }
+
+// IsVoter says whether the list that was seen last has this machine's member with a vote.
+func IsVoter(cfg Config, obs Observation) bool {
+	m, ok := (&world{cfg: cfg, obs: obs}).self()
+	return ok && !m.Learner && obs.Remote.Answered
+}

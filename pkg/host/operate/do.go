@@ -61,7 +61,11 @@ func (m *Machine) effect(ctx context.Context, goal machine.Goal, obs machine.Obs
 		return m.removeFiles(ctx, op.Paths)
 	case *machine.Membership:
 		m.endVote()
-		return m.membership(ctx, obs, op)
+		err := m.membership(ctx, obs, op)
+		if err == nil && machine.Promotes(op) && !machine.Helps(m.cfg, op) && m.vote != nil {
+			m.vote.told = true // it is this step
+		}
+		return err
 	case *machine.AwaitHealth:
 		m.beginVote(ctx, goal, obs)
 		return m.awaitHealth(ctx, goal, obs.Remote, op.Bootstrap)

@@ -20,8 +20,9 @@ import (
 type earlyVote struct {
 	stop context.CancelFunc
 	done chan struct{}
-	// op is what was done, nil if nothing was; it is for who has seen the end of done.
-	op *plan.Promote
+	// asked is what is asked for; op is the same when the answer was that it is done, and
+	// for who has seen the end of done.
+	asked, op *plan.Promote
 	// told says that the step was told of.
 	told bool
 }
@@ -42,7 +43,7 @@ func (m *Machine) beginVote(ctx context.Context, goal machine.Goal, obs machine.
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	v := &earlyVote{stop: cancel, done: make(chan struct{})}
+	v := &earlyVote{stop: cancel, done: make(chan struct{}), asked: op}
 	m.vote = v
 	go func() {
 		defer close(v.done)
@@ -80,7 +81,8 @@ func (m *Machine) noteVote(r *Result) {
 	if v == nil || v.told {
 		return
 	}
-	if !r.Last.Remote.Answered || machine.IsLearner(m.cfg, r.Last) {
+	has := machine.IsVoter(m.cfg, r.Last)
+	if !has {
 		select {
 		case <-v.done:
 		default:
@@ -92,10 +94,12 @@ func (m *Machine) noteVote(r *Result) {
 	case <-time.After(inTheAir):
 		m.endVote()
 	}
-	if v.told = true; v.op == nil {
+	// An answer may be lost: what was asked for, and is there, was done.
+	if !has && v.op == nil {
 		return
 	}
-	step := machine.Step{Phase: "health", Do: &machine.Membership{Operation: v.op}}
+	v.told = true
+	step := machine.Step{Phase: "health", Do: &machine.Membership{Operation: v.asked}}
 	r.Steps = append(r.Steps, step)
 	if m.o.Began != nil {
 		m.o.Began(step)

@@ -220,7 +220,7 @@ func (m *Machine) mustUndo(ctx context.Context, goal machine.Goal, err error) bo
 	if observeErr != nil {
 		return false
 	}
-	unserved := m.vote != nil && m.vote.op != nil && (obs.Local == nil || obs.Local.Leader == 0)
+	unserved := m.vote != nil && machine.IsVoter(m.cfg, obs) && (obs.Local == nil || obs.Local.Leader == 0)
 	return unserved || machine.IsLearner(m.cfg, obs)
 }
 
