@@ -31,7 +31,7 @@ func ruleVersion(l *view) (Operation, verdict) {
 	}
 	next, lack := NextVersion(members, l.spec.EtcdVersion, l.obs.ClusterVersion)
 	if lack != nil && lack.Wait {
-		l.waitForAll(lack)
+		l.waitForAll(lack.String())
 		return nil, goOn
 	}
 	if lack != nil {
@@ -63,15 +63,15 @@ func ruleVersion(l *view) (Operation, verdict) {
 
 // waitForAll holds for what etcd's leader does by itself, as soon as it has heard of all
 // members.
-func (l *view) waitForAll(lack *NoWay) {
+func (l *view) waitForAll(what string) {
 	before := len(l.holds)
 	for _, m := range l.obs.Members {
 		if !l.serves(m) && !m.Learner {
-			l.hold(QuorumMargin, "%s; for that %s has to answer", lack, l.called(m))
+			l.hold(QuorumMargin, "%s; for that %s has to answer", what, l.called(m))
 		}
 	}
 	if len(l.holds) == before {
-		l.hold(NotYet, "%s", lack)
+		l.hold(NotYet, "%s", what)
 	}
 }
 

@@ -65,7 +65,8 @@ func (l *view) endDowngrade(members []Runner) (op Operation, wait bool) {
 	case l.spec.EtcdVersion.Minor <= to.Minor && above:
 		return nil, false
 	case l.spec.EtcdVersion.Minor <= to.Minor:
-		l.hold(NotYet, "the downgrade to etcd %d.%d is finished, and etcd will notice that within seconds", to.Major, to.Minor)
+		l.waitForAll(fmt.Sprintf("the downgrade to etcd %d.%d is finished, and etcd will notice that within seconds",
+			to.Major, to.Minor))
 	case changing:
 		l.hold(NotYet, "the downgrade to etcd %d.%d will be cancelled when no member is between two versions", to.Major, to.Minor)
 	default:

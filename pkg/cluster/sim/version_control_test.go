@@ -174,6 +174,7 @@ func TestVersionRegressions(t *testing.T) {
 		{"no patch takes keys of the v2 store away", []uint64{4143}},
 		{"the cluster version rises when all members answer", []uint64{2001, 2060, 4690}},
 		{"a machine that is gone is between no versions", []uint64{100696}},
+		{"etcd ends a downgrade when it has heard from all members", []uint64{17969551769700091}},
 		{"a daemon has to know its member first", []uint64{1240, 3883, 4899}},
 	}
 	for _, tt := range tests {
