@@ -108,7 +108,7 @@ func (l *view) enableFirst(next etcdversion.Version, members []Runner) (op Opera
 		if n == nil || n.Assigned == nil || n.Assigned.Version.Minor <= next.Minor {
 			continue
 		}
-		if seen.AtLeast(high.Major, high.Minor) || minorOf(m.Storage) != to && (first || !m.Storage.IsZero()) {
+		if seen.AtLeast(high.Major, high.Minor) || minorOf(m.Storage).Compare(to) > 0 || first && m.Storage.IsZero() {
 			l.hold(NotYet, "the change to etcd %s waits until etcd has made the data of %s data of %d.%d, which takes some "+
 				"seconds", next, n.Name, to.Major, to.Minor)
 			wait = true

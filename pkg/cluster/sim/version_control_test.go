@@ -175,6 +175,7 @@ func TestVersionRegressions(t *testing.T) {
 		{"the cluster version rises when all members answer", []uint64{2001, 2060, 4690}},
 		{"a machine that is gone is between no versions", []uint64{100696}},
 		{"etcd ends a downgrade when it has heard from all members", []uint64{17969551769700091}},
+		{"data that is older already is old enough", []uint64{5964214279170}},
 		{"a daemon has to know its member first", []uint64{1240, 3883, 4899}},
 	}
 	for _, tt := range tests {
