@@ -15,6 +15,9 @@ type Standing struct {
 	Runs, Storage  etcdversion.Version
 	// Seen is the highest cluster version that is known here, or told by the others.
 	Seen etcdversion.Version
+	// Lowest is the oldest version that another member tells to run, Downgrade the one to
+	// which etcd lets the cluster be downgraded, zero for none.
+	Lowest, Downgrade etcdversion.Version
 }
 
 // Refusal says why a node does not change its member from one version to another, empty
@@ -33,8 +36,18 @@ func (s Standing) Refusal(from, to etcdversion.Version) string {
 		return fmt.Sprintf("the member's data is of etcd %d.%d, and etcd %s is older", s.Storage.Major, s.Storage.Minor, to)
 	case !s.Seen.IsZero() && !to.AtLeast(s.Seen.Major, s.Seen.Minor):
 		return fmt.Sprintf("the cluster version is %d.%d, and etcd %s is older", s.Seen.Major, s.Seen.Minor, to)
+	case from.Minor > to.Minor && !s.stays(to):
+		return fmt.Sprintf("no other member runs etcd %d.%d, and no downgrade to it is enabled: the cluster version may rise at "+
+			"any time", to.Major, to.Minor)
 	}
 	return ""
+}
+
+// stays reports whether something keeps the cluster version from rising above a version:
+// another member that runs it, or a downgrade to it.
+func (s Standing) stays(to etcdversion.Version) bool {
+	enabled := s.Downgrade.Major == to.Major && s.Downgrade.Minor == to.Minor
+	return enabled || !s.Lowest.IsZero() && !s.Lowest.AtLeast(to.Major, to.Minor+1)
 }
 
 // TooFar says why a member cannot change from one version to another in one step, empty

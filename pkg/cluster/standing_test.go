@@ -18,7 +18,12 @@ func TestStandingRefuses(t *testing.T) {
 	}{
 		{"a minor up", Standing{Answers: true, Runs: old, Seen: v("3.5.0")}, old, later, ""},
 		{"a leader", Standing{Answers: true, Leads: true, Runs: old}, old, later, "leads"},
-		{"back while mixed", Standing{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.5.0")}, later, old, ""},
+		{"back while mixed", Standing{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.5.0"), Lowest: v("3.5.21")},
+			later, old, ""},
+		{"down while that is enabled", Standing{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.5.0"),
+			Lowest: later, Downgrade: v("3.5.0")}, later, old, ""},
+		{"back when the last has changed", Standing{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.5.0"),
+			Lowest: v("3.6.0")}, later, old, "may rise"},
 		{"the data is later", Standing{Answers: true, Runs: later, Storage: v("3.6.0"), Seen: v("3.5.0")}, later, old,
 			"data is of etcd 3.6"},
 		{"others know a later version", Standing{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.6.0")},

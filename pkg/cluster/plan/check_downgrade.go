@@ -70,7 +70,7 @@ func (c checker) older(target cluster.Member, to etcdversion.Version, others int
 		if m.ID == target.ID && own.Compare(minorOf(to)) > 0 {
 			return unsafe("version", "the data of %s is of etcd %d.%d", m.Name, own.Major, own.Minor)
 		}
-		prepared = prepared && (!later || own == minorOf(to))
+		prepared = prepared && (!later || !own.IsZero() && own.Compare(minorOf(to)) <= 0)
 	}
 	if others == 0 && !prepared {
 		return unsafe("version", "no other voter runs etcd %d.%d, and etcd has not prepared the members' data for it",

@@ -88,6 +88,10 @@ func (c checker) mixes(target cluster.Member, op *MemberChangeVersion) error {
 	if !known.IsZero() && (known.Major > to.Major || known.Minor > to.Minor) {
 		return unsafe("version", "the cluster version is %d.%d, and etcd %s is older", known.Major, known.Minor, to)
 	}
+	if step == 1 && !known.IsZero() && known.Minor < from.Minor {
+		return unsafe("version", "the cluster version is still %d.%d, and etcd %s does not follow it", known.Major, known.Minor,
+			to)
+	}
 	older := 0 // other voters that keep the cluster version down
 	for _, m := range c.obs.Members {
 		v := c.versionOf(m)

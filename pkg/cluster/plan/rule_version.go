@@ -195,7 +195,7 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 	change := fmt.Sprintf("the change to etcd %s", next)
 	var lacking []string
 	for _, m := range members {
-		if !slices.Contains(m.Has, next) {
+		if l.node(m.Name).Reachable && !slices.Contains(m.Has, next) {
 			lacking = append(lacking, string(m.Name)+l.broken(m.Name, next))
 		}
 	}

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -83,6 +84,9 @@ func NextVersion(members []Runner, want, seen etcdversion.Version) (etcdversion.
 // finished first, or taken back while that is possible.
 func between(members []Runner, want, seen, low, high etcdversion.Version) (etcdversion.Version, *NoWay) {
 	if want.Minor >= high.Minor {
+		if !seen.IsZero() && !seen.AtLeast(low.Major, low.Minor) {
+			return want, notRaised(seen, low, " or 3."+strconv.Itoa(high.Minor))
+		}
 		if want.Minor == high.Minor {
 			return want, unaccepted(members, want)
 		}
@@ -109,12 +113,7 @@ func between(members []Runner, want, seen, low, high etcdversion.Version) (etcdv
 // up is for members of one minor version that are to run a later one.
 func up(members []Runner, want, seen, low etcdversion.Version) (etcdversion.Version, *NoWay) {
 	if !seen.IsZero() && !seen.AtLeast(low.Major, low.Minor) {
-		return want, &NoWay{
-			Why: fmt.Sprintf("the cluster version is still %d.%d, and all members run %d.%d", seen.Major, seen.Minor, low.Major,
-				low.Minor),
-			Do:   "etcd's leader raises it within seconds after all members answer",
-			Wait: true,
-		}
+		return want, notRaised(seen, low, "")
 	}
 	next := want
 	if want.Minor > low.Minor+1 {
@@ -135,6 +134,17 @@ func up(members []Runner, want, seen, low etcdversion.Version) (etcdversion.Vers
 		return next, unaccepted(members, next)
 	}
 	return patch, nil
+}
+
+// notRaised is for a cluster version below that of all members, which run low or what
+// else says.
+func notRaised(seen, low etcdversion.Version, other string) *NoWay {
+	return &NoWay{
+		Why: fmt.Sprintf("the cluster version is still %d.%d, and all members run %d.%d%s", seen.Major, seen.Minor, low.Major,
+			low.Minor, other),
+		Do:   "etcd's leader raises it within seconds after all members answer",
+		Wait: true,
+	}
 }
 
 // unaccepted is floor, unless an operator has accepted what it says.

@@ -8,7 +8,7 @@ import (
 
 // waysOf are the versions that docs/versions.md has a table of: the oldest that is
 // managed, patches below and above the floors, and the newest.
-var waysOf = []string{"3.4.25", "3.5.21", "3.5.35", "3.6.0", "3.6.16", "3.7.3"}
+var waysOf = []string{"3.4.25", "3.5.0", "3.5.21", "3.5.35", "3.6.0", "3.6.11", "3.6.16", "3.7.3"}
 
 // A Way says how a cluster comes from one version to another.
 type Way struct{ From, To, How string }

@@ -129,7 +129,8 @@ func (w *world) want(v etcdversion.Version) {
 }
 
 func (w *world) injectData(n *node, f Fault) {
-	switch old := n.process == cluster.ProcessRunning && n.disk.data && !n.etcd.of.AtLeast(3, 6); f.Kind {
+	runs := n.process == cluster.ProcessRunning && n.disk.data && !n.etcd.stalls
+	switch old := runs && !n.etcd.of.AtLeast(3, 6); f.Kind {
 	case V2Content:
 		for _, o := range w.nodes {
 			if old && o.disk.data && o.disk.token == n.disk.token && !o.etcd.of.AtLeast(3, 6) {

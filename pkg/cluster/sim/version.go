@@ -73,9 +73,10 @@ func (w *world) mayChange(n *node, op *plan.MemberChangeVersion, s nodestate.Sta
 	if is, ok := n.is(op.To); !ok || is.Minor != op.To.Minor {
 		return fmt.Errorf("the binary is %s: %w", is, errRefuse)
 	}
-	now := cluster.Standing{Runs: n.assigned.Version, Seen: w.told(n, g)}
+	seen, lowest := w.told(n, g)
+	now := cluster.Standing{Runs: n.assigned.Version, Seen: seen, Lowest: lowest}
 	if r := w.report(n); r != nil {
-		now.Answers, now.Runs, now.Storage = true, r.Version, r.Storage
+		now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade
 		now.Leads = r.Leader == r.ID && g.voters() > 1
 	}
 	if why := now.Refusal(n.assigned.Version, op.To); why != "" {
@@ -95,16 +96,23 @@ func (w *world) mayChange(n *node, op *plan.MemberChangeVersion, s nodestate.Sta
 	return nil
 }
 
-// told is the highest cluster version that n knows of, or the members that it reaches.
-func (w *world) told(n *node, g *group) etcdversion.Version {
-	seen := n.state().DataVersion()
+// told is the highest cluster version that n knows of, or the members that it reaches,
+// and the oldest version that one of those runs.
+func (w *world) told(n *node, g *group) (seen, lowest etcdversion.Version) {
+	seen = n.state().DataVersion()
 	for i := range g.members {
 		o := g.members[i].host
-		if o != n && w.linked(n, o) && g.runs(&g.members[i]) && o.disk.cluster.Compare(seen) > 0 {
+		if o == n || !w.linked(n, o) || !g.runs(&g.members[i]) {
+			continue
+		}
+		if o.disk.cluster.Compare(seen) > 0 {
 			seen = o.disk.cluster
 		}
+		if lowest.IsZero() || o.etcd.of.Compare(lowest) < 0 {
+			lowest = o.etcd.of
+		}
 	}
-	return seen
+	return seen, lowest
 }
 
 // boot starts what n's state file says, as n's daemon does, and etcd. What etcd refuses,
@@ -185,7 +193,7 @@ func (w *world) settleChange(n *node) {
 
 // takeBack has n go back to the old version, or say that it cannot.
 func (w *world) takeBack(n *node, g *group, c cluster.VersionChange) {
-	seen := w.told(n, g)
+	seen, _ := w.told(n, g)
 	if n.disk.cluster.Compare(seen) > 0 {
 		seen = n.disk.cluster
 	}

@@ -176,6 +176,11 @@ func TestVersionRegressions(t *testing.T) {
 		{"a machine that is gone is between no versions", []uint64{100696}},
 		{"etcd ends a downgrade when it has heard from all members", []uint64{17969551769700091}},
 		{"data that is older already is old enough", []uint64{5964214279170}},
+		{"nothing goes down where the cluster version may rise", []uint64{1277126915902}},
+		{"data that is older than it has to be is prepared", []uint64{26173211411648}},
+		{"a machine that is gone needs no binaries", []uint64{19303321526330}},
+		{"the cluster version rises before the last member changes", []uint64{25427430371170}},
+		{"what does not serve takes no requests of the v2 store", []uint64{22013531548766}},
 		{"a daemon has to know its member first", []uint64{1240, 3883, 4899}},
 	}
 	for _, tt := range tests {

@@ -219,7 +219,7 @@ func (l *Local) noWayBack(ctx context.Context, s nodestate.State, c cluster.Vers
 	if c.From.AtLeast(c.To.Major, c.To.Minor) {
 		return ""
 	}
-	seen := l.clusterVersion(ctx, s)
+	seen, _ := l.told(ctx, s)
 	// etcd has written it with everything else when it ended.
 	own, err := snapshot.Peek(filepath.Join(nodestate.DataDir(l.o.DataDir, s.Assigned.Token), "member", "snap", "db"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -9,6 +9,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
@@ -185,10 +186,11 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, s nod
 	}
 	asking, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
-	now := cluster.Standing{Runs: s.Assigned.Version, Seen: l.clusterVersion(ctx, s)}
+	seen, lowest := l.told(ctx, s)
+	now := cluster.Standing{Runs: s.Assigned.Version, Seen: seen, Lowest: lowest}
 	r, err := c.Report(asking)
 	if err == nil {
-		now.Answers, now.Runs, now.Storage = true, r.Version, r.Storage
+		now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade
 		now.Leads = r.Leader == r.ID && slices.ContainsFunc(r.Members, func(m cluster.Member) bool {
 			return !m.Learner && m.ID != r.ID
 		})
@@ -205,13 +207,13 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, s nod
 	return nil
 }
 
-// clusterVersion returns the highest cluster version that is known here or told by
-// the peers.
-func (l *Local) clusterVersion(ctx context.Context, s nodestate.State) etcdversion.Version {
-	seen := s.DataVersion()
+// told returns the highest cluster version that is known here or told by the peers, and
+// the oldest version that a peer runs, zero where none tells.
+func (l *Local) told(ctx context.Context, s nodestate.State) (seen, lowest etcdversion.Version) {
+	seen = s.DataVersion()
 	p, err := l.peer()
 	if err != nil {
-		return seen
+		return seen, lowest
 	}
 	defer p.Close()
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
@@ -220,19 +222,21 @@ func (l *Local) clusterVersion(ctx context.Context, s nodestate.State) etcdversi
 	if len(voters) == 0 {
 		voters = s.Peers
 	}
-	for _, v := range ask(l.others(voters), func(m cluster.InitialMember) (v etcdversion.Version, err error) {
+	for _, v := range ask(l.others(voters), func(m cluster.InitialMember) (v etcdclient.Versions, err error) {
 		err = anyURL(m.PeerURLs, func(u string) error {
-			told, err := p.Versions(ctx, u)
-			v = told.Cluster
+			v, err = p.Versions(ctx, u)
 			return err
 		})
 		return v, err
 	}) {
-		if v.Compare(seen) > 0 {
-			seen = v
+		if v.Cluster.Compare(seen) > 0 {
+			seen = v.Cluster
+		}
+		if !v.Server.IsZero() && (lowest.IsZero() || v.Server.Compare(lowest) < 0) {
+			lowest = v.Server
 		}
 	}
-	return seen
+	return seen, lowest
 }
 
 // hangUp is for how long an order is waited for after its sender has hung up, as
