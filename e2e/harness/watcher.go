@@ -84,7 +84,8 @@ func (v *Watcher) check() error {
 		}
 		for key, revision := range v.w.acked {
 			if v.seen[key] != revision {
-				return fmt.Errorf("%s was acknowledged at revision %d, and seen at %d", key, revision, v.seen[key])
+				return fmt.Errorf("%s was acknowledged at revision %d, and seen at %d (%d of %d events, the last at revision %d)",
+					key, revision, v.seen[key], len(v.seen), len(v.w.acked), v.last)
 			}
 		}
 		return nil
