@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -199,41 +198,6 @@ func v2(t *testing.T, c *harness.Cluster, method, path string) {
 	if answer.StatusCode/100 != 2 {
 		t.Fatalf("%s %s: %s", method, path, answer.Status)
 	}
-}
-
-// A learner whose disk hangs holds the change: nobody is touched before it has its vote.
-func TestALearnerThatHangsHoldsTheVersion(t *testing.T) {
-	if err := harness.DiskError(); err != nil {
-		t.Skipf("no disk can be made to freeze: %v", err)
-	}
-	c := start(t, "--replace-grace=10m", "--bootstrap-grace=2s")
-	d := c.Node("d")
-	disk := c.NewDisk(d, 600)
-	c.Found(3, v35, "a", "b", "c")
-	w := c.Write()
-	w.WaitMore(harness.Soon, 10)
-	d.Start()
-	c.SetSpec(4, v35)
-	c.Eventually(harness.Soon, "a learner", func(ctx context.Context) error {
-		members, err := c.Members(ctx)
-		learns := func(m *clientv3.Member) bool { return m.IsLearner }
-		if err == nil && !slices.ContainsFunc(members, learns) {
-			err = errors.New("there is none")
-		}
-		return err
-	})
-	disk.Freeze()
-	c.SetSpec(4, v36)
-	before := processes(c)[:3]
-	c.WaitHold(harness.Soon, "disk-hung")
-	w.WaitMore(harness.Soon, 300)
-	if now := processes(c)[:3]; !slices.Equal(before, now) {
-		t.Errorf("the processes were %v, and are %v", before, now)
-	}
-	disk.Thaw()
-	c.WaitVoters(2*harness.Soon, 4)
-	runs(t, c, v36)
-	w.WaitMore(harness.Soon, 10)
 }
 
 // A directory that is called after a version, and holds another one, is no binary of it.
