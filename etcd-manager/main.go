@@ -12,7 +12,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/programs"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
-	_ "github.com/etcdadm/etcdadm/pkg/store/cloud" // s3://, gs://, azblob:// and others
+	_ "github.com/etcdadm/etcdadm/pkg/host/volumes/clouds" // --volume-provider=aws and others
+	_ "github.com/etcdadm/etcdadm/pkg/store/cloud"         // s3://, gs://, azblob:// and others
 )
 
 func main() {

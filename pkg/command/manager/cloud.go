@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -28,12 +29,14 @@ func (f *flags) cloudVolume(ctx context.Context, c *daemon.Config, factory volum
 	if err := check.Validate(); err != nil {
 		return err
 	}
-	p, err := factory(ctx, volumes.Options{
-		ClusterName: f.clusterName, Tags: f.volumeTags, NameTag: f.volumeNameTag, Log: log,
-	})
-	if err == nil && c.Address == "" {
-		c.Address, err = p.Address(ctx)
+	host := volumes.Host{Root: "/"}
+	if f.containerized {
+		host.Root = "/rootfs"
 	}
+	p, err := factory(ctx, volumes.Options{
+		ClusterName: f.clusterName, Tags: f.volumeTags, NameTag: f.volumeNameTag, NetworkCIDR: f.networkCIDR,
+		Root: host.Root, Log: log,
+	})
 	if err != nil {
 		return fmt.Errorf("--volume-provider=%s: %w", f.volumeProvider, err)
 	}
@@ -45,13 +48,14 @@ func (f *flags) cloudVolume(ctx context.Context, c *daemon.Config, factory volum
 	}
 	defer stop()
 	waiting := func(s string) { why.Store(s) }
+	if c.Address == "" {
+		if c.Address, err = volumes.Retry(ctx, log, waiting, p.Address); err != nil {
+			return fmt.Errorf("--volume-provider=%s: %w", f.volumeProvider, err)
+		}
+	}
 	v, err := volumes.Acquire(ctx, p, log, waiting)
 	if err != nil {
 		return fmt.Errorf("--volume-provider=%s: %w", f.volumeProvider, err)
-	}
-	host := volumes.Host{Root: "/"}
-	if f.containerized {
-		host.Root = "/rootfs"
 	}
 	if c.DataDir, err = host.Mount(ctx, v, log, waiting); err != nil {
 		return fmt.Errorf("volume %s: %w", v.ID, err)
@@ -84,10 +88,9 @@ func (f *flags) serveWaiting(c *daemon.Config, why *atomic.Value) (stop func(), 
 	if c.MetricsPort == 0 {
 		return func() {}, nil
 	}
-	host := c.MetricsAddress
-	if host == "" {
-		host = c.Address
-	}
+	// Without either it is every address: the cloud has not said yet which is
+	// this machine's.
+	host := cmp.Or(c.MetricsAddress, c.Address)
 	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(c.MetricsPort)))
 	if err != nil {
 		return nil, fmt.Errorf("--etcd-manager-metrics-port: %w", err)

@@ -67,11 +67,16 @@ type Options struct {
 	// Tags and NameTag are the values of --volume-tag and --volume-name-tag.
 	Tags    []string
 	NameTag string
+	// NetworkCIDR is the value of --network-cidr, for OpenStack.
+	NetworkCIDR string
+	// Root is where the host's file system is, / without a container.
+	Root string
 	// Log is told of what a person should know.
 	Log *slog.Logger
 }
 
-// A Factory makes a provider.
+// A Factory makes a provider. It asks nobody: what is wrong with flags and
+// environment is an error at once, and a cloud that does not answer is not.
 type Factory func(ctx context.Context, o Options) (Provider, error)
 
 var (
