@@ -42,9 +42,9 @@ func (e *TwinError) Error() string {
 		return fmt.Sprintf("member %s (%s) %s, and the disk of this machine is an older copy of its: turn that machine on; "+
 			"or, if it is lost, give this machine an empty data directory, and its member is replaced", e.Name, e.ID, e.Is)
 	}
-	return fmt.Sprintf("member %s (%s) %s, and the disk of this machine is a copy of its: give this machine another "+
-		"name and an empty data directory; or, if it is to take the place of the other one, turn that off and start this "+
-		"daemon again", e.Name, e.ID, e.Is)
+	return fmt.Sprintf("member %s (%s) %s, and the disk of this machine is a copy of its: give this machine an empty "+
+		"data directory and another name; or, to have it take the place of the other one, turn that off and keep the name",
+		e.Name, e.ID, e.Is)
 }
 
 // twin reports that the member on this disk runs on another machine, or has moved to one.
