@@ -87,7 +87,8 @@ func (f *fake) metadata(w http.ResponseWriter, _ *http.Request) {
 	}
 	m := f.w.Self
 	send(w, object{
-		"droplet_id": number(m.ID), "region": m.Zone, "tags": []string{"kubernetescluster:prod-example-com", "k8s-index:etcd-1"},
+		"droplet_id": number(m.ID), "region": m.Zone,
+		"tags":       []string{"kubernetescluster:prod-example-com", "k8s-index:etcd-1"},
 		"interfaces": object{"private": []any{object{"ipv4": object{"ip_address": m.Addresses[0]}}}},
 	})
 }

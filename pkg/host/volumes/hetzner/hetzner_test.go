@@ -212,7 +212,8 @@ func TestNoPrivateNetwork(t *testing.T) {
 	self := machineOf(1, "fsn1")
 	self.Addresses = nil
 	w := &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}}
-	if a, err := (&fake{t: t, w: w}).serve(t).Address(t.Context()); err == nil || !strings.Contains(err.Error(), "--address") {
+	a, err := (&fake{t: t, w: w}).serve(t).Address(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "--address") {
 		t.Errorf("%q, %v", a, err)
 	}
 }
