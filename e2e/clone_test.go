@@ -33,7 +33,7 @@ func TestAClonedMachine(t *testing.T) {
 	if code := twin.WaitExit(harness.Soon); code <= 0 {
 		t.Errorf("it ends with %d", code)
 	}
-	twin.WaitSaid(harness.Soon, 0, "is a copy of its", b.Address)
+	twin.WaitSaid(harness.Soon, 0, "is a copy of that member's", b.Address)
 	if pid := twin.EtcdPID(); pid != 0 {
 		t.Errorf("two etcds are member b: that of the twin is process %d", pid)
 	}
@@ -110,7 +110,7 @@ func TestTheCopyOfAMachineIsUpFirst(t *testing.T) {
 	at(c, twin)
 	w.WaitMore(harness.Soon, 10)
 	b.Start()
-	endsSaying(t, b, "is a copy of its", twin.Address)
+	endsSaying(t, b, "is a copy of that member's", twin.Address)
 	w.WaitMore(harness.Soon, 100)
 	twin.Kill()
 	b.Start()
@@ -144,7 +144,7 @@ func TestTheOriginalStartsBesideItsCopy(t *testing.T) {
 	})
 	w.WaitMore(harness.Soon, 10)
 	b.Start()
-	endsSaying(t, b, "is a copy of its", "hears from it")
+	endsSaying(t, b, "is a copy of that member's", "hears from it")
 	// Nor at the same address, from another directory.
 	other := c.Node("other")
 	if err := os.CopyFS(other.Dir, os.DirFS(b.Dir)); err != nil {
@@ -152,7 +152,7 @@ func TestTheOriginalStartsBesideItsCopy(t *testing.T) {
 	}
 	other.Address, other.Flags, other.MayEnd = twin.Address, twin.Flags, true
 	other.Start()
-	endsSaying(t, other, "is a copy of its", "hears from it")
+	endsSaying(t, other, "is a copy of that member's", "hears from it")
 	w.WaitMore(harness.Soon, 100)
 }
 
@@ -171,7 +171,7 @@ func TestTheOriginalComesBackFromAlone(t *testing.T) {
 	b.Start()
 	b.WaitSaid(harness.Soon, 0, "running", b.Address)
 	c.Net.Heal()
-	endsSaying(t, b, "is a copy of its", twin.Address)
+	endsSaying(t, b, "is a copy of that member's", twin.Address)
 	w.WaitMore(harness.Soon, 100)
 	at(c, twin)
 }

@@ -29,7 +29,7 @@ func refused(t *testing.T, n *harness.Node, name string) {
 		t.Errorf("%s ended with 0", n.Name)
 	}
 	said, file := n.Said(from), filepath.Join(n.Dir, name)
-	for _, part := range []string{file + " cannot be understood", "mv " + file} {
+	for _, part := range []string{file + " cannot be read", "mv " + file} {
 		if !strings.Contains(said, part) {
 			t.Errorf("%s does not say %q", n.Name, part)
 		}

@@ -96,7 +96,7 @@ func TestAPatchThatRepairsComesFirst(t *testing.T) {
 }
 
 // A hazard that no patch at hand cures holds the change, with the command that goes on
-// in spite of it. Typed as it stands there, it does; the status and the history say
+// despite it. Typed as it stands there, it does; the status and the history say
 // who wanted what, and why.
 func TestAnAcceptedHazard(t *testing.T) {
 	t.Parallel()

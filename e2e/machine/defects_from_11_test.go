@@ -147,7 +147,7 @@ func joinAsksAllEndpoints(t *testing.T) {
 		b.ok("join", "phase", p, a.clientURL())
 	}
 	c.copyCA(a)
-	hanging, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
+	hanging, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and no node answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +308,7 @@ func oneCommandAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"init"}, {"reset"}, {"join", "https://127.0.0.1:1"}, {"init", "phase", "start"}} {
-		h.fails(1, []string{"another etcdadm is at work on this machine"}, args...)
+		h.fails(1, []string{"another etcdadm runs on this machine"}, args...)
 	}
 	h.ok("init", "--dry-run") // it only looks
 	if err := lock.Close(); err != nil {
@@ -324,7 +324,7 @@ func oneCommandAtATime(t *testing.T) {
 	for _, r := range results {
 		if r.code == 0 {
 			done++
-		} else if !strings.Contains(r.stderr, "another etcdadm is at work") {
+		} else if !strings.Contains(r.stderr, "another etcdadm runs on this machine") {
 			t.Errorf("%s", r)
 		}
 	}

@@ -212,7 +212,7 @@ func crashLoopingEtcdIsStopped(t *testing.T) {
 	env := p.path("etc", "etcd.env")
 	p.write(env, strings.Replace(p.read(env), "ETCD_LISTEN_PEER_URLS=https", "ETCD_LISTEN_PEER_URLS=nonsense", 1), 0o600)
 	p.run("init", "phase", "start")
-	p.fails(1, []string{"etcd does not stay up"}, "init", "phase", "health")
+	p.fails(1, []string{"etcd keeps ending"}, "init", "phase", "health")
 	p.ok("reset", "--skip-remove-member")
 	if left := p.processes(); len(left) > 0 {
 		t.Errorf("there is still %q", left)

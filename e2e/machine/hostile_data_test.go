@@ -234,7 +234,7 @@ func TestNoSystemd(t *testing.T) {
 			b.fails(3, []string{"InitSystem", "--init-system", "systemctl"}, args...)
 		})
 	}
-	// In spite of that, the error is the same and nobody is added.
+	// Despite that, the error is the same and nobody is added.
 	r := b.run("join", "--ignore-preflight-errors=all", "--membership-timeout=3s", a.clientURL())
 	if r.code == 0 || !strings.Contains(r.stderr, "--init-system") {
 		t.Errorf("%s", r)

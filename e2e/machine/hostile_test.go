@@ -34,7 +34,7 @@ func TestJoinWithAnotherCA(t *testing.T) {
 	other := newHost(t, "other", v36)
 	other.ok("init", "--skip-phases=start,health")
 	b.copyCA(other)
-	b.fails(1, []string{"cluster-unreachable", "which the CA file of this machine does not have", "hint: "},
+	b.fails(1, []string{"cluster-unreachable", "which is not in this machine's CA file", "hint: "},
 		quick(a.clientURL())...)
 	a.alone()
 	b.nothing()
@@ -409,7 +409,7 @@ func TestPortTaken(t *testing.T) {
 		for _, args := range [][]string{{"init"}, quick(a.clientURL())} {
 			b.unchanged(args[0], func() { b.fails(3, []string{fmt.Sprintf("Port-%d", *port), "hint: "}, args...) })
 		}
-		// In spite of it etcd cannot start, and the join is taken back.
+		// Despite it etcd cannot start, and the join is taken back.
 		b.fails(1, []string{"address already in use", "taken back"}, "join", "--ignore-preflight-errors=all",
 			"--start-timeout=5s", a.clientURL())
 		a.alone()

@@ -118,7 +118,7 @@ func TestTwoCommandsAtOnce(t *testing.T) {
 	for _, args := range [][]string{
 		{"join", a.clientURL()}, {"init"}, {"reset"}, {"join", "phase", "start", a.clientURL()},
 	} {
-		if r := b.run(args...); r.code == 0 || !strings.Contains(r.stderr, "another etcdadm is at work") ||
+		if r := b.run(args...); r.code == 0 || !strings.Contains(r.stderr, "another etcdadm runs on this machine") ||
 			!strings.Contains(r.stderr, pid) || !strings.Contains(r.stderr, "hint: ") {
 			t.Errorf("beside process %s: %s", pid, r)
 		}

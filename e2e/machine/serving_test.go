@@ -27,7 +27,7 @@ func TestAMemberThatServesIsLeftAlone(t *testing.T) {
 	same("endpoints that do not answer")
 	b.fails(5, []string{"would leave 1 healthy voters of 3"}, join(a.clientURL())...)
 	same("a member is down")
-	b.fails(3, []string{"this machine's member is called b"}, join(a.clientURL(), "--name=wrong")...)
+	b.fails(3, []string{"the name of this machine's member is b"}, join(a.clientURL(), "--name=wrong")...)
 	same("another name")
 }
 

@@ -133,7 +133,7 @@ func create(m *Machine, net subnet, image string) []string {
 
 // A subnet is a network of machines. Its addresses are from the block for
 // benchmarks (RFC 2544) and from the local ones of IPv6 (RFC 4193), so that they
-// meet no real network. There is a default route, but nobody answers behind it.
+// meet no real network. There is a default route, but no node answers behind it.
 type subnet struct {
 	name   string
 	number int

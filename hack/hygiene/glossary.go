@@ -21,8 +21,8 @@ type Term struct {
 func Glossary() []Term {
 	var terms []Term
 	for line := range strings.Lines(glossary) {
-		word, use, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if !ok || word == "#" {
+		word, use, ok := strings.Cut(strings.TrimSpace(line), "  ") // a phrase has single spaces
+		if !ok || strings.HasPrefix(word, "#") {
 			continue
 		}
 		// A word by itself or one that begins an identifier; then one within an

@@ -59,7 +59,7 @@ func compressor(compression string, w io.Writer) (io.WriteCloser, error) {
 	case Zstd:
 		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(threads), zstd.WithWindowSize(window))
 	}
-	return nil, fmt.Errorf("compression %q is not known: gzip or zstd", compression)
+	return nil, fmt.Errorf("unknown compression %q: use gzip or zstd", compression)
 }
 
 // decompressor returns a reader of what r has compressed.

@@ -42,7 +42,7 @@ func (c *content) Write(p []byte) (int, error) {
 // its digest. Nothing can be written after it.
 func (c *content) finish() (Digest, error) {
 	if c.size <= sha256.Size || c.size%bboltUnit != sha256.Size {
-		return Digest{}, damagedf("it has %d bytes, which cannot be a database and a digest", c.size)
+		return Digest{}, damagedf("it has %d bytes, which is not the size of a database and a digest", c.size)
 	}
 	if !bytes.Equal(c.sum.Sum(nil), c.tail) {
 		return Digest{}, damagedf("etcd's digest at its end is wrong")

@@ -159,9 +159,9 @@ func ReadDescription(b []byte) (Description, error) {
 	err := json.Unmarshal(b, &head)
 	switch {
 	case err == nil && head.Format > format:
-		return d, fmt.Errorf("%w: its description is of format %d, known is %d", ErrFormat, head.Format, format)
+		return d, fmt.Errorf("%w: its description has format %d, this program knows %d", ErrFormat, head.Format, format)
 	case !intact:
-		return d, damagedf("its description is not what its last lines say")
+		return d, damagedf("its description does not match its last lines")
 	case err != nil:
 		return d, damagedf("its description cannot be read: %v", err)
 	}
@@ -183,7 +183,7 @@ func (d Description) validate() error {
 	case d.Compression != Gzip && d.Compression != Zstd:
 		return damagedf("its description has the compression %q, not gzip or zstd", d.Compression)
 	case d.Revision < 0 || d.Revision > cluster.MaxMark:
-		return damagedf("its description has the revision %d, which cannot be", d.Revision)
+		return damagedf("its description has the revision %d, which is not possible", d.Revision)
 	case d.Encryption != "" && d.Encryption != Age:
 		return damagedf("its description has the encryption %q, not age", d.Encryption)
 	}
@@ -244,7 +244,7 @@ func describe(ctx context.Context, store Library, name string) (Description, []b
 // and marker.
 func (d Description) belongs(name string, marker []byte) error {
 	if d.Name != name {
-		return damagedf("its description is that of the backup %q", d.Name)
+		return damagedf("its description belongs to the backup %q", d.Name)
 	}
 	return d.Marker.compare("marker", digestOf(marker))
 }

@@ -14,13 +14,13 @@ var (
 	// put together of parts of others.
 	ErrDamaged = snapshot.ErrDamaged
 	// ErrKey says that no key was given that decrypts it.
-	ErrKey = errors.New("backup is encrypted, and no given key decrypts it")
+	ErrKey = errors.New("backup is encrypted, and none of the given keys decrypts it")
 	// ErrSigner says that a trusted signer's signature was asked for, and it has
 	// none, or another's, or a wrong one.
 	ErrSigner = errors.New("backup is not signed by a trusted signer")
 	// ErrFormat says that a later version of this project wrote it, in a way that
 	// this one would misread.
-	ErrFormat = errors.New("backup is of a later format")
+	ErrFormat = errors.New("backup has a later format")
 )
 
 func damagedf(form string, args ...any) error {

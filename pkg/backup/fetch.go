@@ -92,7 +92,7 @@ func verifyObject(ctx context.Context, store Library, name string, o FetchOption
 		return d, err
 	}
 	if d.Object.IsZero() {
-		return d, fmt.Errorf("%w: it has no description that says what its object must be", ErrKey)
+		return d, fmt.Errorf("%w: it has no description to compare its object with", ErrKey)
 	}
 	object, err := store.Open(ctx, name+"/"+d.DataFile())
 	if err != nil {
@@ -123,7 +123,7 @@ func (o FetchOptions) describe(ctx context.Context, store Library, name string) 
 		return d, err
 	}
 	if !there {
-		return d, fmt.Errorf("%w: its description says that key %.40q has signed it, and the signature is gone", ErrSigner,
+		return d, fmt.Errorf("%w: its description says that key %.40q has signed it, but the signature is missing", ErrSigner,
 			d.Signer)
 	}
 	if err := o.Trusted.verify(d.Signer, file, signature); err != nil {

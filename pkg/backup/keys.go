@@ -40,18 +40,18 @@ func ParseRecipient(text string) (Recipient, error) {
 	text = strings.TrimSpace(text)
 	switch {
 	case strings.HasPrefix(text, "AGE-SECRET-KEY-"):
-		return Recipient{}, errors.New("it is a secret key; its recipient, age1..., is wanted here (age-keygen -y prints it)")
+		return Recipient{}, errors.New("it is a secret key; give its recipient instead, age1... (age-keygen -y prints it)")
 	case strings.HasPrefix(text, "ssh-"):
 		r, err := agessh.ParseRecipient(text)
 		if err != nil {
-			return Recipient{}, fmt.Errorf("%.20q... is no recipient: %w", text, err)
+			return Recipient{}, fmt.Errorf("%.20q... is not a recipient: %w", text, err)
 		}
 		fields := strings.Fields(text)
 		return Recipient{r, strings.Join(fields[:min(len(fields), 2)], " ")}, nil
 	}
 	parsed, err := age.ParseRecipients(strings.NewReader(text))
 	if err != nil || len(parsed) != 1 {
-		return Recipient{}, fmt.Errorf("%.20q is no recipient: it must be age1..., age1pq1... or an ssh public key", text)
+		return Recipient{}, fmt.Errorf("%.20q is not a recipient: it must be age1..., age1pq1... or an ssh public key", text)
 	}
 	return Recipient{parsed[0], text}, nil
 }
@@ -144,19 +144,19 @@ func parseIdentities(b []byte) ([]Identity, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(b), []byte("-----BEGIN ")) {
 		key, err := agessh.ParseIdentity(b)
 		if err != nil {
-			return nil, fmt.Errorf(": no ssh private key that can be used: %w", err)
+			return nil, fmt.Errorf(": not a usable ssh private key: %w", err)
 		}
 		return []Identity{{key}}, nil
 	}
 	var all []Identity
 	for number, line := range lines(b) {
 		if strings.HasPrefix(line, "age1") || strings.HasPrefix(line, "ssh-") {
-			return nil, fmt.Errorf(":%d: it is a public key; the secret one, AGE-SECRET-KEY-..., is wanted here", number)
+			return nil, fmt.Errorf(":%d: it is a public key; give the secret one instead, AGE-SECRET-KEY-...", number)
 		}
 		keys, err := age.ParseIdentities(strings.NewReader(line))
 		if err != nil || len(keys) != 1 {
 			// What age says may have the key in it.
-			return nil, fmt.Errorf(":%d: it is no secret key of age (AGE-SECRET-KEY-...)", number)
+			return nil, fmt.Errorf(":%d: it is not a secret key of age (AGE-SECRET-KEY-...)", number)
 		}
 		all = append(all, Identity{keys[0]})
 	}

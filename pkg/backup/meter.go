@@ -49,7 +49,7 @@ func (m *meter) explain(err error) error {
 	case errors.Is(err, ErrDamaged), errors.Is(err, ErrKey):
 		return err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return damagedf("it is cut off")
+		return damagedf("it is truncated")
 	}
 	return damagedf("%v", err)
 }

@@ -63,7 +63,7 @@ func ParseSigner(b []byte) (*Signer, error) {
 	block, _ := pem.Decode(b)
 	switch {
 	case block == nil:
-		return nil, errors.New("it is no PEM file")
+		return nil, errors.New("it is not a PEM file")
 	case block.Type == "PUBLIC KEY":
 		return nil, errors.New("it is a public key; the private one is needed to sign")
 	case block.Type != "PRIVATE KEY":
@@ -75,7 +75,7 @@ func ParseSigner(b []byte) (*Signer, error) {
 	}
 	signer, ok := key.(ed25519.PrivateKey)
 	if !ok {
-		return nil, errors.New("its key is not of ed25519 (openssl genpkey -algorithm ed25519)")
+		return nil, errors.New("its key is not an ed25519 key (openssl genpkey -algorithm ed25519)")
 	}
 	return &Signer{signer}, nil
 }
@@ -124,7 +124,7 @@ func ParseTrusted(b []byte) (Trusted, error) {
 		}
 		public, ok := key.(ed25519.PublicKey)
 		if !ok {
-			return nil, fmt.Errorf("key %d is not of ed25519", number)
+			return nil, fmt.Errorf("key %d is not an ed25519 key", number)
 		}
 		all = append(all, public)
 	}
@@ -161,7 +161,7 @@ func (s *signature) parse(b []byte) (raw []byte, err error) {
 		return nil, fmt.Errorf("%w: its signature is of %.20q, not %s", ErrSigner, s.Algorithm, ed25519Name)
 	}
 	if len(fields) != 3 || len(s.KeyID) != 2*idSize {
-		return nil, fmt.Errorf("%w: its signature file has not the fields algorithm, keyID and signature alone", ErrSigner)
+		return nil, fmt.Errorf("%w: its signature file must have the fields algorithm, keyID and signature, and no others", ErrSigner)
 	}
 	if raw, err = base64.StdEncoding.Strict().DecodeString(s.Signature); err != nil {
 		return nil, fmt.Errorf("%w: its signature cannot be read: %w", ErrSigner, err)
@@ -191,7 +191,7 @@ func (t Trusted) verify(signer string, description, file []byte) error {
 		}
 	}
 	if known {
-		return fmt.Errorf("%w: the signature of key %s does not fit its description", ErrSigner, s.KeyID)
+		return fmt.Errorf("%w: the signature of key %s does not match its description", ErrSigner, s.KeyID)
 	}
 	return &unknownSignerError{s.KeyID}
 }

@@ -83,7 +83,7 @@ const (
 // be complete: it is never a marker without data.
 func Take(ctx context.Context, o TakeOptions) (cluster.Backup, error) {
 	if o.Info.EtcdVersion.IsZero() {
-		return cluster.Backup{}, errors.New("take backup: the etcd version is not known")
+		return cluster.Backup{}, errors.New("take backup: the etcd version is unknown")
 	}
 	if o.Info.At.IsZero() {
 		o.Info.At = time.Now()

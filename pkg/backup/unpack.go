@@ -156,7 +156,7 @@ func (e *ending) Read(p []byte) (int, error) {
 	}
 	switch _, err := e.rest.ReadByte(); {
 	case err == nil:
-		return n, damagedf("there is something behind its end")
+		return n, damagedf("there is data after its end")
 	case !errors.Is(err, io.EOF):
 		return n, err
 	}

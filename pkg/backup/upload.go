@@ -45,7 +45,7 @@ func (t *taking) upload(ctx context.Context, key string) (bool, error) {
 	if made {
 		// The target stored what it was told not to.
 		if err := t.remove(ctx, dataFile(t.Compression, t.encryption())); err != nil {
-			feedErr = fmt.Errorf("%w (and what was stored of it could not be removed: %w)", feedErr, err)
+			feedErr = fmt.Errorf("%w (and its stored part could not be removed: %w)", feedErr, err)
 		}
 		return false, feedErr
 	}

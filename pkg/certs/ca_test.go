@@ -181,7 +181,7 @@ func TestLoadCARefusals(t *testing.T) {
 		"empty key":       {good, nil, "DIR/ca.key: there is no private key"},
 		"bad key":         {good, block(t, "EC PRIVATE KEY", []byte("x"), nil), "DIR/ca.key"},
 		"bad PKCS8 key":   {good, block(t, "PRIVATE KEY", []byte("x"), nil), "DIR/ca.key"},
-		"Ed25519":         {good, pkcs8(t, edKey), "RSA and ECDSA keys are known"},
+		"Ed25519":         {good, pkcs8(t, edKey), "RSA and ECDSA keys are supported"},
 		"P-224":           {good, sec1(t, ecKey(t, elliptic.P224())), "on the curve P-224"},
 		"P-224 in PKCS8":  {good, pkcs8(t, ecKey(t, elliptic.P224())), "on the curve P-224"},
 		"encrypted":       {good, encrypted, "the private key is encrypted"},

@@ -183,7 +183,7 @@ func missingCA(dir string) CACheck {
 		return CACheck{State: PairMissing, Problem: fmt.Sprintf("there is no CA in %s", dir)}
 	}
 	return CACheck{State: PairBroken,
-		Problem: fmt.Sprintf("%s is there, but not its certificate %s", keyFile, pairFile(dir, MachineCA, ".crt"))}
+		Problem: fmt.Sprintf("%s exists, but not its certificate %s", keyFile, pairFile(dir, MachineCA, ".crt"))}
 }
 
 // observeExternal judges a CA whose key is not here: one of the certificates must
@@ -246,7 +246,7 @@ func (r machineRequest) check(spec MachineSpec, ca caFiles, now time.Time) LeafC
 		return bad(PairExpired, "it expired on %s", day(cert.NotAfter))
 	}
 	if now.Before(cert.NotBefore) {
-		return bad(PairWrong, "it is not valid before %s; is this machine's clock right?", day(cert.NotBefore))
+		return bad(PairWrong, "it is not valid before %s; is this machine's clock correct?", day(cert.NotBefore))
 	}
 	if why := r.lacks(cert); why != "" {
 		return bad(PairWrong, "%s", why)
@@ -257,7 +257,7 @@ func (r machineRequest) check(spec MachineSpec, ca caFiles, now time.Time) LeafC
 	}
 	l.reissue = true
 	if r.isDue(cert, ca, now) {
-		return bad(PairDue, "it ends on %s", day(cert.NotAfter))
+		return bad(PairDue, "it expires on %s", day(cert.NotAfter))
 	}
 	l.State = PairOK
 	return l
@@ -279,13 +279,13 @@ func readPair(dir, name string) (chain []*x509.Certificate, state PairState, why
 	noCert, noKey := errors.Is(certErr, fs.ErrNotExist), errors.Is(keyErr, fs.ErrNotExist)
 	switch {
 	case noCert && noKey:
-		return nil, PairMissing, "neither certificate nor key is there"
+		return nil, PairMissing, "certificate and key are missing"
 	case noCert:
-		return nil, PairMissing, "its key is there, but not " + certFile
+		return nil, PairMissing, "its key exists, but not " + certFile
 	case certErr != nil:
 		return nil, PairBroken, certFile + ": " + cause(certErr)
 	case noKey:
-		return chain, PairBroken, "the certificate is there, but not its key " + keyFile
+		return chain, PairBroken, "the certificate exists, but not its key " + keyFile
 	case keyErr != nil:
 		return chain, PairBroken, keyFile + ": " + cause(keyErr)
 	case !samePublicKey(chain[0], key):
@@ -303,7 +303,7 @@ func (f caFiles) refuses(chain []*x509.Certificate, now time.Time) string {
 		if cert.CheckSignatureFrom(f.ca.Cert) == nil {
 			return ""
 		}
-		return fmt.Sprintf("another CA than that of ca.crt and ca.key has issued it (%q)", cert.Issuer.CommonName)
+		return fmt.Sprintf("it was issued by another CA than that of ca.crt and ca.key (%q)", cert.Issuer.CommonName)
 	}
 	if f.bundle == nil {
 		return "" // there is nothing to hold it against
@@ -350,7 +350,7 @@ func keyAccess(file string, owner *FileOwner) string {
 	}
 	mode := info.Mode().Perm()
 	if mode&0o007 != 0 {
-		return fmt.Sprintf("everybody on this machine can use %s (mode %04o)", file, mode)
+		return fmt.Sprintf("everybody on this machine can read %s (mode %04o)", file, mode)
 	}
 	is := ownerOf(file)
 	if owner == nil || is == nil {

@@ -56,11 +56,11 @@ func TestWhatIsWrongIsToldAndIssuedAgain(t *testing.T) {
 	}{
 		"both missing": {
 			change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("server.crt"), s.at("server.key")) }, state: PairMissing,
-			why: "neither", newKey: true,
+			why: "are missing", newKey: true,
 		},
 		"certificate missing": {
 			change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("server.crt")) }, state: PairMissing,
-			why: "its key is there",
+			why: "its key exists, but not",
 		},
 		"key missing": {
 			change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("server.key")) }, state: PairBroken, why: "not its key",
@@ -85,13 +85,13 @@ func TestWhatIsWrongIsToldAndIssuedAgain(t *testing.T) {
 			other := made(t)
 			put(t, s.at("server.crt"), read(t, other.at("server.crt")))
 			put(t, s.at("server.key"), read(t, other.at("server.key")))
-		}, state: PairWrong, why: `another CA than that of ca.crt and ca.key has issued it ("etcd")`, newKey: true},
+		}, state: PairWrong, why: `it was issued by another CA than that of ca.crt and ca.key ("etcd")`, newKey: true},
 		"expired": {change: func(t *testing.T, s *MachineSpec) {
 			strange(t, *s, func(r *Request) { r.Lifetime = time.Hour })
 		}, at: now.Add(2 * time.Hour), state: PairExpired, why: "expired on 2026-05-01 13:00:00 UTC"},
 		"last third": {change: func(t *testing.T, s *MachineSpec) {
 			strange(t, *s, func(r *Request) { r.Lifetime = 100 * 24 * time.Hour })
-		}, at: now.Add(70 * 24 * time.Hour), state: PairDue, why: "it ends on 2026-08-09"},
+		}, at: now.Add(70 * 24 * time.Hour), state: PairDue, why: "it expires on 2026-08-09"},
 		"client only": {change: func(t *testing.T, s *MachineSpec) { strange(t, *s, func(r *Request) { r.Server = false }) },
 			state: PairWrong, why: "not for servers"},
 		"server only": {change: func(t *testing.T, s *MachineSpec) { strange(t, *s, func(r *Request) { r.Client = false }) },
@@ -292,7 +292,7 @@ func TestCAKeyForAllIsToldOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w := ObserveMachine(s, now).Warnings; len(w) != 1 ||
-		!strings.Contains(w[0], "everybody on this machine can use "+s.at("ca.key")) {
+		!strings.Contains(w[0], "everybody on this machine can read "+s.at("ca.key")) {
 		t.Errorf("warnings %q", w)
 	}
 }
@@ -389,7 +389,7 @@ func TestExternalCA(t *testing.T) {
 		"last third": {change: func(*testing.T, *MachineSpec) {}, at: now.Add(300 * 24 * time.Hour)},
 		"expired":    {change: func(*testing.T, *MachineSpec) {}, at: now.Add(366 * 24 * time.Hour), why: "expired"},
 		"missing": {change: func(t *testing.T, s *MachineSpec) { remove(t, s.at("server.crt")) },
-			why: "its key is there"},
+			why: "its key exists, but not"},
 		"new name": {change: func(_ *testing.T, s *MachineSpec) { s.ServerSANs = []string{"x"} }, why: "SAN x is missing"},
 		"new address": {change: func(_ *testing.T, s *MachineSpec) { s.Address = "10.0.0.2" },
 			why: "SAN 10.0.0.2 is missing"},

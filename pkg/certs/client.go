@@ -80,7 +80,7 @@ func accessHint(err error, do string) string {
 }
 
 func issueHint(file string) string {
-	return fmt.Sprintf("etcdadm init phase certificates --certs-dir=%s issues what is missing", filepath.Dir(file))
+	return fmt.Sprintf("issue what is missing: etcdadm init phase certificates --certs-dir=%s", filepath.Dir(file))
 }
 
 func renewHint(file string) string {

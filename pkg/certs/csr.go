@@ -96,7 +96,7 @@ func (s MachineSpec) csr(dir, name string, r Request) (CSR, error) {
 	key, err := parseKey(text)
 	if err != nil {
 		return c, &FileError{File: c.KeyFile, Problem: fmt.Sprintf("%s: %s", c.KeyFile, err),
-			Do: "move it away, and a new key is made"}
+			Do: "move it away to have a new key made"}
 	}
 	template := &x509.CertificateRequest{Subject: r.subject(), DNSNames: r.DNSNames, IPAddresses: r.IPs}
 	if r.like != nil {

@@ -16,12 +16,12 @@ import (
 type CAExistsError struct{ File string }
 
 func (e *CAExistsError) Error() string {
-	return fmt.Sprintf("create CA: %s is there already, and is not overwritten", e.File)
+	return fmt.Sprintf("create CA: %s already exists, and is not overwritten", e.File)
 }
 
 // Hint says what to do about it.
 func (e *CAExistsError) Hint() string {
-	return "a CA is ca.crt and ca.key; put back the missing one, or move both away to begin with a new CA"
+	return "a CA is ca.crt and ca.key; restore the missing one, or move both away to start with a new CA"
 }
 
 // A NoCAError says that there is no CA to issue with.
@@ -55,7 +55,7 @@ func (e *ExternalCAError) Error() string {
 
 // Hint says what to do about it.
 func (e *ExternalCAError) Hint() string {
-	return fmt.Sprintf("etcdadm certs generate-csr --certs-dir=%s writes requests for the CA; then put the "+
+	return fmt.Sprintf("write requests for the CA: etcdadm certs generate-csr --certs-dir=%s; then put the "+
 		"certificates beside their keys", e.Dir)
 }
 

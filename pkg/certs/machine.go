@@ -161,10 +161,10 @@ func (s MachineSpec) check() error {
 	case err != nil:
 		return fmt.Errorf("certificates of %s: the machine's address %q is not an IP address", s.Name, s.Address)
 	case ip.IsUnspecified():
-		return fmt.Errorf("certificates of %s: nobody connects to the address %s; name one of the machine's own", s.Name,
+		return fmt.Errorf("certificates of %s: %s is not an address to connect to; give one of the machine's own", s.Name,
 			s.Address)
 	case s.Lifetime < 0 || s.CALifetime < 0:
-		return fmt.Errorf("certificates of %s: a lifetime is less than nothing", s.Name)
+		return fmt.Errorf("certificates of %s: a lifetime is negative", s.Name)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func (n *sans) warn(format string, args ...any) {
 // called ("a..b") is of no use in a certificate.
 func (n *sans) host(name string) []string {
 	if !hostName(name) {
-		n.warn("%q cannot be the name of a host: the certificates name the machine by its address alone", name)
+		n.warn("%q is not a valid host name: the certificates name the machine by its address only", name)
 		return nil
 	}
 	return []string{name}

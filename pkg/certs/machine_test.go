@@ -213,9 +213,9 @@ func TestUnusualMachineNames(t *testing.T) {
 		"node-1.example.com": {dns: []string{"node-1.example.com"}},
 		"Node1":              {[]string{"node1"}, `"Node1" is in the certificates as "node1"`},
 		"node_1":             {[]string{"node_1"}, "has an underscore"},
-		"a..b":               {nil, `"a..b" cannot be the name of a host`},
-		"-a":                 {nil, "cannot be the name of a host"},
-		"...":                {nil, "cannot be the name of a host"},
+		"a..b":               {nil, `"a..b" is not a valid host name`},
+		"-a":                 {nil, "is not a valid host name: the certificates name the machine by its address only"},
+		"...":                {nil, "is not a valid host name: the certificates name the machine by its address only"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := machine(t)
@@ -255,8 +255,8 @@ func TestMachineSpecIsChecked(t *testing.T) {
 		"slash in name":   {func(s *MachineSpec) { s.Name = "a/b" }, "character"},
 		"no address":      {func(s *MachineSpec) { s.Address = "" }, "address is missing"},
 		"host as address": {func(s *MachineSpec) { s.Address = "a.example.com" }, "not an IP address"},
-		"every address":   {func(s *MachineSpec) { s.Address = "0.0.0.0" }, "nobody connects to"},
-		"every address 6": {func(s *MachineSpec) { s.Address = "::" }, "nobody connects to"},
+		"every address":   {func(s *MachineSpec) { s.Address = "0.0.0.0" }, "is not an address to connect to; give one of the machine's own"},
+		"every address 6": {func(s *MachineSpec) { s.Address = "::" }, "is not an address to connect to; give one of the machine's own"},
 		"URL": {func(s *MachineSpec) { s.ServerSANs = []string{"https://a"} },
 			"neither a host name nor an IP address"},
 		"port":        {func(s *MachineSpec) { s.PeerSANs = []string{"10.0.0.1:2380"} }, "certificate peer"},

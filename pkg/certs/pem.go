@@ -51,7 +51,7 @@ func parsePKCS8(der []byte) (crypto.Signer, error) {
 	case *ecdsa.PrivateKey:
 		return checkCurve(key)
 	}
-	return nil, fmt.Errorf("the private key is a %T; RSA and ECDSA keys are known", key)
+	return nil, fmt.Errorf("the private key is a %T; RSA and ECDSA keys are supported", key)
 }
 
 // checkCurve refuses the curves that TLS does not know.
@@ -60,7 +60,7 @@ func checkCurve(key *ecdsa.PrivateKey) (crypto.Signer, error) {
 	case elliptic.P256(), elliptic.P384(), elliptic.P521():
 		return key, nil
 	}
-	return nil, fmt.Errorf("the private key is on the curve %s; P-256, P-384 and P-521 are known", key.Params().Name)
+	return nil, fmt.Errorf("the private key is on the curve %s; P-256, P-384 and P-521 are supported", key.Params().Name)
 }
 
 // keyPEM writes a key in the form that all etcd versions and the existing

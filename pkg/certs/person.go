@@ -55,7 +55,7 @@ func Person(name string, role Role) (Request, error) {
 	case ReadOnly:
 		return Request{CommonName: readOnlyPrefix + name, Organization: []string{readOnlyOrg}, Client: true}, nil
 	}
-	return Request{}, fmt.Errorf("%q is no role of a person; the roles are %s and %s", role, Operator, ReadOnly)
+	return Request{}, fmt.Errorf("%q is not a role of a person; the roles are %s and %s", role, Operator, ReadOnly)
 }
 
 // An Owner is whose certificate it is.
@@ -82,7 +82,7 @@ func OwnerOf(cert *x509.Certificate) (Owner, error) {
 	readOnly := slices.Contains(cert.Subject.Organization, readOnlyOrg)
 	switch {
 	case operator && readOnly:
-		return Owner{}, fmt.Errorf("%w: it is of an operator and of a person who may only look", ErrNoPeer)
+		return Owner{}, fmt.Errorf("%w: it is both an operator's and a read-only certificate", ErrNoPeer)
 	case readOnly:
 		name, ok := strings.CutPrefix(cert.Subject.CommonName, readOnlyPrefix)
 		if !ok {

@@ -95,7 +95,7 @@ func (s MachineSpec) copied(pair string) (Request, error) {
 	if len(chain) == 0 {
 		requests, _, err := full.requests()
 		if err != nil {
-			return Request{}, fmt.Errorf("%s is to be issued anew: %w", pairFile(s.Dir, pair, ".crt"), err)
+			return Request{}, fmt.Errorf("%s has to be issued again: %w", pairFile(s.Dir, pair, ".crt"), err)
 		}
 		return requests[slices.Index(MachinePairs(), pair)].Request, nil
 	}
@@ -104,7 +104,7 @@ func (s MachineSpec) copied(pair string) (Request, error) {
 		return Request{}, &FileError{
 			File:    pairFile(s.Dir, pair, ".crt"),
 			Problem: fmt.Sprintf("%s is of %q, not of %q", pairFile(s.Dir, pair, ".crt"), cert.Subject.CommonName, want),
-			Do:      "leave --name out; for a new name, move the pair away and run etcdadm init phase certificates",
+			Do:      "omit --name; for a new name, move the pair away and run etcdadm init phase certificates",
 		}
 	}
 	dns, ips, err := s.further(pair)
@@ -232,7 +232,7 @@ func (s MachineSpec) renew(ca *CA, name string, now time.Time) (Renewed, error) 
 	}
 	r.NotAfter = cert.NotAfter.UTC()
 	if r.NotAfter.Equal(ca.Cert.NotAfter) {
-		r.Warning = fmt.Sprintf("the CA itself ends on %s: etcdadm certs rotate-ca replaces it", day(ca.Cert.NotAfter))
+		r.Warning = fmt.Sprintf("the CA itself expires on %s: replace it with etcdadm certs rotate-ca", day(ca.Cert.NotAfter))
 	}
 	return r, nil
 }

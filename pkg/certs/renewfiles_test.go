@@ -216,7 +216,7 @@ func TestRenewHalfPairs(t *testing.T) {
 	}
 	remove(t, s.at("peer.crt"))
 	if _, err := RenewFiles(MachineSpec{Dir: s.Dir}, []string{"peer"}, now); err == nil ||
-		!strings.Contains(err.Error(), "peer.crt is to be issued anew") ||
+		!strings.Contains(err.Error(), "peer.crt has to be issued again") ||
 		!strings.Contains(err.Error(), "address is missing") {
 		t.Error(err)
 	}

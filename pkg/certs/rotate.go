@@ -128,7 +128,7 @@ func (t *rotationStep) prepare() error {
 	case t.State == RotationIssued && t.expect != "" && t.expect == t.Issuing:
 		return nil
 	case t.State == RotationIssued:
-		return t.refuse("etcdadm certs rotate-ca finish", "ca.crt trusts an older CA beside the one that issues")
+		return t.refuse("etcdadm certs rotate-ca finish", "ca.crt trusts an older CA beside the present one")
 	case t.State == RotationIdle && t.expect != "":
 		return t.refuse("copy ca-next.crt and ca-next.key from the machine on which etcdadm certs rotate-ca prepare "+
 			"made them",

@@ -249,9 +249,9 @@ func TestRotationNeedsGoodFiles(t *testing.T) {
 		"external CA": {func(t *testing.T, s MachineSpec) { remove(t, s.at("ca.key")) }, "ca.key is not on this machine"},
 		"broken CA":   {func(t *testing.T, s MachineSpec) { put(t, s.at("ca.key"), []byte("x")) }, "no private key"},
 		"next cert alone": {func(t *testing.T, s MachineSpec) { otherNext(t, s); remove(t, s.at("ca-next.key")) },
-			"ca-next.crt is there, but not"},
+			"ca-next.crt exists, but not"},
 		"next key alone": {func(t *testing.T, s MachineSpec) { otherNext(t, s); remove(t, s.at("ca-next.crt")) },
-			"ca-next.key is there, but not"},
+			"ca-next.key exists, but not"},
 		"next garbage": {func(t *testing.T, s MachineSpec) { otherNext(t, s); put(t, s.at("ca-next.crt"), []byte("x")) },
 			"ca-next.crt: there is no certificate"},
 		"next mixed": {func(t *testing.T, s MachineSpec) {
@@ -262,7 +262,7 @@ func TestRotationNeedsGoodFiles(t *testing.T) {
 			"not a CA certificate"},
 		"an unknown step": {func(*testing.T, MachineSpec) {}, `no step "begin"; the steps are prepare, issue, finish`},
 		"not our next one": {func(t *testing.T, s MachineSpec) { putBelow(t, s.at("ca-next.key/x"), "x") },
-			"is there, but not"},
+			"exists, but not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := made(t)

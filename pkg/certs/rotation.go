@@ -91,7 +91,7 @@ func CheckRotation(dir string, now time.Time) (Rotation, error) {
 			Problem: fmt.Sprintf("the CA's key %s is not on this machine", pairFile(dir, MachineCA, ".key")),
 			Do: "add the new CA's certificate to ca.crt on all machines and restart etcd; have new certificates issued " +
 				"(etcdadm certs generate-csr); " +
-				"then take the old one out of ca.crt and restart etcd again",
+				"then remove the old one from ca.crt and restart etcd again",
 		}
 	default:
 		return Rotation{}, caProblem(dir, check)
@@ -123,12 +123,12 @@ func (r *Rotation) findNext(dir string, now time.Time) error {
 	case !exists(certFile) && (!exists(keyFile) || halfMade(dir, NextCA)):
 		return nil
 	case !exists(certFile):
-		return nextProblem(certFile, fmt.Sprintf("%s is there, but not %s", keyFile, certFile))
+		return nextProblem(certFile, fmt.Sprintf("%s exists, but not %s", keyFile, certFile))
 	case !exists(keyFile):
 		if samePublicKeys(certFile, r.ca) {
 			return nil // the last removal of "issue" was cut short
 		}
-		return nextProblem(keyFile, fmt.Sprintf("%s is there, but not %s", certFile, keyFile))
+		return nextProblem(keyFile, fmt.Sprintf("%s exists, but not %s", certFile, keyFile))
 	}
 	next, err := LoadCA(dir, NextCA, now)
 	if err != nil {

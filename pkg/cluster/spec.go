@@ -126,7 +126,7 @@ func (s Spec) Validate() error {
 	return nil
 }
 
-// AcceptsRisk reports why members may change to the version of s in spite of what is in
+// AcceptsRisk reports why members may change to the version of s despite what is in
 // their data. A word for another version does not count: it was left behind.
 func (s Spec) AcceptsRisk() (reason string, ok bool) {
 	if s.Risk.Reason == "" || s.Risk.Version != s.EtcdVersion {

@@ -9,7 +9,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// A VersionRisk is an operator's word that members may change to a version in spite of
+// A VersionRisk is an operator's word that members may change to a version despite
 // what is in their data. It counts as long as the spec asks for exactly that version.
 type VersionRisk struct {
 	Version etcdversion.Version `json:"version"`

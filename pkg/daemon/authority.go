@@ -69,7 +69,7 @@ func (a *authority) holds(ctx context.Context, e plan.Order, spare bool) error {
 	if err != nil {
 		return &rpc.Error{
 			Kind: rpc.Refused, Text: fmt.Sprintf("%s gave an order in term %d without the lease: %v", e.Holder, e.Term, err),
-			Hint: "only who holds the coordinator's lease gives orders: a lease voter's daemon, or a person with an " +
+			Hint: "only the holder of the coordinator's lease gives orders: a lease voter's daemon, or a person with an " +
 				"operator's certificate",
 		}
 	}

@@ -164,14 +164,14 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			s.viewErr = errors.New("the store is away")
 			return s.madeUp(leaseVoters("t9", 2, "stranger"))
 		}},
-		{"with lease voters made up, where nobody answers that the store tells of", func(s *site) plan.Order {
+		{"with lease voters made up, where no node answers that the store tells of", func(s *site) plan.Order {
 			s.confirmed(5, "b")
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
 			s.published = leaseVoters("t1", 1, "b", "c", "d")
 			delete(s.standings, "b")
 			return s.madeUp(leaseVoters("t1", 1000, "stranger"))
 		}},
-		{"to a node without a record that nobody answers but the stranger", func(s *site) plan.Order {
+		{"to a node without a record that no node answers but the stranger", func(s *site) plan.Order {
 			s.confirmed(5, "b")
 			s.viewErr = errors.New("the store is away")
 			delete(s.standings, "b")
@@ -337,7 +337,7 @@ func TestOrdersWithoutATermAreHeldToTheStore(t *testing.T) {
 			"tells of a cluster"},
 		{"to stage what nobody has asked for", stage, running, abc, "no request"},
 		{"to stage another backup", stage, another, abc, "no request"},
-		{"to stage, in spite of the lease voters", stage, asked("a"), abc, "no request"},
+		{"to stage, despite the lease voters", stage, asked("a"), abc, "no request"},
 		{"to stage, the lease voters being lost", stage, asked("a", "b"), abc, ""},
 		{"to stage where there are no lease voters", stage, asked(), nil, ""},
 		{"to stage what has been recorded", stage, restored, abc, ""},

@@ -89,7 +89,7 @@ func unsupported(op plan.Operation, view store.View, leaseVoters []cluster.NodeN
 	switch op := op.(type) {
 	case *plan.MemberPrepare:
 		if newest.Token != op.Token && (newest.Token != "" || !view.Created.IsZero()) {
-			return fmt.Sprintf("the store tells of a cluster (incarnation %q), so %s cannot be bootstrapped", newest.Token,
+			return fmt.Sprintf("the store has a cluster (incarnation %q), so %s cannot be bootstrapped", newest.Token,
 				op.Token)
 		}
 	case *plan.RestoreSwitch:
@@ -98,7 +98,7 @@ func unsupported(op plan.Operation, view store.View, leaseVoters []cluster.NodeN
 		}
 	case *plan.RestoreDiscard:
 		if newest.Token == op.Token {
-			return fmt.Sprintf("incarnation %s is the newest in the store, so what is staged of it is needed", op.Token)
+			return fmt.Sprintf("incarnation %s is the newest in the store, so its staged data is needed", op.Token)
 		}
 	case *plan.RestoreStage:
 		if newest.Token == op.Token {
@@ -109,8 +109,8 @@ func unsupported(op plan.Operation, view store.View, leaseVoters []cluster.NodeN
 				(len(leaseVoters) == 0 || cluster.Lost(leaseVoters, r.Lost))
 		})
 		if !asked {
-			return fmt.Sprintf("the store has no request %q that asks to restore %s, and says so of the lease voters %v that "+
-				"they are lost", op.Request, op.Backup, leaseVoters)
+			return fmt.Sprintf("the store has no request %q to restore %s that declares the lease voters %v "+
+				"lost", op.Request, op.Backup, leaseVoters)
 		}
 	default:
 		return plan.KindOf(op).Path + " needs a lease"

@@ -114,7 +114,7 @@ func (c Config) Validate() error {
 		{"learner-timeout", c.Policy.LearnerTimeout}, {"backup-fresh", c.Policy.BackupFresh},
 	} {
 		if d.wait < 0 {
-			return fmt.Errorf("--%s %s is not a duration to wait", d.flag, d.wait)
+			return fmt.Errorf("--%s %s is not a positive duration", d.flag, d.wait)
 		}
 	}
 	if c.NodeName != "" {
@@ -140,11 +140,11 @@ func (c Config) Validate() error {
 func (c Config) Warnings() []string {
 	var list []string
 	if c.Insecure {
-		list = append(list, "--insecure: whoever reaches port "+strconv.Itoa(c.GRPCPort)+
+		list = append(list, "--insecure: anybody who reaches port "+strconv.Itoa(c.GRPCPort)+
 			" can act as any node and stop this cluster; use --pki-dir in production")
 	}
 	if c.EtcdInsecure {
-		list = append(list, "--etcd-insecure: whoever reaches etcd's ports can read and write everything in it; use "+
+		list = append(list, "--etcd-insecure: anybody who reaches etcd's ports can read and write everything in it; use "+
 			"--pki-dir in production")
 	}
 	if c.Insecure && c.EtcdInsecure {

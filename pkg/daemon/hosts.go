@@ -43,7 +43,7 @@ func (h *hostsFile) write() {
 	switch {
 	case err == nil && h.failing != "":
 		h.failing = ""
-		d.log.Info("the hosts file is written again", "file", d.c.HostsFile)
+		d.log.Info("the hosts file can be written again", "file", d.c.HostsFile)
 	case err != nil && err.Error() != h.failing:
 		h.failing = err.Error()
 		d.log.Error("the hosts file cannot be written; members do not find each other by name", "file", d.c.HostsFile,

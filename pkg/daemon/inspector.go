@@ -22,7 +22,7 @@ type inspector struct {
 func (i inspector) options() drill.Options {
 	return drill.Options{
 		Fetch: i.how.Fetch, TempDir: i.temp, By: i.by, Tool: i.how.Tool, Finder: etcdbin.Finder{Dirs: i.dirs},
-		Unrecorded: func(err error) { i.log.Warn("what was found out of a backup cannot be recorded", "error", err) },
+		Unrecorded: func(err error) { i.log.Warn("the result of a check of a backup cannot be recorded", "error", err) },
 	}
 }
 
@@ -36,7 +36,7 @@ func (i inspector) Verify(ctx context.Context, name string) error {
 func (i inspector) Drill(ctx context.Context, name string) error {
 	d, err := drill.Drill(ctx, i.store, name, i.options())
 	if err == nil {
-		i.log.Info("a backup was restored for a trial", "backup", name, "took", d.Took)
+		i.log.Info("a backup was restored as a trial", "backup", name, "took", d.Took)
 	}
 	return err
 }

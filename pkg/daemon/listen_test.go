@@ -21,7 +21,7 @@ func TestAPortThatIsTakenIsTriedAgain(t *testing.T) {
 	if _, err := d.listen(short, "metrics", taken.Addr().String()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
-	if strings.Count(log.String(), "it is tried again") != 1 {
+	if strings.Count(log.String(), "a port cannot be opened; etcd keeps running, and opening is retried") != 1 {
 		t.Errorf("it says %q", log.String())
 	}
 	must(t, taken.Close())

@@ -22,14 +22,14 @@ func (d *Daemon) keepLock(ctx context.Context) {
 		}
 		again, err := d.state.KeepLock()
 		if again {
-			d.log.Warn("the lock file was deleted, and has been made again", "dir", d.c.DataDir)
+			d.log.Warn("the lock file was deleted and has been made again", "dir", d.c.DataDir)
 		}
 		switch {
 		case err == nil:
 			said = ""
 		case err.Error() != said:
 			said = err.Error()
-			d.log.Error("the lock of the data directory is not kept", "dir", d.c.DataDir, "error", err)
+			d.log.Error("the lock of the data directory is not held", "dir", d.c.DataDir, "error", err)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (from sources) collectors() []prometheus.Collector {
 		gauge("etcdadm_paused", "1 while an operator has paused changes, as this node last read it in the store.",
 			func() float64 { return one(from.Paused()) }),
 		gauge("etcdadm_certificate_expiry_timestamp_seconds",
-			"Unix time at which the first of this node's certificates ends, 0 without TLS.",
+			"Unix time at which the first of this node's certificates expires, 0 without TLS.",
 			func() float64 { return seconds(from.CertNotAfter()) }),
 	}
 }

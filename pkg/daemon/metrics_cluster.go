@@ -33,23 +33,23 @@ var (
 	membersDesc = describe("etcdadm_members", "Members by role and health. Served by the coordinator.",
 		"role", "healthy")
 	sizeDesc = describe("etcdadm_member_db_size_bytes",
-		"Size of a member's database, where it answers. Served by the coordinator.", "member")
+		"Size of a member's database, if it answers. Served by the coordinator.", "member")
 	reachableDesc = describe("etcdadm_node_reachable", "1 while the daemon of a node answers. Served by the coordinator.",
 		"node")
 	freeDesc = describe("etcdadm_node_free_bytes",
-		"Free space below a node's data directory, where that is known. Served by the coordinator.", "node")
+		"Free space below a node's data directory, if known. Served by the coordinator.", "node")
 	holdDesc     = describe("etcdadm_hold", "Reasons for not acting, by reason. Served by the coordinator.", "reason")
 	failuresDesc = describe("etcdadm_failing_operations",
-		"Operations that failed and wait to be tried again. Served by the coordinator.")
+		"Operations that failed and wait to be retried. Served by the coordinator.")
 	storeDesc = describe("etcdadm_store_reachable",
-		"1 while the coordinator reads the control store. Served by the coordinator.")
+		"1 while the coordinator can read the control store. Served by the coordinator.")
 	backupsDesc = describe("etcdadm_backups", "Backups in the store. Served by the coordinator.")
 	backupDesc  = describe("etcdadm_last_backup_timestamp_seconds",
-		"Unix time of the newest backup. Served by the coordinator, where there is one.")
+		"Unix time of the newest backup. Served by the coordinator, if there is one.")
 	verifiedDesc = describe("etcdadm_last_backup_verified_timestamp_seconds",
-		"Unix time of the last successful verification of a backup. Served by the coordinator, where there is one.")
+		"Unix time of the last successful verification of a backup. Served by the coordinator, if there is one.")
 	drillDesc = describe("etcdadm_last_backup_drill_timestamp_seconds",
-		"Unix time of the last successful trial restore of a backup. Served by the coordinator, where there is one.")
+		"Unix time of the last successful trial restore of a backup. Served by the coordinator, if there is one.")
 )
 
 // Describe is of [prometheus.Collector].

@@ -68,7 +68,7 @@ func (b *orderBook) note(ctx context.Context, from rpc.Caller, e plan.Order, beg
 		if !ok {
 			return
 		}
-		level, text = slog.LevelError, "order refused: the caller is not entitled to it"
+		level, text = slog.LevelError, "order refused: the caller may not give it"
 		more = []any{"more", dropped}
 	} else if err != nil {
 		level, text = slog.LevelWarn, "order failed"

@@ -40,7 +40,7 @@ func newPeerGroup(ctx context.Context, d *Daemon, l net.Listener) (*peerGroup, e
 		// A daemon that has started again is news, at once: its disk may be new.
 		Meta: func() []byte { return []byte(d.node.boot) },
 		OnConflict: func(x gossip.Conflict) {
-			d.log.Warn("two daemons use one name", "name", x.Name, "addresses", x.Existing+", "+x.Other)
+			d.log.Warn("two daemons use the same name", "name", x.Name, "addresses", x.Existing+", "+x.Other)
 		},
 		Log: func(format string, args ...any) {
 			d.log.Debug("gossip", "text", strings.TrimSpace(fmt.Sprintf(format, args...)))
@@ -67,7 +67,7 @@ func newPeerGroup(ctx context.Context, d *Daemon, l net.Listener) (*peerGroup, e
 func caller(ctx context.Context) (cluster.NodeName, error) {
 	c, ok := rpc.CallerFrom(ctx)
 	if !ok || c.Name == "" || c.Role != rpc.RoleNode {
-		return "", &rpc.Error{Kind: rpc.Refused, Text: "the caller is no node"}
+		return "", &rpc.Error{Kind: rpc.Refused, Text: "the caller is not a node"}
 	}
 	return c.Name, nil
 }

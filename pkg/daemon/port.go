@@ -70,7 +70,7 @@ func identify(s tls.ConnectionState) (rpc.Caller, error) {
 func (d *Daemon) askStanding(ctx context.Context, name cluster.NodeName) (lease.Standing, error) {
 	address := d.addressOf(ctx, name)
 	if address == "" {
-		return lease.Standing{}, fmt.Errorf("no address of node %s is known", name)
+		return lease.Standing{}, fmt.Errorf("the address of node %s is unknown", name)
 	}
 	n := rpc.Node{Name: name, Address: address}
 	s, err := d.pool.Standing(ctx, n, d.c.ClusterName)
@@ -150,7 +150,7 @@ func (d *Daemon) listen(ctx context.Context, what, address string) (net.Listener
 			return l, nil
 		}
 		if !said {
-			d.log.Error("a port cannot be opened; etcd goes on, and it is tried again", "port", what, "error", err)
+			d.log.Error("a port cannot be opened; etcd keeps running, and opening is retried", "port", what, "error", err)
 		}
 		if err := wait.For(ctx, portPause); err != nil {
 			return nil, err

@@ -26,7 +26,7 @@ func (p *progress) err(now time.Time, slack time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if late := now.Sub(p.until); late > slack {
-		return fmt.Errorf("the loop is stuck, and should have turned %s ago", late.Round(time.Second))
+		return fmt.Errorf("the reconcile loop is stuck: it should have run %s ago", late.Round(time.Second))
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (b *bucket) write(ctx context.Context, key string, r io.Reader, c condition
 		// Stores that deny overwriting may say so before they check the condition.
 		return errExists
 	case taken(err) && errors.Is(observeErr, ErrAbsent):
-		return fmt.Errorf("%w: it says that the key is taken and that there is no object, which was deleted just now, or "+
+		return fmt.Errorf("%w: it says both that the key exists and that there is no object: the object was just deleted, or "+
 			"is a version that was deleted: %w", ErrUnreachable, err)
 	case observeErr == nil || errors.Is(observeErr, ErrAbsent):
 		return kind
@@ -143,7 +143,7 @@ func (b *bucket) probe(ctx context.Context, key string) error {
 		return nil
 	}
 	if b.Unconditional {
-		return fmt.Errorf("%w: it has no conditional writes, and can hold backups only", ErrDenied)
+		return fmt.Errorf("%w: it has no conditional writes, so it can only hold backups", ErrDenied)
 	}
 	if !b.Doubtful {
 		return nil
@@ -161,7 +161,7 @@ func (b *bucket) probe(ctx context.Context, key string) error {
 		}
 	}
 	return fmt.Errorf("%w: its server ignores the condition of a conditional write (If-None-Match), so two daemons "+
-		"could both found the cluster; "+
+		"could both bootstrap the cluster; "+
 		"use a server that has conditional writes", ErrDenied)
 }
 

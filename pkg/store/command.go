@@ -48,7 +48,7 @@ func parseCommand(key string, b []byte) (Command, error) {
 		return Command{}, err
 	}
 	if !ok {
-		return Command{}, garbage(key, "it asks for nothing that is known")
+		return Command{}, garbage(key, "it has no known request")
 	}
 	if c.Backup, err = restore.text("backup"); err != nil {
 		return Command{}, err
@@ -101,7 +101,7 @@ const maxCommands = 100
 func (s *Store) PutCommand(ctx context.Context, c Command) (Command, error) {
 	switch {
 	case c.At.UnixNano() <= 0:
-		return Command{}, fmt.Errorf("queue command: the time %s cannot be", c.At)
+		return Command{}, fmt.Errorf("queue command: the time %s is not possible", c.At)
 	case c.Spec.MemberCount < 0:
 		return Command{}, fmt.Errorf("queue command: the member count is %d", c.Spec.MemberCount)
 	}
@@ -134,7 +134,7 @@ func (s *Store) PutCommand(ctx context.Context, c Command) (Command, error) {
 			return c, nil
 		}
 	}
-	return Command{}, fmt.Errorf("queue command: there are %d of the second %s already", maxCommands,
+	return Command{}, fmt.Errorf("queue command: there already are %d of the second %s", maxCommands,
 		c.At.Format(time.RFC3339))
 }
 

@@ -19,12 +19,12 @@ var (
 	// ErrDenied is returned when the store answered that it will not: the
 	// credentials are wrong or may not do this, or what is stored may not be changed.
 	// Nothing is then known about the object, and to try again is no use.
-	ErrDenied = errors.New("store denies this")
+	ErrDenied = errors.New("store denies access")
 	// ErrUnreachable is returned when the store did not answer in time, or broke
 	// off. Nothing is then known about the object.
 	ErrUnreachable = errors.New("store is unreachable")
 	// ErrGarbage is returned when the object is there and cannot be understood.
-	ErrGarbage = errors.New("object cannot be understood")
+	ErrGarbage = errors.New("object cannot be read")
 )
 
 // errExists is returned by a backend's conditional write when the key is taken.

@@ -29,7 +29,7 @@ func parseFields(key string, b []byte) (fields, error) {
 		return f, garbage(key, "it is not a JSON object")
 	}
 	if name := repeated(b); name != "" {
-		return f, garbage(key, "the field %s is there more than once", name)
+		return f, garbage(key, "the field %s appears more than once", name)
 	}
 	return f, nil
 }

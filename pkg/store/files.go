@@ -31,7 +31,7 @@ type files struct {
 }
 
 // errGone is why a store that was there is not written to.
-var errGone = errors.New("the directory was there and is gone; is its file system mounted?")
+var errGone = errors.New("the directory existed before but is gone; is its file system mounted?")
 
 // present notes whether the directory is there, and returns errGone if it was
 // and is no more.

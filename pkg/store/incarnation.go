@@ -35,7 +35,7 @@ func checkIncarnation(inc cluster.Incarnation) error {
 	case len(inc.Voters) == 0:
 		return errors.New("there are no voters")
 	case inc.Restored != nil && (inc.Restored.Revision < 0 || inc.Restored.Revision > cluster.MaxRevision):
-		return fmt.Errorf("it begins with revision %d, which cannot be", inc.Restored.Revision)
+		return fmt.Errorf("it begins with revision %d, which is not possible", inc.Restored.Revision)
 	}
 	return inc.Token.Validate()
 }
@@ -73,7 +73,7 @@ func (s *Store) CreateIncarnation(ctx context.Context, inc cluster.Incarnation) 
 	present, err := s.Incarnation(ctx, inc.Number)
 	switch {
 	case err != nil:
-		return fmt.Errorf("create incarnation %d: there is one already: %w", inc.Number, err)
+		return fmt.Errorf("create incarnation %d: it already exists: %w", inc.Number, err)
 	case present.Token == inc.Token:
 		return nil
 	}

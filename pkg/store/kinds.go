@@ -96,7 +96,7 @@ func (s *Store) listControl(ctx context.Context, v *View) ([]object, error) {
 	}
 	s.crowded--
 	v.problem(fmt.Errorf("%s: %w: it holds too many objects, and commands that were queued by the existing "+
-		"etcd-manager-ctl are not looked for", controlPrefix, ErrGarbage))
+		"etcd-manager-ctl are not searched", controlPrefix, ErrGarbage))
 	var listed []object
 	for _, k := range kinds {
 		if k.key == controlPrefix {

@@ -123,7 +123,7 @@ func TestAPollIsSmallWhateverTheStoreHolds(t *testing.T) {
 	if read := totalAlloc() - began; read > 64<<20 {
 		t.Errorf("polls took %d MiB of memory in all", read>>20)
 	}
-	h.told(v, "bytes, at most", "requests/: object cannot be understood: of 101 objects the 64 newest")
+	h.told(v, "bytes, at most", "requests/: object cannot be read: of 101 objects the 64 newest")
 	if v.IncarnationsErr == nil || len(v.Problems) > 50 {
 		t.Errorf("records: %v, %d problems", v.IncarnationsErr, len(v.Problems))
 	}
@@ -142,9 +142,9 @@ func TestAFloodHidesNothing(t *testing.T) {
 		for i := range 3300 {
 			h.plant(fmt.Sprintf("control/a%d/x", i), "", 0)
 		}
-		h.told(h.whole(), "control/: object cannot be understood: it holds too many objects")
+		h.told(h.whole(), "control/: object cannot be read: it holds too many objects")
 		before := h.Requests()
-		h.told(h.whole(), "control/: object cannot be understood: it holds too many objects")
+		h.told(h.whole(), "control/: object cannot be read: it holds too many objects")
 		if n := h.Requests() - before; n > 30 {
 			t.Errorf("a poll made %d requests", n)
 		}
@@ -154,7 +154,7 @@ func TestAFloodHidesNothing(t *testing.T) {
 		for i := range 3300 {
 			h.plant(fmt.Sprintf("control/requests/z%d", i), `{"name":"x","kind":"pause"}`, 0)
 		}
-		h.told(h.whole(), "control/requests/: object cannot be understood: of")
+		h.told(h.whole(), "control/requests/: object cannot be read: of")
 	})
 	t.Run("of records", func(t *testing.T) {
 		h := newHostile(t)

@@ -99,7 +99,7 @@ func (l *Listing) Problem() string {
 	case l.cut:
 		return fmt.Sprintf("the store holds more objects than the %d that are listed", l.pages*pageSize)
 	case l.left > 0:
-		return fmt.Sprintf("the store holds %d backups more than the %d newest that are checked", l.left, maxBackups)
+		return fmt.Sprintf("the store holds %d more backups than the %d newest, which are checked", l.left, maxBackups)
 	}
 	return ""
 }
@@ -144,7 +144,7 @@ func (l *Listing) Strange() []cluster.Uncounted {
 		why := "its marker or description is empty, or far too large"
 		switch {
 		case f.data == "":
-			why = "it has a marker and no data"
+			why = "it has a marker but no data"
 		case f.backup.Size == 0:
 			why = "its data is empty"
 		}

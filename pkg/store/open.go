@@ -29,7 +29,7 @@ func Open(_ context.Context, location string) (*Store, error) {
 		return nil, fmt.Errorf("open store: the location is empty; %s", supported())
 	case !hasScheme:
 		if scheme, _, typo := strings.Cut(location, ":/"); typo && !strings.ContainsAny(scheme, "/.") {
-			return nil, fmt.Errorf("open store %s: a location of that form has two slashes, %s://; a directory of that name "+
+			return nil, fmt.Errorf("open store %s: such a location has two slashes, %s://; a directory of that name "+
 				"is ./%s", location, scheme, location)
 		}
 		return openDir(location)

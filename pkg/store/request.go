@@ -36,11 +36,11 @@ func checkRequest(r cluster.Request) error {
 	case r.Kind == cluster.RequestPause, r.Kind == cluster.RequestBackup, r.Kind == cluster.RequestLeaseVoters:
 		return nil
 	case r.Kind != cluster.RequestRestore:
-		return fmt.Errorf("it asks for %q, which is not known", r.Kind)
+		return fmt.Errorf("it requests %q, which is unknown", r.Kind)
 	case r.Sealed && r.Backup == "" && !r.EtcdVersion.IsZero():
 		return nil
 	case r.Backup == "":
-		return fmt.Errorf("it does not say which backup to restore")
+		return fmt.Errorf("it does not name the backup to restore")
 	}
 	if err := checkName(r.Backup); err != nil {
 		return fmt.Errorf("backup: %w", err)

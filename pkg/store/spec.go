@@ -178,7 +178,7 @@ func (s *Store) Created(ctx context.Context) (time.Time, error) {
 // garbage, on which the existing etcd-manager would stop.
 func (s *Store) MarkCreated(ctx context.Context, at time.Time) error {
 	if at.UnixNano() <= 0 {
-		return fmt.Errorf("mark the cluster as created: the time %s cannot be", at)
+		return fmt.Errorf("mark the cluster as created: the time %s is not possible", at)
 	}
 	text := fmt.Appendf(nil, `{"timestamp":%d}`, at.UnixNano())
 	made, err := s.Create(ctx, createdKey, text)

@@ -93,7 +93,7 @@ func (a *Agent) take(ctx context.Context, s Candidate, h *held) (cluster.Backup,
 	defer cancel(nil)
 	began := time.Now()
 	defer time.AfterFunc(a.c.Timeout, func() { cancel(fmt.Errorf("it has taken %s", a.c.Timeout)) }).Stop()
-	still := time.AfterFunc(a.c.Stall, func() { cancel(fmt.Errorf("it has stood still for %s", a.c.Stall)) })
+	still := time.AfterFunc(a.c.Stall, func() { cancel(fmt.Errorf("it has made no progress for %s", a.c.Stall)) })
 	defer still.Stop()
 	if h != nil {
 		kept := make(chan struct{})
@@ -116,7 +116,7 @@ func (a *Agent) take(ctx context.Context, s Candidate, h *held) (cluster.Backup,
 	})
 	if err != nil {
 		if cause := context.Cause(taking); cause != nil && ctx.Err() == nil {
-			err = fmt.Errorf("broken off: %w (%w)", cause, err)
+			err = fmt.Errorf("interrupted: %w (%w)", cause, err)
 		}
 		return b, err
 	}
@@ -233,7 +233,7 @@ func (a *Agent) prune(ctx context.Context) {
 	if err != nil {
 		if ctx.Err() == nil {
 			a.metrics.failed(pruning)
-			a.log.Warn("old backups cannot be looked for", "err", err)
+			a.log.Warn("old backups cannot be listed", "err", err)
 		}
 		return
 	}

@@ -231,7 +231,7 @@ func (a *Agent) list(ctx context.Context) {
 	a.state.Now = a.c.Clock()
 	if err != nil {
 		if ctx.Err() == nil && a.listErr == nil {
-			a.log.Warn("the store's backups cannot be listed: going by what this agent knows", "err", err)
+			a.log.Warn("the store's backups cannot be listed: using what this agent knows", "err", err)
 		}
 		a.listErr, a.state.Listed = err, false
 		a.metrics.failed(listing)
@@ -258,7 +258,7 @@ func (a *Agent) newestOwn(ctx context.Context, backups []cluster.Backup) cluster
 	}
 	defer func() {
 		if last := a.foreign.Swap(&foreign); foreign != "" && (last == nil || *last != foreign) {
-			a.log.Error("the store has backups of another cluster: each needs a store of its own; nothing is deleted", "cluster",
+			a.log.Error("the store has backups of another cluster: each cluster needs a store of its own; nothing is deleted", "cluster",
 				foreign)
 		}
 	}()
@@ -367,7 +367,7 @@ func (a *Agent) Health(now time.Time) error {
 	case !now.After(a.c.Schedule.Overdue(since)):
 		return nil
 	case last.IsZero():
-		return fmt.Errorf("no backup is known, and this agent runs since %s", a.began.UTC().Format(time.RFC3339))
+		return fmt.Errorf("no backup is known, and this agent has been running since %s", a.began.UTC().Format(time.RFC3339))
 	}
 	return fmt.Errorf("%d backups in a row are missing: the newest is of %s", missedBackups,
 		last.UTC().Format(time.RFC3339))

@@ -314,7 +314,7 @@ func TestOnce(t *testing.T) {
 			t.Errorf("%+v, %v", o, err)
 		}
 		if o, err := once(false, func(config *Config) { config.SkipUnchanged = true }); err != nil ||
-			!strings.Contains(o.Skipped, "as good as a new one") {
+			!strings.Contains(o.Skipped, "is current: nothing has changed") {
 			t.Errorf("%+v, %v", o, err)
 		}
 		if o, err := once(false, func(config *Config) {

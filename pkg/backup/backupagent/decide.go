@@ -93,12 +93,12 @@ func decide(r Rules, s State) Decision {
 		due = r.Schedule.Slot(s.Now)
 	}
 	if at := due.Add(time.Duration(t.position) * r.RankTimeout); s.Now.Before(at) {
-		return Decision{Next: at, Why: fmt.Sprintf("others come first: %d", t.position)}
+		return Decision{Next: at, Why: fmt.Sprintf("other agents come first: %d", t.position)}
 	}
 	// An agent that stood still for minutes must not be the first again.
 	if at := s.Failed.Add(min(idleInterval+r.RankTimeout, r.Schedule.Period(s.Now))); s.Failures > 0 && t.others > 0 &&
 		s.Now.Before(at) {
-		return Decision{Next: at, Why: "after a failure others come first"}
+		return Decision{Next: at, Why: "after a failure other agents come first"}
 	}
 	return Decision{Act: true, Candidate: t.candidate, Key: key}
 }

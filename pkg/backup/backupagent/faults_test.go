@@ -90,7 +90,7 @@ func TestAStoreThatHangsIsLeftAfterAWhile(t *testing.T) {
 			t.Error("no backup after it works again")
 		}
 		c.stop()
-		if !strings.Contains(c.log.String(), "it has stood still for 5m0s") {
+		if !strings.Contains(c.log.String(), "it has made no progress for 5m0s") {
 			t.Error("the log does not say so")
 		}
 	})

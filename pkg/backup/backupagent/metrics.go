@@ -45,7 +45,7 @@ func newMetrics(clock func() time.Time, requests func() int64, last func() time.
 	}
 	m := &metrics{
 		registry:   prometheus.NewRegistry(),
-		size:       gauge("last_size_bytes", "Size of the newest backup, as it is stored."),
+		size:       gauge("last_size_bytes", "Size of the newest backup, as stored."),
 		duration:   gauge("last_duration_seconds", "Time that this agent's last backup took."),
 		revision:   gauge("last_revision", "Revision of etcd in this agent's last backup."),
 		count:      gauge("stored_backups", "Backups in the store."),
@@ -72,14 +72,14 @@ func newMetrics(clock func() time.Time, requests func() int64, last func() time.
 		},
 			func() float64 { return float64(requests()) }),
 		now("last_timestamp_seconds",
-			"Unix time of the newest backup, whoever took it, or of when it was last found to be as good as a new one; 0 "+
+			"Unix time of the newest backup, whichever agent took it, or of when it was last found to be current; 0 "+
 				"for none.", func() float64 {
 				if at := last(); !at.IsZero() {
 					return float64(at.Unix())
 				}
 				return 0
 			}),
-		now("age_seconds", "Age of the newest backup, whoever took it; +Inf for none.", func() float64 {
+		now("age_seconds", "Age of the newest backup, whichever agent took it; +Inf for none.", func() float64 {
 			if at := last(); !at.IsZero() {
 				return clock().Sub(at).Seconds()
 			}

@@ -68,7 +68,7 @@ func (m member) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	short, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
 	if err := m.ReadThrough(short); err != nil {
-		return nil, fmt.Errorf("no backup is taken of a member that serves no read through the quorum: %w",
+		return nil, fmt.Errorf("no backup is taken from a member that serves no linearizable read: %w",
 			etcdclient.Explain(ctx, m.endpoint, m.tls, err))
 	}
 	r, err := m.Client.Snapshot(ctx)
@@ -184,7 +184,7 @@ func (v *View) sameCluster(r cluster.Report) bool {
 func (v *View) oneCluster() error {
 	for _, s := range v.Candidates {
 		if s.Mine && !v.sameCluster(*s.Report) {
-			return fmt.Errorf("%s is a member of another cluster, %s: one agent is for one cluster", s.Endpoint,
+			return fmt.Errorf("%s is a member of another cluster, %s: an agent serves one cluster", s.Endpoint,
 				s.Report.ClusterID)
 		}
 	}

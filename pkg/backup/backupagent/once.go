@@ -49,7 +49,7 @@ func (a *Agent) Once(ctx context.Context, ifDue bool) (Outcome, error) {
 	case err != nil:
 		return Outcome{Backup: b}, err
 	case b.Name == "":
-		return Outcome{Skipped: "the newest backup, " + a.newest.Name + ", is as good as a new one"}, nil
+		return Outcome{Skipped: "the newest backup, " + a.newest.Name + ", is current: nothing has changed since"}, nil
 	}
 	return Outcome{Backup: b}, nil
 }

@@ -142,7 +142,7 @@ func (v View) voters() (ids []cluster.MemberID) {
 }
 
 // errNotLeader says that the agent has nothing to do.
-var errNotLeader = errors.New("the leader's agent backs up, and this agent's member is not the leader")
+var errNotLeader = errors.New("the leader's agent takes the backup, and this agent's member is not the leader")
 
 // noRank says why the agent has no rank.
 func (v View) noRank(prefer Prefer) error {

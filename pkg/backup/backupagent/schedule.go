@@ -66,7 +66,7 @@ func (s Schedule) Validate() error {
 	}
 	// An expression such as "0 0 30 2 *" is well formed and never comes.
 	if _, err := s.next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil {
-		return errors.New("cron expression " + s.Cron + " names a time that never comes")
+		return errors.New("cron expression " + s.Cron + " has a time that never comes")
 	}
 	return nil
 }

@@ -3,7 +3,7 @@
 // through the database, and [Drill] restores it for a trial and starts a real
 // etcd on the result.
 //
-// Both work in a throw-away directory of their own, and write what they found
+// Both work in a temporary directory of their own, and write what they found
 // out beside the backup. They never touch a member: the etcd of a trial runs at
 // the lowest priority, listens on unix sockets in that directory only, and dies
 // with the process that started it.

@@ -122,7 +122,7 @@ func TestTrialsThatFail(t *testing.T) {
 		"no such etcd": {Trial{File: good, Finder: f, Version: etcdversion.Must("3.2.1")}, false,
 			"of etcd 3.2.1, and neither"},
 		"no etcd":         {Trial{File: good, Finder: etcdbin.Finder{Opt: t.TempDir()}}, false, "neither that minor version"},
-		"no version":      {Trial{File: versionless(t), Finder: f}, false, "name the version"},
+		"no version":      {Trial{File: versionless(t), Finder: f}, false, "its etcd version is unknown; name it"},
 		"no room":         {Trial{File: huge(t), Finder: f}, true, ""},
 		"no directory":    {Trial{File: good, Finder: f, TempDir: "/nonexistent"}, false, "/nonexistent"},
 		"etcd dies of it": {Trial{File: odd.File(t), Finder: f, Version: etcdversion.Must("3.6.16")}, false, "etcd ended"},

@@ -69,7 +69,7 @@ func NewScratch(parent string, need int64) (*Scratch, error) {
 			return &Scratch{Path: path, lock: lock}, nil
 		}
 	}
-	return nil, fmt.Errorf("make a scratch directory in %s: somebody removes it all the time", parent)
+	return nil, fmt.Errorf("make a scratch directory in %s: another program keeps removing it", parent)
 }
 
 // Remove deletes the directory with all that is in it.
@@ -127,7 +127,7 @@ func sweep(parent string) error {
 		}
 		s := &Scratch{Path: path, lock: lock}
 		if err := s.Remove(); err != nil {
-			return fmt.Errorf("remove what a killed process left: %w", err)
+			return fmt.Errorf("remove the leftovers of a killed process: %w", err)
 		}
 	}
 	return nil

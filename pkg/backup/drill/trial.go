@@ -102,7 +102,7 @@ const (
 func (t Trial) Run(ctx context.Context) (Result, error) {
 	r, err := t.run(ctx)
 	if err != nil {
-		return r, fmt.Errorf("restore %s for a trial: %w", t.File, err)
+		return r, fmt.Errorf("restore %s as a trial: %w", t.File, err)
 	}
 	return r, nil
 }
@@ -159,7 +159,7 @@ func (t Trial) programs(ctx context.Context, sum keyspace.Summary) (etcdbin.Bina
 		want = sum.ClusterVersion
 	}
 	if want.IsZero() {
-		return etcdbin.Binaries{}, etcdutl.Tool{}, errors.New("it does not say which etcd it is of; name the version")
+		return etcdbin.Binaries{}, etcdutl.Tool{}, errors.New("its etcd version is unknown; name it")
 	}
 	v, err := choose(t.Finder.Versions(), want)
 	if err != nil {

@@ -23,7 +23,7 @@ func (e *VersionError) Error() string {
 	if list == "" {
 		list = "none"
 	}
-	return fmt.Sprintf("the backup is of etcd %s, and neither that minor version nor the next one is on this machine "+
+	return fmt.Sprintf("the backup is of etcd %s, but neither that minor version nor the next one is on this machine "+
 		"(there is %s)", e.Want, list)
 }
 

@@ -79,13 +79,13 @@ func (s Stager) Restore(ctx context.Context, o apply.RestoreOptions) error {
 	}
 	if st.Revision >= o.Staged.Revision {
 		return &apply.RefusedError{
-			Err: fmt.Errorf("the backup has revision %d, and the cluster was to begin with %d: ask for the restore again",
+			Err: fmt.Errorf("the backup has revision %d, but the cluster was to begin with %d: request the restore again",
 				st.Revision, o.Staged.Revision),
 		}
 	}
 	if v, w := o.Staged.Version, st.StorageVersion; !w.IsZero() && !cluster.Reads(v, w) {
 		return &apply.RefusedError{
-			Err: fmt.Errorf("the snapshot is of etcd %d.%d, which etcd %s does not read", w.Major, w.Minor, v),
+			Err: fmt.Errorf("the snapshot is of etcd %d.%d, which etcd %s cannot read", w.Major, w.Minor, v),
 		}
 	}
 	var all []string

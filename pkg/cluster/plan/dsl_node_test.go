@@ -161,7 +161,7 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 	case "read": // its facts are that old
 		n.FactsAge, err = time.ParseDuration(value)
 	case "denied":
-		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseAuth, Text: "etcd denies it", User: value}
+		n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseAuth, Text: "etcd denies access", User: value}
 	case "noroot": // authentication is on
 		n.Process.NoRoot = &cluster.NoRoot{User: value, On: true}
 	case "noroot-ahead":
@@ -177,11 +177,11 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 			case "unknown":
 				n.Hazards[i].State, n.Hazards[i].What = cluster.HazardUnknown, "the log is damaged"
 			case "pending":
-				n.Hazards[i].State, n.Hazards[i].What = cluster.HazardPending, "the node is looking"
+				n.Hazards[i].State, n.Hazards[i].What = cluster.HazardPending, "the node is still checking"
 			}
 		}
 	case "differs":
-		n.Differs = "its data is not that of a and b, a majority, at revision 7"
+		n.Differs = "its data differs from that of a and b, a majority, at revision 7"
 	case "term":
 		_, err = fmt.Sscan(value, &n.Lease.Term)
 	case "aside":

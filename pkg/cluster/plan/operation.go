@@ -154,7 +154,7 @@ type MemberChangeVersion struct {
 	ExpectMemberID cluster.MemberID    `flag:"expect-member-id" doc:"member that the node must be"`
 	ExpectVersion  etcdversion.Version `flag:"expect-version" doc:"etcd version that the node must be running"`
 	To             etcdversion.Version `flag:"to" doc:"etcd version to run"`
-	// AcceptRisk is why the operator wants it in spite of AcceptHazards, which are in
+	// AcceptRisk is why the operator wants it despite AcceptHazards, which are in
 	// the members' data, or not proved absent. The spec has to say the same.
 	AcceptRisk    string               `flag:"accept-version-risk" doc:"why the hazards are accepted; the spec must accept the risk of its version"`
 	AcceptHazards []cluster.HazardKind `flag:"accept-hazard" doc:"hazard that is in the members' data, or not proved absent (repeatable)"`

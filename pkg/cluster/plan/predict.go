@@ -223,7 +223,7 @@ func (w *world) sort() {
 	})
 }
 
-// node returns the node of that name; for an unknown one a throw-away.
+// node returns the node of that name; for an unknown one a temporary one.
 func (w *world) node(name cluster.NodeName) *cluster.Node {
 	for i := range w.Nodes {
 		if w.Nodes[i].Name == name {

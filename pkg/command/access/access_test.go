@@ -276,7 +276,7 @@ func TestReachingARealEtcd(t *testing.T) {
 	})
 	t.Run("a certificate of another CA", func(t *testing.T) {
 		r := run(t, member, "--certs-dir="+newPKI(t, "etcdctl-etcd-client").dir, "--endpoints="+up)
-		if r.code == 0 || !strings.Contains(r.stderr, up+": its certificate was issued by \"etcd\", which the CA file") ||
+		if r.code == 0 || !strings.Contains(r.stderr, up+": its certificate was issued by \"etcd\", which is not in") ||
 			!strings.Contains(r.stderr, "hint: use the ca.crt") {
 			t.Errorf("%+v", r)
 		}
@@ -291,7 +291,7 @@ func TestReachingARealEtcd(t *testing.T) {
 		other := newPKI(t, "etcdctl-etcd-client")
 		r := run(t, member, "--cacert="+p.file("ca.crt"), "--cert="+other.file("etcdctl-etcd-client.crt"),
 			"--key="+other.file("etcdctl-etcd-client.key"), "--endpoints="+up)
-		if r.code != 7 || !strings.Contains(r.stderr, "does not accept the client certificate") {
+		if r.code != 7 || !strings.Contains(r.stderr, "it rejects the client certificate") {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -301,13 +301,14 @@ func TestNobodyAnswers(t *testing.T) {
 	a, b := testport.Address(t), testport.Address(t)
 	r := run(t, member, "--insecure", "--endpoints="+a)
 	if want := "error: etcd does not answer: http://" + a +
-		": nothing listens there: the connection is refused\nhint: is etcd running"; r.code != 1 ||
+		": nothing listens there: connection refused\nhint: check there whether etcd runs"; r.code != 1 ||
 		!strings.HasPrefix(r.stderr, want) {
 		t.Errorf("%+v, want %s", r, want)
 	}
 	r = run(t, member, "--insecure", "--endpoints="+a+","+b)
 	if r.code != 1 || !strings.Contains(r.stderr, "none of the endpoints answers: http://"+a+": nothing") ||
-		!strings.Contains(r.stderr, "; http://"+b+": nothing") || !strings.Contains(r.stderr, "hint: is etcd running") {
+		!strings.Contains(r.stderr, "; http://"+b+": nothing") ||
+		!strings.Contains(r.stderr, "hint: check there whether etcd runs") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -321,7 +322,7 @@ func TestAnEndpointThatHangsEndsInTime(t *testing.T) {
 	began := time.Now()
 	r := run(t, member, "--insecure", "--endpoints="+l.Addr().String(), "--timeout=300ms")
 	if r.code != 1 || !strings.Contains(r.stderr,
-		"http://"+l.Addr().String()+": it accepts connections and does not answer") {
+		"http://"+l.Addr().String()+": it accepts connections but does not answer") {
 		t.Errorf("%+v", r)
 	}
 	if took := time.Since(began); took > 30*time.Second {

@@ -62,7 +62,7 @@ func TestSeed(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "control", "etcd-cluster-spec"), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if r := run(t, "seed", dir, "nodes=1"); r.code != 7 || !strings.Contains(r.stderr, "cannot be understood") {
+		if r := run(t, "seed", dir, "nodes=1"); r.code != 7 || !strings.Contains(r.stderr, "cannot be read") {
 			t.Errorf("%+v", r)
 		}
 		if r := run(t, "seed", dir, "nodes=1", "--force"); r.code != 0 || r.stderr != "" {

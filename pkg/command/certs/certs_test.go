@@ -151,7 +151,7 @@ func TestCheckExpirationOfWhatIsWrong(t *testing.T) {
 			os.WriteFile(filepath.Join(s.Dir, "peer.crt"), []byte("x"), 0o644)
 		}, code: 1, stdout: `peer +unreadable`, stderr: "peer cannot be read", tip: "renew all"},
 		"half a pair": {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "peer.key")) },
-			code: 1, stdout: `peer +20`, stderr: "peer cannot be used: the certificate is there, but not its key",
+			code: 1, stdout: `peer +20`, stderr: "peer cannot be used: the certificate exists, but not its key",
 			tip: "renew all"},
 		"external": {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "ca.key")) },
 			stdout: `server .* yes`},
@@ -260,7 +260,7 @@ func TestRenewFailures(t *testing.T) {
 		"nothing named": {args: "renew", code: 2, err: "say which certificates: all, or server", tip: "renew all"},
 		"unknown":       {args: "renew serer", code: 2, err: `no certificate "serer"`, tip: "the certificates are server"},
 		"all and one":   {args: "renew all server", code: 2, err: `no certificate "all"`},
-		"other name":    {args: "renew all --name=b", code: 1, err: "is of \"a\", not of \"b\"", tip: "leave --name out"},
+		"other name":    {args: "renew all --name=b", code: 1, err: "is of \"a\", not of \"b\"", tip: "omit --name"},
 		"bad name":      {args: "renew server --server-cert-extra-sans=a:1", code: 2, err: "a:1"},
 		"external": {args: "renew all", change: func(t *testing.T, dir string) { move(t, dir+"/ca.key", dir+"/x") },
 			code: 1, err: "ca.key is not on this machine", tip: "etcdadm certs generate-csr --certs-dir="},

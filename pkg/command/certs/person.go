@@ -75,7 +75,7 @@ func (f personFlags) issue(name string, now time.Time) (person, error) {
 		return p, cli.Usagef("%v", err)
 	}
 	if f.lifetime <= 0 {
-		return p, cli.Usagef("--lifetime is %s, it must be more than nothing", f.lifetime.String())
+		return p, cli.Usagef("--lifetime is %s, it must be positive", f.lifetime.String())
 	}
 	request.Lifetime = time.Duration(f.lifetime)
 	if err := os.MkdirAll(f.outDir, 0o700); err != nil {

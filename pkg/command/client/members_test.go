@@ -162,7 +162,7 @@ func hangs(t *testing.T, w *testCluster) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	fails(t, 5, victim.Name+" does not answer: "+victim.ClientURL+": it accepts connections and does not answer",
+	fails(t, 5, victim.Name+" does not answer: "+victim.ClientURL+": it accepts connections but does not answer",
 		append([]string{"defrag"}, w.flagsFor(w.named(was).ClientURL)...)...)
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("it took %s", took)

@@ -93,8 +93,8 @@ func TestEncryptedAndSigned(t *testing.T) {
 	from := append([]string{"snapshot", "restore", location + "/" + b.Name},
 		restoreFlags(w, filepath.Join(parent, "data"))...)
 	secret, signers := "--decrypt-key="+write(t, key.String()), "--trusted-signers="+write(t, string(public))
-	fails(t, 7, "no given key decrypts it", from...)
-	fails(t, 7, "no given key decrypts it", append(from, "--decrypt-key="+write(t, other.String()))...)
+	fails(t, 7, "backup is encrypted, and none of the given keys decrypts it", from...)
+	fails(t, 7, "backup is encrypted, and none of the given keys decrypts it", append(from, "--decrypt-key="+write(t, other.String()))...)
 	fails(t, 7, b.Signer, append(from, secret, "--require-signature", "--trusted-signers="+write(t, string(stranger)))...)
 	fails(t, 2, "whose signature", append(from, secret, "--require-signature")...)
 	fails(t, 2, "AGE-SECRET-KEY", append(from, "--decrypt-key="+recipients)...)

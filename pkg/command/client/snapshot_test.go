@@ -299,7 +299,7 @@ func TestWhatARestoreNeeds(t *testing.T) {
 		{"its tool", 1, "no executable file etcdutl in " + parent, []string{
 			me, "--install-dir=" + parent, "--version=3.6.99",
 		}},
-		{"the right version", 1, "is of version 3.7.3; a snapshot for etcd 3.6.99", []string{
+		{"the right version", 1, "has version 3.7.3; a snapshot for etcd 3.6.99", []string{
 			me, "--install-dir=" + w.bin.Dir, "--version=3.6.99",
 		}},
 		{"a version", 2, "--version", []string{me, "--version=new"}},

@@ -109,7 +109,7 @@ func TestValidateFiles(t *testing.T) {
 		old + ":3:27: etcd.flags.enable-v2: is gone from etcd 3.6.16",
 		next + ": valid",
 		"the flags of etcd 3.9.0 are not known",
-		ports + ":1: listen.peerPort: is 2380, as the port for clients is",
+		ports + ":1: listen.peerPort: is 2380, the same as the client port",
 		"no such file",
 	} {
 		if i >= len(lines) || !strings.Contains(lines[i], want) {

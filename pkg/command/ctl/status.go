@@ -27,7 +27,7 @@ holds it back. It says so if that is old or missing.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *watch && *interval <= 0:
-			return cli.Usagef("--interval is %s, it must be more than nothing", *interval)
+			return cli.Usagef("--interval is %s, it must be positive", *interval)
 		case *watch:
 			return t.open(cmd.Context(), cmd, args,
 				func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {

@@ -91,7 +91,7 @@ func (o *ConnectOptions) complete(fs *pflag.FlagSet) error {
 	}
 	switch {
 	case o.Timeout <= 0:
-		return cli.Usagef("--timeout is %s, it must be more than nothing", o.Timeout)
+		return cli.Usagef("--timeout is %s, it must be positive", o.Timeout)
 	case (o.Cert == "") != (o.Key == ""):
 		return cli.Usagef("--cert and --key must be given together")
 	case (o.EtcdCert == "") != (o.EtcdKey == "") || (o.EtcdCert == "") != (o.EtcdCACert == ""):

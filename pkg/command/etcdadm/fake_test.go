@@ -51,7 +51,7 @@ func openFake(_ context.Context, o ConnectOptions) (Cluster, error) {
 
 func (f *fake) Observe(context.Context) (cluster.Spec, cluster.Observation, error) {
 	if f.w.Holder == "nobody-answers" {
-		return cluster.Spec{}, cluster.Observation{}, errors.New("nobody answers")
+		return cluster.Spec{}, cluster.Observation{}, errors.New("no node answers")
 	}
 	return f.w.Spec, f.w.Observation, nil
 }

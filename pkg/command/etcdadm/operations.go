@@ -25,7 +25,25 @@ var groups = map[string]string{
 	"lease-voters": "record who may grant the coordinator's lease",
 	"quarantine":   "keep clients away from members, and let them in again",
 	"backup":       "take, verify, try and delete backups",
-	"endpoints":    "write hosts files",
+}
+
+// steps is what the help of each group says, and byHand what a person uses instead.
+const steps = `These are single steps of a plan for a cluster that etcd-manager runs. "etcdadm plan" prints them.`
+
+var byHand = map[string]string{
+	"backup": `
+
+To take a backup by hand use "etcdadm snapshot save STORE-URL", of any etcd, or "etcd-manager-ctl take-backup",
+which asks the coordinator. "etcd-manager-ctl" also has verify, drill and prune.`,
+	"restore": `
+
+To restore a backup use "etcd-manager-ctl restore-backup", which asks the coordinator.`,
+	"request": `
+
+To delete a request use "etcd-manager-ctl delete-command".`,
+	"spec": `
+
+To write a spec use "etcd-manager-ctl configure-cluster".`,
 }
 
 // addOperations adds a command for each operation, below a group for the
@@ -38,6 +56,7 @@ func (t *tool) addOperations(root *cobra.Command) {
 		if group == nil {
 			group = t.connected(cli.Group(first, groups[first]))
 			group.GroupID = "do"
+			group.Long = steps + byHand[first]
 			made[first] = group
 			root.AddCommand(group)
 		}

@@ -49,7 +49,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"no member": {
 			[]string{"to-manager", "--backup-store=file:///nowhere"}, 3, "not-running: there is no member in",
 		},
-		"nothing to be back":  {[]string{"from-manager"}, 3, "has no member to be handed back"},
+		"nothing to be back":  {[]string{"from-manager"}, 3, "has no member to hand back"},
 		"not even dry":        {[]string{"from-manager", "--dry-run", "-o", "json"}, 3, "manager-state"},
 		"a port that is none": {[]string{"to-manager", "--backup-store=x", "--peer-port=70000"}, 2, "70000"},
 	} {

@@ -230,7 +230,7 @@ func (e *preflightError) Error() string {
 // Kind is held: nothing was done.
 func (e *preflightError) Kind() string { return cli.KindHeld }
 
-// Hint says how to go on in spite of it.
+// Hint says how to go on despite it.
 func (e *preflightError) Hint() string {
 	ids := slices.Clone(e.ignored)
 	for _, f := range e.found {

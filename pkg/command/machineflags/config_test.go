@@ -123,22 +123,22 @@ func TestErrorsSayWhoIsWrong(t *testing.T) {
 	for _, tt := range []struct {
 		args, want string
 	}{
-		{args: "--bind-address=example.com", want: `--bind-address is "example.com" and not an IP address`},
-		{args: "--client-port=2380", want: "--peer-port is 2380, as the port for clients is"},
+		{args: "--bind-address=example.com", want: `--bind-address is "example.com", not an IP address`},
+		{args: "--client-port=2380", want: "--peer-port is 2380, the same as the client port"},
 		{args: "--server-cert-extra-sans=a,-b",
-			want: `--server-cert-extra-sans is "-b" and neither a host name nor an IP address`},
-		{args: "--data-dir=data", want: `--data-dir is "data" and not an absolute path`},
+			want: `--server-cert-extra-sans is "-b", neither a host name nor an IP address`},
+		{args: "--data-dir=data", want: `--data-dir is "data", not an absolute path`},
 		{args: "--init-system=runit", want: `--init-system is "runit", and there are systemd, kubelet and process`},
-		{args: "--etcd-flag=name=x", want: "--etcd-flag name decides who the member is"},
+		{args: "--etcd-flag=name=x", want: "--etcd-flag name is part of the member's identity"},
 		{args: "--etcd-flag=corrupt-check-time=1h --version=3.5.35",
 			want: "--etcd-flag corrupt-check-time is not known to etcd 3.5.35 (it came with 3.6), use " +
 				"experimental-corrupt-check-time"},
-		{args: "--etcd-env=ETCD_NAME=x", want: "--etcd-env ETCD_NAME decides who the member is"},
+		{args: "--etcd-env=ETCD_NAME=x", want: "--etcd-env ETCD_NAME is part of the member's identity"},
 		{args: "--cipher-suites=RC4", want: `--cipher-suites is "RC4", which is not a cipher suite`},
-		{args: "--version=3.3.27", want: "--version is 3.3.27, and etcdadm runs etcd from 3.4 on"},
+		{args: "--version=3.3.27", want: "--version is 3.3.27, but etcdadm supports etcd 3.4 and later"},
 		{args: "", want: "ETCDADM_PROMOTION_TIMEOUT is -1s"},
 		{args: "--config " + file + " --client-port=4001",
-			want: "member.yaml:3:20: listen.peerPort: is 4001, as the port for clients is"},
+			want: "member.yaml:3:20: listen.peerPort: is 4001, the same as the client port"},
 		{args: "--config " + unchecked, want: "member.yaml:5:16: etcd.flags.enable-v2: is gone from etcd 3.6.16"},
 	} {
 		if tt.args != "" {

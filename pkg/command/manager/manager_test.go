@@ -247,7 +247,7 @@ func TestUsageErrorsNameTheirFlag(t *testing.T) {
 		{"--backup-interval: ", "--backup-interval=-1h"},
 		{"--discovery-poll-interval: ", "--discovery-poll-interval=-1s"},
 		{"--replace-grace", "--replace-grace=soon"},
-		{"--replace-grace -1m0s is not a duration to wait", "--replace-grace=-1m"},
+		{"--replace-grace -1m0s is not a positive duration", "--replace-grace=-1m"},
 		{"--bootstrap-grace -1m0s", "--bootstrap-grace=-1m"},
 		{"--learner-timeout -1m0s", "--learner-timeout=-1m"},
 		{"--backup-fresh -1m0s", "--backup-fresh=-1m"},

@@ -375,7 +375,7 @@ func (f *Finder) ask(ctx context.Context, s Seed, t *try) {
 	n, err := f.o.Join(short, []string{s.String()})
 	cancel()
 	if err == nil && n == 0 {
-		err = errors.New("nobody answers")
+		err = errors.New("no node answers")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -135,7 +135,7 @@ func SeedsDir(dir string, port int) ([]Seed, error) {
 		seeds = append(seeds, Seed{Address: net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(port))})
 	}
 	if bad != nil {
-		return seeds, fmt.Errorf("read seeds: in %s, these names are no IP addresses: %s", dir, strings.Join(bad, ", "))
+		return seeds, fmt.Errorf("read seeds: in %s, these names are not IP addresses: %s", dir, strings.Join(bad, ", "))
 	}
 	return seeds, nil
 }

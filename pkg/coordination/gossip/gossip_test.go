@@ -313,7 +313,7 @@ func TestMadeUpNamesAreBounded(t *testing.T) {
 	default:
 		t.Error("a node that has shown itself wakes nobody")
 	}
-	// A name that was made up is forgotten when nobody answers to it; b is not.
+	// A name that was made up is forgotten when no node answers to it; b is not.
 	d.NotifyLeave(member("0000000", nil, 0))
 	d.NotifyLeave(member("b", nil, 0))
 	if list := tab.list(); len(list) != maxStrangers || list[len(list)-1].Name != "b" || list[len(list)-1].Alive {

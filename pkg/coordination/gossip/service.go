@@ -84,7 +84,7 @@ func (t *transport) Stream(s nodepb.Gossip_StreamServer) error {
 func (t *transport) identify(ctx context.Context) (cluster.NodeName, error) {
 	proved, err := t.o.Caller(ctx)
 	if err != nil {
-		return "", status.Errorf(codes.Unauthenticated, "%s does not know who calls: %v", t.o.Name, err)
+		return "", status.Errorf(codes.Unauthenticated, "%s cannot identify the caller: %v", t.o.Name, err)
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	said := md.Get(NameKey)

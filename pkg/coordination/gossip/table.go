@@ -230,7 +230,7 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 		return errors.New("its address cannot be reached")
 	}
 	if !d.table.admits(cluster.NodeName(n.Name)) {
-		return errors.New("too many nodes have not shown themselves")
+		return errors.New("too many nodes have not identified themselves")
 	}
 	return nil
 }

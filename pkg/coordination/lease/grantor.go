@@ -73,6 +73,8 @@ func (g Grantor) reply(now time.Time) Reply {
 	return r
 }
 
+// running reports whether the lease that g granted last has not expired, by the
+// clock of g's node.
 func (g Grantor) running(now time.Time) bool { return g.Until.After(now) }
 
 // refusal says why g does not grant req, empty if it does. The order matters
@@ -93,7 +95,7 @@ func (g Grantor) refusal(now time.Time, req Request) string {
 		bad := &BadTermError{Term: d.Term}
 		return bad.Error() + "; " + bad.Hint()
 	case req.Term < d.Term:
-		return fmt.Sprintf("term %d is over, term %d has been seen", req.Term, d.Term)
+		return fmt.Sprintf("term %d is over: term %d has been seen", req.Term, d.Term)
 	}
 	if why := beyond(d.Term, req.Term); why != "" {
 		return why
@@ -177,7 +179,7 @@ func (g Grantor) Recover(now time.Time, record cluster.LeaseVoters, expect, lost
 	case record.Term <= d.Term:
 		return d, &StaleError{Want: record.Term, Seen: d.Term}
 	case !InReach(d.Term, record.Term):
-		return d, fmt.Errorf("term %d is out of reach of %d, the highest seen", record.Term, d.Term)
+		return d, fmt.Errorf("term %d is too far above %d, the highest seen", record.Term, d.Term)
 	case len(own.Names) > 0 && own.Token != record.Token:
 		return d, fmt.Errorf("this node is in incarnation %s, not %s", own.Token, record.Token)
 	case len(own.Names) > 0 && !slices.Equal(own.Names, sorted(expect)):

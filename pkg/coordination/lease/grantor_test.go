@@ -303,7 +303,7 @@ func TestRecover(t *testing.T) {
 		{"when the lease is over", held, later, next, expect, lost, ""},
 		{"while it grants the lease", held, t0, next, expect, lost, "has the lease of term 3"},
 		{"in a term that it has seen", held, later, record(3, 0, "b c d"), expect, lost, "term 3 is over"},
-		{"in a term out of reach", voter(), t0, record(MaxTerm+1, 0, "b c d"), expect, lost, "out of reach"},
+		{"in a term out of reach", voter(), t0, record(MaxTerm+1, 0, "b c d"), expect, lost, "too far above"},
 		{"in another incarnation", voter(), t0, cluster.LeaseVoters{Token: "other", Term: 5, Names: names("b")}, expect, lost,
 			"incarnation tok"},
 		{"from another record", voter(), t0, next, names("a b"), lost, "names [a b c] here"},

@@ -102,7 +102,7 @@ type Reply struct {
 type StaleError struct{ Want, Seen cluster.Term }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("term %d is over, term %d has been seen", e.Want, e.Seen)
+	return fmt.Sprintf("term %d is over: term %d has been seen", e.Want, e.Seen)
 }
 
 // A HeldError says that somebody else holds the lease.

@@ -110,10 +110,10 @@ func (c Claim) Proven(e Evidence) error {
 		return fmt.Errorf("no majority of the lease voters %v, which this node knows, confirms the lease of %s", own.Names,
 			c.Holder)
 	case len(own.Names) > 0 && e.Newest == "":
-		return fmt.Errorf("none of the lease voters %v, which this node knows, tells of the lease voters %v",
+		return fmt.Errorf("none of the lease voters %v, which this node knows, confirms the lease voters %v",
 			own.Names, names)
 	case len(e.LeaseVoters) > 0:
-		return fmt.Errorf("none of the lease voters %v, which the store tells of, tells of the lease voters %v",
+		return fmt.Errorf("none of the lease voters %v, which the store names, confirms the lease voters %v",
 			e.LeaseVoters, names)
 	default:
 		if err := c.near(e); err != nil {
@@ -139,10 +139,10 @@ func (c Claim) current(e Evidence) error {
 	case e.Newest == c.LeaseVoters.Token:
 		return nil
 	case e.Newest != "":
-		return fmt.Errorf("the newest incarnation in the store is %s, and the order is of incarnation %s", e.Newest,
+		return fmt.Errorf("the newest incarnation in the store is %s, but the order is of incarnation %s", e.Newest,
 			c.LeaseVoters.Token)
 	case len(own.Names) > 0 && !c.followed(e):
-		return fmt.Errorf("this node is in incarnation %s, which nothing says has ended, and the order is of incarnation %s",
+		return fmt.Errorf("this node is in incarnation %s, which has not ended as far as known, but the order is of incarnation %s",
 			own.Token, c.LeaseVoters.Token)
 	}
 	return nil

@@ -49,7 +49,7 @@ func (r Recovery) Supported(own Standing, declared [][]cluster.NodeName, answers
 		}
 	}
 	if !slices.ContainsFunc(declared, func(list []cluster.NodeName) bool { return covers(list, unexplained) }) {
-		return fmt.Errorf("no request in the store declares %v to be lost, and they do not say that they have lost "+
+		return fmt.Errorf("no request in the store declares %v to be lost, and they do not report that they have lost "+
 			"their record", unexplained)
 	}
 	newest, high := own.LeaseVoters, max(own.Seen, own.LeaseVoters.Term)
@@ -71,7 +71,7 @@ func (r Recovery) Supported(own Standing, declared [][]cluster.NodeName, answers
 		return fmt.Errorf("a majority of the lease voters %v is left without %v", newest.Names, r.Lost)
 	}
 	if r.Record.Term > high && r.Record.Term-high > maxRecoverStep {
-		return fmt.Errorf("term %d is far beyond %d, the highest that the voters tell of", r.Record.Term, high)
+		return fmt.Errorf("term %d is far above %d, the highest that the voters report", r.Record.Term, high)
 	}
 	return nil
 }

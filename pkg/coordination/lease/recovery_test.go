@@ -42,7 +42,7 @@ func TestWhatSupportsARecovery(t *testing.T) {
 			map[cluster.NodeName]Standing{"a": seen(old, 7)}, "a majority"},
 		{"a term far away", rec("t1", 1<<28, 0, "a", "b", "c"), old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{
 			list("b", "x"),
-		}, nil, "far beyond 7"},
+		}, nil, "far above 7"},
 		{"a term as far as another voter has seen", rec("t1", 5200, 0, "a", "b", "c"), old.Names, list("b", "x"),
 			seen(old, 7), [][]cluster.NodeName{list("b", "x")}, map[cluster.NodeName]Standing{
 				"c": seen(cluster.LeaseVoters{}, 5000),
@@ -50,7 +50,7 @@ func TestWhatSupportsARecovery(t *testing.T) {
 		{"a term as far as somebody lost says", rec("t1", 5200, 0, "a", "b", "c"), old.Names, list("b", "x", "y"),
 			seen(old, 7), [][]cluster.NodeName{list("b", "x", "y")}, map[cluster.NodeName]Standing{
 				"y": seen(cluster.LeaseVoters{}, 5000),
-			}, "far beyond"},
+			}, "far above"},
 	} {
 		r := Recovery{Record: tc.record, Expect: tc.expect, Lost: tc.lost}
 		answers := map[cluster.NodeName]Standing{}

@@ -32,9 +32,9 @@ func beyond(from, to cluster.Term) string {
 	case InReach(from, to):
 		return ""
 	case to > MaxTerm:
-		return fmt.Sprintf("term %d is above %d, the highest there is", to, MaxTerm)
+		return fmt.Sprintf("term %d is above the maximum, %d", to, MaxTerm)
 	}
-	return fmt.Sprintf("term %d is far beyond %d, the highest seen here", to, from)
+	return fmt.Sprintf("term %d is far above %d, the highest seen here", to, from)
 }
 
 // A BadTermError says that the disk of a node has a term after which none can
@@ -48,7 +48,7 @@ type BadTermError struct {
 }
 
 func (e *BadTermError) Error() string {
-	return fmt.Sprintf("term %d leaves no term to campaign for (%d is the highest there is)", e.Term, MaxTerm)
+	return fmt.Sprintf("term %d leaves no term to campaign for (%d is the maximum)", e.Term, MaxTerm)
 }
 
 // Hint says what to do.
@@ -57,7 +57,7 @@ func (e *BadTermError) Hint() string {
 	if e.To > 0 {
 		to = fmt.Sprint(e.To)
 	} else {
-		which = "; TERM is the highest lease.term of the other nodes (etcdadm observe -o json), and where all have seen " +
+		which = "; TERM is the highest lease.term of the other nodes (etcdadm observe -o json), or, if all have seen " +
 			"this one, " +
 			"1000 or any other that is not below those in etcd-manager-ctl history"
 	}
@@ -75,8 +75,8 @@ const resetSeq = 1 << 32
 // ErrResetTarget is what [Durable.Reset] returns, wrapped, for a term that cannot
 // be gone back to; ErrInReach for a node whose term needs no reset.
 var (
-	ErrResetTarget = errors.New("this term cannot be gone back to")
-	ErrInReach     = errors.New("the term of this node is one that others can follow")
+	ErrResetTarget = errors.New("the term cannot be reset to this")
+	ErrInReach     = errors.New("the term of this node can still be exceeded")
 )
 
 // ResetTarget is an error where no node can be reset to term.

@@ -104,7 +104,7 @@ func (g *gate) enter(ctx context.Context, method string) (context.Context, error
 		return nil, toStatus(&Error{
 			Kind: Refused, Text: fmt.Sprintf("%s has a certificate of the kind %s, which does not permit %s", caller,
 				caller.Role, method),
-			Hint: "etcdadm certs person --role=operator issues a certificate that permits orders",
+			Hint: "issue a certificate that may: etcdadm certs person --role=operator",
 		})
 	}
 	return context.WithValue(ctx, callerKey{}, caller), nil
@@ -128,7 +128,7 @@ func (g *gate) caller(ctx context.Context) (Caller, error) {
 	}
 	c, err := g.identify(info.State)
 	if err != nil {
-		return Caller{}, fmt.Errorf("the certificate is of nobody known here: %w", err)
+		return Caller{}, fmt.Errorf("the certificate has no name known here: %w", err)
 	}
 	c.Authenticated = true
 	return c, nil

@@ -57,7 +57,7 @@ func (p *Pool) Hello(ctx context.Context, address string) (Identity, error) {
 	}
 	if proven != id.Name {
 		return id, &Error{Kind: Refused,
-			Text: fmt.Sprintf("hello %s: it says that it is %s, its certificate is of %s", address, id.Name, proven)}
+			Text: fmt.Sprintf("hello %s: it says that it is %s, but its certificate is of %s", address, id.Name, proven)}
 	}
 	return id, nil
 }

@@ -105,7 +105,7 @@ func (p provingTLS) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 	c, info, err := p.TransportCredentials.ServerHandshake(raw)
 	if limited, ok := raw.(*listen.Conn); ok && err == nil && !limited.Proved() {
 		_ = c.Close()
-		return nil, nil, errors.New("too many connections that have not proven who they are")
+		return nil, nil, errors.New("too many connections that have not identified themselves")
 	}
 	return c, info, err
 }

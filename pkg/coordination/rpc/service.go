@@ -60,7 +60,7 @@ func (n *node) Execute(ctx context.Context, req *nodepb.ExecuteRequest) (*nodepb
 	if err != nil {
 		return nil, toStatus(&Error{
 			Kind: Invalid, Text: "order not understood by node " + string(n.name) + ": " + err.Error(),
-			Hint: "where the nodes run different versions of etcd-manager, upgrade the older ones; the order is tried again",
+			Hint: "if the nodes run different versions of etcd-manager, upgrade the older ones; the order will be retried",
 		})
 	}
 	if err := n.h.Execute(ctx, from, plan.Order{

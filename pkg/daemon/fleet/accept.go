@@ -25,13 +25,13 @@ func (e *CertificateError) Kind() string { return "refused" }
 
 // valid is an error where every daemon would refuse a certificate for its dates.
 func valid(leaf *x509.Certificate, now time.Time) error {
-	issue := "etcdadm certs person issues another"
+	issue := "issue another: etcdadm certs person"
 	switch {
 	case now.After(leaf.NotAfter):
-		return &CertificateError{"the certificate ended at " + leaf.NotAfter.UTC().Format(time.RFC3339), issue}
+		return &CertificateError{"the certificate expired at " + leaf.NotAfter.UTC().Format(time.RFC3339), issue}
 	case now.Before(leaf.NotBefore):
 		return &CertificateError{
-			"the certificate begins at " + leaf.NotBefore.UTC().Format(time.RFC3339), "check this machine's clock",
+			"the certificate is valid from " + leaf.NotBefore.UTC().Format(time.RFC3339), "check this machine's clock",
 		}
 	}
 	return nil
@@ -44,8 +44,8 @@ func (c *Client) entitled() error {
 		return nil
 	}
 	return &CertificateError{
-		fmt.Sprintf("--cert %s is of the kind %s, which permits no orders", c.o.Cert, c.role),
-		"etcdadm certs person --role=operator issues a certificate that permits orders",
+		fmt.Sprintf("--cert %s is of the kind %s, which may not give orders", c.o.Cert, c.role),
+		"issue a certificate that may: etcdadm certs person --role=operator",
 	}
 }
 
@@ -66,14 +66,14 @@ func accepted(obs cluster.Observation) error {
 // handshake reports whether a call failed for a certificate, its own or the
 // other end's: crypto/tls, crypto/x509 and the daemon's gate say so in text only.
 func handshake(text string) bool {
-	return slices.ContainsFunc([]string{"tls: ", "x509: ", "the certificate is of nobody"}, func(s string) bool {
+	return slices.ContainsFunc([]string{"tls: ", "x509: ", "the certificate has no name"}, func(s string) bool {
 		return strings.Contains(text, s)
 	})
 }
 
 func notAccepted(text string) error {
 	return &CertificateError{
-		"no daemon accepts the certificate, or has one that --cacert vouches for: " + text,
-		"--cert and --cacert are of the CA etcd-manager-ca of this cluster: etcdadm certs person writes both",
+		"no daemon accepts the certificate, or has one that --cacert has issued: " + text,
+		"--cert and --cacert must be of this cluster's CA etcd-manager-ca: etcdadm certs person writes both",
 	}
 }

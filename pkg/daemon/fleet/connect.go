@@ -60,7 +60,7 @@ type Client struct {
 const certLifetime = 24 * time.Hour
 
 // Connect prepares to reach a cluster. It fails where the options contradict
-// themselves or a certificate is missing; that nobody answers shows in the
+// themselves or a certificate is missing; that no node answers shows in the
 // first observation.
 func Connect(ctx context.Context, o ConnectOptions) (*Client, error) {
 	c := &Client{o: o, role: certs.Operator, base: context.WithoutCancel(ctx)}
@@ -147,7 +147,7 @@ func (c *Client) credentials(name *cluster.NodeName) (
 			return id.ClientTLS(certs.ManagerServerName(n))
 		}
 	default:
-		return nil, nil, errors.New("no certificate to show: give --pki-dir, or --cert, --key and --cacert, or --insecure")
+		return nil, nil, errors.New("a client certificate is missing: give --pki-dir, or --cert, --key and --cacert, or --insecure")
 	}
 	if c.o.EtcdCert != "" && !c.o.EtcdInsecure {
 		conf, err := certs.ClientTLSFromFiles(c.o.EtcdCACert, c.o.EtcdCert, c.o.EtcdKey)

@@ -125,7 +125,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 			"--cert " + stranger.Cert},
 		{"a node without a port", ConnectOptions{Insecure: true, EtcdInsecure: true, Nodes: []string{"10.0.0.1"}},
 			"host:port"},
-		{"nobody answers", ConnectOptions{Insecure: true, EtcdInsecure: true, Nodes: []string{"127.0.0.1:1", "127.0.0.1:2"}},
+		{"no node answers", ConnectOptions{Insecure: true, EtcdInsecure: true, Nodes: []string{"127.0.0.1:1", "127.0.0.1:2"}},
 			"none of 127.0.0.1:1, 127.0.0.1:2 answers"},
 		{"no such store", ConnectOptions{Insecure: true, EtcdInsecure: true, BackupStore: "ftp://x"}, "ftp"},
 	} {

@@ -35,7 +35,7 @@ func (e *LeaseError) Unwrap() error { return e.Err }
 
 // Hint says how to have the lease freed.
 func (e *LeaseError) Hint() string {
-	return "etcd-manager-ctl pause --reason=... makes the coordinator give it back"
+	return "make the coordinator give it back: etcd-manager-ctl pause --reason=..."
 }
 
 // Kind names the error's exit code.
@@ -147,7 +147,7 @@ func (c *Client) wait(ctx context.Context, op plan.Operation) error {
 			return nil
 		}
 		if err := wait.For(ctx, observeAgain); err != nil {
-			return fmt.Errorf("%s was carried out, and its effect does not show: %w", plan.KindOf(op).Path, err)
+			return fmt.Errorf("%s was carried out, but its effect does not show: %w", plan.KindOf(op).Path, err)
 		}
 	}
 }

@@ -201,7 +201,7 @@ func TestAnEffectThatDoesNotShowIsSaid(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
-	wantError(t, err, "quarantine lift was carried out, and its effect does not show")
+	wantError(t, err, "quarantine lift was carried out, but its effect does not show")
 }
 
 func TestABackupIsDoneWhenItsOrderReturns(t *testing.T) {

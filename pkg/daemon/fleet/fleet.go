@@ -200,7 +200,7 @@ func (f *Fleet) address(name cluster.NodeName) (string, error) {
 			return p.Address, nil
 		}
 	}
-	return "", fmt.Errorf("no address of node %s is known", name)
+	return "", fmt.Errorf("the address of node %s is unknown", name)
 }
 
 // Coordinator returns what carries operations out under the fleet's lease.
@@ -228,7 +228,7 @@ func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Ter
 		return &rpc.Error{
 			Kind: rpc.Invalid, Text: fmt.Sprintf(
 				"order not understood by node %s, which may run another version of etcd-manager: %v", node, err),
-			Hint: "upgrade the older nodes; the order is tried again",
+			Hint: "upgrade the older nodes; the order will be retried",
 		}
 	}
 	return err

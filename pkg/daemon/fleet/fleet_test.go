@@ -142,9 +142,9 @@ func TestADiskThatHangsMakesTheOwnNodeUnreachableAndStopsNoObservation(t *testin
 
 func TestANodeWithoutAnAddressCannotBeReached(t *testing.T) {
 	f := newTestCluster(t, nil).fleetOf()
-	wantError(t, f.execute(t.Context(), stopFor("z"), 1), "no address of node z is known")
+	wantError(t, f.execute(t.Context(), stopFor("z"), 1), "the address of node z is unknown")
 	_, err := voters{f}.Lease(t.Context(), "z", lease.Request{})
-	wantError(t, err, "no address of node z is known")
+	wantError(t, err, "the address of node z is unknown")
 	// Before the first observation gossip tells of addresses.
 	if _, err := f.address("b"); err != nil {
 		t.Error(err)

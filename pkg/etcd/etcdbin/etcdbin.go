@@ -65,7 +65,7 @@ func (e *NotFoundError) Error() string {
 
 // Hint says what to do about it.
 func (e *NotFoundError) Hint() string {
-	return fmt.Sprintf("put etcd, etcdctl and etcdutl of %s in %s, or name their parent directory in --etcd-dir or %s",
+	return fmt.Sprintf("put etcd, etcdctl and etcdutl of %s in %s, or name their parent directory with --etcd-dir or %s",
 		e.Version, e.Places[0], DirVariable)
 }
 

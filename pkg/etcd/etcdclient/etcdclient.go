@@ -55,11 +55,11 @@ var ErrNotReady = errors.New("the learner has not caught up with the leader")
 // ErrUnhealthy is returned when etcd refuses a membership change because too
 // few members are started or connected for long enough (strict reconfig
 // check). It clears by itself seconds after a join.
-var ErrUnhealthy = errors.New("etcd refuses the change: too few members are connected for long enough")
+var ErrUnhealthy = errors.New("etcd refuses the change: too few members have been connected for long enough")
 
 // ErrLearnerPending is returned when etcd has as many learners as it takes, which
 // is one: another member is joining.
-var ErrLearnerPending = errors.New("etcd takes no other learner while one is there")
+var ErrLearnerPending = errors.New("etcd allows one learner at a time, and there is one")
 
 // A Client is a connection to one member or to several of one cluster.
 type Client struct {
@@ -311,7 +311,7 @@ func (c *Client) Propose(ctx context.Context, n int) error {
 	return group.Wait()
 }
 
-var errNotCommitted = errors.New("an entry that changes nothing was not committed")
+var errNotCommitted = errors.New("an entry without effect was not committed")
 
 // propose appends an entry to raft's log that changes nothing: the revocation of a
 // lease that does not exist. It reports whether the entry was committed.
@@ -339,8 +339,8 @@ func plain(err error) error {
 	case errors.Is(err, rpctypes.ErrUnhealthy), errors.Is(err, rpctypes.ErrMemberNotEnoughStarted):
 		return ErrUnhealthy
 	case Denied(err):
-		return fmt.Errorf("%w (authentication is on: etcd takes the common name of the client's certificate for its user, "+
-			"who needs the role root: etcdctl user add NAME --no-password; etcdctl user grant-role NAME root)", err)
+		return fmt.Errorf("%w (authentication is on: etcd uses the common name of the client's certificate as its user, "+
+			"which needs the role root: etcdctl user add NAME --no-password; etcdctl user grant-role NAME root)", err)
 	}
 	return err
 }

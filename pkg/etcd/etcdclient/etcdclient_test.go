@@ -308,7 +308,7 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 	}
 	defer unreachable.Close()
 	for where, url := range map[string]string{
-		"nobody listens": "http://" + testport.Address(t), "nobody answers": "http://" + unreachable.Addr().String(),
+		"nobody listens": "http://" + testport.Address(t), "no node answers": "http://" + unreachable.Addr().String(),
 	} {
 		for name, call := range calls {
 			t.Run(where+"/"+name, func(t *testing.T) {

@@ -150,12 +150,12 @@ func (e *EndpointError) connect(ctx context.Context, host string) (net.Conn, boo
 		e.Next = "check /etc/hosts and the name server, or use the IP address"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Cause = cluster.CauseRefused
-		e.Text = "nothing listens there: the connection is refused"
-		e.Next = "is etcd running on that machine, and is this its client port? etcdadm info, there, and: journalctl -u etcd"
+		e.Text = "nothing listens there: connection refused"
+		e.Next = "check there whether etcd runs, and whether this is its client port: etcdadm info; journalctl -u etcd"
 	case errors.As(err, &timeout) && timeout.Timeout():
 		e.Cause = cluster.CauseTimeout
 		e.Text = fmt.Sprintf("no connection within %s", time.Since(began).Round(100*time.Millisecond))
-		e.Next = "the machine is down, or a firewall drops what is sent to the port"
+		e.Next = "the machine is down, or a firewall drops packets to the port"
 	default:
 		e.Text = reason(err)
 		e.Next = "check the network between this machine and that one"
@@ -184,8 +184,8 @@ func (e *EndpointError) plain(conn net.Conn) bool {
 	text := string(answer[:n])
 	tlsAlert := n >= 2 && answer[0] == 21 && answer[1] == 3
 	if tlsAlert || strings.Contains(text, "HTTPS server") || n == 0 && err != nil && !isTimeout(err) {
-		e.Cause, e.Text = cluster.CauseTLS, "it expects TLS, and was spoken to without"
-		e.Next = "use https:// and certificates; leave --insecure out"
+		e.Cause, e.Text = cluster.CauseTLS, "it expects TLS, but the connection has none"
+		e.Next = "use https:// and certificates, without --insecure"
 		return true
 	}
 	return false
@@ -212,15 +212,15 @@ func (e *EndpointError) ask(ctx context.Context, config *tls.Config) {
 	s, err := c.c.Status(ctx, e.Endpoint)
 	switch {
 	case err != nil:
-		e.Text = "it accepts connections and does not answer"
+		e.Text = "it accepts connections but does not answer"
 		e.Next = "etcd hangs there, or waits for the other members before it serves for the first time: check its log " +
 			"(journalctl -u etcd)"
 	case s.Leader == 0:
-		e.Text = "the cluster has no leader: fewer voters run and see each other than a majority needs"
-		e.Next = "bring the other members back first; etcdadm info shows what one member knows of them"
+		e.Text = "the cluster has no leader: too few voters run and reach each other for a majority"
+		e.Next = "bring the other members back first; see what one member knows of them: etcdadm info"
 		e.Code = "quorum-lost"
 	default:
 		e.Text = "it answers, but did not answer this request in time"
-		e.Next = "etcd is overloaded, its disk is slow, or a leader was just elected: try again, or with a longer --timeout"
+		e.Next = "etcd is overloaded, its disk is slow, or a leader was just elected: try again, with a longer --timeout if need be"
 	}
 }

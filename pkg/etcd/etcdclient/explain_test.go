@@ -83,7 +83,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 	good := ours.serve(t, server, tls.RequireAndVerifyClientCert)
 	open := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(open.Close)
-	unreachable, err := net.Listen("tcp", local+":0") // the kernel accepts, and nobody answers
+	unreachable, err := net.Listen("tcp", local+":0") // the kernel accepts, and no node answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,9 +96,9 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		text, next     string
 		code           string
 	}{
-		{"nobody listens", "https://" + free, ours.client(client), "refused", "is etcd running", ""},
-		{"nobody answers", "http://" + unreachable.Addr().String(), nil, "does not answer", "hangs", ""},
-		{"nobody answers a handshake", "https://" + unreachable.Addr().String(), ours.client(client), "does not answer",
+		{"nobody listens", "https://" + free, ours.client(client), "refused", "check there whether etcd runs, and whether this is its client port: etcdadm info; journalctl -u etcd", ""},
+		{"no node answers", "http://" + unreachable.Addr().String(), nil, "does not answer", "hangs", ""},
+		{"no node answers a handshake", "https://" + unreachable.Addr().String(), ours.client(client), "does not answer",
 			"hangs", ""},
 		{"no such name", "https://a..b:2379", ours.client(client), "the name a..b cannot be resolved", "/etc/hosts", ""},
 		{"no URL", "https://", nil, "not a client URL", "", ""},
@@ -114,7 +114,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		{"server with TLS", "http://" + good, nil, "expects TLS", "https://", ""},
 		{"no client certificate", "https://" + good, ours.client(), "none is given", "--cert", "refused"},
 		{"client of another CA", "https://" + good, ours.client(theirs.issue(t, "stranger", local, day)),
-			`does not accept the client certificate "stranger" of the CA "theirs"`, "--cert", "refused"},
+			`rejects the client certificate "stranger" of the CA "theirs"`, "--cert", "refused"},
 		{"client expired", "https://" + good, ours.client(ours.issue(t, "late", local, -time.Hour)), "which is expired since",
 			"check-expiration", "refused"},
 		{"not etcd", "https://" + good, ours.client(client), "does not answer", "check its log", ""},
@@ -133,7 +133,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 			if !strings.Contains(e.Hint(), tc.next) || tc.next == "" && e.Hint() != "" {
 				t.Errorf("the hint is %q, want %q in it", e.Hint(), tc.next)
 			}
-			trusts := []string{"nobody listens", "nobody answers", "nobody answers a handshake", "no such name", "no URL",
+			trusts := []string{"nobody listens", "no node answers", "no node answers a handshake", "no such name", "no URL",
 				"server with TLS", "not etcd"}
 			if e.Refused == slices.Contains(trusts, tc.name) {
 				t.Errorf("refused is %v", e.Refused)
@@ -254,7 +254,7 @@ func TestWhatCountsAsNoAnswer(t *testing.T) {
 }
 
 func TestACertificateWithoutHosts(t *testing.T) {
-	if got := names(&x509.Certificate{}); got != "no host at all" {
+	if got := names(&x509.Certificate{}); got != "no host" {
 		t.Errorf("it is for %s", got)
 	}
 	if got := names(&x509.Certificate{

@@ -59,7 +59,7 @@ func (e *EndpointError) theirs(err error, config *tls.Config) bool {
 		if unknown.Cert != nil {
 			issuer = fmt.Sprintf("%q", unknown.Cert.Issuer.CommonName)
 		}
-		e.Text = fmt.Sprintf("its certificate was issued by %s, which the CA file of this machine does not have", issuer)
+		e.Text = fmt.Sprintf("its certificate was issued by %s, which is not in this machine's CA file", issuer)
 		e.Next = "use the ca.crt of that cluster: --cacert, or --certs-dir"
 	case errors.As(err, &name):
 		e.Text = fmt.Sprintf("its certificate is not for %s, but for %s", name.Host, names(name.Certificate))
@@ -69,11 +69,11 @@ func (e *EndpointError) theirs(err error, config *tls.Config) bool {
 		e.Text = "its certificate is " + validity(invalid.Cert, config)
 		e.Next = "check the clocks of both machines; on that machine: etcdadm certs check-expiration, etcdadm certs renew"
 	case errors.As(err, &invalid):
-		e.Text = "its certificate is not accepted: " + invalid.Error()
+		e.Text = "its certificate is rejected: " + invalid.Error()
 		e.Next = "on that machine: etcdadm certs check-expiration"
 	case errors.As(err, &record):
 		e.Text = "it does not speak TLS"
-		e.Next = "use http:// and --insecure, if it is meant to be so"
+		e.Next = "if that is intended, use http:// and --insecure"
 	default:
 		return false
 	}
@@ -87,16 +87,16 @@ func (e *EndpointError) ours(err error, config *tls.Config) bool {
 		return false
 	}
 	e.Code = "refused"
-	e.Next = "the client's certificate must be of the cluster's CA: --cert and --key, or --certs-dir; etcdadm certs " +
+	e.Next = "give a client certificate of the cluster's CA, with --cert and --key or --certs-dir; etcdadm certs " +
 		"check-expiration"
 	leaf := shown(config)
 	switch {
 	case leaf == nil:
-		e.Text = "it asks for a client certificate, and none is given"
+		e.Text = "it asks for a client certificate, but none is given"
 	case !strings.Contains(op.Err.Error(), "certificate"):
 		e.Text = fmt.Sprintf("it ends the handshake: %v", op.Err)
 	default:
-		e.Text = fmt.Sprintf("it does not accept the client certificate %q of the CA %q, which is %s (%v)",
+		e.Text = fmt.Sprintf("it rejects the client certificate %q of the CA %q, which is %s (%v)",
 			leaf.Subject.CommonName, leaf.Issuer.CommonName, validity(leaf, config), op.Err)
 	}
 	return true
@@ -143,7 +143,7 @@ func names(c *x509.Certificate) string {
 		list = append(list, ip.String())
 	}
 	if len(list) == 0 {
-		return "no host at all"
+		return "no host"
 	}
 	return strings.Join(list, ", ")
 }

@@ -223,7 +223,7 @@ func TestMetricsThatAreNotThere(t *testing.T) {
 		t.Errorf("%d, %v", q, err)
 	}
 	if q, err := Quota(short(t), "http://"+testport.Address(t), nil); err == nil {
-		t.Errorf("nobody answers with %d", q)
+		t.Errorf("no node answers with %d", q)
 	}
 	if q, err := Quota(short(t), "http://a b", nil); err == nil {
 		t.Errorf("a URL that is none answers with %d", q)

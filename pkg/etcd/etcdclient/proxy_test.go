@@ -39,7 +39,7 @@ func TestNoProxyIsUsed(t *testing.T) {
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, _ = c.Report(ctx) // nobody answers: it is about who is connected to
+		_, _ = c.Report(ctx) // no node answers: it is about who is connected to
 		return
 	}
 	etcd, err := net.Listen("tcp", net.JoinHostPort(ownAddress(t), "0"))

@@ -20,7 +20,7 @@ import (
 func Reason(ctx context.Context, endpoint string, config *tls.Config, err error) (cluster.Cause, string) {
 	text := clean(err)
 	if Denied(err) {
-		return cluster.CauseAuth, "etcd denies it: " + text
+		return cluster.CauseAuth, "etcd denies access: " + text
 	}
 	if !Unanswered(err) {
 		return cluster.CauseOther, text

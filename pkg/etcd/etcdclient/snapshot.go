@@ -77,7 +77,7 @@ func (s *snapshot) Read(p []byte) (int, error) {
 func (s *snapshot) next() error {
 	if s.message != nil && s.message.Remaining() > 0 {
 		if err := s.field(); err != nil {
-			return fmt.Errorf("a message of the snapshot stream is garbled: %w", err)
+			return fmt.Errorf("a message of the snapshot stream is corrupt: %w", err)
 		}
 		return nil
 	}

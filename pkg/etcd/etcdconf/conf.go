@@ -222,11 +222,11 @@ func (m Member) validate() error {
 	case !filepath.IsAbs(m.DataDir):
 		return fail("data directory %q is not an absolute path", m.DataDir)
 	case m.State != StateNew && m.State != StateExisting:
-		return fail("start state %q is not new or existing", m.State)
+		return fail("start state %q is neither new nor existing", m.State)
 	case m.State == StateNew && len(m.Peers) == 0:
 		return fail("an initial member needs the list of its peers")
 	case m.Quarantined && len(m.URLs.Quarantine) == 0:
-		return fail("it is quarantined, and has no quarantine URL")
+		return fail("it is quarantined, but has no quarantine URL")
 	}
 	if err := m.validateURLs(); err != nil {
 		return fail("%w", err)
@@ -259,7 +259,7 @@ func (m Member) validateURLs() error {
 	}
 	for _, u := range slices.Concat(m.URLs.Peer, m.clientURLs(), m.ListenPeerURLs, m.listenClientURLs()) {
 		if secure(u) {
-			return fmt.Errorf("%s needs TLS files, and there are none", u)
+			return fmt.Errorf("%s needs TLS files, but none are given", u)
 		}
 	}
 	return nil

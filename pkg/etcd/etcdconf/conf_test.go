@@ -136,7 +136,7 @@ func TestEnvRefusesWhatEtcdWouldRefuse(t *testing.T) {
 		{"etcd 3.3", func(m *Member) { m.Version = etcdversion.Must("3.3.27") }, "too old"},
 		{"token with a slash", func(m *Member) { m.Token = "a/b" }, `character '/'`},
 		{"relative data directory", func(m *Member) { m.DataDir = "data" }, "not an absolute path"},
-		{"no state", func(m *Member) { m.State = "" }, "not new or existing"},
+		{"no state", func(m *Member) { m.State = "" }, "is neither new nor existing"},
 		{"bootstrap alone by omission", func(m *Member) { m.Peers = nil }, "needs the list of its peers"},
 		{"not among its peers", func(m *Member) { m.Name = "etcd-d" }, "not among its peers"},
 		{"peer without a name", func(m *Member) { m.Peers[0].Name = "" }, "node name is empty"},
@@ -153,7 +153,7 @@ func TestEnvRefusesWhatEtcdWouldRefuse(t *testing.T) {
 		{"gates that are none", func(m *Member) { m.User = map[string]string{"ETCD_FEATURE_GATES": "X"} }, "Gate=true"},
 		{"a gate of neither truth", func(m *Member) {
 			m.User = map[string]string{"ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK": "maybe"}
-		}, "not true or false"},
+		}, "is neither true nor false"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -138,7 +138,7 @@ func checkFlag(v etcdversion.Version, known map[string]knownFlag, name, value st
 	e := &FlagError{Flag: name, Version: v}
 	switch k, ok := known[name]; {
 	case (Member{}).ignores(flagVariable(name)):
-		e.Reason = "decides who the member is, and is set by etcdadm"
+		e.Reason = "is part of the member's identity, and is set by etcdadm"
 		e.Instead = instead[name]
 	case !ok:
 		e.Reason, e.Instead = unknown(v, known, name, value)
@@ -162,7 +162,7 @@ var instead = map[string]string{
 func unknown(v etcdversion.Version, known map[string]knownFlag, name, value string) (reason, use string) {
 	reason = fmt.Sprintf("is not known to etcd %s", v)
 	if v.AtLeast(3, newest+1) {
-		reason = fmt.Sprintf("is not known to etcd 3.%d, the latest whose flags etcdadm knows", newest)
+		reason = fmt.Sprintf("is not known to etcd 3.%d, the latest version whose flags etcdadm knows", newest)
 	}
 	var names []string
 	for _, k := range readFlags() {
@@ -234,12 +234,12 @@ func badValue(kind, value string, minor int) string {
 		want = "a whole number from 0"
 	case "urls":
 		err = checkURLs("URL", nonEmpty(strings.Split(value, ",")))
-		want = "a list of URLs, as https://10.0.0.1:2379"
+		want = "a list of URLs such as https://10.0.0.1:2379"
 	case "gates":
 		return badGates(value, minor)
 	}
 	if err != nil {
-		return fmt.Sprintf("is %q and not %s", value, want)
+		return fmt.Sprintf("is %q, not %s", value, want)
 	}
 	return ""
 }

@@ -21,7 +21,7 @@ func Expand(urls []string, address, name string) ([]string, error) {
 	for _, u := range nonEmpty(urls) {
 		for _, t := range template.FindAllString(u, -1) {
 			if t != "__address__" && t != "__name__" {
-				return nil, fmt.Errorf("URL %s: unknown template %s, there are __address__ and __name__", u, t)
+				return nil, fmt.Errorf("URL %s: unknown placeholder %s, the known ones are __address__ and __name__", u, t)
 			}
 		}
 		expanded := u

@@ -23,7 +23,7 @@ func TestExpand(t *testing.T) {
 		{in: "https://api.internal:4003", address: "not used", want: "https://api.internal:4003"},
 		{in: "", want: ""},
 		{in: " https://a:1 ,", want: "https://a:1"},
-		{in: "https://__addres__:2380", address: "10.0.0.1", fails: "unknown template __addres__"},
+		{in: "https://__addres__:2380", address: "10.0.0.1", fails: "unknown placeholder __addres__"},
 		{in: "https://__address__:2380", address: "", fails: "not an IP address"},
 		{in: "https://__address__:2380", address: "host", fails: "not an IP address"},
 		{in: "https://__address__:2380", address: "fe80::1%eth0", fails: "one interface only"},

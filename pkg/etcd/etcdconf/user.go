@@ -131,7 +131,7 @@ func set(v etcdversion.Version, env, gates map[string]string, key, value string)
 		case t.gate != "":
 			on, err := strconv.ParseBool(t.value)
 			if err != nil {
-				return fmt.Errorf("%s=%s is not true or false", key, value)
+				return fmt.Errorf("%s=%s is neither true nor false", key, value)
 			}
 			gates[t.gate] = strconv.FormatBool(on)
 		default:

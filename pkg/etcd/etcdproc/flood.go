@@ -55,7 +55,7 @@ func (f *flood) pass(line string, emit func(string)) {
 		return
 	}
 	if k.left > 0 {
-		emit(fmt.Sprintf("etcdadm: %d more lines like the next were left out", k.left))
+		emit(fmt.Sprintf("etcdadm: %d more lines like the next were omitted", k.left))
 		k.left = 0
 	}
 	emit(line)

@@ -35,7 +35,7 @@ func TestFlood(t *testing.T) {
 	for i := range 7000 {
 		f.pass(entry("etcdserver/server.go:1844", i), emit)
 	}
-	if len(got) != floodRate+1 || got[0] != "etcdadm: 6800 more lines like the next were left out" ||
+	if len(got) != floodRate+1 || got[0] != "etcdadm: 6800 more lines like the next were omitted" ||
 		got[1] != entry("etcdserver/server.go:1844", 0) {
 		t.Errorf("a second later: %q", got)
 	}

@@ -158,7 +158,7 @@ func TestSeededArchiveNeedsNoNetwork(t *testing.T) {
 	// A version that is another's.
 	o = local(t, version)
 	seed(t, o, release(t, "3.6.1"))
-	wantError(t, second(Install(soon(t), o, t.TempDir())), "not usable", "etcd is of version 3.6.1")
+	wantError(t, second(Install(soon(t), o, t.TempDir())), "not usable", "etcd has version 3.6.1")
 }
 
 func TestReadOnlyCache(t *testing.T) {

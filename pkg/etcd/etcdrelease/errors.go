@@ -40,7 +40,7 @@ func (e *ChecksumError) Error() string {
 
 // Hint says what to do about it.
 func (e *ChecksumError) Hint() string {
-	return "do not use this archive; compare the digest with the one that etcd publishes, and check what stands " +
+	return "do not use this archive; compare the digest with the one that etcd publishes, and check what is " +
 		"between (proxy, mirror)"
 }
 
@@ -56,14 +56,14 @@ type NoChecksumError struct {
 
 func (e *NoChecksumError) Error() string {
 	if e.Plain {
-		return fmt.Sprintf("no checksum for %s: those that come over plain http like the archive prove nothing", e.URL)
+		return fmt.Sprintf("no checksum for %s: one that comes over plain http, like the archive, proves nothing", e.URL)
 	}
 	return fmt.Sprintf("no checksum for %s: there is none in %s", e.URL, strings.Join(e.Observed, " or "))
 }
 
 // Hint says what to do about it.
 func (e *NoChecksumError) Hint() string {
-	return "give the archive's digest with --binaries-sha256, or take it unchecked with --skip-checksum"
+	return "give the archive's digest with --binaries-sha256, or use it unchecked with --skip-checksum"
 }
 
 // A VersionError says that binaries are of another version than was asked for.
@@ -79,7 +79,7 @@ func (e *VersionError) Error() string {
 
 // Hint says what to do about it.
 func (e *VersionError) Hint() string {
-	return "check that --version and the source of the binaries are of the same release, and of this machine's " +
+	return "check that the source of the binaries is of the release in --version, and of this machine's " +
 		"architecture (linux/" + arch + ")"
 }
 

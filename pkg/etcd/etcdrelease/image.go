@@ -101,7 +101,7 @@ func notByDigest(image string, err error) error {
 			next: "--binaries-image takes REPOSITORY@sha256:DIGEST, or the path of an archive of docker save or of an " +
 				"OCI layout"}
 	}
-	return &adviceError{text: fmt.Sprintf("image %s has no digest; what is behind a tag can change", image), err: err,
+	return &adviceError{text: fmt.Sprintf("image %s has no digest, and a tag can be moved", image), err: err,
 		next: fmt.Sprintf("name it as %s@sha256:DIGEST; `docker buildx imagetools inspect %s` or `crane digest %s` print "+
 			"the digest", tag.Context(), image, image)}
 }
@@ -156,7 +156,7 @@ func (o Options) fromSaved(ctx context.Context, archive, stage string) error {
 		return within("image "+archive, lerr)
 	}
 	if !found {
-		return fmt.Errorf("image %s is neither of docker save (%w) nor an OCI layout (no index.json)", archive, err)
+		return fmt.Errorf("image %s is neither an archive of docker save (%w) nor an OCI layout (no index.json)", archive, err)
 	}
 	return within("image "+archive, o.fromLayout(ctx, dir, stage))
 }

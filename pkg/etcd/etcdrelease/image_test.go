@@ -300,7 +300,7 @@ func TestImageOnDisk(t *testing.T) {
 			saveLayout(t, indexOf(t, map[string]v1.Image{"linux/" + otherArch(): theirs})), "0 images for linux/" + arch,
 		},
 		"directory of something else": {t.TempDir(), "index.json"},
-		"tar of something else":       {file("other.tar", tarOf(t, binaries("", v)...)), "neither of docker save"},
+		"tar of something else":       {file("other.tar", tarOf(t, binaries("", v)...)), "neither an archive of docker"},
 		"no tar":                      {file("other.txt", noise(5000)), "other.txt"},
 		"cut off":                     {file("cut.tar", b[:len(b)/2]), "cut.tar"},
 		"without etcd": {

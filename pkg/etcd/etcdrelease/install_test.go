@@ -177,7 +177,7 @@ func TestInstallLeavesOldSetWhenNewIsWrong(t *testing.T) {
 	}{
 		"another version": {
 			func(t *testing.T) machine.Binaries { return machine.Binaries{Dir: dirOf(t, "3.6.1", tools...)} },
-			[]string{"not etcd 3.6.16", "etcd is of version 3.6.1;"},
+			[]string{"not etcd 3.6.16", "etcd has version 3.6.1;"},
 		},
 		"a tool missing": {
 			func(t *testing.T) machine.Binaries { return machine.Binaries{Dir: dirOf(t, "3.6.16", "etcd")} },
@@ -204,7 +204,7 @@ func TestInstallLeavesOldSetWhenNewIsWrong(t *testing.T) {
 				write(t, dir+"/etcd", []byte("\x7fELF\x02\x01\x01"+strings.Repeat("\x00", 200)))
 				return machine.Binaries{Dir: dir}
 			},
-			[]string{"etcd does not tell its version", "exec format error"},
+			[]string{"etcd does not print its version", "exec format error"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

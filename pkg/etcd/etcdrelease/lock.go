@@ -22,7 +22,7 @@ import (
 // digests and versions are checked before.
 func lockDir(ctx context.Context, dir string, limit time.Duration) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit,
-		fmt.Errorf("another process has been working in %s for %s", dir, limit))
+		fmt.Errorf("another process has been using %s for %s", dir, limit))
 	defer cancel()
 	d, err := os.Open(dir)
 	if err != nil {

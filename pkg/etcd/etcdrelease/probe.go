@@ -72,7 +72,7 @@ func (f Found) Problems(v etcdversion.Version) []string {
 		case t.Problem != "":
 			wrong = append(wrong, t.Problem)
 		case !matches(v, t.Version):
-			wrong = append(wrong, fmt.Sprintf("%s is of version %s", t.Path, t.Version))
+			wrong = append(wrong, fmt.Sprintf("%s has version %s", t.Path, t.Version))
 		}
 	}
 	return wrong
@@ -109,7 +109,7 @@ func observe(ctx context.Context, dir, name string) Tool {
 	}
 	v, err := etcdbin.Probe(ctx, path)
 	if err != nil {
-		return Tool{Path: path, Problem: fmt.Sprintf("%s does not tell its version: %v", path, errors.Unwrap(err))}
+		return Tool{Path: path, Problem: fmt.Sprintf("%s does not print its version: %v", path, errors.Unwrap(err))}
 	}
 	return Tool{Path: path, Version: v}
 }

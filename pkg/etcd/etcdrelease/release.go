@@ -79,7 +79,7 @@ func For(c machine.Config) Options {
 func (o Options) complete() (Options, error) {
 	defaults := machine.Defaults()
 	if o.Version.IsZero() {
-		return o, errors.New("no version of etcd is given")
+		return o, errors.New("the version of etcd is missing")
 	}
 	s := &o.Sources
 	if s.ReleaseURL == "" {
@@ -133,7 +133,7 @@ func (o Options) candidates() ([]candidate, error) {
 		!strings.Contains(" http https file ", " "+base.Scheme+" ") {
 		return nil, &adviceError{
 			text: fmt.Sprintf("release URL %q is not an http, https or file URL", o.Sources.ReleaseURL),
-			next: "--release-url takes what is before /v" + o.Version.String() +
+			next: "--release-url takes the part before /v" + o.Version.String() +
 				" in the URL of the archive, or the URL of a .tar.gz",
 		}
 	}

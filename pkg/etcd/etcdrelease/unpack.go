@@ -89,7 +89,7 @@ func unpack(ctx context.Context, r io.Reader, dir string, pick pick) error {
 
 func unexpected(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("it is cut off: %w", err)
+		return fmt.Errorf("it is truncated: %w", err)
 	}
 	return err
 }

@@ -210,7 +210,7 @@ func (e *statusError) Hint() string {
 	if e.code == http.StatusProxyAuthRequired {
 		return "the proxy wants a name and password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT"
 	}
-	return "check --release-url and what stands between: HTTPS_PROXY, NO_PROXY"
+	return "check --release-url and the proxy settings: HTTPS_PROXY, NO_PROXY"
 }
 
 func retryAfter(resp *http.Response) time.Duration {

@@ -285,7 +285,7 @@ func TestTheRightTool(t *testing.T) {
 		"nothing for 3.5": {nil, v35, "no executable file etcdutl or etcdctl in", new(*MissingError)},
 		"another minor": {
 			map[string]string{"etcdutl": utl}, v35,
-			"is of version 3.6.16; a snapshot for etcd 3.5.21 is restored by the tool of 3.5", new(*VersionError),
+			"has version 3.6.16; a snapshot for etcd 3.5.21 is restored by the tool of 3.5", new(*VersionError),
 		},
 		"something else": {map[string]string{"etcdutl": "echo hello"}, v36, `it printed "hello"`, nil},
 		"a version that is none": {

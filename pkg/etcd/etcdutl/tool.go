@@ -57,7 +57,7 @@ type VersionError struct {
 }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("%s is of version %s; a snapshot for etcd %s is restored by the tool of %d.%d",
+	return fmt.Sprintf("%s has version %s; a snapshot for etcd %s is restored by the tool of %d.%d",
 		e.Path, e.Got, e.Want, e.Want.Major, e.Want.Minor)
 }
 
@@ -92,7 +92,7 @@ func Find(ctx context.Context, dir string, v etcdversion.Version) (Tool, error) 
 			return Tool{}, err
 		}
 		if err := t.learn(ctx); err != nil {
-			return Tool{}, fmt.Errorf("ask %s what it can do: %w", path, err)
+			return Tool{}, fmt.Errorf("ask %s for its features: %w", path, err)
 		}
 		if t.Version.Major != v.Major || t.Version.Minor != v.Minor {
 			return Tool{}, &VersionError{path, t.Version, v}

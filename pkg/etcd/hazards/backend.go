@@ -39,7 +39,7 @@ func readBackend(path string) (backend, error) {
 	}
 	b, same, err := readOnce(f)
 	if err == nil && !same {
-		err = errors.New("it changes while it is read")
+		err = errors.New("it changed while it was read")
 	}
 	return b, err
 }

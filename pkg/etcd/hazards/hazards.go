@@ -94,7 +94,7 @@ func (f findings) hazards() []cluster.Hazard {
 		for _, r := range log[:min(len(log), named)] {
 			words = append(words, r.String())
 		}
-		add(kind, len(log) > 0, "%d requests of the v2 store behind the last raft snapshot: %s", len(log),
+		add(kind, len(log) > 0, "%d requests of the v2 store after the last raft snapshot: %s", len(log),
 			some(words, len(log)))
 	}
 	slices.SortFunc(list, func(a, b cluster.Hazard) int { return cmp.Compare(a.Kind, b.Kind) })
@@ -139,11 +139,11 @@ func examine(d Dir) (findings, error) {
 	}
 	switch {
 	case l.first > s.index+1 && l.last > s.index:
-		return findings{}, fmt.Errorf("the log begins at %d, and the raft snapshot is of %d", l.first, s.index)
+		return findings{}, fmt.Errorf("the log begins at %d, but the raft snapshot is at %d", l.first, s.index)
 	case b.applied < s.index:
-		return findings{}, fmt.Errorf("the database is of %d, and the raft snapshot of %d", b.applied, s.index)
+		return findings{}, fmt.Errorf("the database is at %d, but the raft snapshot at %d", b.applied, s.index)
 	case l.last < b.applied:
-		return findings{}, fmt.Errorf("the log ends at %d, and the database is of %d", l.last, b.applied)
+		return findings{}, fmt.Errorf("the log ends at %d, but the database is at %d", l.last, b.applied)
 	}
 	f := findings{keys: s.keys, content: s.content}
 	for _, r := range l.requests {
@@ -190,7 +190,7 @@ func newest(snaps []snapFile, l log) (snapshot, error) {
 	case problem != nil:
 		return snapshot{}, problem
 	case told || slices.ContainsFunc(l.snapshots, func(i uint64) bool { return i > 0 }):
-		return snapshot{}, errors.New("the log tells of one that is not there")
+		return snapshot{}, errors.New("the log names one that does not exist")
 	}
 	return snapshot{state: newState()}, nil
 }

@@ -35,7 +35,7 @@ const maxRecord = 512 << 20
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errEnd is for a record that was never finished.
-var errEnd = errors.New("it ends within a record")
+var errEnd = errors.New("it ends in the middle of a record")
 
 // A log is what is in the write-ahead log from some entry on.
 type log struct {

@@ -161,7 +161,7 @@ func (s state) unlike(database map[cluster.MemberID]member) []string {
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.raft)) {
 		if _, ok := s.members[id]; !ok {
-			say("raft has %s, which is in no list", id)
+			say("raft has %s, which is in neither list", id)
 		}
 	}
 	return texts

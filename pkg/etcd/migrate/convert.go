@@ -114,7 +114,7 @@ func plan(store v2Store, old oldSpace, keep string, now time.Time) (*conversion,
 		if len(both) > maxNamed {
 			more = ", ..."
 		}
-		return nil, refuse("look at both, and say which stays: --keep=v3 or --keep=v2",
+		return nil, refuse("compare both, and choose which to keep: --keep=v3 or --keep=v2",
 			"%d keys are in the v2 store and in the v3 store: %s%s", len(both),
 			strings.Join(both[:min(len(both), maxNamed)], ", "), more)
 	}
@@ -173,7 +173,7 @@ func verify(ctx context.Context, path string, old oldSpace, c *conversion) (clus
 		v, err := s.Value(k, nil)
 		if !ok || err != nil || string(v) != p.value || k.Lease != p.lease || int64(k.ModRevision) != p.main ||
 			int64(k.CreateRevision) != p.create || k.Version != p.version {
-			return 0, errors.Join(fmt.Errorf("key %q of the v2 store is not in what was written as it was", p.key), err)
+			return 0, errors.Join(fmt.Errorf("key %q of the v2 store was not written as it was", p.key), err)
 		}
 	}
 	for _, k := range old.keys {
@@ -186,13 +186,13 @@ func verify(ctx context.Context, path string, old oldSpace, c *conversion) (clus
 	}
 	want := len(c.puts) + len(old.keys) - c.replaced
 	if n := s.Summary().Keys; n != want {
-		return 0, fmt.Errorf("%d keys were written, and %d are to be there", n, want)
+		return 0, fmt.Errorf("%d keys were written, but %d are expected", n, want)
 	}
 	if n := s.Summary().Leases; n != len(c.leases)+len(old.leases) {
-		return 0, fmt.Errorf("%d leases were written, and %d are to be there", n, len(c.leases)+len(old.leases))
+		return 0, fmt.Errorf("%d leases were written, but %d are expected", n, len(c.leases)+len(old.leases))
 	}
 	if n := s.Summary().Newest; int64(n) != c.revision {
-		return 0, fmt.Errorf("what was written is of revision %d, and not %d", n, c.revision)
+		return 0, fmt.Errorf("the written snapshot has revision %d, not %d", n, c.revision)
 	}
 	return s.Summary().Newest, nil
 }
@@ -202,12 +202,12 @@ func sameKey(s, old *keyspace.Space, k keyspace.Key) error {
 	now, ok := s.Get(k.Key)
 	if !ok || now.ModRevision != k.ModRevision || now.CreateRevision != k.CreateRevision || now.Version != k.Version ||
 		now.Lease != k.Lease {
-		return fmt.Errorf("v3 key %q is not in what was written as it was", k.Key)
+		return fmt.Errorf("v3 key %q was not written as it was", k.Key)
 	}
 	a, err1 := old.Value(k, nil)
 	b, err2 := s.Value(now, nil)
 	if err := errors.Join(err1, err2); err != nil || string(a) != string(b) {
-		return errors.Join(fmt.Errorf("v3 key %q has another value in what was written", k.Key), err)
+		return errors.Join(fmt.Errorf("v3 key %q was written with another value", k.Key), err)
 	}
 	return nil
 }

@@ -70,11 +70,11 @@ func (o Options) room() (int64, error) {
 	parent := filepath.Dir(o.Work)
 	free, err := hostfs.FreeBytes(parent)
 	if err != nil {
-		return 0, refuse("name a directory in one that exists: --work-dir=DIR/migrate", "%v", err)
+		return 0, refuse("name a new directory in an existing one: --work-dir=DIR/migrate", "%v", err)
 	}
 	if need := 3*size + slack; free < need {
 		return 0, refuse("make room there, or name another place: --work-dir=DIR/migrate",
-			"%s has %s free, and the copy and what is made of it need %s", parent, bytesize.Format(free),
+			"%s has %s free, but the copy and the result need %s", parent, bytesize.Format(free),
 			bytesize.Format(need))
 	}
 	return size, nil
@@ -126,8 +126,8 @@ func hold(f *os.File) error {
 		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock)
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EACCES) {
-		return refuse("stop that member, and see that nothing starts it again; then run the same command",
-			"an etcd runs on this directory: it holds %s", f.Name())
+		return refuse("stop that member, make sure that nothing starts it again, then run the same command",
+			"an etcd uses this directory: it holds %s", f.Name())
 	}
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", f.Name(), err)
@@ -172,7 +172,7 @@ func claimWork(dir string) (*work, error) {
 	mark := filepath.Join(dir, workMark)
 	if exists(dir) && !exists(mark) {
 		return nil, refuse("name a directory that does not exist yet: --work-dir=DIR/migrate",
-			"%s is there, and was not made by this command", dir)
+			"%s exists, and was not made by this command", dir)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func claimWork(dir string) (*work, error) {
 	lock, err := hostfs.Lock(mark)
 	var locked *hostfs.LockedError
 	if errors.As(err, &locked) {
-		return nil, refuse("wait until it has ended", "another migration works in %s (process %d)", dir, locked.Holder)
+		return nil, refuse("wait until it has ended", "another migration is using %s (process %d)", dir, locked.Holder)
 	}
 	if err != nil {
 		return nil, err

@@ -102,7 +102,7 @@ type Result struct {
 func Examine(ctx context.Context, o Options) (Plan, error) {
 	c, err := hazards.Read(o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Plan{}, refuse("name the directory that has member/ in it, and --wal-dir where etcd had one",
+		return Plan{}, refuse("name the directory that contains member/, and --wal-dir if etcd had one",
 			"%s is not a data directory of etcd: %v", o.Dir.Data, err)
 	}
 	if err != nil {
@@ -122,9 +122,9 @@ func Examine(ctx context.Context, o Options) (Plan, error) {
 		p.Uncommitted = c.Uncommitted
 	}
 	if p.Uncommitted > 0 && !o.DiscardTail {
-		return Plan{}, refuse("migrate the directory of a member that knows more; the same command with "+
-			"--discard-uncommitted goes without them",
-			"the log of %s ends with %d entries of which it does not say that they were committed: a majority had them or not",
+		return Plan{}, refuse("migrate the directory of a member with more entries; or run the same command with "+
+			"--discard-uncommitted to drop them",
+			"the log of %s ends with %d entries that may not have been committed",
 			o.Dir.Data, p.Uncommitted)
 	}
 	p.Bytes, err = o.room()
@@ -136,11 +136,11 @@ func (o Options) binary(ctx context.Context, c hazards.Contents) (v etcdversion.
 	want, v := c.ClusterVersion, o.Version
 	if want.IsZero() && v.IsZero() {
 		return v, "", refuse("name the etcd that wrote it: --etcd-version=2.3.8",
-			"%s does not say of which version it is", o.Dir.Data)
+			"%s does not say which version of etcd wrote it", o.Dir.Data)
 	}
 	if !v.IsZero() && (v.AtLeast(3, 4) || !v.AtLeast(want.Major, want.Minor)) {
 		return v, "", refuse(fmt.Sprintf("name one from %d.%d to 3.3, or none", max(want.Major, 2), want.Minor),
-			"etcd %s does not read this data, which is of %d.%d", v, want.Major, want.Minor)
+			"etcd %s cannot read this data, which is of %d.%d", v, want.Major, want.Minor)
 	}
 	if v.IsZero() {
 		for _, has := range o.Finder.Versions() {
@@ -152,7 +152,7 @@ func (o Options) binary(ctx context.Context, c hazards.Contents) (v etcdversion.
 	if v.IsZero() {
 		return v, "", refuse(fmt.Sprintf("put a release of etcd %d.%d into a directory DIR/etcd-v%d.%d.N and name "+
 			"--etcd-dir=DIR; a later minor version up to 3.3 reads it too, with --etcd-version", want.Major, want.Minor,
-			want.Major, want.Minor), "the data is of etcd %d.%d, and there is no binary of it on this machine", want.Major,
+			want.Major, want.Minor), "the data is of etcd %d.%d, but this machine has no binary of it", want.Major,
 			want.Minor)
 	}
 	bin, err := o.Finder.Find(v)

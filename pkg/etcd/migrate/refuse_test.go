@@ -19,7 +19,7 @@ func TestARunningMember(t *testing.T) {
 		m := old(t, version)
 		putV2(t, m, "/k", "v", 0)
 		_, _, err := Make(t.Context(), options(t, m), filepath.Join(t.TempDir(), "s"), fresh)
-		if err == nil || !strings.Contains(err.Error(), "an etcd runs on this directory") {
+		if err == nil || !strings.Contains(err.Error(), "an etcd uses this directory: it holds") {
 			t.Errorf("etcd %s: error is %v", version, err)
 		}
 		putV2(t, m, "/k", "it still takes writes", 0)
@@ -83,7 +83,7 @@ func TestInterruptedAndRunAgain(t *testing.T) {
 	}
 	var locked *RefusedError
 	if _, _, err := Make(t.Context(), o, filepath.Join(t.TempDir(), "s"), fresh); !errors.As(err, &locked) ||
-		!strings.Contains(err.Error(), "another migration works in") {
+		!strings.Contains(err.Error(), "another migration is using") {
 		t.Errorf("beside another: %v", err)
 	}
 	if err := w.lock.Unlock(); err != nil {
@@ -120,7 +120,7 @@ func TestNoRoom(t *testing.T) {
 	}
 	o := Options{Work: filepath.Join(t.TempDir(), "work")}
 	o.Dir.Data = data
-	if _, err := o.room(); err == nil || !strings.Contains(err.Error(), "the copy and what is made of it need") {
+	if _, err := o.room(); err == nil || !strings.Contains(err.Error(), "free, but the copy and the result need") {
 		t.Errorf("error is %v", err)
 	}
 }

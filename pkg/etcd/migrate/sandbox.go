@@ -37,8 +37,8 @@ func newSandbox(shared bool) (*sandbox, error) {
 	}()
 	err := <-ready
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		err = refuse("run it as root; where no other member of that cluster runs any more, --share-network does without",
-			"the copy cannot be given a network of its own, in which it reaches no other member: %v", err)
+		err = refuse("run it as root; if no other member of that cluster runs any more, --share-network needs no namespace",
+			"no network namespace can be made to keep the copy away from other members: %v", err)
 	}
 	return b, err
 }

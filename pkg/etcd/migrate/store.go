@@ -67,7 +67,7 @@ func parseStore(b []byte) (v2Store, error) {
 		case top == "2" && node.Children != nil:
 			s.users = leaves(node)
 		default:
-			return v2Store{}, fmt.Errorf("it has /%s, which no etcd makes", top)
+			return v2Store{}, fmt.Errorf("it has /%s, which etcd never makes", top)
 		}
 	}
 	return s, nil

@@ -87,7 +87,7 @@ func putAll(tx *bolt.Tx, puts []put) error {
 	for _, p := range puts {
 		key := revision(p.main, p.sub)
 		if b.Get(key) != nil {
-			return fmt.Errorf("revision %d is there already", p.main)
+			return fmt.Errorf("revision %d already exists", p.main)
 		}
 		if err := b.Put(key, p.message()); err != nil {
 			return err

@@ -54,7 +54,7 @@ func (d *Digest) Write(p []byte) (int, error) {
 // Check reports whether all that was written is a whole snapshot.
 func (d *Digest) Check() error {
 	if d.size <= sha256.Size || d.size%bboltUnit != sha256.Size {
-		return fmt.Errorf("%w: it has %d bytes, which cannot be a database and a digest", ErrDamaged, d.size)
+		return fmt.Errorf("%w: it has %d bytes, which is not the size of a database and a digest", ErrDamaged, d.size)
 	}
 	if !bytes.Equal(d.sum.Sum(nil), d.tail) {
 		return fmt.Errorf("%w: its digest is wrong", ErrDamaged)

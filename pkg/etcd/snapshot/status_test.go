@@ -54,7 +54,7 @@ func TestFilesThatAreNoSnapshot(t *testing.T) {
 		"empty":                  {nil, "0 bytes"},
 		"a word":                 {[]byte("hello"), "5 bytes"},
 		"only a digest":          {sealed(nil), "32 bytes"},
-		"cut off":                {good[:len(good)-100], "cannot be a database"},
+		"cut off":                {good[:len(good)-100], "bytes, which is not the size of a database and a digest"},
 		"cut off at a page":      {db[:8192], ""},
 		"altered":                {altered, "digest is wrong"},
 		"compressed":             {append([]byte{0x1f, 0x8b}, make([]byte, 510)...), "gzip"},
@@ -160,7 +160,7 @@ func TestCircles(t *testing.T) {
 		b[at+headerSize+8] = byte(page) // the first page below is the page itself
 		b[at+headerSize+9] = byte(page >> 8)
 		if _, err := Read(t.Context(), write(t, b)); !errors.Is(err, ErrDamaged) ||
-			!strings.Contains(err.Error(), "below itself") {
+			!strings.Contains(err.Error(), "belongs to two others, or to itself") {
 			t.Errorf("page %d: %v", page, err)
 		}
 	}

@@ -61,7 +61,7 @@ func (d *decoder) document(b []byte) *yaml.Node {
 	docs := yaml.NewDecoder(bytes.NewReader(b))
 	switch err := docs.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		d.wrong(&doc, "", "it is empty; it begins with apiVersion: %s and kind: %s", APIVersion, Kind)
+		d.wrong(&doc, "", "it is empty; it must begin with apiVersion: %s and kind: %s", APIVersion, Kind)
 		return nil
 	case err != nil:
 		d.syntax(err)
@@ -73,12 +73,12 @@ func (d *decoder) document(b []byte) *yaml.Node {
 		d.syntax(err)
 		return nil
 	default:
-		d.wrong(&second, "", "there is a second document, and only one is allowed")
+		d.wrong(&second, "", "there is a second document, but only one is allowed")
 		return nil
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		d.wrong(root, "", "it is %s and not fields with values", describe(root))
+		d.wrong(root, "", "it is %s instead of fields with values", describe(root))
 		return nil
 	}
 	return d.envelope(root)
@@ -102,7 +102,7 @@ func (d *decoder) envelope(root *yaml.Node) *yaml.Node {
 		case got[key.Value]:
 			d.wrong(key, key.Value, "is there twice")
 		case value.Kind != yaml.ScalarNode || value.Value != expect:
-			d.wrong(value, key.Value, "is %s, and this etcdadm reads %s", describe(value), expect)
+			d.wrong(value, key.Value, "is %s, but this etcdadm reads %s", describe(value), expect)
 		}
 		got[key.Value] = true
 	}
@@ -155,7 +155,7 @@ func (d *decoder) pairs(n *yaml.Node, path string, each func(path, key string, k
 		}
 		first[key.Value] = key.Line
 		if value.Kind == yaml.AliasNode || value.Anchor != "" {
-			d.wrong(value, at, "is or has an anchor, and those are not read")
+			d.wrong(value, at, "is or has a YAML anchor, which is not supported")
 			continue
 		}
 		each(at, key.Value, key, value)
@@ -194,7 +194,7 @@ func (d *decoder) value(n *yaml.Node, path string, into reflect.Value) {
 			return
 		}
 	case *etcdversion.Version:
-		want = `text (put it in quotes), as "3.6.16"`
+		want = `text (put it in quotes), such as "3.6.16"`
 		if scalar && n.ShortTag() == "!!str" {
 			if err := p.UnmarshalText([]byte(n.Value)); err != nil {
 				d.wrong(n, path, "%v", err)
@@ -211,7 +211,7 @@ func (d *decoder) value(n *yaml.Node, path string, into reflect.Value) {
 		want = d.plain(n, path, into)
 	}
 	if want != "" {
-		d.wrong(n, path, "is %s and not %s", describe(n), want)
+		d.wrong(n, path, "is %s instead of %s", describe(n), want)
 	}
 }
 
@@ -268,7 +268,7 @@ func (d *decoder) texts(n *yaml.Node, path string, into *map[string]string) {
 	d.pairs(n, path, func(at, key string, _, value *yaml.Node) {
 		d.file.positions[at] = position{value.Line, value.Column}
 		if value.Kind != yaml.ScalarNode || value.ShortTag() == "!!null" || value.ShortTag() == "!!binary" {
-			d.wrong(value, at, "is %s and not text", describe(value))
+			d.wrong(value, at, "is %s instead of text", describe(value))
 			return
 		}
 		(*into)[key] = value.Value

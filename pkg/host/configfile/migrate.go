@@ -109,7 +109,7 @@ func (m *migration) environment(vars map[string]string) {
 		m.c.Etcd.QuotaBytes = n
 	}
 	if take("GOMAXPROCS") != "" {
-		m.note("GOMAXPROCS is left out: Go takes as many processors as there are by itself")
+		m.note("GOMAXPROCS is left out: Go uses all processors by default")
 	}
 	if v := take("ETCD_ENABLE_V2"); v == "true" {
 		m.note("ETCD_ENABLE_V2 is left out: etcd has no v2 API from 3.6 on; for an earlier one set etcd.flags.enable-v2")
@@ -130,7 +130,7 @@ func (m *migration) other(key, value string) {
 	if rest, ok := strings.CutPrefix(key, "ETCD_"); ok {
 		flag := strings.ToLower(strings.ReplaceAll(rest, "_", "-"))
 		if len(etcdconf.Ignored(etcdconf.Member{User: map[string]string{key: value}})) > 0 {
-			m.note("%s is left out: it decides who the member is", key)
+			m.note("%s is left out: it is part of the member's identity", key)
 			return
 		}
 		into, name = &m.c.Etcd.Flags, flag
@@ -148,7 +148,7 @@ func (m *migration) listen(take func(string) string) {
 	if _, err := netip.ParseAddr(host); err == nil {
 		l.Address, l.PeerPort = host, port
 	} else if host != "" {
-		m.note("the member is at %s, and listen.address must be its IP address", host)
+		m.note("the member is at %s, but listen.address must be its IP address", host)
 	}
 	if host2, port2 := m.only("ETCD_ADVERTISE_CLIENT_URLS", client); host2 == host {
 		l.ClientPort = port2
@@ -176,7 +176,7 @@ func (m *migration) only(key string, urls []string) (host string, port int) {
 		return "", 0
 	}
 	if len(urls) > 1 {
-		m.note("%s has %d URLs, and a configuration has one: %s", key, len(urls), urls[0])
+		m.note("%s has %d URLs, but a configuration has one: %s", key, len(urls), urls[0])
 	}
 	u, err := url.Parse(urls[0])
 	if err == nil {
@@ -187,7 +187,7 @@ func (m *migration) only(key string, urls []string) (host string, port int) {
 		return "", 0
 	}
 	if u.Scheme != "https" {
-		m.note("%s is %s: members of etcdadm speak https only", key, urls[0])
+		m.note("%s is %s: members of etcdadm use https only", key, urls[0])
 	}
 	return u.Hostname(), port
 }

@@ -60,7 +60,7 @@ func (m *migration) unit(from Source) {
 	if !hardened && strings.Contains(from.Text, "etcdadm, which replaces") {
 		s.HardeningOff = true
 	} else if !hardened {
-		m.note("the unit gets protections that it does not have now; service.hardeningOff leaves them out")
+		m.note("the unit will be sandboxed, which it is not now; service.hardeningOff prevents that")
 	}
 }
 
@@ -127,14 +127,14 @@ func (m *migration) manifest(from Source) (map[string]string, error) {
 	}
 	i := slices.IndexFunc(p.Spec.Containers, func(c container) bool { return c.Name == "etcd" })
 	if p.Kind != "Pod" || i < 0 {
-		return nil, fmt.Errorf("%s is not a pod with the container etcd", from.Path)
+		return nil, fmt.Errorf("%s is not a pod with a container etcd", from.Path)
 	}
 	c := p.Spec.Containers[i]
 	s := &m.c.Service
 	s.InitSystem, s.CPU, s.Memory = machine.Kubelet, c.Resources.Requests.CPU, c.Resources.Requests.Memory
 	m.c.Paths.Manifests = path.Dir(from.Path)
 	if base := path.Base(from.Path); base != initfiles.ManifestName {
-		m.note("the manifest will be %s: remove %s when it is there", initfiles.ManifestName, base)
+		m.note("the new manifest will be %s: remove %s when that exists", initfiles.ManifestName, base)
 	}
 	if id := p.Spec.SecurityContext.RunAsUser; id != nil {
 		s.User = strconv.FormatInt(*id, 10)

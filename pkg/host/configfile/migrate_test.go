@@ -107,7 +107,7 @@ func TestMigrateFromTheRetired(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
 	}
 	text := strings.Join(notes, "\n")
-	for _, part := range []string{"protections that it does not have now", "GOMAXPROCS is left out"} {
+	for _, part := range []string{"the unit will be sandboxed, which it is not now; service.hardeningOff prevents that", "GOMAXPROCS is left out"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the notes lack %q: %s", part, text)
 		}
@@ -253,7 +253,7 @@ func TestUnits(t *testing.T) {
 			install: "/opt/bin"},
 		{name: "continued lines", unit: "[Service]\nExecStart=\\\n  /a/etcd\nNice=\\\n 5\n", want: machine.Service{
 			Priorities: []string{"Nice=5"},
-		}, install: "/a", notes: "protections"},
+		}, install: "/a", notes: "sandboxed"},
 		{name: "arguments", unit: "[Service]\nExecStart=/a/etcd --snapshot-count=5\n", want: machine.Service{
 			Priorities: []string{},
 		}, install: "/a", notes: "--snapshot-count=5; they belong to etcd.flags"},
@@ -263,7 +263,7 @@ func TestUnits(t *testing.T) {
 		{name: "a command before", unit: "[Service]\nExecStartPre=/bin/true\n", want: machine.Service{Priorities: []string{}},
 			notes: "ExecStartPre=/bin/true is left out"},
 		{name: "other sections", unit: "[Unit]\nNice=1\n[Service]\n# Nice=2\n;Nice=3\nNice = 4\n[Install]\nNice=5\n",
-			want: machine.Service{Priorities: []string{"Nice=4"}}, notes: "protections"},
+			want: machine.Service{Priorities: []string{"Nice=4"}}, notes: "sandboxed"},
 	} {
 		m := &migration{}
 		m.unit(Source{"/etc/systemd/system/etcd.service", tt.unit})
@@ -291,7 +291,7 @@ func TestEnvironmentsThatAreOdd(t *testing.T) {
 		{"IPv6 without brackets", edit("10.0.0.1", "::1"), "which is not of the form", func(c machine.Config) bool {
 			return c.Listen.Address == ""
 		}},
-		{"plain text", edit("https", "http"), "speak https only", func(c machine.Config) bool {
+		{"plain text", edit("https", "http"), "members of etcdadm use https only", func(c machine.Config) bool {
 			return c.Listen.Address == "10.0.0.1"
 		}},
 		{"two peer URLs", edit("ADVERTISE_PEER_URLS=", "ADVERTISE_PEER_URLS=https://10.0.0.1:2380,"), "has 2 URLs",
@@ -316,7 +316,7 @@ func TestEnvironmentsThatAreOdd(t *testing.T) {
 		}},
 		{"no client certificates", edit("ETCD_CLIENT_CERT_AUTH=true", "ETCD_CLIENT_CERT_AUTH=false"), "",
 			func(c machine.Config) bool { return c.Etcd.Flags["client-cert-auth"] == "false" }},
-		{"a log of its own", retiredEnv + "ETCD_WAL_DIR=/wal\n", "ETCD_WAL_DIR is left out: it decides who the member is",
+		{"a log of its own", retiredEnv + "ETCD_WAL_DIR=/wal\n", "ETCD_WAL_DIR is left out: it is part of the member's identity",
 			func(c machine.Config) bool { return c.Etcd.Flags == nil }},
 		{"other variables", retiredEnv + "HTTPS_PROXY=http://p:1\nEMPTY=\n", "", func(c machine.Config) bool {
 			return reflect.DeepEqual(c.Etcd.Environment, map[string]string{"HTTPS_PROXY": "http://p:1"})
@@ -343,7 +343,7 @@ func TestNothingToMigrate(t *testing.T) {
 		"it does not set ETCD_NAME":                  {Env: Source{"/e", "X=1\n"}},
 		"the quote in line 1 is not closed":          {Env: Source{"/e", "X='1\n"}},
 		"/m: yaml":                                   {Manifest: Source{"/m", "{"}},
-		"is not a pod with the container etcd": {
+		"is not a pod with a container etcd": {
 			Manifest: Source{"/m", "kind: Pod\nspec: {containers: [{name: x}]}\n"},
 		},
 		"/m: it does not set ETCD_NAME": {Manifest: Source{"/m", "kind: Pod\nspec: {containers: [{name: etcd}]}\n"}},

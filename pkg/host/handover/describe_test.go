@@ -48,13 +48,13 @@ func TestDescribed(t *testing.T) {
 			machine.QuorumMargin, "b is not healthy", func(h *host) { obs.Remote.Members[1].Healthy = false },
 		},
 		"one name for two": {
-			machine.NameUnfit, "two members are called a", func(h *host) { obs.Remote.Members[1].Name = "a" },
+			machine.NameUnfit, "two members have the name a", func(h *host) { obs.Remote.Members[1].Name = "a" },
 		},
 		"a strange name": {
 			machine.NameUnfit, "has the character", func(h *host) { obs.Remote.Members[1].Name = "a b" },
 		},
 		"plain text": {
-			machine.NameUnfit, "speaks TLS",
+			machine.NameUnfit, "only a member with TLS",
 			func(h *host) { obs.Remote.Members[0].PeerURLs = []string{"http://10.0.0.97:2380"} },
 		},
 		"another address": {

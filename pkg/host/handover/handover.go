@@ -95,7 +95,7 @@ func Run(ctx context.Context, o Options, direction machine.Action) (Result, erro
 			continue // somebody may have been at work since
 		}
 		if len(done) == maxSteps {
-			return Result{Steps: done}, fmt.Errorf("%s: %s is to be done again and again", step.Phase, step.Text())
+			return Result{Steps: done}, fmt.Errorf("%s: %s still has to be done after it was done", step.Phase, step.Text())
 		}
 		if o.Began != nil {
 			o.Began(*step)

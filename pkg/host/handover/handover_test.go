@@ -155,7 +155,7 @@ func TestWhatHolds(t *testing.T) {
 			}))
 			h.must(f.Close())
 		}},
-		"data on both sides": {to, machine.DataForeign, "there is data in", func(t *testing.T, h *host) {
+		"data on both sides": {to, machine.DataForeign, "there is data both in", func(t *testing.T, h *host) {
 			write(t, filepath.Join(h.o.ManagerDir, "data", "c1", "member", "snap", "db"), "old")
 		}},
 		"a process has the database": {to, machine.DataBusy, "open", func(t *testing.T, h *host) {
@@ -172,7 +172,7 @@ func TestWhatHolds(t *testing.T) {
 				h.must(os.Remove(h.cfg.Paths.Certificate("ca.key")))
 			},
 		},
-		"a store of another cluster": {to, machine.StoreForeign, "store is that of incarnation c2",
+		"a store of another cluster": {to, machine.StoreForeign, "store belongs to incarnation c2",
 			func(t *testing.T, h *host) {
 				h.create(cluster.Incarnation{Number: 1, Token: "c2", Version: v36, Voters: initialMembers("a")})
 			}},
@@ -186,11 +186,11 @@ func TestWhatHolds(t *testing.T) {
 			from, machine.ManagerState, "has no member",
 			func(t *testing.T, h *host) { h.must(os.RemoveAll(h.cfg.Paths.Data)) },
 		},
-		"two CAs": {from, machine.CADiffers, "different ones", func(t *testing.T, h *host) {
+		"two CAs": {from, machine.CADiffers, "for peers and for clients differ", func(t *testing.T, h *host) {
 			h.ok(to)
 			newCA(t, h.o.PKIDir, certs.PeersCA)
 		}},
-		"another CA in etcdadm's directory": {from, machine.CADiffers, "another certificate authority",
+		"another CA in etcdadm's directory": {from, machine.CADiffers, "is not the certificate authority",
 			func(t *testing.T, h *host) {
 				h.ok(to)
 				newCA(t, h.cfg.Paths.Certificates, "ca")
@@ -209,7 +209,7 @@ func TestWhatHolds(t *testing.T) {
 			h.ok(to)
 			h.setMembers("b", "c", "d")
 		}},
-		"another name": {from, machine.NameUnfit, "none is called z", func(t *testing.T, h *host) {
+		"another name": {from, machine.NameUnfit, "none has the name z", func(t *testing.T, h *host) {
 			h.ok(to)
 			h.o.Config.Name = "z"
 		}},
@@ -275,7 +275,7 @@ func TestLateMachinesGoByTheRecord(t *testing.T) {
 	}
 	r := d.ok(machine.ToManager)
 	if s := d.state(); s.Assigned == nil || len(s.LeaseVoters.Names) > 0 ||
-		!strings.Contains(r.Daemon.LeaseVotersWhy, "takes this one in") {
+		!strings.Contains(r.Daemon.LeaseVotersWhy, "the first machine that was handed over has recorded") {
 		t.Errorf("d begins with %+v: %s", s.LeaseVoters, r.Daemon.LeaseVotersWhy)
 	}
 	e := newHost(t, shared, "e", "d", "e")
@@ -377,7 +377,7 @@ func TestAnIncarnationThatEndedMeanwhile(t *testing.T) {
 	h.runUntil(machine.ToManager, "stop")
 	h.create(cluster.Incarnation{Number: 2, Token: "c1-2", Version: v36, Voters: initialMembers("b", "c")})
 	if why := h.held(machine.ToManager, machine.StoreForeign); !strings.Contains(why.Text,
-		"c1, in which the handover was begun, is not the newest") {
+		"the handover was begun in incarnation c1, which is not the newest") {
 		t.Error(why)
 	}
 	h.ok(machine.FromManager)

@@ -54,7 +54,7 @@ func mayMove(from, to string) error {
 func apart(err error, from, to string) error {
 	if errors.Is(err, syscall.EXDEV) {
 		return &machine.Hold{
-			Reason: machine.DataApart, Next: "--manager-data-dir names a directory on the file system of " + from,
+			Reason: machine.DataApart, Next: "choose, with --manager-data-dir, a directory on the file system of " + from,
 			Text: fmt.Sprintf("%s and %s are on different file systems, so the data would have to be copied", from, to),
 		}
 	}

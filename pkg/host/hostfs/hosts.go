@@ -17,7 +17,7 @@ import (
 
 // ErrOverwritten is returned by [WriteHosts] when other writers replaced its
 // block again and again.
-var ErrOverwritten = errors.New("overwritten by another writer each time")
+var ErrOverwritten = errors.New("another writer overwrites it each time")
 
 const (
 	// hostsTries is how often WriteHosts writes before it gives up.

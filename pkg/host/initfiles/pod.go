@@ -133,10 +133,10 @@ func (o PodOptions) root() bool { return o.UID == nil || *o.UID == 0 }
 func (o PodOptions) validate() error {
 	switch {
 	case o.LowPort && !o.root():
-		return errors.New("etcd cannot listen on a port below 1024 there without being root: pods have no ambient " +
+		return errors.New("etcd cannot listen there on a port below 1024 unless it runs as root: pods have no ambient " +
 			"capabilities")
 	case !repositoryForm.MatchString(o.Repository):
-		return fmt.Errorf("image repository %q is not one", o.Repository)
+		return fmt.Errorf("image repository %q is not valid", o.Repository)
 	case o.Version.IsZero():
 		return errors.New("the version of etcd is missing")
 	case !quantity.MatchString(o.CPU) || !quantity.MatchString(o.Memory):

@@ -221,7 +221,7 @@ func (o UnitOptions) validate() error {
 	}
 	for what, name := range map[string]string{"user": o.User, "group": o.Group} {
 		if name != "" && !account.MatchString(name) {
-			return fmt.Errorf("%s %q is not a name that systemd takes", what, name)
+			return fmt.Errorf("%s %q is not a name that systemd accepts", what, name)
 		}
 	}
 	for _, p := range o.priorities() {
@@ -241,11 +241,11 @@ func CheckPriority(line string) error {
 	key, _, ok := strings.Cut(line, "=")
 	switch {
 	case !ok || !directive.MatchString(key):
-		return fmt.Errorf("priority %q is not of the form KEY=VALUE, as in Nice=-10", line)
+		return fmt.Errorf("priority %q is not of the form KEY=VALUE, such as Nice=-10", line)
 	case strings.HasSuffix(line, `\`):
-		return fmt.Errorf("priority %q ends with a backslash, which takes in the next line", line)
+		return fmt.Errorf("priority %q ends with a backslash, which would join it with the next line", line)
 	case strings.HasPrefix(key, "Exec") || slices.Contains(decisive, key):
-		return fmt.Errorf("priority %q: %s says what is run; put it into a drop-in (systemctl edit etcd)", line, key)
+		return fmt.Errorf("priority %q: %s sets what is run; put it into a drop-in (systemctl edit etcd)", line, key)
 	}
 	return nil
 }

@@ -143,14 +143,14 @@ func TestUnitRefuses(t *testing.T) {
 			`has the character '\n'`},
 		{"a path that is a glob", func(o *UnitOptions) { o.EnvFile = "/etc/*.env" }, "has the character '*'"},
 		{"another directory's path", func(o *UnitOptions) { o.ReadDirs = []string{"pki"} }, "not an absolute path"},
-		{"a user that is a specifier", func(o *UnitOptions) { o.User = "%H" }, "not a name that systemd takes"},
-		{"a group with a blank", func(o *UnitOptions) { o.Group = "a b" }, "not a name that systemd takes"},
+		{"a user that is a specifier", func(o *UnitOptions) { o.User = "%H" }, "is not a name that systemd accepts"},
+		{"a group with a blank", func(o *UnitOptions) { o.Group = "a b" }, "is not a name that systemd accepts"},
 		{"a priority without a value", func(o *UnitOptions) { o.Priorities = []string{"Nice"} }, "not of the form KEY=VALUE"},
 		{"a section", func(o *UnitOptions) { o.Priorities = []string{"[Install]=x"} }, "not of the form KEY=VALUE"},
 		{"two lines in one", func(o *UnitOptions) { o.Priorities = []string{"Nice=1\nUser=x"} }, `has the character '\n'`},
 		{"a line that goes on", func(o *UnitOptions) { o.Priorities = []string{`Nice=1\`} }, "ends with a backslash"},
-		{"another program", func(o *UnitOptions) { o.Priorities = []string{"ExecStartPre=/bin/true"} }, "says what is run"},
-		{"another user", func(o *UnitOptions) { o.Priorities = []string{"User=x"} }, "says what is run"},
+		{"another program", func(o *UnitOptions) { o.Priorities = []string{"ExecStartPre=/bin/true"} }, "sets what is run"},
+		{"another user", func(o *UnitOptions) { o.Priorities = []string{"User=x"} }, "sets what is run"},
 	}
 	for _, tt := range tests {
 		o := usual()

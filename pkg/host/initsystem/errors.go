@@ -2,7 +2,7 @@ package initsystem
 
 import "fmt"
 
-const otherKinds = "use --init-system=kubelet on a machine with a kubelet, or --init-system=process where there is " +
+const otherKinds = "use --init-system=kubelet on a machine with a kubelet, or --init-system=process if there is " +
 	"neither"
 
 // A MissingError says that this machine has no systemd: no systemctl, or one
@@ -15,9 +15,9 @@ type MissingError struct {
 
 func (e *MissingError) Error() string {
 	if e.Err == nil {
-		return "systemd is not there: " + e.Why
+		return "systemd does not run here: " + e.Why
 	}
-	return fmt.Sprintf("systemd is not there: %s (%v)", e.Why, e.Err)
+	return fmt.Sprintf("systemd does not run here: %s (%v)", e.Why, e.Err)
 }
 
 func (e *MissingError) Unwrap() error { return e.Err }

@@ -31,7 +31,7 @@ type kubelet struct {
 
 func newKubelet(o Options) (*kubelet, error) {
 	if o.Manifest.Path == "" || o.Gone == nil {
-		return nil, errors.New("the path of the manifest, or the way to see that etcd is gone, is missing")
+		return nil, errors.New("the path of the manifest, or the check that etcd is gone, is missing")
 	}
 	k := &kubelet{manifest: o.Manifest, gone: o.Gone, logs: o.PodLogs, settle: settle}
 	if k.logs == "" {
@@ -51,13 +51,13 @@ func (k *kubelet) Status(ctx context.Context) (Status, error) {
 	path := k.manifest.Path
 	switch {
 	case !there && answers:
-		return Status{State: Running, Detail: fmt.Sprintf("there is no %s, but something still answers", path)}, nil
+		return Status{State: Running, Detail: fmt.Sprintf("there is no %s, but etcd still answers", path)}, nil
 	case !there:
 		return Status{State: Absent, Detail: "there is no " + path}, nil
 	case answers:
-		return Status{State: Running, Enabled: true, Detail: fmt.Sprintf("%s is there, and etcd answers", path)}, nil
+		return Status{State: Running, Enabled: true, Detail: fmt.Sprintf("%s exists, and etcd answers", path)}, nil
 	}
-	st := Status{State: Starting, Enabled: true, Detail: fmt.Sprintf("%s is there, and nothing answers yet", path)}
+	st := Status{State: Starting, Enabled: true, Detail: fmt.Sprintf("%s exists, but nothing answers yet", path)}
 	if lines, crashed := k.crashed(); crashed {
 		st.State, st.LastLines = Crashing, lines
 		st.Detail += "; the kubelet has started it more than once"
@@ -126,7 +126,7 @@ func (k *kubelet) await(ctx context.Context, mayReturn bool) error {
 		}
 		// When ctx ends, gone may say so for want of an answer.
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("wait for the end of the static pod (does the kubelet run, and watch %s?): %w",
+			return fmt.Errorf("wait until the static pod is gone (does the kubelet run, and watch %s?): %w",
 				filepath.Dir(k.manifest.Path), err)
 		}
 		if !since.IsZero() && (!mayReturn || time.Since(since) >= k.settle) {

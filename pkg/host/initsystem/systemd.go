@@ -106,7 +106,7 @@ func (s *systemd) state(u unit) Status {
 	case active == "inactive" && u["LoadState"] == "not-found":
 		return Status{State: Absent, Detail: "there is no unit " + s.unit}
 	case active == "inactive" && u["Job"] != "" && u["Job"] != "0":
-		st.State, st.Detail = Starting, detail+", waits for what it needs"
+		st.State, st.Detail = Starting, detail+", waits for its dependencies"
 	case active == "inactive":
 		st.State = Stopped
 	case active == "failed", sub == "auto-restart", sub == "auto-restart-queued":
@@ -135,7 +135,7 @@ func (s *systemd) foreign(u unit) string {
 	if err1 == nil && err2 == nil && os.SameFile(ours, theirs) {
 		return ""
 	}
-	return fmt.Sprintf("is %s and not %s", path, s.path)
+	return fmt.Sprintf("is %s instead of %s", path, s.path)
 }
 
 // Start enables and starts the unit. The error is a [*UnitError] where systemd
@@ -167,15 +167,15 @@ func (s *systemd) check(u unit) error {
 	e := &UnitError{Unit: s.unit, Next: "see systemctl cat " + s.unit}
 	switch load := u["LoadState"]; {
 	case load == "masked":
-		e.Text, e.Next = "is masked: somebody wants that it is not started", "systemctl unmask "+s.unit
+		e.Text, e.Next = "is masked, so that it cannot be started", "systemctl unmask "+s.unit
 	case load == "not-found":
 		e.Text = "does not exist, or systemd does not look for units in " + filepath.Dir(s.path)
-		e.Next = "systemctl show -p UnitPath tells where it looks"
+		e.Next = "see where it looks: systemctl show -p UnitPath"
 	case load != "loaded":
 		e.Text, e.Next = "cannot be read by systemd ("+load+")", "systemd-analyze verify "+s.path
 	case s.foreign(u) != "":
 		e.Text = s.foreign(u)
-		e.Next = "remove what it comes from (a package of the distribution?), or mask that one"
+		e.Next = "remove where it comes from (a package of the distribution?), or mask that one"
 	default:
 		return nil
 	}

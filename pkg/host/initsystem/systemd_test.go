@@ -230,7 +230,7 @@ func TestSystemdStates(t *testing.T) {
 	}{
 		{"no unit", fake{}, initsystem.Absent, "there is no unit etcd.service"},
 		{"not started", fake{Unit: "x"}, initsystem.Stopped, "inactive (dead)"},
-		{"waits for a mount", fake{Unit: "x", Job: "4711"}, initsystem.Starting, "waits for what it needs"},
+		{"waits for a mount", fake{Unit: "x", Job: "4711"}, initsystem.Starting, "waits for its dependencies"},
 		{"waits for a quorum", fake{Unit: "x", Active: "activating", Sub: "start", Restarts: "0"}, initsystem.Starting,
 			"activating (start)"},
 		{"systemd without NRestarts", fake{Unit: "x", Active: "activating", Sub: "start"}, initsystem.Starting,
@@ -252,7 +252,7 @@ func TestSystemdStates(t *testing.T) {
 			"deactivating (stop-sigterm)"},
 		{"runs without its file", fake{Active: "active", Sub: "running"}, initsystem.Running, "active (running)"},
 		{"of a package", fake{Unit: "x", Active: "active", Fragment: "/lib/systemd/system/etcd.service"}, initsystem.Running,
-			"the unit is /lib/systemd/system/etcd.service and not"},
+			"the unit is /lib/systemd/system/etcd.service instead of"},
 		{"an alias", fake{Unit: "x", Active: "active", ID: "etcd-member.service"}, initsystem.Running,
 			"the unit is an alias of etcd-member.service"},
 	}
@@ -316,7 +316,7 @@ func TestSystemdDoesNotStartSomethingElse(t *testing.T) {
 		{"nonsense", fake{Unit: "x", Load: "bad-setting"}, "cannot be read by systemd (bad-setting)",
 			"systemd-analyze verify"},
 		{"a package's", fake{Unit: "x", Fragment: "/lib/systemd/system/etcd.service"},
-			"is /lib/systemd/system/etcd.service and not", "package"},
+			"is /lib/systemd/system/etcd.service instead of", "package"},
 		{"an alias", fake{Unit: "x", ID: "etcd2.service"}, "is an alias of etcd2.service", "mask"},
 	}
 	for _, tt := range tests {

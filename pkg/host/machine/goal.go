@@ -37,7 +37,7 @@ type Goal struct {
 	// ReplaceMember lets Join remove the member that had this machine's address
 	// and whose data is gone.
 	ReplaceMember bool
-	// AcceptVersionRisk is why a person lets Init or Join go on in spite of what a newer
+	// AcceptVersionRisk is why a person lets Init or Join go on despite what a newer
 	// version may not stand in the data; empty for not.
 	AcceptVersionRisk string
 	// SkipRemoveMember makes Reset leave the cluster's member list alone.
@@ -129,7 +129,7 @@ func hold(rule Reason, next, format string, args ...any) *Hold {
 
 // lacking holds what there are too few healthy voters for.
 func lacking(format string, args ...any) *Hold {
-	h := hold(QuorumMargin, "bring the unhealthy members back first; etcdadm status names them", format, args...)
+	h := hold(QuorumMargin, "repair the unhealthy members first; etcdadm status lists them", format, args...)
 	h.Momentary = true
 	return h
 }

@@ -25,25 +25,25 @@ func (w *world) untouched() *Hold {
 	d := w.obs.Data
 	switch {
 	case w.obs.Record.Action == Reset && w.goal.Action != Reset:
-		return hold(ResetUnfinished, "etcdadm reset", "a reset of this machine was begun and not finished")
+		return hold(ResetUnfinished, "etcdadm reset", "a reset of this machine was begun but not finished")
 	case d.State == cluster.DiskEmpty && w.goal.Action == Init && w.hadMember():
 		return hold(DataLost, "check whether a volume is missing; if the data is gone: etcdadm reset, then join the other "+
 			"members or init again",
-			"a member has run on this machine, and %s is empty: a second cluster beside what is left of its own would be "+
-				"the result", w.cfg.Paths.Data)
+			"a member has run on this machine, but %s is empty: init would make a second cluster beside the rest of "+
+				"its own", w.cfg.Paths.Data)
 	case w.neverCommitted() && !w.obs.Service.Active():
 		return nil
 	case d.State == cluster.DiskUnreadable && w.obs.Service.State == ServiceCrashing &&
 		w.obs.Record.Action == w.goal.Action:
 		return nil // etcd cannot even begin; it says why itself
 	case d.State == cluster.DiskUnreadable:
-		h := hold(DataUnreadable, "check the directory; etcdadm reset moves what is in it aside",
-			"%s cannot be understood: %s", w.cfg.Paths.Data, d.Problem)
+		h := hold(DataUnreadable, "check the directory; etcdadm reset moves its content aside",
+			"%s cannot be read: %s", w.cfg.Paths.Data, d.Problem)
 		h.Wait = w.obs.Service.Active() // etcd may be about to write its first log
 		return h
 	case d.State == cluster.DiskData && w.goal.Action == Init && !w.bootstrapped():
-		return hold(DataPresent, "if the member is not needed any more: etcdadm reset, which moves its data aside",
-			"%s holds the data of %s of cluster %s, and a new cluster would begin without it", w.cfg.Paths.Data,
+		return hold(DataPresent, "if the member is no longer needed: etcdadm reset, which moves its data aside",
+			"%s holds the data of %s of cluster %s, which a new cluster would not have", w.cfg.Paths.Data,
 			ofMember(d.MemberID), d.ClusterID)
 	}
 	return nil
@@ -65,14 +65,14 @@ func (w *world) elsewhere() *Hold {
 	}
 	switch {
 	case name != "" && name != string(w.cfg.Name) && w.obs.Data.State == cluster.DiskData:
-		return hold(DataPresent, "--name="+name, "this machine's member is called %s, and not %s", name, w.cfg.Name)
+		return hold(DataPresent, "--name="+name, "the name of this machine's member is %s, not %s", name, w.cfg.Name)
 	case w.dataElsewhere() != nil:
 		return w.dataElsewhere()
 	case s.Foreign != "" && (s.Active() || s.Enabled):
-		return hold(ServiceForeign, "systemctl disable --now etcd.service, if it is not needed",
-			"an etcd runs on this machine that etcdadm did not set up: the unit %s", s.Foreign)
+		return hold(ServiceForeign, "if it is not needed: systemctl disable --now etcd.service",
+			"an etcd that etcdadm did not set up runs on this machine: the unit %s", s.Foreign)
 	case w.goal.Action == Init && w.obs.Data.State == cluster.DiskEmpty && w.obs.Local != nil:
-		return hold(DataElsewhere, "ss -ltnp shows who it is", "an etcd answers at %s, and %s is empty",
+		return hold(DataElsewhere, "find the process: ss -ltnp", "an etcd answers at %s, but %s is empty",
 			strings.Join(URLs(w.cfg).Client, ","), w.cfg.Paths.Data)
 	}
 	return nil
@@ -81,7 +81,7 @@ func (w *world) elsewhere() *Hold {
 // dataElsewhere holds what is done to another directory than that of this machine's etcd.
 func (w *world) dataElsewhere() *Hold {
 	if dir := w.obs.Written["ETCD_DATA_DIR"]; dir != "" && dir != w.cfg.Paths.Data {
-		return hold(DataElsewhere, "--data-dir="+dir, "this machine's etcd has its data in %s, and not in %s", dir,
+		return hold(DataElsewhere, "--data-dir="+dir, "this machine's etcd has its data in %s, not in %s", dir,
 			w.cfg.Paths.Data)
 	}
 	return nil
@@ -92,7 +92,7 @@ func (w *world) running() *Hold {
 	if w.obs.Local == nil {
 		return nil
 	}
-	h := hold(StillRunning, "check who it is: ss -ltnp", "an etcd still answers at %s",
+	h := hold(StillRunning, "find the process: ss -ltnp", "an etcd still answers at %s",
 		strings.Join(URLs(w.cfg).Client, ","))
 	h.Wait = true // it may be about to end
 	return h

@@ -201,12 +201,12 @@ func (w *world) managerRuns() *Hold {
 // ManagerOpen is the hold for a daemon's directory that somebody else has open.
 func ManagerOpen(m Manager) *Hold {
 	return hold(ManagerRuns,
-		"stop etcd-manager on this machine, and keep it from being started until the handover is done",
+		"stop etcd-manager on this machine, and do not let it start until the handover is done",
 		"an etcd-manager, or another handover, has %s open", m.ManagerDir)
 }
 
 // DataTwice is the hold for data that is in two places.
 func DataTwice(a, b string) *Hold {
-	return hold(DataForeign, "check which one is the member's, and move the other one away",
-		"there is data in %s and in %s", a, b)
+	return hold(DataForeign, "find out which one is the member's, and move the other one away",
+		"there is data both in %s and in %s", a, b)
 }

@@ -46,14 +46,14 @@ func agree(q question) (Agreement, *Hold) {
 	if len(records) == 0 {
 		if !q.control.Created.IsZero() {
 			return Agreement{}, hold(StoreForeign, "choose another --backup-store",
-				"the store says that a cluster was created on %s, and not which one", q.control.Created.UTC().Format(time.RFC3339))
+				"the store says that a cluster was created on %s, but not which one", q.control.Created.UTC().Format(time.RFC3339))
 		}
 		return q.begin(1), nil
 	}
 	last := records[len(records)-1]
 	if !q.ours(last.Token) {
 		return Agreement{}, hold(StoreForeign, "choose another --backup-store; backups in the old one stay readable",
-			"the store is that of incarnation %s, and this cluster is %s", last.Token, q.id)
+			"the store belongs to incarnation %s, but this cluster is %s", last.Token, q.id)
 	}
 	if q.renew && !sameNames(last.Voters, q.voters) {
 		return q.begin(last.Number + 1), nil
@@ -91,12 +91,12 @@ func (q question) follow(r cluster.Incarnation) (Agreement, *Hold) {
 	switch {
 	case own.Token == r.Token && len(own.Names) > 0:
 		names = own.Names
-		a.Why = fmt.Sprintf("the machine has a record of %s already", namesOf(names))
+		a.Why = fmt.Sprintf("the machine already has a record of %s", namesOf(names))
 	case !slices.Contains(names, q.self):
-		a.Why = fmt.Sprintf("the first machine that was handed over has recorded %s; the coordinator takes this one in",
+		a.Why = fmt.Sprintf("the first machine that was handed over has recorded %s; the coordinator will add this one",
 			namesOf(names))
 	case !q.control.Created.IsZero() && !q.control.Created.Before(r.At):
-		a.Why = "a coordinator has been at work, and the lease voters may have changed; it takes this machine in"
+		a.Why = "a coordinator has been at work, and the lease voters may have changed; it will add this machine"
 	default:
 		a.LeaseVoters = names
 	}
@@ -108,9 +108,9 @@ func (q question) follow(r cluster.Incarnation) (Agreement, *Hold) {
 	}
 	if left < cluster.Quorum(len(names)) {
 		return a, hold(LeaseVotersLost,
-			"hand back the machines that a daemon runs, and then say --new-incarnation on the first one that is handed "+
+			"hand back the machines that a daemon runs, then give --new-incarnation on the first one that is handed "+
 				"over again",
-			"the daemons' lease voters are on record as %s, and of these %d are voters; no coordinator can come of them",
+			"the recorded lease voters of the daemons are %s, of which %d are voters; they can elect no coordinator",
 			namesOf(names), left)
 	}
 	return a, nil

@@ -20,15 +20,15 @@ func described(cfg Config, obs Observation) (*Journal, *Hold) {
 		return nil, hold(NotRunning, "etcdadm status", "this machine's etcd does not answer: its service is %s",
 			obs.Service.State)
 	case obs.Data.State != cluster.DiskData || obs.Data.MemberID != local.ID || obs.Data.ClusterID != local.ClusterID:
-		return nil, hold(DataForeign, "--data-dir names the member's directory",
+		return nil, hold(DataForeign, "name the member's directory with --data-dir",
 			"%s does not hold the data of member %s, which answers at %s",
 			cfg.Paths.Data, local.ID, strings.Join(URLs(cfg).Client, ", "))
 	case !remote.Answered:
-		return nil, hold(ClusterUnreachable, "etcdadm status", "nobody tells the member list through the quorum: %s",
+		return nil, hold(ClusterUnreachable, "etcdadm status", "no member serves a linearizable member list: %s",
 			remote.Problem)
 	case remote.ClusterID != local.ClusterID:
 		return nil, hold(DataForeign, "etcdadm status",
-			"the members that answer are of cluster %s, and this machine's is of %s", remote.ClusterID, local.ClusterID)
+			"the members that answer belong to cluster %s, this machine's to %s", remote.ClusterID, local.ClusterID)
 	}
 	if why := settled(remote.Members); why != nil {
 		return nil, why
@@ -67,7 +67,7 @@ func settled(members []cluster.Member) *Hold {
 	for _, m := range members {
 		switch {
 		case m.Learner:
-			return hold(MembersUnsettled, "wait until it has its vote, or etcdadm remove "+m.ID.String(),
+			return hold(MembersUnsettled, "wait until it is a voter, or etcdadm remove "+m.ID.String(),
 				"member %s is a learner", m.ID)
 		case m.Name == "":
 			return hold(MembersUnsettled, "start it, or etcdadm remove "+m.ID.String(), "member %s (%s) has never started", m.ID,
@@ -77,10 +77,10 @@ func settled(members []cluster.Member) *Hold {
 				m.Name.Validate())
 		case names[m.Name]:
 			return hold(NameUnfit, "remove one of them, and add it again under another --name",
-				"two members are called %s, and the daemons know members by their names", m.Name)
+				"two members have the name %s, but the daemons need unique names", m.Name)
 		case !m.Healthy:
-			return hold(QuorumMargin, "bring it back first, or take it out: etcdadm remove "+m.ID.String(),
-				"member %s is not healthy; with this machine's member away too the cluster may lose its quorum", m.Name)
+			return hold(QuorumMargin, "bring it back first, or remove it: etcdadm remove "+m.ID.String(),
+				"member %s is not healthy; if this machine's member is down too, the cluster may lose its quorum", m.Name)
 		}
 		names[m.Name] = true
 	}
@@ -92,18 +92,18 @@ func fit(cfg Config, self cluster.Member, written map[string]string) *Hold {
 	for _, u := range slices.Concat(self.PeerURLs, self.ClientURLs) {
 		if !strings.HasPrefix(u, "https://") {
 			return hold(NameUnfit, "etcdadm join with https URLs",
-				"member %s is found at %s, and what etcdadm hands over speaks TLS", self.Name, u)
+				"member %s has the peer URL %s, but only a member with TLS can be handed over", self.Name, u)
 		}
 	}
 	switch {
 	case len(self.ClientURLs) == 0 || len(self.PeerURLs) == 0:
-		return hold(NameUnfit, "etcdadm status", "member %s tells no client URL", self.Name)
+		return hold(NameUnfit, "etcdadm status", "member %s has no client URL", self.Name)
 	case !overlap(self.PeerURLs, URLs(cfg).Peer):
-		return hold(NameUnfit, "--bind-address and --peer-port", "member %s is found at %s, and the machine's peer URL is %s",
+		return hold(NameUnfit, "--bind-address and --peer-port", "member %s has the peer URL %s, but this machine's is %s",
 			self.Name, strings.Join(self.PeerURLs, ", "), URLs(cfg).Peer[0])
 	case written["ETCD_WAL_DIR"] != "":
 		return hold(DataApart, "etcdadm reset and etcdadm join make a member with all of its data in one place",
-			"the write-ahead log is apart from the data, in %s, and the daemon keeps both in one place", written["ETCD_WAL_DIR"])
+			"the write-ahead log is in a directory of its own, %s, but the daemon keeps log and data in one", written["ETCD_WAL_DIR"])
 	}
 	return nil
 }

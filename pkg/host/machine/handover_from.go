@@ -15,7 +15,7 @@ func (w *world) takeFromManager() *Hold {
 		return nil
 	}
 	if h.Assigned == nil && old == nil {
-		return hold(ManagerState, flag, "the etcd-manager of %s has no member to be handed back",
+		return hold(ManagerState, flag, "the etcd-manager of %s has no member to hand back",
 			w.goal.Manager.ManagerDir)
 	}
 	resumed := old != nil && old.Direction == FromManager
@@ -28,7 +28,7 @@ func (w *world) takeFromManager() *Hold {
 	}
 	if a, j := h.Assigned, w.handing; a != nil && (a.Token != j.Token || a.Version != j.Version) {
 		return hold(ManagerState, "etcdadm handover from-manager",
-			"what etcd-manager runs has changed meanwhile: incarnation %s, etcd %s", a.Token, a.Version)
+			"etcd-manager meanwhile runs something else: incarnation %s, etcd %s", a.Token, a.Version)
 	}
 	if !resumed {
 		if why := w.mayGoBack(); why != nil {
@@ -78,12 +78,12 @@ func (w *world) mayGoBack() *Hold {
 	switch {
 	case a != nil && a.Quarantined:
 		return hold(ManagerState, "etcd-manager-ctl status",
-			"the member is quarantined: clients are kept away from it, and etcdadm would let them in")
+			"the member is quarantined: clients are kept away from it, but etcdadm would let them in")
 	case i < 0:
-		return hold(NameUnfit, "--name", "etcd-manager runs one of the members %s on this machine, and none is called %s",
+		return hold(NameUnfit, "--name", "etcd-manager runs one of the members %s on this machine, but none has the name %s",
 			namesOf(cluster.InitialMemberNames(peers)), w.cfg.Name)
 	case !overlap(peers[i].PeerURLs, URLs(w.cfg).Peer):
-		return hold(NameUnfit, "--bind-address and --peer-port", "member %s is found at %s, and the machine's peer URL is %s",
+		return hold(NameUnfit, "--bind-address and --peer-port", "member %s has the peer URL %s, but this machine's is %s",
 			w.cfg.Name, strings.Join(peers[i].PeerURLs, ", "), URLs(w.cfg).Peer[0])
 	}
 	w.handing.Node = w.cfg.Name
@@ -99,17 +99,17 @@ func (w *world) ownAuthority() *Hold {
 		if a.State != CAReady && a.State != CAOther {
 			return &Hold{
 				Reason: CADiffers, Text: a.Problem,
-				Next: "--pki-dir names the directory of etcd-manager's certificate authorities",
+				Next: "name the directory of etcd-manager's certificate authorities with --pki-dir",
 			}
 		}
 	}
 	switch {
 	case peers.State == CAOther:
 		return hold(CADiffers,
-			"a cluster whose daemons have several authorities stays with them; etcdadm snapshot save and etcdadm init "+
-				"--snapshot make a new cluster of its data",
-			"etcd-manager's authorities for peers and for clients are different ones (%s and %s in %s), and etcdadm has one "+
-				"for both, so that its members and the others would not trust each other", peers.Name, h.Source.Name, peers.Dir)
+			"this cluster has to stay with etcd-manager; or make a new one from its data: etcdadm snapshot save, then etcdadm init "+
+				"--snapshot",
+			"etcd-manager's authorities for peers and for clients differ (%s and %s in %s), but etcdadm has one "+
+				"for both, so its members and the others would not trust each other", peers.Name, h.Source.Name, peers.Dir)
 	case own.State == CABad || own.State == CAOther:
 		return w.differs(own, "--certs-dir")
 	}
@@ -127,7 +127,7 @@ func (w *world) whereabouts(resumed bool) *Hold {
 	case here.Present && there.Present:
 		return DataTwice(to, from)
 	case !here.Present && !there.Present:
-		return hold(DataForeign, flag+" and --data-dir", "there is no data in %s and none in %s", from, to)
+		return hold(DataForeign, flag+" and --data-dir", "there is no data in %s or %s", from, to)
 	case here.Present:
 		dir, data = to, here
 	}
@@ -146,7 +146,7 @@ func (w *world) whereabouts(resumed bool) *Hold {
 // DatabaseOpen is the hold for data that a process has open.
 func DatabaseOpen(dir string) *Hold {
 	path := Paths{Data: dir}.Database()
-	return hold(DataBusy, "fuser "+path+" shows who it is", "a process has the database in %s open", dir)
+	return hold(DataBusy, "fuser "+path+" shows which process", "a process has the database in %s open", dir)
 }
 
 // awaited makes sure that the cluster waits for the member. Without it, etcdadm
@@ -161,15 +161,15 @@ func (w *world) awaited() *Hold {
 	}
 	switch known := slices.ContainsFunc(r.Members, func(m cluster.Member) bool { return m.ID == j.MemberID }); {
 	case r.Answered && (!known || r.ClusterID != j.ClusterID):
-		return hold(DataForeign, "etcdadm join --set-aside-data makes it a new member",
-			"the other members are of cluster %s and do not know member %s", r.ClusterID, j.MemberID)
+		return hold(DataForeign, "make it a new member: etcdadm join --set-aside-data",
+			"the other members belong to cluster %s and do not know member %s", r.ClusterID, j.MemberID)
 	case r.Answered:
 		return nil
 	case others < cluster.Quorum(len(j.Peers)):
 		j.Alone = true
 		return nil
 	}
-	return hold(ClusterUnreachable, "--endpoints names other members; --alone starts this one all the same",
+	return hold(ClusterUnreachable, "name other members with --endpoints, or start this one anyway with --alone",
 		"the other members do not answer: %s", r.Problem)
 }
 

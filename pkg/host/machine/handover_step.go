@@ -73,9 +73,9 @@ func (o *RecordIncarnation) text() string {
 
 func (o *WriteJournal) text() string {
 	if o.Journal.Done {
-		return "write down that it is done"
+		return "record that it is done"
 	}
-	return "write down what was decided, in " + o.Path
+	return "record the decision in " + o.Path
 }
 
 func (o *MoveData) text() string {

@@ -17,19 +17,19 @@ func (w *world) handToManager() *Hold {
 	if old != nil && old.Direction == FromManager {
 		if !old.Done {
 			return hold(Unfinished, "etcdadm handover from-manager",
-				"a handover from etcd-manager was begun, and is not finished")
+				"a handover from etcd-manager was begun but is not finished")
 		}
 		old = nil // only its journal is left
 	}
 	var why *Hold
 	switch {
 	case !here && old == nil:
-		return hold(NotRunning, "etcdadm status", "there is no member in %s to be handed over", w.cfg.Paths.Data)
+		return hold(NotRunning, "etcdadm status", "there is no member in %s to hand over", w.cfg.Paths.Data)
 	case !here && old.Done:
 		w.handing = handing{Journal: *old, over: true}
 		if h.Assigned == nil {
 			return hold(ManagerState, "etcd-manager-ctl status",
-				"the member was handed over to %s, which does not tell of it any more", w.goal.Manager.ManagerDir)
+				"the member was handed over to %s, which no longer reports it", w.goal.Manager.ManagerDir)
 		}
 	case here && w.obs.Service.Active():
 		why = w.agreeNow()
@@ -77,7 +77,7 @@ func (w *world) agreeNow() *Hold {
 	j.Token = j.Agreement.Record.Token
 	if h.Assigned != nil {
 		return hold(ManagerState, "etcdadm handover from-manager, or another "+flag,
-			"the etcd-manager of %s has a member of incarnation %s already", m.ManagerDir, h.Assigned.Token)
+			"the etcd-manager of %s already has a member of incarnation %s", m.ManagerDir, h.Assigned.Token)
 	}
 	if names := j.Agreement.LeaseVoters; len(names) > 0 {
 		if _, err := h.Kept.Prepare(j.Token, names); err != nil {
@@ -99,7 +99,7 @@ func (w *world) controlled() *Hold {
 			w.goal.Manager.BackupStore)
 	case c.Unreadable != "":
 		return hold(StoreForeign, "check control/incarnations in the store",
-			"the store has an incarnation record that cannot be understood: %s", c.Unreadable)
+			"the store has an incarnation record that cannot be read: %s", c.Unreadable)
 	}
 	return nil
 }
@@ -117,8 +117,8 @@ func (w *world) nobodyCoordinates() *Hold {
 		return nil
 	}
 	return hold(ManagerState,
-		"etcdadm handover from-manager on the machines that a daemon runs, and wait until the status is old",
-		"%s coordinates the cluster, or did %s ago; a new incarnation would begin while it is at work", c.Coordinator,
+		"run etcdadm handover from-manager on the machines that a daemon runs, and wait until the status is old",
+		"%s coordinates the cluster, or did %s ago; no new incarnation can begin meanwhile", c.Coordinator,
 		age.Round(time.Second))
 }
 
@@ -146,14 +146,14 @@ func (w *world) resume() *Hold {
 	records := h.Control.Incarnations
 	if len(records) == 0 || records[len(records)-1].Token != j.Token {
 		return hold(StoreForeign, "etcdadm handover from-manager",
-			"incarnation %s, in which the handover was begun, is not the newest in the store", j.Token)
+			"the handover was begun in incarnation %s, which is not the newest in the store", j.Token)
 	}
 	w.handing = handing{Journal: j, over: j.Done}
 	return nil
 }
 
 func notTheMembers(dir string, j Journal) *Hold {
-	return hold(DataForeign, "", "%s does not hold the data of member %s any more", dir, j.MemberID)
+	return hold(DataForeign, "", "%s no longer holds the data of member %s", dir, j.MemberID)
 }
 
 // thereDir is where the daemon has the data of an incarnation.
@@ -168,7 +168,7 @@ func (w *world) managerAuthorities() *Hold {
 	if h.Source.State != CAReady {
 		return &Hold{
 			Reason: CADiffers, Text: h.Source.Problem,
-			Next: fmt.Sprintf("put ca.crt and ca.key into %s: etcd-manager issues its certificates itself",
+			Next: fmt.Sprintf("put ca.crt and ca.key into %s: etcd-manager issues its own certificates",
 				w.cfg.Paths.Certificates),
 		}
 	}
@@ -187,7 +187,7 @@ func (w *world) differs(a Authority, flag string) *Hold {
 		return &Hold{Reason: CADiffers, Text: a.Problem, Next: next}
 	}
 	s := w.obs.Handover.Source
-	return hold(CADiffers, next, "%s is another certificate authority than the %s that the members trust",
+	return hold(CADiffers, next, "%s is not the certificate authority %s that the members trust",
 		filepath.Join(a.Dir, a.Name+".crt"), filepath.Join(s.Dir, s.Name+".crt"))
 }
 

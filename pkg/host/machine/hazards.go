@@ -88,14 +88,14 @@ func (w *world) belowFloor() []Finding {
 	if !builds || low.IsZero() || want.Minor != low.Minor+1 || low.Compare(floor) >= 0 {
 		return nil
 	}
-	checked := "what the member gets from the others is checked before it has its vote"
+	checked := "the data that the member gets from the others is checked before it becomes a voter"
 	switch {
 	case w.goal.AcceptVersionRisk != "":
 		checked = fmt.Sprintf("the risk is accepted: %s", w.goal.AcceptVersionRisk)
 	case w.obs.Data.State == cluster.DiskData && len(w.hazards(want, low)) > 0:
 		return nil // the hold says more
 	case w.obs.Data.State == cluster.DiskData:
-		checked = "what that guards against was looked for in this member's data, and is not there"
+		checked = "this member's data does not have the problem that this prevents"
 	}
-	return warning("", "etcd advises %s before %s, and a member runs %s: %s", floor, want, low, checked)
+	return warning("", "etcd advises %s before %s, but a member runs %s: %s", floor, want, low, checked)
 }

@@ -88,7 +88,7 @@ func TestWarningBelowTheFloor(t *testing.T) {
 	obs := ready(healthy("a", 0xa, "10.0.0.1"))
 	below(&obs)
 	for risk, want := range map[string]string{
-		"": "is checked before it has its vote", "seen": "the risk is accepted: seen",
+		"": "the data that the member gets from the others is checked before it becomes a voter", "seen": "the risk is accepted: seen",
 	} {
 		found := machine.Preflight(machine.Goal{Action: machine.Join, AcceptVersionRisk: risk}, desired(), obs)
 		if !slices.ContainsFunc(found, func(f machine.Finding) bool {

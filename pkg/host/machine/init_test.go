@@ -73,11 +73,11 @@ func TestInit(t *testing.T) {
 install: install etcd 3.6.16 into /opt/bin
 certificates: create a certificate authority in /etc/etcd/pki
 certificates: issue certificates in /etc/etcd/pki: server (missing), peer (missing)
-configure: remember that a cluster is bootstrapped here
+configure: record that a cluster is bootstrapped here
 configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service
 start: make the data directory /var/lib/etcd
 start: start etcd
-start: remember that the member has data
+start: record that the member has data
 etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
 health: wait until etcd serves
 `},
@@ -85,10 +85,10 @@ health: wait until etcd serves
 		{"a static pod brings its own binaries", initGoal, desired(kubelet), fresh(), `
 certificates: create a certificate authority in /etc/etcd/pki
 certificates: issue certificates in /etc/etcd/pki: server (missing), peer (missing)
-configure: remember that a cluster is bootstrapped here
+configure: record that a cluster is bootstrapped here
 start: make the data directory /var/lib/etcd
 start: start etcd
-start: remember that the member has data
+start: record that the member has data
 etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
 health: wait until etcd serves
 `},
@@ -96,9 +96,9 @@ health: wait until etcd serves
 install: install etcd 3.6.16 into /opt/bin
 certificates: create a certificate authority in /etc/etcd/pki
 certificates: issue certificates in /etc/etcd/pki: server (missing), peer (missing)
-snapshot: remember that a cluster is bootstrapped here
+snapshot: record that a cluster is bootstrapped here
 snapshot: restore the snapshot /root/etcd.db into /var/lib/etcd
-start: remember that the member has data
+start: record that the member has data
 start: start etcd
 etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
 health: wait until etcd serves
@@ -106,18 +106,18 @@ health: wait until etcd serves
 		{"a member of another cluster stays", initGoal, desired(), change(func(o *machine.Observation) {
 			o.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1}
 		}), `
-hold data-present: /var/lib/etcd holds the data of member b of cluster c1, and a new cluster would begin without it
+hold data-present: /var/lib/etcd holds the data of member b of cluster c1, which a new cluster would not have
 `},
 		{"what the retired etcdadm bootstrapped here under this name goes on", machine.Goal{
 			Action: machine.Init, Phase: "start",
 		}, desired(), change(func(o *machine.Observation) {
 			o.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1, Ready: true}
 			o.Written = map[string]string{"ETCD_NAME": "b", "ETCD_INITIAL_CLUSTER_STATE": "new"}
-		}), "start: remember that the member has data\nstart: start etcd\n"},
+		}), "start: record that the member has data\nstart: start etcd\n"},
 		{"data that cannot be understood stays", machine.Goal{Action: machine.Init, Phase: "configure"}, desired(),
 			change(func(o *machine.Observation) {
 				o.Data = machine.Data{State: cluster.DiskUnreadable, Problem: "no log file"}
-			}), "hold data-unreadable: /var/lib/etcd cannot be understood: no log file\n"},
+			}), "hold data-unreadable: /var/lib/etcd cannot be read: no log file\n"},
 		{"a snapshot is not restored over a member", machine.Goal{Action: machine.Init, Phase: "snapshot"}, desired(snap),
 			change(func(o *machine.Observation) {
 				o.Data, o.Record = machine.Data{State: cluster.DiskData}, machine.Record{Action: machine.Init, Token: "t"}
@@ -125,7 +125,7 @@ hold data-present: /var/lib/etcd holds the data of member b of cluster c1, and a
 		{"a CA without its key cannot issue", machine.Goal{Action: machine.Init, Phase: "certificates"}, desired(),
 			change(func(o *machine.Observation) {
 				o.PKI.CA = machine.CAExternal
-			}), "hold external-ca: the certificate authority in /etc/etcd/pki has no key here, and server must be issued " +
+			}), "hold external-ca: the certificate authority in /etc/etcd/pki has no key here, but server must be issued " +
 				"(missing)\n"},
 		{"a CA without its key is enough where all is issued", machine.Goal{Action: machine.Init, Phase: "certificates"},
 			desired(), change(func(o *machine.Observation) {
@@ -138,25 +138,25 @@ hold data-present: /var/lib/etcd holds the data of member b of cluster c1, and a
 			Action: machine.Init, Phase: "configure",
 		}, desired(), change(func(o *machine.Observation) {
 			o.Record = machine.Record{Action: machine.Init, Token: "t", Served: true}
-		}), "hold data-lost: a member has run on this machine, and /var/lib/etcd is empty: a second cluster beside what " +
-			"is left of its own would be the result\n"},
+		}), "hold data-lost: a member has run on this machine, but /var/lib/etcd is empty: init would make a second " +
+			"cluster beside the rest of its own\n"},
 		{"nor does one of the retired etcdadm", initGoal, desired(), change(func(o *machine.Observation) {
 			o.Written = map[string]string{
 				"ETCD_NAME": "b", "ETCD_INITIAL_CLUSTER_STATE": "new", "ETCD_DATA_DIR": "/var/lib/etcd",
 			}
-		}), "hold data-lost: a member has run on this machine, and /var/lib/etcd is empty: a second cluster beside what " +
-			"is left of its own would be the result\n"},
+		}), "hold data-lost: a member has run on this machine, but /var/lib/etcd is empty: init would make a second " +
+			"cluster beside the rest of its own\n"},
 		{"a member whose data is elsewhere stays", initGoal, desired(), change(func(o *machine.Observation) {
 			o.Written = map[string]string{"ETCD_DATA_DIR": "/data/etcd"}
-		}), "hold data-elsewhere: this machine's etcd has its data in /data/etcd, and not in /var/lib/etcd\n"},
+		}), "hold data-elsewhere: this machine's etcd has its data in /data/etcd, not in /var/lib/etcd\n"},
 		{"an etcd that answers has its data somewhere", initGoal, desired(), change(func(o *machine.Observation) {
 			o.Local = &cluster.Report{ID: 1}
-		}), "hold data-elsewhere: an etcd answers at https://10.0.0.2:2379, and /var/lib/etcd is empty\n"},
+		}), "hold data-elsewhere: an etcd answers at https://10.0.0.2:2379, but /var/lib/etcd is empty\n"},
 		{"the etcd of a distribution stays", initGoal, desired(), change(func(o *machine.Observation) {
 			o.Service = machine.ServiceStatus{
 				State: machine.ServiceRunning, Enabled: true, Foreign: "/lib/systemd/system/etcd.service",
 			}
-		}), "hold service-foreign: an etcd runs on this machine that etcdadm did not set up: the unit " +
+		}), "hold service-foreign: an etcd that etcdadm did not set up runs on this machine: the unit " +
 			"/lib/systemd/system/etcd.service\n"},
 		{"a member without its CA gets no other one", initGoal, desired(), change(func(o *machine.Observation) {
 			o.Data, o.Record = machine.Data{State: cluster.DiskData, Ready: true}, machine.Record{
@@ -172,7 +172,7 @@ hold data-present: /var/lib/etcd holds the data of member b of cluster c1, and a
 			}
 			o.Service.State = machine.ServiceStopped
 		}), "start: delete the data of an unknown member in /var/lib/etcd\nstart: make the data directory " +
-			"/var/lib/etcd\nstart: start etcd\nstart: remember that the member has data\n"},
+			"/var/lib/etcd\nstart: start etcd\nstart: record that the member has data\n"},
 		{"so does one that was started again on what was cut off", machine.Goal{Action: machine.Init, Phase: "start"},
 			desired(), change(func(o *machine.Observation) {
 				o.Data, o.Record = machine.Data{State: cluster.DiskData, Uncommitted: true, Ready: true}, machine.Record{
@@ -180,7 +180,7 @@ hold data-present: /var/lib/etcd holds the data of member b of cluster c1, and a
 				}
 				o.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true, Uptime: time.Minute}
 			}), "start: stop etcd\nstart: delete the data of an unknown member in /var/lib/etcd\nstart: make the data " +
-				"directory /var/lib/etcd\nstart: start etcd\nstart: remember that the member has data\n"},
+				"directory /var/lib/etcd\nstart: start etcd\nstart: record that the member has data\n"},
 		{"one that has just been started is left alone", machine.Goal{Action: machine.Init, Phase: "start"}, desired(),
 			change(func(o *machine.Observation) {
 				o.Data, o.Record = machine.Data{State: cluster.DiskData, Uncommitted: true, Ready: true}, machine.Record{
@@ -191,12 +191,12 @@ hold data-present: /var/lib/etcd holds the data of member b of cluster c1, and a
 		{"nor does one that had joined", machine.Goal{Action: machine.Init, Phase: "start"}, desired(),
 			change(func(o *machine.Observation) {
 				o.Record = machine.Record{Action: machine.Join}
-			}), "hold data-lost: a member has run on this machine, and /var/lib/etcd is empty: a second cluster beside what " +
-				"is left of its own would be the result\n"},
+			}), "hold data-lost: a member has run on this machine, but /var/lib/etcd is empty: init would make a second " +
+				"cluster beside the rest of its own\n"},
 		{"a reset is finished first", machine.Goal{Action: machine.Init, Phase: "start"}, desired(),
 			change(func(o *machine.Observation) {
 				o.Record = machine.Record{Action: machine.Reset}
-			}), "hold reset-unfinished: a reset of this machine was begun and not finished\n"},
+			}), "hold reset-unfinished: a reset of this machine was begun but not finished\n"},
 		{"init goes no further than a join: one minor version at a time", initGoal,
 			desired(func(c *machine.Config) { c.Version = etcdversion.Must("3.7.3") }), change(func(o *machine.Observation) {
 				v := etcdversion.Must("3.5.35")

@@ -62,7 +62,7 @@ func (w *world) unreachable() *Hold {
 		h.Wait = true
 		return h
 	}
-	h := hold(ClusterUnreachable, "check the endpoints, ca.crt and the clocks; a learner does not answer for its cluster",
+	h := hold(ClusterUnreachable, "check the endpoints, ca.crt and the clocks; a learner cannot answer for its cluster",
 		"the cluster does not answer: %s", problem)
 	h.Wait, h.Others = true, true
 	return h
@@ -77,7 +77,7 @@ func (w *world) foreign() string {
 	}
 	switch _, current := r.member(d.MemberID); {
 	case d.ClusterID != r.ClusterID:
-		return fmt.Sprintf("%s holds data of cluster %s, and the endpoints are of cluster %s", w.cfg.Paths.Data, d.ClusterID,
+		return fmt.Sprintf("%s holds data of cluster %s, but the endpoints belong to cluster %s", w.cfg.Paths.Data, d.ClusterID,
 			r.ClusterID)
 	case !current:
 		return fmt.Sprintf("%s holds data of %s, which was removed from the cluster", w.cfg.Paths.Data, ofMember(d.MemberID))
@@ -134,7 +134,7 @@ func (w *world) membership() (Operation, *Hold) {
 	if why := w.foreign(); why != "" {
 		if !w.goal.SetAsideData {
 			return nil, hold(DataForeign,
-				"if it is not needed any more: the same command with --set-aside-data, which moves it aside", "%s", why)
+				"if it is no longer needed: the same command with --set-aside-data, which moves it aside", "%s", why)
 		}
 		if w.obs.Service.Active() {
 			return &StopService{}, nil
@@ -223,7 +223,7 @@ func (w *world) prepared(want etcdversion.Version) bool {
 func (w *world) older(want, runs etcdversion.Version) *Hold {
 	next := "--version=" + runs.String()
 	if r := w.obs.Local; r != nil && r.Version.Minor-1 == want.Minor && want.AtLeast(3, 5) {
-		next = fmt.Sprintf("to go down, once for the cluster: %s downgrade enable %d.%d; some seconds later the same command "+
+		next = fmt.Sprintf("to downgrade, run once for the cluster: %s downgrade enable %d.%d; some seconds later run the same command "+
 			"again, on one machine after the other", w.cfg.Paths.ControlScript(), want.Major, want.Minor)
 	}
 	return hold(VersionStep, next, "etcd %s is older than the cluster's %s", want, runs)
@@ -233,7 +233,7 @@ func (w *world) older(want, runs etcdversion.Version) *Hold {
 func (w *world) lost(m cluster.Member) *Hold {
 	return hold(DataLost, "check whether a volume is missing; if the data is gone: the same command with "+
 		"--replace-member, which removes the member and adds it again",
-		"member %s has run on this machine, and %s is empty", named(m), w.cfg.Paths.Data)
+		"member %s has run on this machine, but %s is empty", named(m), w.cfg.Paths.Data)
 }
 
 func (w *world) replaceLost(m cluster.Member) (Operation, *Hold) {
@@ -241,7 +241,7 @@ func (w *world) replaceLost(m cluster.Member) (Operation, *Hold) {
 		return nil, w.lost(m)
 	}
 	if m.Healthy {
-		return nil, hold(MemberHealthy, "check which machine has this address: "+strings.Join(m.PeerURLs, ","),
+		return nil, hold(MemberHealthy, "find out which machine has this address: "+strings.Join(m.PeerURLs, ","),
 			"member %s, which has this machine's peer URL, is healthy", named(m))
 	}
 	return w.change(w.remove(m))
@@ -261,7 +261,7 @@ func (w *world) add() (Operation, *Hold) {
 	for _, m := range w.obs.Remote.Members {
 		if m.Name == w.cfg.Name {
 			return nil, hold(NameTaken, "choose another --name, or remove the old member first: etcdadm remove "+m.ID.String(),
-				"the cluster has a member %s at %s already", m.Name, strings.Join(m.PeerURLs, ","))
+				"the cluster already has a member %s at %s", m.Name, strings.Join(m.PeerURLs, ","))
 		}
 	}
 	for _, m := range w.obs.Remote.Members {
@@ -318,17 +318,17 @@ func (w *world) pending(m cluster.Member) *Hold {
 	seen := w.obs.Remote.Learner
 	if w.leads(m) {
 		return hold(LearnerPending, "see whether its own join still runs",
-			"another member is joining: %s, which runs etcd %s, and only its own join gives it its vote; if that has ended, "+
-				"run it again on its machine: etcdadm join %s; or give it up, on a voter's machine: etcdadm remove %s",
+			"another member is joining: %s, which runs etcd %s and can only be promoted by its own join; if that has ended, "+
+				"run it again on its machine: etcdadm join %s; or remove the member, on a voter's machine: etcdadm remove %s",
 			named(m), m.Version, w.voterURL(), m.ID)
 	}
 	if seen.ID != m.ID || seen.Behind < stuck {
-		return hold(LearnerPending, "if it does not come: etcdadm remove "+m.ID.String()+", or wait for --orphan-timeout",
+		return hold(LearnerPending, "if it does not come up: etcdadm remove "+m.ID.String()+", or wait for --orphan-timeout",
 			"another member is joining: %s", named(m))
 	}
-	return hold(LearnerPending, "see the log of etcd on its machine: it copies the data, or does not reach the voters",
-		"another member is joining: %s, whose etcd runs and has not caught up for %s; if its own join has ended, go on "+
-			"with it on its machine: etcdadm join %s; or give it up, on a voter's machine: etcdadm remove %s",
+	return hold(LearnerPending, "see etcd's log on its machine: it is copying the data, or cannot reach the voters",
+		"another member is joining: %s, whose etcd runs but has not caught up for %s; if its own join has ended, continue "+
+			"it on its machine: etcdadm join %s; or remove the member, on a voter's machine: etcdadm remove %s",
 		named(m), seen.Behind.Truncate(time.Second), w.voterURL(), m.ID)
 }
 
@@ -358,7 +358,7 @@ func (w *world) knowsItsVote() *Hold {
 	if !w.obs.Local.Learner {
 		return nil
 	}
-	h := hold(MemberStarting, "check etcd's log", "the member does not know yet that it has a vote")
+	h := hold(MemberStarting, "check etcd's log", "the member does not know yet that it is a voter")
 	h.Wait = true
 	return h
 }

@@ -51,11 +51,11 @@ func report(version, downgrade, seen, storage string) *cluster.Report {
 	return r
 }
 
-const joinRest = `configure: remember that the member joins
+const joinRest = `configure: record that the member joins
 configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service
 start: make the data directory /var/lib/etcd
 start: start etcd
-start: remember that the member has data
+start: record that the member has data
 etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
 health: wait until etcd serves
 `
@@ -130,8 +130,8 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 		{"a learner that runs and does not catch up is for a person", join, desired(),
 			with(ready(a, sick(learner(c))), func(o *machine.Observation) {
 				o.Remote.Learner = machine.Learner{ID: c.ID, Behind: 90*time.Second + 1}
-			}), "hold learner-pending: another member is joining: c, whose etcd runs and has not caught up for 1m30s; if " +
-				"its own join has ended, go on with it on its machine: etcdadm join https://10.0.0.1:2379; or give it up, on a " +
+			}), "hold learner-pending: another member is joining: c, whose etcd runs but has not caught up for 1m30s; if " +
+				"its own join has ended, continue it on its machine: etcdadm join https://10.0.0.1:2379; or remove the member, on a " +
 				"voter's machine: etcdadm remove c\n"},
 		{"one that has just begun is left alone", join, desired(),
 			with(ready(a, sick(learner(c))), func(o *machine.Observation) {
@@ -144,10 +144,10 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=3
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=3\n"},
 		{"the name is taken", join, desired(), ready(a, healthy("b", 0xb, "10.0.0.9")),
-			"hold name-taken: the cluster has a member b at https://10.0.0.9:2380 already\n"},
+			"hold name-taken: the cluster already has a member b at https://10.0.0.9:2380\n"},
 		{"nothing is issued or installed before that is said", join, desired(),
 			with(withCA(), func(o *machine.Observation) { o.Remote = answering(a, healthy("b", 0xb, "10.0.0.9")) }),
-			"hold name-taken: the cluster has a member b at https://10.0.0.9:2380 already\n"},
+			"hold name-taken: the cluster already has a member b at https://10.0.0.9:2380\n"},
 		{"nor for a version that cannot be", join, desired(at("3.7.3")),
 			with(withCA(), func(o *machine.Observation) {
 				o.Remote = answering(a)
@@ -156,7 +156,7 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 		{"a cluster without quorum is not joined", join, desired(), ready(a, sick(c)),
 			"hold quorum-margin: 1 of 2 voters are healthy\n"},
 		{"a member that lost its data is not started empty", join, desired(), ready(a, c, sick(self)),
-			"hold data-lost: member b has run on this machine, and /var/lib/etcd is empty\n"},
+			"hold data-lost: member b has run on this machine, but /var/lib/etcd is empty\n"},
 		{"it is removed and added again when told so", machine.Goal{Action: machine.Join, ReplaceMember: true}, desired(),
 			ready(a, c, sick(self)), `
 membership: etcdadm member remove --id=b --expect-name=b --expect-voters=3
@@ -169,7 +169,7 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 			ready(a, sick(c), sick(self)),
 			"hold quorum-margin: removing b would leave 1 healthy voters of 2\n"},
 		{"data of another cluster stays", join, desired(), with(ready(a), data(0xb, 0xc2)),
-			"hold data-foreign: /var/lib/etcd holds data of cluster c2, and the endpoints are of cluster c1\n"},
+			"hold data-foreign: /var/lib/etcd holds data of cluster c2, but the endpoints belong to cluster c1\n"},
 		{"data of a removed member stays", join, desired(), with(ready(a, c, d), data(0xb, 0xc1)),
 			"hold data-foreign: /var/lib/etcd holds data of member b, which was removed from the cluster\n"},
 		{"it moves aside when told so", machine.Goal{Action: machine.Join, SetAsideData: true}, desired(),
@@ -235,7 +235,7 @@ membership: delete the data of an unknown member in /var/lib/etcd
 configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service
 start: make the data directory /var/lib/etcd
 start: start etcd
-start: remember that the member has data
+start: record that the member has data
 etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
 health: wait until etcd serves
 health: etcdadm member promote --name=b --expect-voters=1
@@ -276,7 +276,7 @@ func TestJoinAgainUpgrades(t *testing.T) {
 	story{"upgrade", machine.Goal{Action: machine.Join}, cfg, obs, `
 install: install etcd 3.6.16 into /opt/bin
 configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service
-start: remember that the member has data
+start: record that the member has data
 start: restart etcd
 etcdctl: write /etc/etcd/etcdctl.env, /opt/bin/etcdctl.sh
 health: wait until etcd serves
@@ -339,7 +339,7 @@ func TestTooFewHealthyVotersMayBeMomentary(t *testing.T) {
 // Where endpoints of two clusters were seen, nothing is changed at all.
 func TestEndpointsOfTwoClustersAreRefused(t *testing.T) {
 	two := fresh()
-	two.Remote = machine.Remote{Problem: "the endpoints are of different clusters: x, y", Differ: true}
+	two.Remote = machine.Remote{Problem: "the endpoints belong to different clusters: x, y", Differ: true}
 	mine := running(healthy("a", 0xa, "10.0.0.1"), healthy("b", 0xb, "10.0.0.2"))
 	mine.Record.Served, mine.Written = true, map[string]string{"ETCD_INITIAL_CLUSTER": "b=https://10.0.0.2:2380"}
 	mine.Remote = two.Remote
@@ -356,7 +356,7 @@ func TestEndpointsOfTwoClustersAreRefused(t *testing.T) {
 	}
 	two.PKI.CA = machine.CAReady
 	if !strings.Contains(fmt.Sprint(machine.Preflight(machine.Goal{Action: machine.Join}, desired(), two)),
-		"{Cluster true the endpoints are of different clusters") {
+		"{Cluster true the endpoints belong to different clusters") {
 		t.Error("the checks before it do not fail")
 	}
 }

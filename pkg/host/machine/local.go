@@ -61,7 +61,7 @@ func (w *world) clock() *Hold {
 	if w.obs.PKI.CA != CABad || w.obs.PKI.ValidFrom.IsZero() {
 		return nil
 	}
-	h := hold(CABroken, "set the machine's clock, or put the right ca.crt and ca.key there",
+	h := hold(CABroken, "set the machine's clock, or install the right ca.crt and ca.key there",
 		"the certificate authority in %s cannot be used yet: %s", w.cfg.Paths.Certificates, w.obs.PKI.Problem)
 	h.Wait = true
 	return h
@@ -83,14 +83,14 @@ func (w *world) certificates() (Operation, *Hold) {
 		if why := w.clock(); why != nil {
 			return nil, why
 		}
-		return nil, hold(CABroken, "put the right ca.crt and ca.key there",
+		return nil, hold(CABroken, "install the right ca.crt and ca.key there",
 			"the certificate authority in %s cannot be used: %s", dir, w.obs.PKI.Problem)
 	case CAExternal:
 		if len(w.obs.PKI.Wrong) > 0 {
 			p := w.obs.PKI.Wrong[0]
 			return nil, hold(ExternalCA,
 				"etcdadm certs generate-csr; have the requests signed, and put the certificates beside the keys",
-				"the certificate authority in %s has no key here, and %s must be issued (%s)", dir, p.Name, p.Why)
+				"the certificate authority in %s has no key here, but %s must be issued (%s)", dir, p.Name, p.Why)
 		}
 	}
 	if len(w.obs.PKI.Wrong) > 0 {
@@ -112,7 +112,7 @@ func (w *world) snapshot() (Operation, *Hold) {
 	}
 	if w.obs.Data.State == cluster.DiskData {
 		return nil, hold(SnapshotRestored,
-			"leave out --snapshot to go on with the data that is there; etcdadm reset moves it aside",
+			"omit --snapshot to continue with the existing data; etcdadm reset moves it aside",
 			"%s holds data that does not come from %s", w.cfg.Paths.Data, file)
 	}
 	if op := w.binaries(); op != nil {

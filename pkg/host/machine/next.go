@@ -112,7 +112,7 @@ func Plan(goal Goal, cfg Config, obs Observation) ([]Step, *Hold, error) {
 		steps = append(steps, *step)
 		obs = Predict(cfg, obs, step.Do)
 	}
-	return steps, nil, fmt.Errorf("the plan does not come to an end: after %d steps it still says %q", maxSteps,
+	return steps, nil, fmt.Errorf("the plan does not end: after %d steps the next one is still %q", maxSteps,
 		steps[len(steps)-1].Text())
 }
 
@@ -129,7 +129,7 @@ func (w *world) change(op plan.Operation) (Operation, *Hold) {
 	case breaks.Invariant == "quorum":
 		return nil, lacking("%s", breaks.Text)
 	case breaks.Invariant == "one-change":
-		h := hold(LearnerPending, "if it does not come: etcdadm remove, with the learner's id", "%s", breaks.Text)
+		h := hold(LearnerPending, "if it does not come up: etcdadm remove, with the learner's ID", "%s", breaks.Text)
 		h.Wait, h.Others = true, true
 		return nil, h
 	}

@@ -37,8 +37,8 @@ func (w *world) outlived() *Hold {
 		phases = []string{"membership", "configure", "start"}
 	}
 	return hold(NotConfigured, w.again(phases...),
-		"the cluster's members have changed since etcd was configured, and it does not start with the list that it has: "+
-			"there it is %s, and here %s", strings.Join(has, ","), strings.Join(had, ","))
+		"the cluster's members have changed since etcd was configured, and etcd does not start with the old list: "+
+			"the cluster has %s, this machine %s", strings.Join(has, ","), strings.Join(had, ","))
 }
 
 // again is the command line that carries out phases of join once more.

@@ -94,40 +94,40 @@ var checks = []Check{
 		}
 		return fatal("sudo etcdadm ...", "not running as root")
 	}},
-	{"OS", "etcd runs on this system and processor", func(w *world) []Finding {
+	{"OS", "etcd runs on this operating system and processor", func(w *world) []Finding {
 		h := w.obs.Host
 		if h.OS == "linux" && slices.Contains([]string{"amd64", "arm64", "ppc64le", "s390x", "riscv64"}, h.Arch) {
 			return nil
 		}
 		return fatal("", "etcd has no release for %s/%s", h.OS, h.Arch)
 	}},
-	{"InitSystem", "the init system is there", func(w *world) []Finding {
+	{"InitSystem", "the init system exists", func(w *world) []Finding {
 		if w.obs.Host.InitSystem {
 			return nil
 		}
 		return fatal("--init-system=kubelet or --init-system=process", "the machine has no %s: %s", w.cfg.Service.InitSystem,
 			w.obs.Service.Detail)
 	}},
-	{"Account", "etcd can run as the user that is wanted", func(w *world) []Finding {
+	{"Account", "etcd can run as the requested user", func(w *world) []Finding {
 		if w.cfg.Service.InitSystem != Process || w.cfg.Service.User == "" && w.cfg.Service.Group == "" {
 			return nil
 		}
 		return fatal("run the command as that user, or choose another --init-system",
-			"with the init system process, etcd runs as whoever starts it")
+			"with the init system process, etcd runs as the user who starts it")
 	}},
-	{"ReleaseURL", "etcd comes over an encrypted connection", func(w *world) []Finding {
+	{"ReleaseURL", "etcd is downloaded over an encrypted connection", func(w *world) []Finding {
 		if !PlainHTTP(w.cfg.Binaries.ReleaseURL) {
 			return nil
 		}
-		return warning("use https", "etcd is downloaded over plain http: only its digest tells whether it is etcd")
+		return warning("use https", "etcd is downloaded over plain http: only the digest proves what it is")
 	}},
 	{"Hostname", "the name can be in a certificate", func(w *world) []Finding {
 		if hostName.MatchString(string(w.cfg.Name)) {
 			return nil
 		}
-		return warning("--name", "the name %s is no host name, so the certificates hold it in another form", w.cfg.Name)
+		return warning("--name", "the name %s is not a host name, so the certificates have it in another form", w.cfg.Name)
 	}},
-	{"BindAddress", "the address is one of the machine's own", func(w *world) []Finding {
+	{"BindAddress", "the address is one of this machine's", func(w *world) []Finding {
 		at, err := netip.ParseAddr(w.cfg.Listen.Address)
 		// All of 127.0.0.0/8 is the machine's own, and an interface has one address of it.
 		if slices.Contains(w.obs.Host.Addresses, w.cfg.Listen.Address) || err == nil && at.Is4() && at.IsLoopback() {
@@ -135,28 +135,28 @@ var checks = []Check{
 		}
 		return fatal("--bind-address", "no interface of this machine has the address %s", w.cfg.Listen.Address)
 	}},
-	{"Port", "the ports are free, or taken by the machine's own etcd", func(w *world) []Finding {
+	{"Port", "the ports are free, or used by the machine's own etcd", func(w *world) []Finding {
 		var found []Finding
 		for _, p := range w.obs.Host.Ports {
 			if !p.Ours {
-				f := fatal("ss -ltnp 'sport = :"+strconv.Itoa(p.Port)+"' shows who has it", "port %d is taken", p.Port)
+				f := fatal("ss -ltnp 'sport = :"+strconv.Itoa(p.Port)+"' shows which process has it", "port %d is in use", p.Port)
 				f[0].ID = "Port-" + strconv.Itoa(p.Port)
 				found = append(found, f...)
 			}
 		}
 		return found
 	}},
-	{"DataDir", "the data directory holds nothing that is in the way", func(w *world) []Finding {
+	{"DataDir", "the data directory has no data that would prevent it", func(w *world) []Finding {
 		if w.obs.Data.State == cluster.DiskUnreadable && !w.neverCommitted() {
-			return fatal("etcdadm reset moves it aside", "%s cannot be understood: %s", w.cfg.Paths.Data, w.obs.Data.Problem)
+			return fatal("move it aside: etcdadm reset", "%s cannot be read: %s", w.cfg.Paths.Data, w.obs.Data.Problem)
 		}
 		return nil
 	}},
-	{"Snapshot", "the snapshot to begin with is whole", func(w *world) []Finding {
+	{"Snapshot", "the snapshot to start from is whole", func(w *world) []Finding {
 		if w.obs.Host.SnapshotProblem == "" {
 			return nil
 		}
-		return fatal("etcdadm snapshot status FILE; --skip-hash-check takes a database file that was copied", "%s",
+		return fatal("check it: etcdadm snapshot status FILE; accept a copied database file with --skip-hash-check", "%s",
 			w.obs.Host.SnapshotProblem)
 	}},
 	{"DiskSpace", "there is space for the data", func(w *world) []Finding {
@@ -173,7 +173,7 @@ var checks = []Check{
 		if w.obs.Host.SyncTime <= slowSync {
 			return nil
 		}
-		return warning("give etcd a disk of its own, and a fast one",
+		return warning("give etcd a fast disk of its own",
 			"a write to the disk of %s takes %s; above %s etcd is slow, or loses its leader", w.cfg.Paths.Data,
 			w.obs.Host.SyncTime.Round(time.Millisecond), slowSync)
 	}},
@@ -183,7 +183,7 @@ var checks = []Check{
 		}
 		return warning("", "the machine has %d MiB of memory", w.obs.Host.MemoryBytes>>20)
 	}},
-	{"Writable", "the directories can be written", func(w *world) []Finding {
+	{"Writable", "the directories are writable", func(w *world) []Finding {
 		var found []Finding
 		for _, dir := range w.obs.Host.ReadOnly {
 			found = append(found, fatal("mount it writable, or choose another directory", "%s cannot be written", dir)...)
@@ -193,26 +193,26 @@ var checks = []Check{
 	{"Leftovers", "nothing else on the machine runs an etcd", func(w *world) []Finding {
 		var found []Finding
 		for _, l := range w.obs.Host.Leftovers {
-			found = append(found, warning("disable it, or it starts a second etcd", "%s is there", l)...)
+			found = append(found, warning("disable it, or it will start a second etcd", "%s exists", l)...)
 		}
 		return found
 	}},
-	{"CertificateNames", "the certificates can hold the names", func(w *world) []Finding {
+	{"CertificateNames", "the names fit into the certificates", func(w *world) []Finding {
 		var found []Finding
 		for _, text := range w.obs.PKI.Warnings {
 			found = append(found, warning("", "%s", text)...)
 		}
 		return found
 	}},
-	{"EtcdFlags", "the flags of etcd are those of the version", func(w *world) []Finding {
+	{"EtcdFlags", "this version of etcd knows the given flags", func(w *world) []Finding {
 		if len(w.cfg.Etcd.Flags) == 0 || etcdconf.FlagsKnown(w.cfg.Version) {
 			return nil
 		}
-		return warning("", "the flags of etcd %s are not known here; they were checked against those of an earlier version",
+		return warning("", "the flags of etcd %s are unknown; they were checked against those of an earlier version",
 			w.cfg.Version)
 	}},
-	{"EtcdPatch", "the cluster runs the patch that etcd advises before the wanted version", (*world).belowFloor},
-	{"CipherSuites", "the cipher suites go with the keys", func(w *world) []Finding {
+	{"EtcdPatch", "the cluster runs the patch that etcd advises before this upgrade", (*world).belowFloor},
+	{"CipherSuites", "the cipher suites fit the keys", func(w *world) []Finding {
 		ecdsa := func(s string) bool { return strings.Contains(s, "_ECDSA_") }
 		if suites := w.cfg.Etcd.CipherSuites; len(suites) == 0 || w.cfg.Certificates.KeyAlgorithm == RSA ||
 			slices.ContainsFunc(suites, ecdsa) {
@@ -221,14 +221,14 @@ var checks = []Check{
 		return warning("--key-algorithm=RSA-2048",
 			"none of the cipher suites is for ECDSA keys, so that only clients with TLS 1.3 can connect")
 	}},
-	{"CAValidity", "the certificate authority can be used, and lives long enough", func(w *world) []Finding {
+	{"CAValidity", "the certificate authority is usable, and valid for long enough", func(w *world) []Finding {
 		end := w.obs.PKI.NotAfter
 		switch left := end.Sub(w.obs.At); {
 		case w.obs.PKI.CA == CABad && !w.obs.PKI.ValidFrom.IsZero():
 			return warning("set the machine's clock", "the certificate authority in %s cannot be used yet: %s",
 				w.cfg.Paths.Certificates, w.obs.PKI.Problem)
 		case w.obs.PKI.CA == CABad:
-			return fatal("put the right ca.crt and ca.key there",
+			return fatal("install the right ca.crt and ca.key there",
 				"the certificate authority in %s cannot be used: %s", w.cfg.Paths.Certificates, w.obs.PKI.Problem)
 		case end.IsZero():
 			return nil
@@ -236,12 +236,12 @@ var checks = []Check{
 			return fatal("etcdadm certs rotate-ca", "the certificate authority has expired on %s",
 				end.UTC().Format(time.DateOnly))
 		case left < time.Duration(w.cfg.Certificates.Lifetime):
-			return warning("etcdadm certs rotate-ca", "the certificate authority ends on %s, and all certificates with it",
+			return warning("etcdadm certs rotate-ca", "the certificate authority expires on %s, and all certificates with it",
 				end.UTC().Format(time.DateOnly))
 		}
 		return nil
 	}},
-	{"ClockSkew", "the clock is that of the cluster", func(w *world) []Finding {
+	{"ClockSkew", "the clock agrees with the cluster's", func(w *world) []Finding {
 		skew := w.obs.Remote.ClockSkew
 		if skew.Abs() <= largeSkew {
 			return nil
@@ -258,7 +258,7 @@ var checks = []Check{
 		case healthy < voters:
 			return warning("etcdadm status", "%d of %d voters are healthy", healthy, voters)
 		case voters%2 == 1 && voters > 1 && !member:
-			return warning("join one more", "with this member there are %d, which bears no more failures than %d", voters+1,
+			return warning("join one more", "with this member there are %d, which tolerate no more failures than %d", voters+1,
 				voters)
 		}
 		return nil

@@ -18,14 +18,14 @@ func (w *world) leave() (Operation, *Hold) {
 	}
 	if !w.obs.Remote.Answered {
 		h := w.unreachable()
-		h.Next = "--endpoints names other members; --skip-remove-member leaves the member list as it is (etcdadm remove " +
+		h.Next = "name other members with --endpoints, or leave the member list as it is with --skip-remove-member (etcdadm remove " +
 			"does it from another machine)"
 		return nil, h
 	}
 	if d := w.obs.Data; d.State == cluster.DiskData && d.ClusterID != w.obs.Remote.ClusterID {
 		return nil, hold(DataForeign,
-			"--endpoints names members of its own cluster; --skip-remove-member leaves the member list as it is",
-			"%s holds data of cluster %s, and the endpoints are of cluster %s", w.cfg.Paths.Data, d.ClusterID,
+			"name members of its own cluster with --endpoints, or leave the member list as it is with --skip-remove-member",
+			"%s holds data of cluster %s, but the endpoints belong to cluster %s", w.cfg.Paths.Data, d.ClusterID,
 			w.obs.Remote.ClusterID)
 	}
 	r := w.obs.Record
@@ -166,7 +166,7 @@ func (w *world) removeOther() (Operation, *Hold) {
 		return nil, nil
 	}
 	if m.Healthy && !w.goal.Force {
-		return nil, hold(MemberHealthy, "on its machine: etcdadm leave; or here, all the same: --force",
+		return nil, hold(MemberHealthy, "run etcdadm leave on its machine, or remove it here anyway with --force",
 			"member %s is healthy", named(m))
 	}
 	return w.removeSafely(m)
@@ -190,12 +190,12 @@ func Settle(goal Goal, obs Observation) (Goal, *Hold) {
 	case len(found) == 1:
 		goal.TargetID = found[0].ID
 	case len(found) > 1:
-		return goal, hold(MemberUnknown, "name it by its id: etcdadm status", "%d members are called %s", len(found),
+		return goal, hold(MemberUnknown, "use its ID: etcdadm status", "%d members have the name %s", len(found),
 			goal.Target)
 	case err == nil && len(goal.Target) > 8: // hardly a name
 		goal.TargetID = id
 	default:
-		return goal, hold(MemberUnknown, "etcdadm status lists the members", "the cluster has no member %s", goal.Target)
+		return goal, hold(MemberUnknown, "list the members: etcdadm status", "the cluster has no member %s", goal.Target)
 	}
 	return goal, nil
 }

@@ -20,9 +20,9 @@ func running(members ...cluster.Member) machine.Observation {
 	return obs
 }
 
-const others = "remove-member: remember the other members\n"
+const others = "remove-member: record the other members\n"
 
-const left = "remove-member: remember that nothing is left to do in the cluster\n"
+const left = "remove-member: record that nothing is left to do in the cluster\n"
 
 const resetRest = `stop: stop etcd
 data: move the data of member b in /var/lib/etcd aside
@@ -58,7 +58,7 @@ func TestReset(t *testing.T) {
 		{"a member that crashes is removed and stopped", reset, desired(), stopped,
 			others + "remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3\n" + left + resetRest},
 		{"another directory than that of its etcd is left alone", reset, desired(), elsewhere,
-			"hold data-elsewhere: this machine's etcd has its data in /data/etcd, and not in /var/lib/etcd\n"},
+			"hold data-elsewhere: this machine's etcd has its data in /data/etcd, not in /var/lib/etcd\n"},
 		{"a member that the quorum needs stays", reset, desired(), running(a, self, sick(c)),
 			"hold quorum-margin: removing b would leave 1 healthy voters of 2\n"},
 		{"a leader that the quorum needs stays", reset, desired(), lead(running(a, self, sick(c))),
@@ -76,7 +76,7 @@ binaries: delete /opt/bin/etcd, /opt/bin/etcdctl
 record: forget the member
 `},
 		{"a join is taken back", machine.Undo, desired(), running(a, self, c), `
-remove-member: remember that the join is taken back
+remove-member: record that the join is undone
 remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3
 stop: stop etcd
 data: delete the data of member b in /var/lib/etcd
@@ -86,7 +86,7 @@ record: forget the member
 			o := running(a, self, c)
 			o.Remote.ClusterID = 0xc2
 			return o
-		}(), "hold data-foreign: /var/lib/etcd holds data of cluster c1, and the endpoints are of cluster c2\n"},
+		}(), "hold data-foreign: /var/lib/etcd holds data of cluster c1, but the endpoints belong to cluster c2\n"},
 		{"data that an etcd may be writing stays", machine.Goal{Action: machine.Reset, SkipRemoveMember: true}, desired(),
 			func() machine.Observation {
 				o := running(self)

@@ -45,7 +45,7 @@ func TestAMemberThatServesIsLeftAlone(t *testing.T) {
 		{"new files, and a member is down", desired(), serving(answering(a, self, sick(c))), short},
 		{"new binaries, and a member is down", newer, serving(answering(a, self, sick(c))), short},
 		{"another name", desired(func(c *machine.Config) { c.Name, c.Version = "wrong", etcdversion.Must("3.6.17") }),
-			serving(answering(a, self, c)), "hold data-present: this machine's member is called b, and not wrong\n"},
+			serving(answering(a, self, c)), "hold data-present: the name of this machine's member is b, not wrong\n"},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if got := steps(t, join, s.cfg, s.obs); got != s.want {
@@ -105,8 +105,8 @@ func TestALearnerOfALaterVersionIsForItsOwnJoin(t *testing.T) {
 	obs := ready(a, c)
 	obs.Remote.Learner = machine.Learner{ID: c.ID, Ready: time.Hour}
 	obs.Remote.Members[1].Version, obs.Remote.Highest = etcdversion.Must("3.7.3"), etcdversion.Must("3.7.3")
-	want := "hold learner-pending: another member is joining: c, which runs etcd 3.7.3, and only its own join gives it its " +
-		"vote; if that has ended, run it again on its machine: etcdadm join https://10.0.0.1:2379; or give it up, on a " +
+	want := "hold learner-pending: another member is joining: c, which runs etcd 3.7.3 and can only be promoted by its " +
+		"own join; if that has ended, run it again on its machine: etcdadm join https://10.0.0.1:2379; or remove the member, on a " +
 		"voter's machine: etcdadm remove c\n"
 	if got := steps(t, machine.Goal{Action: machine.Join}, desired(), obs); got != want {
 		t.Errorf("the plan is\n%s", got)

@@ -102,19 +102,19 @@ func (o *Remember) text() string {
 	}
 	switch {
 	case o.Record.Undoing:
-		return "remember that the join is taken back"
+		return "record that the join is undone"
 	case o.Record.Others != "":
-		return "remember the other members"
+		return "record the other members"
 	case o.Record.Served:
-		return "remember that the member has data"
+		return "record that the member has data"
 	}
 	switch o.Record.Action {
 	case Init:
-		return "remember that a cluster is bootstrapped here"
+		return "record that a cluster is bootstrapped here"
 	case Reset:
-		return "remember that nothing is left to do in the cluster"
+		return "record that nothing is left to do in the cluster"
 	}
-	return "remember that the member joins"
+	return "record that the member joins"
 }
 
 func (o *InstallBinaries) text() string {

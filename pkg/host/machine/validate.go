@@ -57,7 +57,7 @@ func (c Config) Validate() error {
 	k.etcd(c.Etcd)
 	k.text("snapshot.file", c.Snapshot.File)
 	if c.Snapshot.BumpRevision < 0 {
-		k.wrong("snapshot.bumpRevision", "is %d, and revisions never go back", c.Snapshot.BumpRevision)
+		k.wrong("snapshot.bumpRevision", "is %d, but revisions never go back", c.Snapshot.BumpRevision)
 	}
 	k.timeouts(c.Timeouts)
 	return k.err()
@@ -121,7 +121,7 @@ func (k *checker) member(c Config) {
 		}
 	}
 	if !c.Version.IsZero() && !c.Version.Managed() {
-		k.wrong("version", "is %s, and etcdadm runs etcd from 3.4 on", c.Version)
+		k.wrong("version", "is %s, but etcdadm supports etcd 3.4 and later", c.Version)
 	}
 }
 
@@ -130,7 +130,7 @@ func (k *checker) listen(l Listen) {
 		a, err := netip.ParseAddr(l.Address)
 		switch {
 		case err != nil:
-			k.wrong("listen.address", "is %q and not an IP address, as 10.0.0.1 or fd00::1", l.Address)
+			k.wrong("listen.address", "is %q, not an IP address such as 10.0.0.1 or fd00::1", l.Address)
 		case a.Zone() != "":
 			k.wrong("listen.address", "is %q, which is valid on one interface only", l.Address)
 		case a.IsMulticast():
@@ -140,7 +140,7 @@ func (k *checker) listen(l Listen) {
 	k.port("listen.clientPort", l.ClientPort)
 	k.port("listen.peerPort", l.PeerPort)
 	if l.ClientPort != 0 && l.ClientPort == l.PeerPort {
-		k.wrong("listen.peerPort", "is %d, as the port for clients is", l.PeerPort)
+		k.wrong("listen.peerPort", "is %d, the same as the client port", l.PeerPort)
 	}
 	each("listen.clientURLs", l.ClientURLs, k.secureURL)
 	each("listen.peerURLs", l.PeerURLs, k.secureURL)
@@ -149,7 +149,7 @@ func (k *checker) listen(l Listen) {
 
 func (k *checker) port(path string, port int) {
 	if port < 0 || port > 65535 {
-		k.wrong(path, "is %d, and ports are from 1 to 65535", port)
+		k.wrong(path, "is %d, but ports are from 1 to 65535", port)
 	}
 }
 
@@ -163,7 +163,7 @@ func (k *checker) listenURL(path, u string) {
 // certificates.
 func (k *checker) secureURL(path, u string) {
 	if strings.HasPrefix(u, "http://") {
-		k.wrong(path, "is %q and must begin with https://", u)
+		k.wrong(path, "is %q, but must begin with https://", u)
 		return
 	}
 	k.listenURL(path, u)
@@ -177,13 +177,13 @@ func (k *checker) paths(p Paths) {
 		switch {
 		case dir == "" || !k.text(path, dir):
 		case name != "manifests" && !filepath.IsAbs(dir):
-			k.wrong(path, "is %q and not an absolute path", dir)
+			k.wrong(path, "is %q, not an absolute path", dir)
 		case filepath.Clean(dir) == "/":
-			k.wrong(path, "is %q, which is not a directory for it alone", dir)
+			k.wrong(path, "is %q, which is also used for something else", dir)
 		}
 	}
 	if p.Data != "" && p.Certificates != "" && filepath.Clean(p.Data) == filepath.Clean(p.Certificates) {
-		k.wrong("paths.certificates", "is %q, as the data directory is, which reset takes away", p.Certificates)
+		k.wrong("paths.certificates", "is %q, the same as the data directory, which reset removes", p.Certificates)
 	}
 }
 
@@ -205,7 +205,7 @@ func (k *checker) certificates(c Certificates) {
 	each("certificates.serverSANs", c.ServerSANs, k.san)
 	each("certificates.peerSANs", c.PeerSANs, k.san)
 	if c.KeyAlgorithm != "" && c.KeyAlgorithm != ECDSA && c.KeyAlgorithm != RSA {
-		k.wrong("certificates.keyAlgorithm", "is %q, and there are %s and %s", string(c.KeyAlgorithm), ECDSA, RSA)
+		k.wrong("certificates.keyAlgorithm", "is %q, but must be %s or %s", string(c.KeyAlgorithm), ECDSA, RSA)
 	}
 	k.positive("certificates.lifetime", c.Lifetime)
 	k.positive("certificates.caLifetime", c.CALifetime)
@@ -229,13 +229,13 @@ func (k *checker) san(path, name string) {
 		ok = ok && label.MatchString(word) && (i == 0 || word != "*")
 	}
 	if !ok {
-		k.wrong(path, "is %q and neither a host name nor an IP address", name)
+		k.wrong(path, "is %q, neither a host name nor an IP address", name)
 	}
 }
 
 func (k *checker) positive(path string, d Duration) {
 	if d < 0 {
-		k.wrong(path, "is %s, and must be more than nothing", d)
+		k.wrong(path, "is %s, but must be positive", d)
 	}
 }
 
@@ -245,21 +245,21 @@ func (k *checker) binaries(b Binaries) {
 	k.text("binaries.dir", b.Dir)
 	k.text("binaries.archive", b.Archive)
 	if k.text("binaries.image", b.Image) && strings.Contains(b.Image, " ") {
-		k.wrong("binaries.image", "is %q and has a blank in it", b.Image)
+		k.wrong("binaries.image", "is %q, which contains a space", b.Image)
 	}
 	if b.ReleaseURL != "" {
 		u, err := url.Parse(b.ReleaseURL)
 		local := err == nil && u.Scheme == "file" && u.Path != ""
 		if err != nil || !local && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			k.wrong("binaries.releaseURL", "is %q and not of the form https://host/path", b.ReleaseURL)
+			k.wrong("binaries.releaseURL", "is %q, not of the form https://host/path", b.ReleaseURL)
 		}
 	}
 	if b.SHA256 != "" && !digest.MatchString(b.SHA256) {
-		k.wrong("binaries.sha256", "is %q and not 64 hexadecimal digits", b.SHA256)
+		k.wrong("binaries.sha256", "is %q, not 64 hexadecimal digits", b.SHA256)
 	}
 	if PlainHTTP(b.ReleaseURL) && !b.AllowHTTP {
 		k.wrong("binaries.releaseURL",
-			"is plain http, over which anybody in between can answer: use https, or allow it (--allow-http) and give the "+
+			"is plain http, over which anybody in between can answer: use https, or allow http (--allow-http) and give the "+
 				"archive's digest (--binaries-sha256)")
 	}
 	if b.SHA256 != "" && b.SkipChecksum {
@@ -269,7 +269,7 @@ func (k *checker) binaries(b Binaries) {
 
 func (k *checker) service(s Service) {
 	if s.InitSystem != "" && !slices.Contains([]InitSystem{Systemd, Kubelet, Process}, s.InitSystem) {
-		k.wrong("service.initSystem", "is %q, and there are %s, %s and %s", string(s.InitSystem), Systemd, Kubelet, Process)
+		k.wrong("service.initSystem", "is %q, but must be %s, %s or %s", string(s.InitSystem), Systemd, Kubelet, Process)
 	}
 	account := func(path string, o initfiles.UnitOptions) {
 		o.Etcd, o.EnvFile, o.DataDir = "/etcd", "/env", "/data"
@@ -315,7 +315,7 @@ func (k *checker) etcd(e Etcd) {
 		k.wrong(path, "%s", text)
 	})
 	if e.QuotaBytes < 0 {
-		k.wrong("etcd.quotaBytes", "is %d, and must be more than nothing", e.QuotaBytes)
+		k.wrong("etcd.quotaBytes", "is %d, but must be positive", e.QuotaBytes)
 	}
 	for _, own := range []struct {
 		flag, field string
@@ -324,7 +324,7 @@ func (k *checker) etcd(e Etcd) {
 		"cipher-suites", "etcd.cipherSuites", len(e.CipherSuites) > 0,
 	}} {
 		if _, both := e.Flags[own.flag]; both && own.set {
-			k.wrong("etcd.flags."+own.flag, "is set, and so is %s, which says the same", own.field)
+			k.wrong("etcd.flags."+own.flag, "is set, and so is %s, which sets the same", own.field)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Flags)) {
@@ -342,10 +342,10 @@ func (k *checker) environment(e Etcd) {
 			continue
 		}
 		if len(etcdconf.Ignored(etcdconf.Member{User: map[string]string{name: ""}})) > 0 {
-			k.wrong(path, "decides who the member is, and is set by etcdadm")
+			k.wrong(path, "is part of the member's identity, and is set by etcdadm")
 		}
 		if _, both := flags[name]; both {
-			k.wrong(path, "is set, and so is the flag of etcd.flags, which says the same")
+			k.wrong(path, "is set, and so is the flag in etcd.flags, which sets the same")
 		}
 	}
 }

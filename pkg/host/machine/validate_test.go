@@ -53,14 +53,14 @@ func TestWhatIsWrong(t *testing.T) {
 		edit       func(*Config)
 	}{
 		{"name", "character ' '", func(c *Config) { c.Name = "a b" }},
-		{"version", "from 3.4 on", func(c *Config) { c.Version = etcdversion.Must("3.3.27") }},
+		{"version", "but etcdadm supports etcd 3.4 and later", func(c *Config) { c.Version = etcdversion.Must("3.3.27") }},
 		{"listen.address", "not an IP address", func(c *Config) { c.Listen.Address = "localhost" }},
 		{"listen.address", "not an IP address", func(c *Config) { c.Listen.Address = "[fd00::1]" }},
 		{"listen.address", "one interface only", func(c *Config) { c.Listen.Address = "fe80::1%eth0" }},
 		{"listen.address", "of one machine", func(c *Config) { c.Listen.Address = "224.0.0.1" }},
 		{"listen.clientPort", "from 1 to 65535", func(c *Config) { c.Listen.ClientPort = 65536 }},
 		{"listen.peerPort", "from 1 to 65535", func(c *Config) { c.Listen.PeerPort = -1 }},
-		{"listen.peerPort", "as the port for clients", func(c *Config) { c.Listen.ClientPort = 2380 }},
+		{"listen.peerPort", "the same as the client port", func(c *Config) { c.Listen.ClientPort = 2380 }},
 		{"listen.clientURLs[1]", "must begin with https://", func(c *Config) {
 			c.Listen.ClientURLs = []string{"https://10.0.0.1:1", "http://10.0.0.1:2"}
 		}},
@@ -69,8 +69,8 @@ func TestWhatIsWrong(t *testing.T) {
 		{"paths.data", "not an absolute path", func(c *Config) { c.Paths.Data = "data" }},
 		{"paths.units", "control characters", func(c *Config) { c.Paths.Units = "/a\nb" }},
 		{"paths.cache", "not UTF-8", func(c *Config) { c.Paths.Cache = "/a\xff" }},
-		{"paths.data", "for it alone", func(c *Config) { c.Paths.Data = "/x/.." }},
-		{"paths.certificates", "as the data directory is", func(c *Config) { c.Paths.Certificates = "/var/lib/etcd/" }},
+		{"paths.data", "which is also used for something else", func(c *Config) { c.Paths.Data = "/x/.." }},
+		{"paths.certificates", "the same as the data directory", func(c *Config) { c.Paths.Certificates = "/var/lib/etcd/" }},
 		{"certificates.serverSANs[0]", "neither a host name nor", func(c *Config) {
 			c.Certificates.ServerSANs = []string{"a b"}
 		}},
@@ -84,10 +84,10 @@ func TestWhatIsWrong(t *testing.T) {
 		{"certificates.peerSANs[0]", "neither a host name nor", func(c *Config) {
 			c.Certificates.PeerSANs = []string{"https://a"}
 		}},
-		{"certificates.keyAlgorithm", "there are ECDSA-P256 and RSA-2048", func(c *Config) {
+		{"certificates.keyAlgorithm", "must be ECDSA-P256 or RSA-2048", func(c *Config) {
 			c.Certificates.KeyAlgorithm = "RSA"
 		}},
-		{"certificates.lifetime", "more than nothing", func(c *Config) { c.Certificates.Lifetime = -1 }},
+		{"certificates.lifetime", "but must be positive", func(c *Config) { c.Certificates.Lifetime = -1 }},
 		{"certificates.lifetime", "longer than that of the certificate authority", func(c *Config) {
 			c.Certificates.CALifetime = Duration(time.Hour)
 		}},
@@ -98,22 +98,22 @@ func TestWhatIsWrong(t *testing.T) {
 		{"binaries.skipChecksum", "so is the checksum", func(c *Config) {
 			c.Binaries.SkipChecksum, c.Binaries.SHA256 = true, strings.Repeat("a", 64)
 		}},
-		{"binaries.image", "a blank", func(c *Config) { c.Binaries.Image = "a b" }},
+		{"binaries.image", "contains a space", func(c *Config) { c.Binaries.Image = "a b" }},
 		{"binaries.dir", "control characters", func(c *Config) { c.Binaries.Dir = "\x00" }},
-		{"service.initSystem", "there are systemd, kubelet and process", func(c *Config) { c.Service.InitSystem = "openrc" }},
-		{"service.user", "not a name that systemd takes", func(c *Config) { c.Service.User = "a:b" }},
-		{"service.group", "not a name that systemd takes", func(c *Config) { c.Service.Group = "a b" }},
+		{"service.initSystem", "must be systemd, kubelet or process", func(c *Config) { c.Service.InitSystem = "openrc" }},
+		{"service.user", "is not a name that systemd accepts", func(c *Config) { c.Service.User = "a:b" }},
+		{"service.group", "is not a name that systemd accepts", func(c *Config) { c.Service.Group = "a b" }},
 		{"service.priorities[0]", "not of the form KEY=VALUE", func(c *Config) { c.Service.Priorities = []string{"Nice"} }},
-		{"service.priorities[1]", "says what is run", func(c *Config) {
+		{"service.priorities[1]", "sets what is run; put it into a drop-in (systemctl edit etcd)", func(c *Config) {
 			c.Service.Priorities = []string{"Nice=1", "ExecStart=/x"}
 		}},
-		{"service.imageRepository", "is not one", func(c *Config) { c.Service.ImageRepository = "a b" }},
+		{"service.imageRepository", "is not valid", func(c *Config) { c.Service.ImageRepository = "a b" }},
 		{"service.cpu", "not quantities", func(c *Config) { c.Service.CPU = "some" }},
 		{"service.memory", "not quantities", func(c *Config) { c.Service.Memory = "1GiB" }},
 		{"etcd.cipherSuites[0]", "did you mean TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256?", func(c *Config) {
 			c.Etcd.CipherSuites = []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA265"}
 		}},
-		{"etcd.quotaBytes", "more than nothing", func(c *Config) { c.Etcd.QuotaBytes = -1 }},
+		{"etcd.quotaBytes", "but must be positive", func(c *Config) { c.Etcd.QuotaBytes = -1 }},
 		{"etcd.flags.quota-backend-bytes", "so is etcd.quotaBytes", func(c *Config) {
 			c.Etcd.QuotaBytes, c.Etcd.Flags = 1<<30, map[string]string{"quota-backend-bytes": "1"}
 		}},
@@ -122,7 +122,7 @@ func TestWhatIsWrong(t *testing.T) {
 			c.Etcd.Environment = map[string]string{"a-b": "x"}
 		}},
 		{"etcd.environment.A", "has the character", func(c *Config) { c.Etcd.Environment = map[string]string{"A": "x\ny"} }},
-		{"etcd.environment.ETCD_NAME", "decides who the member is", func(c *Config) {
+		{"etcd.environment.ETCD_NAME", "is part of the member's identity", func(c *Config) {
 			c.Etcd.Environment = map[string]string{"ETCD_NAME": "x"}
 		}},
 		{"etcd.environment.ETCD_METRICS", "so is the flag", func(c *Config) {
@@ -130,7 +130,7 @@ func TestWhatIsWrong(t *testing.T) {
 			c.Etcd.Flags = map[string]string{"metrics": "extensive"}
 		}},
 		{"snapshot.file", "control characters", func(c *Config) { c.Snapshot.File = "a\tb" }},
-		{"timeouts.promotion", "more than nothing", func(c *Config) { c.Timeouts.Promotion = Duration(-time.Second) }},
+		{"timeouts.promotion", "but must be positive", func(c *Config) { c.Timeouts.Promotion = Duration(-time.Second) }},
 	} {
 		c := Defaults()
 		tt.edit(&c)
@@ -156,7 +156,7 @@ func TestAllThatIsWrongIsNamed(t *testing.T) {
 	if want := []string{"name", "paths.data", "timeouts.start"}; !slices.Equal(paths, want) {
 		t.Errorf("got %v", paths)
 	}
-	if s := wrong.Error(); !strings.Contains(s, `; paths.data is "x" and not an absolute path; `) {
+	if s := wrong.Error(); !strings.Contains(s, `; paths.data is "x", not an absolute path; `) {
 		t.Errorf("got %s", s)
 	}
 }
@@ -179,7 +179,7 @@ func TestFlagsAreCheckedForTheVersion(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	c.Etcd.Flags = map[string]string{"name": "x"}
-	if err := c.CheckFlags(); err == nil || !strings.Contains(err.Error(), "etcd.flags.name decides who the member is") {
+	if err := c.CheckFlags(); err == nil || !strings.Contains(err.Error(), "etcd.flags.name is part of the member's identity") {
 		t.Errorf("got %v", err)
 	}
 }

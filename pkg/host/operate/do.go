@@ -154,7 +154,7 @@ func (m *Machine) makeDataDir(path string) error {
 	return m.own(path)
 }
 
-const markerText = "etcd is not started where this file is missing: its disk is not there.\n"
+const markerText = "etcd is not started if this file is missing: its disk is not mounted then.\n"
 
 // own gives a tree to the one who runs etcd.
 func (m *Machine) own(path string) error {
@@ -380,7 +380,7 @@ type CrashError struct {
 }
 
 func (e *CrashError) Error() string {
-	return "etcd does not stay up: " + e.Detail + last(e.Lines)
+	return "etcd keeps ending: " + e.Detail + last(e.Lines)
 }
 
 // Hint says what to do about it.
@@ -404,7 +404,7 @@ func (e *UnhealthyError) Error() string {
 // Hint says what to do about it.
 func (e *UnhealthyError) Hint() string {
 	return "check etcd's log (" + e.Log +
-		") and the network to the other members (peer port); --start-timeout sets how long to wait"
+		") and the network to the other members (peer port); allow more time with --start-timeout"
 }
 
 // last returns the log line that says most: the reason of a panic or a fatal

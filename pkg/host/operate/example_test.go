@@ -64,10 +64,10 @@ func ExampleMachine_Observe() {
 	// Output:
 	// certificates: create a certificate authority in /pki
 	// certificates: issue certificates in /pki
-	// configure: remember that a cluster is bootstrapped here
+	// configure: record that a cluster is bootstrapped here
 	// start: make the data directory /data
 	// start: start etcd
-	// start: remember that the member has data
+	// start: record that the member has data
 	// etcdctl: write /etc/etcdctl.env, /bin/etcdctl.sh
 	// health: wait until etcd serves
 	// held: false

@@ -110,11 +110,11 @@ func DefaultAddress(six bool) (string, error) {
 type AddressError struct{}
 
 func (*AddressError) Error() string {
-	return "the machine has no default route, so its address is not known"
+	return "the machine has no default route, so its address is unknown"
 }
 
 // Hint says what to do about it.
-func (*AddressError) Hint() string { return "--bind-address names the address" }
+func (*AddressError) Hint() string { return "give the address with --bind-address" }
 
 // owner returns whom etcd's files belong to, nil for root.
 func owner(s machine.Service) (*certs.FileOwner, error) {

@@ -38,7 +38,7 @@ const (
 type differError struct{ endpoints []string }
 
 func (e *differError) Error() string {
-	return "the endpoints are of different clusters: " + strings.Join(e.endpoints, ", ")
+	return "the endpoints belong to different clusters: " + strings.Join(e.endpoints, ", ")
 }
 
 // list asks the endpoints for the member list, all at once. A learner has none.
@@ -70,7 +70,7 @@ func unreachable(h hearing, known cluster.ClusterID, explain func(answer) error)
 	for _, a := range h.last {
 		if known != 0 && a.id != 0 && a.id != known {
 			trusted = true
-			others = append(others, fmt.Sprintf("%s: it is of cluster %s, and the data here of %s", a.endpoint, a.id, known))
+			others = append(others, fmt.Sprintf("%s: it belongs to cluster %s, but the data here to %s", a.endpoint, a.id, known))
 			continue
 		}
 		why := explain(a)
@@ -221,7 +221,7 @@ func (m *Machine) giveUp(open []string, id cluster.ClusterID) {
 	m.unreachable = append(m.unreachable, open...)
 	for _, e := range open {
 		if slices.Contains(m.o.Endpoints, e) && m.o.Warned != nil {
-			m.o.Warned(fmt.Sprintf("%s does not tell which cluster it is of; the others are of cluster %s, and are taken",
+			m.o.Warned(fmt.Sprintf("%s does not say which cluster it belongs to; the others belong to cluster %s and are used",
 				e, id))
 		}
 	}

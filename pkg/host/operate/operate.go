@@ -152,14 +152,14 @@ func (e *PlaceError) Unwrap() error { return e.error }
 
 // Hint says what to do about it.
 func (e *PlaceError) Hint() string {
-	return "the directory that holds the data directory must exist and be writable; --data-dir names another one"
+	return "the parent of the data directory must exist and be writable; or give another --data-dir"
 }
 
 // A BusyError says that another command is at work on the machine.
 type BusyError struct{ locked *hostfs.LockedError }
 
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("another etcdadm is at work on this machine: %v", e.locked)
+	return fmt.Sprintf("another etcdadm runs on this machine: %v", e.locked)
 }
 
 // Hint says what to do about it.
@@ -201,7 +201,7 @@ func (m *Machine) Run(ctx context.Context, goal machine.Goal) (Result, error) {
 	u, undoErr := m.run(ctx, machine.Undo)
 	r.Steps, r.Undone = append(r.Steps, u.Steps...), undoErr == nil
 	if undoErr != nil {
-		return r, errors.Join(err, fmt.Errorf("take the join back: %w", undoErr))
+		return r, errors.Join(err, fmt.Errorf("undo the join: %w", undoErr))
 	}
 	return r, &UndoneError{err}
 }
@@ -228,7 +228,7 @@ func (m *Machine) mustUndo(ctx context.Context, goal machine.Goal, err error) bo
 type UndoneError struct{ error }
 
 func (e *UndoneError) Error() string {
-	return e.error.Error() + "; the join was taken back, with the learner and its copy of the data"
+	return e.error.Error() + "; the join was undone: the learner and its copy of the data are removed"
 }
 
 // Unwrap returns why the join failed.
@@ -269,7 +269,7 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 		held = holding{}
 		if n := len(r.Steps); n > 0 && r.Steps[n-1].Text() == step.Text() || n > maxSteps {
 			if repeated++; repeated == 3 || n > maxSteps {
-				return r, fmt.Errorf("%s: %s has been done, and still is to be done", step.Phase, step.Text())
+				return r, fmt.Errorf("%s: %s was done, but still has to be done", step.Phase, step.Text())
 			}
 		} else {
 			repeated = 0
@@ -317,7 +317,7 @@ func (e *StepError) Hint() string {
 	if errors.As(e.Err, &inner) && inner.Hint() != "" {
 		return inner.Hint()
 	}
-	return "fix that, and run the same command again: it goes on where it was"
+	return "fix that, and run the same command again: it continues where it stopped"
 }
 
 // later reports whether err says that a step may succeed after another observation.

@@ -39,7 +39,7 @@ type RecordError struct {
 }
 
 func (e *RecordError) Error() string {
-	return fmt.Sprintf("read what etcdadm remembers of this machine in %s: %v", e.Path, e.Err)
+	return fmt.Sprintf("read etcdadm's record of this machine in %s: %v", e.Path, e.Err)
 }
 
 // Unwrap returns the reason.
@@ -47,7 +47,7 @@ func (e *RecordError) Unwrap() error { return e.Err }
 
 // Hint says what to do about it.
 func (e *RecordError) Hint() string {
-	return "if the member's data is in place, the file can be deleted: it is made anew; never delete it where data is " +
+	return "if the member's data is in place, the file can be deleted: it is made again; never delete it if data is " +
 		"missing"
 }
 

@@ -78,7 +78,7 @@ func (m *Machine) report(ctx context.Context, urls []string) (cluster.Report, er
 	}
 	// The client goes on trying where nobody listens; an observation does not.
 	if !listening(ctx, urls) {
-		return cluster.Report{}, fmt.Errorf("nobody listens at %s", strings.Join(urls, ", "))
+		return cluster.Report{}, fmt.Errorf("nothing listens at %s", strings.Join(urls, ", "))
 	}
 	// Of one URL: a read that another member answers says nothing about this one.
 	c, err := m.connect(urls[:1])
@@ -148,11 +148,11 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 		r.ClusterID = id
 	}
 	if len(ids) > 1 {
-		r.Answered, r.Problem = false, "the members are of different clusters"
+		r.Answered, r.Problem = false, "the members belong to different clusters"
 	}
 	if len(ids) == 0 {
 		r.Answered, r.Problem = false,
-			"the members' client URLs do not answer from here: "+strings.Join(clientURLs(members), ", ")
+			"the members' client URLs cannot be reached from here: "+strings.Join(clientURLs(members), ", ")
 	}
 	if len(lows) > 0 {
 		r.Lowest = slices.MinFunc(lows, etcdversion.Version.Compare)

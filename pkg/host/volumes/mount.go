@@ -54,7 +54,7 @@ func (h Host) Mount(ctx context.Context, v Volume, log *slog.Logger, waiting fun
 // as soon as it is there.
 func (h Host) await(ctx context.Context, v Volume, waiting func(string)) (string, error) {
 	if len(v.Devices) == 0 {
-		return "", fmt.Errorf("volume %s: no device is known", v.ID)
+		return "", fmt.Errorf("volume %s: its device is unknown", v.ID)
 	}
 	defer waiting("")
 	for told := false; ; told = true {
@@ -92,7 +92,7 @@ func (h Host) number(device string) (string, error) {
 		return "", fmt.Errorf("device %s: %w", device, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return "", fmt.Errorf("%s is no block device", device)
+		return "", fmt.Errorf("%s is not a block device", device)
 	}
 	return fmt.Sprintf("%d:%d", unix.Major(uint64(st.Rdev)), unix.Minor(uint64(st.Rdev))), nil
 }
@@ -164,8 +164,8 @@ func (m *mounting) fileSystem(ctx context.Context) (string, error) {
 		}
 		out, code, err := m.h.run(ctx, "fsck", "-a", m.device)
 		if err == nil && code > 1 {
-			err = fmt.Errorf("the file system on %s has errors that are not corrected by themselves (exit code %d): %s; "+
-				"look at it on the machine: fsck %s", m.device, code, strings.TrimSpace(out), m.device)
+			err = fmt.Errorf("the file system on %s has errors that cannot be corrected automatically (exit code %d): %s; "+
+				"check it on the machine: fsck %s", m.device, code, strings.TrimSpace(out), m.device)
 		}
 		return kind, err
 	}
@@ -232,7 +232,7 @@ func (m *mounting) blank() error {
 			return fmt.Errorf("read %s: %w", m.device, err)
 		}
 		if i := slices.IndexFunc(buf, func(b byte) bool { return b != 0 }); i >= 0 {
-			return fmt.Errorf("%s has no file system that is known, but holds data at byte %d; it is not formatted; "+
+			return fmt.Errorf("%s has no known file system, but holds data at byte %d; it is not formatted; "+
 				"if nothing on it is needed: mkfs.ext4 -F -m0 %s", m.device, at+int64(i), m.device)
 		}
 	}
@@ -249,17 +249,17 @@ func (m *mounting) markFile() string {
 func (m *mounting) mark() error {
 	f, err := os.OpenFile(m.markFile(), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("note that a file system is being made: %w", err)
+		return fmt.Errorf("record that a file system is being made: %w", err)
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("note that a file system is being made: %w", err)
+		return fmt.Errorf("record that a file system is being made: %w", err)
 	}
 	return nil
 }
 
 func (m *mounting) unmark() error {
 	if err := os.Remove(m.markFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("note that a file system is made: %w", err)
+		return fmt.Errorf("record that a file system is made: %w", err)
 	}
 	return nil
 }
@@ -279,7 +279,7 @@ func (m *mounting) grow(ctx context.Context, kind string) {
 		return
 	}
 	if err := m.must(ctx, cmd[0], cmd[1:]...); err != nil {
-		m.log.Warn("the file system does not grow to the volume's size", "device", m.device, "error", err)
+		m.log.Warn("the file system cannot grow to the volume's size", "device", m.device, "error", err)
 	}
 }
 

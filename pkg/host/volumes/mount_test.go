@@ -223,7 +223,7 @@ func TestAGrownVolumeGrows(t *testing.T) {
 	w.command("losetup", "-c", w.device)
 	if !mayGrow(t) {
 		// The kernel refuses; the member must have its data all the same.
-		w.mounts("does not grow to the volume's size")
+		w.mounts("the file system cannot grow to the volume's size")
 		t.Log("not proved here that it grows: that needs CAP_SYS_RESOURCE")
 		return
 	}
@@ -277,7 +277,7 @@ func TestACorruptFileSystemIsNeitherMountedNorFormatted(t *testing.T) {
 	w.command("debugfs", "-w", "-R", "set_inode_field / mode 0100644", w.device)
 	w.command("tune2fs", "-E", "force_fsck", w.device)
 	out, err := w.mount()
-	if err == nil || !strings.Contains(out, "not corrected by themselves") || !strings.Contains(out, "fsck "+w.device) {
+	if err == nil || !strings.Contains(out, "cannot be corrected") || !strings.Contains(out, "fsck "+w.device) {
 		t.Errorf("%v: %s", err, out)
 	}
 }

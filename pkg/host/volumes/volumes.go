@@ -231,13 +231,13 @@ func (a *acquisition) attach(ctx context.Context, v Volume) (Volume, error) {
 // describe says why none of the volumes can be used.
 func describe(found []Volume) string {
 	if len(found) == 0 {
-		return "no volume with the tags of --volume-tag is where this machine can use it; make one, or correct its tags"
+		return "this machine can reach no volume with the tags of --volume-tag; make one, or correct the tags"
 	}
 	var at []string
 	for _, v := range found {
 		at = append(at, v.ID+" is attached to "+or(v.Machine, "another machine"))
 	}
-	return "no volume is free: " + strings.Join(at, ", ") + "; it is taken as soon as it is detached there"
+	return "no volume is free: " + strings.Join(at, ", ") + "; it is used as soon as it is detached there"
 }
 
 func or(a, b string) string {

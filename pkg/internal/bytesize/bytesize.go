@@ -36,9 +36,9 @@ func Parse(s string) (int64, error) {
 	n, err := strconv.ParseUint(number, 10, 63)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%q is not a size; write a number of bytes, or as 500MiB, 8Gi or 1TB", s)
+		return 0, fmt.Errorf("%q is not a size; write a number of bytes, or a size such as 500MiB, 8Gi or 1TB", s)
 	case n > uint64(math.MaxInt64/factor):
-		return 0, fmt.Errorf("size %q is more than fits", s)
+		return 0, fmt.Errorf("size %q is too large", s)
 	}
 	return int64(n) * factor, nil
 }

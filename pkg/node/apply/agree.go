@@ -64,7 +64,7 @@ func (c *Coordinator) agree(ctx context.Context, obs cluster.Observation, op pla
 	}
 	for i, h := range hashes {
 		if h != hashes[0] {
-			return &DisagreeError{fmt.Sprintf("at revision %d, %s has the digest %d (compacted at %d), %s has %d (%d)", lowest,
+			return &DisagreeError{fmt.Sprintf("at revision %d, %s has the hash %d (compacted at %d), %s has %d (%d)", lowest,
 				members[0].Name, hashes[0].Hash, hashes[0].CompactRevision, members[i].Name, h.Hash, h.CompactRevision)}
 		}
 	}

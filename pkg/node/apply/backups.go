@@ -89,7 +89,7 @@ func (o ownMember) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	short, cancel := context.WithTimeout(ctx, 5*reportTimeout)
 	defer cancel()
 	if err := o.ReadThrough(short); err != nil {
-		return nil, fmt.Errorf("no backup is taken of a member that serves no read through the quorum: %w", err)
+		return nil, fmt.Errorf("no backup is taken from a member that serves no linearizable read: %w", err)
 	}
 	return o.Client.Snapshot(ctx)
 }

@@ -18,9 +18,9 @@ func TestDataSetAsideInTheFutureIsDiscarded(t *testing.T) {
 	h.must(stop(), setAside())
 	clock.Store(0)
 	discard := &plan.DataDiscard{Node: "a", Name: "t1", ExpectAt: plan.MomentOf(h.observe().SetAside[0].At)}
-	h.refused(discard, "stays for at least 1h")
+	h.refused(discard, "is kept for at least 1h")
 	clock.Store(int64(59 * time.Minute))
-	h.refused(discard, "stays for at least 1h")
+	h.refused(discard, "is kept for at least 1h")
 	clock.Store(int64(61 * time.Minute))
 	h.must(discard)
 	if left := h.observe().SetAside; len(left) != 0 {

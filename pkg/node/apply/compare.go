@@ -183,7 +183,7 @@ func (l *Local) refusal(ctx context.Context, s nodestate.State) error {
 	for _, v := range voices {
 		names = append(names, v.Name)
 	}
-	text := fmt.Sprintf("etcd found that its data is not that of its peers, and %s agree at revision %d", list(names), at)
+	text := fmt.Sprintf("etcd found that its data differs from its peers', and %s agree at revision %d", list(names), at)
 	if err := l.condemn(s, text); err != nil {
 		return err
 	}
@@ -306,7 +306,7 @@ func (l *Local) compareAt(ctx context.Context, at cluster.Revision) (comparison,
 	}
 	c, err := l.collect(ctx, s, at)
 	if err == nil && c.agreement == cluster.Differs {
-		l.comparer.dispute(fmt.Sprintf("its data is not that of %s, a majority, at revision %d; it is stopped if that is "+
+		l.comparer.dispute(fmt.Sprintf("its data differs from that of %s, a majority, at revision %d; it will be stopped if that is "+
 			"still so in %s",
 			list(c.unlike), c.own.Revision, l.o.recheck))
 		_ = wait.For(ctx, l.o.recheck)
@@ -322,8 +322,8 @@ func (l *Local) compareAt(ctx context.Context, at cluster.Revision) (comparison,
 		l.comparer.dispute("")
 		return c, true
 	case cluster.Disputed:
-		l.comparer.dispute(fmt.Sprintf("its data is not that of %s at revision %d, and no majority of the %d voters with "+
-			"the same etcd version says which is right",
+		l.comparer.dispute(fmt.Sprintf("its data differs from that of %s at revision %d, and no majority of the %d voters with "+
+			"the same etcd version shows which is right",
 			list(c.unlike), c.own.Revision, c.voters))
 	case cluster.Differs:
 		return c, l.fence(ctx, s, c)
@@ -347,7 +347,7 @@ func (l *Local) fence(ctx context.Context, s nodestate.State, c comparison) bool
 	// ends, the supervisor goes on trying.
 	_ = l.o.Proc.StopWithin(ctx, 0)
 	// What cannot be written down is found again after the next start.
-	_ = l.condemn(s, fmt.Sprintf("its data is not that of %s, a majority, at revision %d", list(c.unlike), c.own.Revision))
+	_ = l.condemn(s, fmt.Sprintf("its data differs from that of %s, a majority, at revision %d", list(c.unlike), c.own.Revision))
 	// The supervisor tells why it does not run.
 	_ = l.spawn(ctx, l.o.State.State(), etcdconf.StateExisting)
 	return true
@@ -355,5 +355,5 @@ func (l *Local) fence(ctx context.Context, s nodestate.State, c comparison) bool
 
 // condemn writes down what is known against the member that s tells of.
 func (l *Local) condemn(s nodestate.State, text string) error {
-	return l.o.State.Update(nodestate.Condemn(s, text, refuse("the node runs another member now")))
+	return l.o.State.Update(nodestate.Condemn(s, text, refuse("the node now runs another member")))
 }

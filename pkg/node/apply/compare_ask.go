@@ -136,7 +136,7 @@ func (l *Local) voters(s nodestate.State, told []cluster.Member) (
 		}
 	}
 	if !known {
-		return nil, false, refuse("the member does not know of itself yet")
+		return nil, false, refuse("the member is not in its own member list yet")
 	}
 	slices.SortFunc(voters, func(a, b cluster.InitialMember) int { return cmp.Compare(a.Name, b.Name) })
 	return voters, slices.ContainsFunc(voters, func(v cluster.InitialMember) bool { return v.Name == l.o.Name }), nil

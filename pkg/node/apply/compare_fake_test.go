@@ -58,7 +58,7 @@ func TestAPersonMayAcceptTheData(t *testing.T) {
 	}
 	f.fenced("b and c")
 	again := start(plan.StartRestart)
-	wantError(t, f.do(again), "its data is not that of b and c")
+	wantError(t, f.do(again), "its data differs from that of b and c")
 	if f.pid() != 0 || f.disk().Differs == nil {
 		t.Error("a start without a word about the data has accepted it")
 	}

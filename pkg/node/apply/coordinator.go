@@ -243,7 +243,7 @@ func ended(ctx context.Context) bool {
 // ErrNoTerm is returned for an operation on a cluster whose lease voters are not
 // known: without them nobody can tell whether another acts.
 var ErrNoTerm = errors.New(
-	"no lease voters are known, so no lease can be had: the daemons of the voters' nodes do not answer")
+	"the lease voters are unknown, so nobody can hold the lease: the daemons of the voters' nodes do not answer")
 
 // confirm proves the lease, unless the operation needs none. Without a term only
 // a bootstrap goes on, up to its record: there the create-only-if-absent of the

@@ -115,7 +115,7 @@ func counts(found []cluster.Hazard) time.Duration {
 func pending() []cluster.Hazard {
 	list := cluster.NoHazards()
 	for i := range list {
-		list[i].State, list[i].What = cluster.HazardPending, "the node is looking"
+		list[i].State, list[i].What = cluster.HazardPending, "the node is still checking"
 	}
 	return list
 }
@@ -157,7 +157,7 @@ func (l *lastLook) of(ctx context.Context, op *plan.MemberChangeVersion, data st
 	case <-k.done:
 		return k.found, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("look into the member's data: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("check the member's data: %w", context.Cause(ctx))
 	}
 }
 

@@ -268,7 +268,7 @@ func (l *Local) effect(ctx context.Context, order plan.Order) error {
 	case *plan.QuarantineLift:
 		return l.quarantine(ctx, false)
 	}
-	return fmt.Errorf("%s is not done by a node", plan.KindOf(order.Operation).Path)
+	return fmt.Errorf("%s is not carried out by nodes", plan.KindOf(order.Operation).Path)
 }
 
 // discard deletes what was set aside at the expected time: a name that is used

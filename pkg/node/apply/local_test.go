@@ -118,9 +118,9 @@ func TestOldDataIsDiscarded(t *testing.T) {
 	// Whoever orders it: what has just been set aside stays.
 	h.refused(discard, "it may be deleted from "+old.At.Add(time.Hour).UTC().Format("2006-01-02T15:04"))
 	late.Store(int64(59 * time.Minute))
-	h.refused(discard, "stays for at least 1h")
+	h.refused(discard, "is kept for at least 1h")
 	late.Store(-int64(24 * time.Hour))
-	h.refused(discard, "stays for at least 1h")
+	h.refused(discard, "is kept for at least 1h")
 	if left := h.observe().SetAside; len(left) != 1 {
 		t.Errorf("left are %+v", left)
 	}

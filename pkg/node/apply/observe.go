@@ -169,7 +169,9 @@ func (l *Local) noReport(ctx context.Context, s nodestate.State, err error) *clu
 // denied tells of an etcd that reports, and lets the daemon read nothing. So it
 // gives it no snapshot either, which is seen here and not by a backup that fails.
 func (l *Local) denied(text string) *cluster.NoReport {
-	return &cluster.NoReport{Cause: cluster.CauseAuth, Text: "etcd denies it: " + text, User: clientName(l.clientTLS())}
+	return &cluster.NoReport{
+		Cause: cluster.CauseAuth, Text: "etcd denies access: " + text, User: clientName(l.clientTLS()),
+	}
 }
 
 // clientTLS returns how the daemon calls its etcd, nil for plain HTTP.
@@ -208,7 +210,7 @@ func clientName(c *tls.Config) string {
 func ours(disk cluster.Disk, s nodestate.State, r cluster.Report) error {
 	switch {
 	case disk.State != cluster.DiskData || disk.Token != s.Assigned.Token:
-		return fmt.Errorf("member %s of cluster %s answers at this node's client URL, and the disk has no data of it", r.ID,
+		return fmt.Errorf("member %s of cluster %s answers at this node's client URL, but the disk has no data of it", r.ID,
 			r.ClusterID)
 	case disk.MemberID != 0 && disk.MemberID != r.ID:
 		return fmt.Errorf("member %s of cluster %s answers at this node's client URL, the data on the disk is of %s", r.ID,

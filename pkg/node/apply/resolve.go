@@ -16,7 +16,7 @@ func resolve(ctx context.Context, urls []string) error {
 			return err
 		}
 		if _, err := net.DefaultResolver.LookupHost(ctx, u.Hostname()); err != nil {
-			return fmt.Errorf("%s is of no use to the other members: %w", text, err)
+			return fmt.Errorf("the other members cannot use %s: %w", text, err)
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func (l *Local) stage(ctx context.Context, op *plan.RestoreStage) error {
 		return nil
 	}
 	if s.Prepared != nil && s.Prepared.Token == op.Token || s.Assigned != nil && s.Assigned.Token == op.Token {
-		return refuse("the node has changed over to incarnation %s already", op.Token)
+		return refuse("the node has already switched to incarnation %s", op.Token)
 	}
 	if s.Staged != nil && s.Staged.Token != op.Replaces {
 		return &plan.StaleError{

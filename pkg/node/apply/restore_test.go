@@ -207,7 +207,7 @@ func TestStageRefuses(t *testing.T) {
 	h.refused(other, "a is not one of the voters")
 	same := stageOp()
 	same.Token = "t1"
-	h.refused(same, "changed over to incarnation t1 already")
+	h.refused(same, "already switched to incarnation t1")
 	without := bootstrapped(t)
 	without.refused(stageOp(), "no backup store")
 }

@@ -223,7 +223,7 @@ func (l *Local) noWayBack(ctx context.Context, s nodestate.State, c cluster.Vers
 	// etcd has written it with everything else when it ended.
 	own, err := snapshot.Peek(filepath.Join(nodestate.DataDir(l.o.DataDir, s.Assigned.Token), "member", "snap", "db"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Sprintf("the version of its data is not known: %v", err)
+		return fmt.Sprintf("the version of its data is unknown: %v", err)
 	}
 	if own.ClusterVersion.Compare(seen) > 0 {
 		seen = own.ClusterVersion

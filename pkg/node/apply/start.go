@@ -113,7 +113,7 @@ func (l *Local) mayStart(op *plan.MemberStart, s nodestate.State) error {
 	case disk.State == cluster.DiskData && s.Assigned != nil && s.Assigned.Version != op.Version:
 		return refuse("the data is of etcd %s; etcdadm member change-version changes the version", s.Assigned.Version)
 	case disk.State == cluster.DiskData && s.Assigned == nil:
-		return refuse("the disk holds data that no state file tells of")
+		return refuse("the disk holds data without a state file")
 	case op.AcceptData != 0 && disk.MemberID != op.AcceptData:
 		return &plan.StaleError{Want: "data of member " + op.AcceptData.String(), Got: disk.MemberID.String()}
 	case disk.State == cluster.DiskData:
@@ -132,7 +132,7 @@ func (l *Local) mayStart(op *plan.MemberStart, s nodestate.State) error {
 		}
 	case plan.StartJoin:
 		if s.Assigned != nil && l.o.Proc.Status().State != cluster.ProcessRunning {
-			return refuse("the node was assigned before and has lost its data")
+			return refuse("the node had a member before and has lost its data")
 		}
 	case plan.StartRestart:
 		return refuse("there is no data to start from")

@@ -241,7 +241,7 @@ func TestAStartIsRefused(t *testing.T) {
 	t.Run("on data that no state file tells of", func(t *testing.T) {
 		h := newHost(t)
 		h.put("data/t1/member/wal/0.wal")
-		all(h, "no state file tells of")
+		all(h, "the disk holds data without a state file")
 	})
 	t.Run("on a disk that cannot be understood", func(t *testing.T) {
 		h := newHost(t)

@@ -39,11 +39,11 @@ type TwinError struct {
 
 func (e *TwinError) Error() string {
 	if e.Off {
-		return fmt.Sprintf("member %s (%s) %s, and the disk of this machine is an older copy of its: turn that machine on; "+
-			"or, if it is lost, give this machine an empty data directory, and its member is replaced", e.Name, e.ID, e.Is)
+		return fmt.Sprintf("member %s (%s) %s, and the disk of this machine is an older copy of that member's: turn that "+
+			"machine on; or, if it is lost, give this machine an empty data directory, and its member is replaced", e.Name, e.ID, e.Is)
 	}
-	return fmt.Sprintf("member %s (%s) %s, and the disk of this machine is a copy of its: give this machine an empty "+
-		"data directory and another name; or, to have it take the place of the other one, turn that off and keep the name",
+	return fmt.Sprintf("member %s (%s) %s, and the disk of this machine is a copy of that member's: give this machine an "+
+		"empty data directory and another name; or, to replace the other one with it, turn that off and keep the name",
 		e.Name, e.ID, e.Is)
 }
 

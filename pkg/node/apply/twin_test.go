@@ -25,7 +25,7 @@ func tells(id cluster.MemberID, at string) *httptest.Server {
 }
 
 // A disk was moved, or copied: at the address that the member had, its etcd runs, another
-// one does, or nobody answers.
+// one does, or no node answers.
 func TestTheMemberRunsElsewhere(t *testing.T) {
 	same, other, gone, moved := tells(7, ""), tells(8, ""), tells(7, ""), tells(7, "http://10.0.0.2:2380")
 	defer same.Close()
@@ -42,7 +42,7 @@ func TestTheMemberRunsElsewhere(t *testing.T) {
 		{"it is this machine's address", same.URL, []string{same.URL}, false},
 		{"another member runs there", other.URL, []string{"http://10.0.0.2:2380"}, false},
 		{"another member runs there, and says where this one is", moved.URL, []string{"http://10.0.0.2:2380"}, false},
-		{"nobody answers", gone.URL, []string{"http://10.0.0.2:2380"}, false},
+		{"no node answers", gone.URL, []string{"http://10.0.0.2:2380"}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := &Local{o: LocalOptions{Name: "b", URLs: cluster.URLs{Peer: tc.own}}}

@@ -143,7 +143,7 @@ func hasData(path string) (bool, error) {
 		case p == root && !e.IsDir():
 			return fmt.Errorf("%s is not a directory", p)
 		case p == wal && !e.IsDir(), p == db && e.IsDir():
-			return fmt.Errorf("%s is not what etcd makes there", p)
+			return fmt.Errorf("%s is not of the kind that etcd makes there", p)
 		case e.IsDir() || e.Name() == ".touch" || e.Name() == asideName:
 			return nil
 		case filepath.Dir(p) == wal || p == db:

@@ -86,8 +86,8 @@ func TestDisk(t *testing.T) {
 			[]string{"data/tok-0/notes.txt", "data/tok-2/" + db}, assigned, bad("notes.txt but neither"),
 		},
 		"member is a file":        {[]string{"data/tok-1/member"}, assigned, bad("member but neither")},
-		"log directory is a file": {[]string{"data/tok-1/member/wal"}, assigned, bad("wal is not what etcd makes")},
-		"database is a directory": {[]string{"data/tok-1/member/snap/db/"}, assigned, bad("db is not what etcd makes")},
+		"log directory is a file": {[]string{"data/tok-1/member/wal"}, assigned, bad("wal is not of the kind")},
+		"database is a directory": {[]string{"data/tok-1/member/snap/db/"}, assigned, bad("db is not of the kind")},
 		"unfinished log, no database": {
 			[]string{"data/tok-1/member/wal.tmp/0.wal"}, assigned, bad("neither a log nor a database"),
 		},

@@ -30,7 +30,7 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("%s cannot be understood: %v; it was left as it is; put back a good copy, or set it aside: mv %s %s",
+	return fmt.Sprintf("%s cannot be read: %v; it was left as it is; restore a good copy, or set it aside: mv %s %s",
 		e.Path, e.Err, shell.Quote(e.Path), shell.Quote(e.Path+".damaged"))
 }
 

@@ -92,7 +92,7 @@ func parseOwn(b []byte) (record, error) {
 		return record{}, err
 	}
 	if r.Format < 1 || r.Format > formatDiffers {
-		return record{}, fmt.Errorf("it has format %d, this program knows 1 to %d", r.Format, formatDiffers)
+		return record{}, fmt.Errorf("it has format %d, this program supports 1 to %d", r.Format, formatDiffers)
 	}
 	return r, r.State.check()
 }

@@ -31,7 +31,7 @@ func TestAStateWithADifferenceIsNotForOlderReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, path, strings.Replace(slurp(t, path), `"format": 1,`, `"format": 3,`, 1))
-	if _, err := Read(f.dir); err == nil || !strings.Contains(err.Error(), "knows 1 to 2") {
+	if _, err := Read(f.dir); err == nil || !strings.Contains(err.Error(), "supports 1 to 2") {
 		t.Errorf("a format of the future: %v", err)
 	}
 }

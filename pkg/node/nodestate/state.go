@@ -169,17 +169,17 @@ func (s State) check() error {
 func (s State) checkStep(next State) error {
 	switch {
 	case next.Revision < s.Revision:
-		return fmt.Errorf("the high-water mark goes back from %d to %d", s.Revision, next.Revision)
+		return fmt.Errorf("the high-water mark would go back from %d to %d", s.Revision, next.Revision)
 	case next.Term < s.Term:
-		return fmt.Errorf("term goes back from %d to %d", s.Term, next.Term)
+		return fmt.Errorf("the term would go back from %d to %d", s.Term, next.Term)
 	case next.Term > s.Term && next.Term > lease.MaxTerm:
-		return fmt.Errorf("term %d is above %d, the highest there is", next.Term, lease.MaxTerm)
+		return fmt.Errorf("term %d is above the maximum, %d", next.Term, lease.MaxTerm)
 	case next.Grant.Term < s.Grant.Term:
-		return fmt.Errorf("grant goes back from term %d to %d", s.Grant.Term, next.Grant.Term)
+		return fmt.Errorf("the grant would go back from term %d to %d", s.Grant.Term, next.Grant.Term)
 	case next.Grant.Term != s.Grant.Term || s.Grant.Holder == "":
 		// a first grant, or one in a later term
 	case next.Grant.Holder != s.Grant.Holder, next.Grant.Boot != s.Grant.Boot:
-		return fmt.Errorf("the lease of term %d is granted to %s already, not to %q", s.Grant.Term, s.Grant.Holder,
+		return fmt.Errorf("the lease of term %d is already granted to %s, not to %q", s.Grant.Term, s.Grant.Holder,
 			string(next.Grant.Holder))
 	case s.Grant.Released && !next.Grant.Released:
 		return fmt.Errorf("the lease of term %d was given back by %s", s.Grant.Term, s.Grant.Holder)

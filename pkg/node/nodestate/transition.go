@@ -150,7 +150,7 @@ func Stage(staged cluster.Staged) Transition {
 func StageReady(staged cluster.Staged) Transition {
 	return func(s *State) error {
 		if s.Staged == nil || s.Staged.Token != staged.Token {
-			return fmt.Errorf("the restore of %s was given up", staged.Backup)
+			return fmt.Errorf("the restore of %s was cancelled", staged.Backup)
 		}
 		s.Staged.Ready = true
 		return nil

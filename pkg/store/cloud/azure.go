@@ -118,11 +118,11 @@ func (c *azureConfig) open(ctx context.Context) (*blob.Bucket, error) {
 			}
 		}
 		if account != "" && service.AccountName != "" && account != service.AccountName {
-			return nil, fmt.Errorf("AZURE_STORAGE_SAS_TOKEN is for the account %s of AZURE_STORAGE_ACCOUNT, and the location "+
+			return nil, fmt.Errorf("AZURE_STORAGE_SAS_TOKEN is for the account %s of AZURE_STORAGE_ACCOUNT, but the location "+
 				"names %s", service.AccountName, account)
 		}
 	case key == "" && connection != "" && account != "" && account != service.AccountName:
-		return nil, fmt.Errorf("the connection string is for the account %s, and the location names %s", service.AccountName,
+		return nil, fmt.Errorf("the connection string is for the account %s, but the location names %s", service.AccountName,
 			account)
 	}
 	if account != "" {

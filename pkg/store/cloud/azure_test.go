@@ -204,7 +204,7 @@ func TestAzureCredentialsForTheAccountOfTheLocation(t *testing.T) {
 	_, server, _ := strings.Cut(options, "domain=")
 	t.Setenv("AZURE_STORAGE_DOMAIN", server)
 	if _, _, err := put("azblob://container/x?storage_account=account"); err == nil ||
-		!strings.Contains(err.Error(), "for the account other of AZURE_STORAGE_ACCOUNT, and the location names account") {
+		!strings.Contains(err.Error(), "for the account other of AZURE_STORAGE_ACCOUNT, but the location names account") {
 		t.Errorf("a token of another account: %v", err)
 	}
 	for _, account := range []string{"evil.example/", "evil.example#", "a?b", "u@evil.example", "AB", "ab"} {

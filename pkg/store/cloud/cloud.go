@@ -59,7 +59,7 @@ func parseOptions(u *url.URL, known ...string) (options, error) {
 	slices.Sort(known)
 	for name, all := range values {
 		if !slices.Contains(known, name) {
-			return options{}, fmt.Errorf("option %q is not known; the options of %s:// are %s", name, u.Scheme,
+			return options{}, fmt.Errorf("unknown option %q; the options of %s:// are %s", name, u.Scheme,
 				strings.Join(known, ", "))
 		}
 		if len(all) != 1 || all[0] == "" {
@@ -103,11 +103,11 @@ func (o options) yes(name string) (bool, error) {
 func bucketName(u *url.URL) (string, error) {
 	switch {
 	case u.User != nil:
-		return "", errors.New("a location holds no user and password; credentials come from the environment")
+		return "", errors.New("a location cannot contain user and password; set credentials in the environment")
 	case u.Host == "":
 		return "", fmt.Errorf("the bucket is missing: %s://BUCKET/PATH", u.Scheme)
 	case u.Fragment != "":
-		return "", errors.New("a location has no part behind '#'")
+		return "", errors.New("a location cannot have a part after '#'")
 	}
 	return u.Host, nil
 }

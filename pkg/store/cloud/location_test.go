@@ -41,7 +41,7 @@ func TestLocationsThatCannotBe(t *testing.T) {
 		"s3:///path":                            {nil, "bucket is missing"},
 		"s3://key:secret@bucket/x":              {nil, "environment"},
 		"s3://b/x#y":                            {nil, "#"},
-		"s3://b/x?colour=red":                   {nil, `"colour" is not known; the options of s3:// are acl, anonymous`},
+		"s3://b/x?colour=red":                   {nil, `unknown option "colour"; the options of s3:// are acl, anonymous`},
 		"s3://b/x?region=a&region=b":            {nil, "region has 2 values"},
 		"s3://b/x?region=":                      {nil, "empty"},
 		"s3://b/x?%zz":                          {nil, "cannot be read"},

@@ -179,13 +179,13 @@ func (c *s3Config) parseServer(scheme string, o options) error {
 	}
 	if e, err := url.Parse(c.endpoint); err != nil || e.Host == "" || e.Scheme != "https" && e.Scheme != "http" ||
 		e.User != nil || e.RawQuery != "" {
-		return errors.New("the S3 endpoint must be like https://HOST:PORT")
+		return errors.New("the S3 endpoint must have the form https://HOST:PORT")
 	}
 	switch {
 	case c.anonymous:
 		c.key, c.secret = "", ""
 	case (c.key == "") != (c.secret == "") || c.key == "" && (fromEnv || scheme != "s3"):
-		return errors.New("S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY must both be set, as the S3 endpoint is")
+		return errors.New("S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY must both be set, since the S3 endpoint is")
 	}
 	return nil
 }

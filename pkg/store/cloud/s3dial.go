@@ -201,7 +201,7 @@ func (c *s3Config) recent() *failure {
 func (c *s3Config) explain(err error) error {
 	if last := c.recent(); last != nil && errors.Is(err, context.DeadlineExceeded) {
 		// What the time was spent on, which the SDK does not say.
-		return fmt.Errorf("%w: %w, after failures of which the last was: %s", store.ErrUnreachable, err, last.why)
+		return fmt.Errorf("%w: %w, after failures; the last one was: %s", store.ErrUnreachable, err, last.why)
 	}
 	var code string
 	var api smithy.APIError

@@ -168,7 +168,7 @@ func (u *uploader) multipart(ctx context.Context, key string, first []byte, r io
 		Bucket: &u.config.bucket, Key: &key, UploadId: m.id,
 	})
 	if abortErr != nil && !isGone(abortErr) {
-		return fmt.Errorf("%w; and its parts are left behind, until a lifecycle rule of the bucket deletes them: %w", err,
+		return fmt.Errorf("%w; its parts stay until a lifecycle rule of the bucket deletes them: %w", err,
 			abortErr)
 	}
 	return err
@@ -220,7 +220,7 @@ func (m *multipart) sendAll(ctx context.Context, sending *errgroup.Group, part [
 	}
 	for number := 1; ; number++ {
 		if number > m.cut.most {
-			return fmt.Errorf("it does not fit into the %d parts that S3 takes", m.cut.most)
+			return fmt.Errorf("it does not fit into the %d parts that S3 allows", m.cut.most)
 		}
 		content := part
 		sending.Go(func() error {

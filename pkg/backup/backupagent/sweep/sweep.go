@@ -65,7 +65,7 @@ func Observe(ctx context.Context, s Store, p retention.Policy, now time.Time) (P
 	}
 	leftovers, err := s.Leftovers(ctx, now.Add(-retention.LeftoverAge))
 	if err != nil {
-		return Plan{}, fmt.Errorf("list what broken-off backups left: %w", err)
+		return Plan{}, fmt.Errorf("list the leftovers of interrupted backups: %w", err)
 	}
 	verdicts := retention.Keep(p, now, backups)
 	slices.SortFunc(verdicts, func(a, b retention.Verdict) int {

@@ -129,6 +129,8 @@ func (v *Voter) Lease(ctx context.Context, req lease.Request) (lease.Reply, erro
 	return reply, nil
 }
 
+// persist writes what this node has granted to its disk. Nothing is answered
+// before it has returned.
 func (v *Voter) persist(d lease.Durable) error {
 	if reflect.DeepEqual(d, v.g.Durable) {
 		return nil

@@ -102,7 +102,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		return nil, err
 	}
 	if uint64(size/f.pageSize) < f.count {
-		return nil, damaged("it is cut off: it has %d bytes, and says of itself %d", size, int64(f.count)*f.pageSize)
+		return nil, damaged("it is truncated: it has %d bytes, but its header says %d", size, int64(f.count)*f.pageSize)
 	}
 	w := &Walk{f: f, seen: f.names}
 	err := w.tree(f.root, func(i Item) error {
@@ -153,7 +153,7 @@ func (f *File) ReadAt(b []byte, at int64) error {
 		return nil
 	}
 	if errors.Is(err, io.EOF) || err == nil {
-		return damaged("it is cut off at %d bytes", at+int64(n))
+		return damaged("it is truncated at %d bytes", at+int64(n))
 	}
 	return err
 }

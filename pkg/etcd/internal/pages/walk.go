@@ -90,7 +90,7 @@ func (w *Walk) tree(root uint64, visit func(Item) error) error {
 // least. Any is whether there was an item before.
 func (w *Walk) page(id uint64, depth int, least []byte, any *bool) error {
 	if depth == maxDepth {
-		return damaged("page %d is below %d others", id, depth)
+		return damaged("page %d is nested in %d others", id, depth)
 	}
 	header, err := w.header(id)
 	if err != nil {
@@ -108,7 +108,7 @@ func (w *Walk) page(id uint64, depth int, least []byte, any *bool) error {
 		return err
 	}
 	if p.count() == 0 {
-		return damaged("page %d leads nowhere", id)
+		return damaged("page %d points to nothing", id)
 	}
 	end := headerSize + p.count()*elementSize
 	for i := range p.count() {
@@ -152,7 +152,7 @@ func (w *Walk) header(id uint64) (page, error) {
 	}
 	for i := range over + 1 {
 		if !w.seen.add(id + i) {
-			return page{}, damaged("page %d belongs to two others, or is below itself", id+i)
+			return page{}, damaged("page %d belongs to two others, or to itself", id+i)
 		}
 	}
 	w.pages += int64(over) + 1

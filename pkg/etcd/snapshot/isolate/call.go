@@ -179,7 +179,7 @@ func listen(r io.Reader, progress func(done, total int64)) (message, error) {
 	for lines.Scan() {
 		var m message
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			return message{}, errors.New("its answer is not of the form that was agreed on")
+			return message{}, errors.New("its answer is malformed")
 		}
 		if m.End {
 			return m, nil

@@ -40,5 +40,5 @@ func dataSize() (int64, error) {
 			return kib << 10, err
 		}
 	}
-	return 0, fmt.Errorf("/proc/self/status does not tell VmData")
+	return 0, fmt.Errorf("/proc/self/status has no VmData")
 }

@@ -46,7 +46,7 @@ func Find(root, prefix string) (Volume, error) {
 	case 1:
 		return found[0], nil
 	}
-	return Volume{}, fmt.Errorf("%s and %s both begin with %q; a node runs one member", found[0].Name, found[1].Name,
+	return Volume{}, fmt.Errorf("%s and %s both begin with %q, but a node runs one member", found[0].Name, found[1].Name,
 		prefix)
 }
 

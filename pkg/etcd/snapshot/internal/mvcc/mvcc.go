@@ -92,7 +92,7 @@ func Parse(k, v []byte) (e Entry, err error) {
 	case e.Deleted && len(e.Key) == 0, e.Deleted && e.Mod != 0:
 		err = fmt.Errorf("%w: revision %d.%d deletes no key", pages.ErrDamaged, e.Main, e.Sub)
 	case !e.Deleted && len(e.Key) > 0 && (e.Mod != e.Main || e.Create > e.Mod || e.Create < 1 || e.Version < 1):
-		err = fmt.Errorf("%w: revision %d.%d says to be %d, of a key made at %d, version %d",
+		err = fmt.Errorf("%w: revision %d.%d is labelled %d, of a key made at %d, version %d",
 			pages.ErrDamaged, e.Main, e.Sub, e.Mod, e.Create, e.Version)
 	}
 	return e, err
@@ -188,7 +188,7 @@ func ParseLease(k, v []byte) (Lease, error) {
 		}
 	}
 	if len(k) != 8 || int64(binary.BigEndian.Uint64(k)) != l.ID {
-		return l, fmt.Errorf("%w: lease %x says to be %x", pages.ErrDamaged, k, l.ID)
+		return l, fmt.Errorf("%w: lease %x is labelled %x", pages.ErrDamaged, k, l.ID)
 	}
 	return l, nil
 }
