@@ -27,7 +27,8 @@ func (w *Writer) Watch() *Watcher {
 	w.c.t.Helper()
 	client, err := w.c.NewClient(w.c.Nodes()...)
 	w.c.must(err, "begin to watch")
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(w.c.ctx))
+	// It outlives the writer, which ends with the test: what was acknowledged last is seen, too.
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(context.WithoutCancel(w.c.ctx)))
 	v := &Watcher{w: w, client: client, cancel: cancel, done: make(chan struct{}), seen: map[string]int64{}}
 	w.c.watchers = append(w.c.watchers, v)
 	go v.run(ctx)

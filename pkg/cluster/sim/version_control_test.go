@@ -118,13 +118,14 @@ var versionControls = []struct {
 // rareVersions has the seeds to begin with, with Check and without, for those that few
 // histories catch: a little before one that does.
 var rareVersions = map[string][2]uint64{
-	"overlooks a hazard":                    {0, 70},
-	"takes the word for another version":    {40, 1310},
-	"does not wait for the cluster version": {70, 1380},
-	"overlooks a learner":                   {0, 35},
-	"changes two at once":                   {105, 0},
-	"never forces a raft snapshot":          {25, 0},
-	"never cancels a downgrade":             {10, 0},
+	"overlooks a hazard":                       {0, 70},
+	"takes the word for another version":       {40, 1310},
+	"does not wait for the cluster version":    {70, 1380},
+	"overlooks a learner":                      {0, 35},
+	"changes two at once":                      {105, 1700},
+	"tries on a second member what has failed": {710, 710},
+	"never forces a raft snapshot":             {25, 0},
+	"never cancels a downgrade":                {10, 0},
 }
 
 // older is the minor version before.
