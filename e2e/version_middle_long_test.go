@@ -49,6 +49,21 @@ func between(t *testing.T, c *harness.Cluster, to string) (first, next *harness.
 	return first, next
 }
 
+// The wanted version changes while the members run two: to the next one, and back.
+func TestTheVersionChangesAgainMeanwhile(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	w, _, _ := midway(t, c, v35, v36)
+	c.SetSpec(3, v37)
+	runs(t, c, v37)
+	c.SetSpec(3, v36)
+	between(t, c, v36)
+	c.SetSpec(3, v37)
+	runs(t, c, v37)
+	answers(t, c, v37)
+	w.WaitMore(harness.Soon, 10)
+}
+
 // A machine is replaced by an empty one of its name while the members run two versions.
 func TestAMachineIsReplacedMeanwhile(t *testing.T) {
 	t.Parallel()
