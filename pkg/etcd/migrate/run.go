@@ -58,7 +58,7 @@ func replay(ctx context.Context, o Options, p Plan, data string) (string, error)
 	if err != nil {
 		_ = cmd.Process.Kill()
 		if !errors.Is(err, errEnded) {
-			<-ended
+			<-ended //nolint:errcheck // it was killed
 		}
 	} else {
 		err = stop(ctx, cmd, ended)
@@ -97,11 +97,11 @@ func stop(ctx context.Context, cmd *exec.Cmd, ended <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
 	select {
-	case <-ended: // etcd ends by the signal that it was sent
+	case <-ended: //nolint:errcheck // etcd ends by the signal that it was sent
 		return nil
 	case <-ctx.Done():
 		_ = cmd.Process.Kill()
-		<-ended
+		<-ended //nolint:errcheck // it was killed
 		return errors.New("it does not end")
 	}
 }

@@ -74,7 +74,7 @@ func (l *Local) look(ctx context.Context) (facts, *cluster.Report) {
 	}
 	l.remember(r)
 	if !r.Learner && r.Read == cluster.ReadServed {
-		n.Process.NoRoot = l.noRoot(s)
+		n.Process.NoRoot = l.noRoot(ctx, s)
 	}
 	return f, r
 }

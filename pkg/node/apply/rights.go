@@ -27,7 +27,7 @@ type rightsWatch struct {
 }
 
 // noRoot returns what is known of the daemon's rights, and has it asked where that is due.
-func (l *Local) noRoot(s nodestate.State) *cluster.NoRoot {
+func (l *Local) noRoot(ctx context.Context, s nodestate.State) *cluster.NoRoot {
 	w := &l.rights
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,7 +39,7 @@ func (l *Local) noRoot(s nodestate.State) *cluster.NoRoot {
 	}
 	w.busy = true
 	go func() {
-		got, err := l.askRights(s)
+		got, err := l.askRights(context.WithoutCancel(ctx), s)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.busy, w.at = false, time.Now()
@@ -50,8 +50,8 @@ func (l *Local) noRoot(s nodestate.State) *cluster.NoRoot {
 	return w.got
 }
 
-func (l *Local) askRights(s nodestate.State) (*cluster.NoRoot, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), rightsTimeout)
+func (l *Local) askRights(ctx context.Context, s nodestate.State) (*cluster.NoRoot, error) {
+	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
 	defer cancel()
 	c, err := l.etcd(s)
 	if err != nil {

@@ -33,7 +33,7 @@ func Until(t testing.TB, what string, ok func() bool) {
 // while a test is cleaned up.
 func For(t testing.TB, what string, ask func(ctx context.Context) error) {
 	t.Helper()
-	if err := Try(context.Background(), Limit, ask); err != nil {
+	if err := Try(context.WithoutCancel(t.Context()), Limit, ask); err != nil {
 		t.Fatalf("waited %s for %s: %v", Limit, what, err)
 	}
 }
