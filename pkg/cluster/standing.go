@@ -18,6 +18,9 @@ type Standing struct {
 	// Lowest is the oldest version that another member tells to run, Downgrade the one to
 	// which etcd lets the cluster be downgraded, zero for none.
 	Lowest, Downgrade etcdversion.Version
+	// Others is how many other voters there are by the list of the member, Serving how
+	// many of them serve right now.
+	Others, Serving int
 }
 
 // Refusal says why a node does not change its member from one version to another, empty
@@ -30,6 +33,9 @@ func (s Standing) Refusal(from, to etcdversion.Version) string {
 	switch {
 	case s.Answers && s.Leads:
 		return "the member leads; move its leadership first: etcdadm member move-leader --to=OTHER"
+	case s.Answers && s.Serving < min(s.Others, Quorum(s.Others+1)):
+		// The order may be an old one: others may have gone since it was given.
+		return fmt.Sprintf("of the %d other voters, %d serve now, and without this member no majority would", s.Others, s.Serving)
 	case !s.Answers && from.Minor > to.Minor:
 		return fmt.Sprintf("the member does not report its data's etcd version, and etcd %s is older than %s", to, from)
 	case runs.Minor >= to.Minor && !to.AtLeast(s.Storage.Major, s.Storage.Minor):

@@ -77,7 +77,8 @@ func (w *world) mayChange(n *node, op *plan.MemberChangeVersion, s nodestate.Sta
 	now := cluster.Standing{Runs: n.assigned.Version, Seen: seen, Lowest: lowest}
 	if r := w.report(n); r != nil {
 		now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade
-		now.Leads = r.Leader == r.ID && g.voters() > 1
+		now.Others, now.Serving = w.servingFor(n, g, r.ID)
+		now.Leads = r.Leader == r.ID && now.Others > 0
 	}
 	if why := now.Refusal(n.assigned.Version, op.To); why != "" {
 		return fmt.Errorf("%s: %w", why, errRefuse)
@@ -113,6 +114,25 @@ func (w *world) told(n *node, g *group) (seen, lowest etcdversion.Version) {
 		}
 	}
 	return seen, lowest
+}
+
+// servingFor counts the voters of g but the one on n, and those of them that n sees
+// serve.
+func (w *world) servingFor(n *node, g *group, own cluster.MemberID) (others, serving int) {
+	for i := range g.members {
+		m := &g.members[i]
+		if m.learner || m.id == own {
+			continue
+		}
+		others++
+		if !w.linked(n, m.host) {
+			continue
+		}
+		if r := w.report(m.host); r != nil && r.Leader != 0 && r.Leader != own && r.Read == cluster.ReadServed {
+			serving++
+		}
+	}
+	return others, serving
 }
 
 // boot starts what n's state file says, as n's daemon does, and etcd. What etcd refuses,

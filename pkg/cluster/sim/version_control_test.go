@@ -182,6 +182,7 @@ func TestVersionRegressions(t *testing.T) {
 		{"a machine that is gone needs no binaries", []uint64{19303321526330}},
 		{"the cluster version rises before the last member changes", []uint64{25427430371170}},
 		{"what does not serve takes no requests of the v2 store", []uint64{22013531548766}},
+		{"an order that comes late finds the other voters gone", []uint64{7072625547866}},
 		{"a daemon has to know its member first", []uint64{1240, 3883, 4899}},
 	}
 	for _, tt := range tests {

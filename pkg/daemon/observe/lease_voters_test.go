@@ -62,6 +62,20 @@ func TestWhichLeaseVotersCount(t *testing.T) {
 	}
 }
 
+// TestAPromiseEndsWithItsIncarnation: who had promised what a restore has ended since
+// makes no lease voters, also before anyone runs what was restored.
+func TestAPromiseEndsWithItsIncarnation(t *testing.T) {
+	staged := func(a *cluster.Answer) { a.Node.Staged = &cluster.Staged{Token: "t2", Ready: true} }
+	w := newWorld().incarnations("t1", "t2").node("a", promised("t1"), keeps("t1", 0, 0, "a", "b")).
+		node("b", staged).node("c", staged)
+	second := &w.in.store.Store.Incarnations[1]
+	equal(t, "lease-voters where t2 was no restore", w.merge(cluster.Observation{}).LeaseVoters,
+		leaseVoters("t1", 0, 0, "a", "b"))
+	second.Restored = &cluster.Restored{Request: "r", Backup: "b", Revision: 1_000_000_900}
+	second.Voters = []cluster.InitialMember{{Name: "b"}, {Name: "c"}}
+	equal(t, "lease-voters", w.merge(cluster.Observation{}).LeaseVoters, cluster.LeaseVoters{})
+}
+
 func TestAnUnreachableLeaseVotersRecordStaysKnown(t *testing.T) {
 	before := newWorld().node("a", assigned("t1"), keeps("t1", 3, 0, "a", "b", "c")).merge(cluster.Observation{})
 	obs := newWorld().unreachable("a").node("b", assigned("t1"), keeps("t1", 2, 0, "a", "b")).merge(before)

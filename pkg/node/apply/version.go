@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -191,9 +190,8 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, s nod
 	r, err := c.Report(asking)
 	if err == nil {
 		now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade
-		now.Leads = r.Leader == r.ID && slices.ContainsFunc(r.Members, func(m cluster.Member) bool {
-			return !m.Learner && m.ID != r.ID
-		})
+		now.Others, now.Serving = l.othersServe(ctx, r)
+		now.Leads = r.Leader == r.ID && now.Others > 0
 	}
 	if why := now.Refusal(s.Assigned.Version, op.To); why != "" {
 		if err != nil {

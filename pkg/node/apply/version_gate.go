@@ -3,17 +3,19 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 )
 
 // mayChangeVersion makes sure, each time that a node is told to change its member's
 // version, that every other voter serves, each by itself, and that the member does
 // not lead them: the cluster may have changed since it was observed, or since the
-// node was told for the first time. A node obeys before the proof of the lease ends
-// that it was told under, so what is found here is that old at most.
+// node was told for the first time. The node looks once more, see [Local.othersServe]:
+// the order may come to it late.
 func (c *Coordinator) mayChangeVersion(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
 	change, ok := op.(*plan.MemberChangeVersion)
 	if !ok || plan.Done(obs, op) {
@@ -53,4 +55,52 @@ func (c *Coordinator) mayChangeVersion(ctx context.Context, obs cluster.Observat
 		}
 	}
 	return nil
+}
+
+// othersServe counts the other voters that the report of the node's own member lists,
+// and those of them that serve now. Who does not answer for itself where it has told
+// that it serves clients, as where that is the address of a load balancer, is asked
+// where its peers reach it.
+func (l *Local) othersServe(ctx context.Context, own cluster.Report) (others, serving int) {
+	ctx, cancel := context.WithTimeout(ctx, servesTimeout)
+	defer cancel()
+	voters := slices.DeleteFunc(slices.Clone(own.Members), func(m cluster.Member) bool {
+		return m.Learner || m.ID == own.ID
+	})
+	peer, err := l.peer()
+	if err == nil {
+		defer peer.Close()
+	}
+	serve := ask(voters, func(m cluster.Member) (cluster.MemberID, error) {
+		r, asked := l.reportOf(ctx, m)
+		switch {
+		case asked == nil && r.Leader != 0 && r.Leader != own.ID && r.Read == cluster.ReadServed:
+			return m.ID, nil
+		case asked == nil:
+			return m.ID, refuse("%s does not serve", m.Name)
+		case err != nil:
+			return m.ID, err
+		}
+		return m.ID, anyURL(m.PeerURLs, func(u string) error {
+			_, err := peer.Versions(ctx, u)
+			return err
+		})
+	})
+	return len(voters), len(serve)
+}
+
+// reportOf asks another member about itself.
+func (l *Local) reportOf(ctx context.Context, m cluster.Member) (cluster.Report, error) {
+	if len(m.ClientURLs) == 0 {
+		return cluster.Report{}, refuse("%s has no client URL", m.Name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	return reportOf(ctx, func(urls []string) (Etcd, error) {
+		o := etcdclient.Options{Endpoints: urls}
+		if l.o.TLS != nil {
+			o.TLS = l.o.TLS.Client()
+		}
+		return etcdclient.Open(o)
+	}, m.ClientURLs[:1], m.ID)
 }

@@ -1,0 +1,76 @@
+package apply
+
+import (
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
+)
+
+// realTrio is a cluster of three real members, each on a host of its own.
+func realTrio(t *testing.T, v etcdversion.Version) map[cluster.NodeName]*host {
+	t.Helper()
+	hosts := map[cluster.NodeName]*host{}
+	var voters []cluster.InitialMember
+	for _, name := range []cluster.NodeName{"a", "b", "c"} {
+		h := realHost(t, v, func(o *LocalOptions) { o.Name = name })
+		hosts[name] = h
+		voters = append(voters, cluster.InitialMember{Name: name, PeerURLs: h.o.URLs.Peer})
+	}
+	for name, h := range hosts {
+		h.must(&plan.MemberPrepare{Node: name, Token: "t1", Version: v, Voters: voters},
+			&plan.MemberStart{Node: name, Token: "t1", Mode: plan.StartNew, Version: v, Peers: voters})
+	}
+	return hosts
+}
+
+// TestALateOrderTakesNoQuorumAway: an order to change a version was given while all three
+// served, and comes when one of them is gone. The node that obeys looks itself, and the
+// clients of the two that are left are served on.
+func TestALateOrderTakesNoQuorumAway(t *testing.T) {
+	old, next := etcdversion.Must("3.5.35"), etcdversion.Must("3.6.16")
+	hosts := realTrio(t, old)
+	if _, err := hosts["a"].o.Bin.Find(next); err != nil {
+		t.Skip(err)
+	}
+	var follower, other *host
+	_, r := hosts["a"].reports()
+	for _, h := range hosts {
+		testwait.Until(t, "all serve, with a cluster version", func() bool {
+			_, r = h.reports()
+			return len(r.Members) == 3 && r.Cluster.Minor == 5 && r.Read == cluster.ReadServed
+		})
+		switch {
+		case r.ID == r.Leader:
+		case follower == nil:
+			follower = h
+		default:
+			other = h
+		}
+	}
+	n, r := follower.reports()
+	op := &plan.MemberChangeVersion{
+		Node: follower.o.Name, ExpectToken: "t1", ExpectMemberID: n.Disk.MemberID, ExpectVersion: old, To: next,
+	}
+	pid := follower.pid()
+	other.close()
+	follower.refused(op, "no majority would")
+	if follower.pid() != pid {
+		t.Error("the process is another one")
+	}
+	if _, r = follower.reports(); r.Read != cluster.ReadServed {
+		t.Errorf("a read through the quorum ended as %q", r.Read)
+	}
+
+	other.start()
+	if err := other.Boot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, "the third is back", func() bool { _, r := other.reports(); return r.Read == cluster.ReadServed })
+	follower.must(op)
+	if s := follower.disk(); s.Change != nil || s.Assigned.Version != next {
+		t.Errorf("assigned %+v, change %+v", s.Assigned, s.Change)
+	}
+}
