@@ -188,13 +188,6 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("stale: expected %s, found %s", e.Want, e.Got)
 }
 
-func (c checker) backup(step string) error {
-	if !coversRisk(c.policy, c.obs) {
-		return unsafe("backup", "%s without a backup of the last %s", step, c.policy.BackupFresh)
-	}
-	return nil
-}
-
 func (c checker) prepare(op *MemberPrepare) error {
 	n, err := c.node(op.Node)
 	if err != nil {
@@ -250,7 +243,7 @@ func (c checker) untouched(token cluster.Token) error {
 		return unsafe("bootstrap", "the store has backups of an earlier cluster")
 	case !c.obs.Store.Reachable || !c.obs.Store.BackupsKnown:
 		return unsafe("bootstrap", "the store cannot be read")
-	case c.policy.OnRequest && !asked(c.obs):
+	case c.policy.OnRequest && !c.bootstrapAsked():
 		return unsafe("bootstrap", "no node's disk asks for a new cluster")
 	}
 	return nil
@@ -355,7 +348,7 @@ func (c checker) start(op *MemberStart) error {
 		if n.Disk.State != cluster.DiskData {
 			return unsafe("fresh-disk", "%s has no data to start from", op.Node)
 		}
-		if member && n.Process.State == cluster.ProcessRunning && follows(n, m) != nil {
+		if member && n.Process.State == cluster.ProcessRunning && c.listensElsewhere(n, m) {
 			return c.restart(m)
 		}
 	}

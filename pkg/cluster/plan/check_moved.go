@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -22,7 +24,7 @@ func (c checker) update(op *MemberUpdate) error {
 	if !slices.Equal(m.PeerURLs, op.ExpectPeerURLs) {
 		return &StaleError{Want: "peer URLs " + strings.Join(op.ExpectPeerURLs, ","), Got: strings.Join(m.PeerURLs, ",")}
 	}
-	if secure(m.PeerURLs) && !secure(op.PeerURLs) {
+	if c.withTLS(m.PeerURLs) && !c.withTLS(op.PeerURLs) {
 		return unsafe("quorum", "%s would give up TLS, and the others would not find it", m.Name)
 	}
 	for _, o := range c.obs.Members {
@@ -31,6 +33,33 @@ func (c checker) update(op *MemberUpdate) error {
 		}
 	}
 	return c.settled(op.ID.String())
+}
+
+func (c checker) withTLS(urls []string) bool {
+	for _, text := range urls {
+		if u, err := url.Parse(text); err == nil && strings.EqualFold(u.Scheme, "https") {
+			return true
+		}
+	}
+	return false
+}
+
+// listensElsewhere reports whether the others look for m, by the record, at schemes and
+// ports of its machine n that it does not listen on.
+func (c checker) listensElsewhere(n cluster.Node, m cluster.Member) bool {
+	if n.Serving == nil || !cluster.SharePeerURL(n.URLs.Peer, m.PeerURLs) {
+		return false
+	}
+	places := func(urls []string) map[string]bool {
+		set := map[string]bool{}
+		for _, text := range urls {
+			if u, err := url.Parse(cluster.NormalURL(text)); err == nil {
+				set[u.Scheme+":"+u.Port()] = true
+			}
+		}
+		return set
+	}
+	return !maps.Equal(places(n.Serving), places(m.PeerURLs))
 }
 
 // restart makes sure that the others are a majority without a member that is started
@@ -51,7 +80,7 @@ func (c checker) settled(id string) error {
 			return unsafe("quorum", "%s is not healthy", m.Name)
 		}
 		n, err := c.node(m.Name)
-		if id != "" && m.ID.String() != id && err == nil && follows(n, m) != nil {
+		if m.ID.String() != id && err == nil && c.listensElsewhere(n, m) {
 			return unsafe("one-change", "%s has yet to be restarted with its new peer URLs", m.Name)
 		}
 	}

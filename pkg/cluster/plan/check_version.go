@@ -40,7 +40,8 @@ func (c checker) changeVersion(spec cluster.Spec, op *MemberChangeVersion) error
 	if err := c.mixes(m, op); err != nil {
 		return err
 	}
-	if op.To.Minor > op.ExpectVersion.Minor && n.OldLog.State == cluster.HazardPresent && readsNoOldLog(op.To) {
+	if op.To.Minor > op.ExpectVersion.Minor && n.OldLog.State == cluster.HazardPresent &&
+		op.To.Major == 3 && op.To.Minor == 7 {
 		return unsafe("version", "the log of %s has entries that etcd %s cannot read, after its last raft snapshot; "+
 			"etcdadm member force-snapshot", op.Node, op.To)
 	}

@@ -20,7 +20,7 @@ func ruleAddress(l *view) (Operation, verdict) {
 		if len(n.URLs.Peer) == 0 || cluster.SharePeerURL(n.URLs.Peer, m.PeerURLs) {
 			continue
 		}
-		if l.moves(n, m) && (checker{policy: l.policy, obs: l.obs}).settled("") == nil {
+		if l.moves(n, m) && l.calm() {
 			continue // see ruleMoved
 		}
 		what := fmt.Sprintf("etcd has %s on record for %s, but its node serves %s",

@@ -14,7 +14,7 @@ import (
 // elsewhere. One goes after the other: between the two steps, a member has only the
 // connections that it makes itself.
 func ruleMoved(l *view) (Operation, verdict) {
-	if c := (checker{policy: l.policy, obs: l.obs}); c.settled("") != nil {
+	if !l.calm() {
 		return nil, goOn // ruleAddress tells what differs
 	}
 	for _, m := range l.obs.Members {
@@ -39,6 +39,12 @@ func ruleMoved(l *view) (Operation, verdict) {
 		}
 	}
 	return nil, goOn
+}
+
+// calm reports whether all members vote, and are healthy, and one leads.
+func (l *view) calm() bool {
+	unfit := func(m cluster.Member) bool { return m.Learner || !m.Healthy }
+	return l.obs.Leader != 0 && !slices.ContainsFunc(l.obs.Members, unfit)
 }
 
 // inPlace reports whether n runs m and tells so.
