@@ -18,7 +18,7 @@ func TestStandingRefuses(t *testing.T) {
 	}{
 		{"a minor up", Standing{Answers: true, Runs: old, Seen: v("3.5.0")}, old, later, ""},
 		{"a leader", Standing{Answers: true, Leads: true, Runs: old}, old, later, "leads"},
-		{"the last of a majority", Standing{Answers: true, Runs: old, Others: 2, Serving: 1}, old, later, "no majority would"},
+		{"the last but one", Standing{Answers: true, Runs: old, Others: 2, Serving: 1}, old, later, "no majority would"},
 		{"of three", Standing{Answers: true, Runs: old, Others: 2, Serving: 2}, old, later, ""},
 		{"of five, one of which is down", Standing{Answers: true, Runs: old, Others: 4, Serving: 3}, old, later, ""},
 		{"of five, two of which are down", Standing{Answers: true, Runs: old, Others: 4, Serving: 2}, old, later,

@@ -13,7 +13,8 @@ import (
 // shared are the functions that both the rules and Check may call: they find something,
 // print something or compare two things of the same kind, and decide nothing.
 var shared = []string{
-	"join", "minorOf", "MomentOf", "names", "newestRecord", "overlap", "recordedToken", "Target", "text", "unsafe", "Validate",
+	"join", "minorOf", "MomentOf", "names", "newestRecord", "overlap", "recordedToken", "Target", "text", "unsafe",
+	"Validate",
 }
 
 // TestCheckDecidesApart: what a rule decides by, the Check that guards it does not, and
