@@ -51,7 +51,7 @@ var Supported = []string{"3.5.21", "3.5.35", "3.6.16", "3.7.3"}
 // sets are the versions that the tests run: an empty cache costs half a minute of two
 // cores for each. "make e2e" runs those of "make test", too.
 var sets = map[string][]string{
-	"test": {"2.3.8", "3.3.27", "3.5.21", "3.5.35", "3.6.16", "3.7.3"},
+	"test": {"2.3.8", "3.3.27", "3.4.25", "3.5.0", "3.5.21", "3.5.35", "3.6.16", "3.7.3"},
 	"e2e": {
 		"2.2.5", "2.3.8", "3.0.17", "3.2.32", "3.3.27", "3.4.25", "3.5.0", "3.5.21", "3.5.35", "3.6.0", "3.6.11", "3.6.16",
 		"3.7.3",

@@ -237,11 +237,11 @@ func TestSigners(t *testing.T) {
 			text: `a backup of "main", not of "events"`,
 		},
 		"signature taken away": {
-			backup: stripped.Name, o: backup.FetchOptions{Trusted: both}, want: backup.ErrSigner, text: "gone",
+			backup: stripped.Name, o: backup.FetchOptions{Trusted: both}, want: backup.ErrSigner, text: "is missing",
 		},
 		"signature of another backup": {
 			backup: forged.Name, o: backup.FetchOptions{Trusted: both, RequireSignature: true}, want: backup.ErrSigner,
-			text: "does not fit",
+			text: "does not match",
 		},
 		"signature of another one, not required": {
 			backup: forged.Name, o: backup.FetchOptions{Trusted: both}, want: backup.ErrSigner, text: one.ID(),

@@ -151,7 +151,7 @@ func parseIdentities(b []byte) ([]Identity, error) {
 	var all []Identity
 	for number, line := range lines(b) {
 		if strings.HasPrefix(line, "age1") || strings.HasPrefix(line, "ssh-") {
-			return nil, fmt.Errorf(":%d: it is a public key; give the secret one instead, AGE-SECRET-KEY-...", number)
+			return nil, fmt.Errorf(":%d: it is a public key; give the secret one (AGE-SECRET-KEY-) instead", number)
 		}
 		keys, err := age.ParseIdentities(strings.NewReader(line))
 		if err != nil || len(keys) != 1 {

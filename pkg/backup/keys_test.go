@@ -96,7 +96,7 @@ func TestReadRecipients(t *testing.T) {
 		"AGE-SECRET-KEY-1QQQ":           "age-keygen -y",
 		"ssh-dss AAAA":                  ":1: ",
 		"ssh-ed25519":                   ":1: ",
-		"age1yubikey1qqqqqqqqqqqqqqqqq": "... is not a recipient",
+		"age1yubikey1qqqqqqqqqqqqqqqqq": `" is not a recipient`,
 	} {
 		path := write(t, content)
 		if got, err := backup.ReadRecipients(path); err == nil || !strings.Contains(err.Error(), want) ||
@@ -170,7 +170,7 @@ func TestReadSigners(t *testing.T) {
 	ecKey := "-----BEGIN PRIVATE " +
 		"KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgevZzL1gdAFr88hb2\nOF/2NxApJCzGCEDdfSp6VQO30hyhRANCAAQRWz+jn65BtOMvdyHKcvjBeBSDZH2r\n1RTwjmYSi9R/zpBnuQ4EiMnCqfMPWiZqB4QdbAd0E7oH50VpuZ1P087G\n-----END PRIVATE KEY-----\n"
 	for content, want := range map[string]string{
-		"": "no PEM", string(public): "public key", ecKey: "its key is not an ed25519 key (openssl genpkey -algorithm ed25519)",
+		"": "not a PEM file", string(public): "public key", ecKey: "its key is not an ed25519 key (openssl genpkey -algorithm ed25519)",
 		strings.Replace(string(private), "PRIVATE", "ENCRYPTED PRIVATE", 2): "without a passphrase",
 		"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n":    "cannot be read",
 	} {

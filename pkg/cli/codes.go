@@ -25,6 +25,8 @@ const (
 	KindQuorumLost       = "quorum-lost"
 	KindStoreUnreachable = "store-unreachable"
 	KindRefused          = "refused"
+	KindDegraded         = "degraded"
+	KindUnknown          = "unknown"
 	KindInterrupted      = "interrupted"
 )
 
@@ -47,6 +49,8 @@ var codes = []Code{
 		"The control and backup store did not answer, or refused. What it holds is unknown."},
 	{7, KindRefused, "Not permitted: a certificate was not accepted, somebody else holds the coordinator's lease, " +
 		"or a safeguard needs --force."},
+	{8, KindDegraded, "status --check: a majority of the voters serves, and something is wrong. The message says what."},
+	{9, KindUnknown, "status --check: nobody has told how the cluster is, or too long ago."},
 	{130, KindInterrupted, "A signal ended it early. What it had begun may or may not be done; to run it " +
 		"again is safe."},
 }

@@ -33,7 +33,7 @@ func TestTableOfCodes(t *testing.T) {
 	// Scripts depend on these.
 	want := map[int]string{
 		0: KindDone, 1: KindFailed, 2: KindUsage, 3: KindHeld, 4: KindStale, 5: KindQuorumLost,
-		6: KindStoreUnreachable, 7: KindRefused, 130: KindInterrupted,
+		6: KindStoreUnreachable, 7: KindRefused, 8: KindDegraded, 9: KindUnknown, 130: KindInterrupted,
 	}
 	for number, kind := range want {
 		if seen[number] != kind {

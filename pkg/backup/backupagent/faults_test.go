@@ -162,7 +162,7 @@ func TestStoresThatDenyAlmostEverything(t *testing.T) {
 				t.Errorf("%d backups at %s", slots[slot.Unix()], slot)
 			}
 		}
-		if n := strings.Count(c.log.String(), "cannot be listed"); n != 3 {
+		if n := strings.Count(c.log.String(), "backups cannot be listed: using"); n != 3 {
 			t.Errorf("the log says %d times that the store cannot be listed", n)
 		}
 	})

@@ -119,8 +119,8 @@ func TestTrialsThatFail(t *testing.T) {
 		want    string
 	}{
 		"damaged": {Trial{File: snapshottest.Write(t, []byte("nonsense")), Finder: f}, true, "8 bytes"},
-		"no such etcd": {Trial{File: good, Finder: f, Version: etcdversion.Must("3.2.1")}, false,
-			"of etcd 3.2.1, and neither"},
+		"no such etcd": {Trial{File: good, Finder: f, Version: etcdversion.Must("3.9.1")}, false,
+			"of etcd 3.9.1, but neither"},
 		"no etcd":         {Trial{File: good, Finder: etcdbin.Finder{Opt: t.TempDir()}}, false, "neither that minor version"},
 		"no version":      {Trial{File: versionless(t), Finder: f}, false, "its etcd version is unknown; name it"},
 		"no room":         {Trial{File: huge(t), Finder: f}, true, ""},

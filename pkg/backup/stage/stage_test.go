@@ -195,12 +195,12 @@ func TestWhatCannotBeRestoredIsRefused(t *testing.T) {
 	})
 	t.Run("of a later etcd", func(t *testing.T) {
 		w := newWorld(t, "3.7", "3.6.16", nil)
-		w.refused(Stager{Store: w.store}, "does not read")
+		w.refused(Stager{Store: w.store}, "cannot read")
 	})
 	t.Run("of a later etcd, by a tool that cannot raise", func(t *testing.T) {
 		w := newWorld(t, "3.6", "3.4.25", nil)
 		w.o.Raiser = etcdtest.Binaries(t, "3.5.35")
-		w.refused(Stager{Store: w.store}, "does not read")
+		w.refused(Stager{Store: w.store}, "cannot read")
 	})
 	t.Run("with a revision that was seen", func(t *testing.T) {
 		w := newWorld(t, "3.6", "3.6.16", nil)

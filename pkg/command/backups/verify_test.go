@@ -207,5 +207,5 @@ func TestDrill(t *testing.T) {
 		!strings.Contains(out, `"hashCompared": true`) || !strings.Contains(out, file) {
 		t.Error(out)
 	}
-	l.fails(1, "etcdadm download --version=3.2.987654", "drill", file, "--version=3.2.987654")
+	l.fails(1, "etcdadm download --version=3.9.987654", "drill", file, "--version=3.9.987654")
 }

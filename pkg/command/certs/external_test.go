@@ -33,7 +33,7 @@ func TestExternalAuthority(t *testing.T) {
 		time.Now()); err != nil || len(issued) > 0 {
 		t.Errorf("issued %q, %v", issued, err)
 	}
-	do(t, words("certs renew all", dir)...).want(t, 1, "", "hint: etcdadm certs generate-csr --certs-dir="+dir)
+	do(t, words("certs renew all", dir)...).want(t, 1, "", "etcdadm certs generate-csr --certs-dir="+dir)
 	do(t, words("kubeadm bundle --out="+t.TempDir(), dir)...).want(t, 0, "", "rsync")
 	before := read(t, dir, "server.key")
 	do(t, words("certs generate-csr server", dir)...).want(t, 0, "CN=a", "")

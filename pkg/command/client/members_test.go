@@ -280,8 +280,8 @@ func TestNoSpace(t *testing.T) {
 				}
 				return nil
 			})
-			r := fails(t, 7, "the database of a has ", w.with("alarm", "disarm")...)
-			if !strings.Contains(r.stderr, "its quota is 1.9 MiB") ||
+			r := fails(t, 7, "the database of a takes ", w.with("alarm", "disarm")...)
+			if !strings.Contains(r.stderr, "of its quota of 1.9 MiB") ||
 				!strings.Contains(r.stderr, "compact the history (etcdctl compact ") {
 				t.Errorf("%s", r.stderr)
 			}

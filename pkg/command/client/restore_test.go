@@ -96,7 +96,7 @@ func TestEncryptedAndSigned(t *testing.T) {
 	fails(t, 7, "backup is encrypted, and none of the given keys decrypts it", from...)
 	fails(t, 7, "backup is encrypted, and none of the given keys decrypts it", append(from, "--decrypt-key="+write(t, other.String()))...)
 	fails(t, 7, b.Signer, append(from, secret, "--require-signature", "--trusted-signers="+write(t, string(stranger)))...)
-	fails(t, 2, "whose signature", append(from, secret, "--require-signature")...)
+	fails(t, 2, "needs trusted signers", append(from, secret, "--require-signature")...)
 	fails(t, 2, "AGE-SECRET-KEY", append(from, "--decrypt-key="+recipients)...)
 	fails(t, 2, "--trusted-signers", append(from, "--trusted-signers="+recipients)...)
 	if got := files(t, parent); got != "" {
@@ -300,7 +300,7 @@ func TestWarningsOfRevisions(t *testing.T) {
 		}
 	}
 	fails(t, 2, "exclude each other", append(from, "--bump-revision=1", "--above-revision=1")...)
-	fails(t, 2, "no room", append(from, "--above-revision=9223372036854775807")...)
+	fails(t, 2, "no revision can be above", append(from, "--above-revision=9223372036854775807")...)
 	// On several machines each must come to the same revision.
 	several := append(from, "--dry-run", "--initial-cluster=a="+w.members[0].PeerURL+",b=http://127.0.0.1:1")
 	if r := ok(t, several...); !strings.Contains(r.stdout,
@@ -320,7 +320,7 @@ func TestWarningsOfRevisions(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(place, "control/revision"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := ok(t, append(from, "--dry-run")...); !strings.Contains(r.stderr, "is not known: ") {
+	if r := ok(t, append(from, "--dry-run")...); !strings.Contains(r.stderr, "cannot tell which revisions clients have seen: ") {
 		t.Errorf("%+v", r)
 	}
 	if r := decoded[restored](t, append(from, "--above-revision=7")...); r.Revision != 2 || r.RevisionAfter != 2*margin {

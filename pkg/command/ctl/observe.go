@@ -21,9 +21,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// oldAfter is the age from which on a published status is said to be old.
-const oldAfter = 3 * time.Minute
-
 func (t *tool) observeCommands() []*cobra.Command {
 	history := &cobra.Command{
 		Use: "history", Short: "print the operations of the past", GroupID: "look", Args: cobra.NoArgs,
@@ -80,8 +77,8 @@ func (t *tool) published(ctx context.Context, s *store.Store) (
 	if err := json.Unmarshal(raw, r); err != nil {
 		return nil, raw, "the published status cannot be read: " + err.Error(), nil
 	}
-	if t.now().Sub(r.At) > oldAfter {
-		note = "the status is old: no coordinator has published since, and the cluster may have changed"
+	if t.now().Sub(r.At) > render.StaleAfter {
+		note = "the status is STALE: no coordinator has published since, and the cluster may have changed"
 	}
 	return r, raw, note, nil
 }

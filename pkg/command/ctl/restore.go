@@ -184,7 +184,7 @@ func (t *tool) reallyLost(ctx context.Context, s *store.Store, r cluster.Request
 		return nil
 	}
 	report, _, _, err := t.published(ctx, s)
-	if err != nil || report == nil || t.now().Sub(report.At) > oldAfter {
+	if err != nil || report == nil || t.now().Sub(report.At) > render.StaleAfter {
 		return err
 	}
 	for _, n := range report.Observation.Nodes {

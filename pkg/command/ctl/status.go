@@ -19,13 +19,16 @@ func (t *tool) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "print the state of the cluster", GroupID: "look",
 		Long: `status prints what the coordinator published last: members, nodes, the last backup, what is being done and what
-holds it back. It says so if that is old or missing.`,
+holds it back. It says STALE if that is old, and says so if it is missing.`,
 		Args: cobra.NoArgs,
 	}
+	check := render.AddCheck(cmd)
 	watch := cmd.Flags().Bool("watch", false, "print it again whenever it changes")
 	interval := cmd.Flags().Duration("interval", 2*time.Second, "how often --watch reads the status")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
+		case *watch && *check:
+			return cli.Usagef("--watch does not end, so --check has no effect with it")
 		case *watch && *interval <= 0:
 			return cli.Usagef("--interval is %s, it must be positive", *interval)
 		case *watch:
@@ -39,7 +42,10 @@ holds it back. It says so if that is old or missing.`,
 			if err != nil {
 				return err
 			}
-			return t.show(cmd, v)
+			if err := t.show(cmd, v); err != nil || !*check {
+				return err
+			}
+			return v.status.Check()
 		})(cmd, args)
 	}
 	return cmd
@@ -60,12 +66,10 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	st := render.Status{Report: report, Requests: fleet.Requests(control)}
+	st := render.NewStatus(report, t.now())
+	st.Requests = fleet.Requests(control)
 	if text != "" {
 		st.Notes = append(st.Notes, text)
-	}
-	if report != nil {
-		st.Age = t.now().Sub(report.At).Seconds()
 	}
 	if spec := control.Spec; spec != nil && (report == nil || store.SpecFileOf(report.Spec) != *spec) {
 		st.Notes = append(st.Notes,

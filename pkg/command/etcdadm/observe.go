@@ -51,42 +51,43 @@ what their coordinator published last.`,
 		Args: cobra.NoArgs,
 	}
 	here := machine.AddStatus(t.connected(cmd), t.out)
+	check := render.AddCheck(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !t.connect.given(cmd.Flags()) {
-			return here.Run(cmd)
+			return here.Run(cmd, *check)
 		}
 		return t.run(cmd, func(ctx context.Context, c Cluster) error {
 			spec, obs, err := c.Observe(ctx)
 			if err != nil {
 				return fmt.Errorf("observe: %w", err)
 			}
-			return t.status(cmd, spec, obs)
+			return t.status(cmd, spec, obs, *check)
 		})
 	}
 	return cmd
 }
 
 // status prints an observation as if a coordinator had published it.
-func (t *tool) status(cmd *cobra.Command, spec cluster.Spec, obs cluster.Observation) error {
+func (t *tool) status(cmd *cobra.Command, spec cluster.Spec, obs cluster.Observation, check bool) error {
 	op, holds := plan.Next(spec, obs)
-	st := render.Status{
-		Report: &reconcile.Report{
-			At: obs.At, Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs),
-		},
-		Requests: obs.Store.Requests,
-	}
+	r := reconcile.Report{At: obs.At, Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs)}
 	// A term whose lease runs nowhere any more has no coordinator, however high it is.
 	for _, n := range obs.Nodes {
-		if n.Reachable && n.Lease.Running && n.Lease.Term > st.Report.Term {
-			st.Report.Term, st.Report.Coordinator = n.Lease.Term, n.Lease.Holder
+		if n.Reachable && n.Lease.Running && n.Lease.Term > r.Term {
+			r.Term, r.Coordinator = n.Lease.Term, n.Lease.Holder
 		}
 	}
+	st := render.NewStatus(&r, obs.At)
+	st.Requests = obs.Store.Requests
 	if op != nil {
 		st.Notes = append(st.Notes, "the next step is: "+plan.Line(op))
 	}
-	return t.out.Print(cmd.OutOrStdout(), cli.Versioned("ClusterStatus", st), func(w io.Writer) error {
+	if err := t.out.Print(cmd.OutOrStdout(), cli.Versioned("ClusterStatus", st), func(w io.Writer) error {
 		return st.Write(w, obs.At)
-	})
+	}); err != nil || !check {
+		return err
+	}
+	return st.Check()
 }
 
 // A planFlags holds the flags of plan.

@@ -24,7 +24,7 @@ func call(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	program := func() ([]string, error) { return []string{"/nowhere/etcdadm", "run"}, nil }
 	status := &cobra.Command{Use: "status"}
 	s := AddStatus(status, cli.AddOutput(status, cli.Table, cli.JSON))
-	status.RunE = func(cmd *cobra.Command, _ []string) error { return s.Run(cmd) }
+	status.RunE = func(cmd *cobra.Command, _ []string) error { return s.Run(cmd, false) }
 	root.AddCommand(NewInit(program), NewJoin(program), NewReset(program), NewRemove(), NewInfo(), NewPreflight(), status)
 	var out, errs bytes.Buffer
 	root.SetOut(&out)

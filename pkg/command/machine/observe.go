@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
@@ -96,8 +97,9 @@ func AddStatus(cmd *cobra.Command, out *cli.Output) *Status {
 		flags: machineflags.Add(cmd, machineflags.Paths), out: out, looks: true}}
 }
 
-// Run looks and prints. The error says that the member does not serve.
-func (s *Status) Run(cmd *cobra.Command) error {
+// Run looks and prints. The error says that the member does not serve, and with
+// check how the cluster is where that is not healthy.
+func (s *Status) Run(cmd *cobra.Command, check bool) error {
 	m, obs, err := s.t.see(func(m *operate.Machine) (machine.Observation, error) {
 		return m.Observe(cmd.Context(), s.t.goal)
 	})
@@ -109,11 +111,18 @@ func (s *Status) Run(cmd *cobra.Command) error {
 	}); err != nil {
 		return err
 	}
-	if obs.Local == nil || obs.Local.Leader == 0 {
-		return cli.WithHint(fmt.Errorf("this machine's etcd does not serve: %s", cli.Plain(why(obs))),
-			next(m, obs))
+	var health error
+	if check {
+		health = render.CheckMembers(obs.Remote.Answered, obs.Remote.Members, obs.At)
 	}
-	return nil
+	if obs.Local != nil && obs.Local.Leader != 0 {
+		return health
+	}
+	err = fmt.Errorf("this machine's etcd does not serve: %s", cli.Plain(why(obs)))
+	if health != nil {
+		err = fmt.Errorf("%w; %w", err, health)
+	}
+	return cli.WithHint(err, next(m, obs))
 }
 
 // unused says that no member is on the machine: none was, or it has left.

@@ -22,16 +22,16 @@ func TestWhoCoordinates(t *testing.T) {
 		age  time.Duration
 		want string
 	}{
-		"one that holds the lease": {reconcile.Report{Coordinator: "a", Term: 4}, silentAfter, "a (term 4)"},
+		"one that holds the lease": {reconcile.Report{Coordinator: "a", Term: 4}, StaleAfter, "a (term 4)"},
 		"one that bootstraps":      {reconcile.Report{Coordinator: "a"}, time.Second, "a"},
 		"one that has gone": {
-			reconcile.Report{Coordinator: "a", Term: 4}, silentAfter + 1, "nobody (last seen: a)",
+			reconcile.Report{Coordinator: "a", Term: 4}, StaleAfter + 1, "nobody (last seen: a)",
 		},
 		"one with a long operation": {
-			reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, silentAfter, "a (term 4)",
+			reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, StaleAfter, "a (term 4)",
 		},
 		"one that has gone in an operation": {
-			reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, silentAfter + 1,
+			reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, StaleAfter + 1,
 			"nobody (last seen: a)",
 		},
 		"one that is told no lease": {

@@ -21,6 +21,9 @@ type Status struct {
 	Notes []string `json:"notes,omitempty"`
 	// Age is how old Report is, in seconds.
 	Age float64 `json:"ageSeconds"`
+	// Health says how the cluster is, Because why it is not healthy.
+	Health  Health   `json:"health"`
+	Because []string `json:"because,omitempty"`
 	// Report is what the coordinator published, or an observation of one's own; nil when
 	// there is none.
 	Report *reconcile.Report `json:"report,omitempty"`
@@ -39,7 +42,7 @@ func (s Status) Write(w io.Writer, now time.Time) error {
 	}
 	p := page{w: w, now: now}
 	if s.Report != nil {
-		p.report(*s.Report, s.Requests)
+		p.report(s)
 	} else {
 		p.rows(summaryRequests(s.Requests, now))
 	}
@@ -69,8 +72,9 @@ func (p *page) section(heading []string, rows [][]string) {
 	p.rows(slices.Insert(rows, 0, heading))
 }
 
-func (p *page) report(r reconcile.Report, requests []cluster.Request) {
-	p.rows(append(p.summary(r), summaryRequests(requests, p.now)...))
+func (p *page) report(s Status) {
+	r := *s.Report
+	p.rows(append(p.summary(s), summaryRequests(s.Requests, p.now)...))
 	p.section([]string{"MEMBER", "ID", "ROLE", "HEALTH", "DB SIZE", "ALARMS"}, p.members(r.Observation))
 	p.section([]string{"NODE", "ADDRESS", "ANSWERS", "ETCD", "VERSION", "DATA", "FREE"}, p.nodes(r.Observation))
 	p.section([]string{"RESTORING", "BACKUP", "STATE"}, staged(r.Observation))
@@ -90,10 +94,12 @@ func (p *page) report(r reconcile.Report, requests []cluster.Request) {
 	}
 }
 
-func (p *page) summary(r reconcile.Report) [][]string {
+func (p *page) summary(s Status) [][]string {
+	r := *s.Report
 	rows := [][]string{
 		{"cluster", string(cmp.Or(r.Observation.Cluster, "unnamed"))},
-		{"state", state(r)},
+		{"health", strings.Join(append([]string{string(s.Health)}, s.Because...), "; ")},
+		{"state", state(r, p.now.Sub(r.At))},
 		{"spec", spec(r.Spec)},
 		{"coordinator", coordinator(r, p.now.Sub(r.At))},
 		{"seen", stamp(r.At) + ", " + Age(p.now.Sub(r.At))},
@@ -119,10 +125,6 @@ func (p *page) summary(r reconcile.Report) [][]string {
 	return rows
 }
 
-// silentAfter is the age of a report from which on nobody coordinates: each
-// coordinator publishes every two minutes at least, also during an operation.
-const silentAfter = 3 * time.Minute
-
 // coordinator names who coordinates by a report of that age. Who only published
 // last is said to be just that.
 func coordinator(r reconcile.Report, age time.Duration) string {
@@ -131,9 +133,9 @@ func coordinator(r reconcile.Report, age time.Duration) string {
 	switch {
 	case none, last == "":
 		last = lastHolder(r.Observation)
-	case last != "" && age <= silentAfter && r.Term != 0:
+	case last != "" && age <= StaleAfter && r.Term != 0:
 		return fmt.Sprintf("%s (term %d)", last, r.Term)
-	case last != "" && age <= silentAfter:
+	case last != "" && age <= StaleAfter:
 		return string(last)
 	}
 	if last == "" {
@@ -153,8 +155,11 @@ func lastHolder(obs cluster.Observation) (name cluster.NodeName) {
 	return name
 }
 
-// state says in one line what is going on.
-func state(r reconcile.Report) string {
+// state says in one line what is going on, by a report of that age.
+func state(r reconcile.Report, age time.Duration) string {
+	if age > StaleAfter {
+		return "unknown; STALE: " + state(r, 0) + " " + Age(age)
+	}
 	switch {
 	case r.Operation != "":
 		doing := "doing: " + r.Operation

@@ -85,7 +85,7 @@ var (
 )
 
 // Register makes a cloud known under the name that --volume-provider has for
-// it. A program links the clouds whose packages it imports.
+// it. A program has the clouds of the package clouds where it imports that.
 func Register(name string, f Factory) {
 	factoriesLock.Lock()
 	defer factoriesLock.Unlock()

@@ -22,8 +22,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 )
 
-func init() { volumes.Register("aws", New) }
-
 // devices are the names asked for. On Nitro machines the device has another
 // one.
 var devices = []string{"/dev/xvdu", "/dev/xvdv", "/dev/xvdw", "/dev/xvdx", "/dev/xvdy", "/dev/xvdz"}

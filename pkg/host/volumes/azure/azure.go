@@ -21,8 +21,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 )
 
-func init() { volumes.Register("azure", New) }
-
 const metadataURL = "http://169.254.169.254/metadata/instance?api-version=2020-06-01"
 
 // clouds are Azure's, as its metadata names them. Any other is the public one.

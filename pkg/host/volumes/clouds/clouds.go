@@ -2,9 +2,19 @@
 package clouds
 
 import (
-	_ "github.com/etcdadm/etcdadm/pkg/host/volumes/aws"     // --volume-provider=aws
-	_ "github.com/etcdadm/etcdadm/pkg/host/volumes/azure"   // --volume-provider=azure
-	_ "github.com/etcdadm/etcdadm/pkg/host/volumes/do"      // --volume-provider=do
-	_ "github.com/etcdadm/etcdadm/pkg/host/volumes/gce"     // --volume-provider=gce
-	_ "github.com/etcdadm/etcdadm/pkg/host/volumes/hetzner" // --volume-provider=hetzner
+	"github.com/etcdadm/etcdadm/pkg/host/volumes"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/aws"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/azure"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/do"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/gce"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/hetzner"
 )
+
+//nolint:gochecknoinits // the program that has them imports this package
+func init() {
+	volumes.Register("aws", aws.New)
+	volumes.Register("azure", azure.New)
+	volumes.Register("do", do.New)
+	volumes.Register("gce", gce.New)
+	volumes.Register("hetzner", hetzner.New)
+}

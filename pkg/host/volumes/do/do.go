@@ -18,8 +18,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 )
 
-func init() { volumes.Register("do", New) }
-
 const (
 	metadataURL = "http://169.254.169.254/metadata/v1.json"
 	perPage     = 200
@@ -51,7 +49,7 @@ type droplet struct {
 
 // New returns the provider of DigitalOcean, with the token of
 // DIGITALOCEAN_ACCESS_TOKEN.
-func New(_ context.Context, o volumes.Options) (volumes.Provider, error) {
+func New(ctx context.Context, o volumes.Options) (volumes.Provider, error) {
 	token := os.Getenv("DIGITALOCEAN_ACCESS_TOKEN")
 	if token == "" {
 		return nil, errors.New("the variable DIGITALOCEAN_ACCESS_TOKEN has no token of the API")
@@ -59,11 +57,11 @@ func New(_ context.Context, o volumes.Options) (volumes.Provider, error) {
 	if err := o.Need(); err != nil {
 		return nil, err
 	}
-	return open(o, token, metadataURL, volumes.Local())
+	return open(ctx, o, token, metadataURL, volumes.Local())
 }
 
-func open(o volumes.Options, token, metadata string, local *http.Client, set ...godo.ClientOpt) (*provider, error) {
-	web := oauth2.NewClient(context.Background(), oauth2.StaticTokenSource(&oauth2.Token{AccessToken: token}))
+func open(ctx context.Context, o volumes.Options, token, metadata string, local *http.Client, set ...godo.ClientOpt) (*provider, error) {
+	web := oauth2.NewClient(ctx, oauth2.StaticTokenSource(&oauth2.Token{AccessToken: token}))
 	client, err := godo.New(web, append(set, godo.SetUserAgent("etcdadm"))...)
 	if err != nil {
 		return nil, fmt.Errorf("client of DigitalOcean: %w", err)

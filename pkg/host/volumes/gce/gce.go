@@ -15,8 +15,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 )
 
-func init() { volumes.Register("gce", New) }
-
 // perPage is the most that one answer holds.
 const perPage = 500
 

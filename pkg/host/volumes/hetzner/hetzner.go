@@ -16,8 +16,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 )
 
-func init() { volumes.Register("hetzner", New) }
-
 const metadataURL = "http://169.254.169.254/hetzner/v1/metadata"
 
 type provider struct {

@@ -1,0 +1,146 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
+)
+
+// StaleAfter is the age from which on a report says nothing of the cluster as it
+// is: each coordinator publishes every two minutes at least, also during an
+// operation.
+const StaleAfter = 3 * time.Minute
+
+// Health says in one word how a cluster is.
+type Health string
+
+// The values of [Health].
+const (
+	// Healthy: every voter of the spec is there and serves, and nothing is held.
+	Healthy Health = "healthy"
+	// Degraded: a majority of the voters serves, and something is wrong.
+	Degraded Health = cli.KindDegraded
+	// QuorumLost: fewer voters serve than a majority needs.
+	QuorumLost Health = cli.KindQuorumLost
+	// Unknown: there is no report, or it is stale.
+	Unknown Health = cli.KindUnknown
+)
+
+// NewStatus returns the status that a report is of, as of now. A nil report is
+// one that nobody has published.
+func NewStatus(r *reconcile.Report, now time.Time) Status {
+	s := Status{Report: r}
+	if r != nil {
+		s.Age = now.Sub(r.At).Seconds()
+	}
+	s.Health, s.Because = health(r, now)
+	return s
+}
+
+// AddCheck gives a command the flag --check, which has it end with [Status.Check].
+func AddCheck(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("check", false,
+		"end with 0 only if the cluster is healthy, with 8 if it is degraded, 5 without a quorum, 9 if that is unknown")
+}
+
+// Check returns an error that says how the cluster is, nil where it is healthy.
+// The kind of the error is its health.
+func (s Status) Check() error {
+	if s.Health == Healthy {
+		return nil
+	}
+	return &unhealthyError{s.Health, strings.Join(s.Because, "; ")}
+}
+
+// CheckMembers is [Status.Check] by a member list alone; answered says that it was
+// read through the quorum.
+func CheckMembers(answered bool, members []cluster.Member, now time.Time) error {
+	if !answered {
+		return &unhealthyError{Unknown, "no member tells the list of members through the quorum"}
+	}
+	r := reconcile.Report{At: now, Observation: cluster.Observation{Members: members}}
+	return NewStatus(&r, now).Check()
+}
+
+type unhealthyError struct {
+	health Health
+	text   string
+}
+
+func (e *unhealthyError) Error() string {
+	switch e.health {
+	case Unknown:
+		return "the health of the cluster is unknown: " + e.text
+	case QuorumLost:
+		return "the cluster has lost its quorum: " + e.text
+	}
+	return "the cluster is degraded: " + e.text
+}
+
+func (e *unhealthyError) Kind() string { return string(e.health) }
+
+// health judges a report, and says why it is not healthy.
+func health(r *reconcile.Report, now time.Time) (Health, []string) {
+	switch {
+	case r == nil:
+		return Unknown, []string{"there is no status"}
+	case now.Sub(r.At) > StaleAfter:
+		return Unknown, []string{"the status is STALE, " + span(now.Sub(r.At)) + " old"}
+	}
+	var because []string
+	voters, serving := 0, 0
+	for _, m := range r.Observation.Members {
+		if !m.Learner {
+			voters++
+			if m.Healthy {
+				serving++
+			}
+		}
+		because = append(because, ailments(m, now)...)
+	}
+	if wanted := r.Spec.MemberCount; voters != wanted && wanted > 0 {
+		because = append(because, fmt.Sprintf("%d of %d voters are there", voters, wanted))
+	}
+	lost := voters > 0 && serving < voters/2+1
+	for _, h := range r.Holds {
+		lost = lost || h.Reason == plan.QuorumLost
+		because = append(because, "held: "+string(h.Reason))
+	}
+	switch {
+	case lost:
+		return QuorumLost, append([]string{fmt.Sprintf("%d of %d voters serve", serving, voters)}, because...)
+	case voters == 0 && len(because) == 0:
+		return Unknown, []string{"no member is known"}
+	case len(because) > 0:
+		return Degraded, because
+	}
+	return Healthy, nil
+}
+
+// ailments says what is wrong with a member.
+func ailments(m cluster.Member, now time.Time) (list []string) {
+	name := "member " + string(m.Name)
+	if m.Name == "" {
+		name = "member " + m.ID.String()
+	}
+	grey := m.Condition != "" && m.Condition != cluster.Serving
+	switch {
+	case !m.Healthy && !m.UnhealthySince.IsZero():
+		list = append(list, name+" is unhealthy for "+span(now.Sub(m.UnhealthySince)))
+	case !m.Healthy && !m.Learner:
+		list = append(list, name+" is unhealthy")
+	case grey:
+		list = append(list, name+" is "+string(m.Condition))
+	}
+	if len(m.Alarms) > 0 {
+		list = append(list, name+" has the alarm "+strings.Join(m.Alarms, ", "))
+	}
+	return list
+}

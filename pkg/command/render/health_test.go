@@ -1,0 +1,100 @@
+package render
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
+)
+
+func TestHealth(t *testing.T) {
+	well := func(names ...cluster.NodeName) (list []cluster.Member) {
+		for i, name := range names {
+			list = append(list, cluster.Member{
+				ID: cluster.MemberID(i + 1), Name: name, Healthy: true, Condition: cluster.Serving,
+			})
+		}
+		return list
+	}
+	change := func(list []cluster.Member, f func(*cluster.Member)) []cluster.Member {
+		f(&list[len(list)-1])
+		return list
+	}
+	ill := func(m *cluster.Member) {
+		m.Healthy, m.Condition, m.UnhealthySince = false, cluster.Hung, now.Add(-42*time.Second)
+	}
+	three := cluster.Spec{MemberCount: 3}
+	for name, tt := range map[string]struct {
+		members []cluster.Member
+		holds   []plan.Hold
+		age     time.Duration
+		want    Health
+		because string
+		code    int
+	}{
+		"all serve":          {members: well("a", "b", "c"), want: Healthy},
+		"just not stale":     {members: well("a", "b", "c"), age: StaleAfter, want: Healthy},
+		"stale":              {members: well("a", "b", "c"), age: time.Hour, want: Unknown, because: "STALE, 60m old", code: 9},
+		"no member is known": {want: Degraded, because: "0 of 3 voters are there", code: 8},
+		"one of three hangs": {
+			members: change(well("a", "b", "c"), ill), want: Degraded, because: "member c is unhealthy for 42s", code: 8,
+		},
+		"one is slow": {
+			members: change(well("a", "b", "c"), func(m *cluster.Member) { m.Condition = cluster.Slow }),
+			want:    Degraded, because: "member c is slow", code: 8,
+		},
+		"one has no space": {
+			members: change(well("a", "b", "c"), func(m *cluster.Member) { m.Alarms = []string{"NOSPACE"} }),
+			want:    Degraded, because: "member c has the alarm NOSPACE", code: 8,
+		},
+		"too few voters":  {members: well("a", "b"), want: Degraded, because: "2 of 3 voters are there", code: 8},
+		"too many voters": {members: well("a", "b", "c", "d"), want: Degraded, because: "4 of 3 voters are there", code: 8},
+		"a learner that has not caught up": {
+			members: change(well("a", "b", "c", "d"), func(m *cluster.Member) { m.Learner, m.Healthy = true, false }),
+			want:    Healthy,
+		},
+		"held": {
+			members: well("a", "b", "c"), holds: []plan.Hold{{Reason: plan.NoCoordinator}}, want: Degraded,
+			because: "held: " + string(plan.NoCoordinator), code: 8,
+		},
+		"the quorum is lost": {
+			members: change(change(well("a", "b"), ill), ill), want: QuorumLost, because: "1 of 2 voters serve", code: 5,
+		},
+		"the quorum is lost, it is told": {
+			holds: []plan.Hold{{Reason: plan.QuorumLost}}, want: QuorumLost, because: "0 of 0 voters serve", code: 5,
+		},
+	} {
+		r := reconcile.Report{
+			At: now.Add(-tt.age), Spec: three, Holds: tt.holds, Observation: cluster.Observation{Members: tt.members},
+		}
+		s := NewStatus(&r, now)
+		if because := strings.Join(s.Because, "; "); s.Health != tt.want || !strings.Contains(because, tt.because) ||
+			(because == "") != (tt.want == Healthy) {
+			t.Errorf("%s: %s because %q, want %s because %q", name, s.Health, because, tt.want, tt.because)
+		}
+		if code := cli.Classify(s.Check()).Number; code != tt.code {
+			t.Errorf("%s: code %d, want %d", name, code, tt.code)
+		}
+	}
+	if s := NewStatus(nil, now); s.Health != Unknown || cli.Classify(s.Check()).Number != 9 {
+		t.Errorf("without a report: %+v", s)
+	}
+	if err := CheckMembers(true, well("a"), now); err != nil {
+		t.Errorf("one member that serves: %v", err)
+	}
+	if err := CheckMembers(false, well("a"), now); cli.Classify(err).Kind != cli.KindUnknown {
+		t.Errorf("a list that no quorum tells: %v", err)
+	}
+}
+
+// What a coordinator published before it went is not said to be so.
+func TestStaleStateIsNotToldAsTheState(t *testing.T) {
+	r := reconcile.Report{At: now, Converged: true}
+	if got := state(r, StaleAfter+1); got != "unknown; STALE: as the spec says 3m ago" {
+		t.Error(got)
+	}
+}
