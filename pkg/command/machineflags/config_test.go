@@ -128,7 +128,7 @@ func TestErrorsSayWhoIsWrong(t *testing.T) {
 		{args: "--server-cert-extra-sans=a,-b",
 			want: `--server-cert-extra-sans is "-b", neither a host name nor an IP address`},
 		{args: "--data-dir=data", want: `--data-dir is "data", not an absolute path`},
-		{args: "--init-system=runit", want: `--init-system is "runit", and there are systemd, kubelet and process`},
+		{args: "--init-system=runit", want: `--init-system is "runit", but must be systemd, kubelet or process`},
 		{args: "--etcd-flag=name=x", want: "--etcd-flag name is part of the member's identity"},
 		{args: "--etcd-flag=corrupt-check-time=1h --version=3.5.35",
 			want: "--etcd-flag corrupt-check-time is not known to etcd 3.5.35 (it came with 3.6), use " +
