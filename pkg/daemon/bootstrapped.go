@@ -88,9 +88,13 @@ func unsupported(op plan.Operation, view store.View, leaseVoters []cluster.NodeN
 	}
 	switch op := op.(type) {
 	case *plan.MemberPrepare:
-		if newest.Token != op.Token && (newest.Token != "" || !view.Created.IsZero()) {
-			return fmt.Sprintf("the store has a cluster (incarnation %q), so %s cannot be bootstrapped", newest.Token,
+		switch {
+		case newest.Token == op.Token:
+		case newest.Token != "":
+			return fmt.Sprintf("the store has a cluster (incarnation %s), so %s cannot be bootstrapped", newest.Token,
 				op.Token)
+		case !view.Created.IsZero():
+			return fmt.Sprintf("the store has a cluster (its marker says so), so %s cannot be bootstrapped", op.Token)
 		}
 	case *plan.RestoreSwitch:
 		if newest.Token != op.Token {

@@ -84,7 +84,7 @@ func TestABootstrapOrderWaitsForASlowStore(t *testing.T) {
 		must(t, b.content.WriteAll(t.Context(), "control/etcd-cluster-created", []byte(`{}`), nil))
 		// What was read for the first order does not do for this one.
 		if err := a.bootstrapped(t.Context(), op, nil); err == nil ||
-			!strings.Contains(err.Error(), "the store tells of a cluster") {
+			!strings.Contains(err.Error(), "the store has a cluster") {
 			t.Errorf("an order in a store with a cluster: %v", err)
 		}
 		// Nobody waits for ever.

@@ -211,7 +211,7 @@ func TestAPersonIsKnownByTheirCertificate(t *testing.T) {
 		t.Errorf("it sees %+v, %v", obs.Nodes, err)
 	}
 	w.change("b", func(d *daemon) { d.node.Assigned.Quarantined = true })
-	isRefused(t, observer.Do(t.Context(), liftB), "permits no orders")
+	isRefused(t, observer.Do(t.Context(), liftB), "may not give orders")
 	if w.ran() != ran || w.holder().Holder != "operator-alice" {
 		t.Errorf("it was carried out: %s", w.ran())
 	}
@@ -242,7 +242,7 @@ func TestAPersonIsKnownByTheirCertificate(t *testing.T) {
 		isRefused(t, foreign.Do(t.Context(), &plan.QuarantineSet{Node: "b"}), "no daemon accepts")
 	}
 	// Nor does one that has ended, or has not begun.
-	for age, want := range map[time.Duration]string{-time.Hour: "begins at", 48 * time.Hour: "ended at"} {
+	for age, want := range map[time.Duration]string{-time.Hour: "valid from", 48 * time.Hour: "expired at"} {
 		files = agedFiles(t, age)
 		_, err = Connect(t.Context(), ConnectOptions{
 			Cluster: "main", Nodes: w.addresses(), Cert: files.Cert, Key: files.Key, CACert: files.CACert,

@@ -34,10 +34,15 @@ func (c *Client) Rights(ctx context.Context, user string) (Rights, error) {
 		return Rights{On: true}, nil
 	case err != nil:
 		return Rights{}, fmt.Errorf("state of authentication: %w", err)
-	case status.Enabled:
-		return Rights{On: true, Root: true}, nil // it is root that may ask
 	}
+	// Only root may ask for this once authentication is on. Of its state etcd 3.7 tells everybody.
 	users, err := c.c.UserList(ctx)
+	switch {
+	case status.Enabled && err != nil && Denied(err):
+		return Rights{On: true}, nil
+	case status.Enabled && err == nil:
+		return Rights{On: true, Root: true}, nil
+	}
 	if err != nil || !slices.Contains(users.Users, root) {
 		return Rights{}, err
 	}

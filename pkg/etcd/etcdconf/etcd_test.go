@@ -95,7 +95,8 @@ func start(t *testing.T, path string, m etcdconf.Member) {
 	lines := bufio.NewScanner(out)
 	for !serves && lines.Scan() {
 		fmt.Fprintln(&log, lines.Text())
-		serves = strings.Contains(lines.Text(), "ready to serve client requests")
+		serves = strings.Contains(lines.Text(), "ready to serve client requests") ||
+			strings.Contains(lines.Text(), "serving client traffic insecurely") // 3.4
 	}
 	cancel()
 	_ = cmd.Wait() // it was killed

@@ -223,7 +223,7 @@ func TestInstallLeavesOldSetWhenNewIsWrong(t *testing.T) {
 
 func TestInstallNeedsAVersion(t *testing.T) {
 	_, err := Install(soon(t), Options{}, t.TempDir())
-	wantError(t, err, "no version")
+	wantError(t, err, "version of etcd is missing")
 }
 
 func TestInstallWhereItCannot(t *testing.T) {

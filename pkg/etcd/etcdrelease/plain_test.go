@@ -32,7 +32,7 @@ func TestPlainHTTPProvesNothing(t *testing.T) {
 		t.Errorf("it is to have the digest %q, says %q, %v", want, from, err)
 	}
 	none := &NoChecksumError{URL: places[0].url, Plain: true}
-	wantError(t, none, "prove nothing")
+	wantError(t, none, "proves nothing")
 	wantHint(t, none, "--binaries-sha256")
 	o.Sources.SHA256 = strings.Repeat("a", 64)
 	if want, from, err := o.published(t.Context(), nil, places[0], map[string]string{}); want != o.Sources.SHA256 ||

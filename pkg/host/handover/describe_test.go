@@ -67,7 +67,7 @@ func TestDescribed(t *testing.T) {
 			machine.ClusterUnreachable, "hangs", func(h *host) { obs.Remote.Answered, obs.Remote.Problem = false, "hangs" },
 		},
 		"two clusters": {
-			machine.DataForeign, "of cluster c2", func(h *host) { obs.Remote.ClusterID = 0xc2 },
+			machine.DataForeign, "belong to cluster c2", func(h *host) { obs.Remote.ClusterID = 0xc2 },
 		},
 		"etcd is unreachable": {
 			machine.NotRunning, "does not answer", func(h *host) { obs.Local = nil },

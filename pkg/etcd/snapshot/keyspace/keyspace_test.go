@@ -182,16 +182,16 @@ func TestFilesThatAreDamaged(t *testing.T) {
 		want    string
 	}{
 		"one bit":           {flipped, "digest is wrong"},
-		"cut off":           {good[:8192], "cut off"},
+		"cut off":           {good[:8192], "is truncated"},
 		"no bucket of keys": {snapshottest.Sealed(empty(t)), "not one of etcd"},
 		"no revision":       {with(func(d *snapshottest.DB) { d.Values["key"]["abc"] = "" }), "is not a revision"},
 		"a negative one":    {with(func(d *snapshottest.DB) { d.Values["key"]["\xff1234567_12345678"] = "" }), "negative"},
 		"no message":        {with(func(d *snapshottest.DB) { d.Raw(8, []byte("\x0a\x7fk")) }), "revision 8.0"},
 		"another revision": {with(func(d *snapshottest.DB) { d.Raw(8, []byte("\x0a\x01k\x10\x02\x18\x05\x20\x01")) }),
-			"says to be 5"},
+			"is labelled 5"},
 		"made later": {with(func(d *snapshottest.DB) { d.Raw(8, []byte("\x0a\x01k\x10\x09\x18\x08\x20\x01")) }),
 			"made at 9"},
-		"another lease": {with(func(d *snapshottest.DB) { d.Values["lease"]["12345678"] = "\x08\x01" }), "says to be 1"},
+		"another lease": {with(func(d *snapshottest.DB) { d.Values["lease"]["12345678"] = "\x08\x01" }), "is labelled 1"},
 		"no lease":      {with(func(d *snapshottest.DB) { d.Values["lease"]["12345678"] = "\x08" }), "lease 3132"},
 		"no compaction": {with(func(d *snapshottest.DB) { d.Values["meta"]["finishedCompactRev"] = "x" }), "not a revision"},
 	} {
