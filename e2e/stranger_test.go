@@ -146,7 +146,7 @@ func TestAStrangerIsNobodysLeaseVoter(t *testing.T) {
 				} {
 					err := order(n, term, e, argv...)
 					if err == nil || !strings.Contains(err.Error(), "without the lease") &&
-						!strings.Contains(err.Error(), "far beyond") {
+						!strings.Contains(err.Error(), "is far above") {
 						t.Errorf("%v of %s in term %d: %v", argv[:2], of, term, err)
 					}
 				}
