@@ -174,7 +174,7 @@ func TestErrorsNameLineAndField(t *testing.T) {
 		{"impossible value", head + "listen:\n  address: example.com\n",
 			`m.yaml:4:12: listen.address: is "example.com", not an IP address`},
 		{"impossible element", head + "certificates:\n  serverSANs:\n  - a\n  - b c\n",
-			"m.yaml:6:5: certificates.serverSANs[1]: is \"b c\" and neither"},
+			"m.yaml:6:5: certificates.serverSANs[1]: is \"b c\", neither a host name nor an IP address"},
 		{"impossible pair", head + "etcd:\n  environment:\n    A: \"x\\ny\"\n", "m.yaml:5:8: etcd.environment.A: is wrong"},
 		{"flag that the version lacks", head + "version: 3.7.3\netcd:\n  flags:\n    experimental-corrupt-check-time: 1h\n",
 			"m.yaml:6:38: etcd.flags.experimental-corrupt-check-time: is gone from etcd 3.7.3 (3.6 was the last with it), " +

@@ -58,6 +58,4 @@ func watcher(t *testing.T, open func() *store.Store) {
 	if !changed() {
 		t.Error("that a request is gone is not seen")
 	}
-	must(t, s.Close(ctx))
-	must(t, other.Close(ctx))
 }
