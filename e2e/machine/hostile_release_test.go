@@ -170,7 +170,7 @@ func TestBadReleases(t *testing.T) {
 		words []string
 	}{
 		"cut off":            {func(s *shop) { s.breakOff(1 << 20) }, []string{"unexpected EOF"}},
-		"cut off, no length": {func(s *shop) { s.set(good[:1<<20]) }, []string{"cut off"}},
+		"cut off, no length": {func(s *shop) { s.set(good[:1<<20]) }, []string{"is truncated"}},
 		"wrong checksum": {func(s *shop) { s.say(strings.Repeat("0", 64) + "  " + archiveName() + "\n") }, []string{
 			"checksum",
 		}},

@@ -159,6 +159,9 @@ type Node struct {
 	// Serving are the peer URLs that its member was last started for, nil where that is
 	// not known: those that etcd has on record, which may be older than the node's own.
 	Serving []string `json:"serving,omitempty"`
+	// Links are how the node reaches the peer ports of the other members that have
+	// started, by ID; nil where it does not tell.
+	Links []Link `json:"links,omitempty"`
 	// NewCluster says that an operator has left word on its disk that a new cluster
 	// is wanted.
 	NewCluster bool `json:"newCluster,omitempty"`

@@ -49,6 +49,9 @@ func (c checker) promote(op *Promote) error {
 		if voters, healthy := c.count(0); healthy+1 < cluster.Quorum(voters+1) {
 			return unsafe("quorum", "promoting %s would leave %d healthy voters of %d", op.Name, healthy+1, voters+1)
 		}
+		if voters, _ := c.count(0); c.together(0, &m) < cluster.Quorum(voters+1) {
+			return unsafe("quorum", "with %s no leader would reach a majority of the voters at their peer ports", op.Name)
+		}
 		return c.follows(append(c.votingNodes(0), c.hostName(m)), c.obs.LeaseVoters.Names)
 	}
 	return &StaleError{Want: fmt.Sprintf("a learner %s", op.Name), Got: "none"}
@@ -85,6 +88,9 @@ func (c checker) removeVoter(m cluster.Member) error {
 	left, healthy := c.count(m.ID)
 	if left == 0 || healthy < cluster.Quorum(left) {
 		return unsafe("quorum", "removing %s would leave %d healthy voters of %d", m.Name, healthy, left)
+	}
+	if c.together(m.ID, nil) < cluster.Quorum(left) {
+		return unsafe("quorum", "without %s no leader would reach a majority of the voters at their peer ports", m.Name)
 	}
 	if err := c.follows(c.votingNodes(m.ID), c.obs.LeaseVoters.Names); err != nil {
 		return err

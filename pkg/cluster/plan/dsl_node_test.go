@@ -37,6 +37,8 @@ import (
 //	read=3s                it read its disk that long ago
 //	denied=USER            its etcd denies the daemon; denied without a certificate
 //	refused, timeout       its etcd runs and gives no report
+//	link=3, link=3:untried it reaches the peer port of member 3, has not tried it yet, or
+//	link=3:down            does not reach it for a minute
 //	differs                its data is not that of the others
 //	hazard=members         its data has that, and nothing else; hazard=none, hazard=unknown,
 //	                       hazard=pending
@@ -130,6 +132,13 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		}
 	case "up":
 		n.Reachable, n.LastSeen = true, s.obs.At
+	case "link":
+		id, how, _ := strings.Cut(value, ":")
+		link := cluster.Link{Tried: how != "untried"}
+		if link.Member, err = cluster.ParseMemberID(id); how == "down" {
+			link.Down, link.Why = time.Minute, "connection refused"
+		}
+		n.Links = append(slices.DeleteFunc(n.Links, func(l cluster.Link) bool { return l.Member == link.Member }), link)
 	case "serving":
 		n.Serving = strings.Split(value, ",")
 	case "newcluster":

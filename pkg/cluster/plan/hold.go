@@ -49,6 +49,7 @@ const (
 	NotServing        Reason = "not-serving"
 	NeverStarted      Reason = "never-started"
 	PeerURLDiffers    Reason = "peer-url-differs"
+	PeerUnreachable   Reason = "peer-unreachable"
 	AccessDenied      Reason = "access-denied"
 	NoReport          Reason = "no-report"
 	Alarm             Reason = "alarm"
@@ -256,6 +257,12 @@ var ruleDocs = []ReasonDoc{
 		"Bring the unhealthy voters back. Or give the machine its old address back. Or run the command in the text, " +
 			"on a machine that can reach etcd and has its certificates: one member at a time, and only while a majority " +
 			"is healthy."},
+	{PeerUnreachable,
+		"A node does not reach the peer port of another voter that serves. Two voters that talk to a third one only " +
+			"cannot go on without it, though all three look healthy. No member is promoted, removed or stopped as long as " +
+			"that would leave no leader that reaches a majority.",
+		"Open the peer port of the second machine in the text for the first one: a firewall, a security group, a " +
+			"route. The text has the error of the last try; it is tried again every few seconds."},
 	{AccessDenied,
 		"etcd runs with authentication enabled and denies access to the daemon, which cannot tell the state of its " +
 			"member, nor take backups there; or it will once authentication is enabled, since etcd already has the user " +

@@ -59,6 +59,8 @@ func ruleLearner(l *view) (Operation, verdict) {
 		l.hold(QuorumMargin, "promoting %s needs %d healthy voters, %d are", name, cluster.Quorum(len(l.voters)+1)-1,
 			l.serving)
 		return nil, goOn
+	case !l.linked(m):
+		return nil, goOn
 	case len(l.leaseVoters()) > 0 && n.LeaseVoters.Token != l.obs.Token:
 		return l.joinLeaseVoters(n, m)
 	}
@@ -120,6 +122,9 @@ func ruleShrink(l *view) (Operation, verdict) {
 			left, need)
 		return nil, goOn
 	}
+	if !l.linkedWithout(victim, "removing "+l.called(victim)) {
+		return nil, goOn
+	}
 	if victim.ID == l.obs.Leader {
 		return l.moveLeader(victim), goOn
 	}
@@ -147,7 +152,7 @@ func (l *view) trouble(m cluster.Member) int {
 	switch {
 	case !m.Healthy:
 		return 3
-	case l.short(m):
+	case l.short(m) || l.cutOff(m):
 		return 2
 	case m.Condition == cluster.Slow:
 		return 1

@@ -13,6 +13,7 @@ import (
 // taken out by [ruleReplace].
 func ruleHealth(l *view) (Operation, verdict) {
 	l.unreported()
+	l.unlinked()
 	var op Operation
 	for _, m := range l.obs.Members {
 		n := l.nodeOf(m)

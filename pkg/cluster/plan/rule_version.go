@@ -240,6 +240,7 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 		l.hold(QuorumMargin, "%s waits until there are %d voters: of %d none can be spared", change, l.spec.MemberCount,
 			len(l.voters))
 	}
+	l.linkedWithout(cluster.Member{}, change)
 	return len(l.holds) == before && !l.frozen
 }
 

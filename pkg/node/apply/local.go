@@ -119,6 +119,7 @@ type Local struct {
 	comparer comparer
 	settler  settler
 	late     settler
+	links    linkWatch
 	// spawned is the version that was started last.
 	spawned atomic.Pointer[etcdversion.Version]
 	// serving are the peer URLs that the member was started for.

@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// linkGrace is for how long a peer port must fail before it is told: a member
+// that is started again is back long before.
+const linkGrace = 10 * time.Second
+
+// unlinked tells of voters that serve, of which one does not reach the other's
+// peer port.
+func (l *view) unlinked() {
+	for _, from := range l.voters {
+		n := l.nodeOf(from)
+		if n == nil || !n.Reachable || !l.serves(from) {
+			continue
+		}
+		for _, to := range l.voters {
+			if link, ok := n.Link(to.ID); ok && link.Broken() && link.Down >= linkGrace && l.serves(to) {
+				l.hold(PeerUnreachable, "%s, for %s", l.linkText(from, to, link), link.Down.Round(time.Second))
+			}
+		}
+	}
+}
+
+func (l *view) linkText(from, to cluster.Member, link cluster.Link) string {
+	return fmt.Sprintf("%s does not reach the peer port of %s: %s", l.called(from), l.called(to), link.Why)
+}
+
+// linked reports whether m and each voter that serves reach each other at one peer
+// port of the two at least; otherwise it holds. etcd's messages go both ways
+// over a connection that either has opened.
+func (l *view) linked(m cluster.Member) bool {
+	for _, v := range l.voters {
+		if v.ID == m.ID || !l.serves(v) {
+			continue
+		}
+		if there := l.link(v, m); there != nil && !there.Tried {
+			l.hold(LearnerBehind, "%s has not tried the peer port of %s yet", l.called(v), l.called(m))
+			return false
+		}
+		if why := l.apart(v, m); why != "" {
+			l.hold(PeerUnreachable, "%s is not promoted: it and %s do not reach each other's peer port: %s", l.called(m),
+				l.called(v), why)
+			return false
+		}
+	}
+	return true
+}
+
+// link returns how the node of one member reaches another, nil where it does not tell.
+func (l *view) link(from, to cluster.Member) *cluster.Link {
+	n := l.nodeOf(from)
+	if n == nil || !n.Reachable {
+		return nil
+	}
+	if link, ok := n.Link(to.ID); ok {
+		return &link
+	}
+	return nil
+}
+
+// linkedWithout reports whether the voters that serve reach each other where m is
+// not there; otherwise it holds.
+func (l *view) linkedWithout(m cluster.Member, what string) bool {
+	for i, a := range l.voters {
+		for _, b := range l.voters[i+1:] {
+			if a.ID == m.ID || b.ID == m.ID || !l.serves(a) || !l.serves(b) {
+				continue
+			}
+			if why := l.apart(a, b); why != "" {
+				l.hold(PeerUnreachable, "%s waits: %s and %s do not reach each other's peer port: %s", what, l.called(a),
+					l.called(b), why)
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// apart says why two members cannot talk: neither that tells of the other reaches
+// its peer port. It is empty where they can, or where neither tells.
+func (l *view) apart(a, b cluster.Member) (why string) {
+	for _, link := range []*cluster.Link{l.link(a, b), l.link(b, a)} {
+		switch {
+		case link == nil:
+		case !link.Broken():
+			return ""
+		default:
+			why = link.Why
+		}
+	}
+	return why
+}
+
+// cutOff reports whether m cannot talk to another voter that serves.
+func (l *view) cutOff(m cluster.Member) bool {
+	for _, v := range l.voters {
+		if v.ID != m.ID && l.serves(v) && l.apart(v, m) != "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+const (
+	// linkPeriod is how often a peer port that answers is tried again, linkRetry one
+	// that does not.
+	linkPeriod = 15 * time.Second
+	linkRetry  = 3 * time.Second
+	// linkTimeout is how long a peer port may take to answer a question that needs
+	// nothing but its process.
+	linkTimeout = 3 * time.Second
+)
+
+// A linkWatch tries the peer ports of the other members, in the background of the
+// observations that ask for the results.
+type linkWatch struct {
+	mu    sync.Mutex
+	links map[cluster.MemberID]*link
+	// trying says that a round is under way.
+	trying bool
+}
+
+type link struct {
+	urls []string
+	// tried is when the last try began, up when one last succeeded, or, before
+	// that, when the member was first heard of.
+	tried, up time.Time
+	known     bool
+	why       string
+}
+
+// of returns the links to the members that have started, other than self, by what
+// is known now, and has tried those whose turn it is. It waits for nothing.
+func (w *linkWatch) of(self cluster.MemberID, members []cluster.Member, now time.Time,
+	try func(ctx context.Context, urls []string) error) (list []cluster.Link) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	links := map[cluster.MemberID]*link{}
+	for _, m := range members {
+		if m.ID == self || m.Name == "" {
+			continue
+		}
+		l := w.links[m.ID]
+		if l == nil || !slices.Equal(l.urls, m.PeerURLs) {
+			l = &link{urls: m.PeerURLs, up: now}
+		}
+		links[m.ID] = l
+		told := cluster.Link{Member: m.ID, Tried: l.known, Why: l.why}
+		if l.why != "" {
+			told.Down = max(now.Sub(l.up), 1)
+		}
+		list = append(list, told)
+	}
+	w.links = links
+	slices.SortFunc(list, func(a, b cluster.Link) int { return cmp.Compare(a.Member, b.Member) })
+	if due := w.due(now); len(due) > 0 {
+		w.trying = true
+		go w.round(due, now, try)
+	}
+	return list
+}
+
+// due returns the links to be tried now. The mutex is held.
+func (w *linkWatch) due(now time.Time) (due []*link) {
+	if w.trying {
+		return nil
+	}
+	for _, l := range w.links {
+		period := linkPeriod
+		if l.why != "" {
+			period = linkRetry
+		}
+		if now.Sub(l.tried) >= period || now.Before(l.tried) {
+			due = append(due, l)
+		}
+	}
+	return due
+}
+
+func (w *linkWatch) round(due []*link, now time.Time, try func(ctx context.Context, urls []string) error) {
+	var all sync.WaitGroup
+	for _, l := range due {
+		all.Go(func() {
+			//nolint:forbidigo // no observation waits for it, and it has its own end
+			ctx, cancel := context.WithTimeout(context.Background(), linkTimeout)
+			defer cancel()
+			err := try(ctx, l.urls)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			l.tried, l.known, l.why = now, true, ""
+			if err != nil {
+				l.why = cmp.Or(err.Error(), "unknown error")
+			} else {
+				l.up = now
+			}
+		})
+	}
+	all.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trying = false
+}
+
+// tryPeer asks a member at its peer port for its version, over a connection of its own.
+func (l *Local) tryPeer(ctx context.Context, urls []string) error {
+	p, err := l.peer()
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	return anyURL(urls, func(u string) error {
+		_, err := p.Version(ctx, u)
+		return err
+	})
+}

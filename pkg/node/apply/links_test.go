@@ -1,0 +1,103 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A peerNet is what a node reaches: the first URL of a member is its name.
+type peerNet struct {
+	mu    sync.Mutex
+	down  map[string]error
+	tries map[string]int
+}
+
+func (p *peerNet) try(ctx context.Context, urls []string) error {
+	p.mu.Lock()
+	p.tries[urls[0]]++
+	err := p.down[urls[0]]
+	p.mu.Unlock()
+	if errors.Is(err, context.DeadlineExceeded) {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return err
+}
+
+func (p *peerNet) set(url string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down[url] = err
+}
+
+func TestLinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w linkWatch
+		p := &peerNet{down: map[string]error{}, tries: map[string]int{}}
+		members := []cluster.Member{
+			{ID: 1, Name: "a", PeerURLs: []string{"a"}}, {ID: 3, Name: "c", PeerURLs: []string{"c"}},
+			{ID: 2, Name: "b", PeerURLs: []string{"b"}}, {ID: 4, PeerURLs: []string{"d"}}, // d has not started
+		}
+		links := func() []cluster.Link {
+			l := w.of(1, members, time.Now(), p.try)
+			synctest.Wait()
+			return l
+		}
+		want := func(what string, got []cluster.Link, want ...cluster.Link) {
+			t.Helper()
+			if len(got) != len(want) {
+				t.Fatalf("%s: %+v, want %+v", what, got, want)
+			}
+			for i := range got {
+				if got[i] != want[i] {
+					t.Errorf("%s: %+v, want %+v", what, got[i], want[i])
+				}
+			}
+		}
+		refused := errors.New("connection refused")
+		p.set("c", refused)
+		want("at first", links(), cluster.Link{Member: 2}, cluster.Link{Member: 3})
+		b := cluster.Link{Member: 2, Tried: true}
+		want("after a round", links(), b, cluster.Link{Member: 3, Tried: true, Why: refused.Error(), Down: 1})
+		for range 100 {
+			links()
+		}
+		if p.tries["b"] != 1 || p.tries["c"] != 1 || p.tries["a"] != 0 || p.tries["d"] != 0 {
+			t.Errorf("tries %v", p.tries)
+		}
+		// What fails is tried again sooner than what does not, and is down since it last worked.
+		time.Sleep(linkRetry)
+		links()
+		want("3 seconds later", links(), b, cluster.Link{Member: 3, Tried: true, Why: refused.Error(), Down: linkRetry})
+		if p.tries["b"] != 1 || p.tries["c"] != 2 {
+			t.Errorf("tries %v", p.tries)
+		}
+		p.set("c", nil)
+		time.Sleep(linkRetry)
+		links()
+		want("when it works again", links(), b, cluster.Link{Member: 3, Tried: true})
+		// A port that swallows what it is sent holds up no observation, nor another link for ever.
+		p.set("b", context.DeadlineExceeded)
+		time.Sleep(linkPeriod)
+		links()
+		want("while one hangs", links(), b, cluster.Link{Member: 3, Tried: true})
+		time.Sleep(linkTimeout)
+		synctest.Wait()
+		hung := cluster.Link{Member: 2, Tried: true, Why: context.DeadlineExceeded.Error()}
+		hung.Down = 2*linkRetry + linkPeriod + linkTimeout
+		want("when it has hung", links(), hung, cluster.Link{Member: 3, Tried: true})
+		// A member with another address is another one.
+		members[1].PeerURLs = []string{"c2"}
+		if l := links(); l[1] != (cluster.Link{Member: 3}) {
+			t.Errorf("with another address: %+v", l[1])
+		}
+		time.Sleep(linkTimeout)
+		synctest.Wait()
+	})
+}
