@@ -36,9 +36,11 @@ func TestHealth(t *testing.T) {
 		because string
 		code    int
 	}{
-		"all serve":          {members: well("a", "b", "c"), want: Healthy},
-		"just not stale":     {members: well("a", "b", "c"), age: StaleAfter, want: Healthy},
-		"stale":              {members: well("a", "b", "c"), age: time.Hour, want: Unknown, because: "STALE, 60m old", code: 9},
+		"all serve":      {members: well("a", "b", "c"), want: Healthy},
+		"just not stale": {members: well("a", "b", "c"), age: StaleAfter, want: Healthy},
+		"stale": {
+			members: well("a", "b", "c"), age: time.Hour, want: Unknown, because: "STALE, 60m old", code: 9,
+		},
 		"no member is known": {want: Degraded, because: "0 of 3 voters are there", code: 8},
 		"one of three hangs": {
 			members: change(well("a", "b", "c"), ill), want: Degraded, because: "member c is unhealthy for 42s", code: 8,

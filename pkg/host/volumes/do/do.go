@@ -60,7 +60,8 @@ func New(ctx context.Context, o volumes.Options) (volumes.Provider, error) {
 	return open(ctx, o, token, metadataURL, volumes.Local())
 }
 
-func open(ctx context.Context, o volumes.Options, token, metadata string, local *http.Client, set ...godo.ClientOpt) (*provider, error) {
+func open(ctx context.Context, o volumes.Options, token, metadata string, local *http.Client,
+	set ...godo.ClientOpt) (*provider, error) {
 	web := oauth2.NewClient(ctx, oauth2.StaticTokenSource(&oauth2.Token{AccessToken: token}))
 	client, err := godo.New(web, append(set, godo.SetUserAgent("etcdadm"))...)
 	if err != nil {
