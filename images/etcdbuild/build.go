@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -33,8 +32,6 @@ type Builder struct {
 	// Arch is the processor of the Linux machines to build for; "" builds for what the go
 	// command builds for.
 	Arch string
-
-	saying sync.Mutex // held while a line is written to Progress
 }
 
 // Bin returns the search path that leads to the builds for this machine.
@@ -152,8 +149,6 @@ func (b *Builder) compile(ctx context.Context, version string, r recipe, t tool,
 func (b *Builder) step(version, what string) func() {
 	start := time.Now()
 	say := func(suffix string) {
-		b.saying.Lock()
-		defer b.saying.Unlock()
 		fmt.Fprintf(b.Progress, "etcd %s: %s%s\n", version, what, suffix)
 	}
 	elapsed := func() string { return time.Since(start).Round(100 * time.Millisecond).String() }

@@ -98,6 +98,18 @@ func (b *Builder) locate() (err error) {
 	return err
 }
 
+// A sharedWriter lets builds that go on at the same time write to one place.
+type sharedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *sharedWriter) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
+}
+
 // buildAll builds versions, [atOnce] at the same time, and prints their directories in the
 // order in which they are asked for. It checks all the names before it builds any.
 func (b *Builder) buildAll(ctx context.Context, versions []string, stdout io.Writer) error {
@@ -105,6 +117,7 @@ func (b *Builder) buildAll(ctx context.Context, versions []string, stdout io.Wri
 	if err != nil {
 		return err
 	}
+	b.Progress = &sharedWriter{w: b.Progress}
 	dirs, errs := make([]string, len(versions)), make([]error, len(versions))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
