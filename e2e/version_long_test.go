@@ -150,7 +150,7 @@ func TestAVersionTwoMinorsDown(t *testing.T) {
 	}
 }
 
-// The lines that upgrade plan prints, run by a shell without a look in between, end where
+// The lines that upgrade plan prints, run by a shell without an observation in between, end where
 // the daemons end: each waits for what etcd does by itself.
 func TestADowngradeByHand(t *testing.T) {
 	t.Parallel()

@@ -98,7 +98,7 @@ func (b *bench) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if b.only == "" {
+	if strings.Contains("at rest", b.only) {
 		if err := b.rest(ctx); err != nil {
 			return err
 		}

@@ -32,9 +32,9 @@ func (w *world) restore(ctx context.Context, t harness.T) {
 	var down []time.Duration
 	var open []time.Duration
 	for _, compression := range []string{"gzip", "zstd"} {
-		library := filepath.Join(w.dir, "library-"+compression)
-		w.take(t, compression, library)
-		backups, err := filepath.Glob(filepath.Join(library, "2*"))
+		store := filepath.Join(w.dir, "store-"+compression)
+		w.take(t, compression, store)
+		backups, err := filepath.Glob(filepath.Join(store, "2*"))
 		must(t, err)
 		lines = append(lines, &contest{
 			what: "restore of three members, from a backup with " + compression, target: "1.3 of the floor",

@@ -53,7 +53,7 @@ func (b *bench) worldOf(ctx context.Context, t harness.T, from string) *world {
 	b.process(t, w.restorer(t, from), w.server.restoring(w.file, "a")...)
 	w.server.startAll(t)
 	until(ctx, t, func(ctx context.Context) error { return write(ctx, w.server.client) })
-	w.take(t, "zstd", filepath.Join(w.dir, "library"))
+	w.take(t, "zstd", filepath.Join(w.dir, "store"))
 	w.server.kill("a")
 	return w
 }
@@ -192,7 +192,7 @@ func done(c *harness.Cluster, version string) error {
 
 // fill restores the large backup into a cluster, and waits until it is open again.
 func (w *world) fill(ctx context.Context, t harness.T, c *harness.Cluster) {
-	backups, err := filepath.Glob(filepath.Join(w.dir, "library", "2*"))
+	backups, err := filepath.Glob(filepath.Join(w.dir, "store", "2*"))
 	must(t, err)
 	name := filepath.Base(backups[0])
 	must(t, os.MkdirAll(filepath.Join(c.Store, name), 0o755))

@@ -310,7 +310,7 @@ func oneCommandAtATime(t *testing.T) {
 	for _, args := range [][]string{{"init"}, {"reset"}, {"join", "https://127.0.0.1:1"}, {"init", "phase", "start"}} {
 		h.fails(1, []string{"another etcdadm runs on this machine"}, args...)
 	}
-	h.ok("init", "--dry-run") // it only looks
+	h.ok("init", "--dry-run") // it changes nothing
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
 	}

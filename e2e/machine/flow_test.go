@@ -115,7 +115,7 @@ func grow(t *testing.T, hosts []*host) map[string]string {
 	return keys
 }
 
-// observed checks what the commands tell that only look.
+// observe checks what the commands tell that change nothing.
 func observe(h *host) {
 	h.t.Helper()
 	status := h.ok("status")

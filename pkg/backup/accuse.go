@@ -48,7 +48,7 @@ func (f Finding) another(g Finding) bool {
 
 // A Ledger is the part of a store that findings are in.
 type Ledger interface {
-	Library
+	Objects
 	// Put stores a small object over any present one.
 	Put(ctx context.Context, key string, b []byte) error
 }

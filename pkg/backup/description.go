@@ -210,7 +210,7 @@ func isSHA256(s string) bool {
 // Describe returns what a backup says of itself: its description where it has
 // one, else what its marker says. The error is that of the store if there is no
 // marker, hence no backup, and ErrDamaged if the two do not belong together.
-func Describe(ctx context.Context, store Library, name string) (Description, error) {
+func Describe(ctx context.Context, store Objects, name string) (Description, error) {
 	d, _, err := describe(ctx, store, name)
 	if err != nil {
 		return Description{}, fmt.Errorf("describe backup %s: %w", name, err)
@@ -219,7 +219,7 @@ func Describe(ctx context.Context, store Library, name string) (Description, err
 }
 
 // describe also returns the description file, nil where there is none.
-func describe(ctx context.Context, store Library, name string) (Description, []byte, error) {
+func describe(ctx context.Context, store Objects, name string) (Description, []byte, error) {
 	b, err := store.Get(ctx, name+"/"+retention.MarkerFile)
 	if err != nil {
 		return Description{}, nil, err
@@ -255,7 +255,7 @@ func digestOf(b []byte) Digest {
 }
 
 // optional returns an object that need not be there.
-func optional(ctx context.Context, store Library, key string) (b []byte, there bool, err error) {
+func optional(ctx context.Context, store Objects, key string) (b []byte, there bool, err error) {
 	b, err = store.Get(ctx, key)
 	if err == nil {
 		return b, true, nil

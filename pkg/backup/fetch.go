@@ -9,8 +9,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 )
 
-// A Library is the part of a store that backups are read from.
-type Library interface {
+// Objects are the part of a store that backups are read from.
+type Objects interface {
 	// Get returns the content of a small object.
 	Get(ctx context.Context, key string) ([]byte, error)
 	// Open returns the content of an object as a stream, which ends with ctx.
@@ -47,7 +47,7 @@ func (o FetchOptions) NeedsSignature() bool { return o.RequireSignature || len(o
 // and of the content, and etcd's own. Whatever the error, what has been written
 // to w is then worth nothing. It is ErrDamaged, ErrKey, ErrSigner, ErrFormat, or
 // that of the store or of w.
-func Fetch(ctx context.Context, store Library, name string, w io.Writer, o FetchOptions) (Description, error) {
+func Fetch(ctx context.Context, store Objects, name string, w io.Writer, o FetchOptions) (Description, error) {
 	d, err := fetch(ctx, store, name, w, o)
 	if err != nil {
 		return d, fmt.Errorf("fetch backup %s: %w", name, err)
@@ -57,7 +57,7 @@ func Fetch(ctx context.Context, store Library, name string, w io.Writer, o Fetch
 
 // Inspect is Describe with the check of the signature that Fetch does: all that
 // can be told of a backup without reading its data.
-func Inspect(ctx context.Context, store Library, name string, o FetchOptions) (Description, error) {
+func Inspect(ctx context.Context, store Objects, name string, o FetchOptions) (Description, error) {
 	d, err := o.describe(ctx, store, name)
 	if err != nil {
 		return d, fmt.Errorf("inspect backup %s: %w", name, err)
@@ -67,7 +67,7 @@ func Inspect(ctx context.Context, store Library, name string, o FetchOptions) (D
 
 // Verify reports whether a backup is what was taken: it does all that Fetch
 // does, and keeps nothing.
-func Verify(ctx context.Context, store Library, name string, o FetchOptions) (Description, error) {
+func Verify(ctx context.Context, store Objects, name string, o FetchOptions) (Description, error) {
 	d, err := fetch(ctx, store, name, io.Discard, o)
 	if err != nil {
 		return d, fmt.Errorf("verify backup %s: %w", name, err)
@@ -78,7 +78,7 @@ func Verify(ctx context.Context, store Library, name string, o FetchOptions) (De
 // VerifyObject is Verify without a key: of an encrypted backup it checks the
 // description, its signature and the digest of the object, which is all that
 // can be said without decrypting it. It needs a description (ErrKey).
-func VerifyObject(ctx context.Context, store Library, name string, o FetchOptions) (Description, error) {
+func VerifyObject(ctx context.Context, store Objects, name string, o FetchOptions) (Description, error) {
 	d, err := verifyObject(ctx, store, name, o)
 	if err != nil {
 		return d, fmt.Errorf("verify backup %s: %w", name, err)
@@ -86,7 +86,7 @@ func VerifyObject(ctx context.Context, store Library, name string, o FetchOption
 	return d, nil
 }
 
-func verifyObject(ctx context.Context, store Library, name string, o FetchOptions) (Description, error) {
+func verifyObject(ctx context.Context, store Objects, name string, o FetchOptions) (Description, error) {
 	d, err := o.describe(ctx, store, name)
 	if err != nil {
 		return d, err
@@ -107,7 +107,7 @@ func verifyObject(ctx context.Context, store Library, name string, o FetchOption
 }
 
 // describe reads the description and verifies its signature.
-func (o FetchOptions) describe(ctx context.Context, store Library, name string) (Description, error) {
+func (o FetchOptions) describe(ctx context.Context, store Objects, name string) (Description, error) {
 	d, file, err := describe(ctx, store, name)
 	if err != nil {
 		return d, err
@@ -137,7 +137,7 @@ func (o FetchOptions) describe(ctx context.Context, store Library, name string) 
 	return d, nil
 }
 
-func fetch(ctx context.Context, store Library, name string, w io.Writer, o FetchOptions) (Description, error) {
+func fetch(ctx context.Context, store Objects, name string, w io.Writer, o FetchOptions) (Description, error) {
 	d, err := o.describe(ctx, store, name)
 	if err != nil {
 		return d, err
@@ -158,7 +158,7 @@ func fetch(ctx context.Context, store Library, name string, w io.Writer, o Fetch
 
 // open opens the data. A backup without a description is looked for in all the
 // forms there are, beginning with that of the existing etcd-manager.
-func (d Description) open(ctx context.Context, store Library) (io.ReadCloser, error) {
+func (d Description) open(ctx context.Context, store Objects) (io.ReadCloser, error) {
 	if d.Compression != "" {
 		return store.Open(ctx, d.Name+"/"+d.DataFile())
 	}

@@ -25,7 +25,7 @@ const (
 // once, as long as they do not change.
 type Vetter struct {
 	// Store is the one that is listed.
-	Store Library
+	Store Objects
 	// Fetch says whose signatures count, and for which cluster.
 	Fetch FetchOptions
 

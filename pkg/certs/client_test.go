@@ -28,7 +28,7 @@ func (s MachineSpec) client(pair string) (*tls.Config, error) {
 	return ClientTLSFromFiles(s.at("ca.crt"), s.at(pair+".crt"), s.at(pair+".key"))
 }
 
-// server is what etcd makes of the server's pair.
+// serverOf is what etcd makes of the server's pair.
 func serverOf(t *testing.T, s MachineSpec) *tls.Config {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(s.at("server.crt"), s.at("server.key"))

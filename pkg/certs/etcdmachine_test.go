@@ -17,7 +17,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
-// A node is a machine with a real etcd.
+// A realNode is a machine with a real etcd.
 type realNode struct {
 	MachineSpec
 	etcd *etcdtest.Member

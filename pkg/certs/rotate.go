@@ -91,7 +91,7 @@ func RotateCA(spec MachineSpec, step RotationStep, expect string, now time.Time)
 	return done, err
 }
 
-// A turn is one call of [RotateCA].
+// A rotationStep is one call of [RotateCA].
 type rotationStep struct {
 	Rotation
 	spec   MachineSpec

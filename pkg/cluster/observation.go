@@ -25,9 +25,9 @@ type Observation struct {
 	Cluster string `json:"cluster"`
 	// At is when the observation was taken, by the observer's clock.
 	At time.Time `json:"at"`
-	// Observer is the node that looked; empty for a person's command.
+	// Observer is the node that observed; empty for a person's command.
 	Observer NodeName `json:"observer,omitempty"`
-	// Since is when the observer began to look, in this run of its daemon.
+	// Since is when the observer began to observe, in this run of its daemon.
 	Since time.Time `json:"since,omitzero"`
 	// Nonce is a fresh random token, for the plan to use where one is needed.
 	Nonce Token `json:"nonce,omitempty"`
@@ -123,7 +123,7 @@ type Node struct {
 	// other data, the node does not start the member again.
 	Differs string `json:"differs,omitempty"`
 	// Hazards is what the node has found in its member's data that a later minor
-	// version does not stand, or has proved absent; empty where it has not looked.
+	// version does not stand, or has proved absent; empty where it has not checked.
 	Hazards []Hazard `json:"hazards,omitempty"`
 	// LeaseVoters is the lease voter record on the node's disk.
 	LeaseVoters LeaseVoters `json:"leaseVoters"`
@@ -310,7 +310,7 @@ type Member struct {
 	// LateSince is since when it serves no read through the quorum, or does not
 	// follow, although it answers; zero where it does.
 	LateSince time.Time `json:"lateSince,omitzero"`
-	// UnhealthySince is when it was first seen unhealthy without a healthy look
+	// UnhealthySince is when it was first seen unhealthy without a healthy observation
 	// in between, zero when healthy.
 	UnhealthySince time.Time `json:"unhealthySince,omitzero"`
 	// LearnerSince is when it was first seen as a learner.

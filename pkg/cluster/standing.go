@@ -140,7 +140,7 @@ func (c VersionChange) NoWayBack(seen etcdversion.Version) string {
 	return fmt.Sprintf("the cluster version is already %d.%d", seen.Major, seen.Minor)
 }
 
-// Barred returns what in its data, by a look into it right now, keeps a node from
+// Barred returns what in its data, by a check of it right now, keeps a node from
 // changing its member from one version to another: what [HazardsFrom] says and the order
 // does not accept, and entries in the log that the new version cannot read. Requests of
 // the v2 store in the log are not among them: a raft snapshot takes them away, and a

@@ -53,7 +53,7 @@ func (n *node) Observe(ctx context.Context) cluster.Answer {
 }
 
 // Execute carries out an order, if its term is not over: neither when it comes,
-// nor when its turn has come.
+// nor when it has the semaphore.
 func (n *node) Execute(ctx context.Context, e plan.Order) error {
 	still := func(ctx context.Context) error { return n.witness(ctx, e) }
 	if err := still(ctx); err != nil {

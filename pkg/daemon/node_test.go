@@ -280,7 +280,7 @@ func TestErrorsKeepTheirKindOnTheWire(t *testing.T) {
 	}
 }
 
-// An order waits for its turn while a later term is seen: it is yesterday's by
+// An order waits for the semaphore while a later term is seen: it is yesterday's by
 // then. So is one whose sender has hung up, as it does when it has stood still.
 func TestAnOrderIsHeldToItsTermWhenItsTurnHasCome(t *testing.T) {
 	s := newSite(t)
@@ -300,7 +300,7 @@ func TestAnOrderIsHeldToItsTermWhenItsTurnHasCome(t *testing.T) {
 		t.Errorf("an order of term 5, carried out after term 6 was seen: %v", err)
 	}
 	hangUp()
-	for range 20 { // a free turn and an end of the context at the same time
+	for range 20 { // a free semaphore and an end of the context at the same time
 		if err := s.Execute(gone, order(6, "c", discard)); !errors.Is(err, context.Canceled) {
 			t.Fatalf("an order whose sender has hung up: %v", err)
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A progress says whether the loop turns: it is told again and again within
+// A progress says whether the loop runs: it is told again and again within
 // which time it will be told again.
 type progress struct {
 	mu    sync.Mutex
@@ -57,8 +57,8 @@ func (d *Daemon) fit() error {
 	return nil
 }
 
-// turns says why the loop does not get on.
-func (d *Daemon) turns() error { return d.progress.err(d.now(), 0) }
+// runs says why the loop does not get on.
+func (d *Daemon) runs() error { return d.progress.err(d.now(), 0) }
 
 // alive says why the daemon does not work, for a liveness probe: what goes by
 // itself, as a slow disk, is not told.

@@ -29,7 +29,7 @@ func TestALoopThatDoesNotTurnIsStuck(t *testing.T) {
 	}
 	p.within(now.Add(time.Hour), time.Second)
 	if err := p.err(now.Add(time.Hour), 0); err != nil {
-		t.Errorf("after it has turned again: %v", err)
+		t.Errorf("after it has run again: %v", err)
 	}
 }
 

@@ -31,7 +31,7 @@ const (
 	// age says whether a coordinator is there. Two a minute would be a sixth of
 	// all requests that an idle cluster makes.
 	statusEvery = 2 * time.Minute
-	// confirmAfter is when a coordinator looks whether its status is still there: a daemon
+	// confirmAfter is when a coordinator checks whether its status is still there: a daemon
 	// that has just started may have written its own at the same time.
 	confirmAfter = 3 * time.Second
 	// statusPause is the shortest time between two writes.

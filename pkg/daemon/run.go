@@ -57,7 +57,7 @@ type Daemon struct {
 	reported atomic.Int64
 	// news wakes the loop.
 	news chan struct{}
-	// progress says whether the loop turns.
+	// progress says whether the loop runs.
 	progress progress
 
 	// closers end what was opened, last first.
@@ -218,7 +218,7 @@ func (d *Daemon) etcdLine(line string) {
 func (d *Daemon) openFleet(context.Context) error {
 	o := fleet.Options{
 		Cluster: d.c.ClusterName, Name: d.name, Boot: d.node.boot, Self: d.node, Pool: d.pool, View: d.view,
-		Records: d.store, Peers: d.peerGroup.peers, Now: d.now, Fit: d.fit, Progress: d.turns,
+		Records: d.store, Peers: d.peerGroup.peers, Now: d.now, Fit: d.fit, Progress: d.runs,
 	}
 	if !d.c.EtcdInsecure {
 		o.EtcdTLS = d.keys.Client

@@ -28,7 +28,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
-// A cluster is machines on one: each node has a loopback address of its own,
+// A testCluster is machines on one: each node has a loopback address of its own,
 // and all use the same ports, as on real machines. Daemons run in this process,
 // their etcd processes are real.
 type testCluster struct {
@@ -39,7 +39,7 @@ type testCluster struct {
 	nodes  []*testMember
 }
 
-// A resident is one daemon.
+// A testMember is one daemon.
 type testMember struct {
 	name   string
 	config Config

@@ -18,7 +18,7 @@ import (
 // A Store is what an agent does with a backup store: [store.Store] is one.
 type Store interface {
 	backup.Target
-	backup.Library
+	backup.Objects
 	sweep.Store
 	Put(ctx context.Context, key string, b []byte) error
 	Requests() int64
@@ -186,7 +186,7 @@ func (a *Agent) say(ctx context.Context, d Decision) {
 	a.log.Log(ctx, level, "waiting", "why", d.Why, "until", d.Next.UTC().Format(time.RFC3339))
 }
 
-// step looks and decides, and takes a backup if that is the decision. It returns
+// step observes and decides, and takes a backup if that is the decision. It returns
 // what is then to be waited for.
 func (a *Agent) step(ctx context.Context) Decision {
 	a.list(ctx)

@@ -19,7 +19,7 @@ import (
 
 // What can fail.
 const (
-	observing = "look"
+	observing = "observe"
 	listing   = "list"
 	taking    = "take"
 	verifying = "verify"
@@ -55,7 +55,7 @@ func newMetrics(clock func() time.Time, requests func() int64, last func() time.
 		deleted:    counter("deleted_total", "Old backups that this agent deleted."),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "etcd_backup_failures_total",
-			Help: "Failures by what failed: look (no member answers), list (of the store), take, verify, prune.",
+			Help: "Failures by what failed: observe (no member answers), list (of the store), take, verify, prune.",
 		}, []string{"what"}),
 	}
 	for _, what := range []string{observing, listing, taking, verifying, pruning} {

@@ -17,10 +17,10 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 )
 
-// A Library is the part of a store that backups are read from, and that what
+// Objects are the part of a store that backups are read from, and that what
 // was found out is written to.
-type Library interface {
-	backup.Library
+type Objects interface {
+	backup.Objects
 	// Put stores a small object over any present one.
 	Put(ctx context.Context, key string, b []byte) error
 }
@@ -115,27 +115,27 @@ type Drilled struct {
 // its database. The result is recorded beside the backup, and so is damage
 // (backup.ErrDamaged), which makes it suspect. Any other error says nothing of the backup, and is not
 // recorded.
-func Verify(ctx context.Context, lib Library, name string, o Options) (Verified, error) {
+func Verify(ctx context.Context, objects Objects, name string, o Options) (Verified, error) {
 	o = o.withDefaults()
 	began := o.Now()
-	v, err := o.verify(ctx, lib, name)
+	v, err := o.verify(ctx, objects, name)
 	if err != nil {
-		return v, o.failed(ctx, lib, name, fmt.Errorf("verify backup %s: %w", name, err))
+		return v, o.failed(ctx, objects, name, fmt.Errorf("verify backup %s: %w", name, err))
 	}
 	v.Name, v.At, v.By, v.Tool, v.Took = name, o.Now().UTC(), o.By, o.Tool, Took(o.Now().Sub(began))
-	o.record(ctx, lib, name+"/"+retention.VerifiedFile, v)
+	o.record(ctx, objects, name+"/"+retention.VerifiedFile, v)
 	return v, nil
 }
 
 // VerifyObject compares a backup's object with its description, which needs no
 // key, see backup.VerifyObject. Damage is recorded as [Verify] does it, success
 // is not: that the snapshot is whole was not seen.
-func VerifyObject(ctx context.Context, lib Library, name string, o Options) (Verified, error) {
+func VerifyObject(ctx context.Context, objects Objects, name string, o Options) (Verified, error) {
 	o = o.withDefaults()
 	began := o.Now()
-	d, err := backup.VerifyObject(ctx, lib, name, o.Fetch)
+	d, err := backup.VerifyObject(ctx, objects, name, o.Fetch)
 	if err != nil {
-		return Verified{}, o.failed(ctx, lib, name, err)
+		return Verified{}, o.failed(ctx, objects, name, err)
 	}
 	v := Verified{Name: name, At: o.Now().UTC(), By: o.By, Tool: o.Tool, Took: Took(o.Now().Sub(began))}
 	v.Size, v.Revision, v.Keys = d.Content.Size, d.Revision, max(d.Keys, 0)
@@ -147,14 +147,14 @@ func VerifyObject(ctx context.Context, lib Library, name string, o Options) (Ver
 
 // Drill does what [Verify] does, and then restores the backup for a trial, see
 // [Trial.Run]. The result is recorded beside the backup, as Verify does it.
-func Drill(ctx context.Context, lib Library, name string, o Options) (Drilled, error) {
+func Drill(ctx context.Context, objects Objects, name string, o Options) (Drilled, error) {
 	o = o.withDefaults()
-	d, err := o.drill(ctx, lib, name)
+	d, err := o.drill(ctx, objects, name)
 	if err != nil {
-		return d, o.failed(ctx, lib, name, fmt.Errorf("drill backup %s: %w", name, err))
+		return d, o.failed(ctx, objects, name, fmt.Errorf("drill backup %s: %w", name, err))
 	}
 	d.Name, d.At, d.By, d.Tool = name, o.Now().UTC(), o.By, o.Tool
-	o.record(ctx, lib, name+"/"+retention.DrilledFile, d)
+	o.record(ctx, objects, name+"/"+retention.DrilledFile, d)
 	return d, nil
 }
 
@@ -174,8 +174,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func (o Options) verify(ctx context.Context, lib Library, name string) (v Verified, err error) {
-	f, err := Fetch(ctx, lib, name, o)
+func (o Options) verify(ctx context.Context, objects Objects, name string) (v Verified, err error) {
+	f, err := Fetch(ctx, objects, name, o)
 	if err != nil {
 		return v, err
 	}
@@ -211,9 +211,9 @@ func (o Options) walk(ctx context.Context, f *Fetched, hash bool) (got expectati
 	return got, nil
 }
 
-func (o Options) drill(ctx context.Context, lib Library, name string) (d Drilled, err error) {
+func (o Options) drill(ctx context.Context, objects Objects, name string) (d Drilled, err error) {
 	began := time.Now()
-	f, err := Fetch(ctx, lib, name, o)
+	f, err := Fetch(ctx, objects, name, o)
 	if err != nil {
 		return d, err
 	}
@@ -248,7 +248,7 @@ func (r Result) Drilled() Drilled {
 }
 
 // failed records damage, and hands the error through.
-func (o Options) failed(ctx context.Context, lib Library, name string, err error) error {
+func (o Options) failed(ctx context.Context, objects Objects, name string, err error) error {
 	if !errors.Is(err, backup.ErrDamaged) {
 		return err
 	}
@@ -257,17 +257,17 @@ func (o Options) failed(ctx context.Context, lib Library, name string, err error
 	if o.Condemn {
 		accuse = backup.Condemn
 	}
-	if err := accuse(ctx, lib, f); err != nil {
+	if err := accuse(ctx, objects, f); err != nil {
 		o.Unrecorded(err)
 	}
 	return err
 }
 
 // record writes what was found out. A store may deny that.
-func (o Options) record(ctx context.Context, lib Library, key string, v any) {
+func (o Options) record(ctx context.Context, objects Objects, key string, v any) {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err == nil {
-		err = lib.Put(ctx, key, append(b, '\n'))
+		err = objects.Put(ctx, key, append(b, '\n'))
 	}
 	if err != nil {
 		o.Unrecorded(fmt.Errorf("record the result: %w", err))
@@ -287,9 +287,9 @@ const writeBuffer = 1 << 20
 
 // Fetch fetches a backup into a scratch directory, with all checks of
 // backup.Fetch. The caller must remove it.
-func Fetch(ctx context.Context, lib backup.Library, name string, o Options) (*Fetched, error) {
+func Fetch(ctx context.Context, objects backup.Objects, name string, o Options) (*Fetched, error) {
 	o = o.withDefaults()
-	d, err := backup.Describe(ctx, lib, name)
+	d, err := backup.Describe(ctx, objects, name)
 	if err != nil {
 		return nil, err
 	}
@@ -306,7 +306,7 @@ func Fetch(ctx context.Context, lib backup.Library, name string, o Options) (*Fe
 	if err := o.bound(scratch.Path); err != nil {
 		return nil, errors.Join(err, scratch.Remove())
 	}
-	if f.Description, err = f.fill(ctx, lib, name, o.Fetch); err != nil {
+	if f.Description, err = f.fill(ctx, objects, name, o.Fetch); err != nil {
 		return nil, errors.Join(err, scratch.Remove())
 	}
 	return f, nil
@@ -329,14 +329,14 @@ func (o *Options) bound(dir string) error {
 	return nil
 }
 
-func (f *Fetched) fill(ctx context.Context, lib backup.Library, name string, o backup.FetchOptions) (
+func (f *Fetched) fill(ctx context.Context, objects backup.Objects, name string, o backup.FetchOptions) (
 	backup.Description, error) {
 	file, err := os.OpenFile(f.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return backup.Description{}, err
 	}
 	w := bufio.NewWriterSize(file, writeBuffer)
-	d, err := backup.Fetch(ctx, lib, name, w, o)
+	d, err := backup.Fetch(ctx, objects, name, w, o)
 	if err == nil {
 		err = w.Flush()
 	}

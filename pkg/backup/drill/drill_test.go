@@ -179,10 +179,10 @@ func TestATrialEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// library makes a store with one backup, named when.
+// storeWith makes a store with one backup, named when.
 const when = "2026-11-20T10:39:37Z-000001"
 
-func library(t *testing.T, version string, content []byte) *store.Store {
+func storeWith(t *testing.T, version string, content []byte) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), t.TempDir())
 	if err != nil {
@@ -222,7 +222,7 @@ func record[T any](t *testing.T, s *store.Store, file string) (v T, there bool) 
 
 func TestVerify(t *testing.T) {
 	d := story("3.6")
-	s := library(t, "3.6.16", d.Snapshot(t))
+	s := storeWith(t, "3.6.16", d.Snapshot(t))
 	dir, stages := t.TempDir(), map[string]bool{}
 	v, err := Verify(t.Context(), s, when, Options{
 		TempDir: dir, By: "ann@host", Tool: "test 1", Progress: func(stage string, _, _ int64) { stages[stage] = true },
@@ -255,7 +255,7 @@ func TestDamageIsRecorded(t *testing.T) {
 		"one bit": broken, "cut off": good[:len(good)-4096], "no entry": odd.Snapshot(t),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := library(t, "3.6.16", content)
+			s := storeWith(t, "3.6.16", content)
 			dir := t.TempDir()
 			find := func(machine string, condemn bool) error {
 				_, err := Verify(t.Context(), s, when, Options{TempDir: dir, By: "ann@host", Machine: machine, Condemn: condemn})
@@ -296,7 +296,7 @@ func TestDamageIsRecorded(t *testing.T) {
 
 // What is not the backup's fault does not make it damaged.
 func TestFailuresAreNotRecorded(t *testing.T) {
-	s := library(t, "3.6.16", story("3.6").Snapshot(t))
+	s := storeWith(t, "3.6.16", story("3.6").Snapshot(t))
 	if _, err := Verify(t.Context(), s, when, Options{TempDir: "/nonexistent"}); err == nil ||
 		errors.Is(err, backup.ErrDamaged) {
 		t.Error(err)
@@ -328,7 +328,7 @@ type denying struct{ *store.Store }
 func (denying) Put(context.Context, string, []byte) error { return store.ErrDenied }
 
 func TestAStoreThatDeniesRecords(t *testing.T) {
-	s := library(t, "3.6.16", story("3.6").Snapshot(t))
+	s := storeWith(t, "3.6.16", story("3.6").Snapshot(t))
 	var told error
 	v, err := Verify(t.Context(), denying{s}, when, Options{
 		TempDir: t.TempDir(), Unrecorded: func(err error) { told = err },
@@ -343,7 +343,7 @@ func TestDrill(t *testing.T) {
 	f := finder(t)
 	d := story("3.6")
 	// A patch that is not here.
-	s := library(t, "3.6.3", d.Snapshot(t))
+	s := storeWith(t, "3.6.3", d.Snapshot(t))
 	dir := t.TempDir()
 	r, err := Drill(t.Context(), s, when, Options{TempDir: dir, Finder: f, By: "ann@host"})
 	if err != nil || r.Version != etcdversion.Must("3.6.16") || !r.HashCompared || r.Keys != int64(d.Keys()) ||

@@ -23,7 +23,7 @@ import (
 
 // A Stager restores backups of one store.
 type Stager struct {
-	Store backup.Library
+	Store backup.Objects
 	// Fetch says which keys decrypt a backup and whose signatures count.
 	Fetch backup.FetchOptions
 	// Machine tells this machine from others, by default backup.Machine.

@@ -35,7 +35,7 @@ func (s stream) Snapshot(context.Context) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(s)), nil
 }
 
-// A case is a backup in a store, and what a node is to make of it.
+// A world is a backup in a store, and what a node is to make of it.
 type world struct {
 	t     *testing.T
 	store *store.Store

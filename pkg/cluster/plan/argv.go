@@ -178,10 +178,10 @@ func setText(v reflect.Value, s string) error {
 	return nil
 }
 
-// Aside reports whether op may take as long as a database is large, and changes
+// InBackground reports whether op may take as long as a database is large, and changes
 // nothing of the cluster: it runs beside the other operations, one of its sort at
 // a time.
-func Aside(op Operation) bool {
+func InBackground(op Operation) bool {
 	switch op.(type) {
 	case *BackupTake, *BackupVerify, *BackupDrill:
 		return true

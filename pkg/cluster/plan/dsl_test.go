@@ -31,7 +31,7 @@ import (
 //	request r1 kind=pause by=eve, request r2 kind=restore backup=2h members=1 lost=b,c
 //	source r2 version=3.5.1 revision=900 problem=words-of-it (one is made for each restore)
 //	revision 1000               the highest that members tell of; mark 1000: the store's mark
-//	observer a since=10m        who looks, and for how long it has
+//	observer a since=10m        who observes, and for how long it has
 //	later 10m                   time passes
 //	cluster-version 3.5.0       the highest that members tell of
 //	spec-problem TEXT, spec-missing, records-problem TEXT, nonce n2, token t1

@@ -14,7 +14,7 @@ import (
 // runs, where an operator has queued that: a sealed request. Nothing that was
 // acknowledged is lost by it, since clients are kept away from all members first, and
 // then the backup is taken. So they wait for as long as the backup and its staging take.
-// Everything that can be known to fail is looked at while they are still served.
+// Everything that can be known to fail is checked while they are still served.
 
 // restoreSealed is [view.restore] for a sealed request.
 func (l *view) restoreSealed(r cluster.Request) (Operation, verdict) {
@@ -100,7 +100,7 @@ func (l *view) rollsFirst(r cluster.Request) bool {
 }
 
 // seal keeps clients away from all members, one after the other and the leader last,
-// after it has looked at all that the restore needs. done says that it has.
+// after it has checked all that the restore needs. done says that it has.
 func (l *view) seal(r cluster.Request) (op Operation, done bool) {
 	if l.closed() {
 		return nil, true

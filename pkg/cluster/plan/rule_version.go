@@ -23,7 +23,7 @@ func ruleVersion(l *view) (Operation, verdict) {
 	if l.versionFailed(members) {
 		return nil, goOn
 	}
-	if l.looking(members) {
+	if l.checking(members) {
 		return nil, goOn
 	}
 	if l.sealing {
@@ -170,9 +170,9 @@ func (l *view) tryAgain(to etcdversion.Version, m cluster.Member, members []Runn
 	return strings.Join(append(lines, Line(l.changeTo(to, m, members))), " && ")
 }
 
-// looking holds, and reports true, where a node is still looking into the data that a
+// checking holds, and reports true, where a node is still checking the data that a
 // later minor version is to run: a patch that is not needed would come first otherwise.
-func (l *view) looking(members []Runner) bool {
+func (l *view) checking(members []Runner) bool {
 	before := len(l.holds)
 	for _, m := range members {
 		pending := slices.ContainsFunc(m.Hazards, func(h cluster.Hazard) bool { return h.State == cluster.HazardPending })
@@ -268,7 +268,7 @@ func (l *view) broken(name cluster.NodeName, v etcdversion.Version) string {
 
 // snapshotFirst returns what has to be done before the first member is changed to a
 // version that cannot read the entries of a version before the last: each member
-// takes a raft snapshot. It holds where a node has not looked yet.
+// takes a raft snapshot. It holds where a node has not checked yet.
 func (l *view) snapshotFirst(next etcdversion.Version) (op Operation, wait bool) {
 	if !readsNoOldLog(next) {
 		return nil, false

@@ -10,7 +10,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// An observation is an observation with what several rules read off it.
+// A view is an observation with what several rules read off it.
 type view struct {
 	spec   cluster.Spec
 	policy cluster.Policy

@@ -38,9 +38,9 @@ type versioned struct {
 	seen     *nodestate.SeenVersion
 	changed  time.Time
 	restarts int
-	// looked is how many times the daemon has looked since the process was started; blind
+	// checks is how many times the daemon has checked the data since the process was started; blind
 	// is the step up to which it cannot read the files.
-	looked, blind int
+	checks, blind int
 }
 
 // A bad version dies when it starts, or serves nothing, up to a step.
@@ -81,8 +81,8 @@ func (c content) version() etcdversion.Version {
 // snapshot is a raft snapshot: the log begins anew.
 func (c *content) snapshot() { c.v2log, c.oldLog = false, false }
 
-// look is what a look into the data finds.
-func (c content) look() []cluster.Hazard {
+// hazards is what a check of the data finds.
+func (c content) hazards() []cluster.Hazard {
 	list := cluster.NoHazards()
 	there := map[cluster.HazardKind]bool{
 		cluster.HazardV2Content: c.v2content, cluster.HazardMembers: c.zombies, cluster.HazardV2Log: c.v2log,
@@ -124,9 +124,9 @@ func (w *world) hazards(n *node) []cluster.Hazard {
 	if len(cluster.HazardsBefore(etcdversion.Version{Major: v.Major, Minor: v.Minor + 1})) == 0 {
 		return nil
 	}
-	list, state := n.disk.look(), cluster.HazardState("")
+	list, state := n.disk.hazards(), cluster.HazardState("")
 	switch {
-	case n.looked < 2:
+	case n.checks < 2:
 		state = cluster.HazardPending
 	case w.step < n.blind && !w.quiet:
 		state = cluster.HazardUnknown
@@ -143,7 +143,7 @@ func nobodyCanTell(list []cluster.Hazard, state cluster.HazardState) []cluster.H
 	return list
 }
 
-// oldLog is what the daemon on n tells of its member's log: it looks when all members
+// oldLog is what the daemon on n tells of its member's log: it checks when all members
 // run this one's minor version.
 func (w *world) oldLog(n *node) cluster.Hazard {
 	if n.assigned == nil || minor(n.state().DataVersion()) != minor(n.assigned.Version) ||
@@ -209,7 +209,7 @@ func (w *world) follow(g *group, m *member) {
 		_ = nodestate.Recognize(n.disk.token, *r, nil, 0)(&s) // it refuses nothing
 		n.seen = s.Seen
 	}
-	n.looked++
+	n.checks++
 }
 
 // checkData is asked before etcd starts on n's disk.

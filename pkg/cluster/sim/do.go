@@ -17,7 +17,7 @@ var (
 	errRefuse      = errors.New("refused")
 )
 
-// do carries op out for the coordinator on by, whose look was obs. Where it
+// do carries op out for the coordinator on by, whose observation was obs. Where it
 // returns an error, nothing has happened.
 func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error {
 	term, err := w.confirm(by, obs, op)

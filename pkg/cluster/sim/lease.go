@@ -132,7 +132,7 @@ func (w *world) release(by *node) {
 	}
 }
 
-// lead makes sure that the daemon on by may act, as one does that has looked. A
+// lead makes sure that the daemon on by may act, as one does that has observed. A
 // cluster without lease voters is still to be bootstrapped; there the store decides.
 func (w *world) lead(by *node, obs *cluster.Observation) bool {
 	if _, paused := obs.Store.Pause(); paused {

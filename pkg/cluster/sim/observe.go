@@ -45,7 +45,7 @@ func (w *world) remembers(o *node, at time.Time) cluster.Observation {
 		return cluster.Observation{}
 	}
 	before := *o.memory
-	// Between two steps the daemon has looked all the time, and seen the same.
+	// Between two steps the daemon has observed all the time, and seen the same.
 	if before.At.Before(at) && !o.clock.stood {
 		before.At = at.Add(-time.Second)
 	}

@@ -36,7 +36,7 @@ func TestRegressions(t *testing.T) {
 		{"the store is emptied when an initial member is half started", 1207, 4, []Fault{
 			{2, OpHalf, 1, 6}, {3, StoreEmptied, 1, 22},
 		}},
-		{"a coordinator that may not act keeps looking", 390015, 43, []Fault{
+		{"a coordinator that may not act keeps observing", 390015, 43, []Fault{
 			{0, OpDelayed, 4, 20}, {6, DiskLost, 2, 8}, {9, StoreEmptied, 6, 14}, {15, SpecChanges, 5, 18}, {
 				41, Partition, 3, 10,
 			},

@@ -115,7 +115,7 @@ func (w *world) cycle(faults []Fault) {
 	w.takeImages()
 	w.deliverOrders()
 	busy := w.runDelayed()
-	for _, by := range w.turns() {
+	for _, by := range w.actors() {
 		_, _, acted := w.act(by)
 		busy = busy || acted
 	}
@@ -148,7 +148,7 @@ func (w *world) settle() (bool, []plan.Hold) {
 		w.reseed()
 		w.heal()
 		w.tick()
-		op, hold, acted := w.act(w.turns()[0])
+		op, hold, acted := w.act(w.actors()[0])
 		if w.broken != nil {
 			return false, nil
 		}
@@ -207,15 +207,15 @@ func (w *world) candidates() []*node {
 			able = slices.DeleteFunc(able, func(n *node) bool { return w.sees(n, list) })
 		}
 	}
-	if len(list) == 0 && w.quiet { // every node is gone for ever: look from the first
+	if len(list) == 0 && w.quiet { // every node is gone for ever: observe from the first
 		list = append(list, w.nodes[0])
 	}
 	return list
 }
 
-// turns are the candidates of a step. Who is none, or has been refused because
+// actors are the candidates of a step. Who is none, or has been refused because
 // another has the lease, forgets what it has seen.
-func (w *world) turns() []*node {
+func (w *world) actors() []*node {
 	list := w.candidates()
 	for _, n := range w.nodes {
 		if n.awake() && !slices.Contains(list, n) {
@@ -230,7 +230,7 @@ func (w *world) sees(n *node, list []*node) bool {
 	return slices.ContainsFunc(list, func(o *node) bool { return w.reaches(n, o) && w.reaches(o, n) })
 }
 
-// act lets the daemon on by look, plan and do one operation.
+// act lets the daemon on by observe, plan and carry out one operation.
 func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 	obs := w.observe(by)
 	if !w.lead(by, &obs) {

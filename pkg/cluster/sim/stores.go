@@ -41,7 +41,7 @@ func (w *world) storeOf(n *node) *store {
 	return w.shared
 }
 
-// at lets n have its turn with its store, until the function is called.
+// at lets n act on its store, until the function is called.
 func (w *world) at(n *node) func() {
 	was := w.store
 	w.store = w.storeOf(n)

@@ -51,7 +51,7 @@ func (w *world) changeVersion(n *node, op *plan.MemberChangeVersion) error {
 	return nil
 }
 
-// mayChange is what n looks at before it changes its member's version.
+// mayChange is what n checks before it changes its member's version.
 func (w *world) mayChange(n *node, op *plan.MemberChangeVersion, s nodestate.State, g *group) error {
 	switch {
 	case n.assigned == nil || n.assigned.Stopped || !n.disk.data:
@@ -86,12 +86,12 @@ func (w *world) mayChange(n *node, op *plan.MemberChangeVersion, s nodestate.Sta
 	if now.Runs.Minor >= op.To.Minor {
 		return nil
 	}
-	found := n.disk.look()
+	found := n.disk.hazards()
 	if w.step < n.blind && !w.quiet {
 		found = nobodyCanTell(found, cluster.HazardUnknown)
 	}
 	if held := cluster.Barred(found, now.Runs, op.To, op.AcceptHazards); len(held) > 0 {
-		n.looked = 0 // it looks again
+		n.checks = 0 // it checks again
 		return fmt.Errorf("%s: %w", held[0], errRefuse)
 	}
 	return nil
@@ -154,7 +154,7 @@ func (w *world) boot(n *node) {
 	if n.etcd.of != is {
 		n.restarts = 0
 	}
-	n.etcd.of, n.looked = is, 0
+	n.etcd.of, n.checks = is, 0
 	w.checkData(n, is)
 	if why := w.dies(n, is); why != "" {
 		w.logf("     etcd %s on %s dies: %s", is, n.name, why)
@@ -238,7 +238,7 @@ func (w *world) enough(g *group, n *node) bool {
 	return count >= cluster.Quorum(g.voters())
 }
 
-// othersServe is the coordinator's own look before it orders a change: every other voter
+// othersServe is the coordinator's own check before it orders a change: every other voter
 // serves, each by itself, and the member does not lead.
 func (w *world) othersServe(by *node, op *plan.MemberChangeVersion) bool {
 	g := w.group(op.ExpectToken)

@@ -144,7 +144,7 @@ func TestTheWorldKnowsVersions(t *testing.T) {
 		who            func(*world) cluster.NodeName
 		before         func(*world, *node)
 		broken         string
-		obeys          bool // the node does: who orders it looks
+		obeys          bool // the node does: who orders it checks
 	}{
 		{"the leader", "3.6.0", "3.6.16", leader, nil, "version", false},
 		{"two minors", "3.5.35", "3.7.3", follower, nil, "version", false},

@@ -27,7 +27,7 @@ type world struct {
 	spec   cluster.Spec
 	nodes  []*node // by name
 	shared *store
-	store  *store // that of the node whose turn it is, as a rule the shared one
+	store  *store // that of the node that acts, as a rule the shared one
 	past   []store
 	apart  []*store // those that nodes have, or had, of their own
 	groups []*group

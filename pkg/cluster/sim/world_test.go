@@ -49,7 +49,7 @@ func (w *world) try(op plan.Operation) error {
 	return w.do(w.nodes[0], &obs, op)
 }
 
-// pass lets some time pass.
+// steps lets some time pass.
 func (w *world) steps(steps int) {
 	for range steps {
 		w.reseed()

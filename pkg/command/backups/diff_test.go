@@ -6,7 +6,7 @@ import (
 )
 
 func TestDiff(t *testing.T) {
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	a := kubernetes()
 	l.add(first, a.Snapshot(t))
 	b := kubernetes()
@@ -40,7 +40,7 @@ func TestDiff(t *testing.T) {
 
 // After a restore, the same revision may be another change.
 func TestDiffOfOneRevisionWithTwoValues(t *testing.T) {
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	a, b := kubernetes(), kubernetes()
 	a.Put("/x", "one", 0)
 	b.Put("/x", "two", 0)

@@ -89,8 +89,8 @@ func (d *drillCommand) perform(ctx context.Context, from source, o drill.Options
 	if from.file != "" {
 		return d.file(ctx, from, o)
 	}
-	err = d.with(ctx, from.location, func(lib *store.Store) (err error) {
-		result, err = drill.Drill(ctx, lib, from.name, o)
+	err = d.with(ctx, from.location, func(objects *store.Store) (err error) {
+		result, err = drill.Drill(ctx, objects, from.name, o)
 		return err
 	})
 	return result, err

@@ -21,7 +21,7 @@ import (
 )
 
 func TestDump(t *testing.T) {
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	l.add(first, kubernetes().Snapshot(t))
 	file := kubernetes().File(t)
 	golden(t, "dump.txt", l.must("dump", first))
@@ -66,7 +66,7 @@ func TestDumpOfAnyBytes(t *testing.T) {
 	for k, v := range want {
 		d.Put(k, v, 0)
 	}
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	for line := range strings.Lines(l.must("dump", d.File(t), "-o", "jsonl")) {
 		var got struct{ Key, Value, KeyBase64, ValueBase64 string }
 		if err := json.Unmarshal([]byte(line), &got); err != nil {
@@ -132,7 +132,7 @@ func entries(t *testing.T, path string) map[string]string {
 }
 
 func TestArchive(t *testing.T) {
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	path := filepath.Join(t.TempDir(), "out.tar.gz")
 	r := l.run("dump", kubernetes().File(t), "--out="+path, "--prefix=/registry/pods/")
 	if r.code != 0 || r.out != "" || r.errors != "wrote 2 keys to "+path+"\n" {
@@ -175,7 +175,7 @@ func TestHostileKeysInAnArchive(t *testing.T) {
 	for _, k := range hostile {
 		d.Put(k, "value of "+k, 0)
 	}
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	path := filepath.Join(t.TempDir(), "out.tar.gz")
 	if r := l.run("dump", d.File(t), "--out="+path); r.code != 0 {
 		t.Fatalf("%+v", r)
@@ -285,7 +285,7 @@ func TestPrefixesAreFound(t *testing.T) {
 	d.Put("/my/k8s/namespaces/kube-system", "", 0)
 	d.Put("/my/k8s/pods/default/p", "", 0)
 	d.Put("/second/namespaces/kube-system", "", 0)
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	out := l.must("dump", d.File(t), "--summary", "-o", "json")
 	var got digest
 	if err := json.Unmarshal([]byte(out), &got); err != nil || fmt.Sprint(got.Prefixes) != "[/my/k8s/ /second/]" ||

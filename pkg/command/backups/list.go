@@ -138,13 +138,13 @@ func (l *list) counted(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 }
 
 // describe reads what the backups say of themselves.
-func describe(ctx context.Context, lib backup.Library, rows []listed) {
+func describe(ctx context.Context, objects backup.Objects, rows []listed) {
 	var all sync.WaitGroup
 	next := make(chan *listed)
 	for range min(describers, len(rows)) {
 		all.Go(func() {
 			for r := range next {
-				r.describe(ctx, lib)
+				r.describe(ctx, objects)
 			}
 		})
 	}
@@ -158,18 +158,18 @@ func describe(ctx context.Context, lib backup.Library, rows []listed) {
 // An asker says of what is absent that it does not exist, which saves package
 // backup the question whether it does: most stores of the existing tool have no
 // descriptions.
-type asker struct{ backup.Library }
+type asker struct{ backup.Objects }
 
 func (a asker) Get(ctx context.Context, key string) ([]byte, error) {
-	b, err := a.Library.Get(ctx, key)
+	b, err := a.Objects.Get(ctx, key)
 	if errors.Is(err, store.ErrAbsent) {
 		err = fmt.Errorf("%w: %w", err, fs.ErrNotExist)
 	}
 	return b, err
 }
 
-func (r *listed) describe(ctx context.Context, lib backup.Library) {
-	d, err := backup.Describe(ctx, asker{lib}, r.Name)
+func (r *listed) describe(ctx context.Context, objects backup.Objects) {
+	d, err := backup.Describe(ctx, asker{objects}, r.Name)
 	if err != nil {
 		r.Problem = err.Error()
 		return

@@ -72,8 +72,8 @@ func parseSource(text string) (source, error) {
 // newest names the newest backup of the program's store that counts: one of a
 // trusted signer, where signers are trusted.
 func (r *reader) newest(ctx context.Context) (s source, err error) {
-	err = r.with(ctx, "", func(lib *store.Store) error {
-		all, err := lib.Backups(ctx)
+	err = r.with(ctx, "", func(objects *store.Store) error {
+		all, err := objects.Backups(ctx)
 		if err != nil {
 			return fmt.Errorf("list backups: %w", err)
 		}
@@ -81,7 +81,7 @@ func (r *reader) newest(ctx context.Context) (s source, err error) {
 			return errors.New("there is no backup in the store")
 		}
 		if r.fetch.NeedsSignature() {
-			good, bad, err := (&backup.Vetter{Store: lib, Fetch: r.fetch}).Vet(ctx, all)
+			good, bad, err := (&backup.Vetter{Store: objects, Fetch: r.fetch}).Vet(ctx, all)
 			if err != nil {
 				return fmt.Errorf("list backups: %w", err)
 			}
@@ -91,18 +91,18 @@ func (r *reader) newest(ctx context.Context) (s source, err error) {
 			all = good
 		}
 		s.name = all[0].Name
-		return r.ours(ctx, lib, s.name)
+		return r.ours(ctx, objects, s.name)
 	})
 	return s, err
 }
 
 // ours reports why the newest backup is not of the cluster that was named. A backup that
 // does not say is taken: most of the existing tool's do not.
-func (r *reader) ours(ctx context.Context, lib *store.Store, name string) error {
+func (r *reader) ours(ctx context.Context, objects *store.Store, name string) error {
 	if r.cluster == "" {
 		return nil
 	}
-	d, err := backup.Describe(ctx, lib, name)
+	d, err := backup.Describe(ctx, objects, name)
 	if err != nil || d.Cluster == "" || d.Cluster == r.cluster {
 		return err
 	}
@@ -164,8 +164,8 @@ func (r *reader) fetchSource(ctx context.Context, from source, o drill.Options) 
 		return r.unpack(ctx, from.file, o)
 	}
 	s := &snap{}
-	err := r.with(ctx, from.location, func(lib *store.Store) error {
-		f, err := drill.Fetch(ctx, lib, from.name, o)
+	err := r.with(ctx, from.location, func(objects *store.Store) error {
+		f, err := drill.Fetch(ctx, objects, from.name, o)
 		if err != nil {
 			return err
 		}

@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A library is a store in a directory, with a program that uses it.
-type library struct {
+// A storeDir is a store in a directory, with a program that uses it.
+type storeDir struct {
 	t     *testing.T
 	dir   string
 	temp  string
@@ -40,9 +40,9 @@ type library struct {
 	store *store.Store
 }
 
-func newLibrary(t *testing.T) *library {
+func newStoreDir(t *testing.T) *storeDir {
 	t.Helper()
-	l := &library{t: t, dir: filepath.Join(t.TempDir(), "store"), temp: t.TempDir(),
+	l := &storeDir{t: t, dir: filepath.Join(t.TempDir(), "store"), temp: t.TempDir(),
 		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	var err error
 	if l.store, err = store.Open(t.Context(), l.dir); err != nil {
@@ -67,7 +67,7 @@ type result struct {
 }
 
 // run runs a command line, with a root command as that of etcd-manager-ctl.
-func (l *library) run(args ...string) result {
+func (l *storeDir) run(args ...string) result {
 	l.t.Helper()
 	var out, errs bytes.Buffer
 	root := &cobra.Command{Use: "ctl", Args: cli.Known}
@@ -86,7 +86,7 @@ func (l *library) run(args ...string) result {
 }
 
 // must is run for a command line that must succeed, and say nothing aside.
-func (l *library) must(args ...string) string {
+func (l *storeDir) must(args ...string) string {
 	l.t.Helper()
 	r := l.run(args...)
 	if r.code != 0 || r.errors != "" {
@@ -96,14 +96,14 @@ func (l *library) must(args ...string) string {
 }
 
 // fails checks the exit code and the errors.
-func (l *library) fails(code int, want string, args ...string) {
+func (l *storeDir) fails(code int, want string, args ...string) {
 	l.t.Helper()
 	if r := l.run(args...); r.code != code || !strings.Contains(r.errors, want) {
 		l.t.Errorf("%v: %d\n%s%s\nwant %d and %q", args, r.code, r.out, r.errors, code, want)
 	}
 }
 
-func (l *library) put(key string, b []byte) {
+func (l *storeDir) put(key string, b []byte) {
 	l.t.Helper()
 	if err := l.store.Put(l.t.Context(), key, b); err != nil {
 		l.t.Fatal(err)
@@ -111,7 +111,7 @@ func (l *library) put(key string, b []byte) {
 }
 
 // add adds a backup as the existing tool writes it.
-func (l *library) add(name string, content []byte) {
+func (l *storeDir) add(name string, content []byte) {
 	l.t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
@@ -173,7 +173,7 @@ func kubernetes() *snapshottest.DB {
 }
 
 func TestUsage(t *testing.T) {
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	l.add(first, kubernetes().Snapshot(t))
 	for _, args := range [][]string{
 		{"list-backups", "--limit=-1"}, {"list-backups", "x"}, {"list-backups", "-o", "xml"},
@@ -197,7 +197,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestNamesOfWhatIsNotThere(t *testing.T) {
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	for _, command := range []string{"verify", "drill", "dump"} {
 		l.fails(1, "there is no backup", command, "--latest")
 		l.fails(1, "list-backups", command, first)
@@ -209,7 +209,7 @@ func TestNamesOfWhatIsNotThere(t *testing.T) {
 }
 
 func TestListOfNames(t *testing.T) {
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	if out := l.must("list-backups"); out != "Backup Store: file://STORE\n" {
 		t.Errorf("%q", out)
 	}
@@ -227,7 +227,7 @@ func TestListOfNames(t *testing.T) {
 }
 
 // age makes the objects of a result as old as the test needs.
-func (l *library) age(key string, age time.Duration) {
+func (l *storeDir) age(key string, age time.Duration) {
 	l.t.Helper()
 	if err := os.Chtimes(filepath.Join(l.dir, key), l.now.Add(-age), l.now.Add(-age)); err != nil {
 		l.t.Fatal(err)
@@ -235,7 +235,7 @@ func (l *library) age(key string, age time.Duration) {
 }
 
 func TestWideList(t *testing.T) {
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	for _, name := range []string{first, second, third} {
 		l.add(name, kubernetes().Snapshot(t))
 	}
@@ -254,7 +254,7 @@ func TestWideList(t *testing.T) {
 
 // The number of requests is bounded, as the help says.
 func TestRequestsOfTheList(t *testing.T) {
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	for i := range 300 {
 		name := retention.Name(l.now.Add(time.Duration(i)*time.Minute), 1)
 		l.put(name+"/"+retention.MarkerFile, []byte(`{"etcdVersion":"3.6.16"}`))
@@ -281,7 +281,7 @@ func TestRequestsOfTheList(t *testing.T) {
 }
 
 func TestAStoreThatIsNotThere(t *testing.T) {
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	if err := os.WriteFile(l.dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -127,8 +127,8 @@ func (v *verify) sources(ctx context.Context, args []string) ([]source, error) {
 	if !v.all {
 		return list, nil
 	}
-	err := v.with(ctx, "", func(lib *store.Store) error {
-		all, err := lib.Backups(ctx)
+	err := v.with(ctx, "", func(objects *store.Store) error {
+		all, err := objects.Backups(ctx)
 		for _, b := range all {
 			list = append(list, source{name: b.Name})
 		}
@@ -148,13 +148,13 @@ func (v *verify) one(cmd *cobra.Command, from source) verdict {
 	case from.file != "":
 		d.Verified, d.err = v.file(cmd.Context(), from, o)
 	default:
-		d.err = v.with(cmd.Context(), from.location, func(lib *store.Store) (err error) {
+		d.err = v.with(cmd.Context(), from.location, func(objects *store.Store) (err error) {
 			if v.objectOnly {
 				d.Result = objectGood
-				d.Verified, err = drill.VerifyObject(cmd.Context(), lib, from.name, o)
+				d.Verified, err = drill.VerifyObject(cmd.Context(), objects, from.name, o)
 				return err
 			}
-			d.Verified, err = drill.Verify(cmd.Context(), lib, from.name, o)
+			d.Verified, err = drill.Verify(cmd.Context(), objects, from.name, o)
 			return err
 		})
 	}

@@ -21,7 +21,7 @@ import (
 var span = regexp.MustCompile(`\d+(\.\d+)?m?s`)
 
 func TestVerify(t *testing.T) {
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	good := kubernetes().Snapshot(t)
 	l.add(first, good)
 	bad := append([]byte(nil), good...)
@@ -56,7 +56,7 @@ func TestVerify(t *testing.T) {
 }
 
 func TestVerifyOfFiles(t *testing.T) {
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	good := kubernetes().File(t)
 	l.add(first, kubernetes().Snapshot(t))
 	for _, name := range []string{
@@ -100,7 +100,7 @@ func (e etcd) Snapshot(context.Context) (io.ReadCloser, error) {
 
 // encrypted takes an encrypted and signed backup, and returns its name, the
 // file with the key and that with the signer.
-func encrypted(t *testing.T, l *library) (name, key, signers string) {
+func encrypted(t *testing.T, l *storeDir) (name, key, signers string) {
 	t.Helper()
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -138,7 +138,7 @@ func encrypted(t *testing.T, l *library) (name, key, signers string) {
 }
 
 func TestEncryptedAndSigned(t *testing.T) {
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	name, key, signers := encrypted(t, l)
 	l.fails(7, "--decrypt-key", "verify", name)
 	l.fails(7, "--trusted-signers", "verify", name, "--decrypt-key="+key, "--require-signature",
@@ -194,7 +194,7 @@ func TestEncryptedAndSigned(t *testing.T) {
 
 func TestDrill(t *testing.T) {
 	etcdtest.Finder(t)
-	l := newLibrary(t)
+	l := newStoreDir(t)
 	l.add(first, kubernetes().Snapshot(t))
 	rest := regexp.MustCompile(`\d+(\.\d+)? (K|M|G)iB`)
 	out := rest.ReplaceAllString(span.ReplaceAllString(l.must("drill", "--latest"), "SPAN"), "SIZE")

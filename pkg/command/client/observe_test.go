@@ -30,7 +30,7 @@ func toolFor(t *testing.T, flags ...string) (*tool, *bytes.Buffer) {
 	return tool, &stderr
 }
 
-// a member of a view: its name, and words for what it is.
+// A testNode is a member of a view: its name, and words for what it is.
 func testNode(id cluster.MemberID, name string, words ...string) member {
 	m := member{
 		Member:   cluster.Member{ID: id, Name: cluster.NodeName(name), ClientURLs: []string{"http://" + name}},
@@ -223,10 +223,10 @@ func TestDifferentDataIsSeen(t *testing.T) {
 	}
 	tool, _ := toolFor(t, w.flags()...)
 	d := &disarm{tool: tool}
-	observe := func(testCluster *testCluster, name string) member {
-		_, id := testCluster.leader(t)
+	observe := func(c *testCluster, name string) member {
+		_, id := c.leader(t)
 		return ask(t.Context(), tool.access, cluster.Member{
-			ID: cluster.MemberID(id), Name: cluster.NodeName(name), ClientURLs: []string{testCluster.members[0].ClientURL},
+			ID: cluster.MemberID(id), Name: cluster.NodeName(name), ClientURLs: []string{c.members[0].ClientURL},
 		})
 	}
 	a, b := observe(w, "a"), observe(other, "b")

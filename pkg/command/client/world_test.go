@@ -79,7 +79,7 @@ func decoded[T any](t *testing.T, args ...string) T {
 	return v
 }
 
-// a cluster is a cluster of real members on this machine.
+// A testCluster is a cluster of real members on this machine.
 type testCluster struct {
 	bin     etcdbin.Binaries
 	members []*etcdtest.Member

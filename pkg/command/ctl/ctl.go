@@ -70,7 +70,7 @@ Exit codes:
 	t.out = cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
 	root.AddGroup(
 		&cobra.Group{ID: "spec", Title: "Spec:"},
-		&cobra.Group{ID: "look", Title: "Showing:"},
+		&cobra.Group{ID: "show", Title: "Showing:"},
 		&cobra.Group{ID: "queue", Title: "Requests:"},
 		&cobra.Group{ID: "backups", Title: "Backups:"},
 	)

@@ -23,7 +23,7 @@ import (
 
 func (t *tool) observeCommands() []*cobra.Command {
 	history := &cobra.Command{
-		Use: "history", Short: "print the operations of the past", GroupID: "look", Args: cobra.NoArgs,
+		Use: "history", Short: "print the operations of the past", GroupID: "show", Args: cobra.NoArgs,
 	}
 	last := history.Flags().IntP("last", "n", 20, "how many of the newest operations; 0 for all")
 	history.Long = `history prints what the coordinators did, and what was done by hand. With --orders it prints what the nodes
@@ -41,8 +41,8 @@ themselves have written down: who ordered what of which node, and what was refus
 	return []*cobra.Command{
 		t.statusCommand(),
 		{
-			Use: "explain [RULE]", Short: "explain what holds the coordinator back, or one hold", GroupID: "look",
-			Args: cobra.MaximumNArgs(1), ValidArgs: rules(),
+			Use: "explain [REASON]", Short: "explain what holds the coordinator back, or one hold", GroupID: "show",
+			Args: cobra.MaximumNArgs(1), ValidArgs: reasons(),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				if len(args) == 1 {
 					return t.explainRule(cmd, plan.Reason(args[0]))
@@ -51,7 +51,7 @@ themselves have written down: who ordered what of which node, and what was refus
 			},
 		},
 		{
-			Use: "plan", Short: "print the steps from the present state to the spec", GroupID: "look",
+			Use: "plan", Short: "print the steps from the present state to the spec", GroupID: "show",
 			Long: `plan prints the steps that lead from the status that the coordinator published last to the spec in the store,
 as etcdadm command lines, and what holds them back as comments.`,
 			Args: cobra.NoArgs, RunE: t.run(t.plan),
@@ -115,13 +115,13 @@ func (t *tool) explain(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 func (t *tool) explainRule(cmd *cobra.Command, r plan.Reason) error {
 	if _, ok := plan.Explain(r); !ok {
 		return &cli.UsageError{Text: fmt.Sprintf("there is no hold %q", r),
-			Next: "the holds are " + strings.Join(rules(), ", ")}
+			Next: "the holds are " + strings.Join(reasons(), ", ")}
 	}
 	list := render.Explain([]plan.Hold{{Reason: r}})
 	return t.print(cmd, list, func(w io.Writer) error { return render.WriteExplanations(w, list) })
 }
 
-func rules() []string {
+func reasons() []string {
 	var names []string
 	for _, d := range plan.Reasons() {
 		names = append(names, string(d.Reason))

@@ -46,7 +46,7 @@ func (t *tool) specCommands() []*cobra.Command {
 	}
 }
 
-// A spec is the spec as programs read it.
+// A desired is the spec as programs read it.
 type desired struct {
 	MemberCount int                 `json:"memberCount"`
 	EtcdVersion etcdversion.Version `json:"etcdVersion"`

@@ -17,7 +17,7 @@ import (
 
 func (t *tool) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status", Short: "print the state of the cluster", GroupID: "look",
+		Use: "status", Short: "print the state of the cluster", GroupID: "show",
 		Long: `status prints what the coordinator published last: members, nodes, the last backup, what is being done and what
 holds it back. It says STALE if that is old, and says so if it is missing.`,
 		Args: cobra.NoArgs,

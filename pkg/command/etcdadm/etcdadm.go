@@ -1,6 +1,6 @@
 // Package etcdadm is the command line of etcdadm: one command for each
 // operation there is, made from their list in package plan, and commands that
-// look and plan.
+// observe and plan.
 package etcdadm
 
 import (
@@ -82,11 +82,11 @@ Exit codes:
 	root.AddGroup(
 		&cobra.Group{ID: "machine", Title: "On this machine:"}, &cobra.Group{ID: "etcd", Title: "On a running etcd:"},
 		&cobra.Group{ID: "auto", Title: "Automatic:"},
-		&cobra.Group{ID: "look", Title: "Showing and planning:"}, &cobra.Group{ID: "do", Title: "Operations:"},
+		&cobra.Group{ID: "show", Title: "Showing and planning:"}, &cobra.Group{ID: "do", Title: "Operations:"},
 	)
 	t.out = cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
 	root.AddCommand(parts...)
-	root.SetCompletionCommandGroupID("look")
+	root.SetCompletionCommandGroupID("show")
 	root.AddCommand(t.connected(t.observeCommand()), t.connected(t.planCommand()), t.statusCommand(),
 		versionCommand(t.out))
 	t.addUpgradePlan(root)

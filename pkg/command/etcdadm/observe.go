@@ -20,7 +20,7 @@ import (
 
 func (t *tool) observeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "observe", Short: "observe once and print the whole observation", GroupID: "look",
+		Use: "observe", Short: "observe once and print the whole observation", GroupID: "show",
 		Long: `observe observes once and prints all that it sees of this machine and its cluster. With --backup-store or
 --nodes it asks the daemons of a managed cluster instead; plan --observation reads that.`,
 		Args: cobra.NoArgs,
@@ -102,7 +102,7 @@ type planFlags struct {
 func (t *tool) planCommand() *cobra.Command {
 	f := &planFlags{}
 	cmd := &cobra.Command{
-		Use: "plan", Short: "print the steps from the present state to the spec", GroupID: "look",
+		Use: "plan", Short: "print the steps from the present state to the spec", GroupID: "show",
 		Long: `plan prints the steps that lead from the present state to the spec, as command lines that "sh -e" can run, and
 what holds them back as comments. It changes nothing. It exits with 3 when the cluster differs from the spec
 and there is no step to take.`,

@@ -32,7 +32,7 @@ func Parts() []*cobra.Command {
 		),
 		group("etcd", client.New()...),
 		group("auto", auto.New(daemon.Run)...),
-		group("look", docs.New(), manifest.New()),
+		group("show", docs.New(), manifest.New()),
 	)
 }
 

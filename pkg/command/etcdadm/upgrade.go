@@ -16,7 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// addUpgradePlan puts the plan of a change of version beside the look at this
+// addUpgradePlan puts the plan of a change of version beside the check of this
 // machine's member.
 func (t *tool) addUpgradePlan(root *cobra.Command) {
 	for _, c := range root.Commands() {

@@ -35,7 +35,7 @@ type task struct {
 	// program is how this program is called again, to supervise etcd.
 	program []string
 	// looks says that nothing is changed: etcd is looked for where the unit has it.
-	looks bool
+	shows bool
 	// checked says that the preflight checks come first.
 	checked bool
 }
@@ -69,7 +69,7 @@ func (t *task) open() (*operate.Machine, error) {
 	if cfg.Timeouts.Membership == 0 && t.goal.Action != machine.Init && t.goal.Action != machine.Join {
 		cfg.Timeouts.Membership = machine.Duration(shortWait)
 	}
-	if t.looks && cfg.Paths.Install == "" {
+	if t.shows && cfg.Paths.Install == "" {
 		cfg.Paths.Install = operate.InstallWritten(cfg)
 	}
 	bar, done := progress.Bar(t.cmd.ErrOrStderr(), "download etcd")

@@ -18,7 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
 
-// see looks from a command that changes nothing.
+// see observes from a command that changes nothing.
 func (t *task) see(observe func(*operate.Machine) (machine.Observation, error)) (
 	*operate.Machine, machine.Observation, error) {
 	m, err := t.open()
@@ -94,10 +94,10 @@ type Status struct{ t *task }
 // AddStatus gives a command the flags of Status.
 func AddStatus(cmd *cobra.Command, out *cli.Output) *Status {
 	return &Status{&task{cmd: cmd, goal: machine.Goal{Action: machine.Reset},
-		flags: machineflags.Add(cmd, machineflags.Paths), out: out, looks: true}}
+		flags: machineflags.Add(cmd, machineflags.Paths), out: out, shows: true}}
 }
 
-// Run looks and prints. The error says that the member does not serve, and with
+// Run observes and prints. The error says that the member does not serve, and with
 // check how the cluster is where that is not healthy.
 func (s *Status) Run(cmd *cobra.Command, check bool) error {
 	m, obs, err := s.t.see(func(m *operate.Machine) (machine.Observation, error) {
@@ -141,7 +141,7 @@ func next(m *operate.Machine, obs machine.Observation) string {
 	return "to start it, run the etcdadm init or join that made the member again; etcd's log: " + m.Log()
 }
 
-// Observe looks and prints all that is seen.
+// Observe observes and prints all that is seen.
 func (s *Status) Observe(cmd *cobra.Command) error {
 	_, obs, err := s.t.see(func(m *operate.Machine) (machine.Observation, error) {
 		return m.Inspect(cmd.Context(), s.t.goal)

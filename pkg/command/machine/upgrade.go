@@ -87,7 +87,7 @@ func (t *task) checkUpgrade(cmd *cobra.Command, out *cli.Output, to string) erro
 	return nil
 }
 
-// hazardLines looks, and returns what matters before a version; all, before none.
+// hazardLines checks the data, and returns what matters before a version; all, before none.
 func hazardLines(m *operate.Machine, want etcdversion.Version) []hazardLine {
 	var lines []hazardLine
 	for _, h := range m.Hazards() {

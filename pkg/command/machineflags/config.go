@@ -117,7 +117,7 @@ type source struct {
 	texts []string
 }
 
-// A spec is a configuration of which it is known where its values are from.
+// A desired is a configuration of which it is known where its values are from.
 type desired struct {
 	given, config machine.Config
 	file          *configfile.File

@@ -62,7 +62,7 @@ func TestWaitingForAVolumeIsTold(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- cmd.ExecuteContext(ctx) }()
 	<-cloud.asked
-	<-cloud.asked // the second look comes after the first one was told
+	<-cloud.asked // the second question comes after the first one was told
 	url := "http://" + net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
 	for page, want := range map[string]string{
 		"/readyz": "vol-1 is attached to i-old", "/metrics": "etcd_manager_volume_waiting 1", "/healthz": "ok",

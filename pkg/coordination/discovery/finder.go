@@ -96,9 +96,9 @@ type Finder struct {
 	// records and dirSeeds are what the sources said last.
 	records            []Record
 	dirSeeds, machines []Seed
-	// looking says that the lookup is being asked, looked when it was last.
-	looking bool
-	looked  time.Time
+	// resolving says that the lookup is being asked, resolved when it was last.
+	resolving bool
+	resolved  time.Time
 	// read says that the directory could be read last time, with the own record
 	// in it, and published that the own record is there.
 	read, published bool
@@ -161,7 +161,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Run looks until ctx ends, and then waits for what it began.
+// Run looks for nodes until ctx ends, and then waits for what it began.
 func (f *Finder) Run(ctx context.Context) {
 	defer f.running.Wait()
 	wait, last := firstWait, time.Now()
@@ -200,7 +200,7 @@ func (f *Finder) Run(ctx context.Context) {
 	}
 }
 
-// observed reads the sources and asks whom it is time to ask. It waits for no
+// observe reads the sources and asks whom it is time to ask. It waits for no
 // answer: a source that hangs holds up no other.
 func (f *Finder) observe(ctx context.Context) {
 	if f.o.SeedsDir != "" {

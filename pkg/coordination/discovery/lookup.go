@@ -15,10 +15,10 @@ const lookupDistance = 5 * time.Second
 func (f *Finder) lookup(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.o.Lookup == nil || f.looking || !f.looked.IsZero() && time.Since(f.looked) < lookupDistance {
+	if f.o.Lookup == nil || f.resolving || !f.resolved.IsZero() && time.Since(f.resolved) < lookupDistance {
 		return
 	}
-	f.looking, f.looked = true, time.Now()
+	f.resolving, f.resolved = true, time.Now()
 	f.running.Go(func() {
 		short, cancel := context.WithTimeout(ctx, requestLimit)
 		seeds, err := f.o.Lookup(short)
@@ -27,7 +27,7 @@ func (f *Finder) lookup(ctx context.Context) {
 			f.problem("machines of the cloud", err)
 		}
 		f.mu.Lock()
-		f.looking = false
+		f.resolving = false
 		if err == nil {
 			f.machines = seeds
 		}

@@ -17,7 +17,7 @@ import (
 const (
 	// linkQueue is how many packets wait for a slow node. More are lost.
 	linkQueue = 32
-	// linkIdle is after which silence a link ends.
+	// linkIdle is after how much time without a packet a link ends.
 	linkIdle = time.Minute
 	// linkLimit bounds the opening of a stream, and each sending on it.
 	linkLimit = 3 * time.Second

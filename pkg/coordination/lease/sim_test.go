@@ -208,7 +208,7 @@ func (d *daemon) tick() {
 	_, _, held := d.c.Held(d.clock())
 	switch {
 	case !held:
-		if !w.calm && w.chance(0.3) || w.calm && d.turn() {
+		if !w.calm && w.chance(0.3) || w.calm && d.next() {
 			d.begin(d.c.Campaign(d.clock()))
 		}
 		return
@@ -228,9 +228,9 @@ func (d *daemon) tick() {
 // seen: its own may be so old that it is not in it yet.
 func (d *daemon) leaseVoter() bool { return slices.Contains(d.c.Known().Names, d.name) }
 
-// turn reports whether it is a lease voter's turn to try when all is calm: as
+// next reports whether a lease voter is the next to try when all is calm: as
 // ranks do, it keeps them apart.
-func (d *daemon) turn() bool {
+func (d *daemon) next() bool {
 	return d.leaseVoter() && d.w.nodes[int(d.w.now/turnTime)%len(d.w.nodes)] == d
 }
 

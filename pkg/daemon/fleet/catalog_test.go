@@ -84,15 +84,15 @@ func (*slow) ErrorAs(error, any) bool                { return false }
 func (*slow) As(any) bool                            { return false }
 func (*slow) Close() error                           { return nil }
 
-// A group of peers is a view of a slow bucket with thousands of backups.
-type peerGroup struct {
+// A slowView is a view of a slow bucket with thousands of backups.
+type slowView struct {
 	t *testing.T
 	*slow
 	view *StoreView
 }
 
-func newPeerGroup(t *testing.T, backups int, page time.Duration) *peerGroup {
-	c := &peerGroup{t: t, slow: &slow{content: memblob.OpenBucket(nil), page: page}}
+func newSlowView(t *testing.T, backups int, page time.Duration) *slowView {
+	c := &slowView{t: t, slow: &slow{content: memblob.OpenBucket(nil), page: page}}
 	for i := range backups {
 		c.backup(time.Now().Add(-time.Duration(i+100) * time.Hour))
 	}
@@ -102,12 +102,12 @@ func newPeerGroup(t *testing.T, backups int, page time.Duration) *peerGroup {
 	return c
 }
 
-func (c *peerGroup) put(key, text string) {
+func (c *slowView) put(key, text string) {
 	c.t.Helper()
 	must(c.t, c.content.WriteAll(c.t.Context(), key, []byte(text), nil))
 }
 
-func (c *peerGroup) backup(at time.Time) string {
+func (c *slowView) backup(at time.Time) string {
 	c.t.Helper()
 	name := retention.Name(at, 1)
 	c.put(name+"/"+retention.DataFile, "data")
@@ -116,7 +116,7 @@ func (c *peerGroup) backup(at time.Time) string {
 }
 
 // answer is what an observation gets, in at most the time that an observation gives it.
-func (c *peerGroup) answer() observe.StoreAnswer {
+func (c *slowView) answer() observe.StoreAnswer {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
 	defer cancel()
@@ -129,7 +129,7 @@ func (c *peerGroup) answer() observe.StoreAnswer {
 }
 
 // twice observes twice: some answers come after the time of one observation.
-func (c *peerGroup) twice() observe.StoreAnswer {
+func (c *slowView) twice() observe.StoreAnswer {
 	c.t.Helper()
 	c.answer()
 	time.Sleep(time.Second)
@@ -137,7 +137,7 @@ func (c *peerGroup) twice() observe.StoreAnswer {
 }
 
 // until observes once a second until the list is known.
-func (c *peerGroup) until() (answers []observe.StoreAnswer) {
+func (c *slowView) until() (answers []observe.StoreAnswer) {
 	c.t.Helper()
 	for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(time.Second) {
 		a := c.answer()
@@ -154,7 +154,7 @@ func (c *peerGroup) until() (answers []observe.StoreAnswer) {
 // store is not unreachable meanwhile.
 func TestALongListOfBackupsIsReadToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newPeerGroup(t, 4500, 700*time.Millisecond) // 9 pages: 6.3s
+		c := newSlowView(t, 4500, 700*time.Millisecond) // 9 pages: 6.3s
 		answers := c.until()
 		if len(answers) < 2 {
 			t.Fatal("it was not longer than an observation")
@@ -179,7 +179,7 @@ func TestALongListOfBackupsIsReadToItsEnd(t *testing.T) {
 // What was read before a failure is not read again.
 func TestAListGoesOnAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newPeerGroup(t, 4500, 100*time.Millisecond)
+		c := newSlowView(t, 4500, 100*time.Millisecond)
 		c.fail.Store(6)
 		answers := c.until()
 		told := false
@@ -199,7 +199,7 @@ func TestAListGoesOnAfterAFailure(t *testing.T) {
 // however long the list is.
 func TestChangesOfALongListAreSeenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newPeerGroup(t, 4500, 500*time.Millisecond)
+		c := newSlowView(t, 4500, 500*time.Millisecond)
 		c.until()
 		pages := c.pages.Load()
 		taken := c.backup(time.Now())
@@ -233,7 +233,7 @@ func TestBackupsOfOthersAreSeen(t *testing.T) {
 	for _, backups := range []int{0, 4500} {
 		t.Run(fmt.Sprint(backups), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newPeerGroup(t, backups, 10*time.Millisecond)
+				c := newSlowView(t, backups, 10*time.Millisecond)
 				c.until()
 				c.backup(time.Now())
 				time.Sleep(backupsEvery + time.Second)
@@ -248,7 +248,7 @@ func TestBackupsOfOthersAreSeen(t *testing.T) {
 // A store that answers, but later than an observation waits, is not unreachable.
 func TestASlowStoreIsNotUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newPeerGroup(t, 3, 3*time.Second)
+		c := newSlowView(t, 3, 3*time.Second)
 		c.until()
 		for range 30 {
 			time.Sleep(time.Second)

@@ -132,12 +132,12 @@ func clears(err error, op plan.Operation, obs cluster.Observation, waited time.D
 	return false
 }
 
-// wait looks until op is done. A backup is done when its order returns.
+// wait observes until op is done. A backup is done when its order returns.
 func (c *Client) wait(ctx context.Context, op plan.Operation) error {
 	w, spec := op.(*plan.SpecWrite)
 	// What is set aside meanwhile may get the name of what was deleted.
 	_, discard := op.(*plan.DataDiscard)
-	if plan.Aside(op) || discard || spec && w.Request != "" {
+	if plan.InBackground(op) || discard || spec && w.Request != "" {
 		return nil // it was done when it returned
 	}
 	for {

@@ -32,7 +32,7 @@ type Self interface {
 // Options describe a fleet.
 type Options struct {
 	Cluster string
-	// Name is the node that looks and acts; for a person a name of their own.
+	// Name is the node that observes and acts; for a person a name of their own.
 	Name cluster.NodeName
 	Boot cluster.Token
 	// Self is nil for a person.
@@ -50,14 +50,14 @@ type Options struct {
 	Fit, Progress func() error
 }
 
-// A Fleet looks and acts.
+// A Fleet observes and acts.
 type Fleet struct {
 	o     Options
 	lease *Lease
 	since time.Time
 
 	// storeRead says that the store has been read since the start. It is for whoever
-	// looks.
+	// observes.
 	storeRead bool
 	// observing says that an observation of the own machine is under way.
 	observing atomic.Bool
@@ -132,7 +132,7 @@ func (f *Fleet) ask(ctx context.Context, p observe.Peer) (cluster.Answer, error)
 }
 
 // askSelf checks the own machine, and gives up when ctx ends: a disk that
-// hangs makes this node silent, as it would to others, and stops no observation.
+// hangs makes this node unreachable, as it would be for others, and stops no observation.
 func (f *Fleet) askSelf(ctx context.Context) (cluster.Answer, error) {
 	if !f.observing.CompareAndSwap(false, true) {
 		return cluster.Answer{}, errors.New("the last observation of this machine has not ended; its disk may hang")

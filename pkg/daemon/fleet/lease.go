@@ -71,7 +71,7 @@ func (l *Lease) Acquire(ctx context.Context, leaseVoters cluster.LeaseVoters) er
 	return nil
 }
 
-// keep renews in the background; an earlier init system is waited for first.
+// keep renews in the background; an earlier renewal is waited for first.
 func (l *Lease) keep(ctx context.Context) {
 	l.end()
 	l.mu.Lock()

@@ -197,7 +197,7 @@ func TestAcquiringAgainBeginsANewTerm(t *testing.T) {
 		must(t, a.Acquire(t.Context(), record()))
 		must(t, a.Acquire(t.Context(), record()))
 		wantHeld(t, a, 2)
-		time.Sleep(time.Minute) // one init system is left
+		time.Sleep(time.Minute) // one renewal is left
 		wantHeld(t, a, 2)
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// StoreView keeps what the control store said last, so that looks can be
+// StoreView keeps what the control store said last, so that observations can be
 // frequent and requests to the store rare. It is asked in the background: an answer
 // that takes longer than an observation is there for the next one, and nothing that was read is
 // read again for that.

@@ -266,7 +266,7 @@ func TestAStoreThatHangsSlowsFewObservations(t *testing.T) {
 		}
 		// One of them may find a poll at its end.
 		if whole < 2 || whole > 4 {
-			t.Errorf("in a minute %d looks waited the whole time", whole)
+			t.Errorf("in a minute %d observations waited the whole time", whole)
 		}
 	})
 }
@@ -308,7 +308,7 @@ func TestWhatIsRememberedOfAnEarlierCoordinator(t *testing.T) {
 	if got := observe.Remembered(obs, 3, now); asJSON(t, got) != asJSON(t, want) {
 		t.Errorf("remembered is %s", asJSON(t, got))
 	}
-	// Who looked without the lease may have been cut off from everybody.
+	// Who observed without the lease may have been cut off from everybody.
 	want.Members[0].UnhealthySince, want.Members[0].LearnerSince = time.Time{}, time.Time{}
 	if got := observe.Remembered(obs, 0, now); asJSON(t, got) != asJSON(t, want) {
 		t.Errorf("remembered is %s", asJSON(t, got))

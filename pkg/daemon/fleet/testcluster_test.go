@@ -35,7 +35,7 @@ type daemon struct {
 	deaf bool
 }
 
-// a cluster is a running cluster of three daemons, reached over loopback.
+// A testCluster is a running cluster of three daemons, reached over loopback.
 type testCluster struct {
 	t     *testing.T
 	nodes map[cluster.NodeName]*daemon

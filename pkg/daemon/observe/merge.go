@@ -242,9 +242,9 @@ func (in inputs) evidence(obs *cluster.Observation, voices []voice, m cluster.Me
 }
 
 // carry keeps, by member id, since when a member is unhealthy or a learner. A
-// look that no majority took part in says nothing about those it did not see:
+// observation that no majority took part in says nothing about those it did not see:
 // an observer that was cut off must not find everybody else dead for long when
-// it comes back. Nor must one that stood still: time in which nobody looked does
+// it comes back. Nor must one that stood still: time in which nobody observed does
 // not count.
 func carry(m *cluster.Member, at time.Time, prev cluster.Observation, quorate bool) {
 	var old cluster.Member

@@ -46,7 +46,7 @@ type Record struct {
 type Sources struct {
 	Cluster  string
 	Observer cluster.NodeName
-	// Since is when the observer began to look.
+	// Since is when the observer began to observe.
 	Since time.Time
 	Now   func() time.Time
 	Nonce func() cluster.Token

@@ -13,9 +13,9 @@ import (
 const maxSilence = 3 * time.Minute
 
 // Remembered keeps of an earlier coordinator's observation what stays true: for
-// how long members had been unhealthy or learners when it looked last, and where
+// how long members had been unhealthy or learners when it observed last, and where
 // they serve. It counts from now on, because the clocks of two coordinators may
-// differ, and because nobody looked in between: machines that were all off for
+// differ, and because nobody observed in between: machines that were all off for
 // a night were not unhealthy for a night, and the one that comes up last is not for that
 // replaced. What nodes said to another is not what
 // they said to us, and an observation without the lease (term zero) proves nothing.

@@ -9,7 +9,7 @@ import (
 )
 
 // events writes the log: what is done, and what is different from the last
-// look. A quiet cluster is quiet.
+// observation. A quiet cluster is quiet.
 type events struct {
 	log       *slog.Logger
 	term      cluster.Term
@@ -47,26 +47,26 @@ func (e *events) note(r Report) {
 	e.converged = r.Converged
 }
 
-// noteHolds logs a hold when its rule appears; the text of one that stays may
+// noteHolds logs a hold when its reason appears; the text of one that stays may
 // count seconds, which is no news.
 func (e *events) noteHolds(holds []plan.Hold) {
 	// A failed operation has been logged when it failed.
 	holds = slices.DeleteFunc(slices.Clone(holds), func(h plan.Hold) bool { return h.Reason == plan.OperationFailed })
 	for _, h := range holds {
-		if !hasRule(e.holds, h.Reason) {
+		if !hasReason(e.holds, h.Reason) {
 			e.log.Info("held", "reason", h.Reason, "why", h.Text)
 		}
 	}
 	for i, h := range e.holds {
-		// A rule may hold for several reasons; it is over once.
-		if !hasRule(holds, h.Reason) && !hasRule(e.holds[:i], h.Reason) {
+		// There may be several holds of one reason; it is over once.
+		if !hasReason(holds, h.Reason) && !hasReason(e.holds[:i], h.Reason) {
 			e.log.Info("no longer held", "reason", h.Reason)
 		}
 	}
 	e.holds = holds
 }
 
-func hasRule(holds []plan.Hold, r plan.Reason) bool {
+func hasReason(holds []plan.Hold, r plan.Reason) bool {
 	return slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Reason == r })
 }
 

@@ -49,7 +49,7 @@ func TestTheEventsOfALife(t *testing.T) {
 		w.says("a backup is due, and fails twice")
 		w.pass(30 * time.Minute)
 
-		w.says("the store and a node fall silent, and come back")
+		w.says("the store and a node become unreachable, and come back")
 		w.change(func() {
 			w.obs.Gaps = []cluster.Gap{{Source: "node b", Text: "no route"}, {Source: "store", Text: "denied"}}
 		})
@@ -59,7 +59,7 @@ func TestTheEventsOfALife(t *testing.T) {
 		w.change(func() { w.obs.Gaps = nil })
 		w.pass(time.Minute)
 
-		w.says("an alarm; its text changes, its rule does not")
+		w.says("an alarm; its text changes, its reason does not")
 		w.change(func() { w.obs.Members[0].Alarms = []string{"NOSPACE"} })
 		w.pass(time.Minute)
 		w.change(func() { w.obs.Members[0].Alarms = []string{"CORRUPT"} })

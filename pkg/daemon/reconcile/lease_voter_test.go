@@ -17,7 +17,7 @@ func TestANodeThatIsNoLeaseVoterDoesNotCampaign(t *testing.T) {
 		w.pass(time.Minute)
 		equal(t, "acquired", strings.Count(w.done(), "acquire from"), 0)
 		equal(t, "backups", w.count("backup take"), 0)
-		equal(t, "first rule", rules(w.last(t))[:len("no-coordinator")], "no-coordinator")
+		equal(t, "first reason", reasons(w.last(t))[:len("no-coordinator")], "no-coordinator")
 		// Nor does one that has voted for one that has gone.
 		before := len(w.reports)
 		w.change(func() {

@@ -89,7 +89,7 @@ func TestARefusedLeaseIsAHoldAndNothingIsDone(t *testing.T) {
 		w.lease.refuse = errors.New("b: a has the lease of term 3")
 		w.pass(time.Minute)
 		r := w.last(t)
-		equal(t, "rules", rules(r), "no-coordinator")
+		equal(t, "reasons", reasons(r), "no-coordinator")
 		equal(t, "text", r.Holds[0].Text, "b: a has the lease of term 3")
 		equal(t, "term", r.Term, 0)
 		equal(t, "backups", w.count("backup take"), 0)
@@ -147,7 +147,7 @@ func TestARunningClusterWithoutKnownLeaseVotersIsLeftAlone(t *testing.T) {
 		w.obs.LeaseVoters = cluster.LeaseVoters{}
 		w.pass(time.Minute)
 		equal(t, "done", w.done(), "previous")
-		equal(t, "rules", rules(w.last(t)), "no-coordinator lease-voters-lost")
+		equal(t, "reasons", reasons(w.last(t)), "no-coordinator lease-voters-lost")
 	})
 }
 
@@ -166,7 +166,7 @@ func TestAPauseGivesTheLeaseBackUntilItIsOver(t *testing.T) {
 		w.pass(10 * time.Second)
 		equal(t, "done, paused", w.done(), "previous; acquire from [a]; release")
 		r := w.last(t)
-		equal(t, "rules", rules(r), "paused")
+		equal(t, "reasons", reasons(r), "paused")
 		equal(t, "term", r.Term, 0)
 		w.change(func() { w.obs.Store.Requests = nil })
 		w.pass(time.Second)

@@ -32,7 +32,7 @@ func TestAnUnfitDaemonGivesTheLeaseBackAndComesAgain(t *testing.T) {
 	})
 }
 
-// The lease is renewed as long as the loop said that it would turn. A step that
+// The lease is renewed as long as the loop said that it would run again. A step that
 // ends within its deadline never makes it late; one that does not end does.
 func TestTheLoopSaysUntilWhenItTurns(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {

@@ -1,8 +1,8 @@
-// Package reconcile is the daemon's loop: look, plan, do the first operation,
+// Package reconcile is the daemon's loop: observe, plan, do the first operation,
 // observe again.
 //
 // It is the only place where clock, coordination and log come together with
-// the plan. What it decides itself is only when to look and whether this
+// the plan. What it decides itself is only when to observe and whether this
 // daemon may act; what to do is decided in package plan.
 package reconcile
 
@@ -38,7 +38,7 @@ type Options struct {
 	// that saves work; the lease decides.
 	Candidate func() bool
 	// Quiet returns for how long at least Candidate will say no, unless Wake ends that; nil
-	// means that nobody knows. Each turn of a daemon that stands by costs processor time.
+	// means that nobody knows. Each cycle of a daemon that stands by costs processor time.
 	Quiet func() time.Duration
 	Lease Lease
 	// Early returns the lease voters to ask for the lease before the first observation, none
@@ -63,7 +63,7 @@ type Options struct {
 	// nil means never. It gives the lease back then.
 	Fit func() error
 	// Progress is told, again and again, within which time it will be told again, as
-	// long as the loop turns. It may be nil.
+	// long as the loop runs. It may be nil.
 	Progress func(within time.Duration)
 	// Deadline says how long an operation may take; nil for no time worth telling.
 	Deadline func(obs cluster.Observation, op plan.Operation) time.Duration
@@ -113,12 +113,12 @@ const (
 	// firstCampaign is the first of these pauses; they double.
 	firstCampaign = 250 * time.Millisecond
 	// pauseStandby is part of the time that it takes to notice that the coordinator
-	// has gone. A turn takes microseconds.
+	// has gone. A cycle takes microseconds.
 	pauseStandby = 100 * time.Millisecond
-	// turnLimit is how long a turn may take without its operation: what the last
+	// cycleLimit is how long a cycle may take without its operation: what the last
 	// coordinator published, an observation, a campaign, each with its deadline, and some
 	// time for a busy machine.
-	turnLimit = 8 * time.Second
+	cycleLimit = 8 * time.Second
 )
 
 // A Loop runs until its context ends.
@@ -154,7 +154,7 @@ func New(o Options) *Loop {
 	return &Loop{o: o, events: events{log: o.Log}}
 }
 
-// Run looks and acts until ctx ends, then gives the lease back.
+// Run observes and acts until ctx ends, then gives the lease back.
 func (l *Loop) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -173,14 +173,14 @@ func (l *Loop) Run(ctx context.Context) {
 		case <-l.o.News:
 		case <-l.backupEnded():
 		}
-		l.o.Progress(turnLimit)
+		l.o.Progress(cycleLimit)
 		pause := l.cycle(ctx)
-		l.o.Progress(pause + turnLimit)
+		l.o.Progress(pause + cycleLimit)
 		timer.Reset(pause)
 	}
 }
 
-// cycle is one turn; it returns the pause until the next.
+// cycle is one round of the loop; it returns the pause until the next.
 func (l *Loop) cycle(ctx context.Context) time.Duration {
 	_, held := l.o.Lease.Held()
 	if err := l.o.Fit(); err != nil {
@@ -222,7 +222,7 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 	return min(pauseAfter(r), l.tries.next(l.o.Now()))
 }
 
-// follow is a turn in which this daemon wanted to coordinate and may not. What
+// follow is a cycle in which this daemon wanted to coordinate and may not. What
 // it saw is reported only where nobody else coordinates: then it is all that
 // people can be told.
 func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
@@ -248,11 +248,11 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 	line, began, term := plan.Line(op), l.o.Now(), l.term(r.Observation)
 	r.Operation, r.Since = line, began
 	l.report(ctx, r)
-	if plan.Aside(op) {
+	if plan.InBackground(op) {
 		l.startBackup(ctx, r, op)
 		return pauseActive
 	}
-	l.o.Progress(l.o.Deadline(r.Observation, op) + turnLimit)
+	l.o.Progress(l.o.Deadline(r.Observation, op) + cycleLimit)
 	err := l.do(ctx, r, op)
 	transient := l.o.NotYet != nil && l.o.NotYet(err)
 	l.tries.note(line, err, transient, l.o.Now())

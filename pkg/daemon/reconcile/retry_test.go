@@ -44,7 +44,7 @@ func TestAFailedOperationIsTriedAtGrowingDistances(t *testing.T) {
 			}
 		}
 		r := w.last(t)
-		equal(t, "rules", rules(r), "operation-failed")
+		equal(t, "reasons", reasons(r), "operation-failed")
 		equal(t, "text", r.Holds[0].Text, "etcdadm backup take --node=a --reason=interval: it broke")
 	})
 }
@@ -76,7 +76,7 @@ func TestUpkeepThatFailsBlocksNothing(t *testing.T) {
 		if n := len(at["incarnation mark"]); n < 2 {
 			t.Errorf("the marker was tried %d times", n)
 		}
-		if r := w.last(t); rules(r) != "operation-failed" || !strings.Contains(r.Holds[0].Text, "incarnation mark") {
+		if r := w.last(t); reasons(r) != "operation-failed" || !strings.Contains(r.Holds[0].Text, "incarnation mark") {
 			t.Errorf("holds are %v", r.Holds)
 		}
 	})
@@ -124,7 +124,7 @@ func TestAnOperationWhoseEffectDoesNotShowIsGivenUpForLonger(t *testing.T) {
 		if done < maxInARow+3 || done > 30 {
 			t.Errorf("in ten minutes it was done %d times", done)
 		}
-		if r := w.last(t); rules(r) != "operation-failed" || !strings.Contains(r.Holds[0].Text, "its effect does not show") {
+		if r := w.last(t); reasons(r) != "operation-failed" || !strings.Contains(r.Holds[0].Text, "its effect does not show") {
 			t.Errorf("holds are %v", r.Holds)
 		}
 	})

@@ -38,7 +38,7 @@ type world struct {
 	// show changes what an observation shows of the world, nil for nothing.
 	show func(obs *cluster.Observation)
 	// unfit is why the daemon should not coordinate, until when it said that the
-	// loop turns.
+	// loop runs.
 	unfit error
 	// early are the lease voters that are asked before an observation.
 	early cluster.LeaseVoters
@@ -309,7 +309,7 @@ func (w *world) last(t *testing.T) Report {
 	return w.reports[len(w.reports)-1]
 }
 
-func rules(r Report) string {
+func reasons(r Report) string {
 	var list []string
 	for _, h := range r.Holds {
 		list = append(list, string(h.Reason))

@@ -85,7 +85,7 @@ func Probe(ctx context.Context, endpoint string, config *tls.Config) error {
 	return nil
 }
 
-// observed checks the connection. It reports whether something is wrong with it.
+// observe checks the connection. It reports whether something is wrong with it.
 func (e *EndpointError) observe(ctx context.Context, config *tls.Config) bool {
 	u, err := url.Parse(e.Endpoint)
 	if err != nil || u.Host == "" {

@@ -20,7 +20,7 @@ const outputDelay = 2 * time.Second
 type run struct {
 	s   *Supervisor
 	cfg Config
-	// stopping belongs to whoever has the supervisor's turn; stop is closed when
+	// stopping belongs to whoever has the supervisor's semaphore; stop is closed when
 	// it becomes true.
 	stopping bool
 	stop     chan struct{}

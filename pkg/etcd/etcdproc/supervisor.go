@@ -222,7 +222,7 @@ func (s *Supervisor) Status() Status { return s.statusFile.status() }
 // there is one channel, meant for one reader.
 func (s *Supervisor) Changed() <-chan struct{} { return s.statusFile.changed }
 
-// take waits for the turn; give ends it.
+// take waits for the semaphore; give ends it.
 func (s *Supervisor) take(ctx context.Context) error {
 	select {
 	case <-s.semaphore:

@@ -146,7 +146,7 @@ func TestCallsWaitForTheirTurnAsLongAsTheyMay(t *testing.T) {
 	testwait.Until(t, "the child's word", func() bool { return out.has("ready") })
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Stop(context.Background()) }()
-	testwait.Until(t, "Stop to have its turn", func() bool { return len(s.semaphore) == 0 })
+	testwait.Until(t, "Stop to have the semaphore", func() bool { return len(s.semaphore) == 0 })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Start(ctx, does("stay")); !errors.Is(err, context.Canceled) ||

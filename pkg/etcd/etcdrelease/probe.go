@@ -93,7 +93,7 @@ func matches(v, printed etcdversion.Version) bool {
 	return v == printed
 }
 
-// observed finds one binary in dir and asks for its version.
+// observe finds one binary in dir and asks for its version.
 func observe(ctx context.Context, dir, name string) Tool {
 	path := filepath.Join(dir, name)
 	st, err := os.Stat(path)

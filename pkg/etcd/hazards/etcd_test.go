@@ -103,7 +103,7 @@ func v2(t *testing.T, m *etcdtest.Member, method, path string) {
 	}
 }
 
-// agrees compares with etcd's own look, whose answer is an exit code.
+// agrees compares with etcd's own check, whose answer is an exit code.
 func agrees(t *testing.T, bin etcdbin.Binaries, m *etcdtest.Member) {
 	t.Helper()
 	out, err := exec.Command(filepath.Join(filepath.Dir(bin.Etcd), "etcdutl"), "check", "v2store", "--data-dir",

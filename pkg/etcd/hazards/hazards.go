@@ -1,4 +1,4 @@
-// Package hazards looks into a member's data directory for what the next minor
+// Package hazards checks a member's data directory for what the next minor
 // version of etcd does not stand.
 //
 // It reads files and changes none, neither those of a stopped member nor those of
@@ -6,7 +6,7 @@
 // the database is read by one of its transactions, and then the log, which is
 // written before the database and may end within a record.
 //
-// What is proved absent is absent at the time of the look. A running 3.5 may take
+// What is proved absent is absent at the time of the check. A running 3.5 may take
 // new keys into its v2 store if it was told to (--enable-v2).
 package hazards
 

@@ -21,7 +21,7 @@ import (
 // big is the value of a key of 1 MiB.
 var big = strings.Repeat("0123456789abcdef", 1<<16)
 
-// put writes a v2 key, with a time to live in seconds if it is not zero.
+// putV2 writes a v2 key, with a time to live in seconds if it is not zero.
 func putV2(t *testing.T, m *etcdtest.Member, key, value string, ttl int) {
 	t.Helper()
 	form := url.Values{"value": {value}}

@@ -124,7 +124,7 @@ func TestMigrateFromTheRetired(t *testing.T) {
 	}
 }
 
-// pod writes the retired environment as a static pod has it.
+// podOf writes the retired environment as a static pod has it.
 func podOf(env string) string {
 	var b strings.Builder
 	b.WriteString(retiredPod)

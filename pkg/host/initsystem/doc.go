@@ -64,7 +64,7 @@ type Status struct {
 // nothing where nothing is to be done, so that it can be repeated. They are not
 // for several goroutines at once.
 type System interface {
-	// Status looks.
+	// Status observes.
 	Status(ctx context.Context) (Status, error)
 	// Start makes the init system keep etcd running, now and after a reboot. It
 	// does not wait for etcd to be ready. A running etcd is left alone, even

@@ -66,7 +66,7 @@ func TestStaticPodFromStartToEnd(t *testing.T) {
 	n.onObserve = func(observations int64) { n.answers.Store(observations < 4) }
 	mustDo(t, s.Stop)
 	if observations := n.observations.Load(); observations < 4 {
-		t.Errorf("did not wait: %d looks", observations)
+		t.Errorf("did not wait: %d checks", observations)
 	}
 	if st := status(t, s); st.State != initsystem.Absent {
 		t.Errorf("stopped: %+v", st)
@@ -88,7 +88,7 @@ func TestStaticPodThatComesBack(t *testing.T) {
 	n.onObserve = func(observations int64) { n.answers.Store(observations > 2 && observations < 6) }
 	mustDo(t, s.Stop)
 	if observations := n.observations.Load(); observations < 6 {
-		t.Errorf("it took the pod for gone after %d looks", observations)
+		t.Errorf("it took the pod for gone after %d checks", observations)
 	}
 }
 

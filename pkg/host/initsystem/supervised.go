@@ -64,7 +64,7 @@ func newProcess(o Options) (*supervised, error) {
 }
 
 // An observation is what is in the status files, and what of it lives.
-type observe struct {
+type observation struct {
 	// status is the supervisor's own, nil for none.
 	status *status
 	// left are the living: supervisor, etcd, and a supervisor that was launched
@@ -72,19 +72,19 @@ type observe struct {
 	left []process
 }
 
-func (l observe) supervised() bool {
+func (l observation) supervised() bool {
 	return l.status != nil && len(l.left) > 0 && l.left[0] == l.status.Supervisor
 }
 
-func (s *supervised) observe() (observe, error) {
+func (s *supervised) observe() (observation, error) {
 	s.reap()
 	own, err := readStatus(filepath.Join(s.dir, statusFileName))
 	if err != nil {
-		return observe{}, err
+		return observation{}, err
 	}
 	launched, err := readStatus(filepath.Join(s.dir, launchName))
 	if err != nil {
-		return observe{}, err
+		return observation{}, err
 	}
 	var named []*process
 	if own != nil {
@@ -94,7 +94,7 @@ func (s *supervised) observe() (observe, error) {
 		named = append(named, &launched.Supervisor)
 	}
 	left, err := living(named...)
-	return observe{status: own, left: left}, err
+	return observation{status: own, left: left}, err
 }
 
 // Status reads the status file.

@@ -162,7 +162,7 @@ func journalctl(args []string) int {
 	return 0
 }
 
-// machineWith returns a machine whose systemd is in a state, and a way to look
+// machineWith returns a machine whose systemd is in a state, and a way to see
 // at and change that.
 func machineWith(t *testing.T, f fake) (initsystem.System, func(change func(f *fake)) fake) {
 	t.Helper()

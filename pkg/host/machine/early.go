@@ -9,7 +9,7 @@ import (
 
 // EarlyVote returns how a machine that joins is to get its vote as soon as its etcd has
 // caught up, and the cluster to check that against: nil where that has to wait for the
-// step that does it. A member of a newer minor version than the others' is looked at
+// step that does it. A member of a newer minor version than the others' is checked
 // before, and a phase by itself votes in health.
 func EarlyVote(goal Goal, cfg Config, obs Observation) (*plan.Promote, cluster.Observation) {
 	w := &world{goal: goal, cfg: cfg, obs: obs}

@@ -9,7 +9,7 @@ import (
 )
 
 // A learner that has not served yet may have its vote, unless a rule says that somebody
-// has to look at it first.
+// has to check it first.
 func TestEarlyVote(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*machine.Goal, *machine.Config, *machine.Observation)

@@ -99,7 +99,7 @@ func TestPhasesOnAnEmptyMachine(t *testing.T) {
 	}
 }
 
-// Only its own join looks into the data of a learner of a later version.
+// Only its own join checks the data of a learner of a later version.
 func TestALearnerOfALaterVersionIsForItsOwnJoin(t *testing.T) {
 	a, c := healthy("a", 0xa, "10.0.0.1"), learner(healthy("c", 0xc, "10.0.0.3"))
 	obs := ready(a, c)

@@ -10,14 +10,14 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// A look is what was found in a member's data, as long as its files are the same.
-type look struct {
+// A dataCheck is what was found in a member's data, as long as its files are the same.
+type dataCheck struct {
 	files string
 	found []cluster.Hazard
 }
 
-// hazards looks into the data for what the wanted version does not stand, where
-// that version is not what runs it already. A learner is looked at in any case: its
+// hazards checks the data for what the wanted version does not stand, where
+// that version is not what runs it already. A learner is checked in any case: its
 // data came from another member.
 func (m *Machine) hazards(goal machine.Goal, obs machine.Observation) []cluster.Hazard {
 	want := m.cfg.Version.Release()
@@ -29,13 +29,13 @@ func (m *Machine) hazards(goal machine.Goal, obs machine.Observation) []cluster.
 		return nil
 	}
 	files := m.dataFiles()
-	if files == m.looked.files {
-		return m.looked.found
+	if files == m.checked.files {
+		return m.checked.found
 	}
 	found := hazards.Examine(m.dataDirs())
 	unknown := func(h cluster.Hazard) bool { return h.State == cluster.HazardUnknown }
 	if !slices.ContainsFunc(found, unknown) {
-		m.looked = look{files, found}
+		m.checked = dataCheck{files, found}
 	}
 	return found
 }
@@ -61,7 +61,7 @@ func (m *Machine) adopt(goal machine.Goal, obs machine.Observation) bool {
 	return false
 }
 
-// Hazards looks into the data of the machine's member.
+// Hazards checks the data of the machine's member.
 func (m *Machine) Hazards() []cluster.Hazard { return hazards.Examine(m.dataDirs()) }
 
 // dataDirs are where the member has its data.

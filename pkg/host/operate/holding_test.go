@@ -43,7 +43,7 @@ func TestMomentaryHoldsAreWaitedForAndNoLonger(t *testing.T) {
 			var h holding
 			for i, l := range observations {
 				if got := h.clears(l.why, limit, time.Unix(1000, 0).Add(l.after)); got != l.want {
-					t.Errorf("look %d: waiting is %v", i, got)
+					t.Errorf("observation %d: waiting is %v", i, got)
 				}
 			}
 		})

@@ -111,7 +111,7 @@ func identity(path string) string {
 	return fmt.Sprintf("%s %d %d", path, info.Size(), info.ModTime().UnixNano())
 }
 
-// data looks into etcd's data directory.
+// data checks etcd's data directory.
 func (m *Machine) data() machine.Data {
 	dir := m.cfg.Paths.Data
 	d := machine.Data{State: cluster.DiskEmpty, Discarded: exists(m.cfg.Paths.Discarded()), SetAside: asides(m.cfg)}

@@ -65,7 +65,7 @@ type Machine struct {
 	versionOpen bool
 
 	versions versions
-	looked   look
+	checked  dataCheck
 	mu       sync.Mutex
 	fallback *tls.Config
 	nonce    cluster.Token

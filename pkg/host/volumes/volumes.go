@@ -100,12 +100,12 @@ func Lookup(name string) Factory {
 }
 
 const (
-	// firstPause and longestPause bound the time between two looks while all is
+	// firstPause and longestPause bound the time between two tries while all is
 	// well and no volume is free: a machine that is replaced keeps its volume
 	// for a while, and whoever waits is missing in the quorum.
 	firstPause   = time.Second
 	longestPause = 5 * time.Second
-	// longestRetry bounds the time between two looks while the cloud refuses.
+	// longestRetry bounds the time between two tries while the cloud refuses.
 	longestRetry = 30 * time.Second
 	// callLimit bounds one question to the cloud, attachLimit one attachment.
 	callLimit   = 30 * time.Second
@@ -168,7 +168,7 @@ func (a *acquisition) tell(why string) {
 	a.waiting(why)
 }
 
-// try looks once, and attaches where nothing is attached yet.
+// try asks once, and attaches where nothing is attached yet.
 func (a *acquisition) try(ctx context.Context) (Volume, error) {
 	short, cancel := context.WithTimeout(ctx, callLimit)
 	found, err := a.p.Find(short)

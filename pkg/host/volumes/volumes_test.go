@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A cloud answers from a script: look says what each look finds.
+// A cloud answers from a script: list says what each question finds.
 type cloud struct {
 	look     func(n int) ([]Volume, error)
 	attach   func(n int, v Volume) (Volume, error)
@@ -97,7 +97,7 @@ func TestAVolumeOfADyingMachineIsTakenWithinSeconds(t *testing.T) {
 			t.Errorf("taken after %s", took)
 		}
 		if c.looks > 130 {
-			t.Errorf("%d looks in four minutes", c.looks)
+			t.Errorf("%d questions in four minutes", c.looks)
 		}
 		if len(told) != 2 || !strings.Contains(told[0], "vol-1 is attached to i-old") || told[1] != "" {
 			t.Errorf("told %q", told)
@@ -116,7 +116,7 @@ func TestAThrottlingCloudIsAskedRarely(t *testing.T) {
 		}}
 		told, took := acquired(t, c, "1")
 		if c.looks > 50 || took > 11*time.Minute {
-			t.Errorf("%d looks in %s", c.looks, took)
+			t.Errorf("%d questions in %s", c.looks, took)
 		}
 		if len(told) != 2 || !strings.Contains(told[0], "RequestLimitExceeded") {
 			t.Errorf("told %q", told)

@@ -16,7 +16,7 @@ type Bounds struct {
 }
 
 // minAside is for how long data stays set aside where nothing else is said:
-// someone has to have the time to look.
+// someone has to have the time to see it.
 const minAside = time.Hour
 
 // mayDiscard holds the deletion of what was set aside at that time to the time

@@ -207,7 +207,7 @@ func (c *Coordinator) stillEvicted(ctx context.Context, obs cluster.Observation,
 // finds nothing to do. Only what is done with backups is sent once: it changes
 // nothing, may outlive a lease, and would be done twice.
 func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
-	once := plan.Aside(op)
+	once := plan.InBackground(op)
 	for {
 		proven, done, term, err := c.confirm(ctx, obs, op)
 		if err != nil {

@@ -434,7 +434,7 @@ func TestWhatClearsByItself(t *testing.T) {
 func TestEveryOperationHasADeadline(t *testing.T) {
 	for _, k := range plan.Kinds() {
 		want := quickDeadline
-		if plan.Aside(k.New()) {
+		if plan.InBackground(k.New()) {
 			want = backupDeadline
 		}
 		if _, ok := k.New().(*plan.MemberChangeVersion); ok {

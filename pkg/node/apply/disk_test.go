@@ -62,7 +62,7 @@ func TestAReadingIsNeverOlderThanTheQuestion(t *testing.T) {
 		}
 		go told(&r, do)
 		<-begun
-		changed = true // by an operation, while somebody looks
+		changed = true // by an operation, while somebody observes
 		if got, _, _ := told(&r, do); got != 2 {
 			t.Errorf("after a change it tells %d", got)
 		}

@@ -17,32 +17,31 @@ import (
 )
 
 const (
-	// lookAgain is how long a look that proved nothing counts, and lookPresent one
-	// that has found something: etcd repairs its list when it starts, and no file says
-	// so.
-	lookAgain   = 10 * time.Second
-	lookPresent = 30 * time.Second
-	// fresh is how long a look counts right before a change.
+	// unknownFor is how long a check that proved nothing counts, and presentFor one that has
+	// found something: etcd repairs its list when it starts, and no file says so.
+	unknownFor = 10 * time.Second
+	presentFor = 30 * time.Second
+	// fresh is how long a check counts right before a change.
 	fresh = 10 * time.Second
 )
 
-// A looker looks into the member's data for what the next minor version does not
+// A dataWatch checks the member's data for what the next minor version does not
 // stand: once for each set of files, beside what else the node does. Each raft
 // snapshot and each 64 MB of the log is a new file.
-type looker struct {
-	mu    sync.Mutex
-	looks sync.WaitGroup
-	// files and found are of the last look; whose is the member, and what it runs.
+type dataWatch struct {
+	mu     sync.Mutex
+	checks sync.WaitGroup
+	// files and found are of the last check; whose is the member, and what it runs.
 	whose, files string
 	found        []cluster.Hazard
-	// looking says that a look is under way, at is when the last one began.
-	looking bool
-	at      time.Time
+	// checking says that a check is under way, at is when the last one began.
+	checking bool
+	at       time.Time
 }
 
-// of returns what is known of the node's data, and has examine look if there is
+// of returns what is known of the node's data, and has examine check it if there is
 // something new.
-func (l *looker) of(dir string, s nodestate.State, disk cluster.Disk, now time.Time,
+func (l *dataWatch) of(dir string, s nodestate.State, disk cluster.Disk, now time.Time,
 	examine examiner,
 ) []cluster.Hazard {
 	if s.Assigned == nil || disk.State != cluster.DiskData || disk.Token != s.Assigned.Token {
@@ -59,37 +58,37 @@ func (l *looker) of(dir string, s nodestate.State, disk cluster.Disk, now time.T
 	if l.whose != whose {
 		l.whose, l.files, l.found = whose, "", pending()
 	}
-	if !l.looking && (l.files != files || now.Sub(l.at) >= counts(l.found) || now.Before(l.at)) {
-		l.looking, l.at = true, now
-		l.looks.Go(func() { l.look(whose, data, files, examine) })
+	if !l.checking && (l.files != files || now.Sub(l.at) >= counts(l.found) || now.Before(l.at)) {
+		l.checking, l.at = true, now
+		l.checks.Go(func() { l.check(whose, data, files, examine) })
 	}
 	return l.found
 }
 
-func (l *looker) look(whose, data, files string, examine examiner) {
+func (l *dataWatch) check(whose, data, files string, examine examiner) {
 	found := examine(hazards.Dir{Data: data})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.looking = false
+	l.checking = false
 	if l.whose == whose {
 		l.files, l.found = files, found
 	}
 }
 
-// forget has the data looked into again: what was found has turned out to be old.
-func (l *looker) forget() {
+// forget has the data checked again: what was found has turned out to be old.
+func (l *dataWatch) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.whose = ""
 }
 
-// wait returns when no look is under way, or ctx ends: one takes as long as the
+// wait returns when no check is under way, or ctx ends: one takes as long as the
 // log's files take to be read.
-func (l *looker) wait(ctx context.Context) {
+func (l *dataWatch) wait(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		l.looks.Wait()
+		l.checks.Wait()
 	}()
 	select {
 	case <-done:
@@ -97,16 +96,16 @@ func (l *looker) wait(ctx context.Context) {
 	}
 }
 
-// counts is how long a look counts while the files stay the same. Old entries in the
+// counts is how long a check counts while the files stay the same. Old entries in the
 // log go with a file only.
 func counts(found []cluster.Hazard) time.Duration {
 	long := time.Duration(math.MaxInt64)
 	for _, h := range found {
 		switch {
 		case h.State == cluster.HazardPresent && h.Kind != cluster.HazardOldLog:
-			long = min(long, lookPresent)
+			long = min(long, presentFor)
 		case h.State == cluster.HazardUnknown:
-			long = min(long, lookAgain)
+			long = min(long, unknownFor)
 		}
 	}
 	return long
@@ -132,24 +131,24 @@ func filesIn(data string) string {
 // An examiner is [hazards.Examine], where no test has another one.
 type examiner func(hazards.Dir) []cluster.Hazard
 
-// A lastLook is the look into the data right before a change.
-type lastLook struct {
+// A lastCheck is the check of the data right before a change.
+type lastCheck struct {
 	mu   sync.Mutex
-	last *look
+	last *dataCheck
 }
 
-// A look is one into the data for a change. What it has found, and when it ended, is
+// A dataCheck is one of the data for a change. What it has found, and when it ended, is
 // there once done is closed.
-type look struct {
+type dataCheck struct {
 	line  string // of the order
 	done  chan struct{}
 	found []cluster.Hazard
 	ended time.Time
 }
 
-// of returns what a look of a moment ago has found, or one that it begins. Who does
+// of returns what a check of a moment ago has found, or one that it begins. Who does
 // not wait to its end finds it under way the next time.
-func (l *lastLook) of(ctx context.Context, op *plan.MemberChangeVersion, data string, examine examiner) (
+func (l *lastCheck) of(ctx context.Context, op *plan.MemberChangeVersion, data string, examine examiner) (
 	[]cluster.Hazard, error,
 ) {
 	k := l.begin(plan.Line(op), data, examine)
@@ -161,13 +160,13 @@ func (l *lastLook) of(ctx context.Context, op *plan.MemberChangeVersion, data st
 	}
 }
 
-func (l *lastLook) begin(line, data string, examine examiner) *look {
+func (l *lastCheck) begin(line, data string, examine examiner) *dataCheck {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last != nil && l.last.line == line && !l.last.old() {
 		return l.last
 	}
-	k := &look{line: line, done: make(chan struct{})}
+	k := &dataCheck{line: line, done: make(chan struct{})}
 	l.last = k
 	go func() {
 		defer close(k.done)
@@ -177,14 +176,14 @@ func (l *lastLook) begin(line, data string, examine examiner) *look {
 	return k
 }
 
-// forget has the next one look anew.
-func (l *lastLook) forget() {
+// forget has the next one check anew.
+func (l *lastCheck) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = nil
 }
 
-func (k *look) old() bool {
+func (k *dataCheck) old() bool {
 	select {
 	case <-k.done:
 		return time.Since(k.ended) > fresh
@@ -193,21 +192,21 @@ func (k *look) old() bool {
 	}
 }
 
-// lookFirst looks into the data before an order for a later minor version has its
-// turn: that takes as long as the log takes to be read, and by then the order may not
+// checkFirst checks the data before an order for a later minor version takes the
+// semaphore: that takes as long as the log takes to be read, and by then the order may not
 // count any more, or another voter may be down. Who gave it hangs up meanwhile, and
 // gives it again.
-func (l *Local) lookFirst(ctx context.Context, op *plan.MemberChangeVersion) error {
+func (l *Local) checkFirst(ctx context.Context, op *plan.MemberChangeVersion) error {
 	if op.Node != l.o.Name || op.To.Minor <= op.ExpectVersion.Minor || len(cluster.HazardsBefore(op.To)) == 0 {
 		return nil
 	}
-	_, err := l.lastLook.of(ctx, op, nodestate.DataDir(l.o.DataDir, op.ExpectToken), l.o.examine)
+	_, err := l.lastCheck.of(ctx, op, nodestate.DataDir(l.o.DataDir, op.ExpectToken), l.o.examine)
 	return err
 }
 
 // stands holds a change to what is in the data now: see [cluster.Barred].
 func (l *Local) stands(ctx context.Context, from etcdversion.Version, op *plan.MemberChangeVersion) error {
-	found, err := l.lastLook.of(ctx, op, nodestate.DataDir(l.o.DataDir, op.ExpectToken), l.o.examine)
+	found, err := l.lastCheck.of(ctx, op, nodestate.DataDir(l.o.DataDir, op.ExpectToken), l.o.examine)
 	if err != nil {
 		return err
 	}
@@ -217,6 +216,6 @@ func (l *Local) stands(ctx context.Context, from etcdversion.Version, op *plan.M
 	}
 	l.hazards.forget()
 	l.logs.forget()
-	l.lastLook.forget()
+	l.lastCheck.forget()
 	return refuse("etcd %s cannot follow %s on this data: %s; %s", op.To, from, held[0], held[0].Cure(op.To))
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
 
-// A node tells what is in the data of its real member, having looked once for each
-// set of files; and right before a change it looks again, whatever it has told.
+// A node tells what is in the data of its real member, having checked it once for each
+// set of files; and right before a change it checks again, whatever it has told.
 func TestHazardsOfARealMember(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -28,13 +28,13 @@ func TestHazardsOfARealMember(t *testing.T) {
 	etcdtest.AwaitRead(t, etcdtest.Dial(t, m))
 	s := nodestate.State{Assigned: &cluster.Assigned{Token: "t1", Version: etcdversion.Must("3.5.21")}}
 	disk := cluster.Disk{State: cluster.DiskData, Token: "t1"}
-	var l looker
+	var l dataWatch
 	now := time.Unix(1000, 0)
 	var found []cluster.Hazard
 	for (len(found) == 0 || found[0].State == cluster.HazardPending) && t.Context().Err() == nil {
 		found = l.of(dir, s, disk, now, hazards.Examine)
 		l.wait(t.Context())
-		now = now.Add(lookAgain)
+		now = now.Add(unknownFor)
 	}
 	from, to := etcdversion.Must("3.5.21"), etcdversion.Must("3.6.16")
 	if held := cluster.HazardsFrom(found, from, to); len(held) > 0 {
@@ -43,7 +43,7 @@ func TestHazardsOfARealMember(t *testing.T) {
 	at := l.at
 	l.of(dir, s, disk, now.Add(time.Hour), hazards.Examine)
 	if l.wait(t.Context()); l.at != at {
-		t.Error("it looks again at the same files")
+		t.Error("it checks the same files again")
 	}
 	s.Assigned.Token = "t2"
 	if got := l.of(dir, s, disk, now, hazards.Examine); got != nil {
@@ -52,7 +52,7 @@ func TestHazardsOfARealMember(t *testing.T) {
 	m.Kill()
 	local := &Local{o: LocalOptions{DataDir: dir, examine: hazards.Examine}}
 	stands := func(from etcdversion.Version, op *plan.MemberChangeVersion) error {
-		local.lastLook.forget()
+		local.lastCheck.forget()
 		return local.stands(t.Context(), from, op)
 	}
 	op := &plan.MemberChangeVersion{ExpectToken: "t1", To: to}
@@ -77,7 +77,7 @@ func TestHazardsOfARealMember(t *testing.T) {
 }
 
 // etcd repairs its list of members when it starts, and makes no new file then: what was
-// found is not found for ever. What nobody has found yet is no reason to look again.
+// found is not found for ever. What nobody has found yet is no reason to check again.
 func TestWhatIsRepairedIsSeen(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(nodestate.DataDir(dir, "t1"), 0o700); err != nil {
@@ -86,12 +86,12 @@ func TestWhatIsRepairedIsSeen(t *testing.T) {
 	s := nodestate.State{Assigned: &cluster.Assigned{Token: "t1", Version: etcdversion.Must("3.5.35")}}
 	disk := cluster.Disk{State: cluster.DiskData, Token: "t1", MemberID: 1}
 	data := []cluster.Hazard{{Kind: cluster.HazardMembers, State: cluster.HazardPresent}}
-	looks := 0
+	checks := 0
 	examine := func(hazards.Dir) []cluster.Hazard {
-		looks++
+		checks++
 		return data
 	}
-	var l looker
+	var l dataWatch
 	now := time.Unix(1000, 0)
 	state := func() cluster.HazardState {
 		found := l.of(dir, s, disk, now, examine)
@@ -99,21 +99,21 @@ func TestWhatIsRepairedIsSeen(t *testing.T) {
 		return cluster.HazardOf(found, cluster.HazardMembers).State
 	}
 	if got := state(); got != cluster.HazardPending {
-		t.Errorf("before the first look it is %s", got)
+		t.Errorf("before the first check it is %s", got)
 	}
 	if got := state(); got != cluster.HazardPresent {
 		t.Errorf("what is there is %s", got)
 	}
 	data = cluster.NoHazards()
-	now = now.Add(lookPresent)
+	now = now.Add(presentFor)
 	state()
 	if got := state(); got != cluster.HazardAbsent {
 		t.Errorf("what was repaired is %s", got)
 	}
-	seen := looks
+	seen := checks
 	now = now.Add(time.Hour)
-	if state(); looks != seen {
-		t.Error("it looks again where nothing was found")
+	if state(); checks != seen {
+		t.Error("it checks again where nothing was found")
 	}
 	disk.MemberID = 2 // it has joined again
 	if got := state(); got != cluster.HazardPending {

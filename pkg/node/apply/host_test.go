@@ -211,14 +211,14 @@ func (h *host) disk() nodestate.State {
 	return s
 }
 
-// observed is one observation of the host.
+// observe is one observation of the host.
 func (h *host) observe() cluster.Node {
 	h.t.Helper()
 	n, _ := h.Observe(h.t.Context())
 	return n
 }
 
-// hasData waits for etcd's first data, and looks: that ends the promise.
+// hasData waits for etcd's first data, and observes: that ends the promise.
 func (h *host) hasData() {
 	h.t.Helper()
 	testwait.Until(h.t, "data on the disk", func() bool {

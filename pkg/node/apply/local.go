@@ -102,24 +102,24 @@ type LocalOptions struct {
 // Local carries out operations on its own node.
 type Local struct {
 	o LocalOptions
-	// semaphore lets one operation run at a time. Looking does not take it.
+	// semaphore lets one operation run at a time. Observing does not take it.
 	semaphore chan struct{}
 
 	clientMu sync.Mutex
 	client   *etcdclient.Client
 	clientTo string
 
-	hazards  looker
-	lastLook lastLook
-	sizes    sizes
-	logs     logWatch
-	rights   rightsWatch
-	binaries binaryWatch
-	stager   stager
-	comparer comparer
-	settler  settler
-	late     settler
-	links    linkWatch
+	hazards   dataWatch
+	lastCheck lastCheck
+	sizes     sizes
+	logs      logWatch
+	rights    rightsWatch
+	binaries  binaryWatch
+	stager    stager
+	comparer  comparer
+	settler   settler
+	late      settler
+	links     linkWatch
 	// spawned is the version that was started last.
 	spawned atomic.Pointer[etcdversion.Version]
 	// serving are the peer URLs that the member was started for.
@@ -203,7 +203,7 @@ func (l *Local) Do(ctx context.Context, order plan.Order, still func(context.Con
 		return err
 	}
 	if op, ok := order.Operation.(*plan.MemberChangeVersion); ok {
-		return l.settled(ctx, op) // others have their turn meanwhile
+		return l.settled(ctx, op) // other operations run meanwhile
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (l *Local) do(ctx context.Context, order plan.Order, still func(context.Con
 	if node, ok := plan.Target(op); !ok || node != l.o.Name {
 		return refuse("the operation is not for node %s", l.o.Name)
 	}
-	if !plan.Aside(op) { // what only reads, and may take long: nothing waits for it
+	if !plan.InBackground(op) { // what only reads, and may take long: nothing waits for it
 		if err := l.take(ctx); err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 // The question to the node's own etcd has a deadline, so that one that hangs
-// does not make the whole node look silent. A process that has just started
+// does not make the whole node seem unreachable. A process that has just started
 // does not answer before it has found its peers; it is not waited for.
 const (
 	reportTimeout   = time.Second
@@ -30,15 +30,15 @@ const (
 
 // Observe returns what the node knows about itself, and then writes down what it
 // has learned by that. report is nil where no etcd answers. It takes no lock that an
-// operation holds: a long backup does not keep anyone from looking. Nor does a disk
+// operation holds: a long backup does not keep anyone from observing. Nor does a disk
 // that hangs: then it tells what was last read of it, with how the disk does now.
 func (l *Local) Observe(ctx context.Context) (cluster.Node, *cluster.Report) {
-	f, r := l.look(ctx)
+	f, r := l.observe(ctx)
 	return l.learn(ctx, f, r), r
 }
 
-// look observes the node, and changes nothing.
-func (l *Local) look(ctx context.Context) (facts, *cluster.Report) {
+// observe observes the node, and changes nothing.
+func (l *Local) observe(ctx context.Context) (facts, *cluster.Report) {
 	f := l.disk(ctx)
 	n, s := &f.node, f.state
 	n.Storage = l.storage(n.Storage)
@@ -95,7 +95,7 @@ func (l *Local) read(ctx context.Context) facts {
 	n.NewCluster = nodestate.AsksForCluster(l.o.DataDir)
 	n.OldLog = l.oldLog(s)
 	// Space and hosts are for people and for bounded upkeep: an error there is
-	// an unknown, not a failed look.
+	// an unknown, not a failed observation.
 	if free, err := hostfs.FreeBytes(l.o.DataDir); err == nil {
 		n.FreeBytes = max(free, 1) // zero is: not known
 	}

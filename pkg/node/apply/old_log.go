@@ -19,7 +19,7 @@ const (
 	// snapshotDeadline is how long a raft snapshot may take to force: etcd takes one
 	// every 10 000 entries, or as many as the operator's own setting says.
 	snapshotDeadline = 2 * time.Minute
-	// proposals is how many entries are proposed between two looks.
+	// proposals is how many entries are proposed between two checks.
 	proposals = 1000
 	// logPeriod is how often a log is read that still has old entries.
 	logPeriod = 5 * time.Second
@@ -36,7 +36,7 @@ type logWatch struct {
 }
 
 // oldLog returns what is known of the member's log, and has it read where that is
-// due. Nobody looks before all members run the minor version: until then others still
+// due. Nobody checks before all members run the minor version: until then others still
 // write such entries. What is absent then stays so.
 func (l *Local) oldLog(s nodestate.State) cluster.Hazard {
 	w := &l.logs

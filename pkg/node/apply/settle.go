@@ -19,7 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
-// settleTick is how often it is looked whether a new version serves.
+// settleTick is how often it is checked whether a new version serves.
 const settleTick = 100 * time.Millisecond
 
 // A settler sees something to its end in the background, as a change of version.

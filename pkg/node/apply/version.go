@@ -26,17 +26,17 @@ const (
 	changeDeadline = 2*stopTimeout + defaultComesUp + time.Minute
 )
 
-// ahead does what a change does not wait for its turn with, and reports whether it is
+// ahead does what a change does not wait for the semaphore with, and reports whether it is
 // under way already, and how it ended.
 func (l *Local) ahead(ctx context.Context, op *plan.MemberChangeVersion) (begun bool, err error) {
 	if l.changing(op) {
 		return true, l.settled(ctx, op)
 	}
-	return false, l.lookFirst(ctx, op)
+	return false, l.checkFirst(ctx, op)
 }
 
 // changing reports whether op is under way already. An order that is given again does
-// not wait for its turn: by then the change may have been taken back, and would begin
+// not wait for the semaphore: by then the change may have been taken back, and would begin
 // again with nobody having checked the other voters.
 func (l *Local) changing(op *plan.MemberChangeVersion) bool {
 	c := l.o.State.State().Changing()

@@ -14,17 +14,17 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
-// The look into the data takes as long as the log takes to be read. An order that does
+// The check of the data takes as long as the log takes to be read. An order that does
 // not count any more by then stops nothing; one whose sender has hung up meanwhile is
-// given again, and does not wait for the look from its beginning.
-func TestAnOrderThatIsOldAfterTheLook(t *testing.T) {
-	looking, looked := make(chan struct{}), make(chan struct{})
-	looks := 0
+// given again, and does not wait for the check from its beginning.
+func TestAnOrderThatIsOldAfterTheCheck(t *testing.T) {
+	checking, checked := make(chan struct{}), make(chan struct{})
+	checks := 0
 	h := known(t)
 	h.Local.o.examine = func(hazards.Dir) []cluster.Hazard {
-		if looks++; looks == 1 {
-			close(looking)
-			<-looked
+		if checks++; checks == 1 {
+			close(checking)
+			<-checked
 		}
 		return cluster.NoHazards()
 	}
@@ -38,7 +38,7 @@ func TestAnOrderThatIsOldAfterTheLook(t *testing.T) {
 	overtaken := errors.New("another one coordinates")
 	still := func(context.Context) error {
 		select {
-		case <-looked:
+		case <-checked:
 			return overtaken
 		default:
 			return nil
@@ -46,18 +46,18 @@ func TestAnOrderThatIsOldAfterTheLook(t *testing.T) {
 	}
 	hungUp, hangUp := context.WithCancel(t.Context())
 	go func() {
-		<-looking
+		<-checking
 		hangUp()
 	}()
 	if err := h.Do(hungUp, order, still); !errors.Is(err, context.Canceled) {
 		t.Errorf("an order whose sender has hung up: %v", err)
 	}
-	close(looked)
+	close(checked)
 	if err := h.Do(t.Context(), order, still); !errors.Is(err, overtaken) {
 		t.Errorf("an order that was overtaken: %v", err)
 	}
-	if looks != 1 {
-		t.Errorf("it has looked %d times", looks)
+	if checks != 1 {
+		t.Errorf("it has checked it %d times", checks)
 	}
 	if s := h.disk(); s.Change != nil || s.Assigned.Version != older || h.pid() != pid {
 		t.Errorf("it has begun: %+v of %+v", s.Change, s.Assigned)

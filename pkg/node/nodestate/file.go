@@ -54,7 +54,7 @@ type File struct {
 	// since is when the write under way began, zero for none.
 	since time.Time
 
-	// What follows is for the holder of the turn.
+	// What follows is for the holder of the semaphore.
 
 	nodes []etcdNode
 	// own is the content of etcdadm.json, nil where a write failed and the

@@ -8,7 +8,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// seen is an observation in which a node finds what running remembers, and nothing new.
+// seenAll is an observation in which a node finds what running remembers, and nothing new.
 func seenAll() Seen {
 	return Seen{
 		Disk: cluster.Disk{State: cluster.DiskData, Token: "t1", MemberID: 1},

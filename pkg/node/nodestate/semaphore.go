@@ -17,7 +17,7 @@ func (e *SlowError) Error() string {
 	return fmt.Sprintf("the disk has not taken a write for %s", e.Waited)
 }
 
-// take waits for the turn to write.
+// take waits for the semaphore to write.
 func (f *File) take(limit <-chan time.Time) error {
 	select {
 	case f.semaphore <- struct{}{}:

@@ -40,7 +40,7 @@ type Voter struct {
 	// unknown says that a write has failed since g was read, so that the disk may
 	// have another promise than g.
 	unknown bool
-	// said is g as it was when the disk had it last. It is read without a turn: a
+	// said is g as it was when the disk had it last. It is read without the semaphore: a
 	// disk that is slow does not keep others from what has been promised.
 	said atomic.Pointer[lease.Grantor]
 }
@@ -73,7 +73,7 @@ func (v *Voter) take(ctx context.Context) error {
 
 func (v *Voter) leave() { <-v.semaphore }
 
-// takeKnown takes the turn and has g as it is on disk; where nobody can say what
+// takeKnown takes the semaphore and has g as it is on disk; where nobody can say what
 // that is, it is an error.
 func (v *Voter) takeKnown(ctx context.Context) error {
 	if err := v.take(ctx); err != nil {
