@@ -78,6 +78,9 @@ func (h *hostsFile) known(s nodestate.State) cluster.Hosts {
 
 // run keeps the file right until ctx ends.
 func (h *hostsFile) run(ctx context.Context) {
+	if h.d.c.HostsFile == "" {
+		return
+	}
 	tick := time.NewTicker(hostsEvery)
 	defer tick.Stop()
 	for {

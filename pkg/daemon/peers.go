@@ -16,6 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -156,17 +157,20 @@ func missing(self cluster.NodeName, own, heard cluster.LeaseVoters, v *vote, pau
 	return v != nil && !paused && !former && now.Sub(v.at) > missingAfter
 }
 
+// untilMissing is how long it takes at least until missing can report another thing: a vote that is
+// renewed all the time is checked rarely.
+func untilMissing(v *vote, said bool, now time.Time) time.Duration {
+	least := time.Second
+	if v == nil || said {
+		return least
+	}
+	return max(least, missingAfter-now.Sub(v.at))
+}
+
 // watch says when nobody coordinates, as far as this lease voter can tell.
 func (c *peerGroup) watch(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	said := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for wait.For(ctx, untilMissing(c.d.node.voted.Load(), said, c.d.now())) == nil {
 		v := c.d.node.voted.Load()
 		now := missing(c.d.name, c.d.state.LeaseVoters(), c.d.fleet.Lease().LeaseVoters(), v, c.d.state.State().Pause != nil,
 			c.d.now())

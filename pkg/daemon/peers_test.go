@@ -133,3 +133,25 @@ func TestWhenACoordinatorIsMissing(t *testing.T) {
 	m.noteMissing(true)
 	wantLines(t, gathered(t, m), "etcdadm_coordinator_missing 1", "etcdadm_coordinator_missing_total 2")
 }
+
+// A daemon whose coordinator is well wakes up for this three times a minute, and says in time when it
+// is not.
+func TestAMissingCoordinatorIsNotAskedForAllTheTime(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, tc := range []struct {
+		name string
+		v    *vote
+		said bool
+		want time.Duration
+	}{
+		{"a vote right now", &vote{at: now}, false, missingAfter},
+		{"a vote a while ago", &vote{at: now.Add(-15 * time.Second)}, false, missingAfter - 15*time.Second},
+		{"none for too long, in a pause", &vote{at: now.Add(-time.Hour)}, false, time.Second},
+		{"it has been said", &vote{at: now}, true, time.Second},
+		{"no lease voter", nil, false, time.Second},
+	} {
+		if got := untilMissing(tc.v, tc.said, now); got != tc.want {
+			t.Errorf("%s: %s, not %s", tc.name, got, tc.want)
+		}
+	}
+}

@@ -55,6 +55,8 @@ type Daemon struct {
 	keeping sync.Mutex
 	// reported is when this daemon last reported an observation, in nanoseconds since 1970.
 	reported atomic.Int64
+	// reports wakes watchStore.
+	reports chan struct{}
 	// news wakes the loop.
 	news chan struct{}
 	// progress says whether the loop runs.
@@ -67,7 +69,7 @@ type Daemon struct {
 // Run runs a daemon until ctx ends. It returns nil after an orderly end, and
 // the reason where the daemon could not start or its port failed.
 func Run(ctx context.Context, c Config, log *slog.Logger) error {
-	d := &Daemon{c: c, log: log, now: time.Now, news: make(chan struct{}, 1)}
+	d := &Daemon{c: c, log: log, now: time.Now, news: make(chan struct{}, 1), reports: make(chan struct{}, 1)}
 	d.hosts.d = d
 	defer d.close(context.WithoutCancel(ctx))
 	if err := d.open(ctx); err != nil {
@@ -333,7 +335,7 @@ func (d *Daemon) holds(term cluster.Term) bool {
 }
 
 func (d *Daemon) report(_ context.Context, r reconcile.Report) {
-	d.reported.Store(d.now().UnixNano())
+	d.observes()
 	d.nums.note(r)
 	d.pub.note(r)
 	d.view.Every(pollEvery(r))

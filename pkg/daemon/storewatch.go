@@ -33,6 +33,11 @@ func (d *Daemon) watchStore(ctx context.Context) {
 		}
 		now := d.now()
 		if now.Sub(time.Unix(0, d.reported.Load())) > observesFor {
+			select { // a daemon that stands by does not even wake up
+			case <-ctx.Done():
+				return
+			case <-d.reports:
+			}
 			continue
 		}
 		check, cancel := context.WithTimeout(ctx, storeCheckTimeout)
@@ -43,6 +48,15 @@ func (d *Daemon) watchStore(ctx context.Context) {
 		}
 		d.view.Expire()
 		d.wake()
+	}
+}
+
+// observes notes that this daemon has reported an observation now, and wakes watchStore.
+func (d *Daemon) observes() {
+	d.reported.Store(d.now().UnixNano())
+	select {
+	case d.reports <- struct{}{}:
+	default:
 	}
 }
 

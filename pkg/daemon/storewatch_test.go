@@ -16,7 +16,7 @@ func TestARequestWakesTheDaemonThatObserves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(t.Context(), "mem://")
 		must(t, err)
-		d := &Daemon{store: s, now: time.Now, news: make(chan struct{}, 1)}
+		d := &Daemon{store: s, now: time.Now, news: make(chan struct{}, 1), reports: make(chan struct{}, 1)}
 		d.view = fleet.NewStoreView(s, time.Hour, d.now)
 		defer d.view.Close()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -30,7 +30,7 @@ func TestARequestWakesTheDaemonThatObserves(t *testing.T) {
 			t.Errorf("a daemon that stands by has made %d requests", n)
 		}
 
-		d.reported.Store(time.Now().UnixNano())
+		d.observes()
 		time.Sleep(2 * time.Second)
 		if a := d.view.Answer(t.Context()); a.Err != nil || len(a.Store.Requests) != 0 {
 			t.Fatalf("the first answer is %+v", a)

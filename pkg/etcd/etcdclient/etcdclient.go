@@ -63,7 +63,10 @@ var ErrLearnerPending = errors.New("etcd allows one learner at a time, and there
 
 // A Client is a connection to one member or to several of one cluster.
 type Client struct {
-	c         *clientv3.Client
+	c *clientv3.Client
+	// kept asks over the connection of c. Left alone, etcd's client makes a new one, with a TLS
+	// handshake, for each question for a status.
+	kept      clientv3.Maintenance
 	endpoints []string
 	versions  *http.Client
 }
@@ -120,7 +123,8 @@ func Open(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open etcd client for %s: %w", strings.Join(o.Endpoints, ", "), err)
 	}
-	return &Client{c: c, endpoints: o.Endpoints, versions: versionClient(o.TLS)}, nil
+	kept := clientv3.NewMaintenanceFromMaintenanceClient(clientv3.RetryMaintenanceClient(c, c.ActiveConnection()), c)
+	return &Client{c: c, kept: kept, endpoints: o.Endpoints, versions: versionClient(o.TLS)}, nil
 }
 
 // Close ends the connection.
@@ -158,7 +162,7 @@ func (c *Client) Report(ctx context.Context) (cluster.Report, error) {
 	go func() { read <- c.read(rctx) }()
 	version := make(chan etcdversion.Version, 1)
 	go func() { version <- clusterVersion(rctx, c.versions, c.endpoints[0]) }()
-	s, err := c.c.Status(ctx, c.endpoints[0])
+	s, err := c.kept.Status(ctx, c.endpoints[0])
 	if err != nil {
 		return cluster.Report{}, fmt.Errorf("status of %s: %w", c.endpoints[0], plain(err))
 	}

@@ -133,12 +133,7 @@ func (f *File) Close() error {
 func (f *File) State() State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s, err := f.state.clone()
-	if err != nil {
-		// Impossible: save cloned it before.
-		panic(fmt.Sprintf("nodestate: %v", err))
-	}
-	return s
+	return f.state.copied()
 }
 
 // Settled is State where no write is under way. While one is, nobody knows what
