@@ -124,7 +124,8 @@ func TestAnOperationWhoseEffectDoesNotShowIsGivenUpForLonger(t *testing.T) {
 		if done < maxInARow+3 || done > 30 {
 			t.Errorf("in ten minutes it was done %d times", done)
 		}
-		if r := w.last(t); reasons(r) != "operation-failed" || !strings.Contains(r.Holds[0].Text, "its effect does not show") {
+		if r := w.last(t); reasons(r) != "operation-failed" ||
+			!strings.Contains(r.Holds[0].Text, "its effect does not show") {
 			t.Errorf("holds are %v", r.Holds)
 		}
 	})
