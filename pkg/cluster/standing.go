@@ -18,6 +18,8 @@ type Standing struct {
 	// Lowest is the oldest version that another member tells to run, Downgrade the one to
 	// which etcd lets the cluster be downgraded, zero for none.
 	Lowest, Downgrade etcdversion.Version
+	// Cluster is the cluster version that the member itself tells, which a downgrade lowers.
+	Cluster etcdversion.Version
 	// Others is how many other voters there are by the list of the member, Serving how
 	// many of them serve right now.
 	Others, Serving int
@@ -42,11 +44,21 @@ func (s Standing) Refusal(from, to etcdversion.Version) string {
 		return fmt.Sprintf("the member's data is of etcd %d.%d, and etcd %s is older", s.Storage.Major, s.Storage.Minor, to)
 	case !s.Seen.IsZero() && !to.AtLeast(s.Seen.Major, s.Seen.Minor):
 		return fmt.Sprintf("the cluster version is %d.%d, and etcd %s is older", s.Seen.Major, s.Seen.Minor, to)
+	case s.Answers && from.Minor < to.Minor && lags(s.Cluster, to):
+		return fmt.Sprintf("the cluster version is %d.%d, and etcd %s does not follow it", s.Cluster.Major, s.Cluster.Minor, to)
+	case s.Answers && from.Minor < to.Minor && lags(s.Downgrade, to):
+		return fmt.Sprintf("a downgrade to %d.%d is enabled, and etcd %s does not follow it", s.Downgrade.Major,
+			s.Downgrade.Minor, to)
 	case from.Minor > to.Minor && !s.stays(to):
 		return fmt.Sprintf("no other member runs etcd %d.%d, and no downgrade to it is enabled: the cluster version may rise at "+
 			"any time", to.Major, to.Minor)
 	}
 	return ""
+}
+
+// lags reports whether a version is known, and more than one minor version before to.
+func lags(v, to etcdversion.Version) bool {
+	return !v.IsZero() && v.Major == to.Major && v.Minor+1 < to.Minor
 }
 
 // stays reports whether something keeps the cluster version from rising above a version:

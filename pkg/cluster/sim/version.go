@@ -77,6 +77,7 @@ func (w *world) mayChange(n *node, op *plan.MemberChangeVersion, s nodestate.Sta
 	now := cluster.Standing{Runs: n.assigned.Version, Seen: seen, Lowest: lowest}
 	if r := w.report(n); r != nil {
 		now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade
+		now.Cluster = r.Cluster
 		now.Others, now.Serving = w.servingFor(n, g, r.ID)
 		now.Leads = r.Leader == r.ID && now.Others > 0
 	}

@@ -183,6 +183,7 @@ func TestVersionRegressions(t *testing.T) {
 		{"the cluster version rises before the last member changes", []uint64{25427430371170}},
 		{"what does not serve takes no requests of the v2 store", []uint64{22013531548766}},
 		{"an order that comes late finds the other voters gone", []uint64{7072625547866}},
+		{"an order that comes late finds a downgrade enabled", []uint64{91250000001129}},
 		{"a daemon has to know its member first", []uint64{1240, 3883, 4899}},
 	}
 	for _, tt := range tests {

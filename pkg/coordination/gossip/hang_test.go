@@ -17,7 +17,9 @@ import (
 )
 
 func member(name string, ip net.IP, port uint16) *memberlist.Node {
-	return &memberlist.Node{Name: name, Addr: ip, Port: port}
+	return &memberlist.Node{
+		Name: name, Addr: ip, Port: port, PMin: 1, PMax: memberlist.ProtocolVersionMax, PCur: memberlist.ProtocolVersionMax,
+	}
 }
 
 // A proxy stands before a node and can freeze, so that the node hangs without

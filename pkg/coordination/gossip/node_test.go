@@ -94,6 +94,8 @@ func start(t *testing.T, name cluster.NodeName, s setup) *node {
 		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			t.Errorf("serve %s: %v", name, err)
 		}
+		n.mu.Lock()
+		defer n.mu.Unlock()
 		if t.Failed() {
 			t.Log(strings.Join(n.logs, "\n"))
 		}

@@ -229,8 +229,18 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	if ip, ok := netip.AddrFromSlice(n.Addr); !ok || ip.IsUnspecified() || n.Port == 0 {
 		return errors.New("its address cannot be reached")
 	}
+	if !speaks(n) {
+		return errors.New("it is said to speak another protocol")
+	}
 	if !d.table.admits(cluster.NodeName(n.Name)) {
 		return errors.New("too many nodes have not identified themselves")
 	}
 	return nil
+}
+
+// speaks reports whether n is said to speak what all our daemons do. With one that does
+// not, true or made up, memberlist would let nobody join any more.
+func speaks(n *memberlist.Node) bool {
+	const ours = memberlist.ProtocolVersionMax
+	return n.PMin <= ours && n.PCur == ours && n.PMax >= ours && n.DMin == 0 && n.DCur == 0
 }

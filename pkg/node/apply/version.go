@@ -190,6 +190,7 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, s nod
 	r, err := c.Report(asking)
 	if err == nil {
 		now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade
+		now.Cluster = r.Cluster
 		now.Others, now.Serving = l.othersServe(ctx, r)
 		now.Leads = r.Leader == r.ID && now.Others > 0
 	}

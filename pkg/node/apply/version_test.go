@@ -3,6 +3,7 @@ package apply
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -232,6 +233,10 @@ func (h *host) downgrades(op *plan.MemberChangeVersion) {
 	})
 	if err := etcd.EnableDowngrade(t.Context(), low); err != nil {
 		t.Errorf("enabled once more: %v", err)
+	}
+	late := *op // from before the downgrade
+	if late.To = etcdversion.Must("3.7.3"); slices.Contains(h.o.Bin.Versions(), late.To) {
+		h.refused(&late, "does not follow it")
 	}
 	h.must(op)
 	testwait.Until(h.t, "3.5 runs", func() bool { _, r := h.reports(); return r.Version == op.To && r.Cluster == low })
