@@ -139,6 +139,8 @@ func (l *view) versionFailed(members []Runner) bool {
 		}
 		c := n.Change
 		switch {
+		case c.Pending() && !n.Reachable:
+			l.hold(NodeUnreachable, "%s was changing from etcd %s to %s when its daemon last answered", n.Name, c.From, c.To)
 		case c.Pending():
 			l.hold(NotYet, "%s changes from etcd %s to %s", n.Name, c.From, c.To)
 		case c.Back && !leadsTo(*c, l.spec.EtcdVersion):

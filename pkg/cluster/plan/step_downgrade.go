@@ -47,14 +47,16 @@ func missingBetween(members []Runner, low, want etcdversion.Version, minor int) 
 
 // endDowngrade is for a downgrade that etcd has enabled. It reports wait where nothing
 // else may be done about versions: the members all run its version, and etcd ends it by
-// itself, or the spec asks for a later version, and it is cancelled.
+// itself; or the spec asks for a later version, or no member can go so far down in one
+// step, and it is cancelled.
 func (l *view) endDowngrade(members []Runner) (op Operation, wait bool) {
 	to := l.obs.Downgrade
 	if to.IsZero() {
 		return nil, false
 	}
-	above, changing := false, false
+	above, changing, far := false, false, true
 	for _, m := range members {
+		far = far && m.Assigned.Minor > to.Minor+1
 		above = above || m.Assigned.Compare(to) > 0 && m.Assigned.Minor != to.Minor
 	}
 	for _, m := range l.obs.Members {
@@ -62,9 +64,9 @@ func (l *view) endDowngrade(members []Runner) (op Operation, wait bool) {
 		changing = changing || n != nil && n.Change.Pending() && n.Change.Token == l.obs.Token
 	}
 	switch {
-	case l.spec.EtcdVersion.Minor <= to.Minor && above:
+	case !far && l.spec.EtcdVersion.Minor <= to.Minor && above:
 		return nil, false
-	case l.spec.EtcdVersion.Minor <= to.Minor:
+	case !far && l.spec.EtcdVersion.Minor <= to.Minor:
 		l.waitForAll(fmt.Sprintf("the downgrade to etcd %d.%d is finished, and etcd will notice that within seconds",
 			to.Major, to.Minor))
 	case changing:

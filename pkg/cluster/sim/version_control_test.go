@@ -184,6 +184,8 @@ func TestVersionRegressions(t *testing.T) {
 		{"what does not serve takes no requests of the v2 store", []uint64{22013531548766}},
 		{"an order that comes late finds the other voters gone", []uint64{7072625547866}},
 		{"an order that comes late finds a downgrade enabled", []uint64{91250000001129}},
+		{"a downgrade by hand over two minor versions is cancelled", []uint64{91250000600001}},
+		{"a machine that is gone changes nothing", []uint64{91250000500552}},
 		{"a daemon has to know its member first", []uint64{1240, 3883, 4899}},
 	}
 	for _, tt := range tests {
