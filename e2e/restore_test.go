@@ -64,28 +64,6 @@ func TestRestore(t *testing.T) {
 	c.Write().WaitMore(harness.Soon, 10)
 }
 
-// compacted waits for the end of a watch, in which no event may be older than
-// what was seen before.
-func compacted(t *testing.T, c *harness.Cluster, watch clientv3.WatchChan, seen int64) {
-	t.Helper()
-	end := time.After(harness.Soon)
-	for {
-		select {
-		case r, ok := <-watch:
-			for _, e := range r.Events {
-				if e.Kv.ModRevision <= seen {
-					t.Errorf("the watch went back to revision %d, it had seen %d", e.Kv.ModRevision, seen)
-				}
-			}
-			if !ok || r.CompactRevision > 0 {
-				return
-			}
-		case <-end:
-			t.Fatal("the watch goes on")
-		}
-	}
-}
-
 // However old what is restored, the revision goes on above all that was seen.
 func TestRestoresOnlyGoForward(t *testing.T) {
 	t.Parallel()

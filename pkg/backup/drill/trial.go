@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -250,6 +251,10 @@ func (r *Result) ask(ctx context.Context, c *clientv3.Client, want expectation) 
 		return &MismatchError{"restored etcd", "number of keys", strconv.Itoa(want.Sum.Keys), strconv.FormatInt(r.Keys, 10)}
 	}
 	h, err := c.HashKV(ctx, c.Endpoints()[0], rev)
+	if errors.Is(err, rpctypes.ErrCompacted) && !hashKnown(r.Etcd) {
+		// etcd 3.4 has none of the last compaction's revision, and is not compared anyway.
+		h, err = c.HashKV(ctx, c.Endpoints()[0], 0)
+	}
 	if err != nil {
 		return fmt.Errorf("ask for the hash: %w", err)
 	}

@@ -192,7 +192,7 @@ func (l *view) closeRestored(r cluster.Request) Operation {
 		return &RequestClose{Name: r.Name, Outcome: OutcomeDone, Reason: "it was already carried out"}
 	}
 	if l.obs.Token != rec.Token || l.obs.Leader == 0 || l.healthy < cluster.Quorum(len(l.voters)) {
-		l.hold(Restoring, "the cluster restored from %s is coming up: %s", r.Backup, l.describe())
+		l.hold(Restoring, "the cluster restored from %s is coming up: %s", rec.Restored.Backup, l.describe())
 		return nil
 	}
 	for _, m := range l.voters {

@@ -145,6 +145,35 @@ func TestHashesTellDataApart(t *testing.T) {
 	})
 }
 
+// A member of 3.4 that was restored, or has compacted all, tells of its present revision
+// by the number, too, to clients and to peers.
+func TestHashesAtTheLastCompaction(t *testing.T) {
+	t.Parallel()
+	a, c := initialMember(t, etcdtest.Binaries(t, "3.4.25"), "--logger=zap")
+	put(t, c, "k", "1")
+	rev := put(t, c, "k", "2")
+	if err := c.Compact(short(t), rev); err != nil {
+		t.Fatal(err)
+	}
+	now, err := c.HashKV(short(t), a.ClientURL, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := c.HashKV(short(t), a.ClientURL, rev); err != nil || h != now {
+		t.Errorf("the hash is %+v, and at revision %d %+v, %v", now, rev, h, err)
+	}
+	p := OpenPeer(nil)
+	if h, err := p.HashKV(short(t), a.PeerURL, rev); err != nil || h != now {
+		t.Errorf("the hash is %+v, and a peer is told %+v, %v", now, h, err)
+	}
+	if _, err := c.HashKV(short(t), a.ClientURL, rev-1); !errors.Is(err, rpctypes.ErrCompacted) {
+		t.Errorf("the hash of a revision before: %v", err)
+	}
+	if _, err := p.HashKV(short(t), a.PeerURL, rev-1); err == nil || !strings.Contains(err.Error(), mvccCompacted) {
+		t.Errorf("a peer asks for the hash of a revision before: %v", err)
+	}
+}
+
 func TestRefusingIsHealthy(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		_, c := initialMember(t, bin)

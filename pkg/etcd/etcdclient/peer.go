@@ -76,8 +76,22 @@ func (p *Peer) Members(ctx context.Context, peerURL string) ([]cluster.Member, e
 // revision, or of the present one for zero. It reads the whole database, and
 // the member commits nothing to it meanwhile, except where revision is that of a
 // compaction that the member has carried out lately: that digest is kept (from
-// etcd 3.5.5 on).
+// etcd 3.5.5 on). What [Client.HashKV] says of etcd 3.4 is so here, too.
 func (p *Peer) HashKV(ctx context.Context, peerURL string, revision cluster.Revision) (cluster.Digest, error) {
+	d, err := p.hashKV(ctx, peerURL, revision)
+	if revision == 0 || err == nil || !strings.Contains(err.Error(), mvccCompacted) {
+		return d, err
+	}
+	if now, nowErr := p.hashKV(ctx, peerURL, 0); nowErr == nil && now.Revision == revision && now.CompactRevision == revision {
+		return now, nil
+	}
+	return d, err
+}
+
+// mvccCompacted is how a member says over HTTP that a revision is compacted.
+const mvccCompacted = "mvcc: required revision has been compacted"
+
+func (p *Peer) hashKV(ctx context.Context, peerURL string, revision cluster.Revision) (cluster.Digest, error) {
 	ask, err := json.Marshal(map[string]int64{"revision": int64(revision)})
 	if err != nil {
 		return cluster.Digest{}, err
