@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -117,19 +116,4 @@ func TestAVersionThatOnlyARestoreReaches(t *testing.T) {
 	w.WaitMore(harness.Soon, 10)
 	p.kept(t, c)
 	nothingQueued(t, c)
-}
-
-// quarantined are the nodes whose members are closed to clients, as the coordinator
-// published it last.
-func quarantined(c *harness.Cluster) (names []string, err error) {
-	r, err := c.Status()
-	if err != nil {
-		return nil, fmt.Errorf("status: %w", err)
-	}
-	for _, n := range r.Observation.Nodes {
-		if n.Assigned != nil && n.Assigned.Quarantined {
-			names = append(names, string(n.Name))
-		}
-	}
-	return names, nil
 }

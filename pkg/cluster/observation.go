@@ -130,7 +130,8 @@ type Node struct {
 	// Lease is the last coordinator's lease that the node granted or was told of.
 	Lease Lease `json:"lease"`
 	// Versions are the etcd versions that the node has binaries of, ascending. Broken are
-	// those whose binaries are there, and are not what they are called.
+	// those whose binaries are there, and are not what they are called, and those that it
+	// fetches.
 	Versions []etcdversion.Version `json:"versions,omitempty"`
 	Broken   []BrokenBinary        `json:"broken,omitempty"`
 	// Lost are the operator's settings that its member would lose with another minor

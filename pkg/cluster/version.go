@@ -51,10 +51,12 @@ type VersionChange struct {
 }
 
 // A BrokenBinary is a binary of etcd that cannot run, or is another minor version than
-// it is called after.
+// it is called after, or that the node is yet to fetch.
 type BrokenBinary struct {
 	Version etcdversion.Version `json:"version"`
 	Why     string              `json:"why"`
+	// Fetch says that the node fetches it, and Why tells of that.
+	Fetch bool `json:"fetch,omitempty"`
 }
 
 // LostSettings are settings of etcd that its member has from an operator, and that a

@@ -56,7 +56,10 @@ type Config struct {
 	Backups Backups
 
 	EtcdDirs []string
-	UserEnv  map[string]string
+	// Release is the URL below which releases of etcd are that no directory has, empty for
+	// none: an operator puts them there.
+	Release string
+	UserEnv map[string]string
 	// DNSSuffix stands behind the names of nodes in URLs, and in the hosts file, which
 	// without one is left alone.
 	DNSSuffix   string
@@ -128,6 +131,9 @@ func (c Config) Validate() error {
 	}
 	if _, err := etcdconf.Expand(c.MetricsURLs, c.Address, "name"); err != nil {
 		return fmt.Errorf("--listen-metrics-urls: %w", err)
+	}
+	if err := checkRelease(c.Release); err != nil {
+		return err
 	}
 	if _, err := discovery.ParseSeeds(c.Seeds, c.GRPCPort); err != nil {
 		return fmt.Errorf("--seeds: %w", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,6 +71,7 @@ type Daemon struct {
 // the reason where the daemon could not start or its port failed.
 func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	d := &Daemon{c: c, log: log, now: time.Now, news: make(chan struct{}, 1), reports: make(chan struct{}, 1)}
+	d.c.EtcdDirs = append(slices.Clone(c.EtcdDirs), c.releases())
 	d.hosts.d = d
 	defer d.close(context.WithoutCancel(ctx))
 	if err := d.open(ctx); err != nil {
@@ -185,6 +187,9 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 	if !d.c.EtcdInsecure {
 		o.TLS = d.keys
 	}
+	if d.c.Release != "" {
+		o.Fetch, o.From = d.fetchRelease, shownRelease(d.c.Release)
+	}
 	d.node = &node{boot: observe.NewToken(), local: apply.NewLocal(o), voter: voter, state: d.state, keys: d.keys,
 		now: d.now, released: d.wake}
 	d.onClose(func(ctx context.Context) {
@@ -267,6 +272,9 @@ func (d *Daemon) run(ctx context.Context) error {
 	wg.Go(func() { fatal("run etcd", d.node.local.Watch(ctx)) })
 	wg.Go(func() { d.keepLock(ctx) })
 	wg.Go(func() { d.watchStore(ctx) })
+	if d.c.Release != "" {
+		wg.Go(func() { d.fetchReleases(ctx) })
+	}
 	wg.Go(func() { d.peerGroup.run(ctx) })
 	// What is ordered and done while the others stop is published too.
 	published, publish := context.WithCancel(context.WithoutCancel(ctx))

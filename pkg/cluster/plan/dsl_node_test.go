@@ -19,6 +19,7 @@ import (
 //	assigned, unassigned   its state file
 //	version=3.5.21         of its assignment; versions=... of its binaries
 //	broken=3.6.16          a binary that cannot run
+//	fetches=3.6.16         a version that it gets itself
 //	loses=3.6.0            a setting of its member is gone there
 //	log=present            entries that 3.7 cannot read are in it (absent where all run 3.6)
 //	changes=3.6.16         from the version of its assignment; failed=... and back again, stuck=... and not back
@@ -100,6 +101,10 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 	case "broken": // a binary that is there
 		n.Broken = append(n.Broken, cluster.BrokenBinary{
 			Version: etcdversion.Must(value), Why: "/opt/etcd cannot run: no luck",
+		})
+	case "fetches": // a binary that is to come
+		n.Broken = append(n.Broken, cluster.BrokenBinary{
+			Version: etcdversion.Must(value), Why: "is being fetched from https://mirror", Fetch: true,
 		})
 	case "loses": // a setting with that minor version
 		n.Lost = append(n.Lost, cluster.LostSettings{Version: etcdversion.Must(value), What: []string{

@@ -191,7 +191,8 @@ var ruleDocs = []ReasonDoc{
 	{BinaryMissing,
 		"A node has no binaries of the etcd version that it would have to run, or none whose tool raises the revision " +
 			"of what it would have to restore.",
-		"Install the version on the node in one of the directories of --etcd-dir, or change the spec."},
+		"Install the version on the node in one of the directories of --etcd-dir, or have its daemon fetch it " +
+			"(--etcd-release), or change the spec."},
 	{VersionDiffers,
 		"The members run another etcd version than the spec says, and the next step towards it is not possible: a " +
 			"running cluster cannot get there, or something has to be fixed first. The text says what.",

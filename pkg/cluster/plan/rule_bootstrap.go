@@ -82,7 +82,7 @@ func (l *view) notStarted(rec cluster.Incarnation) []*cluster.Node {
 		case n == nil || !n.Reachable || n.Conflict != "" || n.Prepared == nil:
 		case n.Disk.State != cluster.DiskEmpty || n.Process.State != cluster.ProcessStopped || !l.stillInitialMember(n, rec):
 		case !slices.Contains(n.Versions, rec.Version):
-			l.hold(BinaryMissing, "%s has no binaries of etcd %s", n.Name, rec.Version)
+			l.holdMissing(n, rec.Version)
 		default:
 			list = append(list, n)
 		}
@@ -360,7 +360,7 @@ func (l *view) holdBootstrap(have int) {
 		case !n.Reachable:
 			l.hold(WaitingForNodes, "%s does not answer", n.Name)
 		case !slices.Contains(n.Versions, l.spec.EtcdVersion):
-			l.hold(BinaryMissing, "%s has no binaries of etcd %s", n.Name, l.spec.EtcdVersion)
+			l.holdMissing(&n, l.spec.EtcdVersion)
 		case !n.Published && len(l.policy.StaticNodes) == 0:
 			l.hold(StoreNotShared, "the record of %s is not in this store", n.Name)
 		}

@@ -74,7 +74,7 @@ func (l *view) join(n *cluster.Node) (Operation, verdict) {
 	version := l.version()
 	switch {
 	case !slices.Contains(n.Versions, version):
-		l.hold(BinaryMissing, "%s has no binaries of etcd %s", n.Name, version)
+		l.holdMissing(n, version)
 		return nil, goOn
 	case n.Disk.State == cluster.DiskData && n.Disk.Token != l.obs.Token:
 		return nil, goOn // ruleEvicted has said why that is still there

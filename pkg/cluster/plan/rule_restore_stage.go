@@ -181,7 +181,7 @@ func (l *view) unableToRestore(r cluster.Request, n *cluster.Node, version etcdv
 	case n.Conflict != "" || n.Disk.State == cluster.DiskUnreadable:
 		return because(DiskUnreadable, "%s cannot take a restore: %s%s", n.Name, n.Conflict, n.Disk.Problem)
 	case !slices.Contains(n.Versions, version):
-		return because(BinaryMissing, "%s has no binaries of etcd %s", n.Name, version)
+		return because(BinaryMissing, "%s has no binaries of etcd %s%s", n.Name, version, l.broken(n.Name, version))
 	case l.raises(n, version) != "":
 		return because(BinaryMissing, "%s", l.raises(n, version))
 	case !n.Published && n.Name != l.obs.Observer && len(l.policy.StaticNodes) == 0:

@@ -35,8 +35,8 @@ func ruleVersion(l *view) (Operation, verdict) {
 		return nil, goOn
 	}
 	if lack != nil {
-		l.hold(VersionDiffers, "etcd %s cannot be reached: %s%s%s", l.spec.EtcdVersion, lack, l.acceptance(lack.Risk),
-			l.byRestore(lack))
+		l.hold(VersionDiffers, "etcd %s cannot be reached: %s%s%s%s", l.spec.EtcdVersion, lack, l.acceptance(lack.Risk),
+			l.byRestore(lack), l.fetches(members))
 		return nil, goOn
 	}
 	if !l.versionGates(members, next) {

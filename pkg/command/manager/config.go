@@ -33,6 +33,7 @@ func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) 
 		PKIDir:      f.pkiDir, Insecure: f.insecure, EtcdInsecure: f.etcdInsecure,
 		Seeds: f.seeds, MetricsPort: f.metricsPort, MetricsAddress: f.metricsAddress,
 		EtcdDirs: append(f.etcdDirs, filepath.SplitList(env(etcdbin.DirVariable))...),
+		Release:  f.etcdRelease,
 		UserEnv:  etcdconf.User(environ),
 		Policy: cluster.Policy{
 			Grace: f.grace, BootstrapGrace: f.bootstrapGrace, LearnerTimeout: f.learnerTimeout,

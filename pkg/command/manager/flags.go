@@ -29,7 +29,7 @@ type flags struct {
 	volumeProvider, volumeNameTag               string
 	volumeTags                                  []string
 	dnsSuffix, networkCIDR, staticConfig        string
-	envFile, hostsFile                          string
+	envFile, hostsFile, etcdRelease             string
 	etcdDirs, seeds                             []string
 	grace, bootstrapGrace, learnerTimeout       time.Duration
 	backupFresh                                 time.Duration
@@ -77,6 +77,9 @@ func (f *flags) add(fs *pflag.FlagSet) {
 		"IP address of that port, 0.0.0.0 for all (default: that of --address, and 127.0.0.1)")
 	fs.StringVar(&f.envFile, "env-file", "", "file of KEY=VALUE lines to set in the environment")
 	fs.StringArrayVar(&f.etcdDirs, "etcd-dir", nil, "directory to search for etcd binaries, before /opt (repeatable)")
+	fs.StringVar(&f.etcdRelease, "etcd-release", "",
+		"`URL` of release archives (https, or file), from which this daemon fetches versions of etcd that it lacks, as "+
+			"etcdadm download does: https://github.com/etcd-io/etcd/releases/download; empty fetches none")
 	fs.StringSliceVar(&f.seeds, "seeds", nil, "other daemons, as host:port, or as name=host:port for a fixed list of nodes")
 	fs.DurationVar(&f.grace, "replace-grace", d.Grace, "how long a voter may be unhealthy before it is replaced")
 	fs.DurationVar(&f.bootstrapGrace, "bootstrap-grace", d.BootstrapGrace,

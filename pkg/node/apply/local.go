@@ -80,6 +80,10 @@ type LocalOptions struct {
 	LeaseVoter LeaseVoter
 	Proc       *etcdproc.Supervisor
 	Bin        etcdbin.Finder
+	// Fetch gets a release of etcd, so that Bin finds it; nil where the node gets none itself.
+	// From says where it looks, for people.
+	Fetch func(ctx context.Context, v etcdversion.Version) error
+	From  string
 	// TLS is nil for an etcd that speaks plain text.
 	TLS EtcdTLS
 	// Backups is nil on a node without a store, and Restorer too.
@@ -115,6 +119,7 @@ type Local struct {
 	logs      logWatch
 	rights    rightsWatch
 	binaries  binaryWatch
+	fetches   fetches
 	stager    stager
 	comparer  comparer
 	settler   settler

@@ -91,6 +91,7 @@ func (l *Local) read(ctx context.Context) facts {
 		Staged: l.stager.describe(s.Staged), Revision: s.Revision,
 	}
 	n.Versions, n.Broken = l.binaries.of(ctx, l.o.Bin, l.o.Now())
+	n.Broken = append(n.Broken, l.fetches.list()...)
 	n.Lost = l.lostSettings(s, n.Versions)
 	n.NewCluster = nodestate.AsksForCluster(l.o.DataDir)
 	n.OldLog = l.oldLog(s)
