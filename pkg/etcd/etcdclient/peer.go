@@ -82,7 +82,8 @@ func (p *Peer) HashKV(ctx context.Context, peerURL string, revision cluster.Revi
 	if revision == 0 || err == nil || !strings.Contains(err.Error(), mvccCompacted) {
 		return d, err
 	}
-	if now, nowErr := p.hashKV(ctx, peerURL, 0); nowErr == nil && now.Revision == revision && now.CompactRevision == revision {
+	now, nowErr := p.hashKV(ctx, peerURL, 0)
+	if nowErr == nil && now.Revision == revision && now.CompactRevision == revision {
 		return now, nil
 	}
 	return d, err
