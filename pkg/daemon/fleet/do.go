@@ -67,6 +67,9 @@ func (c *Client) Do(ctx context.Context, op plan.Operation) error {
 			c.record(ctx, op, at)
 			return c.wait(ctx, op)
 		}
+		if asking := new(LeaseError); ctx.Err() != nil && errors.As(err, &asking) {
+			return cause(err, last) // the time was over in the middle of a campaign
+		}
 		if !clears(err, op, obs, time.Since(began)) {
 			return err
 		}
