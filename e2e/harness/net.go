@@ -107,6 +107,24 @@ func (n *Net) Cut(nodes ...*Node) {
 	}
 }
 
+// Close has a firewall on one node drop what another one sends to a port or gets from
+// it, connections that are open too. The function that it returns opens it again.
+func (n *Net) Close(at, from *Node, port int) (open func()) {
+	n.t.Helper()
+	rules := []string{
+		fmt.Sprintf("INPUT -p tcp -s %s --dport %d -j DROP", from.space.address, port),
+		fmt.Sprintf("OUTPUT -p tcp -d %s --sport %d -j DROP", from.space.address, port),
+	}
+	change := func(how string) {
+		n.t.Helper()
+		for _, rule := range rules {
+			n.ip("netns exec " + at.space.name + " iptables -w " + how + " " + rule)
+		}
+	}
+	change("-A")
+	return func() { n.t.Helper(); change("-D") }
+}
+
 // Heal joins all nodes again.
 func (n *Net) Heal() {
 	n.t.Helper()

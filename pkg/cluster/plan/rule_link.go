@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -11,24 +10,21 @@ import (
 // that is started again is back long before.
 const linkGrace = 10 * time.Second
 
-// unlinked tells of voters that serve, of which one does not reach the other's
+// unlinked tells of voters whose etcd runs, of which one does not reach the other's
 // peer port.
 func (l *view) unlinked() {
 	for _, from := range l.voters {
 		n := l.nodeOf(from)
-		if n == nil || !n.Reachable || !l.serves(from) {
+		if n == nil || !n.Reachable || !l.runs(from) {
 			continue
 		}
 		for _, to := range l.voters {
-			if link, ok := n.Link(to.ID); ok && link.Broken() && link.Down >= linkGrace && l.serves(to) {
-				l.hold(PeerUnreachable, "%s, for %s", l.linkText(from, to, link), link.Down.Round(time.Second))
+			if link, ok := n.Link(to.ID); ok && link.Broken() && link.Down >= linkGrace && l.runs(to) {
+				l.hold(PeerUnreachable, "%s does not reach the peer port of %s: %s, for %s", l.called(from), l.called(to),
+					link.Why, link.Down.Round(time.Second))
 			}
 		}
 	}
-}
-
-func (l *view) linkText(from, to cluster.Member, link cluster.Link) string {
-	return fmt.Sprintf("%s does not reach the peer port of %s: %s", l.called(from), l.called(to), link.Why)
 }
 
 // linked reports whether m and each voter that serves reach each other at one peer
@@ -43,9 +39,9 @@ func (l *view) linked(m cluster.Member) bool {
 			l.hold(LearnerBehind, "%s has not tried the peer port of %s yet", l.called(v), l.called(m))
 			return false
 		}
-		if why := l.apart(v, m); why != "" {
+		if link := l.apart(v, m); link != nil {
 			l.hold(PeerUnreachable, "%s is not promoted: it and %s do not reach each other's peer port: %s", l.called(m),
-				l.called(v), why)
+				l.called(v), link.Why)
 			return false
 		}
 	}
@@ -72,9 +68,9 @@ func (l *view) linkedWithout(m cluster.Member, what string) bool {
 			if a.ID == m.ID || b.ID == m.ID || !l.serves(a) || !l.serves(b) {
 				continue
 			}
-			if why := l.apart(a, b); why != "" {
+			if link := l.apart(a, b); link != nil {
 				l.hold(PeerUnreachable, "%s waits: %s and %s do not reach each other's peer port: %s", what, l.called(a),
-					l.called(b), why)
+					l.called(b), link.Why)
 				return false
 			}
 		}
@@ -82,27 +78,37 @@ func (l *view) linkedWithout(m cluster.Member, what string) bool {
 	return true
 }
 
-// apart says why two members cannot talk: neither that tells of the other reaches
-// its peer port. It is empty where they can, or where neither tells.
-func (l *view) apart(a, b cluster.Member) (why string) {
+// apart returns the link by which two members cannot talk: neither that tells of the
+// other reaches its peer port. It is nil where they can, or where neither tells.
+func (l *view) apart(a, b cluster.Member) (broken *cluster.Link) {
 	for _, link := range []*cluster.Link{l.link(a, b), l.link(b, a)} {
 		switch {
 		case link == nil:
 		case !link.Broken():
-			return ""
-		default:
-			why = link.Why
+			return nil
+		case broken == nil || link.Down < broken.Down:
+			broken = link
 		}
 	}
-	return why
+	return broken
 }
 
-// cutOff reports whether m cannot talk to another voter that serves.
+// cutOff reports whether m cannot talk to another voter whose etcd runs: if m leads,
+// that one has no leader, however well it is.
 func (l *view) cutOff(m cluster.Member) bool {
 	for _, v := range l.voters {
-		if v.ID != m.ID && l.serves(v) && l.apart(v, m) != "" {
+		if v.ID == m.ID || !l.runs(v) {
+			continue
+		}
+		if link := l.apart(v, m); link != nil && link.Down >= linkGrace {
 			return true
 		}
 	}
 	return false
+}
+
+// runs reports whether the etcd of m serves, or is there.
+func (l *view) runs(m cluster.Member) bool {
+	n := l.nodeOf(m)
+	return l.serves(m) || n != nil && n.Reachable && n.Process.State == cluster.ProcessRunning
 }

@@ -1,0 +1,65 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+)
+
+const peerPort = 2380
+
+// closed has firewalls on both nodes close the peer port to the other one. The function
+// that it returns opens them.
+func closed(c *harness.Cluster, a, b *harness.Node) (open func()) {
+	there, here := c.Net.Close(a, b, peerPort), c.Net.Close(b, a, peerPort)
+	return func() {
+		there()
+		here()
+	}
+}
+
+// Two voters do not reach each other's peer port, and all three look healthy as soon as
+// the third one leads. It is told, and who reaches both is neither removed nor stopped.
+// A node that one voter does not reach gets no vote until it does.
+func TestAClosedPeerPort(t *testing.T) {
+	t.Parallel()
+	c := apart(t, "--replace-grace=10m", "--bootstrap-grace=2s")
+	c.Found(3, v36, "a", "b", "c")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	open := closed(c, c.Node("b"), c.Node("c"))
+	c.WaitHold(harness.Soon, "peer-unreachable")
+	w.WaitMore(harness.Soon, 10)
+	c.SetSpec(2, v36)
+	c.WaitVoters(harness.Soon, 2)
+	w.WaitMore(harness.Soon, 10)
+	left, err := c.Voters(t.Context())
+	if err != nil || !slices.Contains(left, "a") {
+		t.Fatalf("the voters are %v, %v: who reached both is gone", left, err)
+	}
+	open()
+
+	other, gone := "b", "c"
+	if slices.Contains(left, "c") {
+		other, gone = "c", "b"
+	}
+	open = closed(c, c.Node(gone), c.Node(other))
+	c.SetSpec(3, v36)
+	c.WaitHold(harness.Soon, "peer-unreachable")
+	w.WaitMore(harness.Soon, 10)
+	members, err := c.Members(t.Context())
+	for _, m := range members {
+		if m.Name == gone && !m.IsLearner {
+			t.Error(gone, "has a vote, and", other, "does not reach it")
+		}
+	}
+	if err != nil || len(members) != 3 {
+		t.Errorf("the members are %v, %v", members, err)
+	}
+	open()
+	c.WaitVoters(harness.Soon, 3)
+	w.WaitMore(harness.Soon, 10)
+}
