@@ -3,10 +3,13 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
 const peerPort = 2380
@@ -48,7 +51,15 @@ func TestAClosedPeerPort(t *testing.T) {
 	}
 	open = closed(c, c.Node(gone), c.Node(other))
 	c.SetSpec(3, v36)
-	c.WaitHold(harness.Soon, "peer-unreachable")
+	eventually(t, c, "the vote of "+gone+" waits", func() error {
+		r, err := c.Status()
+		if err != nil || !slices.ContainsFunc(r.Holds, func(h plan.Hold) bool {
+			return h.Reason == plan.PeerUnreachable && strings.Contains(h.Text, gone+" is not promoted")
+		}) {
+			return fmt.Errorf("holds %v, %v", r.Holds, err)
+		}
+		return nil
+	})
 	w.WaitMore(harness.Soon, 10)
 	members, err := c.Members(t.Context())
 	for _, m := range members {
