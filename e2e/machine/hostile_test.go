@@ -345,7 +345,7 @@ func TestJoinThatCannotFinish(t *testing.T) {
 			a, b := strange(t)
 			good := b.binaries
 			b.binaries = stub(t, v36, tt.lines)
-			b.fails(1, append(tt.words, "taken back", "hint: "), append([]string{"join", a.clientURL()}, tt.args...)...)
+			b.fails(1, append(tt.words, "was undone", "hint: "), append([]string{"join", a.clientURL()}, tt.args...)...)
 			a.alone()
 			b.nothing()
 			if exists(b.at("data.etcdadm.json")) {
@@ -381,7 +381,7 @@ func TestLearnerThatCannotCatchUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := b.run("join", "--start-timeout=8s", "--promotion-timeout=5s", "--membership-timeout=8s", a.clientURL())
-	if r.code == 0 || !strings.Contains(r.stderr, "taken back") {
+	if r.code == 0 || !strings.Contains(r.stderr, "was undone") {
 		t.Errorf("a join that cannot finish is not taken back: %s", r)
 	}
 	a.alone()
@@ -410,7 +410,7 @@ func TestPortTaken(t *testing.T) {
 			b.unchanged(args[0], func() { b.fails(3, []string{fmt.Sprintf("Port-%d", *port), "hint: "}, args...) })
 		}
 		// Despite it etcd cannot start, and the join is taken back.
-		b.fails(1, []string{"address already in use", "taken back"}, "join", "--ignore-preflight-errors=all",
+		b.fails(1, []string{"address already in use", "was undone"}, "join", "--ignore-preflight-errors=all",
 			"--start-timeout=5s", a.clientURL())
 		a.alone()
 		b.nothing()

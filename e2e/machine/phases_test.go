@@ -68,7 +68,7 @@ func TestEverythingTwice(t *testing.T) {
 		h.ok(args...)
 		h.unchanged(strings.Join(args, " "), func() {
 			pid := h.etcd()
-			if out := h.ok(args...); !strings.Contains(out, "Nothing to do.") {
+			if out := h.ok(args...); !strings.Contains(out, "Nothing to do") {
 				t.Errorf("%s %v, again: %s", h.name, args, out)
 			}
 			if h.etcd() != pid {
