@@ -55,7 +55,7 @@ func withoutEtcdutl(t *testing.T) {
 			if exists(h.path("bin", "etcdutl")) {
 				t.Error("where does etcdutl come from?")
 			}
-			if out := h.ok(flags...); !strings.Contains(out, "Nothing to do.") {
+			if out := h.ok(flags...); !strings.Contains(out, "Nothing to do") {
 				t.Errorf("the second time: %s", out)
 			}
 		})

@@ -235,7 +235,7 @@ func eksDistro(t *testing.T) {
 	// Once more, with the server gone from the world.
 	out := h.ok("init", "--init-system=process", "--bind-address=127.0.0.1", "--version", release, "--release-url",
 		"https://192.0.2.1:1")
-	if !strings.Contains(out, "Nothing to do.") {
+	if !strings.Contains(out, "Nothing to do") {
 		t.Errorf("the second time: %s", out)
 	}
 }

@@ -174,7 +174,7 @@ func TestStrangeNames(t *testing.T) {
 	a.wantVoters("Node_A.Example", "UPPER-2")
 	b.fails(3, []string{"member-unknown"}, "remove", "node_a.example")
 	for _, out := range []string{a.ok("init"), b.ok("join", a.clientURL())} {
-		if !strings.Contains(out, "Nothing to do.") {
+		if !strings.Contains(out, "Nothing to do") {
 			t.Errorf("again: %s", out)
 		}
 	}

@@ -42,7 +42,7 @@ func (s scene) crash(point string) bool {
 func (s scene) end() {
 	s.h.t.Helper()
 	s.h.ok(s.args...)
-	if out := s.h.ok(s.args...); !strings.Contains(out, "Nothing to do.") {
+	if out := s.h.ok(s.args...); !strings.Contains(out, "Nothing to do") {
 		s.h.t.Errorf("%q is done, and still does something: %s", s.args, out)
 	}
 	s.check()
