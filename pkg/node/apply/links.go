@@ -3,6 +3,8 @@ package apply
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -96,7 +98,11 @@ func (w *linkWatch) round(due []*link, now time.Time, try func(ctx context.Conte
 			err := try(ctx, l.urls)
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			l.tried, l.known, l.why = now, true, ""
+			l.tried = now
+			if errors.Is(err, errNotTried) {
+				return
+			}
+			l.known, l.why = true, ""
 			if err != nil {
 				l.why = cmp.Or(err.Error(), "unknown error")
 			} else {
@@ -110,11 +116,14 @@ func (w *linkWatch) round(due []*link, now time.Time, try func(ctx context.Conte
 	w.trying = false
 }
 
+// errNotTried says that the node had nothing to try with: it says nothing of the port.
+var errNotTried = errors.New("the peer port was not tried")
+
 // tryPeer asks a member at its peer port for its version, over a connection of its own.
 func (l *Local) tryPeer(ctx context.Context, urls []string) error {
 	p, err := l.peer()
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errNotTried, err)
 	}
 	defer p.Close()
 	return anyURL(urls, func(u string) error {

@@ -82,6 +82,12 @@ func TestLinks(t *testing.T) {
 		time.Sleep(linkRetry)
 		links()
 		want("when it works again", links(), b, cluster.Link{Member: 3, Tried: true})
+		// Who has no certificate has not tried, and knows what it knew.
+		p.set("c", errNotTried)
+		time.Sleep(linkPeriod)
+		links()
+		want("without a certificate", links(), b, cluster.Link{Member: 3, Tried: true})
+		p.set("c", nil)
 		// A port that swallows what it is sent holds up no observation, nor another link for ever.
 		p.set("b", context.DeadlineExceeded)
 		time.Sleep(linkPeriod)
@@ -90,7 +96,7 @@ func TestLinks(t *testing.T) {
 		time.Sleep(linkTimeout)
 		synctest.Wait()
 		hung := cluster.Link{Member: 2, Tried: true, Why: context.DeadlineExceeded.Error()}
-		hung.Down = 2*linkRetry + linkPeriod + linkTimeout
+		hung.Down = linkPeriod + linkTimeout
 		want("when it has hung", links(), hung, cluster.Link{Member: 3, Tried: true})
 		// A member with another address is another one.
 		members[1].PeerURLs = []string{"c2"}
