@@ -14,9 +14,9 @@ import (
 
 const peerPort = 2380
 
-// closed has firewalls on both nodes close the peer port to the other one. The function
+// closedBetween has firewalls on both nodes close the peer port to the other one. The function
 // that it returns opens them.
-func closed(c *harness.Cluster, a, b *harness.Node) (open func()) {
+func closedBetween(c *harness.Cluster, a, b *harness.Node) (open func()) {
 	there, here := c.Net.Close(a, b, peerPort), c.Net.Close(b, a, peerPort)
 	return func() {
 		there()
@@ -33,7 +33,7 @@ func TestAClosedPeerPort(t *testing.T) {
 	c.Found(3, v36, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
-	open := closed(c, c.Node("b"), c.Node("c"))
+	open := closedBetween(c, c.Node("b"), c.Node("c"))
 	c.WaitHold(harness.Soon, "peer-unreachable")
 	w.WaitMore(harness.Soon, 10)
 	c.SetSpec(2, v36)
@@ -49,7 +49,7 @@ func TestAClosedPeerPort(t *testing.T) {
 	if slices.Contains(left, "c") {
 		other, gone = "c", "b"
 	}
-	open = closed(c, c.Node(gone), c.Node(other))
+	open = closedBetween(c, c.Node(gone), c.Node(other))
 	c.SetSpec(3, v36)
 	eventually(t, c, "the vote of "+gone+" waits", func() error {
 		r, err := c.Status()
