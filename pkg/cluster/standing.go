@@ -23,6 +23,9 @@ type Standing struct {
 	// Others is how many other voters there are by the list of the member, Serving how
 	// many of them serve right now.
 	Others, Serving int
+	// Ordered is how many voters there were when the change was ordered, by the record of
+	// the lease voters, zero where nothing tells.
+	Ordered int
 }
 
 // Refusal says why a node does not change its member from one version to another, empty
@@ -35,6 +38,8 @@ func (s Standing) Refusal(from, to etcdversion.Version) string {
 	switch {
 	case s.Answers && s.Leads:
 		return "the member leads; move its leadership first: etcdadm member move-leader --to=OTHER"
+	case s.Answers && s.Ordered > s.Others+1:
+		return fmt.Sprintf("the order is from when there were %d voters, and there are %d", s.Ordered, s.Others+1)
 	case s.Answers && s.Serving < min(s.Others, Quorum(s.Others+1)):
 		// The order may be an old one: others may have gone since it was given.
 		return fmt.Sprintf("of the %d other voters, %d serve now, and without this member no majority would", s.Others, s.Serving)

@@ -206,7 +206,7 @@ func (w *world) obey(n *node, o order) error {
 	case *plan.MemberStart:
 		return w.start(n, op, o.leaseVoters)
 	case *plan.MemberChangeVersion:
-		return w.changeVersion(n, op)
+		return w.changeVersion(n, op, len(o.leaseVoters.Names))
 	case *plan.MemberForceSnapshot:
 		return w.forceSnapshot(n, op)
 	case *plan.MemberStop:

@@ -23,7 +23,7 @@ func (n *node) changing() *cluster.VersionChange { return n.state().Changing() }
 
 // changeVersion has n run its member with another version. From then on n sees to it by
 // itself, see [world.settleChange].
-func (w *world) changeVersion(n *node, op *plan.MemberChangeVersion) error {
+func (w *world) changeVersion(n *node, op *plan.MemberChangeVersion, voters int) error {
 	s := n.state()
 	if c := s.Changing(); c != nil && c.To == op.To && c.Token == op.ExpectToken && (c.Pending() || !c.Back) {
 		return nil // an earlier order has begun it
@@ -34,7 +34,7 @@ func (w *world) changeVersion(n *node, op *plan.MemberChangeVersion) error {
 	g := w.group(op.ExpectToken)
 	m := g.find(op.ExpectMemberID)
 	if !w.config.Trusting {
-		if err := w.mayChange(n, op, s, g); err != nil {
+		if err := w.mayChange(n, op, voters, s, g); err != nil {
 			return err
 		}
 	} else if n.assigned == nil || m == nil {
@@ -52,7 +52,7 @@ func (w *world) changeVersion(n *node, op *plan.MemberChangeVersion) error {
 }
 
 // mayChange is what n checks before it changes its member's version.
-func (w *world) mayChange(n *node, op *plan.MemberChangeVersion, s nodestate.State, g *group) error {
+func (w *world) mayChange(n *node, op *plan.MemberChangeVersion, voters int, s nodestate.State, g *group) error {
 	switch {
 	case n.assigned == nil || n.assigned.Stopped || !n.disk.data:
 		return errRefuse
@@ -74,7 +74,7 @@ func (w *world) mayChange(n *node, op *plan.MemberChangeVersion, s nodestate.Sta
 		return fmt.Errorf("the binary is %s: %w", is, errRefuse)
 	}
 	seen, lowest := w.told(n, g)
-	now := cluster.Standing{Runs: n.assigned.Version, Seen: seen, Lowest: lowest}
+	now := cluster.Standing{Runs: n.assigned.Version, Seen: seen, Lowest: lowest, Ordered: voters}
 	if r := w.report(n); r != nil {
 		now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade
 		now.Cluster = r.Cluster

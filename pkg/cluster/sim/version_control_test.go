@@ -185,6 +185,7 @@ func TestVersionRegressions(t *testing.T) {
 		{"an order that comes late finds the other voters gone", []uint64{7072625547866}},
 		{"an order that comes late finds a downgrade enabled", []uint64{91250000001129}},
 		{"a downgrade by hand over two minor versions is cancelled", []uint64{91250000600001}},
+		{"an order that comes late is from when there were more voters", []uint64{91250000902680}},
 		{"a machine that is gone changes nothing", []uint64{91250000500552}},
 		{"a daemon has to know its member first", []uint64{1240, 3883, 4899}},
 	}

@@ -254,7 +254,7 @@ func (l *Local) effect(ctx context.Context, order plan.Order) error {
 	case *plan.MemberStop:
 		return l.stop(ctx, op)
 	case *plan.MemberChangeVersion:
-		return l.changeVersion(ctx, op)
+		return l.changeVersion(ctx, op, len(order.LeaseVoters.Names))
 	case *plan.MemberForceSnapshot:
 		return l.forceSnapshot(ctx, op)
 	case *plan.RestoreStage:

@@ -46,8 +46,9 @@ func (l *Local) changing(op *plan.MemberChangeVersion) bool {
 // changeVersion records the change, stops the old version and starts the new one.
 // Killed before the record, nothing has happened. Killed after it, the node starts
 // the new version when its daemon starts, and sees the change to its end: what it
-// waits for stands in [Local.settle].
-func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion) error {
+// waits for stands in [Local.settle]. voters is how many voters there were when it was
+// ordered.
+func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion, voters int) error {
 	s := l.o.State.State()
 	if c := s.Changing(); c != nil && !c.Back && c.To == op.To {
 		return nil // an earlier order has begun it
@@ -55,7 +56,7 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion)
 	if s.Assigned != nil && s.Assigned.Token == op.ExpectToken && s.Assigned.Version == op.To {
 		return nil
 	}
-	if err := l.mayChange(ctx, op, s); err != nil {
+	if err := l.mayChange(ctx, op, voters, s); err != nil {
 		return err
 	}
 	crashpoint.Hit("member-change-version.before-record")
@@ -107,7 +108,7 @@ func (l *Local) forgetLate(ctx context.Context, op *plan.MemberChangeVersion) {
 
 // mayChange compares what is expected with this node, and its etcd with the new
 // version.
-func (l *Local) mayChange(ctx context.Context, op *plan.MemberChangeVersion, s nodestate.State) error {
+func (l *Local) mayChange(ctx context.Context, op *plan.MemberChangeVersion, voters int, s nodestate.State) error {
 	disk := nodestate.Disk(l.o.DataDir, s)
 	switch {
 	case s.Assigned == nil || disk.State != cluster.DiskData:
@@ -133,7 +134,7 @@ func (l *Local) mayChange(ctx context.Context, op *plan.MemberChangeVersion, s n
 	if err := l.isVersion(ctx, op.To); err != nil {
 		return err
 	}
-	if err := l.running(ctx, op, s); err != nil {
+	if err := l.running(ctx, op, voters, s); err != nil {
 		return err
 	}
 	s.Assigned.Version = op.To // of this copy
@@ -178,7 +179,7 @@ func (l *Local) isVersion(ctx context.Context, v etcdversion.Version) error {
 
 // running holds the change to what the node's own etcd and its peers say now. A
 // member that does not answer may be changed: it is down, and nothing is lost.
-func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, s nodestate.State) error {
+func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, voters int, s nodestate.State) error {
 	c, err := l.etcd(s)
 	if err != nil {
 		return err
@@ -186,7 +187,7 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, s nod
 	asking, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	seen, lowest := l.told(ctx, s)
-	now := cluster.Standing{Runs: s.Assigned.Version, Seen: seen, Lowest: lowest}
+	now := cluster.Standing{Runs: s.Assigned.Version, Seen: seen, Lowest: lowest, Ordered: voters}
 	r, err := c.Report(asking)
 	if err == nil {
 		now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade

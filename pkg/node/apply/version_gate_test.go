@@ -1,10 +1,12 @@
 package apply
 
 import (
+	"context"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
@@ -69,8 +71,28 @@ func TestALateOrderTakesNoQuorumAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	testwait.Until(t, "the third is back", func() bool { _, r := other.reports(); return r.Read == cluster.ReadServed })
+	gone, _ := other.reports()
+	follower.refusesOrderOfThree(op, gone.Disk.MemberID)
 	follower.must(op)
 	if s := follower.disk(); s.Change != nil || s.Assigned.Version != next {
 		t.Errorf("assigned %+v, change %+v", s.Assigned, s.Change)
 	}
+}
+
+// refusesOrderOfThree removes a voter, and has an order come that was given when there
+// were three: by it clients would not have to wait.
+func (h *host) refusesOrderOfThree(op *plan.MemberChangeVersion, gone cluster.MemberID) {
+	h.t.Helper()
+	c, err := etcdclient.Open(etcdclient.Options{Endpoints: h.o.URLs.Client})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer c.Close()
+	// etcd wants members to have been connected for some seconds.
+	testwait.For(h.t, "the removal of a voter", func(ctx context.Context) error { return c.Remove(ctx, gone) })
+	testwait.Until(h.t, "two are left", func() bool { _, r := h.reports(); return len(r.Members) == 2 })
+	err = h.Do(h.t.Context(), plan.Order{Operation: op, LeaseVoters: cluster.LeaseVoters{
+		Token: "t1", Names: []cluster.NodeName{"a", "b", "c"},
+	}}, nil)
+	wantError(h.t, err, "there were 3 voters, and there are 2")
 }
