@@ -172,9 +172,9 @@ func (h *host) restart() {
 func (h *host) do(op plan.Operation) error {
 	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
-	o := plan.Order{Operation: op, LeaseVoters: cluster.LeaseVoters{Token: "t1", Term: 4, Names: []cluster.NodeName{"b", "c"}}}
-	if _, ok := op.(*plan.MemberChangeVersion); ok {
-		o.LeaseVoters = cluster.LeaseVoters{} // it may be the only voter
+	o := plan.Order{Operation: op}
+	if _, ok := op.(*plan.MemberChangeVersion); !ok { // it may be the only voter
+		o.LeaseVoters = cluster.LeaseVoters{Token: "t1", Term: 4, Names: []cluster.NodeName{"b", "c"}}
 	}
 	return h.Do(ctx, o, nil)
 }
