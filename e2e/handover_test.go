@@ -127,7 +127,8 @@ func (h *byHandHost) ok(args ...string) string {
 
 // A handover is what etcdadm handover prints.
 type handover struct {
-	Changed bool `json:"changed"`
+	Kind    string `json:"kind"`
+	Changed bool   `json:"changed"`
 	Daemon  struct {
 		Environment, Argv    []string
 		LeaseVoters          []cluster.NodeName
@@ -148,7 +149,7 @@ func (h *byHandHost) toManager() handover {
 			h.t.Fatal(err)
 		}
 	}
-	if !r.Changed || again.Changed || again.Daemon.Line != r.Daemon.Line {
+	if r.Kind != "Handover" || !r.Changed || again.Changed || again.Daemon.Line != r.Daemon.Line {
 		h.t.Errorf("handed over twice: %+v, %+v", r, again)
 	}
 	if token := h.state().Assigned.Token; h.inode(nodestate.DataDir(h.node.Dir, token)) != db {

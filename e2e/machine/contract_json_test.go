@@ -20,8 +20,11 @@ func TestOutputForPrograms(t *testing.T) {
 	t.Parallel()
 	a, b := newHost(t, "a", v36), newHost(t, "b", v36)
 	documented := kinds(t)
-	// These need daemons: see observe.txt of the program.
-	checked := map[string]bool{"ClusterObservation": true, "ClusterStatus": true}
+	// These need daemons, or data of etcd 2, and are checked where those are.
+	checked := map[string]bool{
+		"ClusterObservation": true, "ClusterStatus": true, "OperationResult": true, "Handover": true, "Migration": true,
+		"TermReset": true,
+	}
 	check := func(out, kind string) map[string]json.RawMessage {
 		t.Helper()
 		var object map[string]json.RawMessage
@@ -75,7 +78,15 @@ func TestOutputForPrograms(t *testing.T) {
 	want(late, "ready", "true")
 	want(late, "wait", "true")
 	b.nothing()
+	check(b.ok("join", "phase", "certificates", a.clientURL(), "-o", "json"), "MemberResult")
 	check(b.ok("join", a.clientURL(), "-o", "json"), "MemberResult")
+	onEtcd(a, check)
+	check(b.ok("reset", "-o", "json", "--dry-run"), "Steps")
+	check(a.ok("remove", "b", "--force", "-o", "json"), "MemberResult")
+	check(b.ok("reset", "--skip-remove-member", "-o", "json"), "MemberResult")
+	check(a.ok("preflight", "--list", "-o", "json"), "PreflightChecks")
+	check(a.ok("seed", a.path("store"), "nodes=1", "version="+v36, "-o", "json"), "Seed")
+	check(a.ok("auto", "pki", "--pki-dir", a.path("daemons"), "-o", "json"), "DaemonAuthorities")
 	check(a.ok("upgrade", "check", "-o", "json"), "UpgradeCheck")
 	check(a.ok("certs", "check-expiration", "-o", "json"), "CertificateExpiration")
 	check(a.ok("certs", "renew", "all", "-o", "json"), "CertificateRenewal")
@@ -100,6 +111,19 @@ func TestOutputForPrograms(t *testing.T) {
 	if len(documented) != len(checked) {
 		t.Errorf("checked are %d kinds, and %d are documented: %v", len(checked), len(documented), checked)
 	}
+}
+
+// onEtcd runs the commands on a running etcd.
+func onEtcd(h *host, check func(out, kind string) map[string]json.RawMessage) {
+	file := h.path("saved.db")
+	check(h.ok("alarm", "list", "-o", "json"), "Alarms")
+	check(h.ok("defrag", "-o", "json"), "Defragmentation")
+	check(h.ok("move-leader", "-o", "json"), "LeaderMove")
+	check(h.ok("snapshot", "save", file, "-o", "json"), "SavedSnapshot")
+	check(h.ok("snapshot", "save", "file://"+h.path("backups"), "-o", "json"), "SavedBackup")
+	check(h.ok("snapshot", "status", file, "-o", "json"), "SnapshotStatus")
+	check(h.ok("snapshot", "restore", file, "-o", "json", "--data-dir", h.path("restored"), "--install-dir", h.path("bin"),
+		"--environment-dir", h.path("etc")), "RestoredSnapshot")
 }
 
 // kinds reads the table of docs/cluster-api.md: the fields of each kind that are

@@ -309,13 +309,13 @@ func TestManifest(t *testing.T) {
 
 func TestPKI(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
-	var list []authority
+	var list authorities
 	r := run(t, "auto", "pki", "--pki-dir="+dir, "-o", "json")
-	if err := json.Unmarshal([]byte(r.stdout), &list); r.code != 0 || err != nil || len(list) != 3 ||
+	if err := json.Unmarshal([]byte(r.stdout), &list); r.code != 0 || err != nil || len(list.Authorities) != 3 ||
 		!strings.Contains(r.stderr, "copy "+dir) {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	for _, a := range list {
+	for _, a := range list.Authorities {
 		if !a.Made {
 			t.Errorf("%s was not made", a.Name)
 		}

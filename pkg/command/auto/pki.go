@@ -37,13 +37,19 @@ each daemon issues its own certificates from it. Existing CAs are kept.`,
 		for _, a := range list {
 			table = append(table, []string{a.Name, a.File, fmt.Sprint(a.Made)})
 		}
-		if err := out.Print(cmd.OutOrStdout(), list, func(w io.Writer) error { return cli.Rows(w, table...) }); err != nil {
+		made := cli.Versioned("DaemonAuthorities", authorities{list})
+		if err := out.Print(cmd.OutOrStdout(), made, func(w io.Writer) error { return cli.Rows(w, table...) }); err != nil {
 			return err
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "copy %s to the other machines\n", cli.Plain(*dir))
 		return nil
 	}
 	return cmd
+}
+
+// authorities are what pki prints.
+type authorities struct {
+	Authorities []authority `json:"authorities"`
 }
 
 // An authority is a CA in the PKI directory.

@@ -84,7 +84,7 @@ func (s *seed) run(ctx context.Context, location string, words []string) error {
 			"note: the directory must be shared by all machines (NFS); if it is not, "+
 				"each daemon needs --seeds=NAME=ADDRESS:8000,... with all machines")
 	}
-	return s.out.Print(s.cmd.OutOrStdout(), result, func(w io.Writer) error {
+	return s.out.Print(s.cmd.OutOrStdout(), cli.Versioned("Seed", result), func(w io.Writer) error {
 		verb := "the spec is"
 		if !written {
 			verb = "the spec already is:"

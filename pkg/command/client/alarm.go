@@ -47,6 +47,11 @@ type raised struct {
 	Disarmed bool `json:"disarmed,omitempty"`
 }
 
+// alarms are what the commands print.
+type alarms struct {
+	Alarms []raised `json:"alarms"`
+}
+
 // alarms returns the alarms and the members.
 func (t *tool) alarms(ctx context.Context) ([]raised, view, error) {
 	var list []raised
@@ -87,7 +92,7 @@ func (t *tool) printAlarms(list []raised, none string) error {
 	for _, a := range list {
 		table = append(table, []string{string(a.Name), a.Member.String(), a.Kind})
 	}
-	return t.print(list, rows(table...))
+	return t.print("Alarms", alarms{append([]raised{}, list...)}, rows(table...))
 }
 
 // disarm is the command "alarm disarm".

@@ -35,9 +35,9 @@ func (t *tool) say(format string, args ...any) {
 	fmt.Fprintln(t.cmd.ErrOrStderr(), cli.Plain(fmt.Sprintf(format, args...)))
 }
 
-// print writes the result.
-func (t *tool) print(v any, text func(w io.Writer) error) error {
-	return t.out.Print(t.cmd.OutOrStdout(), v, text)
+// print writes the result, which is an object of that kind.
+func (t *tool) print(kind string, v any, text func(w io.Writer) error) error {
+	return t.out.Print(t.cmd.OutOrStdout(), cli.Versioned(kind, v), text)
 }
 
 // rows returns the function that writes a table.

@@ -46,6 +46,11 @@ type defragmented struct {
 	Seconds float64 `json:"seconds"`
 }
 
+// A defragmentation is the result.
+type defragmentation struct {
+	Members []defragmented `json:"members"`
+}
+
 func (d *defrag) run(ctx context.Context) error {
 	v, err := d.view(ctx)
 	if err != nil {
@@ -80,7 +85,7 @@ func (d *defrag) run(ctx context.Context) error {
 			string(r.Name), r.ID.String(), r.Endpoint, render.Bytes(r.Before), render.Bytes(r.After), took.String(),
 		})
 	}
-	return errors.Join(err, d.print(done, rows(table...)))
+	return errors.Join(err, d.print("Defragmentation", defragmentation{append([]defragmented{}, done...)}, rows(table...)))
 }
 
 // chosen returns the members to defragment.

@@ -46,7 +46,7 @@ func TestALifeOfThree(t *testing.T) {
 		if r := ok(t, w.with("alarm", "list")...); r.stdout != "" || r.stderr != "there are no alarms\n" {
 			t.Errorf("%+v", r)
 		}
-		if r := ok(t, w.with("alarm", "list", "-o", "json")...); r.stdout != "[]\n" {
+		if r := ok(t, w.with("alarm", "list", "-o", "json")...); !strings.Contains(r.stdout, `"alarms": []`) {
 			t.Errorf("%+v", r)
 		}
 		if r := ok(t, w.with("alarm", "disarm")...); !strings.Contains(r.stderr, "nothing to do") {
@@ -56,7 +56,7 @@ func TestALifeOfThree(t *testing.T) {
 	t.Run("the leader moves", func(t *testing.T) { movesTheLeader(t, w) })
 	t.Run("all are defragmented", func(t *testing.T) { defragmentsAll(t, w) })
 	t.Run("one is defragmented", func(t *testing.T) {
-		list := decoded[[]defragmented](t, append([]string{"defrag"}, w.flagsFor(w.members[1].ClientURL)...)...)
+		list := decoded[defragmentation](t, append([]string{"defrag"}, w.flagsFor(w.members[1].ClientURL)...)...).Members
 		if len(list) != 1 || list[0].Name != "b" || list[0].Endpoint != w.members[1].ClientURL {
 			t.Errorf("the result is %+v", list)
 		}
@@ -109,7 +109,7 @@ func defragmentsAll(t *testing.T, w *testCluster) {
 		t.Fatal(err)
 	}
 	was, _ := w.leader(t)
-	list := decoded[[]defragmented](t, w.with("defrag", "--cluster")...)
+	list := decoded[defragmentation](t, w.with("defrag", "--cluster")...).Members
 	if len(list) != 3 || string(list[2].Name) != was {
 		t.Fatalf("the leader was %s, and the result is %+v", was, list)
 	}
@@ -130,7 +130,7 @@ func disarmsCorrupt(t *testing.T, w *testCluster) {
 	name := w.another(leader).Name
 	id := w.id(t, name)
 	w.raise(t, id, etcdserverpb.AlarmType_CORRUPT)
-	list := decoded[[]raised](t, w.with("alarm", "list")...)
+	list := decoded[alarms](t, w.with("alarm", "list")...).Alarms
 	if len(list) != 1 || list[0].Kind != "CORRUPT" || list[0].Member != cluster.MemberID(id) ||
 		string(list[0].Name) != name {
 		t.Fatalf("alarms are %+v", list)
@@ -147,7 +147,7 @@ func disarmsCorrupt(t *testing.T, w *testCluster) {
 	}
 	fails(t, 2, "there is no member", w.with("alarm", "disarm", "--member=z")...)
 	// All members hold the same data.
-	list = decoded[[]raised](t, w.with("alarm", "disarm", "--member="+name)...)
+	list = decoded[alarms](t, w.with("alarm", "disarm", "--member="+name)...).Alarms
 	if len(list) != 1 || !list[0].Disarmed {
 		t.Errorf("the result is %+v", list)
 	}
@@ -304,7 +304,7 @@ func TestAlarmsByForceAndOfMembersThatAreGone(t *testing.T) {
 	t.Parallel()
 	w := newTestCluster(t, "3.6.16", 1, "")
 	w.raise(t, 4711, etcdserverpb.AlarmType_NOSPACE)
-	if list := decoded[[]raised](t, w.with("alarm", "list")...); len(list) != 1 || list[0].Name != "" ||
+	if list := decoded[alarms](t, w.with("alarm", "list")...).Alarms; len(list) != 1 || list[0].Name != "" ||
 		list[0].Member != 4711 {
 		t.Errorf("alarms are %+v", list)
 	}

@@ -52,7 +52,7 @@ func (t *tool) moveLeader(ctx context.Context, word string) error {
 	}
 	result := leadership{From: from.Name, FromID: from.ID, To: to.Name, ToID: to.ID, RaftTerm: to.report.RaftTerm}
 	if from.ID == to.ID {
-		return t.print(result, text(fmt.Sprintf("%s is the leader: nothing to do", to)))
+		return t.print("LeaderMove", result, text(fmt.Sprintf("%s is the leader: nothing to do", to)))
 	}
 	if from.endpoint == "" {
 		return cli.WithHint(fmt.Errorf("the leader has to be asked to step down: %w", from.err),
@@ -65,7 +65,7 @@ func (t *tool) moveLeader(ctx context.Context, word string) error {
 		return err
 	}
 	result.Moved = true
-	return t.print(result, text(fmt.Sprintf("the leader was %s and is %s", from, to)))
+	return t.print("LeaderMove", result, text(fmt.Sprintf("the leader was %s and is %s", from, to)))
 }
 
 // successor returns the member that is to lead.

@@ -94,7 +94,7 @@ func (r *restore) report(x restored) error {
 	if x.BumpRevision > 0 && len(x.PeerURLs) < len(members(x.InitialCluster)) {
 		r.say("the other machines must arrive at revision %d, too: otherwise their tokens differ", x.RevisionAfter)
 	}
-	return r.print(x, rows(table...))
+	return r.print("RestoredSnapshot", x, rows(table...))
 }
 
 func (x restored) disk() string {

@@ -170,7 +170,7 @@ func (s *save) toFile(ctx context.Context, c *etcdclient.Client, r cluster.Repor
 	if result.Status, err = snapshot.Read(ctx, path); err != nil {
 		return err
 	}
-	return s.print(result, rows(
+	return s.print("SavedSnapshot", result, rows(
 		append([][]string{{"FILE", path}, {"MEMBER", r.ID.String()}}, statusRows(result.Status)...)...))
 }
 
@@ -250,7 +250,7 @@ func (s *save) toStore(ctx context.Context, c *etcdclient.Client, r cluster.Repo
 		result.Signer = o.Signer.ID()
 		table = append(table, []string{"SIGNED", "with key " + result.Signer})
 	}
-	return s.print(result, rows(table...))
+	return s.print("SavedBackup", result, rows(table...))
 }
 
 // withStore opens a store for f.

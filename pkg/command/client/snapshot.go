@@ -30,7 +30,7 @@ func newStatus() *cobra.Command {
 		if err != nil {
 			return damaged(err)
 		}
-		return t.print(s, rows(statusRows(s)...))
+		return t.print("SnapshotStatus", s, rows(statusRows(s)...))
 	}
 	return cmd
 }

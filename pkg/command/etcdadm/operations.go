@@ -136,5 +136,6 @@ func (t *tool) do(cmd *cobra.Command, op plan.Operation) error {
 	}
 	took := time.Since(began)
 	fmt.Fprintf(progress, "done in %s\n", took.Round(time.Millisecond))
-	return t.out.Print(cmd.OutOrStdout(), result{line, took.Seconds()}, func(io.Writer) error { return nil })
+	did := cli.Versioned("OperationResult", result{line, took.Seconds()})
+	return t.out.Print(cmd.OutOrStdout(), did, func(io.Writer) error { return nil })
 }

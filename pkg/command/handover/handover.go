@@ -178,7 +178,7 @@ func (t *task) run(cmd *cobra.Command, done func(io.Writer, handover.Result)) er
 	for _, s := range r.Steps {
 		v.Steps = append(v.Steps, step{s.Phase, s.Text()})
 	}
-	return t.out.Print(cmd.OutOrStdout(), v, func(w io.Writer) error {
+	return t.out.Print(cmd.OutOrStdout(), cli.Versioned("Handover", v), func(w io.Writer) error {
 		switch {
 		case t.dryRun:
 			for _, s := range v.Steps {

@@ -187,8 +187,8 @@ func TestWordsWithoutEffectAreTold(t *testing.T) {
 
 func TestPreflightListsItsChecks(t *testing.T) {
 	out, _, code := call(t, "preflight", "--list", "-o", "json")
-	var list []struct{ ID, What string }
-	if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || len(list) != len(machine.Checks()) {
+	var list struct{ Checks []struct{ ID, What string } }
+	if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || len(list.Checks) != len(machine.Checks()) {
 		t.Errorf("code %d, %v, %s", code, err, out)
 	}
 }

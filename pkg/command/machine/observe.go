@@ -323,11 +323,14 @@ func printChecks(cmd *cobra.Command, out *cli.Output) error {
 		ID   string `json:"id"`
 		What string `json:"what"`
 	}
-	var list []check
+	var list struct {
+		Checks []check `json:"checks"`
+	}
 	rows := [][]string{{"ID", "WHAT IS CHECKED"}}
 	for _, c := range machine.Checks() {
-		list = append(list, check{c.ID, c.What})
+		list.Checks = append(list.Checks, check{c.ID, c.What})
 		rows = append(rows, []string{c.ID, c.What})
 	}
-	return out.Print(cmd.OutOrStdout(), list, func(w io.Writer) error { return cli.Rows(w, rows...) })
+	checks := cli.Versioned("PreflightChecks", list)
+	return out.Print(cmd.OutOrStdout(), checks, func(w io.Writer) error { return cli.Rows(w, rows...) })
 }

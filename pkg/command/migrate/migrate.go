@@ -186,7 +186,8 @@ func (m *migration) upload(ctx context.Context, st *store.Store, r migrate.Resul
 }
 
 func (m *migration) print(r report) error {
-	return m.out.Print(m.cmd.OutOrStdout(), r, func(w io.Writer) error { return cli.Rows(w, rows(r)...) })
+	made := cli.Versioned("Migration", r)
+	return m.out.Print(m.cmd.OutOrStdout(), made, func(w io.Writer) error { return cli.Rows(w, rows(r)...) })
 }
 
 func rows(r report) [][]string {

@@ -75,9 +75,9 @@ func TestMigrate(t *testing.T) {
 	if files, err := os.ReadDir(at); err != nil || len(files) > 0 {
 		t.Errorf("the store has %v, %v", files, err)
 	}
-	r, _, err := call(t, append(line, "-o", "json")...)
-	if err != nil || r.V2Keys != 1 || r.V3Keys != 0 || r.Backup == "" {
-		t.Fatalf("%+v, %v", r, err)
+	r, text, err := call(t, append(line, "-o", "json")...)
+	if err != nil || r.V2Keys != 1 || r.V3Keys != 0 || r.Backup == "" || !strings.Contains(text, `"kind": "Migration"`) {
+		t.Fatalf("%s, %v", text, err)
 	}
 	again, _, err := call(t, append(line, "-o", "json")...)
 	if err != nil || !again.Before || again.Backup != r.Backup {

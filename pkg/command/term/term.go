@@ -58,7 +58,8 @@ etcd-manager-ctl history.`,
 		if err != nil {
 			return explain(err)
 		}
-		return out.Print(cmd.OutOrStdout(), view{before.Term, cluster.Term(to)}, func(w io.Writer) error {
+		done := cli.Versioned("TermReset", view{before.Term, cluster.Term(to)})
+		return out.Print(cmd.OutOrStdout(), done, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "The highest term that this node has seen was %d and now is %d.\n", before.Term, to)
 			return err
 		})

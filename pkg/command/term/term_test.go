@@ -30,11 +30,16 @@ func run(args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestResetMakesAPoisonedDiskUsable(t *testing.T) {
-	dir := t.TempDir()
+func writePoisoned(t *testing.T, dir string) {
+	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "etcdadm.json"), []byte(poisoned), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestResetMakesAPoisonedDiskUsable(t *testing.T) {
+	dir := t.TempDir()
+	writePoisoned(t, dir)
 	self := nodestate.Self{Name: "a"}
 	f, err := nodestate.Open(dir, self)
 	if err != nil {
@@ -48,6 +53,11 @@ func TestResetMakesAPoisonedDiskUsable(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if out, err := run("--data-dir", dir, "--to", "42", "-o", "json"); err != nil ||
+		!strings.Contains(out, `"kind": "TermReset"`) {
+		t.Fatalf("%q, %v", out, err)
+	}
+	writePoisoned(t, dir)
 	out, err := run("--data-dir", dir, "--to", "41")
 	if err != nil || !strings.Contains(out, "18446744073709551615 and now is 41") {
 		t.Fatalf("%q, %v", out, err)

@@ -1,0 +1,82 @@
+package programs
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// formless are the commands that print no object: they run until they are ended, or
+// print a file or lines that have a form of their own.
+var formless = []string{
+	"auto", "auto manifest", "auto unit", "completion bash", "completion fish", "completion powershell",
+	"completion zsh", "config migrate", "config print", "docs man", "help", "kubeadm bundle", "kubeadm config",
+	"render etcd-manager", "run", "version",
+}
+
+// Every other command of etcdadm prints an object of a kind that the page of the
+// contract names.
+func TestWhatIsPrintedForProgramsIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/cluster-api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	row := regexp.MustCompile("(?m)^\\|([^|]*)\\| `[A-Z][A-Za-z]+` \\|")
+	name := regexp.MustCompile("`([^`]*?)(?: --[^`]*)?`")
+	for _, line := range row.FindAllStringSubmatch(string(page), -1) {
+		for _, word := range name.FindAllStringSubmatch(line[1], -1) {
+			if !strings.HasPrefix(word[1], "-") {
+				documented[word[1]] = false
+			}
+		}
+	}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		_, path, _ := strings.Cut(c.CommandPath(), " ")
+		if c.Runnable() && !c.Hidden && c.HasParent() && !isGroup(c) && !slices.Contains(formless, path) {
+			command := documentedAs(c, path)
+			if _, ok := documented[command]; !ok {
+				t.Errorf("the page has no kind of %s", command)
+			}
+			documented[command] = true
+		}
+		for _, below := range c.Commands() {
+			walk(below)
+		}
+	}
+	root := Etcdadm()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	walk(root)
+	for command, there := range documented {
+		if !there {
+			t.Errorf("the page has a kind of %s, which is no command", command)
+		}
+	}
+}
+
+// isGroup says that a command only has others below it: init, join and auto do
+// something themselves.
+func isGroup(c *cobra.Command) bool {
+	return c.HasSubCommands() && !slices.Contains([]string{"init", "join", "auto"}, c.Name())
+}
+
+// documentedAs is how the page calls a command: phases are written of together, and
+// so are operations.
+func documentedAs(c *cobra.Command, path string) string {
+	action, _, phase := strings.Cut(path, " phase ")
+	for top := c; top.HasParent(); top = top.Parent() {
+		if top.GroupID == "do" {
+			return "operations"
+		}
+	}
+	if phase {
+		return action
+	}
+	return path
+}
