@@ -334,6 +334,26 @@ func TestRemovedWhileItJoins(t *testing.T) {
 	wantKeys(map[string]string{"before": "anything"}, b)
 }
 
+// Resets of all machines, each run once, at the same time. Each hands the leadership to
+// one that is leaving, too, and may get it back; the last one is the cluster.
+func TestAllResetAtOnce(t *testing.T) {
+	t.Parallel()
+	hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 3)
+	found(hosts...)
+	var all sync.WaitGroup
+	for _, h := range hosts {
+		all.Go(func() {
+			if r := h.run("reset"); r.code != 0 {
+				t.Errorf("%s: %s", h.name, r)
+			}
+		})
+	}
+	all.Wait()
+	for _, h := range hosts {
+		h.nothing()
+	}
+}
+
 // Resets at the same time: the last one stays, it is the cluster.
 func TestResetsAtOnce(t *testing.T) {
 	t.Parallel()

@@ -184,7 +184,7 @@ func (w *world) comesBack() bool {
 func (w *world) mayRun() *Hold {
 	want, low := w.cfg.Version.Release(), w.before()
 	if data := w.obs.Local; data != nil && !want.AtLeast(data.DataVersion().Major, data.DataVersion().Minor) {
-		return w.older(want, data.DataVersion())
+		return w.older(want, runsAs(data))
 	}
 	if low.IsZero() {
 		return w.stepsUp(want, low)
@@ -201,6 +201,15 @@ func (w *world) mayRun() *Hold {
 		return w.stepsUp(want, low)
 	}
 	return nil
+}
+
+// runsAs is the version that a member runs, where its data is of that minor version: the
+// data has no patch. Otherwise it is that of the data.
+func runsAs(r *cluster.Report) etcdversion.Version {
+	if d := r.DataVersion(); d.Major != r.Version.Major || d.Minor != r.Version.Minor {
+		return d
+	}
+	return r.Version
 }
 
 // prepared reports whether etcd has made this member's data that of an earlier minor

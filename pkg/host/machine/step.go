@@ -181,3 +181,9 @@ func Promotes(op *Membership) bool {
 	_, ok := op.Operation.(*plan.Promote)
 	return ok
 }
+
+// MovesLeader says whether op has another member lead.
+func MovesLeader(op *Membership) bool {
+	_, ok := op.Operation.(*plan.MoveLeader)
+	return ok
+}

@@ -216,7 +216,7 @@ func (m *Machine) limit(op machine.Operation, err error) time.Duration {
 	if tooFewServe(err) {
 		return min(settling, time.Duration(m.cfg.Timeouts.Membership))
 	}
-	if _, installs := op.(*machine.InstallBinaries); installs {
+	if _, installs := op.(*machine.InstallBinaries); installs || ok && machine.MovesLeader(change) {
 		return min(soon, time.Duration(m.cfg.Timeouts.Membership))
 	}
 	return time.Duration(m.cfg.Timeouts.Membership)

@@ -1,12 +1,15 @@
 package operate
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // settling is how long a momentary hold may last: an etcd that was killed is
@@ -107,6 +110,35 @@ func (r *refusals) note(err error, began, now time.Time) time.Duration {
 	}
 	s.last = now
 	return now.Sub(s.began)
+}
+
+// A repetition is how often in a row one step was done, and which step was told last.
+type repetition struct {
+	times int
+	told  string
+}
+
+// note returns an error for a step that is done again and again without effect. That
+// another machine hands the leadership back is none: where all reset at once, each gives
+// it to one that is leaving, too.
+func (p *repetition) note(ctx context.Context, done []machine.Step, step machine.Step) error {
+	n := len(done)
+	if n <= maxSteps && (n == 0 || done[n-1].Text() != step.Text()) {
+		p.times = 0
+		return nil
+	}
+	op, ok := step.Do.(*machine.Membership)
+	if p.times++; p.times >= 3 && !(ok && machine.MovesLeader(op)) || n > maxSteps {
+		return fmt.Errorf("%s: %s was done, but still has to be done", step.Phase, step.Text())
+	}
+	return wait.For(ctx, backoff(0))
+}
+
+// begins says whether a step is another one than that which was told last.
+func (p *repetition) begins(step machine.Step) bool {
+	is := p.told == step.Text()
+	p.told = step.Text()
+	return !is
 }
 
 // sayAgain is the time between two lines about one reason to wait. Its text may

@@ -173,3 +173,36 @@ func TestRefusalsOfTwoKinds(t *testing.T) {
 		}
 	}
 }
+
+// What has no effect is done three times at most. The leadership that another machine
+// hands back is no such thing, but it is not handed over for ever.
+func TestStepsThatAreRepeated(t *testing.T) {
+	count := func(op machine.Operation) int {
+		step := machine.Step{Phase: "remove-member", Do: op}
+		var again repetition
+		var done []machine.Step
+		for again.note(t.Context(), done, step) == nil {
+			if again.begins(step) != (len(done) == 0) {
+				t.Errorf("%s: told after %d times", step.Text(), len(done))
+			}
+			if done = append(done, step); len(done) == 6 {
+				break
+			}
+		}
+		return len(done)
+	}
+	moves := machine.Step{Do: &machine.Membership{Operation: &plan.MoveLeader{To: "b"}}}
+	if n := count(&machine.StopService{}); n != 3 {
+		t.Errorf("a service is stopped %d times", n)
+	}
+	if n := count(moves.Do); n != 6 {
+		t.Errorf("the leader moves %d times", n)
+	}
+	full := make([]machine.Step, maxSteps+1)
+	for i := range full {
+		full[i].Do = &machine.StopService{}
+	}
+	if new(repetition).note(t.Context(), full, moves) == nil {
+		t.Error("the leader moves for ever")
+	}
+}

@@ -238,7 +238,7 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 	var r Result
 	var held holding
 	var refused refusals
-	repeated := 0
+	var again repetition
 	for {
 		obs, err := m.Observe(ctx, goal)
 		if err != nil {
@@ -267,14 +267,10 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 			return r, nil
 		}
 		held = holding{}
-		if n := len(r.Steps); n > 0 && r.Steps[n-1].Text() == step.Text() || n > maxSteps {
-			if repeated++; repeated == 3 || n > maxSteps {
-				return r, fmt.Errorf("%s: %s was done, but still has to be done", step.Phase, step.Text())
-			}
-		} else {
-			repeated = 0
+		if err := again.note(ctx, r.Steps, *step); err != nil {
+			return r, err
 		}
-		if m.o.Began != nil && refused == (refusals{}) {
+		if m.o.Began != nil && again.begins(*step) {
 			m.o.Began(*step)
 		}
 		began := time.Now()
@@ -341,6 +337,9 @@ func (m *Machine) later(err error, step machine.Step) bool {
 	}
 	if errors.Is(err, rpctypes.ErrNotLeader) {
 		return true // another one leads since the observation
+	}
+	if machine.MovesLeader(op) && !etcdclient.Denied(err) {
+		return true // the one that is to lead may be leaving, too
 	}
 	again := apply.NotYet(err) || tooFewServe(err) || errors.Is(err, etcdclient.ErrLearnerPending) ||
 		etcdclient.Unanswered(err)
