@@ -14,11 +14,22 @@ import (
 
 const v3521 = etcdtest.V3521
 
-// A rollout by new machines: each joins the older cluster, is checked, and votes. A
-// machine that names no version gets that of the cluster.
+// A rollout by new machines, as EKS Distro's versions go: each joins the older cluster,
+// is checked, and votes. Then a controller removes the old ones.
 func TestNewMachinesOfTheNextMinorVersion(t *testing.T) {
 	t.Parallel()
-	const old = v3521
+	for _, version := range []string{etcdtest.V3612, v36} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			rollout(t, v3521, version)
+		})
+	}
+}
+
+// rollout replaces two machines of an old version by new ones. A machine that names no
+// version gets that of the cluster.
+func rollout(t *testing.T, old, version string) {
+	t.Helper()
 	hosts := newHosts(func(name string) *host { return newHost(t, name, old) }, 4)
 	hosts[1].version, hosts[1].binaries = "", etcdDir(t, old)
 	found(hosts[:2]...)
@@ -27,7 +38,7 @@ func TestNewMachinesOfTheNextMinorVersion(t *testing.T) {
 	}
 	hosts[0].put("kept", "x")
 	for _, h := range hosts[2:] {
-		h.version, h.binaries = v36, etcdDir(t, v36)
+		h.version, h.binaries = version, etcdDir(t, version)
 		h.copyCA(hosts[0])
 		r := h.run("join", hosts[0].clientURL())
 		if r.code != 0 || !strings.Contains(r.stderr, "EtcdPatch") {
@@ -35,9 +46,13 @@ func TestNewMachinesOfTheNextMinorVersion(t *testing.T) {
 		}
 	}
 	for _, h := range hosts[:2] {
-		h.ok("reset")
+		hosts[2].removeMember(h.name)
+		h.kill()
 	}
 	hosts[2].wantVoters("c", "d")
+	if got := hosts[3].serves(); got != version {
+		t.Errorf("etcd %s runs", got)
+	}
 	wantKeys(map[string]string{"kept": "x"}, hosts[2:]...)
 }
 

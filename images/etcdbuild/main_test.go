@@ -156,9 +156,10 @@ var pseudo = map[string]string{
 	"3.4.25": "v0.5.0-alpha.5.0.20230414071934-94593e63d45c",
 }
 
-// binariesOf are those that there are of a version: 3.6.11's etcdutl is not to be had.
+// binariesOf are those that there are of a version: the etcdutl of 3.6.11 and of 3.6.12 is
+// not to be had.
 func binariesOf(version string) []string {
-	if compareVersions(version, "3.5.0") < 0 || version == "3.6.11" {
+	if compareVersions(version, "3.5.0") < 0 || version == "3.6.11" || version == "3.6.12" {
 		return []string{"etcd", "etcdctl"}
 	}
 	return []string{"etcd", "etcdctl", "etcdutl"}

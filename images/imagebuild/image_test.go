@@ -97,7 +97,7 @@ func TestImagesOfEarlyVersions(t *testing.T) {
 	if err != nil || len(all) != len(etcdbuild.Supported) {
 		t.Errorf("%d images, %v", len(all), err)
 	}
-	for version, want := range map[string]int{"2.3.8": 2, "3.6.11": 2, "3.5.0": 3} {
+	for version, want := range map[string]int{"2.3.8": 2, "3.6.11": 2, "3.6.12": 2, "3.5.0": 3} {
 		chosen, err := choose([]string{"etcd:" + version}, versions)
 		if err == nil {
 			err = b.reduce(t.Context(), &chosen[0])

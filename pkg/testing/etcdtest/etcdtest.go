@@ -29,6 +29,9 @@ var Versions = []string{"3.5.35", "3.6.16", "3.7.3"}
 // etcd advises. Few tests need it.
 const V3521 = "3.5.21"
 
+// V3612 is what they go to. It is there for long tests alone.
+const V3612 = "3.6.12"
+
 // V36 is the version of tests for which one version is enough.
 const V36 = "3.6.16"
 
