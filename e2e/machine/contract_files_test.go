@@ -86,8 +86,7 @@ func (h *host) traffic() traffic {
 
 // The renewal that EKS Anywhere documents: delete all but the authority, and
 // call one phase with an endpoint that nobody has.
-func TestRenewal(t *testing.T) {
-	t.Parallel()
+func renewal(t *testing.T) {
 	for name, flags := range map[string][]string{"systemd": nil, "kubelet": {"--init-system", "kubelet"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,44 +13,57 @@ import (
 	"testing"
 )
 
+// A call is one that others make. Those of the page of the contract name its line.
+type call struct {
+	name, caller string
+	run          func(t *testing.T)
+	lines        []string
+}
+
+func calls() []call {
+	return []call{
+		{"cloud-init calls of the bootstrap provider", "aws/etcdadm-bootstrap-provider, cloudinit.go",
+			cloudInit, []string{"user data of the first machine", "user data of the others"}},
+		{"Bottlerocket phase calls", "bottlerocket-bootstrap of EKS Anywhere, init.go and join.go",
+			bottlerocket, []string{"Bottlerocket, first machine", "Bottlerocket, the others"}},
+		{"flags of the retired etcdadm", "scripts", oldFlags, nil},
+		{"release URL of EKS Distro", "EKS Anywhere, --release-url", eksDistro, nil},
+		{"release URL that is the archive", "EKS Anywhere, --release-url", gzURL, nil},
+		{"archives without etcdutl", "EKS Distro, projects/etcd-io/etcd", withoutEtcdutl, nil},
+		{"snapshot and no etcdutl", "EKS Distro with cctl", snapshotWithoutEtcdutl, nil},
+		{"archive in the cache needs no network", "image-builder", cachedArchive, nil},
+		{"files that scripts read", "restore and renewal pages of EKS Anywhere", scripts, nil},
+		{"info for programs", "platform9/cctl, ssh-provider", info, nil},
+		{"version for goss", "image-builder", version, nil},
+		{"join hint whatever the log level", "scripts, blogs", joinHint, nil},
+		{"health over HTTPS", "aws/etcdadm-controller, healthcheck.go", health, []string{"health check"}},
+		{"renewal of certificates", "EKS Anywhere, renewerubuntu.go and renewerbottlerocket.go",
+			renewal, []string{"renewal"}},
+		{"exit codes", "cloud-init", exitCodes, nil},
+		{"recovery by cctl", "platform9/cctl", recovery, nil},
+		{"upgrade by replacing machines", "aws/etcdadm-controller, upgrade.go",
+			replacedMachines, []string{"scale-down"}},
+		{"calls of a playbook", "kerlabs/etcdadm-ansible", playbook, nil},
+		{"manifest that somebody has changed", "kube-vip", changedManifest, nil},
+		{"certificates for kubeadm", "kubeadm, external etcd", kubeadmCertificates, nil},
+		{"machine that the retired etcdadm set up", "scripts", takenOver, nil},
+		{"certificates made before", "vik8s, etcd init", madeBefore, nil},
+		{"TLS 1.2 and a suite for RSA", "EKS Anywhere, pkg/crypto/tls.go", olderTLS, nil},
+		{"server of releases that is overloaded", "cloud-init, on many machines at once", overloadedServer, nil},
+		{"clock that is behind", "cloud-init, before the clock is set", clockIsBehind, nil},
+		{"join with the flags of scripts", "scripts, issues", joinOfScripts, nil},
+		{"restore in place", "ubuntu-rhel-etcd-backup.md of EKS Anywhere", restoreByThePage, nil},
+		{"file names and modes", "image builders, scripts", fileModes, nil},
+	}
+}
+
 // What others do with the retired etcdadm, and must go on doing with this one:
 // Cluster API providers, image builders, scripts. Each subtest has the calls
 // exactly as they make them, on a machine where everything is where it is by
 // default.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name, caller string
-		run          func(t *testing.T)
-	}{
-		{"cloud-init calls of the bootstrap provider", "aws/etcdadm-bootstrap-provider, cloudinit.go", cloudInit},
-		{"Bottlerocket phase calls", "bottlerocket-bootstrap of EKS Anywhere, init.go and join.go", bottlerocket},
-		{"flags of the retired etcdadm", "scripts", oldFlags},
-		{"release URL of EKS Distro", "EKS Anywhere, --release-url", eksDistro},
-		{"release URL that is the archive", "EKS Anywhere, --release-url", gzURL},
-		{"archives without etcdutl", "EKS Distro, projects/etcd-io/etcd", withoutEtcdutl},
-		{"snapshot and no etcdutl", "EKS Distro with cctl", snapshotWithoutEtcdutl},
-		{"archive in the cache needs no network", "image-builder", cachedArchive},
-		{"files that scripts read", "restore and renewal pages of EKS Anywhere", scripts},
-		{"info for programs", "platform9/cctl, ssh-provider", info},
-		{"version for goss", "image-builder", version},
-		{"join hint whatever the log level", "scripts, blogs", joinHint},
-		{"health over HTTPS", "aws/etcdadm-controller, healthcheck.go", health},
-		{"exit codes", "cloud-init", exitCodes},
-		{"recovery by cctl", "platform9/cctl", recovery},
-		{"upgrade by replacing machines", "aws/etcdadm-controller, upgrade.go", replacedMachines},
-		{"calls of a playbook", "kerlabs/etcdadm-ansible", playbook},
-		{"manifest that somebody has changed", "kube-vip", changedManifest},
-		{"certificates for kubeadm", "kubeadm, external etcd", kubeadmCertificates},
-		{"machine that the retired etcdadm set up", "scripts", takenOver},
-		{"certificates made before", "vik8s, etcd init", madeBefore},
-		{"TLS 1.2 and a suite for RSA", "EKS Anywhere, pkg/crypto/tls.go", olderTLS},
-		{"server of releases that is overloaded", "cloud-init, on many machines at once", overloadedServer},
-		{"clock that is behind", "cloud-init, before the clock is set", clockIsBehind},
-		{"join with the flags of scripts", "scripts, issues", joinOfScripts},
-		{"restore in place", "ubuntu-rhel-etcd-backup.md of EKS Anywhere", restoreByThePage},
-		{"file names and modes", "image builders, scripts", fileModes},
-	} {
+	for _, tt := range calls() {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			t.Logf("called by %s", tt.caller)
