@@ -16,7 +16,7 @@ import (
 var promised = map[string][]string{
 	"`etcdadm init`":               {"cloudInit", "playbook", "madeBefore"},
 	"`etcdadm join <endpoint>`":    {"cloudInit", "joinOfScripts", "TestJoinsWithASlowMirror"},
-	"`etcdadm reset`":              {"playbook", "recovery", "TestResetsAtOnce"},
+	"`etcdadm reset`":              {"playbook", "recovery", "TestResetsAtOnce", "TestAllResetAtOnce"},
 	"`etcdadm info`":               {"info", "playbook"},
 	"`etcdadm download`":           {"gzURL", "cachedArchive"},
 	"`etcdadm version`":            {"version"},
@@ -47,7 +47,7 @@ var promised = map[string][]string{
 	"EKS Distro's archives":                 {"eksDistro", "gzURL", "withoutEtcdutl", "snapshotWithoutEtcdutl"},
 	"`etcdadm init` with `--init-system":    {"cloudInit", "TestCloudInitWhileTheFirstMemberIsLate"},
 	"One process for each phase":            {"bottlerocket", "TestBottlerocketWhileTheFirstMemberIsLate"},
-	"`etcdadm join phase certificates http": {"TestRenewal", "TestRenewalUnderARunningEtcd"},
+	"`etcdadm join phase certificates http": {"renewal", "TestRenewalUnderARunningEtcd"},
 	"`ETCD_NAME=` and":                      {"scripts", "health", "restoreByThePage", "cloudInit"},
 	"An archive that the image has in":      {"cachedArchive", "withoutEtcdutl"},
 	"Nothing has to be converted":           {"takenOver"},
