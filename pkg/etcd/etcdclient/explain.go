@@ -114,7 +114,8 @@ func (e *EndpointError) observe(ctx context.Context, config *tls.Config) bool {
 }
 
 // Unanswered reports whether err says that no answer came: the connection
-// failed, or the time was over. Every other error is etcd's own answer.
+// failed, the time was over, or the member was stopped meanwhile. Every other
+// error is etcd's own answer.
 func Unanswered(err error) bool {
 	var answer rpctypes.EtcdError
 	if err == nil || errors.Is(err, context.Canceled) {
@@ -127,12 +128,13 @@ func Unanswered(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}
-	code := codes.OK
+	code, text := codes.OK, ""
 	var s interface{ GRPCStatus() *status.Status }
 	if errors.As(err, &s) {
-		code = s.GRPCStatus().Code()
+		code, text = s.GRPCStatus().Code(), s.GRPCStatus().Message()
 	}
-	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
+	stopping := code == codes.Unknown && text == "raft: stopped"
+	return stopping || code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
 }
 
 // connect checks whether there is somebody. It reports whether the reason is

@@ -242,6 +242,8 @@ func TestWhatCountsAsNoAnswer(t *testing.T) {
 		{context.Canceled, false},
 		{context.DeadlineExceeded, true},
 		{fmt.Errorf("x: %w", status.Error(codes.Unavailable, "connection refused")), true},
+		{fmt.Errorf("remove: %w", status.Error(codes.Unknown, "raft: stopped")), true},
+		{status.Error(codes.Unknown, "x"), false},
 		{status.Error(codes.InvalidArgument, "x"), false},
 		{rpctypes.ErrNoLeader, true},
 		{rpctypes.ErrMemberNotFound, false},
