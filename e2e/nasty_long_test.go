@@ -24,7 +24,9 @@ func nasty(t *testing.T, first cluster.Incarnation) [][2]string {
 	for _, count := range []string{"-1", "0", "1e9", "1000000000", "9223372036854775807", `"x"`, "null"} {
 		add("etcd-cluster-spec", fmt.Sprintf(`{"memberCount":%s,"etcdVersion":"3.6.16"}`, count))
 	}
-	for _, v := range []string{"999999999999999999.0.0", "3.6.16-../../../tmp/x", "3.6.16-a/b", `3.6.16\u0000`, "2.2.1", ""} {
+	for _, v := range []string{
+		"999999999999999999.0.0", "3.6.16-../../../tmp/x", "3.6.16-a/b", `3.6.16\u0000`, "2.2.1", "",
+	} {
 		add("etcd-cluster-spec", fmt.Sprintf(`{"memberCount":3,"etcdVersion":"%s"}`, v))
 	}
 	add("etcd-cluster-spec", strings.Repeat("[", 1_000_000))
