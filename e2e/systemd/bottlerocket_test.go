@@ -68,6 +68,7 @@ func TestBottlerocketWhileTheFirstMemberIsLate(t *testing.T) {
 		m.wantVoters("m1", "m2", "m3")
 	}
 	restorePage(t, second)
+	renewalPage(t, second)
 }
 
 // says waits until a phase has said the words.
@@ -114,6 +115,49 @@ func restorePage(t *testing.T, m *Bottlerocket) {
 	m.inPod(fmt.Sprintf("etcdctl snapshot restore /var/lib/etcd/data/backup.db --name=%[1]s --initial-cluster=%[1]s=%[2]s "+
 		"--initial-cluster-token=etcd-cluster-1 --initial-advertise-peer-urls=%[2]s; test -s /%[1]s.etcd/member/snap/db",
 		value("ETCD_NAME"), value("ETCD_INITIAL_ADVERTISE_PEER_URLS")))
+}
+
+// renewalPage renews the certificates as EKS Anywhere does: all but the authority are
+// deleted, and one phase runs in a container that has nothing but their directory. The
+// pod goes on, and shows the new ones.
+func renewalPage(t *testing.T, m *Bottlerocket) {
+	pki := filepath.Join(m.dir, "etcd", "pki")
+	shown := "curl -sS --output /dev/null --write-out '%{certs}' --cacert /var/lib/etcd/pki/ca.crt --cert " +
+		"/var/lib/etcd/pki/server.crt --key /var/lib/etcd/pki/server.key " + m.url() +
+		"/health | grep -m1 -i '^Serial Number'"
+	before, started := m.inPod(shown), m.started()
+	entries, err := os.ReadDir(pki)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() != "ca.crt" && e.Name() != "ca.key" {
+			if err := os.Remove(filepath.Join(pki, e.Name())); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := docker(t.Context(), "run", "--rm", "--name="+m.id+"-renew", "--label="+owner(),
+		"--network=container:"+m.id, "--read-only", "--tmpfs=/tmp", "--security-opt=no-new-privileges",
+		"--volume="+pki+":/etc/etcd/pki", m.image, "etcdadm", "join", "phase", "certificates",
+		"http://eks-a-etcd-dumb-url", "--init-system", "kubelet"); err != nil {
+		t.Fatal(err)
+	}
+	if after := m.inPod(shown); after == before || m.started() != started {
+		t.Errorf("%s shows %s, before it was %s; its pod started at %s, before at %s", m.Name, after, before,
+			m.started(), started)
+	}
+	m.wantVoters("m1", "m2", "m3")
+}
+
+// started is when the pod was started.
+func (m *Bottlerocket) started() string {
+	m.t.Helper()
+	at, err := docker(m.t.Context(), "inspect", "--format={{.State.StartedAt}}", m.pod())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return at
 }
 
 // giveAuthority puts one certificate authority on the machines, as the provider does.

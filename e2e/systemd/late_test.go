@@ -57,17 +57,9 @@ func TestCloudInitWhileTheFirstMemberIsLate(t *testing.T) {
 	m1, m2, m3, m4 := machines[0], machines[1], machines[2], machines[3]
 	mirror, files := NewMirror(t, m1, newer), providerFiles(t)
 	dead := "https://" + m1.IP[:strings.LastIndex(m1.IP, ".")] + ".250:2379"
-	for _, m := range machines {
-		m.Do("rm -r /var/cache/etcdadm")
-		m.Trust(mirror)
-		command := "etcdadm join " + dead + "," + url(m1)
-		if m == m1 {
-			command = "etcdadm init"
-		}
-		m.PrepareCloudInit(fmt.Sprintf(
-			"      %s --init-system systemd --version %s --release-url %s --install-dir /usr/bin --cipher-suites %s && "+
-				"echo success > %s", command, newer, mirror.URL, suites, sentinel), files...)
-		m.down()
+	m1.prepareUserData("init", newer, mirror, files)
+	for _, m := range machines[1:] {
+		m.prepareUserData("join "+dead+","+url(m1), newer, mirror, files)
 	}
 	began := time.Now()
 	m2.powerOn()
@@ -101,6 +93,18 @@ func TestCloudInitWhileTheFirstMemberIsLate(t *testing.T) {
 	m4.Do("curl -sS --tls-max 1.2 --ciphers ECDHE-RSA-AES128-GCM-SHA256 --cacert /etc/etcd/pki/ca.crt --cert " +
 		"/etc/etcd/pki/apiserver-etcd-client.crt --key /etc/etcd/pki/apiserver-etcd-client.key " + url(m4) +
 		"/readyz | grep -Fx ok")
+}
+
+// prepareUserData gives the machine, which is off then, the provider's user data. Its image
+// has no archives.
+func (m *Machine) prepareUserData(command, version string, mirror *Mirror, files []cloudFile) {
+	m.t.Helper()
+	m.Do("rm -r /var/cache/etcdadm")
+	m.Trust(mirror)
+	m.PrepareCloudInit(fmt.Sprintf(
+		"      etcdadm %s --init-system systemd --version %s --release-url %s --install-dir /usr/bin --cipher-suites %s && "+
+			"echo success > %s", command, version, mirror.URL, suites, sentinel), files...)
+	m.down()
 }
 
 // ready waits until the machine's user data has succeeded, and checks what it said.

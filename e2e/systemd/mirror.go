@@ -32,11 +32,13 @@ type Mirror struct {
 // pieces is in how many pieces a slow answer comes.
 const pieces = 60
 
-// NewMirror starts a mirror on this host, in the network of the machines.
+// NewMirror starts a mirror on this host, in the network of the machines. The version may
+// have EKS Distro's suffix.
 func NewMirror(t testing.TB, m *Machine, version string) *Mirror {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "etcd.tar.gz")
-	if err := release(file, version, "./", "etcd", "etcdctl"); err != nil {
+	number, _, _ := strings.Cut(version, "-")
+	if err := release(file, number, "./", "etcd", "etcdctl"); err != nil {
 		t.Fatal(err)
 	}
 	archive, err := os.ReadFile(file)
