@@ -64,10 +64,7 @@ func newRealEtcd(t *testing.T, bin etcdbin.Binaries, data string) realEtcd {
 // killed, back on the same data, stopped.
 func TestRealEtcd(t *testing.T) {
 	f := etcdtest.Finder(t)
-	for _, version := range f.Versions() {
-		if !version.Managed() {
-			continue
-		}
+	for _, version := range etcdtest.Managed() {
 		t.Run(version.String(), func(t *testing.T) {
 			bin, err := f.Find(version)
 			if err != nil {

@@ -29,15 +29,12 @@ var (
 	helpGate = regexp.MustCompile(`(?m)^ +([A-Z]\w+)=true\|false`)
 )
 
-// TestFlagsAreThoseOfRealEtcd compares the table with each etcd at hand: its
+// TestFlagsAreThoseOfRealEtcd compares the table with each etcd that is tested: its
 // parser takes all flags of the table with values of their kinds, its help
 // names none that the table lacks, and it has the same feature gates.
 func TestFlagsAreThoseOfRealEtcd(t *testing.T) {
 	f := etcdtest.Finder(t)
-	for _, v := range f.Versions() {
-		if !FlagsKnown(v) {
-			continue
-		}
+	for _, v := range etcdtest.Managed() {
 		t.Run(v.String(), func(t *testing.T) {
 			b, err := f.Find(v)
 			if err != nil {

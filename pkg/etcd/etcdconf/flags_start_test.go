@@ -9,15 +9,12 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
 
-// TestRealEtcdStartsWithCheckedFlags starts etcd of each version at hand with
+// TestRealEtcdStartsWithCheckedFlags starts etcd of each version that is tested with
 // flags that CheckFlags lets through, bound to URLs of its own, and reads in its
 // log that it knows all of them.
 func TestRealEtcdStartsWithCheckedFlags(t *testing.T) {
 	f := etcdtest.Finder(t)
-	for _, v := range f.Versions() {
-		if !etcdconf.FlagsKnown(v) || !v.AtLeast(3, 5) {
-			continue
-		}
+	for _, v := range etcdtest.Managed() {
 		t.Run(v.String(), func(t *testing.T) {
 			t.Parallel()
 			b, err := f.Find(v)

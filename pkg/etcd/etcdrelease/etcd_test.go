@@ -20,7 +20,7 @@ func defaults() machine.Config { return machine.Defaults() }
 func realEtcd(t *testing.T) (versions []etcdversion.Version, dirs []string) {
 	t.Helper()
 	find := etcdtest.Finder(t)
-	for _, v := range find.Versions() {
+	for _, v := range etcdtest.Managed() {
 		b, err := find.Find(v)
 		if err != nil {
 			t.Fatal(err)

@@ -32,6 +32,15 @@ const V3521 = "3.5.21"
 // V3612 is what they go to. It is there for long tests alone.
 const V3612 = "3.6.12"
 
+// Managed are [Versions] and [V3521]: what tests run that look at each version for
+// itself. Which others there are depends on what else has run on the machine.
+func Managed() (list []etcdversion.Version) {
+	for _, v := range slices.Concat([]string{V3521}, Versions) {
+		list = append(list, etcdversion.Must(v))
+	}
+	return list
+}
+
 // V36 is the version of tests for which one version is enough.
 const V36 = "3.6.16"
 
