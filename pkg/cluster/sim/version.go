@@ -203,7 +203,9 @@ func (w *world) settleChange(n *node) {
 	now := cluster.Attempt{Process: n.process, Restarts: n.restarts}
 	now.Serves = m != nil && n.process == cluster.ProcessRunning && w.follows(g, m) &&
 		n.etcd.of.Minor == n.assigned.Version.Minor
-	now.Overdue = !now.Serves && w.now.Sub(n.changed) > comesUp && w.enough(g, n)
+	if now.Overdue = !now.Serves && w.now.Sub(n.changed) > comesUp; now.Overdue && !w.enough(g, n) {
+		now.Overdue, n.changed = false, w.now
+	}
 	switch c.Judge(now) {
 	case cluster.VerdictDone:
 		n.change = nil

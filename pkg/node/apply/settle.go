@@ -71,16 +71,17 @@ func (l *Local) settle(ctx context.Context, s nodestate.State) {
 		return
 	}
 	l.settler.begin(ctx, func(ctx context.Context) {
-		begun := time.Now()
-		for ctx.Err() == nil && l.unsettled(ctx, time.Since(begun) > l.o.comesUp) {
+		since := time.Now()
+		for ctx.Err() == nil && l.unsettled(ctx, &since) {
 			_ = wait.For(ctx, settleTick)
 		}
 	})
 }
 
 // unsettled observes once how the new version does, and does what follows from it. It
-// reports whether there is more to do.
-func (l *Local) unsettled(ctx context.Context, overdue bool) bool {
+// reports whether there is more to do. Time in which too few others answer does not count:
+// when they come back, the new version has all of it to come up.
+func (l *Local) unsettled(ctx context.Context, since *time.Time) bool {
 	s := l.o.State.State()
 	c := s.Changing()
 	if c == nil || s.Assigned.Stopped {
@@ -88,7 +89,9 @@ func (l *Local) unsettled(ctx context.Context, overdue bool) bool {
 	}
 	status := l.o.Proc.Status()
 	now := cluster.Attempt{Process: status.State, Restarts: status.Restarts, Serves: l.newServes(ctx, s)}
-	now.Overdue = overdue && !now.Serves && !l.excused(ctx, s)
+	if now.Overdue = time.Since(*since) > l.o.comesUp && !now.Serves; now.Overdue && l.excused(ctx, s) {
+		now.Overdue, *since = false, time.Now()
+	}
 	switch c.Judge(now) {
 	case cluster.VerdictStart:
 		return l.inTurn(ctx, func() bool { return l.startAgain(ctx) })

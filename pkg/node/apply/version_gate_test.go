@@ -3,11 +3,13 @@ package apply
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
@@ -95,4 +97,38 @@ func (h *host) refusesOrderOfThree(op *plan.MemberChangeVersion, gone cluster.Me
 		Token: "t1", Names: []cluster.NodeName{"a", "b", "c"},
 	}}, nil)
 	wantError(h.t, err, "there were 3 voters, and there are 2")
+}
+
+// The time in which too few others answer is no time in which the new version could have
+// come up: when they come back, it is not taken back at once.
+func TestTimeWithoutTheOthersDoesNotCount(t *testing.T) {
+	f := newFakeTrio(t)
+	f.found()
+	voters := func(url string) {
+		t.Helper()
+		if err := f.state.Update(func(s *nodestate.State) error {
+			s.MemberID, s.ClusterID, s.MemberToken = 1, 1, "t1"
+			s.Change = &cluster.VersionChange{Token: "t1", From: writes, To: s.Assigned.Version}
+			s.Voters = []cluster.InitialMember{
+				{Name: "a", PeerURLs: []string{f.peers["a"].url}}, {Name: "b", PeerURLs: []string{url}},
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := func() time.Time { return time.Now().Add(-time.Hour) }
+	since := long()
+	voters("http://127.0.0.1:1")
+	if !f.unsettled(t.Context(), &since) || time.Since(since) > time.Minute {
+		t.Errorf("while the other is away, it counts since %s ago", time.Since(since))
+	}
+	voters(f.peers["b"].url)
+	if !f.unsettled(t.Context(), &since) || f.disk().Change.Back {
+		t.Errorf("right after the other has come back: %+v", f.disk().Change)
+	}
+	since = long()
+	if f.unsettled(t.Context(), &since); !f.disk().Change.Back {
+		t.Errorf("an hour after the other has come back: %+v", f.disk().Change)
+	}
 }
