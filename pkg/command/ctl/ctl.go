@@ -78,6 +78,8 @@ Exit codes:
 	root.AddCommand(t.observeCommands()...)
 	root.AddCommand(t.queueCommands()...)
 	root.AddCommand(t.backupCommands()...)
+	root.SetHelpCommandGroupID("show")
+	root.SetCompletionCommandGroupID("show")
 	root.AddCommand(cli.VersionCommand(t.out))
 	return root
 }

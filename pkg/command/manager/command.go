@@ -53,6 +53,7 @@ func Command(run Run) *cobra.Command {
 			}
 			c.EtcdLog = cmd.OutOrStdout()
 			limitMemory(os.Getenv)
+			go keepFewPages(cmd.Context())
 			return run(cmd.Context(), c, f.logger(cmd.ErrOrStderr()))
 		},
 	}

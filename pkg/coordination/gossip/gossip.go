@@ -155,7 +155,9 @@ func (g *Gossip) config(meta []byte) *memberlist.Config {
 	c.TCPTimeout = joinLimit
 	c.PushPullInterval = pushPullInterval
 	c.QueueCheckInterval = time.Hour
-	c.GossipInterval = 200 * time.Millisecond
+	// News travels with probes, too. What there is mostly is none: the timer would be most of what wakes
+	// an idle daemon.
+	c.GossipInterval = 500 * time.Millisecond
 	// A dead node's name may come back with another address at once: zero would
 	// mean never.
 	c.DeadNodeReclaimTime = time.Nanosecond

@@ -291,6 +291,33 @@ func TestThePauseFitsTheSituation(t *testing.T) {
 	}
 }
 
+// A cluster that is well is observed less often after half a minute, and as often as before once
+// something has happened.
+func TestACalmClusterIsObservedLessOften(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.spec.Policy.BackupInterval = 1000 * time.Hour
+		distance := func() time.Duration {
+			last := len(w.observations) - 1
+			return w.observations[last].at.Sub(w.observations[last-1].at)
+		}
+		w.pass(calmAfter - time.Second)
+		equal(t, "distance at first", distance(), pauseIdle)
+		w.pass(time.Minute)
+		equal(t, "distance when all is calm", distance(), pauseCalm)
+		w.wake <- struct{}{}
+		w.pass(2 * pauseIdle)
+		equal(t, "distance after news", distance(), pauseIdle)
+		w.pass(time.Minute)
+		equal(t, "distance when all is calm again", distance(), pauseCalm)
+		w.change(func() { w.obs.Members[0].Alarms = []string{"NOSPACE"} })
+		w.pass(pauseCalm + 2*pauseHeld)
+		equal(t, "distance with a hold", distance(), pauseHeld)
+		w.change(func() { w.obs.Members[0].Alarms = nil })
+		w.pass(pauseHeld + 2*pauseIdle)
+		equal(t, "distance after the hold", distance(), pauseIdle)
+	})
+}
+
 func TestThePreviousObservationIsTakenOverOnce(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.previous = cluster.Observation{Token: "published"}

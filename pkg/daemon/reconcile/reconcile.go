@@ -107,6 +107,10 @@ const (
 	pauseWaiting = 250 * time.Millisecond
 	pauseHeld    = time.Second
 	pauseIdle    = 3 * time.Second
+	// pauseCalm is pauseIdle once nothing has been to do for calmAfter. What other nodes, the
+	// store or gossip tell ends it; a member that hangs is seen that much later.
+	pauseCalm = 5 * time.Second
+	calmAfter = 30 * time.Second
 	// pauseCampaign is the longest pause between two tries for a lease that
 	// nobody has and that no majority grants.
 	pauseCampaign = 5 * time.Second
@@ -129,6 +133,8 @@ type Loop struct {
 
 	tries  tries
 	backup *backup // nil for none under way
+	// idle is since when there has been nothing to do, zero where there is something.
+	idle time.Time
 	// lost counts the campaigns lost in a row. Each uses up a term.
 	lost   int
 	events events
@@ -170,7 +176,9 @@ func (l *Loop) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 		case <-l.o.Wake:
+			l.idle = time.Time{}
 		case <-l.o.News:
+			l.idle = time.Time{}
 		case <-l.backupEnded():
 		}
 		l.o.Progress(cycleLimit)
@@ -219,7 +227,20 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 		return l.act(ctx, r, op)
 	}
 	l.report(ctx, r)
-	return min(pauseAfter(r), l.tries.next(l.o.Now()))
+	return min(l.rest(pauseAfter(r)), l.tries.next(l.o.Now()))
+}
+
+// rest returns the pause after a cycle in which nothing was done.
+func (l *Loop) rest(pause time.Duration) time.Duration {
+	switch now := l.o.Now(); {
+	case pause < pauseIdle:
+		l.idle = time.Time{}
+	case l.idle.IsZero():
+		l.idle = now
+	case now.Sub(l.idle) >= calmAfter:
+		return pauseCalm
+	}
+	return pause
 }
 
 // follow is a cycle in which this daemon wanted to coordinate and may not. What
@@ -246,6 +267,7 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 // act carries out op.
 func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Duration {
 	line, began, term := plan.Line(op), l.o.Now(), l.term(r.Observation)
+	l.idle = time.Time{}
 	r.Operation, r.Since = line, began
 	l.report(ctx, r)
 	if plan.InBackground(op) {
