@@ -250,7 +250,7 @@ func (b *bench) rest(ctx context.Context) error {
 			rss = max(rss, residentKiB(t, n.PID()))
 		}
 		row(fmt.Sprintf("at rest for %s: processor time of the busiest daemon", b.idle),
-			fmt.Sprintf("%.2f %% of a core", most), "0.3 %")
+			fmt.Sprintf("%.2f %% of a core", most), "0.1 %")
 		row("at rest: memory of the largest daemon (RSS)", fmt.Sprintf("%.1f MiB", float64(rss)/1024), "32 MiB")
 		row("at rest: store requests of the whole cluster",
 			fmt.Sprintf("%.1f a minute", float64(total(t, ports)-requests)/took.Minutes()), "12 a minute")

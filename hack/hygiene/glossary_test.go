@@ -25,6 +25,7 @@ func TestWordsOfTheGlossaryAreFound(t *testing.T) {
 		{"mend", "mended; mends; amend; recommend; isMended", 3},
 		{"tale", "stale Stale isStale tale", 1},
 		{"town", "a_town downtown", 1},
+		{"the look", "after the look; the lookup; the looking glass", 2},
 	} {
 		if got := terms[c.word].In([]byte(c.text)); len(got) != c.want {
 			t.Errorf("%q in %q: %v, want %d", c.word, c.text, got, c.want)

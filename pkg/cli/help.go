@@ -98,12 +98,12 @@ func (h *helper) install(root *cobra.Command) {
 	})
 }
 
-// groupOf is the last group of root that is shown: there the command help is.
+// groupOf is the group of root that the command help is in: that of the commands that show something,
+// or else none, which is listed last.
 func groupOf(root *cobra.Command) string {
-	for _, g := range slices.Backward(root.Groups()) {
-		if _, _, ok := folded(root, g.ID); !ok {
-			return g.ID
-		}
+	const show = "show"
+	if root.ContainsGroup(show) {
+		return show
 	}
 	return ""
 }

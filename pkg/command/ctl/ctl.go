@@ -78,7 +78,6 @@ Exit codes:
 	root.AddCommand(t.observeCommands()...)
 	root.AddCommand(t.queueCommands()...)
 	root.AddCommand(t.backupCommands()...)
-	root.SetHelpCommandGroupID("show")
 	root.SetCompletionCommandGroupID("show")
 	root.AddCommand(cli.VersionCommand(t.out))
 	return root

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -20,9 +21,10 @@ const (
 	pagesEvery = 10 * time.Minute
 )
 
-// keepFewPages gives pages of the program back, again and again until ctx ends.
+// keepFewPages gives free memory and pages of the program back, again and again until ctx ends.
 func keepFewPages(ctx context.Context) {
 	for pause := pagesFirst; wait.For(ctx, pause) == nil; pause = pagesEvery {
+		debug.FreeOSMemory()
 		// Without it the daemon only takes more memory.
 		_ = givePagesBack()
 	}

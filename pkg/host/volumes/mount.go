@@ -18,7 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
-// devicePause is the time between two looks for a device that is to appear.
+// devicePause is the time between two tries to find a device that is to appear.
 const devicePause = 200 * time.Millisecond
 
 // Mount makes a volume's file system available and returns the directory where
