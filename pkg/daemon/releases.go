@@ -18,7 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// releaseCheckEvery is the time between two looks whether releases of etcd are missing.
+// releaseCheckEvery is the time between two checks whether releases of etcd are missing.
 const releaseCheckEvery = 2 * time.Second
 
 // releaseRoom is the free space that is left below the data directory when a release is

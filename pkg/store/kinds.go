@@ -79,22 +79,22 @@ const (
 	// maxPages is how many pages a poll lists of control/, or of each kind apart. A
 	// page has a thousand objects, and a cluster some dozens.
 	maxPages = 3
-	// crowdedPolls is how many polls list each kind apart before one tries control/
+	// apartPolls is how many polls list each kind apart before one tries control/
 	// as a whole again.
-	crowdedPolls = 100
+	apartPolls = 100
 )
 
 // listControl lists the objects that a poll checks. If control/ holds so much
 // else that they are not all on its first pages, it lists each kind apart.
 func (s *Store) listControl(ctx context.Context, v *View) ([]object, error) {
-	if s.crowded == 0 {
+	if s.apart == 0 {
 		listed, all, err := s.somePages(ctx, controlPrefix)
 		if err != nil || all {
 			return listed, err
 		}
-		s.crowded = crowdedPolls
+		s.apart = apartPolls
 	}
-	s.crowded--
+	s.apart--
 	v.problem(fmt.Errorf("%s: %w: it holds too many objects, and commands that were queued by the existing "+
 		"etcd-manager-ctl are not searched", controlPrefix, ErrGarbage))
 	var listed []object

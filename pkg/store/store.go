@@ -87,9 +87,9 @@ type Store struct {
 	// polling holds a token while a Poll is under way, which owns seen.
 	polling chan struct{}
 	seen    map[string]seen
-	// crowded is how many polls are yet to look for each kind of control object
+	// apart is how many polls are yet to look for each kind of control object
 	// apart, because there was too much else in control/.
-	crowded int
+	apart int
 }
 
 // New returns the store in a bucket, which it closes in Close.

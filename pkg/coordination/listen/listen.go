@@ -136,9 +136,9 @@ func (l *Limited) admit(c *Conn) (out *Conn, ok bool) {
 	case full(len(s.fresh), l.l.FreshPerSource):
 		out = s.fresh[0]
 	case c.network.IsValid() && full(len(n.fresh), half(l.l.Fresh)):
-		out = l.crowded(c.network)
+		out = l.oldestOfMost(c.network)
 	case full(l.fresh, l.l.Fresh):
-		out = l.crowded(netip.Addr{})
+		out = l.oldestOfMost(netip.Addr{})
 	}
 	if out != nil {
 		l.proved(out)
@@ -176,9 +176,9 @@ func (s *source) proved(c *Conn) {
 	}
 }
 
-// crowded returns the oldest fresh connection of the address that has most, of
+// oldestOfMost returns the oldest fresh connection of the address that has most, of
 // those in a network if that is valid.
-func (l *Limited) crowded(network netip.Addr) *Conn {
+func (l *Limited) oldestOfMost(network netip.Addr) *Conn {
 	var most *source
 	for _, s := range l.sources {
 		if len(s.fresh) == 0 || network.IsValid() && s.fresh[0].network != network {
