@@ -52,6 +52,10 @@ func (s *stage) request(args []string) error {
 			r.EtcdVersion, err = etcdversion.Parse(v)
 		case "sealed":
 			r.Sealed = true
+		case "age":
+			var age time.Duration
+			age, err = time.ParseDuration(v)
+			r.At = s.obs.At.Add(-age)
 		case "skip-backup":
 			r.SkipBackup = true
 		case "lost":

@@ -27,6 +27,7 @@ func (l *view) restoreSealed(r cluster.Request) (Operation, verdict) {
 	}
 	if r.EtcdVersion != l.spec.EtcdVersion {
 		l.hold(NotYet, "the restore as etcd %s begins when the spec, which is read anew, asks for it", r.EtcdVersion)
+		l.sealing = true // what is closed stays closed until then
 		return nil, goOn
 	}
 	if l.rollsFirst(r) {
@@ -60,6 +61,9 @@ func (l *view) refusalSealed(r cluster.Request) string {
 	}
 	if reason := l.refusal(r); reason != "" {
 		return reason
+	}
+	if r.EtcdVersion != l.spec.EtcdVersion {
+		return "" // it is not meant yet, or no more: see above
 	}
 	members, differs := l.runners()
 	if len(members) == 0 || !l.open(members) {
@@ -168,7 +172,7 @@ func (l *view) sealable(r cluster.Request, members []Runner) bool {
 // and then the restore is given up, so that clients come in again.
 func (l *view) unsealable(r cluster.Request) Operation {
 	for _, m := range l.voters {
-		if !l.serves(m) && !m.UnhealthySince.IsZero() && l.age(m.UnhealthySince) > l.policy.Grace {
+		if !l.serves(m) && !m.UnhealthySince.IsZero() && l.age(m.UnhealthySince) > max(l.policy.Grace, closing) {
 			return &RequestClose{Name: r.Name, Outcome: OutcomeRefused,
 				Reason: fmt.Sprintf("%s failed while clients were being kept away: ask again when it serves", l.called(m))}
 		}
@@ -176,6 +180,10 @@ func (l *view) unsealable(r cluster.Request) Operation {
 	l.hold(QuorumMargin, "clients are kept away from all members when all voters serve: %s", l.describe())
 	return nil
 }
+
+// closing is how long a member may take to end and to start again when clients are kept
+// away from it: etcd waits some seconds for their streams.
+const closing = 30 * time.Second
 
 // restoresTo reports whether a version is reached from later ones by a restore only.
 func restoresTo(v etcdversion.Version) bool { return v.Compare(oldestDowngrade) < 0 }
