@@ -1,0 +1,180 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+)
+
+// Three members go from 3.5 to 3.4 by a restore. The word that allows it may be taken
+// back, and counts once: after the way up again it is asked for anew.
+func TestThreeMembersGoWhereOnlyARestoreLeads(t *testing.T) {
+	t.Parallel()
+	c := restoring(t, quick...)
+	c.Found(3, v35, "a", "b", "c")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	refusedWithoutWord(t, c, 3, v34)
+
+	before := processes(c)
+	ctl(t, c, "pause", "--reason=to take it back")
+	c.WaitHold(harness.Soon, string(plan.Paused))
+	ctl(t, c, "configure-cluster", "--allow-restore")
+	c.SetSpec(3, v35)
+	ctl(t, c, "resume")
+	nothingQueued(t, c)
+	allRun(t, c, v35)
+	untouched(t, c, before)
+
+	p := promise(t, c)
+	w.LongestGap()
+	ctl(t, c, "--etcd-version="+v34, "configure-cluster", "--allow-restore")
+	runs(t, c, v34)
+	answers(t, c, v34)
+	w.WaitMore(harness.Soon, 10)
+	t.Logf("%s to %s by a restore: %.1f s without an acknowledged write", v35, v34, w.LongestGap().Seconds())
+	p.kept(t, c)
+	nothingQueued(t, c)
+
+	c.SetSpec(3, v35)
+	runs(t, c, v35)
+	w.WaitMore(harness.Soon, 10)
+	refusedWithoutWord(t, c, 3, v34)
+	answers(t, c, v35)
+}
+
+// From 3.7 the members go down to 3.5 by etcd's own downgrades while clients are served,
+// and only then to 3.4.
+func TestARestoreAfterDowngrades(t *testing.T) {
+	t.Parallel()
+	c := restoring(t, quick...)
+	c.Found(1, v37, "a")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	p := promise(t, c)
+	ctl(t, c, "--etcd-version="+v34, "configure-cluster", "--allow-restore")
+	runs(t, c, v34)
+	answers(t, c, v34)
+	w.WaitMore(harness.Soon, 10)
+	p.kept(t, c)
+	nothingQueued(t, c)
+	history, err := c.History()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, e := range history {
+		lines = append(lines, e.Line)
+	}
+	said := strings.Join(lines, "\n")
+	down, closed := strings.LastIndex(said, "etcdadm downgrade enable"), strings.Index(said, "etcdadm quarantine set")
+	if down < 0 || closed < down {
+		t.Errorf("clients were to be kept away after the downgrades: %s", said)
+	}
+}
+
+// The word is taken back when clients are already kept away: the old version lets them
+// in again, and nothing has been restored.
+func TestARestoreIsTakenBackWhileClientsAreKeptAway(t *testing.T) {
+	t.Parallel()
+	c := restoring(t, quick...)
+	c.Found(3, v35, "a", "b", "c")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	ids := c.ClusterIDs()
+	ctl(t, c, "--etcd-version="+v34, "configure-cluster", "--allow-restore")
+	eventually(t, c, "a member is closed to clients", func() error {
+		if names, err := quarantined(c); err != nil || len(names) == 0 {
+			return errors.Join(errors.New("none is"), err)
+		}
+		return nil
+	})
+	c.SetSpec(3, v35)
+	runs(t, c, v35)
+	answers(t, c, v35)
+	w.WaitMore(harness.Soon, 10)
+	nothingQueued(t, c)
+	if now := c.ClusterIDs(); !slices.Equal(slices.Sorted(slices.Values(now)), slices.Sorted(slices.Values(ids))) {
+		t.Errorf("the clusters are %v, they were %v", now, ids)
+	}
+}
+
+// sealedCrash are the points that such a restore comes to.
+var sealedCrash = regexp.MustCompile(`^(restore-(stage|switch)|quarantine|request-close)`)
+
+// Each daemon of two kills itself at its first crash point of a name, in the middle of
+// such a restore, before and after the backup is staged. Started again, they finish it.
+func TestCrashesOnTheWayByARestore(t *testing.T) {
+	t.Parallel()
+	bin := crashPrograms(t)
+	for _, point := range crashPoints(t) {
+		if !sealedCrash.MatchString(point) {
+			continue
+		}
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			crashSealed(t, bin, map[string]string{"a": point})
+		})
+	}
+	// On three nodes, one before its member is closed, one before it stages, one after.
+	t.Run("three nodes", func(t *testing.T) {
+		t.Parallel()
+		crashSealed(t, bin, map[string]string{
+			"a": "quarantine.before-record", "b": "restore-stage.before-restore", "c": "restore-switch.before-aside",
+		})
+	})
+}
+
+// crashSealed has the nodes kill themselves each at a point on the way from 3.5 to 3.4.
+func crashSealed(t *testing.T, bin string, points map[string]string) {
+	t.Helper()
+	o := options(t, quick...)
+	o.Bin, o.Restored = bin, true
+	c := harness.New(t.Context(), t, o)
+	c.SetSpec(len(points), v35)
+	for name, point := range points {
+		n := c.Node(name)
+		n.MayEnd, n.Env = true, []string{crashpoint.Variable + "=" + point}
+		n.Start()
+	}
+	crashed := converge(t, c, len(points))
+	w := c.Write()
+	writes(t, c, w)
+	p := promise(t, c)
+	ctl(t, c, "--etcd-version="+v34, "configure-cluster", "--allow-restore")
+	c.Eventually(3*harness.Soon, "all run etcd "+v34+" after crashes", func(ctx context.Context) error {
+		if crashed += restart(t, c); crashed < len(points) {
+			return fmt.Errorf("%d of %d have crashed", crashed, len(points))
+		}
+		return settledOn(c, v34)(ctx)
+	})
+	answers(t, c, v34)
+	writes(t, c, w)
+	p.kept(t, c)
+	nothingQueued(t, c)
+}
+
+// quarantined are the nodes whose members are closed to clients, as the coordinator
+// published it last.
+func quarantined(c *harness.Cluster) (names []string, err error) {
+	r, err := c.Status()
+	if err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	for _, n := range r.Observation.Nodes {
+		if n.Assigned != nil && n.Assigned.Quarantined {
+			names = append(names, string(n.Name))
+		}
+	}
+	return names, nil
+}
