@@ -53,10 +53,13 @@ func TestAClosedPeerPort(t *testing.T) {
 	c.SetSpec(3, v36)
 	eventually(t, c, "the vote of "+gone+" waits", func() error {
 		r, err := c.Status()
-		if err != nil || !slices.ContainsFunc(r.Holds, func(h plan.Hold) bool {
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(r.Holds, func(h plan.Hold) bool {
 			return h.Reason == plan.PeerUnreachable && strings.Contains(h.Text, gone+" is not promoted")
 		}) {
-			return fmt.Errorf("holds %v, %v", r.Holds, err)
+			return fmt.Errorf("holds %v", r.Holds)
 		}
 		return nil
 	})

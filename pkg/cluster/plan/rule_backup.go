@@ -192,20 +192,3 @@ func (l *view) needless(list []cluster.SetAside) *cluster.SetAside {
 	}
 	return nil
 }
-
-// coversRisk reports whether the store has a backup that is fresh at obs.At, or
-// none is asked for.
-func coversRisk(policy cluster.Policy, obs cluster.Observation) bool {
-	if policy.Unbacked {
-		return true
-	}
-	for _, b := range obs.Store.Backups {
-		if b.Damaged {
-			continue
-		}
-		if age := obs.At.Sub(b.At); age >= -policy.MaxClockSkew && age <= policy.BackupFresh {
-			return true
-		}
-	}
-	return false
-}
