@@ -36,11 +36,12 @@ var errGone = errors.New("the directory existed before but is gone; is its file 
 // present notes whether the directory is there, and returns errGone if it was
 // and is no more.
 func (f *files) present() error {
+	was := f.there.Load() // before it is looked for: another writer may make it meanwhile
 	_, err := os.Stat(f.root)
 	switch {
 	case err == nil:
 		f.there.Store(true)
-	case errors.Is(err, fs.ErrNotExist) && f.there.Load():
+	case errors.Is(err, fs.ErrNotExist) && was:
 		return fmt.Errorf("%s: %w", f.root, errGone)
 	}
 	return nil
