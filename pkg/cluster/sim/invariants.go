@@ -81,7 +81,7 @@ func (w *world) checkBackup(by *node, what string) {
 func (w *world) checkRemoval(by *node, g *group, m *member) {
 	w.checkBackup(by, "voter removed")
 	if g.voters() <= w.spec.MemberCount && len(w.delayed) == 0 {
-		if down, grace := max(w.now.Sub(m.lastWell()), w.unreachableFor(by, m.host)),
+		if down, grace := max(w.now.Sub(m.lastWell()), w.unreachableFor(by, m.host, m.lastWell())),
 			w.spec.Policy.WithDefaults().Grace; down+observeInterval < grace {
 			w.violate("grace", "%s (%s) is replaced after %s, the grace time is %s", m.host.name, m.id, down, grace)
 		}

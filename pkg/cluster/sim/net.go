@@ -34,8 +34,8 @@ type network struct {
 	// calls and links are, by the index of a node, a mask of the nodes that its
 	// calls do not reach, and of those whose members it does not reach.
 	calls, links [8]uint8
-	// since is when a node was cut off from another last.
-	since         [8][8]time.Time
+	// since is when a node was cut off from another last, healed when that ended.
+	since, healed [8][8]time.Time
 	to            int // the step at which the pairs are well again
 	lateTo, lossy int // the steps up to which messages are late, and get lost
 	rand          *rand.Rand
@@ -133,14 +133,24 @@ func (w *world) cut(a, b *node, both bool) {
 // healNetwork ends what has lasted long enough.
 func (w *world) healNetwork() {
 	if net := &w.network; w.quiet || w.step >= net.to {
+		for i := range net.calls {
+			for j := range net.healed[i] {
+				if net.calls[i]>>j&1 == 1 {
+					net.healed[i][j] = w.now
+				}
+			}
+		}
 		net.calls, net.links = [8]uint8{}, [8]uint8{}
 	}
 }
 
 // unreachableFor is how long calls of by to n have not got through, zero where they do.
-func (w *world) unreachableFor(by, n *node) time.Duration {
-	since := w.network.since[by.index()][n.index()]
-	if w.reaches(by, n) || since.IsZero() {
+// They do not count as having done so where n was well for so short a time after it that
+// nobody may have seen it.
+func (w *world) unreachableFor(by, n *node, well time.Time) time.Duration {
+	since, healed := w.network.since[by.index()][n.index()], w.network.healed[by.index()][n.index()]
+	unseen := !healed.IsZero() && well.Sub(healed) < observeInterval
+	if w.reaches(by, n) && !unseen || since.IsZero() {
 		return 0
 	}
 	return w.now.Sub(since)
