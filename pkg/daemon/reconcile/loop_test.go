@@ -296,9 +296,12 @@ func TestThePauseFitsTheSituation(t *testing.T) {
 func TestACalmClusterIsObservedLessOften(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.spec.Policy.BackupInterval = 1000 * time.Hour
-		distance := func() time.Duration {
-			last := len(w.observations) - 1
-			return w.observations[last].at.Sub(w.observations[last-1].at)
+		distance := func() (d time.Duration) {
+			w.change(func() {
+				last := len(w.observations) - 1
+				d = w.observations[last].at.Sub(w.observations[last-1].at)
+			})
+			return d
 		}
 		w.pass(calmAfter - time.Second)
 		equal(t, "distance at first", distance(), pauseIdle)
