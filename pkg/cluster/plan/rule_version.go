@@ -260,12 +260,16 @@ func (l *view) keepsSettings(change string, next etcdversion.Version) {
 
 // broken says what is wrong with a node's binary of a version, empty for nothing.
 func (l *view) broken(name cluster.NodeName, v etcdversion.Version) string {
+	var why []string
 	for _, b := range l.node(name).Broken {
 		if b.Version == v {
-			return fmt.Sprintf(" (%s)", b.Why)
+			why = append(why, b.Why)
 		}
 	}
-	return ""
+	if len(why) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(why, "; ") + ")"
 }
 
 // snapshotFirst returns what has to be done before the first member is changed to a
