@@ -289,7 +289,18 @@ func TestPauseOutlastsARestartWithoutTheStore(t *testing.T) {
 		t.Errorf("%d members, %v: c was replaced", len(members), err)
 	}
 	back()
+	began := time.Now()
 	c.Node("c").Start()
+	// Who is not there yet when the pause ends is replaced.
+	c.Eventually(harness.Soon, "c is seen to serve", func(context.Context) error {
+		r, err := c.Status()
+		for _, m := range r.Observation.Members {
+			if m.Name == "c" && m.Healthy && r.At.After(began) {
+				return nil
+			}
+		}
+		return fmt.Errorf("at %s the members are %v, %w", r.At, r.Observation.Members, err)
+	})
 	if _, err := c.Ctl("resume"); err != nil {
 		t.Fatal(err)
 	}
