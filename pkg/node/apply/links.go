@@ -42,7 +42,7 @@ type link struct {
 
 // of returns the links to the members that have started, other than self, by what
 // is known now, and has tried those whose turn it is. It waits for nothing.
-func (w *linkWatch) of(self cluster.MemberID, members []cluster.Member, now time.Time,
+func (w *linkWatch) of(ctx context.Context, self cluster.MemberID, members []cluster.Member, now time.Time,
 	try func(ctx context.Context, urls []string) error) (list []cluster.Link) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +66,8 @@ func (w *linkWatch) of(self cluster.MemberID, members []cluster.Member, now time
 	slices.SortFunc(list, func(a, b cluster.Link) int { return cmp.Compare(a.Member, b.Member) })
 	if due := w.due(now); len(due) > 0 {
 		w.trying = true
-		go w.round(due, now, try)
+		// No observation waits for it, nor ends it: each try has its own end.
+		go w.round(context.WithoutCancel(ctx), due, now, try)
 	}
 	return list
 }
@@ -88,12 +89,12 @@ func (w *linkWatch) due(now time.Time) (due []*link) {
 	return due
 }
 
-func (w *linkWatch) round(due []*link, now time.Time, try func(ctx context.Context, urls []string) error) {
+func (w *linkWatch) round(ctx context.Context, due []*link, now time.Time,
+	try func(ctx context.Context, urls []string) error) {
 	var all sync.WaitGroup
 	for _, l := range due {
 		all.Go(func() {
-			//nolint:forbidigo // no observation waits for it, and it has its own end
-			ctx, cancel := context.WithTimeout(context.Background(), linkTimeout)
+			ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 			defer cancel()
 			err := try(ctx, l.urls)
 			w.mu.Lock()

@@ -45,7 +45,7 @@ func TestLinks(t *testing.T) {
 			{ID: 2, Name: "b", PeerURLs: []string{"b"}}, {ID: 4, PeerURLs: []string{"d"}}, // d has not started
 		}
 		links := func() []cluster.Link {
-			l := w.of(1, members, time.Now(), p.try)
+			l := w.of(t.Context(), 1, members, time.Now(), p.try)
 			synctest.Wait()
 			return l
 		}

@@ -73,7 +73,7 @@ func (l *Local) observe(ctx context.Context) (facts, *cluster.Report) {
 		return f, r
 	}
 	l.remember(r)
-	n.Links = l.links.of(r.ID, r.Members, l.o.Now(), l.tryPeer)
+	n.Links = l.links.of(ctx, r.ID, r.Members, l.o.Now(), l.tryPeer)
 	if !r.Learner && r.Read == cluster.ReadServed {
 		n.Process.NoRoot = l.noRoot(ctx, s)
 	}
