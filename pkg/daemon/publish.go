@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -291,7 +292,7 @@ func material(r reconcile.Report) string {
 	fmt.Fprintln(&s, r.Coordinator, r.Term, r.Spec.MemberCount, r.Spec.EtcdVersion, r.Spec.Risk, r.Operation, r.Converged,
 		r.Observation.Leader, r.Since.Unix())
 	for _, h := range r.Holds {
-		fmt.Fprintln(&s, h.Reason)
+		fmt.Fprintln(&s, h.Reason, withoutNumbers(h.Text))
 	}
 	for _, m := range r.Observation.Members {
 		fmt.Fprintln(&s, m.ID, m.Name, m.Learner, m.Healthy, m.Condition, m.Alarms)
@@ -318,6 +319,17 @@ func material(r reconcile.Report) string {
 	verified, drilled := r.Observation.Store.Inspected()
 	fmt.Fprintln(&s, verified.Unix(), drilled.Unix())
 	return s.String()
+}
+
+// withoutNumbers returns a text without its digits: what a hold says is news where its
+// words change, not where a number grows.
+func withoutNumbers(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 // previous returns what the last coordinator published, for the times that it

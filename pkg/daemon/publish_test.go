@@ -178,6 +178,27 @@ func TestHistoryAndStatusAreWritten(t *testing.T) {
 	})
 }
 
+func TestTheStatusIsWrittenWhereAHoldSaysSomethingElse(t *testing.T) {
+	publish(t, func(t *testing.T, p *press) {
+		said := func(text string) string {
+			r := report()
+			r.Holds = []plan.Hold{{Reason: plan.BinaryMissing, Text: text}}
+			p.note(r)
+			p.pass(time.Second)
+			return p.status().Holds[0].Text
+		}
+		for _, c := range []struct{ text, want string }{
+			{"a has no binaries: 10 of 90 MB", "a has no binaries: 10 of 90 MB"},
+			{"a has no binaries: 40 of 90 MB", "a has no binaries: 10 of 90 MB"}, // a number grew
+			{"a has no binaries: wrong SHA-256", "a has no binaries: wrong SHA-256"},
+		} {
+			if got := said(c.text); got != c.want {
+				t.Errorf("after %q the status says %q", c.text, got)
+			}
+		}
+	})
+}
+
 func TestHistoryWaitsForTheStoreToComeBack(t *testing.T) {
 	publish(t, func(t *testing.T, p *press) {
 		p.note(done("one", nil))

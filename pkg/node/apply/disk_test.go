@@ -50,7 +50,7 @@ func TestAReadingThatHangsIsNotWaitedFor(t *testing.T) {
 func TestAReadingIsNeverOlderThanTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r diskReader
-		changed, begun := false, make(chan struct{})
+		changed, begun := false, make(chan struct{}, 1)
 		do := func() facts {
 			f := facts{node: cluster.Node{Revision: map[bool]cluster.Revision{true: 2, false: 1}[changed]}}
 			select {
