@@ -37,7 +37,7 @@ func TestALearnerRunsOutOfSpace(t *testing.T) {
 	}
 	c := start(t, "--learner-timeout=5s", "--replace-grace=5s")
 	small := c.Node("c")
-	c.NewDisk(small, 450)
+	c.NewDisk(small, 900) // the first try leaves its data
 	c.Found(2, v36, "a", "b")
 	client, err := c.Node("a").Client()
 	if err != nil {
