@@ -168,7 +168,7 @@ func (l *view) lacks(n *cluster.Node, version etcdversion.Version) string {
 	case n.Storage.Bad() || n.Storage.State == cluster.StorageSlow:
 		return fmt.Sprintf("%s has a bad disk: %s", n.Name, n.Storage)
 	case l.tooSmall(n):
-		return fmt.Sprintf("%s has %d MB free and needs %d MB", n.Name, n.FreeBytes>>20, l.room()>>20)
+		return l.lacksRoom(n)
 	case l.resting(n) > 0:
 		return fmt.Sprintf("%s has repeatedly failed to join, and is retried in %s", n.Name,
 			l.resting(n).Round(time.Second))
@@ -185,6 +185,19 @@ func (l *view) room() int64 {
 		size = max(size, m.DBSize)
 	}
 	return 2*size + 3*64<<20
+}
+
+// lacksRoom says how much space a node needs, and what of it can be deleted.
+func (l *view) lacksRoom(n *cluster.Node) string {
+	text := fmt.Sprintf("%s has %d MB free and needs %d MB", n.Name, n.FreeBytes>>20, l.room()>>20)
+	var aside int64
+	for _, s := range n.SetAside {
+		aside += s.Bytes
+	}
+	if aside > 0 {
+		text += fmt.Sprintf("; its data-trashcan has %d MB of earlier data", aside>>20)
+	}
+	return text
 }
 
 func (l *view) tooSmall(n *cluster.Node) bool { return n.FreeBytes > 0 && n.FreeBytes < l.room() }
