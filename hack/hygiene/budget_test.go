@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -108,6 +109,7 @@ func TestForbiddenWordsAreFound(t *testing.T) {
 		{"a registry", "docs/a.md", "see https://" + host + "/x\n", "docs/a.md:1: " + host},
 		{"a registry in settings", ".ci/run", "\n\nGOPROXY=https://" + host + "\n", ".ci/run:3: " + host},
 		{"somebody's machine", "a.yml", "dir: " + home + "\n", "a.yml:1: "},
+		{"at the beginning of a line", "a.yml", "dir:\n" + home + "\n", "a.yml:2: "},
 		{"a path with that name inside", "a.md", "see etc" + home + "\n", ""},
 		{"a sum", "go.sum", host + "\n", ""},
 		{"a binary file", "a.md", host + "\x00", ""},
@@ -125,5 +127,18 @@ func TestForbiddenWordsAreFound(t *testing.T) {
 				t.Errorf("complaint is %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// find finds what the pattern alone finds, within lines.
+func TestFindLooksAtLines(t *testing.T) {
+	pattern := regexp.MustCompile(`(?m)(^|[^\w\n])(ab|cd)+\b`)
+	for _, text := range []string{
+		"", "ab", "\nab\n", "cd ab\nx\nabcd", "xab ab\n\ncd", "ab ab ab", "abx\nx ab\nab cdab", "\n\n", "é ab\né\ncd",
+	} {
+		want := fmt.Sprint(pattern.FindAllIndex([]byte(text), -1))
+		if got := fmt.Sprint(find([]byte(text), pattern, []string{"ab", "cd"})); got != want {
+			t.Errorf("in %q: %s, want %s", text, got, want)
+		}
 	}
 }
