@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -43,6 +44,27 @@ func TestAnOrphanThatHasRun(t *testing.T) {
 	b.probed("/readyz", http.StatusServiceUnavailable, "non_learner")
 	b.kill()
 	c.ok("join", "--orphan-timeout=2s", a.clientURL())
+	c.wantVoters("a", "c")
+}
+
+// A learner whose etcd is there, and that the leader hears nothing of, is one too. It hangs
+// here; a network that is closed in one direction looks the same to the leader.
+func TestAnOrphanThatTheLeaderDoesNotHear(t *testing.T) {
+	t.Parallel()
+	hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 3)
+	a, b, c := hosts[0], hosts[1], hosts[2]
+	a.ok("init")
+	for _, h := range hosts[1:] {
+		h.copyCA(a)
+	}
+	b.ok("join", "--skip-phases=health", a.clientURL())
+	b.probed("/readyz", http.StatusServiceUnavailable, "non_learner")
+	pid := b.etcd()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	c.ok("join", "--orphan-timeout=3s", a.clientURL())
 	c.wantVoters("a", "c")
 }
 

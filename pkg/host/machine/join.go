@@ -56,9 +56,9 @@ func (w *world) unreachable() *Hold {
 	}
 	if w.obs.Remote.Untrusted {
 		// Who does not trust the other side will not begin to, unless it is for a clock.
-		h := hold(ClusterUnreachable, "put the cluster's ca.crt and ca.key into "+w.cfg.Paths.Certificates+
-			", or set the clocks; then run the command again",
-			"this machine and the cluster do not accept each other's certificates: %s", problem)
+		h := hold(ClusterUnreachable, "name client URLs of the cluster, put its ca.crt and ca.key into "+
+			w.cfg.Paths.Certificates+", or set the clocks; then run the command again",
+			"this machine and the endpoints do not accept each other: %s", problem)
 		h.Wait = true
 		return h
 	}
@@ -288,8 +288,9 @@ const ownTurn = 10 * time.Second
 
 // afterLearner waits for the learner of another machine. If that machine does not end
 // what it has begun, this one does: it promotes a learner that has caught up, and takes
-// out one at whose addresses nobody listens for as long as an orphan may be waited for.
-// A learner has no vote, so that the quorum does not depend on it.
+// out one that never will: at whose addresses nobody listens, or from which the leader has
+// no message, for as long as an orphan may be waited for. A learner has no vote, so that
+// the quorum does not depend on it.
 func (w *world) afterLearner(m cluster.Member) (Operation, *Hold) {
 	voters, _ := w.obs.Remote.voters()
 	seen := w.obs.Remote.Learner
@@ -298,7 +299,7 @@ func (w *world) afterLearner(m cluster.Member) (Operation, *Hold) {
 	case seen.ID != m.ID:
 	case seen.Ready >= ownTurn && m.Healthy && m.Name != "" && !w.leads(m):
 		op, _ = w.change(&plan.Promote{Name: m.Name, ExpectVoters: voters})
-	case seen.Absent >= time.Duration(w.cfg.Timeouts.Orphan) && !m.Healthy:
+	case max(seen.Absent, seen.Unheard) >= time.Duration(w.cfg.Timeouts.Orphan) && !m.Healthy:
 		op, _ = w.change(&plan.Remove{ID: m.ID, ExpectName: m.Name, ExpectVoters: voters})
 	}
 	if op != nil {
@@ -321,8 +322,7 @@ func (w *world) leads(m cluster.Member) bool {
 const stuck = time.Minute
 
 // pending is the hold of a learner that another machine has in the cluster. One that
-// runs and does not serve is neither promoted nor taken out: it may be copying, or may
-// not reach the voters, and only its own join can tell.
+// runs, and that the leader hears from, is neither promoted nor taken out: it may be copying.
 func (w *world) pending(m cluster.Member) *Hold {
 	seen := w.obs.Remote.Learner
 	if w.leads(m) {
@@ -335,10 +335,14 @@ func (w *world) pending(m cluster.Member) *Hold {
 		return hold(LearnerPending, "if it does not come up: etcdadm remove "+m.ID.String()+", or wait for --orphan-timeout",
 			"another member is joining: %s", named(m))
 	}
-	return hold(LearnerPending, "see etcd's log on its machine: it is copying the data, or cannot reach the voters",
-		"another member is joining: %s, whose etcd runs but has not caught up for %s; if its own join has ended, continue "+
+	does, took, next := "has not caught up", seen.Behind, "it is copying the data, or cannot reach the voters"
+	if seen.Unheard >= stuck {
+		does, took, next = "has sent the leader nothing", seen.Unheard, "it is removed after --orphan-timeout"
+	}
+	return hold(LearnerPending, "see etcd's log on its machine: "+next,
+		"another member is joining: %s, whose etcd runs but %s for %s; if its own join has ended, continue "+
 			"it on its machine: etcdadm join %s; or remove the member, on a voter's machine: etcdadm remove %s",
-		named(m), seen.Behind.Truncate(time.Second), w.voterURL(), m.ID)
+		named(m), does, took.Truncate(time.Second), w.voterURL(), m.ID)
 }
 
 // voterURL is a client URL of a voter, of one that is healthy if there is one.

@@ -127,12 +127,25 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 			with(ready(a, unstarted(0xc, "10.0.0.3", true)), func(o *machine.Observation) {
 				o.Remote.Learner = machine.Learner{ID: 0xd, Absent: time.Hour}
 			}), "hold learner-pending: another member is joining: c (https://10.0.0.3:2380)\n"},
-		{"a learner that runs and does not catch up is for a person", join, desired(),
+		{"a learner that runs and is heard may be copying", join, desired(),
 			with(ready(a, sick(learner(c))), func(o *machine.Observation) {
 				o.Remote.Learner = machine.Learner{ID: c.ID, Behind: 90*time.Second + 1}
 			}), "hold learner-pending: another member is joining: c, whose etcd runs but has not caught up for 1m30s; if " +
 				"its own join has ended, continue it on its machine: etcdadm join https://10.0.0.1:2379; or remove the member, on a " +
 				"voter's machine: etcdadm remove c\n"},
+		{"one of which the leader hears nothing is taken out", join, desired(),
+			with(ready(a, sick(learner(c))), func(o *machine.Observation) {
+				o.Remote.Learner = machine.Learner{ID: c.ID, Behind: 31 * time.Minute, Unheard: 30 * time.Minute}
+			}), `
+membership: etcdadm member remove --id=c --expect-name=c --expect-voters=1
+membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
+` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
+		{"and not before", join, desired(),
+			with(ready(a, sick(learner(c))), func(o *machine.Observation) {
+				o.Remote.Learner = machine.Learner{ID: c.ID, Behind: time.Hour, Unheard: 30*time.Minute - 1}
+			}), "hold learner-pending: another member is joining: c, whose etcd runs but has sent the leader nothing for " +
+				"29m59s; if its own join has ended, continue it on its machine: etcdadm join https://10.0.0.1:2379; or remove " +
+				"the member, on a voter's machine: etcdadm remove c\n"},
 		{"one that has just begun is left alone", join, desired(),
 			with(ready(a, sick(learner(c))), func(o *machine.Observation) {
 				o.Remote.Learner = machine.Learner{ID: c.ID, Behind: 59 * time.Second}

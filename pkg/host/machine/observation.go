@@ -245,6 +245,9 @@ type Learner struct {
 	Ready  time.Duration `json:"ready,omitempty"`
 	Absent time.Duration `json:"absent,omitempty"`
 	Behind time.Duration `json:"behind,omitempty"`
+	// Unheard is for how long the leader has had no message of it, while it was behind. A
+	// learner that copies answers each heartbeat.
+	Unheard time.Duration `json:"unheard,omitempty"`
 }
 
 // voters returns how many voters there are, and how many of them are healthy.

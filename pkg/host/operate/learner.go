@@ -2,10 +2,12 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
@@ -19,6 +21,11 @@ type learnerWatch struct {
 	last, ready, absent, behind time.Time
 	// listened is since when somebody has listened without a break.
 	listened time.Time
+	// unheard is since when leader has had no message of it; zero where that is not known.
+	unheard time.Time
+	// leader is the one whose count received is.
+	leader   cluster.MemberID
+	received int64
 }
 
 // steady is how long somebody has to listen to be no longer absent: an etcd that ends
@@ -52,6 +59,13 @@ func (w *learnerWatch) see(id cluster.MemberID, serves, listens bool, now time.T
 	}
 }
 
+// hear notes how many bytes the leader has had from the learner since the leader started.
+func (w *learnerWatch) hear(leader cluster.MemberID, received int64, now time.Time) {
+	if w.unheard.IsZero() || leader != w.leader || received != w.received {
+		w.unheard, w.leader, w.received = now, leader, received
+	}
+}
+
 // watchLearner says how the cluster's learner has done since this command began to
 // watch it. While the voters have no quorum nobody can catch up, and nothing is said
 // about anybody.
@@ -66,7 +80,32 @@ func (m *Machine) watchLearner(ctx context.Context, r machine.Remote, now time.T
 	// An etcd that lives listens to its peers, also where it is busy with a snapshot.
 	listens := serves || listening(ctx, slices.Concat(learner.PeerURLs, learner.ClientURLs))
 	w.see(learner.ID, serves, listens, now)
+	if w.behind.IsZero() {
+		w.unheard = time.Time{}
+		return w.told(now)
+	}
+	received, err := m.heard(ctx, r, learner.ID)
+	if err != nil {
+		w.unheard = time.Time{}
+		return w.told(now)
+	}
+	w.hear(r.Leader, received, now)
 	return w.told(now)
+}
+
+// heard returns how many bytes the leader has had from a member.
+func (m *Machine) heard(ctx context.Context, r machine.Remote, id cluster.MemberID) (int64, error) {
+	i := slices.IndexFunc(r.Members, func(m cluster.Member) bool { return m.ID == r.Leader })
+	if i < 0 || len(r.Members[i].ClientURLs) == 0 {
+		return 0, errors.New("the leader has no client URL")
+	}
+	conf, err := m.credentials()
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return etcdclient.Received(ctx, r.Members[i].ClientURLs[0], conf, id)
 }
 
 // told returns what was seen, as of now.
@@ -77,7 +116,7 @@ func (w *learnerWatch) told(now time.Time) machine.Learner {
 		}
 		return now.Sub(since)
 	}
-	told := machine.Learner{ID: w.id, Ready: lasted(w.ready), Behind: lasted(w.behind)}
+	told := machine.Learner{ID: w.id, Ready: lasted(w.ready), Behind: lasted(w.behind), Unheard: lasted(w.unheard)}
 	if w.listened.IsZero() {
 		told.Absent = lasted(w.absent)
 	}

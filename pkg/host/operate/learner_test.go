@@ -49,3 +49,30 @@ func TestALearnerIsAbsentOnlyWithoutAGap(t *testing.T) {
 		}
 	}
 }
+
+// A learner is unheard for as long as one leader has had nothing of it.
+func TestALearnerIsUnheardByOneLeader(t *testing.T) {
+	var w learnerWatch
+	now := time.Unix(1e9, 0)
+	for i, s := range []struct {
+		leader   cluster.MemberID
+		received int64
+		unheard  time.Duration
+	}{
+		{1, 0, 0},
+		{1, 0, 10 * time.Second},
+		{1, 0, 20 * time.Second},
+		{1, 5, 0}, // it answers
+		{1, 5, 10 * time.Second},
+		{2, 5, 0}, // another leader counts anew
+		{2, 5, 10 * time.Second},
+		{2, 0, 0}, // the leader was started again
+	} {
+		w.see(7, false, true, now)
+		w.hear(s.leader, s.received, now)
+		if got := w.told(now).Unheard; got != s.unheard {
+			t.Errorf("%d: it is unheard for %s, want %s", i, got, s.unheard)
+		}
+		now = now.Add(10 * time.Second)
+	}
+}
