@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -111,7 +112,7 @@ func caExpiries(dir string, ca caFiles, check CACheck, now time.Time) []Expiry {
 
 // of takes over what a certificate says.
 func (e *Expiry) of(c *x509.Certificate, now time.Time) {
-	e.NotAfter, e.Residual = c.NotAfter.UTC(), int64(c.NotAfter.Sub(now)/time.Second)
+	e.NotAfter, e.Residual = c.NotAfter.UTC(), int64(math.Floor(c.NotAfter.Sub(now).Seconds()))
 	e.Fingerprint, e.CommonName = Fingerprint(c), c.Subject.CommonName
 	e.SANs = append(slices.Clone(c.DNSNames), ipStrings(c.IPAddresses)...)
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -113,7 +112,11 @@ func (s *Status) Run(cmd *cobra.Command, check bool) error {
 	}
 	var health error
 	if check {
-		health = render.CheckMembers(obs.Remote.Answered, obs.Remote.Members, obs.At)
+		var because []string
+		for _, e := range expired(obs) {
+			because = append(because, "the certificate "+e.Name+" of this machine has expired")
+		}
+		health = render.CheckMembers(obs.Remote.Answered, obs.Remote.Members, obs.At, because...)
 	}
 	if obs.Local != nil && obs.Local.Leader != 0 {
 		return health
@@ -208,30 +211,6 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-func certificatesState(obs machine.Observation) string {
-	if len(obs.PKI.Wrong) > 0 {
-		return "wrong"
-	}
-	return string(obs.PKI.CA)
-}
-
-func certificates(obs machine.Observation) string {
-	if obs.PKI.Problem != "" {
-		return obs.PKI.Problem
-	}
-	if n := len(obs.PKI.Wrong); n > 0 {
-		remedy := "etcdadm certs renew all"
-		if unused(obs) {
-			remedy = "etcdadm init and join issue certificates" // nothing tells of which name and address
-		}
-		return fmt.Sprintf("%s: %s (%s)", obs.PKI.Wrong[0].Name, obs.PKI.Wrong[0].Why, remedy)
-	}
-	if obs.PKI.NotAfter.IsZero() {
-		return ""
-	}
-	return "the authority is valid until " + obs.PKI.NotAfter.UTC().Format(time.DateOnly)
 }
 
 // NewPreflight returns the command preflight.

@@ -60,13 +60,18 @@ func (s Status) Check() error {
 }
 
 // CheckMembers is [Status.Check] by a member list alone; answered says that it was
-// read through the quorum.
-func CheckMembers(answered bool, members []cluster.Member, now time.Time) error {
+// read through the quorum. Because is what else is wrong.
+func CheckMembers(answered bool, members []cluster.Member, now time.Time, because ...string) error {
 	if !answered {
 		return &unhealthyError{Unknown, "no member tells the list of members through the quorum"}
 	}
 	r := reconcile.Report{At: now, Observation: cluster.Observation{Members: members}}
-	return NewStatus(&r, now).Check()
+	st := NewStatus(&r, now)
+	if st.Health == Healthy && len(because) > 0 {
+		st.Health = Degraded
+	}
+	st.Because = append(st.Because, because...)
+	return st.Check()
 }
 
 type unhealthyError struct {
@@ -104,6 +109,11 @@ func health(r *reconcile.Report, now time.Time) (Health, []string) {
 			}
 		}
 		because = append(because, ailments(m, now)...)
+	}
+	for _, n := range r.Observation.Nodes {
+		if expired(n, now) {
+			because = append(because, fmt.Sprintf("a certificate of node %s has expired", n.Name))
+		}
 	}
 	if wanted := r.Spec.MemberCount; voters != wanted && wanted > 0 {
 		because = append(because, fmt.Sprintf("%d of %d voters are there", voters, wanted))

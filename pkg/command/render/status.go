@@ -77,6 +77,7 @@ func (p *page) report(s Status) {
 	p.rows(append(p.summary(s), summaryRequests(s.Requests, p.now)...))
 	p.section([]string{"MEMBER", "ID", "ROLE", "HEALTH", "DB SIZE", "ALARMS"}, p.members(r.Observation))
 	p.section([]string{"NODE", "ADDRESS", "ANSWERS", "ETCD", "VERSION", "DATA", "FREE"}, p.nodes(r.Observation))
+	p.section([]string{"CERTIFICATES OF", "STATE"}, p.certificates(r.Observation))
 	p.section([]string{"RESTORING", "BACKUP", "STATE"}, staged(r.Observation))
 	p.section([]string{"SET ASIDE", "ON", "SINCE", "SIZE"}, p.aside(r.Observation))
 	p.section([]string{"HAZARD", "ON", "STATE", "BECAUSE"}, hazards(r.Observation))

@@ -138,6 +138,8 @@ type PKI struct {
 	ValidFrom time.Time `json:"validFrom,omitzero"`
 	// Wrong are the pairs that are missing or not what they must be, with why.
 	Wrong []WrongPair `json:"wrong,omitempty"`
+	// Expiring are certificates that have expired or soon will, the most urgent first.
+	Expiring []Expiring `json:"expiring,omitempty"`
 	// Paths are the files that are there, without the CA's.
 	Paths []string `json:"paths,omitempty"`
 	// CAPaths are the CA's files that are there.
@@ -150,6 +152,15 @@ type PKI struct {
 type WrongPair struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
+}
+
+// An Expiring is a certificate that has expired, or is in the last third of its life; the
+// CA's is one when certificates that are issued now end with it.
+type Expiring struct {
+	// Name is that of the pair, or "ca".
+	Name     string    `json:"name"`
+	NotAfter time.Time `json:"notAfter"`
+	Expired  bool      `json:"expired,omitempty"`
 }
 
 // Data is what is in etcd's data directory.

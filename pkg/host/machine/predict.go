@@ -30,7 +30,7 @@ func Predict(cfg Config, obs Observation, op Operation) Observation {
 	case *CreateCA:
 		obs.PKI.CA = CAReady
 	case *IssueCertificates:
-		obs.PKI.Wrong = nil
+		obs.PKI.Wrong, obs.PKI.Expiring = nil, nil
 	case *RestoreSnapshot:
 		obs.Data.State, obs.Data.Ready = cluster.DiskData, true
 	case *MakeDataDir:

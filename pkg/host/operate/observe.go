@@ -220,6 +220,7 @@ func (m *Machine) pki() machine.PKI {
 			p.Wrong = append(p.Wrong, machine.WrongPair{Name: leaf.Name, Why: cmp.Or(leaf.Why, string(leaf.State))})
 		}
 	}
+	p.Expiring = expiring(seen, spec, time.Now())
 	for _, lock := range []string{".lock", ".certs.lock"} {
 		if path := filepath.Join(m.cfg.Paths.Certificates, lock); exists(path) {
 			p.Paths = append(p.Paths, path)
@@ -233,6 +234,30 @@ func (m *Machine) pki() machine.PKI {
 		p.Paths = append(p.Paths, present(m.cfg.Paths.Certificates, name)...)
 	}
 	return p
+}
+
+// expiring returns which certificates have expired, or soon will: what has expired comes
+// first, and the CA before what it issued.
+func expiring(seen certs.MachinePKI, spec certs.MachineSpec, now time.Time) []machine.Expiring {
+	var expired, soon []machine.Expiring
+	ca := machine.Expiring{Name: certs.MachineCA, NotAfter: seen.CA.NotAfter}
+	switch end := ca.NotAfter; {
+	case seen.CA.State == certs.PairExpired:
+		ca.Expired = true
+		expired = append(expired, ca)
+	case end.After(now) && end.Before(now.Add(cmp.Or(spec.Lifetime, certs.MachineLifetime))):
+		soon = append(soon, ca)
+	}
+	for _, leaf := range seen.Leaves {
+		switch e := (machine.Expiring{Name: leaf.Name, NotAfter: leaf.NotAfter}); leaf.State {
+		case certs.PairExpired:
+			e.Expired = true
+			expired = append(expired, e)
+		case certs.PairDue:
+			soon = append(soon, e)
+		}
+	}
+	return append(expired, soon...)
 }
 
 // caState says in the planner's words how a CA is.
