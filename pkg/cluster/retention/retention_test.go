@@ -139,27 +139,32 @@ func naive(p Policy, now time.Time, backups []cluster.Backup) map[string]bool {
 	keep := map[string]bool{}
 	hours, days := map[string]bool{}, map[string]bool{}
 	newest := ""
-	// counted walks back from now, day by day: of each stretch without a backup the
-	// first days count, up to most.
-	occupied := map[string]bool{now.Format(time.DateOnly): true}
+	// Days are counted from 1970, in UTC.
+	dayOf := func(at time.Time) int64 { return at.Unix() / (24 * 60 * 60) }
+	occupied, today := map[int64]bool{}, dayOf(now)
+	first := today
 	for _, b := range sorted {
 		if at, err := ParseName(b.Name); err == nil && !at.After(now) {
-			occupied[at.Format(time.DateOnly)] = true
+			occupied[dayOf(at)] = true
+			first = min(first, dayOf(at))
 		}
 	}
-	counted := func(at time.Time, most int) time.Duration {
-		age, run := now.Sub(at), 0
-		for d := now; d.Format(time.DateOnly) > at.Format(time.DateOnly); {
-			d = d.AddDate(0, 0, -1)
+	// counted walks back from now, day by day, to the first: of each stretch without
+	// a backup the first days count, up to most. It returns the ages that count.
+	counted := func(most int) func(at time.Time) time.Duration {
+		left, run, uncounted := time.Duration(0), 0, map[int64]time.Duration{}
+		for d := today - 1; d >= first; d-- {
 			if run++; run > most {
-				age -= day
+				left += day
 			}
-			if occupied[d.Format(time.DateOnly)] {
+			if occupied[d] {
 				run = 0
 			}
+			uncounted[d] = left
 		}
-		return age
+		return func(at time.Time) time.Duration { return now.Sub(at) - uncounted[dayOf(at)] }
 	}
+	hourly, daily := counted(1), counted(8)
 	for _, b := range sorted {
 		at, err := ParseName(b.Name)
 		age := now.Sub(at)
@@ -172,10 +177,10 @@ func naive(p Policy, now time.Time, backups []cluster.Backup) map[string]bool {
 		switch {
 		case age < time.Hour:
 			keep[b.Name] = true
-		case counted(at, 1) < p.Hourly:
+		case hourly(at) < p.Hourly:
 			keep[b.Name] = !hours[hour]
 			hours[hour] = true
-		case counted(at, 8) < p.Daily:
+		case daily(at) < p.Daily:
 			keep[b.Name] = !days[date]
 			days[date] = true
 		}
