@@ -30,7 +30,7 @@ type node struct {
 	authority *authority
 	orders    *orderBook
 	// voted is the node's last vote, nil for none.
-	voted atomic.Pointer[vote]
+	voted atomic.Pointer[lease.Vote]
 	// released is called when the lease was released.
 	released func()
 }
@@ -130,63 +130,24 @@ func unfenced(s nodestate.State, op plan.Operation) bool {
 // Lease votes.
 func (n *node) Lease(ctx context.Context, req lease.Request) (lease.Reply, error) {
 	reply, err := n.voter.Lease(ctx, req)
-	switch {
-	case err != nil:
-	case !reply.Granted:
-		own := n.authority != nil && req.Holder == n.authority.self
-		if v := n.voted.Load(); v != nil && v.started && !req.Release && !own {
-			n.voted.CompareAndSwap(v, &vote{at: v.at, started: true, heard: true})
-		}
-	case req.Release:
-		// Nobody has to wait for the end of what was released.
-		n.voted.Store(&vote{at: n.now(), from: req.Holder})
-		if n.released != nil {
-			n.released()
-		}
-	default:
-		n.voted.Store(&vote{at: n.now(), to: req.Holder})
+	if err != nil {
+		return reply, err
 	}
-	return reply, err
-}
-
-// A vote is for whom a node has voted, and when. For nobody, it says since when
-// the lease is free, and who gave it back.
-type vote struct {
-	at       time.Time
-	to, from cluster.NodeName
-	// started says that it is the daemon's start, and no vote. heard is that another has
-	// asked for a vote since, and was refused: this grantor keeps quiet after its start.
-	started, heard bool
-}
-
-// listen is for how long a daemon that has just started asks for no lease. Who has it
-// renews it in this time, and would need another term if this node had seen a later one.
-func (v *vote) listen() time.Duration {
-	switch {
-	case !v.started:
-		return 0
-	case v.heard:
-		return lease.MaxTTL + 2*lease.RenewEvery
+	var self cluster.NodeName
+	if n.authority != nil {
+		self = n.authority.self
 	}
-	return 2 * lease.RenewEvery
-}
-
-// quiet returns for how long a node does not try for the lease, whatever else happens: as
-// long as its vote for another runs.
-func (v *vote) quiet(self cluster.NodeName, now time.Time) time.Duration {
-	if v == nil || v.to == "" || v.to == self {
-		return 0
+	v := n.voted.Load()
+	next := v.After(n.now(), self, req, reply.Granted)
+	if !reply.Granted {
+		n.voted.CompareAndSwap(v, next)
+		return reply, nil
 	}
-	return max(0, v.at.Add(lease.DefaultTTL).Sub(now))
-}
-
-// lapsed returns who let its lease run out, empty for nobody: it may be gone, and
-// gossip has only not noticed yet.
-func (v *vote) lapsed(now time.Time) cluster.NodeName {
-	if v == nil || now.Sub(v.at) < lease.DefaultTTL {
-		return ""
+	n.voted.Store(next)
+	if req.Release && n.released != nil {
+		n.released()
 	}
-	return v.to
+	return reply, nil
 }
 
 // handler is the node as the port serves it.

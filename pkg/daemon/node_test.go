@@ -199,7 +199,7 @@ func TestAVoteIsOnTheDiskAndInTheAnswer(t *testing.T) {
 	if g := s.disk().Grant; g.Term != 3 || g.Holder != "b" || s.disk().Term != 3 {
 		t.Errorf("on the disk is %+v", g)
 	}
-	if v := s.voted.Load(); v == nil || v.to != "b" || v.at.Before(began) {
+	if v := s.voted.Load(); v == nil || v.To != "b" || v.At.Before(began) {
 		t.Errorf("the vote was noted as %+v", v)
 	}
 	if r, err := s.Lease(t.Context(), ask(3, "c")); err != nil || r.Granted {
@@ -220,7 +220,7 @@ func TestAVoteIsOnTheDiskAndInTheAnswer(t *testing.T) {
 	}); err != nil || !r.Granted || woken != 1 {
 		t.Fatalf("giving it back: %+v, %v; the loop was woken %d times", r, err, woken)
 	}
-	if v := s.voted.Load(); v == nil || v.to != "" || v.at.Before(began) {
+	if v := s.voted.Load(); v == nil || v.To != "" || v.At.Before(began) {
 		t.Errorf("others would wait for the end of a lease that was released: %+v", v)
 	}
 	if err := s.Execute(t.Context(), order(3, "c", discardA)); err == nil {
@@ -354,11 +354,11 @@ func TestLeaseVotersAreRecoveredWithoutATermWhereTheyAreLost(t *testing.T) {
 // before that one's renewals are granted. Its own request is none of another.
 func TestARefusalAfterTheStartIsHeard(t *testing.T) {
 	s := newSite(t)
-	s.voted.Store(&vote{at: time.Now(), started: true})
-	if r, err := s.Lease(t.Context(), ask(3, "a")); err != nil || r.Granted || s.voted.Load().heard {
+	s.voted.Store(&lease.Vote{At: time.Now(), Started: true})
+	if r, err := s.Lease(t.Context(), ask(3, "a")); err != nil || r.Granted || s.voted.Load().Heard {
 		t.Errorf("to itself it answers %+v, %v, and notes %+v", r, err, s.voted.Load())
 	}
-	if r, err := s.Lease(t.Context(), ask(3, "b")); err != nil || r.Granted || !s.voted.Load().heard {
+	if r, err := s.Lease(t.Context(), ask(3, "b")); err != nil || r.Granted || !s.voted.Load().Heard {
 		t.Errorf("it answers %+v, %v, and notes %+v", r, err, s.voted.Load())
 	}
 }

@@ -119,7 +119,7 @@ func (c *peerGroup) alive() []cluster.NodeName {
 // list.
 func (c *peerGroup) peers() []observe.Peer {
 	var list []observe.Peer
-	gone := c.d.node.voted.Load().lapsed(c.d.now())
+	gone := c.d.node.voted.Load().Lapsed(c.d.now())
 	for _, p := range c.known() {
 		unreachable := !p.Alive || p.Name == gone && p.Name != c.d.name
 		list = append(list, observe.Peer{Name: p.Name, Address: p.Address, Conflict: p.Conflict, Unreachable: unreachable})
@@ -135,18 +135,6 @@ func (c *peerGroup) peers() []observe.Peer {
 
 func (c *peerGroup) changed() <-chan struct{} { return c.gossip.Changed() }
 
-const (
-	// orphaned is how long after its last grant a lease voter takes the lowest live
-	// node for unable to coordinate. It is longer than a lease and a campaign.
-	orphaned = 8 * time.Second
-	// ahead is for how long who gave the lease back may take it again before the
-	// next in line does not wait for it any more. It is longer than a campaign.
-	ahead = time.Second
-	// apart is the distance between two such nodes, so that they do not campaign
-	// at once.
-	apart = 2 * time.Second
-)
-
 // missingAfter is how long no daemon may have the lease before that is said: longer
 // than any daemon waits for those before it, in a cluster of usual size.
 const missingAfter = 20 * time.Second
@@ -155,19 +143,19 @@ const missingAfter = 20 * time.Second
 // pause is no reason for concern, nor is a node that others have made no lease voter:
 // own is the record on its disk, which it keeps where the change did not reach it,
 // heard the newest of which any answer told.
-func missing(self cluster.NodeName, own, heard cluster.LeaseVoters, v *vote, paused bool, now time.Time) bool {
+func missing(self cluster.NodeName, own, heard cluster.LeaseVoters, v *lease.Vote, paused bool, now time.Time) bool {
 	former := lease.Newer(heard, own) && !slices.Contains(heard.Names, self)
-	return v != nil && !paused && !former && now.Sub(v.at) > missingAfter
+	return v != nil && !paused && !former && now.Sub(v.At) > missingAfter
 }
 
 // untilMissing is how long it takes at least until missing can report another thing: a vote that is
 // renewed all the time is checked rarely.
-func untilMissing(v *vote, said bool, now time.Time) time.Duration {
+func untilMissing(v *lease.Vote, said bool, now time.Time) time.Duration {
 	least := time.Second
 	if v == nil || said {
 		return least
 	}
-	return max(least, missingAfter-now.Sub(v.at))
+	return max(least, missingAfter-now.Sub(v.At))
 }
 
 // watch says when nobody coordinates, as far as this lease voter can tell.
@@ -179,7 +167,7 @@ func (c *peerGroup) watch(ctx context.Context) {
 			c.d.now())
 		switch {
 		case now && !said:
-			c.d.log.Error("no daemon coordinates: nobody asks for this lease voter's vote", "since", v.at.Format(time.RFC3339),
+			c.d.log.Error("no daemon coordinates: nobody asks for this lease voter's vote", "since", v.At.Format(time.RFC3339),
 				"alive", c.alive())
 		case !now && said:
 			c.d.log.Info("a daemon coordinates again")
@@ -193,13 +181,12 @@ func (c *peerGroup) watch(ctx context.Context) {
 
 // candidate says whether this daemon should try for the lease.
 func (c *peerGroup) candidate() bool {
-	return shouldTry(c.d.name, inLine(c.d.name, c.alive(), c.d.state.LeaseVoters().Names), c.d.node.voted.Load(),
-		c.d.now())
+	return lease.ShouldCampaign(c.d.name, c.alive(), c.d.state.LeaseVoters().Names, c.d.node.voted.Load(), c.d.now())
 }
 
 // quiet returns for how long this daemon is no candidate. That ends early when the lease is
 // released, which wakes the loop.
-func (d *Daemon) quiet() time.Duration { return d.node.voted.Load().quiet(d.name, d.now()) }
+func (d *Daemon) quiet() time.Duration { return d.node.voted.Load().Quiet(d.name, d.now()) }
 
 // early returns the lease voters to ask for the lease before an observation: those that this
 // node knows, if it is one of them, and the daemons are not paused.
@@ -209,46 +196,6 @@ func (d *Daemon) early() cluster.LeaseVoters {
 		return cluster.LeaseVoters{}
 	}
 	return e
-}
-
-// inLine returns who of the live nodes may get the lease as far as a lease voter
-// knows: the lease voters of its record. A node that is none knows nothing better
-// than all.
-func inLine(self cluster.NodeName, alive, leaseVoters []cluster.NodeName) []cluster.NodeName {
-	if !slices.Contains(leaseVoters, self) {
-		return alive
-	}
-	return slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool {
-		return !slices.Contains(leaseVoters, n)
-	})
-}
-
-// shouldTry says whether a node should try for the lease. One that votes for
-// another does not. Otherwise the lowest live name does, not counting one that
-// let its lease run out: it is gone, and gossip has only not noticed yet. Nor
-// does one count for long that gave the lease back and lives: it has a reason,
-// such as a disk that hangs. One that has just started listens first.
-// Another lease voter does when nobody has had the lease for a while, because the
-// lowest may be alive and cut off from the lease voters: also one that has voted for
-// itself, and lost that campaign.
-func shouldTry(self cluster.NodeName, alive []cluster.NodeName, v *vote, now time.Time) bool {
-	if v == nil {
-		return slices.Index(alive, self) <= 0
-	}
-	if v.to == self {
-		v = &vote{at: v.at}
-	}
-	since := now.Sub(v.at)
-	if v.to != "" && since < lease.DefaultTTL || since < v.listen() {
-		return false
-	}
-	alive = slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return n == v.to })
-	rank := slices.Index(alive, self)
-	if v.from != self && since > ahead {
-		rest := slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return n == v.from })
-		rank = min(rank, slices.Index(rest, self))
-	}
-	return rank <= 0 || since > orphaned+time.Duration(rank)*apart
 }
 
 // directory is the control store as a source of nodes.

@@ -200,10 +200,7 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 	if bad := (&lease.BadTermError{Term: durable(d.state).Term, Dir: d.c.DataDir}); bad.Term > lease.MaxTerm {
 		d.log.Error("this node cannot vote or obey", "error", bad, "hint", bad.Hint())
 	}
-	if names := durable(d.state).LeaseVoters.Names; len(names) > 0 {
-		// A lease voter knows of no vote since it started, and counts from now.
-		d.node.voted.Store(&vote{at: d.now(), started: len(names) > 1})
-	}
+	d.node.voted.Store(lease.StartVote(d.now(), durable(d.state).LeaseVoters))
 	err = d.node.local.Boot(ctx)
 	if twin := new(apply.TwinError); errors.As(err, &twin) {
 		// Nor are there two lease voters of one name. Whoever starts the daemon again finds out

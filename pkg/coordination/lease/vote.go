@@ -1,0 +1,134 @@
+package lease
+
+import (
+	"slices"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+const (
+	// orphaned is how long after its last grant a lease voter takes the lowest live
+	// node for unable to coordinate. It is longer than a lease and a campaign.
+	orphaned = 8 * time.Second
+	// ahead is for how long who gave the lease back may take it again before the
+	// next in line does not wait for it any more. It is longer than a campaign.
+	ahead = time.Second
+	// apart is the distance between two such nodes, so that they do not campaign
+	// at once.
+	apart = 2 * time.Second
+)
+
+// A Vote is for whom a node has voted last, and when. For nobody, it says since when
+// the lease is free, and who gave it back. A nil one is no vote.
+type Vote struct {
+	At       time.Time
+	To, From cluster.NodeName
+	// Started says that it is the daemon's start, and no vote. Heard is that another has
+	// asked for a vote since, and was refused: this grantor keeps quiet after its start.
+	Started, Heard bool
+}
+
+// StartVote returns the vote of a node whose daemon starts now, with that record of the
+// lease voters on its disk. A lease voter knows of no vote since it started, and counts
+// from now.
+func StartVote(now time.Time, record cluster.LeaseVoters) *Vote {
+	if len(record.Names) == 0 {
+		return nil
+	}
+	return &Vote{At: now, Started: len(record.Names) > 1}
+}
+
+// After returns the vote of the node self after it has answered a request, v itself
+// where that changes nothing.
+func (v *Vote) After(now time.Time, self cluster.NodeName, req Request, granted bool) *Vote {
+	switch {
+	case !granted:
+		if v != nil && v.Started && !req.Release && req.Holder != self {
+			return &Vote{At: v.At, Started: true, Heard: true}
+		}
+		return v
+	case req.Release:
+		// Nobody has to wait for the end of what was released.
+		return &Vote{At: now, From: req.Holder}
+	}
+	return &Vote{At: now, To: req.Holder}
+}
+
+// Quiet returns for how long the node self does not campaign, whatever else happens: as
+// long as its vote for another runs.
+func (v *Vote) Quiet(self cluster.NodeName, now time.Time) time.Duration {
+	if v == nil || v.To == "" || v.To == self {
+		return 0
+	}
+	return max(0, v.At.Add(DefaultTTL).Sub(now))
+}
+
+// Lapsed returns who let its lease run out, empty for nobody: it may be gone, and
+// gossip has only not noticed yet.
+func (v *Vote) Lapsed(now time.Time) cluster.NodeName {
+	if v == nil || now.Sub(v.At) < DefaultTTL {
+		return ""
+	}
+	return v.To
+}
+
+// listen is for how long a daemon that has just started asks for no lease. Who has it
+// renews it in this time, and would need another term if this node had seen a later one.
+func (v *Vote) listen() time.Duration {
+	switch {
+	case !v.Started:
+		return 0
+	case v.Heard:
+		return MaxTTL + 2*RenewEvery
+	}
+	return 2 * RenewEvery
+}
+
+// ShouldCampaign says whether the node self should try for the lease, by its last vote,
+// the nodes that it takes for alive, in order, and the lease voters of the record on its
+// disk. It is a hint that keeps most nodes from asking at once; that two have the lease
+// is for the grantors to prevent.
+func ShouldCampaign(self cluster.NodeName, alive, leaseVoters []cluster.NodeName, v *Vote, now time.Time) bool {
+	return v.campaigns(self, inLine(self, alive, leaseVoters), now)
+}
+
+// inLine returns who of the live nodes may get the lease as far as a lease voter
+// knows: the lease voters of its record. A node that is none knows nothing better
+// than all.
+func inLine(self cluster.NodeName, alive, leaseVoters []cluster.NodeName) []cluster.NodeName {
+	if !slices.Contains(leaseVoters, self) {
+		return alive
+	}
+	return slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool {
+		return !slices.Contains(leaseVoters, n)
+	})
+}
+
+// campaigns says whether a node should try for the lease. One that votes for
+// another does not. Otherwise the lowest live name does, not counting one that
+// let its lease run out: it is gone, and gossip has only not noticed yet. Nor
+// does one count for long that gave the lease back and lives: it has a reason,
+// such as a disk that hangs. One that has just started listens first.
+// Another lease voter does when nobody has had the lease for a while, because the
+// lowest may be alive and cut off from the lease voters: also one that has voted for
+// itself, and lost that campaign.
+func (v *Vote) campaigns(self cluster.NodeName, alive []cluster.NodeName, now time.Time) bool {
+	if v == nil {
+		return slices.Index(alive, self) <= 0
+	}
+	if v.To == self {
+		v = &Vote{At: v.At}
+	}
+	since := now.Sub(v.At)
+	if v.To != "" && since < DefaultTTL || since < v.listen() {
+		return false
+	}
+	alive = slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return n == v.To })
+	rank := slices.Index(alive, self)
+	if v.From != self && since > ahead {
+		rest := slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return n == v.From })
+		rank = min(rank, slices.Index(rest, self))
+	}
+	return rank <= 0 || since > orphaned+time.Duration(rank)*apart
+}
