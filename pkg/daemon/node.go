@@ -150,6 +150,16 @@ func (n *node) Lease(ctx context.Context, req lease.Request) (lease.Reply, error
 	return reply, nil
 }
 
+// vote returns the node's last vote, nil for none. A lease voter that has not voted yet counts from the
+// first time it is asked.
+func (n *node) vote(self cluster.NodeName, leaseVoters []cluster.NodeName, now time.Time) *lease.Vote {
+	v := n.voted.Load()
+	if next := v.Since(now, self, leaseVoters); next != v {
+		n.voted.CompareAndSwap(v, next)
+	}
+	return n.voted.Load()
+}
+
 // handler is the node as the port serves it.
 type handler struct{ n *node }
 

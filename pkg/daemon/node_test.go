@@ -362,3 +362,24 @@ func TestARefusalAfterTheStartIsHeard(t *testing.T) {
 		t.Errorf("it answers %+v, %v, and notes %+v", r, err, s.voted.Load())
 	}
 }
+
+// A node that was made a lease voter, and is asked for no vote, counts from when it finds that out: it
+// does not wait for ever for the lowest one, whose disk may hang.
+func TestALeaseVoterWithoutAVoteCounts(t *testing.T) {
+	s := newSite(t)
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	names := []cluster.NodeName{"a", "b"}
+	if v := s.vote("b", []cluster.NodeName{"a"}, now); v != nil {
+		t.Fatalf("a node that is no lease voter has the vote %+v", v)
+	}
+	for _, later := range []time.Duration{0, time.Minute} {
+		at := now.Add(later)
+		v := s.vote("b", names, at)
+		if v == nil || *v != (lease.Vote{At: now}) {
+			t.Errorf("after %s the vote is %+v", later, v)
+		}
+		if got := lease.ShouldCampaign("b", names, names, v, at); got != (later > 0) {
+			t.Errorf("after %s it campaigns: %t", later, got)
+		}
+	}
+}

@@ -181,7 +181,8 @@ func (c *peerGroup) watch(ctx context.Context) {
 
 // candidate says whether this daemon should try for the lease.
 func (c *peerGroup) candidate() bool {
-	return lease.ShouldCampaign(c.d.name, c.alive(), c.d.state.LeaseVoters().Names, c.d.node.voted.Load(), c.d.now())
+	names, now := c.d.state.LeaseVoters().Names, c.d.now()
+	return lease.ShouldCampaign(c.d.name, c.alive(), names, c.d.node.vote(c.d.name, names, now), now)
 }
 
 // quiet returns for how long this daemon is no candidate. That ends early when the lease is

@@ -39,6 +39,15 @@ func StartVote(now time.Time, record cluster.LeaseVoters) *Vote {
 	return &Vote{At: now, Started: len(record.Names) > 1}
 }
 
+// Since returns v, or where there is none, and the node self is one of the lease voters, a
+// vote for nobody: it was made a lease voter, and counts from now.
+func (v *Vote) Since(now time.Time, self cluster.NodeName, leaseVoters []cluster.NodeName) *Vote {
+	if v == nil && slices.Contains(leaseVoters, self) {
+		return &Vote{At: now}
+	}
+	return v
+}
+
 // After returns the vote of the node self after it has answered a request, v itself
 // where that changes nothing.
 func (v *Vote) After(now time.Time, self cluster.NodeName, req Request, granted bool) *Vote {

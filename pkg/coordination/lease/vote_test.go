@@ -129,6 +129,30 @@ func TestTheVoteOfAStart(t *testing.T) {
 	}
 }
 
+// Where the lowest lease voter cannot ask, as one whose disk hangs before anybody has
+// voted, the others do not wait for it for ever.
+func TestALeaseVoterThatHasNotVotedWaitsForAWhile(t *testing.T) {
+	made := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	alive := []cluster.NodeName{"a", "b", "c"}
+	var none *Vote
+	a, b := none.Since(made, "a", alive), none.Since(made, "b", alive)
+	if !ShouldCampaign("a", alive, alive, a, made) {
+		t.Error("the lowest waits")
+	}
+	if ShouldCampaign("b", alive, alive, b, made.Add(orphaned+apart)) {
+		t.Error("the next does not wait for the lowest")
+	}
+	if later := made.Add(orphaned + apart + 1); !ShouldCampaign("b", alive, alive, b.Since(later, "b", alive), later) {
+		t.Error("the next waits for ever")
+	}
+	if v := none.Since(made, "d", alive); v != nil {
+		t.Errorf("a node that is no lease voter counts from %s", v.At)
+	}
+	if v := (&Vote{At: made, To: "b"}); v.Since(made.Add(time.Hour), "b", alive) != v {
+		t.Error("a vote is no more what it was")
+	}
+}
+
 func TestTheVoteAfterARequest(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	now := begin.Add(time.Second)
