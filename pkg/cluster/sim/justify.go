@@ -22,6 +22,10 @@ func (w *world) justify(holds []plan.Hold) {
 	g := w.latest()
 	switch {
 	case usable == 0:
+	case w.waitsForHung():
+		if g != nil && g.leader != 0 || !says(plan.NoCoordinator) {
+			w.violate("stuck", "all wait for a node whose disk hangs, but it says %v", holds)
+		}
 	case w.coordinatorImpossible():
 		if g != nil && g.leader != 0 {
 			w.violate("stuck", "etcd serves, nobody can coordinate it, and what an operator can do does not help: %v", holds)
@@ -106,7 +110,7 @@ func (w *world) startable(g *group) int {
 // record has lost it or is gone. Where a restored incarnation does not come up,
 // who has the lease of the one before it goes on to coordinate.
 func (w *world) coordinatorImpossible() bool {
-	by := w.candidates()[0]
+	by := w.coordinator()
 	obs := w.observe(by)
 	if w.electable(by, &obs) {
 		return false

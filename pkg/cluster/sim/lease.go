@@ -12,7 +12,8 @@ import (
 )
 
 // Who coordinates is decided by the values of package lease, as daemons use them:
-// each node has a grantor, whose durable part is on its disk, and a candidate.
+// each node has a grantor, whose durable part is on its disk, a candidate, and the vote
+// by which it should try for the lease or not.
 // The network between them is the world's.
 
 // clusterName is the name of the cluster.
@@ -31,6 +32,7 @@ func (n *node) runDaemon(w *world) {
 	n.memory, n.read, n.failures = nil, nil, nil
 	n.runs++
 	n.grantor = lease.Start(n.mono(w.now), clusterName, n.grantor.Durable)
+	n.vote = lease.StartVote(n.mono(w.now), n.leaseVoters())
 	n.candidate = lease.Candidate{
 		Cluster: clusterName, Name: n.name, Boot: cluster.Token(strconv.Itoa(n.runs)), TTL: lease.DefaultTTL,
 	}
@@ -58,8 +60,7 @@ func (w *world) round(by *node, r *lease.Round) bool {
 			r.Fail(name)
 			continue
 		}
-		var reply lease.Reply
-		n.grantor, reply = n.grantor.Decide(n.mono(w.now), req)
+		reply := w.decide(n, req)
 		if !reply.Granted {
 			w.logf("     %s does not grant: %s", name, reply.Reason)
 		}
@@ -127,7 +128,7 @@ func (w *world) release(by *node) {
 	}
 	for _, name := range nodes {
 		if n := w.node(name); n != nil && w.reaches(by, n) && !n.hangs() && !w.lost() {
-			n.grantor, _ = n.grantor.Decide(n.mono(w.now), req)
+			w.decide(n, req)
 		}
 	}
 }
@@ -174,7 +175,7 @@ func (w *world) campaign(by *node) (won, used bool) {
 	req.Release = true
 	for _, name := range r.Nodes() {
 		if n := w.node(name); n != nil && w.reaches(by, n) && !n.hangs() && !w.lost() {
-			n.grantor, _ = n.grantor.Decide(n.mono(w.now), req)
+			w.decide(n, req)
 		}
 	}
 	return false, r.Used()

@@ -193,7 +193,7 @@ func (w *world) deliver() {
 		}
 		if l.to.usable() {
 			w.logf("late: %s asks %s for term %d", l.req.Holder, l.to.name, l.req.Term)
-			l.to.grantor, _ = l.to.grantor.Decide(l.to.mono(w.now), l.req)
+			w.decide(l.to, l.req)
 		}
 		return true
 	})

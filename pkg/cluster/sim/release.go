@@ -216,7 +216,7 @@ func (w *world) tryAgain(h plan.Hold) bool {
 			w.violate("untrue", "the command line of this hold cannot be read: %v: %v", h, err)
 			return false
 		}
-		by := w.actors()[0]
+		by := w.coordinator()
 		obs := w.observe(by)
 		if !w.lead(by, &obs) {
 			return false

@@ -115,11 +115,8 @@ func (w *world) cycle(faults []Fault) {
 	w.takeImages()
 	w.deliverOrders()
 	busy := w.runDelayed()
-	for _, by := range w.actors() {
-		_, _, acted := w.act(by)
-		busy = busy || acted
-	}
-	w.advance(busy)
+	acted := w.turns().acted
+	w.advance(busy || acted)
 }
 
 func (w *world) advance(busy bool) {
@@ -148,17 +145,16 @@ func (w *world) settle() (bool, []plan.Hold) {
 		w.reseed()
 		w.heal()
 		w.tick()
-		op, hold, acted := w.act(w.actors()[0])
+		t := w.turns()
 		if w.broken != nil {
 			return false, nil
 		}
-		holds = hold
-		led := !slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Reason == plan.NoCoordinator })
-		if op == nil && (led || idle > maxIdle) && w.settled() && (idle > maxIdle || w.untrue(holds) == nil) {
+		holds = t.holds
+		if t.op == nil && (t.led() || idle > maxIdle) && w.settled() && (idle > maxIdle || w.untrue(holds) == nil) {
 			w.refute(holds)
 			return true, holds
 		}
-		if acted && !upkeep(op) {
+		if t.acted && !upkeep(t.op) {
 			idle = 0
 		} else if idle++; idle > maxIdle && w.operatorHelps(holds) {
 			idle = 0
@@ -168,7 +164,7 @@ func (w *world) settle() (bool, []plan.Hold) {
 			return false, holds
 		}
 		w.step++
-		if acted {
+		if t.acted {
 			w.pass(pauseBusy)
 		} else {
 			w.pass(pauseIdle)
@@ -186,65 +182,21 @@ func upkeep(op plan.Operation) bool {
 	return false
 }
 
-// candidates returns the nodes whose daemons act: those that have the lease, and
-// in each part of the network where none has it one that asks for it, as a rule the
-// first by name, and in turn where it is not granted.
-func (w *world) candidates() []*node {
-	list := w.holders()
-	for side := range 2 {
-		var able []*node
-		for _, n := range w.nodes {
-			if n.usable() && n.side == side && !w.sees(n, list) {
-				able = append(able, n)
-			}
-		}
-		for len(able) > 0 {
-			next := able[w.rank%len(able)]
-			if !w.quiet && w.chance(10) {
-				next = able[w.rand.IntN(len(able))]
-			}
-			list = append(list, next)
-			able = slices.DeleteFunc(able, func(n *node) bool { return w.sees(n, list) })
-		}
-	}
-	if len(list) == 0 && w.quiet { // every node is gone for ever: observe from the first
-		list = append(list, w.nodes[0])
-	}
-	return list
-}
-
-// actors are the candidates of a step. Who is none, or has been refused because
-// another has the lease, forgets what it has seen.
-func (w *world) actors() []*node {
-	list := w.candidates()
-	for _, n := range w.nodes {
-		if n.awake() && !slices.Contains(list, n) {
-			n.memory = nil
-		}
-	}
-	return list
-}
-
-// sees reports whether n and one of a list reach each other.
-func (w *world) sees(n *node, list []*node) bool {
-	return slices.ContainsFunc(list, func(o *node) bool { return w.reaches(n, o) && w.reaches(o, n) })
-}
-
 // act lets the daemon on by observe, plan and carry out one operation.
-func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
+func (w *world) act(by *node) turn {
 	obs := w.observe(by)
 	if !w.lead(by, &obs) {
-		w.rank++
-		if slices.ContainsFunc(w.nodes, func(n *node) bool { return n != by && w.reaches(by, n) && w.holds(n) }) {
+		none := plan.Hold{Reason: plan.NoCoordinator, Text: "no majority of the lease voters"}
+		if w.heldByAnother(by, &obs) {
 			by.memory = nil
+			return turn{holds: []plan.Hold{none}}
 		}
 		op, holds := w.config.Next(w.spec, obs)
 		if op != nil && plan.Unfenced(obs, op) {
 			w.carryOut(by, &obs, op)
-			return op, holds, true
+			return turn{op, holds, true}
 		}
-		return nil, append([]plan.Hold{{Reason: plan.NoCoordinator, Text: "no majority of the lease voters"}},
-			holds...), false
+		return turn{holds: append([]plan.Hold{none}, holds...)}
 	}
 	if by != w.lastActor {
 		w.lastActor, by.failures = by, nil
@@ -263,10 +215,10 @@ func (w *world) act(by *node) (plan.Operation, []plan.Hold, bool) {
 			w.violate("unexplained", "nothing is done and nothing is said")
 		}
 		w.logf("%s: %v", by.name, holds)
-		return nil, holds, false
+		return turn{holds: holds}
 	}
 	w.carryOut(by, &obs, op)
-	return op, holds, true
+	return turn{op, holds, true}
 }
 
 // mark raises the mark in the store of who coordinates above a revision that it has

@@ -36,7 +36,6 @@ type world struct {
 	nonces     int
 	asked      int  // restores
 	helped     bool // by an operator
-	rank       int  // of the candidate
 	network    network
 	lastActor  *node
 	published  *published  // what a coordinator has published last
@@ -79,9 +78,10 @@ type node struct {
 	assigned *cluster.Assigned
 	setAside []cluster.SetAside
 	mark     cluster.Revision // no revision above it was seen here
-	// grantor is the node's vote for the coordinator, candidate the daemon that asks
-	// for it, in its runs-th run.
+	// grantor is the node's vote for the coordinator, vote what it remembers of the last
+	// one, candidate the daemon that asks for it, in its runs-th run.
 	grantor   lease.Grantor
+	vote      *lease.Vote
 	candidate lease.Candidate
 	runs      int
 

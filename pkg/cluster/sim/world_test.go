@@ -23,7 +23,7 @@ func running(t *testing.T, voters, spares int) *world {
 	for range 200 {
 		w.reseed()
 		w.tick()
-		op, _, _ := w.act(w.nodes[0])
+		op := w.act(w.nodes[0]).op
 		w.pass(time.Second)
 		w.step++
 		if w.broken != nil {
