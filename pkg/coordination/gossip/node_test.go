@@ -191,13 +191,18 @@ func (n *node) told() []Conflict {
 	return n.conflicts
 }
 
+// join joins all of them. On a busy machine an exchange may not end in its time, and
+// is tried again, as daemons do.
 func join(t *testing.T, n *node, addrs ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if count, err := n.Join(ctx, addrs); count != len(addrs) || err != nil {
-		t.Fatalf("join %v: %d, %v", addrs, count, err)
-	}
+	eventually(t, func() string {
+		ctx, cancel := context.WithTimeout(t.Context(), joinLimit)
+		defer cancel()
+		if count, err := n.Join(ctx, addrs); count != len(addrs) || err != nil {
+			return fmt.Sprintf("join %v: %d, %v", addrs, count, err)
+		}
+		return ""
+	})
 }
 
 // peerGroup starts nodes that know each other.
@@ -276,7 +281,7 @@ func TestMain(m *testing.M) {
 	// The tests wait more than they work.
 	_ = flag.Set("test.parallel", "16")
 	code := m.Run()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(testwait.Limit)
 	for left := leftovers(); code == 0 && left != ""; left = leftovers() {
 		if time.Now().After(deadline) {
 			fmt.Println("goroutines are left:\n" + left)
