@@ -86,7 +86,9 @@ func (l *list) run(cmd *cobra.Command) error {
 		return cli.Usagef("--limit is %d, it must not be negative", l.limit)
 	}
 	if l.out.Text() && l.Location != nil {
-		fmt.Fprintf(cmd.OutOrStdout(), "Backup Store: %s\n", l.Location())
+		if location := l.Location(); location != "" {
+			fmt.Fprintf(cmd.OutOrStdout(), "Backup Store: %s\n", location)
+		}
 	}
 	ctx := cmd.Context()
 	if l.Timeout != nil {

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/backups"
+	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 	"github.com/etcdadm/etcdadm/pkg/command/prune"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -29,9 +29,15 @@ const storeVariable = "ETCDADM_BACKUP_STORE"
 // A tool holds the flags that all commands share.
 type tool struct {
 	location string
-	timeout  time.Duration
-	out      *cli.Output
-	now      func() time.Time
+	// root has the flag of location. located says that it stands, find which daemons run
+	// on this machine.
+	root    *cobra.Command
+	located bool
+	find    func() ([]daemons.Daemon, error)
+
+	timeout time.Duration
+	out     *cli.Output
+	now     func() time.Time
 
 	// memberCount and etcdVersion are configure-cluster's. They may stand before
 	// the command, as in the existing tool, and so belong to all.
@@ -43,13 +49,18 @@ type tool struct {
 }
 
 // New returns the tree of commands.
-func New() *cobra.Command {
-	t := &tool{now: time.Now}
+func New() *cobra.Command { return newTree(daemons.Find) }
+
+func newTree(find func() ([]daemons.Daemon, error)) *cobra.Command {
+	t := &tool{now: time.Now, find: find}
 	root := &cobra.Command{
 		Use:   "etcd-manager-ctl",
 		Short: "read and queue requests in the control store of an etcd cluster",
 		Long: `etcd-manager-ctl reads the control store of an etcd cluster, and queues requests in it.
 Without a command it prints the spec, as get does.
+
+Without --backup-store and $` + storeVariable + ` the store is that of the etcd-manager that runs on this
+machine, if there is one.
 
 Exit codes:
 ` + cli.CodeLines(),
@@ -57,12 +68,10 @@ Exit codes:
 		Args:    cli.Known,
 		RunE:    t.legacy(t.get),
 	}
+	t.root = root
 	flags := root.PersistentFlags()
-	flags.StringVar(&t.location, "backup-store", "/backups",
-		"`URL` of the backup and control store, overrides $"+storeVariable)
-	if location := os.Getenv(storeVariable); location != "" {
-		t.location = location
-	}
+	flags.StringVar(&t.location, storeFlag, "", "`URL` of the backup and control store, overrides $"+storeVariable+
+		" (default: the store of the daemon that runs on this machine, or "+oldStore+")")
 	flags.IntVar(&t.memberCount, "member-count", 0, "number of members, for configure-cluster and restore-backup")
 	flags.StringVar(&t.etcdVersion, "etcd-version", "", "etcd `version`, for configure-cluster and restore-backup")
 	flags.DurationVar(&t.timeout, "timeout", 30*time.Second, "how long to wait for the store")
@@ -87,6 +96,9 @@ Exit codes:
 // that they need.
 func (t *tool) backupCommands() []*cobra.Command {
 	open := func(ctx context.Context) (*store.Store, error) {
+		if err := t.locate(); err != nil {
+			return nil, err
+		}
 		s, err := store.Open(ctx, t.location)
 		if err != nil {
 			return nil, cli.Usagef("--backup-store: %v", err)
@@ -95,7 +107,7 @@ func (t *tool) backupCommands() []*cobra.Command {
 	}
 	list := append(backups.Commands(backups.Options{
 		Open: open, Now: t.now, Tool: "etcd-manager-ctl " + cli.BuildVersion(),
-		Location: func() string { return t.location }, Timeout: func() time.Duration { return t.timeout },
+		Location: t.where, Timeout: func() time.Duration { return t.timeout },
 	}), prune.New(prune.Options{Open: open, Out: t.out, Now: t.now}))
 	for _, c := range list {
 		c.GroupID = "backups"
@@ -120,6 +132,9 @@ func (t *tool) run(f do) func(*cobra.Command, []string) error {
 // names the store.
 func (t *tool) legacy(f do) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
+		if err := t.locate(); err != nil {
+			return err
+		}
 		if t.out.Text() {
 			fmt.Fprintf(cmd.OutOrStdout(), "Backup Store: %s\n", shown(t.location))
 		}
@@ -138,6 +153,9 @@ func shown(location string) string {
 }
 
 func (t *tool) open(ctx context.Context, cmd *cobra.Command, args []string, f do) error {
+	if err := t.locate(); err != nil {
+		return err
+	}
 	s, err := store.Open(ctx, t.location)
 	if err != nil {
 		return cli.Usagef("--backup-store: %v", err)

@@ -1,0 +1,94 @@
+package ctl
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/daemons"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
+)
+
+const (
+	storeFlag = "backup-store"
+	// oldStore is where the existing tool looks without a flag.
+	oldStore = "/backups"
+)
+
+// locate says where the store is: by the flag, else by the environment, else by the
+// daemon that runs on this machine, else where the existing tool has it.
+func (t *tool) locate() error {
+	if t.located {
+		return nil
+	}
+	if !t.root.PersistentFlags().Changed(storeFlag) {
+		t.location = os.Getenv(storeVariable)
+		if t.location == "" {
+			if err := t.locateHere(); err != nil {
+				return err
+			}
+		}
+	}
+	t.located = true
+	return nil
+}
+
+// where returns the location for a text, "" where there is none.
+func (t *tool) where() string {
+	if t.locate() != nil {
+		return "" // whoever opens the store says so
+	}
+	return t.location
+}
+
+// locateHere takes the store of the daemon on this machine.
+func (t *tool) locateHere() error {
+	found, err := t.find()
+	if err != nil {
+		return cli.WithHint(err, "give --"+storeFlag)
+	}
+	slices.SortStableFunc(found, func(a, b daemons.Daemon) int { return strings.Compare(a.Store, b.Store) })
+	found = slices.CompactFunc(found, func(a, b daemons.Daemon) bool { return a.Store == b.Store })
+	switch {
+	case len(found) == 0:
+		if info, err := os.Stat(oldStore); err == nil && info.IsDir() {
+			t.location = oldStore
+			return nil
+		}
+		return &cli.UsageError{
+			Text: "no store is given, and no etcd-manager runs on this machine that would tell which it is",
+			Next: "give --" + storeFlag + ", or set " + storeVariable + " in the environment",
+		}
+	case len(found) > 1:
+		return &cli.UsageError{Text: fmt.Sprintf("daemons of %d stores run on this machine: %s", len(found), list(found)),
+			Next: "give the right one, such as --" + storeFlag + "=" + shell.Quote(shown(found[0].Store))}
+	case found[0].Elsewhere:
+		return &cli.UsageError{
+			Text: fmt.Sprintf("the store of the daemon on this machine (process %d) is %s, a directory that is another one "+
+				"here, or none", found[0].PID, shown(found[0].Store)),
+			Next: "give --" + storeFlag + " with the path that it has for this command",
+		}
+	}
+	t.location = found[0].Store
+	note(t.root, "the store is %s, that of the daemon on this machine (process %d%s)", shown(t.location), found[0].PID,
+		ofCluster(found[0]))
+	return nil
+}
+
+// list names the stores of daemons.
+func list(found []daemons.Daemon) string {
+	words := make([]string, len(found))
+	for i, d := range found {
+		words[i] = fmt.Sprintf("%s (process %d%s)", shown(d.Store), d.PID, ofCluster(d))
+	}
+	return strings.Join(words, ", ")
+}
+
+func ofCluster(d daemons.Daemon) string {
+	if d.Cluster == "" {
+		return ""
+	}
+	return ", cluster " + d.Cluster
+}

@@ -1,0 +1,88 @@
+package daemons
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// start runs a process with a command line, which ends with the test.
+func start(t *testing.T, argv ...string) int {
+	t.Helper()
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	// The shell waits for its standard input, and shows the arguments as they are.
+	script := filepath.Join(t.TempDir(), argv[0])
+	if err := os.Symlink(sh, script); err != nil {
+		t.Fatal(err)
+	}
+	cmd := &exec.Cmd{Path: script, Args: append([]string{script, "-c", "echo; read line", script}, argv[1:]...)}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid
+}
+
+// Processes of this machine are found by their names, with what their flags say.
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	want := []Daemon{
+		{PID: start(t, "etcd-manager", "--cluster-name=etcd", "--backup-store=file://"+dir), Store: "file://" + dir,
+			Cluster: "etcd"},
+		{PID: start(t, "etcd-manager", "-cluster-name", "events", "-backup-store", "s3://b/x", "--insecure"),
+			Store: "s3://b/x", Cluster: "events"},
+		{PID: start(t, "etcd-manager", "--backup-store=relative"), Store: "relative", Elsewhere: true},
+	}
+	others := []int{start(t, "etcd-manager", "--help"), start(t, "other", "--backup-store=s3://b/y")}
+	all, err := Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range want {
+		if !slices.Contains(all, d) {
+			t.Errorf("no %+v in %+v", d, all)
+		}
+	}
+	for _, d := range all {
+		if slices.Contains(others, d.PID) {
+			t.Errorf("%+v is no daemon with a store", d)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for line, want := range map[string]Daemon{
+		"/etcd-manager --backup-store=/a --backup-store=/b":      {Store: "/b"},
+		"/usr/local/bin/etcdadm auto file:///s --cluster-name=c": {Store: "file:///s", Cluster: "c"},
+		"etcdadm auto unit file:///s":                            {},
+		"etcdadm auto --help /s":                                 {},
+		"etcdadm plan --backup-store=/a":                         {},
+		"etcd-manager --backup-store":                            {},
+		"etcd-manager-ctl --backup-store=/a status":              {},
+		"": {},
+	} {
+		if got, ok := parse(strings.Split(line, " ")); got != want && ok || ok != (want.Store != "") {
+			t.Errorf("%q: %+v %t, want %+v", line, got, ok, want)
+		}
+	}
+}
