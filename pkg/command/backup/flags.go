@@ -110,6 +110,16 @@ func fromEnvironment(fs *pflag.FlagSet, env func(string) string) error {
 // config turns the flags into what the agent runs by. Every error is a usage
 // error. IntervalSet says that an interval was asked for.
 func (f *flags) config(env func(string) string, intervalSet bool) (backupagent.Config, error) {
+	f.ifDue = intervalSet || f.cron != ""
+	c, err := f.settings(env)
+	if err == nil {
+		err = f.keys(&c)
+	}
+	return c, err
+}
+
+// settings is config without the keys, so it reads no file.
+func (f *flags) settings(env func(string) string) (backupagent.Config, error) {
 	if f.clusterName == "" {
 		return backupagent.Config{}, cli.Usagef("--cluster-name is required")
 	}
@@ -118,12 +128,11 @@ func (f *flags) config(env func(string) string, intervalSet bool) (backupagent.C
 		Timeout: f.timeout, Compression: f.compression.String(), SkipUnchanged: f.skipUnchanged, Verify: f.verify,
 		Name: agentName(), Tool: "etcd-backup " + cli.BuildVersion(),
 	}
-	for _, set := range []func(*backupagent.Config) error{f.schedule, f.etcd, f.keys} {
+	for _, set := range []func(*backupagent.Config) error{f.schedule, f.etcd} {
 		if err := set(&c); err != nil {
 			return c, err
 		}
 	}
-	f.ifDue = intervalSet || f.cron != ""
 	if f.leaderOnly {
 		if f.prefer.String() != string(backupagent.Follower) {
 			return c, cli.Usagef("--leader-only and --prefer=%s exclude each other", f.prefer)

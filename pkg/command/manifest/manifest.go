@@ -1,5 +1,5 @@
 // Package manifest is the command "render": it prints what has a machine run
-// etcd-manager, as a static pod or a systemd unit.
+// etcd-manager or etcd-backup, as a static pod, a CronJob or a systemd unit.
 package manifest
 
 import (
@@ -17,8 +17,8 @@ import (
 
 // New returns the command render with its own commands.
 func New() *cobra.Command {
-	cmd := cli.Group("render", "print the static pod or systemd unit of a daemon")
-	cmd.AddCommand(newManager())
+	cmd := cli.Group("render", "print what has a machine run a daemon")
+	cmd.AddCommand(newManager(), newBackup())
 	return cmd
 }
 

@@ -5,32 +5,44 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
 var update = flag.Bool("update", false, "rewrite the manifests of the source tree")
 
-// examples are the files of manifests/etcd-manager, each with the command line
-// that makes it.
+// examples are the files of manifests, each with the command line that makes it.
 var examples = map[string][]string{
-	"static-pod.yaml": {
-		"--image=registry.example.com/etcdadm/etcd-manager:v1", "--", "--cluster-name=etcd",
+	"etcd-manager/static-pod.yaml": {
+		"etcd-manager", "--image=registry.example.com/etcdadm/etcd-manager:v1", "--", "--cluster-name=etcd",
 		"--backup-store=s3://my-bucket/etcd/main", "--data-dir=/var/lib/etcd-manager", "--node-name=node1",
 		"--address=10.0.0.1", "--etcd-manager-metrics-port=8080",
 	},
-	"etcd-manager.service": {
-		"--as=systemd-unit", "--", "--cluster-name=etcd", "--backup-store=file:///mnt/etcd-store",
+	"etcd-manager/etcd-manager.service": {
+		"etcd-manager", "--as=systemd-unit", "--", "--cluster-name=etcd", "--backup-store=file:///mnt/etcd-store",
 		"--data-dir=/var/lib/etcd-manager", "--address=10.0.0.1", "--etcd-manager-metrics-port=8080",
 	},
-	"kops-main.yaml":   kops("main", "etcd", "2380", "4001", "3996", "3994"),
-	"kops-events.yaml": kops("events", "etcd-events", "2381", "4002", "3997", "3995"),
+	"etcd-manager/kops-main.yaml":   kops("main", "etcd", "2380", "4001", "3996", "3994"),
+	"etcd-manager/kops-events.yaml": kops("events", "etcd-events", "2381", "4002", "3997", "3995"),
+
+	"etcd-backup/static-pod.yaml": backups([]string{"--image=registry.example.com/etcdadm/etcd-backup:v1"},
+		"/etc/kubernetes/pki/etcd/healthcheck-client", "--backup-store=/var/backups/etcd", "--prefer=local", "--interval=15m",
+		"--daily-retention=90d", "--max-size=20GiB", "--listen-metrics=127.0.0.1:2391"),
+	"etcd-backup/cronjob.yaml": backups([]string{
+		"--as=cron-job", "--image=registry.example.com/etcdadm/etcd-backup:v1", "--env=AWS_REGION=eu-central-1",
+		"--secret=etcd-backup-store",
+	}, "/etc/kubernetes/pki/etcd/healthcheck-client", "--once", "--backup-store=s3://my-bucket/etcd/main",
+		"--compression=zstd", "--daily-retention=90d"),
+	"etcd-backup/etcd-backup.service": backups([]string{"--as=systemd-unit"}, "/etc/etcd/pki/etcdctl-etcd-client",
+		"--backup-store=/var/lib/etcd-backup", "--prefer=local", "--interval=15m", "--hourly-retention=168h",
+		"--daily-retention=90d", "--max-size=20GiB", "--listen-metrics=127.0.0.1:2391"),
 }
 
 // kops returns a command line with flags as kops writes them.
 func kops(key, cluster, peer, client, grpc, quarantine string) []string {
 	return []string{
-		"--as=kops-pod", "--image=registry.example.com/etcdadm/etcd-manager:v1",
+		"etcd-manager", "--as=kops-pod", "--image=registry.example.com/etcdadm/etcd-manager:v1",
 		"--etcd-image=3.5.35=registry.example.com/etcdadm/etcd:v3.5.35",
 		"--etcd-image=3.6.16=registry.example.com/etcdadm/etcd:v3.6.16",
 		"--env=ETCD_MANAGER_DAILY_BACKUPS_RETENTION=90d", "--",
@@ -43,20 +55,29 @@ func kops(key, cluster, peer, client, grpc, quarantine string) []string {
 	}
 }
 
+// backups returns a command line for an etcd with TLS, whose certificates are
+// beside a CA's.
+func backups(own []string, pair string, flags ...string) []string {
+	return slices.Concat([]string{"etcd-backup"}, own, []string{"--", "--cluster-name=main"}, flags, []string{
+		"--verify", "--client-url=https://127.0.0.1:2379", "--client-ca-file=" + filepath.Dir(pair) + "/ca.crt",
+		"--client-cert-file=" + pair + ".crt", "--client-key-file=" + pair + ".key",
+	})
+}
+
 func render(args ...string) (string, error) {
 	cmd := New()
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetArgs(append([]string{"etcd-manager"}, args...))
+	cmd.SetArgs(args)
 	err := cmd.Execute()
 	return out.String(), err
 }
 
 // TestExamples holds the files of the source tree to what the command prints.
 func TestExamples(t *testing.T) {
-	dir := filepath.Join("..", "..", "..", "manifests", "etcd-manager")
+	dir := filepath.Join("..", "..", "..", "manifests")
 	for name, args := range examples {
 		got, err := render(args...)
 		if err != nil {
@@ -79,6 +100,20 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// Each file of these folders is in the examples.
+func TestAllFilesAreMadeByTheCommand(t *testing.T) {
+	dir := filepath.Join("..", "..", "..", "manifests")
+	files, err := filepath.Glob(filepath.Join(dir, "etcd-*", "*"))
+	if err != nil || len(files) != len(examples) {
+		t.Errorf("%d files for %d examples, %v", len(files), len(examples), err)
+	}
+	for _, file := range files {
+		if name, err := filepath.Rel(dir, file); err != nil || examples[name] == nil {
+			t.Errorf("no command makes %s: %v", file, err)
+		}
+	}
+}
+
 func TestWrongInput(t *testing.T) {
 	daemon := []string{"--", "--cluster-name=etcd", "--backup-store=s3://b/p"}
 	for _, tt := range []struct {
@@ -97,7 +132,7 @@ func TestWrongInput(t *testing.T) {
 		{append([]string{"--as=systemd-unit"}, append(daemon[:3:3], "--data-dir=relative")...), "not an absolute path"},
 		{append([]string{"--image=i"}, append(daemon[:3:3], "--data-dir=relative")...), "not an absolute path"},
 	} {
-		text, err := render(tt.args...)
+		text, err := render(append([]string{"etcd-manager"}, tt.args...)...)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q: %v, want %q\n%s", tt.args, err, tt.want, text)
 		}
@@ -106,12 +141,12 @@ func TestWrongInput(t *testing.T) {
 
 // What the kubelet and systemd would replace reaches the daemon as it was given.
 func TestWhatIsReplacedIsEscaped(t *testing.T) {
-	args := []string{"--image=i", "--", "--cluster-name=etcd", "--backup-store=s3://b/$(HOME)/100%", "--node-name=a b"}
-	pod, err := render(args...)
+	args := []string{"--", "--cluster-name=etcd", "--backup-store=s3://b/$(HOME)/100%", "--node-name=a b"}
+	pod, err := render(append([]string{"etcd-manager", "--image=i"}, args...)...)
 	if err != nil || !strings.Contains(pod, `--backup-store=s3://b/$$(HOME)/100%`) {
 		t.Errorf("%v\n%s", err, pod)
 	}
-	unit, err := render(append([]string{"--as=systemd-unit"}, args...)...)
+	unit, err := render(append([]string{"etcd-manager", "--as=systemd-unit"}, args...)...)
 	if err != nil || !strings.Contains(unit, `--backup-store=s3://b/$$(HOME)/100%%`) ||
 		!strings.Contains(unit, `"--node-name=a b"`) {
 		t.Errorf("%v\n%s", err, unit)

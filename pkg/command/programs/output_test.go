@@ -15,7 +15,7 @@ import (
 var formless = []string{
 	"auto", "auto manifest", "auto unit", "completion bash", "completion fish", "completion powershell",
 	"completion zsh", "config migrate", "config print", "docs man", "help", "kubeadm bundle", "kubeadm config",
-	"render etcd-manager", "run", "version",
+	"render etcd-backup", "render etcd-manager", "run", "version",
 }
 
 // Every other command of etcdadm prints an object of a kind that the page of the

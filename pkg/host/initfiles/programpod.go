@@ -58,18 +58,24 @@ func (p ProgramPod) Manifest() (string, error) {
 }
 
 func (p ProgramPod) validate() error {
+	words := slices.Concat([]string{p.Name, p.Namespace, p.Container}, p.Command, p.Args)
+	return checkPod(p.Image, p.CPU, p.Memory, words, p.Mounts)
+}
+
+// checkPod says what of a pod no manifest can carry.
+func checkPod(image, cpu, memory string, words []string, mounts []Mount) error {
 	switch {
-	case !repositoryForm.MatchString(p.Image):
-		return fmt.Errorf("image %q is not one", p.Image)
-	case !quantity.MatchString(p.CPU) || !quantity.MatchString(p.Memory):
-		return fmt.Errorf("requests %q (CPU) and %q (memory) are not quantities like 100m and 100Mi", p.CPU, p.Memory)
+	case !repositoryForm.MatchString(image):
+		return fmt.Errorf("image %q is not one", image)
+	case !quantity.MatchString(cpu) || !quantity.MatchString(memory):
+		return fmt.Errorf("requests %q (CPU) and %q (memory) are not quantities like 100m and 100Mi", cpu, memory)
 	}
-	for _, word := range slices.Concat([]string{p.Name, p.Namespace, p.Container}, p.Command, p.Args) {
+	for _, word := range words {
 		if err := checkText("argument", word); err != nil {
 			return err
 		}
 	}
-	for _, m := range p.Mounts {
+	for _, m := range mounts {
 		if err := checkPath("mount "+m.Name, m.Path); err != nil {
 			return err
 		}
@@ -112,23 +118,23 @@ func (p ProgramPod) write(y *yamlText) error {
 		y.add("    securityContext:\n      allowPrivilegeEscalation: false\n      readOnlyRootFilesystem: true\n" +
 			"      capabilities:\n        drop:\n        - ALL\n        add:\n        - DAC_OVERRIDE\n")
 	}
-	p.mounts(y)
+	y.mounts(p.Mounts)
 	return nil
 }
 
-func (p ProgramPod) mounts(y *yamlText) {
-	if len(p.Mounts) == 0 {
+func (y *yamlText) mounts(list []Mount) {
+	if len(list) == 0 {
 		return
 	}
 	y.add("    volumeMounts:\n")
-	for _, m := range p.Mounts {
+	for _, m := range list {
 		y.add("    - name: %s\n      mountPath: %s\n", scalar(m.Name), scalar(m.Path))
 		if m.ReadOnly || m.Image != "" {
 			y.add("      readOnly: true\n")
 		}
 	}
 	y.add("  volumes:\n")
-	for _, m := range p.Mounts {
+	for _, m := range list {
 		y.add("  - name: %s\n", scalar(m.Name))
 		switch {
 		case m.HostPath != "":
@@ -170,6 +176,20 @@ func (y *yamlText) probes(base string) error {
 	if base == "" {
 		return nil
 	}
+	for _, probe := range []struct{ name, path, times string }{
+		{"livenessProbe", "/healthz", "initialDelaySeconds: 15\n      periodSeconds: 10\n      timeoutSeconds: 15\n" +
+			"      failureThreshold: 8"},
+		{"readinessProbe", "/readyz", "periodSeconds: 5\n      timeoutSeconds: 5\n      failureThreshold: 3"},
+	} {
+		if err := y.probe(probe.name, base, probe.path, probe.times); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// probe writes a probe that asks for a path at a URL without one.
+func (y *yamlText) probe(name, base, path, times string) error {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Path != "" {
 		return fmt.Errorf("URL %q of the probes is not of the form http://127.0.0.1:8080", base)
@@ -178,13 +198,7 @@ func (y *yamlText) probes(base string) error {
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	for _, probe := range []struct{ name, path, times string }{
-		{"livenessProbe", "/healthz", "initialDelaySeconds: 15\n      periodSeconds: 10\n      timeoutSeconds: 15\n" +
-			"      failureThreshold: 8"},
-		{"readinessProbe", "/readyz", "periodSeconds: 5\n      timeoutSeconds: 5\n      failureThreshold: 3"},
-	} {
-		y.add("    %s:\n      httpGet:\n        scheme: HTTP\n        host: %s\n        port: %s\n        path: %s\n      %s\n",
-			probe.name, scalar(host), u.Port(), probe.path, probe.times)
-	}
+	y.add("    %s:\n      httpGet:\n        scheme: HTTP\n        host: %s\n        port: %s\n        path: %s\n      %s\n",
+		name, scalar(host), u.Port(), path, times)
 	return nil
 }

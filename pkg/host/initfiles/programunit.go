@@ -24,6 +24,11 @@ type ProgramUnit struct {
 	// Host says that the program mounts file systems of the machine, so nothing of
 	// it is hidden from the program.
 	Host bool
+	// Background says that the program gives way to all else on the machine, and
+	// runs no etcd. ReadFiles are what it reads with no right but that of their
+	// owner, root.
+	Background bool
+	ReadFiles  []string
 }
 
 // Unit returns the unit's text.
@@ -37,8 +42,8 @@ func (u ProgramUnit) Unit() (string, error) {
 			return "", fmt.Errorf("unit: %w", err)
 		}
 	}
-	for _, p := range u.WriteDirs {
-		if err := checkPath("directory", p); err != nil {
+	for _, p := range slices.Concat(u.WriteDirs, u.ReadFiles) {
+		if err := checkPath("path", p); err != nil {
 			return "", fmt.Errorf("unit: %w", err)
 		}
 	}
@@ -47,7 +52,7 @@ func (u ProgramUnit) Unit() (string, error) {
 		"Description=" + percent(u.Description),
 		"Documentation=" + percent(u.Page),
 		"Wants=network-online.target",
-		"After=network-online.target",
+		"After=" + u.after(),
 		"StartLimitIntervalSec=0",
 	}
 	if dirs := u.dirs(); len(dirs) > 0 {
@@ -62,20 +67,8 @@ func (u ProgramUnit) Unit() (string, error) {
 		}
 		start = append(start, execWord(arg))
 	}
-	b.section("Service",
-		"EnvironmentFile=-"+percent(u.EnvFile),
-		"ExecStart="+strings.Join(start, " \\\n  "),
-		"Restart=always",
-		"RestartSec=1s",
-		"KillMode=mixed",
-		"TimeoutStopSec=90s",
-		"LimitNOFILE=65536",
-		"MemoryLow=200M",
-		"OOMScoreAdjust="+oomScore,
-		"# An etcd that is killed for memory is started again by its daemon, which systemd",
-		"# would stop otherwise.",
-		"OOMPolicy=continue",
-	)
+	b.section("Service", "EnvironmentFile=-"+percent(u.EnvFile), "ExecStart="+strings.Join(start, " \\\n  "))
+	b.lines(u.service()...)
 	if u.StateDir != "" {
 		b.lines("StateDirectory="+percent(strings.TrimPrefix(u.StateDir, stateRoot)), "StateDirectoryMode=0700")
 	}
@@ -84,6 +77,42 @@ func (u ProgramUnit) Unit() (string, error) {
 	}
 	b.section("Install", "WantedBy=multi-user.target")
 	return b.String(), nil
+}
+
+func (u ProgramUnit) after() string {
+	if u.Background {
+		return "network-online.target etcd.service"
+	}
+	return "network-online.target"
+}
+
+// service says how the program is run and ended.
+func (u ProgramUnit) service() []string {
+	if u.Background {
+		return []string{
+			"Restart=always",
+			"RestartSec=5s",
+			"# Time to break off what is under way.",
+			"TimeoutStopSec=60s",
+			"MemoryHigh=256M",
+			"# It must never slow etcd down.",
+			"Nice=10",
+			"IOSchedulingClass=best-effort",
+			"IOSchedulingPriority=7",
+		}
+	}
+	return []string{
+		"Restart=always",
+		"RestartSec=1s",
+		"KillMode=mixed",
+		"TimeoutStopSec=90s",
+		"LimitNOFILE=65536",
+		"MemoryLow=200M",
+		"OOMScoreAdjust=" + oomScore,
+		"# An etcd that is killed for memory is started again by its daemon, which systemd",
+		"# would stop otherwise.",
+		"OOMPolicy=continue",
+	}
 }
 
 // stateRoot is where systemd makes the directories of StateDirectory.
@@ -103,7 +132,10 @@ func (u ProgramUnit) dirs() []string {
 }
 
 func (u ProgramUnit) hardening() []string {
-	lines := []string{"NoNewPrivileges=yes", "CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_NET_BIND_SERVICE", "ProtectSystem=strict"}
+	lines := []string{"NoNewPrivileges=yes", "CapabilityBoundingSet=" + u.capabilities(), "ProtectSystem=strict"}
+	if u.Background && !slices.ContainsFunc(slices.Concat(u.ReadFiles, u.WriteDirs), atHome) {
+		lines = append(lines, "ProtectHome=yes")
+	}
 	if len(u.WriteDirs) > 0 {
 		lines = append(lines, "ReadWritePaths="+pathWords(u.WriteDirs))
 	}
@@ -120,6 +152,20 @@ func (u ProgramUnit) hardening() []string {
 		"RestrictSUIDSGID=yes",
 		"SystemCallArchitectures=native",
 	)
+}
+
+func (u ProgramUnit) capabilities() string {
+	if u.Background {
+		return ""
+	}
+	return "CAP_DAC_OVERRIDE CAP_NET_BIND_SERVICE"
+}
+
+// atHome reports whether ProtectHome would hide a path.
+func atHome(p string) bool {
+	return slices.ContainsFunc([]string{"/home", "/root", "/run/user"}, func(home string) bool {
+		return p == home || strings.HasPrefix(p, home+"/")
+	})
 }
 
 // execWord writes a word of ExecStart, in which systemd replaces %x and $NAME.
