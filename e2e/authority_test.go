@@ -175,7 +175,7 @@ func TestPersonsHaveCertificatesOfTheirOwn(t *testing.T) {
 // keeps nobody from it.
 func TestASpareWithTheLowestNameCoordinatesNothing(t *testing.T) {
 	t.Parallel()
-	c := start(t)
+	c := start(t, "--replace-grace=10s")
 	c.Found(3, v36, "b", "c", "d")
 	c.Start("a")
 	w := c.Write()
