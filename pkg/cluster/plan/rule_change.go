@@ -207,6 +207,9 @@ func ruleReplace(l *view) (Operation, verdict) {
 			l.hold(NoSpare, "nothing can take the place of %s: %s", l.called(m), reasons(why))
 			continue
 		}
+		if !l.gathers(m, "replacing "+l.called(m)) {
+			continue
+		}
 		if m.ID == l.obs.Leader {
 			return l.moveLeader(m), goOn
 		}

@@ -78,6 +78,34 @@ func (l *view) linkedWithout(m cluster.Member, what string) bool {
 	return true
 }
 
+// gathers reports whether without m a leader among the voters that serve would reach a
+// majority of the rest; otherwise it holds. Some of them may be apart.
+func (l *view) gathers(m cluster.Member, what string) bool {
+	var broken *cluster.Link
+	for _, leader := range l.voters {
+		reached := 0
+		for _, v := range l.voters {
+			if leader.ID == m.ID || v.ID == m.ID || !l.serves(leader) || !l.serves(v) {
+				continue
+			}
+			link := l.apart(leader, v)
+			if v.ID == leader.ID || link == nil {
+				reached++
+			} else {
+				broken = link
+			}
+		}
+		if reached >= cluster.Quorum(len(l.voters)-1) {
+			return true
+		}
+	}
+	if broken != nil {
+		l.hold(PeerUnreachable, "%s waits: no leader would reach a majority of the other voters at their peer ports: %s", what,
+			broken.Why)
+	}
+	return false
+}
+
 // apart returns the link by which two members cannot talk: neither that tells of the
 // other reaches its peer port. It is nil where they can, or where neither tells.
 func (l *view) apart(a, b cluster.Member) (broken *cluster.Link) {
