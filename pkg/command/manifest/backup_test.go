@@ -1,11 +1,11 @@
 package manifest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	kyaml "sigs.k8s.io/yaml"
 )
 
@@ -79,15 +79,36 @@ func TestWrongFlagsOfEtcdBackup(t *testing.T) {
 	}
 }
 
-func backupPod(t *testing.T, flags ...string) corev1.PodSpec {
+// A podSpec is what the tests ask for. The files of manifests are read with the
+// types of the Kubernetes API, strictly, in e2e/etcdbackup.
+type podSpec struct {
+	Containers []struct {
+		VolumeMounts []struct {
+			Name, MountPath string
+			ReadOnly        bool
+		}
+		SecurityContext struct{ RunAsUser *int }
+		ReadinessProbe  *struct {
+			HTTPGet struct {
+				Host string
+				Port int
+			}
+		}
+	}
+	Volumes []struct {
+		Name     string
+		HostPath struct{ Path, Type string }
+	}
+}
+
+func backupPod(t *testing.T, flags ...string) podSpec {
 	t.Helper()
-	args := []string{"etcd-backup", "--image=i", "--", "--cluster-name=main"}
-	text, err := render(append(args, flags...)...)
+	text, err := render(append([]string{"etcd-backup", "--image=i", "--", "--cluster-name=main"}, flags...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var pod corev1.Pod
-	if err := kyaml.UnmarshalStrict([]byte(text), &pod); err != nil {
+	var pod struct{ Spec podSpec }
+	if err := kyaml.Unmarshal([]byte(text), &pod); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	return pod.Spec
@@ -103,8 +124,8 @@ func TestWhatEtcdBackupSees(t *testing.T) {
 	var got []string
 	for i, m := range spec.Containers[0].VolumeMounts {
 		v := spec.Volumes[i]
-		if m.Name != v.Name || v.HostPath == nil || v.HostPath.Path != m.MountPath ||
-			*v.HostPath.Type != corev1.HostPathDirectory || m.ReadOnly != (m.MountPath != "/mnt/b") {
+		if m.Name != v.Name || v.HostPath.Path != m.MountPath ||
+			v.HostPath.Type != "Directory" || m.ReadOnly != (m.MountPath != "/mnt/b") {
 			t.Errorf("%+v %+v", m, v)
 		}
 		got = append(got, m.MountPath)
@@ -113,7 +134,7 @@ func TestWhatEtcdBackupSees(t *testing.T) {
 		t.Errorf("mounts are %q, want %q", got, want)
 	}
 	spec = backupPod(t, "--backup-store=/b", "--prefer=local")
-	if kind := *spec.Volumes[0].HostPath.Type; kind != corev1.HostPathDirectoryOrCreate {
+	if kind := spec.Volumes[0].HostPath.Type; kind != "DirectoryOrCreate" {
 		t.Errorf("a store of the machine's own is %s", kind)
 	}
 	// It need not be root for what is not there.
@@ -136,7 +157,7 @@ func TestWhereEtcdBackupIsProbed(t *testing.T) {
 	} {
 		got := ""
 		if p := backupPod(t, "--backup-store=s3://b/p", "--listen-metrics="+address).Containers[0].ReadinessProbe; p != nil {
-			got = p.HTTPGet.Host + ":" + p.HTTPGet.Port.String()
+			got = fmt.Sprintf("%s:%d", p.HTTPGet.Host, p.HTTPGet.Port)
 		}
 		if got != want {
 			t.Errorf("%s is probed at %q, want %q", address, got, want)
