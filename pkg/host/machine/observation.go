@@ -245,6 +245,17 @@ type Remote struct {
 	// ClockSkew is the cluster's clock minus the machine's, as far as a TLS
 	// handshake or a response tells; zero where nothing does.
 	ClockSkew time.Duration `json:"clockSkew,omitempty"`
+	// ClosedPeers are the members that answer clients, and whose peer port this machine
+	// does not reach. Only the checks before init and join try them.
+	ClosedPeers []ClosedPeer `json:"closedPeers,omitempty"`
+}
+
+// A ClosedPeer is a member whose peer port takes no connection from this machine.
+type ClosedPeer struct {
+	Name cluster.NodeName `json:"name"`
+	ID   cluster.MemberID `json:"id"`
+	URLs []string         `json:"urls"`
+	Why  string           `json:"why"`
 }
 
 // A Learner is how a learner has done for as long as one command has watched it.

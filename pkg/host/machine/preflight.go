@@ -263,6 +263,13 @@ var checks = []Check{
 		}
 		return nil
 	}},
+	{"PeerPorts", "this machine reaches the peer ports of the members", func(w *world) (found []Finding) {
+		for _, p := range w.obs.Remote.ClosedPeers {
+			found = append(found, warning("open the peer port between all members, in both directions",
+				"this machine does not reach the peer port of member %s: %s", p.Name, p.Why)...)
+		}
+		return found
+	}},
 	{"Cluster", "the cluster answers", func(w *world) []Finding {
 		if w.goal.Action != Join || w.obs.Remote.Answered || w.obs.PKI.CA == CAAbsent {
 			return nil

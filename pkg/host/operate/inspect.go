@@ -48,6 +48,7 @@ func (m *Machine) Inspect(ctx context.Context, goal machine.Goal) (machine.Obser
 	h.SnapshotProblem = m.snapshotProblem(ctx)
 	if goal.Action == machine.Join && obs.Remote.Answered {
 		obs.Remote.ClockSkew = m.skew(ctx)
+		obs.Remote.ClosedPeers = m.closedPeers(ctx, obs.Remote.Members)
 	}
 	return obs, nil
 }

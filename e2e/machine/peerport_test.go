@@ -1,0 +1,35 @@
+package machine
+
+import (
+	"strings"
+	"testing"
+)
+
+// A member that answers clients and whose peer port cannot be reached is told before a
+// machine joins, by preflight and by join; one that can be reached is not.
+func TestAClosedPeerPortIsToldBeforeAJoin(t *testing.T) {
+	a, b := newHost(t, "a", v36), newHost(t, "b", v36)
+	a.ok("init")
+	b.copyCA(a)
+	if r := b.run("preflight", "--endpoints", a.clientURL()); r.code != 0 || strings.Contains(r.stderr, "PeerPorts") {
+		t.Fatalf("the port is open: %s", r)
+	}
+	// Nothing listens where the member is said to be. It goes on alone.
+	c := a.client(a)
+	members, err := c.MemberList(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.MemberUpdate(t.Context(), members.Members[0].ID, []string{"https://127.0.0.1:1"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"preflight", "--endpoints", a.clientURL()}, {"join", "--dry-run", a.clientURL()},
+	} {
+		r := b.run(args...)
+		if !strings.Contains(r.stderr, "[WARNING PeerPorts]: this machine does not reach the peer port of member a: ") ||
+			!strings.Contains(r.stderr, "127.0.0.1:1: connect: connection refused") {
+			t.Errorf("%s: %s", args, r)
+		}
+	}
+}
