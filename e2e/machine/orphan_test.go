@@ -47,8 +47,7 @@ func TestAnOrphanThatHasRun(t *testing.T) {
 	c.wantVoters("a", "c")
 }
 
-// A learner whose etcd is there, and that the leader hears nothing of, is one too. It hangs
-// here; a network that is closed in one direction looks the same to the leader.
+// A learner whose etcd is there, and that the leader hears nothing of, is one too.
 func TestAnOrphanThatTheLeaderDoesNotHear(t *testing.T) {
 	t.Parallel()
 	hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 3)

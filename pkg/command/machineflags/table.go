@@ -145,5 +145,5 @@ var table = []entry{
 	{name: "promotion-timeout", groups: groups{Join}, field: func(c *config) any { return &c.Timeouts.Promotion },
 		usage: "how long to wait until a learner has caught up"},
 	{name: "orphan-timeout", groups: groups{Join}, field: func(c *config) any { return &c.Timeouts.Orphan },
-		usage: "how long another machine's learner may be unreachable before it is removed"},
+		usage: "how long another machine's learner may get nowhere before it is removed"},
 }

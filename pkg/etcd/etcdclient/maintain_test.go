@@ -225,6 +225,11 @@ func TestHalfAClusterIsNotHealthy(t *testing.T) {
 }
 
 func TestQuotasThatMetricsDoNotTell(t *testing.T) {
+	read := func(text string) (float64, error) {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
+		defer s.Close()
+		return metric(t.Context(), s.URL, nil, quotaMetric)
+	}
 	for text, want := range map[string]string{
 		"":                                           "do not have it",
 		"etcd_server_quota_backend_bytes_x 1\n":      "do not have it",
@@ -235,12 +240,12 @@ func TestQuotasThatMetricsDoNotTell(t *testing.T) {
 		strings.Repeat("x", 100_000):                 "token too long",
 		"# TYPE etcd_server_quota_backend_bytes x\n": "do not have it",
 	} {
-		if q, err := readMetric(strings.NewReader(text), quotaMetric); err == nil || !strings.Contains(err.Error(), want) {
+		if q, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: %f, %v", text, q, err)
 		}
 	}
 	text := "# HELP x\netcd_server_quota_backend_bytes 2.147483648e+09\n"
-	if q, err := readMetric(strings.NewReader(text), quotaMetric); err != nil || q != 2<<30 {
+	if q, err := read(text); err != nil || q != 2<<30 {
 		t.Errorf("%f, %v", q, err)
 	}
 }
@@ -287,5 +292,26 @@ func TestMaintenanceEndsWithItsContext(t *testing.T) {
 				t.Errorf("nobody answered, and the error is %v", err)
 			}
 		})
+	}
+}
+
+func TestWhatALeaderHasCounted(t *testing.T) {
+	page := `etcd_server_is_leader 1
+etcd_network_peer_received_bytes_total{From="a"} 9
+etcd_network_peer_received_bytes_total{From="b7"} 1.5e+06
+etcd_network_snapshot_send_failures{To="b7"} 3
+`
+	for text, want := range map[string]LeaderView{
+		page:                                 {Received: 1500000, FailedSnapshots: 3},
+		"etcd_server_is_leader 1\n":          {},
+		strings.Replace(page, " 1", " 0", 1): {}, // a follower
+		"<html>login</html>\n":               {},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
+		got, err := AsLeader(t.Context(), s.URL, nil, 0xb7)
+		s.Close()
+		if leads := strings.Contains(text, "leader 1"); got != want || leads != (err == nil) {
+			t.Errorf("%.40q: %+v, %v", text, got, err)
+		}
 	}
 }

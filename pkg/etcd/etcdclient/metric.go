@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,44 +32,79 @@ func Received(ctx context.Context, endpoint string, config *tls.Config, from clu
 	return int64(n), nil
 }
 
+// A LeaderView is what a leader has counted of another member since it started.
+type LeaderView struct {
+	// Received is as of [Received].
+	Received int64
+	// Snapshots of the database are those that it has sent whole, FailedSnapshots those that
+	// it could not send.
+	Snapshots, FailedSnapshots int64
+}
+
+// AsLeader returns what the member at an endpoint has counted of another one. It is an error
+// if that member is not the leader.
+func AsLeader(ctx context.Context, endpoint string, config *tls.Config, of cluster.MemberID) (LeaderView, error) {
+	labels := fmt.Sprintf("{To=%q}", of.String())
+	const leads = "etcd_server_is_leader"
+	received := fmt.Sprintf("etcd_network_peer_received_bytes_total{From=%q}", of.String())
+	sent, failed := "etcd_network_snapshot_send_success"+labels, "etcd_network_snapshot_send_failures"+labels
+	n, err := metrics(ctx, endpoint, config, leads, received, sent, failed)
+	if err == nil && n[leads] != 1 {
+		err = errors.New("it does not answer as the leader") // a load balancer, for one
+	}
+	if err != nil {
+		return LeaderView{}, fmt.Errorf("what %s knows of member %s: %w", endpoint, of, err)
+	}
+	return LeaderView{
+		Received: int64(n[received]), Snapshots: int64(n[sent]), FailedSnapshots: int64(n[failed]),
+	}, nil
+}
+
 // metric reads one number, at least zero, out of the metrics of the member at an
 // endpoint.
 func metric(ctx context.Context, endpoint string, config *tls.Config, name string) (float64, error) {
+	values, err := metrics(ctx, endpoint, config, name)
+	if _, ok := values[name]; err == nil && !ok {
+		err = errNoMetric
+	}
+	return values[name], err
+}
+
+// metrics reads several, without those that the member does not have.
+func metrics(ctx context.Context, endpoint string, config *tls.Config, names ...string) (map[string]float64, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(endpoint, "/")+"/metrics", nil)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
 	answer, err := (&http.Client{Transport: transport}).Do(r)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("its metrics answer with %s", answer.Status)
+		return nil, fmt.Errorf("its metrics answer with %s", answer.Status)
 	}
-	return readMetric(answer.Body, name)
+	return readMetrics(answer.Body, names...)
 }
 
 // maxMetrics bounds what is read of a member's metrics, which are some 100 KB.
 const maxMetrics = 16 << 20
 
-func readMetric(r io.Reader, name string) (float64, error) {
+func readMetrics(r io.Reader, names ...string) (map[string]float64, error) {
+	values := map[string]float64{}
 	lines := bufio.NewScanner(io.LimitReader(r, maxMetrics))
 	for lines.Scan() {
-		text, ok := strings.CutPrefix(lines.Text(), name+" ")
-		if !ok {
+		name, text, ok := strings.Cut(lines.Text(), " ")
+		if !ok || !slices.Contains(names, name) {
 			continue
 		}
 		// "2.147483648e+09"
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || v != v || v < 0 || v > 1<<60 {
-			return 0, fmt.Errorf("its metrics say that it is %.40q", text)
+			return nil, fmt.Errorf("its metrics say that %s is %.40q", name, text)
 		}
-		return v, nil
+		values[name] = v
 	}
-	if err := lines.Err(); err != nil {
-		return 0, err
-	}
-	return 0, errNoMetric
+	return values, lines.Err()
 }

@@ -172,8 +172,8 @@ type Timeouts struct {
 	Membership Duration `json:"membership,omitempty"`
 	// Promotion is for a learner to catch up (10m).
 	Promotion Duration `json:"promotion,omitempty"`
-	// Orphan is for how long nobody may listen at the addresses of another machine's
-	// learner until a join takes it out (30m: longer than an image is pulled).
+	// Orphan is for how long another machine's learner may be absent, unheard or without a
+	// snapshot, until a join takes it out (30m: longer than an image is pulled).
 	Orphan Duration `json:"orphan,omitempty"`
 }
 

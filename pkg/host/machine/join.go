@@ -288,8 +288,8 @@ const ownTurn = 10 * time.Second
 
 // afterLearner waits for the learner of another machine. If that machine does not end
 // what it has begun, this one does: it promotes a learner that has caught up, and takes
-// out one that never will: at whose addresses nobody listens, or from which the leader has
-// no message, for as long as an orphan may be waited for. A learner has no vote, so that
+// out one that never will: at whose addresses nobody listens, from which the leader has no
+// message, or which takes no snapshot, for as long as an orphan may be waited for. A learner has no vote, so that
 // the quorum does not depend on it.
 func (w *world) afterLearner(m cluster.Member) (Operation, *Hold) {
 	voters, _ := w.obs.Remote.voters()
@@ -299,7 +299,7 @@ func (w *world) afterLearner(m cluster.Member) (Operation, *Hold) {
 	case seen.ID != m.ID:
 	case seen.Ready >= ownTurn && m.Healthy && m.Name != "" && !w.leads(m):
 		op, _ = w.change(&plan.Promote{Name: m.Name, ExpectVoters: voters})
-	case max(seen.Absent, seen.Unheard) >= time.Duration(w.cfg.Timeouts.Orphan) && !m.Healthy:
+	case max(seen.Absent, seen.Unheard, seen.Refused) >= time.Duration(w.cfg.Timeouts.Orphan) && !m.Healthy:
 		op, _ = w.change(&plan.Remove{ID: m.ID, ExpectName: m.Name, ExpectVoters: voters})
 	}
 	if op != nil {
@@ -336,8 +336,11 @@ func (w *world) pending(m cluster.Member) *Hold {
 			"another member is joining: %s", named(m))
 	}
 	does, took, next := "has not caught up", seen.Behind, "it is copying the data, or cannot reach the voters"
-	if seen.Unheard >= stuck {
-		does, took, next = "has sent the leader nothing", seen.Unheard, "it is removed after --orphan-timeout"
+	switch removed := "it is removed after --orphan-timeout"; {
+	case seen.Unheard >= stuck:
+		does, took, next = "has sent the leader nothing", seen.Unheard, removed
+	case seen.Refused >= stuck:
+		does, took, next = "has taken no snapshot from the leader, which tries again and again,", seen.Refused, removed
 	}
 	return hold(LearnerPending, "see etcd's log on its machine: "+next,
 		"another member is joining: %s, whose etcd runs but %s for %s; if its own join has ended, continue "+

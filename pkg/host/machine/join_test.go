@@ -140,6 +140,13 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 membership: etcdadm member remove --id=c --expect-name=c --expect-voters=1
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
+		{"so is one that takes no snapshot", join, desired(),
+			with(ready(a, sick(learner(c))), func(o *machine.Observation) {
+				o.Remote.Learner = machine.Learner{ID: c.ID, Behind: 31 * time.Minute, Refused: 30 * time.Minute}
+			}), `
+membership: etcdadm member remove --id=c --expect-name=c --expect-voters=1
+membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
+` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
 		{"and not before", join, desired(),
 			with(ready(a, sick(learner(c))), func(o *machine.Observation) {
 				o.Remote.Learner = machine.Learner{ID: c.ID, Behind: time.Hour, Unheard: 30*time.Minute - 1}

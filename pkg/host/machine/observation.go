@@ -267,9 +267,13 @@ type Learner struct {
 	Ready  time.Duration `json:"ready,omitempty"`
 	Absent time.Duration `json:"absent,omitempty"`
 	Behind time.Duration `json:"behind,omitempty"`
-	// Unheard is for how long the leader has had no message of it, while it was behind. A
-	// learner that copies answers each heartbeat.
+	// Unheard is for how long the leader has had no message of it, while it did not serve:
+	// zero where the leader does not tell. A learner that copies answers each heartbeat, and
+	// one that the leader hears is not absent.
 	Unheard time.Duration `json:"unheard,omitempty"`
+	// Refused is for how long the leader has tried to send it the database, at least every
+	// five minutes, and could not: nobody takes it, or its disk is full.
+	Refused time.Duration `json:"refused,omitempty"`
 }
 
 // voters returns how many voters there are, and how many of them are healthy.

@@ -21,12 +21,20 @@ type learnerWatch struct {
 	last, ready, absent, behind time.Time
 	// listened is since when somebody has listened without a break.
 	listened time.Time
-	// unheard is since when leader has had no message of it; zero where that is not known.
+	// unheard is since when leader has had no message of it; zero where that is not known,
+	// and where it serves.
 	unheard time.Time
-	// leader is the one whose count received is.
-	leader   cluster.MemberID
-	received int64
+	// refused is since when it has sent snapshots of the database and none went through,
+	// refusedLast when one did not last.
+	refused, refusedLast time.Time
+	// leader is the one that counted said.
+	leader cluster.MemberID
+	said   etcdclient.LeaderView
 }
+
+// refusalGap is the longest time between two snapshots that the leader cannot send. After
+// more it may be sending one that is large.
+const refusalGap = 5 * time.Minute
 
 // steady is how long somebody has to listen to be no longer absent: an etcd that ends
 // again and again listens for a moment each time.
@@ -59,11 +67,24 @@ func (w *learnerWatch) see(id cluster.MemberID, serves, listens bool, now time.T
 	}
 }
 
-// hear notes how many bytes the leader has had from the learner since the leader started.
-func (w *learnerWatch) hear(leader cluster.MemberID, received int64, now time.Time) {
-	if w.unheard.IsZero() || leader != w.leader || received != w.received {
-		w.unheard, w.leader, w.received = now, leader, received
+// hear notes what the leader has counted of the learner.
+func (w *learnerWatch) hear(leader cluster.MemberID, says etcdclient.LeaderView, now time.Time) {
+	before := w.said
+	if w.unheard.IsZero() || leader != w.leader || says.Received != before.Received {
+		w.unheard = now
 	}
+	switch {
+	case leader != w.leader || says.Snapshots != before.Snapshots || says.FailedSnapshots < before.FailedSnapshots:
+		w.refused = time.Time{}
+	case says.FailedSnapshots > before.FailedSnapshots:
+		if w.refused.IsZero() {
+			w.refused = now
+		}
+		w.refusedLast = now
+	case now.Sub(w.refusedLast) > refusalGap:
+		w.refused = time.Time{}
+	}
+	w.leader, w.said = leader, says
 }
 
 // watchLearner says how the cluster's learner has done since this command began to
@@ -80,32 +101,36 @@ func (m *Machine) watchLearner(ctx context.Context, r machine.Remote, now time.T
 	// An etcd that lives listens to its peers, also where it is busy with a snapshot.
 	listens := serves || listening(ctx, slices.Concat(learner.PeerURLs, learner.ClientURLs))
 	w.see(learner.ID, serves, listens, now)
-	if w.behind.IsZero() {
-		w.unheard = time.Time{}
-		return w.told(now)
-	}
-	received, err := m.heard(ctx, r, learner.ID)
-	if err != nil {
-		w.unheard = time.Time{}
-		return w.told(now)
-	}
-	w.hear(r.Leader, received, now)
+	w.leaderSays(func() (etcdclient.LeaderView, error) { return m.heard(ctx, r, learner.ID) }, r.Leader, serves, now)
 	return w.told(now)
 }
 
-// heard returns how many bytes the leader has had from a member.
-func (m *Machine) heard(ctx context.Context, r machine.Remote, id cluster.MemberID) (int64, error) {
+// leaderSays notes what the leader has had from a learner that does not serve here, also
+// where nobody listens: it may be that only this machine cannot reach it.
+func (w *learnerWatch) leaderSays(heard func() (etcdclient.LeaderView, error), leader cluster.MemberID, serves bool, now time.Time) {
+	if !serves {
+		if says, err := heard(); err == nil {
+			w.hear(leader, says, now)
+			return
+		}
+	}
+	w.unheard, w.refused = time.Time{}, time.Time{}
+}
+
+// heard returns what the leader has counted of a member.
+func (m *Machine) heard(ctx context.Context, r machine.Remote, id cluster.MemberID) (etcdclient.LeaderView, error) {
+	var none etcdclient.LeaderView
 	i := slices.IndexFunc(r.Members, func(m cluster.Member) bool { return m.ID == r.Leader })
 	if i < 0 || len(r.Members[i].ClientURLs) == 0 {
-		return 0, errors.New("the leader has no client URL")
+		return none, errors.New("the leader has no client URL")
 	}
 	conf, err := m.credentials()
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	return etcdclient.Received(ctx, r.Members[i].ClientURLs[0], conf, id)
+	return etcdclient.AsLeader(ctx, r.Members[i].ClientURLs[0], conf, id)
 }
 
 // told returns what was seen, as of now.
@@ -116,9 +141,14 @@ func (w *learnerWatch) told(now time.Time) machine.Learner {
 		}
 		return now.Sub(since)
 	}
-	told := machine.Learner{ID: w.id, Ready: lasted(w.ready), Behind: lasted(w.behind), Unheard: lasted(w.unheard)}
+	told := machine.Learner{
+		ID: w.id, Ready: lasted(w.ready), Behind: lasted(w.behind), Unheard: lasted(w.unheard), Refused: lasted(w.refused),
+	}
 	if w.listened.IsZero() {
 		told.Absent = lasted(w.absent)
+	}
+	if !w.unheard.IsZero() {
+		told.Absent = min(told.Absent, told.Unheard)
 	}
 	return told
 }

@@ -1,10 +1,12 @@
 package operate
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
@@ -69,10 +71,74 @@ func TestALearnerIsUnheardByOneLeader(t *testing.T) {
 		{2, 0, 0}, // the leader was started again
 	} {
 		w.see(7, false, true, now)
-		w.hear(s.leader, s.received, now)
+		w.hear(s.leader, etcdclient.LeaderView{Received: s.received}, now)
 		if got := w.told(now).Unheard; got != s.unheard {
 			t.Errorf("%d: it is unheard for %s, want %s", i, got, s.unheard)
 		}
 		now = now.Add(10 * time.Second)
+	}
+}
+
+// A learner that only this machine cannot reach is not absent: the leader hears it. Where
+// the leader does not tell, what this machine sees counts.
+func TestALearnerThatTheLeaderHearsIsNotAbsent(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		grows           int64
+		err             error
+		absent, unheard time.Duration
+	}{
+		{"it is heard", 7, nil, 0, 0},
+		{"it is not", 0, nil, 20 * time.Second, 20 * time.Second},
+		{"nobody tells", 0, errors.New("404"), 20 * time.Second, 0},
+	} {
+		var w learnerWatch
+		now := time.Unix(1e9, 0)
+		for i := range 3 {
+			w.see(7, false, false, now)
+			w.leaderSays(func() (etcdclient.LeaderView, error) {
+				return etcdclient.LeaderView{Received: int64(i) * c.grows}, c.err
+			}, 1, false, now)
+			if i < 2 {
+				now = now.Add(10 * time.Second)
+			}
+		}
+		want := machine.Learner{ID: 7, Absent: c.absent, Unheard: c.unheard}
+		if got := w.told(now); got != want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, want)
+		}
+	}
+}
+
+// A learner to which the leader tries to send the database, again and again, and cannot.
+func TestALearnerThatTakesNoSnapshot(t *testing.T) {
+	var w learnerWatch
+	now := time.Unix(1e9, 0)
+	received := int64(0)
+	for i, s := range []struct {
+		after        time.Duration
+		sent, failed int64
+		refused      time.Duration
+	}{
+		{0, 0, 3, 0}, // from before
+		{time.Minute, 0, 3, 0},
+		{time.Minute, 0, 4, 0},
+		{time.Minute, 0, 5, time.Minute},
+		{refusalGap, 0, 5, time.Minute + refusalGap},
+		{time.Second, 0, 5, 0}, // it takes one, maybe
+		{time.Minute, 0, 6, 0},
+		{time.Minute, 0, 7, time.Minute},
+		{time.Minute, 1, 7, 0}, // it has one
+		{time.Minute, 1, 8, 0},
+		{time.Minute, 1, 0, 0}, // the leader was started again
+	} {
+		now = now.Add(s.after)
+		received++
+		w.last = now
+		w.see(7, false, true, now)
+		w.hear(1, etcdclient.LeaderView{Received: received, Snapshots: s.sent, FailedSnapshots: s.failed}, now)
+		if got := w.told(now).Refused; got != s.refused {
+			t.Errorf("%d: it has refused for %s, want %s", i, got, s.refused)
+		}
 	}
 }
