@@ -224,9 +224,14 @@ func TestHalfAClusterIsNotHealthy(t *testing.T) {
 	})
 }
 
+// page answers everything with a text.
+func page(text string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
+}
+
 func TestQuotasThatMetricsDoNotTell(t *testing.T) {
 	read := func(text string) (float64, error) {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
+		s := httptest.NewServer(page(text))
 		defer s.Close()
 		return metric(t.Context(), s.URL, nil, quotaMetric)
 	}
@@ -296,18 +301,18 @@ func TestMaintenanceEndsWithItsContext(t *testing.T) {
 }
 
 func TestWhatALeaderHasCounted(t *testing.T) {
-	page := `etcd_server_is_leader 1
+	good := `etcd_server_is_leader 1
 etcd_network_peer_received_bytes_total{From="a"} 9
 etcd_network_peer_received_bytes_total{From="b7"} 1.5e+06
 etcd_network_snapshot_send_failures{To="b7"} 3
 `
 	for text, want := range map[string]LeaderView{
-		page:                                 {Received: 1500000, FailedSnapshots: 3},
+		good:                                 {Received: 1500000, FailedSnapshots: 3},
 		"etcd_server_is_leader 1\n":          {},
-		strings.Replace(page, " 1", " 0", 1): {}, // a follower
+		strings.Replace(good, " 1", " 0", 1): {}, // a follower
 		"<html>login</html>\n":               {},
 	} {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
+		s := httptest.NewServer(page(text))
 		got, err := AsLeader(t.Context(), s.URL, nil, 0xb7)
 		s.Close()
 		if leads := strings.Contains(text, "leader 1"); got != want || leads != (err == nil) {

@@ -101,7 +101,8 @@ func (m *Machine) watchLearner(ctx context.Context, r machine.Remote, now time.T
 	// An etcd that lives listens to its peers, also where it is busy with a snapshot.
 	listens := serves || listening(ctx, slices.Concat(learner.PeerURLs, learner.ClientURLs))
 	w.see(learner.ID, serves, listens, now)
-	w.leaderSays(func() (etcdclient.LeaderView, error) { return m.heard(ctx, r, learner.ID) }, r.Leader, serves, now)
+	ask := func() (etcdclient.LeaderView, error) { return m.heard(ctx, r, learner.ID) }
+	w.leaderSays(ask, r.Leader, serves, now)
 	return w.told(now)
 }
 
