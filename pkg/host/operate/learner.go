@@ -108,7 +108,8 @@ func (m *Machine) watchLearner(ctx context.Context, r machine.Remote, now time.T
 
 // leaderSays notes what the leader has had from a learner that does not serve here, also
 // where nobody listens: it may be that only this machine cannot reach it.
-func (w *learnerWatch) leaderSays(heard func() (etcdclient.LeaderView, error), leader cluster.MemberID, serves bool, now time.Time) {
+func (w *learnerWatch) leaderSays(heard func() (etcdclient.LeaderView, error), leader cluster.MemberID, serves bool,
+	now time.Time) {
 	if !serves {
 		if says, err := heard(); err == nil {
 			w.hear(leader, says, now)
