@@ -257,10 +257,11 @@ func (c *Client) AddLearner(ctx context.Context, peerURLs []string) (cluster.Mem
 	return cluster.MemberID(r.Member.ID), nil
 }
 
-// Promote gives a learner its vote. While it has not caught up the error is
-// [ErrNotReady].
+// Promote gives a learner its vote; one that has its vote is success: an earlier try, or
+// another machine, was first. While it has not caught up the error is [ErrNotReady].
 func (c *Client) Promote(ctx context.Context, id cluster.MemberID) error {
-	if _, err := c.c.MemberPromote(ctx, uint64(id)); err != nil {
+	_, err := c.c.MemberPromote(ctx, uint64(id))
+	if err != nil && !errors.Is(err, rpctypes.ErrMemberNotLearner) {
 		return fmt.Errorf("promote %s: %w", id, plain(err))
 	}
 	return nil
