@@ -35,6 +35,9 @@ type Observation struct {
 	// Local is what this machine's etcd says, nil if it does not answer.
 	Local  *cluster.Report `json:"local,omitempty"`
 	Remote Remote          `json:"remote"`
+	// Left says that this command has taken the machine's member out of its cluster. Where
+	// all leave at once, nobody may be left to ask.
+	Left bool `json:"left,omitempty"`
 	// Handover is the daemon's side, nil where nothing is handed over.
 	Handover *Handover `json:"-"`
 }

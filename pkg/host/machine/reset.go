@@ -16,6 +16,12 @@ func (w *world) leave() (Operation, *Hold) {
 	if w.goal.SkipRemoveMember || w.traceless() || w.obs.Record.Action == Reset {
 		return nil, nil
 	}
+	if w.obs.Left && w.goal.KeepFiles {
+		return nil, nil
+	}
+	if w.obs.Left {
+		return &Remember{Record{Action: Reset}}, nil
+	}
 	if !w.obs.Remote.Answered {
 		h := w.unreachable()
 		h.Next = "name other members with --endpoints, or leave the member list as it is with --skip-remove-member (etcdadm remove " +

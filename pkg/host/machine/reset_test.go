@@ -46,7 +46,10 @@ func TestReset(t *testing.T) {
 	elsewhere.Written = map[string]string{"ETCD_DATA_DIR": "/data/etcd"}
 	unreachable := running(a)
 	unreachable.Remote = machine.Remote{Problem: "connection refused"}
+	alone := unreachable
+	alone.Left = true
 	for _, s := range []story{
+		{"it has left, and so have all others", reset, desired(), alone, left + resetRest},
 		{"one of three", reset, desired(), running(a, self, c),
 			others + "remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3\n" + left + resetRest},
 		{"the leader hands over first", reset, desired(), lead(running(a, self, c)),

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdrelease"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdutl"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
@@ -64,6 +65,9 @@ func (m *Machine) effect(ctx context.Context, goal machine.Goal, obs machine.Obs
 		err := m.membership(ctx, obs, op)
 		if err == nil && machine.Promotes(op) && !machine.Helps(m.cfg, op) && m.vote != nil {
 			m.vote.told = true // it is this step
+		}
+		if _, removes := op.Operation.(*plan.Remove); err == nil && removes && goal.Action == machine.Reset {
+			m.left = true
 		}
 		return err
 	case *machine.AwaitHealth:

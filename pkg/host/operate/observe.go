@@ -76,7 +76,7 @@ func (m *Machine) Observe(ctx context.Context, goal machine.Goal) (machine.Obser
 	wg.Wait()
 	// Last, so that a member that the cluster knows to have started has data.
 	obs.Data = m.data()
-	obs.VersionOpen = m.adopt(goal, obs)
+	obs.VersionOpen, obs.Left = m.adopt(goal, obs), m.left
 	obs.Data.Hazards = m.hazards(goal, obs)
 	return obs, ctx.Err()
 }

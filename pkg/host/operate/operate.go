@@ -81,6 +81,8 @@ type Machine struct {
 	clusters map[cluster.ClusterID]string
 	// learner is what was seen of the learner that another machine has in the cluster.
 	learner learnerWatch
+	// left says that this machine's member has been removed.
+	left bool
 	// vote is asked for beside the steps of a join, nil while it is not.
 	vote *earlyVote
 	// rewritten says that files were written since this command last had the init system
