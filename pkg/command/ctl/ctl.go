@@ -34,6 +34,8 @@ type tool struct {
 	root    *cobra.Command
 	located bool
 	find    func() ([]daemons.Daemon, error)
+	// old is the directory that is taken where no daemon runs, if it is there.
+	old string
 
 	timeout time.Duration
 	out     *cli.Output
@@ -49,10 +51,10 @@ type tool struct {
 }
 
 // New returns the tree of commands.
-func New() *cobra.Command { return newTree(daemons.Find) }
+func New() *cobra.Command { return newTree(daemons.Find, oldStore) }
 
-func newTree(find func() ([]daemons.Daemon, error)) *cobra.Command {
-	t := &tool{now: time.Now, find: find}
+func newTree(find func() ([]daemons.Daemon, error), old string) *cobra.Command {
+	t := &tool{now: time.Now, find: find, old: old}
 	root := &cobra.Command{
 		Use:   "etcd-manager-ctl",
 		Short: "read and queue requests in the control store of an etcd cluster",

@@ -53,8 +53,8 @@ func (t *tool) locateHere() error {
 	found = slices.CompactFunc(found, func(a, b daemons.Daemon) bool { return a.Store == b.Store })
 	switch {
 	case len(found) == 0:
-		if info, err := os.Stat(oldStore); err == nil && info.IsDir() {
-			t.location = oldStore
+		if info, err := os.Stat(t.old); err == nil && info.IsDir() {
+			t.location = t.old
 			return nil
 		}
 		return &cli.UsageError{
