@@ -149,12 +149,37 @@ func (c VersionChange) Judge(a Attempt) Verdict {
 
 // NoWayBack says why the old version must not be started on the data, empty where it
 // may. seen is the highest cluster version that the data, the node and the other members
-// tell of, zero where none does.
-func (c VersionChange) NoWayBack(seen etcdversion.Version) string {
+// tell of, zero where none does; found is what a check of the data finds right now. Where
+// the old version is a later one, the way back is a change to it, of data in which the
+// new one may have left what the old one does not stand.
+func (c VersionChange) NoWayBack(seen etcdversion.Version, found []Hazard) string {
+	if held := c.heldBack(found); len(held) > 0 {
+		return fmt.Sprintf("etcd %s does not stand what is in the data: %s; %s", c.From, held[0], held[0].Cure(c.From))
+	}
 	if c.From.AtLeast(c.To.Major, c.To.Minor) || seen.IsZero() || c.From.AtLeast(seen.Major, seen.Minor) {
 		return ""
 	}
 	return fmt.Sprintf("the cluster version is already %d.%d", seen.Major, seen.Minor)
+}
+
+// heldBack returns what in the data keeps the old version from being started again, where
+// it is of the next minor version.
+func (c VersionChange) heldBack(found []Hazard) []Hazard {
+	if !c.BackIsUp() {
+		return nil
+	}
+	held := HazardsFrom(found, c.To, c.From)
+	for _, h := range HazardsIn(found, c.From) {
+		if h.Kind == HazardOldLog && h.State == HazardPresent {
+			held = append(held, h)
+		}
+	}
+	return held
+}
+
+// BackIsUp reports whether the old version is of a later minor version than the new one.
+func (c VersionChange) BackIsUp() bool {
+	return c.From.Major == c.To.Major && c.From.Minor > c.To.Minor
 }
 
 // Barred returns what in its data, by a check of it right now, keeps a node from

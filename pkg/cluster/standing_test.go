@@ -125,17 +125,56 @@ func TestJudgeAChange(t *testing.T) {
 func TestNoWayBack(t *testing.T) {
 	v := etcdversion.Must
 	up := VersionChange{From: v("3.5.35"), To: v("3.6.16")}
-	if why := up.NoWayBack(v("3.6.0")); !strings.Contains(why, "already 3.6") {
+	if why := up.NoWayBack(v("3.6.0"), nil); !strings.Contains(why, "already 3.6") {
 		t.Errorf("of a cluster version that has risen it says %q", why)
 	}
 	for _, seen := range []etcdversion.Version{{}, v("3.5.0")} {
-		if why := up.NoWayBack(seen); why != "" {
+		if why := up.NoWayBack(seen, nil); why != "" {
 			t.Errorf("cluster version %s: %s", seen, why)
 		}
 	}
 	down := VersionChange{From: v("3.6.16"), To: v("3.5.35")}
-	if why := down.NoWayBack(v("3.6.0")); why != "" {
+	if why := down.NoWayBack(v("3.6.0"), NoHazards()); why != "" {
 		t.Errorf("a later version is not started again: %s", why)
+	}
+}
+
+// Who goes back to a later minor version goes up: keys of the v2 store that came
+// meanwhile would have it die again and again, with the data that a majority needs.
+func TestNoWayBackToWhatTheDataDoesNotStand(t *testing.T) {
+	v := etcdversion.Must
+	with := func(kind HazardKind, state HazardState) []Hazard {
+		list := NoHazards()
+		for i := range list {
+			if list[i].Kind == kind {
+				list[i].State = state
+			}
+		}
+		return list
+	}
+	tests := []struct {
+		name     string
+		from, to string
+		found    []Hazard
+		held     bool
+	}{
+		{"keys of the v2 store", "3.6.16", "3.5.35", with(HazardV2Content, HazardPresent), true},
+		{"requests of the v2 store in the log", "3.6.16", "3.5.35", with(HazardV2Log, HazardPresent), true},
+		{"members that were removed", "3.6.16", "3.5.21", with(HazardMembers, HazardPresent), true},
+		{"nobody can tell, below the floor", "3.6.16", "3.5.21", with(HazardMembers, HazardUnknown), true},
+		{"nobody can tell, at the floor", "3.6.16", "3.5.35", with(HazardMembers, HazardUnknown), false},
+		{"old entries before 3.7", "3.7.3", "3.6.16", with(HazardOldLog, HazardPresent), true},
+		{"old entries before 3.6", "3.6.16", "3.5.35", with(HazardOldLog, HazardPresent), false},
+		{"another patch", "3.6.16", "3.6.0", with(HazardV2Content, HazardPresent), false},
+		{"back to an earlier minor version", "3.5.35", "3.6.16", with(HazardV2Content, HazardPresent), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := VersionChange{From: v(tt.from), To: v(tt.to)}
+			if why := c.NoWayBack(v("3.5.0"), tt.found); (why != "") != tt.held {
+				t.Errorf("it says %q", why)
+			}
+		})
 	}
 }
 

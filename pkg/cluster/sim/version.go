@@ -222,7 +222,11 @@ func (w *world) takeBack(n *node, g *group, c cluster.VersionChange) {
 	}
 	c.Failed = "etcd has died"
 	a := *n.assigned
-	if c.NoWayBack(seen) == "" {
+	found := n.disk.hazards()
+	if w.step < n.blind && !w.quiet {
+		found = nobodyCanTell(found, cluster.HazardUnknown)
+	}
+	if c.NoWayBack(seen, found) == "" {
 		c.Back, a.Version = true, c.From
 		w.logf("     %s goes back to %s", n.name, c.From)
 	}

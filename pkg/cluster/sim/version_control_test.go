@@ -189,6 +189,7 @@ func TestVersionRegressions(t *testing.T) {
 		{"time without the others is no time to come up", []uint64{91260000402358}},
 		{"what is well for a moment before its disk hangs was not seen", []uint64{91280000100070}},
 		{"a machine that is gone changes nothing", []uint64{91250000500552}},
+		{"nobody goes back to a version that dies on the data", []uint64{44612341126755569}},
 		{"a daemon has to know its member first", []uint64{1240, 3883, 4899}},
 	}
 	for _, tt := range tests {

@@ -14,6 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
+	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
@@ -64,8 +65,9 @@ func (s *settler) end(ctx context.Context) {
 // ends. The new version serves: the record goes. Its process dies again and again,
 // or does not serve while the others do: the node goes back to the old version,
 // and the record says why. Or that is not possible any more, because the cluster
-// version has risen: then the new version is tried for ever, and the record says
-// so.
+// version has risen, or, in a downgrade, because the old version does not stand what
+// the new one has taken into the data: then the new version is tried for ever, and the
+// record says so.
 func (l *Local) settle(ctx context.Context, s nodestate.State) {
 	if c := s.Changing(); c == nil || c.Back {
 		return
@@ -219,19 +221,23 @@ func (l *Local) takeBack(ctx context.Context, words string) bool {
 // noWayBack says why the old version must not be started on the data, empty where
 // it may. A cluster version that has risen is on the disk, or the peers know it.
 func (l *Local) noWayBack(ctx context.Context, s nodestate.State, c cluster.VersionChange) string {
-	if c.From.AtLeast(c.To.Major, c.To.Minor) {
+	data := nodestate.DataDir(l.o.DataDir, s.Assigned.Token)
+	switch {
+	case c.BackIsUp():
+		return c.NoWayBack(s.DataVersion(), l.o.examine(hazards.Dir{Data: data}))
+	case c.From.AtLeast(c.To.Major, c.To.Minor):
 		return ""
 	}
 	seen, _ := l.told(ctx, s)
 	// etcd has written it with everything else when it ended.
-	own, err := snapshot.Peek(filepath.Join(nodestate.DataDir(l.o.DataDir, s.Assigned.Token), "member", "snap", "db"))
+	own, err := snapshot.Peek(filepath.Join(data, "member", "snap", "db"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Sprintf("the version of its data is unknown: %v", err)
 	}
 	if own.ClusterVersion.Compare(seen) > 0 {
 		seen = own.ClusterVersion
 	}
-	return c.NoWayBack(seen)
+	return c.NoWayBack(seen, nil)
 }
 
 // lastWords are what etcd said at its end, in one line.
