@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -68,6 +69,8 @@ type Config struct {
 	// MetricsAddress is the IP address that the metrics are served on, empty for
 	// Address.
 	MetricsAddress string
+	// Page makes the status page of the metrics port, nil for none.
+	Page func(PageSource) http.Handler
 	// EtcdLog gets the lines that etcd prints, each behind "etcd: ".
 	EtcdLog io.Writer
 }

@@ -21,7 +21,7 @@ func numbers(t *testing.T) (address string, m *metrics) {
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error)
 	yes := func() error { return nil }
-	go func() { served <- m.serve(ctx, l, yes, yes) }()
+	go func() { served <- m.serve(ctx, l, web{alive: yes, ready: yes}) }()
 	t.Cleanup(func() {
 		cancel()
 		must(t, <-served)
@@ -68,7 +68,7 @@ func TestAConnectionThatSaysNothingIsClosed(t *testing.T) {
 			t.Errorf("after %q it answers %q, %v", begin, b, err)
 		}
 	}
-	if s := webServer(nil); s.IdleTimeout <= 0 || s.IdleTimeout > time.Minute || s.WriteTimeout <= 0 {
+	if s := (web{}).server(nil); s.IdleTimeout <= 0 || s.IdleTimeout > time.Minute || s.WriteTimeout <= 0 {
 		t.Errorf("one that is kept alive may be idle for %s, and take %s", s.IdleTimeout, s.WriteTimeout)
 	}
 }

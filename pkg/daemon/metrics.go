@@ -1,22 +1,15 @@
 package daemon
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
-	"github.com/etcdadm/etcdadm/pkg/coordination/listen"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 )
 
@@ -157,48 +150,5 @@ func kindOf(line string) string {
 	return "unknown"
 }
 
-// metricsLimits bound who asks for numbers and health: a collector or two, the
-// kubelet, a load balancer's probe. The kubelet asks from the machine itself, and
-// its probe decides whether the daemon is killed.
-var metricsLimits = listen.Limits{Total: 128, PerSource: 32, Reserved: 16}
-
-// webServer bounds how long one connection may say nothing, and take for a
-// request.
-func webServer(h http.Handler) *http.Server {
-	return &http.Server{
-		Handler: h, MaxHeaderBytes: 16 << 10,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: 30 * time.Second,
-	}
-}
-
 // dropped counts a connection that was closed because there were too many.
 func (m *metrics) dropped(port string) { m.drops.WithLabelValues(port).Inc() }
-
-// serve answers /metrics, /healthz (see [Daemon.alive]) and /readyz (this
-// node's etcd runs if it should) until ctx ends.
-func (m *metrics) serve(ctx context.Context, l net.Listener, alive, ready func() error) error {
-	answer := func(ok func() error) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			if err := ok(); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-			fmt.Fprintln(w, "ok")
-		}
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	mux.Handle("/healthz", answer(alive))
-	mux.Handle("/readyz", answer(ready))
-	s := webServer(mux)
-	limits := metricsLimits
-	limits.Dropped = func(string) { m.dropped("metrics") }
-	l = listen.New(l, limits)
-	stopped := context.AfterFunc(ctx, func() { _ = s.Close() })
-	defer stopped()
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}

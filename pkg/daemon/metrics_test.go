@@ -86,7 +86,7 @@ func TestMetricsAndHealthOverHTTP(t *testing.T) {
 			return nil
 		}
 	}
-	go func() { served <- m.serve(ctx, l, says(&alive), says(&ready)) }()
+	go func() { served <- m.serve(ctx, l, web{alive: says(&alive), ready: says(&ready)}) }()
 	url := "http://" + l.Addr().String()
 
 	for page, what := range map[string]*atomic.Bool{"/healthz": &alive, "/readyz": &ready} {
@@ -199,7 +199,7 @@ func gathered(t *testing.T, m *metrics) string {
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error)
 	yes := func() error { return nil }
-	go func() { served <- m.serve(ctx, l, yes, yes) }()
+	go func() { served <- m.serve(ctx, l, web{alive: yes, ready: yes}) }()
 	_, page := get(t, "http://"+l.Addr().String()+"/metrics")
 	cancel()
 	must(t, <-served)
@@ -211,7 +211,7 @@ func TestAPortThatFailsIsSaid(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	must(t, l.Close())
-	if err := m.serve(t.Context(), l, nil, nil); !errors.Is(err, net.ErrClosed) {
+	if err := m.serve(t.Context(), l, web{}); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -164,7 +164,9 @@ func (d *Daemon) serveMetrics(ctx context.Context, address string) {
 	if err != nil {
 		return
 	}
-	if err := d.nums.serve(ctx, l, d.alive, d.ready); err != nil {
+	page, config := d.page()
+	w := web{alive: d.alive, ready: d.ready, page: page, tls: config, log: d.log}
+	if err := d.nums.serve(ctx, l, w); err != nil {
 		d.log.Error("metrics are no longer served", "error", err)
 	}
 }

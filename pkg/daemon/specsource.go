@@ -27,6 +27,20 @@ func (d *Daemon) spec() cluster.Spec {
 	return d.withPolicy(s)
 }
 
+// knownSpec is spec for who only shows it: nothing is remembered.
+func (d *Daemon) knownSpec() cluster.Spec {
+	if d.c.Static != nil {
+		return d.withPolicy(*d.c.Static)
+	}
+	if f := d.view.Spec(); f != nil {
+		return d.withPolicy(f.Over(cluster.Spec{}))
+	}
+	if kept := d.state.State().Spec; kept != nil {
+		return d.withPolicy(*kept)
+	}
+	return cluster.Spec{}
+}
+
 func (d *Daemon) withPolicy(s cluster.Spec) cluster.Spec {
 	s.Policy = d.c.Policy.WithDefaults()
 	s.Policy.FixedSpec = d.c.Static != nil

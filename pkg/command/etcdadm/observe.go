@@ -14,7 +14,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/command/machine"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
-	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
@@ -69,14 +68,7 @@ what their coordinator published last.`,
 
 // status prints an observation as if a coordinator had published it.
 func (t *tool) status(cmd *cobra.Command, spec cluster.Spec, obs cluster.Observation, check bool) error {
-	op, holds := plan.Next(spec, obs)
-	r := reconcile.Report{At: obs.At, Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs)}
-	// A term whose lease runs nowhere any more has no coordinator, however high it is.
-	for _, n := range obs.Nodes {
-		if n.Reachable && n.Lease.Running && n.Lease.Term > r.Term {
-			r.Term, r.Coordinator = n.Lease.Term, n.Lease.Holder
-		}
-	}
+	r, op := render.Observed(spec, obs)
 	st := render.NewStatus(&r, obs.At)
 	st.Requests = obs.Store.Requests
 	if op != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/statuspage"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 )
 
@@ -51,7 +52,7 @@ func Command(run Run) *cobra.Command {
 			if err != nil {
 				return cli.Usagef("%v", err)
 			}
-			c.EtcdLog = cmd.OutOrStdout()
+			c.EtcdLog, c.Page = cmd.OutOrStdout(), statuspage.New
 			limitMemory(os.Getenv)
 			go keepFewPages(cmd.Context())
 			return run(cmd.Context(), c, f.logger(cmd.ErrOrStderr()))

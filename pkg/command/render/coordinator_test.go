@@ -40,7 +40,7 @@ func TestWhoCoordinates(t *testing.T) {
 		"one that is told no lease, of nobody": {reconcile.Report{Coordinator: "b", Holds: none}, time.Second, "nobody"},
 		"nothing":                              {reconcile.Report{}, time.Hour, "nobody"},
 	} {
-		if got := coordinator(tt.r, tt.age); got != tt.want {
+		if got := Coordinator(tt.r, tt.age); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 	}

@@ -44,6 +44,20 @@ func NewStatus(r *reconcile.Report, now time.Time) Status {
 	return s
 }
 
+// Observed returns the report of an observation of one's own, as if a coordinator had
+// published it, and the next step, nil for none. The coordinator is who has a lease that
+// runs: a term whose lease runs nowhere any more has none, however high it is.
+func Observed(spec cluster.Spec, obs cluster.Observation) (reconcile.Report, plan.Operation) {
+	op, holds := plan.Next(spec, obs)
+	r := reconcile.Report{At: obs.At, Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs)}
+	for _, n := range obs.Nodes {
+		if n.Reachable && n.Lease.Running && n.Lease.Term > r.Term {
+			r.Term, r.Coordinator = n.Lease.Term, n.Lease.Holder
+		}
+	}
+	return r, op
+}
+
 // AddCheck gives a command the flag --check, which has it end with [Status.Check].
 func AddCheck(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("check", false,

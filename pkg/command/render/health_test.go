@@ -96,7 +96,7 @@ func TestHealth(t *testing.T) {
 // What a coordinator published before it went is not said to be so.
 func TestStaleStateIsNotToldAsTheState(t *testing.T) {
 	r := reconcile.Report{At: now, Converged: true}
-	if got := state(r, StaleAfter+1); got != "unknown; STALE: as the spec says 3m ago" {
+	if got := State(r, StaleAfter+1); got != "unknown; STALE: as the spec says 3m ago" {
 		t.Error(got)
 	}
 }

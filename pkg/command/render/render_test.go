@@ -61,7 +61,7 @@ func TestStateSaysWhatIsGoingOn(t *testing.T) {
 		"held":                         {Holds: holds},
 		"not yet as the spec says":     {},
 	} {
-		if got := state(r, 0); got != want {
+		if got := State(r, 0); got != want {
 			t.Errorf("%+v is %q, want %q", r, got, want)
 		}
 	}

@@ -100,9 +100,9 @@ func (p *page) summary(s Status) [][]string {
 	rows := [][]string{
 		{"cluster", string(cmp.Or(r.Observation.Cluster, "unnamed"))},
 		{"health", strings.Join(append([]string{string(s.Health)}, s.Because...), "; ")},
-		{"state", state(r, p.now.Sub(r.At))},
-		{"spec", spec(r.Spec)},
-		{"coordinator", coordinator(r, p.now.Sub(r.At))},
+		{"state", State(r, p.now.Sub(r.At))},
+		{"spec", Spec(r.Spec)},
+		{"coordinator", Coordinator(r, p.now.Sub(r.At))},
 		{"seen", stamp(r.At) + ", " + Age(p.now.Sub(r.At))},
 		{"last backup", p.backups(r.Observation.Store)},
 	}
@@ -126,9 +126,9 @@ func (p *page) summary(s Status) [][]string {
 	return rows
 }
 
-// coordinator names who coordinates by a report of that age. Who only published
+// Coordinator names who coordinates by a report of that age. Who only published
 // last is said to be just that.
-func coordinator(r reconcile.Report, age time.Duration) string {
+func Coordinator(r reconcile.Report, age time.Duration) string {
 	none := slices.ContainsFunc(r.Holds, func(h plan.Hold) bool { return h.Reason == plan.NoCoordinator })
 	last := r.Coordinator
 	switch {
@@ -156,10 +156,10 @@ func lastHolder(obs cluster.Observation) (name cluster.NodeName) {
 	return name
 }
 
-// state says in one line what is going on, by a report of that age.
-func state(r reconcile.Report, age time.Duration) string {
+// State says in one line what is going on, by a report of that age.
+func State(r reconcile.Report, age time.Duration) string {
 	if age > StaleAfter {
-		return "unknown; STALE: " + state(r, 0) + " " + Age(age)
+		return "unknown; STALE: " + State(r, 0) + " " + Age(age)
 	}
 	switch {
 	case r.Operation != "":
@@ -178,7 +178,8 @@ func state(r reconcile.Report, age time.Duration) string {
 	return "not yet as the spec says"
 }
 
-func spec(s cluster.Spec) string {
+// Spec says in one line what is wanted.
+func Spec(s cluster.Spec) string {
 	if s.MemberCount == 0 && s.EtcdVersion.IsZero() {
 		return "none"
 	}
@@ -206,23 +207,28 @@ func (p *page) backups(s cluster.Store) string {
 
 func summaryRequests(requests []cluster.Request, now time.Time) (rows [][]string) {
 	for _, r := range requests {
-		text := string(r.Kind)
-		if r.Backup != "" {
-			text += " of " + r.Backup
-		}
-		if r.Sealed {
-			text += " of what runs, as etcd " + r.EtcdVersion.String()
-		}
-		if r.By != "" {
-			text += " by " + r.By
-		}
-		text += ", " + Age(now.Sub(r.At))
-		if r.Reason != "" {
-			text += ": " + r.Reason
-		}
-		rows = append(rows, []string{"request", text})
+		rows = append(rows, []string{"request", Request(r, now)})
 	}
 	return rows
+}
+
+// Request says in one line what a request asks for.
+func Request(r cluster.Request, now time.Time) string {
+	text := string(r.Kind)
+	if r.Backup != "" {
+		text += " of " + r.Backup
+	}
+	if r.Sealed {
+		text += " of what runs, as etcd " + r.EtcdVersion.String()
+	}
+	if r.By != "" {
+		text += " by " + r.By
+	}
+	text += ", " + Age(now.Sub(r.At))
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
 }
 
 func (p *page) members(obs cluster.Observation) (rows [][]string) {
@@ -282,15 +288,7 @@ func (p *page) nodes(obs cluster.Observation) (rows [][]string) {
 		if !n.Reachable {
 			process = "" // what it told last need not be so any more
 		}
-		data := string(n.Disk.State)
-		switch {
-		case n.Disk.State == cluster.DiskUnreadable:
-			data += ": " + n.Disk.Problem
-		case n.Disk.State == cluster.DiskData && n.Disk.Token != obs.Token:
-			data = "of incarnation " + string(n.Disk.Token)
-		case n.Disk.MemberID != 0:
-			data = "of " + n.Disk.MemberID.String()
-		}
+		data := Data(n, obs.Token)
 		free := ""
 		if n.FreeBytes > 0 {
 			free = Bytes(n.FreeBytes)
@@ -300,25 +298,40 @@ func (p *page) nodes(obs cluster.Observation) (rows [][]string) {
 	return rows
 }
 
+// Data says what is on a node's disk in a cluster of the incarnation.
+func Data(n cluster.Node, token cluster.Token) string {
+	switch {
+	case n.Disk.State == cluster.DiskUnreadable:
+		return string(n.Disk.State) + ": " + n.Disk.Problem
+	case n.Disk.State == cluster.DiskData && n.Disk.Token != token:
+		return "of incarnation " + string(n.Disk.Token)
+	case n.Disk.MemberID != 0:
+		return "of " + n.Disk.MemberID.String()
+	}
+	return string(n.Disk.State)
+}
+
 // staged says how far the nodes are with a restore.
 func staged(obs cluster.Observation) (rows [][]string) {
 	for _, n := range obs.Nodes {
-		s := n.Staged
-		if s == nil {
-			continue
+		if s := n.Staged; s != nil {
+			rows = append(rows, []string{string(n.Name), s.Backup, Staged(*s)})
 		}
-		state := "under way"
-		switch {
-		case s.Ready:
-			state = "ready"
-		case s.Problem != "":
-			state = "failed: " + s.Problem
-		case s.Total > 0:
-			state = fmt.Sprintf("%s of %s fetched", Bytes(s.Done), Bytes(s.Total))
-		}
-		rows = append(rows, []string{string(n.Name), s.Backup, state})
 	}
 	return rows
+}
+
+// Staged says how far a node is with a restore.
+func Staged(s cluster.Staged) string {
+	switch {
+	case s.Ready:
+		return "ready"
+	case s.Problem != "":
+		return "failed: " + s.Problem
+	case s.Total > 0:
+		return fmt.Sprintf("%s of %s fetched", Bytes(s.Done), Bytes(s.Total))
+	}
+	return "under way"
 }
 
 func (p *page) aside(obs cluster.Observation) (rows [][]string) {

@@ -56,11 +56,11 @@ type Fleet struct {
 	lease *Lease
 	since time.Time
 
-	// storeRead says that the store has been read since the start. It is for whoever
-	// observes.
-	storeRead bool
-	// observing says that an observation of the own machine is under way.
-	observing atomic.Bool
+	// storeRead says that the store has been read since the start.
+	storeRead atomic.Bool
+	// observing says that an observation of the own machine is under way, showing that one
+	// for [Fleet.Show] is.
+	observing, showing atomic.Bool
 
 	mu        sync.Mutex
 	addresses map[cluster.NodeName]string
@@ -80,20 +80,39 @@ func (f *Fleet) Lease() *Lease { return f.lease }
 
 // Observe observes once.
 func (f *Fleet) Observe(ctx context.Context, prev cluster.Observation) cluster.Observation {
-	obs := observe.Collect(ctx, observe.Sources{
+	return f.took(observe.Collect(ctx, f.sources(&f.observing), prev))
+}
+
+// Show observes once for people only: nothing is learned for the lease or for orders. It
+// may go on beside Observe, and takes nothing from it.
+func (f *Fleet) Show(ctx context.Context, prev cluster.Observation) cluster.Observation {
+	return f.withPause(observe.Collect(ctx, f.sources(&f.showing), prev))
+}
+
+// sources are what is asked; busy says that the own machine is being asked.
+func (f *Fleet) sources(busy *atomic.Bool) observe.Sources {
+	return observe.Sources{
 		Cluster: f.o.Cluster, Observer: f.o.Name, Since: f.since, Now: f.o.Now, Nonce: observe.NewToken,
-		Peers: f.o.Peers, Ask: f.ask, Store: f.o.View.Answer, Probe: f.probe,
-	}, prev)
-	return f.took(obs)
+		Peers: f.o.Peers, Store: f.o.View.Answer, Probe: f.probe,
+		Ask: func(ctx context.Context, p observe.Peer) (cluster.Answer, error) { return f.ask(ctx, p, busy) },
+	}
+}
+
+// withPause has an observation without the store tell of a pause that nodes remember.
+func (f *Fleet) withPause(obs cluster.Observation) cluster.Observation {
+	if !f.storeRead.Load() && !obs.Store.Reachable {
+		obs.Store.Requests = paused(obs.Nodes)
+	}
+	return obs
 }
 
 // took takes in an observation.
 func (f *Fleet) took(obs cluster.Observation) cluster.Observation {
 	f.learn(obs)
-	f.storeRead = f.storeRead || obs.Store.Reachable
-	if !f.storeRead {
-		obs.Store.Requests = paused(obs.Nodes)
+	if obs.Store.Reachable {
+		f.storeRead.Store(true)
 	}
+	obs = f.withPause(obs)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, n := range obs.Nodes {
@@ -124,22 +143,22 @@ func (f *Fleet) learn(obs cluster.Observation) {
 	}
 }
 
-func (f *Fleet) ask(ctx context.Context, p observe.Peer) (cluster.Answer, error) {
+func (f *Fleet) ask(ctx context.Context, p observe.Peer, busy *atomic.Bool) (cluster.Answer, error) {
 	if f.o.Self != nil && p.Name == f.o.Name {
-		return f.askSelf(ctx)
+		return f.askSelf(ctx, busy)
 	}
 	return f.o.Pool.Observe(ctx, rpc.Node{Name: p.Name, Address: p.Address}, f.o.Cluster)
 }
 
 // askSelf checks the own machine, and gives up when ctx ends: a disk that
 // hangs makes this node unreachable, as it would be for others, and stops no observation.
-func (f *Fleet) askSelf(ctx context.Context) (cluster.Answer, error) {
-	if !f.observing.CompareAndSwap(false, true) {
+func (f *Fleet) askSelf(ctx context.Context, busy *atomic.Bool) (cluster.Answer, error) {
+	if !busy.CompareAndSwap(false, true) {
 		return cluster.Answer{}, errors.New("the last observation of this machine has not ended; its disk may hang")
 	}
 	answers := make(chan cluster.Answer, 1)
 	go func() {
-		defer f.observing.Store(false)
+		defer busy.Store(false)
 		answers <- f.o.Self.Observe(ctx)
 	}()
 	select {
