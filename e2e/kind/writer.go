@@ -1,0 +1,180 @@
+//go:build e2e
+
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// pause is between two writes.
+const pause = 50 * time.Millisecond
+
+// A Writer creates ConfigMaps through the API servers, one after the other, as long as the story
+// lasts, and remembers which were acknowledged.
+type Writer struct {
+	api   *API
+	label string
+	stop  func()
+
+	mu     sync.Mutex
+	next   int
+	acked  []int
+	failed []failure
+	last   time.Time
+	gap    time.Duration
+}
+
+type failure struct {
+	at  time.Time
+	err error
+}
+
+// write starts a writer, and ends it with the test.
+func (a *API) write(t *testing.T) *Writer {
+	w := &Writer{api: a, label: fmt.Sprintf("w%d", time.Now().Unix()), last: time.Now()}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	w.stop = func() { cancel(); <-done }
+	t.Cleanup(w.stop)
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			w.once(ctx)
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+	}()
+	return w
+}
+
+// once creates a ConfigMap. One that was not acknowledged is created again: it may be there.
+func (w *Writer) once(ctx context.Context) {
+	w.mu.Lock()
+	n := w.next
+	w.mu.Unlock()
+	m := configMap{
+		APIVersion: "v1", Kind: "ConfigMap",
+		Metadata: metadata{Name: fmt.Sprintf("%s-%06d", w.label, n), Labels: map[string]string{"writer": w.label}},
+		Data:     map[string]string{"n": fmt.Sprint(n)},
+	}
+	err := w.api.do(ctx, http.MethodPost, configMaps, m, nil)
+	if ctx.Err() != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if err != nil && !is(err, http.StatusConflict) {
+		w.failed = append(w.failed, failure{now, err})
+		return
+	}
+	w.gap = max(w.gap, now.Sub(w.last))
+	w.last, w.next = now, n+1
+	w.acked = append(w.acked, n)
+}
+
+// count returns how many writes were acknowledged.
+func (w *Writer) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.acked)
+}
+
+// at returns the number of the write that was acknowledged after n others.
+func (w *Writer) at(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.acked[n]
+}
+
+// more waits until n more writes are acknowledged.
+func (w *Writer) more(t *testing.T, n int) {
+	t.Helper()
+	start := w.count()
+	await(t, fmt.Sprintf("%d more writes", n), 3*time.Minute, func(context.Context) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.acked) >= start+n {
+			return nil
+		}
+		if len(w.failed) > 0 {
+			return w.failed[len(w.failed)-1].err
+		}
+		return errors.New("none failed")
+	})
+}
+
+// during does something while the writer writes, and prints what the writer saw of it.
+func (w *Writer) during(t *testing.T, what string, do func()) {
+	t.Helper()
+	w.mu.Lock()
+	acked, failed := len(w.acked), len(w.failed)
+	w.gap, w.last = 0, time.Now()
+	w.mu.Unlock()
+	start := time.Now()
+	do()
+	w.more(t, 20)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.Logf("MEASURED %s: %.1f s; %d writes acknowledged, %d failed; longest time without one %.2f s", what,
+		time.Since(start).Seconds(), len(w.acked)-acked, len(w.failed)-failed, w.gap.Seconds())
+	for _, f := range w.failed[failed:min(len(w.failed), failed+5)] {
+		t.Logf("  failed after %.1f s: %v", f.at.Sub(start).Seconds(), f.err)
+	}
+}
+
+// present returns the numbers of the ConfigMaps that are there.
+func (w *Writer) present(t *testing.T) []int {
+	t.Helper()
+	var found []int
+	next := ""
+	for {
+		var list configMapList
+		q := url.Values{"labelSelector": {"writer=" + w.label}, "limit": {"500"}, "continue": {next}}
+		if err := w.api.do(t.Context(), http.MethodGet, configMaps+"?"+q.Encode(), nil, &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range list.Items {
+			var n int
+			if _, err := fmt.Sscan(m.Data["n"], &n); err != nil || m.Metadata.Name != fmt.Sprintf("%s-%06d", w.label, n) {
+				t.Fatalf("the ConfigMap %s has %q", m.Metadata.Name, m.Data)
+			}
+			found = append(found, n)
+		}
+		if next = list.Metadata.Continue; next == "" {
+			break
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// check compares what is there with what was acknowledged, but for those from a number up to
+// another, which a restore has taken back.
+func (w *Writer) check(t *testing.T, from, to int) {
+	t.Helper()
+	w.mu.Lock()
+	acked := slices.Clone(w.acked)
+	w.mu.Unlock()
+	found := w.present(t)
+	var lost []int
+	for _, n := range acked {
+		if _, ok := slices.BinarySearch(found, n); !ok && (n < from || n >= to) {
+			lost = append(lost, n)
+		}
+	}
+	if len(lost) > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost: %v", len(lost), len(acked), lost)
+	}
+	t.Logf("all there: %d acknowledged writes", len(acked)-len(lost))
+}
