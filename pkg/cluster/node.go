@@ -53,6 +53,10 @@ type Node struct {
 	// others, "" where that is not known. Where a majority of the voters holds
 	// other data, the node does not start the member again.
 	Differs string `json:"differs,omitempty"`
+	// Comparing says that the data of its member has not been compared with that of a
+	// majority of the voters since etcd started. False, too, where no etcd runs, and
+	// from daemons that do not tell.
+	Comparing bool `json:"comparing,omitempty"`
 	// Hazards is what the node has found in its member's data that a later minor
 	// version does not stand, or has proved absent; empty where it has not checked.
 	Hazards []Hazard `json:"hazards,omitempty"`

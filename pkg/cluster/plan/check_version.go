@@ -37,6 +37,9 @@ func (c checker) changeVersion(spec cluster.Spec, op *MemberChangeVersion) error
 	if reason, ok := spec.AcceptsRisk(); op.AcceptRisk != "" && (!ok || reason != op.AcceptRisk) {
 		return unsafe("version", "the spec does not accept the risk of etcd %s for that reason", spec.EtcdVersion)
 	}
+	if err := c.compared(op); err != nil {
+		return err
+	}
 	if err := c.mixes(m, op); err != nil {
 		return err
 	}
@@ -49,6 +52,27 @@ func (c checker) changeVersion(spec cluster.Spec, op *MemberChangeVersion) error
 		return err
 	}
 	return c.backup("changing the version of a member")
+}
+
+// compared makes sure that no change begins before each member's data is known to be
+// that of the others: later, digests of two versions would prove nothing.
+func (c checker) compared(op *MemberChangeVersion) error {
+	var comparing cluster.NodeName
+	for _, n := range c.obs.Nodes {
+		if _, member := c.hosted(n); !member || n.Assigned == nil {
+			continue
+		}
+		if n.Assigned.Version != op.ExpectVersion {
+			return nil // it has begun
+		}
+		if n.Comparing {
+			comparing = n.Name
+		}
+	}
+	if comparing != "" {
+		return unsafe("version", "the data of %s has not been compared with that of the others yet", comparing)
+	}
+	return nil
 }
 
 // forceSnapshot makes sure that the node is the one that is meant.

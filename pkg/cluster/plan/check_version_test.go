@@ -38,6 +38,7 @@ func TestCheckOfAChangeOfVersion(t *testing.T) {
 		{"a second one after one that hangs", "one-change", all35 + "node c stuck=3.6.16", changeB},
 		{"a voter is down", "quorum", all35 + "member c down=1m", changeB},
 		{"a voter only answers", "quorum", all35 + "member c late=2s", changeB},
+		{"data that nobody has compared", "version", all35 + "node c comparing", changeB},
 		{"an alarm", "version", all35 + "member c alarm=NOSPACE", changeB},
 		{"a learner", "one-change", all35 + "node d data=4 running\nmember d id=4 learner=1m", changeB},
 		{"no backup", "backup", all35 + "backup age=8h", changeB},

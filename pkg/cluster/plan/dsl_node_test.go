@@ -41,6 +41,7 @@ import (
 //	link=3, link=3:untried it reaches the peer port of member 3, has not tried it yet, or
 //	link=3:down            does not reach it for a minute
 //	differs                its data is not that of the others
+//	comparing              its data has not been compared with that of the others yet
 //	hazard=members         its data has that, and nothing else; hazard=none, hazard=unknown,
 //	                       hazard=pending
 func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
@@ -194,6 +195,8 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 				n.Hazards[i].State, n.Hazards[i].What = cluster.HazardPending, "the node is still checking"
 			}
 		}
+	case "comparing":
+		n.Comparing = true
 	case "differs":
 		n.Differs = "its data differs from that of a and b, a majority, at revision 7"
 	case "term":

@@ -227,6 +227,8 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 			l.hold(Alarm, "%s waits until the alarm of %s is disarmed", change, l.called(m))
 		case n.Process.State != cluster.ProcessRunning || n.Differs != "" || n.Process.NoReport != nil:
 			l.hold(QuorumMargin, "%s waits until %s is healthy", change, l.called(m))
+		case n.Comparing && alike(members):
+			l.hold(NotYet, "%s waits until the data of %s has been compared with that of the others", change, l.called(m))
 		case n.Disk.MemberID != m.ID:
 			l.hold(NotYet, "%s waits until the daemon of %s has recorded which member it runs", change, l.called(m))
 		case l.applied() > m.Applied+cluster.MaxBehind:
@@ -244,6 +246,12 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 	}
 	l.linkedWithout(cluster.Member{}, change)
 	return len(l.holds) == before && !l.frozen
+}
+
+// alike reports whether all members are to run one version: no change of it has begun, or
+// the last one is done. Digests of two versions may differ though the data does not.
+func alike(members []Runner) bool {
+	return !slices.ContainsFunc(members, func(m Runner) bool { return m.Assigned != members[0].Assigned })
 }
 
 // keepsSettings holds for each member that would lose an operator's settings with next.

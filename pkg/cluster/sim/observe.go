@@ -65,7 +65,8 @@ func (w *world) hear(o, n *node, i int) observe.Heard {
 		Lease: n.lease(),
 		Disk:  cluster.Disk{State: cluster.DiskEmpty}, Process: cluster.Process{State: n.process},
 		Change: n.changing(), Hazards: w.hazards(n), OldLog: w.oldLog(n),
-		Storage: w.storage(n), Versions: n.shown(), SetAside: n.setAside, Staged: n.staged, Revision: n.mark,
+		Comparing: w.config.Versions && n.process == cluster.ProcessRunning && n.checks < 2,
+		Storage:   w.storage(n), Versions: n.shown(), SetAside: n.setAside, Staged: n.staged, Revision: n.mark,
 	}
 	if n.disk.data {
 		c.Disk = cluster.Disk{State: cluster.DiskData, Token: n.disk.token}

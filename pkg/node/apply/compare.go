@@ -54,6 +54,8 @@ type comparer struct {
 	done chan struct{}
 	// disputed says with whom the member disagrees as long as it is not condemned.
 	disputed string
+	// settled is the process of etcd whose data has been compared, zero for none.
+	settled int
 	// refused says that etcd has ended the last process by its own comparison.
 	refused bool
 }
@@ -62,7 +64,7 @@ type comparer struct {
 func (c *comparer) end(ctx context.Context) {
 	c.mu.Lock()
 	stop, done := c.stop, c.done
-	c.stop, c.done, c.disputed, c.refused = nil, nil, "", false
+	c.stop, c.done, c.disputed, c.refused, c.settled = nil, nil, "", false, 0
 	c.mu.Unlock()
 	if stop != nil {
 		stop()
@@ -93,6 +95,20 @@ func (c *comparer) disputes() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.disputed
+}
+
+// settle notes that the data of an etcd process has been compared.
+func (c *comparer) settle(pid int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settled = pid
+}
+
+// compares reports whether the data of an etcd process is still to be compared.
+func (c *comparer) compares(pid int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return pid != 0 && c.settled != pid
 }
 
 // differs returns what is known against the data of the assigned member, "" for
@@ -239,7 +255,9 @@ func (l *Local) compareLoop(ctx context.Context) {
 			pause = min(2*pause, compareTick)
 		case !settled:
 			var c comparison
-			c, settled = l.compareAt(ctx, 0)
+			if c, settled = l.compareAt(ctx, 0); settled && l.o.Proc.Status().PID == pid {
+				l.comparer.settle(pid)
+			}
 			// Of that one and of those before it, no process that has started since has
 			// kept a digest.
 			kept = compaction{done: c.compacted}

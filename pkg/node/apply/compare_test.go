@@ -333,3 +333,27 @@ func TestTheFirstMemberOfAnUpgradeIsNotCondemned(t *testing.T) {
 	}
 	c.right(c.h[0], c.h[1])
 }
+
+// Until a majority has been compared, nobody is told that the data is right.
+func TestComparingIsTold(t *testing.T) {
+	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
+		c := newTrio(t, bin)
+		compared := func(h *host) {
+			t.Helper()
+			testwait.Until(t, string(h.o.Name)+" to be compared", func() bool { return !h.observe().Comparing })
+		}
+		for _, h := range c.h {
+			compared(h)
+			h.down()
+		}
+		alone := c.h[0]
+		alone.up()
+		testwait.Until(t, "etcd to run alone, uncompared", func() bool {
+			n := alone.observe()
+			return n.Process.State == cluster.ProcessRunning && n.Comparing
+		})
+		c.h[1].up()
+		compared(alone)
+		compared(c.h[1])
+	})
+}

@@ -44,6 +44,7 @@ func (l *Local) observe(ctx context.Context) (facts, *cluster.Report) {
 	n.Storage = l.storage(n.Storage)
 	n.Differs = cmp.Or(differs(s), l.comparer.disputes())
 	status := l.o.Proc.Status()
+	n.Comparing = status.State == cluster.ProcessRunning && l.comparer.compares(status.PID)
 	n.Process = cluster.Process{
 		State: status.State, Since: status.Since, LastExit: status.LastExit, Problem: status.Problem,
 	}
