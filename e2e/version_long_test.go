@@ -151,11 +151,21 @@ func TestAVersionTwoMinorsDown(t *testing.T) {
 }
 
 // The lines that upgrade plan prints, run by a shell without an observation in between, end where
-// the daemons end: each waits for what etcd does by itself.
-func TestADowngradeByHand(t *testing.T) {
-	t.Parallel()
+// the daemons end: each waits for what etcd and the daemons do by themselves.
+func TestTheLinesOfAPlanByHand(t *testing.T) {
+	t.Run("down", func(t *testing.T) {
+		t.Parallel()
+		changesByHand(t, v37, v35)
+	})
+	t.Run("up", func(t *testing.T) {
+		t.Parallel()
+		changesByHand(t, v34, v37)
+	})
+}
+
+func changesByHand(t *testing.T, from, to string) {
 	c := start(t, quick...)
-	c.Found(3, v37, "a", "b", "c")
+	c.Found(3, from, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	env := byHand(t, c)
@@ -163,8 +173,8 @@ func TestADowngradeByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.WaitHold(harness.Soon, "paused")
-	c.SetSpec(3, v35)
-	lines, err := shell(t, env, "etcdadm upgrade plan --to="+v35)
+	c.SetSpec(3, to)
+	lines, err := shell(t, env, "etcdadm upgrade plan --to="+to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,10 +186,10 @@ func TestADowngradeByHand(t *testing.T) {
 	if _, err := shell(t, env, "sh -e "+path); err != nil {
 		t.Error(err)
 	}
-	answers(t, c, v35)
+	answers(t, c, to)
 	if _, err := c.Ctl("resume"); err != nil {
 		t.Fatal(err)
 	}
-	allRun(t, c, v35)
+	allRun(t, c, to)
 	w.WaitMore(harness.Soon, 10)
 }

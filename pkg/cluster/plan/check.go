@@ -15,12 +15,19 @@ type UnsafeError struct {
 	// Invariant names what would be broken.
 	Invariant string
 	Text      string
+	// Passes says that this passes without anybody's doing: etcd or a daemon is at it.
+	Passes bool
 }
 
 func (e *UnsafeError) Error() string { return fmt.Sprintf("unsafe (%s): %s", e.Invariant, e.Text) }
 
 func unsafe(invariant, format string, args ...any) error {
 	return &UnsafeError{Invariant: invariant, Text: fmt.Sprintf(format, args...)}
+}
+
+// passing is an unsafe error that waiting ends.
+func passing(invariant, format string, args ...any) error {
+	return &UnsafeError{Invariant: invariant, Text: fmt.Sprintf(format, args...), Passes: true}
 }
 
 // Check reports whether op would break an invariant in obs. It is written

@@ -70,7 +70,7 @@ func (c checker) compared(op *MemberChangeVersion) error {
 		}
 	}
 	if comparing != "" {
-		return unsafe("version", "the data of %s has not been compared with that of the others yet", comparing)
+		return passing("version", "the data of %s has not been compared with that of the others yet", comparing)
 	}
 	return nil
 }
@@ -114,8 +114,7 @@ func (c checker) mixes(target cluster.Member, op *MemberChangeVersion) error {
 		return unsafe("version", "the cluster version is %d.%d, and etcd %s is older", known.Major, known.Minor, to)
 	}
 	if step == 1 && !known.IsZero() && known.Minor < from.Minor {
-		return unsafe("version", "the cluster version is still %d.%d, and etcd %s does not follow it", known.Major, known.Minor,
-			to)
+		return c.notRisen(from, to)
 	}
 	older := 0 // other voters that keep the cluster version down
 	for _, m := range c.obs.Members {
@@ -131,7 +130,11 @@ func (c checker) mixes(target cluster.Member, op *MemberChangeVersion) error {
 		}
 		found := slices.DeleteFunc(cluster.HazardsFrom(c.hazardsOf(m), v, to), op.accepts)
 		if step == 1 && len(found) > 0 {
-			return unsafe("version", "%s runs etcd %s, and %s is safe to reach from %s on, or from data without %s",
+			refuse := unsafe
+			if found[0].State == cluster.HazardPending {
+				refuse = passing
+			}
+			return refuse("version", "%s runs etcd %s, and %s is safe to reach from %s on, or from data without %s",
 				m.Name, v, to,
 				to.UpgradeFloor(), found[0])
 		}
@@ -140,6 +143,19 @@ func (c checker) mixes(target cluster.Member, op *MemberChangeVersion) error {
 		return c.older(target, to, older)
 	}
 	return nil
+}
+
+// notRisen refuses a version that does not follow the cluster version. etcd raises that one
+// within seconds once all members run from.
+func (c checker) notRisen(from, to etcdversion.Version) error {
+	refuse := passing
+	for _, m := range c.obs.Members {
+		if v := c.versionOf(m); v.Major != from.Major || v.Minor < from.Minor {
+			refuse = unsafe
+		}
+	}
+	known := c.obs.ClusterVersion
+	return refuse("version", "the cluster version is still %d.%d, and etcd %s does not follow it", known.Major, known.Minor, to)
 }
 
 // accepts reports whether the operator has accepted a hazard.

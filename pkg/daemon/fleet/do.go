@@ -42,7 +42,7 @@ func (e *LeaseError) Hint() string {
 func (e *LeaseError) Kind() string { return "refused" }
 
 // Do carries out op as a person's command: it waits for what clears by itself
-// (a learner that catches up), acts under a lease of its own, and returns when
+// (a learner that catches up, data that is being compared), acts under a lease of its own, and returns when
 // op is done or ctx ends. An operation that is done already is success.
 func (c *Client) Do(ctx context.Context, op plan.Operation) error {
 	if err := c.entitled(); err != nil {
@@ -123,7 +123,7 @@ func clears(err error, op plan.Operation, obs cluster.Observation, waited time.D
 	case apply.NotYet(err):
 		return true
 	case errors.As(err, &unsafe):
-		return unsafe.Invariant == "quorum"
+		return unsafe.Invariant == "quorum" || unsafe.Passes
 	case errors.As(err, &stale):
 		return (promote || downgrade) && waited < nameTime
 	case errors.As(err, &held):

@@ -228,6 +228,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		{"a learner that catches up", etcdclient.ErrNotReady, promote, paused, time.Hour, true},
 		{"members that connect", etcdclient.ErrUnhealthy, promote, paused, time.Hour, true},
 		{"quorum", &plan.UnsafeError{Invariant: "quorum"}, stopC, paused, time.Hour, true},
+		{"what passes", &plan.UnsafeError{Invariant: "version", Passes: true}, stopC, paused, time.Hour, true},
 		{"no backup", &plan.UnsafeError{Invariant: "backup"}, stopC, paused, 0, false},
 		{"a learner's name", &plan.StaleError{}, promote, paused, nameTime - 1, true},
 		{"a learner's name, too long", &plan.StaleError{}, promote, paused, nameTime, false},
