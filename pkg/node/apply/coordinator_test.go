@@ -43,6 +43,8 @@ type stage struct {
 	hashes    map[string]uint32
 	// late are the client URLs of members that serve no reads now.
 	late []string
+	// silent are the client URLs of members that do not answer.
+	silent []string
 	// versions are what the members run, by client URL.
 	versions map[string]etcdversion.Version
 	// applied are the indexes of the members, by client URL.
@@ -207,7 +209,13 @@ func (e fakeEtcd) CancelDowngrade(ctx context.Context) error {
 }
 
 // Report and HashKV tell of the member at the URL that was connected to last.
-func (e fakeEtcd) Report(context.Context) (cluster.Report, error) {
+func (e fakeEtcd) Report(ctx context.Context) (cluster.Report, error) {
+	if slices.Contains(e.silent, e.urls[0]) {
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
+		return cluster.Report{}, ctx.Err()
+	}
 	r := cluster.Report{Leader: 1, Read: cluster.ReadServed, Revision: e.revisions[e.urls[0]],
 		Applied: e.applied[e.urls[0]], Version: e.versions[e.urls[0]]}
 	for _, m := range e.obs.Members {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -33,21 +34,27 @@ func (c *Coordinator) mayChangeVersion(ctx context.Context, obs cluster.Observat
 	ctx, cancel := context.WithTimeout(ctx, servesTime)
 	defer cancel()
 	var begun atomic.Bool
-	answers := passing(obs, target, func(urls []string, m cluster.Member) bool {
-		r, err := reportOf(ctx, c.Etcd, urls, m.ID)
-		begun.Store(err == nil && r.Version == change.To)
-		return err == nil
+	// At the same time: one that is starting may take all of it.
+	var asking sync.WaitGroup
+	var answers int
+	asking.Go(func() {
+		answers = passing(obs, target, func(urls []string, m cluster.Member) bool {
+			r, err := reportOf(ctx, c.Etcd, urls, m.ID)
+			begun.Store(err == nil && r.Version == change.To)
+			return err == nil
+		})
 	})
-	// Where it is down and the others are no majority, they cannot serve, and it is
-	// needed again whatever they do.
-	if down := answers < len(target); begun.Load() || down && len(others) < cluster.Quorum(len(others)+1) {
-		return nil
-	}
 	serve := passing(obs, others, func(urls []string, m cluster.Member) bool {
 		r, err := reportOf(ctx, c.Etcd, urls, m.ID)
 		return err == nil && r.Leader != 0 && r.Leader != change.ExpectMemberID && r.Read == cluster.ReadServed &&
 			len(r.Alarms) == 0
 	})
+	asking.Wait()
+	// Where it is down and the others are no majority, they cannot serve, and it is
+	// needed again whatever they do.
+	if down := answers < len(target); begun.Load() || down && len(others) < cluster.Quorum(len(others)+1) {
+		return nil
+	}
 	if serve < len(others) {
 		return &plan.UnsafeError{
 			Invariant: "quorum", Text: fmt.Sprintf("of the %d other voters, %d serve now without %s leading", len(others), serve,
