@@ -1,10 +1,7 @@
 package machine
 
 import (
-	"crypto/tls"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -175,25 +172,6 @@ func madeBefore(t *testing.T) {
 		t.Error("etcd is not in /opt/local/bin")
 	}
 	a.put("k", "v")
-}
-
-// The only suite of EKS Anywhere is for RSA, and its clients may speak TLS 1.2.
-func olderTLS(t *testing.T) {
-	h := newMachine(t, "a", v36)
-	h.fakeSystemd()
-	h.seed(v36, archive(t, v36))
-	h.ran("etcdadm init --bind-address 127.0.0.1 --cipher-suites TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
-	client := h.http("apiserver-etcd-client")
-	conf := client.Transport.(*http.Transport).TLSClientConfig
-	conf.MaxVersion, conf.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}
-	resp, err := client.Get(h.clientURL() + "/health")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body), `"health":"true"`) {
-		t.Errorf("%s %s %v", resp.Status, body, err)
-	}
 }
 
 // What people have in scripts: empty values, flags before the endpoint, a slash

@@ -49,6 +49,7 @@ func calls() []call {
 		{"machine that the retired etcdadm set up", "scripts", takenOver, nil},
 		{"certificates made before", "vik8s, etcd init", madeBefore, nil},
 		{"TLS 1.2 and a suite for RSA", "EKS Anywhere, pkg/crypto/tls.go", olderTLS, nil},
+		{"TLS 1.2 where certificates have other keys", "EKS Anywhere, pkg/crypto/tls.go", olderTLSLater, nil},
 		{"server of releases that is overloaded", "cloud-init, on many machines at once", overloadedServer, nil},
 		{"clock that is behind", "cloud-init, before the clock is set", clockIsBehind, nil},
 		{"join with the flags of scripts", "scripts, issues", joinOfScripts, nil},

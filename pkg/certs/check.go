@@ -61,6 +61,8 @@ type LeafCheck struct {
 	State PairState `json:"state"`
 	// Why says why it is not ok.
 	Why string `json:"why,omitempty"`
+	// OtherKey says that its key is not of the kind that etcd's cipher suites are for.
+	OtherKey bool `json:"otherKey,omitempty"`
 	// The rest is empty where no certificate can be read.
 	CommonName  string    `json:"commonName,omitempty"`
 	Fingerprint string    `json:"fingerprint,omitempty"`
@@ -250,6 +252,9 @@ func (r machineRequest) check(spec MachineSpec, ca caFiles, now time.Time) LeafC
 	}
 	if why := r.lacks(cert); why != "" {
 		return bad(PairWrong, "%s", why)
+	}
+	if l.OtherKey = !r.takes(cert.PublicKey); l.OtherKey {
+		return bad(PairWrong, "its key is %s, and the cipher suites are for %s alone", cert.PublicKeyAlgorithm, r.keys)
 	}
 	l.reissue = false
 	if why := keyAccess(pairFile(spec.Dir, r.name, ".key"), spec.owner(r.name)); why != "" {

@@ -70,6 +70,9 @@ func (p Pair) ensure(ca *CA, now time.Time, fresh bool) (Leaf, bool, error) {
 			key = nil
 		}
 	}
+	if key != nil && !p.Request.takes(key.Public()) {
+		key = nil
+	}
 	p.keepNames()
 	if key != nil {
 		if leaf, ok := p.current(ca, key, now); ok && !fresh {

@@ -41,6 +41,15 @@ type Request struct {
 	// like, if not nil, has the subject instead of CommonName and Organization,
 	// and names that are neither host names nor addresses.
 	like *x509.Certificate
+	// keys is the kind that the key must be of, zero for every kind.
+	keys x509.PublicKeyAlgorithm
+}
+
+// takes reports whether a key is of the kind that is asked for. Where TLS 1.2 speaks of
+// ECDSA, it means Ed25519 too.
+func (r Request) takes(key crypto.PublicKey) bool {
+	_, is := key.(*rsa.PublicKey)
+	return r.keys == x509.UnknownPublicKeyAlgorithm || is == (r.keys == x509.RSA)
 }
 
 func (r Request) subject() pkix.Name {

@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -68,6 +69,10 @@ type MachineSpec struct {
 	// RSA asks for new keys of RSA 2048 instead of ECDSA P-256. Keys that are
 	// there stay in use.
 	RSA bool
+	// Serving is the kind of the keys that the pairs of etcd itself must have, since its
+	// cipher suites are for no other: x509.RSA or x509.ECDSA. A key of the other kind is
+	// replaced. Zero takes both.
+	Serving x509.PublicKeyAlgorithm
 	// Lifetime and CALifetime are [MachineLifetime] and [MachineCALifetime] for
 	// zero.
 	Lifetime, CALifetime time.Duration
@@ -109,7 +114,10 @@ func (s MachineSpec) requests() ([]machineRequest, []string, error) {
 	name := string(s.Name)
 	var names sans
 	own := names.host(name)
-	base := Request{CommonName: name, Server: true, Client: true, Lifetime: s.lifetime(), RSA: s.RSA}
+	base := Request{CommonName: name, Server: true, Client: true, Lifetime: s.lifetime(), RSA: s.RSA, keys: s.Serving}
+	if s.Serving != x509.UnknownPublicKeyAlgorithm {
+		base.RSA = s.Serving == x509.RSA
+	}
 	server, peer := base, base
 	var err error
 	if server.DNSNames, server.IPs,

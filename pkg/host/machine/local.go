@@ -88,8 +88,11 @@ func (w *world) certificates() (Operation, *Hold) {
 	case CAExternal:
 		if len(w.obs.PKI.Wrong) > 0 {
 			p := w.obs.PKI.Wrong[0]
-			return nil, hold(ExternalCA,
-				"etcdadm certs generate-csr; have the requests signed, and put the certificates beside the keys",
+			next := "etcdadm certs generate-csr; have the requests signed, and put the certificates beside the keys"
+			if p.OtherKey {
+				next = "put certificates and keys of the other kind there, or give --cipher-suites for keys of both kinds"
+			}
+			return nil, hold(ExternalCA, next,
 				"the certificate authority in %s has no key here, but %s must be issued (%s)", dir, p.Name, p.Why)
 		}
 	}

@@ -155,6 +155,8 @@ type PKI struct {
 type WrongPair struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
+	// OtherKey says that the cipher suites are for keys of the other kind.
+	OtherKey bool `json:"otherKey,omitempty"`
 }
 
 // An Expiring is a certificate that has expired, or is in the last third of its life; the

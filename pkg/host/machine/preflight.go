@@ -212,15 +212,7 @@ var checks = []Check{
 			w.cfg.Version)
 	}},
 	{"EtcdPatch", "the cluster runs the patch that etcd advises before this upgrade", (*world).belowFloor},
-	{"CipherSuites", "the cipher suites fit the keys", func(w *world) []Finding {
-		ecdsa := func(s string) bool { return strings.Contains(s, "_ECDSA_") }
-		if suites := w.cfg.Etcd.CipherSuites; len(suites) == 0 || w.cfg.Certificates.KeyAlgorithm == RSA ||
-			slices.ContainsFunc(suites, ecdsa) {
-			return nil
-		}
-		return warning("--key-algorithm=RSA-2048",
-			"none of the cipher suites is for ECDSA keys, so that only clients with TLS 1.3 can connect")
-	}},
+	{"CipherSuites", "the cipher suites fit the keys", (*world).suites},
 	{"CAValidity", "the certificate authority is usable, and valid for long enough", func(w *world) []Finding {
 		end := w.obs.PKI.NotAfter
 		switch left := end.Sub(w.obs.At); {
@@ -284,3 +276,19 @@ var checks = []Check{
 }
 
 var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+
+// suites finds keys for which no cipher suite is.
+func (w *world) suites() (found []Finding) {
+	for _, p := range w.obs.PKI.Wrong {
+		if p.OtherKey && w.obs.PKI.CA == CAReady {
+			found = append(found, warning("", "the certificate %s is issued anew with another key: %s", p.Name, p.Why)...)
+		}
+	}
+	ecdsa := func(s string) bool { return strings.Contains(s, "_ECDSA_") }
+	if suites := w.cfg.Etcd.CipherSuites; len(suites) == 0 || w.cfg.Certificates.KeyAlgorithm == RSA ||
+		slices.ContainsFunc(suites, ecdsa) {
+		return found
+	}
+	return append(found, warning("--key-algorithm=RSA-2048",
+		"none of the cipher suites is for ECDSA keys, so that only clients with TLS 1.3 can connect")...)
+}

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"os"
@@ -71,6 +72,15 @@ func complete(ctx context.Context, cfg machine.Config, all bool) (machine.Config
 // RSA key, as the existing tools make it. Those who renew certificates name no cipher
 // suites.
 func wantsRSA(cfg machine.Config) bool {
+	if kind := suitedKeys(cfg); kind != x509.UnknownPublicKeyAlgorithm {
+		return kind == x509.RSA
+	}
+	return certs.CAIsRSA(cfg.Paths.Certificates)
+}
+
+// suitedKeys returns the only kind of keys that etcd's cipher suites are for, zero where
+// they are for both, or none is named.
+func suitedKeys(cfg machine.Config) x509.PublicKeyAlgorithm {
 	suites := cfg.Etcd.CipherSuites
 	vars, err := variables(cfg)
 	if text := vars["ETCD_CIPHER_SUITES"]; err == nil && len(suites) == 0 && text != "" {
@@ -79,10 +89,13 @@ func wantsRSA(cfg machine.Config) bool {
 	some := func(keys string) bool {
 		return slices.ContainsFunc(suites, func(s string) bool { return strings.Contains(s, keys) })
 	}
-	if rsa, ecdsa := some("_RSA_"), some("_ECDSA_"); rsa != ecdsa {
-		return rsa
+	switch rsa, ecdsa := some("_RSA_"), some("_ECDSA_"); {
+	case rsa == ecdsa:
+		return x509.UnknownPublicKeyAlgorithm
+	case rsa:
+		return x509.RSA
 	}
-	return certs.CAIsRSA(cfg.Paths.Certificates)
+	return x509.ECDSA
 }
 
 // DefaultAddress returns the machine's address on the way to everywhere else:

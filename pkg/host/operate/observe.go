@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -217,7 +218,9 @@ func (m *Machine) pki() machine.PKI {
 	wrong := seen.ToIssue()
 	for _, leaf := range seen.Leaves {
 		if slices.Contains(wrong, leaf.Name) {
-			p.Wrong = append(p.Wrong, machine.WrongPair{Name: leaf.Name, Why: cmp.Or(leaf.Why, string(leaf.State))})
+			p.Wrong = append(p.Wrong, machine.WrongPair{
+				Name: leaf.Name, Why: cmp.Or(leaf.Why, string(leaf.State)), OtherKey: leaf.OtherKey,
+			})
 		}
 	}
 	p.Expiring = expiring(seen, spec, time.Now())
@@ -291,10 +294,15 @@ func exists(path string) bool {
 
 func (m *Machine) certSpec() certs.MachineSpec {
 	c := m.cfg
+	kind := suitedKeys(c)
+	if (kind == x509.RSA) != (c.Certificates.KeyAlgorithm == machine.RSA) {
+		kind = x509.UnknownPublicKeyAlgorithm // --key-algorithm says otherwise
+	}
 	return certs.MachineSpec{
 		Dir: c.Paths.Certificates, Name: c.Name, Address: c.Listen.Address,
 		ServerSANs: c.Certificates.ServerSANs, PeerSANs: c.Certificates.PeerSANs,
 		RSA:      c.Certificates.KeyAlgorithm == machine.RSA,
+		Serving:  kind,
 		Lifetime: time.Duration(c.Certificates.Lifetime), CALifetime: time.Duration(c.Certificates.CALifetime),
 		Owner: m.owner,
 	}
