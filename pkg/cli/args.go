@@ -83,6 +83,12 @@ func Known(cmd *cobra.Command, args []string) error {
 // flagError makes usage errors of what is wrong with flags.
 func flagError(cmd *cobra.Command, err error) error {
 	e := &UsageError{Text: firstLine(err.Error()), Next: cmd.CommandPath() + " --help"}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "bool" {
+		name := "--" + invalid.GetFlag().Name
+		e.Text = fmt.Sprintf("%s is %q, neither true nor false", name, invalid.GetValue())
+		e.Next = name + "=true or " + name + "=false"
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		name := unknown.GetSpecifiedName()

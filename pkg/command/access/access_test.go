@@ -71,7 +71,7 @@ func TestEndpoints(t *testing.T) {
 		"--endpoints=https://a:1 --insecure":       "does not go with --insecure",
 		"--endpoints=ftp://a:1":                    "neither http:// nor https://",
 		"--endpoints=https://a:1/path":             "is not of the form https://HOST:PORT",
-		"--endpoints=https://me:secret@a:1":        "is not of the form https://HOST:PORT",
+		"--endpoints=https://me:secret@a:1":        "an endpoint has a user or a password in it",
 		"--endpoints=https://a":                    "is not of the form https://HOST:PORT",
 		"--endpoints=https://:1":                   "is not of the form https://HOST:PORT",
 		"--endpoints=https://a:port":               "invalid port",

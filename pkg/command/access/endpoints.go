@@ -76,6 +76,9 @@ func (a *Access) endpoint(text string) (string, error) {
 			scheme = "http"
 		}
 	}
+	if strings.Contains(rest, "@") {
+		return "", errors.New("an endpoint has a user or a password in it; give it as https://HOST:PORT")
+	}
 	if scheme != "http" && scheme != "https" {
 		return "", errors.New(text + " is neither http:// nor https://")
 	}

@@ -108,6 +108,9 @@ func or(text, otherwise string) string {
 
 // clientURL checks an endpoint as the API server takes it.
 func clientURL(text string) (string, error) {
+	if strings.Contains(text, "@") {
+		return "", errors.New("an endpoint has a user or a password in it; give it as https://HOST:2379")
+	}
 	u, err := url.Parse(strings.TrimSuffix(text, "/"))
 	if err != nil {
 		return "", fmt.Errorf("endpoint %q is not a URL", text)

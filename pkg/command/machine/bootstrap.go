@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,8 +29,20 @@ and says so when nothing is left to do.
 ` + phaseList(machine.Init),
 		Example: "  etcdadm init --version 3.6.16\n  etcdadm init --snapshot /root/etcd.db\n  etcdadm init --init-system " +
 			"kubelet --dry-run",
-		Args: cobra.NoArgs,
+		Args: initArgs,
 	})
+}
+
+// initArgs takes none: the name of the member is a flag.
+func initArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if len(cmd.SuggestionsFor(args[0])) > 0 {
+		return cli.Known(cmd, args)
+	}
+	return &cli.UsageError{Text: fmt.Sprintf("init takes no argument, and %q is one", args[0]),
+		Next: "--name gives the member another name than the machine's; init phase NAME runs one phase"}
 }
 
 // NewJoin returns the command join with its phases.
@@ -124,52 +133,11 @@ func builder(cmd *cobra.Command, program Program, a machine.Action, set func(*ta
 			if t.endpoints, err = endpoints(args[0], t.goal.Phase == "certificates"); err != nil {
 				return err
 			}
+			t.warnPeerPort()
 		}
 		return t.build(cmd.Context())
 	}
 	return t
-}
-
-// endpoints reads URLs with commas in between. Where nobody is asked, any text
-// will do: scripts that renew certificates have something made up there.
-func endpoints(text string, unused bool) ([]string, error) {
-	if unused {
-		return nil, nil
-	}
-	var list []string
-	for word := range strings.SplitSeq(text, ",") {
-		word = strings.TrimSpace(word)
-		if word == "" {
-			continue
-		}
-		if !strings.Contains(word, "://") {
-			word = "https://" + word
-		}
-		u, err := url.Parse(word)
-		if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.User != nil || u.RawQuery != "" ||
-			u.Fragment != "" || !validPort(u.Port()) {
-			return nil, &cli.UsageError{Text: fmt.Sprintf("%q is not an endpoint", word), Next: "https://HOST:2379"}
-		}
-		if u.Scheme != "https" {
-			return nil, &cli.UsageError{
-				Text: fmt.Sprintf("endpoint %s is not https", word), Next: "etcdadm's members use TLS only",
-			}
-		}
-		if u.Port() == "" {
-			u.Host = net.JoinHostPort(u.Hostname(), "2379")
-		}
-		list = append(list, "https://"+u.Host)
-	}
-	if len(list) == 0 {
-		return nil, &cli.UsageError{Text: "the endpoint is missing", Next: "etcdadm join https://10.0.0.1:2379"}
-	}
-	return list, nil
-}
-
-// validPort says whether a port can be connected to, or is left open.
-func validPort(text string) bool {
-	port, err := strconv.ParseUint(text, 10, 16)
-	return text == "" || err == nil && port > 0
 }
 
 // A built is what init and join print for programs.

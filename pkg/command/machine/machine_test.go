@@ -98,7 +98,9 @@ func TestUsageErrors(t *testing.T) {
 		{"join https://10.0.0.1:2379/v2", "is not an endpoint"},
 		{"join https://10.0.0.1:99999", "is not an endpoint"},
 		{"join https://10.0.0.1:0", "is not an endpoint"},
-		{"join https://root:pw@10.0.0.1:2379", "is not an endpoint"},
+		{"join https://root:secret@10.0.0.1:2379", "a user or a password"},
+		{"join https://root:se%cret@10.0.0.1:2379", "a user or a password"},
+		{"join --retry=maybe https://10.0.0.1:2379", `--retry is "maybe", neither true nor false`},
 		{"join https://10.0.0.1:2379?x=y", "is not an endpoint"},
 		{"init --client-port=0", "client-port"},
 		{"join --membership-timeout=0 https://10.0.0.1:2379", "membership-timeout"},
@@ -106,13 +108,16 @@ func TestUsageErrors(t *testing.T) {
 		{"init --init-system=openrc", "init-system"},
 		{"init --bind-address=host", "bind-address"},
 		{"init --etcd-flag=snapshot-cuont=1", "snapshot-count"},
-		{"init more", "unknown command"},
+		{"init node1", "--name gives the member another name"},
+		{"init phas", "did you mean etcdadm init phase?"},
+		{"init --version=9.9.9", "--version is 9.9.9, but etcdadm supports etcd 3, from 3.4 on; choose one such as 3."},
 		{"init phase nothing", "unknown command"},
-		{"remove", "accepts 1 arg"},
+		{"remove", "etcdadm status lists the members"},
+		{"remove a b", "one is removed at a time"},
 		{"reset --endpoints=http://x", "is not https"},
 	} {
 		out, errs, code := call(t, strings.Fields(c.args)...)
-		if code != 2 || !strings.Contains(errs, c.want) || out != "" {
+		if code != 2 || !strings.Contains(errs, c.want) || out != "" || strings.Contains(errs, "cret") {
 			t.Errorf("%s: code %d, %q, %q", c.args, code, out, errs)
 		}
 	}

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -211,105 +210,4 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-// NewPreflight returns the command preflight.
-func NewPreflight() *cobra.Command {
-	var list bool
-	var given string
-	cmd := &cobra.Command{
-		Use: "preflight", Short: "check for what would stop init or join",
-		Long: `preflight checks for everything that would stop init (or join, with --endpoints), or that would go wrong later.
-It changes nothing. init and join make the same checks first.`,
-		Args: cobra.NoArgs,
-	}
-	t := &task{cmd: cmd, goal: machine.Goal{Action: machine.Init}, flags: machineflags.Add(cmd, machineflags.Member)}
-	t.addChecks()
-	t.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
-	cmd.Flags().BoolVar(&list, "list", false, "list the checks instead of running them")
-	cmd.Flags().StringVar(&given, "endpoints", "", "client `URLs` of the cluster to join")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		if list {
-			return printChecks(cmd, t.out)
-		}
-		if given != "" {
-			t.goal.Action = machine.Join
-			if t.endpoints, err = endpoints(given, false); err != nil {
-				return err
-			}
-		}
-		t.warnUnknown()
-		m, obs, err := t.see(func(m *operate.Machine) (machine.Observation, error) {
-			return m.Inspect(cmd.Context(), t.goal)
-		})
-		if err != nil {
-			return err
-		}
-		return t.reportPreflight(m, obs)
-	}
-	return cmd
-}
-
-// A preflightReport is all that would stop init or join on this machine.
-type preflightReport struct {
-	Action machine.Action `json:"action"`
-	Member string         `json:"member"`
-	// Ready says that the command would go on, as far as can be foreseen; Wait that it
-	// would wait for others first.
-	Ready bool `json:"ready"`
-	Wait  bool `json:"wait"`
-	// Findings are those of the checks, Hold is what would hold the command back.
-	Findings []machine.Finding `json:"findings"`
-	Hold     *machine.Hold     `json:"hold,omitempty"`
-	Steps    []stepLine        `json:"steps"`
-}
-
-// reportPreflight prints the report, and returns an error if the command would not go
-// on.
-func (t *task) reportPreflight(m *operate.Machine, obs machine.Observation) error {
-	found := machine.Preflight(t.goal, m.Config(), obs)
-	steps, why, err := machine.Plan(t.goal, m.Config(), obs)
-	if err != nil {
-		return err
-	}
-	// A cluster that does not trust this machine, or the other way round, is not waited for.
-	waits := why != nil && (why.Wait || why.Momentary) && (why.Others || why.Reason != machine.ClusterUnreachable)
-	judged := t.judge(found)
-	r := preflightReport{
-		Action: t.goal.Action, Member: string(m.Config().Name), Ready: judged == nil && (why == nil || waits), Wait: waits,
-		Findings: append([]machine.Finding{}, found...), Hold: why, Steps: stepLines(steps),
-	}
-	err = t.out.Print(t.cmd.OutOrStdout(), cli.Versioned("Preflight", r), func(w io.Writer) error {
-		switch {
-		case why != nil && waits:
-			fmt.Fprintf(w, "%s would wait: %s\n", t.goal.Action, cli.Plain(why.Text))
-		case len(found) == 0 && why == nil:
-			fmt.Fprintln(w, "All checks passed.")
-		}
-		return nil
-	})
-	switch {
-	case err != nil || judged != nil:
-		return cmp.Or(err, judged)
-	case why != nil && !waits:
-		return why
-	}
-	return nil
-}
-
-func printChecks(cmd *cobra.Command, out *cli.Output) error {
-	type check struct {
-		ID   string `json:"id"`
-		What string `json:"what"`
-	}
-	var list struct {
-		Checks []check `json:"checks"`
-	}
-	rows := [][]string{{"ID", "WHAT IS CHECKED"}}
-	for _, c := range machine.Checks() {
-		list.Checks = append(list.Checks, check{c.ID, c.What})
-		rows = append(rows, []string{c.ID, c.What})
-	}
-	checks := cli.Versioned("PreflightChecks", list)
-	return out.Print(cmd.OutOrStdout(), checks, func(w io.Writer) error { return cli.Rows(w, rows...) })
 }

@@ -71,6 +71,18 @@ type changed struct {
 	SetAside []string   `json:"setAside,omitempty"`
 }
 
+// oneMember takes the member to remove.
+func oneMember(_ *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return &cli.UsageError{Text: "the member to remove is missing", Next: "etcdadm status lists the members"}
+	case 1:
+		return nil
+	}
+	return &cli.UsageError{Text: fmt.Sprintf("%d members are named, and one is removed at a time", len(args)),
+		Next: "etcdadm remove " + args[0]}
+}
+
 // NewRemove returns the command remove.
 func NewRemove() *cobra.Command {
 	cmd := &cobra.Command{
@@ -80,7 +92,7 @@ name, its ID or its peer URL. On a machine that is alive, run "etcdadm leave" th
 
 It refuses if the cluster would lose its quorum, and to remove a healthy member without --force.`,
 		Example: "  etcdadm remove node3\n  etcdadm remove 8e9e05c52164694d",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneMember,
 	}
 	t := &task{cmd: cmd, goal: machine.Goal{Action: machine.Remove}, flags: machineflags.Add(cmd, machineflags.Paths)}
 	var given string

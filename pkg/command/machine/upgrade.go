@@ -44,7 +44,8 @@ absent, or unknown, and is printed with its cure. It changes nothing, whether et
 is made before every upgrade: by join and init before they install a new minor version, and by etcd-manager
 before a member changes its version.
 
-With --to it exits with 3 unless everything that this version does not tolerate is proved absent.`,
+With --to it exits with 3 unless everything that this version does not tolerate is proved absent, and where the
+member cannot go to that version from the one that it runs.`,
 		Example: "  etcdadm upgrade check --to 3.6.16\n  etcdadm upgrade check --data-dir /mnt/copy-of-data -o json",
 		Args:    cobra.NoArgs,
 	}
@@ -70,11 +71,31 @@ func (t *task) checkUpgrade(cmd *cobra.Command, out *cli.Output, to string) erro
 		return err
 	}
 	lines := hazardLines(m, want)
+	var held *machine.Hold
+	if to != "" {
+		if held, err = t.reaches(m, want, len(lines) > 0); err != nil {
+			return err
+		}
+		if held != nil {
+			lines = nil
+		}
+	}
 	found := cli.Versioned("UpgradeCheck", struct {
 		Hazards []hazardLine `json:"hazards"`
 	}{append([]hazardLine{}, lines...)})
-	if err := out.Print(cmd.OutOrStdout(), found, func(w io.Writer) error { return printHazards(w, lines) }); err != nil {
+	if err := out.Print(cmd.OutOrStdout(), found, func(w io.Writer) error {
+		if len(lines) == 0 {
+			if held == nil {
+				fmt.Fprintf(w, "Nothing in the data stands in the way of etcd %s.\n", want)
+			}
+			return nil
+		}
+		return printHazards(w, lines)
+	}); err != nil {
 		return err
+	}
+	if held != nil {
+		return held
 	}
 	for _, l := range lines {
 		if l.State != cluster.HazardAbsent && to != "" {
@@ -85,6 +106,19 @@ func (t *task) checkUpgrade(cmd *cobra.Command, out *cli.Output, to string) erro
 		}
 	}
 	return nil
+}
+
+// reaches returns why the member cannot go to a version at all, nil if it can. Where
+// nobody knows what has written the data, it can go to a version that the data was
+// checked for.
+func (t *task) reaches(m *operate.Machine, want etcdversion.Version, checked bool) (*machine.Hold, error) {
+	goal := t.goal
+	goal.SkipRemoveMember = true // nobody else is asked
+	obs, err := m.Observe(t.cmd.Context(), goal)
+	if err != nil {
+		return nil, err
+	}
+	return machine.Reaches(m.Config(), obs, want, checked), nil
 }
 
 // hazardLines checks the data, and returns what matters before a version; all, before none.

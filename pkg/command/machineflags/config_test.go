@@ -135,7 +135,7 @@ func TestErrorsSayWhoIsWrong(t *testing.T) {
 				"experimental-corrupt-check-time"},
 		{args: "--etcd-env=ETCD_NAME=x", want: "--etcd-env ETCD_NAME is part of the member's identity"},
 		{args: "--cipher-suites=RC4", want: `--cipher-suites is "RC4", which is not a cipher suite`},
-		{args: "--version=3.3.27", want: "--version is 3.3.27, but etcdadm supports etcd 3.4 and later"},
+		{args: "--version=3.3.27", want: "--version is 3.3.27, but etcdadm supports etcd 3, from 3.4 on; choose one such as 3."},
 		{args: "", want: "ETCDADM_PROMOTION_TIMEOUT is -1s"},
 		{args: "--config " + file + " --client-port=4001",
 			want: "member.yaml:3:20: listen.peerPort: is 4001, the same as the client port"},

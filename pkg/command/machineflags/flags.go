@@ -57,6 +57,9 @@ func Add(cmd *cobra.Command, groups ...Group) *Flags {
 		}
 		v := newValue(e)
 		flag := fs.VarPF(v, e.name, "", e.usage)
+		if e.name == "version" && slices.Contains(groups, Join) && !slices.Contains(groups, Snapshot) {
+			flag.DefValue, flag.Usage = "", e.usage+" (default: that of the cluster)"
+		}
 		if v.boolean() {
 			flag.NoOptDefVal = "true"
 		}

@@ -320,6 +320,15 @@ func TestHelpShowsTheDefaults(t *testing.T) {
 	}
 }
 
+// A join takes the version of the cluster.
+func TestHelpOfJoinShowsNoVersion(t *testing.T) {
+	cmd := &cobra.Command{Use: "x"}
+	Add(cmd, Member, Join)
+	if usage := cmd.Flags().FlagUsages(); !strings.Contains(usage, "with or without a v (default: that of the cluster)\n") {
+		t.Error(usage)
+	}
+}
+
 func TestCompletion(t *testing.T) {
 	for flag, want := range map[string][]string{
 		"init-system":   {"systemd", "kubelet", "process"},

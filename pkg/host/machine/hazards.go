@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
@@ -98,4 +99,30 @@ func (w *world) belowFloor() []Finding {
 		checked = "this member's data does not have the problem that this prevents"
 	}
 	return warning("", "etcd advises %s before %s, but a member runs %s: %s", floor, want, low, checked)
+}
+
+// Reaches returns why this machine's member cannot go to a version at all, whatever is in
+// its data, nil if it can. Where nobody knows what has written the data, it can go to a
+// version that the data was checked for.
+func Reaches(cfg Config, obs Observation, want etcdversion.Version, checked bool) *Hold {
+	if !etcdconf.FlagsKnown(want) {
+		return hold(VersionStep, "choose a version that this etcdadm knows, such as --to="+DefaultVersion.String(),
+			"what etcd %s does not tolerate is unknown", want)
+	}
+	w := &world{goal: Goal{Action: Join}, cfg: cfg, obs: obs}
+	w.cfg.Version = want
+	if obs.Data.State != cluster.DiskData || w.dataElsewhere() != nil {
+		w.obs.Local, w.obs.Binaries = nil, Binary{} // they are of other data, or of none
+	}
+	if w.obs.Local != nil && w.obs.Remote.Lowest.IsZero() {
+		w.obs.Remote.Lowest = w.obs.Local.Version
+	}
+	if w.obs.Local == nil && w.before().IsZero() {
+		if checked {
+			return nil
+		}
+		return hold(VersionStep, "start etcd, or choose a version that the data is checked for, such as --to="+DefaultVersion.String(),
+			"which etcd has written %s is unknown, and so is whether etcd %s can follow", cfg.Paths.Data, want)
+	}
+	return w.mayRun()
 }

@@ -267,11 +267,8 @@ func (w *world) add() (Operation, *Hold) {
 	if why := w.mayRun(); why != nil {
 		return nil, why
 	}
-	for _, m := range w.obs.Remote.Members {
-		if m.Name == w.cfg.Name {
-			return nil, hold(NameTaken, "choose another --name, or remove the old member first: etcdadm remove "+m.ID.String(),
-				"the cluster already has a member %s at %s", m.Name, strings.Join(m.PeerURLs, ","))
-		}
+	if why := w.nameTaken(); why != nil {
+		return nil, why
 	}
 	for _, m := range w.obs.Remote.Members {
 		if m.Learner {

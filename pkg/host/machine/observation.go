@@ -250,9 +250,18 @@ type Remote struct {
 	// ClockSkew is the cluster's clock minus the machine's, as far as a TLS
 	// handshake or a response tells; zero where nothing does.
 	ClockSkew time.Duration `json:"clockSkew,omitempty"`
+	// Silent are the endpoints that a person has named and that do not tell, where another
+	// one does.
+	Silent []SilentEndpoint `json:"silent,omitempty"`
 	// ClosedPeers are the members that answer clients, and whose peer port this machine
 	// does not reach. Only the checks before init and join try them.
 	ClosedPeers []ClosedPeer `json:"closedPeers,omitempty"`
+}
+
+// A SilentEndpoint is a client URL that does not say which cluster it is of.
+type SilentEndpoint struct {
+	URL string `json:"url"`
+	Why string `json:"why"`
 }
 
 // A ClosedPeer is a member whose peer port takes no connection from this machine.

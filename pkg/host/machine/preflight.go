@@ -255,6 +255,13 @@ var checks = []Check{
 		}
 		return nil
 	}},
+	{"Endpoint", "the endpoints answer", func(w *world) (found []Finding) {
+		for _, e := range w.obs.Remote.Silent {
+			found = append(found, warning("name endpoints that answer",
+				"%s does not say which cluster it belongs to, and the others are used: %s", e.URL, e.Why)...)
+		}
+		return found
+	}},
 	{"PeerPorts", "this machine reaches the peer ports of the members", func(w *world) (found []Finding) {
 		for _, p := range w.obs.Remote.ClosedPeers {
 			found = append(found, warning("open the peer port between all members, in both directions",

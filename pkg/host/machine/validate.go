@@ -121,7 +121,7 @@ func (k *checker) member(c Config) {
 		}
 	}
 	if !c.Version.IsZero() && !c.Version.Managed() {
-		k.wrong("version", "is %s, but etcdadm supports etcd 3.4 and later", c.Version)
+		k.wrong("version", "is %s, but etcdadm supports etcd 3, from 3.4 on; choose one such as %s", c.Version, DefaultVersion)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestWhatIsWrong(t *testing.T) {
 		edit       func(*Config)
 	}{
 		{"name", "character ' '", func(c *Config) { c.Name = "a b" }},
-		{"version", "but etcdadm supports etcd 3.4 and later", func(c *Config) { c.Version = etcdversion.Must("3.3.27") }},
+		{"version", "but etcdadm supports etcd 3, from 3.4 on; choose one such as 3.", func(c *Config) { c.Version = etcdversion.Must("3.3.27") }},
 		{"listen.address", "not an IP address", func(c *Config) { c.Listen.Address = "localhost" }},
 		{"listen.address", "not an IP address", func(c *Config) { c.Listen.Address = "[fd00::1]" }},
 		{"listen.address", "one interface only", func(c *Config) { c.Listen.Address = "fe80::1%eth0" }},

@@ -23,7 +23,9 @@ import (
 // is changed for the first time: ports, disk, memory, clocks. It writes one small
 // file to measure the disk, and removes it.
 func (m *Machine) Inspect(ctx context.Context, goal machine.Goal) (machine.Observation, error) {
+	m.inspecting = true
 	obs, err := m.Observe(ctx, goal)
+	m.inspecting = false
 	if err != nil {
 		return obs, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
@@ -44,21 +45,35 @@ func (e *differError) Error() string {
 // list asks the endpoints for the member list, all at once. A learner has none.
 // Where the cluster is known by its data, endpoints of other clusters do not
 // count; otherwise all must be of one.
-func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.ClusterID) ([]cluster.Member, error) {
+func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.ClusterID) (
+	[]cluster.Member, []machine.SilentEndpoint, error) {
 	conf, err := m.credentials()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	h := m.hear(ctx, endpoints, known, func(ctx context.Context, e string) answer { return ask(ctx, e, conf) })
 	if differ := m.differ(h, known); differ != nil {
-		return nil, differ
+		return nil, nil, differ
 	}
 	if h.found != nil {
-		return h.found.members, nil
+		return h.found.members, silent(h, m.o.Endpoints), nil
 	}
-	return nil, unreachable(h, known, func(a answer) error {
+	return nil, nil, unreachable(h, known, func(a answer) error {
 		return etcdclient.Explain(context.WithoutCancel(ctx), a.endpoint, conf, a.err)
 	})
+}
+
+// silent returns which of the endpoints that a person has named do not tell.
+func silent(h hearing, named []string) (list []machine.SilentEndpoint) {
+	for _, e := range slices.Compact(slices.Sorted(slices.Values(named))) {
+		switch a, asked := h.last[e]; {
+		case !asked:
+			list = append(list, machine.SilentEndpoint{URL: e, Why: "no answer in time"})
+		case a.id == 0 && a.err != nil:
+			list = append(list, machine.SilentEndpoint{URL: e, Why: strings.TrimPrefix(a.err.Error(), e+": ")})
+		}
+	}
+	return list
 }
 
 // unreachable says why none of the endpoints has told. A refusal for certificates counts
@@ -220,7 +235,7 @@ func (m *Machine) open(h hearing, endpoints []string, known cluster.ClusterID) (
 func (m *Machine) giveUp(open []string, id cluster.ClusterID) {
 	m.unreachable = append(m.unreachable, open...)
 	for _, e := range open {
-		if slices.Contains(m.o.Endpoints, e) && m.o.Warned != nil {
+		if slices.Contains(m.o.Endpoints, e) && m.o.Warned != nil && !m.inspecting {
 			m.o.Warned(fmt.Sprintf("%s does not say which cluster it belongs to; the others belong to cluster %s and are used",
 				e, id))
 		}

@@ -76,6 +76,8 @@ type Machine struct {
 	deaf map[string]bool
 	// unreachable are the endpoints that were waited for in vain.
 	unreachable []string
+	// inspecting says that checks tell of endpoints that do not answer.
+	inspecting bool
 	// clusters are those that the endpoints that a person has named were ever of,
 	// with one endpoint of each.
 	clusters map[cluster.ClusterID]string
