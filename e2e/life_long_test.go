@@ -42,3 +42,19 @@ func TestGrowShrinkReplace(t *testing.T) {
 		})
 	}
 }
+
+// The raft leader's disk is lost, and the coordinator's with it where they are
+// one machine.
+func TestReplaceEachInTurn(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick...)
+	c.Found(3, v36, "a", "b", "c")
+	w := c.Write()
+	for _, n := range c.Nodes() {
+		id := memberID(t, c, n)
+		n.LoseDisk()
+		n.Start()
+		waitNewMember(t, c, n, id)
+		w.WaitMore(harness.Soon, 10)
+	}
+}

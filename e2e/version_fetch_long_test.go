@@ -3,9 +3,15 @@
 package e2e
 
 import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
 // Daemons that have nothing but the version that runs fetch the one that the spec asks for
@@ -33,5 +39,39 @@ func TestDaemonsFetchWhatIsOnTheWay(t *testing.T) {
 	waitNewMember(t, c, n, id)
 	c.WaitVoters(harness.Soon, 3)
 	answers(t, c, v37)
+	w.WaitMore(harness.Soon, 10)
+}
+
+// A daemon fetches the version that the spec asks for, and takes nothing whose digest is
+// not the published one: until that is put right, the hold says so, and no process is
+// touched.
+func TestADaemonTakesNoArchiveWithAnotherDigest(t *testing.T) {
+	t.Parallel()
+	m := newMirror(t, options(t).EtcdDirs, v36)
+	m.says(t, v36, strings.Repeat("0", 64))
+	c := harness.New(t.Context(), t, withMirror(t, m, v35))
+	c.Found(1, v35, "a")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	before := processes(c)
+	c.SetSpec(1, v36)
+	eventually(t, c, "the hold says what is wrong with the archive", func() error {
+		r, err := c.Status()
+		for _, h := range r.Holds {
+			if h.Reason == plan.BinaryMissing && strings.Contains(h.Text, "SHA-256") {
+				return nil
+			}
+		}
+		return errors.Join(fmt.Errorf("the holds are %v", r.Holds), err)
+	})
+	if after := processes(c); !slices.Equal(before, after) {
+		t.Errorf("the processes were %v, and are %v", before, after)
+	}
+	if left, _ := filepath.Glob(filepath.Join(c.Node("a").Dir, "releases", "etcd-v*", "etcd")); len(left) > 0 {
+		t.Errorf("it has installed %q", left)
+	}
+	m.sign(t, v36)
+	runs(t, c, v36)
+	answers(t, c, v36)
 	w.WaitMore(harness.Soon, 10)
 }

@@ -216,31 +216,6 @@ func TestAChangeOfVersionOutlivesTheDaemons(t *testing.T) {
 	})
 }
 
-// Two minors in one go, of a cluster born on 3.5: what 3.7 cannot read of 3.5's log
-// entries is behind a raft snapshot by then, and no acknowledged write is lost. Whether a
-// snapshot has to be forced depends on the log: on a slow machine it may have no such
-// entries.
-func TestAVersionTwoMinorsUp(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick...)
-	c.Found(3, v35, "a", "b", "c")
-	w := c.Write()
-	w.WaitMore(harness.Soon, 10)
-	c.SetSpec(3, v37)
-	allRun(t, c, v37)
-	answers(t, c, v37)
-	w.WaitMore(harness.Soon, 10)
-	entries, err := c.History()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if strings.Contains(e.Error, "did not come up") {
-			t.Errorf("%s: %s", e.Line, e.Error)
-		}
-	}
-}
-
 // A minor up from a patch far below the one that etcd advises, as EKS Distro goes:
 // nothing is in the members' data that it guards against, so that no other patch
 // comes first.

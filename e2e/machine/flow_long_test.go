@@ -10,6 +10,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
+// What make test does with one version, with the others.
+func TestLifeOfOtherVersions(t *testing.T) { life(t, v35, v37) }
+
+func TestSnapshotBeginsAClusterOfOtherVersions(t *testing.T) {
+	snapshotBegins(t, [2]string{v36, v36}, [2]string{v37, v37}, [2]string{v36, v37})
+}
+
+func TestIPv6OfOtherVersions(t *testing.T) { onIPv6(t, v35, v36) }
+
 // Rolling upgrades by join --version, as people did it with the retired etcdadm:
 // one machine after the other, while a client writes.
 func TestRollingUpgrade(t *testing.T) {

@@ -66,8 +66,11 @@ func wantKeys(keys map[string]string, hosts ...*host) {
 }
 
 // A whole life of a cluster, by hand: it grows, loses a member and gets it
-// back, has one that dies, and shrinks to nothing.
-func TestLife(t *testing.T) {
+// back, has one that dies, and shrinks to nothing. TestLifeOfOtherVersions has more.
+func TestLife(t *testing.T) { life(t, v36) }
+
+func life(t *testing.T, versions ...string) {
+	t.Helper()
 	t.Parallel()
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
@@ -232,12 +235,16 @@ func TestUpgradeOfAYoungCluster(t *testing.T) {
 
 // A snapshot of one version begins a new cluster of another one, on which the
 // retired etcdadm made data that etcd 3.6 could not start with.
-func TestSnapshotBeginsACluster(t *testing.T) {
+func TestSnapshotBeginsACluster(t *testing.T) { snapshotBegins(t, [2]string{v35, v36}) }
+
+func snapshotBegins(t *testing.T, pairs ...[2]string) {
+	t.Helper()
 	t.Parallel()
-	for _, tt := range []struct{ from, to string }{{v36, v36}, {v37, v37}, {v35, v36}, {v36, v37}} {
-		t.Run(fmt.Sprintf("%s to %s", tt.from, tt.to), func(t *testing.T) {
+	for _, pair := range pairs {
+		from, to := pair[0], pair[1]
+		t.Run(fmt.Sprintf("%s to %s", from, to), func(t *testing.T) {
 			t.Parallel()
-			hosts := newHosts(func(name string) *host { return newHost(t, name, tt.from) }, 2)
+			hosts := newHosts(func(name string) *host { return newHost(t, name, from) }, 2)
 			found(hosts...)
 			keys := map[string]string{"before": "the snapshot"}
 			hosts[1].put("before", "the snapshot")
@@ -247,7 +254,7 @@ func TestSnapshotBeginsACluster(t *testing.T) {
 			old := hosts[0].members()
 			for _, h := range hosts {
 				h.ok("reset", "--skip-remove-member")
-				h.version, h.binaries = tt.to, etcdDir(t, tt.to)
+				h.version, h.binaries = to, etcdDir(t, to)
 			}
 			hosts[0].ok("init", "--snapshot", file)
 			hosts[1].ok("join", hosts[0].clientURL())
@@ -259,7 +266,7 @@ func TestSnapshotBeginsACluster(t *testing.T) {
 			}
 			hosts[1].put("goes", "on")
 			wantKeys(map[string]string{"goes": "on"}, hosts...)
-			if got := hosts[1].serves(); got != tt.to {
+			if got := hosts[1].serves(); got != to {
 				t.Errorf("b runs etcd %s", got)
 			}
 		})
@@ -267,7 +274,10 @@ func TestSnapshotBeginsACluster(t *testing.T) {
 }
 
 // The whole on IPv6, where addresses in URLs have brackets.
-func TestIPv6(t *testing.T) {
+func TestIPv6(t *testing.T) { onIPv6(t, v37) }
+
+func onIPv6(t *testing.T, versions ...string) {
+	t.Helper()
 	t.Parallel()
 	if !hasIPv6() {
 		t.Skip("the machine has no IPv6 loopback (::1)")

@@ -313,6 +313,7 @@ func TestAGoodMemberIsNotKeptDownByABadOne(t *testing.T) {
 // TestTheFirstMemberOfAnUpgradeIsNotCondemned: its version may digest the same data
 // differently.
 func TestTheFirstMemberOfAnUpgradeIsNotCondemned(t *testing.T) {
+	t.Parallel()
 	older, newer := etcdversion.Must("3.5.35"), etcdversion.Must("3.6.16")
 	c := newMixedTrio(t, older, older, newer)
 	c.flushed()

@@ -70,6 +70,7 @@ func (c *copier) Take(ctx context.Context, s etcdclient.Snapshotter, _ BackupOf)
 
 // TestARealMembersLife takes one member through every operation of its node.
 func TestARealMembersLife(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"3.5.35", "3.6.16", "3.7.3"} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,7 @@ import (
 // come into the data meanwhile: the earlier one, of which the data is, is tried again
 // and again. Without such a thing it is taken back.
 func TestNobodyGoesBackToAVersionThatTheDataDoesNotStand(t *testing.T) {
+	t.Parallel()
 	earlier := etcdversion.Must("3.5.35")
 	tests := []struct {
 		name  string

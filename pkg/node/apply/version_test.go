@@ -52,6 +52,7 @@ func (h *host) fake(v etcdversion.Version, says, body string) {
 // A version that dies again and again: the old one runs again, the order fails and
 // says why, and so does the node.
 func TestAVersionThatDiesIsTakenBack(t *testing.T) {
+	t.Parallel()
 	h := known(t)
 	wantError(t, h.do(change(dies)), "no luck")
 	n := h.observe()
@@ -185,6 +186,7 @@ func TestAChangeOfVersionIsRefused(t *testing.T) {
 // A real member changes to the next minor version, and its cluster version rises.
 // Nothing leads back then.
 func TestARealMemberChangesItsVersion(t *testing.T) {
+	t.Parallel()
 	old, next := etcdversion.Must("3.5.35"), etcdversion.Must("3.6.16")
 	h := realHost(t, old)
 	if _, err := h.o.Bin.Find(next); err != nil {
@@ -330,6 +332,7 @@ func TestAVersionThatLacksItsPeersIsGivenTime(t *testing.T) {
 // A real member that was born on 3.5 runs 3.6, and takes a raft snapshot by order:
 // 3.7 can read its log then, and its revision is what it was.
 func TestARealMemberForcesASnapshot(t *testing.T) {
+	t.Parallel()
 	v35, v36, v37 := etcdversion.Must("3.5.35"), etcdversion.Must("3.6.16"), etcdversion.Must("3.7.3")
 	h := realHost(t, v35)
 	for _, v := range []etcdversion.Version{v36, v37} {

@@ -25,7 +25,7 @@ func Run(t *testing.T) {
 		t.Skip(err)
 	}
 	t.Parallel()
-	args := []string{"test", "-tags", "crashpoints", "-count=1", "-run=^TestCrash"}
+	args := []string{"test", "-tags", "crashpoints", "-count=1", "-run=^TestCrash", "-vet=off", "-ldflags=-w"}
 	if raced() {
 		args = append(args, "-race") // what has been built with it need not be built again
 	}
