@@ -44,6 +44,7 @@ const (
 var layers = map[string]Layer{
 	"pkg/testing/crashpoint":  Leaf,
 	"pkg/coordination/listen": Leaf,
+	"pkg/testing/existing":    Edge,
 	"pkg/testing/testchild":   Leaf,
 	"pkg/testing/testport":    Leaf,
 	"pkg/testing/testwait":    Leaf,

@@ -1,0 +1,294 @@
+// Package existing is a stand-in for the daemons of the existing etcd-manager, for tests of
+// what this one does beside them and after them. It speaks their protocol, as far as that
+// decides who leads: they ping all that discovery shows, count who answered within a time
+// as healthy, and the lowest name of those leads, once all of them have acknowledged it; in
+// each round the leader has it acknowledged again, and a round in which anybody fails is
+// over. What a leader then does to members is the test's.
+//
+// It is written from a description of the protocol. It runs no etcd and issues no
+// certificates.
+package existing
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
+)
+
+// The methods that a stand-in serves and calls.
+const (
+	ping         = "/privateapi.ClusterService/Ping"
+	notification = "/privateapi.ClusterService/LeaderNotification"
+	getInfo      = "/etcd.EtcdManagerService/GetInfo"
+)
+
+// Options describe a [Daemon].
+type Options struct {
+	Name, Cluster string
+	// Address is where it listens, host:port.
+	Address string
+	// Discovery returns where daemons are, by name.
+	Discovery func() map[string]string
+	// Server and Client are its credentials, nil for none.
+	Server credentials.TransportCredentials
+	Client func(name string) credentials.TransportCredentials
+	// PingEvery is the time between two pings of one peer, Healthy for how long an answer
+	// counts, Round the time between two rounds of a leader.
+	PingEvery, Healthy, Round time.Duration
+	// Act is called by a leader in each round that all healthy peers have acknowledged, with
+	// their names.
+	Act func(ctx context.Context, acknowledged []string)
+}
+
+// A Daemon is one stand-in that runs.
+type Daemon struct {
+	o      Options
+	server *grpc.Server
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	seen  map[string]time.Time
+	conns map[string]*grpc.ClientConn
+	// token is that of the leader that was accepted last; own is the one with which this
+	// daemon leads, for those in acked.
+	token, own     string
+	acked          []string
+	rounds, failed int
+}
+
+// Start starts a daemon.
+func Start(ctx context.Context, o Options) (*Daemon, error) {
+	l, err := net.Listen("tcp", o.Address)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	d := &Daemon{
+		o: o, cancel: cancel, seen: map[string]time.Time{o.Name: time.Now()}, conns: map[string]*grpc.ClientConn{},
+	}
+	options := []grpc.ServerOption{grpc.ForceServerCodec(raw{}), grpc.UnknownServiceHandler(d.serve)}
+	if o.Server != nil {
+		options = append(options, grpc.Creds(o.Server))
+	}
+	d.server = grpc.NewServer(options...)
+	d.wg.Go(func() { _ = d.server.Serve(l) }) // until it is stopped
+	d.wg.Go(func() { d.every(ctx, o.PingEvery, d.pingAll) })
+	d.wg.Go(func() { d.every(ctx, o.Round, d.round) })
+	return d, nil
+}
+
+// Stop ends the daemon at once, as the existing one ends.
+func (d *Daemon) Stop() {
+	d.cancel()
+	d.server.Stop()
+	d.wg.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.conns {
+		_ = c.Close()
+	}
+}
+
+// Rounds returns how many rounds it has led that all healthy peers have acknowledged, and
+// how many failed.
+func (d *Daemon) Rounds() (done, failed int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rounds, d.failed
+}
+
+func (d *Daemon) every(ctx context.Context, pause time.Duration, f func(context.Context)) {
+	for {
+		f(ctx)
+		if wait.For(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+func (d *Daemon) self() []byte { return peerInfo(d.o.Name, d.o.Address) }
+
+// healthy returns the names of those that have answered, or called, lately.
+func (d *Daemon) healthy() (list []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen[d.o.Name] = time.Now()
+	for name, at := range d.seen {
+		if time.Since(at) <= d.o.Healthy {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (d *Daemon) serve(_ any, ss grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(ss)
+	var in, out []byte
+	if err := ss.RecvMsg(&in); err != nil {
+		return err
+	}
+	switch method {
+	case ping:
+		d.see(string(field(field(in, 1), 1)))
+		out = message(nil, 1, d.self())
+	case notification:
+		out = d.notified(field(in, 1))
+	case getInfo:
+		out = message(text(nil, 2, d.o.Cluster), 5, text(nil, 1, d.o.Name))
+	default:
+		return status.Errorf(codes.Unimplemented, "the stand-in does not serve %s", method)
+	}
+	return ss.SendMsg(&out)
+}
+
+func (d *Daemon) see(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen[name] = time.Now()
+}
+
+// notified accepts a leader, unless it does not know of somebody who is healthy.
+func (d *Daemon) notified(view []byte) []byte {
+	var theirs []string
+	for _, p := range fields(view, 3) {
+		theirs = append(theirs, string(field(p, 1)))
+	}
+	for _, name := range d.healthy() {
+		if !slices.Contains(theirs, name) {
+			return message(nil, 2, view)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.token = string(field(view, 2))
+	return message([]byte{1 << 3, 1}, 2, view)
+}
+
+func (d *Daemon) pingAll(ctx context.Context) {
+	var wg sync.WaitGroup
+	for name := range d.o.Discovery() {
+		if name == d.o.Name {
+			continue
+		}
+		wg.Go(func() {
+			if _, err := d.call(ctx, name, ping, message(nil, 1, d.self())); err == nil {
+				d.see(name)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// round is one round of the leader, if this daemon is the lowest of the healthy.
+func (d *Daemon) round(ctx context.Context) {
+	healthy := d.healthy()
+	if healthy[0] != d.o.Name {
+		return
+	}
+	d.mu.Lock()
+	begins := d.own == "" || !slices.Equal(d.acked, healthy)
+	if begins {
+		var b [16]byte
+		_, _ = rand.Read(b[:])
+		d.own, d.acked = base64.RawURLEncoding.EncodeToString(b[:]), nil
+	}
+	view := text(message(nil, 1, d.self()), 2, d.own)
+	d.mu.Unlock()
+	for _, name := range healthy {
+		view = message(view, 3, peerInfo(name, d.o.Discovery()[name]))
+	}
+	var errs []error
+	for _, name := range healthy {
+		answer, err := d.call(ctx, name, notification, message(nil, 1, view))
+		if err == nil && field(answer, 1) == nil {
+			err = fmt.Errorf("%s does not accept", name)
+		}
+		errs = append(errs, err)
+	}
+	err := errors.Join(errs...)
+	d.mu.Lock()
+	if err != nil {
+		d.own = ""
+		d.failed++
+	} else {
+		d.acked = healthy
+		d.rounds++
+	}
+	d.mu.Unlock()
+	if err == nil && !begins && d.o.Act != nil {
+		d.o.Act(ctx, healthy)
+	}
+}
+
+func (d *Daemon) call(ctx context.Context, name, method string, in []byte) (out []byte, err error) {
+	if name == d.o.Name && method == notification {
+		return d.notified(field(in, 1)), nil
+	}
+	address, known := d.o.Discovery()[name]
+	if !known {
+		return nil, fmt.Errorf("the address of %s is not known", name)
+	}
+	d.mu.Lock()
+	c := d.conns[address]
+	if c == nil {
+		creds := insecure.NewCredentials()
+		if d.o.Client != nil {
+			creds = d.o.Client(name)
+		}
+		if c, err = grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds)); err == nil {
+			d.conns[address] = c
+		}
+	}
+	d.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err = c.Invoke(ctx, method, &in, &out, grpc.ForceCodec(raw{}))
+	return out, err
+}
+
+// A Node is one entry of the file state.
+type Node struct {
+	Name                         string
+	Peer, Client, QuarantineURLs []string
+	TLS                          bool
+}
+
+// WriteState writes the file state of a node, in place as the existing tool does.
+func WriteState(dir, token, version string, nodes ...Node) error {
+	var list [][]byte
+	for _, n := range nodes {
+		b := text(nil, 1, n.Name)
+		for i, urls := range [][]string{n.Peer, n.Client, n.QuarantineURLs} {
+			for _, u := range urls {
+				b = text(b, protowire.Number(i+2), u)
+			}
+		}
+		if n.TLS {
+			b = append(b, 5<<3, 1)
+		}
+		list = append(list, b)
+	}
+	return os.WriteFile(filepath.Join(dir, "state"), state(token, version, list), 0o600)
+}
