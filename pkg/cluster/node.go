@@ -101,6 +101,8 @@ type Node struct {
 	// NewCluster says that an operator has left word on its disk that a new cluster
 	// is wanted.
 	NewCluster bool `json:"newCluster,omitempty"`
+	// Neighbours are the daemons that are none of ours, as far as the node knows.
+	Neighbours Neighbours `json:"neighbours,omitzero"`
 }
 
 // URLs are the addresses that a member on a node has or would have.

@@ -31,9 +31,15 @@ func (a *authority) bootstrapped(ctx context.Context, op plan.Operation, leaseVo
 			Text: fmt.Sprintf("an order without a lease needs the store of this node: %v", err)}
 	}
 	var why string
-	if r, ok := op.(*plan.LeaseVotersRecover); !ok {
+	switch op := op.(type) {
+	case *plan.LeaseVotersRecover:
+		why, err = a.unrecoverable(ctx, op, view)
+	case *plan.LeaseVotersAdopt:
+		why = a.unadoptable(ctx, op, view)
+	default:
 		why = unsupported(op, view, leaseVoters)
-	} else if why, err = a.unrecoverable(ctx, r, view); err != nil {
+	}
+	if err != nil {
 		return err
 	}
 	if why != "" {
@@ -77,6 +83,40 @@ func (a *authority) unrecoverable(ctx context.Context, op *plan.LeaseVotersRecov
 		return err.Error(), nil
 	}
 	return "", nil
+}
+
+// unadoptable says why a node does not become a lease voter of a cluster that is taken
+// over: the record in its store has to name these voters and to be newer than whatever a
+// coordinator has left there, and all of them have to answer and to know of nothing else.
+func (a *authority) unadoptable(ctx context.Context, op *plan.LeaseVotersAdopt, view store.View) string {
+	names := slices.Sorted(slices.Values(op.Names))
+	var newest cluster.Incarnation
+	if n := len(view.Incarnations); n > 0 {
+		newest = view.Incarnations[n-1]
+	}
+	recorded := slices.Sorted(slices.Values(cluster.InitialMemberNames(newest.Voters)))
+	switch {
+	case newest.Token != op.Token || newest.Restored != nil || !slices.Equal(recorded, names):
+		return fmt.Sprintf("the newest record in the store is of incarnation %q with the voters %v, not of %s with %v", newest.Token,
+			recorded, op.Token, names)
+	case !view.Created.IsZero() && !view.Created.Before(newest.At):
+		return "a coordinator has been at work since the incarnation was recorded"
+	case !slices.Contains(names, a.self):
+		return fmt.Sprintf("%s is not one of the voters %v", a.self, names)
+	}
+	answers := a.standings(ctx, names)
+	for _, name := range names {
+		s, ok := answers[name]
+		own := s.LeaseVoters
+		switch {
+		case name == a.self:
+		case !ok:
+			return fmt.Sprintf("%s does not answer", name)
+		case own.Token == op.Token && (own.Term > 0 || own.Seq > 0 || !slices.Equal(own.Names, names)):
+			return fmt.Sprintf("%s has another record of lease voters, %v", name, own.Names)
+		}
+	}
+	return ""
 }
 
 // unsupported says what an order without a term lacks in the store, empty for

@@ -42,6 +42,9 @@ type Config struct {
 	CertLifetime time.Duration
 
 	DiscoveryInterval time.Duration
+	// ListenFor is how long a daemon listens for those of the existing etcd-manager before
+	// none counts as being there, zero for [Config.DiscoveryInterval] and 15 s more.
+	ListenFor time.Duration
 	// Seeds are addresses of other daemons, host:port or name=host:port.
 	Seeds []string
 	// SeedsDir is a directory of files named by the addresses of other daemons,

@@ -26,6 +26,8 @@ type node struct {
 	state   *nodestate.File
 	keys    *keys
 	now     func() time.Time
+	// neighbours are the daemons that are none of ours.
+	neighbours *neighbours
 	// authority holds orders of others to the lease, orders writes them down.
 	authority *authority
 	orders    *orderBook
@@ -40,7 +42,7 @@ func (n *node) Observe(ctx context.Context) cluster.Answer {
 	c, report := n.local.Observe(ctx)
 	c.Address, c.Boot, c.CertNotAfter = n.address, n.boot, n.keys.renewer.NotAfter()
 	s := n.state.State()
-	c.Pause = s.Pause
+	c.Pause, c.Neighbours = s.Pause, n.neighbours.say()
 	// Of a later term than its own vote it knows only that there was one.
 	c.Lease.Term = s.Term
 	if s.Term == s.Grant.Term {
@@ -114,7 +116,8 @@ func (n *node) witness(ctx context.Context, e plan.Order) error {
 // unfenced reports whether a node that runs a member takes an order without a
 // term: to change over to what it has staged, on which the record in the store
 // has decided; and to stage, beside what it runs, where too few of its lease voters
-// are left to give anyone a term.
+// are left to give anyone a term; and to become a lease voter of an incarnation of which it
+// has no record.
 func unfenced(s nodestate.State, op plan.Operation) bool {
 	switch op := op.(type) {
 	case *plan.RestoreSwitch:
@@ -123,6 +126,8 @@ func unfenced(s nodestate.State, op plan.Operation) bool {
 		return cluster.Lost(s.LeaseVoters.Names, op.Lost)
 	case *plan.LeaseVotersRecover:
 		return len(s.LeaseVoters.Names) == 0 || cluster.Lost(s.LeaseVoters.Names, op.Lost)
+	case *plan.LeaseVotersAdopt:
+		return s.LeaseVoters.Token != op.Token
 	}
 	return false
 }

@@ -191,7 +191,7 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 		o.Fetch, o.From = d.fetchRelease, shownRelease(d.c.Release)
 	}
 	d.node = &node{boot: observe.NewToken(), local: apply.NewLocal(o), voter: voter, state: d.state, keys: d.keys,
-		now: d.now, released: d.wake}
+		now: d.now, released: d.wake, neighbours: newNeighbours(d.listenFor(), d.now)}
 	d.onClose(func(ctx context.Context) {
 		if err := d.node.local.Close(ctx); err != nil {
 			d.log.Error("etcd did not stop", "error", err)
@@ -273,6 +273,7 @@ func (d *Daemon) run(ctx context.Context) error {
 		wg.Go(func() { d.fetchReleases(ctx) })
 	}
 	wg.Go(func() { d.peerGroup.run(ctx) })
+	wg.Go(func() { d.meet(ctx) })
 	// What is ordered and done while the others stop is published too.
 	published, publish := context.WithCancel(context.WithoutCancel(ctx))
 	defer publish()

@@ -82,6 +82,8 @@ func TestArgvOfEachKind(t *testing.T) {
 			Node: "a", Token: "t", Term: 1 << 40, Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a"},
 			Lost: []cluster.NodeName{"c"},
 		}, "etcdadm lease-voters recover --node=a --token=t --term=1099511627776 --name=a --name=b --expect=a --lost=c"},
+		{&plan.LeaseVotersAdopt{Node: "a", Token: "t", Names: []cluster.NodeName{"a", "b"}},
+			"etcdadm lease-voters adopt --node=a --token=t --name=a --name=b"},
 		{&plan.DataSetAside{Node: "a", Token: "t", ExpectMemberID: 1},
 			"etcdadm data set-aside --node=a --token=t --expect-member-id=1"},
 		{&plan.DataDiscard{Node: "a", Name: "x", ExpectAt: "2026-11-20T11:00:00.5Z"},

@@ -51,6 +51,8 @@ func passing(invariant, format string, args ...any) error {
 //	aged        no backup is deleted for an age that only a clock tells of
 //	aside       what a node held before its troubles began is not discarded early
 //	lease voters    the lease voters' record moves by one name at a time
+//	take-over   nobody coordinates a cluster of the existing tool before all voters' nodes
+//	            agree, and no member is changed while a daemon of it is heard
 //	restore     nothing that runs is stopped before all that replaces it is ready,
 //	            and no restored cluster begins below a revision that was seen
 func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
@@ -58,7 +60,7 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return err
 	}
 	c := checker{policy: spec.Policy.WithDefaults(), obs: obs}
-	if err := cmp.Or(c.readLately(op), c.sealed(op)); err != nil {
+	if err := cmp.Or(c.readLately(op), c.sealed(op), c.alone(op)); err != nil {
 		return err
 	}
 	switch op := op.(type) {
@@ -99,6 +101,8 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return c.leaseVoters(op)
 	case *LeaseVotersRecover:
 		return c.recoverLeaseVoters(op)
+	case *LeaseVotersAdopt:
+		return c.adopt(op)
 	case *DataSetAside:
 		return c.setAside(op)
 	case *QuarantineSet:
@@ -263,6 +267,9 @@ func (c checker) create(op *IncarnationCreate) error {
 	if len(c.obs.Members) > 0 && c.obs.Store.RecordsProblem == "" {
 		if op.Token != c.obs.Token {
 			return unsafe("bootstrap", "a cluster with another token is running")
+		}
+		if err := c.takesOver(op); err != nil {
+			return err
 		}
 		return c.recordAnew(op)
 	}

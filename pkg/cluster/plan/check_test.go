@@ -281,7 +281,7 @@ func TestCheckAllows(t *testing.T) {
 		{"found", bootstrapOf, "incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
 		{"record what is recorded", recordOf + bootstrapOf + "created\nbackup age=1h",
 			"incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
-		{"record the running cluster", "cluster a b c\nstore emptied",
+		{"record the running cluster", "cluster a b c\nstore emptied\nlease-voters a,b,c",
 			"incarnation create --number=1 --token=t1 --version=3.6.16 " + threeInitialMembers},
 		{"promise", "nodes a b c", "member prepare --node=a --token=n1 --version=3.6.16 " + threeInitialMembers},
 		{"promise the winner", recordOf + "node a data=1/n1\nnode b promised=n2:a,b,c earlier=n1",

@@ -58,6 +58,9 @@ func Done(obs cluster.Observation, op Operation) bool {
 	case *LeaseVotersRecover:
 		n := l.node(op.Node)
 		return n != nil && n.LeaseVoters.Token == op.Token && slices.Equal(n.LeaseVoters.Names, op.Names)
+	case *LeaseVotersAdopt:
+		n := l.node(op.Node)
+		return n != nil && n.LeaseVoters.Token == op.Token
 	}
 	return doneRestore(l, op)
 }

@@ -42,6 +42,8 @@ import (
 //	link=3:down            does not reach it for a minute
 //	differs                its data is not that of the others
 //	comparing              its data has not been compared with that of the others yet
+//	listened               it would have heard of a daemon of the existing tool
+//	existing=x, silent=1.2.3.4:3996  it has heard one, or nobody answers at an address
 //	hazard=members         its data has that, and nothing else; hazard=none, hazard=unknown,
 //	                       hazard=pending
 func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
@@ -197,6 +199,12 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		}
 	case "comparing":
 		n.Comparing = true
+	case "listened":
+		n.Neighbours.Listened = true
+	case "existing":
+		n.Neighbours.Existing = append(n.Neighbours.Existing, value)
+	case "silent":
+		n.Neighbours.Silent = append(n.Neighbours.Silent, value)
 	case "differs":
 		n.Differs = "its data differs from that of a and b, a majority, at revision 7"
 	case "term":

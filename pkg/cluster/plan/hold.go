@@ -58,6 +58,8 @@ const (
 	LeaseVotersLost   Reason = "lease-voters-lost"
 	NodeUnreachable   Reason = "node-unreachable"
 	NoCoordinator     Reason = "no-coordinator"
+	TakingOver        Reason = "taking-over"
+	ExistingDaemon    Reason = "existing-daemon"
 	NotYet            Reason = "not-yet"
 	OperationFailed   Reason = "operation-failed"
 )
@@ -310,6 +312,19 @@ var ruleDocs = []ReasonDoc{
 		"No daemon holds the coordinator's lease, so nobody plans. The lease takes a majority of the nodes that host " +
 			"voters.",
 		"Start the daemons on the voters' nodes; the text says which ones answer."},
+	{TakingOver,
+		"The existing etcd-manager has run this cluster, and the daemons have not agreed yet to coordinate it. They do " +
+			"when each voter's node, and each other known one, runs this etcd-manager and answers, and when for some time " +
+			"no daemon of the existing one was heard. Until then each node runs its member, and nobody changes members, " +
+			"takes backups, or carries requests out.",
+		"Exchange the image on the machines in the text. Where the existing etcd-manager is gone everywhere, wait: about a " +
+			"minute and a quarter, with the default of --discovery-poll-interval."},
+	{ExistingDaemon,
+		"A daemon of the existing etcd-manager has called a node lately, or answers at an address that discovery tells " +
+			"of. It may change members, so this one does not; nor does it begin a restore, or change the etcd version. " +
+			"Backups are taken where there is a coordinator.",
+		"Exchange the image on the machines in the text, or stop the daemon there. One that was stopped counts for a " +
+			"minute and a quarter more, with the default of --discovery-poll-interval."},
 	{NotYet,
 		"etcd refuses the next membership change for now: each member has to be connected to the others for five " +
 			"seconds first. Or the next step waits for a running backup, or for a node that takes long to read its disk: " +

@@ -173,6 +173,15 @@ var kinds = []Kind{
 		New:  func() Operation { return &LeaseVotersRecover{} },
 	},
 	{
+		Path:  "lease-voters adopt",
+		Short: "make a node a lease voter of a cluster that is taken over from the existing etcd-manager",
+		Needs: "The newest incarnation record in the store names these voters, and no coordinator has been at work since " +
+			"it was written. Etcd's quorum, asked through the node, names the same ones, and the node runs one of them. All " +
+			"their nodes answer, and none has another record.",
+		Done: "The node has the record of these lease voters on disk.",
+		New:  func() Operation { return &LeaseVotersAdopt{} },
+	},
+	{
 		Path: "data set-aside", Short: "move a node's etcd data aside", Destructive: true,
 		Needs: "No etcd process runs on the node; the data on the disk is of the expected incarnation and member, and of " +
 			"no current member.",

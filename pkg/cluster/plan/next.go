@@ -97,6 +97,7 @@ var rules = []func(*view) (Operation, verdict){
 	ruleSpec,
 	rulePaused,
 	ruleConflict,
+	ruleTakeOver,
 	ruleLeaseVotersLost,
 	ruleRestore,
 	ruleBootstrap,

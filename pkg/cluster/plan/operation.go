@@ -232,6 +232,14 @@ type LeaseVotersRecover struct {
 	Lost   []cluster.NodeName `flag:"lost" doc:"node that is gone for good, or has lost its record (repeatable)"`
 }
 
+// LeaseVotersAdopt makes a node a lease voter of a cluster that is taken over from the
+// existing etcd-manager, by the record of the incarnation in the store.
+type LeaseVotersAdopt struct {
+	Node  cluster.NodeName   `flag:"node" doc:"voter's node that adopts it"`
+	Token cluster.Token      `flag:"token" doc:"cluster token of the incarnation"`
+	Names []cluster.NodeName `flag:"name" doc:"voter in the record of the incarnation (repeatable)"`
+}
+
 // DataSetAside moves a node's etcd data out of the way, and clears the node's
 // assignment.
 type DataSetAside struct {
@@ -321,6 +329,7 @@ func (*MemberUpdate) kind() string        { return "member update" }
 func (*MoveLeader) kind() string          { return "member move-leader" }
 func (*LeaseVotersWrite) kind() string    { return "lease-voters write" }
 func (*LeaseVotersRecover) kind() string  { return "lease-voters recover" }
+func (*LeaseVotersAdopt) kind() string    { return "lease-voters adopt" }
 func (*DataSetAside) kind() string        { return "data set-aside" }
 func (*DataDiscard) kind() string         { return "data discard" }
 func (*QuarantineSet) kind() string       { return "quarantine set" }

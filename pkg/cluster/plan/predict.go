@@ -74,6 +74,9 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 	case *LeaseVotersRecover:
 		w.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Term: op.Term, Names: op.Names}
 		w.node(op.Node).LeaseVoters = w.LeaseVoters
+	case *LeaseVotersAdopt:
+		w.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Names: slices.Sorted(slices.Values(op.Names))}
+		w.node(op.Node).LeaseVoters = w.LeaseVoters
 	default:
 		w.predictRestore(op)
 		w.predictUpkeep(op)

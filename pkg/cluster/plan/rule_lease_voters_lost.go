@@ -189,7 +189,7 @@ func (l *view) healthyHosts() []*cluster.Node {
 	return list
 }
 
-func are(list []cluster.NodeName) string {
+func are[T any](list []T) string {
 	if len(list) == 1 {
 		return "is"
 	}

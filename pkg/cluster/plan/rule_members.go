@@ -336,7 +336,7 @@ func ruleRecord(l *view) (Operation, verdict) {
 			Number: l.nextNumber(), Token: l.obs.Token, Version: l.version(), Voters: l.initialMembers(),
 		}, goOn
 	}
-	if s.Created.IsZero() {
+	if s.Created.IsZero() || l.takenOver() != nil {
 		return &IncarnationMark{Token: l.obs.Token}, goOn
 	}
 	if s.SpecMissing {

@@ -12,7 +12,9 @@ import (
 // many lease voters to be gone for good that no majority of them can ever grant a
 // lease again. In the latter case the create-only-if-absent of the record
 // decides between two daemons, as it does when a cluster is bootstrapped; and each
-// node holds the recovery of the lease voters to what etcd's quorum tells it.
+// node holds the recovery of the lease voters to what etcd's quorum tells it. So it does
+// with a cluster that is taken over from the existing etcd-manager, in which nobody could
+// hold a lease yet.
 func Unfenced(obs cluster.Observation, op Operation) bool {
 	switch op := op.(type) {
 	case *RestoreSwitch:
@@ -23,7 +25,9 @@ func Unfenced(obs cluster.Observation, op Operation) bool {
 	case *RestoreStage:
 		return leaseVotersLost(obs)
 	case *IncarnationCreate:
-		return op.Backup != "" && leaseVotersLost(obs)
+		return op.Backup != "" && leaseVotersLost(obs) || op.Backup == "" && newView(cluster.Spec{}, obs).unclaimed()
+	case *LeaseVotersAdopt:
+		return newView(cluster.Spec{}, obs).unclaimed()
 	case *LeaseVotersRecover:
 		return newView(cluster.Spec{}, obs).declaredLost() != nil
 	case *RequestClose:

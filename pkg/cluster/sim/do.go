@@ -222,6 +222,8 @@ func (w *world) obey(n *node, o order) error {
 		n.assigned, n.process = &a, cluster.ProcessStopped
 	case *plan.LeaseVotersRecover:
 		return w.recoverLeaseVoters(n, op)
+	case *plan.LeaseVotersAdopt:
+		return w.adoptLeaseVoters(n, op)
 	case *plan.DataSetAside:
 		return w.moveAside(n, op)
 	case *plan.DataDiscard:

@@ -52,7 +52,7 @@ func (w *world) holdIsTrue(r plan.Reason) bool {
 		return !led
 	case plan.NoSpare:
 		return led && w.spares(g) == 0
-	case plan.LeaseVotersLost, plan.NoCoordinator:
+	case plan.LeaseVotersLost, plan.NoCoordinator, plan.TakingOver:
 		return !led || w.coordinatorImpossible()
 	case plan.WaitingForNodes:
 		// Where the newest incarnation has lost its state files, who takes no orders but

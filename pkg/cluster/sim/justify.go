@@ -57,7 +57,9 @@ func (w *world) operatorHelps(holds []plan.Hold) bool {
 	if w.helpWithVersions(holds) {
 		return true
 	}
-	asks := slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Reason == plan.LeaseVotersLost })
+	asks := slices.ContainsFunc(holds, func(h plan.Hold) bool {
+		return h.Reason == plan.LeaseVotersLost || h.Reason == plan.TakingOver
+	})
 	if !asks || w.helped {
 		return false
 	}

@@ -214,7 +214,7 @@ func (w *world) confirm(by *node, obs *cluster.Observation, op plan.Operation) (
 func bootstraps(op plan.Operation) bool {
 	switch op.(type) {
 	case *plan.MemberPrepare, *plan.IncarnationCreate, *plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard,
-		*plan.RequestClose, *plan.LeaseVotersRecover:
+		*plan.RequestClose, *plan.LeaseVotersRecover, *plan.LeaseVotersAdopt:
 		return true
 	}
 	return false
@@ -285,6 +285,8 @@ func unfenced(n *node, op plan.Operation) bool {
 		return cluster.Lost(n.leaseVoters().Names, op.Lost)
 	case *plan.LeaseVotersRecover:
 		return len(n.leaseVoters().Names) == 0 || cluster.Lost(n.leaseVoters().Names, op.Lost)
+	case *plan.LeaseVotersAdopt:
+		return n.leaseVoters().Token != op.Token
 	}
 	return false
 }

@@ -67,6 +67,7 @@ func (w *world) hear(o, n *node, i int) observe.Heard {
 		Change: n.changing(), Hazards: w.hazards(n), OldLog: w.oldLog(n),
 		Comparing: w.config.Versions && n.process == cluster.ProcessRunning && n.checks < 2,
 		Storage:   w.storage(n), Versions: n.shown(), SetAside: n.setAside, Staged: n.staged, Revision: n.mark,
+		Neighbours: cluster.Neighbours{Listened: true}, // there is no daemon of another kind
 	}
 	if n.disk.data {
 		c.Disk = cluster.Disk{State: cluster.DiskData, Token: n.disk.token}

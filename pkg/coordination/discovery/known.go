@@ -6,6 +6,16 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
+// Machines returns where there are machines that may have a daemon, by all sources but the
+// records of the daemons themselves.
+func (f *Finder) Machines() []Seed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.DeleteFunc(slices.Concat(f.o.Seeds, f.dirSeeds, f.machines), func(s Seed) bool {
+		return s.Address == "" || s.Address == f.o.Self.Address || s.Name == f.o.Self.Name
+	})
+}
+
 // Known returns where the nodes are whose names are known: by whoever knows the
 // machines, and by all other sources, of which the configured seeds come first and
 // the records last.

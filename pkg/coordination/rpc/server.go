@@ -58,6 +58,9 @@ type ServerOptions struct {
 	// Panicked is told of a handler's panic; nil ignores it. The caller gets an
 	// error of kind [Internal].
 	Panicked func(method string, value any, stack []byte)
+	// Strange is told of calls of services that nobody has registered, which get
+	// [ErrUnimplemented], with the address that they come from; nil ignores them.
+	Strange func(from Caller, address, method string)
 }
 
 // A Server serves the daemon's port.
@@ -80,6 +83,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 		grpc.Creds(creds),
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),
+		grpc.UnknownServiceHandler(strange(o.Strange)),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshake),

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -258,7 +259,11 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 		r.Holds = holds
 		return l.act(ctx, r, op)
 	}
-	r.Holds = append([]plan.Hold{{Reason: plan.NoCoordinator, Text: err.Error()}}, holds...)
+	none := plan.Hold{Reason: plan.NoCoordinator, Text: err.Error()}
+	if slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Reason == plan.TakingOver }) {
+		none.Text = "the nodes have not agreed yet on who may coordinate"
+	}
+	r.Holds = append([]plan.Hold{none}, holds...)
 	l.report(ctx, r)
 	l.lost++
 	return min(firstCampaign<<min(l.lost, 10), pauseCampaign)

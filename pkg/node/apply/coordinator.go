@@ -22,6 +22,8 @@ type Records interface {
 	CreateIncarnation(ctx context.Context, i cluster.Incarnation) error
 	// MarkCreated writes the marker that a cluster exists.
 	MarkCreated(ctx context.Context, at time.Time) error
+	// MarkAnew writes the marker of a cluster that has been taken over.
+	MarkAnew(ctx context.Context, at time.Time) error
 	// WriteSpec writes the spec where there is none, ReplaceSpec in any case.
 	WriteSpec(ctx context.Context, s cluster.Spec) error
 	ReplaceSpec(ctx context.Context, s cluster.Spec) error
@@ -270,7 +272,8 @@ func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op p
 func Bootstraps(op plan.Operation) bool {
 	switch op.(type) {
 	case *plan.MemberPrepare, *plan.IncarnationCreate,
-		*plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard, *plan.RequestClose, *plan.LeaseVotersRecover:
+		*plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard, *plan.RequestClose, *plan.LeaseVotersRecover,
+		*plan.LeaseVotersAdopt:
 		return true
 	}
 	return false
@@ -283,7 +286,7 @@ func (c *Coordinator) effect(ctx context.Context, obs cluster.Observation, op pl
 	case *plan.IncarnationCreate:
 		return c.Records.CreateIncarnation(ctx, c.incarnation(op))
 	case *plan.IncarnationMark:
-		return c.Records.MarkCreated(ctx, c.Now())
+		return c.mark(ctx, obs)
 	case *plan.SpecWrite:
 		spec := cluster.Spec{MemberCount: op.MemberCount, EtcdVersion: op.EtcdVersion}
 		if op.Request != "" {

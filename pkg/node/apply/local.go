@@ -265,6 +265,8 @@ func (l *Local) effect(ctx context.Context, order plan.Order) error {
 		return l.discardStaged(ctx, op)
 	case *plan.LeaseVotersRecover:
 		return l.recoverLeaseVoters(ctx, op)
+	case *plan.LeaseVotersAdopt:
+		return l.adoptLeaseVoters(ctx, op)
 	case *plan.DataSetAside:
 		return l.setAside(ctx, op)
 	case *plan.DataDiscard:

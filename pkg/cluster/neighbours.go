@@ -1,0 +1,15 @@
+package cluster
+
+// Neighbours is what a node knows of daemons that are none of ours, and of machines that
+// may have one.
+type Neighbours struct {
+	// Existing are daemons of the existing etcd-manager, sorted: by name, or by address
+	// where the name is not known. Each has called the node lately, or answers at an
+	// address that discovery tells of.
+	Existing []string `json:"existing,omitempty"`
+	// Silent are the addresses that discovery tells of and where no daemon answers.
+	Silent []string `json:"silent,omitempty"`
+	// Listened says that the node has listened for as long as one of them may take to find
+	// it and to call it, and has asked at all addresses.
+	Listened bool `json:"listened,omitempty"`
+}
