@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
@@ -35,15 +36,19 @@ type Access struct {
 	insecure          bool
 	// told are the warnings that were printed.
 	told map[string]bool
+	// find finds the daemons on this machine, local is the one that is asked.
+	find  func() ([]daemons.Daemon, error)
+	local *local
 }
 
 // Add gives cmd, and the commands below it, the flags.
 func Add(cmd *cobra.Command) *Access {
-	a := &Access{cmd: cmd}
+	a := &Access{cmd: cmd, find: daemons.Find}
 	paths := machine.Defaults().Paths
 	fs := cmd.PersistentFlags()
 	fs.StringSliceVar(&a.endpoints, "endpoints", nil,
-		"client `URLs` or host:port of etcd; default: what etcd.env advertises, or https://127.0.0.1:2379")
+		"client `URLs` or host:port of etcd; default: what etcd.env advertises, the etcd of the daemon on this machine, "+
+			"or https://127.0.0.1:2379")
 	fs.StringVar(&a.Certs, "certs-dir", paths.Certificates, "`directory` with ca.crt and a client's certificate and key")
 	fs.StringVar(&a.caCert, "cacert", "", "`file` with the CA of etcd's servers, in place of --certs-dir")
 	fs.StringVar(&a.cert, "cert", "", "`file` with the client's certificate, in place of --certs-dir")
@@ -178,6 +183,9 @@ func (a *Access) TLS() (*tls.Config, error) {
 	endpoints, err := a.Endpoints()
 	if err != nil || !isTLS(endpoints) {
 		return nil, err
+	}
+	if a.local != nil {
+		return a.local.tls()
 	}
 	f, err := a.files()
 	if err != nil {

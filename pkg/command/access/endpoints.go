@@ -26,8 +26,8 @@ const (
 )
 
 // Endpoints returns the client URLs of etcd: those of --endpoints, or those
-// that etcd.env advertises, or https://127.0.0.1:2379. All have the same
-// scheme.
+// that etcd.env advertises, or those of the daemon on this machine, or
+// https://127.0.0.1:2379. All have the same scheme.
 func (a *Access) Endpoints() ([]string, error) {
 	if err := a.environment(); err != nil {
 		return nil, err
@@ -39,6 +39,15 @@ func (a *Access) Endpoints() ([]string, error) {
 			return nil, err
 		}
 		from = filepath.Join(a.Environment, envFile)
+	}
+	if len(list) == 0 {
+		here, err := a.here()
+		if err != nil {
+			return nil, err
+		}
+		if here != nil {
+			list, from = here.Endpoints(here.own), "the daemon's --client-urls"
+		}
 	}
 	if len(list) == 0 {
 		list = []string{localHost}

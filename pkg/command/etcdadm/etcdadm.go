@@ -12,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 )
 
 // A Cluster is the live cluster as the commands see it.
@@ -34,6 +35,11 @@ type tool struct {
 	open    Opener
 	connect ConnectOptions
 	out     *cli.Output
+	// find finds the daemons on this machine. here says that one of them is asked, which has
+	// its metrics port at metrics.
+	find    func() ([]daemons.Daemon, error)
+	here    bool
+	metrics string
 }
 
 // connected gives a command, and those below it, the flags that say where the
@@ -57,7 +63,11 @@ var levels = []string{"debug", "info", "warn", "error", "fatal", "panic"}
 // New returns the tree of commands. Those on a cluster with daemons reach it
 // through open.
 func New(open Opener, parts ...*cobra.Command) *cobra.Command {
-	t := &tool{open: open}
+	return newTree(open, daemons.Find, parts...)
+}
+
+func newTree(open Opener, find func() ([]daemons.Daemon, error), parts ...*cobra.Command) *cobra.Command {
+	t := &tool{open: open, find: find}
 	root := &cobra.Command{
 		Use:   "etcdadm",
 		Short: "run etcd: make, grow, fix, back up and check a cluster",
@@ -97,6 +107,9 @@ Exit codes:
 
 // run opens the cluster for f. All of it must end within --timeout.
 func (t *tool) run(cmd *cobra.Command, f func(ctx context.Context, c Cluster) error) error {
+	if _, err := t.fromHere(cmd); err != nil {
+		return err
+	}
 	if err := t.connect.complete(cmd.Flags()); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -136,3 +137,6 @@ func bootstrappedWorld(now time.Time) (fakeWorld, error) {
 	}
 	return w, nil
 }
+
+// findFake finds no daemon, whatever runs on this machine.
+func findFake() ([]daemons.Daemon, error) { return nil, nil }

@@ -21,13 +21,16 @@ func (t *tool) observeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "observe", Short: "observe once and print the whole observation", GroupID: "show",
 		Long: `observe observes once and prints all that it sees of this machine and its cluster. With --backup-store or
---nodes it asks the daemons of a managed cluster instead; plan --observation reads that.`,
+--nodes, and on a machine where a daemon runs, it asks the daemons of a managed cluster instead;
+plan --observation reads that.`,
 		Args: cobra.NoArgs,
 	}
 	out := cli.AddOutput(cmd, cli.JSON, cli.YAML)
 	here := machine.AddStatus(cmd, out)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if !t.connect.given(cmd.Flags()) {
+		if managed, err := t.managed(cmd); err != nil {
+			return err
+		} else if !managed && !t.connect.given(cmd.Flags()) {
 			return here.Observe(cmd)
 		}
 		return t.run(cmd, func(ctx context.Context, c Cluster) error {
@@ -45,14 +48,16 @@ func (t *tool) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "observe once and print the state of the member and its cluster", GroupID: "machine",
 		Long: `status observes once, itself, and prints the state of this machine's member and its cluster. With
---backup-store or --nodes it asks the daemons of a managed cluster instead; "etcd-manager-ctl status" prints
-what their coordinator published last.`,
+--backup-store or --nodes, and on a machine where a daemon runs, it asks the daemons of a managed cluster
+instead; "etcd-manager-ctl status" prints what their coordinator published last.`,
 		Args: cobra.NoArgs,
 	}
 	here := machine.AddStatus(t.connected(cmd), t.out)
 	check := render.AddCheck(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if !t.connect.given(cmd.Flags()) {
+		if managed, err := t.managed(cmd); err != nil {
+			return err
+		} else if !managed && !t.connect.given(cmd.Flags()) {
 			return here.Run(cmd, *check)
 		}
 		return t.run(cmd, func(ctx context.Context, c Cluster) error {

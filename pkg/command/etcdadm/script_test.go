@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"etcdadm": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			code := cli.Run(ctx, New(openFake), os.Args[1:])
+			code := cli.Run(ctx, newTree(openFake, findFake), os.Args[1:])
 			stop()
 			os.Exit(code)
 		},

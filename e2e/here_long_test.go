@@ -1,0 +1,68 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+)
+
+// aMachine runs a script where only the processes that it starts are to be seen, as on a
+// machine of its own, and returns what it printed.
+func aMachine(t *testing.T, c *harness.Cluster, script string) string {
+	t.Helper()
+	if _, err := exec.LookPath("unshare"); err != nil || os.Getuid() != 0 {
+		t.Skipf("a machine with processes of its own needs root and unshare: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-euc", script)
+	cmd.Env = append(os.Environ(), "PATH="+c.Bin+":"+os.Getenv("PATH"), "ETCDADM_ETCD_DIR="+c.EtcdDirs)
+	cmd.Dir = c.Dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
+}
+
+// On a machine where a daemon runs, the commands that show and save need no flag.
+func TestCommandsOnADaemonsMachineNeedNoFlag(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	a := c.Node("a")
+	a.InstallPKI()
+	c.SetSpec(1, v36)
+	daemon := "etcd-manager '" + strings.Join(a.Args(), "' '") + "' >daemon.log 2>&1 &\ndaemon=$!\n"
+	out := aMachine(t, c, daemon+`
+n=0
+until etcdadm status --check >status.txt 2>status.err; do
+  n=$((n+1)); [ $n -lt 120 ] || { cat status.err daemon.log; exit 1; }; sleep 0.5
+done
+cat status.txt status.err
+etcdadm plan
+etcdadm observe
+etcdadm alarm list
+etcdadm snapshot save saved.db
+etcdadm snapshot status saved.db
+kill $daemon; wait
+`)
+	for _, want := range []string{
+		"health       healthy", "the daemon on this machine is asked (process", "# the cluster is as the spec says",
+		`"kind": "ClusterObservation"`, "the etcd of the daemon on this machine is asked", "there are no alarms",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("there is no %q in\n%s", want, out)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(c.Dir, "saved.db")); err != nil || info.Size() == 0 {
+		t.Errorf("no snapshot was saved: %v", err)
+	}
+}

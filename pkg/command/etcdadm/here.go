@@ -1,0 +1,70 @@
+package etcdadm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/daemons"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
+)
+
+// fromHere has a command that is told nothing of a cluster reach that of the daemon on
+// this machine. It returns false where there is none, or something was told.
+func (t *tool) fromHere(cmd *cobra.Command) (bool, error) {
+	if t.here {
+		return true, nil
+	}
+	if t.connect.given(cmd.Flags()) {
+		return false, nil
+	}
+	d, s, ok, err := daemons.One(t.find)
+	if err != nil || !ok {
+		return false, err
+	}
+	own := ""
+	if s.Address == "" {
+		if own, err = operate.DefaultAddress(false); err != nil {
+			return false, err
+		}
+	}
+	t.here = true
+	node := s.Node(own)
+	t.connect.Nodes, t.connect.ClusterName = []string{node}, d.ClusterName()
+	t.connect.Insecure, t.connect.EtcdInsecure = s.Insecure, s.EtcdInsecure
+	if !s.Insecure || !s.EtcdInsecure {
+		t.connect.PKIDir = s.PKIDir
+	}
+	store := "; its store is not to be seen from here"
+	if !d.Elsewhere {
+		t.connect.BackupStore, store = d.Store, ""
+	}
+	t.metrics = s.Metrics(own)
+	fmt.Fprintf(cmd.ErrOrStderr(), "the daemon on this machine is asked (process %d, cluster %s, %s)%s\n", d.PID,
+		cli.Plain(d.ClusterName()), node, store)
+	return true, nil
+}
+
+// machineFlags are flags of status and observe that are about a member by hand.
+var machineFlags = []string{"data-dir", "certs-dir", "environment-dir", "install-dir", "config"}
+
+// managed is fromHere for a command that shows a member by hand otherwise: where there is
+// one, or a flag says where, that is meant.
+func (t *tool) managed(cmd *cobra.Command) (bool, error) {
+	for _, name := range machineFlags {
+		if cmd.Flags().Changed(name) || os.Getenv(variable(name)) != "" {
+			return false, nil
+		}
+	}
+	_, err := os.Stat(filepath.Join(machine.Defaults().Paths.Environment, "etcd.env"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return t.fromHere(cmd)
+}

@@ -1,0 +1,109 @@
+package etcdadm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/daemons"
+)
+
+// aDaemon starts a process with a daemon's command line, which ends with the test.
+func aDaemon(t *testing.T, flags ...string) int {
+	t.Helper()
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "etcd-manager")
+	if err := os.Symlink(sh, program); err != nil {
+		t.Fatal(err)
+	}
+	cmd := &exec.Cmd{Path: program, Args: append([]string{program, "-c", "echo; read line", program}, flags...)}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid
+}
+
+// Without a flag the commands reach the daemon on this machine, as its command line says; what
+// a person says comes first, and two daemons are one too many.
+func TestTheDaemonOnThisMachineIsAsked(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	world := filepath.Join(dir, "world.json")
+	text := `{"spec": {}, "observation": {"at": "2026-11-25T03:00:00Z"}}`
+	if err := os.WriteFile(world, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ETCDADM_TEST_WORLD", world)
+	for _, f := range connectFlags {
+		t.Setenv(variable(f), "")
+	}
+	store := "s3://bucket/etcd"
+	one := daemons.Daemon{PID: aDaemon(t, "--backup-store="+store, "--cluster-name=main", "--address=10.0.0.7",
+		"--grpc-port=3996", "--pki-dir=/pki", "--etcd-insecure"), Store: store, Cluster: "main"}
+	run := func(found []daemons.Daemon, args ...string) (ConnectOptions, string, int) {
+		_ = os.Remove("options.json")
+		root := newTree(openFake, func() ([]daemons.Daemon, error) { return found, nil })
+		var told bytes.Buffer
+		root.SetErr(&told)
+		root.SetOut(&told)
+		code := cli.Run(t.Context(), root, args)
+		var o ConnectOptions
+		if b, err := os.ReadFile("options.json"); err == nil {
+			if err := json.Unmarshal(b, &o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return o, told.String(), code
+	}
+	for _, command := range []string{"status", "plan", "observe"} {
+		o, told, _ := run([]daemons.Daemon{one}, command)
+		if fmt.Sprint(o.Nodes) != "[10.0.0.7:3996]" || o.ClusterName != "main" || o.BackupStore != store ||
+			o.PKIDir != "/pki" || o.Insecure || !o.EtcdInsecure {
+			t.Errorf("%s: %+v, %s", command, o, told)
+		}
+		if strings.Count(told, "the daemon on this machine is asked") != 1 {
+			t.Errorf("%s does not say once who is asked: %s", command, told)
+		}
+	}
+	if o, _, _ := run([]daemons.Daemon{one}, "plan", "--nodes=b=10.0.0.8:1", "--insecure"); len(o.Nodes) != 1 ||
+		o.Nodes[0] != "b=10.0.0.8:1" || o.BackupStore != "" {
+		t.Errorf("a flag is not what counts: %+v", o)
+	}
+	elsewhere := one
+	elsewhere.Elsewhere = true
+	if o, told, _ := run([]daemons.Daemon{elsewhere}, "plan"); o.BackupStore != "" || len(o.Nodes) != 1 ||
+		!strings.Contains(told, "its store is not to be seen from here") {
+		t.Errorf("a store in a container: %+v, %s", o, told)
+	}
+	other := daemons.Daemon{PID: 1, Cluster: "events", Store: "s3://b/events"}
+	if o, told, code := run([]daemons.Daemon{one, other}, "plan"); code != 2 || len(o.Nodes) != 0 {
+		t.Errorf("two daemons: %d, %+v, %s", code, o, told)
+	}
+	if _, told, code := run(nil, "plan"); code != 2 || !strings.Contains(told, "--backup-store or --nodes") {
+		t.Errorf("no daemon: %d, %s", code, told)
+	}
+}
