@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +14,9 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/credentials"
 
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
@@ -41,7 +45,33 @@ func (v *testCluster) startExisting(r *testMember) *existingMember {
 		ClientURL: "http://" + r.config.Address + ":4001", PeerURL: "http://" + r.config.Address + ":2380",
 	}}
 	e.etcd.Start(v.t, etcdtest.Binaries(v.t, version.String()))
-	e.daemon, err = existing.Start(v.t.Context(), existing.Options{
+	e.daemon = v.existingDaemon(r)
+	return e
+}
+
+// existingDaemon starts the daemon alone, with the certificates of the node.
+func (v *testCluster) existingDaemon(r *testMember) *existing.Daemon {
+	v.t.Helper()
+	pair := func(name string) tls.Certificate {
+		path := filepath.Join(r.config.PKIDir, name+"-"+r.name)
+		c, err := tls.LoadX509KeyPair(path+".crt", path+".key")
+		must(v.t, err)
+		return c
+	}
+	cas := x509.NewCertPool()
+	b, err := os.ReadFile(filepath.Join(r.config.PKIDir, certs.ManagerCA+".crt"))
+	must(v.t, err)
+	cas.AppendCertsFromPEM(b)
+	server, client := pair("etcd-manager-server"), pair("etcd-manager-client")
+	d, err := existing.Start(v.t.Context(), existing.Options{
+		Server: credentials.NewTLS(&tls.Config{
+			Certificates: []tls.Certificate{server}, ClientCAs: cas, ClientAuth: tls.RequireAndVerifyClientCert,
+		}),
+		Client: func(name string) credentials.TransportCredentials {
+			return credentials.NewTLS(&tls.Config{
+				Certificates: []tls.Certificate{client}, RootCAs: cas, ServerName: "etcd-manager-server-" + name,
+			})
+		},
 		Name: r.name, Cluster: r.config.ClusterName, Address: r.config.Address + ":8000",
 		Discovery: func() map[string]string {
 			all := map[string]string{}
@@ -53,8 +83,8 @@ func (v *testCluster) startExisting(r *testMember) *existingMember {
 		PingEvery: 100 * time.Millisecond, Healthy: time.Second, Round: 200 * time.Millisecond,
 	})
 	must(v.t, err)
-	v.t.Cleanup(e.daemon.Stop)
-	return e
+	v.t.Cleanup(d.Stop)
+	return d
 }
 
 func (e *existingMember) stop() {
@@ -66,22 +96,34 @@ func (e *existingMember) stop() {
 // different ages, and of the store the spec, the marker and the backups.
 func (v *testCluster) handToExisting() {
 	v.t.Helper()
-	for i, lists := range []string{"a", "a b c", "a c"} {
-		r := v.nodes[i]
-		s, err := nodestate.Read(r.config.DataDir)
-		must(v.t, err)
-		must(v.t, os.Remove(filepath.Join(r.config.DataDir, "etcdadm.json")))
-		var nodes []existing.Node
-		for _, name := range strings.Fields(lists) {
-			at := v.named(cluster.NodeName(name)).config.Address
-			nodes = append(nodes, existing.Node{Name: name, Peer: []string{"http://" + at + ":2380"},
-				Client: []string{"http://" + at + ":4001"}})
-		}
-		must(v.t, existing.WriteState(r.config.DataDir, string(s.Assigned.Token), version.String(), nodes...))
+	for i, names := range []string{"a", "a b c", "a c"} {
+		v.handOver(v.nodes[i], names)
 	}
+	v.forgetControl()
+}
+
+// forgetControl leaves of the store what the existing tool has there.
+func (v *testCluster) forgetControl() {
+	v.t.Helper()
 	for _, dir := range []string{"incarnations", "nodes", "status", "orders", "history"} {
 		must(v.t, os.RemoveAll(filepath.Join(v.store, "control", dir)))
 	}
+}
+
+// handOver leaves a node as the existing tool would have it, and returns its token.
+func (v *testCluster) handOver(r *testMember, names string) cluster.Token {
+	v.t.Helper()
+	s, err := nodestate.Read(r.config.DataDir)
+	must(v.t, err)
+	must(v.t, os.Remove(filepath.Join(r.config.DataDir, "etcdadm.json")))
+	var nodes []existing.Node
+	for _, name := range strings.Fields(names) {
+		at := v.named(cluster.NodeName(name)).config.Address
+		nodes = append(nodes, existing.Node{Name: name, Peer: []string{"http://" + at + ":2380"},
+			Client: []string{"http://" + at + ":4001"}})
+	}
+	must(v.t, existing.WriteState(r.config.DataDir, string(s.Assigned.Token), version.String(), nodes...))
+	return s.Assigned.Token
 }
 
 // holding waits until a hold of that reason is published whose text has the words.
@@ -156,15 +198,27 @@ func (w *writer) check(v *testCluster) {
 	}
 }
 
-// TestTakingOverMachineByMachine exchanges the daemons of the existing etcd-manager for
-// this one while clients write, and goes back and forth with one of them.
-func TestTakingOverMachineByMachine(t *testing.T) {
-	v := newTestCluster(t, "a b c", func(c *Config) { c.ListenFor = 1500 * time.Millisecond })
+// newExistingCluster returns machines whose daemons have certificates, and know from the
+// outside where the others are, as a cloud would tell.
+func newExistingCluster(t *testing.T) *testCluster {
+	t.Helper()
+	pki := newPKI(t, certs.ManagerCA)
+	v := newTestCluster(t, "a b c", func(c *Config) {
+		c.ListenFor, c.Insecure, c.PKIDir = 1500*time.Millisecond, false, pki
+		c.CertLifetime = 30 * time.Minute
+	})
 	for _, r := range v.nodes {
-		for _, other := range v.nodes { // as a cloud would tell
+		for _, other := range v.nodes {
 			r.config.Seeds = append(r.config.Seeds, other.config.Address+":8000")
 		}
 	}
+	return v
+}
+
+// TestTakingOverMachineByMachine exchanges the daemons of the existing etcd-manager for
+// this one while clients write, and goes back and forth with one of them.
+func TestTakingOverMachineByMachine(t *testing.T) {
+	v := newExistingCluster(t)
 	v.spec(3)
 	v.start(v.nodes...)
 	v.converged(3)
@@ -202,11 +256,11 @@ func TestTakingOverMachineByMachine(t *testing.T) {
 	v.holding(plan.TakingOver, "member a")
 	v.start(a)
 	v.agreed(1)
-	// Back, and here again. It is known by the address that it calls from, and by the one
-	// where it answers; on loopback these differ.
+	// Back, and here again. It is known by the certificate with which it calls, and by the
+	// address where it answers.
 	v.stop(a)
 	back := v.startExisting(a)
-	v.holding(plan.ExistingDaemon, "127.0.0.1, "+a.config.Address+":8000")
+	v.holding(plan.ExistingDaemon, a.config.Address+":8000, a: ")
 	back.stop()
 	v.start(a)
 	v.agreed(1)
