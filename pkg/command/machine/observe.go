@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -158,7 +159,7 @@ func writeStatus(w io.Writer, cfg machine.Config, obs machine.Observation) error
 	rows := [][]string{
 		{"machine", string(cfg.Name), cfg.Listen.Address},
 		{"service", string(obs.Service.State), obs.Service.Detail},
-		{"etcd", orDash(obs.Binaries.Etcd.String()), obs.Binaries.Problem},
+		{"etcd", orDash(obs.Binaries.Etcd.String()), cmp.Or(obs.Binaries.Problem, versions(obs))},
 		{"data", string(obs.Data.State),
 			fmt.Sprintf("member %s, cluster %s%s", obs.Data.MemberID, obs.Data.ClusterID, behind(obs.Data.Problem))},
 		{"certificates", certificatesState(obs), certificates(obs)},
@@ -175,6 +176,19 @@ func writeStatus(w io.Writer, cfg machine.Config, obs machine.Observation) error
 		return nil
 	}
 	return writeMembers(w, obs.Remote)
+}
+
+// versions says which etcd the members run, where this machine has no binaries to tell: it
+// is in the image of a static pod.
+func versions(obs machine.Observation) string {
+	low, high := obs.Remote.Lowest, obs.Remote.Highest
+	switch {
+	case !obs.Binaries.Etcd.IsZero() || high.IsZero():
+		return ""
+	case low == high:
+		return "the members run " + high.String()
+	}
+	return fmt.Sprintf("the members run %s to %s", low, high)
 }
 
 func writeMembers(w io.Writer, r machine.Remote) error {

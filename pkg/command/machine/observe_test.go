@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
@@ -75,5 +76,38 @@ func TestWhoIssuesCertificates(t *testing.T) {
 	member.Data.State, member.Record.Action = cluster.DiskData, machine.Join
 	if got := certificates(member); !strings.Contains(got, "certs renew all") {
 		t.Errorf("of a member: %s", got)
+	}
+}
+
+// A machine whose etcd is in the image of a static pod has no binaries; the status tells the
+// version that the members say they run.
+func TestTheVersionOfAStaticPod(t *testing.T) {
+	old, next := etcdversion.Must("3.5.35"), etcdversion.Must("3.6.16")
+	for name, tc := range map[string]struct {
+		binary machine.Binary
+		remote machine.Remote
+		want   string
+	}{
+		"all the same":    {remote: machine.Remote{Lowest: next, Highest: next}, want: "the members run 3.6.16\n"},
+		"in an upgrade":   {remote: machine.Remote{Lowest: old, Highest: next}, want: "the members run 3.5.35 to 3.6.16\n"},
+		"nobody says":     {want: "etcd          -\n"},
+		"it has binaries": {machine.Binary{Etcd: old}, machine.Remote{Lowest: old, Highest: next}, "3.5.35\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			obs := machine.Observation{Binaries: tc.binary, Remote: tc.remote}
+			if err := writeStatus(&b, machine.Defaults(), obs); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(b.String()) {
+				if strings.HasPrefix(line, "etcd ") {
+					if !strings.HasSuffix(line, tc.want) {
+						t.Errorf("got %q, want %q", line, tc.want)
+					}
+					return
+				}
+			}
+			t.Errorf("no row of etcd in\n%s", b.String())
+		})
 	}
 }
