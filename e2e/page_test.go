@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -171,4 +173,71 @@ func TestStatusPageWithoutCertificates(t *testing.T) {
 			t.Errorf("for host %s it says %s", host, answer.Status)
 		}
 	}
+}
+
+// dashboardOf runs etcdadm dashboard until the test ends, and returns the URL that it prints.
+func dashboardOf(t *testing.T, c *harness.Cluster, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(c.Bin, "etcdadm"), append([]string{"dashboard"}, args...)...)
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	url, err := bufio.NewReader(out).ReadString('\n')
+	must(t, err)
+	return strings.TrimSpace(url)
+}
+
+// etcdadm dashboard shows the page with a reader's certificate, and goes on to another
+// daemon when one goes.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	port := testport.Free(t)
+	c := start(t, fmt.Sprintf("--etcd-manager-metrics-port=%d", port))
+	c.Found(3, v36, "a", "b", "c")
+	dir := filepath.Join(t.TempDir(), "bob")
+	pki := c.Node("a").InstallPKI()
+	if _, err := c.Program("etcdadm", "certs", "person", "bob", "--role=read-only", "--pki-dir="+pki,
+		"--out-dir="+dir); err != nil {
+		t.Fatal(err)
+	}
+	nodes := "--nodes=" + c.Node("a").Endpoint() + "," + c.Node("b").Endpoint() + "," + c.Node("c").Endpoint()
+	metrics := fmt.Sprintf("--metrics-port=%d", port)
+	pair := []string{"--cert=" + dir + "/bob.crt", "--key=" + dir + "/bob.key", "--cacert=" + dir + "/bob-ca.crt"}
+	client := &http.Client{Timeout: 30 * time.Second}
+	var page string
+	for what, args := range map[string][]string{"a person's certificate": pair, "the authority": {"--pki-dir=" + pki}} {
+		url := strings.TrimSuffix(dashboardOf(t, c, append([]string{nodes, metrics}, args...)...), "/")
+		c.Eventually(harness.Soon, "it shows a healthy cluster with "+what, func(context.Context) error {
+			p, err := pageOf(t, client, url)
+			if err == nil && p.Health != render.Healthy {
+				err = errors.New(strings.Join(p.Because, ", "))
+			}
+			return err
+		})
+		page = url
+	}
+	if out, err := c.Program("etcdadm", append([]string{"dashboard", nodes}, pair...)...); err == nil ||
+		!strings.Contains(err.Error(), "--metrics-port") {
+		t.Errorf("without a port: %s, %v", out, err)
+	}
+	pair = append(pair, metrics, "--listen=0.0.0.0:0")
+	if out, err := c.Program("etcdadm", append([]string{"dashboard", nodes}, pair...)...); err == nil ||
+		!strings.Contains(err.Error(), "loopback") {
+		t.Errorf("for all: %s, %v", out, err)
+	}
+	p, err := pageOf(t, client, page)
+	must(t, err)
+	c.Node(string(p.Node)).Kill()
+	c.Eventually(harness.Soon, "another daemon serves it", func(context.Context) error {
+		again, err := pageOf(t, client, page)
+		if err == nil && (again.Node == p.Node || again.Health != render.Degraded) {
+			err = fmt.Errorf("it is of %s, %s", again.Node, again.Health)
+		}
+		return err
+	})
 }

@@ -98,7 +98,7 @@ Exit codes:
 	root.AddCommand(parts...)
 	root.SetCompletionCommandGroupID("show")
 	root.AddCommand(t.connected(t.observeCommand()), t.connected(t.planCommand()), t.statusCommand(),
-		versionCommand(t.out))
+		t.connected(t.dashboardCommand()), versionCommand(t.out))
 	t.addUpgradePlan(root)
 	t.addOperations(root)
 	cli.Fold(root, "do", "operations", "the single steps that a plan is made of")

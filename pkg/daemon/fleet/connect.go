@@ -147,7 +147,7 @@ func (c *Client) credentials(name *cluster.NodeName) (
 			return id.ClientTLS(certs.ManagerServerName(n))
 		}
 	default:
-		return nil, nil, errors.New("a client certificate is missing: give --pki-dir, or --cert, --key and --cacert, or --insecure")
+		return nil, nil, errNoCertificate
 	}
 	if c.o.EtcdCert != "" && !c.o.EtcdInsecure {
 		conf, err := certs.ClientTLSFromFiles(c.o.EtcdCACert, c.o.EtcdCert, c.o.EtcdKey)
@@ -165,6 +165,42 @@ func (c *Client) credentials(name *cluster.NodeName) (
 	}
 	return daemons, func() *tls.Config { return id.ClientTLS("") }, nil
 }
+
+// ReaderTLS returns how a person who only reads reaches the daemons of nodes, nil for plain
+// text: with the certificate of o.Cert, or one for readers that is issued from o.PKIDir.
+func ReaderTLS(o ConnectOptions) (func(cluster.NodeName) *tls.Config, error) {
+	switch {
+	case o.Insecure:
+		return nil, nil
+	case o.Cert != "":
+		daemons, _, err := fileCredentials(o)
+		return daemons, err
+	case o.PKIDir == "":
+		return nil, errNoCertificate
+	}
+	name := strings.TrimPrefix(string(operatorName(os.Getenv)), certs.PersonPrefix)
+	request, err := certs.Person(name, certs.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	request.Lifetime = certLifetime
+	var renewer certs.Renewer
+	id, err := renewer.Add(certs.Source{
+		Name: certs.ManagerCA, Dir: o.PKIDir, CA: certs.ManagerCA, Pair: certs.Pair{Request: request},
+	}, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return func(n cluster.NodeName) *tls.Config {
+		if n == "" {
+			return id.AnyNodeTLS()
+		}
+		return id.ClientTLS(certs.ManagerServerName(n))
+	}, nil
+}
+
+var errNoCertificate = errors.New(
+	"a client certificate is missing: give --pki-dir, or --cert, --key and --cacert, or --insecure")
 
 // fileCredentials uses a certificate that somebody else has issued.
 func fileCredentials(o ConnectOptions) (func(cluster.NodeName) *tls.Config, certs.Owner, error) {
