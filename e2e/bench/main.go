@@ -75,6 +75,7 @@ func (b *bench) run(ctx context.Context) error {
 		{"etcd killed with SIGKILL to served again", "1 s over the floor", b.child, b.childFloor},
 		{"all killed and started together to all served again", "1 s over the floor", b.restart, b.restartFloor},
 		{"coordinator killed to another one acting", "2 s", b.coordinator, nil},
+		{"the coordinator's machine is off to another one acting", "2 s", b.machineOff, nil},
 		{"the disk of the coordinator's machine hangs to another one acting", "10 s", b.hungDisk, nil},
 		{"`etcdadm init` to the first acknowledged write", "1 s over the floor", b.byHandInit, b.initFloor},
 		{"`etcdadm join` to a voter that takes writes", "1 s over the floor", b.byHandJoin, b.joinFloor},
@@ -86,6 +87,10 @@ func (b *bench) run(ctx context.Context) error {
 			continue
 		}
 		if err := harness.DiskError(); err != nil && strings.Contains(m.what, "disk of the coordinator") {
+			fmt.Printf("| %s | not measured: %v | - | - | - | %s |\n", m.what, err, m.target)
+			continue
+		}
+		if err := harness.NetError(); err != nil && strings.Contains(m.what, "machine is off") {
 			fmt.Printf("| %s | not measured: %v | - | - | - | %s |\n", m.what, err, m.target)
 			continue
 		}

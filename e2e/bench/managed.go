@@ -23,8 +23,13 @@ const grace = 3 * time.Second
 
 // cluster returns a cluster without nodes, that nobody watches.
 func (b *bench) cluster(ctx context.Context, t harness.T) *harness.Cluster {
+	return b.clusterOn(ctx, t, nil)
+}
+
+// clusterOn is cluster on a network of its own.
+func (b *bench) clusterOn(ctx context.Context, t harness.T, net *harness.Net) *harness.Cluster {
 	return harness.New(ctx, t, harness.Options{
-		Bin: b.bin, EtcdDirs: b.etcdDirs, Unwatched: true,
+		Net: net, Bin: b.bin, EtcdDirs: b.etcdDirs, Unwatched: true,
 		Flags: []string{"--replace-grace=" + grace.String()}, OnFailure: func(*harness.Cluster) {},
 	})
 }
@@ -167,6 +172,19 @@ func (b *bench) coordinator(ctx context.Context, t harness.T) time.Duration {
 	c := b.running(ctx, t)
 	gone := c.Coordinator()
 	return succession(ctx, t, c, gone, gone.Kill)
+}
+
+// machineOff is coordinator where the machine is off with it: nothing refuses a
+// connection to it, and what is sent to it gets lost.
+func (b *bench) machineOff(ctx context.Context, t harness.T) time.Duration {
+	net := harness.NewNet(t)
+	c := b.clusterOn(ctx, t, net)
+	b.converge(ctx, c)
+	gone := c.Coordinator()
+	return succession(ctx, t, c, gone, func() {
+		net.Cut(gone)
+		gone.Kill()
+	})
 }
 
 // hungDisk is coordinator where the daemon lives and its disk takes no writes.
