@@ -62,7 +62,8 @@ func newSite(t *testing.T) *site {
 	must(t, os.WriteFile(filepath.Join(bins, "etcd-v3.6.16", "etcd"), []byte("#!/bin/false\n"), 0o755))
 	voter := voterOf(state)
 	s.node = &node{
-		address: "10.0.0.1:8000", boot: "boot-a", state: state, voter: voter, keys: &keys{}, now: time.Now,
+		neighbours: newNeighbours(time.Minute, time.Now),
+		address:    "10.0.0.1:8000", boot: "boot-a", state: state, voter: voter, keys: &keys{}, now: time.Now,
 		local: apply.NewLocal(apply.LocalOptions{
 			Name: "a", DataDir: s.dir, State: state, LeaseVoter: voter, Proc: proc, Bin: etcdbin.Finder{
 				Dirs: []string{bins}, Opt: bins,
