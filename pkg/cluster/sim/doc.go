@@ -2,7 +2,8 @@
 // etcd members, a control store, and faults in all of them.
 //
 // The network has partitions, pairs of nodes that are cut off from each other, in
-// one direction or both, and messages of the lease that come late or get lost.
+// one direction or both, and messages of the lease that come late or get lost. With
+// [Config.Ports] peer ports are closed, too.
 // Daemons there see what [observe.Of] makes of the raw answers of nodes, members
 // and store, as real ones do.
 //

@@ -107,6 +107,11 @@ func (w *world) tick() {
 	for _, n := range w.nodes {
 		w.tickNode(n)
 	}
+	if w.config.Ports {
+		for _, n := range w.nodes {
+			w.tryPorts(n)
+		}
+	}
 }
 
 // tickNode is what a daemon does by itself: it starts its own member on its

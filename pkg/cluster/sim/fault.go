@@ -163,7 +163,7 @@ func (w *world) inject(f Fault) {
 		w.injectData(n, f)
 	case ClockJumps, Freezes:
 		w.injectClock(n, f)
-	case OneWay, CutOff, MessagesLate, MessagesLost, AllRestart:
+	case OneWay, CutOff, MessagesLate, MessagesLost, AllRestart, PortClosed:
 		w.injectNetwork(n, f)
 	default:
 		w.destroy(n, f)

@@ -37,6 +37,9 @@ type network struct {
 	// since is when a node was cut off from another last, healed when that ended.
 	since, healed [8][8]time.Time
 	to            int // the step at which the pairs are well again
+	// ports is a mask of the nodes whose peer ports are closed to a node, up to a step.
+	ports         [8]uint8
+	portsTo       int
 	lateTo, lossy int // the steps up to which messages are late, and get lost
 	rand          *rand.Rand
 	late          []lateRequest
@@ -74,7 +77,7 @@ func (w *world) reaches(a, b *node) bool {
 
 // linked reports whether the members on a and b reach each other.
 func (w *world) linked(a, b *node) bool {
-	return a == b || a.side == b.side && w.network.links[a.index()]>>b.index()&1 == 0
+	return w.opens(a, b) || w.opens(b, a)
 }
 
 // serves reports whether by reaches a member of g that follows its leader.
@@ -90,6 +93,8 @@ func (w *world) serves(g *group, by *node) bool {
 func (w *world) injectNetwork(n *node, f Fault) {
 	net := &w.network
 	switch f.Kind {
+	case PortClosed:
+		w.closePorts(n, f)
 	case MessagesLate:
 		net.lateTo = w.step + f.N
 	case MessagesLost:
@@ -141,6 +146,9 @@ func (w *world) healNetwork() {
 			}
 		}
 		net.calls, net.links = [8]uint8{}, [8]uint8{}
+	}
+	if net := &w.network; w.quiet || w.step >= net.portsTo {
+		net.ports = [8]uint8{}
 	}
 }
 

@@ -66,7 +66,8 @@ func (w *world) hear(o, n *node, i int) observe.Heard {
 		Disk:  cluster.Disk{State: cluster.DiskEmpty}, Process: cluster.Process{State: n.process},
 		Change: n.changing(), Hazards: w.hazards(n), OldLog: w.oldLog(n),
 		Comparing: w.config.Versions && n.process == cluster.ProcessRunning && n.checks < 2,
-		Storage:   w.storage(n), Versions: n.shown(), SetAside: n.setAside, Staged: n.staged, Revision: n.mark,
+		Storage:   w.storage(n), Versions: n.shown(), SetAside: n.setAside, Staged: n.staged, Links: w.links(n),
+		Revision:   n.mark,
 		Neighbours: cluster.Neighbours{Listened: true}, // there is no daemon of another kind
 	}
 	if n.disk.data {

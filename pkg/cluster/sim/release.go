@@ -65,6 +65,9 @@ func versionFaults(seed uint64, faults []Fault, steps int) ([]Fault, int) {
 // history returns the faults of a seed, and the steps in which they happen.
 func (c Config) history(seed uint64) ([]Fault, int) {
 	faults, steps := Faults(seed)
+	if c.Ports {
+		faults = portFaults(seed, faults)
+	}
 	if c.Versions {
 		return versionFaults(seed, faults, steps)
 	}

@@ -22,6 +22,8 @@ type Config struct {
 	// Versions has machines with several versions of etcd, and a spec that asks for one
 	// after the other.
 	Versions bool
+	// Ports has peer ports closed, and daemons that try them.
+	Ports bool
 	// Record keeps the log of the run.
 	Record bool
 }
@@ -29,9 +31,9 @@ type Config struct {
 // A History is what happened in a run.
 type History struct {
 	Seed uint64
-	// Versions is that of [Config].
-	Versions bool
-	Faults   []Fault
+	// Versions and Ports are those of [Config].
+	Versions, Ports bool
+	Faults          []Fault
 	// Steps and Operations are how many there were.
 	Steps, Operations int
 	// Converged says that the cluster was what the spec asks for at the end;
@@ -54,6 +56,9 @@ func (f *Failure) Error() string {
 	kind := ""
 	if f.History.Versions {
 		kind = " with versions"
+	}
+	if f.History.Ports {
+		kind += " with closed ports"
 	}
 	fmt.Fprintf(&b, "seed %d%s, step %d: %s: %s", f.History.Seed, kind, f.History.Steps, f.Invariant, f.Text)
 	for _, fault := range f.History.Faults {
@@ -86,7 +91,7 @@ func Run(seed uint64, c Config) (History, error) {
 // Replay plays the history of a seed with other faults, in a number of steps.
 func Replay(seed uint64, c Config, faults []Fault, steps int) (History, error) {
 	w := newWorld(seed, c)
-	h := History{Seed: seed, Versions: c.Versions, Faults: faults}
+	h := History{Seed: seed, Versions: c.Versions, Ports: c.Ports, Faults: faults}
 	for w.step < steps && w.broken == nil {
 		w.cycle(faults)
 	}

@@ -91,6 +91,7 @@ type node struct {
 	read     *cluster.Store
 	failures []failure
 	clock    clock
+	ports    map[cluster.MemberID]port
 	// own is the store of a node that has not the shared one, up to a step; stale is
 	// what it reads instead, and cutTo the step up to which it reads nothing.
 	own, stale          *store
