@@ -78,6 +78,50 @@ func TestAVoteThatIsNeededWaits(t *testing.T) {
 	wantKeys(map[string]string{"between": "y"}, b)
 }
 
+// The phases are processes of their own, and nobody knows when health is run: start does
+// not leave a learner that answers as healthy.
+func TestThePhaseStartLeavesAVoter(t *testing.T) {
+	t.Parallel()
+	for _, count := range []int{2, 3} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			t.Parallel()
+			hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, count)
+			a, last := hosts[0], hosts[count-1]
+			found(hosts[:count-1]...)
+			last.copyCA(a)
+			for _, p := range joinPhases[:slices.Index(joinPhases, "start")] {
+				last.ok("join", "phase", p, a.clientURL())
+			}
+			out := last.ok("join", "phase", "start", a.clientURL(), "-o", "json")
+			if err := a.sees(last.name, false); err != nil || strings.Count(out, "member promote --name="+last.name) != 1 {
+				t.Errorf("after start: %v: %s", err, out)
+			}
+			if !strings.Contains(last.ok("join", "phase", "health", a.clientURL()), "Nothing to do") {
+				t.Error("health still has to do something")
+			}
+			last.probed("/readyz", http.StatusOK, "ok")
+		})
+	}
+}
+
+// A member that does not catch up in time does not keep the phase start: health waits for
+// it, or says why not.
+func TestThePhaseStartEndsWithoutTheVote(t *testing.T) {
+	t.Parallel()
+	hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 2)
+	a, b := hosts[0], hosts[1]
+	a.ok("init")
+	b.copyCA(a)
+	for _, p := range joinPhases[:slices.Index(joinPhases, "start")] {
+		b.ok("join", "phase", p, a.clientURL(), b.closedBy())
+	}
+	b.ok("join", "phase", "start", a.clientURL(), b.closedBy(), "--start-timeout=2s")
+	if err := a.sees("b", true); err != nil && a.sees("", true) != nil {
+		t.Errorf("it votes, and serves nobody: %v", err)
+	}
+	b.fails(1, []string{"--start-timeout"}, "join", "phase", "health", a.clientURL(), "--start-timeout=2s")
+}
+
 // A voter that never serves is taken back, as a learner is.
 func TestAVoterThatNeverServesIsTakenBack(t *testing.T) {
 	t.Parallel()

@@ -10,10 +10,12 @@ import (
 // EarlyVote returns how a machine that joins is to get its vote as soon as its etcd has
 // caught up, and the cluster to check that against: nil where that has to wait for the
 // step that does it. A member of a newer minor version than the others' is checked
-// before, and a phase by itself votes in health.
+// before. Of the phases by themselves, start votes too, but for a static pod: that starts
+// when the phase is over.
 func EarlyVote(goal Goal, cfg Config, obs Observation) (*plan.Promote, cluster.Observation) {
 	w := &world{goal: goal, cfg: cfg, obs: obs}
-	votes := (goal.Phase == "" || goal.Phase == "health") && !slices.Contains(goal.Skip, "health")
+	starts := goal.Phase == "start" && cfg.Service.InitSystem != Kubelet
+	votes := (goal.Phase == "" || goal.Phase == "health" || starts) && !slices.Contains(goal.Skip, "health")
 	self, ok := w.self()
 	if goal.Action != Join || !votes || !obs.Remote.Answered || !ok || !self.Learner {
 		return nil, cluster.Observation{}

@@ -17,7 +17,13 @@ func TestEarlyVote(t *testing.T) {
 	}{
 		"a join":           {nil, true},
 		"the phase health": {func(g *machine.Goal, _ *machine.Config, _ *machine.Observation) { g.Phase = "health" }, true},
-		"the phase start":  {func(g *machine.Goal, _ *machine.Config, _ *machine.Observation) { g.Phase = "start" }, false},
+		"the phase start":  {func(g *machine.Goal, _ *machine.Config, _ *machine.Observation) { g.Phase = "start" }, true},
+		"the phase start of a static pod": {func(g *machine.Goal, c *machine.Config, _ *machine.Observation) {
+			g.Phase, c.Service.InitSystem = "start", machine.Kubelet
+		}, false},
+		"the phase membership": {func(g *machine.Goal, _ *machine.Config, _ *machine.Observation) {
+			g.Phase = "membership"
+		}, false},
 		"without health": {func(g *machine.Goal, _ *machine.Config, _ *machine.Observation) {
 			g.Skip = []string{"health"}
 		}, false},

@@ -9,6 +9,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
@@ -71,6 +72,34 @@ func (m *Machine) endVote() {
 	if m.vote != nil {
 		m.vote.stop()
 		<-m.vote.done
+	}
+}
+
+// awaitVote waits for the vote that the phase start has asked for: who asks for /health
+// after it is to find a voter. It waits as long as etcd may take to start. Where the vote
+// does not come, the phase health says why.
+func (m *Machine) awaitVote(ctx context.Context, r *Result) {
+	v := m.vote
+	if v == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(m.cfg.Timeouts.Start))
+	defer cancel()
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-v.done:
+			m.noteVote(r)
+			return
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s, err := m.initSystem.Status(ctx)
+			if err != nil || s.State != initsystem.Running && s.State != initsystem.Starting {
+				return
+			}
+		}
 	}
 }
 

@@ -198,6 +198,9 @@ func (m *Machine) Run(ctx context.Context, goal machine.Goal) (Result, error) {
 		m.sweep()
 	}
 	r, err := m.run(ctx, goal)
+	if err == nil && goal.Phase == "start" {
+		m.awaitVote(ctx, &r)
+	}
 	m.endVote()
 	if err == nil || ctx.Err() != nil || goal.Action != machine.Join || goal.Phase != "" || !m.mustUndo(ctx, goal, err) {
 		return r, err
