@@ -27,6 +27,9 @@ type Vote struct {
 	// Started says that it is the daemon's start, and no vote. Heard is that another has
 	// asked for a vote since, and was refused: this grantor keeps quiet after its start.
 	Started, Heard bool
+	// Gone let its lease run out before the vote, which was first given at Next.
+	Gone cluster.NodeName
+	Next time.Time
 }
 
 // StartVote returns the vote of a node whose daemon starts now, with that record of the
@@ -61,7 +64,14 @@ func (v *Vote) After(now time.Time, self cluster.NodeName, req Request, granted 
 		// Nobody has to wait for the end of what was released.
 		return &Vote{At: now, From: req.Holder}
 	}
-	return &Vote{At: now, To: req.Holder}
+	next := &Vote{At: now, To: req.Holder}
+	if gone := v.Lapsed(now); gone != "" && gone != req.Holder {
+		next.Gone, next.Next = gone, now
+		if v.Gone == gone {
+			next.Next = v.Next
+		}
+	}
+	return next
 }
 
 // Quiet returns for how long the node self does not campaign, whatever else happens: as
@@ -74,12 +84,18 @@ func (v *Vote) Quiet(self cluster.NodeName, now time.Time) time.Duration {
 }
 
 // Lapsed returns who let its lease run out, empty for nobody: it may be gone, and
-// gossip has only not noticed yet.
+// gossip has only not noticed yet. It is told for as long again when another has got the
+// lease, who is about to observe for the first time.
 func (v *Vote) Lapsed(now time.Time) cluster.NodeName {
-	if v == nil || now.Sub(v.At) < DefaultTTL {
+	switch {
+	case v == nil:
 		return ""
+	case now.Sub(v.At) >= DefaultTTL:
+		return v.To
+	case v.Gone != "" && now.Sub(v.Next) < DefaultTTL:
+		return v.Gone
 	}
-	return v.To
+	return ""
 }
 
 // listen is for how long a daemon that has just started asks for no lease. Who has it
