@@ -74,7 +74,10 @@ func newCluster(t *testing.T, name string, n int, patches []string, mounts []v1a
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if os.Getenv("KEEP") != "" {
+		if t.Failed() {
+			c.collect(t)
+		}
+		if os.Getenv("ETCDADM_E2E_KEEP") != "" {
 			t.Logf("the cluster %s is kept", name)
 			return
 		}
@@ -143,11 +146,8 @@ func (m machine) join(t *testing.T, from machine) {
 	t.Helper()
 	start := time.Now()
 	const pki = "/etc/kubernetes/pki/"
-	files := map[string][]byte{}
-	for _, name := range []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key", "sa.pub"} {
-		files[pki+name] = []byte(from.must(t, "cat "+pki+name) + "\n")
-	}
-	m.put(t, files)
+	from.copy(t, m, pki+"ca.crt", pki+"ca.key", pki+"front-proxy-ca.crt", pki+"front-proxy-ca.key",
+		pki+"sa.key", pki+"sa.pub")
 	m.must(t, "rm -f "+standaloneFile+"; systemctl daemon-reload; kubeadm join --skip-phases=preflight "+
 		"--config=/kind/kubeadm.conf 2>&1")
 	t.Logf("kubeadm join on %s took %.1f s", m, time.Since(start).Seconds())

@@ -82,6 +82,16 @@ func (m machine) put(t *testing.T, files map[string][]byte) {
 	}
 }
 
+// copy copies files from one machine to another.
+func (m machine) copy(t *testing.T, to machine, files ...string) {
+	t.Helper()
+	texts := map[string][]byte{}
+	for _, f := range files {
+		texts[f] = []byte(m.must(t, "cat "+f) + "\n")
+	}
+	to.put(t, texts)
+}
+
 // address returns the machine's address in kind's network.
 func (m machine) address(t *testing.T) string {
 	t.Helper()

@@ -14,22 +14,26 @@ import (
 	"time"
 )
 
-// pause is between two writes.
-const pause = 50 * time.Millisecond
+const (
+	// pause is between two writes of one client.
+	pause = 100 * time.Millisecond
+	// clients write at the same time: one that hangs does not stop the others.
+	clients = 4
+)
 
-// A Writer creates ConfigMaps through the API servers, one after the other, as long as the story
-// lasts, and remembers which were acknowledged.
+// A Writer creates ConfigMaps through the API servers as long as the story lasts, and remembers
+// which were acknowledged. It is several clients, each of which waits for its answers.
 type Writer struct {
 	api   *API
 	label string
-	stop  func()
 
 	mu     sync.Mutex
 	next   int
 	acked  []int
 	failed []failure
 	last   time.Time
-	gap    time.Duration
+	gap    time.Duration // the longest time in which no client had an acknowledgement
+	wait   time.Duration // the longest time that one client had none for a write
 }
 
 type failure struct {
@@ -41,46 +45,58 @@ type failure struct {
 func (a *API) write(t *testing.T) *Writer {
 	w := &Writer{api: a, label: fmt.Sprintf("w%d", time.Now().Unix()), last: time.Now()}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	w.stop = func() { cancel(); <-done }
-	t.Cleanup(w.stop)
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			w.once(ctx)
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
+	var running sync.WaitGroup
+	t.Cleanup(func() { cancel(); running.Wait() })
+	for range clients {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				w.once(ctx)
+				idle(ctx)
 			}
-		}
-	}()
+		})
+	}
 	return w
 }
 
-// once creates a ConfigMap. One that was not acknowledged is created again: it may be there.
+// idle is a client that has nothing to write.
+func idle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, pause)
+	defer cancel()
+	<-ctx.Done()
+}
+
+// once creates a ConfigMap, until that is acknowledged. After a failure it may be there.
 func (w *Writer) once(ctx context.Context) {
 	w.mu.Lock()
 	n := w.next
+	w.next++
 	w.mu.Unlock()
 	m := configMap{
 		APIVersion: "v1", Kind: "ConfigMap",
 		Metadata: metadata{Name: fmt.Sprintf("%s-%06d", w.label, n), Labels: map[string]string{"writer": w.label}},
 		Data:     map[string]string{"n": fmt.Sprint(n)},
 	}
-	err := w.api.do(ctx, http.MethodPost, configMaps, m, nil)
-	if ctx.Err() != nil {
-		return
+	for start := time.Now(); ctx.Err() == nil; idle(ctx) {
+		err := w.api.do(ctx, http.MethodPost, configMaps, m, nil)
+		if ctx.Err() == nil && w.answered(n, start, err) {
+			return
+		}
 	}
+}
+
+// answered notes the answer to a write, and reports whether it is acknowledged.
+func (w *Writer) answered(n int, start time.Time, err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
 	if err != nil && !is(err, http.StatusConflict) {
 		w.failed = append(w.failed, failure{now, err})
-		return
+		return false
 	}
-	w.gap = max(w.gap, now.Sub(w.last))
-	w.last, w.next = now, n+1
+	w.gap, w.wait = max(w.gap, now.Sub(w.last)), max(w.wait, now.Sub(start))
+	w.last = now
 	w.acked = append(w.acked, n)
+	return true
 }
 
 // count returns how many writes were acknowledged.
@@ -119,15 +135,15 @@ func (w *Writer) during(t *testing.T, what string, do func()) {
 	t.Helper()
 	w.mu.Lock()
 	acked, failed := len(w.acked), len(w.failed)
-	w.gap, w.last = 0, time.Now()
+	w.gap, w.wait, w.last = 0, 0, time.Now()
 	w.mu.Unlock()
 	start := time.Now()
 	do()
 	w.more(t, 20)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	t.Logf("MEASURED %s: %.1f s; %d writes acknowledged, %d failed; longest time without one %.2f s", what,
-		time.Since(start).Seconds(), len(w.acked)-acked, len(w.failed)-failed, w.gap.Seconds())
+	t.Logf("MEASURED %s: %.1f s; %d writes acknowledged, %d failed; none for %.2f s; one client waited %.2f s", what,
+		time.Since(start).Seconds(), len(w.acked)-acked, len(w.failed)-failed, w.gap.Seconds(), w.wait.Seconds())
 	for _, f := range w.failed[failed:min(len(w.failed), failed+5)] {
 		t.Logf("  failed after %.1f s: %v", f.at.Sub(start).Seconds(), f.err)
 	}
@@ -169,7 +185,7 @@ func (w *Writer) check(t *testing.T, from, to int) {
 	found := w.present(t)
 	var lost []int
 	for _, n := range acked {
-		if _, ok := slices.BinarySearch(found, n); !ok && (n < from || n >= to) {
+		if !has(found, n) && (n < from || n >= to) {
 			lost = append(lost, n)
 		}
 	}
@@ -177,4 +193,10 @@ func (w *Writer) check(t *testing.T, from, to int) {
 		t.Errorf("%d of %d acknowledged writes are lost: %v", len(lost), len(acked), lost)
 	}
 	t.Logf("all there: %d acknowledged writes", len(acked)-len(lost))
+}
+
+// has reports whether a number is among those that are present.
+func has(found []int, n int) bool {
+	_, ok := slices.BinarySearch(found, n)
+	return ok
 }
