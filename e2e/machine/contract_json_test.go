@@ -20,7 +20,8 @@ func TestOutputForPrograms(t *testing.T) {
 	t.Parallel()
 	a, b := newHost(t, "a", v36), newHost(t, "b", v36)
 	documented := kinds(t)
-	// These need daemons, or data of etcd 2, and are checked where those are.
+	// These need daemons, or data of etcd 2, and are checked where those are; those of a
+	// managed cluster field by field (TestFieldsOfTheContract).
 	checked := map[string]bool{
 		"ClusterObservation": true, "ClusterStatus": true, "OperationResult": true, "Handover": true, "Migration": true,
 		"TermReset": true,
