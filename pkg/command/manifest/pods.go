@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -18,6 +19,7 @@ func (d Daemon) Pod(name, image string, command ...string) initfiles.ProgramPod 
 	p := initfiles.ProgramPod{
 		Name: name, Container: "etcd-manager", Image: image, Command: command, Args: d.Args,
 		CPU: "200m", Host: d.mounts(), ProbeURL: d.probeURL(),
+		MetricsPort: d.scraped(),
 	}
 	if p.Host {
 		p.Mounts = append(p.Mounts, machine...)
@@ -114,4 +116,14 @@ func (d Daemon) probeURL() string {
 		host = address
 	}
 	return "http://" + net.JoinHostPort(host, port)
+}
+
+// scraped is the port of the metrics at the machine's address, "" where they are not there.
+func (d Daemon) scraped() string {
+	port := d.get("etcd-manager-metrics-port")
+	ip := net.ParseIP(cmp.Or(d.get("etcd-manager-metrics-address"), d.get("address")))
+	if port == "0" || ip == nil || ip.IsLoopback() {
+		return ""
+	}
+	return port
 }

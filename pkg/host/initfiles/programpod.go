@@ -27,6 +27,9 @@ type ProgramPod struct {
 	// ProbeURL is where the program answers /healthz, which says whether it is
 	// stuck, and /readyz, by plain HTTP. Empty means no probes.
 	ProbeURL string
+	// MetricsPort is the port of /metrics at the machine's address, for the annotations by
+	// which a Prometheus finds it; empty for none.
+	MetricsPort string
 	// Host says that the program mounts file systems of the machine: it is
 	// privileged and sees the machine's processes. Others get nothing but the right
 	// to read the files of others, which keys are.
@@ -91,7 +94,11 @@ func checkPod(image, cpu, memory string, words []string, mounts []Mount) error {
 
 func (p ProgramPod) write(y *yamlText) error {
 	y.add("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %[1]s\n  namespace: %[2]s\n  labels:\n"+
-		"    k8s-app: %[1]s\nspec:\n  hostNetwork: true\n", scalar(p.Name), scalar(cmp.Or(p.Namespace, "kube-system")))
+		"    k8s-app: %[1]s\n", scalar(p.Name), scalar(cmp.Or(p.Namespace, "kube-system")))
+	if p.MetricsPort != "" {
+		y.add("  annotations:\n    prometheus.io/scrape: \"true\"\n    prometheus.io/port: %q\n", p.MetricsPort)
+	}
+	y.add("spec:\n  hostNetwork: true\n")
 	if p.Host {
 		y.add("  hostPID: true\n")
 	}
