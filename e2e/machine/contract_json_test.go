@@ -24,7 +24,7 @@ func TestOutputForPrograms(t *testing.T) {
 	// managed cluster field by field (TestFieldsOfTheContract).
 	checked := map[string]bool{
 		"ClusterObservation": true, "ClusterStatus": true, "OperationResult": true, "Handover": true, "Migration": true,
-		"TermReset": true,
+		"TermReset": true, "Dashboard": true,
 	}
 	check := func(out, kind string) map[string]json.RawMessage {
 		t.Helper()
