@@ -29,8 +29,8 @@ type Target struct {
 
 const (
 	// tryTime is how long one daemon may take to answer before the next is asked: it may
-	// wait four seconds for an observation.
-	tryTime = 6 * time.Second
+	// wait four seconds for an observation, and the page waits ten for an answer.
+	tryTime = 4500 * time.Millisecond
 	// maxBody is the size of the largest answer that is handed on.
 	maxBody = 8 << 20
 )
@@ -43,7 +43,8 @@ type Proxy struct {
 	scheme  string
 
 	mu sync.Mutex
-	// at is the target that answered last.
+	// at is the target that is asked first: that which answered last, or the one behind
+	// those that did not.
 	at int
 }
 
@@ -108,7 +109,8 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// hand asks the daemons, the one that answered last first.
+// hand asks the daemons, the one that answered last first. Who does not answer is not asked
+// first again, also where the browser does not wait for the others.
 func (p *Proxy) hand(w http.ResponseWriter, r *http.Request, path string) {
 	p.mu.Lock()
 	first := p.at
@@ -119,11 +121,12 @@ func (p *Proxy) hand(w http.ResponseWriter, r *http.Request, path string) {
 		answer, body, err := p.ask(r.Context(), at, path)
 		if err != nil {
 			failed = append(failed, fmt.Sprintf("%s: %v", p.targets[at].Address, err))
+			if r.Context().Err() == nil {
+				p.begin(at + 1)
+			}
 			continue
 		}
-		p.mu.Lock()
-		p.at = at
-		p.mu.Unlock()
+		p.begin(at)
 		for _, name := range handed {
 			if v := answer.Header.Get(name); v != "" {
 				w.Header().Set(name, v)
@@ -134,6 +137,13 @@ func (p *Proxy) hand(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	http.Error(w, "no daemon serves its status page: "+strings.Join(failed, "; "), http.StatusBadGateway)
+}
+
+// begin has the next request begin with a target.
+func (p *Proxy) begin(at int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = at % len(p.targets)
 }
 
 func (p *Proxy) ask(ctx context.Context, at int, path string) (*http.Response, []byte, error) {
@@ -161,9 +171,7 @@ func (p *Proxy) Check(ctx context.Context) error {
 	for at := range p.targets {
 		_, _, err := p.ask(ctx, at, "/")
 		if err == nil {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.at = at
+			p.begin(at)
 			return nil
 		}
 		errs = append(errs, err)

@@ -129,3 +129,35 @@ func TestAnotherDaemonAnswers(t *testing.T) {
 		t.Error("nobody answers")
 	}
 }
+
+// A browser that does not wait for the end begins, the next time, behind those that failed.
+func TestABrowserThatDoesNotWait(t *testing.T) {
+	var broken atomic.Int32
+	a := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		broken.Add(1)
+		panic(http.ErrAbortHandler)
+	}))
+	asked := make(chan struct{}, 1)
+	b := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(a.Close)
+	t.Cleanup(b.Close)
+	_, p := served(t, a, b)
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1"+p.prefix, nil)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p.ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		<-asked
+		cancel()
+		<-done
+	}
+	if n := broken.Load(); n != 1 {
+		t.Errorf("the one that fails was asked %d times", n)
+	}
+}

@@ -70,7 +70,10 @@ func (s *server) observe(ctx context.Context, before seen) (seen, error) {
 	}
 	prev := before.report.Observation
 	if before.report.At.IsZero() {
-		if p := s.published.get(ctx); !p.At.IsZero() {
+		short, end := context.WithTimeout(ctx, storeTime) // the store may hang
+		p := s.published.get(short)
+		end()
+		if !p.At.IsZero() {
 			prev = observe.Remembered(p.Value.Observation, p.Value.Term, s.from.Now())
 		}
 	}

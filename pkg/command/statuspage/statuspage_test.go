@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -214,6 +215,22 @@ func TestOneObservationForAll(t *testing.T) {
 	if r := s.report.value.report; len(r.Observation.Nodes) != 0 || !s.report.at.IsZero() {
 		t.Errorf("it keeps %+v", r)
 	}
+}
+
+// A store that hangs keeps nobody from seeing the cluster.
+func TestPageBesideAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := (&world{now: start, obs: two()}).source()
+		from.Published = func(ctx context.Context) (reconcile.Report, error) {
+			<-ctx.Done()
+			return reconcile.Report{}, ctx.Err()
+		}
+		if p := ask(t, New(from)); p.Age == nil || len(p.Members) != 2 {
+			t.Errorf("%+v", p)
+		}
+		<-time.After(readTime)
+		synctest.Wait() // the reading has ended
+	})
 }
 
 // An observation that hangs leaves the last one, with its age.

@@ -27,7 +27,8 @@ type Vote struct {
 	// Started says that it is the daemon's start, and no vote. Heard is that another has
 	// asked for a vote since, and was refused: this grantor keeps quiet after its start.
 	Started, Heard bool
-	// Gone let its lease run out before the vote, which was first given at Next.
+	// Gone let its lease run out before the vote, which was first given at Next. It is
+	// remembered when the lease is given back: who campaigns may not have got it.
 	Gone cluster.NodeName
 	Next time.Time
 }
@@ -60,18 +61,29 @@ func (v *Vote) After(now time.Time, self cluster.NodeName, req Request, granted 
 			return &Vote{At: v.At, Started: true, Heard: true}
 		}
 		return v
-	case req.Release:
-		// Nobody has to wait for the end of what was released.
-		return &Vote{At: now, From: req.Holder}
 	}
 	next := &Vote{At: now, To: req.Holder}
-	if gone := v.Lapsed(now); gone != "" && gone != req.Holder {
-		next.Gone, next.Next = gone, now
-		if v.Gone == gone {
-			next.Next = v.Next
-		}
+	if req.Release {
+		// Nobody has to wait for the end of what was released.
+		next.To, next.From = "", req.Holder
+	}
+	if gone, since := v.gone(self, now); gone != req.Holder {
+		next.Gone, next.Next = gone, since
 	}
 	return next
+}
+
+// gone returns who let its lease run out lately, as the node self knows, and when
+// another's vote followed.
+func (v *Vote) gone(self cluster.NodeName, now time.Time) (name cluster.NodeName, since time.Time) {
+	switch {
+	case v == nil:
+	case v.To != "" && v.To != self && now.Sub(v.At) >= DefaultTTL:
+		return v.To, now
+	case v.Gone != "" && now.Sub(v.Next) < orphaned:
+		return v.Gone, v.Next
+	}
+	return "", time.Time{}
 }
 
 // Quiet returns for how long the node self does not campaign, whatever else happens: as
@@ -143,13 +155,15 @@ func (v *Vote) campaigns(self cluster.NodeName, alive []cluster.NodeName, now ti
 		return slices.Index(alive, self) <= 0
 	}
 	if v.To == self {
-		v = &Vote{At: v.At}
+		v = &Vote{At: v.At, Gone: v.Gone, Next: v.Next}
 	}
 	since := now.Sub(v.At)
 	if v.To != "" && since < DefaultTTL || since < v.listen() {
 		return false
 	}
-	alive = slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return n == v.To })
+	alive = slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool {
+		return n == v.To || n == v.Gone && n != self && now.Sub(v.Next) < orphaned
+	})
 	rank := slices.Index(alive, self)
 	if v.From != self && since > ahead {
 		rest := slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return n == v.From })

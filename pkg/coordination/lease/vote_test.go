@@ -12,6 +12,10 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 	alive := []cluster.NodeName{"a", "b", "c"}
 	back := func(from cluster.NodeName, ago time.Duration) *Vote { return &Vote{At: now.Add(-ago), From: from} }
 	voted := func(to cluster.NodeName, ago time.Duration) *Vote { return &Vote{At: now.Add(-ago), To: to} }
+	after := func(gone cluster.NodeName, ago time.Duration, v *Vote) *Vote {
+		v.Gone, v.Next = gone, now.Add(-ago)
+		return v
+	}
 	started := func(ago time.Duration, heard bool) *Vote {
 		return &Vote{At: now.Add(-ago), Started: true, Heard: heard}
 	}
@@ -44,6 +48,11 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 		{"another that voted for itself long ago, and nobody has the lease", "b", alive, voted("b", orphaned+apart+1), true},
 		{"the third one later than the second", "c", alive, voted("", orphaned+apart+1), false},
 		{"the third", "c", alive, voted("", orphaned+2*apart+1), true},
+		{"the next, when it lost a campaign after the lowest had gone", "b", alive, after("a", 1, back("b", 0)), true},
+		{"the next, when it has no answer from that campaign yet", "b", alive, after("a", 1, voted("b", 0)), true},
+		{"not the one after the next then", "c", alive, after("a", 1, back("b", 0)), false},
+		{"not the next, when gossip has had the time to notice", "b", alive, after("a", orphaned, back("b", 0)), false},
+		{"the lowest, which its own vote tells of", "a", alive, after("a", 1, back("b", 0)), true},
 		{"not the lowest that has just started", "a", alive, started(time.Second-1, false), false},
 		{"the lowest that heard nobody", "a", alive, started(time.Second, false), true},
 		{"not where another asked and was refused", "a", alive, started(MaxTTL, true), false},
@@ -157,7 +166,9 @@ func TestTheVoteAfterARequest(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	now := begin.Add(time.Second)
 	started, heard := &Vote{At: begin, Started: true}, &Vote{At: begin, Started: true, Heard: true}
-	forB := &Vote{At: begin, To: "b"}
+	forB, lapsed := &Vote{At: begin, To: "b"}, &Vote{At: now.Add(-DefaultTTL), To: "b"}
+	next := &Vote{At: begin, To: "c", Gone: "b", Next: begin}
+	long := &Vote{At: begin, To: "c", Gone: "b", Next: now.Add(-orphaned)}
 	for _, tc := range []struct {
 		name    string
 		v       *Vote
@@ -169,6 +180,14 @@ func TestTheVoteAfterARequest(t *testing.T) {
 		{"a renewal", forB, Request{Holder: "b"}, true, &Vote{At: now, To: "b"}},
 		{"a grant after the start", heard, Request{Holder: "b"}, true, &Vote{At: now, To: "b"}},
 		{"a release", forB, Request{Holder: "b", Release: true}, true, &Vote{At: now, From: "b"}},
+		{"a grant to the next", lapsed, Request{Holder: "c"}, true, &Vote{At: now, To: "c", Gone: "b", Next: now}},
+		{"a renewal of the next", next, Request{Holder: "c"}, true, &Vote{At: now, To: "c", Gone: "b", Next: begin}},
+		{"a release by the next", next, Request{Holder: "c", Release: true}, true,
+			&Vote{At: now, From: "c", Gone: "b", Next: begin}},
+		{"a grant to who was gone", next, Request{Holder: "b"}, true, &Vote{At: now, To: "b"}},
+		{"a grant long after", long, Request{Holder: "c"}, true, &Vote{At: now, To: "c"}},
+		{"a grant to the next, after its own", &Vote{At: now.Add(-DefaultTTL), To: "a"}, Request{Holder: "c"}, true,
+			&Vote{At: now, To: "c"}},
 		{"a refusal", forB, Request{Holder: "c"}, false, forB},
 		{"a refusal without a vote", nil, Request{Holder: "c"}, false, nil},
 		{"a refusal after the start", started, Request{Holder: "c"}, false, heard},
