@@ -19,7 +19,7 @@ func Done(obs cluster.Observation, op Operation) bool {
 			return i.Number == op.Number && i.Token == op.Token
 		})
 	case *IncarnationMark:
-		return !obs.Store.Created.IsZero()
+		return !obs.Store.Created.IsZero() && l.takenOver() == nil
 	case *SpecWrite:
 		return op.Request == "" && obs.Store.Reachable && !obs.Store.SpecMissing
 	case *MemberStart:

@@ -324,7 +324,8 @@ var ruleDocs = []ReasonDoc{
 			"of. It may change members, so this one does not; nor does it begin a restore, or change the etcd version. " +
 			"Backups are taken where there is a coordinator.",
 		"Exchange the image on the machines in the text, or stop the daemon there. One that was stopped counts for a " +
-			"minute and a quarter more, with the default of --discovery-poll-interval."},
+			"minute and a quarter more, with the default of --discovery-poll-interval. The text says which node heard it: " +
+			"where there is none, stop that node's daemon, and find out who called it."},
 	{NotYet,
 		"etcd refuses the next membership change for now: each member has to be connected to the others for five " +
 			"seconds first. Or the next step waits for a running backup, or for a node that takes long to read its disk: " +

@@ -31,6 +31,9 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 		w.record(op)
 	case *IncarnationMark:
 		w.Store.Created = w.At
+		if rec := newestRecord(obs); rec != nil && rec.At.After(w.At) {
+			w.Store.Created = rec.At
+		}
 	case *SpecWrite:
 		w.Store.SpecMissing = false
 	case *MemberStart:

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -19,5 +20,24 @@ func TestAStartEndsAPromise(t *testing.T) {
 	}
 	if obs.Nodes[0].Prepared == nil {
 		t.Error("the observation was changed")
+	}
+}
+
+// A marker that is older than the record is written anew, once, also where the record is
+// from a clock that is ahead.
+func TestAMarkerIsWrittenOnce(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	mark := &plan.IncarnationMark{Token: "t1"}
+	for _, recorded := range []time.Time{now.Add(-time.Minute), now.Add(time.Hour)} {
+		obs := cluster.Observation{At: now, Token: "t1", Store: cluster.Store{
+			Reachable: true, Created: now.Add(-time.Hour),
+			Incarnations: []cluster.Incarnation{{Number: 1, Token: "t1", At: recorded}},
+		}}
+		if plan.Done(obs, mark) {
+			t.Errorf("recorded at %s: the marker is older, and counts as written", recorded)
+		}
+		if !plan.Done(plan.Predict(obs, mark), mark) {
+			t.Errorf("recorded at %s: the marker would be written again and again", recorded)
+		}
 	}
 }

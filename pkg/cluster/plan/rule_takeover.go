@@ -198,7 +198,11 @@ func (l *view) inTheWay() (why []string) {
 // goneForGood says what to do about nodes that will not come back.
 func (l *view) goneForGood() string {
 	absent := l.absent(nil)
-	if len(absent) == 0 {
+	unknown := slices.ContainsFunc(l.voters, func(m cluster.Member) bool {
+		return l.nodeOf(m) == nil && !neverStarted(m)
+	}) ||
+		slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool { return n.Reachable && len(n.Neighbours.Silent) > 0 })
+	if len(absent) == 0 && !unknown {
 		return ""
 	}
 	return "; if what does not answer is gone for good: etcd-manager-ctl --backup-store=STORE recover-lease-voters" +
@@ -216,7 +220,7 @@ func (l *view) besideExisting() (Operation, verdict) {
 		return nil, goOn // what ran before has ended
 	}
 	for _, rule := range []func(*view) (Operation, verdict){
-		ruleLeaseVotersLost, ruleQuorum, ruleHealth, ruleRecord, ruleRequests, ruleBackup,
+		ruleLeaseVotersLost, ruleQuorum, ruleHealth, ruleRecord, ruleQuarantine, ruleRequests, ruleBackup,
 	} {
 		if op, v := rule(l); op != nil || v == stop {
 			return op, stop
@@ -230,11 +234,13 @@ func (l *view) holdExisting(then string) bool {
 	var list []string
 	for _, n := range l.obs.Nodes {
 		if n.Reachable {
-			list = append(list, n.Neighbours.Existing...)
+			for _, heard := range n.Neighbours.Existing {
+				list = append(list, fmt.Sprintf("%s (heard by %s)", heard, n.Name))
+			}
 		}
 	}
 	slices.Sort(list)
-	if list = slices.Compact(list); len(list) > 0 {
+	if len(list) > 0 {
 		l.frozen = true
 		l.hold(ExistingDaemon, "the existing etcd-manager runs on %s: %s", strings.Join(list, ", "), then)
 	}

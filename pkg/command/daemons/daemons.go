@@ -26,9 +26,10 @@ type Daemon struct {
 	Elsewhere bool
 }
 
-// Find returns the daemons that run as root or as the user who asks, the lowest process
-// first: others' processes are not trusted to say where a store is. A process that ends
-// meanwhile is none.
+// Find returns the daemons that run as root or as the user who asks, in the network of
+// this process, the lowest process first: others' processes, and those of pods, whose root
+// may be anybody, are not trusted to say where a store is. A daemon uses the machine's
+// network. A process that ends meanwhile is none.
 func Find() ([]Daemon, error) { return find("/proc") }
 
 func find(proc string) ([]Daemon, error) {
@@ -36,6 +37,7 @@ func find(proc string) ([]Daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for daemons on this machine: %w", err)
 	}
+	own, _ := os.Readlink(filepath.Join(proc, "self", "ns", "net"))
 	var found []Daemon
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
@@ -49,6 +51,9 @@ func find(proc string) ([]Daemon, error) {
 		}
 		owner, ok := info.Sys().(*syscall.Stat_t)
 		if !ok || owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
+			continue
+		}
+		if network, err := os.Readlink(filepath.Join(dir, "ns", "net")); err == nil && network != own {
 			continue
 		}
 		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))

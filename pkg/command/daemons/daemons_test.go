@@ -1,6 +1,7 @@
 package daemons
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,6 +68,23 @@ func TestFind(t *testing.T) {
 		if slices.Contains(others, d.PID) {
 			t.Errorf("%+v is no daemon with a store", d)
 		}
+	}
+}
+
+// A pod's process may be root's as well, and have any command line.
+func TestProcessesOfOtherNetworksAreNoDaemons(t *testing.T) {
+	proc := t.TempDir()
+	for name, network := range map[string]string{"self": "net:[1]", "10": "net:[1]", "11": "net:[2]"} {
+		ns := filepath.Join(proc, name, "ns")
+		err := errors.Join(os.MkdirAll(ns, 0o755), os.Symlink(network, filepath.Join(ns, "net")),
+			os.WriteFile(filepath.Join(proc, name, "cmdline"), []byte("etcd-manager\x00--backup-store=s3://b/x\x00"), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := find(proc)
+	if err != nil || len(found) != 1 || found[0].PID != 10 {
+		t.Errorf("%+v, %v", found, err)
 	}
 }
 

@@ -284,7 +284,7 @@ func Bootstraps(op plan.Operation) bool {
 func (c *Coordinator) effect(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
 	switch op := op.(type) {
 	case *plan.IncarnationCreate:
-		return c.Records.CreateIncarnation(ctx, c.incarnation(op))
+		return c.Records.CreateIncarnation(ctx, c.incarnation(obs, op))
 	case *plan.IncarnationMark:
 		return c.mark(ctx, obs)
 	case *plan.SpecWrite:
@@ -303,9 +303,14 @@ func (c *Coordinator) effect(ctx context.Context, obs cluster.Observation, op pl
 	return c.membership(ctx, obs, op)
 }
 
-func (c *Coordinator) incarnation(op *plan.IncarnationCreate) cluster.Incarnation {
+func (c *Coordinator) incarnation(obs cluster.Observation, op *plan.IncarnationCreate) cluster.Incarnation {
 	i := cluster.Incarnation{
 		Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: c.Now(), By: c.Self,
+	}
+	// The record of a cluster that is taken over is newer than the marker, whatever the
+	// clocks say.
+	if marked := obs.Store.Created; op.Backup == "" && !i.At.After(marked) {
+		i.At = marked.Add(time.Nanosecond)
 	}
 	if op.Backup != "" {
 		i.Restored = &cluster.Restored{Request: op.Request, Backup: op.Backup, Revision: op.Revision, Before: op.Before}

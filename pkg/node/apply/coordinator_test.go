@@ -283,6 +283,23 @@ func TestEffectsOfTheCoordinator(t *testing.T) {
 	}
 }
 
+// A record without a backup is of a cluster that is taken over, and newer than the marker of
+// the existing tool: that one's clock may have been ahead.
+func TestARecordIsNewerThanTheMarker(t *testing.T) {
+	st := newStage()
+	c := st.coordinator()
+	for _, ahead := range []time.Duration{-time.Hour, 0, time.Hour} {
+		st.obs.Store.Created = c.Now().Add(ahead)
+		i := c.incarnation(st.obs, &plan.IncarnationCreate{Number: 2, Token: "t1"})
+		if !i.At.After(st.obs.Store.Created) || ahead < 0 && !i.At.Equal(c.Now()) {
+			t.Errorf("%s ahead: the record is of %s, the marker of %s", ahead, i.At, st.obs.Store.Created)
+		}
+	}
+	if i := c.incarnation(st.obs, &plan.IncarnationCreate{Number: 2, Token: "t2", Backup: "b"}); !i.At.Equal(c.Now()) {
+		t.Errorf("the record of a restore is of %s", i.At)
+	}
+}
+
 func TestALearnerIsPromotedByItsName(t *testing.T) {
 	st := newStage()
 	st.obs.Members = append(st.obs.Members, cluster.Member{ID: 9, Name: "d", Learner: true, Healthy: true})
