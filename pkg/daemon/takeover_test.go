@@ -260,7 +260,7 @@ func TestTakingOverMachineByMachine(t *testing.T) {
 	// address where it answers.
 	v.stop(a)
 	back := v.startExisting(a)
-	v.holding(plan.ExistingDaemon, a.config.Address+":8000, a: ")
+	v.holding(plan.ExistingDaemon, a.config.Address+":8000 (heard by b, c), a (heard by b, c): ")
 	back.stop()
 	v.start(a)
 	v.agreed(1)

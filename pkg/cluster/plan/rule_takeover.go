@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -231,15 +232,18 @@ func (l *view) besideExisting() (Operation, verdict) {
 
 // holdExisting holds where a daemon of the existing tool may act.
 func (l *view) holdExisting(then string) bool {
-	var list []string
+	by := map[string][]string{}
 	for _, n := range l.obs.Nodes {
 		if n.Reachable {
 			for _, heard := range n.Neighbours.Existing {
-				list = append(list, fmt.Sprintf("%s (heard by %s)", heard, n.Name))
+				by[heard] = append(by[heard], string(n.Name))
 			}
 		}
 	}
-	slices.Sort(list)
+	var list []string
+	for _, heard := range slices.Sorted(maps.Keys(by)) {
+		list = append(list, fmt.Sprintf("%s (heard by %s)", heard, strings.Join(by[heard], ", ")))
+	}
 	if len(list) > 0 {
 		l.frozen = true
 		l.hold(ExistingDaemon, "the existing etcd-manager runs on %s: %s", strings.Join(list, ", "), then)
