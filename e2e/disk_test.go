@@ -133,7 +133,7 @@ func TestASpareWithASmallDisk(t *testing.T) {
 	if err := harness.DiskError(); err != nil {
 		t.Skipf("no small disk can be made: %v", err)
 	}
-	c := start(t, "--learner-timeout=5s")
+	c := start(t)
 	small := c.Node("c")
 	c.NewDisk(small, 40)
 	c.Found(2, v36, "a", "b")

@@ -47,7 +47,11 @@ until etcdadm status --check >status.txt 2>status.err; do
   n=$((n+1)); [ $n -lt 120 ] || { cat status.err daemon.log; exit 1; }; sleep 0.5
 done
 cat status.txt status.err
-etcdadm plan
+n=0
+until etcdadm plan >plan.txt 2>&1 && grep -q 'as the spec says' plan.txt; do # after the first backup
+  n=$((n+1)); [ $n -lt 120 ] || { cat plan.txt daemon.log; exit 1; }; sleep 0.5
+done
+cat plan.txt
 etcdadm observe
 etcdadm alarm list
 etcdadm snapshot save saved.db

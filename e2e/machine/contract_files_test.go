@@ -260,6 +260,17 @@ func exitCodes(t *testing.T) {
 			t.Errorf("an error is said once, on stderr: %s", r)
 		}
 	}
+	// A hold has its own code, and its reason for programs.
+	b := newHost(t, "b", v36)
+	b.ok("init", "phase", "certificates")
+	r := b.run("join", "phase", "membership", "https://127.0.0.1:1", "--retry=false", "-o", "json")
+	if r.code != 1 || !strings.Contains(r.stderr, `"reason":"cluster-unreachable"`) {
+		t.Errorf("%s", r)
+	}
+	r = b.run("preflight", "--endpoints", "https://127.0.0.1:2380/")
+	if !strings.Contains(r.stdout+r.stderr, "https://127.0.0.1:2380 looks like a peer URL") {
+		t.Errorf("a peer URL as an endpoint: %s", r)
+	}
 }
 
 // cctl recovers a cluster by resetting all members, putting the authority back

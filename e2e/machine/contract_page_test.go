@@ -49,8 +49,8 @@ func TestTheWaitsOfThePageAreTheDefaults(t *testing.T) {
 			t.Errorf("%s is not %s by default: %v", name[1], limit, err)
 		}
 	}
-	if found != 4 {
-		t.Errorf("%d flags are checked, and the page has 4", found)
+	if found != 5 {
+		t.Errorf("%d flags are checked, and the page has 5", found)
 	}
 }
 

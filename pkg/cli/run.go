@@ -70,10 +70,15 @@ type failure struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 	Code    int    `json:"code"`
+	// Reason is why a machine does not go on, empty for all but holds.
+	Reason string `json:"reason,omitempty"`
 }
 
 func report(w io.Writer, err error, code Code, asJSON bool) {
 	f := failure{Kind: code.Kind, Message: message(err), Hint: Plain(hintOf(err)), Code: code.Number}
+	if held := (interface{ HoldReason() string })(nil); errors.As(err, &held) {
+		f.Reason = held.HoldReason()
+	}
 	if asJSON {
 		// A struct of strings and a number always marshals.
 		b, _ := json.Marshal(f)

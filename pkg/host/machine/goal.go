@@ -139,6 +139,9 @@ func (h *Hold) Error() string { return fmt.Sprintf("%s: %s", h.Reason, h.Text) }
 // Hint says what to do about it.
 func (h *Hold) Hint() string { return h.Next }
 
+// HoldReason is the reason, for programs.
+func (h *Hold) HoldReason() string { return string(h.Reason) }
+
 // Kind is the kind of exit code.
 func (h *Hold) Kind() string {
 	switch h.Reason {
