@@ -124,5 +124,8 @@ func Reaches(cfg Config, obs Observation, want etcdversion.Version, checked bool
 		return hold(VersionStep, "start etcd, or choose a version that the data is checked for, such as --to="+DefaultVersion.String(),
 			"which etcd has written %s is unknown, and so is whether etcd %s can follow", cfg.Paths.Data, want)
 	}
-	return w.mayRun()
+	if h := w.mayRun(); h == nil || h.Reason != VersionHazard {
+		return h
+	}
+	return nil
 }
