@@ -170,10 +170,13 @@ func (w *world) before() etcdversion.Version {
 
 // comesBack says whether this machine's member has only to be started again: its
 // data is there, and so is what it was started from. Where all machines went
-// down, none of them answers before that is done.
+// down, none of them answers before that is done. Nor does a cluster of two whose second
+// member was killed between its vote and the record that it has data: a join that is
+// recorded had no data before, so that what is there is that member's.
 func (w *world) comesBack() bool {
 	r := w.obs.Record
-	return w.goal.Phase == "" && w.obs.Data.State == cluster.DiskData && r.Served && !r.Undoing &&
+	runs := r.Served || r.Action == Join && !w.obs.Data.Uncommitted
+	return w.goal.Phase == "" && w.obs.Data.State == cluster.DiskData && runs && !r.Undoing &&
 		w.obs.Written["ETCD_INITIAL_CLUSTER"] != "" && w.untouched() == nil
 }
 

@@ -76,6 +76,19 @@ func TestAMemberThatServesIsLeftAlone(t *testing.T) {
 	if got := steps(t, join, desired(), stopped); got == silent {
 		t.Error("where all machines went down, none comes back")
 	}
+	// A join may have been killed between the vote and the record that there is data.
+	stopped.Record.Served = false
+	if got := steps(t, join, desired(), stopped); got == silent {
+		t.Error("the second member of two waits for itself")
+	}
+	stopped.Record.Undoing = true
+	if got := steps(t, join, desired(), stopped); got != silent {
+		t.Errorf("one that undoes its join: %s", got)
+	}
+	stopped.Record.Undoing, stopped.Data.Uncommitted = false, true
+	if got := steps(t, join, desired(), stopped); got != silent {
+		t.Errorf("one that has committed nothing: %s", got)
+	}
 }
 
 // Phases by themselves say what is missing, and write nothing before it is there.
