@@ -96,8 +96,11 @@ func TestThePhaseStartLeavesAVoter(t *testing.T) {
 			if err := a.sees(last.name, false); err != nil || strings.Count(out, "member promote --name="+last.name) != 1 {
 				t.Errorf("after start: %v: %s", err, out)
 			}
-			if !strings.Contains(last.ok("join", "phase", "health", a.clientURL()), "Nothing to do") {
-				t.Error("health still has to do something")
+			if !strings.Contains(last.read(last.path("data")+".etcdadm.json"), `"served":true`) {
+				t.Error("after start: the record does not say that the voter has served")
+			}
+			if out := last.ok("join", "phase", "health", a.clientURL(), "-o", "json"); strings.Contains(out, "promote") {
+				t.Errorf("health still has to promote: %s", out)
 			}
 			last.probed("/readyz", http.StatusOK, "ok")
 		})

@@ -16,6 +16,7 @@ func TestReport(t *testing.T) {
 {"Action":"output","Package":"p","Test":"TestB","Output":"    b_test.go:1: no root\n"}
 {"Action":"skip","Package":"p","Test":"TestB"}
 {"Action":"skip","Package":"p","Test":"TestC/one"}
+{"Action":"output","Package":"p","Test":"TestD","Output":"=== RUN   TestD\n"}
 {"Action":"output","Package":"p","Test":"TestD","Output":"d is wrong\n"}
 {"Action":"fail","Package":"p","Test":"TestD"}
 {"Action":"output","Package":"p","Output":"FAIL\tp\t2s\n"}
@@ -33,7 +34,7 @@ not json
 	for _, want := range []string{
 		"d is wrong\n", "FAIL\tp\t2s\n", "panic: timed out\n", "ok  \to\t1s\n", "not json\n",
 		"not expected to be: p TestB\n    b_test.go:1: no root\n",
-		"1 passed, 2 failed, 2 skipped of which 1 are not expected",
+		"-- failed: p TestD\nd is wrong\n-- 1 passed, 2 failed, 2 skipped of which 1 are not expected",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, out.String())

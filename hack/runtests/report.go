@@ -107,6 +107,7 @@ type report struct {
 	failing int
 	skipped []result
 	why     map[result]string
+	broken  []string // what failing tests say first
 	tests   []result
 	pkgs    []result
 }
@@ -149,6 +150,7 @@ func (r *report) test(e event) {
 		r.failing++
 		r.failed[e.Package] = true
 		fmt.Fprint(r.out, strings.Join(r.said[key], ""))
+		r.broken = append(r.broken, fmt.Sprintf("%s %s\n%s", e.Package, e.Test, first(r.said[key])))
 	default:
 		return
 	}
@@ -156,6 +158,22 @@ func (r *report) test(e event) {
 	if !strings.Contains(e.Test, "/") {
 		r.tests = append(r.tests, res)
 	}
+}
+
+// first returns the lines that a failing test begins with. They have the reason; the logs
+// of many processes may follow, and a reader may be given the end of the output alone.
+func first(output []string) string {
+	var text strings.Builder
+	for _, line := range output {
+		if strings.HasPrefix(line, "=== ") {
+			continue
+		}
+		text.WriteString(strings.TrimSuffix(line[:min(len(line), 1000)], "\n") + "\n")
+		if text.Len() > 2000 {
+			break
+		}
+	}
+	return text.String()
 }
 
 func (r *report) pkg(e event) {
@@ -209,6 +227,9 @@ func (r *report) close(allowed [][2]string) int {
 			unexpected++
 			fmt.Fprintf(r.out, "-- skipped, and not expected to be: %s %s\n%s", s.pkg, s.test, r.why[s])
 		}
+	}
+	for _, text := range r.broken {
+		fmt.Fprint(r.out, "-- failed: ", text)
 	}
 	fmt.Fprintf(r.out, "-- %d passed, %d failed, %d skipped of which %d are not expected to be, in %s\n",
 		r.passed, r.failing, len(r.skipped), unexpected, time.Since(r.began).Round(time.Second))

@@ -77,11 +77,11 @@ func (m *Machine) endVote() {
 
 // awaitVote waits for the vote that the phase start has asked for: who asks for /health
 // after it is to find a voter. It waits as long as etcd may take to start. Where the vote
-// does not come, the phase health says why.
-func (m *Machine) awaitVote(ctx context.Context, r *Result) {
+// does not come, the phase health says why. It returns whether the vote came.
+func (m *Machine) awaitVote(ctx context.Context, r *Result) bool {
 	v := m.vote
 	if v == nil {
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(m.cfg.Timeouts.Start))
 	defer cancel()
@@ -91,13 +91,13 @@ func (m *Machine) awaitVote(ctx context.Context, r *Result) {
 		select {
 		case <-v.done:
 			m.noteVote(r)
-			return
+			return v.told
 		case <-ctx.Done():
-			return
+			return false
 		case <-tick.C:
 			s, err := m.initSystem.Status(ctx)
 			if err != nil || s.State != initsystem.Running && s.State != initsystem.Starting {
-				return
+				return false
 			}
 		}
 	}

@@ -198,8 +198,11 @@ func (m *Machine) Run(ctx context.Context, goal machine.Goal) (Result, error) {
 		m.sweep()
 	}
 	r, err := m.run(ctx, goal)
-	if err == nil && goal.Phase == "start" {
-		m.awaitVote(ctx, &r)
+	if err == nil && goal.Phase == "start" && m.awaitVote(ctx, &r) {
+		// A voter has data: an empty disk has lost it from now on.
+		var after Result
+		after, err = m.run(ctx, goal)
+		r.Steps, r.Last = append(r.Steps, after.Steps...), after.Last
 	}
 	m.endVote()
 	if err == nil || ctx.Err() != nil || goal.Action != machine.Join || goal.Phase != "" || !m.mustUndo(ctx, goal, err) {
