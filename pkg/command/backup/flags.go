@@ -207,26 +207,15 @@ func (f *flags) etcd(c *backupagent.Config) error {
 
 // keys reads the keys that encrypt and sign.
 func (f *flags) keys(c *backupagent.Config) error {
-	for _, text := range f.encryptTo {
-		var list []backup.Recipient
-		r, err := backup.ParseRecipient(text)
-		if err == nil {
-			list = []backup.Recipient{r}
-		} else if _, statErr := os.Stat(text); statErr == nil {
-			list, err = backup.ReadRecipients(text)
-		}
-		if err != nil {
-			return cli.Usagef("--encrypt-to: %v", err)
-		}
-		c.Recipients = slices.Concat(c.Recipients, list)
+	var err error
+	if c.Recipients, err = backup.Recipients(f.encryptTo...); err != nil {
+		return cli.Usagef("--encrypt-to: %v", err)
 	}
 	if f.signKey != "" {
-		var err error
 		if c.Signer, err = backup.ReadSigner(f.signKey); err != nil {
 			return cli.Usagef("--sign-key: %v", err)
 		}
 	}
-	var err error
 	if c.Trusted, err = backup.ReadTrusted(f.trusted...); err != nil {
 		return cli.Usagef("--backup-trusted-signers: %v", err)
 	}

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/backupflags"
 	"github.com/etcdadm/etcdadm/pkg/command/progress"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
@@ -37,56 +37,32 @@ becomes a backup there, in the same format as etcd-manager's; it can be encrypte
 			"--sign-key=/etc/etcd/backup-signing.pem --cluster-name=main",
 		Args: cobra.ExactArgs(1),
 	}
-	s := save{tool: newTool(cmd), compression: cli.Choice([]string{backup.Gzip, backup.Zstd}, backup.Gzip)}
-	f := cmd.Flags()
-	f.BoolVar(&s.force, "force", false, "replace a file that is there")
-	f.Var(s.compression, "compression", "of a backup in a store: gzip, which the existing tools can restore, or zstd")
-	f.StringArrayVar(&s.encryptTo, "encrypt-to", nil,
-		"age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backup (repeated)")
-	f.StringVar(&s.signKey, "sign-key", "", "`file` of an ed25519 private key (PEM) to sign the backup with")
-	f.StringVar(&s.cluster, "cluster-name", "",
-		"`name` of the cluster, the same as the daemons'; a signed backup counts for this cluster only")
+	s := save{tool: newTool(cmd)}
+	cmd.Flags().BoolVar(&s.force, "force", false, "replace a file that is there")
+	s.backup = backupflags.Add(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) }
 	return cmd
 }
 
 type save struct {
 	*tool
-	force       bool
-	compression pflag.Value
-	encryptTo   []string
-	signKey     string
-	cluster     string
+	force  bool
+	backup *backupflags.Flags
 }
 
 // options are those of a backup, without what it is of.
-func (s *save) options(target string) (o backup.TakeOptions, err error) {
+func (s *save) options(target string) (backup.TakeOptions, error) {
 	if !isStore(target) {
-		for _, name := range []string{"compression", "encrypt-to", "sign-key", "cluster-name"} {
+		for _, name := range backupflags.Names {
 			if s.cmd.Flags().Changed(name) {
-				return o, &cli.UsageError{
+				return backup.TakeOptions{}, &cli.UsageError{
 					Text: "--" + name + " needs a backup store as target",
 					Next: "a file of \"snapshot save\" is what etcdctl writes; name a store: file:///DIRECTORY",
 				}
 			}
 		}
 	}
-	o.Compression, o.Tool = s.compression.String(), "etcdadm "+cli.BuildVersion()
-	if o.Recipients, err = backup.Recipients(s.encryptTo...); err != nil {
-		return o, cli.Usagef("--encrypt-to: %v", err)
-	}
-	if s.signKey != "" {
-		if s.cluster == "" {
-			return o, &cli.UsageError{
-				Text: "--sign-key needs --cluster-name: where signers are trusted, a backup counts only for the cluster that it " +
-					"is signed for", Next: "--cluster-name=NAME, the same as the daemons'",
-			}
-		}
-		if o.Signer, err = backup.ReadSigner(s.signKey); err != nil {
-			return o, cli.Usagef("--sign-key: %v", err)
-		}
-	}
-	return o, nil
+	return s.backup.Options()
 }
 
 // isStore says whether what somebody typed is a store and not a file.
@@ -208,7 +184,7 @@ func (s *save) toStore(ctx context.Context, c *etcdclient.Client, r cluster.Repo
 	o.Info = backup.Info{EtcdVersion: r.Version, SpecVersion: r.Version}
 	o.Facts = backup.Facts{
 		StorageVersion: r.Storage, Revision: r.Revision, RaftTerm: r.RaftTerm, RaftIndex: r.Applied,
-		Cluster: s.cluster, ClusterID: r.ClusterID, MemberID: r.ID,
+		Cluster: s.backup.Cluster, ClusterID: r.ClusterID, MemberID: r.ID,
 	}
 	for _, m := range r.Members {
 		if !m.Learner {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -15,6 +17,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/backupflags"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
@@ -50,7 +53,7 @@ func New() *cobra.Command {
 	f.StringVar(&m.o.Dir.Data, "data-dir", "", "`directory` of the stopped member's data")
 	f.StringVar(&m.o.Dir.WAL, "wal-dir", "", "`directory` of its write-ahead log, where etcd had --wal-dir")
 	f.StringVar(&m.store, "backup-store", "", "`URL` of the store that gets the backup")
-	f.StringVar(&m.cluster, "cluster-name", "", "`name` of the cluster, for the description of the backup")
+	m.backup = backupflags.Add(f)
 	f.StringArrayVar(&m.dirs, "etcd-dir", nil,
 		"`directory` with etcd binaries, such as etcd-v2.3.8/etcd (repeatable; default: $"+etcdbin.DirVariable+", then /opt)")
 	f.StringVar(&m.version, "etcd-version", "",
@@ -70,13 +73,15 @@ func New() *cobra.Command {
 }
 
 type migration struct {
-	cmd                     *cobra.Command
-	out                     *cli.Output
-	o                       migrate.Options
-	keep                    pflag.Value
-	store, cluster, version string
-	dirs                    []string
-	dry                     bool
+	cmd            *cobra.Command
+	out            *cli.Output
+	o              migrate.Options
+	keep           pflag.Value
+	backup         *backupflags.Flags
+	take           backup.TakeOptions
+	store, version string
+	dirs           []string
+	dry            bool
 }
 
 // A report is the result of the command.
@@ -86,6 +91,10 @@ type report struct {
 	// Before says that the backup was made by an earlier run.
 	Before bool `json:"before,omitempty"`
 	DryRun bool `json:"dryRun,omitempty"`
+	// Recipients are those who can decrypt the backup, Signer the id of the key it is
+	// signed with.
+	Recipients []string `json:"recipients,omitempty"`
+	Signer     string   `json:"signer,omitempty"`
 	migrate.Result
 }
 
@@ -95,6 +104,9 @@ func (m *migration) complete() (err error) {
 		return cli.Usagef("--data-dir is missing")
 	case m.store == "":
 		return cli.Usagef("--backup-store is missing")
+	}
+	if m.take, err = m.backup.Options(); err != nil {
+		return err
 	}
 	if m.o.Dir.Data, err = filepath.Abs(m.o.Dir.Data); err != nil {
 		return err
@@ -129,18 +141,18 @@ func (m *migration) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return m.print(report{Store: m.store, DryRun: true, Result: migrate.Result{Plan: p}})
+		return m.print(m.report(migrate.Result{Plan: p}))
 	}
 	st, err := store.Open(ctx, m.store)
 	if err != nil {
 		return cli.Usagef("--backup-store: %v", err)
 	}
 	defer st.Close(context.WithoutCancel(ctx))
-	r := report{Store: m.store}
+	r := m.report(migrate.Result{})
 	file := m.o.Work + ".db"
 	defer os.Remove(file)
 	r.Result, r.Before, err = migrate.Make(ctx, m.o, file, func(source string) (bool, error) {
-		r.Backup, err = made(ctx, st, source)
+		r.Backup, err = m.made(ctx, st, source)
 		return r.Backup != "", err
 	})
 	if err != nil {
@@ -154,19 +166,41 @@ func (m *migration) run(ctx context.Context) error {
 	return m.print(r)
 }
 
-// made returns the name of the backup that was made of a source, "" for none.
-func made(ctx context.Context, st *store.Store, source string) (string, error) {
+func (m *migration) report(r migrate.Result) report {
+	return report{Store: m.store, DryRun: m.dry, Recipients: m.recipients(), Signer: m.signer(), Result: r}
+}
+
+// made returns the name of the backup that was made of a source, encrypted and signed as
+// this one would be; "" for none.
+func (m *migration) made(ctx context.Context, st *store.Store, source string) (string, error) {
 	all, err := st.Backups(ctx)
 	if err != nil {
 		return "", fmt.Errorf("look for an earlier migration: %w", err)
 	}
 	for _, b := range all {
 		// What cannot be read is not one of this command.
-		if d, err := backup.Inspect(ctx, st, b.Name, backup.FetchOptions{}); err == nil && d.Source == source {
+		d, err := backup.Inspect(ctx, st, b.Name, backup.FetchOptions{})
+		if err == nil && d.Source == source && slices.Equal(d.Recipients, m.recipients()) && d.Signer == m.signer() {
 			return b.Name, nil
 		}
 	}
 	return "", nil
+}
+
+// recipients are those who can decrypt the backup, as a description names them.
+func (m *migration) recipients() (names []string) {
+	for _, r := range m.take.Recipients {
+		names = append(names, r.String())
+	}
+	return names
+}
+
+// signer is the id of the key that signs the backup, "" for none.
+func (m *migration) signer() string {
+	if m.take.Signer == nil {
+		return ""
+	}
+	return m.take.Signer.ID()
 }
 
 // A snapshotFile streams a file.
@@ -175,13 +209,13 @@ type snapshotFile string
 func (f snapshotFile) Snapshot(context.Context) (io.ReadCloser, error) { return os.Open(string(f)) }
 
 func (m *migration) upload(ctx context.Context, st *store.Store, r migrate.Result, file string) (string, error) {
-	b, err := backup.Take(ctx, backup.TakeOptions{
-		Source: snapshotFile(file), Store: st, Tool: "etcdadm " + cli.BuildVersion(),
-		Info: backup.Info{EtcdVersion: readable, MemberCount: r.Members},
-		Facts: backup.Facts{
-			Revision: r.Revision, Cluster: m.cluster, Keys: int64(r.V2Keys + r.V3Keys), Source: r.Source,
-		},
-	})
+	o := m.take
+	o.Source, o.Store = snapshotFile(file), st
+	o.Info = backup.Info{EtcdVersion: readable, MemberCount: r.Members}
+	o.Facts = backup.Facts{
+		Revision: r.Revision, Cluster: m.backup.Cluster, Keys: int64(r.V2Keys + r.V3Keys), Source: r.Source,
+	}
+	b, err := backup.Take(ctx, o)
 	return b.Name, err
 }
 
@@ -194,6 +228,12 @@ func rows(r report) [][]string {
 	list := [][]string{
 		{"STORE", r.Store}, {"READ WITH", fmt.Sprintf("etcd %s (%s)", r.Version, r.Binary)},
 		{"SIZE", render.Bytes(r.Bytes)}, {"MEMBERS", fmt.Sprint(r.Members)},
+	}
+	if len(r.Recipients) > 0 {
+		list = append(list, []string{"ENCRYPTED", "for " + strings.Join(r.Recipients, ", ")})
+	}
+	if r.Signer != "" {
+		list = append(list, []string{"SIGNED", "with key " + r.Signer})
 	}
 	if r.Uncommitted > 0 {
 		list = append(list, []string{"LEFT OUT",

@@ -1,7 +1,11 @@
 package migrate
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"net/http"
 	"os"
@@ -9,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"filippo.io/age"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cli"
@@ -83,6 +89,12 @@ func TestMigrate(t *testing.T) {
 	if err != nil || !again.Before || again.Backup != r.Backup {
 		t.Errorf("run again: %+v, %v", again, err)
 	}
+	// What is to be secret is not found in the clear.
+	id, key := keys(t)
+	secret, text, err := call(t, append(line, "-o", "json", "--encrypt-to="+id.Recipient().String(), "--sign-key="+key)...)
+	if err != nil || secret.Before || secret.Backup == r.Backup || len(secret.Recipients) != 1 || secret.Signer == "" {
+		t.Errorf("encrypted and signed: %s, %v", text, err)
+	}
 	st, err := store.Open(t.Context(), "file://"+at)
 	if err != nil {
 		t.Fatal(err)
@@ -99,9 +111,36 @@ func TestMigrate(t *testing.T) {
 	if s, err := snapshot.Read(t.Context(), file.Name()); err != nil || s.Keys != 1 || !s.Digest {
 		t.Errorf("%+v, %v", s, err)
 	}
+	d, err = backup.Inspect(t.Context(), st, secret.Backup, backup.FetchOptions{})
+	if err != nil || d.Encryption != backup.Age || d.Signer != secret.Signer || d.Cluster != "main" {
+		t.Errorf("%+v, %v", d, err)
+	}
 	if _, err := os.Stat(dir + ".migrate.db"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("left behind: %v", err)
 	}
+}
+
+// keys makes a key pair of age, and the file of a key that signs.
+func keys(t *testing.T) (*age.X25519Identity, string) {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "sign.key")
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return id, file
 }
 
 func TestLinesThatAreWrong(t *testing.T) {
@@ -112,6 +151,13 @@ func TestLinesThatAreWrong(t *testing.T) {
 		{nil, "--data-dir is missing", cli.KindUsage},
 		{[]string{"--data-dir=/x"}, "--backup-store is missing", cli.KindUsage},
 		{[]string{"--data-dir=/x", "--backup-store=file:///y", "--etcd-version=2"}, "--etcd-version", cli.KindUsage},
+		{
+			[]string{"--data-dir=/x", "--backup-store=file:///y", "--encrypt-to=age2"}, "--encrypt-to: ", cli.KindUsage,
+		},
+		{
+			[]string{"--data-dir=/x", "--backup-store=file:///y", "--sign-key=/z"}, "--sign-key needs --cluster-name",
+			cli.KindUsage,
+		},
 		{
 			[]string{"--data-dir=" + t.TempDir(), "--backup-store=file:///y", "--dry-run"}, "is not a data directory of etcd",
 			cli.KindRefused,
