@@ -279,23 +279,6 @@ func (l *Local) effect(ctx context.Context, order plan.Order) error {
 	return fmt.Errorf("%s is not carried out by nodes", plan.KindOf(order.Operation).Path)
 }
 
-// discard deletes what was set aside at the expected time: a name that is used
-// again is of other data.
-func (l *Local) discard(op *plan.DataDiscard) error {
-	at, err := time.Parse(time.RFC3339Nano, string(op.ExpectAt))
-	if err != nil {
-		return err
-	}
-	if err := l.mayDiscard(op.Name, at); err != nil {
-		return err
-	}
-	err = nodestate.Discard(l.o.DataDir, op.Name, at)
-	if other := new(nodestate.AsideError); errors.As(err, &other) {
-		return &plan.StaleError{Want: op.Name + " set aside at " + string(op.ExpectAt), Got: string(plan.MomentOf(other.Got))}
-	}
-	return err
-}
-
 // prepare makes the node a lease voter and then records the promise. Killed in
 // between, it has a vote in an incarnation that does not exist yet.
 func (l *Local) prepare(ctx context.Context, op *plan.MemberPrepare) error {
@@ -346,59 +329,4 @@ func (l *Local) stop(ctx context.Context, op *plan.MemberStop) error {
 	err = l.o.Proc.Stop(ctx)
 	crashpoint.Hit("member-stop.after")
 	return err
-}
-
-// setAside moves the data and then clears the assignment. Killed in between,
-// the node has an assignment without data, which the same operation clears.
-func (l *Local) setAside(ctx context.Context, op *plan.DataSetAside) error {
-	if l.o.Proc.Status().State != cluster.ProcessStopped {
-		return refuse("an etcd process runs")
-	}
-	s := l.o.State.State()
-	disk := nodestate.Disk(l.o.DataDir, s)
-	if disk.State == cluster.DiskUnreadable {
-		return refuse("the disk is unreadable: %s", disk.Problem)
-	}
-	if disk.State == cluster.DiskData {
-		if disk.Token != op.Token || disk.MemberID != op.ExpectMemberID {
-			return &plan.StaleError{
-				Want: fmt.Sprintf("data of member %s, incarnation %s", op.ExpectMemberID, op.Token),
-				Got:  fmt.Sprintf("member %s, incarnation %s", disk.MemberID, disk.Token),
-			}
-		}
-		crashpoint.Hit("data-set-aside.before")
-		if _, err := nodestate.SetAside(l.o.DataDir, op.Token, l.o.Now()); err != nil {
-			return err
-		}
-		crashpoint.Hit("data-set-aside.before-clear")
-	}
-	l.comparer.end(ctx)
-	err := l.o.State.Update(nodestate.Evict)
-	crashpoint.Hit("data-set-aside.after")
-	return err
-}
-
-// quarantine starts the process with the wanted URLs, and then records that.
-// Killed or failing in between, the record still says that it is to be done.
-func (l *Local) quarantine(ctx context.Context, on bool) error {
-	s := l.o.State.State()
-	if s.Assigned == nil {
-		return refuse("the node has no assignment")
-	}
-	if s.Assigned.Quarantined == on {
-		return nil
-	}
-	s.Assigned.Quarantined = on // of this copy
-	state := etcdconf.StateExisting
-	if s.Bootstrap {
-		state = etcdconf.StateNew // there may be no data yet
-	}
-	crashpoint.Hit("quarantine.before-restart")
-	if !s.Assigned.Stopped && l.o.Proc.Status().State != cluster.ProcessStopped {
-		if err := l.run(ctx, s, state); err != nil {
-			return err
-		}
-	}
-	crashpoint.Hit("quarantine.before-record")
-	return l.o.State.Update(nodestate.Quarantine(on))
 }

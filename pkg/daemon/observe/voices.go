@@ -1,0 +1,189 @@
+package observe
+
+import (
+	"slices"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// A voice is one member's report with its node, and the incarnation that this
+// runs.
+type voice struct {
+	node   cluster.NodeName
+	token  cluster.Token
+	report cluster.Report
+	// known says that the member is the observer's own, or was one before.
+	known bool
+}
+
+func (in inputs) voices(prev cluster.Observation) []voice {
+	var list []voice
+	for _, a := range in.nodes {
+		if a.err == nil && a.answer.Report != nil && a.answer.Node.Assigned != nil {
+			list = append(list, voice{node: a.peer.Name, token: a.answer.Node.Assigned.Token, report: *a.answer.Report})
+		}
+	}
+	for _, p := range in.probes {
+		if p.err == nil && p.report.ID == p.member.ID {
+			list = append(list, voice{node: p.member.Name, token: prev.Token, report: p.report})
+		}
+	}
+	for i := range list {
+		v := &list[i]
+		v.known = v.node == in.sources.Observer || v.token == prev.Token && v.in(prev.Members)
+	}
+	return list
+}
+
+// in reports whether the list has the voice's member, on its node. A member is
+// named after its node as soon as it has started.
+func (v voice) in(list []cluster.Member) bool {
+	return slices.ContainsFunc(list, func(m cluster.Member) bool {
+		return m.ID == v.report.ID && (m.Name == v.node || m.Name == "" || v.node == "")
+	})
+}
+
+// present returns the incarnation that the cluster is in. One with a leader
+// that a majority of its voters follow wins, unless a later one was restored;
+// then that of the newest record in the store, without those of restores that
+// never began; then that of the lease voters' record; then any that a node runs.
+func present(obs *cluster.Observation, voices []voice) cluster.Token {
+	var recorded cluster.Token
+	if rec := obs.Present(); rec != nil {
+		recorded = rec.Token
+	}
+	var quorate []cluster.Token
+	for _, v := range voices {
+		// The record of a restore ends what ran before, also where it still runs.
+		if hasQuorum(v.token, voices) && !slices.Contains(quorate, v.token) && !obs.Ended(v.token) {
+			quorate = append(quorate, v.token)
+		}
+	}
+	slices.Sort(quorate)
+	switch {
+	case slices.Contains(quorate, recorded):
+		return recorded
+	case len(quorate) > 0:
+		return quorate[0]
+	case recorded != "":
+		return recorded
+	case obs.LeaseVoters.Token != "":
+		return obs.LeaseVoters.Token
+	}
+	for _, n := range obs.Nodes {
+		if n.Assigned != nil {
+			return n.Assigned.Token
+		}
+	}
+	return ""
+}
+
+// oneCluster returns the voices of an incarnation that are of one etcd cluster:
+// the one with a quorum, else the one with most voices. Others answer at the
+// wrong place.
+func oneCluster(token cluster.Token, voices []voice) []voice {
+	// As a rule there is only one.
+	other := func(v voice) bool { return v.token != token || v.report.ClusterID != voices[0].report.ClusterID }
+	if !slices.ContainsFunc(voices, other) {
+		return voices
+	}
+	var best []voice
+	for _, v := range voices {
+		if v.token != token {
+			continue
+		}
+		var mine []voice
+		for _, o := range voices {
+			if o.token == token && o.report.ClusterID == v.report.ClusterID {
+				mine = append(mine, o)
+			}
+		}
+		switch {
+		case best == nil, follow(mine) && !follow(best), follow(mine) == follow(best) && len(mine) > len(best):
+			best = mine
+		}
+	}
+	return best
+}
+
+func hasQuorum(token cluster.Token, voices []voice) bool { return follow(oneCluster(token, voices)) }
+
+// follow reports whether a majority of the voters follow one leader.
+func follow(mine []voice) bool {
+	best := informed(mine)
+	if best == nil || best.Leader == 0 {
+		return false
+	}
+	voters, following := 0, 0
+	for _, m := range best.Members {
+		if m.Learner {
+			continue
+		}
+		voters++
+		own := []cluster.Member{m}
+		if slices.ContainsFunc(mine, func(v voice) bool { return v.in(own) && v.report.Leader == best.Leader }) {
+			following++
+		}
+	}
+	return following >= cluster.Quorum(voters)
+}
+
+// informed returns the report to take the member list from: of the highest
+// raft term with a leader, then the most entries applied.
+//
+// Everybody with a certificate may say that it has a member. So one is believed
+// that more than half of those who tell a list have in it; where there is none
+// (many are away) one that was a member before, or the observer's own.
+func informed(voices []voice) *cluster.Report {
+	var telling, trusted []voice
+	for _, v := range voices {
+		if len(v.report.Members) > 0 {
+			telling = append(telling, v)
+		}
+	}
+	for _, v := range telling {
+		count := 0
+		for _, o := range telling {
+			if v.in(o.report.Members) {
+				count++
+			}
+		}
+		if 2*count > len(telling) {
+			trusted = append(trusted, v)
+		}
+	}
+	if len(trusted) == 0 {
+		trusted = slices.DeleteFunc(slices.Clone(telling), func(v voice) bool { return !v.known })
+	}
+	if len(trusted) == 0 {
+		trusted = telling
+	}
+	var best *cluster.Report
+	for i := range trusted {
+		if r := &trusted[i].report; best == nil || better(r, best) {
+			best = r
+		}
+	}
+	return best
+}
+
+func better(a, b *cluster.Report) bool {
+	switch {
+	case (a.Leader != 0) != (b.Leader != 0):
+		return a.Leader != 0
+	case a.RaftTerm != b.RaftTerm:
+		return a.RaftTerm > b.RaftTerm
+	case a.Applied != b.Applied:
+		return a.Applied > b.Applied
+	}
+	return a.ID < b.ID
+}
+
+func ids(members []cluster.Member) []cluster.MemberID {
+	list := make([]cluster.MemberID, len(members))
+	for i, m := range members {
+		list[i] = m.ID
+	}
+	slices.Sort(list)
+	return list
+}
