@@ -80,42 +80,9 @@ func (t *tool) get(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []
 const rewrite = "write a new one: etcd-manager-ctl configure-cluster with both --member-count and --etcd-version"
 
 func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
-	counted, versioned := cmd.Flags().Changed("member-count"), cmd.Flags().Changed("etcd-version")
-	// The flags first: what is wrong with them needs no store to see.
-	var version etcdversion.Version
-	if versioned {
-		var err error
-		if version, err = etcdversion.Parse(t.etcdVersion); err != nil {
-			return cli.Usagef("--etcd-version: %v", err)
-		}
-	}
-	if counted {
-		if err := (cluster.Spec{
-			MemberCount: t.memberCount, EtcdVersion: etcdversion.Must(defaultVersion),
-		}).Validate(); err != nil {
-			return cli.Usagef("--member-count: %v", err)
-		}
-	}
-	spec, err := s.Spec(ctx)
-	switch {
-	case errors.Is(err, store.ErrAbsent):
-		spec = store.SpecFile{MemberCount: defaultCount}
-	case errors.Is(err, store.ErrGarbage) && counted && versioned:
-		note(cmd, "the spec in the store cannot be read and is replaced: %v", err)
-	case errors.Is(err, store.ErrGarbage):
-		return cli.WithHint(fmt.Errorf("read the spec: %w", err), rewrite)
-	case err != nil:
-		return fmt.Errorf("read the spec: %w", err)
-	}
-	if counted {
-		spec.MemberCount = t.memberCount
-	}
-	if versioned {
-		spec.EtcdVersion = version
-	}
-	if spec.EtcdVersion.IsZero() {
-		spec.EtcdVersion = etcdversion.Must(defaultVersion)
-		note(cmd, "no --etcd-version is given; it is %s", defaultVersion)
+	spec, err := t.desired(ctx, cmd, s)
+	if err != nil {
+		return err
 	}
 	if err := t.accept(cmd, &spec); err != nil {
 		return err
@@ -144,6 +111,48 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 		}
 		return err
 	})
+}
+
+// desired is the spec in the store, with what the flags change. What is wrong with the
+// flags is told before the store is read.
+func (t *tool) desired(ctx context.Context, cmd *cobra.Command, s *store.Store) (store.SpecFile, error) {
+	counted, versioned := cmd.Flags().Changed("member-count"), cmd.Flags().Changed("etcd-version")
+	var version etcdversion.Version
+	if versioned {
+		var err error
+		if version, err = etcdversion.Parse(t.etcdVersion); err != nil {
+			return store.SpecFile{}, cli.Usagef("--etcd-version: %v", err)
+		}
+	}
+	if counted {
+		if err := (cluster.Spec{
+			MemberCount: t.memberCount, EtcdVersion: etcdversion.Must(defaultVersion),
+		}).Validate(); err != nil {
+			return store.SpecFile{}, cli.Usagef("--member-count: %v", err)
+		}
+	}
+	spec, err := s.Spec(ctx)
+	switch {
+	case errors.Is(err, store.ErrAbsent):
+		spec = store.SpecFile{MemberCount: defaultCount}
+	case errors.Is(err, store.ErrGarbage) && counted && versioned:
+		note(cmd, "the spec in the store cannot be read and is replaced: %v", err)
+	case errors.Is(err, store.ErrGarbage):
+		return spec, cli.WithHint(fmt.Errorf("read the spec: %w", err), rewrite)
+	case err != nil:
+		return spec, fmt.Errorf("read the spec: %w", err)
+	}
+	if counted {
+		spec.MemberCount = t.memberCount
+	}
+	if versioned {
+		spec.EtcdVersion = version
+	}
+	if spec.EtcdVersion.IsZero() {
+		spec.EtcdVersion = etcdversion.Must(defaultVersion)
+		note(cmd, "no --etcd-version is given; it is %s", defaultVersion)
+	}
+	return spec, nil
 }
 
 // restoreAllowed returns the request by which the operator allows the version of the spec

@@ -107,9 +107,7 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 		r.Untrusted = errors.As(problem, &unreachable) && unreachable.untrusted
 		return r
 	}
-	var mu sync.Mutex
-	lows, ids := []etcdversion.Version{}, map[cluster.ClusterID]bool{}
-	deaf := map[string]bool{}
+	said := answers{ids: map[cluster.ClusterID]bool{}, deaf: map[string]bool{}}
 	// The daemon, which observes again all the time, gives a member half a second. Here
 	// one observation decides, so that only who did not answer the last one gets less.
 	probe := func(retryGrace context.Context, urls []string) (cluster.Report, error) {
@@ -118,15 +116,7 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 			ctx = retryGrace
 		}
 		report, err := m.report(ctx, urls)
-		mu.Lock()
-		defer mu.Unlock()
-		deaf[urls[0]] = err != nil
-		if err == nil {
-			ids[report.ClusterID] = true
-			if !report.Version.IsZero() {
-				lows = append(lows, report.Version)
-			}
-		}
+		said.note(urls[0], report, err)
 		return report, err
 	}
 	obs := observe.Collect(ctx, observe.Sources{
@@ -134,7 +124,7 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 		Store: func(context.Context) observe.StoreAnswer { return observe.StoreAnswer{} },
 		Probe: probe,
 	}, cluster.Observation{Members: members})
-	m.known, m.deaf = clientURLs(members), deaf
+	m.known, m.deaf = clientURLs(members), said.deaf
 	// A member that has not started, or is unreachable, is in the list all the same.
 	r.Answered, r.Members, r.Leader, r.Silent = true, members, obs.Leader, quiet
 	for i := range r.Members {
@@ -144,21 +134,46 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 			}
 		}
 	}
-	for id := range ids {
+	said.tell(&r)
+	return r
+}
+
+// answers are what the members have said that were asked one by one.
+type answers struct {
+	mu       sync.Mutex
+	versions []etcdversion.Version
+	ids      map[cluster.ClusterID]bool
+	deaf     map[string]bool // the first URL of each member, and whether it did not answer
+}
+
+func (a *answers) note(url string, r cluster.Report, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.deaf[url] = err != nil; err != nil {
+		return
+	}
+	a.ids[r.ClusterID] = true
+	if !r.Version.IsZero() {
+		a.versions = append(a.versions, r.Version)
+	}
+}
+
+// tell completes r, which has the member list.
+func (a *answers) tell(r *machine.Remote) {
+	for id := range a.ids {
 		r.ClusterID = id
 	}
-	if len(ids) > 1 {
+	if len(a.ids) > 1 {
 		r.Answered, r.Problem = false, "the members belong to different clusters"
 	}
-	if len(ids) == 0 {
+	if len(a.ids) == 0 {
 		r.Answered, r.Problem = false,
-			"the members' client URLs cannot be reached from here: "+strings.Join(clientURLs(members), ", ")
+			"the members' client URLs cannot be reached from here: "+strings.Join(clientURLs(r.Members), ", ")
 	}
-	if len(lows) > 0 {
-		r.Lowest = slices.MinFunc(lows, etcdversion.Version.Compare)
-		r.Highest = slices.MaxFunc(lows, etcdversion.Version.Compare)
+	if len(a.versions) > 0 {
+		r.Lowest = slices.MinFunc(a.versions, etcdversion.Version.Compare)
+		r.Highest = slices.MaxFunc(a.versions, etcdversion.Version.Compare)
 	}
-	return r
 }
 
 func clientURLs(members []cluster.Member) []string {

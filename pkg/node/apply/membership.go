@@ -27,19 +27,7 @@ type Etcd interface {
 // against which the invariants were checked, and makes the one request.
 func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, error), obs cluster.Observation,
 	op plan.Operation) error {
-	urls := clientURLs(obs)
-	if _, ok := op.(*plan.MoveLeader); ok {
-		urls = leaderURLs(obs)
-	}
-	if r, ok := op.(*plan.Remove); ok {
-		// A member that removes itself stops before it answers.
-		others := obs
-		others.Members = slices.DeleteFunc(slices.Clone(obs.Members), func(m cluster.Member) bool { return m.ID == r.ID })
-		if u := clientURLs(others); len(u) > 0 {
-			urls = u
-		}
-	}
-	etcd, err := connect(urls)
+	etcd, err := connect(membershipURLs(obs, op))
 	if err != nil {
 		return err
 	}
@@ -86,6 +74,22 @@ func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, er
 		return etcd.CancelDowngrade(ctx)
 	}
 	return fmt.Errorf("%s cannot be carried out", plan.KindOf(op).Path)
+}
+
+// membershipURLs returns the client URLs of those who may be asked to carry out op.
+func membershipURLs(obs cluster.Observation, op plan.Operation) []string {
+	switch op := op.(type) {
+	case *plan.MoveLeader:
+		return leaderURLs(obs)
+	case *plan.Remove:
+		// A member that removes itself stops before it answers.
+		others := obs
+		others.Members = slices.DeleteFunc(slices.Clone(obs.Members), func(m cluster.Member) bool { return m.ID == op.ID })
+		if urls := clientURLs(others); len(urls) > 0 {
+			return urls
+		}
+	}
+	return clientURLs(obs)
 }
 
 // sameList makes sure that the member list is still the one that the invariants
