@@ -56,11 +56,21 @@ etcdadm observe
 etcdadm alarm list
 etcdadm snapshot save saved.db
 etcdadm snapshot status saved.db
+etcdadm etcdctl put who cares
+ETCDADM_ETCD_DIR= etcdadm etcdctl --etcdctl="$(ls -d "$ETCDADM_ETCD_DIR"/*3.6*/etcdctl)" member list -w fields
+etcdadm certs client alice --out-dir=alice
+(. alice/alice-etcdctl.env; PATH=$(ls -d "$ETCDADM_ETCD_DIR"/*3.6*):$PATH; etcdctl get who)
+etcdadm kubeadm config --kubernetes-version=1.34.1
+etcdadm kubeadm bundle --out=- >bundle.tar.gz
+tar tzf bundle.tar.gz
+etcdadm certs person bob --out-dir=bob
 kill $daemon; wait
 `)
 	for _, want := range []string{
 		"health       healthy", "the daemon on this machine is asked (process", "# the cluster is as the spec says",
 		`"kind": "ClusterObservation"`, "the etcd of the daemon on this machine is asked", "there are no alarms",
+		"OK\n", `"ClientURL" : "https://`, "issued to alice", "who\ncares\n", "  external:\n", "issued to bob, read-only",
+		"etc/kubernetes/pki/apiserver-etcd-client.key\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("there is no %q in\n%s", want, out)

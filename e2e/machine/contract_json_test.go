@@ -104,6 +104,7 @@ func TestOutputForPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(a.ok("certs", "person", "anna", "--pki-dir", a.path("manager"), "-o", "json"), "PersonCertificate")
+	check(a.ok("certs", "client", "ben", "--out-dir", a.path("ben"), "-o", "json"), "ClientCertificate")
 	a.write(a.path("o.json"), `{"at": "2026-01-02T03:04:05Z"}`, 0o600)
 	plan := []string{"plan", "--observation", a.path("o.json"), "--spec-member-count=1", "--spec-etcd-version=" + v36}
 	check(a.fails(3, nil, append(plan, "-o", "json")...).stdout, "Plan")

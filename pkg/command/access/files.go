@@ -47,6 +47,49 @@ const getCertificates = "on a machine of the cluster \"etcdadm init phase certif
 	"certificates\" make it; " +
 	"elsewhere copy it and use --certs-dir, or --cacert, --cert and --key; --insecure is for an etcd without TLS"
 
+// Files returns the files of TLS for another program, empty ones where all endpoints are
+// plain http. What this process has in memory alone keep puts where the other one can read
+// it, and returns its path.
+func (a *Access) Files(keep func(name string, text []byte) (string, error)) (ca, cert, key string, err error) {
+	endpoints, err := a.Endpoints()
+	if err != nil || !isTLS(endpoints) {
+		return "", "", "", err
+	}
+	if a.local == nil {
+		f, err := a.files()
+		if err == nil {
+			_, err = f.load() // says what is wrong with it, and what to do
+		}
+		return f.ca, f.cert, f.key, err
+	}
+	if err := a.local.issue(); err != nil {
+		return "", "", "", err
+	}
+	secret, err := a.local.leaf.KeyPEM()
+	if err != nil {
+		return "", "", "", err
+	}
+	for _, f := range []struct {
+		path *string
+		name string
+		text []byte
+	}{{&ca, "ca.crt", a.local.ca.PEM()}, {&cert, "client.crt", a.local.leaf.CertPEM()}, {&key, "client.key", secret}} {
+		if *f.path, err = keep(f.name, f.text); err != nil {
+			return "", "", "", err
+		}
+	}
+	return ca, cert, key, nil
+}
+
+// EtcdDirs are the directories in which the daemon on this machine looks for etcd, if it is
+// its etcd that is reached.
+func (a *Access) EtcdDirs() []string {
+	if a.local == nil {
+		return nil
+	}
+	return a.local.EtcdDirs
+}
+
 func (f files) load() (*tls.Config, error) {
 	ca, err := os.ReadFile(f.ca)
 	if err != nil {

@@ -21,8 +21,9 @@ const personLifetime = 24 * time.Hour
 // A local is the daemon on this machine, by which its etcd is reached.
 type local struct {
 	daemons.Settings
-	own    string
-	config *tls.Config
+	own  string
+	ca   *certs.CA
+	leaf certs.Leaf
 }
 
 // here returns the daemon on this machine where nothing else says which etcd is meant:
@@ -61,20 +62,29 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// tls issues a certificate for this command from the daemon's authorities.
-func (l *local) tls() (*tls.Config, error) {
-	if l.config != nil {
-		return l.config, nil
+// issue issues a certificate for this command from the daemon's authorities, once.
+func (l *local) issue() error {
+	if l.ca != nil {
+		return nil
 	}
-	var renewer certs.Renewer
+	ca, err := certs.LoadCA(l.PKIDir, certs.ClientsCA, time.Now())
+	if err != nil {
+		return fmt.Errorf("certificate %s: %w", certs.ClientsCA, err)
+	}
 	r := certs.EtcdClient(certs.EtcdClientName(certs.PersonPrefix + "etcdadm"))
 	r.Lifetime = personLifetime
-	id, err := renewer.Add(certs.Source{
-		Name: certs.ClientsCA, Dir: l.PKIDir, CA: certs.ClientsCA, Pair: certs.Pair{Request: r},
-	}, time.Now())
-	if err != nil {
+	if l.leaf, err = ca.Issue(r, time.Now()); err != nil {
+		return err
+	}
+	l.ca = ca
+	return nil
+}
+
+func (l *local) tls() (*tls.Config, error) {
+	if err := l.issue(); err != nil {
 		return nil, err
 	}
-	l.config = id.ClientTLS("")
-	return l.config, nil
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, RootCAs: l.ca.Pool(), Certificates: []tls.Certificate{l.leaf.TLS()},
+	}, nil
 }

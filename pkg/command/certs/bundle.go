@@ -17,7 +17,6 @@ import (
 
 	pki "github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 )
 
@@ -29,35 +28,67 @@ type bundled struct {
 	text []byte
 }
 
-func bundleCommand() *cobra.Command {
+func bundleCommand(find finder) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use: "bundle --out FILE.tar.gz|DIR|-", Short: "pack the files that kubeadm needs",
 		Long: "bundle packs three files under the names that they have on a control plane:\n\n" +
 			"  " + KubeadmCA + "\n  " + KubeadmCert + "\n  " + KubeadmKey + "\n\n" +
 			`It writes an archive for "tar xzf FILE -C /" (- for standard output). If --out is an existing directory, or ends
-in a slash, the files go below it. They include a private key.`,
+in a slash, the files go below it. They include a private key.
+
+Of a member by hand they are the pair apiserver-etcd-client in --certs-dir. For the etcd of a daemon on this
+machine, or of --pki-dir, a pair is issued anew each time, valid for a year.`,
 		Example: "  etcdadm kubeadm bundle --out=/root/etcd-client.tar.gz\n  etcdadm kubeadm bundle --out=- | ssh cp1 tar " +
 			"xzf - -C /",
 		Args: cobra.NoArgs,
 	}
-	flags := machineflags.Add(cmd, machineflags.Paths)
+	flags := addHome(cmd, find)
 	cmd.Flags().StringVar(&out, "out", "", "`where` to: a file, a directory, or - (required)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.Config()
-		if err != nil {
-			return err
-		}
 		if out == "" {
 			return &cli.UsageError{Text: "--out is missing", Next: "etcdadm kubeadm bundle --out=etcd-client.tar.gz"}
 		}
-		files, err := bundle(cfg.Paths.Certificates, time.Now())
+		h, err := flags.home(cmd)
+		if err != nil {
+			return err
+		}
+		files, err := h.bundle(time.Now())
 		if err != nil {
 			return err
 		}
 		return give(cmd, out, files)
 	}
 	return cmd
+}
+
+// apiServerName is the common name in the pair of the API servers, which is etcd's user
+// where that asks for users; kubeadm has it, too.
+const apiServerName = "kube-apiserver-etcd-client"
+
+// bundle returns the three files: those of a member by hand, or new ones of a daemon's
+// authority.
+func (h home) bundle(now time.Time) ([]bundled, error) {
+	if h.byHand() {
+		return bundle(h.dir, now)
+	}
+	r := pki.EtcdClient(apiServerName)
+	r.Organization, r.Lifetime = []string{pki.MastersGroup}, pki.MachineLifetime
+	i, err := h.issue(r, now)
+	if err != nil {
+		return nil, err
+	}
+	key, err := i.leaf.KeyPEM()
+	if err != nil {
+		return nil, err
+	}
+	return inPlace(i.ca.PEM(), i.leaf.CertPEM(), key), nil
+}
+
+// inPlace are the files with their places on a control plane.
+func inPlace(ca, cert, key []byte) []bundled {
+	at := func(path string) string { return strings.TrimPrefix(path, "/") }
+	return []bundled{{at(KubeadmCA), 0o644, ca}, {at(KubeadmCert), 0o644, cert}, {at(KubeadmKey), 0o600, key}}
 }
 
 // bundle reads the three files, if an API server can work with them.
@@ -82,14 +113,13 @@ func bundle(dir string, now time.Time) ([]bundled, error) {
 			return nil, cli.WithHint(fmt.Errorf("%s expired on %s", e.File, stamp(e.NotAfter)), renew)
 		}
 	}
-	files := []bundled{{path: KubeadmCA, mode: 0o644}, {path: KubeadmCert, mode: 0o644}, {path: KubeadmKey, mode: 0o600}}
+	var texts [3][]byte
 	for i, from := range []string{pki.MachineCA + ".crt", pki.APIServerPair + ".crt", pki.APIServerPair + ".key"} {
-		files[i].path = strings.TrimPrefix(files[i].path, "/")
-		if files[i].text, err = os.ReadFile(filepath.Join(dir, from)); err != nil {
+		if texts[i], err = os.ReadFile(filepath.Join(dir, from)); err != nil {
 			return nil, err
 		}
 	}
-	return files, nil
+	return inPlace(texts[0], texts[1], texts[2]), nil
 }
 
 // give writes the files where they are wanted, and says what comes next.

@@ -15,18 +15,23 @@ import (
 
 	pki "github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 // New returns the command certs with those below it.
-func New() *cobra.Command {
+func New() *cobra.Command { return newCerts(daemons.Find) }
+
+func newCerts(find finder) *cobra.Command {
 	cmd := cli.Group("certs", "check, renew and replace the certificates of this machine")
 	cmd.Long = `The commands work on the files in --certs-dir only and make no network connection, except for rotate-ca, which
 asks the other members whether they are ready. Names and addresses that no flag gives are taken from the
-existing certificates. person is for machines that run etcd-manager, and has its own directories.`
+existing certificates. client and person issue certificates to those who call etcd and the daemons, on a machine
+of the cluster.`
 	out := cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
-	cmd.AddCommand(checkCommand(out), renewCommand(out), csrCommand(out), rotateCommand(out), personCommand(out))
+	cmd.AddCommand(checkCommand(out), renewCommand(out), csrCommand(out), rotateCommand(out), clientCommand(out, find),
+		personCommand(out, find))
 	return cmd
 }
 

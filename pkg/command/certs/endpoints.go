@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
+	"time"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
@@ -35,13 +37,12 @@ func known(cfg machine.Config) ([]string, error) {
 }
 
 // live asks one of the known members for the client URLs of all.
-func live(ctx context.Context, cfg machine.Config) ([]string, error) {
-	seeds, err := known(cfg)
+func (h home) live(ctx context.Context) ([]string, error) {
+	seeds, err := h.known()
 	if err != nil {
 		return nil, err
 	}
-	at := func(name string) string { return filepath.Join(cfg.Paths.Certificates, name) }
-	config, err := pki.ClientTLSFromFiles(at(pki.MachineCA+".crt"), at(pki.EtcdctlPair+".crt"), at(pki.EtcdctlPair+".key"))
+	config, err := h.tls(time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -60,5 +61,30 @@ func live(ctx context.Context, cfg machine.Config) ([]string, error) {
 		}
 	}
 	slices.Sort(list)
+	return list, nil
+}
+
+// found returns the endpoints of the cluster, or else those that the machine
+// knows of.
+func (h home) found(cmd *cobra.Command, timeout time.Duration) ([]string, error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+	defer cancel()
+	list, err := h.live(ctx)
+	if err == nil {
+		return list, nil
+	}
+	if errors.Is(err, errNoEndpoint) {
+		return nil, err
+	}
+	list, kerr := h.known()
+	if kerr != nil {
+		return nil, kerr
+	}
+	from := "this machine's files"
+	if h.daemon != nil {
+		from = "the daemon's command line"
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "warning: the cluster does not answer (%s); the endpoints are those in %s\n",
+		cli.Plain(err.Error()), from)
 	return list, nil
 }

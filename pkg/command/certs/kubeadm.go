@@ -2,7 +2,6 @@ package certs
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -17,8 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
-	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 )
 
 // The places of the three files on a control plane, as kubeadm's documentation
@@ -30,11 +28,14 @@ const (
 )
 
 // NewKubeadm returns the command kubeadm with those below it.
-func NewKubeadm() *cobra.Command {
+func NewKubeadm() *cobra.Command { return newKubeadm(daemons.Find) }
+
+func newKubeadm(find finder) *cobra.Command {
 	cmd := cli.Group("kubeadm", "print what kubeadm needs to use this etcd")
 	cmd.Long = `An etcd that kubeadm does not run itself is an external etcd to it. On the first control plane kubeadm needs
-three files, which bundle packs, and a section in its configuration, which config prints.`
-	cmd.AddCommand(kubeadmConfig(), bundleCommand())
+three files, which bundle packs, and a section in its configuration, which config prints. On a machine where
+etcd-manager runs, both are for the etcd of that daemon.`
+	cmd.AddCommand(kubeadmConfig(find), bundleCommand(find))
 	return cmd
 }
 
@@ -157,7 +158,7 @@ func kubernetes(version string) (api, normal string, err error) {
 	return kubeadmAPI, normal, nil
 }
 
-func kubeadmConfig() *cobra.Command {
+func kubeadmConfig(find finder) *cobra.Command {
 	var (
 		endpoints []string
 		version   string
@@ -166,22 +167,22 @@ func kubeadmConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "config", Short: "print kubeadm's configuration for this etcd",
 		Long: `config prints a ClusterConfiguration for kubeadm init that uses this etcd as external etcd. The endpoints are
-those of the running cluster, or those in etcd.env if it does not answer.`,
+those of the running cluster, or those that this machine knows if it does not answer.`,
 		Example: "  etcdadm kubeadm config > kubeadm.yaml\n  etcdadm kubeadm config " +
 			"--endpoints=https://10.0.0.1:2379,https://10.0.0.2:2379",
 		Args: cobra.NoArgs,
 	}
-	flags := machineflags.Add(cmd, machineflags.Paths)
+	flags := addHome(cmd, find)
 	cmd.Flags().StringSliceVar(&endpoints, "endpoints", nil, "client `URLs` of etcd (default: those of all members)")
 	cmd.Flags().StringVar(&version, "kubernetes-version", "", "`version` of Kubernetes in the configuration (default: none)")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the member list")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.Config()
-		if err != nil {
-			return err
-		}
 		if len(endpoints) == 0 {
-			if endpoints, err = found(cmd, cfg, timeout); err != nil {
+			h, err := flags.home(cmd)
+			if err != nil {
+				return err
+			}
+			if endpoints, err = h.found(cmd, timeout); err != nil {
 				return cli.WithHint(err, "name the members: --endpoints=https://HOST:2379,...")
 			}
 		}
@@ -193,26 +194,4 @@ those of the running cluster, or those in etcd.env if it does not answer.`,
 		return err
 	}
 	return cmd
-}
-
-// found returns the endpoints of the cluster, or else those that the machine
-// knows of.
-func found(cmd *cobra.Command, cfg machine.Config, timeout time.Duration) ([]string, error) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-	defer cancel()
-	list, err := live(ctx, cfg)
-	if err == nil {
-		return list, nil
-	}
-	if errors.Is(err, errNoEndpoint) {
-		return nil, err
-	}
-	list, kerr := known(cfg)
-	if kerr != nil {
-		return nil, kerr
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(),
-		"warning: the cluster does not answer (%s); the endpoints are those in this machine's files\n",
-		cli.Plain(err.Error()))
-	return list, nil
 }

@@ -3,7 +3,6 @@ package certs
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -11,12 +10,14 @@ import (
 
 	pki "github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 )
 
 // personLifetime is how long a person's certificate lives where nothing is
 // said: there is no revocation, so the time bounds what a lost one can do.
 const personLifetime = 90 * 24 * time.Hour
+
+// managerPKI is where the authorities of etcd-manager are if nothing else is known.
+const managerPKI = "/etc/kubernetes/pki/etcd-manager"
 
 // A person is what certs person has issued.
 type person struct {
@@ -39,24 +40,29 @@ type personFlags struct {
 	etcdInsecure         bool
 }
 
-func personCommand(out *cli.Output) *cobra.Command {
+func personCommand(out *cli.Output, find finder) *cobra.Command {
 	f := personFlags{lifetime: days(personLifetime)}
 	cmd := &cobra.Command{
 		Use: "person NAME", Short: "issue a person's client certificate for the daemons",
 		Long: `person issues a client certificate for etcd-manager's daemons to NAME, from the authorities in --pki-dir, and
 writes it and its key to --out-dir. There are two kinds. An operator may take the coordinator's lease and give
 orders, and gets a certificate for etcd, too. With a read-only certificate the daemons answer observe, plan and
-status, and refuse everything else. NAME appears in the daemons' logs and in the history of operations.`,
+status, and refuse everything else. NAME appears in the daemons' logs and in the history of operations.
+
+On a machine where a daemon runs the authorities are those of that daemon.`,
 		Args: cobra.ExactArgs(1),
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.role, "role", string(pki.ReadOnly), "`kind` of the certificate: operator or read-only")
-	fs.StringVar(&f.pkiDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager",
-		"`directory` with the daemons' certificate authorities and their keys")
+	fs.StringVar(&f.pkiDir, "pki-dir", "", "`directory` with the daemons' certificate authorities and their keys "+
+		"(default: that of the daemon on this machine, or "+managerPKI+")")
 	fs.StringVar(&f.outDir, "out-dir", ".", "`directory` to write the files to")
 	fs.Var(&f.lifetime, "lifetime", "how `long` the certificate is valid, such as 720h or 30d")
 	fs.BoolVar(&f.etcdInsecure, "etcd-insecure", false, "etcd runs without TLS: issue no certificate for it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.here(cmd, find); err != nil {
+			return err
+		}
 		p, err := f.issue(args[0], time.Now())
 		if err != nil {
 			return err
@@ -78,8 +84,8 @@ func (f personFlags) issue(name string, now time.Time) (person, error) {
 		return p, cli.Usagef("--lifetime is %s, it must be positive", f.lifetime.String())
 	}
 	request.Lifetime = time.Duration(f.lifetime)
-	if err := os.MkdirAll(f.outDir, 0o700); err != nil {
-		return p, fmt.Errorf("--out-dir: %w", err)
+	if err := makeOutDir(f.outDir, f.pkiDir); err != nil {
+		return p, err
 	}
 	base := filepath.Join(f.outDir, name)
 	p.Cert, p.Key, p.CACert = base+".crt", base+".key", base+"-ca.crt"
@@ -96,31 +102,29 @@ func (f personFlags) issue(name string, now time.Time) (person, error) {
 	return p, err
 }
 
+// here takes the authorities of the daemon on this machine, if no flag names some.
+func (f *personFlags) here(cmd *cobra.Command, find finder) error {
+	if f.pkiDir != "" {
+		return nil
+	}
+	f.pkiDir = managerPKI
+	d, s, ok, err := theDaemon(find)
+	if err != nil || !ok || s.Insecure {
+		return err
+	}
+	f.pkiDir, f.etcdInsecure = s.PKIDir, f.etcdInsecure || s.EtcdInsecure
+	tellDaemon(cmd, d)
+	return nil
+}
+
 // write issues one certificate and writes it, its key and its authority.
 func (f personFlags) write(authority string, r pki.Request, cert, key, caCert string, now time.Time) (
 	time.Time, error) {
-	ca, err := pki.LoadCA(f.pkiDir, authority, now)
-	if err != nil {
-		return time.Time{}, cli.WithHint(err, "--pki-dir names the directory with "+authority+".crt and "+authority+".key")
-	}
-	leaf, err := ca.Issue(r, now)
+	i, err := home{dir: f.pkiDir, authority: authority}.issue(r, now)
 	if err != nil {
 		return time.Time{}, err
 	}
-	text, err := leaf.KeyPEM()
-	if err != nil {
-		return time.Time{}, err
-	}
-	for _, file := range []struct {
-		path string
-		text []byte
-		mode os.FileMode
-	}{{key, text, 0o600}, {cert, leaf.CertPEM(), 0o644}, {caCert, ca.PEM(), 0o644}} {
-		if err := hostfs.WriteFile(file.path, file.text, file.mode); err != nil {
-			return time.Time{}, err
-		}
-	}
-	return leaf.Cert.NotAfter, nil
+	return i.leaf.Cert.NotAfter, i.write(cert, key, caCert)
 }
 
 func printPerson(w io.Writer, p person) error {

@@ -228,7 +228,7 @@ func (m *member) waitUp(ctx context.Context, t *testing.T) {
 	defer tick.Stop()
 	for {
 		short, cancel := context.WithTimeout(ctx, 5*time.Second)
-		list, err := live(short, cfg)
+		list, err := handHome(cfg).live(short)
 		cancel()
 		if err == nil && len(list) == 2 {
 			return

@@ -52,7 +52,7 @@ func (c *trustCheck) run(ctx context.Context, cfg machine.Config, warn io.Writer
 	defer cancel()
 	ask := c.endpoints
 	if len(ask) == 0 {
-		if ask, err = live(ctx, cfg); err != nil {
+		if ask, err = handHome(cfg).live(ctx); err != nil {
 			return cli.WithHint(fmt.Errorf("find the members to ask whether they are ready: %w", err),
 				"name them with --endpoints, or skip the check with --skip-trust-check")
 		}

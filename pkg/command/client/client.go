@@ -1,5 +1,5 @@
-// Package client has the commands of etcdadm that observation after an etcd over its
-// client port: snapshot, defrag, alarm and move-leader.
+// Package client has the commands of etcdadm that look after an etcd over its client
+// port: snapshot, defrag, alarm, move-leader and etcdctl.
 package client
 
 import (
@@ -15,7 +15,7 @@ import (
 
 // New returns the commands.
 func New() []*cobra.Command {
-	return []*cobra.Command{newSnapshot(), newDefrag(), newAlarm(), newMoveLeader()}
+	return []*cobra.Command{newSnapshot(), newDefrag(), newAlarm(), newMoveLeader(), newEtcdctl()}
 }
 
 // A tool is what each command has.

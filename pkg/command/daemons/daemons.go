@@ -88,7 +88,15 @@ func parse(argv []string) (d Daemon, ok bool) {
 func isLocation(arg string) bool { return strings.HasPrefix(arg, "/") || strings.Contains(arg, "://") }
 
 // value returns the last value of a flag, with one dash or two, "" without it.
-func value(argv []string, flag string) (found string) {
+func value(argv []string, flag string) string {
+	if all := values(argv, flag); len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return ""
+}
+
+// values returns all values of a flag.
+func values(argv []string, flag string) (all []string) {
 	for i, arg := range argv {
 		name, v, given := strings.Cut(arg, "=")
 		if name != "-"+flag && name != "--"+flag {
@@ -96,12 +104,12 @@ func value(argv []string, flag string) (found string) {
 		}
 		switch {
 		case given:
-			found = v
+			all = append(all, v)
 		case i+1 < len(argv):
-			found = argv[i+1]
+			all = append(all, argv[i+1])
 		}
 	}
-	return found
+	return all
 }
 
 // elsewhere says that a store is a directory that the process in dir sees, and this one

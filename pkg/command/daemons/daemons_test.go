@@ -3,58 +3,25 @@ package daemons
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-)
 
-// start runs a process with a command line, which ends with the test.
-func start(t *testing.T, argv ...string) int {
-	t.Helper()
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The shell waits for its standard input, and shows the arguments as they are.
-	script := filepath.Join(t.TempDir(), argv[0])
-	if err := os.Symlink(sh, script); err != nil {
-		t.Fatal(err)
-	}
-	cmd := &exec.Cmd{Path: script, Args: append([]string{script, "-c", "echo; read line", script}, argv[1:]...)}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	})
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	return cmd.Process.Pid
-}
+	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
+)
 
 // Processes of this machine are found by their names, with what their flags say.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	want := []Daemon{
-		{PID: start(t, "etcd-manager", "--cluster-name=etcd", "--backup-store=file://"+dir), Store: "file://" + dir,
+		{PID: testchild.Named(t, "etcd-manager", "--cluster-name=etcd", "--backup-store=file://"+dir), Store: "file://" + dir,
 			Cluster: "etcd"},
-		{PID: start(t, "etcd-manager", "-cluster-name", "events", "-backup-store", "s3://b/x", "--insecure"),
+		{PID: testchild.Named(t, "etcd-manager", "-cluster-name", "events", "-backup-store", "s3://b/x", "--insecure"),
 			Store: "s3://b/x", Cluster: "events"},
-		{PID: start(t, "etcd-manager", "--backup-store=relative"), Store: "relative", Elsewhere: true},
+		{PID: testchild.Named(t, "etcd-manager", "--backup-store=relative"), Store: "relative", Elsewhere: true},
 	}
-	others := []int{start(t, "etcd-manager", "--help"), start(t, "other", "--backup-store=s3://b/y")}
+	others := []int{testchild.Named(t, "etcd-manager", "--help"), testchild.Named(t, "other", "--backup-store=s3://b/y")}
 	all, err := Find()
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,8 @@ type Settings struct {
 	Insecure, EtcdInsecure bool
 	// ClientURLs are those of its member, with __address__ and __name__.
 	ClientURLs []string
+	// EtcdDirs are the directories of this machine in which it looks for etcd before /opt.
+	EtcdDirs []string
 }
 
 // defaults are the daemon's flags, where the first column has etcd-manager's values and the
@@ -52,6 +55,7 @@ func (d Daemon) settings(proc string) (Settings, error) {
 		return Settings{}, fmt.Errorf("process %d is no longer the daemon that it was", d.PID)
 	}
 	s, err := settingsOf(argv)
+	s.EtcdDirs = slices.DeleteFunc(s.EtcdDirs, func(d string) bool { return elsewhere(dir, d) })
 	switch {
 	case err != nil:
 	case !filepath.IsAbs(s.PKIDir):
@@ -77,7 +81,7 @@ func settingsOf(argv []string) (s Settings, err error) {
 	}
 	s = Settings{
 		PKIDir: of("pki-dir"), Address: of("address", "bind-address"), MetricsAddress: of("etcd-manager-metrics-address"),
-		Insecure: isSet(argv, "insecure"), EtcdInsecure: isSet(argv, "etcd-insecure"),
+		Insecure: isSet(argv, "insecure"), EtcdInsecure: isSet(argv, "etcd-insecure"), EtcdDirs: values(argv, "etcd-dir"),
 	}
 	for flag, to := range map[string]*int{"grpc-port": &s.GRPCPort, "etcd-manager-metrics-port": &s.MetricsPort} {
 		if *to, err = strconv.Atoi(of(flag)); err != nil {

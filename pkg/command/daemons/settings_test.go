@@ -11,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/auto"
 	"github.com/etcdadm/etcdadm/pkg/command/manager"
+	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
 )
 
 func TestSettings(t *testing.T) {
@@ -20,9 +21,9 @@ func TestSettings(t *testing.T) {
 			ClientURLs: []string{"https://__address__:4001"},
 		},
 		"etcd-manager --backup-store=/b -address 10.0.0.1 --grpc-port=1 --etcd-manager-metrics-port 2 --insecure " +
-			"--etcd-insecure=false --pki-dir=/p --client-urls=https://a:1,https://b:2 --etcd-manager-metrics-address=::": {
+			"--etcd-insecure=false --etcd-dir=/a --etcd-dir /b --pki-dir=/p --client-urls=https://a:1,https://b:2 --etcd-manager-metrics-address=::": {
 			Address: "10.0.0.1", GRPCPort: 1, MetricsPort: 2, MetricsAddress: "::", Insecure: true, PKIDir: "/p",
-			ClientURLs: []string{"https://a:1", "https://b:2"},
+			EtcdDirs: []string{"/a", "/b"}, ClientURLs: []string{"https://a:1", "https://b:2"},
 		},
 		"etcdadm auto /s --bind-address=10.0.0.2 --client-port=5": {
 			Address: "10.0.0.2", GRPCPort: 8000, PKIDir: "/etc/etcd-manager/pki", ClientURLs: []string{"https://__address__:5"},
@@ -63,7 +64,8 @@ func TestOne(t *testing.T) {
 	if _, _, ok, err := One(two); ok || !errors.As(err, &usage) {
 		t.Errorf("of two: %v, %v", ok, err)
 	}
-	pid := start(t, "etcd-manager", "--cluster-name=x", "--backup-store=s3://b/one", "--pki-dir=/nowhere", "--grpc-port=9")
+	pid := testchild.Named(t, "etcd-manager", "--cluster-name=x", "--backup-store=s3://b/one", "--pki-dir=/nowhere",
+		"--grpc-port=9")
 	mine := func() ([]Daemon, error) { return []Daemon{{PID: pid, Cluster: "x", Store: "s3://b/one"}}, nil }
 	d, s, ok, err := One(mine)
 	if !ok || err != nil || s.GRPCPort != 9 || s.PKIDir != "/nowhere" || d.PID != pid {

@@ -145,6 +145,8 @@ func taken(argv []string) error {
 		case arg == "--":
 			args = append(args, rest[i+1:]...)
 			i = len(rest)
+		case cmd.CommandPath() == "etcdadm etcdctl" && !strings.HasPrefix(arg, "-"):
+			args, i = append(args, rest[i:]...), len(rest) // the rest is etcdctl's
 		case !strings.HasPrefix(arg, "-") || arg == "-":
 			args = append(args, arg)
 		default:

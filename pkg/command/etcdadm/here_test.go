@@ -5,47 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/daemons"
+	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
 )
-
-// aDaemon starts a process with a daemon's command line, which ends with the test.
-func aDaemon(t *testing.T, flags ...string) int {
-	t.Helper()
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(t.TempDir(), "etcd-manager")
-	if err := os.Symlink(sh, program); err != nil {
-		t.Fatal(err)
-	}
-	cmd := &exec.Cmd{Path: program, Args: append([]string{program, "-c", "echo; read line", program}, flags...)}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	})
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	return cmd.Process.Pid
-}
 
 // Without a flag the commands reach the daemon on this machine, as its command line says; what
 // a person says comes first, and two daemons are one too many.
@@ -62,8 +29,8 @@ func TestTheDaemonOnThisMachineIsAsked(t *testing.T) {
 		t.Setenv(variable(f), "")
 	}
 	store := "s3://bucket/etcd"
-	one := daemons.Daemon{PID: aDaemon(t, "--backup-store="+store, "--cluster-name=main", "--address=10.0.0.7",
-		"--grpc-port=3996", "--pki-dir=/pki", "--etcd-insecure"), Store: store, Cluster: "main"}
+	one := daemons.Daemon{PID: testchild.Named(t, "etcd-manager", "--backup-store="+store, "--cluster-name=main",
+		"--address=10.0.0.7", "--grpc-port=3996", "--pki-dir=/pki", "--etcd-insecure"), Store: store, Cluster: "main"}
 	run := func(found []daemons.Daemon, args ...string) (ConnectOptions, string, int) {
 		_ = os.Remove("options.json")
 		root := newTree(openFake, func() ([]daemons.Daemon, error) { return found, nil })

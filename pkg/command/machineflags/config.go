@@ -225,3 +225,14 @@ func (w *desired) explainOne(e *machine.FieldError) string {
 	}
 	return e.Error()
 }
+
+// Named reports whether a flag, a variable of the environment or a configuration file
+// says anything of the machine, and it is thus the one that is meant.
+func (f *Flags) Named() bool {
+	if f.path() != "" {
+		return true
+	}
+	return slices.ContainsFunc(f.values, func(v *value) bool {
+		return len(v.texts) > 0 || strings.TrimSpace(os.Getenv(Variable(v.entry.name))) != ""
+	})
+}

@@ -14,7 +14,7 @@ import (
 // print a file or lines that have a form of their own.
 var formless = []string{
 	"auto", "auto manifest", "auto unit", "completion bash", "completion fish", "completion powershell",
-	"completion zsh", "config migrate", "config print", "docs man", "help", "kubeadm bundle", "kubeadm config",
+	"completion zsh", "config migrate", "config print", "docs man", "etcdctl", "help", "kubeadm bundle", "kubeadm config",
 	"render etcd-backup", "render etcd-manager", "run", "version",
 }
 

@@ -1,0 +1,175 @@
+package certs
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/daemons"
+	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
+)
+
+// A finder finds the daemons on this machine.
+type finder func() ([]daemons.Daemon, error)
+
+// A home is the etcd of this machine as those who call it see it: who issues their
+// certificates, and where it answers.
+type home struct {
+	// dir and authority are where the authority of etcd's clients is, and its name.
+	dir, authority string
+	// cfg is the configuration of a member by hand.
+	cfg machine.Config
+	// daemon is set where a daemon runs the member, which answers at own where its
+	// command line names no address.
+	daemon *daemons.Settings
+	own    string
+}
+
+// handHome is that of a member by hand.
+func handHome(cfg machine.Config) home {
+	return home{dir: cfg.Paths.Certificates, authority: pki.MachineCA, cfg: cfg}
+}
+
+// byHand reports whether it is the etcd of a member by hand.
+func (h home) byHand() bool { return h.authority == pki.MachineCA }
+
+// homeFlags say which etcd is meant.
+type homeFlags struct {
+	machine *machineflags.Flags
+	pkiDir  string
+	find    finder
+}
+
+func addHome(cmd *cobra.Command, find finder) *homeFlags {
+	f := &homeFlags{machine: machineflags.Add(cmd, machineflags.Paths), find: find}
+	cmd.Flags().StringVar(&f.pkiDir, "pki-dir", "",
+		"`directory` with the authorities of a cluster's daemons (default: those of the daemon on this machine)")
+	return f
+}
+
+// home returns the etcd that is meant: that of --pki-dir; where a flag or a file tells of a
+// member by hand, that one; else that of the daemon on this machine, which is then told.
+func (f *homeFlags) home(cmd *cobra.Command) (home, error) {
+	cfg, err := f.machine.Config()
+	if err != nil {
+		return home{}, err
+	}
+	h := handHome(cfg)
+	if f.pkiDir != "" {
+		h.dir, h.authority = f.pkiDir, pki.ClientsCA
+		return h, nil
+	}
+	if _, err := operate.Variables(cfg); f.machine.Named() || !errors.Is(err, fs.ErrNotExist) {
+		return h, nil
+	}
+	d, s, ok, err := theDaemon(f.find)
+	if err != nil || !ok {
+		return h, err
+	}
+	if s.EtcdInsecure {
+		return h, cli.WithHint(fmt.Errorf("the etcd of the daemon on this machine (process %d) has no TLS", d.PID),
+			"no certificate is needed: etcdctl --endpoints="+strings.Join(s.Endpoints("HOST"), ","))
+	}
+	if s.Address == "" {
+		if h.own, err = operate.DefaultAddress(false); err != nil {
+			return h, err
+		}
+	}
+	h.dir, h.authority, h.daemon = s.PKIDir, pki.ClientsCA, &s
+	tellDaemon(cmd, d)
+	return h, nil
+}
+
+// theDaemon is [daemons.One] for commands that have --pki-dir to tell two clusters apart.
+func theDaemon(find finder) (daemons.Daemon, daemons.Settings, bool, error) {
+	d, s, ok, err := daemons.One(find)
+	var several *cli.UsageError
+	if errors.As(err, &several) {
+		err = &cli.UsageError{Text: several.Text, Next: "say which cluster is meant: --pki-dir=DIR"}
+	}
+	return d, s, ok, err
+}
+
+func tellDaemon(cmd *cobra.Command, d daemons.Daemon) {
+	fmt.Fprintf(cmd.ErrOrStderr(), "the authorities are those of the daemon on this machine (process %d, cluster %s)\n",
+		d.PID, cli.Plain(d.ClusterName()))
+}
+
+// known returns the client URLs that nobody has to be asked for.
+func (h home) known() ([]string, error) {
+	switch {
+	case h.daemon != nil:
+		return h.daemon.Endpoints(h.own), nil
+	case h.byHand():
+		return known(h.cfg)
+	}
+	return nil, errNoEndpoint
+}
+
+// tls is how a command reaches etcd itself.
+func (h home) tls(now time.Time) (*tls.Config, error) {
+	if h.byHand() {
+		at := func(name string) string { return filepath.Join(h.dir, name) }
+		return pki.ClientTLSFromFiles(at(pki.MachineCA+".crt"), at(pki.EtcdctlPair+".crt"), at(pki.EtcdctlPair+".key"))
+	}
+	r := pki.EtcdClient(pki.EtcdClientName(pki.PersonPrefix + "etcdadm"))
+	r.Lifetime = 24 * time.Hour
+	i, err := h.issue(r, now)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, RootCAs: i.ca.Pool(), Certificates: []tls.Certificate{i.leaf.TLS()},
+	}, nil
+}
+
+// An issued is a new certificate with the authority that it is from.
+type issued struct {
+	leaf pki.Leaf
+	ca   *pki.CA
+}
+
+func (h home) issue(r pki.Request, now time.Time) (issued, error) {
+	ca, err := pki.LoadCA(h.dir, h.authority, now)
+	if err != nil {
+		next := "run it on a machine of the cluster, or name the directory with " + h.authority + ".crt and " +
+			h.authority + ".key: --pki-dir=DIR"
+		if h.byHand() {
+			next = fmt.Sprintf("run it where %s is, or name the directory of a cluster's daemons: --pki-dir=DIR",
+				filepath.Join(h.dir, h.authority+".key"))
+		}
+		return issued{}, cli.WithHint(err, next)
+	}
+	leaf, err := ca.Issue(r, now)
+	return issued{leaf, ca}, err
+}
+
+// write writes the certificate, its key and its authority.
+func (i issued) write(cert, key, caCert string) error {
+	text, err := i.leaf.KeyPEM()
+	if err != nil {
+		return err
+	}
+	for _, file := range []struct {
+		path string
+		text []byte
+		mode os.FileMode
+	}{{key, text, 0o600}, {cert, i.leaf.CertPEM(), 0o644}, {caCert, i.ca.PEM(), 0o644}} {
+		if err := hostfs.WriteFile(file.path, file.text, file.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
