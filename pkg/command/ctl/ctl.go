@@ -18,6 +18,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/backups"
+	"github.com/etcdadm/etcdadm/pkg/command/contexts"
 	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 	"github.com/etcdadm/etcdadm/pkg/command/prune"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -29,7 +30,9 @@ const storeVariable = "ETCDADM_BACKUP_STORE"
 // A tool holds the flags that all commands share.
 type tool struct {
 	location string
-	// root has the flag of location. located says that it stands, find which daemons run
+	// context is --context.
+	context string
+	// root has the flags of location and context. located says that it stands, find which daemons run
 	// on this machine.
 	root    *cobra.Command
 	located bool
@@ -61,8 +64,9 @@ func newTree(find func() ([]daemons.Daemon, error), old string) *cobra.Command {
 		Long: `etcd-manager-ctl reads the control store of an etcd cluster, and queues requests in it.
 Without a command it prints the spec, as get does.
 
-Without --backup-store and $` + storeVariable + ` the store is that of the etcd-manager that runs on this
-machine, if there is one.
+The store is that of --backup-store or --context, of $` + storeVariable + `, of the context that $` +
+			contexts.Variable + `
+or "config use-context" names, or else that of the etcd-manager that runs on this machine.
 
 Exit codes:
 ` + cli.CodeLines(),
@@ -73,7 +77,8 @@ Exit codes:
 	t.root = root
 	flags := root.PersistentFlags()
 	flags.StringVar(&t.location, storeFlag, "", "`URL` of the backup and control store, overrides $"+storeVariable+
-		" (default: the store of the daemon that runs on this machine, or "+oldStore+")")
+		" (default: that of a context, of the daemon that runs on this machine, or "+oldStore+")")
+	t.addContext(flags)
 	flags.IntVar(&t.memberCount, "member-count", 0, "number of members, for configure-cluster and restore-backup")
 	flags.StringVar(&t.etcdVersion, "etcd-version", "", "etcd `version`, for configure-cluster and restore-backup")
 	flags.DurationVar(&t.timeout, "timeout", 30*time.Second, "how long to wait for the store")
@@ -84,11 +89,13 @@ Exit codes:
 		&cobra.Group{ID: "show", Title: "Showing:"},
 		&cobra.Group{ID: "queue", Title: "Requests:"},
 		&cobra.Group{ID: "backups", Title: "Backups:"},
+		&cobra.Group{ID: "contexts", Title: "Contexts:"},
 	)
 	root.AddCommand(t.specCommands()...)
 	root.AddCommand(t.observeCommands()...)
 	root.AddCommand(t.queueCommands()...)
 	root.AddCommand(t.backupCommands()...)
+	root.AddCommand(t.contextCommands())
 	root.SetCompletionCommandGroupID("show")
 	root.AddCommand(cli.VersionCommand(t.out))
 	return root

@@ -17,22 +17,39 @@ const (
 	oldStore = "/backups"
 )
 
-// locate says where the store is: by the flag, else by the environment, else by the
-// daemon that runs on this machine, else where the existing tool has it.
+// locate says where the store is: by the flag, or the context that a flag names, else by
+// the environment, else by the context that is the current one, else by the daemon that
+// runs on this machine, else where the existing tool has it.
 func (t *tool) locate() error {
 	if t.located {
 		return nil
 	}
-	if !t.root.PersistentFlags().Changed(storeFlag) {
-		t.location = os.Getenv(storeVariable)
-		if t.location == "" {
-			if err := t.locateHere(); err != nil {
-				return err
-			}
+	flags := t.root.PersistentFlags()
+	given, named := flags.Changed(storeFlag), flags.Changed(contextFlag)
+	if given && named {
+		return cli.Usagef("--%s and --%s are both given: which is meant?", storeFlag, contextFlag)
+	}
+	if named && t.context == "" {
+		return cli.Usagef("--%s has no name", contextFlag)
+	}
+	if !given {
+		if err := t.choose(named); err != nil {
+			return err
 		}
 	}
 	t.located = true
 	return nil
+}
+
+// choose takes the store that no --backup-store says.
+func (t *tool) choose(named bool) error {
+	if t.location = os.Getenv(storeVariable); t.location != "" && !named {
+		return nil
+	}
+	if ok, err := t.locateByContext(); ok || err != nil {
+		return err
+	}
+	return t.locateHere()
 }
 
 // where returns the location for a text, "" where there is none.
@@ -59,7 +76,8 @@ func (t *tool) locateHere() error {
 		}
 		return &cli.UsageError{
 			Text: "no store is given, and no etcd-manager runs on this machine that would tell which it is",
-			Next: "give --" + storeFlag + ", or set " + storeVariable + " in the environment",
+			Next: "give --" + storeFlag + ", set " + storeVariable + " in the environment, or name the cluster once: " +
+				"etcd-manager-ctl config set-context NAME --" + storeFlag + "=URL",
 		}
 	case len(found) > 1:
 		return &cli.UsageError{Text: fmt.Sprintf("daemons of %d stores run on this machine: %s", len(found), list(found)),

@@ -2,12 +2,14 @@ package ctl
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/contexts"
 	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 )
 
@@ -45,6 +47,21 @@ func running(t *testing.T, stores ...string) func() ([]daemons.Daemon, error) {
 	}
 }
 
+// withContexts has the contexts in the place where they are looked for; none for "".
+func withContexts(t *testing.T, text string) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	if text == "" {
+		return
+	}
+	text = "apiVersion: etcdadm.dev/v1\nkind: Contexts\n" + text
+	err := errors.Join(os.MkdirAll(dir+"/etcdadm", 0o700), os.WriteFile(dir+"/etcdadm/config", []byte(text), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Without a flag the store is that of the daemon on this machine; the environment and the
 // flag win over it.
 func TestStoreOfTheDaemonHere(t *testing.T) {
@@ -60,10 +77,13 @@ func TestStoreOfTheDaemonHere(t *testing.T) {
 		return d
 	}
 	one, three := dir("1"), dir("3")
+	big := "contexts:\n- name: big\n  backup-store: " + three + "\n"
 	for name, tc := range map[string]struct {
 		stores       []string
 		old          string
 		env          string
+		contexts     string
+		named        string
 		args         []string
 		code         int
 		stdout, errs string
@@ -91,11 +111,36 @@ func TestStoreOfTheDaemonHere(t *testing.T) {
 		"where the existing tool has it": {old: three, args: []string{"status"},
 			stdout: `member_count:3 etcd_version:"3.6.16"`},
 		"none": {args: []string{"status"}, code: 2,
-			errs: "hint: give --backup-store, or set ETCDADM_BACKUP_STORE in the environment"},
+			errs: "hint: give --backup-store, set ETCDADM_BACKUP_STORE in the environment, or name the cluster once: "},
+		"the current context": {stores: []string{one}, contexts: "current-context: big\n" + big, args: []string{"status"},
+			stdout: `member_count:3 etcd_version:"3.6.16"`,
+			errs:   "note: the store is " + three + ", that of the context big (the current context)"},
+		"the context of the environment": {contexts: "current-context: none\n" + big, named: "big", args: []string{"status"},
+			stdout: `member_count:3 etcd_version:"3.6.16"`, errs: "the context big ($ETCDADM_CONTEXT)"},
+		"the environment wins over a context": {contexts: "current-context: big\n" + big, env: one, named: "big",
+			args: []string{"status"}, stdout: `member_count:1 etcd_version:"3.6.16"`},
+		"a flag that names a context wins over the environment": {contexts: big, env: one,
+			args: []string{"status", "--context=big"}, stdout: `member_count:3 etcd_version:"3.6.16"`},
+		"the flag wins over a context": {contexts: "nonsense", args: []string{"status", "--backup-store=" + one},
+			stdout: `member_count:1 etcd_version:"3.6.16"`},
+		"no context is chosen": {stores: []string{one}, contexts: big, args: []string{"status"},
+			stdout: `member_count:1 etcd_version:"3.6.16"`, errs: "that of the daemon on this machine"},
+		"both flags": {contexts: big, args: []string{"status", "--context=big", "--backup-store=" + one}, code: 2,
+			errs: "--backup-store and --context are both given"},
+		"no name":      {contexts: big, args: []string{"status", "--context="}, code: 2, errs: "--context has no name"},
+		"another name": {contexts: big, args: []string{"status", "--context=bug"}, code: 2, errs: "hint: did you mean big?"},
+		"a current context that is none": {contexts: "current-context: gone\n" + big, args: []string{"status"}, code: 2,
+			errs: "hint: the contexts are big"},
+		"a context without a store": {contexts: "current-context: x\ncontexts: [{name: x, nodes: [\"a:1\"]}]\n",
+			args: []string{"status"}, code: 2, errs: "hint: etcd-manager-ctl config set-context x --backup-store=URL"},
+		"a file that is none": {contexts: "context: []\n", args: []string{"status"}, code: 1,
+			errs: "hint: correct the file; a command with --backup-store does not read it"},
 		"no store is needed": {args: []string{"explain", "paused"}, stdout: "paused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(storeVariable, tc.env)
+			t.Setenv(contexts.Variable, tc.named)
+			withContexts(t, tc.contexts)
 			root := newTree(running(t, tc.stores...), tc.old)
 			var out, errs strings.Builder
 			root.SetOut(&out)
@@ -112,6 +157,7 @@ func TestStoreOfTheDaemonHere(t *testing.T) {
 // A machine that cannot be asked is an error with a next step.
 func TestNoDaemonsCanBeFound(t *testing.T) {
 	t.Setenv(storeVariable, "")
+	withContexts(t, "")
 	root := newTree(func() ([]daemons.Daemon, error) { return nil, errors.New("no /proc here") }, "")
 	var errs strings.Builder
 	root.SetOut(&errs)

@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/contexts"
 )
 
 // ConnectOptions say how to reach a cluster.
@@ -50,7 +48,7 @@ var connectFlags = []string{
 func (o *ConnectOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.BackupStore, "backup-store", "", "`location` of the control and backup store")
 	fs.StringVar(&o.ClusterName, "cluster-name", "", "`name` of the cluster")
-	fs.Var((*nodeList)(&o.Nodes), "nodes", "daemons to ask, NAME=HOST:PORT or HOST:PORT (repeated, or with commas)")
+	fs.Var((*contexts.Nodes)(&o.Nodes), "nodes", "daemons to ask, NAME=HOST:PORT or HOST:PORT (repeated, or with commas)")
 	fs.StringVar(&o.PKIDir, "pki-dir", "", "`directory` with the daemons' certificate authorities")
 	fs.StringVar(&o.Cert, "cert", "", "`file` with the client certificate")
 	fs.StringVar(&o.Key, "key", "", "`file` with the client key")
@@ -78,11 +76,12 @@ func (o *ConnectOptions) given(fs *pflag.FlagSet) bool {
 	return false
 }
 
-// complete takes from the environment what no flag says, and checks the whole.
-func (o *ConnectOptions) complete(fs *pflag.FlagSet) error {
+// complete takes from the environment what no flag says, and checks the whole. Where
+// something else has said which cluster it is, the environment does not change it.
+func (o *ConnectOptions) complete(fs *pflag.FlagSet, known bool) error {
 	for _, name := range connectFlags {
 		value := os.Getenv(variable(name))
-		if value == "" || fs.Changed(name) {
+		if value == "" || fs.Changed(name) || known && name != "timeout" {
 			continue
 		}
 		if err := fs.Set(name, value); err != nil {
@@ -99,43 +98,12 @@ func (o *ConnectOptions) complete(fs *pflag.FlagSet) error {
 	case o.BackupStore == "" && len(o.Nodes) == 0:
 		return &cli.UsageError{
 			Text: "the location of the cluster is missing: give --backup-store or --nodes",
-			Next: "set the flag, or " + variable("backup-store") + " in the environment",
+			Next: "set the flag, or " + variable("backup-store") + " in the environment, or choose a context: " +
+				"etcd-manager-ctl config use-context NAME",
 		}
 	}
 	return nil
 }
-
-// A nodeList is the value of --nodes.
-type nodeList []string
-
-// String, Set and Type make it a flag.
-func (l *nodeList) String() string { return strings.Join(*l, ",") }
-
-// Set adds one or more nodes, with commas in between.
-func (l *nodeList) Set(s string) error {
-	for word := range strings.SplitSeq(s, ",") {
-		word = strings.TrimSpace(word)
-		address := word
-		if name, rest, named := strings.Cut(word, "="); named {
-			if err := cluster.NodeName(name).Validate(); err != nil {
-				return err
-			}
-			address = rest
-		}
-		host, port, err := net.SplitHostPort(address)
-		if err != nil || host == "" {
-			return fmt.Errorf("%q is not of the form HOST:PORT or NAME=HOST:PORT", word)
-		}
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return fmt.Errorf("%q has no port from 1 to 65535", word)
-		}
-		*l = append(*l, word)
-	}
-	return nil
-}
-
-// Type names the value in help texts.
-func (l *nodeList) Type() string { return "nodes" }
 
 // inTime says of an error that comes from --timeout that it does.
 func (t *tool) inTime(ctx context.Context, err error) error {

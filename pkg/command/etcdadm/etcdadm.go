@@ -12,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/command/contexts"
 	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 )
 
@@ -34,9 +35,11 @@ type Opener func(ctx context.Context, o ConnectOptions) (Cluster, error)
 type tool struct {
 	open    Opener
 	connect ConnectOptions
+	// context names a context, from which comes what no flag says.
+	context string
 	out     *cli.Output
 	// find finds the daemons on this machine. here says that one of them is asked, which has
-	// its metrics port at metrics.
+	// its metrics port at metrics, or that a context says where the cluster is.
 	find    func() ([]daemons.Daemon, error)
 	here    bool
 	metrics string
@@ -45,15 +48,21 @@ type tool struct {
 // connected gives a command, and those below it, the flags that say where the
 // cluster is.
 func (t *tool) connected(cmd *cobra.Command) *cobra.Command {
+	cmd.PersistentFlags().StringVar(&t.context, contextFlag, "",
+		"`name` of a cluster that \"etcd-manager-ctl config set-context\" has remembered")
+	_ = cmd.RegisterFlagCompletionFunc(contextFlag, contexts.Complete) // the flag is there
 	t.connect.addFlags(cmd.PersistentFlags())
 	cli.Sections(cmd, connectSection)
 	return cmd
 }
 
+// contextFlag is the flag that stands for others.
+const contextFlag = "context"
+
 // connectSection is the heading of those flags in help.
 var connectSection = cli.FlagSection{
 	Title:  "Where the cluster is",
-	Common: []string{"backup-store", "cluster-name", "nodes", "pki-dir", "timeout"},
+	Common: []string{"context", "backup-store", "cluster-name", "nodes", "pki-dir", "timeout"},
 	More:   []string{"cert", "key", "cacert", "etcd-cert", "etcd-key", "etcd-cacert", "insecure", "etcd-insecure"},
 }
 
@@ -110,7 +119,7 @@ func (t *tool) run(cmd *cobra.Command, f func(ctx context.Context, c Cluster) er
 	if _, err := t.fromHere(cmd); err != nil {
 		return err
 	}
-	if err := t.connect.complete(cmd.Flags()); err != nil {
+	if err := t.connect.complete(cmd.Flags(), t.here); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), t.connect.Timeout)

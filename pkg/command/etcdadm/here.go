@@ -10,19 +10,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/contexts"
 	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
 
-// fromHere has a command that is told nothing of a cluster reach that of the daemon on
-// this machine. It returns false where there is none, or something was told.
+// fromHere has a command that is told nothing of a cluster reach that of a context, or of
+// the daemon on this machine. It returns false where there is none, or something was told.
 func (t *tool) fromHere(cmd *cobra.Command) (bool, error) {
 	if t.here {
 		return true, nil
 	}
-	if t.connect.given(cmd.Flags()) {
+	if t.connect.given(cmd.Flags()) && !cmd.Flags().Changed(contextFlag) {
 		return false, nil
+	}
+	if ok, err := t.fromContext(cmd); ok || err != nil {
+		return ok, err
 	}
 	d, s, ok, err := daemons.One(t.find)
 	if err != nil || !ok {
@@ -51,12 +55,46 @@ func (t *tool) fromHere(cmd *cobra.Command) (bool, error) {
 	return true, nil
 }
 
+// fromContext takes from a context what no flag says; it returns false where none is
+// chosen.
+func (t *tool) fromContext(cmd *cobra.Command) (bool, error) {
+	fs := cmd.Flags()
+	named := fs.Changed(contextFlag)
+	switch {
+	case named && t.context == "":
+		return false, cli.Usagef("--%s has no name", contextFlag)
+	case named && fs.Changed("backup-store"):
+		return false, cli.Usagef("--backup-store and --%s are both given: which is meant?", contextFlag)
+	}
+	c, how, ok, err := contexts.Choose(t.context)
+	if err != nil || !ok {
+		return false, err
+	}
+	for name, value := range c.Flags() {
+		if fs.Changed(name) {
+			continue
+		}
+		if err := fs.Set(name, value); err != nil {
+			return false, cli.WithHint(fmt.Errorf("the context %s: %s: %w", c.Name, name, err),
+				"etcd-manager-ctl config set-context "+c.Name+" --"+name+"=...")
+		}
+	}
+	t.here = true
+	if !named {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the cluster is that of the context %s (%s)\n", c.Name, how)
+	}
+	return true, nil
+}
+
 // machineFlags are flags of status and observe that are about a member by hand.
 var machineFlags = []string{"data-dir", "certs-dir", "environment-dir", "install-dir", "config"}
 
 // managed is fromHere for a command that shows a member by hand otherwise: where there is
 // one, or a flag says where, that is meant.
 func (t *tool) managed(cmd *cobra.Command) (bool, error) {
+	if cmd.Flags().Changed(contextFlag) {
+		return t.fromHere(cmd)
+	}
 	for _, name := range machineFlags {
 		if cmd.Flags().Changed(name) || os.Getenv(variable(name)) != "" {
 			return false, nil

@@ -3,6 +3,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -52,7 +53,7 @@ func New() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&m.o.Dir.Data, "data-dir", "", "`directory` of the stopped member's data")
 	f.StringVar(&m.o.Dir.WAL, "wal-dir", "", "`directory` of its write-ahead log, where etcd had --wal-dir")
-	f.StringVar(&m.store, "backup-store", "", "`URL` of the store that gets the backup")
+	f.StringVar(&m.store, "backup-store", "", "`URL` of the store that gets the backup, overrides $"+storeVariable)
 	m.backup = backupflags.Add(f)
 	f.StringArrayVar(&m.dirs, "etcd-dir", nil,
 		"`directory` with etcd binaries, such as etcd-v2.3.8/etcd (repeatable; default: $"+etcdbin.DirVariable+", then /opt)")
@@ -98,12 +99,17 @@ type report struct {
 	migrate.Result
 }
 
+// storeVariable says where the store is, as it does to the other commands.
+const storeVariable = "ETCDADM_BACKUP_STORE"
+
 func (m *migration) complete() (err error) {
+	m.store = cmp.Or(m.store, os.Getenv(storeVariable))
 	switch {
 	case m.o.Dir.Data == "":
 		return cli.Usagef("--data-dir is missing")
 	case m.store == "":
-		return cli.Usagef("--backup-store is missing")
+		return &cli.UsageError{Text: "--backup-store is missing",
+			Next: "give the store that gets the backup, or set " + storeVariable + " in the environment"}
 	}
 	if m.take, err = m.backup.Options(); err != nil {
 		return err
