@@ -148,6 +148,11 @@ type Lease struct {
 	Running bool `json:"running,omitempty"`
 }
 
+// MarkerUnknown is the time of the marker in a store with so many objects that nobody can
+// tell whether the marker is there. It counts as present, from before all that a request
+// could ask for, and says nothing of when a coordinator was at work.
+var MarkerUnknown = time.Unix(1, 0).UTC()
+
 // Store is what the control store says.
 type Store struct {
 	// Reachable says that this observation could read the store. Where it could not,
@@ -157,7 +162,8 @@ type Store struct {
 	SpecMissing bool `json:"specMissing,omitempty"`
 	// SpecProblem says why the spec in the store cannot be understood.
 	SpecProblem string `json:"specProblem,omitempty"`
-	// Created is the time in the marker etcd-cluster-created, zero for none.
+	// Created is the time in the marker etcd-cluster-created, zero for none, and
+	// [MarkerUnknown] where nobody can tell.
 	Created time.Time `json:"created,omitzero"`
 	// Incarnations are the incarnation records, by number.
 	Incarnations []Incarnation `json:"incarnations,omitempty"`

@@ -99,6 +99,8 @@ func (a *authority) unadoptable(ctx context.Context, op *plan.LeaseVotersAdopt, 
 	case newest.Token != op.Token || newest.Restored != nil || !slices.Equal(recorded, names):
 		return fmt.Sprintf("the newest record in the store is of incarnation %q with the voters %v, not of %s with %v", newest.Token,
 			recorded, op.Token, names)
+	case view.Created.Equal(cluster.MarkerUnknown):
+		return "nobody can tell whether the store has the marker of the cluster"
 	case !view.Created.IsZero() && !view.Created.Before(newest.At):
 		return "a coordinator has been at work since the incarnation was recorded"
 	case !slices.Contains(names, a.self):

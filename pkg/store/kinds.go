@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
 // A kind is a kind of control object that polls check.
@@ -140,9 +141,8 @@ func (s *Store) somePages(ctx context.Context, prefix string) (listed []object, 
 	return listed, false, nil
 }
 
-// mayBeCreated takes into a view that nobody can tell whether the marker is
-// there. It counts as present, from before all that a request could ask for.
-func (v *View) mayBeCreated(error) { v.Created = time.Unix(1, 0).UTC() }
+// mayBeCreated takes into a view that nobody can tell whether the marker is there.
+func (v *View) mayBeCreated(error) { v.Created = cluster.MarkerUnknown }
 
 // exceeded takes into a view that there are more objects of a kind than are
 // checked.

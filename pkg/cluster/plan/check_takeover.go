@@ -48,6 +48,8 @@ func (c checker) adopt(op *LeaseVotersAdopt) error {
 		return &StaleError{
 			Want: "a record of " + join(op.Names), Got: "one of " + join(cluster.InitialMemberNames(rec.Voters)),
 		}
+	case c.obs.Store.Created.Equal(cluster.MarkerUnknown):
+		return unsafe("take-over", "nobody can tell whether the store has the marker of the cluster")
 	case !rec.At.After(c.obs.Store.Created):
 		return unsafe("take-over", "a coordinator has been at work since the record was written")
 	case !slices.Contains(op.Names, op.Node):

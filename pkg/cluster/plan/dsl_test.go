@@ -185,6 +185,9 @@ func (s *stage) storeFact(kind string, args []string) error {
 		}
 	case "created":
 		store.Created = s.obs.At.Add(-24 * time.Hour)
+		if len(args) > 0 && args[0] == "unknown" {
+			store.Created = cluster.MarkerUnknown
+		}
 	case "incarnation":
 		i := cluster.Incarnation{Token: "t1", Version: standard, At: s.obs.At.Add(-24 * time.Hour), By: "a"}
 		i.Number, _ = strconv.Atoi(args[0])

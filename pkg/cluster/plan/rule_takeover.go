@@ -84,7 +84,8 @@ func (l *view) takenOver() *cluster.Incarnation {
 // begins reports whether no coordinator has been at work since rec was written. From then
 // on nobody begins with its voters: the lease voters may have changed, one by one.
 func (l *view) begins(rec cluster.Incarnation) bool {
-	return rec.Restored == nil && (l.obs.Store.Created.IsZero() || l.obs.Store.Created.Before(rec.At))
+	created := l.obs.Store.Created
+	return rec.Restored == nil && !created.Equal(cluster.MarkerUnknown) && (created.IsZero() || created.Before(rec.At))
 }
 
 // initial reports whether e is what a lease voter of rec begins with.
