@@ -1,9 +1,8 @@
 # make help lists the targets.
 GO   ?= go
 MAINS = ./etcdadm ./etcd-manager ./etcd-manager-ctl ./etcd-backup
-# The race detector needs cgo, thus a C compiler. Its traces need no tables for debuggers, slow to link.
-PLAIN = -ldflags=-w -shuffle=on -timeout=40m
-FAST := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race) $(PLAIN)
+# The race detector needs cgo, and no tables for debuggers; the simulator and the harness of clusters are without.
+FAST := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race) -ldflags=-w -shuffle=on -timeout=40m
 ETCD  = ETCDADM_ETCD_DIR="$$($(GO) run ./images path)"
 # STRICT=1 fails where tests are skipped that hack/skips.txt does not name.
 TEST  = $(GO) run ./hack/runtests -go $(GO) -expect hack/skips.txt $(if $(STRICT),-strict) --
@@ -19,10 +18,9 @@ demo: build ## show a cluster's life on this machine; KEEP=1 leaves it running
 	@$(GO) run ./images etcd 3.6.16 >/dev/null
 	@$(GO) run ./e2e/demo -bin ./bin -etcd-dir "$$($(GO) run ./images path)" $(if $(KEEP),-keep)
 
-# The simulator and the harness of whole clusters take the processor from what they test: no race detector there.
 test: ## run the tests of all modules, with every version of etcd; whole clusters come last, one package at a time
 	@$(GO) run ./images etcd test >/dev/null
-	@$(ETCD) sh -c 'd=0; $(TEST) $(FAST) $$($(GO) list work | grep -v "/e2e\|/cluster/sim$$") || d=1; $(TEST) $(PLAIN) ./pkg/cluster/sim || d=1; $(TEST) $(PLAIN) -p 1 ./e2e/... || d=1; exit $$d'
+	@$(ETCD) sh -c 'd=0; $(TEST) $(FAST) $$($(GO) list work | grep -v "/e2e\|/cluster/sim$$") || d=1; $(TEST) $(subst -race,,$(FAST)) ./pkg/cluster/sim || d=1; $(TEST) $(subst -race,,$(FAST)) -p 1 ./e2e/... || d=1; exit $$d'
 
 verify: ## lint, check what is generated, build each module alone
 	@GO=$(GO) hack/verify

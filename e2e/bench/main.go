@@ -73,6 +73,7 @@ func (b *bench) run(ctx context.Context) error {
 	for _, m := range []measurement{
 		{"three daemons started to the first acknowledged write", "1.5 s over the floor", b.found, b.bootstrapFloor},
 		{"etcd killed with SIGKILL to served again", "1 s over the floor", b.child, b.childFloor},
+		{"daemon started where a member's volume is attached to its member serving", "2 s over the floor", b.attached, b.childFloor},
 		{"all killed and started together to all served again", "1 s over the floor", b.restart, b.restartFloor},
 		{"coordinator killed to another one acting", "2 s", b.coordinator, nil},
 		{"the coordinator's machine is off to another one acting", "2 s", b.machineOff, nil},

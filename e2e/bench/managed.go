@@ -133,6 +133,19 @@ func (b *bench) child(ctx context.Context, t harness.T) time.Duration {
 	return time.Since(began)
 }
 
+// attached kills one daemon and its etcd, and starts the daemon again as a new machine
+// does: it has the flags and the member's volume, nothing else.
+func (b *bench) attached(ctx context.Context, t harness.T) time.Duration {
+	n := b.running(ctx, t).Node("b")
+	n.Kill()
+	began := time.Now()
+	n.Start()
+	until(ctx, t, func(ctx context.Context) error {
+		return serves(ctx, func(ctx context.Context) (*clientv3.StatusResponse, error) { return n.EtcdStatus(ctx) })
+	})
+	return time.Since(began)
+}
+
 // restart kills all daemons and their etcds, and starts them in the same moment.
 func (b *bench) restart(ctx context.Context, t harness.T) time.Duration {
 	c := b.running(ctx, t)

@@ -72,8 +72,10 @@ func TestNobodyAdoptsWhatTheOthersContradict(t *testing.T) {
 		"a record of other voters":  {store.View{Incarnations: []cluster.Incarnation{record("t", "a", "b")}}, nobody, false},
 		"a record of a restore":     {store.View{Incarnations: []cluster.Incarnation{restored}}, nobody, false},
 		"a coordinator was at work": {store.View{Incarnations: fine.Incarnations, Created: at}, nobody, false},
-		"nobody knows of a marker":  {store.View{Incarnations: fine.Incarnations, Created: cluster.MarkerUnknown}, nobody, false},
-		"one does not answer":       {fine, map[cluster.NodeName]lease.Standing{"b": {}}, false},
+		"nobody knows of a marker": {
+			store.View{Incarnations: fine.Incarnations, Created: cluster.MarkerUnknown}, nobody, false,
+		},
+		"one does not answer": {fine, map[cluster.NodeName]lease.Standing{"b": {}}, false},
 		"one has a later record": {fine, map[cluster.NodeName]lease.Standing{
 			"b": {}, "c": standing(cluster.LeaseVoters{Token: "t", Seq: 1, Names: three}),
 		}, false},
