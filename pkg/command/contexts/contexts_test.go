@@ -39,8 +39,9 @@ func TestFlagsOfAContext(t *testing.T) {
 	}
 	want := map[string]string{
 		"backup-store": dir + "/s", "cluster-name": "c", "nodes": "a:1,b:2", "pki-dir": dir + "/p", "cert": dir + "/ce",
-		"key": dir + "/k", "cacert": dir + "/ca", "etcd-cert": dir + "/ec", "etcd-key": dir + "/ek", "etcd-cacert": dir + "/ea",
-		"insecure": "true", "etcd-insecure": "true",
+		"key": dir + "/k", "cacert": dir + "/ca", "etcd-cert": dir + "/ec", "etcd-key": dir + "/ek",
+		"etcd-cacert": dir + "/ea",
+		"insecure":    "true", "etcd-insecure": "true",
 	}
 	if got := f.Contexts[0].Flags(); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)

@@ -95,7 +95,9 @@ func (t *tool) getContexts() *cobra.Command {
 				if name == f.Current {
 					mark = "*"
 				}
-				rows = append(rows, []string{mark, name, dash(c.BackupStore), dash(c.ClusterName), dash(strings.Join(c.Nodes, ","))})
+				rows = append(rows, []string{
+					mark, name, dash(c.BackupStore), dash(c.ClusterName), dash(strings.Join(c.Nodes, ",")),
+				})
 			}
 			if len(args) == 1 && len(list.Contexts) == 0 {
 				_, err := f.Find(args[0])
