@@ -27,7 +27,7 @@ const devicePause = 200 * time.Millisecond
 // to the device's size, and mounts it in the container. What is done already is
 // left as it is, so it may be ended at any point and called again.
 func (h Host) Mount(ctx context.Context, v Volume, log *slog.Logger, waiting func(string)) (string, error) {
-	device, err := h.await(ctx, v, waiting)
+	device, err := h.await(ctx, v, log, waiting)
 	if err != nil {
 		return "", err
 	}
@@ -52,12 +52,12 @@ func (h Host) Mount(ctx context.Context, v Volume, log *slog.Logger, waiting fun
 
 // await returns the path on the host of the volume's device, links followed,
 // as soon as it is there.
-func (h Host) await(ctx context.Context, v Volume, waiting func(string)) (string, error) {
+func (h Host) await(ctx context.Context, v Volume, log *slog.Logger, waiting func(string)) (string, error) {
 	if len(v.Devices) == 0 {
 		return "", fmt.Errorf("volume %s: its device is unknown", v.ID)
 	}
 	defer waiting("")
-	for told := false; ; told = true {
+	for tries := 0; ; tries++ {
 		for _, d := range v.Devices {
 			real, err := filepath.EvalSymlinks(h.path(d))
 			if err != nil {
@@ -67,8 +67,11 @@ func (h Host) await(ctx context.Context, v Volume, waiting func(string)) (string
 				return "/" + strings.TrimPrefix(strings.TrimPrefix(real, h.path("/")), "/"), nil
 			}
 		}
-		if !told {
+		if tries == 0 {
 			waiting("volume " + v.ID + " is attached, its device " + v.Devices[0] + " is not there yet")
+		}
+		if v.Rescan && tries%rescanEvery == rescanFirst {
+			h.rescan(ctx, log)
 		}
 		if err := wait.For(ctx, devicePause); err != nil {
 			return "", err

@@ -30,9 +30,14 @@ type Volume struct {
 	Machine string
 	// Here says that Machine is this one.
 	Here bool
+	// Busy says why it cannot be attached although it is attached to no machine, as
+	// "is being attached".
+	Busy string
 	// Devices are the paths on the host at which the device may appear, the
 	// best one first. They are known once the volume is attached here.
 	Devices []string
+	// Rescan says that a device may not appear unless the host is told to look.
+	Rescan bool
 }
 
 // A Node is a machine that has a volume of the cluster.
@@ -182,7 +187,13 @@ func (a *acquisition) try(ctx context.Context) (Volume, error) {
 	if v, ok := a.attached(found); ok {
 		return v, nil
 	}
-	free := slices.DeleteFunc(slices.Clone(found), func(v Volume) bool { return v.Machine != "" })
+	for _, v := range found {
+		if v.Busy != "" && v.ID == a.doubtful {
+			// It may be on its way to this machine.
+			return Volume{}, &noneFree{describe([]Volume{v})}
+		}
+	}
+	free := slices.DeleteFunc(slices.Clone(found), func(v Volume) bool { return v.Machine != "" || v.Busy != "" })
 	// The doubtful one first: if it was attached after all, asking again says so.
 	slices.SortStableFunc(free, func(x, y Volume) int { return a.rank(x) - a.rank(y) })
 	for _, v := range free {
@@ -235,9 +246,9 @@ func describe(found []Volume) string {
 	}
 	var at []string
 	for _, v := range found {
-		at = append(at, v.ID+" is attached to "+or(v.Machine, "another machine"))
+		at = append(at, v.ID+" "+or(v.Busy, "is attached to "+or(v.Machine, "another machine")))
 	}
-	return "no volume is free: " + strings.Join(at, ", ") + "; it is used as soon as it is detached there"
+	return "no volume is free: " + strings.Join(at, ", ") + "; it is used as soon as it is free"
 }
 
 func or(a, b string) string {

@@ -145,6 +145,36 @@ func TestNeverMoreThanOneAfterAnUnclearAttachment(t *testing.T) {
 	})
 }
 
+// A volume that is between free and attached is not tried, and told. If this
+// machine may have asked for it, no other one is tried either.
+func TestABusyVolumeIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		look := func(n int) ([]Volume, error) {
+			v := Volume{ID: "1", Node: "b"}
+			switch {
+			case n < 3:
+			case n == 3:
+				v.Busy = "has the status attaching"
+			default:
+				v = here(v)
+			}
+			return []Volume{v, {ID: "2", Node: "c"}}, nil
+		}
+		c := &cloud{look: look, attach: func(int, Volume) (Volume, error) { return Volume{}, errors.New("timeout") }}
+		told, _ := acquired(t, c, "1", "1", "1")
+		if len(told) != 3 || !strings.Contains(told[1], "no volume is free: 1 has the status attaching;") {
+			t.Errorf("told %q", told)
+		}
+		c = &cloud{
+			look: func(int) ([]Volume, error) {
+				return []Volume{{ID: "1", Node: "b", Busy: "has the status reserved"}, {ID: "2", Node: "c"}}, nil
+			},
+			attach: func(_ int, v Volume) (Volume, error) { return here(v), nil },
+		}
+		acquired(t, c, "2", "2")
+	})
+}
+
 func TestWaitingEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
