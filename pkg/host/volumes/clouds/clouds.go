@@ -8,6 +8,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/do"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/gce"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/hetzner"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/openstack"
 )
 
 //nolint:gochecknoinits // the program that has them imports this package
@@ -17,4 +18,5 @@ func init() {
 	volumes.Register("do", do.New)
 	volumes.Register("gce", gce.New)
 	volumes.Register("hetzner", hetzner.New)
+	volumes.Register("openstack", openstack.New)
 }

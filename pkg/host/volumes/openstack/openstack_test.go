@@ -1,0 +1,244 @@
+package openstack
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/host/volumes"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
+	"github.com/etcdadm/etcdadm/pkg/internal/keystone/keystonetest"
+)
+
+func machineOf(n int, zone string) *volumestest.Machine {
+	return &volumestest.Machine{
+		ID: fmt.Sprintf("5ce4b0e1-0000-4000-8000-%012d", n), Name: fmt.Sprint("control-plane-", n), Zone: zone,
+		Addresses: []string{fmt.Sprintf("10.0.0.%d", n)},
+	}
+}
+
+func diskOf(n int, p volumestest.Place) *volumestest.Disk {
+	return &volumestest.Disk{
+		ID:   fmt.Sprintf("0f0e0d0c-0b0a-4000-9000-%012d", n),
+		Name: p.Member + ".etcd-" + p.Etcd + "." + p.Cluster, Zone: p.Zone, Tags: map[string]string{
+			"k8s.io/etcd/" + p.Etcd: p.Member + "/a,b,c", "k8s.io/role/control-plane": "1", "k8s.io/role/master": "1",
+			"KubernetesCluster": p.Cluster,
+		},
+	}
+}
+
+func TestProvider(t *testing.T) {
+	volumestest.Run(t, volumestest.Cloud{
+		Zone: "az-1", Other: "az-2", Far: true, Disk: diskOf, Machine: machineOf,
+		Want: func(d volumestest.Disk) volumes.Volume {
+			by := "/dev/disk/by-id/"
+			return volumes.Volume{
+				Node: "etcd-" + d.Name[:1], MountName: "master-" + d.Name, Rescan: true, Devices: []string{
+					by + "virtio-0f0e0d0c-0b0a-4000-9", by + "virtio-" + d.ID, by + "scsi-0QEMU_QEMU_HARDDISK_0f0e0d0c-0b0a-4000-9",
+					by + "scsi-0QEMU_QEMU_HARDDISK_" + d.ID, by + "wwn-0x" + strings.ReplaceAll(d.ID, "-", ""),
+				},
+			}
+		},
+		Open: func(t *testing.T, w *volumestest.World) volumes.Provider {
+			return (&fake{t: t, w: w}).open(t, options())
+		},
+	})
+}
+
+// one returns a world with this machine and a disk of a member.
+func one(zone string) (*volumestest.World, *volumestest.Disk) {
+	self := machineOf(1, "az-1")
+	d := diskOf(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "a", Zone: zone})
+	return &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}, Disks: []*volumestest.Disk{d}}, d
+}
+
+// Clouds whose volumes have zones of their own say so in the file.
+func TestZonesOfVolumesMayBeIgnored(t *testing.T) {
+	for ignore, want := range map[string]int{"ignore-volume-az=false": 0, "ignore-volume-az=true": 1} {
+		w, _ := one("nova")
+		p := (&fake{t: t, w: w}).open(t, options(), "ignore-volume-az=false", ignore)
+		if found, err := p.Find(t.Context()); err != nil || len(found) != want {
+			t.Errorf("%s: %+v, %v", ignore, found, err)
+		}
+	}
+}
+
+// The address is the first fixed one in the first network, or the first one in
+// --network-cidr.
+func TestAddress(t *testing.T) {
+	for cidr, want := range map[string]string{
+		"": "10.0.0.1", "10.0.0.0/8": "10.0.0.1", "192.168.0.0/16": "192.168.0.9", "203.0.113.0/24": "", "172.16.0.0/12": "",
+	} {
+		w, d := one("az-1")
+		d.Machine = w.Self.ID
+		o := options()
+		o.NetworkCIDR = cidr
+		p := (&fake{t: t, w: w}).open(t, o)
+		a, err := p.Address(t.Context())
+		if a != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "--network-cidr="+cidr) {
+			t.Errorf("%q: %q, %v, want %q", cidr, a, err, want)
+		}
+		nodes, err := p.Nodes(t.Context())
+		if err != nil || (len(nodes) == 1) != (want != "") || len(nodes) == 1 && nodes[0].Addresses[0] != want {
+			t.Errorf("%q: nodes %+v, %v, want %q", cidr, nodes, err, want)
+		}
+	}
+}
+
+// Nova answers before a volume is attached. What fails then is told, and the
+// volume is not taken for attached.
+func TestAnAttachmentThatFailsLater(t *testing.T) {
+	w, d := one("az-1")
+	f := &fake{t: t, w: w, fails: true}
+	v, err := f.open(t, options()).Attach(t.Context(), volumes.Volume{ID: d.ID})
+	if err == nil || !strings.Contains(err.Error(), "its status is available") {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// A volume that is neither attached nor free is waited for.
+func TestABusyVolumeIsNotTried(t *testing.T) {
+	w, d := one("az-1")
+	f := &fake{t: t, w: w, status: map[string]string{d.ID: "reserved"}}
+	p := f.open(t, options())
+	var told []string
+	v, err := volumes.Acquire(t.Context(), p, slog.New(slog.DiscardHandler), func(why string) {
+		told = append(told, why)
+		f.lock.Lock()
+		defer f.lock.Unlock()
+		f.status = nil
+	})
+	if err != nil || !v.Here || f.attachments != 1 || !strings.Contains(told[0], d.ID+" has the status reserved") {
+		t.Errorf("%+v, %v, %d attachments, told %q", v, err, f.attachments, told)
+	}
+}
+
+func TestATokenThatExpiresIsRenewed(t *testing.T) {
+	w, d := one("az-1")
+	f := &fake{t: t, w: w}
+	p := f.open(t, options())
+	if _, err := p.Find(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.keystone.Expire()
+	if v, err := p.Attach(t.Context(), volumes.Volume{ID: d.ID}); err != nil || !v.Here || f.keystone.Given() != 2 {
+		t.Errorf("%+v, %v, %d tokens", v, err, f.keystone.Given())
+	}
+}
+
+// Where there is a drive with metadata, nobody else is asked; where it cannot be
+// read, the service is.
+func TestMetadataOfTheDrive(t *testing.T) {
+	w, _ := one("az-1")
+	other := machineOf(2, "az-1")
+	w.Machines = append(w.Machines, other)
+	for text, want := range map[string]string{
+		`{"uuid": "` + other.ID + `"}`: other.ID, `{`: w.Self.ID, `{}`: w.Self.ID,
+	} {
+		p := (&fake{t: t, w: w}).open(t, options())
+		p.drive = func() (string, error) { return text, nil }
+		if s, err := p.server(t.Context()); err != nil || s.id != want {
+			t.Errorf("%s: %+v, %v", text, s, err)
+		}
+	}
+	w.Silent = 1
+	p := (&fake{t: t, w: w}).open(t, options())
+	if s, err := p.server(t.Context()); err == nil || !strings.Contains(err.Error(), "503") ||
+		!strings.Contains(err.Error(), "label config-2") {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// The drive is mounted for as long as it is read. The test's kernel may have
+// neither of the file systems that it has in clouds.
+func TestTheDriveIsRead(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIP: loop devices and mounts need root")
+	}
+	command := func(name string, args ...string) string {
+		t.Helper()
+		out, err := exec.Command(name, args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	root := t.TempDir()
+	content, image := filepath.Join(root, "content"), filepath.Join(root, "image")
+	if err := os.MkdirAll(filepath.Join(content, "openstack/latest"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	at := filepath.Join(content, "openstack/latest/meta_data.json")
+	if err := os.WriteFile(at, []byte(`{"uuid": "x", "availability_zone": "z"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command("mkfs.ext4", "-q", "-d", content, "-L", "config-2", image, "4M")
+	device := command("losetup", "--show", "-f", image)
+	t.Cleanup(func() { command("losetup", "-d", device) })
+	text, err := readDrive(device, []string{"no-such-type", "ext4"})
+	m, wrong := parse(text)
+	if err != nil || wrong != nil || !reflect.DeepEqual(m, metadata{UUID: "x", Zone: "z"}) {
+		t.Errorf("%q: %+v, %v, %v", text, m, err, wrong)
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil || strings.Contains(string(mounts), device+" ") {
+		t.Errorf("it is still mounted: %v", err)
+	}
+	// Links of udev lead to devices beside them.
+	labels := filepath.Join(root, "dev/disk/by-label")
+	if err := os.MkdirAll(labels, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(device, filepath.Join(labels, "CONFIG-2")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := drive(root)(); err == nil || !strings.Contains(err.Error(), "mount "+device) {
+		t.Errorf("a drive with another file system: %v", err)
+	}
+}
+
+func TestFlagsAreChecked(t *testing.T) {
+	for _, name := range []string{"OS_AUTH_URL", "OS_USERNAME", "OS_PASSWORD", "OS_APPLICATION_CREDENTIAL_ID"} {
+		t.Setenv(name, "")
+	}
+	check := func(o volumes.Options, want ...string) {
+		t.Helper()
+		_, err := New(t.Context(), o)
+		for _, w := range want {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%v, want %q", err, w)
+			}
+		}
+		if len(want) == 0 && err != nil {
+			t.Error(err)
+		}
+	}
+	check(volumes.Options{}, "--volume-tag")
+	o := options()
+	o.Root = t.TempDir()
+	check(o, "/etc/kubernetes/cloud.config", "OS_AUTH_URL")
+	t.Setenv("OS_AUTH_URL", "https://keystone/v3")
+	t.Setenv("OS_USERNAME", "u")
+	t.Setenv("OS_PASSWORD", "p")
+	check(o)
+	o.NetworkCIDR = "10.0.0.0"
+	check(o, "--network-cidr")
+	if err := os.MkdirAll(filepath.Join(o.Root, "etc/kubernetes"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(o.Root, "etc/kubernetes/cloud.config")
+	if err := os.WriteFile(path, []byte("[global]\nauth-url=x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check(o, path, "https://HOST:5000/v3")
+	o.NetworkCIDR = ""
+	if err := os.WriteFile(path, []byte(keystonetest.File("http://keystone")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check(o)
+}
