@@ -125,7 +125,8 @@ func TestWhatCannotBe(t *testing.T) {
 				key, value, _ := strings.Cut(v, "=")
 				t.Setenv(key, value)
 			}
-			if _, err := FromEnv(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret@") {
+			_, err := FromEnv()
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret@") {
 				t.Errorf("%v, want %q", err, want)
 			}
 		})
