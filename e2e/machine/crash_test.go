@@ -371,7 +371,7 @@ func TestPowerCutInTheFirstStart(t *testing.T) {
 					runtime.Gosched() // the moment is short
 				}
 				_ = cmd.Process.Kill()
-				s.h.kill()
+				s.h.cutPower()
 				if err := <-ended; err == nil {
 					t.Fatal("it came to its end before")
 				}
@@ -403,7 +403,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				if !killed || life > 10*time.Second {
 					t.Fatalf("after a life of %s it does not go on: %v\n%s", life, err, &said)
 				}
-				s.h.kill()
+				s.h.cutPower()
 			}
 			s.end()
 		})
@@ -419,7 +419,7 @@ func TestPowerCutOfAll(t *testing.T) {
 	a := hosts[0]
 	a.put("before", "the power cut")
 	for _, h := range hosts {
-		h.kill()
+		h.cutPower()
 	}
 	var all sync.WaitGroup
 	results := make([]result, len(hosts))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,7 +55,7 @@ func (h *host) own(pid int) int {
 	return 0
 }
 
-// kill ends the host's etcd and its supervisor as a power cut does.
+// kill ends the host's etcd and its supervisor at once.
 func (h *host) kill() {
 	h.t.Helper()
 	known := func() []int {
@@ -70,6 +71,29 @@ func (h *host) kill() {
 		}
 		return nil
 	})
+}
+
+// cutPower kills them, and waits until their ports are free.
+func (h *host) cutPower() {
+	h.t.Helper()
+	h.kill()
+	eventually(h.t, 10*time.Second, "the ports of "+h.name, h.unbound)
+}
+
+// unbound says which port of the host's etcd is still bound. A process that was killed has
+// its sockets until its last thread is gone; a machine without power has none.
+func (h *host) unbound() error {
+	if h.space != nil {
+		return nil // in a network of its own
+	}
+	for _, port := range []int{h.clientPort, h.peerPort} {
+		l, err := net.Listen("tcp", net.JoinHostPort(h.address, strconv.Itoa(port)))
+		if err != nil {
+			return err
+		}
+		_ = l.Close()
+	}
+	return nil
 }
 
 // end ends the host with its test, and shows its log if the test failed.

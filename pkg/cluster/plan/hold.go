@@ -263,7 +263,8 @@ var ruleDocs = []ReasonDoc{
 	{PeerUnreachable,
 		"A node does not reach the peer port of another voter that serves. Two voters that talk to a third one only " +
 			"cannot go on without it, though all three look healthy. No member is promoted, removed or stopped as long as " +
-			"that would leave no leader that reaches a majority.",
+			"that would leave no leader that reaches a majority. A learner that the leader does not reach gets no " +
+			"entries: another voter that reaches it is made the leader.",
 		"Open the peer port of the second machine in the text for the first one: a firewall, a security group, a " +
 			"route. The text has the error of the last try; it is tried again every few seconds."},
 	{AccessDenied,

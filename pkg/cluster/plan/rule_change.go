@@ -49,6 +49,8 @@ func ruleLearner(l *view) (Operation, verdict) {
 		return undo, goOn
 	case n.Assigned == nil && m.Name == "":
 		return l.join(n)
+	case l.starved(m) != nil:
+		return l.feed(m), goOn
 	case m.Condition == cluster.Late:
 		l.hold(LearnerBehind, "the vote of %s could not be relied on: %s", name, m.Why)
 		return nil, goOn

@@ -135,6 +135,47 @@ func (l *view) cutOff(m cluster.Member) bool {
 	return false
 }
 
+// starved returns the link by which the leader and the learner m cannot talk, nil where
+// they can. Only the leader sends entries: m gets none, however many others reach it.
+func (l *view) starved(m cluster.Member) *cluster.Link {
+	leader := l.leader()
+	if leader == nil || !l.runs(m) {
+		return nil
+	}
+	if link := l.apart(*leader, m); link != nil && link.Down >= linkGrace {
+		return link
+	}
+	return nil
+}
+
+// feed returns the operation that has a voter lead which reaches the learner m, nil where
+// there is none; it holds with the leader that does not.
+func (l *view) feed(m cluster.Member) Operation {
+	leader := l.leader()
+	l.hold(PeerUnreachable, "%s is not promoted: it and the leader %s do not reach each other's peer port: %s", l.called(m),
+		l.called(*leader), l.starved(m).Why)
+	for _, v := range l.voters {
+		reaches := l.link(v, m)
+		if v.ID == leader.ID || !l.serves(v) || l.trouble(v) > 0 || reaches == nil || !reaches.Tried || reaches.Broken() {
+			continue
+		}
+		if op := (&MoveLeader{To: v.Name}); !l.failing(op) {
+			return op
+		}
+	}
+	return nil
+}
+
+// leader returns the voter that leads, nil for none.
+func (l *view) leader() *cluster.Member {
+	for i := range l.voters {
+		if l.voters[i].ID == l.obs.Leader {
+			return &l.voters[i]
+		}
+	}
+	return nil
+}
+
 // runs reports whether the etcd of m serves, or is there.
 func (l *view) runs(m cluster.Member) bool {
 	n := l.nodeOf(m)
