@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,6 +65,12 @@ func TestAClosedPeerPort(t *testing.T) {
 			return h.Reason == plan.PeerUnreachable && strings.Contains(h.Text, gone+" is not promoted")
 		}) {
 			return fmt.Errorf("holds %v", r.Holds)
+		}
+		return nil
+	})
+	eventually(t, c, "a leader that reaches "+gone, func() error {
+		if name := leader(t, c).Name; name != "a" {
+			return errors.New(name + " leads")
 		}
 		return nil
 	})
