@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,10 +68,11 @@ func TestAClosedPeerPort(t *testing.T) {
 		return nil
 	})
 	eventually(t, c, "a leader that reaches "+gone, func() error {
-		if name := leader(t, c).Name; name != "a" {
-			return errors.New(name + " leads")
+		s, err := c.Node("a").EtcdStatus(t.Context())
+		if err == nil && s.Leader != s.Header.MemberId {
+			err = fmt.Errorf("%x leads", s.Leader)
 		}
-		return nil
+		return err
 	})
 	w.WaitMore(harness.Soon, 10)
 	members, err := c.Members(t.Context())

@@ -40,15 +40,16 @@ type link struct {
 	why       string
 }
 
-// of returns the links to the members that have started, other than self, by what
-// is known now, and has tried those whose turn it is. It waits for nothing.
+// of returns the links to the members other than self, by what is known now, and has tried
+// those whose turn it is. Voters that have never started are left out, learners are not:
+// one that no entries reach cannot tell that it has started. It waits for nothing.
 func (w *linkWatch) of(ctx context.Context, self cluster.MemberID, members []cluster.Member, now time.Time,
 	try func(ctx context.Context, urls []string) error) (list []cluster.Link) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	links := map[cluster.MemberID]*link{}
 	for _, m := range members {
-		if m.ID == self || m.Name == "" {
+		if m.ID == self || m.Name == "" && !m.Learner {
 			continue
 		}
 		l := w.links[m.ID]
