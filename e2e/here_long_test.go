@@ -69,7 +69,8 @@ kill $daemon; wait
 	for _, want := range []string{
 		"health       healthy", "the daemon on this machine is asked (process", "# the cluster is as the spec says",
 		`"kind": "ClusterObservation"`, "the etcd of the daemon on this machine is asked", "there are no alarms",
-		"OK\n", `"ClientURL" : "https://`, "issued to alice", "who\ncares\n", "  external:\n", "issued to bob, read-only",
+		"OK\n", `"ClientURL" : "https://`, "issued to alice", "who\ncares\n", "  external:\n",
+		"issued to bob, read-only",
 		"etc/kubernetes/pki/apiserver-etcd-client.key\n",
 	} {
 		if !strings.Contains(out, want) {

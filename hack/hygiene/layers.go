@@ -47,6 +47,7 @@ var layers = map[string]Layer{
 	"pkg/testing/existing":    Edge,
 	"pkg/testing/testchild":   Leaf,
 	"pkg/testing/testport":    Leaf,
+	"pkg/testing/testpty":     Leaf,
 	"pkg/testing/testwait":    Leaf,
 	"pkg/internal/wait":       Leaf,
 

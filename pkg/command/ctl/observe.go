@@ -39,7 +39,7 @@ themselves have written down: who ordered what of which node, and what was refus
 		return t.history(ctx, cmd, s, *last)
 	})
 	return []*cobra.Command{
-		t.statusCommand(),
+		t.statusCommand(), t.topCommand(),
 		{
 			Use: "explain [REASON]", Short: "explain what holds the coordinator back, or one hold", GroupID: "show",
 			Args: cobra.MaximumNArgs(1), ValidArgs: reasons(),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/command/top"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -19,11 +20,12 @@ func (t *tool) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "print the state of the cluster", GroupID: "show",
 		Long: `status prints what the coordinator published last: members, nodes, the last backup, what is being done and what
-holds it back. It says STALE if that is old, and says so if it is missing.`,
+holds it back. It says STALE if that is old, and says so if it is missing. With --watch a terminal shows what
+"top" does; otherwise the status is printed again whenever it changes.`,
 		Args: cobra.NoArgs,
 	}
 	check := render.AddCheck(cmd)
-	watch := cmd.Flags().Bool("watch", false, "print it again whenever it changes")
+	watch := cmd.Flags().Bool("watch", false, "show it on the terminal, live, or print it again whenever it changes")
 	interval := cmd.Flags().Duration("interval", 2*time.Second, "how often --watch reads the status")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -31,6 +33,8 @@ holds it back. It says STALE if that is old, and says so if it is missing.`,
 			return cli.Usagef("--watch does not end, so --check has no effect with it")
 		case *watch && *interval <= 0:
 			return cli.Usagef("--interval is %s, it must be positive", *interval)
+		case *watch && t.out.Text() && top.IsTerminal(cmd.OutOrStdout()):
+			return t.top(cmd, args, *interval, 0)
 		case *watch:
 			return t.open(cmd.Context(), cmd, args,
 				func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {

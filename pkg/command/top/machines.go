@@ -1,0 +1,195 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
+)
+
+// A machine is a node with its member; either may be nil.
+type machine struct {
+	name   string
+	node   *cluster.Node
+	member *cluster.Member
+}
+
+// machinesOf puts the members and the nodes together, by name.
+func machinesOf(obs cluster.Observation) (list []machine) {
+	nodes := map[cluster.NodeName]int{}
+	for i := range obs.Nodes {
+		nodes[obs.Nodes[i].Name] = len(list)
+		list = append(list, machine{name: string(obs.Nodes[i].Name), node: &obs.Nodes[i]})
+	}
+	for i := range obs.Members {
+		m := &obs.Members[i]
+		if at, ok := nodes[m.Name]; ok && list[at].member == nil {
+			list[at].member = m
+			continue
+		}
+		name := string(m.Name)
+		if name == "" {
+			name = "(" + strings.Join(m.PeerURLs, ",") + ")"
+		}
+		list = append(list, machine{name: name, member: m})
+	}
+	return list
+}
+
+func (p *page) machines(r reconcile.Report, now time.Time) {
+	var rows [][]span
+	for _, m := range machinesOf(r.Observation) {
+		row := []span{
+			text(m.name), m.role(r.Observation.Leader), m.health(now), m.answers(now), m.version(), m.size(), m.behind(),
+			m.write(), m.free(), m.clock(), m.certificate(now),
+		}
+		if now.Sub(r.At) > render.StaleAfter { // nothing of this need be so any more
+			for i := range row {
+				row[i].style = dim
+			}
+		}
+		rows = append(rows, row)
+	}
+	p.table([]string{
+		"MACHINE", "ROLE", "ETCD", "DAEMON", "VERSION", "DB SIZE", "BEHIND", "DISK WRITE", "FREE", "CLOCK", "CERTIFICATES",
+	}, rows)
+}
+
+func (m machine) role(leader cluster.MemberID) span {
+	switch {
+	case m.member == nil:
+		return styled(dim, "-")
+	case m.member.Learner:
+		return text("learner")
+	case m.member.ID == leader && leader != 0:
+		return styled(bold, "leader")
+	}
+	return text("voter")
+}
+
+func (m machine) health(now time.Time) span {
+	switch {
+	case m.member == nil && m.node.Process.State == cluster.ProcessCrashing:
+		return styled(red, "crashing")
+	case m.member == nil:
+		return styled(dim, "no member")
+	case len(m.member.Alarms) > 0:
+		return styled(red, "alarm "+strings.Join(m.member.Alarms, ","))
+	case m.member.Healthy && m.member.Condition != "" && m.member.Condition != cluster.Serving:
+		return styled(yellow, "healthy, "+string(m.member.Condition))
+	case m.member.Healthy:
+		return styled(green, "healthy")
+	case m.member.UnhealthySince.IsZero():
+		return styled(red, "unhealthy")
+	}
+	return styled(red, "unhealthy for "+age(now.Sub(m.member.UnhealthySince)))
+}
+
+func (m machine) answers(now time.Time) span {
+	switch {
+	case m.node == nil:
+		return styled(red, "none")
+	case m.node.OtherCluster != "":
+		return styled(red, "for "+m.node.OtherCluster)
+	case m.node.Reachable:
+		return text("answers")
+	case m.node.LastSeen.IsZero():
+		return styled(red, "never seen")
+	}
+	return styled(red, "seen "+render.Age(now.Sub(m.node.LastSeen)))
+}
+
+// told reports whether the node tells of itself now: what it said last need not be so.
+func (m machine) told() bool { return m.node != nil && m.node.Reachable }
+
+var unknown = styled(dim, "-")
+
+func (m machine) version() span {
+	switch {
+	case m.member != nil && !m.member.Version.IsZero():
+		return text(m.member.Version.String())
+	case m.told() && !m.node.Process.Version.IsZero():
+		return text(m.node.Process.Version.String())
+	}
+	return unknown
+}
+
+func (m machine) size() span {
+	if m.member == nil || m.member.DBSize <= 0 {
+		return unknown
+	}
+	return text(render.Bytes(m.member.DBSize))
+}
+
+// behind is how many entries the member knows to be committed and has not applied.
+func (m machine) behind() span {
+	switch {
+	case m.member == nil || m.member.Committed == 0:
+		return unknown
+	case m.member.Committed <= m.member.Applied:
+		return text("0")
+	case m.member.Committed-m.member.Applied > behind:
+		return styled(yellow, fmt.Sprint(m.member.Committed-m.member.Applied))
+	}
+	return text(fmt.Sprint(m.member.Committed - m.member.Applied))
+}
+
+// write is how long the disk takes for a write.
+func (m machine) write() span {
+	if !m.told() || m.node.Storage == (cluster.Storage{}) {
+		return unknown
+	}
+	s := m.node.Storage
+	switch {
+	case s.Bad():
+		return styled(red, string(s.State))
+	case s.Pending >= verySlowWrite:
+		return styled(red, "for "+latency(s.Pending))
+	case s.Latency >= verySlowWrite:
+		return styled(red, latency(s.Latency))
+	case s.Latency >= slowWrite || s.State == cluster.StorageSlow:
+		return styled(yellow, latency(s.Latency))
+	}
+	return text(latency(s.Latency))
+}
+
+func (m machine) free() span {
+	if !m.told() || m.node.FreeBytes <= 0 {
+		return unknown
+	}
+	return text(render.Bytes(m.node.FreeBytes))
+}
+
+// clock is how far the node's clock is off.
+func (m machine) clock() span {
+	if !m.told() {
+		return unknown
+	}
+	d := m.node.ClockSkew
+	sign := "+"
+	if d < 0 {
+		sign, d = "-", -d
+	}
+	s := text(sign + latency(d))
+	if d >= skewed {
+		s.style = yellow
+	}
+	return s
+}
+
+func (m machine) certificate(now time.Time) span {
+	if !m.told() || m.node.CertNotAfter.IsZero() {
+		return unknown
+	}
+	left := m.node.CertNotAfter.Sub(now)
+	switch {
+	case left <= 0:
+		return styled(red, "expired")
+	case left < soon:
+		return styled(yellow, age(left))
+	}
+	return text(age(left))
+}
