@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 // aMachine runs a script where only the processes that it starts are to be seen, as on a
@@ -41,7 +43,11 @@ func TestCommandsOnADaemonsMachineNeedNoFlag(t *testing.T) {
 	a.InstallPKI()
 	c.SetSpec(1, v36)
 	daemon := "etcd-manager '" + strings.Join(a.Args(), "' '") + "' >daemon.log 2>&1 &\ndaemon=$!\n"
-	out := aMachine(t, c, daemon+`
+	bin, err := etcdbin.Finder{Dirs: filepath.SplitList(c.EtcdDirs)}.Find(etcdversion.Must(v36))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := aMachine(t, c, "etcd='"+bin.Dir+"'\n"+daemon+`
 n=0
 until etcdadm status --check >status.txt 2>status.err; do
   n=$((n+1)); [ $n -lt 120 ] || { cat status.err daemon.log; exit 1; }; sleep 0.5
@@ -53,13 +59,14 @@ until etcdadm plan >plan.txt 2>&1 && grep -q 'as the spec says' plan.txt; do # a
 done
 cat plan.txt
 etcdadm observe
+etcd-manager-ctl top --count=1
 etcdadm alarm list
 etcdadm snapshot save saved.db
 etcdadm snapshot status saved.db
 etcdadm etcdctl put who cares
-ETCDADM_ETCD_DIR= etcdadm etcdctl --etcdctl="$(ls -d "$ETCDADM_ETCD_DIR"/*3.6*/etcdctl)" member list -w fields
+etcdadm etcdctl --etcdctl="$etcd/etcdctl" member list -w fields
 etcdadm certs client alice --out-dir=alice
-(. alice/alice-etcdctl.env; PATH=$(ls -d "$ETCDADM_ETCD_DIR"/*3.6*):$PATH; etcdctl get who)
+(. alice/alice-etcdctl.env; "$etcd/etcdctl" get who)
 etcdadm kubeadm config --kubernetes-version=1.34.1
 etcdadm kubeadm bundle --out=- >bundle.tar.gz
 tar tzf bundle.tar.gz
@@ -69,7 +76,7 @@ kill $daemon; wait
 	for _, want := range []string{
 		"health       healthy", "the daemon on this machine is asked (process", "# the cluster is as the spec says",
 		`"kind": "ClusterObservation"`, "the etcd of the daemon on this machine is asked", "there are no alarms",
-		"OK\n", `"ClientURL" : "https://`, "issued to alice", "who\ncares\n", "  external:\n",
+		"OK\n", "test  HEALTHY\n", `"ClientURL" : "https://`, "issued to alice", "who\ncares\n", "  external:\n",
 		"issued to bob, read-only",
 		"etc/kubernetes/pki/apiserver-etcd-client.key\n",
 	} {
