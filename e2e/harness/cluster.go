@@ -235,7 +235,14 @@ func (c *Cluster) Close() {
 			return
 		}
 	}
-	c.must(os.RemoveAll(c.Dir), "delete files")
+	c.must(c.deleteAll(c.Dir), "delete files")
+}
+
+// deleteAll deletes a directory that killed processes have used. The kernel shows a
+// process as ended, with neither command line nor environment, while threads of it still
+// finish what they do to files.
+func (c *Cluster) deleteAll(dir string) error {
+	return c.Await(5*time.Second, func(context.Context) error { return os.RemoveAll(dir) })
 }
 
 // stopAll stops one daemon in order and kills the others, and looks for what

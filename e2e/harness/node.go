@@ -316,5 +316,5 @@ func (n *Node) KillEtcd() int {
 func (n *Node) LoseDisk() {
 	n.c.t.Helper()
 	n.Kill()
-	n.c.must(os.RemoveAll(n.Dir), "lose the disk of "+n.Name)
+	n.c.must(n.c.deleteAll(n.Dir), "lose the disk of "+n.Name)
 }
