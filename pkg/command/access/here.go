@@ -11,6 +11,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/contexts"
 	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
@@ -36,6 +37,12 @@ func (a *Access) here() (*local, error) {
 	for _, flag := range []string{"endpoints", "certs-dir", "cacert", "cert", "key", "insecure", "environment-dir"} {
 		if fs.Changed(flag) {
 			return nil, nil
+		}
+	}
+	if name := os.Getenv(contexts.Variable); name != "" {
+		return nil, &cli.UsageError{
+			Text: fmt.Sprintf("%s is %s, and this command, which asks etcd itself, knows no contexts", contexts.Variable, name),
+			Next: "name the etcd of that cluster with --endpoints; for that of this machine unset " + contexts.Variable,
 		}
 	}
 	if !missing(filepath.Join(a.Environment, envFile)) {

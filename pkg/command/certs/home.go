@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -156,8 +157,15 @@ func (h home) issue(r pki.Request, now time.Time) (issued, error) {
 	return issued{leaf, ca}, err
 }
 
-// write writes the certificate, its key and its authority.
+// write writes the certificate, its key and its authority. It is an error where files of
+// that name are of another authority.
 func (i issued) write(cert, key, caCert string) error {
+	if old, err := os.ReadFile(caCert); err == nil && !bytes.Equal(old, i.ca.PEM()) {
+		return &cli.UsageError{
+			Text: fmt.Sprintf("%s is the certificate of another authority: files of that name are there already", caCert),
+			Next: "write these into another directory, with --out-dir; or move the others away",
+		}
+	}
 	text, err := i.leaf.KeyPEM()
 	if err != nil {
 		return err

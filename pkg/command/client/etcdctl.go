@@ -14,6 +14,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/access"
+	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
@@ -22,14 +23,16 @@ import (
 type etcdctl struct {
 	access *access.Access
 	// program is --etcdctl, exec what takes the place of this process, finder where
-	// versions of etcd are beside the directories of a daemon.
+	// versions of etcd are beside the directories of a daemon, byHand the etcdctl of a
+	// member by hand.
 	program string
+	byHand  string
 	exec    func(path string, argv, env []string) error
 	finder  etcdbin.Finder
 }
 
 func newEtcdctl() *cobra.Command {
-	return etcdctlCommand(&etcdctl{exec: unix.Exec,
+	return etcdctlCommand(&etcdctl{exec: unix.Exec, byHand: machine.Defaults().Paths.Binary("etcdctl"),
 		finder: etcdbin.Finder{Dirs: filepath.SplitList(os.Getenv(etcdbin.DirVariable))}})
 }
 
@@ -115,14 +118,16 @@ func (e *etcdctl) find() (string, error) {
 	}
 	dirs := e.access.EtcdDirs()
 	if dirs == nil {
-		if path, err := exec.LookPath(machine.Defaults().Paths.Binary("etcdctl")); err == nil {
+		if path, err := exec.LookPath(e.byHand); err == nil {
 			return path, nil
 		}
 	}
 	f := e.finder
 	f.Dirs = slices.Concat(dirs, f.Dirs)
 	for _, v := range slices.Backward(f.Versions()) {
-		if b, err := f.Find(v); err == nil && b.Etcdctl != "" {
+		b, err := f.Find(v)
+		of := func(dir string) bool { return strings.HasPrefix(b.Etcdctl, filepath.Clean(dir)+"/") }
+		if err == nil && b.Etcdctl != "" && (!slices.ContainsFunc(dirs, of) || daemons.Trusted(b.Etcdctl)) {
 			return b.Etcdctl, nil
 		}
 	}

@@ -22,7 +22,7 @@ import (
 func runEtcdctl(t *testing.T, finder etcdbin.Finder, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	e := &etcdctl{finder: finder, exec: func(path string, argv, env []string) error {
+	e := &etcdctl{finder: finder, byHand: filepath.Join(t.TempDir(), "etcdctl"), exec: func(path string, argv, env []string) error {
 		cmd := &exec.Cmd{Path: path, Args: argv, Env: env, Stdout: &stdout, Stderr: &stderr}
 		return cmd.Run()
 	}}
@@ -82,18 +82,17 @@ func TestWhichEtcdctl(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	empty := etcdbin.Finder{Opt: none}
-	if _, err := os.Stat(machine.Defaults().Paths.Binary("etcdctl")); err != nil {
-		r = runEtcdctl(t, empty, "--endpoints=http://10.0.0.1:1", "get")
-		if r.code != 1 || !strings.Contains(r.stderr, "no etcdctl is on this machine") ||
-			!strings.Contains(r.stderr, "hint: ") {
-			t.Errorf("%+v", r)
-		}
-		if err := os.Symlink(filepath.Join(dir, "etcd-v3.6.16", "etcdctl"), filepath.Join(none, "etcdctl")); err != nil {
-			t.Fatal(err)
-		}
-		if r = runEtcdctl(t, empty, "--endpoints=http://10.0.0.1:1", "get"); !strings.HasPrefix(r.stdout, "3.6.16\n") {
-			t.Errorf("of the PATH: %+v", r)
-		}
+	t.Setenv("PATH", none)
+	r = runEtcdctl(t, empty, "--endpoints=http://10.0.0.1:1", "get")
+	if r.code != 1 || !strings.Contains(r.stderr, "no etcdctl is on this machine") || !strings.Contains(r.stderr, "hint: ") {
+		t.Errorf("%+v", r)
+	}
+	t.Setenv("PATH", none+":/usr/bin:/bin")
+	if err := os.Symlink(filepath.Join(dir, "etcd-v3.6.16", "etcdctl"), filepath.Join(none, "etcdctl")); err != nil {
+		t.Fatal(err)
+	}
+	if r = runEtcdctl(t, empty, "--endpoints=http://10.0.0.1:1", "get"); !strings.HasPrefix(r.stdout, "3.6.16\n") {
+		t.Errorf("of the PATH: %+v", r)
 	}
 	for args, want := range map[string]string{
 		"":                     "hint: etcdadm etcdctl member list\n",

@@ -242,6 +242,15 @@ func (f *File) Find(name string) (Context, error) {
 	return Context{}, e
 }
 
+// Current is how [Choose] calls the choice of the current context.
+const Current = "the current context"
+
+// ReachesDaemons reports whether the context says how daemons are asked: it names them, or
+// has certificates, or says that there are none.
+func (c Context) ReachesDaemons() bool {
+	return len(c.Nodes) > 0 || c.Cert != "" || c.PKIDir != "" || c.Insecure
+}
+
 // Choose returns the context of that name, which a flag gives; for "" that of the
 // environment, else the current one. how says in words which one it is; ok is false for
 // none.
@@ -255,7 +264,7 @@ func Choose(name string) (c Context, how string, ok bool, err error) {
 		return Context{}, "", false, err
 	}
 	if name == "" {
-		name, how = f.Current, "the current context"
+		name, how = f.Current, Current
 	}
 	if name == "" {
 		return Context{}, "", false, nil

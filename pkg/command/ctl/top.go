@@ -45,15 +45,20 @@ Colours are left out where NO_COLOR is set. Into a pipe it prints one page below
 
 // top shows the cluster on the terminal, or prints pages where there is none.
 func (t *tool) top(cmd *cobra.Command, args []string, interval time.Duration, count int) error {
+	limit := min(t.timeout, readLimit)
+	if cmd.Flags().Changed("timeout") {
+		limit = t.timeout
+	}
 	show := func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
-		screen, leave, ok := top.OnTerminal(cmd.OutOrStdout())
-		if ok {
-			defer leave()
-		} else {
-			screen = top.Printed(cmd.OutOrStdout())
+		screen := top.Printed(cmd.OutOrStdout())
+		if count == 0 { // pages that end stay to be read
+			if live, leave, ok := top.OnTerminal(cmd.OutOrStdout()); ok {
+				screen = live
+				defer leave()
+			}
 		}
 		return top.Run(ctx, func(ctx context.Context) (top.Sample, error) { return t.sample(ctx, s) }, screen, top.Config{
-			Where: shown(t.location), Interval: interval, Timeout: min(t.timeout, readLimit), Count: count, Now: t.now,
+			Where: shown(t.location), Interval: interval, Timeout: limit, Count: count, Now: t.now,
 		})
 	}
 	return t.open(cmd.Context(), cmd, args, show)

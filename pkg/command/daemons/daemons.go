@@ -57,7 +57,7 @@ func find(proc string) ([]Daemon, error) {
 			continue
 		}
 		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if err != nil {
+		if err != nil || gained(dir) {
 			continue
 		}
 		if d, ok := parse(strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")); ok {

@@ -26,7 +26,8 @@ type Settings struct {
 	Insecure, EtcdInsecure bool
 	// ClientURLs are those of its member, with __address__ and __name__.
 	ClientURLs []string
-	// EtcdDirs are the directories of this machine in which it looks for etcd before /opt.
+	// EtcdDirs are the directories of this machine in which it looks for etcd before /opt,
+	// without those that others can write to.
 	EtcdDirs []string
 }
 
@@ -55,7 +56,7 @@ func (d Daemon) settings(proc string) (Settings, error) {
 		return Settings{}, fmt.Errorf("process %d is no longer the daemon that it was", d.PID)
 	}
 	s, err := settingsOf(argv)
-	s.EtcdDirs = slices.DeleteFunc(s.EtcdDirs, func(d string) bool { return elsewhere(dir, d) })
+	s.EtcdDirs = slices.DeleteFunc(s.EtcdDirs, func(d string) bool { return !same(dir, d) || !Trusted(d) })
 	switch {
 	case err != nil:
 	case !filepath.IsAbs(s.PKIDir):

@@ -70,6 +70,9 @@ func (t *tool) fromContext(cmd *cobra.Command) (bool, error) {
 	if err != nil || !ok {
 		return false, err
 	}
+	if how == contexts.Current && !c.ReachesDaemons() {
+		return false, nil // it is for etcd-manager-ctl: the daemon on this machine can be asked
+	}
 	for name, value := range c.Flags() {
 		if fs.Changed(name) {
 			continue

@@ -176,8 +176,8 @@ func (m *migration) report(r migrate.Result) report {
 	return report{Store: m.store, DryRun: m.dry, Recipients: m.recipients(), Signer: m.signer(), Result: r}
 }
 
-// made returns the name of the backup that was made of a source, encrypted and signed as
-// this one would be; "" for none.
+// made returns the name of the backup that was made of a source as this one would be: for
+// the same readers, signed by the same key for the same cluster; "" for none.
 func (m *migration) made(ctx context.Context, st *store.Store, source string) (string, error) {
 	all, err := st.Backups(ctx)
 	if err != nil {
@@ -186,8 +186,13 @@ func (m *migration) made(ctx context.Context, st *store.Store, source string) (s
 	for _, b := range all {
 		// What cannot be read is not one of this command.
 		d, err := backup.Inspect(ctx, st, b.Name, backup.FetchOptions{})
-		if err == nil && d.Source == source && slices.Equal(d.Recipients, m.recipients()) && d.Signer == m.signer() {
+		switch {
+		case err != nil || d.Source != source:
+		case slices.Equal(d.Recipients, m.recipients()) && d.Signer == m.signer() && d.Cluster == m.backup.Cluster &&
+			d.Compression == m.take.Compression:
 			return b.Name, nil
+		case d.Encryption == "" && len(m.take.Recipients) > 0:
+			m.o.Say("backup %s has the same data and is not encrypted: delete it if it must not be read", b.Name)
 		}
 	}
 	return "", nil

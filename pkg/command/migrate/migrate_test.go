@@ -95,6 +95,12 @@ func TestMigrate(t *testing.T) {
 	if err != nil || secret.Before || secret.Backup == r.Backup || len(secret.Recipients) != 1 || secret.Signer == "" {
 		t.Errorf("encrypted and signed: %s, %v", text, err)
 	}
+	// Nor is one that is signed for another cluster the same.
+	line[3] = "--cluster-name=other"
+	other, _, err := call(t, append(line, "-o", "json", "--encrypt-to="+id.Recipient().String(), "--sign-key="+key)...)
+	if err != nil || other.Before || other.Backup == secret.Backup {
+		t.Errorf("for another cluster: %+v, %v", other, err)
+	}
 	st, err := store.Open(t.Context(), "file://"+at)
 	if err != nil {
 		t.Fatal(err)

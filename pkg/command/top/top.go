@@ -124,11 +124,23 @@ func (p *page) summary(r reconcile.Report, v View) {
 		facts = append(facts, fmt.Sprintf("%.1f changes/s", v.Rate))
 	}
 	p.add(text(strings.Join(facts, ", ")))
-	backup := "no backup is known"
+	backup := "no backup"
+	switch {
+	case len(obs.Store.Backups) > 0:
+	case obs.Store.BackupsProblem != "":
+		backup = "backups unknown: " + obs.Store.BackupsProblem
+	case !obs.Store.BackupsKnown:
+		backup = "backups unknown"
+	}
 	if list := obs.Store.Backups; len(list) > 0 {
 		backup = fmt.Sprintf("last backup %s (%s)", render.Age(v.Now.Sub(list[0].At)), render.Bytes(list[0].Size))
 	}
 	p.add(text(fmt.Sprintf("seen %s, %s, read in %s", render.Age(since), backup, latency(v.Took))))
+	for _, b := range obs.Store.Backups {
+		if b.Damaged {
+			p.add(styled(red, "damaged backup "+b.Name))
+		}
+	}
 }
 
 func leader(obs cluster.Observation) string {
