@@ -96,7 +96,7 @@ type Node struct {
 	// not known: those that etcd has on record, which may be older than the node's own.
 	Serving []string `json:"serving,omitempty"`
 	// Links are how the node reaches the peer ports of the other members that have
-	// started, by ID; nil where it does not tell.
+	// started, and of learners, by ID; nil where it does not tell.
 	Links []Link `json:"links,omitempty"`
 	// NewCluster says that an operator has left word on its disk that a new cluster
 	// is wanted.

@@ -162,12 +162,19 @@ func (l *view) trouble(m cluster.Member) int {
 	return 0
 }
 
-// heir returns the voter that leads when leader goes: the best, and of these the
-// first by name, which is the last to be removed. It is empty for none.
+// heir returns the voter that leads when leader goes: the best, of these one that reaches
+// the learners, and of these the first by name, which is the last to be removed. It is
+// empty for none.
 func (l *view) heir(leader cluster.Member) cluster.NodeName {
+	rank := func(m cluster.Member) int {
+		if l.starves(m) {
+			return 2*l.trouble(m) + 1
+		}
+		return 2 * l.trouble(m)
+	}
 	var best *cluster.Member
 	for i, m := range l.voters {
-		if l.serves(m) && m.ID != leader.ID && (best == nil || l.trouble(m) < l.trouble(*best)) {
+		if l.serves(m) && m.ID != leader.ID && (best == nil || rank(m) < rank(*best)) {
 			best = &l.voters[i]
 		}
 	}

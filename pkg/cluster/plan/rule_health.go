@@ -48,6 +48,9 @@ func (l *view) relieve(leader cluster.Member) Operation {
 	to := l.heir(leader)
 	for _, m := range l.voters {
 		if to != "" && m.Name == to && l.trouble(m) == 0 {
+			if l.starves(m) && !l.starves(leader) && leader.Healthy {
+				return nil // the learner would be cut off: see [view.feed]
+			}
 			return &MoveLeader{To: to}
 		}
 	}

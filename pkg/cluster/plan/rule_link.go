@@ -135,35 +135,62 @@ func (l *view) cutOff(m cluster.Member) bool {
 	return false
 }
 
-// starved returns the link by which the leader and the learner m cannot talk, nil where
-// they can. Only the leader sends entries: m gets none, however many others reach it.
+// starvedGrace is how long the leader must have failed to reach a learner that lacks
+// entries before another voter is made the leader. A port that answered is tried again
+// after fifteen seconds: so each voter has tried since the failure began, and a try that
+// came late is not enough.
+const starvedGrace = 40 * time.Second
+
+// starved returns the link by which the leader and the learner m, which lacks entries,
+// cannot talk, nil where they can. Only the leader sends entries: m gets none, however many
+// others reach it. An etcd that has just been started may not listen yet.
 func (l *view) starved(m cluster.Member) *cluster.Link {
-	leader := l.leader()
-	if leader == nil || !l.runs(m) {
+	leader, n := l.leader(), l.nodeOf(m)
+	if leader == nil || n == nil || !l.runs(m) || l.age(n.Process.Since) < starvedGrace {
 		return nil
 	}
-	if link := l.apart(*leader, m); link != nil && link.Down >= linkGrace {
+	if m.Name != "" && l.serves(m) && !l.behind(m) {
+		return nil
+	}
+	if link := l.apart(*leader, m); link != nil && link.Down >= starvedGrace {
 		return link
 	}
 	return nil
 }
 
 // feed returns the operation that has a voter lead which reaches the learner m, nil where
-// there is none; it holds with the leader that does not.
+// there is none; it holds with the leader that does not, or where nobody does.
 func (l *view) feed(m cluster.Member) Operation {
-	leader := l.leader()
-	l.hold(PeerUnreachable, "%s is not promoted: it and the leader %s do not reach each other's peer port: %s", l.called(m),
-		l.called(*leader), l.starved(m).Why)
+	leader, why := l.leader(), l.starved(m).Why
+	reached := false
+	var op Operation
 	for _, v := range l.voters {
-		reaches := l.link(v, m)
-		if v.ID == leader.ID || !l.serves(v) || l.trouble(v) > 0 || reaches == nil || !reaches.Tried || reaches.Broken() {
+		to := l.link(v, m)
+		if v.ID == leader.ID || !l.serves(v) || to == nil || !to.Tried || to.Broken() {
 			continue
 		}
-		if op := (&MoveLeader{To: v.Name}); !l.failing(op) {
-			return op
+		reached = true
+		if move := (&MoveLeader{To: v.Name}); op == nil && l.trouble(v) == 0 && !l.failing(move) {
+			op = move
 		}
 	}
-	return nil
+	if !reached {
+		l.hold(LearnerBehind, "%s gets no entries: no voter reaches its peer port: %s", l.called(m), why)
+		return nil
+	}
+	l.hold(PeerUnreachable, "%s is not promoted: it and the leader %s do not reach each other's peer port: %s", l.called(m),
+		l.called(*leader), why)
+	return op
+}
+
+// starves reports whether a learner whose etcd runs would get no entries if v led.
+func (l *view) starves(v cluster.Member) bool {
+	for _, m := range l.learners {
+		if l.runs(m) && l.apart(v, m) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // leader returns the voter that leads, nil for none.

@@ -116,6 +116,9 @@ func (l *view) readyToTakeOver(rec *cluster.Incarnation) bool {
 		l.hold(StoreUnreachable, "the cluster cannot be taken over without the store: %s", l.storeSilence())
 	case l.obs.Store.RecordsProblem != "":
 		l.hold(RecordInvalid, "%s", l.obs.Store.RecordsProblem)
+	case rec == nil && l.obs.Store.Created.Equal(cluster.MarkerUnknown):
+		l.hold(RecordInvalid, "nobody can tell whether the store has the marker etcd-cluster-created: it has too many "+
+			"objects in its directory control; delete those that are not of the cluster")
 	}
 	l.holdExisting("the cluster is taken over when it is gone")
 	var missing, listening []string

@@ -76,14 +76,14 @@ func (w *world) tryPorts(n *node) {
 	n.ports = known
 }
 
-// listed are the members that have started, but its own, as the member on n lists them; a
+// listed are the members that have started, and the learners, but its own, as the member on n lists them; a
 // learner lists none.
 func (w *world) listed(n *node) []member {
 	r := w.report(n)
 	if r == nil || r.Learner {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(n.disk.members), func(m member) bool { return m.id == r.ID || m.name == "" })
+	return slices.DeleteFunc(slices.Clone(n.disk.members), func(m member) bool { return m.id == r.ID || m.name == "" && !m.learner })
 }
 
 // links is what the daemon on n tells of the peer ports.

@@ -199,7 +199,7 @@ func (p *Page) picture(r reconcile.Report, now time.Time) {
 		p.Machines = append(p.Machines, machine(n, r, now))
 		for _, l := range n.Links {
 			to, ok := names[l.Member]
-			if !ok || to == n.Name || !n.Reachable {
+			if !ok || to == "" || to == n.Name || !n.Reachable {
 				continue
 			}
 			link := Link{From: n.Name, To: to, State: "up"}

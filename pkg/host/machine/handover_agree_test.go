@@ -74,6 +74,11 @@ func TestAgree(t *testing.T) {
 				Created: t0, Incarnations: []cluster.Incarnation{first},
 			}}, false, "c1", "", "",
 		},
+		"nobody can tell whether one has": {
+			question{voters: initialMembers("a", "b", "c"), control: Control{
+				Created: cluster.MarkerUnknown, Incarnations: []cluster.Incarnation{first},
+			}}, false, "c1", "", "",
+		},
 		"one of an earlier incarnation": {
 			question{voters: initialMembers("a", "b"), control: Control{
 				Created: t0.Add(-1), Incarnations: []cluster.Incarnation{first, incarnation(2, "c1-2", "a", "b")},

@@ -293,7 +293,7 @@ func TestCrashOfAnEffectOnTheStore(t *testing.T) {
 // the stories.
 func TestCrashPointsAreAllPassed(t *testing.T) {
 	source, told := map[string]bool{}, map[string]bool{}
-	for _, name := range []string{"local.go", "start.go", "backups.go", "restore.go"} {
+	for _, name := range []string{"local.go", "data.go", "start.go", "backups.go", "restore.go"} {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
