@@ -83,7 +83,9 @@ func (w *world) listed(n *node) []member {
 	if r == nil || r.Learner {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(n.disk.members), func(m member) bool { return m.id == r.ID || m.name == "" && !m.learner })
+	return slices.DeleteFunc(slices.Clone(n.disk.members), func(m member) bool {
+		return m.id == r.ID || m.name == "" && !m.learner
+	})
 }
 
 // links is what the daemon on n tells of the peer ports.

@@ -22,10 +22,11 @@ import (
 func runEtcdctl(t *testing.T, finder etcdbin.Finder, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	e := &etcdctl{finder: finder, byHand: filepath.Join(t.TempDir(), "etcdctl"), exec: func(path string, argv, env []string) error {
+	become := func(path string, argv, env []string) error {
 		cmd := &exec.Cmd{Path: path, Args: argv, Env: env, Stdout: &stdout, Stderr: &stderr}
 		return cmd.Run()
-	}}
+	}
+	e := &etcdctl{finder: finder, byHand: filepath.Join(t.TempDir(), "etcdctl"), exec: become}
 	root := &cobra.Command{Use: "etcdadm", Args: cli.Known}
 	cli.AddOutput(root, cli.Table, cli.JSON)
 	root.AddCommand(etcdctlCommand(e))
@@ -84,7 +85,8 @@ func TestWhichEtcdctl(t *testing.T) {
 	empty := etcdbin.Finder{Opt: none}
 	t.Setenv("PATH", none)
 	r = runEtcdctl(t, empty, "--endpoints=http://10.0.0.1:1", "get")
-	if r.code != 1 || !strings.Contains(r.stderr, "no etcdctl is on this machine") || !strings.Contains(r.stderr, "hint: ") {
+	if r.code != 1 || !strings.Contains(r.stderr, "no etcdctl is on this machine") ||
+		!strings.Contains(r.stderr, "hint: ") {
 		t.Errorf("%+v", r)
 	}
 	t.Setenv("PATH", none+":/usr/bin:/bin")
