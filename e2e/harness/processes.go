@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,10 +42,11 @@ func processes() []process {
 	return all
 }
 
-// etcdOf returns the process number of a process's etcd, 0 if it has none.
+// etcdOf returns the process number of a process's etcd, 0 if it has none. One that only
+// prints its version, as the daemon asks it to, is none.
 func etcdOf(pid int) int {
 	for _, p := range processes() {
-		if p.parent == pid && filepath.Base(p.argv[0]) == "etcd" {
+		if p.parent == pid && filepath.Base(p.argv[0]) == "etcd" && !slices.Contains(p.argv, "--version") {
 			return p.pid
 		}
 	}
