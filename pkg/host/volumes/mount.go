@@ -31,7 +31,8 @@ func (h Host) Mount(ctx context.Context, v Volume, log *slog.Logger, waiting fun
 	if err != nil {
 		return "", err
 	}
-	m := &mounting{h: h, log: log, device: device, point: h.mountPoint(v.MountName)}
+	m := &mounting{h: h, log: log, device: device, point: h.mountPoint(v.MountName),
+		volume: strings.TrimSpace(v.ID+" "+v.UID) + "\n"}
 	number, err := h.number(device)
 	if err != nil {
 		return "", err
@@ -107,6 +108,8 @@ type mounting struct {
 	device string
 	number string
 	point  string
+	// volume is what tells the volume from all others.
+	volume string
 }
 
 // mounted returns the type of the file system that a table of mounts has at a
@@ -217,7 +220,7 @@ const blankBytes = 8 << 20
 // blank returns an error if there is anything on the device, unless it is what
 // is left of a file system that was being made on this machine.
 func (m *mounting) blank() error {
-	if _, err := os.Stat(m.markFile()); err == nil {
+	if of, err := os.ReadFile(m.markFile()); err == nil && string(of) == m.volume {
 		return nil
 	}
 	f, err := os.Open(m.h.path(m.device))
@@ -242,19 +245,21 @@ func (m *mounting) blank() error {
 	return nil
 }
 
-// markFile is below the mount point, which has the volume's name, so that it
-// is hidden once the volume is mounted. It says that the device was empty when a
-// file system began to be made: what is on it is half of that.
+// markFile is below the mount point, so that it is hidden once the volume is
+// mounted. It says that the device was empty when a file system began to be
+// made: what is on it is half of that. It has the volume in it, since another
+// one may have the same mount point later.
 func (m *mounting) markFile() string {
 	return filepath.Join(m.h.path(m.point), ".mkfs-of-an-empty-device")
 }
 
 func (m *mounting) mark() error {
-	f, err := os.OpenFile(m.markFile(), os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(m.markFile(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("record that a file system is being made: %w", err)
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+	_, err = f.WriteString(m.volume)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("record that a file system is being made: %w", err)
 	}
 	return nil

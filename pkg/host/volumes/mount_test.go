@@ -177,7 +177,9 @@ func inContainer(args []string) {
 		if _, err := fmt.Sscan(args[0], &h.Process); err != nil {
 			return err
 		}
-		v := Volume{ID: "vol-1", MountName: "master-vol-1", Devices: []string{"/dev/no-such-device", args[1]}}
+		v := Volume{
+			ID: "vol-1", UID: "uid-1", MountName: "master-vol-1", Devices: []string{"/dev/no-such-device", args[1]},
+		}
 		dir, err := h.Mount(context.Background(), v, slog.New(slog.NewTextHandler(os.Stdout, nil)), func(string) {})
 		if err != nil {
 			return err
@@ -291,10 +293,17 @@ func TestFormattingThatWasCutOffIsTakenUpAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	mark := filepath.Join(at, ".mkfs-of-an-empty-device")
-	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+	w.write(1<<20, []byte("half"))
+	// Another volume had the same mount point, as one with a name that is used again.
+	for _, other := range []string{"", "vol-1\n", "vol-1 uid-0\n", "vol-0 uid-1\n"} {
+		if err := os.WriteFile(mark, []byte(other), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.refuses("holds data at byte 1048576")
+	}
+	if err := os.WriteFile(mark, []byte("vol-1 uid-1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.write(1<<20, []byte("half"))
 	w.mounts(`found ""`)
 	w.onHost("umount", "/mnt/master-vol-1")
 	if _, err := os.Stat(mark); err == nil {
@@ -302,6 +311,26 @@ func TestFormattingThatWasCutOffIsTakenUpAgain(t *testing.T) {
 	}
 	w.command("wipefs", "-a", w.device)
 	w.refuses("holds data at byte")
+}
+
+// What is recorded before a file system is made is what counts afterwards.
+func TestTheNoteNamesTheVolume(t *testing.T) {
+	m := &mounting{
+		h: Host{Root: t.TempDir()}, point: "/", device: "/no-such-device", volume: "a volume with a longer name\n",
+	}
+	if err := m.mark(); err != nil {
+		t.Fatal(err)
+	}
+	m.volume = "vol-2 uid-2\n"
+	if err := m.blank(); err == nil || !strings.Contains(err.Error(), "/no-such-device") {
+		t.Errorf("another volume's note counts: %v", err)
+	}
+	if err := m.mark(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.blank(); err != nil {
+		t.Errorf("its own note does not count: %v", err)
+	}
 }
 
 func TestAnotherDeviceAtTheMountPointIsAnError(t *testing.T) {

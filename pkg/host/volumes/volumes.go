@@ -23,6 +23,9 @@ type Volume struct {
 	// ID is the cloud's name of it.
 	ID string
 	// Node is the name of the node whose disk it is.
+	// UID tells it from a later volume with the same ID, in clouds where there can
+	// be one.
+	UID string
 	Node string
 	// MountName is the last part of its mount point.
 	MountName string

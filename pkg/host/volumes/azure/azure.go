@@ -183,8 +183,8 @@ func (p *provider) list(ctx context.Context, m machine, zone string) ([]volumes.
 			continue
 		}
 		found = append(found, volumes.Volume{
-			ID: d.ID, Node: p.NodeName(d.Tags[p.NameTag], d.Name), MountName: "master-" + d.Name,
-			Machine: d.ManagedBy, Here: strings.EqualFold(d.ManagedBy, m.id),
+			ID: d.ID, UID: d.Properties.UniqueID, Node: p.NodeName(d.Tags[p.NameTag], d.Name),
+			MountName: "master-" + d.Name, Machine: d.ManagedBy, Here: strings.EqualFold(d.ManagedBy, m.id),
 		})
 	}
 	return found, err

@@ -133,9 +133,12 @@ func (f *fake) disks(w http.ResponseWriter, r *http.Request) {
 	if next > 0 {
 		answer["nextLink"] = fmt.Sprintf("%s%s?at=%d", f.url, r.URL.Path, next)
 	}
-	var list []disk
+	list := []any{}
 	for _, d := range page {
-		list = append(list, disk{ID: d.ID, Name: d.Name, Zones: []string{d.Zone}, Tags: d.Tags, ManagedBy: d.Machine})
+		list = append(list, object{
+			"id": d.ID, "name": d.Name, "zones": []string{d.Zone}, "tags": d.Tags, "managedBy": d.Machine,
+			"properties": object{"uniqueId": "unique-" + d.Name, "diskState": "Attached"},
+		})
 	}
 	answer["value"] = list
 	send(w, answer)
@@ -256,7 +259,10 @@ func TestProvider(t *testing.T) {
 			if err != nil {
 				lun = firstLUN // it was attached before
 			}
-			return volumes.Volume{Node: "etcd-" + d.Name[:1], MountName: "master-" + d.Name, Devices: devices(lun, true)}
+			return volumes.Volume{
+				UID: "unique-" + d.Name, Node: "etcd-" + d.Name[:1], MountName: "master-" + d.Name,
+				Devices: devices(lun, true),
+			}
 		},
 		Open: func(t *testing.T, w *volumestest.World) volumes.Provider { return (&fake{t: t, w: w}).serve(t) },
 	})

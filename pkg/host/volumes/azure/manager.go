@@ -54,6 +54,10 @@ type disk struct {
 	Zones     []string          `json:"zones"`
 	Tags      map[string]string `json:"tags"`
 	ManagedBy string            `json:"managedBy"`
+	// Properties have what a later disk with the same ID has not.
+	Properties struct {
+		UniqueID string `json:"uniqueId"`
+	} `json:"properties"`
 }
 
 // list returns the items of all pages.

@@ -95,8 +95,8 @@ func (p *provider) inZone(ctx context.Context, m machine, zone string) ([]volume
 			continue
 		}
 		v := volumes.Volume{
-			ID: d.Name, Node: p.NodeName(decode(d.Labels[p.NameTag]), d.Name), MountName: "master-" + zone + "-" + d.Name,
-			Devices: []string{"/dev/disk/by-id/google-" + d.Name},
+			ID: d.Name, UID: strconv.FormatUint(d.Id, 10), Node: p.NodeName(decode(d.Labels[p.NameTag]), d.Name),
+			MountName: "master-" + zone + "-" + d.Name, Devices: []string{"/dev/disk/by-id/google-" + d.Name},
 		}
 		for _, u := range d.Users {
 			// .../zones/ZONE/instances/NAME

@@ -92,6 +92,9 @@ func refuse(w http.ResponseWriter, status int, reason string) {
 	}})
 }
 
+// uid is the id of a disk, whose name is another one's when it is gone.
+func uid(d volumestest.Disk) uint64 { return 1<<63 + uint64(len(d.Name)) }
+
 func named(name string) map[string]any { return map[string]any{"name": name} }
 
 func (f *fake) page(r *http.Request, all []any) map[string]any {
@@ -118,7 +121,7 @@ func (f *fake) metadata(w http.ResponseWriter, r *http.Request) {
 func (f *fake) disks(w http.ResponseWriter, r *http.Request) {
 	var all []any
 	for _, d := range f.w.List(func(d volumestest.Disk) bool { return d.Zone == r.PathValue("zone") }) {
-		out := &compute.Disk{Name: d.Name, Labels: d.Tags}
+		out := &compute.Disk{Name: d.Name, Id: uid(d), Labels: d.Tags}
 		if zone, name, ok := strings.Cut(d.Machine, "/"); ok {
 			out.Users = []string{prefix + zone + "/instances/" + name}
 		}
@@ -179,8 +182,8 @@ func TestProvider(t *testing.T) {
 		},
 		Want: func(d volumestest.Disk) volumes.Volume {
 			return volumes.Volume{
-				Node: "etcd-" + d.Name[:1], MountName: "master-" + d.Zone + "-" + d.Name,
-				Devices: []string{"/dev/disk/by-id/google-" + d.Name},
+				UID: strconv.FormatUint(uid(d), 10), Node: "etcd-" + d.Name[:1],
+				MountName: "master-" + d.Zone + "-" + d.Name, Devices: []string{"/dev/disk/by-id/google-" + d.Name},
 			}
 		},
 		Open: func(t *testing.T, w *volumestest.World) volumes.Provider { return (&fake{t: t, w: w}).serve(t) },
