@@ -61,7 +61,8 @@ type Provider interface {
 	// Address returns this machine's address.
 	Address(ctx context.Context) (string, error)
 	// Nodes returns the machines that have volumes of the cluster, wherever they
-	// are. A machine that cannot be looked up is left out.
+	// are. A machine that is gone is left out; one that cannot be asked for now is
+	// an error, since a shorter list would be taken for all of them.
 	Nodes(ctx context.Context) ([]Node, error)
 }
 

@@ -238,9 +238,13 @@ func (p *provider) Nodes(ctx context.Context) ([]volumes.Node, error) {
 			continue
 		}
 		list, err := m.addresses(ctx, id)
-		if err != nil {
-			p.Log.Info("a machine with a volume of the cluster cannot be looked up", "machine", id, "error", err)
+		var refused *azcore.ResponseError
+		if errors.As(err, &refused) && refused.StatusCode == http.StatusNotFound {
+			p.Log.Info("a machine with a volume of the cluster is gone", "machine", id, "error", err)
 			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("machine %s: %w", id, err)
 		}
 		addresses[id] = list
 	}

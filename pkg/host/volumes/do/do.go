@@ -207,10 +207,13 @@ func (p *provider) Nodes(ctx context.Context) ([]volumes.Node, error) {
 		if err != nil {
 			continue
 		}
-		g, _, err := p.client.Droplets.Get(ctx, n)
-		if err != nil {
-			p.Log.Info("a machine with a volume of the cluster cannot be looked up", "machine", id, "error", err)
+		g, resp, err := p.client.Droplets.Get(ctx, n)
+		if resp != nil && resp.StatusCode == http.StatusNotFound {
+			p.Log.Info("a machine with a volume of the cluster is gone", "machine", id, "error", err)
 			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("droplet %s: %w", id, err)
 		}
 		if a, err := g.PrivateIPv4(); err == nil && a != "" {
 			addresses[id] = []string{a}

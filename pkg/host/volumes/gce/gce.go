@@ -3,13 +3,16 @@ package gce
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"path"
 	"strconv"
 	"strings"
 
 	"cloud.google.com/go/compute/metadata"
 	"google.golang.org/api/compute/v1"
+	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
@@ -186,9 +189,13 @@ func (p *provider) Nodes(ctx context.Context) ([]volumes.Node, error) {
 	for _, id := range volumes.Machines(found) {
 		zone, name, _ := strings.Cut(id, "/")
 		i, err := m.api.Instances.Get(m.project, zone, name).Context(ctx).Do()
-		if err != nil {
-			p.Log.Info("a machine with a volume of the cluster cannot be looked up", "machine", id, "error", err)
+		var refused *googleapi.Error
+		if errors.As(err, &refused) && refused.Code == http.StatusNotFound {
+			p.Log.Info("a machine with a volume of the cluster is gone", "machine", id, "error", err)
 			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("instance %s: %w", id, err)
 		}
 		for _, n := range i.NetworkInterfaces {
 			addresses[id] = append(addresses[id], n.NetworkIP)

@@ -268,9 +268,12 @@ func (p *provider) Nodes(ctx context.Context) ([]volumes.Node, error) {
 	addresses := map[string][]string{}
 	for _, id := range volumes.Machines(found) {
 		nova, err := servers.Get(ctx, s.compute, id).Extract()
-		if err != nil {
-			p.Log.Info("a machine with a volume of the cluster cannot be looked up", "machine", id, "error", err)
+		if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+			p.Log.Info("a machine with a volume of the cluster is gone", "machine", id, "error", err)
 			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("server %s: %w", id, err)
 		}
 		if a := p.address(nova); a != "" {
 			addresses[id] = []string{a}

@@ -230,4 +230,27 @@ func (s *stage) nodes() {
 		s.t.Errorf("nodes are %v, %v; want %v", have, err, want)
 	}
 	s.address()
+	s.someNodes(len(got))
+}
+
+// someNodes has each of the calls refused in turn: some of the nodes are not to
+// be taken for all of them.
+func (s *stage) someNodes(all int) {
+	s.t.Helper()
+	for n := 1; ; n++ {
+		s.w.lock.Lock()
+		s.w.failing = n
+		s.w.lock.Unlock()
+		got, err := s.p.Nodes(s.t.Context())
+		s.w.lock.Lock()
+		left := s.w.failing
+		s.w.failing = 0
+		s.w.lock.Unlock()
+		if left > 0 { // there are less calls than that
+			return
+		}
+		if err == nil && len(got) != all {
+			s.t.Errorf("when call %d is refused, nodes are %v, and there is no error", n, got)
+		}
+	}
 }

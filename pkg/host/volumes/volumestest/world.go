@@ -47,6 +47,8 @@ type World struct {
 	// Lost is how many of the next attachments are made without an answer.
 	Lost int
 
+	// failing is which of the calls from now on is refused, 0 for none.
+	failing         int
 	lists, attached int
 	afterList       func(n int)
 }
@@ -66,6 +68,10 @@ func (w *World) Call() bool {
 	if w.Throttled > 0 {
 		w.Throttled--
 		return false
+	}
+	if w.failing > 0 {
+		w.failing--
+		return w.failing > 0
 	}
 	return true
 }
