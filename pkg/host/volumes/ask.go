@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -114,6 +115,7 @@ func Metadata(ctx context.Context, c *http.Client, method, url string, headers .
 
 // Settle says what became of an attachment that ended in an error: the volume
 // where it is attached here after all, [ErrTaken] where another machine has it,
+// [ErrRefused] with the error where it is certain that it is not on its way here,
 // and otherwise the error.
 func Settle(ctx context.Context, p Provider, v Volume, failed error) (Volume, error) {
 	found, err := p.Find(ctx)
@@ -125,8 +127,12 @@ func Settle(ctx context.Context, p Provider, v Volume, failed error) (Volume, er
 		case f.ID != v.ID:
 		case f.Here:
 			return f, nil
+		case f.Moving:
+			return f, failed
 		case f.Machine != "":
 			return f, ErrTaken
+		case f.Foreign && !errors.Is(failed, ErrRefused):
+			return f, fmt.Errorf("%w: %w", ErrRefused, failed)
 		}
 	}
 	return v, failed

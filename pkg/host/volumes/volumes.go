@@ -5,6 +5,7 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,10 +23,10 @@ import (
 type Volume struct {
 	// ID is the cloud's name of it.
 	ID string
-	// Node is the name of the node whose disk it is.
 	// UID tells it from a later volume with the same ID, in clouds where there can
 	// be one.
 	UID string
+	// Node is the name of the node whose disk it is.
 	Node string
 	// MountName is the last part of its mount point.
 	MountName string
@@ -36,6 +37,11 @@ type Volume struct {
 	// Busy says why it cannot be attached although it is attached to no machine, as
 	// "is being attached".
 	Busy string
+	// Moving says that it is on its way to this machine or from it: no other one
+	// is attached before that is over. Foreign says that it is busy and not on its
+	// way to this machine, whatever was asked for. Neither is set where the cloud
+	// does not tell.
+	Moving, Foreign bool
 	// Devices are the paths on the host at which the device may appear, the
 	// best one first. They are known once the volume is attached here.
 	Devices []string
@@ -56,7 +62,8 @@ type Provider interface {
 	// Find returns the cluster's volumes that this machine may use.
 	Find(ctx context.Context) ([]Volume, error)
 	// Attach attaches a free volume to this machine and returns it with its
-	// devices. The error is [ErrTaken] where another machine was faster.
+	// devices. The error is [ErrTaken] where another machine was faster, and
+	// [ErrRefused] where it is certain that the volume is not on its way here.
 	Attach(ctx context.Context, v Volume) (Volume, error)
 	// Address returns this machine's address.
 	Address(ctx context.Context) (string, error)
@@ -68,6 +75,10 @@ type Provider interface {
 
 // ErrTaken says that another machine has the volume now.
 var ErrTaken = errors.New("the volume is attached to another machine now")
+
+// ErrRefused says that the cloud does not attach the volume to this machine,
+// neither now nor later: another one may be attached.
+var ErrRefused = errors.New("the cloud does not attach it to this machine")
 
 // Options are what a provider is made of.
 type Options struct {
@@ -192,27 +203,33 @@ func (a *acquisition) try(ctx context.Context) (Volume, error) {
 		return v, nil
 	}
 	for _, v := range found {
-		if v.Busy != "" && v.ID == a.doubtful {
-			// It may be on its way to this machine.
+		// What was asked for may be on its way to this machine, also where it was
+		// asked for before this program began.
+		if v.Moving || v.Busy != "" && v.ID == a.doubtful && !v.Foreign {
 			return Volume{}, &noneFree{describe([]Volume{v})}
 		}
 	}
 	free := slices.DeleteFunc(slices.Clone(found), func(v Volume) bool { return v.Machine != "" || v.Busy != "" })
 	// The doubtful one first: if it was attached after all, asking again says so.
 	slices.SortStableFunc(free, func(x, y Volume) int { return a.rank(x) - a.rank(y) })
+	var refused error
 	for _, v := range free {
 		got, err := a.attach(ctx, v)
-		if err == nil {
+		switch {
+		case err == nil:
 			return got, nil
-		}
-		if !errors.Is(err, ErrTaken) {
+		case errors.Is(err, ErrTaken):
+			a.log.Info("another machine was faster", "volume", v.ID)
+		case errors.Is(err, ErrRefused):
+			a.log.Warn("a volume is not attached", "volume", v.ID, "why", err)
+			refused = cmp.Or(refused, fmt.Errorf("attach volume %s: %w", v.ID, err))
+		default:
 			a.doubtful = v.ID
 			return Volume{}, fmt.Errorf("attach volume %s: %w", v.ID, err)
 		}
-		a.log.Info("another machine was faster", "volume", v.ID)
 	}
 	a.doubtful = ""
-	return Volume{}, &noneFree{describe(found)}
+	return Volume{}, cmp.Or(refused, error(&noneFree{describe(found)}))
 }
 
 func (a *acquisition) rank(v Volume) int {
@@ -250,14 +267,7 @@ func describe(found []Volume) string {
 	}
 	var at []string
 	for _, v := range found {
-		at = append(at, v.ID+" "+or(v.Busy, "is attached to "+or(v.Machine, "another machine")))
+		at = append(at, v.ID+" "+cmp.Or(v.Busy, "is attached to "+cmp.Or(v.Machine, "another machine")))
 	}
 	return "no volume is free: " + strings.Join(at, ", ") + "; it is used as soon as it is free"
-}
-
-func or(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
 }

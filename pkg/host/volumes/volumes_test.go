@@ -3,6 +3,7 @@ package volumes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -172,6 +173,62 @@ func TestABusyVolumeIsWaitedFor(t *testing.T) {
 			attach: func(_ int, v Volume) (Volume, error) { return here(v), nil },
 		}
 		acquired(t, c, "2", "2")
+	})
+}
+
+// A volume that is on its way to this machine was perhaps asked for before the
+// program began; one that is not on its way here is in nobody's way.
+func TestAMovingVolumeIsWaitedForAndAForeignOneIsNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cloud{look: func(n int) ([]Volume, error) {
+			v := Volume{ID: "2", Node: "b", Busy: "has the status attaching", Moving: true}
+			if n > 3 {
+				v = here(Volume{ID: "2", Node: "b"})
+			}
+			return []Volume{{ID: "1", Node: "a"}, v}, nil
+		}}
+		acquired(t, c, "2")
+		c = &cloud{
+			look: func(n int) ([]Volume, error) {
+				v := Volume{ID: "1", Node: "a"}
+				if n > 1 {
+					v.Busy, v.Foreign = "has the status reserved", true
+				}
+				return []Volume{v, {ID: "2", Node: "b"}}, nil
+			},
+			attach: func(n int, v Volume) (Volume, error) {
+				if n == 1 {
+					return v, errors.New("connection reset")
+				}
+				return here(v), nil
+			},
+		}
+		acquired(t, c, "2", "1", "2")
+	})
+}
+
+// A volume that is refused is not in the way of the next one. Where all of them
+// are, the reason is told, and the cloud is asked rarely.
+func TestARefusedVolumeLeadsToTheNextOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		c := &cloud{
+			look: func(int) ([]Volume, error) { return []Volume{{ID: "1", Node: "a"}, {ID: "2", Node: "b"}}, nil },
+			attach: func(_ int, v Volume) (Volume, error) {
+				if v.ID == "1" || time.Since(begin) < 10*time.Minute {
+					return v, fmt.Errorf("%w: reason %s", ErrRefused, v.ID)
+				}
+				return here(v), nil
+			},
+		}
+		var told []string
+		v, err := Acquire(t.Context(), c, quiet(), func(why string) { told = append(told, why) })
+		if err != nil || v.ID != "2" || len(c.attached) > 100 || c.attached[0] != "1" || c.attached[1] != "2" {
+			t.Errorf("%+v, %v, attached %q", v, err, c.attached)
+		}
+		if len(told) != 2 || !strings.Contains(told[0], "reason 1") {
+			t.Errorf("told %q", told)
+		}
 	})
 }
 

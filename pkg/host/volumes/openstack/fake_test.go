@@ -27,12 +27,18 @@ type fake struct {
 	keystone *keystonetest.Server
 
 	lock sync.Mutex
-	// slow are volumes whose attachment is not done when they are next asked for.
-	slow map[string]bool
+	// slow is how often volumes are yet shown as reserved, and none of their
+	// attachments, less than 0 for ever.
+	slow map[string]int
 	// status is that of volumes that have one of their own.
 	status map[string]string
 	// fails says that Nova's attachments fail after its answer.
 	fails bool
+	// refuses is the status with which Nova refuses to attach a volume that is free.
+	refuses map[string]int
+	// old says that Nova does not tell which volumes a server has, zoneless that
+	// nobody tells its zone.
+	old, zoneless bool
 	// attachments is how many were asked for.
 	attachments int
 }
@@ -41,7 +47,9 @@ type object = map[string]any
 
 // server serves all, and returns its address.
 func (f *fake) server(t *testing.T) *httptest.Server {
-	f.slow = map[string]bool{}
+	if f.slow == nil {
+		f.slow = map[string]int{}
+	}
 	f.keystone = &keystonetest.Server{T: t, Busy: func() bool { return !f.w.Call() }, Services: map[string]string{
 		"compute": "/nova/v2.1", "volumev3": "/cinder/v3/" + keystonetest.Project,
 	}}
@@ -65,9 +73,11 @@ func (f *fake) server(t *testing.T) *httptest.Server {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		send(w, object{
-			"uuid": f.w.Self.ID, "name": f.w.Self.Name, "project_id": keystonetest.Project, "availability_zone": "nova",
-		})
+		m := object{"uuid": f.w.Self.ID, "name": f.w.Self.Name, "project_id": keystonetest.Project}
+		if !f.zoneless {
+			m["availability_zone"] = "nova"
+		}
+		send(w, m)
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
@@ -111,8 +121,8 @@ func (f *fake) show(d volumestest.Disk) object {
 		"attachments": []any{},
 	}
 	switch {
-	case f.slow[d.ID]:
-		delete(f.slow, d.ID)
+	case f.slow[d.ID] != 0:
+		f.slow[d.ID]--
 		v["status"] = "reserved"
 	case d.Machine != "":
 		v["status"] = "in-use"
@@ -162,9 +172,18 @@ func (f *fake) nova(w http.ResponseWriter, r *http.Request) {
 		own = append(own, object{"addr": a, "version": 4, "OS-EXT-IPS:type": "fixed"})
 	}
 	networks["prod.example.com"] = own
-	send(w, object{"server": object{
-		"id": m.ID, "name": m.Name, "status": "ACTIVE", "OS-EXT-AZ:availability_zone": m.Zone, "addresses": networks,
-	}})
+	server := object{"id": m.ID, "name": m.Name, "status": "ACTIVE", "addresses": networks}
+	if !f.zoneless {
+		server["OS-EXT-AZ:availability_zone"] = m.Zone
+	}
+	if !f.old {
+		attached := []any{}
+		for _, id := range f.w.DisksOf(m.ID) {
+			attached = append(attached, object{"id": id, "delete_on_termination": false})
+		}
+		server["os-extended-volumes:volumes_attached"] = attached
+	}
+	send(w, object{"server": server})
 }
 
 func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
@@ -182,6 +201,11 @@ func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 		send(w, object{"volumeAttachment": object{"volumeId": id}})
 		return
 	}
+	if status := f.refuses[id]; status != 0 {
+		w.WriteHeader(status)
+		send(w, object{"refused": object{"code": status, "message": "The volume and the server are in different zones"}})
+		return
+	}
 	switch err := f.w.Attach(id, f.w.Self.ID, ""); {
 	case errors.Is(err, volumestest.ErrLost):
 		volumestest.Break()
@@ -190,6 +214,6 @@ func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 		send(w, object{"badRequest": object{"code": 400, "message": "Invalid volume: status must be available"}})
 		return
 	}
-	f.slow[id] = true
+	f.slow[id] = 1
 	send(w, object{"volumeAttachment": object{"volumeId": id, "serverId": f.w.Self.ID, "device": "/dev/vdb"}})
 }

@@ -116,6 +116,11 @@ func (p *provider) server(ctx context.Context) (server, error) {
 		if zone == "" {
 			zone = m.Zone
 		}
+		if zone == "" && !p.settings.IgnoreVolumeZone {
+			return server{}, fmt.Errorf("server %s: neither Nova nor the metadata says its availability zone, so it is not known "+
+				"which volumes it can reach; if it is all of them, set ignore-volume-az=true below [BlockStorage] in %s",
+				m.UUID, keystone.Path)
+		}
 		return server{services: s, id: m.UUID, zone: zone}, nil
 	})
 }
@@ -171,7 +176,47 @@ func (p *provider) Find(ctx context.Context) ([]volumes.Volume, error) {
 	if p.settings.IgnoreVolumeZone {
 		zone = ""
 	}
-	return p.list(ctx, s, zone)
+	found, err := p.list(ctx, s, zone)
+	if err != nil || !slices.ContainsFunc(found, func(v volumes.Volume) bool { return v.Busy != "" }) {
+		return found, err
+	}
+	return found, p.destinations(ctx, s, found)
+}
+
+// destinations says of busy volumes whether they are on their way to this
+// server: Cinder tells of no attachment before it is made, and Nova of one from
+// the request on. So Nova has to be asked after Cinder.
+func (p *provider) destinations(ctx context.Context, s server, found []volumes.Volume) error {
+	has, known, err := s.volumes(ctx)
+	if err != nil || !known {
+		return err
+	}
+	for i := range found {
+		v := &found[i]
+		switch {
+		case v.Busy == "" || v.Moving:
+		case has[v.ID]:
+			v.Moving = true
+			v.Busy = "is on its way to this machine and " + v.Busy
+		default:
+			v.Foreign = v.Machine == ""
+		}
+	}
+	return nil
+}
+
+// volumes returns the ids of those that Nova attaches to the server or has
+// attached to it. An answer without a list of them says nothing.
+func (s server) volumes(ctx context.Context) (has map[string]bool, known bool, err error) {
+	nova, err := servers.Get(ctx, s.compute, s.id).Extract()
+	if err != nil {
+		return nil, false, fmt.Errorf("server %s: %w", s.id, err)
+	}
+	has = map[string]bool{}
+	for _, v := range nova.AttachedVolumes {
+		has[v.ID] = true
+	}
+	return has, nova.AttachedVolumes != nil, nil
 }
 
 // list returns the cluster's volumes in a zone, "" for all.
@@ -199,8 +244,9 @@ func (p *provider) list(ctx context.Context, s server, zone string) ([]volumes.V
 				v.Machine = a.ServerID
 			}
 		}
-		v.Here = v.Machine == s.id
-		if v.Machine == "" && c.Status != available {
+		own := v.Machine == s.id
+		v.Here, v.Moving = own && c.Status != detaching, own && c.Status == detaching
+		if v.Machine == "" && c.Status != available || v.Moving {
 			v.Busy = "has the status " + c.Status
 		}
 		found = append(found, v)
@@ -208,8 +254,12 @@ func (p *provider) list(ctx context.Context, s server, zone string) ([]volumes.V
 	return found, nil
 }
 
-// available is the status of a volume that can be attached.
-const available = "available"
+// available is the status of a volume that can be attached, detaching that of
+// one that is attached, and soon will not be.
+const (
+	available = "available"
+	detaching = "detaching"
+)
 
 // devices are the links of virtio disks and of SCSI disks, whose names are cut by
 // some. The device that the API tells is not the one that the kernel takes.
@@ -249,10 +299,23 @@ func (p *provider) Attach(ctx context.Context, v volumes.Volume) (volumes.Volume
 		})
 	}
 	if err != nil {
-		return volumes.Settle(ctx, p, v, err)
+		return volumes.Settle(ctx, p, v, s.refusal(ctx, v, err))
 	}
 	v.Machine, v.Here = s.id, true
 	return v, nil
+}
+
+// refusal adds [volumes.ErrRefused] to the error of an attachment that Nova
+// refused, unless Nova has an earlier request for it.
+func (s server) refusal(ctx context.Context, v volumes.Volume, failed error) error {
+	refused := func(status int) bool { return gophercloud.ResponseCodeIs(failed, status) }
+	if !refused(http.StatusBadRequest) && !refused(http.StatusConflict) {
+		return failed
+	}
+	if has, known, err := s.volumes(ctx); err != nil || !known || has[v.ID] {
+		return failed
+	}
+	return fmt.Errorf("%w: %w", volumes.ErrRefused, failed)
 }
 
 // Nodes looks in all zones.

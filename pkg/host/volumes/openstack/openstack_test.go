@@ -1,14 +1,18 @@
 package openstack
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
@@ -115,6 +119,117 @@ func TestABusyVolumeIsNotTried(t *testing.T) {
 	})
 	if err != nil || !v.Here || f.attachments != 1 || !strings.Contains(told[0], d.ID+" has the status reserved") {
 		t.Errorf("%+v, %v, %d attachments, told %q", v, err, f.attachments, told)
+	}
+}
+
+// two returns a world with one more disk and one more machine.
+func two() (w *volumestest.World, a, b *volumestest.Disk) {
+	w, a = one("az-1")
+	b = diskOf(2, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "b", Zone: "az-1"})
+	w.Disks, w.Machines = append(w.Disks, b), append(w.Machines, machineOf(2, "az-1"))
+	return w, a, b
+}
+
+func acquire(t *testing.T, p *provider, want *volumestest.Disk) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	v, err := volumes.Acquire(ctx, p, slog.New(slog.NewTextHandler(t.Output(), nil)), func(string) {})
+	if err != nil || !v.Here || v.ID != want.ID {
+		t.Errorf("acquired %+v, %v; want %s", v, err, want.ID)
+	}
+}
+
+// Cinder tells of no attachment before it is made. Who loses a race against an
+// attachment that is being made, or never will be, takes the next volume.
+func TestARaceIsLostBeforeTheWinnerIsKnown(t *testing.T) {
+	for name, slow := range map[string]int{"attaching": 5, "leaked": -1} {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s answer lost %t", name, lost), func(t *testing.T) {
+				t.Parallel()
+				w, a, b := two()
+				f := &fake{t: t, w: w}
+				w.BeforeAttach = func(d *volumestest.Disk) {
+					if d.ID == a.ID && d.Machine == "" {
+						d.Machine, f.slow[d.ID] = w.Machines[1].ID, slow
+						if lost {
+							volumestest.Break()
+						}
+					}
+				}
+				acquire(t, f.open(t, options()), b)
+				if f.attachments != 2 {
+					t.Errorf("%d attachments were asked for", f.attachments)
+				}
+			})
+		}
+	}
+}
+
+// What Nova refuses, or cannot do, is not in the way of the next volume.
+func TestAVolumeThatCannotBeAttached(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusConflict} {
+		w, a, b := two()
+		acquire(t, (&fake{t: t, w: w, refuses: map[string]int{a.ID: status}}).open(t, options()), b)
+	}
+	w, a, b := two()
+	f := &fake{t: t, w: w, fails: true}
+	p := f.open(t, options())
+	f.status = map[string]string{a.ID: "error_attaching"}
+	v, err := p.Attach(t.Context(), volumes.Volume{ID: a.ID})
+	if !errors.Is(err, volumes.ErrRefused) || !strings.Contains(err.Error(), "its status is error_attaching") {
+		t.Errorf("%+v, %v", v, err)
+	}
+	f.fails = false
+	acquire(t, p, b)
+}
+
+// While Nova has an earlier request of this machine, or does not tell whether it
+// has, a refusal is no reason to attach another volume.
+func TestARefusalIsNoReasonForAnotherVolume(t *testing.T) {
+	for name, f := range map[string]*fake{"coming": {}, "leaving": {}, "not told": {old: true}} {
+		w, a, _ := two()
+		f.t, f.w, f.slow = t, w, map[string]int{a.ID: -1}
+		if name == "leaving" {
+			f.slow, f.status = nil, map[string]string{a.ID: "detaching"}
+		}
+		a.Machine = w.Self.ID
+		v, err := f.open(t, options()).Attach(t.Context(), volumes.Volume{ID: a.ID})
+		if err == nil || errors.Is(err, volumes.ErrTaken) || errors.Is(err, volumes.ErrRefused) {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+	}
+}
+
+// A program that begins while a volume is on its way to the machine, or from it,
+// does not attach another one.
+func TestAnAttachmentOfAnEarlierProgram(t *testing.T) {
+	w, a, b := two()
+	b.Machine = w.Self.ID
+	f := &fake{t: t, w: w, slow: map[string]int{b.ID: 3}}
+	acquire(t, f.open(t, options()), b)
+	if f.attachments != 0 || a.Machine != "" {
+		t.Errorf("%d attachments, a volume is at %q", f.attachments, a.Machine)
+	}
+	f.status = map[string]string{b.ID: "detaching"}
+	found, err := f.open(t, options()).Find(t.Context())
+	if err != nil || len(found) != 2 || found[1].Here || !found[1].Moving {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// A server whose zone nobody knows may reach none of the volumes, unless zones
+// are ignored.
+func TestAnUnknownZone(t *testing.T) {
+	for ignore, want := range map[string]string{
+		"ignore-volume-az=false": "ignore-volume-az=true below [BlockStorage]", "ignore-volume-az=true": "",
+	} {
+		w, _ := one("az-2")
+		f := &fake{t: t, w: w, zoneless: true}
+		found, err := f.open(t, options(), "ignore-volume-az=false", ignore).Find(t.Context())
+		if want == "" && (err != nil || len(found) != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %+v, %v", ignore, found, err)
+		}
 	}
 }
 

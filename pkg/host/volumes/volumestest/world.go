@@ -104,6 +104,19 @@ func (w *World) List(keep func(Disk) bool) []Disk {
 	return list
 }
 
+// DisksOf returns the ids of the disks that are attached to a machine.
+func (w *World) DisksOf(machine string) []string {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	var ids []string
+	for _, d := range w.Disks {
+		if d.Machine == machine {
+			ids = append(ids, d.ID)
+		}
+	}
+	return ids
+}
+
 // Disk returns one disk.
 func (w *World) Disk(id string) (Disk, bool) {
 	w.lock.Lock()
