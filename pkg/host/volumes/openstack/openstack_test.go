@@ -227,7 +227,8 @@ func TestAnUnknownZone(t *testing.T) {
 		w, _ := one("az-2")
 		f := &fake{t: t, w: w, zoneless: true}
 		found, err := f.open(t, options(), "ignore-volume-az=false", ignore).Find(t.Context())
-		if want == "" && (err != nil || len(found) != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || len(found) != 1) ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %+v, %v", ignore, found, err)
 		}
 	}
