@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -29,6 +30,7 @@ type fake struct {
 	// six is the machine's IPv6 address.
 	six string
 	// calls are the actions that were called.
+	mu    sync.Mutex
 	calls map[string]bool
 }
 
@@ -91,7 +93,9 @@ func (f *fake) api(w http.ResponseWriter, r *http.Request) {
 		r.Header.Get("X-Amz-Security-Token") != "session" || form.Get("Version") == "" {
 		f.t.Errorf("a request that is not signed: %v %s", r.Header, body)
 	}
+	f.mu.Lock()
 	f.calls[form.Get("Action")] = true
+	f.mu.Unlock()
 	switch {
 	case !f.w.Call():
 		refuse(w, http.StatusServiceUnavailable, "RequestLimitExceeded")

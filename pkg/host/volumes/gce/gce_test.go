@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"cloud.google.com/go/compute/metadata"
@@ -32,7 +33,9 @@ type fake struct {
 	// operations have the error code of each, "" for success; they are done when
 	// they are asked for again.
 	operations []string
-	calls      map[string]bool
+
+	mu    sync.Mutex
+	calls map[string]bool
 }
 
 // here redirects the metadata client, which has no address of its own to set.
@@ -59,7 +62,9 @@ func (f *fake) serve(t *testing.T) *provider {
 	} {
 		method, path, _ := strings.Cut(pattern, " ")
 		mux.HandleFunc(method+" /compute/v1/projects/project-1/"+path, func(w http.ResponseWriter, r *http.Request) {
+			f.mu.Lock()
 			f.calls[pattern] = true
+			f.mu.Unlock()
 			if !f.w.Call() {
 				refuse(w, http.StatusForbidden, "rateLimitExceeded")
 				return
