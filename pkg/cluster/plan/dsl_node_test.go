@@ -66,6 +66,9 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 		n.Assigned = nil
 	case "running", "stopped", "crashing":
 		n.Process = cluster.Process{State: cluster.ProcessState(key)}
+		if age, err := time.ParseDuration(value); err == nil {
+			n.Process.Since = s.obs.At.Add(-age)
+		}
 		if n.Assigned != nil && n.LeaseVoters.Token == "" {
 			n.LeaseVoters = older(n.Assigned.Token)
 		}
