@@ -27,18 +27,11 @@ func PromoteEarly(ctx context.Context, connect func(clientURLs []string) (Etcd, 
 		return errors.New("nobody leads")
 	}
 	// The leader alone knows how far the learner is; others would log each refusal.
-	etcd, err := connect(urls)
+	etcd, _, err := open(ctx, connect, urls, obs)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = etcd.Close() }()
-	list, err := etcd.Members(ctx)
-	if err != nil {
-		return err
-	}
-	if err := sameList(list, obs.Members); err != nil {
-		return err
-	}
 	id, err := idOf(obs.Members, op.Name)
 	if err != nil {
 		return err

@@ -21,24 +21,16 @@ type Etcd interface {
 	Close() error
 }
 
-// Membership carries out an operation on the member list, on who leads, or on the
-// cluster version: it
-// reads the list through the quorum once more, compares it with the one in obs,
-// against which the invariants were checked, and makes the one request.
+// Membership carries out an operation on the member list, on who leads, or on the cluster
+// version: it reads the list through the quorum once more, compares it with the one in
+// obs, against which the invariants were checked, and makes the one request.
 func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, error), obs cluster.Observation,
 	op plan.Operation) error {
-	etcd, err := connect(membershipURLs(obs, op))
+	etcd, list, err := open(ctx, connect, membershipURLs(obs, op), obs)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = etcd.Close() }()
-	list, err := etcd.Members(ctx)
-	if err != nil {
-		return err
-	}
-	if err := sameList(list, obs.Members); err != nil {
-		return err
-	}
 	switch op := op.(type) {
 	case *plan.AddLearner:
 		_, err = etcd.AddLearner(ctx, op.PeerURLs)
@@ -74,6 +66,24 @@ func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, er
 		return etcd.CancelDowngrade(ctx)
 	}
 	return fmt.Errorf("%s cannot be carried out", plan.KindOf(op).Path)
+}
+
+// open connects to etcd and reads the member list, which must still be that of obs.
+func open(ctx context.Context, connect func(clientURLs []string) (Etcd, error), urls []string,
+	obs cluster.Observation) (Etcd, []cluster.Member, error) {
+	etcd, err := connect(urls)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := etcd.Members(ctx)
+	if err == nil {
+		err = sameList(list, obs.Members)
+	}
+	if err != nil {
+		_ = etcd.Close()
+		return nil, nil, err
+	}
+	return etcd, list, nil
 }
 
 // membershipURLs returns the client URLs of those who may be asked to carry out op.
