@@ -225,6 +225,14 @@ func TestPersonOnADaemonsMachine(t *testing.T) {
 		read(t, ".", "alice-etcd-ca.crt") != read(t, dir, pki.ClientsCA+".crt") {
 		t.Error("they are of other authorities")
 	}
+	// A person and a client of one name have different authorities: neither takes the
+	// other's place.
+	key := read(t, ".", "alice.key")
+	r := onMachine(t, one, "certs", "client", "alice", "--endpoints=https://10.0.0.1:1")
+	if r.code != 2 || !strings.Contains(r.stderr, "alice-ca.crt is the certificate of another authority") ||
+		!strings.Contains(r.stderr, "--out-dir") || read(t, ".", "alice.key") != key {
+		t.Errorf("%+v", r)
+	}
 	plain := []daemons.Daemon{aDaemon(t, "--pki-dir="+dir, "--etcd-insecure")}
 	onMachine(t, plain, "certs", "person", "bob", "--role=operator").want(t, 0, "issued to bob", "")
 	if _, err := os.Stat("bob-etcd.crt"); err == nil {

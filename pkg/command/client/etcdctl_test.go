@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/contexts"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
@@ -115,6 +116,23 @@ func TestEtcdctlWithoutCertificates(t *testing.T) {
 		"--certs-dir="+t.TempDir(), "get")
 	if r.code != 1 || r.stdout != "" || !strings.Contains(r.stderr, "no client certificate for etcd") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A context that is named for the shell is of a cluster that this command knows nothing of:
+// it is not run on the etcd of the machine instead.
+func TestEtcdctlKnowsNoContexts(t *testing.T) {
+	dir := t.TempDir()
+	aVersion(t, dir, "3.6.16")
+	t.Setenv(contexts.Variable, "lab")
+	r := runEtcdctl(t, etcdbin.Finder{Dirs: []string{dir}}, "del", "--prefix", "/")
+	if r.code != 2 || r.stdout != "" || !strings.Contains(r.stderr, "ETCDADM_CONTEXT is lab") ||
+		!strings.Contains(r.stderr, "hint: name the etcd of that cluster with --endpoints") {
+		t.Errorf("%+v", r)
+	}
+	r = runEtcdctl(t, etcdbin.Finder{Dirs: []string{dir}}, "--endpoints=http://10.0.0.1:1", "get")
+	if r.code != 0 {
+		t.Errorf("with endpoints: %+v", r)
 	}
 }
 

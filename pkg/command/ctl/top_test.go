@@ -11,6 +11,25 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testpty"
 )
 
+// Pages that end stay on the terminal: the other screen goes with what is on it.
+func TestPagesThatEndStayOnTheTerminal(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	p := testpty.Open(t, 200, 20)
+	root := New()
+	root.SetOut(p.Program)
+	root.SetErr(p.Program)
+	done := make(chan int, 1)
+	go func() {
+		done <- cli.Run(t.Context(), root, []string{"top", "--count=1", "--backup-store=" + t.TempDir()})
+	}()
+	if page := p.Until(t, "no coordinator has published a status in this store"); strings.Contains(page, "\x1b[?1049h") {
+		t.Errorf("%q", page)
+	}
+	if code := <-done; code != 0 {
+		t.Errorf("it ends with %d", code)
+	}
+}
+
 // On a terminal both commands draw the same, until they are ended; the store may come back
 // after a first read that failed.
 func TestOnATerminal(t *testing.T) {

@@ -25,12 +25,23 @@ func (t *tool) fromHere(cmd *cobra.Command) (bool, error) {
 	if t.connect.given(cmd.Flags()) && !cmd.Flags().Changed(contextFlag) {
 		return false, nil
 	}
-	if ok, err := t.fromContext(cmd); ok || err != nil {
-		return ok, err
+	c, how, chosen, err := t.chosenContext(cmd)
+	if err != nil {
+		return false, err
+	}
+	// A current context that says nothing of daemons is for etcd-manager-ctl: the daemon
+	// on this machine goes before it.
+	if chosen && (how != contexts.Current || c.ReachesDaemons()) {
+		return true, t.fromContext(cmd, c, how)
 	}
 	d, s, ok, err := daemons.One(t.find)
-	if err != nil || !ok {
+	switch {
+	case err != nil:
 		return false, err
+	case !ok && chosen:
+		return true, t.fromContext(cmd, c, how)
+	case !ok:
+		return false, nil
 	}
 	own := ""
 	if s.Address == "" {
@@ -55,38 +66,36 @@ func (t *tool) fromHere(cmd *cobra.Command) (bool, error) {
 	return true, nil
 }
 
-// fromContext takes from a context what no flag says; it returns false where none is
-// chosen.
-func (t *tool) fromContext(cmd *cobra.Command) (bool, error) {
+// chosenContext returns the context that a flag, the environment or the file of contexts
+// chooses, and how; ok is false for none.
+func (t *tool) chosenContext(cmd *cobra.Command) (c contexts.Context, how string, ok bool, err error) {
 	fs := cmd.Flags()
-	named := fs.Changed(contextFlag)
-	switch {
+	switch named := fs.Changed(contextFlag); {
 	case named && t.context == "":
-		return false, cli.Usagef("--%s has no name", contextFlag)
+		return c, "", false, cli.Usagef("--%s has no name", contextFlag)
 	case named && fs.Changed("backup-store"):
-		return false, cli.Usagef("--backup-store and --%s are both given: which is meant?", contextFlag)
+		return c, "", false, cli.Usagef("--backup-store and --%s are both given: which is meant?", contextFlag)
 	}
-	c, how, ok, err := contexts.Choose(t.context)
-	if err != nil || !ok {
-		return false, err
-	}
-	if how == contexts.Current && !c.ReachesDaemons() {
-		return false, nil // it is for etcd-manager-ctl: the daemon on this machine can be asked
-	}
+	return contexts.Choose(t.context)
+}
+
+// fromContext takes from a context what no flag says.
+func (t *tool) fromContext(cmd *cobra.Command, c contexts.Context, how string) error {
+	fs := cmd.Flags()
 	for name, value := range c.Flags() {
 		if fs.Changed(name) {
 			continue
 		}
 		if err := fs.Set(name, value); err != nil {
-			return false, cli.WithHint(fmt.Errorf("the context %s: %s: %w", c.Name, name, err),
+			return cli.WithHint(fmt.Errorf("the context %s: %s: %w", c.Name, name, err),
 				"etcd-manager-ctl config set-context "+c.Name+" --"+name+"=...")
 		}
 	}
 	t.here = true
-	if !named {
+	if !fs.Changed(contextFlag) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the cluster is that of the context %s (%s)\n", c.Name, how)
 	}
-	return true, nil
+	return nil
 }
 
 // machineFlags are flags of status and observe that are about a member by hand.

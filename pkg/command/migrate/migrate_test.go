@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -55,10 +56,16 @@ func etcd2(t *testing.T) string {
 
 func call(t *testing.T, args ...string) (r report, text string, err error) {
 	t.Helper()
+	return heard(t, t.Output(), args...)
+}
+
+// heard is call with a place for what is said meanwhile.
+func heard(t *testing.T, said io.Writer, args ...string) (r report, text string, err error) {
+	t.Helper()
 	cmd := New()
 	var out strings.Builder
 	cmd.SetOut(&out)
-	cmd.SetErr(t.Output())
+	cmd.SetErr(said)
 	cmd.SetArgs(args)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	err = cmd.ExecuteContext(t.Context())
@@ -91,9 +98,13 @@ func TestMigrate(t *testing.T) {
 	}
 	// What is to be secret is not found in the clear.
 	id, key := keys(t)
-	secret, text, err := call(t, append(line, "-o", "json", "--encrypt-to="+id.Recipient().String(), "--sign-key="+key)...)
+	var said strings.Builder
+	secret, text, err := heard(t, &said, append(line, "-o", "json", "--encrypt-to="+id.Recipient().String(), "--sign-key="+key)...)
 	if err != nil || secret.Before || secret.Backup == r.Backup || len(secret.Recipients) != 1 || secret.Signer == "" {
 		t.Errorf("encrypted and signed: %s, %v", text, err)
+	}
+	if want := "backup " + r.Backup + " has the same data and is not encrypted"; !strings.Contains(said.String(), want) {
+		t.Errorf("%q is not said: %s", want, said.String())
 	}
 	// Nor is one that is signed for another cluster the same.
 	line[3] = "--cluster-name=other"

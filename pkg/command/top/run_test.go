@@ -206,6 +206,12 @@ func TestTerminal(t *testing.T) {
 			t.Errorf("colours: %v, with NO_COLOR=%s", has, noColour)
 		}
 	}
+	serial := testpty.Open(t, 0, 0)
+	screen, leave, _ := OnTerminal(serial.Program)
+	if o := screen.Options(); o.Width != 80 || o.Height != 24 {
+		t.Errorf("a console without a size has %+v", o)
+	}
+	leave()
 	t.Setenv("TERM", "dumb")
 	if _, _, ok := OnTerminal(theirs); ok {
 		t.Error("a dumb terminal is drawn on")

@@ -34,10 +34,11 @@ type terminal struct {
 // Live is true: a page takes the place of the one before.
 func (t *terminal) Live() bool { return true }
 
-// Options are those of the terminal as large as it is now.
+// Options are those of the terminal as large as it is now. A serial console does not know
+// its size, and is taken for one of 80 by 24: a longer page would scroll its top away.
 func (t *terminal) Options() Options {
-	o := Options{Colour: t.colour}
-	if w, h, err := term.GetSize(int(t.f.Fd())); err == nil {
+	o := Options{Colour: t.colour, Width: 80, Height: 24}
+	if w, h, err := term.GetSize(int(t.f.Fd())); err == nil && w > 0 && h > 0 {
 		o.Width, o.Height = w, h
 	}
 	return o

@@ -190,6 +190,22 @@ func TestTextOfOthersHasNoCodes(t *testing.T) {
 	}
 }
 
+func TestBackupsAreTold(t *testing.T) {
+	for want, change := range map[string]func(*cluster.Store){
+		"last backup 4m ago (12.0 MiB)":         func(*cluster.Store) {},
+		"damaged backup 2026-11-25T03:00:00Z-":  func(s *cluster.Store) { s.Backups[0].Damaged = true },
+		"backups unknown: the list is too long": func(s *cluster.Store) { s.Backups, s.BackupsProblem = nil, "the list is too long" },
+		"backups unknown, read":                 func(s *cluster.Store) { s.Backups = nil },
+		"no backup, read":                       func(s *cluster.Store) { s.Backups, s.BackupsKnown = nil, true },
+	} {
+		v := healthy()
+		change(&v.Sample.Status.Report.Observation.Store)
+		if page := Render(v, Options{}); !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+}
+
 func TestLatencies(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0.0ms", 2100 * time.Microsecond: "2.1ms", 9999 * time.Microsecond: "10.0ms", 41 * time.Millisecond: "41ms",
