@@ -99,7 +99,8 @@ func TestMigrate(t *testing.T) {
 	// What is to be secret is not found in the clear.
 	id, key := keys(t)
 	var said strings.Builder
-	secret, text, err := heard(t, &said, append(line, "-o", "json", "--encrypt-to="+id.Recipient().String(), "--sign-key="+key)...)
+	sealed := []string{"-o", "json", "--encrypt-to=" + id.Recipient().String(), "--sign-key=" + key}
+	secret, text, err := heard(t, &said, append(line, sealed...)...)
 	if err != nil || secret.Before || secret.Backup == r.Backup || len(secret.Recipients) != 1 || secret.Signer == "" {
 		t.Errorf("encrypted and signed: %s, %v", text, err)
 	}
@@ -108,7 +109,7 @@ func TestMigrate(t *testing.T) {
 	}
 	// Nor is one that is signed for another cluster the same.
 	line[3] = "--cluster-name=other"
-	other, _, err := call(t, append(line, "-o", "json", "--encrypt-to="+id.Recipient().String(), "--sign-key="+key)...)
+	other, _, err := call(t, append(line, sealed...)...)
 	if err != nil || other.Before || other.Backup == secret.Backup {
 		t.Errorf("for another cluster: %+v, %v", other, err)
 	}

@@ -192,11 +192,11 @@ func TestTextOfOthersHasNoCodes(t *testing.T) {
 
 func TestBackupsAreTold(t *testing.T) {
 	for want, change := range map[string]func(*cluster.Store){
-		"last backup 4m ago (12.0 MiB)":         func(*cluster.Store) {},
-		"damaged backup 2026-11-25T03:00:00Z-":  func(s *cluster.Store) { s.Backups[0].Damaged = true },
-		"backups unknown: the list is too long": func(s *cluster.Store) { s.Backups, s.BackupsProblem = nil, "the list is too long" },
-		"backups unknown, read":                 func(s *cluster.Store) { s.Backups = nil },
-		"no backup, read":                       func(s *cluster.Store) { s.Backups, s.BackupsKnown = nil, true },
+		"last backup 4m ago (12.0 MiB)":        func(*cluster.Store) {},
+		"damaged backup 2026-11-25T03:00:00Z-": func(s *cluster.Store) { s.Backups[0].Damaged = true },
+		"backups unknown: too many":            func(s *cluster.Store) { s.Backups, s.BackupsProblem = nil, "too many" },
+		"backups unknown, read":                func(s *cluster.Store) { s.Backups = nil },
+		"no backup, read":                      func(s *cluster.Store) { s.Backups, s.BackupsKnown = nil, true },
 	} {
 		v := healthy()
 		change(&v.Sample.Status.Report.Observation.Store)
