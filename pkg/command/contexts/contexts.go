@@ -137,6 +137,18 @@ func Path() string {
 // Read reads the file. One that is not there has no contexts. Who else may write it could
 // lead the one who asks to another cluster, and so it is not read.
 func Read() (*File, error) {
+	f, err := read()
+	if err != nil {
+		return nil, err
+	}
+	for i := range f.Contexts {
+		f.Contexts[i] = f.Contexts[i].At(filepath.Dir(f.path))
+	}
+	return f, nil
+}
+
+// read is Read with the paths as they are in the file.
+func read() (*File, error) {
 	f := &File{path: Path()}
 	if f.path == "" {
 		return f, nil
@@ -161,9 +173,6 @@ func Read() (*File, error) {
 	}
 	if err != nil {
 		return nil, cli.WithHint(fmt.Errorf("%s: %w", f.path, err), "correct the file; "+withoutFile)
-	}
-	for i := range f.Contexts {
-		f.Contexts[i] = f.Contexts[i].At(filepath.Dir(f.path))
 	}
 	return f, nil
 }

@@ -1,6 +1,7 @@
 package contexts
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -101,6 +102,29 @@ func TestAFileOfAnotherUserIsNotRead(t *testing.T) {
 }
 
 // What others write meanwhile stays, and what fails changes nothing.
+// What a person wrote stays: paths that are relative to the file, and where it is kept.
+func TestAFileMadeByHandStaysWhereItIs(t *testing.T) {
+	dir := file(t, `contexts:
+- {name: lab, backup-store: store, cert: bob.crt}
+`)
+	kept := filepath.Join(t.TempDir(), "kept")
+	if err := errors.Join(os.Rename(Path(), kept), os.Symlink(kept, Path())); err != nil {
+		t.Fatal(err)
+	}
+	if err := Edit(func(f *File) error { f.Current = "lab"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(kept)
+	if err != nil || !strings.Contains(string(text), "current-context: lab") ||
+		!strings.Contains(string(text), "cert: bob.crt") || !strings.Contains(string(text), "backup-store: store") {
+		t.Errorf("%v: %s", err, text)
+	}
+	c, _, _, err := Choose("")
+	if err != nil || c.Cert != filepath.Join(dir, "bob.crt") {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
 func TestEditing(t *testing.T) {
 	file(t, "")
 	var all sync.WaitGroup

@@ -15,7 +15,8 @@ import (
 )
 
 // Edit reads the file, has change change it, and writes it, readable by its owner alone.
-// Two at the same time do not lose what the other one does.
+// Paths stay as they are in the file, and comments are lost. Two at the same time do not
+// lose what the other one does.
 func Edit(change func(f *File) error) error {
 	path := Path()
 	if path == "" {
@@ -33,7 +34,7 @@ func Edit(change func(f *File) error) error {
 }
 
 func edit(change func(f *File) error) error {
-	f, err := Read()
+	f, err := read()
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,11 @@ func edit(change func(f *File) error) error {
 	if err := errors.Join(e.Encode(f), e.Close()); err != nil {
 		return fmt.Errorf("write the contexts: %w", err)
 	}
-	return hostfs.WriteFile(f.path, b.Bytes(), 0o600)
+	path, err := filepath.EvalSymlinks(f.path) // the file may be kept elsewhere
+	if err != nil {
+		path = f.path // a new one
+	}
+	return hostfs.WriteFile(path, b.Bytes(), 0o600)
 }
 
 // Set puts a context into the file in place of the one of that name. It reports whether it

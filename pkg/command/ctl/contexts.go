@@ -238,6 +238,11 @@ daemons. Files are remembered by their absolute paths, and are not copied.`,
 
 // over returns old with what the flags say.
 func over(old, c contexts.Context, flags *pflag.FlagSet) (contexts.Context, error) {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return old, fmt.Errorf("the directory of this command: %w", err)
+	}
+	c = c.At(here)
 	any := false
 	for name, set := range map[string]func(){
 		storeFlag: func() { old.BackupStore = c.BackupStore }, "cluster-name": func() { old.ClusterName = c.ClusterName },
@@ -257,9 +262,5 @@ func over(old, c contexts.Context, flags *pflag.FlagSet) (contexts.Context, erro
 		return old, &cli.UsageError{Text: "nothing is said of the context " + c.Name,
 			Next: "etcd-manager-ctl config set-context " + c.Name + " --" + storeFlag + "=URL"}
 	}
-	here, err := filepath.Abs(".")
-	if err != nil {
-		return old, fmt.Errorf("the directory of this command: %w", err)
-	}
-	return old.At(here), nil
+	return old, nil
 }
