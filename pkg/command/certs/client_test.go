@@ -122,6 +122,9 @@ func TestClientOfADaemonsEtcd(t *testing.T) {
 	works(c.Env)
 
 	onMachine(t, one, "kubeadm", "config", "--timeout=1m").want(t, 0, "      - "+m.ClientURL+"\n", "")
+	// Beside the daemon of another cluster, its authorities say which one is meant.
+	two := append(one, aDaemon(t, "--pki-dir="+authorities(t)))
+	onMachine(t, two, "kubeadm", "config", "--pki-dir="+dir, "--timeout=1m").want(t, 0, "      - "+m.ClientURL+"\n", "")
 	onMachine(t, one, "kubeadm", "bundle", "--out=cp/").want(t, 0, "", "rsync -a cp/")
 	config, err := pki.ClientTLSFromFiles("cp"+KubeadmCA, "cp"+KubeadmCert, "cp"+KubeadmKey)
 	if err != nil {

@@ -70,7 +70,7 @@ func (f *homeFlags) home(cmd *cobra.Command) (home, error) {
 	h := handHome(cfg)
 	if f.pkiDir != "" {
 		h.dir, h.authority = f.pkiDir, pki.ClientsCA
-		return h, nil
+		return f.answering(h), nil
 	}
 	if _, err := operate.Variables(cfg); f.machine.Named() || !errors.Is(err, fs.ErrNotExist) {
 		return h, nil
@@ -91,6 +91,39 @@ func (f *homeFlags) home(cmd *cobra.Command) (home, error) {
 	h.dir, h.authority, h.daemon = s.PKIDir, pki.ClientsCA, &s
 	tellDaemon(cmd, d)
 	return h, nil
+}
+
+// answering returns h with the daemon on this machine whose authorities it has, if there is
+// one, and no other: its command line says where its etcd answers.
+func (f *homeFlags) answering(h home) home {
+	found, err := f.find()
+	if err != nil {
+		return h // it is of use without
+	}
+	dir, err := os.Stat(h.dir)
+	if err != nil {
+		return h
+	}
+	var theirs []daemons.Settings
+	for _, d := range found {
+		s, err := d.Settings()
+		if err != nil || s.EtcdInsecure {
+			continue
+		}
+		if its, err := os.Stat(s.PKIDir); err == nil && os.SameFile(dir, its) {
+			theirs = append(theirs, s)
+		}
+	}
+	if len(theirs) != 1 {
+		return h
+	}
+	if theirs[0].Address == "" {
+		if h.own, err = operate.DefaultAddress(false); err != nil {
+			return h
+		}
+	}
+	h.daemon = &theirs[0]
+	return h
 }
 
 // theDaemon is [daemons.One] for commands that have --pki-dir to tell two clusters apart.
