@@ -124,13 +124,14 @@ func TestEtcdctlWithoutCertificates(t *testing.T) {
 func TestEtcdctlKnowsNoContexts(t *testing.T) {
 	dir := t.TempDir()
 	aVersion(t, dir, "3.6.16")
+	finder := etcdbin.Finder{Dirs: []string{dir}, Opt: t.TempDir()}
 	t.Setenv(contexts.Variable, "lab")
-	r := runEtcdctl(t, etcdbin.Finder{Dirs: []string{dir}}, "del", "--prefix", "/")
+	r := runEtcdctl(t, finder, "del", "--prefix", "/")
 	if r.code != 2 || r.stdout != "" || !strings.Contains(r.stderr, "ETCDADM_CONTEXT is lab") ||
 		!strings.Contains(r.stderr, "hint: name the etcd of that cluster with --endpoints") {
 		t.Errorf("%+v", r)
 	}
-	r = runEtcdctl(t, etcdbin.Finder{Dirs: []string{dir}}, "--endpoints=http://10.0.0.1:1", "get")
+	r = runEtcdctl(t, finder, "--endpoints=http://10.0.0.1:1", "get")
 	if r.code != 0 {
 		t.Errorf("with endpoints: %+v", r)
 	}

@@ -99,8 +99,11 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 	}
 	d := desiredOf(spec)
 	if allowed != nil {
-		if *allowed, err = s.PutRequest(ctx, *allowed); err != nil {
-			return err
+		// What is queued already stays as it is.
+		if allowed.Name == "" {
+			if *allowed, err = s.PutRequest(ctx, *allowed); err != nil {
+				return err
+			}
 		}
 		d.Restore = allowed.Name
 	}
