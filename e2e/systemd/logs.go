@@ -9,7 +9,7 @@ import (
 )
 
 // evidence is what a failure is looked into with.
-const evidence = `
+const evidence = "\ntail -n 40 " + cloudErrors + `
 systemctl --no-pager --full --lines=0 status etcd.service
 systemctl --no-pager --failed --plain --no-legend
 ls -lR /etc/etcd

@@ -168,8 +168,8 @@ func first(output []string) string {
 		if strings.HasPrefix(line, "=== ") {
 			continue
 		}
-		text.WriteString(strings.TrimSuffix(line[:min(len(line), 1000)], "\n") + "\n")
-		if text.Len() > 2000 {
+		text.WriteString(strings.TrimSuffix(line[:min(len(line), 400)], "\n") + "\n")
+		if text.Len() > 700 {
 			break
 		}
 	}
