@@ -27,7 +27,7 @@ const (
 	// downTime is for a machine to stop all its services.
 	downTime = 60 * time.Second
 	// runTime bounds one script.
-	runTime = 3 * time.Minute
+	runTime = 6 * time.Minute
 	// pollTime is the pause between two observations.
 	pollTime = 100 * time.Millisecond
 )
