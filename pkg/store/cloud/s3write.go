@@ -15,14 +15,11 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 const (
-	// firstBuffer is enough for most control objects.
-	firstBuffer = 64 << 10
 	// partTime bounds one try of sending a part, completeTime one of putting the
 	// parts together, abortTime the cleaning up.
 	partTime     = 5 * time.Minute
@@ -30,17 +27,6 @@ const (
 	abortTime    = 30 * time.Second
 	contentType  = "application/octet-stream"
 )
-
-// A cut says how an upload is cut into parts, which are in memory while they are
-// sent, so that one can be sent again.
-type cut struct {
-	// The first parts are small, and atOnce of them are in memory; the others are
-	// large, and one is in memory.
-	small, large  int
-	first, atOnce int
-	// most is the number of parts that S3 takes.
-	most int
-}
 
 // standardCut needs 15 MiB of memory, and 32 MiB from 39 GiB on, where the parts
 // grow, which no etcd reaches. It ends at 101 GiB. Up to there all parts but the
@@ -90,28 +76,14 @@ func condition(o store.WriteOptions) *string {
 }
 
 func (u *uploader) write(ctx context.Context, key string, r io.Reader, o store.WriteOptions) error {
-	part := make([]byte, min(firstBuffer, u.cut.small))
-	n, err := io.ReadFull(r, part)
-	if err == nil {
-		part = append(make([]byte, 0, u.cut.small), part...)[:u.cut.small]
-		var more int
-		more, err = io.ReadFull(r, part[n:])
-		n += more
-	}
+	part, whole, err := u.cut.begin(r)
 	switch {
-	case ended(err):
-		return u.put(ctx, key, part[:n], o)
 	case err != nil:
 		return err
+	case whole:
+		return u.put(ctx, key, part, o)
 	}
 	return u.multipart(ctx, key, part, r, o)
-}
-
-// ended reports whether io.ReadFull came to the end of its reader. A reader that
-// itself fails with io.ErrUnexpectedEOF does not look like that: the store wraps
-// the errors of readers, which is why errors.Is must not look into them.
-func ended(err error) bool {
-	return err == io.EOF || err == io.ErrUnexpectedEOF //nolint:errorlint // see above
 }
 
 func (u *uploader) put(ctx context.Context, key string, body []byte, o store.WriteOptions) error {
@@ -152,7 +124,7 @@ func (u *uploader) multipart(ctx context.Context, key string, first []byte, r io
 		return fmt.Errorf("begin a multipart upload: %w", err)
 	}
 	m := &multipart{uploader: u, key: key, id: created.UploadId}
-	if err = m.send(ctx, first, r); err == nil {
+	if err = (sender{cut: u.cut, server: "S3", part: m.sendPart}).send(ctx, first, r); err == nil {
 		_, err = u.client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
 			Bucket: &u.config.bucket, Key: &key, UploadId: m.id, IfNoneMatch: condition(o),
 			MultipartUpload: &types.CompletedMultipartUpload{Parts: m.parts()},
@@ -193,75 +165,6 @@ type multipart struct {
 func (m *multipart) parts() []types.CompletedPart {
 	slices.SortFunc(m.done, func(a, b types.CompletedPart) int { return int(*a.PartNumber - *b.PartNumber) })
 	return m.done
-}
-
-// send sends the first part and then what r holds. When it returns, no part is
-// under way.
-func (m *multipart) send(ctx context.Context, part []byte, r io.Reader) error {
-	ctx, cancel := context.WithCancel(ctx)
-	sending, sendingCtx := errgroup.WithContext(ctx)
-	err := m.sendAll(sendingCtx, sending, part, r)
-	if err != nil {
-		cancel()
-	}
-	if sendErr := sending.Wait(); err == nil || errors.Is(err, context.Canceled) && sendErr != nil {
-		// What was cancelled was so by a part that could not be sent.
-		err = sendErr
-	}
-	cancel()
-	return err
-}
-
-// sendAll reads parts and has them sent by the group.
-func (m *multipart) sendAll(ctx context.Context, sending *errgroup.Group, part []byte, r io.Reader) error {
-	free := make(chan []byte, m.cut.atOnce)
-	for range m.cut.atOnce - 1 {
-		free <- nil
-	}
-	for number := 1; ; number++ {
-		if number > m.cut.most {
-			return fmt.Errorf("it does not fit into the %d parts that S3 allows", m.cut.most)
-		}
-		content := part
-		sending.Go(func() error {
-			err := m.sendPart(ctx, number, content)
-			free <- content[:cap(content)]
-			return err
-		})
-		if number == m.cut.first {
-			if err := m.drain(ctx, free); err != nil {
-				return err
-			}
-			free <- make([]byte, m.cut.large)
-		}
-		select {
-		case part = <-free:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if part == nil {
-			part = make([]byte, m.cut.small)
-		}
-		n, err := io.ReadFull(r, part)
-		if part = part[:n]; err != nil && !ended(err) {
-			return err
-		}
-		if n == 0 {
-			return nil
-		}
-	}
-}
-
-// drain takes all small buffers back, which ends the sending of them.
-func (m *multipart) drain(ctx context.Context, free <-chan []byte) error {
-	for range m.cut.atOnce {
-		select {
-		case <-free:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }
 
 func (m *multipart) sendPart(ctx context.Context, number int, content []byte) error {
