@@ -43,8 +43,9 @@ func (f *folder) described() bool { return f.backup.Files.Described }
 // marked reports whether there is a marker, whatever else.
 func (f *folder) marked() bool { return f.backup.Files.Marked }
 
-// isPart reports whether a file is one of those of a backup.
+// isPart reports whether a file is one of those of a backup, or a segment of one.
 func isPart(file string) bool {
+	file, _, _ = strings.Cut(file, SegmentsDir)
 	switch file {
 	case retention.MarkerFile, retention.DescriptionFile, retention.SignatureFile,
 		retention.VerifiedFile, retention.DrilledFile, retention.SuspectFile, retention.DamagedFile:

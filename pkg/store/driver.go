@@ -42,6 +42,11 @@ type Bucket struct {
 	Unconditional bool
 }
 
+// SegmentsDir is what a driver puts behind a key for the keys of the segments that
+// the object is made of, if it needs such: they are deleted with the backup that
+// the object belongs to.
+const SegmentsDir = ".segments/"
+
 // WriteOptions say how Bucket.Write stores an object.
 type WriteOptions struct {
 	// OnlyAbsent asks for the write to fail with ErrTaken if the key is taken.

@@ -2,8 +2,10 @@ package keystone
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -24,6 +26,25 @@ func FromFile(path string) (Settings, error) {
 		return s, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil
+}
+
+// Find returns what the environment says. Where it does not say where Keystone
+// is, that is the file that it names, or else the first of the files that are
+// there.
+func Find(files ...string) (Settings, error) {
+	s, err := FromEnv()
+	if s.AuthURL != "" {
+		return s, err
+	}
+	if named := os.Getenv("OPENSTACK_CREDENTIAL_FILE"); named != "" {
+		return FromFile(named)
+	}
+	for _, path := range files {
+		if s, err := FromFile(path); !errors.Is(err, fs.ErrNotExist) {
+			return s, err
+		}
+	}
+	return s, fmt.Errorf("%w, and there is no %s", err, strings.Join(files, " or "))
 }
 
 // read reads a file of sections with lines KEY=VALUE. A value may stand between

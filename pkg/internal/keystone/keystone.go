@@ -167,6 +167,8 @@ func (s Settings) transport() (*http.Transport, error) {
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: time.Minute, IdleConnTimeout: 90 * time.Second,
 		MaxIdleConnsPerHost: 8, ForceAttemptHTTP2: true,
+		// Objects come as they are stored.
+		DisableCompression: true,
 		TLSClientConfig: &tls.Config{
 			MinVersion:         tls.VersionTLS12,
 			InsecureSkipVerify: s.Insecure, // where the operator asks for it

@@ -25,6 +25,7 @@ func clean(t *testing.T) {
 		}
 	}
 	t.Setenv("KOPS_OS_TLS_INSECURE_SKIP_VERIFY", "")
+	t.Setenv("OPENSTACK_CREDENTIAL_FILE", "")
 }
 
 // asked are bodies of log-ins, which a server answers with a token.
@@ -175,6 +176,29 @@ func TestFromFile(t *testing.T) {
 	if _, err := FromFile(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
+}
+
+// The environment comes first, then the file that it names, then those that are
+// there.
+func TestFind(t *testing.T) {
+	clean(t)
+	none := filepath.Join(t.TempDir(), "none")
+	there := file(t, keystonetest.File("http://there"))
+	check := func(want string, files ...string) {
+		t.Helper()
+		s, err := Find(files...)
+		if s.AuthURL != want && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%+v, %v, want %q", s, err, want)
+		}
+	}
+	check("OS_AUTH_URL does not say where Keystone is, and there is no "+none+" or x", none, "x")
+	check("http://there/identity/v3", none, there)
+	t.Setenv("OPENSTACK_CREDENTIAL_FILE", file(t, keystonetest.File("http://named")))
+	check("http://named/identity/v3", none, there)
+	t.Setenv("OPENSTACK_CREDENTIAL_FILE", none)
+	check("none: no such file", there)
+	t.Setenv("OS_AUTH_URL", "https://env")
+	check("neither a user", there)
 }
 
 // A token that is too old is renewed, and the endpoint is that of the region.

@@ -1,5 +1,6 @@
 // Package cloud is the drivers of the stores in clouds: Amazon S3 and the
-// servers that speak its protocol, Google Cloud Storage and Azure Blob Storage.
+// servers that speak its protocol, Google Cloud Storage, Azure Blob Storage and
+// Swift.
 // A program that imports it, for its effect, can open their locations with
 // store.Open:
 //
@@ -9,7 +10,7 @@
 //	azblob://CONTAINER/PATH                Azure Blob Storage, account AZURE_STORAGE_ACCOUNT
 //	azureblob://CONTAINER/PATH             the same
 //	azureblob://ACCOUNT/CONTAINER/PATH     the same, where AZURE_STORAGE_ACCOUNT is not set
-//	swift://...                            an error that says what to use instead
+//	swift://CONTAINER/PATH                 Swift, OpenStack's object store
 //
 // The options behind a question mark and the environment variables are in
 // docs/stores.md of this project. The SDKs of the clouds are large, so only main
@@ -36,11 +37,7 @@ func init() {
 	store.Register("gs", openGCS)
 	store.Register("azblob", openAzure)
 	store.Register("azureblob", openAzure)
-	store.Register("swift", func(*url.URL) (store.Dial, error) {
-		return nil, errors.New("there is no driver for the protocol of Swift; use its S3 gateway (s3api): " +
-			"s3://CONTAINER/PATH, " +
-			"with S3_ENDPOINT, S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY (openstack ec2 credentials create)")
-	})
+	store.Register("swift", openSwift)
 }
 
 // options are the query of a location.

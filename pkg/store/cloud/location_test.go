@@ -18,6 +18,8 @@ func clean(t *testing.T) {
 		"STORAGE_EMULATOR_HOST",
 		"AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_DOMAIN", "AZURE_STORAGE_PROTOCOL",
 		"AZURE_STORAGE_IS_CDN", "AZURE_STORAGE_IS_LOCAL_EMULATOR",
+		"OS_AUTH_URL", "OS_USERNAME", "OS_USER_ID", "OS_PASSWORD", "OS_APPLICATION_CREDENTIAL_ID", "OS_PROJECT_ID",
+		"OS_PROJECT_NAME", "OS_REGION_NAME", "OS_CACERT", "OPENSTACK_CREDENTIAL_FILE",
 	} {
 		t.Setenv(name, "")
 	}
@@ -61,12 +63,18 @@ func TestLocationsThatCannotBe(t *testing.T) {
 		"s3://b/half-the-keys": {
 			map[string]string{"S3_ENDPOINT": "minio:9000", "S3_ACCESS_KEY_ID": "a"}, "must both be set",
 		},
-		"do://b/x":                               {nil, "S3_ENDPOINT is not set"},
-		"linode://b/x":                           {nil, "S3_ENDPOINT is not set"},
-		"hos://b/x":                              {nil, "S3_ENDPOINT is not set"},
-		"scw://b/x":                              {nil, "S3_ENDPOINT is not set"},
-		"do://b/x?endpoint=https://host":         {nil, "S3_ACCESS_KEY_ID"},
-		"swift://c/x":                            {nil, "s3://CONTAINER/PATH"},
+		"do://b/x":                             {nil, "S3_ENDPOINT is not set"},
+		"linode://b/x":                         {nil, "S3_ENDPOINT is not set"},
+		"hos://b/x":                            {nil, "S3_ENDPOINT is not set"},
+		"scw://b/x":                            {nil, "S3_ENDPOINT is not set"},
+		"do://b/x?endpoint=https://host":       {nil, "S3_ACCESS_KEY_ID"},
+		"swift://":                             {nil, "bucket is missing"},
+		"swift://c/x":                          {nil, "OS_AUTH_URL does not say where Keystone is, and there is no /rootfs/etc"},
+		"swift://c/x?colour=red":               {nil, "conditional_writes, region"},
+		"swift://c/x?conditional_writes=maybe": {nil, "one of on, off"},
+		"swift://c/no-password": {
+			map[string]string{"OS_AUTH_URL": "https://keystone/v3", "OS_USERNAME": "u"}, "no password",
+		},
 		"gs://":                                  {nil, "bucket is missing"},
 		"gs://b/x?region=y":                      {nil, "anonymous, universe_domain"},
 		"gs://b/x?anonymous=maybe":               {nil, "true or false"},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,15 +29,15 @@ type Server struct {
 	Busy func() bool
 
 	lock sync.Mutex
-	// given is the number of tokens that were given, valid the one that counts.
-	given, valid int
+	// given is the number of tokens that were given, of which so many expired.
+	given, expired int
 }
 
-// Expire makes the token of everybody invalid.
+// Expire makes all tokens invalid.
 func (s *Server) Expire() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	s.valid = 0
+	s.expired = s.given
 }
 
 // Given returns how many tokens were given.
@@ -50,7 +51,9 @@ func (s *Server) Given() int {
 func (s *Server) Guarded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.lock.Lock()
-		valid := s.valid > 0 && r.Header.Get("X-Auth-Token") == s.token()
+		text, ok := strings.CutPrefix(r.Header.Get("X-Auth-Token"), "token-")
+		number, err := strconv.Atoi(text)
+		valid := ok && err == nil && number > s.expired && number <= s.given
 		s.lock.Unlock()
 		switch {
 		case !valid:
@@ -61,9 +64,6 @@ func (s *Server) Guarded(h http.Handler) http.Handler {
 		}
 	})
 }
-
-// token is the one that is valid now.
-func (s *Server) token() string { return fmt.Sprint("token-", s.valid) }
 
 func (s *Server) busy(w http.ResponseWriter) bool {
 	if s.Busy == nil || !s.Busy() {
@@ -123,8 +123,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.lock.Lock()
 	s.given++
-	s.valid = s.given
-	w.Header().Set("X-Subject-Token", s.token())
+	w.Header().Set("X-Subject-Token", fmt.Sprint("token-", s.given))
 	s.lock.Unlock()
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(object{"token": object{
