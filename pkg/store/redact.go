@@ -4,12 +4,13 @@ import "regexp"
 
 // Secrets as the errors of clouds, of HTTP clients and of URLs show them: in the
 // query of a URL that is signed or has a token, in its user part, in a connection
-// string, and in a header.
+// string, in a header, and in the JSON of a log-in.
 var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\b(sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential|` +
 		`awsaccesskeyid|googleaccessid|access_token|client_secret|sharedaccesssignature|accountkey|secretaccesskey|sessiontoken|token|password)(=|%3D)[^&\s"'<>;,)]+`),
 	regexp.MustCompile(`(://)([^/\s"'@:]+:[^/\s"'@]*)@`),
-	regexp.MustCompile(`(?i)\b(authorization: *)(\w+ +)?[^\s"'<>]+`),
+	regexp.MustCompile(`(?i)\b((?:authorization|x-(?:auth|subject|storage)-token): *)(\w+ +)?[^\s"'<>]+`),
+	regexp.MustCompile(`(?i)("(?:password|secret|passcode)" *: *")[^"]*`),
 }
 
 const hidden = "REDACTED"
@@ -19,7 +20,8 @@ const hidden = "REDACTED"
 func redact(text string) string {
 	text = secrets[0].ReplaceAllString(text, "${1}${2}"+hidden)
 	text = secrets[1].ReplaceAllString(text, "${1}"+hidden+"@")
-	return secrets[2].ReplaceAllString(text, "${1}"+hidden)
+	text = secrets[2].ReplaceAllString(text, "${1}"+hidden)
+	return secrets[3].ReplaceAllString(text, "${1}"+hidden)
 }
 
 // A redacted error is another one with a text that may be shown.

@@ -41,7 +41,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	d := cluster.DefaultPolicy()
 	fs.StringVar(&f.clusterName, "cluster-name", "", "name of the etcd cluster (required)")
 	fs.StringVar(&f.backupStore, "backup-store", "",
-		"control and backup store: file:///path, s3://bucket/path, gs://..., azblob://... (required)")
+		"control and backup store: file:///path, s3://bucket/path, gs://..., azblob://..., swift://... (required)")
 	fs.StringVar(&f.dataDir, "data-dir", "", "directory for the node's data, if no volume provider gives one")
 	fs.StringVar(&f.nodeName, "node-name", "",
 		"name of this node and of its member; default: the content of the file myid in the data directory")

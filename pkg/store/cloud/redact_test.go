@@ -17,7 +17,8 @@ import (
 // of any driver shows it, and none is without the rest.
 func TestNoErrorShowsASecret(t *testing.T) {
 	const answer = "GET http://x/?X-Amz-Signature=SECRET&X-Amz-Credential=SECRET%2F2026&X-Goog-Signature=SECRET&sig=SECRET " +
-		"http://name:SECRET@proxy/ AccountKey=SECRET; Authorization: Bearer SECRET and the rest"
+		"http://name:SECRET@proxy/ AccountKey=SECRET; Authorization: Bearer SECRET, X-Auth-Token: SECRET " +
+		`{"password": "SECRET", "secret":"SECRET"} and the rest`
 	clean(t)
 	t.Setenv("AWS_MAX_ATTEMPTS", "2")
 	asks := map[string]func(*testing.T){}
@@ -36,6 +37,11 @@ func TestNoErrorShowsASecret(t *testing.T) {
 		}},
 		"gcs": {"gs://bucket/x", func(host string) map[string]string {
 			return map[string]string{"STORAGE_EMULATOR_HOST": host}
+		}},
+		"swift": {"swift://container/x", func(host string) map[string]string {
+			return map[string]string{
+				"OS_AUTH_URL": "http://" + host + "/v3", "OS_USERNAME": "u", "OS_PASSWORD": "SECRET", "OS_PROJECT_ID": "p",
+			}
 		}},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -29,6 +29,8 @@ const (
 	swiftTries   = 8
 	swiftPause   = 300 * time.Millisecond
 	swiftLongest = 30 * time.Second
+	// maxPage is how much of a page of a listing is read, many times what there is.
+	maxPage = 64 << 20
 	// containerTime is for how long a container that was seen is not asked for.
 	containerTime = time.Minute
 )
@@ -204,10 +206,12 @@ func (s *swift) ListPaged(ctx context.Context, o *driver.ListOptions) (*driver.L
 		Bytes              int64
 		Modified           string `json:"last_modified"`
 	}
-	if resp.StatusCode != http.StatusNoContent {
-		if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
-			return nil, fmt.Errorf("a page of a listing: %w", err)
-		}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxPage))
+	if err == nil && len(text) > 0 {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a page of a listing: %w", err)
 	}
 	page := &driver.ListPage{}
 	for _, l := range list {
