@@ -10,7 +10,7 @@ var secrets = []*regexp.Regexp{
 		`awsaccesskeyid|googleaccessid|access_token|client_secret|sharedaccesssignature|accountkey|secretaccesskey|sessiontoken|token|password)(=|%3D)[^&\s"'<>;,)]+`),
 	regexp.MustCompile(`(://)([^/\s"'@:]+:[^/\s"'@]*)@`),
 	regexp.MustCompile(`(?i)\b((?:authorization|x-(?:auth|subject|storage)-token): *)(\w+ +)?[^\s"'<>]+`),
-	regexp.MustCompile(`(?i)("(?:password|secret|passcode)" *: *")[^"]*`),
+	regexp.MustCompile(`(?i)("(?:password|secret|passcode)" *: *")(?:[^"\\]|\\.)*`),
 }
 
 const hidden = "REDACTED"

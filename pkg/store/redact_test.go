@@ -15,7 +15,7 @@ func TestRedact(t *testing.T) {
 		"AccountName=a;AccountKey=a2V5==;EndpointSuffix=x":    "AccountName=a;AccountKey=REDACTED;EndpointSuffix=x",
 		"Authorization: Bearer ey.J.x":                        "Authorization: REDACTED",
 		"X-Auth-Token: gAAA-x_y, and more":                    "X-Auth-Token: REDACTED and more",
-		`{"user": {"name": "u", "password": "a b"}}`:          `{"user": {"name": "u", "password": "REDACTED"}}`,
+		`{"user": {"name": "u", "password": "a\"b \\"}}`:      `{"user": {"name": "u", "password": "REDACTED"}}`,
 		"read control/etcd-cluster-spec: object is absent":    "read control/etcd-cluster-spec: object is absent",
 		"token is for the account a of AZURE_STORAGE_ACCOUNT": "token is for the account a of AZURE_STORAGE_ACCOUNT",
 	} {
