@@ -216,7 +216,8 @@ func TestSwiftWithoutConditions(t *testing.T) {
 		!strings.Contains(err.Error(), "If-None-Match") {
 		t.Errorf("%t, %v", made, err)
 	}
-	if made, err := f.open(t, "swift://container/x?conditional_writes=off").Create(t.Context(), "a", nil); !made || err != nil {
+	s = f.open(t, "swift://container/x?conditional_writes=off")
+	if made, err := s.Create(t.Context(), "a", nil); !made || err != nil {
 		t.Errorf("%t, %v", made, err)
 	}
 }

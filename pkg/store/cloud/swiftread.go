@@ -63,7 +63,9 @@ func (s *swift) url(key string) string {
 // of the answer.
 func (s *swift) request(ctx context.Context, method, url string, o gophercloud.RequestOpts) (*http.Response, error) {
 	o.KeepResponseBody = true
-	o.OkCodes = []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent, http.StatusPartialContent}
+	o.OkCodes = []int{
+		http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent, http.StatusPartialContent,
+	}
 	for try := 1; ; try++ {
 		if body, ok := o.RawBody.(io.Seeker); ok {
 			if _, err := body.Seek(0, io.SeekStart); err != nil {
@@ -188,7 +190,9 @@ func modTime(h http.Header) time.Time {
 func (s *swift) ListPaged(ctx context.Context, o *driver.ListOptions) (*driver.ListPage, error) {
 	size := cmp.Or(o.PageSize, 1000)
 	q := url.Values{"format": {"json"}, "limit": {strconv.Itoa(size)}}
-	for name, value := range map[string]string{"prefix": o.Prefix, "delimiter": o.Delimiter, "marker": string(o.PageToken)} {
+	for name, value := range map[string]string{
+		"prefix": o.Prefix, "delimiter": o.Delimiter, "marker": string(o.PageToken),
+	} {
 		if value != "" {
 			q.Set(name, value)
 		}
