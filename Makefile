@@ -6,7 +6,7 @@ FAST := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race) -ldflags=-w -shuf
 ETCD  = ETCDADM_ETCD_DIR="$$($(GO) run ./images path)"
 # STRICT=1 fails where tests are skipped that hack/skips.txt does not name.
 TEST  = $(GO) run ./hack/runtests -go $(GO) -expect hack/skips.txt $(if $(STRICT),-strict) --
-.PHONY: help build demo test verify e2e kind bench sim clean
+.PHONY: help build demo test verify e2e kind bench dist sim clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
@@ -24,7 +24,6 @@ test: ## run the tests of all modules, with every version of etcd; whole cluster
 
 verify: ## lint, check what is generated, build each module alone
 	@GO=$(GO) hack/verify
-
 e2e: build ## run the long end-to-end tests, those on real systemd where Docker is there; the short ones are in "make test"
 	@$(GO) run ./images etcd e2e >/dev/null
 	$(ETCD) $(subst runtests,runtests -only-tag=e2e,$(TEST)) -count=1 -p=1 -timeout=60m $(or $(E2E),./e2e/...)
@@ -33,8 +32,9 @@ kind: ## tell the stories in kind, KIND='-run NAME' some of them; without a node
 
 bench: build ## run the benchmarks; the table of docs/performance.md comes last
 	$(ETCD) $(GO) test -run '^$$' -bench . -benchmem work && $(ETCD) $(GO) run ./e2e/bench -bin ./bin
-
+dist: ## build archives, .deb and .rpm into ./dist; VERSION=v0.1.0 names a release
+	$(GO) run ./hack/dist $(if $(VERSION),-version=$(VERSION))
 sim: ## simulate histories for 10 minutes, or SIM_FOR
 	ETCDADM_SIM_FOR=$(or $(SIM_FOR),10m) $(GO) test -count=1 -timeout=0 ./pkg/cluster/sim/...
 clean: ## delete what was built, except the cache of etcd binaries
-	rm -rf bin .cache
+	rm -rf bin dist .cache

@@ -113,8 +113,9 @@ var layers = map[string]Layer{
 	"etcd-manager-ctl": Main,
 	"etcdadm":          Main,
 
-	"hack":   Tool,
-	"images": Tool,
+	"hack":      Tool,
+	"hack/dist": Tool,
+	"images":    Tool,
 
 	"e2e": EndToEnd,
 }
@@ -140,6 +141,9 @@ var allowances = []Allowance{
 	{"hack", "pkg/host/machine", "the page of phases, checks and holds is made from them"},
 	{"hack", "pkg/cluster/plan", "the pages of the operations and holds are made from them"},
 	{"hack", "pkg/cli", "the page of exit codes is made from their table"},
+	{"hack/dist", "pkg/cli", "manual pages name the version that is built"},
+	{"hack/dist", "pkg/command", "packages have manual pages and completions, which are made from the commands"},
+	{"hack/dist", "pkg/host/initfiles", "the units of packages are those that etcdadm writes"},
 }
 
 // An Owner says which packages alone may import a library, test files

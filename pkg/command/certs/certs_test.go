@@ -249,6 +249,46 @@ func TestRenew(t *testing.T) {
 	}
 }
 
+// With --within only what ends soon, or cannot be read, is renewed; what is missing stays so.
+func TestRenewWithin(t *testing.T) {
+	s := made(t, "a", 100*24*time.Hour)
+	do(t, words("certs renew server --cert-lifetime=480h", s.Dir)...).want(t, 0, "server ", "")
+	renewed := func(want ...string) {
+		t.Helper()
+		r := do(t, words("certs renew all --within=30d -o json", s.Dir)...)
+		var list renewal
+		if err := json.Unmarshal([]byte(r.stdout), &list); err != nil || r.code != 0 || list.Renewed == nil {
+			t.Fatalf("%v %+v", err, r)
+		}
+		var names []string
+		for _, one := range list.Renewed {
+			names = append(names, one.Name)
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("renewed %v, want %v", names, want)
+		}
+	}
+	do(t, words("certs renew all --within=10d", s.Dir)...).want(t, 0, "No certificate expires within 10d", "")
+	do(t, words("certs renew peer --within=30d", s.Dir)...).want(t, 0, "No certificate expires within 30d", "")
+	renewed("server")
+	renewed()
+	if err := os.WriteFile(filepath.Join(s.Dir, "etcdctl-etcd-client.crt"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(s.Dir, "apiserver-etcd-client.crt")); err != nil {
+		t.Fatal(err)
+	}
+	r := do(t, words("certs renew all --within=30d --name=a --bind-address=127.0.0.1", s.Dir)...)
+	r.want(t, 0, "etcdctl-etcd-client  -", "")
+	if strings.Contains(r.stdout, "apiserver") || strings.Contains(r.stdout, "peer") {
+		t.Errorf("%+v", r)
+	}
+	move(t, s.Dir+"/ca.key", s.Dir+"/x")
+	renewed()
+	do(t, words("certs renew all --within=2000d", s.Dir)...).want(t, 1, "", "ca.key is not on this machine")
+	do(t, words("certs renew all --within=soon", s.Dir)...).want(t, 2, "", `"soon" is not a time`)
+}
+
 func TestRenewFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		args        string

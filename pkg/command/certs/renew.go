@@ -24,8 +24,10 @@ func renewCommand(out *cli.Output) *cobra.Command {
 		Use: "renew all|NAME...", Short: "issue new certificates for this machine",
 		Long: "renew issues new certificates for the existing keys: " + strings.Join(pki.MachinePairs(), ", ") + `.
 Subject and names stay as they are; --server-cert-extra-sans, --peer-cert-extra-sans and --bind-address add to
-them. A running etcd uses the new certificates from the next connection on, without a restart.`,
-		Example:   "  etcdadm certs renew all\n  etcdadm certs renew server --server-cert-extra-sans=etcd.example.com",
+them. A running etcd uses the new certificates from the next connection on, without a restart.
+
+With --within=60d only those are renewed that have expired or expire within 60 days, for a timer.`,
+		Example:   "  etcdadm certs renew all\n  etcdadm certs renew all --within=60d\n  etcdadm certs renew server --server-cert-extra-sans=etcd.example.com",
 		ValidArgs: append([]string{allPairs}, pki.MachinePairs()...),
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -40,6 +42,8 @@ them. A running etcd uses the new certificates from the next connection on, with
 	}
 	flags := machineflags.Add(cmd, machineflags.Certificates)
 	var force bool
+	var within days
+	cmd.Flags().Var(&within, "within", "only those that expire within this `time`, such as 720h or 30d")
 	cmd.Flags().BoolVar(&force, "force", false, "replace valid certificates even if no CA in ca.crt has issued them")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := flags.Config()
@@ -48,6 +52,19 @@ them. A running etcd uses the new certificates from the next connection on, with
 		}
 		if args[0] == allPairs {
 			args = nil
+		}
+		if cmd.Flags().Changed("within") {
+			args, err = ending(cfg.Paths.Certificates, args, time.Duration(within))
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return out.Print(cmd.OutOrStdout(), cli.Versioned("CertificateRenewal", renewal{[]pki.Renewed{}}),
+					func(w io.Writer) error {
+						_, err := fmt.Fprintf(w, "No certificate expires within %s: nothing is renewed.\n", span(time.Duration(within)))
+						return err
+					})
+			}
 		}
 		if strangers := spec(cfg).Strangers(args, time.Now()); len(strangers) > 0 && !force {
 			return cli.WithHint(
@@ -68,6 +85,20 @@ them. A running etcd uses the new certificates from the next connection on, with
 		return hinted(err)
 	}
 	return cmd
+}
+
+// ending returns those of the named pairs, of all for none, that have to be renewed because
+// they expire within a time, or cannot be read at all. Those that are missing are left
+// missing.
+func ending(dir string, names []string, within time.Duration) (list []string, err error) {
+	all, err := pki.Expiries(dir, time.Now())
+	for _, e := range all {
+		asked := !e.IsCA() && (len(names) == 0 || slices.Contains(names, e.Name))
+		if asked && !e.Missing && (e.NotAfter.IsZero() || e.Left() < within) {
+			list = append(list, e.Name)
+		}
+	}
+	return list, err
 }
 
 // A renewal is what renew prints for programs.

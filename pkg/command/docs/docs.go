@@ -3,8 +3,11 @@
 package docs
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -50,4 +53,55 @@ func Man(root *cobra.Command, dir string) error {
 		return fmt.Errorf("write manual pages: %w", err)
 	}
 	return nil
+}
+
+// A Kind is what a [Page] is.
+type Kind string
+
+// Manual is a page for man(1), the others complete command lines in a shell.
+const (
+	Manual Kind = "man1"
+	Bash   Kind = "bash"
+	Zsh    Kind = "zsh"
+	Fish   Kind = "fish"
+)
+
+// A Page is a file that is installed with a program. Name is what it is to be called.
+type Page struct {
+	Kind Kind
+	Name string
+	Text string
+}
+
+// Pages returns all pages of a program: the manual pages as [Man] writes them, and what
+// completes its command lines.
+func Pages(root *cobra.Command) (list []Page, err error) {
+	dir, err := os.MkdirTemp("", "man-")
+	if err != nil {
+		return nil, fmt.Errorf("write manual pages: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	if err := Man(root, dir); err != nil {
+		return nil, err
+	}
+	manual, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read manual pages: %w", err)
+	}
+	for _, e := range manual {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("read manual pages: %w", err)
+		}
+		list = append(list, Page{Manual, e.Name(), string(text)})
+	}
+	var bash, zsh, fish bytes.Buffer
+	if err := errors.Join(root.GenBashCompletionV2(&bash, true), root.GenZshCompletion(&zsh),
+		root.GenFishCompletion(&fish, true)); err != nil {
+		return nil, fmt.Errorf("completion of %s: %w", root.Name(), err)
+	}
+	return append(list, Page{Bash, root.Name(), bash.String()}, Page{Zsh, "_" + root.Name(), zsh.String()},
+		Page{Fish, root.Name() + ".fish", fish.String()}), nil
 }

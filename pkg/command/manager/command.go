@@ -29,6 +29,7 @@ func New(run Run) *cobra.Command {
 	})
 	cmd.Use = "etcd-manager"
 	cmd.Version = cli.BuildVersion()
+	cmd.AddCommand(cli.VersionCommand(nil))
 	return cmd
 }
 

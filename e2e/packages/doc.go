@@ -1,0 +1,2 @@
+// Package packages tests what "make dist" builds.
+package packages
