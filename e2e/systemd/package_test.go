@@ -17,6 +17,7 @@ import (
 // machines is one that systemd takes.
 func TestDebianPackage(t *testing.T) {
 	t.Parallel()
+	m := Start(t, 1)[0]
 	out := filepath.Join(t.TempDir(), "dist")
 	build := exec.CommandContext(t.Context(), "go", "run", "./hack/dist", "-version=v1.2.3", "-arch="+runtime.GOARCH,
 		"-output="+out)
@@ -28,7 +29,6 @@ func TestDebianPackage(t *testing.T) {
 	if _, err := os.Stat(file); err != nil {
 		t.Fatal(err)
 	}
-	m := Start(t, 1)[0]
 	m.Copy(file, "/root/etcdadm.deb")
 	m.Do("rm /usr/local/bin/etc*; dpkg -i /root/etcdadm.deb") // those that all machines of the tests have
 	contains(t, "the program", m.Do("etcd-manager version; etcdadm --version"), "etcd-manager v1.2.3", "version v1.2.3")
@@ -36,6 +36,13 @@ func TestDebianPackage(t *testing.T) {
 	for _, unit := range []string{"etcd-manager.service", "etcd-backup.service", "etcdadm-certs-renew.timer"} {
 		m.Do("! systemctl is-enabled -q " + unit + "; test $(systemctl is-active " + unit + ") = inactive")
 	}
+
+	say(t, "the timer renews what ends soon")
+	m.Do("etcdadm init phase certificates --name=a --bind-address=" + m.IP + " --cert-lifetime=100h")
+	m.Do("systemctl enable --now etcdadm-certs-renew.timer; systemctl start etcdadm-certs-renew.service")
+	m.Do("etcdadm certs check-expiration --within=300d")
+	contains(t, "the timers", m.Do("systemctl list-timers --no-pager"), "etcdadm-certs-renew.timer")
+	m.Do("systemctl disable --now etcdadm-certs-renew.timer; rm -r /etc/etcd")
 
 	say(t, "a daemon with flags of the file, and a store with keys where the unit expects them")
 	m.Do("mkdir -p /mnt/etcd-store /opt/etcd-v" + newer + "; tar xzf /var/cache/etcdadm/etcd/v" + newer +
@@ -75,10 +82,4 @@ func TestDebianPackage(t *testing.T) {
 	m.Write("/etc/default/etcd-manager", flags, 0o644)
 	m.Do("systemctl restart etcd-manager")
 	m.Await(2*time.Minute, managed("get k --print-value-only")+" | grep -q v")
-
-	say(t, "the timer renews what ends soon")
-	m.Do("etcdadm init phase certificates --name=a --bind-address=" + m.IP + " --cert-lifetime=100h")
-	m.Do("systemctl enable --now etcdadm-certs-renew.timer; systemctl start etcdadm-certs-renew.service")
-	m.Do("etcdadm certs check-expiration --within=300d")
-	contains(t, "the timers", m.Do("systemctl list-timers --no-pager"), "etcdadm-certs-renew.timer")
 }
