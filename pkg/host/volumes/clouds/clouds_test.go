@@ -7,7 +7,7 @@ import (
 )
 
 func TestCloudsAreLinked(t *testing.T) {
-	for _, name := range []string{"aws", "azure", "do", "gce", "hetzner", "openstack"} {
+	for _, name := range []string{"aws", "azure", "do", "gce", "hetzner", "linode", "openstack", "scaleway"} {
 		if volumes.Lookup(name) == nil {
 			t.Errorf("--volume-provider=%s is not there", name)
 		}
