@@ -147,7 +147,7 @@ func (f *flags) volume(ctx context.Context, c *daemon.Config, log *slog.Logger) 
 	}
 	for _, p := range providers {
 		if f.volumeProvider == p {
-			return fmt.Errorf("--volume-provider=%s is not supported yet; mount the volume and use --data-dir, or "+
+			return fmt.Errorf("--volume-provider=%s is not built into this program; mount the volume and use --data-dir, or "+
 				"--volume-provider=external", p)
 		}
 	}

@@ -129,7 +129,7 @@ func TestAStaticConfigThatCannotBe(t *testing.T) {
 
 func TestVolumeProviders(t *testing.T) {
 	for _, p := range []string{"aws", "gce", "openstack", "do", "hetzner", "linode", "azure", "scaleway"} {
-		usage(t, "--volume-provider="+p+" is not supported yet", "--volume-provider="+p, "--volume-tag=x")
+		usage(t, "--volume-provider="+p+" is not built into this program", "--volume-provider="+p, "--volume-tag=x")
 	}
 	usage(t, "--volume-provider=floppy is unknown; it is one of external and aws", "--volume-provider=floppy")
 	usage(t, "exactly one --volume-tag, 0 are given", "--volume-provider=external")
@@ -143,7 +143,7 @@ func TestNetworkCIDRIsForOpenStackOnly(t *testing.T) {
 	usage(t, "network-cidr is only supported with provider 'openstack'", "--network-cidr=10.0.0.0/8")
 	usage(t, "network-cidr is only supported with provider 'openstack'", "--network-cidr=10.0.0.0/8",
 		"--volume-provider=aws")
-	usage(t, "--volume-provider=openstack is not supported yet", "--network-cidr=10.0.0.0/8", "--volume-provider=openstack")
+	usage(t, "--volume-provider=openstack is not built into this program", "--network-cidr=10.0.0.0/8", "--volume-provider=openstack")
 }
 
 func TestSuffixWithAndWithoutDot(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -32,6 +33,9 @@ const (
 	maxAnswer = 8 << 20
 	maxReason = 500
 )
+
+// errAbsent is in the error of a call for what is not there.
+var errAbsent = errors.New("there is none")
 
 // web returns a client for the API, through a proxy if there is one.
 func web() *http.Client {
@@ -68,7 +72,11 @@ func (a api) do(ctx context.Context, method, path string, in, out any) error {
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text[:min(len(text), maxReason)])
+		err := fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text[:min(len(text), maxReason)])
+		if resp.StatusCode == http.StatusNotFound {
+			err = fmt.Errorf("%w: %w", errAbsent, err)
+		}
+		return err
 	}
 	if err := json.Unmarshal(text, out); err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)

@@ -136,6 +136,9 @@ func (p *provider) Attach(ctx context.Context, v volumes.Volume) (volumes.Volume
 			}
 			// Its device is known now, if it was not before.
 			v = l.volume(self.id)
+			if v.Machine != "" && !v.Here {
+				return false, fmt.Errorf("it was not attached, it is at instance %s", v.Machine)
+			}
 			return v.Here && l.Status == active, nil
 		})
 	}
@@ -162,9 +165,12 @@ func (p *provider) Nodes(ctx context.Context) ([]volumes.Node, error) {
 			continue
 		}
 		a, err := p.address(ctx, n)
-		if err != nil {
-			p.Log.Info("a machine with a volume of the cluster cannot be looked up", "machine", id, "error", err)
+		if errors.Is(err, errAbsent) {
+			p.Log.Info("a machine with a volume of the cluster is gone", "machine", id, "error", err)
 			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("instance %s: %w", id, err)
 		}
 		if a != "" {
 			addresses[id] = []string{a}

@@ -2,6 +2,7 @@ package scaleway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -16,8 +17,6 @@ import (
 type api struct {
 	client  *scw.Client
 	project string
-	// perPage is how many items are in one page.
-	perPage int
 }
 
 // blockStorage is the type of kops' volumes, available their state in which they
@@ -25,8 +24,15 @@ type api struct {
 const (
 	blockStorage = "b_ssd"
 	available    = "available"
-	perPage      = 100 // the most that there are
+	perPage      = "100" // the most that there are
 )
+
+// A counted answer is one page of several. The core of the SDK gives it the
+// number of items in all of them.
+type counted struct{ total int }
+
+// UnsafeSetTotalCount is a method that the core of the SDK looks for.
+func (c *counted) UnsafeSetTotalCount(total int) { c.total = total }
 
 // A block is a volume.
 type block struct {
@@ -42,11 +48,18 @@ func (a api) get(ctx context.Context, path string, query url.Values, out any) er
 	return a.client.Do(req, out, scw.WithContext(ctx))
 }
 
+// absent says that an error is the answer "not found".
+func absent(err error) bool {
+	var answer *scw.ResponseError
+	var named *scw.ResourceNotFoundError
+	return errors.As(err, &named) || errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound
+}
+
 func zonePath(zone scw.Zone) string { return "/instance/v1/zones/" + zone.String() }
 
 // volumes returns those in a zone that have all of the tags.
 func (a api) volumes(ctx context.Context, zone scw.Zone, tags []string) ([]block, error) {
-	query := url.Values{"per_page": {strconv.Itoa(a.perPage)}, "volume_type": {blockStorage}}
+	query := url.Values{"per_page": {perPage}, "volume_type": {blockStorage}}
 	if a.project != "" {
 		query.Set("project", a.project)
 	}
@@ -60,12 +73,15 @@ func (a api) volumes(ctx context.Context, zone scw.Zone, tags []string) ([]block
 	var all []block
 	for page := 1; ; page++ {
 		query.Set("page", strconv.Itoa(page))
-		var answer struct{ Volumes []block }
+		var answer struct {
+			counted
+			Volumes []block
+		}
 		if err := a.get(ctx, zonePath(zone)+"/volumes", query, &answer); err != nil {
 			return nil, err
 		}
 		all = append(all, answer.Volumes...)
-		if len(answer.Volumes) < a.perPage {
+		if len(answer.Volumes) == 0 || answer.total > 0 && len(all) >= answer.total {
 			return all, nil
 		}
 	}
@@ -99,11 +115,12 @@ func (a api) addresses(ctx context.Context, zone scw.Zone, servers ...string) (m
 	if err != nil {
 		return nil, err
 	}
-	query := url.Values{"resource_ids": servers, "is_ipv6": {"false"}, "page_size": {strconv.Itoa(a.perPage)}}
-	for page := 1; ; page++ {
+	query := url.Values{"resource_ids": servers, "is_ipv6": {"false"}, "page_size": {perPage}}
+	for page, seen := 1, 0; ; page++ {
 		query.Set("page", strconv.Itoa(page))
 		var answer struct {
-			IPs []struct {
+			Total int `json:"total_count"`
+			IPs   []struct {
 				Address  string
 				Resource struct{ ID string }
 			}
@@ -117,7 +134,7 @@ func (a api) addresses(ctx context.Context, zone scw.Zone, servers ...string) (m
 				found[ip.Resource.ID] = n.Addr().String()
 			}
 		}
-		if len(answer.IPs) < a.perPage {
+		if seen += len(answer.IPs); len(answer.IPs) == 0 || answer.Total > 0 && seen >= answer.Total {
 			return found, nil
 		}
 	}

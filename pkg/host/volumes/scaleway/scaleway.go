@@ -60,7 +60,7 @@ func open(o volumes.Options, url string, metadata []string, local *http.Client) 
 	case err != nil:
 		return nil, fmt.Errorf("client of Scaleway: %w", err)
 	}
-	return &provider{Options: o, api: api{client, project, perPage}, metadata: metadata, local: local}, nil
+	return &provider{Options: o, api: api{client, project}, metadata: metadata, local: local}, nil
 }
 
 func (p *provider) server(ctx context.Context) (server, error) {
@@ -174,8 +174,8 @@ func (p *provider) Attach(ctx context.Context, v volumes.Volume) (volumes.Volume
 	return v, nil
 }
 
-// Nodes looks in all zones of the region. One that does not answer, and is not
-// this machine's, is left out.
+// Nodes looks in all zones of the region. One that Scaleway does not have is left
+// out.
 func (p *provider) Nodes(ctx context.Context) ([]volumes.Node, error) {
 	s, err := p.server(ctx)
 	if err != nil {
@@ -192,11 +192,12 @@ func (p *provider) Nodes(ctx context.Context) ([]volumes.Node, error) {
 	var found []volumes.Volume
 	for _, zone := range zones {
 		here, err := p.list(ctx, s, zone, p.Tags)
-		if err != nil && zone == s.zone {
-			return nil, err
+		if zone != s.zone && absent(err) {
+			p.Log.Info("a zone of the region has no servers", "zone", zone, "error", err)
+			continue
 		}
 		if err != nil {
-			p.Log.Info("a zone of the region cannot be looked into", "zone", zone, "error", err)
+			return nil, fmt.Errorf("zone %s: %w", zone, err)
 		}
 		found = append(found, here...)
 	}

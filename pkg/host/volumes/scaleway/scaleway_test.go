@@ -31,10 +31,10 @@ type fake struct {
 	lock sync.Mutex
 	// slow are volumes whose attachment is not done when they are next asked for.
 	slow map[string]bool
-	// state is that of volumes that have one of their own, broken a zone that does
-	// not answer.
-	state  map[string]string
-	broken string
+	// state is that of volumes that have one of their own, refused the status with
+	// which the volumes of a zone are refused.
+	state   map[string]string
+	refused map[string]int
 }
 
 type object = map[string]any
@@ -84,9 +84,6 @@ func (f *fake) serve(t *testing.T) *provider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.w.Page > 0 {
-		p.perPage = f.w.Page
-	}
 	return p
 }
 
@@ -132,8 +129,12 @@ func (f *fake) volumes(w http.ResponseWriter, r *http.Request) {
 	if q.Get("project") != project || q.Get("volume_type") != "b_ssd" || len(q["tags"]) != 1 {
 		f.t.Errorf("asked for %s", r.URL)
 	}
-	if r.PathValue("zone") == f.broken {
-		refuse(w, http.StatusNotFound, "unknown_resource")
+	if status := f.refused[r.PathValue("zone")]; status != 0 {
+		kind := "internal_error"
+		if status == http.StatusNotFound {
+			kind = "unknown_resource"
+		}
+		refuse(w, status, kind)
 		return
 	}
 	found := f.w.List(func(d volumestest.Disk) bool {
@@ -144,14 +145,12 @@ func (f *fake) volumes(w http.ResponseWriter, r *http.Request) {
 		}
 		return d.Zone == r.PathValue("zone")
 	})
-	page := max(number(q.Get("page")), 1)
-	list, _ := volumestest.Cut(f.w, found, (page-1)*f.w.Page)
+	list, _ := volumestest.Cut(f.w, found, (number(q.Get("page"))-1)*f.w.Page)
 	answer := []any{}
-	if f.w.Page > 0 || page == 1 {
-		for _, d := range list {
-			answer = append(answer, f.show(d))
-		}
+	for _, d := range list {
+		answer = append(answer, f.show(d))
 	}
+	w.Header().Set("X-Total-Count", strconv.Itoa(len(found)))
 	send(w, object{"volumes": answer})
 }
 
@@ -199,7 +198,8 @@ func (f *fake) addresses(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	size := number(q.Get("page_size"))
+	// The API has less on a page than is asked for.
+	size := min(number(q.Get("page_size")), 1)
 	from := min((number(q.Get("page"))-1)*size, len(all))
 	send(w, object{"total_count": len(all), "ips": all[from:min(from+size, len(all))]})
 }
@@ -272,15 +272,24 @@ func TestABusyVolume(t *testing.T) {
 	}
 }
 
-// What another zone does not answer keeps nobody from being found.
+// A zone that Scaleway does not have keeps nobody from being found. Where one does
+// not answer, some of the nodes would be taken for all of them.
 func TestAZoneWithoutAnAnswer(t *testing.T) {
 	keys(t)
-	for zone, want := range map[string]int{"fr-par-3": 1, "fr-par-1": 0} {
+	for _, c := range []struct {
+		zone         string
+		status, want int
+	}{
+		{"fr-par-3", http.StatusNotFound, 1},
+		{"fr-par-3", http.StatusInternalServerError, 0},
+		{"fr-par-3", http.StatusForbidden, 0},
+		{"fr-par-1", http.StatusNotFound, 0},
+	} {
 		w, d := one("a")
 		d.Machine = w.Self.ID
-		nodes, err := (&fake{t: t, w: w, broken: zone}).serve(t).Nodes(t.Context())
-		if len(nodes) != want || (err == nil) != (want == 1) {
-			t.Errorf("%s: %+v, %v", zone, nodes, err)
+		nodes, err := (&fake{t: t, w: w, refused: map[string]int{c.zone: c.status}}).serve(t).Nodes(t.Context())
+		if len(nodes) != c.want || c.want == 0 && (err == nil || !strings.Contains(err.Error(), c.zone)) {
+			t.Errorf("%+v: %+v, %v", c, nodes, err)
 		}
 	}
 }
