@@ -143,7 +143,8 @@ func TestNetworkCIDRIsForOpenStackOnly(t *testing.T) {
 	usage(t, "network-cidr is only supported with provider 'openstack'", "--network-cidr=10.0.0.0/8")
 	usage(t, "network-cidr is only supported with provider 'openstack'", "--network-cidr=10.0.0.0/8",
 		"--volume-provider=aws")
-	usage(t, "--volume-provider=openstack is not built into this program", "--network-cidr=10.0.0.0/8", "--volume-provider=openstack")
+	usage(t, "--volume-provider=openstack is not built into this program", "--network-cidr=10.0.0.0/8",
+		"--volume-provider=openstack")
 }
 
 func TestSuffixWithAndWithoutDot(t *testing.T) {

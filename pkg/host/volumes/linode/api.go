@@ -17,7 +17,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 )
 
-// An api asks Linode. Its SDK would make every program larger by a seventh: see
+// An api asks Linode. Its SDK is many times the size of the rest: see
 // docs/decisions/0148.
 type api struct {
 	url, token string

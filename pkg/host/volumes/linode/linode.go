@@ -50,7 +50,8 @@ func New(_ context.Context, o volumes.Options) (volumes.Provider, error) {
 
 func (p *provider) instance(ctx context.Context) (instance, error) {
 	return p.self.Get(ctx, func(ctx context.Context) (i instance, err error) {
-		token, err := volumes.Metadata(ctx, p.local, http.MethodPut, p.metadata+"/token", "Metadata-Token-Expiry-Seconds", "300")
+		token, err := volumes.Metadata(ctx, p.local, http.MethodPut, p.metadata+"/token",
+			"Metadata-Token-Expiry-Seconds", "300")
 		if err != nil {
 			return i, err
 		}

@@ -1,6 +1,7 @@
 package linode
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
@@ -28,6 +30,8 @@ type fake struct {
 	slow map[string]bool
 	// status is that of volumes that have one of their own.
 	status map[string]string
+	// thief is the instance that has every volume, whatever was answered.
+	thief int
 	// ips are what the API says of addresses, if not what machines have.
 	ips, instance object
 }
@@ -108,6 +112,8 @@ func (f *fake) show(d volumestest.Disk) object {
 		v["status"], v["filesystem_path"] = s, ""
 	}
 	switch {
+	case f.thief != 0:
+		v["linode_id"] = f.thief
 	case f.slow[d.ID]:
 		delete(f.slow, d.ID)
 	case d.Machine != "":
@@ -217,7 +223,8 @@ func TestProvider(t *testing.T) {
 		Zone: "us-east", Other: "eu-west", Far: true, Disk: diskOf, Machine: machineOf,
 		Want: func(d volumestest.Disk) volumes.Volume {
 			return volumes.Volume{
-				Node: "vol-" + d.ID, MountName: "linode-" + d.ID, Devices: []string{"/dev/disk/by-id/scsi-0Linode_Volume_" + d.Name},
+				Node: "vol-" + d.ID, MountName: "linode-" + d.ID,
+				Devices: []string{"/dev/disk/by-id/scsi-0Linode_Volume_" + d.Name},
 			}
 		},
 		Open: func(t *testing.T, w *volumestest.World) volumes.Provider { return (&fake{t: t, w: w}).serve(t) },
@@ -248,6 +255,18 @@ func TestABusyVolume(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].Busy != "has the status resizing" ||
 		found[0].Devices[0] != "/dev/disk/by-id/linode-volume-volume1" {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// An attachment that was promised, and is another instance's then, is not waited
+// for.
+func TestAPromiseThatIsBroken(t *testing.T) {
+	w, d := one("a")
+	p := (&fake{t: t, w: w, thief: 9}).serve(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := p.Attach(ctx, volumes.Volume{ID: d.ID}); !errors.Is(err, volumes.ErrTaken) {
+		t.Error(err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // An api asks Scaleway. Credentials and errors are the SDK's; its clients of the
-// services ask for more than they are told to, without their caller's context.
+// services are not needed: see docs/decisions/0148.
 type api struct {
 	client  *scw.Client
 	project string
