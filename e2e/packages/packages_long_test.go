@@ -193,21 +193,22 @@ func rpm(t *testing.T, out string) {
 		t.Skip("there is no rpm")
 	}
 	root := t.TempDir()
-	run := "rpm --root=" + root + " --nodeps --noscripts --nosignature "
+	ask := "rpm --root=" + root + " --nosignature "
+	run := ask + "--nodeps --noscripts "
 	do(t, out, "rpm -K --nosignature etcdadm-*.rpm; rpm --root="+root+" --initdb; "+run+"-i etcdadm-*.rpm")
 	if v := programs(t, root+"/usr/bin"); strings.Count(v, " v1.2.3 (") != 4 {
 		t.Errorf("programs are\n%s", v)
 	}
-	if bad := do(t, root, run+"-V etcdadm"); bad != "" {
+	if bad := do(t, root, ask+"--nodeps -V etcdadm"); bad != "" {
 		t.Errorf("differences right after installing:\n%s", bad)
 	}
-	if c := do(t, root, run+"-qc etcdadm"); c != "/etc/sysconfig/etcd-backup\n/etc/sysconfig/etcd-manager" {
+	if c := do(t, root, ask+"-qc etcdadm"); c != "/etc/sysconfig/etcd-backup\n/etc/sysconfig/etcd-manager" {
 		t.Errorf("configuration files are %s", c)
 	}
-	if l := do(t, root, run+"-qL etcdadm"); l != "/usr/share/licenses/etcdadm/LICENSE" {
+	if l := do(t, root, ask+"-qL etcdadm"); l != "/usr/share/licenses/etcdadm/LICENSE" {
 		t.Errorf("licenses are %s", l)
 	}
-	if s := do(t, root, run+"-q --scripts etcdadm | grep -v '#'"); strings.Count(s, "systemctl") != 2 ||
+	if s := do(t, root, ask+"-q --scripts etcdadm | grep -v '#'"); strings.Count(s, "systemctl") != 2 ||
 		strings.Count(s, "systemctl daemon-reload") != 2 {
 		t.Errorf("scripts are\n%s", s)
 	}

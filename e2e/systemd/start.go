@@ -82,8 +82,9 @@ func prepare(t testing.TB) (string, subnet) {
 
 // Start boots n machines, m1 and so on, in a network of their own. They end with
 // the test; when it failed, their logs are shown before. Without Docker, or
-// without the archives that the machines are made from, the test is skipped.
-func Start(t testing.TB, n int) []*Machine {
+// without the archives that the machines are made from, the test is skipped. Further
+// options are Docker's, for each machine.
+func Start(t testing.TB, n int, options ...string) []*Machine {
 	t.Helper()
 	image, net := prepare(t)
 	ctx := t.Context()
@@ -95,7 +96,7 @@ func Start(t testing.TB, n int) []*Machine {
 			//nolint:errcheck // sweep tries again
 			docker(context.WithoutCancel(ctx), "rm", "--force", "--volumes", machines[i].id)
 		})
-		if _, err := docker(ctx, create(machines[i], net, image)...); err != nil {
+		if _, err := docker(ctx, create(machines[i], net, image, options...)...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,7 +113,7 @@ func Start(t testing.TB, n int) []*Machine {
 // create returns the arguments that make a machine. Its capabilities are those
 // that systemd and its sandboxing need, without CAP_SYS_RESOURCE, which not
 // every host can give, and without those over the kernel that all share.
-func create(m *Machine, net subnet, image string) []string {
+func create(m *Machine, net subnet, image string, options ...string) []string {
 	args := []string{
 		"create", "--name=" + m.id, "--hostname=" + m.Name, "--label=" + owner(),
 		"--network=" + net.name, "--network-alias=" + m.Name, "--ip=" + m.IP,
@@ -128,7 +129,7 @@ func create(m *Machine, net subnet, image string) []string {
 	} {
 		args = append(args, "--cap-add="+c)
 	}
-	return append(args, image)
+	return append(append(args, options...), image)
 }
 
 // A subnet is a network of machines. Its addresses are from the block for
