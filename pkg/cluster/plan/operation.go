@@ -27,6 +27,9 @@ type Order struct {
 	Holder cluster.NodeName
 	// LeaseVoters is the finished record of that lease. A node that joins begins with it.
 	LeaseVoters cluster.LeaseVoters
+	// Again says that the holder has given the same order before, and has not heard how
+	// it ended.
+	Again bool
 }
 
 // StartMode says on what ground a member may start.

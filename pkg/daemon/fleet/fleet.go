@@ -230,10 +230,13 @@ func (f *Fleet) Coordinator() *apply.Coordinator {
 	}
 }
 
-// execute has op's node carry it out, in the name of the term.
-func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Term) error {
+// execute has op's node carry it out, in the name of the term. Again says that it was told
+// to before.
+func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Term, again bool) error {
 	node, _ := plan.Target(op)
-	order := plan.Order{Operation: op, Term: term, Holder: f.o.Name, LeaseVoters: f.lease.LeaseVoters()}
+	order := plan.Order{
+		Operation: op, Term: term, Holder: f.o.Name, LeaseVoters: f.lease.LeaseVoters(), Again: again,
+	}
 	if f.o.Self != nil && node == f.o.Name {
 		return f.executeHere(ctx, order)
 	}

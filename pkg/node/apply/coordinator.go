@@ -52,7 +52,7 @@ type Coordinator struct {
 	Fence Fence
 	// Execute sends an operation to the node that it is for, in the name of a
 	// term.
-	Execute func(ctx context.Context, op plan.Operation, term cluster.Term) error
+	Execute func(ctx context.Context, op plan.Operation, term cluster.Term, again bool) error
 	Records Records
 	// Etcd connects to the given client URLs.
 	Etcd func(clientURLs []string) (Etcd, error)
@@ -199,7 +199,7 @@ func (c *Coordinator) stillEvicted(ctx context.Context, obs cluster.Observation,
 // nothing, may outlive a lease, and would be done twice.
 func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
 	once := plan.InBackground(op)
-	for {
+	for again := false; ; again = true {
 		proven, done, term, err := c.confirm(ctx, obs, op)
 		if err != nil {
 			return err
@@ -215,7 +215,7 @@ func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan
 		if once {
 			proven = ctx
 		}
-		err = c.Execute(proven, op, term)
+		err = c.Execute(proven, op, term, again)
 		over := !once && ended(proven) && ctx.Err() == nil
 		done()
 		if err == nil || !over {

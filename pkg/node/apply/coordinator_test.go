@@ -96,8 +96,12 @@ func (st *stage) note(format string, args ...any) {
 func (st *stage) coordinator() *Coordinator {
 	return &Coordinator{
 		Self: "a", Fence: st, Records: st, Now: func() time.Time { return noon },
-		Execute: func(ctx context.Context, op plan.Operation, term cluster.Term) error {
-			st.note("send in term %d: %s", term, plan.KindOf(op).Path)
+		Execute: func(ctx context.Context, op plan.Operation, term cluster.Term, again bool) error {
+			verb := "send"
+			if again {
+				verb += " again"
+			}
+			st.note("%s in term %d: %s", verb, term, plan.KindOf(op).Path)
 			if st.execute == nil {
 				return nil
 			}

@@ -200,7 +200,7 @@ func (l *Local) Do(ctx context.Context, order plan.Order, still func(context.Con
 	ctx, cancel := context.WithTimeout(ctx, Deadline(order.Operation))
 	defer cancel()
 	if op, ok := order.Operation.(*plan.MemberChangeVersion); ok {
-		if begun, err := l.ahead(ctx, op); begun || err != nil {
+		if begun, err := l.ahead(ctx, op, order.Again); begun || err != nil {
 			return err
 		}
 	}

@@ -51,7 +51,7 @@ func TestALongOperationIsSentAgainUnderANewProof(t *testing.T) {
 		if err := st.do(t, stopC); err != nil {
 			t.Fatal(err)
 		}
-		st.said(t, "send in term 1: member stop", "send in term 2: member stop", "send in term 3: member stop")
+		st.said(t, "send in term 1: member stop", "send again in term 2: member stop", "send again in term 3: member stop")
 	})
 }
 
@@ -72,7 +72,7 @@ func TestAnOrderThatIsBrokenOffAtTheEndOfTheProofIsSentAgain(t *testing.T) {
 	if err := st.do(t, stopC); err != nil {
 		t.Fatal(err)
 	}
-	st.said(t, "send in term 1: member stop", "send in term 2: member stop")
+	st.said(t, "send in term 1: member stop", "send again in term 2: member stop")
 	// A backup is not.
 	st = newStage()
 	broken := errors.New("the stream was terminated")

@@ -28,11 +28,28 @@ const (
 
 // ahead does what a change does not wait for the semaphore with, and reports whether it is
 // under way already, and how it ended.
-func (l *Local) ahead(ctx context.Context, op *plan.MemberChangeVersion) (begun bool, err error) {
+func (l *Local) ahead(ctx context.Context, op *plan.MemberChangeVersion, again bool) (begun bool, err error) {
 	if l.changing(op) {
 		return true, l.settled(ctx, op)
 	}
+	if err := l.takenBack(op); again && err != nil {
+		return true, err
+	}
 	return false, l.checkFirst(ctx, op)
+}
+
+// takenBack returns what op has failed with, where the node runs the old version again
+// for that.
+func (l *Local) takenBack(op *plan.MemberChangeVersion) error {
+	c := l.o.State.State().Changing()
+	if op.Node != l.o.Name || c == nil || !c.Back || c.Token != op.ExpectToken || c.To != op.To {
+		return nil
+	}
+	return didNotComeUp(c)
+}
+
+func didNotComeUp(c *cluster.VersionChange) error {
+	return fmt.Errorf("etcd %s did not come up: %s", c.To, c.Failed)
 }
 
 // changing reports whether op is under way already. An order that is given again does
@@ -260,7 +277,7 @@ func (l *Local) settled(sender context.Context, op *plan.MemberChangeVersion) er
 		case s.Assigned == nil || s.Assigned.Token != op.ExpectToken:
 			return &plan.StaleError{Want: "incarnation " + string(op.ExpectToken), Got: "none"}
 		case c != nil && c.To == op.To && c.Failed != "":
-			return fmt.Errorf("etcd %s did not come up: %s", op.To, c.Failed)
+			return didNotComeUp(c)
 		case c == nil && s.Assigned.Version == op.To:
 			return nil
 		case s.Assigned.Stopped || c == nil:

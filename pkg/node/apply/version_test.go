@@ -60,8 +60,17 @@ func TestAVersionThatDiesIsTakenBack(t *testing.T) {
 		t.Errorf("assigned %+v, change %+v", n.Assigned, n.Change)
 	}
 	testwait.Until(h.t, "the old version runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
+	// Its sender hung up before it heard how the order ended, and gives it again.
+	since := h.o.Proc.Status().Since
+	wantError(t, h.Do(t.Context(), plan.Order{Operation: change(dies), Again: true}, nil), "no luck")
+	if n := h.observe(); n.Assigned.Version != writes || !n.Change.Back || h.o.Proc.Status().Since != since {
+		t.Errorf("after an order that was given again: assigned %+v, change %+v", n.Assigned, n.Change)
+	}
 	// It can be tried again: what has failed once may be put right.
 	wantError(t, h.do(change(dies)), "no luck")
+	if since == h.o.Proc.Status().Since {
+		t.Error("it was not tried again")
+	}
 }
 
 // A version that never serves is taken back when its time is over.
