@@ -169,7 +169,8 @@ func TestHashesAtTheLastCompaction(t *testing.T) {
 	if _, err := c.HashKV(short(t), a.ClientURL, rev-1); !errors.Is(err, rpctypes.ErrCompacted) {
 		t.Errorf("the hash of a revision before: %v", err)
 	}
-	if _, err := p.HashKV(short(t), a.PeerURL, rev-1); err == nil || !strings.Contains(err.Error(), mvccCompacted) {
+	if _, err := p.HashKV(short(t), a.PeerURL, rev-1); !errors.Is(err, ErrCompacted) || !strings.Contains(err.Error(),
+		mvccCompacted) {
 		t.Errorf("a peer asks for the hash of a revision before: %v", err)
 	}
 }
