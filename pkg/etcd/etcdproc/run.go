@@ -64,10 +64,7 @@ func (r *run) keep(ctx context.Context) {
 			r.record(c)
 			r.s.statusFile.started(c.cmd.Process.Pid, failures)
 		}
-		select {
-		case r.first <- err:
-		default: // not the first start
-		}
+		r.tell(err)
 		if c != nil {
 			steady, stopped := r.attend(c)
 			if steady {
@@ -140,7 +137,7 @@ func (r *run) pause(d time.Duration) bool {
 // spawn starts the program. When it returns without error, the program itself
 // runs (the exec has succeeded).
 func (r *run) spawn(ctx context.Context) (*child, error) {
-	more, err := r.before(ctx)
+	more, err := r.launch(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
@@ -174,9 +171,9 @@ func (r *run) spawn(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// before calls what is to be done before the start, which does not take place if
+// launch does what is to be done before the start, which does not take place if
 // the process is to stop meanwhile.
-func (r *run) before(ctx context.Context) ([]string, error) {
+func (r *run) launch(ctx context.Context) ([]string, error) {
 	if r.cfg.Before == nil {
 		return nil, nil
 	}
@@ -189,12 +186,25 @@ func (r *run) before(ctx context.Context) ([]string, error) {
 		case <-ctx.Done():
 		}
 	}()
-	more, err := r.cfg.Before(ctx)
+	l, err := r.cfg.Before(ctx)
+	if err == nil && l.Wait != nil {
+		r.s.statusFile.waits()
+		r.tell(nil)
+		l.Env, err = l.Wait(ctx)
+	}
 	select {
 	case <-r.stop:
 		return nil, errStopping
 	default:
-		return more, err
+		return l.Env, err
+	}
+}
+
+// tell is heard by who waits for the first start, if it is that.
+func (r *run) tell(err error) {
+	select {
+	case r.first <- err:
+	default:
 	}
 }
 

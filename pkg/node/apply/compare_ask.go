@@ -202,8 +202,17 @@ func (a *asked) digest(ctx context.Context, p *etcdclient.Peer, at cluster.Revis
 func (a *asked) remade(at cluster.Revision) bool { return at != 0 && a.CompactRevision == at }
 
 // peer returns a client that shows the certificate of the node's member, which
-// its start has issued.
+// its start has issued. It is told no data of another cluster, which may have taken the
+// place of the member's own while the node was away.
 func (l *Local) peer() (*etcdclient.Peer, error) {
+	p, err := l.openPeer()
+	if s := l.o.State.State(); err == nil && s.Assigned != nil && s.MemberToken == s.Assigned.Token {
+		p.Cluster = s.ClusterID
+	}
+	return p, err
+}
+
+func (l *Local) openPeer() (*etcdclient.Peer, error) {
 	if l.o.TLS == nil {
 		return etcdclient.OpenPeer(nil), nil
 	}
