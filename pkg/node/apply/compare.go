@@ -18,9 +18,9 @@ const (
 	// servesTimeout bounds the question whether peers serve, which a start waits
 	// for, as far as they do not take the connection.
 	servesTimeout = 300 * time.Millisecond
-	// defaultPatience is for how long peers that have taken the connection are waited
+	// defaultAnswerTimeout is for how long peers that have taken the connection are waited
 	// for.
-	defaultPatience = 5 * time.Second
+	defaultAnswerTimeout = 5 * time.Second
 	// compareFirstTimeout bounds the comparison before a start.
 	compareFirstTimeout = 2 * time.Minute
 	// digestTimeout bounds one digest. etcd reads about 0.7 GB in a second.

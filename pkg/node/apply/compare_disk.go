@@ -129,7 +129,7 @@ func (l *Local) collectDisk(ctx context.Context, s nodestate.State, version etcd
 	at, behind := max(status.Revision, 1), false
 	c.voters = len(s.Voters)
 	counts := slices.ContainsFunc(s.Voters, func(v cluster.InitialMember) bool { return v.Name == l.o.Name })
-	quick, cancel := within(ctx, l.o.patience)
+	quick, cancel := within(ctx, l.o.answerTimeout)
 	defer cancel()
 	others := reachable(quick, p, l.others(s.Voters))
 	var voices []cluster.Voice

@@ -41,7 +41,7 @@ type diskTrio struct{ *fakeTrio }
 // to 4 on the disk.
 func newDiskTrio(t *testing.T, change ...func(*LocalOptions)) *diskTrio {
 	t.Helper()
-	long := func(o *LocalOptions) { o.patience = time.Minute }
+	long := func(o *LocalOptions) { o.answerTimeout = time.Minute }
 	f := &diskTrio{newFakeTrio(t, append([]func(*LocalOptions){long}, change...)...)}
 	f.found()
 	var voters []cluster.InitialMember
@@ -225,7 +225,7 @@ func TestAComparisonBeforeAStartIsBrokenOff(t *testing.T) {
 
 // TestWhoServesIsWaitedFor only where the answer decides, and a connection is taken.
 func TestWhoServesIsWaitedFor(t *testing.T) {
-	f := newDiskTrio(t, func(o *LocalOptions) { o.patience = time.Hour })
+	f := newDiskTrio(t, func(o *LocalOptions) { o.answerTimeout = time.Hour })
 	f.start()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, and nobody answers
 	if err != nil {
@@ -250,7 +250,7 @@ func TestWhoServesIsWaitedFor(t *testing.T) {
 		for i, u := range c.others {
 			s.Voters = append(s.Voters, cluster.InitialMember{Name: cluster.NodeName('b' + rune(i)), PeerURLs: []string{u}})
 		}
-		if got := f.servedWithout(t.Context(), s, f.Local.o.patience); got != c.serve {
+		if got := f.servedWithout(t.Context(), s, f.Local.o.answerTimeout); got != c.serve {
 			t.Errorf("%s: served %t", name, got)
 		}
 	}

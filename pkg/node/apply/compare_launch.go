@@ -53,7 +53,7 @@ var errNeeded = errors.New("the cluster needs the member")
 // compared says.
 func (l *Local) compareFirst(ctx context.Context, path string, compared []string) ([]string, error) {
 	s := l.o.State.State()
-	if !l.servedWithout(ctx, s, l.o.patience) {
+	if !l.servedWithout(ctx, s, l.o.answerTimeout) {
 		l.comparer.refusedAgain(false)
 		return nil, nil
 	}
@@ -80,7 +80,7 @@ func (l *Local) untilNeeded(ctx context.Context, s nodestate.State) (context.Con
 	go func() {
 		defer close(done)
 		for wait.For(ctx, compareTick) == nil {
-			if !l.servedWithout(ctx, s, l.o.patience) && ctx.Err() == nil {
+			if !l.servedWithout(ctx, s, l.o.answerTimeout) && ctx.Err() == nil {
 				cancel(errNeeded)
 			}
 		}
@@ -102,7 +102,7 @@ func (l *Local) comparedByEtcd(ctx context.Context, s nodestate.State, compared 
 	case refused:
 		// As for the node's own comparison, one reading is not enough.
 		_ = wait.For(ctx, l.o.recheck)
-		if !l.servedWithout(ctx, s, l.o.patience) {
+		if !l.servedWithout(ctx, s, l.o.answerTimeout) {
 			return nil, nil
 		}
 	}
@@ -160,9 +160,9 @@ func (l *Local) refusal(ctx context.Context, s nodestate.State) error {
 
 // servedWithout reports whether a majority of the voters serves its peers, this
 // node's member not counted. Those that have taken the connection are given the
-// patience to answer: a machine that is busy is not one that does not serve.
-func (l *Local) servedWithout(ctx context.Context, s nodestate.State, patience time.Duration) bool {
-	r := l.reach(ctx, s, patience)
+// timeout to answer: a machine that is busy is not one that does not serve.
+func (l *Local) servedWithout(ctx context.Context, s nodestate.State, timeout time.Duration) bool {
+	r := l.reach(ctx, s, timeout)
 	return r.serve >= r.need
 }
 
@@ -171,8 +171,8 @@ func (l *Local) servedWithout(ctx context.Context, s nodestate.State, patience t
 type reach struct{ serve, silent, need int }
 
 // reach asks the other voters until it is certain whether a majority serves, but no
-// longer than the patience.
-func (l *Local) reach(ctx context.Context, s nodestate.State, patience time.Duration) reach {
+// longer than the timeout.
+func (l *Local) reach(ctx context.Context, s nodestate.State, timeout time.Duration) reach {
 	voters := s.Voters
 	if len(voters) == 0 {
 		voters = s.Peers
@@ -183,7 +183,7 @@ func (l *Local) reach(ctx context.Context, s nodestate.State, patience time.Dura
 		return r
 	}
 	defer p.Close()
-	ctx, cancel := within(ctx, patience)
+	ctx, cancel := within(ctx, timeout)
 	defer cancel()
 	others := l.others(voters)
 	answers := make(chan answer, len(others))

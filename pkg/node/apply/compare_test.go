@@ -262,7 +262,7 @@ func TestAMemberThatTheClusterDoesWithoutIsComparedBeforeItServes(t *testing.T) 
 				served <- r
 			}
 		}()
-		late.o.patience = etcdtest.Timeout
+		late.o.answerTimeout = etcdtest.Timeout
 		late.start()
 		late.slowly(2*servesTimeout, time.Second)
 		if err := late.Boot(t.Context()); err != nil {
