@@ -175,6 +175,25 @@ func TestHashesAtTheLastCompaction(t *testing.T) {
 	}
 }
 
+// Data of another cluster is no member's to compare with.
+func TestDigestsOfTheOwnClusterOnly(t *testing.T) {
+	t.Parallel()
+	a, c := initialMember(t, etcdtest.Binaries(t, etcdtest.V36))
+	r, err := c.Report(short(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := OpenPeer(nil)
+	p.Cluster = r.ClusterID
+	if d, err := p.HashKV(short(t), a.PeerURL, 0); err != nil || d.Hash == 0 {
+		t.Errorf("its own cluster is told %+v, %v", d, err)
+	}
+	p.Cluster++
+	if d, err := p.HashKV(short(t), a.PeerURL, 0); err == nil {
+		t.Errorf("another cluster is told %+v", d)
+	}
+}
+
 func TestRefusingIsHealthy(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		_, c := initialMember(t, bin)

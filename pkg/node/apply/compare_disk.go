@@ -116,7 +116,7 @@ func (l *Local) differsTwice(ctx context.Context, s nodestate.State, version etc
 // of the data on the disk, until a majority is found, and makes that of the disk as of
 // their compaction. An error is one that the next try would meet, too.
 func (l *Local) collectDisk(ctx context.Context, s nodestate.State, version etcdversion.Version) (c comparison, err error) {
-	p, err := l.peer()
+	p, err := l.digestPeer()
 	if err != nil {
 		return c, err
 	}

@@ -127,7 +127,7 @@ func (l *Local) refusedByEtcd() bool {
 // error. Otherwise it is to start, and be compared by the node: etcd would find
 // the same again and again.
 func (l *Local) refusal(ctx context.Context, s nodestate.State) error {
-	p, err := l.peer()
+	p, err := l.digestPeer()
 	if err != nil {
 		return nil
 	}
