@@ -236,7 +236,7 @@ func TestAMinorUpFromAnOldPatch(t *testing.T) {
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Line, "etcdadm member change-version") && !strings.Contains(e.Line, "--to="+v36) {
-			t.Errorf("another patch came first: %s", e.Line)
+			t.Errorf("another patch came first: %s: %s", e.Line, e.Why)
 		}
 	}
 }
