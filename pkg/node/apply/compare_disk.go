@@ -115,7 +115,8 @@ func (l *Local) differsTwice(ctx context.Context, s nodestate.State, version etc
 // collectDisk asks the other voters one after the other for their digests at the revision
 // of the data on the disk, until a majority is found, and makes that of the disk as of
 // their compaction. An error is one that the next try would meet, too.
-func (l *Local) collectDisk(ctx context.Context, s nodestate.State, version etcdversion.Version) (c comparison, err error) {
+func (l *Local) collectDisk(ctx context.Context, s nodestate.State, version etcdversion.Version) (
+	c comparison, err error) {
 	p, err := l.digestPeer()
 	if err != nil {
 		return c, err
@@ -158,7 +159,8 @@ func (l *Local) collectDisk(ctx context.Context, s nodestate.State, version etcd
 }
 
 // digestDisk makes the digest of the data on the disk.
-func (l *Local) digestDisk(ctx context.Context, q compactedDatabase, version etcdversion.Version) (cluster.Voice, error) {
+func (l *Local) digestDisk(ctx context.Context, q compactedDatabase, version etcdversion.Version) (
+	cluster.Voice, error) {
 	file, err := os.Stat(q.Path)
 	if err != nil {
 		return cluster.Voice{}, err
