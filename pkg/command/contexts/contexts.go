@@ -134,6 +134,19 @@ func Path() string {
 	return filepath.Join(dir, "etcdadm", "config")
 }
 
+// Where says in words which file the contexts are in. Under sudo it is not that of the person
+// who runs it.
+func Where() string {
+	path := Path()
+	if path == "" {
+		return "no file: neither HOME nor XDG_CONFIG_HOME is set"
+	}
+	if who := os.Getenv("SUDO_USER"); who != "" && who != "root" && os.Geteuid() == 0 {
+		return path + " (under sudo, not that of " + who + ")"
+	}
+	return path
+}
+
 // Read reads the file. One that is not there has no contexts. Who else may write it could
 // lead the one who asks to another cluster, and so it is not read.
 func Read() (*File, error) {
@@ -240,7 +253,7 @@ func (f *File) Find(name string) (Context, error) {
 			return c, nil
 		}
 	}
-	e := &cli.UsageError{Text: fmt.Sprintf("there is no context %q in %s", name, f.path),
+	e := &cli.UsageError{Text: fmt.Sprintf("there is no context %q in %s", name, Where()),
 		Next: "make it: etcd-manager-ctl config set-context " + name + " --backup-store=URL"}
 	names := f.Names()
 	if near := spelling.Nearest(name, names); near != "" {

@@ -164,3 +164,56 @@ func TestEditing(t *testing.T) {
 		t.Errorf("%v: it has changed", err)
 	}
 }
+
+// Each field that a context has can be forgotten, and no other changes.
+func TestUnset(t *testing.T) {
+	whole := Context{Name: "a.example.com", BackupStore: "/s", ClusterName: "c", Nodes: []string{"x:1"}, PKIDir: "/p",
+		Cert: "/ce", Key: "/k", CACert: "/ca", EtcdCert: "/ec", EtcdKey: "/ek", EtcdCACert: "/ea", Insecure: true,
+		EtcdInsecure: true}
+	all := whole.Flags()
+	if got := fields(); !slices.Equal(got, slices.Sorted(maps.Keys(all))) {
+		t.Errorf("the fields are %v", got)
+	}
+	for _, field := range fields() {
+		f := File{Current: "b", Contexts: []Context{{Name: "b", Cert: "x"}, whole}}
+		if err := f.Unset("contexts.a.example.com." + field); err != nil {
+			t.Fatal(err)
+		}
+		want := maps.Clone(all)
+		delete(want, field)
+		if got := f.Contexts[1].Flags(); !maps.Equal(got, want) || f.Contexts[0].Cert != "x" || f.Current != "b" {
+			t.Errorf("%s: %v", field, got)
+		}
+	}
+	f := File{Current: "b", Contexts: []Context{{Name: "b"}}}
+	for _, wrong := range []string{
+		"", "b", "contexts", "contexts.b", "contexts.b.", "contexts.c.nodes", "contexts.b.name",
+	} {
+		if err := f.Unset(wrong); err == nil {
+			t.Errorf("%q is taken", wrong)
+		}
+	}
+	if err := f.Unset("current-context"); err != nil || f.Current != "" {
+		t.Errorf("%q %v", f.Current, err)
+	}
+}
+
+// What is told of a context that is not there says which file was looked into.
+func TestWhereContextsAre(t *testing.T) {
+	dir := file(t, "")
+	t.Setenv("SUDO_USER", "")
+	_, _, _, err := Choose("a")
+	if want := `no context "a" in ` + dir + "/config"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	t.Setenv("SUDO_USER", "ann")
+	if got := Where(); os.Geteuid() == 0 && got != dir+"/config (under sudo, not that of ann)" {
+		t.Errorf("under sudo: %s", got)
+	}
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("HOME", "")
+	_, _, _, err = Choose("a")
+	if err == nil || !strings.Contains(err.Error(), "neither HOME nor XDG_CONFIG_HOME is set") {
+		t.Errorf("without a home: %v", err)
+	}
+}

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
@@ -80,4 +82,83 @@ func (f *File) Delete(name string) error {
 		f.Current = ""
 	}
 	return nil
+}
+
+// Unset forgets one thing: "current-context", or "contexts.NAME.FIELD", where FIELD is called
+// as in the file.
+func (f *File) Unset(property string) error {
+	if property == currentField {
+		f.Current = ""
+		return nil
+	}
+	rest, ok := strings.CutPrefix(property, "contexts.")
+	dot := strings.LastIndexByte(rest, '.')
+	if !ok || dot < 0 {
+		return &cli.UsageError{Text: fmt.Sprintf("%q is not of the form contexts.NAME.FIELD, nor %s", property, currentField),
+			Next: "etcd-manager-ctl config unset contexts.NAME.nodes; config delete-context NAME forgets all of it"}
+	}
+	name, field := rest[:dot], rest[dot+1:] // a name may have dots
+	if _, err := f.Find(name); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(f.Contexts, func(c Context) bool { return c.Name == name })
+	if !f.Contexts[i].unset(field) {
+		return &cli.UsageError{Text: fmt.Sprintf("a context has no field %q", field),
+			Next: "the fields are " + strings.Join(fields(), ", ")}
+	}
+	return nil
+}
+
+const currentField = "current-context"
+
+// fields are the names of what can be forgotten of a context.
+func fields() []string {
+	names := []string{"backup-store", "cluster-name", "nodes", "insecure", "etcd-insecure"}
+	for name := range (&Context{}).paths() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// unset forgets a field, and reports whether there is one of that name.
+func (c *Context) unset(field string) bool {
+	switch field {
+	case "backup-store":
+		c.BackupStore = ""
+	case "cluster-name":
+		c.ClusterName = ""
+	case "nodes":
+		c.Nodes = nil
+	case "insecure":
+		c.Insecure = false
+	case "etcd-insecure":
+		c.EtcdInsecure = false
+	default:
+		path, ok := c.paths()[field]
+		if ok {
+			*path = ""
+		}
+		return ok
+	}
+	return true
+}
+
+// CompleteUnset proposes what [File.Unset] takes to a shell.
+func CompleteUnset(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	f, err := Read()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var list []string
+	if f.Current != "" {
+		list = append(list, currentField)
+	}
+	for _, c := range f.Contexts {
+		for field := range c.Flags() {
+			list = append(list, "contexts."+c.Name+"."+field)
+		}
+	}
+	slices.Sort(list)
+	return list, cobra.ShellCompDirectiveNoFileComp
 }

@@ -1,7 +1,6 @@
 package ctl
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -61,7 +60,7 @@ func (t *tool) contextCommands() *cobra.Command {
 ` + contextsFile + ` ($XDG_CONFIG_HOME/etcdadm/config where that is set). Which one is meant is
 said by --context, $` + contexts.Variable + `, or use-context, in this order; --backup-store and
 $` + storeVariable + ` go before the last two. etcdadm takes contexts as well.`
-	group.AddCommand(t.getContexts(), t.currentContext(), t.useContext(), t.setContext(), t.deleteContext())
+	group.AddCommand(t.getContexts(), t.currentContext(), t.useContext(), t.setContext(), t.unset(), t.deleteContext())
 	return group
 }
 
@@ -104,7 +103,8 @@ func (t *tool) getContexts() *cobra.Command {
 				return err
 			}
 			if len(list.Contexts) == 0 {
-				note(cmd, "there are no contexts; make one: etcd-manager-ctl config set-context NAME --%s=URL", storeFlag)
+				note(cmd, "there are no contexts in %s; make one: etcd-manager-ctl config set-context NAME --%s=URL",
+					cli.Plain(contexts.Where()), storeFlag)
 			}
 			return t.print(cmd, list, func(w io.Writer) error {
 				if len(list.Contexts) == 0 {
@@ -132,7 +132,8 @@ func (t *tool) currentContext() *cobra.Command {
 			case err != nil:
 				return err
 			case !ok:
-				return cli.WithHint(errors.New("no context is the current one"), "etcd-manager-ctl config use-context NAME")
+				return cli.WithHint(fmt.Errorf("no context is the current one in %s", contexts.Where()),
+					"etcd-manager-ctl config use-context NAME")
 			}
 			c.BackupStore = shown(c.BackupStore)
 			return t.print(cmd, c, func(w io.Writer) error {
@@ -164,6 +165,20 @@ func (t *tool) useContext() *cobra.Command {
 	}
 }
 
+func (t *tool) unset() *cobra.Command {
+	return &cobra.Command{
+		Use: "unset current-context|contexts.NAME.FIELD", Short: "forget one field of a context, or which is the current one",
+		Example: "  etcd-manager-ctl config unset current-context\n  etcd-manager-ctl config unset contexts.lab.nodes",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: contexts.CompleteUnset,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := contexts.Edit(func(f *contexts.File) error { return f.Unset(args[0]) }); err != nil {
+				return err
+			}
+			return t.done(cmd, args[0], "%s is unset")
+		},
+	}
+}
+
 func (t *tool) deleteContext() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete-context NAME", Short: "forget a context", Args: cobra.ExactArgs(1), ValidArgsFunction: oneContext,
@@ -182,6 +197,9 @@ type changedContext struct {
 }
 
 func (t *tool) done(cmd *cobra.Command, name, text string) error {
+	if where := contexts.Where(); where != contexts.Path() {
+		note(cmd, "the contexts are in %s", cli.Plain(where))
+	}
 	return t.print(cmd, changedContext{name}, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, text+"\n", name)
 		return err

@@ -343,16 +343,30 @@ func (p *page) aside(obs cluster.Observation) (rows [][]string) {
 	return rows
 }
 
-// hazards are what the members' data has that the next minor version of etcd does not
+// A Hazard is one of a node's data.
+type Hazard struct {
+	cluster.Hazard
+
+	On cluster.NodeName
+}
+
+// Hazards are what the members' data has that the next minor version of etcd does not
 // stand, whether one is wanted or not.
-func hazards(obs cluster.Observation) (rows [][]string) {
+func Hazards(obs cluster.Observation) (list []Hazard) {
 	for _, n := range obs.Nodes {
 		if n.Assigned == nil {
 			continue
 		}
 		for _, h := range cluster.HazardsAhead(n.Hazards, n.Assigned.Version) {
-			rows = append(rows, []string{string(h.Kind), string(n.Name), string(h.State), cli.Plain(h.What)})
+			list = append(list, Hazard{h, n.Name})
 		}
+	}
+	return list
+}
+
+func hazards(obs cluster.Observation) (rows [][]string) {
+	for _, h := range Hazards(obs) {
+		rows = append(rows, []string{string(h.Kind), string(h.On), string(h.State), cli.Plain(h.What)})
 	}
 	return rows
 }

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -39,23 +40,58 @@ func machinesOf(obs cluster.Observation) (list []machine) {
 	return list
 }
 
-func (p *page) machines(r reconcile.Report, now time.Time) {
+// machineColumns are what is told of machines. In a window that is too narrow those of
+// lessImportant are left out, the last one first.
+var (
+	machineColumns = []string{
+		"MACHINE", "ROLE", "ETCD", "DAEMON", "VERSION", "DB SIZE", "BEHIND", "DISK WRITE", "FREE", "CLOCK", "CERTIFICATES",
+	}
+	lessImportant = []string{"DAEMON", "DISK WRITE", "DB SIZE", "BEHIND", "FREE", "VERSION", "CERTIFICATES", "CLOCK"}
+)
+
+func (p *page) machines(r reconcile.Report, now time.Time, width int) {
 	var rows [][]span
+	old := now.Sub(r.At) > render.StaleAfter // nothing of this need be so any more
 	for _, m := range machinesOf(r.Observation) {
-		row := []span{
+		rows = append(rows, []span{
 			text(m.name), m.role(r.Observation.Leader), m.health(now), m.answers(now), m.version(), m.size(), m.behind(),
 			m.write(), m.free(), m.clock(), m.certificate(now),
-		}
-		if now.Sub(r.At) > render.StaleAfter { // nothing of this need be so any more
-			for i := range row {
-				row[i].style = dim
+		})
+	}
+	heading, rows, out := fit(machineColumns, rows, lessImportant, width)
+	for i := range rows {
+		for j := range rows[i] {
+			if old {
+				rows[i][j].style = dim
 			}
 		}
-		rows = append(rows, row)
 	}
-	p.table([]string{
-		"MACHINE", "ROLE", "ETCD", "DAEMON", "VERSION", "DB SIZE", "BEHIND", "DISK WRITE", "FREE", "CLOCK", "CERTIFICATES",
-	}, rows)
+	p.table(heading, rows)
+	if len(out) > 0 {
+		p.add(styled(dim, "in a wider window: "+strings.Join(out, ", ")))
+	}
+}
+
+// ends tells why an etcd ended that does not run, with its last lines, and what data has
+// that the next minor version of etcd does not stand.
+func (p *page) ends(obs cluster.Observation) {
+	var ended, hazards [][]span
+	for _, n := range obs.Nodes {
+		if n.Process.State == cluster.ProcessCrashing {
+			why := cmp.Or(n.Process.LastExit, "unknown")
+			ended = append(ended, []span{styled(red, string(n.Name)), text(why)})
+			for _, l := range n.Process.LastLines {
+				ended = append(ended, []span{text(""), styled(dim, l)})
+			}
+		}
+	}
+	for _, h := range render.Hazards(obs) {
+		hazards = append(hazards, []span{
+			styled(yellow, string(h.Kind)), text(string(h.On)), text(string(h.State)), text(h.What),
+		})
+	}
+	p.table([]string{"ETCD ENDED ON", "BECAUSE"}, ended)
+	p.table([]string{"HAZARD", "ON", "STATE", "BECAUSE"}, hazards)
 }
 
 func (m machine) role(leader cluster.MemberID) span {

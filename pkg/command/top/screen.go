@@ -1,10 +1,17 @@
 package top
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
@@ -14,21 +21,108 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
+// What begins and ends drawing: the other screen, without a cursor.
+const (
+	enter = "\x1b[?1049h\x1b[?25l"
+	leave = "\x1b[?25h\x1b[?1049l"
+)
+
 // OnTerminal returns the screen that w is, if it is a terminal that can be drawn on, and
-// what leaves it as it was. Colours are left out where NO_COLOR is set.
-func OnTerminal(w io.Writer) (screen Screen, leave func(), ok bool) {
+// what leaves it as it was. Colours are left out where NO_COLOR is set. While the process is
+// stopped (Ctrl-Z) the terminal is as it was, too.
+func OnTerminal(w io.Writer) (screen Screen, done func(), ok bool) {
 	if !IsTerminal(w) {
 		return nil, nil, false
 	}
 	f, _ := w.(*os.File)
-	// The other screen, without a cursor. If writing fails there is nobody to tell.
-	_, _ = f.WriteString("\x1b[?1049h\x1b[?25l")
-	return &terminal{f, os.Getenv("NO_COLOR") == ""}, func() { _, _ = f.WriteString("\x1b[?25h\x1b[?1049l") }, true
+	t := &terminal{f: f, colour: os.Getenv("NO_COLOR") == ""}
+	// If writing fails there is nobody to tell.
+	_, _ = f.WriteString(enter)
+	stop := make(chan os.Signal, 1)
+	end, ended := make(chan struct{}), make(chan struct{})
+	signal.Notify(stop, syscall.SIGTSTP)
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				t.suspend()
+			case <-end:
+				return
+			}
+		}
+	}()
+	return t, func() {
+		signal.Stop(stop)
+		close(end)
+		<-ended
+		_, _ = f.WriteString(leave)
+	}, true
 }
 
 type terminal struct {
 	f      *os.File
 	colour bool
+	// drawing is held while something is drawn, and while the process is stopped.
+	drawing sync.Mutex
+}
+
+// suspend leaves the terminal and stops the process, as it would have been without us, and
+// draws again when it is continued.
+func (t *terminal) suspend() {
+	if !resumable() {
+		return
+	}
+	t.drawing.Lock()
+	defer t.drawing.Unlock()
+	_, _ = t.f.WriteString(leave)
+	resumed := make(chan os.Signal, 1)
+	signal.Notify(resumed, syscall.SIGCONT)
+	defer signal.Stop(resumed)
+	// SIGTSTP does not stop a Go program that has ever asked for it.
+	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err == nil {
+		<-resumed
+	}
+	_, _ = t.f.WriteString(enter)
+}
+
+// resumable reports whether a shell can continue the process: the parent of its group, or its
+// own, is in another group of the session. The kernel does not stop others either.
+func resumable() bool {
+	group := syscall.Getpgrp()
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return false
+	}
+	for _, pid := range []int{group, os.Getpid()} {
+		parent := parentOf(pid)
+		theirs, err := unix.Getsid(parent)
+		if err != nil || theirs != session {
+			continue
+		}
+		if other, err := syscall.Getpgid(parent); err == nil && other != group {
+			return true
+		}
+	}
+	return false
+}
+
+// parentOf returns the parent of a process, or one that there is not.
+func parentOf(pid int) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return -1
+	}
+	// The name of the program is in parentheses, and may have some itself.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 2 {
+		return -1
+	}
+	parent, err := strconv.Atoi(fields[1])
+	if err != nil || parent == 0 {
+		return -1
+	}
+	return parent
 }
 
 // Live is true: a page takes the place of the one before.
@@ -48,6 +142,8 @@ func (t *terminal) Options() Options {
 // last one has no line break, which would scroll.
 func (t *terminal) Show(page string) error {
 	lines := strings.Split(strings.TrimSuffix(page, "\n"), "\n")
+	t.drawing.Lock()
+	defer t.drawing.Unlock()
 	_, err := t.f.WriteString("\x1b[H" + strings.Join(lines, "\x1b[K\r\n") + "\x1b[K\x1b[J")
 	return err
 }

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -72,6 +73,49 @@ func (p *page) table(heading []string, rows [][]span) {
 	}
 }
 
+// fit leaves columns out of a table until it is at most width wide; zero is no limit. Those
+// of order go, the last one first; one in which something stands out goes after the others.
+// The headings of those that are left out are out.
+func fit(heading []string, rows [][]span, order []string, width int) (head []string, left [][]span, out []string) {
+	head, left = heading, rows
+	loud := func(column int) bool {
+		return slices.ContainsFunc(left, func(row []span) bool {
+			return row[column].style == red || row[column].style == yellow
+		})
+	}
+	for _, also := range []bool{false, true} {
+		for _, name := range slices.Backward(order) {
+			column := slices.Index(head, name)
+			if width <= 0 || tableWidth(head, left) <= width {
+				return head, left, out
+			}
+			if column < 0 || loud(column) && !also {
+				continue
+			}
+			out = append(out, name)
+			head = slices.Delete(slices.Clone(head), column, column+1)
+			narrow := make([][]span, len(left))
+			for i, row := range left {
+				narrow[i] = slices.Delete(slices.Clone(row), column, column+1)
+			}
+			left = narrow
+		}
+	}
+	return head, left, out
+}
+
+func tableWidth(heading []string, rows [][]span) int {
+	sum := 2 * (len(heading) - 1)
+	for i, h := range heading {
+		widest := utf8.RuneCountInString(h)
+		for _, row := range rows {
+			widest = max(widest, row[i].width())
+		}
+		sum += widest
+	}
+	return sum
+}
+
 // write writes the lines, each cut at width, the page at height; zero is no limit. Colours
 // are written only where they are asked for.
 func (p *page) write(o Options) string {
@@ -88,16 +132,11 @@ func (p *page) write(o Options) string {
 	return b.String()
 }
 
+// cutMark is where a line goes on outside of the window.
+const cutMark = "…"
+
 func (l line) write(b *strings.Builder, o Options) {
-	left := o.Width
-	var cut line
-	for _, s := range l {
-		if o.Width > 0 {
-			s.text = first(s.text, left)
-			left -= s.width()
-		}
-		cut = append(cut, s)
-	}
+	cut := l.cut(o.Width)
 	// What is blank at the end is not written.
 	for len(cut) > 0 {
 		last := &cut[len(cut)-1]
@@ -115,6 +154,29 @@ func (l line) write(b *strings.Builder, o Options) {
 			b.WriteString(s.text)
 		}
 	}
+}
+
+// cut returns the line as far as there is room, with a mark where text is missing; zero is no
+// limit.
+func (l line) cut(room int) line {
+	width, end := 0, 0
+	for _, s := range l {
+		if trimmed := strings.TrimRight(s.text, " "); trimmed != "" { // blanks at the end need no room
+			end = width + utf8.RuneCountInString(trimmed)
+		}
+		width += s.width()
+	}
+	if room <= 0 || end <= room {
+		return append(line{}, l...)
+	}
+	var cut line
+	left := room - 1
+	for _, s := range l {
+		s.text = first(s.text, left)
+		left -= s.width()
+		cut = append(cut, s)
+	}
+	return append(cut, styled(dim, cutMark))
 }
 
 // first returns the first n characters of s.

@@ -80,7 +80,8 @@ func Render(v View, o Options) string {
 		p.underWay(reconcile.Report{}, v)
 	} else {
 		p.summary(*r, v)
-		p.machines(*r, v.Now)
+		p.machines(*r, v.Now, o.Width)
+		p.ends(r.Observation)
 		p.underWay(*r, v)
 		p.held(*r)
 	}

@@ -216,3 +216,61 @@ func TestLatencies(t *testing.T) {
 		}
 	}
 }
+
+// In a narrow window the columns that tell least are left out, and named; those in which
+// something stands out stay, as long as there is room. A line that is cut says so.
+func TestNarrowWindows(t *testing.T) {
+	machines := func(page string) string {
+		_, after, _ := strings.Cut(page, "\n\n")
+		before, _, _ := strings.Cut(after, "\n\n")
+		return before
+	}
+	page := machines(Render(healthy(), Options{Width: 80, Height: 40}))
+	if !strings.Contains(page, "in a wider window: ") || !strings.Contains(page, "BEHIND") ||
+		strings.Contains(page, cutMark) || strings.Contains(strings.SplitN(page, "\n", 2)[0], "CLOCK") {
+		t.Errorf("80 columns:\n%s", page)
+	}
+	if wide := machines(Render(healthy(), Options{Width: 200, Height: 40})); strings.Contains(wide, "wider") ||
+		!strings.Contains(wide, "CERTIFICATES") {
+		t.Errorf("200 columns:\n%s", wide)
+	}
+	v := healthy()
+	v.Sample.Status.Report.Observation.Nodes[1].ClockSkew = 7 * time.Second
+	if page := machines(Render(v, Options{Width: 80, Height: 40})); !strings.Contains(page, "+7.0s") {
+		t.Errorf("a clock that is wrong is left out:\n%s", page)
+	}
+	v.Sample.Status.Notes = []string{strings.Repeat("x", 74), strings.Repeat("y", 75)}
+	lines := strings.Split(Render(v, Options{Width: 80, Height: 40}), "\n")
+	if lines[1] != "note: "+strings.Repeat("x", 74) || lines[2] != "note: "+strings.Repeat("y", 73)+cutMark {
+		t.Errorf("%q", lines[1:3])
+	}
+}
+
+// Why an etcd ended is told with its last lines, and so is what a next version does not stand.
+func TestEndsAndHazards(t *testing.T) {
+	v := broken()
+	obs := &v.Sample.Status.Report.Observation
+	if page := Render(v, Options{}); strings.Contains(page, "HAZARD") {
+		t.Errorf("hazards of which nothing is known in\n%s", page)
+	}
+	obs.Nodes[3].Process.LastExit = "signal: killed\x1b[2J"
+	obs.Nodes[3].Process.LastLines = []string{"panic: bad", "goroutine 1"}
+	obs.Nodes[0].Assigned = &cluster.Assigned{Version: etcdversion.Must("3.5.35")}
+	obs.Nodes[0].Hazards = cluster.NoHazards()
+	obs.Nodes[0].Hazards[0] = cluster.Hazard{
+		Kind: cluster.HazardMembers, State: cluster.HazardPresent, What: "only the database has it",
+	}
+	page := Render(v, Options{})
+	for _, want := range []string{
+		"ETCD ENDED ON  BECAUSE\nd              signal: killed", "\n               panic: bad\n               goroutine 1\n",
+		"HAZARD   ON  STATE    BECAUSE\nmembers  a   present  only the database has it\n",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	obs.Nodes[3].Process.State = cluster.ProcessRunning
+	if page := Render(v, Options{}); strings.Contains(page, "ETCD ENDED") {
+		t.Errorf("an etcd that runs again in\n%s", page)
+	}
+}
