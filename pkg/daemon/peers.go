@@ -27,6 +27,7 @@ type peerGroup struct {
 	listener net.Listener
 	gossip   *gossip.Gossip
 	finder   *discovery.Finder
+	nearby   *discovery.Nearby
 	seeds    []discovery.Seed
 }
 
@@ -34,6 +35,9 @@ func newPeerGroup(ctx context.Context, d *Daemon, l net.Listener) (*peerGroup, e
 	c := &peerGroup{d: d, listener: l}
 	var err error
 	if c.seeds, err = discovery.ParseSeeds(d.c.Seeds, d.c.GRPCPort); err != nil {
+		return nil, err
+	}
+	if c.nearby, err = newNearby(d); err != nil {
 		return nil, err
 	}
 	c.gossip, err = gossip.New(ctx, gossip.Options{
@@ -54,7 +58,7 @@ func newPeerGroup(ctx context.Context, d *Daemon, l net.Listener) (*peerGroup, e
 		Self:      discovery.Record{Name: d.name, Address: d.node.address, Boot: d.node.boot},
 		Seeds:     c.seeds,
 		Directory: directory{d, d.store},
-		Lookup:    d.c.Lookup,
+		Sources:   c.sources(),
 		Interval:  d.c.DiscoveryInterval,
 		Join:      c.gossip.Join,
 		Alive:     c.alive,
@@ -77,6 +81,9 @@ func caller(ctx context.Context) (cluster.NodeName, error) {
 func (c *peerGroup) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.watch(ctx) })
+	if c.d.c.Multicast {
+		wg.Go(func() { c.announce(ctx) })
+	}
 	c.finder.Run(ctx)
 	wg.Wait()
 }

@@ -24,7 +24,7 @@ func (f *flags) cloudVolume(ctx context.Context, c *daemon.Config, factory volum
 	check := *c
 	check.DataDir = "/"
 	if check.Address == "" {
-		check.Address = "127.0.0.1"
+		check.Address, check.Multicast = "127.0.0.1", false
 	}
 	if err := check.Validate(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,7 +32,7 @@ func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) 
 		PeerURLs: list(f.peerURLs), ClientURLs: list(f.clientURLs), QuarantineURLs: list(f.quarantineURLs),
 		MetricsURLs: list(f.metricsURLs),
 		PKIDir:      f.pkiDir, Insecure: f.insecure, EtcdInsecure: f.etcdInsecure,
-		Seeds: f.seeds, MetricsPort: f.metricsPort, MetricsAddress: f.metricsAddress,
+		Seeds: f.seeds, Multicast: f.multicast, MetricsPort: f.metricsPort, MetricsAddress: f.metricsAddress,
 		EtcdDirs: append(f.etcdDirs, filepath.SplitList(env(etcdbin.DirVariable))...),
 		Release:  f.etcdRelease,
 		UserEnv:  etcdconf.User(environ),
@@ -47,6 +48,11 @@ func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) 
 		return c, err
 	}
 	var err error
+	if f.scanRange != "" {
+		if c.ScanRange, err = netip.ParsePrefix(f.scanRange); err != nil {
+			return c, fmt.Errorf("--discovery-scan: %q is not a range of addresses like 10.0.0.0/24", f.scanRange)
+		}
+	}
 	if c.Backups, err = f.backups.config(); err != nil {
 		return c, err
 	}

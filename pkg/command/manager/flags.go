@@ -31,6 +31,8 @@ type flags struct {
 	dnsSuffix, networkCIDR, staticConfig        string
 	envFile, hostsFile, etcdRelease             string
 	etcdDirs, seeds                             []string
+	scanRange                                   string
+	multicast                                   bool
 	grace, bootstrapGrace, learnerTimeout       time.Duration
 	backupFresh                                 time.Duration
 	backups                                     backupFlags
@@ -81,6 +83,9 @@ func (f *flags) add(fs *pflag.FlagSet) {
 		"`URL` of release archives (https, or file), from which this daemon fetches versions of etcd that it lacks, as "+
 			"etcdadm download does: https://github.com/etcd-io/etcd/releases/download; empty fetches none")
 	fs.StringSliceVar(&f.seeds, "seeds", nil, "other daemons, as host:port, or as name=host:port for a fixed list of nodes")
+	fs.StringVar(&f.scanRange, "discovery-scan", "",
+		"`range` of addresses like 10.0.0.0/24, of at most 1024, to scan for other daemons on --grpc-port; empty scans none")
+	fs.BoolVar(&f.multicast, "discovery-multicast", false, "find other daemons, and be found, by multicast DNS")
 	fs.DurationVar(&f.grace, "replace-grace", d.Grace, "how long a voter may be unhealthy before it is replaced")
 	fs.DurationVar(&f.bootstrapGrace, "bootstrap-grace", d.BootstrapGrace,
 		"how long bootstrap waits for missing nodes")

@@ -12,7 +12,9 @@ var sections = []cli.FlagSection{
 	{
 		Title:  "Finding the other nodes",
 		Common: []string{"seeds", "static-config"},
-		More:   []string{"discovery-poll-interval", "dns-suffix", "hosts-file"},
+		More: []string{
+			"discovery-scan", "discovery-multicast", "discovery-poll-interval", "dns-suffix", "hosts-file",
+		},
 	},
 	{
 		Title:  "etcd",

@@ -46,8 +46,8 @@ type Options struct {
 	Port     int
 	// Directory is the control store, nil for none.
 	Directory Directory
-	// Lookup asks who else knows where nodes are, such as a cloud, and may be nil.
-	Lookup func(ctx context.Context) ([]Seed, error)
+	// Sources are who else knows where nodes are.
+	Sources []Source
 	// Interval is the longest time between two observations while something is
 	// missing.
 	Interval time.Duration
@@ -93,12 +93,10 @@ type Finder struct {
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// records and dirSeeds are what the sources said last.
-	records            []Record
-	dirSeeds, machines []Seed
-	// resolving says that the lookup is being asked, resolved when it was last.
-	resolving bool
-	resolved  time.Time
+	// records and dirSeeds are what was there last.
+	records  []Record
+	dirSeeds []Seed
+	sources  []*source
 	// read says that the directory could be read last time, with the own record
 	// in it, and published that the own record is there.
 	read, published bool
@@ -137,7 +135,7 @@ func New(o Options) (*Finder, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
-	return &Finder{
+	f := &Finder{
 		o:        o,
 		wake:     make(chan struct{}, 1),
 		news:     make(chan struct{}, 1),
@@ -146,7 +144,11 @@ func New(o Options) (*Finder, error) {
 		answered: make(map[Seed]bool),
 		missed:   make(map[string]bool),
 		problems: make(map[string]string),
-	}, nil
+	}
+	for _, s := range o.Sources {
+		f.sources = append(f.sources, &source{Source: s})
+	}
+	return f, nil
 }
 
 // Wake makes the finder check once, and then often if more is missing than
@@ -210,7 +212,7 @@ func (f *Finder) observe(ctx context.Context) {
 		f.dirSeeds = seeds
 		f.mu.Unlock()
 	}
-	f.lookup(ctx)
+	f.consultSources(ctx)
 	f.mu.Lock()
 	begin := f.o.Directory != nil && !f.reading
 	if begin {
@@ -279,7 +281,7 @@ func (f *Finder) seeds() []Seed {
 	for _, s := range f.o.Seeds {
 		add(s)
 	}
-	for _, s := range slices.Concat(f.dirSeeds, f.machines) {
+	for _, s := range slices.Concat(f.dirSeeds, f.machines()) {
 		add(s)
 	}
 	maps.DeleteFunc(all, func(s Seed, _ bool) bool { return s.Name == "" && named[s.Address] })

@@ -11,7 +11,7 @@ import (
 func (f *Finder) Machines() []Seed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.DeleteFunc(slices.Concat(f.o.Seeds, f.dirSeeds, f.machines), func(s Seed) bool {
+	return slices.DeleteFunc(slices.Concat(f.o.Seeds, f.dirSeeds, f.machines()), func(s Seed) bool {
 		return s.Address == "" || s.Address == f.o.Self.Address || s.Name == f.o.Self.Name
 	})
 }
@@ -34,5 +34,5 @@ func (f *Finder) Known() (machines, others []cluster.Whereabout) {
 	for _, r := range f.records {
 		others = append(others, cluster.Whereabout{Node: r.Name, Address: r.Address})
 	}
-	return named(f.machines), others
+	return named(f.machines()), others
 }

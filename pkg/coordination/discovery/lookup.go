@@ -5,33 +5,62 @@ import (
 	"time"
 )
 
-// lookupDistance is the least time between two questions to Options.Lookup:
-// clouds count them.
+// A Source knows where nodes are, such as a cloud.
+type Source struct {
+	// What it knows of, as problems are told: "machines of the cloud".
+	What string
+	// Ask asks it. It ends with its context.
+	Ask func(ctx context.Context) ([]Seed, error)
+}
+
+// lookupDistance is the least time between two questions to a source: clouds
+// count them.
 const lookupDistance = 5 * time.Second
 
-// lookup asks whoever knows the machines, in a goroutine, if nobody is asking
-// and the last time is long enough ago. What was found last counts until the
-// next answer.
-func (f *Finder) lookup(ctx context.Context) {
+// A source is one that is asked.
+type source struct {
+	Source
+	// asking says that it is being asked, asked when it was last.
+	asking bool
+	asked  time.Time
+	// machines are what it said last.
+	machines []Seed
+}
+
+// consultSources asks each source, in a goroutine, if nobody is asking it and the
+// last time is long enough ago. What was found last counts until the next answer.
+func (f *Finder) consultSources(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.o.Lookup == nil || f.resolving || !f.resolved.IsZero() && time.Since(f.resolved) < lookupDistance {
-		return
+	for _, s := range f.sources {
+		if !s.asking && (s.asked.IsZero() || time.Since(s.asked) >= lookupDistance) {
+			s.asking, s.asked = true, time.Now()
+			f.running.Go(func() { f.lookup(ctx, s) })
+		}
 	}
-	f.resolving, f.resolved = true, time.Now()
-	f.running.Go(func() {
-		short, cancel := context.WithTimeout(ctx, requestLimit)
-		seeds, err := f.o.Lookup(short)
-		cancel()
-		if ctx.Err() == nil {
-			f.problem("machines of the cloud", err)
-		}
-		f.mu.Lock()
-		f.resolving = false
-		if err == nil {
-			f.machines = seeds
-		}
-		f.mu.Unlock()
-		signal(f.news)
-	})
+}
+
+func (f *Finder) lookup(ctx context.Context, s *source) {
+	short, cancel := context.WithTimeout(ctx, requestLimit)
+	seeds, err := s.Ask(short)
+	cancel()
+	if ctx.Err() == nil {
+		f.problem(s.What, err)
+	}
+	f.mu.Lock()
+	s.asking = false
+	if err == nil {
+		s.machines = seeds
+	}
+	f.mu.Unlock()
+	signal(f.news)
+}
+
+// machines are those that the sources know.
+func (f *Finder) machines() []Seed {
+	var all []Seed
+	for _, s := range f.sources {
+		all = append(all, s.machines...)
+	}
+	return all
 }
