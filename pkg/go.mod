@@ -21,6 +21,7 @@ require (
 	github.com/digitalocean/godo v1.236.0
 	github.com/google/go-containerregistry v0.22.1
 	github.com/gophercloud/gophercloud/v2 v2.15.0
+	github.com/hashicorp/mdns v1.0.7
 	github.com/hashicorp/memberlist v0.7.0
 	github.com/hetznercloud/hcloud-go/v2 v2.37.0
 	github.com/klauspost/compress v1.20.3
