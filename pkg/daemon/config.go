@@ -53,8 +53,8 @@ type Config struct {
 	SeedsDir string
 	// Lookup asks the cloud where other daemons are, nil for no cloud.
 	Lookup func(ctx context.Context) ([]discovery.Seed, error)
-	// ScanRange is scanned for other daemons, the zero value for nothing; Multicast lets
-	// daemons be found by multicast DNS, this one among them.
+	// ScanRange is scanned for other daemons, nothing where it is the zero value.
+	// Multicast has daemons look for each other by multicast DNS.
 	ScanRange netip.Prefix
 	Multicast bool
 	// Static is the spec that a static configuration implies, nil for none.
@@ -117,8 +117,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("--etcd-manager-metrics-port %d is not a port", c.MetricsPort)
 	case c.MetricsAddress != "" && net.ParseIP(c.MetricsAddress) == nil:
 		return fmt.Errorf("--etcd-manager-metrics-address %q is not an IP address", c.MetricsAddress)
-	case c.Multicast && net.ParseIP(c.Address).IsLoopback():
-		return fmt.Errorf("--discovery-multicast finds nobody at --address %s, which no other machine reaches", c.Address)
 	case c.PKIDir == "" && !(c.Insecure && c.EtcdInsecure):
 		return errors.New("--pki-dir is missing; only --insecure and --etcd-insecure together need none")
 	}
@@ -148,10 +146,8 @@ func (c Config) Validate() error {
 	if err := checkRelease(c.Release); err != nil {
 		return err
 	}
-	if c.ScanRange != (netip.Prefix{}) {
-		if err := discovery.CheckRange(c.ScanRange); err != nil {
-			return fmt.Errorf("--discovery-scan: %w", err)
-		}
+	if err := c.checkNearby(); err != nil {
+		return err
 	}
 	if _, err := discovery.ParseSeeds(c.Seeds, c.GRPCPort); err != nil {
 		return fmt.Errorf("--seeds: %w", err)

@@ -37,8 +37,10 @@ func newPeerGroup(ctx context.Context, d *Daemon, l net.Listener) (*peerGroup, e
 	if c.seeds, err = discovery.ParseSeeds(d.c.Seeds, d.c.GRPCPort); err != nil {
 		return nil, err
 	}
-	if c.nearby, err = newNearby(d); err != nil {
-		return nil, err
+	if d.c.ScanRange.IsValid() || d.c.Multicast {
+		if c.nearby, err = newNearby(d); err != nil {
+			return nil, err
+		}
 	}
 	c.gossip, err = gossip.New(ctx, gossip.Options{
 		Name: d.name, Address: d.node.address, Server: d.server, Dial: d.pool.Dial, Caller: caller,
@@ -82,7 +84,7 @@ func (c *peerGroup) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.watch(ctx) })
 	if c.d.c.Multicast {
-		wg.Go(func() { c.announce(ctx) })
+		defer c.announce(ctx)()
 	}
 	c.finder.Run(ctx)
 	wg.Wait()

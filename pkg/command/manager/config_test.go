@@ -75,6 +75,17 @@ func TestZeroDurations(t *testing.T) {
 	usage(t, "ETCD_MANAGER_CERT_DURATION: 0h is not a positive duration")
 }
 
+func TestLookingNearby(t *testing.T) {
+	c := with(t)
+	equal(t, "without the flags", c.Multicast || c.ScanRange.IsValid(), false)
+	c = with(t, "--discovery-scan=10.0.0.0/24", "--discovery-multicast", "--address=10.0.0.1")
+	equal(t, "range", c.ScanRange.String(), "10.0.0.0/24")
+	equal(t, "multicast", c.Multicast, true)
+	usage(t, `--discovery-scan: "10.0.0.0" is not a range of addresses`, "--discovery-scan=10.0.0.0")
+	usage(t, "--discovery-scan: 10.0.0.0/8 has more than 1024 addresses", "--discovery-scan=10.0.0.0/8")
+	usage(t, "--discovery-multicast needs TLS", "--discovery-multicast", "--insecure")
+}
+
 func TestWhereTheStoreMayForgetAClusterIsMadeOnRequest(t *testing.T) {
 	equal(t, "without either flag", with(t).Policy.OnRequest, false)
 	nodes := `{"etcdVersion":"3.5.21","nodes":[{"id":"a","ip":["10.0.0.1"]}]}`

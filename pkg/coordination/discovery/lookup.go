@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -11,6 +12,8 @@ type Source struct {
 	What string
 	// Ask asks it. It ends with its context.
 	Ask func(ctx context.Context) ([]Seed, error)
+	// Limit is how long it may take, 0 for as long as a request.
+	Limit time.Duration
 }
 
 // lookupDistance is the least time between two questions to a source: clouds
@@ -41,7 +44,7 @@ func (f *Finder) consultSources(ctx context.Context) {
 }
 
 func (f *Finder) lookup(ctx context.Context, s *source) {
-	short, cancel := context.WithTimeout(ctx, requestLimit)
+	short, cancel := context.WithTimeout(ctx, cmp.Or(s.Limit, requestLimit))
 	seeds, err := s.Ask(short)
 	cancel()
 	if ctx.Err() == nil {

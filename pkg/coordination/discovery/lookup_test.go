@@ -15,7 +15,7 @@ func TestMachinesOfTheCloudAreJoined(t *testing.T) {
 		three(w, o)
 		w.records = nil // nobody has published: only the cloud knows them
 		o.Sources = []Source{
-			{"machines of the cloud", func(context.Context) ([]Seed, error) {
+			{What: "machines of the cloud", Ask: func(context.Context) ([]Seed, error) {
 				asked++
 				if fails != nil {
 					return nil, fails
@@ -23,11 +23,11 @@ func TestMachinesOfTheCloudAreJoined(t *testing.T) {
 				return []Seed{{"a", self}, {"b", at(9)}, {"b", at(2)}, {"c", at(3)}}, nil
 			}},
 			// One that hangs, and one that fails, keep nobody from being found.
-			{"a source that hangs", func(ctx context.Context) ([]Seed, error) {
+			{What: "a source that hangs", Ask: func(ctx context.Context) ([]Seed, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}},
-			{"a source that fails", func(context.Context) ([]Seed, error) { return nil, errors.New("out of order") }},
+			{What: "a source that fails", Ask: func(context.Context) ([]Seed, error) { return nil, errors.New("out of order") }},
 		}
 	}, func(w *world, f *Finder) {
 		later(time.Second)

@@ -20,7 +20,8 @@ const (
 	service = "_etcd-manager._tcp"
 	// clusterField is the field of an announcement that has the cluster's name.
 	clusterField = "cluster="
-	// answerTime is how long answers to a question are waited for.
+	// questions is how often is asked, answerTime how long answers are waited for.
+	questions  = 2
 	answerTime = time.Second
 	// maxAnswers is how many answers are looked at: anybody can send any number.
 	maxAnswers = 128
@@ -28,51 +29,73 @@ const (
 
 // Ask returns the daemons of the cluster that answer a question of multicast DNS,
 // which no router passes on: addresses that are in no network of this machine's
-// interface are left out.
+// interface are left out. Datagrams get lost, so it asks twice.
 func (n *Nearby) Ask(ctx context.Context) ([]Seed, error) {
 	nic, networks, err := n.nic()
 	if err != nil {
 		return nil, err
 	}
-	// The library goes on with answers that it has handed over, until it ends.
-	answers := make(chan *mdns.ServiceEntry, maxAnswers)
-	err = mdns.QueryContext(ctx, &mdns.QueryParam{
-		Service: service, Timeout: answerTime, Interface: nic, Entries: answers, Logger: silent(),
-		DisableIPv4: !n.Self.Addr().Is4(), DisableIPv6: n.Self.Addr().Is4(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("ask by multicast: %w", err)
-	}
-	close(answers)
 	var all []netip.AddrPort
-	for e := range answers {
-		a, ok := n.address(e)
-		near := slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a.Addr()) })
-		if ok && near && !slices.Contains(all, a) {
-			all = append(all, a)
+	for range questions {
+		// The library goes on with answers that it has handed over, until it ends.
+		answers := make(chan *mdns.ServiceEntry, maxAnswers)
+		err = mdns.QueryContext(ctx, &mdns.QueryParam{
+			Service: service, Timeout: answerTime, Interface: nic, Entries: answers, Logger: silent(),
+			DisableIPv4: !n.Self.Addr().Is4(), DisableIPv6: n.Self.Addr().Is4(),
+		})
+		if err != nil {
+			return nil, n.hint(nic, err)
+		}
+		close(answers)
+		for e := range answers {
+			a, ok := n.address(e)
+			near := slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a.Addr()) })
+			if ok && near && !slices.Contains(all, a) {
+				all = append(all, a)
+			}
 		}
 	}
+	slices.SortFunc(all, netip.AddrPort.Compare)
 	return n.proved(ctx, all), context.Cause(ctx)
 }
 
-// address returns the one that an answer has, if it is of a daemon of the cluster.
-func (n *Nearby) address(e *mdns.ServiceEntry) (netip.AddrPort, bool) {
-	ip := e.AddrV4
-	if !n.Self.Addr().Is4() && e.AddrV6IPAddr != nil {
-		ip = e.AddrV6IPAddr.IP
+// hint says what may help where a question cannot be asked: the library joins the
+// group on the interface that has the route.
+func (n *Nearby) hint(nic *net.Interface, err error) error {
+	group := "224.0.0.251"
+	if !n.Self.Addr().Is4() {
+		group = "ff02::fb"
 	}
-	a, ok := netip.AddrFromSlice(ip)
+	return fmt.Errorf("ask by multicast on %s: %w; see that there is a route: ip route add %s dev %s", nic.Name, err,
+		group, nic.Name)
+}
+
+// address returns the one that an answer has, if it is of a daemon of the cluster.
+// Of two it is the one of the own family.
+func (n *Nearby) address(e *mdns.ServiceEntry) (netip.AddrPort, bool) {
+	var six net.IP
+	if e.AddrV6IPAddr != nil {
+		six = e.AddrV6IPAddr.IP
+	}
+	first, second := e.AddrV4, six
+	if !n.Self.Addr().Is4() {
+		first, second = second, first
+	}
+	a, ok := netip.AddrFromSlice(first)
+	if !ok {
+		a, ok = netip.AddrFromSlice(second)
+	}
 	if !ok || !slices.Contains(e.InfoFields, clusterField+n.Cluster) || e.Port <= 0 || e.Port > 65535 {
 		return netip.AddrPort{}, false
 	}
 	return netip.AddrPortFrom(a.Unmap(), uint16(e.Port)), true
 }
 
-// Announce answers questions of multicast DNS until ctx ends.
-func (n *Nearby) Announce(ctx context.Context) error {
+// Announce begins to answer questions of multicast DNS, until stop is called.
+func (n *Nearby) Announce() (stop func() error, err error) {
 	nic, _, err := n.nic()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// A label has no more than 63 bytes, and no dots. Who it is is no secret, and
 	// nothing to be believed either.
@@ -81,17 +104,17 @@ func (n *Nearby) Announce(ctx context.Context) error {
 	zone, err := mdns.NewMDNSService(name, service, "local.", name+".local.", int(n.Self.Port()),
 		[]net.IP{n.Self.Addr().AsSlice()}, []string{clusterField + n.Cluster})
 	if err != nil {
-		return fmt.Errorf("announce by multicast: %w", err)
+		return nil, fmt.Errorf("announce by multicast on %s: %w", nic.Name, err)
 	}
 	s, err := mdns.NewServer(&mdns.Config{Zone: zone, Iface: nic, Logger: silent()})
 	if err != nil {
-		return fmt.Errorf("announce by multicast: %w", err)
+		return nil, fmt.Errorf("announce by multicast on %s: %w", nic.Name, err)
 	}
-	<-ctx.Done()
-	return s.Shutdown()
+	return s.Shutdown, nil
 }
 
-// nic returns the interface that has the own address, with its networks.
+// nic returns the interface that has the own address, with its networks. It is one
+// with multicast.
 func (n *Nearby) nic() (*net.Interface, []netip.Prefix, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -111,7 +134,12 @@ func (n *Nearby) nic() (*net.Interface, []netip.Prefix, error) {
 				own = own || p.Addr() == n.Self.Addr()
 			}
 		}
-		if own {
+		switch {
+		case own && nic.Flags&net.FlagUp == 0:
+			return nil, nil, fmt.Errorf("the interface %s with the address %s is down", nic.Name, n.Self.Addr())
+		case own && nic.Flags&net.FlagMulticast == 0:
+			return nil, nil, fmt.Errorf("the interface %s with the address %s has no multicast", nic.Name, n.Self.Addr())
+		case own:
 			return &nic, networks, nil
 		}
 	}

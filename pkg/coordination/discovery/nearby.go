@@ -23,8 +23,8 @@ type Nearby struct {
 	Self    netip.AddrPort
 	// Range is what is scanned, on the port of Self: see [CheckRange].
 	Range netip.Prefix
-	// Prove makes who is at the other end of a connection prove that it is a daemon of
-	// the cluster's authority.
+	// Prove makes who is at the other end of a connection prove that it is another
+	// daemon of the cluster's authority.
 	Prove func(ctx context.Context, c net.Conn) error
 }
 
@@ -36,6 +36,9 @@ const (
 	scanAtOnce  = 64
 	connectTime = 500 * time.Millisecond
 	proveTime   = 2 * time.Second
+	// ScanLimit is more than the longest scan, in which somebody accepts each
+	// connection and says nothing.
+	ScanLimit = MaxRange / scanAtOnce * (connectTime + proveTime) * 3 / 2
 )
 
 // CheckRange says what is wrong with a range of addresses.
@@ -43,6 +46,8 @@ func CheckRange(r netip.Prefix) error {
 	switch {
 	case !r.IsValid():
 		return errors.New("it is not a range of addresses like 10.0.0.0/24")
+	case r.Addr().Is4In6():
+		return fmt.Errorf("%s is a range of IPv4 addresses in the form of IPv6: write %s", r, r.Addr().Unmap())
 	case r.Masked() != r:
 		return fmt.Errorf("%s has an address in a network where the network is meant: %s", r, r.Masked())
 	case r.Addr().BitLen()-r.Bits() > 10:
