@@ -19,8 +19,8 @@ func TestDebianPackage(t *testing.T) {
 	t.Parallel()
 	m := Start(t, 1)[0]
 	out := filepath.Join(t.TempDir(), "dist")
-	build := exec.CommandContext(t.Context(), "go", "run", "./hack/dist", "-version=v1.2.3", "-arch="+runtime.GOARCH,
-		"-output="+out)
+	build := exec.CommandContext(t.Context(), "go", "run", "./hack/dist", "-version=v1.2.3", "-formats=deb",
+		"-arch="+runtime.GOARCH, "-output="+out)
 	build.Dir = "../.."
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)

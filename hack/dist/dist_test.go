@@ -319,7 +319,8 @@ func TestWhatIsDeleted(t *testing.T) {
 
 func TestCommandLines(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"-arch=riscv64", `no architecture "riscv64"`}, {"-version=1", `the version "1"`}, {"all", `only flags, not "all"`},
+		{"-arch=riscv64", `no architecture "riscv64"`}, {"-formats=deb,apk", `no format "apk"`},
+		{"-version=1", `the version "1"`}, {"all", `only flags, not "all"`},
 	} {
 		err := command(t.Context(), append(strings.Fields(c.args), "-output="+t.TempDir())[:1])
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -14,12 +14,18 @@ import (
 // architectures are those that there is something for.
 var architectures = []string{"amd64", "arm64"}
 
+// kindsOfFiles are the ends of the files' names.
+var kindsOfFiles = []string{archives, "deb", "rpm"}
+
+const archives = "tar.gz"
+
 // command runs the command line.
 func command(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
 	output := flags.String("output", "dist", "`directory` for what is built; what was in it is deleted")
 	version := flags.String("version", "", "`version` such as v0.1.0 (default: devel and the commit)")
 	arch := flags.String("arch", strings.Join(architectures, ","), "`architectures` to build for")
+	kinds := flags.String("formats", strings.Join(kindsOfFiles, ","), "what to build")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -32,6 +38,12 @@ func command(ctx context.Context, args []string) error {
 			return fmt.Errorf("there is no architecture %q; there are %s", name, strings.Join(architectures, ", "))
 		}
 		b.Archs = append(b.Archs, name)
+	}
+	for name := range strings.SplitSeq(*kinds, ",") {
+		if !slices.Contains(kindsOfFiles, name) {
+			return fmt.Errorf("there is no format %q; there are %s", name, strings.Join(kindsOfFiles, ", "))
+		}
+		b.Kinds = append(b.Kinds, name)
 	}
 	var err error
 	if b.Source, err = findSource(ctx, ".", *version); err != nil {
@@ -47,6 +59,8 @@ func command(ctx context.Context, args []string) error {
 type build struct {
 	Source source
 	Archs  []string
+	// Kinds are those of [kindsOfFiles] that are built.
+	Kinds []string
 	// Out is where what is built goes, Work where it is made.
 	Out, Work string
 }
@@ -72,11 +86,17 @@ func (b build) run(ctx context.Context) error {
 			}
 		}
 		for _, set := range sets {
+			if !slices.Contains(b.Kinds, archives) {
+				break
+			}
 			if err := b.archive(set, arch, bin, written); err != nil {
 				return err
 			}
 		}
 		for _, f := range formats {
+			if !slices.Contains(b.Kinds, f.Name) {
+				continue
+			}
 			if err := b.pack(ctx, packer, f, arch, bin, written); err != nil {
 				return err
 			}
@@ -110,6 +130,6 @@ func emptyDir(dir string) error {
 
 // built reports whether a file is of a kind that is built here.
 func built(name string) bool {
-	return name == sumsFile || slices.ContainsFunc([]string{".tar.gz", ".deb", ".rpm"},
-		func(suffix string) bool { return strings.HasSuffix(name, suffix) })
+	return name == sumsFile || slices.ContainsFunc(kindsOfFiles,
+		func(kind string) bool { return strings.HasSuffix(name, "."+kind) })
 }
