@@ -18,17 +18,12 @@ import (
 // A Peer asks members what etcd's members ask each other, at their peer URLs.
 // A member answers there as soon as it has read its disk, before it has found a
 // leader and before it serves any client.
-type Peer struct {
-	http *http.Client
-	// Cluster is the cluster that the members must be of to be asked for their data.
-	// Zero is for any one; etcd before 3.5.21 answers whoever asks.
-	Cluster cluster.ClusterID
-}
+type Peer struct{ http *http.Client }
 
 // OpenPeer returns a Peer that shows the certificate in t, which is that of a
 // member; nil is for members that speak plain text.
 func OpenPeer(t *tls.Config) *Peer {
-	return &Peer{http: &http.Client{Transport: &http.Transport{TLSClientConfig: t}}}
+	return &Peer{&http.Client{Transport: &http.Transport{TLSClientConfig: t}}}
 }
 
 // Close ends the connections.
@@ -81,8 +76,7 @@ func (p *Peer) Members(ctx context.Context, peerURL string) ([]cluster.Member, e
 // revision, or of the present one for zero. It reads the whole database, and
 // the member commits nothing to it meanwhile, except where revision is that of a
 // compaction that the member has carried out lately: that digest is kept (from
-// etcd 3.5.5 on). What [Client.HashKV] says of etcd 3.4 is so here, too. The error is
-// [ErrCompacted] where the member does not have that revision any more.
+// etcd 3.5.5 on). What [Client.HashKV] says of etcd 3.4 is so here, too.
 func (p *Peer) HashKV(ctx context.Context, peerURL string, revision cluster.Revision) (cluster.Digest, error) {
 	d, err := p.hashKV(ctx, peerURL, revision)
 	if revision == 0 || err == nil || !strings.Contains(err.Error(), mvccCompacted) {
@@ -92,11 +86,8 @@ func (p *Peer) HashKV(ctx context.Context, peerURL string, revision cluster.Revi
 	if nowErr == nil && now.Revision == revision && now.CompactRevision == revision {
 		return now, nil
 	}
-	return d, fmt.Errorf("%w: %w", ErrCompacted, err)
+	return d, err
 }
-
-// ErrCompacted says that a member has no digest of a revision any more.
-var ErrCompacted = errors.New("the revision is compacted")
 
 // mvccCompacted is how a member says over HTTP that a revision is compacted.
 const mvccCompacted = "mvcc: required revision has been compacted"
@@ -135,9 +126,6 @@ func (p *Peer) get(ctx context.Context, peerURL, path string, body []byte) ([]by
 		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
-	}
-	if p.Cluster != 0 {
-		req.Header.Set("X-Etcd-Cluster-ID", p.Cluster.String())
 	}
 	resp, err := p.http.Do(req)
 	if err != nil {

@@ -64,7 +64,10 @@ func (r *run) keep(ctx context.Context) {
 			r.record(c)
 			r.s.statusFile.started(c.cmd.Process.Pid, failures)
 		}
-		r.tell(err)
+		select {
+		case r.first <- err:
+		default: // not the first start
+		}
 		if c != nil {
 			steady, stopped := r.attend(c)
 			if steady {
@@ -137,7 +140,7 @@ func (r *run) pause(d time.Duration) bool {
 // spawn starts the program. When it returns without error, the program itself
 // runs (the exec has succeeded).
 func (r *run) spawn(ctx context.Context) (*child, error) {
-	more, err := r.launch(ctx)
+	more, err := r.before(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
@@ -171,9 +174,9 @@ func (r *run) spawn(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// launch does what is to be done before the start, which does not take place if
+// before calls what is to be done before the start, which does not take place if
 // the process is to stop meanwhile.
-func (r *run) launch(ctx context.Context) ([]string, error) {
+func (r *run) before(ctx context.Context) ([]string, error) {
 	if r.cfg.Before == nil {
 		return nil, nil
 	}
@@ -186,25 +189,12 @@ func (r *run) launch(ctx context.Context) ([]string, error) {
 		case <-ctx.Done():
 		}
 	}()
-	l, err := r.cfg.Before(ctx)
-	if err == nil && l.Wait != nil {
-		r.s.statusFile.waits()
-		r.tell(nil)
-		l.Env, err = l.Wait(ctx)
-	}
+	more, err := r.cfg.Before(ctx)
 	select {
 	case <-r.stop:
 		return nil, errStopping
 	default:
-		return l.Env, err
-	}
-}
-
-// tell is heard by who waits for the first start, if it is that.
-func (r *run) tell(err error) {
-	select {
-	case r.first <- err:
-	default:
+		return more, err
 	}
 }
 

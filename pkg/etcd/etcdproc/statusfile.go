@@ -80,16 +80,6 @@ func (b *statusFile) begin() {
 	})
 }
 
-// waits is before a start that may be long in coming. A process that has died is
-// down until then.
-func (b *statusFile) waits() {
-	b.update(func(st *Status) {
-		if st.State == cluster.ProcessStopped {
-			b.enter(st, cluster.ProcessRunning)
-		}
-	})
-}
-
 // started is the start of a process after that many deaths in a row. The
 // lines of the process before are let go.
 func (b *statusFile) started(pid, failures int) {

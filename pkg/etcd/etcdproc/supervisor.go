@@ -65,21 +65,11 @@ type Config struct {
 	// WorkDir is its working directory, by default that of the daemon.
 	WorkDir string
 	// Before, if there is one, is called before each start of the process, which
-	// does not take place if it fails. Two Configs that differ only in it are equal.
-	// Its context ends when the process is to stop, and nothing is started then.
-	Before func(ctx context.Context) (Launch, error)
-}
-
-// A Launch says how the process is to be started this time.
-type Launch struct {
-	// Env is added to that of the Config, and takes the place of what is there by the
-	// same name.
-	Env []string
-	// Wait, if there is one, is called next, and returns Env instead. As with Before,
-	// nothing is started if it fails, and its context ends when the process is to
-	// stop. It may take long: Start has returned then, and the state is running, with
-	// no process.
-	Wait func(ctx context.Context) ([]string, error)
+	// does not take place if it fails. What it returns is added to Env for this
+	// start, and takes the place of what is there by the same name. Two Configs
+	// that differ only in it are equal. Its context ends when the process is to
+	// stop, and nothing is started then.
+	Before func(ctx context.Context) ([]string, error)
 }
 
 func (c Config) equal(d Config) bool {
@@ -95,8 +85,7 @@ func (c Config) clone() Config {
 type Status struct {
 	// State is stopped when nothing was started or it has been stopped, crashing
 	// while the process is down or has died three times in a row without having
-	// stayed up for [Backoff.Stable], and running otherwise: also while its first
-	// start waits, see [Launch].
+	// stayed up for [Backoff.Stable], and running otherwise.
 	State cluster.ProcessState
 	// PID is the process, 0 when there is none.
 	PID int
@@ -151,7 +140,7 @@ func New(ctx context.Context, o Options) (*Supervisor, error) {
 }
 
 // Start makes cfg the command that is kept running, and returns when it has
-// been started for the first time, or waits for that. It does nothing if cfg is what it keeps
+// been started for the first time. It does nothing if cfg is what it keeps
 // running already; a process of another configuration is stopped first.
 //
 // An error means that the program could not be started, or that ctx ended

@@ -374,3 +374,35 @@ func TestAClosedSupervisorDoesNothing(t *testing.T) {
 		t.Errorf("Stop: %v", err)
 	}
 }
+
+// TestAStopDoesNotWaitForWhatComesBeforeAStart: others are asked before a start,
+// which may take long.
+func TestAStopDoesNotWaitForWhatComesBeforeAStart(t *testing.T) {
+	s, out := supervise(t, Options{})
+	cfg := does("stay")
+	began := make(chan struct{})
+	cfg.Before = func(ctx context.Context) ([]string, error) {
+		close(began)
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(20 * time.Second):
+			t.Error("nobody told it to stop")
+			return nil, nil
+		}
+	}
+	started := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { started <- s.Start(ctx, cfg) }()
+	<-began
+	cancel() // the order has ended, the run has not
+	if err := <-started; !errors.Is(err, context.Canceled) {
+		t.Errorf("start: %v", err)
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if st := s.Status(); out.has("ready") || !strings.Contains(st.LastExit, "it is to stop") {
+		t.Errorf("it was started although it was to stop: %+v", st)
+	}
+}

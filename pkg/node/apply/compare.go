@@ -3,6 +3,8 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,13 +18,8 @@ import (
 // when, by whom and why.
 const (
 	// servesTimeout bounds the question whether peers serve, which a start waits
-	// for, as far as they do not take the connection.
-	servesTimeout = 300 * time.Millisecond
-	// defaultAnswerTimeout is for how long peers that have taken the connection are waited
 	// for.
-	defaultAnswerTimeout = 5 * time.Second
-	// compareFirstTimeout bounds the comparison before a start.
-	compareFirstTimeout = 2 * time.Minute
+	servesTimeout = 300 * time.Millisecond
 	// digestTimeout bounds one digest. etcd reads about 0.7 GB in a second.
 	digestTimeout = time.Minute
 	// Between two tries to compare a member that has just started.
@@ -107,12 +104,11 @@ func (c *comparer) settle(pid int) {
 	c.settled = pid
 }
 
-// compares reports whether the data of an etcd process is still to be compared: so is
-// that of one that is not there yet.
+// compares reports whether the data of an etcd process is still to be compared.
 func (c *comparer) compares(pid int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return pid == 0 || c.settled != pid
+	return pid != 0 && c.settled != pid
 }
 
 // differs returns what is known against the data of the assigned member, "" for
@@ -122,6 +118,109 @@ func differs(s nodestate.State) string {
 		return d.Text
 	}
 	return ""
+}
+
+// before returns what is done before each start of etcd. It chooses who
+// compares the member. Where the cluster serves without it, etcd does, before it
+// serves anybody, however long that takes. Where the cluster needs it, etcd would
+// wait seven seconds for each other one that waits in the same way, and then
+// serve uncompared: the node compares it while etcd looks for a leader.
+func (l *Local) before(path string, compared []string) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		if err := l.clearCutOff(); err != nil {
+			return nil, err
+		}
+		s := l.o.State.State()
+		if text := differs(s); text != "" {
+			return nil, &DiffersError{text}
+		}
+		if err := l.rightBinary(ctx, path, s); err != nil {
+			return nil, err
+		}
+		byEtcd := l.servedWithout(ctx, s)
+		refused := byEtcd && l.refusedByEtcd()
+		switch again := l.comparer.refusedAgain(refused); {
+		case again:
+			byEtcd = false
+			if err := l.refusal(ctx, s); err != nil {
+				return nil, err
+			}
+		case refused:
+			// As for the node's own comparison, one reading is not enough.
+			_ = wait.For(ctx, l.o.recheck)
+			byEtcd = l.servedWithout(ctx, s)
+		}
+		if byEtcd {
+			return compared, nil
+		}
+		return nil, nil
+	}
+}
+
+// inconsistent is in the last lines of an etcd that has compared itself with its
+// peers and found a difference.
+const inconsistent = "found data inconsistency with peers"
+
+// refusedByEtcd reports whether that ended the last process.
+func (l *Local) refusedByEtcd() bool {
+	return slices.ContainsFunc(l.o.Proc.Status().LastLines, func(line string) bool {
+		return strings.Contains(line, inconsistent)
+	})
+}
+
+// refusal is asked where etcd has found twice that the member's data is not that
+// of some other one. etcd does not ask which of the two is wrong: it would keep a
+// good member down beside a bad one. If a majority of the voters serves, and all
+// that serve agree and run the same version, this member is wrong, which is an
+// error. Otherwise it is to start, and be compared by the node: etcd would find
+// the same again and again.
+func (l *Local) refusal(ctx context.Context, s nodestate.State) error {
+	p, err := l.peer()
+	if err != nil {
+		return nil
+	}
+	defer p.Close()
+	var voices []cluster.Voice
+	at, version := cluster.Revision(0), s.Assigned.Version
+	for _, v := range inTurn(reachable(ctx, p, l.others(s.Voters)), l.o.Name, "") {
+		if v.digest(ctx, p, at) == nil {
+			voices, at = append(voices, v.Voice), v.Revision
+		}
+	}
+	other := func(v cluster.Voice) bool { return v.Version != version }
+	if len(voices) == 0 || slices.ContainsFunc(voices, other) {
+		return nil
+	}
+	agreement, unlike := cluster.Compare(len(s.Voters), voices[0], true, voices[1:])
+	if agreement != cluster.Agrees || len(unlike) > 0 {
+		return nil
+	}
+	var names []cluster.NodeName
+	for _, v := range voices {
+		names = append(names, v.Name)
+	}
+	text := fmt.Sprintf("etcd found that its data differs from its peers', and %s agree at revision %d", list(names), at)
+	if err := l.condemn(s, text); err != nil {
+		return err
+	}
+	return &DiffersError{text}
+}
+
+// servedWithout reports whether a majority of the voters serves its peers, this
+// node's member not counted.
+func (l *Local) servedWithout(ctx context.Context, s nodestate.State) bool {
+	voters := s.Voters
+	if len(voters) == 0 {
+		voters = s.Peers
+	}
+	p, err := l.peer()
+	if err != nil || len(voters) < 2 {
+		return false
+	}
+	defer p.Close()
+	ctx, cancel := context.WithTimeout(ctx, servesTimeout)
+	defer cancel()
+	return len(reachable(ctx, p, l.others(voters))) >= cluster.Quorum(len(voters))
 }
 
 // compareAlways compares the member for as long as its configuration is kept

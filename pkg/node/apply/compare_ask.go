@@ -36,7 +36,7 @@ type comparison struct {
 // commits nothing meanwhile. The leader comes last. Nobody is made to read its
 // database before so many answer that a majority may be found.
 func (l *Local) collect(ctx context.Context, s nodestate.State, at cluster.Revision) (c comparison, err error) {
-	p, err := l.digestPeer()
+	p, err := l.peer()
 	if err != nil {
 		return c, err
 	}
@@ -200,16 +200,6 @@ func (a *asked) digest(ctx context.Context, p *etcdclient.Peer, at cluster.Revis
 // remade reports whether the digest at a compaction was made anew: one that the
 // compaction made and the member kept covers what there was before it.
 func (a *asked) remade(at cluster.Revision) bool { return at != 0 && a.CompactRevision == at }
-
-// digestPeer returns a client that is told no digest of another cluster, which may have
-// taken the place of the member's own while the node was away.
-func (l *Local) digestPeer() (*etcdclient.Peer, error) {
-	p, err := l.peer()
-	if s := l.o.State.State(); err == nil && s.Assigned != nil && s.MemberToken == s.Assigned.Token {
-		p.Cluster = s.ClusterID
-	}
-	return p, err
-}
 
 // peer returns a client that shows the certificate of the node's member, which
 // its start has issued.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
-	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // A fakePeer answers at a peer URL as a member does.
@@ -27,15 +26,6 @@ type fakePeer struct {
 	revision, compacted cluster.Revision
 	// asked holds the revisions for which it has made a digest.
 	asked []cluster.Revision
-	// hangsWithDigests has it answer nobody who asks for a digest.
-	hangsWithDigests bool
-	// slow is how long each of its answers takes.
-	slow time.Duration
-	// fails is how many digests it still refuses, and behind how many times it does not
-	// have the revision yet.
-	fails, behind int
-	// hashes are its digests as of compactions, in place of hash.
-	hashes map[cluster.Revision]uint32
 	// hangs is a channel that nobody closes before the test ends, nil for a member
 	// that answers.
 	hangs chan struct{}
@@ -49,7 +39,6 @@ type fakePeer struct {
 type fakeTrio struct {
 	*host
 	peers   map[cluster.NodeName]*fakePeer
-	servers map[cluster.NodeName]*httptest.Server
 	learner cluster.NodeName
 	alone   bool
 }
@@ -57,14 +46,14 @@ type fakeTrio struct {
 // newFakeTrio opens host a beside members that agree. Nothing runs yet.
 func newFakeTrio(t *testing.T, change ...func(*LocalOptions)) *fakeTrio {
 	t.Helper()
-	f := &fakeTrio{peers: map[cluster.NodeName]*fakePeer{}, servers: map[cluster.NodeName]*httptest.Server{}}
+	f := &fakeTrio{peers: map[cluster.NodeName]*fakePeer{}}
 	for _, name := range []cluster.NodeName{"a", "b", "c"} {
 		p := &fakePeer{name: name, version: writes.String(), hash: 1, kept: true, revision: 9, compacted: 4}
 		s := httptest.NewUnstartedServer(f.handler(p))
 		p.url = "http://" + s.Listener.Addr().String()
 		s.Start()
 		t.Cleanup(s.Close)
-		f.peers[name], f.servers[name] = p, s
+		f.peers[name] = p
 	}
 	f.host = newHost(t, append([]func(*LocalOptions){func(o *LocalOptions) {
 		o.URLs.Peer, o.recheck = []string{f.peers["a"].url}, recheck
@@ -97,8 +86,7 @@ func (f *fakeTrio) members() []map[string]any {
 func (f *fakeTrio) handler(p *fakePeer) http.Handler {
 	tell := func(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 	mux := http.NewServeMux()
-	mux.HandleFunc("/version", func(w http.ResponseWriter, r *http.Request) {
-		p.pause(r)
+	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		tell(w, map[string]string{"etcdserver": p.version})
@@ -124,36 +112,13 @@ func (f *fakeTrio) handler(p *fakePeer) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		p.pause(r)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if len(p.asked) == 0 {
 			p.first = time.Now()
 		}
 		p.asked = append(p.asked, ask.Revision)
-		if p.hangsWithDigests {
-			p.mu.Unlock()
-			<-r.Context().Done()
-			p.mu.Lock()
-			return
-		}
-		switch {
-		case p.fails > 0:
-			p.fails--
-			http.Error(w, "no room", http.StatusInternalServerError)
-			return
-		case p.behind > 0:
-			p.behind--
-			http.Error(w, "mvcc: required revision is a future revision", http.StatusBadRequest)
-			return
-		case ask.Revision > 0 && ask.Revision < p.compacted:
-			http.Error(w, "mvcc: required revision has been compacted", http.StatusBadRequest)
-			return
-		}
 		hash, compacted := p.hash, p.compacted
-		if h, ok := p.hashes[compacted]; ok {
-			hash = h
-		}
 		if time.Since(p.first) < p.passes {
 			hash++
 		}
@@ -163,14 +128,6 @@ func (f *fakeTrio) handler(p *fakePeer) http.Handler {
 		tell(w, map[string]any{"header": map[string]any{"revision": p.revision}, "hash": hash, "compact_revision": compacted})
 	})
 	return mux
-}
-
-// pause waits as long as the member's answers take.
-func (p *fakePeer) pause(r *http.Request) {
-	p.mu.Lock()
-	slow := p.slow
-	p.mu.Unlock()
-	_ = wait.For(r.Context(), slow)
 }
 
 func (f *fakeTrio) set(change func(*fakePeer), names ...cluster.NodeName) {

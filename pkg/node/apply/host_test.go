@@ -124,11 +124,7 @@ func (h *host) tryStart(ctx context.Context) (err error) {
 	if h.state, err = nodestate.Open(h.o.DataDir, nodestate.Self{Name: h.o.Name, URLs: h.o.URLs}); err != nil {
 		return err
 	}
-	testwait.Until(h.t, "a directory that nobody has", func() bool {
-		h.proc, err = etcdproc.New(ctx, etcdproc.Options{Dir: h.o.DataDir, StopTimeout: 5 * time.Second})
-		// A child that another test forks now has the lock until it is a program of its own.
-		return !errors.Is(err, etcdproc.ErrBusy)
-	})
+	h.proc, err = etcdproc.New(ctx, etcdproc.Options{Dir: h.o.DataDir, StopTimeout: 5 * time.Second})
 	if err != nil {
 		return errors.Join(err, h.state.Close())
 	}

@@ -94,8 +94,6 @@ type LocalOptions struct {
 
 	// recheck is defaultRecheck, where no test has less time.
 	recheck time.Duration
-	// answerTimeout is defaultAnswerTimeout, where no test has more or less.
-	answerTimeout time.Duration
 	// record writes a change of version down: [nodestate.File.Update], where no test
 	// has a disk that hangs.
 	record func(*nodestate.File, nodestate.Transition) error
@@ -144,7 +142,6 @@ type Local struct {
 // NewLocal returns the executor of a node.
 func NewLocal(o LocalOptions) *Local {
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
-	o.answerTimeout = cmp.Or(o.answerTimeout, defaultAnswerTimeout)
 	o.comesUp = cmp.Or(o.comesUp, defaultComesUp)
 	if o.record == nil {
 		o.record = (*nodestate.File).Update

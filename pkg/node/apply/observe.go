@@ -61,12 +61,6 @@ func (l *Local) observe(ctx context.Context) (facts, *cluster.Report) {
 		return f, nil
 	}
 	young := l.o.Now().Sub(status.Since) < starting
-	if status.PID == 0 {
-		if !young {
-			n.Process.NoReport = &cluster.NoReport{Cause: cluster.CauseOther, Text: waitsText}
-		}
-		return f, nil
-	}
 	asking, cancel := context.WithTimeout(ctx, l.timeout(ctx, young))
 	defer cancel()
 	r, err := l.report(asking, s, n)
@@ -156,9 +150,6 @@ func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) 
 
 // A foreignError says that what answers is not the node's own member.
 type foreignError struct{ error }
-
-// waitsText says why an etcd that is about to start gives no report.
-const waitsText = "it starts when its data has been compared with that of the others"
 
 // reasonTime is how long the reason for no report is looked for.
 const reasonTime = 300 * time.Millisecond

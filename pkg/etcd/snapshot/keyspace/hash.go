@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/internal/pages"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/mvcc"
 )
@@ -21,19 +20,8 @@ type Hash struct {
 	CompactRevision cluster.Revision `json:"compactRevision"`
 }
 
-// HashKnown reports whether an etcd of a version computes its hash as this package
-// does.
-func HashKnown(v etcdversion.Version) bool {
-	return v.Compare(etcdversion.Version{Major: 3, Minor: 5, Patch: 16}) >= 0 && !v.AtLeast(3, 8)
-}
-
 // Hash computes what an etcd of 3.5 or later that starts on this data answers
 // to HashKV of the revision that was checked. It reads the file once more.
-func (s *Space) Hash(ctx context.Context) (Hash, error) { return s.HashFrom(ctx, s.sum.Compacted) }
-
-// HashFrom computes what that etcd would answer if it had compacted as far as
-// compacted, which is at least as far as the data is compacted. Where it is less,
-// the hash is that of Hash, which says so by its CompactRevision.
 //
 // The rule is of server/storage/mvcc/hash.go: all entries up to the revision,
 // without those up to the compaction that are not the present state of a key
@@ -42,8 +30,8 @@ func (s *Space) Hash(ctx context.Context) (Hash, error) { return s.HashFrom(ctx,
 // key at all, only the deletion is left out. An etcd that has just compacted
 // to this very revision answers another hash, of the time between its last two
 // compactions; it says so by another CompactRevision.
-func (s *Space) HashFrom(ctx context.Context, compacted cluster.Revision) (Hash, error) {
-	h := Hash{Revision: s.sum.Revision, CompactRevision: max(s.sum.Compacted, compacted)}
+func (s *Space) Hash(ctx context.Context) (Hash, error) {
+	h := Hash{Revision: s.sum.Revision, CompactRevision: s.sum.Compacted}
 	if h.CompactRevision == 0 {
 		h.CompactRevision = -1
 	}
