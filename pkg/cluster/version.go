@@ -43,6 +43,8 @@ type VersionChange struct {
 	Token Token               `json:"token"`
 	From  etcdversion.Version `json:"from"`
 	To    etcdversion.Version `json:"to"`
+	// Order is the order by which it began, see Order in package plan.
+	Order string `json:"order,omitempty"`
 	// Failed says why the new version did not come up, with etcd's last words; empty
 	// as long as the change is under way.
 	Failed string `json:"failed,omitempty"`

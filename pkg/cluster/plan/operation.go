@@ -27,9 +27,9 @@ type Order struct {
 	Holder cluster.NodeName
 	// LeaseVoters is the finished record of that lease. A node that joins begins with it.
 	LeaseVoters cluster.LeaseVoters
-	// Again says that the holder has given the same order before, and has not heard how
-	// it ended.
-	Again bool
+	// ID names the order. It is the same each time that the holder sends it, as it does
+	// where it has not heard how the order ended.
+	ID string
 }
 
 // StartMode says on what ground a member may start.

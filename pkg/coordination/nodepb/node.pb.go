@@ -220,8 +220,8 @@ type ExecuteRequest struct {
 	Holder string `protobuf:"bytes,4,opt,name=holder,proto3" json:"holder,omitempty"`
 	// The finished record of that lease. A node that joins begins with it.
 	LeaseVoters *LeaseVoters `protobuf:"bytes,5,opt,name=lease_voters,json=leaseVoters,proto3" json:"lease_voters,omitempty"`
-	// The caller has given the same order before, and has not heard how it ended.
-	Again         bool `protobuf:"varint,6,opt,name=again,proto3" json:"again,omitempty"`
+	// Names the order. It is the same each time that the caller sends it.
+	Id            string `protobuf:"bytes,6,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -291,11 +291,11 @@ func (x *ExecuteRequest) GetLeaseVoters() *LeaseVoters {
 	return nil
 }
 
-func (x *ExecuteRequest) GetAgain() bool {
+func (x *ExecuteRequest) GetId() string {
 	if x != nil {
-		return x.Again
+		return x.Id
 	}
-	return false
+	return ""
 }
 
 type ExecuteResponse struct {
@@ -740,14 +740,14 @@ const file_pkg_coordination_nodepb_node_proto_rawDesc = "" +
 	"\x0eObserveRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\")\n" +
 	"\x0fObserveResponse\x12\x16\n" +
-	"\x06answer\x18\x01 \x01(\fR\x06answer\"\xbc\x01\n" +
+	"\x06answer\x18\x01 \x01(\fR\x06answer\"\xb6\x01\n" +
 	"\x0eExecuteRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x12\n" +
 	"\x04term\x18\x03 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06holder\x18\x04 \x01(\tR\x06holder\x12:\n" +
-	"\flease_voters\x18\x05 \x01(\v2\x17.etcdadm.v1.LeaseVotersR\vleaseVoters\x12\x14\n" +
-	"\x05again\x18\x06 \x01(\bR\x05again\"\x11\n" +
+	"\flease_voters\x18\x05 \x01(\v2\x17.etcdadm.v1.LeaseVotersR\vleaseVoters\x12\x0e\n" +
+	"\x02id\x18\x06 \x01(\tR\x02id\"\x11\n" +
 	"\x0fExecuteResponse\"_\n" +
 	"\vLeaseVoters\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x12\n" +

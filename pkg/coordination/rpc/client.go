@@ -81,7 +81,7 @@ func (p *Pool) Observe(ctx context.Context, n Node, clusterName string) (cluster
 func (p *Pool) Execute(ctx context.Context, n Node, clusterName string, e plan.Order) error {
 	_, err := invoke(ctx, p, n, "Execute", nodepb.NodeClient.Execute, &nodepb.ExecuteRequest{
 		Cluster: clusterName, Argv: plan.Argv(e.Operation), Term: uint64(e.Term), Holder: string(e.Holder),
-		LeaseVoters: leaseVotersMessage(e.LeaseVoters), Again: e.Again,
+		LeaseVoters: leaseVotersMessage(e.LeaseVoters), Id: e.ID,
 	})
 	return err
 }

@@ -173,7 +173,7 @@ func TestCallsOverTLS(t *testing.T) {
 	}
 
 	record := cluster.LeaseVoters{Token: "tok", Term: 4, Names: []cluster.NodeName{"a", "b"}}
-	order := plan.Order{Operation: remove, Term: 4, Holder: "a", LeaseVoters: record, Again: true}
+	order := plan.Order{Operation: remove, Term: 4, Holder: "a", LeaseVoters: record, ID: "the first"}
 	if err := p.Execute(ctx, b, "main", order); err != nil {
 		t.Errorf("execute: %v", err)
 	}

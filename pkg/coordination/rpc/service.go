@@ -65,7 +65,7 @@ func (n *node) Execute(ctx context.Context, req *nodepb.ExecuteRequest) (*nodepb
 	}
 	if err := n.h.Execute(ctx, from, plan.Order{
 		Operation: op, Term: cluster.Term(req.GetTerm()), Holder: cluster.NodeName(req.GetHolder()),
-		LeaseVoters: leaseVoters(req.GetLeaseVoters()), Again: req.GetAgain(),
+		LeaseVoters: leaseVoters(req.GetLeaseVoters()), ID: req.GetId(),
 	}); err != nil {
 		return nil, toStatus(err)
 	}

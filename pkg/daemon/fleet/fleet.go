@@ -230,12 +230,11 @@ func (f *Fleet) Coordinator() *apply.Coordinator {
 	}
 }
 
-// execute has op's node carry it out, in the name of the term. Again says that it was told
-// to before.
-func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Term, again bool) error {
+// execute has op's node carry it out, in the name of the term. Id names the order.
+func (f *Fleet) execute(ctx context.Context, op plan.Operation, term cluster.Term, id string) error {
 	node, _ := plan.Target(op)
 	order := plan.Order{
-		Operation: op, Term: term, Holder: f.o.Name, LeaseVoters: f.lease.LeaseVoters(), Again: again,
+		Operation: op, Term: term, Holder: f.o.Name, LeaseVoters: f.lease.LeaseVoters(), ID: id,
 	}
 	if f.o.Self != nil && node == f.o.Name {
 		return f.executeHere(ctx, order)

@@ -94,7 +94,7 @@ func TestAnOperationGoesToItsNodeUnderTheProvenTerm(t *testing.T) {
 	}
 	// A later term has been seen there: the old one is over.
 	must(t, w.nodes["b"].voter.Witness(t.Context(), 9, "c"))
-	err := f.execute(within(t, 5*time.Second), stopFor("b"), 1, false)
+	err := f.execute(within(t, 5*time.Second), stopFor("b"), 1, "")
 	if rpc.KindOf(err) != rpc.Stale {
 		t.Errorf("error %v of kind %s", err, rpc.KindOf(err))
 	}
@@ -142,7 +142,7 @@ func TestADiskThatHangsMakesTheOwnNodeUnreachableAndStopsNoObservation(t *testin
 
 func TestANodeWithoutAnAddressCannotBeReached(t *testing.T) {
 	f := newTestCluster(t, nil).fleetOf()
-	wantError(t, f.execute(t.Context(), stopFor("z"), 1, false), "the address of node z is unknown")
+	wantError(t, f.execute(t.Context(), stopFor("z"), 1, ""), "the address of node z is unknown")
 	_, err := voters{f}.Lease(t.Context(), "z", lease.Request{})
 	wantError(t, err, "the address of node z is unknown")
 	// Before the first observation gossip tells of addresses.

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,8 +52,8 @@ type Coordinator struct {
 	Self  cluster.NodeName
 	Fence Fence
 	// Execute sends an operation to the node that it is for, in the name of a
-	// term.
-	Execute func(ctx context.Context, op plan.Operation, term cluster.Term, again bool) error
+	// term. What is sent again has the id that it had.
+	Execute func(ctx context.Context, op plan.Operation, term cluster.Term, id string) error
 	Records Records
 	// Etcd connects to the given client URLs.
 	Etcd func(clientURLs []string) (Etcd, error)
@@ -198,8 +199,8 @@ func (c *Coordinator) stillEvicted(ctx context.Context, obs cluster.Observation,
 // finds nothing to do. Only what is done with backups is sent once: it changes
 // nothing, may outlive a lease, and would be done twice.
 func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
-	once := plan.InBackground(op)
-	for again := false; ; again = true {
+	once, id := plan.InBackground(op), rand.Text()
+	for {
 		proven, done, term, err := c.confirm(ctx, obs, op)
 		if err != nil {
 			return err
@@ -215,7 +216,7 @@ func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan
 		if once {
 			proven = ctx
 		}
-		err = c.Execute(proven, op, term, again)
+		err = c.Execute(proven, op, term, id)
 		over := !once && ended(proven) && ctx.Err() == nil
 		done()
 		if err == nil || !over {

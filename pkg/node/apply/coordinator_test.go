@@ -25,6 +25,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 type stage struct {
 	obs      cluster.Observation
 	protocol []string
+	sent     string // the id of the last order
 
 	// proof is how long a confirmed lease lasts.
 	proof time.Duration
@@ -96,11 +97,12 @@ func (st *stage) note(format string, args ...any) {
 func (st *stage) coordinator() *Coordinator {
 	return &Coordinator{
 		Self: "a", Fence: st, Records: st, Now: func() time.Time { return noon },
-		Execute: func(ctx context.Context, op plan.Operation, term cluster.Term, again bool) error {
+		Execute: func(ctx context.Context, op plan.Operation, term cluster.Term, id string) error {
 			verb := "send"
-			if again {
+			if id == st.sent {
 				verb += " again"
 			}
+			st.sent = id
 			st.note("%s in term %d: %s", verb, term, plan.KindOf(op).Path)
 			if st.execute == nil {
 				return nil

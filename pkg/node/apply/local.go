@@ -200,7 +200,7 @@ func (l *Local) Do(ctx context.Context, order plan.Order, still func(context.Con
 	ctx, cancel := context.WithTimeout(ctx, Deadline(order.Operation))
 	defer cancel()
 	if op, ok := order.Operation.(*plan.MemberChangeVersion); ok {
-		if begun, err := l.ahead(ctx, op, order.Again); begun || err != nil {
+		if begun, err := l.ahead(ctx, op, order.ID); begun || err != nil {
 			return err
 		}
 	}
@@ -254,7 +254,7 @@ func (l *Local) effect(ctx context.Context, order plan.Order) error {
 	case *plan.MemberStop:
 		return l.stop(ctx, op)
 	case *plan.MemberChangeVersion:
-		return l.changeVersion(ctx, op, len(order.LeaseVoters.Names))
+		return l.changeVersion(ctx, op, order)
 	case *plan.MemberForceSnapshot:
 		return l.forceSnapshot(ctx, op)
 	case *plan.RestoreStage:

@@ -28,21 +28,21 @@ const (
 
 // ahead does what a change does not wait for the semaphore with, and reports whether it is
 // under way already, and how it ended.
-func (l *Local) ahead(ctx context.Context, op *plan.MemberChangeVersion, again bool) (begun bool, err error) {
+func (l *Local) ahead(ctx context.Context, op *plan.MemberChangeVersion, order string) (begun bool, err error) {
 	if l.changing(op) {
 		return true, l.settled(ctx, op)
 	}
-	if err := l.takenBack(op); again && err != nil {
+	if err := l.takenBack(op, order); err != nil {
 		return true, err
 	}
 	return false, l.checkFirst(ctx, op)
 }
 
-// takenBack returns what op has failed with, where the node runs the old version again
-// for that.
-func (l *Local) takenBack(op *plan.MemberChangeVersion) error {
+// takenBack returns what the same order has failed with, where the node runs the old version
+// again for that. Without a name, no order is the same.
+func (l *Local) takenBack(op *plan.MemberChangeVersion, order string) error {
 	c := l.o.State.State().Changing()
-	if op.Node != l.o.Name || c == nil || !c.Back || c.Token != op.ExpectToken || c.To != op.To {
+	if op.Node != l.o.Name || c == nil || !c.Back || order == "" || c.Order != order {
 		return nil
 	}
 	return didNotComeUp(c)
@@ -63,22 +63,24 @@ func (l *Local) changing(op *plan.MemberChangeVersion) bool {
 // changeVersion records the change, stops the old version and starts the new one.
 // Killed before the record, nothing has happened. Killed after it, the node starts
 // the new version when its daemon starts, and sees the change to its end: what it
-// waits for stands in [Local.settle]. voters is how many voters there were when it was
-// ordered.
-func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion, voters int) error {
+// waits for stands in [Local.settle].
+func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion, order plan.Order) error {
 	s := l.o.State.State()
 	if c := s.Changing(); c != nil && !c.Back && c.To == op.To {
 		return nil // an earlier order has begun it
 	}
+	if err := l.takenBack(op, order.ID); err != nil {
+		return err // it was sent again, and has waited since
+	}
 	if s.Assigned != nil && s.Assigned.Token == op.ExpectToken && s.Assigned.Version == op.To {
 		return nil
 	}
-	if err := l.mayChange(ctx, op, voters, s); err != nil {
+	if err := l.mayChange(ctx, op, len(order.LeaseVoters.Names), s); err != nil {
 		return err
 	}
 	crashpoint.Hit("member-change-version.before-record")
 	err := l.o.record(l.o.State, func(s *nodestate.State) error {
-		s.Change = &cluster.VersionChange{Token: op.ExpectToken, From: s.Assigned.Version, To: op.To}
+		s.Change = &cluster.VersionChange{Token: op.ExpectToken, From: s.Assigned.Version, To: op.To, Order: order.ID}
 		s.Assigned.Version = op.To
 		return nil
 	})
