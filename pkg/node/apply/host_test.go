@@ -18,6 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
@@ -115,7 +116,14 @@ func newHost(t *testing.T, change ...func(*LocalOptions)) *host {
 // start is the start of a daemon, up to its own etcd.
 func (h *host) start() {
 	h.t.Helper()
-	if err := h.tryStart(h.t.Context()); err != nil {
+	var err error
+	// A process that was killed while it started another one has left it the lock, until
+	// that has become etcd.
+	testwait.Until(h.t, "the lock of who was killed", func() bool {
+		err = h.tryStart(h.t.Context())
+		return !errors.As(err, new(*hostfs.LockedError))
+	})
+	if err != nil {
 		h.t.Fatal(err)
 	}
 }
