@@ -83,8 +83,7 @@ func TestTutorialByThemselves(t *testing.T) {
 	if len(list) != 4 {
 		t.Fatalf("README has %d blocks", len(list))
 	}
-	a.Do("mkdir -p " + pki)
-	u.one(a, "cd "+pki+" && "+list[0])
+	u.one(a, list[0])
 	u.each(list[1], a)
 	for i, m := range machines {
 		if i > 0 {
@@ -98,7 +97,7 @@ func TestTutorialByThemselves(t *testing.T) {
 	}
 	a.Await(2*time.Minute, managed("endpoint health --cluster")+" 2>&1 | grep -c 'is healthy' | grep -q '^3$'")
 	a.Do(managed("put k v"))
-	a.Await(time.Minute, "etcd-manager-ctl status --check | grep -q healthy")
+	a.Await(time.Minute, "etcd-manager-ctl status --check >/dev/null")
 	looks := strings.Replace(list[3], " top ", " top --count=1 ", 1)
 	contains(t, "the history", u.each(looks, a), "m1")
 

@@ -26,6 +26,8 @@ type places struct {
 	Bin, Units, Man, Bash, Zsh, Fish, Docs string
 	// Flags is the directory of the files with what the units give to their programs.
 	Flags string
+	// Restarts is the directory of what needrestart is told, empty where it is not used.
+	Restarts string
 }
 
 var (
@@ -40,6 +42,7 @@ var (
 		Bin: "/usr/bin", Units: "/usr/lib/systemd/system", Man: "/usr/share/man",
 		Bash: "/usr/share/bash-completion/completions", Zsh: "/usr/share/zsh/vendor-completions",
 		Fish: "/usr/share/fish/vendor_completions.d", Docs: "/usr/share/doc/etcdadm", Flags: "/etc/default",
+		Restarts: "/etc/needrestart/conf.d",
 	}
 	fedora = places{
 		Bin: "/usr/bin", Units: "/usr/lib/systemd/system", Man: "/usr/share/man",
@@ -98,6 +101,10 @@ func installed(names []string, p places, bin, flags string, list []written) ([]f
 			}
 			files = append(files, f)
 		}
+	}
+	if p.Restarts != "" {
+		files = append(files, file{Path: p.Restarts + "/etcdadm.conf", Mode: 0o644, Type: "config|noreplace",
+			Content: embeddedFile("needrestart.conf")})
 	}
 	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.Path, b.Path) })
 	return files, nil

@@ -44,8 +44,12 @@ func findSource(ctx context.Context, dir, version string) (source, error) {
 		}
 	}
 	name := "devel"
-	// A tree that was unpacked from an archive has no commit.
-	if out, err := s.git(ctx, "log", "-1", "--format=%ct %H"); err == nil {
+	// A tree that was unpacked from an archive has no commit, and is not part of what is around it.
+	if _, err := os.Stat(filepath.Join(s.Root, ".git")); err == nil {
+		out, err := s.git(ctx, "log", "-1", "--format=%ct %H")
+		if err != nil {
+			return s, fmt.Errorf("ask git for the commit: %w", err)
+		}
 		at, commit, _ := strings.Cut(out, " ")
 		if s.Time, err = unix(at); err != nil {
 			return s, err
@@ -72,7 +76,13 @@ func findSource(ctx context.Context, dir, version string) (source, error) {
 }
 
 func (s source) git(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", s.Root}, args...)...).Output()
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", s.Root}, args...)...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if text := strings.TrimSpace(said.String()); err != nil && text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
 	return strings.TrimSpace(string(out)), err
 }
 

@@ -43,22 +43,22 @@ func units(names []string, dir, flags string) (list []unit, err error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, unit{"etcd-manager.service", packaged(text, flags+"/etcd-manager", "$ETCD_MANAGER_FLAGS")})
+		list = append(list, unit{"etcd-manager.service", packaged(text, flags, "etcd-manager")})
 	}
 	if slices.Contains(names, "etcd-backup") {
 		text, err := initfiles.ProgramUnit{
 			Description: "backups of an etcd cluster", Page: page + "docs/etcd-backup.md",
 			Program: dir + "/etcd-backup", Args: []string{flagsWord}, EnvFile: "/etc/etcd-backup/etcd-backup.env",
-			StateDir: "/var/lib/etcd-backup", Background: true,
+			StateDir: "/var/lib/etcd-backup", WriteDirs: []string{"/var/backups/etcd", "/mnt/etcd-store"}, Background: true,
 		}.Unit()
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, unit{"etcd-backup.service", packaged(text, flags+"/etcd-backup", "$ETCD_BACKUP_FLAGS")})
+		list = append(list, unit{"etcd-backup.service", packaged(text, flags, "etcd-backup")})
 	}
 	if slices.Contains(names, "etcdadm") {
 		for _, name := range []string{"etcdadm-certs-renew.service", "etcdadm-certs-renew.timer"} {
-			text := strings.ReplaceAll(string(embeddedFile(name)), "/usr/bin/", dir+"/")
+			text := strings.NewReplacer("/usr/bin/", dir+"/", "/etc/default/", flags+"/").Replace(string(embeddedFile(name)))
 			list = append(list, unit{name, text})
 		}
 	}
@@ -67,14 +67,15 @@ func units(names []string, dir, flags string) (list []unit, err error) {
 
 // packaged makes of a unit for one machine one for all: its flags are in a file, and a
 // directory that need not be there keeps nothing from starting.
-func packaged(text, file, flags string) string {
-	text = strings.Replace(text, " \\\n  "+flagsWord, " "+flags, 1)
-	text = strings.Replace(text, "EnvironmentFile=-", "EnvironmentFile=-"+file+"\nEnvironmentFile=-", 1)
+func packaged(text, flags, program string) string {
+	variable := strings.ToUpper(strings.ReplaceAll(program, "-", "_")) + "_FLAGS"
+	text = strings.Replace(text, " \\\n  "+flagsWord, " $"+variable, 1)
+	text = strings.Replace(text, "EnvironmentFile=-", "EnvironmentFile=-"+flags+"/"+program+"\nEnvironmentFile=-", 1)
 	before, line, found := strings.Cut(text, "ReadWritePaths=")
 	if !found {
 		return text
 	}
 	line, after, _ := strings.Cut(line, "\n")
 	return before + "# Another directory that is the store, or has the keys, is named in a drop-in:\n" +
-		"# systemctl edit etcd-manager\nReadWritePaths=-" + strings.ReplaceAll(line, " ", " -") + "\n" + after
+		"# systemctl edit " + program + "\nReadWritePaths=-" + strings.ReplaceAll(line, " ", " -") + "\n" + after
 }

@@ -283,6 +283,9 @@ func TestRenewWithin(t *testing.T) {
 	if strings.Contains(r.stdout, "apiserver") || strings.Contains(r.stdout, "peer") {
 		t.Errorf("%+v", r)
 	}
+	do(t, words("certs renew server --within=400d --cert-lifetime=480h", s.Dir)...).want(t, 1, "server ",
+		"the new certificate of server expires within 400d as well")
+	renewed("server")
 	move(t, s.Dir+"/ca.key", s.Dir+"/x")
 	renewed()
 	do(t, words("certs renew all --within=2000d", s.Dir)...).want(t, 1, "", "ca.key is not on this machine")

@@ -82,9 +82,25 @@ With --within=60d only those are renewed that have expired or expire within 60 d
 			return perr
 		}
 		afterRenewal(cmd.ErrOrStderr(), renewed, cfg.Paths.Certificates)
+		if err == nil && cmd.Flags().Changed("within") {
+			err = endsStill(renewed, time.Duration(within))
+		}
 		return hinted(err)
 	}
 	return cmd
+}
+
+// endsStill is an error where a new certificate expires within the time, too: a timer would
+// go on without a word until its authority ends.
+func endsStill(renewed []pki.Renewed, within time.Duration) error {
+	for _, r := range renewed {
+		if time.Until(r.NotAfter) < within {
+			return cli.WithHint(
+				fmt.Errorf("the new certificate of %s expires within %s as well, on %s", r.Name, span(within), stamp(r.NotAfter)),
+				"its authority ends then, or --cert-lifetime is shorter than --within")
+		}
+	}
+	return nil
 }
 
 // ending returns those of the named pairs, of all for none, that have to be renewed because
