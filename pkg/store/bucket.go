@@ -88,7 +88,7 @@ func (b *bucket) write(ctx context.Context, key string, r io.Reader, c condition
 	o.Metadata = map[string]string{writerKey: mine}
 	b.requests.Add(1)
 	err := b.put(ctx, b.prefix+key, r, o)
-	if err == nil || ctx.Err() != nil || errors.As(err, new(sourceError)) {
+	if err == nil || ctx.Err() != nil || errors.As(err, new(sourceError)) || errors.Is(err, ErrIncomplete) {
 		return b.whole(err)
 	}
 	b.requests.Add(1)

@@ -61,6 +61,10 @@ type WriteOptions struct {
 // is free. Callers of a Store do not see it.
 var ErrTaken = errors.New("key is taken")
 
+// ErrIncomplete is wrapped by an error of Bucket.Write after which what is there, if
+// anything, is not what was written, whoever it says has written it.
+var ErrIncomplete = errors.New("the object is not complete")
+
 // drivers is the one table of schemes. file:// and mem:// are not in it.
 var drivers sync.Map
 

@@ -109,6 +109,7 @@ func TestOutcomeOfAConditionalWrite(t *testing.T) {
 		"taken, and the answer lost":      {true, false, lost, false, store.ErrUnreachable},
 		"denied":                          {false, false, store.ErrDenied, false, store.ErrDenied},
 		"denied, as it would overwrite":   {true, false, store.ErrDenied, false, nil},
+		"made of parts that are not one":  {false, true, errors.Join(store.ErrIncomplete, lost), false, store.ErrUnreachable},
 		"taken by a deleted version":      {false, false, store.ErrTaken, false, store.ErrUnreachable},
 	} {
 		b := memblob.OpenBucket(nil)

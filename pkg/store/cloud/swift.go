@@ -88,17 +88,33 @@ func (c *swiftConfig) dial(ctx context.Context) (*store.Bucket, error) {
 }
 
 // swiftStatus returns the status of a server's answer, 0 where there was none.
-// Of a token that could not be renewed it is Keystone's.
+// Of a token that could not be renewed it is Keystone's, where that says something of the
+// credentials or of a server in trouble: what Keystone does not find is not the object.
 func swiftStatus(err error) int {
 	var renewal *gophercloud.ErrUnableToReauthenticate
-	if errors.As(err, &renewal) {
-		err = renewal.ErrReauth
-	}
 	var answer gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &renewal) {
+		if !errors.As(renewal.ErrReauth, &answer) {
+			return 0
+		}
+		switch status := answer.Actual; {
+		case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests,
+			status >= http.StatusInternalServerError:
+			return status
+		}
+		return 0
+	}
 	if errors.As(err, &answer) {
 		return answer.Actual
 	}
 	return 0
+}
+
+// notFound reports whether Swift says that there is no such object, or no container. What
+// is in front of it, as a load balancer, says so too where it has nobody to ask.
+func notFound(err error) bool {
+	var answer gophercloud.ErrUnexpectedResponseCode
+	return swiftStatus(err) == http.StatusNotFound && errors.As(err, &answer) && answer.ResponseHeader.Get("X-Trans-Id") != ""
 }
 
 // denies reports whether an answer says that the credentials are wrong, or may

@@ -86,6 +86,7 @@ func (f *swiftFake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	w.Header().Set("X-Trans-Id", "tx0")
 	key, ok := strings.CutPrefix(r.URL.Path, "/v1/AUTH_project-1/container/")
 	if f.before != nil && f.before(w, r) {
 		return

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -291,6 +292,66 @@ func TestSwiftIsAskedAgain(t *testing.T) {
 		}
 	})
 	if err := s.Put(ctx, "b", []byte("what came")); err == nil || !strings.Contains(err.Error(), "422") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What Keystone or a load balancer does not find is not the object.
+func TestSwiftIsNotEverybody(t *testing.T) {
+	f := startSwift(t)
+	s := f.open(t, "swift://container/x")
+	if err := s.Put(t.Context(), "a", []byte("content")); err != nil {
+		t.Fatal(err)
+	}
+	absent := func(of string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Get(ctx, "a"); err == nil || errors.Is(err, store.ErrAbsent) {
+			t.Errorf("%s: %v", of, err)
+		}
+	}
+	f.set(func() {
+		f.before = func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Del("X-Trans-Id")
+			http.NotFound(w, nil)
+			return true
+		}
+	})
+	absent("a load balancer")
+	f.set(func() { f.before = nil })
+	f.keystone.Lose(true)
+	f.keystone.Expire()
+	absent("Keystone")
+	f.keystone.Lose(false)
+	if b, err := s.Get(t.Context(), "a"); err != nil || string(b) != "content" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// A server whose clock is behind keeps an object that another one has stored.
+func TestSwiftOfServersWhoseClocksDiffer(t *testing.T) {
+	f := startSwift(t)
+	s := f.open(t, "swift://container/x")
+	kept := 0
+	f.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut && kept > 0 {
+			kept--
+			w.WriteHeader(http.StatusAccepted)
+			return true
+		}
+		return false
+	}
+	f.set(func() { kept = 1 })
+	if err := s.Put(t.Context(), "a", []byte("content")); err != nil {
+		t.Error(err)
+	}
+	if b, err := s.Get(t.Context(), "a"); err != nil || string(b) != "content" {
+		t.Errorf("%q, %v", b, err)
+	}
+	f.set(func() { kept = latenessTries })
+	if err := s.Put(t.Context(), "a", []byte("other")); !errors.Is(err, store.ErrUnreachable) ||
+		!strings.Contains(err.Error(), "its clocks differ") {
 		t.Errorf("%v", err)
 	}
 }

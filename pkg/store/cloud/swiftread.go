@@ -59,9 +59,10 @@ func (s *swift) url(key string) string {
 	return at + "/" + strings.Join(parts, "/")
 }
 
-// request makes a request, again where that may help. The caller closes the body
-// of the answer.
-func (s *swift) request(ctx context.Context, method, url string, o gophercloud.RequestOpts) (*http.Response, error) {
+// request makes a request, again where that may help. Each try has less than a time to be
+// answered in, 0 for none. The caller closes the body of the answer.
+func (s *swift) request(ctx context.Context, method, url string, o gophercloud.RequestOpts, each time.Duration) (
+	*http.Response, error) {
 	o.KeepResponseBody = true
 	o.OkCodes = []int{
 		http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent, http.StatusPartialContent,
@@ -73,7 +74,7 @@ func (s *swift) request(ctx context.Context, method, url string, o gophercloud.R
 			}
 		}
 		once := o
-		resp, err := s.client.Request(ctx, method, url, &once)
+		resp, err := s.try(ctx, method, url, &once, each)
 		if err == nil {
 			s.seen.Store(time.Now().Unix())
 			return resp, nil
@@ -87,6 +88,33 @@ func (s *swift) request(ctx context.Context, method, url string, o gophercloud.R
 			return nil, err
 		}
 	}
+}
+
+// try makes a request once. With a time, the body of the answer has to be in it as well.
+func (s *swift) try(ctx context.Context, method, url string, o *gophercloud.RequestOpts, each time.Duration) (
+	*http.Response, error) {
+	if each == 0 {
+		return s.client.Request(ctx, method, url, o)
+	}
+	ctx, cancel := context.WithTimeout(ctx, each)
+	resp, err := s.client.Request(ctx, method, url, o)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	resp.Body = cancelledBody{resp.Body, cancel}
+	return resp, nil
+}
+
+// A cancelledBody ends a time when it is closed.
+type cancelledBody struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (b cancelledBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
 }
 
 // passes reports whether an error may be gone the next time.
@@ -117,14 +145,14 @@ func asked(err error) time.Duration {
 // absent returns the error of a request for an object that ended with "not
 // found": Swift says so too where there is no container.
 func (s *swift) absent(ctx context.Context, err error) error {
-	if swiftStatus(err) != http.StatusNotFound || time.Now().Unix()-s.seen.Load() < int64(containerTime/time.Second) {
+	if !notFound(err) || time.Now().Unix()-s.seen.Load() < int64(containerTime/time.Second) {
 		return err
 	}
-	resp, found := s.request(ctx, http.MethodHead, s.url(""), gophercloud.RequestOpts{})
+	resp, found := s.request(ctx, http.MethodHead, s.url(""), gophercloud.RequestOpts{}, 0)
 	if found == nil {
 		return errors.Join(err, resp.Body.Close())
 	}
-	if swiftStatus(found) == http.StatusNotFound {
+	if notFound(found) {
 		return fmt.Errorf("%w: %w", errNoContainer, err)
 	}
 	return found
@@ -135,7 +163,7 @@ var newest = map[string]string{"X-Newest": "true"}
 
 // Attributes is a method of driver.Bucket.
 func (s *swift) Attributes(ctx context.Context, key string) (*driver.Attributes, error) {
-	resp, err := s.request(ctx, http.MethodHead, s.url(key), gophercloud.RequestOpts{MoreHeaders: newest})
+	resp, err := s.request(ctx, http.MethodHead, s.url(key), gophercloud.RequestOpts{MoreHeaders: newest}, 0)
 	if err != nil {
 		return nil, s.absent(ctx, err)
 	}
@@ -197,9 +225,9 @@ func (s *swift) ListPaged(ctx context.Context, o *driver.ListOptions) (*driver.L
 			q.Set(name, value)
 		}
 	}
-	resp, err := s.request(ctx, http.MethodGet, s.url("")+"?"+q.Encode(), gophercloud.RequestOpts{})
+	resp, err := s.request(ctx, http.MethodGet, s.url("")+"?"+q.Encode(), gophercloud.RequestOpts{}, 0)
 	if err != nil {
-		if swiftStatus(err) == http.StatusNotFound {
+		if notFound(err) {
 			err = fmt.Errorf("%w: %w", errNoContainer, err)
 		}
 		return nil, err
@@ -253,7 +281,7 @@ func (s *swift) NewRangeReader(ctx context.Context, key string, offset, length i
 	case offset > 0:
 		headers["Range"] = fmt.Sprintf("bytes=%d-", offset)
 	}
-	resp, err := s.request(ctx, http.MethodGet, s.url(key), gophercloud.RequestOpts{MoreHeaders: headers})
+	resp, err := s.request(ctx, http.MethodGet, s.url(key), gophercloud.RequestOpts{MoreHeaders: headers}, 0)
 	if err != nil {
 		return nil, s.absent(ctx, err)
 	}
@@ -274,7 +302,7 @@ func (s *swift) ErrorCode(err error) gcerrors.ErrorCode {
 	switch status := swiftStatus(err); {
 	case errors.Is(err, errNoContainer):
 		return gcerrors.Unknown
-	case status == http.StatusNotFound:
+	case notFound(err):
 		return gcerrors.NotFound
 	case denies(err):
 		return gcerrors.PermissionDenied

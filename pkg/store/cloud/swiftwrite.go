@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"gocloud.dev/blob/driver"
@@ -37,11 +38,17 @@ func (s *swift) write(ctx context.Context, key string, r io.Reader, o store.Writ
 	}
 	headers := headersOf(o)
 	headers["ETag"] = hexDigest(part)
-	err = s.put(ctx, s.url(key), part, headers)
+	err = s.put(ctx, s.url(key), part, headers, partTime)
 	// Only control objects decide anything between two writers.
 	control := len(o.Metadata) > 0 && strings.HasPrefix(key, s.dir+"control/")
-	if o.OnlyAbsent && control && (err == nil || errors.Is(err, store.ErrTaken)) {
+	switch {
+	case !o.OnlyAbsent || !control:
+		return err
+	case err == nil || errors.Is(err, store.ErrTaken):
 		return s.confirm(ctx, key, o)
+	case passes(err):
+		// It may be there all the same. Who looks next is to see whose it is.
+		return errors.Join(err, wait.For(ctx, s.settle))
 	}
 	return err
 }
@@ -63,29 +70,40 @@ func headersOf(o store.WriteOptions) map[string]string {
 	return h
 }
 
-// put stores an object. The error is ErrTaken where the condition does not hold,
-// or the server has an object with a later time, which stays.
-func (s *swift) put(ctx context.Context, url string, body []byte, headers map[string]string) error {
-	ctx, cancel := context.WithTimeout(ctx, partTime)
-	defer cancel()
-	resp, err := s.request(ctx, http.MethodPut, url, gophercloud.RequestOpts{
-		RawBody: bytes.NewReader(body), MoreHeaders: headers,
-	})
-	switch {
-	case swiftStatus(err) == http.StatusNotFound:
-		return fmt.Errorf("%w: %w", errNoContainer, err)
-	case swiftStatus(err) == http.StatusPreconditionFailed:
-		return fmt.Errorf("%w: %w", store.ErrTaken, err)
-	case err != nil:
-		return err
+// latenessTries is how often an object is stored that the server takes for an earlier one
+// than it has: its servers' clocks differ by less than a second each time.
+const latenessTries = 4
+
+// put stores an object, each try in less than the time. The error is ErrTaken where the
+// condition does not hold.
+func (s *swift) put(ctx context.Context, url string, body []byte, headers map[string]string, each time.Duration) error {
+	for try := 1; ; try++ {
+		resp, err := s.request(ctx, http.MethodPut, url, gophercloud.RequestOpts{
+			RawBody: bytes.NewReader(body), MoreHeaders: headers,
+		}, each)
+		switch {
+		case notFound(err):
+			return fmt.Errorf("%w: %w", errNoContainer, err)
+		case swiftStatus(err) == http.StatusPreconditionFailed:
+			return fmt.Errorf("%w: %w", store.ErrTaken, err)
+		case err != nil:
+			return err
+		}
+		if err := resp.Body.Close(); err != nil || resp.StatusCode == http.StatusCreated {
+			return err
+		}
+		// The server has an object with a later time, which stays.
+		switch {
+		case headers["If-None-Match"] != "":
+			return fmt.Errorf("%w: a later one is there", store.ErrTaken)
+		case try == latenessTries:
+			return fmt.Errorf("%w: the server keeps the object that it has, which it takes for a later one: its clocks differ",
+				store.ErrUnreachable)
+		}
+		if err := wait.For(ctx, s.settle); err != nil {
+			return err
+		}
 	}
-	if err := resp.Body.Close(); err != nil || resp.StatusCode == http.StatusCreated {
-		return err
-	}
-	if headers["If-None-Match"] != "" {
-		return fmt.Errorf("%w: a later one is there", store.ErrTaken)
-	}
-	return nil
 }
 
 // confirm says whose object is there after a conditional write. Swift asks each
@@ -119,9 +137,9 @@ func written(there *driver.Attributes, o store.WriteOptions) bool {
 // remove deletes an object. The segments of a large one are objects below it,
 // which are deleted as such.
 func (s *swift) remove(ctx context.Context, key string) error {
-	resp, err := s.request(ctx, http.MethodDelete, s.url(key), gophercloud.RequestOpts{})
+	resp, err := s.request(ctx, http.MethodDelete, s.url(key), gophercloud.RequestOpts{}, 0)
 	if err != nil {
-		if err = s.absent(ctx, err); swiftStatus(err) == http.StatusNotFound && !errors.Is(err, errNoContainer) {
+		if err = s.absent(ctx, err); notFound(err) && !errors.Is(err, errNoContainer) {
 			return store.ErrAbsent
 		}
 		return err
@@ -162,7 +180,7 @@ func (s *swift) segmented(ctx context.Context, key string, first []byte, r io.Re
 	if err != nil {
 		return up.abort(ctx, err)
 	}
-	if err := s.put(ctx, s.url(key)+"?multipart-manifest=put", manifest, headersOf(o)); err != nil {
+	if err := s.put(ctx, s.url(key)+"?multipart-manifest=put", manifest, headersOf(o), completeTime); err != nil {
 		// It may be there all the same, and needs its segments then.
 		looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
 		there, lookErr := s.Attributes(looking, key)
@@ -170,7 +188,7 @@ func (s *swift) segmented(ctx context.Context, key string, first []byte, r io.Re
 		refused := swiftStatus(err) != 0 && !passes(err) || errors.Is(err, store.ErrTaken)
 		switch {
 		case lookErr == nil && written(there, o):
-		case refused && (lookErr == nil || swiftStatus(lookErr) == http.StatusNotFound):
+		case refused && (lookErr == nil || notFound(lookErr)):
 			return up.abort(ctx, err)
 		default:
 			return err
@@ -186,7 +204,7 @@ func (up *segmentation) part(ctx context.Context, number int, content []byte) er
 	up.mu.Lock()
 	up.sent = append(up.sent, p)
 	up.mu.Unlock()
-	err := up.put(ctx, up.url(p.key), content, map[string]string{"Content-Type": contentType, "ETag": p.ETag})
+	err := up.put(ctx, up.url(p.key), content, map[string]string{"Content-Type": contentType, "ETag": p.ETag}, partTime)
 	if err != nil {
 		return fmt.Errorf("send part %d: %w", number, err)
 	}
@@ -208,12 +226,12 @@ func (up *segmentation) check(ctx context.Context, key string, size int64) error
 	there, err := up.Attributes(ctx, key)
 	switch {
 	case err != nil:
-		return fmt.Errorf("see whether the segments are one object now: %w", err)
+		return fmt.Errorf("%w: see whether the segments are one object now: %w", store.ErrIncomplete, err)
 	case there.Size == size:
 		return nil
 	}
-	err = fmt.Errorf("%w: its server makes no object of segments (static large objects, slo), so it holds none of more "+
-		"than %d MiB", store.ErrDenied, up.cut.small>>20)
+	err = fmt.Errorf("%w: %w: its server makes no object of segments (static large objects, slo), so it holds none of more "+
+		"than %d MiB", store.ErrIncomplete, store.ErrDenied, up.cut.small>>20)
 	if left := up.remove(context.WithoutCancel(ctx), key); left != nil {
 		err = fmt.Errorf("%w; delete %s, which is none: %w", err, key, left)
 	}

@@ -111,21 +111,39 @@ func (d disk) volume(self int) volumes.Volume {
 	return v
 }
 
-// volumes returns all of the account.
+// listings is how often volumes are listed until their number stays the same meanwhile.
+const listings = 5
+
+// volumes returns all of the account. Where one of the first pages goes meanwhile, one of
+// the next would not be seen: then it lists again.
 func (a api) volumes(ctx context.Context) ([]disk, error) {
-	var all []disk
+	for range listings {
+		all, steady, err := a.listed(ctx)
+		if err != nil || steady {
+			return all, err
+		}
+	}
+	return nil, fmt.Errorf("list volumes: their number changed in each of %d listings", listings)
+}
+
+// listed lists the volumes once, and says whether their number has not changed meanwhile.
+func (a api) listed(ctx context.Context) (all []disk, steady bool, err error) {
+	number := -1
 	for page := 1; ; page++ {
 		var answer struct {
-			Data  []disk
-			Pages int
+			Data           []disk
+			Pages, Results int
 		}
 		err := a.do(ctx, http.MethodGet, fmt.Sprintf("/volumes?page=%d&page_size=%d", page, perPage), nil, &answer)
 		if err != nil {
-			return nil, err
+			return nil, false, err
+		}
+		if number < 0 {
+			number = answer.Results
 		}
 		all = append(all, answer.Data...)
 		if page >= answer.Pages {
-			return all, nil
+			return all, answer.Results == number && len(all) == number, nil
 		}
 	}
 }

@@ -31,6 +31,15 @@ type Server struct {
 	lock sync.Mutex
 	// given is the number of tokens that were given, of which so many expired.
 	given, expired int
+	// lost says that whoever is in front of it does not find it.
+	lost bool
+}
+
+// Lose makes it answer as a load balancer does that finds it no more, or ends that.
+func (s *Server) Lose(lost bool) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.lost = lost
 }
 
 // Expire makes all tokens invalid.
@@ -80,6 +89,13 @@ type object = map[string]any
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/v3/auth/tokens") {
 		s.T.Errorf("Keystone is asked for %s %s", r.Method, r.URL)
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	s.lock.Lock()
+	lost := s.lost
+	s.lock.Unlock()
+	if lost {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
