@@ -170,7 +170,7 @@ var owners = []Owner{
 		"a cloud's SDK is linked only where volumes are attached"},
 	{"github.com/scaleway/scaleway-sdk-go", []string{"pkg/host/volumes/scaleway"},
 		"a cloud's SDK is linked only where volumes are attached"},
-	{"github.com/hashicorp/mdns", []string{"pkg/coordination/discovery"}, "who is found nearby proves itself in one place"},
+	{"golang.org/x/net", []string{"pkg/coordination/discovery"}, "who is found nearby proves itself in one place"},
 	{"github.com/gophercloud/gophercloud",
 		[]string{"pkg/host/volumes/openstack", "pkg/store/cloud", "pkg/internal/keystone"},
 		"a cloud's SDK is linked only where it is asked"},

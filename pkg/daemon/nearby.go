@@ -11,6 +11,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/coordination/discovery"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
@@ -48,11 +49,30 @@ func newNearby(d *Daemon) (*discovery.Nearby, error) {
 	}, nil
 }
 
-// errSelf says that an address is another one of this daemon.
-var errSelf = errors.New("it is this daemon")
+// Who is nearby, and no other node of the cluster.
+var (
+	errSelf    = errors.New("it is this daemon")
+	errForeign = errors.New("it is of another cluster")
+)
 
-// prove makes who is at the other end of a connection prove that it is another node.
+// prove makes who is at the other end of a connection prove that it is another node, and
+// asks it of which cluster: several may have one authority. The existing tool does not tell.
 func (d *Daemon) prove(ctx context.Context, c net.Conn) error {
+	if err := d.proveNode(ctx, c); err != nil {
+		return err
+	}
+	id, err := d.pool.Hello(ctx, c.RemoteAddr().String())
+	switch {
+	case errors.Is(err, rpc.ErrUnimplemented):
+		return nil
+	case err == nil && id.Cluster != d.c.ClusterName:
+		return errForeign
+	}
+	return err
+}
+
+// proveNode makes who is at the other end of a connection prove that it is another node.
+func (d *Daemon) proveNode(ctx context.Context, c net.Conn) error {
 	client := tls.Client(c, d.clientTLS(""))
 	if err := client.HandshakeContext(ctx); err != nil {
 		return err
@@ -74,7 +94,7 @@ func (c *peerGroup) sources() []discovery.Source {
 		all = append(all, discovery.Source{What: "scan of " + r.String(), Ask: c.nearby.Scan, Limit: discovery.ScanLimit})
 	}
 	if c.d.c.Multicast {
-		all = append(all, discovery.Source{What: "multicast DNS", Ask: c.nearby.Ask})
+		all = append(all, discovery.Source{What: "multicast DNS", Ask: c.nearby.Ask, Limit: discovery.AskLimit})
 	}
 	return all
 }

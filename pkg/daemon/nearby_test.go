@@ -95,7 +95,7 @@ func TestWhoIsNearbyProvesItself(t *testing.T) {
 		if name == "silence" {
 			cancel()
 		}
-		if err := self.prove(ctx, c); !tc.ok(err) {
+		if err := self.proveNode(ctx, c); !tc.ok(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 		cancel()
@@ -126,12 +126,13 @@ func TestMulticastThatIsNotToBeHad(t *testing.T) {
 // comes later.
 func TestDaemonsFindEachOtherByAScan(t *testing.T) {
 	pki := newPKI(t, certs.ManagerCA)
-	v := newTestCluster(t, "a b c", func(c *Config) {
+	v := newTestCluster(t, "a b c d", func(c *Config) {
 		c.Insecure, c.PKIDir = false, pki
 		c.BackupStore = "file://" + filepath.Join(t.TempDir(), "store")
 		c.DNSSuffix, c.HostsFile = "example.com", filepath.Join(t.TempDir(), "hosts")
 		c.EtcdDirs = []string{t.TempDir()} // no etcd is started
 	})
+	v.nodes[3].config.ClusterName = "other" // with the same authority
 	for _, r := range v.nodes {
 		r.config.ScanRange = netip.MustParsePrefix(v.prefix + "8/29")
 		must(t, os.WriteFile(r.config.HostsFile, nil, 0o600))
@@ -150,8 +151,14 @@ func TestDaemonsFindEachOtherByAScan(t *testing.T) {
 			})
 		}
 	}
+	v.start(v.nodes[3])
 	v.start(v.nodes[:2]...)
 	meet(v.nodes[:2]...)
 	v.start(v.nodes[2])
-	meet(v.nodes...)
+	meet(v.nodes[:3]...)
+	for _, r := range v.nodes[:3] {
+		if said := r.out.String(); strings.Contains(said, "cluster-name") {
+			t.Errorf("%s gossips with another cluster: %s", r.name, said)
+		}
+	}
 }

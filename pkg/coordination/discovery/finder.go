@@ -93,6 +93,8 @@ type Finder struct {
 	running sync.WaitGroup
 
 	mu sync.Mutex
+	// began is when Run began.
+	began time.Time
 	// records and dirSeeds are what was there last.
 	records  []Record
 	dirSeeds []Seed
@@ -167,6 +169,9 @@ func signal(c chan struct{}) {
 func (f *Finder) Run(ctx context.Context) {
 	defer f.running.Wait()
 	wait, last := firstWait, time.Now()
+	f.mu.Lock()
+	f.began = last
+	f.mu.Unlock()
 	f.observe(ctx)
 	for {
 		missing, more := f.missing()
@@ -318,6 +323,12 @@ func (f *Finder) wanted() (seeds []Seed, missing map[string]bool) {
 		case s.Name == "" && lost:
 			// The lost node may be there, and nothing else may know its address.
 			seeds = append(seeds, s)
+		}
+	}
+	for _, s := range f.sources {
+		// Machines that start together may not reach each other yet.
+		if s.failed || len(f.met) == 0 && time.Since(f.began) < idleLeast {
+			missing["source "+s.What] = true
 		}
 	}
 	if f.o.Directory != nil && !f.published {

@@ -26,8 +26,9 @@ type source struct {
 	// asking says that it is being asked, asked when it was last.
 	asking bool
 	asked  time.Time
-	// machines are what it said last.
+	// machines are what it said last, failed that it could not say the last time.
 	machines []Seed
+	failed   bool
 }
 
 // consultSources asks each source, in a goroutine, if nobody is asking it and the
@@ -51,7 +52,7 @@ func (f *Finder) lookup(ctx context.Context, s *source) {
 		f.problem(s.What, err)
 	}
 	f.mu.Lock()
-	s.asking = false
+	s.asking, s.failed = false, err != nil
 	if err == nil {
 		s.machines = seeds
 	}

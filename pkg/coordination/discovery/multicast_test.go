@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/mdns"
+	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -124,25 +124,33 @@ func machineB(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// lies announces addresses at which a daemon would be, which are in no network of
-// the cable, and ports that are none.
+// lies answers with addresses at which a daemon would be, which are in no network of
+// the cable, with ports that are none, and with what is none of it.
 func lies(t *testing.T) {
 	t.Helper()
-	nic, err := net.InterfaceByName("eth0")
-	if err != nil {
-		t.Fatal(err)
+	liar := func(address string, port uint16) []byte {
+		n := nearbyAt("10.7.7.2", "main")
+		n.Self = netip.AddrPortFrom(netip.MustParseAddr(address), port)
+		b, err := n.announcement()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
 	}
-	for name, port := range map[string]int{"far": multicastPort, "none": 1 << 17} {
-		zone, err := mdns.NewMDNSService(name, service, "local.", name+".local.", port,
-			[]net.IP{net.IPv4(127, 0, 0, 9)}, []string{clusterField + "main"})
+	true10 := liar("10.7.7.4", multicastPort)
+	for _, answer := range [][]byte{
+		liar("127.0.0.9", multicastPort), liar("10.7.7.4", 0), true10[:len(true10)-1], []byte("no DNS"), {},
+	} {
+		g, err := nearbyAt("10.7.7.2", "main").join()
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := mdns.NewServer(&mdns.Config{Zone: zone, Iface: nic, Logger: silent()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Shutdown() })
+		ctx, cancel := context.WithCancel(t.Context())
+		go g.answerWith(ctx, answer)
+		t.Cleanup(func() {
+			cancel()
+			_ = g.close()
+		})
 	}
 }
 
@@ -194,14 +202,7 @@ func machineA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Without a default route there has to be one of the group.
-	if found, err := nearbyAt("10.7.7.1", "main").Ask(t.Context()); err == nil ||
-		!strings.Contains(err.Error(), "ip route add 224.0.0.251 dev eth0") {
-		t.Errorf("without a route: %v, %v", found, err)
-	}
-	if err := ipLine("route add 224.0.0.251 dev eth0"); err != nil {
-		t.Fatal(err)
-	}
+	whispers(t)
 	asks("10.7.7.1", "10.7.7.2", "fd07::2")
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -217,6 +218,44 @@ func machineA(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused(t, "10.7.7.1", change.want)
+	}
+}
+
+// whispers asks a daemon's machine alone, past the group: it is not answered.
+func whispers(t *testing.T) {
+	t.Helper()
+	c, err := net.Dial("udp4", "10.7.7.2:5353")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	question := dnsmessage.Message{Questions: []dnsmessage.Question{
+		{Name: dnsmessage.MustNewName(service), Type: dnsmessage.TypePTR, Class: dnsmessage.ClassINET},
+	}}
+	b, err := question.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !asks(b) {
+		t.Error("it is no question")
+	}
+	g, err := nearbyAt("10.7.7.1", "main").join()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.close()
+	if _, err := c.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(g.conn.SetReadDeadline(time.Now().Add(500*time.Millisecond)),
+		c.SetReadDeadline(time.Now().Add(500*time.Millisecond))); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := g.receive(make([]byte, maxDatagram)); err == nil {
+		t.Errorf("the group is told %q", answer)
+	}
+	if n, err := c.Read(make([]byte, maxDatagram)); err == nil {
+		t.Errorf("who asks past the group gets %d bytes", n)
 	}
 }
 
