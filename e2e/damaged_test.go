@@ -82,10 +82,11 @@ func TestDamagedStateFiles(t *testing.T) {
 	c.WaitVoters(harness.Soon, 1)
 }
 
-// A node that has lost both of its files runs no member: it does not know which it ran.
+// A node that has lost both of its files runs no member: it does not know which it ran. Its
+// member is replaced after the grace time, which is long enough here to tell a person first.
 func TestBothStateFilesDamaged(t *testing.T) {
 	t.Parallel()
-	c := start(t, quick...)
+	c := start(t, "--replace-grace=40s", "--bootstrap-grace=2s")
 	c.Found(3, v36, "a", "b", "c")
 	w := c.Write()
 	n := c.Node("c")
