@@ -102,7 +102,11 @@ func (g *group) receive(buffer []byte) ([]byte, error) {
 			return nil, err
 		}
 		sender, ok := from.(*net.UDPAddr)
-		if ok && index == g.nic.Index && to.Equal(g.at.IP) && g.near(sender.AddrPort().Addr()) {
+		if !ok || index != g.nic.Index || !to.Equal(g.at.IP) {
+			continue
+		}
+		// An address of the link, which this machine may not have yet, is on the link.
+		if a := sender.AddrPort().Addr(); g.near(a) || a.Is6() && a.IsLinkLocalUnicast() {
 			return buffer[:n], nil
 		}
 	}

@@ -114,7 +114,8 @@ func swiftStatus(err error) int {
 // is in front of it, as a load balancer, says so too where it has nobody to ask.
 func notFound(err error) bool {
 	var answer gophercloud.ErrUnexpectedResponseCode
-	return swiftStatus(err) == http.StatusNotFound && errors.As(err, &answer) && answer.ResponseHeader.Get("X-Trans-Id") != ""
+	return swiftStatus(err) == http.StatusNotFound && errors.As(err, &answer) &&
+		answer.ResponseHeader.Get("X-Trans-Id") != ""
 }
 
 // denies reports whether an answer says that the credentials are wrong, or may
