@@ -34,6 +34,7 @@ type group struct {
 	at       *net.UDPAddr
 	four     *ipv4.PacketConn // one of the two is nil
 	six      *ipv6.PacketConn
+	closed   chan struct{}
 }
 
 // join joins the group of the own address's family on its interface.
@@ -42,7 +43,8 @@ func (n *Nearby) join() (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &group{nic: nic, networks: networks, at: &net.UDPAddr{IP: group4, Port: multicastDNSPort}}
+	g := &group{nic: nic, networks: networks, at: &net.UDPAddr{IP: group4, Port: multicastDNSPort},
+		closed: make(chan struct{})}
 	family := "udp4"
 	if !n.Self.Addr().Is4() {
 		family, g.at.IP, g.at.Zone = "udp6", group6, nic.Name
@@ -66,7 +68,11 @@ func (n *Nearby) join() (*group, error) {
 	return g, nil
 }
 
-func (g *group) close() error { return g.conn.Close() }
+// close leaves the group. It is called once.
+func (g *group) close() error {
+	close(g.closed)
+	return g.conn.Close()
+}
 
 // send sends a datagram to all of the group on the interface.
 func (g *group) send(b []byte) (err error) {

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
-
-	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 const (
@@ -43,7 +41,7 @@ func (n *Nearby) Ask(ctx context.Context) ([]Seed, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer g.close()
+	defer func() { _ = g.close() }()
 	question, err := (&dnsmessage.Message{Questions: []dnsmessage.Question{
 		{Name: dnsmessage.MustNewName(service), Type: dnsmessage.TypePTR, Class: dnsmessage.ClassINET},
 	}}).Pack()
@@ -136,14 +134,12 @@ func (n *Nearby) Announce() (stop func() error, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("announce by multicast: %w", err), g.close())
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		g.answerWith(ctx, answer)
+		g.answerWith(answer)
 	}()
 	return func() error {
-		cancel()
 		err := g.close()
 		<-done
 		return err
@@ -179,16 +175,20 @@ func (n *Nearby) announcement() ([]byte, error) {
 	}).Pack()
 }
 
-// answerWith answers questions until ctx ends. It answers all of the group, and so
-// nobody who only says that it asks.
-func (g *group) answerWith(ctx context.Context, answer []byte) {
+// answerWith answers questions until the group is closed. It answers all of the group,
+// and so nobody who only says that it asks.
+func (g *group) answerWith(answer []byte) {
 	buffer := make([]byte, maxDatagram)
 	var last time.Time
-	for ctx.Err() == nil {
+	for {
 		datagram, err := g.receive(buffer)
 		switch {
 		case err != nil:
-			_ = wait.For(ctx, answerTime) // the interface may be down for a while
+			select {
+			case <-g.closed:
+				return
+			case <-time.After(answerTime): // the interface may be down for a while
+			}
 		case asks(datagram) && time.Since(last) >= answerDistance:
 			last = time.Now()
 			_ = g.send(answer) // who hears nothing asks again
