@@ -158,7 +158,7 @@ func deb(t *testing.T, out string) {
 	do(t, root, dpkg+"--verify etcdadm; test -f usr/share/doc/etcdadm/copyright; test -f usr/share/man/man1/etcdadm.1.gz")
 	gone(t, root+"/etc/systemd") // nothing is enabled
 	if c := do(t, root, "dpkg-query --admindir=var/lib/dpkg -W -f '${Conffiles}' etcdadm | awk '{print $1}'"); c !=
-		"/etc/default/etcd-backup\n/etc/default/etcd-manager" {
+		"/etc/default/etcd-backup\n/etc/default/etcd-manager\n/etc/needrestart/conf.d/etcdadm.conf" {
 		t.Errorf("configuration files are %s", c)
 	}
 	kept := cluster(t, root)
@@ -184,6 +184,7 @@ func deb(t *testing.T, out string) {
 	kept()
 	do(t, root, dpkg+"-P etcdadm")
 	gone(t, root+"/etc/default/etcd-manager")
+	gone(t, root+"/etc/needrestart/conf.d/etcdadm.conf")
 	kept()
 }
 
