@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// A tree is named by its commit, also where it belongs to somebody else, and never by what
+// is around it. A commit that git cannot tell is no tree without one.
+func TestFindSource(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "")
+	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
+	tree := t.TempDir()
+	unpacked := filepath.Join(tree, "unpacked")
+	for _, dir := range []string{tree, unpacked} {
+		if err := os.MkdirAll(filepath.Join(dir, "hack", "dist", "nfpm"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"init", "-q"}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", "a"},
+	} {
+		if out, err := exec.Command("git", append([]string{"-C", tree}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	if os.Getuid() == 0 {
+		if err := os.Chown(tree, 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(filepath.Join(tree, ".git"), 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := findSource(t.Context(), filepath.Join(tree, "hack"), "")
+	if err != nil || !regexp.MustCompile("^devel-[0-9a-f]{12}$").MatchString(s.Version) || s.Time.Unix() == 0 {
+		t.Errorf("a clone is %+v, %v", s, err)
+	}
+	if s, err = findSource(t.Context(), unpacked, ""); err != nil || s.Version != "devel" || s.Time.Unix() != 0 {
+		t.Errorf("what is unpacked within it is %+v, %v", s, err)
+	}
+	if err := os.Remove(filepath.Join(tree, ".git", "HEAD")); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = findSource(t.Context(), tree, ""); err == nil {
+		t.Errorf("a clone that is damaged is %+v", s)
+	}
+}
