@@ -177,6 +177,9 @@ func TestCallsOverTLS(t *testing.T) {
 	if err := p.Execute(ctx, b, "main", order); err != nil {
 		t.Errorf("execute: %v", err)
 	}
+	order.ID = strings.Repeat("x", 65)
+	wantKind(t, p.Execute(ctx, b, "main", order), rpc.Invalid, "the order's id has 65 bytes")
+	order.ID = "the first"
 	if !reflect.DeepEqual(h.ran[0], order) {
 		t.Errorf("the handler got %+v, want %+v", h.ran[0], order)
 	}

@@ -51,6 +51,9 @@ func (n *node) Observe(ctx context.Context, req *nodepb.ObserveRequest) (*nodepb
 	return &nodepb.ObserveResponse{Answer: b}, nil
 }
 
+// maxOrderID bounds the name of an order, which the node keeps on its disk.
+const maxOrderID = 64
+
 func (n *node) Execute(ctx context.Context, req *nodepb.ExecuteRequest) (*nodepb.ExecuteResponse, error) {
 	from, err := n.from(ctx, req)
 	if err != nil {
@@ -62,6 +65,10 @@ func (n *node) Execute(ctx context.Context, req *nodepb.ExecuteRequest) (*nodepb
 			Kind: Invalid, Text: "order not understood by node " + string(n.name) + ": " + err.Error(),
 			Hint: "if the nodes run different versions of etcd-manager, upgrade the older ones; the order will be retried",
 		})
+	}
+	if size := len(req.GetId()); size > maxOrderID {
+		return nil, toStatus(&Error{Kind: Invalid, Text: fmt.Sprintf("the order's id has %d bytes, at most %d are allowed", size,
+			maxOrderID)})
 	}
 	if err := n.h.Execute(ctx, from, plan.Order{
 		Operation: op, Term: cluster.Term(req.GetTerm()), Holder: cluster.NodeName(req.GetHolder()),
