@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // machineVariable says to the test program that it is a machine of
@@ -153,12 +154,10 @@ func lies(t *testing.T) {
 // await waits for an interface, which another machine makes.
 func await(t *testing.T, name string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if _, err := net.InterfaceByName(name); err == nil {
-			return
-		}
-	}
-	t.Fatalf("there is no interface %s", name)
+	testwait.For(t, "the interface "+name, func(context.Context) error {
+		_, err := net.InterfaceByName(name)
+		return err
+	})
 }
 
 func machineA(t *testing.T) {
