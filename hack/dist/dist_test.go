@@ -316,11 +316,16 @@ func TestWhatIsDeleted(t *testing.T) {
 	if err != nil || strings.Count(string(text), "\n") != 3 || !strings.HasSuffix(string(text), "  a_1_amd64.deb\n") {
 		t.Errorf("%s %v", text, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := emptyDir(dir); err == nil || !strings.Contains(err.Error(), "mine is not of an earlier run") {
-		t.Errorf("error %v", err)
+	for _, name := range []string{"mine", "mine_1_amd64.deb"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := emptyDir(dir); err == nil || !strings.Contains(err.Error(), name+" is not of an earlier run") {
+			t.Errorf("error %v", err)
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "a.rpm")); err != nil {
 		t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +23,7 @@ const archives = "tar.gz"
 // command runs the command line.
 func command(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
-	output := flags.String("output", "dist", "`directory` for what is built; what was in it is deleted")
+	output := flags.String("output", "dist", "`directory` for what is built; what an earlier run has made there is deleted")
 	version := flags.String("version", "", "`version` such as v0.1.0 (default: devel and the commit)")
 	arch := flags.String("arch", strings.Join(architectures, ","), "`architectures` to build for")
 	kinds := flags.String("formats", strings.Join(kindsOfFiles, ","), "what to build")
@@ -114,9 +115,13 @@ func emptyDir(dir string) error {
 	if err != nil {
 		return fmt.Errorf("read the directory for what is built: %w", err)
 	}
+	sums, err := os.ReadFile(filepath.Join(dir, sumsFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read what was built before: %w", err)
+	}
 	for _, e := range list {
-		if !built(e.Name()) {
-			return fmt.Errorf("%s is not of an earlier run: name another directory with -output",
+		if e.Name() != sumsFile && !strings.Contains(string(sums), "  "+e.Name()+"\n") {
+			return fmt.Errorf("%s is not of an earlier run that has ended: delete it, or name another directory with -output",
 				filepath.Join(dir, e.Name()))
 		}
 	}
@@ -126,10 +131,4 @@ func emptyDir(dir string) error {
 		}
 	}
 	return nil
-}
-
-// built reports whether a file is of a kind that is built here.
-func built(name string) bool {
-	return name == sumsFile || slices.ContainsFunc(kindsOfFiles,
-		func(kind string) bool { return strings.HasSuffix(name, "."+kind) })
 }
