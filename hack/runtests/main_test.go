@@ -47,6 +47,26 @@ not json
 	}
 }
 
+// What a test logs before its error is not why it failed.
+func TestReason(t *testing.T) {
+	dir := t.TempDir()
+	text := "package a\nt.Logf(\"%s\", out)\nt.Error(err)\n"
+	if err := os.WriteFile(filepath.Join(dir, "a_test.go"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logged := []string{"=== RUN   TestA\n", "    a_test.go:2: a$ init\n", "        a line of it\n"}
+	if got := reason(dir, logged); got != "    a_test.go:2: a$ init\n        a line of it\n" {
+		t.Errorf("logs alone: %q", got)
+	}
+	failed := append(logged, "    a_test.go:3: it is down\n", "        and more\n", "    a_test.go:2: end\n", "--- FAIL: TestA (1s)\n")
+	if got := reason(dir, failed); got != "    a_test.go:3: it is down\n        and more\n" {
+		t.Errorf("an error among logs: %q", got)
+	}
+	if got := reason(dir, []string{"    gone_test.go:2: no source\n"}); !strings.Contains(got, "no source") {
+		t.Errorf("a source that is not there: %q", got)
+	}
+}
+
 func TestClean(t *testing.T) {
 	got := clean([]string{"PATH=/bin", "ETCD_NAME=x", "ETCDADM_ETCD_DIR=/e", "ETCDADM_NAME=x", "AWS_PROFILE=x",
 		"HOME=/root"})

@@ -10,7 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -107,7 +110,7 @@ type report struct {
 	failing int
 	skipped []result
 	why     map[result]string
-	broken  []string // what failing tests say first
+	broken  []string // why tests failed
 	tests   []result
 	pkgs    []result
 }
@@ -150,7 +153,7 @@ func (r *report) test(e event) {
 		r.failing++
 		r.failed[e.Package] = true
 		fmt.Fprint(r.out, strings.Join(r.said[key], ""))
-		r.broken = append(r.broken, fmt.Sprintf("%s %s\n%s", e.Package, e.Test, first(r.said[key])))
+		r.broken = append(r.broken, fmt.Sprintf("%s %s\n%s", e.Package, e.Test, reason(dir(e.Package), r.said[key])))
 	default:
 		return
 	}
@@ -160,20 +163,51 @@ func (r *report) test(e event) {
 	}
 }
 
-// first returns the lines that a failing test begins with. They have the reason; the logs
-// of many processes may follow, and a reader may be given the end of the output alone.
-func first(output []string) string {
-	var text strings.Builder
+// dir is the directory of a package, in the tree's root.
+func dir(pkg string) string { return strings.TrimPrefix(pkg, "github.com/etcdadm/etcdadm/") }
+
+// An entry of a test's output begins with the line of the source that wrote it.
+var entry = regexp.MustCompile(`^ {4}(\w+\.go):(\d+): `)
+
+// reason returns the beginning of what a failing test says besides its logs. The logs of many
+// processes may follow, and a reader may be given the end of the output alone.
+func reason(dir string, output []string) string {
+	var said, errs []string
+	logged := false
 	for _, line := range output {
-		if strings.HasPrefix(line, "=== ") {
+		if strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- ") {
 			continue
 		}
+		if at := entry.FindStringSubmatch(line); at != nil {
+			logged = logs(filepath.Join(dir, at[1]), at[2])
+		}
+		said = append(said, line)
+		if !logged {
+			errs = append(errs, line)
+		}
+	}
+	if len(errs) == 0 {
+		errs = said
+	}
+	var text strings.Builder
+	for _, line := range errs {
 		text.WriteString(strings.TrimSuffix(line[:min(len(line), 400)], "\n") + "\n")
 		if text.Len() > 700 {
 			break
 		}
 	}
 	return text.String()
+}
+
+// logs reports whether a line of a file calls Log or Logf.
+func logs(file, line string) bool {
+	b, err := os.ReadFile(file)
+	n, bad := strconv.Atoi(line)
+	lines := strings.Split(string(b), "\n")
+	if err != nil || bad != nil || n > len(lines) {
+		return false
+	}
+	return strings.Contains(lines[n-1], ".Log(") || strings.Contains(lines[n-1], ".Logf(")
 }
 
 func (r *report) pkg(e event) {
