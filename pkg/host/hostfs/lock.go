@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,13 +38,19 @@ type LockedFile struct {
 // missing, and records the process id in it. It does not wait: if the lock is
 // taken, also by this process, it returns a *[LockedError]. The kernel frees
 // the lock when the process ends in whatever way. The lock is advisory (flock)
-// and child processes do not inherit it.
+// and child processes do not inherit it, but for the moment between fork and exec:
+// where the holder has ended, Lock waits for that.
 func Lock(path string) (*LockedFile, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	if err := flock(f); err != nil {
+	err = flock(f)
+	for end := time.Now().Add(orphanTime); errors.Is(err, unix.EWOULDBLOCK) && ended(holder(f)) && time.Now().Before(end); {
+		time.Sleep(orphanTime / 200)
+		err = flock(f)
+	}
+	if err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, &LockedError{Path: path, Holder: holder(f)}
@@ -56,6 +63,14 @@ func Lock(path string) (*LockedFile, error) {
 	}
 	return &LockedFile{f: f}, nil
 }
+
+// orphanTime bounds the wait for a lock whose holder has ended. A child of it that has not come
+// to exec takes milliseconds for that, more on a busy machine. A holder in another PID namespace
+// also seems to have ended.
+const orphanTime = 2 * time.Second
+
+// ended reports whether there is no process of that id.
+func ended(pid int) bool { return pid > 0 && errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
 // LockDir is [Lock] of a directory, which has to exist. Nothing is written: the
 // error knows no holder. Who deletes a lock file in it does not free it.

@@ -6,8 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain lets a test run this binary as a second process that takes a lock
@@ -88,6 +90,44 @@ func TestLockOfAnotherProcessEndsWithIt(t *testing.T) {
 	defer l.Unlock()
 	if got := holder(l.f); got != os.Getpid() {
 		t.Errorf("lock file names %d, want %d", got, os.Getpid())
+	}
+}
+
+// A child that has not come to exec has the lock of its dead parent for a moment.
+func TestLockOfADeadHolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	dead := exec.Command("/proc/self/exe", "-test.run=^$")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	put(t, path, strconv.Itoa(dead.Process.Pid))
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := flock(f); err != nil {
+		t.Fatal(err)
+	}
+	freed := time.AfterFunc(50*time.Millisecond, func() { f.Close() })
+	defer freed.Stop()
+	l, err := Lock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Unlock(); err != nil {
+		t.Error(err)
+	}
+	// Where it stays locked, the wait ends.
+	put(t, path, strconv.Itoa(dead.Process.Pid))
+	if f, err = os.Open(path); err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := flock(f); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Lock(path); !errors.As(err, new(*LockedError)) {
+		t.Errorf("error is %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
@@ -194,6 +196,44 @@ func TestProcessRestartReadsTheFilesAgain(t *testing.T) {
 	after := h.await(t, initsystem.Running)
 	if alive(before.PID) || before.PID == after.PID || !strings.Contains(h.log(), "two\n") {
 		t.Errorf("before %+v, after %+v, log %s", before, after, h.log())
+	}
+}
+
+// Whoever launched a supervisor was killed before that was on record.
+func TestProcessThatNobodyKnowsOf(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "ready stay")
+	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	silent, err := etcdproc.New(t.Context(), etcdproc.Options{Dir: h.dir, Log: func(string) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	go func() { started <- h.sys.Start(t.Context()) }()
+	testwait.Until(t, "the second to give way", func() bool {
+		b, _ := os.ReadFile(filepath.Join(h.dir, "run.err"))
+		return strings.Contains(string(b), etcdproc.ErrBusy.Error())
+	})
+	if err := silent.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o := h.options
+	unknown := exec.Command(o.Run[0], append(o.Run[1:], "--etcd="+o.Etcd, "--env-file="+o.EnvFile, "--dir="+o.Dir,
+		"--log-file="+filepath.Join(o.Dir, "etcd.log"))...)
+	if err := unknown.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-started; err != nil {
+		t.Error(err)
+	}
+	if st := h.await(t, initsystem.Running); st.PID == 0 {
+		t.Errorf("%+v", st)
+	}
+	mustDo(t, h.sys.Stop)
+	if err := unknown.Wait(); err != nil {
+		t.Errorf("the one that ran ended with %v", err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 )
 
@@ -242,16 +243,22 @@ func (s *supervised) awaitLaunch(ctx context.Context) error {
 		case l.supervised():
 			return nil
 		case s.ended != "":
-			return &StartError{
-				Output: strings.Join(lastLines(tail(filepath.Join(s.dir, complaintName))), "; "),
-				Log:    filepath.Join(s.dir, logName), Err: errors.New("it ended (" + s.ended + ")"),
+			said := strings.Join(lastLines(tail(filepath.Join(s.dir, complaintName))), "; ")
+			// Whoever launched an earlier one may have been killed before that was on record.
+			// It will say in a moment that it runs.
+			if !strings.Contains(said, etcdproc.ErrBusy.Error()) {
+				return &StartError{
+					Output: said, Log: filepath.Join(s.dir, logName), Err: errors.New("it ended (" + s.ended + ")"),
+				}
 			}
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			// It has said nothing, so nobody could find it to stop it.
-			_ = syscall.Kill(s.child, syscall.SIGTERM)
+			if s.child != 0 {
+				_ = syscall.Kill(s.child, syscall.SIGTERM)
+			}
 			return &StartError{Log: filepath.Join(s.dir, logName), Err: ctx.Err()}
 		}
 	}
