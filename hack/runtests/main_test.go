@@ -58,7 +58,8 @@ func TestReason(t *testing.T) {
 	if got := reason(dir, logged); got != "    a_test.go:2: a$ init\n        a line of it\n" {
 		t.Errorf("logs alone: %q", got)
 	}
-	failed := append(logged, "    a_test.go:3: it is down\n", "        and more\n", "    a_test.go:2: end\n", "--- FAIL: TestA (1s)\n")
+	failed := append(logged, "    a_test.go:3: it is down\n", "        and more\n", "    a_test.go:2: end\n",
+		"--- FAIL: TestA (1s)\n")
 	if got := reason(dir, failed); got != "    a_test.go:3: it is down\n        and more\n" {
 		t.Errorf("an error among logs: %q", got)
 	}

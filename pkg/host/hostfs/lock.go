@@ -46,7 +46,8 @@ func Lock(path string) (*LockedFile, error) {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	err = flock(f)
-	for end := time.Now().Add(orphanTime); errors.Is(err, unix.EWOULDBLOCK) && ended(holder(f)) && time.Now().Before(end); {
+	end := time.Now().Add(orphanTime)
+	for errors.Is(err, unix.EWOULDBLOCK) && ended(holder(f)) && time.Now().Before(end) {
 		time.Sleep(orphanTime / 200)
 		err = flock(f)
 	}
