@@ -40,7 +40,7 @@ func (s Standing) Refusal(from, to etcdversion.Version) string {
 		return "the member leads; move its leadership first: etcdadm member move-leader --to=OTHER"
 	case s.Answers && s.Ordered > s.Others+1:
 		return fmt.Sprintf("the order is from when there were %d voters, and there are %d", s.Ordered, s.Others+1)
-	case s.Answers && s.Serving < min(s.Others, Quorum(s.Others+1)):
+	case s.Answers && s.Needed():
 		// The order may be an old one: others may have gone since it was given.
 		return fmt.Sprintf("of the %d other voters, %d serve now, and without this member no majority would", s.Others, s.Serving)
 	case !s.Answers && from.Minor > to.Minor:
@@ -60,6 +60,9 @@ func (s Standing) Refusal(from, to etcdversion.Version) string {
 	}
 	return ""
 }
+
+// Needed reports whether no majority would serve without the member right now.
+func (s Standing) Needed() bool { return s.Serving < min(s.Others, Quorum(s.Others+1)) }
 
 // lags reports whether a version is known, and more than one minor version before to.
 func lags(v, to etcdversion.Version) bool {

@@ -211,7 +211,9 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, voter
 	if err == nil {
 		now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade
 		now.Cluster = r.Cluster
-		now.Others, now.Serving = l.othersServe(ctx, r)
+		if now, err = l.awaitOthers(ctx, r, now); err != nil {
+			return err
+		}
 		now.Leads = r.Leader == r.ID && now.Others > 0
 	}
 	if why := now.Refusal(s.Assigned.Version, op.To); why != "" {
@@ -225,6 +227,26 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, voter
 	}
 	return nil
 }
+
+// awaitOthers fills in how many of the other voters serve, and gives them a moment: one that
+// was changed right before may be about to.
+func (l *Local) awaitOthers(ctx context.Context, own cluster.Report, s cluster.Standing) (cluster.Standing, error) {
+	for end := time.Now().Add(othersTime); ; {
+		if s.Others, s.Serving = l.othersServe(ctx, own); !s.Needed() || time.Now().After(end) {
+			return s, nil
+		}
+		if err := wait.For(ctx, othersAgain); err != nil {
+			return s, err
+		}
+	}
+}
+
+// othersTime is how long the other voters have to serve, othersAgain the pause between two
+// questions.
+const (
+	othersTime  = 5 * time.Second
+	othersAgain = 200 * time.Millisecond
+)
 
 // told returns the highest cluster version that is known here or told by the peers, and
 // the oldest version that a peer runs, zero where none tells.
