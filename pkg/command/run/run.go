@@ -134,7 +134,7 @@ func (o options) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	}
 	sup, err := etcdproc.New(ctx, etcdproc.Options{Dir: o.dir, Log: lines, StopTimeout: o.stopTimeout})
 	if errors.Is(err, etcdproc.ErrBusy) {
-		return cli.WithHint(err, "it is already running; for another etcd give another --dir")
+		return cli.WithHint(fmt.Errorf("%w: %w", initsystem.ErrSupervised, err), "for another etcd give another --dir")
 	}
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func TestSecondOneInADirectoryRefuses(t *testing.T) {
 	first.awaits(t, "is ready")
 	second := run(t, nil, p.args()...)
 	if code := second.wait(t); code != 1 ||
-		!strings.Contains(second.err.String(), "another process supervises etcd here\nhint: it is already running") {
+		!strings.Contains(second.err.String(), "another process supervises etcd here\nhint: for another etcd give another --dir") {
 		t.Errorf("code %d", code)
 	}
 	if gone(first.etcdPID(t)) {

@@ -214,7 +214,7 @@ func TestProcessThatNobodyKnowsOf(t *testing.T) {
 	go func() { started <- h.sys.Start(t.Context()) }()
 	testwait.Until(t, "the second to give way", func() bool {
 		b, _ := os.ReadFile(filepath.Join(h.dir, "run.err"))
-		return strings.Contains(string(b), etcdproc.ErrBusy.Error())
+		return strings.Contains(string(b), initsystem.ErrSupervised.Error())
 	})
 	if err := silent.Close(t.Context()); err != nil {
 		t.Fatal(err)

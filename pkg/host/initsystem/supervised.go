@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 )
 
@@ -27,6 +26,9 @@ const (
 	logName       = "etcd.log"
 	complaintName = "run.err"
 )
+
+// ErrSupervised is what "etcdadm run" ends with where another one has its directory.
+var ErrSupervised = errors.New("a supervisor of etcd runs already")
 
 // A supervised etcd is kept running by "etcdadm run", a process in the
 // background. Nothing starts that after a reboot.
@@ -246,7 +248,7 @@ func (s *supervised) awaitLaunch(ctx context.Context) error {
 			said := strings.Join(lastLines(tail(filepath.Join(s.dir, complaintName))), "; ")
 			// Whoever launched an earlier one may have been killed before that was on record.
 			// It will say in a moment that it runs.
-			if !strings.Contains(said, etcdproc.ErrBusy.Error()) {
+			if !strings.Contains(said, ErrSupervised.Error()) {
 				return &StartError{
 					Output: said, Log: filepath.Join(s.dir, logName), Err: errors.New("it ended (" + s.ended + ")"),
 				}
