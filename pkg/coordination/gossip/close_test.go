@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func TestCloseEndsEverything(t *testing.T) {
@@ -31,7 +33,7 @@ func TestCloseEndsEverything(t *testing.T) {
 func TestTheServerStopsGracefullyAfterClose(t *testing.T) {
 	t.Parallel()
 	nodes := peerGroup(t, "a", "b")
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 	defer cancel()
 	if err := nodes[0].Close(ctx); err != nil {
 		t.Fatal(err)
@@ -43,7 +45,7 @@ func TestTheServerStopsGracefullyAfterClose(t *testing.T) {
 	}()
 	select {
 	case <-stopped:
-	case <-time.After(5 * time.Second):
+	case <-time.After(testwait.Limit):
 		t.Error("streams are left open")
 	}
 	await(t, "-a b", nodes[1])

@@ -142,7 +142,7 @@ func (n *node) crash() {
 	}
 	n.ended = true
 	n.server.Stop()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testwait.Limit)
 	defer cancel()
 	if err := n.Close(ctx); err != nil {
 		n.t.Errorf("close %s: %v", n.name, err)

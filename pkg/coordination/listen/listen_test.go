@@ -65,7 +65,7 @@ func from(t *testing.T, source, to string) net.Conn {
 
 // greet proves who is there, and returns how that ended.
 func greet(c net.Conn) error {
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := c.Write([]byte("hello")); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func greet(c net.Conn) error {
 // closed waits for the other end to close.
 func closed(t *testing.T, c net.Conn) {
 	t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("the connection is open: %v", err)
 	}

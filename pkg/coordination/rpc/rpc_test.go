@@ -21,6 +21,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // handler records its calls and answers with what it has.
@@ -129,7 +130,7 @@ func pool(t *testing.T, o rpc.PoolOptions) *rpc.Pool {
 
 func short(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -523,16 +524,10 @@ func TestALostConnectionIsMadeAgain(t *testing.T) {
 	wantKind(t, err, rpc.Unreachable, "b: ")
 	s, _ = serve(address)
 	defer s.Stop(short(t))
-	begin := time.Now()
-	for {
-		if _, err = p.Observe(short(t), b, "main"); err == nil {
-			break
-		}
-		if time.Since(begin) > 20*time.Second {
-			t.Fatalf("not connected after %v: %v", time.Since(begin), err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	testwait.For(t, "a connection", func(ctx context.Context) error {
+		_, err := p.Observe(ctx, b, "main")
+		return err
+	})
 }
 
 func TestThePoolKeepsOneConnection(t *testing.T) {

@@ -31,7 +31,7 @@ func TestAStandingDoesNotWaitForTheDisk(t *testing.T) {
 		ended <- err
 	}()
 	<-writing
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if s, err := v.Standing(ctx); err != nil || s.Seen != 1 || s.Holder != "" || len(s.LeaseVoters.Names) != 2 {
 		t.Errorf("while the promise is written it says %+v, %v", s, err)
