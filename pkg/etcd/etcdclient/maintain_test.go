@@ -216,7 +216,7 @@ func TestHalfAClusterIsNotHealthy(t *testing.T) {
 		if _, err := c.Space(short(t), a.ClientURL); err != nil {
 			t.Errorf("the member itself does not answer: %v", err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), probeTimeout/10)
+		ctx, cancel := context.WithTimeout(t.Context(), probeTimeout)
 		defer cancel()
 		if err := c.Healthy(ctx); err == nil || !strings.Contains(err.Error(), "read through the quorum") {
 			t.Errorf("the error is %v", err)

@@ -120,7 +120,7 @@ func TestStopKillsWhoIgnoresIt(t *testing.T) {
 }
 
 func TestStopThatIsCutShortGoesOnByItself(t *testing.T) {
-	s, out := supervise(t, Options{StopTimeout: 300 * time.Millisecond})
+	s, out := supervise(t, Options{StopTimeout: 5 * time.Second})
 	cfg := does("stubborn stay")
 	start(t, s, cfg)
 	testwait.Until(t, "the child's word", func() bool { return out.has("ready") })
@@ -141,9 +141,10 @@ func TestStopThatIsCutShortGoesOnByItself(t *testing.T) {
 }
 
 func TestCallsWaitForTheirTurnAsLongAsTheyMay(t *testing.T) {
-	s, out := supervise(t, Options{StopTimeout: 300 * time.Millisecond})
+	s, out := supervise(t, Options{StopTimeout: time.Hour})
 	start(t, s, does("stubborn stay"))
 	testwait.Until(t, "the child's word", func() bool { return out.has("ready") })
+	pid := s.Status().PID
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Stop(context.Background()) }()
 	testwait.Until(t, "Stop to have the semaphore", func() bool { return len(s.semaphore) == 0 })
@@ -152,6 +153,9 @@ func TestCallsWaitForTheirTurnAsLongAsTheyMay(t *testing.T) {
 	if err := s.Start(ctx, does("stay")); !errors.Is(err, context.Canceled) ||
 		!strings.Contains(err.Error(), "earlier start or stop") {
 		t.Errorf("Start: %v", err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)
@@ -198,7 +202,7 @@ func TestACrashLoopSlowsDownAndShowsWhy(t *testing.T) {
 
 func TestAProcessOfManyDeathsIsCrashingUntilItHasStayedUp(t *testing.T) {
 	counter := filepath.Join(t.TempDir(), "deaths")
-	s, out := supervise(t, Options{Backoff: Backoff{Step: time.Millisecond, Stable: 4 * time.Second}})
+	s, out := supervise(t, Options{Backoff: Backoff{Step: time.Millisecond, Stable: 12 * time.Second}})
 	start(t, s, does("fail-times:"+counter+"=3 stay"))
 	testwait.Until(t, "the process that stays", func() bool { return out.has("ready") && s.Status().PID != 0 })
 	st := s.Status()
@@ -274,7 +278,7 @@ func TestChangesAreTold(t *testing.T) {
 	s, _ := supervise(t, Options{})
 	waitFor := func(what string, ok func(Status) bool) {
 		t.Helper()
-		deadline := time.After(20 * time.Second)
+		deadline := time.After(testwait.Limit)
 		for !ok(s.Status()) {
 			select {
 			case <-s.Changed():
@@ -386,7 +390,7 @@ func TestAStopDoesNotWaitForWhatComesBeforeAStart(t *testing.T) {
 		select {
 		case <-ctx.Done():
 			return nil, nil
-		case <-time.After(20 * time.Second):
+		case <-time.After(testwait.Limit):
 			t.Error("nobody told it to stop")
 			return nil, nil
 		}

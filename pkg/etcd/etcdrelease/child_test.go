@@ -18,6 +18,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // childVariable makes the test binary a program that installs or downloads.
@@ -147,13 +148,11 @@ func TestKilledDownloadGoesOn(t *testing.T) {
 
 func waitForSize(t *testing.T, path string, size int64) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		if st, err := os.Stat(path); err == nil && st.Size() >= size {
-			return
+	testwait.For(t, "a file to grow", func(context.Context) error {
+		st, err := os.Stat(path)
+		if err == nil && st.Size() < size {
+			err = fmt.Errorf("%s has %d bytes, not %d", path, st.Size(), size)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s does not grow to %d bytes", path, size)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return err
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func defaults() machine.Config { return machine.Defaults() }
@@ -95,14 +96,8 @@ func startEtcd(t *testing.T, dir string) {
 			<-ended
 		}
 	})
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		if _, err := os.Stat(data + "/d/member/wal"); err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("etcd has not begun")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	testwait.For(t, "etcd to begin", func(context.Context) error {
+		_, err := os.Stat(data + "/d/member/wal")
+		return err
+	})
 }

@@ -164,16 +164,15 @@ func TestDownloadGivesUp(t *testing.T) {
 	}
 	// The caller may give up earlier.
 	s.answer(func(w http.ResponseWriter, _ *http.Request, _ int) bool {
-		w.Header().Set("Retry-After", "20")
+		w.Header().Set("Retry-After", "3600")
 		w.WriteHeader(503)
 		return true
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	begin := time.Now()
 	wantError(t, third(Download(ctx, s.from(t, version))), "503")
-	if time.Since(begin) > 15*time.Second {
-		t.Errorf("it took %s", time.Since(begin))
+	if got := s.requests(); len(got) != 1 {
+		t.Errorf("requests: %q", got)
 	}
 }
 
@@ -239,8 +238,8 @@ func TestDownloadThatStallsGoesOn(t *testing.T) {
 		return true
 	})
 	o := s.from(t, version)
-	o.ConnectTimeout = 100 * time.Millisecond // does not count any more
-	o.pace.stall = 300 * time.Millisecond
+	o.ConnectTimeout = 3 * time.Second // does not count any more
+	o.pace.stall = 5 * time.Second
 	mustDownload(t, o, s.get(where))
 	if got := s.archiveRequests(); !slices.Equal(got, []string{where, where + " bytes=1000-"}) {
 		t.Errorf("requests: %q", got)
