@@ -21,13 +21,14 @@ import (
 )
 
 func TestADifferenceThatPassesCondemnsNobody(t *testing.T) {
-	f := newFakeTrio(t, func(o *LocalOptions) { o.recheck = time.Second })
-	f.set(func(p *fakePeer) { p.passes = 500 * time.Millisecond }, "a")
+	f := newFakeTrio(t, func(o *LocalOptions) { o.recheck = 10 * time.Second })
+	f.set(wrong, "a")
 	f.found()
 	pid := f.pid()
 	testwait.Until(f.t, "the suspicion", func() bool {
 		return strings.Contains(f.observe().Differs, "if that is still so")
 	})
+	f.set(func(p *fakePeer) { p.hash = 1 }, "a")
 	testwait.Until(f.t, "its end", func() bool { return f.observe().Differs == "" })
 	if s := f.disk(); s.Differs != nil || f.pid() != pid {
 		t.Errorf("%+v, process %d, was %d", s.Differs, f.pid(), pid)

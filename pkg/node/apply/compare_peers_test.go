@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -29,9 +28,6 @@ type fakePeer struct {
 	// hangs is a channel that nobody closes before the test ends, nil for a member
 	// that answers.
 	hangs chan struct{}
-	// passes is how long its digest is a wrong one after it was first asked.
-	passes time.Duration
-	first  time.Time
 }
 
 // A fakeTrio is a host, a, whose etcd is a fake one, and what answers at the peer
@@ -114,14 +110,8 @@ func (f *fakeTrio) handler(p *fakePeer) http.Handler {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if len(p.asked) == 0 {
-			p.first = time.Now()
-		}
 		p.asked = append(p.asked, ask.Revision)
 		hash, compacted := p.hash, p.compacted
-		if time.Since(p.first) < p.passes {
-			hash++
-		}
 		if ask.Revision == p.compacted && p.kept {
 			compacted-- // what it was before
 		}
