@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // newPKI writes the CAs of the given names to a new directory.
@@ -135,12 +137,12 @@ func TestCertificatesAreRenewedWhileTheDaemonRuns(t *testing.T) {
 	}()
 	waitFor := func(text string) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(out.String(), text); time.Sleep(
-			10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("it does not say %q, but\n%s", text, out.String())
+		testwait.For(t, text, func(context.Context) error {
+			if !strings.Contains(out.String(), text) {
+				return fmt.Errorf("it says\n%s", out.String())
 			}
-		}
+			return nil
+		})
 	}
 	waitFor("certificate renewed")
 	waitFor("etcd-manager-server")

@@ -17,6 +17,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/coordination/discovery"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func TestWhatIsWrongWithLookingNearby(t *testing.T) {
@@ -91,7 +92,7 @@ func TestWhoIsNearbyProvesItself(t *testing.T) {
 		}()
 		c, err := net.Dial("tcp", l.Addr().String())
 		must(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 		if name == "silence" {
 			cancel()
 		}

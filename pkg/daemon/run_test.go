@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func TestADaemonBootstrapsAClusterOfOfOneAndEnds(t *testing.T) {
@@ -183,7 +184,7 @@ func TestADaemonThatCannotStartSaysWhy(t *testing.T) {
 				QuarantineURLs: []string{"https://__address__:3"}, DiscoveryInterval: time.Second,
 			}
 			tc.change(&c)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 			defer cancel()
 			err := Run(ctx, c, slog.New(slog.DiscardHandler))
 			wantError(t, err, tc.want)
@@ -214,12 +215,12 @@ func TestADaemonWithoutANameMakesOneUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, c, slog.New(slog.NewTextHandler(&out, nil))) }()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(out.String(), "msg=running"); time.Sleep(
-		10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not run: %s", out.String())
+	testwait.For(t, "the daemon", func(context.Context) error {
+		if !strings.Contains(out.String(), "msg=running") {
+			return fmt.Errorf("it says\n%s", out.String())
 		}
-	}
+		return nil
+	})
 	cancel()
 	must(t, <-ended)
 	id, err := nodestate.MyID(dir)

@@ -122,7 +122,7 @@ func TestMain(m *testing.M) {
 // leaks waits for the goroutines of the project to end, and returns those that
 // do not.
 func leaks() (left []string) {
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testwait.Limit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		left = nil
 		b := make([]byte, 1<<20)
 		for _, g := range strings.Split(string(b[:runtime.Stack(b, true)]), "\n\n") {
@@ -179,7 +179,7 @@ func (v *testCluster) stop(r *testMember) {
 		if err != nil {
 			v.t.Errorf("daemon %s ended with %v", r.name, err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(testwait.Limit):
 		v.t.Fatalf("daemon %s does not end", r.name)
 	}
 	for _, port := range []string{"8000", "2380", "4001"} {

@@ -131,7 +131,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.o.Cluster = "main"
-			c, err := Connect(within(t, 5*time.Second), tc.o)
+			c, err := Connect(within(t, time.Minute), tc.o)
 			if c != nil {
 				_ = c.Close()
 			}
@@ -207,7 +207,7 @@ func TestAPersonIsKnownByTheirCertificate(t *testing.T) {
 	// One who may only look sees everything, and gets no lease.
 	ran := w.ran()
 	observer := w.connect(secure, person(certs.ReadOnly))
-	if _, obs, err := observer.Observe(within(t, 5*time.Second)); err != nil || !isReachable(obs, "b") {
+	if _, obs, err := observer.Observe(within(t, time.Minute)); err != nil || !isReachable(obs, "b") {
 		t.Errorf("it sees %+v, %v", obs.Nodes, err)
 	}
 	w.change("b", func(d *daemon) { d.node.Assigned.Quarantined = true })
@@ -218,14 +218,14 @@ func TestAPersonIsKnownByTheirCertificate(t *testing.T) {
 	// A node that is no lease voter does not either.
 	files := issueFiles(t, ca, t.TempDir(), "op", certs.ManagerClient("op"))
 	stray := w.connect(secure, func(o *ConnectOptions) { o.Cert, o.Key, o.CACert = files.Cert, files.Key, files.CACert })
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	wantError(t, stray.Do(ctx, liftB), "op is not one of the lease voters")
 
 	// A certificate of another CA opens nothing, also where nothing is to be done.
 	other := newPKI(t, filepath.Join(t.TempDir(), "other"))
 	files = issueFiles(t, other, t.TempDir(), "op", certs.ManagerClient("op"))
-	_, err := Connect(within(t, 5*time.Second), ConnectOptions{
+	_, err := Connect(within(t, time.Minute), ConnectOptions{
 		Cluster: "main", Nodes: w.addresses(), Cert: files.Cert, Key: files.Key, CACert: files.CACert,
 	})
 	isRefused(t, err, "no daemon accepts")
