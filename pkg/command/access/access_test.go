@@ -20,6 +20,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // A result is what became of a command line.
@@ -249,12 +250,7 @@ func TestReachingARealEtcd(t *testing.T) {
 	up := etcd(t, p)
 	down := "https://" + testport.Address(t)
 	certs := "--certs-dir=" + p.dir
-	deadline := time.Now().Add(20 * time.Second)
-	for run(t, member, certs, "--timeout=2s", "--endpoints="+up).code != 0 {
-		if time.Now().After(deadline) {
-			t.Fatal("etcd does not answer")
-		}
-	}
+	testwait.Until(t, "etcd", func() bool { return run(t, member, certs, "--timeout=5s", "--endpoints="+up).code == 0 })
 	t.Run("one that is down is left out", func(t *testing.T) {
 		r := run(t, member, certs, "--endpoints="+down+","+up)
 		if r.code != 0 || r.stdout != "1\n" || !strings.HasPrefix(r.stderr, "warning: "+down+": nothing listens there") {
@@ -325,7 +321,7 @@ func TestAnEndpointThatHangsEndsInTime(t *testing.T) {
 		"http://"+l.Addr().String()+": it accepts connections but does not answer") {
 		t.Errorf("%+v", r)
 	}
-	if took := time.Since(began); took > 30*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // A result is what became of one command line.
@@ -385,15 +386,11 @@ func TestAutoRunsACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	healthy, stop := context.WithTimeout(t.Context(), 60*time.Second)
-	defer stop()
-	if err := c.Healthy(healthy); err != nil {
-		t.Errorf("etcd does not serve: %v", err)
-	}
+	testwait.For(t, "etcd", c.Healthy)
 	cancel()
 	select {
 	case <-ended:
-	case <-time.After(60 * time.Second):
+	case <-time.After(testwait.Limit):
 		t.Fatal("the daemon does not end")
 	}
 	if t.Failed() {

@@ -140,7 +140,7 @@ func wantOneEach(t *testing.T, list []cluster.Backup, interval time.Duration) {
 func wantMetrics(t *testing.T, address string) {
 	t.Helper()
 	page := func(path string) (int, string) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 		must(t, err)

@@ -25,6 +25,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 var v36 = etcdversion.Must(etcdtest.V36)
@@ -103,13 +104,16 @@ func (w *world) file(name string) string { return filepath.Join(w.dir, name) }
 // fill puts values of a megabyte.
 func (w *world) fill(megabytes int) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
-	defer cancel()
 	value := make([]byte, 1<<20)
 	for i := range megabytes {
 		_, _ = rand.Read(value) // never fails
-		_, err := w.client.Put(ctx, fmt.Sprintf("/key/%d", i), string(value))
-		must(w.t, err)
+		// Etcd refuses a write during an election.
+		testwait.For(w.t, "a write", func(context.Context) error {
+			ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+			defer cancel()
+			_, err := w.client.Put(ctx, fmt.Sprintf("/key/%d", i), string(value))
+			return err
+		})
 	}
 }
 
@@ -170,7 +174,7 @@ func (a *agent) stop(sig syscall.Signal) int {
 	_ = a.cmd.Process.Signal(sig) // it may have ended
 	select {
 	case <-a.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(testwait.Limit):
 		a.t.Fatalf("it does not end by %s", sig)
 	}
 	return a.cmd.ProcessState.ExitCode()

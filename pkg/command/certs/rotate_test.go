@@ -145,7 +145,7 @@ func serve(t *testing.T, dir string) string {
 // step is refused as long as a member is not ready for it.
 func TestRotationOfARealCluster(t *testing.T) {
 	bin := etcdtest.Binaries(t, machine.DefaultVersion.String())
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	a, b := newMember(t, "a"), newMember(t, "b")
 	if err := pki.CreateMachineCA(a.MachineSpec, time.Now()); err != nil {

@@ -148,7 +148,7 @@ func TestDataDirectories(t *testing.T) {
 					t.Error(r.stderr)
 				}
 			}
-			time.Sleep(200 * time.Millisecond) // for the last batch
+			w.commit(t)
 			w.members[0].Kill()
 			for i, source := range []string{dir, dir + "/member", dir + "/member/snap/db"} {
 				refused := fails(t, 7, "the last writes may be only in its write-ahead log",
@@ -347,7 +347,7 @@ func TestWatchesAndLeases(t *testing.T) {
 			t.Parallel()
 			w := newTestCluster(t, version, 1, "")
 			api := w.api(t)
-			lease, err := api.Grant(t.Context(), 2)
+			lease, err := api.Grant(t.Context(), 5)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -374,7 +374,7 @@ func TestWatchesAndLeases(t *testing.T) {
 				_, err := n.api(t).Get(ctx, "leased")
 				return err
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 			defer cancel()
 			// The watcher goes on behind what it has seen.
 			answer := <-n.api(t).Watch(ctx, "k", clientv3.WithPrefix(), clientv3.WithRev(seen.Header.Revision+1))

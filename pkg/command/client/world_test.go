@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -148,7 +150,7 @@ func (w *testCluster) leader(t *testing.T) (name string, id uint64) {
 	testwait.For(t, "a leader", func(ctx context.Context) error {
 		for _, c := range w.members {
 			// The client waits for one that is down.
-			one, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+			one, cancel := context.WithTimeout(ctx, 600*time.Millisecond)
 			s, err := api.Status(one, c.ClientURL)
 			cancel()
 			if err == nil && s.Leader == s.Header.MemberId {
@@ -159,6 +161,20 @@ func (w *testCluster) leader(t *testing.T) (name string, id uint64) {
 		return fmt.Errorf("nobody leads")
 	})
 	return name, id
+}
+
+// commit has the initial member write to its database what is only in its write-ahead
+// log, as etcd does before a snapshot.
+func (w *testCluster) commit(t *testing.T) {
+	t.Helper()
+	testwait.For(t, "a snapshot", func(ctx context.Context) error {
+		r, err := w.api(t).Snapshot(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, r)
+		return errors.Join(err, r.Close())
+	})
 }
 
 // another returns a member that is not the named one.

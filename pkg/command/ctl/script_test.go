@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func TestMain(m *testing.M) {
@@ -92,7 +93,7 @@ func stamp(ts *testscript.TestScript, _ bool, args []string) {
 // await waits until the file args[0] matches args[1].
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	want := regexp.MustCompile(args[1])
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(testwait.Limit)
 	for {
 		// It may not be there yet.
 		b, _ := os.ReadFile(ts.MkAbs(args[0]))

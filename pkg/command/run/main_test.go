@@ -115,7 +115,7 @@ func (f *foreground) wait(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-f.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(testwait.Limit):
 		t.Fatalf("it does not end: %s%s", f.out.String(), f.err.String())
 	}
 	return f.code

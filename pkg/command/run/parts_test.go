@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -34,7 +36,7 @@ func TestReadyIsHeardFromWhoSaidIt(t *testing.T) {
 		if pid != os.Getpid() {
 			t.Errorf("said by %d, not %d", pid, os.Getpid())
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(testwait.Limit):
 		t.Fatal("nothing")
 	}
 	select {

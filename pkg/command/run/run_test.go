@@ -127,7 +127,7 @@ func TestItSaysThatItIsReady(t *testing.T) {
 		if m != "READY=1" {
 			t.Errorf("%q", m)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(testwait.Limit):
 		t.Fatal("nothing")
 	}
 	f.awaits(t, "is ready")
