@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -20,7 +22,7 @@ import (
 type member = clientv3.Member
 
 // askTime bounds one question to etcd.
-const askTime = 10 * time.Second
+const askTime = 20 * time.Second
 
 // tls returns the host's identity as a client of etcd, with a pair of its
 // certificates.
@@ -59,25 +61,49 @@ func (h *host) client(members ...*host) *clientv3.Client {
 	return c
 }
 
+// ask asks etcd, and once more where it says that an election was in between: on a
+// busy machine there is one any time.
+func (h *host) ask(what string, f func(ctx context.Context) error) {
+	h.t.Helper()
+	var fatal error
+	err := poll(commandTime/3, func() error {
+		ctx, cancel := context.WithTimeout(h.t.Context(), askTime)
+		defer cancel()
+		err := f(ctx)
+		if err == nil || slices.ContainsFunc(elections, func(passing error) bool { return errors.Is(err, passing) }) {
+			return err
+		}
+		fatal = err
+		return nil
+	})
+	if err = errors.Join(err, fatal); err != nil {
+		h.t.Fatalf("%s: %s: %v", h.name, what, err)
+	}
+}
+
+// elections are what a member says where its cluster elects a leader.
+var elections = []error{
+	rpctypes.ErrNoLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToLeaderFail,
+	rpctypes.ErrTimeoutDueToConnectionLost,
+}
+
 // put writes a key through the host's member.
 func (h *host) put(key, value string) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), askTime)
-	defer cancel()
-	if _, err := h.client(h).Put(ctx, key, value); err != nil {
-		h.t.Fatalf("%s: put %s: %v", h.name, key, err)
-	}
+	h.ask("put "+key, func(ctx context.Context) error {
+		_, err := h.client(h).Put(ctx, key, value)
+		return err
+	})
 }
 
 // get reads a key through the host's member, "" if it is not there.
 func (h *host) get(key string) string {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), askTime)
-	defer cancel()
-	r, err := h.client(h).Get(ctx, key)
-	if err != nil {
-		h.t.Fatalf("%s: get %s: %v", h.name, key, err)
-	}
+	var r *clientv3.GetResponse
+	h.ask("get "+key, func(ctx context.Context) (err error) {
+		r, err = h.client(h).Get(ctx, key)
+		return err
+	})
 	if len(r.Kvs) == 0 {
 		return ""
 	}
@@ -87,12 +113,11 @@ func (h *host) get(key string) string {
 // members returns the member list as the host's member has it.
 func (h *host) members() []*member {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), askTime)
-	defer cancel()
-	r, err := h.client(h).MemberList(ctx)
-	if err != nil {
-		h.t.Fatalf("%s: member list: %v", h.name, err)
-	}
+	var r *clientv3.MemberListResponse
+	h.ask("member list", func(ctx context.Context) (err error) {
+		r, err = h.client(h).MemberList(ctx)
+		return err
+	})
 	var members []*member
 	for _, m := range r.Members {
 		members = append(members, (*member)(m))

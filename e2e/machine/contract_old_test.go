@@ -206,7 +206,7 @@ func clockIsBehind(t *testing.T) {
 	h := newMachine(t, "a", v36)
 	h.fakeSystemd()
 	h.seed(v36, archive(t, v36))
-	newOldCAFrom(t, time.Now().Add(5*time.Second)).install(h)
+	newOldCAFrom(t, time.Now().Add(30*time.Second)).install(h)
 	if r := h.run("preflight", "--bind-address", "127.0.0.1", "-o", "json"); r.code != 0 ||
 		!strings.Contains(r.stdout, `"wait": true`) {
 		t.Errorf("%s", r)

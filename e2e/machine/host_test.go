@@ -21,7 +21,7 @@ import (
 )
 
 // commandTime bounds one command. It is for machines that do other things too.
-const commandTime = 90 * time.Second
+const commandTime = 3 * time.Minute
 
 // A host is one machine. Its fields may be changed before a command.
 type host struct {

@@ -128,7 +128,7 @@ func TestReadOnly(t *testing.T) {
 			for _, args := range [][]string{{"init"}, quick(a.clientURL())} {
 				b.unchanged(args[0], func() { b.fails(3, []string{"Writable", b.path(name), "hint: "}, args...) })
 			}
-			b.run("join", "--ignore-preflight-errors=Writable", "--membership-timeout=3s", a.clientURL())
+			b.run("join", "--ignore-preflight-errors=Writable", "--membership-timeout=10s", a.clientURL())
 			a.alone()
 			b.nothing()
 		})

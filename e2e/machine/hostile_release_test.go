@@ -199,7 +199,7 @@ func badRelease(t *testing.T, good []byte, spoil func(*shop), words []string) {
 	s := newShop(t, good)
 	spoil(s)
 	h.fails(1, append(words, "hint: "), "init", "--release-url", s.URL,
-		"--membership-timeout=3s")
+		"--membership-timeout=10s")
 	if left := glob(t, h.path("bin", "*")); len(left) > 0 {
 		t.Errorf("something is installed: %q", left)
 	}

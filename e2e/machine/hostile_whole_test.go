@@ -96,7 +96,7 @@ func (h *host) wantWhole(voters ...string) {
 			h.t.Errorf("%s has no %s", h.name, name)
 		}
 	}
-	eventually(h.t, askTime, "no half files", func() error { // one may be being written
+	eventually(h.t, commandTime, "no half files", func() error { // one may be being written
 		if left := glob(h.t, h.at("data.run")+"/.*tmp*"); len(left) > 0 {
 			return fmt.Errorf("%s has %q", h.name, left)
 		}
@@ -186,7 +186,7 @@ func (h *host) boot() {
 func (h *host) lead() {
 	h.t.Helper()
 	id := h.id()
-	eventually(h.t, askTime, h.name+" to lead", func() error {
+	eventually(h.t, commandTime, h.name+" to lead", func() error {
 		ctx, cancel := context.WithTimeout(h.t.Context(), askTime)
 		defer cancel()
 		c := h.client(h)

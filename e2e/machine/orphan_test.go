@@ -22,7 +22,7 @@ func TestAnOrphanDoesNotBlockTheCluster(t *testing.T) {
 	if _, err := a.client(a).MemberAddAsLearner(ctx, []string{"https://127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
-	b.fails(3, []string{"learner-pending"}, "join", "--membership-timeout=2s", a.clientURL())
+	b.fails(3, []string{"learner-pending"}, "join", "--membership-timeout=10s", a.clientURL())
 	if n := len(a.members()); n != 2 {
 		t.Fatalf("there are %d members", n)
 	}
@@ -98,7 +98,7 @@ func (h *host) probed(path string, code int, words string) {
 	h.t.Helper()
 	client := http.Client{Timeout: askTime, Transport: &http.Transport{TLSClientConfig: h.tls("etcdctl-etcd-client")}}
 	defer client.CloseIdleConnections()
-	eventually(h.t, askTime, path, func() error {
+	eventually(h.t, commandTime, path, func() error {
 		resp, err := client.Get(h.clientURL() + path)
 		if err != nil {
 			return err

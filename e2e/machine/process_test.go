@@ -65,7 +65,7 @@ func (h *host) kill() {
 	for _, pid := range known() {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	eventually(h.t, 10*time.Second, "the end of "+h.name, func() error {
+	eventually(h.t, commandTime, "the end of "+h.name, func() error {
 		if left := known(); len(left) > 0 {
 			return fmt.Errorf("processes %v live", left)
 		}
@@ -77,7 +77,7 @@ func (h *host) kill() {
 func (h *host) cutPower() {
 	h.t.Helper()
 	h.kill()
-	eventually(h.t, 10*time.Second, "the ports of "+h.name, h.unbound)
+	eventually(h.t, commandTime, "the ports of "+h.name, h.unbound)
 }
 
 // unbound says which port of the host's etcd is still bound. A process that was killed has
@@ -101,7 +101,7 @@ func (h *host) end() {
 	h.kill()
 	// What the kernel is about to end is not left over.
 	var left []string
-	_ = poll(5*time.Second, func() error {
+	_ = poll(time.Minute, func() error {
 		if left = h.processes(); len(left) > 0 {
 			return errors.New("they live")
 		}

@@ -205,7 +205,7 @@ func newGate(t *testing.T, h *host) *gate {
 	var conns sync.WaitGroup
 	t.Cleanup(conns.Wait)
 	conns.Go(func() {
-		if err := poll(askTime, func() error {
+		if err := poll(commandTime, func() error {
 			c, err := net.Dial("tcp", g.inner)
 			if err == nil {
 				c.Close()
@@ -287,7 +287,7 @@ func TestMemberListChangesMeanwhile(t *testing.T) {
 				}
 				done <- id // 0 where b is the learner already
 			})
-			r := b.run("join", "--membership-timeout=10s", a.clientURL())
+			r := b.run("join", "--membership-timeout=30s", a.clientURL())
 			if len(done) == 0 {
 				t.Skipf("the join makes fewer than %d connections", nth)
 			}
@@ -323,7 +323,7 @@ func TestRemovedWhileItJoins(t *testing.T) {
 			a.ok("remove", "--force", fmt.Sprintf("%x", m.ID))
 		}
 	}
-	r := b.run("join", "--membership-timeout=5s", a.clientURL())
+	r := b.run("join", "--membership-timeout=30s", a.clientURL())
 	if r.code != 0 && r.code != 3 {
 		t.Errorf("a member that was removed meanwhile: %s", r)
 	}

@@ -74,7 +74,7 @@ func (h *host) etcd() int {
 }
 
 // quick are the flags of a join that is to give up soon.
-func quick(endpoint string) []string { return []string{"join", "--membership-timeout=3s", endpoint} }
+func quick(endpoint string) []string { return []string{"join", "--membership-timeout=10s", endpoint} }
 
 // strange begins a host that is to join another one, which runs.
 func strange(t *testing.T) (a, b *host) {

@@ -69,7 +69,7 @@ func (w *writer) state() (acked int, last error) {
 func (w *writer) more(count int) {
 	w.h.t.Helper()
 	before, _ := w.state()
-	eventually(w.h.t, 20*time.Second, "writes to go through", func() error {
+	eventually(w.h.t, commandTime, "writes to go through", func() error {
 		if now, err := w.state(); now < before+count {
 			return fmt.Errorf("%d are acknowledged, %d before; the last: %w", now, before, err)
 		}
@@ -86,12 +86,11 @@ func (w *writer) finish(hosts ...*host) {
 		w.h.t.Fatal("nothing was ever written")
 	}
 	for _, h := range hosts {
-		ctx, cancel := context.WithTimeout(h.t.Context(), askTime)
-		r, err := h.client(h).Get(ctx, "w/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
-		cancel()
-		if err != nil {
-			h.t.Fatalf("%s: read what was written: %v", h.name, err)
-		}
+		var r *clientv3.GetResponse
+		h.ask("read what was written", func(ctx context.Context) (err error) {
+			r, err = h.client(h).Get(ctx, "w/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+			return err
+		})
 		there := map[string]int64{}
 		for _, kv := range r.Kvs {
 			there[string(kv.Key)] = kv.ModRevision

@@ -4,6 +4,7 @@ package systemd
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,11 +15,18 @@ const (
 	older = "3.5.35"
 	newer = "3.6.16"
 	// soon is for what a healthy cluster does in a few seconds.
-	soon = 60 * time.Second
+	soon = 3 * time.Minute
 )
 
 // client is etcdctl as an operator runs it on a machine.
 const client = "/opt/bin/etcdctl.sh "
+
+// removes is a script that removes a member, also where it was removed already and the
+// answer was lost.
+func removes(etcdctl, id string) string {
+	return fmt.Sprintf(`%[1]smember remove %[2]s || { list=$(%[1]smember list) && ! echo "$list" | grep -F %[2]s; }`, etcdctl,
+		id)
+}
 
 // form makes one cluster of the machines, with commands by hand.
 func form(t *testing.T, machines []*Machine, version string, flags ...string) {

@@ -33,7 +33,7 @@ func TestAControllerThatActsAtOnce(t *testing.T) {
 			url(old), url(left[0]), newer), 0o755)
 		m.Do("systemd-run --collect sh /root/join")
 		m.Await(soon, asked("/etc/etcd/pki", url(m)))
-		left[0].Await(soon, client+"member remove "+id)
+		left[0].Await(soon, removes(client, id))
 		old.Kill()
 		m.Await(soon, "test -s /root/join.rc")
 		if code := m.Do("cat /root/join.rc"); code != "0" {
@@ -70,7 +70,7 @@ func TestBottlerocketAndAControllerThatActsAtOnce(t *testing.T) {
 	begin(m3, both)
 	awaitInPod(t, m3, asked("/var/lib/etcd/pki", m3.url()))
 	id := awaitInPod(t, m2, inPodClient+"member list | grep -F ', m1,' | cut -d, -f1")
-	awaitInPod(t, m2, inPodClient+"member remove "+id)
+	awaitInPod(t, m2, removes(inPodClient, id))
 	// Its etcd ends by itself when it learns of it.
 	if _, err := docker(t.Context(), "rm", "--force", "--volumes", m1.pod()); err != nil {
 		t.Fatal(err)

@@ -23,9 +23,9 @@ import "time"
 // things.
 const (
 	// bootTime is for a machine to come up.
-	bootTime = 60 * time.Second
+	bootTime = 3 * time.Minute
 	// downTime is for a machine to stop all its services.
-	downTime = 60 * time.Second
+	downTime = 2 * time.Minute
 	// runTime bounds one script.
 	runTime = 6 * time.Minute
 	// pollTime is the pause between two observations.

@@ -5,7 +5,6 @@ package systemd
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // The unit of manifests/etcd-backup, as it is, backs up the etcd beside them,
@@ -22,7 +21,7 @@ func TestEtcdBackupAsAService(t *testing.T) {
 	m.Do("systemd-analyze verify /etc/systemd/system/etcd-backup.service")
 	m.Do("systemctl enable --now etcd-backup")
 	const verified = "cd /var/lib/etcd-backup && ls -d */_etcd_backup.meta && ls */_etcdadm_verified.json"
-	m.Await(time.Minute, verified)
+	m.Await(soon, verified)
 	contains(t, "the metrics", m.Do("curl -sf http://127.0.0.1:2391/metrics; curl -sf http://127.0.0.1:2391/healthz"),
 		"etcd_backup_healthy 1\n", "etcd_backup_taken_total 1\n", "etcd_backup_age_seconds ")
 	m.Do("test $(stat -c %a /var/lib/etcd-backup) = 700")
@@ -31,7 +30,7 @@ func TestEtcdBackupAsAService(t *testing.T) {
 	m.Do("sed -i s/--interval=15m/--interval=2s/ /etc/systemd/system/etcd-backup.service")
 	m.Reboot()
 	awaitHealthy(t, m)
-	m.Await(time.Minute, "cd /var/lib/etcd-backup && test $(ls -d */_etcd_backup.meta | wc -l) -ge 3")
+	m.Await(soon, "cd /var/lib/etcd-backup && test $(ls -d */_etcd_backup.meta | wc -l) -ge 3")
 	m.Do("systemctl stop etcd-backup")
 	contains(t, "the service", m.Do("systemctl show etcd-backup -p Result,ExecMainStatus,NRestarts"), "Result=success",
 		"ExecMainStatus=0", "NRestarts=0")

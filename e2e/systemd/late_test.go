@@ -83,7 +83,7 @@ func TestCloudInitWhileTheFirstMemberIsLate(t *testing.T) {
 	gone := fmt.Sprintf("%x", members(t, m1)[m3.Name].ID)
 	m4.powerOn()
 	m4.Await(soon, "grep -F '[install]' "+cloudErrors)
-	m2.Await(soon, client+"member remove "+gone)
+	m2.Await(soon, removes(client, gone))
 	m4.ready(time.Now())
 	checkMembers(t, m4, m1, m2, m4)
 	if got := get(m4, "k"); got != "v" {

@@ -5,7 +5,6 @@ package systemd
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // bareUnit runs etcd without etcdadm.
@@ -58,7 +57,7 @@ tar -xzf /var/cache/etcdadm/etcd/v3.6.16/etcd-v3.6.16-linux-*.tar.gz --transform
 		say(t, "%s", way.name)
 		way.down()
 		say(t, "up")
-		if got := m1.Await(30*time.Second, "/opt/bare/etcdctl get --print-value-only k"); got != "v1" {
+		if got := m1.Await(soon, "/opt/bare/etcdctl get --print-value-only k"); got != "v1" {
 			t.Errorf("after the %s the value is %q", way.name, got)
 		}
 		if got := m1.Do("cut -d' ' -f22 /proc/1/stat"); got == boot {

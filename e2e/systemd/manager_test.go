@@ -5,7 +5,6 @@ package systemd
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // etcd-manager runs as the unit that "etcdadm render" prints: three machines
@@ -43,12 +42,12 @@ func TestManagerAsAService(t *testing.T) {
 		m.Do("systemctl enable --now etcd-manager")
 	}
 	a := machines[0]
-	a.Await(2*time.Minute, managed("endpoint health --cluster")+" 2>&1 | grep -c 'is healthy' | grep -q '^3$'")
+	a.Await(soon, managed("endpoint health --cluster")+" 2>&1 | grep -c 'is healthy' | grep -q '^3$'")
 	a.Do(managed("put k v"))
 
 	say(t, "a daemon that is killed")
 	a.Do("systemctl kill --kill-whom=main -s KILL etcd-manager")
-	a.Await(time.Minute, "systemctl is-active etcd-manager && "+managed("get k --print-value-only")+" | grep -q v")
+	a.Await(soon, "systemctl is-active etcd-manager && "+managed("get k --print-value-only")+" | grep -q v")
 
 	say(t, "one that is stopped leaves nothing behind, and ends well")
 	machines[1].Do("systemctl stop etcd-manager; ! pgrep -x etcd")
@@ -59,9 +58,9 @@ func TestManagerAsAService(t *testing.T) {
 
 	say(t, "a machine that boots again")
 	machines[2].Reboot()
-	a.Await(2*time.Minute, managed("endpoint health --cluster")+" 2>&1 | grep -c 'is healthy' | grep -q '^3$'")
-	machines[2].Await(time.Minute, managed("get k --print-value-only")+" | grep -q w")
-	machines[2].Await(time.Minute, "curl -sf http://127.0.0.1:8080/readyz")
+	a.Await(soon, managed("endpoint health --cluster")+" 2>&1 | grep -c 'is healthy' | grep -q '^3$'")
+	machines[2].Await(soon, managed("get k --print-value-only")+" | grep -q w")
+	machines[2].Await(soon, "curl -sf http://127.0.0.1:8080/readyz")
 }
 
 // managed is a line of etcdctl for the member of the daemon on the machine.

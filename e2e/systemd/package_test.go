@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 )
 
 // The Debian package on a machine: installing it starts nothing, its unit runs a cluster with
@@ -53,7 +52,7 @@ func TestDebianPackage(t *testing.T) {
 		`  --data-dir=/var/lib/etcd-manager --node-name=` + m.Name + ` --address=` + m.IP + "\"\n"
 	m.Write("/etc/default/etcd-manager", flags, 0o644)
 	m.Do("systemctl enable --now etcd-manager")
-	m.Await(2*time.Minute, managed("put k v"))
+	m.Await(soon, managed("put k v"))
 	pid := m.Do("pgrep -x etcd")
 
 	say(t, "an upgrade")
@@ -81,5 +80,5 @@ func TestDebianPackage(t *testing.T) {
 	m.Do("dpkg -i /root/etcdadm.deb")
 	m.Write("/etc/default/etcd-manager", flags, 0o644)
 	m.Do("systemctl restart etcd-manager")
-	m.Await(2*time.Minute, managed("get k --print-value-only")+" | grep -q v")
+	m.Await(soon, managed("get k --print-value-only")+" | grep -q v")
 }

@@ -59,7 +59,7 @@ func TestRolloutOfEKSAnywhere(t *testing.T) {
 	for _, m := range old {
 		say(t, "the controller removes %s", m.Name)
 		id := fmt.Sprintf("%x", members(t, fresh[0])[m.Name].ID)
-		fresh[0].Await(soon, client+"member remove "+id)
+		fresh[0].Await(soon, removes(client, id))
 		m.Kill()
 		for _, other := range fresh {
 			other.Await(soon, asked("/etc/etcd/pki", url(other)))

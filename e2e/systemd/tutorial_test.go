@@ -5,7 +5,6 @@ package systemd
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // Machines by hand, as the README and the guide tell it: each line of the pages is run as it
@@ -95,9 +94,9 @@ func TestTutorialByThemselves(t *testing.T) {
 		daemon := strings.NewReplacer("\\\n", " ", "node1", m.Name, "10.0.0.1", m.IP).Replace(list[2])
 		u.one(m, "systemd-run --unit=etcd-manager "+strings.TrimSpace(daemon))
 	}
-	a.Await(2*time.Minute, managed("endpoint health --cluster")+" 2>&1 | grep -c 'is healthy' | grep -q '^3$'")
+	a.Await(soon, managed("endpoint health --cluster")+" 2>&1 | grep -c 'is healthy' | grep -q '^3$'")
 	a.Do(managed("put k v"))
-	a.Await(time.Minute, "etcd-manager-ctl status --check >/dev/null")
+	a.Await(soon, "etcd-manager-ctl status --check >/dev/null")
 	looks := strings.Replace(list[3], " top ", " top --count=1 ", 1)
 	contains(t, "the history", u.each(looks, a), "m1")
 
@@ -109,5 +108,5 @@ func TestTutorialByThemselves(t *testing.T) {
 	u.texts = append(u.texts, "alias ctl=", "ctl() { ", "s3://etcd/main'", "file:///mnt/etcd-store \"$@\"; }",
 		"'etcd-manager-ctl", "etcd-manager-ctl", "2026-11-20T10:39:37Z-000001", name)
 	u.one(a, list[0])
-	a.Await(time.Minute, managed("get k --print-value-only")+" | grep -qx v")
+	a.Await(soon, managed("get k --print-value-only")+" | grep -qx v")
 }
