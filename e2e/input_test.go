@@ -123,7 +123,7 @@ func TestDaemonRefusesToStart(t *testing.T) {
 			n.MayEnd = true
 			tt.make(n)
 			n.Start()
-			if code := n.WaitExit(20 * time.Second); code <= 0 {
+			if code := n.WaitExit(harness.Soon); code <= 0 {
 				t.Errorf("exit code %d", code)
 			}
 			for _, want := range tt.want {
@@ -147,7 +147,7 @@ func TestTwoDaemonsOnOneDataDir(t *testing.T) {
 	second.Dir, second.MayEnd = c.Node("a").Dir, true
 	second.PKIDir = c.Node("a").Dir + "-pki"
 	second.Start()
-	if code := second.WaitExit(20 * time.Second); code <= 0 {
+	if code := second.WaitExit(harness.Soon); code <= 0 {
 		t.Errorf("exit code %d", code)
 	}
 	t.Log(second.Said(0))

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
 )
@@ -65,12 +64,8 @@ func TestKopsNames(t *testing.T) {
 	c, nodes := kopsCluster(t)
 	c.SetSpec(3, v36)
 	kopsStart(nodes...)
-	c.WaitNames(time.Minute, "etcd-a", "etcd-b", "etcd-c")
-	members, err := c.Members(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range members {
+	c.WaitNames(harness.Soon, "etcd-a", "etcd-b", "etcd-c")
+	for _, m := range members(t, c) {
 		host := "https://" + m.Name + "." + kopsSuffix
 		if !slices.Equal(m.PeerURLs, []string{host + ":2380"}) || !slices.Equal(m.ClientURLs, []string{host + ":4001"}) {
 			t.Errorf("etcd has %v and %v of %s", m.PeerURLs, m.ClientURLs, m.Name)
@@ -86,7 +81,7 @@ func TestKopsNames(t *testing.T) {
 		n.Kill()
 		path := n.NewHosts()
 		n.Run(kopsArgs(n)...)
-		c.WaitNames(time.Minute, "etcd-a", "etcd-b", "etcd-c")
+		c.WaitNames(harness.Soon, "etcd-a", "etcd-b", "etcd-c")
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +105,7 @@ func TestKopsNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	kopsStart(nodes...)
-	c.WaitNames(time.Minute, "etcd-a", "etcd-b", "etcd-c")
+	c.WaitNames(harness.Soon, "etcd-a", "etcd-b", "etcd-c")
 	w.WaitMore(harness.Soon, 5)
 	if err := os.Remove(c.Store); err != nil {
 		t.Fatal(err)
@@ -130,7 +125,7 @@ func TestKopsClientURLOfAll(t *testing.T) {
 	}
 	c.SetSpec(3, v36)
 	kopsStart(nodes...)
-	c.WaitNames(time.Minute, "etcd-a", "etcd-b", "etcd-c")
+	c.WaitNames(harness.Soon, "etcd-a", "etcd-b", "etcd-c")
 	eventually(t, c, "a backup", func() error {
 		out, err := c.Ctl("list-backups")
 		if err == nil && !strings.Contains(out, "Z-") {

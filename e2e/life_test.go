@@ -2,12 +2,15 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
 )
@@ -229,22 +232,50 @@ func follower(t *testing.T, c *harness.Cluster) *harness.Node {
 
 func leader(t *testing.T, c *harness.Cluster) *harness.Node {
 	t.Helper()
-	for _, n := range c.Nodes() {
-		if s, err := n.EtcdStatus(t.Context()); err == nil && s.Leader == s.Header.MemberId {
-			return n
+	var leads *harness.Node
+	c.Eventually(harness.Soon, "a leader", func(ctx context.Context) error {
+		for _, n := range c.Nodes() {
+			if s, err := n.EtcdStatus(ctx); err == nil && s.Leader == s.Header.MemberId {
+				leads = n
+				return nil
+			}
 		}
-	}
-	t.Fatal("there is no leader")
-	return nil
+		return errors.New("nobody leads")
+	})
+	return leads
+}
+
+// members returns the member list, also where there is an election at first.
+func members(t *testing.T, c *harness.Cluster) (list []*clientv3.Member) {
+	t.Helper()
+	c.Eventually(harness.Soon, "a member list", func(ctx context.Context) (err error) {
+		list, err = c.Members(ctx)
+		return err
+	})
+	return list
+}
+
+// voters is [members] for the names of those that are well.
+func voters(t *testing.T, c *harness.Cluster) (names []string) {
+	t.Helper()
+	c.Eventually(harness.Soon, "voters that are well", func(ctx context.Context) (err error) {
+		names, err = c.Voters(ctx)
+		return err
+	})
+	return names
 }
 
 func memberID(t *testing.T, c *harness.Cluster, n *harness.Node) uint64 {
 	t.Helper()
-	s, err := n.EtcdStatus(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.Header.MemberId
+	var id uint64
+	c.Eventually(harness.Soon, "an answer of the etcd of "+n.Name, func(ctx context.Context) error {
+		s, err := n.EtcdStatus(ctx)
+		if err == nil {
+			id = s.Header.MemberId
+		}
+		return err
+	})
+	return id
 }
 
 // waitNewMember waits until the node runs a voter with another id.

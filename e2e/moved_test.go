@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
 )
@@ -32,7 +31,7 @@ func TestMembersFollowTheirURLs(t *testing.T) {
 			}
 			return err
 		})
-		c.WaitNames(time.Minute, "a", "b", "c")
+		c.WaitNames(harness.Soon, "a", "b", "c")
 	}
 	c.SetSpec(3, v36)
 	nodes := []*harness.Node{c.Node("a"), c.Node("b"), c.Node("c")}
@@ -46,7 +45,7 @@ func TestMembersFollowTheirURLs(t *testing.T) {
 	for _, n := range nodes {
 		n.Stop()
 		serve(n, "https", 2380)
-		c.WaitNames(time.Minute, "a", "b", "c")
+		c.WaitNames(harness.Soon, "a", "b", "c")
 		w.WaitMore(harness.Soon, 5)
 	}
 	recorded("https", 2380)

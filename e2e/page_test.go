@@ -48,7 +48,7 @@ func browser(t *testing.T, c *harness.Cluster, n *harness.Node, own ...tls.Certi
 		RootCAs: roots, ServerName: certs.ManagerServerName(cluster.NodeName(n.Name)), Certificates: own,
 		MinVersion: tls.VersionTLS12,
 	}}
-	return &http.Client{Transport: transport, Timeout: 15 * time.Second}
+	return &http.Client{Transport: transport, Timeout: time.Minute}
 }
 
 // fetch returns the answer to a request for a page, with its body.
@@ -152,7 +152,7 @@ func TestStatusPageWithoutCertificates(t *testing.T) {
 	c := harness.New(t.Context(), t, o)
 	c.Found(1, v36, "a")
 	url := fmt.Sprintf("http://%s:%d", c.Node("a").Address, port)
-	client := &http.Client{Timeout: 15 * time.Second}
+	client := &http.Client{Timeout: time.Minute}
 	c.Eventually(harness.Soon, "it shows a healthy cluster", func(context.Context) error {
 		p, err := pageOf(t, client, url)
 		if err == nil && p.Health != render.Healthy {
@@ -208,7 +208,7 @@ func TestDashboard(t *testing.T) {
 	nodes := "--nodes=" + c.Node("a").Endpoint() + "," + c.Node("b").Endpoint() + "," + c.Node("c").Endpoint()
 	metrics := fmt.Sprintf("--metrics-port=%d", port)
 	pair := []string{"--cert=" + dir + "/bob.crt", "--key=" + dir + "/bob.key", "--cacert=" + dir + "/bob-ca.crt"}
-	client := &http.Client{Timeout: 30 * time.Second}
+	client := &http.Client{Timeout: time.Minute}
 	var page string
 	for what, args := range map[string][]string{"a person's certificate": pair, "the authority": {"--pki-dir=" + pki}} {
 		url := strings.TrimSuffix(dashboardOf(t, c, append([]string{nodes, metrics}, args...)...), "/")

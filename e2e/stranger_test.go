@@ -126,7 +126,7 @@ func TestAStrangerIsNobodysLeaseVoter(t *testing.T) {
 	s.serve(t, c)
 	p := callAs(t, c, "stranger")
 	order := func(n *harness.Node, term cluster.Term, e cluster.LeaseVoters, argv ...string) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		s.says(term, e)
 		to := rpc.Node{Name: cluster.NodeName(n.Name), Address: n.Endpoint()}

@@ -42,12 +42,13 @@ func settledOn(c *harness.Cluster, version string) func(context.Context) error {
 func answers(t *testing.T, c *harness.Cluster, version string) {
 	t.Helper()
 	for _, n := range c.Nodes() {
-		s, err := n.EtcdStatus(t.Context())
-		if err != nil {
-			t.Errorf("%s: %v", n.Name, err)
-		} else if s.Version != version {
-			t.Errorf("%s runs etcd %s, want %s", n.Name, s.Version, version)
-		}
+		c.Eventually(harness.Soon, "an answer of the etcd of "+n.Name, func(ctx context.Context) error {
+			s, err := n.EtcdStatus(ctx)
+			if err == nil && s.Version != version {
+				t.Errorf("%s runs etcd %s, want %s", n.Name, s.Version, version)
+			}
+			return err
+		})
 	}
 }
 

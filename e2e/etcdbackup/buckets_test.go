@@ -91,7 +91,7 @@ func run(t *testing.T, path string, args ...string) *exec.Cmd {
 }
 
 func put(t *testing.T, client *clientv3.Client, n int) error {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	_, err := client.Put(ctx, fmt.Sprint("key-", n), "value")
 	return err
@@ -178,7 +178,7 @@ func restores(t *testing.T, s *store.Store, name string, bin etcdbin.Binaries) {
 	m.Start(t, bin)
 	client := etcdtest.Dial(t, m)
 	eventually(t, "the restored etcd", func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		r, err := client.Get(ctx, "key-", clientv3.WithPrefix(), clientv3.WithCountOnly())
 		if err == nil && r.Count != 20 {

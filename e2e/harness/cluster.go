@@ -242,7 +242,7 @@ func (c *Cluster) Close() {
 // process as ended, with neither command line nor environment, while threads of it still
 // finish what they do to files.
 func (c *Cluster) deleteAll(dir string) error {
-	return c.Await(5*time.Second, func(context.Context) error { return os.RemoveAll(dir) })
+	return c.Await(Soon, func(context.Context) error { return os.RemoveAll(dir) })
 }
 
 // stopAll stops one daemon in order and kills the others, and looks for what
@@ -263,7 +263,7 @@ func (c *Cluster) stopAll() {
 			n.Kill()
 		}
 	}
-	err := c.Await(5*time.Second, func(context.Context) error {
+	err := c.Await(Soon, func(context.Context) error {
 		if left := using(c.Dir); len(left) > 0 {
 			return fmt.Errorf("%d processes are left behind, among them %q", len(left), left[0].argv)
 		}

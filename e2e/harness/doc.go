@@ -32,7 +32,7 @@ const (
 	// Soon is for what takes a healthy cluster a few seconds.
 	Soon = 2 * time.Minute
 	// stopTime is how long a daemon may take to end after SIGTERM.
-	stopTime = 20 * time.Second
+	stopTime = time.Minute
 	// askTime bounds one question to etcd.
 	askTime = 3 * time.Second
 	// pollTime is the pause between two observations.
