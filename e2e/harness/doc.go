@@ -30,7 +30,7 @@ type T interface {
 // they do other things, not for good daemons.
 const (
 	// Soon is for what takes a healthy cluster a few seconds.
-	Soon = 2 * time.Minute
+	Soon = 4 * time.Minute
 	// stopTime is how long a daemon may take to end after SIGTERM.
 	stopTime = time.Minute
 	// askTime bounds one question to etcd.

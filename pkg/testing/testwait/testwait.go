@@ -9,7 +9,7 @@ import (
 )
 
 // Limit only keeps a test from hanging: machines that test are loaded.
-const Limit = 2 * time.Minute
+const Limit = 4 * time.Minute
 
 // asking bounds one question, so that one that hangs is asked again.
 const asking = 2 * time.Second
