@@ -95,7 +95,7 @@ func answer(c *tls.Conn) {
 // With TLS 1.3 a client learns only from an answer that it was let in.
 func dial(t *testing.T, address string, config *tls.Config) (*tls.Conn, error) {
 	t.Helper()
-	c, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", address, config)
+	c, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", address, config)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func dial(t *testing.T, address string, config *tls.Config) (*tls.Conn, error) {
 }
 
 func ask(c *tls.Conn) (string, error) {
-	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return "", err
 	}
 	if _, err := c.Write([]byte("who am I?\n")); err != nil {

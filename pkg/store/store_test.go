@@ -103,7 +103,7 @@ func race(dir string) {
 
 func TestRaceOfProcesses(t *testing.T) {
 	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	const racers = 4
 	var outputs []*bufio.Scanner

@@ -17,6 +17,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/isolate"
 	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 func zipped(t *testing.T, b []byte) []byte {
@@ -221,11 +222,7 @@ func TestWhatAKilledTrialLeft(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	for until := time.Now().Add(10 * time.Second); len(etcds(t, dir)) > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal("the etcd lives on")
-		}
-	}
+	testwait.Until(t, "the end of the etcd", func() bool { return len(etcds(t, dir)) == 0 })
 	if err := sweep(dir); err != nil {
 		t.Error(err)
 	}

@@ -109,6 +109,13 @@ func (h *host) log() string {
 	return string(b)
 }
 
+// says waits until the log has a text: what an etcd prints comes by way of its
+// supervisor, later than that it is ready.
+func (h *host) says(t *testing.T, text string) {
+	t.Helper()
+	testwait.Until(t, "etcd to say "+text, func() bool { return strings.Contains(h.log(), text) })
+}
+
 // await waits for a state.
 func (h *host) await(t *testing.T, want initsystem.State) initsystem.Status {
 	t.Helper()
@@ -155,9 +162,10 @@ func TestProcessFromStartToEnd(t *testing.T) {
 	mustDo(t, h.sys.Start)
 	st := h.await(t, initsystem.Running)
 	supervisor, etcd := h.pids(t)
-	if !st.Enabled || st.PID != etcd || !strings.Contains(h.log(), "hello\n") {
+	if !st.Enabled || st.PID != etcd {
 		t.Errorf("%+v, log %s", st, h.log())
 	}
+	h.says(t, "hello\n")
 	if sid, err := syscall.Getpgid(supervisor); err != nil || sid != supervisor {
 		t.Errorf("the supervisor is in the group %d (%v)", sid, err)
 	}
@@ -194,9 +202,10 @@ func TestProcessRestartReadsTheFilesAgain(t *testing.T) {
 	h.does(t, "print:two ready stay")
 	mustDo(t, h.sys.Restart)
 	after := h.await(t, initsystem.Running)
-	if alive(before.PID) || before.PID == after.PID || !strings.Contains(h.log(), "two\n") {
+	if alive(before.PID) || before.PID == after.PID {
 		t.Errorf("before %+v, after %+v, log %s", before, after, h.log())
 	}
+	h.says(t, "two\n")
 }
 
 // Whoever launched a supervisor was killed before that was on record.
@@ -271,8 +280,6 @@ func TestKilledSupervisorTakesItsEtcdAlong(t *testing.T) {
 	h := newHost(t, "alone:"+alone+" ready stay")
 	mustDo(t, h.sys.Start)
 	h.await(t, initsystem.Running)
-	// What an etcd prints comes by way of its supervisor, later than that it is
-	// ready.
 	said := func(etcd int) {
 		testwait.Until(t, "etcd to say whether it is alone", func() bool {
 			return strings.Contains(h.log(), fmt.Sprintf("alone %d\n", etcd)) || strings.Contains(h.log(), "DOUBLED")
@@ -374,6 +381,7 @@ func TestManyStartsAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	h.await(t, initsystem.Running)
+	h.says(t, "alone ")
 	if log := h.log(); strings.Contains(log, "DOUBLED") || strings.Count(log, "alone ") != 1 {
 		t.Error(log)
 	}

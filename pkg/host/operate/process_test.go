@@ -12,13 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // The test binary, started through a link of this name, waits until its
@@ -68,16 +68,11 @@ func runs(t *testing.T, binary string, env ...string) int {
 	})
 	// The kernel tells the parent that the program is new before the process has
 	// its environment.
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for range 5000 {
-		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid)); err == nil && len(b) > 0 {
-			return cmd.Process.Pid
-		}
-		<-tick.C
-	}
-	t.Fatal("the process has no environment")
-	return 0
+	testwait.Until(t, "the environment of a process", func() bool {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid))
+		return err == nil && len(b) > 0
+	})
+	return cmd.Process.Pid
 }
 
 func TestOutdated(t *testing.T) {
