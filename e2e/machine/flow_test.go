@@ -219,7 +219,7 @@ func TestUpgradeOfAYoungCluster(t *testing.T) {
 	h.put("kept", "x")
 	h.version, h.binaries = v36, etcdDir(t, v36)
 	h.ok("join", h.clientURL())
-	h.vars["ETCDADM_MEMBERSHIP_TIMEOUT"] = "10s"
+	h.vars["ETCDADM_MEMBERSHIP_TIMEOUT"] = "30s"
 	r := h.run("join", "--version", v37, "--binaries-dir", etcdDir(t, v37), h.clientURL())
 	want := v37
 	if r.code == 3 {

@@ -165,7 +165,7 @@ func TestHowLongTheOwnEtcdIsWaitedFor(t *testing.T) {
 	}{
 		{"one that has run for long", t.Context(), time.Minute, reportTimeout, reportTimeout},
 		{"one that has just started", t.Context(), time.Second, startingTimeout, startingTimeout},
-		{"for somebody with little time", within(reportTimeout), time.Minute, 0, reportTimeout / 2},
+		{"for somebody with little time", within(reportTimeout), time.Minute, -time.Minute, reportTimeout / 2},
 		{"for somebody with no time", within(0), time.Minute, -time.Minute, 0},
 	} {
 		if got := l.timeout(tc.ctx, tc.age < starting); got < tc.min || got > tc.max {
