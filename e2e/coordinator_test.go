@@ -111,12 +111,23 @@ func TestCoordinatorsDiskHangs(t *testing.T) {
 // over what is given back.
 func lead(t *testing.T, c *harness.Cluster, n *harness.Node) {
 	t.Helper()
-	for range 5 {
+	for range 10 {
 		now := c.Coordinator()
 		if now == n {
 			return
 		}
+		was, err := c.Status()
+		if err != nil {
+			t.Fatal(err)
+		}
 		now.Stop()
+		c.Eventually(harness.Soon, "the status of a later term", func(context.Context) error {
+			r, err := c.Status()
+			if err == nil && r.Term <= was.Term {
+				err = fmt.Errorf("the status is of %s in term %d", r.Coordinator, r.Term)
+			}
+			return err
+		})
 		now.Start()
 		c.WaitVoters(harness.Soon, 3)
 	}
