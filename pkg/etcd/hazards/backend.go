@@ -20,6 +20,10 @@ type backend struct {
 	version string
 }
 
+// rereads is how often the few pages are read at most. Under writes a transaction ends each
+// 100 ms, and on a busy machine the reader may be kept waiting for as long, more than once.
+const rereads = 20
+
 // readBackend reads a few pages of the database of a member, which may run.
 //
 // It takes no lock: a transaction of bbolt writes to pages that are free only, and
@@ -31,7 +35,7 @@ func readBackend(path string) (backend, error) {
 		return backend{}, err
 	}
 	defer f.Close()
-	for range tries - 1 {
+	for range rereads - 1 {
 		b, same, err := readOnce(f)
 		if same {
 			return b, err
