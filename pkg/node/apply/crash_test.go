@@ -190,7 +190,7 @@ func crashHost(t *testing.T, dir string) *host {
 // killedAt runs this test's child until its crash point.
 func killedAt(t *testing.T, test, story, point, dir string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+test+"$", "-test.v")
 	cmd.Env = append(os.Environ(), inChild+"="+story, childDir+"="+dir, crashpoint.Variable+"="+point,

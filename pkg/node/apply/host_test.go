@@ -157,7 +157,7 @@ func (h *host) close() {
 		return
 	}
 	h.open = false
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	if err := h.Local.Close(ctx); err != nil {
 		h.t.Errorf("close: %v", err)
@@ -178,7 +178,7 @@ func (h *host) restart() {
 }
 
 func (h *host) do(op plan.Operation) error {
-	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(h.t.Context(), 2*time.Minute)
 	defer cancel()
 	o := plan.Order{Operation: op}
 	if _, ok := op.(*plan.MemberChangeVersion); !ok { // it may be the only voter
