@@ -77,7 +77,7 @@ func TestCoordinatorsDiskHangs(t *testing.T) {
 	c.Start("d")
 	lead(t, c, a)
 	if leader(t, c) == a {
-		handOver(t, c, a, c.Node("b"))
+		handOver(t, c, c.Node("b"))
 	}
 	c.Eventually(harness.Soon, "a well daemon", func(ctx context.Context) error {
 		return healthz(ctx, a, port, http.StatusOK)

@@ -51,7 +51,7 @@ func TestAClosedPeerPort(t *testing.T) {
 	}
 	// The leader is the one that does not reach the newcomer, and gives way.
 	if leader(t, c).Name != other {
-		handOver(t, c, leader(t, c), c.Node(other))
+		handOver(t, c, c.Node(other))
 	}
 	open = closedBetween(c, c.Node(gone), c.Node(other))
 	c.SetSpec(3, v36)

@@ -48,9 +48,10 @@ func TestALearnerRunsOutOfSpace(t *testing.T) {
 		for j := range value {
 			value[j] = byte(rand.Uint32()) // a file system may keep zeros in no room
 		}
-		if _, err := client.Put(t.Context(), fmt.Sprint("large/", i), string(value)); err != nil {
-			t.Fatal(err)
-		}
+		c.Eventually(harness.Soon, "a large key is written", func(ctx context.Context) error {
+			_, err := client.Put(ctx, fmt.Sprint("large/", i), string(value))
+			return err
+		})
 	}
 	w := c.Write()
 	small.Start()
