@@ -25,7 +25,7 @@ func TestRealEtcdUsesAndReloadsCertificates(t *testing.T) {
 }
 
 func testEtcd(t *testing.T, bin etcdbin.Binaries) {
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	for _, name := range []string{PeersCA, ClientsCA} {

@@ -75,7 +75,7 @@ func start(t *testing.T, path string, m etcdconf.Member) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Env = env

@@ -118,7 +118,7 @@ func refuses(t *testing.T, etcd string, minor int) {
 // not 0.
 func output(t *testing.T, path string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = t.TempDir()

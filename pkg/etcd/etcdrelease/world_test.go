@@ -223,8 +223,8 @@ func local(t *testing.T, version string) Options {
 		Version:        etcdversion.Must(version),
 		Sources:        machine.Binaries{ReleaseURL: "http://127.0.0.1:1"},
 		CacheDir:       t.TempDir(),
-		ConnectTimeout: 5 * time.Second,
-		pace:           pace{tries: 3, backoff: time.Millisecond, stall: 5 * time.Second, lock: 20 * time.Second},
+		ConnectTimeout: 30 * time.Second,
+		pace:           pace{tries: 3, backoff: time.Millisecond, stall: 30 * time.Second, lock: 3 * time.Minute},
 	}
 }
 
@@ -235,7 +235,7 @@ func seed(t *testing.T, o Options, archive []byte) {
 }
 
 func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
