@@ -150,10 +150,19 @@ func TestAFloodOfStrangersLeavesRoomForPeers(t *testing.T) {
 		}
 	}
 	for range 20 { // each with a connection of its own, while the flood stands
-		p := rpc.NewPool(ca.client(clientPrefix + "a"))
-		_, err := p.Hello(short(t), raw.Addr().String())
-		if cerr := p.Close(); err != nil || cerr != nil {
-			t.Fatalf("a peer does not get through: %v, %v", err, cerr)
+		late := true
+		for try := 0; late && try < 20; try++ {
+			p := rpc.NewPool(ca.client(clientPrefix + "a"))
+			_, err := p.Hello(short(t), raw.Addr().String())
+			// On a busy machine a handshake may take longer than it may. One that is thrown out has
+			// an error of the connection.
+			late = err != nil && strings.Contains(err.Error(), "deadline exceeded")
+			if cerr := p.Close(); err != nil && !late || cerr != nil {
+				t.Fatalf("a peer does not get through: %v, %v", err, cerr)
+			}
+		}
+		if late {
+			t.Fatal("no peer gets through in time")
 		}
 	}
 	if n := int(dropped.Load()); n < 600-limits.Fresh {
