@@ -52,7 +52,7 @@ func within(t *testing.T, o Options) (*Client, context.Context) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return c, ctx
 }
