@@ -294,7 +294,7 @@ func TestPauseOutlastsARestartWithoutTheStore(t *testing.T) {
 		}
 		return fmt.Errorf("none says so")
 	})
-	pause(c, 8*time.Second) // longer than the grace time
+	pause(c, 15*time.Second) // longer than the grace time
 	if list := members(t, c); len(list) != 3 {
 		t.Errorf("%d members: c was replaced", len(list))
 	}

@@ -86,7 +86,7 @@ func TestDamagedStateFiles(t *testing.T) {
 // member is replaced after the grace time, which is long enough here to tell a person first.
 func TestBothStateFilesDamaged(t *testing.T) {
 	t.Parallel()
-	c := start(t, "--replace-grace=40s", "--bootstrap-grace=2s")
+	c := start(t, "--replace-grace=1m", "--bootstrap-grace=2s")
 	c.Found(3, v36, "a", "b", "c")
 	w := c.Write()
 	n := c.Node("c")

@@ -23,7 +23,7 @@ func aMachine(t *testing.T, c *harness.Cluster, script string) string {
 	if _, err := exec.LookPath("unshare"); err != nil || os.Getuid() != 0 {
 		t.Skipf("a machine with processes of its own needs root and unshare: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-euc", script)
 	cmd.Env = append(os.Environ(), "PATH="+c.Bin+":"+os.Getenv("PATH"), "ETCDADM_ETCD_DIR="+c.EtcdDirs)
@@ -50,12 +50,12 @@ func TestCommandsOnADaemonsMachineNeedNoFlag(t *testing.T) {
 	out := aMachine(t, c, "etcd='"+bin.Dir+"'\n"+daemon+`
 n=0
 until etcdadm status --check >status.txt 2>status.err; do
-  n=$((n+1)); [ $n -lt 120 ] || { cat status.err daemon.log; exit 1; }; sleep 0.5
+  n=$((n+1)); [ $n -lt 360 ] || { cat status.err daemon.log; exit 1; }; sleep 0.5
 done
 cat status.txt status.err
 n=0
 until etcdadm plan >plan.txt 2>&1 && grep -q 'as the spec says' plan.txt; do # after the first backup
-  n=$((n+1)); [ $n -lt 120 ] || { cat plan.txt daemon.log; exit 1; }; sleep 0.5
+  n=$((n+1)); [ $n -lt 360 ] || { cat plan.txt daemon.log; exit 1; }; sleep 0.5
 done
 cat plan.txt
 etcdadm observe

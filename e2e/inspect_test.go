@@ -120,9 +120,8 @@ func TestRestoreWhileTheStoreIsAway(t *testing.T) {
 	put(t, c, "k", "1")
 	name := takeBackup(t, c)
 	put(t, c, "k", "2")
+	away, offset := c.Store+".away", c.Node("a").LogSize()
 	queue(t, c, name, "--skip-backup")
-	away := c.Store + ".away"
-	offset := c.Node("a").LogSize()
 	c.Node("a").WaitSaid(harness.Soon, offset, "restore stage")
 	if err := os.Rename(c.Store, away); err != nil {
 		t.Fatal(err)

@@ -75,5 +75,6 @@ func start(t *testing.T, flags ...string) *harness.Cluster {
 	return harness.New(t.Context(), t, options(t, flags...))
 }
 
-// quick are flags for tests that wait for the times of the policy.
-var quick = []string{"--replace-grace=2s", "--bootstrap-grace=2s"}
+// quick are flags for tests that wait for the times of the policy. On a busy machine a
+// member that is well may not be heard of for some seconds.
+var quick = []string{"--replace-grace=6s", "--bootstrap-grace=2s"}

@@ -86,7 +86,7 @@ func TestPartitionWhileRunning(t *testing.T) {
 	t.Parallel()
 	for _, p := range partitions {
 		t.Run(fmt.Sprintf("%d nodes for %d", p.nodes, p.spec), func(t *testing.T) {
-			c := apart(t, "--replace-grace=2s", "--bootstrap-grace=2s")
+			c := apart(t, quick...)
 			c.Found(p.spec, v36, nodeNames(p.nodes)...)
 			w := c.Write()
 			w.WaitMore(harness.Soon, 10)
