@@ -17,6 +17,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -77,7 +78,7 @@ func (r *runner) remembered(h *machine.Handover) (err error) {
 	if r.state != nil {
 		s = r.state.State()
 	} else {
-		if h.Busy, err = locked(filepath.Join(r.o.ManagerDir, managerLock)); err != nil {
+		if h.Busy, err = hostfs.Held(filepath.Join(r.o.ManagerDir, managerLock)); err != nil {
 			return err
 		}
 		if s, err = nodestate.Read(r.o.ManagerDir); err != nil {

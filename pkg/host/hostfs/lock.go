@@ -45,13 +45,7 @@ func Lock(path string) (*LockedFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	err = flock(f)
-	end := time.Now().Add(orphanTime)
-	for errors.Is(err, unix.EWOULDBLOCK) && ended(holder(f)) && time.Now().Before(end) {
-		time.Sleep(orphanTime / 200)
-		err = flock(f)
-	}
-	if err != nil {
+	if err := flockFrom(f, func() bool { return ended(holder(f)) }, orphanTime); err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, &LockedError{Path: path, Holder: holder(f)}
@@ -63,6 +57,38 @@ func Lock(path string) (*LockedFile, error) {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return &LockedFile{f: f}, nil
+}
+
+// Held reports whether a process has locked the file at path, as [Lock] would find it. It
+// takes the lock for a moment itself, and writes nothing. A missing file is locked by nobody.
+func Held(path string) (bool, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("check a lock: %w", err)
+	}
+	defer f.Close()
+	err = flockFrom(f, func() bool { return ended(holder(f)) }, orphanTime)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return true, nil
+	}
+	if err := errors.Join(err, Unflock(f)); err != nil {
+		return false, fmt.Errorf("check the lock %s: %w", path, err)
+	}
+	return false, nil
+}
+
+// flockFrom tries to take the exclusive lock on f, again for some time where it is left by
+// somebody who has ended.
+func flockFrom(f *os.File, left func() bool, limit time.Duration) error {
+	err := flock(f)
+	for end := time.Now().Add(limit); errors.Is(err, unix.EWOULDBLOCK) && left() && time.Now().Before(end); {
+		time.Sleep(orphanTime / 200)
+		err = flock(f)
+	}
+	return err
 }
 
 // orphanTime bounds the wait for a lock whose holder has ended. A child of it that has not come
@@ -80,7 +106,8 @@ func LockDir(path string) (*LockedFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	if err := flock(f); err != nil {
+	// It is not known whether the holder has ended: that it may have is worth a moment.
+	if err := flockFrom(f, func() bool { return true }, orphanTime/20); err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, &LockedError{Path: path}

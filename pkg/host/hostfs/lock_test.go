@@ -101,31 +101,41 @@ func TestLockOfADeadHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, path, strconv.Itoa(dead.Process.Pid))
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
+	left := func() *os.File {
+		t.Helper()
+		f, err := os.Open(path)
+		if err == nil {
+			err = flock(f)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
 	}
-	if err := flock(f); err != nil {
-		t.Fatal(err)
+	for range 2 {
+		f := left()
+		freed := time.AfterFunc(50*time.Millisecond, func() { f.Close() })
+		defer freed.Stop()
+		if held, err := Held(path); held || err != nil {
+			t.Fatalf("held: %t, %v", held, err)
+		}
 	}
+	f := left()
 	freed := time.AfterFunc(50*time.Millisecond, func() { f.Close() })
 	defer freed.Stop()
 	l, err := Lock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if held, err := Held(path); !held || err != nil { // this process has not ended
+		t.Errorf("held: %t, %v", held, err)
+	}
 	if err := l.Unlock(); err != nil {
 		t.Error(err)
 	}
 	// Where it stays locked, the wait ends.
 	put(t, path, strconv.Itoa(dead.Process.Pid))
-	if f, err = os.Open(path); err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := flock(f); err != nil {
-		t.Fatal(err)
-	}
+	defer left().Close()
 	if _, err := Lock(path); !errors.As(err, new(*LockedError)) {
 		t.Errorf("error is %v", err)
 	}
