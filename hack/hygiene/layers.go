@@ -128,6 +128,7 @@ var allowances = []Allowance{
 	{"pkg/node/nodestate", "pkg/host/hostfs", "what a node remembers is files, which one package writes durably"},
 	{"pkg/backup", "pkg/etcd/snapshot", "a backup is a snapshot stream, whose digest one package checks"},
 	{"pkg/certs", "pkg/host/hostfs", "keys and certificates are files, which one package writes durably"},
+	{"pkg/etcd/etcdproc", "pkg/host/hostfs", "a lock of a process that was killed is waited for in one package"},
 	{"pkg/etcd/etcdrelease", "pkg/host/hostfs", "what is installed appears as a whole or not at all"},
 	{"pkg/etcd/etcdrelease", "pkg/etcd/etcdbin", "one package asks a binary for its version"},
 	{"pkg/etcd/etcdutl", "pkg/etcd/etcdbin", "one package asks a binary for its version"},

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 )
 
 const (
@@ -168,19 +170,13 @@ func killLeftover(ctx context.Context, dir string) error {
 	}
 }
 
-// lockDir keeps other supervisors out of dir for as long as the file is open.
-// The kernel lets go of the lock when the daemon ends, however it ends, and
-// etcd does not inherit it.
-func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
+// lockDir keeps other supervisors out of dir until it is unlocked. The kernel lets go of
+// the lock when the daemon ends, however it ends. The etcd that it was about to start
+// then has it for a moment, which is waited for.
+func lockDir(dir string) (*hostfs.LockedFile, error) {
+	l, err := hostfs.Lock(filepath.Join(dir, lockName))
+	if errors.As(err, new(*hostfs.LockedError)) {
+		return nil, ErrBusy
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = ErrBusy
-		}
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return l, err
 }

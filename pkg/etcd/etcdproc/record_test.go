@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
@@ -195,4 +197,32 @@ func TestTheProcessDiesWithAKilledDaemon(t *testing.T) {
 	// The next daemon begins where this one was cut off.
 	s, _ := supervise(t, Options{Dir: dir})
 	start(t, s, does("stay"))
+}
+
+// The etcd that a killed supervisor was about to start has its lock for a moment.
+func TestTheLockOfADeadSupervisor(t *testing.T) {
+	dir := t.TempDir()
+	dead := exec.Command("/proc/self/exe", "-test.run=^$")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintln(f, dead.Process.Pid)
+	}
+	if err == nil {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	freed := time.AfterFunc(50*time.Millisecond, func() { f.Close() })
+	defer freed.Stop()
+	s, err := New(t.Context(), Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }

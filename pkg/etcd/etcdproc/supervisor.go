@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 )
 
 var (
@@ -108,7 +108,7 @@ type Status struct {
 // goroutine; Start, Restart, Stop and Close take turns.
 type Supervisor struct {
 	opts       Options
-	lock       *os.File
+	lock       *hostfs.LockedFile
 	statusFile statusFile
 
 	// semaphore holds a token while nobody has it. run and closed belong to whoever
@@ -131,7 +131,7 @@ func New(ctx context.Context, o Options) (*Supervisor, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.StopTimeout)
 	defer cancel()
 	if err := killLeftover(ctx, o.Dir); err != nil {
-		return nil, errors.Join(fmt.Errorf("supervise etcd in %s: %w", o.Dir, err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("supervise etcd in %s: %w", o.Dir, err), lock.Unlock())
 	}
 	s := &Supervisor{opts: o, lock: lock, semaphore: make(chan struct{}, 1)}
 	s.statusFile.init(o.Now)
@@ -211,7 +211,7 @@ func (s *Supervisor) Close(ctx context.Context) error {
 		return err
 	}
 	s.closed = true
-	return s.lock.Close()
+	return s.lock.Unlock()
 }
 
 // Status returns how the process does now.
