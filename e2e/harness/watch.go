@@ -189,6 +189,7 @@ func elections(logs [][]byte) (wrong []string) {
 }
 
 // electionInLog is what an etcd writes when it starts, with its cluster, and
-// when it has won an election; the quotes may be escaped by the daemon.
+// when it has won an election; the quotes may be escaped by the daemon. The end of the log
+// may be half a line.
 var electionInLog = regexp.MustCompile(
-	`start(?:ing)? (?:local )?member\\?",(?:\\?"local-member-id\\?":\\?"[0-9a-f]+\\?",)?\\?"cluster-id\\?":\\?"([0-9a-f]+)|([0-9a-f]+) became leader at term ([0-9]+)`)
+	`start(?:ing)? (?:local )?member\\?",(?:\\?"local-member-id\\?":\\?"[0-9a-f]+\\?",)?\\?"cluster-id\\?":\\?"([0-9a-f]+)|([0-9a-f]+) became leader at term ([0-9]+)[^0-9]`)

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +72,7 @@ func TestElections(t *testing.T) {
 		"one after the other":       {[]string{first + aLeads, again + later}, nil},
 		"each in its own cluster":   {[]string{first + aLeads, other + bLeads}, nil},
 		"one cluster, then another": {[]string{first + aLeads + other + bLeads}, nil},
+		"half a line":               {[]string{first + aLeads, again + strings.TrimSuffix(bLeads, "\"}\n")}, nil},
 		"two in one term": {
 			[]string{first + aLeads, again + bLeads}, []string{"raft term 2 of cluster c1 has the leaders a1 and b1"},
 		},
