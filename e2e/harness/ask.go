@@ -108,7 +108,7 @@ func (c *Cluster) Members(ctx context.Context) ([]*clientv3.Member, error) {
 		if err != nil {
 			return nil, err
 		}
-		ask, cancel := context.WithTimeout(ctx, askTime/3)
+		ask, cancel := context.WithTimeout(ctx, askTime)
 		r, err := client.MemberList(ask)
 		cancel()
 		if err == nil {

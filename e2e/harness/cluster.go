@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -59,6 +60,12 @@ type Cluster struct {
 	closed   bool
 }
 
+// blocks is where the addresses of the next cluster begin: those of one process never
+// meet, and those of two hardly ever.
+var blocks atomic.Uint32
+
+func init() { blocks.Store(rand.Uint32N(250 * 256)) }
+
 // New returns a cluster without nodes. The end of ctx ends every wait; the
 // cluster is closed when t ends, and that does not depend on ctx.
 func New(ctx context.Context, t T, o Options) *Cluster {
@@ -73,7 +80,8 @@ func New(ctx context.Context, t T, o Options) *Cluster {
 	for _, dir := range []string{c.Store, c.Logs()} {
 		c.must(os.MkdirAll(dir, 0o755), "make a directory")
 	}
-	c.block = fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(256))
+	block := blocks.Add(1)
+	c.block = fmt.Sprintf("127.%d.%d.", 1+block/256%250, block%256)
 	if !o.Insecure {
 		pki, err := NewPKI(filepath.Join(c.Dir, "pki"), o.RSA)
 		c.must(err, "make certificates")

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,11 +47,16 @@ func NetError() error {
 	return errors.Join(err, ip("netns del "+id))
 }
 
+// networks numbers the networks: two of one process never have one name.
+var networks atomic.Uint32
+
+func init() { networks.Store(rand.Uint32N(1 << 16)) }
+
 // NewNet returns a network without nodes. It is deleted when t ends.
 func NewNet(t T) *Net {
 	t.Helper()
-	n := &Net{t: t, id: fmt.Sprintf("e%04x", rand.IntN(1<<16)),
-		prefix: fmt.Sprintf("10.%d.%d.", 64+rand.IntN(64), rand.IntN(256))}
+	i := networks.Add(1)
+	n := &Net{t: t, id: fmt.Sprintf("e%04x", i%(1<<16)), prefix: fmt.Sprintf("10.%d.%d.", 64+i/256%64, i%256)}
 	t.Cleanup(n.close)
 	for _, side := range []string{"a", "b"} {
 		n.ip("link add " + n.id + side + " type bridge")
