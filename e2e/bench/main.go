@@ -32,6 +32,7 @@ func main() {
 	flag.Int64Var(&b.mib, "mib", 2048, "size of the database that is backed up and restored, in MiB")
 	flag.Int64Var(&b.versionMiB, "version-mib", 1400, "size of the database whose version is changed, in MiB")
 	flag.IntVar(&b.rate, "rate", 500, "puts a second while the version is changed")
+	flag.IntVar(&b.changeRate, "change-rate", 2000, "puts a second while members come and go")
 	flag.BoolVar(&b.far, "far", false, "change the version from 3.4.25 to 3.7.3 as well")
 	flag.DurationVar(&b.idle, "idle", time.Minute, "how long the cluster at rest is measured")
 	flag.Parse()
@@ -57,6 +58,7 @@ type bench struct {
 	mib           int64
 	versionMiB    int64
 	rate          int
+	changeRate    int
 	far           bool
 }
 
@@ -108,6 +110,9 @@ func (b *bench) run(ctx context.Context) error {
 		if err := b.rest(ctx); err != nil {
 			return err
 		}
+	}
+	if err := b.changes(ctx); err != nil {
+		return err
 	}
 	if err := b.versions(ctx); err != nil {
 		return err

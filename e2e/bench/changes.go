@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+)
+
+const changesTitle = "changes under load:"
+
+// A change is something that is done to a cluster of three while clients write.
+type change struct {
+	what string
+	// make makes it, and returns when it is done.
+	make func(ctx context.Context, t harness.T, c *harness.Cluster)
+}
+
+// changes counts the puts that fail while members come and go.
+func (b *bench) changes(ctx context.Context) error {
+	if !strings.Contains(changesTitle, b.only) {
+		return nil
+	}
+	fmt.Printf("\n%s 3 members, %d puts a second and one watcher:\n\n", changesTitle, b.changeRate)
+	fmt.Println("| what | total | longest time without an acknowledged put | failed puts | events missed, doubled | " +
+		"begin to first stop | median and 99th percentile of a put before it | and in that time |")
+	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- |")
+	return harness.Perform(func(string) {}, func(t harness.T) {
+		c := b.running(ctx, t)
+		for _, change := range []change{
+			{"leadership moved", moved}, {"leadership moved", moved}, {"leadership moved", moved},
+{"shrink from 3 to 1", resize(1)},
+			{"grow from 1 to 3", resize(3)},
+			{"a follower's daemon stopped and started", restarted(false)},
+			{"the leader's daemon stopped and started", restarted(true)},
+		} {
+			b.changed(ctx, t, c, change)
+		}
+	})
+}
+
+func (b *bench) changed(ctx context.Context, t harness.T, c *harness.Cluster, ch change) {
+	client, err := c.NewClient(c.Nodes()...)
+	must(t, err)
+	defer func() { _ = client.Close() }()
+	watcher, err := c.NewClient(c.Nodes()...)
+	must(t, err)
+	defer func() { _ = watcher.Close() }()
+	l := burden(ctx, t, client, watcher, b.changeRate)
+	wait(ctx, warm)
+	l.mark()
+	began := time.Now()
+	l.stops()
+	ch.make(ctx, t, c)
+	took := time.Since(began)
+	wait(ctx, 2*time.Second) // what is stopped ends a second after it was removed
+	l.row(ctx, ch.what, took)
+}
+
+// resize changes the member count, and waits until the cluster is what the spec says.
+func resize(count int) func(context.Context, harness.T, *harness.Cluster) {
+	return func(ctx context.Context, t harness.T, c *harness.Cluster) {
+		c.SetSpec(count, version)
+		c.WaitVoters(harness.Soon, count)
+		within(ctx, t, timeout, func(context.Context) error { return done(c, version) })
+	}
+}
+
+// restarted stops and starts the daemon of the leader or of a follower.
+func restarted(leader bool) func(context.Context, harness.T, *harness.Cluster) {
+	return func(ctx context.Context, t harness.T, c *harness.Cluster) {
+		for _, n := range c.Nodes() {
+			s, err := n.EtcdStatus(ctx)
+			must(t, err)
+			if (s.Leader == s.Header.MemberId) != leader {
+				continue
+			}
+			n.Stop()
+			n.Start()
+			within(ctx, t, timeout, func(ctx context.Context) error {
+				_, err := n.EtcdStatus(ctx)
+				return err
+			})
+			within(ctx, t, timeout, func(context.Context) error { return done(c, version) })
+			return
+		}
+		t.Fatalf("there is no such member")
+	}
+}
+
+// moved moves the leadership, as an operation of the plan does.
+func moved(ctx context.Context, t harness.T, c *harness.Cluster) {
+	var ids []uint64
+	var leader uint64
+	clients := map[uint64]*harness.Node{}
+	for _, n := range c.Nodes() {
+		s, err := n.EtcdStatus(ctx)
+		must(t, err)
+		ids, leader, clients[s.Header.MemberId] = append(ids, s.Header.MemberId), s.Leader, n
+	}
+	for _, id := range ids {
+		if id != leader {
+			cl, err := clients[leader].Client()
+			must(t, err)
+			_, err = cl.MoveLeader(ctx, id)
+			must(t, err)
+			return
+		}
+	}
+}
