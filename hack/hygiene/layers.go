@@ -132,7 +132,6 @@ var allowances = []Allowance{
 	{"pkg/etcd/etcdrelease", "pkg/host/hostfs", "what is installed appears as a whole or not at all"},
 	{"pkg/etcd/etcdrelease", "pkg/etcd/etcdbin", "one package asks a binary for its version"},
 	{"pkg/etcd/etcdutl", "pkg/etcd/etcdbin", "one package asks a binary for its version"},
-	{"pkg/host/initsystem", "pkg/etcd/etcdproc", "a supervisor says in the words of its package that another one is there"},
 	{"pkg/host/initsystem", "pkg/host/hostfs", "what starts etcd is written as a whole or not at all"},
 	{"pkg/etcd/hazards", "pkg/etcd/internal/pages", "a member's database is a file of bbolt, which one package reads"},
 	{"pkg/etcd/snapshot", "pkg/etcd/internal/pages", "a snapshot is a file of bbolt, which one package reads"},
