@@ -74,8 +74,8 @@ func TestCoordinatorsDiskHangs(t *testing.T) {
 	a.Flags = []string{fmt.Sprintf("--etcd-manager-metrics-port=%d", port)}
 	d := c.NewDisk(a, 600)
 	c.Found(3, v36, "a", "b", "c")
-	c.Start("d")
 	lead(t, c, a)
+	c.Start("d")
 	if leader(t, c) == a {
 		handOver(t, c, c.Node("b"))
 	}

@@ -23,7 +23,7 @@ func aMachine(t *testing.T, c *harness.Cluster, script string) string {
 	if _, err := exec.LookPath("unshare"); err != nil || os.Getuid() != 0 {
 		t.Skipf("a machine with processes of its own needs root and unshare: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-euc", script)
 	cmd.Env = append(os.Environ(), "PATH="+c.Bin+":"+os.Getenv("PATH"), "ETCDADM_ETCD_DIR="+c.EtcdDirs)

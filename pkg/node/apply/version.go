@@ -196,26 +196,29 @@ func (l *Local) isVersion(ctx context.Context, v etcdversion.Version) error {
 	return nil
 }
 
+// othersTime is how long the other voters have to serve, othersAgain the pause between two
+// questions.
+const (
+	othersTime  = 5 * time.Second
+	othersAgain = 200 * time.Millisecond
+)
+
 // running holds the change to what the node's own etcd and its peers say now. A
-// member that does not answer may be changed: it is down, and nothing is lost.
+// member that does not answer may be changed: it is down, and nothing is lost. Another
+// voter that was changed right before has a moment to serve.
 func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, voters int, s nodestate.State) error {
 	c, err := l.etcd(s)
 	if err != nil {
 		return err
 	}
-	asking, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	seen, lowest := l.told(ctx, s)
-	now := cluster.Standing{Runs: s.Assigned.Version, Seen: seen, Lowest: lowest, Ordered: voters}
-	r, err := c.Report(asking)
-	if err == nil {
-		now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade
-		now.Cluster = r.Cluster
-		if now, err = l.awaitOthers(ctx, r, now); err != nil {
+	now, err := l.standing(ctx, c, s)
+	for end := time.Now().Add(othersTime); now.Answers && now.Needed() && time.Now().Before(end); {
+		if err := wait.For(ctx, othersAgain); err != nil {
 			return err
 		}
-		now.Leads = r.Leader == r.ID && now.Others > 0
+		now, err = l.standing(ctx, c, s)
 	}
+	now.Ordered = voters
 	if why := now.Refusal(s.Assigned.Version, op.To); why != "" {
 		if err != nil {
 			why = fmt.Sprintf("%s (%v)", why, err)
@@ -228,25 +231,22 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, voter
 	return nil
 }
 
-// awaitOthers fills in how many of the other voters serve, and gives them a moment: one that
-// was changed right before may be about to.
-func (l *Local) awaitOthers(ctx context.Context, own cluster.Report, s cluster.Standing) (cluster.Standing, error) {
-	for end := time.Now().Add(othersTime); ; {
-		if s.Others, s.Serving = l.othersServe(ctx, own); !s.Needed() || time.Now().After(end) {
-			return s, nil
-		}
-		if err := wait.For(ctx, othersAgain); err != nil {
-			return s, err
-		}
+// standing asks the node's own etcd and its peers. The error is why the own one does not answer.
+func (l *Local) standing(ctx context.Context, c *etcdclient.Client, s nodestate.State) (cluster.Standing, error) {
+	asking, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	seen, lowest := l.told(ctx, s)
+	now := cluster.Standing{Runs: s.Assigned.Version, Seen: seen, Lowest: lowest}
+	r, err := c.Report(asking)
+	if err != nil {
+		return now, err
 	}
+	now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade
+	now.Cluster = r.Cluster
+	now.Others, now.Serving = l.othersServe(ctx, r)
+	now.Leads = r.Leader == r.ID && now.Others > 0
+	return now, nil
 }
-
-// othersTime is how long the other voters have to serve, othersAgain the pause between two
-// questions.
-const (
-	othersTime  = 5 * time.Second
-	othersAgain = 200 * time.Millisecond
-)
 
 // told returns the highest cluster version that is known here or told by the peers, and
 // the oldest version that a peer runs, zero where none tells.
