@@ -62,9 +62,14 @@ type Cluster struct {
 
 // blocks is where the addresses of the next cluster begin: those of one process never
 // meet, and those of two hardly ever.
-var blocks atomic.Uint32
+var blocks = from(rand.Uint32N(250 * 256))
 
-func init() { blocks.Store(rand.Uint32N(250 * 256)) }
+// from returns a counter that begins there.
+func from(n uint32) *atomic.Uint32 {
+	c := new(atomic.Uint32)
+	c.Store(n)
+	return c
+}
 
 // New returns a cluster without nodes. The end of ctx ends every wait; the
 // cluster is closed when t ends, and that does not depend on ctx.

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,9 +47,7 @@ func NetError() error {
 }
 
 // networks numbers the networks: two of one process never have one name.
-var networks atomic.Uint32
-
-func init() { networks.Store(rand.Uint32N(1 << 16)) }
+var networks = from(rand.Uint32N(1 << 16))
 
 // NewNet returns a network without nodes. It is deleted when t ends.
 func NewNet(t T) *Net {

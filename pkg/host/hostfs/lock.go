@@ -84,8 +84,10 @@ func Held(path string) (bool, error) {
 // somebody who has ended.
 func flockFrom(f *os.File, left func() bool, limit time.Duration) error {
 	err := flock(f)
+	again := time.NewTicker(orphanTime / 200)
+	defer again.Stop()
 	for end := time.Now().Add(limit); errors.Is(err, unix.EWOULDBLOCK) && left() && time.Now().Before(end); {
-		time.Sleep(orphanTime / 200)
+		<-again.C
 		err = flock(f)
 	}
 	return err
