@@ -21,7 +21,7 @@ func TestEtcdKilledComesBack(t *testing.T) {
 	w := c.Write()
 	for _, n := range []*harness.Node{leader(t, c), follower(t, c)} {
 		id, pid := memberID(t, c, n), n.KillEtcd()
-		c.Eventually(harness.Soon, "etcd is back", func(ctx context.Context) error {
+		c.Eventually(5*time.Second, "etcd is back", func(ctx context.Context) error {
 			if now := n.EtcdPID(); now == 0 || now == pid {
 				return fmt.Errorf("etcd is process %d, it was %d", now, pid)
 			}
@@ -103,7 +103,7 @@ func TestStoreUnreachableForAWhile(t *testing.T) {
 	coordinator.WaitSaid(harness.Soon, said, "store-unreachable")
 	w.WaitMore(harness.Soon, 50)
 	pid := victim.KillEtcd()
-	c.Eventually(harness.Soon, "etcd is back without the store", func(ctx context.Context) error {
+	c.Eventually(10*time.Second, "etcd is back without the store", func(ctx context.Context) error {
 		if now := victim.EtcdPID(); now == 0 || now == pid {
 			return fmt.Errorf("etcd is process %d, it was %d", now, pid)
 		}
@@ -170,7 +170,7 @@ func TestSpecChangeIsSeenWithinSeconds(t *testing.T) {
 	c.Found(1, v36, "a", "b", "c")
 	began := time.Now()
 	c.SetSpec(3, v36)
-	c.Eventually(time.Minute, "the first member is added", func(ctx context.Context) error {
+	c.Eventually(15*time.Second, "the first member is added", func(ctx context.Context) error {
 		members, err := c.Members(ctx)
 		if err == nil && len(members) < 2 {
 			err = fmt.Errorf("%d members", len(members))
@@ -222,11 +222,14 @@ func TestCoordinatorKilled(t *testing.T) {
 	c.Found(3, v36, "a", "b", "c", "d", "e")
 	w := c.Write()
 	gone := c.Coordinator()
-	before := voters(t, c)
+	before, err := c.Voters(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	gone.Kill()
 	killed := time.Now()
 	c.SetSpec(5, v36)
-	c.Eventually(harness.Soon, "a member is added", func(ctx context.Context) error {
+	c.Eventually(30*time.Second, "a member is added", func(ctx context.Context) error {
 		members, err := c.Members(ctx)
 		if err != nil {
 			return err

@@ -69,6 +69,18 @@ func burden(ctx context.Context, t harness.T, client, watcher *clientv3.Client, 
 	return l
 }
 
+// burdenOn is burden on a cluster, with what is measured begun.
+func burdenOn(ctx context.Context, t harness.T, c *harness.Cluster, rate int) (l *load, release func()) {
+	client, err := c.NewClient(c.Nodes()...)
+	must(t, err)
+	watcher, err := c.NewClient(c.Nodes()...)
+	must(t, err)
+	l = burden(ctx, t, client, watcher, rate)
+	wait(ctx, warm)
+	l.mark()
+	return l, func() { _, _ = client.Close(), watcher.Close() }
+}
+
 func (l *load) put(ctx context.Context, client *clientv3.Client, key string) {
 	asked, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -117,6 +129,13 @@ func (l *load) latencies(from, to time.Time) string {
 	}
 	slices.Sort(took)
 	return fmt.Sprintf("%d ms, %d ms", took[len(took)/2].Milliseconds(), took[len(took)*99/100].Milliseconds())
+}
+
+// loadHead begins the table of the rows; from is what a stop is measured from.
+func loadHead(from string) {
+	fmt.Println("| what | total | longest time without an acknowledged put | failed puts | events missed, doubled | " +
+		from + " to first stop | median and 99th percentile of a put before it | and in that time |")
+	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- |")
 }
 
 // row ends the load and prints what came of it.

@@ -24,9 +24,7 @@ func (b *bench) changes(ctx context.Context) error {
 		return nil
 	}
 	fmt.Printf("\n%s 3 members, %d puts a second and one watcher:\n\n", changesTitle, b.changeRate)
-	fmt.Println("| what | total | longest time without an acknowledged put | failed puts | events missed, doubled | " +
-		"begin to first stop | median and 99th percentile of a put before it | and in that time |")
-	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- |")
+	loadHead("begin")
 	return harness.Perform(func(string) {}, func(t harness.T) {
 		c := b.running(ctx, t)
 		for _, change := range []change{
@@ -42,15 +40,8 @@ func (b *bench) changes(ctx context.Context) error {
 }
 
 func (b *bench) changed(ctx context.Context, t harness.T, c *harness.Cluster, ch change) {
-	client, err := c.NewClient(c.Nodes()...)
-	must(t, err)
-	defer func() { _ = client.Close() }()
-	watcher, err := c.NewClient(c.Nodes()...)
-	must(t, err)
-	defer func() { _ = watcher.Close() }()
-	l := burden(ctx, t, client, watcher, b.changeRate)
-	wait(ctx, warm)
-	l.mark()
+	l, release := burdenOn(ctx, t, c, b.changeRate)
+	defer release()
 	began := time.Now()
 	l.stops()
 	ch.make(ctx, t, c)

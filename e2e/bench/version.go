@@ -26,9 +26,7 @@ func (b *bench) versions(ctx context.Context) error {
 		return nil
 	}
 	fmt.Printf("\n%s 3 members with %d MiB, %d puts a second and one watcher:\n\n", versionTitle, b.versionMiB, b.rate)
-	fmt.Println("| what | total | longest time without an acknowledged put | failed puts | events missed, doubled | " +
-		"spec to first stop | median and 99th percentile of a put before it | and in that time |")
-	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- |")
+	loadHead("spec")
 	return harness.Perform(func(string) {}, func(t harness.T) {
 		near := journey{"3.5.35", version}
 		w := b.worldOf(ctx, t, near.from)
@@ -151,15 +149,8 @@ func (w *world) ordered(ctx context.Context, t harness.T, j journey) {
 	c.Start("a", "b", "c")
 	c.WaitVoters(harness.Soon, 3)
 	w.fill(ctx, t, c)
-	client, err := c.NewClient(c.Nodes()...)
-	must(t, err)
-	defer func() { _ = client.Close() }()
-	second, err := c.NewClient(c.Nodes()...)
-	must(t, err)
-	defer func() { _ = second.Close() }()
-	l := burden(ctx, t, client, second, w.rate)
-	wait(ctx, warm)
-	l.mark()
+	l, release := burdenOn(ctx, t, c, w.rate)
+	defer release()
 	began, pids := time.Now(), map[string]int{}
 	for _, n := range c.Nodes() {
 		pids[n.Name] = n.EtcdPID()

@@ -149,25 +149,11 @@ func TestAFloodOfStrangersLeavesRoomForPeers(t *testing.T) {
 			flood = append(flood, c)
 		}
 	}
-	slow := 0
 	for range 20 { // each with a connection of its own, while the flood stands
-		for late := true; late; {
-			p := rpc.NewPool(ca.client(clientPrefix + "a"))
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			_, err := p.Hello(ctx, raw.Addr().String())
-			cancel()
-			// On a busy machine a handshake may take longer than it may. One that is thrown out has
-			// an error of the connection.
-			late = err != nil && strings.Contains(err.Error(), "deadline exceeded")
-			if cerr := p.Close(); err != nil && !late || cerr != nil {
-				t.Fatalf("a peer does not get through: %v, %v", err, cerr)
-			}
-			if late {
-				slow++
-			}
-			if slow > 10 {
-				t.Fatal("peers do not get through in time")
-			}
+		p := rpc.NewPool(ca.client(clientPrefix + "a"))
+		_, err := p.Hello(short(t), raw.Addr().String())
+		if cerr := p.Close(); err != nil || cerr != nil {
+			t.Fatalf("a peer does not get through: %v, %v", err, cerr)
 		}
 	}
 	if n := int(dropped.Load()); n < 600-limits.Fresh {

@@ -121,17 +121,8 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			// On a busy machine a handshake may take longer than it may.
-			answers := !strings.Contains(tc.text, "not answer")
-			late := func(err error) bool {
-				return answers && (err == nil || strings.Contains(err.Error(), "does not answer"))
-			}
 			began := time.Now()
 			err := Explain(t.Context(), tc.endpoint, tc.config, errTime)
-			for tries := 1; late(err) && tries < 20; tries++ {
-				began = time.Now()
-				err = Explain(t.Context(), tc.endpoint, tc.config, errTime)
-			}
 			var e *EndpointError
 			if !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("the error is %v", err)
@@ -154,9 +145,6 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 				t.Errorf("it took %s", took)
 			}
 			probed := Probe(t.Context(), tc.endpoint, tc.config)
-			for tries := 1; late(probed) && tries < 20; tries++ {
-				probed = Probe(t.Context(), tc.endpoint, tc.config)
-			}
 			if unreachable := strings.Contains(tc.text, "not answer"); unreachable != (probed == nil) || !unreachable &&
 				probed.Error() != err.Error() {
 				t.Errorf("the probe says %v, and the explanation %v", probed, err)
@@ -215,7 +203,7 @@ func TestAProbeEndsWithItsContext(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if took := time.Since(began); took > 10*probeTimeout {
+	if took := time.Since(began); took > probeTimeout {
 		t.Errorf("it took %s", took)
 	}
 }
@@ -311,7 +299,7 @@ func TestAClusterWithoutALeader(t *testing.T) {
 		a, c := half(t, bin)
 		var err error
 		testwait.For(t, "the refusal of a read", func(context.Context) error {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			err = Explain(ctx, a.ClientURL, nil, c.Healthy(ctx))
 			if err == nil || !strings.Contains(err.Error(), "has no leader") {

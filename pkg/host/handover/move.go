@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
@@ -86,27 +84,9 @@ func moveMember(from, to string) error {
 // idle makes sure that no etcd has its database in dir open: etcd locks it as
 // long as it lives (bbolt, by flock). A missing database is nobody's.
 func idle(dir string) error {
-	busy, err := locked(machine.Paths{Data: dir}.Database())
+	busy, err := hostfs.Held(machine.Paths{Data: dir}.Database())
 	if err == nil && busy {
 		return machine.DatabaseOpen(dir)
 	}
 	return err
-}
-
-// locked says whether a process has the lock on a file. It takes it for a
-// moment itself, and writes nothing.
-func locked(path string) (bool, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return true, nil
-	}
-	return false, errors.Join(err, hostfs.Unflock(f))
 }

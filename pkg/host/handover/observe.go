@@ -192,7 +192,7 @@ func memberData(dir string) (d machine.MemberData, err error) {
 	if d.MemberID, d.ClusterID, err = nodestate.DiskMember(dir); err != nil {
 		d.Problem = err.Error()
 	}
-	d.Busy, err = locked(machine.Paths{Data: dir}.Database())
+	d.Busy, err = hostfs.Held(machine.Paths{Data: dir}.Database())
 	return d, err
 }
 

@@ -45,7 +45,7 @@ func Lock(path string) (*LockedFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	if err := flockFrom(f, func() bool { return ended(holder(f)) }, orphanTime); err != nil {
+	if err := flockLeft(f); err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, &LockedError{Path: path, Holder: holder(f)}
@@ -70,7 +70,7 @@ func Held(path string) (bool, error) {
 		return false, fmt.Errorf("check a lock: %w", err)
 	}
 	defer f.Close()
-	err = flockFrom(f, func() bool { return ended(holder(f)) }, orphanTime)
+	err = flockLeft(f)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return true, nil
 	}
@@ -78,6 +78,11 @@ func Held(path string) (bool, error) {
 		return false, fmt.Errorf("check the lock %s: %w", path, err)
 	}
 	return false, nil
+}
+
+// flockLeft is flock, again where the process that is recorded in f has ended.
+func flockLeft(f *os.File) error {
+	return flockFrom(f, func() bool { return ended(holder(f)) }, orphanTime)
 }
 
 // flockFrom tries to take the exclusive lock on f, again for some time where it is left by
