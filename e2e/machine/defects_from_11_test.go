@@ -85,7 +85,7 @@ func waitingEnds(t *testing.T) {
 	if r.code == 0 {
 		r = b.run("join", "phase", "health", "--start-timeout=2s", a.clientURL())
 	}
-	if took := time.Since(began); r.code == 0 || took < 2*time.Second || took > commandTime ||
+	if took := time.Since(began); r.code == 0 || took < 2*time.Second || took > 30*time.Second ||
 		!strings.Contains(r.stderr, "within 2s") {
 		t.Errorf("after %s: %s", took, r)
 	}
@@ -214,7 +214,7 @@ func connectTimeoutIsKept(t *testing.T) {
 	began := time.Now()
 	h.fails(1, []string{"100ms"}, "download", "--release-url", "http://"+hanging.Addr().String(),
 		"--download-connect-timeout=100ms")
-	if took := time.Since(began); took > 19*time.Second { // the default is 10 s, more than once
+	if took := time.Since(began); took > 9*time.Second { // the default is 10 s, more than once
 		t.Errorf("it took %s", took)
 	}
 }

@@ -180,7 +180,7 @@ func TestEndpointsThatAreNone(t *testing.T) {
 	b.nothing()
 	began := time.Now()
 	b.ok("join", strings.Join([]string{hanging, closed, mail, a.clientURL()}, ","))
-	if d := time.Since(began); d > 45*time.Second {
+	if d := time.Since(began); d > 15*time.Second {
 		t.Errorf("the endpoints that do not answer have cost %s", d)
 	}
 	b.wantVoters("a", "b")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -122,7 +123,7 @@ func TestMain(m *testing.M) {
 // leaks waits for the goroutines of the project to end, and returns those that
 // do not.
 func leaks() (left []string) {
-	for deadline := time.Now().Add(testwait.Limit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	_ = testwait.Try(context.Background(), testwait.Limit, func(context.Context) error { // what is left is returned
 		left = nil
 		b := make([]byte, 1<<20)
 		for _, g := range strings.Split(string(b[:runtime.Stack(b, true)]), "\n\n") {
@@ -135,10 +136,11 @@ func leaks() (left []string) {
 				left = append(left, g)
 			}
 		}
-		if len(left) == 0 {
-			return nil
+		if len(left) > 0 {
+			return errors.New("they have not ended")
 		}
-	}
+		return nil
+	})
 	return left
 }
 

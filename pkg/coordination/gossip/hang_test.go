@@ -171,7 +171,7 @@ func TestWritingNeverWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if took := time.Since(begin); took > time.Minute {
+	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("took %v", took)
 	}
 	// The number of links is bounded, too.
@@ -253,7 +253,7 @@ func TestDialGivesUp(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no connection within 100ms") {
 		t.Errorf("%v", err)
 	}
-	if took := time.Since(begin); took > time.Minute {
+	if took := time.Since(begin); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 }

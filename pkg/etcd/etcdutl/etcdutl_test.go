@@ -380,7 +380,7 @@ func TestAToolThatHangsEndsWithItsContext(t *testing.T) {
 	if _, err := tool.Status(ctx, "/s"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 50*time.Second {
+	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "data.restore")); err == nil {
