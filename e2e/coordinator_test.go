@@ -190,15 +190,34 @@ func published(c *harness.Cluster, gone *harness.Node) (term cluster.Term) {
 }
 
 // The disks of all nodes have a term that nobody can follow. Members run on,
-// nobody coordinates, the hold names the way out, and that leads out.
+// nobody coordinates, the hold names the way out, and that leads out. So it does
+// where the daemons were killed before the store had the marker.
 func TestPoisonedTerm(t *testing.T) {
-	t.Parallel()
+	for name, marked := range map[string]bool{"marked": true, "not marked": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			poisonedTerm(t, marked)
+		})
+	}
+}
+
+func poisonedTerm(t *testing.T, marked bool) {
 	c := start(t, quick...)
 	c.Found(3, v36, "a", "b", "c")
+	marker := filepath.Join(c.Store, "control/etcd-cluster-created")
+	c.Eventually(harness.Soon, "the marker", func(context.Context) error {
+		_, err := os.Stat(marker)
+		return err
+	})
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	for _, n := range c.Nodes() {
 		n.Kill()
+	}
+	if !marked {
+		if err := os.Remove(marker); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, n := range c.Nodes() {
 		poison(t, n.Dir)

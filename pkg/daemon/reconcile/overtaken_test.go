@@ -42,16 +42,26 @@ func TestSomebodyElsesRestoreIsFollowedByANewLease(t *testing.T) {
 
 func TestWithoutLeaseVotersTheHoldSaysWhy(t *testing.T) {
 	for _, tc := range []struct {
-		term cluster.Term
-		want string
-	}{{7, "no lease voters are known"}, {math.MaxUint64, "etcdadm term reset"}} {
+		term   cluster.Term
+		marked bool // a coordinator has been at work
+		want   string
+	}{
+		{7, true, "no lease voters are known"},
+		{7, false, "the nodes have not agreed yet"},
+		{math.MaxUint64, true, "etcdadm term reset"},
+		{math.MaxUint64, false, "etcdadm term reset"},
+	} {
 		run(t, func(t *testing.T, w *world) {
 			w.obs.LeaseVoters = cluster.LeaseVoters{}
+			if !tc.marked {
+				w.unmarked()
+				w.obs.Nodes[0].LeaseVoters.Term = 1
+			}
 			w.obs.Nodes[0].Lease.Term = tc.term
 			w.pass(time.Second)
 			h := w.last(t).Holds[0]
 			if h.Reason != plan.NoCoordinator || !strings.Contains(h.Text, tc.want) {
-				t.Errorf("term %d: %s: %s", tc.term, h.Reason, h.Text)
+				t.Errorf("term %d, marked %t: %s: %s", tc.term, tc.marked, h.Reason, h.Text)
 			}
 		})
 	}

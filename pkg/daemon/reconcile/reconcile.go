@@ -260,7 +260,8 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 		return l.act(ctx, r, op)
 	}
 	none := plan.Hold{Reason: plan.NoCoordinator, Text: err.Error()}
-	if slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Reason == plan.TakingOver }) {
+	var bad *lease.BadTermError // no agreement comes before people have reset it
+	if !errors.As(err, &bad) && slices.ContainsFunc(holds, func(h plan.Hold) bool { return h.Reason == plan.TakingOver }) {
 		none.Text = "the nodes have not agreed yet on who may coordinate"
 	}
 	r.Holds = append([]plan.Hold{none}, holds...)
