@@ -3,9 +3,11 @@ package e2e
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // callAs returns connections with a certificate that the daemons' authority
@@ -162,9 +165,11 @@ func TestPersonsHaveCertificatesOfTheirOwn(t *testing.T) {
 	if _, err := shell(t, with("alice"), "etcdadm quarantine lift --node=b"); err != nil {
 		t.Error(err)
 	}
-	if _, err := shell(t, with("alice"), "etcdadm member move-leader --to=b"); err != nil {
-		t.Error(err)
-	}
+	c.WaitVoters(harness.Soon, 3)
+	eventually(t, c, "alice has b lead", func() error {
+		_, err := shell(t, with("alice"), "etcdadm member move-leader --to=b")
+		return err
+	})
 	if out, err := c.Ctl("history"); err != nil || !strings.Contains(out, "operator-alice") {
 		t.Errorf("the history does not name alice: %s, %v", out, err)
 	}
@@ -189,9 +194,25 @@ func TestASpareWithTheLowestNameCoordinatesNothing(t *testing.T) {
 	})
 	c.Node("b").Kill()
 	c.WaitNames(harness.Soon, "a", "c", "d")
-	r, err := c.Status()
-	if err != nil || r.Coordinator != "c" && r.Coordinator != "d" {
-		t.Errorf("the coordinator is %q, %v", r.Coordinator, err)
+	var history []store.HistoryEntry
+	learner := -1
+	eventually(t, c, "the history tells that a became a learner", func() (err error) {
+		history, err = c.History()
+		if learner = slices.IndexFunc(history, func(e store.HistoryEntry) bool {
+			return strings.Contains(e.Line, "member add-learner") && strings.Contains(e.Line, c.Node("a").Address)
+		}); learner < 0 {
+			err = errors.Join(err, fmt.Errorf("it is %v", history))
+		}
+		return err
+	})
+	// As a lease voter it may coordinate, which it becomes later.
+	for _, e := range history[:learner+1] {
+		if e.By == "a" {
+			t.Errorf("a did before it was a member: %s", e.Line)
+		}
+	}
+	if by := history[learner].By; by != "c" && by != "d" {
+		t.Errorf("the coordinator was %q", by)
 	}
 	w.WaitMore(harness.Soon, 10)
 }
@@ -213,17 +234,16 @@ func TestAFloodOfConnectionsStopsNobody(t *testing.T) {
 	if _, err := shell(t, env, "etcdadm observe"); err != nil {
 		t.Errorf("a person is kept out: %v", err)
 	}
-	r, err := c.Status()
-	must(t, err)
-	c.Node(string(r.Coordinator)).Kill() // the others have to find each other anew
+	gone := c.Coordinator()
+	gone.Kill() // the others have to find each other anew
 	c.Eventually(harness.Soon, "another coordinates", func(context.Context) error {
 		now, err := c.Status()
-		if err == nil && (now.Coordinator == r.Coordinator || now.Term == 0) {
+		if err == nil && (string(now.Coordinator) == gone.Name || now.Term == 0) {
 			err = fmt.Errorf("%s coordinates", now.Coordinator)
 		}
 		return err
 	})
-	c.Node(string(r.Coordinator)).Start()
+	gone.Start()
 	c.WaitVoters(harness.Soon, 3)
 }
 

@@ -50,7 +50,7 @@ func healthz(ctx context.Context, n *harness.Node, port, want int) error {
 	if err != nil {
 		return err
 	}
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := (&http.Client{Timeout: 10 * time.Second}).Do(r)
 	if err != nil {
 		return err
 	}
@@ -75,10 +75,10 @@ func TestCoordinatorsDiskHangs(t *testing.T) {
 	d := c.NewDisk(a, 600)
 	c.Found(3, v36, "a", "b", "c")
 	lead(t, c, a)
-	c.Start("d")
 	if leader(t, c) == a {
 		handOver(t, c, c.Node("b"))
 	}
+	c.Start("d") // not before: it would replace who is stopped there
 	c.Eventually(harness.Soon, "a well daemon", func(ctx context.Context) error {
 		return healthz(ctx, a, port, http.StatusOK)
 	})
@@ -283,11 +283,11 @@ func TestPauseOutlastsARestartWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
 	c.Found(3, v36, "a", "b", "c")
-	c.Start("d")
 	if _, err := c.Ctl("pause", "--reason=maintenance"); err != nil {
 		t.Fatal(err)
 	}
 	c.WaitHold(harness.Soon, "paused")
+	c.Start("d")
 	c.Eventually(harness.Soon, "a node that remembers the pause", func(context.Context) error {
 		for _, n := range c.Nodes() {
 			if s, err := nodestate.Read(n.Dir); err == nil && s.Pause != nil {

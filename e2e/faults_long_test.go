@@ -13,12 +13,12 @@ import (
 func TestCertificatesAreRenewedWhileRunning(t *testing.T) {
 	t.Parallel()
 	o := options(t)
-	o.Env = []string{"ETCD_MANAGER_CERT_DURATION=20s", "ETCD_MANAGER_CERT_MIN_TIME_LEFT=10s"}
+	o.Env = []string{"ETCD_MANAGER_CERT_DURATION=45s", "ETCD_MANAGER_CERT_MIN_TIME_LEFT=30s"}
 	c := harness.New(t.Context(), t, o)
 	c.Found(3, v36, "a", "b", "c")
 	w := c.Write()
 	before := etcdPIDs(c)
-	until := time.Now().Add(45 * time.Second)
+	until := time.Now().Add(time.Minute)
 	for time.Now().Before(until) {
 		w.WaitMore(10*time.Second, 100)
 	}

@@ -101,13 +101,18 @@ func TestALearnerRunsOutOfSpace(t *testing.T) {
 	}
 	c.Eventually(harness.Soon, "a hold names c", func(context.Context) error { return said() })
 	tried := added()
+	c.Eventually(harness.Soon, "the learner is given up", func(context.Context) error {
+		members, err := c.Members(t.Context())
+		if err == nil && len(members) != 2 {
+			err = fmt.Errorf("%d members", len(members))
+		}
+		return err
+	})
 	w.WaitMore(harness.Soon, 1000)
 	if now := added(); now > tried+1 || now > 3 {
 		t.Errorf("c was made a learner %d times, and %d times until the hold", now, tried)
 	}
-	if err := said(); err != nil {
-		t.Error(err)
-	}
+	c.Eventually(harness.Soon, "a hold names c still", func(context.Context) error { return said() })
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
