@@ -26,7 +26,7 @@ verify: ## lint, check what is generated, build each module alone
 	@GO=$(GO) hack/verify
 e2e: build ## run the long end-to-end tests, those on real systemd where Docker is there; the short ones are in "make test"
 	@$(GO) run ./images etcd e2e >/dev/null
-	$(ETCD) $(subst runtests,runtests -only-tag=e2e,$(TEST)) -count=1 -p=1 -parallel=3 -timeout=60m $(or $(E2E),./e2e/...)
+	$(ETCD) $(subst runtests,runtests -only-tag=e2e,$(TEST)) -count=1 -p=1 -timeout=60m $(or $(E2E),./e2e/...)
 kind: ## tell the stories in kind, KIND='-run NAME' some of them; without a node image Kubernetes is compiled first
 	cd e2e/kind && GOWORK=off $(GO) test -tags e2e -count=1 -v -timeout=120m $(KIND) .
 
