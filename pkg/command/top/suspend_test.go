@@ -25,11 +25,11 @@ func TestMain(m *testing.M) {
 	}
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM)
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGUSR1) // before it draws, as what is drawn tells others to send it
 	if err := screen.Show("drawn\n"); err != nil {
 		os.Exit(4)
 	}
-	again := make(chan os.Signal, 1)
-	signal.Notify(again, syscall.SIGUSR1)
 	for n := 0; ; n++ {
 		select {
 		case <-again:
