@@ -32,7 +32,7 @@ func TestAControllerThatTakesALearnerForAVoter(t *testing.T) {
 
 			ctx, cancel := context.WithTimeout(t.Context(), commandTime)
 			defer cancel()
-			remove(ctx, t, a.client(a), b)
+			remove(t, a.client(a), b)
 			b.kill()
 			eventually(t, commandTime, "the refusal to remove the last voter", func() error {
 				_, err := a.client(a).MemberRemove(ctx, a.self().ID)
@@ -46,7 +46,7 @@ func TestAControllerThatTakesALearnerForAVoter(t *testing.T) {
 			})
 			a.put("between", "y")
 			c.ok("join", "phase", "health", a.clientURL())
-			remove(ctx, t, c.client(c), a)
+			remove(t, c.client(c), a)
 			a.kill()
 			c.wantVoters("c")
 			wantKeys(map[string]string{"before": "x", "between": "y"}, c)

@@ -3,7 +3,6 @@
 package machine
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"os"
@@ -82,11 +81,9 @@ func TestAControllerRemovesMembersWhileOthersJoin(t *testing.T) {
 		h.copyCA(a)
 		joins = append(joins, h.begin("join", a.clientURL()+","+hosts[1].clientURL()))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
-	defer cancel()
 	client := a.client(a)
 	for _, old := range hosts[1:3] {
-		remove(ctx, t, client, old)
+		remove(t, client, old)
 		old.kill()
 	}
 	for _, j := range joins {

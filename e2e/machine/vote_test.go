@@ -156,10 +156,8 @@ func TestAControllerThatActsAtOnce(t *testing.T) {
 				last.copyCA(first)
 				join := last.begin("join", first.clientURL())
 				learner := last.awaitHealth()
-				ctx, cancel := context.WithTimeout(t.Context(), commandTime)
-				defer cancel()
 				// etcd keeps its last voter: then the controller asks again.
-				remove(ctx, t, last.client(rest...), first)
+				remove(t, last.client(rest...), first)
 				first.kill()
 				if err := join.cmd.Wait(); err != nil {
 					t.Errorf("%v: %s", err, join.said())
