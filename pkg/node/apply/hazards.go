@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,10 @@ const (
 	// found something: etcd repairs its list when it starts, and no file says so.
 	unknownFor = 10 * time.Second
 	presentFor = 30 * time.Second
+	// Data that cannot be read is pending for patience, and is read again each retryPeriod:
+	// that of a member that has just been founded is not complete yet.
+	patience    = 10 * time.Second
+	retryPeriod = time.Second
 	// fresh is how long a check counts right before a change.
 	fresh = 10 * time.Second
 )
@@ -37,6 +42,8 @@ type dataWatch struct {
 	// checking says that a check is under way, at is when the last one began.
 	checking bool
 	at       time.Time
+	// unread is when the data could not be read for the first time, zero if it could be last.
+	unread time.Time
 }
 
 // of returns what is known of the node's data, and has examine check it if there is
@@ -56,7 +63,7 @@ func (l *dataWatch) of(dir string, s nodestate.State, disk cluster.Disk, now tim
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.whose != whose {
-		l.whose, l.files, l.found = whose, "", pending()
+		l.whose, l.files, l.found, l.unread = whose, "", pending(), time.Time{}
 	}
 	if !l.checking && (l.files != files || now.Sub(l.at) >= counts(l.found) || now.Before(l.at)) {
 		l.checking, l.at = true, now
@@ -71,8 +78,30 @@ func (l *dataWatch) check(whose, data, files string, examine examiner) {
 	defer l.mu.Unlock()
 	l.checking = false
 	if l.whose == whose {
-		l.files, l.found = files, found
+		l.files, l.found = files, l.judge(found)
 	}
+}
+
+// judge returns what a check has found, where what it could not read is pending at first.
+func (l *dataWatch) judge(found []cluster.Hazard) []cluster.Hazard {
+	unknown := func(h cluster.Hazard) bool { return h.State == cluster.HazardUnknown }
+	if !slices.ContainsFunc(found, unknown) {
+		l.unread = time.Time{}
+		return found
+	}
+	if l.unread.IsZero() {
+		l.unread = l.at
+	}
+	if l.at.Sub(l.unread) >= patience {
+		return found
+	}
+	found = slices.Clone(found)
+	for i, h := range found {
+		if unknown(h) {
+			found[i].State, found[i].What = cluster.HazardPending, "the node checks again: "+h.What
+		}
+	}
+	return found
 }
 
 // forget has the data checked again: what was found has turned out to be old.
@@ -106,6 +135,8 @@ func counts(found []cluster.Hazard) time.Duration {
 			long = min(long, presentFor)
 		case h.State == cluster.HazardUnknown:
 			long = min(long, unknownFor)
+		case h.State == cluster.HazardPending:
+			long = min(long, retryPeriod)
 		}
 	}
 	return long

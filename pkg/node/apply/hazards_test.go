@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,6 +119,45 @@ func TestWhatIsRepairedIsSeen(t *testing.T) {
 	disk.MemberID = 2 // it has joined again
 	if got := state(); got != cluster.HazardPending {
 		t.Errorf("of another member it is %s", got)
+	}
+}
+
+// The data of a member that has just been founded cannot be read for a moment, which is no
+// reason to say that nobody can tell what is in it.
+func TestDataThatCannotBeReadIsPendingAtFirst(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(nodestate.DataDir(dir, "t1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := nodestate.State{Assigned: &cluster.Assigned{Token: "t1", Version: etcdversion.Must("3.5.21")}}
+	disk := cluster.Disk{State: cluster.DiskData, Token: "t1", MemberID: 1}
+	unread := []cluster.Hazard{{Kind: cluster.HazardMembers, State: cluster.HazardUnknown, What: "no bucket"}}
+	data := unread
+	examine := func(hazards.Dir) []cluster.Hazard { return data }
+	var l dataWatch
+	now := time.Unix(1000, 0)
+	after := func(d time.Duration) cluster.Hazard {
+		now = now.Add(d)
+		l.of(dir, s, disk, now, examine)
+		l.wait(t.Context())
+		return cluster.HazardOf(l.found, cluster.HazardMembers)
+	}
+	for range 3 {
+		if h := after(retryPeriod); h.State != cluster.HazardPending || !strings.Contains(h.What, "no bucket") {
+			t.Errorf("data that has just come is %s", h)
+		}
+	}
+	if h := after(patience); h.State != cluster.HazardUnknown {
+		t.Errorf("data that has not been readable for long is %s", h)
+	}
+	data = cluster.NoHazards()
+	if h := after(unknownFor); h.State != cluster.HazardAbsent {
+		t.Errorf("data that can be read is %s", h)
+	}
+	data = unread
+	disk.MemberID = 2 // it has joined again
+	if h := after(0); h.State != cluster.HazardPending {
+		t.Errorf("data of another member is %s", h)
 	}
 }
 
