@@ -201,15 +201,15 @@ func (c *Coordinator) stillEvicted(ctx context.Context, obs cluster.Observation,
 func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
 	once, id := plan.InBackground(op), rand.Text()
 	for {
+		// Before the proof, which is shorter than these answers may take.
+		if err := c.mayChangeVersion(ctx, obs, op); err != nil {
+			return err
+		}
 		proven, done, term, err := c.confirm(ctx, obs, op)
 		if err != nil {
 			return err
 		}
 		if err := c.fresh(obs, op); err != nil {
-			done()
-			return err
-		}
-		if err := c.mayChangeVersion(proven, obs, op); err != nil {
 			done()
 			return err
 		}

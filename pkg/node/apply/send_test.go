@@ -9,6 +9,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
@@ -177,12 +178,16 @@ func TestAChangeOfVersionIsSentAgainOnlyWhileTheOthersServe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := newStage()
+				st.proof = lease.DefaultTTL - lease.Margin(lease.DefaultTTL) // as short as in production
 				st.obs.Nodes[2].Versions = []etcdversion.Version{old, to}
 				for i := range st.obs.Members {
 					st.obs.Members[i].Version = old
 				}
 				sent := 0
 				st.execute = func(ctx context.Context, _ cluster.Term) error {
+					if ctx.Err() != nil {
+						t.Fatal("it is sent when the proof is over")
+					}
 					if sent++; sent == 3 {
 						return nil
 					}

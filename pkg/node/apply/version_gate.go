@@ -49,6 +49,9 @@ func (c *Coordinator) mayChangeVersion(ctx context.Context, obs cluster.Observat
 		return err == nil && r.Leader != 0 && r.Leader != change.ExpectMemberID && r.Read == cluster.ReadServed &&
 			len(r.Alarms) == 0
 	})
+	if serve == len(others) {
+		cancel() // then it matters to nobody whether the member answers
+	}
 	asking.Wait()
 	// Where it is down and the others are no majority, they cannot serve, and it is
 	// needed again whatever they do.
