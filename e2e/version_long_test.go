@@ -174,10 +174,11 @@ func changesByHand(t *testing.T, from, to string) {
 	}
 	c.WaitHold(harness.Soon, "paused")
 	c.SetSpec(3, to)
-	lines, err := shell(t, env, "etcdadm upgrade plan --to="+to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var lines string
+	eventually(t, c, "a plan", func() (err error) { // there is none while a member does not serve
+		lines, err = shell(t, env, "etcdadm upgrade plan --to="+to)
+		return err
+	})
 	t.Log(lines)
 	path := filepath.Join(c.Dir, "plan.sh")
 	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
