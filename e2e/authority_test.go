@@ -54,7 +54,8 @@ func must(t *testing.T, err error) {
 func TestACertificateIsNoLease(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.Found(3, v36, "a", "b", "c", "d")
+	c.Found(3, v36, "a", "b", "c")
+	c.Start("d")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	target := c.Node("b")

@@ -35,15 +35,6 @@ func another(c *harness.Cluster, within time.Duration, gone *harness.Node, said 
 	return next
 }
 
-// sizes remembers how much each daemon has said.
-func sizes(c *harness.Cluster) map[string]int {
-	said := map[string]int{}
-	for _, n := range c.Nodes() {
-		said[n.Name] = n.LogSize()
-	}
-	return said
-}
-
 // healthz asks a daemon's health page.
 func healthz(ctx context.Context, n *harness.Node, port, want int) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:%d/healthz", n.Address, port), nil)

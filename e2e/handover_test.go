@@ -259,6 +259,7 @@ func TestHandoverThereAndBack(t *testing.T) {
 	d.Start()
 	c.SetSpec(4, v36)
 	c.WaitNames(harness.Soon, "a", "b", "c", "d")
+	allServe(c, 4)
 	c.SetSpec(3, v36)
 	c.WaitNames(harness.Soon, "a", "b", "c")
 	hosts[1].node.Kill()

@@ -36,6 +36,7 @@ func TestAClosedPeerPort(t *testing.T) {
 	open := closedBetween(c, c.Node("b"), c.Node("c"))
 	c.WaitHold(harness.Soon, "peer-unreachable")
 	w.WaitMore(harness.Soon, 10)
+	allServe(c, 3)
 	c.SetSpec(2, v36)
 	c.WaitVoters(harness.Soon, 2)
 	w.WaitMore(harness.Soon, 10)

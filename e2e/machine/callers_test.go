@@ -28,12 +28,10 @@ func TestJoinsWithASlowMirror(t *testing.T) {
 	for _, h := range hosts[1:] {
 		h.copyCA(a)
 		h.vars["ETCDADM_BINARIES_DIR"] = ""
-		joins = append(joins, h.begin("join", "https://127.0.0.1:1,"+a.clientURL(), "--release-url", url))
+		joins = append(joins, h.beginsInTurn("join", "https://127.0.0.1:1,"+a.clientURL(), "--release-url", url))
 	}
 	for _, j := range joins {
-		if err := j.cmd.Wait(); err != nil {
-			t.Errorf("%v: %s", err, j.said())
-		}
+		j.succeeds()
 	}
 	a.wantVoters("a", "b", "c")
 }
@@ -79,7 +77,7 @@ func TestAControllerRemovesMembersWhileOthersJoin(t *testing.T) {
 	var joins []*running
 	for _, h := range hosts[3:] {
 		h.copyCA(a)
-		joins = append(joins, h.begin("join", a.clientURL()+","+hosts[1].clientURL()))
+		joins = append(joins, h.beginsInTurn("join", a.clientURL()+","+hosts[1].clientURL()))
 	}
 	client := a.client(a)
 	for _, old := range hosts[1:3] {
@@ -87,9 +85,7 @@ func TestAControllerRemovesMembersWhileOthersJoin(t *testing.T) {
 		old.kill()
 	}
 	for _, j := range joins {
-		if err := j.cmd.Wait(); err != nil {
-			t.Errorf("%v: %s", err, j.said())
-		}
+		j.succeeds()
 	}
 	a.wantVoters("a", "d", "e")
 	for _, h := range []*host{a, hosts[3], hosts[4]} {

@@ -400,7 +400,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				if err == nil {
 					break
 				}
-				if !killed || life > 10*time.Second {
+				if !killed || life > commandTime {
 					t.Fatalf("after a life of %s it does not go on: %v\n%s", life, err, &said)
 				}
 				s.h.cutPower()

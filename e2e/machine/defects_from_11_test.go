@@ -85,7 +85,7 @@ func waitingEnds(t *testing.T) {
 	if r.code == 0 {
 		r = b.run("join", "phase", "health", "--start-timeout=2s", a.clientURL())
 	}
-	if took := time.Since(began); r.code == 0 || took < 2*time.Second || took > 30*time.Second ||
+	if took := time.Since(began); r.code == 0 || took < 2*time.Second || took > commandTime ||
 		!strings.Contains(r.stderr, "within 2s") {
 		t.Errorf("after %s: %s", took, r)
 	}
@@ -159,22 +159,21 @@ func joinAsksAllEndpoints(t *testing.T) {
 		"https://" + hanging.Addr().String(), "https://127.0.0.1:1", b.clientURL(), a.clientURL(),
 	}, ",")
 	c.fails(3, []string{"learner-pending"}, "join", "--retry=false", all)
-	var wg sync.WaitGroup
-	wg.Go(func() { c.ok("join", all) })
+	join := c.beginsInTurn("join", all)
 	for _, p := range joinPhases[start:] {
 		b.ok("join", "phase", p, a.clientURL())
 	}
-	wg.Wait()
+	join.succeeds()
 	a.wantVoters("a", "b", "c")
 	// A cluster that comes up later is waited for.
 	for _, h := range hosts {
 		h.kill()
 	}
 	c.fails(1, []string{"cluster-unreachable"}, "join", "--retry=false", "phase", "membership", a.clientURL())
-	wg.Go(func() { c.ok("join", "phase", "membership", a.clientURL()) })
+	join = c.beginsInTurn("join", "phase", "membership", a.clientURL())
 	a.ok("init", "phase", "start")
 	b.ok("join", "phase", "start", a.clientURL())
-	wg.Wait()
+	join.succeeds()
 }
 
 // 18: the default etcd was too old for kubeadm, from where the project was once.
@@ -214,7 +213,7 @@ func connectTimeoutIsKept(t *testing.T) {
 	began := time.Now()
 	h.fails(1, []string{"100ms"}, "download", "--release-url", "http://"+hanging.Addr().String(),
 		"--download-connect-timeout=100ms")
-	if took := time.Since(began); took > 9*time.Second { // the default is 10 s, more than once
+	if took := time.Since(began); took > 19*time.Second { // the default is 10 s, more than once
 		t.Errorf("it took %s", took)
 	}
 }

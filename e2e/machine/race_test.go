@@ -3,14 +3,11 @@
 package machine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -18,62 +15,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
-
-// A running command is one that has not ended.
-type running struct {
-	h   *host
-	cmd *exec.Cmd
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (r *running) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.out.Write(p)
-}
-
-func (r *running) said() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.out.String()
-}
-
-// begin starts a command and does not wait for its end.
-func (h *host) begin(args ...string) *running {
-	h.t.Helper()
-	r := &running{h: h}
-	r.cmd = h.command(h.t.Context(), h.program, args...)
-	r.cmd.Stdout, r.cmd.Stderr = r, r
-	if err := h.start(r.cmd); err != nil {
-		h.t.Fatal(err)
-	}
-	h.t.Cleanup(func() { _ = r.cmd.Process.Kill() })
-	return r
-}
-
-// says waits until the command has said the words.
-func (r *running) says(words string) {
-	r.h.t.Helper()
-	eventually(r.h.t, commandTime, words, func() error {
-		if said := r.said(); !strings.Contains(said, words) {
-			return fmt.Errorf("it says %s", said)
-		}
-		return nil
-	})
-}
-
-// interrupted ends the command as Ctrl-C does.
-func (r *running) interrupted() {
-	r.h.t.Helper()
-	if err := r.cmd.Process.Signal(os.Interrupt); err != nil {
-		r.h.t.Fatal(err)
-	}
-	_ = r.cmd.Wait()
-	if code := r.cmd.ProcessState.ExitCode(); code != 130 {
-		r.h.t.Fatalf("an interrupted command ends with %d: %s", code, r.said())
-	}
-}
 
 // Machines that join at the same time take turns, and all get there.
 func TestJoinsAtOnce(t *testing.T) {
@@ -85,19 +26,17 @@ func TestJoinsAtOnce(t *testing.T) {
 			a := hosts[0]
 			a.ok("init")
 			a.put("before", "anything")
-			results := make([]result, count)
-			var all sync.WaitGroup
-			for i, h := range hosts[1:] {
+			var joins []*running
+			for _, h := range hosts[1:] {
 				h.copyCA(a)
-				all.Go(func() { results[i] = h.run("join", a.clientURL()) })
+				joins = append(joins, h.beginsInTurn("join", a.clientURL()))
 			}
-			all.Wait()
 			var names []string
-			for i, h := range hosts {
+			for _, h := range hosts {
 				names = append(names, h.name)
-				if results[i].code != 0 {
-					t.Errorf("%s", results[i])
-				}
+			}
+			for _, j := range joins {
+				j.succeeds()
 			}
 			for _, h := range hosts {
 				h.wantVoters(names...)
