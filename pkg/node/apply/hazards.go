@@ -22,9 +22,9 @@ const (
 	// found something: etcd repairs its list when it starts, and no file says so.
 	unknownFor = 10 * time.Second
 	presentFor = 30 * time.Second
-	// Data that cannot be read is pending for patience, and is read again each retryPeriod:
+	// Data that cannot be read is pending for unreadGrace, and is read again each retryPeriod:
 	// that of a member that has just been founded is not complete yet.
-	patience    = 10 * time.Second
+	unreadGrace = 10 * time.Second
 	retryPeriod = time.Second
 	// fresh is how long a check counts right before a change.
 	fresh = 10 * time.Second
@@ -92,7 +92,7 @@ func (l *dataWatch) judge(found []cluster.Hazard) []cluster.Hazard {
 	if l.unread.IsZero() {
 		l.unread = l.at
 	}
-	if l.at.Sub(l.unread) >= patience {
+	if l.at.Sub(l.unread) >= unreadGrace {
 		return found
 	}
 	found = slices.Clone(found)

@@ -147,7 +147,7 @@ func TestDataThatCannotBeReadIsPendingAtFirst(t *testing.T) {
 			t.Errorf("data that has just come is %s", h)
 		}
 	}
-	if h := after(patience); h.State != cluster.HazardUnknown {
+	if h := after(unreadGrace); h.State != cluster.HazardUnknown {
 		t.Errorf("data that has not been readable for long is %s", h)
 	}
 	data = cluster.NoHazards()
