@@ -125,11 +125,13 @@ func (l *view) leaving() cluster.NodeName {
 		trial := *l
 		trial.obs, trial.voters, trial.serving = obs, calm.voters, calm.serving
 		trial.holds, trial.frozen = nil, len(l.learners) > 0
-		op, _ := rule(&trial)
-		if r, ok := op.(*Remove); ok {
-			return l.hostOf(r.ID)
-		}
-		if op != nil {
+		switch op, _ := rule(&trial); op := op.(type) {
+		case *Remove:
+			return l.hostOf(op.ID)
+		case *QuarantineSet: // it goes next
+			return op.Node
+		case nil:
+		default:
 			return ""
 		}
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // ruleQuarantine opens members to clients, one at a time and the leader last:
-// each is restarted by it.
+// each is restarted by it. One that is about to be removed stays closed.
 func ruleQuarantine(l *view) (Operation, verdict) {
 	if l.sealing {
 		return nil, goOn
@@ -15,7 +15,7 @@ func ruleQuarantine(l *view) (Operation, verdict) {
 	var last *cluster.Node
 	for _, m := range l.voters {
 		n := l.nodeOf(m)
-		if n == nil || n.Assigned == nil || !n.Assigned.Quarantined {
+		if n == nil || n.Assigned == nil || !n.Assigned.Quarantined || l.surplus(m) {
 			continue
 		}
 		if !n.Reachable {

@@ -110,7 +110,10 @@ func (l *view) seal(r cluster.Request) (op Operation, done bool) {
 		return nil, true
 	}
 	members, _ := l.runners()
-	begun := slices.ContainsFunc(members, func(m Runner) bool { return l.node(m.Name).Assigned.Quarantined })
+	begun := slices.ContainsFunc(l.voters, func(m cluster.Member) bool {
+		n := l.nodeOf(m)
+		return n != nil && n.Assigned != nil && n.Assigned.Quarantined && !l.surplus(m)
+	})
 	if !begun && !l.sealable(r, members) {
 		return nil, false
 	}
