@@ -61,7 +61,9 @@ func (l *Local) setAside(ctx context.Context, op *plan.DataSetAside) error {
 }
 
 // quarantine starts the process with the wanted URLs, and then records that.
-// Killed or failing in between, the record still says that it is to be done.
+// Killed in between, or where it cannot be recorded, the record still says that it is to be
+// done. A process that cannot be started so is started as before: it is kept running, or
+// tried again, by what it was given last, and nobody may want the other any more.
 func (l *Local) quarantine(ctx context.Context, on bool) error {
 	s := l.o.State.State()
 	if s.Assigned == nil {
@@ -78,7 +80,9 @@ func (l *Local) quarantine(ctx context.Context, on bool) error {
 	crashpoint.Hit("quarantine.before-restart")
 	if !s.Assigned.Stopped && l.o.Proc.Status().State != cluster.ProcessStopped {
 		if err := l.run(ctx, s, state); err != nil {
-			return err
+			ctx, end := context.WithTimeout(context.WithoutCancel(ctx), quickDeadline)
+			defer end()
+			return errors.Join(err, l.run(ctx, l.o.State.State(), state))
 		}
 	}
 	crashpoint.Hit("quarantine.before-record")

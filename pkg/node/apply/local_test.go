@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -193,6 +194,29 @@ func TestAQuarantineThatFailsIsNotTakenForDone(t *testing.T) {
 	wantError(t, err, "issue etcd's certificates: disk full")
 	if h.disk().Assigned.Quarantined {
 		t.Error("the disk says that clients are kept away, and they are not")
+	}
+}
+
+// The program cannot be started for a while, and is then, for the URLs that the record says.
+func TestAQuarantineThatCannotBeStartedIsTakenBack(t *testing.T) {
+	h := bootstrapped(t)
+	etcd := filepath.Join(h.bins, "etcd-v"+writes.String(), "etcd")
+	h.forget()
+	if err := os.Rename(etcd, etcd+".kept"); err != nil {
+		t.Fatal(err)
+	}
+	syscall.ForkLock.RLock() // see fakes
+	err := os.WriteFile(etcd, []byte("no program"), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, h.do(&plan.QuarantineSet{Node: "a"}), "exec format error")
+	if err := os.Rename(etcd+".kept", etcd); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.env("ETCD_LISTEN_CLIENT_URLS"); h.disk().Assigned.Quarantined || !strings.HasSuffix(got, ":2") {
+		t.Errorf("it listens on %s, and the record says %+v", got, h.disk().Assigned)
 	}
 }
 
