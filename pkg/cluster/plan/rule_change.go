@@ -140,18 +140,6 @@ func ruleShrink(l *view) (Operation, verdict) {
 	return l.removeVoter(victim), goOn
 }
 
-// closes returns the node whose member is closed to clients before it is removed, nil where
-// it is not: what clients ask of a member that was removed fails. It is restarted by that,
-// so the others must be a majority without it.
-func (l *view) closes(m cluster.Member) *cluster.Node {
-	n := l.nodeOf(m)
-	if n == nil || !n.Reachable || n.Assigned == nil || n.Assigned.Quarantined || !l.serves(m) ||
-		l.serving-1 < cluster.Quorum(len(l.voters)) {
-		return nil
-	}
-	return n
-}
-
 // surplus reports whether a voter is the next one that the spec does not want.
 func (l *view) surplus(m cluster.Member) bool {
 	return len(l.voters) > l.spec.MemberCount && l.victim().ID == m.ID

@@ -81,11 +81,24 @@ func (l *view) linkedWithout(m cluster.Member, what string) bool {
 // gathers reports whether without m a leader among the voters that serve would reach a
 // majority of the rest; otherwise it holds. Some of them may be apart.
 func (l *view) gathers(m cluster.Member, what string) bool {
-	var broken *cluster.Link
+	most, broken := l.gathered(m, l.serves)
+	if most >= cluster.Quorum(len(l.voters)-1) {
+		return true
+	}
+	if broken != nil {
+		l.hold(PeerUnreachable, "%s waits: no leader would reach a majority of the other voters at their peer ports: %s", what,
+			broken.Why)
+	}
+	return false
+}
+
+// gathered returns how many of the voters that count, without m, a leader among them
+// reaches at most, and a link by which one does not reach another.
+func (l *view) gathered(m cluster.Member, counts func(cluster.Member) bool) (most int, broken *cluster.Link) {
 	for _, leader := range l.voters {
 		reached := 0
 		for _, v := range l.voters {
-			if leader.ID == m.ID || v.ID == m.ID || !l.serves(leader) || !l.serves(v) {
+			if leader.ID == m.ID || v.ID == m.ID || !counts(leader) || !counts(v) {
 				continue
 			}
 			link := l.apart(leader, v)
@@ -95,15 +108,9 @@ func (l *view) gathers(m cluster.Member, what string) bool {
 				broken = link
 			}
 		}
-		if reached >= cluster.Quorum(len(l.voters)-1) {
-			return true
-		}
+		most = max(most, reached)
 	}
-	if broken != nil {
-		l.hold(PeerUnreachable, "%s waits: no leader would reach a majority of the other voters at their peer ports: %s", what,
-			broken.Why)
-	}
-	return false
+	return most, broken
 }
 
 // apart returns the link by which two members cannot talk: neither that tells of the

@@ -2,12 +2,13 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
 // ruleQuarantine opens members to clients, one at a time and the leader last:
-// each is restarted by it. One that is about to be removed stays closed.
+// each is restarted by it. One that is to be removed stays closed.
 func ruleQuarantine(l *view) (Operation, verdict) {
 	if l.sealing {
 		return nil, goOn
@@ -95,4 +96,31 @@ func (l *view) unopened() cluster.Revision {
 		}
 	}
 	return rec.Restored.Revision
+}
+
+// closes returns the node whose member is closed to clients before it is removed, nil where
+// it is not: what clients ask of a member that was removed fails. That is a courtesy, which
+// keeps no removal back: it is for a node that can carry it out, and has not just failed to.
+// Its member is restarted by it, so the others must do without.
+func (l *view) closes(m cluster.Member) *cluster.Node {
+	n := l.nodeOf(m)
+	switch {
+	case n == nil || !n.Reachable || !l.runsMember(n, m) || n.Assigned.Quarantined || !l.serves(m):
+	case n.Storage.Bad() || n.FactsAge > oldFacts || l.short(m):
+	case l.failure(&QuarantineSet{Node: n.Name}) != nil:
+	case l.spares(m):
+		return n
+	}
+	return nil
+}
+
+// spares reports whether the others go on while m is restarted: a leader among them
+// reaches a majority of all.
+func (l *view) spares(m cluster.Member) bool {
+	most, _ := l.gathered(m, func(v cluster.Member) bool {
+		n := l.nodeOf(v)
+		return l.serves(v) && (n == nil || !n.Reachable ||
+			!n.Storage.Bad() && n.Storage.Pending < time.Second && n.Differs == "")
+	})
+	return most >= cluster.Quorum(len(l.voters))
 }
