@@ -16,7 +16,7 @@ import (
 // machine says. Package sim asks the same of worlds that do.
 func TestLaws(t *testing.T) {
 	operations, holds := 0, 0
-	for seed := range uint64(30000) {
+	for seed := range uint64(33000) {
 		spec, obs := randomWorld(rand.New(rand.NewPCG(seed, 3)))
 		op, why := plan.Next(spec, obs)
 		if again, _ := plan.Next(spec, obs); !reflect.DeepEqual(op, again) {

@@ -140,20 +140,36 @@ func ruleShrink(l *view) (Operation, verdict) {
 	return l.removeVoter(victim), goOn
 }
 
-// surplus reports whether a voter is the next one that the spec does not want.
-func (l *view) surplus(m cluster.Member) bool {
-	return len(l.voters) > l.spec.MemberCount && l.victim().ID == m.ID
-}
-
 // removable reports whether the removal of m may begin now.
 func (l *view) removable(m cluster.Member) bool {
 	return !l.frozen || l.unrecorded != "" && m.Name == l.unrecorded
 }
 
-func (l *view) victim() cluster.Member {
-	return slices.MaxFunc(l.voters, func(a, b cluster.Member) int {
-		return cmp.Or(cmp.Compare(l.trouble(a), l.trouble(b)), strings.Compare(string(a.Name), string(b.Name)))
+// victim returns the voter that leaves first.
+func (l *view) victim() cluster.Member { return l.leaveInOrder()[0] }
+
+// leaveInOrder returns the voters, who leaves first before the others.
+func (l *view) leaveInOrder() []cluster.Member {
+	list := slices.Clone(l.voters)
+	slices.SortStableFunc(list, func(a, b cluster.Member) int {
+		return cmp.Or(cmp.Compare(l.leaves(b), l.leaves(a)), strings.Compare(string(b.Name), string(a.Name)))
 	})
+	return list
+}
+
+// leaves ranks members by what speaks for removing them. Who has been closed to clients
+// for it goes before one whose disk has become slow: that comes and goes, and members
+// would be restarted for it again and again.
+func (l *view) leaves(m cluster.Member) int {
+	const closed = 2
+	switch trouble := l.trouble(m); {
+	case trouble >= 2:
+		return closed + trouble
+	case l.quarantined(m):
+		return closed
+	default:
+		return trouble
+	}
 }
 
 // trouble ranks members by how little they are worth keeping. One late answer is

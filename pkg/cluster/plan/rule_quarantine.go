@@ -114,6 +114,20 @@ func (l *view) closes(m cluster.Member) *cluster.Node {
 	return nil
 }
 
+// surplus reports whether a voter is one of those that the spec does not want, as it was
+// read last: that nobody is removed while the store does not answer opens nobody.
+func (l *view) surplus(m cluster.Member) bool {
+	count := len(l.voters) - l.asked
+	return count > 0 &&
+		slices.ContainsFunc(l.leaveInOrder()[:count], func(v cluster.Member) bool { return v.ID == m.ID })
+}
+
+// quarantined reports whether m is closed to clients, as far as is known.
+func (l *view) quarantined(m cluster.Member) bool {
+	n := l.nodeOf(m)
+	return n != nil && n.Assigned != nil && n.Assigned.Quarantined
+}
+
 // spares reports whether the others go on while m is restarted: a leader among them
 // reaches a majority of all.
 func (l *view) spares(m cluster.Member) bool {

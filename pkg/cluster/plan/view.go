@@ -22,6 +22,8 @@ type view struct {
 	// healthy counts the voters by which the cluster runs, serving those among them
 	// on which a step may rely: the others did not serve this time.
 	healthy, serving int
+	// asked is how many voters the spec asks for, also where nobody is removed for it.
+	asked int
 	// frozen says that no membership change may begin: one is unfinished, or
 	// its ground is not firm.
 	frozen bool
@@ -33,7 +35,7 @@ type view struct {
 }
 
 func newView(spec cluster.Spec, obs cluster.Observation) *view {
-	l := &view{spec: spec, policy: spec.Policy.WithDefaults(), obs: obs}
+	l := &view{spec: spec, policy: spec.Policy.WithDefaults(), obs: obs, asked: spec.MemberCount}
 	for _, m := range obs.Members {
 		if m.Learner {
 			l.learners = append(l.learners, m)
