@@ -33,6 +33,11 @@ func (l *view) restoreSealed(r cluster.Request) (Operation, verdict) {
 	if l.rollsFirst(r) {
 		return nil, goOn // the rule about versions does it, or says what is in the way
 	}
+	if l.shrinksFirst() {
+		l.hold(NotYet, "the restore as etcd %s begins when the cluster has %d voters", r.EtcdVersion, l.spec.MemberCount)
+		l.sealing = true
+		return nil, goOn
+	}
 	l.frozen, l.sealing = true, true
 	if op, done := l.seal(r); !done {
 		return op, verdict(op != nil)
@@ -103,6 +108,19 @@ func (l *view) rollsFirst(r cluster.Request) bool {
 	return lack == nil || !lack.Restore || !l.obs.Downgrade.IsZero()
 }
 
+// shrinksFirst reports whether voters that the spec does not want are removed before clients
+// are kept away from the others. One of them may be closed for that already, and does not
+// tell that the sealing has begun. Where it has, all are closed, and those that the spec
+// wants restore.
+func (l *view) shrinksFirst() bool {
+	return len(l.voters) > l.spec.MemberCount && !l.sealBegun()
+}
+
+// sealBegun reports whether clients are kept away from a voter that stays.
+func (l *view) sealBegun() bool {
+	return slices.ContainsFunc(l.voters, func(m cluster.Member) bool { return l.quarantined(m) && !l.surplus(m) })
+}
+
 // seal keeps clients away from all members, one after the other and the leader last,
 // after it has checked all that the restore needs. done says that it has.
 func (l *view) seal(r cluster.Request) (op Operation, done bool) {
@@ -110,10 +128,7 @@ func (l *view) seal(r cluster.Request) (op Operation, done bool) {
 		return nil, true
 	}
 	members, _ := l.runners()
-	begun := slices.ContainsFunc(l.voters, func(m cluster.Member) bool {
-		n := l.nodeOf(m)
-		return n != nil && n.Assigned != nil && n.Assigned.Quarantined && !l.surplus(m)
-	})
+	begun := l.sealBegun()
 	if !begun && !l.sealable(r, members) {
 		return nil, false
 	}

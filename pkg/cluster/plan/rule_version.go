@@ -233,6 +233,8 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 			l.hold(NotYet, "%s waits until the daemon of %s has recorded which member it runs", change, l.called(m))
 		case l.applied() > m.Applied+cluster.MaxBehind:
 			l.hold(QuorumMargin, "%s waits until %s has caught up", change, l.called(m))
+		case n.Assigned.Quarantined && l.surplus(m):
+			l.hold(NotYet, "%s waits until %s is removed", change, l.called(m))
 		case n.Assigned.Quarantined:
 			l.hold(NotYet, "%s waits until %s is open to clients", change, l.called(m))
 		case n.FreeBytes > 0 && n.FreeBytes < 3*logFile:
