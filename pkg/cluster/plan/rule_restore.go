@@ -194,7 +194,7 @@ func (l *view) closeRestored(r cluster.Request) Operation {
 		return nil
 	}
 	for _, m := range l.voters {
-		if n := l.nodeOf(m); n != nil && n.Reachable && n.Assigned != nil && n.Assigned.Quarantined {
+		if n := l.nodeOf(m); n != nil && n.Reachable && l.quarantined(m) && !l.surplus(m) {
 			l.hold(Restoring, "%s is to be opened to clients", n.Name)
 			return nil
 		}
