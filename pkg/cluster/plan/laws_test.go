@@ -15,7 +15,7 @@ import (
 // put together at random and mostly make no sense: nobody knows what a broken
 // machine says. Package sim asks the same of worlds that do.
 func TestLaws(t *testing.T) {
-	operations, holds := 0, 0
+	operations, holds, closed := 0, 0, 0
 	for seed := range uint64(33000) {
 		spec, obs := randomWorld(rand.New(rand.NewPCG(seed, 3)))
 		op, why := plan.Next(spec, obs)
@@ -36,9 +36,15 @@ func TestLaws(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %v in %s", seed, err, show(obs))
 		}
+		if err := turnsAround(p.Operations); err != nil {
+			t.Fatalf("seed %d: %v in %s", seed, err, show(obs))
+		}
 		for _, op := range p.Operations {
 			if obs, err = follow(spec, obs, op); err != nil {
 				t.Fatalf("seed %d: %v in %s", seed, err, show(obs))
+			}
+			if _, ok := op.(*plan.QuarantineSet); ok {
+				closed++
 			}
 		}
 		if !plan.Converged(spec, obs) && len(p.Holds) == 0 {
@@ -46,9 +52,34 @@ func TestLaws(t *testing.T) {
 		}
 		operations += len(p.Operations)
 	}
-	if operations < 30000 || holds < 3000 {
-		t.Errorf("%d operations and %d holds are too few to prove anything", operations, holds)
+	if operations < 30000 || holds < 3000 || closed < 100 {
+		t.Errorf("%d operations, %d holds and %d closed members are too few to prove anything", operations, holds, closed)
 	}
+}
+
+// turnsAround looks for a member that is closed to clients and opened again, or the other
+// way round, although nothing new was asked for: it is restarted by each.
+func turnsAround(ops []plan.Operation) error {
+	last := map[cluster.NodeName]plan.Operation{}
+	for _, op := range ops {
+		node := cluster.NodeName("")
+		switch op := op.(type) {
+		case *plan.QuarantineSet:
+			node = op.Node
+		case *plan.QuarantineLift:
+			node = op.Node
+		case *plan.SpecWrite, *plan.IncarnationCreate, *plan.RequestClose:
+			clear(last)
+		}
+		if node == "" {
+			continue
+		}
+		if before := last[node]; before != nil && plan.KindOf(before).Path != plan.KindOf(op).Path {
+			return fmt.Errorf("%s, and then %s", plan.Line(before), plan.Line(op))
+		}
+		last[node] = op
+	}
+	return nil
 }
 
 // TestPredictLeavesItsArgumentAlone makes sure that a prediction changes

@@ -130,6 +130,9 @@ func (s *stage) steps() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := turnsAround(p.Operations); err != nil {
+		return "", err
+	}
 	spec, obs := s.spec, s.obs
 	var b strings.Builder
 	for _, op := range p.Operations {
