@@ -81,7 +81,6 @@ func TestReach(t *testing.T) {
 		var list []string
 		for _, k := range plan.Kinds() {
 			switch k.Path {
-			case "quarantine set": // asked for by people
 			case "lease-voters adopt": // rare here: see TestAClusterWithoutRecordsIsTakenOver
 			case "member update": // nodes here stay where they are
 			case "member change-version", "member force-snapshot", "downgrade enable", "downgrade cancel":
