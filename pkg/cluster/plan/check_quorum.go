@@ -95,8 +95,8 @@ func (c checker) lift(op *QuarantineLift) error {
 			return nil
 		}
 	}
-	if healthy == voters {
-		return nil
+	if healthy == voters && voters-1 < cluster.Quorum(voters) {
+		return nil // one or two are opened in no other way
 	}
 	return c.stop(op.Node)
 }

@@ -313,7 +313,7 @@ func (s *stage) node(name cluster.NodeName) *cluster.Node {
 		Boot: "boot-" + cluster.Token(name), Published: true,
 		URLs: cluster.URLs{Peer: []string{"https://" + string(name) + ":2380"}, Client: []string{
 			"https://" + string(name) + ":4001",
-		}},
+		}, Quarantine: []string{"https://" + string(name) + ":8001"}},
 		Disk:     cluster.Disk{State: cluster.DiskEmpty},
 		Process:  cluster.Process{State: cluster.ProcessStopped},
 		Versions: []etcdversion.Version{standard},

@@ -13,8 +13,8 @@ func ruleQuarantine(l *view) (Operation, verdict) {
 	if l.sealing {
 		return nil, goOn
 	}
-	var last *cluster.Node
-	for _, m := range l.voters {
+	var last *cluster.Member
+	for i, m := range l.voters {
 		n := l.nodeOf(m)
 		if n == nil || n.Assigned == nil || !n.Assigned.Quarantined || l.surplus(m) {
 			continue
@@ -28,20 +28,21 @@ func ruleQuarantine(l *view) (Operation, verdict) {
 			continue
 		}
 		if m.ID == l.obs.Leader {
-			last = n
+			last = &l.voters[i]
 			continue
 		}
-		return l.lift(n)
+		return l.lift(m)
 	}
 	if last != nil {
-		return l.lift(last)
+		return l.lift(*last)
 	}
 	return nil, goOn
 }
 
 // lift waits where the restart would take the majority away. It does not keep
 // a dead voter from being replaced: that is what ends the wait.
-func (l *view) lift(n *cluster.Node) (Operation, verdict) {
+func (l *view) lift(m cluster.Member) (Operation, verdict) {
+	n := l.nodeOf(m)
 	if rec := l.restored(); rec != nil && rec.Token == l.obs.Token {
 		if serving := servedBefore(l.obs, *rec); len(serving) > 0 {
 			l.hold(Restoring, "clients are let in when the old incarnation cannot serve them any more: %s may; remove nodes that are gone for "+
@@ -58,6 +59,12 @@ func (l *view) lift(n *cluster.Node) (Operation, verdict) {
 	}
 	if l.serving < len(l.voters) && l.serving-1 < cluster.Quorum(len(l.voters)) {
 		l.hold(MemberStarting, "%s will be opened to clients when all voters are healthy: %s", n.Name, l.describe())
+		return nil, goOn
+	}
+	need := cluster.Quorum(len(l.voters))
+	if most, broken := l.gathered(m, l.serves); broken != nil && most < need && len(l.voters)-1 >= need {
+		l.hold(PeerUnreachable, "%s will be opened to clients when the others reach each other at their peer ports: %s", n.Name,
+			broken.Why)
 		return nil, goOn
 	}
 	return &QuarantineLift{Node: n.Name}, goOn
@@ -107,6 +114,7 @@ func (l *view) closes(m cluster.Member) *cluster.Node {
 	switch {
 	case n == nil || !n.Reachable || !l.runsMember(n, m) || n.Assigned.Quarantined || !l.serves(m):
 	case n.Storage.Bad() || n.FactsAge > oldFacts || l.short(m):
+	case len(n.URLs.Quarantine) == 0 || overlap(n.URLs.Quarantine, n.URLs.Client): // it would keep nobody away
 	case l.failure(&QuarantineSet{Node: n.Name}) != nil:
 	case l.spares(m):
 		return n

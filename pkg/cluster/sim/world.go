@@ -182,7 +182,7 @@ var urls = func() []cluster.URLs {
 	for i, n := range names {
 		list[i] = cluster.URLs{Peer: []string{"https://" + string(n) + ":2380"}, Client: []string{
 			"https://" + string(n) + ":4001",
-		}}
+		}, Quarantine: []string{"https://" + string(n) + ":8001"}}
 	}
 	return list
 }()
