@@ -33,6 +33,11 @@ func (b *bench) changes(ctx context.Context) error {
 			{"grow from 1 to 3", resize(3)},
 			{"a follower's daemon stopped and started", restarted(false)},
 			{"the leader's daemon stopped and started", restarted(true)},
+			{"grow from 3 to 5", func(ctx context.Context, t harness.T, c *harness.Cluster) {
+				c.Start("d", "e")
+				resize(5)(ctx, t, c)
+			}},
+			{"shrink from 5 to 3", resize(3)},
 		} {
 			b.changed(ctx, t, c, change)
 		}
