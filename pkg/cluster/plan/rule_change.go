@@ -100,7 +100,8 @@ func (l *view) behind(m cluster.Member) bool { return m.Applied < l.applied()/10
 // ruleShrink removes voters that the spec does not want: unhealthy ones first,
 // then by name from the end, never the raft leader and never below a healthy
 // majority. Nobody goes while a voter is late: within seconds it serves again, or
-// is unhealthy and goes first.
+// is unhealthy and goes first. One that was just closed for this is late by that, and
+// is not waited for.
 func ruleShrink(l *view) (Operation, verdict) {
 	if len(l.voters) <= l.spec.MemberCount {
 		return nil, goOn
@@ -110,7 +111,7 @@ func ruleShrink(l *view) (Operation, verdict) {
 		return nil, goOn
 	}
 	for _, m := range l.voters {
-		if m.Condition == cluster.Late {
+		if m.Condition == cluster.Late && !(m.ID == victim.ID && l.quarantined(m)) {
 			l.hold(QuorumMargin, "no voter is removed while the state of %s is unclear: %s", l.called(m), m.Why)
 			return nil, goOn
 		}
