@@ -143,6 +143,9 @@ func TestTheOriginalStartsBesideItsCopy(t *testing.T) {
 		return err
 	})
 	w.WaitMore(harness.Soon, 10)
+	// They begin no etcd, and listen for longer to what the others hear.
+	slow := []string{"ETCD_HEARTBEAT_INTERVAL=1000", "ETCD_ELECTION_TIMEOUT=10000"}
+	b.Env = slow
 	b.Start()
 	endsSaying(t, b, "is a copy of that member's", "hears from it")
 	// Nor at the same address, from another directory.
@@ -150,7 +153,7 @@ func TestTheOriginalStartsBesideItsCopy(t *testing.T) {
 	if err := os.CopyFS(other.Dir, os.DirFS(b.Dir)); err != nil {
 		t.Fatal(err)
 	}
-	other.Address, other.Flags, other.MayEnd = twin.Address, twin.Flags, true
+	other.Address, other.Flags, other.Env, other.MayEnd = twin.Address, twin.Flags, slow, true
 	other.Start()
 	endsSaying(t, other, "is a copy of that member's", "hears from it")
 	w.WaitMore(harness.Soon, 100)

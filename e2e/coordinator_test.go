@@ -60,7 +60,7 @@ func TestCoordinatorsDiskHangs(t *testing.T) {
 		t.Skipf("no disk can be made to freeze: %v", err)
 	}
 	port := testport.Free(t)
-	c := start(t, quick...)
+	c := start(t, calm...)
 	a := c.Node("a")
 	a.Flags = []string{fmt.Sprintf("--etcd-manager-metrics-port=%d", port)}
 	d := c.NewDisk(a, 600)
@@ -130,7 +130,7 @@ func lead(t *testing.T, c *harness.Cluster, n *harness.Node) {
 // was about to publish yields to what its successor has published.
 func TestCoordinatorStandsStill(t *testing.T) {
 	t.Parallel()
-	c := start(t, "--replace-grace=10s", "--bootstrap-grace=2s")
+	c := start(t, calm...)
 	c.Found(3, v36, "a", "b", "c")
 	c.Start("d")
 	w := c.Write()
@@ -142,7 +142,7 @@ func TestCoordinatorStandsStill(t *testing.T) {
 		another(c, harness.Soon, gone, said)
 		later := published(c, gone)
 		// Daemons that are away are no members that are down: their etcds serve.
-		pause(c, 12*time.Second)
+		pause(c, 35*time.Second)
 		gone.Continue()
 		w.WaitMore(harness.Soon, 10)
 		c.Eventually(harness.Soon, "a status of that term or a later one", func(context.Context) error {
@@ -272,7 +272,7 @@ func poison(t *testing.T, dir string) {
 // and they are still paused.
 func TestPauseOutlastsARestartWithoutTheStore(t *testing.T) {
 	t.Parallel()
-	c := start(t, quick...)
+	c := start(t, calm...)
 	c.Found(3, v36, "a", "b", "c")
 	if _, err := c.Ctl("pause", "--reason=maintenance"); err != nil {
 		t.Fatal(err)
@@ -304,7 +304,7 @@ func TestPauseOutlastsARestartWithoutTheStore(t *testing.T) {
 		}
 		return fmt.Errorf("none says so")
 	})
-	pause(c, 15*time.Second) // longer than the grace time
+	pause(c, 35*time.Second) // longer than the grace time
 	if list := members(t, c); len(list) != 3 {
 		t.Errorf("%d members: c was replaced", len(list))
 	}

@@ -108,7 +108,7 @@ func TestHungDiskWhileNobodyWrites(t *testing.T) {
 // With a spare, the voter whose disk hangs is replaced, and no backup is taken of
 // it meanwhile.
 func TestHungDiskAndASpare(t *testing.T) {
-	c, _, d := hanging(t, "--replace-grace=5s")
+	c, _, d := hanging(t, "--replace-grace=30s")
 	w := c.Write()
 	c.Start("d")
 	w.WaitMore(harness.Soon, 10)

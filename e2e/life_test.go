@@ -147,7 +147,7 @@ func idle(t *testing.T, c *harness.Cluster) {
 
 func TestReplaceByAnotherName(t *testing.T) {
 	t.Parallel()
-	c := start(t, quick...)
+	c := start(t, calm...)
 	c.Found(3, v36, "a", "b", "c")
 	w := c.Write()
 	gone := follower(t, c)

@@ -78,3 +78,7 @@ func start(t *testing.T, flags ...string) *harness.Cluster {
 // quick are flags for tests that wait for the times of the policy. On a busy machine a
 // member that is well may not be heard of for some seconds.
 var quick = []string{"--replace-grace=6s", "--bootstrap-grace=2s"}
+
+// calm are flags for tests in which one member is replaced, and no other one: one that is well
+// is not taken for lost, however busy the machine is.
+var calm = []string{"--replace-grace=30s", "--bootstrap-grace=2s"}

@@ -184,8 +184,10 @@ func joinOfScripts(t *testing.T) {
 	}
 	a.ran("etcdadm init --bind-address 0.0.0.0")
 	b.copyCA(a)
-	b.ran("etcdadm join --name=b2 --server-cert-extra-sans= --disk-priorities=Nice=-5 --retry=false -l debug " +
-		"https://192.0.2.1:2379/")
+	b.repeated(func() result {
+		return b.shell("etcdadm join --name=b2 --server-cert-extra-sans= --disk-priorities=Nice=-5 --retry=false -l debug " +
+			"https://192.0.2.1:2379/")
+	})
 	a.wantVoters("a", "b2")
 	if unit := b.read(b.path("units", "etcd.service")); !strings.Contains(unit, "\nNice=-5\n") ||
 		strings.Contains(unit, "IOSchedulingClass") {

@@ -121,9 +121,24 @@ func grow(t *testing.T, hosts []*host) map[string]string {
 // observe checks what the commands tell that change nothing.
 func observe(h *host) {
 	h.t.Helper()
-	status := h.ok("status")
-	if strings.Count(status, "leader") != 1 || strings.Count(status, "voter") != 2 {
-		h.t.Errorf("%s: not one leader and two voters:\n%s", h.name, status)
+	eventually(h.t, commandTime, h.name+" sees all members", func() error { return h.seesAll() })
+	id := h.id()
+	for _, m := range h.members() {
+		if m.Name == h.name && m.ID != id {
+			h.t.Errorf("%s: info says %d, the member list %d", h.name, id, m.ID)
+		}
+	}
+}
+
+// seesAll asks twice for the status of a cluster of three in which all is well.
+func (h *host) seesAll() error {
+	h.t.Helper()
+	table, object := h.run("status"), h.run("status", "-o", "json")
+	if table.code != 0 || strings.Count(table.stdout, "leader") != 1 || strings.Count(table.stdout, "voter") != 2 {
+		return fmt.Errorf("not one leader and two voters: %s", table)
+	}
+	if object.code != 0 {
+		return fmt.Errorf("%s", object)
 	}
 	var seen struct {
 		Service struct{ State string }
@@ -134,21 +149,16 @@ func observe(h *host) {
 			}
 		}
 	}
-	h.unmarshal(h.ok("status", "-o", "json"), &seen)
+	h.unmarshal(object.stdout, &seen)
 	if seen.Service.State != "running" || len(seen.Remote.Members) != 3 {
-		h.t.Errorf("%s: status is %+v", h.name, seen)
+		return fmt.Errorf("status is %+v", seen)
 	}
 	for _, m := range seen.Remote.Members {
 		if !m.Healthy {
-			h.t.Errorf("%s: %s is not healthy", h.name, m.Name)
+			return fmt.Errorf("%s is not healthy", m.Name)
 		}
 	}
-	id := h.id()
-	for _, m := range h.members() {
-		if m.Name == h.name && m.ID != id {
-			h.t.Errorf("%s: info says %d, the member list %d", h.name, id, m.ID)
-		}
-	}
+	return nil
 }
 
 // rejoin has b leave and come back as a new member.

@@ -91,7 +91,7 @@ func TestOverALiveMember(t *testing.T) {
 	for _, h := range hosts {
 		h.unchanged("join of a version too far", func() {
 			h.fails(3, []string{"version-step"}, "join", "--version="+v37, "--binaries-dir="+newer, a.clientURL(),
-				"--membership-timeout=10s")
+				"--membership-timeout=60s")
 		})
 	}
 	a.unchanged("init of another name", func() {
@@ -146,7 +146,7 @@ func TestGarbageInTheEnvironment(t *testing.T) {
 		"open quotation": whole + "ETCD_LOG_LEVEL=\"debug\n",
 	} {
 		b.write(b.path("etc", "etcd.env"), text, 0o600)
-		r := b.run("join", "--membership-timeout=10s", a.clientURL())
+		r := b.run("join", "--membership-timeout=60s", a.clientURL())
 		switch {
 		case r.code != 0 && (!strings.Contains(r.stderr, b.path("etc", "etcd.env")) || !strings.Contains(r.stderr, "hint: ")):
 			t.Errorf("%s: %s", name, r)

@@ -82,7 +82,7 @@ func TestDiskFillsUp(t *testing.T) {
 	h.write(ballast, strings.Repeat("x", 100<<20), 0o600)
 	h.resize(h.path("data"), "260m") // less than what is there needs, with the next log
 	h.kill()
-	if r := h.run("init", "--start-timeout=5s"); r.code != 0 && !strings.Contains(r.stderr, "space") &&
+	if r := h.run("init", "--start-timeout=60s"); r.code != 0 && !strings.Contains(r.stderr, "space") &&
 		!strings.Contains(r.stderr, "MiB are free") {
 		t.Errorf("the full disk is not named: %s", r)
 	}

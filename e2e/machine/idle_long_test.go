@@ -22,7 +22,10 @@ func TestJoinOfAnIdleCluster(t *testing.T) {
 			for range 50 { // 20,000 entries: the log has only the last ones, and etcd sends a snapshot
 				writers.Go(func() (err error) {
 					for i := 0; i < 400 && err == nil; i++ {
-						_, err = kv.Put(t.Context(), "k", "v")
+						err = poll(commandTime, func() error {
+							_, err := kv.Put(t.Context(), "k", "v")
+							return err
+						})
 					}
 					return err
 				})
@@ -30,7 +33,7 @@ func TestJoinOfAnIdleCluster(t *testing.T) {
 			if err := writers.Wait(); err != nil {
 				t.Fatal(err)
 			}
-			b.ok("join", "--retry=false", a.clientURL())
+			b.repeated(func() result { return b.run("join", "--retry=false", a.clientURL()) })
 			b.wantVoters("a", "b")
 		})
 	}

@@ -3,7 +3,6 @@
 package machine
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,11 +16,7 @@ import (
 func TestAnOrphanDoesNotBlockTheCluster(t *testing.T) {
 	t.Parallel()
 	a, b := strange(t)
-	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
-	defer cancel()
-	if _, err := a.client(a).MemberAddAsLearner(ctx, []string{"https://127.0.0.1:1"}); err != nil {
-		t.Fatal(err)
-	}
+	addLearner(t, a.client(a), "https://127.0.0.1:1")
 	b.fails(3, []string{"learner-pending"}, "join", "--membership-timeout=10s", a.clientURL())
 	if n := len(a.members()); n != 2 {
 		t.Fatalf("there are %d members", n)

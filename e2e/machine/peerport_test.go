@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"context"
 	"strings"
 	"testing"
 )
@@ -16,13 +17,11 @@ func TestAClosedPeerPortIsToldBeforeAJoin(t *testing.T) {
 	}
 	// Nothing listens where the member is said to be. It goes on alone.
 	c := a.client(a)
-	members, err := c.MemberList(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.MemberUpdate(t.Context(), members.Members[0].ID, []string{"https://127.0.0.1:1"}); err != nil {
-		t.Fatal(err)
-	}
+	id := a.members()[0].ID
+	changes(t, "another peer URL", func(ctx context.Context) error {
+		_, err := c.MemberUpdate(ctx, id, []string{"https://127.0.0.1:1"})
+		return err
+	})
 	for _, args := range [][]string{
 		{"preflight", "--endpoints", a.clientURL()}, {"join", "--dry-run", a.clientURL()},
 	} {

@@ -4,16 +4,15 @@ package machine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // Machines that join at the same time take turns, and all get there.
@@ -78,13 +77,8 @@ func TestTwoCommandsAtOnce(t *testing.T) {
 func TestInterruptedJoin(t *testing.T) {
 	t.Parallel()
 	a, b := strange(t)
-	ctx, cancel := context.WithTimeout(t.Context(), commandTime)
-	defer cancel()
 	client := a.client(a)
-	other, err := client.MemberAddAsLearner(ctx, []string{"https://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := addLearner(t, client, "https://127.0.0.1:1")
 	join := b.begin("join", a.clientURL())
 	join.says("another member is joining")
 	join.interrupted()
@@ -96,9 +90,7 @@ func TestInterruptedJoin(t *testing.T) {
 	b.fails(3, []string{"learner-pending", "etcdadm remove"}, "join", "--retry=false", a.clientURL())
 	join = b.begin("join", a.clientURL())
 	join.says("another member is joining")
-	if _, err := client.MemberRemove(ctx, other.Member.ID); err != nil {
-		t.Fatal(err)
-	}
+	removeID(t, client, other)
 	if err := join.cmd.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, join.said())
 	}
@@ -220,8 +212,10 @@ func TestMemberListChangesMeanwhile(t *testing.T) {
 			b.copyCA(a)
 			direct := a.client(a)
 			direct.SetEndpoints("https://" + g.inner)
+			var begun atomic.Bool
 			done := make(chan uint64, 1)
 			g.at(nth, func() {
+				begun.Store(true)
 				var id uint64
 				ctx, cancel := context.WithTimeout(t.Context(), askTime) // etcd drops one of two changes, and is silent
 				defer cancel()
@@ -230,20 +224,12 @@ func TestMemberListChangesMeanwhile(t *testing.T) {
 				}
 				done <- id // 0 where b is the learner already
 			})
-			r := b.run("join", "--membership-timeout=30s", a.clientURL())
-			if len(done) == 0 {
+			r := b.run("join", "--membership-timeout=90s", a.clientURL())
+			if !begun.Load() {
 				t.Skipf("the join makes fewer than %d connections", nth)
 			}
 			if other := <-done; other != 0 {
-				eventually(t, commandTime, "the removal of the other learner", func() error {
-					ctx, cancel := context.WithTimeout(t.Context(), askTime)
-					defer cancel()
-					_, err := direct.MemberRemove(ctx, other)
-					if errors.Is(err, rpctypes.ErrMemberNotFound) {
-						return nil // by a call before, whose answer was lost
-					}
-					return err
-				})
+				removeID(t, direct, other)
 			}
 			if r.code != 0 {
 				if r.code != 3 && r.code != 4 {
@@ -272,7 +258,7 @@ func TestRemovedWhileItJoins(t *testing.T) {
 			a.ok("remove", "--force", fmt.Sprintf("%x", m.ID))
 		}
 	}
-	r := b.run("join", "--membership-timeout=30s", a.clientURL())
+	r := b.run("join", "--membership-timeout=90s", a.clientURL())
 	if r.code != 0 && r.code != 3 {
 		t.Errorf("a member that was removed meanwhile: %s", r)
 	}

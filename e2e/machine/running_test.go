@@ -79,3 +79,17 @@ func (r *running) interrupted() {
 		r.h.t.Fatalf("an interrupted command ends with %d: %s", code, r.said())
 	}
 }
+
+// repeated has a command succeed that does not wait for others: it ends at the first question
+// that a busy etcd does not answer in time, so that it may be run three times.
+func (h *host) repeated(run func() result) {
+	h.t.Helper()
+	for try := 1; ; try++ {
+		switch r := run(); {
+		case r.code == 0:
+			return
+		case try == 3:
+			h.t.Fatalf("%s: %s", h.name, r)
+		}
+	}
+}

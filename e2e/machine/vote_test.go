@@ -132,7 +132,7 @@ func TestAVoterThatNeverServesIsTakenBack(t *testing.T) {
 	a, c := hosts[0], hosts[2]
 	found(hosts[:2]...)
 	c.copyCA(a)
-	r := c.fails(1, []string{"the join was undone"}, "join", a.clientURL(), "--start-timeout=20s", c.closedBy())
+	r := c.fails(1, []string{"the join was undone"}, "join", a.clientURL(), "--start-timeout=60s", c.closedBy())
 	if !strings.Contains(r.stderr, "member promote --name=c") {
 		t.Errorf("it had no vote: %s", r)
 	}
