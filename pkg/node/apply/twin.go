@@ -148,7 +148,11 @@ func (l *Local) heard(ctx context.Context, id cluster.MemberID, lists [][]cluste
 		if reading > 0 && wait.For(ctx, l.hears()) != nil {
 			return nil
 		}
-		asking, cancel := context.WithTimeout(ctx, servesTimeout)
+		timeout := servesTimeout
+		if reading > 0 {
+			timeout = twinTimeout // who is asked has answered a moment ago
+		}
+		asking, cancel := context.WithTimeout(ctx, timeout)
 		now := l.received(asking, id, others)
 		cancel()
 		others = slices.DeleteFunc(others, func(m cluster.Member) bool {
