@@ -105,6 +105,7 @@ func TestPartitionWhileRunning(t *testing.T) {
 				w.WaitMore(harness.Soon, 10)
 			}
 			pause(c, 10*time.Second) // the store is polled, so a spec that is over may still be seen
+			allServe(c, p.spec)      // nobody is down for the grace time before idle has looked
 			idle(t, c)
 		})
 	}

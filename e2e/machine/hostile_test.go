@@ -413,7 +413,7 @@ func TestPortTaken(t *testing.T) {
 		}
 		// Despite it etcd cannot start, and the join is taken back.
 		b.fails(1, []string{"address already in use", "was undone"}, "join", "--ignore-preflight-errors=all",
-			"--start-timeout=60s", a.clientURL())
+			"--start-timeout=20s", a.clientURL())
 		a.alone()
 		b.nothing()
 		*port = free
