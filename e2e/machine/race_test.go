@@ -224,7 +224,7 @@ func TestMemberListChangesMeanwhile(t *testing.T) {
 				}
 				done <- id // 0 where b is the learner already
 			})
-			r := b.run("join", "--membership-timeout=90s", a.clientURL())
+			r := b.run("join", "--membership-timeout=60s", a.clientURL())
 			if !begun.Load() {
 				t.Skipf("the join makes fewer than %d connections", nth)
 			}
