@@ -20,6 +20,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
@@ -155,7 +156,9 @@ func (o options) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	if r.statusFile, err = initsystem.NewStatusFile(o.dir); err != nil {
 		return err
 	}
-	return r.keep(ctx, etcdproc.Config{Path: o.etcd, Env: append(env, "NOTIFY_SOCKET="+ready.name)})
+	return r.keep(ctx, etcdproc.Config{
+		Path: o.etcd, Env: append(env, "NOTIFY_SOCKET="+ready.name), ClientPorts: etcdconf.ClientPorts(env),
+	})
 }
 
 // environment reads the environment file.

@@ -80,6 +80,8 @@ func childMain(words []string) {
 		case "stay":
 			fmt.Println("ready")
 			select {}
+		case "serve": // on SIGTERM, as etcd, do not end before the client has; complain if a peer has
+			serve(arg)
 		case "supervise": // be a daemon whose etcd is another child
 			s, err := New(context.Background(), Options{Dir: arg})
 			if err == nil {

@@ -105,16 +105,24 @@ func (r *run) attend(c *child) (steady, stopped bool) {
 	}
 }
 
-// terminate asks the process to go, and makes it go if it does not.
+// terminate asks the process to go, has its clients go, and makes it go if it does not.
 func (r *run) terminate(c *child) string {
-	timeout := time.NewTimer(r.grace)
+	timeout, clients := time.NewTimer(r.grace), time.NewTimer(clientsTimeout)
 	defer timeout.Stop()
+	defer clients.Stop()
 	// Signalling fails only where the process has just ended by itself.
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case how := <-c.exited:
-		return how
-	case <-timeout.C:
+	for over := false; !over; {
+		select {
+		case how := <-c.exited:
+			return how
+		case <-clients.C:
+			// Where that fails it only takes longer.
+			_ = endClients(c.cmd.Process.Pid, r.cfg.ClientPorts)
+			clients.Reset(clientsTimeout / 4) // one may have been about to come
+		case <-timeout.C:
+			over = true
+		}
 	}
 	_ = c.cmd.Process.Kill()
 	return fmt.Sprintf("%s, as it had not ended %s after SIGTERM", <-c.exited, r.grace)

@@ -64,6 +64,10 @@ type Config struct {
 	Env []string
 	// WorkDir is its working directory, by default that of the daemon.
 	WorkDir string
+	// ClientPorts are those at which the process takes clients. Clients that are still
+	// connected to it a second after SIGTERM are cut off: it would wait for them. Two
+	// Configs that differ only in it are equal.
+	ClientPorts []uint16
 	// Before, if there is one, is called before each start of the process, which
 	// does not take place if it fails. What it returns is added to Env for this
 	// start, and takes the place of what is there by the same name. Two Configs
@@ -77,7 +81,7 @@ func (c Config) equal(d Config) bool {
 }
 
 func (c Config) clone() Config {
-	c.Args, c.Env = slices.Clone(c.Args), slices.Clone(c.Env)
+	c.Args, c.Env, c.ClientPorts = slices.Clone(c.Args), slices.Clone(c.Env), slices.Clone(c.ClientPorts)
 	return c
 }
 
@@ -184,9 +188,8 @@ func (s *Supervisor) Stop(ctx context.Context) error {
 	return s.StopWithin(ctx, s.opts.StopTimeout)
 }
 
-// StopWithin is Stop with another time between SIGTERM and SIGKILL. etcd waits
-// for its clients' streams to end, which takes it seconds; what it has
-// acknowledged is on the disk all the same. A Stop that is under way keeps its
+// StopWithin is Stop with another time between SIGTERM and SIGKILL. What etcd has
+// acknowledged is on the disk also where it is killed. A Stop that is under way keeps its
 // time.
 func (s *Supervisor) StopWithin(ctx context.Context, grace time.Duration) error {
 	if err := s.take(ctx); err != nil {

@@ -228,5 +228,8 @@ func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Con
 	if err != nil {
 		return etcdproc.Config{}, err
 	}
-	return etcdproc.Config{Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, Before: l.before(bin.Etcd, compared)}, nil
+	return etcdproc.Config{
+		Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, ClientPorts: etcdconf.ClientPorts(env),
+		Before: l.before(bin.Etcd, compared),
+	}, nil
 }
