@@ -1,63 +1,132 @@
 package etcdproc
 
 import (
-	"encoding/binary"
+	"context"
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
-// clientsTimeout is how long clients have to end their requests after SIGTERM. etcd ends
-// when none of them has a stream, and waits 7 s for it (embed.Etcd.Close and its request
-// timeout); those that watch have one until they are told. What etcd had taken of a client
-// is done by then, or its disk is slow.
+// clientsTimeout is how long clients have to end their requests after etcd has closed the
+// listener that took them. etcd waits 7 s for them (embed.Etcd.Close and its request
+// timeout); those that watch have one until they are told.
 const clientsTimeout = time.Second
 
-// endClients ends the connections that the process pid has accepted at one of the ports,
-// as its machine's failure would: their clients connect to another member. It is no error
-// where there are none. The kernel has to be built with CONFIG_INET_DIAG_DESTROY, and this
-// process needs CAP_NET_ADMIN.
-func endClients(pid int, ports []uint16) error {
-	own, err := sockets(pid)
-	if err != nil {
-		return err
+// cutClients looks every clientsTimeout whether the process still has connections that it
+// has accepted at one of the ports, and ends those whose listener it had closed by the
+// last time: as the failure of its machine would, so that their clients connect to
+// another member. It does so until ctx ends or the process has no such socket left, and
+// returns what is to be said of it. Where it fails, it does not try again.
+func cutClients(ctx context.Context, process *os.Process, ports []uint16) string {
+	if len(ports) == 0 {
+		return ""
 	}
-	var errs []error
-	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		list, err := netlink.SocketDiagTCP(family)
-		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) { // what is missing is asked for again
-			errs = append(errs, fmt.Errorf("list the connections of etcd: %w", err))
+	c := cutter{process: process, ports: ports}
+	for pause := clientsTimeout / 4; wait.For(ctx, pause) == nil; pause = clientsTimeout {
+		more, err := c.round()
+		if err != nil && ctx.Err() == nil && !c.ended() {
+			return fmt.Sprintf("etcdadm: clients that etcd waits for are not cut off: %v", err)
 		}
-		for _, s := range list {
-			if s.State == netlink.TCP_LISTEN || !slices.Contains(ports, s.ID.SourcePort) || !slices.Contains(own, s.INode) {
-				continue
-			}
-			if err := destroy(s); err != nil {
-				errs = append(errs, fmt.Errorf("end the connection from %s to etcd: %w",
-					net.JoinHostPort(s.ID.Destination.String(), strconv.Itoa(int(s.ID.DestinationPort))), err))
-			}
+		if !more {
+			break
 		}
 	}
-	return errors.Join(errs...)
+	if c.cut == 0 {
+		return ""
+	}
+	return fmt.Sprintf("etcdadm: etcd waited for clients, whose connections were cut off: %d", c.cut)
 }
 
-// sockets returns the inodes of the sockets that a process has open.
-func sockets(pid int) (inodes []uint32, err error) {
+// A cutter ends the connections of the clients of a process.
+type cutter struct {
+	process *os.Process
+	ports   []uint16
+	// closed are the addresses that had no listener at the last look.
+	closed map[netip.AddrPort]bool
+	cut    int
+}
+
+// ended reports whether the process is no more, and its number may be that of another one.
+func (c *cutter) ended() bool { return c.process.Signal(syscall.Signal(0)) != nil }
+
+// round looks once, and reports whether there is a reason to come back.
+func (c *cutter) round() (more bool, err error) {
+	all, err := c.sockets()
+	if err != nil {
+		return false, err
+	}
+	var listeners []netip.AddrPort
+	for _, s := range all {
+		if s.state == unix.BPF_TCP_LISTEN {
+			listeners = append(listeners, s.local())
+		}
+	}
+	before := c.closed
+	c.closed = map[netip.AddrPort]bool{}
+	for _, s := range all {
+		at := s.local()
+		if slices.ContainsFunc(listeners, func(l netip.AddrPort) bool {
+			return l.Port() == at.Port() && (l.Addr() == at.Addr() || l.Addr().IsUnspecified())
+		}) {
+			continue
+		}
+		c.closed[at] = true
+		if !before[at] {
+			continue
+		}
+		switch failed := s.destroy(); {
+		case failed == nil:
+			c.cut++
+		case !errors.Is(failed, unix.ENOENT): // it has not ended by itself
+			err = failed
+		}
+	}
+	return len(all) > 0, err
+}
+
+// sockets returns the sockets that the process has at the ports.
+func (c *cutter) sockets() (own []tcpSocket, err error) {
+	inodes, err := socketInodes(c.process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	if c.ended() { // whose inodes these are is not known
+		return nil, os.ErrProcessDone
+	}
+	for _, port := range c.ports {
+		for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+			list, err := tcpSockets(family, port)
+			if family == unix.AF_INET6 && errors.Is(err, unix.ENOENT) {
+				continue // a kernel without IPv6
+			}
+			if err != nil {
+				return nil, fmt.Errorf("list the connections of port %d: %w", port, err)
+			}
+			own = append(own, slices.DeleteFunc(list, func(s tcpSocket) bool { return !inodes[s.inode] })...)
+		}
+	}
+	return own, nil
+}
+
+// socketInodes returns the inodes of the sockets that a process has open.
+func socketInodes(pid int) (map[uint32]bool, error) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
+	inodes := map[uint32]bool{}
 	for _, f := range list {
 		to, err := os.Readlink(filepath.Join(dir, f.Name()))
 		if err != nil {
@@ -65,44 +134,9 @@ func sockets(pid int) (inodes []uint32, err error) {
 		}
 		if text, ok := strings.CutPrefix(to, "socket:["); ok {
 			if n, err := strconv.ParseUint(strings.TrimSuffix(text, "]"), 10, 32); err == nil {
-				inodes = append(inodes, uint32(n))
+				inodes[uint32(n)] = true
 			}
 		}
 	}
 	return inodes, nil
-}
-
-// destroy ends one connection, on both ends.
-func destroy(s *netlink.Socket) error {
-	r := nl.NewNetlinkRequest(nl.SOCK_DESTROY, unix.NLM_F_ACK)
-	r.AddData(socketRequest(*s))
-	_, err := r.Execute(unix.NETLINK_INET_DIAG, 0)
-	if errors.Is(err, unix.ENOENT) {
-		return nil // it has ended
-	}
-	return err
-}
-
-// A socketRequest is an inet_diag_req_v2 (linux/inet_diag.h) that names one connection.
-type socketRequest netlink.Socket
-
-func (r socketRequest) Len() int { return 56 }
-
-func (r socketRequest) Serialize() []byte {
-	b := []byte{r.Family, unix.IPPROTO_TCP, 0, 0}
-	b = binary.NativeEndian.AppendUint32(b, ^uint32(0)) // in any state
-	b = binary.BigEndian.AppendUint16(b, r.ID.SourcePort)
-	b = binary.BigEndian.AppendUint16(b, r.ID.DestinationPort)
-	for _, ip := range []net.IP{r.ID.Source, r.ID.Destination} {
-		var field [16]byte
-		if r.Family == unix.AF_INET {
-			ip = ip.To4()
-		}
-		copy(field[:], ip)
-		b = append(b, field[:]...)
-	}
-	for _, n := range []uint32{r.ID.Interface, r.ID.Cookie[0], r.ID.Cookie[1]} {
-		b = binary.NativeEndian.AppendUint32(b, n)
-	}
-	return b
 }

@@ -3,85 +3,105 @@ package etcdproc
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
-// serve takes a connection at each of two addresses, a client's and a peer's. On SIGTERM
-// it waits, as etcd does, until the client has gone, and for longer. It complains if the
-// peer has.
-func serve(addresses string) {
+// serve takes a connection at each of three addresses, two for clients and one for peers.
+// On SIGTERM it closes the peers' listener, then the first one, and waits until its client
+// has gone, as etcd does; serves the other client once and does the same with it; and
+// serves the peer once. It complains if one of them has gone too early.
+func serve(addresses string) error {
 	stopping := make(chan os.Signal, 1)
 	signal.Notify(stopping, syscall.SIGTERM)
+	var listeners []net.Listener
 	var taken []net.Conn
 	for address := range strings.SplitSeq(addresses, ",") {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			fmt.Println("complaint", err)
-			return
+			return err
 		}
 		fmt.Println("listens", address)
 		c, err := l.Accept()
 		if err != nil {
-			fmt.Println("complaint", err)
-			return
+			return err
 		}
-		taken = append(taken, c)
+		listeners, taken = append(listeners, l), append(taken, c)
 	}
 	fmt.Println("serves")
 	<-stopping
-	_, err := taken[0].Read(make([]byte, 1))
-	fmt.Println("the client has gone:", err)
-	_ = taken[1].SetReadDeadline(time.Now().Add(time.Millisecond))
-	if _, err := taken[1].Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		fmt.Println("complaint", err)
+	_ = listeners[len(listeners)-1].Close()
+	for i, c := range taken {
+		if i > 0 {
+			if _, err := c.Read(make([]byte, 1)); err != nil {
+				return fmt.Errorf("a request of client %d: %w", i, err)
+			}
+		}
+		if i == len(taken)-1 {
+			return nil
+		}
+		_ = listeners[i].Close()
+		_, err := c.Read(make([]byte, 1))
+		fmt.Println("a client has gone:", err)
 	}
+	return nil
 }
 
-// A process that ends when its clients have gone ends although they stay. Its peers'
-// connections are not ended for it, nor those of others at the same port.
+// A process that ends when its clients have gone ends although they stay. None is cut off
+// before its listener is closed, and no peer, and no connection of others at the same port.
 func TestClientsKeepNoProcess(t *testing.T) {
+	mayDestroy(t)
 	for listens, client := range map[string]string{"127.0.0.1": "127.0.0.1", "::1": "::1", "::": "127.0.0.1"} {
 		t.Run(listens, func(t *testing.T) {
-			port := testport.FreeOf(t, listens)
-			addresses := []string{net.JoinHostPort(listens, fmt.Sprint(port)), testport.Address(t)}
+			t.Parallel()
+			mayListen(t, listens)
+			first, second := testport.FreeOf(t, listens), testport.FreeOf(t, listens)
+			addresses := []string{at(listens, first), at(listens, second), testport.Address(t)}
 			s, out := supervise(t, Options{StopTimeout: testwait.Limit})
 			cfg := does("serve:" + strings.Join(addresses, ","))
-			cfg.ClientPorts = []uint16{uint16(port)}
+			cfg.ClientPorts = []uint16{uint16(second), uint16(first)}
 			start(t, s, cfg)
 			var others net.Conn
 			if listens == "127.0.0.1" {
-				l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", port))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = l.Close() })
-				connect(t, l.Addr().String())
-				if others, err = l.Accept(); err != nil {
-					t.Fatal(err)
-				}
+				_, others = connection(t, at("127.0.0.2", first))
 			}
-			for i, to := range []string{net.JoinHostPort(client, fmt.Sprint(port)), addresses[1]} {
+			var ends []net.Conn
+			for i, to := range []string{at(client, first), at(client, second), addresses[2]} {
 				testwait.Until(t, "it listens", func() bool { return out.has("listens " + addresses[i]) })
-				connect(t, to)
+				ends = append(ends, connect(t, to))
 			}
 			testwait.Until(t, "it serves", func() bool { return out.has("serves") })
-			if err := s.Stop(t.Context()); err != nil {
+			stopped := make(chan error, 1)
+			go func() { stopped <- s.Stop(t.Context()) }()
+			awaitEnd(t, ends[0]) // the second is looked at first, and would have ended
+			for i, c := range ends[1:] {
+				if _, err := c.Write([]byte{0}); err != nil {
+					t.Errorf("connection %d: %v", i+1, err)
+				}
+				awaitEnd(t, c)
+			}
+			if err := <-stopped; err != nil {
 				t.Fatal(err)
 			}
 			if how := s.Status().LastExit; !strings.HasPrefix(how, "exit status 0") {
 				t.Errorf("it ended with %q", how)
 			}
-			if slices.ContainsFunc(out.all(), func(line string) bool { return strings.HasPrefix(line, "complaint") }) {
+			if slices.ContainsFunc(out.all(), func(line string) bool { return strings.HasPrefix(line, "complaint") }) ||
+				!out.has("etcdadm: etcd waited for clients, whose connections were cut off: 2") {
 				t.Errorf("it said %q", out.all())
 			}
 			if others != nil {
@@ -93,12 +113,119 @@ func TestClientsKeepNoProcess(t *testing.T) {
 	}
 }
 
-// connect opens a connection that stays until the test ends.
-func connect(t *testing.T, address string) {
+func TestClientsStayWhereTheRightToCutThemOffIsMissing(t *testing.T) {
+	t.Parallel()
+	mayDestroy(t)
+	client, server := connection(t, at("127.0.0.1", 0))
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 1)
+	go func() {
+		runtime.LockOSThread() // for good: the thread has lost a right, and ends with the goroutine
+		if err := dropNetAdmin(); err != nil {
+			said <- err.Error()
+			return
+		}
+		said <- cutClients(t.Context(), self, []uint16{addrPort(server.LocalAddr()).Port()})
+	}()
+	want := fmt.Sprintf("etcdadm: clients that etcd waits for are not cut off: end the connection from %s: %v",
+		client.LocalAddr(), unix.EPERM)
+	if got := <-said; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	if _, err := client.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(server, make([]byte, 1)); err != nil {
+		t.Errorf("the connection ended: %v", err)
+	}
+}
+
+// dropNetAdmin takes CAP_NET_ADMIN from the thread.
+func dropNetAdmin() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return err
+	}
+	sets[0].Effective &^= 1 << unix.CAP_NET_ADMIN
+	return unix.Capset(&header, &sets[0])
+}
+
+// mayDestroy skips the test where connections cannot be ended: without the right to, or
+// with a kernel that does not know how to.
+func mayDestroy(t *testing.T) {
+	t.Helper()
+	client, server := connection(t, at("127.0.0.1", 0))
+	list, err := tcpSockets(unix.AF_INET, addrPort(client.LocalAddr()).Port())
+	for _, s := range list {
+		if s.remote() == addrPort(server.LocalAddr()) && s.state == unix.BPF_TCP_ESTABLISHED {
+			err = s.destroy()
+		}
+	}
+	for _, reason := range []error{
+		unix.EPERM, unix.EACCES, unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT, unix.ENOENT,
+	} {
+		if errors.Is(err, reason) {
+			t.Skipf("connections cannot be ended here: %v", err)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, client)
+}
+
+// mayListen skips the test where this machine does not have the address.
+func mayListen(t *testing.T, address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", at(address, 0))
+	if err != nil {
+		t.Skip(err)
+	}
+	_ = l.Close()
+}
+
+func at(address string, port int) string { return net.JoinHostPort(address, fmt.Sprint(port)) }
+
+func addrPort(a net.Addr) netip.AddrPort { return a.(*net.TCPAddr).AddrPort() }
+
+// connect opens a connection that stays until the test ends, or the other end does.
+func connect(t *testing.T, address string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// connection opens a connection of this process with itself, whose listener is closed.
+func connection(t *testing.T, address string) (client, server net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client = connect(t, l.Addr().String())
+	if server, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	return client, server
+}
+
+// awaitEnd waits until the other end of a connection has closed it, or another process has.
+func awaitEnd(t *testing.T, c net.Conn) {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(testwait.Limit)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the connection does not end: %v", err)
+	}
 }

@@ -80,8 +80,10 @@ func childMain(words []string) {
 		case "stay":
 			fmt.Println("ready")
 			select {}
-		case "serve": // on SIGTERM, as etcd, do not end before the client has; complain if a peer has
-			serve(arg)
+		case "serve": // on SIGTERM, as etcd, do not end before the clients have
+			if err := serve(arg); err != nil {
+				fmt.Println("complaint:", err)
+			}
 		case "supervise": // be a daemon whose etcd is another child
 			s, err := New(context.Background(), Options{Dir: arg})
 			if err == nil {

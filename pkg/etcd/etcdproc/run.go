@@ -106,26 +106,31 @@ func (r *run) attend(c *child) (steady, stopped bool) {
 }
 
 // terminate asks the process to go, has its clients go, and makes it go if it does not.
-func (r *run) terminate(c *child) string {
-	timeout, clients := time.NewTimer(r.grace), time.NewTimer(clientsTimeout)
+func (r *run) terminate(c *child) (how string) {
+	timeout := time.NewTimer(r.grace)
 	defer timeout.Stop()
-	defer clients.Stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	// Signalling fails only where the process has just ended by itself.
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
-	for over := false; !over; {
-		select {
-		case how := <-c.exited:
-			return how
-		case <-clients.C:
-			// Where that fails it only takes longer.
-			_ = endClients(c.cmd.Process.Pid, r.cfg.ClientPorts)
-			clients.Reset(clientsTimeout / 4) // one may have been about to come
-		case <-timeout.C:
-			over = true
-		}
+	clients := make(chan string, 1)
+	go func() { clients <- cutClients(ctx, c.cmd.Process, r.cfg.ClientPorts) }()
+	select {
+	case how = <-c.exited:
+	case <-timeout.C:
+		_ = c.cmd.Process.Kill()
+		how = fmt.Sprintf("%s, as it had not ended %s after SIGTERM", <-c.exited, r.grace)
 	}
-	_ = c.cmd.Process.Kill()
-	return fmt.Sprintf("%s, as it had not ended %s after SIGTERM", <-c.exited, r.grace)
+	cancel()
+	// The process has ended, and prints nothing at the same time.
+	select {
+	case text := <-clients:
+		if text != "" {
+			r.s.opts.Log(text)
+		}
+	case <-time.After(clientsTimeout): // the kernel does not answer
+	}
+	return how
 }
 
 // pause waits, and reports whether to go on.

@@ -26,7 +26,8 @@ type Options struct {
 	// Dir holds the pid file and its lock. It must exist, and survive a restart
 	// of the daemon. Whoever must not run etcd at the same time shares it.
 	Dir string
-	// Log gets each line that the process prints, without the line end. Lines
+	// Log gets each line that the process prints, without the line end, and what there is
+	// to say of its clients when it has ended, see [Config.ClientPorts]. Lines
 	// longer than 16 KiB are cut, and of very many of one kind only some are given to
 	// it, with the number of the others. It is called from one goroutine at a time; as
 	// long as it does not return, the process waits with its output. It must not
@@ -64,9 +65,10 @@ type Config struct {
 	Env []string
 	// WorkDir is its working directory, by default that of the daemon.
 	WorkDir string
-	// ClientPorts are those at which the process takes clients. Clients that are still
-	// connected to it a second after SIGTERM are cut off: it would wait for them. Two
-	// Configs that differ only in it are equal.
+	// ClientPorts are those at which the process takes clients. After SIGTERM, clients that
+	// are still connected a second after it has closed their listener are cut off, as it
+	// would wait for them; [Options.Log] is told how many. Two Configs that differ only in
+	// it are equal.
 	ClientPorts []uint16
 	// Before, if there is one, is called before each start of the process, which
 	// does not take place if it fails. What it returns is added to Env for this
@@ -188,9 +190,9 @@ func (s *Supervisor) Stop(ctx context.Context) error {
 	return s.StopWithin(ctx, s.opts.StopTimeout)
 }
 
-// StopWithin is Stop with another time between SIGTERM and SIGKILL. What etcd has
-// acknowledged is on the disk also where it is killed. A Stop that is under way keeps its
-// time.
+// StopWithin is Stop with another time between SIGTERM and SIGKILL; in less than some 1.3 s
+// no client is cut off. What etcd has acknowledged is on the disk also where it is killed.
+// A Stop that is under way keeps its time.
 func (s *Supervisor) StopWithin(ctx context.Context, grace time.Duration) error {
 	if err := s.take(ctx); err != nil {
 		return fmt.Errorf("stop etcd: %w", err)
