@@ -17,6 +17,14 @@ func TestClientPorts(t *testing.T) {
 		{"the last counts", []string{
 			"ETCD_LISTEN_CLIENT_URLS=https://10.0.0.1:2379", "ETCD_LISTEN_CLIENT_URLS=https://10.0.0.1:8001",
 		}, []uint16{8001}},
+		{"spaces", []string{"ETCD_LISTEN_CLIENT_URLS= https://10.0.0.1:2379 , https://127.0.0.1:4001"}, []uint16{2379, 4001}},
+		{"URLs without gRPC", []string{
+			"ETCD_LISTEN_CLIENT_HTTP_URLS=https://10.0.0.1:8082,https://10.0.0.2:2379",
+			"ETCD_LISTEN_CLIENT_URLS=https://10.0.0.1:2379",
+		}, []uint16{2379, 8082}},
+		{"a port of peers", []string{
+			"ETCD_LISTEN_CLIENT_URLS=https://10.0.0.1:2379,https://10.0.0.2:2380", "ETCD_LISTEN_PEER_URLS=https://10.0.0.1:2380",
+		}, []uint16{2379}},
 		{"not a port", []string{"ETCD_LISTEN_CLIENT_URLS=https://10.0.0.1,https://a:70000,unix:///run/etcd,:::,https://b:1"},
 			[]uint16{1}},
 	} {
