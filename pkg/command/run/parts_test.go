@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,13 @@ import (
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+func TestTheClientsOfItsEnvironmentAreCutOff(t *testing.T) {
+	env := []string{"ETCD_LISTEN_CLIENT_URLS=https://10.0.0.1:2379,https://127.0.0.1:4001"}
+	if got := (options{}).command(env, "@a").ClientPorts; !slices.Equal(got, []uint16{2379, 4001}) {
+		t.Errorf("those of the ports %v", got)
+	}
+}
 
 func TestReadyIsHeardFromWhoSaidIt(t *testing.T) {
 	l, err := listenReady()

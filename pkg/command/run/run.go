@@ -156,9 +156,14 @@ func (o options) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	if r.statusFile, err = initsystem.NewStatusFile(o.dir); err != nil {
 		return err
 	}
-	return r.keep(ctx, etcdproc.Config{
-		Path: o.etcd, Env: append(env, "NOTIFY_SOCKET="+ready.name), ClientPorts: etcdconf.ClientPorts(env),
-	})
+	return r.keep(ctx, o.command(env, ready.name))
+}
+
+// command returns what runs etcd.
+func (o options) command(env []string, ready string) etcdproc.Config {
+	return etcdproc.Config{
+		Path: o.etcd, Env: append(env, notifySocket+"="+ready), ClientPorts: etcdconf.ClientPorts(env),
+	}
 }
 
 // environment reads the environment file.

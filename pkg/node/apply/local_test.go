@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -161,10 +162,12 @@ func TestQuarantineMovesTheMemberToOtherURLs(t *testing.T) {
 		t.Error("a member that is open was restarted to be opened")
 	}
 	h.forget()
+	h.endsClientsOf(2)
 	h.must(set)
 	if got := h.env("ETCD_LISTEN_CLIENT_URLS"); !strings.HasSuffix(got, ":3") {
 		t.Errorf("quarantined, it listens on %s", got)
 	}
+	h.endsClientsOf(3)
 	if !h.disk().Assigned.Quarantined {
 		t.Error("the quarantine is not on the disk")
 	}
@@ -182,6 +185,18 @@ func TestQuarantineMovesTheMemberToOtherURLs(t *testing.T) {
 	h.must(lift)
 	if got := h.env("ETCD_LISTEN_CLIENT_URLS"); !strings.HasSuffix(got, ":2") {
 		t.Errorf("lifted, it listens on %s", got)
+	}
+}
+
+// endsClientsOf checks at which port the clients are cut off when the member ends.
+func (h *host) endsClientsOf(port uint16) {
+	h.t.Helper()
+	cfg, err := h.command(h.state.State(), etcdconf.StateExisting)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if !slices.Equal(cfg.ClientPorts, []uint16{port}) {
+		h.t.Errorf("clients of the ports %v are cut off, want %d", cfg.ClientPorts, port)
 	}
 }
 
