@@ -69,7 +69,7 @@ func (r *run) keep(ctx context.Context) {
 		default: // not the first start
 		}
 		if c != nil {
-			steady, stopped := r.attend(c)
+			steady, stopped := r.attend(ctx, c)
 			if steady {
 				failures = 0
 			}
@@ -88,7 +88,7 @@ func (r *run) keep(ctx context.Context) {
 
 // attend watches a process until it is gone. It returns whether the process
 // was to stop, and if not, whether it had stayed up for a while before it died.
-func (r *run) attend(c *child) (steady, stopped bool) {
+func (r *run) attend(ctx context.Context, c *child) (steady, stopped bool) {
 	stable := time.NewTimer(r.s.opts.Backoff.Stable)
 	defer stable.Stop()
 	for {
@@ -99,17 +99,17 @@ func (r *run) attend(c *child) (steady, stopped bool) {
 		case <-stable.C:
 			r.s.statusFile.steady()
 		case <-r.stop:
-			r.s.statusFile.ended(r.terminate(c))
+			r.s.statusFile.ended(r.terminate(ctx, c))
 			return false, true
 		}
 	}
 }
 
 // terminate asks the process to go, has its clients go, and makes it go if it does not.
-func (r *run) terminate(c *child) (how string) {
+func (r *run) terminate(ctx context.Context, c *child) (how string) {
 	timeout := time.NewTimer(r.grace)
 	defer timeout.Stop()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// Signalling fails only where the process has just ended by itself.
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
