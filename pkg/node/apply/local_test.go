@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -185,18 +184,6 @@ func TestQuarantineMovesTheMemberToOtherURLs(t *testing.T) {
 	h.must(lift)
 	if got := h.env("ETCD_LISTEN_CLIENT_URLS"); !strings.HasSuffix(got, ":2") {
 		t.Errorf("lifted, it listens on %s", got)
-	}
-}
-
-// endsClientsOf checks at which port the clients are cut off when the member ends.
-func (h *host) endsClientsOf(port uint16) {
-	h.t.Helper()
-	cfg, err := h.command(h.state.State(), etcdconf.StateExisting)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	if !slices.Equal(cfg.ClientPorts, []uint16{port}) {
-		h.t.Errorf("clients of the ports %v are cut off, want %d", cfg.ClientPorts, port)
 	}
 }
 
