@@ -52,7 +52,7 @@ func cutClients(ctx context.Context, process *os.Process, ports []uint16) string
 type cutter struct {
 	process *os.Process
 	ports   []uint16
-	// closed are the addresses that had no listener at the last look.
+	// closed are the addresses that had no listener in the last round.
 	closed map[netip.AddrPort]bool
 	cut    int
 }
