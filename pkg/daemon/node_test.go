@@ -287,7 +287,7 @@ func TestAnOrderIsHeldToItsTermWhenItsTurnHasCome(t *testing.T) {
 	s := newSite(t)
 	must(t, s.state.Update(func(st *nodestate.State) error { st.Term = 4; return nil }))
 	s.aside()
-	at := s.Observe(t.Context()).Node.SetAside[0].At
+	at := s.read().SetAside[0].At
 	discard := &plan.DataDiscard{Node: "a", Name: "old", ExpectAt: plan.MomentOf(at)}
 	free := s.busy()
 	results := make(chan error, 2)
@@ -306,10 +306,21 @@ func TestAnOrderIsHeldToItsTermWhenItsTurnHasCome(t *testing.T) {
 			t.Fatalf("an order whose sender has hung up: %v", err)
 		}
 	}
-	if left := s.Observe(t.Context()).Node.SetAside; len(left) != 1 {
+	if left := s.read().SetAside; len(left) != 1 {
 		t.Errorf("the data is gone: %+v", left)
 	}
 	must(t, s.Execute(t.Context(), order(6, "c", discard)))
+}
+
+// read observes the node until its disk was read for that: a busy machine may take
+// longer than an observation waits.
+func (s *site) read() (n cluster.Node) {
+	s.t.Helper()
+	testwait.Until(s.t, "a reading of the disk", func() bool {
+		n = s.Observe(s.t.Context()).Node
+		return n.FactsAge == 0 && n.Disk.State != cluster.DiskUnreadable
+	})
+	return n
 }
 
 // busy keeps the node's executor busy until the function it returns is called.

@@ -59,6 +59,8 @@ type Gossip struct {
 	table     *table
 	transport *transport
 	list      *memberlist.Memberlist
+	// leaveLimit is defaultLeaveLimit, where no test has more time.
+	leaveLimit time.Duration
 
 	mu      sync.Mutex
 	joining map[string]*attempt
@@ -73,8 +75,8 @@ type attempt struct {
 const (
 	// joinLimit bounds one exchange with one node, from the dial on.
 	joinLimit = 5 * time.Second
-	// leaveLimit bounds the farewell where its context does not.
-	leaveLimit = 3 * time.Second
+	// defaultLeaveLimit bounds the farewell where its context does not.
+	defaultLeaveLimit = 3 * time.Second
 )
 
 // New registers the service and starts to gossip, with nobody yet: see Join.
@@ -99,7 +101,7 @@ func New(ctx context.Context, o Options) (*Gossip, error) {
 		return nil, fmt.Errorf("start gossip: %d bytes of metadata, at most %d are allowed", len(meta),
 			memberlist.MetaMaxSize)
 	}
-	g := &Gossip{o: o, joining: make(map[string]*attempt)}
+	g := &Gossip{o: o, leaveLimit: defaultLeaveLimit, joining: make(map[string]*attempt)}
 	g.table = newTable(o.Name, o.OnConflict)
 	g.table.rejoin = func(name cluster.NodeName, address string) { g.attempt(string(name) + "/" + address) }
 	g.transport = newTransport(context.WithoutCancel(ctx), o, at, g.table.seen)
@@ -301,11 +303,11 @@ func (g *Gossip) Changed() <-chan struct{} { return g.table.changed }
 // and waits until they have heard it, or for ctx. The node goes on to answer
 // until Close.
 func (g *Gossip) Leave(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, leaveLimit)
+	ctx, cancel := context.WithTimeout(ctx, g.leaveLimit)
 	defer cancel()
 	left := make(chan error, 1)
 	if !g.transport.start(func() {
-		err := g.list.Leave(leaveLimit)
+		err := g.list.Leave(g.leaveLimit)
 		// memberlist has only handed its packets over by now.
 		g.transport.flush(ctx)
 		left <- err

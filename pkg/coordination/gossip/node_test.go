@@ -87,6 +87,7 @@ func start(t *testing.T, name cluster.NodeName, s setup) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.leaveLimit = testwait.Limit
 	served := make(chan error, 1)
 	go func() { served <- n.server.Serve(l) }()
 	t.Cleanup(func() {

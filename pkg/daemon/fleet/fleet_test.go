@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"syscall"
@@ -20,6 +21,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // home is daemon a of a cluster, as its own loop reaches it: without a port.
@@ -65,16 +67,38 @@ func (w *testCluster) fleetOf(change ...func(*Options)) *Fleet {
 	return f
 }
 
+// complete observes until every node answers in its time.
+func complete(t *testing.T, f *Fleet) (obs cluster.Observation) {
+	t.Helper()
+	testwait.For(t, "an observation of every node", func(context.Context) error {
+		if obs = f.Observe(t.Context(), cluster.Observation{}); gaps(obs) != "store" {
+			return fmt.Errorf("gaps %s, nodes %v", gaps(obs), nodeNames(obs))
+		}
+		return nil
+	})
+	return obs
+}
+
+// does carries out an operation under the lease, which a busy machine may lose before
+// the order is sent.
+func does(t *testing.T, f *Fleet, obs cluster.Observation, op plan.Operation) {
+	t.Helper()
+	testwait.For(t, "the operation", func(context.Context) error {
+		if err := f.Lease().Acquire(t.Context(), obs.LeaseVoters); err != nil {
+			return err
+		}
+		return f.Coordinator().Do(within(t, time.Minute), cluster.Spec{}, obs, op)
+	})
+}
+
 func TestADaemonAsksItselfWithoutTheNetwork(t *testing.T) {
 	w := newTestCluster(t, nil)
 	f := w.fleetOf()
-	obs := f.Observe(t.Context(), cluster.Observation{})
-	if gaps(obs) != "store" || !isReachable(obs, "a") || !isReachable(obs, "c") || obs.Observer != "a" || obs.Nonce == "" {
+	obs := complete(t, f)
+	if !isReachable(obs, "a") || !isReachable(obs, "c") || obs.Observer != "a" || obs.Nonce == "" {
 		t.Errorf("gaps %s, nodes %v", gaps(obs), nodeNames(obs))
 	}
-	must(t, f.Lease().Acquire(t.Context(), obs.LeaseVoters))
-	op := &plan.MemberStop{Node: "a", ExpectToken: "t1", ExpectMemberID: 1}
-	must(t, f.Coordinator().Do(within(t, time.Minute), cluster.Spec{}, obs, op))
+	does(t, f, obs, &plan.MemberStop{Node: "a", ExpectToken: "t1", ExpectMemberID: 1})
 	if got := w.ran(); got != "a: member stop" {
 		t.Errorf("it ran %s", got)
 	}
@@ -86,9 +110,8 @@ func TestADaemonAsksItselfWithoutTheNetwork(t *testing.T) {
 func TestAnOperationGoesToItsNodeUnderTheProvenTerm(t *testing.T) {
 	w := quarantined(t)
 	f := w.fleetOf()
-	obs := f.Observe(t.Context(), cluster.Observation{})
-	must(t, f.Lease().Acquire(t.Context(), obs.LeaseVoters))
-	must(t, f.Coordinator().Do(within(t, time.Minute), cluster.Spec{}, obs, liftB))
+	obs := complete(t, f)
+	does(t, f, obs, liftB)
 	if got := w.ran(); got != "b: quarantine lift" {
 		t.Errorf("it ran %s", got)
 	}
@@ -205,10 +228,13 @@ func TestAMemberOfAnUnreachableDaemonIsAskedItself(t *testing.T) {
 		{ID: r.ID, Name: "z", ClientURLs: []string{url}},
 		{ID: 5, Name: "y", ClientURLs: []string{"http://127.0.0.1:1"}},
 	}}
-	obs := f.Observe(t.Context(), prev)
-	if len(obs.Members) != 1 || !obs.Members[0].Healthy || obs.Token != "t1" || gaps(obs) != "node z, store" {
-		t.Errorf("members %+v, gaps %s", obs.Members, gaps(obs))
-	}
+	testwait.For(t, "an observation in which the member serves a read", func(context.Context) error {
+		obs := f.Observe(t.Context(), prev)
+		if len(obs.Members) != 1 || !obs.Members[0].Healthy || obs.Token != "t1" || gaps(obs) != "node z, store" {
+			return fmt.Errorf("members %+v, gaps %s", obs.Members, gaps(obs))
+		}
+		return nil
+	})
 }
 
 // The store is away since the start, and nodes remember that the daemons are paused.

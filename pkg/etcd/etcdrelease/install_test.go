@@ -377,15 +377,20 @@ func TestPresentInTheWorkingDirectory(t *testing.T) {
 
 func TestPresentDoesNotWaitForAHangingBinary(t *testing.T) {
 	dir := dirOf(t, "3.6.16", tools...)
-	write(t, dir+"/etcd", []byte("#!/bin/sh\nexec sleep 60\n"))
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	begin := time.Now()
-	f := Present(ctx, dir)
-	if !strings.Contains(f.Etcd.Problem, "deadline") || time.Since(begin) > 30*time.Second {
-		t.Errorf("after %s: %+v", time.Since(begin), f.Etcd)
+	write(t, dir+"/etcd", []byte("#!/bin/sh\nexec sleep 120\n"))
+	var f Found
+	// A busy machine does not run the others in the shortest of these times.
+	for limit := 300 * time.Millisecond; limit < time.Minute; limit *= 4 {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		begin := time.Now()
+		f = Present(ctx, dir)
+		cancel()
+		if !strings.Contains(f.Etcd.Problem, "deadline") || time.Since(begin) > limit+time.Minute {
+			t.Errorf("after %s: %+v", time.Since(begin), f.Etcd)
+		}
+		if f.Etcdctl.Problem == "" {
+			return
+		}
 	}
-	if f.Etcdctl.Problem != "" {
-		t.Errorf("it hinders the others: %+v", f.Etcdctl)
-	}
+	t.Errorf("it hinders the others: %+v", f.Etcdctl)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
-// diskTimeout is how long an answer waits for the node's disks. A reading takes
+// defaultDiskTimeout is how long an answer waits for the node's disks. A reading takes
 // a millisecond; on a machine that is busy, some hundred.
-const diskTimeout = 500 * time.Millisecond
+const defaultDiskTimeout = 500 * time.Millisecond
 
 // hungRead is the time after which a reading that does not end says that the
 // disk hangs. Writes are watched more closely, see [hostfs.DiskWatch].
@@ -33,6 +33,9 @@ type facts struct {
 // A diskReader reads the facts, once at a time, in the background: whoever asks
 // waits for a bounded time, and takes the last ones where the disk hangs.
 type diskReader struct {
+	// timeout is how long whoever asks waits.
+	timeout time.Duration
+
 	mu   sync.Mutex
 	last facts
 	// known says that there is a last one.
@@ -50,7 +53,7 @@ type reading struct {
 }
 
 // read returns the facts of a reading that began after the call, or, where that
-// takes longer than diskTimeout, the last ones and for how long the present
+// takes longer than the reader's timeout, the last ones and for how long the present
 // reading has been under way.
 func (r *diskReader) read(ctx context.Context, now func() time.Time, do func() facts) (
 	f facts, known bool, pending time.Duration) {
@@ -66,7 +69,7 @@ func (r *diskReader) read(ctx context.Context, now func() time.Time, do func() f
 		r.next = mine
 	}
 	r.mu.Unlock()
-	timer := time.NewTimer(diskTimeout)
+	timer := time.NewTimer(r.timeout)
 	defer timer.Stop()
 	select {
 	case <-mine.done:
@@ -107,7 +110,7 @@ func (l *Local) disk(ctx context.Context) facts {
 	if !known {
 		f.node = cluster.Node{Name: l.o.Name, URLs: l.o.URLs, Disk: cluster.Disk{
 			State:   cluster.DiskUnreadable,
-			Problem: "it has not been read yet: reading takes longer than " + diskTimeout.String(),
+			Problem: "it has not been read yet: reading takes longer than " + l.o.diskTimeout.String(),
 		}}
 	}
 	if known && pending > 0 {

@@ -17,7 +17,7 @@ func told(r *diskReader, do func() facts) (cluster.Revision, bool, time.Duration
 
 func TestAReadingThatHangsIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r diskReader
+		r := diskReader{timeout: defaultDiskTimeout}
 		n := cluster.Revision(0)
 		hang := make(chan struct{}) // a disk that hangs, closed when it goes on
 		close(hang)
@@ -34,8 +34,8 @@ func TestAReadingThatHangsIsNotWaitedFor(t *testing.T) {
 		for i := range 3 {
 			began := time.Now()
 			got, known, pending := told(&r, do)
-			if took := time.Since(began); got != 1 || !known || took != diskTimeout ||
-				pending != time.Duration(i+1)*diskTimeout {
+			if took := time.Since(began); got != 1 || !known || took != defaultDiskTimeout ||
+				pending != time.Duration(i+1)*defaultDiskTimeout {
 				t.Errorf("while the disk hangs it tells %d (%t), pending for %s, after %s", got, known, pending, took)
 			}
 		}
@@ -49,7 +49,7 @@ func TestAReadingThatHangsIsNotWaitedFor(t *testing.T) {
 
 func TestAReadingIsNeverOlderThanTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r diskReader
+		r := diskReader{timeout: defaultDiskTimeout}
 		changed, begun := false, make(chan struct{}, 1)
 		do := func() facts {
 			f := facts{node: cluster.Node{Revision: map[bool]cluster.Revision{true: 2, false: 1}[changed]}}
@@ -77,7 +77,7 @@ func TestOldFactsSayHowOldTheyAre(t *testing.T) {
 		hang := make(chan struct{})
 		go l.reader.read(t.Context(), time.Now, func() facts { <-hang; return facts{} })
 		synctest.Wait()
-		if n := l.disk(t.Context()).node; n.FactsAge != 3*time.Second+diskTimeout {
+		if n := l.disk(t.Context()).node; n.FactsAge != 3*time.Second+defaultDiskTimeout {
 			t.Errorf("they are %s old", n.FactsAge)
 		}
 		close(hang)

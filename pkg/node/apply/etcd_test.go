@@ -310,7 +310,7 @@ func TestARealEtcdThatHangsDoesNotHoldTheObservation(t *testing.T) {
 	if r != nil || n.Process.State != cluster.ProcessRunning {
 		t.Errorf("the report is %+v, the process %+v", r, n.Process)
 	}
-	if took := time.Since(began); took > 10*reportTimeout {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("the observation took %s", took)
 	}
 }

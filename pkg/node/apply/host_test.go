@@ -99,6 +99,7 @@ func newHost(t *testing.T, change ...func(*LocalOptions)) *host {
 	h := &host{t: t, bins: t.TempDir()}
 	h.o = LocalOptions{
 		Name: "a", DataDir: filepath.Join(t.TempDir(), "data dir"), Bin: fakes(t, h.bins), Now: time.Now,
+		diskTimeout: testwait.Limit,
 		URLs: cluster.URLs{
 			Peer: []string{"http://127.0.0.1:1"}, Client: []string{"http://127.0.0.1:2"}, Quarantine: []string{
 				"http://127.0.0.1:3",

@@ -23,7 +23,7 @@ func (l *Local) learn(ctx context.Context, f facts, r *cluster.Report) cluster.N
 		defer l.remembering.Unlock()
 		done <- l.write(lesson)
 	}()
-	timer := time.NewTimer(diskTimeout)
+	timer := time.NewTimer(l.o.diskTimeout)
 	defer timer.Stop()
 	select {
 	case ok := <-done:

@@ -92,6 +92,8 @@ type LocalOptions struct {
 	Inspector Inspector
 	Now       func() time.Time
 
+	// diskTimeout is defaultDiskTimeout, where no test has more time.
+	diskTimeout time.Duration
 	// recheck is defaultRecheck, where no test has less time.
 	recheck time.Duration
 	// record writes a change of version down: [nodestate.File.Update], where no test
@@ -141,6 +143,7 @@ type Local struct {
 
 // NewLocal returns the executor of a node.
 func NewLocal(o LocalOptions) *Local {
+	o.diskTimeout = cmp.Or(o.diskTimeout, defaultDiskTimeout)
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
 	o.comesUp = cmp.Or(o.comesUp, defaultComesUp)
 	if o.record == nil {
@@ -152,6 +155,7 @@ func NewLocal(o LocalOptions) *Local {
 	l := &Local{o: o, semaphore: make(chan struct{}, 1), sizes: sizes{
 		of: map[string]int64{}, ahead: map[aheadOfTime]time.Time{},
 	}}
+	l.reader.timeout = o.diskTimeout
 	l.watch = hostfs.NewDiskWatch(l.logDir, o.Now)
 	return l
 }

@@ -360,7 +360,7 @@ func TestAMemberThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	if _, r := h.Observe(t.Context()); r != nil {
 		t.Errorf("the report is %+v", r)
 	}
-	if took := time.Since(began); took > 20*reportTimeout {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("the observation took %s", took)
 	}
 }
