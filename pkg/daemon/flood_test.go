@@ -10,10 +10,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
-// numbers serves metrics and health, and returns where.
-func numbers(t *testing.T) (address string, m *metrics) {
+// numbers serves metrics and health, and returns where. requestTime is for a web.
+func numbers(t *testing.T, requestTime time.Duration) (address string, m *metrics) {
 	t.Helper()
 	m = newMetrics(quiet())
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -21,7 +23,7 @@ func numbers(t *testing.T) (address string, m *metrics) {
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error)
 	yes := func() error { return nil }
-	go func() { served <- m.serve(ctx, l, web{alive: yes, ready: yes}) }()
+	go func() { served <- m.serve(ctx, l, web{alive: yes, ready: yes, requestTime: requestTime}) }()
 	t.Cleanup(func() {
 		cancel()
 		must(t, <-served)
@@ -42,7 +44,8 @@ func dialFrom(t *testing.T, source, to string) net.Conn {
 }
 
 func TestHealthIsToldInAFlood(t *testing.T) {
-	address, m := numbers(t)
+	// None of them is closed before the last one has come.
+	address, m := numbers(t, testwait.Limit)
 	for range 400 {
 		if c := dialFrom(t, "127.0.0.2", address); c != nil {
 			_, _ = c.Write([]byte("GET /metrics HTTP/1.1\r\nX-")) // and no more
@@ -58,7 +61,7 @@ func TestHealthIsToldInAFlood(t *testing.T) {
 
 func TestAConnectionThatSaysNothingIsClosed(t *testing.T) {
 	t.Parallel()
-	address, _ := numbers(t)
+	address, _ := numbers(t, 0)
 	for _, begin := range []string{"", "GET /metrics HTTP/1.1\r\nX-"} {
 		c := dialFrom(t, "127.0.0.2", address)
 		_, err := io.WriteString(c, begin)

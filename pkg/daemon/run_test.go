@@ -33,7 +33,7 @@ func TestADaemonBootstrapsAClusterOfOfOneAndEnds(t *testing.T) {
 	if r.Coordinator != "a" || r.Term == 0 || r.Observation.Members[0].Name != "a" {
 		t.Errorf("the status is %+v", r)
 	}
-	must(t, status(t.Context(), url+"/readyz", http.StatusOK))
+	v.eventually("readiness", func(ctx context.Context) error { return status(ctx, url+"/readyz", http.StatusOK) })
 	_, page := get(t, url+"/metrics")
 	wantLines(t, page, "etcdadm_coordinator 1", "etcdadm_etcd_running 1",
 		`etcdadm_operations_total{kind="incarnation create",result="done"} 1`)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -25,6 +26,9 @@ var metricsLimits = listen.Limits{Total: 128, PerSource: 32, Reserved: 16}
 // speaks TLS.
 const helloTime = 5 * time.Second
 
+// defaultRequestTime is how long a connection may take for a request.
+const defaultRequestTime = 5 * time.Second
+
 // A web is what the metrics port serves besides the numbers.
 type web struct {
 	// alive is for /healthz, see [Daemon.alive]; ready for /readyz: this node's etcd runs if
@@ -34,15 +38,18 @@ type web struct {
 	page http.Handler
 	// tls is how the port speaks TLS to who begins with it, nil for not at all.
 	tls *tls.Config
-	log *slog.Logger
+	// requestTime bounds the reading of a request: zero is defaultRequestTime.
+	requestTime time.Duration
+	log         *slog.Logger
 }
 
 // server bounds how long one connection may say nothing, and take for a
 // request.
 func (w web) server(h http.Handler) *http.Server {
+	reading := cmp.Or(w.requestTime, defaultRequestTime)
 	s := &http.Server{
 		Handler: h, MaxHeaderBytes: 16 << 10,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second,
+		ReadHeaderTimeout: reading, ReadTimeout: reading, WriteTimeout: 30 * time.Second,
 		IdleTimeout: 30 * time.Second,
 	}
 	if w.log != nil {

@@ -99,8 +99,20 @@ func TestThreeAgentsOfARealCluster(t *testing.T) {
 // number.
 func (w *world) killInTheMiddle(agents []*agent) int {
 	w.t.Helper()
-	for range 50 {
-		testwait.Until(w.t, "a backup to begin", w.writing)
+	victim := -1
+	testwait.Until(w.t, "a backup that is caught in the middle", func() bool {
+		if !w.writing() {
+			return false
+		}
+		// All stand still while one looks who it is: a busy machine would come too late.
+		for _, a := range agents {
+			must(w.t, a.cmd.Process.Signal(syscall.SIGSTOP))
+		}
+		defer func() {
+			for _, a := range agents {
+				_ = a.cmd.Process.Signal(syscall.SIGCONT) // one of them has ended
+			}
+		}()
 		by := -1
 		chains, err := filepath.Glob(filepath.Join(w.store, "control/backup-claims/*/1"))
 		must(w.t, err)
@@ -119,11 +131,11 @@ func (w *world) killInTheMiddle(agents []*agent) int {
 			if code := agents[by].stop(syscall.SIGKILL); code != -1 {
 				w.t.Fatalf("agent %d ended by itself with %d", by, code)
 			}
-			return by
+			victim = by
 		}
-	}
-	w.t.Fatal("no backup could be caught in the middle")
-	return 0
+		return victim >= 0
+	})
+	return victim
 }
 
 // wantOneEach checks the times of backups: never two in an interval. The times

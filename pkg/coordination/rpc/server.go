@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -32,8 +33,8 @@ const (
 	// given up after pingTimeout more.
 	pingEvery   = 10 * time.Second
 	pingTimeout = 3 * time.Second
-	// handshake is how long the other end may take to prove who it is.
-	handshake = 5 * time.Second
+	// defaultHandshake is how long the other end may take to prove who it is.
+	defaultHandshake = 5 * time.Second
 	// callTimeout bounds calls whose context has no deadline.
 	callTimeout = 10 * time.Second
 )
@@ -61,6 +62,9 @@ type ServerOptions struct {
 	// Strange is told of calls of services that nobody has registered, which get
 	// [ErrUnimplemented], with the address that they come from; nil ignores them.
 	Strange func(from Caller, address, method string)
+
+	// handshake is defaultHandshake, where no test has more time.
+	handshake time.Duration
 }
 
 // A Server serves the daemon's port.
@@ -86,7 +90,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 		grpc.UnknownServiceHandler(strange(o.Strange)),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ConnectionTimeout(handshake),
+		grpc.ConnectionTimeout(cmp.Or(o.handshake, defaultHandshake)),
 		grpc.ReadBufferSize(bufferSize), grpc.WriteBufferSize(bufferSize),
 		// A fixed window also switches off the pings that measure bandwidth.
 		grpc.StaticStreamWindowSize(windowSize), grpc.StaticConnWindowSize(4*windowSize),

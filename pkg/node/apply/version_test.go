@@ -64,6 +64,7 @@ func TestAVersionThatDiesIsTakenBack(t *testing.T) {
 	first := h.o.Proc.Status().Since
 	order := plan.Order{Operation: change(dies), ID: "second"}
 	wantError(t, h.Do(t.Context(), order, nil), "no luck")
+	testwait.Until(h.t, "the old version runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
 	since := h.o.Proc.Status().Since
 	if since == first {
 		t.Error("it was not tried again")
