@@ -104,7 +104,7 @@ func (w *world) killInTheMiddle(agents []*agent) int {
 		if !w.writing() {
 			return false
 		}
-		// All stand still while one looks who it is: a busy machine would come too late.
+		// All stand still while the test finds out who it is: on a busy machine it would come too late.
 		for _, a := range agents {
 			must(w.t, a.cmd.Process.Signal(syscall.SIGSTOP))
 		}
