@@ -30,8 +30,9 @@ func anySays(c *harness.Cluster, said map[string]int, words string) {
 	})
 }
 
-// allServe waits until that many members, and none else, serve well to the coordinator, which
-// prefers to keep those that do.
+// allServe waits until that many members, and none else, serve equally well to the coordinator,
+// which prefers to keep those that do it best. Disks that are slow are so for all where the
+// machine is.
 func allServe(c *harness.Cluster, count int) {
 	c.Eventually(harness.Soon, fmt.Sprintf("%d members that serve", count), func(context.Context) error {
 		r, err := c.Status()
@@ -39,7 +40,8 @@ func allServe(c *harness.Cluster, count int) {
 			return err
 		}
 		for _, m := range r.Observation.Members {
-			if m.Learner || !m.Healthy || m.Condition != cluster.Serving {
+			if m.Learner || !m.Healthy || m.Condition != cluster.Serving && m.Condition != cluster.Slow ||
+				m.Condition != r.Observation.Members[0].Condition {
 				return fmt.Errorf("%s is %s: %s", m.Name, m.Condition, m.Why)
 			}
 		}
