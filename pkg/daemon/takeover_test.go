@@ -204,7 +204,7 @@ func newExistingCluster(t *testing.T) *testCluster {
 	t.Helper()
 	pki := newPKI(t, certs.ManagerCA)
 	v := newTestCluster(t, "a b c", func(c *Config) {
-		c.ListenFor, c.Insecure, c.PKIDir = 5*time.Second, false, pki
+		c.ListenFor, c.Insecure, c.PKIDir = 15*time.Second, false, pki
 		c.CertLifetime = 30 * time.Minute
 	})
 	for _, r := range v.nodes {
