@@ -73,11 +73,24 @@ func (h *host) kill() {
 	})
 }
 
-// cutPower kills them, and waits until their ports are free.
+// cutPower kills them and all else that runs on the host, as a supervisor that has not said yet
+// that it is one, and waits until their ports are free.
 func (h *host) cutPower() {
 	h.t.Helper()
 	h.kill()
-	eventually(h.t, commandTime, "the ports of "+h.name, h.unbound)
+	eventually(h.t, commandTime, "the end of all on "+h.name, func() error {
+		left := h.processes()
+		for _, p := range left {
+			pid, _, _ := strings.Cut(p, " ")
+			if n, err := strconv.Atoi(pid); err == nil {
+				_ = syscall.Kill(n, syscall.SIGKILL)
+			}
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("%v live", left)
+		}
+		return h.unbound()
+	})
 }
 
 // unbound says which port of the host's etcd is still bound. A process that was killed has
