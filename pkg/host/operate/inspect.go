@@ -24,17 +24,22 @@ import (
 // file to measure the disk, and removes it.
 func (m *Machine) Inspect(ctx context.Context, goal machine.Goal) (machine.Observation, error) {
 	m.inspecting = true
+	defer func() { m.inspecting = false }()
 	obs, err := m.Observe(ctx, goal)
-	m.inspecting = false
 	if err != nil {
 		return obs, err
 	}
 	h := &obs.Host
-	// Whoever has the ports while the machine's own etcd runs is that.
-	ours := obs.Local != nil || obs.Service.Active() && obs.Service.Enabled && obs.Service.Foreign == ""
 	for _, at := range machine.Listeners(m.cfg) {
 		if taken(at.Addr().String(), int(at.Port())) {
-			h.Ports = append(h.Ports, machine.Port{Port: int(at.Port()), Ours: ours})
+			h.Ports = append(h.Ports, machine.Port{Port: int(at.Port()), Ours: runsEtcd(obs)})
+		}
+	}
+	if len(h.Ports) > 0 && !runsEtcd(obs) {
+		// It may have begun since: whoever started it was killed a moment ago.
+		again, err := m.Observe(ctx, goal)
+		for i := range h.Ports {
+			h.Ports[i].Ours = err == nil && runsEtcd(again)
 		}
 	}
 	h.FreeBytes = freeBytes(m.cfg.Paths.Data)
@@ -53,6 +58,11 @@ func (m *Machine) Inspect(ctx context.Context, goal machine.Goal) (machine.Obser
 		obs.Remote.ClosedPeers = m.closedPeers(ctx, obs.Remote.Members)
 	}
 	return obs, nil
+}
+
+// runsEtcd reports whether the machine's own etcd runs: then whoever has its ports is that.
+func runsEtcd(obs machine.Observation) bool {
+	return obs.Local != nil || obs.Service.Active() && obs.Service.Enabled && obs.Service.Foreign == ""
 }
 
 // snapshotProblem says why the snapshot to begin with cannot be used.
