@@ -136,6 +136,12 @@ func TestAgentsWithABucket(t *testing.T) {
 				})
 			}
 			more(2)
+			eventually(t, "the first backup to be verified", func() error {
+				if list()[0].Verified.IsZero() {
+					return errors.New("it is not")
+				}
+				return nil
+			})
 			must(t, first.Process.Kill())
 			_ = first.Wait()
 			more(2)

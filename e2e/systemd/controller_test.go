@@ -39,8 +39,8 @@ func TestAControllerThatActsAtOnce(t *testing.T) {
 		if code := m.Do("cat /root/join.rc"); code != "0" {
 			t.Fatalf("the join ended with %s: %s", code, m.Do("cat /root/join.out"))
 		}
-		checkMembers(t, m, left[0], left[1], m)
 		awaitHealthy(t, left[0], left[1], m)
+		checkMembers(t, m, left[0], left[1], m)
 		if got := get(m, "k"); got != "v" {
 			t.Errorf("%s has %q", m.Name, got)
 		}

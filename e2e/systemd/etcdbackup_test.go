@@ -27,7 +27,7 @@ func TestEtcdBackupAsAService(t *testing.T) {
 	m.Do("test $(stat -c %a /var/lib/etcd-backup) = 700")
 
 	say(t, "a reboot, and a shorter interval")
-	m.Do("sed -i s/--interval=15m/--interval=2s/ /etc/systemd/system/etcd-backup.service")
+	m.Do("sed -i s/--interval=15m/--interval=10s/ /etc/systemd/system/etcd-backup.service")
 	m.Reboot()
 	awaitHealthy(t, m)
 	m.Await(soon, "cd /var/lib/etcd-backup && test $(ls -d */_etcd_backup.meta | wc -l) -ge 3")

@@ -69,7 +69,7 @@ func TestCloudInitMakesACluster(t *testing.T) {
 	awaitHealthy(t, machines...)
 	say(t, "power cut of m3")
 	m3.Kill()
-	put(m1, "k", "v2")
+	m1.Await(soon, client+"put k v2") // it may have led
 	m3.Boot()
 	awaitHealthy(t, machines...)
 	say(t, "power cut of all")

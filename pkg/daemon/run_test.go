@@ -126,9 +126,13 @@ func TestADaemonWithTLSEverywhere(t *testing.T) {
 	v.spec(1)
 	v.start(v.nodes...)
 	r := v.converged(1)
-	if len(r.Observation.Nodes) != 2 || !r.Observation.Nodes[1].Reachable || r.Observation.Nodes[0].CertNotAfter.IsZero() {
-		t.Errorf("the nodes are %+v", r.Observation.Nodes)
-	}
+	v.eventually("both nodes in the status", func(ctx context.Context) error {
+		v.decode(ctx, &r)
+		if len(r.Observation.Nodes) != 2 || !r.Observation.Nodes[1].Reachable || r.Observation.Nodes[0].CertNotAfter.IsZero() {
+			return fmt.Errorf("the nodes are %+v", r.Observation.Nodes)
+		}
+		return nil
+	})
 	var renewer certs.Renewer
 	id, err := renewer.Add(certs.Source{
 		Name: "test", Dir: pki, CA: certs.ClientsCA, Pair: certs.Pair{Request: certs.EtcdClient("kube-apiserver")},

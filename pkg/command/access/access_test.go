@@ -316,7 +316,7 @@ func TestAnEndpointThatHangsEndsInTime(t *testing.T) {
 	}
 	defer l.Close()
 	began := time.Now()
-	r := run(t, member, "--insecure", "--endpoints="+l.Addr().String(), "--timeout=300ms")
+	r := run(t, member, "--insecure", "--endpoints="+l.Addr().String(), "--timeout=5s")
 	if r.code != 1 || !strings.Contains(r.stderr,
 		"http://"+l.Addr().String()+": it accepts connections but does not answer") {
 		t.Errorf("%+v", r)

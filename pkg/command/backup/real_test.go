@@ -60,12 +60,12 @@ func (w *world) writing() bool {
 // end checks every backup.
 func TestThreeAgentsOfARealCluster(t *testing.T) {
 	w := newWorld(t, 3)
-	w.fill(12) // more takes a busy machine longer than the health of an interval of two seconds allows
-	const interval = 2 * time.Second
+	w.fill(12)                       // more takes a busy machine longer than the health of such an interval allows
+	const interval = 4 * time.Second // a claim runs for half of it, and healthy is who has had three
 	metrics := testport.Address(t)
 	var agents []*agent
 	begin := func(i int) *agent {
-		more := []string{"--interval=2s", "--verify"}
+		more := []string{"--interval=" + interval.String(), "--verify"}
 		if i == 0 {
 			more = append(more, "--listen-metrics="+metrics)
 		}

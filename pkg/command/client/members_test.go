@@ -214,7 +214,7 @@ func noQuorum(t *testing.T, w *testCluster) {
 		}
 		return err
 	})
-	flags := append(w.flagsFor(w.named(left).ClientURL), "--timeout=3s")
+	flags := w.flagsFor(w.named(left).ClientURL)
 	for _, words := range [][]string{{"defrag"}, {"move-leader"}, {"alarm", "list"}, {"alarm", "disarm"}} {
 		fails(t, 5, "the cluster has no leader", slices.Concat(words, flags)...)
 	}

@@ -263,14 +263,14 @@ func TestDifferentDataIsSeen(t *testing.T) {
 func TestWaitingEnds(t *testing.T) {
 	t.Parallel()
 	w := newTestCluster(t, "3.6.16", 1, "")
-	tool, _ := toolFor(t, append(w.flags(), "--timeout=2s")...)
+	tool, _ := toolFor(t, append(w.flags(), "--timeout=10s")...)
 	m := member{Member: cluster.Member{Name: "a"}, endpoint: w.members[0].ClientURL}
 	asked := 0
 	err := tool.wait(t.Context(), m, func(cluster.Report) error {
 		asked++
 		return errors.New("it never is")
 	})
-	if err == nil || err.Error() != "waited 2s for a: it never is" || asked < 2 {
+	if err == nil || err.Error() != "waited 10s for a: it never is" || asked < 2 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

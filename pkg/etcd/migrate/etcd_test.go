@@ -242,6 +242,11 @@ func testV2(t *testing.T, version string) {
 
 func TestEtcd2(t *testing.T) { testV2(t, "2.3.8") }
 
+// patient are flags of an etcdctl that has a minute.
+func patient(m *etcdtest.Member) []string {
+	return []string{"--endpoints=" + m.ClientURL, "--dial-timeout=60s", "--command-timeout=60s"}
+}
+
 // testBoth has keys in both stores.
 func testBoth(t *testing.T, version string) {
 	t.Parallel()
@@ -249,7 +254,7 @@ func testBoth(t *testing.T, version string) {
 	want := fill(t, m)
 	bin := etcdtest.Binaries(t, version)
 	v3 := func(args ...string) string {
-		cmd := exec.CommandContext(t.Context(), bin.Etcdctl, append([]string{"--endpoints=" + m.ClientURL}, args...)...)
+		cmd := exec.CommandContext(t.Context(), bin.Etcdctl, append(patient(m), args...)...)
 		cmd.Env = []string{"ETCDCTL_API=3"}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -289,7 +294,7 @@ func TestOneNameInBothStores(t *testing.T) {
 	m := old(t, "3.3.27")
 	putV2(t, m, "/both", "two", 0)
 	bin := etcdtest.Binaries(t, "3.3.27")
-	cmd := exec.CommandContext(t.Context(), bin.Etcdctl, "--endpoints="+m.ClientURL, "put", "/both", "three")
+	cmd := exec.CommandContext(t.Context(), bin.Etcdctl, append(patient(m), "put", "/both", "three")...)
 	cmd.Env = []string{"ETCDCTL_API=3"}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
