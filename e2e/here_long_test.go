@@ -59,7 +59,11 @@ until etcdadm plan >plan.txt 2>&1 && grep -q 'as the spec says' plan.txt; do # a
 done
 cat plan.txt
 etcdadm observe
-etcd-manager-ctl top --count=1
+n=0
+until etcd-manager-ctl top --count=1 >top.txt 2>&1 && grep -q HEALTHY top.txt; do # the store is told later
+  n=$((n+1)); [ $n -lt 360 ] || { cat top.txt daemon.log; exit 1; }; sleep 0.5
+done
+cat top.txt
 etcdadm alarm list
 etcdadm snapshot save saved.db
 etcdadm snapshot status saved.db
