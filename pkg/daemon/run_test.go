@@ -128,8 +128,9 @@ func TestADaemonWithTLSEverywhere(t *testing.T) {
 	r := v.converged(1)
 	v.eventually("both nodes in the status", func(ctx context.Context) error {
 		v.decode(ctx, &r)
-		if len(r.Observation.Nodes) != 2 || !r.Observation.Nodes[1].Reachable || r.Observation.Nodes[0].CertNotAfter.IsZero() {
-			return fmt.Errorf("the nodes are %+v", r.Observation.Nodes)
+		nodes := r.Observation.Nodes
+		if len(nodes) != 2 || !nodes[1].Reachable || nodes[0].CertNotAfter.IsZero() {
+			return fmt.Errorf("the nodes are %+v", nodes)
 		}
 		return nil
 	})

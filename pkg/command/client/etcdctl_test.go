@@ -45,7 +45,8 @@ func TestEtcdctl(t *testing.T) {
 	if r.code != 0 || !strings.Contains(r.stdout, w.members[0].ClientURL) {
 		t.Errorf("%+v", r)
 	}
-	r = runEtcdctl(t, etcdbin.Finder{}, append(flags, "get", "ready", "--command-timeout=60s", "--endpoints="+w.members[0].ClientURL)...)
+	r = runEtcdctl(t, etcdbin.Finder{}, append(flags, "get", "ready", "--command-timeout=60s",
+		"--endpoints="+w.members[0].ClientURL)...)
 	if r.code != 0 || r.stdout != "ready\nyes\n" {
 		t.Errorf("a flag that is given beside its variable: %+v", r)
 	}
