@@ -52,7 +52,7 @@ func secureEtcd(t testing.TB, version string) (Config, clientv3.Config) {
 	}
 }
 
-// etcd waits for clients that watch, and needs not.
+// BenchmarkStopWhileAClientWatches stops etcd, which waits for clients that watch.
 func BenchmarkStopWhileAClientWatches(b *testing.B) {
 	for _, version := range etcdtest.Versions {
 		b.Run(version+"/waiting for it", func(b *testing.B) { stopWatched(b, version, false) })

@@ -59,7 +59,7 @@ func (s tcpSocket) end(port, address int) netip.AddrPort {
 	return netip.AddrPortFrom(ip, binary.BigEndian.Uint16(s.id[port:port+2]))
 }
 
-// destroy ends a connection, on both ends. The kernel has to be built with
+// destroy ends a connection, and resets the other end. The kernel has to be built with
 // CONFIG_INET_DIAG_DESTROY, and this process needs CAP_NET_ADMIN. The error is
 // [unix.ENOENT] if it has ended before.
 func (s tcpSocket) destroy() error {
