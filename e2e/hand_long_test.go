@@ -13,18 +13,6 @@ import (
 // ends where the daemon ends.
 func TestScriptEqualsDaemon(t *testing.T) {
 	t.Parallel()
-	var ends map[string]string
-	for range 3 { // who leaves is another one where a disk was slow at that moment
-		if ends = bothEnds(t); ends["daemon"] == ends["script"] {
-			return
-		}
-	}
-	t.Errorf("the daemon ends at\n%s\nthe script at\n%s", ends["daemon"], ends["script"])
-}
-
-// bothEnds returns where a cluster is to which the same was done by the daemon and by a script.
-func bothEnds(t *testing.T) map[string]string {
-	t.Helper()
 	ends := map[string]string{}
 	for _, who := range []string{"daemon", "script"} {
 		c := start(t)
@@ -58,5 +46,7 @@ func bothEnds(t *testing.T) map[string]string {
 		idle(t, c)
 		ends[who] = end(t, c, env)
 	}
-	return ends
+	if ends["daemon"] != ends["script"] {
+		t.Errorf("the daemon ends at\n%s\nthe script at\n%s", ends["daemon"], ends["script"])
+	}
 }
