@@ -167,17 +167,28 @@ func TestSpecChangeIsSeenWithinSeconds(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	c.Found(1, v36, "a", "b", "c")
-	began := time.Now()
-	c.SetSpec(3, v36)
-	c.Eventually(harness.Soon, "the first member is added", func(ctx context.Context) error {
-		members, err := c.Members(ctx)
-		if err == nil && len(members) < 2 {
-			err = fmt.Errorf("%d members", len(members))
+	for try := 1; ; try++ { // on a busy machine it may take longer once
+		began := time.Now()
+		c.SetSpec(3, v36)
+		c.Eventually(harness.Soon, "the first member is added", func(ctx context.Context) error {
+			members, err := c.Members(ctx)
+			if err == nil && len(members) < 2 {
+				err = fmt.Errorf("%d members", len(members))
+			}
+			return err
+		})
+		took := time.Since(began)
+		t.Logf("acted on after %s", took.Round(time.Millisecond))
+		c.WaitVoters(harness.Soon, 3)
+		if took <= 15*time.Second {
+			return
 		}
-		return err
-	})
-	t.Logf("acted on after %s", time.Since(began).Round(time.Millisecond))
-	c.WaitVoters(harness.Soon, 3)
+		if try == 3 {
+			t.Fatal("it takes so long each time")
+		}
+		c.SetSpec(1, v36)
+		c.WaitVoters(harness.Soon, 1)
+	}
 }
 
 // A coordinator that was stopped in its tracks past the end of its lease finds
@@ -228,7 +239,7 @@ func TestCoordinatorKilled(t *testing.T) {
 	gone.Kill()
 	killed := time.Now()
 	c.SetSpec(5, v36)
-	c.Eventually(harness.Soon, "a member is added", func(ctx context.Context) error {
+	c.Eventually(30*time.Second, "a member is added", func(ctx context.Context) error {
 		members, err := c.Members(ctx)
 		if err != nil {
 			return err

@@ -99,14 +99,18 @@ func TestLeavingIsNoticedAtOnce(t *testing.T) {
 
 func TestTwoNodesPartQuickly(t *testing.T) {
 	t.Parallel()
-	nodes := peerGroup(t, "a", "b")
-	begin := time.Now()
-	if err := nodes[1].Leave(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(begin); took > time.Minute {
-		t.Errorf("the farewell took %v", took)
-	}
+	var nodes []*node
+	eventually(t, func() string { // on a busy machine it may take longer once
+		nodes = peerGroup(t, "a", "b")
+		begin := time.Now()
+		if err := nodes[1].Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took > 4*time.Second {
+			return fmt.Sprintf("the farewell took %v", took)
+		}
+		return ""
+	})
 	// a has the farewell, and may still be about to read it. b still answers: no failure
 	// is detected.
 	await(t, "a -b", nodes[0])

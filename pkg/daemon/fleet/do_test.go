@@ -16,6 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 	"github.com/etcdadm/etcdadm/pkg/store"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 var (
@@ -50,19 +51,17 @@ func TestACommandActsUnderALeaseOfItsOwn(t *testing.T) {
 func TestWhatIsUnsafeIsRefusedAtOnce(t *testing.T) {
 	w := newTestCluster(t, nil)
 	c := w.connect()
-	began := time.Now()
-	var stale *plan.StaleError
-	if err := c.Do(within(t, time.Minute), &plan.MemberStop{Node: "c", ExpectToken: "t0"}); !errors.As(err, &stale) {
-		t.Errorf("error %v", err)
-	}
-	var unsafe *plan.UnsafeError
-	if err := c.Do(within(t, time.Minute), &plan.DataSetAside{Node: "c", Token: "t1", ExpectMemberID: 3}); !errors.As(
-		err, &unsafe) {
-		t.Errorf("error %v", err)
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("it took %s", took)
-	}
+	testwait.InTime(t, "what is refused at once", 5*time.Second, func() {
+		var stale *plan.StaleError
+		if err := c.Do(within(t, time.Minute), &plan.MemberStop{Node: "c", ExpectToken: "t0"}); !errors.As(err, &stale) {
+			t.Errorf("error %v", err)
+		}
+		var unsafe *plan.UnsafeError
+		if err := c.Do(within(t, time.Minute), &plan.DataSetAside{Node: "c", Token: "t1", ExpectMemberID: 3}); !errors.As(
+			err, &unsafe) {
+			t.Errorf("error %v", err)
+		}
+	})
 	if w.ran() != "" || w.holder().Term != 0 {
 		t.Errorf("it ran %q under the lease %+v", w.ran(), w.holder())
 	}
@@ -129,8 +128,9 @@ func TestACoordinatorIsNotPushedAside(t *testing.T) {
 	w.still.Store(&now) // the coordinator may be late to renew its lease
 	coordinator := w.coordinate()
 	defer coordinator()
-	began := time.Now()
-	err := w.connect().Do(within(t, time.Minute), liftB)
+	c := w.connect()
+	var err error
+	testwait.InTime(t, "the refusal", 5*time.Second, func() { err = c.Do(within(t, time.Minute), liftB) })
 	var refused *LeaseError
 	var held *lease.HeldError
 	if !errors.As(err, &refused) || !errors.As(err, &held) || held.Holder != "a" {
@@ -140,8 +140,8 @@ func TestACoordinatorIsNotPushedAside(t *testing.T) {
 		!strings.Contains(err.Error(), "a coordinates") {
 		t.Errorf("kind %s, hint %q, error %v", refused.Kind(), refused.Hint(), err)
 	}
-	if took := time.Since(began); took > 30*time.Second || w.ran() != "" {
-		t.Errorf("it took %s and ran %q", took, w.ran())
+	if w.ran() != "" {
+		t.Errorf("it ran %q", w.ran())
 	}
 }
 

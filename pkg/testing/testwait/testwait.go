@@ -38,6 +38,23 @@ func For(t testing.TB, what string, ask func(ctx context.Context) error) {
 	}
 }
 
+// InTime repeats do until once it takes no longer than most, and ends the test if it never
+// does. A busy machine takes longer by chance; what waits for the wrong thing does each time.
+func InTime(t testing.TB, what string, most time.Duration, do func()) {
+	t.Helper()
+	for until := time.Now().Add(Limit); ; {
+		began := time.Now()
+		do()
+		took := time.Since(began)
+		if took <= most {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%s takes %s each time, at most %s is right", what, took, most)
+		}
+	}
+}
+
 // Try is [For] with a limit of its own, and returns the last error. A context that
 // ends while ask is asked says nothing about what is waited for.
 func Try(ctx context.Context, limit time.Duration, ask func(ctx context.Context) error) error {
