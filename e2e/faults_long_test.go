@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // All certificates live a few seconds, and everything goes on.
@@ -20,7 +21,7 @@ func TestCertificatesAreRenewedWhileRunning(t *testing.T) {
 	before := etcdPIDs(c)
 	until := time.Now().Add(time.Minute)
 	for time.Now().Before(until) {
-		w.WaitMore(10*time.Second, 100)
+		testwait.InTime(t, "100 writes", 10*time.Second, func() { w.WaitMore(harness.Soon, 100) })
 	}
 	if after := etcdPIDs(c); after != before {
 		t.Errorf("etcd processes were %s and are %s", before, after)
