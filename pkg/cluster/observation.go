@@ -184,10 +184,10 @@ type Store struct {
 	// NewestSeen is the name of the newest backup that the observer has seen in the
 	// store, now or before, empty for none.
 	NewestSeen string `json:"newestSeen,omitempty"`
-	// Uncounted are folders that observation like backups and are not counted, newest
+	// Uncounted are folders that look like backups and are not counted, newest
 	// first.
 	Uncounted []Uncounted `json:"uncounted,omitempty"`
-	// Requests are the operator's queued specs, oldest first.
+	// Requests are the operator's queued requests, oldest first.
 	Requests []Request `json:"requests,omitempty"`
 	// Source is what is known of the backup that the first queued restore asks
 	// for, nil as long as it has not been read.

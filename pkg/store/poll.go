@@ -35,10 +35,10 @@ type View struct {
 	Created time.Time
 	// Incarnations are the records, by number. IncarnationsErr says that there is
 	// one that cannot be understood: then the list is not all, and nobody may
-	// found a cluster, or take data for stale, by it.
+	// bootstrap a cluster, or take data for stale, by it.
 	Incarnations    []cluster.Incarnation
 	IncarnationsErr error
-	// Requests and Commands are queued specs, oldest first.
+	// Requests and Commands are those that are queued, oldest first.
 	Requests []cluster.Request
 	Commands []Command
 	// Closed are the newest MaxClosed records of requests and commands that ended,

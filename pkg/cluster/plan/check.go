@@ -241,7 +241,7 @@ func (c checker) start(op *MemberStart) error {
 				n.Prepared.Backup == "" {
 				return unsafe("fresh-disk", "incarnation %s begins with restored data, which %s has not", op.Token, op.Node)
 			}
-			return c.initialMember(n, op.Token)
+			return c.keptPlace(n, op.Token)
 		}
 	case StartJoin:
 		if n.Disk.State == cluster.DiskEmpty && (!member || !m.Learner || m.Name != "") {
@@ -258,8 +258,8 @@ func (c checker) start(op *MemberStart) error {
 	return nil
 }
 
-// initialMember makes sure that n has not lost its place since it promised.
-func (c checker) initialMember(n cluster.Node, token cluster.Token) error {
+// keptPlace makes sure that n has not lost its place since it promised.
+func (c checker) keptPlace(n cluster.Node, token cluster.Token) error {
 	if problem := c.obs.Store.RecordsProblem; problem != "" {
 		return unsafe("bootstrap", "the store has incarnation records that cannot be read: %s", problem)
 	}

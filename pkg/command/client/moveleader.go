@@ -125,7 +125,7 @@ func (t *tool) transfer(ctx context.Context, from, to member) error {
 	return nil
 }
 
-// pause is between two checks a member that is waited for.
+// pause is the time between two checks of a member that is waited for.
 const pause = 100 * time.Millisecond
 
 // led waits until a member says that it leads, and returns the term.

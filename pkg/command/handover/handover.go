@@ -128,7 +128,7 @@ one; they are if to-manager made them.`,
 }
 
 // own are the flags that package machineflags does not know. The variable of
-// --etcd-dir is a list of directories, for programs that observation for binaries.
+// --etcd-dir is a list of directories, for programs that look for binaries.
 var own = []string{"manager-data-dir", "pki-dir", "backup-store", "cluster-name", "grpc-port", "endpoints"}
 
 // environment reads them from the environment where they are not given.

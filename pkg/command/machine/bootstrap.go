@@ -18,7 +18,7 @@ import (
 
 // NewInit returns the command init with its phases.
 func NewInit(program Program) *cobra.Command {
-	return initialMember(program, machine.Init, &cobra.Command{
+	return memberCommand(program, machine.Init, &cobra.Command{
 		Use: "init", Short: "create a cluster with this machine's member as its first",
 		Long: `init installs etcd on this machine, makes a certificate authority unless there is one, issues certificates and
 starts etcd as the first member of a new cluster. With --snapshot the cluster begins with that data.
@@ -47,7 +47,7 @@ func initArgs(cmd *cobra.Command, args []string) error {
 
 // NewJoin returns the command join with its phases.
 func NewJoin(program Program) *cobra.Command {
-	return initialMember(program, machine.Join, &cobra.Command{
+	return memberCommand(program, machine.Join, &cobra.Command{
 		Use: "join ENDPOINT[,ENDPOINT...]", Short: "add this machine's member to a running cluster",
 		Long: `join installs etcd on this machine, issues certificates with the certificate authority that was copied here,
 adds the member to the cluster as a learner, starts it, and promotes it to a voter when it has caught up. The
@@ -81,8 +81,8 @@ func endpointArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// initialMember gives a command that builds a member its flags and its phases.
-func initialMember(program Program, a machine.Action, cmd *cobra.Command) *cobra.Command {
+// memberCommand gives a command that builds a member its flags and its phases.
+func memberCommand(program Program, a machine.Action, cmd *cobra.Command) *cobra.Command {
 	var skip []string
 	t := builder(cmd, program, a, func(t *task) {
 		t.goal.Skip = skip

@@ -34,7 +34,7 @@ type task struct {
 	ignore    []string
 	// program is how this program is called again, to supervise etcd.
 	program []string
-	// looks says that nothing is changed: etcd is looked for where the unit has it.
+	// shows says that nothing is changed: etcd is looked for where the unit has it.
 	shows bool
 	// checked says that the preflight checks come first.
 	checked bool

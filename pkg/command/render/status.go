@@ -27,7 +27,7 @@ type Status struct {
 	// Report is what the coordinator published, or an observation of one's own; nil when
 	// there is none.
 	Report *reconcile.Report `json:"report,omitempty"`
-	// Requests are the queued specs in the store now.
+	// Requests are the queued ones in the store now.
 	Requests []cluster.Request `json:"requests,omitempty"`
 	// Nodes are the names of the nodes' records in the store now.
 	Nodes []cluster.NodeName `json:"nodes,omitempty"`

@@ -23,11 +23,11 @@ type State string
 
 // The states.
 const (
-	// StateNew lets a member with an empty data directory found a cluster.
+	// StateNew lets a member with an empty data directory bootstrap a cluster.
 	StateNew State = "new"
 	// StateExisting lets a member with an empty data directory only join one.
 	// It is also the right state for a restart: should the data have vanished,
-	// the member then fails instead of bootstrap a second cluster.
+	// the member then fails instead of bootstrapping a second cluster.
 	StateExisting State = "existing"
 )
 

@@ -66,7 +66,7 @@ func TestGolden(t *testing.T) {
 	}{
 		{"a bootstrap voter with TLS", tlsMember},
 		{"a restart on IPv6 without TLS", plainMember},
-		{"a quarantined member of an operator with specs", func(v string) Member {
+		{"a quarantined member with the operator's variables", func(v string) Member {
 			m := tlsMember(v)
 			m.Quarantined = true
 			m.User = User([]string{

@@ -178,7 +178,7 @@ func TestImages(t *testing.T) {
 }
 
 // TestMigrateFromOwnFiles migrates what etcdadm itself writes of a member with
-// specs.
+// settings of its own.
 func TestMigrateFromOwnFiles(t *testing.T) {
 	file := func(pair string) etcdconf.Files {
 		return etcdconf.Files{CA: "/pki/ca.crt", Cert: "/pki/" + pair + ".crt", Key: "/pki/" + pair + ".key"}

@@ -79,7 +79,7 @@ func (b *StatusFile) Post(p Progress) error {
 	return nil
 }
 
-// A notice is the status file's content.
+// A status is the status file's content.
 type status struct {
 	Supervisor process  `json:"supervisor"`
 	Etcd       *process `json:"etcd,omitempty"`
@@ -88,7 +88,7 @@ type status struct {
 	LastLines  []string `json:"lastLines,omitempty"`
 }
 
-// readStatus returns the notice in a file, nil if there is none.
+// readStatus returns the status in a file, nil if there is none.
 func readStatus(path string) (*status, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
