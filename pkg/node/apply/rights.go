@@ -12,7 +12,9 @@ import (
 const (
 	// rightsPeriod is how often etcd is asked what the daemon may do there. Each question
 	// is an entry of raft's log.
-	rightsPeriod  = time.Minute
+	rightsPeriod = time.Minute
+	// deniedPeriod is the same while the daemon lacks rights: somebody may be giving them.
+	deniedPeriod  = 10 * time.Second
 	rightsTimeout = 5 * time.Second
 )
 
@@ -26,6 +28,14 @@ type rightsWatch struct {
 	got   *cluster.NoRoot
 }
 
+// due reports whether it is time to ask again.
+func (w *rightsWatch) due(now time.Time) bool {
+	if w.got != nil {
+		return now.Sub(w.at) >= deniedPeriod
+	}
+	return now.Sub(w.at) >= rightsPeriod
+}
+
 // noRoot returns what is known of the daemon's rights, and has it asked where that is due.
 func (l *Local) noRoot(ctx context.Context, s nodestate.State) *cluster.NoRoot {
 	w := &l.rights
@@ -34,7 +44,7 @@ func (l *Local) noRoot(ctx context.Context, s nodestate.State) *cluster.NoRoot {
 	if w.token != s.Assigned.Token {
 		w.token, w.got, w.at = s.Assigned.Token, nil, time.Time{}
 	}
-	if w.busy || time.Since(w.at) < rightsPeriod {
+	if w.busy || !w.due(time.Now()) {
 		return w.got
 	}
 	w.busy = true

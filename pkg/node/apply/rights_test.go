@@ -1,0 +1,30 @@
+package apply
+
+import (
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+func TestWhoLacksRightsAsksMoreOften(t *testing.T) {
+	now := time.Now()
+	denied := &cluster.NoRoot{User: "etcd-manager-a", On: true}
+	for _, c := range []struct {
+		name string
+		got  *cluster.NoRoot
+		at   time.Time
+		due  bool
+	}{
+		{"never asked", nil, time.Time{}, true},
+		{"allowed, half a minute ago", nil, now.Add(-30 * time.Second), false},
+		{"allowed, a minute ago", nil, now.Add(-rightsPeriod), true},
+		{"denied, just now", denied, now.Add(-time.Second), false},
+		{"denied, half a minute ago", denied, now.Add(-30 * time.Second), true},
+	} {
+		w := &rightsWatch{got: c.got, at: c.at}
+		if got := w.due(now); got != c.due {
+			t.Errorf("%s: due %v", c.name, got)
+		}
+	}
+}
