@@ -36,6 +36,9 @@ func (c checker) enableDowngrade(spec cluster.Spec, op *DowngradeEnable) error {
 			return unsafe("version", "%s has no binaries of etcd %d.%d", m.Name, op.To.Major, op.To.Minor)
 		}
 	}
+	if err := c.reaches(spec, known, op.To); err != nil {
+		return err
+	}
 	if err := c.spares(spec, cluster.Member{}, etcdversion.Version{}); err != nil {
 		return err
 	}

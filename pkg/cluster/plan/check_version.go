@@ -43,6 +43,9 @@ func (c checker) changeVersion(spec cluster.Spec, op *MemberChangeVersion) error
 	if err := c.mixes(m, op); err != nil {
 		return err
 	}
+	if err := c.reaches(spec, op.ExpectVersion, op.To); err != nil {
+		return err
+	}
 	if op.To.Minor > op.ExpectVersion.Minor && n.OldLog.State == cluster.HazardPresent &&
 		op.To.Major == 3 && op.To.Minor == 7 {
 		return unsafe("version", "the log of %s has entries that etcd %s cannot read, after its last raft snapshot; "+

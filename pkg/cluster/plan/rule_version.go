@@ -39,7 +39,7 @@ func ruleVersion(l *view) (Operation, verdict) {
 			l.byRestore(lack), l.fetches(members))
 		return nil, goOn
 	}
-	if !l.versionGates(members, next) {
+	if ready := l.versionGates(members, next); !l.seesTheEnd(members, next) || !ready {
 		return nil, goOn
 	}
 	m := l.nextToChange(next)

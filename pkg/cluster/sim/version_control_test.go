@@ -105,6 +105,17 @@ var versionControls = []struct {
 			return plan.Next(spec, obs)
 		}},
 	{"takes binaries for granted", "check", "", seeing(func(n *cluster.Node) { n.Versions = universe }, nil)},
+	{"does not look ahead", "check", "",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+			near := slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool {
+				return n.Assigned != nil && abs(n.Assigned.Version.Minor-spec.EtcdVersion.Minor) < 2
+			})
+			return seeing(func(n *cluster.Node) {
+				if !near {
+					n.Versions = append(slices.Clone(n.Versions), spec.EtcdVersion)
+				}
+			}, nil)(spec, obs)
+		}},
 	{"takes no backup first", "check", "", seeing(nil, func(obs *cluster.Observation) {
 		if len(obs.Members) > 0 {
 			obs.Store.Backups = append([]cluster.Backup{{Name: "dream", At: obs.At}}, obs.Store.Backups...)
@@ -124,9 +135,12 @@ var rareVersions = map[string][2]uint64{
 	"overlooks a learner":                      {0, 35},
 	"changes two at once":                      {105, 1700},
 	"tries on a second member what has failed": {710, 710},
+	"does not look ahead":                      {355, 0},
 	"never forces a raft snapshot":             {25, 0},
 	"never cancels a downgrade":                {10, 0},
 }
+
+func abs(n int) int { return max(n, -n) }
 
 // older is the minor version before.
 func older(v etcdversion.Version) etcdversion.Version {
