@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/internal/pages"
 )
@@ -29,19 +31,26 @@ const rereads = 20
 // It takes no lock: a transaction of bbolt writes to pages that are free only, and
 // those of the one before are not free until it has ended. So what was read is
 // what one transaction has written if that one is still the newest afterwards.
-func readBackend(path string) (backend, error) {
-	f, err := os.Open(path)
+func readBackend(path string) (backend, error) { return readPages(path, read) }
+
+// readPages has read called with one transaction.
+func readPages[T any](path string, read func(*pages.File) (T, error)) (b T, err error) {
+	// Not blocking, should it be a pipe.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return backend{}, err
+		return b, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return b, errors.Join(err, fmt.Errorf("%s is not a regular file", path))
+	}
 	for range rereads - 1 {
-		b, same, err := readOnce(f)
+		b, same, err := readOnce(f, read)
 		if same {
 			return b, err
 		}
 	}
-	b, same, err := readOnce(f)
+	b, same, err := readOnce(f, read)
 	if err == nil && !same {
 		err = errors.New("it changed while it was read")
 	}
@@ -49,7 +58,7 @@ func readBackend(path string) (backend, error) {
 }
 
 // readOnce reads the database, and says whether it stayed the same meanwhile.
-func readOnce(f *os.File) (b backend, same bool, err error) {
+func readOnce[T any](f *os.File, read func(*pages.File) (T, error)) (b T, same bool, err error) {
 	db, err := open(f)
 	if err != nil {
 		return b, false, err

@@ -117,7 +117,7 @@ func Reaches(cfg Config, obs Observation, want etcdversion.Version, checked bool
 	if w.obs.Local != nil && w.obs.Remote.Lowest.IsZero() {
 		w.obs.Remote.Lowest = w.obs.Local.Version
 	}
-	if w.obs.Local == nil && w.before().IsZero() {
+	if w.obs.Local == nil && w.before().IsZero() && w.obs.Data.Version.IsZero() {
 		if checked {
 			return nil
 		}

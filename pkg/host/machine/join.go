@@ -158,11 +158,12 @@ func (w *world) membership() (Operation, *Hold) {
 }
 
 // before returns the lowest version that the data on the disk, or the cluster
-// to join, has been run with; zero where nobody knows.
+// to join, has been run with; zero where nobody knows. What is installed and older than
+// the data has not run it.
 func (w *world) before() etcdversion.Version {
-	low := w.obs.Remote.Lowest
+	low, is := w.obs.Remote.Lowest, w.obs.Data.Version
 	if installed := w.obs.Binaries.Etcd; w.obs.Data.State == cluster.DiskData && !installed.IsZero() &&
-		(low.IsZero() || installed.Compare(low) < 0) {
+		installed.AtLeast(is.Major, is.Minor) && (low.IsZero() || installed.Compare(low) < 0) {
 		low = installed
 	}
 	return low
@@ -189,14 +190,20 @@ func (w *world) mayRun() *Hold {
 	if data := w.obs.Local; data != nil && !want.AtLeast(data.DataVersion().Major, data.DataVersion().Minor) {
 		return w.older(want, runsAs(data))
 	}
-	if low.IsZero() {
-		return w.stepsUp(want, low)
-	}
-	switch {
-	case !want.AtLeast(low.Major, low.Minor) && w.prepared(want):
-		return nil
-	case !want.AtLeast(low.Major, low.Minor):
+	if !low.IsZero() && !want.AtLeast(low.Major, low.Minor) {
+		if w.prepared(want) {
+			return nil
+		}
 		return w.older(want, low)
+	}
+	if why := w.fits(want); why != nil {
+		return why
+	}
+	switch is := w.obs.Data.Version; {
+	case low.IsZero() && is.Major == want.Major && is.Minor == want.Minor:
+		return nil
+	case low.IsZero():
+		return w.stepsUp(want, low)
 	case want.Major != low.Major || want.Minor > low.Minor+1:
 		return hold(VersionStep, "upgrade one minor version at a time, with --version",
 			"etcd %s cannot follow the cluster's %s", want, low)

@@ -268,6 +268,9 @@ func (w *world) start() (Operation, *Hold) {
 	if why := w.mayStartEmpty(); why != nil {
 		return nil, why
 	}
+	if why := w.startable(); why != nil {
+		return nil, why
+	}
 	if op := w.remembered(); op != nil {
 		return op, nil
 	}

@@ -56,10 +56,15 @@ func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 		var why *Hold
 		switch goal.Action {
 		case Init:
-			why = w.untouched()
+			if why = w.untouched(); why == nil {
+				why = w.fitting()
+			}
 		case Join:
 			if why = w.elsewhere(); why == nil {
 				why = w.refused()
+			}
+			if why == nil {
+				why = w.fitting()
 			}
 		case Reset:
 			why = w.dataElsewhere()

@@ -179,6 +179,11 @@ type Data struct {
 	// Uncommitted says that the member was cut off in its first start, before it had
 	// bootstrapped its cluster.
 	Uncommitted bool `json:"uncommitted,omitempty"`
+	// Version is that of the cluster or of the storage format, as far as the data says
+	// it, without a patch: nothing older may be started on it. VersionProblem says why it
+	// cannot be read.
+	Version        etcdversion.Version `json:"version,omitzero"`
+	VersionProblem string              `json:"versionProblem,omitempty"`
 	// Hazards is what the version that is wanted may not stand in the data, empty where
 	// it has not been checked.
 	Hazards []cluster.Hazard `json:"hazards,omitempty"`

@@ -19,6 +19,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
@@ -78,6 +79,12 @@ func (m *Machine) Observe(ctx context.Context, goal machine.Goal) (machine.Obser
 	// Last, so that a member that the cluster knows to have started has data.
 	obs.Data = m.data()
 	obs.VersionOpen, obs.Left = m.adopt(goal, obs), m.left
+	if obs.Data.State == cluster.DiskData {
+		obs.Data.Version, err = hazards.DataVersion(m.dataDirs())
+		if err != nil {
+			obs.Data.VersionProblem = err.Error()
+		}
+	}
 	obs.Data.Hazards = m.hazards(goal, obs)
 	return obs, ctx.Err()
 }

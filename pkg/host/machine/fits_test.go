@@ -1,0 +1,138 @@
+package machine_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+)
+
+// kept is a machine with the data of a member that does not run, which says that it is of
+// a version.
+func kept(version, installed string) machine.Observation {
+	obs := withCA() // there are certificates to issue, too
+	obs.Remote = machine.Remote{Problem: "connection refused"}
+	obs.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1, Ready: true}
+	obs.Record = machine.Record{Action: machine.Init, Served: true}
+	if version != "" {
+		obs.Data.Version = etcdversion.Must(version)
+	}
+	if v := installed; v != "" {
+		p := etcdversion.Must(v)
+		obs.Binaries = machine.Binary{Etcd: p, Etcdctl: p, Etcdutl: p}
+	}
+	return obs
+}
+
+// A machine that has lost its binaries, or has got others, goes by what the data says that
+// it is of: nothing older is installed or started, and nothing else done before that is said.
+func TestTheDataSaysWhichVersionRunsIt(t *testing.T) {
+	for _, c := range []struct {
+		data, installed, want string
+		held                  string
+	}{
+		{"3.6.0", "", "3.4.25", "etcd 3.4.25 is older than the data in /var/lib/etcd, which is of cluster version 3.6"},
+		{"3.6.0", "3.4.25", "3.4.25", "etcd 3.4.25 is older than the data in /var/lib/etcd, which is of cluster version 3.6"},
+		{"3.6.0", "", "3.5.35", "etcd 3.5.35 is older than the data in /var/lib/etcd, which is of cluster version 3.6"},
+		{"3.7.0", "", "3.6.16", "etcd 3.6.16 is older than the data in /var/lib/etcd, which is of cluster version 3.7"},
+		{"3.5.0", "", "3.4.25", "etcd 3.4.25 is older than the data in /var/lib/etcd, which is of cluster version 3.5"},
+		{"3.6.0", "", "3.6.16", ""},
+		{"3.6.0", "3.4.25", "3.6.16", ""}, // what is wrong there is put right
+		{"3.6.0", "3.6.16", "3.6.16", ""},
+		{"3.6.0", "", "3.7.3", ""},
+		{"3.5.0", "", "3.7.3", "etcd 3.7.3 cannot follow 3.5, of which the data in /var/lib/etcd is"},
+		{"3.5.0", "", "3.5.35", ""}, // also after a downgrade from 3.6
+		{"3.5.0", "3.5.35", "3.5.35", ""},
+		{"3.5.0", "3.5.35", "3.6.16", ""},
+		{"", "", "3.4.25", ""}, // an etcd that never had a cluster, or a snapshot that was just restored
+	} {
+		for _, init := range []machine.InitSystem{machine.Systemd, machine.Kubelet} {
+			for _, goal := range []machine.Goal{
+				{Action: machine.Init}, {Action: machine.Join}, {Action: machine.Init, Phase: "install"},
+				{Action: machine.Init, Phase: "start"},
+			} {
+				cfg := desired(func(f *machine.Config) {
+					f.Version, f.Service.InitSystem = etcdversion.Must(c.want), init
+				})
+				obs := kept(c.data, c.installed)
+				obs.Record.Action = goal.Action
+				obs.Written = map[string]string{"ETCD_INITIAL_CLUSTER": "b=https://10.0.0.2:2380"}
+				held := c.held
+				if goal.Phase == "start" && init != machine.Kubelet {
+					// It starts what is installed, whatever is asked for.
+					held = ""
+					if c.data == "3.6.0" && c.installed == "3.4.25" {
+						held = "etcd 3.4.25 is older than the data in /var/lib/etcd, which is of cluster version 3.6"
+					}
+				}
+				step, why := machine.Next(goal, cfg, obs)
+				switch {
+				case held == "" && why != nil && why.Reason == machine.VersionStep:
+					t.Errorf("%+v, %s %+v: %v", c, init, goal, why)
+				case held != "" && (why == nil || why.Reason != machine.VersionStep || why.Text != held ||
+					!strings.Contains(why.Next, "--version") || why.Wait):
+					t.Errorf("%+v, %s %+v: %v, %+v", c, init, goal, step, why)
+				}
+			}
+		}
+	}
+}
+
+// The hint names what can be typed: the version of the data, and the way down.
+func TestTheWayDownFromTheData(t *testing.T) {
+	for want, hint := range map[string]string{
+		"3.5.35": "--version=3.6.16; to downgrade, start that, and then: /opt/bin/etcdctl.sh downgrade enable 3.5",
+		"3.4.25": "--version=3.6.16; to downgrade, start that, and then: /opt/bin/etcdctl.sh downgrade enable 3.5; from 3.5 to " +
+			"an earlier one, only a snapshot that is restored leads: etcdadm init --snapshot",
+	} {
+		cfg := desired(func(f *machine.Config) { f.Version = etcdversion.Must(want) })
+		_, why := machine.Next(machine.Goal{Action: machine.Init}, cfg, kept("3.6.0", ""))
+		if why == nil || why.Next != hint {
+			t.Errorf("%s: %+v", want, why)
+		}
+	}
+}
+
+// Data that does not say what it is of is started with what checks that itself. 3.4 does
+// not: somebody has to say that it is right.
+func TestDataOfAnUnknownVersion(t *testing.T) {
+	obs := kept("", "")
+	obs.Data.VersionProblem = "its first page is invalid"
+	for _, c := range []struct {
+		want, installed, risk string
+		held                  bool
+	}{
+		{"3.4.25", "", "", true}, {"3.4.25", "", "seen by hand", false},
+		{"3.4.25", "3.4.25", "", false}, {"3.5.35", "", "", false},
+	} {
+		obs.Binaries = kept("", c.installed).Binaries
+		cfg := desired(func(f *machine.Config) { f.Version = etcdversion.Must(c.want) })
+		_, why := machine.Next(machine.Goal{Action: machine.Init, AcceptVersionRisk: c.risk}, cfg, obs)
+		if held := why != nil && why.Reason == machine.VersionStep; held != c.held {
+			t.Errorf("%+v: %v", c, why)
+		}
+	}
+}
+
+// Data that is not started does not count, and neither does what a running etcd has not
+// written yet.
+func TestDataThatSaysNothingAboutTheVersion(t *testing.T) {
+	cfg := desired(func(f *machine.Config) { f.Version = etcdversion.Must("3.5.35") })
+	a, c := healthy("a", 0xa, "10.0.0.1"), healthy("c", 0xc, "10.0.0.3")
+	old := etcdversion.Must("3.5.35")
+	foreign := kept("3.6.0", "")
+	foreign.Remote = answering(a, c)
+	foreign.Remote.Lowest, foreign.Remote.Highest, foreign.Record = old, old, machine.Record{}
+	step, why := machine.Next(machine.Goal{Action: machine.Join, SetAsideData: true}, cfg, foreign)
+	if why != nil || step == nil {
+		t.Errorf("data to be set aside: %v, %v", step, why)
+	}
+	runs := kept("3.6.0", "") // it was deleted under the etcd that runs
+	runs.Local = report("3.6.16", "3.5.0", "3.5.0", "3.5.0")
+	runs.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true}
+	if _, why := machine.Next(machine.Goal{Action: machine.Init, Phase: "install"}, cfg, runs); why != nil {
+		t.Errorf("data that etcd has just prepared: %v", why)
+	}
+}
