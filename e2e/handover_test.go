@@ -413,7 +413,7 @@ func TestHandoverKilled(t *testing.T) {
 	}, {"assign", "configure"}, {"done", "start"}, {"journal", "done"}}
 	for _, step := range ends {
 		if !h.killedAt(step[0], there...) {
-			h.t.Errorf("on the way there it did not come to %s", step[0])
+			h.t.Errorf("to-manager did not come to %s", step[0])
 		}
 		var r handover
 		if err := json.Unmarshal([]byte(h.ok(there...)), &r); err != nil {
@@ -426,7 +426,7 @@ func TestHandoverKilled(t *testing.T) {
 			h.node.Stop()
 		}
 		if !h.killedAt(step[1], back...) {
-			h.t.Errorf("on the way back it did not come to %s", step[1])
+			h.t.Errorf("from-manager did not come to %s", step[1])
 		}
 		h.ok(back...)
 		if got := serving(t, c, hosts); !slices.Equal(got, ids) {

@@ -36,7 +36,7 @@ func TestBadSpec(t *testing.T) {
 	c.Found(1, v36, "a", "b", "c")
 	w := c.Write()
 	spec := filepath.Join(c.Store, "control/etcd-cluster-spec")
-	for text, rule := range map[string]string{
+	for text, reason := range map[string]string{
 		`{"memberCount":`:                          "spec-invalid",
 		`{"memberCount":0,"etcdVersion":"3.6.16"}`: "spec-invalid",
 		`{"memberCount":8,"etcdVersion":"3.6.16"}`: "spec-invalid",
@@ -46,14 +46,14 @@ func TestBadSpec(t *testing.T) {
 		coordinator := c.Coordinator()
 		said := coordinator.LogSize()
 		putFile(t, spec, text)
-		if rule == "" {
-			rule = "binary-missing"
+		if reason == "" {
+			reason = "binary-missing"
 		}
-		line := coordinator.WaitSaid(harness.Soon, said, "msg=held", "reason="+rule)
+		line := coordinator.WaitSaid(harness.Soon, said, "msg=held", "reason="+reason)
 		t.Logf("%s: %s", text, line)
 		w.WaitMore(harness.Soon, 10)
 		putFile(t, spec, `{"memberCount":1,"etcdVersion":"`+v36+`"}`)
-		coordinator.WaitSaid(harness.Soon, said, "no longer held", "reason="+rule)
+		coordinator.WaitSaid(harness.Soon, said, "no longer held", "reason="+reason)
 	}
 	c.SetSpec(3, v36)
 	c.WaitVoters(harness.Soon, 3)

@@ -93,7 +93,7 @@ func (s *stage) tell(ctx context.Context, t harness.T) {
 func since(t time.Time) time.Duration { return time.Since(t).Round(10 * time.Millisecond) }
 
 func (s *stage) found() {
-	s.out.act("Three machines find each other and found a cluster")
+	s.out.act("Three machines find each other and bootstrap a cluster")
 	s.out.command("etcd-manager-ctl --backup-store=%s -member-count=3 -etcd-version=%s configure-cluster", s.c.StoreURL(),
 		version)
 	s.c.SetSpec(3, version)

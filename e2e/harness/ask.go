@@ -213,17 +213,17 @@ func (c *Cluster) Status() (reconcile.Report, error) {
 	return r, err
 }
 
-// WaitHold waits until the published status has a hold of a rule.
-func (c *Cluster) WaitHold(within time.Duration, rule string) string {
+// WaitHold waits until the published status has a hold for a reason.
+func (c *Cluster) WaitHold(within time.Duration, reason string) string {
 	c.t.Helper()
 	var text string
-	c.Eventually(within, "hold "+rule, func(context.Context) error {
+	c.Eventually(within, "hold "+reason, func(context.Context) error {
 		r, err := c.Status()
 		if err != nil {
 			return err
 		}
 		for _, h := range r.Holds {
-			if string(h.Reason) == rule {
+			if string(h.Reason) == reason {
 				text = h.Text
 				return nil
 			}

@@ -4,7 +4,7 @@ package systemd
 
 import "testing"
 
-// All is lost but a snapshot and the CA: reset every machine, found the cluster
+// All is lost but a snapshot and the CA: reset every machine, bootstrap the cluster
 // anew from the snapshot, join the others.
 func TestRestoreACluster(t *testing.T) {
 	t.Parallel()

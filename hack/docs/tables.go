@@ -32,10 +32,10 @@ texts of messages. An error is printed on the standard error output as `+"`error
 	return b.Bytes()
 }
 
-// holds renders the page of the holds from the rules.
+// holds renders the page of the holds.
 func holds() ([]byte, error) { return renderHolds(plan.Reasons()), nil }
 
-func renderHolds(rules []plan.ReasonDoc) []byte {
+func renderHolds(reasons []plan.ReasonDoc) []byte {
 	var b bytes.Buffer
 	fmt.Fprint(&b, `<!-- Made from pkg/cluster/plan by go run ./hack/docs; change it there. -->
 
@@ -46,14 +46,14 @@ least one hold; "stuck without a reason" does not exist. Holds are shown by `+"`
 `+"`etcdadm status`"+` and, as comments, by `+"`etcdadm plan`; `etcd-manager-ctl explain`"+` prints what is below
 for those that are there now.
 
-| rule | means |
+| reason | means |
 | --- | --- |
 `)
-	for _, r := range rules {
+	for _, r := range reasons {
 		first, _, _ := strings.Cut(r.Means, ". ")
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s. |\n", r.Reason, r.Reason, cell(strings.TrimSuffix(first, ".")))
 	}
-	for _, r := range rules {
+	for _, r := range reasons {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n**What to do:** %s\n", r.Reason, r.Means, r.Do)
 	}
 	return b.Bytes()

@@ -75,7 +75,7 @@ func TestErrorsHaveCodesAndHints(t *testing.T) {
 		{"held", &HeldError{Holds: []plan.Hold{{Reason: plan.Paused}}}, 3, "resume"},
 		{"held for want of a majority", &HeldError{Holds: []plan.Hold{{Reason: plan.DiskHung}, {Reason: plan.QuorumLost}}}, 5,
 			"disk"},
-		{"held by a rule of another release", &HeldError{Holds: []plan.Hold{{Reason: "new"}}}, 3, "-"},
+		{"held for a reason of another release", &HeldError{Holds: []plan.Hold{{Reason: "new"}}}, 3, "-"},
 		{"held without a reason", &HeldError{}, 3, "-"},
 		{"no backup", &plan.UnsafeError{Invariant: "backup"}, 3, "backup take"},
 		{"other invariant", &plan.UnsafeError{Invariant: "one-change"}, 3, "etcdadm plan"},

@@ -106,10 +106,10 @@ func (n *neighbours) say() cluster.Neighbours {
 	}
 	for address, err := range n.asked {
 		if err != nil && !errors.Is(err, rpc.ErrUnimplemented) {
-			s.Silent = append(s.Silent, address)
+			s.Unreachable = append(s.Unreachable, address)
 		}
 	}
-	slices.Sort(s.Silent)
+	slices.Sort(s.Unreachable)
 	return s
 }
 

@@ -21,10 +21,10 @@ func TestNeighboursAreHeardForAWhile(t *testing.T) {
 	n.strange(rpc.Caller{Name: "x"}, "10.0.0.1", "/privateapi.ClusterService/Ping")
 	n.strange(rpc.Caller{}, "10.0.0.2", "/etcd.EtcdManagerService/GetInfo")
 	n.strange(rpc.Caller{Name: "y"}, "10.0.0.3", "/grpc.health.v1.Health/Check")
-	want := func(existing, silent []string, listened bool) {
+	want := func(existing, unreachable []string, listened bool) {
 		t.Helper()
 		s := n.say()
-		if !slices.Equal(s.Existing, existing) || !slices.Equal(s.Silent, silent) || s.Listened != listened {
+		if !slices.Equal(s.Existing, existing) || !slices.Equal(s.Unreachable, unreachable) || s.Listened != listened {
 			t.Errorf("it says %+v", s)
 		}
 	}

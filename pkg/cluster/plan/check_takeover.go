@@ -96,7 +96,7 @@ func (c checker) agreed(token cluster.Token, names []cluster.NodeName, begun fun
 	for _, n := range c.obs.Nodes {
 		own := n.LeaseVoters
 		switch {
-		case !n.Reachable || len(n.Neighbours.Silent) > 0:
+		case !n.Reachable || len(n.Neighbours.Unreachable) > 0:
 			return unsafe("take-over", "of what %s does, or sees, nothing is known", n.Name)
 		case own.Token == token && len(own.Names) > 0 && (begun == nil || !begun(own)):
 			return unsafe("take-over", "%s knows the lease voters %s", n.Name, join(own.Names))

@@ -210,7 +210,7 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 	case "existing":
 		n.Neighbours.Existing = append(n.Neighbours.Existing, value)
 	case "silent":
-		n.Neighbours.Silent = append(n.Neighbours.Silent, value)
+		n.Neighbours.Unreachable = append(n.Neighbours.Unreachable, value)
 	case "differs":
 		n.Differs = "its data differs from that of a and b, a majority, at revision 7"
 	case "term":

@@ -13,7 +13,7 @@ func (h Hold) String() string { return fmt.Sprintf("hold %s: %s", h.Reason, h.Te
 // A Reason names a kind of hold. The list is closed, see [Reasons].
 type Reason string
 
-// The rules that can hold.
+// The reasons of holds.
 const (
 	SpecMissing       Reason = "spec-missing"
 	SpecInvalid       Reason = "spec-invalid"
@@ -64,18 +64,18 @@ const (
 	OperationFailed   Reason = "operation-failed"
 )
 
-// A ReasonDoc explains a rule to the person who reads the hold.
+// A ReasonDoc explains a reason to the person who reads the hold.
 type ReasonDoc struct {
 	Reason Reason
 	// Means says what the daemon saw; Do says what a person can do.
 	Means, Do string
 }
 
-// Reasons returns every rule with its explanation, in the order of the
+// Reasons returns every reason with its explanation, in the order of the
 // documentation. docs/holds.md and "etcd-manager-ctl explain" print it.
 func Reasons() []ReasonDoc { return ruleDocs }
 
-// Explain returns the explanation of r; ok is false for an unknown rule.
+// Explain returns the explanation of r; ok is false for an unknown reason.
 func Explain(r Reason) (ReasonDoc, bool) {
 	for _, d := range ruleDocs {
 		if d.Reason == r {

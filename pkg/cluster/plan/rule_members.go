@@ -27,17 +27,17 @@ func ruleQuorum(l *view) (Operation, verdict) {
 	if l.restoredAbsent() {
 		return nil, stop
 	}
-	rule := QuorumLost
+	reason := QuorumLost
 	if rec := l.record(); rec != nil && rec.Token == l.obs.Token && l.obs.Store.Created.IsZero() {
-		rule = Bootstrap
+		reason = Bootstrap
 	} else if rec != nil && rec.Restored != nil && rec.Token == l.obs.Token && l.request(cluster.RequestRestore) != nil {
-		rule = Restoring
+		reason = Restoring
 	}
 	if len(l.voters) > 0 {
-		l.hold(rule, "%d of %d voters are healthy, a majority is %d: %s", l.healthy, len(l.voters),
+		l.hold(reason, "%d of %d voters are healthy, a majority is %d: %s", l.healthy, len(l.voters),
 			cluster.Quorum(len(l.voters)), l.describe())
 	} else {
-		l.hold(rule, "no member answers: %s", l.describe())
+		l.hold(reason, "no member answers: %s", l.describe())
 	}
 	return nil, stop
 }
@@ -179,7 +179,7 @@ func ruleEvicted(l *view) (Operation, verdict) {
 		}
 		if token := l.tokenOn(n); !superseded(l.obs, token) {
 			l.hold(StoreUnreachable, "%s has data of incarnation %s, which may be newer than this one: %s", n.Name, token,
-				l.storeSilence())
+				l.storeProblem())
 			continue
 		}
 		if !l.policy.Unbacked && l.beganAbove(n) {
@@ -312,7 +312,7 @@ func ruleRestart(l *view) (Operation, verdict) {
 func ruleRecord(l *view) (Operation, verdict) {
 	s := l.obs.Store
 	if !s.Reachable {
-		l.hold(StoreUnreachable, "%s", l.storeSilence())
+		l.hold(StoreUnreachable, "%s", l.storeProblem())
 		return nil, goOn
 	}
 	known := slices.ContainsFunc(s.Incarnations, func(i cluster.Incarnation) bool { return i.Token == l.obs.Token })

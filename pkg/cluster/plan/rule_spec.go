@@ -9,7 +9,7 @@ func ruleSpec(l *view) (Operation, verdict) {
 	}
 	if l.spec.MemberCount == 0 && l.spec.EtcdVersion.IsZero() {
 		if !l.obs.Store.Reachable {
-			l.hold(StoreUnreachable, "the spec is unknown: %s", l.storeSilence())
+			l.hold(StoreUnreachable, "the spec is unknown: %s", l.storeProblem())
 			return nil, stop
 		}
 		l.hold(SpecMissing, "the control store has no spec")

@@ -113,7 +113,7 @@ func (l *view) readyToTakeOver(rec *cluster.Incarnation) bool {
 	before := len(l.holds)
 	switch {
 	case !l.obs.Store.Reachable:
-		l.hold(StoreUnreachable, "the cluster cannot be taken over without the store: %s", l.storeSilence())
+		l.hold(StoreUnreachable, "the cluster cannot be taken over without the store: %s", l.storeProblem())
 	case l.obs.Store.RecordsProblem != "":
 		l.hold(RecordInvalid, "%s", l.obs.Store.RecordsProblem)
 	case rec == nil && l.obs.Store.Created.Equal(cluster.MarkerUnknown):
@@ -188,7 +188,7 @@ func (l *view) inTheWay() (why []string) {
 				why = append(why, fmt.Sprintf("%s does not answer", n.Name))
 			}
 		}
-		for _, address := range n.Neighbours.Silent {
+		for _, address := range n.Neighbours.Unreachable {
 			if text := "no daemon answers at " + address; n.Reachable && !slices.Contains(why, text) {
 				why = append(why, text)
 			}
@@ -206,7 +206,9 @@ func (l *view) goneForGood() string {
 	unknown := slices.ContainsFunc(l.voters, func(m cluster.Member) bool {
 		return l.nodeOf(m) == nil && !neverStarted(m)
 	}) ||
-		slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool { return n.Reachable && len(n.Neighbours.Silent) > 0 })
+		slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool {
+			return n.Reachable && len(n.Neighbours.Unreachable) > 0
+		})
 	if len(absent) == 0 && !unknown {
 		return ""
 	}

@@ -281,7 +281,7 @@ func (l *view) storeReady(what string) bool {
 		return true
 	}
 	if !l.obs.Store.Reachable {
-		l.hold(StoreUnreachable, "%s needs the control store: %s", what, l.storeSilence())
+		l.hold(StoreUnreachable, "%s needs the control store: %s", what, l.storeProblem())
 	} else if problem := l.obs.Store.BackupsProblem; problem != "" {
 		l.hold(StoreUnreachable, "%s waits for the list of backups: %s", what, problem)
 	} else {
@@ -290,8 +290,8 @@ func (l *view) storeReady(what string) bool {
 	return false
 }
 
-// storeSilence says why the store did not answer.
-func (l *view) storeSilence() string {
+// storeProblem says why the store did not answer.
+func (l *view) storeProblem() string {
 	for _, g := range l.obs.Gaps {
 		if g.Source == "store" {
 			return g.Text

@@ -8,20 +8,20 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 )
 
-// A turn is what came of one daemon's acting.
-type turn struct {
+// An outcome is what came of one daemon's acting.
+type outcome struct {
 	op    plan.Operation
 	holds []plan.Hold
 	acted bool
 }
 
-// turns lets each daemon act that has the lease, or should try for it, one after the
+// actAll lets each daemon act that has the lease, or should try for it, one after the
 // other: who comes later knows what its node has granted meanwhile. Who does neither
-// forgets what it has seen. It returns the turn that tells most: what was done,
+// forgets what it has seen. It returns the outcome that tells most: what was done,
 // or else what a coordinator says.
-func (w *world) turns() turn {
+func (w *world) actAll() outcome {
 	w.holders() // there is one at most
-	best, most := turn{holds: []plan.Hold{{Reason: plan.NoCoordinator, Text: "nobody asks for the lease"}}}, 0
+	best, most := outcome{holds: []plan.Hold{{Reason: plan.NoCoordinator, Text: "nobody asks for the lease"}}}, 0
 	for _, n := range w.order() {
 		if !n.awake() {
 			continue
@@ -41,17 +41,17 @@ func (w *world) turns() turn {
 }
 
 // led reports whether the daemon might act.
-func (t turn) led() bool {
-	return !slices.ContainsFunc(t.holds, func(h plan.Hold) bool { return h.Reason == plan.NoCoordinator })
+func (o outcome) led() bool {
+	return !slices.ContainsFunc(o.holds, func(h plan.Hold) bool { return h.Reason == plan.NoCoordinator })
 }
 
-func (t turn) tells() int {
+func (o outcome) tells() int {
 	switch {
-	case t.acted && !upkeep(t.op):
+	case o.acted && !upkeep(o.op):
 		return 4
-	case t.acted:
+	case o.acted:
 		return 3
-	case t.led():
+	case o.led():
 		return 2
 	}
 	return 1

@@ -14,7 +14,7 @@ func (w *world) leads(t *testing.T) *node {
 	for range 40 {
 		w.reseed()
 		w.tick()
-		w.turns()
+		w.actAll()
 		if w.broken != nil {
 			t.Fatal(*w.broken)
 		}

@@ -10,8 +10,8 @@ import (
 // justify asks whether the holds at the end of a quiet time are true in the
 // world, and whether they are the ones to be expected.
 func (w *world) justify(holds []plan.Hold) {
-	says := func(rules ...plan.Reason) bool {
-		return slices.ContainsFunc(holds, func(h plan.Hold) bool { return slices.Contains(rules, h.Reason) })
+	says := func(reasons ...plan.Reason) bool {
+		return slices.ContainsFunc(holds, func(h plan.Hold) bool { return slices.Contains(reasons, h.Reason) })
 	}
 	usable := 0
 	for _, n := range w.nodes {

@@ -210,7 +210,7 @@ func (w *world) confirm(by *node, obs *cluster.Observation, op plan.Operation) (
 	return term, nil
 }
 
-// bootstraps reports whether op is one of those that found a cluster.
+// bootstraps reports whether op is one of those that bootstrap a cluster.
 func bootstraps(op plan.Operation) bool {
 	switch op.(type) {
 	case *plan.MemberPrepare, *plan.IncarnationCreate, *plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard,

@@ -120,7 +120,7 @@ func (w *world) cycle(faults []Fault) {
 	w.takeImages()
 	w.deliverOrders()
 	busy := w.runDelayed()
-	acted := w.turns().acted
+	acted := w.actAll().acted
 	w.advance(busy || acted)
 }
 
@@ -150,7 +150,7 @@ func (w *world) settle() (bool, []plan.Hold) {
 		w.reseed()
 		w.heal()
 		w.tick()
-		t := w.turns()
+		t := w.actAll()
 		if w.broken != nil {
 			return false, nil
 		}
@@ -188,20 +188,20 @@ func upkeep(op plan.Operation) bool {
 }
 
 // act lets the daemon on by observe, plan and carry out one operation.
-func (w *world) act(by *node) turn {
+func (w *world) act(by *node) outcome {
 	obs := w.observe(by)
 	if !w.lead(by, &obs) {
 		none := plan.Hold{Reason: plan.NoCoordinator, Text: "no majority of the lease voters"}
 		if w.heldByAnother(by, &obs) {
 			by.memory = nil
-			return turn{holds: []plan.Hold{none}}
+			return outcome{holds: []plan.Hold{none}}
 		}
 		op, holds := w.config.Next(w.spec, obs)
 		if op != nil && plan.Unfenced(obs, op) {
 			w.carryOut(by, &obs, op)
-			return turn{op, holds, true}
+			return outcome{op, holds, true}
 		}
-		return turn{holds: append([]plan.Hold{none}, holds...)}
+		return outcome{holds: append([]plan.Hold{none}, holds...)}
 	}
 	if by != w.lastActor {
 		w.lastActor, by.failures = by, nil
@@ -220,10 +220,10 @@ func (w *world) act(by *node) turn {
 			w.violate("unexplained", "nothing is done and nothing is said")
 		}
 		w.logf("%s: %v", by.name, holds)
-		return turn{holds: holds}
+		return outcome{holds: holds}
 	}
 	w.carryOut(by, &obs, op)
-	return turn{op, holds, true}
+	return outcome{op, holds, true}
 }
 
 // mark raises the mark in the store of who coordinates above a revision that it has

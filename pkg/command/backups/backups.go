@@ -1,4 +1,4 @@
-// Package backups is the commands that check backups and into them:
+// Package backups is the commands that check backups and look into them:
 // list-backups, verify, drill, dump and diff. They are a part of several
 // programs.
 package backups

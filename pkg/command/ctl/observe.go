@@ -45,7 +45,7 @@ themselves have written down: who ordered what of which node, and what was refus
 			Args: cobra.MaximumNArgs(1), ValidArgs: reasons(),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				if len(args) == 1 {
-					return t.explainRule(cmd, plan.Reason(args[0]))
+					return t.explainReason(cmd, plan.Reason(args[0]))
 				}
 				return t.run(t.explain)(cmd, args)
 			},
@@ -112,7 +112,7 @@ func (t *tool) explain(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 	})
 }
 
-func (t *tool) explainRule(cmd *cobra.Command, r plan.Reason) error {
+func (t *tool) explainReason(cmd *cobra.Command, r plan.Reason) error {
 	if _, ok := plan.Explain(r); !ok {
 		return &cli.UsageError{Text: fmt.Sprintf("there is no hold %q", r),
 			Next: "the holds are " + strings.Join(reasons(), ", ")}

@@ -83,16 +83,16 @@ func (r Steps) Err() error {
 	return &cli.HeldError{Holds: r.Holds}
 }
 
-// An Explanation is a hold with what its rule means.
+// An Explanation is a hold with what its reason means.
 type Explanation struct {
 	Reason plan.Reason `json:"reason"`
-	// Text is what this hold says, empty where only the rule is explained.
+	// Text is what this hold says, empty where only the reason is explained.
 	Text  string `json:"text,omitempty"`
 	Means string `json:"means"`
 	Do    string `json:"do"`
 }
 
-// Explain returns the explanations of the holds. A rule of another release has
+// Explain returns the explanations of the holds. A reason of another release has
 // one that says so.
 func Explain(holds []plan.Hold) []Explanation {
 	list := []Explanation{}

@@ -7,10 +7,10 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// maxSilence is how old an earlier coordinator's observation may be for its times to
+// maxRememberedAge is how old an earlier coordinator's observation may be for its times to
 // count: one that coordinates publishes more often, see statusEvery in package daemon.
 // If nobody did for longer, who was unhealthy then may have been well since.
-const maxSilence = 3 * time.Minute
+const maxRememberedAge = 3 * time.Minute
 
 // Remembered keeps of an earlier coordinator's observation what stays true: for
 // how long members had been unhealthy or learners when it observed last, and where
@@ -22,7 +22,7 @@ const maxSilence = 3 * time.Minute
 func Remembered(obs cluster.Observation, term cluster.Term, now time.Time) cluster.Observation {
 	kept := cluster.Observation{Token: obs.Token}
 	shift := func(t time.Time) time.Time {
-		if term == 0 || t.IsZero() || now.Sub(obs.At) > maxSilence {
+		if term == 0 || t.IsZero() || now.Sub(obs.At) > maxRememberedAge {
 			return time.Time{}
 		}
 		return now.Add(-max(0, obs.At.Sub(t)))

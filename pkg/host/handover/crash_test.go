@@ -103,7 +103,7 @@ func TestCrashThereAndBack(t *testing.T) {
 	}
 }
 
-// Killed on the way there, at any point, it can be taken back instead.
+// Killed while it hands over, at any point, it can be taken back instead.
 func TestCrashAndTakeBack(t *testing.T) {
 	for _, point := range points("journal", "stop", "files", "move", "assign", "done") {
 		t.Run(point, func(t *testing.T) {

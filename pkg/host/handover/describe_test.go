@@ -31,9 +31,9 @@ func TestDescribed(t *testing.T) {
 		t.Errorf("the operator's variables are %q", j.Environment)
 	}
 	for name, c := range map[string]struct {
-		rule  machine.Reason
-		says  string
-		spoil func(h *host)
+		reason machine.Reason
+		says   string
+		spoil  func(h *host)
 	}{
 		"a learner": {
 			machine.MembersUnsettled, "63 is a learner", func(h *host) { obs.Remote.Members[2].Learner = true },
@@ -86,7 +86,7 @@ func TestDescribed(t *testing.T) {
 		changed := *h
 		c.spoil(&changed)
 		_, why := machine.Handing(goal, changed.cfg, obs)
-		if why == nil || why.Reason != c.rule || !strings.Contains(why.Text, c.says) {
+		if why == nil || why.Reason != c.reason || !strings.Contains(why.Text, c.says) {
 			t.Errorf("%s: %v", name, why)
 		}
 	}

@@ -39,7 +39,7 @@ type Result struct {
 	Steps []machine.Step
 	// Journal is what was decided.
 	Journal machine.Journal
-	// Daemon is how the daemon is to be started, nil on the way back.
+	// Daemon is how the daemon is to be started, nil when it is handed back.
 	Daemon *machine.Daemon
 }
 

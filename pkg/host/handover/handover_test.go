@@ -127,10 +127,10 @@ func TestADryRunChangesNothing(t *testing.T) {
 func TestWhatHolds(t *testing.T) {
 	const to, from = machine.ToManager, machine.FromManager
 	for name, c := range map[string]struct {
-		d     machine.Action
-		rule  machine.Reason
-		says  string
-		spoil func(t *testing.T, h *host)
+		d      machine.Action
+		reason machine.Reason
+		says   string
+		spoil  func(t *testing.T, h *host)
 	}{
 		"etcd does not run": {to, machine.NotRunning, "service is stopped", func(t *testing.T, h *host) {
 			h.must(os.Remove(h.runPath()))
@@ -234,11 +234,11 @@ func TestWhatHolds(t *testing.T) {
 			h := newCluster(t, "a", "b", "c")[0]
 			c.spoil(t, h)
 			before := h.running()
-			why := h.held(c.d, c.rule)
+			why := h.held(c.d, c.reason)
 			if name != "a process has the database" && h.running() != before {
 				t.Errorf("etcd was stopped, and then: %v", why)
 			}
-			if !strings.Contains(why.Text, c.says) || why.Kind() != "held" || !strings.HasPrefix(why.Error(), string(c.rule)) {
+			if !strings.Contains(why.Text, c.says) || why.Kind() != "held" || !strings.HasPrefix(why.Error(), string(c.reason)) {
 				t.Errorf("the hold is %+v", why)
 			}
 		})

@@ -241,12 +241,12 @@ func (h *host) ok(d machine.Action) Result {
 }
 
 // held hands over, which must not be done for this reason.
-func (h *host) held(d machine.Action, rule machine.Reason) *machine.Hold {
+func (h *host) held(d machine.Action, reason machine.Reason) *machine.Hold {
 	h.t.Helper()
 	_, err := h.over(d)
 	var why *machine.Hold
-	if !errors.As(err, &why) || why.Reason != rule {
-		h.t.Fatalf("%s: %s: %v, want a hold %s", h.name, d, err, rule)
+	if !errors.As(err, &why) || why.Reason != reason {
+		h.t.Fatalf("%s: %s: %v, want a hold %s", h.name, d, err, reason)
 	}
 	return why
 }

@@ -93,7 +93,7 @@ func (r *runner) remembered(h *machine.Handover) (err error) {
 // package nodestate.
 const managerLock = "etcdadm.lock"
 
-// open opens etcdadm's side of the machine, on the way back for the member that the
+// open opens etcdadm's side of the machine, when it is handed back for the member that the
 // daemon has.
 func (r *runner) open(h *machine.Handover) (err error) {
 	cfg, endpoints := r.o.Config, r.o.Endpoints

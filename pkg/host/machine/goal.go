@@ -55,14 +55,14 @@ type Goal struct {
 	TargetID cluster.MemberID
 	// Force lets Remove take a member out that is healthy.
 	Force bool
-	// Manager is the other side of a handover.
+	// Manager is the daemon that takes a member over, or gives one back.
 	Manager Manager
 }
 
 // A Reason names a kind of [Hold]. Scripts may depend on it.
 type Reason string
 
-// The rules that can hold.
+// The reasons of holds.
 const (
 	Managed            Reason = "managed"
 	DataPresent        Reason = "data-present"
@@ -123,8 +123,8 @@ type Hold struct {
 	Momentary bool `json:"momentary,omitempty"`
 }
 
-func hold(rule Reason, next, format string, args ...any) *Hold {
-	return &Hold{Reason: rule, Text: fmt.Sprintf(format, args...), Next: next}
+func hold(reason Reason, next, format string, args ...any) *Hold {
+	return &Hold{Reason: reason, Text: fmt.Sprintf(format, args...), Next: next}
 }
 
 // lacking holds what there are too few healthy voters for.

@@ -16,17 +16,17 @@ type Manager struct {
 	// EtcdDir is where the daemon finds binaries, in etcd-v<version>.
 	EtcdDir string
 	// ClusterName, BackupStore and GRPCPort are what the daemon is told. They are
-	// not needed on the way back.
+	// not needed when it is handed back.
 	ClusterName, BackupStore string
 	GRPCPort                 int
 	// NewIncarnation lets the daemons begin anew where the lease voters on record are
 	// of no use any more. By it the operator says that no daemon runs a member of
 	// this cluster.
 	NewIncarnation bool
-	// Endpoints are client URLs of other members, on the way back; by default
-	// those that were seen on the way there, or that follow from the peer URLs.
+	// Endpoints are client URLs of other members, when it is handed back; by default
+	// those that were seen when it was handed over, or that follow from the peer URLs.
 	Endpoints []string
-	// Alone starts the member, on the way back, although no other one answers.
+	// Alone starts the member, when it is handed back, although no other one answers.
 	Alone bool
 }
 
@@ -62,7 +62,7 @@ type Journal struct {
 	MetricsURLs []string `json:"metricsURLs,omitempty"`
 	EtcdAddress string   `json:"etcdAddress,omitempty"`
 
-	// Alone says, on the way back, that no other member is needed for etcd to
+	// Alone says, when it is handed back, that no other member is needed for etcd to
 	// serve.
 	Alone bool `json:"alone,omitempty"`
 }
@@ -83,8 +83,8 @@ type Handover struct {
 	Here     MemberData
 	There    map[cluster.Token]MemberData
 	DataRoot string
-	// Source is the certificate authority of the side that has the member, Others are
-	// those of the other side; on the way back, first that of the daemon's peers.
+	// Source is the certificate authority of the program that has the member, Others are
+	// those of the other one; when it is handed back, first that of the daemon's peers.
 	Source Authority
 	Others []Authority
 	// Etcd says that the daemon finds the binaries of the version that runs.
@@ -95,7 +95,7 @@ type Handover struct {
 	Starters []string
 	// Control is what the control store says, nil where it does not answer.
 	Control *Control
-	// Asked says, on the way back, that the other members were asked for the list.
+	// Asked says, when it is handed back, that the other members were asked for the list.
 	Asked bool
 }
 

@@ -39,11 +39,11 @@ func TestAgree(t *testing.T) {
 	first := incarnation(1, "c1", "a", "b", "c")
 	for name, c := range map[string]struct {
 		q question
-		// create, token and lease voters are what comes of it, or rule.
+		// create, token and lease voters are what comes of it, or reason.
 		create      bool
 		token       cluster.Token
 		leaseVoters string
-		rule        Reason
+		reason      Reason
 	}{
 		"the first machine decides": {question{voters: initialMembers("a", "b", "c")}, true, "c1", "a, b, c", ""},
 		"the second follows": {
@@ -119,8 +119,8 @@ func TestAgree(t *testing.T) {
 				q.self = "a"
 			}
 			a, why := agree(q)
-			if c.rule != "" {
-				if why == nil || why.Reason != c.rule || why.Next == "" {
+			if c.reason != "" {
+				if why == nil || why.Reason != c.reason || why.Next == "" {
 					t.Fatalf("%+v, %+v", a, why)
 				}
 				return

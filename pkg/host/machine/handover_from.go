@@ -7,7 +7,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// takeFromManager decides about the way back.
+// takeFromManager decides about taking a member from the daemon.
 func (w *world) takeFromManager() *Hold {
 	h, old := w.obs.Handover, w.obs.Handover.Journal
 	if w.finished() {
@@ -120,7 +120,7 @@ func (w *world) ownAuthority() *Hold {
 // nobody.
 func (w *world) whereabouts(resumed bool) *Hold {
 	j := &w.handing.Journal
-	to, from := w.cfg.Paths.Data, w.thereDir(j.Token)
+	to, from := w.cfg.Paths.Data, w.managerDataDir(j.Token)
 	here, there := w.obs.Handover.Here, w.obs.Handover.There[j.Token]
 	dir, data := from, there
 	switch {
@@ -173,7 +173,7 @@ func (w *world) awaited() *Hold {
 		"the other members do not answer: %s", r.Problem)
 }
 
-// The phases on the way back. Up to the journal nothing has happened to the member.
+// The phases of from-manager. Up to the journal nothing has happened to the member.
 
 // takenBack says that the member is etcdadm's, and only traces of the handover are left.
 func (w *world) takenBack() bool { return w.handing.over || w.handing.Done }
@@ -218,5 +218,5 @@ func (w *world) endHandover() (Operation, *Hold) {
 	if w.finished() {
 		return nil, nil
 	}
-	return &EndHandover{Journal: w.cfg.Paths.Journal(), DataDir: w.thereDir(w.handing.Token)}, nil
+	return &EndHandover{Journal: w.cfg.Paths.Journal(), DataDir: w.managerDataDir(w.handing.Token)}, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// handToManager decides about the way to the daemon. An etcd that runs under
+// handToManager decides about handing a member to the daemon. An etcd that runs under
 // etcdadm is checked afresh: nothing has happened to it, whatever an old journal says.
 func (w *world) handToManager() *Hold {
 	h := w.obs.Handover
@@ -85,7 +85,7 @@ func (w *world) agreeNow() *Hold {
 		}
 	}
 	if h.There[j.Token].Present {
-		return DataTwice(w.cfg.Paths.Data, w.thereDir(j.Token))
+		return DataTwice(w.cfg.Paths.Data, w.managerDataDir(j.Token))
 	}
 	w.handing = handing{Journal: *j, fresh: true}
 	return nil
@@ -138,7 +138,7 @@ func (w *world) resume() *Hold {
 	case h.Here.Present && !h.Here.is(j):
 		return notTheMembers(w.cfg.Paths.Data, j)
 	case there.Present && !there.is(j):
-		return notTheMembers(w.thereDir(j.Token), j)
+		return notTheMembers(w.managerDataDir(j.Token), j)
 	}
 	if why := w.controlled(); why != nil {
 		return why
@@ -156,8 +156,8 @@ func notTheMembers(dir string, j Journal) *Hold {
 	return hold(DataForeign, "", "%s no longer holds the data of member %s", dir, j.MemberID)
 }
 
-// thereDir is where the daemon has the data of an incarnation.
-func (w *world) thereDir(t cluster.Token) string {
+// managerDataDir is where the daemon has the data of an incarnation.
+func (w *world) managerDataDir(t cluster.Token) string {
 	return filepath.Join(w.obs.Handover.DataRoot, string(t))
 }
 
@@ -191,7 +191,7 @@ func (w *world) differs(a Authority, flag string) *Hold {
 		filepath.Join(a.Dir, a.Name+".crt"), filepath.Join(s.Dir, s.Name+".crt"))
 }
 
-// The phases on the way to the daemon. Up to stop nothing has happened to the
+// The phases of to-manager. Up to stop nothing has happened to the
 // member; from there on only the journal is needed to go on.
 
 func (w *world) copyAuthorities() (Operation, *Hold) {
@@ -261,7 +261,7 @@ func (w *world) dropStarters() (Operation, *Hold) {
 }
 
 func (w *world) moveThere() MoveData {
-	return MoveData{From: w.cfg.Paths.Data, To: w.thereDir(w.handing.Token), MemberID: w.handing.MemberID}
+	return MoveData{From: w.cfg.Paths.Data, To: w.managerDataDir(w.handing.Token), MemberID: w.handing.MemberID}
 }
 
 func (w *world) moveToManager() (Operation, *Hold) {

@@ -289,9 +289,9 @@ func (w *world) add() (Operation, *Hold) {
 	return w.change(&plan.AddLearner{Node: w.cfg.Name, PeerURLs: URLs(w.cfg).Peer, ExpectVoters: voters})
 }
 
-// ownTurn is how long a learner that serves may take to get its vote from the machine
+// promotionGrace is how long a learner that serves may take to get its vote from the machine
 // that it is of.
-const ownTurn = 10 * time.Second
+const promotionGrace = 10 * time.Second
 
 // afterLearner waits for the learner of another machine. If that machine does not end
 // what it has begun, this one does: it promotes a learner that has caught up, and takes
@@ -304,7 +304,7 @@ func (w *world) afterLearner(m cluster.Member) (Operation, *Hold) {
 	var op Operation
 	switch {
 	case seen.ID != m.ID:
-	case seen.Ready >= ownTurn && m.Healthy && m.Name != "" && !w.leads(m):
+	case seen.Ready >= promotionGrace && m.Healthy && m.Name != "" && !w.leads(m):
 		op, _ = w.change(&plan.Promote{Name: m.Name, ExpectVoters: voters})
 	case max(seen.Absent, seen.Unheard, seen.Refused) >= time.Duration(w.cfg.Timeouts.Orphan) && !m.Healthy:
 		op, _ = w.change(&plan.Remove{ID: m.ID, ExpectName: m.Name, ExpectVoters: voters})

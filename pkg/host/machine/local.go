@@ -148,7 +148,7 @@ func (w *world) token() cluster.Token {
 }
 
 // remembered has the token on the disk before anything depends on it, so that
-// phases that are processes of their own found the same cluster.
+// phases that are processes of their own bootstrap the same cluster.
 func (w *world) remembered() Operation {
 	r := w.obs.Record
 	if w.obs.Data.State == cluster.DiskData || r.Action == w.goal.Action {

@@ -255,16 +255,16 @@ type Remote struct {
 	// ClockSkew is the cluster's clock minus the machine's, as far as a TLS
 	// handshake or a response tells; zero where nothing does.
 	ClockSkew time.Duration `json:"clockSkew,omitempty"`
-	// Silent are the endpoints that a person has named and that do not tell, where another
-	// one does.
-	Silent []SilentEndpoint `json:"silent,omitempty"`
+	// Unreachable are the endpoints that a person has named and that do not tell, where
+	// another one does. Scripts that read JSON know them by the older name.
+	Unreachable []UnreachableEndpoint `json:"silent,omitempty"`
 	// ClosedPeers are the members that answer clients, and whose peer port this machine
 	// does not reach. Only the checks before init and join try them.
 	ClosedPeers []ClosedPeer `json:"closedPeers,omitempty"`
 }
 
-// A SilentEndpoint is a client URL that does not say which cluster it is of.
-type SilentEndpoint struct {
+// An UnreachableEndpoint is a client URL that does not say which cluster it is of.
+type UnreachableEndpoint struct {
 	URL string `json:"url"`
 	Why string `json:"why"`
 }

@@ -256,7 +256,7 @@ var checks = []Check{
 		return nil
 	}},
 	{"Endpoint", "the endpoints answer", func(w *world) (found []Finding) {
-		for _, e := range w.obs.Remote.Silent {
+		for _, e := range w.obs.Remote.Unreachable {
 			found = append(found, warning("name endpoints that answer",
 				"%s does not say which cluster it belongs to, and the others are used: %s", e.URL, e.Why)...)
 		}

@@ -1,13 +1,13 @@
 package machine
 
-// A ReasonDoc explains a rule to the person who reads the hold.
+// A ReasonDoc explains a reason to the person who reads the hold.
 type ReasonDoc struct {
 	Reason Reason
 	// Means says what was seen; Do says what a person can do.
 	Means, Do string
 }
 
-// Reasons returns every rule with its explanation, for docs/phases.md.
+// Reasons returns every reason with its explanation, for docs/phases.md.
 func Reasons() []ReasonDoc { return ruleDocs }
 
 var ruleDocs = []ReasonDoc{
@@ -85,17 +85,17 @@ var ruleDocs = []ReasonDoc{
 	{MembersUnsettled, "The member list has a learner, or a member that has never started: it cannot determine the lease " +
 		"voters.",
 		"Wait until it is a voter, or remove it."},
-	{NameUnfit, "A member's name or URLs are not possible on the other side of the handover.",
+	{NameUnfit, "The member cannot be run under its name or its URLs where it is handed over to.",
 		"Do what the hint says."},
-	{DataApart, "The data cannot be renamed from one side to the other, because the directories are on different file " +
-		"systems, or because its log is in a directory of its own.",
+	{DataApart, "The data cannot be renamed to the new directory, because that is on another file system, " +
+		"or because its log is in a directory of its own.",
 		"Choose a directory on the same file system: `--manager-data-dir`."},
 	{DataBusy, "A process has the database open that would be moved.", "`fuser` on the file shows which process."},
 	{ManagerRuns, "etcd-manager, or another handover, has its data directory open.",
 		"Stop etcd-manager on this machine."},
 	{ManagerState, "etcd-manager's data directory belongs to another member, or to none; or a coordinator is at work.",
 		"Do what the hint says."},
-	{CADiffers, "The certificate authorities of the two sides of a handover do not match.",
+	{CADiffers, "The certificate authorities of etcdadm and of etcd-manager do not match.",
 		"Move the one that is not the cluster's away."},
 	{StoreUnreachable, "The control store does not answer.", "Check `--backup-store`."},
 	{StoreForeign, "The control store belongs to another cluster, or has a newer incarnation.",

@@ -117,7 +117,7 @@ func ExampleMachine_Run() {
 	// pki/apiserver-etcd-client.key true
 }
 
-// What is not safe, or cannot be done, is a *machine.Hold: a rule that a
+// What is not safe, or cannot be done, is a *machine.Hold: a reason that a
 // program may depend on, a text and a hint for people. Nothing was done that
 // the next run would not go on from.
 func ExampleMachine_Run_hold() {

@@ -146,14 +146,14 @@ func (p *repetition) begins(step machine.Step) bool {
 const sayAgain = time.Minute
 
 // say tells why a run waits: a new reason at once, and each once a minute.
-func (m *Machine) say(rule machine.Reason, text string, now time.Time) {
-	if last, said := m.said[rule]; m.o.Waiting == nil || said && now.Sub(last) < sayAgain {
+func (m *Machine) say(reason machine.Reason, text string, now time.Time) {
+	if last, said := m.said[reason]; m.o.Waiting == nil || said && now.Sub(last) < sayAgain {
 		return
 	}
 	if m.said == nil {
 		m.said = map[machine.Reason]time.Time{}
 	}
-	m.said[rule] = now
+	m.said[reason] = now
 	m.o.Waiting(text)
 }
 

@@ -46,7 +46,7 @@ func (e *differError) Error() string {
 // Where the cluster is known by its data, endpoints of other clusters do not
 // count; otherwise all must be of one.
 func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.ClusterID) (
-	[]cluster.Member, []machine.SilentEndpoint, error) {
+	[]cluster.Member, []machine.UnreachableEndpoint, error) {
 	conf, err := m.credentials()
 	if err != nil {
 		return nil, nil, err
@@ -56,21 +56,21 @@ func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.Cl
 		return nil, nil, differ
 	}
 	if h.found != nil {
-		return h.found.members, silent(h, m.o.Endpoints), nil
+		return h.found.members, unanswered(h, m.o.Endpoints), nil
 	}
 	return nil, nil, unreachable(h, known, func(a answer) error {
 		return etcdclient.Explain(context.WithoutCancel(ctx), a.endpoint, conf, a.err)
 	})
 }
 
-// silent returns which of the endpoints that a person has named do not tell.
-func silent(h hearing, named []string) (list []machine.SilentEndpoint) {
+// unanswered returns which of the endpoints that a person has named do not tell.
+func unanswered(h hearing, named []string) (list []machine.UnreachableEndpoint) {
 	for _, e := range slices.Compact(slices.Sorted(slices.Values(named))) {
 		switch a, asked := h.last[e]; {
 		case !asked:
-			list = append(list, machine.SilentEndpoint{URL: e, Why: "no answer in time"})
+			list = append(list, machine.UnreachableEndpoint{URL: e, Why: "no answer in time"})
 		case a.id == 0 && a.err != nil:
-			list = append(list, machine.SilentEndpoint{URL: e, Why: strings.TrimPrefix(a.err.Error(), e+": ")})
+			list = append(list, machine.UnreachableEndpoint{URL: e, Why: strings.TrimPrefix(a.err.Error(), e+": ")})
 		}
 	}
 	return list

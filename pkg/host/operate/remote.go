@@ -99,7 +99,7 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 		r.Problem = "no endpoint is known"
 		return r
 	}
-	members, quiet, problem := m.list(ctx, endpoints, known)
+	members, unreached, problem := m.list(ctx, endpoints, known)
 	if problem != nil {
 		var differ *differError
 		var unreachable *unreachableError
@@ -126,7 +126,7 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 	}, cluster.Observation{Members: members})
 	m.known, m.deaf = clientURLs(members), said.deaf
 	// A member that has not started, or is unreachable, is in the list all the same.
-	r.Answered, r.Members, r.Leader, r.Silent = true, members, obs.Leader, quiet
+	r.Answered, r.Members, r.Leader, r.Unreachable = true, members, obs.Leader, unreached
 	for i := range r.Members {
 		for _, seen := range obs.Members {
 			if seen.ID == r.Members[i].ID {

@@ -182,7 +182,7 @@ func (l *Local) refusal(ctx context.Context, s nodestate.State) error {
 	defer p.Close()
 	var voices []cluster.Voice
 	at, version := cluster.Revision(0), s.Assigned.Version
-	for _, v := range inTurn(reachable(ctx, p, l.others(s.Voters)), l.o.Name, "") {
+	for _, v := range askOrder(reachable(ctx, p, l.others(s.Voters)), l.o.Name, "") {
 		if v.digest(ctx, p, at) == nil {
 			voices, at = append(voices, v.Voice), v.Revision
 		}

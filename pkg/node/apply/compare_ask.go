@@ -65,7 +65,7 @@ func (l *Local) collect(ctx context.Context, s nodestate.State, at cluster.Revis
 	defer func() { c.took = time.Since(began) }()
 	leader := l.leader(ctx, s, members)
 	err = own[0].digest(ctx, p, at)
-	others = inTurn(others, l.o.Name, leader())
+	others = askOrder(others, l.o.Name, leader())
 	if err != nil {
 		return c, err
 	}
@@ -162,9 +162,9 @@ func reachable(ctx context.Context, p *etcdclient.Peer, members []cluster.Initia
 	})
 }
 
-// inTurn sorts members by name, beginning behind self, so that not everybody asks
+// askOrder sorts members by name, beginning behind self, so that not everybody asks
 // the same one first. The leader comes last: what it does not commit, nobody does.
-func inTurn(members []asked, self, leader cluster.NodeName) []asked {
+func askOrder(members []asked, self, leader cluster.NodeName) []asked {
 	rank := func(a asked) int {
 		switch {
 		case a.Name == leader:

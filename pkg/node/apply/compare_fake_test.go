@@ -157,7 +157,7 @@ func TestTheLeaderIsAskedLast(t *testing.T) {
 			}
 		}
 		got := ""
-		for _, m := range inTurn(members, c.self, c.leader) {
+		for _, m := range askOrder(members, c.self, c.leader) {
 			got += string(m.Name)
 		}
 		if got != c.want {

@@ -257,7 +257,7 @@ func (c *Coordinator) confirm(ctx context.Context, obs cluster.Observation, op p
 	return proven, done, term, nil
 }
 
-// Bootstraps reports whether op is one of those that found a cluster, before
+// Bootstraps reports whether op is one of those that bootstrap a cluster, before
 // anyone can hold a lease of it, or make such a lease possible again.
 func Bootstraps(op plan.Operation) bool {
 	switch op.(type) {

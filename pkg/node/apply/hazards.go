@@ -23,7 +23,7 @@ const (
 	unknownFor = 10 * time.Second
 	presentFor = 30 * time.Second
 	// Data that cannot be read is pending for unreadGrace, and is read again each retryPeriod:
-	// that of a member that has just been founded is not complete yet.
+	// that of a member that has just been bootstrapped is not complete yet.
 	unreadGrace = 10 * time.Second
 	retryPeriod = time.Second
 	// fresh is how long a check counts right before a change.

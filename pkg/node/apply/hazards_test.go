@@ -122,7 +122,7 @@ func TestWhatIsRepairedIsSeen(t *testing.T) {
 	}
 }
 
-// The data of a member that has just been founded cannot be read for a moment, which is no
+// The data of a member that has just been bootstrapped cannot be read for a moment, which is no
 // reason to say that nobody can tell what is in it.
 func TestDataThatCannotBeReadIsPendingAtFirst(t *testing.T) {
 	dir := t.TempDir()

@@ -96,17 +96,17 @@ func (l *Local) unsettled(ctx context.Context, since *time.Time) bool {
 	}
 	switch c.Judge(now) {
 	case cluster.VerdictStart:
-		return l.inTurn(ctx, func() bool { return l.startAgain(ctx) })
+		return l.exclusively(ctx, func() bool { return l.startAgain(ctx) })
 	case cluster.VerdictDone:
-		return l.inTurn(ctx, l.forgetChange)
+		return l.exclusively(ctx, l.forgetChange)
 	case cluster.VerdictBack:
-		return l.inTurn(ctx, func() bool { return l.takeBack(ctx, lastWords(status)) })
+		return l.exclusively(ctx, func() bool { return l.takeBack(ctx, lastWords(status)) })
 	}
 	return true
 }
 
-// inTurn does f when no operation runs.
-func (l *Local) inTurn(ctx context.Context, f func() bool) bool {
+// exclusively does f while no operation runs.
+func (l *Local) exclusively(ctx context.Context, f func() bool) bool {
 	if l.take(ctx) != nil {
 		return true
 	}

@@ -119,7 +119,7 @@ func (l *Local) forgetLate(ctx context.Context, op *plan.MemberChangeVersion) {
 				return nil // where there is none, what the disk has is made certain
 			}) != nil
 		}
-		for ctx.Err() == nil && l.inTurn(ctx, forget) {
+		for ctx.Err() == nil && l.exclusively(ctx, forget) {
 			_ = wait.For(ctx, settleTick)
 		}
 	})

@@ -121,7 +121,7 @@ func numberAndBytes(b []byte, number, bytes protowire.Number) (n uint64, v []byt
 
 // Begun says whether the member whose etcd data directory is path has committed
 // anything. One that was cut off in its first start has a log without the entries
-// that found its cluster: it never elects a leader, and nothing is lost with it.
+// that bootstrap its cluster: it never elects a leader, and nothing is lost with it.
 func Begun(path string) (bool, error) {
 	taken, err := lastSnapshot(path)
 	if err != nil || taken > 0 {
