@@ -50,7 +50,7 @@ var codes = []Code{
 	{7, KindRefused, "Not permitted: a certificate was not accepted, somebody else holds the coordinator's lease, " +
 		"or a safeguard needs --force."},
 	{8, KindDegraded, "status --check: a majority of the voters serves, and something is wrong. The message says what."},
-	{9, KindUnknown, "status --check: nobody has told how the cluster is, or too long ago."},
+	{9, KindUnknown, "status --check: the state of the cluster is unknown: no report of it was found, or only one that is too old."},
 	{130, KindInterrupted, "A signal ended it early. What it had begun may or may not be done; to run it " +
 		"again is safe."},
 }

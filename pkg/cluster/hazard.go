@@ -7,7 +7,7 @@ import (
 )
 
 // A HazardKind is something in a member's data that a later minor version of etcd
-// does not stand.
+// cannot run with.
 type HazardKind string
 
 // The hazards.

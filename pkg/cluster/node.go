@@ -58,7 +58,7 @@ type Node struct {
 	// from daemons that do not tell.
 	Comparing bool `json:"comparing,omitempty"`
 	// Hazards is what the node has found in its member's data that a later minor
-	// version does not stand, or has proved absent; empty where it has not checked.
+	// version cannot run with, or has proved absent; empty where it has not checked.
 	Hazards []Hazard `json:"hazards,omitempty"`
 	// LeaseVoters is the lease voter record on the node's disk.
 	LeaseVoters LeaseVoters `json:"leaseVoters"`

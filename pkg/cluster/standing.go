@@ -154,10 +154,10 @@ func (c VersionChange) Judge(a Attempt) Verdict {
 // may. seen is the highest cluster version that the data, the node and the other members
 // tell of, zero where none does; found is what a check of the data finds right now. Where
 // the old version is a later one, the way back is a change to it, of data in which the
-// new one may have left what the old one does not stand.
+// new one may have left what the old one cannot run with.
 func (c VersionChange) NoWayBack(seen etcdversion.Version, found []Hazard) string {
 	if held := c.heldBack(found); len(held) > 0 {
-		return fmt.Sprintf("etcd %s does not stand what is in the data: %s; %s", c.From, held[0], held[0].Cure(c.From))
+		return fmt.Sprintf("etcd %s cannot run on the data: %s; %s", c.From, held[0], held[0].Cure(c.From))
 	}
 	if c.From.AtLeast(c.To.Major, c.To.Minor) || seen.IsZero() || c.From.AtLeast(seen.Major, seen.Minor) {
 		return ""

@@ -77,7 +77,7 @@ func (s Status) Check() error {
 // read through the quorum. Because is what else is wrong.
 func CheckMembers(answered bool, members []cluster.Member, now time.Time, because ...string) error {
 	if !answered {
-		return &unhealthyError{Unknown, "no member tells the list of members through the quorum"}
+		return &unhealthyError{Unknown, "no member can read the member list through the quorum"}
 	}
 	r := reconcile.Report{At: now, Observation: cluster.Observation{Members: members}}
 	st := NewStatus(&r, now)

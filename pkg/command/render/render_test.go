@@ -101,7 +101,7 @@ func TestStatusOfUnreadableDisk(t *testing.T) {
 	}
 }
 
-// What the next minor version does not stand is told before anybody wants it, and what
+// What the next minor version cannot run with is told before anybody wants it, and what
 // is in every log of 3.5, or not looked for yet, is not.
 func TestStatusTellsOfHazards(t *testing.T) {
 	found := cluster.NoHazards()

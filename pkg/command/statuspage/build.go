@@ -110,7 +110,7 @@ func (p *Page) said(r *reconcile.Report, in inputs) {
 	}
 	if _, paused := r.Observation.Store.Pause(); r.Term == 0 && len(r.Observation.LeaseVoters.Names) > 0 && !paused {
 		r.Holds = append([]plan.Hold{{
-			Reason: plan.NoCoordinator, Text: "no node that answers tells of a lease that runs",
+			Reason: plan.NoCoordinator, Text: "no reachable node knows of a lease that has not expired",
 		}}, r.Holds...)
 	}
 }

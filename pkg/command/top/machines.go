@@ -73,7 +73,7 @@ func (p *page) machines(r reconcile.Report, now time.Time, width int) {
 }
 
 // ends tells why an etcd ended that does not run, with its last lines, and what data has
-// that the next minor version of etcd does not stand.
+// that the next minor version of etcd cannot run with.
 func (p *page) ends(obs cluster.Observation) {
 	var ended, hazards [][]span
 	for _, n := range obs.Nodes {

@@ -246,7 +246,7 @@ func TestNarrowWindows(t *testing.T) {
 	}
 }
 
-// Why an etcd ended is told with its last lines, and so is what a next version does not stand.
+// Why an etcd ended is told with its last lines, and so is what a next version cannot run with.
 func TestEndsAndHazards(t *testing.T) {
 	v := broken()
 	obs := &v.Sample.Status.Report.Observation

@@ -41,7 +41,7 @@ func (p *Peer) Version(ctx context.Context, peerURL string) (etcdversion.Version
 		Server etcdversion.Version `json:"etcdserver"`
 	}
 	if err := json.Unmarshal(b, &r); err != nil {
-		return etcdversion.Version{}, fmt.Errorf("version told by %s: %w", peerURL, err)
+		return etcdversion.Version{}, fmt.Errorf("version reported by %s: %w", peerURL, err)
 	}
 	return r.Server, nil
 }
@@ -60,7 +60,7 @@ func (p *Peer) Members(ctx context.Context, peerURL string) ([]cluster.Member, e
 		Learner    bool     `json:"isLearner"`
 	}
 	if err := json.Unmarshal(b, &list); err != nil {
-		return nil, fmt.Errorf("members told by %s: %w", peerURL, err)
+		return nil, fmt.Errorf("members reported by %s: %w", peerURL, err)
 	}
 	members := make([]cluster.Member, 0, len(list))
 	for _, m := range list {
@@ -109,7 +109,7 @@ func (p *Peer) hashKV(ctx context.Context, peerURL string, revision cluster.Revi
 		Compact cluster.Revision `json:"compact_revision"`
 	}
 	if err := json.Unmarshal(b, &r); err != nil {
-		return cluster.Digest{}, fmt.Errorf("digest told by %s: %w", peerURL, err)
+		return cluster.Digest{}, fmt.Errorf("digest reported by %s: %w", peerURL, err)
 	}
 	d := cluster.Digest{Hash: r.Hash, Revision: revision, CompactRevision: r.Compact}
 	if revision == 0 {

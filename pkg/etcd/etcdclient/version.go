@@ -35,7 +35,7 @@ func (p *Peer) Versions(ctx context.Context, peerURL string) (Versions, error) {
 func parseVersions(url string, b []byte) (Versions, error) {
 	var raw struct{ Etcdserver, Etcdcluster, Storage string }
 	if err := json.Unmarshal(b, &raw); err != nil {
-		return Versions{}, fmt.Errorf("versions told by %s: %w", url, err)
+		return Versions{}, fmt.Errorf("versions reported by %s: %w", url, err)
 	}
 	var v Versions
 	v.Server, _ = etcdversion.Parse(raw.Etcdserver)

@@ -1,5 +1,5 @@
 // Package hazards checks a member's data directory for what the next minor
-// version of etcd does not stand.
+// version of etcd cannot run with.
 //
 // It reads files and changes none, neither those of a stopped member nor those of
 // a running one. What is read of a running one is a state that has been on its disk:

@@ -16,7 +16,7 @@ type dataCheck struct {
 	found []cluster.Hazard
 }
 
-// hazards checks the data for what the wanted version does not stand, where
+// hazards checks the data for what the wanted version cannot run with, where
 // that version is not what runs it already. A learner is checked in any case: its
 // data came from another member.
 func (m *Machine) hazards(goal machine.Goal, obs machine.Observation) []cluster.Hazard {

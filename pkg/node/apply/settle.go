@@ -65,7 +65,7 @@ func (s *settler) end(ctx context.Context) {
 // ends. The new version serves: the record goes. Its process dies again and again,
 // or does not serve while the others do: the node goes back to the old version,
 // and the record says why. Or that is not possible any more, because the cluster
-// version has risen, or, in a downgrade, because the old version does not stand what
+// version has risen, or, in a downgrade, because the old version cannot run with what
 // the new one has taken into the data: then the new version is tried for ever, and the
 // record says so.
 func (l *Local) settle(ctx context.Context, s nodestate.State) {

@@ -55,7 +55,7 @@ func TestNobodyGoesBackToAVersionThatTheDataDoesNotStand(t *testing.T) {
 			if tt.back {
 				return
 			}
-			if why := "cannot go back: etcd 3.6.16 does not stand what is in the data: v2-content present"; !strings.Contains(
+			if why := "cannot go back: etcd 3.6.16 cannot run on the data: v2-content present"; !strings.Contains(
 				s.Change.Failed, why) {
 				t.Errorf("it says %q", s.Change.Failed)
 			}

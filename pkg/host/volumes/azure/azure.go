@@ -151,7 +151,7 @@ func (p *provider) Address(ctx context.Context) (string, error) {
 			}
 		}
 	}
-	return "", errors.New("metadata tells of no private address of IPv4")
+	return "", errors.New("the instance metadata has no private IPv4 address")
 }
 
 func (p *provider) Find(ctx context.Context) ([]volumes.Volume, error) {

@@ -93,7 +93,7 @@ func (p *provider) Address(ctx context.Context) (string, error) {
 			return i.IPv4.Address, nil
 		}
 	}
-	return "", errors.New("metadata tells of no private address")
+	return "", errors.New("the instance metadata has no private address")
 }
 
 // pairs are tags, which are KEY:VALUE, with keys in lower case: nobody tells

@@ -83,7 +83,7 @@ func (p *provider) Address(ctx context.Context) (string, error) {
 	}
 	a, err := p.address(ctx, i.id)
 	if err == nil && a == "" {
-		err = fmt.Errorf("instance %d has no private address of IPv4; give it one, or set --address", i.id)
+		err = fmt.Errorf("instance %d has no private IPv4 address; give it one, or set --address", i.id)
 	}
 	return a, err
 }
