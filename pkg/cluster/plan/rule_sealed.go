@@ -190,7 +190,7 @@ func (l *view) sealable(r cluster.Request, members []Runner) bool {
 // and then the restore is given up, so that clients come in again.
 func (l *view) unsealable(r cluster.Request) Operation {
 	for _, m := range l.voters {
-		if !l.serves(m) && !m.UnhealthySince.IsZero() && l.age(m.UnhealthySince) > max(l.policy.Grace, closing) {
+		if !l.serves(m) && !m.UnhealthySince.IsZero() && l.age(m.UnhealthySince) > max(l.policy.Grace, closeTimeout) {
 			return &RequestClose{Name: r.Name, Outcome: OutcomeRefused,
 				Reason: fmt.Sprintf("%s failed while clients were being kept away: ask again when it serves", l.called(m))}
 		}
@@ -199,9 +199,9 @@ func (l *view) unsealable(r cluster.Request) Operation {
 	return nil
 }
 
-// closing is how long a member may take to end and to start again when clients are kept
+// closeTimeout is how long a member may take to end and to start again when clients are kept
 // away from it: etcd waits some seconds for their streams.
-const closing = 30 * time.Second
+const closeTimeout = 30 * time.Second
 
 // restoresTo reports whether a version is reached from later ones by a restore only.
 func restoresTo(v etcdversion.Version) bool { return v.Compare(oldestDowngrade) < 0 }

@@ -266,7 +266,7 @@ func TestReachingARealEtcd(t *testing.T) {
 		began := time.Now()
 		r := run(t, member, certs, "--endpoints=https://"+l.Addr().String()+","+up)
 		if r.code != 0 || !strings.HasPrefix(r.stderr, "warning: https://"+l.Addr().String()) ||
-			time.Since(began) > 10*stragglers {
+			time.Since(began) > 10*stragglerTimeout {
 			t.Errorf("after %s: %+v", time.Since(began), r)
 		}
 	})

@@ -11,9 +11,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 )
 
-// stragglers is how much longer than the first voter the other endpoints may
+// stragglerTimeout is how much longer than the first voter the other endpoints may
 // take.
-const stragglers = 2 * time.Second
+const stragglerTimeout = 2 * time.Second
 
 // An answer is what became of one endpoint.
 type answer struct {
@@ -50,7 +50,7 @@ func (a *Access) reach(ctx context.Context) (voters, learners []string, err erro
 		r := <-answers
 		got[r.at] = r
 		if r.err == nil && !r.learner && late == nil {
-			late = time.AfterFunc(stragglers, cancel)
+			late = time.AfterFunc(stragglerTimeout, cancel)
 			defer late.Stop()
 		}
 	}

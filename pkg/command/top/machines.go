@@ -224,7 +224,7 @@ func (m machine) certificate(now time.Time) span {
 	switch {
 	case left <= 0:
 		return styled(red, "expired")
-	case left < soon:
+	case left < expiryWarning:
 		return styled(yellow, age(left))
 	}
 	return text(age(left))

@@ -55,8 +55,8 @@ const (
 	slowWrite, verySlowWrite = 100 * time.Millisecond, time.Second
 	// skewed is how far a clock is off before that stands out.
 	skewed = time.Second
-	// soon is how long before its end a certificate stands out.
-	soon = 14 * 24 * time.Hour
+	// expiryWarning is how long before its end a certificate stands out.
+	expiryWarning = 14 * 24 * time.Hour
 	// behind is how many entries a member may still have to apply.
 	behind = 1000
 )

@@ -28,8 +28,8 @@ const (
 	// streamLife bounds one of memberlist's connections; the longest exchanges
 	// two states.
 	streamLife = 30 * time.Second
-	// linger is how long a closed connection waits for the other end.
-	linger = time.Second
+	// lingerTimeout is how long a closed connection waits for the other end.
+	lingerTimeout = time.Second
 )
 
 // A transport carries memberlist's packets and connections. It is a
@@ -205,7 +205,7 @@ func (t *transport) DialAddressTimeout(to memberlist.Address, timeout time.Durat
 		})
 		c.send(stream)
 		if stream.CloseSend() == nil {
-			defer time.AfterFunc(linger, cancel).Stop()
+			defer time.AfterFunc(lingerTimeout, cancel).Stop()
 			<-received
 		}
 	}) {

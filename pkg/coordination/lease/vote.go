@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// orphaned is how long after its last grant a lease voter takes the lowest live
+	// orphanGrace is how long after its last grant a lease voter takes the lowest live
 	// node for unable to coordinate. It is longer than a lease and a campaign.
-	orphaned = 8 * time.Second
-	// ahead is for how long who gave the lease back may take it again before the
+	orphanGrace = 8 * time.Second
+	// returnGrace is for how long who gave the lease back may take it again before the
 	// next in line does not wait for it any more. It is longer than a campaign.
-	ahead = time.Second
-	// apart is the distance between two such nodes, so that they do not campaign
+	returnGrace = time.Second
+	// rankInterval is the distance between two such nodes, so that they do not campaign
 	// at once.
-	apart = 2 * time.Second
+	rankInterval = 2 * time.Second
 )
 
 // A Vote is for whom a node has voted last, and when. For nobody, it says since when
@@ -80,7 +80,7 @@ func (v *Vote) gone(self cluster.NodeName, now time.Time) (name cluster.NodeName
 	case v == nil:
 	case v.To != "" && v.To != self && now.Sub(v.At) >= DefaultTTL:
 		return v.To, now
-	case v.Gone != "" && now.Sub(v.Next) < orphaned:
+	case v.Gone != "" && now.Sub(v.Next) < orphanGrace:
 		return v.Gone, v.Next
 	}
 	return "", time.Time{}
@@ -162,12 +162,12 @@ func (v *Vote) campaigns(self cluster.NodeName, alive []cluster.NodeName, now ti
 		return false
 	}
 	alive = slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool {
-		return n == v.To || n == v.Gone && n != self && now.Sub(v.Next) < orphaned
+		return n == v.To || n == v.Gone && n != self && now.Sub(v.Next) < orphanGrace
 	})
 	rank := slices.Index(alive, self)
-	if v.From != self && since > ahead {
+	if v.From != self && since > returnGrace {
 		rest := slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool { return n == v.From })
 		rank = min(rank, slices.Index(rest, self))
 	}
-	return rank <= 0 || since > orphaned+time.Duration(rank)*apart
+	return rank <= 0 || since > orphanGrace+time.Duration(rank)*rankInterval
 }

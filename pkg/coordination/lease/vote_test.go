@@ -35,23 +35,23 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 		{"the lowest, when the other's lease is over", "a", alive, voted("b", DefaultTTL), true},
 		{"the next, when the lowest let its lease run out", "b", alive, voted("a", DefaultTTL), true},
 		{"not the one after the next", "c", alive, voted("a", DefaultTTL), false},
-		{"the one after the next, when the next does not come", "c", alive, voted("a", orphaned+apart+1), true},
+		{"the one after the next, when the next does not come", "c", alive, voted("a", orphanGrace+rankInterval+1), true},
 		{"the lowest at once, when the lease was released", "a", alive, voted("", 0), true},
 		{"not another, when the lease was released", "b", alive, voted("", time.Second), false},
-		{"another, when the lowest does not take what was released", "b", alive, voted("", orphaned+apart+1), true},
+		{"another, when the lowest does not take what was released", "b", alive, voted("", orphanGrace+rankInterval+1), true},
 		{"the one that gave the lease back, when it can", "a", alive, back("a", time.Second), true},
-		{"not the next at once, when the lowest gave the lease back", "b", alive, back("a", ahead), false},
-		{"the next, when the lowest gave the lease back and lives", "b", alive, back("a", ahead+1), true},
-		{"not the one after the next then", "c", alive, back("a", ahead+1), false},
-		{"not the third for the second's sake", "c", alive, back("b", ahead+1), false},
+		{"not the next at once, when the lowest gave the lease back", "b", alive, back("a", returnGrace), false},
+		{"the next, when the lowest gave the lease back and lives", "b", alive, back("a", returnGrace+1), true},
+		{"not the one after the next then", "c", alive, back("a", returnGrace+1), false},
+		{"not the third for the second's sake", "c", alive, back("b", returnGrace+1), false},
 		{"not another, when it has just voted for itself", "b", alive, voted("b", time.Second), false},
-		{"another that voted for itself long ago, and nobody has the lease", "b", alive, voted("b", orphaned+apart+1), true},
-		{"the third one later than the second", "c", alive, voted("", orphaned+apart+1), false},
-		{"the third", "c", alive, voted("", orphaned+2*apart+1), true},
+		{"another that voted for itself long ago, and nobody has the lease", "b", alive, voted("b", orphanGrace+rankInterval+1), true},
+		{"the third one later than the second", "c", alive, voted("", orphanGrace+rankInterval+1), false},
+		{"the third", "c", alive, voted("", orphanGrace+2*rankInterval+1), true},
 		{"the next, when it lost a campaign after the lowest had gone", "b", alive, after("a", 1, back("b", 0)), true},
 		{"the next, when it has no answer from that campaign yet", "b", alive, after("a", 1, voted("b", 0)), true},
 		{"not the one after the next then", "c", alive, after("a", 1, back("b", 0)), false},
-		{"not the next, when gossip has had the time to notice", "b", alive, after("a", orphaned, back("b", 0)), false},
+		{"not the next, when gossip has had the time to notice", "b", alive, after("a", orphanGrace, back("b", 0)), false},
 		{"the lowest, which its own vote tells of", "a", alive, after("a", 1, back("b", 0)), true},
 		{"not the lowest that has just started", "a", alive, started(time.Second-1, false), false},
 		{"the lowest that heard nobody", "a", alive, started(time.Second, false), true},
@@ -148,10 +148,11 @@ func TestALeaseVoterThatHasNotVotedWaitsForAWhile(t *testing.T) {
 	if !ShouldCampaign("a", alive, alive, a, made) {
 		t.Error("the lowest waits")
 	}
-	if ShouldCampaign("b", alive, alive, b, made.Add(orphaned+apart)) {
+	if ShouldCampaign("b", alive, alive, b, made.Add(orphanGrace+rankInterval)) {
 		t.Error("the next does not wait for the lowest")
 	}
-	if later := made.Add(orphaned + apart + 1); !ShouldCampaign("b", alive, alive, b.Since(later, "b", alive), later) {
+	later := made.Add(orphanGrace + rankInterval + 1)
+	if !ShouldCampaign("b", alive, alive, b.Since(later, "b", alive), later) {
 		t.Error("the next waits for ever")
 	}
 	if v := none.Since(made, "d", alive); v != nil {
@@ -168,7 +169,7 @@ func TestTheVoteAfterARequest(t *testing.T) {
 	started, heard := &Vote{At: begin, Started: true}, &Vote{At: begin, Started: true, Heard: true}
 	forB, lapsed := &Vote{At: begin, To: "b"}, &Vote{At: now.Add(-DefaultTTL), To: "b"}
 	next := &Vote{At: begin, To: "c", Gone: "b", Next: begin}
-	long := &Vote{At: begin, To: "c", Gone: "b", Next: now.Add(-orphaned)}
+	long := &Vote{At: begin, To: "c", Gone: "b", Next: now.Add(-orphanGrace)}
 	for _, tc := range []struct {
 		name    string
 		v       *Vote

@@ -225,6 +225,6 @@ func TestWhatRecursNowAndThenIsNoFailure(t *testing.T) {
 		tr.note("a", nil, false, now)
 		tr.note("b", nil, false, now)
 		equal(t, "failures", len(tr.failures()), 0)
-		now = now.Add(apart + time.Second)
+		now = now.Add(inARowWindow + time.Second)
 	}
 }

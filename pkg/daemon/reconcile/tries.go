@@ -46,9 +46,9 @@ const (
 	// maxInAll is the same where others succeed in between. Writing the hosts
 	// file of a node, for example, is due after each change of a growing cluster.
 	maxInAll = 10
-	// apart is the time after which doing it again is no longer in a row: a
+	// inARowWindow is the time after which doing it again is no longer in a row: a
 	// quiet cluster does nothing but one backup every quarter of an hour.
-	apart = 2 * lastRetry
+	inARowWindow = 2 * lastRetry
 )
 
 // retry returns when the operation may be tried again.
@@ -106,7 +106,7 @@ func (t *tries) note(line string, err error, transient bool, now time.Time) {
 
 // succeeded counts a success.
 func (t *tries) succeeded(line string, now time.Time) success {
-	maps.DeleteFunc(t.done, func(_ string, s success) bool { return now.Sub(s.at) > apart })
+	maps.DeleteFunc(t.done, func(_ string, s success) bool { return now.Sub(s.at) > inARowWindow })
 	if t.done == nil {
 		t.done = map[string]success{}
 	}

@@ -91,7 +91,7 @@ func (f findings) hazards() []cluster.Hazard {
 		cluster.HazardV2Log: f.refused, cluster.HazardOldLog: f.old,
 	} {
 		var words []string
-		for _, r := range log[:min(len(log), named)] {
+		for _, r := range log[:min(len(log), maxNamed)] {
 			words = append(words, r.String())
 		}
 		add(kind, len(log) > 0, "%d requests of the v2 store after the last raft snapshot: %s", len(log),
@@ -101,18 +101,18 @@ func (f findings) hazards() []cluster.Hazard {
 	return list
 }
 
-// named is how many things of a kind are told by name.
-const named = 3
+// maxNamed is how many things of a kind are told by name.
+const maxNamed = 3
 
 func some(list []string, of int) string {
 	text := ""
-	for i, s := range list[:min(len(list), named)] {
+	for i, s := range list[:min(len(list), maxNamed)] {
 		if i > 0 {
 			text += ", "
 		}
 		text += s
 	}
-	if of > named {
+	if of > maxNamed {
 		text += ", ..."
 	}
 	return text

@@ -233,7 +233,7 @@ func (s *snapshot) custom(path string, dir *node, now time.Time) {
 			continue
 		}
 		s.content++
-		if len(s.keys) < named {
+		if len(s.keys) < maxNamed {
 			// Clients know their keys without the first element.
 			s.keys = append(s.keys, strings.TrimPrefix(path, "/1")+"/"+name)
 		}

@@ -2,5 +2,5 @@ package initsystem
 
 import "time"
 
-// SetSettle changes how long nothing may answer for a static pod to be taken as gone.
-func SetSettle(s System, d time.Duration) { s.(*kubelet).settle = d }
+// SetGoneGrace changes how long nothing may answer for a static pod to be taken as gone.
+func SetGoneGrace(s System, d time.Duration) { s.(*kubelet).goneGrace = d }

@@ -15,25 +15,25 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 )
 
-// settle is how long nothing may answer for a pod to be taken as gone. A
+// goneGrace is how long nothing may answer for a pod to be taken as gone. A
 // crashing etcd answers nobody between two starts, and the kubelet may start it
 // once more before it sees that the manifest is gone, which takes it a moment
 // (inotify).
-const settle = 2 * time.Second
+const goneGrace = 2 * time.Second
 
 // A kubelet is etcd as a static pod.
 type kubelet struct {
-	manifest initfiles.File
-	gone     func(context.Context) bool
-	logs     string
-	settle   time.Duration
+	manifest  initfiles.File
+	gone      func(context.Context) bool
+	logs      string
+	goneGrace time.Duration
 }
 
 func newKubelet(o Options) (*kubelet, error) {
 	if o.Manifest.Path == "" || o.Gone == nil {
 		return nil, errors.New("the path of the manifest, or the check that etcd is gone, is missing")
 	}
-	k := &kubelet{manifest: o.Manifest, gone: o.Gone, logs: o.PodLogs, settle: settle}
+	k := &kubelet{manifest: o.Manifest, gone: o.Gone, logs: o.PodLogs, goneGrace: goneGrace}
 	if k.logs == "" {
 		k.logs = "/var/log/pods"
 	}
@@ -129,7 +129,7 @@ func (k *kubelet) await(ctx context.Context, mayReturn bool) error {
 			return fmt.Errorf("wait until the static pod is gone (does the kubelet run, and watch %s?): %w",
 				filepath.Dir(k.manifest.Path), err)
 		}
-		if !since.IsZero() && (!mayReturn || time.Since(since) >= k.settle) {
+		if !since.IsZero() && (!mayReturn || time.Since(since) >= k.goneGrace) {
 			return nil
 		}
 		select {

@@ -83,7 +83,7 @@ func TestStaticPodFromStartToEnd(t *testing.T) {
 func TestStaticPodThatComesBack(t *testing.T) {
 	t.Parallel()
 	n, s := newNode(t)
-	initsystem.SetSettle(s, 10*time.Second) // a busy machine may check late
+	initsystem.SetGoneGrace(s, 10*time.Second) // a busy machine may check late
 	mustDo(t, s.Start)
 	n.observations.Store(0)
 	n.onObserve = func(observations int64) { n.answers.Store(observations > 2 && observations < 6) }

@@ -324,9 +324,9 @@ func (w *world) leads(m cluster.Member) bool {
 	return !m.Version.IsZero() && !low.IsZero() && !low.AtLeast(m.Version.Major, m.Version.Minor)
 }
 
-// stuck is how long a learner may run without serving before those that wait for it
+// stuckGrace is how long a learner may run without serving before those that wait for it
 // say what a person can do. A large copy takes longer, and is not stuck.
-const stuck = time.Minute
+const stuckGrace = time.Minute
 
 // pending is the hold of a learner that another machine has in the cluster. One that
 // runs, and that the leader hears from, is neither promoted nor taken out: it may be copying.
@@ -338,15 +338,15 @@ func (w *world) pending(m cluster.Member) *Hold {
 				"run it again on its machine: etcdadm join %s; or remove the member, on a voter's machine: etcdadm remove %s",
 			named(m), m.Version, w.voterURL(), m.ID)
 	}
-	if seen.ID != m.ID || seen.Behind < stuck {
+	if seen.ID != m.ID || seen.Behind < stuckGrace {
 		return hold(LearnerPending, "if it does not come up: etcdadm remove "+m.ID.String()+", or wait for --orphan-timeout",
 			"another member is joining: %s", named(m))
 	}
 	does, took, next := "has not caught up", seen.Behind, "it is copying the data, or cannot reach the voters"
 	switch removed := "it is removed after --orphan-timeout"; {
-	case seen.Unheard >= stuck:
+	case seen.Unheard >= stuckGrace:
 		does, took, next = "has sent the leader nothing", seen.Unheard, removed
-	case seen.Refused >= stuck:
+	case seen.Refused >= stuckGrace:
 		does, took, next = "has taken no snapshot from the leader, which tries again and again,", seen.Refused, removed
 	}
 	return hold(LearnerPending, "see etcd's log on its machine: "+next,

@@ -214,10 +214,10 @@ func (m *Machine) limit(op machine.Operation, err error) time.Duration {
 		return time.Duration(m.cfg.Timeouts.Promotion)
 	}
 	if tooFewServe(err) {
-		return min(settling, time.Duration(m.cfg.Timeouts.Membership))
+		return min(momentaryGrace, time.Duration(m.cfg.Timeouts.Membership))
 	}
 	if _, installs := op.(*machine.InstallBinaries); installs || ok && machine.MovesLeader(change) {
-		return min(soon, time.Duration(m.cfg.Timeouts.Membership))
+		return min(clearingGrace, time.Duration(m.cfg.Timeouts.Membership))
 	}
 	return time.Duration(m.cfg.Timeouts.Membership)
 }

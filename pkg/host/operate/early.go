@@ -30,11 +30,11 @@ type earlyVote struct {
 
 // How often is asked for the vote: at first, and after some time, when much is copied.
 const (
-	often  = 20 * time.Millisecond
-	rarely = 100 * time.Millisecond
-	eager  = 10 * time.Second
-	// inTheAir is how long the answer to a promotion that was seen may take.
-	inTheAir = 2 * time.Second
+	askInterval     = 20 * time.Millisecond
+	slowAskInterval = 100 * time.Millisecond
+	eagerPeriod     = 10 * time.Second
+	// promotionTimeout is how long the answer to a promotion that was seen may take.
+	promotionTimeout = 2 * time.Second
 )
 
 // beginVote begins to ask, if it is this machine's to have a vote.
@@ -120,7 +120,7 @@ func (m *Machine) noteVote(r *Result) {
 	}
 	select {
 	case <-v.done:
-	case <-time.After(inTheAir):
+	case <-time.After(promotionTimeout):
 		m.endVote()
 	}
 	// An answer may be lost: what was asked for, and is there, was done.
@@ -140,11 +140,11 @@ func (m *Machine) noteVote(r *Result) {
 func (m *Machine) voteEarly(ctx context.Context, obs cluster.Observation, op *plan.Promote) error {
 	connect := func(urls []string) (apply.Etcd, error) { return m.connect(urls) }
 	for !listening(ctx, machine.URLs(m.cfg).Peer) {
-		if err := wait.For(ctx, often); err != nil {
+		if err := wait.For(ctx, askInterval); err != nil {
 			return err
 		}
 	}
-	pause, began := often, time.Now()
+	pause, began := askInterval, time.Now()
 	for {
 		err := apply.PromoteEarly(ctx, connect, obs, op, pause)
 		var needed *plan.UnsafeError
@@ -155,8 +155,8 @@ func (m *Machine) voteEarly(ctx context.Context, obs cluster.Observation, op *pl
 			return m.voteWhenItServes(ctx, connect, obs, op)
 		case !errors.Is(err, etcdclient.ErrNotReady):
 			return err
-		case time.Since(began) > eager:
-			pause = rarely
+		case time.Since(began) > eagerPeriod:
+			pause = slowAskInterval
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (m *Machine) voteWhenItServes(ctx context.Context, connect func([]string) (
 		if r := m.local(ctx); r != nil && r.Leader != 0 {
 			break
 		}
-		if err := wait.For(ctx, often); err != nil {
+		if err := wait.For(ctx, askInterval); err != nil {
 			return err
 		}
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
-// settling is how long a momentary hold may last: an etcd that was killed is
+// momentaryGrace is how long a momentary hold may last: an etcd that was killed is
 // started again by systemd after five seconds, and elections that a slow disk
 // has fail take one to two seconds each.
-const settling = 15 * time.Second
+const momentaryGrace = 15 * time.Second
 
-// soon is how long a hold may last that this machine clears by itself, or that nobody
+// clearingGrace is how long a hold may last that this machine clears by itself, or that nobody
 // will, and how long a server of releases may fail.
-const soon = 2 * time.Minute
+const clearingGrace = 2 * time.Minute
 
 // A holding is a run that is held back, step after step.
 type holding struct {
@@ -33,8 +33,8 @@ type holding struct {
 }
 
 // clears notes a hold, and says whether to wait for it to clear: those that other
-// machines clear get the limit, those that clear by themselves no more than soon, and
-// momentary ones no more than settling.
+// machines clear get the limit, those that clear by themselves no more than clearingGrace, and
+// momentary ones no more than momentaryGrace.
 func (h *holding) clears(why *machine.Hold, limit time.Duration, now time.Time) bool {
 	if !why.Wait && !why.Momentary {
 		return false
@@ -49,7 +49,7 @@ func (h *holding) clears(why *machine.Hold, limit time.Duration, now time.Time) 
 		h.unreachable = now
 	}
 	// An election is a moment without an answer, too; a machine that is restarted is not.
-	election := why.Reason == machine.ClusterUnreachable && now.Sub(h.unreachable) < settling
+	election := why.Reason == machine.ClusterUnreachable && now.Sub(h.unreachable) < momentaryGrace
 	switch {
 	case why.Momentary && h.momentary.IsZero():
 		h.momentary = now
@@ -58,13 +58,13 @@ func (h *holding) clears(why *machine.Hold, limit time.Duration, now time.Time) 
 	}
 	h.heard.note(why)
 	if why.Momentary {
-		return now.Sub(h.momentary) < min(settling, limit)
+		return now.Sub(h.momentary) < min(momentaryGrace, limit)
 	}
 	if !why.Others {
 		if h.own.IsZero() {
 			h.own = now
 		}
-		return now.Sub(h.own) < min(soon, limit)
+		return now.Sub(h.own) < min(clearingGrace, limit)
 	}
 	h.own = time.Time{}
 	return now.Sub(h.since) < limit

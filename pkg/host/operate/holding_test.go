@@ -24,7 +24,7 @@ func TestMomentaryHoldsAreWaitedForAndNoLonger(t *testing.T) {
 	const limit = time.Minute
 	for name, observations := range map[string][]observed{
 		"final":       {{0, final, false}},
-		"an election": {{0, lacks, true}, {settling - 1, lacks, true}, {settling, lacks, false}},
+		"an election": {{0, lacks, true}, {momentaryGrace - 1, lacks, true}, {momentaryGrace, lacks, false}},
 		"an election that was unreachable first": {
 			{0, unreachable, true}, {30 * time.Second, lacks, true}, {35 * time.Second, unreachable, true}, {
 				45 * time.Second, lacks, false,
@@ -76,7 +76,7 @@ func TestWhatCameBetweenObservationAndChangeIsTriedAgain(t *testing.T) {
 	}
 	m := &Machine{}
 	m.cfg.Timeouts.Membership = machine.Duration(time.Hour)
-	if got := m.limit(remove.Do, few); got != settling {
+	if got := m.limit(remove.Do, few); got != momentaryGrace {
 		t.Errorf("too few that serve are waited for %s", got)
 	}
 }
@@ -96,7 +96,7 @@ func TestOtherMachinesAreWaitedForForHours(t *testing.T) {
 		"a first member that is late":  {[]*machine.Hold{unreachable}, limit},
 		"two that join at once":        {[]*machine.Hold{joining}, limit},
 		"late, and then another joins": {[]*machine.Hold{unreachable, joining}, limit},
-		"another authority":            {[]*machine.Hold{untrusted}, soon},
+		"another authority":            {[]*machine.Hold{untrusted}, clearingGrace},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h holding

@@ -36,9 +36,9 @@ type learnerWatch struct {
 // more it may be sending one that is large.
 const refusalGap = 5 * time.Minute
 
-// steady is how long somebody has to listen to be no longer absent: an etcd that ends
+// minListening is how long somebody has to listen to be no longer absent: an etcd that ends
 // again and again listens for a moment each time.
-const steady = 30 * time.Second
+const minListening = 30 * time.Second
 
 // longestGap is the longest time between two observations of which nothing happened in
 // between is known: after more, the machine has slept.
@@ -62,7 +62,7 @@ func (w *learnerWatch) see(id cluster.MemberID, serves, listens bool, now time.T
 		return t
 	}
 	w.ready, w.behind, w.listened = since(w.ready, serves), since(w.behind, listens && !serves), since(w.listened, listens)
-	if !listens || !w.absent.IsZero() && now.Sub(w.listened) >= steady {
+	if !listens || !w.absent.IsZero() && now.Sub(w.listened) >= minListening {
 		w.absent = since(w.absent, !listens)
 	}
 }

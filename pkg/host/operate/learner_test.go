@@ -34,7 +34,7 @@ func TestALearnerIsAbsentOnlyWithoutAGap(t *testing.T) {
 		{20 * time.Second, 7, false, true, 0, 0, 20 * time.Second},
 		{time.Second, 7, false, false, 0, 42 * time.Second, 0}, // it has ended again
 		{time.Second, 7, false, true, 0, 0, 0},
-		{steady, 7, false, true, 0, 0, steady},
+		{minListening, 7, false, true, 0, 0, minListening},
 		{time.Second, 7, false, false, 0, 0, 0}, // it had stayed
 		{10 * time.Second, 7, false, false, 0, 10 * time.Second, 0},
 		{10 * time.Second, 8, false, false, 0, 0, 0}, // another one

@@ -30,9 +30,9 @@ type answer struct {
 // where a person has named them. For the others it is enough that a hanging one
 // holds nobody up.
 const (
-	late  = 250 * time.Millisecond
-	fair  = 2 * time.Second
-	named = 8 * time.Second
+	othersTimeout   = 250 * time.Millisecond
+	unlistedTimeout = 2 * time.Second
+	namedTimeout    = 8 * time.Second
 )
 
 // A differError says that the endpoints that were named are not of one cluster.
@@ -192,7 +192,7 @@ func (m *Machine) hear(ctx context.Context, endpoints []string, known cluster.Cl
 // repeat asks an endpoint until it has told which cluster it is of.
 func repeat(ctx context.Context, endpoint string, ask func(context.Context, string) answer, answers chan<- answer) {
 	// Who is slow to answer is given more time from the second question on.
-	for limit := askTimeout; ; limit = named {
+	for limit := askTimeout; ; limit = namedTimeout {
 		qctx, cancel := context.WithTimeout(ctx, limit)
 		a := ask(qctx, endpoint)
 		cancel()
@@ -219,12 +219,12 @@ func (m *Machine) open(h hearing, endpoints []string, known cluster.ClusterID) (
 		case a.id != 0:
 		case known == 0 && !slices.Contains(members, e) && !slices.Contains(m.unreachable, e):
 			open = append(open, e)
-			wait = max(wait, fair)
+			wait = max(wait, unlistedTimeout)
 			if slices.Contains(m.o.Endpoints, e) {
-				wait = named
+				wait = namedTimeout
 			}
 		case !asked:
-			wait = max(wait, late)
+			wait = max(wait, othersTimeout)
 		}
 	}
 	return open, wait
@@ -248,7 +248,7 @@ func ask(ctx context.Context, endpoint string, conf *tls.Config) answer {
 	if a.err = etcdclient.Probe(ctx, endpoint, conf); a.err != nil {
 		return a
 	}
-	c, err := etcdclient.Open(etcdclient.Options{Endpoints: []string{endpoint}, TLS: conf, ConnectTimeout: named})
+	c, err := etcdclient.Open(etcdclient.Options{Endpoints: []string{endpoint}, TLS: conf, ConnectTimeout: namedTimeout})
 	if err != nil {
 		a.err = err
 		return a

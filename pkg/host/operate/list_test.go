@@ -57,14 +57,14 @@ func TestEndpointsThatAreNamedGetAFairTime(t *testing.T) {
 		{"the other is slow", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: 2900 * time.Millisecond}}, y, 0, true, "",
 			askTimeout},
 		{"the other is slower than one question", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: 4 * time.Second}}, y, 0,
-			true, "", named},
-		{"the other starts", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, from: 10}}, y, 0, true, "", named},
+			true, "", namedTimeout},
+		{"the other starts", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, from: 10}}, y, 0, true, "", namedTimeout},
 		{"the other hangs", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2, after: time.Hour}}, y, 0, false,
-			"https://y does not say", named},
-		{"the other is not there", map[string]*fakeEtcd{x: {id: 1}}, y, 0, false, "https://y does not say", named},
+			"https://y does not say", namedTimeout},
+		{"the other is not there", map[string]*fakeEtcd{x: {id: 1}}, y, 0, false, "https://y does not say", namedTimeout},
 		{"a member hangs", map[string]*fakeEtcd{x: {id: 1}, "https://other-member": {after: time.Hour}},
-			"https://other-member", 0, false, "", late},
-		{"the data tells which", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2}}, y, 1, false, "", late},
+			"https://other-member", 0, false, "", othersTimeout},
+		{"the data tells which", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2}}, y, 1, false, "", othersTimeout},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestEndpointsThatAreNamedGetAFairTime(t *testing.T) {
 				m.hear(t.Context(), []string{x}, tc.known, asking(tc.etcds))
 				m.unreachable = append(m.unreachable, tc.others)
 				m.hear(t.Context(), m.o.Endpoints, tc.known, asking(tc.etcds))
-				if took := time.Since(began); took > late {
+				if took := time.Since(began); took > othersTimeout {
 					t.Errorf("the next observation takes %s", took)
 				}
 			})
