@@ -103,6 +103,14 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return c.recoverLeaseVoters(op)
 	case *LeaseVotersAdopt:
 		return c.adopt(op)
+	}
+	return c.keeping(op)
+}
+
+// keeping checks the operations on what nodes and the store keep: data, backups, requests,
+// and who is kept away from a member.
+func (c checker) keeping(op Operation) error {
+	switch op := op.(type) {
 	case *DataSetAside:
 		return c.setAside(op)
 	case *QuarantineSet:

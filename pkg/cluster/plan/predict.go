@@ -48,6 +48,26 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 		w.enableDowngrade(op)
 	case *DowngradeCancel:
 		w.cancelDowngrade()
+	case *LeaseVotersWrite:
+		w.writeLeaseVoters(op)
+	case *LeaseVotersRecover:
+		w.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Term: op.Term, Names: op.Names}
+		w.node(op.Node).LeaseVoters = w.LeaseVoters
+	case *LeaseVotersAdopt:
+		w.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Names: slices.Sorted(slices.Values(op.Names))}
+		w.node(op.Node).LeaseVoters = w.LeaseVoters
+	default:
+		w.predictMembers(op)
+		w.predictRestore(op)
+		w.predictUpkeep(op)
+	}
+	w.sort()
+	return w.Observation
+}
+
+// predictMembers changes the member list, or who leads.
+func (w *world) predictMembers(op Operation) {
+	switch op := op.(type) {
 	case *AddLearner:
 		w.Members = append(w.Members, cluster.Member{
 			ID: w.nextID(), PeerURLs: op.PeerURLs, Learner: true, LearnerSince: w.At,
@@ -72,20 +92,7 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 				w.Leader = m.ID
 			}
 		}
-	case *LeaseVotersWrite:
-		w.writeLeaseVoters(op)
-	case *LeaseVotersRecover:
-		w.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Term: op.Term, Names: op.Names}
-		w.node(op.Node).LeaseVoters = w.LeaseVoters
-	case *LeaseVotersAdopt:
-		w.LeaseVoters = cluster.LeaseVoters{Token: op.Token, Names: slices.Sorted(slices.Values(op.Names))}
-		w.node(op.Node).LeaseVoters = w.LeaseVoters
-	default:
-		w.predictRestore(op)
-		w.predictUpkeep(op)
 	}
-	w.sort()
-	return w.Observation
 }
 
 // record adds an incarnation. One that was restored ends what ran before.

@@ -14,6 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 // allPairs is the argument that stands for all pairs.
@@ -53,41 +54,49 @@ With --within=60d only those are renewed that have expired or expire within 60 d
 		if args[0] == allPairs {
 			args = nil
 		}
-		if cmd.Flags().Changed("within") {
-			args, err = ending(cfg.Paths.Certificates, args, time.Duration(within))
-			if err != nil {
-				return err
-			}
-			if len(args) == 0 {
-				return out.Print(cmd.OutOrStdout(), cli.Versioned("CertificateRenewal", renewal{[]pki.Renewed{}}),
-					func(w io.Writer) error {
-						_, err := fmt.Fprintf(w, "No certificate expires within %s: nothing is renewed.\n", span(time.Duration(within)))
-						return err
-					})
-			}
+		if !cmd.Flags().Changed("within") {
+			_, err := renew(cmd, out, cfg, args, force)
+			return err
 		}
-		if strangers := spec(cfg).Strangers(args, time.Now()); len(strangers) > 0 && !force {
-			return cli.WithHint(
-				fmt.Errorf("no CA in %s has issued these valid certificates: %s; the other members would not accept new ones from it",
-					cfg.Paths.Certificate("ca.crt"), strings.Join(strangers, ", ")),
-				"compare ca.crt and ca.key with those of another machine; --force replaces the certificates anyway")
+		args, err = ending(cfg.Paths.Certificates, args, time.Duration(within))
+		if err != nil {
+			return err
 		}
-		renewed, err := pki.RenewFiles(spec(cfg), args, time.Now())
-		if len(renewed) == 0 && err != nil {
-			return hinted(err)
+		if len(args) == 0 {
+			return out.Print(cmd.OutOrStdout(), cli.Versioned("CertificateRenewal", renewal{[]pki.Renewed{}}),
+				func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "No certificate expires within %s: nothing is renewed.\n", span(time.Duration(within)))
+					return err
+				})
 		}
-		text := func(w io.Writer) error { return printRenewed(w, renewed) }
-		list := renewal{append([]pki.Renewed{}, renewed...)}
-		if perr := out.Print(cmd.OutOrStdout(), cli.Versioned("CertificateRenewal", list), text); perr != nil {
-			return perr
+		renewed, err := renew(cmd, out, cfg, args, force)
+		if err != nil {
+			return err
 		}
-		afterRenewal(cmd.ErrOrStderr(), renewed, cfg.Paths.Certificates)
-		if err == nil && cmd.Flags().Changed("within") {
-			err = endsStill(renewed, time.Duration(within))
-		}
-		return hinted(err)
+		return endsStill(renewed, time.Duration(within))
 	}
 	return cmd
+}
+
+// renew issues the certificates of args anew, all for none, and prints what it has issued.
+func renew(cmd *cobra.Command, out *cli.Output, cfg machine.Config, args []string, force bool) ([]pki.Renewed, error) {
+	if strangers := spec(cfg).Strangers(args, time.Now()); len(strangers) > 0 && !force {
+		return nil, cli.WithHint(
+			fmt.Errorf("no CA in %s has issued these valid certificates: %s; the other members would not accept new ones from it",
+				cfg.Paths.Certificate("ca.crt"), strings.Join(strangers, ", ")),
+			"compare ca.crt and ca.key with those of another machine; --force replaces the certificates anyway")
+	}
+	renewed, err := pki.RenewFiles(spec(cfg), args, time.Now())
+	if len(renewed) == 0 && err != nil {
+		return nil, hinted(err)
+	}
+	text := func(w io.Writer) error { return printRenewed(w, renewed) }
+	list := renewal{append([]pki.Renewed{}, renewed...)}
+	if perr := out.Print(cmd.OutOrStdout(), cli.Versioned("CertificateRenewal", list), text); perr != nil {
+		return nil, perr
+	}
+	afterRenewal(cmd.ErrOrStderr(), renewed, cfg.Paths.Certificates)
+	return renewed, hinted(err)
 }
 
 // endsStill is an error where a new certificate expires within the time, too: a timer would

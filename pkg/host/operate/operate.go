@@ -289,10 +289,7 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 			// The world has changed since the observation, or etcd does not take the change yet.
 			lasted := refused.note(err, began, time.Now())
 			if lasted == 0 || lasted < m.limit(step.Do, err) {
-				if lasted > 4*pause {
-					m.say("", err.Error(), time.Now())
-				}
-				if err := wait.For(ctx, backoff(lasted)); err != nil {
+				if err := m.waitRefused(ctx, err, lasted); err != nil {
 					return r, err
 				}
 				continue
@@ -304,6 +301,15 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 			return r, &StepError{Phase: step.Phase, Err: err}
 		}
 	}
+}
+
+// waitRefused waits before a step that was refused is tried again, and says why if that has
+// lasted.
+func (m *Machine) waitRefused(ctx context.Context, refusal error, lasted time.Duration) error {
+	if lasted > 4*pause {
+		m.say("", refusal.Error(), time.Now())
+	}
+	return wait.For(ctx, backoff(lasted))
 }
 
 // A StepError says which phase failed, and why.

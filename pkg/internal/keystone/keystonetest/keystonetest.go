@@ -128,24 +128,29 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(object{"error": object{"message": "wrong user or password"}})
 		return
 	}
-	var catalog []any
-	for kind, path := range s.Services {
-		at := "http://" + r.Host + path
-		catalog = append(catalog, object{"type": kind, "name": kind, "endpoints": []any{
-			object{"interface": "public", "region": "region-0", "region_id": "region-0", "url": "http://127.0.0.1:1/v2.1"},
-			object{"interface": "internal", "region": Region, "region_id": Region, "url": "http://127.0.0.1:1/v2.1"},
-			object{"interface": "public", "region": Region, "region_id": Region, "url": at},
-		}})
-	}
 	s.lock.Lock()
 	s.given++
 	w.Header().Set("X-Subject-Token", fmt.Sprint("token-", s.given))
 	s.lock.Unlock()
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(object{"token": object{
-		"methods": []string{"password"}, "catalog": catalog, "expires_at": "2099-01-01T00:00:00.000000Z",
+		"methods": []string{"password"}, "catalog": s.catalog(r.Host), "expires_at": "2099-01-01T00:00:00.000000Z",
 		"project": object{"id": Project, "name": "project", "domain": object{"id": "default", "name": "Default"}},
 	}})
+}
+
+// catalog lists the services, each in two regions and at two interfaces: one of these is right.
+func (s *Server) catalog(host string) []any {
+	var catalog []any
+	for kind, path := range s.Services {
+		at := "http://" + host + path
+		catalog = append(catalog, object{"type": kind, "name": kind, "endpoints": []any{
+			object{"interface": "public", "region": "region-0", "region_id": "region-0", "url": "http://127.0.0.1:1/v2.1"},
+			object{"interface": "internal", "region": Region, "region_id": Region, "url": "http://127.0.0.1:1/v2.1"},
+			object{"interface": "public", "region": Region, "region_id": Region, "url": at},
+		}})
+	}
+	return catalog
 }
 
 // File is a file of credentials for a Keystone at an address, as kops writes it.
