@@ -30,15 +30,16 @@ func (p *publisher) present(ctx context.Context) (s statement, err error) {
 // not written. A report in a term yields to a later one. While its own term is
 // held that is so only for a status that is kept up: one of nodes whose disks, and
 // terms, were rolled back since is not. A term out of reach, before which nodes
-// were reset, is no later one. A daemon without the lease, which may be cut off
-// from everybody, does not speak for a cluster that has a coordinator.
+// were reset, is no later one. A daemon without the lease yields to what was said
+// after its report was made; it may be cut off from everybody, so it does not speak
+// for a cluster that has a coordinator.
 func (p *publisher) superseded(r reconcile.Report, there statement) bool {
 	if there.Coordinator == r.Coordinator {
 		return false
 	}
 	kept := p.now().Sub(there.At).Abs() < statusEvery+statusEvery/4
 	if r.Term == 0 {
-		return there.Term > 0 && kept && (bootstrapped(r) || there.At.After(r.At))
+		return kept && (there.At.After(r.At) || there.Term > 0 && bootstrapped(r))
 	}
 	later := there.Term > r.Term && lease.InReach(r.Term, there.Term)
 	return later && (kept || !p.holds(r.Term))

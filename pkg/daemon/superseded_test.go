@@ -74,20 +74,22 @@ func TestAStatusThatIsWrittenOverIsWrittenAgain(t *testing.T) {
 	})
 }
 
-// A report of a daemon that knows of no coordinator yields to what a coordinator has
-// published since it was made, and to nothing older.
+// A report of a daemon that knows of no coordinator yields to what another has published since
+// it was made, and to nothing older. Before there is a cluster, the other has no term either.
 func TestAReportWithoutATermYieldsToALaterOne(t *testing.T) {
 	for at, want := range map[time.Duration]cluster.NodeName{time.Second: "b", -time.Second: "a", time.Hour: "a"} {
-		publish(t, func(t *testing.T, p *press) {
-			r := reconcile.Report{At: time.Now(), Coordinator: "a", Holds: []plan.Hold{{Reason: plan.ClusterLost}}}
-			b, err := json.Marshal(reconcile.Report{At: r.At.Add(at), Coordinator: "b", Term: 5})
-			must(t, err)
-			must(t, p.store.PutStatus(t.Context(), b))
-			p.note(r)
-			p.pass(time.Second)
-			if s := p.status(); s.Coordinator != want {
-				t.Errorf("a status of %s later: it is %s's", at, s.Coordinator)
-			}
-		})
+		for _, term := range []cluster.Term{0, 5} {
+			publish(t, func(t *testing.T, p *press) {
+				r := reconcile.Report{At: time.Now(), Coordinator: "a", Holds: []plan.Hold{{Reason: plan.ClusterLost}}}
+				b, err := json.Marshal(reconcile.Report{At: r.At.Add(at), Coordinator: "b", Term: term})
+				must(t, err)
+				must(t, p.store.PutStatus(t.Context(), b))
+				p.note(r)
+				p.pass(time.Second)
+				if s := p.status(); s.Coordinator != want {
+					t.Errorf("a status of term %d, %s later: it is %s's", term, at, s.Coordinator)
+				}
+			})
+		}
 	}
 }
