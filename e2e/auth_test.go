@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,4 +139,12 @@ func TestDaemonsWithoutTheRoleRoot(t *testing.T) {
 	}
 	do(root("etcd-manager-a"))
 	nothing()
+	// Backups go on, although authentication is still on.
+	if on, err := boss.AuthStatus(t.Context()); err != nil || !on.Enabled {
+		t.Fatalf("authentication is %+v, %v", on, err)
+	}
+	before := backups(t, c)
+	if newest := takeBackup(t, c); slices.Contains(before, newest) {
+		t.Errorf("the newest backup, %s, is one of %v, which were there before", newest, before)
+	}
 }

@@ -88,6 +88,18 @@ func TestCoordinatorsDiskHangs(t *testing.T) {
 		t.Error(err)
 	}
 	c.WaitHold(harness.Soon, "paused")
+	env, pid := byHand(t, c), c.Node("b").EtcdPID()
+	for _, order := range []string{"set", "lift"} {
+		if _, err := shell(t, env, "etcdadm quarantine "+order+" --node=b"); err != nil {
+			t.Error(err)
+		}
+	}
+	if c.Node("b").EtcdPID() == pid {
+		t.Error("etcd of b, which was told to keep clients away and to let them in, was not restarted")
+	}
+	if err := healthz(t.Context(), a, port, http.StatusServiceUnavailable); err != nil {
+		t.Errorf("the disk does not hang any more: %v", err)
+	}
 	d.Thaw()
 	c.Eventually(harness.Soon, "a well daemon again", func(ctx context.Context) error {
 		return healthz(ctx, a, port, http.StatusOK)
