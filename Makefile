@@ -3,30 +3,30 @@ GO   ?= go
 MAINS = ./etcdadm ./etcd-manager ./etcd-manager-ctl ./etcd-backup
 # The race detector needs cgo, and no tables for debuggers; the simulator and the harness of clusters are without.
 FAST := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race) -ldflags=-w -shuffle=on -timeout=40m
+LONG  = ./e2e/... ./pkg/daemon ./pkg/etcd/migrate
 ETCD  = ETCDADM_ETCD_DIR="$$($(GO) run ./images path)"
 # STRICT=1 fails where tests are skipped that hack/skips.txt does not name.
 TEST  = $(GO) run ./hack/runtests -go $(GO) -expect hack/skips.txt $(if $(STRICT),-strict) --
-.PHONY: help build demo test verify e2e kind bench dist sim clean
+.PHONY: help build demo test verify e2e long kind bench dist sim clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
 build: ## build the programs into ./bin
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build -tags disable_grpc_modules,grpcnotrace -trimpath -ldflags '-s -w' -o bin/ $(MAINS)
-
 demo: build ## show a cluster's life on this machine; KEEP=1 leaves it running
 	@$(GO) run ./images etcd 3.6.16 >/dev/null
 	@$(GO) run ./e2e/demo -bin ./bin -etcd-dir "$$($(GO) run ./images path)" $(if $(KEEP),-keep)
-
 test: ## run the tests of all modules, with every version of etcd; whole clusters come last, one package at a time
 	@$(GO) run ./images etcd test >/dev/null
 	@$(ETCD) sh -c 'd=0; $(TEST) $(FAST) $$($(GO) list work | grep -v "/e2e\|/cluster/sim$$") || d=1; $(TEST) $(subst -race,,$(FAST)) ./pkg/cluster/sim || d=1; $(TEST) $(subst -race,,$(FAST)) -p 1 ./e2e/... || d=1; exit $$d'
 
 verify: ## lint, check what is generated, build each module alone
 	@GO=$(GO) hack/verify
-e2e: build ## run the long end-to-end tests, those on real systemd where Docker is there; the short ones are in "make test"
+e2e: build ## run the long tests (build tag e2e), those on real systemd where Docker is there; the short ones are in "make test"
 	@$(GO) run ./images etcd e2e >/dev/null
-	$(ETCD) $(subst runtests,runtests -only-tag=e2e,$(TEST)) -count=1 -p=1 -timeout=60m $(or $(E2E),./e2e/...)
+	$(ETCD) $(subst runtests,runtests -only-tag=e2e,$(TEST)) -count=1 -p=1 -timeout=60m $(or $(E2E),$(LONG))
+long: ; @echo $(LONG)
 kind: ## tell the stories in kind, KIND='-run NAME' some of them; without a node image Kubernetes is compiled first
 	cd e2e/kind && GOWORK=off $(GO) test -tags e2e -count=1 -v -timeout=120m $(KIND) .
 

@@ -3,6 +3,7 @@ package hygiene
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -83,5 +84,33 @@ func TestLicenseIsApache2(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("LICENSE lacks %q", want)
 		}
+	}
+}
+
+// A test with the build tag e2e runs only where the Makefile names its package.
+func TestLongTestsAreRun(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root(t), "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(makefile), "\nLONG ")
+	line, _, _ := strings.Cut(rest, "\n")
+	named, found := strings.Fields(line), false
+	err = Text(root(t), func(name string, content []byte) error {
+		if !strings.HasSuffix(name, "_test.go") || !strings.HasPrefix(string(content), "//go:build e2e\n") ||
+			strings.HasPrefix(name, "e2e/") {
+			return nil
+		}
+		found = true
+		if !slices.Contains(named, "./"+filepath.Dir(name)) {
+			t.Errorf("%s: LONG in the Makefile does not name ./%s", name, filepath.Dir(name))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !found {
+		t.Error("no package outside e2e has such tests, so this test says nothing")
 	}
 }

@@ -11,7 +11,7 @@ func TestEveryEtcd2(t *testing.T) {
 }
 
 func TestEveryEarlyEtcd3(t *testing.T) {
-	for _, version := range []string{"3.0.17", "3.2.32"} {
+	for _, version := range []string{"3.0.17", "3.1.20", "3.2.32"} {
 		t.Run(version, func(t *testing.T) { testBoth(t, version) })
 	}
 }
