@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,6 +134,9 @@ func (s *stage) steps() (string, error) {
 	if err := turnsAround(p.Operations); err != nil {
 		return "", err
 	}
+	if err := leadsAlong(s.spec, s.obs, p); err != nil {
+		return "", err
+	}
 	spec, obs := s.spec, s.obs
 	var b strings.Builder
 	for _, op := range p.Operations {
@@ -153,6 +157,29 @@ func (s *stage) steps() (string, error) {
 		return "", fmt.Errorf("stuck without a reason:\n%s", b.String())
 	}
 	return b.String(), nil
+}
+
+// leadsAlong makes sure that the versions to which a plan that comes to its end changes
+// members are those of the upgrade path.
+func leadsAlong(spec cluster.Spec, obs cluster.Observation, p plan.Plan) error {
+	var versions []etcdversion.Version
+	for _, op := range p.Operations {
+		switch op := op.(type) {
+		case *plan.MemberChangeVersion:
+			if !slices.Contains(versions, op.To) {
+				versions = append(versions, op.To)
+			}
+		case *plan.IncarnationCreate:
+			if obs.SealedRequest() != nil {
+				versions = append(versions, op.Version)
+			}
+		}
+	}
+	path := plan.UpgradePath(spec, obs)
+	if len(versions) > 0 && len(p.Holds) == 0 && (len(path) == 0 || !slices.Equal(path[1:], versions)) {
+		return fmt.Errorf("the upgrade path is %v, and the plan leads by %v", path, versions)
+	}
+	return nil
 }
 
 // follow predicts op and holds it to its own contract.
