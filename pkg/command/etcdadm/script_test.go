@@ -96,6 +96,14 @@ func world(ts *testscript.TestScript, _ bool, args []string) {
 			}
 		}
 		w.Observation.ClusterVersion = etcdversion.Must("3.6.0")
+	case "old-patch": // which the spec wants to leave, and which has nothing that speaks against it
+		for i := range w.Observation.Nodes {
+			n := &w.Observation.Nodes[i]
+			n.Assigned.Version, n.Hazards = etcdversion.Must("3.5.21"), cluster.NoHazards()
+			n.Versions = []etcdversion.Version{n.Assigned.Version, etcdversion.Must("3.6.16"), etcdversion.Must("3.7.3")}
+			w.Observation.Members[i].Version = n.Assigned.Version
+		}
+		w.Observation.ClusterVersion, w.Spec.EtcdVersion = etcdversion.Must("3.5.0"), etcdversion.Must("3.7.3")
 	case "locked":
 		w.Holder = "b"
 	case "hanging":

@@ -39,6 +39,7 @@ func NewStatus(r *reconcile.Report, now time.Time) Status {
 	s := Status{Report: r}
 	if r != nil {
 		s.Age = now.Sub(r.At).Seconds()
+		s.Upgrade, s.Warnings = plan.UpgradePath(r.Spec, r.Observation), warnings(r.Spec, r.Observation)
 	}
 	s.Health, s.Because = health(r, now)
 	return s

@@ -22,6 +22,8 @@ type Steps struct {
 	// Operations are command lines, Holds the reasons for going no further.
 	Operations []string    `json:"operations"`
 	Holds      []plan.Hold `json:"holds"`
+	// Warnings are what to know of the steps, which holds nothing.
+	Warnings []string `json:"warnings,omitempty"`
 
 	versions []etcdversion.Version
 }
@@ -45,7 +47,7 @@ func NewSteps(spec cluster.Spec, obs cluster.Observation) (Steps, error) {
 	}
 	r := Steps{
 		Spec: spec, Converged: plan.Converged(spec, obs), Operations: []string{}, Holds: []plan.Hold{},
-		versions: []etcdversion.Version{},
+		Warnings: warnings(spec, obs), versions: []etcdversion.Version{},
 	}
 	for _, op := range p.Operations {
 		r.Operations = append(r.Operations, plan.Line(op))
@@ -57,10 +59,13 @@ func NewSteps(spec cluster.Spec, obs cluster.Observation) (Steps, error) {
 	return r, nil
 }
 
-// Write writes the plan as a shell script: the command lines, and the holds as
-// comments.
+// Write writes the plan as a shell script: the command lines, and the warnings and the
+// holds as comments.
 func (r Steps) Write(w io.Writer) error {
 	var b strings.Builder
+	for _, text := range r.Warnings {
+		fmt.Fprintf(&b, "# warning: %s\n", cli.Plain(text))
+	}
 	for _, line := range r.Operations {
 		fmt.Fprintln(&b, line)
 	}

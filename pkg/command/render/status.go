@@ -12,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 // A Status is what people and programs are shown of a cluster.
@@ -24,6 +25,10 @@ type Status struct {
 	// Health says how the cluster is, Because why it is not healthy.
 	Health  Health   `json:"health"`
 	Because []string `json:"because,omitempty"`
+	// Upgrade are the etcd versions that all members run one after the other, what they run
+	// now first, where the spec asks for another one; Warnings are what to know of that.
+	Upgrade  []etcdversion.Version `json:"upgrade,omitempty"`
+	Warnings []string              `json:"warnings,omitempty"`
 	// Report is what the coordinator published, or an observation of one's own; nil when
 	// there is none.
 	Report *reconcile.Report `json:"report,omitempty"`
@@ -102,10 +107,13 @@ func (p *page) summary(s Status) [][]string {
 		{"health", strings.Join(append([]string{string(s.Health)}, s.Because...), "; ")},
 		{"state", State(r, p.now.Sub(r.At))},
 		{"spec", Spec(r.Spec)},
+	}
+	rows = append(rows, upgradeRows(s)...)
+	rows = append(rows, [][]string{
 		{"coordinator", Coordinator(r, p.now.Sub(r.At))},
 		{"seen", stamp(r.At) + ", " + Age(p.now.Sub(r.At))},
 		{"last backup", p.backups(r.Observation.Store)},
-	}
+	}...)
 	verified, drilled := r.Observation.Store.Inspected()
 	for _, x := range []struct {
 		name string
