@@ -160,16 +160,10 @@ func (l *Local) excused(ctx context.Context, s nodestate.State) bool {
 	return len(answers)+1 < cluster.Quorum(len(voters))
 }
 
-// forgetChange ends a change that has succeeded. It is called in turn, and so is
+// forgetChange ends a change that has succeeded. It is called while no operation runs, and so is
 // what follows.
 func (l *Local) forgetChange() bool {
-	err := l.o.State.Update(func(s *nodestate.State) error {
-		if c := s.Changing(); c != nil && !c.Back {
-			s.Change = nil
-		}
-		return nil
-	})
-	return err != nil
+	return l.o.State.Update(nodestate.EndChange) != nil
 }
 
 // startAgain starts what the record says where nothing runs.
@@ -203,16 +197,7 @@ func (l *Local) takeBack(ctx context.Context, words string) bool {
 		return true
 	}
 	why := l.noWayBack(ctx, s, *c)
-	err := l.o.State.Update(func(s *nodestate.State) error {
-		s.Change.Failed = words
-		if why != "" {
-			s.Change.Failed += "; it cannot go back: " + why
-			return nil
-		}
-		s.Change.Back, s.Assigned.Version = true, s.Change.From
-		return nil
-	})
-	if err != nil {
+	if l.o.State.Update(nodestate.TakeChangeBack(words, why)) != nil {
 		return true
 	}
 	return l.rerun(ctx, l.o.State.State(), etcdconf.StateExisting) != nil || why != ""

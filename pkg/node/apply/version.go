@@ -79,12 +79,7 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion,
 		return err
 	}
 	crashpoint.Hit("member-change-version.before-record")
-	err := l.o.record(l.o.State, func(s *nodestate.State) error {
-		s.Change = &cluster.VersionChange{Token: op.ExpectToken, From: s.Assigned.Version, To: op.To, Order: order.ID}
-		s.Assigned.Version = op.To
-		return nil
-	})
-	if err != nil {
+	if err := l.o.record(l.o.State, nodestate.ChangeVersion(op.ExpectToken, op.To, order.ID)); err != nil {
 		l.forgetLate(ctx, op)
 		return err
 	}
@@ -110,14 +105,7 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion,
 func (l *Local) forgetLate(ctx context.Context, op *plan.MemberChangeVersion) {
 	l.late.begin(ctx, func(ctx context.Context) {
 		forget := func() bool {
-			return l.o.State.Update(func(s *nodestate.State) error {
-				runs := l.spawned.Load()
-				c := s.Changing()
-				if c.Pending() && c.Token == op.ExpectToken && c.To == op.To && (runs == nil || *runs != op.To) {
-					s.Change, s.Assigned.Version = nil, c.From
-				}
-				return nil // where there is none, what the disk has is made certain
-			}) != nil
+			return l.o.State.Update(nodestate.ForgetChange(op.ExpectToken, op.To, l.spawned.Load())) != nil
 		}
 		for ctx.Err() == nil && l.exclusively(ctx, forget) {
 			_ = wait.For(ctx, settleTick)

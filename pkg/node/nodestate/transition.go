@@ -17,6 +17,9 @@ type Transition func(*State) error
 // errUnassigned says that the node has nothing to run any more.
 var errUnassigned = errors.New("the node has no assignment")
 
+// errUnchanged says that no change of the version is under way.
+var errUnchanged = errors.New("the node does not change its version")
+
 // Promise makes the promise to take part in a bootstrap. What was promised before
 // and never begun is remembered with it.
 func Promise(p cluster.Prepared) Transition {
