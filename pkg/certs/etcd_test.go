@@ -15,6 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // Two real members talk over certificates of the etcd profiles, answer a
@@ -45,14 +46,14 @@ func testEtcd(t *testing.T, bin etcdbin.Binaries) {
 		t.Fatal(err)
 	}
 	m := members[0]
-	first := m.waitHealthy(ctx, t, client)
+	first := m.waitHealthy(t, client)
 	if want := m.serving.Leaf().Cert.SerialNumber.String(); first != want {
 		t.Fatalf("etcd shows serial %s, want %s", first, want)
 	}
 	if renewed, _, err := m.renewer.Renew(time.Now().Add(200 * 24 * time.Hour)); len(renewed) != 2 || err != nil {
 		t.Fatalf("renewed %q, %v", renewed, err)
 	}
-	second := m.waitHealthy(ctx, t, client)
+	second := m.waitHealthy(t, client)
 	if want := m.serving.Leaf().Cert.SerialNumber.String(); second != want || second == first {
 		t.Fatalf("after the renewal etcd shows serial %s, want %s", second, want)
 	}
@@ -108,21 +109,14 @@ func newMember(t *testing.T, dir, name string) *etcdMember {
 
 // waitHealthy returns the serial number of the certificate that a healthy
 // member shows.
-func (m *etcdMember) waitHealthy(ctx context.Context, t *testing.T, id *Identity) string {
+func (m *etcdMember) waitHealthy(t *testing.T, id *Identity) string {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		serial, err := m.health(ctx, id)
-		if err == nil {
-			return serial
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("member %s is not healthy: %v", m.Name, err)
-		case <-tick.C:
-		}
-	}
+	var serial string
+	testwait.For(t, "member "+m.Name, func(ctx context.Context) (err error) {
+		serial, err = m.health(ctx, id)
+		return err
+	})
+	return serial
 }
 
 func (m *etcdMember) health(ctx context.Context, id *Identity) (serial string, err error) {

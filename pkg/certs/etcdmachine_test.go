@@ -64,21 +64,14 @@ func (n *realNode) ask(ctx context.Context, trust, show MachineSpec, host string
 }
 
 // healthy waits until etcd answers its own machine's client.
-func (n *realNode) healthy(ctx context.Context, t *testing.T) string {
+func (n *realNode) healthy(t *testing.T) string {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		serial, err := n.ask(ctx, n.MachineSpec, n.MachineSpec, "")
-		if err == nil {
-			return serial
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s is not healthy: %v", n.Name, err)
-		case <-tick.C:
-		}
-	}
+	var serial string
+	testwait.For(t, string(n.Name), func(ctx context.Context) (err error) {
+		serial, err = n.ask(ctx, n.MachineSpec, n.MachineSpec, "")
+		return err
+	})
+	return serial
 }
 
 func (n *realNode) rotate(t *testing.T, step RotationStep) Rotated {
@@ -115,8 +108,8 @@ func TestRealEtcdWithUnusualNamesAndRenewal(t *testing.T) {
 			}
 			n.etcd.Start(t, bin, initial)
 		}
-		before := a.healthy(ctx, t)
-		b.healthy(ctx, t)
+		before := a.healthy(t)
+		b.healthy(t)
 		for _, host := range []string{"Node_1", "node_1", "localhost", "127.0.0.1", "::1"} {
 			testwait.For(t, "an answer as "+host, func(context.Context) error { // there may be an election
 				_, err := a.ask(ctx, a.MachineSpec, b.MachineSpec, host)
@@ -126,14 +119,14 @@ func TestRealEtcdWithUnusualNamesAndRenewal(t *testing.T) {
 		if _, err := RenewFiles(MachineSpec{Dir: a.Dir}, nil, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		after := a.healthy(ctx, t)
+		after := a.healthy(t)
 		if cert := realCert(t, a, "server"); after == before || after != cert {
 			t.Errorf("etcd shows %s after %s, the file has %s", after, before, cert)
 		}
 		// Also what the members say to each other: a restarted one gets in.
 		b.etcd.Kill()
 		b.etcd.Start(t, bin, initial)
-		b.healthy(ctx, t)
+		b.healthy(t)
 	})
 }
 
@@ -159,7 +152,7 @@ func TestRealEtcdRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.etcd.Start(t, bin)
-		n.healthy(ctx, t)
+		n.healthy(t)
 		outside := realMachine(t, "old") // a client of the old CA, on another machine
 		copyFiles(t, n.MachineSpec, outside.MachineSpec, "ca.crt", "ca.key")
 		if _, err := IssueMachine(outside.MachineSpec, time.Now()); err != nil {
@@ -188,14 +181,14 @@ func TestRealEtcdRotation(t *testing.T) {
 		}
 		n.etcd.Kill()
 		n.etcd.Start(t, bin)
-		n.healthy(ctx, t)
+		n.healthy(t)
 		if err := fromNew(); err != nil {
 			t.Errorf("after the restart: %v", err)
 		}
 		if r := n.rotate(t, StepIssue); r.Restart {
 			t.Errorf("%+v", r)
 		}
-		if shown := n.healthy(ctx, t); shown != realCert(t, n, "server") {
+		if shown := n.healthy(t); shown != realCert(t, n, "server") {
 			t.Error("etcd does not show the new CA's certificate without a restart")
 		}
 		if err := fromOld(); err != nil {
@@ -209,7 +202,7 @@ func TestRealEtcdRotation(t *testing.T) {
 		}
 		n.etcd.Kill()
 		n.etcd.Start(t, bin)
-		n.healthy(ctx, t)
+		n.healthy(t)
 		if fromOld() == nil {
 			t.Error("the old CA is still trusted after the last restart")
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // The commands of a rotation on a machine whose etcd does not run, and what
@@ -163,7 +164,7 @@ func TestRotationOfARealCluster(t *testing.T) {
 		m.etcd.Start(t, bin, initial)
 	}
 	for _, m := range members {
-		m.waitUp(ctx, t)
+		m.waitUp(t)
 	}
 	// kubeadm is told of the members that there are, whatever the files say.
 	r := do(t, words("kubeadm config", a.Dir, env(t, "ETCD_ADVERTISE_CLIENT_URLS="+a.etcd.ClientURL+"\n"))...)
@@ -220,27 +221,19 @@ func (m *member) restart(ctx context.Context, t *testing.T, bin etcdbin.Binaries
 	t.Helper()
 	m.etcd.Kill()
 	m.etcd.Start(t, bin, initial)
-	m.waitUp(ctx, t)
+	m.waitUp(t)
 }
 
 // waitUp waits until the member answers a read that needs the quorum.
-func (m *member) waitUp(ctx context.Context, t *testing.T) {
+func (m *member) waitUp(t *testing.T) {
 	t.Helper()
 	cfg := machine.Defaults()
 	cfg.Paths.Certificates, cfg.Paths.Environment = m.Dir, m.dir
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		short, cancel := context.WithTimeout(ctx, 5*time.Second)
-		list, err := handHome(cfg).live(short)
-		cancel()
-		if err == nil && len(list) == 2 {
-			return
+	testwait.For(t, string(m.Name), func(ctx context.Context) error {
+		list, err := handHome(cfg).live(ctx)
+		if err == nil && len(list) != 2 {
+			err = fmt.Errorf("it lists %d members", len(list))
 		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s is not up: %v", m.Name, err)
-		case <-tick.C:
-		}
-	}
+		return err
+	})
 }

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
@@ -13,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"filippo.io/age"
 
@@ -22,6 +22,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // etcd2 is the data directory of an etcd 2 with one key.
@@ -30,26 +31,23 @@ func etcd2(t *testing.T) string {
 	m := etcdtest.New(t, "a")
 	m.Flags = nil
 	m.Start(t, etcdtest.Binaries(t, "2.3.8"))
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for deadline := time.Now().Add(etcdtest.Timeout); ; <-again.C {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, m.ClientURL+"/v2/keys/registry/a",
+	testwait.For(t, "a key", func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, m.ClientURL+"/v2/keys/registry/a",
 			strings.NewReader("value=x"))
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r, err := http.DefaultClient.Do(req)
-		if err == nil {
-			_ = r.Body.Close()
-			if r.StatusCode < 300 {
-				break
-			}
+		if err != nil {
+			return err
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
+		_ = r.Body.Close()
+		if r.StatusCode >= 300 {
+			return errors.New(r.Status)
 		}
-	}
+		return nil
+	})
 	m.Stop(t)
 	return m.DataDir
 }

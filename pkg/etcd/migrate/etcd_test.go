@@ -1,6 +1,8 @@
 package migrate
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,12 +12,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // big is the value of a key of 1 MiB.
@@ -34,26 +36,23 @@ func putV2(t *testing.T, m *etcdtest.Member, key, value string, ttl int) {
 func v2(t *testing.T, m *etcdtest.Member, method, key string, form url.Values) {
 	t.Helper()
 	// It has just been started.
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for deadline := time.Now().Add(etcdtest.Timeout); ; <-again.C {
-		req, err := http.NewRequestWithContext(t.Context(), method, m.ClientURL+"/v2/keys"+key,
+	testwait.For(t, method+" "+key, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, method, m.ClientURL+"/v2/keys"+key,
 			strings.NewReader(form.Encode()))
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r, err := http.DefaultClient.Do(req)
-		if err == nil {
-			_ = r.Body.Close()
-			if r.StatusCode < 300 {
-				return
-			}
+		if err != nil {
+			return err
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s %s: %v, %v", method, key, r, err)
+		_ = r.Body.Close()
+		if r.StatusCode >= 300 {
+			return errors.New(r.Status)
 		}
-	}
+		return nil
+	})
 }
 
 // old starts an etcd of an early version.
@@ -69,26 +68,25 @@ func old(t *testing.T, version string) *etcdtest.Member {
 // awaitVersion waits until the cluster has its version, which is in the log then.
 func awaitVersion(t *testing.T, m *etcdtest.Member) {
 	t.Helper()
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for deadline := time.Now().Add(etcdtest.Timeout); ; <-again.C {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.ClientURL+"/version", nil)
+	testwait.For(t, "the cluster version", func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.ClientURL+"/version", nil)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		var body []byte
 		r, err := http.DefaultClient.Do(req)
-		if err == nil {
-			body, err = io.ReadAll(r.Body)
-			_ = r.Body.Close()
+		if err != nil {
+			return err
 		}
-		if strings.Contains(string(body), "etcdcluster") && !strings.Contains(string(body), "not_decided") {
-			return
+		defer func() { _ = r.Body.Close() }()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return err
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the cluster has no version: %s, %v", body, err)
+		if !strings.Contains(string(body), "etcdcluster") || strings.Contains(string(body), "not_decided") {
+			return fmt.Errorf("it says %s", body)
 		}
-	}
+		return nil
+	})
 }
 
 // fill writes what the v2 store is to have, and returns the keys that come over.
