@@ -73,11 +73,11 @@ type ReasonDoc struct {
 
 // Reasons returns every reason with its explanation, in the order of the
 // documentation. docs/holds.md and "etcd-manager-ctl explain" print it.
-func Reasons() []ReasonDoc { return ruleDocs }
+func Reasons() []ReasonDoc { return reasonDocs }
 
 // Explain returns the explanation of r; ok is false for an unknown reason.
 func Explain(r Reason) (ReasonDoc, bool) {
-	for _, d := range ruleDocs {
+	for _, d := range reasonDocs {
 		if d.Reason == r {
 			return d, true
 		}
@@ -85,7 +85,7 @@ func Explain(r Reason) (ReasonDoc, bool) {
 	return ReasonDoc{}, false
 }
 
-var ruleDocs = []ReasonDoc{
+var reasonDocs = []ReasonDoc{
 	{SpecMissing,
 		"The control store has no spec (control/etcd-cluster-spec). A running cluster is kept as its nodes remember " +
 			"the spec; a new one is not bootstrapped.",

@@ -8,9 +8,9 @@ type ReasonDoc struct {
 }
 
 // Reasons returns every reason with its explanation, for docs/phases.md.
-func Reasons() []ReasonDoc { return ruleDocs }
+func Reasons() []ReasonDoc { return reasonDocs }
 
-var ruleDocs = []ReasonDoc{
+var reasonDocs = []ReasonDoc{
 	{Managed, "An etcd-manager runs a member on this machine, and two programs must not manage one etcd.",
 		"Use `etcd-manager-ctl`, or take the machine from the daemons: `etcdadm handover " +
 			"from-manager`."},
