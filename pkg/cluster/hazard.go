@@ -130,7 +130,8 @@ func (h Hazard) Cure(to etcdversion.Version) string {
 	case h.Kind == HazardMembers:
 		return "remove this member from the cluster, and let it join again with an empty data directory"
 	}
-	return "a raft snapshot on this member, with --snapshot-count=10 and some twenty writes"
+	return "a raft snapshot on this member: start it with ETCD_SNAPSHOT_COUNT=10 in the environment of its daemon " +
+		"(etcdadm: etcd.flags.snapshot-count in the file), and write some twenty times"
 }
 
 func (h Hazard) String() string {
