@@ -68,6 +68,7 @@ func nasty(t *testing.T, first cluster.Incarnation) [][2]string {
 		add("requests/q", r)
 	}
 	add("revision", `{"revision":4611686018427387904}`)
+	add("revision", `{"revision":72057594037927936}`)
 	add("revision", `{"revision":-1}`)
 	add("revision", `{}`)
 	add("etcd-cluster-created", strings.Repeat("x", 100_000))

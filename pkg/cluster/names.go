@@ -89,9 +89,20 @@ func parseHex(s string) (uint64, error) {
 type Revision int64
 
 // MaxMark is the highest revision that is believed of a record that anybody may
-// have written: a hundred thousand years of ten thousand writes a second. Far above it is
-// MaxRevision, so that what is restored on top of the highest mark is believed too.
+// have written: a hundred thousand years of ten thousand writes a second. Nothing is
+// restored on top of it, see MaxBegin.
 const MaxMark Revision = 1 << 56
+
+// MaxBegin is the highest revision that a restored cluster begins with. What it
+// writes from then on has as many revisions left below MaxMark, above which no backup
+// and no mark is believed.
+const MaxBegin = MaxMark / 2
+
+// MaxLeap is the highest revision that a restored cluster begins with where no member and
+// no node's own mark has come half as far: the store alone tells of such a revision, and
+// somebody may have written it there. So whatever that was, there is room for later
+// restores between MaxLeap and MaxBegin.
+const MaxLeap = MaxBegin / 2
 
 // MaxRevision is the highest revision that is believed. No cluster comes near:
 // one that is claimed is damage, or malice that would leave no room above it.

@@ -55,8 +55,9 @@ type publisher struct {
 
 	digest  string
 	written time.Time
-	// mark is the high-water mark that was written last.
+	// mark is the high-water mark that was written last, and marked when that was.
 	mark    cluster.Revision
+	marked  time.Time
 	failing bool
 	// confirmed says that the status was still there confirmAfter its writing.
 	confirmed bool
@@ -194,9 +195,13 @@ func (p *publisher) writeReport(ctx context.Context, r reconcile.Report) error {
 
 // raised returns the high-water mark to be written, 0 for none: the store's stays
 // above every revision that was seen, so that a restore on machines that know
-// nothing begins above it.
+// nothing begins above it. One that has been gone for some time (somebody deleted an
+// impossible one) is written anew.
 func (p *publisher) raised(r reconcile.Report) cluster.Revision {
 	s := r.Observation.Store
+	if s.Reachable && s.Revision == 0 && p.now().Sub(p.marked) >= statusEvery {
+		p.mark = 0
+	}
 	mark := nodestate.Mark(max(s.Revision, p.mark), r.Observation.Revision)
 	if !s.Reachable || s.RevisionProblem != "" || mark <= max(s.Revision, p.mark) {
 		return 0
@@ -207,7 +212,7 @@ func (p *publisher) raised(r reconcile.Report) cluster.Revision {
 func (p *publisher) writeMark(ctx context.Context, mark cluster.Revision) error {
 	err := p.store.PutRevision(ctx, mark, p.now())
 	if err == nil {
-		p.mark = mark
+		p.mark, p.marked = mark, p.now()
 	}
 	return err
 }

@@ -283,6 +283,12 @@ func TestTheStoreKeepsAHighWaterMark(t *testing.T) {
 		if got := seen(5); got != 2_000_000 {
 			t.Errorf("back at 5 the mark is %d", got)
 		}
+		// Somebody deletes it, as a hold may advise.
+		must(t, p.store.Delete(t.Context(), "control/revision"))
+		p.pass(statusEvery)
+		if got := seen(1_000_001); got != 2_000_000 {
+			t.Errorf("written anew the mark is %d", got)
+		}
 	})
 }
 

@@ -44,7 +44,7 @@ func (s *Store) Revision(ctx context.Context) (cluster.Revision, error) {
 // that is garbage is not replaced, as it may have held more: the error is
 // ErrGarbage, and somebody has to look, and delete it.
 //
-// One above [cluster.MaxMark] is not stored: nobody would believe it.
+// One above [cluster.MaxMark] is an error: nobody would believe it.
 //
 // Two callers at the same time may leave the lower of their revisions: there is
 // one coordinator.
@@ -53,7 +53,7 @@ func (s *Store) PutRevision(ctx context.Context, revision cluster.Revision, at t
 		return fmt.Errorf("store revision: it is %d, the first is 1", revision)
 	}
 	if revision > cluster.MaxMark {
-		return nil
+		return fmt.Errorf("store revision %d: the highest that is believed is %d", revision, cluster.MaxMark)
 	}
 	b, err := json.Marshal(revisionFile{Revision: revision, At: at.UTC()})
 	if err != nil {

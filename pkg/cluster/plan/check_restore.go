@@ -55,10 +55,43 @@ func (c checker) above(r cluster.Revision) error {
 	if problem := c.obs.Store.RevisionProblem; problem != "" {
 		return unsafe("restore", "it is unknown which revisions clients have seen: %s", problem)
 	}
-	if high := c.obs.HighWater(); r <= high {
-		return unsafe("restore", "revision %d was seen, the restored cluster would begin with %d", high, r)
+	top := cluster.MaxLeap
+	far := func(n cluster.Node) bool { return n.Revision >= cluster.MaxLeap/2 }
+	if c.obs.Revision >= cluster.MaxLeap/2 || slices.ContainsFunc(c.obs.Nodes, far) {
+		top = cluster.MaxBegin
+	}
+	if r > top {
+		return unsafe("restore", "this cluster is not restored above revision %d, it would begin with %d", top, r)
+	}
+	for _, seen := range c.seen() {
+		if r <= seen {
+			return unsafe("restore", "revision %d was seen, the restored cluster would begin with %d", seen, r)
+		}
 	}
 	return nil
+}
+
+// seen returns all revisions that clients may have seen, the highest first. It does not
+// ask Observation.HighWater, by which the rules decide.
+func (c checker) seen() (list []cluster.Revision) {
+	for _, v := range c.obs.Views {
+		list = append(list, v.Revision)
+	}
+	for _, n := range c.obs.Nodes {
+		list = append(list, n.Revision)
+	}
+	for _, i := range c.obs.Store.Incarnations {
+		if i.Restored != nil {
+			list = append(list, i.Restored.Revision)
+		}
+	}
+	if src := c.obs.Store.Source; src != nil {
+		list = append(list, src.Revision, src.Seen)
+	}
+	list = append(list, c.obs.Revision, c.obs.Store.Revision)
+	slices.Sort(list)
+	slices.Reverse(list)
+	return list
 }
 
 // recordedBefore reports whether the store has a record of the incarnation with a

@@ -119,6 +119,10 @@ func (s *stage) staged(n *cluster.Node, key, value string) (err error) {
 			Request: request, Backup: backupOf(s.obs.At, "1h"), Token: cluster.Token(token), Version: standard,
 			Voters: s.initialMembers(voters), Revision: 1_000_000_900,
 		}
+	case "begins":
+		var r int64
+		r, err = strconv.ParseInt(value, 10, 64)
+		n.Staged.Revision = cluster.Revision(r)
 	case "ready":
 		n.Staged.Ready = true
 	case "staging":

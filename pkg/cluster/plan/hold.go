@@ -142,9 +142,12 @@ var reasonDocs = []ReasonDoc{
 			"--seeds, so that a majority of the list can decide."},
 	{RecordInvalid,
 		"An incarnation record in the store (control/incarnations/) cannot be read. The cluster is maintained and " +
-			"backed up, but no record is written and no initial member is started.",
-		"The text names the record. Run a release that can read it, or fix it, or delete it if it belongs to no " +
-			"incarnation that ever existed."},
+			"backed up, but no record is written and no initial member is started. Or a restore waits: the store's " +
+			"control/revision cannot be read, or it, a backup or a record tells of a revision so high that a cluster " +
+			"restored above it could not be backed up or restored again.",
+		"The text names the record, and what to do. Run a release that can read it, or fix it, or delete it if it " +
+			"belongs to no incarnation that ever existed. control/revision may be deleted: it is written anew from what " +
+			"the members report."},
 	{WaitingForNodes,
 		"A cluster is to be bootstrapped, but there are too few nodes, or a known node has not answered and might " +
 			"hold data.",

@@ -308,8 +308,7 @@ func (l *view) restore(r cluster.Request) (Operation, verdict) {
 		l.hold(Restoring, "the store has no record of the running incarnation %s: it is written first", l.obs.Token)
 		return nil, goOn
 	}
-	if high := l.obs.HighWater(); high > cluster.MaxRevision-aboveAll {
-		l.hold(RecordInvalid, "revision %d is recorded as seen, and no cluster can begin above it", high)
+	if !l.roomAbove() {
 		return nil, goOn
 	}
 	staged := l.stagedFor(r)

@@ -54,7 +54,10 @@ func (l *view) stagedFor(r cluster.Request) *cluster.Staged {
 		if !n.Reachable || s == nil || s.Request != r.Name || s.Backup != r.Backup || s.Version != version {
 			continue
 		}
-		if s.Revision <= l.obs.HighWater() || len(s.Voters) != count && !oneShortOf(len(s.Voters), count) {
+		if s.Revision <= l.obs.HighWater() || s.Revision > l.highestBegin() {
+			continue
+		}
+		if len(s.Voters) != count && !oneShortOf(len(s.Voters), count) {
 			continue
 		}
 		if l.spoiled(r, *s) && l.enough(r, count, version) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,8 +94,8 @@ func (r *restore) prepare(target string) (err error) {
 	switch {
 	case f.Changed("bump-revision") && f.Changed("above-revision"):
 		return cli.Usagef("--bump-revision and --above-revision exclude each other")
-	case r.above > math.MaxInt64-2*uint64(margin):
-		return cli.Usagef("no revision can be above --above-revision=%d", r.above)
+	case r.above > uint64(cluster.MaxBegin-2*margin):
+		return cli.Usagef("no restored cluster begins above --above-revision=%d: the highest is %d", r.above, cluster.MaxBegin)
 	case r.markCompacted && r.bump == 0 && !f.Changed("above-revision") && !isStore(target):
 		return cli.Usagef("--mark-compacted needs --bump-revision")
 	case r.fetch.RequireSignature && len(r.signers) == 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
+	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -300,13 +302,30 @@ func TestWarningsOfRevisions(t *testing.T) {
 		}
 	}
 	fails(t, 2, "exclude each other", append(from, "--bump-revision=1", "--above-revision=1")...)
-	fails(t, 2, "no revision can be above", append(from, "--above-revision=9223372036854775807")...)
+	for _, high := range []uint64{math.MaxUint64, math.MaxInt64, 1 << 56, 1 << 55} {
+		fails(t, 2, "no restored cluster begins above", append(from, fmt.Sprintf("--above-revision=%d", high))...)
+	}
+	ok(t, append(from, "--dry-run", fmt.Sprintf("--above-revision=%d", cluster.MaxBegin-2*margin))...)
 	// On several machines each must come to the same revision.
 	several := append(from, "--dry-run", "--initial-cluster=a="+w.members[0].PeerURL+",b=http://127.0.0.1:1")
 	if r := ok(t, several...); !strings.Contains(r.stdout,
 		"REVISION         3000000000 (2 in the snapshot; everything before is compacted)\n") ||
 		!strings.Contains(r.stderr, "the other machines must arrive at revision 3000000000, too") {
 		t.Errorf("%+v", r)
+	}
+	// Somebody wrote a mark above which no backup would count.
+	for _, mark := range []cluster.Revision{cluster.MaxBegin, cluster.MaxMark} {
+		if err := st.PutRevision(t.Context(), mark, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{nil, {"--dry-run"}, {"--dry-run", "--above-revision=7"}} {
+			fails(t, 7, fmt.Sprintf("control/revision says that clients have seen revision %d, and no restored", mark),
+				append(from, args...)...)
+		}
+		r := ok(t, append(from, "--dry-run", "--bump-revision=7")...)
+		if !strings.Contains(r.stderr, "revision 9 is not above") {
+			t.Errorf("%+v", r)
+		}
 	}
 	// A store of the existing tool knows nothing of revisions.
 	if err := errors.Join(os.Remove(filepath.Join(place, b.Name, retention.DescriptionFile)),
@@ -335,6 +354,21 @@ func TestAbove(t *testing.T) {
 	} {
 		if got := above(known); got != want || got < known+margin {
 			t.Errorf("above %d is %d, want %d", known, got, want)
+		}
+	}
+}
+
+// Each error says what leaves no room, and what to do.
+func TestNoRoomAbove(t *testing.T) {
+	newest := highest{revision: 1 << 55, why: "the newest backup, b1"}
+	for want, got := range map[string]error{
+		"the newest backup, b1 says that clients have seen revision 36028797018963968": noRoom(2, newest),
+		"the snapshot has revision 36028797018963969":                                  noRoom(1<<55+1, newest),
+	} {
+		var refused *cli.RefusedError
+		if !errors.As(got, &refused) || !strings.Contains(refused.Text, want) ||
+			!strings.Contains(refused.Next, "--bump-revision") {
+			t.Errorf("%v, want %q", got, want)
 		}
 	}
 }

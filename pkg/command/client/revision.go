@@ -33,7 +33,7 @@ func highestOf(ctx context.Context, st *store.Store) (h highest) {
 	mark, err := st.Revision(ctx)
 	switch {
 	case err == nil:
-		h = highest{revision: mark, why: "the store's record"}
+		h = highest{revision: mark, why: "the store's control/revision"}
 	case !errors.Is(err, store.ErrAbsent):
 		h.err = err
 	}
@@ -63,11 +63,13 @@ func (r *restore) raise(snapshot cluster.Revision, k known, tool etcdutl.Tool, x
 	switch {
 	case f.Changed("bump-revision"):
 		x.BumpRevision = r.bump
-	case f.Changed("above-revision"):
+	case f.Changed("above-revision"), k.highest.revision > 0:
 		x.Highest = max(x.Highest, cluster.Revision(r.above))
-		x.BumpRevision = uint64(above(max(snapshot, x.Highest)) - snapshot)
-	case k.highest.revision > 0:
-		x.BumpRevision = uint64(above(max(snapshot, k.highest.revision)) - snapshot)
+		begin := above(max(snapshot, x.Highest))
+		if begin > cluster.MaxBegin {
+			return noRoom(snapshot, k.highest)
+		}
+		x.BumpRevision = uint64(begin - snapshot)
 	}
 	x.RevisionAfter = snapshot + cluster.Revision(x.BumpRevision)
 	if x.Highest > snapshot {
@@ -80,6 +82,23 @@ func (r *restore) raise(snapshot cluster.Revision, k known, tool etcdutl.Tool, x
 		}
 	}
 	return nil
+}
+
+// noRoom is the error where a cluster that begins above the snapshot and the highest known
+// revision could not be backed up or restored any more.
+func noRoom(snapshot cluster.Revision, h highest) error {
+	if snapshot >= h.revision {
+		return &cli.RefusedError{
+			Text: fmt.Sprintf("the snapshot has revision %d, and no restored cluster begins above %d", snapshot, cluster.MaxBegin),
+			Next: "if clients have seen that revision, accept that they see it again, with --bump-revision=0, and restart them",
+		}
+	}
+	return &cli.RefusedError{
+		Text: fmt.Sprintf("%s says that clients have seen revision %d, and no restored cluster begins above %d", h.why,
+			h.revision, cluster.MaxBegin),
+		Next: "delete that from the store if no member ever reported such a revision, or raise the revision by yourself with " +
+			"--bump-revision=N",
+	}
 }
 
 // warnOfRevision says what is not known of the revisions that clients have

@@ -115,7 +115,7 @@ func revision(t *testing.T, open func() *store.Store) {
 	_, err := s.Revision(ctx)
 	is(t, err, store.ErrAbsent)
 	for _, c := range []struct{ put, want cluster.Revision }{
-		{100, 100}, {99, 100}, {100, 100}, {1 << 56, 1 << 56}, {1, 1 << 56}, {1<<56 + 1, 1 << 56},
+		{100, 100}, {99, 100}, {100, 100}, {1 << 56, 1 << 56}, {1, 1 << 56},
 	} {
 		must(t, s.PutRevision(ctx, c.put, at))
 		if got, err := other.Revision(ctx); got != c.want || err != nil {
@@ -128,7 +128,7 @@ func revision(t *testing.T, open func() *store.Store) {
 	if got := get(t, s, "control/revision"); got != `{"revision":72057594037927936,"at":"2026-11-20T10:39:37Z"}` {
 		t.Errorf("the file is %s", got)
 	}
-	for _, bad := range []cluster.Revision{0, -1} {
+	for _, bad := range []cluster.Revision{0, -1, 1<<56 + 1} {
 		if s.PutRevision(ctx, bad, at) == nil {
 			t.Errorf("the revision %d is accepted", bad)
 		}
