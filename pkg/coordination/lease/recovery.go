@@ -56,13 +56,15 @@ func (r Recovery) Supported(own Standing, declared [][]cluster.NodeName, answers
 	if blank(own) {
 		newest = cluster.LeaseVoters{Token: r.Record.Token}
 	}
+	var terms []cluster.Term
 	for _, name := range slices.Concat(r.Record.Names, own.LeaseVoters.Names) {
 		s := answers[name]
-		high = max(high, s.Seen, s.LeaseVoters.Term)
+		terms = append(terms, s.Seen, s.LeaseVoters.Term)
 		if slices.Contains(r.Record.Names, name) && !blank(s) && Newer(s.LeaseVoters, newest) {
 			newest = s.LeaseVoters
 		}
 	}
+	high = reached(high, terms)
 	switch {
 	case len(newest.Names) == 0 || slices.Equal(newest.Names, r.Record.Names):
 	case !slices.Equal(newest.Names, sorted(r.Expect)):
@@ -74,6 +76,18 @@ func (r Recovery) Supported(own Standing, declared [][]cluster.NodeName, answers
 		return fmt.Errorf("term %d is far above %d, the highest that the voters report", r.Record.Term, high)
 	}
 	return nil
+}
+
+// reached returns the highest of some terms that a node that has seen high takes over one
+// after the other, the lowest first. One that is out of reach is told by a voter gone
+// wrong, and says nothing about how far the others are.
+func reached(high cluster.Term, terms []cluster.Term) cluster.Term {
+	for _, t := range slices.Sorted(slices.Values(terms)) {
+		if InReach(max(1, high), t) {
+			high = max(high, t)
+		}
+	}
+	return high
 }
 
 // covers reports whether all names are in the list.

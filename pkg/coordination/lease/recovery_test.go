@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -51,6 +52,22 @@ func TestWhatSupportsARecovery(t *testing.T) {
 			seen(old, 7), [][]cluster.NodeName{list("b", "x", "y")}, map[cluster.NodeName]Standing{
 				"y": seen(cluster.LeaseVoters{}, 5000),
 			}, "far above"},
+		{"a term as far as a voter gone wrong says", rec("t1", 1<<28, 0, "a", "b", "c"), old.Names, list("b", "x"),
+			seen(old, 7), [][]cluster.NodeName{list("b", "x")}, map[cluster.NodeName]Standing{
+				"c": seen(cluster.LeaseVoters{}, math.MaxUint64),
+			}, "far above 7"},
+		{"the same, to a node that has seen none", rec("t1", 1<<28, 0, "a", "b", "c"), old.Names, list("b", "x"), none,
+			[][]cluster.NodeName{list("b", "x")}, map[cluster.NodeName]Standing{
+				"a": seen(old, 7), "c": seen(cluster.LeaseVoters{Term: math.MaxUint64}, 0),
+			}, "far above 7"},
+		{"one that has gone wrong hides none that has not", rec("t1", 5200, 0, "a", "b", "c"), old.Names, list("b", "x"),
+			seen(old, 7), [][]cluster.NodeName{list("b", "x")}, map[cluster.NodeName]Standing{
+				"a": seen(cluster.LeaseVoters{}, math.MaxUint64), "c": seen(cluster.LeaseVoters{}, 5000),
+			}, ""},
+		{"each is in reach of the one below", rec("t1", 7+2*maxJump, 0, "a", "b", "c"), old.Names, list("b", "x"),
+			seen(old, 7), [][]cluster.NodeName{list("b", "x")}, map[cluster.NodeName]Standing{
+				"a": seen(cluster.LeaseVoters{}, 7+2*maxJump), "c": seen(cluster.LeaseVoters{}, 7+maxJump),
+			}, ""},
 	} {
 		r := Recovery{Record: tc.record, Expect: tc.expect, Lost: tc.lost}
 		answers := map[cluster.NodeName]Standing{}
