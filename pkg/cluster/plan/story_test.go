@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,8 @@ import (
 //	plan      the whole plan and the holds at its end; with facts, observes first
 //	next      the first operation and its holds; with facts, amends first
 //	step      carries out the next operation in the model, n=3 for three
-//	check     what Check says to a command line
+//	check     what Check says to a command line; "check unseen" in a world that no
+//	          observation shows, which Check does not rely on
 //
 // Run with -rewrite to accept what the planner says, and commit only a
 // difference that you understand.
@@ -80,7 +82,7 @@ func (s *stage) command(d *datadriven.TestData) (string, error) {
 		}
 		return s.step(n)
 	case "check":
-		return s.check(d.Input)
+		return s.check(d.Input, d.HasArg("unseen"))
 	}
 	return "", fmt.Errorf("there is no command %q", d.Cmd)
 }
@@ -225,6 +227,9 @@ func (s *stage) next() (string, error) {
 }
 
 func (s *stage) step(n int) (string, error) {
+	if err := producible(s.obs); err != nil {
+		return "", err
+	}
 	var b strings.Builder
 	for range n {
 		op, _ := plan.Next(s.spec, s.obs)
@@ -241,7 +246,13 @@ func (s *stage) step(n int) (string, error) {
 	return b.String(), nil
 }
 
-func (s *stage) check(line string) (string, error) {
+func (s *stage) check(line string, unseen bool) (string, error) {
+	switch err := producible(s.obs); {
+	case unseen && err == nil:
+		return "", errors.New("an observation shows this world: it is not unseen")
+	case !unseen && err != nil:
+		return "", err
+	}
 	op, err := plan.Parse(strings.Fields(line)[1:])
 	if err != nil {
 		return "", err
