@@ -15,7 +15,8 @@ import (
 )
 
 // Daemons that have nothing but the version that runs fetch the one that the spec asks for
-// and the one on the way to it; so does a machine that joins later.
+// and the one on the way to it; so does a machine that joins later. As long as the last one
+// cannot be had, no member is changed to the one on the way.
 func TestDaemonsFetchWhatIsOnTheWay(t *testing.T) {
 	t.Parallel()
 	const between = "3.6.11"
@@ -25,6 +26,12 @@ func TestDaemonsFetchWhatIsOnTheWay(t *testing.T) {
 	w := c.Write()
 	w.Watch()
 	w.WaitMore(harness.Soon, 10)
+	const nowhere = "3.7.33"
+	c.SetSpec(3, nowhere)
+	if text := c.WaitHold(harness.Soon, "binary-missing"); !strings.Contains(text, between+", on the way to "+nowhere) {
+		t.Errorf("the hold says %q", text)
+	}
+	answers(t, c, v35)
 	c.SetSpec(3, v37)
 	runs(t, c, v37)
 	answers(t, c, v37)

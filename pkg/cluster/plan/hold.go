@@ -194,8 +194,8 @@ var reasonDocs = []ReasonDoc{
 			"timeout.",
 		"Wait. If it happens again and again, check the node's disk and network."},
 	{BinaryMissing,
-		"A node has no binaries of the etcd version that it would have to run, or none whose tool raises the revision " +
-			"of what it would have to restore.",
+		"A node has no binaries of the etcd version that it would have to run, or that a change over several minor " +
+			"versions leads through or to, or none whose tool raises the revision of what it would have to restore.",
 		"Install the version on the node in one of the directories of --etcd-dir, or have its daemon fetch it " +
 			"(--etcd-release), or change the spec."},
 	{VersionDiffers,
@@ -211,8 +211,8 @@ var reasonDocs = []ReasonDoc{
 			"continue despite the hazard: etcd-manager-ctl --backup-store=STORE --etcd-version=VERSION " +
 			"--accept-version-risk=REASON configure-cluster."},
 	{VersionSettings,
-		"A member has settings, from ETCD_* variables of its daemon, that the next etcd version does not know under " +
-			"any name: it would run without them, or not start. Settings that only have another name, or became " +
+		"A member has settings, from ETCD_* variables of its daemon, that the next etcd version, or one after it on the way, " +
+			"does not know under any name: it would run without them, or not start. Settings that only have another name, or became " +
 			"feature gates, are translated and not listed.",
 		"Remove the variables that the text names from the environment of that node's daemon, or switch them off, and " +
 			"restart it; or set the spec back."},
