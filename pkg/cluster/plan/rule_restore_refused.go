@@ -41,6 +41,10 @@ func (l *view) refusal(r cluster.Request) string {
 	if rec := l.record(); rec != nil && l.firstRecord(rec.Token).At.After(r.At) {
 		return fmt.Sprintf("it was queued before incarnation %d began: request it again if you still want it", rec.Number)
 	}
+	if n, token := l.begunSince(r); n != nil {
+		return fmt.Sprintf("it was queued before %s set data aside for incarnation %s, of which the store has no record: "+
+			"the store may be an older copy; request it again if you still want it", n.Name, token)
+	}
 	if !l.obs.Store.Reachable || !l.obs.Store.BackupsKnown || r.Backup == "" {
 		return "" // a sealed one has no backup yet
 	}
@@ -71,6 +75,42 @@ func (l *view) refusal(r cluster.Request) string {
 		}
 	}
 	return l.refusedByNodes(r)
+}
+
+// begunSince returns a node that has set data aside since the request was queued, and an
+// incarnation that it is in and of which the store has no record; nil for none. A copy of
+// the store from before that incarnation began has the requests of then: the one that it
+// began by, too.
+func (l *view) begunSince(r cluster.Request) (*cluster.Node, cluster.Token) {
+	for i := range l.obs.Nodes {
+		n := &l.obs.Nodes[i]
+		after := func(s cluster.SetAside) bool { return s.At.After(r.At) }
+		if !n.Reachable || !slices.ContainsFunc(n.SetAside, after) {
+			continue
+		}
+		for _, token := range incarnationsOf(*n) {
+			if !recordedToken(l.obs, token) {
+				return n, token
+			}
+		}
+	}
+	return nil, ""
+}
+
+// incarnationsOf returns what n is to run, what its data is of, and what it has restored
+// data to begin with: after a disk went back they are not the same.
+func incarnationsOf(n cluster.Node) []cluster.Token {
+	var list []cluster.Token
+	if n.Assigned != nil {
+		list = append(list, n.Assigned.Token)
+	}
+	if n.Prepared != nil && n.Prepared.Backup != "" {
+		list = append(list, n.Prepared.Token)
+	}
+	if n.Disk.Token != "" {
+		list = append(list, n.Disk.Token)
+	}
+	return list
 }
 
 // agreement is how many nodes have to find that a backup cannot be restored for

@@ -86,7 +86,7 @@ func (w *world) createIncarnation(by *node, op *plan.IncarnationCreate) error {
 		}
 	}
 	if op.Backup != "" {
-		return w.decideRestore(op)
+		return w.decideRestore(by, op)
 	}
 	w.checkBootstrap(op)
 	w.resurrect(op.Token)

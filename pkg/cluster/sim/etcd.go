@@ -21,6 +21,10 @@ type group struct {
 	// ended says that another incarnation was restored in its place. It may run
 	// on where nobody can be told.
 	ended bool
+	// over is the incarnation that has ended it, forgotten that the store has gone back to
+	// before that.
+	over      cluster.Token
+	forgotten bool
 	// initialMembers are the members that the first start made, by name.
 	initialMembers []member
 	// ran are the members that have ever written to a disk.
@@ -95,6 +99,7 @@ func (w *world) leaders(g *group) []*member {
 // tick lets a moment pass in every group.
 func (w *world) tick() {
 	quorate := 0
+	w.revive()
 	for _, g := range w.groups {
 		if w.tickGroup(g) && !g.ended {
 			quorate++
@@ -202,6 +207,7 @@ func (w *world) replicate(g *group) {
 		} else if !m.host.slow {
 			d.index += (g.commit-d.index)/2 + 1
 		}
+		w.written[m.id] = d.index
 		m.well(w)
 		d.members = g.members
 		if w.config.Versions {

@@ -50,6 +50,8 @@ func (w *world) holdIsTrue(r plan.Reason) bool {
 		return slices.ContainsFunc(w.store.backups, func(b cluster.Backup) bool { return b.At.After(w.now) })
 	case plan.QuorumLost, plan.ClusterLost, plan.Bootstrap:
 		return !led
+	case plan.StoreNotShared:
+		return w.unrecorded()
 	case plan.NoSpare:
 		return led && w.spares(g) == 0
 	case plan.LeaseVotersLost, plan.NoCoordinator, plan.TakingOver:

@@ -29,7 +29,7 @@ func (w *world) justify(holds []plan.Hold) {
 	case w.coordinatorImpossible():
 		if g != nil && g.leader != 0 {
 			w.violate("stuck", "etcd serves, nobody can coordinate it, and what an operator can do does not help: %v", holds)
-		} else if !says(plan.NoCoordinator) {
+		} else if !says(plan.NoCoordinator) && !(w.unrecorded() && says(plan.QuorumLost, plan.ClusterLost)) {
 			w.violate("stuck", "no majority of lease voters can be had, but it says %v", holds)
 		}
 	case g == nil:
@@ -44,6 +44,7 @@ func (w *world) justify(holds []plan.Hold) {
 		if !says(plan.NoSpare) {
 			w.violate("stuck", "there are %d nodes for %d members, but it says %v", usable, w.spec.MemberCount, holds)
 		}
+	case says(plan.StoreNotShared) && w.unrecorded():
 	case usable < len(w.nodes) && says(plan.Restoring):
 		// Who is gone may serve clients of what was restored from: nobody knows.
 	default:
@@ -98,8 +99,8 @@ func (w *world) startable(g *group) int {
 	for i := range g.members {
 		m := &g.members[i]
 		n := m.host
-		own := n.disk.data && n.disk.token == g.token && n.disk.id == m.id && n.assigned != nil && !n.disk.corrupt &&
-			!n.disk.behind
+		own := n.disk.data && n.disk.token == g.token && n.disk.id == m.id && n.assigned != nil &&
+			n.assigned.Token == g.token && !n.disk.corrupt && !n.disk.behind
 		promised := !n.disk.data && !g.hasRun(m.id) && n.prepared != nil && n.prepared.Token == g.token && w.recorded(g.token)
 		if !m.learner && n.usable() && (own || promised) {
 			count++
@@ -137,6 +138,10 @@ func (w *world) justifyNotBootstrapped(usable int, says func(...plan.Reason) boo
 		waits := usable < len(w.nodes) && says(plan.Restoring)
 		if !says(plan.SpecMissing, plan.ClusterLost, plan.QuorumLost, plan.NoCoordinator) && !waits {
 			w.violate("stuck", "there is no spec, but it says %v", holds)
+		}
+	case w.unrecorded():
+		if !says(plan.ClusterLost, plan.QuorumLost, plan.Restoring, plan.NoCoordinator) {
+			w.violate("stuck", "only restored data tells of a cluster, but it says %v", holds)
 		}
 	case assigned:
 		// By the record in the store a bootstrap is under way where there is no marker.

@@ -68,6 +68,9 @@ func (c Config) history(seed uint64) ([]Fault, int) {
 	if c.Ports {
 		faults = portFaults(seed, faults)
 	}
+	if c.RolledBack {
+		faults = rollFaults(seed, faults)
+	}
 	if c.Versions {
 		return versionFaults(seed, faults, steps)
 	}

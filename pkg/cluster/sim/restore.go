@@ -62,7 +62,7 @@ func (w *world) closeRequest(by *node, op *plan.RequestClose) error {
 
 // decideRestore writes the record of a restored incarnation. From then on what
 // ran before is at its end, wherever it still runs.
-func (w *world) decideRestore(op *plan.IncarnationCreate) error {
+func (w *world) decideRestore(by *node, op *plan.IncarnationCreate) error {
 	for _, s := range op.Voters {
 		n := w.node(s.Name)
 		if n == nil || n.staged == nil || !n.staged.Ready || n.staged.Token != op.Token {
@@ -78,12 +78,21 @@ func (w *world) decideRestore(op *plan.IncarnationCreate) error {
 			w.violate("restore", "request %s is carried out twice", op.Request)
 		}
 	}
+	// Where all that told of it have gone back, too, or do not answer, nobody can know.
+	token := w.carried[op.Request]
+	if g := w.group(token); g != nil && token != op.Token && g.commit > 0 && w.seesDataOf(by, token, op.Request) {
+		w.violate("restore", "request %s, by which %s began, is carried out again as %s", op.Request, token, op.Token)
+	}
+	w.carried[op.Request] = op.Token
 	w.store.incarnations = append(slices.Clone(w.store.incarnations), cluster.Incarnation{
 		Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.now,
 		Restored: &cluster.Restored{Request: op.Request, Backup: op.Backup, Revision: op.Revision, Before: op.Before},
 	})
 	for _, g := range w.groups {
-		g.ended = true
+		if !g.ended {
+			g.ended, g.over = true, op.Token
+		}
+		g.forgotten = false
 	}
 	return nil
 }

@@ -24,6 +24,8 @@ type Config struct {
 	Versions bool
 	// Ports has peer ports closed, and daemons that try them.
 	Ports bool
+	// RolledBack has the store, and disks, go back to what they were.
+	RolledBack bool
 	// Record keeps the log of the run.
 	Record bool
 }
@@ -31,9 +33,9 @@ type Config struct {
 // A History is what happened in a run.
 type History struct {
 	Seed uint64
-	// Versions and Ports are those of [Config].
-	Versions, Ports bool
-	Faults          []Fault
+	// Versions, Ports and RolledBack are those of [Config].
+	Versions, Ports, RolledBack bool
+	Faults                      []Fault
 	// Steps and Operations are how many there were.
 	Steps, Operations int
 	// Converged says that the cluster was what the spec asks for at the end;
@@ -59,6 +61,9 @@ func (f *Failure) Error() string {
 	}
 	if f.History.Ports {
 		kind += " with closed ports"
+	}
+	if f.History.RolledBack {
+		kind += " with rollbacks"
 	}
 	fmt.Fprintf(&b, "seed %d%s, step %d: %s: %s", f.History.Seed, kind, f.History.Steps, f.Invariant, f.Text)
 	for _, fault := range f.History.Faults {
@@ -91,7 +96,7 @@ func Run(seed uint64, c Config) (History, error) {
 // Replay plays the history of a seed with other faults, in a number of steps.
 func Replay(seed uint64, c Config, faults []Fault, steps int) (History, error) {
 	w := newWorld(seed, c)
-	h := History{Seed: seed, Versions: c.Versions, Ports: c.Ports, Faults: faults}
+	h := History{Seed: seed, Versions: c.Versions, Ports: c.Ports, RolledBack: c.RolledBack, Faults: faults}
 	for w.step < steps && w.broken == nil {
 		w.cycle(faults)
 	}

@@ -42,7 +42,7 @@ func play(t *testing.T, c Config) {
 	t.Logf("first seed %d", seed)
 	began, played, converged, operations := time.Now(), 0, 0, 0
 	least := *histories
-	if c.Versions {
+	if c.Versions || c.RolledBack {
 		least /= 2 // each takes longer
 	}
 	for played < least || time.Since(began) < budget {

@@ -6,6 +6,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
 // A node reads and writes the store that its flags name. It need not be that of
@@ -61,12 +62,21 @@ func (w *world) injectStores(n *node, f Fault) {
 	case StoreStale:
 		n.stale, n.staleTo = w.shared.copy(), w.step+f.N/2
 	case StoreBehind:
-		if len(w.past) == 0 || w.unsettled() {
+		if len(w.past) == 0 || !w.config.RolledBack && w.unsettled() {
 			return
 		}
-		old := w.past[f.N%len(w.past)]
+		at := f.N % len(w.past)
+		old := w.past[at]
+		if len(old.incarnations) == 0 && w.unsettled() {
+			return // see StoreEmptied
+		}
+		if w.config.RolledBack {
+			w.past = w.past[:at+1] // what came after it is not its past
+		}
 		old.emptied, old.down, old.downTo = true, w.shared.down, w.shared.downTo
+		lost := w.shared.incarnations
 		*w.shared = *old.copy()
+		w.forget(lost)
 	}
 }
 
@@ -102,6 +112,15 @@ type image struct {
 	assigned *cluster.Assigned
 	setAside []cluster.SetAside
 	durable  lease.Durable
+	mark     cluster.Revision
+	change   *cluster.VersionChange
+	seen     *nodestate.SeenVersion
+}
+
+// awaits reports whether a node with this on its disk is still to begin an incarnation.
+func (i image) awaits(token cluster.Token) bool {
+	return i.restored == token || i.staged != nil && i.staged.Token == token ||
+		i.prepared != nil && i.prepared.Token == token
 }
 
 // takeImages keeps the disks, and the store, as they are now and then.
@@ -111,9 +130,14 @@ func (w *world) takeImages() {
 	}
 	w.past = append(w.past, *w.shared.copy())
 	for _, n := range w.nodes {
-		n.images = append(n.images, image{
-			n.disk, n.prepared, n.staged, n.restored, n.assigned, n.setAside, n.grantor.Durable,
-		})
+		n.images = append(n.images, n.image())
+	}
+}
+
+// image is what is on n's disk.
+func (n *node) image() image {
+	return image{
+		n.disk, n.prepared, n.staged, n.restored, n.assigned, n.setAside, n.grantor.Durable, n.mark, n.change, n.seen,
 	}
 }
 
@@ -125,16 +149,26 @@ func (w *world) rollBack(n *node, f Fault) {
 		return
 	}
 	old := n.images[f.N%len(n.images)]
-	behind := old.disk.data && (!n.disk.data || old.disk.id != n.disk.id || old.disk.index < n.disk.index)
+	if token := n.disk.token; n.disk.data && (old.awaits(token) || n.image().awaits(token)) {
+		return // it would begin again; where no leader tells of it, nobody knows
+	}
 	n.shutdown()
 	n.until = w.step + 5
+	known := n.disk
 	if f.N%3 != 2 {
 		n.disk, n.setAside = old.disk, old.setAside
-		n.disk.behind = n.disk.behind || behind
-		n.staged, n.restored = old.staged, old.restored
+		n.disk.behind = old.disk.data && old.disk.index < w.written[old.disk.id]
+		n.restored = old.restored
+	} else {
+		known = old.disk
 	}
 	if f.N%3 != 1 {
-		n.prepared, n.assigned, n.grantor.Durable = old.prepared, old.assigned, old.durable
+		n.prepared, n.assigned, n.staged, n.grantor.Durable = old.prepared, old.assigned, old.staged, old.durable
+		n.mark, n.change, n.seen = old.mark, old.change, old.seen
+	}
+	// The state file says who the member was that ran last.
+	if f.N%3 != 0 {
+		n.disk.known = known.known && known.id == n.disk.id && known.token == n.disk.token
 	}
 }
 

@@ -3,7 +3,7 @@ package sim
 import "testing"
 
 // TestRolledBack makes sure that a cluster gets over one disk, or a store, that has
-// gone back to what it was. These faults are not among those of fresh seeds.
+// gone back to what it was, with nothing else.
 func TestRolledBack(t *testing.T) {
 	for _, kind := range []FaultKind{RolledBack, StoreBehind} {
 		for seed := range uint64(12) {

@@ -31,6 +31,9 @@ type world struct {
 	past   []store
 	apart  []*store // those that nodes have, or had, of their own
 	groups []*group
+	// written is the most that each member has written and told its leader of.
+	written map[cluster.MemberID]uint64
+	carried map[string]cluster.Token // what was restored by a request last
 
 	nextMember cluster.MemberID
 	nonces     int
@@ -194,6 +197,7 @@ func newWorld(seed uint64, c Config) *world {
 	w := &world{
 		config: c, seed: seed, source: rand.NewPCG(seed, 0),
 		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), nextMember: 1, shared: &store{},
+		written: map[cluster.MemberID]uint64{}, carried: map[string]cluster.Token{},
 	}
 	w.store = w.shared
 	w.rand = rand.New(w.source)

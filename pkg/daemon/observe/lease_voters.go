@@ -15,6 +15,9 @@ func (in inputs) addLeaseVoters(obs *cluster.Observation, prev cluster.Observati
 	if rec := obs.Present(); rec != nil {
 		token = rec.Token
 	}
+	if serving := unrecordedServing(obs, in.voices(prev)); serving != "" {
+		token = serving
+	}
 	for _, e := range reachable(in.trusted(obs, prev)) {
 		better := obs.LeaseVoters.Token == "" || e.Token == token && obs.LeaseVoters.Token != token ||
 			e.Token == obs.LeaseVoters.Token && newer(e, obs.LeaseVoters)
@@ -22,6 +25,22 @@ func (in inputs) addLeaseVoters(obs *cluster.Observation, prev cluster.Observati
 			obs.LeaseVoters = e
 		}
 	}
+}
+
+// unrecordedServing returns the incarnation that a majority of its voters follow and of
+// which the store has no record, empty where there is none. The store may be a copy from
+// before it began: what is newest in it is of the past then, also where a node that was
+// away still runs it. A restore that nodes are still to change over to comes after it.
+func unrecordedServing(obs *cluster.Observation, voices []voice) cluster.Token {
+	serving, rec := present(obs, voices), obs.Present()
+	if serving == "" || recorded(obs, serving) || !hasQuorum(serving, voices) {
+		return ""
+	}
+	awaited := func(n cluster.Node) bool { return n.Awaits(rec.Token) }
+	if rec != nil && rec.Restored != nil && slices.ContainsFunc(obs.Nodes, awaited) {
+		return ""
+	}
+	return serving
 }
 
 // keepsRecord reports whether a node has a record that may count. One without names says

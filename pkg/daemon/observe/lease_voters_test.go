@@ -11,6 +11,15 @@ func leaseVoters(token cluster.Token, term cluster.Term, seq uint64, names ...cl
 	return cluster.LeaseVoters{Token: token, Term: term, Seq: seq, Names: names}
 }
 
+// backThen is a cluster t2 that serves, beside a node that has been away since t1.
+func backThen() *world {
+	w := newWorld().node("a", assigned("t1"), keeps("t1", 9, 0, "a"))
+	for i, name := range []cluster.NodeName{"b", "c"} {
+		w.node(name, runs("t2", report(cluster.MemberID(i+2), 2, 3)), keeps("t2", 1, 0, "b", "c"))
+	}
+	return w
+}
+
 func TestWhichLeaseVotersCount(t *testing.T) {
 	old := leaseVoters("t1", 1, 0, "a", "b")
 	for _, tc := range []struct {
@@ -46,6 +55,10 @@ func TestWhichLeaseVotersCount(t *testing.T) {
 		{"the newest incarnation's record wins, told first",
 			newWorld().incarnations("t1", "t2").node("a", assigned("t2"), keeps("t2", 1, 0, "a")).node("b", assigned("t1"),
 				keeps("t1", 9, 0, "b")), leaseVoters("t2", 1, 0, "a")},
+		{"what serves and has no record wins over the newest in a store that is older",
+			backThen().incarnations("t1"), leaseVoters("t2", 1, 0, "b", "c")},
+		{"not while nodes are to change over to a restore",
+			backThen().restored("t0", "t1").node("d", stages("t1")), leaseVoters("t1", 9, 0, "a")},
 		{"a record of a term that nobody can have is none",
 			newWorld().node("a", assigned("t1"), keeps("t1", math.MaxUint64, 0, "x")).node("b", assigned("t1"),
 				keeps("t1", 1, 0, "a", "b")), old},

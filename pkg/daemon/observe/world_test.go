@@ -64,6 +64,13 @@ func (w *world) incarnations(tokens ...cluster.Token) *world {
 	return w
 }
 
+// restored is the records of a bootstrap and of a restore after it.
+func (w *world) restored(before, token cluster.Token) *world {
+	w.incarnations(before, token)
+	w.in.store.Store.Incarnations[1].Restored = &cluster.Restored{Request: "r1"}
+	return w
+}
+
 // probe is a member that was asked directly.
 func (w *world) probe(r cluster.Report, err error) *world {
 	w.in.probes = append(w.in.probes, probed{member: cluster.Member{ID: r.ID}, report: r, err: err})
@@ -90,6 +97,10 @@ func keeps(token cluster.Token, term cluster.Term, seq uint64, names ...cluster.
 }
 
 func assigned(token cluster.Token) func(*cluster.Answer) { return runs(token, nil) }
+
+func stages(token cluster.Token) func(*cluster.Answer) {
+	return func(a *cluster.Answer) { a.Node.Staged = &cluster.Staged{Token: token} }
+}
 
 func promised(token cluster.Token) func(*cluster.Answer) {
 	return func(a *cluster.Answer) { a.Node.Prepared = &cluster.Prepared{Token: token} }

@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// rollFaults makes many of the faults of a seed faults that put something back to what it
+// was: the store, or a disk. Each disk is a loss that nobody can make good, so that there
+// are few of them.
+func rollFaults(seed uint64, faults []Fault) []Fault {
+	r := rand.New(rand.NewPCG(seed, 1<<55))
+	disks := r.IntN(4)
+	for i := range faults {
+		switch r.IntN(8) {
+		case 0, 1:
+			faults[i].Kind, faults[i].N = StoreBehind, 1+r.IntN(1000)
+		case 2:
+			if disks--; disks >= 0 {
+				faults[i].Kind, faults[i].N = RolledBack, 1+r.IntN(1000)
+			}
+		}
+	}
+	return faults
+}
+
+// forget is what becomes of a restore whose record has gone. While nobody has begun with
+// what it restored, what ran before is not at its end.
+func (w *world) forget(before []cluster.Incarnation) {
+	for _, i := range before {
+		if i.Restored == nil || w.recorded(i.Token) {
+			continue
+		}
+		for _, g := range w.groups {
+			if g.over == i.Token {
+				g.forgotten = true
+			}
+		}
+	}
+}
+
+// revive has what ran go on where the restore that was to replace it is forgotten: no node
+// has changed over to it, or a majority serves without those that have, and the restored
+// one has let no client in.
+func (w *world) revive() {
+	for _, g := range w.groups {
+		if !g.forgotten || !g.ended || w.recorded(g.over) {
+			continue
+		}
+		began := w.group(g.over)
+		if began != nil && (w.opened(began) || len(w.leaders(began)) > 0) ||
+			w.changedOver(g.over) && len(w.leaders(g)) == 0 {
+			continue
+		}
+		w.logf("%s goes on: the record of what was to replace it has gone", g.token)
+		g.ended, g.forgotten = false, false
+		if began != nil {
+			began.ended = true
+		}
+	}
+}
+
+// opened reports whether clients may have written to a restored incarnation.
+func (w *world) opened(g *group) bool {
+	return slices.ContainsFunc(w.nodes, func(n *node) bool {
+		return n.disk.data && n.disk.token == g.token && n.assigned != nil && !n.assigned.Quarantined
+	})
+}
+
+// changedOver reports whether a node has given up what it ran for an incarnation.
+func (w *world) changedOver(token cluster.Token) bool {
+	return slices.ContainsFunc(w.nodes, func(n *node) bool {
+		return n.restored == token || n.disk.data && n.disk.token == token ||
+			n.prepared != nil && n.prepared.Token == token || n.assigned != nil && n.assigned.Token == token
+	})
+}
+
+// seesDataOf reports whether a node that answers by has the data of an incarnation, and has
+// set data aside since a request was queued. What began on an empty disk does not tell when.
+func (w *world) seesDataOf(by *node, token cluster.Token, request string) bool {
+	return slices.ContainsFunc(w.nodes, func(n *node) bool {
+		since := slices.ContainsFunc(n.setAside, func(s cluster.SetAside) bool { return s.At.After(w.queued(request)) })
+		return since && w.reaches(by, n) && (n.restored == token || n.disk.data && n.disk.token == token)
+	})
+}
+
+// queued is when a request in the store was queued.
+func (w *world) queued(request string) time.Time {
+	for _, r := range w.store.requests {
+		if r.Name == request {
+			return r.At
+		}
+	}
+	return w.now
+}
+
+// unrecorded reports whether a node has changed over to an incarnation that the store has
+// no record of, as after the store went back.
+func (w *world) unrecorded() bool {
+	return w.config.RolledBack && slices.ContainsFunc(w.nodes, func(n *node) bool {
+		promised := n.prepared != nil && n.prepared.Backup != "" && !w.recorded(n.prepared.Token)
+		return n.up && (promised || n.disk.data && !w.recorded(n.disk.token))
+	})
+}

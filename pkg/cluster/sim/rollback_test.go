@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+)
+
+// TestRollBackHistories is TestHistories where the store, and disks, go back to what they
+// were.
+func TestRollBackHistories(t *testing.T) { play(t, Config{RolledBack: true}) }
+
+// TestRollBackReach makes sure that those histories get to where the rules about a store,
+// or a disk, of the past are.
+func TestRollBackReach(t *testing.T) {
+	reached := map[string]bool{}
+	next := func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+		op, holds := plan.Next(spec, obs)
+		switch op := op.(type) {
+		case *plan.IncarnationCreate:
+			if op.Backup == "" && op.Number > 1 && obs.Leader != 0 {
+				reached["what runs gets a record in a store that goes back to an earlier one"] = true
+			}
+		case *plan.RequestClose:
+			if strings.Contains(op.Reason, "the store may be an older copy") {
+				reached["a request is older than what nodes have begun"] = true
+			}
+		}
+		for _, h := range holds {
+			if h.Reason == plan.StoreNotShared {
+				reached["the record of what a node changed over to is lost"] = true
+			}
+		}
+		for _, n := range obs.Nodes {
+			if n.Assigned != nil && n.Disk.Token != "" && n.Disk.Token != n.Assigned.Token {
+				reached["the data is not what the state file tells of"] = true
+			}
+			if n.Assigned != nil && n.Reachable && n.Disk.State == cluster.DiskEmpty {
+				reached["the state file tells of data that is not there"] = true
+			}
+			if n.Process.State == cluster.ProcessCrashing && n.Disk.State == cluster.DiskData {
+				reached["a member's data is behind"] = true
+			}
+		}
+		return op, holds
+	}
+	const all = 6
+	for i := range uint64(3000) {
+		_, err := Run(1_000_430+i, Config{Next: next, RolledBack: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(reached) == all {
+			t.Logf("all is reached after %d histories", i)
+			return
+		}
+	}
+	t.Errorf("only this is reached: %v", reached)
+}
+
+// rollBackControls are planners that overlook what tells of a store, or a disk, of the past.
+var rollBackControls = []struct {
+	name       string
+	first      uint64
+	invariants string
+	next       planner
+}{
+	{"carries out what an older copy of the store asks for", 1_006_200, "restore",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+			obs.Nodes = append([]cluster.Node(nil), obs.Nodes...)
+			for i := range obs.Nodes {
+				obs.Nodes[i].SetAside = nil
+			}
+			return plan.Next(spec, obs)
+		}},
+	{"believes a state file that is older than the data", 1_000_000, "check",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+			obs.Nodes = append([]cluster.Node(nil), obs.Nodes...)
+			for i := range obs.Nodes {
+				if n := &obs.Nodes[i]; n.Assigned == nil && n.Disk.Token != "" {
+					n.Disk, n.Process = cluster.Disk{State: cluster.DiskEmpty}, cluster.Process{State: cluster.ProcessStopped}
+				}
+			}
+			return plan.Next(spec, obs)
+		}},
+	{"never writes the record of what runs again", 1_000_000, "stuck untrue",
+		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
+			op, holds := plan.Next(spec, obs)
+			if c, ok := op.(*plan.IncarnationCreate); ok && c.Backup == "" && obs.Leader != 0 {
+				return nil, append(holds, plan.Hold{Reason: plan.Restoring, Text: "be patient"})
+			}
+			return op, holds
+		}},
+}
+
+func TestWhoOverlooksThePastIsCaught(t *testing.T) {
+	for _, c := range rollBackControls {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			catch(t, Config{Next: c.next, RolledBack: true}, c.first, c.invariants)
+		})
+	}
+}
+
+// TestRollBackRegressions replays seeds of those histories that have broken an invariant.
+func TestRollBackRegressions(t *testing.T) {
+	for seed, name := range map[uint64]string{
+		1001210: "what serves is coordinated in a store that does not know it, beside a node of the past",
+		1006210: "what was asked for before it began is not carried out again",
+	} {
+		if _, err := Run(seed, Config{RolledBack: true}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
