@@ -158,8 +158,8 @@ func (l *Local) rerun(ctx context.Context, s nodestate.State, initial etcdconf.S
 }
 
 func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
-	if err := s.TooOld(s.Assigned.Version); err != nil {
-		return refuse("%v", err)
+	if err := l.tooOld(s, s.Assigned.Version); err != nil {
+		return err
 	}
 	cfg, err := l.command(s, initial)
 	if err != nil {

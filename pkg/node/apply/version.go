@@ -11,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
@@ -135,8 +136,8 @@ func (l *Local) mayChange(ctx context.Context, op *plan.MemberChangeVersion, vot
 	if why := cluster.TooFar(s.Assigned.Version, op.To); why != "" {
 		return refuse("%s", why)
 	}
-	if err := s.TooOld(op.To); err != nil {
-		return refuse("%v", err)
+	if err := l.tooOld(s, op.To); err != nil {
+		return err
 	}
 	if err := l.isVersion(ctx, op.To); err != nil {
 		return err
@@ -149,12 +150,40 @@ func (l *Local) mayChange(ctx context.Context, op *plan.MemberChangeVersion, vot
 	return err
 }
 
+// dataVersion returns the version that the data is known to be of: what the member has
+// told, and where it never has, as of data that another program has run, what is written
+// in it. Restored data tells of the cluster that its backup is of.
+func (l *Local) dataVersion(s nodestate.State) (etcdversion.Version, error) {
+	seen := s.DataVersion()
+	if !seen.IsZero() || s.Assigned == nil || s.Assigned.Quarantined {
+		return seen, nil
+	}
+	return hazards.DataVersion(hazards.Dir{Data: nodestate.DataDir(l.o.DataDir, s.Assigned.Token)})
+}
+
+// tooOld reports why v must not be started on the member's data, nil where it may. What
+// cannot be read is left to etcd, if it checks that: 3.5 is the first one that does.
+func (l *Local) tooOld(s nodestate.State, v etcdversion.Version) error {
+	seen, err := l.dataVersion(s)
+	switch {
+	case err != nil && !v.AtLeast(3, 5):
+		return refuse("whether etcd %s is too old for its data is unknown: %v", v, err)
+	case err != nil || seen.IsZero():
+		return nil
+	}
+	s.Seen = &nodestate.SeenVersion{Token: s.Assigned.Token, Version: seen}
+	if err := s.TooOld(v); err != nil {
+		return refuse("%v", err)
+	}
+	return nil
+}
+
 // rightBinary holds a start to what the binary says that it is, whatever its directory
 // is called: none that is older than the data is started, and none of a later minor
 // version than the member is to run, to which nobody has let it change.
 func (l *Local) rightBinary(ctx context.Context, path string, s nodestate.State) error {
-	seen := s.DataVersion()
-	if s.Assigned == nil || seen.IsZero() {
+	seen, unread := l.dataVersion(s)
+	if s.Assigned == nil || seen.IsZero() && unread == nil {
 		return nil
 	}
 	is, err := etcdbin.Probe(ctx, path)
@@ -163,6 +192,9 @@ func (l *Local) rightBinary(ctx context.Context, path string, s nodestate.State)
 	}
 	if why := cluster.WrongBinary(is, s.Assigned.Version, seen); why != "" {
 		return refuse("%s %s", path, why)
+	}
+	if unread != nil {
+		return l.tooOld(s, is)
 	}
 	return nil
 }
