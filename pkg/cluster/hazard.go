@@ -95,10 +95,16 @@ func HazardsFrom(list []Hazard, from, to etcdversion.Version) []Hazard {
 	if from.Minor+1 != to.Minor {
 		return nil
 	}
-	below := from.Compare(to.UpgradeFloor()) < 0
+	return slices.DeleteFunc(HazardsUnhelped(list, from, to), func(h Hazard) bool { return h.Kind == HazardOldLog })
+}
+
+// HazardsUnhelped returns the same where nobody takes [HazardOldLog] away. A version that
+// is not known, zero, is none below the floor.
+func HazardsUnhelped(list []Hazard, from, to etcdversion.Version) []Hazard {
+	below := !from.IsZero() && from.Compare(to.UpgradeFloor()) < 0
 	var found []Hazard
 	for _, h := range HazardsIn(list, to) {
-		if h.Kind != HazardOldLog && (below || h.State == HazardPresent) {
+		if below || h.State == HazardPresent {
 			found = append(found, h)
 		}
 	}

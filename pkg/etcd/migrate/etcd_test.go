@@ -286,6 +286,29 @@ func testBoth(t *testing.T, version string) {
 
 func TestBothStores(t *testing.T) { testBoth(t, "3.3.27") }
 
+// The log may be in a directory of its own (--wal-dir), which is not changed either.
+func TestALogElsewhere(t *testing.T) {
+	t.Parallel()
+	m := old(t, "2.3.8")
+	want := fill(t, m)
+	kill(t, m)
+	o := options(t, m)
+	o.Dir.WAL = filepath.Join(t.TempDir(), "log")
+	if err := os.Rename(filepath.Join(m.DataDir, "member", "wal"), o.Dir.WAL); err != nil {
+		t.Fatal(err)
+	}
+	before := listing(t, o.Dir.WAL)
+	_, out := run(t, o)
+	if after := listing(t, o.Dir.WAL); after != before {
+		t.Errorf("the log was changed:\n%s\n%s", before, after)
+	}
+	same(t, restored(t, out), want, filledTTLs)
+	o.Dir.WAL = ""
+	if _, _, err := Make(t.Context(), o, filepath.Join(t.TempDir(), "none.db"), fresh); err == nil {
+		t.Error("without its log, the data was migrated")
+	}
+}
+
 // A key in both stores is named, and nothing is decided by itself.
 func TestOneNameInBothStores(t *testing.T) {
 	t.Parallel()

@@ -35,14 +35,7 @@ func (w *world) runs(v etcdversion.Version) bool {
 // hazards returns what keeps the data from a version: what is there, and, where the
 // patch before is too old to vouch for it, what nobody can tell.
 func (w *world) hazards(want, low etcdversion.Version) []cluster.Hazard {
-	below := !low.IsZero() && low.Compare(want.UpgradeFloor()) < 0
-	var found []cluster.Hazard
-	for _, h := range cluster.HazardsIn(w.obs.Data.Hazards, want) {
-		if below || h.State == cluster.HazardPresent {
-			found = append(found, h)
-		}
-	}
-	return found
+	return cluster.HazardsUnhelped(w.obs.Data.Hazards, low, want)
 }
 
 func hazardous(found []cluster.Hazard, want, low etcdversion.Version) *Hold {
