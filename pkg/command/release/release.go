@@ -89,6 +89,9 @@ func download(cmd *cobra.Command, c machine.Config) (Result, error) {
 		r.Source = b.Image
 		return r, nil
 	}
+	if machine.PlainHTTP(b.ReleaseURL) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", machine.PlainHTTPWarning)
+	}
 	o := etcdrelease.For(c)
 	if !quiet(cmd) {
 		report, finish := progress.Bar(cmd.ErrOrStderr(), "download etcd "+c.Version.String())

@@ -115,6 +115,21 @@ func TestDownload(t *testing.T) {
 	}
 }
 
+// Who may be answered by anybody in between is told so, also where the cache has the
+// archive, and not where this machine answers.
+func TestDownloadWarnsOfPlainHTTP(t *testing.T) {
+	body := archive(t)
+	url, _ := site(t, body)
+	cache, sum := t.TempDir(), fmt.Sprintf("%x", sha256.Sum256(body))
+	line := []string{"download", "--version=v3.6.16", "--cache-dir=" + cache, "--binaries-sha256=" + sum, "--allow-http"}
+	want(t, 0, []string{"downloaded etcd 3.6.16"}, nil, append(line, "--release-url="+url)...)
+	warned := []string{"warning: etcd is downloaded over plain http: only the digest proves what it is\n"}
+	plain := append(line, "--release-url=http://mirror.example.com/etcd")
+	want(t, 0, []string{"nothing to do: etcd 3.6.16"}, warned, plain...)
+	want(t, 0, []string{"nothing to do: etcd 3.6.16"}, warned, append(plain, "--log-level=error")...)
+	want(t, 0, []string{"nothing to do: etcd 3.6.16"}, nil, append(line, "--release-url=https://mirror.example.com/etcd")...)
+}
+
 func TestDownloadPrintsForPrograms(t *testing.T) {
 	body := archive(t)
 	url, _ := site(t, body)

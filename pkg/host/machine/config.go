@@ -116,6 +116,9 @@ func PlainHTTP(text string) bool {
 	return u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
+// PlainHTTPWarning is what everybody is told who takes a release from there.
+const PlainHTTPWarning = "etcd is downloaded over plain http: only the digest proves what it is"
+
 // A Service says how etcd is kept running.
 type Service struct {
 	// InitSystem is systemd by default.

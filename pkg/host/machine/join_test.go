@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -391,6 +392,22 @@ func TestALearnerThatWasKilledWouldGetItsVote(t *testing.T) {
 	if got := steps(t, machine.Goal{Action: machine.Join}, desired(), obs); strings.Contains(got, "hold") ||
 		!strings.Contains(got, "health: etcdadm member promote --name=b --expect-voters=1") {
 		t.Errorf("it would %s", got)
+	}
+}
+
+// A release that anybody in between can answer is warned of.
+func TestPlainHTTPIsWarnedOf(t *testing.T) {
+	for url, want := range map[string]bool{
+		"http://mirror.example.com/etcd": true, "https://mirror.example.com/etcd": false, "http://127.0.0.1:8080": false,
+		"": false,
+	} {
+		cfg := desired(func(c *machine.Config) { c.Binaries.ReleaseURL, c.Binaries.AllowHTTP = url, true })
+		found := machine.Preflight(machine.Goal{Action: machine.Init}, cfg, withCA())
+		if slices.ContainsFunc(found, func(f machine.Finding) bool {
+			return f.ID == "ReleaseURL" && !f.Fatal && strings.Contains(f.Text, "only the digest proves what it is")
+		}) != want {
+			t.Errorf("%q: %v", url, found)
+		}
 	}
 }
 

@@ -119,7 +119,7 @@ var checks = []Check{
 		if !PlainHTTP(w.cfg.Binaries.ReleaseURL) {
 			return nil
 		}
-		return warning("use https", "etcd is downloaded over plain http: only the digest proves what it is")
+		return warning("use https", PlainHTTPWarning)
 	}},
 	{"Hostname", "the name can be in a certificate", func(w *world) []Finding {
 		if hostName.MatchString(string(w.cfg.Name)) {
