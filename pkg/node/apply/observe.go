@@ -64,7 +64,7 @@ func (l *Local) observe(ctx context.Context) (facts, *cluster.Report) {
 	asking, cancel := context.WithTimeout(ctx, l.timeout(ctx, young))
 	defer cancel()
 	r, err := l.report(asking, s, n)
-	if err != nil && !young {
+	if err != nil && (!young || etcdclient.Denied(err)) { // a denial is no matter of time
 		n.Process.NoReport = l.noReport(ctx, s, err)
 	}
 	if err == nil && r.Denied != "" {
