@@ -109,6 +109,7 @@ func Faults(seed uint64) (faults []Fault, steps int) {
 	faults = otherFaults(seed, 1<<59, faults, clockKinds)
 	faults = otherFaults(seed, 1<<58, faults, storeKinds)
 	faults = otherFaults(seed, 1<<57, faults, orderKinds)
+	faults = otherFaults(seed, 1<<54, faults, slowKinds)
 	return faults, steps
 }
 
@@ -151,7 +152,7 @@ func (w *world) inject(f Fault) {
 		w.injectStore(f)
 	case DiskHangs, DiskHung, DiskSlow:
 		w.injectDisk(n, f)
-	case StoreApart, StoresApart, StoreCut, StoreStale, StoreBehind:
+	case StoreApart, StoresApart, StoreCut, StoreStale, StoreSlow, StoreBehind:
 		w.injectStores(n, f)
 	case RolledBack:
 		w.rollBack(n, f)

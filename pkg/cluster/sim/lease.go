@@ -29,7 +29,7 @@ func (n *node) runDaemon(w *world) {
 		w.goOn(n) // nothing starts on a machine that stands still
 	}
 	n.since = n.wall(w.now)
-	n.memory, n.read, n.failures, n.ports = nil, nil, nil, nil
+	n.memory, n.read, n.asked, n.failures, n.ports = nil, nil, nil, nil, nil
 	n.runs++
 	n.grantor = lease.Start(n.mono(w.now), clusterName, n.grantor.Durable)
 	n.vote = lease.StartVote(n.mono(w.now), n.leaseVoters())

@@ -143,6 +143,7 @@ func (w *world) readStore(o *node) observe.StoreAnswer {
 	if o.stale != nil && o.own == nil {
 		w.store = o.stale
 	}
+	w.store = w.answered(o)
 	a.Store = cluster.Store{
 		BackupsKnown: true, SpecMissing: w.store.specMissing, Created: w.store.created, Revision: w.store.mark,
 		Incarnations: w.store.incarnations, Backups: w.store.backups, Requests: w.store.requests, Source: w.wanted(),

@@ -301,7 +301,7 @@ func (w *world) effect(by *node, obs *cluster.Observation, op plan.Operation, lo
 		w.leaveBehind(by, w.node(p.Name))
 	}
 	w.ops++
-	if err == nil && lost {
+	if err == nil && (lost || writes(op) && w.lags(by)) {
 		err = errUnreachable
 	}
 	if err != nil {

@@ -96,7 +96,7 @@ func TestReach(t *testing.T) {
 				list = append(list, "hold "+string(r))
 			}
 		}
-		for _, k := range slices.Concat(mild, harsh, diskKinds, netKinds, clockKinds, storeKinds, orderKinds) {
+		for _, k := range slices.Concat(mild, harsh, diskKinds, netKinds, clockKinds, storeKinds, slowKinds, orderKinds) {
 			if hit[k] == 0 {
 				list = append(list, "fault "+string(k))
 			}

@@ -20,6 +20,9 @@ const (
 	StoreCut FaultKind = "store cut off from a node"
 	// StoreStale has a node read the store as it was.
 	StoreStale FaultKind = "store stale"
+	// StoreSlow has what a node asks of the store be answered some looks later, and what it
+	// writes take effect while it is told nothing.
+	StoreSlow FaultKind = "store slow"
 	// StoreBehind rolls the store back.
 	StoreBehind FaultKind = "store rolled back"
 	// RolledBack puts an older image on a disk: of all of it, of the data alone, or of
@@ -31,6 +34,7 @@ const (
 
 var (
 	storeKinds = []FaultKind{StoreApart, StoresApart, StoreCut, StoreCut, StoreStale, StoreStale}
+	slowKinds  = []FaultKind{StoreSlow}
 	orderKinds = []FaultKind{OrderLate}
 )
 
@@ -61,6 +65,8 @@ func (w *world) injectStores(n *node, f Fault) {
 		n.cut = w.step + f.N
 	case StoreStale:
 		n.stale, n.staleTo = w.shared.copy(), w.step+f.N/2
+	case StoreSlow:
+		n.lagTo, n.lag = w.step+f.N, 1+f.N%4
 	case StoreBehind:
 		if len(w.past) == 0 || !w.config.RolledBack && w.unsettled() {
 			return
@@ -101,6 +107,33 @@ func (w *world) healStores() {
 			n.stale = nil
 		}
 	}
+}
+
+// answered is what a listing tells that n asked for some looks ago, which is what the store
+// was then; the store now, where it is not slow. The first answer is waited for.
+func (w *world) answered(n *node) *store {
+	if !w.lags(n) {
+		n.asked = nil
+		return w.store
+	}
+	n.asked = append(n.asked, w.store.copy())
+	if len(n.asked) > n.lag {
+		n.asked = n.asked[1:]
+	}
+	return n.asked[0]
+}
+
+// lags reports whether n's store is slow.
+func (w *world) lags(n *node) bool { return !w.quiet && w.step < n.lagTo }
+
+// writes reports whether op's effect is in the store alone.
+func writes(op plan.Operation) bool {
+	switch op.(type) {
+	case *plan.IncarnationCreate, *plan.IncarnationMark, *plan.SpecWrite, *plan.RequestClose, *plan.BackupPrune,
+		*plan.BackupTake, *plan.BackupVerify, *plan.BackupDrill:
+		return true
+	}
+	return false
 }
 
 // An image is what was on a disk.

@@ -99,7 +99,11 @@ type node struct {
 	// what it reads instead, and cutTo the step up to which it reads nothing.
 	own, stale          *store
 	ownTo, staleTo, cut int
-	images              []image
+	// asked are the answers of a slow store, the oldest first, that are under way: lag of
+	// them, up to step lagTo.
+	asked      []*store
+	lag, lagTo int
+	images     []image
 
 	process cluster.ProcessState
 	slow    bool // a learner here does not catch up
