@@ -14,7 +14,7 @@ import (
 func TestLifeOfOtherVersions(t *testing.T) { life(t, v35, v37) }
 
 func TestSnapshotBeginsAClusterOfOtherVersions(t *testing.T) {
-	snapshotBegins(t, [2]string{v36, v36}, [2]string{v37, v37}, [2]string{v36, v37})
+	snapshotBegins(t, [2]string{v36, v36}, [2]string{v37, v37}, [2]string{v36, v37}, [2]string{v35, "3.4.25"})
 }
 
 func TestIPv6OfOtherVersions(t *testing.T) { onIPv6(t, v35, v36) }

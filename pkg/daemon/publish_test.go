@@ -289,6 +289,10 @@ func TestTheStoreKeepsAHighWaterMark(t *testing.T) {
 		if got := seen(1_000_001); got != 2_000_000 {
 			t.Errorf("written anew the mark is %d", got)
 		}
+		// A cluster has got so far that no mark can be above it.
+		if got := seen(cluster.MaxMark); got != 2_000_000 || strings.Contains(p.log.String(), "cannot be published") {
+			t.Errorf("at the highest revision the mark is %d, and it says %s", got, p.log.String())
+		}
 	})
 }
 

@@ -54,9 +54,10 @@ func TestDataVersionOfADowngrade(t *testing.T) {
 	control := func(args ...string) {
 		t.Helper()
 		ctl := filepath.Join(filepath.Dir(bin.Etcd), "etcdctl")
-		testwait.For(t, "etcdctl "+args[0], func(ctx context.Context) error {
-			argv := append([]string{"--endpoints=" + m.ClientURL}, args...)
-			out, err := exec.CommandContext(ctx, ctl, argv...).CombinedOutput()
+		// What has taken effect is refused when it is asked for again, so no try is cut short.
+		testwait.For(t, "etcdctl "+args[0], func(context.Context) error {
+			argv := append([]string{"--endpoints=" + m.ClientURL, "--command-timeout=1m"}, args...)
+			out, err := exec.CommandContext(t.Context(), ctl, argv...).CombinedOutput()
 			if err != nil {
 				err = fmt.Errorf("%w: %s", err, out)
 			}

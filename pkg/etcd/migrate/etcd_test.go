@@ -35,9 +35,10 @@ func putV2(t *testing.T, m *etcdtest.Member, key, value string, ttl int) {
 
 func v2(t *testing.T, m *etcdtest.Member, method, key string, form url.Values) {
 	t.Helper()
-	// It has just been started.
-	testwait.For(t, method+" "+key, func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, method, m.ClientURL+"/v2/keys"+key,
+	// It has just been started. What has taken effect is refused when it is asked for again,
+	// so no try is cut short.
+	testwait.For(t, method+" "+key, func(context.Context) error {
+		req, err := http.NewRequestWithContext(t.Context(), method, m.ClientURL+"/v2/keys"+key,
 			strings.NewReader(form.Encode()))
 		if err != nil {
 			return err

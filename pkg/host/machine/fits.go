@@ -12,6 +12,16 @@ import (
 // and whatever is installed: a machine that was installed anew has kept its data only.
 // Where its own etcd tells, that is newer than what it has written.
 func (w *world) fits(want etcdversion.Version) *Hold {
+	why := w.misfit(want)
+	if why != nil {
+		// An etcd that starts on a snapshot of a later version writes its own version
+		// a moment after the first entry.
+		why.Momentary = w.obs.Service.Active()
+	}
+	return why
+}
+
+func (w *world) misfit(want etcdversion.Version) *Hold {
 	d, low := w.obs.Data, w.before()
 	if d.State != cluster.DiskData || w.obs.Remote.Answered && w.foreign() != "" {
 		return nil
@@ -56,6 +66,9 @@ func (w *world) olderThanData(want, is etcdversion.Version) *Hold {
 func (w *world) fitting() *Hold {
 	if w.obs.VersionOpen || slices.Contains(w.goal.Skip, "install") {
 		return nil // start goes by what is installed
+	}
+	if w.goal.Action == Join && w.goal.SetAsideData && !w.obs.Remote.Answered {
+		return nil // the data may be another cluster's, and go
 	}
 	return w.fits(w.cfg.Version.Release())
 }

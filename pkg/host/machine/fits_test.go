@@ -136,3 +136,22 @@ func TestDataThatSaysNothingAboutTheVersion(t *testing.T) {
 		t.Errorf("data that etcd has just prepared: %v", why)
 	}
 }
+
+// An etcd that has just been started on a snapshot of a later version may not have written
+// its own yet, and data may be set aside as soon as the cluster answers.
+func TestWhatTheDataSaysForAMoment(t *testing.T) {
+	cfg := desired(func(f *machine.Config) { f.Version = etcdversion.Must("3.5.35") })
+	obs := kept("3.6.0", "3.5.35")
+	if _, why := machine.Next(machine.Goal{Action: machine.Init}, cfg, obs); why == nil || why.Momentary {
+		t.Errorf("nothing runs: %+v", why)
+	}
+	obs.Service = machine.ServiceStatus{State: machine.ServiceRunning, Enabled: true}
+	_, why := machine.Next(machine.Goal{Action: machine.Init}, cfg, obs)
+	if why == nil || why.Reason != machine.VersionStep || !why.Momentary {
+		t.Errorf("its etcd starts: %+v", why)
+	}
+	join := machine.Goal{Action: machine.Join, SetAsideData: true}
+	if _, why := machine.Next(join, cfg, kept("3.6.0", "")); why != nil && why.Reason == machine.VersionStep {
+		t.Errorf("nobody answers yet: %+v", why)
+	}
+}
