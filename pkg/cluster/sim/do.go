@@ -35,7 +35,7 @@ func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error 
 		}
 		o := order{by: by, term: term, leaseVoters: w.claim(by), op: op}
 		if w.late {
-			l := lateOrder{to: n, run: n.runs, order: o, due: w.step + 1 + w.rand.IntN(20)}
+			l := lateOrder{to: n, run: n.runs, order: o, due: w.step + 1 + w.rand.IntN(20), mayWait: w.mayWait(op)}
 			w.late, w.orders = false, append(w.orders, l)
 			return errUnreachable
 		}
@@ -101,7 +101,7 @@ func (w *world) prune(by *node, op *plan.BackupPrune) error {
 	if w.unreadable(by) {
 		return errUnreachable
 	}
-	if len(w.store.backups) > 0 && slices.Contains(op.Remove, w.store.backups[0].Name) {
+	if len(w.store.backups) > 0 && slices.Contains(op.Remove, w.store.backups[0].Name) && !w.wentBack(by) {
 		w.violate("newest", "the newest backup %s was pruned", w.store.backups[0].Name)
 	}
 	w.store.backups = slices.DeleteFunc(slices.Clone(w.store.backups), func(b cluster.Backup) bool {

@@ -126,6 +126,16 @@ func (w *world) answered(n *node) *store {
 // lags reports whether n's store is slow.
 func (w *world) lags(n *node) bool { return !w.quiet && w.step < n.lagTo }
 
+// wentBack reports whether the newest backup that n's slow store tells of is not in the
+// store any more, which was rolled back since it was asked: nobody can know.
+func (w *world) wentBack(n *node) bool {
+	if !w.lags(n) || len(n.asked) == 0 || len(n.asked[0].backups) == 0 {
+		return false
+	}
+	newest := n.asked[0].backups[0].Name
+	return !slices.ContainsFunc(w.store.backups, func(b cluster.Backup) bool { return b.Name == newest })
+}
+
 // writes reports whether op's effect is in the store alone.
 func writes(op plan.Operation) bool {
 	switch op.(type) {
@@ -212,6 +222,8 @@ type lateOrder struct {
 	run   int // of to's daemon
 	order order
 	due   int
+	// mayWait says that the cluster did without the member by the spec of when it was sent.
+	mayWait bool
 }
 
 // deliverOrders has the orders arrive that are due. The node has its own checks;
@@ -227,7 +239,7 @@ func (w *world) deliverOrders() {
 			err := w.obey(l.to, l.order)
 			w.arriving = false
 			w.logf("an order of %s arrives late: %s   %v", l.order.by.name, plan.Line(l.order.op), err)
-			if !w.mayWait(l.order.op) {
+			if !l.mayWait && !w.mayWait(l.order.op) {
 				w.checkQuorum(before, l.order.op)
 			}
 		}
