@@ -109,6 +109,8 @@ func TestRollBackRegressions(t *testing.T) {
 	for seed, name := range map[uint64]string{
 		1001210: "what serves is coordinated in a store that does not know it, beside a node of the past",
 		1006210: "what was asked for before it began is not carried out again",
+
+		35744181146692001: "a slow store has told of backups that a roll-back takes away",
 	} {
 		if _, err := Run(seed, Config{RolledBack: true}); err != nil {
 			t.Errorf("%s: %v", name, err)

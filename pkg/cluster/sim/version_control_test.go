@@ -200,6 +200,7 @@ func TestVersionRegressions(t *testing.T) {
 		{"an order that comes late finds a downgrade enabled", []uint64{91250000001129}},
 		{"a downgrade by hand over two minor versions is cancelled", []uint64{91250000600001}},
 		{"an order that comes late is from when there were more voters", []uint64{91250000902680}},
+		{"an order that comes late is from when the spec asked for one voter", []uint64{45655188786481901}},
 		{"time without the others is no time to come up", []uint64{91260000402358}},
 		{"what is well for a moment before its disk hangs was not seen", []uint64{91280000100070}},
 		{"a machine that is gone changes nothing", []uint64{91250000500552}},
