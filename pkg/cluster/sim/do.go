@@ -101,7 +101,7 @@ func (w *world) prune(by *node, op *plan.BackupPrune) error {
 	if w.unreadable(by) {
 		return errUnreachable
 	}
-	if len(w.store.backups) > 0 && slices.Contains(op.Remove, w.store.backups[0].Name) && !w.wentBack(by) {
+	if len(w.store.backups) > 0 && slices.Contains(op.Remove, w.store.backups[0].Name) {
 		w.violate("newest", "the newest backup %s was pruned", w.store.backups[0].Name)
 	}
 	w.store.backups = slices.DeleteFunc(slices.Clone(w.store.backups), func(b cluster.Backup) bool {

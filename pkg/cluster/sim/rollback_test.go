@@ -110,7 +110,8 @@ func TestRollBackRegressions(t *testing.T) {
 		1001210: "what serves is coordinated in a store that does not know it, beside a node of the past",
 		1006210: "what was asked for before it began is not carried out again",
 
-		35744181146692001: "a slow store has told of backups that a roll-back takes away",
+		35744181146692001: "a slow store tells of backups while it goes back",
+		30434270259781019: "a slow store tells of a record while it goes back",
 	} {
 		if _, err := Run(seed, Config{RolledBack: true}); err != nil {
 			t.Errorf("%s: %v", name, err)

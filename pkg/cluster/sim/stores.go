@@ -68,8 +68,8 @@ func (w *world) injectStores(n *node, f Fault) {
 	case StoreSlow:
 		n.lagTo, n.lag = w.step+f.N, 1+f.N%4
 	case StoreBehind:
-		if len(w.past) == 0 || !w.config.RolledBack && w.unsettled() {
-			return
+		if len(w.past) == 0 || !w.config.RolledBack && w.unsettled() || slices.ContainsFunc(w.nodes, w.lags) {
+			return // who reads what the store was then cannot know that it went back since
 		}
 		at := f.N % len(w.past)
 		old := w.past[at]
@@ -125,16 +125,6 @@ func (w *world) answered(n *node) *store {
 
 // lags reports whether n's store is slow.
 func (w *world) lags(n *node) bool { return !w.quiet && w.step < n.lagTo }
-
-// wentBack reports whether the newest backup that n's slow store tells of is not in the
-// store any more, which was rolled back since it was asked: nobody can know.
-func (w *world) wentBack(n *node) bool {
-	if !w.lags(n) || len(n.asked) == 0 || len(n.asked[0].backups) == 0 {
-		return false
-	}
-	newest := n.asked[0].backups[0].Name
-	return !slices.ContainsFunc(w.store.backups, func(b cluster.Backup) bool { return b.Name == newest })
-}
 
 // writes reports whether op's effect is in the store alone.
 func writes(op plan.Operation) bool {
