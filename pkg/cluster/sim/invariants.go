@@ -65,9 +65,8 @@ func (w *world) checkBackup(by *node, what string) {
 	// does not answer. A clock that is wrong is not seen to be by the node that has it.
 	for _, s := range slices.Concat(w.apart, []*store{w.shared}) {
 		for _, b := range s.backups {
-			same := func(r cluster.Backup) bool { return r.Name == b.Name }
-			told := s == w.store || w.unreadable(by) && by.read != nil && slices.ContainsFunc(by.read.Backups, same) ||
-				w.lags(by) && len(by.asked) > 0 && slices.ContainsFunc(by.asked[0].backups, same)
+			told := s == w.store || w.unreadable(by) && by.read != nil &&
+				slices.ContainsFunc(by.read.Backups, func(r cluster.Backup) bool { return r.Name == b.Name })
 			if told && w.now.Sub(s.made[b.Name]) <= fresh+w.skew {
 				return
 			}

@@ -226,7 +226,11 @@ func TestRegressions(t *testing.T) {
 		{"a crashing member is not well between two observations", 2767, 45, []Fault{
 			{33, PauseFor, 5, 14}, {34, DataCorrupt, 1, 24}, {44, StoppedByHand, 6, 22},
 		}},
-		{"a slow store has told of a backup of the store that all share", 51196508259916291, 53, []Fault{
+		{"what a slow store is asked for is given up with it", 24009924696896600, 38, []Fault{
+			{3, DaemonDies, 0, 8}, {25, StoreCut, 7, 4}, {28, RestoreAsked, 7, 15}, {29, StoreSlow, 4, 14},
+			{34, StoresApart, 2, 13},
+		}},
+		{"a backup in a slow store counts as long as it is the node's", 51196508259916291, 53, []Fault{
 			{13, DiesAfter, 7, 18}, {25, RestoreAsked, 6, 12}, {35, DiesAfter, 7, 17}, {40, StoreSlow, 7, 14},
 			{50, StoreApart, 7, 23},
 		}},

@@ -86,9 +86,10 @@ func (w *world) injectStores(n *node, f Fault) {
 	}
 }
 
-// giveOwn exchanges n's store for some steps.
+// giveOwn exchanges n's store for some steps. What it has asked another store for is given up.
 func (w *world) giveOwn(n *node, s *store, steps int) {
 	n.own, n.ownTo, w.apart = s, w.step+steps, append(w.apart, s)
+	n.asked = nil
 }
 
 // copy returns what the store says now.
@@ -101,7 +102,7 @@ func (s *store) copy() *store {
 func (w *world) healStores() {
 	for _, n := range w.nodes {
 		if n.own != nil && (w.quiet || w.step >= n.ownTo) {
-			n.own = nil
+			n.own, n.asked = nil, nil
 		}
 		if w.quiet || w.step >= n.staleTo {
 			n.stale = nil
