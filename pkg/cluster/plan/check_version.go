@@ -225,3 +225,47 @@ func (c checker) spares(spec cluster.Spec, target cluster.Member, to etcdversion
 	}
 	return nil
 }
+
+// reaches makes sure that a step between two minor versions is begun only where the way
+// goes on from there to what the spec asks for: each member's node has its binaries, and
+// those of one version of each minor version between.
+func (c checker) reaches(spec cluster.Spec, from, to etcdversion.Version) error {
+	want := spec.EtcdVersion
+	up, down := from.Minor < to.Minor && to.Minor < want.Minor, from.Minor > to.Minor && to.Minor > want.Minor
+	if want.Major != to.Major || !up && !down || !c.obs.Downgrade.IsZero() {
+		return nil
+	}
+	var hosts []cluster.Node
+	for _, n := range c.obs.Nodes {
+		_, member := c.hosted(n)
+		if !member || n.Assigned == nil {
+			continue
+		}
+		if minorOf(n.Assigned.Version) != minorOf(from) {
+			return nil // it has begun
+		}
+		if n.Reachable {
+			hosts = append(hosts, n)
+		}
+	}
+	has := map[etcdversion.Version]int{}
+	for _, n := range hosts {
+		if !hasVersion(n, want) {
+			return unsafe("version", "%s has no binaries of etcd %s, and the way there leads by %s", n.Name, want, to)
+		}
+		for _, v := range n.Versions {
+			has[v]++
+		}
+	}
+	for minor := max(min(to.Minor, want.Minor)+1, oldestDowngrade.Minor); minor < max(to.Minor, want.Minor); minor++ {
+		found := false
+		for v, n := range has {
+			found = found || v.Major == want.Major && v.Minor == minor && v.Pre == "" && n == len(hosts)
+		}
+		if !found {
+			return unsafe("version", "no version of etcd %d.%d is on every node, and the way from %s to %s leads through it",
+				want.Major, minor, to, want)
+		}
+	}
+	return nil
+}

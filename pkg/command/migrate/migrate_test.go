@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
@@ -10,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +22,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
-	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // etcd2 is the data directory of an etcd 2 with one key.
@@ -31,23 +30,7 @@ func etcd2(t *testing.T) string {
 	m := etcdtest.New(t, "a")
 	m.Flags = nil
 	m.Start(t, etcdtest.Binaries(t, "2.3.8"))
-	testwait.For(t, "a key", func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPut, m.ClientURL+"/v2/keys/registry/a",
-			strings.NewReader("value=x"))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		_ = r.Body.Close()
-		if r.StatusCode >= 300 {
-			return errors.New(r.Status)
-		}
-		return nil
-	})
+	m.V2(t, http.MethodPut, "/registry/a", url.Values{"value": {"x"}})
 	m.Stop(t)
 	return m.DataDir
 }

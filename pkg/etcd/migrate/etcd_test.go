@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,30 +29,7 @@ func putV2(t *testing.T, m *etcdtest.Member, key, value string, ttl int) {
 	if ttl > 0 {
 		form.Set("ttl", fmt.Sprint(ttl))
 	}
-	v2(t, m, http.MethodPut, key, form)
-}
-
-func v2(t *testing.T, m *etcdtest.Member, method, key string, form url.Values) {
-	t.Helper()
-	// It has just been started. What has taken effect is refused when it is asked for again,
-	// so no try is cut short.
-	testwait.For(t, method+" "+key, func(context.Context) error {
-		req, err := http.NewRequestWithContext(t.Context(), method, m.ClientURL+"/v2/keys"+key,
-			strings.NewReader(form.Encode()))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		_ = r.Body.Close()
-		if r.StatusCode >= 300 {
-			return errors.New(r.Status)
-		}
-		return nil
-	})
+	m.V2(t, http.MethodPut, key, form)
 }
 
 // old starts an etcd of an early version.
@@ -105,13 +81,13 @@ func fill(t *testing.T, m *etcdtest.Member) map[string]string {
 		}
 		putV2(t, m, (&url.URL{Path: key}).EscapedPath(), value, ttl)
 	}
-	v2(t, m, http.MethodPut, "/registry/pods/default/a", url.Values{"value": {"pod 2"}, "prevExist": {"true"}})
+	m.V2(t, http.MethodPut, "/registry/pods/default/a", url.Values{"value": {"pod 2"}, "prevExist": {"true"}})
 	want["/registry/pods/default/a"] = "pod 2"
-	v2(t, m, http.MethodPut, "/emptydir", url.Values{"dir": {"true"}})
-	v2(t, m, http.MethodPut, "/withttl", url.Values{"dir": {"true"}, "ttl": {"4000"}})
+	m.V2(t, http.MethodPut, "/emptydir", url.Values{"dir": {"true"}})
+	m.V2(t, http.MethodPut, "/withttl", url.Values{"dir": {"true"}, "ttl": {"4000"}})
 	putV2(t, m, "/withttl/x", "goes with its directory", 0)
 	want["/withttl/x"] = "goes with its directory"
-	v2(t, m, http.MethodDelete, "/gone", nil)
+	m.V2(t, http.MethodDelete, "/gone", nil)
 	return want
 }
 
@@ -120,7 +96,7 @@ func fill(t *testing.T, m *etcdtest.Member) map[string]string {
 // before. The last one makes a directory, which is not migrated.
 func kill(t *testing.T, m *etcdtest.Member) {
 	t.Helper()
-	v2(t, m, http.MethodPut, "/killed", url.Values{"dir": {"true"}})
+	m.V2(t, http.MethodPut, "/killed", url.Values{"dir": {"true"}})
 	m.Kill()
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
@@ -115,9 +116,7 @@ func TestARealOlderEtcdIsNotStarted(t *testing.T) {
 	t.Parallel()
 	runs, older := etcdversion.Must("3.6.16"), etcdversion.Must("3.4.25")
 	h := realHost(t, runs)
-	if _, err := h.o.Bin.Find(older); err != nil {
-		t.Skip(err)
-	}
+	etcdtest.Binaries(t, older.String())
 	voters := []cluster.InitialMember{{Name: "a", PeerURLs: h.o.URLs.Peer}}
 	h.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: runs, Voters: voters},
 		&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: runs, Peers: voters})

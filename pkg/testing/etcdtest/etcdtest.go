@@ -4,6 +4,9 @@ package etcdtest
 import (
 	"bytes"
 	"context"
+	"errors"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +23,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // Versions are those that are tested, one of each minor version.
@@ -237,4 +241,28 @@ func AwaitRead(t testing.TB, c *clientv3.Client) {
 		}
 		<-again.C
 	}
+}
+
+// V2 changes a key of the v2 store, which etcd has up to 3.5, as soon as the member
+// answers. What has taken effect is refused when it is asked for again, so no try is cut
+// short.
+func (m *Member) V2(t testing.TB, method, key string, form url.Values) {
+	t.Helper()
+	testwait.For(t, method+" "+key, func(context.Context) error {
+		req, err := http.NewRequestWithContext(t.Context(), method, m.ClientURL+"/v2/keys"+key,
+			strings.NewReader(form.Encode()))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		_ = r.Body.Close()
+		if r.StatusCode >= 300 {
+			return errors.New(r.Status)
+		}
+		return nil
+	})
 }
