@@ -315,9 +315,11 @@ func TestOneNameInBothStores(t *testing.T) {
 }
 
 // The log ends in the middle of a record.
-func TestATornLog(t *testing.T) {
+func TestATornLog(t *testing.T) { testTornLog(t, "2.3.8") }
+
+func testTornLog(t *testing.T, version string) {
 	t.Parallel()
-	m := old(t, "2.3.8")
+	m := old(t, version)
 	want := fill(t, m)
 	kill(t, m)
 	files, err := filepath.Glob(filepath.Join(m.DataDir, "member", "wal", "*.wal"))
