@@ -3,11 +3,11 @@
 package machine
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"go.etcd.io/bbolt"
 
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
@@ -57,35 +57,33 @@ func rollout(t *testing.T, old, version string) {
 }
 
 // A member that only the database knows would come back with 3.6: the upgrade in
-// place is refused before anything is installed, also from a patch that is new
-// enough, and done for who accepts it.
+// place is refused before anything is installed. Etcdctl of 3.4 has left it there: it
+// restores what was taken from one member for another, and keeps the first one's entry.
 func TestZombieHoldsTheUpgrade(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "a", v3521)
 	h.ok("init")
 	h.put("kept", "x")
 	h.kill()
-	bury(t, h)
+	restoreWith34(t, h)
 	h.version, h.binaries = v36, etcdDir(t, v36)
-	h.fails(3, []string{"version-hazard", "zombie", "--accept-version-risk"}, "init")
-	h.fails(3, []string{"members", "present", "zombie"}, "upgrade", "check", "--to="+v36)
+	h.fails(3, []string{"version-hazard", "only the database has", "--accept-version-risk"}, "init")
+	h.fails(3, []string{"members", "present", "only the database has"}, "upgrade", "check", "--to="+v36)
 	h.ok("init", "--version="+v3521, "--binaries-dir="+etcdDir(t, v3521))
 }
 
-func bury(t *testing.T, h *host) {
+// restoreWith34 puts the data of a host in place of itself, as that of another cluster.
+func restoreWith34(t *testing.T, h *host) {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(h.path("data"), "member", "snap", "db"), 0o600, nil)
-	if err != nil {
+	before := h.path("data") + ".before"
+	if err := os.Rename(h.path("data"), before); err != nil {
 		t.Fatal(err)
 	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte("members")).Put([]byte("dead"),
-			[]byte(`{"id":57005,"peerURLs":["http://127.0.0.1:1"],"name":"zombie"}`))
-	})
+	out, err := exec.Command(filepath.Join(etcdDir(t, "3.4.25"), "etcdctl"), "snapshot", "restore",
+		filepath.Join(before, "member", "snap", "db"), "--skip-hash-check", "--name="+h.name, "--data-dir="+h.path("data"),
+		"--initial-cluster="+h.name+"="+h.peerURL(), "--initial-cluster-token=restored",
+		"--initial-advertise-peer-urls="+h.peerURL()).CombinedOutput()
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: %s", err, out)
 	}
 }

@@ -156,18 +156,13 @@ func TestKeysOfTheV2Store(t *testing.T) {
 func starts36(t *testing.T, m *etcdtest.Member, words string) {
 	t.Helper()
 	bin := etcdtest.Binaries(t, etcdtest.V36)
-	dir := filepath.Join(t.TempDir(), "copy")
-	if out, err := exec.Command("cp", "-r", m.DataDir, dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	n := copied(t, m)
 	if words == "" {
-		n := *m
-		n.DataDir = dir
-		serve(t, &n, bin)
+		serve(t, n, bin)
 		n.Kill()
 		return
 	}
-	out, err := exec.Command(bin.Etcd, "--data-dir="+dir, "--listen-client-urls="+m.ClientURL,
+	out, err := exec.Command(bin.Etcd, "--data-dir="+n.DataDir, "--listen-client-urls="+m.ClientURL,
 		"--advertise-client-urls="+m.ClientURL, "--listen-peer-urls="+m.PeerURL).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), words) {
 		t.Errorf("etcd 3.6 ends with %v: %s", err, out)
@@ -204,14 +199,9 @@ func TestZombie(t *testing.T) {
 	if h := cluster.HazardOf(found, cluster.HazardMembers); !strings.Contains(h.What, "zombie") {
 		t.Errorf("it says %s", h)
 	}
-	n := *m
-	n.DataDir = filepath.Join(t.TempDir(), "copy")
-	if out, err := exec.Command("cp", "-r", m.DataDir, n.DataDir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	n := copied(t, m)
 	n.Start(t, etcdtest.Binaries(t, etcdtest.V36))
-	c := etcdtest.Dial(t, &n)
-	awaitMember(t, c, "zombie")
+	awaitMember(t, etcdtest.Dial(t, n), "zombie")
 	n.Kill()
 	serve(t, m, bin)
 	for cluster.HazardOf(Examine(Dir{Data: m.DataDir}), cluster.HazardMembers).State != cluster.HazardAbsent {
