@@ -109,7 +109,7 @@ func archive(t *testing.T, out string) {
 	if !strings.Contains(unit, "ExecStart=/usr/local/bin/etcd-manager $ETCD_MANAGER_FLAGS\n") {
 		t.Errorf("%s", unit)
 	}
-	for _, name := range []string{"LICENSE", "README.md", "default/etcd-manager"} {
+	for _, name := range []string{"LICENSE", "THIRD-PARTY-NOTICES", "README.md", "default/etcd-manager"} {
 		read(t, root+"/share/doc/etcdadm/"+name)
 	}
 	ctl := t.TempDir()
@@ -155,7 +155,7 @@ func deb(t *testing.T, out string) {
 	if v := programs(t, root+"/usr/bin"); strings.Count(v, " v1.2.3 (") != 4 {
 		t.Errorf("programs are\n%s", v)
 	}
-	do(t, root, dpkg+"--verify etcdadm; test -f usr/share/doc/etcdadm/copyright; test -f usr/share/man/man1/etcdadm.1.gz")
+	do(t, root, dpkg+"--verify etcdadm; test -f usr/share/doc/etcdadm/copyright; test -s usr/share/doc/etcdadm/THIRD-PARTY-NOTICES; test -f usr/share/man/man1/etcdadm.1.gz")
 	gone(t, root+"/etc/systemd") // nothing is enabled
 	if c := do(t, root, "dpkg-query --admindir=var/lib/dpkg -W -f '${Conffiles}' etcdadm | awk '{print $1}'"); c !=
 		"/etc/default/etcd-backup\n/etc/default/etcd-manager\n/etc/needrestart/conf.d/etcdadm.conf" {
@@ -206,7 +206,7 @@ func rpm(t *testing.T, out string) {
 	if c := do(t, root, ask+"-qc etcdadm"); c != "/etc/sysconfig/etcd-backup\n/etc/sysconfig/etcd-manager" {
 		t.Errorf("configuration files are %s", c)
 	}
-	if l := do(t, root, ask+"-qL etcdadm"); l != "/usr/share/licenses/etcdadm/LICENSE" {
+	if l := do(t, root, ask+"-qL etcdadm"); l != "/usr/share/licenses/etcdadm/LICENSE\n/usr/share/licenses/etcdadm/THIRD-PARTY-NOTICES" {
 		t.Errorf("licenses are %s", l)
 	}
 	if s := do(t, root, ask+"-q --scripts etcdadm | grep -v '#'"); strings.Count(s, "systemctl") != 2 ||

@@ -16,7 +16,7 @@ import (
 )
 
 // archive writes the archive of a set.
-func (b build) archive(s set, arch, bin string, list []written) error {
+func (b build) archive(s set, arch, bin string, list []written, notices []byte) error {
 	files, err := installed(s.Programs, local, bin, "/etc/default", list)
 	if err != nil {
 		return err
@@ -24,6 +24,7 @@ func (b build) archive(s set, arch, bin string, list []written) error {
 	for _, name := range []string{"LICENSE", "README.md"} {
 		files = append(files, file{Path: local.Docs + "/" + name, Mode: 0o644, Source: filepath.Join(b.Source.Root, name)})
 	}
+	files = append(files, file{Path: local.Docs + "/" + noticesFile, Mode: 0o644, Content: notices})
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.Path, b.Path) })
 	top := fmt.Sprintf("%s-%s-linux-%s", s.Name, b.Source.Version, arch)
 	out, err := os.Create(filepath.Join(b.Out, top+".tar.gz"))

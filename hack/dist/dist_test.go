@@ -139,7 +139,7 @@ func find(t *testing.T, files []file, path string) file {
 func TestWhereDistributionsHaveFiles(t *testing.T) {
 	list := testPages(t)
 	for _, f := range formats {
-		files, err := packageFiles(tested, f, "bin", list)
+		files, err := packageFiles(tested, f, "bin", list, []byte("terms"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,6 +174,9 @@ func TestWhereDistributionsHaveFiles(t *testing.T) {
 		}
 		find(t, files, "/usr/lib/systemd/system/etcdadm-certs-renew.timer")
 		find(t, files, f.License)
+		if n := find(t, files, filepath.Dir(f.License)+"/THIRD-PARTY-NOTICES"); string(n.Content) != "terms" {
+			t.Errorf("%s: %+v", f.Name, n)
+		}
 		for _, one := range files { // nothing of a cluster belongs to the package
 			if !strings.HasPrefix(one.Path, "/usr/") && !strings.HasPrefix(one.Path, flags) &&
 				one.Path != "/etc/needrestart/conf.d/etcdadm.conf" {

@@ -110,7 +110,7 @@ func stage(dir, name string, content []byte) (string, error) {
 }
 
 // packageFiles are the files of a package.
-func packageFiles(s source, f format, bin string, list []written) ([]file, error) {
+func packageFiles(s source, f format, bin string, list []written, notices []byte) ([]file, error) {
 	files, err := installed(programs, f.Places, bin, f.Places.Flags, list)
 	if err != nil {
 		return nil, err
@@ -126,7 +126,8 @@ func packageFiles(s source, f format, bin string, list []written) ([]file, error
 	if f.Name == "deb" {
 		license.Source, license.Content = "", embeddedFile("copyright")
 	}
-	return append(files, license), nil
+	others := file{Path: filepath.Dir(f.License) + "/" + noticesFile, Type: f.Type, Mode: 0o644, Content: notices}
+	return append(files, license, others), nil
 }
 
 // packer builds the program that makes packages. It is a module of its own, so that nothing
@@ -138,8 +139,8 @@ func (b build) packer(ctx context.Context) (string, error) {
 }
 
 // pack makes a package.
-func (b build) pack(ctx context.Context, packer string, f format, arch, bin string, list []written) error {
-	files, err := packageFiles(b.Source, f, bin, list)
+func (b build) pack(ctx context.Context, packer string, f format, arch, bin string, list []written, notices []byte) error {
+	files, err := packageFiles(b.Source, f, bin, list, notices)
 	if err != nil {
 		return err
 	}

@@ -86,11 +86,15 @@ func (b build) run(ctx context.Context) error {
 				return err
 			}
 		}
+		notices, err := b.Source.notices(ctx, arch)
+		if err != nil {
+			return err
+		}
 		for _, set := range sets {
 			if !slices.Contains(b.Kinds, archives) {
 				break
 			}
-			if err := b.archive(set, arch, bin, written); err != nil {
+			if err := b.archive(set, arch, bin, written, notices); err != nil {
 				return err
 			}
 		}
@@ -98,7 +102,7 @@ func (b build) run(ctx context.Context) error {
 			if !slices.Contains(b.Kinds, f.Name) {
 				continue
 			}
-			if err := b.pack(ctx, packer, f, arch, bin, written); err != nil {
+			if err := b.pack(ctx, packer, f, arch, bin, written, notices); err != nil {
 				return err
 			}
 		}
