@@ -139,7 +139,8 @@ func (b build) packer(ctx context.Context) (string, error) {
 }
 
 // pack makes a package.
-func (b build) pack(ctx context.Context, packer string, f format, arch, bin string, list []written, notices []byte) error {
+func (b build) pack(ctx context.Context, packer string, f format, arch, bin string, list []written,
+	notices []byte) error {
 	files, err := packageFiles(b.Source, f, bin, list, notices)
 	if err != nil {
 		return err
