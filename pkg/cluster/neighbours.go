@@ -7,8 +7,9 @@ type Neighbours struct {
 	// where the name is not known. Each has called the node lately, or answers at an
 	// address that discovery tells of.
 	Existing []string `json:"existing,omitempty"`
-	// Unreachable are the addresses that discovery tells of and where no daemon answers.
-	// Daemons of other releases know them by the older name in JSON.
+	// Unreachable are the machines that discovery tells of and where no daemon answers: each
+	// by its address, or by all of them with "or" between. Daemons of other releases know
+	// them by the older name in JSON.
 	Unreachable []string `json:"silent,omitempty"`
 	// Listened says that the node has listened for as long as one of them may take to find
 	// it and to call it, and has asked at all addresses.

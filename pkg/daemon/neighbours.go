@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/discovery"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
@@ -39,10 +40,11 @@ type neighbours struct {
 	mu sync.Mutex
 	// heard is when each was heard last.
 	heard map[string]time.Time
-	// asked says what came of the last question, by address: nil where one of this kind
-	// answered. complete says that each address has been asked.
-	asked    map[string]error
-	complete bool
+	// met are the addresses that answered the last question, unreachable the machines that
+	// did not. complete says that each machine has been asked.
+	met         map[string]bool
+	unreachable []string
+	complete    bool
 }
 
 func newNeighbours(window time.Duration, now func() time.Time) *neighbours {
@@ -72,27 +74,79 @@ func (n *neighbours) hear(name string) {
 	}
 }
 
-// ask asks all addresses at the same time.
-func (n *neighbours) ask(ctx context.Context, addresses []string,
+// A greeting is what a machine answers: where, and with what error.
+type greeting struct {
+	address string
+	err     error
+}
+
+// answers reports whether a daemon is there, of this kind or of the existing tool's.
+func (g greeting) answers() bool { return g.err == nil || errors.Is(g.err, rpc.ErrUnimplemented) }
+
+// ask asks all machines at the same time. A daemon listens at one of the addresses of its
+// machine, and a cloud does not tell at which.
+func (n *neighbours) ask(ctx context.Context, machines []discovery.Machine,
 	hello func(ctx context.Context, address string) error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	answers := make([]error, len(addresses))
+	greetings := make([]greeting, len(machines))
 	var wg sync.WaitGroup
-	for i, address := range addresses {
-		wg.Go(func() { answers[i] = hello(ctx, address) })
+	for i, m := range machines {
+		wg.Go(func() { greetings[i] = n.greet(ctx, m, hello) })
 	}
 	wg.Wait()
-	asked := map[string]error{}
-	for i, address := range addresses {
-		if errors.Is(answers[i], rpc.ErrUnimplemented) {
-			n.hear(address)
+	var unreachable []string
+	met := map[string]bool{}
+	for i, g := range greetings {
+		switch {
+		case !g.answers():
+			unreachable = append(unreachable, strings.Join(machines[i].Addresses, " or "))
+		case g.err != nil:
+			n.hear(g.address)
 		}
-		asked[address] = answers[i]
+		met[g.address] = g.answers()
 	}
+	slices.Sort(unreachable)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.asked, n.complete = asked, true
+	n.met, n.unreachable, n.complete = met, slices.Compact(unreachable), true
+}
+
+// greet asks a machine at the address that answered last, or at all of its addresses. A
+// machine of a cloud may have dozens.
+func (n *neighbours) greet(ctx context.Context, m discovery.Machine,
+	hello func(ctx context.Context, address string) error) greeting {
+	n.mu.Lock()
+	met := n.met
+	n.mu.Unlock()
+	for _, address := range m.Addresses {
+		if met[address] {
+			if g := (greeting{address, hello(ctx, address)}); g.answers() {
+				return g
+			}
+		}
+	}
+	greetings := make([]greeting, len(m.Addresses))
+	var wg sync.WaitGroup
+	for i, address := range m.Addresses {
+		wg.Go(func() { greetings[i] = greeting{address, hello(ctx, address)} })
+	}
+	wg.Wait()
+	// One of the existing tool counts more than any other.
+	best := greetings[0]
+	for _, g := range greetings {
+		if g.answers() && (!best.answers() || g.err != nil) {
+			best = g
+		}
+	}
+	return best
+}
+
+// unanswered returns the machines at which no daemon answered the last question.
+func (n *neighbours) unanswered() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.unreachable)
 }
 
 // say returns what is known now.
@@ -101,27 +155,17 @@ func (n *neighbours) say() cluster.Neighbours {
 	defer n.mu.Unlock()
 	now := n.now()
 	maps.DeleteFunc(n.heard, func(_ string, at time.Time) bool { return now.Sub(at) > n.window })
-	s := cluster.Neighbours{
-		Existing: slices.Sorted(maps.Keys(n.heard)), Listened: n.complete && now.Sub(n.began) >= n.window,
+	return cluster.Neighbours{
+		Existing:    slices.Sorted(maps.Keys(n.heard)),
+		Unreachable: slices.Clone(n.unreachable),
+		Listened:    n.complete && now.Sub(n.began) >= n.window,
 	}
-	for address, err := range n.asked {
-		if err != nil && !errors.Is(err, rpc.ErrUnimplemented) {
-			s.Unreachable = append(s.Unreachable, address)
-		}
-	}
-	slices.Sort(s.Unreachable)
-	return s
 }
 
-// meet asks at the addresses of discovery until ctx ends.
+// meet asks at the machines of discovery until ctx ends.
 func (d *Daemon) meet(ctx context.Context) {
 	for {
-		var addresses []string
-		for _, s := range d.peerGroup.finder.Machines() {
-			addresses = append(addresses, s.Address)
-		}
-		slices.Sort(addresses)
-		d.node.neighbours.ask(ctx, slices.Compact(addresses), func(ctx context.Context, address string) error {
+		d.node.neighbours.ask(ctx, d.peerGroup.finder.Machines(), func(ctx context.Context, address string) error {
 			_, err := d.pool.Hello(ctx, address)
 			var refused *rpc.Error
 			if errors.As(err, &refused) && refused.Kind == rpc.Refused {

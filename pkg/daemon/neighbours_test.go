@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/discovery"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -31,7 +34,13 @@ func TestNeighboursAreHeardForAWhile(t *testing.T) {
 	want([]string{"10.0.0.2", "x"}, nil, false)
 	now = now.Add(time.Minute)
 	want([]string{"10.0.0.2", "x"}, nil, false) // nobody has been asked
-	n.ask(t.Context(), []string{"1:1", "2:2", "3:3"}, func(_ context.Context, address string) error {
+	at := func(addresses ...string) (list []discovery.Machine) {
+		for _, a := range addresses {
+			list = append(list, discovery.Machine{Addresses: []string{a}})
+		}
+		return list
+	}
+	n.ask(t.Context(), at("1:1", "2:2", "3:3"), func(_ context.Context, address string) error {
 		return map[string]error{
 			"2:2": fmt.Errorf("hello: %w", rpc.ErrUnimplemented), "3:3": errors.New("connection refused"),
 		}[address]
@@ -39,9 +48,48 @@ func TestNeighboursAreHeardForAWhile(t *testing.T) {
 	want([]string{"10.0.0.2", "2:2", "x"}, []string{"3:3"}, true)
 	now = now.Add(time.Minute)
 	want([]string{"2:2"}, []string{"3:3"}, true)
-	n.ask(t.Context(), []string{"2:2"}, func(context.Context, string) error { return nil })
+	n.ask(t.Context(), at("2:2"), func(context.Context, string) error { return nil })
 	now = now.Add(time.Second)
 	want(nil, nil, true)
+}
+
+// TestAMachineAnswersAtOneOfItsAddresses: clouds tell all addresses of all interfaces of a
+// machine, and its daemon listens at one of them.
+func TestAMachineAnswersAtOneOfItsAddresses(t *testing.T) {
+	n := newNeighbours(time.Minute, time.Now)
+	machines := []discovery.Machine{
+		{Name: "b", Addresses: []string{"b:1", "b:2", "b:3"}}, {Name: "c", Addresses: []string{"c:1", "c:2"}},
+		{Name: "d", Addresses: []string{"d:1", "d:2"}},
+	}
+	var mu sync.Mutex
+	var asked []string
+	answers := map[string]error{"b:2": nil, "c:2": fmt.Errorf("hello: %w", rpc.ErrUnimplemented)}
+	hello := func(_ context.Context, address string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, address)
+		if err, there := answers[address]; there {
+			return err
+		}
+		return errors.New("connection refused")
+	}
+	ask := func(wantAsked, existing, unreachable string) {
+		t.Helper()
+		asked = nil
+		n.ask(t.Context(), machines, hello)
+		slices.Sort(asked)
+		s := n.say()
+		if got := strings.Join(asked, " "); got != wantAsked || strings.Join(s.Existing, ", ") != existing ||
+			strings.Join(s.Unreachable, ", ") != unreachable {
+			t.Errorf("asked %s; it says %+v", got, s)
+		}
+	}
+	ask("b:1 b:2 b:3 c:1 c:2 d:1 d:2", "c:2", "d:1 or d:2")
+	// Where a daemon has answered, it is asked again; the others are not called all the time.
+	ask("b:2 c:2 d:1 d:2", "c:2", "d:1 or d:2")
+	delete(answers, "b:2")
+	answers["b:3"], answers["d:1"] = nil, nil
+	ask("b:1 b:2 b:2 b:3 c:2 d:1 d:2", "c:2", "")
 }
 
 // TestNobodyAdoptsWhatTheOthersContradict: a node asks its own store and the other voters,

@@ -57,16 +57,17 @@ func newPeerGroup(ctx context.Context, d *Daemon, l net.Listener) (*peerGroup, e
 		return nil, err
 	}
 	c.finder, err = discovery.New(discovery.Options{
-		Self:      discovery.Record{Name: d.name, Address: d.node.address, Boot: d.node.boot},
-		Seeds:     c.seeds,
-		Directory: directory{d, d.store},
-		Sources:   c.sources(),
-		Interval:  d.c.DiscoveryInterval,
-		Join:      c.gossip.Join,
-		Alive:     c.alive,
-		SeedsDir:  d.c.SeedsDir,
-		Port:      d.c.GRPCPort,
-		Log:       func(format string, args ...any) { d.log.Warn("discovery", "text", fmt.Sprintf(format, args...)) },
+		Self:       discovery.Record{Name: d.name, Address: d.node.address, Boot: d.node.boot},
+		Seeds:      c.seeds,
+		Directory:  directory{d, d.store},
+		Sources:    c.sources(),
+		Interval:   d.c.DiscoveryInterval,
+		Join:       c.gossip.Join,
+		Alive:      c.alive,
+		Unanswered: d.node.neighbours.unanswered,
+		SeedsDir:   d.c.SeedsDir,
+		Port:       d.c.GRPCPort,
+		Log:        func(format string, args ...any) { d.log.Warn("discovery", "text", fmt.Sprintf(format, args...)) },
 	})
 	return c, err
 }

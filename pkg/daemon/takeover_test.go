@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/discovery"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
@@ -215,10 +216,26 @@ func newExistingCluster(t *testing.T) *testCluster {
 	return v
 }
 
+// inCloud has the nodes know from a cloud where the machines are. It tells two addresses
+// of each; daemons listen at the second.
+func (v *testCluster) inCloud() {
+	var all []discovery.Seed
+	for _, r := range v.nodes {
+		for _, host := range []string{v.prefix + "1" + strings.TrimPrefix(r.config.Address, v.prefix), r.config.Address} {
+			all = append(all, discovery.Seed{Name: cluster.NodeName(r.name), Address: host + ":8000"})
+		}
+	}
+	for _, r := range v.nodes {
+		r.config.Seeds = nil
+		r.config.Lookup = func(context.Context) ([]discovery.Seed, error) { return all, nil }
+	}
+}
+
 // TestTakingOverMachineByMachine exchanges the daemons of the existing etcd-manager for
 // this one while clients write, and goes back and forth with one of them.
 func TestTakingOverMachineByMachine(t *testing.T) {
 	v := newExistingCluster(t)
+	v.inCloud()
 	v.spec(3)
 	v.start(v.nodes...)
 	v.converged(3)

@@ -55,6 +55,10 @@ type Options struct {
 	Join func(ctx context.Context, addrs []string) (int, error)
 	// Alive returns the nodes that the gossip believes alive.
 	Alive func() []cluster.NodeName
+	// Unanswered returns the machines at which no daemon answers, in words that stay the
+	// same. While there are any, the sources may be wrong. It may be nil, and must not
+	// call the finder.
+	Unanswered func() []string
 	// Log is told of each problem when it begins and when it is over. It must
 	// not call the finder, and may be nil.
 	Log func(format string, args ...any)
@@ -104,6 +108,8 @@ type Finder struct {
 	reading         bool
 	// met are the nodes that were alive at any time.
 	met map[cluster.NodeName]bool
+	// alive are the nodes that were alive when it was last checked.
+	alive map[cluster.NodeName]bool
 	// tries are the seeds that have been asked, and not yet found alive.
 	tries map[Seed]*try
 	// answered are the seeds without a name that have answered.
@@ -136,6 +142,9 @@ func New(o Options) (*Finder, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
+	if o.Unanswered == nil {
+		o.Unanswered = func() []string { return nil }
+	}
 	f := &Finder{
 		o:        o,
 		wake:     make(chan struct{}, 1),
@@ -153,8 +162,9 @@ func New(o Options) (*Finder, error) {
 }
 
 // Wake makes the finder check once, and then often if more is missing than
-// before. It may be called when the gossip has changed; without it, the finder
-// notices within five seconds that a node has gone.
+// before. A source that was asked a moment ago is asked a little later. It may be
+// called when the gossip has changed; without it, the finder notices within five
+// seconds that a node has come or gone.
 func (f *Finder) Wake() { signal(f.wake) }
 
 func signal(c chan struct{}) {
@@ -182,13 +192,14 @@ func (f *Finder) Run(ctx context.Context) {
 			distance = max(idleFactor*f.o.Interval, idleLeast)
 		}
 		next := last.Add(distance)
-		timer := time.NewTimer(min(time.Until(next), watchEvery))
+		timer := time.NewTimer(f.untilDue(min(time.Until(next), watchEvery)))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
 			if time.Now().Before(next) {
+				f.consultDue(ctx)
 				continue // it was to see whether more is missing
 			}
 			if missing {
@@ -196,6 +207,9 @@ func (f *Finder) Run(ctx context.Context) {
 			}
 		case <-f.wake:
 			timer.Stop()
+			f.mu.Lock()
+			f.askAgain()
+			f.mu.Unlock()
 		case <-f.news:
 			timer.Stop()
 			f.join(ctx)

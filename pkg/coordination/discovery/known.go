@@ -1,19 +1,44 @@
 package discovery
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
+// A Machine may have a daemon.
+type Machine struct {
+	// Name is the node that is there, empty where it is not known.
+	Name cluster.NodeName
+	// Addresses are host:port, sorted. A daemon listens at one of them.
+	Addresses []string
+}
+
 // Machines returns where there are machines that may have a daemon, by all sources but the
-// records of the daemons themselves.
-func (f *Finder) Machines() []Seed {
+// records of the daemons themselves. All addresses of one name are of one machine; an
+// address that no source has a name for is a machine of its own.
+func (f *Finder) Machines() []Machine {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.DeleteFunc(slices.Concat(f.o.Seeds, f.dirSeeds, f.machines()), func(s Seed) bool {
-		return s.Address == "" || s.Address == f.o.Self.Address || s.Name == f.o.Self.Name
+	seeds := slices.Concat(f.o.Seeds, f.dirSeeds, f.machines())
+	slices.SortFunc(seeds, func(a, b Seed) int { // those with names first
+		return cmp.Or(-cmp.Compare(a.Name, b.Name), cmp.Compare(a.Address, b.Address))
 	})
+	var all []Machine
+	named := map[string]bool{}
+	for _, s := range slices.Compact(seeds) {
+		switch last := len(all) - 1; {
+		case s.Address == "" || s.Address == f.o.Self.Address || s.Name == f.o.Self.Name:
+		case s.Name == "" && named[s.Address]:
+		case s.Name != "" && last >= 0 && all[last].Name == s.Name:
+			all[last].Addresses = append(all[last].Addresses, s.Address)
+		default:
+			all = append(all, Machine{Name: s.Name, Addresses: []string{s.Address}})
+		}
+		named[s.Address] = s.Name != "" || named[s.Address]
+	}
+	return all
 }
 
 // Known returns where the nodes are whose names are known: by whoever knows the

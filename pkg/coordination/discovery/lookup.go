@@ -26,6 +26,9 @@ type source struct {
 	// asking says that it is being asked, asked when it was last.
 	asking bool
 	asked  time.Time
+	// again says that something has changed since: it is asked once more, as soon as it
+	// may be.
+	again bool
 	// machines are what it said last, failed that it could not say the last time.
 	machines []Seed
 	failed   bool
@@ -37,11 +40,54 @@ func (f *Finder) consultSources(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.sources {
-		if !s.asking && (s.asked.IsZero() || time.Since(s.asked) >= lookupDistance) {
-			s.asking, s.asked = true, time.Now()
-			f.running.Go(func() { f.lookup(ctx, s) })
+		f.consultSource(ctx, s)
+	}
+}
+
+// consultDue asks the sources that are to be asked again.
+func (f *Finder) consultDue(ctx context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.sources {
+		if s.again {
+			f.consultSource(ctx, s)
 		}
 	}
+}
+
+func (f *Finder) consultSource(ctx context.Context, s *source) {
+	if s.asking || s.untilReady() > 0 {
+		return
+	}
+	s.asking, s.again, s.asked = true, false, time.Now()
+	f.running.Go(func() { f.lookup(ctx, s) })
+}
+
+// untilReady is how long it takes until the source may be asked.
+func (s *source) untilReady() time.Duration {
+	if s.asked.IsZero() {
+		return 0
+	}
+	return lookupDistance - time.Since(s.asked)
+}
+
+// askAgain has all sources asked once more: what they said last may be old.
+func (f *Finder) askAgain() {
+	for _, s := range f.sources {
+		s.again = true
+	}
+}
+
+// untilDue is how long it takes until a source is to be asked again, at most limit.
+func (f *Finder) untilDue(limit time.Duration) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.sources {
+		if s.again && !s.asking {
+			limit = min(limit, s.untilReady())
+		}
+	}
+	return limit
 }
 
 func (f *Finder) lookup(ctx context.Context, s *source) {

@@ -41,8 +41,12 @@ func (f *Finder) wanted() (seeds []Seed, missing map[string]bool) {
 		alive[n] = true
 		if n != f.o.Self.Name {
 			f.met[n] = true
+			if !f.alive[n] {
+				f.askAgain() // it may be at another address than the sources said last
+			}
 		}
 	}
+	f.alive = alive
 	missing = make(map[string]bool)
 	lost := false
 	for n := range f.met {
@@ -69,6 +73,9 @@ func (f *Finder) wanted() (seeds []Seed, missing map[string]bool) {
 		if s.failed || len(f.met) == 0 && time.Since(f.began) < idleLeast {
 			missing["source "+s.What] = true
 		}
+	}
+	for _, where := range f.o.Unanswered() {
+		missing["daemon at "+where] = true
 	}
 	if f.o.Directory != nil && !f.published {
 		missing["own record"] = true
