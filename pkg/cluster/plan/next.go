@@ -142,10 +142,14 @@ type Plan struct {
 const maxSteps = 2200
 
 // Make returns the whole plan by repeating [Next] over [Predict].
-func Make(spec cluster.Spec, obs cluster.Observation) (Plan, error) {
+func Make(spec cluster.Spec, obs cluster.Observation) (Plan, error) { return repeat(spec, obs, Next) }
+
+// repeat is Make with what returns the next step.
+func repeat(spec cluster.Spec, obs cluster.Observation,
+	next func(cluster.Spec, cluster.Observation) (Operation, []Hold)) (Plan, error) {
 	var p Plan
 	for range maxSteps {
-		op, holds := Next(spec, obs)
+		op, holds := next(spec, obs)
 		p.Holds = holds
 		if op == nil {
 			return p, nil

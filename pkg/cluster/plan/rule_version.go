@@ -34,6 +34,10 @@ func ruleVersion(l *view) (Operation, verdict) {
 		l.waitForAll(lack.String())
 		return nil, goOn
 	}
+	if lack != nil && l.policy.Unbacked {
+		l.hold(VersionDiffers, "etcd %s cannot be reached: %s", l.spec.EtcdVersion, lack.Why) // there is no spec to set
+		return nil, goOn
+	}
 	if lack != nil {
 		l.hold(VersionDiffers, "etcd %s cannot be reached: %s%s%s%s", l.spec.EtcdVersion, lack, l.acceptance(lack.Risk),
 			l.byRestore(lack), l.fetches(members))

@@ -237,8 +237,11 @@ func (l *view) age(t time.Time) time.Duration { return max(0, l.obs.At.Sub(t)) }
 
 // covered makes sure that a fresh backup exists before a risky step: it
 // returns the operation that takes one, or a hold where none can be taken, or
-// ok.
+// ok. Without a store there is none.
 func (l *view) covered(step string) (op Operation, ok bool) {
+	if l.policy.Unbacked {
+		return nil, true
+	}
 	if b := l.newest(); l.obs.Store.BackupsKnown && b != nil && l.age(b.At) <= l.policy.BackupFresh {
 		return nil, true
 	}

@@ -245,7 +245,11 @@ func (w *world) older(want, runs etcdversion.Version) *Hold {
 		next = fmt.Sprintf("to downgrade, run once for the cluster: %s downgrade enable %d.%d; some seconds later run the same command "+
 			"again, on one machine after the other", w.cfg.Paths.ControlScript(), want.Major, want.Minor)
 	}
-	return hold(VersionStep, next, "etcd %s is older than the cluster's %s", want, runs)
+	h := hold(VersionStep, next, "etcd %s is older than the cluster's %s", want, runs)
+	// etcd has been told, and makes the data that of the earlier version within seconds.
+	h.Wait = w.obs.Local != nil && w.obs.Local.Downgrade.AtLeast(3, 5) && w.obs.Local.Downgrade.Major == want.Major &&
+		w.obs.Local.Downgrade.Minor == want.Minor
+	return h
 }
 
 // lost holds what would start a member again without its data.

@@ -300,6 +300,9 @@ func (w *world) start() (Operation, *Hold) {
 		if why := w.spared(); why != nil {
 			return nil, why
 		}
+		if op, why := w.unlead(); op != nil || why != nil {
+			return op, why
+		}
 		return &StartService{Restart: true, Manifest: manifest}, nil
 	case s.State == ServiceCrashing && (changed || w.goal.Phase == "start"):
 		// As a phase by itself it does not know what the one before has written.
@@ -333,10 +336,19 @@ func (w *world) mayStartEmpty() *Hold {
 	return nil
 }
 
-// spared holds a restart that would take the quorum away while a member is
-// down. In a healthy cluster a restart is a short absence that etcd is made
-// for, also where there are only one or two members.
+// spared holds a restart that the cluster cannot spare the member for, or that would be
+// one with a version to which it may not change now.
 func (w *world) spared() *Hold {
+	if why := w.kept(); why != nil {
+		return why
+	}
+	return w.gates()
+}
+
+// kept holds a restart that would take the quorum away while a member is down. In a
+// healthy cluster a restart is a short absence that etcd is made for, also where
+// there are only one or two members.
+func (w *world) kept() *Hold {
 	if !w.obs.Remote.Answered {
 		switch l := w.obs.Local; {
 		case l == nil && w.obs.Service.State == ServiceRunning:

@@ -250,6 +250,12 @@ type Remote struct {
 	// Lowest and Highest are the versions that the members run.
 	Lowest  etcdversion.Version `json:"lowest,omitzero"`
 	Highest etcdversion.Version `json:"highest,omitzero"`
+	// ClusterVersion is the cluster version, Downgrade the version to which etcd lets the
+	// cluster be downgraded now, zero where nobody tells.
+	ClusterVersion etcdversion.Version `json:"clusterVersion,omitzero"`
+	Downgrade      etcdversion.Version `json:"downgrade,omitzero"`
+	// Compared is what the voters' digests say, nil where they were not asked.
+	Compared *Comparison `json:"compared,omitempty"`
 	// Learner is what this command has seen so far of the cluster's learner.
 	Learner Learner `json:"learner,omitzero"`
 	// ClockSkew is the cluster's clock minus the machine's, as far as a TLS

@@ -62,6 +62,18 @@ var reasonDocs = []ReasonDoc{
 		"advises, and " +
 		"it is unknown. A member that joins is checked before it is promoted, and the join is undone.",
 		"Do what the text says; `etcdadm upgrade check` checks again. `--accept-version-risk=REASON` continues anyway."},
+	{Alarm, "A member has raised an alarm, and a member that serves is not restarted with another version before it is " +
+		"disarmed.",
+		"`etcdadm alarm list` shows it, and `etcdadm alarm disarm` takes it back when its reason is gone."},
+	{DataDiffers, "Before the first member is changed to another version, the digests of all members' data are compared at " +
+		"one revision, and they differ. Afterwards they would be of two versions, and prove nothing.",
+		"Find out which is right, and have the others join again with an empty data directory. The command asks again for 15 s."},
+	{NotCompared, "Before the first member is changed to another version, a member did not give the digest of its data, or gave " +
+		"one that covers another part of the history. The text says which.",
+		"Run the command again; it has tried for two minutes."},
+	{DiskFull, "The disk of this machine has too little room to change the version.", "Make room."},
+	{NotYet, "etcd does something by itself first: its leader raises the cluster version, or ends a downgrade, within seconds.",
+		"Nothing. The command waits two minutes at most."},
 	{SettingsInvalid, "etcd, or the init system, would reject a setting.",
 		"`etcdadm config validate`."},
 	{SnapshotRestored, "`init --snapshot` found data that does not come from that snapshot.",

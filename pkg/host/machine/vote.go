@@ -48,7 +48,10 @@ func (w *world) healthAndVote() (Operation, *Hold) {
 		h.Wait = true
 		return nil, h
 	} else if !self.Learner {
-		return nil, w.knowsItsVote()
+		if why := w.knowsItsVote(); why != nil {
+			return nil, why
+		}
+		return nil, w.settled()
 	}
 	if why := w.mayVote(); why != nil {
 		return nil, why

@@ -42,7 +42,6 @@ func (m *Machine) Inspect(ctx context.Context, goal machine.Goal) (machine.Obser
 			h.Ports[i].Ours = err == nil && runsEtcd(again)
 		}
 	}
-	h.FreeBytes = freeBytes(m.cfg.Paths.Data)
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {
 		h.MemoryBytes = int64(uint64(info.Totalram) * uint64(info.Unit))

@@ -86,6 +86,10 @@ func (m *Machine) Observe(ctx context.Context, goal machine.Goal) (machine.Obser
 		}
 	}
 	obs.Data.Hazards = m.hazards(goal, obs)
+	obs.Host.FreeBytes = freeBytes(m.cfg.Paths.Data)
+	if machine.Compares(goal, m.cfg, obs) {
+		obs.Remote.Compared = m.compare(ctx, obs.Remote)
+	}
 	return obs, ctx.Err()
 }
 

@@ -66,6 +66,7 @@ type Machine struct {
 
 	versions versions
 	checked  dataCheck
+	equal    equality
 	mu       sync.Mutex
 	fallback *tls.Config
 	nonce    cluster.Token

@@ -127,6 +127,7 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 	m.known, m.deaf = clientURLs(members), said.deaf
 	// A member that has not started, or is unreachable, is in the list all the same.
 	r.Answered, r.Members, r.Leader, r.Unreachable = true, members, obs.Leader, unreached
+	r.ClusterVersion, r.Downgrade = obs.ClusterVersion, obs.Downgrade
 	for i := range r.Members {
 		for _, seen := range obs.Members {
 			if seen.ID == r.Members[i].ID {
