@@ -12,6 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/machine"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
@@ -54,9 +55,13 @@ func (t *tool) upgradePlanCommand() *cobra.Command {
 	f := &planFlags{}
 	cmd := &cobra.Command{
 		Use: "plan", Short: "print the steps to another etcd version, up or down",
-		Long: `plan prints which etcd version each member of a managed cluster runs, the versions in between, and the steps,
-the same as the daemons', as command lines that "sh -e" can run. What holds them back is printed as comments.
-It changes nothing. It exits with 3 when there is something to do, but no step to take.`,
+		Long: `plan prints which etcd version each member runs, the versions in between, and the steps as command lines.
+What holds them back is printed as comments. It changes nothing. It exits with 3 when there is something to do,
+but no step to take.
+
+In a managed cluster, which --backup-store, --nodes or a daemon on this machine tell of, the steps are those of
+the daemons, and "sh -e" can run them. On a machine that init or join has made, they come from the same plan, and
+each line is for one machine, which the comment above it names.`,
 		Example: "  etcdadm upgrade plan --to=3.7.3\n  etcdadm upgrade plan --to=3.5.35 -o json", Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&f.file, "observation", "",
@@ -64,6 +69,7 @@ It changes nothing. It exits with 3 when there is something to do, but no step t
 	cmd.Flags().StringVar(&f.version, "to", "", "the `version` that the members are to run (default: that of the spec)")
 	cmd.Flags().BoolVar(&f.restore, "allow-restore", false,
 		"plan as if an operator had allowed a restore with etcd-manager-ctl configure-cluster --allow-restore")
+	here := machine.AddUpgradePlan(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if f.file != "" {
 			spec, obs, err := f.read(cmd.InOrStdin())
@@ -71,6 +77,11 @@ It changes nothing. It exits with 3 when there is something to do, but no step t
 				return err
 			}
 			return t.upgradePlan(cmd, f, spec, obs)
+		}
+		if look, err := t.byHand(cmd, here); err != nil {
+			return err
+		} else if look != nil {
+			return t.upgradeByHand(cmd, look, f.version)
 		}
 		return t.run(cmd, func(ctx context.Context, c Cluster) error {
 			spec, obs, err := c.Observe(ctx)
@@ -145,19 +156,24 @@ func memberVersions(obs cluster.Observation) []memberVersion {
 	return list
 }
 
-// write writes the plan as a shell script.
-func (p upgradePlan) write(w io.Writer) error {
-	var b strings.Builder
+// head writes what runs, and what is to run one after the other.
+func (p upgradePlan) head(b *strings.Builder) {
 	for _, m := range p.Members {
-		fmt.Fprintf(&b, "# %s runs etcd %s\n", cli.Plain(string(m.Name)), m.Version)
+		fmt.Fprintf(b, "# %s runs etcd %s\n", cli.Plain(string(m.Name)), m.Version)
 	}
 	for i, v := range p.Versions {
 		word := "all are to run"
 		if i > 0 {
 			word = "and then"
 		}
-		fmt.Fprintf(&b, "# %s etcd %s\n", word, v)
+		fmt.Fprintf(b, "# %s etcd %s\n", word, v)
 	}
+}
+
+// write writes the plan as a shell script.
+func (p upgradePlan) write(w io.Writer) error {
+	var b strings.Builder
+	p.head(&b)
 	if !p.InSpec {
 		fmt.Fprintf(&b, "# the spec has another version; to have the daemons do it: etcd-manager-ctl --backup-store=STORE "+
 			"--etcd-version=%s configure-cluster\n", p.To)

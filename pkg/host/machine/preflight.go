@@ -212,6 +212,8 @@ var checks = []Check{
 			w.cfg.Version)
 	}},
 	{"EtcdPatch", "the cluster runs the patch that etcd advises before this upgrade", (*world).belowFloor},
+	{"EtcdBackup", "a member that changes its version has a fresh backup", (*world).unsaved},
+	{"LeaderLast", "a member that leads changes its version last", (*world).leaderLast},
 	{"CipherSuites", "the cipher suites fit the keys", (*world).suites},
 	{"CAValidity", "the certificate authority is usable, and valid for long enough", func(w *world) []Finding {
 		end := w.obs.PKI.NotAfter

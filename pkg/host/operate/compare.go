@@ -97,6 +97,8 @@ func verdict(voices []cluster.Voice) *machine.Comparison {
 			c.Like = append(c.Like, v.Name)
 		}
 	}
+	slices.Sort(c.Like)
+	slices.Sort(c.Unlike)
 	return c
 }
 

@@ -1,0 +1,111 @@
+//go:build e2e
+
+package machine
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// The lines that upgrade plan prints, each run by a shell on the machine that it is for,
+// end with all members on the version: up, and down again.
+func TestPrintedLinesOfAnUpgradeByHand(t *testing.T) {
+	t.Parallel()
+	hosts := newHosts(func(name string) *host { return newHost(t, name, v35) }, 3)
+	found(hosts...)
+	w := startWriter(hosts...)
+	w.more(30)
+	for _, to := range []string{v36, v35} {
+		// The lead is with a, and it comes last.
+		hosts[0].lead()
+		out := hosts[1].ok("upgrade", "plan", "--to="+to)
+		t.Log(out)
+		lines := plannedLines(t, out, hosts)
+		if last := lines[len(lines)-1]; last.on != hosts[0] || len(lines) < 3 {
+			t.Fatalf("the leader does not come last: %s", out)
+		}
+		for _, l := range lines {
+			l.on.binaries = etcdDir(t, to)
+			r := l.on.shell(l.text)
+			if r.code != 0 {
+				t.Fatalf("%s: %s", l.on.name, r)
+			}
+			if moved := strings.Contains(r.stderr, "member move-leader"); moved != (l.on == hosts[0]) {
+				t.Errorf("%s: the leadership is moved: %v: %s", l.on.name, moved, r)
+			}
+			w.more(10)
+		}
+		for _, h := range hosts {
+			if h.version = to; h.serves() != to {
+				t.Errorf("%s runs etcd %s", h.name, h.serves())
+			}
+		}
+		if out := hosts[2].ok("upgrade", "plan", "--to="+to); !strings.Contains(out, "# all members run etcd "+to) {
+			t.Errorf("there is more to do: %s", out)
+		}
+	}
+	hosts[0].wantVoters("a", "b", "c")
+	w.finish(hosts...)
+}
+
+// A plannedLine is a line of a plan, with its machine.
+type plannedLine struct {
+	on   *host
+	text string
+}
+
+// plannedLines reads a printed plan as a person does.
+func plannedLines(t *testing.T, out string, hosts []*host) (lines []plannedLine) {
+	t.Helper()
+	var on *host
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		for _, h := range hosts {
+			if line == "# on "+h.name+" ("+h.clientURL()+")" {
+				on = h
+			}
+		}
+		if line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, plannedLine{on, line})
+		}
+	}
+	return lines
+}
+
+// For programs there are the same lines; and what leads nowhere is said.
+func TestUpgradePlanByHandForPrograms(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "a", v37)
+	h.fails(2, []string{"the location of the cluster is missing"}, "upgrade", "plan", "--to="+v37)
+	h.ok("init")
+	var p struct {
+		Kind       string
+		Versions   []string
+		Operations []string
+		Members    []struct{ Name, Version string }
+		Steps      []struct{ On, URL, Line string }
+	}
+	if err := json.Unmarshal([]byte(h.ok("upgrade", "plan", "--to="+v35, "-o", "json")), &p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Kind != "UpgradePlan" || len(p.Members) != 1 || strings.Join(p.Versions, " ") != v36+" "+v35 ||
+		len(p.Operations) != 4 || len(p.Steps) != 4 || p.Steps[0].On != "a" || p.Steps[3].Line !=
+		"etcdadm join --version="+v35+" "+h.clientURL() {
+		t.Errorf("%+v", p)
+	}
+	for _, l := range p.Steps {
+		if h.binaries = etcdDir(t, v36); strings.Contains(l.Line, v35) {
+			h.binaries = etcdDir(t, v35)
+		}
+		if r := h.shell(l.Line); r.code != 0 {
+			t.Fatalf("%s", r)
+		}
+	}
+	if h.version = v35; h.serves() != v35 {
+		t.Errorf("etcd %s runs", h.serves())
+	}
+	h.fails(3, []string{"hold version-differs: etcd 3.4.25 cannot be reached"}, "upgrade", "plan", "--to=3.4.25")
+	h.fails(2, []string{"--to=3.6.16"}, "upgrade", "plan")
+	h.fails(3, []string{"what etcd 9.9.9 does not tolerate is unknown"}, "upgrade", "plan", "--to=9.9.9")
+}
