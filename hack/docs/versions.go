@@ -7,6 +7,7 @@ import (
 	"text/template"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 //go:embed versions.md.tmpl
@@ -33,6 +34,6 @@ func versions() ([]byte, error) {
 	}
 	var out bytes.Buffer
 	err = t.Execute(&out, map[string]any{"Table": table.String(), "Floor36": floors["3.6"], "Floor37": floors["3.7"],
-		"Bench": "change of version of"})
+		"Default": machine.DefaultVersion.String(), "Bench": "change of version of"})
 	return out.Bytes(), err
 }

@@ -88,7 +88,9 @@ func (w *world) ruled() *Hold {
 		return lacking("%s", breaks.Text)
 	}
 	h := hold(VersionStep, "etcdadm upgrade plan --to="+spec.EtcdVersion.String(), "%s", breaks.Text)
-	h.Wait = breaks.Passes
+	if breaks.Passes {
+		h.Reason, h.Wait = NotYet, true
+	}
 	return h
 }
 
