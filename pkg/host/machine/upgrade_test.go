@@ -50,7 +50,8 @@ func TestUpgradePlanByHand(t *testing.T) {
 		obs                      machine.Observation
 		hazards                  []cluster.Hazard
 	}{
-		{name: "followers by name, the leader last", to: "3.6.16", obs: of("3.5.35", "", self, c, a), versions: "[3.6.16]", want: `
+		{name: "followers by name, the leader last", to: "3.6.16", obs: of("3.5.35", "", self, c, a), versions: "[3.6.16]",
+			want: `
 a: etcdadm join --version=3.6.16 ` + bu + "," + cu + `
 c: etcdadm join --version=3.6.16 ` + bu + "," + au + `
 b: etcdadm join --version=3.6.16 ` + cu + "," + au + "\n"},
@@ -72,8 +73,8 @@ a: etcdadm join --version=3.5.35 ` + bu + "\n"},
 c: etcdadm join --version=3.6.16 ` + au + "," + bu + `
 a: etcdadm join --version=3.6.16 ` + bu + "," + cu + "\n"},
 		{name: "nothing to do", to: "3.5.35", obs: of("3.5.35", "", a, self), versions: "[]"},
-		{name: "no way", to: "3.4.25", obs: of("3.5.35", "", a, self), versions: "[]", want: "hold version-differs: etcd 3.4.25 " +
-			"cannot be reached: members run etcd 3.5.35, and a running etcd cannot be downgraded to 3.4\n"},
+		{name: "no way", to: "3.4.25", obs: of("3.5.35", "", a, self), versions: "[]",
+			want: "hold version-differs: etcd 3.4.25 cannot be reached: members run etcd 3.5.35, and a running etcd cannot be downgraded to 3.4\n"},
 		{name: "an alarm", to: "3.6.16", obs: of("3.5.35", "", alarmed(a), self), versions: "[]",
 			want: "hold alarm: the change to etcd 3.6.16 waits until the alarm of a is disarmed\n"},
 		{name: "this machine's own data", to: "3.6.16", obs: of("3.5.35", "", a, self), versions: "[]", hazards: v2,
