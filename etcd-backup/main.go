@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/backup"
+	"github.com/etcdadm/etcdadm/pkg/command/etcdbackup"
 	_ "github.com/etcdadm/etcdadm/pkg/store/cloud" // s3://, gs://, azblob:// and others
 )
 
@@ -23,7 +23,7 @@ func main() {
 		debug.SetMemoryLimit(memory)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Run(ctx, backup.New(), os.Args[1:])
+	code := cli.Run(ctx, etcdbackup.New(), os.Args[1:])
 	stop()
 	os.Exit(code)
 }

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
-	"github.com/etcdadm/etcdadm/pkg/command/backup"
+	"github.com/etcdadm/etcdadm/pkg/command/etcdbackup"
 )
 
 const dir = "../../manifests/etcd-backup"
@@ -32,7 +32,7 @@ func read(t *testing.T, name string) []byte {
 // it takes.
 func checkFlags(t *testing.T, args []string) {
 	t.Helper()
-	root := backup.New()
+	root := etcdbackup.New()
 	if err := root.ParseFlags(args); err != nil {
 		t.Error(err)
 	}

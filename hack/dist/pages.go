@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/backup"
 	"github.com/etcdadm/etcdadm/pkg/command/ctl"
 	"github.com/etcdadm/etcdadm/pkg/command/docs"
 	"github.com/etcdadm/etcdadm/pkg/command/etcdadm"
+	"github.com/etcdadm/etcdadm/pkg/command/etcdbackup"
 	"github.com/etcdadm/etcdadm/pkg/command/manager"
 )
 
@@ -50,7 +50,7 @@ func pages(s source) (list []written, err error) {
 func pagesOf(name string) ([]docs.Page, error) {
 	switch name {
 	case "etcd-backup":
-		return docs.Pages(backup.New())
+		return docs.Pages(etcdbackup.New())
 	case "etcd-manager":
 		return docs.Pages(manager.New(nil))
 	case "etcd-manager-ctl":

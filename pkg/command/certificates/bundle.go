@@ -1,4 +1,4 @@
-package certs
+package certificates
 
 import (
 	"archive/tar"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 )
@@ -72,8 +72,8 @@ func (h home) bundle(now time.Time) ([]bundled, error) {
 	if h.byHand() {
 		return bundle(h.dir, now)
 	}
-	r := pki.EtcdClient(apiServerName)
-	r.Organization, r.Lifetime = []string{pki.MastersGroup}, pki.MachineLifetime
+	r := certs.EtcdClient(apiServerName)
+	r.Organization, r.Lifetime = []string{certs.MastersGroup}, certs.MachineLifetime
 	i, err := h.issue(r, now)
 	if err != nil {
 		return nil, err
@@ -93,14 +93,14 @@ func inPlace(ca, cert, key []byte) []bundled {
 
 // bundle reads the three files, if an API server can work with them.
 func bundle(dir string, now time.Time) ([]bundled, error) {
-	all, err := pki.Expiries(dir, now)
+	all, err := certs.Expiries(dir, now)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{pki.APIServerPair, pki.MachineCA} {
-		e := all[slices.IndexFunc(all, func(e pki.Expiry) bool { return e.Name == name })]
+	for _, name := range []string{certs.APIServerPair, certs.MachineCA} {
+		e := all[slices.IndexFunc(all, func(e certs.Expiry) bool { return e.Name == name })]
 		renew := "etcdadm certs renew " + name + dirFlag(dir)
-		if name == pki.MachineCA {
+		if name == certs.MachineCA {
 			renew = "etcdadm certs check-expiration" + dirFlag(dir)
 		}
 		switch {
@@ -114,7 +114,7 @@ func bundle(dir string, now time.Time) ([]bundled, error) {
 		}
 	}
 	var texts [3][]byte
-	for i, from := range []string{pki.MachineCA + ".crt", pki.APIServerPair + ".crt", pki.APIServerPair + ".key"} {
+	for i, from := range []string{certs.MachineCA + ".crt", certs.APIServerPair + ".crt", certs.APIServerPair + ".key"} {
 		if texts[i], err = os.ReadFile(filepath.Join(dir, from)); err != nil {
 			return nil, err
 		}

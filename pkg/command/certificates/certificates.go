@@ -1,6 +1,6 @@
-// Package certs has the commands of etcdadm about the certificates of a
+// Package certificates has the commands of etcdadm about the certificates of a
 // machine, and those that give kubeadm what it needs of them.
-package certs
+package certificates
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
@@ -37,9 +37,9 @@ of the cluster.`
 
 // spec returns what the flags and the configuration file say of certificates.
 // Name and address stay empty where they do not.
-func spec(cfg machine.Config) pki.MachineSpec {
+func spec(cfg machine.Config) certs.MachineSpec {
 	c := cfg.Certificates
-	s := pki.MachineSpec{
+	s := certs.MachineSpec{
 		Dir: cfg.Paths.Certificates, Name: cfg.Name, Address: cfg.Listen.Address, ServerSANs: c.ServerSANs,
 		PeerSANs: c.PeerSANs,
 		RSA:      c.KeyAlgorithm == machine.RSA, Lifetime: time.Duration(c.Lifetime), CALifetime: time.Duration(c.CALifetime),
@@ -74,7 +74,7 @@ With --within=30d it serves as a check for a timer or a monitoring system.`,
 		if err != nil {
 			return err
 		}
-		all, err := pki.Expiries(cfg.Paths.Certificates, time.Now())
+		all, err := certs.Expiries(cfg.Paths.Certificates, time.Now())
 		if err != nil {
 			return err
 		}
@@ -91,12 +91,12 @@ With --within=30d it serves as a check for a timer or a monitoring system.`,
 // An expirations is what check-expiration prints for programs, in the two lists
 // that kubeadm has too.
 type expirations struct {
-	Certificates []pki.Expiry `json:"certificates"`
-	Authorities  []pki.Expiry `json:"certificateAuthorities"`
+	Certificates []certs.Expiry `json:"certificates"`
+	Authorities  []certs.Expiry `json:"certificateAuthorities"`
 }
 
-func listing(all []pki.Expiry) expirations {
-	list := expirations{[]pki.Expiry{}, []pki.Expiry{}}
+func listing(all []certs.Expiry) expirations {
+	list := expirations{[]certs.Expiry{}, []certs.Expiry{}}
 	for _, e := range all {
 		if e.IsCA() {
 			list.Authorities = append(list.Authorities, e)
@@ -107,7 +107,7 @@ func listing(all []pki.Expiry) expirations {
 	return list
 }
 
-func printExpiries(w io.Writer, all []pki.Expiry) error {
+func printExpiries(w io.Writer, all []certs.Expiry) error {
 	list := listing(all)
 	rows := [][]string{{"CERTIFICATE", "EXPIRES", "RESIDUAL TIME", "CERTIFICATE AUTHORITY", "EXTERNALLY MANAGED"}}
 	for _, e := range list.Certificates {
@@ -122,7 +122,7 @@ func printExpiries(w io.Writer, all []pki.Expiry) error {
 	return cli.Rows(w, rows...)
 }
 
-func expires(e pki.Expiry) string {
+func expires(e certs.Expiry) string {
 	switch {
 	case e.Missing:
 		return "missing"
@@ -134,7 +134,7 @@ func expires(e pki.Expiry) string {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-func residual(e pki.Expiry) string {
+func residual(e certs.Expiry) string {
 	if e.NotAfter.IsZero() {
 		return "-"
 	}
@@ -174,7 +174,7 @@ func orDash(s string) string {
 }
 
 // tooLate is the error of check-expiration.
-func tooLate(all []pki.Expiry, within time.Duration, dir string) error {
+func tooLate(all []certs.Expiry, within time.Duration, dir string) error {
 	var errs []error
 	hint := ""
 	for _, e := range all {
@@ -203,7 +203,7 @@ func tooLate(all []pki.Expiry, within time.Duration, dir string) error {
 }
 
 // remedy is what to do about a certificate.
-func remedy(e pki.Expiry, dir string) string {
+func remedy(e certs.Expiry, dir string) string {
 	switch {
 	case e.IsCA() && e.Problem != "":
 		return "compare ca.crt and ca.key with those of another machine of the cluster"
@@ -252,9 +252,9 @@ func (d *days) Type() string { return "duration" }
 // pairNames completes and checks arguments that are names of pairs.
 func pairNames(names []string) error {
 	for _, n := range names {
-		if !slices.Contains(pki.MachinePairs(), n) {
+		if !slices.Contains(certs.MachinePairs(), n) {
 			return &cli.UsageError{Text: fmt.Sprintf("there is no certificate %q", n),
-				Next: "the certificates are " + strings.Join(pki.MachinePairs(), ", ")}
+				Next: "the certificates are " + strings.Join(certs.MachinePairs(), ", ")}
 		}
 	}
 	return nil

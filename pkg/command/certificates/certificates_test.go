@@ -1,4 +1,4 @@
-package certs
+package certificates
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/host/configfile"
@@ -53,25 +53,25 @@ func (r run) want(t *testing.T, code int, stdout, stderr string) {
 
 // made is the PKI of a machine in a new directory, whose certificates are
 // valid for a time; for less than nothing they have expired an hour ago.
-func made(t *testing.T, name cluster.NodeName, life time.Duration) pki.MachineSpec {
+func made(t *testing.T, name cluster.NodeName, life time.Duration) certs.MachineSpec {
 	t.Helper()
 	at := time.Now()
 	if life < 0 {
 		at, life = at.Add(-2*time.Hour), time.Hour
 	}
-	s := pki.MachineSpec{Dir: filepath.Join(t.TempDir(), "pki"), Name: name, Address: "127.0.0.1", Lifetime: life}
-	if err := pki.CreateMachineCA(s, at); err != nil {
+	s := certs.MachineSpec{Dir: filepath.Join(t.TempDir(), "pki"), Name: name, Address: "127.0.0.1", Lifetime: life}
+	if err := certs.CreateMachineCA(s, at); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pki.IssueMachine(s, at); err != nil {
+	if _, err := certs.IssueMachine(s, at); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func issue(t *testing.T, s pki.MachineSpec) {
+func issue(t *testing.T, s certs.MachineSpec) {
 	t.Helper()
-	if _, err := pki.IssueMachine(s, time.Now()); err != nil {
+	if _, err := certs.IssueMachine(s, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -137,7 +137,7 @@ func TestCheckExpiration(t *testing.T) {
 
 func TestCheckExpirationOfWhatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct {
-		change           func(*testing.T, pki.MachineSpec)
+		change           func(*testing.T, certs.MachineSpec)
 		code             int
 		stdout           string // a pattern
 		stderr, tip      string
@@ -145,22 +145,22 @@ func TestCheckExpirationOfWhatIsWrong(t *testing.T) {
 	}{
 		"expired": {expired: true, code: 1, stdout: `server .* expired 60m ago`, stderr: "server expired on",
 			tip: "etcdadm certs renew all"},
-		"missing": {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "peer.crt")) },
+		"missing": {change: func(t *testing.T, s certs.MachineSpec) { os.Remove(filepath.Join(s.Dir, "peer.crt")) },
 			stdout: `peer +missing +- +- +no`},
-		"garbage": {change: func(t *testing.T, s pki.MachineSpec) {
+		"garbage": {change: func(t *testing.T, s certs.MachineSpec) {
 			os.WriteFile(filepath.Join(s.Dir, "peer.crt"), []byte("x"), 0o644)
 		}, code: 1, stdout: `peer +unreadable`, stderr: "peer cannot be read", tip: "renew all"},
-		"half a pair": {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "peer.key")) },
+		"half a pair": {change: func(t *testing.T, s certs.MachineSpec) { os.Remove(filepath.Join(s.Dir, "peer.key")) },
 			code: 1, stdout: `peer +20`, stderr: "peer cannot be used: the certificate exists, but not its key",
 			tip: "renew all"},
-		"external": {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "ca.key")) },
+		"external": {change: func(t *testing.T, s certs.MachineSpec) { os.Remove(filepath.Join(s.Dir, "ca.key")) },
 			stdout: `server .* yes`},
-		"external, expired": {change: func(t *testing.T, s pki.MachineSpec) { os.Remove(filepath.Join(s.Dir, "ca.key")) },
+		"external, expired": {change: func(t *testing.T, s certs.MachineSpec) { os.Remove(filepath.Join(s.Dir, "ca.key")) },
 			expired: true, code: 1, stdout: `server .* yes`, stderr: "server expired",
 			tip: "etcdadm certs generate-csr"},
-		"no directory": {change: func(t *testing.T, s pki.MachineSpec) { os.RemoveAll(s.Dir) }, code: 1,
+		"no directory": {change: func(t *testing.T, s certs.MachineSpec) { os.RemoveAll(s.Dir) }, code: 1,
 			stderr: "there is no certificate in", tip: "--certs-dir", nothing: true},
-		"CA garbage": {change: func(t *testing.T, s pki.MachineSpec) {
+		"CA garbage": {change: func(t *testing.T, s certs.MachineSpec) {
 			os.WriteFile(filepath.Join(s.Dir, "ca.crt"), []byte("x"), 0o644)
 		}, code: 1, stdout: `ca +unreadable`, stderr: "ca cannot be read",
 			tip: "compare ca.crt and ca.key"},
@@ -185,7 +185,7 @@ func TestCheckExpirationOfWhatIsWrong(t *testing.T) {
 }
 
 func TestRemediesOfTheCA(t *testing.T) {
-	for want, e := range map[string]pki.Expiry{
+	for want, e := range map[string]certs.Expiry{
 		"rotate-ca prepare --certs-dir=/x": {Name: "ca", Residual: 1}, "make a new authority": {
 			Name: "ca", Residual: -1,
 		}, "rotate-ca prepare": {Name: "ca-next", Residual: 1},
@@ -194,7 +194,7 @@ func TestRemediesOfTheCA(t *testing.T) {
 			t.Errorf("%q for %+v", got, e)
 		}
 	}
-	if got := remedy(pki.Expiry{Name: "server"}, "/etc/etcd/pki"); got != "etcdadm certs renew all" {
+	if got := remedy(certs.Expiry{Name: "server"}, "/etc/etcd/pki"); got != "etcdadm certs renew all" {
 		t.Error(got)
 	}
 }
@@ -231,7 +231,7 @@ func TestRenew(t *testing.T) {
 	s := made(t, "a", time.Hour)
 	r := do(t, words("certs renew all", s.Dir)...)
 	r.want(t, 0, "apiserver-etcd-client  20", "etcdadm kubeadm bundle --certs-dir="+s.Dir)
-	if pkis := pki.ObserveMachine(pki.MachineSpec{Dir: s.Dir, Name: "a", Address: "127.0.0.1"},
+	if pkis := certs.ObserveMachine(certs.MachineSpec{Dir: s.Dir, Name: "a", Address: "127.0.0.1"},
 		time.Now()); !pkis.Complete() {
 		t.Errorf("%+v", pkis)
 	}
@@ -242,7 +242,7 @@ func TestRenew(t *testing.T) {
 		time.Until(list.Renewed[0].NotAfter) > 48*time.Hour {
 		t.Errorf("%v %+v", err, r)
 	}
-	all, err := pki.Expiries(s.Dir, time.Now())
+	all, err := certs.Expiries(s.Dir, time.Now())
 	if err != nil || !slices.Contains(all[0].SANs, "lb.example.com") || !slices.Contains(all[0].SANs, "10.1.1.1") ||
 		slices.Contains(all[1].SANs, "10.1.1.1") {
 		t.Errorf("%v %+v", err, all)
@@ -317,7 +317,7 @@ func TestRenewFailures(t *testing.T) {
 			err: "machine's address is missing", tip: "--bind-address=IP",
 		},
 		"no name to copy": {args: "renew peer --bind-address=127.0.0.1", change: func(t *testing.T, dir string) {
-			for _, name := range pki.MachinePairs() {
+			for _, name := range certs.MachinePairs() {
 				move(t, dir+"/"+name+".crt", dir+"/"+name+".x")
 			}
 		}, code: 1, err: "member's name is missing", tip: "--name=NAME"},
@@ -404,7 +404,7 @@ func TestConfigurationFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	do(t, "certs", "renew", "server", "--config="+file).want(t, 0, "server", "")
-	all, err := pki.Expiries(s.Dir, time.Now())
+	all, err := certs.Expiries(s.Dir, time.Now())
 	if err != nil || !slices.Contains(all[0].SANs, "from-file.example.com") || all[0].Left() > 100*time.Hour ||
 		all[0].Left() < 99*time.Hour {
 		t.Errorf("%v %+v", err, all[0])
@@ -413,7 +413,7 @@ func TestConfigurationFile(t *testing.T) {
 		t.Error("the new key is not RSA")
 	}
 	do(t, "certs", "renew", "server", "--config="+file, "--cert-lifetime=50h").want(t, 0, "server", "")
-	if all, err := pki.Expiries(s.Dir, time.Now()); err != nil || all[0].Left() > 50*time.Hour {
+	if all, err := certs.Expiries(s.Dir, time.Now()); err != nil || all[0].Left() > 50*time.Hour {
 		t.Errorf("%v %+v", err, all[0])
 	}
 	for _, line := range []string{

@@ -1,4 +1,4 @@
-package certs
+package certificates
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
@@ -84,7 +84,7 @@ func (f clientFlags) issue(cmd *cobra.Command, name string, now time.Time) (clie
 	if err != nil {
 		return client{}, err
 	}
-	r := pki.EtcdClient(name)
+	r := certs.EtcdClient(name)
 	r.Lifetime = time.Duration(f.lifetime)
 	i, err := h.issue(r, now)
 	if err != nil {

@@ -1,4 +1,4 @@
-package certs
+package certificates
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
@@ -39,8 +39,8 @@ func onMachine(t *testing.T, found []daemons.Daemon, args ...string) run {
 func authorities(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{pki.ManagerCA, pki.ClientsCA} {
-		ca, err := pki.NewCA(pki.CASpec{CommonName: name, Lifetime: 365 * 24 * time.Hour}, time.Now())
+	for _, name := range []string{certs.ManagerCA, certs.ClientsCA} {
+		ca, err := certs.NewCA(certs.CASpec{CommonName: name, Lifetime: 365 * 24 * time.Hour}, time.Now())
 		if err == nil {
 			err = ca.Write(dir, name)
 		}
@@ -61,11 +61,11 @@ func aDaemon(t *testing.T, flags ...string) daemons.Daemon {
 // serving starts an etcd whose certificates are of the daemon's authority.
 func serving(t *testing.T, dir string) (*etcdtest.Member, string) {
 	t.Helper()
-	ca, err := pki.LoadCA(dir, pki.ClientsCA, time.Now())
+	ca, err := certs.LoadCA(dir, certs.ClientsCA, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf, err := ca.Issue(pki.Request{CommonName: "a", IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true},
+	leaf, err := ca.Issue(certs.Request{CommonName: "a", IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true},
 		time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestClientOfADaemonsEtcd(t *testing.T) {
 	two := append(one, aDaemon(t, "--pki-dir="+authorities(t)))
 	onMachine(t, two, "kubeadm", "config", "--pki-dir="+dir, "--timeout=1m").want(t, 0, "      - "+m.ClientURL+"\n", "")
 	onMachine(t, one, "kubeadm", "bundle", "--out=cp/").want(t, 0, "", "rsync -a cp/")
-	config, err := pki.ClientTLSFromFiles("cp"+KubeadmCA, "cp"+KubeadmCert, "cp"+KubeadmKey)
+	config, err := certs.ClientTLSFromFiles("cp"+KubeadmCA, "cp"+KubeadmCert, "cp"+KubeadmKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestClientOfADaemonsEtcd(t *testing.T) {
 		time.Until(pair.Leaf.NotAfter) < 364*24*time.Hour {
 		t.Errorf("%v: %s, %s", err, pair.Leaf.Subject, pair.Leaf.NotAfter)
 	}
-	if _, err := (home{dir: dir, authority: pki.ClientsCA, daemon: &daemons.Settings{
+	if _, err := (home{dir: dir, authority: certs.ClientsCA, daemon: &daemons.Settings{
 		ClientURLs: []string{m.ClientURL}}}).live(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -162,7 +162,7 @@ func TestClientOfAMemberByHand(t *testing.T) {
 	if read(t, out, "alice-ca.crt") != read(t, s.Dir, "ca.crt") {
 		t.Error("it is another authority")
 	}
-	if _, err := pki.ClientTLSFromFiles(out+"/alice-ca.crt", out+"/alice.crt", out+"/alice.key"); err != nil {
+	if _, err := certs.ClientTLSFromFiles(out+"/alice-ca.crt", out+"/alice.crt", out+"/alice.key"); err != nil {
 		t.Error(err)
 	}
 	// Nothing tells where etcd is.
@@ -224,8 +224,8 @@ func TestPersonOnADaemonsMachine(t *testing.T) {
 	t.Chdir(t.TempDir())
 	onMachine(t, one, "certs", "person", "alice", "--role=operator").want(t, 0, "issued to alice",
 		"the authorities are those of the daemon on this machine")
-	if read(t, ".", "alice-ca.crt") != read(t, dir, pki.ManagerCA+".crt") ||
-		read(t, ".", "alice-etcd-ca.crt") != read(t, dir, pki.ClientsCA+".crt") {
+	if read(t, ".", "alice-ca.crt") != read(t, dir, certs.ManagerCA+".crt") ||
+		read(t, ".", "alice-etcd-ca.crt") != read(t, dir, certs.ClientsCA+".crt") {
 		t.Error("they are of other authorities")
 	}
 	// A person and a client of one name have different authorities: neither takes the

@@ -1,4 +1,4 @@
-package certs
+package certificates
 
 import (
 	"crypto/rand"
@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 )
 
 // From requests to a machine that works, with an authority whose key is never
@@ -20,7 +20,7 @@ func TestExternalAuthority(t *testing.T) {
 	elsewhere := made(t, "elsewhere", 0)
 	dir := filepath.Join(t.TempDir(), "pki")
 	do(t, words("certs generate-csr --name=a --bind-address=10.0.0.1", dir)...).want(t, 0, "server.csr", "")
-	for _, name := range pki.MachinePairs() {
+	for _, name := range certs.MachinePairs() {
 		sign(t, elsewhere.Dir, dir, name)
 	}
 	copied(t, elsewhere.Dir, dir, "ca.crt")
@@ -29,7 +29,7 @@ func TestExternalAuthority(t *testing.T) {
 	if !matches(`server +20.* etcd +yes\n`, r.stdout) || !matches(`ca +20.* yes\n`, r.stdout) {
 		t.Error(r.stdout)
 	}
-	if issued, err := pki.IssueMachine(pki.MachineSpec{Dir: dir, Name: "a", Address: "10.0.0.1"},
+	if issued, err := certs.IssueMachine(certs.MachineSpec{Dir: dir, Name: "a", Address: "10.0.0.1"},
 		time.Now()); err != nil || len(issued) > 0 {
 		t.Errorf("issued %q, %v", issued, err)
 	}

@@ -1,4 +1,4 @@
-package certs
+package certificates
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/daemons"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
@@ -40,11 +40,11 @@ type home struct {
 
 // handHome is that of a member by hand.
 func handHome(cfg machine.Config) home {
-	return home{dir: cfg.Paths.Certificates, authority: pki.MachineCA, cfg: cfg}
+	return home{dir: cfg.Paths.Certificates, authority: certs.MachineCA, cfg: cfg}
 }
 
 // byHand reports whether it is the etcd of a member by hand.
-func (h home) byHand() bool { return h.authority == pki.MachineCA }
+func (h home) byHand() bool { return h.authority == certs.MachineCA }
 
 // homeFlags say which etcd is meant.
 type homeFlags struct {
@@ -69,7 +69,7 @@ func (f *homeFlags) home(cmd *cobra.Command) (home, error) {
 	}
 	h := handHome(cfg)
 	if f.pkiDir != "" {
-		h.dir, h.authority = f.pkiDir, pki.ClientsCA
+		h.dir, h.authority = f.pkiDir, certs.ClientsCA
 		return f.answering(h), nil
 	}
 	if _, err := operate.Variables(cfg); f.machine.Named() || !errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +88,7 @@ func (f *homeFlags) home(cmd *cobra.Command) (home, error) {
 			return h, err
 		}
 	}
-	h.dir, h.authority, h.daemon = s.PKIDir, pki.ClientsCA, &s
+	h.dir, h.authority, h.daemon = s.PKIDir, certs.ClientsCA, &s
 	tellDaemon(cmd, d)
 	return h, nil
 }
@@ -156,9 +156,9 @@ func (h home) known() ([]string, error) {
 func (h home) tls(now time.Time) (*tls.Config, error) {
 	if h.byHand() {
 		at := func(name string) string { return filepath.Join(h.dir, name) }
-		return pki.ClientTLSFromFiles(at(pki.MachineCA+".crt"), at(pki.EtcdctlPair+".crt"), at(pki.EtcdctlPair+".key"))
+		return certs.ClientTLSFromFiles(at(certs.MachineCA+".crt"), at(certs.EtcdctlPair+".crt"), at(certs.EtcdctlPair+".key"))
 	}
-	r := pki.EtcdClient(pki.EtcdClientName(pki.PersonPrefix + "etcdadm"))
+	r := certs.EtcdClient(certs.EtcdClientName(certs.PersonPrefix + "etcdadm"))
 	r.Lifetime = 24 * time.Hour
 	i, err := h.issue(r, now)
 	if err != nil {
@@ -171,12 +171,12 @@ func (h home) tls(now time.Time) (*tls.Config, error) {
 
 // An issued is a new certificate with the authority that it is from.
 type issued struct {
-	leaf pki.Leaf
-	ca   *pki.CA
+	leaf certs.Leaf
+	ca   *certs.CA
 }
 
-func (h home) issue(r pki.Request, now time.Time) (issued, error) {
-	ca, err := pki.LoadCA(h.dir, h.authority, now)
+func (h home) issue(r certs.Request, now time.Time) (issued, error) {
+	ca, err := certs.LoadCA(h.dir, h.authority, now)
 	if err != nil {
 		next := "run it on a machine of the cluster, or name the directory with " + h.authority + ".crt and " +
 			h.authority + ".key: --pki-dir=DIR"

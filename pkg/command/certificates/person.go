@@ -1,4 +1,4 @@
-package certs
+package certificates
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 )
 
@@ -21,9 +21,9 @@ const managerPKI = "/etc/kubernetes/pki/etcd-manager"
 
 // A person is what certs person has issued.
 type person struct {
-	Name     string    `json:"name"`
-	Role     pki.Role  `json:"role"`
-	NotAfter time.Time `json:"notAfter"`
+	Name     string     `json:"name"`
+	Role     certs.Role `json:"role"`
+	NotAfter time.Time  `json:"notAfter"`
 	// Cert, Key and CACert are for the daemons, the Etcd files for etcd; those are
 	// empty for a person who may only look.
 	Cert       string `json:"cert"`
@@ -53,7 +53,7 @@ On a machine where a daemon runs the authorities are those of that daemon.`,
 		Args: cobra.ExactArgs(1),
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.role, "role", string(pki.ReadOnly), "`kind` of the certificate: operator or read-only")
+	fs.StringVar(&f.role, "role", string(certs.ReadOnly), "`kind` of the certificate: operator or read-only")
 	fs.StringVar(&f.pkiDir, "pki-dir", "", "`directory` with the daemons' certificate authorities and their keys "+
 		"(default: that of the daemon on this machine, or "+managerPKI+")")
 	fs.StringVar(&f.outDir, "out-dir", ".", "`directory` to write the files to")
@@ -75,8 +75,8 @@ On a machine where a daemon runs the authorities are those of that daemon.`,
 }
 
 func (f personFlags) issue(name string, now time.Time) (person, error) {
-	p := person{Name: name, Role: pki.Role(f.role)}
-	request, err := pki.Person(name, p.Role)
+	p := person{Name: name, Role: certs.Role(f.role)}
+	request, err := certs.Person(name, p.Role)
 	if err != nil {
 		return p, cli.Usagef("%v", err)
 	}
@@ -89,16 +89,16 @@ func (f personFlags) issue(name string, now time.Time) (person, error) {
 	}
 	base := filepath.Join(f.outDir, name)
 	p.Cert, p.Key, p.CACert = base+".crt", base+".key", base+"-ca.crt"
-	if p.NotAfter, err = f.write(pki.ManagerCA, request, p.Cert, p.Key, p.CACert, now); err != nil {
+	if p.NotAfter, err = f.write(certs.ManagerCA, request, p.Cert, p.Key, p.CACert, now); err != nil {
 		return p, err
 	}
-	if p.Role != pki.Operator || f.etcdInsecure {
+	if p.Role != certs.Operator || f.etcdInsecure {
 		return p, nil
 	}
 	p.EtcdCert, p.EtcdKey, p.EtcdCACert = base+"-etcd.crt", base+"-etcd.key", base+"-etcd-ca.crt"
-	etcd := pki.EtcdClient(pki.PersonPrefix + name)
+	etcd := certs.EtcdClient(certs.PersonPrefix + name)
 	etcd.Lifetime = request.Lifetime
-	_, err = f.write(pki.ClientsCA, etcd, p.EtcdCert, p.EtcdKey, p.EtcdCACert, now)
+	_, err = f.write(certs.ClientsCA, etcd, p.EtcdCert, p.EtcdKey, p.EtcdCACert, now)
 	return p, err
 }
 
@@ -118,7 +118,7 @@ func (f *personFlags) here(cmd *cobra.Command, find finder) error {
 }
 
 // write issues one certificate and writes it, its key and its authority.
-func (f personFlags) write(authority string, r pki.Request, cert, key, caCert string, now time.Time) (
+func (f personFlags) write(authority string, r certs.Request, cert, key, caCert string, now time.Time) (
 	time.Time, error) {
 	i, err := home{dir: f.pkiDir, authority: authority}.issue(r, now)
 	if err != nil {

@@ -1,4 +1,4 @@
-package certs
+package certificates
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
@@ -23,17 +23,17 @@ const allPairs = "all"
 func renewCommand(out *cli.Output) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "renew all|NAME...", Short: "issue new certificates for this machine",
-		Long: "renew issues new certificates for the existing keys: " + strings.Join(pki.MachinePairs(), ", ") + `.
+		Long: "renew issues new certificates for the existing keys: " + strings.Join(certs.MachinePairs(), ", ") + `.
 Subject and names stay as they are; --server-cert-extra-sans, --peer-cert-extra-sans and --bind-address add to
 them. A running etcd uses the new certificates from the next connection on, without a restart.
 
 With --within=60d only those are renewed that have expired or expire within 60 days, for a timer.`,
 		Example:   "  etcdadm certs renew all\n  etcdadm certs renew all --within=60d\n  etcdadm certs renew server --server-cert-extra-sans=etcd.example.com",
-		ValidArgs: append([]string{allPairs}, pki.MachinePairs()...),
+		ValidArgs: append([]string{allPairs}, certs.MachinePairs()...),
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return &cli.UsageError{Text: "say which certificates: all, or " + strings.Join(pki.MachinePairs(), ", "),
+				return &cli.UsageError{Text: "say which certificates: all, or " + strings.Join(certs.MachinePairs(), ", "),
 					Next: "etcdadm certs renew all"}
 			case slices.Contains(args, allPairs) && len(args) == 1:
 				return nil
@@ -63,7 +63,7 @@ With --within=60d only those are renewed that have expired or expire within 60 d
 			return err
 		}
 		if len(args) == 0 {
-			return out.Print(cmd.OutOrStdout(), cli.Versioned("CertificateRenewal", renewal{[]pki.Renewed{}}),
+			return out.Print(cmd.OutOrStdout(), cli.Versioned("CertificateRenewal", renewal{[]certs.Renewed{}}),
 				func(w io.Writer) error {
 					_, err := fmt.Fprintf(w, "No certificate expires within %s: nothing is renewed.\n", span(time.Duration(within)))
 					return err
@@ -79,19 +79,19 @@ With --within=60d only those are renewed that have expired or expire within 60 d
 }
 
 // renew issues the certificates of args anew, all for none, and prints what it has issued.
-func renew(cmd *cobra.Command, out *cli.Output, cfg machine.Config, args []string, force bool) ([]pki.Renewed, error) {
+func renew(cmd *cobra.Command, out *cli.Output, cfg machine.Config, args []string, force bool) ([]certs.Renewed, error) {
 	if strangers := spec(cfg).Strangers(args, time.Now()); len(strangers) > 0 && !force {
 		return nil, cli.WithHint(
 			fmt.Errorf("no CA in %s has issued these valid certificates: %s; the other members would not accept new ones from it",
 				cfg.Paths.Certificate("ca.crt"), strings.Join(strangers, ", ")),
 			"compare ca.crt and ca.key with those of another machine; --force replaces the certificates anyway")
 	}
-	renewed, err := pki.RenewFiles(spec(cfg), args, time.Now())
+	renewed, err := certs.RenewFiles(spec(cfg), args, time.Now())
 	if len(renewed) == 0 && err != nil {
 		return nil, hinted(err)
 	}
 	text := func(w io.Writer) error { return printRenewed(w, renewed) }
-	list := renewal{append([]pki.Renewed{}, renewed...)}
+	list := renewal{append([]certs.Renewed{}, renewed...)}
 	if perr := out.Print(cmd.OutOrStdout(), cli.Versioned("CertificateRenewal", list), text); perr != nil {
 		return nil, perr
 	}
@@ -101,7 +101,7 @@ func renew(cmd *cobra.Command, out *cli.Output, cfg machine.Config, args []strin
 
 // endsStill is an error where a new certificate expires within the time, too: a timer would
 // go on without a word until its authority ends.
-func endsStill(renewed []pki.Renewed, within time.Duration) error {
+func endsStill(renewed []certs.Renewed, within time.Duration) error {
 	for _, r := range renewed {
 		if time.Until(r.NotAfter) < within {
 			return cli.WithHint(
@@ -116,7 +116,7 @@ func endsStill(renewed []pki.Renewed, within time.Duration) error {
 // they expire within a time, or cannot be read at all. Those that are missing are left
 // missing.
 func ending(dir string, names []string, within time.Duration) (list []string, err error) {
-	all, err := pki.Expiries(dir, time.Now())
+	all, err := certs.Expiries(dir, time.Now())
 	for _, e := range all {
 		asked := !e.IsCA() && (len(names) == 0 || slices.Contains(names, e.Name))
 		if asked && !e.Missing && (e.NotAfter.IsZero() || e.Left() < within) {
@@ -128,15 +128,15 @@ func ending(dir string, names []string, within time.Duration) (list []string, er
 
 // A renewal is what renew prints for programs.
 type renewal struct {
-	Renewed []pki.Renewed `json:"renewed"`
+	Renewed []certs.Renewed `json:"renewed"`
 }
 
 // A requests is what generate-csr prints for programs.
 type requests struct {
-	Requests []pki.CSR `json:"requests"`
+	Requests []certs.CSR `json:"requests"`
 }
 
-func printRenewed(w io.Writer, renewed []pki.Renewed) error {
+func printRenewed(w io.Writer, renewed []certs.Renewed) error {
 	rows := [][]string{{"CERTIFICATE", "WAS VALID UNTIL", "VALID UNTIL"}}
 	for _, r := range renewed {
 		before := "-"
@@ -149,7 +149,7 @@ func printRenewed(w io.Writer, renewed []pki.Renewed) error {
 }
 
 // afterRenewal says what is left to do.
-func afterRenewal(w io.Writer, renewed []pki.Renewed, dir string) {
+func afterRenewal(w io.Writer, renewed []certs.Renewed, dir string) {
 	var said string
 	for _, r := range renewed {
 		if r.Warning != "" && r.Warning != said {
@@ -157,9 +157,9 @@ func afterRenewal(w io.Writer, renewed []pki.Renewed, dir string) {
 			said = r.Warning
 		}
 	}
-	if slices.ContainsFunc(renewed, func(r pki.Renewed) bool { return r.Name == pki.APIServerPair }) {
+	if slices.ContainsFunc(renewed, func(r certs.Renewed) bool { return r.Name == certs.APIServerPair }) {
 		fmt.Fprintf(w, "The API servers have their own copy of %s: etcdadm kubeadm bundle%s packs it for them.\n",
-			pki.APIServerPair, dirFlag(dir))
+			certs.APIServerPair, dirFlag(dir))
 	}
 }
 
@@ -171,9 +171,9 @@ func hinted(err error) error {
 	case errors.As(err, &locked):
 		return cli.WithHint(err,
 			fmt.Sprintf("another etcdadm is running; when process %d is done, run the command again", locked.Holder))
-	case errors.Is(err, pki.ErrNoAddress):
+	case errors.Is(err, certs.ErrNoAddress):
 		return cli.WithHint(err, "name the machine's address: --bind-address=IP")
-	case errors.Is(err, pki.ErrNoName):
+	case errors.Is(err, certs.ErrNoName):
 		return cli.WithHint(err, "name the member: --name=NAME")
 	}
 	return err
@@ -190,7 +190,7 @@ flags.
 The authority signs the requests. Its certificates go into --certs-dir as NAME.crt, and its own certificate as
 ca.crt. Its key does not have to be on this machine.`,
 		Example:   "  etcdadm certs generate-csr --name=a --bind-address=10.0.0.1 --csr-dir=/root/requests",
-		ValidArgs: pki.MachinePairs(),
+		ValidArgs: certs.MachinePairs(),
 		Args:      func(_ *cobra.Command, args []string) error { return pairNames(args) },
 	}
 	flags := machineflags.Add(cmd, machineflags.Certificates)
@@ -204,11 +204,11 @@ ca.crt. Its key does not have to be on this machine.`,
 		for _, w := range s.FromFiles().Warnings() {
 			fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", cli.Plain(w))
 		}
-		csrs, err := pki.GenerateCSRs(s, dir, args...)
+		csrs, err := certs.GenerateCSRs(s, dir, args...)
 		if err != nil {
 			return hinted(err)
 		}
-		list := cli.Versioned("CertificateRequests", requests{append([]pki.CSR{}, csrs...)})
+		list := cli.Versioned("CertificateRequests", requests{append([]certs.CSR{}, csrs...)})
 		if err := out.Print(cmd.OutOrStdout(), list, func(w io.Writer) error { return printCSRs(w, csrs) }); err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ ca.crt. Its key does not have to be on this machine.`,
 	return cmd
 }
 
-func printCSRs(w io.Writer, csrs []pki.CSR) error {
+func printCSRs(w io.Writer, csrs []certs.CSR) error {
 	rows := [][]string{{"REQUEST", "SUBJECT", "NAMES", "USAGE", "CERTIFICATE GOES TO"}}
 	for _, c := range csrs {
 		subject := "CN=" + c.CommonName

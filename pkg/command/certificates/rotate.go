@@ -1,4 +1,4 @@
-package certs
+package certificates
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
@@ -27,9 +27,9 @@ Each step can be repeated, and is refused out of order. Before issue and finish 
 they are ready. Clients elsewhere (the API servers) need the new ca.crt after prepare, and a new key pair after
 issue.`
 	cmd.AddCommand(
-		stepCommand(out, pki.StepPrepare, "make or adopt the next authority, and trust both"),
-		stepCommand(out, pki.StepIssue, "issue the certificates of this machine from the next authority"),
-		stepCommand(out, pki.StepFinish, "drop the old authority"),
+		stepCommand(out, certs.StepPrepare, "make or adopt the next authority, and trust both"),
+		stepCommand(out, certs.StepIssue, "issue the certificates of this machine from the next authority"),
+		stepCommand(out, certs.StepFinish, "drop the old authority"),
 		rotationStatus(out),
 	)
 	return cmd
@@ -37,19 +37,19 @@ issue.`
 
 // A rotated is what a step prints for programs.
 type rotated struct {
-	pki.Rotated
+	certs.Rotated
 	// Next says what is to be done now.
 	Next []string `json:"next"`
 }
 
-func stepCommand(out *cli.Output, step pki.RotationStep, short string) *cobra.Command {
+func stepCommand(out *cli.Output, step certs.RotationStep, short string) *cobra.Command {
 	cmd := &cobra.Command{Use: string(step), Short: short, Args: cobra.NoArgs}
 	flags := machineflags.Add(cmd, machineflags.Certificates, machineflags.Paths)
 	expect := ""
 	cmd.Flags().StringVar(&expect, "expect-ca", "",
 		"`fingerprint` of the new authority: refuse any other, and never make one")
 	check := trustCheck{step: step}
-	if step != pki.StepPrepare {
+	if step != certs.StepPrepare {
 		check.addFlags(cmd.Flags())
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -61,12 +61,12 @@ func stepCommand(out *cli.Output, step pki.RotationStep, short string) *cobra.Co
 		if err != nil {
 			return err
 		}
-		if step != pki.StepPrepare {
+		if step != certs.StepPrepare {
 			if err := check.run(cmd.Context(), cfg, cmd.ErrOrStderr()); err != nil {
 				return err
 			}
 		}
-		r, err := pki.RotateCA(spec(cfg), step, expect, time.Now())
+		r, err := certs.RotateCA(spec(cfg), step, expect, time.Now())
 		if err != nil {
 			return hinted(err)
 		}
@@ -108,32 +108,32 @@ func printRotated(w io.Writer, r rotated) error {
 }
 
 // next says what has to follow a step.
-func next(r pki.Rotated, cfg machine.Config) []string {
+func next(r certs.Rotated, cfg machine.Config) []string {
 	dir := cfg.Paths.Certificates
-	again := func(step pki.RotationStep) string {
+	again := func(step certs.RotationStep) string {
 		return fmt.Sprintf("etcdadm certs rotate-ca %s%s --expect-ca=%s", step, dirFlag(dir), r.Fingerprint)
 	}
 	bundle := "etcdadm kubeadm bundle" + dirFlag(dir)
 	restart := "restart etcd on this machine, unless it was restarted after ca.crt changed: " + restartLine(cfg)
 	switch {
-	case r.Step == pki.StepPrepare && r.State == pki.RotationPrepared:
+	case r.Step == certs.StepPrepare && r.State == certs.RotationPrepared:
 		return []string{
 			restart,
 			fmt.Sprintf("on each other machine: copy ca-next.crt and ca-next.key from %s of this one; then %s, and restart "+
-				"etcd, one machine at a time", dir, again(pki.StepPrepare)),
+				"etcd, one machine at a time", dir, again(certs.StepPrepare)),
 			"give the new ca.crt to the clients, and restart them: for API servers " + bundle,
-			"then on each machine: " + again(pki.StepIssue),
+			"then on each machine: " + again(certs.StepIssue),
 		}
-	case r.Step == pki.StepIssue && r.State == pki.RotationIssued:
+	case r.Step == certs.StepIssue && r.State == certs.RotationIssued:
 		return []string{
-			"on each other machine: " + again(pki.StepIssue) + "; etcd is not restarted",
-			"give the new " + pki.APIServerPair + " to the API servers: " + bundle,
-			"then on each machine: " + again(pki.StepFinish),
+			"on each other machine: " + again(certs.StepIssue) + "; etcd is not restarted",
+			"give the new " + certs.APIServerPair + " to the API servers: " + bundle,
+			"then on each machine: " + again(certs.StepFinish),
 		}
-	case r.Step == pki.StepFinish && r.Restart:
+	case r.Step == certs.StepFinish && r.Restart:
 		return []string{
 			restart + "; until then it trusts the old authority",
-			"on each other machine: " + again(pki.StepFinish) + ", and restart etcd, one machine at a time",
+			"on each other machine: " + again(certs.StepFinish) + ", and restart etcd, one machine at a time",
 			"give the new ca.crt to the clients: for API servers " + bundle,
 		}
 	}
@@ -158,7 +158,7 @@ func rotationStatus(out *cli.Output) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := pki.CheckRotation(cfg.Paths.Certificates, time.Now())
+		r, err := certs.CheckRotation(cfg.Paths.Certificates, time.Now())
 		if err != nil {
 			return err
 		}
@@ -175,14 +175,14 @@ func rotationStatus(out *cli.Output) *cobra.Command {
 }
 
 // due is the step that follows from a state.
-func due(s pki.RotationState) string {
+func due(s certs.RotationState) string {
 	switch s {
-	case pki.RotationPreparing:
-		return string(pki.StepPrepare)
-	case pki.RotationPrepared, pki.RotationIssuing:
-		return string(pki.StepIssue)
-	case pki.RotationIssued:
-		return string(pki.StepFinish)
+	case certs.RotationPreparing:
+		return string(certs.StepPrepare)
+	case certs.RotationPrepared, certs.RotationIssuing:
+		return string(certs.StepIssue)
+	case certs.RotationIssued:
+		return string(certs.StepFinish)
 	}
 	return ""
 }

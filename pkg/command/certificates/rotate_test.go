@@ -1,4 +1,4 @@
-package certs
+package certificates
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
@@ -42,8 +42,8 @@ func TestRotateCA(t *testing.T) {
 	}
 	ca := read(t, s.Dir, "ca-next.crt")
 	r = step("status -o json")
-	var status pki.Rotation
-	if err := json.Unmarshal([]byte(r.stdout), &status); err != nil || status.State != pki.RotationPrepared ||
+	var status certs.Rotation
+	if err := json.Unmarshal([]byte(r.stdout), &status); err != nil || status.State != certs.RotationPrepared ||
 		len(status.Next) != 64 || len(status.OldLeaves) != 4 {
 		t.Errorf("%v %+v", err, r)
 	}
@@ -153,7 +153,7 @@ func TestRotationOfARealCluster(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	a, b := newMember(t, "a"), newMember(t, "b")
-	if err := pki.CreateMachineCA(a.MachineSpec, time.Now()); err != nil {
+	if err := certs.CreateMachineCA(a.MachineSpec, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	copied(t, a.Dir, b.Dir, "ca.crt", "ca.key")
@@ -197,7 +197,7 @@ func TestRotationOfARealCluster(t *testing.T) {
 }
 
 type member struct {
-	pki.MachineSpec
+	certs.MachineSpec
 	dir  string
 	etcd *etcdtest.Member
 }
@@ -205,7 +205,7 @@ type member struct {
 func newMember(t *testing.T, name cluster.NodeName) *member {
 	t.Helper()
 	dir := t.TempDir()
-	m := &member{MachineSpec: pki.MachineSpec{Dir: filepath.Join(dir, "pki"), Name: name, Address: testport.Local},
+	m := &member{MachineSpec: certs.MachineSpec{Dir: filepath.Join(dir, "pki"), Name: name, Address: testport.Local},
 		dir: dir, etcd: etcdtest.New(t, string(name))}
 	file := func(name string) string { return filepath.Join(m.Dir, name) }
 	m.etcd.SecurePeers(etcdtest.Pair{Cert: file("peer.crt"), Key: file("peer.key"), CA: file("ca.crt")})

@@ -1,4 +1,4 @@
-package certs
+package certificates
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
@@ -23,7 +23,7 @@ import (
 // A trustCheck asks the members whether a step of a rotation may be done here:
 // the files of this machine cannot tell whether another etcd was restarted.
 type trustCheck struct {
-	step      pki.RotationStep
+	step      certs.RotationStep
 	endpoints []string
 	skip      bool
 	timeout   time.Duration
@@ -41,7 +41,7 @@ func (c *trustCheck) run(ctx context.Context, cfg machine.Config, warn io.Writer
 		return nil
 	}
 	dir := cfg.Paths.Certificates
-	r, err := pki.CheckRotation(dir, time.Now())
+	r, err := certs.CheckRotation(dir, time.Now())
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (c *trustCheck) run(ctx context.Context, cfg machine.Config, warn io.Writer
 				"name them with --endpoints, or skip the check with --skip-trust-check")
 		}
 	}
-	probe, err := pki.TrustProbe(dir, c.step, time.Now())
+	probe, err := certs.TrustProbe(dir, c.step, time.Now())
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (c *trustCheck) run(ctx context.Context, cfg machine.Config, warn io.Writer
 
 func (c *trustCheck) hint() string {
 	first := "run etcdadm certs rotate-ca prepare on all machines, and restart etcd on each"
-	if c.step == pki.StepFinish {
+	if c.step == certs.StepFinish {
 		first = "run etcdadm certs rotate-ca issue on all machines"
 	}
 	return first + "; if members are gone for good, name the others with --endpoints"
@@ -97,7 +97,7 @@ func (c *trustCheck) ask(ctx context.Context, endpoint string, probe *tls.Config
 	var unknown x509.UnknownAuthorityError
 	var op *net.OpError
 	switch {
-	case errors.As(err, &unknown) && c.step == pki.StepFinish:
+	case errors.As(err, &unknown) && c.step == certs.StepFinish:
 		return fmt.Errorf("%s still has a certificate of the old authority", endpoint)
 	case errors.As(err, &unknown):
 		return fmt.Errorf("%s has a certificate of an authority that is neither the old nor the new one", endpoint)

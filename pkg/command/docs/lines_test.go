@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/backup"
 	"github.com/etcdadm/etcdadm/pkg/command/ctl"
 	"github.com/etcdadm/etcdadm/pkg/command/etcdadm"
+	"github.com/etcdadm/etcdadm/pkg/command/etcdbackup"
 	"github.com/etcdadm/etcdadm/pkg/command/manager"
 )
 
@@ -24,7 +24,7 @@ func programs() map[string]*cobra.Command {
 		"etcdadm":          etcdadm.New(nil, etcdadm.Parts()...),
 		"etcd-manager":     manager.New(nil),
 		"etcd-manager-ctl": ctl.New(),
-		"etcd-backup":      backup.New(),
+		"etcd-backup":      etcdbackup.New(),
 	}
 }
 

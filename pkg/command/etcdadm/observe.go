@@ -12,7 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
-	"github.com/etcdadm/etcdadm/pkg/command/machine"
+	"github.com/etcdadm/etcdadm/pkg/command/machines"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
@@ -26,7 +26,7 @@ plan --observation reads that.`,
 		Args: cobra.NoArgs,
 	}
 	out := cli.AddOutput(cmd, cli.JSON, cli.YAML)
-	here := machine.AddStatus(cmd, out)
+	here := machines.AddStatus(cmd, out)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if managed, err := t.managed(cmd); err != nil {
 			return err
@@ -52,7 +52,7 @@ func (t *tool) statusCommand() *cobra.Command {
 instead; "etcd-manager-ctl status" prints what their coordinator published last.`,
 		Args: cobra.NoArgs,
 	}
-	here := machine.AddStatus(t.connected(cmd), t.out)
+	here := machines.AddStatus(t.connected(cmd), t.out)
 	check := render.AddCheck(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if managed, err := t.managed(cmd); err != nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/command/auto"
-	"github.com/etcdadm/etcdadm/pkg/command/certs"
+	"github.com/etcdadm/etcdadm/pkg/command/certificates"
 	"github.com/etcdadm/etcdadm/pkg/command/client"
 	"github.com/etcdadm/etcdadm/pkg/command/config"
 	"github.com/etcdadm/etcdadm/pkg/command/docs"
-	"github.com/etcdadm/etcdadm/pkg/command/handover"
-	"github.com/etcdadm/etcdadm/pkg/command/machine"
+	"github.com/etcdadm/etcdadm/pkg/command/handovers"
+	"github.com/etcdadm/etcdadm/pkg/command/machines"
 	"github.com/etcdadm/etcdadm/pkg/command/manifest"
-	"github.com/etcdadm/etcdadm/pkg/command/migrate"
+	"github.com/etcdadm/etcdadm/pkg/command/migrations"
 	"github.com/etcdadm/etcdadm/pkg/command/release"
 	"github.com/etcdadm/etcdadm/pkg/command/run"
 	"github.com/etcdadm/etcdadm/pkg/command/term"
@@ -25,9 +25,9 @@ import (
 func Parts() []*cobra.Command {
 	return slices.Concat(
 		group("machine",
-			machine.NewInit(program), machine.NewJoin(program), machine.NewReset(program), machine.NewRemove(),
-			machine.NewInfo(), machine.NewPreflight(), machine.NewUpgrade(),
-			certs.New(), certs.NewKubeadm(), config.New(), release.New(), run.New(), handover.New(program), migrate.New(),
+			machines.NewInit(program), machines.NewJoin(program), machines.NewReset(program), machines.NewRemove(),
+			machines.NewInfo(), machines.NewPreflight(), machines.NewUpgrade(),
+			certificates.New(), certificates.NewKubeadm(), config.New(), release.New(), run.New(), handovers.New(program), migrations.New(),
 			term.New(),
 		),
 		group("etcd", client.New()...),

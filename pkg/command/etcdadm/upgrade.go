@@ -12,7 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/command/machine"
+	"github.com/etcdadm/etcdadm/pkg/command/machines"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
@@ -69,7 +69,7 @@ each line is for one machine, which the comment above it names.`,
 	cmd.Flags().StringVar(&f.version, "to", "", "the `version` that the members are to run (default: that of the spec)")
 	cmd.Flags().BoolVar(&f.restore, "allow-restore", false,
 		"plan as if an operator had allowed a restore with etcd-manager-ctl configure-cluster --allow-restore")
-	here := machine.AddUpgradePlan(cmd)
+	here := machines.AddUpgradePlan(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if f.file != "" {
 			spec, obs, err := f.read(cmd.InOrStdin())

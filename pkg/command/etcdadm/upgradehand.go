@@ -10,22 +10,22 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
-	"github.com/etcdadm/etcdadm/pkg/command/machine"
+	"github.com/etcdadm/etcdadm/pkg/command/machines"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	host "github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
 // A handPlan is the plan of a change of version of a cluster without daemons: the same
 // for programs, and whose machine each line is for.
 type handPlan struct {
 	upgradePlan
-	Steps []host.UpgradeStep `json:"steps"`
+	Steps []machine.UpgradeStep `json:"steps"`
 }
 
 // byHand returns what is seen of the member on this machine, nil where daemons are to be
 // asked, or where there is none.
-func (t *tool) byHand(cmd *cobra.Command, here *machine.UpgradePlan) (*machine.UpgradeLook, error) {
+func (t *tool) byHand(cmd *cobra.Command, here *machines.UpgradePlan) (*machines.UpgradeLook, error) {
 	managed, err := t.managed(cmd)
 	if err != nil || managed || t.connect.given(cmd.Flags()) {
 		return nil, err
@@ -34,7 +34,7 @@ func (t *tool) byHand(cmd *cobra.Command, here *machine.UpgradePlan) (*machine.U
 }
 
 // upgradeByHand prints the plan for the machines of a cluster without daemons.
-func (t *tool) upgradeByHand(cmd *cobra.Command, look *machine.UpgradeLook, version string) error {
+func (t *tool) upgradeByHand(cmd *cobra.Command, look *machines.UpgradeLook, version string) error {
 	if version == "" {
 		return &cli.UsageError{Text: "which version the members are to run is not said", Next: "--to=3.6.16"}
 	}
@@ -53,8 +53,8 @@ func (t *tool) upgradeByHand(cmd *cobra.Command, look *machine.UpgradeLook, vers
 	return p.Err()
 }
 
-func newHandPlan(look *machine.UpgradeLook, to etcdversion.Version, made host.UpgradePlan) handPlan {
-	p := handPlan{Steps: append([]host.UpgradeStep{}, made.Steps...)}
+func newHandPlan(look *machines.UpgradeLook, to etcdversion.Version, made machine.UpgradePlan) handPlan {
+	p := handPlan{Steps: append([]machine.UpgradeStep{}, made.Steps...)}
 	p.To, p.Versions = to, append([]etcdversion.Version{}, made.Versions...)
 	p.upgradePlan.Steps = render.Steps{
 		Converged: made.Done, Operations: []string{}, Holds: append([]plan.Hold{}, made.Holds...), Warnings: made.Warnings,
@@ -77,7 +77,7 @@ func newHandPlan(look *machine.UpgradeLook, to etcdversion.Version, made host.Up
 		}
 	}
 	if len(p.Operations) > 0 {
-		p.Warnings = append(p.Warnings, "whether there is a fresh backup is not known here; first: "+host.SaveLine(to))
+		p.Warnings = append(p.Warnings, "whether there is a fresh backup is not known here; first: "+machine.SaveLine(to))
 	}
 	return p
 }

@@ -1,7 +1,7 @@
-// Package backup is the command line of etcd-backup, which backs up any etcd
+// Package etcdbackup is the command line of etcd-backup, which backs up any etcd
 // into a backup store. It takes every flag of the existing etcd-backup, with one
 // dash or two, and some of its own.
-package backup
+package etcdbackup
 
 import (
 	"context"

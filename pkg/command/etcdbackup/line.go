@@ -1,4 +1,4 @@
-package backup
+package etcdbackup
 
 import (
 	"path/filepath"

@@ -1,6 +1,6 @@
-// Package handover has the command of etcdadm that hands a machine's etcd to
+// Package handovers has the command of etcdadm that hands a machine's etcd to
 // etcd-manager and back.
-package handover
+package handovers
 
 import (
 	"errors"

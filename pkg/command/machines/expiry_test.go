@@ -1,4 +1,4 @@
-package machine
+package machines
 
 import (
 	"os"
@@ -7,16 +7,16 @@ import (
 	"testing"
 	"time"
 
-	pki "github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/certs"
 )
 
 // issued makes the certificates of the machine as of a time.
-func issued(t *testing.T, s pki.MachineSpec, at time.Time) {
+func issued(t *testing.T, s certs.MachineSpec, at time.Time) {
 	t.Helper()
-	if err := pki.CreateMachineCA(s, at); err != nil {
+	if err := certs.CreateMachineCA(s, at); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pki.IssueMachine(s, at); err != nil {
+	if _, err := certs.IssueMachine(s, at); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -26,27 +26,27 @@ func issued(t *testing.T, s pki.MachineSpec, at time.Time) {
 // without.
 func TestStatusTellsExpiredCertificates(t *testing.T) {
 	const day = 24 * time.Hour
-	withoutKey := func(t *testing.T, s pki.MachineSpec) {
+	withoutKey := func(t *testing.T, s certs.MachineSpec) {
 		t.Helper()
 		if err := os.Remove(filepath.Join(s.Dir, "ca.key")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	anew := func(lifetime, age time.Duration) func(*testing.T, pki.MachineSpec) {
-		return func(t *testing.T, s pki.MachineSpec) {
+	anew := func(lifetime, age time.Duration) func(*testing.T, certs.MachineSpec) {
+		return func(t *testing.T, s certs.MachineSpec) {
 			t.Helper()
 			if err := os.Remove(filepath.Join(s.Dir, "peer.crt")); err != nil {
 				t.Fatal(err)
 			}
 			s.Lifetime = lifetime
-			if _, err := pki.IssueMachine(s, time.Now().Add(-age)); err != nil {
+			if _, err := certs.IssueMachine(s, time.Now().Add(-age)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	for name, tc := range map[string]struct {
 		life, caLife, age time.Duration
-		change            func(*testing.T, pki.MachineSpec)
+		change            func(*testing.T, certs.MachineSpec)
 		want              string
 	}{
 		"good": {life: 300 * day, caLife: 3000 * day, want: `ok +the authority is valid until 20\d\d-\d\d-\d\d\n`},
@@ -69,7 +69,7 @@ func TestStatusTellsExpiredCertificates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := below(t)
-			s := pki.MachineSpec{Dir: dir + "/pki", Name: "b", Address: "127.0.0.1", Lifetime: tc.life, CALifetime: tc.caLife}
+			s := certs.MachineSpec{Dir: dir + "/pki", Name: "b", Address: "127.0.0.1", Lifetime: tc.life, CALifetime: tc.caLife}
 			issued(t, s, time.Now().Add(-tc.age))
 			// It has a member.
 			if err := os.MkdirAll(dir+"/data/member", 0o700); err != nil {

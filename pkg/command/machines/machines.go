@@ -1,6 +1,6 @@
-// Package machine has the commands of etcdadm that work on the machine they
+// Package machines has the commands of etcdadm that work on the machine they
 // run on: init, join, reset, remove, and those that observation.
-package machine
+package machines
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package machine
+package machines
 
 import (
 	"github.com/spf13/cobra"

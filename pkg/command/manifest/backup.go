@@ -14,7 +14,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/backup/backupagent"
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/backup"
+	"github.com/etcdadm/etcdadm/pkg/command/etcdbackup"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 )
 
@@ -65,7 +65,7 @@ func newBackup() *cobra.Command {
 			if err := unused(cmd.Flags(), as.String()); err != nil {
 				return err
 			}
-			line, err := backup.ParseLine(args)
+			line, err := etcdbackup.ParseLine(args)
 			if err != nil {
 				return fmt.Errorf("etcd-backup: %w", err)
 			}
@@ -99,7 +99,7 @@ func unused(fs *pflag.FlagSet, as string) error {
 	return wrong
 }
 
-func (o backupOptions) render(as string, l backup.Line) (string, error) {
+func (o backupOptions) render(as string, l etcdbackup.Line) (string, error) {
 	probe, err := backupProbe(l.Metrics)
 	switch {
 	case err != nil:
@@ -133,7 +133,7 @@ func (o backupOptions) render(as string, l backup.Line) (string, error) {
 	return pod.Manifest()
 }
 
-func (o backupOptions) unit(l backup.Line) (string, error) {
+func (o backupOptions) unit(l etcdbackup.Line) (string, error) {
 	u := initfiles.ProgramUnit{
 		Description: "backups of the etcd cluster " + l.ClusterName,
 		Page:        "https://github.com/etcdadm/etcdadm/blob/master/docs/etcd-backup.md",
@@ -157,7 +157,7 @@ var ownDirs = []string{
 // backupMounts are the directories of the machine that the flags name. Whole
 // directories are mounted: of a file alone the pod would never see the next one
 // of its name, and certificates are renewed that way.
-func backupMounts(l backup.Line) ([]initfiles.Mount, error) {
+func backupMounts(l etcdbackup.Line) ([]initfiles.Mount, error) {
 	var dirs []string
 	for _, file := range l.Files {
 		if dir := filepath.Dir(file); dir != l.Dir {

@@ -1,6 +1,6 @@
-// Package migrate is the command that makes a backup of the data directory of an etcd 2,
+// Package migrations is the command that makes a backup of the data directory of an etcd 2,
 // or of an early etcd 3.
-package migrate
+package migrations
 
 import (
 	"cmp"
