@@ -3,6 +3,7 @@ package hygiene
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -236,6 +237,9 @@ func against(from, to string) string {
 			return "a decision or leaf depends on nothing outside the project and the standard library"
 		}
 		return ""
+	}
+	if layer == Command && path.Base(from) == path.Base(to) {
+		return "a package of commands has another name than what it is made of"
 	}
 	target := family(strings.TrimPrefix(to, Prefix))
 	if target == source || layer == EndToEnd || allowed(source, target) {

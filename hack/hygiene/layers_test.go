@@ -37,6 +37,7 @@ func TestImportRules(t *testing.T) {
 		{"joins may not use the loop", "pkg/node/apply", Prefix + "pkg/daemon/reconcile", "go down"},
 		{"the loop may not use the command line", "pkg/daemon/reconcile", Prefix + "pkg/command/manager", "go down"},
 		{"the command line may use all below", "pkg/command/manager", Prefix + "pkg/daemon/reconcile", ""},
+		{"the command line may not be called like what it uses", "pkg/command/certs", Prefix + "pkg/certs", "another name"},
 		{"the command line may use cobra", "pkg/command/ctl", "github.com/spf13/cobra", ""},
 		{"the loop may not use cobra", "pkg/daemon/reconcile", "github.com/spf13/cobra", "knows about flags"},
 		{"a name that begins alike is another", "pkg/plans", "fmt", "not in the table"},

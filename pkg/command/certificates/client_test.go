@@ -65,7 +65,8 @@ func serving(t *testing.T, dir string) (*etcdtest.Member, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf, err := ca.Issue(certs.Request{CommonName: "a", IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true},
+	leaf, err := ca.Issue(
+		certs.Request{CommonName: "a", IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true},
 		time.Now())
 	if err != nil {
 		t.Fatal(err)

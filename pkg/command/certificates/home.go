@@ -156,7 +156,8 @@ func (h home) known() ([]string, error) {
 func (h home) tls(now time.Time) (*tls.Config, error) {
 	if h.byHand() {
 		at := func(name string) string { return filepath.Join(h.dir, name) }
-		return certs.ClientTLSFromFiles(at(certs.MachineCA+".crt"), at(certs.EtcdctlPair+".crt"), at(certs.EtcdctlPair+".key"))
+		return certs.ClientTLSFromFiles(
+			at(certs.MachineCA+".crt"), at(certs.EtcdctlPair+".crt"), at(certs.EtcdctlPair+".key"))
 	}
 	r := certs.EtcdClient(certs.EtcdClientName(certs.PersonPrefix + "etcdadm"))
 	r.Lifetime = 24 * time.Hour
