@@ -79,3 +79,33 @@ func TestTheWayOfKops(t *testing.T) {
 		})
 	}
 }
+
+// With an image of etcd of the operator's own, a machine has exactly one patch. The spec
+// changes first; each machine that comes has the new one only, and runs its member with it.
+// So it is on the way back.
+func TestTheWayOfKopsWithOnePatch(t *testing.T) {
+	t.Parallel()
+	o := options(t, quick...)
+	all := o.EtcdDirs
+	o.EtcdDirs = layout(t, all, false, map[string][]string{"3.6.11": nil})
+	c := harness.New(t.Context(), t, o)
+	c.Found(3, "3.6.11", "a", "b", "c")
+	w := c.Write()
+	w.Watch()
+	w.WaitMore(harness.Soon, 10)
+	for _, want := range []string{"3.6.12", "3.6.11"} {
+		c.SetSpec(3, want)
+		c.WaitHold(harness.Soon, "binary-missing")
+		dirs := layout(t, all, false, map[string][]string{want: nil})
+		for _, n := range c.Nodes() {
+			n.Stop()
+			n.EtcdDirs = dirs
+			n.Start()
+			c.WaitVoters(harness.Soon, 3)
+			w.WaitMore(harness.Soon, 10)
+		}
+		runs(t, c, want)
+		answers(t, c, want)
+		w.WaitMore(harness.Soon, 10)
+	}
+}

@@ -48,8 +48,10 @@ var layers = map[string]Layer{
 	"pkg/testing/existing":    Edge,
 	"pkg/testing/testchild":   Leaf,
 	"pkg/testing/testport":    Leaf,
+	"pkg/testing/testproxy":   Leaf,
 	"pkg/testing/testpty":     Leaf,
 	"pkg/testing/testwait":    Leaf,
+	"pkg/internal/proxies":    Leaf,
 	"pkg/internal/wait":       Leaf,
 
 	"pkg/internal/bytesize":  Pure,

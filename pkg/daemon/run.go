@@ -22,6 +22,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -178,7 +179,7 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 	})
 	o := apply.LocalOptions{
 		Name: d.name, DataDir: d.c.DataDir, URLs: urls, ListenAddress: d.c.EtcdAddress, MetricsURLs: metricsURLs,
-		UserEnv: d.c.UserEnv, Names: d.hosts.write,
+		UserEnv: d.c.UserEnv, Names: d.hosts.write, OtherPatch: d.otherPatch,
 		State: d.state, LeaseVoter: voter, Proc: d.proc, Bin: etcdbin.Finder{Dirs: d.c.EtcdDirs},
 		Backups:   backupTaker{store: d.store, cluster: d.c.ClusterName, how: d.c.Backups, spec: d.spec},
 		Inspector: inspector{d.store, d.c.Backups, string(d.name), d.c.EtcdDirs, d.c.Backups.TempDir, d.log},
@@ -211,6 +212,10 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 		d.log.Error("etcd cannot be started from this disk", "error", err)
 	}
 	return nil
+}
+
+func (d *Daemon) otherPatch(v etcdversion.Version, path string) {
+	d.log.Warn("there is no etcd of the member's version here; another patch of it is started", "version", v, "path", path)
 }
 
 func (d *Daemon) etcdLine(line string) {

@@ -92,6 +92,25 @@ func (w *binaryWatch) ask(ctx context.Context, list map[binaryID]string, now tim
 	w.busy = false
 }
 
+// program returns what runs a member of version v. A machine may come with its disk and
+// with one patch only, not with that by which the member was started last: kops mounts one
+// image, and the spec has changed before. Then the next later patch of the minor version
+// runs, as it does where its directory has the names of the earlier ones; an earlier one
+// only if the operator has asked for just that.
+func (l *Local) program(v etcdversion.Version, spec *cluster.Spec) (etcdbin.Binaries, error) {
+	bin, err := l.o.Bin.Find(v)
+	if err == nil {
+		return bin, nil
+	}
+	for _, has := range l.o.Bin.Versions() {
+		asked := spec != nil && has == spec.EtcdVersion
+		if has.Major == v.Major && has.Minor == v.Minor && (asked || has.Pre == "" && has.Compare(v) > 0) {
+			return l.o.Bin.Find(has)
+		}
+	}
+	return bin, err
+}
+
 // wrong says why a binary is not one of v, empty where it is, or has not said. Another
 // patch is right: kops mounts later ones so.
 func (p probed) wrong(v etcdversion.Version) string {

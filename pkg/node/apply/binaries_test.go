@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
@@ -53,6 +54,49 @@ func TestBinariesThatAreNotWhatTheyAreCalled(t *testing.T) {
 		n := h.observe()
 		return why(n, broken) == "" && slices.Contains(n.Versions, broken)
 	})
+}
+
+// A machine may have one patch only, and another one than its disk tells of. The member runs
+// a later one, and an earlier one if the operator asks for that.
+func TestAMemberRunsThePatchThatIsThere(t *testing.T) {
+	h := bootstrapped(t)
+	gone := func(versions ...etcdversion.Version) {
+		t.Helper()
+		for _, v := range versions {
+			if err := os.RemoveAll(filepath.Join(h.bins, "etcd-v"+v.String())); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var told []string
+	h.o.OtherPatch = func(v etcdversion.Version, path string) {
+		told = append(told, v.String()+" "+filepath.Base(filepath.Dir(path)))
+	}
+	gone(writes)
+	h.restart()
+	if h.pid() == 0 || !slices.Equal(told, []string{"3.6.16 etcd-v3.6.17"}) {
+		t.Fatalf("with a later patch only: process %d, told %q", h.pid(), told)
+	}
+	h.must(stop(), start(plan.StartRestart))
+	gone(newer)
+	h.close()
+	if err := h.tryStart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, h.Boot(t.Context()), "no etcd 3.6.16 on this machine")
+	wantError(t, h.do(start(plan.StartRestart)), "no etcd 3.6.16 on this machine")
+	if err := h.bootLate(t.Context()); err != nil || h.pid() != 0 {
+		t.Fatalf("an earlier patch was started unasked: %v, told %q", err, told)
+	}
+	if err := h.state.Update(nodestate.Wanted(cluster.Spec{MemberCount: 1, EtcdVersion: refuses})); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.bootLate(t.Context()); err != nil || h.pid() == 0 || told[len(told)-1] != "3.6.16 etcd-v3.6.5" {
+		t.Errorf("with the earlier patch that is asked for: %v, process %d, told %q", err, h.pid(), told)
+	}
+	if v := h.disk().Assigned.Version; v != writes {
+		t.Errorf("the version of the member is %s", v)
+	}
 }
 
 // A node tells what its member would lose with the other minor versions that it has.

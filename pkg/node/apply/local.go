@@ -73,6 +73,9 @@ type LocalOptions struct {
 	// Names, if not nil, makes the names of nodes known to this machine. It is called
 	// before a process is started.
 	Names func()
+	// OtherPatch, if not nil, is told that there are no binaries of the version that a
+	// member is to run, and which patch of it is started.
+	OtherPatch func(v etcdversion.Version, path string)
 	// Bounds hold whoever orders to what this node's own flags say.
 	Bounds Bounds
 
@@ -127,6 +130,8 @@ type Local struct {
 	settler   settler
 	late      settler
 	links     linkWatch
+	// lacking says that the member could not be started for want of binaries.
+	lacking atomic.Bool
 	// spawned is the version that was started last.
 	spawned atomic.Pointer[etcdversion.Version]
 	// serving are the peer URLs that the member was started for.

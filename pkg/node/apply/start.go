@@ -9,8 +9,10 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
@@ -25,6 +27,35 @@ func (l *Local) Boot(ctx context.Context) error {
 	defer l.leave()
 	s := l.o.State.State()
 	l.resumeStaging(ctx, s)
+	err := l.boot(ctx, s)
+	l.lacking.Store(errors.As(err, new(*etcdbin.NotFoundError)))
+	return err
+}
+
+// bootLate starts the member that could not be started for want of binaries, once there
+// are some: fetched meanwhile, or of a patch that the operator asks for by now.
+func (l *Local) bootLate(ctx context.Context) error {
+	if !l.lacking.Load() {
+		return nil
+	}
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.leave()
+	s := l.o.State.State()
+	if s.Assigned != nil && l.o.Proc.Status().State == cluster.ProcessStopped {
+		if _, err := l.program(s.Assigned.Version, s.Spec); err != nil {
+			return nil
+		}
+		if err := l.boot(ctx, s); errors.As(err, new(*TwinError)) {
+			return err
+		}
+	}
+	l.lacking.Store(false)
+	return nil
+}
+
+func (l *Local) boot(ctx context.Context, s nodestate.State) error {
 	if s.Assigned == nil || s.Assigned.Stopped {
 		return nil
 	}
@@ -55,10 +86,14 @@ func (l *Local) clearCutOff() error {
 // data is there (see Look), and is told to start again; a learner's assignment
 // is cleared and it joins again.
 func (l *Local) start(ctx context.Context, op *plan.MemberStart, leaseVoters cluster.LeaseVoters) error {
-	if _, err := l.o.Bin.Find(op.Version); err != nil {
+	s := l.o.State.State()
+	find := l.o.Bin.Find
+	if op.Mode == plan.StartRestart {
+		find = func(v etcdversion.Version) (etcdbin.Binaries, error) { return l.program(v, s.Spec) }
+	}
+	if _, err := find(op.Version); err != nil {
 		return err
 	}
-	s := l.o.State.State()
 	if err := l.mayStart(op, s); err != nil {
 		return err
 	}
@@ -171,6 +206,9 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 	if l.o.Names != nil {
 		l.o.Names()
 	}
+	if _, err := l.o.Bin.Find(s.Assigned.Version); err != nil && l.o.OtherPatch != nil {
+		l.o.OtherPatch(s.Assigned.Version, cfg.Path)
+	}
 	l.spawned.Store(&s.Assigned.Version)
 	return l.o.Proc.Start(ctx, cfg)
 }
@@ -202,7 +240,7 @@ func (l *Local) served(s nodestate.State) cluster.URLs {
 
 // command returns what runs the member that the state asks for.
 func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Config, error) {
-	bin, err := l.o.Bin.Find(s.Assigned.Version)
+	bin, err := l.program(s.Assigned.Version, s.Spec)
 	if err != nil {
 		return etcdproc.Config{}, err
 	}

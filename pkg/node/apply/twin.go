@@ -213,6 +213,9 @@ func (l *Local) Watch(ctx context.Context) error {
 		if err := l.replaced(ctx); err != nil {
 			return err
 		}
+		if err := l.bootLate(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	azblob "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
@@ -20,6 +21,7 @@ import (
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/azureblob"
 
+	"github.com/etcdadm/etcdadm/pkg/internal/proxies"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -130,12 +132,15 @@ func (c *azureConfig) open(ctx context.Context) (*blob.Bucket, error) {
 	}
 	opener := azureblob.URLOpener{ServiceURLOptions: *service,
 		MakeClient: func(at azureblob.ServiceURL, name azureblob.ContainerName) (*container.Client, error) {
-			if key == "" || account == "" {
-				return azureblob.NewDefaultClient(at, name)
-			}
 			where, err := url.JoinPath(string(at), string(name))
-			if err != nil {
+			switch known := os.Getenv("AZURE_STORAGE_ACCOUNT") != "" && key != ""; {
+			case err != nil:
 				return nil, err
+			case key != "" && account != "":
+			case !known && service.SASToken == "" && connection == "":
+				return azureDefault(where)
+			default:
+				return azureblob.NewDefaultClient(at, name)
 			}
 			shared, err := azblob.NewSharedKeyCredential(account, key)
 			if err != nil {
@@ -144,6 +149,18 @@ func (c *azureConfig) open(ctx context.Context) (*blob.Bucket, error) {
 			return container.NewClientWithSharedKeyCredential(where, shared, nil)
 		}}
 	return opener.OpenBucketURL(ctx, &url.URL{Scheme: azureblob.Scheme, Host: c.container, RawQuery: c.options.Encode()})
+}
+
+// azureDefault returns a client with Azure's default chain of credentials, as gocloud.dev
+// does, which asks for the token of the machine's own identity past any proxy.
+func azureDefault(where string) (*container.Client, error) {
+	credential, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{
+		ClientOptions: azcore.ClientOptions{Transport: proxies.Client()},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("credentials: %w", err)
+	}
+	return container.NewClient(where, credential, nil)
 }
 
 // azureKey spells keys as gocloud.dev does, of the characters that are allowed

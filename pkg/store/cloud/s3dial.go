@@ -22,6 +22,7 @@ import (
 	"github.com/aws/smithy-go"
 	"gocloud.dev/blob/s3blob"
 
+	"github.com/etcdadm/etcdadm/pkg/internal/proxies"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -79,7 +80,9 @@ func (c *s3Config) uploader(ctx context.Context) (*uploader, error) {
 func (c *s3Config) load(ctx context.Context) (aws.Config, error) {
 	// Sources of credentials keep the context.
 	ctx = context.WithoutCancel(ctx)
-	var set []func(*config.LoadOptions) error
+	// Credentials of the machine are asked for past any proxy.
+	web := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.Proxy = proxies.Of })
+	set := []func(*config.LoadOptions) error{config.WithHTTPClient(web)}
 	if c.region != "" {
 		set = append(set, config.WithRegion(c.region))
 	}

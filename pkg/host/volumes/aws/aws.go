@@ -20,6 +20,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
+	"github.com/etcdadm/etcdadm/pkg/internal/proxies"
 )
 
 // devices are the names asked for. On Nitro machines the device has another
@@ -50,15 +51,17 @@ func New(ctx context.Context, o volumes.Options) (volumes.Provider, error) {
 		return nil, err
 	}
 	// Sources of credentials keep the context.
-	cfg, err := config.LoadDefaultConfig(context.WithoutCancel(ctx))
+	cfg, err := config.LoadDefaultConfig(context.WithoutCancel(ctx), config.WithHTTPClient(web()))
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration of AWS: %w", err)
 	}
-	if cfg.HTTPClient == nil {
-		cfg.HTTPClient = awshttp.NewBuildableClient()
-	}
 	local := func(o *imds.Options) { o.HTTPClient = volumes.Local() }
 	return open(o, cfg, imds.NewFromConfig(cfg, local), os.Getenv("AWS_ENDPOINT_URL_EC2")), nil
+}
+
+// web returns a client that asks for the credentials of the machine past any proxy.
+func web() *awshttp.BuildableClient {
+	return awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.Proxy = proxies.Of })
 }
 
 // open returns the provider for an EC2 at an address of its own, "" for that of

@@ -19,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
+	"github.com/etcdadm/etcdadm/pkg/internal/proxies"
 )
 
 const metadataURL = "http://169.254.169.254/metadata/instance?api-version=2020-06-01"
@@ -61,13 +62,19 @@ func New(_ context.Context, o volumes.Options) (volumes.Provider, error) {
 func connect(c cloud.Configuration) (*arm.Client, error) {
 	o := options()
 	o.Cloud = c
-	credential, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{
-		ClientOptions: azcore.ClientOptions{Cloud: c},
-	})
+	credential, err := credential(c)
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
 	return arm.NewClient("etcdadm", "v0.0.0", credential, o)
+}
+
+// credential returns Azure's default chain, which asks for the token of the machine's own
+// identity past any proxy.
+func credential(c cloud.Configuration) (azcore.TokenCredential, error) {
+	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{
+		ClientOptions: azcore.ClientOptions{Cloud: c, Transport: proxies.Client()},
+	})
 }
 
 // options let nothing be asked again, which is done by who asks, and no

@@ -22,6 +22,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testproxy"
 )
 
 // firstLUN is that of a disk that was attached before a test.
@@ -297,5 +298,20 @@ func TestTheDiskOfAnotherDaemonStays(t *testing.T) {
 func TestFlagsAreChecked(t *testing.T) {
 	if _, err := New(t.Context(), volumes.Options{}); err == nil || !strings.Contains(err.Error(), "--volume-tag") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestTheTokenOfTheMachineIsAskedForPastAProxy(t *testing.T) {
+	for _, host := range testproxy.Hosts(t, func() {
+		c, err := credential(cloud.AzurePublic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err = c.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{"https://management.azure.com/.default"}})
+		t.Log(err)
+	}) {
+		t.Errorf("the proxy was asked for %s", host)
 	}
 }
