@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -15,18 +16,13 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/discovery"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/external"
 )
 
 // cloudVolume waits for the volume that a cloud has for this node, and mounts
 // it. The volume says who the node is.
 func (f *flags) cloudVolume(ctx context.Context, c *daemon.Config, factory volumes.Factory, log *slog.Logger) error {
-	// What is wrong with the flags is told at once, not when there is a volume.
-	check := *c
-	check.DataDir = "/"
-	if check.Address == "" {
-		check.Address, check.Multicast = "127.0.0.1", false
-	}
-	if err := check.Validate(); err != nil {
+	if err := checkEarly(*c); err != nil {
 		return err
 	}
 	host := volumes.Host{Root: "/"}
@@ -57,14 +53,74 @@ func (f *flags) cloudVolume(ctx context.Context, c *daemon.Config, factory volum
 	if err != nil {
 		return fmt.Errorf("--volume-provider=%s: %w", f.volumeProvider, err)
 	}
-	if c.DataDir, err = host.Mount(ctx, v, log, waiting); err != nil {
-		return fmt.Errorf("volume %s: %w", v.ID, err)
+	// Somebody may put right what keeps it from being mounted. A container that exits
+	// instead stops a rolling update.
+	c.DataDir, err = volumes.Again(ctx, log, "the volume cannot be mounted yet", mountPause, waiting,
+		func(ctx context.Context) (string, error) {
+			dir, err := host.Mount(ctx, v, log, waiting)
+			if err != nil {
+				err = fmt.Errorf("volume %s: %w", v.ID, err)
+			}
+			return dir, err
+		})
+	if err != nil {
+		return err
 	}
 	if c.NodeName == "" {
 		c.NodeName = v.Node
 	}
 	c.Lookup = lookupNodes(p, f.grpcPort)
 	return nil
+}
+
+// mountPause is the longest time between two tries to mount a volume, externalPause that
+// between two looks for one that somebody else mounts.
+const (
+	mountPause    = 20 * time.Second
+	externalPause = 2 * time.Second
+)
+
+// checkEarly says at once what is wrong with the flags, not when there is a volume.
+func checkEarly(c daemon.Config) error {
+	c.DataDir = "/"
+	if c.Address == "" {
+		c.Address, c.Multicast = "127.0.0.1", false
+	}
+	return c.Validate()
+}
+
+// externalVolume waits for the volume that somebody else mounts.
+func (f *flags) externalVolume(ctx context.Context, c *daemon.Config, root string, log *slog.Logger) error {
+	early := *c
+	if err := f.static(&early); err != nil {
+		return err
+	}
+	if err := checkEarly(early); err != nil {
+		return err
+	}
+	var why atomic.Value
+	why.Store("")
+	stop, err := f.serveWaiting(c, &why)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	waiting := func(s string) { why.Store(s) }
+	v, err := volumes.Again(ctx, log, "the volume is not there yet", externalPause, waiting,
+		func(context.Context) (external.Volume, error) { return external.Find(root, f.volumeTags[0]) })
+	if err != nil {
+		return err
+	}
+	c.DataDir = v.DataDir
+	c.SeedsDir = filepath.Join(root, "etc", "kubernetes", "etcd-manager", "seeds")
+	if c.NodeName == "" {
+		c.NodeName = v.Name
+	}
+	if c.Address == "" {
+		c.Address, err = volumes.Again(ctx, log, "the machine has no address yet", externalPause, waiting,
+			func(context.Context) (string, error) { return external.Address() })
+	}
+	return err
 }
 
 // lookupNodes asks a cloud for nodes, which are at this daemon's port.

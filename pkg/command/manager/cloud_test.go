@@ -16,6 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // elsewhere is a cloud whose only volume is attached to another machine.
@@ -85,6 +86,58 @@ func TestWaitingForAVolumeIsTold(t *testing.T) {
 		t.Errorf("the port is not free for the daemon: %v", err)
 	} else {
 		l.Close()
+	}
+}
+
+// unmountable is a cloud that attaches a volume whose device nobody knows.
+type unmountable struct{ elsewhere }
+
+func (unmountable) Find(context.Context) ([]volumes.Volume, error) {
+	return []volumes.Volume{{ID: "vol-1", Node: "etcd-a", Machine: "i-self", Here: true}}, nil
+}
+
+func (unmountable) Attach(_ context.Context, v volumes.Volume) (volumes.Volume, error) { return v, nil }
+
+// A container that exits over and over again stops a rolling update; one that waits, and
+// says why, does not.
+func TestWhatKeepsAVolumeAwayIsToldAndWaitedFor(t *testing.T) {
+	volumes.Register("unmountable", func(context.Context, volumes.Options) (volumes.Provider, error) {
+		return unmountable{}, nil
+	})
+	for want, args := range map[string][]string{
+		"/rootfs/mnt/disks: no such file": {"--volume-provider=external", "--volume-tag=x--", "--containerized"},
+		"volume vol-1: its device is":     {"--volume-provider=unmountable"},
+	} {
+		port := testport.Free(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		cmd := Command(func(context.Context, daemon.Config, *slog.Logger) error {
+			t.Error("the daemon runs without its volume")
+			return nil
+		})
+		cmd.SetErr(io.Discard)
+		cmd.SetArgs(append(args, "--cluster-name=etcd", "--backup-store=file:///tmp/x",
+			fmt.Sprintf("--etcd-manager-metrics-port=%d", port)))
+		done := make(chan error, 1)
+		go func() { done <- cmd.ExecuteContext(ctx) }()
+		testwait.Until(t, want, func() bool {
+			select {
+			case err := <-done:
+				t.Fatalf("%q: it ended: %v", args, err)
+			default:
+			}
+			r, err := http.Get("http://" + net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) + "/readyz")
+			if err != nil {
+				return false
+			}
+			defer r.Body.Close()
+			text, _ := io.ReadAll(r.Body)
+			return r.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(text), want)
+		})
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("%q: ended while it waited: %v", args, err)
+		}
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/external"
 )
 
 // config turns flags and environment into what the daemon runs by.
@@ -172,19 +171,7 @@ func (f *flags) volume(ctx context.Context, c *daemon.Config, log *slog.Logger) 
 	if f.containerized {
 		root = "/rootfs"
 	}
-	v, err := external.Find(root, f.volumeTags[0])
-	if err != nil {
-		return err
-	}
-	c.DataDir = v.DataDir
-	c.SeedsDir = filepath.Join(root, "etc", "kubernetes", "etcd-manager", "seeds")
-	if c.NodeName == "" {
-		c.NodeName = v.Name
-	}
-	if c.Address == "" {
-		c.Address, err = external.Address()
-	}
-	return err
+	return f.externalVolume(ctx, c, root, log)
 }
 
 // static reads --static-config: its nodes are the static list, and with their

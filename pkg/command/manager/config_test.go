@@ -145,8 +145,8 @@ func TestVolumeProviders(t *testing.T) {
 	usage(t, "--volume-provider=floppy is unknown; it is one of external and aws", "--volume-provider=floppy")
 	usage(t, "exactly one --volume-tag, 0 are given", "--volume-provider=external")
 	usage(t, "exactly one --volume-tag, 2 are given", "--volume-provider=external", "--volume-tag=a", "--volume-tag=b")
-	usage(t, "mnt/disks", "--volume-provider=external", "--volume-tag=no-such-volume--")
-	usage(t, "/rootfs/mnt/disks", "--volume-provider=external", "--volume-tag=no-such-volume--", "--containerized")
+	usage(t, "--static-config", "--volume-provider=external", "--volume-tag=no-such-volume--", "--static-config={")
+	usage(t, "--grpc-port", "--volume-provider=external", "--volume-tag=no-such-volume--", "--grpc-port=99999")
 }
 
 func TestNetworkCIDRIsForOpenStackOnly(t *testing.T) {

@@ -36,6 +36,13 @@ func (l *Lazy[T]) Get(ctx context.Context, ask func(context.Context) (T, error))
 	return v, err
 }
 
+// Forget has the value asked for again: something may have been added to it.
+func (l *Lazy[T]) Forget() {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.got = false
+}
+
 // Until asks again and again, more and more rarely, until what is asked for is
 // done, fails or is given up by the context.
 func Until(ctx context.Context, done func(context.Context) (bool, error)) error {
@@ -49,27 +56,37 @@ func Until(ctx context.Context, done func(context.Context) (bool, error)) error 
 	}
 }
 
-// Retry asks until there is an answer. Waiting is called with the error of the
+// Retry asks a cloud until there is an answer. Waiting is called with the error of the
 // last try whenever it changes, and with "" at the end.
 func Retry[T any](ctx context.Context, log *slog.Logger, waiting func(string),
 	ask func(context.Context) (T, error)) (T, error) {
+	return Again(ctx, log, "the cloud does not answer yet", longestRetry, waiting, func(ctx context.Context) (T, error) {
+		short, cancel := context.WithTimeout(ctx, callLimit)
+		defer cancel()
+		return ask(short)
+	})
+}
+
+// Again tries until it succeeds or ctx ends, with growing pauses up to longest. Each new
+// error is logged as what, and told to waiting, which is called with "" at the end.
+func Again[T any](ctx context.Context, log *slog.Logger, what string, longest time.Duration, waiting func(string),
+	try func(context.Context) (T, error)) (T, error) {
 	defer waiting("")
 	told := ""
-	for pause := firstPause; ; pause = min(2*pause, longestRetry) {
-		short, cancel := context.WithTimeout(ctx, callLimit)
-		v, err := ask(short)
-		cancel()
+	for pause := min(firstPause, longest); ; pause = min(2*pause, longest) {
+		v, err := try(ctx)
 		if err == nil {
 			return v, nil
 		}
 		if ctx.Err() != nil {
 			return v, context.Cause(ctx)
 		}
-		if why := err.Error(); why != told {
-			told = why
-			log.Warn("the cloud does not answer yet", "why", why)
-			waiting(why)
+		why := err.Error()
+		if why != told {
+			log.Warn(what, "why", why)
 		}
+		told = why
+		waiting(why) // also where it is the same: what is tried may have told something else
 		if err := wait.For(ctx, pause/2+rand.N(pause)); err != nil {
 			return v, err
 		}

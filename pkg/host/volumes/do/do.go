@@ -93,6 +93,7 @@ func (p *provider) Address(ctx context.Context) (string, error) {
 			return i.IPv4.Address, nil
 		}
 	}
+	p.self.Forget()
 	return "", errors.New("the instance metadata has no private address")
 }
 

@@ -86,10 +86,14 @@ func (f *fake) metadata(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	m := f.w.Self
+	var private []any
+	for _, a := range m.Addresses {
+		private = append(private, object{"ipv4": object{"ip_address": a}})
+	}
 	send(w, object{
 		"droplet_id": number(m.ID), "region": m.Zone,
 		"tags":       []string{"kubernetescluster:prod-example-com", "k8s-index:etcd-1"},
-		"interfaces": object{"private": []any{object{"ipv4": object{"ip_address": m.Addresses[0]}}}},
+		"interfaces": object{"private": private},
 	})
 }
 
@@ -209,6 +213,20 @@ func TestTheIndexSelects(t *testing.T) {
 	found, err := (&fake{t: t, w: w}).serve(t).Find(t.Context())
 	if err != nil || len(found) != 1 || found[0].Node != "cut-2" {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+func TestAnAddressThatComesLater(t *testing.T) {
+	self := machineOf(1, "nyc3")
+	address := self.Addresses[0]
+	self.Addresses = nil
+	p := (&fake{t: t, w: &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}}}).serve(t)
+	if a, err := p.Address(t.Context()); err == nil {
+		t.Errorf("without an address: %q", a)
+	}
+	self.Addresses = []string{address}
+	if a, err := p.Address(t.Context()); err != nil || a != address {
+		t.Errorf("%q, %v", a, err)
 	}
 }
 

@@ -76,6 +76,7 @@ func (p *provider) Address(ctx context.Context) (string, error) {
 	if a := private(s); a != "" {
 		return a, nil
 	}
+	p.self.Forget()
 	return "", fmt.Errorf("server %d is in no private network; attach it to one, or set --address", s.ID)
 }
 

@@ -212,8 +212,14 @@ func TestNoPrivateNetwork(t *testing.T) {
 	self := machineOf(1, "fsn1")
 	self.Addresses = nil
 	w := &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}}
-	a, err := (&fake{t: t, w: w}).serve(t).Address(t.Context())
+	p := (&fake{t: t, w: w}).serve(t)
+	a, err := p.Address(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "--address") {
+		t.Errorf("%q, %v", a, err)
+	}
+	// It is attached to one while the machine starts.
+	self.Addresses = []string{"10.0.0.1"}
+	if a, err := p.Address(t.Context()); err != nil || a != "10.0.0.1" {
 		t.Errorf("%q, %v", a, err)
 	}
 }
