@@ -82,7 +82,7 @@ func TestTheWayOfKops(t *testing.T) {
 
 // With an image of etcd of the operator's own, a machine has exactly one patch. The spec
 // changes first; each machine that comes has the new one only, and runs its member with it.
-// So it is on the way back.
+// The same holds when the old version is asked for again.
 func TestTheWayOfKopsWithOnePatch(t *testing.T) {
 	t.Parallel()
 	o := options(t, quick...)

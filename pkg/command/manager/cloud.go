@@ -74,7 +74,7 @@ func (f *flags) cloudVolume(ctx context.Context, c *daemon.Config, factory volum
 }
 
 // mountPause is the longest time between two tries to mount a volume, externalPause that
-// between two looks for one that somebody else mounts.
+// between two checks for one that somebody else mounts.
 const (
 	mountPause    = 20 * time.Second
 	externalPause = 2 * time.Second

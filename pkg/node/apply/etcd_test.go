@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
@@ -66,6 +67,28 @@ func (c *copier) Take(ctx context.Context, s etcdclient.Snapshotter, _ BackupOf)
 	c.Reset()
 	_, err = io.Copy(c, r)
 	return cluster.Backup{Name: "b"}, err
+}
+
+// TestTheClusterVersionBesideAPortForHTTP: where etcd serves HTTP for clients at a port of
+// its own, it tells of versions only there, and at its peer port.
+func TestTheClusterVersionBesideAPortForHTTP(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"3.5.35", "3.6.16", "3.7.3"} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			v := etcdversion.Must(text)
+			h := realHost(t, v, func(o *LocalOptions) {
+				o.UserEnv["ETCD_LISTEN_CLIENT_HTTP_URLS"] = "http://" + testport.Address(t)
+			})
+			voters := []cluster.InitialMember{{Name: "a", PeerURLs: h.o.URLs.Peer}}
+			h.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: v, Voters: voters},
+				&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: v, Peers: voters})
+			testwait.Until(h.t, "the cluster version", func() bool {
+				_, r := h.reports()
+				return r.Cluster.Minor == v.Minor
+			})
+		})
+	}
 }
 
 // TestARealMembersLife takes one member through every operation of its node.

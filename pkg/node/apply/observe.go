@@ -133,7 +133,7 @@ func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) 
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.Report(ctx)
+	r, err := l.selfReport(ctx, c, s)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +146,29 @@ func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) 
 		r.Alarms = append(r.Alarms, etcdclient.Corrupt)
 	}
 	return &r, nil
+}
+
+// selfReport asks the node's own etcd about itself. What it does not tell of the cluster version at
+// its client port it is asked for at its peer port: where etcd serves HTTP for clients at a
+// port of its own (ETCD_LISTEN_CLIENT_HTTP_URLS), the other one is for gRPC only.
+func (l *Local) selfReport(ctx context.Context, c *etcdclient.Client, s nodestate.State) (cluster.Report, error) {
+	r, err := c.Report(ctx)
+	if err != nil || !r.Cluster.IsZero() {
+		return r, err
+	}
+	p, err := l.peer()
+	if err != nil {
+		return r, nil // it stays unknown
+	}
+	defer p.Close()
+	ctx, cancel := context.WithTimeout(ctx, reasonTime)
+	defer cancel()
+	_ = anyURL(l.served(s).Peer, func(u string) error { // it stays unknown
+		v, err := p.Versions(ctx, u)
+		r.Cluster = v.Cluster
+		return err
+	})
+	return r, nil
 }
 
 // A foreignError says that what answers is not the node's own member.

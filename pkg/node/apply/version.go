@@ -257,7 +257,7 @@ func (l *Local) standing(ctx context.Context, c *etcdclient.Client, s nodestate.
 	defer cancel()
 	seen, lowest := l.told(ctx, s)
 	now := cluster.Standing{Runs: s.Assigned.Version, Seen: seen, Lowest: lowest}
-	r, err := c.Report(asking)
+	r, err := l.selfReport(asking, c, s)
 	if err != nil {
 		return now, err
 	}
