@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -262,7 +263,22 @@ func (t *tool) progress(ctx context.Context, s *store.Store) string {
 	case r.Operation != "":
 		return r.Operation
 	case len(r.Holds) > 0:
-		return r.Holds[0].Text
+		return because(r.Holds)
 	}
 	return "waiting for the coordinator"
+}
+
+// because says what is waited for. While a cluster is taken over nobody coordinates, and
+// what keeps it from being taken over says more.
+func because(holds []plan.Hold) string {
+	var causes []string
+	for _, h := range holds {
+		if h.Reason == plan.TakingOver || h.Reason == plan.ExistingDaemon {
+			causes = append(causes, h.Text)
+		}
+	}
+	if len(causes) == 0 {
+		return holds[0].Text
+	}
+	return strings.Join(causes, "; ")
 }
