@@ -4,6 +4,7 @@ package machine
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -16,25 +17,40 @@ func TestPrintedLinesOfAnUpgradeByHand(t *testing.T) {
 	found(hosts...)
 	w := startWriter(hosts...)
 	w.more(30)
-	for _, to := range []string{v36, v35} {
-		// The lead is with a, and it comes last.
+	for _, to := range []string{v37, v35} {
+		// The lead is with a, which comes last of the first version on the way.
 		hosts[0].lead()
-		out := hosts[1].ok("upgrade", "plan", "--to="+to)
+		var out string
+		eventually(t, commandTime, "a cluster version that has risen", func() error {
+			r := hosts[1].run("upgrade", "plan", "--to="+to)
+			if out = r.stdout; r.code != 0 {
+				return fmt.Errorf("%s", r)
+			}
+			return nil
+		})
 		t.Log(out)
-		lines := plannedLines(t, out, hosts)
-		if last := lines[len(lines)-1]; last.on != hosts[0] || len(lines) < 3 {
-			t.Fatalf("the leader does not come last: %s", out)
-		}
-		for _, l := range lines {
-			l.on.binaries = etcdDir(t, to)
+		joins := map[*host]int{}
+		for _, l := range plannedLines(t, out, hosts) {
+			for _, v := range versions {
+				if strings.Contains(l.text, "--version="+v) {
+					l.on.binaries = etcdDir(t, v)
+				}
+			}
 			r := l.on.shell(l.text)
 			if r.code != 0 {
 				t.Fatalf("%s: %s", l.on.name, r)
 			}
-			if moved := strings.Contains(r.stderr, "member move-leader"); moved != (l.on == hosts[0]) {
-				t.Errorf("%s: the leadership is moved: %v: %s", l.on.name, moved, r)
-			}
 			w.more(10)
+			if !strings.HasPrefix(l.text, "etcdadm join") {
+				continue
+			}
+			if joins[l.on]++; l.on == hosts[0] && joins[l.on] == 1 && (len(joins) < 3 ||
+				!strings.Contains(r.stderr, "member move-leader")) {
+				t.Errorf("the leader does not come last, or leads on: %s", r)
+			}
+			if forced := strings.Contains(r.stderr, "take a raft snapshot"); forced != strings.Contains(l.text, v37) {
+				t.Errorf("a raft snapshot is forced: %t: %s", forced, r)
+			}
 		}
 		for _, h := range hosts {
 			if h.version = to; h.serves() != to {
@@ -108,4 +124,40 @@ func TestUpgradePlanByHandForPrograms(t *testing.T) {
 	h.fails(3, []string{"hold version-differs: etcd 3.4.25 cannot be reached"}, "upgrade", "plan", "--to=3.4.25")
 	h.fails(2, []string{"--to=3.6.16"}, "upgrade", "plan")
 	h.fails(3, []string{"what etcd 9.9.9 does not tolerate is unknown"}, "upgrade", "plan", "--to=9.9.9")
+}
+
+// A change of the version that is killed before and after its steps, with what else may be
+// killed then, is ended by the same line.
+func TestKilledInAChangeOfTheVersion(t *testing.T) {
+	t.Parallel()
+	for _, f := range fates {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			hosts := newHosts(func(name string) *host { return newHost(t, name, v35) }, 2)
+			a, b := hosts[0], hosts[1]
+			found(a, b)
+			b.put("kept", "x")
+			b.lead()
+			b.program = crashing(t)
+			for _, h := range hosts {
+				h.version, h.binaries = v36, etcdDir(t, v36)
+			}
+			s := scene{h: b, args: []string{"join", "--version=" + v36, a.clientURL()}, check: func() {
+				a.wantVoters("a", "b")
+				wantKeys(map[string]string{"kept": "x"}, a, b)
+				if got := b.serves(); got != v36 {
+					t.Errorf("b runs etcd %s", got)
+				}
+			}}
+			for _, phase := range []string{"install", "start", "start", "health"} {
+				for _, place := range []string{".before", ".after"} {
+					s.crash("join." + phase + place)
+					f.what(b)
+				}
+			}
+			s.end()
+			a.ok("join", "--version="+v36, b.clientURL())
+			wantKeys(map[string]string{"kept": "x"}, a, b)
+		})
+	}
 }

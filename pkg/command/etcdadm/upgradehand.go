@@ -72,9 +72,7 @@ func newHandPlan(look *machines.UpgradeLook, to etcdversion.Version, made machin
 		p.Members = append(p.Members, v)
 	}
 	for _, s := range p.Steps {
-		if s.Line != "" {
-			p.Operations = append(p.Operations, s.Line)
-		}
+		p.Operations = append(p.Operations, s.Line)
 	}
 	if len(p.Operations) > 0 {
 		p.Warnings = append(p.Warnings, "whether there is a fresh backup is not known here; first: "+machine.SaveLine(to))
@@ -101,9 +99,7 @@ func (p handPlan) write(w io.Writer) error {
 		if last = s.On; s.Note != "" {
 			fmt.Fprintf(&b, "# %s\n", cli.Plain(s.Note))
 		}
-		if s.Line != "" {
-			fmt.Fprintln(&b, s.Line)
-		}
+		fmt.Fprintln(&b, s.Line)
 	}
 	for _, h := range p.Holds {
 		fmt.Fprintf(&b, "# %s\n", cli.Plain(h.String()))

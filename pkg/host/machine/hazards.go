@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -20,10 +21,25 @@ func (w *world) stepsUp(want, low etcdversion.Version) *Hold {
 		return nil
 	}
 	found := w.hazards(want, low)
+	if w.forces() {
+		found = slices.DeleteFunc(found, func(h cluster.Hazard) bool { return h.Kind == cluster.HazardOldLog })
+	}
 	if len(found) == 0 {
 		return nil
 	}
 	return hazardous(found, want, low)
+}
+
+// forces says that a raft snapshot comes first: the log has entries that the version
+// cannot read, and nobody writes such entries any more.
+func (w *world) forces() bool {
+	want := w.cfg.Version.Release()
+	if _, changes := w.changing(); !changes || !slices.Contains(cluster.HazardsBefore(want), cluster.HazardOldLog) {
+		return false
+	}
+	runs, seen := w.obs.Local.Version, w.obs.Remote.ClusterVersion
+	return runs.Major == want.Major && runs.Minor == want.Minor-1 && seen.Major == runs.Major && seen.Minor == runs.Minor &&
+		cluster.HazardOf(w.obs.Data.Hazards, cluster.HazardOldLog).State == cluster.HazardPresent
 }
 
 // runs says whether the member runs a version's minor version, or a later one,

@@ -21,6 +21,9 @@ func (w *world) install() (Operation, *Hold) {
 	if why := w.mayRun(); why != nil {
 		return nil, why
 	}
+	if w.forces() {
+		return &ForceSnapshot{}, w.mayRestart()
+	}
 	if w.cfg.Service.InitSystem == Kubelet && w.cfg.Snapshot.File == "" {
 		return nil, nil
 	}

@@ -52,6 +52,13 @@ func Predict(cfg Config, obs Observation, op Operation) Observation {
 		obs.Local = nil
 	case *AwaitHealth:
 		return predictHealth(cfg, obs)
+	case *ForceSnapshot:
+		obs.Data.Hazards = slices.Clone(obs.Data.Hazards)
+		for i := range obs.Data.Hazards {
+			if h := &obs.Data.Hazards[i]; h.Kind == cluster.HazardOldLog {
+				*h = cluster.Hazard{Kind: h.Kind, State: cluster.HazardAbsent}
+			}
+		}
 	case *Membership:
 		obs.Remote.Members = slices.Clone(obs.Remote.Members)
 		return predictMembership(obs, op.Operation)

@@ -93,6 +93,10 @@ type AwaitHealth struct {
 	Bootstrap bool
 }
 
+// ForceSnapshot has this machine's etcd take a raft snapshot, so that its log has nothing
+// from before it.
+type ForceSnapshot struct{}
+
 // Membership changes the member list, or who leads.
 type Membership struct{ Operation plan.Operation }
 
@@ -172,6 +176,10 @@ func (o *StartService) text() string {
 func (o *StopService) text() string { return "stop etcd" }
 
 func (o *AwaitHealth) text() string { return "wait until etcd serves" }
+
+func (o *ForceSnapshot) text() string {
+	return "have etcd take a raft snapshot: its log has entries that the next minor version cannot read"
+}
 
 func (o *Membership) text() string { return plan.Line(o.Operation) }
 

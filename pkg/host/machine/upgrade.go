@@ -28,9 +28,8 @@ type UpgradeStep struct {
 	// On is the member of the machine, URL a client URL of it.
 	On  cluster.NodeName `json:"on"`
 	URL string           `json:"url"`
-	// Line is the command line, empty where there is only something to see to; Note says
-	// what to know of it.
-	Line string `json:"line,omitempty"`
+	// Line is the command line, Note says what to know of it.
+	Line string `json:"line"`
 	Note string `json:"note,omitempty"`
 }
 
@@ -110,13 +109,8 @@ func (p *UpgradePlan) add(w *world, op plan.Operation, leader *cluster.MemberID)
 	case *plan.DowngradeCancel:
 		here.Line, here.Note = w.cfg.Paths.ControlScript()+" downgrade cancel", "a downgrade that is not wanted any more"
 		p.Steps = append(p.Steps, here)
-	case *plan.MoveLeader:
-		// join does so itself; who leads then need not be who was foreseen.
-	case *plan.MemberForceSnapshot:
-		m, _ := w.obs.Remote.member(op.ExpectMemberID)
-		cure := cluster.Hazard{Kind: cluster.HazardOldLog, State: cluster.HazardPresent}.Cure(w.cfg.Version)
-		p.Steps = append(p.Steps, UpgradeStep{On: m.Name, URL: firstURL(m),
-			Note: "its log may not have entries of before the last change when it comes to the next one, or that is refused: " + cure})
+	case *plan.MoveLeader, *plan.MemberForceSnapshot:
+		// join does so itself: who leads then need not be who was foreseen.
 	}
 }
 

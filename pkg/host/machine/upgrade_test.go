@@ -15,10 +15,6 @@ import (
 func printed(p machine.UpgradePlan) string {
 	var b strings.Builder
 	for _, s := range p.Steps {
-		if s.Line == "" {
-			fmt.Fprintf(&b, "%s: (note)\n", s.On)
-			continue
-		}
 		fmt.Fprintf(&b, "%s: %s\n", s.On, s.Line)
 	}
 	for _, h := range p.Holds {
@@ -59,7 +55,6 @@ b: etcdadm join --version=3.6.16 ` + cu + "," + au + "\n"},
 			want: "b: etcdadm join --version=3.5.36 " + bu + "\n"},
 		{name: "two minor versions up", to: "3.7.3", obs: of("3.5.35", "", self), versions: "[3.6.16 3.7.3]", want: `
 b: etcdadm join --version=3.6.16 ` + bu + `
-b: (note)
 b: etcdadm join --version=3.7.3 ` + bu + "\n"},
 		{name: "down", to: "3.5.35", obs: of("3.6.16", "3.6.0", a, self), versions: "[3.5.35]", want: `
 b: /opt/bin/etcdctl.sh downgrade enable 3.5

@@ -66,6 +66,8 @@ func (m *Machine) effect(ctx context.Context, goal machine.Goal, obs machine.Obs
 			m.left = true
 		}
 		return err
+	case *machine.ForceSnapshot:
+		return m.forceSnapshot(ctx)
 	case *machine.AwaitHealth:
 		m.beginVote(ctx, goal, obs)
 		return m.awaitHealth(ctx, goal, obs.Remote, op.Bootstrap)

@@ -1,13 +1,16 @@
 package operate
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/node/apply"
 )
 
 // A dataCheck is what was found in a member's data, as long as its files are the same.
@@ -63,6 +66,23 @@ func (m *Machine) adopt(goal machine.Goal, obs machine.Observation) bool {
 
 // Hazards checks the data of the machine's member.
 func (m *Machine) Hazards() []cluster.Hazard { return hazards.Examine(m.dataDirs()) }
+
+// snapshotDeadline is how long a raft snapshot may take to force, as for a daemon.
+const snapshotDeadline = 2 * time.Minute
+
+// forceSnapshot has the machine's etcd take a raft snapshot.
+func (m *Machine) forceSnapshot(ctx context.Context) error {
+	c, err := m.connect(machine.URLs(m.cfg).Client[:1])
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, snapshotDeadline)
+	defer cancel()
+	look := func() cluster.Hazard { return cluster.HazardOf(m.Hazards(), cluster.HazardOldLog) }
+	_, err = apply.ForceSnapshot(ctx, look, c.Propose)
+	return err
+}
 
 // dataDirs are where the member has its data.
 func (m *Machine) dataDirs() hazards.Dir {

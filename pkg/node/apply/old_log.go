@@ -109,21 +109,33 @@ func (l *Local) forceSnapshot(ctx context.Context, op *plan.MemberForceSnapshot)
 	if err != nil {
 		return err
 	}
+	found, err := ForceSnapshot(ctx, func() cluster.Hazard { return l.examineLog(s) }, c.Propose)
+	if err != nil {
+		return err
+	}
+	l.logs.mu.Lock()
+	defer l.logs.mu.Unlock()
+	l.logs.token, l.logs.found = s.Assigned.Token, found
+	return nil
+}
+
+// ForceSnapshot proposes entries without effect to a member until its log, which examine
+// reads, has no old entries any more. It returns what was found last.
+func ForceSnapshot(ctx context.Context, examine func() cluster.Hazard,
+	propose func(ctx context.Context, n int) error) (cluster.Hazard, error) {
 	for {
-		found := l.examineLog(s)
+		found := examine()
+		var err error
 		switch found.State {
 		case cluster.HazardAbsent:
-			l.logs.mu.Lock()
-			defer l.logs.mu.Unlock()
-			l.logs.token, l.logs.found = s.Assigned.Token, found
-			return nil
+			return found, nil
 		case cluster.HazardPresent:
-			err = c.Propose(ctx, proposals)
+			err = propose(ctx, proposals)
 		default: // it may be writing the snapshot
 			err = wait.For(ctx, settleTick)
 		}
 		if err != nil {
-			return fmt.Errorf("have the member take a raft snapshot: %s: %w", found, err)
+			return found, fmt.Errorf("have the member take a raft snapshot: %s: %w", found, err)
 		}
 	}
 }
