@@ -181,3 +181,45 @@ func TestDataIsComparedBeforeTheFirstMemberChanges(t *testing.T) {
 		}
 	}
 }
+
+// Before 3.7 the log is freed of what 3.5 has written, as soon as nobody writes such entries
+// any more; where the member does not serve, that is refused as before.
+func TestARaftSnapshotComesBefore37(t *testing.T) {
+	join := machine.Goal{Action: machine.Join}
+	a, self := healthy("a", 0xa, "10.0.0.1"), healthy("b", 0xb, "10.0.0.2")
+	newer := desired(func(c *machine.Config) { c.Version = etcdversion.Must("3.7.3") })
+	old := func(seen string) machine.Observation {
+		o := runs(at(a, "3.6.16"), at(self, "3.6.16"))
+		o.Local = report("3.6.16", "", seen, seen)
+		o.Remote.Lowest, o.Remote.Highest, o.Remote.ClusterVersion = v36, v36, etcdversion.Must(seen)
+		o.Binaries = machine.Binary{Etcd: v36, Etcdctl: v36, Etcdutl: v36}
+		o.Data.Hazards = cluster.NoHazards()
+		for i := range o.Data.Hazards {
+			if h := &o.Data.Hazards[i]; h.Kind == cluster.HazardOldLog {
+				h.State = cluster.HazardPresent
+			}
+		}
+		return o
+	}
+	got := steps(t, join, newer, old("3.6.0"))
+	if !strings.HasPrefix(got, "install: have etcd take a raft snapshot: its log has entries that the next minor version "+
+		"cannot read\ninstall: install etcd 3.7.3 into /opt/bin\n") || !strings.Contains(got, "start: restart etcd\n") {
+		t.Errorf("the plan is\n%s", got)
+	}
+	down := old("3.6.0")
+	down.Local, down.Service.State = nil, machine.ServiceStopped
+	mixed := old("3.5.0")
+	mixed.Remote.Members[0].Version, mixed.Remote.Lowest = etcdversion.Must("3.5.35"), etcdversion.Must("3.5.35")
+	for reason, obs := range map[string]machine.Observation{
+		"not-yet": old("3.5.0"), "version-step": mixed, "version-hazard": down,
+	} {
+		if got := steps(t, join, newer, obs); !strings.HasPrefix(got, "hold "+reason+": ") {
+			t.Errorf("%s: %s", reason, got)
+		}
+	}
+	alarmed := old("3.6.0")
+	alarmed.Remote.Members[0].Alarms = []string{"NOSPACE"}
+	if got := steps(t, join, newer, alarmed); !strings.HasPrefix(got, "hold alarm: ") {
+		t.Errorf("with an alarm: %s", got)
+	}
+}

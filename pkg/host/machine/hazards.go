@@ -27,6 +27,12 @@ func (w *world) stepsUp(want, low etcdversion.Version) *Hold {
 	if len(found) == 0 {
 		return nil
 	}
+	if _, changes := w.changing(); changes {
+		// The last change is just being finished, and the log is freed after it.
+		if why := w.ruled(); why != nil && why.Reason == NotYet {
+			return why
+		}
+	}
 	return hazardous(found, want, low)
 }
 
