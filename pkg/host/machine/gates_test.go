@@ -223,3 +223,40 @@ func TestARaftSnapshotComesBefore37(t *testing.T) {
 		t.Errorf("with an alarm: %s", got)
 	}
 }
+
+// What etcd's leader does by itself within seconds is waited for: a script goes on behind it.
+func TestWhatEtcdDoesByItselfIsWaitedFor(t *testing.T) {
+	join := machine.Goal{Action: machine.Join}
+	a, self := at(healthy("a", 0xa, "10.0.0.1"), "3.6.16"), at(healthy("b", 0xb, "10.0.0.2"), "3.6.16")
+	down := desired(func(c *machine.Config) { c.Version = etcdversion.Must("3.5.35") })
+	on36 := func(downgrade string) machine.Observation {
+		o := runs(a, self)
+		o.Local = report("3.6.16", downgrade, "3.6.0", "3.6.0")
+		o.Remote.Lowest, o.Remote.Highest, o.Remote.Downgrade = v36, v36, o.Local.Downgrade
+		o.Binaries = machine.Binary{Etcd: v36, Etcdctl: v36, Etcdutl: v36}
+		return o
+	}
+	for _, s := range []struct {
+		name   string
+		cfg    machine.Config
+		obs    machine.Observation
+		reason machine.Reason
+		wait   bool
+	}{
+		{"a downgrade that nobody has enabled", down, on36(""), machine.VersionStep, false},
+		{"one that etcd prepares", down, on36("3.5.0"), machine.VersionStep, true},
+		{"one that all have gone", desired(), on36("3.6.0"), machine.NotYet, true},
+		{"one that others have to go", desired(), on36("3.5.0"), "", false},
+	} {
+		_, why, err := machine.Plan(join, s.cfg, s.obs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why == nil {
+			why = &machine.Hold{}
+		}
+		if why.Reason != s.reason || why.Wait != s.wait {
+			t.Errorf("%s: %+v", s.name, why)
+		}
+	}
+}
