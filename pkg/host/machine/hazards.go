@@ -22,7 +22,8 @@ func (w *world) stepsUp(want, low etcdversion.Version) *Hold {
 	}
 	found := w.hazards(want, low)
 	if w.forces() {
-		found = slices.DeleteFunc(found, func(h cluster.Hazard) bool { return h.Kind == cluster.HazardOldLog })
+		old := func(h cluster.Hazard) bool { return h.Kind == cluster.HazardOldLog }
+		found = slices.DeleteFunc(found, old)
 	}
 	if len(found) == 0 {
 		return nil
@@ -44,7 +45,8 @@ func (w *world) forces() bool {
 		return false
 	}
 	runs, seen := w.obs.Local.Version, w.obs.Remote.ClusterVersion
-	return runs.Major == want.Major && runs.Minor == want.Minor-1 && seen.Major == runs.Major && seen.Minor == runs.Minor &&
+	settled := seen.Major == runs.Major && seen.Minor == runs.Minor
+	return settled && runs.Major == want.Major && runs.Minor == want.Minor-1 &&
 		cluster.HazardOf(w.obs.Data.Hazards, cluster.HazardOldLog).State == cluster.HazardPresent
 }
 
