@@ -76,7 +76,7 @@ type Policy struct {
 func DefaultPolicy() Policy {
 	return Policy{
 		Grace:           time.Minute,
-		BootstrapGrace:  30 * time.Second,
+		BootstrapGrace:  5 * time.Second,
 		LearnerTimeout:  10 * time.Minute,
 		BackupInterval:  15 * time.Minute,
 		BackupFresh:     15 * time.Minute,

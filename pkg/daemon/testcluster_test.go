@@ -84,7 +84,9 @@ func newTestCluster(t *testing.T, names string, change ...func(c *Config)) *test
 			ClusterName: "main", BackupStore: "file://" + v.store, DataDir: filepath.Join(t.TempDir(), name), NodeName: name,
 			Address: address, EtcdAddress: address, GRPCPort: 8000, Insecure: true, EtcdInsecure: true,
 			PeerURLs: []string{"https://__address__:2380"}, ClientURLs: []string{"https://__address__:4001"},
-			QuarantineURLs:    []string{"https://__address__:8001"},
+			QuarantineURLs: []string{"https://__address__:8001"},
+			// All nodes count, however slow the machine is.
+			Policy:            cluster.Policy{BootstrapGrace: 30 * time.Second},
 			DiscoveryInterval: time.Second, EtcdDirs: finder.Dirs, UserEnv: map[string]string{
 				"ETCD_UNSAFE_NO_FSYNC": "true", "ETCD_FEATURE_GATES": "InitialCorruptCheck=false",
 			},
