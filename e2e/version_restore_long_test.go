@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
@@ -83,6 +85,113 @@ func TestARestoreAfterDowngrades(t *testing.T) {
 	}
 }
 
+// One member goes to 3.4 from each version of the table from which only a restore leads there, after
+// the downgrades that it needs, and up to the next such version. Three go from the newest patch of
+// 3.5, and one from 3.7, in tests of their own.
+func TestEachVersionFromWhichOnlyARestoreLeads(t *testing.T) {
+	t.Parallel()
+	_, ways, _ := plan.Ways()
+	from := map[int][]string{}
+	for _, w := range ways {
+		if v := etcdversion.Must(w.From); w.To == v34 && strings.Contains(w.How, "restore") && w.From != v35 && w.From != v37 {
+			from[v.Minor] = append(from[v.Minor], w.From)
+		}
+	}
+	for minor, versions := range from {
+		t.Run(fmt.Sprintf("3.%d", minor), func(t *testing.T) {
+			t.Parallel()
+			c := restoring(t, quick...)
+			c.Found(1, versions[0], "a")
+			w := c.Write()
+			for _, version := range versions {
+				c.SetSpec(1, version)
+				runs(t, c, version)
+				w.WaitMore(harness.Soon, 10)
+				restoreTo34(t, c, w, version)
+			}
+		})
+	}
+}
+
+// restoreTo34 has the one member of a cluster go to 3.4, by a restore, and prints what it took.
+func restoreTo34(t *testing.T, c *harness.Cluster, w *harness.Writer, from string) {
+	t.Helper()
+	p := promise(t, c)
+	w.LongestGap()
+	began := time.Now()
+	ctl(t, c, "--etcd-version="+v34, "configure-cluster", "--allow-restore")
+	runs(t, c, v34)
+	took := time.Since(began)
+	answers(t, c, v34)
+	w.WaitMore(harness.Soon, 10)
+	t.Logf("restores: one member, %s to %s: %.1f s, of which %.1f s without an acknowledged write", from, v34,
+		took.Seconds(), w.LongestGap().Seconds())
+	p.kept(t, c)
+	nothingQueued(t, c)
+}
+
+// away has three members on the way from 3.5 to 3.4 by a restore, and returns when one of them is
+// closed to clients.
+func away(t *testing.T, o harness.Options) (*harness.Cluster, *harness.Writer, promised) {
+	t.Helper()
+	o.Restored = true
+	c := harness.New(t.Context(), t, o)
+	c.Found(3, v35, "a", "b", "c")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	p := promise(t, c)
+	ctl(t, c, "--etcd-version="+v34, "configure-cluster", "--allow-restore")
+	oneIsClosed(t, c)
+	return c, w, p
+}
+
+// oneIsClosed waits until a member is closed to clients.
+func oneIsClosed(t *testing.T, c *harness.Cluster) {
+	t.Helper()
+	eventually(t, c, "a member is closed to clients", func() error {
+		if names, err := quarantined(c); err != nil || len(names) == 0 {
+			return errors.Join(errors.New("none is"), err)
+		}
+		return nil
+	})
+}
+
+// arrived waits until that way is at its end, and nothing was lost on it.
+func arrived(t *testing.T, c *harness.Cluster, w *harness.Writer, p promised) {
+	t.Helper()
+	runs(t, c, v34)
+	answers(t, c, v34)
+	c.WaitVoters(harness.Soon, 3)
+	w.WaitMore(harness.Soon, 10)
+	p.kept(t, c)
+	nothingQueued(t, c)
+}
+
+// A machine is replaced by an empty one of its name while clients are kept away for a restore.
+func TestAMachineIsReplacedOnTheWayByARestore(t *testing.T) {
+	t.Parallel()
+	c, w, p := away(t, options(t, quick...))
+	n := c.Node("b")
+	n.LoseDisk()
+	n.Start()
+	arrived(t, c, w, p)
+}
+
+// A node is cut off while clients are kept away for a restore, and comes back.
+func TestAPartitionOnTheWayByARestore(t *testing.T) {
+	t.Parallel()
+	if err := harness.NetError(); err != nil {
+		t.Skipf("network namespaces need root and iproute2: %v", err)
+	}
+	o := options(t, calm...)
+	o.Net = harness.NewNet(t)
+	c, w, p := away(t, o)
+	c.Net.Cut(c.Node("b"))
+	pause(c, 5*time.Second)
+	c.Net.Heal()
+	arrived(t, c, w, p)
+}
+
 // The word is taken back when clients are already kept away: the old version lets them
 // in again, and nothing has been restored.
 func TestARestoreIsTakenBackWhileClientsAreKeptAway(t *testing.T) {
@@ -93,12 +202,7 @@ func TestARestoreIsTakenBackWhileClientsAreKeptAway(t *testing.T) {
 	w.WaitMore(harness.Soon, 10)
 	ids := c.ClusterIDs()
 	ctl(t, c, "--etcd-version="+v34, "configure-cluster", "--allow-restore")
-	eventually(t, c, "a member is closed to clients", func() error {
-		if names, err := quarantined(c); err != nil || len(names) == 0 {
-			return errors.Join(errors.New("none is"), err)
-		}
-		return nil
-	})
+	oneIsClosed(t, c)
 	c.SetSpec(3, v35)
 	runs(t, c, v35)
 	answers(t, c, v35)

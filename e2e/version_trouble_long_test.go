@@ -212,18 +212,6 @@ func TestTheSizeChangesMeanwhile(t *testing.T) {
 	c.SetSpec(5, v37)
 	between(t, c, v37)
 	c.SetSpec(3, v37)
-	c.WaitVoters(2*harness.Soon, 3)
-	c.Eventually(2*harness.Soon, "the voters run etcd "+v37, func(ctx context.Context) error {
-		names, err := c.Voters(ctx)
-		for _, name := range names {
-			if s, err := c.Node(name).EtcdStatus(ctx); err != nil || s.Version != v37 {
-				return fmt.Errorf("%s: %+v, %w", name, s, err)
-			}
-		}
-		if r, statusErr := c.Status(); statusErr != nil || !r.Converged {
-			err = errors.Join(err, statusErr, fmt.Errorf("the holds are %v", r.Holds))
-		}
-		return err
-	})
+	votersRun(t, c, 3, v37)
 	w.WaitMore(harness.Soon, 10)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -154,13 +155,22 @@ func (l *load) row(ctx context.Context, what string, total time.Duration) {
 			doubled++
 		}
 	}
-	failed := fmt.Sprint(len(l.failed), " of ", len(l.failed)+len(l.puts))
-	if len(l.failed) > 0 {
-		failed += fmt.Sprintf(" (%v)", l.failed[0])
-	}
-	fmt.Printf("| %s | %s | %.3f s | %s | %d, %d | %s | %s | %s |\n", what, short(total), l.gap.Seconds(), failed,
+	fmt.Printf("| %s | %s | %.3f s | %s | %d, %d | %s | %s | %s |\n", what, short(total), l.gap.Seconds(), l.failures(),
 		l.missed(), doubled, short(l.stopped.Sub(l.marked)), l.latencies(l.marked.Add(-warm/2), l.marked),
 		l.latencies(l.marked, l.stopped))
+}
+
+// failures says how many puts failed, and with what.
+func (l *load) failures() string {
+	count := map[string]int{}
+	for _, err := range l.failed {
+		count[err.Error()]++
+	}
+	text := fmt.Sprint(len(l.failed), " of ", len(l.failed)+len(l.puts))
+	for _, why := range slices.Sorted(maps.Keys(count)) {
+		text += fmt.Sprintf("; %d: %s", count[why], why)
+	}
+	return text
 }
 
 // missed counts the acknowledged puts that the watcher has not seen.

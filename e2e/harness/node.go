@@ -300,6 +300,16 @@ func (n *Node) EtcdPID() int {
 	return 0
 }
 
+// EtcdProgram returns the program that the node's etcd is, "" if there is none.
+func (n *Node) EtcdProgram() string {
+	if pid := n.PID(); pid != 0 {
+		if p := etcdProcess(pid); p.pid != 0 {
+			return p.argv[0]
+		}
+	}
+	return ""
+}
+
 // KillEtcd kills the node's etcd with SIGKILL and returns the number it had.
 func (n *Node) KillEtcd() int {
 	n.c.t.Helper()

@@ -44,13 +44,15 @@ func processes() []process {
 
 // etcdOf returns the process number of a process's etcd, 0 if it has none. One that only
 // prints its version, as the daemon asks it to, is none.
-func etcdOf(pid int) int {
+func etcdOf(pid int) int { return etcdProcess(pid).pid }
+
+func etcdProcess(pid int) process {
 	for _, p := range processes() {
 		if p.parent == pid && filepath.Base(p.argv[0]) == "etcd" && !slices.Contains(p.argv, "--version") {
-			return p.pid
+			return p
 		}
 	}
-	return 0
+	return process{}
 }
 
 // using returns the processes whose command line or environment tells of dir.

@@ -159,12 +159,15 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 	if err := c.fresh(obs, op); err != nil {
 		return err
 	}
-	name := strings.ReplaceAll(plan.KindOf(op).Path, " ", "-")
+	name := pointOf(op)
 	crashpoint.Hit(name + ".before")
 	err = c.effect(proven, obs, op)
 	crashpoint.Hit(name + ".after")
 	return err
 }
+
+// pointOf begins the names of an operation's crash points.
+func pointOf(op plan.Operation) string { return strings.ReplaceAll(plan.KindOf(op).Path, " ", "-") }
 
 // stillEvicted reads the member list through the quorum once more before a
 // node's process is stopped or its data moved in the present incarnation: what
@@ -216,9 +219,13 @@ func (c *Coordinator) send(ctx context.Context, obs cluster.Observation, op plan
 		if once {
 			proven = ctx
 		}
+		crashpoint.Hit(pointOf(op) + ".before-order")
 		err = c.Execute(proven, op, term, id)
 		over := !once && ended(proven) && ctx.Err() == nil
 		done()
+		if err == nil {
+			crashpoint.Hit(pointOf(op) + ".after-order")
+		}
 		if err == nil || !over {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
 // settleTick is how often it is checked whether a new version serves.
@@ -163,7 +164,10 @@ func (l *Local) excused(ctx context.Context, s nodestate.State) bool {
 // forgetChange ends a change that has succeeded. It is called while no operation runs, and so is
 // what follows.
 func (l *Local) forgetChange() bool {
-	return l.o.State.Update(nodestate.EndChange) != nil
+	crashpoint.Hit("member-change-version.before-end")
+	err := l.o.State.Update(nodestate.EndChange)
+	crashpoint.Hit("member-change-version.after-end")
+	return err != nil
 }
 
 // startAgain starts what the record says where nothing runs.
@@ -197,9 +201,11 @@ func (l *Local) takeBack(ctx context.Context, words string) bool {
 		return true
 	}
 	why := l.noWayBack(ctx, s, *c)
+	crashpoint.Hit("version-back.before-record")
 	if l.o.State.Update(nodestate.TakeChangeBack(words, why)) != nil {
 		return true
 	}
+	crashpoint.Hit("version-back.before-spawn")
 	return l.rerun(ctx, l.o.State.State(), etcdconf.StateExisting) != nil || why != ""
 }
 

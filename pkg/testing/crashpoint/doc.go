@@ -7,6 +7,8 @@
 //
 //	ETCDADM_CRASH_AT=NAME      kills itself at the first Hit(NAME)
 //	ETCDADM_CRASH_AT=NAME:3    kills itself at the third Hit(NAME)
+//	ETCDADM_CRASH_AT=dir:DIR   kills itself at a Hit(NAME) with a file DIR/NAME, which it
+//	                           removes before: of several processes, the first one
 //
 // with SIGKILL: no deferred function runs and no buffer is flushed, as in a
 // power cut except that the kernel's page cache survives. A number that cannot
@@ -19,3 +21,7 @@ package crashpoint
 
 // Variable is the environment variable that says where to crash.
 const Variable = "ETCDADM_CRASH_AT"
+
+// Dir begins a value of [Variable] that is a directory of points, which may come and go
+// while the process runs.
+const Dir = "dir:"

@@ -5,6 +5,7 @@ package crashpoint
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -20,7 +21,14 @@ var hits atomic.Int64
 // Hit kills the process with SIGKILL if the environment asks for it here, and
 // does not return then.
 func Hit(name string) {
-	want, number, numbered := strings.Cut(os.Getenv(Variable), ":")
+	value := os.Getenv(Variable)
+	if dir, ok := strings.CutPrefix(value, Dir); ok {
+		if os.Remove(filepath.Join(dir, name)) == nil { // who removes it is the only one
+			die()
+		}
+		return
+	}
+	want, number, numbered := strings.Cut(value, ":")
 	n := int64(1)
 	if numbered {
 		var err error
@@ -31,6 +39,10 @@ func Hit(name string) {
 	if want != name || hits.Add(1) != n {
 		return
 	}
+	die()
+}
+
+func die() {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
 		panic(fmt.Sprintf("crashpoint: kill own process: %v", err))
 	}

@@ -5,6 +5,7 @@ package crashpoint
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,5 +55,31 @@ func TestHit(t *testing.T) {
 				t.Errorf("survived %q, %v; want %q, killed: %t, exit: %d", out, cmd.ProcessState, tt.survived, tt.killed, tt.exit)
 			}
 		})
+	}
+}
+
+// A process that is told a directory dies where a file there says, and the file is gone.
+func TestHitOfADirectory(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		armed, points, survived string
+	}{
+		{"", "a,b", "a;b;"}, {"b", "a,b,c", "a;"}, {"", "b", "b;"},
+	} {
+		if tt.armed != "" {
+			if err := os.WriteFile(filepath.Join(dir, tt.armed), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), Variable+"="+Dir+dir, points+"="+tt.points)
+		out, _ := cmd.Output()
+		status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if string(out) != tt.survived || status.Signaled() != (tt.armed != "") {
+			t.Errorf("armed %q: survived %q, %v; want %q", tt.armed, out, cmd.ProcessState, tt.survived)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%v is left", left)
+		}
 	}
 }
