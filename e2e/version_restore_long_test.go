@@ -167,16 +167,6 @@ func arrived(t *testing.T, c *harness.Cluster, w *harness.Writer, p promised) {
 	nothingQueued(t, c)
 }
 
-// A machine is replaced by an empty one of its name while clients are kept away for a restore.
-func TestAMachineIsReplacedOnTheWayByARestore(t *testing.T) {
-	t.Parallel()
-	c, w, p := away(t, options(t, quick...))
-	n := c.Node("b")
-	n.LoseDisk()
-	n.Start()
-	arrived(t, c, w, p)
-}
-
 // A node is cut off while clients are kept away for a restore, and comes back.
 func TestAPartitionOnTheWayByARestore(t *testing.T) {
 	t.Parallel()
