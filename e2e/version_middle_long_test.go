@@ -76,10 +76,11 @@ func TestTheVersionChangesAgainMeanwhile(t *testing.T) {
 	w.WaitMore(harness.Soon, 10)
 }
 
-// A machine is replaced by an empty one of its name while the members run two versions.
+// A machine is replaced by an empty one of its name while the members run two versions, on the way
+// up and down.
 func TestAMachineIsReplacedMeanwhile(t *testing.T) {
 	t.Parallel()
-	for from, to := range map[string]string{v35: v36} {
+	for from, to := range map[string]string{v35: v36, v36: v35} {
 		t.Run(from+" to "+to, func(t *testing.T) {
 			t.Parallel()
 			c := start(t, quick...)

@@ -167,6 +167,35 @@ func arrived(t *testing.T, c *harness.Cluster, w *harness.Writer, p promised) {
 	nothingQueued(t, c)
 }
 
+// A machine is replaced by an empty one of its name on the way by a restore: while the first member
+// is closed to clients, its machine is lost. The others are not closed before it is a voter again.
+func TestAMachineIsReplacedOnTheWayByARestore(t *testing.T) {
+	t.Parallel()
+	o := options(t, quick...)
+	o.Restored = true
+	k := newKilling(t, o)
+	c := k.c
+	c.Found(3, v35, "a", "b", "c")
+	w := c.Write()
+	w.WaitMore(harness.Soon, 10)
+	p := promise(t, c)
+	k.arm("quarantine.before-record")
+	ctl(t, c, "--etcd-version="+v34, "configure-cluster", "--allow-restore")
+	var lost *harness.Node
+	eventually(t, c, "a member is being closed to clients", func() error {
+		for _, n := range c.Nodes() {
+			if _, ended := n.Ended(); ended {
+				lost = n
+				return nil
+			}
+		}
+		return errors.New("none is")
+	})
+	lost.LoseDisk()
+	lost.Start()
+	arrived(t, c, w, p)
+}
+
 // A node is cut off while clients are kept away for a restore, and comes back.
 func TestAPartitionOnTheWayByARestore(t *testing.T) {
 	t.Parallel()

@@ -30,10 +30,11 @@ func ruleLearner(l *view) (Operation, verdict) {
 		name = n.Name
 	}
 	switch {
-	case len(l.voters) >= l.spec.MemberCount:
+	case len(l.voters) >= l.spec.MemberCount,
+		!m.LearnerSince.IsZero() && l.age(m.LearnerSince) > l.policy.LearnerTimeout:
 		return undo, goOn
-	case !m.LearnerSince.IsZero() && l.age(m.LearnerSince) > l.policy.LearnerTimeout:
-		return undo, goOn
+	case m.Name == "" && l.takesNobody():
+		return l.cancelDowngrade(), goOn
 	case n == nil || !n.Reachable:
 		l.hold(LearnerBehind, "%s does not answer", orUnknown(string(name)))
 		return nil, goOn
@@ -337,6 +338,9 @@ func ruleGrow(l *view) (Operation, verdict) {
 	op, ok := l.covered("grow")
 	if !ok {
 		return op, goOn
+	}
+	if l.takesNobody() {
+		return l.cancelDowngrade(), goOn
 	}
 	slices.SortStableFunc(free, func(a, b *cluster.Node) int { return l.lastLeft(a).Compare(l.lastLeft(b)) })
 	return &AddLearner{Node: free[0].Name, PeerURLs: free[0].URLs.Peer, ExpectVoters: len(l.voters)}, goOn

@@ -38,8 +38,12 @@ func (l *view) restoreSealed(r cluster.Request) (Operation, verdict) {
 		l.sealing = true
 		return nil, goOn
 	}
+	frozen := l.frozen
 	l.frozen, l.sealing = true, true
 	if op, done := l.seal(r); !done {
+		if op == nil && !l.sealBegun() {
+			l.frozen = frozen // clients are served, and who is lost is replaced first
+		}
 		return op, verdict(op != nil)
 	}
 	if src == nil || src.Request != r.Name || !l.storeReady("the restore as etcd "+r.EtcdVersion.String()) {

@@ -54,14 +54,10 @@ func (l *view) endDowngrade(members []Runner) (op Operation, wait bool) {
 	if to.IsZero() {
 		return nil, false
 	}
-	above, changing, far := false, false, true
+	above, far := false, true
 	for _, m := range members {
 		far = far && m.Assigned.Minor > to.Minor+1
 		above = above || m.Assigned.Compare(to) > 0 && m.Assigned.Minor != to.Minor
-	}
-	for _, m := range l.obs.Members {
-		n := l.nodeOf(m)
-		changing = changing || n != nil && n.Change.Pending() && n.Change.Token == l.obs.Token
 	}
 	switch {
 	case !far && l.spec.EtcdVersion.Minor <= to.Minor && above:
@@ -69,13 +65,30 @@ func (l *view) endDowngrade(members []Runner) (op Operation, wait bool) {
 	case !far && l.spec.EtcdVersion.Minor <= to.Minor:
 		l.waitForAll(fmt.Sprintf("the downgrade to etcd %d.%d is finished, and etcd will notice that within seconds",
 			to.Major, to.Minor))
-	case changing:
-		l.hold(NotYet, "the downgrade to etcd %d.%d will be cancelled when no member is between two versions", to.Major, to.Minor)
 	default:
-		return &DowngradeCancel{ExpectTo: to}, true
+		return l.cancelDowngrade(), true
 	}
 	return nil, true
 }
+
+// cancelDowngrade cancels what etcd has enabled, or holds while a member is between two
+// versions.
+func (l *view) cancelDowngrade() Operation {
+	to := l.obs.Downgrade
+	for _, m := range l.obs.Members {
+		if n := l.nodeOf(m); n != nil && n.Change.Pending() && n.Change.Token == l.obs.Token {
+			l.hold(NotYet, "the downgrade to etcd %d.%d will be cancelled when no member is between two versions", to.Major,
+				to.Minor)
+			return nil
+		}
+	}
+	return &DowngradeCancel{ExpectTo: to}
+}
+
+// takesNobody reports whether etcd takes no new member: a downgrade is enabled. Who joins wants the
+// cluster version to be still that from before, which it is for some seconds at most. Cancelled, what
+// has changed by then stays, and the change goes on when the member has joined.
+func (l *view) takesNobody() bool { return !l.obs.Downgrade.IsZero() }
 
 // enableFirst returns what has to be done before the first member is changed to an
 // earlier minor version: etcd prepares the data for it. It holds while etcd does.

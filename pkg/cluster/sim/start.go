@@ -37,6 +37,7 @@ func (w *world) start(n *node, op *plan.MemberStart, leaseVoters cluster.LeaseVo
 	}
 	if !n.disk.data {
 		n.disk = fresh
+		n.disk.joining = op.Mode == plan.StartJoin
 		g := w.group(op.Token)
 		if !g.hasRun(fresh.id) {
 			g.ran = append(g.ran, fresh.id)

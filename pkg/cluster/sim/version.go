@@ -163,7 +163,7 @@ func (w *world) boot(n *node) {
 		n.restarts++
 		return
 	}
-	n.process = cluster.ProcessRunning
+	n.process, n.disk.joining = cluster.ProcessRunning, false
 	if !is.AtLeast(3, 6) && !lower(is, "3.5.32") {
 		n.disk.zombies = false // it repairs the list
 	}
@@ -175,6 +175,8 @@ func (w *world) dies(n *node, is etcdversion.Version) string {
 	switch {
 	case n.bad[is].to > w.step && !n.bad[is].stalls:
 		return "no luck today"
+	case d.joining && g != nil && !g.downgrade.IsZero() && g.version.Minor != is.Minor+1:
+		return "incompatible with current running cluster"
 	case is.AtLeast(3, 5) && !atLeastMinor(is, d.version()):
 		return "invalid downgrade"
 	case is.AtLeast(3, 6) && d.v2content:

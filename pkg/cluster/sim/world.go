@@ -127,6 +127,7 @@ type disk struct {
 	token   cluster.Token
 	id      cluster.MemberID
 	known   bool // the daemon has asked the member for its id
+	joining bool // etcd has not run yet, and asks the others whether it may
 	index   uint64
 	// members is the member list as this member has applied it last.
 	members []member
