@@ -82,3 +82,17 @@ func (n Node) LostBefore(v etcdversion.Version) []string {
 
 // Pending reports whether the change is under way.
 func (c *VersionChange) Pending() bool { return c != nil && c.Failed == "" }
+
+// HidesDowngrade reports whether a downgrade may be enabled of which no member tells: etcd 3.5, which
+// all of them run or will, does not. It ends it by itself, but only while it hears from all members.
+// Those whose version is unknown do not count.
+func HidesDowngrade(runs ...etcdversion.Version) bool {
+	hides := false
+	for _, v := range runs {
+		if !v.IsZero() && !v.AtLeast(3, 5) {
+			return false // it knows no downgrades, and is asked nothing of them
+		}
+		hides = hides || v.Major == 3 && v.Minor == 5
+	}
+	return hides
+}

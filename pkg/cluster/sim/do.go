@@ -124,6 +124,7 @@ func (w *world) reconfigure(by *node, g *group, op plan.Operation) error {
 			}
 		}
 		w.checkBackup(by, "member added")
+		w.endHidden(g)
 		g.members = append(slices.Clone(g.members), member{id: w.nextMember, host: host, learner: true, healthy: w.now})
 		w.nextMember++
 	case *plan.Promote:

@@ -318,6 +318,17 @@ func (w *world) downgrade(g *group, op plan.Operation) error {
 	return nil
 }
 
+// endHidden is what the coordinator does before it adds a member: see [cluster.HidesDowngrade].
+func (w *world) endHidden(g *group) {
+	var runs []etcdversion.Version
+	for _, m := range g.members {
+		runs = append(runs, m.host.etcd.of)
+	}
+	if cluster.HidesDowngrade(runs...) {
+		g.downgrade = etcdversion.Version{}
+	}
+}
+
 // is returns what the binary is that n has under the name of a version.
 func (n *node) is(v etcdversion.Version) (etcdversion.Version, bool) {
 	if !slices.Contains(n.has, v) {

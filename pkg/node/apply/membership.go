@@ -8,6 +8,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 // Etcd is what the coordinator asks of the cluster.
@@ -33,6 +34,9 @@ func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, er
 	defer func() { _ = etcd.Close() }()
 	switch op := op.(type) {
 	case *plan.AddLearner:
+		if err := endHidden(ctx, etcd, obs); err != nil {
+			return err
+		}
 		_, err = etcd.AddLearner(ctx, op.PeerURLs)
 		return err
 	case *plan.Promote:
@@ -66,6 +70,20 @@ func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, er
 		return etcd.CancelDowngrade(ctx)
 	}
 	return fmt.Errorf("%s cannot be carried out", plan.KindOf(op).Path)
+}
+
+// endHidden cancels a downgrade that may still be enabled though no member tells of it, which etcd is
+// about to do by itself: it takes no new member before, and does not end it while it cannot hear from
+// one that has been added.
+func endHidden(ctx context.Context, etcd Etcd, obs cluster.Observation) error {
+	var runs []etcdversion.Version
+	for _, m := range obs.Members {
+		runs = append(runs, m.Version)
+	}
+	if !obs.Downgrade.IsZero() || !cluster.HidesDowngrade(runs...) {
+		return nil
+	}
+	return etcd.CancelDowngrade(ctx)
 }
 
 // open connects to etcd and reads the member list, which must still be that of obs.
