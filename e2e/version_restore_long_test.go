@@ -93,8 +93,9 @@ func TestEachVersionFromWhichOnlyARestoreLeads(t *testing.T) {
 	_, ways, _ := plan.Ways()
 	from := map[int][]string{}
 	for _, w := range ways {
-		if v := etcdversion.Must(w.From); w.To == v34 && strings.Contains(w.How, "restore") && w.From != v35 && w.From != v37 {
-			from[v.Minor] = append(from[v.Minor], w.From)
+		if w.To == v34 && strings.Contains(w.How, "restore") && w.From != v35 && w.From != v37 {
+			minor := etcdversion.Must(w.From).Minor
+			from[minor] = append(from[minor], w.From)
 		}
 	}
 	for minor, versions := range from {
