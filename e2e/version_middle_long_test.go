@@ -80,7 +80,7 @@ func TestTheVersionChangesAgainMeanwhile(t *testing.T) {
 // up and down.
 func TestAMachineIsReplacedMeanwhile(t *testing.T) {
 	t.Parallel()
-	for from, to := range map[string]string{v35: v36} {
+	for from, to := range map[string]string{v35: v36, v36: v35} {
 		t.Run(from+" to "+to, func(t *testing.T) {
 			t.Parallel()
 			c := start(t, quick...)
