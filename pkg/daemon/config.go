@@ -68,7 +68,10 @@ type Config struct {
 	// Release is the URL below which releases of etcd are that no directory has, empty for
 	// none: an operator puts them there.
 	Release string
-	UserEnv map[string]string
+	// ReleaseDigests is a file with the digests of the archives that may be fetched from
+	// there, empty where etcd's own count. It is read for each.
+	ReleaseDigests string
+	UserEnv        map[string]string
 	// DNSSuffix stands behind the names of nodes in URLs, and in the hosts file, which
 	// without one is left alone.
 	DNSSuffix   string
@@ -145,6 +148,9 @@ func (c Config) Validate() error {
 	}
 	if err := checkRelease(c.Release); err != nil {
 		return err
+	}
+	if c.ReleaseDigests != "" && c.Release == "" {
+		return errors.New("--etcd-release-digests needs --etcd-release: nothing is fetched without it")
 	}
 	if err := c.checkNearby(); err != nil {
 		return err

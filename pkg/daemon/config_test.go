@@ -46,6 +46,8 @@ func TestValidate(t *testing.T) {
 		{"plain http", func(c *Config) { c.Release = "http://mirror.example/etcd" }, "--etcd-release"},
 		{"one archive", func(c *Config) { c.Release = "https://mirror.example/etcd.tar.gz" }, "--etcd-release"},
 		{"no URL", func(c *Config) { c.Release = "mirror.example" }, "--etcd-release"},
+		{"digests of releases", func(c *Config) { c.Release, c.ReleaseDigests = "file:///srv/etcd", "/srv/digests" }, ""},
+		{"digests of nothing", func(c *Config) { c.ReleaseDigests = "/srv/digests" }, "--etcd-release-digests"},
 		{"no name", func(c *Config) { c.ClusterName = "" }, "--cluster-name"},
 		{"no store", func(c *Config) { c.BackupStore = "" }, "--backup-store"},
 		{"no place", func(c *Config) { c.DataDir = "" }, "--data-dir"},

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -31,6 +32,10 @@ func (c Config) releases() string { return filepath.Join(c.DataDir, "releases") 
 
 // fetchReleases gets the releases of etcd that this node lacks, until ctx ends.
 func (d *Daemon) fetchReleases(ctx context.Context) {
+	if _, err := d.c.releaseDigests(); err != nil {
+		// The member runs without it. Told now, it is put right before a version is missing.
+		d.log.Warn("no etcd can be fetched", "error", err)
+	}
 	tick := time.NewTicker(releaseCheckEvery)
 	defer tick.Stop()
 	for {
@@ -74,14 +79,47 @@ func (d *Daemon) installRelease(ctx context.Context, v etcdversion.Version) erro
 	if free, err := hostfs.FreeBytes(d.c.DataDir); err == nil && free < releaseRoom {
 		return fmt.Errorf("%s has %d MB free, and %d MB are needed", d.c.DataDir, free>>20, releaseRoom>>20)
 	}
-	cache := filepath.Join(d.c.releases(), "cache")
-	_, err := etcdrelease.Install(ctx, etcdrelease.Options{
-		Version: v, Sources: machine.Binaries{ReleaseURL: d.c.Release}, CacheDir: cache,
-	}, filepath.Join(d.c.releases(), "etcd-v"+v.String()))
+	digests, err := d.c.releaseDigests()
 	if err != nil {
 		return err
 	}
+	cache := filepath.Join(d.c.releases(), "cache")
+	_, err = etcdrelease.Install(ctx, etcdrelease.Options{
+		Version: v, Sources: machine.Binaries{ReleaseURL: d.c.Release}, CacheDir: cache,
+		Digests: digests, DigestsFrom: d.c.ReleaseDigests,
+	}, filepath.Join(d.c.releases(), "etcd-v"+v.String()))
+	if err != nil {
+		return withHint(err)
+	}
 	return os.RemoveAll(filepath.Join(cache, "etcd", "v"+v.String())) // what is installed is not fetched again
+}
+
+// withHint adds what to do about an error of a digest, which depends on whose digest it is.
+func withHint(err error) error {
+	var another *etcdrelease.ChecksumError
+	var none *etcdrelease.NoChecksumError
+	switch {
+	case errors.As(err, &another):
+		return fmt.Errorf("%w; %s", err, another.Hint())
+	case errors.As(err, &none) && none.Digests:
+		return fmt.Errorf("%w; %s", err, none.Hint())
+	}
+	return err
+}
+
+// releaseDigests returns the digests of archives that the operator believes in, "" for none.
+func (c Config) releaseDigests() (string, error) {
+	if c.ReleaseDigests == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(c.ReleaseDigests)
+	if err != nil {
+		return "", fmt.Errorf("--etcd-release-digests: %w", err)
+	}
+	if err := etcdrelease.CheckDigests(string(b)); err != nil {
+		return "", fmt.Errorf("--etcd-release-digests %s: %w", c.ReleaseDigests, err)
+	}
+	return string(b), nil
 }
 
 // checkRelease reports why no releases can be fetched from a URL, nil for an empty one.

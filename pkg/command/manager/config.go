@@ -33,8 +33,8 @@ func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) 
 		PKIDir:      f.pkiDir, Insecure: f.insecure, EtcdInsecure: f.etcdInsecure,
 		Seeds: f.seeds, Multicast: f.multicast, MetricsPort: f.metricsPort, MetricsAddress: f.metricsAddress,
 		EtcdDirs: append(f.etcdDirs, filepath.SplitList(env(etcdbin.DirVariable))...),
-		Release:  f.etcdRelease,
-		UserEnv:  etcdconf.User(environ),
+		Release:  f.etcdRelease, ReleaseDigests: f.etcdReleaseDigests,
+		UserEnv: etcdconf.User(environ),
 		Policy: cluster.Policy{
 			Grace: f.grace, BootstrapGrace: f.bootstrapGrace, LearnerTimeout: f.learnerTimeout,
 			BackupFresh: f.backupFresh,

@@ -30,6 +30,7 @@ type flags struct {
 	volumeTags                                  []string
 	dnsSuffix, networkCIDR, staticConfig        string
 	envFile, hostsFile, etcdRelease             string
+	etcdReleaseDigests                          string
 	etcdDirs, seeds                             []string
 	scanRange                                   string
 	multicast                                   bool
@@ -82,6 +83,9 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.etcdRelease, "etcd-release", "",
 		"`URL` of release archives (https, or file), from which this daemon fetches versions of etcd that it lacks, as "+
 			"etcdadm download does: https://github.com/etcd-io/etcd/releases/download; empty fetches none")
+	fs.StringVar(&f.etcdReleaseDigests, "etcd-release-digests", "",
+		"`file` with the digests of the archives that --etcd-release may bring, as in SHA256SUMS, for builds of your own; "+
+			"empty takes etcd's own")
 	fs.StringSliceVar(&f.seeds, "seeds", nil, "other daemons, as host:port, or as name=host:port for a fixed list of nodes")
 	fs.StringVar(&f.scanRange, "discovery-scan", "",
 		"`range` of addresses like 10.0.0.0/24, of at most 1024, to scan for other daemons on --grpc-port; empty scans none")

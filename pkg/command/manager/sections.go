@@ -19,7 +19,10 @@ var sections = []cli.FlagSection{
 	{
 		Title:  "etcd",
 		Common: []string{"client-urls", "peer-urls", "etcd-dir"},
-		More:   []string{"etcd-release", "etcd-address", "quarantine-client-urls", "listen-metrics-urls", "etcd-insecure"},
+		More: []string{
+			"etcd-release", "etcd-release-digests", "etcd-address", "quarantine-client-urls", "listen-metrics-urls",
+			"etcd-insecure",
+		},
 	},
 	{
 		Title:  "Volumes",

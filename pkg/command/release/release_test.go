@@ -22,7 +22,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 )
 
-const name = "etcd-v3.6.16-linux-" + runtime.GOARCH + ".tar.gz"
+// name is of a version that etcd does not publish: what a test serves is not etcd's own.
+const name = "etcd-v3.6.99-linux-" + runtime.GOARCH + ".tar.gz"
 
 // archive is a release of nothing that runs.
 func archive(t *testing.T) []byte {
@@ -48,9 +49,9 @@ func site(t *testing.T, body []byte) (url string, asked *atomic.Int32) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		switch r.URL.Path {
-		case "/v3.6.16/" + name:
+		case "/v3.6.99/" + name:
 			w.Write(body)
-		case "/v3.6.16/SHA256SUMS":
+		case "/v3.6.99/SHA256SUMS":
 			fmt.Fprintf(w, "%x  %s\n", sha256.Sum256(body), name)
 		default:
 			http.NotFound(w, r)
@@ -101,15 +102,15 @@ func TestDownload(t *testing.T) {
 	body := archive(t)
 	url, asked := site(t, body)
 	cache := t.TempDir()
-	path := filepath.Join(cache, "etcd", "v3.6.16", name)
+	path := filepath.Join(cache, "etcd", "v3.6.99", name)
 	sum := fmt.Sprintf("%x", sha256.Sum256(body))
-	line := []string{"download", "--version=v3.6.16", "--release-url=" + url, "--cache-dir=" + cache}
-	want(t, 0, []string{"downloaded etcd 3.6.16 to " + path, sum}, nil, line...)
+	line := []string{"download", "--version=v3.6.99", "--release-url=" + url, "--cache-dir=" + cache}
+	want(t, 0, []string{"downloaded etcd 3.6.99 to " + path, sum}, nil, line...)
 	if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, body) {
 		t.Fatalf("the cache has %d bytes, %v", len(b), err)
 	}
 	asked.Store(0)
-	want(t, 0, []string{"nothing to do: etcd 3.6.16 is at " + path, sum}, nil, line...)
+	want(t, 0, []string{"nothing to do: etcd 3.6.99 is at " + path, sum}, nil, line...)
 	if asked.Load() != 0 {
 		t.Error("it asked for what is there")
 	}
@@ -121,21 +122,44 @@ func TestDownloadWarnsOfPlainHTTP(t *testing.T) {
 	body := archive(t)
 	url, _ := site(t, body)
 	cache, sum := t.TempDir(), fmt.Sprintf("%x", sha256.Sum256(body))
-	line := []string{"download", "--version=v3.6.16", "--cache-dir=" + cache, "--binaries-sha256=" + sum, "--allow-http"}
-	want(t, 0, []string{"downloaded etcd 3.6.16"}, nil, append(line, "--release-url="+url)...)
+	line := []string{"download", "--version=v3.6.99", "--cache-dir=" + cache, "--binaries-sha256=" + sum, "--allow-http"}
+	want(t, 0, []string{"downloaded etcd 3.6.99"}, nil, append(line, "--release-url="+url)...)
 	warned := []string{"warning: etcd is downloaded over plain http: only the digest proves what it is\n"}
 	plain := append(line, "--release-url=http://mirror.example.com/etcd")
-	want(t, 0, []string{"nothing to do: etcd 3.6.16"}, warned, plain...)
-	want(t, 0, []string{"nothing to do: etcd 3.6.16"}, warned, append(plain, "--log-level=error")...)
-	want(t, 0, []string{"nothing to do: etcd 3.6.16"}, nil, append(line, "--release-url=https://mirror.example.com/etcd")...)
+	want(t, 0, []string{"nothing to do: etcd 3.6.99"}, warned, plain...)
+	want(t, 0, []string{"nothing to do: etcd 3.6.99"}, warned, append(plain, "--log-level=error")...)
+	want(t, 0, []string{"nothing to do: etcd 3.6.99"}, nil, append(line, "--release-url=https://mirror.example.com/etcd")...)
+}
+
+// A mirror with another archive than etcd's own, whatever it says of it, is told from etcd,
+// and how to take a build that one trusts.
+func TestDownloadOfAnotherArchiveThanEtcds(t *testing.T) {
+	const known = "etcd-v3.5.12-linux-" + runtime.GOARCH + ".tar.gz"
+	body := archive(t)
+	sum := fmt.Sprintf("%x", sha256.Sum256(body))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v3.5.12/" + known:
+			w.Write(body)
+		case "/v3.5.12/SHA256SUMS":
+			fmt.Fprintf(w, "%s  %s\n", sum, known)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	line := []string{"download", "--version=3.5.12", "--release-url=" + s.URL, "--cache-dir=" + t.TempDir()}
+	want(t, 1, nil, []string{"error: download etcd 3.5.12", sum, "pins.txt", "hint: ", "do not use it",
+		"--binaries-sha256"}, line...)
+	want(t, 0, []string{"downloaded etcd 3.5.12", sum}, nil, append(line, "--binaries-sha256="+sum)...)
 }
 
 func TestDownloadPrintsForPrograms(t *testing.T) {
 	body := archive(t)
 	url, _ := site(t, body)
 	cache := t.TempDir()
-	line := []string{"download", "-l", "debug", "--version=3.6.16", "--release-url", url, "--cache-dir", cache, "-o"}
-	expect := Result{Fetched: true, Path: filepath.Join(cache, "etcd", "v3.6.16", name),
+	line := []string{"download", "-l", "debug", "--version=3.6.99", "--release-url", url, "--cache-dir", cache, "-o"}
+	expect := Result{Fetched: true, Path: filepath.Join(cache, "etcd", "v3.6.99", name),
 		SHA256: fmt.Sprintf("%x", sha256.Sum256(body)), Bytes: int64(len(body))}
 	for _, c := range []struct {
 		format string
@@ -154,7 +178,7 @@ func TestDownloadPrintsForPrograms(t *testing.T) {
 		}
 		got := all.Result
 		expect.Version = got.Version
-		if got != expect || got.Version.String() != "3.6.16" {
+		if got != expect || got.Version.String() != "3.6.99" {
 			t.Errorf("got %+v, want %+v", got, expect)
 		}
 		expect.Fetched = false // the next time
@@ -164,8 +188,8 @@ func TestDownloadPrintsForPrograms(t *testing.T) {
 func TestDownloadHasNothingToDo(t *testing.T) {
 	dir := t.TempDir()
 	for _, flag := range []string{"--binaries-dir", "--binaries-archive", "--binaries-image"} {
-		want(t, 0, []string{"nothing to do: etcd 3.6.16 comes from " + dir}, nil,
-			"download", "--version=3.6.16", flag, dir, "--release-url=http://127.0.0.1:1", "--cache-dir", dir)
+		want(t, 0, []string{"nothing to do: etcd 3.6.99 comes from " + dir}, nil,
+			"download", "--version=3.6.99", flag, dir, "--release-url=http://127.0.0.1:1", "--cache-dir", dir)
 	}
 	want(t, 0, []string{`"source": "` + dir + `"`, `"fetched": false`}, nil, "download", "--binaries-dir", dir, "-o=json")
 }
@@ -186,11 +210,11 @@ func TestDownloadFails(t *testing.T) {
 		"wrong checksum": {1, []string{
 			"error: ", "--binaries-sha256 says " + strings.Repeat("0", 64), "hint: do not use this archive",
 		},
-			[]string{"--version=3.6.16", "--release-url=" + url, "--binaries-sha256=" + strings.Repeat("0", 64)}},
+			[]string{"--version=3.6.99", "--release-url=" + url, "--binaries-sha256=" + strings.Repeat("0", 64)}},
 		"image of a registry": {2, []string{"images are not kept", "hint: ", "docker save"},
 			[]string{"--binaries-image=registry.example/etcd@sha256:" + strings.Repeat("0", 64)}},
 		"bad version": {2, []string{"--version", "hint: "}, []string{"--version=latest"}},
-		"argument":    {2, []string{"hint: etcdadm download --help"}, []string{"3.6.16"}},
+		"argument":    {2, []string{"hint: etcdadm download --help"}, []string{"3.6.99"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want(t, c.code, nil, c.words, append([]string{"download", "--cache-dir", cache}, c.args...)...)

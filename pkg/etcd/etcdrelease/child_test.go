@@ -31,6 +31,8 @@ type errand struct {
 	CacheDir string
 	// Dir to install in; empty to download.
 	Dir string
+	// Pins replace pins.txt.
+	Pins string
 }
 
 func TestMain(m *testing.M) {
@@ -44,7 +46,7 @@ func TestMain(m *testing.M) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
-	o := Options{Version: e.Version, Sources: e.Sources, CacheDir: e.CacheDir}
+	o := Options{Version: e.Version, Sources: e.Sources, CacheDir: e.CacheDir, pins: e.Pins}
 	var err error
 	if e.Dir != "" {
 		_, err = Install(ctx, o, e.Dir)
@@ -61,7 +63,7 @@ func TestMain(m *testing.M) {
 // none, with further variables.
 func child(t *testing.T, o Options, dir string, env ...string) *exec.Cmd {
 	t.Helper()
-	b, err := json.Marshal(errand{o.Version, o.Sources, o.CacheDir, dir})
+	b, err := json.Marshal(errand{o.Version, o.Sources, o.CacheDir, dir, o.pins})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -149,7 +149,7 @@ func (o Options) find(ctx context.Context, w *web, part string) (digest string, 
 		if want == "" && !o.Sources.SkipChecksum {
 			err = w.exists(ctx, c.url)
 			if err == nil {
-				return "", &NoChecksumError{URL: shown(c.url), Observed: shownAll(c.sums), Plain: machine.PlainHTTP(c.url)}
+				return "", o.noChecksum(c)
 			}
 		} else {
 			digest, err = o.transfer(ctx, w, job{url: c.url, part: part, want: want, from: from})
@@ -163,6 +163,14 @@ func (o Options) find(ctx context.Context, w *web, part string) (digest string, 
 	return "", none
 }
 
+// noChecksum is the error where nobody tells what a candidate should be.
+func (o Options) noChecksum(c candidate) error {
+	if o.Digests != "" {
+		return &NoChecksumError{URL: shown(c.url), Observed: []string{o.DigestsFrom}, Digests: true}
+	}
+	return &NoChecksumError{URL: shown(c.url), Observed: shownAll(c.sums), Plain: machine.PlainHTTP(c.url)}
+}
+
 // published returns the digest that an archive should have, and who says so;
 // "" if nobody does. sums remembers the files that were read.
 func (o Options) published(ctx context.Context, w *web, c candidate, sums map[string]string) (
@@ -170,7 +178,10 @@ func (o Options) published(ctx context.Context, w *web, c candidate, sums map[st
 	if o.Sources.SHA256 != "" {
 		return o.Sources.SHA256, "--binaries-sha256", nil
 	}
-	if want := o.pinned(urlBase(c.url)); want != "" {
+	if o.Digests != "" {
+		return digestIn(o.Digests, urlBase(c.url), false), o.DigestsFrom, nil
+	}
+	if want := o.pinned(c.url); want != "" {
 		return want, pinsName, nil
 	}
 	if machine.PlainHTTP(c.url) {
@@ -193,7 +204,8 @@ func (o Options) published(ctx context.Context, w *web, c candidate, sums map[st
 
 // compare compares the file at archive with the digest that it should have. It
 // returns whether there is such a digest; the error is fs.ErrNotExist if there
-// is no archive.
+// is no archive. What lies on this machine is the operator's, who may have put
+// the build of another maker there: it need not be etcd's own.
 func (o Options) compare(archive string) (known bool, err error) {
 	if st, err := os.Stat(archive); err != nil {
 		return false, err
@@ -202,7 +214,7 @@ func (o Options) compare(archive string) (known bool, err error) {
 	}
 	want, from := o.Sources.SHA256, "--binaries-sha256"
 	if want == "" {
-		want, from = o.pinned(filepath.Base(archive)), pinsName
+		want, from = digestIn(o.Digests, filepath.Base(archive), false), o.DigestsFrom
 	}
 	if want == "" {
 		from = archive + ".sha256"

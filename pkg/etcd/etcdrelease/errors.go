@@ -40,18 +40,25 @@ func (e *ChecksumError) Error() string {
 
 // Hint says what to do about it.
 func (e *ChecksumError) Hint() string {
+	if e.From == pinsName {
+		return "this is not what etcd published: do not use it, and check what is between (proxy, mirror); the build of " +
+			"another maker that you trust is taken with its digest (--binaries-sha256, or --etcd-release-digests of " +
+			"etcd-manager)"
+	}
 	return "do not use this archive; compare the digest with the one that etcd publishes, and check what is " +
 		"between (proxy, mirror)"
 }
 
 // A NoChecksumError says that nobody tells what an archive should be.
 type NoChecksumError struct {
-	// URL of the archive, and Looked, where a checksum could have been.
+	// URL of the archive, and Observed, where a checksum could have been.
 	URL      string
 	Observed []string
 	// Plain says that they do not count, as they come over plain http like the
 	// archive.
 	Plain bool
+	// Digests says that the operator's digests, in Observed, are the only ones that count.
+	Digests bool
 }
 
 func (e *NoChecksumError) Error() string {
@@ -63,6 +70,9 @@ func (e *NoChecksumError) Error() string {
 
 // Hint says what to do about it.
 func (e *NoChecksumError) Hint() string {
+	if e.Digests {
+		return "check the archive, and add its digest to " + strings.Join(e.Observed, " or ")
+	}
 	return "give the archive's digest with --binaries-sha256, or use it unchecked with --skip-checksum"
 }
 

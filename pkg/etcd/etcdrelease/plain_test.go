@@ -12,7 +12,7 @@ import (
 // that anybody knows: without leave it is not asked, and its checksums count for
 // nothing.
 func TestPlainHTTPProvesNothing(t *testing.T) {
-	o := Options{Version: etcdversion.Must("3.6.16"), CacheDir: t.TempDir(), Sources: machine.Binaries{
+	o := Options{Version: etcdversion.Must("3.6.16"), CacheDir: t.TempDir(), pins: "# none\n", Sources: machine.Binaries{
 		ReleaseURL: "http://mirror.example.com/etcd",
 	}}
 	_, _, err := Download(soon(t), o)

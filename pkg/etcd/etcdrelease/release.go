@@ -36,6 +36,10 @@ type Options struct {
 	// ConnectTimeout bounds the time from asking a server until its answer
 	// begins: connecting, TLS and waiting. It is 10 s if it is 0.
 	ConnectTimeout time.Duration
+	// Digests are those of the archives that may be taken from ReleaseURL, as sha256sum prints
+	// them: no other archive is, whatever anybody else says. "" leaves it to what this program
+	// knows, and to what the source says. DigestsFrom names them in errors.
+	Digests, DigestsFrom string
 	// Progress is told how many bytes of a download are here, and how many there
 	// are, -1 if that is unknown. It may be nil. Calls do not overlap, but may
 	// come from another goroutine than the caller's.

@@ -224,6 +224,7 @@ func local(t *testing.T, version string) Options {
 		Sources:        machine.Binaries{ReleaseURL: "http://127.0.0.1:1"},
 		CacheDir:       t.TempDir(),
 		ConnectTimeout: 30 * time.Second,
+		pins:           "# archives of tests are not etcd's own\n",
 		pace:           pace{tries: 3, backoff: time.Millisecond, stall: 30 * time.Second, lock: 3 * time.Minute},
 	}
 }
