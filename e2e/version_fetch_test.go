@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,9 +24,10 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 )
 
-// A mirror serves release archives of etcd over TLS, with their SHA256SUMS.
+// A mirror serves release archives of etcd over TLS, with their SHA256SUMS. They are builds
+// of one's own, under etcd's version numbers: daemons are given their digests in a file.
 type mirror struct {
-	url, ca, dir string
+	url, ca, dir, digests string
 
 	mu    sync.Mutex
 	asked []string
@@ -34,7 +36,7 @@ type mirror struct {
 // newMirror has the archives of these versions.
 func newMirror(t *testing.T, dirs string, versions ...string) *mirror {
 	t.Helper()
-	m := &mirror{dir: t.TempDir()}
+	m := &mirror{dir: t.TempDir(), digests: filepath.Join(t.TempDir(), "digests")}
 	for _, v := range versions {
 		if err := m.pack(dirs, v); err != nil {
 			t.Fatal(err)
@@ -100,7 +102,7 @@ func (m *mirror) pack(dirs, version string) (err error) {
 	return errors.Join(w.Close(), z.Close())
 }
 
-// sign publishes the digest of an archive as it is.
+// sign publishes the digest of an archive as it is, and gives it to the daemons.
 func (m *mirror) sign(t *testing.T, version string) {
 	t.Helper()
 	f, err := os.Open(m.archive(version))
@@ -112,15 +114,24 @@ func (m *mirror) sign(t *testing.T, version string) {
 	if _, err := io.Copy(sum, f); err != nil {
 		t.Fatal(err)
 	}
-	m.says(t, version, hex.EncodeToString(sum.Sum(nil)))
-}
-
-// says publishes a digest.
-func (m *mirror) says(t *testing.T, version, digest string) {
-	t.Helper()
+	digest := hex.EncodeToString(sum.Sum(nil))
 	line := digest + "  " + filepath.Base(m.archive(version)) + "\n"
 	sums := filepath.Join(filepath.Dir(m.archive(version)), "SHA256SUMS")
 	if err := os.WriteFile(sums, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.trust(t, version, digest)
+}
+
+// trust gives the daemons the digest of an archive: the first of a version is what counts.
+func (m *mirror) trust(t *testing.T, version, digest string) {
+	t.Helper()
+	before, err := os.ReadFile(m.digests)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	text := digest + "  " + filepath.Base(m.archive(version)) + "\n" + string(before)
+	if err := os.WriteFile(m.digests, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -140,7 +151,7 @@ func (m *mirror) fetched(version string) (count int) {
 // withMirror are the options of daemons that have one version of etcd, and fetch the others.
 func withMirror(t *testing.T, m *mirror, has string) harness.Options {
 	t.Helper()
-	o := options(t, append(slices.Clone(quick), "--etcd-release="+m.url)...)
+	o := options(t, append(slices.Clone(quick), "--etcd-release="+m.url, "--etcd-release-digests="+m.digests)...)
 	o.EtcdDirs = only(t, o.EtcdDirs, has)
 	o.Env = []string{"SSL_CERT_FILE=" + m.ca}
 	return o

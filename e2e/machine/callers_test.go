@@ -28,7 +28,8 @@ func TestJoinsWithASlowMirror(t *testing.T) {
 	for _, h := range hosts[1:] {
 		h.copyCA(a)
 		h.vars["ETCDADM_BINARIES_DIR"] = ""
-		joins = append(joins, h.beginsInTurn("join", "https://127.0.0.1:1,"+a.clientURL(), "--release-url", url))
+		joins = append(joins, h.beginsInTurn("join", "https://127.0.0.1:1,"+a.clientURL(), "--release-url", url,
+			"--binaries-sha256", digest(t, path)))
 	}
 	for _, j := range joins {
 		j.succeeds()

@@ -19,9 +19,9 @@ import (
 )
 
 const long = `Fetch the release archive of etcd into the cache, so that init and join need no
-network later. It is compared with the SHA256SUMS that etcd publishes, or with
---binaries-sha256. An interrupted download is resumed. Proxies are taken from
-HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+network later. It is compared with --binaries-sha256, or with the digest of etcd's own
+archive where this program knows it, or with the SHA256SUMS beside it. An interrupted
+download is resumed. Proxies are taken from HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
 
 An archive that is in the cache is not fetched again. You can put one there by hand:
 
