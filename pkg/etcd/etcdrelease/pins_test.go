@@ -92,7 +92,8 @@ func TestDigestsOfTheOperator(t *testing.T) {
 		"the one":              {line(right), "# none", nil},
 		"more than the pinned": {line(right), line(wrong), nil},
 		"another":              {line(wrong), line(right), []string{"own.txt says " + wrong}},
-		"none of it":           {strings.ReplaceAll(line(right), version, "3.6.15"), line(right), []string{"none in own.txt"}},
+		"none of it": {strings.ReplaceAll(line(right), version, "3.6.15"), line(right),
+			[]string{"none in own.txt"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := s.from(t, version)
