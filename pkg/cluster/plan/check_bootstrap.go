@@ -38,13 +38,14 @@ func (c checker) prepare(op *MemberPrepare) error {
 	return c.untouched(op.Token)
 }
 
-// untouched makes sure that nothing tells of an incarnation other than token.
+// untouched makes sure that nothing tells of an incarnation other than token. A restore
+// that never began, and never can, tells of nothing.
 func (c checker) untouched(token cluster.Token) error {
 	if problem := c.obs.Store.RecordsProblem; problem != "" {
 		return unsafe("bootstrap", "the store has incarnation records that cannot be read: %s", problem)
 	}
 	if n := len(c.obs.Store.Incarnations); n > 0 {
-		if newest := c.obs.Store.Incarnations[n-1]; newest.Token != token {
+		if newest := c.obs.Store.Incarnations[n-1]; newest.Token != token && !c.followsNothing(token) {
 			return unsafe("bootstrap", "incarnation %d has another token", newest.Number)
 		}
 		return nil // the record has decided, whatever turns up later

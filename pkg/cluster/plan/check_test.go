@@ -24,6 +24,11 @@ incarnation 1 token=n1 voters=a,b,c
 token n1
 `
 
+// neverBegan is a bootstrap behind whose record is that of a restore of which nobody has
+// anything.
+const neverBegan = recordOf + "node a data=1/n1\nnode b promised=n2:a,b,c earlier=n1\nnodes c\n" +
+	"incarnation 2 token=n3 voters=c restored=r1"
+
 // lostLeaseVoter is a cluster of three whose record names two, of which one is gone.
 const lostLeaseVoter = "cluster a b c\nlease-voters a,b on=a,c\nnode b down\nmember b down=1h"
 
@@ -171,6 +176,10 @@ var refused = []struct{ name, invariant, world, line string }{
 		"incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
 	{"found before the backups are known", "bootstrap", bootstrapOf + "store unread",
 		"incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"promise what a restore that may begin follows", "bootstrap", neverBegan + "\nnode c staged=n3/r1:c",
+		"member prepare --node=b --token=n1 --version=3.6.16 " + threeInitialMembers},
+	{"promise what a restore that has begun follows", "bootstrap", neverBegan + "\nnode c data=9/n3",
+		"member prepare --node=b --token=n1 --version=3.6.16 " + threeInitialMembers},
 	{"found with an initial member that has not promised", "bootstrap", bootstrapOf + "node c empty",
 		"incarnation create --number=1 --token=n1 --version=3.6.16 " + threeInitialMembers},
 	{"found with an initial member that does not answer", "bootstrap", bootstrapOf + "node c down",
@@ -285,6 +294,8 @@ func TestCheckAllows(t *testing.T) {
 			"incarnation create --number=1 --token=t1 --version=3.6.16 " + threeInitialMembers},
 		{"promise", "nodes a b c", "member prepare --node=a --token=n1 --version=3.6.16 " + threeInitialMembers},
 		{"promise the winner", recordOf + "node a data=1/n1\nnode b promised=n2:a,b,c earlier=n1",
+			"member prepare --node=b --token=n1 --version=3.6.16 " + threeInitialMembers},
+		{"promise what a restore that never began follows", neverBegan,
 			"member prepare --node=b --token=n1 --version=3.6.16 " + threeInitialMembers},
 		{"mark", "cluster a b c\nbare", "incarnation mark --token=t1"},
 		{"prune", "cluster a b c\nbackups every=1h for=3h", "backup prune --remove=2026-11-20T10:00:00Z-000001"},

@@ -234,6 +234,13 @@ func TestRegressions(t *testing.T) {
 			{13, DiesAfter, 7, 18}, {25, RestoreAsked, 6, 12}, {35, DiesAfter, 7, 17}, {40, StoreSlow, 7, 14},
 			{50, StoreApart, 7, 23},
 		}},
+		{"a bootstrap goes on behind the record of a restore that never began", 1998686886337551, 62, []Fault{
+			{3, StoreDown, 1, 18}, {6, OrderLate, 7, 12}, {7, StoresApart, 3, 23}, {12, DiskLost, 2, 11},
+			{18, OrderLate, 5, 5}, {20, OpDelayed, 3, 20}, {22, Freezes, 1, 25}, {23, NodeFails, 2, 11}, {27, OpFails, 1, 1},
+			{28, OrderLate, 1, 6}, {32, Freezes, 6, 23}, {34, StoreApart, 7, 13}, {39, OrderLate, 0, 1},
+			{41, SpecChanges, 3, 25}, {43, OrderLate, 0, 24}, {48, StoreCut, 0, 11}, {50, StoreStale, 4, 24},
+			{54, Freezes, 3, 1}, {55, CutOff, 6, 3}, {59, RestoreAsked, 7, 24}, {61, StoreApart, 3, 10},
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

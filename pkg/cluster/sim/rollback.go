@@ -27,6 +27,15 @@ func rollFaults(seed uint64, faults []Fault) []Fault {
 	return faults
 }
 
+// beginsAgain reports whether a member on n that has run, and may have lost its data since,
+// would begin as one that has not, with an older image on n's disk.
+func (w *world) beginsAgain(n *node, old image) bool {
+	return slices.ContainsFunc(w.groups, func(g *group) bool {
+		ran := slices.ContainsFunc(g.initialMembers, func(m member) bool { return m.host == n && g.hasRun(m.id) })
+		return ran && (old.awaits(g.token) || n.image().awaits(g.token))
+	})
+}
+
 // forget is what becomes of a restore whose record has gone. While nobody has begun with
 // what it restored, what ran before is not at its end.
 func (w *world) forget(before []cluster.Incarnation) {

@@ -111,6 +111,7 @@ func TestRollBackRegressions(t *testing.T) {
 		1006210: "what was asked for before it began is not carried out again",
 
 		35744181146692001: "a slow store tells of backups while it goes back",
+		24763430525483930: "a member that has lost its data does not go back to its promise",
 		30434270259781019: "a slow store tells of a record while it goes back",
 	} {
 		if _, err := Run(seed, Config{RolledBack: true}); err != nil {

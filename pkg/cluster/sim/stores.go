@@ -183,8 +183,8 @@ func (w *world) rollBack(n *node, f Fault) {
 		return
 	}
 	old := n.images[f.N%len(n.images)]
-	if token := n.disk.token; n.disk.data && (old.awaits(token) || n.image().awaits(token)) {
-		return // it would begin again; where no leader tells of it, nobody knows
+	if w.beginsAgain(n, old) {
+		return // where no leader tells of it, nobody knows
 	}
 	n.shutdown()
 	n.until = w.step + 5
