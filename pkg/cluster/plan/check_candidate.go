@@ -121,7 +121,7 @@ func began(n cluster.Node, rec cluster.Incarnation) bool {
 
 // stillServing returns the nodes that may serve clients of what ran before rec:
 // those that say so, and, if they are more than half of the lease voters of then,
-// those that say nothing.
+// those that say nothing, or cannot be told to end on a disk that hangs.
 func (c checker) stillServing(rec cluster.Incarnation) (list []cluster.NodeName) {
 	var unheard []cluster.NodeName
 	for _, n := range c.obs.Nodes {
@@ -130,10 +130,10 @@ func (c checker) stillServing(rec cluster.Incarnation) (list []cluster.NodeName)
 		}
 		voted := slices.Contains(rec.Restored.Before, n.Name)
 		runs := n.Assigned != nil && !n.Assigned.Stopped && c.recordedBefore(n.Assigned.Token, rec.Number)
-		switch {
-		case !n.Reachable && voted:
+		switch hears := n.Reachable && !n.Storage.Bad(); {
+		case !hears && voted:
 			unheard = append(unheard, n.Name)
-		case n.Reachable && runs:
+		case hears && runs:
 			list = append(list, n.Name)
 		}
 	}

@@ -85,6 +85,9 @@ func (c checker) lift(op *QuarantineLift) error {
 	if n.Assigned == nil || !n.Assigned.Quarantined {
 		return nil // nothing to do
 	}
+	if s := c.undecided(); s != nil {
+		return unsafe("restore", "%s is staged, and may be decided on: what clients write to %s would be lost", s.Backup, op.Node)
+	}
 	voters, healthy := c.count(0)
 	if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == c.obs.Token &&
 		n.Assigned.Token == rec.Token {
@@ -98,5 +101,35 @@ func (c checker) lift(op *QuarantineLift) error {
 	if healthy == voters && voters-1 < cluster.Quorum(voters) {
 		return nil // one or two are opened in no other way
 	}
+	if healthy >= cluster.Quorum(voters) && c.closed() == nil {
+		return nil // no client waits for its restart
+	}
 	return c.stop(op.Node)
+}
+
+// undecided returns what is staged on all nodes that answer of those that it is for, and may
+// be decided on, or is, without anybody here knowing; nil for nothing.
+func (c checker) undecided() *cluster.Staged {
+	for _, o := range c.obs.Nodes {
+		s := o.Staged
+		if !o.Reachable || o.Storage.Bad() || s == nil || s.Token == c.obs.Token {
+			continue
+		}
+		missing := false
+		for _, i := range c.obs.Store.Incarnations {
+			other := i.Restored != nil && i.Restored.Request == s.Request && i.Token != s.Token
+			missing = missing || other && !recordedToken(c.obs, s.Token)
+		}
+		for _, v := range s.Voters {
+			n, err := c.node(v.Name)
+			has := n.Staged != nil && n.Staged.Token == s.Token && n.Staged.Ready
+			went := n.Prepared != nil && n.Prepared.Token == s.Token || n.Disk.Token == s.Token ||
+				n.Assigned != nil && n.Assigned.Token == s.Token
+			missing = missing || err == nil && n.Reachable && !has && !went
+		}
+		if !missing {
+			return s
+		}
+	}
+	return nil
 }

@@ -164,12 +164,13 @@ func (l *view) recoverLeaseVoters(r cluster.Request, have []cluster.NodeName) Op
 	voters := l.voterNodes()
 	lost := slices.Concat(r.Lost, without(have, l.recorded(have)))
 	slices.Sort(lost)
+	lost = slices.Compact(lost)
 	for _, n := range l.healthyHosts() {
 		if n.LeaseVoters.Token == l.obs.Token && slices.Equal(n.LeaseVoters.Names, voters) {
 			continue
 		}
 		op := &LeaseVotersRecover{
-			Node: n.Name, Token: l.obs.Token, Term: l.termAbove(), Names: voters, Expect: have, Lost: slices.Compact(lost),
+			Node: n.Name, Token: l.obs.Token, Term: l.termAbove(), Names: voters, Expect: have, Lost: lost,
 		}
 		if !l.failing(op) {
 			return op

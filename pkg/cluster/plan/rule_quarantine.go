@@ -43,6 +43,9 @@ func ruleQuarantine(l *view) (Operation, verdict) {
 // a dead voter from being replaced: that is what ends the wait.
 func (l *view) lift(m cluster.Member) (Operation, verdict) {
 	n := l.nodeOf(m)
+	if l.mayBeSealed(n) {
+		return nil, goOn
+	}
 	if rec := l.restored(); rec != nil && rec.Token == l.obs.Token {
 		if serving := servedBefore(l.obs, *rec); len(serving) > 0 {
 			l.hold(Restoring, "clients are let in when the old incarnation cannot serve them any more: %s may; remove nodes that are gone for "+
@@ -57,7 +60,13 @@ func (l *view) lift(m cluster.Member) (Operation, verdict) {
 		// in for the sake of a machine that is dead.
 		return &QuarantineLift{Node: n.Name, ExpectRevision: l.unopened()}, goOn
 	}
-	if l.serving < len(l.voters) && l.serving-1 < cluster.Quorum(len(l.voters)) {
+	if !l.obs.Store.Reachable {
+		l.hold(StoreUnreachable, "%s will be opened to clients when the control store answers, which may have a restore for "+
+			"which it was closed: %s", n.Name, l.storeProblem())
+		return nil, goOn
+	}
+	// Where clients are let in to nobody, none waits for the restart.
+	if l.serving < len(l.voters) && l.serving-1 < cluster.Quorum(len(l.voters)) && l.opened() {
 		l.hold(MemberStarting, "%s will be opened to clients when all voters are healthy: %s", n.Name, l.describe())
 		return nil, goOn
 	}
@@ -70,17 +79,52 @@ func (l *view) lift(m cluster.Member) (Operation, verdict) {
 	return &QuarantineLift{Node: n.Name}, goOn
 }
 
+// opened reports whether clients may be let in to a voter.
+func (l *view) opened() bool {
+	return slices.ContainsFunc(l.voters, func(m cluster.Member) bool { return !l.quarantined(m) })
+}
+
+// mayBeSealed holds, and reports true, where n may have been closed for a restore that is
+// decided, or will be, and of which this observation does not tell: what clients write would
+// be lost in it.
+func (l *view) mayBeSealed(n *cluster.Node) bool {
+	for _, o := range l.obs.Nodes {
+		if o.Reachable && !o.Storage.Bad() && o.Staged != nil && l.mayBeDecided(*o.Staged) {
+			l.hold(Restoring, "%s will be opened to clients when what %s has staged is restored, or discarded", n.Name, o.Name)
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeDecided reports whether a record may say that what is staged replaces what runs: all
+// its voters that answer were ready, and nothing else began by its request.
+func (l *view) mayBeDecided(s cluster.Staged) bool {
+	if s.Token == l.obs.Token || l.carriedOut(s.Request) && !recordedToken(l.obs, s.Token) {
+		return false
+	}
+	return !slices.ContainsFunc(s.Voters, func(v cluster.InitialMember) bool {
+		n := l.node(v.Name)
+		if n == nil || !n.Reachable {
+			return false
+		}
+		ready := n.Staged != nil && n.Staged.Token == s.Token && n.Staged.Ready
+		return !ready && !changedTo(*n, s.Token)
+	})
+}
+
 // servedBefore returns the nodes that may still serve clients of what ran before
-// rec was restored: those that answer and do, and those that do not answer, where
-// they could be a majority.
+// rec was restored: those that answer and do, and those that do not answer, or cannot
+// change over on a disk that hangs, where they could be a majority.
 func servedBefore(obs cluster.Observation, rec cluster.Incarnation) []cluster.NodeName {
 	var serving, unreachable []cluster.NodeName
 	for _, n := range obs.Nodes {
 		leaseVoter := slices.Contains(rec.Restored.Before, n.Name)
+		able := n.Reachable && !n.Storage.Bad()
 		switch old := n.Assigned != nil && n.Assigned.Token != rec.Token; {
-		case n.Reachable && old && obs.Ended(n.Assigned.Token) && !n.Assigned.Stopped:
+		case able && old && obs.Ended(n.Assigned.Token) && !n.Assigned.Stopped:
 			serving = append(serving, n.Name)
-		case !n.Reachable && leaseVoter && (n.Assigned == nil || old):
+		case !able && leaseVoter && (n.Assigned == nil || old):
 			unreachable = append(unreachable, n.Name)
 		}
 	}

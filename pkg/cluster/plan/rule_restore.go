@@ -39,11 +39,11 @@ func ruleRestore(l *view) (Operation, verdict) {
 		}
 	}
 	request, decided := l.restoreRequest()
-	if request == nil && decided != nil {
-		return l.closeRestored(*decided), goOn
-	}
 	if op := l.discardStaged(request); op != nil {
 		return op, goOn
+	}
+	if request == nil && decided != nil {
+		return l.closeRestored(*decided), goOn
 	}
 	if request == nil {
 		return nil, goOn
@@ -149,6 +149,9 @@ func (l *view) followSpec(rec cluster.Incarnation) Operation {
 	_, r := l.restoreRequest()
 	if r == nil || r.Name != rec.Restored.Request || !l.obs.Store.Reachable || l.obs.Store.SpecMissing {
 		return nil
+	}
+	if r.Sealed {
+		return nil // it was asked for in the spec, where an operator may have changed it since
 	}
 	if len(l.obs.LeaseVoters.Names) == 0 {
 		return nil // nobody can have the lease that it needs; the rest says what is missing
@@ -257,12 +260,17 @@ func (l *view) decidedElsewhere(name cluster.NodeName, token cluster.Token) bool
 // before its record is written; empty for none.
 func (l *view) changedOver(token cluster.Token) cluster.NodeName {
 	for _, n := range l.obs.Nodes {
-		promised := n.Prepared != nil && n.Prepared.Token == token && n.Prepared.Backup != ""
-		if promised || n.Disk.Token == token || n.Assigned != nil && n.Assigned.Token == token {
+		if changedTo(n, token) {
 			return n.Name
 		}
 	}
 	return ""
+}
+
+// changedTo reports whether a node has changed over to an incarnation.
+func changedTo(n cluster.Node, token cluster.Token) bool {
+	promised := n.Prepared != nil && n.Prepared.Token == token && n.Prepared.Backup != ""
+	return promised || n.Disk.Token == token || n.Assigned != nil && n.Assigned.Token == token
 }
 
 // initialMemberGone reports whether what n has staged for incarnation token is of no more

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ func (l *view) restoreSealed(r cluster.Request) (Operation, verdict) {
 		r.Backup = src.Backup
 	}
 	if reason := l.refusalSealed(r); reason != "" {
+		l.sealing = l.closed() // until nobody can take the request for one that counts
 		return &RequestClose{Name: r.Name, Outcome: OutcomeRefused, Reason: reason}, goOn
 	}
 	if r.EtcdVersion != l.spec.EtcdVersion {
@@ -38,19 +40,22 @@ func (l *view) restoreSealed(r cluster.Request) (Operation, verdict) {
 		l.sealing = true
 		return nil, goOn
 	}
-	frozen := l.frozen
-	l.frozen, l.sealing = true, true
+	l.sealing = true
 	if op, done := l.seal(r); !done {
-		if op == nil && !l.sealBegun() {
-			l.frozen = frozen // clients are served, and who is lost is replaced first
-		}
+		// Before anything is closed the members are maintained: what has to be well may be
+		// replaced.
+		l.frozen = l.frozen || op != nil || l.sealBegun()
 		return op, verdict(op != nil)
 	}
+	l.frozen = true
 	if src == nil || src.Request != r.Name || !l.storeReady("the restore as etcd "+r.EtcdVersion.String()) {
 		l.hold(Restoring, "what the store says of the restore as etcd %s is not known yet", r.EtcdVersion)
 		return nil, goOn
 	}
 	if r.Backup != "" {
+		if reason := l.givenUp(r); reason != "" {
+			return &RequestClose{Name: r.Name, Outcome: OutcomeRefused, Reason: reason}, goOn
+		}
 		return l.restore(r)
 	}
 	if newest := l.obs.Store.Backups; len(newest) > 0 && newest[0].Name != src.Newest {
@@ -75,14 +80,17 @@ func (l *view) refusalSealed(r cluster.Request) string {
 		return "" // it is not meant yet, or no more: see above
 	}
 	members, differs := l.runners()
-	if len(members) == 0 || !l.open(members) {
-		return "" // it has begun, or what runs is not known
+	if len(members) == 0 {
+		return "" // what runs is not known
+	}
+	if !differs && len(members) == len(l.obs.Members) {
+		return fmt.Sprintf("all members run etcd %s", r.EtcdVersion)
+	}
+	if !l.open(members) {
+		return "" // it has begun
 	}
 	if r.Backup != "" {
 		return "clients were let in after its backup was taken: ask again"
-	}
-	if !differs {
-		return fmt.Sprintf("all members run etcd %s", r.EtcdVersion)
 	}
 	if _, lack := NextVersion(members, r.EtcdVersion, l.obs.ClusterVersion); lack == nil || !lack.Restore {
 		if restoresTo(r.EtcdVersion) {
@@ -98,7 +106,7 @@ const specTime = 10 * time.Second
 
 // open reports whether clients are served by some of the members.
 func (l *view) open(members []Runner) bool {
-	return slices.ContainsFunc(members, func(m Runner) bool { return !l.node(m.Name).Assigned.Quarantined })
+	return slices.ContainsFunc(members, func(m Runner) bool { return l.admits(l.node(m.Name)) })
 }
 
 // rollsFirst reports whether the members have to come nearer to the version before the
@@ -133,6 +141,9 @@ func (l *view) seal(r cluster.Request) (op Operation, done bool) {
 	}
 	members, _ := l.runners()
 	begun := l.sealBegun()
+	if !begun && (l.obs.Leader == 0 || l.healthy < cluster.Quorum(len(l.voters))) {
+		return nil, false // the rest says what becomes of it
+	}
 	if !begun && !l.sealable(r, members) {
 		return nil, false
 	}
@@ -154,21 +165,40 @@ func (l *view) seal(r cluster.Request) (op Operation, done bool) {
 		}
 	}
 	if leader == nil {
+		l.holdOpen()
 		return nil, false
 	}
 	return &QuarantineSet{Node: leader.Name}, false
+}
+
+// holdOpen says who else may serve clients when they are kept away from all voters.
+func (l *view) holdOpen() {
+	for i := range l.obs.Nodes {
+		if n := &l.obs.Nodes[i]; l.admits(n) {
+			l.hold(NotYet, "the backup to restore waits until %s is known to serve no clients", n.Name)
+		}
+	}
+}
+
+// admits reports whether clients may be let in on n. Who is no member any more commits
+// nothing of what they write, and a learner takes no writes.
+func (l *view) admits(n *cluster.Node) bool {
+	m := l.memberOf(n)
+	spare := l.obs.Leader != 0 && m == nil || m != nil && m.Learner
+	return n.Assigned != nil && !n.Assigned.Quarantined && !spare
 }
 
 // closed reports whether clients are kept away from all that runs, and from what does not
 // answer.
 func (l *view) closed() bool {
 	some := false
-	for _, n := range l.obs.Nodes {
-		if some = some || n.Assigned != nil; n.Assigned != nil && !n.Assigned.Quarantined {
+	for i := range l.obs.Nodes {
+		n := &l.obs.Nodes[i]
+		if some = some || n.Assigned != nil; l.admits(n) {
 			return false
 		}
 	}
-	return some && !slices.ContainsFunc(l.obs.Members, func(m cluster.Member) bool {
+	return some && !slices.ContainsFunc(l.voters, func(m cluster.Member) bool {
 		n := l.nodeOf(m)
 		return n == nil || n.Assigned == nil
 	})
@@ -201,6 +231,32 @@ func (l *view) unsealable(r cluster.Request) Operation {
 	}
 	l.hold(QuorumMargin, "clients are kept away from all members when all voters serve: %s", l.describe())
 	return nil
+}
+
+// givenUp says why a restore is given up for which clients are kept away, empty where it is
+// not: the members could serve them, and for longer than a voter may be missing too few nodes
+// can restore the backup.
+func (l *view) givenUp(r cluster.Request) string {
+	i := slices.IndexFunc(l.obs.Store.Backups, func(b cluster.Backup) bool { return b.Name == r.Backup })
+	if i < 0 || l.age(l.obs.Store.Backups[i].At) <= max(l.policy.Grace, closeTimeout) ||
+		l.obs.Leader == 0 || l.healthy < cluster.Quorum(len(l.voters)) {
+		return ""
+	}
+	count, version := wanted(l.spec, r)
+	if s := l.stagedFor(r); s != nil && !l.spoiled(r, *s) || l.enough(r, count, version) {
+		return ""
+	}
+	var unable []string
+	for j := range l.obs.Nodes {
+		if why := l.unableToRestore(r, &l.obs.Nodes[j], version); why != nil && why.Text != "" {
+			unable = append(unable, why.Text)
+		}
+	}
+	if len(unable) == 0 {
+		unable = []string{fmt.Sprintf("there are %d of %d", len(l.obs.Nodes), count)}
+	}
+	return fmt.Sprintf("clients had been kept away, and too few nodes could restore: %s; ask again when they can",
+		strings.Join(unable, "; "))
 }
 
 // closeTimeout is how long a member may take to end and to start again when clients are kept
@@ -248,10 +304,23 @@ func (c checker) sealed(op Operation) error {
 		if op.Reason == r.BackupReason() {
 			return c.closed()
 		}
+	case *RestoreStage:
+		if op.Request == r.Name {
+			return c.takenFor(*r, op.Backup)
+		}
 	case *IncarnationCreate:
 		if op.Request == r.Name {
-			return c.closed()
+			return errors.Join(c.takenFor(*r, op.Backup), c.closed())
 		}
+	}
+	return nil
+}
+
+// takenFor makes sure that a backup is the one that was taken for a sealed request.
+func (c checker) takenFor(r cluster.Request, backup string) error {
+	if src := c.obs.Store.Source; src == nil || src.Request != r.Name || src.Backup != backup {
+		return unsafe("restore", "%s is not known to be the backup that was taken for %s when clients were kept away", backup,
+			r.Name)
 	}
 	return nil
 }
@@ -260,7 +329,9 @@ func (c checker) sealed(op Operation) error {
 func (c checker) closed() error {
 	var open []string
 	for _, n := range c.obs.Nodes {
-		if n.Assigned != nil && !n.Assigned.Quarantined {
+		m, member := c.hosted(n)
+		takesNone := c.obs.Leader != 0 && !member || member && m.Learner
+		if n.Assigned != nil && !n.Assigned.Quarantined && !takesNone {
 			open = append(open, string(n.Name))
 		}
 	}
@@ -269,7 +340,7 @@ func (c checker) closed() error {
 			h, ok := c.hosted(n)
 			return ok && h.ID == m.ID && n.Assigned != nil
 		})
-		if !known {
+		if !known && !m.Learner {
 			open = append(open, "member "+m.ID.String())
 		}
 	}

@@ -41,6 +41,8 @@ type versioned struct {
 	// checks is how many times the daemon has checked the data since the process was started; blind
 	// is the step up to which it cannot read the files.
 	checks, blind int
+	// refuses is the step up to which no backup can be restored here.
+	refuses int
 }
 
 // A bad version dies when it starts, or serves nothing, up to a step.

@@ -55,7 +55,7 @@ func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error 
 			return errUnreachable
 		}
 		if op.Request != "" {
-			w.spec.MemberCount = op.MemberCount
+			w.followed(op)
 		}
 		w.store.specMissing = false
 		return nil
@@ -236,7 +236,7 @@ func (w *world) obey(n *node, o order) error {
 	case *plan.QuarantineLift:
 		return n.quarantine(false)
 	case *plan.BackupTake:
-		return w.backup(n)
+		return w.backup(n, op)
 	case *plan.BackupVerify, *plan.BackupDrill:
 		return w.inspect(n, op)
 	case *plan.RestoreStage, *plan.RestoreSwitch, *plan.RestoreDiscard:
@@ -257,12 +257,15 @@ func (n *node) quarantine(on bool) error {
 	return nil
 }
 
-func (w *world) backup(n *node) error {
+func (w *world) backup(n *node, op *plan.BackupTake) error {
 	if w.unreadable(n) {
 		return errUnreachable
 	}
 	if n.assigned == nil || n.process != cluster.ProcessRunning {
 		return errRefuse
+	}
+	if w.config.Sealed && !w.tells(w.group(n.disk.token), n) {
+		return errUnreachable // it is taken behind a read through the quorum
 	}
 	at := n.wall(w.now)
 	name := retention.Name(at, w.step)
@@ -270,9 +273,9 @@ func (w *world) backup(n *node) error {
 	slices.SortStableFunc(list, func(a, b cluster.Backup) int { return b.At.Compare(a.At) })
 	w.store.backups = list
 	if w.store.made == nil {
-		w.store.made = map[string]time.Time{}
+		w.store.made, w.store.taken = map[string]time.Time{}, map[string]snapshot{}
 	}
-	w.store.made[name] = w.now
+	w.store.made[name], w.store.taken[name] = w.now, n.snapshot(op.Reason)
 	return nil
 }
 

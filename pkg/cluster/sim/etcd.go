@@ -32,6 +32,10 @@ type group struct {
 	// version is the cluster version, downgrade the one to which etcd lets the cluster be
 	// downgraded, zero for none.
 	version, downgrade etcdversion.Version
+	// acked is the last write that a client was told of, sealed what it was restored from by
+	// a sealed request, from what the members had to begin with.
+	acked        uint64
+	sealed, from *snapshot
 }
 
 // A member is an entry of the member list.
@@ -179,6 +183,9 @@ func (w *world) tickGroup(g *group) bool {
 	w.replicate(g)
 	if w.config.Versions {
 		w.monitor(g)
+	}
+	if w.config.Sealed {
+		w.acknowledge(g)
 	}
 	return true
 }

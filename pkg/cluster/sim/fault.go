@@ -160,6 +160,8 @@ func (w *world) inject(f Fault) {
 		w.armed = append(w.armed, f.Kind)
 	case VersionWanted, VersionBack, RiskAccepted, VersionCrashes, BinaryGone, BinariesCome, BinaryLies:
 		w.injectVersion(n, f)
+	case RestoreAllowed, RestoreDeleted, BackupUnreadable:
+		w.injectSealed(n, f)
 	case V2Content, V2Log, Zombies, Blind, DowngradeByHand:
 		w.injectData(n, f)
 	case ClockJumps, Freezes:
@@ -240,6 +242,9 @@ func (w *world) unsettled() bool {
 func (w *world) destroy(n *node, f Fault) {
 	switch f.Kind {
 	case DiskLost:
+		if w.config.RolledBack {
+			w.unmeet(n)
+		}
 		n.loseDisk()
 		if n.up {
 			n.reboot(w)

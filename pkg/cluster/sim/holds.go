@@ -33,6 +33,9 @@ func (w *world) holdIsTrue(r plan.Reason) bool {
 	led := g != nil && g.leader != 0
 	away := func(n *node) bool { return !n.usable() }
 	missing := slices.ContainsFunc(w.nodes, away)
+	if w.sealedHeld(g, r) {
+		return true
+	}
 	switch r {
 	case plan.DiskHung, plan.NotServing:
 		return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.up && n.hangs() })
@@ -61,7 +64,9 @@ func (w *world) holdIsTrue(r plan.Reason) bool {
 		// by its lease takes part in no restore.
 		stateLost := slices.ContainsFunc(w.nodes, func(n *node) bool { return n.disk.data && n.assigned == nil })
 		return missing || !led && stateLost
-	case plan.NodeUnreachable, plan.OperationFailed, plan.LeaseVotersDiffer:
+	case plan.OperationFailed:
+		return missing || slices.ContainsFunc(w.nodes, w.cannotBegin)
+	case plan.NodeUnreachable, plan.LeaseVotersDiffer:
 		return missing
 	case plan.Restoring:
 		return missing || !led
@@ -76,7 +81,9 @@ func (w *world) holdIsTrue(r plan.Reason) bool {
 func (w *world) spares(g *group) int {
 	count := 0
 	for _, n := range w.nodes {
-		if n.usable() && g.memberOn(n) == nil {
+		// Data of what the store has no record of, as after it went back, is not cleared.
+		kept := w.config.RolledBack && n.disk.data && !w.recorded(n.disk.token)
+		if n.usable() && g.memberOn(n) == nil && !kept {
 			count++
 		}
 	}

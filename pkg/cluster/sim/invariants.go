@@ -27,6 +27,9 @@ import (
 //	between        one member at a time is between two versions
 //	risk           no second member is tried with what one did not come up with
 //	zombies        no removed member comes back, unless the operator has accepted it
+//	taken-back     nothing is restored that the operator has taken back
+//	spec           nobody writes another version into the spec than the operator
+//	closed         clients are kept away only for a restore that goes on
 //	restore        nothing is given up before what replaces it is ready
 //
 // and of the planner:
@@ -91,7 +94,7 @@ func (w *world) checkRemoval(by *node, g *group, m *member) {
 // checkMoved is asked before n's data goes.
 func (w *world) checkMoved(n *node) {
 	g := w.group(n.disk.token)
-	if g.ended {
+	if g.ended || w.overtaken(g) {
 		return
 	}
 	if m := g.find(n.disk.id); m != nil && !m.learner {

@@ -10,6 +10,9 @@ import (
 // justify asks whether the holds at the end of a quiet time are true in the
 // world, and whether they are the ones to be expected.
 func (w *world) justify(holds []plan.Hold) {
+	if w.config.Sealed {
+		w.justifyClosed(holds)
+	}
 	says := func(reasons ...plan.Reason) bool {
 		return slices.ContainsFunc(holds, func(h plan.Hold) bool { return slices.Contains(reasons, h.Reason) })
 	}
@@ -29,7 +32,8 @@ func (w *world) justify(holds []plan.Hold) {
 	case w.coordinatorImpossible():
 		if g != nil && g.leader != 0 {
 			w.violate("stuck", "etcd serves, nobody can coordinate it, and what an operator can do does not help: %v", holds)
-		} else if !says(plan.NoCoordinator) && !(w.unrecorded() && says(plan.QuorumLost, plan.ClusterLost)) {
+		} else if !says(plan.NoCoordinator) && !(w.unrecorded() && says(plan.QuorumLost, plan.ClusterLost)) &&
+			!(w.config.RolledBack && w.store.created.IsZero() && says(plan.Bootstrap)) {
 			w.violate("stuck", "no majority of lease voters can be had, but it says %v", holds)
 		}
 	case g == nil:
@@ -101,7 +105,8 @@ func (w *world) startable(g *group) int {
 		n := m.host
 		own := n.disk.data && n.disk.token == g.token && n.disk.id == m.id && n.assigned != nil &&
 			n.assigned.Token == g.token && !n.disk.corrupt && !n.disk.behind
-		promised := !n.disk.data && !g.hasRun(m.id) && n.prepared != nil && n.prepared.Token == g.token && w.recorded(g.token)
+		promised := !n.disk.data && !g.hasRun(m.id) && n.prepared != nil && n.prepared.Token == g.token &&
+			w.recorded(g.token) && (n.prepared.Backup == "" || n.restored == g.token)
 		if !m.learner && n.usable() && (own || promised) {
 			count++
 		}
@@ -149,6 +154,7 @@ func (w *world) justifyNotBootstrapped(usable int, says func(...plan.Reason) boo
 		if !says(plan.QuorumLost, plan.ClusterLost, plan.Restoring) && !(begun && says(plan.Bootstrap)) {
 			w.violate("stuck", "only state files tell of a cluster, but it says %v", holds)
 		}
+	case slices.ContainsFunc(w.nodes, w.cannotBegin) && says(plan.Restoring):
 	case evidence:
 		// By the record a bootstrap is under way, on nodes of which one's disk hangs.
 		hung := len(w.store.backups) == 0 && w.store.created.IsZero() && says(plan.DiskHung)

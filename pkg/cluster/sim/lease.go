@@ -111,7 +111,7 @@ func (w *world) holders() []*node {
 		}
 		for _, o := range list {
 			// Who stood still may believe in a lease that is over. It asks before it acts.
-			if !n.clock.doubt && !o.clock.doubt && w.claim(n).Token == w.claim(o).Token {
+			if !n.clock.doubt && !o.clock.doubt && w.claim(n).Token == w.claim(o).Token && !w.outdated(n, o) {
 				w.violate("two-coordinators", "%s and %s have the lease at once", o.name, n.name)
 			}
 		}

@@ -72,7 +72,10 @@ func (c Config) history(seed uint64) ([]Fault, int) {
 		faults = rollFaults(seed, faults)
 	}
 	if c.Versions {
-		return versionFaults(seed, faults, steps)
+		faults, steps = versionFaults(seed, faults, steps)
+	}
+	if c.Sealed {
+		faults = sealedFaults(seed, faults)
 	}
 	return faults, steps
 }
@@ -196,6 +199,11 @@ func (w *world) helpWithVersions(holds []plan.Hold) bool {
 			if !w.tryAgain(h) {
 				continue
 			}
+		case plan.VersionDiffers:
+			if !w.config.Sealed || !strings.Contains(h.Text, "--allow-restore") {
+				continue
+			}
+			w.allowRestore()
 		default:
 			continue
 		}
@@ -258,6 +266,9 @@ func (w *world) versionHeld(r plan.Reason) bool {
 			}
 		}
 		return false
+	}
+	if w.sealedHeld(g, r) {
+		return true
 	}
 	switch r {
 	case plan.NotYet:

@@ -43,7 +43,11 @@ func (w *world) wanted() *cluster.Source {
 		decided := slices.ContainsFunc(w.store.incarnations, func(i cluster.Incarnation) bool {
 			return i.Restored != nil && i.Restored.Request == r.Name
 		})
-		if r.Kind == cluster.RequestRestore && !decided {
+		switch {
+		case r.Kind != cluster.RequestRestore || decided:
+		case r.Sealed:
+			return w.sealedSource(r)
+		default:
 			return &cluster.Source{Request: r.Name, Backup: r.Backup, Version: version}
 		}
 	}
@@ -84,6 +88,7 @@ func (w *world) decideRestore(by *node, op *plan.IncarnationCreate) error {
 		w.violate("restore", "request %s, by which %s began, is carried out again as %s", op.Request, token, op.Token)
 	}
 	w.carried[op.Request] = op.Token
+	w.checkSealed(by, op)
 	w.store.incarnations = append(slices.Clone(w.store.incarnations), cluster.Incarnation{
 		Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.now,
 		Restored: &cluster.Restored{Request: op.Request, Backup: op.Backup, Revision: op.Revision, Before: op.Before},
@@ -166,7 +171,8 @@ func (w *world) stage() {
 	for _, n := range w.nodes {
 		if n.staged != nil && !n.staged.Ready && n.up && (w.quiet || w.chance(2)) {
 			s := *n.staged
-			s.Ready = true
+			s.Problem, s.Refused = w.cannotStage(n)
+			s.Ready = s.Problem == ""
 			n.staged = &s
 		}
 	}

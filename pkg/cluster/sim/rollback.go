@@ -56,7 +56,7 @@ func (w *world) forget(before []cluster.Incarnation) {
 // one has let no client in.
 func (w *world) revive() {
 	for _, g := range w.groups {
-		if !g.forgotten || !g.ended || w.recorded(g.over) {
+		if !g.forgotten || !g.ended || w.recorded(g.over) || w.remembered(g.over) {
 			continue
 		}
 		began := w.group(g.over)
@@ -70,6 +70,45 @@ func (w *world) revive() {
 			began.ended = true
 		}
 	}
+}
+
+// overtaken reports whether another incarnation serves, which was bootstrapped while nothing
+// told of g. It never had a majority, so nothing in it was acknowledged.
+func (w *world) overtaken(g *group) bool {
+	return w.config.RolledBack && g.commit == 0 && slices.ContainsFunc(w.groups, func(o *group) bool {
+		return o.commit > 0 && o.base == 0 && !o.ended
+	})
+}
+
+// remembered reports whether a daemon goes by a record that it has read in a store that does
+// not answer now.
+func (w *world) remembered(token cluster.Token) bool {
+	return slices.ContainsFunc(w.nodes, func(n *node) bool {
+		return n.awake() && w.unreadable(n) && n.read != nil &&
+			slices.ContainsFunc(n.read.Incarnations, func(i cluster.Incarnation) bool { return i.Token == token })
+	})
+}
+
+// outdated reports whether one of two nodes has gone back to another record of the lease
+// voters, and has the lease by that: with one that names it alone it asks nobody.
+func (w *world) outdated(a, b *node) bool {
+	return (a.wentBack || b.wentBack) && !slices.Equal(w.claim(a).Names, w.claim(b).Names)
+}
+
+// unmeet has a group forget a member on n that loses its disk before any other has run: nobody
+// knows of what it wrote. A store that goes back to before the group's record does not tell
+// that it ran.
+func (w *world) unmeet(n *node) {
+	for _, g := range w.groups {
+		if g.commit == 0 && n.disk.token == g.token && slices.Equal(g.ran, []cluster.MemberID{n.disk.id}) {
+			g.ran = nil
+		}
+	}
+}
+
+// cannotBegin reports whether n has promised to begin with restored data that it has lost.
+func (w *world) cannotBegin(n *node) bool {
+	return n.up && !n.disk.data && n.prepared != nil && n.prepared.Backup != "" && n.restored != n.prepared.Token
 }
 
 // opened reports whether clients may have written to a restored incarnation.

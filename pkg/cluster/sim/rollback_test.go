@@ -111,6 +111,17 @@ func TestRollBackRegressions(t *testing.T) {
 		1006210: "what was asked for before it began is not carried out again",
 
 		35744181146692001: "a slow store tells of backups while it goes back",
+		688191079064672:   "what never had a majority, and of which nothing told, is overtaken",
+		688191079066065:   "what was restored is lost, and the promise to begin with it is not",
+		688191079091857:   "a record that has gone is remembered while the store does not answer",
+		58344392395978493: "a recovery of the lease voters names nobody without a name",
+		58344392395984382: "an order to change over is under way when the store goes back",
+		52180746064469892: "who goes back to being the only lease voter asks nobody",
+		67552529312095928: "a member that ran alone, and lost its disk, is known to nobody",
+		1507448224056503:  "what cannot begin is told of by an operation that fails",
+		1507448224055907:  "by an older copy of the store a bootstrap is under way",
+		14127964931472537: "data of what has no record keeps a node from being a spare",
+		6704521159716167:  "two nodes have changed over to what a third has staged",
 		24763430525483930: "a member that has lost its data does not go back to its promise",
 		30434270259781019: "a slow store tells of a record while it goes back",
 	} {

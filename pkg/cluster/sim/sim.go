@@ -26,6 +26,9 @@ type Config struct {
 	Ports bool
 	// RolledBack has the store, and disks, go back to what they were.
 	RolledBack bool
+	// Sealed, which goes with Versions, has operators allow restores as a version to which
+	// nothing else leads.
+	Sealed bool
 	// Record keeps the log of the run.
 	Record bool
 }
@@ -33,9 +36,9 @@ type Config struct {
 // A History is what happened in a run.
 type History struct {
 	Seed uint64
-	// Versions, Ports and RolledBack are those of [Config].
-	Versions, Ports, RolledBack bool
-	Faults                      []Fault
+	// Versions, Ports, RolledBack and Sealed are those of [Config].
+	Versions, Ports, RolledBack, Sealed bool
+	Faults                              []Fault
 	// Steps and Operations are how many there were.
 	Steps, Operations int
 	// Converged says that the cluster was what the spec asks for at the end;
@@ -64,6 +67,9 @@ func (f *Failure) Error() string {
 	}
 	if f.History.RolledBack {
 		kind += " with rollbacks"
+	}
+	if f.History.Sealed {
+		kind += " with sealed restores"
 	}
 	fmt.Fprintf(&b, "seed %d%s, step %d: %s: %s", f.History.Seed, kind, f.History.Steps, f.Invariant, f.Text)
 	for _, fault := range f.History.Faults {
@@ -96,7 +102,9 @@ func Run(seed uint64, c Config) (History, error) {
 // Replay plays the history of a seed with other faults, in a number of steps.
 func Replay(seed uint64, c Config, faults []Fault, steps int) (History, error) {
 	w := newWorld(seed, c)
-	h := History{Seed: seed, Versions: c.Versions, Ports: c.Ports, RolledBack: c.RolledBack, Faults: faults}
+	h := History{
+		Seed: seed, Versions: c.Versions, Ports: c.Ports, RolledBack: c.RolledBack, Sealed: c.Sealed, Faults: faults,
+	}
 	for w.step < steps && w.broken == nil {
 		w.cycle(faults)
 	}
@@ -153,6 +161,7 @@ func (w *world) settle() (bool, []plan.Hold) {
 	var holds []plan.Hold
 	for range maxQuiet {
 		w.reseed()
+		w.changed = false
 		w.heal()
 		w.tick()
 		t := w.actAll()
@@ -164,11 +173,12 @@ func (w *world) settle() (bool, []plan.Hold) {
 			w.refute(holds)
 			return true, holds
 		}
-		if t.acted && !upkeep(t.op) {
+		tried := t.acted && !upkeep(t.op)
+		if tried && w.changed {
 			idle = 0
 		} else if idle++; idle > maxIdle && w.operatorHelps(holds) {
 			idle = 0
-		} else if idle > maxIdle {
+		} else if idle > maxIdle && t.op == nil { // behind an operation not all is said
 			w.justify(holds)
 			w.refute(holds)
 			return false, holds
@@ -307,6 +317,7 @@ func (w *world) effect(by *node, obs *cluster.Observation, op plan.Operation, lo
 	if err != nil {
 		w.logf("     %v", err)
 	}
+	w.changed = w.changed || err == nil
 	w.note(by, op, err)
 }
 

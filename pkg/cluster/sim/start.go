@@ -132,6 +132,9 @@ func (w *world) firstData(n *node, op *plan.MemberStart) (disk, bool) {
 	if leader := g.find(g.leader); leader != nil {
 		d.v2content = leader.host.disk.v2content // its snapshot has it
 	}
+	if g.from != nil && g.from.storage.AtLeast(3, 6) {
+		d.storage = g.from.storage
+	}
 	return d, true
 }
 
@@ -155,6 +158,7 @@ func (w *world) bootstrap(op *plan.MemberStart) *group {
 			ended = i.Token != op.Token && (ended || recorded && i.Restored != nil)
 			if i.Token == op.Token && i.Restored != nil {
 				g.base = i.Restored.Revision
+				g.from = s.snapshotOf(i.Restored.Backup)
 			}
 		}
 		g.ended = g.ended || ended

@@ -68,8 +68,9 @@ func (w *world) injectStores(n *node, f Fault) {
 	case StoreSlow:
 		n.lagTo, n.lag = w.step+f.N, 1+f.N%4
 	case StoreBehind:
-		if len(w.past) == 0 || !w.config.RolledBack && w.unsettled() || slices.ContainsFunc(w.nodes, w.lags) {
-			return // who reads what the store was then cannot know that it went back since
+		if len(w.past) == 0 || !w.config.RolledBack && w.unsettled() || slices.ContainsFunc(w.nodes, w.lags) ||
+			w.switching() {
+			return // who reads what the store was then, or obeys by it, cannot know that it went back since
 		}
 		at := f.N % len(w.past)
 		old := w.past[at]
@@ -84,6 +85,14 @@ func (w *world) injectStores(n *node, f Fault) {
 		*w.shared = *old.copy()
 		w.forget(lost)
 	}
+}
+
+// switching reports whether an order to change over, by a record in the store, is to come late.
+func (w *world) switching() bool {
+	return slices.ContainsFunc(w.orders, func(l lateOrder) bool {
+		_, is := l.order.op.(*plan.RestoreSwitch)
+		return is
+	})
 }
 
 // giveOwn exchanges n's store for some steps. What it has asked another store for is given up.
@@ -187,7 +196,7 @@ func (w *world) rollBack(n *node, f Fault) {
 		return // where no leader tells of it, nobody knows
 	}
 	n.shutdown()
-	n.until = w.step + 5
+	n.until, n.wentBack = w.step+5, true
 	known := n.disk
 	if f.N%3 != 2 {
 		n.disk, n.setAside = old.disk, old.setAside

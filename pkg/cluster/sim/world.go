@@ -44,6 +44,7 @@ type world struct {
 	published  *published  // what a coordinator has published last
 	armed      []FaultKind // faults that wait for the next operation
 	delayed    []delayed
+	changed    bool // an operation has succeeded in this step
 	// promotedGone says that the node of the next new voter goes for ever.
 	promotedGone bool
 	recordBehind bool // see RecordBehind
@@ -58,7 +59,9 @@ type world struct {
 	// before is the version that the spec asked for before, done what an operator has done.
 	before etcdversion.Version
 	done   map[plan.Reason]int
-	log    []string
+	// allowed are the sealed restores that operators have asked for.
+	allowed map[string]bool
+	log     []string
 }
 
 // A node is a machine. What is on its disk goes with the disk.
@@ -104,6 +107,7 @@ type node struct {
 	asked      []*store
 	lag, lagTo int
 	images     []image
+	wentBack   bool // to one of them
 
 	process cluster.ProcessState
 	slow    bool // a learner here does not catch up
@@ -143,6 +147,7 @@ type store struct {
 	incarnations  []cluster.Incarnation
 	backups       []cluster.Backup // newest first
 	made          map[string]time.Time
+	taken         map[string]snapshot
 	requests      []cluster.Request
 	mark          cluster.Revision // no member has told a coordinator of one above it
 }
@@ -221,7 +226,11 @@ func newWorld(seed uint64, c Config) *world {
 		w.spec.MemberCount = count
 	}
 	if c.Versions {
-		w.spec.EtcdVersion = universe[w.dice().IntN(len(universe))]
+		from := universe
+		if c.Sealed {
+			from = sealedFrom
+		}
+		w.spec.EtcdVersion = from[w.dice().IntN(len(from))]
 		w.before = w.spec.EtcdVersion
 	}
 	return w
