@@ -606,6 +606,32 @@ func TestIssueAfterACrash(t *testing.T) {
 	}
 }
 
+// A CA that was killed while it was made leaves nothing behind, least of all a part of a key.
+func TestCreateAfterACrash(t *testing.T) {
+	dead := errors.New("power is off")
+	for writes := range 2 {
+		s := machine(t)
+		n := 0
+		s.write = func(path string, data []byte, perm os.FileMode) error {
+			if n++; n > writes {
+				put(t, filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp-1"), data[:len(data)/2])
+				return dead
+			}
+			return writeFile(path, data, perm)
+		}
+		if err := CreateMachineCA(s, now); !errors.Is(err, dead) {
+			t.Fatalf("after %d writes: %v", writes, err)
+		}
+		s.write = nil
+		mustCreate(t, s)
+		for name := range contents(t, s.Dir) {
+			if strings.Contains(name, ".tmp-") {
+				t.Errorf("after %d writes: %s is left", writes, name)
+			}
+		}
+	}
+}
+
 func TestKeyHashStaysWithTheKey(t *testing.T) {
 	key := ecKey(t, elliptic.P256())
 	a, b := selfSigned(t, "a", key, nil), selfSigned(t, "b", key, nil)

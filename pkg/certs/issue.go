@@ -110,11 +110,17 @@ func newMachineCA(spec MachineSpec, name string, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("new CA: %w", err)
 	}
+	keyFile, certFile := halfFile(spec.Dir, name, ".key"), halfFile(spec.Dir, name, ".crt")
+	for _, file := range []string{keyFile, certFile} {
+		if err := hostfs.RemoveTemp(file); err != nil {
+			return fmt.Errorf("new CA: %w", err)
+		}
+	}
 	write := spec.writer(nil)
-	if err := write(halfFile(spec.Dir, name, ".key"), key, 0o600); err != nil {
+	if err := write(keyFile, key, 0o600); err != nil {
 		return fmt.Errorf("new CA: %w", err)
 	}
-	if err := write(halfFile(spec.Dir, name, ".crt"), ca.PEM(), 0o644); err != nil {
+	if err := write(certFile, ca.PEM(), 0o644); err != nil {
 		return fmt.Errorf("new CA: %w", err)
 	}
 	return nil
