@@ -46,6 +46,8 @@ func (m *Machine) awaitHealth(ctx context.Context, goal machine.Goal, remote mac
 			return nil // the next observation sees it, too
 		}
 		switch {
+		case err == nil && s.State == initsystem.Stopped && m.hasOtherStep(ctx, goal):
+			return nil // its supervisor was about to end when the wait began
 		case err != nil || s.State != initsystem.Crashing:
 			crashing = time.Time{}
 		case crashing.IsZero():
@@ -75,7 +77,13 @@ func (m *Machine) awaitHealth(ctx context.Context, goal machine.Goal, remote mac
 // by now: a member was removed after they were written, and etcd does not begin with a
 // list that is not the cluster's.
 func (m *Machine) startsDifferently(ctx context.Context, goal machine.Goal) bool {
-	if goal.Action != machine.Join || goal.Phase != "" {
+	return goal.Action == machine.Join && m.hasOtherStep(ctx, goal)
+}
+
+// hasOtherStep says that something else than waiting for etcd comes next. A phase by
+// itself only waits.
+func (m *Machine) hasOtherStep(ctx context.Context, goal machine.Goal) bool {
+	if goal.Phase != "" {
 		return false
 	}
 	obs, err := m.Observe(ctx, goal)
