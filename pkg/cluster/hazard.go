@@ -43,6 +43,14 @@ type Hazard struct {
 	State HazardState `json:"state"`
 	// What says what is there, or why nobody can tell.
 	What string `json:"what,omitempty"`
+	// Deleted says that the log behind the last raft snapshot deletes all that is there of
+	// [HazardV2Content].
+	Deleted bool `json:"deleted,omitempty"`
+}
+
+// BySnapshot reports whether a raft snapshot takes the hazard away.
+func (h Hazard) BySnapshot() bool {
+	return h.State == HazardPresent && (h.Kind == HazardV2Log || h.Kind == HazardOldLog || h.Deleted)
 }
 
 // HazardsBefore returns the kinds that a member may not have when it changes to a
@@ -89,17 +97,25 @@ func HazardsIn(list []Hazard, to etcdversion.Version) []Hazard {
 
 // HazardsFrom returns what keeps a member that runs one version from changing to
 // another of the next minor version: what is there, and, where its patch is below
-// the floor, what is not proved absent. [HazardOldLog] is not among them: a step
-// takes it away.
+// the floor, what is not proved absent. What a raft snapshot takes away is not among
+// them, nor is [HazardOldLog] of which nobody can tell: a step of its own comes first.
 func HazardsFrom(list []Hazard, from, to etcdversion.Version) []Hazard {
 	if from.Minor+1 != to.Minor {
 		return nil
 	}
-	return slices.DeleteFunc(HazardsUnhelped(list, from, to), func(h Hazard) bool { return h.Kind == HazardOldLog })
+	return slices.DeleteFunc(HazardsUnhelped(list, from, to), func(h Hazard) bool {
+		return h.Kind == HazardOldLog || h.BySnapshot()
+	})
 }
 
-// HazardsUnhelped returns the same where nobody takes [HazardOldLog] away. A version that
-// is not known, zero, is none below the floor.
+// HazardsBySnapshot returns what in a member's data a version does not stand, and a raft
+// snapshot takes away.
+func HazardsBySnapshot(list []Hazard, to etcdversion.Version) []Hazard {
+	return slices.DeleteFunc(HazardsIn(list, to), func(h Hazard) bool { return !h.BySnapshot() })
+}
+
+// HazardsUnhelped returns the same where nobody forces a raft snapshot. A version that is
+// not known, zero, is none below the floor.
 func HazardsUnhelped(list []Hazard, from, to etcdversion.Version) []Hazard {
 	below := !from.IsZero() && from.Compare(to.UpgradeFloor()) < 0
 	var found []Hazard
@@ -122,23 +138,37 @@ func HazardsAhead(list []Hazard, runs etcdversion.Version) []Hazard {
 	return slices.DeleteFunc(found, func(h Hazard) bool { return h.Kind == HazardOldLog || h.State == HazardPending })
 }
 
-// Cure says what a person can do about the hazard before a change to a version.
+// Cure says what a person can do about the hazard before a change to a version. Where
+// daemons run the members, they force raft snapshots.
 func (h Hazard) Cure(to etcdversion.Version) string {
 	floor := to.UpgradeFloor().String()
 	switch {
 	case h.State == HazardUnknown || h.State == HazardPending:
 		return "check the member's data: etcdadm upgrade check; or run " + floor + " or a later patch first"
+	case h.BySnapshot():
+		return "have the member take a raft snapshot: etcdadm member force-snapshot"
 	case h.Kind == HazardV2Content:
-		return "move or delete those keys with etcdctl of 3.5 (ETCDCTL_API=2 etcdctl rm --recursive), and wait for a raft " +
-			"snapshot"
+		return deleteKeys + "; a raft snapshot is forced then"
 	case h.Kind == HazardMembers && to.Minor == 6:
 		return "run " + floor + " or a later patch on this member first: it repairs the list when it starts"
-	case h.Kind == HazardMembers:
-		return "remove this member from the cluster, and let it join again with an empty data directory"
 	}
-	return "a raft snapshot on this member: start it with ETCD_SNAPSHOT_COUNT=10 in the environment of its daemon " +
-		"(etcdadm: etcd.flags.snapshot-count in the file), and write some twenty times"
+	return "remove this member from the cluster, and let it join again with an empty data directory"
 }
+
+// CureByHand is [Hazard.Cure] where it may be that no daemon runs the member.
+func (h Hazard) CureByHand(to etcdversion.Version) string {
+	const snapshot = "have the member take a raft snapshot: start it with etcd.flags.snapshot-count=10 in the file of " +
+		"etcdadm, and write some twenty times; where a daemon runs it, etcdadm member force-snapshot"
+	switch {
+	case h.BySnapshot():
+		return snapshot
+	case h.State == HazardPresent && h.Kind == HazardV2Content:
+		return deleteKeys + ", and then " + snapshot
+	}
+	return h.Cure(to)
+}
+
+const deleteKeys = "move or delete those keys with etcdctl of 3.5 (ETCDCTL_API=2 etcdctl rm --recursive)"
 
 func (h Hazard) String() string {
 	if h.What == "" {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
@@ -171,13 +172,7 @@ func (c VersionChange) heldBack(found []Hazard) []Hazard {
 	if !c.BackIsUp() {
 		return nil
 	}
-	held := HazardsFrom(found, c.To, c.From)
-	for _, h := range HazardsIn(found, c.From) {
-		if h.Kind == HazardOldLog && h.State == HazardPresent {
-			held = append(held, h)
-		}
-	}
-	return held
+	return append(HazardsFrom(found, c.To, c.From), HazardsBySnapshot(found, c.From)...)
 }
 
 // BackIsUp reports whether the old version is of a later minor version than the new one.
@@ -187,27 +182,15 @@ func (c VersionChange) BackIsUp() bool {
 
 // Barred returns what in its data, by a check of it right now, keeps a node from
 // changing its member from one version to another: what [HazardsFrom] says and the order
-// does not accept, and entries in the log that the new version cannot read. Requests of
-// the v2 store in the log are not among them: a raft snapshot takes them away, and a
-// version that does not come up is taken back.
+// does not accept, and what a raft snapshot has to take away first.
 func Barred(found []Hazard, from, to etcdversion.Version, accepted []HazardKind) (held []Hazard) {
-	accepts := func(kind HazardKind) bool {
-		for _, k := range accepted {
-			if k == kind {
-				return true
-			}
-		}
-		return false
-	}
 	for _, h := range HazardsFrom(found, from, to) {
-		if (h.State != HazardPresent || h.Kind != HazardV2Log) && !accepts(h.Kind) {
+		if !slices.Contains(accepted, h.Kind) {
 			held = append(held, h)
 		}
 	}
-	for _, h := range HazardsIn(found, to) {
-		if h.Kind == HazardOldLog && h.State == HazardPresent {
-			held = append(held, h)
-		}
+	if from.Minor >= to.Minor {
+		return held
 	}
-	return held
+	return append(held, HazardsBySnapshot(found, to)...)
 }

@@ -188,6 +188,7 @@ func TestBarred(t *testing.T) {
 		}
 		return list
 	}
+	deleted := []Hazard{{Kind: HazardV2Content, State: HazardPresent, Deleted: true}}
 	v := etcdversion.Must
 	tests := []struct {
 		name     string
@@ -203,7 +204,11 @@ func TestBarred(t *testing.T) {
 		{"accepted", found(HazardV2Content, HazardPresent), "3.5.35", "3.6.16", []HazardKind{HazardV2Content}, false},
 		{"another one is accepted", found(HazardV2Content, HazardPresent), "3.5.35", "3.6.16",
 			[]HazardKind{HazardMembers}, true},
-		{"requests of the v2 store in the log", found(HazardV2Log, HazardPresent), "3.5.35", "3.6.16", nil, false},
+		{"requests of the v2 store in the log", found(HazardV2Log, HazardPresent), "3.5.35", "3.6.16", nil, true},
+		{"and accepted, which helps nothing either", found(HazardV2Log, HazardPresent), "3.5.35", "3.6.16",
+			[]HazardKind{HazardV2Log}, true},
+		{"before a later patch", found(HazardV2Log, HazardPresent), "3.5.21", "3.5.35", nil, false},
+		{"keys that the log deletes", deleted, "3.5.35", "3.6.16", []HazardKind{HazardV2Content}, true},
 		{"old entries before 3.7", found(HazardOldLog, HazardPresent), "3.6.16", "3.7.3", nil, true},
 		{"and accepted, which helps nothing", found(HazardOldLog, HazardPresent), "3.6.16", "3.7.3",
 			[]HazardKind{HazardOldLog}, true},

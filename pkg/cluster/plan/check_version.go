@@ -46,6 +46,12 @@ func (c checker) changeVersion(spec cluster.Spec, op *MemberChangeVersion) error
 	if err := c.reaches(spec, op.ExpectVersion, op.To); err != nil {
 		return err
 	}
+	for _, h := range cluster.HazardsBySnapshot(n.Hazards, op.To) {
+		if h.Kind != cluster.HazardOldLog && op.To.Minor > op.ExpectVersion.Minor {
+			return unsafe("version", "the data of %s has what etcd %s does not tolerate, %s; %s", op.Node, op.To, h,
+				h.Cure(op.To))
+		}
+	}
 	if op.To.Minor > op.ExpectVersion.Minor && n.OldLog.State == cluster.HazardPresent &&
 		op.To.Major == 3 && op.To.Minor == 7 {
 		return unsafe("version", "the log of %s has entries that etcd %s cannot read, after its last raft snapshot; "+

@@ -35,7 +35,7 @@ func Done(obs cluster.Observation, op Operation) bool {
 			n.Process.State == cluster.ProcessRunning
 	case *MemberForceSnapshot:
 		n := l.node(op.Node)
-		return n != nil && n.OldLog.State == cluster.HazardAbsent
+		return n != nil && (n.OldLog.State == cluster.HazardAbsent || noV2Log(*n))
 	case *DowngradeEnable:
 		return doneDowngrade(obs, op)
 	case *DowngradeCancel:

@@ -46,7 +46,8 @@ import (
 //	listened               it would have heard of a daemon of the existing tool
 //	existing=x, silent=1.2.3.4:3996  it has heard one, or nobody answers at an address
 //	hazard=members         its data has that, and nothing else; hazard=none, hazard=unknown,
-//	                       hazard=pending
+//	                       hazard=pending; hazard=deleted are keys of the v2 store that
+//	                       the log deletes
 func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 	switch key {
 	case "data":
@@ -194,6 +195,9 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 	case "hazard":
 		n.Hazards = cluster.NoHazards()
 		for i, h := range n.Hazards {
+			if value == "deleted" && h.Kind == cluster.HazardV2Content {
+				n.Hazards[i] = cluster.Hazard{Kind: h.Kind, State: cluster.HazardPresent, What: "it is there", Deleted: true}
+			}
 			switch value {
 			case string(h.Kind):
 				n.Hazards[i].State, n.Hazards[i].What = cluster.HazardPresent, "it is there"

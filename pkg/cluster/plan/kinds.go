@@ -109,8 +109,11 @@ var kinds = []Kind{
 		Short: "have a member take a raft snapshot, by entries that change nothing",
 		Needs: "The node runs the expected incarnation as the expected member, and the member serves. All members run its " +
 			"minor version.",
-		Done: "The member's log has no requests of etcd 3.5 after its last raft snapshot, which 3.7 could not read.",
-		New:  func() Operation { return &MemberForceSnapshot{} },
+		Done: "The member's log has nothing after its last raft snapshot that the next minor version could not read: " +
+			"requests of the v2 store before 3.6, those of etcd 3.5 itself before 3.7. etcd takes a raft snapshot every 100,000 " +
+			"entries, and from 3.6 on every 10,000; what is behind the last one is that much less to propose. Until then the " +
+			"node's hazards say how many have been proposed.",
+		New: func() Operation { return &MemberForceSnapshot{} },
 	},
 	{
 		Path: "downgrade enable", Short: "have etcd prepare the cluster for the previous minor version",

@@ -80,7 +80,8 @@ func BelowFloor(spec cluster.Spec, obs cluster.Observation) string {
 	var below, kinds []string
 	for _, m := range members {
 		r := m.runs()
-		if r.Minor+1 == next.Minor && r.Compare(least) < 0 && len(cluster.HazardsFrom(m.Hazards, r, next)) == 0 {
+		if r.Minor+1 == next.Minor && r.Compare(least) < 0 && len(cluster.HazardsFrom(m.Hazards, r, next)) == 0 &&
+			len(bySnapshot(*l.node(m.Name), next)) == 0 {
 			below = append(below, fmt.Sprintf("%s runs %s", m.Name, r))
 		}
 	}

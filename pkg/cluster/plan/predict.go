@@ -43,7 +43,7 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 	case *MemberChangeVersion:
 		w.changeVersion(op)
 	case *MemberForceSnapshot:
-		w.node(op.Node).OldLog = noOldLog
+		w.forceSnapshot(op)
 	case *DowngradeEnable:
 		w.enableDowngrade(op)
 	case *DowngradeCancel:

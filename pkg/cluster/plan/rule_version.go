@@ -286,56 +286,6 @@ func (l *view) broken(name cluster.NodeName, v etcdversion.Version) string {
 	return " (" + strings.Join(why, "; ") + ")"
 }
 
-// snapshotFirst returns what has to be done before the first member is changed to a
-// version that cannot read the entries of a version before the last: each member
-// takes a raft snapshot. It holds where a node has not checked yet.
-func (l *view) snapshotFirst(next etcdversion.Version) (op Operation, wait bool) {
-	if !readsNoOldLog(next) {
-		return nil, false
-	}
-	for _, m := range l.voters {
-		n := l.nodeOf(m)
-		if n == nil || n.Assigned == nil || n.Assigned.Version.AtLeast(next.Major, next.Minor) {
-			continue
-		}
-		switch n.OldLog.State {
-		case cluster.HazardAbsent:
-		case cluster.HazardPresent:
-			return &MemberForceSnapshot{Node: n.Name, ExpectToken: l.obs.Token, ExpectMemberID: m.ID}, true
-		case cluster.HazardUnknown:
-			// What cannot be read may be damaged, or is being written.
-			l.hold(NotYet, "the change to etcd %s waits until the log of %s can be read: %s; if it cannot be read, have it "+
-				"write a new one: remove the member, and let it join again", next, n.Name, n.OldLog.What)
-			wait = true
-		default:
-			l.hold(NotYet, "the change to etcd %s waits until the daemon of %s has checked its member's log, which it "+
-				"does by itself if it is of the same release as this one", next, n.Name)
-			wait = true
-		}
-	}
-	return nil, wait
-}
-
-// readsNoOldLog reports whether a version cannot read what etcd two minor versions
-// before it has written into the log.
-func readsNoOldLog(v etcdversion.Version) bool {
-	return slices.Contains(cluster.HazardsBefore(v), cluster.HazardOldLog)
-}
-
-// oldLogOf is what the log of a member has after it has changed from a version.
-func oldLogOf(from, to etcdversion.Version) cluster.Hazard {
-	next := etcdversion.Version{Major: to.Major, Minor: to.Minor + 1}
-	switch {
-	case !readsNoOldLog(next):
-		return cluster.Hazard{}
-	case from.Minor < to.Minor:
-		return cluster.Hazard{Kind: cluster.HazardOldLog, State: cluster.HazardPresent}
-	}
-	return noOldLog
-}
-
-var noOldLog = cluster.Hazard{Kind: cluster.HazardOldLog, State: cluster.HazardAbsent}
-
 // nextToChange returns the member that changes to next now: the first follower by
 // name, at last the leader; nil for none. On the way to a later minor version, no
 // member is changed to an earlier patch.

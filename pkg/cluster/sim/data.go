@@ -58,8 +58,9 @@ type content struct {
 	cluster, storage etcdversion.Version
 	downgrade        etcdversion.Version
 	// v2content is that of the v2 store; v2log and oldLog are entries in the log that 3.6
-	// and 3.7 cannot read; zombies are members that only the database knows.
-	v2content, v2log, oldLog, zombies bool
+	// and 3.7 cannot read; zombies are members that only the database knows. v2deleted says
+	// that the log deletes v2content, v2put that it has what becomes that.
+	v2content, v2log, oldLog, zombies, v2deleted, v2put bool
 }
 
 func minor(v etcdversion.Version) etcdversion.Version {
@@ -81,7 +82,17 @@ func (c content) version() etcdversion.Version {
 }
 
 // snapshot is a raft snapshot: the log begins anew.
-func (c *content) snapshot() { c.v2log, c.oldLog = false, false }
+func (c *content) snapshot() {
+	c.v2content = c.v2content && !c.v2deleted || c.v2put
+	c.v2log, c.oldLog, c.v2deleted, c.v2put = false, false, false, false
+}
+
+// deleteKeys is what an operator does about keys of the v2 store: the log says so, and a
+// raft snapshot is to follow.
+func (c *content) deleteKeys() {
+	c.v2deleted, c.v2put = c.v2content, false
+	c.v2log = c.v2log || c.v2content
+}
 
 // hazards is what a check of the data finds.
 func (c content) hazards() []cluster.Hazard {
@@ -93,6 +104,7 @@ func (c content) hazards() []cluster.Hazard {
 	for i := range list {
 		if there[list[i].Kind] {
 			list[i].State, list[i].What = cluster.HazardPresent, "it is there"
+			list[i].Deleted = list[i].Kind == cluster.HazardV2Content && c.v2deleted
 		}
 	}
 	return list
@@ -139,7 +151,7 @@ func (w *world) hazards(n *node) []cluster.Hazard {
 func nobodyCanTell(list []cluster.Hazard, state cluster.HazardState) []cluster.Hazard {
 	for i := range list {
 		if state != "" {
-			list[i].State, list[i].What = state, "nobody can tell"
+			list[i] = cluster.Hazard{Kind: list[i].Kind, State: state, What: "nobody can tell"}
 		}
 	}
 	return list

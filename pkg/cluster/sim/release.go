@@ -143,11 +143,12 @@ func (w *world) injectData(n *node, f Fault) {
 	case V2Content:
 		for _, o := range w.nodes {
 			if old && o.disk.data && o.disk.token == n.disk.token && !o.etcd.of.AtLeast(3, 6) {
-				o.disk.v2content = true
+				o.disk.v2content, o.disk.v2deleted = true, false
 			}
 		}
 	case V2Log:
 		n.disk.v2log = n.disk.v2log || old
+		n.disk.v2put = n.disk.v2put || old && f.N%2 == 1
 	case Zombies:
 		n.disk.zombies = n.disk.zombies || old && lower(n.etcd.of, "3.5.32")
 	case Blind:
@@ -192,8 +193,7 @@ func (w *world) helpWithVersions(holds []plan.Hold) bool {
 		switch h.Reason {
 		case plan.VersionHazard:
 			for _, n := range w.nodes {
-				n.disk.v2content = false
-				n.disk.snapshot()
+				n.disk.deleteKeys()
 			}
 		case plan.VersionFailed:
 			if !w.tryAgain(h) {
@@ -280,11 +280,11 @@ func (w *world) versionHeld(r plan.Reason) bool {
 		mixed := any(func(n *node) bool { return n.assigned != nil && !atLeastMinor(want, minor(n.assigned.Version)) }) &&
 			!atLeastMinor(want, g.version)
 		return back || mixed || any(func(n *node) bool {
-			return n.disk.zombies || n.disk.v2content || n.disk.v2log
+			return n.disk.zombies || n.disk.v2content
 		})
 	case plan.VersionHazard:
 		return any(func(n *node) bool {
-			return n.disk.v2content || n.disk.v2log || n.disk.zombies || !n.usable()
+			return n.disk.v2content || n.disk.zombies || !n.usable()
 		})
 	case plan.VersionFailed:
 		return any(func(n *node) bool {

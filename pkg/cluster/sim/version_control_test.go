@@ -27,6 +27,11 @@ var versionControls = []struct {
 	{"overlooks old entries in the log", "check", "", seeing(func(n *cluster.Node) {
 		n.OldLog = cluster.Hazard{Kind: cluster.HazardOldLog, State: cluster.HazardAbsent}
 	}, nil)},
+	{"overlooks requests of the v2 store in the log", "check", "", seeing(func(n *cluster.Node) {
+		v2log := func(h cluster.Hazard) bool { return h.Kind == cluster.HazardV2Log }
+		n.Hazards = append(slices.DeleteFunc(slices.Clone(n.Hazards), v2log),
+			cluster.Hazard{Kind: cluster.HazardV2Log, State: cluster.HazardAbsent})
+	}, nil)},
 	{"changes the leader first", "check", "version",
 		func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
 			op, holds := plan.Next(spec, obs)

@@ -132,7 +132,7 @@ func hazardLines(m *operate.Machine, want etcdversion.Version) []hazardLine {
 			}
 			l.Before = append(l.Before, fmt.Sprintf("%d.%d", v.Major, v.Minor))
 			if h.State != cluster.HazardAbsent && l.Cure == "" {
-				l.Cure = h.Cure(v)
+				l.Cure = h.CureByHand(v)
 			}
 		}
 		if len(l.Before) > 0 {

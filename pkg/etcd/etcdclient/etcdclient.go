@@ -302,7 +302,7 @@ func (c *Client) settle(ctx context.Context) {
 // Propose appends n entries to raft's log that change nothing. It returns early where
 // ctx ends, or an entry is not committed.
 func (c *Client) Propose(ctx context.Context, n int) error {
-	const together = 16 // etcd writes them to its disk in batches
+	const together = 64 // etcd writes them to its disk in batches
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(together)
 	for range n {

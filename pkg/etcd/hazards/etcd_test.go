@@ -130,11 +130,15 @@ func TestKeysOfTheV2Store(t *testing.T) {
 	bin := etcdtest.Binaries(t, "3.5.35")
 	t.Parallel()
 	m := etcdtest.New(t, "a")
+	deleted := false // by the log, all that is there
 	step := func(count string, act func(*clientv3.Client), present ...cluster.HazardKind) {
 		t.Helper()
 		c := serve(t, m, bin, "--enable-v2", "--snapshot-count="+count)
 		act(c)
-		want(t, m, present...)
+		h := cluster.HazardOf(want(t, m, present...), cluster.HazardV2Content)
+		if h.Deleted != deleted {
+			t.Errorf("deleted is %v, want %v: %s", h.Deleted, deleted, h)
+		}
 		m.Kill()
 		agrees(t, bin, m)
 	}
@@ -146,8 +150,16 @@ func TestKeysOfTheV2Store(t *testing.T) {
 	step("1000", func(*clientv3.Client) { v2(t, m, "DELETE", "/apps/one") },
 		cluster.HazardOldLog, cluster.HazardV2Log, cluster.HazardV2Content)
 	step("10", func(c *clientv3.Client) { write(t, c, 30) }, cluster.HazardV2Content) // the directory is still there
+	deleted = true
 	step("1000", func(*clientv3.Client) { v2(t, m, "DELETE", "/apps?dir=true&recursive=true&x=") },
 		cluster.HazardOldLog, cluster.HazardV2Log, cluster.HazardV2Content)
+	deleted = false
+	step("1000", func(*clientv3.Client) { v2(t, m, "PUT", "/apps/two") },
+		cluster.HazardOldLog, cluster.HazardV2Log, cluster.HazardV2Content)
+	deleted = true
+	step("1000", func(*clientv3.Client) { v2(t, m, "DELETE", "/apps?dir=true&recursive=true&x=") },
+		cluster.HazardOldLog, cluster.HazardV2Log, cluster.HazardV2Content)
+	deleted = false
 	step("10", func(c *clientv3.Client) { write(t, c, 30) })
 	starts36(t, m, "")
 }

@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -67,9 +68,9 @@ func unknown(err error) []cluster.Hazard {
 
 // findings are what was read of a directory.
 type findings struct {
-	// keys are keys of the v2 store, content how many there are.
+	// keys are those of the v2 store, deleted says that the log deletes them all.
 	keys    []string
-	content int
+	deleted bool
 	// differ says how the lists of members differ.
 	differ []string
 	// refused and old are requests in the log behind the last snapshot.
@@ -85,7 +86,10 @@ func (f findings) hazards() []cluster.Hazard {
 		}
 		list = append(list, h)
 	}
-	add(cluster.HazardV2Content, f.content > 0, "%d keys of the v2 store: %s", f.content, some(f.keys, f.content))
+	add(cluster.HazardV2Content, len(f.keys) > 0, "%d keys of the v2 store: %s", len(f.keys), some(f.keys, len(f.keys)))
+	if f.deleted {
+		list[0].Deleted, list[0].What = true, list[0].What+"; all deleted since the last raft snapshot"
+	}
 	add(cluster.HazardMembers, len(f.differ) > 0, "%s", some(f.differ, len(f.differ)))
 	for kind, log := range map[cluster.HazardKind][]request{
 		cluster.HazardV2Log: f.refused, cluster.HazardOldLog: f.old,
@@ -145,7 +149,10 @@ func examine(d Dir) (findings, error) {
 	case l.last < b.applied:
 		return findings{}, fmt.Errorf("the log ends at %d, but the database is at %d", l.last, b.applied)
 	}
-	f := findings{keys: s.keys, content: s.content}
+	f := findings{deleted: len(s.keys) > 0 && len(left(s.keys, l.requests, s.index)) == 0}
+	for _, key := range s.keys {
+		f.keys = append(f.keys, strings.TrimPrefix(key, clientKeys)) // as clients know them
+	}
 	for _, r := range l.requests {
 		if r.index <= s.index {
 			continue

@@ -3,6 +3,8 @@ package hazards
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -21,6 +23,27 @@ var own = regexp.MustCompile(`^(/0/members/[[:xdigit:]]{1,16}/attributes|/0/vers
 
 // refused says whether etcd 3.6 ends with a panic at the request.
 func (r request) refused() bool { return r.method != "PUT" || !own.MatchString(r.path) }
+
+// clientKeys is the directory of the keys of clients, who know them without it.
+const clientKeys = "/1"
+
+// left returns the keys of the v2 store that are not deleted behind an index, as far as
+// paths tell: a request that etcd has refused is in the log all the same.
+func left(keys []string, log []request, index uint64) []string {
+	there := slices.Clone(keys)
+	for _, r := range log {
+		switch {
+		case r.index <= index || !r.refused():
+		case r.method == "DELETE":
+			there = slices.DeleteFunc(there, func(key string) bool {
+				return key == r.path || strings.HasPrefix(key, r.path+"/")
+			})
+		case r.method == "PUT" || r.method == "POST":
+			there = append(there, r.path)
+		}
+	}
+	return there
+}
 
 func (r request) String() string {
 	return fmt.Sprintf("%s %s at %d", r.method, r.path, r.index)

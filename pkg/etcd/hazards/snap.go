@@ -54,9 +54,8 @@ func listSnaps(dir string) ([]snapFile, error) {
 type snapshot struct {
 	index uint64
 	state
-	// keys are some keys that clients have written, content is how many there are.
-	keys    []string
-	content int
+	// keys are those that clients have written.
+	keys []string
 	// version is the cluster version that it tells of, empty for none.
 	version string
 }
@@ -225,18 +224,14 @@ func (s *snapshot) own(top *node) error {
 	return nil
 }
 
-// custom counts what is below a directory.
+// custom takes note of what is below a directory.
 func (s *snapshot) custom(path string, dir *node, now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(dir.Children)) {
 		n := dir.Children[name]
 		if !n.ExpireTime.IsZero() && n.ExpireTime.Before(now) {
 			continue
 		}
-		s.content++
-		if len(s.keys) < maxNamed {
-			// Clients know their keys without the first element.
-			s.keys = append(s.keys, strings.TrimPrefix(path, "/1")+"/"+name)
-		}
+		s.keys = append(s.keys, path+"/"+name)
 		s.custom(path+"/"+name, n, now)
 	}
 }

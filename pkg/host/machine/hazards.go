@@ -67,7 +67,7 @@ func hazardous(found []cluster.Hazard, want, low etcdversion.Version) *Hold {
 	for _, h := range found {
 		texts = append(texts, h.String())
 	}
-	return hold(VersionHazard, found[0].Cure(want)+"; or --accept-version-risk=REASON",
+	return hold(VersionHazard, found[0].CureByHand(want)+"; or --accept-version-risk=REASON",
 		"etcd %s cannot follow %s on this data: %s", want, orUnknown(low), strings.Join(texts, "; "))
 }
 

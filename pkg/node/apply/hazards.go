@@ -111,6 +111,15 @@ func (l *dataWatch) forget() {
 	l.whose = ""
 }
 
+// take takes over what has been found meanwhile.
+func (l *dataWatch) take(found []cluster.Hazard) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.found != nil {
+		l.found = l.judge(found)
+	}
+}
+
 // wait returns when no check is under way, or ctx ends: one takes as long as the
 // log's files take to be read.
 func (l *dataWatch) wait(ctx context.Context) {

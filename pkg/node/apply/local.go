@@ -132,6 +132,8 @@ type Local struct {
 	links     linkWatch
 	// lacking says that the member could not be started for want of binaries.
 	lacking atomic.Bool
+	// forced is how many entries have been proposed for the raft snapshot under way.
+	forced atomic.Int64
 	// spawned is the version that was started last.
 	spawned atomic.Pointer[etcdversion.Version]
 	// serving are the peer URLs that the member was started for.

@@ -102,7 +102,7 @@ func (l *Local) read(ctx context.Context) facts {
 		n.FreeBytes = max(free, 1) // zero is: not known
 	}
 	n.SetAside = l.sizes.fill(l.o.DataDir, l.o.Now())
-	n.Hazards = l.hazards.of(l.o.DataDir, s, disk, l.o.Now(), l.o.examine)
+	n.Hazards = l.withProgress(l.hazards.of(l.o.DataDir, s, disk, l.o.Now(), l.o.examine))
 	begun := s.Bootstrapping() && disk.State == cluster.DiskData && l.begun(disk.Token)
 	return facts{node: n, state: s, begun: begun}
 }

@@ -17,8 +17,9 @@ import (
 
 const (
 	// snapshotDeadline is how long a raft snapshot may take to force: etcd takes one
-	// every 10 000 entries, or as many as the operator's own setting says.
-	snapshotDeadline = 2 * time.Minute
+	// every 10 000 entries, and before 3.6 every 100 000, or as many as the operator's own
+	// setting says. Who does not come to its end goes on with the next order.
+	snapshotDeadline = 5 * time.Minute
 	// proposals is how many entries are proposed between two checks.
 	proposals = 1000
 	// logPeriod is how often a log is read that still has old entries.
@@ -72,26 +73,44 @@ func (w *logWatch) forget() {
 	w.token = ""
 }
 
+// take takes over what has been found meanwhile.
+func (w *logWatch) take(token cluster.Token, found []cluster.Hazard) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.token, w.found = token, cluster.HazardOf(found, cluster.HazardOldLog)
+}
+
 // settledBefore reports whether all members run this one's minor version, and the next
 // one cannot read what the one before has written.
 func settledBefore(s nodestate.State) bool {
+	return settled(s) && slices.Contains(cluster.HazardsBefore(nextMinor(s)), cluster.HazardOldLog)
+}
+
+// settled reports whether all members run this one's minor version, or did.
+func settled(s nodestate.State) bool {
 	if s.Assigned == nil {
 		return false
 	}
 	v, seen := s.Assigned.Version, s.DataVersion()
-	next := etcdversion.Version{Major: v.Major, Minor: v.Minor + 1}
-	return seen.Major == v.Major && seen.Minor == v.Minor &&
-		slices.Contains(cluster.HazardsBefore(next), cluster.HazardOldLog)
+	return seen.Major == v.Major && seen.Minor == v.Minor
+}
+
+func nextMinor(s nodestate.State) etcdversion.Version {
+	return etcdversion.Version{Major: s.Assigned.Version.Major, Minor: s.Assigned.Version.Minor + 1}
+}
+
+func (l *Local) examineData(s nodestate.State) []cluster.Hazard {
+	return l.o.examine(hazards.Dir{Data: nodestate.DataDir(l.o.DataDir, s.Assigned.Token)})
 }
 
 func (l *Local) examineLog(s nodestate.State) cluster.Hazard {
-	found := l.o.examine(hazards.Dir{Data: nodestate.DataDir(l.o.DataDir, s.Assigned.Token)})
-	return cluster.HazardOf(found, cluster.HazardOldLog)
+	return cluster.HazardOf(l.examineData(s), cluster.HazardOldLog)
 }
 
 // forceSnapshot has the member take a raft snapshot: etcd does by itself, after so many
 // entries. The entries that are proposed for it change nothing, neither a key nor the
-// revision. Killed at any time, the member has some of them more in its log.
+// revision. Killed at any time, the member has some of them more in its log, and so many
+// less to come.
 func (l *Local) forceSnapshot(ctx context.Context, op *plan.MemberForceSnapshot) error {
 	s := l.o.State.State()
 	disk := nodestate.Disk(l.o.DataDir, s)
@@ -102,25 +121,34 @@ func (l *Local) forceSnapshot(ctx context.Context, op *plan.MemberForceSnapshot)
 		return &plan.StaleError{Want: "incarnation " + string(op.ExpectToken), Got: string(disk.Token)}
 	case disk.MemberID != op.ExpectMemberID:
 		return &plan.StaleError{Want: "member " + op.ExpectMemberID.String(), Got: disk.MemberID.String()}
-	case !settledBefore(s):
+	case !settled(s) || len(cluster.HazardsBefore(nextMinor(s))) == 0:
 		return refuse("the members do not all run the minor version of etcd %s, or nothing needs it", s.Assigned.Version)
 	}
 	c, err := l.etcd(s)
 	if err != nil {
 		return err
 	}
-	found, err := ForceSnapshot(ctx, func() cluster.Hazard { return l.examineLog(s) }, c.Propose)
-	if err != nil {
+	defer l.forced.Store(0)
+	var f forcing
+	propose := func(ctx context.Context, n int) error {
+		err := c.Propose(ctx, n)
+		if err == nil {
+			l.forced.Add(int64(n))
+		}
 		return err
 	}
-	l.logs.mu.Lock()
-	defer l.logs.mu.Unlock()
-	l.logs.token, l.logs.found = s.Assigned.Token, found
+	if _, err = ForceSnapshot(ctx, func() cluster.Hazard { return f.left(l, s) }, propose); err != nil {
+		return fmt.Errorf("%w (%d entries have been proposed)", err, l.forced.Load())
+	}
+	if settledBefore(s) {
+		l.logs.take(s.Assigned.Token, f.found)
+	}
+	l.hazards.take(f.found)
 	return nil
 }
 
-// ForceSnapshot proposes entries without effect to a member until its log, which examine
-// reads, has no old entries any more. It returns what was found last.
+// ForceSnapshot proposes entries without effect to a member until nothing is left of what
+// a raft snapshot is to take away, which examine looks for. It returns what was found last.
 func ForceSnapshot(ctx context.Context, examine func() cluster.Hazard,
 	propose func(ctx context.Context, n int) error) (cluster.Hazard, error) {
 	for {
@@ -138,4 +166,45 @@ func ForceSnapshot(ctx context.Context, examine func() cluster.Hazard,
 			return found, fmt.Errorf("have the member take a raft snapshot: %s: %w", found, err)
 		}
 	}
+}
+
+// withProgress adds to what a raft snapshot is to take away how far that is.
+func (l *Local) withProgress(list []cluster.Hazard) []cluster.Hazard {
+	n := l.forced.Load()
+	if n == 0 {
+		return list
+	}
+	list = slices.Clone(list)
+	for i, h := range list {
+		if h.BySnapshot() {
+			list[i].What += fmt.Sprintf("; for a raft snapshot %d entries have been proposed", n)
+		}
+	}
+	return list
+}
+
+// A forcing looks for what a raft snapshot is to take away. The log may have some hundred
+// MB: it is read when there are other files, and once more.
+type forcing struct {
+	files string
+	again bool
+	found []cluster.Hazard
+}
+
+// left returns what is still there.
+func (f *forcing) left(l *Local, s nodestate.State) cluster.Hazard {
+	files := filesIn(nodestate.DataDir(l.o.DataDir, s.Assigned.Token))
+	if changed := files != f.files; changed || f.again {
+		f.found, f.files, f.again = l.examineData(s), files, changed
+	}
+	left := cluster.Hazard{State: cluster.HazardAbsent}
+	for _, h := range cluster.HazardsIn(f.found, nextMinor(s)) {
+		switch {
+		case h.BySnapshot():
+			return h
+		case h.Kind == cluster.HazardOldLog || h.Kind == cluster.HazardV2Log:
+			left, f.again = h, true // nobody can tell
+		}
+	}
+	return left
 }
