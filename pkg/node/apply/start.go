@@ -44,7 +44,7 @@ func (l *Local) bootLate(ctx context.Context) error {
 	defer l.leave()
 	s := l.o.State.State()
 	if s.Assigned != nil && l.o.Proc.Status().State == cluster.ProcessStopped {
-		if _, err := l.program(s.Assigned.Version, s.Spec); err != nil {
+		if _, err := l.program(s.Assigned.Version, s); err != nil {
 			return nil
 		}
 		if err := l.boot(ctx, s); errors.As(err, new(*TwinError)) {
@@ -88,8 +88,8 @@ func (l *Local) clearCutOff() error {
 func (l *Local) start(ctx context.Context, op *plan.MemberStart, leaseVoters cluster.LeaseVoters) error {
 	s := l.o.State.State()
 	find := l.o.Bin.Find
-	if op.Mode == plan.StartRestart {
-		find = func(v etcdversion.Version) (etcdbin.Binaries, error) { return l.program(v, s.Spec) }
+	if op.Mode == plan.StartRestart && s.Assigned != nil && s.Assigned.Version == op.Version {
+		find = func(v etcdversion.Version) (etcdbin.Binaries, error) { return l.program(v, s) }
 	}
 	if _, err := find(op.Version); err != nil {
 		return err
@@ -240,7 +240,7 @@ func (l *Local) served(s nodestate.State) cluster.URLs {
 
 // command returns what runs the member that the state asks for.
 func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Config, error) {
-	bin, err := l.program(s.Assigned.Version, s.Spec)
+	bin, err := l.program(s.Assigned.Version, s)
 	if err != nil {
 		return etcdproc.Config{}, err
 	}
