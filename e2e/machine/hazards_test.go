@@ -3,6 +3,8 @@
 package machine
 
 import (
+	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,4 +88,47 @@ func restoreWith34(t *testing.T, h *host) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+}
+
+// Requests of the v2 store in the log of 3.5 would end 3.6 with a panic. The same command
+// has the member take a raft snapshot first.
+func TestALogWithRequestsOfTheV2Store(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "a", v35)
+	h.ok("init", "--etcd-flag=enable-v2=true")
+	h.put("kept", "x")
+	for _, method := range []string{http.MethodPut, http.MethodDelete} {
+		h.v2(method, "/gone", "value=x")
+	}
+	h.version, h.binaries = v36, etcdDir(t, v36)
+	h.fails(3, []string{"v2-log", "present", "take a raft snapshot"}, "upgrade", "check", "--to="+v36)
+	if r := h.run("init"); r.code != 0 || !strings.Contains(r.stderr, "take a raft snapshot") {
+		t.Fatalf("no raft snapshot is forced: %s", r)
+	}
+	if got := h.serves(); got != v36 {
+		t.Errorf("etcd %s runs", got)
+	}
+	wantKeys(map[string]string{"kept": "x"}, h)
+}
+
+// v2 sends a request of the v2 API.
+func (h *host) v2(method, key, form string) {
+	h.t.Helper()
+	c := h.http("etcdctl-etcd-client")
+	defer c.CloseIdleConnections()
+	eventually(h.t, commandTime, method+" "+key, func() error {
+		req, err := http.NewRequestWithContext(h.t.Context(), method, h.clientURL()+"/v2/keys"+key, strings.NewReader(form))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r, err := c.Do(req)
+		if err != nil {
+			return err
+		}
+		if err = r.Body.Close(); r.StatusCode >= 300 {
+			err = errors.New(r.Status)
+		}
+		return err
+	})
 }

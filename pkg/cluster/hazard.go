@@ -157,13 +157,9 @@ func (h Hazard) Cure(to etcdversion.Version) string {
 
 // CureByHand is [Hazard.Cure] where it may be that no daemon runs the member.
 func (h Hazard) CureByHand(to etcdversion.Version) string {
-	const snapshot = "have the member take a raft snapshot: start it with etcd.flags.snapshot-count=10 in the file of " +
-		"etcdadm, and write some twenty times; where a daemon runs it, etcdadm member force-snapshot"
-	switch {
-	case h.BySnapshot():
-		return snapshot
-	case h.State == HazardPresent && h.Kind == HazardV2Content:
-		return deleteKeys + ", and then " + snapshot
+	if h.BySnapshot() {
+		return "have the member take a raft snapshot: etcdadm join or init with --version does, while etcd of the version " +
+			"before serves; where a daemon runs it, etcdadm member force-snapshot"
 	}
 	return h.Cure(to)
 }

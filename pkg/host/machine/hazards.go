@@ -22,8 +22,7 @@ func (w *world) stepsUp(want, low etcdversion.Version) *Hold {
 	}
 	found := w.hazards(want, low)
 	if w.forces() {
-		old := func(h cluster.Hazard) bool { return h.Kind == cluster.HazardOldLog }
-		found = slices.DeleteFunc(found, old)
+		found = slices.DeleteFunc(found, cluster.Hazard.BySnapshot)
 	}
 	if len(found) == 0 {
 		return nil
@@ -37,17 +36,17 @@ func (w *world) stepsUp(want, low etcdversion.Version) *Hold {
 	return hazardous(found, want, low)
 }
 
-// forces says that a raft snapshot comes first: the log has entries that the version
-// cannot read, and nobody writes such entries any more.
+// forces says that a raft snapshot comes first: it takes away what the version cannot run
+// with, and nobody writes such entries any more.
 func (w *world) forces() bool {
 	want := w.cfg.Version.Release()
-	if _, changes := w.changing(); !changes || !slices.Contains(cluster.HazardsBefore(want), cluster.HazardOldLog) {
+	if _, changes := w.changing(); !changes {
 		return false
 	}
 	runs, seen := w.obs.Local.Version, w.obs.Remote.ClusterVersion
 	settled := seen.Major == runs.Major && seen.Minor == runs.Minor
 	return settled && runs.Major == want.Major && runs.Minor == want.Minor-1 &&
-		cluster.HazardOf(w.obs.Data.Hazards, cluster.HazardOldLog).State == cluster.HazardPresent
+		len(cluster.HazardsBySnapshot(w.obs.Data.Hazards, want)) > 0
 }
 
 // runs says whether the member runs a version's minor version, or a later one,

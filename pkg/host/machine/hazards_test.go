@@ -41,6 +41,7 @@ func TestHazards(t *testing.T) {
 		{"3.5.21", cluster.HazardV2Content, cluster.HazardPresent, true, false},
 		{"3.5.21", cluster.HazardV2Log, cluster.HazardUnknown, true, true},
 		{"3.5.21", cluster.HazardOldLog, cluster.HazardPresent, false, false},
+		{"3.5.35", cluster.HazardV2Log, cluster.HazardPresent, true, false},
 		{"3.5.35", cluster.HazardMembers, cluster.HazardUnknown, false, false},
 		{"3.5.35", cluster.HazardV2Content, cluster.HazardPresent, true, false},
 	} {

@@ -55,7 +55,7 @@ func Predict(cfg Config, obs Observation, op Operation) Observation {
 	case *ForceSnapshot:
 		obs.Data.Hazards = slices.Clone(obs.Data.Hazards)
 		for i := range obs.Data.Hazards {
-			if h := &obs.Data.Hazards[i]; h.Kind == cluster.HazardOldLog {
+			if h := &obs.Data.Hazards[i]; h.BySnapshot() {
 				*h = cluster.Hazard{Kind: h.Kind, State: cluster.HazardAbsent}
 			}
 		}

@@ -68,7 +68,7 @@ func (m *Machine) adopt(goal machine.Goal, obs machine.Observation) bool {
 func (m *Machine) Hazards() []cluster.Hazard { return hazards.Examine(m.dataDirs()) }
 
 // snapshotDeadline is how long a raft snapshot may take to force, as for a daemon.
-const snapshotDeadline = 2 * time.Minute
+const snapshotDeadline = 5 * time.Minute
 
 // forceSnapshot has the machine's etcd take a raft snapshot.
 func (m *Machine) forceSnapshot(ctx context.Context) error {
@@ -79,8 +79,8 @@ func (m *Machine) forceSnapshot(ctx context.Context) error {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, snapshotDeadline)
 	defer cancel()
-	look := func() cluster.Hazard { return cluster.HazardOf(m.Hazards(), cluster.HazardOldLog) }
-	_, err = apply.ForceSnapshot(ctx, look, c.Propose)
+	f := apply.Forcing{To: m.cfg.Version.Release(), Examine: m.Hazards, Files: m.dataFiles}
+	_, err = apply.ForceSnapshot(ctx, f.Left, c.Propose)
 	return err
 }
 

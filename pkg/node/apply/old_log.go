@@ -129,7 +129,10 @@ func (l *Local) forceSnapshot(ctx context.Context, op *plan.MemberForceSnapshot)
 		return err
 	}
 	defer l.forced.Store(0)
-	var f forcing
+	f := Forcing{
+		To: nextMinor(s), Examine: func() []cluster.Hazard { return l.examineData(s) },
+		Files: func() string { return filesIn(nodestate.DataDir(l.o.DataDir, s.Assigned.Token)) },
+	}
 	propose := func(ctx context.Context, n int) error {
 		err := c.Propose(ctx, n)
 		if err == nil {
@@ -137,7 +140,7 @@ func (l *Local) forceSnapshot(ctx context.Context, op *plan.MemberForceSnapshot)
 		}
 		return err
 	}
-	if _, err = ForceSnapshot(ctx, func() cluster.Hazard { return f.left(l, s) }, propose); err != nil {
+	if _, err = ForceSnapshot(ctx, f.Left, propose); err != nil {
 		return fmt.Errorf("%w (%d entries have been proposed)", err, l.forced.Load())
 	}
 	if settledBefore(s) {
@@ -183,22 +186,27 @@ func (l *Local) withProgress(list []cluster.Hazard) []cluster.Hazard {
 	return list
 }
 
-// A forcing looks for what a raft snapshot is to take away. The log may have some hundred
-// MB: it is read when there are other files, and once more.
-type forcing struct {
+// A Forcing looks for what a raft snapshot is to take away before a change to version To. The
+// log may have some hundred MB: it is read when there are other files, and once more.
+type Forcing struct {
+	To etcdversion.Version
+	// Examine checks the member's data, Files names the files of its log and raft snapshots.
+	Examine func() []cluster.Hazard
+	Files   func() string
+
 	files string
 	again bool
 	found []cluster.Hazard
 }
 
-// left returns what is still there.
-func (f *forcing) left(l *Local, s nodestate.State) cluster.Hazard {
-	files := filesIn(nodestate.DataDir(l.o.DataDir, s.Assigned.Token))
+// Left returns what is still there.
+func (f *Forcing) Left() cluster.Hazard {
+	files := f.Files()
 	if changed := files != f.files; changed || f.again {
-		f.found, f.files, f.again = l.examineData(s), files, changed
+		f.found, f.files, f.again = f.Examine(), files, changed
 	}
 	left := cluster.Hazard{State: cluster.HazardAbsent}
-	for _, h := range cluster.HazardsIn(f.found, nextMinor(s)) {
+	for _, h := range cluster.HazardsIn(f.found, f.To) {
 		switch {
 		case h.BySnapshot():
 			return h
