@@ -128,6 +128,11 @@ func (c checker) mixes(target cluster.Member, op *MemberChangeVersion) error {
 	if step == 1 && !known.IsZero() && known.Minor < from.Minor {
 		return c.notRisen(from, to)
 	}
+	if step == 1 {
+		if err := c.migrated(from, to); err != nil {
+			return err
+		}
+	}
 	older := 0 // other voters that keep the cluster version down
 	for _, m := range c.obs.Members {
 		v := c.versionOf(m)
@@ -153,6 +158,18 @@ func (c checker) mixes(target cluster.Member, op *MemberChangeVersion) error {
 	}
 	if step == -1 {
 		return c.older(target, to, older)
+	}
+	return nil
+}
+
+// migrated refuses a version where the data of a member of from is still that of the minor
+// version before.
+func (c checker) migrated(from, to etcdversion.Version) error {
+	for _, m := range c.obs.Members {
+		if c.versionOf(m).Minor == from.Minor && !m.Storage.IsZero() && m.Storage.Minor < from.Minor {
+			return passing("version", "the data of %s is still of etcd %d.%d, and etcd %s does not follow it", m.Name,
+				m.Storage.Major, m.Storage.Minor, to)
+		}
 	}
 	return nil
 }

@@ -21,6 +21,9 @@ func UpgradePath(spec cluster.Spec, obs cluster.Observation) []etcdversion.Versi
 	if !differs {
 		return nil
 	}
+	for i := range members {
+		members[i].Storage = etcdversion.Version{} // etcd moves it within seconds
+	}
 	path := []etcdversion.Version{from}
 	seen := obs.ClusterVersion
 	for range maxPath {

@@ -125,8 +125,9 @@ func (l *view) runners() (list []Runner, differs bool) {
 		if n == nil || n.Assigned == nil {
 			continue
 		}
-		list = append(list, Runner{Name: n.Name, Assigned: n.Assigned.Version, Real: m.Version, Has: n.Versions,
-			Hazards: n.Hazards, Accepted: accepted, Restores: sealed != nil && sealed.EtcdVersion == l.spec.EtcdVersion})
+		list = append(list, Runner{Name: n.Name, Assigned: n.Assigned.Version, Real: m.Version, Storage: m.Storage,
+			Has: n.Versions, Hazards: n.Hazards, Accepted: accepted,
+			Restores: sealed != nil && sealed.EtcdVersion == l.spec.EtcdVersion})
 		differs = differs || n.Assigned.Version != l.spec.EtcdVersion || n.Change.Pending()
 	}
 	return list, differs

@@ -17,6 +17,8 @@ type Runner struct {
 	// says that it is: directories may hold a later patch than their names say. Real
 	// is zero where that is not known.
 	Assigned, Real etcdversion.Version
+	// Storage is the version of its storage format, zero where it does not tell.
+	Storage etcdversion.Version
 	// Hazards is what its node knows of its data.
 	Hazards []cluster.Hazard
 	// Has are the versions that its node has binaries of, ascending.
@@ -87,6 +89,9 @@ func between(members []Runner, want, seen, low, high etcdversion.Version) (etcdv
 		if !seen.IsZero() && !seen.AtLeast(low.Major, low.Minor) {
 			return want, notRaised(seen, low, " or 3."+strconv.Itoa(high.Minor))
 		}
+		if lack := notMigrated(members, low); lack != nil {
+			return want, lack
+		}
 		if want.Minor == high.Minor {
 			return want, unaccepted(members, want)
 		}
@@ -114,6 +119,9 @@ func between(members []Runner, want, seen, low, high etcdversion.Version) (etcdv
 func up(members []Runner, want, seen, low etcdversion.Version) (etcdversion.Version, *NoWay) {
 	if !seen.IsZero() && !seen.AtLeast(low.Major, low.Minor) {
 		return want, notRaised(seen, low, "")
+	}
+	if lack := notMigrated(members, low); lack != nil {
+		return want, lack
 	}
 	next := want
 	if want.Minor > low.Minor+1 {
@@ -145,6 +153,23 @@ func notRaised(seen, low etcdversion.Version, other string) *NoWay {
 		Do:   "etcd's leader raises it within seconds after all members answer",
 		Wait: true,
 	}
+}
+
+// notMigrated is for a member of low's minor version whose data is still that of the one
+// before, which etcd changes when the cluster version has risen.
+func notMigrated(members []Runner, low etcdversion.Version) *NoWay {
+	for _, m := range members {
+		if m.Assigned.Minor > low.Minor || m.Storage.IsZero() || m.Storage.AtLeast(low.Major, low.Minor) {
+			continue
+		}
+		return &NoWay{
+			Why: fmt.Sprintf("the data of %s is still of etcd %d.%d, and it runs %d.%d", m.Name, m.Storage.Major,
+				m.Storage.Minor, low.Major, low.Minor),
+			Do:   "etcd makes it its own within seconds after the cluster version has risen",
+			Wait: true,
+		}
+	}
+	return nil
 }
 
 // unaccepted is floor, unless an operator has accepted what it says.
