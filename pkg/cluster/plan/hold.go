@@ -206,7 +206,7 @@ var reasonDocs = []ReasonDoc{
 			"the spec back to the version that runs."},
 	{VersionHazard,
 		"A member's data has something that the next minor version of etcd does not tolerate: keys of the v2 store, " +
-			"members that only the database knows, or old entries in the log. docs/versions.md explains each.",
+			"or members that only the database knows. docs/versions.md explains each.",
 		"The text has the cure. The node checks again within half a minute; etcdadm upgrade check checks at once. To " +
 			"continue despite the hazard: etcd-manager-ctl --backup-store=STORE --etcd-version=VERSION " +
 			"--accept-version-risk=REASON configure-cluster."},

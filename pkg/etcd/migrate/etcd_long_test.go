@@ -2,7 +2,11 @@
 
 package migrate
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
+)
 
 func TestEveryEtcd2(t *testing.T) {
 	t.Run("2.2.5", func(t *testing.T) { testV2(t, "2.2.5") })
@@ -14,5 +18,18 @@ func TestEveryEtcd2(t *testing.T) {
 func TestEveryEarlyEtcd3(t *testing.T) {
 	for _, version := range []string{"3.0.17", "3.1.20", "3.2.32"} {
 		t.Run(version, func(t *testing.T) { testBoth(t, version) })
+	}
+}
+
+// The oldest version that a backup says it is for restores it, and so do those after it, each
+// by its own tool.
+func TestVersionsThatRestoreIt(t *testing.T) {
+	t.Parallel()
+	m := old(t, "2.3.8")
+	want := fill(t, m)
+	kill(t, m)
+	_, out := run(t, options(t, m))
+	for _, version := range []string{"3.5.0", "3.5.35", etcdtest.V36, "3.7.3"} {
+		t.Run(version, func(t *testing.T) { same(t, restoredAs(t, version, out), want, filledTTLs) })
 	}
 }

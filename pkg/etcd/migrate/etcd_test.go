@@ -149,7 +149,13 @@ func listing(t *testing.T, dir string) string {
 // restored runs the present etcd on a snapshot.
 func restored(t *testing.T, snapshot string) *clientv3.Client {
 	t.Helper()
-	bin := etcdtest.Binaries(t, etcdtest.V36)
+	return restoredAs(t, etcdtest.V36, snapshot)
+}
+
+// restoredAs runs a version on what its own tool has made of a snapshot.
+func restoredAs(t *testing.T, version, snapshot string) *clientv3.Client {
+	t.Helper()
+	bin := etcdtest.Binaries(t, version)
 	m := etcdtest.New(t, "a")
 	out, err := exec.CommandContext(t.Context(), bin.Etcdutl, "snapshot", "restore", snapshot, "--name=a",
 		"--data-dir="+m.DataDir, "--initial-cluster="+etcdtest.Initial(m), "--initial-advertise-peer-urls="+m.PeerURL).

@@ -14,13 +14,17 @@ import (
 // first time. What counts is what is in the data, and not from which patch it is.
 // A machine that joins has none yet: what arrives is checked before its vote.
 func (w *world) stepsUp(want, low etcdversion.Version) *Hold {
-	if w.obs.Data.State != cluster.DiskData || w.goal.AcceptVersionRisk != "" || w.runs(want) {
+	if w.obs.Data.State != cluster.DiskData || w.runs(want) {
 		return nil
 	}
 	if self, ok := w.self(); ok && (self.Learner || !started(self)) {
 		return nil
 	}
 	found := w.hazards(want, low)
+	if w.goal.AcceptVersionRisk != "" {
+		// No word makes etcd start on what a raft snapshot has to take away.
+		found = slices.DeleteFunc(found, func(h cluster.Hazard) bool { return !h.BySnapshot() })
+	}
 	if w.forces() {
 		found = slices.DeleteFunc(found, cluster.Hazard.BySnapshot)
 	}
@@ -66,7 +70,11 @@ func hazardous(found []cluster.Hazard, want, low etcdversion.Version) *Hold {
 	for _, h := range found {
 		texts = append(texts, h.String())
 	}
-	return hold(VersionHazard, found[0].CureByHand(want)+"; or --accept-version-risk=REASON",
+	do := found[0].CureByHand(want)
+	if slices.ContainsFunc(found, func(h cluster.Hazard) bool { return !h.BySnapshot() }) {
+		do += "; or --accept-version-risk=REASON"
+	}
+	return hold(VersionHazard, do,
 		"etcd %s cannot follow %s on this data: %s", want, orUnknown(low), strings.Join(texts, "; "))
 }
 

@@ -62,7 +62,9 @@ func TestHazards(t *testing.T) {
 					goal.Phase = "health"
 				}
 				step, why := machine.Next(goal, desired(), obs)
-				switch held := c.held && risk == ""; {
+				// No word makes 3.6 start on such a log.
+				never := c.kind == cluster.HazardV2Log && c.state == cluster.HazardPresent && !learner
+				switch held := c.held && (risk == "" || never); {
 				case held != (why != nil && why.Reason == machine.VersionHazard):
 					t.Errorf("%+v, learner %v, %q: %v, %v", c, learner, risk, step, why)
 				case held && (why.Momentary != (learner && c.waiting) || why.Hint() == ""):

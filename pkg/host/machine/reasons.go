@@ -58,9 +58,9 @@ var reasonDocs = []ReasonDoc{
 		"Choose another `--version`. To downgrade 3.6 or 3.7 by one minor version: `etcdctl.sh downgrade enable 3.5` (3.6), once for the cluster; " +
 			"then `etcdadm join --version`, on one machine after the other."},
 	{VersionHazard, "The data has something that the requested minor version does not tolerate: keys of the v2 store, members " +
-		"that only the database knows, or old entries in the log. Or the patch that wrote it is older than etcd " +
-		"advises, and " +
-		"it is unknown. A member that joins is checked before it is promoted, and the join is undone.",
+		"that only the database knows, or, where etcd does not serve, entries in the log that a raft snapshot would " +
+		"take away. Or the patch that wrote it is older than etcd advises, and it is unknown. A member that joins is " +
+		"checked before it is promoted, and the join is undone.",
 		"Do what the text says; `etcdadm upgrade check` checks again. `--accept-version-risk=REASON` continues anyway."},
 	{Alarm, "A member has raised an alarm, and a member that serves is not restarted with another version before it is " +
 		"disarmed.",
