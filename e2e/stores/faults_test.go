@@ -340,6 +340,28 @@ func TestBrokenOffUpload(t *testing.T) {
 	nothingLeft(t, server, "x/b")
 }
 
+// A part that was under way when its upload was aborted may still arrive: the upload is
+// aborted until it is gone.
+func TestAPartThatArrivesAfterTheAbort(t *testing.T) {
+	server, proxy := behindProxy(t)
+	s := open(t, "s3://backups/x")
+	var aborted atomic.Bool
+	proxy.Disturb(func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) bool {
+		first := r.Method == http.MethodDelete && r.URL.Query().Has("uploadId") && aborted.CompareAndSwap(false, true)
+		if first {
+			w.WriteHeader(http.StatusNoContent)
+		}
+		return first
+	})
+	lost := errors.New("etcd is gone")
+	_, err := s.Upload(t.Context(), "a", io.MultiReader(storetest.Content(30<<20), iotest.ErrReader(lost)))
+	is(t, err, lost)
+	if !aborted.Load() {
+		t.Error("it was not aborted")
+	}
+	nothingLeft(t, server, "x/a")
+}
+
 type cancelling context.CancelFunc
 
 func (c cancelling) Read([]byte) (int, error) { c(); return 0, io.EOF }

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -134,16 +135,37 @@ func (u *uploader) multipart(ctx context.Context, key string, first []byte, r io
 		return nil
 	}
 	err = whether(err)
-	aborting, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
-	defer cancel()
-	_, abortErr := u.client.AbortMultipartUpload(aborting, &s3.AbortMultipartUploadInput{
-		Bucket: &u.config.bucket, Key: &key, UploadId: m.id,
-	})
-	if abortErr != nil && !isGone(abortErr) {
+	if abortErr := m.abort(context.WithoutCancel(ctx)); abortErr != nil {
 		return fmt.Errorf("%w; its parts stay until a lifecycle rule of the bucket deletes them: %w", err,
 			abortErr)
 	}
 	return err
+}
+
+// aborts is how often an upload is aborted, where the server does not say before that it is
+// gone.
+const aborts = 3
+
+// abort takes the parts back. A part that is under way meanwhile may still arrive, and then
+// has to be taken back, too (API reference, AbortMultipartUpload).
+func (m *multipart) abort(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, abortTime)
+	defer cancel()
+	for i := range aborts {
+		_, err := m.client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
+			Bucket: &m.config.bucket, Key: &m.key, UploadId: m.id,
+		})
+		if isGone(err) || err == nil && i == aborts-1 {
+			return nil
+		}
+		if err == nil {
+			err = wait.For(ctx, 50*time.Millisecond)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func isGone(err error) bool {
