@@ -74,7 +74,7 @@ func ruleLearner(l *view) (Operation, verdict) {
 }
 
 func (l *view) join(n *cluster.Node) (Operation, verdict) {
-	version := l.version()
+	version := l.joinVersion(n)
 	switch {
 	case !slices.Contains(n.Versions, version):
 		l.holdMissing(n, version)
@@ -231,7 +231,7 @@ func ruleReplace(l *view) (Operation, verdict) {
 				l.serving, cluster.Quorum(len(l.voters)-1))
 			continue
 		}
-		free, why := l.free(l.version())
+		free, why := l.free()
 		// Nobody has to take the place of a voter that keeps all others from being
 		// replaced, nor of one that has never been there.
 		own, lack := l.reclaimable(m)
@@ -321,7 +321,7 @@ func (l *view) reclaimable(m cluster.Member) (ok bool, lack string) {
 	if !afresh {
 		return false, ""
 	}
-	lack = l.lacks(n, l.version())
+	lack = l.lacks(n, l.joinVersion(n))
 	return lack == "", lack
 }
 
@@ -330,7 +330,7 @@ func ruleGrow(l *view) (Operation, verdict) {
 	if l.frozen || l.serving < len(l.voters) || len(l.voters) >= l.spec.MemberCount {
 		return nil, goOn
 	}
-	free, why := l.free(l.version())
+	free, why := l.free()
 	if len(free) == 0 {
 		l.hold(NoSpare, "the cluster has %d of %d voters: %s", len(l.voters), l.spec.MemberCount, reasons(why))
 		return nil, goOn

@@ -132,15 +132,26 @@ func (l *view) version() etcdversion.Version {
 	return best
 }
 
+// joinVersion returns the version that a new member on n would run: that of the cluster, or,
+// where n has no binaries of it, the patch of it that the spec asks for. A machine may come
+// with that one alone (decision 0177).
+func (l *view) joinVersion(n *cluster.Node) etcdversion.Version {
+	version, want := l.version(), l.spec.EtcdVersion
+	if !slices.Contains(n.Versions, version) && minorOf(want) == minorOf(version) && slices.Contains(n.Versions, want) {
+		return want
+	}
+	return version
+}
+
 // free returns the nodes that could take a new member now, by name, and says
 // for the others that come close why not.
-func (l *view) free(version etcdversion.Version) (free []*cluster.Node, why []string) {
+func (l *view) free() (free []*cluster.Node, why []string) {
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
 		if l.memberOf(n) != nil {
 			continue
 		}
-		lack := l.lacks(n, version)
+		lack := l.lacks(n, l.joinVersion(n))
 		if lack == "" && (n.Disk.State != cluster.DiskEmpty || n.Assigned != nil) {
 			lack = fmt.Sprintf("%s still holds old data", n.Name)
 		}

@@ -106,8 +106,11 @@ func (f *flags) externalVolume(ctx context.Context, c *daemon.Config, root strin
 	}
 	defer stop()
 	waiting := func(s string) { why.Store(s) }
-	v, err := volumes.Again(ctx, log, "the volume is not there yet", externalPause, waiting,
-		func(context.Context) (external.Volume, error) { return external.Find(root, f.volumeTags[0]) })
+	limit := externalLimit
+	if !f.containerized {
+		limit = 0
+	}
+	v, err := findExternal(ctx, root, f.volumeTags[0], limit, log, waiting)
 	if err != nil {
 		return err
 	}
@@ -121,6 +124,33 @@ func (f *flags) externalVolume(ctx context.Context, c *daemon.Config, root strin
 			func(context.Context) (string, error) { return external.Address() })
 	}
 	return err
+}
+
+// externalLimit is how long a container waits for a volume that somebody else mounts.
+const externalLimit = 30 * time.Second
+
+// findExternal waits for the volume. What is mounted on the machine after a container has
+// started is not seen in there, as nobody mounts /rootfs with mountPropagation: so it waits
+// for no longer than a limit, unless that is zero, and ends, to be started anew.
+func findExternal(ctx context.Context, root, tag string, limit time.Duration, log *slog.Logger,
+	waiting func(string)) (external.Volume, error) {
+	var last error
+	looking := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		looking, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	v, err := volumes.Again(looking, log, "the volume is not there yet", externalPause, waiting,
+		func(context.Context) (external.Volume, error) {
+			var v external.Volume
+			v, last = external.Find(root, tag)
+			return v, last
+		})
+	if err != nil && ctx.Err() == nil {
+		return v, fmt.Errorf("waited %s: %w; a new container sees what has been mounted meanwhile", limit, last)
+	}
+	return v, err
 }
 
 // lookupNodes asks a cloud for nodes, which are at this daemon's port.

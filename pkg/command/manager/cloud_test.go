@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/coordination/discovery"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
@@ -138,6 +139,21 @@ func TestWhatKeepsAVolumeAwayIsToldAndWaitedFor(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("%q: ended while it waited: %v", args, err)
 		}
+	}
+}
+
+// A container does not see what is mounted on its machine later: it ends, and a new one does.
+func TestAContainerDoesNotWaitForAMountForEver(t *testing.T) {
+	ignored := func(string) {}
+	root := t.TempDir()
+	_, err := findExternal(t.Context(), root, "x--", time.Millisecond, slog.New(slog.DiscardHandler), ignored)
+	if err == nil || !strings.Contains(err.Error(), "no such file") || !strings.Contains(err.Error(), "a new container") {
+		t.Errorf("it ends with %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := findExternal(ctx, root, "x--", 0, slog.New(slog.DiscardHandler), ignored); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended by hand, it ends with %v", err)
 	}
 }
 

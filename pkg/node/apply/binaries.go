@@ -96,18 +96,22 @@ func (w *binaryWatch) ask(ctx context.Context, list map[binaryID]string, now tim
 // with one patch only, not with that by which the member was started last: kops mounts one
 // image, and the spec has changed before. Then the next later patch of the minor version
 // runs, as it does where its directory has the names of the earlier ones; an earlier one
-// only if the operator has asked for just that. A change to a version that has no binaries
+// only if there is none later, and the operator has asked for just that. A change to a version that has no binaries
 // (any more) is no reason for another one: the member goes back.
 func (l *Local) program(v etcdversion.Version, s nodestate.State) (etcdbin.Binaries, error) {
 	bin, err := l.o.Bin.Find(v)
 	if err == nil || s.Change.Pending() {
 		return bin, err
 	}
-	for _, has := range l.o.Bin.Versions() {
-		asked := s.Spec != nil && has == s.Spec.EtcdVersion
-		if has.Major == v.Major && has.Minor == v.Minor && (asked || has.Pre == "" && has.Compare(v) > 0) {
+	all := l.o.Bin.Versions()
+	for _, has := range all {
+		if has.Major == v.Major && has.Minor == v.Minor && has.Pre == "" && has.Compare(v) > 0 {
 			return l.o.Bin.Find(has)
 		}
+	}
+	if s.Spec != nil && slices.Contains(all, s.Spec.EtcdVersion) && s.Spec.EtcdVersion.Major == v.Major &&
+		s.Spec.EtcdVersion.Minor == v.Minor {
+		return l.o.Bin.Find(s.Spec.EtcdVersion)
 	}
 	return bin, err
 }

@@ -47,8 +47,12 @@ func (l *Local) bootLate(ctx context.Context) error {
 		if _, err := l.program(s.Assigned.Version, s); err != nil {
 			return nil
 		}
-		if err := l.boot(ctx, s); errors.As(err, new(*TwinError)) {
+		err := l.boot(ctx, s)
+		if errors.As(err, new(*TwinError)) {
 			return err
+		}
+		if err != nil {
+			return nil // tried again: nobody else would
 		}
 	}
 	l.lacking.Store(false)
