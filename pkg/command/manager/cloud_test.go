@@ -152,7 +152,8 @@ func TestAContainerDoesNotWaitForAMountForEver(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := findExternal(ctx, root, "x--", 0, slog.New(slog.DiscardHandler), ignored); !errors.Is(err, context.Canceled) {
+	_, err = findExternal(ctx, root, "x--", 0, slog.New(slog.DiscardHandler), ignored)
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("ended by hand, it ends with %v", err)
 	}
 }

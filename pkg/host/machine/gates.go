@@ -88,7 +88,9 @@ func (w *world) ruled() *Hold {
 		return lacking("%s", breaks.Text)
 	}
 	h := hold(VersionStep, "etcdadm upgrade plan --to="+spec.EtcdVersion.String(), "%s", breaks.Text)
-	if breaks.Passes {
+	// After a downgrade has been enabled, etcd makes the data of all members older within seconds.
+	to, want := obs.Downgrade, spec.EtcdVersion
+	if breaks.Passes || !to.IsZero() && to.Major == want.Major && to.Minor == want.Minor {
 		h.Reason, h.Wait = NotYet, true
 	}
 	return h
@@ -120,8 +122,10 @@ func (w *world) equal() *Hold {
 	switch {
 	case c == nil:
 		return nil // it was not asked for
+	case c.Problem != "" && w.goal.AcceptVersionRisk != "":
+		return nil
 	case c.Problem != "":
-		h := hold(NotCompared, "run the command again",
+		h := hold(NotCompared, "run the command again, or go on without: --accept-version-risk=REASON",
 			"the members' data could not be compared before the change of the version: %s", c.Problem)
 		h.Wait = true
 		return h

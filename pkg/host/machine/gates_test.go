@@ -110,6 +110,13 @@ func TestGatesOfAChangeOfTheVersion(t *testing.T) {
 			}
 		})
 	}
+	// Where nobody can compare, as with authentication, an operator can go on.
+	unknown := runs(a, self, c)
+	unknown.Remote.Compared = &machine.Comparison{Problem: "c: permission denied"}
+	accepts := machine.Goal{Action: machine.Join, AcceptVersionRisk: "compared by hand"}
+	if got := steps(t, accepts, desired(), unknown); !strings.HasPrefix(got, goes) {
+		t.Errorf("with the risk accepted: %s", got)
+	}
 	// The same version, and other settings: an alarm is no reason.
 	same := desired(func(c *machine.Config) { c.Version = etcdversion.Must("3.5.35") })
 	if got := steps(t, join, same, runs(a, self, alarmed(c))); strings.Contains(got, "hold") {

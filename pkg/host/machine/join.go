@@ -289,6 +289,13 @@ func (w *world) add() (Operation, *Hold) {
 			return w.afterLearner(m)
 		}
 	}
+	if to := w.obs.Remote.Downgrade; !to.IsZero() {
+		h := hold(NotYet, w.cfg.Paths.ControlScript()+" downgrade cancel, on a machine of the cluster, to enable it again "+
+			"afterwards; or finish it first: etcdadm upgrade plan",
+			"a downgrade to etcd %d.%d is enabled, and etcd takes no new member meanwhile", to.Major, to.Minor)
+		h.Wait, h.Others = true, true
+		return nil, h
+	}
 	voters, _ := w.obs.Remote.voters()
 	return w.change(&plan.AddLearner{Node: w.cfg.Name, PeerURLs: URLs(w.cfg).Peer, ExpectVoters: voters})
 }

@@ -102,6 +102,9 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 			joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
 		{"a voter that an older tool added starts too", join, desired(), ready(a, unstarted(0xb, "10.0.0.2", false)),
 			joinRest},
+		{"etcd takes no new member during a downgrade", join, desired(), with(ready(a), func(o *machine.Observation) {
+			o.Remote.Downgrade = etcdversion.Must("3.5.0")
+		}), "hold not-yet: a downgrade to etcd 3.5 is enabled, and etcd takes no new member meanwhile\n"},
 		{"two machines at once take turns", join, desired(), ready(a, unstarted(0xc, "10.0.0.3", true)),
 			"hold learner-pending: another member is joining: c (https://10.0.0.3:2380)\n"},
 		{"a learner that serves gets its vote", join, desired(), with(ready(a, learner(c)), func(o *machine.Observation) {

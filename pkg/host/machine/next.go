@@ -147,7 +147,7 @@ func (o Observation) Cluster(cfg Config) cluster.Observation { return o.cluster(
 
 func (o Observation) cluster(cfg Config) cluster.Observation {
 	return cluster.Observation{
-		At: o.At, Members: o.Remote.Members, Leader: o.Remote.Leader,
+		At: o.At, Members: o.Remote.Members, Leader: o.Remote.Leader, Downgrade: o.Remote.Downgrade,
 		Nodes: []cluster.Node{{
 			Name: cfg.Name, Reachable: true, URLs: URLs(cfg),
 			Disk: cluster.Disk{State: o.Data.State, MemberID: o.Data.MemberID},

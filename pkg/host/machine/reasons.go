@@ -70,10 +70,11 @@ var reasonDocs = []ReasonDoc{
 		"Find out which is right, and have the others join again with an empty data directory. The command asks again for 15 s."},
 	{NotCompared, "Before the first member is changed to another version, a member did not give the digest of its data, or gave " +
 		"one that covers another part of the history. The text says which.",
-		"Run the command again; it has tried for two minutes."},
+		"Run the command again; it has tried for two minutes. `--accept-version-risk=REASON` goes on without."},
 	{DiskFull, "The disk of this machine has too little room to change the version.", "Make room."},
-	{NotYet, "etcd does something by itself first: its leader raises the cluster version, or ends a downgrade, within seconds.",
-		"Nothing. The command waits two minutes at most."},
+	{NotYet, "etcd does something by itself first: its leader raises the cluster version, or ends a downgrade, within seconds. " +
+		"Or a downgrade is enabled, and a machine is to join.",
+		"Nothing: the command waits. To join during a downgrade, end it or cancel it first."},
 	{SettingsInvalid, "etcd, or the init system, would reject a setting.",
 		"`etcdadm config validate`."},
 	{SnapshotRestored, "`init --snapshot` found data that does not come from that snapshot.",

@@ -20,6 +20,9 @@ import (
 // one that was killed is started again, by systemd after five seconds.
 const answerTimeout = 8 * time.Second
 
+// mostEnds is how often a service that has ended is started again by one command.
+const mostEnds = 2
+
 // awaitHealth waits until this machine's etcd has a leader. One that crashes
 // again and again is not waited for, nor one that cannot bootstrap its cluster. A
 // learner that copies the data serves only after it: while its files grow, it may take
@@ -46,7 +49,8 @@ func (m *Machine) awaitHealth(ctx context.Context, goal machine.Goal, remote mac
 			return nil // the next observation sees it, too
 		}
 		switch {
-		case err == nil && s.State == initsystem.Stopped && m.hasOtherStep(ctx, goal):
+		case err == nil && s.State == initsystem.Stopped && m.ended < mostEnds && m.hasOtherStep(ctx, goal):
+			m.ended++
 			return nil // its supervisor was about to end when the wait began
 		case err != nil || s.State != initsystem.Crashing:
 			crashing = time.Time{}

@@ -77,6 +77,8 @@ type Machine struct {
 	deaf map[string]bool
 	// unreachable are the endpoints that were waited for in vain.
 	unreachable []string
+	// ended counts how often the service had ended while it was waited for.
+	ended int
 	// inspecting says that checks tell of endpoints that do not answer.
 	inspecting bool
 	// clusters are those that the endpoints that a person has named were ever of,

@@ -9,12 +9,13 @@ import (
 	"net/url"
 )
 
-// ec2 is where Amazon's metadata is with IPv6.
-var ec2 = netip.MustParseAddr("fd00:ec2::254")
+// ec2 is where Amazon's services of a machine's own link are with IPv6: metadata at ::254,
+// the credentials of EKS pods at ::23.
+var ec2 = netip.MustParsePrefix("fd00:ec2::/32")
 
 // Of is [http.ProxyFromEnvironment] for all requests but those to this machine's own link.
 func Of(r *http.Request) (*url.URL, error) {
-	if a, err := netip.ParseAddr(r.URL.Hostname()); err == nil && (a.Unmap().IsLinkLocalUnicast() || a == ec2) {
+	if a, err := netip.ParseAddr(r.URL.Hostname()); err == nil && (a.Unmap().IsLinkLocalUnicast() || ec2.Contains(a)) {
 		return nil, nil
 	}
 	return http.ProxyFromEnvironment(r)
