@@ -13,7 +13,8 @@ func TestRequestsToTheOwnLinkBypassTheProxy(t *testing.T) {
 		c := Client()
 		c.Timeout = time.Second
 		for _, u := range []string{
-			"http://169.254.169.254/x", "http://169.254.170.2/x", "http://[fd00:ec2::254]/x", "http://[fd00:ec2::23]/x", "http://[fe80::1]/x",
+			"http://169.254.169.254/x", "http://169.254.170.2/x", "http://[fd00:ec2::254]/x",
+			"http://[fd00:ec2::23]/x", "http://[fe80::1]/x",
 			"http://example.invalid/x", "https://192.0.2.1/x",
 		} {
 			if r, err := c.Get(u); err == nil {
