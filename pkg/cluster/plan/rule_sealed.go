@@ -147,6 +147,12 @@ func (l *view) seal(r cluster.Request) (op Operation, done bool) {
 	if !begun && !l.sealable(r, members) {
 		return nil, false
 	}
+	if !begun {
+		// A store that takes no backup would keep clients away for nothing.
+		if op, ok := l.covered("close"); !ok {
+			return op, false
+		}
+	}
 	if begun && l.serving < len(l.voters) {
 		return l.unsealable(r), false
 	}
