@@ -58,7 +58,8 @@ func (o *ConnectOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.EtcdCACert, "etcd-cacert", "", "`file` with the certificate authority of etcd's servers")
 	fs.BoolVar(&o.Insecure, "insecure", false, "connect to the daemons without TLS")
 	fs.BoolVar(&o.EtcdInsecure, "etcd-insecure", false, "connect to etcd without TLS")
-	fs.DurationVar(&o.Timeout, "timeout", time.Minute, "time limit of the command, waiting included")
+	fs.DurationVar(&o.Timeout, "timeout", time.Minute,
+		"time limit of the command, waiting included; an operation that may take longer has more by default")
 }
 
 // variable returns the name of the variable that stands in for a flag.

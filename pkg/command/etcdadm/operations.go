@@ -11,6 +11,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/node/apply"
 )
 
 // groups are the first words of the operations' paths.
@@ -122,6 +123,9 @@ func (t *tool) do(cmd *cobra.Command, op plan.Operation) error {
 	progress := io.Discard
 	if t.out.Text() {
 		progress = cmd.ErrOrStderr()
+	}
+	if d := apply.Deadline(op); d > t.connect.Timeout && !cmd.Flags().Changed("timeout") {
+		t.connect.Timeout = d // what a coordinator gives it
 	}
 	began := time.Now()
 	err := t.run(cmd, func(ctx context.Context, c Cluster) error {

@@ -3,6 +3,7 @@ package etcdadm
 import (
 	"context"
 	"errors"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/command/daemons"
+	"github.com/etcdadm/etcdadm/pkg/node/apply"
 )
 
 // recorder is a cluster that remembers what it was asked to do.
@@ -235,5 +238,33 @@ func TestFlagsOfOperationsAndConnectionsDiffer(t *testing.T) {
 	})
 	if len(listed) > 0 {
 		t.Errorf("not flags: %v", listed)
+	}
+}
+
+// An operation has as long as a coordinator gives it, unless a person says how long.
+func TestTimeOfAnOperation(t *testing.T) {
+	for _, f := range connectFlags {
+		t.Setenv(variable(f), "")
+	}
+	force := []string{"member", "force-snapshot", "--node=a", "--expect-token=t1", "--expect-member-id=1"}
+	for _, c := range []struct {
+		args []string
+		want time.Duration
+	}{
+		{force, apply.Deadline(&plan.MemberForceSnapshot{})},
+		{append(force, "--timeout=3s"), 3 * time.Second},
+		{[]string{"member", "move-leader", "--to=b"}, time.Minute},
+	} {
+		var got time.Duration
+		root := newTree(func(_ context.Context, o ConnectOptions) (Cluster, error) {
+			got = o.Timeout
+			return nil, errors.New("not here")
+		}, func() ([]daemons.Daemon, error) { return nil, nil })
+		root.SetErr(io.Discard)
+		root.SetOut(io.Discard)
+		cli.Run(t.Context(), root, append(c.args, "--nodes=127.0.0.1:1", "--insecure"))
+		if got != c.want || got < time.Second {
+			t.Errorf("%q has %s, want %s", c.args, got, c.want)
+		}
 	}
 }
