@@ -194,6 +194,30 @@ func TestKillsInAChangeOfThreeMembers(t *testing.T) {
 	}
 }
 
+// Before 3.7 the log has entries of 3.5. The coordinator is killed before and after the order that
+// forces a raft snapshot, and the member's node, with its etcd, in the middle of it.
+func TestKillsInAForcedSnapshot(t *testing.T) {
+	t.Parallel()
+	k := newKilling(t, options(t, calm...))
+	k.c.Found(3, v35, "a", "b", "c")
+	w := k.c.Write()
+	w.Watch()
+	w.WaitMore(harness.Soon, 10)
+	k.c.SetSpec(3, v36)
+	runs(t, k.c, v36)
+	points := []string{
+		"member-force-snapshot.before-order", "member-force-snapshot.after-propose", "member-force-snapshot.after-order",
+	}
+	if left := k.change(v37, points); len(left) > 0 {
+		t.Errorf("nobody came to %v", left)
+	}
+	answers(t, k.c, v37)
+	w.WaitMore(harness.Soon, 10)
+	for _, wrong := range disorder(k.c) {
+		t.Error(wrong)
+	}
+}
+
 // The new version of three members dies each time, and the daemon of the first one is killed on the
 // way back to the old version, too, before and after it is recorded. It goes back all the same, and
 // no other member is touched.

@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
 const (
@@ -138,6 +139,7 @@ func (l *Local) forceSnapshot(ctx context.Context, op *plan.MemberForceSnapshot)
 		if err == nil {
 			l.forced.Add(int64(n))
 		}
+		crashpoint.Hit("member-force-snapshot.after-propose")
 		return err
 	}
 	if _, err = ForceSnapshot(ctx, f.Left, propose); err != nil {
