@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -73,7 +74,7 @@ func Read(d Dir) (Contents, error) {
 	}
 	for _, change := range l.changes {
 		if change.index > s.index {
-			s.apply(change)
+			s.apply(change, math.MaxInt)
 		}
 	}
 	c.Members = len(s.members)

@@ -33,6 +33,11 @@ func history(t *testing.T, bin etcdbin.Binaries, count string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A second learner is refused, when its change is in the log already, and comes later.
+	second := []string{"http://127.0.0.1:2"}
+	if _, err = c.MemberAddAsLearner(t.Context(), second); err == nil || !strings.Contains(err.Error(), "too many learner") {
+		t.Fatalf("a second learner: %v", err)
+	}
 	b.Start(t, bin, "--initial-cluster="+etcdtest.Initial(a, b), "--initial-cluster-state=existing",
 		"--snapshot-count="+count)
 	for _, err = c.MemberPromote(t.Context(), added.Member.ID); err != nil; {
@@ -40,6 +45,17 @@ func history(t *testing.T, bin etcdbin.Binaries, count string) {
 			t.Fatal(err)
 		}
 		_, err = c.MemberPromote(t.Context(), added.Member.ID)
+	}
+	write(t, c, 30)
+	clean(t, a, b)
+	late, err := c.MemberAddAsLearner(t.Context(), second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, c, 30)
+	clean(t, a, b)
+	if _, err = c.MemberRemove(t.Context(), late.Member.ID); err != nil {
+		t.Fatal(err)
 	}
 	write(t, c, 30)
 	clean(t, a, b)

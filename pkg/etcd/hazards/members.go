@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -69,8 +70,8 @@ func readChange(b []byte) (c change, err error) {
 }
 
 // apply carries out a change. One that does not fit was refused when it was
-// carried out: etcd checks each then.
-func (s state) apply(c change) {
+// carried out: etcd checks each then, and lets no more than some learners in.
+func (s state) apply(c change, learners int) {
 	old, known := s.members[c.id]
 	if c.id == 0 || s.removed[c.id] {
 		return
@@ -82,6 +83,8 @@ func (s state) apply(c change) {
 		case c.member.Promote && known && old.Learner:
 			m, m.Learner = old, false
 		case c.member.Promote || known || s.taken(m):
+			return
+		case c.kind == addLearner && s.learners() >= learners:
 			return
 		}
 		s.members[c.id], s.raft[c.id] = m, c.kind == addLearner
@@ -97,6 +100,15 @@ func (s state) apply(c change) {
 			s.members[c.id] = old
 		}
 	}
+}
+
+func (s state) learners() (n int) {
+	for _, m := range s.members {
+		if m.Learner {
+			n++
+		}
+	}
+	return n
 }
 
 // taken says whether another member has a peer URL of m.
@@ -116,7 +128,18 @@ func (s state) clone() state {
 // compare says how the members of the database differ from those of the raft
 // snapshot and the log behind it: both when the database was written, and at the
 // end of the log, for a change is not in both at one instant.
+//
+// How many learners there may be at once is a flag of etcd (--max-learners), 1 by default:
+// what is so by one of both ways to read the log is no difference.
 func compare(s snapshot, l log, b backend) []string {
+	differ := compareWith(s, l, b, 1)
+	if len(differ) > 0 && len(compareWith(s, l, b, math.MaxInt)) == 0 {
+		return nil
+	}
+	return differ
+}
+
+func compareWith(s snapshot, l log, b backend, learners int) []string {
 	then := s.state.clone()
 	now := s.state.clone()
 	for _, c := range l.changes {
@@ -124,10 +147,10 @@ func compare(s snapshot, l log, b backend) []string {
 			continue
 		}
 		if c.index <= b.applied {
-			then.apply(c)
+			then.apply(c, learners)
 		}
 		if c.index <= max(l.commit, b.applied) {
-			now.apply(c)
+			now.apply(c, learners)
 		}
 	}
 	first, second := then.unlike(b.members), now.unlike(b.members)
