@@ -35,7 +35,8 @@ func history(t *testing.T, bin etcdbin.Binaries, count string) {
 	}
 	// A second learner is refused, when its change is in the log already, and comes later.
 	second := []string{"http://127.0.0.1:2"}
-	if _, err = c.MemberAddAsLearner(t.Context(), second); err == nil || !strings.Contains(err.Error(), "too many learner") {
+	_, err = c.MemberAddAsLearner(t.Context(), second)
+	if err == nil || !strings.Contains(err.Error(), "too many learner") {
 		t.Fatalf("a second learner: %v", err)
 	}
 	b.Start(t, bin, "--initial-cluster="+etcdtest.Initial(a, b), "--initial-cluster-state=existing",
