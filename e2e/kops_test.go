@@ -41,9 +41,7 @@ func kopsStart(nodes ...*harness.Node) {
 // kopsCluster returns three machines, none of which runs.
 func kopsCluster(t *testing.T) (*harness.Cluster, []*harness.Node) {
 	t.Helper()
-	if err := harness.NetError(); err != nil {
-		t.Skipf("network namespaces need root and iproute2: %v", err)
-	}
+	needsNamespaces(t)
 	o := options(t)
 	o.RSA, o.Net, o.Unwatched = true, harness.NewNet(t), true
 	c := harness.New(t.Context(), t, o)

@@ -26,9 +26,7 @@ func rounds(def int) int {
 func apart(t *testing.T, flags ...string) *harness.Cluster {
 	t.Helper()
 	o := options(t, flags...)
-	if err := harness.NetError(); err != nil {
-		t.Skipf("network namespaces need root and iproute2: %v", err)
-	}
+	needsNamespaces(t)
 	o.Net = harness.NewNet(t)
 	return harness.New(t.Context(), t, o)
 }

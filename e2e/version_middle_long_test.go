@@ -140,9 +140,7 @@ func votersRun(t *testing.T, c *harness.Cluster, count int, version string) {
 // before all answer again.
 func TestAPartitionInADowngrade(t *testing.T) {
 	t.Parallel()
-	if err := harness.NetError(); err != nil {
-		t.Skipf("network namespaces need root and iproute2: %v", err)
-	}
+	needsNamespaces(t)
 	o := options(t, quick...)
 	o.Net = harness.NewNet(t)
 	k := newKilling(t, o)

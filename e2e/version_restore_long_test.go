@@ -200,9 +200,7 @@ func TestAMachineIsReplacedOnTheWayByARestore(t *testing.T) {
 // A node is cut off while clients are kept away for a restore, and comes back.
 func TestAPartitionOnTheWayByARestore(t *testing.T) {
 	t.Parallel()
-	if err := harness.NetError(); err != nil {
-		t.Skipf("network namespaces need root and iproute2: %v", err)
-	}
+	needsNamespaces(t)
 	o := options(t, calm...)
 	o.Net = harness.NewNet(t)
 	c, w, p := away(t, o)

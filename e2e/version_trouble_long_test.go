@@ -84,9 +84,7 @@ func changedTo(t *testing.T, c *harness.Cluster, n *harness.Node, version string
 // other member is touched before all answer again.
 func TestAPartitionInAChangeOfVersion(t *testing.T) {
 	t.Parallel()
-	if err := harness.NetError(); err != nil {
-		t.Skipf("network namespaces need root and iproute2: %v", err)
-	}
+	needsNamespaces(t)
 	o := options(t, quick...)
 	o.Net = harness.NewNet(t)
 	c, between, open := gated(t, o)

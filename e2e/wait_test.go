@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"testing"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -50,4 +51,12 @@ func allServe(c *harness.Cluster, count int) {
 		}
 		return nil
 	})
+}
+
+// needsNamespaces skips a test where there can be no network namespaces. CI refuses that.
+func needsNamespaces(t *testing.T) {
+	t.Helper()
+	if err := harness.NetError(); err != nil {
+		t.Skipf("network namespaces need root and iproute2: %v", err)
+	}
 }

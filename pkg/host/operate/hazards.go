@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
@@ -67,17 +67,15 @@ func (m *Machine) adopt(goal machine.Goal, obs machine.Observation) bool {
 // Hazards checks the data of the machine's member.
 func (m *Machine) Hazards() []cluster.Hazard { return hazards.Examine(m.dataDirs()) }
 
-// snapshotDeadline is how long a raft snapshot may take to force, as for a daemon.
-const snapshotDeadline = 5 * time.Minute
-
-// forceSnapshot has the machine's etcd take a raft snapshot.
+// forceSnapshot has the machine's etcd take a raft snapshot, in the time that a daemon has
+// for it.
 func (m *Machine) forceSnapshot(ctx context.Context) error {
 	c, err := m.connect(machine.URLs(m.cfg).Client[:1])
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, snapshotDeadline)
+	ctx, cancel := context.WithTimeout(ctx, apply.Deadline(&plan.MemberForceSnapshot{}))
 	defer cancel()
 	f := apply.Forcing{To: m.cfg.Version.Release(), Examine: m.Hazards, Files: m.dataFiles}
 	_, err = apply.ForceSnapshot(ctx, f.Left, c.Propose)
