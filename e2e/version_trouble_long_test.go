@@ -150,22 +150,8 @@ func TestADiskHangsInAChangeOfTwoVoters(t *testing.T) {
 func TestALearnerThatHangsHoldsTheVersion(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--replace-grace=10m", "--bootstrap-grace=2s", "--learner-timeout=10m")
-	real, err := harness.EtcdBinary(c.EtcdDirs, v35, "etcd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, dir := c.Node("d"), t.TempDir()
-	place, gate := filepath.Join(dir, "etcd-v"+v35), filepath.Join(dir, "gate")
-	script := "#!/bin/sh\n[ \"$1\" = --version ] && exec " + real + " --version\nwhile ! [ -e " + gate +
-		" ]; do sleep 0.1; done\nexec " + real + " \"$@\"\n"
-	err = os.Mkdir(place, 0o755)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(place, "etcd"), []byte(script), 0o700)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.EtcdDirs = dir + string(filepath.ListSeparator) + c.EtcdDirs
+	d := c.Node("d")
+	_, gate := d.GateEtcd(v35)
 	c.SetSpec(3, v35)
 	c.Start("a", "b", "c")
 	c.WaitVoters(harness.Soon, 3)

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 )
@@ -34,4 +35,22 @@ func EtcdBinary(dirs, version, program string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no %s of etcd %s in %s", program, version, dirs)
+}
+
+// GateEtcd gives n, which does not run yet, an etcd of one version that waits before it does
+// anything: it makes the file begun, and goes on when there is the file open. Other versions
+// stay as they are.
+func (n *Node) GateEtcd(version string) (begun, open string) {
+	n.c.t.Helper()
+	real, err := EtcdBinary(n.EtcdDirs, version, "etcd")
+	n.c.must(err, "find etcd")
+	dir := filepath.Join(n.c.Dir, n.Name+"-gate")
+	begun, open = filepath.Join(dir, "begun"), filepath.Join(dir, "open")
+	place := filepath.Join(dir, "etcd-v"+version)
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] && exec %[1]s --version\n: > %[2]s\n"+
+		"while ! [ -e %[3]s ]; do sleep 0.1; done\nexec %[1]s \"$@\"\n", real, begun, open)
+	n.c.must(os.MkdirAll(place, 0o755), "make a directory")
+	n.c.must(os.WriteFile(filepath.Join(place, "etcd"), []byte(script), 0o755), "write an etcd")
+	n.EtcdDirs = dir + string(filepath.ListSeparator) + n.EtcdDirs
+	return begun, open
 }

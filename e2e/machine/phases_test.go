@@ -3,6 +3,7 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -120,7 +121,16 @@ func TestDryRun(t *testing.T) {
 	// An upgrade is foretold too, and so is the end, which is not a script.
 	b := script[1]
 	b.version, b.binaries = v37, etcdDir(t, v37)
-	b.foretold(append([]string{"join", script[0].clientURL()}, flags...)...)
+	upgrade := append([]string{"join", script[0].clientURL()}, flags...)
+	// The etcd of a new member takes seconds to note of which version its data is, and is not
+	// changed before.
+	eventually(t, commandTime, "b can be changed", func() error {
+		if r := b.run(append(upgrade, "--dry-run")...); r.code != 0 {
+			return errors.New(r.stderr)
+		}
+		return nil
+	})
+	b.foretold(upgrade...)
 	if got := b.serves(); got != v37 {
 		t.Errorf("b runs etcd %s", got)
 	}
