@@ -196,6 +196,21 @@ func (c checker) followsNothing(token cluster.Token) bool {
 	return false
 }
 
+// restoredAfter reports whether a restored incarnation may have begun, and its first revision
+// shows that it is later than what runs.
+func (c checker) restoredAfter(rec cluster.Incarnation) bool {
+	if rec.Restored == nil || c.hopeless(rec) {
+		return false
+	}
+	for _, o := range c.obs.Nodes {
+		ours := o.Disk.Token == c.obs.Token || o.Assigned != nil && o.Assigned.Token == c.obs.Token
+		if ours && rec.Restored.Revision-o.Revision < aboveAll/2 {
+			return false
+		}
+	}
+	return rec.Restored.Revision-c.obs.Revision >= aboveAll/2
+}
+
 // recordAnew makes sure that a second record of what runs replaces nothing that
 // ever began.
 func (c checker) recordAnew(op *IncarnationCreate) error {
@@ -208,6 +223,10 @@ func (c checker) recordAnew(op *IncarnationCreate) error {
 			if newest.Restored != nil && holds(n, newest.Token) && !c.hopeless(*newest) {
 				return unsafe("restore", "%s has what incarnation %s is to begin with", n.Name, newest.Token)
 			}
+		}
+		if c.restoredAfter(*newest) {
+			return unsafe("restore", "incarnation %s, which was to begin above all that %s has reached, may have begun", newest.Token,
+				op.Token)
 		}
 		return nil
 	}

@@ -99,14 +99,30 @@ func (l *view) restoredAbsent() bool {
 		}
 	}
 	if len(unreachable) == 0 {
-		l.hold(QuorumLost, "incarnation %d began with restored data on %s, but no node has its data any more", rec.Number,
-			voterNames(rec.Voters))
+		l.hold(QuorumLost, "incarnation %d began with restored data on %s, but no node has its data any more%s", rec.Number,
+			voterNames(rec.Voters), l.mayServe(rec))
 		return true
 	}
 	l.hold(Restoring, "incarnation %d was to begin with restored data on %s, but no node that answers has it: bring "+
 		"back %s, or remove nodes that are gone for good: etcd-manager-ctl --backup-store=STORE forget-node NAME",
 		rec.Number, voterNames(rec.Voters), names(unreachable))
 	return true
+}
+
+// mayServe names who runs what was there before a restore: a record that does not belong in
+// the store hides a cluster that serves.
+func (l *view) mayServe(rec *cluster.Incarnation) string {
+	var run []cluster.NodeName
+	for i := range l.obs.Nodes {
+		if n := &l.obs.Nodes[i]; n.Process.State == cluster.ProcessRunning && l.tokenOn(n) != rec.Token {
+			run = append(run, n.Name)
+		}
+	}
+	if len(run) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(". On %s runs what was before, and may serve: if nobody restored the cluster, restore nothing, and delete "+
+		"control/incarnations/%d from the store", names(run), rec.Number)
 }
 
 // restartForQuorum starts a stopped voter on its own data.
@@ -214,6 +230,21 @@ func (l *view) beganAbove(n *cluster.Node) bool {
 		}
 	}
 	return n.Revision-high >= aboveAll/2
+}
+
+// laterRestored reports whether a record is of what was restored above all that was seen of
+// what runs, and nobody knows that it never began.
+func (l *view) laterRestored(rec *cluster.Incarnation) bool {
+	if rec == nil || rec.Restored == nil || rec.Token == l.obs.Token || l.obs.Uncommitted(*rec) {
+		return false
+	}
+	high := l.obs.Revision
+	for i := range l.obs.Nodes {
+		if n := &l.obs.Nodes[i]; l.tokenOn(n) == l.obs.Token {
+			high = max(high, n.Revision)
+		}
+	}
+	return rec.Restored.Revision-high >= aboveAll/2
 }
 
 // superseded reports whether data of incarnation token is known not to be of a
@@ -329,6 +360,12 @@ func ruleRecord(l *view) (Operation, verdict) {
 		slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool { return n.Awaits(rec.Token) }) {
 		l.hold(Restoring, "the restored incarnation %d has yet to replace %s, which has no record",
 			rec.Number, l.obs.Token)
+		return nil, goOn
+	}
+	if rec := newestRecord(l.obs); !known && l.laterRestored(rec) {
+		l.hold(Restoring, "the store has no record of incarnation %s, which runs, and the restored incarnation %d, which was to begin "+
+			"above all revisions of this one, may run on %s: bring them back, or remove nodes that are gone for good: "+
+			"etcd-manager-ctl --backup-store=STORE forget-node NAME", l.obs.Token, rec.Number, voterNames(rec.Voters))
 		return nil, goOn
 	}
 	if !known {

@@ -33,7 +33,8 @@ func (w *world) justify(holds []plan.Hold) {
 		if g != nil && g.leader != 0 {
 			w.violate("stuck", "etcd serves, nobody can coordinate it, and what an operator can do does not help: %v", holds)
 		} else if !says(plan.NoCoordinator) && !(w.unrecorded() && says(plan.QuorumLost, plan.ClusterLost)) &&
-			!(w.config.RolledBack && w.store.created.IsZero() && says(plan.Bootstrap)) {
+			!(w.config.RolledBack && w.store.created.IsZero() && says(plan.Bootstrap)) &&
+			!(w.dataLost() && says(plan.ClusterLost)) {
 			w.violate("stuck", "no majority of lease voters can be had, but it says %v", holds)
 		}
 	case g == nil:
@@ -130,6 +131,12 @@ func (w *world) coordinatorImpossible() bool {
 	kept := w.holds(by) && g != nil && g.ended && obs.Leader == 0
 	obs.LeaseVoters = old
 	return !kept || !w.electable(by, &obs)
+}
+
+// dataLost reports whether no node that is there has data, or what a restore is to begin
+// with: a coordinator could do nothing about that.
+func (w *world) dataLost() bool {
+	return !slices.ContainsFunc(w.nodes, func(n *node) bool { return n.up && (n.disk.data || n.staged != nil) })
 }
 
 func (w *world) justifyNotBootstrapped(usable int, says func(...plan.Reason) bool, holds []plan.Hold) {

@@ -11,6 +11,14 @@ import (
 // TestPortHistories is TestHistories where peer ports are closed, one way and both.
 func TestPortHistories(t *testing.T) { play(t, Config{Ports: true}) }
 
+// TestAllDataIsLost replays a history of which nothing is left: nobody coordinates, and
+// what is told is that.
+func TestAllDataIsLost(t *testing.T) {
+	if _, err := Run(39506137505584866, Config{Ports: true}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestAClosedPort makes sure that members of which one reaches the other go on, and that
 // the daemon tells; and that they are apart when neither does.
 func TestAClosedPort(t *testing.T) {

@@ -123,6 +123,7 @@ func TestRollBackRegressions(t *testing.T) {
 		14127964931472537: "data of what has no record keeps a node from being a spare",
 		6704521159716167:  "two nodes have changed over to what a third has staged",
 		24763430525483930: "a member that has lost its data does not go back to its promise",
+		6675750588872395:  "what was restored later gets no record over it",
 		30434270259781019: "a slow store tells of a record while it goes back",
 	} {
 		if _, err := Run(seed, Config{RolledBack: true}); err != nil {
