@@ -2,7 +2,10 @@ module github.com/etcdadm/etcdadm/hack
 
 go 1.26.0
 
-require github.com/etcdadm/etcdadm/pkg v0.0.0
+require (
+	github.com/etcdadm/etcdadm/images v0.0.0
+	github.com/etcdadm/etcdadm/pkg v0.0.0
+)
 
 require (
 	filippo.io/age v1.3.2 // indirect
@@ -84,4 +87,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace github.com/etcdadm/etcdadm/pkg => ../pkg
+replace (
+	github.com/etcdadm/etcdadm/images => ../images
+	github.com/etcdadm/etcdadm/pkg => ../pkg
+)

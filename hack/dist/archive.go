@@ -13,10 +13,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/etcdadm/etcdadm/images/notices"
 )
 
 // archive writes the archive of a set.
-func (b build) archive(s set, arch, bin string, list []written, notices []byte) error {
+func (b build) archive(s set, arch, bin string, list []written, licenses []byte) error {
 	files, err := installed(s.Programs, local, bin, "/etc/default", list)
 	if err != nil {
 		return err
@@ -24,7 +26,7 @@ func (b build) archive(s set, arch, bin string, list []written, notices []byte) 
 	for _, name := range []string{"LICENSE", "README.md"} {
 		files = append(files, file{Path: local.Docs + "/" + name, Mode: 0o644, Source: filepath.Join(b.Source.Root, name)})
 	}
-	files = append(files, file{Path: local.Docs + "/" + noticesFile, Mode: 0o644, Content: notices})
+	files = append(files, file{Path: local.Docs + "/" + notices.Name, Mode: 0o644, Content: licenses})
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.Path, b.Path) })
 	top := fmt.Sprintf("%s-%s-linux-%s", s.Name, b.Source.Version, arch)
 	out, err := os.Create(filepath.Join(b.Out, top+".tar.gz"))

@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/etcdadm/etcdadm/images/notices"
 )
 
 // A format of packages.
@@ -110,7 +112,7 @@ func stage(dir, name string, content []byte) (string, error) {
 }
 
 // packageFiles are the files of a package.
-func packageFiles(s source, f format, bin string, list []written, notices []byte) ([]file, error) {
+func packageFiles(s source, f format, bin string, list []written, licenses []byte) ([]file, error) {
 	files, err := installed(programs, f.Places, bin, f.Places.Flags, list)
 	if err != nil {
 		return nil, err
@@ -126,7 +128,7 @@ func packageFiles(s source, f format, bin string, list []written, notices []byte
 	if f.Name == "deb" {
 		license.Source, license.Content = "", embeddedFile("copyright")
 	}
-	others := file{Path: filepath.Dir(f.License) + "/" + noticesFile, Type: f.Type, Mode: 0o644, Content: notices}
+	others := file{Path: filepath.Dir(f.License) + "/" + notices.Name, Type: f.Type, Mode: 0o644, Content: licenses}
 	return append(files, license, others), nil
 }
 
@@ -140,8 +142,8 @@ func (b build) packer(ctx context.Context) (string, error) {
 
 // pack makes a package.
 func (b build) pack(ctx context.Context, packer string, f format, arch, bin string, list []written,
-	notices []byte) error {
-	files, err := packageFiles(b.Source, f, bin, list, notices)
+	licenses []byte) error {
+	files, err := packageFiles(b.Source, f, bin, list, licenses)
 	if err != nil {
 		return err
 	}

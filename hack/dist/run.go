@@ -86,7 +86,7 @@ func (b build) run(ctx context.Context) error {
 				return err
 			}
 		}
-		notices, err := b.Source.notices(ctx, arch)
+		licenses, err := b.Source.notices(ctx, arch)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (b build) run(ctx context.Context) error {
 			if !slices.Contains(b.Kinds, archives) {
 				break
 			}
-			if err := b.archive(set, arch, bin, written, notices); err != nil {
+			if err := b.archive(set, arch, bin, written, licenses); err != nil {
 				return err
 			}
 		}
@@ -102,7 +102,7 @@ func (b build) run(ctx context.Context) error {
 			if !slices.Contains(b.Kinds, f.Name) {
 				continue
 			}
-			if err := b.pack(ctx, packer, f, arch, bin, written, notices); err != nil {
+			if err := b.pack(ctx, packer, f, arch, bin, written, licenses); err != nil {
 				return err
 			}
 		}

@@ -24,6 +24,12 @@ var amd64, arm64 = v1.Platform{OS: "linux", Architecture: "amd64"}, v1.Platform{
 // made of several modules.
 var logRunnerDir string
 
+// sourceRoot is the top of this source tree.
+var sourceRoot string
+
+// licenses are kept: what is linked into a program does not change while tests run.
+var licenses = map[string][]byte{}
+
 func TestMain(m *testing.M) {
 	code, err := withLogRunner(m)
 	if err != nil {
@@ -42,6 +48,7 @@ func withLogRunner(m *testing.M) (code int, err error) {
 	if b.source, err = findSource(context.Background(), ".", "v1.2.3"); err != nil {
 		return 1, err
 	}
+	sourceRoot = b.source.Root
 	err = b.program(context.Background(), logRunner, v1.Platform{OS: "linux", Architecture: runtime.GOARCH},
 		filepath.Join(logRunnerDir, logRunner))
 	if err != nil {
@@ -59,9 +66,11 @@ func newFixture(t *testing.T, platforms ...v1.Platform) *builder {
 		t.Fatal(err)
 	}
 	b := &builder{
-		source: source{Version: "v1.2.3", Commit: strings.Repeat("ab", 20), Time: time.Unix(1_700_000_000, 0).UTC()},
-		base:   lowest, platforms: platforms, work: t.TempDir(), progress: io.Discard, done: map[string]bool{},
-		level: gzip.BestSpeed,
+		source: source{
+			Root: sourceRoot, Version: "v1.2.3", Commit: strings.Repeat("ab", 20), Time: time.Unix(1_700_000_000, 0).UTC(),
+		},
+		base: lowest, platforms: platforms, work: t.TempDir(), progress: io.Discard, done: map[string]bool{},
+		level: gzip.BestSpeed, licenses: licenses,
 	}
 	for _, p := range platforms {
 		dir := filepath.Join(b.work, p.OS+"-"+p.Architecture)

@@ -13,10 +13,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/etcdadm/etcdadm/images/notices"
 )
 
 // repository is where the source is, for annotations.
 const repository = "https://github.com/etcdadm/etcdadm"
+
+// docsDir is where the licenses are in each image.
+const docsDir = "/usr/share/doc/etcdadm/"
 
 // A built image is an index over platforms, with what refers to each.
 type built struct {
@@ -58,6 +63,10 @@ func (b *builder) forPlatform(ctx context.Context, r recipe, p v1.Platform) (*pl
 	if err != nil {
 		return nil, err
 	}
+	docs, err := b.docs(ctx, r, p)
+	if err != nil {
+		return nil, err
+	}
 	layers := []v1.Layer{b.base}
 	var files []string
 	for i, names := range r.layers() {
@@ -77,6 +86,7 @@ func (b *builder) forPlatform(ctx context.Context, r recipe, p v1.Platform) (*pl
 			for _, d := range r.Dirs {
 				list = append(list, file{name: d, mode: 0o700})
 			}
+			list = append(list, docs...)
 		}
 		l, err := layer(b.level, list...)
 		if err != nil {
@@ -93,6 +103,19 @@ func (b *builder) forPlatform(ctx context.Context, r recipe, p v1.Platform) (*pl
 		return nil, err
 	}
 	return &platformImage{Platform: p, Image: img, Referrers: referrers}, nil
+}
+
+// docs are the licenses of what is in the image. They are in the layer of the programs that they are of.
+func (b *builder) docs(ctx context.Context, r recipe, p v1.Platform) ([]file, error) {
+	text, err := b.notices(ctx, r, p)
+	if err != nil {
+		return nil, err
+	}
+	docs := []file{{name: docsDir + notices.Name, mode: 0o644, content: string(text)}}
+	if r.Etcd == "" {
+		docs = append(docs, file{name: docsDir + "LICENSE", mode: 0o644, from: filepath.Join(b.source.Root, "LICENSE")})
+	}
+	return docs, nil
 }
 
 func (b *builder) assemble(r recipe, p v1.Platform, layers []v1.Layer) (v1.Image, error) {

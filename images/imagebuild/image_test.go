@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"io"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,8 +25,10 @@ func TestImages(t *testing.T) {
 	below := []string{
 		"drwxr-xr-x /etc", "-rw-r--r-- /etc/group", "-rw-r--r-- /etc/passwd", "drwxr-xr-x /etc/ssl",
 		"drwxr-xr-x /etc/ssl/certs", "-rw-r--r-- /etc/ssl/certs/ca-certificates.crt", "dtrwxrwxrwx /tmp",
+		"drwxr-xr-x /usr", "drwxr-xr-x /usr/share", "drwxr-xr-x /usr/share/doc", "drwxr-xr-x /usr/share/doc/etcdadm",
+		"-rw-r--r-- /usr/share/doc/etcdadm/LICENSE", "-rw-r--r-- /usr/share/doc/etcdadm/THIRD-PARTY-NOTICES",
 	}
-	local := []string{"drwxr-xr-x /usr", "drwxr-xr-x /usr/local", "drwxr-xr-x /usr/local/bin"}
+	local := []string{"drwxr-xr-x /usr/local", "drwxr-xr-x /usr/local/bin"}
 	link := func(at, to string) string { return "Lrwxrwxrwx " + at + " -> " + to }
 	const program = "-rwxr-xr-x "
 	for name, want := range map[string]struct {
@@ -211,6 +214,57 @@ func TestReferrers(t *testing.T) {
 	if s.Subject[0].Digest["sha256"] != digest.Hex ||
 		s.Predicate.BuildDefinition.ResolvedDependencies[0].Digest["gitCommit"] != b.source.Commit {
 		t.Errorf("the statement is %+v", s)
+	}
+}
+
+// Each module that a bill of materials names has its license in the image.
+func TestNoticesAndTheBillOfMaterials(t *testing.T) {
+	b := newFixture(t, amd64)
+	for _, name := range []string{"etcd-manager", "etcd-backup"} {
+		text := content(t, b.must(t, name).Images[0].Image, "usr/share/doc/etcdadm/THIRD-PARTY-NOTICES")
+		if !strings.Contains(text, "\nGo and its standard library\n") ||
+			!strings.Contains(text, "Copyright 2014 gRPC authors.") {
+			t.Errorf("the notices of %s lack licenses", name)
+		}
+		if strings.Contains(text, "/pkg/mod/") {
+			t.Errorf("the notices of %s name directories of this machine", name)
+		}
+	}
+	chosen, err := choose([]string{"etcd-manager"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, modules, err := b.billOfMaterials(chosen[0], []string{filepath.Join(logRunnerDir, logRunner)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := content(t, b.must(t, "etcd-manager").Images[0].Image, "usr/share/doc/etcdadm/THIRD-PARTY-NOTICES")
+	for purl := range modules {
+		module := strings.Replace(strings.TrimPrefix(purl, "pkg:golang/"), "@", " ", 1)
+		if !strings.HasPrefix(module, "std ") && !strings.Contains(text, "\n"+module+"\n") {
+			t.Errorf("the notices lack %s", module)
+		}
+	}
+}
+
+// content returns what a file of an image has in it.
+func content(t *testing.T, img v1.Image, name string) string {
+	t.Helper()
+	r := mutate.Extract(img)
+	defer r.Close()
+	for tr := tar.NewReader(r); ; {
+		h, err := tr.Next()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if h.Name != name {
+			continue
+		}
+		b, err := io.ReadAll(tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
 	}
 }
 

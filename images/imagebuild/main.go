@@ -158,7 +158,8 @@ func (o options) check() ([]v1.Platform, error) {
 }
 
 func newBuilder(ctx context.Context, version string, platforms []v1.Platform, progress io.Writer) (*builder, error) {
-	b := &builder{platforms: platforms, progress: progress, done: map[string]bool{}, level: gzip.BestCompression}
+	b := &builder{platforms: platforms, progress: progress, done: map[string]bool{}, level: gzip.BestCompression,
+		licenses: map[string][]byte{}}
 	var err error
 	if b.source, err = findSource(ctx, ".", version); err != nil {
 		return nil, err

@@ -8,11 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/etcdadm/etcdadm/images/etcdbuild"
+	"github.com/etcdadm/etcdadm/images/notices"
 )
 
 // Build tags and linker flags of our programs. They are those of "make build".
@@ -40,6 +43,8 @@ type builder struct {
 	progress io.Writer
 	// done are the programs that are built already.
 	done map[string]bool
+	// licenses are the texts for each set of programs.
+	licenses map[string][]byte
 }
 
 // programs builds the programs of a recipe, and returns the directory of each.
@@ -69,17 +74,11 @@ func (b *builder) program(ctx context.Context, name string, p v1.Platform, out s
 		return nil
 	}
 	start := time.Now()
-	args := []string{"build", "-p", "2", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", out}
-	dir, env := b.source.Root, []string{"GOFLAGS=", "CGO_ENABLED=0", "GOOS=" + p.OS, "GOARCH=" + p.Architecture}
-	if name == logRunner {
-		dir, env = filepath.Join(dir, "images", "log-runner"), append(env, "GOWORK=off")
-		args = append(args, "-ldflags="+linkFlags, logRunnerPackage)
-	} else {
-		args = append(args, "-tags="+buildTags,
-			"-ldflags="+linkFlags+" -X github.com/etcdadm/etcdadm/pkg/cli.Version="+b.source.Version, "./"+name)
-	}
+	from := b.from(name, p)
+	args := slices.Concat([]string{"build", "-p", "2", "-trimpath", "-buildvcs=false", "-o", out}, from.Flags,
+		from.Packages)
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, append(os.Environ(), env...), 10*time.Second
+	cmd.Dir, cmd.Env, cmd.WaitDelay = from.Dir, append(os.Environ(), from.Env...), 10*time.Second
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	fmt.Fprintf(b.progress, "%s: build for %s ...\n", name, p)
@@ -92,4 +91,48 @@ func (b *builder) program(ctx context.Context, name string, p v1.Platform, out s
 	fmt.Fprintf(b.progress, "%s: built for %s, took %s\n", name, p, time.Since(start).Round(100*time.Millisecond))
 	b.done[out] = true
 	return nil
+}
+
+// from says what a program of ours, or the log runner, is built from.
+func (b *builder) from(name string, p v1.Platform) notices.Build {
+	from := notices.Build{
+		Dir:   b.source.Root,
+		Env:   []string{"GOFLAGS=", "CGO_ENABLED=0", "GOOS=" + p.OS, "GOARCH=" + p.Architecture},
+		Flags: []string{"-mod=readonly"},
+	}
+	if name == logRunner {
+		from.Dir, from.Env = filepath.Join(from.Dir, "images", "log-runner"), append(from.Env, "GOWORK=off")
+		from.Flags, from.Packages = append(from.Flags, "-ldflags="+linkFlags), []string{logRunnerPackage}
+		return from
+	}
+	from.Flags = append(from.Flags, "-tags="+buildTags,
+		"-ldflags="+linkFlags+" -X github.com/etcdadm/etcdadm/pkg/cli.Version="+b.source.Version)
+	from.Packages = []string{"./" + name}
+	return from
+}
+
+// notices returns the licenses of what is linked into the programs of an image.
+func (b *builder) notices(ctx context.Context, r recipe, p v1.Platform) ([]byte, error) {
+	if r.Etcd != "" {
+		etcd := b.etcd
+		etcd.Arch = p.Architecture
+		return etcd.Notices(ctx, r.Etcd)
+	}
+	key := strings.Join(append(sorted(r.Programs), p.String()), " ")
+	if text, there := b.licenses[key]; there {
+		return text, nil
+	}
+	var all []notices.Linked
+	for _, name := range sorted(r.Programs) {
+		list, err := notices.List(ctx, b.from(name, p))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	text, err := notices.Text(all)
+	if err == nil {
+		b.licenses[key] = text
+	}
+	return text, err
 }
