@@ -2,11 +2,13 @@
 // tests were skipped, and what each package costs. The go command's own closing
 // lines (ok, FAIL) are passed on as they come, and the output of tests that fail.
 //
-//	go run ./hack/runtests [-expect FILE] [-strict] [-only-tag TAG] -- GO-TEST-ARGUMENT...
+//	go run ./hack/runtests [-expect FILE] [-strict] [-only-tag TAG] [-beside NAME,NAME] -- GO-TEST-ARGUMENT...
 //
 // Tests run without the settings of whoever started them: no variable in the
 // environment that etcd, our programs or the clients of stores read is passed on.
-// With -only-tag those tests alone run that need this build tag.
+// With -only-tag those tests alone run that need this build tag. With -beside two
+// go commands run at the same time: one for the packages whose paths end with one of
+// the names, whose tests mostly wait, and one for the others.
 package main
 
 import (
@@ -20,21 +22,28 @@ func main() {
 	strict := flag.Bool("strict", false, "fail where another test is skipped")
 	gocmd := flag.String("go", "go", "the go `command`")
 	tag := flag.String("only-tag", "", "run the tests alone that need this build `tag`; the arguments are packages")
+	beside := flag.String("beside", "", "run the packages whose paths end with the `names` at the same time as the others")
 	flag.Parse()
-	args := flag.Args()
-	if *tag != "" {
-		skip, err := skipOthers(*gocmd, *tag, packagesOf(args))
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "runtests:", err)
-			os.Exit(1)
-		}
-		args = append([]string{"-tags=" + *tag, "-skip=" + skip}, args...)
-	}
-	good, err := run(*gocmd, *expect, *strict, args)
+	good, err := runAll(*gocmd, *tag, *beside, *expect, *strict, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "runtests:", err)
 	}
 	if err != nil || !good {
 		os.Exit(1)
 	}
+}
+
+func runAll(gocmd, tag, beside, expect string, strict bool, args []string) (bool, error) {
+	if tag != "" {
+		skip, err := skipOthers(gocmd, tag, packagesOf(args))
+		if err != nil {
+			return false, err
+		}
+		args = append([]string{"-tags=" + tag, "-skip=" + skip}, args...)
+	}
+	both, err := lanes(gocmd, tag, beside, args)
+	if err != nil {
+		return false, err
+	}
+	return run(gocmd, expect, strict, both)
 }

@@ -4,45 +4,29 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
-// run runs the tests, and reports whether all is as it is to be.
-func run(gocmd, expect string, strict bool, args []string) (bool, error) {
+// run runs the tests of all lanes, and reports whether all is as it is to be.
+func run(gocmd, expect string, strict bool, lanes [][]string) (bool, error) {
 	allowed, err := readExpected(expect)
 	if err != nil {
 		return false, err
 	}
-	cmd := exec.Command(gocmd, append([]string{"test", "-json"}, args...)...)
-	cmd.Env, cmd.Stderr = clean(os.Environ()), os.Stderr
-	// The race detector waits for a second at the end of each process; there are thousands.
-	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=50")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return false, err
-	}
-	if err := cmd.Start(); err != nil {
-		return false, err
-	}
 	r := newReport(os.Stdout)
-	r.read(out)
-	err = cmd.Wait()
+	good, err := runLanes(gocmd, lanes, r)
 	unexpected := r.close(allowed)
-	if errors.As(err, new(*exec.ExitError)) {
-		return false, nil // it has said why
-	}
-	return unexpected == 0 || !strict, err
+	return good && (unexpected == 0 || !strict), err
 }
 
 // kept are the variables that tests are told things by.
@@ -100,8 +84,9 @@ type result struct {
 	took      time.Duration
 }
 
-// A report gathers what was told.
+// A report gathers what was told, by one lane or more.
 type report struct {
+	mu      sync.Mutex
 	out     io.Writer
 	began   time.Time
 	said    map[[2]string][]string
@@ -124,16 +109,21 @@ func (r *report) read(in io.Reader) {
 	s := bufio.NewScanner(in)
 	s.Buffer(nil, 64<<20)
 	for s.Scan() {
-		var e event
-		if json.Unmarshal(s.Bytes(), &e) != nil {
-			fmt.Fprintln(r.out, s.Text())
-			continue
-		}
-		if e.Test == "" {
-			r.pkg(e)
-		} else {
-			r.test(e)
-		}
+		r.line(s.Bytes())
+	}
+}
+
+func (r *report) line(text []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var e event
+	switch {
+	case json.Unmarshal(text, &e) != nil:
+		fmt.Fprintf(r.out, "%s\n", text)
+	case e.Test == "":
+		r.pkg(e)
+	default:
+		r.test(e)
 	}
 }
 

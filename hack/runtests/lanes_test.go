@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// module makes a module of files the working directory.
+func module(t *testing.T, files map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	t.Setenv("GOWORK", "off")
+}
+
+func TestLanes(t *testing.T) {
+	module(t, map[string]string{
+		"go.mod":         "module example.com/m\n",
+		"p/p_test.go":    "package p\n",
+		"q/q_test.go":    "package q\n",
+		"r/long_test.go": "//go:build long\n\npackage r\n",
+	})
+	args := []string{"-p=1", "-v", "./p", "./q"}
+	for _, c := range []struct {
+		tag, beside string
+		args        []string
+		want        string
+	}{
+		{"", "", args, "[[-p=1 -v ./p ./q]]"},
+		{"", "m/q", args, "[[-p=1 -v example.com/m/p] [-p=1 -v example.com/m/q]]"},
+		{"", "none", args, "[[-p=1 -v example.com/m/p example.com/m/q]]"},
+		{"", "p,q", args, "[[-p=1 -v example.com/m/p example.com/m/q]]"},
+		{"", "q,r", []string{"./..."}, "[[example.com/m/p] [example.com/m/q]]"},
+		{"long", "q,r", []string{"./..."}, "[[example.com/m/p] [example.com/m/q example.com/m/r]]"},
+	} {
+		got, err := lanes("go", c.tag, c.beside, c.args)
+		if err != nil || fmt.Sprint(got) != c.want {
+			t.Errorf("%q beside, tag %q: %v, %v, want %s", c.beside, c.tag, got, err, c.want)
+		}
+	}
+	if got, err := lanes("go", "", "q", []string{"./none"}); err == nil {
+		t.Errorf("what is no package is %v", got)
+	}
+}
+
+// meet is a test that passes only while the test of the other package runs.
+const meet = `package p
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+func TestMeet(t *testing.T) {
+	if err := os.WriteFile("here", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat("../OTHER/here"); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the other one does not run")
+		}
+	}
+}
+`
+
+// Lanes run at the same time, with one report, and a failure in any of them counts.
+func TestRunLanes(t *testing.T) {
+	fails := "package p\n\nimport \"testing\"\n\nfunc TestFails(t *testing.T) { t.Error(\"it is down\") }\n"
+	module(t, map[string]string{
+		"go.mod":      "module example.com/m\n",
+		"p/p_test.go": strings.ReplaceAll(meet, "OTHER", "q"),
+		"q/q_test.go": strings.ReplaceAll(meet, "OTHER", "p"),
+		"r/r_test.go": fails,
+	})
+	var out strings.Builder
+	r := newReport(&out)
+	good, err := runLanes("go", [][]string{{"./p"}, {"./q"}}, r)
+	if !good || err != nil || r.passed != 2 || len(r.pkgs) != 2 {
+		t.Errorf("%t, %v, %d passed: %s", good, err, r.passed, out.String())
+	}
+	for _, failing := range [][][]string{{{"./r"}, {"-run=None", "./p"}}, {{"-run=None", "./p"}, {"./r"}}} {
+		if good, err := runLanes("go", failing, newReport(io.Discard)); good || err != nil {
+			t.Errorf("%v: %t, %v", failing, good, err)
+		}
+	}
+	if _, err := runLanes("no-such-command", [][]string{{"./r"}}, newReport(io.Discard)); err == nil {
+		t.Error("a command that is not there is no error")
+	}
+}
