@@ -25,9 +25,10 @@ func lanes(gocmd, tag, beside string, args []string) ([][]string, error) {
 	}
 	flags := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return !strings.HasPrefix(a, "-") })
 	both := [][]string{slices.Clone(flags), slices.Clone(flags)}
+	names := strings.Split(beside, ",")
 	for _, pkg := range strings.Fields(string(out)) {
 		n := 0
-		if slices.ContainsFunc(strings.Split(beside, ","), func(name string) bool { return strings.HasSuffix(pkg, "/"+name) }) {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(pkg, "/"+name) }) {
 			n = 1
 		}
 		both[n] = append(both[n], pkg)
