@@ -10,6 +10,23 @@ import (
 	"sync"
 )
 
+// runAll runs the tests that the tag and the arguments name, in one lane or two, and reports whether all is as
+// it is to be.
+func runAll(gocmd, tag, beside, expect string, strict bool, args []string) (bool, error) {
+	if tag != "" {
+		skip, err := skipOthers(gocmd, tag, packagesOf(args))
+		if err != nil {
+			return false, err
+		}
+		args = append([]string{"-tags=" + tag, "-skip=" + skip}, args...)
+	}
+	both, err := lanes(gocmd, tag, beside, args)
+	if err != nil {
+		return false, err
+	}
+	return run(gocmd, expect, strict, both)
+}
+
 // lanes divides what go test is to run into what may run at the same time: the packages whose paths do not
 // end with one of the names in beside, which commas separate, and those whose paths do. Both have all flags.
 // All is one lane where beside is empty.

@@ -32,18 +32,3 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-func runAll(gocmd, tag, beside, expect string, strict bool, args []string) (bool, error) {
-	if tag != "" {
-		skip, err := skipOthers(gocmd, tag, packagesOf(args))
-		if err != nil {
-			return false, err
-		}
-		args = append([]string{"-tags=" + tag, "-skip=" + skip}, args...)
-	}
-	both, err := lanes(gocmd, tag, beside, args)
-	if err != nil {
-		return false, err
-	}
-	return run(gocmd, expect, strict, both)
-}
