@@ -25,7 +25,7 @@ verify: ## lint, check what is generated, build each module alone
 	@GO=$(GO) hack/verify
 e2e: build ## run the long tests (build tag e2e), on real systemd where Docker is there; SHORT=1 a part of the matrix
 	@$(GO) run ./images etcd e2e >/dev/null
-	$(ETCD) $(subst runtests,runtests -only-tag=e2e,$(TEST)) -count=1 -p=1 -timeout=60m $(if $(SHORT),-short) $(or $(E2E),$(LONG))
+	$(ETCD) $(subst runtests,runtests -only-tag=e2e -beside=e2e/etcdbackup:pkg/daemon:etcd/migrate,$(TEST)) -count=1 -p=1 -timeout=60m $(if $(SHORT),-short) $(or $(E2E),$(LONG))
 long: ; @echo $(LONG)
 kind: ## tell the stories in kind, KIND='-run NAME' some of them; without a node image Kubernetes is compiled first
 	cd e2e/kind && GOWORK=off $(GO) test -tags e2e -count=1 -v -timeout=120m $(KIND) .

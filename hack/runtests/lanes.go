@@ -28,7 +28,7 @@ func runAll(gocmd, tag, beside, expect string, strict bool, args []string) (bool
 }
 
 // lanes divides what go test is to run into what may run at the same time: the packages whose paths do not
-// end with one of the names in beside, which commas separate, and those whose paths do. Both have all flags.
+// end with one of the names in beside, which colons separate, and those whose paths do. Both have all flags.
 // All is one lane where beside is empty.
 func lanes(gocmd, tag, beside string, args []string) ([][]string, error) {
 	if beside == "" {
@@ -42,7 +42,7 @@ func lanes(gocmd, tag, beside string, args []string) ([][]string, error) {
 	}
 	flags := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return !strings.HasPrefix(a, "-") })
 	both := [][]string{slices.Clone(flags), slices.Clone(flags)}
-	names := strings.Split(beside, ",")
+	names := strings.Split(beside, ":")
 	for _, pkg := range strings.Fields(string(out)) {
 		n := 0
 		if slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(pkg, "/"+name) }) {

@@ -42,9 +42,9 @@ func TestLanes(t *testing.T) {
 		{"", "", args, "[[-p=1 -v ./p ./q]]"},
 		{"", "m/q", args, "[[-p=1 -v example.com/m/p] [-p=1 -v example.com/m/q]]"},
 		{"", "none", args, "[[-p=1 -v example.com/m/p example.com/m/q]]"},
-		{"", "p,q", args, "[[-p=1 -v example.com/m/p example.com/m/q]]"},
-		{"", "q,r", []string{"./..."}, "[[example.com/m/p] [example.com/m/q]]"},
-		{"long", "q,r", []string{"./..."}, "[[example.com/m/p] [example.com/m/q example.com/m/r]]"},
+		{"", "p:q", args, "[[-p=1 -v example.com/m/p example.com/m/q]]"},
+		{"", "q:r", []string{"./..."}, "[[example.com/m/p] [example.com/m/q]]"},
+		{"long", "q:r", []string{"./..."}, "[[example.com/m/p] [example.com/m/q example.com/m/r]]"},
 	} {
 		got, err := lanes("go", c.tag, c.beside, c.args)
 		if err != nil || fmt.Sprint(got) != c.want {

@@ -2,7 +2,7 @@
 // tests were skipped, and what each package costs. The go command's own closing
 // lines (ok, FAIL) are passed on as they come, and the output of tests that fail.
 //
-//	go run ./hack/runtests [-expect FILE] [-strict] [-only-tag TAG] [-beside NAME,NAME] -- GO-TEST-ARGUMENT...
+//	go run ./hack/runtests [-expect FILE] [-strict] [-only-tag TAG] [-beside NAME:NAME] -- GO-TEST-ARGUMENT...
 //
 // Tests run without the settings of whoever started them: no variable in the
 // environment that etcd, our programs or the clients of stores read is passed on.
